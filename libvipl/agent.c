@@ -1,0 +1,78 @@
+/* The NIC's service thread. It holds the NIC's lock but while it sleeps. */
+#include "agent.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "nic.h"
+
+int thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
+{
+	sigset_t all, before;
+	int error;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = pthread_create(thread, NULL, run, argument);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return error;
+}
+
+static void *run(void *argument)
+{
+	struct nic *nic = argument;
+	struct pollfd fds[] = {
+		{.fd = nic->agent.wake_fd, .events = POLLIN},
+		{.fd = nic->device->event_fd, .events = POLLIN},
+	};
+	struct cq *cq;
+
+	while (!atomic_load(&nic->agent.stop)) {
+		uint64_t wakes;
+		int msec;
+
+		pthread_mutex_lock(&nic->lock);
+		msec = nic->device->ops->serve(nic->device);
+		LIST_FOREACH(cq, &nic->cqs, in_nic)
+			cq_attend_locked(cq);
+		pthread_mutex_unlock(&nic->lock);
+		poll(fds, 2, msec);
+		if (read(nic->agent.wake_fd, &wakes, sizeof(wakes)) < 0) {
+			/* EAGAIN: it was the device, or time. */
+		}
+	}
+	return NULL;
+}
+
+int agent_start(struct nic *nic)
+{
+	int error;
+
+	nic->agent.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (nic->agent.wake_fd < 0)
+		return errno;
+	error = thread_start(&nic->agent.thread, run, nic);
+	if (error)
+		close(nic->agent.wake_fd);
+	return error;
+}
+
+void agent_wake(struct nic *nic)
+{
+	uint64_t one = 1;
+
+	if (write(nic->agent.wake_fd, &one, sizeof(one)) < 0) {
+		/* EAGAIN: it is awake. */
+	}
+}
+
+void agent_stop(struct nic *nic)
+{
+	atomic_store(&nic->agent.stop, true);
+	agent_wake(nic);
+	pthread_join(nic->agent.thread, NULL);
+	close(nic->agent.wake_fd);
+}

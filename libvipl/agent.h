@@ -1,0 +1,26 @@
+/* The NIC's service thread: connection events, the device's asynchronous events. */
+#ifndef VIPL_AGENT_H
+#define VIPL_AGENT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct nic;
+
+struct agent {
+	pthread_t thread;
+	int wake_fd;
+	atomic_bool stop;
+};
+
+/* Starts a thread of the library, which takes no signals. 0 or errno. */
+int thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
+
+/* 0 or errno. */
+int agent_start(struct nic *nic);
+/* From any thread but the agent. */
+void agent_stop(struct nic *nic);
+/* Makes it look at the device and at all CQs once more. */
+void agent_wake(struct nic *nic);
+
+#endif

@@ -1,0 +1,116 @@
+/*
+ * Sleeping until a completion comes. One of the sleepers of a channel, the leader, waits in
+ * ppoll() for the device's announcements and for kicks; the others wait for the leader.
+ */
+#include "channel.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "completion.h"
+#include "deadline.h"
+
+struct channel *channel_create(struct device *device)
+{
+	struct channel *channel = calloc(1, sizeof(*channel));
+	int error;
+
+	if (!channel)
+		return NULL;
+	channel->device = device;
+	channel->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (channel->kick_fd < 0)
+		goto free_channel;
+	error = condition_init(&channel->changed);
+	if (error) {
+		errno = error;
+		goto close_kick;
+	}
+	pthread_mutex_init(&channel->lock, NULL);
+	channel->device_channel = device->ops->channel_create(device, &channel->device_fd);
+	if (channel->device_channel)
+		return channel;
+
+	pthread_mutex_destroy(&channel->lock);
+	pthread_cond_destroy(&channel->changed);
+close_kick:
+	error = errno;
+	close(channel->kick_fd);
+	errno = error;
+free_channel:
+	free(channel);
+	return NULL;
+}
+
+void channel_destroy(struct channel *channel)
+{
+	channel->device->ops->channel_destroy(channel->device_channel);
+	close(channel->kick_fd);
+	pthread_cond_destroy(&channel->changed);
+	pthread_mutex_destroy(&channel->lock);
+	free(channel);
+}
+
+/* Called by the device from channel_read(), so with the channel's lock. */
+void cq_announced(struct cq *cq)
+{
+	atomic_fetch_add(&cq->announced, 1);
+}
+
+/* The lock is held on entry and on return. */
+static void lead(struct channel *channel, int64_t deadline)
+{
+	struct pollfd fds[] = {
+		{.fd = channel->device_fd, .events = POLLIN},
+		{.fd = channel->kick_fd, .events = POLLIN},
+	};
+	int64_t left = deadline_left(deadline);
+	struct timespec timeout = nsec_timespec(left);
+	uint64_t kicks;
+
+	channel->has_leader = true;
+	pthread_mutex_unlock(&channel->lock);
+	/* EINTR or any other error: the caller looks at the clock and comes again. */
+	ppoll(fds, 2, left == DEADLINE_NEVER ? NULL : &timeout, NULL);
+	pthread_mutex_lock(&channel->lock);
+	channel->has_leader = false;
+
+	if (read(channel->kick_fd, &kicks, sizeof(kicks)) < 0) {
+		/* EAGAIN: nobody kicked. */
+	}
+	channel->device->ops->channel_read(channel->device_channel);
+	/* Some of them have their announcement, and one has to lead. */
+	pthread_cond_broadcast(&channel->changed);
+}
+
+bool channel_wait(struct channel *channel, struct cq *cq, uint32_t seen, int64_t deadline)
+{
+	bool announced;
+
+	pthread_mutex_lock(&channel->lock);
+	while (!(announced = atomic_load(&cq->announced) != seen) && deadline_left(deadline)) {
+		if (channel->has_leader)
+			condition_wait(&channel->changed, &channel->lock, deadline);
+		else
+			lead(channel, deadline);
+	}
+	pthread_mutex_unlock(&channel->lock);
+	return announced;
+}
+
+void channel_kick(struct channel *channel, struct cq *cq)
+{
+	uint64_t one = 1;
+
+	pthread_mutex_lock(&channel->lock);
+	atomic_fetch_add(&cq->announced, 1);
+	pthread_cond_broadcast(&channel->changed);
+	if (channel->has_leader && write(channel->kick_fd, &one, sizeof(one)) < 0) {
+		/* EAGAIN: kicked 2^64 times already, so it wakes. */
+	}
+	pthread_mutex_unlock(&channel->lock);
+}

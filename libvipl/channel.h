@@ -1,0 +1,31 @@
+/* Where threads sleep until a completion comes. Several CQs may share one channel. */
+#ifndef VIPL_CHANNEL_H
+#define VIPL_CHANNEL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "device.h"
+
+struct channel {
+	struct device *device;
+	struct device_channel *device_channel;
+	int device_fd, kick_fd;
+	pthread_mutex_t lock; /* guards what follows, and the `announced` of its CQs */
+	pthread_cond_t changed;
+	bool has_leader; /* one of the sleepers reads the channel for all */
+	unsigned cqs;	 /* that use it; guarded by the NIC's lock */
+};
+
+/* NULL and errno on failure. */
+struct channel *channel_create(struct device *device);
+void channel_destroy(struct channel *channel);
+
+/* Sleeps until cq->announced is no longer `seen`; false at the deadline. */
+bool channel_wait(struct channel *channel, struct cq *cq, uint32_t seen, int64_t deadline);
+
+/* Wakes all who wait for this CQ, so that they look again. */
+void channel_kick(struct channel *channel, struct cq *cq);
+
+#endif

@@ -1,0 +1,67 @@
+/*
+ * Completion queues: one for each VIPL CQ, and one for each work queue that is on no VIPL CQ. A CQ
+ * cannot overflow: `outstanding` counts what may complete into it, and posting holds back (and
+ * lets the CQ grow) when there is no room.
+ *
+ * Lock order: nic->lock, queue->lock, cq->lock, channel->lock.
+ */
+#ifndef VIPL_COMPLETION_H
+#define VIPL_COMPLETION_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/queue.h>
+
+#include "channel.h"
+#include "device.h"
+#include "object.h"
+
+TAILQ_HEAD(queue_list, workqueue);
+
+struct cq {
+	struct object object; /* of a VIPL CQ only */
+	bool is_public;	      /* a VIPL CQ */
+	struct nic *nic;
+	LIST_ENTRY(cq) in_nic;
+	struct channel *channel;
+	struct device_cq *device_cq;
+	unsigned queues;     /* that complete here; guarded by the NIC's lock */
+	_Atomic uint32_t announced;
+	_Atomic unsigned waiters;
+	_Atomic unsigned outstanding;
+	_Atomic unsigned capacity;
+
+	pthread_mutex_t lock; /* guards what follows, and each queue's side of completion */
+	struct queue_list ready;     /* have completions that CQDone has not told */
+	struct queue_list starved;   /* have descriptors that did not fit the device */
+	struct queue_list attention; /* need more than the CQ's lock allows: see cq_attend() */
+};
+
+/* [nic] NULL and errno on failure. */
+struct cq *cq_create(struct nic *nic, unsigned entries, bool is_public);
+/* [nic] Nobody uses it any more. */
+void cq_destroy(struct cq *cq);
+
+/* The CQ's lock is held: takes what the device has completed. False when that was nothing. */
+bool cq_poll_locked(struct cq *cq);
+
+/* Wakes those who wait for this CQ, if there are any. */
+void cq_kick(struct cq *cq);
+
+/* Takes a unit of `outstanding`; false when the CQ is full and cannot grow. */
+bool cq_reserve(struct cq *cq);
+
+/* Does what completions could not do under the CQ's lock: feeds starved queues, breaks VIs. */
+void cq_attend(struct cq *cq);
+/* [nic] The same. */
+void cq_attend_locked(struct cq *cq);
+
+/*
+ * The one place where a thread waits for completions. `take` looks once and returns VIP_NOT_DONE
+ * when there is nothing; the wait ends with whatever else it returns, with VIP_TIMEOUT at the
+ * deadline, or with VIP_INVALID_PARAMETER when `owner` is destroyed meanwhile.
+ */
+VIP_RETURN cq_wait(struct cq *cq, const struct object *owner, VIP_ULONG timeout,
+		   VIP_RETURN (*take)(void *argument), void *argument);
+
+#endif

@@ -1,0 +1,109 @@
+/* The one table of settings; unknown VIPL_ variables and values are warned about. */
+#include "config.h"
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PREFIX "VIPL_"
+
+static struct config current = {.hosts = "/etc/vip_hosts"};
+
+static const struct setting {
+	const char *name;
+	const char *words; /* for an enumeration: its words, in order; NULL: a number */
+	char *text;        /* for text: where it goes */
+	unsigned *number;
+	unsigned initial, most;
+} settings[] = {
+	{"LOG", "error warning info debug", NULL, &current.log_level, 1, 3},
+	{"GRACE_MSEC", NULL, NULL, &current.grace_msec, 2000, 3600000},
+	{"SPIN_USEC", NULL, NULL, &current.spin_usec, 20, 1000000},
+	{"NIC_MAP", NULL, current.nic_map, NULL, 0, sizeof(current.nic_map) - 1},
+	{"HOSTS", NULL, current.hosts, NULL, 0, sizeof(current.hosts) - 1},
+	/* Read by our test programs, not by the library. */
+	{"TEST_NIC", NULL, NULL, NULL, 0, 0},
+};
+
+#define SETTINGS (sizeof(settings) / sizeof(settings[0]))
+
+static int word_index(const char *words, const char *value)
+{
+	size_t length = strlen(value);
+	int index = 0;
+
+	for (; *words; words += strcspn(words, " "), words += strspn(words, " "), index++)
+		if (length && strcspn(words, " ") == length && !strncmp(words, value, length))
+			return index;
+	return -1;
+}
+
+static void read_setting(const struct setting *setting, const char *value)
+{
+	unsigned long number;
+	char *end;
+
+	if (setting->text) {
+		if (strlen(value) > setting->most)
+			fprintf(stderr, "vipl: warning: %s%s is too long, ignored\n", PREFIX,
+				setting->name);
+		else
+			strcpy(setting->text, value);
+		return;
+	}
+	if (!setting->number)
+		return;
+	if (setting->words) {
+		int index = word_index(setting->words, value);
+
+		if (index >= 0) {
+			*setting->number = (unsigned)index;
+			return;
+		}
+		fprintf(stderr, "vipl: warning: %s%s=%s ignored: one of: %s\n", PREFIX,
+			setting->name, value, setting->words);
+		return;
+	}
+	number = strtoul(value, &end, 10);
+	if (*value < '0' || *value > '9' || *end || number > setting->most)
+		fprintf(stderr, "vipl: warning: %s%s=%s ignored: a number from 0 to %u\n", PREFIX,
+			setting->name, value, setting->most);
+	else
+		*setting->number = (unsigned)number;
+}
+
+static void read_variable(const char *variable)
+{
+	const char *name = variable + strlen(PREFIX), *value = strchr(variable, '=');
+
+	for (size_t i = 0; value && i < SETTINGS; i++) {
+		if (strlen(settings[i].name) == (size_t)(value - name) &&
+		    !strncmp(settings[i].name, name, (size_t)(value - name))) {
+			read_setting(&settings[i], value + 1);
+			return;
+		}
+	}
+	fprintf(stderr, "vipl: warning: %.*s is no setting of this library\n",
+		(int)strcspn(variable, "="), variable);
+}
+
+static void read_environment(void)
+{
+	for (size_t i = 0; i < SETTINGS; i++)
+		if (settings[i].number)
+			*settings[i].number = settings[i].initial;
+	for (char **variable = environ; variable && *variable; variable++)
+		if (!strncmp(*variable, PREFIX, strlen(PREFIX)))
+			read_variable(*variable);
+}
+
+const struct config *config(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, read_environment);
+	return &current;
+}

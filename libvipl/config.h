@@ -1,0 +1,15 @@
+/* What the environment (VIPL_*) says, read once when the first NIC is opened. */
+#ifndef VIPL_CONFIG_H
+#define VIPL_CONFIG_H
+
+struct config {
+	unsigned log_level;  /* enum log_level: up to which level is logged */
+	unsigned grace_msec; /* how long a request looks for somebody who waits */
+	unsigned spin_usec;  /* how long a wait polls before it sleeps */
+	char nic_map[256];   /* NAME=DEVICE,... */
+	char hosts[256];     /* the hosts file of the name service */
+};
+
+const struct config *config(void);
+
+#endif

@@ -1,0 +1,325 @@
+/* Connections between a client and a server: VipConnectWait, Accept, Reject, Request, Disconnect. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "deadline.h"
+#include "nic.h"
+
+#define ACCEPT_MSEC 10000 /* how long the last step of a requester may take */
+
+/* A connection request that VipConnectWait returned and nobody has answered. */
+struct request {
+	struct object object;
+	struct nic *nic;
+	LIST_ENTRY(request) in_nic;
+	struct device_request *device_request;
+	struct connect_info peer;
+};
+
+/* A thread in VipConnectWait. */
+struct connect_waiter {
+	TAILQ_ENTRY(connect_waiter) in_nic;
+	struct discriminator wanted;
+	struct request *request; /* what came; the waiter brings the memory */
+	bool has_come;
+	pthread_cond_t changed;
+};
+
+bool request_arrived(struct nic *nic, struct device_request *device_request,
+		     const struct connect_info *peer, const struct discriminator *wanted)
+{
+	struct connect_waiter *waiter;
+
+	TAILQ_FOREACH(waiter, &nic->waiters, in_nic) {
+		if (waiter->has_come || !discriminator_equal(&waiter->wanted, wanted))
+			continue;
+		waiter->request->device_request = device_request;
+		waiter->request->peer = *peer;
+		waiter->has_come = true;
+		pthread_cond_signal(&waiter->changed);
+		return true;
+	}
+	return false;
+}
+
+static void describe_peer(VIP_VI_ATTRIBUTES *attributes, const struct connect_info *peer)
+{
+	*attributes = (VIP_VI_ATTRIBUTES){
+		.ReliabilityLevel = peer->reliability,
+		.MaxTransferSize = peer->max_transfer,
+		.EnableRdmaWrite = peer->rights.rdma_write ? VIP_TRUE : VIP_FALSE,
+		.EnableRdmaRead = peer->rights.rdma_read ? VIP_TRUE : VIP_FALSE,
+	};
+}
+
+static struct connect_info describe_self(const struct vi *vi)
+{
+	return (struct connect_info){
+		.host = vi->nic->host,
+		.reliability = vi->attributes.ReliabilityLevel,
+		.max_transfer = (uint32_t)vi->attributes.MaxTransferSize,
+		.rights = {.rdma_write = vi->attributes.EnableRdmaWrite,
+			   .rdma_read = vi->attributes.EnableRdmaRead},
+	};
+}
+
+/* The NIC's lock is held. */
+static VIP_RETURN await_request(struct nic *nic, struct connect_waiter *waiter, int64_t deadline)
+{
+	if (nic->device->ops->listen(nic->device, &waiter->wanted))
+		return VIP_ERROR_RESOURCE;
+	TAILQ_INSERT_TAIL(&nic->waiters, waiter, in_nic);
+	while (!waiter->has_come && !object_retired(&nic->object) &&
+	       condition_wait(&waiter->changed, &nic->lock, deadline) != ETIMEDOUT)
+		;
+	TAILQ_REMOVE(&nic->waiters, waiter, in_nic);
+	nic->device->ops->unlisten(nic->device, &waiter->wanted);
+	if (!waiter->has_come)
+		return object_retired(&nic->object) ? VIP_INVALID_PARAMETER : VIP_TIMEOUT;
+
+	if (object_retired(&nic->object) ||
+	    object_publish(&waiter->request->object, OBJECT_REQUEST)) {
+		nic->device->ops->reject(waiter->request->device_request, VIP_NO_MATCH);
+		return VIP_ERROR_RESOURCE;
+	}
+	LIST_INSERT_HEAD(&nic->requests, waiter->request, in_nic);
+	return VIP_SUCCESS;
+}
+
+static VIP_RETURN connect_wait(struct nic *nic, const struct discriminator *wanted,
+			       VIP_ULONG timeout, VIP_NET_ADDRESS *remote,
+			       VIP_VI_ATTRIBUTES *attributes, VIP_CONN_HANDLE *connection)
+{
+	int64_t deadline = deadline_after(timeout);
+	struct connect_waiter waiter = {.wanted = *wanted};
+	VIP_RETURN rc = VIP_ERROR_RESOURCE;
+
+	waiter.request = calloc(1, sizeof(*waiter.request));
+	if (!waiter.request)
+		return rc;
+	waiter.request->nic = nic;
+	if (condition_init(&waiter.changed))
+		goto free_request;
+	pthread_mutex_lock(&nic->lock);
+	rc = await_request(nic, &waiter, deadline);
+	if (rc == VIP_SUCCESS) {
+		const struct connect_info *peer = &waiter.request->peer;
+
+		address_write(remote, peer->host, &peer->discriminator);
+		describe_peer(attributes, peer);
+		*connection = object_handle(&waiter.request->object);
+	}
+	pthread_mutex_unlock(&nic->lock);
+	pthread_cond_destroy(&waiter.changed);
+free_request:
+	if (rc != VIP_SUCCESS)
+		free(waiter.request);
+	return rc;
+}
+
+VIP_RETURN VipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *LocalAddr, VIP_ULONG Timeout,
+			  VIP_NET_ADDRESS *RemoteAddr, VIP_VI_ATTRIBUTES *RemoteViAttribs,
+			  VIP_CONN_HANDLE *ConnHandle)
+{
+	struct nic *nic = nic_get(NicHandle);
+	VIP_RETURN rc = VIP_INVALID_PARAMETER;
+	struct discriminator wanted;
+
+	if (!nic)
+		return rc;
+	if (LocalAddr && RemoteAddr && RemoteViAttribs && ConnHandle &&
+	    address_discriminator(LocalAddr, &wanted))
+		rc = connect_wait(nic, &wanted, Timeout, RemoteAddr, RemoteViAttribs, ConnHandle);
+	nic_put(nic);
+	return rc;
+}
+
+/* Both ends must agree in these; the request stays pending when they do not. */
+static VIP_RETURN check_match(const struct vi *vi, const struct request *request)
+{
+	if (request->nic != vi->nic || object_retired(&request->object))
+		return VIP_INVALID_PARAMETER;
+	if (atomic_load(&vi->state) != VIP_STATE_IDLE)
+		return VIP_INVALID_STATE;
+	if (request->peer.reliability != vi->attributes.ReliabilityLevel)
+		return VIP_INVALID_RELIABILITY_LEVEL;
+	if (request->peer.max_transfer != vi->attributes.MaxTransferSize)
+		return VIP_INVALID_MTU;
+	return VIP_SUCCESS;
+}
+
+/*
+ * The NIC's lock is held. Whoever retires the handle answers the request; false when another
+ * thread was first.
+ */
+static bool take_request(struct request *request)
+{
+	if (!object_retire(&request->object))
+		return false;
+	LIST_REMOVE(request, in_nic);
+	return true;
+}
+
+/* Without the lock: others that were late may still hold references, and want the lock. */
+static void release_request(struct request *request, bool taken)
+{
+	if (!taken) {
+		object_put(&request->object);
+		return;
+	}
+	object_drain(&request->object, 1);
+	free(request);
+}
+
+/* The NIC's lock is held. */
+static VIP_RETURN accept_request(struct request *request, struct vi *vi, bool *taken)
+{
+	struct connect_info local = describe_self(vi);
+	VIP_RETURN rc = check_match(vi, request);
+
+	if (rc == VIP_SUCCESS)
+		rc = vi_prepare(vi, &local);
+	if (rc != VIP_SUCCESS)
+		return rc;
+	*taken = take_request(request);
+	vi->nic->device->ops->accept(request->device_request, vi->endpoint, &local);
+	return vi_await_outcome(vi, deadline_after(ACCEPT_MSEC));
+}
+
+VIP_RETURN VipConnectAccept(VIP_CONN_HANDLE ConnHandle, VIP_VI_HANDLE ViHandle)
+{
+	struct request *request = object_get(ConnHandle, OBJECT_REQUEST);
+	VIP_RETURN rc = VIP_INVALID_PARAMETER;
+	struct vi *vi = vi_get(ViHandle);
+	bool taken = false;
+
+	if (request && vi) {
+		pthread_mutex_lock(&vi->nic->lock);
+		rc = accept_request(request, vi, &taken);
+		pthread_mutex_unlock(&vi->nic->lock);
+	}
+	if (vi)
+		vi_put(vi);
+	if (request)
+		release_request(request, taken);
+	return rc;
+}
+
+VIP_RETURN VipConnectReject(VIP_CONN_HANDLE ConnHandle)
+{
+	struct request *request = object_get(ConnHandle, OBJECT_REQUEST);
+	struct nic *nic;
+	bool taken;
+
+	if (!request)
+		return VIP_INVALID_PARAMETER;
+	nic = request->nic;
+	pthread_mutex_lock(&nic->lock);
+	taken = take_request(request);
+	if (taken)
+		nic->device->ops->reject(request->device_request, VIP_REJECT);
+	pthread_mutex_unlock(&nic->lock);
+	release_request(request, taken);
+	return taken ? VIP_SUCCESS : VIP_INVALID_PARAMETER;
+}
+
+/* The NIC's lock is held. */
+static VIP_RETURN connect_request(struct vi *vi, const struct connect_info *local,
+				  struct in_addr host, const struct discriminator *wanted,
+				  int64_t deadline)
+{
+	VIP_RETURN rc;
+
+	if (atomic_load(&vi->state) != VIP_STATE_IDLE)
+		return VIP_INVALID_STATE;
+	rc = vi_prepare(vi, local);
+	if (rc != VIP_SUCCESS)
+		return rc;
+	vi->nic->device->ops->connect(vi->endpoint, local, host, wanted);
+	return vi_await_outcome(vi, deadline);
+}
+
+VIP_RETURN VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
+			     VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout,
+			     VIP_VI_ATTRIBUTES *RemoteViAttribs)
+{
+	int64_t deadline = deadline_after(Timeout);
+	struct vi *vi = vi_get(ViHandle);
+	VIP_RETURN rc = VIP_INVALID_PARAMETER;
+	struct discriminator wanted;
+	struct connect_info local;
+	struct in_addr host;
+
+	if (!vi)
+		return rc;
+	local = describe_self(vi);
+	/* The local host address is not looked at: programs leave it uninitialised. */
+	if (!LocalAddr || !RemoteAddr || !RemoteViAttribs || !Timeout ||
+	    !address_discriminator(LocalAddr, &local.discriminator) ||
+	    !address_discriminator(RemoteAddr, &wanted))
+		goto put_vi;
+	rc = VIP_NOT_REACHABLE;
+	if (!address_host(RemoteAddr, &host))
+		goto put_vi;
+	pthread_mutex_lock(&vi->nic->lock);
+	rc = connect_request(vi, &local, host, &wanted, deadline);
+	if (rc == VIP_SUCCESS)
+		describe_peer(RemoteViAttribs, &vi->peer);
+	pthread_mutex_unlock(&vi->nic->lock);
+put_vi:
+	vi_put(vi);
+	return rc;
+}
+
+/* The NIC's lock is held. */
+static void disconnect(struct vi *vi)
+{
+	switch (atomic_load(&vi->state)) {
+	case VIP_STATE_IDLE:
+		break;
+	case VIP_STATE_CONNECT_PENDING: /* another thread is connecting it */
+		vi->nic->device->ops->cancel(vi->endpoint);
+		vi_unprepare(vi);
+		workqueue_flush(&vi->receive);
+		vi->outcome = VIP_INVALID_STATE;
+		pthread_cond_broadcast(&vi->changed);
+		break;
+	case VIP_STATE_CONNECTED:
+	case VIP_STATE_ERROR:
+		vi_disconnect(vi);
+		break;
+	}
+}
+
+VIP_RETURN VipDisconnect(VIP_VI_HANDLE ViHandle)
+{
+	struct vi *vi = vi_get(ViHandle);
+
+	if (!vi)
+		return VIP_INVALID_PARAMETER;
+	pthread_mutex_lock(&vi->nic->lock);
+	disconnect(vi);
+	pthread_mutex_unlock(&vi->nic->lock);
+	vi_put(vi);
+	return VIP_SUCCESS;
+}
+
+void connections_close(struct nic *nic)
+{
+	struct connect_waiter *waiter;
+	struct request *request;
+	struct vi *vi;
+
+	LIST_FOREACH(vi, &nic->vis, in_nic)
+		disconnect(vi);
+	TAILQ_FOREACH(waiter, &nic->waiters, in_nic)
+		pthread_cond_signal(&waiter->changed);
+	while ((request = LIST_FIRST(&nic->requests))) {
+		take_request(request);
+		nic->device->ops->reject(request->device_request, VIP_REJECT);
+		pthread_mutex_unlock(&nic->lock);
+		object_drain(&request->object, 0);
+		free(request);
+		pthread_mutex_lock(&nic->lock);
+	}
+}

@@ -1,0 +1,173 @@
+/*
+ * The seam between VIA's semantics (above) and what moves the bytes (below).
+ *
+ * Above, nobody knows which device a NIC has; below, nobody knows VIPL's functions. A device
+ * reports in VIA's terms: status bits of descriptors, VIP_RETURN codes of connections.
+ *
+ * Locking: calls marked [nic] are made with the NIC's lock held, which serialises everything about
+ * connections; so are the reports marked [nic], which a device makes from serve() or from within
+ * a [nic] call. The others may come from any thread at any time. No call waits for a peer.
+ */
+#ifndef VIPL_DEVICE_H
+#define VIPL_DEVICE_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "address.h"
+#include "vipl.h"
+
+struct nic;
+struct vi;
+struct cq;
+struct workqueue;
+
+/* What only the device looks into. */
+struct device_domain;  /* of a protection tag */
+struct device_region;  /* registered memory */
+struct device_channel; /* wakes those who wait for completions */
+struct device_cq;
+struct device_endpoint; /* a VI's end of a connection */
+struct device_request;  /* a connection request that has arrived */
+
+struct device {
+	const struct device_ops *ops;
+	int event_fd; /* readable when serve() has something to do */
+};
+
+/* Part of a message in local memory, checked; `key` is the device's name for the region. */
+struct segment {
+	uint64_t address;
+	uint32_t length;
+	uint32_t key;
+};
+
+struct device_send {
+	const struct segment *segments;
+	unsigned count;
+	uint32_t length;  /* of all segments */
+	uint16_t control; /* VIP_CONTROL_: operation, IMMEDIATE, QFENCE */
+	uint32_t immediate;
+	uint64_t remote_address; /* of an RDMA operation */
+	uint32_t remote_handle;
+};
+
+struct region_rights {
+	bool rdma_write, rdma_read;
+};
+
+struct endpoint_config {
+	struct vi *vi; /* named in reports */
+	struct device_domain *domain;
+	VIP_RELIABILITY_LEVEL reliability;
+	struct region_rights rights;
+	struct workqueue *send_queue, *receive_queue; /* named in reports */
+	struct device_cq *send_cq, *receive_cq;
+	unsigned send_depth, receive_depth; /* most work requests at once; the device may lower */
+};
+
+/* What each end tells the other about itself when a connection is made. */
+struct connect_info {
+	struct in_addr host;
+	struct discriminator discriminator;
+	VIP_RELIABILITY_LEVEL reliability;
+	uint32_t max_transfer;
+	struct region_rights rights;
+};
+
+struct device_ops {
+	/* 0 or errno. By name when `name` is not NULL, else the device with this number. */
+	int (*open)(const char *name, unsigned index, struct nic *nic, struct device **device);
+	void (*close)(struct device *device);
+	void (*query)(struct device *device, VIP_NIC_ATTRIBUTES *attributes, struct in_addr *host);
+
+	/* [nic] Handles what event_fd announced; returns msec until it wants to run, or -1. */
+	int (*serve)(struct device *device);
+
+	struct device_domain *(*domain_create)(struct device *device);
+	void (*domain_destroy)(struct device_domain *domain);
+
+	/* NULL and errno on failure. `handle` is what peers name the region by, never 0 or ~0. */
+	struct device_region *(*region_create)(struct device_domain *domain, void *address,
+					       size_t length, struct region_rights rights,
+					       uint32_t *handle, uint32_t *key);
+	void (*region_destroy)(struct device_region *region);
+
+	struct device_channel *(*channel_create)(struct device *device, int *fd);
+	void (*channel_destroy)(struct device_channel *channel);
+	/* Takes all announcements that are there and reports each by cq_announced(). */
+	void (*channel_read)(struct device_channel *channel);
+
+	struct device_cq *(*cq_create)(struct device *device, struct cq *cq,
+				       struct device_channel *channel, unsigned entries,
+				       unsigned *capacity);
+	void (*cq_destroy)(struct device_cq *cq);
+	/* Makes room for more entries. 0 or errno. */
+	int (*cq_grow)(struct device_cq *cq, unsigned entries, unsigned *capacity);
+	/* Reports done work by workqueue_complete(); returns how many. The CQ's lock is held. */
+	int (*cq_poll)(struct device_cq *cq);
+	/* The next completion after this call is announced on the channel. 0 or errno. */
+	int (*cq_arm)(struct device_cq *cq);
+
+	struct device_endpoint *(*endpoint_create)(struct device *device,
+						   struct endpoint_config *config);
+	void (*endpoint_destroy)(struct device_endpoint *endpoint);
+
+	/* 0, ENOMEM when there is no room at the moment, or another errno. */
+	int (*post_send)(struct device_endpoint *endpoint, const struct device_send *send);
+	int (*post_receive)(struct device_endpoint *endpoint, const struct segment *segments,
+			    unsigned count);
+
+	/* [nic] From here on receives can be posted. 0 or errno. */
+	int (*endpoint_prepare)(struct device_endpoint *endpoint);
+	/* [nic] No work is started or completed any more; what was completed can be polled. */
+	void (*endpoint_stop)(struct device_endpoint *endpoint);
+	/* [nic] Forgets all posted work silently; after a last poll it can be prepared anew. */
+	void (*endpoint_reset)(struct device_endpoint *endpoint);
+
+	/* [nic] Requests for this discriminator are reported from now on. 0 or errno. */
+	int (*listen)(struct device *device, const struct discriminator *discriminator);
+	void (*unlisten)(struct device *device, const struct discriminator *discriminator);
+
+	/* [nic] Starts to connect; endpoint_connected() or endpoint_refused() tells the end. */
+	void (*connect)(struct device_endpoint *endpoint, const struct connect_info *own,
+			struct in_addr host, const struct discriminator *wanted);
+	/* [nic] Takes the request; the end is told as by connect(). */
+	void (*accept)(struct device_request *request, struct device_endpoint *endpoint,
+		       const struct connect_info *own);
+	/* [nic] Gives up connecting or accepting; says what the caller should be told. */
+	VIP_RETURN (*cancel)(struct device_endpoint *endpoint);
+	/* [nic] `refusal`: VIP_REJECT or VIP_NO_MATCH. Takes the request. */
+	void (*reject)(struct device_request *request, VIP_RETURN refusal);
+	/* [nic] Tells the peer, if there is one. */
+	void (*disconnect)(struct device_endpoint *endpoint);
+};
+
+extern const struct device_ops rdma_device_ops;
+
+/* What a device reports; implemented above the seam. */
+
+/*
+ * The oldest work of this queue is done. The CQ's lock is held. `status`: an error bit or 0; for a
+ * receive also VIP_STATUS_IMMEDIATE and VIP_STATUS_OP_REMOTE_RDMA_WRITE.
+ */
+void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t length,
+			uint32_t immediate);
+/* An armed CQ has a completion. */
+void cq_announced(struct cq *cq);
+/* [nic] */
+void endpoint_connected(struct vi *vi, const struct connect_info *peer);
+void endpoint_refused(struct vi *vi, VIP_RETURN reason);
+/* [nic] The peer disconnected or vanished. */
+void endpoint_lost(struct vi *vi);
+/* [nic] The device itself saw an error that no completion tells of. */
+void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error);
+/* [nic] Somebody asks for `wanted`. False when nobody waits for that. */
+bool request_arrived(struct nic *nic, struct device_request *request,
+		     const struct connect_info *peer, const struct discriminator *wanted);
+/* [nic] The device is gone. */
+void device_failed(struct nic *nic);
+
+#endif

@@ -1,0 +1,25 @@
+/* Messages to standard error. The function that first decides which error it is logs it. */
+#include "log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "config.h"
+
+void log_message(enum log_level level, const char *format, ...)
+{
+	static const char *const names[] = {"error", "warning", "info", "debug"};
+	char line[512];
+	va_list args;
+	int saved = errno;
+
+	if ((unsigned)level > config()->log_level)
+		return;
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	/* One call, so that lines of several threads do not mix. */
+	fprintf(stderr, "vipl: %s: %s\n", names[level], line);
+	errno = saved;
+}

@@ -1,0 +1,15 @@
+/* Messages to standard error, each below a level that VIPL_LOG sets. */
+#ifndef VIPL_LOG_H
+#define VIPL_LOG_H
+
+enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
+
+void log_message(enum log_level level, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+#define log_error(...)   log_message(LOG_LEVEL_ERROR, __VA_ARGS__)
+#define log_warning(...) log_message(LOG_LEVEL_WARNING, __VA_ARGS__)
+#define log_info(...)    log_message(LOG_LEVEL_INFO, __VA_ARGS__)
+#define log_debug(...)   log_message(LOG_LEVEL_DEBUG, __VA_ARGS__)
+
+#endif

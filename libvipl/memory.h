@@ -1,0 +1,67 @@
+/* Protection tags, and the table of registered regions that posting looks into. */
+#ifndef VIPL_MEMORY_H
+#define VIPL_MEMORY_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <sys/queue.h>
+
+#include "device.h"
+#include "object.h"
+
+/*
+ * A tag is a protection domain of the device. The first one that a program creates shares the
+ * default tag's domain: programs mix a created tag with NULL.
+ */
+struct tag {
+	struct object object;
+	struct nic *nic;
+	LIST_ENTRY(tag) in_nic;
+	struct device_domain *domain;
+	unsigned users; /* VIs and regions; guarded by the NIC's lock */
+	bool is_alias;
+};
+
+/* [nic] The tag a program named (NULL: the default one), or NULL. */
+struct tag *tag_find(struct nic *nic, VIP_PROTECTION_HANDLE handle);
+
+struct region {
+	struct device_region *device_region;
+	struct tag *tag;
+	void *address;
+	size_t length;
+	VIP_MEM_ATTRIBUTES attributes;
+};
+
+/* What posting has to know of a region. */
+struct region_view {
+	uint32_t key;
+	uintptr_t start;
+	size_t length;
+	struct device_domain *domain;
+};
+
+struct region_slots;
+
+/* From memory handle to region. Writers hold the NIC's lock; look-ups take no lock. */
+struct region_table {
+	_Atomic uint32_t version; /* odd while a writer changes the slots */
+	struct region_slots *_Atomic slots;
+	unsigned used;
+};
+
+/* 0 or ENOMEM; EEXIST when the handle is there already. */
+int region_table_insert(struct region_table *table, uint32_t handle,
+			const struct region_view *view, struct region *region);
+/* The region that left the table, or NULL when there is none, or `address` is not its start. */
+struct region *region_table_remove(struct region_table *table, uint32_t handle,
+				   const void *address);
+/* Any region that is left; for cleaning up. */
+struct region *region_table_remove_any(struct region_table *table);
+void region_table_destroy(struct region_table *table);
+
+/* False when the handle names no region. */
+bool region_table_find(struct region_table *table, uint32_t handle, struct region_view *view);
+
+#endif

@@ -1,0 +1,283 @@
+/* Opening, querying and closing NICs: VipOpenNic, VipQueryNic, VipCloseNic. */
+#include "nic.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+#include "log.h"
+
+#define MAX_NIC_NUMBER 255
+
+/* "12" -> 12; nothing -> 0; else -1. */
+static int number(const char *text)
+{
+	char *end;
+	unsigned long value;
+
+	if (!*text)
+		return 0;
+	if (!isdigit((unsigned char)*text))
+		return -1;
+	value = strtoul(text, &end, 10);
+	return *end || value > MAX_NIC_NUMBER ? -1 : (int)value;
+}
+
+/* The number in a name of hardware that is gone, or -1 when it is no such name. */
+static int legacy_number(const char *name)
+{
+	static const struct {
+		const char *prefix;
+		int first;
+	} legacy[] = {
+		{"nic", 0},	     {"VINIC", 0},    {"/dev/via_eth", 0}, {"/dev/via_lo", 0},
+		{"/etc/via_lo", 0},  {"via_lo", 0},   {"/dev/clanvi", 0},  {"\\\\.\\VI", 1},
+	};
+
+	for (size_t i = 0; i < sizeof(legacy) / sizeof(legacy[0]); i++) {
+		size_t length = strlen(legacy[i].prefix);
+		int index;
+
+		if (strncmp(name, legacy[i].prefix, length))
+			continue;
+		index = number(name + length);
+		return index < legacy[i].first ? -1 : index - legacy[i].first;
+	}
+	return -1;
+}
+
+/* What VIPL_NIC_MAP (NAME=DEVICE,...) says about the name; false when it says nothing. */
+static bool mapped_device(const char *name, char *device, size_t room)
+{
+	size_t length = strlen(name);
+
+	for (const char *entry = config()->nic_map; *entry; entry += strspn(entry, ",")) {
+		size_t entry_length = strcspn(entry, ",");
+
+		if (entry_length > length && !strncmp(entry, name, length) &&
+		    entry[length] == '=' && entry_length - length - 1 < room) {
+			memcpy(device, entry + length + 1, entry_length - length - 1);
+			device[entry_length - length - 1] = '\0';
+			return true;
+		}
+		entry += entry_length;
+	}
+	return false;
+}
+
+static VIP_RETURN open_device(struct nic *nic, const char *name)
+{
+	char device[64];
+	int index = -1, error;
+
+	if (mapped_device(name, device, sizeof(device)))
+		name = device;
+	else
+		index = legacy_number(name);
+	error = rdma_device_ops.open(index < 0 ? name : NULL, (unsigned)index, nic, &nic->device);
+	switch (error) {
+	case 0:
+		return VIP_SUCCESS;
+	case ENXIO:
+		return VIP_INVALID_PARAMETER;
+	default:
+		return VIP_ERROR_RESOURCE;
+	}
+}
+
+static void set_attributes(struct nic *nic)
+{
+	VIP_NIC_ATTRIBUTES *attributes = &nic->attributes;
+
+	attributes->ProviderVersion = 1;
+	attributes->NicAddressLen = HOST_ADDRESS_LEN;
+	attributes->LocalNicAddress = nic->local_address;
+	attributes->ThreadSafe = VIP_TRUE;
+	attributes->MaxDiscriminatorLen = MAX_DISCRIMINATOR_LEN;
+	attributes->MaxDescriptorsPerQueue = QUEUE_DESCRIPTORS;
+	attributes->MaxSegmentsPerDesc = MAX_SEGMENTS;
+	attributes->MaxTransferSize = MAX_TRANSFER;
+	nic->device->ops->query(nic->device, attributes, &nic->host);
+	host_address_write(nic->local_address, nic->host);
+}
+
+static VIP_RETURN build(struct nic *nic, const char *name)
+{
+	VIP_RETURN rc = open_device(nic, name);
+
+	if (rc != VIP_SUCCESS)
+		return rc;
+	set_attributes(nic);
+	rc = VIP_ERROR_RESOURCE;
+	nic->default_tag->domain = nic->device->ops->domain_create(nic->device);
+	if (!nic->default_tag->domain)
+		goto close_device;
+	if (object_publish(&nic->object, OBJECT_NIC))
+		goto destroy_domain;
+	nic->notifier = notifier_create(object_handle(&nic->object));
+	if (!nic->notifier)
+		goto retire;
+	if (!agent_start(nic))
+		return VIP_SUCCESS;
+
+	notifier_destroy(nic->notifier);
+retire:
+	object_retire(&nic->object);
+	object_drain(&nic->object, 0);
+destroy_domain:
+	nic->device->ops->domain_destroy(nic->default_tag->domain);
+close_device:
+	nic->device->ops->close(nic->device);
+	return rc;
+}
+
+VIP_RETURN VipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHandle)
+{
+	VIP_RETURN rc = VIP_ERROR_RESOURCE;
+	struct nic *nic;
+
+	if (!DeviceName || !NicHandle)
+		return VIP_INVALID_PARAMETER;
+	nic = calloc(1, sizeof(*nic));
+	if (!nic)
+		return rc;
+	nic->default_tag = calloc(1, sizeof(*nic->default_tag));
+	if (!nic->default_tag)
+		goto free_nic;
+	pthread_mutex_init(&nic->lock, NULL);
+	TAILQ_INIT(&nic->waiters);
+	rc = build(nic, DeviceName);
+	if (rc == VIP_SUCCESS) {
+		*NicHandle = object_handle(&nic->object);
+		return rc;
+	}
+	pthread_mutex_destroy(&nic->lock);
+	free(nic->default_tag);
+free_nic:
+	free(nic);
+	return rc;
+}
+
+/*
+ * The NIC's lock is held. No call can find any object from here on, and those that sleep wake up.
+ * An object that is retired already is being destroyed by a thread that holds the NIC.
+ */
+static void retire_all(struct nic *nic)
+{
+	struct vi *vi;
+	struct cq *cq;
+
+	LIST_FOREACH(vi, &nic->vis, in_nic)
+		object_retire(&vi->object);
+	LIST_FOREACH(cq, &nic->cqs, in_nic)
+		if (cq->is_public)
+			object_retire(&cq->object);
+	connections_close(nic);
+	LIST_FOREACH(cq, &nic->cqs, in_nic)
+		channel_kick(cq->channel, cq);
+}
+
+/* Objects are waited for without the lock: who still uses them may want it. */
+static void free_vis(struct nic *nic)
+{
+	struct vi *vi;
+
+	while ((vi = LIST_FIRST(&nic->vis))) {
+		pthread_mutex_unlock(&nic->lock);
+		object_drain(&vi->object, 0);
+		pthread_mutex_lock(&nic->lock);
+		vi_free(vi);
+	}
+}
+
+static void free_cqs(struct nic *nic)
+{
+	struct cq *cq;
+
+	while ((cq = LIST_FIRST(&nic->cqs))) {
+		pthread_mutex_unlock(&nic->lock);
+		object_drain(&cq->object, 0);
+		pthread_mutex_lock(&nic->lock);
+		cq_destroy(cq);
+	}
+}
+
+static void free_memory(struct nic *nic)
+{
+	struct region *region;
+	struct tag *tag;
+
+	while ((region = region_table_remove_any(&nic->regions))) {
+		nic->device->ops->region_destroy(region->device_region);
+		free(region);
+	}
+	region_table_destroy(&nic->regions);
+	while ((tag = LIST_FIRST(&nic->tags))) {
+		object_retire(&tag->object);
+		object_drain(&tag->object, 0);
+		LIST_REMOVE(tag, in_nic);
+		if (!tag->is_alias)
+			nic->device->ops->domain_destroy(tag->domain);
+		free(tag);
+	}
+	nic->device->ops->domain_destroy(nic->default_tag->domain);
+	free(nic->default_tag);
+}
+
+VIP_RETURN VipCloseNic(VIP_NIC_HANDLE NicHandle)
+{
+	struct nic *nic = nic_get(NicHandle);
+
+	if (!nic)
+		return VIP_INVALID_PARAMETER;
+	if (!object_retire(&nic->object)) {
+		nic_put(nic);
+		return VIP_INVALID_PARAMETER;
+	}
+	notifier_stop(nic->notifier);
+	pthread_mutex_lock(&nic->lock);
+	retire_all(nic);
+	pthread_mutex_unlock(&nic->lock);
+	object_drain(&nic->object, 1);
+
+	pthread_mutex_lock(&nic->lock);
+	retire_all(nic); /* what calls under way have created meanwhile */
+	free_vis(nic);
+	free_cqs(nic);
+	pthread_mutex_unlock(&nic->lock);
+	agent_stop(nic);
+	notifier_destroy(nic->notifier);
+	free_memory(nic);
+	nic->device->ops->close(nic->device);
+	pthread_mutex_destroy(&nic->lock);
+	free(nic);
+	return VIP_SUCCESS;
+}
+
+void device_failed(struct nic *nic)
+{
+	struct vi *vi;
+
+	error_report(nic, VIP_ERROR_CATASTROPHIC, NULL, NULL);
+	LIST_FOREACH(vi, &nic->vis, in_nic) {
+		endpoint_refused(vi, VIP_ERROR_RESOURCE);
+		endpoint_failed(vi, VIP_ERROR_CONN_LOST);
+	}
+}
+
+VIP_RETURN VipQueryNic(VIP_NIC_HANDLE NicHandle, VIP_NIC_ATTRIBUTES *Attributes)
+{
+	struct nic *nic = nic_get(NicHandle);
+	VIP_RETURN rc = VIP_INVALID_PARAMETER;
+
+	if (!nic)
+		return rc;
+	if (Attributes) {
+		*Attributes = nic->attributes;
+		rc = VIP_SUCCESS;
+	}
+	nic_put(nic);
+	return rc;
+}

@@ -1,0 +1,57 @@
+/* An open VI NIC, and what belongs to it. */
+#ifndef VIPL_NIC_H
+#define VIPL_NIC_H
+
+#include <pthread.h>
+#include <sys/queue.h>
+
+#include "agent.h"
+#include "completion.h"
+#include "device.h"
+#include "error.h"
+#include "memory.h"
+#include "object.h"
+#include "vi.h"
+
+#define MAX_SEGMENTS	 16u	   /* of a descriptor, the address segment included */
+#define MAX_TRANSFER	 0x800000u /* bytes */
+#define PRIVATE_CHANNELS 64u	   /* CQs that get a channel of their own; the rest share these */
+
+struct connect_waiter;
+struct request;
+
+struct nic {
+	struct object object;
+	struct device *device;
+	VIP_NIC_ATTRIBUTES attributes;
+	uint8_t local_address[HOST_ADDRESS_LEN];
+	struct in_addr host;
+	struct agent agent;
+	struct notifier *notifier;
+	struct region_table regions;
+
+	pthread_mutex_t lock; /* guards what follows, and all that is marked [nic] */
+	struct tag *default_tag;
+	bool has_alias;
+	LIST_HEAD(, tag) tags;
+	LIST_HEAD(, vi) vis;
+	LIST_HEAD(, cq) cqs;
+	LIST_HEAD(, request) requests;
+	TAILQ_HEAD(, connect_waiter) waiters;
+	struct channel *channels[PRIVATE_CHANNELS];
+};
+
+static inline struct nic *nic_get(VIP_NIC_HANDLE handle)
+{
+	return object_get(handle, OBJECT_NIC);
+}
+
+static inline void nic_put(struct nic *nic)
+{
+	object_put(&nic->object);
+}
+
+/* [nic] Ends all connections, and whatever threads wait for in connecting; for VipCloseNic. */
+void connections_close(struct nic *nic);
+
+#endif

@@ -1,0 +1,385 @@
+/*
+ * Connecting. The requester tries the ports of the discriminator's bucket one after the other,
+ * each with a new cm_id, until one's owner says yes or no; when nobody waits on any of them it
+ * tries again for the grace time. Until an answer comes the queue pair stays in INIT, so posted
+ * receives outlive every failure.
+ *
+ * The NIC's lock is held from before an event is taken to after it was handled, so an id is never
+ * destroyed while somebody else has an event of it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+#include "deadline.h"
+#include "log.h"
+#include "rdma.h"
+#include "wire.h"
+
+#define MSEC	      INT64_C(1000000)
+#define RESOLVE_MSEC  2000
+#define FIRST_PAUSE   (1 * MSEC)
+#define LONGEST_PAUSE (16 * MSEC)
+#define STALE_PAUSE   (5 * MSEC)
+/* A probe without an answer for so long has reached somebody. */
+#define ANSWER_TIME (100 * MSEC)
+#define READS_AT_ONCE 16
+
+/* REJECTED's status, by the InfiniBand architecture. */
+enum { REJECT_INVALID_SERVICE = 8, REJECT_STALE = 10, REJECT_CONSUMER = 28 };
+
+static void drop_id(struct rdma_endpoint *endpoint)
+{
+	if (endpoint->phase == RDMA_PAUSED)
+		TAILQ_REMOVE(&endpoint->device->paused, endpoint, in_paused);
+	endpoint->phase = RDMA_UNCONNECTED;
+	if (endpoint->id)
+		rdma_destroy_id(endpoint->id);
+	endpoint->id = NULL;
+}
+
+/* Connecting has failed. */
+static void fail(struct rdma_endpoint *endpoint, VIP_RETURN reason)
+{
+	drop_id(endpoint);
+	endpoint_refused(endpoint->vi, reason);
+}
+
+static VIP_RETURN reason_of(int error)
+{
+	switch (error) {
+	case ENETUNREACH:
+	case EHOSTUNREACH:
+	case ENETDOWN:
+	case EADDRNOTAVAIL:
+	case EINVAL:
+	case ENODEV:
+		return VIP_NOT_REACHABLE;
+	case ETIMEDOUT:
+		return VIP_TIMEOUT;
+	default:
+		return VIP_ERROR_RESOURCE;
+	}
+}
+
+/* Asks the owner of one port of the bucket. */
+static void probe(struct rdma_endpoint *endpoint)
+{
+	struct rdma_device *device = endpoint->device;
+	struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr = device->host};
+	struct sockaddr_in to = {
+		.sin_family = AF_INET,
+		.sin_addr = endpoint->host,
+		.sin_port = htons(rdma_bucket_port(&endpoint->wanted, endpoint->probe)),
+	};
+
+	drop_id(endpoint);
+	endpoint->probe_began = clock_nsec();
+	endpoint->phase = RDMA_RESOLVING;
+	if (rdma_create_id(device->events, &endpoint->id, endpoint, RDMA_PS_TCP)) {
+		endpoint->id = NULL;
+		fail(endpoint, VIP_ERROR_RESOURCE);
+		return;
+	}
+	if (rdma_resolve_addr(endpoint->id, (struct sockaddr *)&from, (struct sockaddr *)&to,
+			      RESOLVE_MSEC))
+		fail(endpoint, reason_of(errno));
+}
+
+static void pause_until(struct rdma_endpoint *endpoint, int64_t when)
+{
+	drop_id(endpoint);
+	endpoint->phase = RDMA_PAUSED;
+	endpoint->resume_at = when;
+	TAILQ_INSERT_TAIL(&endpoint->device->paused, endpoint, in_paused);
+}
+
+/* Nobody on this port waits for the discriminator. */
+static void probe_next(struct rdma_endpoint *endpoint)
+{
+	int64_t now;
+
+	if (++endpoint->probe < RDMA_BUCKET_PORTS) {
+		probe(endpoint);
+		return;
+	}
+	endpoint->probe = 0;
+	endpoint->nobody = true;
+	now = clock_nsec();
+	if (now >= endpoint->grace_ends) {
+		fail(endpoint, VIP_NO_MATCH);
+		return;
+	}
+	pause_until(endpoint, now + endpoint->pause);
+	endpoint->pause *= 2;
+	if (endpoint->pause > LONGEST_PAUSE)
+		endpoint->pause = LONGEST_PAUSE;
+}
+
+static void fill_parameters(const struct rdma_endpoint *endpoint, struct rdma_conn_param *parameters,
+			    const struct wire_message *message)
+{
+	int reads = endpoint->device->limits.max_qp_rd_atom;
+
+	*parameters = (struct rdma_conn_param){
+		.private_data = message,
+		.private_data_len = sizeof(*message),
+		.responder_resources = (uint8_t)(reads < READS_AT_ONCE ? reads : READS_AT_ONCE),
+		.initiator_depth = (uint8_t)(reads < READS_AT_ONCE ? reads : READS_AT_ONCE),
+		.retry_count = 6,
+		.qp_num = endpoint->qp->qp_num,
+	};
+}
+
+static void send_request(struct rdma_endpoint *endpoint)
+{
+	struct rdma_conn_param parameters;
+	struct wire_message message;
+
+	wire_write(&message, WIRE_REQUEST, &endpoint->own, &endpoint->wanted);
+	fill_parameters(endpoint, &parameters, &message);
+	endpoint->phase = RDMA_REQUESTING;
+	if (rdma_connect(endpoint->id, &parameters))
+		fail(endpoint, reason_of(errno));
+}
+
+static void answered(struct rdma_endpoint *endpoint, const struct rdma_cm_event *event)
+{
+	struct discriminator unused;
+	enum wire_code code = wire_read(event->param.conn.private_data,
+					event->param.conn.private_data_len, &endpoint->peer, &unused);
+	int error = EPROTO;
+
+	endpoint->peer.host = endpoint->host;
+	if (code == WIRE_ACCEPT)
+		error = rdma_endpoint_start(endpoint);
+	if (!error && rdma_establish(endpoint->id))
+		error = errno;
+	if (error) {
+		log_error("cannot complete a connection: error %d", error);
+		fail(endpoint, error == EPROTO ? VIP_NOT_REACHABLE : VIP_ERROR_RESOURCE);
+		return;
+	}
+	endpoint->phase = RDMA_CONNECTED;
+	endpoint_connected(endpoint->vi, &endpoint->peer);
+}
+
+static void refused(struct rdma_endpoint *endpoint, const struct rdma_cm_event *event)
+{
+	struct discriminator unused;
+	struct connect_info unused_too;
+
+	switch (event->status) {
+	case REJECT_CONSUMER:
+		switch (wire_read(event->param.conn.private_data,
+				  event->param.conn.private_data_len, &unused_too, &unused)) {
+		case WIRE_REJECT:
+			fail(endpoint, VIP_REJECT);
+			return;
+		case WIRE_BAD_VERSION:
+			log_error("the peer has another version of this library");
+			fail(endpoint, VIP_REJECT);
+			return;
+		default: /* WIRE_NO_MATCH; or without words: who listened has gone */
+			break;
+		}
+		break;
+	case REJECT_STALE: /* the peer has not seen yet that this queue pair was disconnected */
+		if (clock_nsec() < endpoint->grace_ends) {
+			pause_until(endpoint, clock_nsec() + STALE_PAUSE);
+			return;
+		}
+		fail(endpoint, VIP_ERROR_RESOURCE);
+		return;
+	default: /* REJECT_INVALID_SERVICE, -ECONNREFUSED: nobody listens */
+		break;
+	}
+	probe_next(endpoint);
+}
+
+static void ended(struct rdma_endpoint *endpoint, VIP_RETURN reason)
+{
+	if (endpoint->phase == RDMA_CONNECTED)
+		endpoint_lost(endpoint->vi);
+	else if (endpoint->phase != RDMA_UNCONNECTED)
+		fail(endpoint, reason);
+}
+
+static void endpoint_event(struct rdma_endpoint *endpoint, const struct rdma_cm_event *event)
+{
+	switch (event->event) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		if (rdma_resolve_route(endpoint->id, RESOLVE_MSEC))
+			fail(endpoint, reason_of(errno));
+		break;
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		send_request(endpoint);
+		break;
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+		if (event->status == -ETIMEDOUT) /* a dead host: until the caller's time is over */
+			probe(endpoint);
+		else
+			fail(endpoint, reason_of(-event->status));
+		break;
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+		answered(endpoint, event);
+		break;
+	case RDMA_CM_EVENT_REJECTED:
+		if (endpoint->phase == RDMA_REQUESTING)
+			refused(endpoint, event);
+		else
+			ended(endpoint, VIP_TIMEOUT);
+		break;
+	case RDMA_CM_EVENT_ESTABLISHED:
+		if (endpoint->phase != RDMA_ACCEPTING)
+			break;
+		endpoint->phase = RDMA_CONNECTED;
+		endpoint_connected(endpoint->vi, &endpoint->peer);
+		break;
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+	case RDMA_CM_EVENT_DISCONNECTED:
+		ended(endpoint, VIP_TIMEOUT);
+		break;
+	default: /* TIMEWAIT_EXIT and the like mean nothing here */
+		break;
+	}
+}
+
+static void dispatch(struct rdma_device *device, struct rdma_cm_event *event)
+{
+	enum rdma_role *role = event->id->context;
+
+	log_debug("%s, status %d", rdma_event_str(event->event), event->status);
+	if (event->event == RDMA_CM_EVENT_DEVICE_REMOVAL)
+		device_failed(device->nic);
+	else if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST)
+		rdma_request_arrived(device, event->id, event->param.conn.private_data,
+				     event->param.conn.private_data_len);
+	else if (role && *role == RDMA_ENDPOINT)
+		endpoint_event((struct rdma_endpoint *)role, event);
+}
+
+static void handle_cm_events(struct rdma_device *device)
+{
+	struct rdma_cm_event *event;
+
+	while (!rdma_get_cm_event(device->events, &event)) {
+		struct rdma_cm_event copy = *event;
+		uint8_t private_data[256];
+
+		/* Handling may destroy the id, which waits until its events are acknowledged. */
+		if (copy.param.conn.private_data)
+			copy.param.conn.private_data =
+				memcpy(private_data, event->param.conn.private_data,
+				       event->param.conn.private_data_len);
+		rdma_ack_cm_event(event);
+		dispatch(device, &copy);
+	}
+}
+
+static void handle_async_events(struct rdma_device *device)
+{
+	struct ibv_async_event event;
+
+	while (!ibv_get_async_event(device->context, &event)) {
+		struct rdma_endpoint *endpoint = NULL;
+
+		log_debug("asynchronous event: %s", ibv_event_type_str(event.event_type));
+		switch (event.event_type) {
+		case IBV_EVENT_QP_FATAL:
+		case IBV_EVENT_QP_REQ_ERR:
+		case IBV_EVENT_QP_ACCESS_ERR:
+			endpoint = event.element.qp->qp_context;
+			break;
+		default:
+			break;
+		}
+		ibv_ack_async_event(&event);
+		if (endpoint)
+			endpoint_failed(endpoint->vi, VIP_ERROR_CONN_LOST);
+		else if (event.event_type == IBV_EVENT_DEVICE_FATAL)
+			device_failed(device->nic);
+	}
+}
+
+int rdma_serve(struct device *base)
+{
+	struct rdma_device *device = (struct rdma_device *)base;
+	int64_t now, next = DEADLINE_NEVER;
+	struct rdma_endpoint *endpoint, *following;
+
+	handle_cm_events(device);
+	handle_async_events(device);
+	now = clock_nsec();
+	for (endpoint = TAILQ_FIRST(&device->paused); endpoint; endpoint = following) {
+		following = TAILQ_NEXT(endpoint, in_paused);
+		if (endpoint->resume_at <= now)
+			probe(endpoint);
+		else if (endpoint->resume_at < next)
+			next = endpoint->resume_at;
+	}
+	return next == DEADLINE_NEVER ? -1 : (int)((next - now + MSEC - 1) / MSEC);
+}
+
+void rdma_connect_start(struct device_endpoint *base, const struct connect_info *own,
+			struct in_addr host, const struct discriminator *wanted)
+{
+	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
+
+	endpoint->own = *own;
+	endpoint->host = host;
+	endpoint->wanted = *wanted;
+	endpoint->probe = 0;
+	endpoint->nobody = false;
+	endpoint->pause = FIRST_PAUSE;
+	endpoint->grace_ends = clock_nsec() + config()->grace_msec * MSEC;
+	probe(endpoint);
+}
+
+void rdma_accept_start(struct device_request *base, struct device_endpoint *base_endpoint,
+		       const struct connect_info *own)
+{
+	struct rdma_request *request = (struct rdma_request *)base;
+	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base_endpoint;
+	struct rdma_conn_param parameters;
+	struct wire_message message;
+	int error;
+
+	endpoint->id = request->id;
+	endpoint->id->context = endpoint;
+	endpoint->peer = request->peer;
+	endpoint->phase = RDMA_ACCEPTING;
+	free(request);
+
+	wire_write(&message, WIRE_ACCEPT, own, NULL);
+	fill_parameters(endpoint, &parameters, &message);
+	/* The queue pair must take messages before the requester learns that it may send. */
+	error = rdma_endpoint_start(endpoint);
+	if (!error && rdma_accept(endpoint->id, &parameters))
+		error = errno;
+	if (error) /* EINVAL: the requester has given up */
+		fail(endpoint, error == EINVAL ? VIP_TIMEOUT : VIP_ERROR_RESOURCE);
+}
+
+VIP_RETURN rdma_cancel(struct device_endpoint *base)
+{
+	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
+	bool probing = endpoint->phase == RDMA_PAUSED ||
+		       clock_nsec() - endpoint->probe_began < ANSWER_TIME;
+	bool nobody = endpoint->nobody && probing && endpoint->phase != RDMA_ACCEPTING;
+
+	drop_id(endpoint);
+	return nobody ? VIP_NO_MATCH : VIP_TIMEOUT;
+}
+
+void rdma_hang_up(struct device_endpoint *base)
+{
+	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
+
+	if (endpoint->phase == RDMA_CONNECTED)
+		rdma_disconnect(endpoint->id);
+	drop_id(endpoint);
+}

@@ -1,0 +1,320 @@
+/* Opening and closing the RDMA device; its channels and completion queues. */
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <limits.h>
+#include <net/if.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "rdma.h"
+
+static int set_nonblocking(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags < 0 ? -1 : fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+}
+
+/* Is the address one of the device's? rdma_cm knows, whatever the link layer is. */
+static bool address_is_of(struct rdma_device *device, struct sockaddr *address)
+{
+	struct rdma_cm_id *id;
+	bool matches;
+
+	if (rdma_create_id(device->events, &id, NULL, RDMA_PS_TCP))
+		return false;
+	matches = !rdma_bind_addr(id, address) && id->verbs &&
+		  !strcmp(ibv_get_device_name(id->verbs->device),
+			  ibv_get_device_name(device->context->device));
+	if (matches)
+		device->port = id->port_num;
+	rdma_destroy_id(id);
+	return matches;
+}
+
+static int find_address(struct rdma_device *device)
+{
+	struct ifaddrs *all, *interface;
+	bool found = false;
+
+	if (getifaddrs(&all))
+		return errno;
+	for (interface = all; interface && !found; interface = interface->ifa_next) {
+		struct sockaddr_in address;
+
+		if (!interface->ifa_addr || interface->ifa_addr->sa_family != AF_INET ||
+		    interface->ifa_flags & IFF_LOOPBACK)
+			continue;
+		address = *(struct sockaddr_in *)(void *)interface->ifa_addr;
+		address.sin_port = 0;
+		found = address_is_of(device, (struct sockaddr *)&address);
+		device->host = address.sin_addr;
+	}
+	freeifaddrs(all);
+	if (found)
+		return 0;
+	log_error("RDMA device %s: its network interface has no IPv4 address",
+		  ibv_get_device_name(device->context->device));
+	return ENODEV;
+}
+
+/* The device by name or number. NULL, with errno ENXIO when there are others. */
+static struct ibv_context *open_context(const char *name, unsigned index)
+{
+	int count = 0, error = ENXIO;
+	struct ibv_device **list = ibv_get_device_list(&count);
+	struct ibv_context *context = NULL;
+
+	for (int i = 0; list && i < count; i++) {
+		if (name ? strcmp(name, ibv_get_device_name(list[i])) : (unsigned)i != index)
+			continue;
+		errno = 0;
+		context = ibv_open_device(list[i]);
+		error = errno ? errno : ENODEV;
+		if (!context)
+			log_error("cannot open RDMA device %s: error %d%s",
+				  ibv_get_device_name(list[i]), error,
+				  error == EACCES || error == EPERM
+					  ? " (no permission on /dev/infiniband)" : "");
+		break;
+	}
+	if (!name && count == 0) {
+		log_error("there is no RDMA device (one of software: modprobe rdma_rxe; "
+			  "rdma link add rxe0 type rxe netdev eth0)");
+		error = ENODEV;
+	}
+	if (list)
+		ibv_free_device_list(list);
+	errno = error;
+	return context;
+}
+
+/* 0 or errno. */
+static int watch(struct rdma_device *device, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+
+	if (set_nonblocking(fd) || epoll_ctl(device->base.event_fd, EPOLL_CTL_ADD, fd, &event))
+		return errno;
+	return 0;
+}
+
+static int open_events(struct rdma_device *device)
+{
+	int error;
+
+	device->base.event_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (device->base.event_fd < 0)
+		return errno;
+	device->events = rdma_create_event_channel();
+	if (!device->events) {
+		error = errno;
+		log_error("no RDMA connection manager: error %d (modprobe rdma_ucm)", error);
+		goto close_event_fd;
+	}
+	error = watch(device, device->events->fd);
+	if (!error)
+		error = watch(device, device->context->async_fd);
+	if (!error)
+		return 0;
+	rdma_destroy_event_channel(device->events);
+close_event_fd:
+	close(device->base.event_fd);
+	return error;
+}
+
+static int rdma_open(const char *name, unsigned index, struct nic *nic, struct device **opened)
+{
+	struct rdma_device *device = calloc(1, sizeof(*device));
+	int error;
+
+	if (!device)
+		return ENOMEM;
+	device->base.ops = &rdma_device_ops;
+	device->nic = nic;
+	TAILQ_INIT(&device->paused);
+	device->context = open_context(name, index);
+	if (!device->context) {
+		error = errno;
+		goto free_device;
+	}
+	error = ibv_query_device(device->context, &device->limits);
+	if (error)
+		goto close_context;
+	error = open_events(device);
+	if (error)
+		goto close_context;
+	error = find_address(device);
+	if (!error) {
+		*opened = &device->base;
+		return 0;
+	}
+	rdma_destroy_event_channel(device->events);
+	close(device->base.event_fd);
+close_context:
+	ibv_close_device(device->context);
+free_device:
+	free(device);
+	return error;
+}
+
+static void rdma_close(struct device *base)
+{
+	struct rdma_device *device = (struct rdma_device *)base;
+
+	rdma_listen_stop_all(device);
+	rdma_destroy_event_channel(device->events);
+	close(device->base.event_fd);
+	ibv_close_device(device->context);
+	free(device);
+}
+
+static VIP_ULONG limit(uint64_t value)
+{
+	return value > LONG_MAX ? LONG_MAX : (VIP_ULONG)value;
+}
+
+static void rdma_query(struct device *base, VIP_NIC_ATTRIBUTES *attributes, struct in_addr *host)
+{
+	struct rdma_device *device = (struct rdma_device *)base;
+	const struct ibv_device_attr *limits = &device->limits;
+	struct ibv_port_attr port;
+
+	strncpy(attributes->Name, ibv_get_device_name(device->context->device),
+		sizeof(attributes->Name) - 1);
+	attributes->HardwareVersion = limits->hw_ver;
+	attributes->MaxRegisterBytes = limit(limits->max_mr_size);
+	attributes->MaxRegisterRegions = (VIP_ULONG)limits->max_mr;
+	attributes->MaxRegisterBlockBytes = limit(limits->max_mr_size);
+	attributes->MaxVI = (VIP_ULONG)limits->max_qp;
+	attributes->MaxCQ = (VIP_ULONG)limits->max_cq;
+	attributes->MaxCQEntries = (VIP_ULONG)limits->max_cqe;
+	attributes->MaxPtags = (VIP_ULONG)limits->max_pd;
+	if ((VIP_ULONG)limits->max_sge < attributes->MaxSegmentsPerDesc)
+		attributes->MaxSegmentsPerDesc = (VIP_ULONG)limits->max_sge;
+	attributes->ReliabilityLevelSupport = VIP_SERVICE_RELIABLE_DELIVERY;
+	if (!ibv_query_port(device->context, device->port, &port)) {
+		attributes->NativeMTU = 128ul << port.active_mtu;
+		if (port.max_msg_sz && port.max_msg_sz < attributes->MaxTransferSize)
+			attributes->MaxTransferSize = port.max_msg_sz;
+	}
+	*host = device->host;
+}
+
+static struct device_channel *rdma_channel_create(struct device *base, int *fd)
+{
+	struct ibv_comp_channel *channel =
+		ibv_create_comp_channel(((struct rdma_device *)base)->context);
+	int error;
+
+	if (!channel)
+		return NULL;
+	if (!set_nonblocking(channel->fd)) {
+		*fd = channel->fd;
+		return (struct device_channel *)channel;
+	}
+	error = errno;
+	ibv_destroy_comp_channel(channel);
+	errno = error;
+	return NULL;
+}
+
+static void rdma_channel_destroy(struct device_channel *channel)
+{
+	ibv_destroy_comp_channel((struct ibv_comp_channel *)channel);
+}
+
+static void rdma_channel_read(struct device_channel *channel)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	while (!ibv_get_cq_event((struct ibv_comp_channel *)channel, &cq, &context)) {
+		cq_announced(context);
+		ibv_ack_cq_events(cq, 1); /* from here on the CQ may be destroyed */
+	}
+}
+
+static struct device_cq *rdma_cq_create(struct device *base, struct cq *context,
+					struct device_channel *channel, unsigned entries,
+					unsigned *capacity)
+{
+	struct rdma_device *device = (struct rdma_device *)base;
+	struct rdma_cq *cq = calloc(1, sizeof(*cq));
+
+	if (!cq)
+		return NULL;
+	if (entries > (unsigned)device->limits.max_cqe)
+		entries = (unsigned)device->limits.max_cqe;
+	cq->cq = ibv_create_cq(device->context, (int)entries, context,
+			       (struct ibv_comp_channel *)channel, 0);
+	if (cq->cq) {
+		*capacity = (unsigned)cq->cq->cqe;
+		return (struct device_cq *)cq;
+	}
+	log_error("cannot create a completion queue of %u entries: error %d", entries, errno);
+	free(cq);
+	return NULL;
+}
+
+static void rdma_cq_destroy(struct device_cq *base)
+{
+	struct rdma_cq *cq = (struct rdma_cq *)base;
+	int error = ibv_destroy_cq(cq->cq);
+
+	if (error)
+		log_error("cannot destroy a completion queue: error %d", error);
+	free(cq);
+}
+
+static int rdma_cq_grow(struct device_cq *base, unsigned entries, unsigned *capacity)
+{
+	struct rdma_cq *cq = (struct rdma_cq *)base;
+	int error = ibv_resize_cq(cq->cq, (int)entries);
+
+	if (!error)
+		*capacity = (unsigned)cq->cq->cqe;
+	return error;
+}
+
+static int rdma_cq_arm(struct device_cq *base)
+{
+	return ibv_req_notify_cq(((struct rdma_cq *)base)->cq, 0);
+}
+
+const struct device_ops rdma_device_ops = {
+	.open = rdma_open,
+	.close = rdma_close,
+	.query = rdma_query,
+	.serve = rdma_serve,
+	.domain_create = rdma_domain_create,
+	.domain_destroy = rdma_domain_destroy,
+	.region_create = rdma_region_create,
+	.region_destroy = rdma_region_destroy,
+	.channel_create = rdma_channel_create,
+	.channel_destroy = rdma_channel_destroy,
+	.channel_read = rdma_channel_read,
+	.cq_create = rdma_cq_create,
+	.cq_destroy = rdma_cq_destroy,
+	.cq_grow = rdma_cq_grow,
+	.cq_poll = rdma_cq_poll,
+	.cq_arm = rdma_cq_arm,
+	.endpoint_create = rdma_endpoint_create,
+	.endpoint_destroy = rdma_endpoint_destroy,
+	.endpoint_prepare = rdma_endpoint_prepare,
+	.endpoint_stop = rdma_endpoint_stop,
+	.endpoint_reset = rdma_endpoint_reset,
+	.post_send = rdma_post_send,
+	.post_receive = rdma_post_receive,
+	.listen = rdma_listen_start,
+	.unlisten = rdma_listen_stop,
+	.connect = rdma_connect_start,
+	.accept = rdma_accept_start,
+	.cancel = rdma_cancel,
+	.reject = rdma_refuse,
+	.disconnect = rdma_hang_up,
+};

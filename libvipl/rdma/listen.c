@@ -1,0 +1,153 @@
+/* Waiting for requests: listeners on ports that discriminators select, and what arrives there. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "log.h"
+#include "rdma.h"
+#include "wire.h"
+
+#define FIRST_PORT 0x4000u /* below the ports that the system gives to those who ask for any */
+#define BUCKETS	   4096u
+#define BACKLOG	   1024 /* requests beyond it are dropped silently, and repeated after seconds */
+
+/* One for all discriminators of a bucket that this NIC's threads wait for. */
+struct rdma_listener {
+	enum rdma_role role;
+	LIST_ENTRY(rdma_listener) in_device;
+	struct rdma_cm_id *id;
+	uint16_t first_port;
+	unsigned users;
+};
+
+/* FNV-1a: peers must agree, so this is part of the protocol. */
+uint16_t rdma_bucket_port(const struct discriminator *discriminator, unsigned probe)
+{
+	uint32_t hash = 2166136261u;
+
+	for (unsigned i = 0; i < discriminator->length; i++)
+		hash = (hash ^ discriminator->bytes[i]) * 16777619u;
+	return (uint16_t)(FIRST_PORT + hash % BUCKETS * RDMA_BUCKET_PORTS + probe);
+}
+
+static struct rdma_listener *find(struct rdma_device *device,
+				  const struct discriminator *discriminator)
+{
+	uint16_t first_port = rdma_bucket_port(discriminator, 0);
+	struct rdma_listener *listener;
+
+	LIST_FOREACH(listener, &device->listeners, in_device)
+		if (listener->first_port == first_port)
+			return listener;
+	return NULL;
+}
+
+/* 0 or errno. */
+static int listen_on(struct rdma_device *device, struct rdma_listener *listener, uint16_t port)
+{
+	struct sockaddr_in address = {
+		.sin_family = AF_INET, .sin_addr = device->host, .sin_port = htons(port)};
+	int error;
+
+	if (rdma_create_id(device->events, &listener->id, listener, RDMA_PS_TCP))
+		return errno;
+	if (!rdma_bind_addr(listener->id, (struct sockaddr *)&address) &&
+	    !rdma_listen(listener->id, BACKLOG))
+		return 0;
+	error = errno;
+	rdma_destroy_id(listener->id);
+	return error;
+}
+
+int rdma_listen_start(struct device *base, const struct discriminator *discriminator)
+{
+	struct rdma_device *device = (struct rdma_device *)base;
+	struct rdma_listener *listener = find(device, discriminator);
+	int error = EADDRINUSE;
+
+	if (listener) {
+		listener->users++;
+		return 0;
+	}
+	listener = calloc(1, sizeof(*listener));
+	if (!listener)
+		return ENOMEM;
+	listener->role = RDMA_LISTENER;
+	listener->users = 1;
+	listener->first_port = rdma_bucket_port(discriminator, 0);
+	for (unsigned i = 0; i < RDMA_BUCKET_PORTS && error == EADDRINUSE; i++)
+		error = listen_on(device, listener, (uint16_t)(listener->first_port + i));
+	if (!error) {
+		LIST_INSERT_HEAD(&device->listeners, listener, in_device);
+		return 0;
+	}
+	log_error("cannot listen on ports %u to %u: error %d%s", listener->first_port,
+		  listener->first_port + RDMA_BUCKET_PORTS - 1, error,
+		  error == EADDRINUSE ? " (all are in use)" : "");
+	free(listener);
+	return error;
+}
+
+static void stop(struct rdma_listener *listener)
+{
+	LIST_REMOVE(listener, in_device);
+	rdma_destroy_id(listener->id);
+	free(listener);
+}
+
+void rdma_listen_stop(struct device *base, const struct discriminator *discriminator)
+{
+	struct rdma_listener *listener = find((struct rdma_device *)base, discriminator);
+
+	if (listener && !--listener->users)
+		stop(listener);
+}
+
+void rdma_listen_stop_all(struct rdma_device *device)
+{
+	while (!LIST_EMPTY(&device->listeners))
+		stop(LIST_FIRST(&device->listeners));
+}
+
+/* Says no, and forgets the request. */
+static void refuse(struct rdma_cm_id *id, enum wire_code code)
+{
+	struct wire_message message;
+
+	wire_write(&message, code, NULL, NULL);
+	rdma_reject(id, &message, sizeof(message)); /* the requester may be gone: no matter */
+	rdma_destroy_id(id);
+}
+
+void rdma_request_arrived(struct rdma_device *device, struct rdma_cm_id *id,
+			  const void *private_data, size_t length)
+{
+	struct discriminator wanted;
+	struct rdma_request *request;
+	struct connect_info peer;
+	enum wire_code code = wire_read(private_data, length, &peer, &wanted);
+
+	id->context = NULL; /* it had the listener's */
+	if (code == WIRE_BAD_VERSION) {
+		log_warning("refused a request by another version of this library");
+		refuse(id, WIRE_BAD_VERSION);
+		return;
+	}
+	request = code == WIRE_REQUEST ? calloc(1, sizeof(*request)) : NULL;
+	if (!request) {
+		refuse(id, WIRE_NO_MATCH);
+		return;
+	}
+	peer.host = ((struct sockaddr_in *)(void *)rdma_get_peer_addr(id))->sin_addr;
+	*request = (struct rdma_request){RDMA_REQUEST, device, id, peer};
+	id->context = request;
+	if (!request_arrived(device->nic, (struct device_request *)request, &peer, &wanted))
+		rdma_refuse((struct device_request *)request, VIP_NO_MATCH);
+}
+
+void rdma_refuse(struct device_request *base, VIP_RETURN refusal)
+{
+	struct rdma_request *request = (struct rdma_request *)base;
+
+	refuse(request->id, refusal == VIP_NO_MATCH ? WIRE_NO_MATCH : WIRE_REJECT);
+	free(request);
+}

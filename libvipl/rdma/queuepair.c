@@ -1,0 +1,237 @@
+/* Queue pairs: their states, posting, and what completions mean in VIA's terms. */
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "rdma.h"
+
+#define INLINE_SIZE 128u /* bytes; sends up to this long need no second look at memory */
+
+/* Peers gone without a word are noticed after 4.096 us * 2^16 * (6 + 1) = 2 s at the latest. */
+#define ACK_TIMEOUT 16
+#define ACK_RETRIES 6 /* 7 means for ever on some devices */
+#define READS_AT_ONCE 16
+
+static_assert(sizeof(struct segment) == sizeof(struct ibv_sge) &&
+	      offsetof(struct segment, address) == offsetof(struct ibv_sge, addr) &&
+	      offsetof(struct segment, length) == offsetof(struct ibv_sge, length) &&
+	      offsetof(struct segment, key) == offsetof(struct ibv_sge, lkey),
+	      "segments are passed on as they are");
+
+static unsigned lower(unsigned a, int b)
+{
+	return b > 0 && (unsigned)b < a ? (unsigned)b : a;
+}
+
+static struct ibv_qp *create_qp(struct rdma_device *device, struct endpoint_config *config,
+				uint32_t *inline_size)
+{
+	unsigned segments = lower(16, device->limits.max_sge);
+	struct ibv_qp_init_attr attributes = {
+		.send_cq = ((struct rdma_cq *)config->send_cq)->cq,
+		.recv_cq = ((struct rdma_cq *)config->receive_cq)->cq,
+		.cap = {.max_send_wr = config->send_depth,
+			.max_recv_wr = config->receive_depth,
+			.max_send_sge = segments,
+			.max_recv_sge = segments,
+			.max_inline_data = INLINE_SIZE},
+		.qp_type = IBV_QPT_RC,
+		.sq_sig_all = 1,
+	};
+	struct ibv_pd *pd = ((struct rdma_domain *)config->domain)->pd;
+	struct ibv_qp_init_attr asked = attributes;
+	struct ibv_qp *qp = ibv_create_qp(pd, &attributes);
+
+	if (!qp && errno == EINVAL) { /* a device without inline data */
+		asked.cap.max_inline_data = 0;
+		attributes = asked;
+		qp = ibv_create_qp(pd, &attributes);
+	}
+	*inline_size = attributes.cap.max_inline_data;
+	return qp;
+}
+
+struct device_endpoint *rdma_endpoint_create(struct device *base, struct endpoint_config *config)
+{
+	struct rdma_device *device = (struct rdma_device *)base;
+	struct rdma_endpoint *endpoint = calloc(1, sizeof(*endpoint));
+
+	if (!endpoint)
+		return NULL;
+	config->send_depth = lower(config->send_depth, device->limits.max_qp_wr);
+	config->receive_depth = lower(config->receive_depth, device->limits.max_qp_wr);
+	endpoint->role = RDMA_ENDPOINT;
+	endpoint->device = device;
+	endpoint->vi = config->vi;
+	endpoint->access = config->rights.rdma_write ? IBV_ACCESS_REMOTE_WRITE : 0;
+	endpoint->access |= config->rights.rdma_read ? IBV_ACCESS_REMOTE_READ : 0;
+	endpoint->send_cookie = (uintptr_t)config->send_queue;
+	endpoint->receive_cookie = (uintptr_t)config->receive_queue | RDMA_COOKIE_RECEIVE;
+	endpoint->qp = create_qp(device, config, &endpoint->inline_size);
+	if (endpoint->qp) {
+		endpoint->qp->qp_context = endpoint;
+		return (struct device_endpoint *)endpoint;
+	}
+	log_error("cannot create a queue pair: error %d", errno);
+	free(endpoint);
+	return NULL;
+}
+
+void rdma_endpoint_destroy(struct device_endpoint *base)
+{
+	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
+
+	rdma_hang_up(base);
+	ibv_destroy_qp(endpoint->qp);
+	free(endpoint);
+}
+
+static void move_to(struct rdma_endpoint *endpoint, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attributes = {.qp_state = state};
+	int error = ibv_modify_qp(endpoint->qp, &attributes, IBV_QP_STATE);
+
+	if (error)
+		log_error("queue pair %u: no change to state %d: error %d", endpoint->qp->qp_num,
+			  state, error);
+}
+
+int rdma_endpoint_prepare(struct device_endpoint *base)
+{
+	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
+	struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_INIT,
+					 .port_num = endpoint->device->port,
+					 .qp_access_flags = endpoint->access};
+
+	return ibv_modify_qp(endpoint->qp, &attributes,
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
+
+void rdma_endpoint_stop(struct device_endpoint *base)
+{
+	move_to((struct rdma_endpoint *)base, IBV_QPS_ERR);
+}
+
+void rdma_endpoint_reset(struct device_endpoint *base)
+{
+	move_to((struct rdma_endpoint *)base, IBV_QPS_RESET);
+}
+
+int rdma_endpoint_start(struct rdma_endpoint *endpoint)
+{
+	struct ibv_qp_attr attributes;
+	int mask, error;
+
+	memset(&attributes, 0, sizeof(attributes));
+	attributes.qp_state = IBV_QPS_RTR;
+	if (rdma_init_qp_attr(endpoint->id, &attributes, &mask))
+		return errno;
+	error = ibv_modify_qp(endpoint->qp, &attributes, mask);
+	if (error)
+		return error;
+
+	memset(&attributes, 0, sizeof(attributes));
+	attributes.qp_state = IBV_QPS_RTS;
+	if (rdma_init_qp_attr(endpoint->id, &attributes, &mask))
+		return errno;
+	attributes.timeout = ACK_TIMEOUT;
+	attributes.retry_cnt = ACK_RETRIES;
+	attributes.rnr_retry = 0; /* VIA: a message without a receive breaks the connection */
+	return ibv_modify_qp(endpoint->qp, &attributes, mask);
+}
+
+int rdma_post_send(struct device_endpoint *base, const struct device_send *send)
+{
+	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
+	bool immediate = send->control & VIP_CONTROL_IMMEDIATE;
+	struct ibv_send_wr *bad, request = {
+		.wr_id = endpoint->send_cookie,
+		.sg_list = (struct ibv_sge *)send->segments,
+		.num_sge = (int)send->count,
+		.imm_data = htonl(send->immediate),
+	};
+
+	if ((send->control & VIP_CONTROL_OP_MASK) == VIP_CONTROL_OP_RDMAWRITE) {
+		request.opcode = immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+		request.wr.rdma.remote_addr = send->remote_address;
+		request.wr.rdma.rkey = send->remote_handle;
+	} else {
+		request.opcode = immediate ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
+	}
+	if (send->length <= endpoint->inline_size)
+		request.send_flags = IBV_SEND_INLINE;
+	return ibv_post_send(endpoint->qp, &request, &bad);
+}
+
+int rdma_post_receive(struct device_endpoint *base, const struct segment *segments, unsigned count)
+{
+	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
+	struct ibv_recv_wr *bad, request = {
+		.wr_id = endpoint->receive_cookie,
+		.sg_list = (struct ibv_sge *)segments,
+		.num_sge = (int)count,
+	};
+
+	return ibv_post_recv(endpoint->qp, &request, &bad);
+}
+
+/* The error bit of VIA that a failed work request gets. Devices differ in the details. */
+static uint32_t error_bit(enum ibv_wc_status status, bool is_receive)
+{
+	switch (status) {
+	case IBV_WC_SUCCESS:
+		return 0;
+	case IBV_WC_WR_FLUSH_ERR:
+		return VIP_STATUS_DESC_FLUSHED_ERROR;
+	case IBV_WC_LOC_LEN_ERR:
+		return VIP_STATUS_LENGTH_ERROR;
+	case IBV_WC_LOC_QP_OP_ERR:
+		/* rxe: for a message that is too long for the receive; for a bad key of a send. */
+		return is_receive ? VIP_STATUS_LENGTH_ERROR : VIP_STATUS_PROTECTION_ERROR;
+	case IBV_WC_LOC_PROT_ERR:
+	case IBV_WC_LOC_ACCESS_ERR:
+		return VIP_STATUS_PROTECTION_ERROR;
+	case IBV_WC_REM_ACCESS_ERR:
+		return VIP_STATUS_RDMA_PROT_ERROR;
+	case IBV_WC_REM_INV_REQ_ERR:
+	case IBV_WC_REM_OP_ERR:
+	case IBV_WC_RNR_RETRY_EXC_ERR:
+		return VIP_STATUS_REMOTE_DESC_ERROR;
+	default:
+		return VIP_STATUS_TRANSPORT_ERROR;
+	}
+}
+
+/* wc.opcode may be read of successful ones only. */
+static void report(const struct ibv_wc *completion)
+{
+	bool is_receive = completion->wr_id & RDMA_COOKIE_RECEIVE;
+	struct workqueue *queue =
+		(struct workqueue *)(uintptr_t)(completion->wr_id & ~RDMA_COOKIE_RECEIVE);
+	uint32_t status = error_bit(completion->status, is_receive), length = 0, immediate = 0;
+
+	if (!status && is_receive) {
+		length = completion->byte_len;
+		if (completion->wc_flags & IBV_WC_WITH_IMM) {
+			status |= VIP_STATUS_IMMEDIATE;
+			immediate = ntohl(completion->imm_data);
+		}
+		if (completion->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
+			status |= VIP_STATUS_OP_REMOTE_RDMA_WRITE;
+	}
+	workqueue_complete(queue, status, length, immediate);
+}
+
+int rdma_cq_poll(struct device_cq *base)
+{
+	struct ibv_wc completions[16];
+	int count = ibv_poll_cq(((struct rdma_cq *)base)->cq, 16, completions);
+
+	for (int i = 0; i < count; i++)
+		report(&completions[i]);
+	return count;
+}

@@ -1,0 +1,125 @@
+/* The RDMA device: VIs are queue pairs (RC), connections are made by rdma_cm. */
+#ifndef VIPL_RDMA_H
+#define VIPL_RDMA_H
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+#include <sys/queue.h>
+
+#include "device.h"
+
+struct rdma_device {
+	struct device base;
+	struct nic *nic;
+	struct ibv_context *context;
+	struct ibv_device_attr limits;
+	struct in_addr host; /* the address that connections come from and go to */
+	uint8_t port;
+	struct rdma_event_channel *events;
+	LIST_HEAD(, rdma_listener) listeners;
+	TAILQ_HEAD(, rdma_endpoint) paused;
+};
+
+struct rdma_domain {
+	struct rdma_device *device;
+	struct ibv_pd *pd;
+};
+
+struct rdma_cq {
+	struct ibv_cq *cq;
+};
+
+/* What a cm_id's context points to; the first member of each of these. */
+enum rdma_role { RDMA_LISTENER, RDMA_REQUEST, RDMA_ENDPOINT };
+
+enum rdma_phase {
+	RDMA_UNCONNECTED,
+	RDMA_RESOLVING,	 /* address, then route */
+	RDMA_REQUESTING, /* waiting for the peer's answer */
+	RDMA_PAUSED,	 /* nobody answered; tries again soon */
+	RDMA_ACCEPTING,	 /* waiting for the requester's last word */
+	RDMA_CONNECTED,
+};
+
+struct rdma_endpoint {
+	enum rdma_role role;
+	struct rdma_device *device;
+	struct vi *vi;
+	struct ibv_qp *qp;
+	unsigned access; /* what the peer may do, IBV_ACCESS_ */
+	uint32_t inline_size;
+	uint64_t send_cookie, receive_cookie; /* wr_id: the queue and its direction */
+
+	/* Connecting: cm.c. */
+	enum rdma_phase phase;
+	struct rdma_cm_id *id;
+	struct connect_info own, peer;
+	struct in_addr host;
+	struct discriminator wanted;
+	unsigned probe;	    /* which port of the bucket is being tried */
+	bool nobody;	    /* all ports were tried once, and nobody waited */
+	int64_t probe_began;
+	int64_t grace_ends; /* no new round after this */
+	int64_t resume_at;
+	int64_t pause;
+	TAILQ_ENTRY(rdma_endpoint) in_paused;
+};
+
+struct rdma_request {
+	enum rdma_role role;
+	struct rdma_device *device;
+	struct rdma_cm_id *id;
+	struct connect_info peer;
+};
+
+/* wr_id names the queue; its lowest bit says which way the data went (wc.opcode may not). */
+#define RDMA_COOKIE_RECEIVE UINT64_C(1)
+
+/*
+ * Ports: a discriminator's hash selects a bucket of neighbouring ports, and who waits for it
+ * listens on the first free one. So up to this many processes of one host wait in one bucket.
+ */
+#define RDMA_BUCKET_PORTS 4u
+
+uint16_t rdma_bucket_port(const struct discriminator *discriminator, unsigned probe);
+
+/* cm.c */
+int rdma_serve(struct device *device);
+void rdma_connect_start(struct device_endpoint *endpoint, const struct connect_info *own,
+			struct in_addr host, const struct discriminator *wanted);
+void rdma_accept_start(struct device_request *request, struct device_endpoint *endpoint,
+		       const struct connect_info *own);
+VIP_RETURN rdma_cancel(struct device_endpoint *endpoint);
+void rdma_hang_up(struct device_endpoint *endpoint);
+
+/* listen.c */
+int rdma_listen_start(struct device *device, const struct discriminator *discriminator);
+void rdma_listen_stop(struct device *device, const struct discriminator *discriminator);
+void rdma_listen_stop_all(struct rdma_device *device);
+/* Somebody's request, in a new id. */
+void rdma_request_arrived(struct rdma_device *device, struct rdma_cm_id *id,
+			  const void *private_data, size_t length);
+void rdma_refuse(struct device_request *request, VIP_RETURN refusal);
+
+/* queuepair.c */
+struct device_endpoint *rdma_endpoint_create(struct device *device, struct endpoint_config *config);
+void rdma_endpoint_destroy(struct device_endpoint *endpoint);
+int rdma_endpoint_prepare(struct device_endpoint *endpoint);
+void rdma_endpoint_stop(struct device_endpoint *endpoint);
+void rdma_endpoint_reset(struct device_endpoint *endpoint);
+/* INIT -> RTS with what the cm_id has learnt about the peer. 0 or errno. */
+int rdma_endpoint_start(struct rdma_endpoint *endpoint);
+int rdma_post_send(struct device_endpoint *endpoint, const struct device_send *send);
+int rdma_post_receive(struct device_endpoint *endpoint, const struct segment *segments,
+		      unsigned count);
+int rdma_cq_poll(struct device_cq *cq);
+
+/* region.c */
+struct device_domain *rdma_domain_create(struct device *device);
+void rdma_domain_destroy(struct device_domain *domain);
+struct device_region *rdma_region_create(struct device_domain *domain, void *address, size_t length,
+					 struct region_rights rights, uint32_t *handle,
+					 uint32_t *key);
+void rdma_region_destroy(struct device_region *region);
+
+#endif

@@ -1,0 +1,197 @@
+/*
+ * The table from memory handle to region: open addressing, linear probing, at most half full.
+ * A look-up copies what it finds and starts again when a writer was at work meanwhile. Tables that
+ * were outgrown stay allocated until the NIC is closed, since a look-up may still be in them;
+ * each is twice as large as the one before, so together they are no larger than the last.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#include "memory.h"
+
+#define FIRST_SLOTS 64u
+
+struct slot {
+	_Atomic uint32_t handle; /* 0: free */
+	_Atomic uint32_t key;
+	_Atomic uintptr_t start;
+	_Atomic size_t length;
+	struct device_domain *_Atomic domain;
+	struct region *region; /* for writers only */
+};
+
+struct region_slots {
+	struct region_slots *outgrown;
+	unsigned count;
+	struct slot slots[];
+};
+
+static inline unsigned home(const struct region_slots *slots, uint32_t handle)
+{
+	return (handle * UINT32_C(2654435769) >> 7) & (slots->count - 1);
+}
+
+#define get(field)	  atomic_load_explicit(&(field), memory_order_relaxed)
+#define set(field, value) atomic_store_explicit(&(field), value, memory_order_relaxed)
+
+/* The handle's slot, or the free one where it would be. */
+static struct slot *probe(struct region_slots *slots, uint32_t handle)
+{
+	for (unsigned i = home(slots, handle);; i = (i + 1) & (slots->count - 1)) {
+		uint32_t there = get(slots->slots[i].handle);
+
+		if (there == handle || !there)
+			return &slots->slots[i];
+	}
+}
+
+bool region_table_find(struct region_table *table, uint32_t handle, struct region_view *view)
+{
+	for (;;) {
+		uint32_t version = atomic_load_explicit(&table->version, memory_order_acquire);
+		struct region_slots *slots =
+			atomic_load_explicit(&table->slots, memory_order_acquire);
+		const struct slot *slot;
+		bool found;
+
+		if (!slots || !handle)
+			return false;
+		slot = probe(slots, handle);
+		found = get(slot->handle) == handle;
+		view->key = get(slot->key);
+		view->start = get(slot->start);
+		view->length = get(slot->length);
+		view->domain = get(slot->domain);
+		/* The loads above come before this one. */
+		atomic_thread_fence(memory_order_acquire);
+		if (!(version & 1) && get(table->version) == version)
+			return found;
+		sched_yield();
+	}
+}
+
+static void begin_write(struct region_table *table)
+{
+	set(table->version, get(table->version) + 1);
+	atomic_thread_fence(memory_order_release);
+}
+
+static void end_write(struct region_table *table)
+{
+	atomic_store_explicit(&table->version, get(table->version) + 1, memory_order_release);
+}
+
+static void copy_slot(struct slot *to, const struct slot *from)
+{
+	set(to->key, get(from->key));
+	set(to->start, get(from->start));
+	set(to->length, get(from->length));
+	set(to->domain, get(from->domain));
+	to->region = from->region;
+	set(to->handle, get(from->handle));
+}
+
+static int grow(struct region_table *table)
+{
+	struct region_slots *old = get(table->slots), *slots;
+	unsigned count = old ? old->count * 2 : FIRST_SLOTS;
+
+	slots = calloc(1, sizeof(*slots) + count * sizeof(slots->slots[0]));
+	if (!slots)
+		return ENOMEM;
+	slots->count = count;
+	slots->outgrown = old;
+	for (unsigned i = 0; old && i < old->count; i++)
+		if (get(old->slots[i].handle))
+			copy_slot(probe(slots, get(old->slots[i].handle)), &old->slots[i]);
+	atomic_store_explicit(&table->slots, slots, memory_order_release);
+	return 0;
+}
+
+int region_table_insert(struct region_table *table, uint32_t handle,
+			const struct region_view *view, struct region *region)
+{
+	struct region_slots *slots = get(table->slots);
+	struct slot *slot;
+
+	if (!slots || 2 * (table->used + 1) > slots->count) {
+		if (grow(table))
+			return ENOMEM;
+		slots = get(table->slots);
+	}
+	slot = probe(slots, handle);
+	if (get(slot->handle))
+		return EEXIST;
+	begin_write(table);
+	set(slot->key, view->key);
+	set(slot->start, view->start);
+	set(slot->length, view->length);
+	set(slot->domain, view->domain);
+	slot->region = region;
+	set(slot->handle, handle);
+	end_write(table);
+	table->used++;
+	return 0;
+}
+
+/* Empties a slot and moves up those behind it that would no longer be found. */
+static void empty_slot(struct region_table *table, struct slot *slot)
+{
+	struct region_slots *slots = get(table->slots);
+	unsigned mask = slots->count - 1, hole = (unsigned)(slot - slots->slots);
+
+	begin_write(table);
+	for (unsigned i = (hole + 1) & mask; get(slots->slots[i].handle); i = (i + 1) & mask) {
+		unsigned wanted = home(slots, get(slots->slots[i].handle));
+
+		if (((i - wanted) & mask) >= ((i - hole) & mask)) {
+			copy_slot(&slots->slots[hole], &slots->slots[i]);
+			hole = i;
+		}
+	}
+	set(slots->slots[hole].handle, 0);
+	end_write(table);
+	table->used--;
+}
+
+struct region *region_table_remove(struct region_table *table, uint32_t handle, const void *address)
+{
+	struct region_slots *slots = get(table->slots);
+	struct region *region;
+	struct slot *slot;
+
+	if (!slots || !handle)
+		return NULL;
+	slot = probe(slots, handle);
+	if (!get(slot->handle) || slot->region->address != address)
+		return NULL;
+	region = slot->region;
+	empty_slot(table, slot);
+	return region;
+}
+
+struct region *region_table_remove_any(struct region_table *table)
+{
+	struct region_slots *slots = get(table->slots);
+
+	for (unsigned i = 0; slots && table->used && i < slots->count; i++) {
+		struct region *region = slots->slots[i].region;
+
+		if (!get(slots->slots[i].handle))
+			continue;
+		empty_slot(table, &slots->slots[i]);
+		return region;
+	}
+	return NULL;
+}
+
+void region_table_destroy(struct region_table *table)
+{
+	struct region_slots *slots = get(table->slots), *outgrown;
+
+	for (; slots; slots = outgrown) {
+		outgrown = slots->outgrown;
+		free(slots);
+	}
+}

@@ -1,0 +1,59 @@
+/* Virtual interfaces: the pair of queues, the state, and the ways between states. */
+#ifndef VIPL_VI_H
+#define VIPL_VI_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/queue.h>
+
+#include "device.h"
+#include "object.h"
+#include "workqueue.h"
+
+struct tag;
+
+struct vi {
+	struct object object;
+	struct nic *nic;
+	LIST_ENTRY(vi) in_nic;
+	struct device_endpoint *endpoint;
+	struct workqueue send, receive;
+	VIP_VI_ATTRIBUTES attributes; /* Ptag as the program gave it */
+	struct tag *tag;
+
+	_Atomic VIP_VI_STATE state; /* written under the NIC's lock, but for CONNECTED -> ERROR */
+	atomic_bool broken;	    /* the device reported an error since the VI was prepared */
+
+	/* Guarded by the NIC's lock. */
+	pthread_cond_t changed;	   /* outcome is there */
+	VIP_RETURN outcome;	   /* of connecting; VIP_NOT_DONE while it goes on */
+	struct connect_info local; /* valid while connecting and connected */
+	struct connect_info peer;  /* valid when connected */
+};
+
+static inline struct vi *vi_get(VIP_VI_HANDLE handle)
+{
+	return object_get(handle, OBJECT_VI);
+}
+
+static inline void vi_put(struct vi *vi)
+{
+	object_put(&vi->object);
+}
+
+/* All of these: the NIC's lock is held. */
+
+/* IDLE -> CONNECT_PENDING: posted receives go to the device. */
+VIP_RETURN vi_prepare(struct vi *vi, const struct connect_info *local);
+/* CONNECT_PENDING -> IDLE: receives stay posted. */
+void vi_unprepare(struct vi *vi);
+/* Waits until connecting is decided; at the deadline it is given up. */
+VIP_RETURN vi_await_outcome(struct vi *vi, int64_t deadline);
+/* CONNECTED or ERROR -> IDLE; everything posted is flushed, the peer told. */
+void vi_disconnect(struct vi *vi);
+/* Enters ERROR: everything posted is flushed, the peer told, the error handler called. */
+void vi_break(struct vi *vi, VIP_ERROR_CODE error);
+/* The VI is retired, and nobody uses it but the caller. */
+void vi_free(struct vi *vi);
+
+#endif

@@ -1,0 +1,345 @@
+/* The ring of posted descriptors: in at the tail, through the device, out at the head. */
+#include "workqueue.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "descriptor.h"
+#include "nic.h"
+
+static struct posted *ring_at(struct workqueue *queue, uint32_t index)
+{
+	return &queue->ring[index & (QUEUE_DESCRIPTORS - 1)];
+}
+
+int workqueue_init(struct workqueue *queue, struct vi *vi, struct cq *cq, bool is_receive)
+{
+	queue->ring = calloc(QUEUE_DESCRIPTORS, sizeof(*queue->ring));
+	if (!queue->ring)
+		return ENOMEM;
+	queue->vi = vi;
+	queue->cq = cq;
+	queue->is_receive = is_receive;
+	queue->mode = is_receive ? QUEUE_HOLDS : QUEUE_FLUSHES;
+	pthread_mutex_init(&queue->lock, NULL);
+	return 0;
+}
+
+static void leave_starved(struct workqueue *queue)
+{
+	if (queue->is_starved)
+		TAILQ_REMOVE(&queue->cq->starved, queue, in_starved);
+	queue->is_starved = false;
+}
+
+void workqueue_destroy(struct workqueue *queue)
+{
+	struct cq *cq = queue->cq;
+
+	pthread_mutex_lock(&cq->lock);
+	leave_starved(queue);
+	if (queue->is_ready)
+		TAILQ_REMOVE(&cq->ready, queue, in_ready);
+	if (queue->wants_attention)
+		TAILQ_REMOVE(&cq->attention, queue, in_attention);
+	pthread_mutex_unlock(&cq->lock);
+	pthread_mutex_destroy(&queue->lock);
+	free(queue->ring);
+}
+
+void workqueue_call_attention(struct workqueue *queue)
+{
+	if (queue->wants_attention)
+		return;
+	queue->wants_attention = true;
+	TAILQ_INSERT_TAIL(&queue->cq->attention, queue, in_attention);
+}
+
+static uint32_t send_operation(const VIP_DESCRIPTOR *descriptor)
+{
+	switch (descriptor->CS.Control & VIP_CONTROL_OP_MASK) {
+	case VIP_CONTROL_OP_RDMAWRITE:
+		return VIP_STATUS_OP_RDMA_WRITE;
+	case VIP_CONTROL_OP_RDMAREAD:
+		return VIP_STATUS_OP_RDMA_READ;
+	default:
+		return VIP_STATUS_OP_SEND;
+	}
+}
+
+/* The CQ's lock is held. */
+static void complete_oldest(struct workqueue *queue, uint32_t status, uint32_t length,
+			    uint32_t immediate)
+{
+	uint32_t done = atomic_load_explicit(&queue->done, memory_order_relaxed);
+	struct posted *posted = ring_at(queue, done);
+	VIP_DESCRIPTOR *descriptor = posted->descriptor;
+
+	status |= VIP_STATUS_DONE;
+	if (queue->is_receive) {
+		status |= VIP_STATUS_OP_RECEIVE;
+		descriptor->CS.Length = length;
+		if (status & VIP_STATUS_IMMEDIATE)
+			descriptor->CS.ImmediateData = immediate;
+	} else {
+		status |= send_operation(descriptor);
+	}
+	posted->status = status;
+	/* Programs poll the status in memory: it must come after all the rest. */
+	__atomic_store_n(&descriptor->CS.Status, status, __ATOMIC_RELEASE);
+	atomic_store_explicit(&queue->done, done + 1, memory_order_release);
+
+	if (queue->cq->is_public) {
+		queue->untold++;
+		if (!queue->is_ready)
+			TAILQ_INSERT_TAIL(&queue->cq->ready, queue, in_ready);
+		queue->is_ready = true;
+	}
+}
+
+/*
+ * An error on a connection: the state changes here, with the descriptor that tells of it; the rest
+ * needs the NIC's lock and follows in cq_attend(). The CQ's lock is held.
+ */
+static void note_error(struct workqueue *queue)
+{
+	VIP_VI_STATE connected = VIP_STATE_CONNECTED;
+
+	atomic_store(&queue->vi->broken, true);
+	atomic_compare_exchange_strong(&queue->vi->state, &connected, VIP_STATE_ERROR);
+	workqueue_call_attention(queue);
+}
+
+void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t length,
+			uint32_t immediate)
+{
+	atomic_fetch_sub_explicit(&queue->cq->outstanding, 1, memory_order_relaxed);
+	complete_oldest(queue, status, length, immediate);
+	if (status & VIP_STATUS_ERROR_MASK)
+		note_error(queue);
+}
+
+/* 0, or errno with the error bit when it is the descriptor's fault. */
+static int submit(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor, uint32_t *error)
+{
+	const struct vi *vi = queue->vi;
+	const struct device_ops *ops = vi->nic->device->ops;
+	struct segment segments[MAX_SEGMENTS];
+	int rc = EINVAL;
+
+	if (queue->is_receive) {
+		unsigned count;
+
+		*error = descriptor_read_receive(vi, descriptor, segments, &count);
+		if (!*error)
+			rc = ops->post_receive(vi->endpoint, segments, count);
+	} else {
+		struct device_send send;
+
+		*error = descriptor_read_send(vi, descriptor, segments, &send);
+		if (!*error)
+			rc = ops->post_send(vi->endpoint, &send);
+	}
+	return rc;
+}
+
+/*
+ * The oldest descriptor that is still here could not be handed over. While earlier ones are under
+ * way it waits for them (errors are told in order, and room may come); else its time has come.
+ * True when there is reason to try again at once.
+ */
+static bool hold_or_fail(struct workqueue *queue, bool no_room, uint32_t error)
+{
+	struct cq *cq = queue->cq;
+	uint32_t under_way;
+
+	pthread_mutex_lock(&cq->lock);
+	under_way = queue->submitted - atomic_load(&queue->done);
+	if (no_room ? atomic_load(&cq->outstanding) >= atomic_load(&cq->capacity) ||
+			      under_way >= queue->depth
+		    : under_way > 0) {
+		if (!queue->is_starved)
+			TAILQ_INSERT_TAIL(&cq->starved, queue, in_starved);
+		queue->is_starved = true;
+	} else if (!no_room) {
+		queue->submitted++;
+		complete_oldest(queue, error ? error : VIP_STATUS_TRANSPORT_ERROR, 0, 0);
+		note_error(queue);
+	}
+	no_room = no_room && !queue->is_starved;
+	pthread_mutex_unlock(&cq->lock);
+	return no_room;
+}
+
+/* The queue's lock is held. True when cq_attend() and cq_kick() are due. */
+static bool feed(struct workqueue *queue)
+{
+	while (queue->submitted != atomic_load_explicit(&queue->tail, memory_order_relaxed)) {
+		uint32_t done = atomic_load_explicit(&queue->done, memory_order_acquire);
+		bool no_room = queue->submitted - done >= queue->depth || !cq_reserve(queue->cq);
+		uint32_t error = 0;
+
+		if (!no_room) {
+			if (!submit(queue, ring_at(queue, queue->submitted)->descriptor, &error)) {
+				queue->submitted++;
+				continue;
+			}
+			atomic_fetch_sub(&queue->cq->outstanding, 1);
+		}
+		if (!hold_or_fail(queue, no_room, error))
+			return !no_room;
+	}
+	return false;
+}
+
+/* Completes all as flushed; both locks are held. */
+static void flush(struct workqueue *queue)
+{
+	while (atomic_load(&queue->done) != atomic_load(&queue->tail))
+		complete_oldest(queue, VIP_STATUS_DESC_FLUSHED_ERROR, 0, 0);
+	queue->submitted = atomic_load(&queue->tail);
+}
+
+/* A bad descriptor is told at once, also when no connection will process it. */
+static bool fail_if_bad(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor)
+{
+	struct segment segments[MAX_SEGMENTS];
+	uint32_t error, tail = atomic_load(&queue->tail);
+	unsigned count;
+
+	error = descriptor_read_receive(queue->vi, descriptor, segments, &count);
+	if (!error)
+		return false;
+	pthread_mutex_lock(&queue->cq->lock);
+	if (atomic_load(&queue->done) == tail - 1) {
+		complete_oldest(queue, error, 0, 0);
+		queue->submitted = tail;
+	}
+	pthread_mutex_unlock(&queue->cq->lock);
+	return true;
+}
+
+VIP_RETURN workqueue_post(struct workqueue *queue, VIP_DESCRIPTOR *descriptor)
+{
+	bool completed = false;
+	uint32_t tail;
+
+	pthread_mutex_lock(&queue->lock);
+	tail = atomic_load_explicit(&queue->tail, memory_order_relaxed);
+	if (tail - atomic_load_explicit(&queue->head, memory_order_acquire) >= QUEUE_DESCRIPTORS) {
+		pthread_mutex_unlock(&queue->lock);
+		error_report(queue->vi->nic, VIP_ERROR_VI_OVERRUN, queue->vi, descriptor);
+		return VIP_ERROR_RESOURCE;
+	}
+	descriptor->CS.Status = 0;
+	ring_at(queue, tail)->descriptor = descriptor;
+	atomic_store_explicit(&queue->tail, tail + 1, memory_order_release);
+
+	switch (queue->mode) {
+	case QUEUE_OPEN:
+		completed = feed(queue);
+		break;
+	case QUEUE_HOLDS:
+		completed = queue->is_receive && fail_if_bad(queue, descriptor);
+		break;
+	case QUEUE_FLUSHES:
+		pthread_mutex_lock(&queue->cq->lock);
+		flush(queue);
+		pthread_mutex_unlock(&queue->cq->lock);
+		completed = true;
+		break;
+	}
+	pthread_mutex_unlock(&queue->lock);
+
+	if (completed) {
+		cq_attend(queue->cq);
+		cq_kick(queue->cq);
+	}
+	return VIP_SUCCESS;
+}
+
+VIP_RETURN workqueue_take(struct workqueue *queue, VIP_DESCRIPTOR **descriptor)
+{
+	struct cq *cq = queue->cq;
+	VIP_RETURN rc = VIP_SUCCESS;
+	bool attention, polled = false;
+	uint32_t head;
+
+	*descriptor = NULL;
+	pthread_mutex_lock(&cq->lock);
+	head = atomic_load_explicit(&queue->head, memory_order_relaxed);
+	if (head == atomic_load_explicit(&queue->done, memory_order_relaxed))
+		polled = cq_poll_locked(cq);
+	if (head != atomic_load_explicit(&queue->done, memory_order_relaxed)) {
+		struct posted *posted = ring_at(queue, head);
+
+		*descriptor = posted->descriptor;
+		if (posted->status & VIP_STATUS_ERROR_MASK)
+			rc = VIP_DESCRIPTOR_ERROR;
+		atomic_store_explicit(&queue->head, head + 1, memory_order_release);
+	} else {
+		rc = workqueue_is_empty(queue) ? VIP_DESCRIPTOR_ERROR : VIP_NOT_DONE;
+	}
+	attention = !TAILQ_EMPTY(&cq->attention);
+	pthread_mutex_unlock(&cq->lock);
+
+	if (attention)
+		cq_attend(cq);
+	if (polled) /* what others wait for may be among it */
+		cq_kick(cq);
+	return rc;
+}
+
+void workqueue_feed(struct workqueue *queue)
+{
+	bool completed = false;
+
+	pthread_mutex_lock(&queue->lock);
+	if (queue->mode == QUEUE_OPEN)
+		completed = feed(queue);
+	pthread_mutex_unlock(&queue->lock);
+	if (completed)
+		cq_kick(queue->cq);
+}
+
+void workqueue_set_mode(struct workqueue *queue, enum queue_mode mode)
+{
+	pthread_mutex_lock(&queue->lock);
+	queue->mode = mode;
+	pthread_mutex_unlock(&queue->lock);
+	workqueue_feed(queue);
+}
+
+void workqueue_recall(struct workqueue *queue, enum queue_mode mode)
+{
+	struct cq *cq = queue->cq;
+	struct workqueue *starved;
+	uint32_t done;
+
+	pthread_mutex_lock(&queue->lock);
+	pthread_mutex_lock(&cq->lock);
+	done = atomic_load(&queue->done);
+	atomic_fetch_sub(&cq->outstanding, queue->submitted - done);
+	queue->submitted = done;
+	queue->mode = mode;
+	leave_starved(queue);
+	while ((starved = TAILQ_FIRST(&cq->starved))) { /* there is room now */
+		leave_starved(starved);
+		workqueue_call_attention(starved);
+	}
+	if (!TAILQ_EMPTY(&cq->attention))
+		agent_wake(queue->vi->nic);
+	pthread_mutex_unlock(&cq->lock);
+	pthread_mutex_unlock(&queue->lock);
+}
+
+void workqueue_flush(struct workqueue *queue)
+{
+	pthread_mutex_lock(&queue->lock);
+	pthread_mutex_lock(&queue->cq->lock);
+	flush(queue);
+	pthread_mutex_unlock(&queue->cq->lock);
+	pthread_mutex_unlock(&queue->lock);
+	cq_kick(queue->cq);
+}

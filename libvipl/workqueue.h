@@ -1,0 +1,84 @@
+/*
+ * A VI's send or receive queue: a ring of the descriptors that were posted, in that order.
+ *
+ *     head <= done <= submitted <= tail
+ *
+ * [head, done) are completed and wait for the program; [done, submitted) are with the device;
+ * [submitted, tail) are still here. Posting moves tail and submitted under the queue's lock; the
+ * CQ's lock guards head and done. Both are atomic since each side reads the other's.
+ */
+#ifndef VIPL_WORKQUEUE_H
+#define VIPL_WORKQUEUE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "completion.h"
+#include "vipl.h"
+
+#define QUEUE_DESCRIPTORS 1024u /* MaxDescriptorsPerQueue; a power of two */
+#define SEND_DEPTH	  128u	/* sends that the device has at once: the ring holds the rest */
+#define RECEIVE_DEPTH	  QUEUE_DESCRIPTORS /* receives must all be where the peer sees them */
+
+enum queue_mode {
+	QUEUE_HOLDS,   /* keeps descriptors: receives before there is a connection */
+	QUEUE_OPEN,    /* the device takes descriptors */
+	QUEUE_FLUSHES, /* completes descriptors at once */
+};
+
+struct posted {
+	VIP_DESCRIPTOR *descriptor;
+	uint32_t status; /* what was written into it */
+};
+
+struct workqueue {
+	struct vi *vi;
+	struct cq *cq;
+	bool is_receive;
+	unsigned depth;
+
+	pthread_mutex_t lock; /* posting */
+	enum queue_mode mode;
+	_Atomic uint32_t tail;
+	uint32_t submitted;
+	struct posted *ring;
+
+	_Atomic uint32_t head, done; /* guarded by the CQ's lock, like the rest */
+	uint32_t untold;	     /* completions that CQDone has not told */
+	bool is_ready, is_starved, wants_attention;
+	TAILQ_ENTRY(workqueue) in_ready, in_starved, in_attention;
+};
+
+/* 0 or errno. */
+int workqueue_init(struct workqueue *queue, struct vi *vi, struct cq *cq, bool is_receive);
+/* Leaves its CQ's lists, too. */
+void workqueue_destroy(struct workqueue *queue);
+
+VIP_RETURN workqueue_post(struct workqueue *queue, VIP_DESCRIPTOR *descriptor);
+
+/* VipSendDone and VipRecvDone. */
+VIP_RETURN workqueue_take(struct workqueue *queue, VIP_DESCRIPTOR **descriptor);
+
+/* Hands over to the device what it has room for; after a completion, or when it is opened. */
+void workqueue_feed(struct workqueue *queue);
+
+/* What the device had is ours again, and the queue is in this mode from now on. */
+void workqueue_recall(struct workqueue *queue, enum queue_mode mode);
+
+/* Completes everything that is posted as flushed. */
+void workqueue_flush(struct workqueue *queue);
+
+void workqueue_set_mode(struct workqueue *queue, enum queue_mode mode);
+
+/* The CQ's lock is held: cq_attend() shall look at this queue. */
+void workqueue_call_attention(struct workqueue *queue);
+
+static inline bool workqueue_is_empty(const struct workqueue *queue)
+{
+	return atomic_load(&queue->head) == atomic_load(&queue->tail);
+}
+
+#endif
