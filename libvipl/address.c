@@ -26,7 +26,7 @@ bool address_host(const VIP_NET_ADDRESS *address, struct in_addr *out)
 {
 	const uint8_t *bytes = (const uint8_t *)address + offsetof(VIP_NET_ADDRESS, HostAddress);
 
-	if (address->HostAddressLen != HOST_ADDRESS_LEN || bytes[4] || bytes[5])
+	if (bytes[4] || bytes[5])
 		return false;
 	memcpy(&out->s_addr, bytes, sizeof(out->s_addr));
 	return out->s_addr != INADDR_ANY;

@@ -20,7 +20,7 @@ struct discriminator {
 bool address_discriminator(const VIP_NET_ADDRESS *address, struct discriminator *out);
 bool discriminator_equal(const struct discriminator *a, const struct discriminator *b);
 
-/* False when the host part is not an IPv4 address in our form. */
+/* False when the host part, of HOST_ADDRESS_LEN bytes, is no IPv4 address in our form. */
 bool address_host(const VIP_NET_ADDRESS *address, struct in_addr *out);
 void host_address_write(uint8_t out[HOST_ADDRESS_LEN], struct in_addr host);
 

@@ -9,6 +9,8 @@
 
 #include "nic.h"
 
+#define STARVED_MSEC 1 /* between two looks at CQs with starved queues; shorter than any timer */
+
 int thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
 {
 	sigset_t all, before;
@@ -21,6 +23,22 @@ int thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
 	return error;
 }
 
+/*
+ * Does what is due at the NIC's CQs; returns msec until it has to be called again, or -1. Starved
+ * queues go on although the program may not ask for completions.
+ */
+static int serve_cqs(struct nic *nic)
+{
+	struct cq *cq;
+	int msec = -1;
+
+	LIST_FOREACH(cq, &nic->cqs, in_nic) {
+		if (cq_serve(cq))
+			msec = STARVED_MSEC;
+	}
+	return msec;
+}
+
 static void *run(void *argument)
 {
 	struct nic *nic = argument;
@@ -28,18 +46,16 @@ static void *run(void *argument)
 		{.fd = nic->agent.wake_fd, .events = POLLIN},
 		{.fd = nic->device->event_fd, .events = POLLIN},
 	};
-	struct cq *cq;
 
 	while (!atomic_load(&nic->agent.stop)) {
+		int device_msec, msec;
 		uint64_t wakes;
-		int msec;
 
 		pthread_mutex_lock(&nic->lock);
-		msec = nic->device->ops->serve(nic->device);
-		LIST_FOREACH(cq, &nic->cqs, in_nic)
-			cq_attend_locked(cq);
+		device_msec = nic->device->ops->serve(nic->device);
+		msec = serve_cqs(nic);
 		pthread_mutex_unlock(&nic->lock);
-		poll(fds, 2, msec);
+		poll(fds, 2, msec < 0 ? device_msec : msec);
 		if (read(nic->agent.wake_fd, &wakes, sizeof(wakes)) < 0) {
 			/* EAGAIN: it was the device, or time. */
 		}

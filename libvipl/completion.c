@@ -156,6 +156,22 @@ void cq_attend_locked(struct cq *cq)
 	}
 }
 
+bool cq_serve(struct cq *cq)
+{
+	bool starved, polled;
+
+	pthread_mutex_lock(&cq->lock);
+	polled = !TAILQ_EMPTY(&cq->starved) && cq_poll_locked(cq);
+	pthread_mutex_unlock(&cq->lock);
+	cq_attend_locked(cq);
+	if (polled)
+		cq_kick(cq);
+	pthread_mutex_lock(&cq->lock);
+	starved = !TAILQ_EMPTY(&cq->starved);
+	pthread_mutex_unlock(&cq->lock);
+	return starved;
+}
+
 void cq_attend(struct cq *cq)
 {
 	pthread_mutex_lock(&cq->nic->lock);

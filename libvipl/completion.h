@@ -55,6 +55,8 @@ bool cq_reserve(struct cq *cq);
 void cq_attend(struct cq *cq);
 /* [nic] The same. */
 void cq_attend_locked(struct cq *cq);
+/* [nic] The agent's look at a CQ. True while queues of it starve: then it must look again soon. */
+bool cq_serve(struct cq *cq);
 
 /*
  * The one place where a thread waits for completions. `take` looks once and returns VIP_NOT_DONE

@@ -258,6 +258,8 @@ VIP_RETURN VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
 	    !address_discriminator(LocalAddr, &local.discriminator) ||
 	    !address_discriminator(RemoteAddr, &wanted))
 		goto put_vi;
+	if (RemoteAddr->HostAddressLen != HOST_ADDRESS_LEN)
+		goto put_vi;
 	rc = VIP_NOT_REACHABLE;
 	if (!address_host(RemoteAddr, &host))
 		goto put_vi;

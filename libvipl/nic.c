@@ -11,14 +11,12 @@
 
 #define MAX_NIC_NUMBER 255
 
-/* "12" -> 12; nothing -> 0; else -1. */
+/* "12" -> 12; else -1. */
 static int number(const char *text)
 {
 	char *end;
 	unsigned long value;
 
-	if (!*text)
-		return 0;
 	if (!isdigit((unsigned char)*text))
 		return -1;
 	value = strtoul(text, &end, 10);
@@ -31,9 +29,11 @@ static int legacy_number(const char *name)
 	static const struct {
 		const char *prefix;
 		int first;
+		bool may_lack_number;
 	} legacy[] = {
-		{"nic", 0},	     {"VINIC", 0},    {"/dev/via_eth", 0}, {"/dev/via_lo", 0},
-		{"/etc/via_lo", 0},  {"via_lo", 0},   {"/dev/clanvi", 0},  {"\\\\.\\VI", 1},
+		{"nic", 0, false},	  {"VINIC", 0, true},	    {"/dev/via_eth", 0, false},
+		{"/dev/via_lo", 0, true}, {"/etc/via_lo", 0, true}, {"via_lo", 0, true},
+		{"/dev/clanvi", 0, false}, {"\\\\.\\VI", 1, false},
 	};
 
 	for (size_t i = 0; i < sizeof(legacy) / sizeof(legacy[0]); i++) {
@@ -42,6 +42,8 @@ static int legacy_number(const char *name)
 
 		if (strncmp(name, legacy[i].prefix, length))
 			continue;
+		if (!name[length])
+			return legacy[i].may_lack_number ? 0 : -1;
 		index = number(name + length);
 		return index < legacy[i].first ? -1 : index - legacy[i].first;
 	}

@@ -91,8 +91,9 @@ void vi_break(struct vi *vi, VIP_ERROR_CODE error)
 {
 	if (!is_live(vi)) /* while connecting the outcome decides */
 		return;
-	atomic_store(&vi->state, VIP_STATE_ERROR);
 	tear_down(vi, QUEUE_FLUSHES);
+	/* Only now: who sees ERROR may rely on the queues being flushed. */
+	atomic_store(&vi->state, VIP_STATE_ERROR);
 	error_report(vi->nic, error, vi, NULL);
 }
 

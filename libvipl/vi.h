@@ -21,7 +21,7 @@ struct vi {
 	VIP_VI_ATTRIBUTES attributes; /* Ptag as the program gave it */
 	struct tag *tag;
 
-	_Atomic VIP_VI_STATE state; /* written under the NIC's lock, but for CONNECTED -> ERROR */
+	_Atomic VIP_VI_STATE state; /* written under the NIC's lock */
 	atomic_bool broken;	    /* the device reported an error since the VI was prepared */
 
 	/* Guarded by the NIC's lock. */

@@ -98,16 +98,10 @@ static void complete_oldest(struct workqueue *queue, uint32_t status, uint32_t l
 	}
 }
 
-/*
- * An error on a connection: the state changes here, with the descriptor that tells of it; the rest
- * needs the NIC's lock and follows in cq_attend(). The CQ's lock is held.
- */
+/* An error on a connection: it is broken by cq_attend(), with the NIC's lock. The CQ's is held. */
 static void note_error(struct workqueue *queue)
 {
-	VIP_VI_STATE connected = VIP_STATE_CONNECTED;
-
 	atomic_store(&queue->vi->broken, true);
-	atomic_compare_exchange_strong(&queue->vi->state, &connected, VIP_STATE_ERROR);
 	workqueue_call_attention(queue);
 }
 
@@ -159,9 +153,11 @@ static bool hold_or_fail(struct workqueue *queue, bool no_room, uint32_t error)
 	if (no_room ? atomic_load(&cq->outstanding) >= atomic_load(&cq->capacity) ||
 			      under_way >= queue->depth
 		    : under_way > 0) {
-		if (!queue->is_starved)
+		if (!queue->is_starved) {
+			queue->is_starved = true;
 			TAILQ_INSERT_TAIL(&cq->starved, queue, in_starved);
-		queue->is_starved = true;
+			agent_wake(queue->vi->nic); /* the program may not ask for completions */
+		}
 	} else if (!no_room) {
 		queue->submitted++;
 		complete_oldest(queue, error ? error : VIP_STATUS_TRANSPORT_ERROR, 0, 0);
@@ -281,7 +277,9 @@ VIP_RETURN workqueue_take(struct workqueue *queue, VIP_DESCRIPTOR **descriptor)
 	} else {
 		rc = workqueue_is_empty(queue) ? VIP_DESCRIPTOR_ERROR : VIP_NOT_DONE;
 	}
-	attention = !TAILQ_EMPTY(&cq->attention);
+	/* Who is told of the error that broke the VI shall find it in ERROR. */
+	attention = !TAILQ_EMPTY(&cq->attention) ||
+		    (rc == VIP_DESCRIPTOR_ERROR && *descriptor && atomic_load(&queue->vi->broken));
 	pthread_mutex_unlock(&cq->lock);
 
 	if (attention)

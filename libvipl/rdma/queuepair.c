@@ -14,7 +14,6 @@
 /* Peers gone without a word are noticed after 4.096 us * 2^16 * (6 + 1) = 2 s at the latest. */
 #define ACK_TIMEOUT 16
 #define ACK_RETRIES 6 /* 7 means for ever on some devices */
-#define READS_AT_ONCE 16
 
 static_assert(sizeof(struct segment) == sizeof(struct ibv_sge) &&
 	      offsetof(struct segment, address) == offsetof(struct ibv_sge, addr) &&
@@ -156,6 +155,7 @@ int rdma_post_send(struct device_endpoint *base, const struct device_send *send)
 	};
 
 	if ((send->control & VIP_CONTROL_OP_MASK) == VIP_CONTROL_OP_RDMAWRITE) {
+		request.wr_id |= RDMA_COOKIE_RDMA;
 		request.opcode = immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
 		request.wr.rdma.remote_addr = send->remote_address;
 		request.wr.rdma.rkey = send->remote_handle;
@@ -180,7 +180,7 @@ int rdma_post_receive(struct device_endpoint *base, const struct segment *segmen
 }
 
 /* The error bit of VIA that a failed work request gets. Devices differ in the details. */
-static uint32_t error_bit(enum ibv_wc_status status, bool is_receive)
+static uint32_t error_bit(enum ibv_wc_status status, bool is_receive, bool is_rdma)
 {
 	switch (status) {
 	case IBV_WC_SUCCESS:
@@ -199,6 +199,8 @@ static uint32_t error_bit(enum ibv_wc_status status, bool is_receive)
 		return VIP_STATUS_RDMA_PROT_ERROR;
 	case IBV_WC_REM_INV_REQ_ERR:
 	case IBV_WC_REM_OP_ERR:
+		/* A VI that does not allow RDMA at all; a receive that is too short. */
+		return is_rdma ? VIP_STATUS_RDMA_PROT_ERROR : VIP_STATUS_REMOTE_DESC_ERROR;
 	case IBV_WC_RNR_RETRY_EXC_ERR:
 		return VIP_STATUS_REMOTE_DESC_ERROR;
 	default:
@@ -211,8 +213,10 @@ static void report(const struct ibv_wc *completion)
 {
 	bool is_receive = completion->wr_id & RDMA_COOKIE_RECEIVE;
 	struct workqueue *queue =
-		(struct workqueue *)(uintptr_t)(completion->wr_id & ~RDMA_COOKIE_RECEIVE);
-	uint32_t status = error_bit(completion->status, is_receive), length = 0, immediate = 0;
+		(struct workqueue *)(uintptr_t)(completion->wr_id & ~RDMA_COOKIE_BITS);
+	uint32_t status = error_bit(completion->status, is_receive,
+				    completion->wr_id & RDMA_COOKIE_RDMA);
+	uint32_t length = 0, immediate = 0;
 
 	if (!status && is_receive) {
 		length = completion->byte_len;

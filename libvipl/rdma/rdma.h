@@ -72,8 +72,10 @@ struct rdma_request {
 	struct connect_info peer;
 };
 
-/* wr_id names the queue; its lowest bit says which way the data went (wc.opcode may not). */
+/* wr_id names the queue; its lowest bits say what the work was: wc.opcode may not after an error. */
 #define RDMA_COOKIE_RECEIVE UINT64_C(1)
+#define RDMA_COOKIE_RDMA    UINT64_C(2)
+#define RDMA_COOKIE_BITS    (RDMA_COOKIE_RECEIVE | RDMA_COOKIE_RDMA)
 
 /*
  * Ports: a discriminator's hash selects a bucket of neighbouring ports, and who waits for it
