@@ -1,0 +1,276 @@
+/*
+ * vip_info - the VI NICs of this host and what they can do; when there are
+ * none, what is missing and how to get it.
+ */
+#include "common.h"
+#include "health.h"
+
+#include <getopt.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *program_name = "vip_info";
+
+struct settings {
+	const char *nic; /* NULL: all that can be opened */
+	bool json;
+};
+
+enum { MAX_NICS = 64 };
+
+/* The numbers among the attributes: their keys, what they mean, their units. */
+static const struct {
+	const char *key;
+	const char *words;
+	const char *unit;
+	size_t offset;
+} numbers[] = {
+#define NUMBER(member, words, unit)                                        \
+	{                                                                  \
+#member, words, unit, offsetof(VIP_NIC_ATTRIBUTES, member) \
+	}
+	NUMBER(HardwareVersion, "hardware version", ""),
+	NUMBER(ProviderVersion, "provider version", ""),
+	NUMBER(MaxTransferSize, "longest transfer of one descriptor", "bytes"),
+	NUMBER(NativeMTU, "size of a packet on the wire", "bytes"),
+	NUMBER(MaxVI, "VIs", ""),
+	NUMBER(MaxDescriptorsPerQueue, "descriptors posted on one queue", ""),
+	NUMBER(MaxSegmentsPerDesc, "segments of one descriptor", ""),
+	NUMBER(MaxCQ, "completion queues", ""),
+	NUMBER(MaxCQEntries, "entries of one completion queue", ""),
+	NUMBER(MaxPtags, "protection tags", ""),
+	NUMBER(MaxRegisterRegions, "memory regions", ""),
+	NUMBER(MaxRegisterBlockBytes, "longest memory region", "bytes"),
+	NUMBER(MaxRegisterBytes, "registered memory in all", "bytes"),
+#undef NUMBER
+};
+
+static VIP_ULONG number_of(const VIP_NIC_ATTRIBUTES *attributes, size_t i)
+{
+	VIP_ULONG value;
+
+	memcpy(&value, (const char *)attributes + numbers[i].offset, sizeof(value));
+	return value;
+}
+
+static const struct {
+	VIP_UINT16 bit;
+	const char *name;
+} levels[] = {
+	{VIP_SERVICE_UNRELIABLE, "unreliable"},
+	{VIP_SERVICE_RELIABLE_DELIVERY, "reliable delivery"},
+	{VIP_SERVICE_RELIABLE_RECEPTION, "reliable reception"},
+};
+
+static json_object *levels_json(VIP_UINT16 bits)
+{
+	json_object *names = json_object_new_array();
+
+	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); ++i)
+		if (bits & levels[i].bit)
+			json_object_array_add(names, json_object_new_string(levels[i].name));
+	return names;
+}
+
+static void print_levels(const char *words, VIP_UINT16 bits)
+{
+	const char *comma = "";
+
+	printf("    %-36s", words);
+	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); ++i)
+		if (bits & levels[i].bit) {
+			printf("%s%s", comma, levels[i].name);
+			comma = ", ";
+		}
+	puts(*comma ? "" : "none");
+}
+
+static json_object *nic_json(const char *name, const VIP_NIC_ATTRIBUTES *a)
+{
+	json_object *nic = json_object_new_object();
+	char hex[ADDRESS_TEXT_MAX], host[ADDRESS_TEXT_MAX];
+
+	hex_text(a->LocalNicAddress, a->NicAddressLen, hex);
+	host_text(a->LocalNicAddress, a->NicAddressLen, host);
+	json_object_object_add(nic, "nic", json_object_new_string(name));
+	json_object_object_add(nic, "Name", json_object_new_string(a->Name));
+	json_object_object_add(nic, "LocalNicAddress", json_object_new_string(hex));
+	json_object_object_add(nic, "host", json_object_new_string(host));
+	json_object_object_add(nic, "NicAddressLen", json_object_new_int(a->NicAddressLen));
+	json_object_object_add(nic, "MaxDiscriminatorLen",
+			       json_object_new_int(a->MaxDiscriminatorLen));
+	json_object_object_add(nic, "ThreadSafe", json_object_new_boolean(a->ThreadSafe));
+	json_object_object_add(nic, "ReliabilityLevelSupport",
+			       levels_json(a->ReliabilityLevelSupport));
+	json_object_object_add(nic, "RDMAReadSupport", levels_json(a->RDMAReadSupport));
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); ++i)
+		json_object_object_add(nic, numbers[i].key,
+				       json_object_new_uint64(number_of(a, i)));
+	return nic;
+}
+
+static void print_nic(const char *name, const VIP_NIC_ATTRIBUTES *a)
+{
+	char hex[ADDRESS_TEXT_MAX], host[ADDRESS_TEXT_MAX];
+
+	hex_text(a->LocalNicAddress, a->NicAddressLen, hex);
+	host_text(a->LocalNicAddress, a->NicAddressLen, host);
+	printf("%s: %s\n", name, a->Name);
+	printf("    %-36s%s (%s)\n", "address of this host", host, hex);
+	printf("    %-36s%u bytes\n", "length of host addresses", a->NicAddressLen);
+	printf("    %-36s%u bytes\n", "longest discriminator", a->MaxDiscriminatorLen);
+	printf("    %-36s%s\n", "safe for threads", a->ThreadSafe ? "yes" : "no");
+	print_levels("reliability levels", a->ReliabilityLevelSupport);
+	print_levels("RDMA read at", a->RDMAReadSupport);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); ++i)
+		printf("    %-36s%lu%s%s\n", numbers[i].words, number_of(a, i),
+		       *numbers[i].unit ? " " : "", numbers[i].unit);
+}
+
+/* Opens one NIC and tells about it; nics is NULL when text is wanted. */
+static VIP_RETURN show_nic(const char *name, json_object *nics)
+{
+	VIP_NIC_ATTRIBUTES attributes;
+	VIP_NIC_HANDLE nic;
+	VIP_RETURN code = VipOpenNic(name, &nic);
+
+	if (code != VIP_SUCCESS)
+		return code;
+	code = VipQueryNic(nic, &attributes);
+	if (code == VIP_SUCCESS && nics)
+		json_object_array_add(nics, nic_json(name, &attributes));
+	else if (code == VIP_SUCCESS)
+		print_nic(name, &attributes);
+	VipCloseNic(nic);
+	return code;
+}
+
+/* Returns how many NICs can be used. */
+static int show_nics(const struct settings *s, json_object *nics)
+{
+	VIP_RETURN code = VIP_SUCCESS;
+	const char *name = s->nic;
+	char numbered[16];
+	int count = 0;
+
+	while (code == VIP_SUCCESS && count < (s->nic ? 1 : MAX_NICS)) {
+		if (!s->nic) {
+			snprintf(numbered, sizeof(numbered), "nic%d", count);
+			name = numbered;
+		}
+		code = show_nic(name, nics);
+		count += code == VIP_SUCCESS;
+	}
+	/* After the first NIC a failure is just the end of the search. */
+	if (!count)
+		complain_code(code, "cannot use NIC %s", name);
+	return count;
+}
+
+static void print_findings(const struct finding *findings, int count)
+{
+	for (int i = 0; i < count; ++i) {
+		const char *line = findings[i].remedy;
+
+		printf("\nProblem: %s.\n", findings[i].problem);
+		while (*line) {
+			int length = (int)strcspn(line, "\n");
+
+			printf("    %.*s\n", length, line);
+			line += length + (line[length] == '\n');
+		}
+	}
+}
+
+static json_object *findings_json(const struct finding *findings, int count)
+{
+	json_object *list = json_object_new_array();
+
+	for (int i = 0; i < count; ++i) {
+		json_object *finding = json_object_new_object();
+
+		json_object_object_add(finding, "problem",
+				       json_object_new_string(findings[i].problem));
+		json_object_object_add(finding, "remedy",
+				       json_object_new_string(findings[i].remedy));
+		json_object_array_add(list, finding);
+	}
+	return list;
+}
+
+static void usage(void)
+{
+	puts("Usage: vip_info [OPTION]...\n"
+	     "Lists the VI NICs of this host with their attributes: sizes in bytes, all other\n"
+	     "numbers are how many there can be. Then says what is missing on this system\n"
+	     "for VI NICs, and how to get it.\n"
+	     "\n"
+	     "  -n, --nic=NAME  only this NIC (default: nic0, nic1 and so on, to the first one\n"
+	     "                  that cannot be opened)\n"
+	     "  -j, --json      print JSON; attributes have the names of VIP_NIC_ATTRIBUTES\n"
+	     "  -h, --help      print this and end\n"
+	     "\n"
+	     "Exit status: 0 ok, 1 no NIC can be used, 2 wrong usage.");
+}
+
+/* Returns -1 to go on, else the status to exit with. */
+static int parse_arguments(int argc, char **argv, struct settings *s)
+{
+	static const struct option options[] = {
+		{"nic", required_argument, NULL, 'n'},
+		{"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
+	};
+	int option;
+
+	while ((option = getopt_long(argc, argv, "n:jh", options, NULL)) != -1) {
+		switch (option) {
+		case 'n':
+			s->nic = optarg;
+			break;
+		case 'j':
+			s->json = true;
+			break;
+		case 'h':
+			usage();
+			return EXIT_OK;
+		default:
+			fputs("Try --help.\n", stderr);
+			return EXIT_USAGE;
+		}
+	}
+	if (optind < argc) {
+		complain("what is \"%s\"? There are no arguments but options", argv[optind]);
+		return EXIT_USAGE;
+	}
+	return -1;
+}
+
+int main(int argc, char **argv)
+{
+	struct settings settings = {0};
+	struct finding findings[MAX_FINDINGS];
+	json_object *root = NULL, *nics = NULL;
+	int result = parse_arguments(argc, argv, &settings);
+	int num_nics, num_findings;
+
+	if (result >= 0)
+		return result;
+	if (settings.json)
+		nics = json_object_new_array();
+	num_nics = show_nics(&settings, nics);
+	num_findings = find_problems(findings, !num_nics);
+	if (settings.json) {
+		root = json_object_new_object();
+		json_object_object_add(root, "nics", nics);
+		json_object_object_add(root, "problems", findings_json(findings, num_findings));
+		puts(json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY |
+								  JSON_C_TO_STRING_NOSLASHESCAPE));
+		json_object_put(root);
+	} else {
+		print_findings(findings, num_findings);
+	}
+	return num_nics ? EXIT_OK : EXIT_FAILED;
+}
