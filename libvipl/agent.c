@@ -90,5 +90,9 @@ void agent_stop(struct nic *nic)
 	atomic_store(&nic->agent.stop, true);
 	agent_wake(nic);
 	pthread_join(nic->agent.thread, NULL);
+}
+
+void agent_free(struct nic *nic)
+{
 	close(nic->agent.wake_fd);
 }

@@ -18,8 +18,9 @@ int thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 
 /* 0 or errno. */
 int agent_start(struct nic *nic);
-/* From any thread but the agent. */
+/* From any thread but the agent. It may still be woken, to no effect, until it is freed. */
 void agent_stop(struct nic *nic);
+void agent_free(struct nic *nic);
 /* Makes it look at the device and at all CQs once more. */
 void agent_wake(struct nic *nic);
 

@@ -313,7 +313,8 @@ void connections_close(struct nic *nic)
 	struct vi *vi;
 
 	LIST_FOREACH(vi, &nic->vis, in_nic)
-		disconnect(vi);
+		if (atomic_load(&vi->state) != VIP_STATE_IDLE)
+			vi_abandon(vi);
 	TAILQ_FOREACH(waiter, &nic->waiters, in_nic)
 		pthread_cond_signal(&waiter->changed);
 	while ((request = LIST_FIRST(&nic->requests))) {

@@ -141,7 +141,7 @@ struct device_ops {
 	VIP_RETURN (*cancel)(struct device_endpoint *endpoint);
 	/* [nic] `refusal`: VIP_REJECT or VIP_NO_MATCH. Takes the request. */
 	void (*reject)(struct device_request *request, VIP_RETURN refusal);
-	/* [nic] Tells the peer, if there is one. */
+	/* [nic] Ends connecting or a connection; tells the peer, if there is one. */
 	void (*disconnect)(struct device_endpoint *endpoint);
 };
 

@@ -79,8 +79,7 @@ static bool find_in_file(const char *name, VIP_ULONG *index, uint8_t out[HOST_AD
 	return found;
 }
 
-static bool find_in_system(const struct nic *nic, const char *name, VIP_ULONG *index,
-			   uint8_t out[HOST_ADDRESS_LEN])
+static bool find_in_system(const char *name, VIP_ULONG *index, uint8_t out[HOST_ADDRESS_LEN])
 {
 	struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *all, *info;
 	bool found = false;
@@ -88,12 +87,8 @@ static bool find_in_system(const struct nic *nic, const char *name, VIP_ULONG *i
 	if (getaddrinfo(name, NULL, &hints, &all))
 		return false;
 	for (info = all; info && !found; info = info->ai_next) {
-		struct in_addr host = ((struct sockaddr_in *)(void *)info->ai_addr)->sin_addr;
-
-		/* Debian gives a machine's own name 127.0.1.1: this NIC is meant. */
-		if (ntohl(host.s_addr) >> 24 == IN_LOOPBACKNET)
-			host = nic->host;
-		host_address_write(out, host);
+		host_address_write(out,
+				   ((struct sockaddr_in *)(void *)info->ai_addr)->sin_addr);
 		found = !(*index)--;
 	}
 	freeaddrinfo(all);
@@ -112,8 +107,10 @@ VIP_RETURN VipNSGetHostByName(VIP_NIC_HANDLE NicHandle, VIP_CHAR *Name, VIP_NET_
 	if (!Name || !Address)
 		goto put_nic;
 	rc = VIP_ERROR_NAMESERVICE;
-	if (find_in_file(Name, &NameIndex, host) ||
-	    find_in_system(nic, Name, &NameIndex, host)) {
+	if (find_in_file(Name, &NameIndex, host) || find_in_system(Name, &NameIndex, host)) {
+		/* Debian gives a machine's own name 127.0.1.1: this NIC is meant. */
+		if (host[0] == IN_LOOPBACKNET)
+			host_address_write(host, nic->host);
 		/* Only these: the discriminator is the program's, and what was here is garbage. */
 		Address->HostAddressLen = HOST_ADDRESS_LEN;
 		memcpy((uint8_t *)Address + offsetof(VIP_NET_ADDRESS, HostAddress), host,

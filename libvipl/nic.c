@@ -243,16 +243,17 @@ VIP_RETURN VipCloseNic(VIP_NIC_HANDLE NicHandle)
 	retire_all(nic);
 	pthread_mutex_unlock(&nic->lock);
 	object_drain(&nic->object, 1);
+	agent_stop(nic);
 
 	pthread_mutex_lock(&nic->lock);
 	retire_all(nic); /* what calls under way have created meanwhile */
 	free_vis(nic);
 	free_cqs(nic);
 	pthread_mutex_unlock(&nic->lock);
-	agent_stop(nic);
 	notifier_destroy(nic->notifier);
 	free_memory(nic);
 	nic->device->ops->close(nic->device);
+	agent_free(nic);
 	pthread_mutex_destroy(&nic->lock);
 	free(nic);
 	return VIP_SUCCESS;

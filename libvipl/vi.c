@@ -87,6 +87,19 @@ void vi_disconnect(struct vi *vi)
 	error_forget(vi->nic, object_handle(&vi->object));
 }
 
+void vi_abandon(struct vi *vi)
+{
+	workqueue_set_mode(&vi->send, QUEUE_HOLDS);
+	workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
+	ops_of(vi)->endpoint_reset(vi->endpoint);
+	ops_of(vi)->disconnect(vi->endpoint);
+	workqueue_recall(&vi->send, QUEUE_HOLDS);
+	workqueue_recall(&vi->receive, QUEUE_HOLDS);
+	atomic_store(&vi->state, VIP_STATE_IDLE);
+	vi->outcome = VIP_INVALID_PARAMETER;
+	pthread_cond_broadcast(&vi->changed);
+}
+
 void vi_break(struct vi *vi, VIP_ERROR_CODE error)
 {
 	if (!is_live(vi)) /* while connecting the outcome decides */

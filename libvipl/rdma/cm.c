@@ -100,12 +100,12 @@ static void probe_next(struct rdma_endpoint *endpoint)
 {
 	int64_t now;
 
+	endpoint->nobody = true;
 	if (++endpoint->probe < RDMA_BUCKET_PORTS) {
 		probe(endpoint);
 		return;
 	}
 	endpoint->probe = 0;
-	endpoint->nobody = true;
 	now = clock_nsec();
 	if (now >= endpoint->grace_ends) {
 		fail(endpoint, VIP_NO_MATCH);

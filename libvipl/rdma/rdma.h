@@ -57,7 +57,7 @@ struct rdma_endpoint {
 	struct in_addr host;
 	struct discriminator wanted;
 	unsigned probe;	    /* which port of the bucket is being tried */
-	bool nobody;	    /* all ports were tried once, and nobody waited */
+	bool nobody;	    /* the host has answered that nobody waits */
 	int64_t probe_began;
 	int64_t grace_ends; /* no new round after this */
 	int64_t resume_at;

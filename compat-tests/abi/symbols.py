@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Checks what the shared library shows to the dynamic linker.
+
+The functions declared in vipl.h, the names in the version script, and the symbols that the library
+exports have to be the same, each with the version VIPL_1.0 as its default.  The soname has to be
+libvipl.so.1, and nothing may be needed from elsewhere than the C library, libibverbs and librdmacm.
+
+usage: symbols.py [--nm NM] [--readelf READELF] HEADER MAP LIBRARY
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+
+VERSION = "VIPL_1.0"
+SONAME = "libvipl.so.1"
+
+# Whom the library may need, and the symbol versions that come from there.
+LIBRARIES = r"(libc|libpthread|libdl|librt|ld-linux[\w-]*|libibverbs|librdmacm|libgcc_s)\.so\.\d+$"
+VERSIONS = r"(GLIBC_|IBVERBS_|RDMACM_|GCC_)"
+
+# Programs have functions of their own with these names, which then replace the C library's.
+OWNED_BY_PROGRAMS = r"sem_\w+$"
+
+problems = []
+
+
+def problem(text):
+    problems.append(text)
+
+
+def output(*command):
+    environment = dict(os.environ, LC_ALL="C")
+    return subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, universal_newlines=True, env=environment
+    ).stdout
+
+
+def without_comments(path):
+    with open(path, encoding="utf-8") as file:
+        return re.sub(r"/\*.*?\*/", " ", file.read(), flags=re.S)
+
+
+def declared(path):
+    """Functions declared in the header, in its order."""
+    return re.findall(r"\b(Vip\w+)\s*\(", without_comments(path))
+
+
+def mapped(path):
+    """Names in the version script, in its order."""
+    text = without_comments(path)
+    nodes = re.findall(r"([\w.]+)\s*\{(.*?)\}\s*([\w.]*)\s*;", text, flags=re.S)
+    if [node[0] for node in nodes] != [VERSION]:
+        problem("the map has the versions %s, not %s alone" % ([n[0] for n in nodes], VERSION))
+        return []
+    match = re.fullmatch(r"\s*global:(.*)local:\s*\*\s*;\s*", nodes[0][1], flags=re.S)
+    if not match:
+        problem("the map is not made of global names and 'local: *;'")
+        return []
+    names = [name.strip() for name in match.group(1).split(";")]
+    if names.pop():
+        problem("the map's last global name lacks its semicolon")
+    for name in names:
+        if not re.fullmatch(r"\w+", name):
+            problem("the map has %r, which is not a plain name" % name)
+    return names
+
+
+def exported(nm, library):
+    """Functions the library exports; says what is wrong with them."""
+    names = []
+    for line in output(nm, "-D", "--defined-only", "--with-symbol-versions", library).splitlines():
+        kind, symbol = line.split()[-2:]
+        name, at, version = symbol.partition("@")
+        if kind == "A" and name == VERSION:
+            continue  # the version itself
+        if kind != "T":
+            problem("%s is exported as type %s, not as a function" % (name, kind))
+        if at + version != "@@" + VERSION:
+            problem("%s is exported as %r, not with the version %s" % (name, symbol, VERSION))
+        names.append(name)
+    return names
+
+
+def compare(first, names, second, others):
+    for name in sorted(set(names) - set(others)):
+        problem("%s is in %s and not in %s" % (name, first, second))
+    for name in sorted(set(others) - set(names)):
+        problem("%s is in %s and not in %s" % (name, second, first))
+
+
+def check_dynamic_section(readelf, library):
+    text = output(readelf, "-dW", library)
+    sonames = re.findall(r"\(SONAME\)\s.*\[(.*)\]", text)
+    if sonames != [SONAME]:
+        problem("the soname is %s, not %s" % (sonames, SONAME))
+    needed = re.findall(r"\(NEEDED\)\s.*\[(.*)\]", text)
+    for name in needed:
+        if not re.match(LIBRARIES, name):
+            problem("the library needs %s" % name)
+    for tag in ("TEXTREL", "RPATH", "RUNPATH"):
+        if "(%s)" % tag in text:
+            problem("the library has %s" % tag)
+
+
+def check_undefined(nm, library):
+    lines = output(nm, "-D", "--undefined-only", "--with-symbol-versions", library).splitlines()
+    for line in lines:
+        kind, symbol = line.split()[-2:]
+        name, _, version = symbol.partition("@")
+        if re.match(OWNED_BY_PROGRAMS, name):
+            problem("the library calls %s, which programs define for themselves" % name)
+        if re.match(VERSIONS, version.lstrip("@")) or kind in "wv":
+            continue
+        problem("%s is undefined, and not from the C library or the RDMA libraries" % symbol)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--nm", default="nm")
+    parser.add_argument("--readelf", default="readelf")
+    parser.add_argument("header")
+    parser.add_argument("map")
+    parser.add_argument("library")
+    arguments = parser.parse_args()
+
+    header = declared(arguments.header)
+    script = mapped(arguments.map)
+    library = exported(arguments.nm, arguments.library)
+    for where, names in (("the header", header), ("the map", script), ("the library", library)):
+        if not names:
+            problem("no function found in %s" % where)
+        for name in sorted({name for name in names if names.count(name) > 1}):
+            problem("%s is twice in %s" % (name, where))
+    compare("the header", header, "the map", script)
+    compare("the map", script, "the library", library)
+    if set(header) == set(script) and header != script:
+        problem("the map is not in the header's order")
+
+    check_dynamic_section(arguments.readelf, arguments.library)
+    check_undefined(arguments.nm, arguments.library)
+
+    for text in problems:
+        print("symbols: " + text, file=sys.stderr)
+    if not problems:
+        print("%d functions, all exported with version %s" % (len(library), VERSION))
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
