@@ -1,0 +1,21 @@
+#!/bin/sh
+# pair.sh [--under COMMAND] VIP_PINGPONG [OPTION]...: server and client of a ping-pong on this host.
+# The options are the client's; COMMAND, with its options, runs each of the two. Fails if either does.
+under=
+if [ "$1" = --under ]; then
+	under=$2
+	shift 2
+fi
+program=$1
+shift
+
+# shellcheck disable=SC2086 # the command's options are words of their own
+$under "$program" --timeout=60 >/dev/null &
+server=$!
+failed=0
+# shellcheck disable=SC2086
+$under "$program" --timeout=60 "$@" localhost || failed=1 # waits for the server by itself
+# A server whose client has failed may wait for another one.
+[ "$failed" = 0 ] || kill "$server" 2>/dev/null
+wait "$server" || failed=1
+exit "$failed"
