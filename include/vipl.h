@@ -1021,10 +1021,11 @@ VIP_RETURN VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_ULONG Info
  * descriptor's Status tells.  NULL brings back the default, which writes a line to standard error.
  * Handlers of one NIC handle run one at a time.  Context may be NULL.
  *
- *   VIP_SUCCESS            set; the former handler is not called any more
+ *   VIP_SUCCESS            set, for errors delivered from now on; a handler that is just running
+ *                          on another thread goes on
  *   VIP_INVALID_PARAMETER  NicHandle is not an open NIC
  *
- * Waits for no peer, but for a handler that is just running on another thread.  Thread-safe.
+ * Does not block.  Thread-safe.
  */
 VIP_RETURN VipErrorCallback(VIP_NIC_HANDLE NicHandle, VIP_PVOID Context, VIP_ERROR_HANDLER Handler);
 

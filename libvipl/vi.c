@@ -1,10 +1,13 @@
 /* Virtual interfaces: VipCreateVi, VipDestroyVi, VipQueryVi, and the ways between states. */
 #include "vi.h"
 
+#include <sched.h>
 #include <stdlib.h>
 
 #include "deadline.h"
 #include "nic.h"
+
+#define SETTLE_NSEC 20000000
 
 static const struct device_ops *ops_of(const struct vi *vi)
 {
@@ -53,6 +56,22 @@ void vi_unprepare(struct vi *vi)
 	atomic_store(&vi->state, VIP_STATE_IDLE);
 }
 
+/*
+ * Lets a stopped endpoint complete what it had, as flushed at the latest. It need not: what is left
+ * is flushed here. But kernels have been seen to stumble over queue pairs reset in mid-flight.
+ */
+static void settle(struct vi *vi)
+{
+	int64_t deadline = clock_nsec() + SETTLE_NSEC;
+
+	drain_both(vi);
+	while ((workqueue_with_device(&vi->send) || workqueue_with_device(&vi->receive)) &&
+	       clock_nsec() < deadline) {
+		sched_yield();
+		drain_both(vi);
+	}
+}
+
 /* Connected, or in ERROR and not yet torn down. */
 static bool is_live(const struct vi *vi)
 {
@@ -66,7 +85,7 @@ static void tear_down(struct vi *vi, enum queue_mode receive_mode)
 	workqueue_set_mode(&vi->send, QUEUE_HOLDS);
 	workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
 	ops_of(vi)->endpoint_stop(vi->endpoint);
-	drain_both(vi);
+	settle(vi);
 	ops_of(vi)->endpoint_reset(vi->endpoint);
 	drain_both(vi);
 	ops_of(vi)->disconnect(vi->endpoint);
@@ -89,12 +108,16 @@ void vi_disconnect(struct vi *vi)
 
 void vi_abandon(struct vi *vi)
 {
-	workqueue_set_mode(&vi->send, QUEUE_HOLDS);
-	workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
-	ops_of(vi)->endpoint_reset(vi->endpoint);
+	bool at_work = is_live(vi) || atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING;
+
+	workqueue_drop(&vi->send);
+	workqueue_drop(&vi->receive);
+	if (at_work) {
+		ops_of(vi)->endpoint_stop(vi->endpoint);
+		settle(vi);
+		ops_of(vi)->endpoint_reset(vi->endpoint);
+	}
 	ops_of(vi)->disconnect(vi->endpoint);
-	workqueue_recall(&vi->send, QUEUE_HOLDS);
-	workqueue_recall(&vi->receive, QUEUE_HOLDS);
 	atomic_store(&vi->state, VIP_STATE_IDLE);
 	vi->outcome = VIP_INVALID_PARAMETER;
 	pthread_cond_broadcast(&vi->changed);

@@ -68,7 +68,7 @@ static uint32_t send_operation(const VIP_DESCRIPTOR *descriptor)
 	}
 }
 
-/* The CQ's lock is held. */
+/* The CQ's lock is held; a descriptor is posted. */
 static void complete_oldest(struct workqueue *queue, uint32_t status, uint32_t length,
 			    uint32_t immediate)
 {
@@ -108,7 +108,16 @@ static void note_error(struct workqueue *queue)
 void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t length,
 			uint32_t immediate)
 {
+	/* The descriptor came here through the device; this orders its memory by our own means, too. */
+	uint32_t tail = atomic_load_explicit(&queue->tail, memory_order_acquire);
+
 	atomic_fetch_sub_explicit(&queue->cq->outstanding, 1, memory_order_relaxed);
+	if (queue->dropped) {
+		queue->dropped--;
+		return;
+	}
+	if (tail == atomic_load_explicit(&queue->done, memory_order_relaxed))
+		return; /* a device that completes what was never posted */
 	complete_oldest(queue, status, length, immediate);
 	if (status & VIP_STATUS_ERROR_MASK)
 		note_error(queue);
@@ -299,6 +308,35 @@ void workqueue_feed(struct workqueue *queue)
 	pthread_mutex_unlock(&queue->lock);
 	if (completed)
 		cq_kick(queue->cq);
+}
+
+unsigned workqueue_with_device(struct workqueue *queue)
+{
+	unsigned count;
+
+	pthread_mutex_lock(&queue->lock);
+	pthread_mutex_lock(&queue->cq->lock);
+	count = queue->submitted - atomic_load(&queue->done) + queue->dropped;
+	pthread_mutex_unlock(&queue->cq->lock);
+	pthread_mutex_unlock(&queue->lock);
+	return count;
+}
+
+void workqueue_drop(struct workqueue *queue)
+{
+	uint32_t tail;
+
+	pthread_mutex_lock(&queue->lock);
+	pthread_mutex_lock(&queue->cq->lock);
+	tail = atomic_load(&queue->tail);
+	queue->mode = QUEUE_HOLDS;
+	queue->dropped += queue->submitted - atomic_load(&queue->done);
+	queue->submitted = tail;
+	atomic_store(&queue->done, tail);
+	atomic_store(&queue->head, tail);
+	leave_starved(queue);
+	pthread_mutex_unlock(&queue->cq->lock);
+	pthread_mutex_unlock(&queue->lock);
 }
 
 void workqueue_set_mode(struct workqueue *queue, enum queue_mode mode)

@@ -48,6 +48,7 @@ struct workqueue {
 
 	_Atomic uint32_t head, done; /* guarded by the CQ's lock, like the rest */
 	uint32_t untold;	     /* completions that CQDone has not told */
+	uint32_t dropped;	     /* that the device still has, older than all in the ring */
 	bool is_ready, is_starved, wants_attention;
 	TAILQ_ENTRY(workqueue) in_ready, in_starved, in_attention;
 };
@@ -68,8 +69,14 @@ void workqueue_feed(struct workqueue *queue);
 /* What the device had is ours again, and the queue is in this mode from now on. */
 void workqueue_recall(struct workqueue *queue, enum queue_mode mode);
 
+/* Forgets everything that is posted; its memory may be gone. */
+void workqueue_drop(struct workqueue *queue);
+
 /* Completes everything that is posted as flushed. */
 void workqueue_flush(struct workqueue *queue);
+
+/* How many descriptors the device has. */
+unsigned workqueue_with_device(struct workqueue *queue);
 
 void workqueue_set_mode(struct workqueue *queue, enum queue_mode mode);
 
