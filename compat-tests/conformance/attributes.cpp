@@ -1,0 +1,213 @@
+// Attributes, addresses and descriptors that are out of their bounds.
+#include "harness.h"
+
+#include <cstring>
+
+using namespace harness;
+
+namespace
+{
+
+class Bounds : public NicTest
+{
+      protected:
+	VIP_RETURN created(VIP_VI_ATTRIBUTES attributes)
+	{
+		VIP_VI_HANDLE vi = nullptr;
+		VIP_RETURN result = VipCreateVi(nic, &attributes, nullptr, nullptr, &vi);
+		if (result == VIP_SUCCESS) {
+			EXPECT_EQ(VIP_SUCCESS, VipDestroyVi(vi));
+		}
+		return result;
+	}
+};
+
+TEST_F(Bounds, SetViAttributesAnswersWhatCreateViAnswers)
+{
+	VIP_VI_ATTRIBUTES largest = reliable(nic.attributes().MaxTransferSize);
+	VIP_VI_ATTRIBUTES tooLarge = reliable(nic.attributes().MaxTransferSize + 1);
+	VIP_VI_ATTRIBUTES none = reliable(0), level = reliable(), tag = reliable(),
+			  read = reliable();
+	level.ReliabilityLevel = 3;
+	tag.Ptag = reinterpret_cast<void *>(0x1);
+	read.EnableRdmaRead = VIP_TRUE;
+	for (VIP_VI_ATTRIBUTES attributes : {largest, tooLarge, none, level, tag, read}) {
+		Vi idle(nic);
+		EXPECT_EQ(created(attributes), VipSetViAttributes(idle, &attributes));
+	}
+}
+
+TEST_F(Bounds, ReliabilityLevelIsExactlyOneOfTheSupported)
+{
+	VIP_VI_ATTRIBUTES attributes = reliable();
+	for (VIP_RELIABILITY_LEVEL level : {0, 3, 6, 7, 8, 0x2000, 0xFFFF}) {
+		attributes.ReliabilityLevel = level;
+		EXPECT_EQ(VIP_INVALID_RELIABILITY_LEVEL, created(attributes)) << level;
+	}
+	for (VIP_RELIABILITY_LEVEL level : {1, 2, 4}) {
+		attributes.ReliabilityLevel = level;
+		bool supported = nic.attributes().ReliabilityLevelSupport & level;
+		EXPECT_EQ(supported ? VIP_SUCCESS : VIP_INVALID_RELIABILITY_LEVEL,
+			  created(attributes))
+			<< level;
+	}
+}
+
+TEST_F(Bounds, MaxTransferSizeIsUpToTheNics)
+{
+	VIP_ULONG most = nic.attributes().MaxTransferSize;
+	EXPECT_EQ(VIP_SUCCESS, created(reliable(most)));
+	EXPECT_EQ(VIP_SUCCESS, created(reliable(1)));
+	EXPECT_EQ(VIP_INVALID_MTU, created(reliable(most + 1)));
+	EXPECT_EQ(VIP_INVALID_MTU, created(reliable(~VIP_ULONG{0})));
+	EXPECT_EQ(VIP_INVALID_MTU, created(reliable(0)));
+}
+
+TEST_F(Bounds, PtagIsNullOrATagOfTheNicHandle)
+{
+	VIP_VI_ATTRIBUTES attributes = reliable();
+	Vi vi(nic);
+	for (void *wrong :
+	     {reinterpret_cast<void *>(0x1), reinterpret_cast<void *>(-1),
+	      static_cast<void *>(&attributes), VIP_NIC_HANDLE{nic}, VIP_VI_HANDLE{vi}}) {
+		attributes.Ptag = wrong;
+		EXPECT_EQ(VIP_INVALID_PTAG, created(attributes));
+		EXPECT_EQ(VIP_INVALID_PTAG, VipDestroyPtag(nic, wrong));
+	}
+}
+
+TEST_F(Bounds, RdmaReadNeedsItsSupportAtTheLevel)
+{
+	for (VIP_RELIABILITY_LEVEL level : {1, 2, 4}) {
+		if (!(nic.attributes().ReliabilityLevelSupport & level))
+			continue;
+		VIP_VI_ATTRIBUTES attributes = reliable();
+		attributes.ReliabilityLevel = level;
+		attributes.EnableRdmaRead = VIP_TRUE;
+		bool supported = nic.attributes().RDMAReadSupport & level;
+		EXPECT_EQ(supported ? VIP_SUCCESS : VIP_INVALID_RDMAREAD, created(attributes))
+			<< level;
+	}
+}
+
+TEST_F(Bounds, AttributesAreReadBackAsTheyWereCreatedOrSet)
+{
+	VIP_PROTECTION_HANDLE tag = nullptr;
+	ASSERT_EQ(VIP_SUCCESS, VipCreatePtag(nic, &tag));
+	VIP_VI_ATTRIBUTES given = reliable(4321);
+	given.EnableRdmaWrite = VIP_TRUE;
+	given.Ptag = tag;
+	Vi created(nic, given), set(nic);
+	EXPECT_EQ(VIP_SUCCESS, VipSetViAttributes(set, &given));
+	for (Vi *vi : {&created, &set}) {
+		SCOPED_TRACE(vi == &set ? "set" : "created");
+		VIP_VI_ATTRIBUTES got{};
+		VIP_VI_STATE state = VIP_STATE_ERROR;
+		VIP_BOOLEAN sends = VIP_FALSE, receives = VIP_FALSE;
+		ASSERT_EQ(VIP_SUCCESS, VipQueryVi(*vi, &state, &got, &sends, &receives));
+		EXPECT_EQ(VIP_STATE_IDLE, state);
+		EXPECT_EQ(given.ReliabilityLevel, got.ReliabilityLevel);
+		EXPECT_EQ(given.MaxTransferSize, got.MaxTransferSize);
+		EXPECT_EQ(given.Ptag, got.Ptag);
+		EXPECT_EQ(VIP_TRUE, got.EnableRdmaWrite);
+		EXPECT_EQ(VIP_FALSE, got.EnableRdmaRead);
+		EXPECT_EQ(VIP_TRUE, sends);
+		EXPECT_EQ(VIP_TRUE, receives);
+	}
+}
+
+TEST_F(Bounds, SetViAttributesThatFailsChangesNothing)
+{
+	Vi vi(nic);
+	VIP_VI_ATTRIBUTES wrong = reliable(1000), got{};
+	wrong.Ptag = reinterpret_cast<void *>(0x1);
+	EXPECT_EQ(VIP_INVALID_PTAG, VipSetViAttributes(vi, &wrong));
+	VIP_VI_STATE state;
+	VIP_BOOLEAN empty;
+	ASSERT_EQ(VIP_SUCCESS, VipQueryVi(vi, &state, &got, &empty, &empty));
+	EXPECT_EQ(kTransferSize, got.MaxTransferSize);
+}
+
+TEST_F(Bounds, DiscriminatorLongerThanTheNicTakesIsInvalid)
+{
+	Vi vi(nic);
+	std::string tooLong(nic.attributes().MaxDiscriminatorLen + 1U, 'x');
+	EXPECT_EQ(VIP_INVALID_PARAMETER, requestTo(vi, tooLong, 100));
+	VIP_CONN_HANDLE connection;
+	EXPECT_EQ(VIP_INVALID_PARAMETER, waitOn(nic, tooLong, 100, &connection));
+	Address local(nic.address(), tooLong), remote(nic.address(), "x");
+	VIP_VI_ATTRIBUTES attributes;
+	EXPECT_EQ(VIP_INVALID_PARAMETER,
+		  VipConnectRequest(vi, local.get(), remote.get(), 100, &attributes));
+	EXPECT_EQ(VIP_STATE_IDLE, vi.state());
+}
+
+TEST_F(Bounds, HostAddressOfALengthThatTheNicDoesNotKnowIsInvalid)
+{
+	Vi vi(nic);
+	Address local(nic.address(), "x"), remote(nic.address().substr(0, 3), "x");
+	VIP_VI_ATTRIBUTES attributes;
+	EXPECT_EQ(VIP_INVALID_PARAMETER,
+		  VipConnectRequest(vi, local.get(), remote.get(), 100, &attributes));
+}
+
+TEST_F(Bounds, RegionOfNoLengthOrBeyondTheNicsLimitIsInvalid)
+{
+	char byte;
+	VIP_MEM_HANDLE handle;
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipRegisterMem(nic, &byte, 0, nullptr, &handle));
+	if (nic.attributes().MaxRegisterBlockBytes < ~VIP_ULONG{0}) {
+		VIP_ULONG tooLong = nic.attributes().MaxRegisterBlockBytes + 1;
+		EXPECT_EQ(VIP_INVALID_PARAMETER,
+			  VipRegisterMem(nic, &byte, tooLong, nullptr, &handle));
+	}
+}
+
+TEST_F(Bounds, MemoryThatIsNotThereCannotBeRegistered)
+{
+	VIP_MEM_HANDLE handle;
+	EXPECT_EQ(VIP_ERROR_RESOURCE,
+		  VipRegisterMem(nic, reinterpret_cast<void *>(4096), 4096, nullptr, &handle));
+}
+
+TEST_F(Bounds, CqOfNoEntriesIsInvalidAndOfTooManyAResourceError)
+{
+	VIP_CQ_HANDLE cq = nullptr;
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipCreateCQ(nic, 0, &cq));
+	VIP_ULONG most = nic.attributes().MaxCQEntries;
+	ASSERT_LT(most, ~VIP_ULONG{0});
+	EXPECT_EQ(VIP_ERROR_RESOURCE, VipCreateCQ(nic, most + 1, &cq));
+}
+
+TEST_F(Bounds, ResizeToNoEntriesIsInvalidAndToTooManyAResourceError)
+{
+	VIP_CQ_HANDLE cq = nullptr;
+	VIP_ULONG most = nic.attributes().MaxCQEntries;
+	ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 1, &cq));
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipResizeCQ(cq, 0));
+	EXPECT_EQ(VIP_ERROR_RESOURCE, VipResizeCQ(cq, most + 1));
+	EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
+}
+
+TEST_F(Bounds, DescriptorThatIsNotAlignedIsInvalidAndReported)
+{
+	Pool pool(nic, 4, 64);
+	Vi vi(nic);
+	size_t expected = 0;
+	for (size_t offset : {1UL, 8UL, 16UL, 32UL, 63UL}) {
+		auto *unaligned = reinterpret_cast<VIP_DESCRIPTOR *>(pool.data() + offset);
+		EXPECT_EQ(VIP_INVALID_PARAMETER, VipPostSend(vi, unaligned, pool.handle()))
+			<< offset;
+		EXPECT_EQ(VIP_INVALID_PARAMETER, VipPostRecv(vi, unaligned, pool.handle()))
+			<< offset;
+		expected += 2;
+	}
+	EXPECT_TRUE(nic.errors.reaches(vi, expected))
+		<< nic.errors.count(vi) << " errors for " << expected << " posts";
+	EXPECT_EQ(expected, nic.errors.count(vi, VIP_ERROR_POST_DESC));
+	VIP_DESCRIPTOR *d;
+	EXPECT_EQ(VIP_DESCRIPTOR_ERROR, VipRecvDone(vi, &d));
+	EXPECT_EQ(nullptr, d) << "nothing was posted";
+}
+
+} // namespace

@@ -1,0 +1,393 @@
+// Connecting: who finds whom, and what each side is told.
+#include "harness.h"
+
+#include <memory>
+
+using namespace harness;
+
+namespace
+{
+
+class Connect : public NicTest
+{
+      protected:
+	// One message each way proves which two VIs are connected. Posts and collects its own
+	// receives.
+	void expectTalk(Vi &one, Vi &other, VIP_UINT32 value)
+	{
+		Pool pool(nic, 2, 64);
+		for (auto [from, to] :
+		     {std::make_pair(&one, &other), std::make_pair(&other, &one)}) {
+			ASSERT_EQ(VIP_SUCCESS,
+				  VipPostRecv(*to, pool.message(0, 64), pool.handle()));
+			VIP_DESCRIPTOR *d = pool.message(1, 64);
+			setImmediate(d, value);
+			ASSERT_TRUE(harness::send(*from, d, pool.handle()));
+			ASSERT_EQ(0U, errorOf(d)) << statusOf(d);
+			ASSERT_EQ(pool.descriptor(0), takeReceive(*to));
+			EXPECT_EQ(value, pool.descriptor(0)->CS.ImmediateData);
+		}
+	}
+	// A request of `client`, and the connection handle that a wait got for it.
+	VIP_CONN_HANDLE pendingRequest(const std::string &discriminator)
+	{
+		VIP_CONN_HANDLE connection = nullptr;
+		EXPECT_EQ(VIP_SUCCESS, waitOn(nic, discriminator, kPatience, &connection));
+		return connection;
+	}
+};
+
+TEST_F(Connect, SixtyFourAtOnceOnSixtyFourDiscriminators)
+{
+	constexpr unsigned count = 64;
+	Pool pool(nic, 2 * count, 64);
+	std::vector<std::unique_ptr<Vi>> servers, clients;
+	std::vector<testing::AssertionResult> served(count, testing::AssertionFailure()),
+		called = served;
+	std::vector<std::thread> threads;
+	std::string base = freshDiscriminator();
+	for (unsigned i = 0; i < count; i++) {
+		servers.push_back(std::make_unique<Vi>(nic));
+		clients.push_back(std::make_unique<Vi>(nic));
+		ASSERT_EQ(VIP_SUCCESS,
+			  VipPostRecv(*servers[i], pool.message(i, 64), pool.handle()));
+	}
+	for (unsigned i = 0; i < count; i++) {
+		std::string name = base + "/" + std::to_string(i);
+		threads.emplace_back([&, i, name] { served[i] = serve(*servers[i], name); });
+		threads.emplace_back([&, i, name] { called[i] = call(*clients[i], name); });
+	}
+	for (auto &thread : threads)
+		thread.join();
+	for (unsigned i = 0; i < count; i++) {
+		ASSERT_TRUE(served[i]) << i;
+		ASSERT_TRUE(called[i]) << i;
+		VIP_DESCRIPTOR *d = pool.message(count + i, 1);
+		setImmediate(d, i);
+		ASSERT_EQ(VIP_SUCCESS, VipPostSend(*clients[i], d, pool.handle()));
+	}
+	for (unsigned i = 0; i < count; i++) {
+		ASSERT_EQ(pool.descriptor(i), takeReceive(*servers[i]));
+		EXPECT_EQ(i, pool.descriptor(i)->CS.ImmediateData) << "connected to the wrong VI";
+		ASSERT_TRUE(takeSend(*clients[i]));
+	}
+}
+
+// Waits on the discriminator it is told and sends that discriminator's last character over the
+// connection.
+VIP_PEER(waiterThatTellsItsName)
+{
+	Nic nic;
+	ASSERT_TRUE(nic.opened());
+	std::string discriminator = test.get();
+	Pool pool(nic, 1, 64);
+	Vi vi(nic);
+	test.put("ready");
+	ASSERT_TRUE(serve(vi, discriminator));
+	VIP_DESCRIPTOR *d = pool.empty(0);
+	setImmediate(d, static_cast<VIP_UINT32>(discriminator.back()));
+	ASSERT_TRUE(harness::send(vi, d, pool.handle()));
+	EXPECT_EQ(0U, errorOf(d)) << statusOf(d);
+	test.expect("received");
+}
+
+TEST_F(Connect, TwoProcessesOfOneHostWaitOnDifferentDiscriminatorsAndEachGetsItsOwnRequest)
+{
+	std::string base = freshDiscriminator();
+	Peer one("waiterThatTellsItsName"), other("waiterThatTellsItsName");
+	one.channel.put(base + "1");
+	other.channel.put(base + "2");
+	one.channel.expect("ready");
+	other.channel.expect("ready");
+	Pool pool(nic, 2, 64);
+	Vi first(nic), second(nic);
+	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(first, pool.message(0, 64), pool.handle()));
+	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(second, pool.message(1, 64), pool.handle()));
+	// In the opposite order of their start, so that "whoever waits first" would be seen.
+	ASSERT_TRUE(call(second, base + "2"));
+	ASSERT_TRUE(call(first, base + "1"));
+	ASSERT_EQ(pool.descriptor(0), takeReceive(first));
+	ASSERT_EQ(pool.descriptor(1), takeReceive(second));
+	EXPECT_EQ(VIP_UINT32{'1'}, pool.descriptor(0)->CS.ImmediateData);
+	EXPECT_EQ(VIP_UINT32{'2'}, pool.descriptor(1)->CS.ImmediateData);
+	one.channel.put("received");
+	other.channel.put("received");
+	one.finish();
+	other.finish();
+}
+
+TEST_F(Connect, TwoThreadsWaitOnTheSameDiscriminatorAndEachGetsARequest)
+{
+	Vi servers[2] = {Vi(nic), Vi(nic)}, clients[2] = {Vi(nic), Vi(nic)};
+	std::string discriminator = freshDiscriminator();
+	testing::AssertionResult served[2] = {testing::AssertionFailure(),
+					      testing::AssertionFailure()};
+	Thread one([&] { served[0] = serve(servers[0], discriminator); });
+	Thread other([&] { served[1] = serve(servers[1], discriminator); });
+	EXPECT_TRUE(call(clients[0], discriminator));
+	EXPECT_TRUE(call(clients[1], discriminator));
+	one.join();
+	other.join();
+	EXPECT_TRUE(served[0]);
+	EXPECT_TRUE(served[1]);
+}
+
+TEST_F(Connect, OneViPairAHundredTimesWithDataEachTime)
+{
+	Vi one(nic), other(nic);
+	for (unsigned i = 0; i < 100; i++) {
+		SCOPED_TRACE(i);
+		ASSERT_TRUE(harness::connect(i % 2 ? one : other, i % 2 ? other : one));
+		ASSERT_NO_FATAL_FAILURE(expectTalk(one, other, i));
+		ASSERT_EQ(VIP_SUCCESS, VipDisconnect(i % 3 ? one : other));
+		ASSERT_EQ(VIP_SUCCESS, VipDisconnect(i % 3 ? other : one));
+		ASSERT_EQ(VIP_STATE_IDLE, one.state());
+		ASSERT_EQ(VIP_STATE_IDLE, other.state());
+	}
+}
+
+TEST_F(Connect, ReceivesPostedBeforeConnectingAndBetweenWaitAndAcceptAreUsedInOrder)
+{
+	Pool pool(nic, 6, 64);
+	Vi server(nic), client(nic);
+	std::string discriminator = freshDiscriminator();
+	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(client, pool.message(0, 64), pool.handle()));
+	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(server, pool.message(1, 64), pool.handle()));
+	testing::AssertionResult called = testing::AssertionFailure();
+	Thread requester([&] { called = call(client, discriminator); });
+	VIP_CONN_HANDLE connection = pendingRequest(discriminator);
+	EXPECT_EQ(VIP_SUCCESS, VipPostRecv(server, pool.message(2, 64), pool.handle()));
+	EXPECT_EQ(VIP_STATE_CONNECT_PENDING, client.state());
+	EXPECT_EQ(VIP_SUCCESS, VipPostRecv(client, pool.message(3, 64), pool.handle()));
+	EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, server));
+	requester.join();
+	ASSERT_TRUE(called);
+	for (unsigned i = 0; i < 2; i++) {
+		ASSERT_TRUE(harness::send(client, pool.message(4, 10 + i), pool.handle()));
+		ASSERT_TRUE(harness::send(server, pool.message(5, 20 + i), pool.handle()));
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		ASSERT_EQ(pool.descriptor(1 + i), takeReceive(server));
+		EXPECT_EQ(10 + i, pool.descriptor(1 + i)->CS.Length);
+		ASSERT_EQ(pool.descriptor(3 * i), takeReceive(client));
+		EXPECT_EQ(20 + i, pool.descriptor(3 * i)->CS.Length);
+	}
+}
+
+TEST_F(Connect, DiscriminatorsOfEveryLength)
+{
+	std::string id = freshDiscriminator();
+	Vi server(nic), client(nic);
+	for (size_t length = 0; length <= 16; length++) {
+		SCOPED_TRACE(testing::Message() << length << " bytes");
+		std::string discriminator =
+			(std::string("\0\xFF", 2) + id + std::string(16, '\x80')).substr(0, length);
+		testing::AssertionResult served = testing::AssertionFailure();
+		Thread waiter([&] { served = serve(server, discriminator); });
+		EXPECT_TRUE(call(client, discriminator));
+		waiter.join();
+		ASSERT_TRUE(served);
+		EXPECT_EQ(VIP_SUCCESS, VipDisconnect(client));
+		EXPECT_EQ(VIP_SUCCESS, VipDisconnect(server));
+	}
+}
+
+TEST_F(Connect, DiscriminatorOfMaxDiscriminatorLen)
+{
+	Vi server(nic), client(nic);
+	std::string discriminator = freshDiscriminator();
+	discriminator.resize(nic.attributes().MaxDiscriminatorLen, 'x');
+	testing::AssertionResult served = testing::AssertionFailure();
+	Thread waiter([&] { served = serve(server, discriminator); });
+	EXPECT_TRUE(call(client, discriminator));
+	waiter.join();
+	EXPECT_TRUE(served);
+}
+
+TEST_F(Connect, BothSidesAreToldTheOthersAddressAndAttributes)
+{
+	Pool pool(nic, 1, 64);
+	VIP_VI_ATTRIBUTES serverAttributes = reliable(12345), clientAttributes = reliable(12345);
+	serverAttributes.EnableRdmaWrite = VIP_TRUE;
+	for (const std::string &own :
+	     {std::string("mirror"), std::string(),
+	      std::string("\0\1\2\3\4\5\6\7\10\11\12\13\14\15\16\17", 16)}) {
+		SCOPED_TRACE(testing::Message()
+			     << "own discriminator of " << own.size() << " bytes");
+		Vi server(nic, serverAttributes), client(nic, clientAttributes);
+		std::string discriminator = freshDiscriminator();
+		VIP_VI_ATTRIBUTES told{};
+		VIP_RETURN requested = VIP_NOT_DONE;
+		Thread requester([&] {
+			Address local(nic.address(), own), remote(nic.address(), discriminator);
+			requested = VipConnectRequest(client, local.get(), remote.get(), kPatience,
+						      &told);
+		});
+		Address local(nic.address(), discriminator), remote(nic);
+		VIP_VI_ATTRIBUTES asked{};
+		VIP_CONN_HANDLE connection = nullptr;
+		EXPECT_EQ(VIP_SUCCESS, VipConnectWait(nic, local.get(), kPatience, remote.get(),
+						      &asked, &connection));
+		EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, server));
+		requester.join();
+		ASSERT_EQ(VIP_SUCCESS, requested);
+		EXPECT_EQ(nic.address(), remote.host());
+		EXPECT_EQ(own, remote.discriminator());
+		EXPECT_EQ(nic.address(), local.host()) << "the caller's own address changed";
+		EXPECT_EQ(discriminator, local.discriminator());
+		for (const auto &attributes : {asked, told}) {
+			EXPECT_EQ(VIP_SERVICE_RELIABLE_DELIVERY, attributes.ReliabilityLevel);
+			EXPECT_EQ(12345U, attributes.MaxTransferSize);
+		}
+		EXPECT_FALSE(asked.EnableRdmaWrite) << "the requester's VI has it not";
+		EXPECT_TRUE(told.EnableRdmaWrite) << "the accepting VI has it";
+	}
+}
+
+TEST_F(Connect, RequestersDiscriminatorMayEqualTheWaiters)
+{
+	Vi server(nic), client(nic);
+	std::string discriminator = freshDiscriminator();
+	testing::AssertionResult served = testing::AssertionFailure();
+	Thread waiter([&] { served = serve(server, discriminator); });
+	Address local(nic.address(), discriminator), remote(nic.address(), discriminator);
+	VIP_VI_ATTRIBUTES attributes;
+	EXPECT_EQ(VIP_SUCCESS,
+		  VipConnectRequest(client, local.get(), remote.get(), kPatience, &attributes));
+	waiter.join();
+	EXPECT_TRUE(served);
+}
+
+TEST_F(Connect, GarbageInTheLocalHostAddressIsIgnored)
+{
+	Vi server(nic), client(nic);
+	std::string discriminator = freshDiscriminator(),
+		    garbage(nic.attributes().NicAddressLen, '\xEE');
+	VIP_RETURN requested = VIP_NOT_DONE;
+	Thread requester([&] {
+		Address local(garbage, "x"), remote(nic.address(), discriminator);
+		VIP_VI_ATTRIBUTES attributes;
+		requested = VipConnectRequest(client, local.get(), remote.get(), kPatience,
+					      &attributes);
+	});
+	Address local(garbage, discriminator), remote(nic);
+	VIP_VI_ATTRIBUTES attributes;
+	VIP_CONN_HANDLE connection = nullptr;
+	EXPECT_EQ(VIP_SUCCESS, VipConnectWait(nic, local.get(), kPatience, remote.get(),
+					      &attributes, &connection));
+	EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, server));
+	requester.join();
+	EXPECT_EQ(VIP_SUCCESS, requested);
+	EXPECT_EQ(nic.address(), remote.host());
+}
+
+TEST_F(Connect, RejectedRequestIsToldSoAndTheViCanTryAgain)
+{
+	Pool pool(nic, 2, 64);
+	Vi server(nic), client(nic);
+	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(client, pool.message(0, 64), pool.handle()));
+	std::string discriminator = freshDiscriminator();
+	VIP_RETURN requested = VIP_NOT_DONE;
+	Thread requester([&] { requested = requestTo(client, discriminator, kPatience); });
+	VIP_CONN_HANDLE connection = pendingRequest(discriminator);
+	EXPECT_EQ(VIP_SUCCESS, VipConnectReject(connection));
+	requester.join();
+	EXPECT_EQ(VIP_REJECT, requested);
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipConnectReject(connection)) << "the handle is used up";
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipConnectAccept(connection, server))
+		<< "the handle is used up";
+	EXPECT_EQ(VIP_STATE_IDLE, client.state());
+	VIP_DESCRIPTOR *d;
+	EXPECT_EQ(VIP_NOT_DONE, VipRecvDone(client, &d)) << "receives stay posted";
+	ASSERT_TRUE(harness::connect(server, client));
+	ASSERT_TRUE(harness::send(server, pool.message(1, 64), pool.handle()));
+	EXPECT_EQ(pool.descriptor(0), takeReceive(client));
+}
+
+TEST_F(Connect, AcceptWithAnotherReliabilityLevelLeavesTheRequestPending)
+{
+	VIP_RELIABILITY_LEVEL other = 0;
+	for (int level : {VIP_SERVICE_RELIABLE_RECEPTION, VIP_SERVICE_UNRELIABLE})
+		if (nic.attributes().ReliabilityLevelSupport & level)
+			other = static_cast<VIP_RELIABILITY_LEVEL>(level);
+	if (!other)
+		GTEST_SKIP()
+			<< "this NIC has one reliability level only: there is nothing to mismatch";
+	VIP_VI_ATTRIBUTES mismatch = reliable();
+	mismatch.ReliabilityLevel = other;
+	Vi wrong(nic, mismatch), right(nic), client(nic);
+	std::string discriminator = freshDiscriminator();
+	testing::AssertionResult called = testing::AssertionFailure();
+	Thread requester([&] { called = call(client, discriminator); });
+	VIP_CONN_HANDLE connection = pendingRequest(discriminator);
+	EXPECT_EQ(VIP_INVALID_RELIABILITY_LEVEL, VipConnectAccept(connection, wrong));
+	EXPECT_EQ(VIP_STATE_IDLE, wrong.state());
+	EXPECT_EQ(VIP_STATE_CONNECT_PENDING, client.state()) << "the requester must learn nothing";
+	EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, right)) << "another VI that fits";
+	requester.join();
+	ASSERT_TRUE(called);
+	expectTalk(right, client, 1);
+}
+
+TEST_F(Connect, AcceptWithAnotherMaxTransferSizeLeavesTheRequestPending)
+{
+	Vi wrong(nic, reliable(kTransferSize / 2)), right(nic), client(nic);
+	std::string discriminator = freshDiscriminator();
+	testing::AssertionResult called = testing::AssertionFailure();
+	Thread requester([&] { called = call(client, discriminator); });
+	VIP_CONN_HANDLE connection = pendingRequest(discriminator);
+	EXPECT_EQ(VIP_INVALID_MTU, VipConnectAccept(connection, wrong));
+	EXPECT_EQ(VIP_STATE_IDLE, wrong.state());
+	EXPECT_EQ(VIP_STATE_CONNECT_PENDING, client.state()) << "the requester must learn nothing";
+	EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, right)) << "another VI that fits";
+	requester.join();
+	ASSERT_TRUE(called);
+	expectTalk(right, client, 1);
+}
+
+TEST_F(Connect, AcceptingViMayBeChangedToFitAPendingRequest)
+{
+	Vi server(nic, reliable(kTransferSize / 2)), client(nic);
+	std::string discriminator = freshDiscriminator();
+	testing::AssertionResult called = testing::AssertionFailure();
+	Thread requester([&] { called = call(client, discriminator); });
+	VIP_CONN_HANDLE connection = pendingRequest(discriminator);
+	EXPECT_EQ(VIP_INVALID_MTU, VipConnectAccept(connection, server));
+	VIP_VI_ATTRIBUTES fitting = reliable();
+	EXPECT_EQ(VIP_SUCCESS, VipSetViAttributes(server, &fitting));
+	VIP_RETURN accepted = VipConnectAccept(connection, server);
+	EXPECT_EQ(VIP_SUCCESS, accepted);
+	if (accepted != VIP_SUCCESS)
+		VipConnectReject(connection);
+	requester.join();
+	ASSERT_TRUE(called);
+	expectTalk(server, client, 1);
+}
+
+TEST_F(Connect, ConnectedViCanNeitherRequestNorAccept)
+{
+	Pair pair(nic);
+	ASSERT_TRUE(pair.connected);
+	EXPECT_EQ(VIP_INVALID_STATE, requestTo(pair.a, freshDiscriminator(), 1000));
+	Vi server(nic), client(nic);
+	std::string discriminator = freshDiscriminator();
+	testing::AssertionResult called = testing::AssertionFailure();
+	Thread requester([&] { called = call(client, discriminator); });
+	VIP_CONN_HANDLE connection = pendingRequest(discriminator);
+	EXPECT_EQ(VIP_INVALID_STATE, VipConnectAccept(connection, pair.a));
+	EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, server))
+		<< "the request is still pending";
+	requester.join();
+	EXPECT_TRUE(called);
+	expectTalk(pair.a, pair.b, 1);
+}
+
+TEST_F(Connect, ConnectedVisAttributesCannotBeChanged)
+{
+	Pair pair(nic);
+	ASSERT_TRUE(pair.connected);
+	VIP_VI_ATTRIBUTES attributes = reliable();
+	EXPECT_EQ(VIP_INVALID_STATE, VipSetViAttributes(pair.a, &attributes));
+}
+
+} // namespace

@@ -1,0 +1,254 @@
+// Connecting when nobody answers, late answers, and how long each call takes.
+#include "harness.h"
+
+#include <memory>
+
+using namespace harness;
+
+namespace
+{
+
+// The least grace time a server is given to begin to wait, in ms.
+constexpr int kLateness = 300;
+
+class ConnectTime : public NicTest
+{
+};
+
+TEST_F(ConnectTime, NobodyWaitsIsNoMatchAfterAGraceTime)
+{
+	Vi vi(nic);
+	constexpr VIP_ULONG timeout = 6000;
+	Stopwatch watch;
+	EXPECT_EQ(VIP_NO_MATCH, requestTo(vi, freshDiscriminator(), timeout));
+	EXPECT_GE(watch.ms(), kLateness) << "no time for a server that is about to wait";
+	EXPECT_LE(watch.ms(), timeout * 1.2);
+	EXPECT_EQ(VIP_STATE_IDLE, vi.state());
+}
+
+TEST_F(ConnectTime, NobodyWaitsIsNoMatchAndNotTimeoutAlsoWhenTheTimeoutIsShort)
+{
+	Vi vi(nic);
+	for (VIP_ULONG timeout : {250UL, 500UL, 1000UL}) {
+		Stopwatch watch;
+		EXPECT_EQ(VIP_NO_MATCH, requestTo(vi, freshDiscriminator(), timeout))
+			<< timeout << " ms";
+		EXPECT_LE(watch.ms(), static_cast<double>(timeout) * 1.2 + 20)
+			<< "never beyond the timeout";
+	}
+}
+
+TEST_F(ConnectTime, WaiterOfAnotherDiscriminatorIsNoMatch)
+{
+	// Each differs from the waiter's in length or in one byte, also at the ends; none is what
+	// it waits for.
+	std::string waited = freshDiscriminator(), changedEnd = waited, changedBegin = waited;
+	changedEnd.back() ^= 1;
+	changedBegin.front() ^= 1;
+	VIP_CONN_HANDLE connection = nullptr;
+	VIP_RETURN result = VIP_NOT_DONE;
+	Thread waiter([&] { result = waitOn(nic, waited, 4000, &connection); });
+	Vi vi(nic);
+	for (const std::string &asked : {changedEnd, changedBegin, waited + 'x', waited + '\0',
+					 waited.substr(0, waited.size() - 1), std::string()})
+		EXPECT_EQ(VIP_NO_MATCH, requestTo(vi, asked, 400)) << asked;
+	waiter.join();
+	EXPECT_EQ(VIP_TIMEOUT, result) << "the waiter got a request that is not for it";
+}
+
+TEST_F(ConnectTime, WaiterWithoutDiscriminatorMatchesOnlyRequestsWithoutOne)
+{
+	VIP_CONN_HANDLE connection = nullptr;
+	VIP_RETURN result = VIP_NOT_DONE;
+	Thread waiter([&] { result = waitOn(nic, "", kPatience, &connection); });
+	Vi client(nic), server(nic);
+	EXPECT_EQ(VIP_NO_MATCH, requestTo(client, freshDiscriminator(), 400));
+	testing::AssertionResult called = testing::AssertionFailure();
+	Thread requester([&] { called = call(client, ""); });
+	waiter.join();
+	EXPECT_EQ(VIP_SUCCESS, result);
+	EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, server));
+	requester.join();
+	EXPECT_TRUE(called);
+}
+
+TEST_F(ConnectTime, ServerThatBeginsToWaitAfterTheRequestStartedIsFound)
+{
+	Vi server(nic), client(nic);
+	std::string discriminator = freshDiscriminator();
+	testing::AssertionResult called = testing::AssertionFailure();
+	Thread requester([&] { called = call(client, discriminator); });
+	letTimePass(kLateness);
+	EXPECT_TRUE(serve(server, discriminator));
+	requester.join();
+	EXPECT_TRUE(called);
+}
+
+TEST_F(ConnectTime, ServerThatWaitsAgainAfterAGapIsFound)
+{
+	std::string discriminator = freshDiscriminator();
+	for (int i = 0; i < 3; i++) {
+		Vi server(nic), client(nic);
+		testing::AssertionResult called = testing::AssertionFailure();
+		Thread requester([&] { called = call(client, discriminator); });
+		letTimePass(50);
+		EXPECT_TRUE(serve(server, discriminator));
+		requester.join();
+		EXPECT_TRUE(called);
+	}
+}
+
+TEST_F(ConnectTime, WaiterThatNeverAcceptsIsATimeoutAfterTheAskedTime)
+{
+	Pool pool(nic, 1, 64);
+	Vi client(nic), server(nic);
+	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(client, pool.message(0, 64), pool.handle()));
+	for (VIP_ULONG timeout : {500UL, 2000UL}) {
+		std::string discriminator = freshDiscriminator();
+		VIP_RETURN requested = VIP_NOT_DONE;
+		double took = 0;
+		Thread requester([&] {
+			Stopwatch watch;
+			requested = requestTo(client, discriminator, timeout);
+			took = watch.ms();
+		});
+		VIP_CONN_HANDLE connection = nullptr;
+		EXPECT_EQ(VIP_SUCCESS, waitOn(nic, discriminator, kPatience, &connection));
+		requester.join();
+		EXPECT_EQ(VIP_TIMEOUT, requested);
+		EXPECT_TRUE(tookAbout(took, static_cast<double>(timeout)));
+		EXPECT_EQ(VIP_STATE_IDLE, client.state());
+		VIP_DESCRIPTOR *d;
+		EXPECT_EQ(VIP_NOT_DONE, VipRecvDone(client, &d)) << "receives stay posted";
+		EXPECT_EQ(VIP_TIMEOUT, VipConnectAccept(connection, server))
+			<< "the requester has given up";
+		EXPECT_EQ(VIP_STATE_IDLE, server.state());
+		EXPECT_EQ(VIP_INVALID_PARAMETER, VipConnectAccept(connection, server))
+			<< "the handle is used up";
+	}
+	EXPECT_TRUE(harness::connect(server, client)) << "both can be connected afterwards";
+}
+
+TEST_F(ConnectTime, RejectOfARequesterThatHasGivenUpSucceeds)
+{
+	Vi client(nic);
+	std::string discriminator = freshDiscriminator();
+	VIP_RETURN requested = VIP_NOT_DONE;
+	Thread requester([&] { requested = requestTo(client, discriminator, 500); });
+	VIP_CONN_HANDLE connection = nullptr;
+	EXPECT_EQ(VIP_SUCCESS, waitOn(nic, discriminator, kPatience, &connection));
+	requester.join();
+	EXPECT_EQ(VIP_TIMEOUT, requested);
+	EXPECT_EQ(VIP_SUCCESS, VipConnectReject(connection));
+}
+
+TEST_F(ConnectTime, WaitTimesOutAfterTheAskedTime)
+{
+	for (VIP_ULONG timeout : {200UL, 1000UL}) {
+		VIP_CONN_HANDLE connection;
+		Stopwatch watch;
+		EXPECT_EQ(VIP_TIMEOUT, waitOn(nic, freshDiscriminator(), timeout, &connection));
+		EXPECT_TRUE(tookAbout(watch.ms(), static_cast<double>(timeout)));
+	}
+}
+
+TEST_F(ConnectTime, WaitWithTimeoutZeroLooksOnce)
+{
+	VIP_CONN_HANDLE connection;
+	Stopwatch watch;
+	EXPECT_EQ(VIP_TIMEOUT, waitOn(nic, freshDiscriminator(), 0, &connection));
+	EXPECT_LT(watch.ms(), 200);
+}
+
+TEST_F(ConnectTime, RequestWithTimeoutZeroIsInvalid)
+{
+	Vi vi(nic);
+	EXPECT_EQ(VIP_INVALID_PARAMETER, requestTo(vi, freshDiscriminator(), 0));
+	EXPECT_EQ(VIP_STATE_IDLE, vi.state());
+}
+
+TEST_F(ConnectTime, BothFormsOfInfiniteWaitUntilTheOtherSideComes)
+{
+	for (VIP_ULONG forever : {VIP_ULONG{0xFFFFFFFF}, ~VIP_ULONG{0}}) {
+		Vi server(nic), client(nic);
+		std::string discriminator = freshDiscriminator();
+		VIP_RETURN requested = VIP_NOT_DONE;
+		Thread requester([&] {
+			letTimePass(
+				100); // the wait is on its way: one that ends at once ends before
+			requested = requestTo(client, discriminator, forever);
+		});
+		VIP_CONN_HANDLE connection = nullptr;
+		VIP_RETURN waited = waitOn(nic, discriminator, forever, &connection);
+		EXPECT_EQ(VIP_SUCCESS, waited);
+		letTimePass(100); // the requester waits for an answer meanwhile
+		if (waited == VIP_SUCCESS) {
+			EXPECT_EQ(VIP_STATE_CONNECT_PENDING, client.state());
+			EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, server));
+		}
+		requester.join();
+		EXPECT_EQ(VIP_SUCCESS, requested);
+	}
+}
+
+TEST_F(ConnectTime, NobodyWaitsIsNoMatchAlsoWithInfinite)
+{
+	Vi vi(nic);
+	Stopwatch watch;
+	EXPECT_EQ(VIP_NO_MATCH, requestTo(vi, freshDiscriminator(), VIP_INFINITE));
+	EXPECT_GE(watch.ms(), kLateness);
+}
+
+TEST_F(ConnectTime, RetryingOnNoMatchFindsTheServerWhenItComes)
+{
+	Vi server(nic), client(nic);
+	std::string discriminator = freshDiscriminator();
+	VIP_RETURN requested = VIP_NOT_DONE;
+	int tries = 0;
+	Thread requester([&] {
+		Stopwatch watch;
+		// A try that the waiter took just before its end is a timeout.
+		do
+			requested = requestTo(client, discriminator, 200);
+		while ((requested == VIP_NO_MATCH || requested == VIP_TIMEOUT) && ++tries &&
+		       watch.ms() < double{kPatience});
+	});
+	letTimePass(kLateness);
+	VIP_CONN_HANDLE connection = nullptr;
+	// A try may run out just between the wait and the accept; the next one is waited for then.
+	VIP_RETURN accepted = VIP_TIMEOUT;
+	for (Stopwatch watch; accepted == VIP_TIMEOUT && watch.ms() < double{kPatience};) {
+		if (waitOn(nic, discriminator, 1000, &connection) != VIP_SUCCESS)
+			continue;
+		accepted = VipConnectAccept(connection, server);
+	}
+	EXPECT_EQ(VIP_SUCCESS, accepted);
+	requester.join();
+	EXPECT_EQ(VIP_SUCCESS, requested);
+	EXPECT_GT(tries, 0);
+}
+
+TEST_F(ConnectTime, ProcessThatExitedWhileItWaitedIsNoMatch)
+{
+	std::string discriminator = freshDiscriminator();
+	Peer peer("waiterForEver");
+	peer.channel.put(discriminator);
+	peer.channel.expect("waiting");
+	peer.kill();
+	Vi vi(nic);
+	EXPECT_EQ(VIP_NO_MATCH, requestTo(vi, discriminator, 3000));
+}
+
+VIP_PEER(waiterForEver)
+{
+	Nic nic;
+	ASSERT_TRUE(nic.opened());
+	std::string discriminator = test.get();
+	VIP_CONN_HANDLE connection;
+	EXPECT_EQ(VIP_TIMEOUT,
+		  waitOn(nic, discriminator, 50, &connection)); // whatever is set up lazily, is now
+	test.put("waiting");
+	waitOn(nic, discriminator, VIP_INFINITE, &connection);
+}
+
+} // namespace

@@ -1,0 +1,292 @@
+// What a descriptor says, and what is written into it: segments, immediate data, Length, Status.
+#include "harness.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace harness;
+
+namespace
+{
+
+constexpr VIP_MEM_HANDLE kGarbageHandle = 0xDEADBEEF;
+void *const kGarbageAddress = reinterpret_cast<void *>(0x13);
+
+class Descriptor : public PairTest
+{
+      protected:
+	// Posts the receive at b, sends at a, and takes both: the common course of these tests.
+	void exchange(VIP_DESCRIPTOR *receive, VIP_DESCRIPTOR *message, VIP_MEM_HANDLE handle)
+	{
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), receive, handle));
+		ASSERT_TRUE(harness::send(a(), message, handle));
+		EXPECT_EQ(0U, errorOf(message)) << statusOf(message);
+		ASSERT_EQ(receive, takeReceive(b()));
+		EXPECT_EQ(0U, errorOf(receive)) << statusOf(receive);
+	}
+};
+
+TEST_F(Descriptor, SeveralSegmentsAreGatheredAndScatteredInOrder)
+{
+	Pool pool(nic, 2, 8192, nullptr, 8);
+	VIP_DESCRIPTOR *out = pool.empty(0), *in = pool.empty(1);
+	paint(pool.buffer(0), 8192, 1);
+	// Gathered from back to front, so that the order of segments and not of addresses decides.
+	out->CS.SegCount = 4;
+	setSegment(out, 0, pool.buffer(0) + 5000, 1000, pool.handle());
+	setSegment(out, 1, pool.buffer(0) + 3000, 1, pool.handle());
+	setSegment(out, 2, pool.buffer(0) + 100, 1500, pool.handle());
+	setSegment(out, 3, pool.buffer(0), 63, pool.handle());
+	in->CS.SegCount = 3;
+	setSegment(in, 0, pool.buffer(1) + 4000, 7, pool.handle());
+	setSegment(in, 1, pool.buffer(1) + 1, 1994, pool.handle());
+	setSegment(in, 2, pool.buffer(1) + 6000, 2000, pool.handle());
+	exchange(in, out, pool.handle());
+	EXPECT_EQ(1000U + 1 + 1500 + 63, in->CS.Length);
+	std::string sent, received;
+	auto bytes = [](VIP_UCHAR *data, size_t length) {
+		return std::string(reinterpret_cast<char *>(data), length);
+	};
+	sent = bytes(pool.buffer(0) + 5000, 1000) + bytes(pool.buffer(0) + 3000, 1) +
+	       bytes(pool.buffer(0) + 100, 1500) + bytes(pool.buffer(0), 63);
+	received = bytes(pool.buffer(1) + 4000, 7) + bytes(pool.buffer(1) + 1, 1994) +
+		   bytes(pool.buffer(1) + 6000, 563);
+	EXPECT_EQ(sent, received);
+	EXPECT_EQ(std::string(1437, '\0'), bytes(pool.buffer(1) + 6563, 1437))
+		<< "behind the message";
+}
+
+TEST_F(Descriptor, SegmentsOfSeveralRegionsMakeOneMessage)
+{
+	Pool pool(nic, 2, 64, nullptr, 4);
+	Region one(nic, 4096), other(nic, 4096);
+	paint(one.data(), 100, 3);
+	paint(other.data(), 100, 4);
+	VIP_DESCRIPTOR *out = pool.empty(0), *in = pool.empty(1);
+	out->CS.SegCount = in->CS.SegCount = 2;
+	setSegment(out, 0, one.data(), 100, one.handle());
+	setSegment(out, 1, other.data(), 100, other.handle());
+	setSegment(in, 0, other.data() + 1000, 100, other.handle());
+	setSegment(in, 1, one.data() + 1000, 100, one.handle());
+	exchange(in, out, pool.handle());
+	EXPECT_EQ(200U, in->CS.Length);
+	EXPECT_TRUE(painted(other.data() + 1000, 100, 3));
+	EXPECT_TRUE(painted(one.data() + 1000, 100, 4));
+}
+
+TEST_F(Descriptor, ManySegments)
+{
+	auto count = static_cast<VIP_UINT16>(
+		std::min<VIP_ULONG>(128, nic.attributes().MaxSegmentsPerDesc));
+	Pool pool(nic, 2, count * 64U, nullptr, count);
+	VIP_DESCRIPTOR *out = pool.empty(0), *in = pool.empty(1);
+	for (VIP_UINT16 i = 0; i < count; i++) {
+		setSegment(out, i, pool.buffer(0) + i * 64, 17, pool.handle());
+		setSegment(in, i, pool.buffer(1) + i * 64, 17, pool.handle());
+		paint(pool.buffer(0) + i * 64, 17, i);
+	}
+	out->CS.SegCount = in->CS.SegCount = count;
+	exchange(in, out, pool.handle());
+	EXPECT_EQ(count * 17U, in->CS.Length);
+	for (VIP_UINT16 i = 0; i < count; i++) {
+		EXPECT_TRUE(painted(pool.buffer(1) + i * 64, 17, i)) << "segment " << i;
+		EXPECT_EQ(0, pool.buffer(1)[i * 64 + 17]) << "behind segment " << i;
+	}
+}
+
+TEST_F(Descriptor, SegmentsOfLengthZeroAreSkippedWhateverTheirHandleAndAddress)
+{
+	Pool pool(nic, 2, 64, nullptr, 4);
+	VIP_DESCRIPTOR *out = pool.empty(0), *in = pool.empty(1);
+	paint(pool.buffer(0), 64, 1);
+	for (VIP_DESCRIPTOR *d : {out, in}) {
+		d->CS.SegCount = 4;
+		setSegment(d, 0, kGarbageAddress, 0, kGarbageHandle);
+		setSegment(d, 2, nullptr, 0, 0);
+	}
+	setSegment(out, 1, pool.buffer(0), 40, pool.handle());
+	setSegment(out, 3, pool.buffer(0) + 40, 24, pool.handle());
+	setSegment(in, 1, pool.buffer(1), 30, pool.handle());
+	setSegment(in, 3, pool.buffer(1) + 30, 34, pool.handle());
+	exchange(in, out, pool.handle());
+	EXPECT_EQ(64U, in->CS.Length);
+	EXPECT_TRUE(painted(pool.buffer(1), 64, 1));
+}
+
+TEST_F(Descriptor, OneSegmentOfLengthZeroWithAGarbageHandleIsAnEmptyMessage)
+{
+	Pool pool(nic, 2, 64);
+	VIP_DESCRIPTOR *out = pool.empty(0), *in = pool.empty(1);
+	for (VIP_DESCRIPTOR *d : {out, in}) {
+		d->CS.SegCount = 1;
+		setSegment(d, 0, kGarbageAddress, 0, kGarbageHandle);
+	}
+	in->CS.Length = 77;
+	exchange(in, out, pool.handle());
+	EXPECT_EQ(0U, in->CS.Length);
+}
+
+TEST_F(Descriptor, NoSegmentAtAllIsAnEmptyMessage)
+{
+	Pool pool(nic, 2, 64);
+	pool.empty(1)->CS.Length = 77;
+	exchange(pool.descriptor(1), pool.empty(0), pool.handle());
+	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(pool.descriptor(1)));
+	EXPECT_EQ(0U, pool.descriptor(1)->CS.Length);
+	// And into a receive that has room.
+	exchange(pool.message(1, 64), pool.empty(0), pool.handle());
+	EXPECT_EQ(0U, pool.descriptor(1)->CS.Length);
+}
+
+TEST_F(Descriptor, ImmediateDataArrivesWithAPayload)
+{
+	Pool pool(nic, 2, 64);
+	VIP_DESCRIPTOR *out = pool.message(0, 64), *in = pool.message(1, 64);
+	paint(pool.buffer(0), 64, 9);
+	setImmediate(out, 0xA1B2C3D4);
+	exchange(in, out, pool.handle());
+	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE | VIP_STATUS_IMMEDIATE), statusOf(in));
+	EXPECT_EQ(0xA1B2C3D4U, in->CS.ImmediateData);
+	EXPECT_EQ(64U, in->CS.Length);
+	EXPECT_TRUE(painted(pool.buffer(1), 64, 9));
+}
+
+TEST_F(Descriptor, ImmediateDataArrivesWithoutAPayload)
+{
+	Pool pool(nic, 2, 64);
+	for (VIP_UINT32 value : {0U, 1U, 0x80000000U, 0xFFFFFFFFU}) {
+		VIP_DESCRIPTOR *out = pool.empty(0), *in = pool.empty(1);
+		setImmediate(out, value);
+		in->CS.ImmediateData = ~value;
+		exchange(in, out, pool.handle());
+		EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE | VIP_STATUS_IMMEDIATE), statusOf(in));
+		EXPECT_EQ(value, in->CS.ImmediateData);
+		EXPECT_EQ(0U, in->CS.Length);
+	}
+}
+
+TEST_F(Descriptor, ImmediateDataAndLengthOfASendStayAsTheyWere)
+{
+	// Length is the sum of the segments, stale, or 0: the segments decide how much is sent.
+	Pool pool(nic, 2, 64);
+	for (VIP_UINT32 length : {64U, 0U, 5U, 4000000000U}) {
+		VIP_DESCRIPTOR *out = pool.message(0, 64), *in = pool.message(1, 64);
+		setImmediate(out, 0x600DDA7A);
+		out->CS.Length = length;
+		exchange(in, out, pool.handle());
+		// Whether IMMEDIATE is also set at the sender is left open.
+		EXPECT_EQ(status(VIP_STATUS_OP_SEND),
+			  Status{out->CS.Status & ~VIP_STATUS_IMMEDIATE});
+		EXPECT_EQ(0x600DDA7AU, out->CS.ImmediateData);
+		EXPECT_EQ(length, out->CS.Length);
+		EXPECT_EQ(64U, in->CS.Length);
+	}
+}
+
+TEST_F(Descriptor, ImmediateDataFieldWithoutItsControlBitIsNotSent)
+{
+	Pool pool(nic, 2, 64);
+	VIP_DESCRIPTOR *out = pool.message(0, 64), *in = pool.message(1, 64);
+	out->CS.ImmediateData = 0x600DDA7A;
+	exchange(in, out, pool.handle());
+	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(in));
+	EXPECT_EQ(status(VIP_STATUS_OP_SEND), statusOf(out));
+	EXPECT_EQ(0x600DDA7AU, out->CS.ImmediateData);
+}
+
+TEST_F(Descriptor, ImmediateInTheControlOfAReceiveIsIgnored)
+{
+	Pool pool(nic, 2, 64);
+	VIP_DESCRIPTOR *out = pool.message(0, 64), *in = pool.message(1, 64);
+	setImmediate(in, 0x0BADF00D);
+	exchange(in, out, pool.handle());
+	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(in)) << "none was sent";
+	out = pool.message(0, 64), in = pool.message(1, 64);
+	setImmediate(in, 0x0BADF00D);
+	setImmediate(out, 42);
+	exchange(in, out, pool.handle());
+	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE | VIP_STATUS_IMMEDIATE), statusOf(in));
+	EXPECT_EQ(42U, in->CS.ImmediateData);
+}
+
+TEST_F(Descriptor, StaleStatusAndLengthInAPostedDescriptorAreIgnored)
+{
+	Pool pool(nic, 2, 64);
+	for (VIP_UINT32 stale :
+	     {0xFFFFFFFFU, VIP_UINT32{VIP_STATUS_DONE}, VIP_UINT32{VIP_STATUS_ERROR_MASK}}) {
+		VIP_DESCRIPTOR *out = pool.message(0, 50), *in = pool.message(1, 64);
+		out->CS.Status = in->CS.Status = stale;
+		in->CS.Length = stale;
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), in, pool.handle()));
+		VIP_DESCRIPTOR *d = in;
+		EXPECT_EQ(VIP_NOT_DONE, VipRecvDone(b(), &d)) << "nothing was sent yet";
+		ASSERT_TRUE(harness::send(a(), out, pool.handle()));
+		ASSERT_EQ(in, takeReceive(b()));
+		EXPECT_EQ(status(VIP_STATUS_OP_SEND), statusOf(out));
+		EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(in));
+		EXPECT_EQ(50U, in->CS.Length);
+	}
+}
+
+TEST_F(Descriptor, LengthZeroInAPostedReceiveIsIgnored)
+{
+	Pool pool(nic, 2, 64);
+	pool.message(1, 64)->CS.Length = 0;
+	exchange(pool.descriptor(1), pool.message(0, 64), pool.handle());
+	EXPECT_EQ(64U, pool.descriptor(1)->CS.Length);
+}
+
+TEST_F(Descriptor, ReservedFieldsAndTheLinkAreIgnored)
+{
+	Pool pool(nic, 2, 64);
+	VIP_DESCRIPTOR *out = pool.message(0, 64), *in = pool.message(1, 64);
+	for (VIP_DESCRIPTOR *d : {out, in}) {
+		d->CS.Reserved = 0xFFFFFFFF;
+		d->CS.Next.AddressBits = 0x0123456789ABCDEF;
+		d->CS.NextHandle = 0xFFFFFFFF;
+	}
+	exchange(in, out, pool.handle());
+	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(in));
+	EXPECT_EQ(64U, in->CS.Length);
+}
+
+TEST_F(Descriptor, WrongHandleForTheDescriptorItselfIsTolerated)
+{
+	Pool pool(nic, 2, 64);
+	paint(pool.buffer(0), 64, 1);
+	for (VIP_MEM_HANDLE wrong : {VIP_MEM_HANDLE{0}, ~VIP_MEM_HANDLE{0}, kGarbageHandle}) {
+		memset(pool.buffer(1), 0, 64);
+		exchange(pool.message(1, 64), pool.message(0, 64), wrong);
+		EXPECT_TRUE(painted(pool.buffer(1), 64, 1));
+	}
+}
+
+TEST_F(Descriptor, CompletedDescriptorKeepsItsSegmentsAndControl)
+{
+	Pool pool(nic, 2, 64);
+	VIP_DESCRIPTOR *out = pool.message(0, 64), *in = pool.message(1, 64);
+	VIP_DESCRIPTOR outBefore = *out, inBefore = *in;
+	exchange(in, out, pool.handle());
+	for (auto [now, before] :
+	     {std::make_pair(out, &outBefore), std::make_pair(in, &inBefore)}) {
+		EXPECT_EQ(0, memcmp(now->DS, before->DS, sizeof now->DS));
+		EXPECT_EQ(before->CS.SegCount, now->CS.SegCount);
+		EXPECT_EQ(before->CS.Control, now->CS.Control);
+	}
+}
+
+TEST_F(Descriptor, ReceivePastTheEndOfItsRegionIsFineWhileNoMessageIsThatLong)
+{
+	Pool pool(nic, 1, 64);
+	Region region(nic, 4096);
+	VIP_DESCRIPTOR *in = pool.empty(0);
+	in->CS.SegCount = 1;
+	setSegment(in, 0, region.data() + 4000, 65472, region.handle());
+	Pool out(nic, 1, 64);
+	paint(out.buffer(0), 64, 8);
+	exchange(in, out.message(0, 64), pool.handle());
+	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(in));
+	EXPECT_TRUE(painted(region.data() + 4000, 64, 8));
+}
+
+} // namespace

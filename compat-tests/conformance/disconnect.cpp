@@ -1,0 +1,343 @@
+// The end of a connection: what is flushed, in which order, and what each side is told.
+#include "harness.h"
+
+using namespace harness;
+
+namespace
+{
+
+constexpr VIP_UINT32 kFlushedReceive = VIP_STATUS_OP_RECEIVE | VIP_STATUS_DESC_FLUSHED_ERROR;
+constexpr VIP_UINT32 kFlushedSend = VIP_STATUS_OP_SEND | VIP_STATUS_DESC_FLUSHED_ERROR;
+// How long to look for something that must not come.
+constexpr int kQuiet = 300;
+
+class Disconnect : public PairTest
+{
+      protected:
+	void post(Vi &vi, Pool &pool, unsigned first, unsigned count)
+	{
+		for (unsigned i = first; i < first + count; i++)
+			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, pool.message(i, 64), pool.handle()));
+	}
+	// Everything is on the queue already, flushed, in order, and nothing else.
+	void expectFlushed(Vi &vi, Pool &pool, unsigned first, unsigned count)
+	{
+		VIP_DESCRIPTOR *d = nullptr;
+		for (unsigned i = first; i < first + count; i++) {
+			ASSERT_EQ(VIP_DESCRIPTOR_ERROR, VipRecvDone(vi, &d)) << i;
+			ASSERT_EQ(pool.descriptor(i), d);
+			EXPECT_EQ(status(kFlushedReceive), statusOf(d));
+		}
+		EXPECT_EQ(VIP_DESCRIPTOR_ERROR, VipRecvDone(vi, &d));
+		EXPECT_EQ(nullptr, d);
+	}
+	bool becomes(Vi &vi, VIP_VI_STATE state)
+	{
+		return eventually([&] { return vi.state() == state; });
+	}
+};
+
+TEST_F(Disconnect, FlushesPostedReceivesInTheOrderOfPosting)
+{
+	Pool pool(nic, 8, 64);
+	post(a(), pool, 0, 8);
+	EXPECT_EQ(VIP_SUCCESS, VipDisconnect(a()));
+	EXPECT_EQ(VIP_STATE_IDLE, a().state());
+	expectFlushed(a(), pool, 0, 8);
+}
+
+TEST_F(Disconnect, LeavesEverySendDoneInTheOrderOfPosting)
+{
+	constexpr unsigned count = 16;
+	constexpr VIP_UINT32 size = 65472;
+	Pool receives(nic, count, size), sends(nic, count, size);
+	for (unsigned i = 0; i < count; i++)
+		ASSERT_EQ(VIP_SUCCESS,
+			  VipPostRecv(b(), receives.message(i, size), receives.handle()));
+	for (unsigned i = 0; i < count; i++)
+		ASSERT_EQ(VIP_SUCCESS, VipPostSend(a(), sends.message(i, size), sends.handle()));
+	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(a()));
+	// Some may have gone out before; after the first that did not, none did.
+	bool flushed = false;
+	VIP_DESCRIPTOR *d = nullptr;
+	for (unsigned i = 0; i < count; i++) {
+		VIP_RETURN result = VipSendDone(a(), &d);
+		ASSERT_EQ(sends.descriptor(i), d) << testing::PrintToString(result);
+		flushed = flushed || result != VIP_SUCCESS;
+		EXPECT_EQ(status(flushed ? kFlushedSend : VIP_STATUS_OP_SEND), statusOf(d)) << i;
+		EXPECT_EQ(flushed ? VIP_DESCRIPTOR_ERROR : VIP_SUCCESS, result);
+	}
+	EXPECT_EQ(VIP_DESCRIPTOR_ERROR, VipSendDone(a(), &d));
+	EXPECT_EQ(nullptr, d);
+}
+
+TEST_F(Disconnect, MessagesDeliveredBeforeItAreNotLost)
+{
+	Pool pool(nic, 6, 64);
+	post(b(), pool, 0, 5);
+	for (unsigned i = 0; i < 3; i++) {
+		VIP_DESCRIPTOR *d = pool.message(5, 64);
+		setImmediate(d, i);
+		ASSERT_TRUE(harness::send(a(), d, pool.handle()));
+		ASSERT_EQ(0U, errorOf(d)) << statusOf(d);
+	}
+	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(a()));
+	ASSERT_TRUE(becomes(b(), VIP_STATE_ERROR));
+	for (unsigned i = 0; i < 5; i++) {
+		ASSERT_EQ(pool.descriptor(i), takeReceive(b()));
+		EXPECT_EQ(status(i < 3 ? VIP_STATUS_OP_RECEIVE | VIP_STATUS_IMMEDIATE
+				       : kFlushedReceive),
+			  statusOf(pool.descriptor(i)));
+		if (i < 3) {
+			EXPECT_EQ(i, pool.descriptor(i)->CS.ImmediateData);
+		}
+	}
+}
+
+TEST_F(Disconnect, WhatWasDoneBeforeAndNotCollectedComesFirst)
+{
+	Pool pool(nic, 3, 64);
+	post(b(), pool, 0, 2);
+	ASSERT_TRUE(harness::send(a(), pool.message(2, 64), pool.handle()));
+	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(b()));
+	VIP_DESCRIPTOR *d = nullptr;
+	EXPECT_EQ(VIP_SUCCESS, VipRecvDone(b(), &d));
+	EXPECT_EQ(pool.descriptor(0), d);
+	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(pool.descriptor(0)));
+	expectFlushed(b(), pool, 1, 1);
+}
+
+TEST_F(Disconnect, TwiceIsFineAndOfAnIdleViToo)
+{
+	EXPECT_EQ(VIP_SUCCESS, VipDisconnect(a()));
+	EXPECT_EQ(VIP_SUCCESS, VipDisconnect(a()));
+	Vi idle(nic);
+	EXPECT_EQ(VIP_SUCCESS, VipDisconnect(idle));
+	EXPECT_EQ(VIP_STATE_IDLE, idle.state());
+}
+
+TEST_F(Disconnect, OfAnIdleViLeavesItsReceivesPosted)
+{
+	Pool pool(nic, 1, 64);
+	Vi idle(nic);
+	post(idle, pool, 0, 1);
+	EXPECT_EQ(VIP_SUCCESS, VipDisconnect(idle));
+	VIP_DESCRIPTOR *d;
+	EXPECT_EQ(VIP_NOT_DONE, VipRecvDone(idle, &d));
+}
+
+TEST_F(Disconnect, OfBothSidesAtOnce)
+{
+	Pool pool(nic, 8, 64);
+	post(a(), pool, 0, 4);
+	post(b(), pool, 4, 4);
+	Thread other([&] { EXPECT_EQ(VIP_SUCCESS, VipDisconnect(b())); });
+	EXPECT_EQ(VIP_SUCCESS, VipDisconnect(a()));
+	other.join();
+	EXPECT_EQ(VIP_STATE_IDLE, a().state());
+	EXPECT_EQ(VIP_STATE_IDLE, b().state());
+	expectFlushed(a(), pool, 0, 4);
+	expectFlushed(b(), pool, 4, 4);
+}
+
+TEST_F(Disconnect, PeersViGoesToErrorByItselfAndItsReceivesAreFlushedInOrder)
+{
+	Pool pool(nic, 8, 64);
+	post(b(), pool, 0, 8);
+	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(a()));
+	ASSERT_TRUE(becomes(b(), VIP_STATE_ERROR));
+	for (unsigned i = 0; i < 8; i++) {
+		ASSERT_EQ(pool.descriptor(i), takeReceive(b(), Mode::Polling));
+		EXPECT_EQ(status(kFlushedReceive), statusOf(pool.descriptor(i)));
+	}
+	VIP_DESCRIPTOR *d = pool.descriptor(0);
+	EXPECT_EQ(VIP_DESCRIPTOR_ERROR, VipRecvDone(b(), &d));
+	EXPECT_EQ(nullptr, d);
+}
+
+TEST_F(Disconnect, LostConnectionIsReportedOnceAndOnlyToTheSideThatDidNotDisconnect)
+{
+	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(a()));
+	ASSERT_TRUE(nic.errors.reaches(b(), 1));
+	VIP_ERROR_DESCRIPTOR error = nic.errors.first(b());
+	EXPECT_EQ(VIP_ERROR_CONN_LOST, error.ErrorCode);
+	EXPECT_EQ(VIP_RESOURCE_VI, error.ResourceCode);
+	EXPECT_EQ(nic, error.NicHandle);
+	EXPECT_TRUE(becomes(b(), VIP_STATE_ERROR));
+	EXPECT_EQ(VIP_SUCCESS, VipDisconnect(b()));
+	EXPECT_FALSE(nic.errors.reaches(a(), 1, kQuiet)) << "told of its own disconnect";
+	EXPECT_FALSE(nic.errors.reaches(b(), 2, kQuiet)) << "told twice";
+}
+
+TEST_F(Disconnect, ThreadBlockedInRecvWaitGetsTheFlushedDescriptorWhenThePeerDisconnects)
+{
+	Pool pool(nic, 1, 64);
+	post(b(), pool, 0, 1);
+	VIP_DESCRIPTOR *d = nullptr;
+	VIP_RETURN result = VIP_NOT_DONE;
+	Thread blocked([&] { result = VipRecvWait(b(), VIP_INFINITE, &d); });
+	letTimePass(50);
+	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(a()));
+	blocked.join();
+	EXPECT_EQ(VIP_DESCRIPTOR_ERROR, result);
+	EXPECT_EQ(pool.descriptor(0), d);
+	EXPECT_EQ(status(kFlushedReceive), statusOf(pool.descriptor(0)));
+}
+
+TEST_F(Disconnect, ThreadBlockedInRecvWaitGetsTheFlushedDescriptorOfItsOwnSidesDisconnect)
+{
+	Pool pool(nic, 1, 64);
+	post(b(), pool, 0, 1);
+	VIP_DESCRIPTOR *d = nullptr;
+	VIP_RETURN result = VIP_NOT_DONE;
+	Thread blocked([&] { result = VipRecvWait(b(), VIP_INFINITE, &d); });
+	letTimePass(50);
+	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(b()));
+	blocked.join();
+	EXPECT_EQ(VIP_DESCRIPTOR_ERROR, result);
+	EXPECT_EQ(pool.descriptor(0), d);
+}
+
+TEST_F(Disconnect, SendOnAnIdleViIsFlushedAtOnceAndAReceiveStays)
+{
+	Pool pool(nic, 2, 64);
+	Vi idle(nic);
+	VIP_DESCRIPTOR *d = nullptr;
+	post(idle, pool, 0, 1);
+	ASSERT_EQ(VIP_SUCCESS, VipPostSend(idle, pool.message(1, 64), pool.handle()));
+	EXPECT_EQ(VIP_DESCRIPTOR_ERROR, VipSendDone(idle, &d));
+	EXPECT_EQ(pool.descriptor(1), d);
+	EXPECT_EQ(status(kFlushedSend), statusOf(pool.descriptor(1)));
+	EXPECT_EQ(VIP_NOT_DONE, VipRecvDone(idle, &d));
+	EXPECT_EQ(VIP_STATE_IDLE, idle.state());
+}
+
+TEST_F(Disconnect, SendOnAnIdleViIsNotDeliveredOnceItIsConnected)
+{
+	Pool pool(nic, 3, 64);
+	Vi client(nic), server(nic);
+	VIP_DESCRIPTOR *d = pool.message(1, 64);
+	setImmediate(d, 1);
+	ASSERT_TRUE(harness::send(client, d, pool.handle()));
+	post(server, pool, 0, 1);
+	ASSERT_TRUE(harness::connect(server, client));
+	d = pool.message(2, 64);
+	setImmediate(d, 2);
+	ASSERT_TRUE(harness::send(client, d, pool.handle()));
+	ASSERT_EQ(pool.descriptor(0), takeReceive(server));
+	EXPECT_EQ(2U, pool.descriptor(0)->CS.ImmediateData);
+}
+
+TEST_F(Disconnect, BothQueuesOfAViInErrorFlushAtOnce)
+{
+	Pool pool(nic, 3, 64);
+	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(a()));
+	ASSERT_TRUE(becomes(b(), VIP_STATE_ERROR));
+	VIP_DESCRIPTOR *d = nullptr;
+	ASSERT_EQ(VIP_SUCCESS, VipPostSend(b(), pool.message(0, 64), pool.handle()));
+	EXPECT_EQ(VIP_DESCRIPTOR_ERROR, VipSendDone(b(), &d));
+	EXPECT_EQ(pool.descriptor(0), d);
+	EXPECT_EQ(status(kFlushedSend), statusOf(pool.descriptor(0)));
+	for (unsigned i : {1U, 2U}) {
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(i, 64), pool.handle()));
+		EXPECT_EQ(VIP_DESCRIPTOR_ERROR, VipRecvDone(b(), &d));
+		EXPECT_EQ(pool.descriptor(i), d);
+		EXPECT_EQ(status(kFlushedReceive), statusOf(pool.descriptor(i)));
+	}
+	EXPECT_EQ(VIP_STATE_ERROR, b().state());
+}
+
+TEST_F(Disconnect, ViInErrorIsIdleAfterDisconnectAndCanBeConnectedAgain)
+{
+	Pool pool(nic, 2, 64);
+	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(a()));
+	ASSERT_TRUE(becomes(b(), VIP_STATE_ERROR));
+	EXPECT_EQ(VIP_INVALID_STATE, requestTo(b(), freshDiscriminator(), 1000))
+		<< "in error, not idle";
+	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(b()));
+	EXPECT_EQ(VIP_STATE_IDLE, b().state());
+	post(b(), pool, 0, 1);
+	ASSERT_TRUE(harness::connect(a(), b()));
+	ASSERT_TRUE(harness::send(a(), pool.message(1, 64), pool.handle()));
+	ASSERT_EQ(pool.descriptor(0), takeReceive(b()));
+	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(pool.descriptor(0)));
+}
+
+TEST_F(Disconnect, DestroyNeedsAnIdleVi)
+{
+	EXPECT_EQ(VIP_INVALID_STATE, VipDestroyVi(a())) << "connected";
+	EXPECT_EQ(VIP_STATE_CONNECTED, a().state());
+	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(a()));
+	ASSERT_TRUE(becomes(b(), VIP_STATE_ERROR));
+	EXPECT_EQ(VIP_INVALID_STATE, VipDestroyVi(b())) << "in error";
+	EXPECT_EQ(VIP_SUCCESS, VipDisconnect(b()));
+}
+
+TEST_F(Disconnect, DestroyOfAnIdleViDropsItsReceives)
+{
+	Pool pool(nic, 4, 64);
+	VIP_VI_ATTRIBUTES attributes = reliable();
+	VIP_VI_HANDLE vi = nullptr;
+	ASSERT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, nullptr, nullptr, &vi));
+	for (unsigned i = 0; i < 3; i++)
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, pool.message(i, 64), pool.handle()));
+	ASSERT_EQ(VIP_SUCCESS, VipPostSend(vi, pool.message(3, 64),
+					   pool.handle())); // flushed, and not collected
+	EXPECT_EQ(VIP_SUCCESS, VipDestroyVi(vi));
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipDestroyVi(vi));
+}
+
+TEST_F(Disconnect, MessageLongerThanTheReceiveBreaksTheConnection)
+{
+	Pool pool(nic, 4, 4096);
+	for (auto [room, size] : {std::make_pair(63U, 64U), {0U, 1U}, {1024U, 4096U}}) {
+		SCOPED_TRACE(testing::Message() << size << " bytes into " << room);
+		Pair pair(nic);
+		ASSERT_TRUE(pair.connected);
+		VIP_DESCRIPTOR *in = pool.message(0, room), *next = pool.message(1, 64),
+			       *out = pool.message(2, size);
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, pool.handle()));
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, next, pool.handle()));
+		paint(pool.buffer(2), size, 1);
+		ASSERT_TRUE(harness::send(pair.a, out, pool.handle()));
+		EXPECT_EQ(status(VIP_STATUS_OP_SEND | VIP_STATUS_REMOTE_DESC_ERROR), statusOf(out));
+		ASSERT_EQ(in, takeReceive(pair.b));
+		EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE | VIP_STATUS_LENGTH_ERROR), statusOf(in));
+		ASSERT_EQ(next, takeReceive(pair.b));
+		EXPECT_EQ(status(kFlushedReceive), statusOf(next));
+		EXPECT_TRUE(becomes(pair.a, VIP_STATE_ERROR));
+		EXPECT_TRUE(becomes(pair.b, VIP_STATE_ERROR));
+		EXPECT_EQ(0, pool.buffer(0)[room]) << "written past the receive";
+	}
+}
+
+TEST_F(Disconnect, MessageWithoutAPostedReceiveBreaksTheConnection)
+{
+	Pool pool(nic, 2, 64);
+	VIP_DESCRIPTOR *out = pool.message(0, 64);
+	ASSERT_TRUE(harness::send(a(), out, pool.handle()));
+	EXPECT_EQ(status(VIP_STATUS_OP_SEND | VIP_STATUS_REMOTE_DESC_ERROR), statusOf(out));
+	EXPECT_TRUE(becomes(a(), VIP_STATE_ERROR));
+	EXPECT_TRUE(becomes(b(), VIP_STATE_ERROR));
+	// The receiver is told that its queue was empty where that can be known, else of the lost
+	// connection.
+	ASSERT_TRUE(nic.errors.reaches(b(), 1));
+	VIP_ERROR_CODE code = nic.errors.first(b()).ErrorCode;
+	EXPECT_TRUE(code == VIP_ERROR_RECVQ_EMPTY || code == VIP_ERROR_CONN_LOST) << code;
+}
+
+TEST_F(Disconnect, MessageLongerThanMaxTransferSizeIsALengthError)
+{
+	Pool pool(nic, 2, 4096);
+	Pair pair(nic, reliable(1024));
+	ASSERT_TRUE(pair.connected);
+	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, pool.message(0, 4096), pool.handle()));
+	VIP_DESCRIPTOR *out = pool.message(1, 1024);
+	ASSERT_TRUE(harness::send(pair.a, out, pool.handle()));
+	EXPECT_EQ(status(VIP_STATUS_OP_SEND), statusOf(out)) << "as long as is allowed";
+	out = pool.message(1, 1025);
+	ASSERT_TRUE(harness::send(pair.a, out, pool.handle()));
+	EXPECT_EQ(status(VIP_STATUS_OP_SEND | VIP_STATUS_LENGTH_ERROR), statusOf(out));
+}
+
+} // namespace

@@ -1,0 +1,385 @@
+#include "harness.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <poll.h>
+#include <stdexcept>
+
+void PrintTo(VIP_RETURN code, std::ostream *out)
+{
+	static const char *const names[] = {"VIP_SUCCESS",
+					    "VIP_NOT_DONE",
+					    "VIP_INVALID_PARAMETER",
+					    "VIP_ERROR_RESOURCE",
+					    "VIP_TIMEOUT",
+					    "VIP_REJECT",
+					    "VIP_INVALID_RELIABILITY_LEVEL",
+					    "VIP_INVALID_MTU",
+					    "VIP_INVALID_QOS",
+					    "VIP_INVALID_PTAG",
+					    "VIP_INVALID_RDMAREAD",
+					    "VIP_DESCRIPTOR_ERROR",
+					    "VIP_INVALID_STATE",
+					    "VIP_ERROR_NAMESERVICE",
+					    "VIP_NO_MATCH",
+					    "VIP_NOT_REACHABLE",
+					    "VIP_ERROR_NOT_SUPPORTED"};
+	auto number = static_cast<size_t>(code);
+	*out << (number < std::size(names) ? names[number] : "no VIP_RETURN") << " (" << number
+	     << ")";
+}
+
+void PrintTo(VIP_VI_STATE state, std::ostream *out)
+{
+	static const char *const names[] = {"VIP_STATE_IDLE", "VIP_STATE_CONNECTED",
+					    "VIP_STATE_CONNECT_PENDING", "VIP_STATE_ERROR"};
+	auto number = static_cast<size_t>(state);
+	*out << (number < std::size(names) ? names[number] : "no VIP_VI_STATE") << " (" << number
+	     << ")";
+}
+
+namespace harness
+{
+
+using testing::AssertionFailure;
+using testing::AssertionResult;
+using testing::AssertionSuccess;
+
+const char *nicName()
+{
+	const char *name = getenv("VIPL_TEST_NIC");
+	return name && *name ? name : "nic0";
+}
+
+AssertionResult tookAbout(double ms, double asked)
+{
+	if (ms >= asked - 1 && ms <= asked * 1.2)
+		return AssertionSuccess();
+	return AssertionFailure() << "took " << ms << " ms where " << asked << " were asked for";
+}
+
+void letTimePass(int ms)
+{
+	poll(nullptr, 0, ms);
+}
+
+bool eventually(const std::function<bool()> &condition, VIP_ULONG ms)
+{
+	for (Stopwatch watch; !condition(); letTimePass(1))
+		if (watch.ms() > static_cast<double>(ms))
+			return false;
+	return true;
+}
+
+std::ostream &operator<<(std::ostream &out, const Status &status)
+{
+	static const struct {
+		VIP_UINT32 mask, bits;
+		const char *name;
+	} names[] = {
+		{VIP_STATUS_DONE, VIP_STATUS_DONE, "DONE"},
+		{VIP_STATUS_OP_MASK, VIP_STATUS_OP_SEND, "SEND"},
+		{VIP_STATUS_OP_MASK, VIP_STATUS_OP_RECEIVE, "RECEIVE"},
+		{VIP_STATUS_OP_MASK, VIP_STATUS_OP_RDMA_WRITE, "RDMA_WRITE"},
+		{VIP_STATUS_OP_MASK, VIP_STATUS_OP_REMOTE_RDMA_WRITE, "REMOTE_RDMA_WRITE"},
+		{VIP_STATUS_OP_MASK, VIP_STATUS_OP_RDMA_READ, "RDMA_READ"},
+		{VIP_STATUS_IMMEDIATE, VIP_STATUS_IMMEDIATE, "IMMEDIATE"},
+		{VIP_STATUS_FORMAT_ERROR, VIP_STATUS_FORMAT_ERROR, "FORMAT_ERROR"},
+		{VIP_STATUS_PROTECTION_ERROR, VIP_STATUS_PROTECTION_ERROR, "PROTECTION_ERROR"},
+		{VIP_STATUS_LENGTH_ERROR, VIP_STATUS_LENGTH_ERROR, "LENGTH_ERROR"},
+		{VIP_STATUS_PARTIAL_ERROR, VIP_STATUS_PARTIAL_ERROR, "PARTIAL_ERROR"},
+		{VIP_STATUS_DESC_FLUSHED_ERROR, VIP_STATUS_DESC_FLUSHED_ERROR,
+		 "DESC_FLUSHED_ERROR"},
+		{VIP_STATUS_TRANSPORT_ERROR, VIP_STATUS_TRANSPORT_ERROR, "TRANSPORT_ERROR"},
+		{VIP_STATUS_RDMA_PROT_ERROR, VIP_STATUS_RDMA_PROT_ERROR, "RDMA_PROT_ERROR"},
+		{VIP_STATUS_REMOTE_DESC_ERROR, VIP_STATUS_REMOTE_DESC_ERROR, "REMOTE_DESC_ERROR"}};
+	out << "0x" << std::hex << status.bits << std::dec;
+	for (const auto &entry : names)
+		if ((status.bits & entry.mask) == entry.bits)
+			out << " " << entry.name;
+	return out;
+}
+
+// ---- NIC ----
+
+void Errors::handler(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
+{
+	auto *self = static_cast<Errors *>(context);
+	std::lock_guard<std::mutex> lock(self->mutex_);
+	self->seen_.push_back(*error);
+	self->changed_.notify_all();
+}
+
+size_t Errors::count(VIP_VI_HANDLE vi, VIP_ERROR_CODE code)
+{
+	std::lock_guard<std::mutex> lock(mutex_);
+	size_t found = 0;
+	for (const auto &error : seen_)
+		found += error.ViHandle == vi && error.ErrorCode == code;
+	return found;
+}
+
+size_t Errors::count(VIP_VI_HANDLE vi)
+{
+	std::lock_guard<std::mutex> lock(mutex_);
+	size_t found = 0;
+	for (const auto &error : seen_)
+		found += error.ViHandle == vi;
+	return found;
+}
+
+bool Errors::reaches(VIP_VI_HANDLE vi, size_t count, VIP_ULONG ms)
+{
+	std::unique_lock<std::mutex> lock(mutex_);
+	return changed_.wait_for(lock, std::chrono::milliseconds(ms), [&] {
+		size_t found = 0;
+		for (const auto &error : seen_)
+			found += error.ViHandle == vi;
+		return found >= count;
+	});
+}
+
+VIP_ERROR_DESCRIPTOR Errors::first(VIP_VI_HANDLE vi)
+{
+	std::lock_guard<std::mutex> lock(mutex_);
+	for (const auto &error : seen_)
+		if (error.ViHandle == vi)
+			return error;
+	throw std::runtime_error("no asynchronous error was reported for the VI");
+}
+
+Nic::Nic(const char *name)
+{
+	result_ = VipOpenNic(name, &handle_);
+	open_ = result_ == VIP_SUCCESS;
+	if (!open_)
+		return;
+	EXPECT_EQ(VIP_SUCCESS, VipErrorCallback(handle_, &errors, Errors::handler));
+	EXPECT_EQ(VIP_SUCCESS, VipQueryNic(handle_, &attributes_));
+	EXPECT_GT(attributes_.NicAddressLen, 0);
+}
+
+Nic::~Nic()
+{
+	close();
+	for (void *memory : freeLater_)
+		free(memory);
+}
+
+void Nic::freeLater(void *memory)
+{
+	std::lock_guard<std::mutex> lock(mutex_);
+	freeLater_.push_back(memory);
+}
+
+VIP_RETURN Nic::close()
+{
+	if (!open_)
+		return VIP_INVALID_PARAMETER;
+	open_ = false;
+	return VipCloseNic(handle_);
+}
+
+std::string Nic::address() const
+{
+	return {reinterpret_cast<const char *>(attributes_.LocalNicAddress),
+		attributes_.NicAddressLen};
+}
+
+// ---- memory ----
+
+VIP_MEM_ATTRIBUTES memory(VIP_PROTECTION_HANDLE tag, VIP_BOOLEAN rdmaWrite)
+{
+	VIP_MEM_ATTRIBUTES attributes{};
+	attributes.Ptag = tag;
+	attributes.EnableRdmaWrite = rdmaWrite;
+	return attributes;
+}
+
+Region::Region(Nic &nic, size_t bytes, VIP_MEM_ATTRIBUTES *attributes)
+    : nic_(nic), size_((bytes + 4095) / 4096 * 4096),
+      data_(static_cast<VIP_UCHAR *>(aligned_alloc(4096, size_)))
+{
+	memset(data_, 0, size_);
+	VIP_RETURN result = VipRegisterMem(nic, data_, size_, attributes, &handle_);
+	EXPECT_EQ(VIP_SUCCESS, result) << size_ << " bytes";
+	registered_ = result == VIP_SUCCESS;
+}
+
+VIP_RETURN Region::deregister()
+{
+	registered_ = false;
+	return VipDeregisterMem(nic_, data_, handle_);
+}
+
+Region::~Region()
+{
+	if (registered_ && nic_.opened())
+		deregister();
+	nic_.freeLater(data_);
+}
+
+Pool::Pool(Nic &nic, size_t slots, size_t bytes, VIP_MEM_ATTRIBUTES *attributes, size_t segments)
+    : Region(nic,
+	     slots * ((sizeof(VIP_CONTROL_SEGMENT) + segments * sizeof(VIP_DESCRIPTOR_SEGMENT) +
+		       63) / 64 *
+			      64 +
+		      (bytes + 63) / 64 * 64),
+	     attributes),
+      room_(slots), descriptorBytes_((sizeof(VIP_CONTROL_SEGMENT) +
+				      segments * sizeof(VIP_DESCRIPTOR_SEGMENT) + 63) /
+				     64 * 64),
+      bufferBytes_((bytes + 63) / 64 * 64)
+{
+}
+
+VIP_DESCRIPTOR *Pool::descriptor(size_t slot) const
+{
+	return reinterpret_cast<VIP_DESCRIPTOR *>(data() + slot * descriptorBytes_);
+}
+
+VIP_UCHAR *Pool::buffer(size_t slot) const
+{
+	return data() + room_ * descriptorBytes_ + slot * bufferBytes_;
+}
+
+VIP_DESCRIPTOR *Pool::empty(size_t slot) const
+{
+	VIP_DESCRIPTOR *d = descriptor(slot);
+	memset(static_cast<void *>(d), 0, descriptorBytes_);
+	return d;
+}
+
+VIP_DESCRIPTOR *Pool::message(size_t slot, VIP_UINT32 length) const
+{
+	VIP_DESCRIPTOR *d = empty(slot);
+	d->CS.SegCount = 1;
+	d->CS.Length = length;
+	setSegment(d, 0, buffer(slot), length, handle());
+	return d;
+}
+
+VIP_DESCRIPTOR *Pool::write(size_t slot, VIP_UINT32 length, void *target,
+			    VIP_MEM_HANDLE targetHandle) const
+{
+	VIP_DESCRIPTOR *d = empty(slot);
+	d->CS.SegCount = 2;
+	d->CS.Control = VIP_CONTROL_OP_RDMAWRITE;
+	d->CS.Length = length;
+	d->DS[0].Remote.Data.Address = target;
+	d->DS[0].Remote.Handle = targetHandle;
+	setSegment(d, 1, buffer(slot), length, handle());
+	return d;
+}
+
+void setSegment(VIP_DESCRIPTOR *d, size_t index, void *data, VIP_UINT32 length,
+		VIP_MEM_HANDLE handle)
+{
+	VIP_DESCRIPTOR_SEGMENT *segments = d->DS; // more of them may follow than the type declares
+	segments[index].Local.Data.AddressBits = 0;
+	segments[index].Local.Data.Address = data;
+	segments[index].Local.Handle = handle;
+	segments[index].Local.Length = length;
+}
+
+void setImmediate(VIP_DESCRIPTOR *d, VIP_UINT32 value)
+{
+	d->CS.Control |= VIP_CONTROL_IMMEDIATE;
+	d->CS.ImmediateData = value;
+}
+
+static VIP_UCHAR colour(size_t i, unsigned seed)
+{
+	return static_cast<VIP_UCHAR>((i * 2654435761U >> 13) + i + seed * 37 + 1);
+}
+
+void paint(VIP_UCHAR *data, size_t bytes, unsigned seed)
+{
+	for (size_t i = 0; i < bytes; i++)
+		data[i] = colour(i, seed);
+}
+
+AssertionResult painted(const VIP_UCHAR *data, size_t bytes, unsigned seed)
+{
+	for (size_t i = 0; i < bytes; i++)
+		if (data[i] != colour(i, seed))
+			return AssertionFailure()
+			       << "byte " << i << " of " << bytes << " is " << int{data[i]}
+			       << ", not " << int{colour(i, seed)};
+	return AssertionSuccess();
+}
+
+// ---- VIs ----
+
+VIP_VI_ATTRIBUTES reliable(VIP_ULONG transferSize)
+{
+	VIP_VI_ATTRIBUTES attributes{};
+	attributes.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY;
+	attributes.MaxTransferSize = transferSize;
+	return attributes;
+}
+
+Vi::Vi(Nic &nic, VIP_VI_ATTRIBUTES attributes, VIP_CQ_HANDLE sends, VIP_CQ_HANDLE receives)
+    : nic_(nic)
+{
+	EXPECT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, sends, receives, &handle_));
+}
+
+Vi::~Vi()
+{
+	if (!nic_.opened())
+		return;
+	VipDisconnect(handle_);
+	VipDestroyVi(handle_);
+}
+
+VIP_VI_STATE Vi::state() const
+{
+	VIP_VI_STATE state = VIP_STATE_IDLE;
+	VIP_VI_ATTRIBUTES attributes;
+	VIP_BOOLEAN sendEmpty, receiveEmpty;
+	EXPECT_EQ(VIP_SUCCESS, VipQueryVi(handle_, &state, &attributes, &sendEmpty, &receiveEmpty));
+	return state;
+}
+
+using Done = VIP_RETURN (*)(VIP_VI_HANDLE, VIP_DESCRIPTOR **);
+using Wait = VIP_RETURN (*)(VIP_VI_HANDLE, VIP_ULONG, VIP_DESCRIPTOR **);
+
+static VIP_DESCRIPTOR *take(VIP_VI_HANDLE vi, Mode mode, Done done, Wait wait)
+{
+	VIP_DESCRIPTOR *d = nullptr;
+	VIP_RETURN result;
+	if (mode == Mode::Waiting) {
+		result = wait(vi, kPatience, &d);
+	} else {
+		Stopwatch watch;
+		while ((result = done(vi, &d)) == VIP_NOT_DONE && watch.ms() < double{kPatience}) {
+		}
+	}
+	if (!d) {
+		ADD_FAILURE() << "nothing completed: " << testing::PrintToString(result);
+		return nullptr;
+	}
+	EXPECT_EQ(VIP_STATUS_DONE, d->CS.Status & VIP_STATUS_DONE);
+	EXPECT_EQ(errorOf(d) ? VIP_DESCRIPTOR_ERROR : VIP_SUCCESS, result) << statusOf(d);
+	return d;
+}
+
+VIP_DESCRIPTOR *takeSend(VIP_VI_HANDLE vi, Mode mode)
+{
+	return take(vi, mode, VipSendDone, VipSendWait);
+}
+VIP_DESCRIPTOR *takeReceive(VIP_VI_HANDLE vi, Mode mode)
+{
+	return take(vi, mode, VipRecvDone, VipRecvWait);
+}
+
+VIP_DESCRIPTOR *send(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d, VIP_MEM_HANDLE handle, Mode mode)
+{
+	EXPECT_EQ(VIP_SUCCESS, VipPostSend(vi, d, handle));
+	VIP_DESCRIPTOR *taken = takeSend(vi, mode);
+	EXPECT_EQ(d, taken);
+	return taken;
+}
+
+} // namespace harness

@@ -1,0 +1,262 @@
+// Protection tags and memory regions.
+#include "harness.h"
+
+#include <set>
+
+using namespace harness;
+
+namespace
+{
+
+class Memory : public NicTest
+{
+      protected:
+	// Whether a message goes through from the one region to the other between two VIs of the
+	// tag.
+	bool works(VIP_PROTECTION_HANDLE viTag, VIP_UCHAR *from, VIP_MEM_HANDLE fromHandle,
+		   VIP_UCHAR *to, VIP_MEM_HANDLE toHandle)
+	{
+		Pool pool(nic, 2, 64); // the descriptors' own region has no say
+		VIP_VI_ATTRIBUTES attributes = reliable();
+		attributes.Ptag = viTag;
+		Pair pair(nic, attributes);
+		EXPECT_TRUE(pair.connected);
+		VIP_DESCRIPTOR *in = pool.message(0, 64), *out = pool.message(1, 64);
+		setSegment(in, 0, to, 64, toHandle);
+		setSegment(out, 0, from, 64, fromHandle);
+		paint(from, 64, 7);
+		EXPECT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, pool.handle()));
+		if (!harness::send(pair.a, out, pool.handle()) || errorOf(out)) {
+			EXPECT_EQ(VIP_UINT32{VIP_STATUS_PROTECTION_ERROR}, errorOf(out))
+				<< statusOf(out);
+			return false;
+		}
+		EXPECT_EQ(in, takeReceive(pair.b));
+		EXPECT_EQ(0U, errorOf(in)) << statusOf(in);
+		return painted(to, 64, 7);
+	}
+	VIP_PROTECTION_HANDLE tag()
+	{
+		VIP_PROTECTION_HANDLE made = nullptr;
+		EXPECT_EQ(VIP_SUCCESS, VipCreatePtag(nic, &made));
+		EXPECT_NE(nullptr, made);
+		return made;
+	}
+};
+
+TEST_F(Memory, FirstTagIsAnotherNameOfTheDefaultTagInBothDirections)
+{
+	VIP_PROTECTION_HANDLE first = tag();
+	VIP_MEM_ATTRIBUTES attributes = memory(first);
+	Region tagged(nic, 4096, &attributes), plain(nic, 4096);
+	EXPECT_TRUE(works(nullptr, tagged.data(), tagged.handle(), tagged.data() + 64,
+			  tagged.handle()));
+	EXPECT_TRUE(works(first, plain.data(), plain.handle(), plain.data() + 64, plain.handle()));
+}
+
+TEST_F(Memory, FirstTagIsAnotherNameOfTheDefaultTagForRegionsThatWereThereBefore)
+{
+	Region plain(nic, 4096);
+	EXPECT_TRUE(works(tag(), plain.data(), plain.handle(), plain.data() + 64, plain.handle()));
+}
+
+TEST_F(Memory, SecondTagIsApart)
+{
+	VIP_PROTECTION_HANDLE first = tag(), second = tag(), third = tag();
+	EXPECT_NE(first, second);
+	VIP_MEM_ATTRIBUTES ofFirst = memory(first), ofSecond = memory(second),
+			   ofThird = memory(third);
+	Region one(nic, 4096, &ofFirst), two(nic, 4096, &ofSecond), three(nic, 4096, &ofThird),
+		plain(nic, 4096);
+	EXPECT_TRUE(works(second, two.data(), two.handle(), two.data() + 64, two.handle()));
+	EXPECT_FALSE(works(second, one.data(), one.handle(), two.data(), two.handle()));
+	EXPECT_FALSE(works(second, plain.data(), plain.handle(), two.data(), two.handle()));
+	EXPECT_FALSE(works(second, three.data(), three.handle(), two.data(), two.handle()));
+	EXPECT_FALSE(works(first, two.data(), two.handle(), one.data(), one.handle()));
+	EXPECT_FALSE(works(nullptr, two.data(), two.handle(), plain.data(), plain.handle()));
+}
+
+TEST_F(Memory, DestroyOfATagThatAViOrARegionUsesFails)
+{
+	for (VIP_PROTECTION_HANDLE used : {tag(), tag()}) {
+		VIP_VI_ATTRIBUTES viAttributes = reliable();
+		viAttributes.Ptag = used;
+		VIP_MEM_ATTRIBUTES attributes = memory(used);
+		{
+			Vi vi(nic, viAttributes);
+			EXPECT_EQ(VIP_ERROR_RESOURCE, VipDestroyPtag(nic, used)) << "a VI";
+		}
+		{
+			Region region(nic, 4096, &attributes);
+			EXPECT_EQ(VIP_ERROR_RESOURCE, VipDestroyPtag(nic, used)) << "a region";
+		}
+		EXPECT_EQ(VIP_SUCCESS, VipDestroyPtag(nic, used));
+	}
+}
+
+TEST_F(Memory, DestroyedTagIsInvalidEverywhere)
+{
+	for (VIP_PROTECTION_HANDLE gone : {tag(), tag()}) {
+		ASSERT_EQ(VIP_SUCCESS, VipDestroyPtag(nic, gone));
+		VIP_VI_ATTRIBUTES viAttributes = reliable();
+		viAttributes.Ptag = gone;
+		VIP_MEM_ATTRIBUTES attributes = memory(gone);
+		VIP_VI_HANDLE vi;
+		VIP_MEM_HANDLE handle;
+		Region region(nic, 4096);
+		EXPECT_EQ(VIP_INVALID_PTAG, VipDestroyPtag(nic, gone));
+		EXPECT_EQ(VIP_INVALID_PTAG, VipCreateVi(nic, &viAttributes, nullptr, nullptr, &vi));
+		EXPECT_EQ(VIP_INVALID_PTAG,
+			  VipRegisterMem(nic, region.data(), 64, &attributes, &handle));
+	}
+}
+
+TEST_F(Memory, HandleIsNeverZeroNorAllOnesNorThatOfALiveRegion)
+{
+	std::vector<VIP_UCHAR> bytes(64 * 256);
+	std::set<VIP_MEM_HANDLE> handles;
+	std::vector<VIP_MEM_HANDLE> order;
+	for (unsigned i = 0; i < 256; i++) {
+		VIP_MEM_HANDLE handle = 0;
+		ASSERT_EQ(VIP_SUCCESS,
+			  VipRegisterMem(nic, bytes.data() + i * 64, 64, nullptr, &handle));
+		EXPECT_NE(0U, handle);
+		EXPECT_NE(0xFFFFFFFFU, handle);
+		EXPECT_TRUE(handles.insert(handle).second) << "given twice";
+		order.push_back(handle);
+	}
+	for (unsigned i = 0; i < 256; i++)
+		EXPECT_EQ(VIP_SUCCESS, VipDeregisterMem(nic, bytes.data() + i * 64, order[i]));
+}
+
+TEST_F(Memory, SameRangeTwiceGivesTwoHandlesWithRightsOfTheirOwn)
+{
+	Region one(nic, 4096);
+	VIP_MEM_ATTRIBUTES writable = memory(nullptr, VIP_TRUE);
+	VIP_MEM_HANDLE other = 0;
+	ASSERT_EQ(VIP_SUCCESS, VipRegisterMem(nic, one.data(), 4096, &writable, &other));
+	EXPECT_NE(one.handle(), other);
+	EXPECT_TRUE(works(nullptr, one.data(), one.handle(), one.data() + 64, other));
+	EXPECT_EQ(VIP_SUCCESS, one.deregister());
+	EXPECT_TRUE(works(nullptr, one.data(), other, one.data() + 64, other))
+		<< "the other handle lives on";
+	EXPECT_EQ(VIP_SUCCESS, VipDeregisterMem(nic, one.data(), other));
+}
+
+TEST_F(Memory, OverlappingRegionsOfAnyAlignmentAndLength)
+{
+	std::vector<VIP_UCHAR> bytes(16384);
+	VIP_MEM_HANDLE low = 0, high = 0;
+	VIP_UCHAR *lowData = bytes.data() + 13, *highData = bytes.data() + 4099;
+	ASSERT_EQ(VIP_SUCCESS, VipRegisterMem(nic, lowData, 4999, nullptr, &low));
+	ASSERT_EQ(VIP_SUCCESS, VipRegisterMem(nic, highData, 777, nullptr, &high));
+	EXPECT_TRUE(works(nullptr, lowData, low, highData, high));
+	EXPECT_TRUE(works(nullptr, highData + 777 - 64, high, lowData, low))
+		<< "up to the last byte";
+	VIP_MEM_HANDLE single = 0;
+	ASSERT_EQ(VIP_SUCCESS, VipRegisterMem(nic, highData, 1, nullptr, &single)) << "one byte";
+	EXPECT_EQ(VIP_SUCCESS, VipDeregisterMem(nic, highData, single));
+	EXPECT_EQ(VIP_SUCCESS, VipDeregisterMem(nic, lowData, low));
+	EXPECT_EQ(VIP_SUCCESS, VipDeregisterMem(nic, highData, high));
+}
+
+TEST_F(Memory, DeregisterNeedsTheAddressThatWasRegistered)
+{
+	Region region(nic, 8192);
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipDeregisterMem(nic, region.data() + 1, region.handle()));
+	EXPECT_EQ(VIP_INVALID_PARAMETER,
+		  VipDeregisterMem(nic, region.data() + 4096, region.handle()));
+	EXPECT_TRUE(works(nullptr, region.data(), region.handle(), region.data() + 64,
+			  region.handle()));
+	EXPECT_EQ(VIP_SUCCESS, region.deregister());
+}
+
+TEST_F(Memory, DeregisteredHandleIsNoLongerUsable)
+{
+	Region gone(nic, 4096), live(nic, 4096);
+	ASSERT_EQ(VIP_SUCCESS, gone.deregister());
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipDeregisterMem(nic, gone.data(), gone.handle()));
+	EXPECT_FALSE(works(nullptr, gone.data(), gone.handle(), live.data(), live.handle()));
+}
+
+TEST_F(Memory, HandlesThatNeverWere)
+{
+	Region region(nic, 4096);
+	for (VIP_MEM_HANDLE wrong :
+	     {VIP_MEM_HANDLE{0}, ~VIP_MEM_HANDLE{0}, region.handle() ^ 0x80000000U}) {
+		EXPECT_EQ(VIP_INVALID_PARAMETER, VipDeregisterMem(nic, region.data(), wrong))
+			<< wrong;
+	}
+}
+
+TEST_F(Memory, QueryMemTellsTheRightsOfEachHandle)
+{
+	Region one(nic, 4096);
+	VIP_MEM_ATTRIBUTES writable = memory(nullptr, VIP_TRUE), got{};
+	VIP_MEM_HANDLE other = 0;
+	ASSERT_EQ(VIP_SUCCESS, VipRegisterMem(nic, one.data(), 4096, &writable, &other));
+	got.EnableRdmaWrite = VIP_TRUE;
+	EXPECT_EQ(VIP_SUCCESS, VipQueryMem(nic, one.data(), one.handle(), &got));
+	EXPECT_FALSE(got.EnableRdmaWrite);
+	EXPECT_FALSE(got.EnableRdmaRead);
+	EXPECT_EQ(VIP_SUCCESS, VipQueryMem(nic, one.data(), other, &got));
+	EXPECT_TRUE(got.EnableRdmaWrite);
+	EXPECT_EQ(VIP_SUCCESS, VipDeregisterMem(nic, one.data(), other));
+}
+
+TEST_F(Memory, QueryMemAndSetMemAttributesNeedALiveHandleAndItsAddress)
+{
+	Region live(nic, 8192), gone(nic, 4096);
+	ASSERT_EQ(VIP_SUCCESS, gone.deregister());
+	struct {
+		VIP_UCHAR *data;
+		VIP_MEM_HANDLE handle;
+	} const wrong[] = {{live.data() + 1, live.handle()},
+			   {live.data() + 4096, live.handle()},
+			   {live.data(), 0},
+			   {live.data(), ~VIP_MEM_HANDLE{0}},
+			   {live.data(), live.handle() ^ 0x80000000U},
+			   {gone.data(), gone.handle()}};
+	VIP_MEM_ATTRIBUTES attributes{};
+	for (const auto &w : wrong) {
+		EXPECT_EQ(VIP_INVALID_PARAMETER, VipQueryMem(nic, w.data, w.handle, &attributes));
+		EXPECT_EQ(VIP_INVALID_PARAMETER,
+			  VipSetMemAttributes(nic, w.data, w.handle, &attributes));
+	}
+}
+
+TEST_F(Memory, SetMemAttributesWithADestroyedTagIsInvalid)
+{
+	VIP_PROTECTION_HANDLE gone = tag();
+	ASSERT_EQ(VIP_SUCCESS, VipDestroyPtag(nic, gone));
+	VIP_MEM_ATTRIBUTES attributes = memory(gone);
+	Region region(nic, 4096);
+	EXPECT_EQ(VIP_INVALID_PTAG,
+		  VipSetMemAttributes(nic, region.data(), region.handle(), &attributes));
+}
+
+TEST_F(Memory, SetMemAttributesChangesTheTagAndKeepsTheHandle)
+{
+	tag();
+	VIP_PROTECTION_HANDLE separate = tag();
+	Region region(nic, 4096);
+	VIP_MEM_ATTRIBUTES moved = memory(separate), got{};
+	ASSERT_EQ(VIP_SUCCESS, VipSetMemAttributes(nic, region.data(), region.handle(), &moved));
+	EXPECT_EQ(VIP_SUCCESS, VipQueryMem(nic, region.data(), region.handle(), &got));
+	EXPECT_EQ(separate, got.Ptag);
+	EXPECT_FALSE(got.EnableRdmaWrite);
+	EXPECT_TRUE(works(separate, region.data(), region.handle(), region.data() + 64,
+			  region.handle()));
+	EXPECT_FALSE(works(nullptr, region.data(), region.handle(), region.data() + 64,
+			   region.handle()));
+}
+
+TEST_F(Memory, LargeRegion)
+{
+	constexpr size_t bytes = 64 << 20;
+	Region region(nic, bytes);
+	EXPECT_TRUE(works(nullptr, region.data(), region.handle(), region.data() + bytes - 64,
+			  region.handle()));
+}
+
+} // namespace

@@ -1,0 +1,179 @@
+// The name service.
+#include "harness.h"
+
+#include <cstring>
+#include <unistd.h>
+
+using namespace harness;
+
+namespace
+{
+
+class Names : public NicTest
+{
+      protected:
+	void SetUp() override
+	{
+		NicTest::SetUp();
+		if (HasFatalFailure())
+			return;
+		ASSERT_EQ(VIP_SUCCESS, VipNSInit(nic, nullptr));
+	}
+	VIP_RETURN resolve(std::string name, std::string *host, VIP_UINT16 lengthOnEntry = 0)
+	{
+		Address found(nic);
+		memset(found.get()->HostAddress, 0xEE, nic.attributes().NicAddressLen);
+		found.get()->HostAddressLen = lengthOnEntry;
+		found.get()->DiscriminatorLen = 0x5A5A;
+		VIP_RETURN result = VipNSGetHostByName(nic, name.data(), found.get(), 0);
+		EXPECT_EQ(0x5A5A, found.get()->DiscriminatorLen)
+			<< "not the name service's to write";
+		if (result == VIP_SUCCESS) {
+			EXPECT_EQ(nic.attributes().NicAddressLen, found.get()->HostAddressLen);
+			found.get()->HostAddressLen = nic.attributes().NicAddressLen;
+			*host = found.host();
+		}
+		return result;
+	}
+	void expectOwn(const std::string &name)
+	{
+		std::string host;
+		EXPECT_EQ(VIP_SUCCESS, resolve(name, &host)) << name;
+		EXPECT_EQ(nic.address(), host) << name;
+	}
+	static std::string hostname()
+	{
+		char name[256] = "";
+		EXPECT_EQ(0, gethostname(name, sizeof name - 1));
+		return name;
+	}
+};
+
+TEST_F(Names, LocalhostIsThisNicsOwnAddress)
+{
+	expectOwn("localhost");
+}
+TEST_F(Names, ThisHostsNameIsThisNicsOwnAddress)
+{
+	expectOwn(hostname());
+}
+TEST_F(Names, ThisHostsShortNameIsThisNicsOwnAddress)
+{
+	std::string name = hostname();
+	expectOwn(name.substr(0, name.find('.')));
+}
+TEST_F(Names, LoopbackAddressIsThisNicsOwnAddress)
+{
+	expectOwn("127.0.0.1");
+	expectOwn("127.0.1.1");
+}
+
+TEST_F(Names, DottedQuadIsTheAddressItself)
+{
+	// An IPv4 address is the first four bytes of a host address, the rest is zero.
+	std::string own = nic.address();
+	auto part = [&](size_t i) { return std::to_string(static_cast<unsigned char>(own[i])); };
+	expectOwn(part(0) + "." + part(1) + "." + part(2) + "." + part(3));
+	std::string host, expected = std::string("\xC0\0\2\1", 4);
+	expected.resize(own.size(), '\0');
+	EXPECT_EQ(VIP_SUCCESS, resolve("192.0.2.1", &host));
+	EXPECT_EQ(expected, host);
+}
+
+TEST_F(Names, HostAddressLenOnEntryIsIgnored)
+{
+	for (VIP_UINT16 length : {0, 1, 4, 6, 16, 0xFFFF}) {
+		std::string host;
+		EXPECT_EQ(VIP_SUCCESS, resolve("localhost", &host, length)) << length;
+		EXPECT_EQ(nic.address(), host) << length;
+	}
+}
+
+TEST_F(Names, OnlyTheHostAddressIsWritten)
+{
+	std::vector<VIP_UCHAR> bytes(256, 0x5A);
+	char name[] = "localhost";
+	ASSERT_EQ(VIP_SUCCESS,
+		  VipNSGetHostByName(nic, name, reinterpret_cast<VIP_NET_ADDRESS *>(bytes.data()),
+				     0));
+	for (size_t i = offsetof(VIP_NET_ADDRESS, HostAddress) + nic.attributes().NicAddressLen;
+	     i < bytes.size(); i++)
+		ASSERT_EQ(0x5A, bytes[i]) << "byte " << i;
+}
+
+TEST_F(Names, ResolvedAddressCanBeConnectedTo)
+{
+	std::string host, discriminator = freshDiscriminator();
+	ASSERT_EQ(VIP_SUCCESS, resolve(hostname(), &host));
+	Vi server(nic), client(nic);
+	testing::AssertionResult served = testing::AssertionFailure();
+	Thread waiter([&] { served = serve(server, discriminator); });
+	Address local(nic.address(), "x"), remote(host, discriminator);
+	VIP_VI_ATTRIBUTES attributes;
+	EXPECT_EQ(VIP_SUCCESS,
+		  VipConnectRequest(client, local.get(), remote.get(), kPatience, &attributes));
+	waiter.join();
+	EXPECT_TRUE(served);
+}
+
+TEST_F(Names, UnknownNameIsANameServiceError)
+{
+	std::string host;
+	for (const char *name : {"no-such-host.invalid", "", "256.1.1.1", "a name with blanks"})
+		EXPECT_EQ(VIP_ERROR_NAMESERVICE, resolve(name, &host)) << "\"" << name << "\"";
+}
+
+TEST_F(Names, IndexBeyondTheAddressesOfANameIsANameServiceError)
+{
+	Address found(nic);
+	char name[] = "localhost";
+	EXPECT_EQ(VIP_ERROR_NAMESERVICE, VipNSGetHostByName(nic, name, found.get(), 1000));
+}
+
+TEST_F(Names, InitMayBeRepeated)
+{
+	char info[16] = "";
+	EXPECT_EQ(VIP_SUCCESS, VipNSInit(nic, nullptr));
+	EXPECT_EQ(VIP_SUCCESS, VipNSInit(nic, info));
+	expectOwn("localhost");
+	EXPECT_EQ(VIP_SUCCESS, VipNSShutdown(nic));
+	EXPECT_EQ(VIP_SUCCESS, VipNSShutdown(nic));
+	EXPECT_EQ(VIP_SUCCESS, VipNSInit(nic, nullptr));
+	expectOwn("localhost");
+}
+
+TEST_F(Names, ShutdownLeavesTheNicAndItsConnectionsAlone)
+{
+	Pool pool(nic, 2, 64);
+	Pair pair(nic);
+	ASSERT_TRUE(pair.connected);
+	EXPECT_EQ(VIP_SUCCESS, VipNSShutdown(nic));
+	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, pool.message(0, 64), pool.handle()));
+	ASSERT_TRUE(harness::send(pair.a, pool.message(1, 64), pool.handle()));
+	EXPECT_EQ(pool.descriptor(0), takeReceive(pair.b));
+}
+
+TEST_F(Names, OwnAddressHasANameThatLeadsBackToIt)
+{
+	Address own(nic.address(), "");
+	char name[256] = "";
+	VIP_ULONG length = sizeof name;
+	ASSERT_EQ(VIP_SUCCESS, VipNSGetHostByAddr(nic, own.get(), name, &length));
+	EXPECT_EQ(strlen(name), length);
+	EXPECT_GT(length, 0U);
+	expectOwn(name);
+
+	// Exactly enough room, and one byte less.
+	VIP_ULONG needed = length + 1, room = needed;
+	std::vector<char> exact(needed + 1, '\x5A');
+	EXPECT_EQ(VIP_SUCCESS, VipNSGetHostByAddr(nic, own.get(), exact.data(), &room));
+	EXPECT_STREQ(name, exact.data());
+	EXPECT_EQ('\x5A', exact[needed]);
+	room = needed - 1;
+	exact.assign(needed + 1, '\x5A');
+	EXPECT_EQ(VIP_ERROR_RESOURCE, VipNSGetHostByAddr(nic, own.get(), exact.data(), &room));
+	EXPECT_GE(room, needed - 1) << "says how much is needed";
+	EXPECT_EQ('\x5A', exact[needed - 1]) << "written past the room";
+}
+
+} // namespace

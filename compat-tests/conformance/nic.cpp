@@ -1,0 +1,249 @@
+// Opening, querying and closing NICs.
+#include "harness.h"
+
+#include <cstring>
+#include <dirent.h>
+
+using namespace harness;
+
+namespace
+{
+
+size_t entriesOf(const char *directory)
+{
+	size_t count = 0;
+	DIR *dir = opendir(directory);
+	if (!dir)
+		throw std::runtime_error(std::string("cannot read ") + directory);
+	while (readdir(dir))
+		count++;
+	closedir(dir);
+	return count;
+}
+
+class NicHandle : public NicTest
+{
+      protected:
+	VIP_RETURN opens(const char *name)
+	{
+		VIP_NIC_HANDLE handle = nullptr;
+		VIP_RETURN result = VipOpenNic(name, &handle);
+		if (result == VIP_SUCCESS) {
+			EXPECT_NE(nullptr, handle);
+			EXPECT_EQ(VIP_SUCCESS, VipCloseNic(handle));
+		}
+		return result;
+	}
+	void expectWorks(Nic &use)
+	{
+		Pool pool(use, 2, 64);
+		Pair pair(use);
+		ASSERT_TRUE(pair.connected);
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, pool.message(0, 64), pool.handle()));
+		ASSERT_TRUE(harness::send(pair.a, pool.message(1, 64), pool.handle()));
+		EXPECT_EQ(pool.descriptor(0), takeReceive(pair.b));
+		EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(pool.descriptor(0)));
+	}
+};
+
+TEST_F(NicHandle, LimitsAreThoseThatProgramsRelyOn)
+{
+	const VIP_NIC_ATTRIBUTES &limits = nic.attributes();
+	EXPECT_NE(nullptr, memchr(limits.Name, 0, sizeof limits.Name)) << "the name does not end";
+	EXPECT_NE('\0', limits.Name[0]);
+	EXPECT_EQ(6, limits.NicAddressLen);
+	ASSERT_NE(nullptr, limits.LocalNicAddress);
+	EXPECT_NE(std::string(limits.NicAddressLen, '\0'), nic.address());
+	EXPECT_TRUE(limits.ThreadSafe);
+	EXPECT_GE(limits.MaxDiscriminatorLen, 16);
+	EXPECT_GE(limits.MaxTransferSize, 65536U);
+	EXPECT_LE(limits.MaxTransferSize, 512U << 20) << "programs multiply it in an int";
+	EXPECT_GE(limits.MaxDescriptorsPerQueue, 1024U);
+	EXPECT_GE(limits.MaxSegmentsPerDesc, 252U);
+	EXPECT_LE(limits.MaxSegmentsPerDesc, 0xFFFFU) << "more than SegCount can say";
+	EXPECT_GE(limits.MaxRegisterBlockBytes, limits.MaxTransferSize);
+	EXPECT_GE(limits.MaxRegisterBytes, limits.MaxRegisterBlockBytes);
+	EXPECT_GE(limits.MaxRegisterRegions, 1024U);
+	EXPECT_GE(limits.MaxVI, 64U);
+	EXPECT_GE(limits.MaxCQ, 1U);
+	EXPECT_GE(limits.MaxCQEntries, 1024U);
+	EXPECT_GE(limits.MaxPtags, 3U);
+	EXPECT_GT(limits.NativeMTU, 0U);
+	EXPECT_LE(limits.NativeMTU, limits.MaxTransferSize);
+	EXPECT_TRUE(limits.ReliabilityLevelSupport & VIP_SERVICE_RELIABLE_DELIVERY);
+	EXPECT_EQ(0, limits.RDMAReadSupport & ~limits.ReliabilityLevelSupport)
+		<< "reads at levels that are not there";
+	EXPECT_FALSE(limits.RDMAReadSupport & VIP_SERVICE_UNRELIABLE);
+}
+
+TEST_F(NicHandle, AttributesAreTheSameForAsLongAsTheHandleIsOpen)
+{
+	Vi vi(nic);
+	Region region(nic, 4096);
+	VIP_NIC_ATTRIBUTES again;
+	memset(&again, 0xEE, sizeof again);
+	ASSERT_EQ(VIP_SUCCESS, VipQueryNic(nic, &again));
+	const VIP_NIC_ATTRIBUTES &first = nic.attributes();
+	EXPECT_STREQ(first.Name, again.Name);
+	EXPECT_EQ(first.LocalNicAddress, again.LocalNicAddress);
+	EXPECT_EQ(first.NicAddressLen, again.NicAddressLen);
+	EXPECT_EQ(first.MaxVI, again.MaxVI);
+	EXPECT_EQ(first.MaxRegisterBytes, again.MaxRegisterBytes);
+	EXPECT_EQ(first.MaxRegisterRegions, again.MaxRegisterRegions);
+	EXPECT_EQ(first.MaxTransferSize, again.MaxTransferSize);
+	EXPECT_EQ(first.MaxDescriptorsPerQueue, again.MaxDescriptorsPerQueue);
+	EXPECT_EQ(first.ReliabilityLevelSupport, again.ReliabilityLevelSupport);
+}
+
+TEST_F(NicHandle, NamesOfHardwareThatIsGoneOpen)
+{
+	for (const char *name : {"nic0", "VINIC", "VINIC0", "/dev/via_eth0", "/dev/clanvi0"})
+		EXPECT_EQ(VIP_SUCCESS, opens(name)) << name;
+}
+
+TEST_F(NicHandle, VinicIsVinic0)
+{
+	Nic one("VINIC"), other("VINIC0");
+	ASSERT_TRUE(one.opened());
+	ASSERT_TRUE(other.opened());
+	EXPECT_EQ(one.address(), other.address());
+}
+
+TEST_F(NicHandle, UnknownNameIsInvalid)
+{
+	std::string tooLong(5000, 'n');
+	for (const char *name :
+	     {"no such nic", "", "/", "/dev/null", "nic-1", "nic0x", "%s%n", tooLong.c_str()})
+		EXPECT_EQ(VIP_INVALID_PARAMETER, opens(name)) << name;
+}
+
+TEST_F(NicHandle, ProbingNic0Nic1AndSoOnEnds)
+{
+	int number = 0;
+	VIP_RETURN result;
+	while ((result = opens(("nic" + std::to_string(number)).c_str())) == VIP_SUCCESS)
+		ASSERT_LT(++number, 256);
+	EXPECT_GE(number, 1);
+	// A name that is right without a device to it, or no name at all: programs take any failure
+	// as the end.
+	EXPECT_TRUE(result == VIP_INVALID_PARAMETER || result == VIP_ERROR_RESOURCE)
+		<< testing::PrintToString(result);
+}
+
+TEST_F(NicHandle, SeveralHandlesOfOneNicAreIndependent)
+{
+	Nic other, third;
+	ASSERT_TRUE(other.opened());
+	ASSERT_TRUE(third.opened());
+	EXPECT_NE(VIP_NIC_HANDLE{nic}, VIP_NIC_HANDLE{other});
+	EXPECT_EQ(nic.address(), other.address());
+	Pool mine(nic, 1, 64), others(other, 1, 64);
+	Vi client(nic), server(other);
+	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(server, others.message(0, 64), others.handle()));
+	ASSERT_TRUE(harness::connect(server, client));
+	EXPECT_EQ(VIP_SUCCESS, third.close());
+	paint(mine.buffer(0), 64, 1);
+	ASSERT_TRUE(harness::send(client, mine.message(0, 64), mine.handle()));
+	ASSERT_EQ(others.descriptor(0), takeReceive(server));
+	EXPECT_TRUE(painted(others.buffer(0), 64, 1));
+	// Each handle has an error handler of its own.
+	EXPECT_EQ(VIP_SUCCESS, VipDisconnect(client));
+	EXPECT_TRUE(other.errors.reaches(server, 1));
+	EXPECT_EQ(0U, nic.errors.count(server));
+}
+
+TEST_F(NicHandle, MemoryOfOneHandleIsNotUsableByVisOfAnother)
+{
+	Nic other;
+	ASSERT_TRUE(other.opened());
+	Pool others(other, 1, 64), mine(nic, 2, 64);
+	Pair pair(nic);
+	ASSERT_TRUE(pair.connected);
+	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, mine.message(0, 64), mine.handle()));
+	VIP_DESCRIPTOR *d = others.message(0, 64);
+	ASSERT_TRUE(harness::send(pair.a, d, mine.handle()));
+	EXPECT_EQ(status(VIP_STATUS_OP_SEND | VIP_STATUS_PROTECTION_ERROR), statusOf(d));
+}
+
+TEST_F(NicHandle, CloseReleasesEverythingThatIsStillOpen)
+{
+	Nic doomed;
+	ASSERT_TRUE(doomed.opened());
+	Pool pool(doomed, 4, 64);
+	VIP_VI_ATTRIBUTES attributes = reliable();
+	VIP_CQ_HANDLE cq = nullptr;
+	VIP_PROTECTION_HANDLE tag = nullptr;
+	VIP_VI_HANDLE idle = nullptr;
+	ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(doomed, 8, &cq));
+	ASSERT_EQ(VIP_SUCCESS, VipCreatePtag(doomed, &tag));
+	ASSERT_EQ(VIP_SUCCESS, VipCreateVi(doomed, &attributes, cq, cq, &idle));
+	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(idle, pool.message(0, 64), pool.handle()));
+	Vi connected(doomed, reliable(), nullptr, cq), peer(nic), requester(nic);
+	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(connected, pool.message(1, 64), pool.handle()));
+	ASSERT_TRUE(harness::connect(connected, peer));
+	// A request that was neither accepted nor rejected: its requester must not be left without
+	// an answer.
+	std::string discriminator = freshDiscriminator();
+	VIP_RETURN requested = VIP_NOT_DONE;
+	Thread asking([&] { requested = requestTo(requester, discriminator, 5000); });
+	VIP_CONN_HANDLE pending = nullptr;
+	EXPECT_EQ(VIP_SUCCESS, waitOn(doomed, discriminator, kPatience, &pending));
+
+	VIP_VI_HANDLE connectedHandle = connected;
+	EXPECT_EQ(VIP_SUCCESS, doomed.close());
+	asking.join();
+	EXPECT_NE(VIP_SUCCESS, requested);
+	EXPECT_TRUE(eventually([&] { return peer.state() == VIP_STATE_ERROR; }))
+		<< "the peer is told";
+	EXPECT_EQ(0U, doomed.errors.count(connectedHandle)) << "told of its own closing";
+	VIP_DESCRIPTOR *d;
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipRecvDone(idle, &d));
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipRecvDone(connectedHandle, &d));
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipDestroyVi(idle));
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipDestroyCQ(cq));
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipConnectReject(pending));
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipCloseNic(doomed));
+	expectWorks(nic);
+}
+
+TEST_F(NicHandle, OpenedAndClosedFiftyTimesLeaksNeitherFilesNorThreads)
+{
+	auto cycle = [this](bool use) {
+		Nic again;
+		ASSERT_TRUE(again.opened());
+		if (use)
+			expectWorks(again);
+		EXPECT_EQ(VIP_SUCCESS, again.close());
+	};
+	cycle(true); // what is made once per process is made now
+	size_t files = entriesOf("/proc/self/fd"), threads = entriesOf("/proc/self/task");
+	for (int i = 0; i < 50; i++)
+		ASSERT_NO_FATAL_FAILURE(cycle(i % 10 == 0));
+	// A thread that was joined may take a moment to leave /proc.
+	EXPECT_TRUE(eventually([&] { return entriesOf("/proc/self/task") <= threads; }, 2000))
+		<< entriesOf("/proc/self/task") - threads << " threads more";
+	EXPECT_TRUE(eventually([&] { return entriesOf("/proc/self/fd") <= files; }, 2000))
+		<< entriesOf("/proc/self/fd") - files << " files more";
+}
+
+TEST_F(NicHandle, ObjectsMadeAndDestroyedAndRequestsInVainLeakNoFiles)
+{
+	auto cycle = [this] {
+		Pool pool(nic, 1, 64);
+		VIP_CQ_HANDLE cq = nullptr;
+		ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 8, &cq));
+		{
+			Vi vi(nic, reliable(), cq, cq), other(nic);
+			requestTo(other, freshDiscriminator(), 100); // in vain, however it says so
+		}
+		EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
+	};
+	cycle();
+	size_t files = entriesOf("/proc/self/fd");
+	for (int i = 0; i < 10; i++)
+		ASSERT_NO_FATAL_FAILURE(cycle());
+	EXPECT_TRUE(eventually([&] { return entriesOf("/proc/self/fd") <= files; }, 2000))
+		<< entriesOf("/proc/self/fd") - files << " files more";
+}
+
+} // namespace

@@ -1,0 +1,175 @@
+// The peer is another process, and it goes away.
+#include "harness.h"
+
+using namespace harness;
+
+namespace
+{
+
+constexpr unsigned kReceives = 4;
+constexpr VIP_UINT32 kFlushed = VIP_STATUS_OP_RECEIVE | VIP_STATUS_DESC_FLUSHED_ERROR;
+
+// Accepts, and then ends as it is told. Nothing here is released: that is the point of it.
+VIP_PEER(leavingServer)
+{
+	static VIP_NIC_HANDLE nic;
+	VIP_NIC_ATTRIBUTES attributes;
+	ASSERT_EQ(VIP_SUCCESS, VipOpenNic(nicName(), &nic));
+	ASSERT_EQ(VIP_SUCCESS, VipQueryNic(nic, &attributes));
+	VIP_VI_ATTRIBUTES viAttributes = reliable(), remoteAttributes;
+	VIP_VI_HANDLE vi;
+	ASSERT_EQ(VIP_SUCCESS, VipCreateVi(nic, &viAttributes, nullptr, nullptr, &vi));
+	Address local({reinterpret_cast<const char *>(attributes.LocalNicAddress),
+		       attributes.NicAddressLen},
+		      test.get());
+	std::vector<VIP_UCHAR> remote(1024);
+	auto *remoteAddress = reinterpret_cast<VIP_NET_ADDRESS *>(remote.data());
+	remoteAddress->HostAddressLen = attributes.NicAddressLen;
+	remoteAddress->DiscriminatorLen = attributes.MaxDiscriminatorLen;
+	VIP_CONN_HANDLE connection;
+	test.put("ready");
+	ASSERT_EQ(VIP_SUCCESS, VipConnectWait(nic, local.get(), kPatience, remoteAddress,
+					      &remoteAttributes, &connection));
+	ASSERT_EQ(VIP_SUCCESS, VipConnectAccept(connection, vi));
+	test.put("connected");
+	std::string how = test.get();
+	if (how == "disconnect") {
+		EXPECT_EQ(VIP_SUCCESS, VipDisconnect(vi));
+		test.put("disconnected");
+		test.expect("exit");
+	}
+	if (how == "close") {
+		EXPECT_EQ(VIP_SUCCESS, VipCloseNic(nic));
+	}
+}
+
+class PeerLoss : public NicTest
+{
+      protected:
+	void SetUp() override
+	{
+		NicTest::SetUp();
+		if (HasFatalFailure())
+			return;
+		pool = std::make_unique<Pool>(nic, kReceives + 1, 64);
+		vi = std::make_unique<Vi>(nic);
+		peer = std::make_unique<Peer>("leavingServer");
+		for (unsigned i = 0; i < kReceives; i++)
+			ASSERT_EQ(VIP_SUCCESS,
+				  VipPostRecv(*vi, pool->message(i, 64), pool->handle()));
+		std::string discriminator = freshDiscriminator();
+		peer->channel.put(discriminator);
+		peer->channel.expect("ready");
+		ASSERT_TRUE(call(*vi, discriminator));
+		peer->channel.expect("connected");
+		EXPECT_EQ(0U, nic.errors.count(*vi)) << "nothing has been lost yet";
+	}
+	void TearDown() override
+	{
+		peer.reset();
+		vi.reset();
+		pool.reset();
+	}
+	void expectLost()
+	{
+		EXPECT_TRUE(nic.errors.reaches(*vi, 1, 1000))
+			<< "no asynchronous error within a second";
+		EXPECT_TRUE(eventually([&] { return vi->state() == VIP_STATE_ERROR; }, 1000));
+		expectReceivesFlushed();
+		EXPECT_FALSE(nic.errors.reaches(*vi, 2, 200)) << "told twice";
+		EXPECT_EQ(1U, nic.errors.count(*vi, VIP_ERROR_CONN_LOST));
+	}
+	void expectReceivesFlushed()
+	{
+		for (unsigned i = 0; i < kReceives; i++) {
+			ASSERT_EQ(pool->descriptor(i), takeReceive(*vi));
+			EXPECT_EQ(status(kFlushed), statusOf(pool->descriptor(i)));
+		}
+		VIP_DESCRIPTOR *d;
+		EXPECT_EQ(VIP_DESCRIPTOR_ERROR, VipRecvDone(*vi, &d));
+		EXPECT_EQ(nullptr, d);
+	}
+	std::unique_ptr<Pool> pool;
+	std::unique_ptr<Vi> vi;
+	std::unique_ptr<Peer> peer;
+};
+
+TEST_F(PeerLoss, PeerThatDisconnects)
+{
+	peer->channel.put("disconnect");
+	peer->channel.expect("disconnected");
+	expectLost();
+	peer->channel.put("exit");
+	peer->finish();
+}
+
+TEST_F(PeerLoss, PeerThatClosesItsNic)
+{
+	peer->channel.put("close");
+	peer->finish();
+	expectLost();
+}
+
+TEST_F(PeerLoss, PeerThatExitsWithoutReleasingAnything)
+{
+	peer->channel.put("exit");
+	peer->finish();
+	expectLost();
+}
+
+TEST_F(PeerLoss, PeerKilledIsALostConnectionWithinASecond)
+{
+	peer->kill();
+	expectLost();
+}
+
+TEST_F(PeerLoss, PeerKilledWhileAThreadIsBlockedInRecvWait)
+{
+	VIP_DESCRIPTOR *d = nullptr;
+	VIP_RETURN result = VIP_NOT_DONE;
+	double took = 0;
+	Stopwatch watch;
+	Thread blocked([&] {
+		result = VipRecvWait(*vi, VIP_INFINITE, &d);
+		took = watch.ms();
+	});
+	letTimePass(100);
+	double killed = watch.ms();
+	peer->kill();
+	blocked.join();
+	EXPECT_EQ(VIP_DESCRIPTOR_ERROR, result);
+	EXPECT_EQ(pool->descriptor(0), d);
+	EXPECT_EQ(status(kFlushed), statusOf(pool->descriptor(0)));
+	EXPECT_GE(took, killed) << "returned before the peer was killed";
+	EXPECT_LT(took, killed + 1000);
+}
+
+TEST_F(PeerLoss, SendsAfterThePeerWasKilledFailAndDoNotHang)
+{
+	peer->kill();
+	ASSERT_EQ(VIP_SUCCESS, VipPostSend(*vi, pool->message(kReceives, 64), pool->handle()));
+	Stopwatch watch;
+	ASSERT_EQ(pool->descriptor(kReceives), takeSend(*vi));
+	// Whether the loss was known when it was posted decides between the two; the killed peer
+	// had no receive posted, which may have been noticed as well.
+	VIP_UINT32 error = errorOf(pool->descriptor(kReceives));
+	EXPECT_TRUE(error == VIP_STATUS_DESC_FLUSHED_ERROR || error == VIP_STATUS_TRANSPORT_ERROR ||
+		    error == VIP_STATUS_REMOTE_DESC_ERROR)
+		<< statusOf(pool->descriptor(kReceives));
+	EXPECT_LT(watch.ms(), 5000);
+}
+
+TEST_F(PeerLoss, ViOfALostPeerCanBeConnectedAgain)
+{
+	peer->kill();
+	expectLost();
+	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(*vi));
+	Vi other(nic);
+	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(*vi, pool->message(0, 64), pool->handle()));
+	ASSERT_TRUE(harness::connect(other, *vi));
+	ASSERT_TRUE(harness::send(other, pool->message(kReceives, 64), pool->handle()));
+	ASSERT_EQ(pool->descriptor(0), takeReceive(*vi));
+	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(pool->descriptor(0)));
+}
+
+} // namespace

@@ -1,0 +1,256 @@
+// Connections between VIs, and the second process.
+#include "harness.h"
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <poll.h>
+#include <spawn.h>
+#include <stdexcept>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace harness
+{
+
+using testing::AssertionFailure;
+using testing::AssertionResult;
+using testing::AssertionSuccess;
+
+// ---- connecting ----
+
+Address::Address(const std::string &host, const std::string &discriminator)
+    : bytes_(sizeof(VIP_NET_ADDRESS) + host.size() + discriminator.size())
+{
+	get()->HostAddressLen = static_cast<VIP_UINT16>(host.size());
+	get()->DiscriminatorLen = static_cast<VIP_UINT16>(discriminator.size());
+	memcpy(bytes_.data() + offsetof(VIP_NET_ADDRESS, HostAddress), host.data(), host.size());
+	memcpy(bytes_.data() + offsetof(VIP_NET_ADDRESS, HostAddress) + host.size(),
+	       discriminator.data(), discriminator.size());
+}
+
+Address::Address(const Nic &nic)
+    : bytes_(sizeof(VIP_NET_ADDRESS) + nic.attributes().NicAddressLen +
+	     nic.attributes().MaxDiscriminatorLen)
+{
+	get()->HostAddressLen = nic.attributes().NicAddressLen;
+	get()->DiscriminatorLen = nic.attributes().MaxDiscriminatorLen;
+}
+
+std::string Address::host()
+{
+	const auto *bytes = reinterpret_cast<const char *>(bytes_.data()) +
+			    offsetof(VIP_NET_ADDRESS, HostAddress);
+	return {bytes, get()->HostAddressLen};
+}
+
+std::string Address::discriminator()
+{
+	const auto *bytes = reinterpret_cast<const char *>(bytes_.data()) +
+			    offsetof(VIP_NET_ADDRESS, HostAddress);
+	return {bytes + get()->HostAddressLen, get()->DiscriminatorLen};
+}
+
+std::string freshDiscriminator()
+{
+	static std::atomic<unsigned> next{0};
+	return "t" + std::to_string(getpid()) + "." + std::to_string(next++);
+}
+
+VIP_RETURN waitOn(Nic &nic, const std::string &discriminator, VIP_ULONG timeout,
+		  VIP_CONN_HANDLE *connection)
+{
+	Address local(nic.address(), discriminator), remote(nic);
+	VIP_VI_ATTRIBUTES attributes;
+	return VipConnectWait(nic, local.get(), timeout, remote.get(), &attributes, connection);
+}
+
+VIP_RETURN requestTo(Vi &vi, const std::string &discriminator, VIP_ULONG timeout)
+{
+	Address local(vi.nic().address(), freshDiscriminator()),
+		remote(vi.nic().address(), discriminator);
+	VIP_VI_ATTRIBUTES attributes;
+	return VipConnectRequest(vi, local.get(), remote.get(), timeout, &attributes);
+}
+
+static AssertionResult connected(Vi &vi)
+{
+	VIP_VI_STATE state = vi.state();
+	if (state == VIP_STATE_CONNECTED)
+		return AssertionSuccess();
+	return AssertionFailure() << "connected, and yet " << testing::PrintToString(state);
+}
+
+AssertionResult serve(Vi &vi, const std::string &discriminator)
+{
+	VIP_CONN_HANDLE connection = nullptr;
+	VIP_RETURN result = waitOn(vi.nic(), discriminator, kPatience, &connection);
+	if (result != VIP_SUCCESS)
+		return AssertionFailure() << "VipConnectWait: " << testing::PrintToString(result);
+	result = VipConnectAccept(connection, vi);
+	if (result != VIP_SUCCESS)
+		return AssertionFailure() << "VipConnectAccept: " << testing::PrintToString(result);
+	return connected(vi);
+}
+
+AssertionResult call(Vi &vi, const std::string &discriminator)
+{
+	VIP_RETURN result = requestTo(vi, discriminator, kPatience);
+	if (result != VIP_SUCCESS)
+		return AssertionFailure()
+		       << "VipConnectRequest: " << testing::PrintToString(result);
+	return connected(vi);
+}
+
+AssertionResult connect(Vi &server, Vi &client)
+{
+	std::string discriminator = freshDiscriminator();
+	AssertionResult served = AssertionFailure();
+	Thread waiter([&] { served = serve(server, discriminator); });
+	AssertionResult called = call(client, discriminator);
+	waiter.join();
+	return called ? served : called;
+}
+
+Pair::Pair(Nic &nic, VIP_VI_ATTRIBUTES attributes)
+    : a(nic, attributes), b(nic, attributes), connected(connect(b, a))
+{
+}
+
+void PairTest::SetUp()
+{
+	NicTest::SetUp();
+	if (HasFatalFailure())
+		return;
+	pair_ = std::make_unique<Pair>(nic, attributes_);
+	ASSERT_TRUE(pair_->connected);
+}
+
+// ---- a second process ----
+
+void Channel::put(const std::string &text)
+{
+	size_t bytes = text.size();
+	std::string frame(reinterpret_cast<const char *>(&bytes), sizeof bytes);
+	frame += text;
+	if (::send(fd_, frame.data(), frame.size(), MSG_NOSIGNAL) !=
+	    static_cast<ssize_t>(frame.size()))
+		throw std::runtime_error("the other process does not listen any more");
+}
+
+void Channel::read(void *data, size_t bytes, Clock::time_point deadline)
+{
+	for (auto *next = static_cast<char *>(data); bytes;) {
+		auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline -
+										  Clock::now())
+				    .count();
+		pollfd ready{fd_, POLLIN, 0};
+		if (left < 0 || poll(&ready, 1, static_cast<int>(left)) == 0)
+			throw std::runtime_error("the other process does not answer");
+		ssize_t got = ::recv(fd_, next, bytes, 0);
+		if (got == 0 || (got < 0 && errno != EINTR))
+			throw std::runtime_error("the other process has gone");
+		if (got > 0)
+			next += got, bytes -= static_cast<size_t>(got);
+	}
+}
+
+std::string Channel::get(VIP_ULONG ms)
+{
+	auto deadline = Clock::now() + std::chrono::milliseconds(ms);
+	size_t bytes = 0;
+	read(&bytes, sizeof bytes, deadline);
+	std::string text(bytes, '\0');
+	read(text.data(), bytes, deadline);
+	return text;
+}
+
+void Channel::expect(const std::string &text)
+{
+	std::string got = get();
+	if (got != text)
+		throw std::runtime_error("expected \"" + text + "\" of the other process, not \"" +
+					 got + "\"");
+}
+
+bool Channel::drained(VIP_ULONG ms)
+{
+	auto deadline = Clock::now() + std::chrono::milliseconds(ms);
+	try {
+		for (char byte;;)
+			read(&byte, 1, deadline);
+	} catch (const std::runtime_error &) {
+		return Clock::now() < deadline;
+	}
+}
+
+static std::map<std::string, Role> &roles()
+{
+	static std::map<std::string, Role> all;
+	return all;
+}
+
+RoleRegistration::RoleRegistration(const char *name, Role role)
+{
+	roles()[name] = role;
+}
+
+Role findRole(const std::string &name)
+{
+	auto found = roles().find(name);
+	return found == roles().end() ? nullptr : found->second;
+}
+
+static int startPeer(const char *role, pid_t *pid)
+{
+	int ends[2];
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
+		throw std::runtime_error("no socket for a peer");
+	std::string executable = "/proc/self/exe", argument = std::string("--peer=") + role;
+	char *arguments[] = {executable.data(), argument.data(), nullptr};
+	posix_spawn_file_actions_t actions;
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, ends[1], STDIN_FILENO);
+	int failed = posix_spawn(pid, "/proc/self/exe", &actions, nullptr, arguments, environ);
+	posix_spawn_file_actions_destroy(&actions);
+	close(ends[1]);
+	if (failed)
+		throw std::runtime_error(std::string("cannot start a peer: ") + strerror(failed));
+	return ends[0];
+}
+
+Peer::Peer(const char *role) : channel(startPeer(role, &pid_))
+{
+}
+
+void Peer::finish()
+{
+	bool ended = channel.drained(kPatience); // the peer's end closes when it exits
+	EXPECT_TRUE(ended) << "the peer did not end";
+	if (!ended)
+		::kill(pid_, SIGKILL);
+	int result = 0;
+	waitpid(pid_, &result, 0);
+	pid_ = -1;
+	EXPECT_TRUE(WIFEXITED(result) && WEXITSTATUS(result) == 0)
+		<< "the peer "
+		<< (WIFEXITED(result) ? "failed, see above" : "was ended by a signal");
+}
+
+void Peer::kill()
+{
+	::kill(pid_, SIGKILL);
+	waitpid(pid_, nullptr, 0);
+	pid_ = -1;
+}
+
+Peer::~Peer()
+{
+	if (pid_ >= 0)
+		kill();
+	close(channel.fd());
+}
+
+} // namespace harness

@@ -1,0 +1,264 @@
+// Several threads on one NIC, one VI, one queue.
+#include "harness.h"
+
+#include <atomic>
+#include <memory>
+
+using namespace harness;
+
+namespace
+{
+
+class Threads : public PairTest
+{
+      protected:
+	// Runs a call that blocks until `release` ends it; what it returned, which must not be
+	// VIP_SUCCESS and must not take longer than everything else may. Either may come first: a
+	// call on something that is gone already is an error just as well.
+	void expectEnded(const std::function<VIP_RETURN()> &block,
+			 const std::function<VIP_RETURN()> &release)
+	{
+		std::atomic<int> result{-1};
+		Thread blocked([&] { result = block(); });
+		letTimePass(100);
+		EXPECT_EQ(-1, result) << "did not block";
+		EXPECT_EQ(VIP_SUCCESS, release());
+		EXPECT_TRUE(eventually([&] { return result != -1; })) << "still blocked";
+		blocked.join();
+		EXPECT_NE(VIP_SUCCESS, static_cast<VIP_RETURN>(result.load()));
+	}
+};
+
+void pingPong(Nic &nic, Vi &vi, bool first, Mode mode, unsigned seed)
+{
+	constexpr unsigned rounds = 100;
+	Pool pool(nic, 2, 256);
+	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, pool.message(0, 256), pool.handle()));
+	std::string discriminator = "threads" + std::to_string(seed);
+	ASSERT_TRUE(first ? call(vi, discriminator) : serve(vi, discriminator));
+	for (unsigned i = 0; i < rounds; i++) {
+		auto speak = [&] {
+			paint(pool.buffer(1), 256, seed + i);
+			VIP_DESCRIPTOR *d =
+				harness::send(vi, pool.message(1, 256), pool.handle(), mode);
+			ASSERT_TRUE(d);
+			ASSERT_EQ(0U, errorOf(d)) << statusOf(d);
+		};
+		if (first) {
+			ASSERT_NO_FATAL_FAILURE(speak());
+		}
+		ASSERT_EQ(pool.descriptor(0), takeReceive(vi, mode));
+		ASSERT_EQ(0U, errorOf(pool.descriptor(0))) << statusOf(pool.descriptor(0));
+		ASSERT_TRUE(painted(pool.buffer(0), 256, seed + i));
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, pool.message(0, 256), pool.handle()));
+		if (!first) {
+			ASSERT_NO_FATAL_FAILURE(speak());
+		}
+	}
+}
+
+TEST_F(Threads, TwoPingPongsOnVisOfOneNic)
+{
+	for (Mode mode : {Mode::Waiting, Mode::Polling}) {
+		Vi vis[4] = {Vi(nic), Vi(nic), Vi(nic), Vi(nic)};
+		unsigned seed = static_cast<unsigned>(Clock::now().time_since_epoch().count());
+		std::vector<std::thread> threads;
+		for (unsigned i = 0; i < 4; i++)
+			threads.emplace_back(
+				[&, i] { pingPong(nic, vis[i], i % 2, mode, seed + i / 2); });
+		for (auto &thread : threads)
+			thread.join();
+	}
+}
+
+TEST_F(Threads, OneThreadBlocksInRecvWaitWhileOthersPost)
+{
+	constexpr unsigned count = 50;
+	Pool pool(nic, 2 * count, 64);
+	Thread receiver([&] {
+		for (unsigned i = 0; i < count; i++) {
+			VIP_DESCRIPTOR *d = nullptr;
+			ASSERT_EQ(VIP_SUCCESS, VipRecvWait(b(), kPatience, &d));
+			ASSERT_EQ(pool.descriptor(i), d) << i;
+		}
+	});
+	// Each receive is posted while the receiver waits on the empty queue, or on the one before.
+	for (unsigned i = 0; i < count; i++) {
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(i, 64), pool.handle()));
+		ASSERT_TRUE(harness::send(a(), pool.message(count + i, 64), pool.handle()));
+	}
+	receiver.join();
+}
+
+TEST_F(Threads, TwoThreadsBlockOnTheTwoQueuesOfOneVi)
+{
+	Pool pool(nic, 3, 64);
+	VIP_DESCRIPTOR *sent = nullptr, *received = nullptr;
+	Thread sender([&] { sent = takeSend(a()); });
+	Thread receiver([&] { received = takeReceive(a()); });
+	letTimePass(50);
+	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(0, 64), pool.handle()));
+	ASSERT_EQ(VIP_SUCCESS, VipPostSend(a(), pool.message(1, 64), pool.handle()));
+	sender.join();
+	EXPECT_EQ(pool.descriptor(1), sent);
+	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(a(), pool.message(2, 64), pool.handle()));
+	ASSERT_EQ(pool.descriptor(0), takeReceive(b()));
+	ASSERT_TRUE(harness::send(b(), pool.message(1, 64), pool.handle()));
+	receiver.join();
+	EXPECT_EQ(pool.descriptor(2), received);
+}
+
+TEST_F(Threads, DoneAndTheOtherCallsDoNotBlockBehindAnotherThreadsWait)
+{
+	Pool pool(nic, 3, 64);
+	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(0, 64), pool.handle()));
+	VIP_DESCRIPTOR *waited = nullptr, *d = pool.descriptor(0);
+	Thread waiter([&] { waited = takeReceive(b()); });
+	letTimePass(50);
+	Stopwatch watch;
+	for (int i = 0; i < 100; i++) {
+		d = pool.descriptor(0);
+		ASSERT_EQ(VIP_NOT_DONE, VipRecvDone(b(), &d));
+		ASSERT_EQ(nullptr, d);
+		ASSERT_EQ(VIP_DESCRIPTOR_ERROR, VipSendDone(b(), &d));
+		ASSERT_EQ(VIP_STATE_CONNECTED, b().state());
+	}
+	EXPECT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(1, 64), pool.handle()));
+	EXPECT_LT(watch.ms(), 2000) << "blocked behind the wait";
+	ASSERT_TRUE(harness::send(a(), pool.message(2, 64), pool.handle()));
+	waiter.join();
+	EXPECT_EQ(pool.descriptor(0), waited);
+}
+
+TEST_F(Threads, TwoThreadsWaitOnOneQueueAndEachGetsADescriptorOfItsOwn)
+{
+	Pool pool(nic, 3, 64);
+	for (unsigned i = 0; i < 2; i++)
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(i, 64), pool.handle()));
+	VIP_DESCRIPTOR *got[2] = {};
+	Thread one([&] { got[0] = takeReceive(b()); }), other([&] { got[1] = takeReceive(b()); });
+	letTimePass(50);
+	for (int i = 0; i < 2; i++)
+		ASSERT_TRUE(harness::send(a(), pool.message(2, 64), pool.handle()));
+	one.join();
+	other.join();
+	EXPECT_NE(got[0], got[1]);
+	for (VIP_DESCRIPTOR *d : got)
+		EXPECT_TRUE(d == pool.descriptor(0) || d == pool.descriptor(1));
+}
+
+TEST_F(Threads, SeveralThreadsPostSendsOnOneViAndNoneIsLost)
+{
+	constexpr unsigned threads = 4, each = 50;
+	Pool receives(nic, threads * each, 64), sends(nic, threads * each, 64);
+	for (unsigned i = 0; i < threads * each; i++)
+		ASSERT_EQ(VIP_SUCCESS,
+			  VipPostRecv(b(), receives.message(i, 64), receives.handle()));
+	std::vector<std::thread> posters;
+	for (unsigned t = 0; t < threads; t++)
+		posters.emplace_back([&, t] {
+			for (unsigned i = t * each; i < (t + 1) * each; i++) {
+				VIP_DESCRIPTOR *d = sends.message(i, 64);
+				setImmediate(d, i);
+				ASSERT_EQ(VIP_SUCCESS, VipPostSend(a(), d, sends.handle()));
+			}
+		});
+	std::vector<unsigned> next(threads, 0);
+	for (unsigned i = 0; i < threads * each; i++) {
+		VIP_DESCRIPTOR *d = takeReceive(b());
+		EXPECT_EQ(receives.descriptor(i), d);
+		if (!d || errorOf(d))
+			break;
+		unsigned value = d->CS.ImmediateData, thread = value / each;
+		EXPECT_LT(thread, threads);
+		if (thread < threads) {
+			EXPECT_EQ(thread * each + next[thread]++, value)
+				<< "out of the order of posting";
+		}
+	}
+	for (auto &poster : posters)
+		poster.join();
+	for (unsigned i = 0; i < threads * each; i++)
+		ASSERT_TRUE(takeSend(a()));
+}
+
+TEST_F(Threads, DestroyOfAViEndsAWaitOnIt)
+{
+	VIP_VI_ATTRIBUTES attributes = reliable();
+	for (auto wait : {VipRecvWait, VipSendWait}) {
+		VIP_VI_HANDLE vi = nullptr;
+		ASSERT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, nullptr, nullptr, &vi));
+		VIP_DESCRIPTOR *d = nullptr;
+		expectEnded([&] { return wait(vi, VIP_INFINITE, &d); },
+			    [&] { return VipDestroyVi(vi); });
+	}
+}
+
+TEST_F(Threads, DestroyOfACqEndsAWaitOnIt)
+{
+	VIP_CQ_HANDLE cq = nullptr;
+	ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 8, &cq));
+	VIP_VI_HANDLE vi;
+	VIP_BOOLEAN receive;
+	expectEnded([&] { return VipCQWait(cq, VIP_INFINITE, &vi, &receive); },
+		    [&] { return VipDestroyCQ(cq); });
+}
+
+TEST_F(Threads, ResizeOfACqDoesNotEndAWaitOnIt)
+{
+	VIP_CQ_HANDLE cq = nullptr;
+	ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 8, &cq));
+	{
+		Pool pool(nic, 1, 64);
+		Vi idle(nic, reliable(), cq, nullptr);
+		VIP_VI_HANDLE named = nullptr;
+		VIP_BOOLEAN receive = VIP_TRUE;
+		VIP_RETURN result = VIP_NOT_DONE;
+		Thread waiter([&] { result = VipCQWait(cq, kPatience, &named, &receive); });
+		letTimePass(50);
+		EXPECT_EQ(VIP_SUCCESS, VipResizeCQ(cq, 500));
+		EXPECT_EQ(VIP_SUCCESS, VipResizeCQ(cq, 4));
+		EXPECT_EQ(VIP_SUCCESS,
+			  VipPostSend(idle, pool.message(0, 64), pool.handle())); // flushed at once
+		waiter.join();
+		EXPECT_EQ(VIP_SUCCESS, result);
+		EXPECT_EQ(idle, named);
+		EXPECT_EQ(VIP_FALSE, receive);
+	}
+	EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
+}
+
+TEST_F(Threads, CloseOfANicEndsEveryWaitOnIt)
+{
+	auto open = [] {
+		auto opened = std::make_unique<Nic>();
+		EXPECT_TRUE(opened->opened());
+		return opened;
+	};
+	{
+		auto doomed = open();
+		Vi vi(*doomed);
+		VIP_DESCRIPTOR *d;
+		expectEnded([&] { return VipRecvWait(vi, VIP_INFINITE, &d); },
+			    [&] { return doomed->close(); });
+	}
+	{
+		auto doomed = open();
+		VIP_CQ_HANDLE cq = nullptr;
+		ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(*doomed, 8, &cq));
+		VIP_VI_HANDLE vi;
+		VIP_BOOLEAN receive;
+		expectEnded([&] { return VipCQWait(cq, VIP_INFINITE, &vi, &receive); },
+			    [&] { return doomed->close(); });
+	}
+	{
+		auto doomed = open();
+		VIP_CONN_HANDLE connection;
+		std::string discriminator = freshDiscriminator();
+		expectEnded(
+			[&] { return waitOn(*doomed, discriminator, VIP_INFINITE, &connection); },
+			[&] { return doomed->close(); });
+	}
+}
+
+} // namespace

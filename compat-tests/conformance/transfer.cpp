@@ -1,0 +1,418 @@
+// Messages between two VIs: sizes, order, processes, and what Done and Wait answer.
+#include "harness.h"
+
+#include <algorithm>
+
+using namespace harness;
+
+namespace
+{
+
+constexpr VIP_UINT32 kSizes[] = {0, 1, 63, 64, 1024, 1025, 4096, 32768, 65472};
+constexpr VIP_UINT32 kLargest = 65472;
+enum Slot { kFirstReceive, kSecondReceive, kSend, kSlots };
+
+// One side of a ping-pong over every size, all data compared. Receives alternate between two slots,
+// the next one always posted before the message that allows the peer to fill it.
+class PingPong
+{
+      public:
+	PingPong(Vi &vi, Mode mode) : vi_(vi), mode_(mode), pool_(vi.nic(), kSlots, kLargest)
+	{
+	}
+
+	void postFirst()
+	{
+		post();
+	}
+
+	void serve(bool first)
+	{
+		for (unsigned round = 0; round < 2 * std::size(kSizes); round++) {
+			VIP_UINT32 size = kSizes[round % std::size(kSizes)];
+			SCOPED_TRACE(testing::Message() << (first ? "first" : "second") << " side, "
+							<< size << " bytes");
+			if (first)
+				speak(size, round);
+			hear(size, first ? round + 100 : round);
+			if (!first)
+				speak(size, round + 100);
+			if (testing::Test::HasFatalFailure())
+				return;
+		}
+	}
+
+      private:
+	void post()
+	{
+		slot_ = slot_ == kFirstReceive ? kSecondReceive : kFirstReceive;
+		posted_ = pool_.message(slot_, kLargest);
+		std::fill_n(pool_.buffer(slot_), kLargest, VIP_UCHAR{0});
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi_, posted_, pool_.handle()));
+	}
+
+	void speak(VIP_UINT32 size, unsigned seed)
+	{
+		paint(pool_.buffer(kSend), size, seed);
+		VIP_DESCRIPTOR *d =
+			harness::send(vi_, pool_.message(kSend, size), pool_.handle(), mode_);
+		ASSERT_TRUE(d);
+		ASSERT_EQ(status(VIP_STATUS_OP_SEND), statusOf(d));
+	}
+
+	void hear(VIP_UINT32 size, unsigned seed)
+	{
+		VIP_DESCRIPTOR *d = takeReceive(vi_, mode_);
+		ASSERT_EQ(posted_, d);
+		ASSERT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(d));
+		ASSERT_EQ(size, d->CS.Length);
+		ASSERT_TRUE(painted(pool_.buffer(slot_), size, seed));
+		EXPECT_EQ(0,
+			  std::count_if(pool_.buffer(slot_) + size, pool_.buffer(slot_) + kLargest,
+					[](VIP_UCHAR byte) { return byte != 0; }))
+			<< "bytes behind the message changed";
+		post();
+	}
+
+	Vi &vi_;
+	Mode mode_;
+	Pool pool_;
+	int slot_ = kSecondReceive;
+	VIP_DESCRIPTOR *posted_ = nullptr;
+};
+
+void serverOfPingPong(Channel &test, Mode mode)
+{
+	Nic nic;
+	ASSERT_TRUE(nic.opened());
+	Vi vi(nic);
+	PingPong side(vi, mode);
+	side.postFirst();
+	std::string discriminator = test.get();
+	test.put("ready");
+	ASSERT_TRUE(serve(vi, discriminator));
+	side.serve(false);
+	test.put("done");
+	test.expect("done"); // the connection stays until both sides have what they wait for
+}
+
+VIP_PEER(pollingServer)
+{
+	serverOfPingPong(test, Mode::Polling);
+}
+VIP_PEER(waitingServer)
+{
+	serverOfPingPong(test, Mode::Waiting);
+}
+
+class Transfer : public PairTest
+{
+      protected:
+	void between(const char *role, Mode mode)
+	{
+		std::string discriminator = freshDiscriminator();
+		Peer peer(role);
+		peer.channel.put(discriminator);
+		Vi vi(nic);
+		PingPong side(vi, mode);
+		side.postFirst();
+		peer.channel.expect("ready");
+		ASSERT_TRUE(call(vi, discriminator));
+		side.serve(true);
+		peer.channel.put("done");
+		peer.channel.expect("done");
+		peer.finish();
+	}
+
+	void within(Mode mode)
+	{
+		PingPong one(a(), mode), other(b(), mode);
+		one.postFirst();
+		other.postFirst();
+		Thread second([&] { other.serve(false); });
+		one.serve(true);
+		second.join();
+	}
+};
+
+TEST_F(Transfer, EverySizeArrivesWholeBetweenTwoProcessesThatPoll)
+{
+	between("pollingServer", Mode::Polling);
+}
+TEST_F(Transfer, EverySizeArrivesWholeBetweenTwoProcessesThatWait)
+{
+	between("waitingServer", Mode::Waiting);
+}
+TEST_F(Transfer, EverySizeArrivesWholeBetweenAPollingAndAWaitingProcess)
+{
+	between("waitingServer", Mode::Polling);
+}
+TEST_F(Transfer, EverySizeArrivesWholeWithinOneProcessThatPolls)
+{
+	within(Mode::Polling);
+}
+TEST_F(Transfer, EverySizeArrivesWholeWithinOneProcessThatWaits)
+{
+	within(Mode::Waiting);
+}
+
+TEST_F(Transfer, MessageOfTheNicsMaxTransferSizeArrives)
+{
+	auto size = static_cast<VIP_UINT32>(
+		std::min<VIP_ULONG>(nic.attributes().MaxTransferSize, 64 << 20));
+	Pool pool(nic, 2, size);
+	Pair pair(nic, reliable(size));
+	ASSERT_TRUE(pair.connected);
+	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, pool.message(0, size), pool.handle()));
+	paint(pool.buffer(1), size, 5);
+	VIP_DESCRIPTOR *sent = harness::send(pair.a, pool.message(1, size), pool.handle());
+	ASSERT_TRUE(sent);
+	EXPECT_EQ(status(VIP_STATUS_OP_SEND), statusOf(sent));
+	VIP_DESCRIPTOR *received = takeReceive(pair.b);
+	ASSERT_TRUE(received);
+	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(received));
+	EXPECT_EQ(size, received->CS.Length);
+	EXPECT_TRUE(painted(pool.buffer(0), size, 5));
+}
+
+TEST_F(Transfer, DescriptorsOfBothQueuesAreDoneInTheOrderOfPosting)
+{
+	constexpr unsigned count = 64;
+	Pool receives(nic, count, 64), sends(nic, count, 64);
+	for (unsigned i = 0; i < count; i++)
+		ASSERT_EQ(VIP_SUCCESS,
+			  VipPostRecv(b(), receives.message(i, 64), receives.handle()));
+	for (unsigned i = 0; i < count; i++) {
+		paint(sends.buffer(i), i + 1, i);
+		ASSERT_EQ(VIP_SUCCESS, VipPostSend(a(), sends.message(i, i + 1), sends.handle()));
+	}
+	for (unsigned i = 0; i < count; i++) {
+		ASSERT_EQ(sends.descriptor(i), takeSend(a())) << i;
+		ASSERT_EQ(receives.descriptor(i), takeReceive(b())) << i;
+		EXPECT_EQ(i + 1, receives.descriptor(i)->CS.Length);
+		EXPECT_TRUE(painted(receives.buffer(i), i + 1, i));
+	}
+}
+
+TEST_F(Transfer, BothDirectionsAtOnce)
+{
+	constexpr unsigned count = 64;
+	Pool pool(nic, 4 * count, 1024);
+	for (unsigned i = 0; i < count; i++) {
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(a(), pool.message(i, 1024), pool.handle()));
+		ASSERT_EQ(VIP_SUCCESS,
+			  VipPostRecv(b(), pool.message(count + i, 1024), pool.handle()));
+		paint(pool.buffer(2 * count + i), 1024, i);
+		paint(pool.buffer(3 * count + i), 1024, i + 100);
+	}
+	for (unsigned i = 0; i < count; i++) {
+		ASSERT_EQ(VIP_SUCCESS,
+			  VipPostSend(a(), pool.message(2 * count + i, 1024), pool.handle()));
+		ASSERT_EQ(VIP_SUCCESS,
+			  VipPostSend(b(), pool.message(3 * count + i, 1024), pool.handle()));
+	}
+	for (unsigned i = 0; i < count; i++) {
+		ASSERT_EQ(pool.descriptor(i), takeReceive(a(), Mode::Polling));
+		ASSERT_EQ(pool.descriptor(count + i), takeReceive(b(), Mode::Polling));
+		EXPECT_TRUE(painted(pool.buffer(i), 1024, i + 100));
+		EXPECT_TRUE(painted(pool.buffer(count + i), 1024, i));
+		ASSERT_EQ(pool.descriptor(2 * count + i), takeSend(a(), Mode::Polling));
+		ASSERT_EQ(pool.descriptor(3 * count + i), takeSend(b(), Mode::Polling));
+	}
+}
+
+TEST_F(Transfer, DoneIsNotDoneWithNoDescriptorWhileTheHeadIsPosted)
+{
+	Pool pool(nic, 2, 64);
+	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(0, 64), pool.handle()));
+	VIP_DESCRIPTOR *d = pool.descriptor(1);
+	EXPECT_EQ(VIP_NOT_DONE, VipRecvDone(b(), &d));
+	EXPECT_EQ(nullptr, d);
+}
+
+TEST_F(Transfer, DoneIsADescriptorErrorWithNoDescriptorOnAnEmptyQueue)
+{
+	Pool pool(nic, 2, 64);
+	for (auto done : {VipSendDone, VipRecvDone}) {
+		VIP_DESCRIPTOR *d = pool.descriptor(0);
+		EXPECT_EQ(VIP_DESCRIPTOR_ERROR, done(b(), &d));
+		EXPECT_EQ(nullptr, d);
+	}
+	// Empty again, after something was taken.
+	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(0, 64), pool.handle()));
+	ASSERT_TRUE(harness::send(a(), pool.message(1, 64), pool.handle()));
+	ASSERT_TRUE(takeReceive(b()));
+	VIP_DESCRIPTOR *d = pool.descriptor(0);
+	EXPECT_EQ(VIP_DESCRIPTOR_ERROR, VipRecvDone(b(), &d));
+	EXPECT_EQ(nullptr, d);
+	d = pool.descriptor(0);
+	EXPECT_EQ(VIP_DESCRIPTOR_ERROR, VipSendDone(a(), &d));
+	EXPECT_EQ(nullptr, d);
+}
+
+TEST_F(Transfer, QueryViTellsWhichQueuesAreEmpty)
+{
+	Pool pool(nic, 2, 64);
+	auto empty = [](Vi &vi) {
+		VIP_VI_STATE state;
+		VIP_VI_ATTRIBUTES attributes;
+		VIP_BOOLEAN sends = 77, receives = 77;
+		EXPECT_EQ(VIP_SUCCESS, VipQueryVi(vi, &state, &attributes, &sends, &receives));
+		EXPECT_EQ(VIP_STATE_CONNECTED, state);
+		return std::make_pair(sends, receives);
+	};
+	EXPECT_EQ(std::make_pair(VIP_TRUE, VIP_TRUE), empty(a()));
+	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(0, 64), pool.handle()));
+	EXPECT_EQ(std::make_pair(VIP_TRUE, VIP_FALSE), empty(b()));
+	ASSERT_EQ(VIP_SUCCESS, VipPostSend(a(), pool.message(1, 64), pool.handle()));
+	EXPECT_EQ(std::make_pair(VIP_FALSE, VIP_TRUE), empty(a()))
+		<< "done or not, it was not collected";
+	ASSERT_TRUE(takeSend(a()));
+	ASSERT_TRUE(takeReceive(b()));
+	EXPECT_EQ(std::make_pair(VIP_TRUE, VIP_TRUE), empty(a()));
+	EXPECT_EQ(std::make_pair(VIP_TRUE, VIP_TRUE), empty(b()));
+}
+
+TEST_F(Transfer, WaitTimesOutAfterTheAskedTimeWithAPostedReceive)
+{
+	Pool pool(nic, 1, 64);
+	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(0, 64), pool.handle()));
+	for (VIP_ULONG timeout : {200UL, 700UL}) {
+		VIP_DESCRIPTOR *d = pool.descriptor(0);
+		Stopwatch watch;
+		EXPECT_EQ(VIP_TIMEOUT, VipRecvWait(b(), timeout, &d));
+		EXPECT_TRUE(tookAbout(watch.ms(), static_cast<double>(timeout)));
+		EXPECT_EQ(nullptr, d);
+	}
+}
+
+TEST_F(Transfer, WaitTimesOutAfterTheAskedTimeOnAnEmptyQueue)
+{
+	VIP_DESCRIPTOR marker;
+	for (auto wait : {VipSendWait, VipRecvWait}) {
+		VIP_DESCRIPTOR *d = &marker;
+		Stopwatch watch;
+		EXPECT_EQ(VIP_TIMEOUT, wait(b(), 300, &d));
+		EXPECT_TRUE(tookAbout(watch.ms(), 300));
+		EXPECT_EQ(nullptr, d);
+	}
+}
+
+TEST_F(Transfer, WaitWithTimeoutZeroLooksOnce)
+{
+	Pool pool(nic, 2, 64);
+	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(0, 64), pool.handle()));
+	VIP_DESCRIPTOR *d = pool.descriptor(0);
+	Stopwatch watch;
+	EXPECT_EQ(VIP_TIMEOUT, VipRecvWait(b(), 0, &d));
+	EXPECT_LT(watch.ms(), 100);
+	EXPECT_EQ(nullptr, d);
+	ASSERT_TRUE(harness::send(a(), pool.message(1, 64), pool.handle()));
+	EXPECT_TRUE(eventually([&] { return VipRecvWait(b(), 0, &d) == VIP_SUCCESS; }));
+	EXPECT_EQ(pool.descriptor(0), d);
+}
+
+TEST_F(Transfer, WaitThatNeverTimesOutTakesBothFormsOfInfinite)
+{
+	Pool pool(nic, 2, 64);
+	for (VIP_ULONG forever : {VIP_ULONG{0xFFFFFFFF}, ~VIP_ULONG{0}, VIP_ULONG{VIP_INFINITE}}) {
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(0, 64), pool.handle()));
+		Thread later([&] {
+			letTimePass(100);
+			EXPECT_TRUE(harness::send(a(), pool.message(1, 64), pool.handle()));
+		});
+		VIP_DESCRIPTOR *d = nullptr;
+		Stopwatch watch;
+		EXPECT_EQ(VIP_SUCCESS, VipRecvWait(b(), forever, &d))
+			<< "after " << watch.ms() << " ms";
+		EXPECT_EQ(pool.descriptor(0), d);
+		later.join();
+		if (!d)
+			takeReceive(b());
+	}
+}
+
+TEST_F(Transfer, MaxDescriptorsPerQueueReceivesCanBeOutstandingAndOneMoreIsRefused)
+{
+	auto most = static_cast<unsigned>(nic.attributes().MaxDescriptorsPerQueue);
+	ASSERT_GE(most, 1024U);
+	Pool pool(nic, most + 2, 4);
+	for (unsigned i = 0; i < most; i++)
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(i, 4), pool.handle()))
+			<< i << " of " << most;
+	EXPECT_EQ(VIP_ERROR_RESOURCE, VipPostRecv(b(), pool.message(most, 4), pool.handle()));
+	EXPECT_TRUE(nic.errors.reaches(b(), 1)) << "no asynchronous error told of the overrun";
+	EXPECT_EQ(1U, nic.errors.count(b(), VIP_ERROR_VI_OVERRUN));
+	EXPECT_EQ(VIP_STATE_CONNECTED, b().state());
+	for (unsigned i = 0; i < most; i++) {
+		VIP_DESCRIPTOR *d = pool.message(most + 1, 4);
+		setImmediate(d, i);
+		ASSERT_TRUE(harness::send(a(), d, pool.handle(), Mode::Polling));
+		ASSERT_EQ(0U, errorOf(d)) << statusOf(d);
+		ASSERT_EQ(pool.descriptor(i), takeReceive(b(), Mode::Polling));
+		ASSERT_EQ(i, pool.descriptor(i)->CS.ImmediateData);
+		if (i == 0) {
+			EXPECT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(0, 4), pool.handle()))
+				<< "one was taken";
+		}
+	}
+}
+
+TEST_F(Transfer, MaxDescriptorsPerQueueSendsCanBeOutstandingAndAreAllDelivered)
+{
+	// Sends that are done and not collected still count, so that the limit is reached for
+	// certain.
+	auto most = static_cast<unsigned>(nic.attributes().MaxDescriptorsPerQueue);
+	Pool receives(nic, most, 4), sends(nic, most + 1, 4);
+	for (unsigned i = 0; i < most; i++)
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), receives.message(i, 4), receives.handle()));
+	for (unsigned i = 0; i < most; i++) {
+		VIP_DESCRIPTOR *d = sends.message(i, 4);
+		setImmediate(d, i);
+		ASSERT_EQ(VIP_SUCCESS, VipPostSend(a(), d, sends.handle())) << i << " of " << most;
+	}
+	EXPECT_EQ(VIP_ERROR_RESOURCE, VipPostSend(a(), sends.message(most, 4), sends.handle()));
+	for (unsigned i = 0; i < most; i++) {
+		ASSERT_EQ(sends.descriptor(i), takeSend(a(), Mode::Polling));
+		ASSERT_EQ(receives.descriptor(i), takeReceive(b(), Mode::Polling));
+		ASSERT_EQ(i, receives.descriptor(i)->CS.ImmediateData);
+	}
+}
+
+TEST_F(Transfer, SendsGoOutAndReceivesAreFilledWithoutBeingCollected)
+{
+	// The sender's program does not look at its queue again until everything has arrived, nor
+	// the receiver's at its own: it watches the last descriptor's buffer.
+	auto most = static_cast<unsigned>(nic.attributes().MaxDescriptorsPerQueue);
+	Pool receives(nic, most, 4), sends(nic, most, 4);
+	for (unsigned i = 0; i < most; i++)
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), receives.message(i, 4), receives.handle()));
+	for (unsigned i = 0; i < most; i++) {
+		sends.buffer(i)[0] = 0xFF;
+		ASSERT_EQ(VIP_SUCCESS, VipPostSend(a(), sends.message(i, 4), sends.handle()));
+	}
+	const volatile VIP_UCHAR *last = receives.buffer(most - 1);
+	EXPECT_TRUE(eventually([&] { return *last == 0xFF; }, 10000));
+	for (unsigned i = 0; i < most; i++) {
+		ASSERT_EQ(sends.descriptor(i), takeSend(a(), Mode::Polling));
+		ASSERT_EQ(0U, errorOf(sends.descriptor(i))) << statusOf(sends.descriptor(i));
+	}
+	for (unsigned i = 0; i < most; i++)
+		ASSERT_EQ(receives.descriptor(i), takeReceive(b(), Mode::Polling));
+}
+
+TEST_F(Transfer, SendsGoOutWhileTheProgramOnlyWaitsForReceives)
+{
+	constexpr unsigned count = 500;
+	Pool receives(nic, count, 4), sends(nic, count, 4);
+	for (unsigned i = 0; i < count; i++)
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), receives.message(i, 4), receives.handle()));
+	for (unsigned i = 0; i < count; i++)
+		ASSERT_EQ(VIP_SUCCESS, VipPostSend(a(), sends.message(i, 4), sends.handle()));
+	for (unsigned i = 0; i < count; i++)
+		ASSERT_EQ(receives.descriptor(i), takeReceive(b())) << i;
+	for (unsigned i = 0; i < count; i++)
+		ASSERT_EQ(sends.descriptor(i), takeSend(a()));
+}
+
+} // namespace
