@@ -92,19 +92,33 @@ void cq_destroy(struct cq *cq)
 	free(cq);
 }
 
-bool cq_reserve(struct cq *cq)
+/* Receives may stay for ever: they leave room for sends, which complete by themselves. */
+static unsigned share(struct cq *cq, unsigned capacity, bool is_receive)
 {
-	unsigned before = atomic_fetch_add(&cq->outstanding, 1), capacity;
+	bool shared = is_receive && atomic_load_explicit(&cq->has_sends, memory_order_relaxed);
 
-	if (before < atomic_load_explicit(&cq->capacity, memory_order_relaxed))
+	return shared ? capacity - capacity / 4 : capacity;
+}
+
+bool cq_is_full(struct cq *cq, bool is_receive)
+{
+	return atomic_load(&cq->outstanding) >= share(cq, atomic_load(&cq->capacity), is_receive);
+}
+
+bool cq_reserve(struct cq *cq, bool is_receive)
+{
+	unsigned before = atomic_fetch_add(&cq->outstanding, 1);
+	unsigned capacity = atomic_load_explicit(&cq->capacity, memory_order_relaxed);
+
+	if (before < share(cq, capacity, is_receive))
 		return true;
 	pthread_mutex_lock(&cq->lock);
 	capacity = atomic_load(&cq->capacity);
-	if (before >= capacity &&
+	if (before >= share(cq, capacity, is_receive) &&
 	    !cq->nic->device->ops->cq_grow(cq->device_cq, 2 * capacity, &capacity))
 		atomic_store(&cq->capacity, capacity);
 	pthread_mutex_unlock(&cq->lock);
-	if (before < capacity)
+	if (before < share(cq, capacity, is_receive))
 		return true;
 	atomic_fetch_sub(&cq->outstanding, 1);
 	return false;
@@ -177,6 +191,20 @@ void cq_attend(struct cq *cq)
 	pthread_mutex_lock(&cq->nic->lock);
 	cq_attend_locked(cq);
 	pthread_mutex_unlock(&cq->nic->lock);
+}
+
+void cq_look(struct cq *cq)
+{
+	bool attention, polled;
+
+	pthread_mutex_lock(&cq->lock);
+	polled = cq_poll_locked(cq);
+	attention = !TAILQ_EMPTY(&cq->attention);
+	pthread_mutex_unlock(&cq->lock);
+	if (attention)
+		cq_attend(cq);
+	if (polled)
+		cq_kick(cq);
 }
 
 static inline void relax(void)

@@ -30,6 +30,7 @@ struct cq {
 	_Atomic unsigned waiters;
 	_Atomic unsigned outstanding;
 	_Atomic unsigned capacity;
+	atomic_bool has_sends; /* a send queue completes here */
 
 	pthread_mutex_t lock; /* guards what follows, and each queue's side of completion */
 	struct queue_list ready;     /* have completions that CQDone has not told */
@@ -45,11 +46,15 @@ void cq_destroy(struct cq *cq);
 /* The CQ's lock is held: takes what the device has completed. False when that was nothing. */
 bool cq_poll_locked(struct cq *cq);
 
+/* Takes what has completed, and does what follows from it. */
+void cq_look(struct cq *cq);
+
 /* Wakes those who wait for this CQ, if there are any. */
 void cq_kick(struct cq *cq);
 
 /* Takes a unit of `outstanding`; false when the CQ is full and cannot grow. */
-bool cq_reserve(struct cq *cq);
+bool cq_reserve(struct cq *cq, bool is_receive);
+bool cq_is_full(struct cq *cq, bool is_receive);
 
 /* Does what completions could not do under the CQ's lock: feeds starved queues, breaks VIs. */
 void cq_attend(struct cq *cq);

@@ -164,6 +164,8 @@ void endpoint_refused(struct vi *vi, VIP_RETURN reason);
 void endpoint_lost(struct vi *vi);
 /* [nic] The device itself saw an error that no completion tells of. */
 void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error);
+/* [nic] The CQ takes no completions any more. */
+void cq_failed(struct cq *cq);
 /* [nic] Somebody asks for `wanted`. False when nobody waits for that. */
 bool request_arrived(struct nic *nic, struct device_request *request,
 		     const struct connect_info *peer, const struct discriminator *wanted);

@@ -263,8 +263,12 @@ void device_failed(struct nic *nic)
 {
 	struct vi *vi;
 
-	error_report(nic, VIP_ERROR_CATASTROPHIC, NULL, NULL);
+	if (!nic->failed) /* each connection may tell of it */
+		error_report(nic, VIP_ERROR_CATASTROPHIC, NULL, NULL);
+	nic->failed = true;
 	LIST_FOREACH(vi, &nic->vis, in_nic) {
+		if (atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING)
+			nic->device->ops->disconnect(vi->endpoint);
 		endpoint_refused(vi, VIP_ERROR_RESOURCE);
 		endpoint_failed(vi, VIP_ERROR_CONN_LOST);
 	}

@@ -32,7 +32,7 @@ struct nic {
 
 	pthread_mutex_t lock; /* guards what follows, and all that is marked [nic] */
 	struct tag *default_tag;
-	bool has_alias;
+	bool has_alias, failed;
 	LIST_HEAD(, tag) tags;
 	LIST_HEAD(, vi) vis;
 	LIST_HEAD(, cq) cqs;

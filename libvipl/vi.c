@@ -167,6 +167,15 @@ void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error)
 	vi_break(vi, error);
 }
 
+void cq_failed(struct cq *cq)
+{
+	struct vi *vi;
+
+	LIST_FOREACH(vi, &cq->nic->vis, in_nic)
+		if (vi->send.cq == cq || vi->receive.cq == cq)
+			endpoint_failed(vi, VIP_ERROR_CONN_LOST);
+}
+
 VIP_RETURN vi_await_outcome(struct vi *vi, int64_t deadline)
 {
 	while (vi->outcome == VIP_NOT_DONE) {
@@ -241,6 +250,7 @@ static VIP_RETURN build(struct vi *vi, struct cq *send_cq, struct cq *receive_cq
 	send_cq = use_cq(nic, send_cq, SEND_DEPTH);
 	if (!send_cq)
 		return VIP_ERROR_RESOURCE;
+	atomic_store(&send_cq->has_sends, true);
 	receive_cq = use_cq(nic, receive_cq, RECEIVE_DEPTH);
 	if (!receive_cq)
 		goto release_send_cq;
@@ -385,6 +395,9 @@ VIP_RETURN VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTRIB
 	if (!vi)
 		return rc;
 	if (State && Attributes && ViSendQEmpty && ViRecvQEmpty) {
+		/* A program that asks for nothing else shall learn of an error, too. */
+		cq_look(vi->send.cq);
+		cq_look(vi->receive.cq);
 		*State = atomic_load(&vi->state);
 		*Attributes = vi->attributes;
 		*ViSendQEmpty = workqueue_is_empty(&vi->send) ? VIP_TRUE : VIP_FALSE;

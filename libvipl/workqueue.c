@@ -159,8 +159,7 @@ static bool hold_or_fail(struct workqueue *queue, bool no_room, uint32_t error)
 
 	pthread_mutex_lock(&cq->lock);
 	under_way = queue->submitted - atomic_load(&queue->done);
-	if (no_room ? atomic_load(&cq->outstanding) >= atomic_load(&cq->capacity) ||
-			      under_way >= queue->depth
+	if (no_room ? cq_is_full(cq, queue->is_receive) || under_way >= queue->depth
 		    : under_way > 0) {
 		if (!queue->is_starved) {
 			queue->is_starved = true;
@@ -182,7 +181,7 @@ static bool feed(struct workqueue *queue)
 {
 	while (queue->submitted != atomic_load_explicit(&queue->tail, memory_order_relaxed)) {
 		uint32_t done = atomic_load_explicit(&queue->done, memory_order_acquire);
-		bool no_room = queue->submitted - done >= queue->depth || !cq_reserve(queue->cq);
+		bool no_room = queue->submitted - done >= queue->depth || !cq_reserve(queue->cq, queue->is_receive);
 		uint32_t error = 0;
 
 		if (!no_room) {

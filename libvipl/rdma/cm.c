@@ -198,6 +198,15 @@ static void refused(struct rdma_endpoint *endpoint, const struct rdma_cm_event *
 	probe_next(endpoint);
 }
 
+/* The host's address, or the way to it. A dead host is asked again until the caller's time is over. */
+static void unresolved(struct rdma_endpoint *endpoint, int error)
+{
+	if (error == ETIMEDOUT)
+		pause_until(endpoint, clock_nsec() + LONGEST_PAUSE);
+	else
+		fail(endpoint, reason_of(error));
+}
+
 static void ended(struct rdma_endpoint *endpoint, VIP_RETURN reason)
 {
 	if (endpoint->phase == RDMA_CONNECTED)
@@ -206,25 +215,27 @@ static void ended(struct rdma_endpoint *endpoint, VIP_RETURN reason)
 		fail(endpoint, reason);
 }
 
+/* Events may come in any phase: those that do not belong to it mean nothing. */
 static void endpoint_event(struct rdma_endpoint *endpoint, const struct rdma_cm_event *event)
 {
 	switch (event->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
-		if (rdma_resolve_route(endpoint->id, RESOLVE_MSEC))
+		if (endpoint->phase == RDMA_RESOLVING &&
+		    rdma_resolve_route(endpoint->id, RESOLVE_MSEC))
 			fail(endpoint, reason_of(errno));
 		break;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		send_request(endpoint);
+		if (endpoint->phase == RDMA_RESOLVING)
+			send_request(endpoint);
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_ROUTE_ERROR:
-		if (event->status == -ETIMEDOUT) /* a dead host: until the caller's time is over */
-			probe(endpoint);
-		else
-			fail(endpoint, reason_of(-event->status));
+		if (endpoint->phase == RDMA_RESOLVING || endpoint->phase == RDMA_REQUESTING)
+			unresolved(endpoint, -event->status);
 		break;
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
-		answered(endpoint, event);
+		if (endpoint->phase == RDMA_REQUESTING)
+			answered(endpoint, event);
 		break;
 	case RDMA_CM_EVENT_REJECTED:
 		if (endpoint->phase == RDMA_REQUESTING)
@@ -280,28 +291,39 @@ static void handle_cm_events(struct rdma_device *device)
 	}
 }
 
+static void async_event(struct rdma_device *device, const struct ibv_async_event *event)
+{
+	struct rdma_endpoint *endpoint;
+
+	switch (event->event_type) {
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+		endpoint = event->element.qp->qp_context;
+		endpoint_failed(endpoint->vi, event->event_type == IBV_EVENT_QP_ACCESS_ERR
+						      ? VIP_ERROR_RDMAW_PROT
+						      : VIP_ERROR_CONN_LOST);
+		break;
+	case IBV_EVENT_CQ_ERR:
+		cq_failed(event->element.cq->cq_context);
+		break;
+	case IBV_EVENT_DEVICE_FATAL:
+		device_failed(device->nic);
+		break;
+	default:
+		break;
+	}
+}
+
 static void handle_async_events(struct rdma_device *device)
 {
 	struct ibv_async_event event;
 
+	/* Objects are destroyed with the NIC's lock, or not before their events are acknowledged. */
 	while (!ibv_get_async_event(device->context, &event)) {
-		struct rdma_endpoint *endpoint = NULL;
-
 		log_debug("asynchronous event: %s", ibv_event_type_str(event.event_type));
-		switch (event.event_type) {
-		case IBV_EVENT_QP_FATAL:
-		case IBV_EVENT_QP_REQ_ERR:
-		case IBV_EVENT_QP_ACCESS_ERR:
-			endpoint = event.element.qp->qp_context;
-			break;
-		default:
-			break;
-		}
+		async_event(device, &event);
 		ibv_ack_async_event(&event);
-		if (endpoint)
-			endpoint_failed(endpoint->vi, VIP_ERROR_CONN_LOST);
-		else if (event.event_type == IBV_EVENT_DEVICE_FATAL)
-			device_failed(device->nic);
 	}
 }
 
@@ -311,8 +333,8 @@ int rdma_serve(struct device *base)
 	int64_t now, next = DEADLINE_NEVER;
 	struct rdma_endpoint *endpoint, *following;
 
+	handle_async_events(device); /* first: they say why a connection ended */
 	handle_cm_events(device);
-	handle_async_events(device);
 	now = clock_nsec();
 	for (endpoint = TAILQ_FIRST(&device->paused); endpoint; endpoint = following) {
 		following = TAILQ_NEXT(endpoint, in_paused);

@@ -65,7 +65,7 @@ static int find_address(struct rdma_device *device)
 /* The device by name or number. NULL, with errno ENXIO when there are others. */
 static struct ibv_context *open_context(const char *name, unsigned index)
 {
-	int count = 0, error = ENXIO;
+	int count = 0, error = ENXIO; /* no such device among them */
 	struct ibv_device **list = ibv_get_device_list(&count);
 	struct ibv_context *context = NULL;
 
@@ -82,7 +82,7 @@ static struct ibv_context *open_context(const char *name, unsigned index)
 					  ? " (no permission on /dev/infiniband)" : "");
 		break;
 	}
-	if (!name && count == 0) {
+	if (!list || (!name && count == 0)) {
 		log_error("there is no RDMA device (one of software: modprobe rdma_rxe; "
 			  "rdma link add rxe0 type rxe netdev eth0)");
 		error = ENODEV;

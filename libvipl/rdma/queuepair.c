@@ -57,10 +57,13 @@ static struct ibv_qp *create_qp(struct rdma_device *device, struct endpoint_conf
 struct device_endpoint *rdma_endpoint_create(struct device *base, struct endpoint_config *config)
 {
 	struct rdma_device *device = (struct rdma_device *)base;
-	struct rdma_endpoint *endpoint = calloc(1, sizeof(*endpoint));
+	size_t size = (sizeof(struct rdma_endpoint) + RDMA_ENDPOINT_ALIGNMENT - 1) &
+		      ~(size_t)(RDMA_ENDPOINT_ALIGNMENT - 1);
+	struct rdma_endpoint *endpoint = aligned_alloc(RDMA_ENDPOINT_ALIGNMENT, size);
 
 	if (!endpoint)
 		return NULL;
+	memset(endpoint, 0, sizeof(*endpoint));
 	config->send_depth = lower(config->send_depth, device->limits.max_qp_wr);
 	config->receive_depth = lower(config->receive_depth, device->limits.max_qp_wr);
 	endpoint->role = RDMA_ENDPOINT;
@@ -68,8 +71,9 @@ struct device_endpoint *rdma_endpoint_create(struct device *base, struct endpoin
 	endpoint->vi = config->vi;
 	endpoint->access = config->rights.rdma_write ? IBV_ACCESS_REMOTE_WRITE : 0;
 	endpoint->access |= config->rights.rdma_read ? IBV_ACCESS_REMOTE_READ : 0;
-	endpoint->send_cookie = (uintptr_t)config->send_queue;
-	endpoint->receive_cookie = (uintptr_t)config->receive_queue | RDMA_COOKIE_RECEIVE;
+	endpoint->send_queue = config->send_queue;
+	endpoint->receive_queue = config->receive_queue;
+	endpoint->cookie = (uintptr_t)endpoint;
 	endpoint->qp = create_qp(device, config, &endpoint->inline_size);
 	if (endpoint->qp) {
 		endpoint->qp->qp_context = endpoint;
@@ -106,6 +110,8 @@ int rdma_endpoint_prepare(struct device_endpoint *base)
 					 .port_num = endpoint->device->port,
 					 .qp_access_flags = endpoint->access};
 
+	if (endpoint->qp->state != IBV_QPS_RESET) /* resetting has failed before */
+		move_to(endpoint, IBV_QPS_RESET);
 	return ibv_modify_qp(endpoint->qp, &attributes,
 			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
@@ -117,7 +123,11 @@ void rdma_endpoint_stop(struct device_endpoint *base)
 
 void rdma_endpoint_reset(struct device_endpoint *base)
 {
-	move_to((struct rdma_endpoint *)base, IBV_QPS_RESET);
+	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
+	uint64_t generation = endpoint->cookie + RDMA_COOKIE_GENERATION;
+
+	move_to(endpoint, IBV_QPS_RESET);
+	endpoint->cookie = (uintptr_t)endpoint | (generation & RDMA_COOKIE_BITS);
 }
 
 int rdma_endpoint_start(struct rdma_endpoint *endpoint)
@@ -148,7 +158,7 @@ int rdma_post_send(struct device_endpoint *base, const struct device_send *send)
 	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
 	bool immediate = send->control & VIP_CONTROL_IMMEDIATE;
 	struct ibv_send_wr *bad, request = {
-		.wr_id = endpoint->send_cookie,
+		.wr_id = endpoint->cookie,
 		.sg_list = (struct ibv_sge *)send->segments,
 		.num_sge = (int)send->count,
 		.imm_data = htonl(send->immediate),
@@ -171,7 +181,7 @@ int rdma_post_receive(struct device_endpoint *base, const struct segment *segmen
 {
 	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
 	struct ibv_recv_wr *bad, request = {
-		.wr_id = endpoint->receive_cookie,
+		.wr_id = endpoint->cookie | RDMA_COOKIE_RECEIVE,
 		.sg_list = (struct ibv_sge *)segments,
 		.num_sge = (int)count,
 	};
@@ -212,12 +222,14 @@ static uint32_t error_bit(enum ibv_wc_status status, bool is_receive, bool is_rd
 static void report(const struct ibv_wc *completion)
 {
 	bool is_receive = completion->wr_id & RDMA_COOKIE_RECEIVE;
-	struct workqueue *queue =
-		(struct workqueue *)(uintptr_t)(completion->wr_id & ~RDMA_COOKIE_BITS);
+	const struct rdma_endpoint *endpoint =
+		(struct rdma_endpoint *)(uintptr_t)(completion->wr_id & ~RDMA_COOKIE_BITS);
 	uint32_t status = error_bit(completion->status, is_receive,
 				    completion->wr_id & RDMA_COOKIE_RDMA);
 	uint32_t length = 0, immediate = 0;
 
+	if ((completion->wr_id ^ endpoint->cookie) & ~(RDMA_COOKIE_RECEIVE | RDMA_COOKIE_RDMA))
+		return; /* from before a reset: that work was flushed then */
 	if (!status && is_receive) {
 		length = completion->byte_len;
 		if (completion->wc_flags & IBV_WC_WITH_IMM) {
@@ -227,7 +239,8 @@ static void report(const struct ibv_wc *completion)
 		if (completion->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
 			status |= VIP_STATUS_OP_REMOTE_RDMA_WRITE;
 	}
-	workqueue_complete(queue, status, length, immediate);
+	workqueue_complete(is_receive ? endpoint->receive_queue : endpoint->send_queue, status, length,
+			   immediate);
 }
 
 int rdma_cq_poll(struct device_cq *base)

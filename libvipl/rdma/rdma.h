@@ -48,7 +48,8 @@ struct rdma_endpoint {
 	struct ibv_qp *qp;
 	unsigned access; /* what the peer may do, IBV_ACCESS_ */
 	uint32_t inline_size;
-	uint64_t send_cookie, receive_cookie; /* wr_id: the queue and its direction */
+	struct workqueue *send_queue, *receive_queue;
+	uint64_t cookie; /* wr_id, but for its two lowest bits */
 
 	/* Connecting: cm.c. */
 	enum rdma_phase phase;
@@ -72,10 +73,15 @@ struct rdma_request {
 	struct connect_info peer;
 };
 
-/* wr_id names the queue; its lowest bits say what the work was: wc.opcode may not after an error. */
-#define RDMA_COOKIE_RECEIVE UINT64_C(1)
-#define RDMA_COOKIE_RDMA    UINT64_C(2)
-#define RDMA_COOKIE_BITS    (RDMA_COOKIE_RECEIVE | RDMA_COOKIE_RDMA)
+/*
+ * wr_id names the endpoint; its lowest bits say what the work was (wc.opcode may not, after an error)
+ * and count resets of the queue pair: completions from before a reset may still come after it.
+ */
+#define RDMA_COOKIE_RECEIVE	UINT64_C(1)
+#define RDMA_COOKIE_RDMA	UINT64_C(2)
+#define RDMA_COOKIE_GENERATION	UINT64_C(4)
+#define RDMA_COOKIE_BITS	UINT64_C(0xff)
+#define RDMA_ENDPOINT_ALIGNMENT 256
 
 /*
  * Ports: a discriminator's hash selects a bucket of neighbouring ports, and who waits for it

@@ -1,0 +1,138 @@
+// VIP_NET_ADDRESS and discriminators, and the ports that discriminators select.
+#include "support.h"
+
+#include <arpa/inet.h>
+#include <set>
+
+extern "C" {
+#include "address.h"
+uint16_t rdma_bucket_port(const struct discriminator *discriminator, unsigned probe);
+}
+
+namespace
+{
+
+discriminator make(const std::string &bytes)
+{
+	Address address("10.0.0.1", bytes);
+	discriminator out;
+
+	EXPECT_TRUE(address_discriminator(address.get(), &out));
+	return out;
+}
+
+TEST(Addresses, DiscriminatorsOfAnyBytesAndEveryLengthAreTaken)
+{
+	for (size_t length = 0; length <= MAX_DISCRIMINATOR_LEN; length++) {
+		std::string bytes(length, '\0');
+		for (size_t i = 0; i < length; i++)
+			bytes[i] = static_cast<char>(255 - i);
+		discriminator d = make(bytes);
+		EXPECT_EQ(d.length, length);
+		EXPECT_EQ(std::string(reinterpret_cast<char *>(d.bytes), length), bytes);
+	}
+}
+
+TEST(Addresses, TooLongPartsAreRefused)
+{
+	Address address("10.0.0.1", std::string(20, 'x'));
+	discriminator out;
+
+	address.get()->DiscriminatorLen = MAX_DISCRIMINATOR_LEN + 1;
+	EXPECT_FALSE(address_discriminator(address.get(), &out));
+	address.get()->DiscriminatorLen = 0xFFFF;
+	EXPECT_FALSE(address_discriminator(address.get(), &out));
+	address.get()->DiscriminatorLen = 1;
+	address.get()->HostAddressLen = 17;
+	EXPECT_FALSE(address_discriminator(address.get(), &out));
+	address.get()->HostAddressLen = 0xFFFF;
+	EXPECT_FALSE(address_discriminator(address.get(), &out));
+}
+
+// The discriminator follows the host address directly, whatever its length.
+TEST(Addresses, DiscriminatorsFollowHostAddressesOfOtherLengths)
+{
+	for (VIP_UINT16 host_length : {0, 1, 4, 6, 16}) {
+		Address address("10.0.0.1", "");
+		discriminator out;
+		address.get()->HostAddressLen = host_length;
+		address.get()->DiscriminatorLen = 3;
+		memcpy(address.bytes + offsetof(VIP_NET_ADDRESS, HostAddress) + host_length, "abc",
+		       3);
+		ASSERT_TRUE(address_discriminator(address.get(), &out));
+		EXPECT_EQ(memcmp(out.bytes, "abc", 3), 0);
+	}
+}
+
+TEST(Addresses, DiscriminatorsAreEqualOnlyInLengthAndBytes)
+{
+	discriminator a = make("abc"), same = make("abc"), longer = make(std::string("abc\0", 4));
+	discriminator other = make("abd"), empty = make("");
+
+	EXPECT_TRUE(discriminator_equal(&a, &same));
+	EXPECT_FALSE(discriminator_equal(&a, &longer));
+	EXPECT_FALSE(discriminator_equal(&a, &other));
+	EXPECT_FALSE(discriminator_equal(&a, &empty));
+	EXPECT_TRUE(discriminator_equal(&empty, &empty));
+}
+
+TEST(Addresses, HostsAreAnIPv4AddressAndTwoBytesOfZero)
+{
+	Address address("10.1.2.3", "d");
+	uint8_t *host = address.bytes + offsetof(VIP_NET_ADDRESS, HostAddress);
+	in_addr out;
+
+	ASSERT_TRUE(address_host(address.get(), &out));
+	EXPECT_EQ(out.s_addr, inet_addr("10.1.2.3"));
+	host[4] = 1;
+	EXPECT_FALSE(address_host(address.get(), &out));
+	host[4] = 0;
+	host[5] = 1;
+	EXPECT_FALSE(address_host(address.get(), &out));
+	memset(host, 0, 6);
+	EXPECT_FALSE(address_host(address.get(), &out)) << "nobody's address";
+}
+
+TEST(Addresses, AreWrittenAsTheyAreRead)
+{
+	discriminator d = make("any bytes \1\2"), back;
+	in_addr host = {inet_addr("10.9.8.7")}, host_back;
+	Address out;
+
+	address_write(out.get(), host, &d);
+	EXPECT_EQ(out.get()->HostAddressLen, HOST_ADDRESS_LEN);
+	EXPECT_EQ(out.get()->DiscriminatorLen, d.length);
+	ASSERT_TRUE(address_host(out.get(), &host_back));
+	ASSERT_TRUE(address_discriminator(out.get(), &back));
+	EXPECT_EQ(host_back.s_addr, host.s_addr);
+	EXPECT_TRUE(discriminator_equal(&d, &back));
+}
+
+// Part of the protocol: peers of different versions must agree. FNV-1a of "" is 0x811c9dc5, of "a"
+// 0xe40c292c.
+TEST(Addresses, DiscriminatorsSelectTheSamePortsEverywhere)
+{
+	discriminator none = make(""), a = make("a");
+
+	for (unsigned probe = 0; probe < 4; probe++) {
+		EXPECT_EQ(rdma_bucket_port(&none, probe), 0x4000 + (0x811c9dc5 % 4096) * 4 + probe);
+		EXPECT_EQ(rdma_bucket_port(&a, probe), 0x4000 + (0xe40c292c % 4096) * 4 + probe);
+	}
+}
+
+TEST(Addresses, PortsStayBelowThoseOfTheSystemAndSpread)
+{
+	std::set<uint16_t> ports;
+
+	for (int i = 0; i < 4096; i++) {
+		discriminator d = make("service " + std::to_string(i));
+		uint16_t port = rdma_bucket_port(&d, 0);
+		EXPECT_GE(port, 0x4000);
+		EXPECT_LE(port + 3, 0x7FFF);
+		EXPECT_EQ(port % 4, 0);
+		ports.insert(port);
+	}
+	EXPECT_GT(ports.size(), 2000u);
+}
+
+} // namespace

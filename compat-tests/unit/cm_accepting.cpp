@@ -1,0 +1,322 @@
+// VipConnectWait, Accept and Reject under whatever requesters do.
+#include "support.h"
+
+#include <arpa/inet.h>
+#include <atomic>
+#include <fcntl.h>
+#include <poll.h>
+#include <thread>
+
+extern "C" {
+#include "rdma/wire.h"
+uint16_t rdma_bucket_port(const struct discriminator *discriminator, unsigned probe);
+}
+
+namespace
+{
+
+// A requester of its own, which sends what it likes.
+class Stranger
+{
+      public:
+	explicit Stranger(const std::string &discriminator, const void *data, uint8_t length,
+			  uint32_t qp_num = 999)
+	{
+		struct discriminator d {
+		};
+		d.length = static_cast<uint8_t>(discriminator.size());
+		memcpy(d.bytes, discriminator.data(), discriminator.size());
+		sockaddr_in to{};
+		to.sin_family = AF_INET;
+		to.sin_addr.s_addr = inet_addr("10.9.9.1");
+		to.sin_port = htons(rdma_bucket_port(&d, 0));
+		rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP);
+		rdma_resolve_addr(id, nullptr, reinterpret_cast<sockaddr *>(&to), 1000);
+		EXPECT_EQ(next(), RDMA_CM_EVENT_ADDR_RESOLVED);
+		rdma_resolve_route(id, 1000);
+		EXPECT_EQ(next(), RDMA_CM_EVENT_ROUTE_RESOLVED);
+		rdma_conn_param param{};
+		param.private_data = data;
+		param.private_data_len = length;
+		param.qp_num = qp_num;
+		EXPECT_EQ(rdma_connect(id, &param), 0);
+	}
+	~Stranger()
+	{
+		give_up();
+		rdma_destroy_event_channel(channel);
+	}
+	void give_up()
+	{
+		if (id)
+			rdma_destroy_id(id);
+		id = nullptr;
+	}
+	int next()
+	{
+		pollfd p = {channel->fd, POLLIN, 0};
+		rdma_cm_event *event;
+		if (::poll(&p, 1, static_cast<int>(PATIENCE)) != 1 ||
+		    rdma_get_cm_event(channel, &event))
+			return -1;
+		int type = event->event;
+		connect_info info;
+		discriminator d;
+		code = wire_read(event->param.conn.private_data, event->param.conn.private_data_len,
+				 &info, &d);
+		rdma_ack_cm_event(event);
+		return type;
+	}
+	rdma_event_channel *channel = rdma_create_event_channel();
+	rdma_cm_id *id = nullptr;
+	int code = 0;
+};
+
+wire_message good_request(const std::string &wanted)
+{
+	wire_message message;
+	connect_info own{};
+	discriminator want{};
+
+	own.reliability = VIP_SERVICE_RELIABLE_DELIVERY;
+	own.max_transfer = 65536;
+	want.length = static_cast<uint8_t>(wanted.size());
+	memcpy(want.bytes, wanted.data(), wanted.size());
+	wire_write(&message, WIRE_REQUEST, &own, &want);
+	return message;
+}
+
+class CmAccepting : public NicTest
+{
+      protected:
+	void SetUp() override
+	{
+		NicTest::SetUp();
+		open();
+		a = make_vi();
+		b = make_vi();
+	}
+	std::future<VIP_RETURN> wait_async(const std::string &discriminator)
+	{
+		uint64_t before = fake_calls("rdma_listen");
+		auto waited = std::async(std::launch::async,
+					 [=] { return wait(discriminator, PATIENCE, &conn); });
+		EXPECT_TRUE(eventually([&] { return fake_calls("rdma_listen") > before; }));
+		return waited;
+	}
+	VIP_CONN_HANDLE conn = nullptr;
+};
+
+TEST_F(CmAccepting, RequestsThatAreNoneAreRefusedAndTheWaitGoesOn)
+{
+	auto waited = wait_async("door");
+	wire_message message = good_request("door");
+	uint8_t garbage[56];
+
+	memset(garbage, 0xA5, sizeof(garbage));
+	{
+		Stranger s("door", garbage, sizeof(garbage));
+		EXPECT_EQ(s.next(), RDMA_CM_EVENT_REJECTED);
+		EXPECT_EQ(s.code, WIRE_NO_MATCH);
+	}
+	{
+		Stranger s("door", nullptr, 0);
+		EXPECT_EQ(s.next(), RDMA_CM_EVENT_REJECTED);
+	}
+	{
+		message.version++;
+		Stranger s("door", &message, sizeof(message));
+		EXPECT_EQ(s.next(), RDMA_CM_EVENT_REJECTED);
+		EXPECT_EQ(s.code, WIRE_BAD_VERSION);
+	}
+	for (int code : {0, 2, 3, 4, 5, 77}) {
+		message = good_request("door");
+		message.code = static_cast<uint8_t>(code);
+		Stranger s("door", &message, sizeof(message));
+		EXPECT_EQ(s.next(), RDMA_CM_EVENT_REJECTED) << code;
+	}
+	for (int i = 0; i < 2; i++) {
+		message = good_request("door");
+		(i ? message.own_length : message.wanted_length) = 255;
+		Stranger s("door", &message, sizeof(message));
+		EXPECT_EQ(s.next(), RDMA_CM_EVENT_REJECTED);
+	}
+	{
+		message = good_request("another one");
+		Stranger s("door", &message, sizeof(message));
+		EXPECT_EQ(s.next(), RDMA_CM_EVENT_REJECTED);
+		EXPECT_EQ(s.code, WIRE_NO_MATCH);
+	}
+	auto requested = request_async(a, "door");
+	EXPECT_EQ(waited.get(), VIP_SUCCESS);
+	EXPECT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
+	EXPECT_EQ(requested.get(), VIP_SUCCESS);
+	expect_traffic(a, b);
+}
+
+TEST_F(CmAccepting, ARequestWithOddAttributesIsNotAccepted)
+{
+	struct {
+		int reliability;
+		uint32_t transfer;
+		VIP_RETURN wanted;
+	} cases[] = {{VIP_SERVICE_UNRELIABLE, 65536, VIP_INVALID_RELIABILITY_LEVEL},
+		     {0, 65536, VIP_INVALID_RELIABILITY_LEVEL},
+		     {255, 65536, VIP_INVALID_RELIABILITY_LEVEL},
+		     {VIP_SERVICE_RELIABLE_DELIVERY, 0, VIP_INVALID_MTU},
+		     {VIP_SERVICE_RELIABLE_DELIVERY, 0xFFFFFFFF, VIP_INVALID_MTU}};
+
+	for (const auto &each : cases) {
+		auto waited = wait_async("door");
+		wire_message message = good_request("door");
+		message.reliability = static_cast<uint8_t>(each.reliability);
+		for (int i = 0; i < 4; i++)
+			message.max_transfer[i] =
+				static_cast<uint8_t>(each.transfer >> (24 - 8 * i));
+		Stranger s("door", &message, sizeof(message));
+		ASSERT_EQ(waited.get(), VIP_SUCCESS);
+		EXPECT_EQ(VipConnectAccept(conn, b), each.wanted);
+		EXPECT_EQ(VipConnectAccept(conn, b), each.wanted) << "it stays pending";
+		EXPECT_EQ(VipConnectReject(conn), VIP_SUCCESS);
+		EXPECT_EQ(s.next(), RDMA_CM_EVENT_REJECTED);
+		EXPECT_EQ(s.code, WIRE_REJECT);
+		EXPECT_EQ(state_of(b), VIP_STATE_IDLE);
+	}
+}
+
+TEST_F(CmAccepting, ARequesterThatGaveUpBeforeIsTimeout)
+{
+	auto waited = wait_async("door");
+	wire_message message = good_request("door");
+	Stranger s("door", &message, sizeof(message));
+
+	ASSERT_EQ(waited.get(), VIP_SUCCESS);
+	s.give_up();
+	EXPECT_EQ(VipConnectAccept(conn, b), VIP_TIMEOUT);
+	EXPECT_EQ(VipConnectAccept(conn, b), VIP_INVALID_PARAMETER);
+	connect(a, b, "again");
+	expect_traffic(a, b);
+}
+
+TEST_F(CmAccepting, ARequesterThatGaveUpMayBeRejected)
+{
+	auto waited = wait_async("door");
+	wire_message message = good_request("door");
+	Stranger s("door", &message, sizeof(message));
+
+	ASSERT_EQ(waited.get(), VIP_SUCCESS);
+	s.give_up();
+	EXPECT_EQ(VipConnectReject(conn), VIP_SUCCESS);
+	EXPECT_EQ(VipConnectReject(conn), VIP_INVALID_PARAMETER);
+}
+
+TEST_F(CmAccepting, ARequesterThatGivesUpInTheLastStepIsTimeout)
+{
+	for (bool reject : {false, true}) {
+		auto waited = wait_async("door");
+		wire_message message = good_request("door");
+		Stranger s("door", &message, sizeof(message));
+		ASSERT_EQ(waited.get(), VIP_SUCCESS);
+		auto accepted =
+			std::async(std::launch::async, [&] { return VipConnectAccept(conn, b); });
+		EXPECT_EQ(s.next(), RDMA_CM_EVENT_CONNECT_RESPONSE);
+		if (reject)
+			rdma_reject(s.id, "no", 2);
+		s.give_up();
+		EXPECT_EQ(accepted.get(), VIP_TIMEOUT);
+	}
+	connect(a, b, "again");
+	expect_traffic(a, b);
+}
+
+struct Event {
+	rdma_cm_event_type type;
+	VIP_RETURN wanted;
+};
+
+class EachEventInTheLastStep : public CmAccepting, public testing::WithParamInterface<Event>
+{
+};
+
+TEST_P(EachEventInTheLastStep, HasItsDocumentedCode)
+{
+	auto waited = wait_async("door");
+	wire_message message = good_request("door");
+	Stranger s("door", &message, sizeof(message), a.qp);
+
+	ASSERT_EQ(waited.get(), VIP_SUCCESS);
+	auto accepted = std::async(std::launch::async, [&] { return VipConnectAccept(conn, b); });
+	ASSERT_EQ(s.next(), RDMA_CM_EVENT_CONNECT_RESPONSE);
+	fake_cm_event(fake_id_of_qp(b.qp), GetParam().type, -EIO, nullptr, 0);
+	EXPECT_EQ(accepted.get(), GetParam().wanted);
+	if (GetParam().wanted != VIP_SUCCESS) {
+		expect_state(b, VIP_STATE_IDLE);
+		connect(a, b, "again");
+		expect_traffic(a, b);
+	}
+}
+
+INSTANTIATE_TEST_SUITE_P(CmAccepting, EachEventInTheLastStep,
+			 testing::Values(Event{RDMA_CM_EVENT_REJECTED, VIP_TIMEOUT},
+					 Event{RDMA_CM_EVENT_UNREACHABLE, VIP_TIMEOUT},
+					 Event{RDMA_CM_EVENT_CONNECT_ERROR, VIP_TIMEOUT},
+					 Event{RDMA_CM_EVENT_DISCONNECTED, VIP_TIMEOUT},
+					 Event{RDMA_CM_EVENT_DEVICE_REMOVAL, VIP_ERROR_RESOURCE},
+					 Event{RDMA_CM_EVENT_ESTABLISHED, VIP_SUCCESS}));
+
+TEST_F(CmAccepting, OnlyOneOfTwoThreadsAcceptsARequest)
+{
+	for (int round = 0; round < 20; round++) {
+		Vi x = make_vi(), y = make_vi();
+		auto requested = request_async(a, "door");
+		ASSERT_EQ(wait("door", PATIENCE, &conn), VIP_SUCCESS);
+		auto first =
+			std::async(std::launch::async, [&] { return VipConnectAccept(conn, x); });
+		VIP_RETURN second = VipConnectAccept(conn, y), other = first.get();
+		EXPECT_EQ((second == VIP_SUCCESS) + (other == VIP_SUCCESS), 1);
+		EXPECT_TRUE(second == VIP_INVALID_PARAMETER || other == VIP_INVALID_PARAMETER);
+		EXPECT_EQ(requested.get(), VIP_SUCCESS);
+		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+		for (const Vi &vi : {x, y}) {
+			EXPECT_EQ(VipDisconnect(vi), VIP_SUCCESS);
+			EXPECT_EQ(VipDestroyVi(vi), VIP_SUCCESS);
+		}
+	}
+}
+
+TEST_F(CmAccepting, AcceptAndRejectAtOnceGiveOneAnswer)
+{
+	for (int round = 0; round < 20; round++) {
+		auto requested = request_async(a, "door");
+		ASSERT_EQ(wait("door", PATIENCE, &conn), VIP_SUCCESS);
+		auto rejected =
+			std::async(std::launch::async, [&] { return VipConnectReject(conn); });
+		VIP_RETURN accept = VipConnectAccept(conn, b), reject = rejected.get();
+		EXPECT_NE(accept == VIP_SUCCESS, reject == VIP_SUCCESS);
+		EXPECT_EQ(requested.get(), accept == VIP_SUCCESS ? VIP_SUCCESS : VIP_REJECT);
+		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	}
+}
+
+TEST_F(CmAccepting, AViThatIsNotIdleAcceptsNothing)
+{
+	connect(a, b, "first");
+	Vi x = make_vi(), y = make_vi();
+	auto requested = request_async(x, "door");
+	ASSERT_EQ(wait("door", PATIENCE, &conn), VIP_SUCCESS);
+	EXPECT_EQ(VipConnectAccept(conn, b), VIP_INVALID_STATE);
+	EXPECT_EQ(VipConnectAccept(conn, x), VIP_INVALID_STATE) << "it is requesting";
+	EXPECT_EQ(VipConnectAccept(conn, y), VIP_SUCCESS);
+	EXPECT_EQ(requested.get(), VIP_SUCCESS);
+	EXPECT_EQ(request(b, "door", 100), VIP_INVALID_STATE);
+}
+
+TEST_F(CmAccepting, AWaitTimesOutAndStopsListening)
+{
+	EXPECT_EQ(wait("door", 20, &conn), VIP_TIMEOUT);
+	EXPECT_EQ(wait("door", 0, &conn), VIP_TIMEOUT);
+	EXPECT_EQ(fake_live().ids, 0);
+}
+
+} // namespace

@@ -1,0 +1,164 @@
+// Events at established connections.
+#include "support.h"
+
+namespace
+{
+
+class CmConnected : public NicTest
+{
+      protected:
+	void SetUp() override
+	{
+		NicTest::SetUp();
+		open();
+		make_pair();
+	}
+	void expect_lost(const Vi &vi)
+	{
+		expect_state(vi, VIP_STATE_ERROR);
+		EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, vi));
+	}
+	void expect_again()
+	{
+		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+		EXPECT_LE(errors.count(VIP_ERROR_CONN_LOST, a), 1);
+		EXPECT_LE(errors.count(VIP_ERROR_CONN_LOST, b), 1);
+		connect(a, b, "again");
+		expect_traffic(a, b);
+	}
+};
+
+class Losing : public CmConnected, public testing::WithParamInterface<rdma_cm_event_type>
+{
+};
+
+TEST_P(Losing, TheConnectionFlushesAllAndIsToldOnceOnBothSides)
+{
+	VIP_DESCRIPTOR *r = descriptor(0, {});
+
+	ASSERT_EQ(post_recv(a, r), VIP_SUCCESS);
+	fake_cm_event(fake_id_of_qp(a.qp), GetParam(), 0, nullptr, 0);
+	expect_lost(a);
+	expect_lost(b);
+	expect_received(a, r, VIP_STATUS_DESC_FLUSHED_ERROR);
+	expect_again();
+}
+
+INSTANTIATE_TEST_SUITE_P(CmConnected, Losing,
+			 testing::Values(RDMA_CM_EVENT_DISCONNECTED, RDMA_CM_EVENT_UNREACHABLE,
+					 RDMA_CM_EVENT_CONNECT_ERROR, RDMA_CM_EVENT_REJECTED));
+
+// None of these can come any more; should one, the connection stays or is lost, but never half.
+class OutOfPlace : public CmConnected, public testing::WithParamInterface<rdma_cm_event_type>
+{
+};
+
+TEST_P(OutOfPlace, EventsLeaveTheConnectionWholeOrLost)
+{
+	fake_cm_event(fake_id_of_qp(a.qp), GetParam(), -EINVAL, nullptr, 0);
+	// Behind it, so that it has been handled.
+	Vi x = make_vi(), y = make_vi();
+	connect(x, y, "after it");
+	if (state_of(a) == VIP_STATE_CONNECTED && state_of(b) == VIP_STATE_CONNECTED)
+		expect_traffic(a, b);
+	else
+		expect_lost(a), expect_lost(b);
+	expect_again();
+}
+
+INSTANTIATE_TEST_SUITE_P(CmConnected, OutOfPlace,
+			 testing::Values(RDMA_CM_EVENT_ADDR_RESOLVED, RDMA_CM_EVENT_ADDR_ERROR,
+					 RDMA_CM_EVENT_ROUTE_RESOLVED, RDMA_CM_EVENT_ROUTE_ERROR,
+					 RDMA_CM_EVENT_CONNECT_RESPONSE, RDMA_CM_EVENT_ESTABLISHED,
+					 RDMA_CM_EVENT_ADDR_CHANGE, RDMA_CM_EVENT_TIMEWAIT_EXIT,
+					 RDMA_CM_EVENT_MULTICAST_ERROR));
+
+TEST_F(CmConnected, ThePeersProcessDiesIsConnectionLost)
+{
+	VIP_DESCRIPTOR *s = descriptor(0, {{memory.data(), 8}});
+
+	options([](fake_options &o) { o.manual = true; });
+	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	fake_kill_peer_of(a.qp);
+	expect_lost(a);
+	expect_sent(a, s, VIP_STATUS_DESC_FLUSHED_ERROR);
+	expect_clean = true;
+}
+
+class QueuePairError : public CmConnected, public testing::WithParamInterface<ibv_event_type>
+{
+};
+
+TEST_P(QueuePairError, BreaksTheConnection)
+{
+	fake_async_event_qp(GetParam(), a.qp);
+	expect_state(a, VIP_STATE_ERROR);
+	expect_lost(b);
+	expect_again();
+}
+
+INSTANTIATE_TEST_SUITE_P(CmConnected, QueuePairError,
+			 testing::Values(IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR,
+					 IBV_EVENT_QP_ACCESS_ERR));
+
+TEST_F(CmConnected, OtherEventsOfTheDeviceChangeNothing)
+{
+	for (ibv_event_type type : {IBV_EVENT_COMM_EST, IBV_EVENT_SQ_DRAINED, IBV_EVENT_PATH_MIG,
+				    IBV_EVENT_QP_LAST_WQE_REACHED})
+		fake_async_event_qp(type, a.qp);
+	for (ibv_event_type type :
+	     {IBV_EVENT_PORT_ERR, IBV_EVENT_PORT_ACTIVE, IBV_EVENT_LID_CHANGE, IBV_EVENT_GID_CHANGE,
+	      IBV_EVENT_SM_CHANGE, IBV_EVENT_CLIENT_REREGISTER, IBV_EVENT_PKEY_CHANGE})
+		fake_async_event_port(type, "fake0");
+	uint64_t handled = fake_calls("ibv_ack_async_event");
+	EXPECT_TRUE(eventually([&] { return fake_calls("ibv_ack_async_event") >= 11; })) << handled;
+	expect_traffic(a, b);
+	EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST), 0);
+}
+
+TEST_F(CmConnected, AFailedCompletionQueueBreaksItsVis)
+{
+	ibv_qp *qp = fake_qp(a.qp);
+
+	fake_async_event_cq(IBV_EVENT_CQ_ERR, qp->recv_cq);
+	EXPECT_TRUE(eventually([&] { return state_of(a) == VIP_STATE_ERROR; }, 2000));
+}
+
+TEST_F(CmConnected, TheDeviceFailsIsCatastrophicAndLosesAllConnections)
+{
+	Vi x = make_vi(), y = make_vi(), idle = make_vi();
+
+	connect(x, y, "more");
+	fake_async_event_port(IBV_EVENT_DEVICE_FATAL, "fake0");
+	for (const Vi &vi : {a, b, x, y})
+		expect_lost(vi);
+	EXPECT_EQ(state_of(idle), VIP_STATE_IDLE);
+	EXPECT_EQ(errors.count(VIP_ERROR_CATASTROPHIC), 1);
+}
+
+// rdma_cm tells of it once per connection.
+TEST_F(CmConnected, TheDeviceIsRemovedIsToldOnce)
+{
+	fake_cm_event(fake_id_of_qp(a.qp), RDMA_CM_EVENT_DEVICE_REMOVAL, 0, nullptr, 0);
+	expect_lost(a);
+	expect_lost(b);
+	Vi x = make_vi();
+	EXPECT_EQ(request(x, "nobody", 5000), VIP_NO_MATCH); // all events are handled by then
+	EXPECT_EQ(errors.count(VIP_ERROR_CATASTROPHIC), 1);
+}
+
+TEST_F(CmConnected, ADisconnectionThatCrossesOursIsNotTold)
+{
+	for (int round = 0; round < 30; round++) {
+		auto other = std::async(std::launch::async, [&] { return VipDisconnect(b); });
+		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+		EXPECT_EQ(other.get(), VIP_SUCCESS);
+		EXPECT_EQ(state_of(a), VIP_STATE_IDLE);
+		EXPECT_EQ(state_of(b), VIP_STATE_IDLE);
+		connect(a, b, "round");
+	}
+	expect_traffic(a, b);
+}
+
+} // namespace

@@ -1,0 +1,119 @@
+// What the environment sets, and that junk in it is warned about and changes nothing.
+#include "support.h"
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow" // a function may have the name of a structure in C
+extern "C" {
+#include "config.h"
+}
+#pragma GCC diagnostic pop
+
+namespace
+{
+
+struct Settings {
+	unsigned log = 1, grace = 2000, spin = 20;
+	std::string map = "", hosts = "/etc/vip_hosts";
+};
+
+std::string show(const Settings &s)
+{
+	return std::to_string(s.log) + " " + std::to_string(s.grace) + " " +
+	       std::to_string(s.spin) + " [" + s.map + "] [" + s.hosts + "]";
+}
+
+Child with(const std::map<std::string, std::string> &environment)
+{
+	return in_child(environment, [] {
+		const struct config *now = config();
+		printf("%s", show({now->log_level, now->grace_msec, now->spin_usec, now->nic_map,
+				   now->hosts})
+				     .c_str());
+	});
+}
+
+void expect(const std::map<std::string, std::string> &environment, const Settings &settings)
+{
+	Child child = with(environment);
+
+	EXPECT_EQ(child.out, show(settings));
+	EXPECT_EQ(child.err, "");
+}
+
+// Ignored with a warning that names the variable.
+void expect_warning(const std::string &name, const std::string &value)
+{
+	Child child = with({{name, value}});
+
+	EXPECT_EQ(child.out, show({})) << name << "=" << value;
+	EXPECT_NE(child.err.find("vipl: warning: "), std::string::npos) << name << "=" << value;
+	EXPECT_NE(child.err.find(name), std::string::npos) << child.err;
+}
+
+TEST(Configuration, WithoutSettingsTheDefaultsHold)
+{
+	expect({}, {});
+}
+
+TEST(Configuration, EachSettingIsTaken)
+{
+	expect({{"VIPL_LOG", "error"}}, {0});
+	expect({{"VIPL_LOG", "warning"}}, {1});
+	expect({{"VIPL_LOG", "info"}}, {2});
+	expect({{"VIPL_LOG", "debug"}}, {3});
+	expect({{"VIPL_GRACE_MSEC", "0"}}, {1, 0});
+	expect({{"VIPL_GRACE_MSEC", "3600000"}}, {1, 3600000});
+	expect({{"VIPL_SPIN_USEC", "0"}}, {1, 2000, 0});
+	expect({{"VIPL_SPIN_USEC", "1000000"}}, {1, 2000, 1000000});
+	expect({{"VIPL_NIC_MAP", "a=b,c=d"}}, {1, 2000, 20, "a=b,c=d"});
+	expect({{"VIPL_HOSTS", "/some/where"}}, {1, 2000, 20, "", "/some/where"});
+	expect({{"VIPL_LOG", "info"},
+		{"VIPL_GRACE_MSEC", "1"},
+		{"VIPL_SPIN_USEC", "2"},
+		{"VIPL_NIC_MAP", "x=y"},
+		{"VIPL_HOSTS", "h"}},
+	       {2, 1, 2, "x=y", "h"});
+}
+
+TEST(Configuration, JunkNumbersAreWarnedAboutAndIgnored)
+{
+	for (const char *junk : {"", " ", "x", "-1", "+1", " 1", "1 ", "1x", "0x10", "1.5",
+				 "99999999999999999999999", "4294967296"}) {
+		expect_warning("VIPL_GRACE_MSEC", junk);
+		expect_warning("VIPL_SPIN_USEC", junk);
+	}
+	expect_warning("VIPL_GRACE_MSEC", "3600001");
+	expect_warning("VIPL_SPIN_USEC", "1000001");
+}
+
+TEST(Configuration, JunkWordsAreWarnedAboutAndIgnored)
+{
+	for (const char *junk : {"", " ", "loud", "ERROR", "err", "errors", "error warning", "1"})
+		expect_warning("VIPL_LOG", junk);
+}
+
+TEST(Configuration, TextThatIsTooLongIsWarnedAboutAndIgnored)
+{
+	std::string fits(255, 'x'), too_long(256, 'x');
+
+	expect({{"VIPL_HOSTS", fits}}, {1, 2000, 20, "", fits});
+	expect({{"VIPL_NIC_MAP", fits}}, {1, 2000, 20, fits});
+	expect_warning("VIPL_HOSTS", too_long);
+	expect_warning("VIPL_NIC_MAP", too_long);
+}
+
+TEST(Configuration, UnknownVariablesAreWarnedAbout)
+{
+	expect_warning("VIPL_", "1");
+	expect_warning("VIPL_LOGS", "info");
+	expect_warning("VIPL_GRACE", "1");
+	expect_warning("VIPL_NO_SUCH_SETTING", "");
+	expect({{"VIPLX", "1"}, {"XVIPL_LOG", "x"}}, {});
+}
+
+TEST(Configuration, VariablesOfOurTestProgramsAreNoneOfTheLibrarys)
+{
+	expect({{"VIPL_TEST_NIC", "anything"}}, {});
+}
+
+} // namespace

@@ -1,0 +1,211 @@
+// Devices with little room: what does not fit is held back and fed later, and nothing is lost.
+#include "support.h"
+
+namespace
+{
+
+class DeviceLimits : public NicTest
+{
+      protected:
+	void open_with(const std::function<void(fake_device &)> &change)
+	{
+		fake_device device;
+
+		fake_device_default(&device);
+		change(device);
+		fake_set_devices(1, &device);
+		open();
+	}
+	// Posts `count` receives at b and sends at a; all arrive, in order.
+	void expect_all_arrive(size_t count)
+	{
+		for (size_t i = 0; i < count; i++)
+			ASSERT_EQ(post_recv(b, descriptor(i, {{memory.data(16 * i), 16}})),
+				  VIP_SUCCESS);
+		for (size_t i = 0; i < count; i++) {
+			*reinterpret_cast<size_t *>(memory.data(100000 + 16 * i)) = i;
+			VIP_DESCRIPTOR *s =
+				descriptor(500 + i, {{memory.data(100000 + 16 * i), 16}});
+			ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+		}
+		for (size_t i = 0; i < count; i++) {
+			expect_received(b, at(i));
+			if (HasFatalFailure())
+				return;
+			EXPECT_EQ(*reinterpret_cast<size_t *>(memory.data(16 * i)), i);
+		}
+		for (size_t i = 0; i < count; i++)
+			expect_sent(a, at(500 + i));
+	}
+	VIP_DESCRIPTOR *at(size_t number)
+	{
+		return reinterpret_cast<VIP_DESCRIPTOR *>(static_cast<char *>(memory.base) +
+							  number * Memory::STRIDE);
+	}
+};
+
+TEST_F(DeviceLimits, ShortWorkQueuesCarryAllThatIsPosted)
+{
+	for (int depth : {1, 2, 16, 100}) {
+		open_with([=](fake_device &d) { d.max_qp_wr = depth; });
+		make_pair();
+		options([](fake_options &o) { o.exact_depths = true; });
+		if (depth >= 16) // with fewer, messages outrun the receives
+			expect_all_arrive(static_cast<size_t>(depth));
+		expect_traffic(a, b);
+		close();
+		fake_reset();
+	}
+}
+
+TEST_F(DeviceLimits, MoreReceivesThanTheDeviceHoldsAreFedAsOthersComplete)
+{
+	open_with([](fake_device &d) { d.max_qp_wr = 16; });
+	make_pair();
+	for (size_t i = 0; i < 200; i++)
+		ASSERT_EQ(post_recv(b, descriptor(i, {{memory.data(16 * i), 16}})), VIP_SUCCESS);
+	for (size_t i = 0; i < 200; i++) {
+		VIP_DESCRIPTOR *s = descriptor(500, {{memory.data(100000), 16}});
+		*reinterpret_cast<size_t *>(memory.data(100000)) = i;
+		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+		expect_sent(a, s);
+		expect_received(b, at(i));
+		ASSERT_FALSE(HasFatalFailure()) << i;
+		EXPECT_EQ(*reinterpret_cast<size_t *>(memory.data(16 * i)), i);
+	}
+}
+
+TEST_F(DeviceLimits, SmallCqsCarryAllThatIsPosted)
+{
+	for (bool resize : {false, true}) {
+		open_with([=](fake_device &d) {
+			d.max_cqe = 63;
+			d.resize_cq = resize;
+		});
+		make_pair();
+		expect_all_arrive(60);
+		close();
+		fake_reset();
+	}
+}
+
+// 8 VIs with 20 receives each on a CQ of 31: some must wait for their place.
+TEST_F(DeviceLimits, ManyVisOnASmallCqTakeTurns)
+{
+	VIP_CQ_HANDLE cq;
+	std::vector<Vi> senders, receivers;
+	const size_t VIS = 8, EACH = 20;
+
+	open_with([](fake_device &d) {
+		d.max_cqe = 31;
+		d.resize_cq = false;
+	});
+	ASSERT_EQ(VipCreateCQ(nic, 16, &cq), VIP_SUCCESS);
+	for (size_t i = 0; i < VIS; i++) {
+		senders.push_back(make_vi());
+		receivers.push_back(make_vi(nullptr, cq));
+		connect(senders[i], receivers[i], "vi " + std::to_string(i));
+	}
+	for (size_t i = 0; i < VIS * EACH; i++)
+		ASSERT_EQ(post_recv(receivers[i / EACH], descriptor(i, {{memory.data(), 4}})),
+			  VIP_SUCCESS);
+	// Only what has its receive at the device may be sent to.
+	size_t received = 0;
+	for (size_t i = 0; i < VIS; i++) {
+		for (size_t j = 0; j < EACH; j++, received++) {
+			ASSERT_TRUE(eventually([&] {
+				return fake_posted(receivers[i].qp, FAKE_RECV) > 0;
+			})) << "receive "
+			    << j << " of VI " << i << " never reached the device";
+			VIP_DESCRIPTOR *s = descriptor(900, {{memory.data(100), 4}});
+			ASSERT_EQ(post_send(senders[i], s), VIP_SUCCESS);
+			expect_sent(senders[i], s);
+			VIP_VI_HANDLE which;
+			VIP_BOOLEAN is_receive;
+			ASSERT_EQ(VipCQWait(cq, PATIENCE, &which, &is_receive), VIP_SUCCESS);
+			EXPECT_EQ(which, receivers[i].handle);
+			expect_received(receivers[i], at(i * EACH + j));
+		}
+	}
+	EXPECT_EQ(received, VIS * EACH);
+}
+
+TEST_F(DeviceLimits, RoomThatAViLeavesIsGivenToOthers)
+{
+	VIP_CQ_HANDLE cq;
+
+	open_with([](fake_device &d) {
+		d.max_cqe = 15;
+		d.resize_cq = false;
+	});
+	ASSERT_EQ(VipCreateCQ(nic, 15, &cq), VIP_SUCCESS);
+	make_pair(nullptr, cq);
+	for (size_t i = 0; i < 20; i++)
+		ASSERT_EQ(post_recv(a, descriptor(i, {{memory.data(), 4}})), VIP_SUCCESS);
+	VIP_DESCRIPTOR *r = descriptor(30, {{memory.data(), 4}});
+	Vi x = make_vi(), y = make_vi(nullptr, cq);
+	connect(x, y, "late");
+	ASSERT_EQ(post_recv(y, r), VIP_SUCCESS);
+	EXPECT_EQ(fake_posted(y.qp, FAKE_RECV), 0);
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	EXPECT_TRUE(eventually([&] { return fake_posted(y.qp, FAKE_RECV) == 1; }));
+	ASSERT_EQ(post_send(x, descriptor(31, {{memory.data(), 4}})), VIP_SUCCESS);
+	expect_received(y, r);
+}
+
+// Receives that nobody sends to must not keep the same CQ's sends from going.
+TEST_F(DeviceLimits, SendsGoThoughReceivesFillTheirCq)
+{
+	VIP_CQ_HANDLE cq;
+
+	open_with([](fake_device &d) {
+		d.max_cqe = 15;
+		d.resize_cq = false;
+	});
+	ASSERT_EQ(VipCreateCQ(nic, 15, &cq), VIP_SUCCESS);
+	a = make_vi(cq, cq);
+	b = make_vi();
+	connect(a, b);
+	for (size_t i = 0; i < 20; i++)
+		ASSERT_EQ(post_recv(a, descriptor(i, {{memory.data(), 4}})), VIP_SUCCESS);
+	VIP_DESCRIPTOR *r = descriptor(30, {{memory.data(), 4}}), *done;
+	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
+	ASSERT_EQ(post_send(a, descriptor(31, {{memory.data(), 4}})), VIP_SUCCESS);
+	EXPECT_EQ(VipRecvWait(b, 2000, &done), VIP_SUCCESS);
+}
+
+TEST_F(DeviceLimits, MaxDescriptorsPerQueueMayBeOutstandingAndNoMore)
+{
+	open();
+	make_pair();
+	for (size_t i = 0; i < 1024; i++)
+		ASSERT_EQ(post_recv(a, descriptor(i, {})), VIP_SUCCESS);
+	VIP_DESCRIPTOR *more = descriptor(1024, {});
+	EXPECT_EQ(post_recv(a, more), VIP_ERROR_RESOURCE);
+	EXPECT_TRUE(errors.reach(VIP_ERROR_VI_OVERRUN, a));
+	EXPECT_EQ(state_of(a), VIP_STATE_CONNECTED);
+	ASSERT_EQ(post_send(b, descriptor(1025, {})), VIP_SUCCESS);
+	expect_received(a, at(0));
+	EXPECT_EQ(post_recv(a, more), VIP_SUCCESS) << "there is room again";
+	EXPECT_EQ(errors.count(VIP_ERROR_VI_OVERRUN), 1);
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	for (size_t i = 1; i <= 1024; i++)
+		expect_received(a, at(i), VIP_STATUS_DESC_FLUSHED_ERROR);
+}
+
+TEST_F(DeviceLimits, MaxDescriptorsPerQueueHoldsForSendsToo)
+{
+	open();
+	make_pair();
+	options([](fake_options &o) { o.manual = true; });
+	for (size_t i = 0; i < 1024; i++)
+		ASSERT_EQ(post_send(a, descriptor(i, {})), VIP_SUCCESS);
+	EXPECT_EQ(post_send(a, descriptor(1024, {})), VIP_ERROR_RESOURCE);
+	EXPECT_TRUE(errors.reach(VIP_ERROR_VI_OVERRUN, a));
+	EXPECT_LE(fake_posted(a.qp, FAKE_SEND), 1024);
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	for (size_t i = 0; i < 1024; i++)
+		expect_sent(a, at(i), VIP_STATUS_DESC_FLUSHED_ERROR);
+}
+
+} // namespace

@@ -1,0 +1,226 @@
+// Devices that differ from rxe: keys, segments, what happens to work in ERR and RESET.
+#include "support.h"
+
+#include <set>
+
+namespace
+{
+
+class Devices : public NicTest
+{
+      protected:
+	void open_with(const std::function<void(fake_device &)> &change)
+	{
+		fake_device device;
+
+		fake_device_default(&device);
+		change(device);
+		fake_set_devices(1, &device);
+		open();
+	}
+	void expect_rdma_write()
+	{
+		VIP_DESCRIPTOR *w =
+			write_descriptor(50, memory.data(9000), {memory.data(8000), 700});
+
+		memset(memory.data(8000), 'w', 700);
+		memset(memory.data(9000), 0, 700);
+		ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
+		expect_sent(a, w, VIP_STATUS_OP_RDMA_WRITE);
+		EXPECT_EQ(memcmp(memory.data(8000), memory.data(9000), 700), 0);
+	}
+};
+
+class Keys : public Devices, public testing::WithParamInterface<fake_keys>
+{
+};
+
+TEST_P(Keys, OfEveryKindNameRegionsForSendsAndRdma)
+{
+	open_with([](fake_device &d) { d.keys = GetParam(); });
+	make_pair();
+	expect_traffic(a, b);
+	expect_rdma_write();
+}
+
+TEST_P(Keys, MemoryClosedToPeersIsGoodForMessages)
+{
+	open_with([](fake_device &d) { d.keys = GetParam(); });
+	EXPECT_EQ(VipDeregisterMem(nic, memory.base, memory.handle), VIP_SUCCESS);
+	ASSERT_EQ(memory.add(nic, nullptr, false), VIP_SUCCESS);
+	make_pair();
+	expect_traffic(a, b);
+	VIP_DESCRIPTOR *w = write_descriptor(50, memory.data(9000), {memory.data(8000), 7});
+	ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
+	expect_sent(a, w, VIP_STATUS_OP_RDMA_WRITE | VIP_STATUS_RDMA_PROT_ERROR);
+}
+
+TEST_P(Keys, HandlesOfManyRegionsAreDifferentAndNeverZeroOrAllOnes)
+{
+	std::set<VIP_MEM_HANDLE> handles;
+	static char bytes[64];
+
+	open_with([](fake_device &d) { d.keys = GetParam(); });
+	for (int i = 0; i < 500; i++) {
+		VIP_MEM_ATTRIBUTES attributes{};
+		VIP_MEM_HANDLE handle = 0;
+		attributes.EnableRdmaWrite = i % 3 == 0;
+		ASSERT_EQ(VipRegisterMem(nic, bytes, 64, &attributes, &handle), VIP_SUCCESS);
+		EXPECT_TRUE(handle && handle != 0xFFFFFFFF);
+		EXPECT_TRUE(handles.insert(handle).second);
+	}
+	for (VIP_MEM_HANDLE handle : handles)
+		EXPECT_EQ(VipDeregisterMem(nic, bytes, handle), VIP_SUCCESS);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, Keys,
+			 testing::Values(FAKE_KEYS_RXE, FAKE_KEYS_EQUAL, FAKE_KEYS_DIFFERENT));
+
+TEST_F(Devices, WithFourSegmentsTakeFourAndNoMore)
+{
+	VIP_NIC_ATTRIBUTES attributes;
+
+	open_with([](fake_device &d) { d.max_sge = 4; });
+	ASSERT_EQ(VipQueryNic(nic, &attributes), VIP_SUCCESS);
+	EXPECT_EQ(attributes.MaxSegmentsPerDesc, 4u);
+	make_pair();
+	std::vector<Segment> to, from;
+	for (size_t i = 0; i < 4; i++) {
+		to.push_back({memory.data(1000 * i), 300});
+		from.push_back({memory.data(10000 + 1000 * i), 300});
+		memset(memory.data(10000 + 1000 * i), 'a' + static_cast<int>(i), 300);
+	}
+	VIP_DESCRIPTOR *r = descriptor(0, to), *s = descriptor(1, from);
+	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
+	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	expect_received(b, r);
+	expect_sent(a, s);
+	for (size_t i = 0; i < 4; i++)
+		EXPECT_EQ(memory.data(1000 * i)[299], 'a' + static_cast<int>(i));
+	from.push_back({memory.data(), 1});
+	VIP_DESCRIPTOR *five = descriptor(2, from);
+	ASSERT_EQ(post_send(a, five), VIP_SUCCESS);
+	expect_sent(a, five, VIP_STATUS_FORMAT_ERROR);
+	expect_state(b, VIP_STATE_ERROR);
+}
+
+TEST_F(Devices, WithoutInlineDataTakeShortMessages)
+{
+	open_with([](fake_device &d) { d.max_inline = 0; });
+	make_pair();
+	expect_traffic(a, b);
+	VIP_DESCRIPTOR *r = descriptor(0, {}), *s = descriptor(1, {}, VIP_CONTROL_IMMEDIATE, 7);
+	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
+	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	expect_received(b, r, VIP_STATUS_OP_RECEIVE | VIP_STATUS_IMMEDIATE);
+	expect_sent(a, s);
+}
+
+struct Habit {
+	const char *name;
+	void (*set)(fake_options &options);
+};
+
+class Habits : public Devices, public testing::WithParamInterface<Habit>
+{
+};
+
+TEST_P(Habits, ErrorsFlushAllInOrderAndTheViConnectsAgain)
+{
+	std::vector<VIP_DESCRIPTOR *> receives;
+
+	options([](fake_options &o) { GetParam().set(o); });
+	open();
+	make_pair();
+	for (int round = 0; round < 3; round++) {
+		if (round)
+			connect(a, b, "round " + std::to_string(round));
+		expect_traffic(a, b);
+		expect_rdma_write();
+		receives.clear();
+		for (size_t i = 0; i < 5; i++) {
+			receives.push_back(descriptor(i, {{memory.data(i), 1}}));
+			ASSERT_EQ(post_recv(b, receives[i]), VIP_SUCCESS);
+		}
+		VIP_DESCRIPTOR *s = descriptor(20, {{memory.data(), 2}}); // too long
+		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+		expect_sent(a, s, VIP_STATUS_REMOTE_DESC_ERROR);
+		expect_state(a, VIP_STATE_ERROR);
+		expect_received(b, receives[0], VIP_STATUS_LENGTH_ERROR);
+		for (size_t i = 1; i < 5; i++)
+			expect_received(b, receives[i], VIP_STATUS_DESC_FLUSHED_ERROR);
+		expect_state(b, VIP_STATE_ERROR);
+		// Posted in ERROR: completed at once, whatever the device does.
+		for (const Vi &vi : {a, b}) {
+			VIP_DESCRIPTOR *late = descriptor(30, {{memory.data(), 2}}), *done;
+			ASSERT_EQ(post_recv(vi, late), VIP_SUCCESS);
+			EXPECT_EQ(VipRecvDone(vi, &done), VIP_DESCRIPTOR_ERROR);
+			EXPECT_EQ(done, late);
+			ASSERT_EQ(post_send(vi, late), VIP_SUCCESS);
+			EXPECT_EQ(VipSendDone(vi, &done), VIP_DESCRIPTOR_ERROR);
+			EXPECT_EQ(done, late);
+		}
+		EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a, round + 1));
+		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	}
+}
+
+TEST_P(Habits, VisOnOneCqDisconnectWithWorkPosted)
+{
+	VIP_CQ_HANDLE cq;
+
+	options([](fake_options &o) { GetParam().set(o); });
+	open();
+	ASSERT_EQ(VipCreateCQ(nic, 4, &cq), VIP_SUCCESS);
+	make_pair(cq, cq);
+	for (int round = 0; round < 3; round++) {
+		VIP_DESCRIPTOR *r[4];
+		for (size_t i = 0; i < 4; i++) {
+			r[i] = descriptor(i, {{memory.data(i), 1}});
+			ASSERT_EQ(post_recv(i < 2 ? a : b, r[i]), VIP_SUCCESS);
+		}
+		ASSERT_EQ(post_send(b, descriptor(9, {{memory.data(), 1}})), VIP_SUCCESS);
+		expect_received(a, r[0]);
+		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+		expect_received(a, r[1], VIP_STATUS_DESC_FLUSHED_ERROR);
+		expect_received(b, r[2], VIP_STATUS_DESC_FLUSHED_ERROR);
+		expect_received(b, r[3], VIP_STATUS_DESC_FLUSHED_ERROR);
+		VIP_DESCRIPTOR *done;
+		EXPECT_EQ(VipSendDone(b, &done), VIP_SUCCESS);
+		connect(a, b, "round " + std::to_string(round));
+	}
+}
+
+INSTANTIATE_TEST_SUITE_P(
+	Devices, Habits,
+	testing::Values(Habit{"LikeRxe", [](fake_options &) {}},
+			Habit{"LikeMlx5", [](fake_options &o) { fake_options_mlx5(&o); }},
+			Habit{"ByTheSpecification", [](fake_options &o) { o.spec_status = true; }},
+			Habit{"FlushingLateReceives",
+			      [](fake_options &o) { o.flush_late_receives = true; }},
+			Habit{"CleaningTheCqAtReset",
+			      [](fake_options &o) { o.reset_cleans_cq = true; }},
+			Habit{"WithExactDepths", [](fake_options &o) { o.exact_depths = true; }},
+			Habit{"WithTimewait", [](fake_options &o) { o.timewait_ms = 1; }}),
+	[](const auto &each) { return each.param.name; });
+
+// The device tells of an access that it refused: the handler learns what it was.
+TEST_F(Devices, RefusedRdmaIsToldAsSuchWhereTheDeviceTells)
+{
+	Memory closed;
+
+	options([](fake_options &o) { fake_options_mlx5(&o); });
+	open();
+	ASSERT_EQ(closed.add(nic, nullptr, false), VIP_SUCCESS);
+	make_pair();
+	VIP_DESCRIPTOR *w = write_descriptor(0, closed.data(), {memory.data(), 8});
+	w->DS[0].Remote.Handle = closed.handle;
+	ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
+	expect_sent(a, w, VIP_STATUS_OP_RDMA_WRITE | VIP_STATUS_RDMA_PROT_ERROR);
+	expect_state(b, VIP_STATE_ERROR);
+	EXPECT_TRUE(eventually([&] { return errors.count(VIP_ERROR_RDMAW_PROT, b) == 1; }, 2000));
+}
+
+} // namespace

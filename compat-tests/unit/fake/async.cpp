@@ -1,0 +1,120 @@
+// Asynchronous events of devices, queue pairs and completion queues.
+#include "world.h"
+
+#include <algorithm>
+
+namespace fake
+{
+
+void add_async(Context *ctx, const ibv_async_event &event)
+{
+	ctx->async.push_back(event);
+	ctx->signal.set(true);
+}
+
+void drop_async(Context *ctx, const void *element)
+{
+	auto gone = [&](const ibv_async_event &event) {
+		return event.event_type != IBV_EVENT_PORT_ACTIVE &&
+		       event.event_type != IBV_EVENT_PORT_ERR && event.element.qp == element;
+	};
+	ctx->async.erase(std::remove_if(ctx->async.begin(), ctx->async.end(), gone),
+			 ctx->async.end());
+	ctx->signal.set(!ctx->async.empty());
+}
+
+} // namespace fake
+
+using namespace fake;
+
+static bool about_cq(ibv_event_type type)
+{
+	return type == IBV_EVENT_CQ_ERR;
+}
+
+static bool about_qp(ibv_event_type type)
+{
+	switch (type) {
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_PATH_MIG:
+	case IBV_EVENT_PATH_MIG_ERR:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		return true;
+	default:
+		return false;
+	}
+}
+
+int ibv_get_async_event(ibv_context *context, ibv_async_event *event)
+{
+	FAKE_ENTER(ibv_get_async_event);
+	Context *ctx = ctx_of(context);
+
+	if (fault)
+		return by_minus(fault);
+	while (ctx->async.empty())
+		if (int err = wait_readable(lock, ctx->signal.fd))
+			return by_minus(err);
+	*event = ctx->async.front();
+	ctx->async.pop_front();
+	ctx->signal.set(!ctx->async.empty());
+	if (about_qp(event->event_type))
+		++static_cast<Qp *>(event->element.qp)->async_reported;
+	else if (about_cq(event->event_type))
+		++static_cast<Cq *>(event->element.cq)->async_reported;
+	return 0;
+}
+
+void ibv_ack_async_event(ibv_async_event *event)
+{
+	FAKE_ENTER(ibv_ack_async_event);
+	(void)fault;
+	if (about_qp(event->event_type))
+		++event->element.qp->events_completed;
+	else if (about_cq(event->event_type))
+		++event->element.cq->async_events_completed;
+}
+
+void fake_async_event_qp(ibv_event_type type, uint32_t qp_num)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+	Qp *qp = qp_by_num(qp_num);
+	ibv_async_event event{};
+
+	if (!qp)
+		die("fake_async_event_qp: no queue pair %u", qp_num);
+	event.event_type = type;
+	event.element.qp = qp;
+	add_async(ctx_of(qp), event);
+}
+
+void fake_async_event_cq(ibv_event_type type, ibv_cq *cq)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+	ibv_async_event event{};
+
+	event.event_type = type;
+	event.element.cq = cq;
+	add_async(ctx_of(cq->context), event);
+}
+
+void fake_async_event_port(ibv_event_type type, const char *device)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+	ibv_async_event event{};
+
+	event.event_type = type;
+	event.element.port_num = 1;
+	for (Context *ctx : world().contexts) {
+		if (strcmp(ctx->dev->name, device))
+			continue;
+		if (type == IBV_EVENT_PORT_ACTIVE || type == IBV_EVENT_PORT_ERR)
+			ctx->dev->cfg.port_up = type == IBV_EVENT_PORT_ACTIVE;
+		if (ctx != ctx->dev->cm_context)
+			add_async(ctx, event);
+	}
+}

@@ -1,0 +1,348 @@
+// Connections: request, response, rejection, disconnection.
+//
+//   active:  ROUTE_RESOLVED -> REQ_SENT -> REP_RCVD -> ESTABLISHED -> DREQ_SENT or DREQ_RCVD ->
+//   DEAD passive:                   REQ_RCVD -> REP_SENT -> ESTABLISHED -> ...
+#include "world.h"
+
+#include <algorithm>
+
+namespace fake
+{
+
+static const size_t REQ_DATA = 56, REP_DATA = 196, REJ_DATA = 148;
+static const int NO_LISTENER = 8, STALE = 10, CONSUMER = 28; // reasons of a rejection
+
+// Does the CM on that side still hold a connection with this remote queue pair?
+static bool connected(const Id *id)
+{
+	switch (id->state) {
+	case Cm::REQ_RCVD:
+	case Cm::REP_SENT:
+	case Cm::REP_RCVD:
+	case Cm::ESTABLISHED:
+	case Cm::DREQ_SENT:
+	case Cm::DREQ_RCVD:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static Id *find_stale(uint32_t qpn)
+{
+	for (Id *id : world().ids)
+		if (id->remote_qpn == qpn && connected(id))
+			return id;
+	return nullptr;
+}
+
+static void end(Id *id)
+{
+	id->state = Cm::DEAD;
+	id->peer = nullptr;
+}
+
+static void timewait(Id *id)
+{
+	int ms = world().opt.timewait_ms;
+
+	if (ms >= 0 && id->accepted)
+		queue_event_in(channel_of(id),
+			       make_event(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0, nullptr, 0, 0), ms);
+}
+
+// The other side has asked to disconnect.
+static void disconnect_arrives(Id *id)
+{
+	id->state = Cm::DREQ_RCVD;
+	report(id, RDMA_CM_EVENT_DISCONNECTED);
+}
+
+// The other side has answered our request to disconnect.
+static void reply_arrives(Id *id)
+{
+	report(id, RDMA_CM_EVENT_DISCONNECTED);
+	end(id);
+	timewait(id);
+}
+
+static void tear_down(Id *stale)
+{
+	Id *peer = stale->peer;
+
+	if (stale->state != Cm::ESTABLISHED)
+		return;
+	if (peer && peer->state == Cm::ESTABLISHED)
+		disconnect_arrives(peer);
+	report(stale, RDMA_CM_EVENT_DISCONNECTED);
+	end(stale);
+}
+
+void hang_up(Id *id)
+{
+	Id *peer = id->peer;
+
+	id->peer = nullptr;
+	if (!peer)
+		return;
+	switch (id->state) {
+	case Cm::REQ_SENT: // the server hears nothing, its accept will fail
+		end(peer);
+		break;
+	case Cm::REQ_RCVD:
+	case Cm::REP_SENT:
+	case Cm::REP_RCVD:
+		end(peer);
+		report_reject(peer, CONSUMER);
+		break;
+	case Cm::ESTABLISHED:
+		peer->peer = nullptr;
+		disconnect_arrives(peer);
+		break;
+	case Cm::DREQ_RCVD:
+		if (peer->state == Cm::DREQ_SENT)
+			reply_arrives(peer);
+		break;
+	default:
+		peer->peer = nullptr;
+		break;
+	}
+}
+
+void vanish(Id *id)
+{
+	hang_up(id);
+	end(id);
+	id->accepted = false; // no more events
+}
+
+static Id *find_listener(const Addr &dst)
+{
+	auto range = world().ports.equal_range(dst.port);
+
+	if (!device_of(dst)) // not one of this host's addresses
+		return nullptr;
+	for (auto it = range.first; it != range.second; ++it) {
+		Id *id = it->second;
+		if (id->state == Cm::LISTEN && (id->src.any() || id->src.same_ip(dst)))
+			return id;
+	}
+	return nullptr;
+}
+
+static void refuse(Id *requester, int reason)
+{
+	end(requester);
+	report_reject(requester, reason);
+}
+
+static Id *make_child(Id *listener, Id *requester)
+{
+	auto *child = new Id;
+
+	child->channel = listener->channel;
+	child->context = listener->context;
+	child->ps = listener->ps;
+	child->qp_type = IBV_QPT_RC;
+	attach(child, device_of(requester->dst));
+	child->state = Cm::REQ_RCVD;
+	child->passive = true;
+	child->visible = child->accepted = false;
+	child->src = requester->dst;
+	child->dst = requester->src;
+	child->remote_qpn = requester->local_qpn;
+	child->local_psn = world().next_psn++;
+	child->remote_psn = requester->local_psn;
+	child->retry = requester->retry;
+	child->rnr_retry = requester->rnr_retry;
+	child->responder = requester->initiator;
+	child->initiator = requester->responder;
+	child->peer = requester;
+	requester->peer = child;
+	set_addresses(child);
+	world().ids.insert(child);
+	return child;
+}
+
+static Event *response_or_request(Id *id, rdma_cm_event_type type, const rdma_conn_param &param,
+				  size_t reported)
+{
+	Event *event = make_event(id, type, 0, param.private_data,
+				  param.private_data ? param.private_data_len : 0, reported);
+
+	event->param.conn.responder_resources = param.initiator_depth;
+	event->param.conn.initiator_depth = param.responder_resources;
+	event->param.conn.flow_control = param.flow_control;
+	event->param.conn.retry_count = param.retry_count;
+	event->param.conn.rnr_retry_count = param.rnr_retry_count;
+	event->param.conn.srq = param.srq;
+	event->param.conn.qp_num = param.qp_num;
+	return event;
+}
+
+void deliver_request(Id *listener, Id *requester)
+{
+	Event *event = requester->request;
+
+	requester->request = nullptr;
+	if (Id *stale = find_stale(requester->local_qpn)) {
+		delete event;
+		tear_down(stale);
+		refuse(requester, STALE);
+		return;
+	}
+	Id *child = make_child(listener, requester);
+	event->id = child;
+	event->listen_id = listener;
+	event->owner = listener;
+	++listener->unread;
+	queue_event(channel_of(listener), event);
+}
+
+static void send_request(Id *id, const rdma_conn_param &param)
+{
+	World &w = world();
+
+	id->state = Cm::REQ_SENT;
+	if (w.reject_count > 0) {
+		--w.reject_count;
+		refuse(id, w.reject_status);
+		return;
+	}
+	if (id->silent) {
+		Event *event = make_event(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, nullptr, 0, 0);
+		queue_event_in(channel_of(id), event,
+			       id->silent_ms >= 0 ? id->silent_ms : w.opt.silent_ms);
+		return;
+	}
+	Id *listener = find_listener(id->dst);
+	if (!listener) {
+		refuse(id, NO_LISTENER);
+		return;
+	}
+	id->request = response_or_request(id, RDMA_CM_EVENT_CONNECT_REQUEST, param, REQ_DATA);
+	if (listener->unread >= listener->backlog)
+		listener->overflow.push_back(id);
+	else
+		deliver_request(listener, id);
+}
+
+static void send_response(Id *id, const rdma_conn_param &param)
+{
+	Id *active = id->peer;
+
+	id->state = Cm::REP_SENT;
+	id->accepted = true;
+	id->local_qpn = param.qp_num;
+	id->responder = param.responder_resources;
+	id->initiator = param.initiator_depth;
+	active->state = Cm::REP_RCVD;
+	active->remote_qpn = param.qp_num;
+	active->remote_psn = id->local_psn;
+	active->rnr_retry = param.rnr_retry_count & 7; // each side gives the other's
+	active->responder = param.initiator_depth;
+	active->initiator = param.responder_resources;
+	queue_event(channel_of(active),
+		    response_or_request(active, RDMA_CM_EVENT_CONNECT_RESPONSE, param, REP_DATA));
+}
+
+static bool too_long(const rdma_conn_param *param, size_t limit)
+{
+	return param->private_data_len > limit || (param->private_data_len && !param->private_data);
+}
+
+} // namespace fake
+
+using namespace fake;
+
+int rdma_connect(rdma_cm_id *rid, rdma_conn_param *param)
+{
+	FAKE_ENTER(rdma_connect);
+	auto *id = static_cast<Id *>(rid);
+
+	if (!fault && (id->state != Cm::ROUTE_RESOLVED || !param || too_long(param, REQ_DATA)))
+		fault = EINVAL;
+	if (fault)
+		return by_minus(fault);
+	id->local_qpn = param->qp_num;
+	id->local_psn = world().next_psn++;
+	id->retry = param->retry_count & 7;
+	id->rnr_retry = param->rnr_retry_count & 7;
+	id->responder = param->responder_resources;
+	id->initiator = param->initiator_depth;
+	send_request(id, *param);
+	return 0;
+}
+
+int rdma_accept(rdma_cm_id *rid, rdma_conn_param *param)
+{
+	FAKE_ENTER(rdma_accept);
+	auto *id = static_cast<Id *>(rid);
+
+	if (id->state != Cm::REQ_RCVD)
+		return by_minus(fault ? fault : EINVAL);
+	if (!fault && (!param || too_long(param, REP_DATA)))
+		fault = EINVAL;
+	if (fault) { // the client is turned away behind our back
+		hang_up(id);
+		end(id);
+		return by_minus(fault);
+	}
+	send_response(id, *param);
+	return 0;
+}
+
+int rdma_establish(rdma_cm_id *rid)
+{
+	FAKE_ENTER(rdma_establish);
+	auto *id = static_cast<Id *>(rid);
+
+	if (!fault && id->state != Cm::REP_RCVD)
+		fault = EINVAL;
+	if (fault)
+		return by_minus(fault);
+	id->state = Cm::ESTABLISHED;
+	id->peer->state = Cm::ESTABLISHED;
+	report(id->peer, RDMA_CM_EVENT_ESTABLISHED);
+	return 0;
+}
+
+int rdma_reject(rdma_cm_id *rid, const void *private_data, uint8_t length)
+{
+	FAKE_ENTER(rdma_reject);
+	auto *id = static_cast<Id *>(rid);
+
+	if (!fault &&
+	    ((id->state != Cm::REQ_RCVD && id->state != Cm::REP_RCVD) || length > REJ_DATA))
+		fault = EINVAL;
+	if (fault)
+		return by_minus(fault);
+	Id *peer = id->peer;
+	end(peer);
+	report_reject(peer, CONSUMER, private_data, length);
+	end(id);
+	return 0;
+}
+
+int rdma_disconnect(rdma_cm_id *rid)
+{
+	FAKE_ENTER(rdma_disconnect);
+	auto *id = static_cast<Id *>(rid);
+
+	if (!fault && (id->state < Cm::REQ_SENT))
+		fault = EINVAL;
+	if (fault)
+		return by_minus(fault);
+	Id *peer = id->peer;
+	if (id->state == Cm::ESTABLISHED) {
+		id->state = Cm::DREQ_SENT;
+		if (peer)
+			disconnect_arrives(peer);
+	} else if (id->state == Cm::DREQ_RCVD) {
+		if (peer && peer->state == Cm::DREQ_SENT)
+			reply_arrives(peer);
+		end(id);
+		timewait(id);
+	}
+	return 0;
+}

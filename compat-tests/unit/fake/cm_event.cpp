@@ -1,0 +1,304 @@
+// Connection events: queues, delays, delivery.
+#include "world.h"
+
+#include <algorithm>
+#include <ctime>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+namespace fake
+{
+
+static uint64_t now_ns()
+{
+	timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return static_cast<uint64_t>(ts.tv_sec) * 1000000000u + static_cast<uint64_t>(ts.tv_nsec);
+}
+
+Event *make_event(Id *id, rdma_cm_event_type type, int status, const void *data, size_t length,
+		  size_t reported)
+{
+	auto *event = new Event;
+
+	event->id = id;
+	event->owner = id;
+	event->event = type;
+	event->status = status;
+	if (reported) {
+		if (length)
+			memcpy(event->data, data, std::min(length, sizeof event->data));
+		event->param.conn.private_data = event->data;
+		event->param.conn.private_data_len = static_cast<uint8_t>(reported);
+	}
+	return event;
+}
+
+void queue_event(CmChannel *channel, Event *event)
+{
+	channel->ready.push_back(event);
+	channel->signal.set(true);
+}
+
+// The timer only makes the channel readable in time; rdma_get_cm_event looks at the clock.
+static void set_timer(CmChannel *channel)
+{
+	itimerspec when{};
+	uint64_t first = UINT64_MAX;
+
+	if (channel->timer_fd < 0)
+		return;
+	for (const DelayedEvent &d : channel->delayed)
+		first = std::min(first, d.due_ns);
+	if (first != UINT64_MAX) {
+		when.it_value.tv_sec = static_cast<time_t>(first / 1000000000u);
+		when.it_value.tv_nsec = static_cast<long>(first % 1000000000u);
+	}
+	timerfd_settime(channel->timer_fd, TFD_TIMER_ABSTIME, &when, nullptr);
+}
+
+static void make_timer(CmChannel *channel)
+{
+	epoll_event want{};
+
+	if (channel->timer_fd >= 0)
+		return;
+	channel->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	want.events = EPOLLIN;
+	if (channel->timer_fd < 0 ||
+	    epoll_ctl(channel->fd, EPOLL_CTL_ADD, channel->timer_fd, &want) < 0)
+		die("no timer for an event channel: %s", strerror(errno));
+}
+
+void queue_event_in(CmChannel *channel, Event *event, int ms)
+{
+	if (ms <= 0) {
+		queue_event(channel, event);
+		return;
+	}
+	make_timer(channel);
+	channel->delayed.push_back({now_ns() + static_cast<uint64_t>(ms) * 1000000u, event});
+	set_timer(channel);
+}
+
+static void take_due(CmChannel *channel)
+{
+	if (channel->delayed.empty())
+		return;
+	uint64_t now = now_ns();
+	auto &delayed = channel->delayed;
+	std::stable_sort(delayed.begin(), delayed.end(),
+			 [](const auto &a, const auto &b) { return a.due_ns < b.due_ns; });
+	while (!delayed.empty() && delayed.front().due_ns <= now) {
+		queue_event(channel, delayed.front().event);
+		delayed.erase(delayed.begin());
+	}
+	set_timer(channel);
+}
+
+// Takes the id's events out; take(event) becomes their owner.
+template <typename Take> static void extract(CmChannel *channel, const Id *id, Take take)
+{
+	auto &ready = channel->ready;
+	auto &delayed = channel->delayed;
+	auto of_id = [id](const Event *e) { return e->owner == id || e->id == id; };
+
+	for (size_t i = 0; i < ready.size();) {
+		if (!of_id(ready[i])) {
+			++i;
+			continue;
+		}
+		Event *event = ready[i];
+		ready.erase(ready.begin() + static_cast<long>(i));
+		take(event, 0);
+	}
+	for (size_t i = 0; i < delayed.size();) {
+		if (!of_id(delayed[i].event)) {
+			++i;
+			continue;
+		}
+		DelayedEvent d = delayed[i];
+		delayed.erase(delayed.begin() + static_cast<long>(i));
+		take(d.event, d.due_ns);
+	}
+	channel->signal.set(!ready.empty());
+	set_timer(channel);
+}
+
+void drop_events(Id *id)
+{
+	std::vector<Event *> dropped;
+
+	extract(channel_of(id), id, [&](Event *event, uint64_t) { dropped.push_back(event); });
+	for (Event *event : dropped) {
+		// Nobody has seen this request: its id goes with the listener.
+		if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST && event->id != id) {
+			auto *child = static_cast<Id *>(event->id);
+			hang_up(child);
+			free_id(child);
+		}
+		delete event;
+	}
+}
+
+void move_events(Id *id, CmChannel *to)
+{
+	extract(channel_of(id), id, [to](Event *event, uint64_t due) {
+		if (!due) {
+			queue_event(to, event);
+			return;
+		}
+		make_timer(to);
+		to->delayed.push_back({due, event});
+	});
+	set_timer(to);
+}
+
+// A child that is not accepted yet hears nothing.
+void report(Id *id, rdma_cm_event_type type, int status)
+{
+	if (id->accepted)
+		queue_event(channel_of(id), make_event(id, type, status, nullptr, 0, 0));
+}
+
+void report_reject(Id *id, int status, const void *data, size_t length)
+{
+	if (id->accepted)
+		queue_event(channel_of(id),
+			    make_event(id, RDMA_CM_EVENT_REJECTED, status, data, length, 148));
+}
+
+void free_cm_channel(CmChannel *channel)
+{
+	for (Event *event : channel->ready)
+		delete event;
+	for (DelayedEvent &d : channel->delayed)
+		delete d.event;
+	if (channel->timer_fd >= 0)
+		close(channel->timer_fd);
+	close(channel->fd);
+	channel->signal.close();
+	world().cm_channels.erase(channel);
+	delete channel;
+}
+
+static bool open_channel(CmChannel *channel)
+{
+	epoll_event want{};
+
+	want.events = EPOLLIN;
+	channel->fd = epoll_create1(EPOLL_CLOEXEC);
+	return channel->fd >= 0 && channel->signal.open() &&
+	       epoll_ctl(channel->fd, EPOLL_CTL_ADD, channel->signal.fd, &want) == 0;
+}
+
+static void hand_out(CmChannel *channel, Event *event)
+{
+	World &w = world();
+
+	++event->owner->unacked;
+	++channel->unacked;
+	w.events_out.insert(event);
+	if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST || event->id == event->owner)
+		return;
+	Id *listener = event->owner;
+	auto *child = static_cast<Id *>(event->id);
+	child->channel = channel; // should the listener have migrated meanwhile
+	child->visible = true;
+	++w.live.ids;
+	++channel->ids;
+	--listener->unread;
+	if (!listener->overflow.empty()) { // the requester's next attempt finds room
+		Id *requester = listener->overflow.front();
+		listener->overflow.pop_front();
+		if (requester->state == Cm::REQ_SENT)
+			deliver_request(listener, requester);
+	}
+}
+
+} // namespace fake
+
+using namespace fake;
+
+rdma_event_channel *rdma_create_event_channel(void)
+{
+	FAKE_ENTER(rdma_create_event_channel);
+	if (fault)
+		return by_null(fault);
+	auto *channel = new CmChannel;
+	channel->fd = -1;
+	world().cm_channels.insert(channel);
+	if (!open_channel(channel)) {
+		int err = errno;
+		free_cm_channel(channel);
+		return by_null(err);
+	}
+	++world().live.event_channels;
+	return channel;
+}
+
+void rdma_destroy_event_channel(rdma_event_channel *rchannel)
+{
+	FAKE_ENTER(rdma_destroy_event_channel);
+	auto *channel = static_cast<CmChannel *>(rchannel);
+
+	(void)fault;
+	if (channel->ids || channel->unacked)
+		die("rdma_destroy_event_channel: %d ids still use it, %d events are not "
+		    "acknowledged",
+		    channel->ids, channel->unacked);
+	--world().live.event_channels;
+	free_cm_channel(channel);
+}
+
+int rdma_get_cm_event(rdma_event_channel *rchannel, rdma_cm_event **out)
+{
+	FAKE_ENTER(rdma_get_cm_event);
+	auto *channel = static_cast<CmChannel *>(rchannel);
+
+	if (fault)
+		return by_minus(fault);
+	for (take_due(channel); channel->ready.empty(); take_due(channel))
+		if (int err = wait_readable(lock, channel->fd))
+			return by_minus(err);
+	Event *event = channel->ready.front();
+	channel->ready.pop_front();
+	channel->signal.set(!channel->ready.empty());
+	hand_out(channel, event);
+	*out = event;
+	return 0;
+}
+
+int rdma_ack_cm_event(rdma_cm_event *revent)
+{
+	FAKE_ENTER(rdma_ack_cm_event);
+	World &w = world();
+	auto *event = static_cast<Event *>(revent);
+
+	if (fault || !event)
+		return by_minus(fault ? fault : EINVAL);
+	if (!w.events_out.count(event))
+		die("rdma_ack_cm_event: this event is acknowledged already or none of ours");
+	--event->owner->unacked;
+	--channel_of(event->owner)->unacked;
+	w.events_out.erase(event);
+	delete event;
+	return 0;
+}
+
+void fake_cm_event(rdma_cm_id *rid, rdma_cm_event_type type, int status, const void *private_data,
+		   size_t length)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+	auto *id = static_cast<Id *>(rid);
+	size_t reported = 0;
+
+	if (type == RDMA_CM_EVENT_CONNECT_REQUEST)
+		reported = 56;
+	else if (type == RDMA_CM_EVENT_CONNECT_RESPONSE)
+		reported = 196;
+	else if (type == RDMA_CM_EVENT_REJECTED)
+		reported = 148;
+	queue_event(channel_of(id), make_event(id, type, status, private_data, length, reported));
+}

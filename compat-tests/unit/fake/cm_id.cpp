@@ -1,0 +1,353 @@
+// Connection identifiers: creation, addresses, listening, options.
+#include "world.h"
+
+#include <arpa/inet.h>
+
+namespace fake
+{
+
+void set_addresses(Id *id)
+{
+	id->src.put(&id->route.addr.src_addr);
+	id->dst.put(&id->route.addr.dst_addr);
+}
+
+void attach(Id *id, Device *dev)
+{
+	if (!dev->cm_context)
+		dev->cm_context = open_context(dev);
+	if (!dev->cm_context)
+		die("no context for device %s: %s", dev->name, strerror(errno));
+	id->verbs = &dev->cm_context->context;
+	id->port_num = 1;
+}
+
+static void release_port(Id *id)
+{
+	auto &ports = world().ports;
+	auto range = ports.equal_range(id->src.port);
+
+	for (auto it = range.first; it != range.second; ++it) {
+		if (it->second == id) {
+			ports.erase(it);
+			return;
+		}
+	}
+}
+
+// 0, EADDRINUSE or EADDRNOTAVAIL
+static int check_port(const Id *id, const Addr &addr)
+{
+	auto range = world().ports.equal_range(addr.port);
+
+	for (auto it = range.first; it != range.second; ++it) {
+		const Id *other = it->second;
+		if (id->reuse && other->reuse && other->state != Cm::LISTEN)
+			continue;
+		if (addr.any() || other->src.any())
+			return EADDRNOTAVAIL;
+		if (addr.same_ip(other->src))
+			return EADDRINUSE;
+	}
+	return 0;
+}
+
+static uint16_t free_port()
+{
+	World &w = world();
+
+	do {
+		if (++w.next_port > 60999)
+			w.next_port = 32768;
+	} while (w.ports.count(w.next_port));
+	return w.next_port;
+}
+
+static int bind_to(Id *id, Addr addr)
+{
+	Device *dev = nullptr;
+
+	if (!addr.any() && !(dev = device_of(addr)))
+		return EADDRNOTAVAIL;
+	if (!addr.port)
+		addr.port = free_port();
+	else if (int err = check_port(id, addr))
+		return err;
+	if (dev)
+		attach(id, dev);
+	id->src = addr;
+	id->has_port = true;
+	id->state = Cm::BOUND;
+	world().ports.emplace(addr.port, id);
+	set_addresses(id);
+	return 0;
+}
+
+static Reach reach_of(const Addr &dst)
+{
+	auto &reach = world().reach;
+	auto it = reach.find(std::string(reinterpret_cast<const char *>(dst.ip), sizeof dst.ip));
+
+	if (it != reach.end())
+		return it->second;
+	return {device_of(dst) ? FAKE_REACH_OK : FAKE_REACH_TIMEOUT, -1};
+}
+
+// The source address that the routing table would give.
+static Addr choose_source(const Addr &dst)
+{
+	World &w = world();
+	Device *dev = device_of(dst);
+
+	if (dst.loopback())
+		return dst;
+	if (!dev && !w.devices.empty())
+		dev = w.devices[0].get();
+	if (dev)
+		for (const Addr &addr : dev->addrs)
+			if (addr.family == dst.family)
+				return addr;
+	return Addr();
+}
+
+void free_id(Id *id)
+{
+	World &w = world();
+
+	drop_events(id);
+	if (id->has_port)
+		release_port(id);
+	for (Id *requester : id->overflow)
+		if (requester->state == Cm::REQ_SENT) {
+			requester->state = Cm::DEAD;
+			report_reject(requester, 8);
+		}
+	if (id->visible)
+		--channel_of(id)->ids;
+	delete id->request;
+	w.ids.erase(id);
+	for (Id *other : w.ids) {
+		if (other->peer == id)
+			other->peer = nullptr;
+		for (size_t i = 0; i < other->overflow.size(); ++i)
+			if (other->overflow[i] == id)
+				other->overflow.erase(other->overflow.begin() +
+						      static_cast<long>(i--));
+	}
+	delete id;
+}
+
+static int bind_source(Id *id, const sockaddr *src_addr, const Addr &dst)
+{
+	Addr src;
+
+	if (id->state != Cm::IDLE)
+		return 0;
+	if (!Addr::from(src_addr, src) || src.any()) {
+		uint16_t port = src.port;
+		src = choose_source(dst);
+		src.port = port;
+		if (!src.family)
+			return ENETUNREACH;
+	}
+	return bind_to(id, src);
+}
+
+} // namespace fake
+
+using namespace fake;
+
+int rdma_create_id(rdma_event_channel *channel, rdma_cm_id **out, void *context, rdma_port_space ps)
+{
+	FAKE_ENTER(rdma_create_id);
+	if (!fault && (!channel || ps != RDMA_PS_TCP))
+		fault = EINVAL;
+	if (fault)
+		return by_minus(fault);
+	auto *id = new Id;
+	id->channel = channel;
+	id->context = context;
+	id->ps = ps;
+	id->qp_type = IBV_QPT_RC;
+	world().ids.insert(id);
+	++world().live.ids;
+	++channel_of(id)->ids;
+	*out = id;
+	return 0;
+}
+
+int rdma_destroy_id(rdma_cm_id *rid)
+{
+	FAKE_ENTER(rdma_destroy_id);
+	auto *id = static_cast<Id *>(rid);
+
+	if (fault)
+		return by_minus(fault);
+	if (!world().ids.count(id))
+		die("rdma_destroy_id: no such id (destroyed twice?)");
+	if (id->unacked)
+		die("rdma_destroy_id would wait for ever: %u events of the id are not acknowledged",
+		    id->unacked);
+	hang_up(id);
+	--world().live.ids;
+	free_id(id);
+	return 0;
+}
+
+int rdma_bind_addr(rdma_cm_id *rid, sockaddr *sa)
+{
+	FAKE_ENTER(rdma_bind_addr);
+	auto *id = static_cast<Id *>(rid);
+	Addr addr;
+
+	if (!fault && (id->state != Cm::IDLE || !Addr::from(sa, addr)))
+		fault = EINVAL;
+	if (!fault)
+		fault = bind_to(id, addr);
+	return fault ? by_minus(fault) : 0;
+}
+
+int rdma_listen(rdma_cm_id *rid, int backlog)
+{
+	FAKE_ENTER(rdma_listen);
+	auto *id = static_cast<Id *>(rid);
+
+	if (!fault && id->state != Cm::BOUND)
+		fault = EINVAL;
+	if (fault)
+		return by_minus(fault);
+	id->backlog = backlog > 0 && backlog < 1024 ? backlog : 1024;
+	id->state = Cm::LISTEN;
+	return 0;
+}
+
+int rdma_resolve_addr(rdma_cm_id *rid, sockaddr *src_addr, sockaddr *dst_addr, int timeout_ms)
+{
+	FAKE_ENTER(rdma_resolve_addr);
+	auto *id = static_cast<Id *>(rid);
+	Addr dst;
+
+	if (!fault &&
+	    ((id->state != Cm::IDLE && id->state != Cm::BOUND) || !Addr::from(dst_addr, dst)))
+		fault = EINVAL;
+	if (!fault)
+		fault = bind_source(id, src_addr, dst);
+	if (fault)
+		return by_minus(fault);
+	Reach reach = reach_of(dst);
+	auto *ctx = id->verbs ? ctx_of(id->verbs) : nullptr;
+	if (reach.how == FAKE_REACH_UNREACHABLE || (ctx && !ctx->dev->cfg.port_up))
+		return by_minus(ENETUNREACH);
+	id->dst = dst;
+	set_addresses(id);
+	if (reach.how == FAKE_REACH_TIMEOUT) { // the id may try again afterwards
+		Event *event = make_event(id, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT, nullptr, 0, 0);
+		queue_event_in(channel_of(id), event, reach.ms >= 0 ? reach.ms : timeout_ms);
+		return 0;
+	}
+	if (!id->verbs) { // bound to the wildcard address
+		Addr src = choose_source(dst);
+		src.port = id->src.port;
+		id->src = src;
+		if (Device *dev = device_of(src))
+			attach(id, dev);
+		set_addresses(id);
+	}
+	id->silent = reach.how == FAKE_REACH_SILENT;
+	id->silent_ms = reach.ms;
+	id->state = Cm::ADDR_RESOLVED;
+	report(id, RDMA_CM_EVENT_ADDR_RESOLVED);
+	return 0;
+}
+
+int rdma_resolve_route(rdma_cm_id *rid, int)
+{
+	FAKE_ENTER(rdma_resolve_route);
+	auto *id = static_cast<Id *>(rid);
+
+	if (!fault && id->state != Cm::ADDR_RESOLVED)
+		fault = EINVAL;
+	if (fault)
+		return by_minus(fault);
+	id->state = Cm::ROUTE_RESOLVED;
+	report(id, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	return 0;
+}
+
+__be16 rdma_get_src_port(rdma_cm_id *id)
+{
+	return htons(static_cast<Id *>(id)->src.port);
+}
+
+__be16 rdma_get_dst_port(rdma_cm_id *id)
+{
+	return htons(static_cast<Id *>(id)->dst.port);
+}
+
+int rdma_migrate_id(rdma_cm_id *rid, rdma_event_channel *rchannel)
+{
+	FAKE_ENTER(rdma_migrate_id);
+	auto *id = static_cast<Id *>(rid);
+	auto *to = static_cast<CmChannel *>(rchannel);
+
+	if (!fault && !to)
+		fault = EINVAL;
+	if (fault)
+		return by_minus(fault);
+	if (id->unacked)
+		die("rdma_migrate_id would wait for ever: %u events of the id are not acknowledged",
+		    id->unacked);
+	move_events(id, to);
+	--channel_of(id)->ids;
+	++to->ids;
+	id->channel = to;
+	return 0;
+}
+
+int rdma_set_option(rdma_cm_id *rid, int level, int optname, void *optval, size_t optlen)
+{
+	FAKE_ENTER(rdma_set_option);
+	auto *id = static_cast<Id *>(rid);
+
+	if (!fault && level != RDMA_OPTION_ID)
+		fault = ENOSYS;
+	if (!fault && (!optval || !optlen))
+		fault = EINVAL;
+	if (fault)
+		return by_minus(fault);
+	switch (optname) {
+	case RDMA_OPTION_ID_REUSEADDR:
+		id->reuse = *static_cast<int *>(optval) != 0;
+		return 0;
+	case RDMA_OPTION_ID_ACK_TIMEOUT:
+		id->timeout = *static_cast<uint8_t *>(optval);
+		return 0;
+	case RDMA_OPTION_ID_TOS:
+	case RDMA_OPTION_ID_AFONLY:
+		return 0;
+	default:
+		return by_minus(ENOSYS);
+	}
+}
+
+rdma_cm_id *fake_listener(uint16_t port)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+	auto range = world().ports.equal_range(port);
+
+	for (auto it = range.first; it != range.second; ++it)
+		if (it->second->state == Cm::LISTEN)
+			return it->second;
+	return nullptr;
+}
+
+int fake_ids(rdma_cm_id **ids, int max)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+	int n = 0;
+
+	for (Id *id : world().ids)
+		if (id->visible && n++ < max)
+			ids[n - 1] = id;
+	return n;
+}

@@ -1,0 +1,246 @@
+// Configuration, faults that make functions fail, misuse, counters.
+#include "world.h"
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+
+namespace fake
+{
+
+World::World()
+{
+#define X(fn) points[FN_##fn].name = #fn;
+	FAKE_FUNCTIONS(X)
+#undef X
+	fake_options_rxe(&opt);
+	default_devices(*this);
+}
+
+// Never destroyed: atexit handlers of the code under test may still call us.
+World &world()
+{
+	static World *const the = new World;
+	return *the;
+}
+
+void misuse(const char *format, ...)
+{
+	char text[256];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	world().misuse.emplace_back(text);
+}
+
+void die(const char *format, ...)
+{
+	va_list args;
+
+	fputs("fake_rdma: ", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+	abort();
+}
+
+// Out of line: only when a fault is pending for this function.
+int strike(Point &point)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < point.faults.size();) {
+		if (--point.faults[i].countdown > 0) {
+			++i;
+			continue;
+		}
+		err = point.faults[i].err;
+		point.faults.erase(point.faults.begin() + static_cast<long>(i));
+	}
+	if (!err)
+		err = point.always;
+	point.armed = point.always || !point.faults.empty();
+	return err;
+}
+
+static Point &point_of(const char *function)
+{
+	for (Point &point : world().points)
+		if (!strcmp(point.name, function))
+			return point;
+	die("no function \"%s\" that could be counted or made to fail", function);
+}
+
+static void free_everything(World &w)
+{
+	while (!w.ids.empty()) // freeing a listener frees unread children too
+		free_id(*w.ids.begin());
+	for (Event *event : w.events_out)
+		delete event;
+	w.events_out.clear();
+	for (CmChannel *channel : std::set<CmChannel *>(w.cm_channels))
+		free_cm_channel(channel);
+	w.held.clear();
+	for (Qp *qp : w.qps)
+		if (qp)
+			free_qp(qp);
+	for (Cq *cq : std::set<Cq *>(w.cqs))
+		free_cq(cq);
+	for (Channel *channel : std::set<Channel *>(w.channels))
+		free_channel(channel);
+	for (Mr *mr : std::set<Mr *>(w.mrs))
+		free_mr(mr);
+	for (Pd *pd : w.pds)
+		delete pd;
+	w.pds.clear();
+	for (Context *ctx : std::set<Context *>(w.contexts))
+		close_context(ctx);
+}
+
+static void forget(World &w)
+{
+	for (Point &point : w.points) {
+		const char *name = point.name;
+		point = Point();
+		point.name = name;
+	}
+	w.misuse.clear();
+	w.live = {};
+	w.seq = 0;
+	w.qps.clear();
+	w.keys.clear();
+	w.free_keys.clear();
+	w.ports.clear();
+	w.next_port = 32768;
+	w.next_psn = 0x1000;
+	w.reject_count = 0;
+	w.reach.clear();
+	w.next.clear();
+	w.retired.clear();
+}
+
+} // namespace fake
+
+using namespace fake;
+
+void fake_reset(void)
+{
+	World &w = world();
+	std::lock_guard<std::mutex> lock(w.mutex);
+
+	free_everything(w);
+	forget(w);
+	fake_options_rxe(&w.opt);
+	default_devices(w);
+	w.retired.clear();
+}
+
+void fake_options_rxe(fake_options *options)
+{
+	*options = fake_options{};
+	options->timewait_ms = -1;
+	options->silent_ms = 102000;
+}
+
+void fake_options_mlx5(fake_options *options)
+{
+	fake_options_rxe(options);
+	options->spec_status = true;
+	options->async_errors = true;
+	options->comm_est = true;
+	options->flush_late_receives = true;
+	options->reset_cleans_cq = true;
+	options->early_send_forgotten = true;
+	options->uc_stays_hearing = true;
+}
+
+void fake_set_options(const fake_options *options)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+	world().opt = *options;
+}
+
+void fake_get_options(fake_options *options)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+	*options = world().opt;
+}
+
+void fake_fail(const char *function, int nth, int err)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+	Point &point = point_of(function);
+
+	point.faults.push_back({nth, err});
+	point.armed = true;
+}
+
+void fake_fail_always(const char *function, int err)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+	Point &point = point_of(function);
+
+	point.always = err;
+	point.armed = err != 0;
+	if (!err)
+		point.faults.clear();
+}
+
+uint64_t fake_calls(const char *function)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+	return point_of(function).calls;
+}
+
+struct fake_counts fake_live(void)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+	return world().live;
+}
+
+int fake_live_total(void)
+{
+	fake_counts l = fake_live();
+	return l.device_lists + l.contexts + l.pds + l.mrs + l.cqs + l.channels + l.qps +
+	       l.event_channels + l.ids + l.ifaddrs;
+}
+
+int fake_misuse_count(void)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+	return static_cast<int>(world().misuse.size());
+}
+
+const char *fake_misuse(int index)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+	auto i = static_cast<size_t>(index);
+	return i < world().misuse.size() ? world().misuse[i].c_str() : nullptr;
+}
+
+void fake_misuse_clear(void)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+	world().misuse.clear();
+}
+
+void fake_address(const char *ip, fake_reach how, int ms)
+{
+	Addr addr;
+
+	if (!Addr::parse(ip, addr))
+		die("fake_address: \"%s\" is no IP address", ip);
+	std::lock_guard<std::mutex> lock(world().mutex);
+	std::string key(reinterpret_cast<char *>(addr.ip), sizeof addr.ip);
+	world().reach[key] = {how, ms};
+}
+
+void fake_reject_next(int count, int status)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+	world().reject_count = count;
+	world().reject_status = status;
+}

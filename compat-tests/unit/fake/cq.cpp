@@ -1,0 +1,274 @@
+// Completion queues and channels.
+#include "world.h"
+
+#include <algorithm>
+
+namespace fake
+{
+
+static void notify(Cq *cq)
+{
+	auto *channel = static_cast<Channel *>(cq->channel);
+
+	cq->armed = Arm::NONE;
+	channel->events.push_back(cq);
+	channel->signal.set(true);
+}
+
+bool add_completion(Cq *cq, const ibv_wc &wc, bool solicited)
+{
+	if (static_cast<int>(cq->ring.size()) >= cq->cqe) {
+		ibv_async_event event{};
+		if (cq->overflowed)
+			return false;
+		cq->overflowed = true;
+		misuse("completion queue overflow: %d entries, queue pair %u", cq->cqe, wc.qp_num);
+		event.event_type = IBV_EVENT_CQ_ERR;
+		event.element.cq = cq;
+		add_async(ctx_of(cq->context), event);
+		return false;
+	}
+	cq->ring.push() = wc;
+	if (cq->armed == Arm::ANY || (cq->armed == Arm::SOLICITED && (solicited || wc.status)))
+		notify(cq);
+	return true;
+}
+
+int poll_cq(ibv_cq *ibcq, int count, ibv_wc *wc)
+{
+	FAKE_ENTER(ibv_poll_cq);
+	auto *cq = static_cast<Cq *>(ibcq);
+	int n = 0;
+
+	if (fault)
+		return by_minus(fault);
+	for (; n < count && !cq->ring.empty(); ++n) {
+		wc[n] = cq->ring.front();
+		cq->ring.pop();
+	}
+	return n;
+}
+
+// Completions already there raise no event: who arms has to poll once more.
+int req_notify_cq(ibv_cq *ibcq, int solicited_only)
+{
+	FAKE_ENTER(ibv_req_notify_cq);
+	auto *cq = static_cast<Cq *>(ibcq);
+
+	if (fault)
+		return by_value(fault);
+	if (!cq->channel) {
+		misuse("ibv_req_notify_cq: the completion queue has no channel");
+		return by_value(EINVAL);
+	}
+	if (!solicited_only)
+		cq->armed = Arm::ANY;
+	else if (cq->armed == Arm::NONE)
+		cq->armed = Arm::SOLICITED;
+	return 0;
+}
+
+void remove_completions(Cq *cq, uint32_t qp_num)
+{
+	auto &held = world().held;
+
+	cq->ring.remove_if([&](const ibv_wc &wc) { return wc.qp_num == qp_num; });
+	held.erase(std::remove_if(
+			   held.begin(), held.end(),
+			   [&](const HeldWc &h) { return h.cq == cq && h.wc.qp_num == qp_num; }),
+		   held.end());
+}
+
+static void forget_events(Cq *cq)
+{
+	auto &held = world().held;
+
+	held.erase(std::remove_if(held.begin(), held.end(),
+				  [&](const HeldWc &h) { return h.cq == cq; }),
+		   held.end());
+	drop_async(ctx_of(cq->context), static_cast<ibv_cq *>(cq));
+	if (auto *channel = static_cast<Channel *>(cq->channel)) {
+		auto &events = channel->events;
+		events.erase(std::remove(events.begin(), events.end(), cq), events.end());
+		channel->signal.set(!events.empty());
+	}
+}
+
+void free_cq(Cq *cq)
+{
+	forget_events(cq);
+	if (cq->channel)
+		--cq->channel->refcnt;
+	--ctx_of(cq->context)->dev->cqs;
+	--ctx_of(cq->context)->objects;
+	pthread_mutex_destroy(&cq->mutex);
+	pthread_cond_destroy(&cq->cond);
+	world().cqs.erase(cq);
+	delete cq;
+}
+
+void free_channel(Channel *channel)
+{
+	--ctx_of(channel->context)->objects;
+	channel->signal.close();
+	world().channels.erase(channel);
+	delete channel;
+}
+
+static int check_size(const Device *dev, int cqe)
+{
+	return cqe < 1 || cqe > dev->cfg.max_cqe ? EINVAL : 0;
+}
+
+} // namespace fake
+
+using namespace fake;
+
+ibv_comp_channel *ibv_create_comp_channel(ibv_context *context)
+{
+	FAKE_ENTER(ibv_create_comp_channel);
+	if (fault)
+		return by_null(fault);
+	auto *channel = new Channel;
+	if (!channel->signal.open()) {
+		delete channel;
+		return nullptr;
+	}
+	channel->context = context;
+	channel->fd = channel->signal.fd;
+	++ctx_of(context)->objects;
+	world().channels.insert(channel);
+	++world().live.channels;
+	return channel;
+}
+
+int ibv_destroy_comp_channel(ibv_comp_channel *ibchannel)
+{
+	FAKE_ENTER(ibv_destroy_comp_channel);
+	auto *channel = static_cast<Channel *>(ibchannel);
+
+	if (fault)
+		return by_value(fault);
+	if (channel->refcnt) {
+		misuse("ibv_destroy_comp_channel: %d completion queues use the channel",
+		       channel->refcnt);
+		return by_value(EBUSY);
+	}
+	--world().live.channels;
+	free_channel(channel);
+	return 0;
+}
+
+ibv_cq *ibv_create_cq(ibv_context *context, int cqe, void *cq_context, ibv_comp_channel *channel,
+		      int comp_vector)
+{
+	FAKE_ENTER(ibv_create_cq);
+	Device *dev = ctx_of(context)->dev;
+
+	if (!fault && (comp_vector < 0 || comp_vector >= context->num_comp_vectors))
+		fault = EINVAL;
+	if (!fault)
+		fault = check_size(dev, cqe);
+	if (!fault && dev->cqs >= dev->cfg.max_cq)
+		fault = ENOMEM;
+	if (fault)
+		return by_null(fault);
+	auto *cq = new Cq;
+	cq->context = context;
+	cq->channel = channel;
+	cq->cq_context = cq_context;
+	cq->cqe = static_cast<int>(rounded(static_cast<size_t>(cqe)));
+	pthread_mutex_init(&cq->mutex, nullptr);
+	pthread_cond_init(&cq->cond, nullptr);
+	if (channel)
+		++channel->refcnt;
+	++dev->cqs;
+	++ctx_of(context)->objects;
+	world().cqs.insert(cq);
+	++world().live.cqs;
+	return cq;
+}
+
+int ibv_resize_cq(ibv_cq *ibcq, int cqe)
+{
+	FAKE_ENTER(ibv_resize_cq);
+	auto *cq = static_cast<Cq *>(ibcq);
+	Device *dev = ctx_of(cq->context)->dev;
+
+	if (!fault && !dev->cfg.resize_cq)
+		fault = EOPNOTSUPP;
+	if (!fault)
+		fault = check_size(dev, cqe);
+	if (!fault && static_cast<size_t>(cqe) < cq->ring.size())
+		fault = EINVAL;
+	if (fault)
+		return by_value(fault);
+	cq->cqe = static_cast<int>(rounded(static_cast<size_t>(cqe)));
+	return 0;
+}
+
+int ibv_destroy_cq(ibv_cq *ibcq)
+{
+	FAKE_ENTER(ibv_destroy_cq);
+	auto *cq = static_cast<Cq *>(ibcq);
+
+	if (fault)
+		return by_value(fault);
+	if (cq->users) {
+		misuse("ibv_destroy_cq: queue pairs use it (%d times)", cq->users);
+		return by_value(EBUSY);
+	}
+	if (cq->reported != cq->comp_events_completed)
+		die("ibv_destroy_cq would wait for ever: %u completion events reported, %u "
+		    "acknowledged",
+		    cq->reported, cq->comp_events_completed);
+	if (cq->async_reported != cq->async_events_completed)
+		die("ibv_destroy_cq would wait for ever: asynchronous events not acknowledged");
+	--world().live.cqs;
+	free_cq(cq);
+	return 0;
+}
+
+int ibv_get_cq_event(ibv_comp_channel *ibchannel, ibv_cq **cq, void **cq_context)
+{
+	FAKE_ENTER(ibv_get_cq_event);
+	auto *channel = static_cast<Channel *>(ibchannel);
+
+	if (fault)
+		return by_minus(fault);
+	while (channel->events.empty())
+		if (int err = wait_readable(lock, channel->fd))
+			return by_minus(err);
+	Cq *first = channel->events.front();
+	channel->events.pop_front();
+	channel->signal.set(!channel->events.empty());
+	++first->reported;
+	*cq = first;
+	*cq_context = first->cq_context;
+	return 0;
+}
+
+void ibv_ack_cq_events(ibv_cq *cq, unsigned int nevents)
+{
+	FAKE_ENTER(ibv_ack_cq_events);
+	(void)fault;
+	cq->comp_events_completed += nevents;
+	if (cq->comp_events_completed > static_cast<Cq *>(cq)->reported)
+		misuse("ibv_ack_cq_events: more events acknowledged than were reported");
+}
+
+int fake_release(int count)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+	auto &held = world().held;
+	int n = 0;
+
+	for (; n != count && !held.empty(); ++n) {
+		HeldWc first = held.front();
+		held.pop_front();
+		if (!add_completion(first.cq, first.wc, first.solicited))
+			if (Qp *qp = qp_by_num(first.wc.qp_num))
+				qp_to_error(qp);
+	}
+	return n;
+}

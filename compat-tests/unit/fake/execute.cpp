@@ -1,0 +1,333 @@
+// Carrying out one send: checks, moving the data, completions on both sides.
+#include "world.h"
+
+#include <algorithm>
+
+namespace fake
+{
+
+bool injected(Qp *qp, fake_direction direction, ibv_wc_status *status)
+{
+	auto &next = world().next;
+
+	for (size_t i = 0; i < next.size(); ++i) {
+		if (next[i].direction != direction ||
+		    (next[i].qp_num && next[i].qp_num != qp->qp_num))
+			continue;
+		*status = next[i].status;
+		next.erase(next.begin() + static_cast<long>(i));
+		return true;
+	}
+	return false;
+}
+
+size_t mtu_bytes(const Qp *qp)
+{
+	return static_cast<size_t>(128) << qp->attr.path_mtu;
+}
+
+static bool is_write(ibv_wr_opcode opcode)
+{
+	return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+
+static bool has_imm(ibv_wr_opcode opcode)
+{
+	return opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+
+static bool in_bounds(const Mr *mr, uint64_t addr, uint64_t length)
+{
+	return addr >= mr->iova && length <= mr->length && addr - mr->iova <= mr->length - length;
+}
+
+static uint8_t *memory_at(const Mr *mr, uint64_t addr)
+{
+	return static_cast<uint8_t *>(mr->addr) + static_cast<size_t>(addr - mr->iova);
+}
+
+// Appends up to limit bytes of the local segments to the spans.
+static ibv_wc_status map_local(const Qp *qp, const std::vector<ibv_sge> &sges, int access,
+			       uint64_t limit, std::vector<Span> &spans)
+{
+	const ibv_wc_status bad_key =
+		world().opt.spec_status ? IBV_WC_LOC_PROT_ERR : IBV_WC_LOC_QP_OP_ERR;
+
+	spans.clear();
+	for (const ibv_sge &sge : sges) {
+		auto length = std::min<uint64_t>(sge.length, limit);
+		if (!length)
+			continue; // an empty segment's key is not looked at
+		const Mr *mr = mr_by_key(sge.lkey, false);
+		if (!mr || mr->pd != qp->pd || (static_cast<int>(mr->access) & access) != access)
+			return bad_key;
+		if (!in_bounds(mr, sge.addr, length))
+			return IBV_WC_LOC_PROT_ERR;
+		spans.push_back({memory_at(mr, sge.addr), static_cast<size_t>(length)});
+		limit -= length;
+	}
+	return IBV_WC_SUCCESS;
+}
+
+static uint8_t *map_remote(const Qp *to, const SendWork &work, int access)
+{
+	const Mr *mr = mr_by_key(work.rkey, true);
+
+	if (!mr || mr->pd != to->pd || !(static_cast<int>(mr->access) & access) ||
+	    !(static_cast<int>(to->attr.qp_access_flags) & access) ||
+	    !in_bounds(mr, work.remote_addr, work.length))
+		return nullptr;
+	return memory_at(mr, work.remote_addr);
+}
+
+static void move_bytes(const std::vector<Span> &from, const std::vector<Span> &to, size_t limit)
+{
+	size_t i = 0, j = 0, done_i = 0, done_j = 0;
+
+	while (limit && i < from.size() && j < to.size()) {
+		size_t n = std::min({from[i].length - done_i, to[j].length - done_j, limit});
+		memmove(to[j].data + done_j, from[i].data + done_i, n);
+		limit -= n;
+		if ((done_i += n) == from[i].length)
+			++i, done_i = 0;
+		if ((done_j += n) == to[j].length)
+			++j, done_j = 0;
+	}
+}
+
+static ibv_wc_status map_source(Qp *qp, SendWork &work)
+{
+	auto &spans = world().from;
+
+	if (work.length > ctx_of(qp)->dev->cfg.max_msg_size)
+		return IBV_WC_LOC_LEN_ERR;
+	if (work.flags & IBV_SEND_INLINE) {
+		spans.clear();
+		spans.push_back({work.inline_data.data(), work.inline_data.size()});
+		return IBV_WC_SUCCESS;
+	}
+	int access = work.opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_LOCAL_WRITE : 0;
+	return map_local(qp, work.sges, access, UINT64_MAX, spans);
+}
+
+enum class Path { OPEN, NOT_YET, GONE };
+
+static Path find_peer(const Qp *qp, Qp **to)
+{
+	Qp *peer = *to = qp_by_num(qp->attr.dest_qp_num);
+
+	if (!peer || peer->dead || qp->dead || peer->cut || qp->cut || peer->qp_type != qp->qp_type)
+		return Path::GONE;
+	if (peer->now == IBV_QPS_INIT)
+		return Path::NOT_YET;
+	if ((peer->now != IBV_QPS_RTR && peer->now != IBV_QPS_RTS) ||
+	    peer->attr.dest_qp_num != qp->qp_num)
+		return Path::GONE;
+	return Path::OPEN;
+}
+
+static Step finish(Qp *qp, ibv_wc_status status)
+{
+	complete_send(qp, status);
+	return Step::DONE;
+}
+
+// On an unreliable connection the sender never hears of what went wrong over there.
+static Step finish_failed(Qp *qp, ibv_wc_status status)
+{
+	return finish(qp, qp->qp_type == IBV_QPT_UC ? IBV_WC_SUCCESS : status);
+}
+
+static void raise(Qp *qp, ibv_event_type type)
+{
+	ibv_async_event event{};
+
+	event.event_type = type;
+	event.element.qp = qp;
+	add_async(ctx_of(qp), event);
+}
+
+static Step no_path(Qp *qp, Path path)
+{
+	if (qp->qp_type == IBV_QPT_UC)
+		return finish(qp, IBV_WC_SUCCESS);
+	if (path == Path::GONE && world().opt.gone_fails)
+		return finish(qp, IBV_WC_RETRY_EXC_ERR);
+	return Step::WAIT;
+}
+
+static Step no_receive(Qp *qp, Qp *to, const SendWork &work)
+{
+	if (qp->qp_type == IBV_QPT_UC) {
+		if (is_write(work.opcode) && work.length > mtu_bytes(qp))
+			to->deaf = !world().opt.uc_stays_hearing;
+		return finish(qp, IBV_WC_SUCCESS);
+	}
+	return qp->attr.rnr_retry == 7 ? Step::WAIT : finish(qp, IBV_WC_RNR_RETRY_EXC_ERR);
+}
+
+static Step deliver(Qp *qp, Qp *to, const SendWork &work)
+{
+	bool solicited = work.flags & IBV_SEND_SOLICITED;
+	ibv_wc wc{};
+
+	wc.opcode = is_write(work.opcode) ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
+	wc.byte_len = work.length;
+	wc.src_qp = qp->qp_num;
+	if (has_imm(work.opcode)) {
+		wc.imm_data = work.imm;
+		wc.wc_flags = IBV_WC_WITH_IMM;
+	}
+	complete_recv(to, wc, solicited);
+	return finish(qp, IBV_WC_SUCCESS);
+}
+
+// The receive at the head of the queue is of no use for this message.
+static Step bad_receive(Qp *qp, Qp *to, ibv_wc_status theirs, ibv_wc_status ours)
+{
+	if (world().opt.async_errors && qp->qp_type == IBV_QPT_RC)
+		raise(to, IBV_EVENT_QP_REQ_ERR);
+	complete_recv(to, theirs);
+	return finish_failed(qp, ours);
+}
+
+static Step injected_receive(Qp *qp, Qp *to, ibv_wc_status status)
+{
+	complete_recv(to, status);
+	return finish_failed(qp, status ? IBV_WC_REM_OP_ERR : IBV_WC_SUCCESS);
+}
+
+static Step do_send(Qp *qp, Qp *to, const SendWork &work)
+{
+	World &w = world();
+	ibv_wc_status status;
+	uint64_t room = 0;
+
+	if (to->rq.empty())
+		return no_receive(qp, to, work);
+	if (!w.next.empty() && injected(to, FAKE_RECV, &status))
+		return injected_receive(qp, to, status);
+	const RecvWork &receive = to->rq.front();
+	for (const ibv_sge &sge : receive.sges)
+		room += sge.length;
+	if (work.length > room) {
+		if (qp->qp_type == IBV_QPT_UC && w.opt.uc_long_dropped)
+			return finish(qp, IBV_WC_SUCCESS);
+		return w.opt.spec_status
+			       ? bad_receive(qp, to, IBV_WC_LOC_LEN_ERR, IBV_WC_REM_INV_REQ_ERR)
+			       : bad_receive(qp, to, IBV_WC_LOC_QP_OP_ERR, IBV_WC_REM_OP_ERR);
+	}
+	status = map_local(to, receive.sges, IBV_ACCESS_LOCAL_WRITE, work.length, w.to);
+	if (status)
+		return bad_receive(qp, to, w.opt.spec_status ? status : IBV_WC_LOC_QP_OP_ERR,
+				   IBV_WC_REM_OP_ERR);
+	move_bytes(w.from, w.to, work.length);
+	return deliver(qp, to, work);
+}
+
+static Step refuse_access(Qp *qp, Qp *to)
+{
+	if (qp->qp_type == IBV_QPT_RC) {
+		if (world().opt.async_errors)
+			raise(to, IBV_EVENT_QP_ACCESS_ERR);
+		qp_to_error(to);
+	}
+	return finish_failed(qp, IBV_WC_REM_ACCESS_ERR);
+}
+
+static Step do_write(Qp *qp, Qp *to, const SendWork &work)
+{
+	World &w = world();
+	bool missing = has_imm(work.opcode) && to->rq.empty();
+	size_t mtu = mtu_bytes(qp), length = work.length;
+	ibv_wc_status status;
+
+	if (missing) // all packets but the last arrive
+		length = length ? (length - 1) / mtu * mtu : 0;
+	if (work.length) { // the key of an empty write is not looked at
+		uint8_t *target = map_remote(to, work, IBV_ACCESS_REMOTE_WRITE);
+		if (!target)
+			return refuse_access(qp, to);
+		w.to.clear();
+		w.to.push_back({target, work.length});
+		move_bytes(w.from, w.to, length);
+	}
+	if (missing)
+		return no_receive(qp, to, work);
+	if (!has_imm(work.opcode))
+		return finish(qp, IBV_WC_SUCCESS);
+	if (!w.next.empty() && injected(to, FAKE_RECV, &status))
+		return injected_receive(qp, to, status);
+	return deliver(qp, to, work);
+}
+
+static Step do_read(Qp *qp, Qp *to, const SendWork &work)
+{
+	World &w = world();
+
+	if (!qp->attr.max_rd_atomic) {
+		misuse("RDMA read on queue pair %u, whose max_rd_atomic is 0: it never starts",
+		       qp->qp_num);
+		return Step::WAIT;
+	}
+	if (!to->attr.max_dest_rd_atomic) {
+		qp_to_error(to);
+		return finish(qp, IBV_WC_REM_INV_REQ_ERR);
+	}
+	if (work.length) {
+		uint8_t *source = map_remote(to, work, IBV_ACCESS_REMOTE_READ);
+		if (!source)
+			return refuse_access(qp, to);
+		w.to.clear();
+		w.to.push_back({source, work.length});
+		move_bytes(w.to, w.from, work.length);
+	}
+	return finish(qp, IBV_WC_SUCCESS);
+}
+
+static bool lost(Qp *qp, Qp *to, const SendWork &work)
+{
+	if (qp->qp_type != IBV_QPT_UC)
+		return false;
+	if (to->deaf)
+		return true;
+	if (!qp->drop)
+		return false;
+	--qp->drop;
+	if (is_write(work.opcode) && work.length > mtu_bytes(qp))
+		to->deaf = !world().opt.uc_stays_hearing;
+	return true;
+}
+
+static void first_packet(Qp *to)
+{
+	if (world().opt.comm_est && to->now == IBV_QPS_RTR && !to->heard)
+		raise(to, IBV_EVENT_COMM_EST);
+	to->heard = true;
+}
+
+Step execute(Qp *qp)
+{
+	SendWork &work = qp->sq.front();
+	ibv_wc_status status;
+	Qp *to;
+
+	if (!world().next.empty() && injected(qp, FAKE_SEND, &status))
+		return finish(qp, status);
+	if (qp->qp_type == IBV_QPT_UC && work.opcode == IBV_WR_RDMA_READ)
+		return finish(qp, IBV_WC_LOC_QP_OP_ERR);
+	status = map_source(qp, work);
+	if (status)
+		return finish(qp, status);
+	Path path = find_peer(qp, &to);
+	if (path != Path::OPEN)
+		return no_path(qp, path);
+	if (lost(qp, to, work))
+		return finish(qp, IBV_WC_SUCCESS);
+	first_packet(to);
+	if (work.opcode == IBV_WR_RDMA_READ)
+		return do_read(qp, to, work);
+	return is_write(work.opcode) ? do_write(qp, to, work) : do_send(qp, to, work);
+}
+
+} // namespace fake

@@ -1,0 +1,149 @@
+// A stand-in for libibverbs and librdmacm: link this instead of -libverbs -lrdmacm and the code
+// under test runs against simulated RDMA devices inside one process.  It imitates soft-RoCE (rxe)
+// by default, quirks included, and can be told to follow the InfiniBand specification / mlx5
+// instead.
+//
+// All calls are thread-safe.  A test calls fake_reset() first (or in SetUp and TearDown), then
+// configures, then runs the code under test, then looks at fake_misuse_count() and fake_live().
+// A test may play the remote side itself: it just calls verbs and rdma_cm too.
+#ifndef FAKE_RDMA_H
+#define FAKE_RDMA_H
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// ---- Life cycle -----------------------------------------------------------------------------
+
+// Frees every object still alive, forgets faults, misuse and counters, restores one device "fake0"
+// (10.9.9.1) and rxe's behaviour.  No other thread may be inside the fake.
+void fake_reset(void);
+
+// ---- Devices --------------------------------------------------------------------------------
+
+enum fake_keys {
+	FAKE_KEYS_RXE,       // lkey == rkey if any remote access was asked for, else rkey == 0
+	FAKE_KEYS_EQUAL,     // lkey == rkey always (mlx5, irdma, ...)
+	FAKE_KEYS_DIFFERENT, // two numbers; neither is good for the other purpose
+};
+
+#define FAKE_MAX_ADDRESSES 8
+
+struct fake_device {
+	const char *name;
+	const char *addresses[FAKE_MAX_ADDRESSES]; // IPv4 or IPv6 text, up to the first NULL
+	int max_sge, max_qp_wr, max_cqe, max_inline;
+	int max_mr, max_qp, max_cq, max_pd; // counted per device; ENOMEM beyond
+	int max_rd_atomic;
+	int mtu; // path MTU in bytes: 256, 512, 1024, 2048 or 4096
+	uint32_t max_msg_size;
+	enum fake_keys keys;
+	bool resize_cq; // false: ibv_resize_cq says EOPNOTSUPP
+	bool uc;        // false: ibv_create_qp(UC) says EOPNOTSUPP
+	bool port_up;
+};
+
+void fake_device_default(struct fake_device *device); // rxe's numbers, "fake0", 10.9.9.1
+// Replaces the list (0 .. n devices).  Contexts opened before keep working.  getifaddrs() lists
+// the addresses of all devices (interfaces "eth<N>") besides lo.
+void fake_set_devices(int count, const struct fake_device *devices);
+
+// ---- Behaviour ------------------------------------------------------------------------------
+
+struct fake_options {
+	bool manual;               // sends wait for fake_progress()
+	bool hold_completions;     // completions wait for fake_release()
+	bool spec_status;          // the specification's statuses instead of rxe's
+	bool async_errors;         // responder errors raise QP_ACCESS_ERR / QP_REQ_ERR (mlx5)
+	bool comm_est;             // first packet at a QP in RTR raises COMM_EST (mlx5)
+	bool flush_late_receives;  // receives posted in ERR are flushed (rxe: only at ERR->ERR)
+	bool reset_cleans_cq;      // RESET and destroy remove the QP's completions (rxe: they stay)
+	bool exact_depths;         // queue and CQ depths as asked (rxe: rounded up to 2^n - 1)
+	bool early_send_forgotten; // a send refused before RTS is forgotten (rxe: sent after RTS)
+	bool uc_long_dropped;  // UC message longer than the receive: lost (rxe: receiver to ERR)
+	bool uc_stays_hearing; // no rxe bug of UC QPs deaf after a broken multi-packet write
+	bool gone_fails; // send to a peer that is gone: RETRY_EXC at once (else: it just waits)
+	int timewait_ms; // TIMEWAIT_EXIT this long after a disconnect; -1: never (default)
+	int silent_ms;   // UNREACHABLE this long after connecting to a silent host (102 s)
+};
+
+void fake_options_rxe(struct fake_options *options);  // the default
+void fake_options_mlx5(struct fake_options *options); // specification-like hardware
+void fake_set_options(const struct fake_options *options);
+void fake_get_options(struct fake_options *options);
+
+enum fake_reach {
+	FAKE_REACH_OK,          // default for the devices' addresses and 127.0.0.1
+	FAKE_REACH_TIMEOUT,     // ADDR_ERROR -110 after the timeout given (default for all others)
+	FAKE_REACH_UNREACHABLE, // rdma_resolve_addr fails with ENETUNREACH at once
+	FAKE_REACH_SILENT,      // resolves, but a connect request is never answered
+};
+// ms >= 0 replaces the waiting time of TIMEOUT (rdma_resolve_addr's) and of SILENT (silent_ms).
+void fake_address(const char *ip, enum fake_reach how, int ms);
+
+// ---- Moving things by hand ------------------------------------------------------------------
+
+int fake_progress(int count); // executes up to count posted sends, in posting order (-1: all);
+			      // returns how many
+int fake_release(int count);  // lets up to count held completions out (-1: all); returns how many
+
+// ---- Fault injection ------------------------------------------------------------------------
+
+// The nth next call (1 = the next) of the function fails with errno err, in the function's own
+// way (errno returned, -1 or NULL).  Several may be pending.  Unknown names abort.
+void fake_fail(const char *function, int nth, int err);
+void fake_fail_always(const char *function, int err); // err 0: stop failing (pending ones too)
+
+enum fake_direction { FAKE_SEND, FAKE_RECV };
+// The next work request of that direction on this QP (0: any QP) that would complete does so with
+// this status, without moving data; the QP goes to ERR (unless the status is SUCCESS).
+void fake_complete_next(uint32_t qp_num, enum fake_direction direction, enum ibv_wc_status status);
+// The oldest posted work request completes now.  Returns false if there is none.
+bool fake_complete_now(uint32_t qp_num, enum fake_direction direction, enum ibv_wc_status status);
+void fake_drop_next(uint32_t qp_num, int count); // next messages sent by this UC QP get lost
+void fake_cut(uint32_t qp_num, bool cut);        // wire cut: RC sends wait, UC messages are lost
+
+void fake_async_event_qp(enum ibv_event_type type, uint32_t qp_num);
+void fake_async_event_cq(enum ibv_event_type type, struct ibv_cq *cq);
+// To every context opened on the device; PORT_ERR and PORT_ACTIVE change the port's state too.
+void fake_async_event_port(enum ibv_event_type type, const char *device);
+
+// Queues this event for the id, whatever its state, which stays as it is.
+void fake_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type type, int status,
+		   const void *private_data, size_t length);
+void fake_reject_next(int count,
+		      int status);       // the next connect requests: REJECTED, e.g. 10 (stale)
+void fake_kill_peer_of(uint32_t qp_num); // the partner's process dies: DISCONNECTED here,
+					 // the partner's id and QP are of no use any more
+
+// ---- Looking ----------------------------------------------------------------------------------
+
+struct fake_counts {
+	int device_lists, contexts, pds, mrs, cqs, channels, qps, event_channels, ids, ifaddrs;
+};
+struct fake_counts fake_live(void);
+int fake_live_total(void); // the sum: 0 when nothing is leaked
+uint64_t fake_calls(const char *function);
+
+// What the code under test did wrong although it may have got away with it.
+int fake_misuse_count(void);
+const char *fake_misuse(int index); // valid until cleared
+void fake_misuse_clear(void);
+
+struct rdma_cm_id *fake_id_of_qp(uint32_t qp_num); // newest id connected/accepted with this QP
+struct rdma_cm_id *fake_listener(uint16_t port);   // host byte order
+int fake_ids(struct rdma_cm_id **ids, int max);    // all the program's ids; returns the number
+struct ibv_qp *fake_qp(uint32_t qp_num);
+int fake_qps(uint32_t *numbers, int max);
+int fake_posted(uint32_t qp_num, enum fake_direction direction); // work requests not yet completed
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,282 @@
+// The fake driven by itself: devices, memory, events, faults.
+#include "fake_test.h"
+
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <thread>
+
+using Fake = FakeTest;
+
+TEST_F(Fake, DevicesAsConfigured)
+{
+	fake_device d[3];
+	const char *names[] = {"one", "two", "three"};
+	for (int i = 0; i < 3; ++i) {
+		fake_device_default(&d[i]);
+		d[i].name = names[i];
+	}
+	d[1].addresses[0] = "10.9.9.2";
+	d[1].addresses[1] = "fd00::2";
+	d[2].max_sge = 4;
+	fake_set_devices(3, d);
+	int n;
+	ibv_device **list = ibv_get_device_list(&n);
+	ASSERT_EQ(n, 3);
+	EXPECT_STREQ(ibv_get_device_name(list[1]), "two");
+	ibv_context *ctx = ibv_open_device(list[2]);
+	ibv_free_device_list(list);
+	ibv_device_attr attr;
+	EXPECT_EQ(ibv_query_device(ctx, &attr), 0);
+	EXPECT_EQ(attr.max_sge, 4);
+	ibv_port_attr port;
+	EXPECT_EQ(ibv_query_port(ctx, 1, &port), 0);
+	EXPECT_EQ(port.active_mtu, IBV_MTU_1024);
+	EXPECT_EQ(port.state, IBV_PORT_ACTIVE);
+	EXPECT_EQ(ibv_query_port(ctx, 2, &port), EINVAL);
+	EXPECT_EQ(ibv_close_device(ctx), 0);
+	fake_set_devices(0, nullptr);
+	list = ibv_get_device_list(&n);
+	EXPECT_EQ(n, 0);
+	EXPECT_EQ(list[0], nullptr);
+	ibv_free_device_list(list);
+}
+
+TEST_F(Fake, InterfacesOfTheSimulatedHost)
+{
+	ifaddrs *list;
+	std::vector<std::string> found;
+	ASSERT_EQ(getifaddrs(&list), 0);
+	for (ifaddrs *i = list; i; i = i->ifa_next) {
+		char text[64];
+		if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET)
+			continue;
+		auto *sin = reinterpret_cast<sockaddr_in *>(i->ifa_addr);
+		found.push_back(inet_ntop(AF_INET, &sin->sin_addr, text, sizeof text));
+	}
+	freeifaddrs(list);
+	EXPECT_EQ(found, (std::vector<std::string>{"127.0.0.1", "10.9.9.1"}));
+}
+
+TEST_F(Fake, RegistrationRules)
+{
+	Node a;
+	auto reg = [&](void *p, size_t n, int access) { return ibv_reg_mr(a.pd, p, n, access); };
+	ibv_mr *local = reg(a.memory.data(), 100, IBV_ACCESS_LOCAL_WRITE);
+	EXPECT_EQ(local->rkey, 0u);
+	EXPECT_EQ(a.mr->rkey, a.mr->lkey);
+	EXPECT_EQ(reg(a.memory.data(), 0, 0), nullptr);
+	EXPECT_EQ(errno, EINVAL);
+	EXPECT_EQ(reg(a.memory.data(), 8, IBV_ACCESS_REMOTE_WRITE), nullptr);
+	EXPECT_EQ(errno, EINVAL);
+	void *page = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ibv_mr *readable = reg(page, 4096, 0);
+	EXPECT_NE(readable, nullptr);
+	EXPECT_EQ(reg(page, 4096, IBV_ACCESS_LOCAL_WRITE), nullptr);
+	EXPECT_EQ(errno, EFAULT);
+	EXPECT_EQ(ibv_dereg_mr(readable), 0);
+	munmap(page, 4096);
+	EXPECT_EQ(reg(page, 4096, 0), nullptr);
+	EXPECT_EQ(errno, EFAULT);
+	EXPECT_EQ(ibv_dereg_mr(local), 0);
+	EXPECT_EQ(ibv_dealloc_pd(a.pd), EBUSY);
+	EXPECT_EQ(fake_misuse_count(), 1);
+	fake_misuse_clear();
+}
+
+TEST_F(Fake, CompletionEvents)
+{
+	Node a, b;
+	join(a, b);
+	ibv_cq *cq;
+	void *context;
+	fcntl(b.channel->fd, F_SETFL, O_NONBLOCK);
+	b.recv(1);
+	b.recv(2);
+	a.send(1); // not armed: no event
+	EXPECT_EQ(ibv_get_cq_event(b.channel, &cq, &context), -1);
+	EXPECT_EQ(errno, EAGAIN);
+	EXPECT_EQ(ibv_req_notify_cq(b.recv_cq, 0), 0);
+	EXPECT_EQ(ibv_get_cq_event(b.channel, &cq, &context),
+		  -1); // what is there already raises none
+	a.send(2);
+	pollfd p = {b.channel->fd, POLLIN, 0};
+	EXPECT_EQ(::poll(&p, 1, 0), 1);
+	ASSERT_EQ(ibv_get_cq_event(b.channel, &cq, &context), 0);
+	EXPECT_EQ(cq, b.recv_cq);
+	EXPECT_EQ(context, &b);
+	EXPECT_EQ(::poll(&p, 1, 0), 0);
+	ibv_ack_cq_events(cq, 1);
+}
+
+TEST_F(Fake, BlockingCompletionWaitInAnotherThread)
+{
+	Node a, b;
+	join(a, b);
+	b.recv(1);
+	ASSERT_EQ(ibv_req_notify_cq(b.recv_cq, 0), 0);
+	std::thread waiter([&] {
+		ibv_cq *cq;
+		void *context;
+		EXPECT_EQ(ibv_get_cq_event(b.channel, &cq, &context), 0);
+		ibv_ack_cq_events(cq, 1);
+		expect_wc(cq, 1, IBV_WC_SUCCESS);
+		EXPECT_EQ(b.memory[8192], 'x');
+	});
+	a.memory[0] = 'x';
+	a.send(1);
+	waiter.join();
+}
+
+TEST_F(Fake, UnacknowledgedEventsAbort)
+{
+	GTEST_FLAG_SET(death_test_style, "threadsafe");
+	EXPECT_DEATH(
+		{
+			Node b;
+			ibv_cq *cq;
+			void *context;
+			ibv_req_notify_cq(b.recv_cq, 0);
+			b.recv(1);
+			b.modify(IBV_QPS_ERR);
+			ibv_get_cq_event(b.channel, &cq, &context);
+			b.close();
+		},
+		"ibv_destroy_cq would wait");
+}
+
+TEST_F(Fake, CompletionsHeldBack)
+{
+	fake_options options;
+	fake_options_rxe(&options);
+	options.hold_completions = true;
+	fake_set_options(&options);
+	Node a, b;
+	join(a, b);
+	b.recv(1);
+	a.send(2);
+	EXPECT_EQ(poll(b.recv_cq).wr_id, 0u);
+	EXPECT_EQ(fake_release(1), 1);
+	expect_wc(b.recv_cq, 1, IBV_WC_SUCCESS);
+	EXPECT_EQ(poll(a.send_cq).wr_id, 0u);
+	EXPECT_EQ(fake_release(-1), 1);
+	expect_wc(a.send_cq, 2, IBV_WC_SUCCESS);
+}
+
+TEST_F(Fake, CqOverflowAndResize)
+{
+	Node a(IBV_QPT_RC, 128);
+	EXPECT_EQ(ibv_resize_cq(a.recv_cq, 100), 0);
+	EXPECT_EQ(a.recv_cq->cqe, 127);
+	EXPECT_EQ(ibv_resize_cq(a.recv_cq, 3), 0);
+	for (uint64_t i = 1; i <= 4; ++i)
+		a.recv(i);
+	a.modify(IBV_QPS_ERR);
+	EXPECT_EQ(fake_misuse_count(), 1);
+	fake_misuse_clear();
+	ibv_async_event event;
+	ASSERT_EQ(ibv_get_async_event(a.ctx, &event), 0);
+	EXPECT_EQ(event.event_type, IBV_EVENT_CQ_ERR);
+	EXPECT_EQ(event.element.cq, a.recv_cq);
+	ibv_ack_async_event(&event);
+}
+
+TEST_F(Fake, AsyncEvents)
+{
+	Node a;
+	ibv_async_event event;
+	fcntl(a.ctx->async_fd, F_SETFL, O_NONBLOCK);
+	EXPECT_EQ(ibv_get_async_event(a.ctx, &event), -1);
+	EXPECT_EQ(errno, EAGAIN);
+	fake_async_event_qp(IBV_EVENT_QP_FATAL, a.qp->qp_num);
+	fake_async_event_port(IBV_EVENT_PORT_ERR, "fake0");
+	ASSERT_EQ(ibv_get_async_event(a.ctx, &event), 0);
+	EXPECT_EQ(event.event_type, IBV_EVENT_QP_FATAL);
+	EXPECT_EQ(event.element.qp, a.qp);
+	ibv_ack_async_event(&event);
+	ASSERT_EQ(ibv_get_async_event(a.ctx, &event), 0);
+	EXPECT_EQ(event.event_type, IBV_EVENT_PORT_ERR);
+	ibv_ack_async_event(&event);
+	fake_async_event_qp(IBV_EVENT_QP_FATAL, a.qp->qp_num); // unread: goes with the queue pair
+}
+
+TEST_F(Fake, FunctionsFailOnDemand)
+{
+	Node a, b;
+	fake_fail("ibv_alloc_pd", 2, ENOMEM);
+	ibv_pd *pd = ibv_alloc_pd(a.ctx);
+	ASSERT_NE(pd, nullptr);
+	EXPECT_EQ(ibv_alloc_pd(a.ctx), nullptr);
+	EXPECT_EQ(errno, ENOMEM);
+	fake_fail("ibv_dealloc_pd", 1, EIO);
+	EXPECT_EQ(ibv_dealloc_pd(pd), EIO);
+	EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+	fake_fail_always("ibv_post_recv", ENOMEM);
+	EXPECT_EQ(a.recv(1), ENOMEM);
+	EXPECT_EQ(a.recv(1), ENOMEM);
+	fake_fail_always("ibv_post_recv", 0);
+	EXPECT_EQ(a.recv(1), 0);
+	EXPECT_EQ(fake_calls("ibv_post_recv"), 3u);
+	fake_fail("ibv_poll_cq", 1, EIO);
+	ibv_wc wc;
+	EXPECT_LT(ibv_poll_cq(a.recv_cq, 1, &wc), 0);
+}
+
+TEST_F(Fake, StatusesOnDemand)
+{
+	Node a, b;
+	join(a, b);
+	b.recv(1);
+	b.recv(2);
+	fake_complete_next(a.qp->qp_num, FAKE_SEND, IBV_WC_GENERAL_ERR);
+	a.send(1);
+	expect_wc(a.send_cq, 1, IBV_WC_GENERAL_ERR);
+	EXPECT_EQ(a.state(), IBV_QPS_ERR);
+	fake_complete_next(0, FAKE_RECV, IBV_WC_FATAL_ERR);
+	a.modify(IBV_QPS_RESET);
+	a.to_init();
+	a.to_rts(b.qp->qp_num);
+	a.send(2);
+	expect_wc(b.recv_cq, 1, IBV_WC_FATAL_ERR);
+	expect_wc(b.recv_cq, 2, IBV_WC_WR_FLUSH_ERR);
+	expect_wc(a.send_cq, 2, IBV_WC_REM_OP_ERR);
+}
+
+TEST_F(Fake, HardwareLikeAsyncErrors)
+{
+	fake_options options;
+	fake_options_mlx5(&options);
+	fake_set_options(&options);
+	Node a, b;
+	join(a, b);
+	a.send(1, {a.sge(0, 5)}, IBV_WR_RDMA_WRITE, b.addr(0), 0x777777);
+	expect_wc(a.send_cq, 1, IBV_WC_REM_ACCESS_ERR);
+	ibv_async_event event;
+	ASSERT_EQ(ibv_get_async_event(b.ctx, &event), 0);
+	EXPECT_EQ(event.event_type, IBV_EVENT_QP_ACCESS_ERR);
+	ibv_ack_async_event(&event);
+	EXPECT_EQ(b.recv(1), 0); // posted in ERR: flushed at once here
+	expect_wc(b.recv_cq, 1, IBV_WC_WR_FLUSH_ERR);
+}
+
+TEST_F(Fake, CutWire)
+{
+	Node a, b;
+	join(a, b);
+	b.recv(1);
+	fake_cut(b.qp->qp_num, true);
+	a.send(1);
+	EXPECT_EQ(poll(a.send_cq).wr_id, 0u);
+	fake_cut(b.qp->qp_num, false);
+	expect_wc(a.send_cq, 1, IBV_WC_SUCCESS);
+}
+
+TEST_F(Fake, ResetFreesWhatIsLeft)
+{
+	auto *a = new Node;
+	a->recv(1);
+	fake_reset();
+	a->ctx = nullptr; // gone already
+	delete a;
+}

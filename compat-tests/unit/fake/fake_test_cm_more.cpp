@@ -1,0 +1,155 @@
+// The fake driven by itself: addresses, events injected, threads that wait.
+#include "fake_test_cm.h"
+
+#include <chrono>
+#include <poll.h>
+#include <thread>
+
+TEST_F(FakeCm, PortRules)
+{
+	listen();
+	rdma_cm_id *other;
+	sockaddr_in same = address("10.9.9.1", 5000), any = address("0.0.0.0", 5000);
+	sockaddr_in local = address("127.0.0.1", 5000), foreign = address("10.1.1.1", 5000);
+	ASSERT_EQ(rdma_create_id(server_channel, &other, nullptr, RDMA_PS_TCP), 0);
+	EXPECT_EQ(rdma_bind_addr(other, reinterpret_cast<sockaddr *>(&same)), -1);
+	EXPECT_EQ(errno, EADDRINUSE);
+	EXPECT_EQ(rdma_bind_addr(other, reinterpret_cast<sockaddr *>(&any)), -1);
+	EXPECT_EQ(errno, EADDRNOTAVAIL);
+	EXPECT_EQ(rdma_bind_addr(other, reinterpret_cast<sockaddr *>(&foreign)), -1);
+	EXPECT_EQ(errno, EADDRNOTAVAIL);
+	EXPECT_EQ(rdma_bind_addr(other, reinterpret_cast<sockaddr *>(&local)), 0);
+	EXPECT_STREQ(other->verbs->device->name, "fake0");
+	EXPECT_EQ(rdma_destroy_id(other), 0);
+	ASSERT_EQ(rdma_create_id(server_channel, &other, nullptr, RDMA_PS_TCP), 0);
+	same.sin_port = 0;
+	EXPECT_EQ(rdma_bind_addr(other, reinterpret_cast<sockaddr *>(&same)), 0);
+	EXPECT_GE(ntohs(rdma_get_src_port(other)), 32768);
+	EXPECT_EQ(rdma_destroy_id(other), 0);
+}
+
+TEST_F(FakeCm, AddressesThatDoNotAnswer)
+{
+	sockaddr_in dst = address("10.9.9.77", 5000);
+	auto *sa = reinterpret_cast<sockaddr *>(&dst);
+	ASSERT_EQ(rdma_create_id(client_channel, &client, nullptr, RDMA_PS_TCP), 0);
+	auto start = std::chrono::steady_clock::now();
+	ASSERT_EQ(rdma_resolve_addr(client, nullptr, sa, 60), 0);
+	EXPECT_EQ(next(client_channel), -1);
+	pollfd p = {client_channel->fd, POLLIN, 0};
+	EXPECT_EQ(::poll(&p, 1, 5000), 1);
+	ASSERT_EQ(next(client_channel), RDMA_CM_EVENT_ADDR_ERROR);
+	EXPECT_EQ(last.status, -110);
+	EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(60));
+	EXPECT_EQ(::poll(&p, 1, 0), 0);
+	fake_address("10.9.9.77", FAKE_REACH_UNREACHABLE, -1);
+	EXPECT_EQ(rdma_resolve_addr(client, nullptr, sa, 60), -1);
+	EXPECT_EQ(errno, ENETUNREACH);
+	fake_address("10.9.9.77", FAKE_REACH_TIMEOUT, 0);
+	ASSERT_EQ(rdma_resolve_addr(client, nullptr, sa, 60000), 0);
+	EXPECT_EQ(next(client_channel), RDMA_CM_EVENT_ADDR_ERROR);
+	ASSERT_EQ(rdma_resolve_addr(client, nullptr, sa, 60000), 0); // again
+	destroy(client);
+	EXPECT_EQ(next(client_channel), -1); // gone with the id
+}
+
+TEST_F(FakeCm, SilentHost)
+{
+	fake_address("10.9.9.77", FAKE_REACH_SILENT, 10);
+	resolve("10.9.9.77");
+	ASSERT_EQ(connect(), 0);
+	EXPECT_EQ(next(client_channel), -1);
+	pollfd p = {client_channel->fd, POLLIN, 0};
+	EXPECT_EQ(::poll(&p, 1, 5000), 1);
+	ASSERT_EQ(next(client_channel), RDMA_CM_EVENT_UNREACHABLE);
+	EXPECT_EQ(last.status, -110);
+}
+
+TEST_F(FakeCm, MigrateTakesEventsAlong)
+{
+	establish();
+	rdma_event_channel *own = rdma_create_event_channel();
+	fcntl(own->fd, F_SETFL, O_NONBLOCK);
+	ASSERT_EQ(rdma_disconnect(client), 0);
+	ASSERT_EQ(rdma_migrate_id(child, own), 0);
+	EXPECT_EQ(next(server_channel), -1);
+	EXPECT_EQ(next(own), RDMA_CM_EVENT_DISCONNECTED);
+	destroy(child);
+	EXPECT_EQ(next(client_channel), RDMA_CM_EVENT_DISCONNECTED);
+	rdma_destroy_event_channel(own);
+}
+
+TEST_F(FakeCm, PeerDies)
+{
+	establish();
+	fake_kill_peer_of(a->qp->qp_num);
+	ASSERT_EQ(next(client_channel), RDMA_CM_EVENT_DISCONNECTED);
+	EXPECT_EQ(next(server_channel), -1);
+	b->recv(1);
+	a->send(1);
+	EXPECT_EQ(poll(a->send_cq).wr_id, 0u); // nobody answers, nobody says so
+	EXPECT_EQ(a->modify(IBV_QPS_ERR), 0);
+	EXPECT_EQ(poll(a->send_cq).status, IBV_WC_WR_FLUSH_ERR);
+}
+
+TEST_F(FakeCm, InjectedEvents)
+{
+	establish();
+	fake_cm_event(client, RDMA_CM_EVENT_DEVICE_REMOVAL, 0, nullptr, 0);
+	EXPECT_EQ(next(client_channel), RDMA_CM_EVENT_DEVICE_REMOVAL);
+	EXPECT_EQ(last.id, client);
+	fake_cm_event(child, RDMA_CM_EVENT_REJECTED, 99, "x", 1);
+	EXPECT_EQ(next(server_channel), RDMA_CM_EVENT_REJECTED);
+	EXPECT_EQ(last.status, 99);
+	EXPECT_EQ(data[0], 'x');
+}
+
+TEST_F(FakeCm, FailuresOnDemand)
+{
+	rdma_cm_id *id;
+	fake_fail("rdma_create_id", 1, ENODEV);
+	EXPECT_EQ(rdma_create_id(client_channel, &id, nullptr, RDMA_PS_TCP), -1);
+	EXPECT_EQ(errno, ENODEV);
+	fake_fail("rdma_create_event_channel", 1, EMFILE);
+	EXPECT_EQ(rdma_create_event_channel(), nullptr);
+	EXPECT_EQ(errno, EMFILE);
+}
+
+TEST_F(FakeCm, UnacknowledgedEventAborts)
+{
+	GTEST_FLAG_SET(death_test_style, "threadsafe");
+	resolve();
+	fake_cm_event(client, RDMA_CM_EVENT_ADDR_CHANGE, 0, nullptr, 0);
+	rdma_cm_event *event;
+	ASSERT_EQ(rdma_get_cm_event(client_channel, &event), 0);
+	EXPECT_DEATH(rdma_destroy_id(client), "rdma_destroy_id would wait");
+	EXPECT_EQ(rdma_ack_cm_event(event), 0);
+}
+
+TEST_F(FakeCm, BlockingWaitInAnotherThread)
+{
+	fcntl(server_channel->fd, F_SETFL, 0);
+	listen();
+	std::thread server([&] {
+		ASSERT_EQ(next(server_channel), RDMA_CM_EVENT_CONNECT_REQUEST);
+		ASSERT_EQ(rdma_reject(last.id, "no", 2), 0);
+		EXPECT_EQ(rdma_destroy_id(last.id), 0);
+	});
+	rdma_cm_event *event;
+	sockaddr_in dst = address("127.0.0.1", 5000);
+	dst.sin_addr.s_addr = htonl(0x0a090901);
+	ASSERT_EQ(rdma_create_id(client_channel, &client, nullptr, RDMA_PS_TCP), 0);
+	ASSERT_EQ(rdma_resolve_addr(client, nullptr, reinterpret_cast<sockaddr *>(&dst), 100), 0);
+	ASSERT_EQ(rdma_get_cm_event(client_channel, &event), 0);
+	rdma_ack_cm_event(event);
+	ASSERT_EQ(rdma_resolve_route(client, 100), 0);
+	ASSERT_EQ(rdma_get_cm_event(client_channel, &event), 0);
+	rdma_ack_cm_event(event);
+	ASSERT_EQ(connect(), 0);
+	fcntl(client_channel->fd, F_SETFL, 0);
+	ASSERT_EQ(rdma_get_cm_event(client_channel, &event), 0);
+	EXPECT_EQ(event->event, RDMA_CM_EVENT_REJECTED);
+	EXPECT_EQ(event->status, 28);
+	rdma_ack_cm_event(event);
+	server.join();
+}

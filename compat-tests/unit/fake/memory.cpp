@@ -1,0 +1,190 @@
+// Memory regions and their keys.
+#include "world.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ  22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+namespace fake
+{
+
+// A key is a slot's number and eight bits that change with each use of the slot, so that a stale
+// key is noticed.  Slots come back last freed, last used.
+static uint32_t take_key(Mr *mr, bool local, bool remote)
+{
+	World &w = world();
+	uint32_t index;
+
+	if (w.keys.empty())
+		w.keys.resize(1); // key 0 is none
+	if (w.free_keys.size() > 64) {
+		index = w.free_keys.front();
+		w.free_keys.pop_front();
+	} else {
+		index = static_cast<uint32_t>(w.keys.size());
+		w.keys.emplace_back();
+	}
+	KeySlot &slot = w.keys[index];
+	slot.mr = mr;
+	slot.local = local;
+	slot.remote = remote;
+	slot.tag = static_cast<uint8_t>(slot.tag + 0x35);
+	return index << 8 | slot.tag;
+}
+
+static void drop_key(uint32_t key)
+{
+	World &w = world();
+	uint32_t index = key >> 8;
+
+	if (!index || index >= w.keys.size())
+		return;
+	w.keys[index].mr = nullptr;
+	w.free_keys.push_back(index);
+}
+
+Mr *mr_by_key(uint32_t key, bool remote)
+{
+	World &w = world();
+	uint32_t index = key >> 8;
+
+	if (index >= w.keys.size())
+		return nullptr;
+	const KeySlot &slot = w.keys[index];
+	if (!slot.mr || slot.tag != (key & 0xff) || !(remote ? slot.remote : slot.local))
+		return nullptr;
+	return slot.mr;
+}
+
+static bool madvise_works() // MADV_POPULATE_* came with Linux 5.14
+{
+	static const bool works = [] {
+		void *page = mmap(nullptr, 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				  -1, 0);
+		bool ok = page != MAP_FAILED && madvise(page, 1, MADV_POPULATE_WRITE) == 0;
+		if (page != MAP_FAILED)
+			munmap(page, 1);
+		return ok;
+	}();
+	return works;
+}
+
+// Touches the pages as pinning would.
+static bool can_be_pinned(void *addr, size_t length, bool for_writing)
+{
+	auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+	auto start = reinterpret_cast<uintptr_t>(addr) & ~(page - 1);
+	auto end = (reinterpret_cast<uintptr_t>(addr) + length + page - 1) & ~(page - 1);
+
+	return !madvise_works() ||
+	       madvise(reinterpret_cast<void *>(start), end - start,
+		       for_writing ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0;
+}
+
+static int check_registration(Device *dev, void *addr, size_t length, unsigned access)
+{
+	const unsigned remote_change = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+
+	if (!length)
+		return EINVAL;
+	if ((access & remote_change) && !(access & IBV_ACCESS_LOCAL_WRITE))
+		return EINVAL;
+	if (dev->mrs >= dev->cfg.max_mr)
+		return ENOMEM;
+	if (reinterpret_cast<uintptr_t>(addr) + length < length ||
+	    !can_be_pinned(addr, length, access & IBV_ACCESS_LOCAL_WRITE))
+		return EFAULT;
+	return 0;
+}
+
+static void give_keys(Mr *mr, fake_keys keys)
+{
+	const unsigned remote =
+		IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+
+	if (keys == FAKE_KEYS_DIFFERENT) {
+		mr->lkey = take_key(mr, true, false);
+		mr->rkey = take_key(mr, false, true);
+		return;
+	}
+	mr->lkey = take_key(mr, true, true);
+	mr->rkey = keys == FAKE_KEYS_EQUAL || (mr->access & remote) ? mr->lkey : 0;
+}
+
+static ibv_mr *register_memory(ibv_pd *ibpd, void *addr, size_t length, uint64_t iova,
+			       unsigned access)
+{
+	FAKE_ENTER(ibv_reg_mr);
+	auto *pd = static_cast<Pd *>(ibpd);
+	Device *dev = ctx_of(pd->context)->dev;
+
+	if (!fault)
+		fault = check_registration(dev, addr, length, access);
+	if (fault)
+		return by_null(fault);
+	Mr *mr = new Mr;
+	mr->context = pd->context;
+	mr->pd = pd;
+	mr->addr = addr;
+	mr->length = length;
+	mr->iova = iova;
+	mr->access = access;
+	give_keys(mr, dev->cfg.keys);
+	++pd->users;
+	++dev->mrs;
+	++world().live.mrs;
+	world().mrs.insert(mr);
+	return mr;
+}
+
+void free_mr(Mr *mr)
+{
+	drop_key(mr->lkey);
+	if (mr->rkey != mr->lkey)
+		drop_key(mr->rkey);
+	--static_cast<Pd *>(mr->pd)->users;
+	--ctx_of(mr->context)->dev->mrs;
+	world().mrs.erase(mr);
+	delete mr;
+}
+
+} // namespace fake
+
+using namespace fake;
+
+ibv_mr *ibv_reg_mr(ibv_pd *pd, void *addr, size_t length, int access)
+{
+	return register_memory(pd, addr, length, reinterpret_cast<uintptr_t>(addr),
+			       static_cast<unsigned>(access));
+}
+
+ibv_mr *ibv_reg_mr_iova(ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
+{
+	return register_memory(pd, addr, length, iova, static_cast<unsigned>(access));
+}
+
+ibv_mr *ibv_reg_mr_iova2(ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
+{
+	return register_memory(pd, addr, length, iova, access);
+}
+
+int ibv_rereg_mr(ibv_mr *, int, ibv_pd *, void *, size_t, int)
+{
+	FAKE_ENTER(ibv_rereg_mr);
+	errno = fault ? fault : EOPNOTSUPP;
+	return IBV_REREG_MR_ERR_CMD;
+}
+
+int ibv_dereg_mr(ibv_mr *mr)
+{
+	FAKE_ENTER(ibv_dereg_mr);
+	if (fault)
+		return by_value(fault);
+	--world().live.mrs;
+	free_mr(static_cast<Mr *>(mr));
+	return 0;
+}

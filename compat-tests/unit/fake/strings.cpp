@@ -1,0 +1,107 @@
+// Names of states, statuses and events, and calls that do nothing here.
+#include "world.h"
+
+using namespace fake;
+
+template <size_t N> static const char *pick(const char *const (&names)[N], int value)
+{
+	return value >= 0 && static_cast<size_t>(value) < N ? names[value] : "unknown";
+}
+
+const char *ibv_wc_status_str(ibv_wc_status status)
+{
+	static const char *const names[] = {
+		"success",
+		"local length error",
+		"local QP operation error",
+		"local EE context operation error",
+		"local protection error",
+		"Work Request Flushed Error",
+		"memory management operation error",
+		"bad response error",
+		"local access error",
+		"remote invalid request error",
+		"remote access error",
+		"remote operation error",
+		"transport retry counter exceeded",
+		"RNR retry counter exceeded",
+		"local RDD violation error",
+		"remote invalid RD request",
+		"aborted error",
+		"invalid EE context number",
+		"invalid EE context state",
+		"fatal error",
+		"response timeout error",
+		"general error",
+		"TM error",
+		"TM software rendezvous",
+	};
+	return pick(names, status);
+}
+
+const char *ibv_event_type_str(ibv_event_type event)
+{
+	static const char *const names[] = {
+		"CQ error",
+		"local work queue catastrophic error",
+		"invalid request local work queue error",
+		"local access violation work queue error",
+		"communication established",
+		"send queue drained",
+		"path migrated",
+		"path migration request error",
+		"local catastrophic error",
+		"port active",
+		"port error",
+		"LID change",
+		"P_Key change",
+		"SM change",
+		"SRQ catastrophic error",
+		"SRQ limit reached",
+		"last WQE reached",
+		"client reregistration",
+		"GID table change",
+		"WQ fatal",
+	};
+	return pick(names, event);
+}
+
+const char *ibv_node_type_str(ibv_node_type node_type)
+{
+	static const char *const names[] = {"unknown", "InfiniBand channel adapter",
+					    "InfiniBand switch", "InfiniBand router", "iWARP NIC"};
+	return pick(names, node_type);
+}
+
+const char *ibv_port_state_str(ibv_port_state port_state)
+{
+	static const char *const names[] = {
+		"no state change (NOP)", "down", "init", "armed", "active", "active defer"};
+	return pick(names, port_state);
+}
+
+const char *rdma_event_str(rdma_cm_event_type event)
+{
+#define NAME(x) "RDMA_CM_EVENT_" #x
+	static const char *const names[] = {
+		NAME(ADDR_RESOLVED),  NAME(ADDR_ERROR),      NAME(ROUTE_RESOLVED),
+		NAME(ROUTE_ERROR),    NAME(CONNECT_REQUEST), NAME(CONNECT_RESPONSE),
+		NAME(CONNECT_ERROR),  NAME(UNREACHABLE),     NAME(REJECTED),
+		NAME(ESTABLISHED),    NAME(DISCONNECTED),    NAME(DEVICE_REMOVAL),
+		NAME(MULTICAST_JOIN), NAME(MULTICAST_ERROR), NAME(ADDR_CHANGE),
+		NAME(TIMEWAIT_EXIT),
+	};
+#undef NAME
+	return pick(names, event);
+}
+
+int ibv_fork_init(void)
+{
+	FAKE_ENTER(ibv_fork_init);
+	return fault ? by_value(fault) : 0;
+}
+
+ibv_fork_status ibv_is_fork_initialized(void)
+{
+	return IBV_FORK_UNNEEDED;
+}

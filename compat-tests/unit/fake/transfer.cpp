@@ -1,0 +1,301 @@
+// Posting work requests and completing them.
+#include "world.h"
+
+namespace fake
+{
+
+static void emit(Qp *qp, ibv_cq *cq, const ibv_wc &wc, bool solicited)
+{
+	World &w = world();
+
+	if (w.opt.hold_completions)
+		w.held.push_back({static_cast<Cq *>(cq), wc, solicited});
+	else if (!add_completion(static_cast<Cq *>(cq), wc, solicited) && qp->now != IBV_QPS_ERR)
+		qp_to_error(qp);
+}
+
+static ibv_wc_opcode completed_opcode(ibv_wr_opcode opcode)
+{
+	switch (opcode) {
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		return IBV_WC_RDMA_WRITE;
+	case IBV_WR_RDMA_READ:
+		return IBV_WC_RDMA_READ;
+	default:
+		return IBV_WC_SEND;
+	}
+}
+
+void complete_send(Qp *qp, ibv_wc_status status)
+{
+	if (qp->sq.empty()) // flushed meanwhile: a queue pair connected to itself
+		return;
+	SendWork &work = qp->sq.front();
+	bool wanted = status || qp->signal_all || (work.flags & IBV_SEND_SIGNALED);
+	ibv_wc wc{};
+
+	wc.wr_id = work.wr_id;
+	wc.status = status;
+	wc.qp_num = qp->qp_num;
+	if (!status) { // the rest means nothing in an error completion
+		wc.opcode = completed_opcode(work.opcode);
+		wc.byte_len = work.length;
+	}
+	qp->sq.pop();
+	if (wanted)
+		emit(qp, qp->send_cq, wc, false);
+	if (status && qp->now != IBV_QPS_ERR)
+		qp_to_error(qp);
+}
+
+void complete_recv(Qp *qp, ibv_wc wc, bool solicited)
+{
+	wc.wr_id = qp->rq.front().wr_id;
+	wc.qp_num = qp->qp_num;
+	qp->rq.pop();
+	emit(qp, qp->recv_cq, wc, solicited);
+	if (wc.status && qp->now != IBV_QPS_ERR)
+		qp_to_error(qp);
+}
+
+void complete_recv(Qp *qp, ibv_wc_status status)
+{
+	ibv_wc wc{};
+	wc.status = status;
+	complete_recv(qp, wc, false);
+}
+
+void run_sends(Qp *qp)
+{
+	if (world().opt.manual)
+		return;
+	qp->waiting = false;
+	while (qp->now == IBV_QPS_RTS && !qp->sq.empty()) {
+		if (execute(qp) == Step::WAIT) {
+			qp->waiting = true;
+			return;
+		}
+	}
+}
+
+void run_sender_to(Qp *qp)
+{
+	Qp *peer = qp_by_num(qp->attr.dest_qp_num);
+
+	if (peer && peer->waiting)
+		run_sends(peer);
+}
+
+static int check_send(const Qp *qp, const ibv_send_wr *wr, uint32_t *length)
+{
+	uint64_t sum = 0;
+
+	if (wr->num_sge < 0 || static_cast<uint32_t>(wr->num_sge) > qp->cap.max_send_sge)
+		return EINVAL;
+	switch (wr->opcode) {
+	case IBV_WR_SEND:
+	case IBV_WR_SEND_WITH_IMM:
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		break;
+	case IBV_WR_RDMA_READ:
+		if (!(wr->send_flags & IBV_SEND_INLINE))
+			break;
+		return EINVAL;
+	default:
+		return EINVAL;
+	}
+	for (int i = 0; i < wr->num_sge; ++i)
+		sum += wr->sg_list[i].length;
+	if ((wr->send_flags & IBV_SEND_INLINE) && sum > qp->cap.max_inline_data)
+		return EINVAL;
+	*length = sum > UINT32_MAX ? UINT32_MAX : static_cast<uint32_t>(sum);
+	return qp->sq.size() >= qp->sq_size ? ENOMEM : 0;
+}
+
+static void take_inline(SendWork &work, const ibv_send_wr *wr)
+{
+	work.inline_data.clear();
+	for (int i = 0; i < wr->num_sge; ++i) {
+		auto *data = reinterpret_cast<const uint8_t *>(
+			static_cast<uintptr_t>(wr->sg_list[i].addr));
+		work.inline_data.insert(work.inline_data.end(), data, data + wr->sg_list[i].length);
+	}
+}
+
+static void enqueue_send(Qp *qp, const ibv_send_wr *wr, uint32_t length)
+{
+	if (qp->sq.size() >= qp->cap.max_send_wr)
+		misuse("ibv_post_send: more than the %u sends that queue pair %u was made for",
+		       qp->cap.max_send_wr, qp->qp_num);
+	SendWork &work = qp->sq.push();
+	work.wr_id = wr->wr_id;
+	work.seq = world().seq++;
+	work.opcode = wr->opcode;
+	work.flags = wr->send_flags;
+	work.imm = wr->imm_data;
+	work.remote_addr = wr->wr.rdma.remote_addr;
+	work.rkey = wr->wr.rdma.rkey;
+	work.length = length;
+	if (wr->send_flags & IBV_SEND_INLINE)
+		take_inline(work, wr);
+	else
+		work.sges.assign(wr->sg_list, wr->sg_list + wr->num_sge);
+}
+
+static int post_one_send(Qp *qp, const ibv_send_wr *wr)
+{
+	uint32_t length = 0;
+	int err = check_send(qp, wr, &length);
+
+	if (err) {
+		misuse("ibv_post_send: queue pair %u: %s", qp->qp_num,
+		       err == ENOMEM ? "the queue is full" : "the request is not valid");
+		return err;
+	}
+	if (qp->now != IBV_QPS_RTS && qp->now != IBV_QPS_ERR) {
+		misuse("ibv_post_send: queue pair %u is in state %d, not ready to send", qp->qp_num,
+		       qp->now);
+		if (!world().opt.early_send_forgotten)
+			enqueue_send(qp, wr, length);
+		return EINVAL;
+	}
+	enqueue_send(qp, wr, length);
+	if (qp->now == IBV_QPS_ERR)
+		complete_send(qp, IBV_WC_WR_FLUSH_ERR);
+	else if (!qp->waiting)
+		run_sends(qp);
+	return 0;
+}
+
+int post_send(ibv_qp *ibqp, ibv_send_wr *wr, ibv_send_wr **bad)
+{
+	FAKE_ENTER(ibv_post_send);
+	auto *qp = static_cast<Qp *>(ibqp);
+
+	for (; wr; wr = wr->next) {
+		if (!fault)
+			fault = post_one_send(qp, wr);
+		if (fault) {
+			*bad = wr;
+			return by_value(fault);
+		}
+	}
+	return 0;
+}
+
+static int post_one_recv(Qp *qp, const ibv_recv_wr *wr)
+{
+	const char *wrong = nullptr;
+	int err = EINVAL;
+
+	if (qp->now == IBV_QPS_RESET)
+		wrong = "it is in RESET";
+	else if (wr->num_sge < 0 || static_cast<uint32_t>(wr->num_sge) > qp->cap.max_recv_sge)
+		wrong = "too many segments";
+	else if (qp->rq.size() >= qp->rq_size)
+		wrong = "the queue is full", err = ENOMEM;
+	else if (qp->rq.size() >= qp->cap.max_recv_wr)
+		wrong = "more receives than it was made for (but there is room)", err = 0;
+	if (wrong)
+		misuse("ibv_post_recv: queue pair %u: %s", qp->qp_num, wrong);
+	if (wrong && err)
+		return err;
+	RecvWork &work = qp->rq.push();
+	work.wr_id = wr->wr_id;
+	work.sges.assign(wr->sg_list, wr->sg_list + wr->num_sge);
+	return 0;
+}
+
+int post_recv(ibv_qp *ibqp, ibv_recv_wr *wr, ibv_recv_wr **bad)
+{
+	FAKE_ENTER(ibv_post_recv);
+	auto *qp = static_cast<Qp *>(ibqp);
+
+	for (; wr; wr = wr->next) {
+		if (!fault)
+			fault = post_one_recv(qp, wr);
+		if (fault) {
+			*bad = wr;
+			return by_value(fault);
+		}
+	}
+	if (qp->now != IBV_QPS_ERR)
+		run_sender_to(qp);
+	else if (world().opt.flush_late_receives)
+		qp_to_error(qp);
+	return 0;
+}
+
+} // namespace fake
+
+using namespace fake;
+
+static Qp *oldest_sender(const std::set<Qp *> &blocked)
+{
+	Qp *oldest = nullptr;
+
+	for (Qp *qp : world().qps)
+		if (qp && qp->now == IBV_QPS_RTS && !qp->sq.empty() && !blocked.count(qp) &&
+		    (!oldest || qp->sq.front().seq < oldest->sq.front().seq))
+			oldest = qp;
+	return oldest;
+}
+
+int fake_progress(int count)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+	std::set<Qp *> blocked;
+	int n = 0;
+
+	while (n != count) {
+		Qp *qp = oldest_sender(blocked);
+		if (!qp)
+			break;
+		if (execute(qp) == Step::DONE)
+			++n;
+		else
+			blocked.insert(qp);
+	}
+	return n;
+}
+
+bool fake_complete_now(uint32_t qp_num, fake_direction direction, ibv_wc_status status)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+	Qp *qp = qp_by_num(qp_num);
+
+	if (!qp || (direction == FAKE_SEND ? qp->sq.empty() : qp->rq.empty()))
+		return false;
+	if (direction == FAKE_SEND)
+		complete_send(qp, status);
+	else
+		complete_recv(qp, status);
+	return true;
+}
+
+void fake_complete_next(uint32_t qp_num, fake_direction direction, ibv_wc_status status)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+	world().next.push_back({qp_num, direction, status});
+}
+
+void fake_drop_next(uint32_t qp_num, int count)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+	if (Qp *qp = qp_by_num(qp_num))
+		qp->drop = count;
+}
+
+void fake_cut(uint32_t qp_num, bool cut)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+	Qp *qp = qp_by_num(qp_num);
+
+	if (!qp)
+		die("fake_cut: no queue pair %u", qp_num);
+	qp->cut = cut;
+	run_sends(qp);
+	run_sender_to(qp);
+}

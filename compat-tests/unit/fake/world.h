@@ -1,0 +1,381 @@
+// The simulated world: all devices and objects of the process, behind one mutex.
+#pragma once
+
+#include "fake_rdma.h"
+
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+// These are macros around the functions that we define.
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+#undef ibv_query_port
+#undef ibv_get_device_list
+
+#include "functions.h"
+#include "ring.h"
+
+namespace fake
+{
+
+struct Context;
+struct Cq;
+struct Id;
+struct Mr;
+
+// A pollable "there is something to read".  Only touched with the world locked, so the counter is
+// known to be 1 when it is taken back and no read can block.
+struct Signal {
+	int fd = -1;
+	bool up = false;
+	bool open();
+	void close();
+	void set(bool on);
+};
+
+// Waits, unlocked, until fd is readable.  Returns 0, or EAGAIN (O_NONBLOCK is set) or EINTR.
+int wait_readable(std::unique_lock<std::mutex> &lock, int fd);
+
+struct Addr {
+	int family = 0;
+	uint8_t ip[16] = {};
+	uint16_t port = 0; // host byte order
+	uint32_t scope = 0;
+	bool any() const;
+	bool loopback() const;
+	bool same_ip(const Addr &other) const;
+	void put(sockaddr *to) const;
+	static bool from(const sockaddr *sa, Addr &out);
+	static bool parse(const char *text, Addr &out);
+	ibv_gid gid() const;
+};
+
+struct Device : ibv_device {
+	fake_device cfg{};
+	std::vector<Addr> addrs;
+	Context *cm_context = nullptr; // librdmacm's own
+	int mrs = 0, qps = 0, cqs = 0, pds = 0;
+	Device() : ibv_device{}
+	{
+	}
+};
+
+struct Context : verbs_context {
+	Device *dev = nullptr;
+	Signal signal;
+	std::deque<ibv_async_event> async;
+	int objects = 0;
+	Context() : verbs_context{}
+	{
+	}
+};
+
+struct Pd : ibv_pd {
+	int users = 0;
+	Pd() : ibv_pd{}
+	{
+	}
+};
+
+struct Mr : ibv_mr {
+	uint64_t iova = 0;
+	unsigned access = 0;
+	Mr() : ibv_mr{}
+	{
+	}
+};
+
+struct Channel : ibv_comp_channel {
+	Signal signal;
+	std::deque<Cq *> events;
+	Channel() : ibv_comp_channel{}
+	{
+	}
+};
+
+enum class Arm { NONE, SOLICITED, ANY };
+
+struct Cq : ibv_cq {
+	Ring<ibv_wc> ring;
+	Arm armed = Arm::NONE;
+	unsigned reported = 0, async_reported = 0;
+	int users = 0;
+	bool overflowed = false;
+	Cq() : ibv_cq{}
+	{
+	}
+};
+
+struct SendWork {
+	uint64_t wr_id, seq, remote_addr;
+	uint32_t rkey, imm, length;
+	ibv_wr_opcode opcode;
+	unsigned flags;
+	std::vector<ibv_sge> sges;
+	std::vector<uint8_t> inline_data;
+};
+
+struct RecvWork {
+	uint64_t wr_id;
+	std::vector<ibv_sge> sges;
+};
+
+struct Qp : ibv_qp {
+	ibv_qp_cap cap{};                // as reported
+	size_t sq_size = 0, rq_size = 0; // as enforced
+	bool signal_all = false;
+	ibv_qp_attr attr{};
+	Ring<SendWork> sq;
+	Ring<RecvWork> rq;
+	ibv_qp_state now = IBV_QPS_RESET; // ibv_qp::state is only what the last call has seen
+	bool waiting = false; // the oldest send cannot go on before the peer does something
+	bool deaf = false, cut = false, dead = false, heard = false;
+	int drop = 0;
+	unsigned async_reported = 0;
+	Qp() : ibv_qp{}
+	{
+	}
+};
+
+enum class Cm {
+	IDLE,
+	BOUND,
+	ADDR_RESOLVED,
+	ROUTE_RESOLVED,
+	LISTEN,
+	REQ_SENT,
+	REQ_RCVD,
+	REP_SENT,
+	REP_RCVD,
+	ESTABLISHED,
+	DREQ_SENT,
+	DREQ_RCVD,
+	DEAD,
+};
+
+struct Event : rdma_cm_event {
+	Id *owner = nullptr; // whose count of unacknowledged events it is in (a listener's, for
+			     // requests)
+	uint8_t data[256] = {};
+	Event() : rdma_cm_event{}
+	{
+	}
+};
+
+struct DelayedEvent {
+	uint64_t due_ns;
+	Event *event;
+};
+
+struct CmChannel : rdma_event_channel {
+	Signal signal;
+	int timer_fd = -1;
+	std::deque<Event *> ready;
+	std::vector<DelayedEvent> delayed;
+	int ids = 0, unacked = 0;
+	CmChannel() : rdma_event_channel{}
+	{
+	}
+};
+
+struct Id : rdma_cm_id {
+	Cm state = Cm::IDLE;
+	Id *peer = nullptr;
+	Addr src, dst;
+	bool has_port = false, silent = false;
+	bool passive = false;
+	bool visible = true;  // handed to the program
+	bool accepted = true; // events of a child count only from rdma_accept on
+	bool reuse = false;
+	uint32_t local_qpn = 0, remote_qpn = 0, local_psn = 0, remote_psn = 0;
+	uint8_t timeout = 19, retry = 7, rnr_retry = 7, responder = 0, initiator = 0;
+	int backlog = 0, unread = 0, silent_ms = -1;
+	Event *request = nullptr;  // a connect request on its way
+	std::deque<Id *> overflow; // requesters that found the backlog full
+	unsigned unacked = 0;
+	Id() : rdma_cm_id{}
+	{
+	}
+};
+
+struct KeySlot {
+	Mr *mr = nullptr;
+	uint8_t tag = 0;
+	bool local = false, remote = false;
+};
+
+struct Injection {
+	uint32_t qp_num; // 0: any
+	fake_direction direction;
+	ibv_wc_status status;
+};
+
+struct Reach {
+	fake_reach how;
+	int ms;
+};
+
+struct HeldWc {
+	Cq *cq;
+	ibv_wc wc;
+	bool solicited;
+};
+
+struct Span {
+	uint8_t *data;
+	size_t length;
+};
+
+struct World {
+	std::mutex mutex;
+	Point points[FN_COUNT];
+	fake_options opt{};
+	std::vector<std::unique_ptr<Device>> devices, retired;
+	std::deque<std::string> misuse;
+	fake_counts live{};
+	uint64_t seq = 0;
+
+	std::set<Context *> contexts;
+	std::set<Pd *> pds;
+	std::set<Mr *> mrs;
+	std::set<Channel *> channels;
+	std::set<Cq *> cqs;
+	std::vector<Qp *> qps; // by number - FIRST_QPN
+	std::vector<KeySlot> keys;
+	std::deque<uint32_t> free_keys;
+
+	std::set<CmChannel *> cm_channels;
+	std::set<Id *> ids;
+	std::set<Event *> events_out;
+	std::multimap<uint16_t, Id *> ports;
+	uint16_t next_port = 32768;
+	uint32_t next_psn = 0x1000;
+	int reject_count = 0, reject_status = 0;
+	std::map<std::string, Reach> reach; // by bytes of the address
+
+	std::vector<Injection> next;
+	std::deque<HeldWc> held;
+	std::vector<Span> from, to; // scratch of the data path
+	World();
+};
+
+constexpr uint32_t FIRST_QPN = 17;
+World &world();
+
+// control.cpp
+void misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
+[[noreturn]] void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
+int strike(Point &point);
+
+inline int enter(Fn fn)
+{
+	Point &point = world().points[fn];
+	++point.calls;
+	return point.armed ? strike(point) : 0;
+}
+
+// The three ways in which these libraries report an error.
+inline int by_value(int err)
+{
+	return errno = err;
+}
+inline int by_minus(int err)
+{
+	errno = err;
+	return -1;
+}
+inline std::nullptr_t by_null(int err)
+{
+	errno = err;
+	return nullptr;
+}
+
+#define FAKE_ENTER(fn)                                          \
+	std::unique_lock<std::mutex> lock(fake::world().mutex); \
+	int fault = fake::enter(fake::FN_##fn)
+
+// device.cpp
+Context *open_context(Device *dev);
+void close_context(Context *ctx);
+Device *device_of(const Addr &addr); // by local address; 127.0.0.1 is the first's
+void add_async(Context *ctx, const ibv_async_event &event);
+void drop_async(Context *ctx, const void *element);
+inline Context *ctx_of(ibv_context *ctx)
+{
+	return static_cast<Context *>(verbs_get_ctx(ctx));
+}
+inline Context *ctx_of(const ibv_qp *qp)
+{
+	return ctx_of(qp->context);
+}
+void default_devices(World &w);
+
+// memory.cpp
+Mr *mr_by_key(uint32_t key, bool remote);
+void free_mr(Mr *mr);
+
+// cq.cpp
+int poll_cq(ibv_cq *cq, int count, ibv_wc *wc);
+int req_notify_cq(ibv_cq *cq, int solicited_only);
+bool add_completion(Cq *cq, const ibv_wc &wc, bool solicited); // false: overflow
+void remove_completions(Cq *cq, uint32_t qp_num);
+void free_cq(Cq *cq);
+void free_channel(Channel *channel);
+
+// qp.cpp
+Qp *qp_by_num(uint32_t num);
+void qp_to_error(Qp *qp);
+void free_qp(Qp *qp);
+size_t rounded(size_t depth); // what the device makes of a depth
+
+// transfer.cpp
+int post_send(ibv_qp *qp, ibv_send_wr *wr, ibv_send_wr **bad);
+int post_recv(ibv_qp *qp, ibv_recv_wr *wr, ibv_recv_wr **bad);
+void complete_send(Qp *qp, ibv_wc_status status); // the oldest one
+void complete_recv(Qp *qp, ibv_wc_status status);
+void complete_recv(Qp *qp, ibv_wc wc, bool solicited);
+void run_sends(Qp *qp);
+void run_sender_to(Qp *qp); // its peer, should it be waiting for this QP
+
+// execute.cpp
+enum class Step { DONE, WAIT };
+Step execute(Qp *qp); // the oldest send
+bool injected(Qp *qp, fake_direction direction, ibv_wc_status *status);
+size_t mtu_bytes(const Qp *qp);
+
+// net.cpp
+void use_our_interfaces();
+
+// cm_event.cpp
+Event *make_event(Id *id, rdma_cm_event_type type, int status, const void *data, size_t length,
+		  size_t reported);
+void queue_event(CmChannel *channel, Event *event);
+void queue_event_in(CmChannel *channel, Event *event, int ms);
+void drop_events(Id *id);
+void move_events(Id *id, CmChannel *to);
+void report(Id *id, rdma_cm_event_type type, int status = 0);
+void report_reject(Id *id, int status, const void *data = nullptr, size_t length = 0);
+void free_cm_channel(CmChannel *channel);
+inline CmChannel *channel_of(Id *id)
+{
+	return static_cast<CmChannel *>(id->channel);
+}
+
+// cm_id.cpp
+void free_id(Id *id);
+void set_addresses(Id *id);
+void attach(Id *id, Device *dev);
+
+// cm_connect.cpp
+void hang_up(Id *id); // what the peer sees when the id is destroyed
+void vanish(Id *id);
+void deliver_request(Id *listener, Id *requester);
+
+} // namespace fake

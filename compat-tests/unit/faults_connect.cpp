@@ -1,0 +1,203 @@
+// Connecting when a call below fails: the documented code on the side that fails, an end of the
+// wait on the other, both VIs IDLE with their receives still posted, and the next try works.
+#include "support.h"
+
+#include <atomic>
+
+namespace
+{
+
+struct Fault {
+	const char *function;
+	int nth, error;
+	VIP_RETURN wanted; // of the side where it fails
+};
+
+std::ostream &operator<<(std::ostream &out, const Fault &fault)
+{
+	return out << fault.function << " number " << fault.nth << ": error " << fault.error;
+}
+
+std::string name_of(const testing::TestParamInfo<Fault> &info)
+{
+	return std::string(info.param.function) + "_" + std::to_string(info.param.nth) + "_" +
+	       std::to_string(info.param.error);
+}
+
+class FaultsConnect : public NicTest
+{
+      protected:
+	void SetUp() override
+	{
+		NicTest::SetUp();
+		open();
+		a = make_vi();
+		b = make_vi();
+		d = descriptor(0, {{memory.data(), 64}});
+		ASSERT_EQ(post_recv(a, d), VIP_SUCCESS);
+		e = descriptor(1, {{memory.data(64), 64}});
+		ASSERT_EQ(post_recv(b, e), VIP_SUCCESS);
+	}
+	// As if nothing had happened; the receives are those posted in the beginning.
+	void expect_works()
+	{
+		forget_faults();
+		expect_state(a, VIP_STATE_IDLE);
+		expect_state(b, VIP_STATE_IDLE);
+		connect(a, b, "again");
+		for (Vi *from : {&a, &b})
+			EXPECT_EQ(post_send(*from, descriptor(from == &a ? 2 : 3,
+							      {{memory.data(128), 8}})),
+				  VIP_SUCCESS);
+		expect_received(a, d);
+		expect_received(b, e);
+		EXPECT_EQ(d->CS.Length, 8u);
+	}
+	VIP_DESCRIPTOR *d = nullptr, *e = nullptr;
+};
+
+class RequestFails : public FaultsConnect, public testing::WithParamInterface<Fault>
+{
+};
+
+TEST_P(RequestFails, WithTheDocumentedCode)
+{
+	const Fault &fault = GetParam();
+
+	fake_fail(fault.function, fault.nth, fault.error);
+	EXPECT_EQ(request(a, "nobody", 5000), fault.wanted);
+	expect_works();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+	FaultsConnect, RequestFails,
+	testing::Values(Fault{"rdma_create_id", 1, ENOMEM, VIP_ERROR_RESOURCE},
+			Fault{"rdma_create_id", 3, EMFILE, VIP_ERROR_RESOURCE},
+			Fault{"rdma_resolve_addr", 1, ENETUNREACH, VIP_NOT_REACHABLE},
+			Fault{"rdma_resolve_addr", 1, EHOSTUNREACH, VIP_NOT_REACHABLE},
+			Fault{"rdma_resolve_addr", 2, ENETDOWN, VIP_NOT_REACHABLE},
+			Fault{"rdma_resolve_addr", 1, ENOMEM, VIP_ERROR_RESOURCE},
+			Fault{"rdma_resolve_route", 1, ENOMEM, VIP_ERROR_RESOURCE},
+			Fault{"rdma_resolve_route", 1, ENETUNREACH, VIP_NOT_REACHABLE},
+			Fault{"rdma_connect", 1, ENOMEM, VIP_ERROR_RESOURCE},
+			Fault{"rdma_connect", 4, ENOMEM, VIP_ERROR_RESOURCE},
+			Fault{"ibv_modify_qp", 1, ENOMEM, VIP_ERROR_RESOURCE},
+			Fault{"ibv_modify_qp", 1, EINVAL, VIP_ERROR_RESOURCE}),
+	name_of);
+
+// The requester's last steps. Transitions by now: INIT of the requester; INIT, RTR, RTS of who
+// accepts; RTR, RTS of the requester.
+class LastStepFails : public FaultsConnect, public testing::WithParamInterface<Fault>
+{
+};
+
+TEST_P(LastStepFails, WithErrorResourceAndTheOtherSideIsTold)
+{
+	const Fault &fault = GetParam();
+	VIP_CONN_HANDLE conn = nullptr;
+	auto requested = request_async(a, "fault");
+
+	ASSERT_EQ(wait("fault", PATIENCE, &conn), VIP_SUCCESS);
+	fake_fail(fault.function, fault.nth, fault.error);
+	EXPECT_EQ(VipConnectAccept(conn, b), VIP_TIMEOUT) << "it never came to be";
+	EXPECT_EQ(requested.get(), fault.wanted);
+	expect_works();
+}
+
+INSTANTIATE_TEST_SUITE_P(FaultsConnect, LastStepFails,
+			 testing::Values(Fault{"rdma_establish", 1, EINVAL, VIP_ERROR_RESOURCE},
+					 Fault{"rdma_establish", 1, ENOMEM, VIP_ERROR_RESOURCE},
+					 Fault{"rdma_init_qp_attr", 3, ENOMEM, VIP_ERROR_RESOURCE},
+					 Fault{"rdma_init_qp_attr", 4, ENOMEM, VIP_ERROR_RESOURCE},
+					 Fault{"ibv_modify_qp", 4, ENOMEM, VIP_ERROR_RESOURCE},
+					 Fault{"ibv_modify_qp", 5, ENOMEM, VIP_ERROR_RESOURCE}),
+			 name_of);
+
+class AcceptFails : public FaultsConnect, public testing::WithParamInterface<Fault>
+{
+};
+
+TEST_P(AcceptFails, WithTheDocumentedCodeAndTheRequesterIsTold)
+{
+	const Fault &fault = GetParam();
+	VIP_CONN_HANDLE conn = nullptr;
+	std::atomic<bool> answered{false};
+	auto requested = std::async(std::launch::async, [&] {
+		VIP_RETURN rc;
+		while ((rc = request(a, "fault", PATIENCE)) == VIP_NO_MATCH && !answered)
+			;
+		return rc;
+	});
+
+	ASSERT_EQ(wait("fault", PATIENCE, &conn), VIP_SUCCESS);
+	fake_fail(fault.function, fault.nth, fault.error);
+	answered = true;
+	EXPECT_EQ(VipConnectAccept(conn, b), fault.wanted);
+	EXPECT_NE(requested.get(), VIP_SUCCESS);
+	EXPECT_EQ(VipConnectReject(conn), VIP_INVALID_PARAMETER) << "it is answered";
+	expect_works();
+}
+
+INSTANTIATE_TEST_SUITE_P(FaultsConnect, AcceptFails,
+			 testing::Values(Fault{"rdma_accept", 1, ENOMEM, VIP_ERROR_RESOURCE},
+					 Fault{"rdma_accept", 1, EINVAL, VIP_TIMEOUT},
+					 Fault{"rdma_init_qp_attr", 1, EINVAL, VIP_TIMEOUT},
+					 Fault{"rdma_init_qp_attr", 1, ENOMEM, VIP_ERROR_RESOURCE},
+					 Fault{"rdma_init_qp_attr", 2, ENOMEM, VIP_ERROR_RESOURCE},
+					 Fault{"ibv_modify_qp", 2, ENOMEM, VIP_ERROR_RESOURCE},
+					 Fault{"ibv_modify_qp", 3, ENOMEM, VIP_ERROR_RESOURCE}),
+			 name_of);
+
+TEST_F(FaultsConnect, AnAcceptThatCannotPrepareItsViLeavesTheRequestPending)
+{
+	VIP_CONN_HANDLE conn = nullptr;
+	auto requested = request_async(a, "fault");
+
+	ASSERT_EQ(wait("fault", PATIENCE, &conn), VIP_SUCCESS);
+	fake_fail("ibv_modify_qp", 1, ENOMEM);
+	EXPECT_EQ(VipConnectAccept(conn, b), VIP_ERROR_RESOURCE);
+	EXPECT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
+	EXPECT_EQ(requested.get(), VIP_SUCCESS);
+	EXPECT_EQ(state_of(b), VIP_STATE_CONNECTED);
+}
+
+TEST_F(FaultsConnect, AWaitThatCannotListenIsErrorResource)
+{
+	VIP_CONN_HANDLE conn;
+
+	for (const char *function : {"rdma_create_id", "rdma_bind_addr", "rdma_listen"}) {
+		fake_fail(function, 1, ENOMEM);
+		EXPECT_EQ(wait("fault", 5000, &conn), VIP_ERROR_RESOURCE) << function;
+	}
+	fake_fail_always("rdma_bind_addr", EADDRINUSE); // four processes wait there
+	EXPECT_EQ(wait("fault", 5000, &conn), VIP_ERROR_RESOURCE);
+	expect_works();
+}
+
+TEST_F(FaultsConnect, PortsInUseByOthersArePassedOver)
+{
+	for (int taken = 1; taken <= 3; taken++)
+		fake_fail("rdma_bind_addr", taken, EADDRINUSE);
+	connect(a, b, "fourth port");
+}
+
+TEST_F(FaultsConnect, ARejectionThatCannotBeSentStillEndsTheRequest)
+{
+	VIP_CONN_HANDLE conn = nullptr;
+	std::atomic<bool> rejected{false};
+	auto requested = std::async(std::launch::async, [&] {
+		VIP_RETURN rc;
+		while ((rc = request(a, "fault", PATIENCE)) == VIP_NO_MATCH && !rejected)
+			;
+		return rc;
+	});
+
+	ASSERT_EQ(wait("fault", PATIENCE, &conn), VIP_SUCCESS);
+	fake_fail("rdma_reject", 1, EINVAL);
+	EXPECT_EQ(VipConnectReject(conn), VIP_SUCCESS);
+	rejected = true;
+	EXPECT_EQ(requested.get(), VIP_NO_MATCH) << "an end without a word";
+	expect_works();
+}
+
+} // namespace

@@ -1,0 +1,202 @@
+// Making tags, regions, CQs and VIs when a call below fails.
+#include "support.h"
+
+namespace
+{
+
+class FaultsCreate : public NicTest
+{
+      protected:
+	void SetUp() override
+	{
+		NicTest::SetUp();
+		open();
+		before = fake_live_total();
+	}
+	VIP_RETURN create_vi(VIP_CQ_HANDLE send_cq = nullptr, VIP_CQ_HANDLE recv_cq = nullptr)
+	{
+		VIP_VI_ATTRIBUTES attributes = vi_attributes();
+		return VipCreateVi(nic, &attributes, send_cq, recv_cq, &vi);
+	}
+	VIP_RETURN register_memory(bool rdma_write = false)
+	{
+		VIP_MEM_ATTRIBUTES attributes{};
+		attributes.EnableRdmaWrite = rdma_write;
+		return VipRegisterMem(nic, bytes, sizeof(bytes), &attributes, &handle);
+	}
+	int before = 0;
+	VIP_VI_HANDLE vi = nullptr;
+	VIP_MEM_HANDLE handle = 0;
+	char bytes[4096];
+};
+
+TEST_F(FaultsCreate, VisThatCannotBeMadeAreErrorResourceAndLeaveNothing)
+{
+	const struct {
+		const char *function;
+		int nth, error;
+	} faults[] = {
+		{"ibv_create_comp_channel", 1, EMFILE}, {"ibv_create_comp_channel", 2, EMFILE},
+		{"ibv_create_cq", 1, ENOMEM},           {"ibv_create_cq", 2, ENOMEM},
+		{"ibv_create_cq", 1, EINVAL},           {"ibv_create_qp", 1, ENOMEM},
+		{"ibv_create_qp", 1, EAGAIN},
+	};
+
+	for (const auto &fault : faults) {
+		SCOPED_TRACE(std::string(fault.function) + " " + std::to_string(fault.error));
+		fake_fail(fault.function, fault.nth, fault.error);
+		EXPECT_EQ(create_vi(), VIP_ERROR_RESOURCE);
+		EXPECT_EQ(fake_live_total(), before);
+	}
+	fake_fail_always("ibv_create_qp", EINVAL);
+	EXPECT_EQ(create_vi(), VIP_ERROR_RESOURCE);
+	EXPECT_EQ(fake_live_total(), before);
+	fake_fail_always("ibv_create_qp", 0);
+	expect_usable();
+}
+
+TEST_F(FaultsCreate, ADeviceThatRefusesInlineDataIsAskedWithout)
+{
+	fake_fail("ibv_create_qp", 1, EINVAL);
+	EXPECT_EQ(create_vi(), VIP_SUCCESS);
+	EXPECT_EQ(fake_calls("ibv_create_qp"), 2u);
+	EXPECT_EQ(VipDestroyVi(vi), VIP_SUCCESS);
+	fake_fail("ibv_create_qp", 2, EINVAL); // the second VI of the pair
+	make_pair();
+	expect_traffic(a, b);
+}
+
+TEST_F(FaultsCreate, CqsThatCannotBeMadeAreErrorResourceAndLeaveNothing)
+{
+	VIP_CQ_HANDLE cq;
+
+	for (const char *function : {"ibv_create_comp_channel", "ibv_create_cq"}) {
+		fake_fail(function, 1, ENOMEM);
+		EXPECT_EQ(VipCreateCQ(nic, 16, &cq), VIP_ERROR_RESOURCE);
+		EXPECT_EQ(fake_live_total(), before);
+	}
+	EXPECT_EQ(VipCreateCQ(nic, 32768, &cq), VIP_ERROR_RESOURCE) << "more than MaxCQEntries";
+	EXPECT_EQ(VipCreateCQ(nic, 0, &cq), VIP_INVALID_PARAMETER);
+	EXPECT_EQ(VipCreateCQ(nic, 16, nullptr), VIP_INVALID_PARAMETER);
+	EXPECT_EQ(VipCreateCQ(nic, 32767, &cq), VIP_SUCCESS);
+	EXPECT_EQ(VipDestroyCQ(cq), VIP_SUCCESS);
+	EXPECT_EQ(fake_live_total(), before);
+}
+
+TEST_F(FaultsCreate, TagsThatCannotBeMadeAreErrorResource)
+{
+	VIP_PROTECTION_HANDLE first, second;
+
+	fake_fail_always("ibv_alloc_pd", ENOMEM);
+	VIP_RETURN rc = VipCreatePtag(nic, &first); // may do without a domain of its own
+	VIP_RETURN rc2 = VipCreatePtag(nic, &second);
+	EXPECT_TRUE(rc == VIP_SUCCESS || rc == VIP_ERROR_RESOURCE);
+	EXPECT_EQ(rc2, VIP_ERROR_RESOURCE);
+	fake_fail_always("ibv_alloc_pd", 0);
+	EXPECT_EQ(VipCreatePtag(nic, &second), VIP_SUCCESS);
+	EXPECT_EQ(VipDestroyPtag(nic, second), VIP_SUCCESS);
+	EXPECT_EQ(VipDestroyPtag(nic, second), VIP_INVALID_PTAG);
+}
+
+TEST_F(FaultsCreate, MemoryThatCannotBePinnedIsErrorResource)
+{
+	for (int error : {ENOMEM, EFAULT, EINVAL, EPERM}) {
+		fake_fail_always("ibv_reg_mr", error);
+		EXPECT_EQ(register_memory(), VIP_ERROR_RESOURCE) << error;
+		EXPECT_EQ(register_memory(true), VIP_ERROR_RESOURCE) << error;
+		EXPECT_EQ(fake_live_total(), before);
+	}
+	fake_fail_always("ibv_reg_mr", 0);
+	ASSERT_EQ(register_memory(), VIP_SUCCESS);
+	EXPECT_EQ(VipDeregisterMem(nic, bytes, handle), VIP_SUCCESS);
+	expect_usable();
+}
+
+TEST_F(FaultsCreate, MemoryThatIsOnlyReadIsRegisteredWithoutWriting)
+{
+	fake_fail("ibv_reg_mr", 1, EFAULT);
+	EXPECT_EQ(register_memory(), VIP_SUCCESS);
+	EXPECT_EQ(VipDeregisterMem(nic, bytes, handle), VIP_SUCCESS);
+	fake_fail("ibv_reg_mr", 1, EFAULT);
+	EXPECT_EQ(register_memory(true), VIP_ERROR_RESOURCE) << "peers shall write there";
+}
+
+// The tag of memory that could not be registered has no user.
+TEST_F(FaultsCreate, AFailedRegistrationDoesNotUseItsTag)
+{
+	VIP_PROTECTION_HANDLE tag;
+	VIP_MEM_ATTRIBUTES attributes{};
+
+	ASSERT_EQ(VipCreatePtag(nic, &tag), VIP_SUCCESS);
+	attributes.Ptag = tag;
+	fake_fail_always("ibv_reg_mr", ENOMEM);
+	EXPECT_EQ(VipRegisterMem(nic, bytes, 100, &attributes, &handle), VIP_ERROR_RESOURCE);
+	fake_fail_always("ibv_reg_mr", 0);
+	VIP_VI_ATTRIBUTES vi_attribs = vi_attributes();
+	vi_attribs.Ptag = tag;
+	fake_fail("ibv_create_qp", 1, ENOMEM);
+	EXPECT_EQ(VipCreateVi(nic, &vi_attribs, nullptr, nullptr, &vi), VIP_ERROR_RESOURCE);
+	EXPECT_EQ(VipDestroyPtag(nic, tag), VIP_SUCCESS);
+}
+
+TEST_F(FaultsCreate, LimitsOfTheDeviceAreErrorResource)
+{
+	fake_device device;
+	std::vector<VIP_VI_HANDLE> vis;
+
+	close();
+	fake_device_default(&device);
+	device.max_qp = 3;
+	device.max_mr = 2;
+	fake_set_devices(1, &device);
+	open();
+	while (vis.size() < 10 && create_vi() == VIP_SUCCESS)
+		vis.push_back(vi);
+	EXPECT_EQ(vis.size(), 3u);
+	EXPECT_EQ(register_memory(), VIP_SUCCESS);
+	EXPECT_EQ(register_memory(), VIP_ERROR_RESOURCE);
+	for (VIP_VI_HANDLE one : vis)
+		EXPECT_EQ(VipDestroyVi(one), VIP_SUCCESS);
+	expect_usable();
+}
+
+// What cannot be given back is gone, but nothing else suffers.
+TEST_F(FaultsCreate, DeregistrationThatFailsBelowDoesNoHarm)
+{
+	expect_clean = false;
+	ASSERT_EQ(register_memory(), VIP_SUCCESS);
+	fake_fail("ibv_dereg_mr", 1, EINVAL);
+	EXPECT_EQ(VipDeregisterMem(nic, bytes, handle), VIP_SUCCESS);
+	EXPECT_EQ(VipDeregisterMem(nic, bytes, handle), VIP_INVALID_PARAMETER);
+	expect_usable();
+	fake_fail("ibv_dealloc_pd", 1, EBUSY);
+	fake_fail("ibv_destroy_cq", 1, EBUSY);
+	close();
+	open();
+	expect_usable();
+	close();
+	fake_reset();
+}
+
+TEST_F(FaultsCreate, ManyCqsShareChannels)
+{
+	std::vector<VIP_CQ_HANDLE> cqs(100);
+
+	for (VIP_CQ_HANDLE &cq : cqs)
+		ASSERT_EQ(VipCreateCQ(nic, 1, &cq), VIP_SUCCESS);
+	EXPECT_LE(fake_live().channels, 64);
+	fake_fail_always("ibv_create_comp_channel", EMFILE);
+	make_pair(cqs[70], cqs[99]); // needs no further channel
+	fake_fail_always("ibv_create_comp_channel", 0);
+	expect_traffic(a, b);
+	EXPECT_EQ(VipDestroyCQ(cqs[70]), VIP_ERROR_RESOURCE) << "in use";
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	EXPECT_EQ(VipDestroyVi(a), VIP_SUCCESS);
+	EXPECT_EQ(VipDestroyVi(b), VIP_SUCCESS);
+	for (VIP_CQ_HANDLE cq : cqs)
+		EXPECT_EQ(VipDestroyCQ(cq), VIP_SUCCESS);
+	EXPECT_EQ(fake_live_total(), before);
+}
+
+} // namespace

@@ -1,0 +1,190 @@
+// Posting, polling, waiting and disconnecting when a call below fails.
+#include "support.h"
+
+namespace
+{
+
+class FaultsData : public NicTest
+{
+      protected:
+	void SetUp() override
+	{
+		NicTest::SetUp();
+		open();
+		make_pair();
+		for (size_t i = 0; i < 3; i++) {
+			r[i] = descriptor(i, {{memory.data(100 * i), 8}});
+			s[i] = descriptor(10 + i, {{memory.data(1000), 8}});
+		}
+	}
+	void end()
+	{
+		forget_faults();
+		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+		connect(a, b, "again");
+		expect_traffic(a, b);
+	}
+	void post_receives()
+	{
+		for (VIP_DESCRIPTOR *d : r)
+			ASSERT_EQ(post_recv(b, d), VIP_SUCCESS);
+	}
+	VIP_DESCRIPTOR *r[3], *s[3];
+};
+
+TEST_F(FaultsData, ASendThatIsRefusedIsATransportErrorAndBreaksTheConnection)
+{
+	for (int error : {EINVAL, EIO, ENOMEM}) {
+		fake_fail("ibv_post_send", 1, error);
+		EXPECT_EQ(post_send(a, s[0]), VIP_SUCCESS) << "told by the descriptor";
+		expect_sent(a, s[0], VIP_STATUS_TRANSPORT_ERROR);
+		expect_state(a, VIP_STATE_ERROR);
+		expect_state(b, VIP_STATE_ERROR);
+		EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a));
+		end();
+	}
+}
+
+TEST_F(FaultsData, ASendThatFindsNoRoomWaitsForEarlierOnes)
+{
+	post_receives();
+	options([](fake_options &o) { o.manual = true; });
+	ASSERT_EQ(post_send(a, s[0]), VIP_SUCCESS);
+	fake_fail("ibv_post_send", 1, ENOMEM);
+	fake_fail("ibv_post_send", 2, ENOMEM);
+	ASSERT_EQ(post_send(a, s[1]), VIP_SUCCESS);
+	ASSERT_EQ(post_send(a, s[2]), VIP_SUCCESS);
+	EXPECT_EQ(fake_posted(a.qp, FAKE_SEND), 1);
+	// Nobody asks for the completion of the first.
+	int moved = 0;
+	EXPECT_TRUE(eventually([&] { return (moved += fake_progress(-1)) == 3; }));
+	for (int i = 0; i < 3; i++) {
+		expect_received(b, r[i]);
+		expect_sent(a, s[i]);
+	}
+	options([](fake_options &o) { o.manual = false; });
+	end();
+}
+
+TEST_F(FaultsData, ASendThatIsRefusedIsToldInItsTurn)
+{
+	post_receives();
+	options([](fake_options &o) { o.manual = true; });
+	ASSERT_EQ(post_send(a, s[0]), VIP_SUCCESS);
+	fake_fail_always("ibv_post_send", EINVAL);
+	ASSERT_EQ(post_send(a, s[1]), VIP_SUCCESS);
+	ASSERT_EQ(post_send(a, s[2]), VIP_SUCCESS);
+	EXPECT_EQ(fake_progress(-1), 1);
+	expect_sent(a, s[0]);
+	expect_sent(a, s[1], VIP_STATUS_TRANSPORT_ERROR);
+	expect_sent(a, s[2], VIP_STATUS_DESC_FLUSHED_ERROR);
+	options([](fake_options &o) { o.manual = false; });
+	expect_received(b, r[0]);
+	expect_received(b, r[1], VIP_STATUS_DESC_FLUSHED_ERROR);
+	expect_received(b, r[2], VIP_STATUS_DESC_FLUSHED_ERROR);
+	end();
+}
+
+TEST_F(FaultsData, AReceiveThatIsRefusedIsATransportErrorAndBreaksTheConnection)
+{
+	for (int error : {EINVAL, EIO}) {
+		fake_fail("ibv_post_recv", 1, error);
+		EXPECT_EQ(post_recv(a, r[0]), VIP_SUCCESS);
+		expect_received(a, r[0], VIP_STATUS_TRANSPORT_ERROR);
+		expect_state(a, VIP_STATE_ERROR);
+		expect_state(b, VIP_STATE_ERROR);
+		end();
+	}
+}
+
+TEST_F(FaultsData, WaitsThatCannotBeArmedAreErrorResource)
+{
+	VIP_DESCRIPTOR *done;
+
+	ASSERT_EQ(post_recv(a, r[0]), VIP_SUCCESS);
+	fake_fail_always("ibv_req_notify_cq", EINVAL);
+	EXPECT_EQ(VipRecvWait(a, 5000, &done), VIP_ERROR_RESOURCE);
+	EXPECT_EQ(done, nullptr);
+	EXPECT_EQ(VipSendWait(a, 5000, &done), VIP_ERROR_RESOURCE);
+	fake_fail_always("ibv_req_notify_cq", 0);
+	ASSERT_EQ(post_send(b, s[0]), VIP_SUCCESS);
+	expect_received(a, r[0]);
+	expect_sent(b, s[0]);
+	end();
+}
+
+TEST_F(FaultsData, ACqThatCannotBePolledJustHasNothing)
+{
+	VIP_DESCRIPTOR *done;
+
+	ASSERT_EQ(post_recv(b, r[0]), VIP_SUCCESS);
+	ASSERT_EQ(post_send(a, s[0]), VIP_SUCCESS);
+	fake_fail_always("ibv_poll_cq", EINVAL);
+	EXPECT_EQ(VipRecvDone(b, &done), VIP_NOT_DONE);
+	EXPECT_EQ(VipRecvWait(b, 50, &done), VIP_TIMEOUT);
+	EXPECT_EQ(done, nullptr);
+	fake_fail_always("ibv_poll_cq", 0);
+	expect_received(b, r[0]);
+	expect_sent(a, s[0]);
+	end();
+}
+
+TEST_F(FaultsData, ACqThatCannotBePolledDoesNotHoldUpDisconnecting)
+{
+	ASSERT_EQ(post_recv(b, r[0]), VIP_SUCCESS);
+	fake_fail_always("ibv_poll_cq", EINVAL);
+	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	expect_received(b, r[0], VIP_STATUS_DESC_FLUSHED_ERROR);
+	end();
+}
+
+TEST_F(FaultsData, EventsThatCannotBeReadAreReadLater)
+{
+	ASSERT_EQ(post_recv(b, r[0]), VIP_SUCCESS);
+	for (const char *function :
+	     {"ibv_get_cq_event", "rdma_get_cm_event", "ibv_get_async_event"})
+		fake_fail(function, 1, EINTR);
+	ASSERT_EQ(post_send(a, s[0]), VIP_SUCCESS);
+	expect_received(b, r[0]);
+	expect_sent(a, s[0]);
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	expect_state(b, VIP_STATE_ERROR);
+	end();
+}
+
+TEST_F(FaultsData, DisconnectingThoughThePeerCannotBeToldSucceeds)
+{
+	for (int error : {EINVAL, ENOMEM}) {
+		fake_fail("rdma_disconnect", 1, error);
+		ASSERT_EQ(post_recv(a, r[0]), VIP_SUCCESS);
+		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+		EXPECT_EQ(state_of(a), VIP_STATE_IDLE);
+		expect_received(a, r[0], VIP_STATUS_DESC_FLUSHED_ERROR);
+		expect_state(b, VIP_STATE_ERROR); // the end of the connection tells it
+		end();
+	}
+}
+
+TEST_F(FaultsData, DisconnectingAQueuePairThatCannotBeStoppedStillFlushesAll)
+{
+	ASSERT_EQ(post_recv(a, r[0]), VIP_SUCCESS);
+	ASSERT_EQ(post_recv(a, r[1]), VIP_SUCCESS);
+	fake_fail("ibv_modify_qp", 1, EIO); // to ERR
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	expect_received(a, r[0], VIP_STATUS_DESC_FLUSHED_ERROR);
+	expect_received(a, r[1], VIP_STATUS_DESC_FLUSHED_ERROR);
+	end();
+}
+
+TEST_F(FaultsData, DisconnectingAQueuePairThatCannotBeResetStillFlushesAll)
+{
+	ASSERT_EQ(post_recv(a, r[0]), VIP_SUCCESS);
+	fake_fail("ibv_modify_qp", 2, EIO); // to RESET
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	expect_received(a, r[0], VIP_STATUS_DESC_FLUSHED_ERROR);
+	end();
+}
+
+} // namespace

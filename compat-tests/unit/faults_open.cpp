@@ -1,0 +1,137 @@
+// Opening a NIC when a call below fails: VIP_ERROR_RESOURCE, nothing is left, the next try works.
+#include "support.h"
+
+namespace
+{
+
+struct Fault {
+	const char *function;
+	int nth, error;
+};
+
+std::ostream &operator<<(std::ostream &out, const Fault &fault)
+{
+	return out << fault.function << " number " << fault.nth << ": error " << fault.error;
+}
+
+class FaultsOpen : public NicTest
+{
+};
+
+class OpenFails : public NicTest, public testing::WithParamInterface<Fault>
+{
+};
+
+TEST_P(OpenFails, WithErrorResource)
+{
+	VIP_NIC_HANDLE none = nullptr;
+
+	fake_fail(GetParam().function, GetParam().nth, GetParam().error);
+	EXPECT_EQ(VipOpenNic("nic0", &none), VIP_ERROR_RESOURCE);
+	EXPECT_EQ(fake_live_total(), 0);
+	open();
+	expect_usable();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+	FaultsOpen, OpenFails,
+	testing::Values(Fault{"ibv_get_device_list", 1, ENOMEM},
+			Fault{"ibv_get_device_list", 1, ENOSYS},
+			Fault{"ibv_open_device", 1, EACCES}, Fault{"ibv_open_device", 1, EPERM},
+			Fault{"ibv_open_device", 1, ENODEV}, Fault{"ibv_open_device", 1, EMFILE},
+			Fault{"ibv_query_device", 1, EIO}, Fault{"ibv_alloc_pd", 1, ENOMEM},
+			Fault{"rdma_create_event_channel", 1, ENODEV},
+			Fault{"rdma_create_event_channel", 1, EMFILE},
+			Fault{"rdma_create_id", 1, ENOMEM}, Fault{"rdma_bind_addr", 1, ENODEV},
+			Fault{"getifaddrs", 1, ENOMEM}),
+	[](const auto &each) {
+		return std::string(each.param.function) + "_" + std::to_string(each.param.error);
+	});
+
+TEST_F(FaultsOpen, ByTheDevicesNameFailsWithErrorResourceWhenThereIsNoList)
+{
+	VIP_NIC_HANDLE none = nullptr;
+
+	fake_fail("ibv_get_device_list", 1, ENOMEM);
+	EXPECT_EQ(VipOpenNic("fake0", &none), VIP_ERROR_RESOURCE);
+}
+
+TEST_F(FaultsOpen, ADeviceWithoutAnAddressIsErrorResource)
+{
+	fake_device device;
+	VIP_NIC_HANDLE none = nullptr;
+
+	fake_device_default(&device);
+	device.addresses[0] = nullptr;
+	fake_set_devices(1, &device);
+	EXPECT_EQ(VipOpenNic("nic0", &none), VIP_ERROR_RESOURCE);
+	device.addresses[0] = "fd00::1";
+	fake_set_devices(1, &device);
+	EXPECT_EQ(VipOpenNic("nic0", &none), VIP_ERROR_RESOURCE);
+	EXPECT_EQ(fake_live_total(), 0);
+}
+
+TEST_F(FaultsOpen, APortThatCannotBeQueriedLeavesTheMtuUnknown)
+{
+	VIP_NIC_ATTRIBUTES attributes;
+
+	fake_fail("ibv_query_port", 1, EIO);
+	open();
+	EXPECT_EQ(VipQueryNic(nic, &attributes), VIP_SUCCESS);
+	EXPECT_EQ(attributes.NativeMTU, 0u);
+	EXPECT_EQ(attributes.MaxTransferSize, 0x800000u);
+	expect_usable();
+}
+
+TEST_F(FaultsOpen, AttributesAreTheDevices)
+{
+	VIP_NIC_ATTRIBUTES attributes{};
+	fake_device device;
+
+	fake_device_default(&device);
+	device.max_msg_size = 100000;
+	device.mtu = 4096;
+	device.max_sge = 3;
+	device.max_mr = 11;
+	device.max_qp = 12;
+	fake_set_devices(1, &device);
+	open();
+	ASSERT_EQ(VipQueryNic(nic, &attributes), VIP_SUCCESS);
+	EXPECT_STREQ(attributes.Name, "fake0");
+	EXPECT_EQ(attributes.MaxTransferSize, 100000u);
+	EXPECT_EQ(attributes.NativeMTU, 4096u);
+	EXPECT_EQ(attributes.MaxSegmentsPerDesc, 3u);
+	EXPECT_EQ(attributes.MaxRegisterRegions, 11u);
+	EXPECT_EQ(attributes.MaxVI, 12u);
+	EXPECT_EQ(attributes.NicAddressLen, 6);
+	EXPECT_EQ(memcmp(attributes.LocalNicAddress, "\12\11\11\1\0\0", 6), 0);
+	EXPECT_GE(attributes.MaxDiscriminatorLen, 16);
+}
+
+TEST_F(FaultsOpen, ClosingReleasesAllThatStillBelongsToTheNic)
+{
+	VIP_PROTECTION_HANDLE tags[3];
+	VIP_CQ_HANDLE cq;
+	VIP_CONN_HANDLE conn;
+
+	open();
+	for (VIP_PROTECTION_HANDLE &tag : tags)
+		ASSERT_EQ(VipCreatePtag(nic, &tag), VIP_SUCCESS);
+	Memory more;
+	ASSERT_EQ(more.add(nic, tags[2]), VIP_SUCCESS);
+	ASSERT_EQ(VipCreateCQ(nic, 10, &cq), VIP_SUCCESS);
+	make_pair(cq, cq);
+	Vi idle = make_vi(cq, nullptr), asks = make_vi();
+	EXPECT_EQ(post_recv(idle, descriptor(0, {})), VIP_SUCCESS);
+	EXPECT_EQ(post_recv(a, descriptor(1, {})), VIP_SUCCESS);
+	auto requested = request_async(asks, "never answered");
+	ASSERT_EQ(wait("never answered", PATIENCE, &conn), VIP_SUCCESS);
+	EXPECT_EQ(VipCloseNic(nic), VIP_SUCCESS);
+	EXPECT_NE(requested.get(), VIP_SUCCESS);
+	EXPECT_EQ(VipCloseNic(nic), VIP_INVALID_PARAMETER);
+	EXPECT_EQ(VipConnectReject(conn), VIP_INVALID_PARAMETER);
+	EXPECT_EQ(VipDestroyCQ(cq), VIP_INVALID_PARAMETER);
+	nic = nullptr;
+}
+
+} // namespace

@@ -1,0 +1,50 @@
+// A child of fork() has none of its parent's objects.
+#include "support.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace
+{
+
+class Fork : public NicTest
+{
+};
+
+// No more than this may run in a child of a process with threads.
+int refused(const std::function<VIP_RETURN()> &call)
+{
+	return call() != VIP_INVALID_PARAMETER;
+}
+
+TEST_F(Fork, TheParentsHandlesAreRefusedInTheChild)
+{
+	VIP_CQ_HANDLE cq;
+	VIP_DESCRIPTOR *d, *done;
+	VIP_NIC_ATTRIBUTES attributes;
+	VIP_VI_HANDLE which;
+	VIP_BOOLEAN is_recv;
+
+	open();
+	ASSERT_EQ(VipCreateCQ(nic, 8, &cq), VIP_SUCCESS);
+	make_pair();
+	d = descriptor(0, {{memory.data(), 8}});
+	pid_t pid = fork();
+	if (!pid) {
+		alarm(20);
+		int bad = refused([&] { return VipQueryNic(nic, &attributes); });
+		bad += 2 * refused([&] { return VipPostSend(a, d, memory.handle); });
+		bad += 4 * refused([&] { return VipSendDone(a, &done); });
+		bad += 8 * refused([&] { return VipRecvWait(b, 0, &done); });
+		bad += 16 * refused([&] { return VipDisconnect(a); });
+		bad += 32 * refused([&] { return VipCQDone(cq, &which, &is_recv); });
+		bad += 64 * refused([&] { return VipCloseNic(nic); });
+		_exit(bad);
+	}
+	int status = -1;
+	ASSERT_EQ(waitpid(pid, &status, 0), pid);
+	EXPECT_EQ(status, 0);
+	expect_traffic(a, b); // nothing has changed here
+}
+
+} // namespace

@@ -1,0 +1,202 @@
+// The table of handles: what names an object, for how long, and who waits for whom.
+#include <atomic>
+#include <gtest/gtest.h>
+#include <memory>
+#include <set>
+#include <thread>
+#include <vector>
+
+extern "C" {
+#include "object.h"
+}
+
+namespace
+{
+
+struct Thing {
+	object base{};
+	std::atomic<bool> alive{true};
+
+	explicit Thing(object_kind kind = OBJECT_VI)
+	{
+		EXPECT_EQ(object_publish(&base, kind), 0);
+	}
+	VIP_PVOID handle() const
+	{
+		return object_handle(&base);
+	}
+	void end()
+	{
+		EXPECT_TRUE(object_retire(&base));
+		object_drain(&base, 0);
+	}
+};
+
+VIP_PVOID value(uintptr_t bits)
+{
+	return reinterpret_cast<VIP_PVOID>(bits);
+}
+
+TEST(Handles, NameTheirObjectAndKind)
+{
+	Thing vi(OBJECT_VI), cq(OBJECT_CQ);
+
+	EXPECT_EQ(object_get(vi.handle(), OBJECT_VI), &vi.base);
+	object_put(&vi.base);
+	EXPECT_EQ(object_get(vi.handle(), OBJECT_CQ), nullptr);
+	EXPECT_EQ(object_get(cq.handle(), OBJECT_NIC), nullptr);
+	EXPECT_EQ(object_get(cq.handle(), OBJECT_CQ), &cq.base);
+	object_put(&cq.base);
+	vi.end(); // hangs if a look-up of the wrong kind kept its reference
+	cq.end();
+}
+
+TEST(Handles, AnyOtherValueIsRefused)
+{
+	Thing thing;
+	auto bits = reinterpret_cast<uintptr_t>(thing.handle());
+	int on_stack;
+
+	for (unsigned i = 0; i < 32; i++)
+		EXPECT_EQ(object_get(value(bits ^ (uintptr_t{1} << i)), OBJECT_VI), nullptr) << i;
+	for (uintptr_t garbage :
+	     {uintptr_t{0}, ~uintptr_t{0}, uintptr_t{1}, uintptr_t{0xFFFFF}, uintptr_t{0xFFFFFFFF},
+	      uintptr_t{0x80000000}, reinterpret_cast<uintptr_t>(&thing),
+	      reinterpret_cast<uintptr_t>(&on_stack)})
+		EXPECT_EQ(object_get(value(garbage), OBJECT_VI), nullptr) << std::hex << garbage;
+	EXPECT_EQ(object_get(value(bits ^ uintptr_t{1} << (sizeof(void *) * 8 - 1)), OBJECT_VI),
+		  nullptr);
+	thing.end();
+}
+
+TEST(Handles, AreRefusedOnceRetired)
+{
+	Thing thing;
+
+	EXPECT_FALSE(object_retired(&thing.base));
+	ASSERT_EQ(object_get(thing.handle(), OBJECT_VI), &thing.base);
+	EXPECT_TRUE(object_retire(&thing.base));
+	EXPECT_FALSE(object_retire(&thing.base)) << "only one thread destroys";
+	EXPECT_TRUE(object_retired(&thing.base));
+	EXPECT_EQ(object_get(thing.handle(), OBJECT_VI), nullptr);
+	EXPECT_FALSE(object_hold(&thing.base));
+	object_drain(&thing.base, 1);
+}
+
+TEST(Handles, StaleOnesStayInvalidThoughTheirPlaceIsUsedAgain)
+{
+	std::set<VIP_PVOID> stale;
+
+	for (int i = 0; i < 3000; i++) {
+		Thing thing;
+		EXPECT_TRUE(stale.insert(thing.handle()).second) << "the same handle again";
+		thing.end();
+	}
+	Thing last;
+	for (VIP_PVOID handle : stale)
+		EXPECT_EQ(object_get(handle, OBJECT_VI), nullptr);
+	last.end();
+}
+
+TEST(Handles, NeverComeAsZeroOrAllOnes)
+{
+	for (int i = 0; i < 10000; i++) { // more than there are generations
+		Thing thing;
+		EXPECT_NE(thing.base.handle, 0u);
+		EXPECT_NE(thing.base.handle, 0xFFFFFFFFu);
+		thing.end();
+	}
+}
+
+TEST(Handles, ManyLiveAtOnceAreAllDifferent)
+{
+	std::vector<std::unique_ptr<Thing>> things;
+	std::set<VIP_PVOID> handles;
+
+	for (int i = 0; i < 50000; i++) {
+		things.push_back(std::make_unique<Thing>());
+		handles.insert(things.back()->handle());
+	}
+	EXPECT_EQ(handles.size(), things.size());
+	for (auto &thing : things) {
+		ASSERT_EQ(object_get(thing->handle(), OBJECT_VI), &thing->base);
+		object_put(&thing->base);
+	}
+	for (auto &thing : things)
+		thing->end();
+}
+
+TEST(Handles, DrainWaitsForEveryReference)
+{
+	Thing thing;
+	std::atomic<bool> drained{false};
+	std::atomic<int> left{3};
+
+	for (int i = 0; i < 3; i++)
+		ASSERT_EQ(object_get(thing.handle(), OBJECT_VI), &thing.base);
+	ASSERT_TRUE(object_hold(&thing.base));
+	ASSERT_TRUE(object_retire(&thing.base));
+	std::thread drainer([&] {
+		object_drain(&thing.base, 1); // the one of object_hold()
+		EXPECT_EQ(left.load(), 0);
+		drained = true;
+	});
+	while (left) {
+		EXPECT_FALSE(drained);
+		left--;
+		object_put(&thing.base);
+	}
+	drainer.join();
+	EXPECT_TRUE(drained);
+}
+
+TEST(Handles, NoThreadGetsAnObjectThatIsGone)
+{
+	std::atomic<uintptr_t> handle{0};
+	std::atomic<bool> stop{false};
+	std::atomic<long> got{0};
+	std::vector<std::thread> users;
+
+	for (int i = 0; i < 3; i++) {
+		users.emplace_back([&] {
+			while (!stop) {
+				auto *base =
+					static_cast<object *>(object_get(value(handle), OBJECT_VI));
+				if (!base)
+					continue;
+				EXPECT_TRUE(reinterpret_cast<Thing *>(base)->alive);
+				got++;
+				object_put(base);
+			}
+		});
+	}
+	for (int i = 0; i < 2000 || got < 100; i++) {
+		auto thing = std::make_unique<Thing>();
+		handle = reinterpret_cast<uintptr_t>(thing->handle());
+		if (i % 16 == 0)
+			std::this_thread::yield();
+		thing->end();
+		thing->alive = false;
+	}
+	stop = true;
+	for (std::thread &user : users)
+		user.join();
+}
+
+TEST(Handles, OnlyOneOfManyThreadsRetires)
+{
+	for (int round = 0; round < 200; round++) {
+		Thing thing;
+		std::atomic<int> winners{0};
+		std::vector<std::thread> threads;
+
+		for (int i = 0; i < 3; i++)
+			threads.emplace_back([&] { winners += object_retire(&thing.base); });
+		for (std::thread &thread : threads)
+			thread.join();
+		ASSERT_EQ(winners, 1);
+		object_drain(&thing.base, 0);
+	}
+}
+
+} // namespace

@@ -1,0 +1,144 @@
+// The table from memory handle to region.
+#include "regions_shim.h"
+
+#include <atomic>
+#include <cerrno>
+#include <gtest/gtest.h>
+#include <map>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace
+{
+
+class Regions : public testing::Test
+{
+      protected:
+	~Regions() override
+	{
+		shim_table_destroy(table);
+	}
+	int find(uint32_t handle)
+	{
+		uintptr_t tag = 0;
+		int found = shim_find(table, handle, &tag);
+		last = tag;
+		return found;
+	}
+	region_table *table = shim_table_create();
+	uintptr_t last = 0;
+};
+
+TEST_F(Regions, AnEmptyTableKnowsNoHandle)
+{
+	for (uint32_t handle : {0u, 1u, 0xFFFFFFFFu})
+		EXPECT_EQ(find(handle), 0);
+	EXPECT_EQ(shim_remove(table, 1, 0), 0);
+	EXPECT_EQ(shim_remove_any(table), 0);
+}
+
+TEST_F(Regions, AreFoundByTheirHandleUntilRemoved)
+{
+	ASSERT_EQ(shim_insert(table, 7, 4096), 0);
+	EXPECT_EQ(find(7), 1);
+	EXPECT_EQ(last, 4096u);
+	EXPECT_EQ(find(8), 0);
+	EXPECT_EQ(find(0), 0);
+	EXPECT_EQ(shim_insert(table, 7, 8192), EEXIST);
+	EXPECT_EQ(shim_remove(table, 7, 4097), 0) << "not the address that was registered";
+	EXPECT_EQ(shim_remove(table, 8, 4096), 0);
+	EXPECT_EQ(shim_remove(table, 0, 4096), 0);
+	EXPECT_EQ(shim_remove(table, 7, 4096), 1);
+	EXPECT_EQ(shim_remove(table, 7, 4096), 0);
+	EXPECT_EQ(find(7), 0);
+}
+
+// Handles that all want the same slot, or neighbouring ones, at the end of the table too.
+TEST_F(Regions, CollidingHandlesStayFoundWhateverIsRemoved)
+{
+	std::vector<uint32_t> handles;
+	const unsigned slots = 64;
+
+	for (uint32_t handle = 1; handles.size() < 24; handle++) {
+		unsigned home = (handle * UINT32_C(2654435769) >> 7) & (slots - 1);
+		if (home >= slots - 3)
+			handles.push_back(handle);
+	}
+	for (unsigned first = 0; first < handles.size(); first++) {
+		for (uint32_t handle : handles)
+			ASSERT_EQ(shim_insert(table, handle, handle * 16), 0);
+		for (unsigned i = 0; i < handles.size(); i++) {
+			uint32_t gone = handles[(first + i * 7) % handles.size()];
+			ASSERT_EQ(shim_remove(table, gone, gone * 16), 1);
+			EXPECT_EQ(find(gone), 0);
+			for (unsigned j = i + 1; j < handles.size(); j++) {
+				uint32_t left = handles[(first + j * 7) % handles.size()];
+				ASSERT_EQ(find(left), 1) << left << " after " << gone;
+				EXPECT_EQ(last, left * 16u);
+			}
+		}
+		EXPECT_EQ(shim_used(table), 0u);
+	}
+}
+
+TEST_F(Regions, TheTableGrowsWithAllThatIsInIt)
+{
+	std::map<uint32_t, uintptr_t> model;
+	std::mt19937 random(1);
+
+	for (int i = 0; i < 60000; i++) {
+		uint32_t handle = random() % 30000 + 1;
+		if (model.count(handle)) {
+			ASSERT_EQ(shim_remove(table, handle, model[handle]), 1);
+			model.erase(handle);
+		} else {
+			ASSERT_EQ(shim_insert(table, handle, random() | 1u), 0);
+			ASSERT_EQ(find(handle), 1);
+			model[handle] = last;
+		}
+	}
+	for (uint32_t handle = 1; handle <= 30000; handle++)
+		ASSERT_EQ(find(handle), model.count(handle) ? 1 : 0);
+	EXPECT_EQ(shim_used(table), model.size());
+}
+
+TEST_F(Regions, LookUpsWhileOthersRegisterSeeAllOrNothing)
+{
+	std::atomic<bool> stop{false};
+	std::atomic<long> found{0};
+	std::vector<std::thread> readers;
+
+	ASSERT_EQ(shim_insert(table, 77, 770), 0); // always there
+	for (int i = 0; i < 2; i++) {
+		readers.emplace_back([&, i] {
+			for (uint32_t n = static_cast<uint32_t>(i); !stop; n++) {
+				uintptr_t tag = 0;
+				int there = shim_find(table, 100 + n % 512, &tag);
+
+				ASSERT_NE(there, -1) << "a mixture of two regions";
+				found += there;
+				ASSERT_EQ(shim_find(table, 77, &tag), 1);
+				ASSERT_EQ(tag, 770u);
+			}
+		});
+	}
+	std::mt19937 random(2);
+	std::map<uint32_t, uintptr_t> model;
+	for (int i = 0; i < 20000 || found < 1000; i++) {
+		uint32_t handle = 100 + random() % (i < 10000 ? 512 : 4096);
+		if (model.count(handle)) {
+			ASSERT_EQ(shim_remove(table, handle, model[handle]), 1);
+			model.erase(handle);
+		} else {
+			uintptr_t tag = random() | 1u;
+			ASSERT_EQ(shim_insert(table, handle, tag), 0);
+			model[handle] = tag;
+		}
+	}
+	stop = true;
+	for (std::thread &reader : readers)
+		reader.join();
+}
+
+} // namespace

@@ -1,0 +1,68 @@
+#include "regions_shim.h"
+
+#include <stdlib.h>
+
+#include "memory.h"
+
+struct region_table *shim_table_create(void)
+{
+	return calloc(1, sizeof(struct region_table));
+}
+
+void shim_table_destroy(struct region_table *table)
+{
+	while (shim_remove_any(table))
+		;
+	region_table_destroy(table);
+	free(table);
+}
+
+int shim_insert(struct region_table *table, uint32_t handle, uintptr_t tag)
+{
+	struct region *region = calloc(1, sizeof(*region));
+	struct region_view view = {.key = (uint32_t)tag,
+				   .start = tag,
+				   .length = tag + 1,
+				   .domain = (struct device_domain *)(tag + 2)};
+	int error;
+
+	region->address = (void *)tag;
+	error = region_table_insert(table, handle, &view, region);
+	if (error)
+		free(region);
+	return error;
+}
+
+int shim_find(struct region_table *table, uint32_t handle, uintptr_t *tag)
+{
+	struct region_view view;
+
+	if (!region_table_find(table, handle, &view))
+		return 0;
+	*tag = view.start;
+	return view.key == (uint32_t)view.start && view.length == view.start + 1 &&
+			       (uintptr_t)view.domain == view.start + 2
+		       ? 1
+		       : -1;
+}
+
+int shim_remove(struct region_table *table, uint32_t handle, uintptr_t address)
+{
+	struct region *region = region_table_remove(table, handle, (void *)address);
+
+	free(region);
+	return region != NULL;
+}
+
+int shim_remove_any(struct region_table *table)
+{
+	struct region *region = region_table_remove_any(table);
+
+	free(region);
+	return region != NULL;
+}
+
+unsigned shim_used(const struct region_table *table)
+{
+	return table->used;
+}

@@ -1,0 +1,189 @@
+// Completions with an error: the right bit of VIA's status, all else flushed in order, the VI and
+// its peer in ERROR, each told once.
+#include "support.h"
+
+namespace
+{
+
+class Statuses : public NicTest
+{
+      protected:
+	void SetUp() override
+	{
+		NicTest::SetUp();
+		open();
+		make_pair();
+	}
+	void expect_broken(const std::vector<VIP_DESCRIPTOR *> &receives_of_peer, const Vi &vi,
+			   const Vi &peer)
+	{
+		expect_state(vi, VIP_STATE_ERROR);
+		expect_state(peer, VIP_STATE_ERROR);
+		for (VIP_DESCRIPTOR *d : receives_of_peer)
+			expect_received(peer, d, VIP_STATUS_DESC_FLUSHED_ERROR);
+		EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, vi));
+		EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, peer));
+		for (const Vi &each : {vi, peer}) {
+			EXPECT_EQ(VipDisconnect(each), VIP_SUCCESS);
+			EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST, each), 1);
+			VIP_DESCRIPTOR *none;
+			EXPECT_EQ(VipSendDone(each, &none), VIP_DESCRIPTOR_ERROR);
+			EXPECT_EQ(none, nullptr);
+			EXPECT_EQ(VipRecvDone(each, &none), VIP_DESCRIPTOR_ERROR);
+			EXPECT_EQ(none, nullptr);
+		}
+	}
+};
+
+struct Case {
+	ibv_wc_status status;
+	VIP_UINT32 send, write, receive;
+};
+
+const VIP_UINT32 LENGTH = VIP_STATUS_LENGTH_ERROR, PROTECTION = VIP_STATUS_PROTECTION_ERROR,
+		 FLUSHED = VIP_STATUS_DESC_FLUSHED_ERROR, TRANSPORT = VIP_STATUS_TRANSPORT_ERROR,
+		 RDMA = VIP_STATUS_RDMA_PROT_ERROR, REMOTE = VIP_STATUS_REMOTE_DESC_ERROR;
+
+const Case cases[] = {
+	{IBV_WC_LOC_LEN_ERR, LENGTH, LENGTH, LENGTH},
+	{IBV_WC_LOC_QP_OP_ERR, PROTECTION, PROTECTION, LENGTH},
+	{IBV_WC_LOC_EEC_OP_ERR, TRANSPORT, TRANSPORT, TRANSPORT},
+	{IBV_WC_LOC_PROT_ERR, PROTECTION, PROTECTION, PROTECTION},
+	{IBV_WC_WR_FLUSH_ERR, FLUSHED, FLUSHED, FLUSHED},
+	{IBV_WC_MW_BIND_ERR, TRANSPORT, TRANSPORT, TRANSPORT},
+	{IBV_WC_BAD_RESP_ERR, TRANSPORT, TRANSPORT, TRANSPORT},
+	{IBV_WC_LOC_ACCESS_ERR, PROTECTION, PROTECTION, PROTECTION},
+	{IBV_WC_REM_INV_REQ_ERR, REMOTE, RDMA, REMOTE},
+	{IBV_WC_REM_ACCESS_ERR, RDMA, RDMA, RDMA},
+	{IBV_WC_REM_OP_ERR, REMOTE, RDMA, REMOTE},
+	{IBV_WC_RETRY_EXC_ERR, TRANSPORT, TRANSPORT, TRANSPORT},
+	{IBV_WC_RNR_RETRY_EXC_ERR, REMOTE, REMOTE, REMOTE},
+	{IBV_WC_LOC_RDD_VIOL_ERR, TRANSPORT, TRANSPORT, TRANSPORT},
+	{IBV_WC_REM_INV_RD_REQ_ERR, TRANSPORT, TRANSPORT, TRANSPORT},
+	{IBV_WC_REM_ABORT_ERR, TRANSPORT, TRANSPORT, TRANSPORT},
+	{IBV_WC_INV_EECN_ERR, TRANSPORT, TRANSPORT, TRANSPORT},
+	{IBV_WC_INV_EEC_STATE_ERR, TRANSPORT, TRANSPORT, TRANSPORT},
+	{IBV_WC_FATAL_ERR, TRANSPORT, TRANSPORT, TRANSPORT},
+	{IBV_WC_RESP_TIMEOUT_ERR, TRANSPORT, TRANSPORT, TRANSPORT},
+	{IBV_WC_GENERAL_ERR, TRANSPORT, TRANSPORT, TRANSPORT},
+	{IBV_WC_TM_ERR, TRANSPORT, TRANSPORT, TRANSPORT},
+	{IBV_WC_TM_RNDV_INCOMPLETE, TRANSPORT, TRANSPORT, TRANSPORT},
+};
+
+class EachStatus : public Statuses, public testing::WithParamInterface<Case>
+{
+      protected:
+	void fail_first_send(bool write, VIP_UINT32 bit)
+	{
+		VIP_DESCRIPTOR *sends[3], *own[2], *theirs[2];
+		VIP_UINT32 op = write ? VIP_STATUS_OP_RDMA_WRITE : VIP_STATUS_OP_SEND;
+
+		options([](fake_options &o) { o.manual = true; });
+		for (size_t i = 0; i < 2; i++) {
+			own[i] = descriptor(i, {{memory.data(), 8}});
+			theirs[i] = descriptor(10 + i, {{memory.data(100), 8}});
+			ASSERT_EQ(post_recv(a, own[i]), VIP_SUCCESS);
+			ASSERT_EQ(post_recv(b, theirs[i]), VIP_SUCCESS);
+		}
+		for (size_t i = 0; i < 3; i++) {
+			sends[i] = write ? write_descriptor(20 + i, memory.data(500),
+							    {memory.data(), 8})
+					 : descriptor(20 + i, {{memory.data(), 8}});
+			ASSERT_EQ(post_send(a, sends[i]), VIP_SUCCESS);
+		}
+		fake_complete_next(a.qp, FAKE_SEND, GetParam().status);
+		EXPECT_EQ(fake_progress(1), 1);
+		expect_sent(a, sends[0], bit | op);
+		expect_sent(a, sends[1], FLUSHED | op);
+		expect_sent(a, sends[2], FLUSHED | op);
+		EXPECT_EQ(state_of(a), VIP_STATE_ERROR) << "who is told finds the VI in ERROR";
+		expect_received(a, own[0], FLUSHED);
+		expect_received(a, own[1], FLUSHED);
+		expect_broken({theirs[0], theirs[1]}, a, b);
+	}
+};
+
+TEST_P(EachStatus, OfASendBreaksTheConnection)
+{
+	fail_first_send(false, GetParam().send);
+}
+
+TEST_P(EachStatus, OfAnRdmaWriteBreaksTheConnection)
+{
+	fail_first_send(true, GetParam().write);
+}
+
+TEST_P(EachStatus, OfAReceiveBreaksTheConnection)
+{
+	VIP_DESCRIPTOR *receives[3], *theirs = descriptor(10, {});
+	VIP_DESCRIPTOR *send = descriptor(11, {{memory.data(), 8}});
+
+	for (size_t i = 0; i < 3; i++) {
+		receives[i] = descriptor(i, {{memory.data(100), 8}});
+		ASSERT_EQ(post_recv(b, receives[i]), VIP_SUCCESS);
+	}
+	ASSERT_EQ(post_recv(a, theirs), VIP_SUCCESS);
+	fake_complete_next(b.qp, FAKE_RECV, GetParam().status);
+	ASSERT_EQ(post_send(a, send), VIP_SUCCESS);
+	expect_received(b, receives[0], GetParam().receive);
+	expect_received(b, receives[1], FLUSHED);
+	expect_received(b, receives[2], FLUSHED);
+	expect_sent(a, send, REMOTE);
+	expect_broken({theirs}, b, a);
+}
+
+INSTANTIATE_TEST_SUITE_P(Statuses, EachStatus, testing::ValuesIn(cases), [](const auto &each) {
+	return "Number" + std::to_string(each.param.status);
+});
+
+// A program that asks for nothing but the state learns of a failed send, and its peer does.
+TEST_F(Statuses, BreakTheConnectionAlsoWhenTheProgramAsksForTheStateOnly)
+{
+	ASSERT_EQ(post_send(a, descriptor(1, {{memory.data(100), 8}})), VIP_SUCCESS);
+	EXPECT_TRUE(eventually([&] { return state_of(a) == VIP_STATE_ERROR; }, 2000));
+	EXPECT_TRUE(eventually([&] { return errors.count(VIP_ERROR_CONN_LOST, a) == 1; }, 2000));
+	EXPECT_TRUE(eventually([&] { return errors.count(VIP_ERROR_CONN_LOST, b) == 1; }, 2000));
+}
+
+TEST_F(Statuses, WithoutAReceiveThereIsRemoteDescriptorError)
+{
+	VIP_DESCRIPTOR *s = descriptor(1, {{memory.data(100), 8}});
+
+	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	expect_sent(a, s, REMOTE);
+	expect_broken({}, a, b);
+}
+
+TEST_F(Statuses, AMessageThatIsTooLongIsALengthErrorAtTheReceiver)
+{
+	for (bool by_specification : {false, true}) {
+		options([=](fake_options &o) { o.spec_status = by_specification; });
+		if (by_specification)
+			connect(a, b, "again");
+		VIP_DESCRIPTOR *r = descriptor(0, {{memory.data(), 8}});
+		VIP_DESCRIPTOR *s = descriptor(1, {{memory.data(100), 9}});
+		ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
+		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+		expect_sent(a, s, REMOTE);
+		expect_received(b, r, LENGTH);
+		expect_state(b, VIP_STATE_ERROR);
+		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	}
+}
+
+TEST_F(Statuses, RdmaThatTheTargetRefusesIsAnRdmaProtectionError)
+{
+	Memory closed;
+
+	ASSERT_EQ(closed.add(nic, nullptr, false), VIP_SUCCESS);
+	VIP_DESCRIPTOR *w = write_descriptor(0, closed.data(), {memory.data(), 8});
+	w->DS[0].Remote.Handle = closed.handle;
+	VIP_DESCRIPTOR *r = descriptor(1, {});
+	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
+	ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
+	expect_sent(a, w, RDMA | VIP_STATUS_OP_RDMA_WRITE);
+	expect_broken({r}, a, b);
+}
+
+} // namespace

@@ -1,0 +1,454 @@
+#include "support.h"
+
+#include <arpa/inet.h>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <poll.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+void PrintTo(VIP_RETURN code, std::ostream *out)
+{
+	static const char *const names[] = {"SUCCESS",
+					    "NOT_DONE",
+					    "INVALID_PARAMETER",
+					    "ERROR_RESOURCE",
+					    "TIMEOUT",
+					    "REJECT",
+					    "INVALID_RELIABILITY_LEVEL",
+					    "INVALID_MTU",
+					    "INVALID_QOS",
+					    "INVALID_PTAG",
+					    "INVALID_RDMAREAD",
+					    "DESCRIPTOR_ERROR",
+					    "INVALID_STATE",
+					    "ERROR_NAMESERVICE",
+					    "NO_MATCH",
+					    "NOT_REACHABLE",
+					    "ERROR_NOT_SUPPORTED"};
+
+	*out << "VIP_" << (code <= VIP_ERROR_NOT_SUPPORTED ? names[code] : "?");
+}
+
+void PrintTo(VIP_VI_STATE state, std::ostream *out)
+{
+	static const char *const names[] = {"IDLE", "CONNECTED", "CONNECT_PENDING", "ERROR"};
+
+	*out << (state <= VIP_STATE_ERROR ? names[state] : "?");
+}
+
+bool eventually(const std::function<bool()> &condition, VIP_ULONG ms)
+{
+	auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(ms);
+
+	while (!condition()) {
+		if (std::chrono::steady_clock::now() > end)
+			return condition();
+		std::this_thread::sleep_for(std::chrono::microseconds(200));
+	}
+	return true;
+}
+
+Address::Address(const char *ip, const std::string &discriminator)
+{
+	unsigned char *host = bytes + offsetof(VIP_NET_ADDRESS, HostAddress);
+
+	get()->HostAddressLen = 6;
+	get()->DiscriminatorLen = static_cast<VIP_UINT16>(discriminator.size());
+	inet_pton(AF_INET, ip, host);
+	memcpy(host + 6, discriminator.data(), discriminator.size());
+}
+
+void Errors::handler(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
+{
+	auto *errors = static_cast<Errors *>(context);
+
+	{
+		std::lock_guard<std::mutex> lock(errors->mutex_);
+		errors->seen_.push_back(*error);
+	}
+	if (errors->then)
+		errors->then(*error);
+}
+
+int Errors::count(VIP_ERROR_CODE code, VIP_VI_HANDLE vi)
+{
+	std::lock_guard<std::mutex> lock(mutex_);
+	int n = 0;
+
+	for (const VIP_ERROR_DESCRIPTOR &error : seen_)
+		n += error.ErrorCode == code && (!vi || error.ViHandle == vi);
+	return n;
+}
+
+bool Errors::reach(VIP_ERROR_CODE code, VIP_VI_HANDLE vi, int wanted)
+{
+	return eventually([&] { return count(code, vi) >= wanted; });
+}
+
+Memory::~Memory()
+{
+	free(base);
+}
+
+VIP_RETURN Memory::add(VIP_NIC_HANDLE nic, VIP_PROTECTION_HANDLE tag, bool rdma_write)
+{
+	size_t size = DESCRIPTORS * STRIDE + DATA;
+	VIP_MEM_ATTRIBUTES attributes{};
+
+	if (!base)
+		base = aligned_alloc(4096, (size + 4095) / 4096 * 4096);
+	memset(base, 0, size);
+	attributes.Ptag = tag;
+	attributes.EnableRdmaWrite = rdma_write;
+	return VipRegisterMem(nic, base, size, &attributes, &handle);
+}
+
+VIP_DESCRIPTOR *Memory::blank(size_t number)
+{
+	void *at = static_cast<char *>(base) + number * STRIDE;
+
+	memset(at, 0, STRIDE);
+	return static_cast<VIP_DESCRIPTOR *>(at);
+}
+
+char *Memory::data(size_t offset)
+{
+	return static_cast<char *>(base) + DESCRIPTORS * STRIDE + offset;
+}
+
+VIP_VI_ATTRIBUTES vi_attributes()
+{
+	VIP_VI_ATTRIBUTES attributes{};
+
+	attributes.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY;
+	attributes.MaxTransferSize = 65536;
+	attributes.EnableRdmaWrite = VIP_TRUE;
+	return attributes;
+}
+
+VIP_VI_STATE state_of(VIP_VI_HANDLE vi)
+{
+	VIP_VI_STATE state = VIP_STATE_IDLE;
+	VIP_VI_ATTRIBUTES attributes;
+	VIP_BOOLEAN send_empty, recv_empty;
+
+	EXPECT_EQ(VipQueryVi(vi, &state, &attributes, &send_empty, &recv_empty), VIP_SUCCESS);
+	return state;
+}
+
+uint32_t newest_qp()
+{
+	std::vector<uint32_t> numbers(4096);
+	int n = fake_qps(numbers.data(), static_cast<int>(numbers.size()));
+
+	return n ? numbers[static_cast<size_t>(n) - 1] : 0;
+}
+
+void NicTest::SetUp()
+{
+	fake_reset();
+}
+
+void NicTest::TearDown()
+{
+	forget_faults();
+	fake_set_options([] {
+		static fake_options now;
+		fake_get_options(&now);
+		now.manual = false;
+		return &now;
+	}());
+	close();
+	if (!expect_clean)
+		return;
+	EXPECT_EQ(fake_live_total(), 0) << "leaked";
+	for (int i = 0; i < fake_misuse_count(); i++)
+		ADD_FAILURE() << "misuse: " << fake_misuse(i);
+}
+
+void NicTest::open()
+{
+	ASSERT_EQ(VipOpenNic("nic0", &nic), VIP_SUCCESS);
+	ASSERT_EQ(VipErrorCallback(nic, &errors, Errors::handler), VIP_SUCCESS);
+	ASSERT_EQ(memory.add(nic), VIP_SUCCESS);
+}
+
+void NicTest::close()
+{
+	if (nic) {
+		EXPECT_EQ(VipCloseNic(nic), VIP_SUCCESS);
+	}
+	nic = nullptr;
+}
+
+void NicTest::options(const std::function<void(fake_options &)> &change)
+{
+	fake_options now;
+
+	fake_get_options(&now);
+	change(now);
+	fake_set_options(&now);
+}
+
+Vi NicTest::make_vi(VIP_CQ_HANDLE send_cq, VIP_CQ_HANDLE recv_cq)
+{
+	VIP_VI_ATTRIBUTES attributes = vi_attributes();
+	Vi vi;
+
+	EXPECT_EQ(VipCreateVi(nic, &attributes, send_cq, recv_cq, &vi.handle), VIP_SUCCESS);
+	vi.qp = newest_qp();
+	return vi;
+}
+
+void NicTest::make_pair()
+{
+	make_pair(nullptr, nullptr);
+}
+
+void NicTest::make_pair(VIP_CQ_HANDLE send_cq, VIP_CQ_HANDLE recv_cq)
+{
+	a = make_vi(send_cq, recv_cq);
+	b = make_vi(send_cq, recv_cq);
+	connect(a, b);
+}
+
+VIP_RETURN NicTest::request(VIP_VI_HANDLE vi, const std::string &discriminator, VIP_ULONG timeout,
+			    const char *ip)
+{
+	Address local("0.0.0.0", "me"), remote(ip, discriminator);
+	VIP_VI_ATTRIBUTES attributes;
+
+	return VipConnectRequest(vi, local.get(), remote.get(), timeout, &attributes);
+}
+
+std::future<VIP_RETURN> NicTest::request_async(VIP_VI_HANDLE vi, const std::string &discriminator,
+					       const char *ip)
+{
+	return std::async(std::launch::async, [=] {
+		VIP_RETURN rc;
+
+		for (int tries = 0; tries < 100; tries++)
+			if ((rc = request(vi, discriminator, PATIENCE, ip)) != VIP_NO_MATCH)
+				break;
+		return rc;
+	});
+}
+
+VIP_RETURN NicTest::wait(const std::string &discriminator, VIP_ULONG timeout, VIP_CONN_HANDLE *conn)
+{
+	Address local("10.9.9.1", discriminator), remote;
+	VIP_VI_ATTRIBUTES attributes;
+
+	return VipConnectWait(nic, local.get(), timeout, remote.get(), &attributes, conn);
+}
+
+void NicTest::connect(Vi &from, Vi &to, const std::string &discriminator)
+{
+	std::future<VIP_RETURN> requested = request_async(from, discriminator);
+	VIP_CONN_HANDLE conn = nullptr;
+
+	ASSERT_EQ(wait(discriminator, PATIENCE, &conn), VIP_SUCCESS);
+	EXPECT_EQ(VipConnectAccept(conn, to), VIP_SUCCESS);
+	EXPECT_EQ(requested.get(), VIP_SUCCESS);
+	ASSERT_EQ(state_of(from), VIP_STATE_CONNECTED);
+	ASSERT_EQ(state_of(to), VIP_STATE_CONNECTED);
+}
+
+VIP_DESCRIPTOR *NicTest::descriptor(size_t number, const std::vector<Segment> &segments,
+				    unsigned control, VIP_UINT32 immediate)
+{
+	VIP_DESCRIPTOR *d = memory.blank(number);
+
+	d->CS.SegCount = static_cast<VIP_UINT16>(segments.size());
+	d->CS.Control = static_cast<VIP_UINT16>(control);
+	d->CS.ImmediateData = immediate;
+	for (size_t i = 0; i < segments.size(); i++) {
+		// More than the two segments that the type is declared with.
+		VIP_DESCRIPTOR_SEGMENT *segment =
+			reinterpret_cast<VIP_DESCRIPTOR_SEGMENT *>(reinterpret_cast<char *>(d) +
+								   sizeof(d->CS)) +
+			i;
+		segment->Local.Data.Address = const_cast<void *>(segments[i].data);
+		segment->Local.Handle = memory.handle;
+		segment->Local.Length = static_cast<VIP_UINT32>(segments[i].length);
+	}
+	return d;
+}
+
+VIP_DESCRIPTOR *NicTest::write_descriptor(size_t number, const void *to, Segment from,
+					  unsigned control, VIP_UINT32 immediate)
+{
+	return descriptor(number, {{to, 0}, from}, control | VIP_CONTROL_OP_RDMAWRITE, immediate);
+}
+
+VIP_RETURN NicTest::post_send(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d)
+{
+	return VipPostSend(vi, d, memory.handle);
+}
+
+VIP_RETURN NicTest::post_recv(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d)
+{
+	return VipPostRecv(vi, d, memory.handle);
+}
+
+static void expect_done(VIP_RETURN rc, VIP_DESCRIPTOR *done, VIP_DESCRIPTOR *wanted,
+			VIP_UINT32 status)
+{
+	EXPECT_EQ(rc, status & VIP_STATUS_ERROR_MASK ? VIP_DESCRIPTOR_ERROR : VIP_SUCCESS);
+	ASSERT_EQ(done, wanted);
+	EXPECT_EQ(done->CS.Status, status | VIP_STATUS_DONE) << std::hex << "0x" << done->CS.Status;
+}
+
+void NicTest::expect_sent(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d, VIP_UINT32 status)
+{
+	VIP_DESCRIPTOR *done = nullptr;
+	VIP_RETURN rc = VipSendWait(vi, PATIENCE, &done);
+
+	expect_done(rc, done, d, status);
+}
+
+void NicTest::expect_received(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d, VIP_UINT32 status)
+{
+	VIP_DESCRIPTOR *done = nullptr;
+	VIP_RETURN rc = VipRecvWait(vi, PATIENCE, &done);
+
+	if (!(status & VIP_STATUS_OP_MASK))
+		status |= VIP_STATUS_OP_RECEIVE;
+	expect_done(rc, done, d, status);
+}
+
+void NicTest::expect_state(VIP_VI_HANDLE vi, VIP_VI_STATE state)
+{
+	EXPECT_TRUE(eventually([&] { return state_of(vi) == state; }))
+		<< "in " << testing::PrintToString(state_of(vi)) << ", not "
+		<< testing::PrintToString(state);
+}
+
+void NicTest::expect_traffic(Vi &from, Vi &to)
+{
+	const size_t first = Memory::DESCRIPTORS - 8, at = Memory::DATA - 4096;
+
+	if (HasFatalFailure()) // not connected at all
+		return;
+	for (auto [x, y] : {std::make_pair(&from, &to), std::make_pair(&to, &from)}) {
+		VIP_DESCRIPTOR *r = descriptor(first, {{memory.data(at + 1024), 512}});
+		VIP_DESCRIPTOR *s = descriptor(first + 1, {{memory.data(at), 512}});
+
+		memset(memory.data(at), x == &from ? 'f' : 't', 512);
+		ASSERT_EQ(post_recv(*y, r), VIP_SUCCESS);
+		ASSERT_EQ(post_send(*x, s), VIP_SUCCESS);
+		expect_received(*y, r);
+		expect_sent(*x, s);
+		EXPECT_EQ(r->CS.Length, 512u);
+		EXPECT_EQ(memcmp(memory.data(at), memory.data(at + 1024), 512), 0);
+	}
+}
+
+void NicTest::expect_usable()
+{
+	Vi x = make_vi(), y = make_vi();
+
+	connect(x, y, "usable");
+	if (HasFatalFailure())
+		return;
+	expect_traffic(x, y);
+	EXPECT_EQ(VipDisconnect(x), VIP_SUCCESS);
+	EXPECT_EQ(VipDisconnect(y), VIP_SUCCESS);
+	EXPECT_EQ(VipDestroyVi(x), VIP_SUCCESS);
+	EXPECT_EQ(VipDestroyVi(y), VIP_SUCCESS);
+}
+
+static const char *const functions[] = {"ibv_get_device_list",
+					"ibv_open_device",
+					"ibv_query_device",
+					"ibv_query_port",
+					"ibv_alloc_pd",
+					"ibv_dealloc_pd",
+					"ibv_reg_mr",
+					"ibv_dereg_mr",
+					"ibv_create_comp_channel",
+					"ibv_create_cq",
+					"ibv_resize_cq",
+					"ibv_destroy_cq",
+					"ibv_req_notify_cq",
+					"ibv_poll_cq",
+					"ibv_create_qp",
+					"ibv_modify_qp",
+					"ibv_post_send",
+					"ibv_post_recv",
+					"rdma_create_event_channel",
+					"rdma_create_id",
+					"rdma_bind_addr",
+					"rdma_listen",
+					"rdma_resolve_addr",
+					"rdma_resolve_route",
+					"rdma_connect",
+					"rdma_establish",
+					"rdma_accept",
+					"rdma_reject",
+					"rdma_disconnect",
+					"rdma_init_qp_attr",
+					"getifaddrs"};
+
+void NicTest::forget_faults()
+{
+	for (const char *function : functions)
+		fake_fail_always(function, 0);
+}
+
+static std::string read_all(int fd)
+{
+	std::string text;
+	char part[4096];
+	ssize_t n;
+
+	while ((n = read(fd, part, sizeof(part))) > 0)
+		text.append(part, static_cast<size_t>(n));
+	::close(fd);
+	return text;
+}
+
+static void run_child(const std::map<std::string, std::string> &environment,
+		      const std::function<void()> &body, int out, int err)
+{
+	dup2(out, STDOUT_FILENO);
+	dup2(err, STDERR_FILENO);
+	unsetenv("VIPL_GRACE_MSEC");
+	for (const auto &[name, value] : environment)
+		setenv(name.c_str(), value.c_str(), 1);
+	alarm(40);
+	body();
+	fflush(stdout);
+	_exit(testing::Test::HasFailure() ? 1 : 0);
+}
+
+Child in_child(const std::map<std::string, std::string> &environment,
+	       const std::function<void()> &body)
+{
+	int out[2], err[2];
+	Child child;
+
+	fflush(stdout);
+	if (pipe(out) || pipe(err))
+		abort();
+	pid_t pid = fork();
+	if (!pid)
+		run_child(environment, body, out[1], err[1]);
+	::close(out[1]);
+	::close(err[1]);
+	// Little is written, so one may be read after the other.
+	child.out = read_all(out[0]);
+	child.err = read_all(err[0]);
+	waitpid(pid, &child.status, 0);
+	return child;
+}
+
+int main(int argc, char **argv)
+{
+	setenv("VIPL_GRACE_MSEC", std::to_string(GRACE_MSEC).c_str(), 1);
+	testing::InitGoogleTest(&argc, argv);
+	return RUN_ALL_TESTS();
+}

@@ -1,0 +1,218 @@
+// Threads that wait for something while another one takes it away.
+#include "support.h"
+
+#include <atomic>
+#include <thread>
+
+namespace
+{
+
+class Waiters : public NicTest
+{
+      protected:
+	void SetUp() override
+	{
+		NicTest::SetUp();
+		open();
+	}
+	// Starts a call that will sleep, and returns once it does: it has armed a CQ or listens.
+	std::future<VIP_RETURN> start(const char *signature, std::function<VIP_RETURN()> call)
+	{
+		uint64_t before = fake_calls(signature);
+		auto result = std::async(std::launch::async, std::move(call));
+		EXPECT_TRUE(eventually([&] { return fake_calls(signature) > before; }));
+		return result;
+	}
+	std::future<VIP_RETURN> recv_wait(const Vi &vi)
+	{
+		return start("ibv_req_notify_cq", [=] {
+			VIP_DESCRIPTOR *done;
+			return VipRecvWait(vi, VIP_INFINITE, &done);
+		});
+	}
+	std::future<VIP_RETURN> send_wait(const Vi &vi)
+	{
+		return start("ibv_req_notify_cq", [=] {
+			VIP_DESCRIPTOR *done;
+			return VipSendWait(vi, VIP_INFINITE, &done);
+		});
+	}
+	std::future<VIP_RETURN> cq_wait(VIP_CQ_HANDLE cq)
+	{
+		return start("ibv_req_notify_cq", [=] {
+			VIP_VI_HANDLE vi;
+			VIP_BOOLEAN is_receive;
+			return VipCQWait(cq, VIP_INFINITE, &vi, &is_receive);
+		});
+	}
+	std::future<VIP_RETURN> connect_wait()
+	{
+		return start("rdma_listen", [=] {
+			VIP_CONN_HANDLE conn;
+			return wait("wait", VIP_INFINITE, &conn);
+		});
+	}
+	std::future<VIP_RETURN> connect_request(const Vi &vi)
+	{
+		fake_address("10.9.9.50", FAKE_REACH_SILENT, 1000000);
+		return start("rdma_connect",
+			     [=] { return request(vi, "x", VIP_INFINITE, "10.9.9.50"); });
+	}
+};
+
+TEST_F(Waiters, DestroyingAViEndsTheirWaits)
+{
+	a = make_vi();
+	auto receive = recv_wait(a), send = send_wait(a), another = recv_wait(a);
+
+	EXPECT_EQ(VipDestroyVi(a), VIP_SUCCESS);
+	EXPECT_EQ(receive.get(), VIP_INVALID_PARAMETER);
+	EXPECT_EQ(send.get(), VIP_INVALID_PARAMETER);
+	EXPECT_EQ(another.get(), VIP_INVALID_PARAMETER);
+	EXPECT_EQ(VipDestroyVi(a), VIP_INVALID_PARAMETER);
+	expect_usable();
+}
+
+TEST_F(Waiters, DestroyingAViOnACqEndsTheirWaits)
+{
+	VIP_CQ_HANDLE cq;
+
+	ASSERT_EQ(VipCreateCQ(nic, 5, &cq), VIP_SUCCESS);
+	a = make_vi(cq, cq);
+	auto receive = recv_wait(a);
+	auto completion = cq_wait(cq);
+	EXPECT_EQ(VipDestroyVi(a), VIP_SUCCESS);
+	EXPECT_EQ(receive.get(), VIP_INVALID_PARAMETER);
+	EXPECT_EQ(completion.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout)
+		<< "the CQ is still there";
+	EXPECT_EQ(VipDestroyCQ(cq), VIP_SUCCESS);
+	EXPECT_EQ(completion.get(), VIP_INVALID_PARAMETER);
+}
+
+TEST_F(Waiters, DestroyingACqEndsTheirWaits)
+{
+	VIP_CQ_HANDLE cq;
+
+	ASSERT_EQ(VipCreateCQ(nic, 5, &cq), VIP_SUCCESS);
+	auto first = cq_wait(cq), second = cq_wait(cq);
+	EXPECT_EQ(VipDestroyCQ(cq), VIP_SUCCESS);
+	EXPECT_EQ(first.get(), VIP_INVALID_PARAMETER);
+	EXPECT_EQ(second.get(), VIP_INVALID_PARAMETER);
+}
+
+TEST_F(Waiters, ClosingTheNicEndsEveryWait)
+{
+	VIP_CQ_HANDLE cq;
+	std::vector<std::future<VIP_RETURN>> waits;
+
+	ASSERT_EQ(VipCreateCQ(nic, 5, &cq), VIP_SUCCESS);
+	make_pair();
+	Vi on_cq = make_vi(cq, cq), asks = make_vi();
+	waits.push_back(recv_wait(a));
+	waits.push_back(send_wait(b));
+	waits.push_back(recv_wait(on_cq));
+	waits.push_back(cq_wait(cq));
+	waits.push_back(connect_wait());
+	waits.push_back(connect_request(asks));
+	EXPECT_EQ(VipCloseNic(nic), VIP_SUCCESS);
+	nic = nullptr;
+	for (auto &each : waits)
+		EXPECT_NE(each.get(), VIP_SUCCESS);
+}
+
+TEST_F(Waiters, ClosingTheNicEndsAnAccept)
+{
+	VIP_CONN_HANDLE conn = nullptr;
+	a = make_vi();
+	b = make_vi();
+	auto requested = request_async(a, "door");
+
+	ASSERT_EQ(wait("door", PATIENCE, &conn), VIP_SUCCESS);
+	fake_fail_always("rdma_get_cm_event", EAGAIN); // the answer never comes
+	auto accepted = start("rdma_accept", [=] { return VipConnectAccept(conn, b); });
+	EXPECT_EQ(VipCloseNic(nic), VIP_SUCCESS);
+	nic = nullptr;
+	EXPECT_NE(accepted.get(), VIP_SUCCESS);
+	EXPECT_NE(requested.get(), VIP_SUCCESS);
+}
+
+TEST_F(Waiters, DisconnectingEndsARequestOfAnotherThread)
+{
+	a = make_vi();
+	VIP_DESCRIPTOR *r = descriptor(0, {});
+	ASSERT_EQ(post_recv(a, r), VIP_SUCCESS);
+	auto requested = connect_request(a);
+
+	EXPECT_EQ(VipDestroyVi(a), VIP_INVALID_STATE) << "it is connecting";
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	EXPECT_NE(requested.get(), VIP_SUCCESS);
+	EXPECT_EQ(state_of(a), VIP_STATE_IDLE);
+	expect_received(a, r, VIP_STATUS_DESC_FLUSHED_ERROR);
+	b = make_vi();
+	connect(a, b);
+	expect_traffic(a, b);
+}
+
+TEST_F(Waiters, DisconnectingWakesThoseWhoWaitForTheFlushedOnes)
+{
+	make_pair();
+	VIP_DESCRIPTOR *r = descriptor(0, {});
+	ASSERT_EQ(post_recv(a, r), VIP_SUCCESS);
+	ASSERT_EQ(post_recv(b, descriptor(1, {})), VIP_SUCCESS);
+	auto own = recv_wait(a), theirs = recv_wait(b);
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	EXPECT_EQ(own.get(), VIP_DESCRIPTOR_ERROR);
+	EXPECT_EQ(theirs.get(), VIP_DESCRIPTOR_ERROR);
+}
+
+TEST_F(Waiters, APostWakesWhoWaitsOnAnEmptyQueueOfAViThatIsFlushing)
+{
+	a = make_vi();
+	auto waited = send_wait(a);
+
+	EXPECT_EQ(post_send(a, descriptor(0, {})), VIP_SUCCESS); // not connected: flushed
+	EXPECT_EQ(waited.get(), VIP_DESCRIPTOR_ERROR);
+}
+
+TEST_F(Waiters, OnAllQueuesOfManyVisEachGetTheirOwn)
+{
+	std::vector<Vi> from, to;
+	std::vector<std::thread> threads;
+
+	for (size_t i = 0; i < 40; i++) { // more CQs than there are channels
+		from.push_back(make_vi());
+		to.push_back(make_vi());
+		connect(from[i], to[i], "vi " + std::to_string(i));
+		ASSERT_EQ(post_recv(to[i], descriptor(i, {{memory.data(16 * i), 16}})),
+			  VIP_SUCCESS);
+	}
+	std::atomic<int> got{0};
+	for (size_t i = 0; i < 40; i++) {
+		threads.emplace_back([&, i] {
+			VIP_DESCRIPTOR *done = nullptr;
+			if (VipRecvWait(to[i], PATIENCE, &done) == VIP_SUCCESS)
+				got++;
+		});
+	}
+	for (size_t i = 40; i-- > 0;) {
+		VIP_DESCRIPTOR *s = descriptor(100 + i, {{memory.data(5000), 16}});
+		EXPECT_EQ(post_send(from[i], s), VIP_SUCCESS);
+		expect_sent(from[i], s);
+	}
+	for (std::thread &thread : threads)
+		thread.join();
+	EXPECT_EQ(got, 40);
+}
+
+TEST_F(Waiters, ClosingTwiceAtOnceClosesOnce)
+{
+	for (int round = 0; round < 20; round++) {
+		VIP_NIC_HANDLE more;
+		ASSERT_EQ(VipOpenNic("nic0", &more), VIP_SUCCESS);
+		auto other = std::async(std::launch::async, [=] { return VipCloseNic(more); });
+		VIP_RETURN rc = VipCloseNic(more), rc2 = other.get();
+		EXPECT_NE(rc == VIP_SUCCESS, rc2 == VIP_SUCCESS);
+	}
+}
+
+} // namespace

@@ -1,0 +1,149 @@
+// The private data of connection messages.
+#include <cstring>
+#include <gtest/gtest.h>
+
+extern "C" {
+#include "rdma/wire.h"
+}
+
+namespace
+{
+
+connect_info info()
+{
+	connect_info own{};
+
+	own.discriminator.length = 3;
+	memcpy(own.discriminator.bytes, "own", 3);
+	own.reliability = VIP_SERVICE_RELIABLE_DELIVERY;
+	own.max_transfer = 0x01020304;
+	own.rights.rdma_write = true;
+	return own;
+}
+
+discriminator wanted()
+{
+	discriminator d{};
+
+	d.length = MAX_DISCRIMINATOR_LEN;
+	memset(d.bytes, 0xEE, sizeof(d.bytes));
+	return d;
+}
+
+class Wire : public testing::Test
+{
+      protected:
+	Wire()
+	{
+		connect_info own = info();
+		discriminator want = wanted();
+		wire_write(&message, WIRE_REQUEST, &own, &want);
+	}
+	int read(size_t length = sizeof(wire_message))
+	{
+		return wire_read(&message, length, &got, &got_wanted);
+	}
+	wire_message message;
+	connect_info got{};
+	discriminator got_wanted{};
+};
+
+TEST_F(Wire, AMessageFitsIntoTheSmallestPrivateData)
+{
+	EXPECT_LE(sizeof(wire_message), 56u);
+	EXPECT_EQ(alignof(wire_message), 1u);
+}
+
+TEST_F(Wire, WhatIsWrittenIsRead)
+{
+	connect_info own = info();
+	discriminator want = wanted();
+
+	ASSERT_EQ(read(), WIRE_REQUEST);
+	EXPECT_TRUE(discriminator_equal(&got.discriminator, &own.discriminator));
+	EXPECT_TRUE(discriminator_equal(&got_wanted, &want));
+	EXPECT_EQ(got.reliability, own.reliability);
+	EXPECT_EQ(got.max_transfer, own.max_transfer);
+	EXPECT_TRUE(got.rights.rdma_write);
+	EXPECT_FALSE(got.rights.rdma_read);
+}
+
+TEST_F(Wire, EveryCodeAndEmptyPartsAreRead)
+{
+	for (wire_code code :
+	     {WIRE_REQUEST, WIRE_ACCEPT, WIRE_REJECT, WIRE_NO_MATCH, WIRE_BAD_VERSION}) {
+		wire_write(&message, code, nullptr, nullptr);
+		EXPECT_EQ(read(), code);
+		EXPECT_EQ(got.discriminator.length, 0);
+		EXPECT_EQ(got_wanted.length, 0);
+	}
+}
+
+TEST_F(Wire, BytesHaveTheirPlaceOnAnyMachine)
+{
+	const auto *bytes = reinterpret_cast<const uint8_t *>(&message);
+
+	EXPECT_EQ(memcmp(bytes, "VIPL\1\1\2\1\1\2\3\4\3\24own", 17), 0);
+	EXPECT_EQ(bytes[17], 0) << "what is not used is 0";
+	EXPECT_EQ(bytes[34], 0xEE);
+}
+
+TEST_F(Wire, TheDataMayBeLongerAsEventsAlwaysReportTheMost)
+{
+	uint8_t longer[196] = {};
+
+	memcpy(longer, &message, sizeof(message));
+	EXPECT_EQ(wire_read(longer, sizeof(longer), &got, &got_wanted), WIRE_REQUEST);
+}
+
+TEST_F(Wire, TruncatedMessagesAreNoMessages)
+{
+	for (size_t length = 0; length < sizeof(message); length++)
+		EXPECT_EQ(read(length), 0) << length;
+	EXPECT_EQ(wire_read(nullptr, 0, &got, &got_wanted), 0);
+	EXPECT_EQ(wire_read(nullptr, 56, &got, &got_wanted), 0);
+}
+
+TEST_F(Wire, AnotherMagicIsNoMessage)
+{
+	for (uint8_t &byte : message.magic) {
+		byte ^= 0x20;
+		EXPECT_EQ(read(), 0);
+		byte ^= 0x20;
+	}
+	EXPECT_EQ(read(), WIRE_REQUEST);
+	memset(&message, 0, sizeof(message));
+	EXPECT_EQ(read(), 0);
+}
+
+TEST_F(Wire, AnotherVersionIsSaidToBeOne)
+{
+	for (int version : {0, WIRE_VERSION + 1, 255}) {
+		message.version = static_cast<uint8_t>(version);
+		message.own_length = 255; // may mean anything there
+		EXPECT_EQ(read(), WIRE_BAD_VERSION);
+	}
+}
+
+TEST_F(Wire, DiscriminatorsThatAreTooLongAreNoMessage)
+{
+	for (int length : {MAX_DISCRIMINATOR_LEN + 1, 255}) {
+		message.own_length = static_cast<uint8_t>(length);
+		EXPECT_EQ(read(), 0);
+		message.own_length = 3;
+		message.wanted_length = static_cast<uint8_t>(length);
+		EXPECT_EQ(read(), 0);
+		message.wanted_length = MAX_DISCRIMINATOR_LEN;
+	}
+	EXPECT_EQ(read(), WIRE_REQUEST);
+}
+
+TEST_F(Wire, UnalignedDataIsRead)
+{
+	uint8_t bytes[sizeof(message) + 1];
+
+	memcpy(bytes + 1, &message, sizeof(message));
+	EXPECT_EQ(wire_read(bytes + 1, sizeof(message), &got, &got_wanted), WIRE_REQUEST);
+}
+
+} // namespace
