@@ -124,17 +124,22 @@ bool cq_reserve(struct cq *cq, bool is_receive)
 	return false;
 }
 
-bool cq_poll_locked(struct cq *cq)
+void cq_retry_starved(struct cq *cq)
 {
 	struct workqueue *queue;
 
-	if (cq->nic->device->ops->cq_poll(cq->device_cq) <= 0)
-		return false;
 	while ((queue = TAILQ_FIRST(&cq->starved))) {
 		TAILQ_REMOVE(&cq->starved, queue, in_starved);
 		queue->is_starved = false;
 		workqueue_call_attention(queue);
 	}
+}
+
+bool cq_poll_locked(struct cq *cq)
+{
+	if (cq->nic->device->ops->cq_poll(cq->device_cq) <= 0)
+		return false;
+	cq_retry_starved(cq);
 	return true;
 }
 
@@ -172,10 +177,13 @@ void cq_attend_locked(struct cq *cq)
 
 bool cq_serve(struct cq *cq)
 {
-	bool starved, polled;
+	bool starved, polled = false;
 
 	pthread_mutex_lock(&cq->lock);
-	polled = !TAILQ_EMPTY(&cq->starved) && cq_poll_locked(cq);
+	if (!TAILQ_EMPTY(&cq->starved)) {
+		polled = cq_poll_locked(cq);
+		cq_retry_starved(cq); /* room may have come without a completion, too */
+	}
 	pthread_mutex_unlock(&cq->lock);
 	cq_attend_locked(cq);
 	if (polled)

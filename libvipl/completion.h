@@ -46,6 +46,9 @@ void cq_destroy(struct cq *cq);
 /* The CQ's lock is held: takes what the device has completed. False when that was nothing. */
 bool cq_poll_locked(struct cq *cq);
 
+/* The CQ's lock is held: queues that had no room shall try again. */
+void cq_retry_starved(struct cq *cq);
+
 /* Takes what has completed, and does what follows from it. */
 void cq_look(struct cq *cq);
 

@@ -198,10 +198,10 @@ VIP_RETURN VipConnectAccept(VIP_CONN_HANDLE ConnHandle, VIP_VI_HANDLE ViHandle)
 		rc = accept_request(request, vi, &taken);
 		pthread_mutex_unlock(&vi->nic->lock);
 	}
-	if (vi)
-		vi_put(vi);
 	if (request)
 		release_request(request, taken);
+	if (vi) /* last: as long as we have the VI the NIC stays, for all who have the request */
+		vi_put(vi);
 	return rc;
 }
 
@@ -214,12 +214,17 @@ VIP_RETURN VipConnectReject(VIP_CONN_HANDLE ConnHandle)
 	if (!request)
 		return VIP_INVALID_PARAMETER;
 	nic = request->nic;
+	if (!object_hold(&nic->object)) { /* being closed, which answers the request */
+		object_put(&request->object);
+		return VIP_INVALID_PARAMETER;
+	}
 	pthread_mutex_lock(&nic->lock);
 	taken = take_request(request);
 	if (taken)
 		nic->device->ops->reject(request->device_request, VIP_REJECT);
 	pthread_mutex_unlock(&nic->lock);
 	release_request(request, taken);
+	nic_put(nic);
 	return taken ? VIP_SUCCESS : VIP_INVALID_PARAMETER;
 }
 

@@ -39,6 +39,7 @@ VIP_RETURN vi_prepare(struct vi *vi, const struct connect_info *local)
 		return VIP_ERROR_RESOURCE;
 	}
 	vi->local = *local;
+	vi->attempt++;
 	vi->outcome = VIP_NOT_DONE;
 	atomic_store(&vi->broken, false);
 	atomic_store(&vi->state, VIP_STATE_CONNECT_PENDING);
@@ -178,12 +179,17 @@ void cq_failed(struct cq *cq)
 
 VIP_RETURN vi_await_outcome(struct vi *vi, int64_t deadline)
 {
+	unsigned attempt = vi->attempt;
+
 	while (vi->outcome == VIP_NOT_DONE) {
-		if (!condition_wait(&vi->changed, &vi->nic->lock, deadline) ||
-		    vi->outcome != VIP_NOT_DONE)
-			continue;
-		vi->outcome = ops_of(vi)->cancel(vi->endpoint);
-		vi_unprepare(vi);
+		int timed_out = condition_wait(&vi->changed, &vi->nic->lock, deadline);
+
+		if (vi->attempt != attempt) /* disconnected, and used anew by another thread */
+			return VIP_INVALID_STATE;
+		if (timed_out && vi->outcome == VIP_NOT_DONE) {
+			vi->outcome = ops_of(vi)->cancel(vi->endpoint);
+			vi_unprepare(vi);
+		}
 	}
 	return vi->outcome;
 }

@@ -26,7 +26,8 @@ struct vi {
 
 	/* Guarded by the NIC's lock. */
 	pthread_cond_t changed;	   /* outcome is there */
-	VIP_RETURN outcome;	   /* of connecting; VIP_NOT_DONE while it goes on */
+	unsigned attempt;	   /* counts attempts to connect */
+	VIP_RETURN outcome;	   /* of the last one; VIP_NOT_DONE while it goes on */
 	struct connect_info local; /* valid while connecting and connected */
 	struct connect_info peer;  /* valid when connected */
 };

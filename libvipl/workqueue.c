@@ -349,7 +349,6 @@ void workqueue_set_mode(struct workqueue *queue, enum queue_mode mode)
 void workqueue_recall(struct workqueue *queue, enum queue_mode mode)
 {
 	struct cq *cq = queue->cq;
-	struct workqueue *starved;
 	uint32_t done;
 
 	pthread_mutex_lock(&queue->lock);
@@ -359,10 +358,7 @@ void workqueue_recall(struct workqueue *queue, enum queue_mode mode)
 	queue->submitted = done;
 	queue->mode = mode;
 	leave_starved(queue);
-	while ((starved = TAILQ_FIRST(&cq->starved))) { /* there is room now */
-		leave_starved(starved);
-		workqueue_call_attention(starved);
-	}
+	cq_retry_starved(cq); /* there is room now */
 	if (!TAILQ_EMPTY(&cq->attention))
 		agent_wake(queue->vi->nic);
 	pthread_mutex_unlock(&cq->lock);
