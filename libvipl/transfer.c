@@ -3,68 +3,36 @@
 #include "nic.h"
 #include "vi.h"
 
-static VIP_RETURN post(struct vi *vi, struct workqueue *queue, VIP_DESCRIPTOR *descriptor)
+static struct workqueue *queue_of(struct vi *vi, bool is_receive)
 {
-	if (!descriptor)
-		return VIP_INVALID_PARAMETER;
-	if ((uintptr_t)descriptor % VIP_DESCRIPTOR_ALIGNMENT) {
+	return is_receive ? &vi->receive : &vi->send;
+}
+
+/* The descriptor's own memory handle is not looked at: programs give wrong ones. */
+static VIP_RETURN post(VIP_VI_HANDLE handle, bool is_receive, VIP_DESCRIPTOR *descriptor)
+{
+	struct vi *vi = vi_get(handle);
+	VIP_RETURN rc = VIP_INVALID_PARAMETER;
+
+	if (!vi)
+		return rc;
+	if ((uintptr_t)descriptor % VIP_DESCRIPTOR_ALIGNMENT)
 		error_report(vi->nic, VIP_ERROR_POST_DESC, vi, descriptor);
-		return VIP_INVALID_PARAMETER;
-	}
-	return workqueue_post(queue, descriptor);
-}
-
-/* The descriptor's own handle is not looked at: programs give wrong ones that hardware took. */
-VIP_RETURN VipPostSend(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
-		       VIP_MEM_HANDLE MemoryHandle)
-{
-	struct vi *vi = vi_get(ViHandle);
-	VIP_RETURN rc;
-
-	(void)MemoryHandle;
-	if (!vi)
-		return VIP_INVALID_PARAMETER;
-	rc = post(vi, &vi->send, DescriptorPtr);
+	else if (descriptor)
+		rc = workqueue_post(queue_of(vi, is_receive), descriptor);
 	vi_put(vi);
 	return rc;
 }
 
-VIP_RETURN VipPostRecv(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
-		       VIP_MEM_HANDLE MemoryHandle)
+static VIP_RETURN done(VIP_VI_HANDLE handle, bool is_receive, VIP_DESCRIPTOR **descriptor)
 {
-	struct vi *vi = vi_get(ViHandle);
-	VIP_RETURN rc;
-
-	(void)MemoryHandle;
-	if (!vi)
-		return VIP_INVALID_PARAMETER;
-	rc = post(vi, &vi->receive, DescriptorPtr);
-	vi_put(vi);
-	return rc;
-}
-
-VIP_RETURN VipSendDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR **DescriptorPtr)
-{
+	struct vi *vi = vi_get(handle);
 	VIP_RETURN rc = VIP_INVALID_PARAMETER;
-	struct vi *vi = vi_get(ViHandle);
 
 	if (!vi)
 		return rc;
-	if (DescriptorPtr)
-		rc = workqueue_take(&vi->send, DescriptorPtr);
-	vi_put(vi);
-	return rc;
-}
-
-VIP_RETURN VipRecvDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR **DescriptorPtr)
-{
-	VIP_RETURN rc = VIP_INVALID_PARAMETER;
-	struct vi *vi = vi_get(ViHandle);
-
-	if (!vi)
-		return rc;
-	if (DescriptorPtr)
-		rc = workqueue_take(&vi->receive, DescriptorPtr);
+	if (descriptor)
+		rc = workqueue_take(queue_of(vi, is_receive), descriptor);
 	vi_put(vi);
 	return rc;
 }
@@ -83,36 +51,53 @@ static VIP_RETURN take(void *argument)
 	return *taking->descriptor ? rc : VIP_NOT_DONE;
 }
 
-static VIP_RETURN wait(struct vi *vi, struct workqueue *queue, VIP_ULONG timeout,
+static VIP_RETURN wait(VIP_VI_HANDLE handle, bool is_receive, VIP_ULONG timeout,
 		       VIP_DESCRIPTOR **descriptor)
 {
-	struct taking taking = {queue, descriptor};
-
-	if (!descriptor)
-		return VIP_INVALID_PARAMETER;
-	return cq_wait(queue->cq, &vi->object, timeout, take, &taking);
-}
-
-VIP_RETURN VipSendWait(VIP_VI_HANDLE ViHandle, VIP_ULONG TimeOut, VIP_DESCRIPTOR **DescriptorPtr)
-{
-	struct vi *vi = vi_get(ViHandle);
-	VIP_RETURN rc;
+	struct vi *vi = vi_get(handle);
+	VIP_RETURN rc = VIP_INVALID_PARAMETER;
 
 	if (!vi)
-		return VIP_INVALID_PARAMETER;
-	rc = wait(vi, &vi->send, TimeOut, DescriptorPtr);
+		return rc;
+	if (descriptor) {
+		struct taking taking = {queue_of(vi, is_receive), descriptor};
+
+		rc = cq_wait(taking.queue->cq, &vi->object, timeout, take, &taking);
+	}
 	vi_put(vi);
 	return rc;
 }
 
-VIP_RETURN VipRecvWait(VIP_VI_HANDLE ViHandle, VIP_ULONG TimeOut, VIP_DESCRIPTOR **DescriptorPtr)
+VIP_RETURN VipPostSend(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
+		       VIP_MEM_HANDLE MemHandle)
 {
-	struct vi *vi = vi_get(ViHandle);
-	VIP_RETURN rc;
+	(void)MemHandle;
+	return post(ViHandle, false, DescriptorPtr);
+}
 
-	if (!vi)
-		return VIP_INVALID_PARAMETER;
-	rc = wait(vi, &vi->receive, TimeOut, DescriptorPtr);
-	vi_put(vi);
-	return rc;
+VIP_RETURN VipPostRecv(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
+		       VIP_MEM_HANDLE MemHandle)
+{
+	(void)MemHandle;
+	return post(ViHandle, true, DescriptorPtr);
+}
+
+VIP_RETURN VipSendDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR **DescriptorPtr)
+{
+	return done(ViHandle, false, DescriptorPtr);
+}
+
+VIP_RETURN VipRecvDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR **DescriptorPtr)
+{
+	return done(ViHandle, true, DescriptorPtr);
+}
+
+VIP_RETURN VipSendWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR **DescriptorPtr)
+{
+	return wait(ViHandle, false, Timeout, DescriptorPtr);
+}
+
+VIP_RETURN VipRecvWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR **DescriptorPtr)
+{
+	return wait(ViHandle, true, Timeout, DescriptorPtr);
 }
