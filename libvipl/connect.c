@@ -137,7 +137,8 @@ VIP_RETURN VipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *LocalAddr, 
 /* Both ends must agree in these; the request stays pending when they do not. */
 static VIP_RETURN check_match(const struct vi *vi, const struct request *request)
 {
-	if (request->nic != vi->nic || object_retired(&request->object))
+	if (request->nic != vi->nic || object_retired(&request->object) ||
+	    object_retired(&vi->object))
 		return VIP_INVALID_PARAMETER;
 	if (atomic_load(&vi->state) != VIP_STATE_IDLE)
 		return VIP_INVALID_STATE;
@@ -235,6 +236,8 @@ static VIP_RETURN connect_request(struct vi *vi, const struct connect_info *loca
 {
 	VIP_RETURN rc;
 
+	if (object_retired(&vi->object)) /* VipDestroyVi waits for us */
+		return VIP_INVALID_PARAMETER;
 	if (atomic_load(&vi->state) != VIP_STATE_IDLE)
 		return VIP_INVALID_STATE;
 	rc = vi_prepare(vi, local);

@@ -77,21 +77,27 @@ uint32_t descriptor_read_receive(const struct vi *vi, const VIP_DESCRIPTOR *desc
 				 struct segment *segments, unsigned *count)
 {
 	const VIP_CONTROL_SEGMENT *control = &descriptor->CS;
+	VIP_ULONG room = vi->nic->attributes.MaxTransferSize;
 
 	/* IMMEDIATE and QFENCE mean nothing here; programs set them all the same. */
 	if (control->Control & (VIP_CONTROL_RESERVED | VIP_CONTROL_OP_MASK) ||
 	    control->SegCount > vi->nic->attributes.MaxSegmentsPerDesc)
 		return VIP_STATUS_FORMAT_ERROR;
 	*count = 0;
-	for (unsigned i = 0; i < control->SegCount; i++) {
+	for (unsigned i = 0; i < control->SegCount && room; i++) {
 		const VIP_DATA_SEGMENT *data = &descriptor->DS[i].Local;
+		struct segment *segment = &segments[*count];
 		uint32_t error;
 
 		if (!data->Length)
 			continue;
-		error = translate(vi, data, false, &segments[(*count)++]);
+		error = translate(vi, data, false, segment);
 		if (error)
 			return error;
+		if (segment->length > room) /* no message is longer, but devices count the sum */
+			segment->length = (uint32_t)room;
+		room -= segment->length;
+		(*count)++;
 	}
 	return 0;
 }

@@ -13,6 +13,8 @@
 #include "log.h"
 #include "nic.h"
 
+#define MOST_MISTAKES 256
+
 struct pending_error {
 	STAILQ_ENTRY(pending_error) next;
 	VIP_ERROR_DESCRIPTOR descriptor;
@@ -26,6 +28,7 @@ struct notifier {
 	VIP_ERROR_HANDLER handler;
 	VIP_PVOID context;
 	pthread_t thread;
+	unsigned mistakes; /* errors in the queue that posting has caused */
 	bool has_thread, stop;
 	bool orphaned; /* destroyed by its own handler: the thread frees it */
 };
@@ -97,6 +100,12 @@ static const char *error_name(VIP_ERROR_CODE code)
 	return names[code];
 }
 
+/* The program's own, which it may make in a loop; all others come once for a connection. */
+static bool is_mistake(const VIP_ERROR_DESCRIPTOR *error)
+{
+	return error->ErrorCode == VIP_ERROR_POST_DESC || error->ErrorCode == VIP_ERROR_VI_OVERRUN;
+}
+
 static void default_handler(const VIP_ERROR_DESCRIPTOR *error)
 {
 	log_error("NIC %p, VI %p: %s (and no error handler is set)", error->NicHandle,
@@ -119,6 +128,7 @@ static void *deliver(void *argument)
 			continue;
 		}
 		STAILQ_REMOVE_HEAD(&notifier->errors, next);
+		notifier->mistakes -= is_mistake(&error->descriptor);
 		pthread_mutex_unlock(&notifier->lock);
 		if (handler)
 			handler(context, &error->descriptor);
@@ -145,6 +155,7 @@ static void enqueue(struct notifier *notifier, const VIP_ERROR_DESCRIPTOR *descr
 		return;
 	}
 	error->descriptor = *descriptor;
+	notifier->mistakes += is_mistake(descriptor);
 	STAILQ_INSERT_TAIL(&notifier->errors, error, next);
 	if (!notifier->has_thread) {
 		refused = thread_start(&notifier->thread, deliver, notifier);
@@ -169,7 +180,8 @@ void error_report(struct nic *nic, VIP_ERROR_CODE code, struct vi *vi, VIP_DESCR
 	struct notifier *notifier = nic->notifier;
 
 	pthread_mutex_lock(&notifier->lock);
-	if (!notifier->stop)
+	/* The caller of the post was told already; the handler need not hear of each. */
+	if (!notifier->stop && !(is_mistake(&error) && notifier->mistakes >= MOST_MISTAKES))
 		enqueue(notifier, &error);
 	pthread_mutex_unlock(&notifier->lock);
 }

@@ -1,6 +1,7 @@
 /*
  * The table of handles. Its slots are never freed, so a look-up needs no lock: one word per slot
- * holds the live handle (0: retired or free) and the number of references.
+ * holds the live generation (0: retired or free) and the number of references. A handle is a
+ * generation and an index; of the generation it has 32 bits, or 12 where pointers have 32.
  */
 #include "object.h"
 
@@ -14,9 +15,11 @@
 #define CHUNK_SLOTS (1u << CHUNK_BITS)
 #define CHUNKS      (1u << (INDEX_BITS - CHUNK_BITS))
 #define INDEX_MASK  ((1u << INDEX_BITS) - 1)
+#define GENERATIONS (UINTPTR_MAX >> INDEX_BITS < UINT32_MAX ? UINTPTR_MAX >> INDEX_BITS : UINT32_MAX)
+#define MOST_UNUSED 256u /* slots are left alone for a while before they are used again */
 
 struct slot {
-	_Atomic uint64_t word; /* handle << 32 | references */
+	_Atomic uint64_t word; /* generation << 32 | references */
 	struct object *_Atomic object;
 	uint32_t generation;
 	uint32_t next_free;
@@ -28,7 +31,7 @@ static struct slot *_Atomic chunks[CHUNKS];
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t reference_dropped = PTHREAD_COND_INITIALIZER;
 static uint32_t slots_made = 1; /* index 0 is never used: it ends the free list */
-static uint32_t first_free, last_free;
+static uint32_t first_free, last_free, free_slots;
 
 static struct slot *slot_at(uint32_t index)
 {
@@ -38,9 +41,19 @@ static struct slot *slot_at(uint32_t index)
 	return chunk ? &chunk[index & (CHUNK_SLOTS - 1)] : NULL;
 }
 
-static uint32_t handle_of(uint64_t word)
+static uint32_t generation_of(uint64_t word)
 {
 	return (uint32_t)(word >> 32);
+}
+
+static uint32_t index_of(const struct object *object)
+{
+	return object->handle & INDEX_MASK;
+}
+
+static uint32_t generation_in(uintptr_t handle)
+{
+	return (uint32_t)(handle >> INDEX_BITS);
 }
 
 static uint32_t references(uint64_t word)
@@ -48,20 +61,26 @@ static uint32_t references(uint64_t word)
 	return (uint32_t)word;
 }
 
-/* The oldest free slot, so that a stale handle stays invalid for long; or a new one; or 0. */
-static uint32_t take_free_index(void)
+static uint32_t take_oldest_free(void)
 {
 	uint32_t index = first_free;
 
-	if (index) {
-		first_free = slot_at(index)->next_free;
-		if (!first_free)
-			last_free = 0;
-		return index;
-	}
+	first_free = slot_at(index)->next_free;
+	if (!first_free)
+		last_free = 0;
+	free_slots--;
+	return index;
+}
+
+/* A slot that was not used for long, so that stale handles stay invalid; or a new one; or 0. */
+static uint32_t take_free_index(void)
+{
+	uint32_t index = slots_made;
+
+	if (free_slots > MOST_UNUSED)
+		return take_oldest_free();
 	if (slots_made > INDEX_MASK)
-		return 0;
-	index = slots_made;
+		return free_slots ? take_oldest_free() : 0;
 	if (!slot_at(index)) {
 		struct slot *chunk = calloc(CHUNK_SLOTS, sizeof(*chunk));
 
@@ -110,11 +129,11 @@ int object_publish(struct object *object, enum object_kind kind)
 		return ENOMEM;
 	}
 	slot = slot_at(index);
-	slot->generation = slot->generation % 0xFFE + 1; /* never 0, and never all ones */
+	slot->generation = slot->generation % (GENERATIONS - 1) + 1; /* not 0, and not all ones */
 	object->kind = kind;
-	object->handle = slot->generation << INDEX_BITS | index;
+	object->handle = (uintptr_t)slot->generation << INDEX_BITS | index;
 	atomic_store_explicit(&slot->object, object, memory_order_relaxed);
-	atomic_store_explicit(&slot->word, (uint64_t)object->handle << 32, memory_order_release);
+	atomic_store_explicit(&slot->word, (uint64_t)slot->generation << 32, memory_order_release);
 	pthread_mutex_unlock(&table_lock);
 	return 0;
 }
@@ -123,13 +142,14 @@ int object_publish(struct object *object, enum object_kind kind)
 static struct slot *hold(uintptr_t value)
 {
 	struct slot *slot = slot_at(value & INDEX_MASK);
+	uint32_t generation = generation_in(value);
 	uint64_t word;
 
-	if (!slot)
+	if (!slot || !generation || generation != value >> INDEX_BITS)
 		return NULL;
 	word = atomic_load_explicit(&slot->word, memory_order_acquire);
 	do {
-		if (handle_of(word) != value)
+		if (generation_of(word) != generation)
 			return NULL;
 	} while (!atomic_compare_exchange_weak_explicit(&slot->word, &word, word + 1,
 							memory_order_acquire,
@@ -145,7 +165,7 @@ bool object_hold(struct object *object)
 void *object_get(VIP_PVOID handle, enum object_kind kind)
 {
 	uintptr_t value = (uintptr_t)handle;
-	struct slot *slot = value && value <= UINT32_MAX ? hold(value) : NULL;
+	struct slot *slot = hold(value);
 	struct object *object;
 
 	if (!slot)
@@ -159,10 +179,10 @@ void *object_get(VIP_PVOID handle, enum object_kind kind)
 
 void object_put(struct object *object)
 {
-	struct slot *slot = slot_at(object->handle & INDEX_MASK);
+	struct slot *slot = slot_at(index_of(object));
 	uint64_t before = atomic_fetch_sub_explicit(&slot->word, 1, memory_order_acq_rel);
 
-	if (!handle_of(before)) { /* retired: somebody may wait in object_drain() */
+	if (!generation_of(before)) { /* retired: somebody may wait in object_drain() */
 		pthread_mutex_lock(&table_lock);
 		pthread_cond_broadcast(&reference_dropped);
 		pthread_mutex_unlock(&table_lock);
@@ -171,11 +191,11 @@ void object_put(struct object *object)
 
 bool object_retire(struct object *object)
 {
-	struct slot *slot = slot_at(object->handle & INDEX_MASK);
+	struct slot *slot = slot_at(index_of(object));
 	uint64_t word = atomic_load(&slot->word);
 
 	do {
-		if (handle_of(word) != object->handle)
+		if (generation_of(word) != generation_in(object->handle))
 			return false;
 	} while (!atomic_compare_exchange_weak(&slot->word, &word, references(word)));
 	return true;
@@ -183,14 +203,15 @@ bool object_retire(struct object *object)
 
 bool object_retired(const struct object *object)
 {
-	struct slot *slot = slot_at(object->handle & INDEX_MASK);
+	struct slot *slot = slot_at(index_of(object));
 
-	return handle_of(atomic_load_explicit(&slot->word, memory_order_relaxed)) != object->handle;
+	return generation_of(atomic_load_explicit(&slot->word, memory_order_relaxed)) !=
+	       generation_in(object->handle);
 }
 
 void object_drain(struct object *object, unsigned own)
 {
-	uint32_t index = object->handle & INDEX_MASK;
+	uint32_t index = index_of(object);
 	struct slot *slot = slot_at(index);
 
 	pthread_mutex_lock(&table_lock);
@@ -203,5 +224,6 @@ void object_drain(struct object *object, unsigned own)
 	else
 		first_free = index;
 	last_free = index;
+	free_slots++;
 	pthread_mutex_unlock(&table_lock);
 }

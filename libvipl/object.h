@@ -18,7 +18,7 @@ enum object_kind { OBJECT_NIC, OBJECT_VI, OBJECT_CQ, OBJECT_TAG, OBJECT_REQUEST 
 
 struct object {
 	enum object_kind kind;
-	uint32_t handle;
+	uintptr_t handle;
 };
 
 /* Gives the object its handle. 0, or ENOMEM. */
@@ -42,7 +42,7 @@ void object_drain(struct object *object, unsigned own);
 
 static inline VIP_PVOID object_handle(const struct object *object)
 {
-	return (VIP_PVOID)(uintptr_t)object->handle;
+	return (VIP_PVOID)object->handle;
 }
 
 #endif

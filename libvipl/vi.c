@@ -253,6 +253,10 @@ static VIP_RETURN build(struct vi *vi, struct cq *send_cq, struct cq *receive_cq
 {
 	struct nic *nic = vi->nic;
 
+	/* Destroying them was allowed, since no queue was on them. */
+	if ((send_cq && object_retired(&send_cq->object)) ||
+	    (receive_cq && object_retired(&receive_cq->object)))
+		return VIP_INVALID_PARAMETER;
 	send_cq = use_cq(nic, send_cq, SEND_DEPTH);
 	if (!send_cq)
 		return VIP_ERROR_RESOURCE;

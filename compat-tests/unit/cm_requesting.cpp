@@ -70,6 +70,14 @@ TEST_F(CmRequesting, ASilentHostIsTimeoutAtTheCallersTime)
 	expect_works();
 }
 
+TEST_F(CmRequesting, AHostThatTheTransportGivesUpIsAskedAgainUntilTheCallersTime)
+{
+	fake_address("10.9.9.50", FAKE_REACH_SILENT, 10);
+	EXPECT_EQ(request(a, "x", 200, "10.9.9.50"), VIP_TIMEOUT);
+	EXPECT_GT(fake_calls("rdma_connect"), 1u);
+	expect_works();
+}
+
 TEST_F(CmRequesting, NoRouteIsNotReachable)
 {
 	fake_address("10.9.9.77", FAKE_REACH_UNREACHABLE, 0);
@@ -127,7 +135,6 @@ INSTANTIATE_TEST_SUITE_P(
 			Event{RDMA_CM_EVENT_ADDR_ERROR, -EHOSTUNREACH, VIP_NOT_REACHABLE},
 			Event{RDMA_CM_EVENT_ROUTE_ERROR, -ENETUNREACH, VIP_NOT_REACHABLE},
 			Event{RDMA_CM_EVENT_ROUTE_ERROR, -ENOMEM, VIP_ERROR_RESOURCE},
-			Event{RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, VIP_TIMEOUT},
 			Event{RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL, VIP_TIMEOUT},
 			Event{RDMA_CM_EVENT_DISCONNECTED, 0, VIP_TIMEOUT},
 			Event{RDMA_CM_EVENT_DEVICE_REMOVAL, 0, VIP_ERROR_RESOURCE}),

@@ -198,21 +198,37 @@ static void refused(struct rdma_endpoint *endpoint, const struct rdma_cm_event *
 	probe_next(endpoint);
 }
 
-/* The host's address, or the way to it. A dead host is asked again until the caller's time is over. */
-static void unresolved(struct rdma_endpoint *endpoint, int error)
+/* No way to the host, or no answer: a dead host is asked again until the caller's time is over. */
+static void unanswered(struct rdma_endpoint *endpoint, int error)
 {
+	endpoint->nobody = false;
 	if (error == ETIMEDOUT)
 		pause_until(endpoint, clock_nsec() + LONGEST_PAUSE);
 	else
 		fail(endpoint, reason_of(error));
 }
 
-static void ended(struct rdma_endpoint *endpoint, VIP_RETURN reason)
+static void established(struct rdma_endpoint *endpoint)
+{
+	endpoint->phase = RDMA_CONNECTED;
+	endpoint_connected(endpoint->vi, &endpoint->peer);
+}
+
+/* Whatever was there has ended, as far as this side knows without having been answered. */
+static void ended(struct rdma_endpoint *endpoint)
 {
 	if (endpoint->phase == RDMA_CONNECTED)
 		endpoint_lost(endpoint->vi);
 	else if (endpoint->phase != RDMA_UNCONNECTED)
-		fail(endpoint, reason);
+		fail(endpoint, VIP_TIMEOUT);
+}
+
+/* A requester that disconnects at once may do so before its last word of connecting arrives. */
+static void disconnected(struct rdma_endpoint *endpoint)
+{
+	if (endpoint->phase == RDMA_ACCEPTING)
+		established(endpoint);
+	ended(endpoint);
 }
 
 /* Events may come in any phase: those that do not belong to it mean nothing. */
@@ -231,7 +247,7 @@ static void endpoint_event(struct rdma_endpoint *endpoint, const struct rdma_cm_
 	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_ROUTE_ERROR:
 		if (endpoint->phase == RDMA_RESOLVING || endpoint->phase == RDMA_REQUESTING)
-			unresolved(endpoint, -event->status);
+			unanswered(endpoint, -event->status);
 		break;
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
 		if (endpoint->phase == RDMA_REQUESTING)
@@ -241,18 +257,23 @@ static void endpoint_event(struct rdma_endpoint *endpoint, const struct rdma_cm_
 		if (endpoint->phase == RDMA_REQUESTING)
 			refused(endpoint, event);
 		else
-			ended(endpoint, VIP_TIMEOUT);
-		break;
-	case RDMA_CM_EVENT_ESTABLISHED:
-		if (endpoint->phase != RDMA_ACCEPTING)
-			break;
-		endpoint->phase = RDMA_CONNECTED;
-		endpoint_connected(endpoint->vi, &endpoint->peer);
+			ended(endpoint);
 		break;
 	case RDMA_CM_EVENT_UNREACHABLE:
-	case RDMA_CM_EVENT_CONNECT_ERROR:
+		if (endpoint->phase == RDMA_REQUESTING)
+			unanswered(endpoint, ETIMEDOUT);
+		else
+			ended(endpoint);
+		break;
+	case RDMA_CM_EVENT_ESTABLISHED:
+		if (endpoint->phase == RDMA_ACCEPTING)
+			established(endpoint);
+		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
-		ended(endpoint, VIP_TIMEOUT);
+		disconnected(endpoint);
+		break;
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+		ended(endpoint);
 		break;
 	default: /* TIMEWAIT_EXIT and the like mean nothing here */
 		break;
