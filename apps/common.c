@@ -18,7 +18,7 @@ static const struct {
 	[VIP_TIMEOUT] = {"VIP_TIMEOUT", "no answer in time"},
 	[VIP_REJECT] = {"VIP_REJECT", "the other side refused"},
 	[VIP_INVALID_RELIABILITY_LEVEL] = {"VIP_INVALID_RELIABILITY_LEVEL",
-					   "reliability levels do not agree"},
+					   "a reliability level that is not supported, or not the peer's"},
 	[VIP_INVALID_MTU] = {"VIP_INVALID_MTU", "transfer sizes do not agree or are too large"},
 	[VIP_INVALID_QOS] = {"VIP_INVALID_QOS", "qualities of service do not agree"},
 	[VIP_INVALID_PTAG] = {"VIP_INVALID_PTAG", "unknown protection tag"},

@@ -162,6 +162,7 @@ int endpoint_connect(struct endpoint *ep, const char *server)
 	address_discriminate(&ep->local, &mark, sizeof(mark));
 
 	/* The server may be on its way: "nobody there" is worth a retry. */
+	code = VIP_TIMEOUT;
 	while (left = ms_until(&deadline), left > 0) {
 		code = VipConnectRequest(ep->vi, &ep->local.net, &ep->remote.net, left,
 					 &remote_attributes);

@@ -154,6 +154,15 @@ static void print_row(const struct pingpong *pp, size_t i)
 	fflush(stdout);
 }
 
+/* Three decimals are more than a clock tells. */
+static struct json_object *json_decimal(double value)
+{
+	struct json_object *number = json_object_new_double(value);
+
+	json_object_set_serializer(number, json_object_double_to_json_string, "%.3f", NULL);
+	return number;
+}
+
 /* The figures are the client's: the server only says whom it served. */
 static void print_json(const struct pingpong *pp)
 {
@@ -168,8 +177,8 @@ static void print_json(const struct pingpong *pp)
 		json_object_object_add(row, "bytes", json_object_new_int64((int64_t)s->sizes[i]));
 		json_object_object_add(row, "iterations",
 				       json_object_new_int64((int64_t)s->iterations));
-		json_object_object_add(row, "usec_one_way", json_object_new_double(pp->usec[i]));
-		json_object_object_add(row, "mib_per_second", json_object_new_double(rate));
+		json_object_object_add(row, "usec_one_way", json_decimal(pp->usec[i]));
+		json_object_object_add(row, "mib_per_second", json_decimal(rate));
 		json_object_array_add(results, row);
 	}
 	if (pp->is_server)

@@ -26,6 +26,8 @@
  *            too, without locks in the program.  To destroy an object that another thread is
  *            still handing to calls is the program's race, as with free(); a thread already
  *            blocked in a call is no obstacle where the comment says so.
+ * Gaps       A function that a release of the library does not have yet answers
+ *            VIP_ERROR_NOT_SUPPORTED; the release's README lists those.
  * Callbacks  Handlers run on a thread of the library, never inside a call of the program.
  *            They may call any function of the library.
  * Blocking   "Does not block" means: never waits for a peer or for an event.
@@ -407,9 +409,9 @@ typedef void (*VIP_CQ_CALLBACK)(VIP_PVOID Context, VIP_NIC_HANDLE NicHandle, VIP
  * objects, a default protection tag, and an error handler of its own.
  *
  *   VIP_SUCCESS            *NicHandle is open
- *   VIP_INVALID_PARAMETER  a pointer is NULL, or no NIC has this name
- *   VIP_ERROR_RESOURCE     the name is right but its device is absent, out of resources, or not
- *                          permitted to the caller
+ *   VIP_INVALID_PARAMETER  a pointer is NULL, or no NIC of this host has this name
+ *   VIP_ERROR_RESOURCE     this host has no device at all that a NIC could be, or the device is
+ *                          out of resources, or not permitted to the caller
  *
  * Does not block.  Thread-safe.
  */
@@ -477,8 +479,8 @@ VIP_RETURN VipDestroyVi(VIP_VI_HANDLE ViHandle);
 /*
  * VipConnectWait - wait for a connection request.                 VIPL: connection management
  *
- * Waits until one request arrives whose remote address equals LocalAddr in host address and
- * discriminator, byte for byte; an empty discriminator matches only an empty one.  The request
+ * Waits until one request arrives at this NIC for the discriminator in LocalAddr, byte for byte; an
+ * empty discriminator matches only an empty one.  LocalAddr's host address is not looked at.  The request
  * then stays pending until it is accepted or rejected, or its requester gives up.
  * RemoteAddr gets the local address of the requester: it needs room for NicAddressLen bytes of
  * host address and MaxDiscriminatorLen bytes of discriminator.  RemoteViAttribs gets the
@@ -491,7 +493,8 @@ VIP_RETURN VipDestroyVi(VIP_VI_HANDLE ViHandle);
  *   VIP_ERROR_RESOURCE     the system is out of something, or the address is in use
  *
  * Blocks up to Timeout milliseconds.  Thread-safe: threads may wait for different discriminators,
- * or several for the same one, each getting requests of its own.
+ * or several for the same one, each getting requests of its own.  So may processes, on RDMA devices
+ * up to four of a host for the same one.
  */
 VIP_RETURN VipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *LocalAddr, VIP_ULONG Timeout,
 			  VIP_NET_ADDRESS *RemoteAddr, VIP_VI_ATTRIBUTES *RemoteViAttribs,

@@ -9,7 +9,9 @@
 
 #include "nic.h"
 
-#define STARVED_MSEC 1 /* between two looks at CQs with starved queues; shorter than any timer */
+/* Between two looks at CQs with starved queues. */
+#define FIRST_STARVED_MSEC   1
+#define LONGEST_STARVED_MSEC 64
 
 int thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
 {
@@ -25,18 +27,29 @@ int thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
 
 /*
  * Does what is due at the NIC's CQs; returns msec until it has to be called again, or -1. Starved
- * queues go on although the program may not ask for completions.
+ * queues go on although the program may not ask for completions; those that nothing comes for are
+ * looked at less and less often.
  */
 static int serve_cqs(struct nic *nic)
 {
+	bool starved = false, progress = false;
 	struct cq *cq;
-	int msec = -1;
 
-	LIST_FOREACH(cq, &nic->cqs, in_nic) {
-		if (cq_serve(cq))
-			msec = STARVED_MSEC;
-	}
-	return msec;
+	LIST_FOREACH(cq, &nic->cqs, in_nic)
+		starved |= cq_serve(cq, &progress);
+	if (!starved || progress)
+		nic->agent.starved_msec = FIRST_STARVED_MSEC;
+	else if (nic->agent.starved_msec < LONGEST_STARVED_MSEC)
+		nic->agent.starved_msec *= 2;
+	return starved ? nic->agent.starved_msec : -1;
+}
+
+/* The sooner of two times, of which -1 is never. */
+static int sooner(int a, int b)
+{
+	if (a < 0 || b < 0)
+		return a < 0 ? b : a;
+	return a < b ? a : b;
 }
 
 static void *run(void *argument)
@@ -55,7 +68,7 @@ static void *run(void *argument)
 		device_msec = nic->device->ops->serve(nic->device);
 		msec = serve_cqs(nic);
 		pthread_mutex_unlock(&nic->lock);
-		poll(fds, 2, msec < 0 ? device_msec : msec);
+		poll(fds, 2, sooner(msec, device_msec));
 		if (read(nic->agent.wake_fd, &wakes, sizeof(wakes)) < 0) {
 			/* EAGAIN: it was the device, or time. */
 		}

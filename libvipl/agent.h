@@ -11,6 +11,7 @@ struct agent {
 	pthread_t thread;
 	int wake_fd;
 	atomic_bool stop;
+	int starved_msec; /* between two looks at starved queues; guarded by the NIC's lock */
 };
 
 /* Starts a thread of the library, which takes no signals. 0 or errno. */

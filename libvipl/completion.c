@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "config.h"
 #include "deadline.h"
@@ -56,8 +57,8 @@ struct cq *cq_create(struct nic *nic, unsigned entries, bool is_public)
 	cq->channel = channel_take(nic);
 	if (!cq->channel) {
 		error = errno;
-		log_error("no completion channel: error %d%s", error,
-			  error == EMFILE ? " (too many open files: see ulimit -n)" : "");
+		log_error("no completion channel: %s%s", strerror(error),
+			  error == EMFILE ? " (see ulimit -n)" : "");
 		goto free_cq;
 	}
 	cq->device_cq = nic->device->ops->cq_create(
@@ -115,7 +116,8 @@ bool cq_reserve(struct cq *cq, bool is_receive)
 	pthread_mutex_lock(&cq->lock);
 	capacity = atomic_load(&cq->capacity);
 	if (before >= share(cq, capacity, is_receive) &&
-	    !cq->nic->device->ops->cq_grow(cq->device_cq, 2 * capacity, &capacity))
+	    !cq->nic->device->ops->cq_grow(cq->nic->device, cq->device_cq, 2 * capacity,
+					  &capacity))
 		atomic_store(&cq->capacity, capacity);
 	pthread_mutex_unlock(&cq->lock);
 	if (before < share(cq, capacity, is_receive))
@@ -175,7 +177,7 @@ void cq_attend_locked(struct cq *cq)
 	}
 }
 
-bool cq_serve(struct cq *cq)
+bool cq_serve(struct cq *cq, bool *progress)
 {
 	bool starved, polled = false;
 
@@ -186,8 +188,10 @@ bool cq_serve(struct cq *cq)
 	}
 	pthread_mutex_unlock(&cq->lock);
 	cq_attend_locked(cq);
-	if (polled)
+	if (polled) {
 		cq_kick(cq);
+		*progress = true;
+	}
 	pthread_mutex_lock(&cq->lock);
 	starved = !TAILQ_EMPTY(&cq->starved);
 	pthread_mutex_unlock(&cq->lock);
@@ -322,9 +326,8 @@ VIP_RETURN VipCreateCQ(VIP_NIC_HANDLE NicHandle, VIP_ULONG EntryCount, VIP_CQ_HA
 	if (EntryCount > nic->attributes.MaxCQEntries)
 		goto put_nic;
 	pthread_mutex_lock(&nic->lock);
-	/* EntryCount is a hint: programs ask for 1 and have dozens of descriptors. */
-	cq = cq_create(nic, EntryCount > QUEUE_DESCRIPTORS ? (unsigned)EntryCount
-							   : QUEUE_DESCRIPTORS, true);
+	/* EntryCount is a hint: programs ask for 1 and have dozens of descriptors on many VIs. */
+	cq = cq_create(nic, EntryCount > CQ_ENTRIES ? (unsigned)EntryCount : CQ_ENTRIES, true);
 	if (cq) {
 		*CQHandle = object_handle(&cq->object);
 		rc = VIP_SUCCESS;

@@ -16,6 +16,8 @@
 #include "device.h"
 #include "object.h"
 
+#define CQ_ENTRIES 4096u /* a VIPL CQ's at first: not all devices can let it grow */
+
 TAILQ_HEAD(queue_list, workqueue);
 
 struct cq {
@@ -64,7 +66,7 @@ void cq_attend(struct cq *cq);
 /* [nic] The same. */
 void cq_attend_locked(struct cq *cq);
 /* [nic] The agent's look at a CQ. True while queues of it starve: then it must look again soon. */
-bool cq_serve(struct cq *cq);
+bool cq_serve(struct cq *cq, bool *progress);
 
 /*
  * The one place where a thread waits for completions. `take` looks once and returns VIP_NOT_DONE

@@ -179,7 +179,7 @@ static VIP_RETURN accept_request(struct request *request, struct vi *vi, bool *t
 	VIP_RETURN rc = check_match(vi, request);
 
 	if (rc == VIP_SUCCESS)
-		rc = vi_prepare(vi, &local);
+		rc = vi_prepare(vi);
 	if (rc != VIP_SUCCESS)
 		return rc;
 	*taken = take_request(request);
@@ -240,7 +240,7 @@ static VIP_RETURN connect_request(struct vi *vi, const struct connect_info *loca
 		return VIP_INVALID_PARAMETER;
 	if (atomic_load(&vi->state) != VIP_STATE_IDLE)
 		return VIP_INVALID_STATE;
-	rc = vi_prepare(vi, local);
+	rc = vi_prepare(vi);
 	if (rc != VIP_SUCCESS)
 		return rc;
 	vi->nic->device->ops->connect(vi->endpoint, local, host, wanted);

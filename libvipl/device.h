@@ -61,7 +61,6 @@ struct region_rights {
 struct endpoint_config {
 	struct vi *vi; /* named in reports */
 	struct device_domain *domain;
-	VIP_RELIABILITY_LEVEL reliability;
 	struct region_rights rights;
 	struct workqueue *send_queue, *receive_queue; /* named in reports */
 	struct device_cq *send_cq, *receive_cq;
@@ -105,7 +104,8 @@ struct device_ops {
 				       unsigned *capacity);
 	void (*cq_destroy)(struct device_cq *cq);
 	/* Makes room for more entries. 0 or errno. */
-	int (*cq_grow)(struct device_cq *cq, unsigned entries, unsigned *capacity);
+	int (*cq_grow)(struct device *device, struct device_cq *cq, unsigned entries,
+		       unsigned *capacity);
 	/* Reports done work by workqueue_complete(); returns how many. The CQ's lock is held. */
 	int (*cq_poll)(struct device_cq *cq);
 	/* The next completion after this call is announced on the channel. 0 or errno. */
@@ -115,7 +115,7 @@ struct device_ops {
 						   struct endpoint_config *config);
 	void (*endpoint_destroy)(struct device_endpoint *endpoint);
 
-	/* 0, ENOMEM when there is no room at the moment, or another errno. */
+	/* 0 or errno; whatever it is, it may be tried again once earlier work is done. */
 	int (*post_send)(struct device_endpoint *endpoint, const struct device_send *send);
 	int (*post_receive)(struct device_endpoint *endpoint, const struct segment *segments,
 			    unsigned count);

@@ -8,12 +8,13 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/queue.h>
 
 #include "log.h"
 #include "nic.h"
 
-#define MOST_MISTAKES 256
+#define MOST_MISTAKES 256 /* a program may go on in a loop; no handler needs more to notice */
 
 struct pending_error {
 	STAILQ_ENTRY(pending_error) next;
@@ -162,8 +163,8 @@ static void enqueue(struct notifier *notifier, const VIP_ERROR_DESCRIPTOR *descr
 		notifier->has_thread = !refused;
 	}
 	if (refused)
-		log_error("an asynchronous error waits: %s; no thread: error %d",
-			  error_name(descriptor->ErrorCode), refused);
+		log_error("an asynchronous error waits: %s; no thread: %s",
+			  error_name(descriptor->ErrorCode), strerror(refused));
 	pthread_cond_signal(&notifier->changed);
 }
 
@@ -194,8 +195,7 @@ void error_forget(struct nic *nic, VIP_VI_HANDLE vi)
 	pthread_mutex_lock(&notifier->lock);
 	for (error = STAILQ_FIRST(&notifier->errors); error; error = next) {
 		next = STAILQ_NEXT(error, next);
-		if (error->descriptor.ViHandle != vi ||
-		    error->descriptor.ErrorCode != VIP_ERROR_CONN_LOST)
+		if (error->descriptor.ViHandle != vi || is_mistake(&error->descriptor))
 			continue;
 		STAILQ_REMOVE(&notifier->errors, error, pending_error, next);
 		free(error);

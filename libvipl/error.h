@@ -17,7 +17,7 @@ void notifier_destroy(struct notifier *notifier);
 /* `vi` or `descriptor` may be NULL. */
 void error_report(struct nic *nic, VIP_ERROR_CODE code, struct vi *vi, VIP_DESCRIPTOR *descriptor);
 
-/* Errors of this VI that were not delivered yet never will be. */
+/* Errors of this VI's connection that were not delivered yet never will be. */
 void error_forget(struct nic *nic, VIP_VI_HANDLE vi);
 
 #endif

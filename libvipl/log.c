@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/resource.h>
 
 #include "config.h"
 
@@ -22,4 +23,17 @@ void log_message(enum log_level level, const char *format, ...)
 	/* One call, so that lines of several threads do not mix. */
 	fprintf(stderr, "vipl: %s: %s\n", names[level], line);
 	errno = saved;
+}
+
+const char *memory_hint(int error)
+{
+	static _Thread_local char hint[128];
+	struct rlimit limit;
+
+	if (error != ENOMEM || getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY)
+		return "";
+	snprintf(hint, sizeof(hint),
+		 " (the limit on locked memory may be too low: %llu KiB; ulimit -l, RLIMIT_MEMLOCK)",
+		 (unsigned long long)limit.rlim_cur / 1024);
+	return hint;
 }

@@ -7,6 +7,9 @@ enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_D
 void log_message(enum log_level level, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* For ENOMEM, what may be behind it and what to do; else nothing. Valid until the thread's next call. */
+const char *memory_hint(int error);
+
 #define log_error(...)   log_message(LOG_LEVEL_ERROR, __VA_ARGS__)
 #define log_warning(...) log_message(LOG_LEVEL_WARNING, __VA_ARGS__)
 #define log_info(...)    log_message(LOG_LEVEL_INFO, __VA_ARGS__)

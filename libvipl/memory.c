@@ -3,7 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/resource.h>
+#include <string.h>
 
 #include "log.h"
 #include "nic.h"
@@ -93,18 +93,10 @@ unlock:
 
 static void explain_refusal(size_t length, int error)
 {
-	struct rlimit limit;
-
-	if (error == ENOMEM && !getrlimit(RLIMIT_MEMLOCK, &limit) &&
-	    limit.rlim_cur != RLIM_INFINITY)
-		log_error("cannot register %zu bytes: the limit on locked memory may be too low: "
-			  "%llu KiB (ulimit -l; RLIMIT_MEMLOCK)",
-			  length, (unsigned long long)limit.rlim_cur / 1024);
-	else if (error == EFAULT)
-		log_error("cannot register %zu bytes: not all of it is mapped, or it is "
-			  "read-only and RDMA write was asked for", length);
-	else
-		log_error("cannot register %zu bytes: error %d", length, error);
+	log_error("cannot register %zu bytes: %s%s%s", length, strerror(error), memory_hint(error),
+		  error == EFAULT ? " (not all of it is mapped, or it is read-only and RDMA write "
+				    "was asked for)"
+				  : "");
 }
 
 /* The tag to use with one more user, or NULL. */
@@ -148,7 +140,7 @@ static VIP_RETURN register_region(struct nic *nic, struct region *region, uint32
 	pthread_mutex_unlock(&nic->lock);
 	if (!error)
 		return VIP_SUCCESS;
-	log_error("no place for memory handle %#x: error %d", *handle, error);
+	log_error("no place for memory handle %#x: %s", *handle, strerror(error));
 	nic->device->ops->region_destroy(region->device_region);
 	return VIP_ERROR_RESOURCE;
 }

@@ -64,6 +64,9 @@ static bool mapped_device(const char *name, char *device, size_t room)
 			device[entry_length - length - 1] = '\0';
 			return true;
 		}
+		if (!memchr(entry, '=', entry_length))
+			log_warning("VIPL_NIC_MAP: \"%.*s\" is not NAME=DEVICE", (int)entry_length,
+				    entry);
 		entry += entry_length;
 	}
 	return false;

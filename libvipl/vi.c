@@ -32,13 +32,12 @@ static void drain_both(struct vi *vi)
 		drain(vi->receive.cq);
 }
 
-VIP_RETURN vi_prepare(struct vi *vi, const struct connect_info *local)
+VIP_RETURN vi_prepare(struct vi *vi)
 {
 	if (ops_of(vi)->endpoint_prepare(vi->endpoint)) {
 		ops_of(vi)->endpoint_reset(vi->endpoint);
 		return VIP_ERROR_RESOURCE;
 	}
-	vi->local = *local;
 	vi->attempt++;
 	vi->outcome = VIP_NOT_DONE;
 	atomic_store(&vi->broken, false);
@@ -67,7 +66,7 @@ static void settle(struct vi *vi)
 
 	drain_both(vi);
 	while ((workqueue_with_device(&vi->send) || workqueue_with_device(&vi->receive)) &&
-	       clock_nsec() < deadline) {
+	       !vi->nic->failed && clock_nsec() < deadline) {
 		sched_yield();
 		drain_both(vi);
 	}
@@ -231,7 +230,6 @@ static int create_endpoint(struct vi *vi)
 	struct endpoint_config config = {
 		.vi = vi,
 		.domain = vi->tag->domain,
-		.reliability = vi->attributes.ReliabilityLevel,
 		.rights = {.rdma_write = vi->attributes.EnableRdmaWrite,
 			   .rdma_read = vi->attributes.EnableRdmaRead},
 		.send_queue = &vi->send,

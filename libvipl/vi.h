@@ -28,7 +28,6 @@ struct vi {
 	pthread_cond_t changed;	   /* outcome is there */
 	unsigned attempt;	   /* counts attempts to connect */
 	VIP_RETURN outcome;	   /* of the last one; VIP_NOT_DONE while it goes on */
-	struct connect_info local; /* valid while connecting and connected */
 	struct connect_info peer;  /* valid when connected */
 };
 
@@ -45,7 +44,7 @@ static inline void vi_put(struct vi *vi)
 /* All of these: the NIC's lock is held. */
 
 /* IDLE -> CONNECT_PENDING: posted receives go to the device. */
-VIP_RETURN vi_prepare(struct vi *vi, const struct connect_info *local);
+VIP_RETURN vi_prepare(struct vi *vi);
 /* CONNECT_PENDING -> IDLE: receives stay posted. */
 void vi_unprepare(struct vi *vi);
 /* Waits until connecting is decided; at the deadline it is given up. */

@@ -76,14 +76,11 @@ static void complete_oldest(struct workqueue *queue, uint32_t status, uint32_t l
 	struct posted *posted = ring_at(queue, done);
 	VIP_DESCRIPTOR *descriptor = posted->descriptor;
 
-	status |= VIP_STATUS_DONE;
+	status |= VIP_STATUS_DONE | posted->status;
 	if (queue->is_receive) {
-		status |= VIP_STATUS_OP_RECEIVE;
 		descriptor->CS.Length = length;
 		if (status & VIP_STATUS_IMMEDIATE)
 			descriptor->CS.ImmediateData = immediate;
-	} else {
-		status |= send_operation(descriptor);
 	}
 	posted->status = status;
 	/* Programs poll the status in memory: it must come after all the rest. */
@@ -237,7 +234,8 @@ VIP_RETURN workqueue_post(struct workqueue *queue, VIP_DESCRIPTOR *descriptor)
 		return VIP_ERROR_RESOURCE;
 	}
 	descriptor->CS.Status = 0;
-	ring_at(queue, tail)->descriptor = descriptor;
+	*ring_at(queue, tail) = (struct posted){
+		descriptor, queue->is_receive ? VIP_STATUS_OP_RECEIVE : send_operation(descriptor)};
 	atomic_store_explicit(&queue->tail, tail + 1, memory_order_release);
 
 	switch (queue->mode) {

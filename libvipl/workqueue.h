@@ -31,7 +31,7 @@ enum queue_mode {
 
 struct posted {
 	VIP_DESCRIPTOR *descriptor;
-	uint32_t status; /* what was written into it */
+	uint32_t status; /* its operation; once it is done, what was written into it */
 };
 
 struct workqueue {

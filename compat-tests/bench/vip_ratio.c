@@ -137,6 +137,15 @@ static void print_text(const struct bench *bench, const char *device, const stru
 	printf("%8s %16.3f %16.3f %10.4f\n", "median", medians->raw, medians->vipl, medians->ratio);
 }
 
+/* Three decimals are more than a clock tells. */
+static struct json_object *json_decimal(double value)
+{
+	struct json_object *number = json_object_new_double(value);
+
+	json_object_set_serializer(number, json_object_double_to_json_string, "%.3f", NULL);
+	return number;
+}
+
 static void print_json(const struct bench *bench, const char *device, const struct pair *pairs,
 		       const struct medians *medians)
 {
@@ -146,9 +155,9 @@ static void print_json(const struct bench *bench, const char *device, const stru
 	for (unsigned long i = 0; i < bench->pairs; ++i) {
 		json_object *pair = json_object_new_object();
 
-		json_object_object_add(pair, "raw_usec", json_object_new_double(pairs[i].raw));
-		json_object_object_add(pair, "vipl_usec", json_object_new_double(pairs[i].vipl));
-		json_object_object_add(pair, "ratio", json_object_new_double(pairs[i].ratio));
+		json_object_object_add(pair, "raw_usec", json_decimal(pairs[i].raw));
+		json_object_object_add(pair, "vipl_usec", json_decimal(pairs[i].vipl));
+		json_object_object_add(pair, "ratio", json_decimal(pairs[i].ratio));
 		json_object_array_add(list, pair);
 	}
 	json_object_object_add(root, "nic", json_object_new_string(bench->nic));
@@ -158,9 +167,9 @@ static void print_json(const struct bench *bench, const char *device, const stru
 	json_object_object_add(root, "iterations",
 			       json_object_new_int64((int64_t)bench->iterations));
 	json_object_object_add(root, "pairs", list);
-	json_object_object_add(root, "median_raw_usec", json_object_new_double(medians->raw));
-	json_object_object_add(root, "median_vipl_usec", json_object_new_double(medians->vipl));
-	json_object_object_add(root, "median_ratio", json_object_new_double(medians->ratio));
+	json_object_object_add(root, "median_raw_usec", json_decimal(medians->raw));
+	json_object_object_add(root, "median_vipl_usec", json_decimal(medians->vipl));
+	json_object_object_add(root, "median_ratio", json_decimal(medians->ratio));
 	puts(json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY |
 							  JSON_C_TO_STRING_NOSLASHESCAPE));
 	json_object_put(root);

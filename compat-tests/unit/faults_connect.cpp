@@ -80,9 +80,7 @@ INSTANTIATE_TEST_SUITE_P(
 			Fault{"rdma_resolve_route", 1, ENOMEM, VIP_ERROR_RESOURCE},
 			Fault{"rdma_resolve_route", 1, ENETUNREACH, VIP_NOT_REACHABLE},
 			Fault{"rdma_connect", 1, ENOMEM, VIP_ERROR_RESOURCE},
-			Fault{"rdma_connect", 4, ENOMEM, VIP_ERROR_RESOURCE},
-			Fault{"ibv_modify_qp", 1, ENOMEM, VIP_ERROR_RESOURCE},
-			Fault{"ibv_modify_qp", 1, EINVAL, VIP_ERROR_RESOURCE}),
+			Fault{"rdma_connect", 4, ENOMEM, VIP_ERROR_RESOURCE}),
 	name_of);
 
 // The requester's last steps. Transitions by now: INIT of the requester; INIT, RTR, RTS of who
@@ -107,8 +105,9 @@ TEST_P(LastStepFails, WithErrorResourceAndTheOtherSideIsTold)
 INSTANTIATE_TEST_SUITE_P(FaultsConnect, LastStepFails,
 			 testing::Values(Fault{"rdma_establish", 1, EINVAL, VIP_ERROR_RESOURCE},
 					 Fault{"rdma_establish", 1, ENOMEM, VIP_ERROR_RESOURCE},
-					 Fault{"rdma_init_qp_attr", 3, ENOMEM, VIP_ERROR_RESOURCE},
 					 Fault{"rdma_init_qp_attr", 4, ENOMEM, VIP_ERROR_RESOURCE},
+					 Fault{"rdma_init_qp_attr", 5, ENOMEM, VIP_ERROR_RESOURCE},
+					 Fault{"rdma_init_qp_attr", 6, ENOMEM, VIP_ERROR_RESOURCE},
 					 Fault{"ibv_modify_qp", 4, ENOMEM, VIP_ERROR_RESOURCE},
 					 Fault{"ibv_modify_qp", 5, ENOMEM, VIP_ERROR_RESOURCE}),
 			 name_of);
@@ -144,9 +143,27 @@ INSTANTIATE_TEST_SUITE_P(FaultsConnect, AcceptFails,
 					 Fault{"rdma_init_qp_attr", 1, EINVAL, VIP_TIMEOUT},
 					 Fault{"rdma_init_qp_attr", 1, ENOMEM, VIP_ERROR_RESOURCE},
 					 Fault{"rdma_init_qp_attr", 2, ENOMEM, VIP_ERROR_RESOURCE},
+					 Fault{"rdma_init_qp_attr", 3, ENOMEM, VIP_ERROR_RESOURCE},
 					 Fault{"ibv_modify_qp", 2, ENOMEM, VIP_ERROR_RESOURCE},
 					 Fault{"ibv_modify_qp", 3, ENOMEM, VIP_ERROR_RESOURCE}),
 			 name_of);
+
+// Some devices never let a queue pair out of ERR again, although RESET succeeds.
+TEST_F(FaultsConnect, AQueuePairThatCannotBeUsedAgainIsReplaced)
+{
+	VIP_DESCRIPTOR *r = descriptor(0, {{memory.data(), 8}});
+
+	ASSERT_EQ(post_recv(a, r), VIP_SUCCESS);
+	fake_fail("ibv_modify_qp", 1, EINVAL);
+	EXPECT_EQ(request(a, "nobody", 5000), VIP_NO_MATCH);
+	fake_fail("ibv_modify_qp", 1, EINVAL);
+	fake_fail("ibv_modify_qp", 2, EINVAL);
+	EXPECT_EQ(request(a, "nobody", 5000), VIP_ERROR_RESOURCE);
+	fake_fail("ibv_modify_qp", 1, EINVAL);
+	fake_fail("ibv_create_qp", 1, ENOMEM);
+	EXPECT_EQ(request(a, "nobody", 5000), VIP_ERROR_RESOURCE);
+	expect_works();
+}
 
 TEST_F(FaultsConnect, AnAcceptThatCannotPrepareItsViLeavesTheRequestPending)
 {
@@ -155,6 +172,7 @@ TEST_F(FaultsConnect, AnAcceptThatCannotPrepareItsViLeavesTheRequestPending)
 
 	ASSERT_EQ(wait("fault", PATIENCE, &conn), VIP_SUCCESS);
 	fake_fail("ibv_modify_qp", 1, ENOMEM);
+	fake_fail("ibv_create_qp", 1, ENOMEM);
 	EXPECT_EQ(VipConnectAccept(conn, b), VIP_ERROR_RESOURCE);
 	EXPECT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
 	EXPECT_EQ(requested.get(), VIP_SUCCESS);

@@ -117,16 +117,21 @@ static void probe_next(struct rdma_endpoint *endpoint)
 		endpoint->pause = LONGEST_PAUSE;
 }
 
+static uint8_t reads_at_once(int limit)
+{
+	return (uint8_t)(limit < READS_AT_ONCE ? limit : READS_AT_ONCE);
+}
+
 static void fill_parameters(const struct rdma_endpoint *endpoint, struct rdma_conn_param *parameters,
 			    const struct wire_message *message)
 {
-	int reads = endpoint->device->limits.max_qp_rd_atom;
+	const struct ibv_device_attr *limits = &endpoint->device->limits;
 
 	*parameters = (struct rdma_conn_param){
 		.private_data = message,
 		.private_data_len = sizeof(*message),
-		.responder_resources = (uint8_t)(reads < READS_AT_ONCE ? reads : READS_AT_ONCE),
-		.initiator_depth = (uint8_t)(reads < READS_AT_ONCE ? reads : READS_AT_ONCE),
+		.responder_resources = reads_at_once(limits->max_qp_rd_atom),
+		.initiator_depth = reads_at_once(limits->max_qp_init_rd_atom),
 		.retry_count = 6,
 		.qp_num = endpoint->qp->qp_num,
 	};
@@ -157,7 +162,7 @@ static void answered(struct rdma_endpoint *endpoint, const struct rdma_cm_event 
 	if (!error && rdma_establish(endpoint->id))
 		error = errno;
 	if (error) {
-		log_error("cannot complete a connection: error %d", error);
+		log_error("cannot complete a connection: %s", strerror(error));
 		fail(endpoint, error == EPROTO ? VIP_NOT_REACHABLE : VIP_ERROR_RESOURCE);
 		return;
 	}
@@ -401,10 +406,18 @@ void rdma_accept_start(struct device_request *base, struct device_endpoint *base
 	fill_parameters(endpoint, &parameters, &message);
 	/* The queue pair must take messages before the requester learns that it may send. */
 	error = rdma_endpoint_start(endpoint);
+	if (error && error != ECONNABORTED) {
+		log_error("cannot prepare to accept: %s", strerror(error));
+		wire_write(&message, WIRE_REJECT, NULL, NULL);
+		rdma_reject(endpoint->id, &message, sizeof(message));
+		fail(endpoint, VIP_ERROR_RESOURCE);
+		return;
+	}
 	if (!error && rdma_accept(endpoint->id, &parameters))
 		error = errno;
-	if (error) /* EINVAL: the requester has given up */
-		fail(endpoint, error == EINVAL ? VIP_TIMEOUT : VIP_ERROR_RESOURCE);
+	if (error) /* ECONNABORTED, EINVAL: the requester has given up */
+		fail(endpoint, error == ECONNABORTED || error == EINVAL ? VIP_TIMEOUT
+									: VIP_ERROR_RESOURCE);
 }
 
 VIP_RETURN rdma_cancel(struct device_endpoint *base)

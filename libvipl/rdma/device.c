@@ -76,16 +76,18 @@ static struct ibv_context *open_context(const char *name, unsigned index)
 		context = ibv_open_device(list[i]);
 		error = errno ? errno : ENODEV;
 		if (!context)
-			log_error("cannot open RDMA device %s: error %d%s",
-				  ibv_get_device_name(list[i]), error,
-				  error == EACCES || error == EPERM
-					  ? " (no permission on /dev/infiniband)" : "");
+			log_error("cannot open RDMA device %s: %s (may this user open "
+				  "/dev/infiniband/uverbs*?)",
+				  ibv_get_device_name(list[i]), strerror(error));
 		break;
 	}
 	if (!list || (!name && count == 0)) {
 		log_error("there is no RDMA device (one of software: modprobe rdma_rxe; "
 			  "rdma link add rxe0 type rxe netdev eth0)");
 		error = ENODEV;
+	} else if (error == ENXIO && name) {
+		log_warning("there is no RDMA device \"%s\" (the first of %d is \"%s\")", name, count,
+			    count ? ibv_get_device_name(list[0]) : "");
 	}
 	if (list)
 		ibv_free_device_list(list);
@@ -113,7 +115,8 @@ static int open_events(struct rdma_device *device)
 	device->events = rdma_create_event_channel();
 	if (!device->events) {
 		error = errno;
-		log_error("no RDMA connection manager: error %d (modprobe rdma_ucm)", error);
+		log_error("no RDMA connection manager: %s (is /dev/infiniband/rdma_cm there: "
+			  "modprobe rdma_ucm; may this user open it?)", strerror(error));
 		goto close_event_fd;
 	}
 	error = watch(device, device->events->fd);
@@ -145,6 +148,13 @@ static int rdma_open(const char *name, unsigned index, struct nic *nic, struct d
 	error = ibv_query_device(device->context, &device->limits);
 	if (error)
 		goto close_context;
+	if (device->context->device->transport_type == IBV_TRANSPORT_IWARP) {
+		log_error("RDMA device %s speaks iWARP, which is not supported yet; some devices can "
+			  "be switched to RoCE",
+			  ibv_get_device_name(device->context->device));
+		error = EPROTONOSUPPORT;
+		goto close_context;
+	}
 	error = open_events(device);
 	if (error)
 		goto close_context;
@@ -244,46 +254,48 @@ static struct device_cq *rdma_cq_create(struct device *base, struct cq *context,
 					unsigned *capacity)
 {
 	struct rdma_device *device = (struct rdma_device *)base;
-	struct rdma_cq *cq = calloc(1, sizeof(*cq));
+	struct ibv_cq *cq;
 
-	if (!cq)
-		return NULL;
 	if (entries > (unsigned)device->limits.max_cqe)
 		entries = (unsigned)device->limits.max_cqe;
-	cq->cq = ibv_create_cq(device->context, (int)entries, context,
-			       (struct ibv_comp_channel *)channel, 0);
-	if (cq->cq) {
-		*capacity = (unsigned)cq->cq->cqe;
-		return (struct device_cq *)cq;
-	}
-	log_error("cannot create a completion queue of %u entries: error %d", entries, errno);
-	free(cq);
-	return NULL;
+	cq = ibv_create_cq(device->context, (int)entries, context,
+			   (struct ibv_comp_channel *)channel, 0);
+	if (cq)
+		*capacity = (unsigned)cq->cqe;
+	else
+		log_error("cannot create a completion queue of %u entries: %s%s", entries,
+			  strerror(errno), memory_hint(errno));
+	return (struct device_cq *)cq;
 }
 
-static void rdma_cq_destroy(struct device_cq *base)
+static void rdma_cq_destroy(struct device_cq *cq)
 {
-	struct rdma_cq *cq = (struct rdma_cq *)base;
-	int error = ibv_destroy_cq(cq->cq);
+	int error = ibv_destroy_cq((struct ibv_cq *)cq);
 
 	if (error)
-		log_error("cannot destroy a completion queue: error %d", error);
-	free(cq);
+		log_error("cannot destroy a completion queue: %s", strerror(error));
 }
 
-static int rdma_cq_grow(struct device_cq *base, unsigned entries, unsigned *capacity)
+static int rdma_cq_grow(struct device *base, struct device_cq *base_cq, unsigned entries,
+			unsigned *capacity)
 {
-	struct rdma_cq *cq = (struct rdma_cq *)base;
-	int error = ibv_resize_cq(cq->cq, (int)entries);
+	unsigned most = (unsigned)((struct rdma_device *)base)->limits.max_cqe;
+	struct ibv_cq *cq = (struct ibv_cq *)base_cq;
+	int error;
 
+	if (entries > most)
+		entries = most;
+	if (entries <= (unsigned)cq->cqe)
+		return ENOSPC;
+	error = ibv_resize_cq(cq, (int)entries);
 	if (!error)
-		*capacity = (unsigned)cq->cq->cqe;
+		*capacity = (unsigned)cq->cqe;
 	return error;
 }
 
-static int rdma_cq_arm(struct device_cq *base)
+static int rdma_cq_arm(struct device_cq *cq)
 {
-	return ibv_req_notify_cq(((struct rdma_cq *)base)->cq, 0);
+	return ibv_req_notify_cq((struct ibv_cq *)cq, 0);
 }
 
 const struct device_ops rdma_device_ops = {

@@ -1,6 +1,7 @@
 /* Waiting for requests: listeners on ports that discriminators select, and what arrives there. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "log.h"
 #include "rdma.h"
@@ -80,9 +81,11 @@ int rdma_listen_start(struct device *base, const struct discriminator *discrimin
 		LIST_INSERT_HEAD(&device->listeners, listener, in_device);
 		return 0;
 	}
-	log_error("cannot listen on ports %u to %u: error %d%s", listener->first_port,
-		  listener->first_port + RDMA_BUCKET_PORTS - 1, error,
-		  error == EADDRINUSE ? " (all are in use)" : "");
+	log_error("cannot listen on ports %u to %u: %s%s", listener->first_port,
+		  listener->first_port + RDMA_BUCKET_PORTS - 1, strerror(error),
+		  error == EADDRINUSE ? ": four processes of this host wait for the same "
+					"discriminator, or for others with the same hash"
+				      : "");
 	free(listener);
 	return error;
 }

@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +10,11 @@
 #include "log.h"
 #include "rdma.h"
 
-#define INLINE_SIZE 128u /* bytes; sends up to this long need no second look at memory */
+#define MOST_SEGMENTS 16u
+/* Asked for, in bytes: what is sent inline the device need not fetch. It may give more, or none. */
+#define INLINE_SIZE 128u
 
-/* Peers gone without a word are noticed after 4.096 us * 2^16 * (6 + 1) = 2 s at the latest. */
+/* Peers gone without a word are noticed after some 4.096 us * 2^16 * (6 + 1) = 2 s. */
 #define ACK_TIMEOUT 16
 #define ACK_RETRIES 6 /* 7 means for ever on some devices */
 
@@ -26,32 +29,27 @@ static unsigned lower(unsigned a, int b)
 	return b > 0 && (unsigned)b < a ? (unsigned)b : a;
 }
 
-static struct ibv_qp *create_qp(struct rdma_device *device, struct endpoint_config *config,
-				uint32_t *inline_size)
+/* 0 or errno. */
+static int create_qp(struct rdma_endpoint *endpoint)
 {
-	unsigned segments = lower(16, device->limits.max_sge);
-	struct ibv_qp_init_attr attributes = {
-		.send_cq = ((struct rdma_cq *)config->send_cq)->cq,
-		.recv_cq = ((struct rdma_cq *)config->receive_cq)->cq,
-		.cap = {.max_send_wr = config->send_depth,
-			.max_recv_wr = config->receive_depth,
-			.max_send_sge = segments,
-			.max_recv_sge = segments,
-			.max_inline_data = INLINE_SIZE},
-		.qp_type = IBV_QPT_RC,
-		.sq_sig_all = 1,
-	};
-	struct ibv_pd *pd = ((struct rdma_domain *)config->domain)->pd;
-	struct ibv_qp_init_attr asked = attributes;
-	struct ibv_qp *qp = ibv_create_qp(pd, &attributes);
+	struct ibv_qp_init_attr attributes = endpoint->wanted_qp;
+	struct ibv_qp *qp = ibv_create_qp(endpoint->pd, &attributes);
 
-	if (!qp && errno == EINVAL) { /* a device without inline data */
-		asked.cap.max_inline_data = 0;
-		attributes = asked;
-		qp = ibv_create_qp(pd, &attributes);
+	if (!qp && errno == EINVAL) { /* perhaps a device without inline data */
+		attributes = endpoint->wanted_qp;
+		attributes.cap.max_inline_data = 0;
+		qp = ibv_create_qp(endpoint->pd, &attributes);
 	}
-	*inline_size = attributes.cap.max_inline_data;
-	return qp;
+	if (!qp) {
+		int error = errno;
+
+		log_error("cannot create a queue pair: %s%s", strerror(error), memory_hint(error));
+		return error;
+	}
+	endpoint->qp = qp;
+	endpoint->qp->qp_context = endpoint;
+	endpoint->inline_size = attributes.cap.max_inline_data;
+	return 0;
 }
 
 struct device_endpoint *rdma_endpoint_create(struct device *base, struct endpoint_config *config)
@@ -60,6 +58,7 @@ struct device_endpoint *rdma_endpoint_create(struct device *base, struct endpoin
 	size_t size = (sizeof(struct rdma_endpoint) + RDMA_ENDPOINT_ALIGNMENT - 1) &
 		      ~(size_t)(RDMA_ENDPOINT_ALIGNMENT - 1);
 	struct rdma_endpoint *endpoint = aligned_alloc(RDMA_ENDPOINT_ALIGNMENT, size);
+	unsigned segments = lower(MOST_SEGMENTS, device->limits.max_sge);
 
 	if (!endpoint)
 		return NULL;
@@ -74,12 +73,20 @@ struct device_endpoint *rdma_endpoint_create(struct device *base, struct endpoin
 	endpoint->send_queue = config->send_queue;
 	endpoint->receive_queue = config->receive_queue;
 	endpoint->cookie = (uintptr_t)endpoint;
-	endpoint->qp = create_qp(device, config, &endpoint->inline_size);
-	if (endpoint->qp) {
-		endpoint->qp->qp_context = endpoint;
+	endpoint->pd = (struct ibv_pd *)config->domain;
+	endpoint->wanted_qp = (struct ibv_qp_init_attr){
+		.send_cq = (struct ibv_cq *)config->send_cq,
+		.recv_cq = (struct ibv_cq *)config->receive_cq,
+		.cap = {.max_send_wr = config->send_depth,
+			.max_recv_wr = config->receive_depth,
+			.max_send_sge = segments,
+			.max_recv_sge = segments,
+			.max_inline_data = INLINE_SIZE},
+		.qp_type = IBV_QPT_RC,
+		.sq_sig_all = 1,
+	};
+	if (!create_qp(endpoint))
 		return (struct device_endpoint *)endpoint;
-	}
-	log_error("cannot create a queue pair: error %d", errno);
 	free(endpoint);
 	return NULL;
 }
@@ -93,27 +100,59 @@ void rdma_endpoint_destroy(struct device_endpoint *base)
 	free(endpoint);
 }
 
-static void move_to(struct rdma_endpoint *endpoint, enum ibv_qp_state state)
+static int move_to(struct rdma_endpoint *endpoint, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attributes = {.qp_state = state};
 	int error = ibv_modify_qp(endpoint->qp, &attributes, IBV_QP_STATE);
 
 	if (error)
-		log_error("queue pair %u: no change to state %d: error %d", endpoint->qp->qp_num,
-			  state, error);
+		log_error("queue pair %u: no change to state %d: %s", endpoint->qp->qp_num, state,
+			  strerror(error));
+	return error;
+}
+
+/* Completions of what was posted before mean nothing from now on. */
+static void next_generation(struct rdma_endpoint *endpoint)
+{
+	uint64_t cookie = atomic_load_explicit(&endpoint->cookie, memory_order_relaxed);
+	uint64_t generation = (cookie + RDMA_COOKIE_GENERATION) & RDMA_COOKIE_BITS;
+
+	atomic_store_explicit(&endpoint->cookie, (uintptr_t)endpoint | generation,
+			      memory_order_relaxed);
+}
+
+static int move_to_init(struct rdma_endpoint *endpoint)
+{
+	struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_INIT,
+					 .port_num = endpoint->device->port,
+					 .qp_access_flags = endpoint->access};
+
+	return ibv_modify_qp(endpoint->qp, &attributes,
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
+
+/* Some devices cannot use a queue pair again once it was in ERR, although they say RESET. */
+static int replace_qp(struct rdma_endpoint *endpoint)
+{
+	struct ibv_qp *former = endpoint->qp;
+	int error = create_qp(endpoint);
+
+	if (error)
+		return error;
+	ibv_destroy_qp(former);
+	next_generation(endpoint);
+	return 0;
 }
 
 int rdma_endpoint_prepare(struct device_endpoint *base)
 {
 	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
-	struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_INIT,
-					 .port_num = endpoint->device->port,
-					 .qp_access_flags = endpoint->access};
+	int error;
 
-	if (endpoint->qp->state != IBV_QPS_RESET) /* resetting has failed before */
-		move_to(endpoint, IBV_QPS_RESET);
-	return ibv_modify_qp(endpoint->qp, &attributes,
-			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	if (endpoint->qp->state == IBV_QPS_RESET && !move_to_init(endpoint))
+		return 0;
+	error = replace_qp(endpoint);
+	return error ? error : move_to_init(endpoint);
 }
 
 void rdma_endpoint_stop(struct device_endpoint *base)
@@ -124,29 +163,59 @@ void rdma_endpoint_stop(struct device_endpoint *base)
 void rdma_endpoint_reset(struct device_endpoint *base)
 {
 	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
-	uint64_t generation = endpoint->cookie + RDMA_COOKIE_GENERATION;
 
 	move_to(endpoint, IBV_QPS_RESET);
-	endpoint->cookie = (uintptr_t)endpoint | (generation & RDMA_COOKIE_BITS);
+	next_generation(endpoint);
+}
+
+/* What rdma_cm says for this state. */
+static int learn(struct rdma_endpoint *endpoint, enum ibv_qp_state state,
+		 struct ibv_qp_attr *attributes, int *mask)
+{
+	memset(attributes, 0, sizeof(*attributes));
+	attributes->qp_state = state;
+	if (!rdma_init_qp_attr(endpoint->id, attributes, mask))
+		return 0;
+	return errno == EINVAL ? ECONNABORTED : errno;
+}
+
+/* The connection may be in a partition that was not known when the queue pair was prepared. */
+static int enter_partition(struct rdma_endpoint *endpoint)
+{
+	struct ibv_qp_attr attributes;
+	int mask, error = learn(endpoint, IBV_QPS_INIT, &attributes, &mask);
+
+	if (error || (!attributes.pkey_index && attributes.port_num == endpoint->device->port))
+		return error;
+	attributes.qp_access_flags = endpoint->access;
+	return ibv_modify_qp(endpoint->qp, &attributes, mask);
+}
+
+static uint8_t clamp(uint8_t value, int limit)
+{
+	return limit >= 0 && value > limit ? (uint8_t)limit : value;
 }
 
 int rdma_endpoint_start(struct rdma_endpoint *endpoint)
 {
+	const struct ibv_device_attr *limits = &endpoint->device->limits;
 	struct ibv_qp_attr attributes;
-	int mask, error;
+	int mask, error = enter_partition(endpoint);
 
-	memset(&attributes, 0, sizeof(attributes));
-	attributes.qp_state = IBV_QPS_RTR;
-	if (rdma_init_qp_attr(endpoint->id, &attributes, &mask))
-		return errno;
+	if (!error)
+		error = learn(endpoint, IBV_QPS_RTR, &attributes, &mask);
+	if (error)
+		return error;
+	/* The peer's wishes; librdmacm would cut them down for a queue pair of its own. */
+	attributes.max_dest_rd_atomic = clamp(attributes.max_dest_rd_atomic, limits->max_qp_rd_atom);
 	error = ibv_modify_qp(endpoint->qp, &attributes, mask);
 	if (error)
 		return error;
 
-	memset(&attributes, 0, sizeof(attributes));
-	attributes.qp_state = IBV_QPS_RTS;
-	if (rdma_init_qp_attr(endpoint->id, &attributes, &mask))
-		return errno;
+	error = learn(endpoint, IBV_QPS_RTS, &attributes, &mask);
+	if (error)
+		return error;
+	attributes.max_rd_atomic = clamp(attributes.max_rd_atomic, limits->max_qp_init_rd_atom);
 	attributes.timeout = ACK_TIMEOUT;
 	attributes.retry_cnt = ACK_RETRIES;
 	attributes.rnr_retry = 0; /* VIA: a message without a receive breaks the connection */
@@ -158,7 +227,7 @@ int rdma_post_send(struct device_endpoint *base, const struct device_send *send)
 	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
 	bool immediate = send->control & VIP_CONTROL_IMMEDIATE;
 	struct ibv_send_wr *bad, request = {
-		.wr_id = endpoint->cookie,
+		.wr_id = atomic_load_explicit(&endpoint->cookie, memory_order_relaxed),
 		.sg_list = (struct ibv_sge *)send->segments,
 		.num_sge = (int)send->count,
 		.imm_data = htonl(send->immediate),
@@ -181,7 +250,8 @@ int rdma_post_receive(struct device_endpoint *base, const struct segment *segmen
 {
 	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
 	struct ibv_recv_wr *bad, request = {
-		.wr_id = endpoint->cookie | RDMA_COOKIE_RECEIVE,
+		.wr_id = atomic_load_explicit(&endpoint->cookie, memory_order_relaxed) |
+			 RDMA_COOKIE_RECEIVE,
 		.sg_list = (struct ibv_sge *)segments,
 		.num_sge = (int)count,
 	};
@@ -222,13 +292,14 @@ static uint32_t error_bit(enum ibv_wc_status status, bool is_receive, bool is_rd
 static void report(const struct ibv_wc *completion)
 {
 	bool is_receive = completion->wr_id & RDMA_COOKIE_RECEIVE;
-	const struct rdma_endpoint *endpoint =
+	struct rdma_endpoint *endpoint =
 		(struct rdma_endpoint *)(uintptr_t)(completion->wr_id & ~RDMA_COOKIE_BITS);
 	uint32_t status = error_bit(completion->status, is_receive,
 				    completion->wr_id & RDMA_COOKIE_RDMA);
 	uint32_t length = 0, immediate = 0;
 
-	if ((completion->wr_id ^ endpoint->cookie) & ~(RDMA_COOKIE_RECEIVE | RDMA_COOKIE_RDMA))
+	if ((completion->wr_id ^ atomic_load_explicit(&endpoint->cookie, memory_order_relaxed)) &
+	    ~(RDMA_COOKIE_RECEIVE | RDMA_COOKIE_RDMA))
 		return; /* from before a reset: that work was flushed then */
 	if (!status && is_receive) {
 		length = completion->byte_len;
@@ -246,7 +317,7 @@ static void report(const struct ibv_wc *completion)
 int rdma_cq_poll(struct device_cq *base)
 {
 	struct ibv_wc completions[16];
-	int count = ibv_poll_cq(((struct rdma_cq *)base)->cq, 16, completions);
+	int count = ibv_poll_cq((struct ibv_cq *)base, 16, completions);
 
 	for (int i = 0; i < count; i++)
 		report(&completions[i]);

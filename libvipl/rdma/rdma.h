@@ -20,15 +20,6 @@ struct rdma_device {
 	TAILQ_HEAD(, rdma_endpoint) paused;
 };
 
-struct rdma_domain {
-	struct rdma_device *device;
-	struct ibv_pd *pd;
-};
-
-struct rdma_cq {
-	struct ibv_cq *cq;
-};
-
 /* What a cm_id's context points to; the first member of each of these. */
 enum rdma_role { RDMA_LISTENER, RDMA_REQUEST, RDMA_ENDPOINT };
 
@@ -45,11 +36,13 @@ struct rdma_endpoint {
 	enum rdma_role role;
 	struct rdma_device *device;
 	struct vi *vi;
+	struct ibv_pd *pd;
 	struct ibv_qp *qp;
+	struct ibv_qp_init_attr wanted_qp; /* what it was created with */
 	unsigned access; /* what the peer may do, IBV_ACCESS_ */
 	uint32_t inline_size;
 	struct workqueue *send_queue, *receive_queue;
-	uint64_t cookie; /* wr_id, but for its two lowest bits */
+	_Atomic uint64_t cookie; /* wr_id, but for its two lowest bits */
 
 	/* Connecting: cm.c. */
 	enum rdma_phase phase;
@@ -115,7 +108,10 @@ void rdma_endpoint_destroy(struct device_endpoint *endpoint);
 int rdma_endpoint_prepare(struct device_endpoint *endpoint);
 void rdma_endpoint_stop(struct device_endpoint *endpoint);
 void rdma_endpoint_reset(struct device_endpoint *endpoint);
-/* INIT -> RTS with what the cm_id has learnt about the peer. 0 or errno. */
+/*
+ * INIT -> RTS with what the cm_id has learnt about the peer. 0 or errno; ECONNABORTED when there is
+ * no peer any more.
+ */
 int rdma_endpoint_start(struct rdma_endpoint *endpoint);
 int rdma_post_send(struct device_endpoint *endpoint, const struct device_send *send);
 int rdma_post_receive(struct device_endpoint *endpoint, const struct segment *segments,

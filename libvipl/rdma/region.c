@@ -1,36 +1,23 @@
 /* Protection domains for tags, memory regions for memory. */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "rdma.h"
 
 struct device_domain *rdma_domain_create(struct device *device)
 {
-	struct rdma_domain *domain = calloc(1, sizeof(*domain));
-
-	if (!domain)
-		return NULL;
-	domain->device = (struct rdma_device *)device;
-	domain->pd = ibv_alloc_pd(domain->device->context);
-	if (domain->pd)
-		return (struct device_domain *)domain;
-	free(domain);
-	return NULL;
+	return (struct device_domain *)ibv_alloc_pd(((struct rdma_device *)device)->context);
 }
 
-void rdma_domain_destroy(struct device_domain *base)
+void rdma_domain_destroy(struct device_domain *domain)
 {
-	struct rdma_domain *domain = (struct rdma_domain *)base;
-
-	ibv_dealloc_pd(domain->pd);
-	free(domain);
+	ibv_dealloc_pd((struct ibv_pd *)domain);
 }
 
 struct device_region *rdma_region_create(struct device_domain *domain, void *address, size_t length,
 					 struct region_rights rights, uint32_t *handle,
 					 uint32_t *key)
 {
-	struct ibv_pd *pd = ((struct rdma_domain *)domain)->pd;
+	struct ibv_pd *pd = (struct ibv_pd *)domain;
 	int access = IBV_ACCESS_LOCAL_WRITE | (rights.rdma_write ? IBV_ACCESS_REMOTE_WRITE : 0) |
 		     (rights.rdma_read ? IBV_ACCESS_REMOTE_READ : 0);
 	struct ibv_mr *mr = ibv_reg_mr(pd, address, length, access);
