@@ -479,9 +479,9 @@ VIP_RETURN VipDestroyVi(VIP_VI_HANDLE ViHandle);
 /*
  * VipConnectWait - wait for a connection request.                 VIPL: connection management
  *
- * Waits until one request arrives at this NIC for the discriminator in LocalAddr, byte for byte; an
- * empty discriminator matches only an empty one.  LocalAddr's host address is not looked at.  The request
- * then stays pending until it is accepted or rejected, or its requester gives up.
+ * Waits until one request arrives at this NIC for the discriminator in LocalAddr, byte for byte;
+ * an empty discriminator matches only an empty one.  LocalAddr's host address is not looked at.
+ * The request then stays pending until it is accepted or rejected, or its requester gives up.
  * RemoteAddr gets the local address of the requester: it needs room for NicAddressLen bytes of
  * host address and MaxDiscriminatorLen bytes of discriminator.  RemoteViAttribs gets the
  * attributes of the requester's VI.

@@ -11,7 +11,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "completion.h"
+#include "cq.h"
 #include "deadline.h"
 
 struct channel *channel_create(struct device *device)

@@ -1,4 +1,4 @@
-/* Connections between a client and a server: VipConnectWait, Accept, Reject, Request, Disconnect. */
+/* Connecting client and server: VipConnectWait, Accept, Reject, Request; VipDisconnect. */
 #include <errno.h>
 #include <stdlib.h>
 

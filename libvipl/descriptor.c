@@ -44,7 +44,8 @@ uint32_t descriptor_read_send(const struct vi *vi, const VIP_DESCRIPTOR *descrip
 	unsigned operation = control->Control & VIP_CONTROL_OP_MASK, first = 0;
 	uint64_t length = 0;
 
-	if (control->Control & VIP_CONTROL_RESERVED || control->SegCount > vi->nic->attributes.MaxSegmentsPerDesc ||
+	if (control->Control & VIP_CONTROL_RESERVED ||
+	    control->SegCount > vi->nic->attributes.MaxSegmentsPerDesc ||
 	    operation > VIP_CONTROL_OP_RDMAWRITE)
 		return VIP_STATUS_FORMAT_ERROR;
 	*send = (struct device_send){.segments = segments,

@@ -7,7 +7,7 @@ enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_D
 void log_message(enum log_level level, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* For ENOMEM, what may be behind it and what to do; else nothing. Valid until the thread's next call. */
+/* For ENOMEM, what may be behind it, else "". Valid until the thread calls it again. */
 const char *memory_hint(int error);
 
 #define log_error(...)   log_message(LOG_LEVEL_ERROR, __VA_ARGS__)

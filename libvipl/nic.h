@@ -6,7 +6,7 @@
 #include <sys/queue.h>
 
 #include "agent.h"
-#include "completion.h"
+#include "cq.h"
 #include "device.h"
 #include "error.h"
 #include "memory.h"

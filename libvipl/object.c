@@ -15,7 +15,8 @@
 #define CHUNK_SLOTS (1u << CHUNK_BITS)
 #define CHUNKS      (1u << (INDEX_BITS - CHUNK_BITS))
 #define INDEX_MASK  ((1u << INDEX_BITS) - 1)
-#define GENERATIONS (UINTPTR_MAX >> INDEX_BITS < UINT32_MAX ? UINTPTR_MAX >> INDEX_BITS : UINT32_MAX)
+#define SPARE_BITS  (UINTPTR_MAX >> INDEX_BITS)
+#define GENERATIONS (SPARE_BITS < UINT32_MAX ? SPARE_BITS : UINT32_MAX)
 #define MOST_UNUSED 256u /* slots are left alone for a while before they are used again */
 
 struct slot {

@@ -52,8 +52,8 @@ VIP_RETURN vi_await_outcome(struct vi *vi, int64_t deadline);
 /* CONNECTED or ERROR -> IDLE; everything posted is flushed, the peer told. */
 void vi_disconnect(struct vi *vi);
 /*
- * Any state -> IDLE, when the NIC is closed: the peer is told, and posted descriptors are not touched
- * any more, since programs free memory first and close the NIC then.
+ * Any state -> IDLE, when the NIC is closed: the peer is told, and posted descriptors are not
+ * touched any more, since programs free memory first and close the NIC then.
  */
 void vi_abandon(struct vi *vi);
 /* Enters ERROR: everything posted is flushed, the peer told, the error handler called. */

@@ -178,7 +178,8 @@ static bool feed(struct workqueue *queue)
 {
 	while (queue->submitted != atomic_load_explicit(&queue->tail, memory_order_relaxed)) {
 		uint32_t done = atomic_load_explicit(&queue->done, memory_order_acquire);
-		bool no_room = queue->submitted - done >= queue->depth || !cq_reserve(queue->cq, queue->is_receive);
+		bool no_room = queue->submitted - done >= queue->depth ||
+			       !cq_reserve(queue->cq, queue->is_receive);
 		uint32_t error = 0;
 
 		if (!no_room) {

@@ -122,8 +122,8 @@ static uint8_t reads_at_once(int limit)
 	return (uint8_t)(limit < READS_AT_ONCE ? limit : READS_AT_ONCE);
 }
 
-static void fill_parameters(const struct rdma_endpoint *endpoint, struct rdma_conn_param *parameters,
-			    const struct wire_message *message)
+static void fill_parameters(const struct rdma_endpoint *endpoint,
+			    struct rdma_conn_param *parameters, const struct wire_message *message)
 {
 	const struct ibv_device_attr *limits = &endpoint->device->limits;
 

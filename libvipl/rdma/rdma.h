@@ -67,8 +67,8 @@ struct rdma_request {
 };
 
 /*
- * wr_id names the endpoint; its lowest bits say what the work was (wc.opcode may not, after an error)
- * and count resets of the queue pair: completions from before a reset may still come after it.
+ * wr_id names the endpoint; its lowest bits say what the work was (wc.opcode may not, after an
+ * error) and count resets of the queue pair: completions from before a reset may still come after it.
  */
 #define RDMA_COOKIE_RECEIVE	UINT64_C(1)
 #define RDMA_COOKIE_RDMA	UINT64_C(2)

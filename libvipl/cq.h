@@ -5,8 +5,8 @@
  *
  * Lock order: nic->lock, queue->lock, cq->lock, channel->lock.
  */
-#ifndef VIPL_COMPLETION_H
-#define VIPL_COMPLETION_H
+#ifndef VIPL_CQ_H
+#define VIPL_CQ_H
 
 #include <pthread.h>
 #include <stdatomic.h>

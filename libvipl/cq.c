@@ -1,0 +1,273 @@
+/* Completion queues, public or a work queue's own, and the one loop in which threads wait. */
+#include "cq.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+#include "deadline.h"
+#include "log.h"
+#include "nic.h"
+
+/* The first CQs get a channel each; later ones share, since channels are file descriptors. */
+static struct channel *channel_take(struct nic *nic)
+{
+	struct channel **best = &nic->channels[0];
+
+	for (unsigned i = 0; i < PRIVATE_CHANNELS; i++) {
+		struct channel **slot = &nic->channels[i];
+
+		if (!*slot || (*best && (*slot)->cqs < (*best)->cqs))
+			best = slot;
+		if (!*best)
+			break;
+	}
+	if (!*best)
+		*best = channel_create(nic->device);
+	if (*best)
+		(*best)->cqs++;
+	return *best;
+}
+
+static void channel_release(struct nic *nic, struct channel *channel)
+{
+	if (--channel->cqs)
+		return;
+	for (unsigned i = 0; i < PRIVATE_CHANNELS; i++)
+		if (nic->channels[i] == channel)
+			nic->channels[i] = NULL;
+	channel_destroy(channel);
+}
+
+struct cq *cq_create(struct nic *nic, unsigned entries, bool is_public)
+{
+	struct cq *cq = calloc(1, sizeof(*cq));
+	unsigned capacity;
+	int error = ENOMEM;
+
+	if (!cq)
+		return NULL;
+	cq->nic = nic;
+	cq->is_public = is_public;
+	TAILQ_INIT(&cq->ready);
+	TAILQ_INIT(&cq->starved);
+	TAILQ_INIT(&cq->attention);
+	pthread_mutex_init(&cq->lock, NULL);
+	cq->channel = channel_take(nic);
+	if (!cq->channel) {
+		error = errno;
+		log_error("no completion channel: %s%s", strerror(error),
+			  error == EMFILE ? " (see ulimit -n)" : "");
+		goto free_cq;
+	}
+	cq->device_cq = nic->device->ops->cq_create(
+		nic->device, cq, cq->channel->device_channel, entries, &capacity);
+	if (!cq->device_cq) {
+		error = errno;
+		goto release_channel;
+	}
+	atomic_store(&cq->capacity, capacity);
+	if (is_public && object_publish(&cq->object, OBJECT_CQ))
+		goto destroy_device_cq;
+	LIST_INSERT_HEAD(&nic->cqs, cq, in_nic);
+	return cq;
+
+destroy_device_cq:
+	nic->device->ops->cq_destroy(cq->device_cq);
+release_channel:
+	channel_release(nic, cq->channel);
+free_cq:
+	pthread_mutex_destroy(&cq->lock);
+	free(cq);
+	errno = error;
+	return NULL;
+}
+
+void cq_destroy(struct cq *cq)
+{
+	LIST_REMOVE(cq, in_nic);
+	cq->nic->device->ops->cq_destroy(cq->device_cq);
+	channel_release(cq->nic, cq->channel);
+	pthread_mutex_destroy(&cq->lock);
+	free(cq);
+}
+
+/* Receives may stay for ever: they leave room for sends, which complete by themselves. */
+static unsigned share(struct cq *cq, unsigned capacity, bool is_receive)
+{
+	bool shared = is_receive && atomic_load_explicit(&cq->has_sends, memory_order_relaxed);
+
+	return shared ? capacity - capacity / 4 : capacity;
+}
+
+bool cq_is_full(struct cq *cq, bool is_receive)
+{
+	return atomic_load(&cq->outstanding) >= share(cq, atomic_load(&cq->capacity), is_receive);
+}
+
+bool cq_reserve(struct cq *cq, bool is_receive)
+{
+	unsigned before = atomic_fetch_add(&cq->outstanding, 1);
+	unsigned capacity = atomic_load_explicit(&cq->capacity, memory_order_relaxed);
+
+	if (before < share(cq, capacity, is_receive))
+		return true;
+	pthread_mutex_lock(&cq->lock);
+	capacity = atomic_load(&cq->capacity);
+	if (before >= share(cq, capacity, is_receive) &&
+	    !cq->nic->device->ops->cq_grow(cq->nic->device, cq->device_cq, 2 * capacity,
+					  &capacity))
+		atomic_store(&cq->capacity, capacity);
+	pthread_mutex_unlock(&cq->lock);
+	if (before < share(cq, capacity, is_receive))
+		return true;
+	atomic_fetch_sub(&cq->outstanding, 1);
+	return false;
+}
+
+void cq_retry_starved(struct cq *cq)
+{
+	struct workqueue *queue;
+
+	while ((queue = TAILQ_FIRST(&cq->starved))) {
+		TAILQ_REMOVE(&cq->starved, queue, in_starved);
+		queue->is_starved = false;
+		workqueue_call_attention(queue);
+	}
+}
+
+bool cq_poll_locked(struct cq *cq)
+{
+	if (cq->nic->device->ops->cq_poll(cq->device_cq) <= 0)
+		return false;
+	cq_retry_starved(cq);
+	return true;
+}
+
+void cq_kick(struct cq *cq)
+{
+	if (atomic_load(&cq->waiters))
+		channel_kick(cq->channel, cq);
+}
+
+static struct workqueue *next_attention(struct cq *cq)
+{
+	struct workqueue *queue;
+
+	pthread_mutex_lock(&cq->lock);
+	queue = TAILQ_FIRST(&cq->attention);
+	if (queue) {
+		TAILQ_REMOVE(&cq->attention, queue, in_attention);
+		queue->wants_attention = false;
+	}
+	pthread_mutex_unlock(&cq->lock);
+	return queue;
+}
+
+void cq_attend_locked(struct cq *cq)
+{
+	struct workqueue *queue;
+
+	while ((queue = next_attention(cq))) {
+		if (atomic_load(&queue->vi->broken))
+			vi_break(queue->vi, VIP_ERROR_CONN_LOST);
+		else
+			workqueue_feed(queue);
+	}
+}
+
+bool cq_serve(struct cq *cq, bool *progress)
+{
+	bool starved, polled = false;
+
+	pthread_mutex_lock(&cq->lock);
+	if (!TAILQ_EMPTY(&cq->starved)) {
+		polled = cq_poll_locked(cq);
+		cq_retry_starved(cq); /* room may have come without a completion, too */
+	}
+	pthread_mutex_unlock(&cq->lock);
+	cq_attend_locked(cq);
+	if (polled) {
+		cq_kick(cq);
+		*progress = true;
+	}
+	pthread_mutex_lock(&cq->lock);
+	starved = !TAILQ_EMPTY(&cq->starved);
+	pthread_mutex_unlock(&cq->lock);
+	return starved;
+}
+
+void cq_attend(struct cq *cq)
+{
+	pthread_mutex_lock(&cq->nic->lock);
+	cq_attend_locked(cq);
+	pthread_mutex_unlock(&cq->nic->lock);
+}
+
+void cq_look(struct cq *cq)
+{
+	bool attention, polled;
+
+	pthread_mutex_lock(&cq->lock);
+	polled = cq_poll_locked(cq);
+	attention = !TAILQ_EMPTY(&cq->attention);
+	pthread_mutex_unlock(&cq->lock);
+	if (attention)
+		cq_attend(cq);
+	if (polled)
+		cq_kick(cq);
+}
+
+static inline void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#endif
+}
+
+VIP_RETURN cq_wait(struct cq *cq, const struct object *owner, VIP_ULONG timeout,
+		   VIP_RETURN (*take)(void *argument), void *argument)
+{
+	int64_t deadline, spin_until;
+	VIP_RETURN rc = take(argument);
+
+	if (rc != VIP_NOT_DONE)
+		return rc;
+	if (!timeout)
+		return VIP_TIMEOUT;
+	deadline = deadline_after(timeout);
+	spin_until = clock_nsec() + config()->spin_usec * INT64_C(1000);
+	while (clock_nsec() < spin_until && deadline_left(deadline)) {
+		relax();
+		rc = take(argument);
+		if (rc != VIP_NOT_DONE)
+			return rc;
+	}
+
+	atomic_fetch_add(&cq->waiters, 1);
+	for (;;) {
+		uint32_t seen = atomic_load(&cq->announced);
+
+		if (cq->nic->device->ops->cq_arm(cq->device_cq)) {
+			rc = VIP_ERROR_RESOURCE;
+			break;
+		}
+		/* What completed before the CQ was armed is not announced. */
+		rc = take(argument);
+		if (rc != VIP_NOT_DONE)
+			break;
+		if (object_retired(owner)) {
+			rc = VIP_INVALID_PARAMETER;
+			break;
+		}
+		if (!channel_wait(cq->channel, cq, seen, deadline)) {
+			rc = take(argument);
+			if (rc == VIP_NOT_DONE)
+				rc = VIP_TIMEOUT;
+			break;
+		}
+	}
+	atomic_fetch_sub(&cq->waiters, 1);
+	return rc;
+}

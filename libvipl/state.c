@@ -1,0 +1,193 @@
+/* The states of a VI and the ways between them; what devices report about connections. */
+#include "vi.h"
+
+#include <sched.h>
+
+#include "deadline.h"
+#include "nic.h"
+
+#define SETTLE_NSEC 20000000
+
+static const struct device_ops *ops_of(const struct vi *vi)
+{
+	return vi->nic->device->ops;
+}
+
+/* Takes what the device has completed; other queues of a shared CQ may never let it run dry. */
+static void drain(struct cq *cq)
+{
+	unsigned most = atomic_load(&cq->outstanding);
+
+	pthread_mutex_lock(&cq->lock);
+	while (cq_poll_locked(cq) && most--)
+		;
+	pthread_mutex_unlock(&cq->lock);
+}
+
+static void drain_both(struct vi *vi)
+{
+	drain(vi->send.cq);
+	if (vi->receive.cq != vi->send.cq)
+		drain(vi->receive.cq);
+}
+
+VIP_RETURN vi_prepare(struct vi *vi)
+{
+	if (ops_of(vi)->endpoint_prepare(vi->endpoint)) {
+		ops_of(vi)->endpoint_reset(vi->endpoint);
+		return VIP_ERROR_RESOURCE;
+	}
+	vi->attempt++;
+	vi->outcome = VIP_NOT_DONE;
+	atomic_store(&vi->broken, false);
+	atomic_store(&vi->state, VIP_STATE_CONNECT_PENDING);
+	workqueue_set_mode(&vi->receive, QUEUE_OPEN);
+	return VIP_SUCCESS;
+}
+
+void vi_unprepare(struct vi *vi)
+{
+	workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
+	drain_both(vi);
+	ops_of(vi)->endpoint_reset(vi->endpoint);
+	drain_both(vi);
+	workqueue_recall(&vi->receive, QUEUE_HOLDS);
+	atomic_store(&vi->state, VIP_STATE_IDLE);
+}
+
+/*
+ * Lets a stopped endpoint complete what it had, as flushed at the latest. It need not: what is left
+ * is flushed here. But kernels have been seen to stumble over queue pairs reset in mid-flight.
+ */
+static void settle(struct vi *vi)
+{
+	int64_t deadline = clock_nsec() + SETTLE_NSEC;
+
+	drain_both(vi);
+	while ((workqueue_with_device(&vi->send) || workqueue_with_device(&vi->receive)) &&
+	       !vi->nic->failed && clock_nsec() < deadline) {
+		sched_yield();
+		drain_both(vi);
+	}
+}
+
+/* Connected, or in ERROR and not yet torn down. */
+static bool is_live(const struct vi *vi)
+{
+	return vi->send.mode == QUEUE_OPEN;
+}
+
+/* Ends the connection; what completed before stays completed, all else is flushed. */
+static void tear_down(struct vi *vi, enum queue_mode receive_mode)
+{
+	/* Nothing may be posted from here on, least of all to an endpoint that was reset. */
+	workqueue_set_mode(&vi->send, QUEUE_HOLDS);
+	workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
+	ops_of(vi)->endpoint_stop(vi->endpoint);
+	settle(vi);
+	ops_of(vi)->endpoint_reset(vi->endpoint);
+	drain_both(vi);
+	ops_of(vi)->disconnect(vi->endpoint);
+	workqueue_recall(&vi->send, QUEUE_FLUSHES);
+	workqueue_recall(&vi->receive, receive_mode);
+	workqueue_flush(&vi->send);
+	workqueue_flush(&vi->receive);
+}
+
+void vi_disconnect(struct vi *vi)
+{
+	if (is_live(vi))
+		tear_down(vi, QUEUE_HOLDS);
+	else
+		workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
+	atomic_store(&vi->broken, false);
+	atomic_store(&vi->state, VIP_STATE_IDLE);
+	error_forget(vi->nic, object_handle(&vi->object));
+}
+
+void vi_abandon(struct vi *vi)
+{
+	bool at_work = is_live(vi) || atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING;
+
+	workqueue_drop(&vi->send);
+	workqueue_drop(&vi->receive);
+	if (at_work) {
+		ops_of(vi)->endpoint_stop(vi->endpoint);
+		settle(vi);
+		ops_of(vi)->endpoint_reset(vi->endpoint);
+	}
+	ops_of(vi)->disconnect(vi->endpoint);
+	atomic_store(&vi->state, VIP_STATE_IDLE);
+	vi->outcome = VIP_INVALID_PARAMETER;
+	pthread_cond_broadcast(&vi->changed);
+}
+
+void vi_break(struct vi *vi, VIP_ERROR_CODE error)
+{
+	if (!is_live(vi)) /* while connecting the outcome decides */
+		return;
+	tear_down(vi, QUEUE_FLUSHES);
+	/* Only now: who sees ERROR may rely on the queues being flushed. */
+	atomic_store(&vi->state, VIP_STATE_ERROR);
+	error_report(vi->nic, error, vi, NULL);
+}
+
+void endpoint_connected(struct vi *vi, const struct connect_info *peer)
+{
+	if (atomic_load(&vi->state) != VIP_STATE_CONNECT_PENDING)
+		return;
+	vi->peer = *peer;
+	workqueue_set_mode(&vi->send, QUEUE_OPEN);
+	atomic_store(&vi->state, VIP_STATE_CONNECTED);
+	vi->outcome = VIP_SUCCESS;
+	pthread_cond_broadcast(&vi->changed);
+	/* A first message may have come, and failed, before the connection was known here. */
+	if (atomic_load(&vi->broken))
+		vi_break(vi, VIP_ERROR_CONN_LOST);
+}
+
+void endpoint_refused(struct vi *vi, VIP_RETURN reason)
+{
+	if (atomic_load(&vi->state) != VIP_STATE_CONNECT_PENDING)
+		return;
+	vi_unprepare(vi);
+	vi->outcome = reason;
+	pthread_cond_broadcast(&vi->changed);
+}
+
+void endpoint_lost(struct vi *vi)
+{
+	vi_break(vi, VIP_ERROR_CONN_LOST);
+}
+
+void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error)
+{
+	atomic_store(&vi->broken, true);
+	vi_break(vi, error);
+}
+
+void cq_failed(struct cq *cq)
+{
+	struct vi *vi;
+
+	LIST_FOREACH(vi, &cq->nic->vis, in_nic)
+		if (vi->send.cq == cq || vi->receive.cq == cq)
+			endpoint_failed(vi, VIP_ERROR_CONN_LOST);
+}
+
+VIP_RETURN vi_await_outcome(struct vi *vi, int64_t deadline)
+{
+	unsigned attempt = vi->attempt;
+
+	while (vi->outcome == VIP_NOT_DONE) {
+		int timed_out = condition_wait(&vi->changed, &vi->nic->lock, deadline);
+
+		if (vi->attempt != attempt) /* disconnected, and used anew by another thread */
+			return VIP_INVALID_STATE;
+		if (timed_out && vi->outcome == VIP_NOT_DONE) {
+			vi->outcome = ops_of(vi)->cancel(vi->endpoint);
+			vi_unprepare(vi);
+		}
+	}
+	return vi->outcome;
+}
