@@ -13,7 +13,7 @@ static VIP_RETURN cq_take(void *argument)
 	struct cq_taking *taking = argument;
 	struct cq *cq = taking->cq;
 	struct workqueue *queue;
-	bool attention, polled;
+	bool polled;
 
 	pthread_mutex_lock(&cq->lock);
 	polled = TAILQ_EMPTY(&cq->ready) && cq_poll_locked(cq);
@@ -26,13 +26,7 @@ static VIP_RETURN cq_take(void *argument)
 		if (queue->is_ready) /* behind the others: each VI gets its turn */
 			TAILQ_INSERT_TAIL(&cq->ready, queue, in_ready);
 	}
-	attention = !TAILQ_EMPTY(&cq->attention);
-	pthread_mutex_unlock(&cq->lock);
-
-	if (attention)
-		cq_attend(cq);
-	if (polled) /* what others wait for may be among it */
-		cq_kick(cq);
+	cq_leave(cq, polled, false);
 	return queue ? VIP_SUCCESS : VIP_NOT_DONE;
 }
 

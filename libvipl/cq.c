@@ -198,25 +198,28 @@ bool cq_serve(struct cq *cq, bool *progress)
 	return starved;
 }
 
-void cq_attend(struct cq *cq)
+/* The same as cq_attend_locked(), also for waiting until another thread has done it. */
+static void cq_attend(struct cq *cq)
 {
 	pthread_mutex_lock(&cq->nic->lock);
 	cq_attend_locked(cq);
 	pthread_mutex_unlock(&cq->nic->lock);
 }
 
+void cq_leave(struct cq *cq, bool completed, bool attend)
+{
+	attend |= !TAILQ_EMPTY(&cq->attention);
+	pthread_mutex_unlock(&cq->lock);
+	if (attend)
+		cq_attend(cq);
+	if (completed) /* what others wait for may be among it */
+		cq_kick(cq);
+}
+
 void cq_look(struct cq *cq)
 {
-	bool attention, polled;
-
 	pthread_mutex_lock(&cq->lock);
-	polled = cq_poll_locked(cq);
-	attention = !TAILQ_EMPTY(&cq->attention);
-	pthread_mutex_unlock(&cq->lock);
-	if (attention)
-		cq_attend(cq);
-	if (polled)
-		cq_kick(cq);
+	cq_leave(cq, cq_poll_locked(cq), false);
 }
 
 static inline void relax(void)

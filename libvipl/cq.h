@@ -37,7 +37,7 @@ struct cq {
 	pthread_mutex_t lock; /* guards what follows, and each queue's side of completion */
 	struct queue_list ready;     /* have completions that CQDone has not told */
 	struct queue_list starved;   /* have descriptors that did not fit the device */
-	struct queue_list attention; /* need more than the CQ's lock allows: see cq_attend() */
+	struct queue_list attention; /* need more than the CQ's lock allows: see cq_attend_locked() */
 };
 
 /* [nic] NULL and errno on failure. */
@@ -51,6 +51,12 @@ bool cq_poll_locked(struct cq *cq);
 /* The CQ's lock is held: queues that had no room shall try again. */
 void cq_retry_starved(struct cq *cq);
 
+/*
+ * Releases the CQ's lock after completions may have been taken: wakes others who wait for them, and
+ * does what attention is called for; with `attend`, also waits for another thread that does it.
+ */
+void cq_leave(struct cq *cq, bool completed, bool attend);
+
 /* Takes what has completed, and does what follows from it. */
 void cq_look(struct cq *cq);
 
@@ -61,9 +67,7 @@ void cq_kick(struct cq *cq);
 bool cq_reserve(struct cq *cq, bool is_receive);
 bool cq_is_full(struct cq *cq, bool is_receive);
 
-/* Does what completions could not do under the CQ's lock: feeds starved queues, breaks VIs. */
-void cq_attend(struct cq *cq);
-/* [nic] The same. */
+/* [nic] Does what completions could not under the CQ's lock: feeds starved queues, breaks VIs. */
 void cq_attend_locked(struct cq *cq);
 /* [nic] The agent's look at a CQ. True while queues of it starve: then it must look again soon. */
 bool cq_serve(struct cq *cq, bool *progress);

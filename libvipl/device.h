@@ -64,6 +64,7 @@ struct endpoint_config {
 	struct region_rights rights;
 	struct workqueue *send_queue, *receive_queue; /* named in reports */
 	struct device_cq *send_cq, *receive_cq;
+	unsigned segments;		    /* of a work request at most */
 	unsigned send_depth, receive_depth; /* most work requests at once; the device may lower */
 };
 

@@ -25,7 +25,6 @@ struct notifier {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	STAILQ_HEAD(, pending_error) errors;
-	VIP_NIC_HANDLE nic;
 	VIP_ERROR_HANDLER handler;
 	VIP_PVOID context;
 	pthread_t thread;
@@ -34,7 +33,7 @@ struct notifier {
 	bool orphaned; /* destroyed by its own handler: the thread frees it */
 };
 
-struct notifier *notifier_create(VIP_NIC_HANDLE nic)
+struct notifier *notifier_create(void)
 {
 	struct notifier *notifier = calloc(1, sizeof(*notifier));
 
@@ -43,7 +42,6 @@ struct notifier *notifier_create(VIP_NIC_HANDLE nic)
 	pthread_mutex_init(&notifier->lock, NULL);
 	pthread_cond_init(&notifier->changed, NULL);
 	STAILQ_INIT(&notifier->errors);
-	notifier->nic = nic;
 	return notifier;
 }
 

@@ -8,7 +8,7 @@ struct nic;
 struct vi;
 struct notifier;
 
-struct notifier *notifier_create(VIP_NIC_HANDLE nic);
+struct notifier *notifier_create(void);
 /* No handler starts after this. */
 void notifier_stop(struct notifier *notifier);
 /* Waits for a handler that runs, unless it is the caller. */

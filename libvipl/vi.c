@@ -54,6 +54,7 @@ static int create_endpoint(struct vi *vi)
 		.receive_queue = &vi->receive,
 		.send_cq = vi->send.cq->device_cq,
 		.receive_cq = vi->receive.cq->device_cq,
+		.segments = (unsigned)vi->nic->attributes.MaxSegmentsPerDesc,
 		.send_depth = SEND_DEPTH,
 		.receive_depth = RECEIVE_DEPTH,
 	};

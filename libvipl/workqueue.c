@@ -1,7 +1,6 @@
 /* The ring of posted descriptors: in at the tail, through the device, out at the head. */
 #include "workqueue.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -95,7 +94,7 @@ static void complete_oldest(struct workqueue *queue, uint32_t status, uint32_t l
 	}
 }
 
-/* An error on a connection: it is broken by cq_attend(), with the NIC's lock. The CQ's is held. */
+/* An error on a connection: it is broken by cq_attend_locked(), with the NIC's lock. The CQ's is held. */
 static void note_error(struct workqueue *queue)
 {
 	atomic_store(&queue->vi->broken, true);
@@ -173,7 +172,7 @@ static bool hold_or_fail(struct workqueue *queue, bool no_room, uint32_t error)
 	return no_room;
 }
 
-/* The queue's lock is held. True when cq_attend() and cq_kick() are due. */
+/* The queue's lock is held. True when something was completed here, without the device. */
 static bool feed(struct workqueue *queue)
 {
 	while (queue->submitted != atomic_load_explicit(&queue->tail, memory_order_relaxed)) {
@@ -256,8 +255,8 @@ VIP_RETURN workqueue_post(struct workqueue *queue, VIP_DESCRIPTOR *descriptor)
 	pthread_mutex_unlock(&queue->lock);
 
 	if (completed) {
-		cq_attend(queue->cq);
-		cq_kick(queue->cq);
+		pthread_mutex_lock(&queue->cq->lock);
+		cq_leave(queue->cq, true, false);
 	}
 	return VIP_SUCCESS;
 }
@@ -266,7 +265,7 @@ VIP_RETURN workqueue_take(struct workqueue *queue, VIP_DESCRIPTOR **descriptor)
 {
 	struct cq *cq = queue->cq;
 	VIP_RETURN rc = VIP_SUCCESS;
-	bool attention, polled = false;
+	bool polled = false;
 	uint32_t head;
 
 	*descriptor = NULL;
@@ -285,14 +284,8 @@ VIP_RETURN workqueue_take(struct workqueue *queue, VIP_DESCRIPTOR **descriptor)
 		rc = workqueue_is_empty(queue) ? VIP_DESCRIPTOR_ERROR : VIP_NOT_DONE;
 	}
 	/* Who is told of the error that broke the VI shall find it in ERROR. */
-	attention = !TAILQ_EMPTY(&cq->attention) ||
-		    (rc == VIP_DESCRIPTOR_ERROR && *descriptor && atomic_load(&queue->vi->broken));
-	pthread_mutex_unlock(&cq->lock);
-
-	if (attention)
-		cq_attend(cq);
-	if (polled) /* what others wait for may be among it */
-		cq_kick(cq);
+	cq_leave(cq, polled,
+		 rc == VIP_DESCRIPTOR_ERROR && *descriptor && atomic_load(&queue->vi->broken));
 	return rc;
 }
 

@@ -80,7 +80,7 @@ unsigned workqueue_with_device(struct workqueue *queue);
 
 void workqueue_set_mode(struct workqueue *queue, enum queue_mode mode);
 
-/* The CQ's lock is held: cq_attend() shall look at this queue. */
+/* The CQ's lock is held: cq_attend_locked() shall look at this queue. */
 void workqueue_call_attention(struct workqueue *queue);
 
 static inline bool workqueue_is_empty(const struct workqueue *queue)

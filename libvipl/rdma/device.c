@@ -176,7 +176,6 @@ static void rdma_close(struct device *base)
 {
 	struct rdma_device *device = (struct rdma_device *)base;
 
-	rdma_listen_stop_all(device);
 	rdma_destroy_event_channel(device->events);
 	close(device->base.event_fd);
 	ibv_close_device(device->context);

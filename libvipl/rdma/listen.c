@@ -90,25 +90,15 @@ int rdma_listen_start(struct device *base, const struct discriminator *discrimin
 	return error;
 }
 
-static void stop(struct rdma_listener *listener)
-{
-	LIST_REMOVE(listener, in_device);
-	rdma_destroy_id(listener->id);
-	free(listener);
-}
-
 void rdma_listen_stop(struct device *base, const struct discriminator *discriminator)
 {
 	struct rdma_listener *listener = find((struct rdma_device *)base, discriminator);
 
-	if (listener && !--listener->users)
-		stop(listener);
-}
-
-void rdma_listen_stop_all(struct rdma_device *device)
-{
-	while (!LIST_EMPTY(&device->listeners))
-		stop(LIST_FIRST(&device->listeners));
+	if (!listener || --listener->users)
+		return;
+	LIST_REMOVE(listener, in_device);
+	rdma_destroy_id(listener->id);
+	free(listener);
 }
 
 /* Says no, and forgets the request. */

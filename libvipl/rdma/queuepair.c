@@ -10,7 +10,6 @@
 #include "log.h"
 #include "rdma.h"
 
-#define MOST_SEGMENTS 16u
 /* Asked for, in bytes: what is sent inline the device need not fetch. It may give more, or none. */
 #define INLINE_SIZE 128u
 
@@ -58,7 +57,6 @@ struct device_endpoint *rdma_endpoint_create(struct device *base, struct endpoin
 	size_t size = (sizeof(struct rdma_endpoint) + RDMA_ENDPOINT_ALIGNMENT - 1) &
 		      ~(size_t)(RDMA_ENDPOINT_ALIGNMENT - 1);
 	struct rdma_endpoint *endpoint = aligned_alloc(RDMA_ENDPOINT_ALIGNMENT, size);
-	unsigned segments = lower(MOST_SEGMENTS, device->limits.max_sge);
 
 	if (!endpoint)
 		return NULL;
@@ -79,8 +77,8 @@ struct device_endpoint *rdma_endpoint_create(struct device *base, struct endpoin
 		.recv_cq = (struct ibv_cq *)config->receive_cq,
 		.cap = {.max_send_wr = config->send_depth,
 			.max_recv_wr = config->receive_depth,
-			.max_send_sge = segments,
-			.max_recv_sge = segments,
+			.max_send_sge = config->segments,
+			.max_recv_sge = config->segments,
 			.max_inline_data = INLINE_SIZE},
 		.qp_type = IBV_QPT_RC,
 		.sq_sig_all = 1,

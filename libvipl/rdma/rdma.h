@@ -96,7 +96,6 @@ void rdma_hang_up(struct device_endpoint *endpoint);
 /* listen.c */
 int rdma_listen_start(struct device *device, const struct discriminator *discriminator);
 void rdma_listen_stop(struct device *device, const struct discriminator *discriminator);
-void rdma_listen_stop_all(struct rdma_device *device);
 /* Somebody's request, in a new id. */
 void rdma_request_arrived(struct rdma_device *device, struct rdma_cm_id *id,
 			  const void *private_data, size_t length);
