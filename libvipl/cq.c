@@ -130,11 +130,9 @@ void cq_retry_starved(struct cq *cq)
 {
 	struct workqueue *queue;
 
-	while ((queue = TAILQ_FIRST(&cq->starved))) {
-		TAILQ_REMOVE(&cq->starved, queue, in_starved);
-		queue->is_starved = false;
+	/* They stay on the list until they are fed: who completes meanwhile has to wait for that. */
+	TAILQ_FOREACH(queue, &cq->starved, in_starved)
 		workqueue_call_attention(queue);
-	}
 }
 
 bool cq_poll_locked(struct cq *cq)

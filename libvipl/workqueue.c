@@ -152,24 +152,25 @@ static bool hold_or_fail(struct workqueue *queue, bool no_room, uint32_t error)
 {
 	struct cq *cq = queue->cq;
 	uint32_t under_way;
+	bool waits;
 
 	pthread_mutex_lock(&cq->lock);
 	under_way = queue->submitted - atomic_load(&queue->done);
-	if (no_room ? cq_is_full(cq, queue->is_receive) || under_way >= queue->depth
-		    : under_way > 0) {
-		if (!queue->is_starved) {
-			queue->is_starved = true;
-			TAILQ_INSERT_TAIL(&cq->starved, queue, in_starved);
+	waits = no_room ? cq_is_full(cq, queue->is_receive) || under_way >= queue->depth
+			: under_way > 0;
+	if (waits) {
+		if (!queue->is_starved)
 			agent_wake(queue->vi->nic); /* the program may not ask for completions */
-		}
+		leave_starved(queue);
+		TAILQ_INSERT_TAIL(&cq->starved, queue, in_starved); /* others come first now */
+		queue->is_starved = true;
 	} else if (!no_room) {
 		queue->submitted++;
 		complete_oldest(queue, error ? error : VIP_STATUS_TRANSPORT_ERROR, 0, 0);
 		note_error(queue);
 	}
-	no_room = no_room && !queue->is_starved;
 	pthread_mutex_unlock(&cq->lock);
-	return no_room;
+	return no_room && !waits;
 }
 
 /* The queue's lock is held. True when something was completed here, without the device. */
@@ -190,6 +191,11 @@ static bool feed(struct workqueue *queue)
 		}
 		if (!hold_or_fail(queue, no_room, error))
 			return !no_room;
+	}
+	if (queue->is_starved) { /* no longer */
+		pthread_mutex_lock(&queue->cq->lock);
+		leave_starved(queue);
+		pthread_mutex_unlock(&queue->cq->lock);
 	}
 	return false;
 }
