@@ -44,14 +44,6 @@ static int serve_cqs(struct nic *nic)
 	return starved ? nic->agent.starved_msec : -1;
 }
 
-/* The sooner of two times, of which -1 is never. */
-static int sooner(int a, int b)
-{
-	if (a < 0 || b < 0)
-		return a < 0 ? b : a;
-	return a < b ? a : b;
-}
-
 static void *run(void *argument)
 {
 	struct nic *nic = argument;
@@ -61,14 +53,14 @@ static void *run(void *argument)
 	};
 
 	while (!atomic_load(&nic->agent.stop)) {
-		int device_msec, msec;
 		uint64_t wakes;
+		int msec;
 
 		pthread_mutex_lock(&nic->lock);
-		device_msec = nic->device->ops->serve(nic->device);
+		nic->device->ops->serve(nic->device);
 		msec = serve_cqs(nic);
 		pthread_mutex_unlock(&nic->lock);
-		poll(fds, 2, sooner(msec, device_msec));
+		poll(fds, 2, msec);
 		if (read(nic->agent.wake_fd, &wakes, sizeof(wakes)) < 0) {
 			/* EAGAIN: it was the device, or time. */
 		}

@@ -230,9 +230,7 @@ VIP_RETURN VipConnectReject(VIP_CONN_HANDLE ConnHandle)
 }
 
 /* The NIC's lock is held. */
-static VIP_RETURN connect_request(struct vi *vi, const struct connect_info *local,
-				  struct in_addr host, const struct discriminator *wanted,
-				  int64_t deadline)
+static VIP_RETURN connect_request(struct vi *vi, const struct vi_target *target, int64_t deadline)
 {
 	VIP_RETURN rc;
 
@@ -241,10 +239,7 @@ static VIP_RETURN connect_request(struct vi *vi, const struct connect_info *loca
 	if (atomic_load(&vi->state) != VIP_STATE_IDLE)
 		return VIP_INVALID_STATE;
 	rc = vi_prepare(vi);
-	if (rc != VIP_SUCCESS)
-		return rc;
-	vi->nic->device->ops->connect(vi->endpoint, local, host, wanted);
-	return vi_await_outcome(vi, deadline);
+	return rc == VIP_SUCCESS ? vi_connect(vi, target, deadline) : rc;
 }
 
 VIP_RETURN VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
@@ -254,25 +249,23 @@ VIP_RETURN VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
 	int64_t deadline = deadline_after(Timeout);
 	struct vi *vi = vi_get(ViHandle);
 	VIP_RETURN rc = VIP_INVALID_PARAMETER;
-	struct discriminator wanted;
-	struct connect_info local;
-	struct in_addr host;
+	struct vi_target target;
 
 	if (!vi)
 		return rc;
-	local = describe_self(vi);
+	target.own = describe_self(vi);
 	/* The local host address is not looked at: programs leave it uninitialised. */
 	if (!LocalAddr || !RemoteAddr || !RemoteViAttribs || !Timeout ||
-	    !address_discriminator(LocalAddr, &local.discriminator) ||
-	    !address_discriminator(RemoteAddr, &wanted))
+	    !address_discriminator(LocalAddr, &target.own.discriminator) ||
+	    !address_discriminator(RemoteAddr, &target.wanted))
 		goto put_vi;
 	if (RemoteAddr->HostAddressLen != HOST_ADDRESS_LEN)
 		goto put_vi;
 	rc = VIP_NOT_REACHABLE;
-	if (!address_host(RemoteAddr, &host))
+	if (!address_host(RemoteAddr, &target.host))
 		goto put_vi;
 	pthread_mutex_lock(&vi->nic->lock);
-	rc = connect_request(vi, &local, host, &wanted, deadline);
+	rc = connect_request(vi, &target, deadline);
 	if (rc == VIP_SUCCESS)
 		describe_peer(RemoteViAttribs, &vi->peer);
 	pthread_mutex_unlock(&vi->nic->lock);
@@ -288,8 +281,7 @@ static void disconnect(struct vi *vi)
 	case VIP_STATE_IDLE:
 		break;
 	case VIP_STATE_CONNECT_PENDING: /* another thread is connecting it */
-		vi->nic->device->ops->cancel(vi->endpoint);
-		vi_unprepare(vi);
+		vi_give_up(vi);
 		workqueue_flush(&vi->receive);
 		vi->outcome = VIP_INVALID_STATE;
 		pthread_cond_broadcast(&vi->changed);

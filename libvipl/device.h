@@ -83,8 +83,8 @@ struct device_ops {
 	void (*close)(struct device *device);
 	void (*query)(struct device *device, VIP_NIC_ATTRIBUTES *attributes, struct in_addr *host);
 
-	/* [nic] Handles what event_fd announced; returns msec until it wants to run, or -1. */
-	int (*serve)(struct device *device);
+	/* [nic] Handles what event_fd announced. */
+	void (*serve)(struct device *device);
 
 	struct device_domain *(*domain_create)(struct device *device);
 	void (*domain_destroy)(struct device_domain *domain);
@@ -132,13 +132,21 @@ struct device_ops {
 	int (*listen)(struct device *device, const struct discriminator *discriminator);
 	void (*unlisten)(struct device *device, const struct discriminator *discriminator);
 
-	/* [nic] Starts to connect; endpoint_connected() or endpoint_refused() tells the end. */
+	/*
+	 * [nic] Looks once for somebody who waits, and connects. The end is told, perhaps before
+	 * this returns, by one of endpoint_connected(), endpoint_refused(), endpoint_nobody() and
+	 * endpoint_undecided(). After the last two it is called again, without a new prepare.
+	 */
 	void (*connect)(struct device_endpoint *endpoint, const struct connect_info *own,
 			struct in_addr host, const struct discriminator *wanted);
-	/* [nic] Takes the request; the end is told as by connect(). */
+	/* [nic] Takes the request; endpoint_connected() or endpoint_refused() tells the end. */
 	void (*accept)(struct device_request *request, struct device_endpoint *endpoint,
 		       const struct connect_info *own);
-	/* [nic] Gives up connecting or accepting; says what the caller should be told. */
+	/*
+	 * [nic] Gives up connecting or accepting, which is under way; says what the caller should
+	 * be told. VIP_NO_MATCH: all that was heard since endpoint_prepare() is that nobody waits,
+	 * and what is asked now is too young to have reached anybody. Else VIP_TIMEOUT.
+	 */
 	VIP_RETURN (*cancel)(struct device_endpoint *endpoint);
 	/* [nic] `refusal`: VIP_REJECT or VIP_NO_MATCH. Takes the request. */
 	void (*reject)(struct device_request *request, VIP_RETURN refusal);
@@ -161,6 +169,17 @@ void cq_announced(struct cq *cq);
 /* [nic] */
 void endpoint_connected(struct vi *vi, const struct connect_info *peer);
 void endpoint_refused(struct vi *vi, VIP_RETURN reason);
+/*
+ * [nic] The host answers, and nobody waits there for the discriminator now: one whole look at it is
+ * over, and the device has forgotten about it. The endpoint stays prepared, for connect() is called
+ * again after a pause. But when the grace time is over this is endpoint_refused(VIP_NO_MATCH).
+ */
+void endpoint_nobody(struct vi *vi);
+/*
+ * [nic] As endpoint_nobody(), but the look has not told who waits. `reason`: what to refuse with
+ * after the grace time; VIP_TIMEOUT, for a host without a word, never: the caller's time ends it.
+ */
+void endpoint_undecided(struct vi *vi, VIP_RETURN reason);
 /* [nic] The peer disconnected or vanished. */
 void endpoint_lost(struct vi *vi);
 /* [nic] The device itself saw an error that no completion tells of. */

@@ -3,10 +3,14 @@
 
 #include <sched.h>
 
+#include "config.h"
 #include "deadline.h"
 #include "nic.h"
 
-#define SETTLE_NSEC 20000000
+#define MSEC	      INT64_C(1000000)
+#define SETTLE_NSEC   (20 * MSEC)
+#define FIRST_PAUSE   (1 * MSEC)
+#define LONGEST_PAUSE (16 * MSEC)
 
 static const struct device_ops *ops_of(const struct vi *vi)
 {
@@ -39,13 +43,15 @@ VIP_RETURN vi_prepare(struct vi *vi)
 	}
 	vi->attempt++;
 	vi->outcome = VIP_NOT_DONE;
+	vi->resume_at = DEADLINE_NEVER;
 	atomic_store(&vi->broken, false);
 	atomic_store(&vi->state, VIP_STATE_CONNECT_PENDING);
 	workqueue_set_mode(&vi->receive, QUEUE_OPEN);
 	return VIP_SUCCESS;
 }
 
-void vi_unprepare(struct vi *vi)
+/* CONNECT_PENDING -> IDLE: receives stay posted. */
+static void unprepare(struct vi *vi)
 {
 	workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
 	drain_both(vi);
@@ -150,9 +156,32 @@ void endpoint_refused(struct vi *vi, VIP_RETURN reason)
 {
 	if (atomic_load(&vi->state) != VIP_STATE_CONNECT_PENDING)
 		return;
-	vi_unprepare(vi);
+	unprepare(vi);
 	vi->outcome = reason;
 	pthread_cond_broadcast(&vi->changed);
+}
+
+/* A look has decided nothing: the thread that connects looks again after a pause. */
+void endpoint_undecided(struct vi *vi, VIP_RETURN reason)
+{
+	int64_t now = clock_nsec();
+
+	if (atomic_load(&vi->state) != VIP_STATE_CONNECT_PENDING)
+		return;
+	/* A dead host may come to life as long as the caller has time. */
+	if (reason != VIP_TIMEOUT && now >= vi->grace_ends) {
+		endpoint_refused(vi, reason);
+		return;
+	}
+	vi->in_pause = reason == VIP_NO_MATCH ? VIP_NO_MATCH : VIP_TIMEOUT;
+	vi->resume_at = now + vi->pause;
+	vi->pause = vi->pause * 2 < LONGEST_PAUSE ? vi->pause * 2 : LONGEST_PAUSE;
+	pthread_cond_broadcast(&vi->changed);
+}
+
+void endpoint_nobody(struct vi *vi)
+{
+	endpoint_undecided(vi, VIP_NO_MATCH);
 }
 
 void endpoint_lost(struct vi *vi)
@@ -175,19 +204,52 @@ void cq_failed(struct cq *cq)
 			endpoint_failed(vi, VIP_ERROR_CONN_LOST);
 }
 
-VIP_RETURN vi_await_outcome(struct vi *vi, int64_t deadline)
+VIP_RETURN vi_give_up(struct vi *vi)
+{
+	VIP_RETURN outcome = vi->in_pause;
+
+	if (vi->resume_at == DEADLINE_NEVER)
+		outcome = ops_of(vi)->cancel(vi->endpoint);
+	unprepare(vi);
+	return outcome;
+}
+
+static void look(struct vi *vi, const struct vi_target *target)
+{
+	vi->resume_at = DEADLINE_NEVER; /* first: the look may be over before connect() returns */
+	ops_of(vi)->connect(vi->endpoint, &target->own, target->host, &target->wanted);
+}
+
+/* `target`: whom to look for again after each pause. Who accepts has no pauses, and none. */
+static VIP_RETURN await_outcome(struct vi *vi, const struct vi_target *target, int64_t deadline)
 {
 	unsigned attempt = vi->attempt;
 
 	while (vi->outcome == VIP_NOT_DONE) {
-		int timed_out = condition_wait(&vi->changed, &vi->nic->lock, deadline);
+		int64_t until = vi->resume_at < deadline ? vi->resume_at : deadline;
+		int timed_out = condition_wait(&vi->changed, &vi->nic->lock, until);
 
 		if (vi->attempt != attempt) /* disconnected, and used anew by another thread */
 			return VIP_INVALID_STATE;
-		if (timed_out && vi->outcome == VIP_NOT_DONE) {
-			vi->outcome = ops_of(vi)->cancel(vi->endpoint);
-			vi_unprepare(vi);
-		}
+		if (!timed_out || vi->outcome != VIP_NOT_DONE)
+			continue;
+		if (!deadline_left(deadline))
+			vi->outcome = vi_give_up(vi);
+		else if (!deadline_left(vi->resume_at))
+			look(vi, target);
 	}
 	return vi->outcome;
+}
+
+VIP_RETURN vi_connect(struct vi *vi, const struct vi_target *target, int64_t deadline)
+{
+	vi->grace_ends = clock_nsec() + config()->grace_msec * MSEC;
+	vi->pause = FIRST_PAUSE;
+	look(vi, target);
+	return await_outcome(vi, target, deadline);
+}
+
+VIP_RETURN vi_await_outcome(struct vi *vi, int64_t deadline)
+{
+	return await_outcome(vi, NULL, deadline);
 }

@@ -12,6 +12,13 @@
 
 struct tag;
 
+/* Whom a VI shall be connected to, and what it says of itself. */
+struct vi_target {
+	struct connect_info own;
+	struct in_addr host;
+	struct discriminator wanted;
+};
+
 struct vi {
 	struct object object;
 	struct nic *nic;
@@ -25,10 +32,16 @@ struct vi {
 	atomic_bool broken;	    /* the device reported an error since the VI was prepared */
 
 	/* Guarded by the NIC's lock. */
-	pthread_cond_t changed;	   /* outcome is there */
-	unsigned attempt;	   /* counts attempts to connect */
-	VIP_RETURN outcome;	   /* of the last one; VIP_NOT_DONE while it goes on */
-	struct connect_info peer;  /* valid when connected */
+	pthread_cond_t changed;	  /* outcome is there, or a pause begins */
+	unsigned attempt;	  /* counts attempts to connect */
+	VIP_RETURN outcome;	  /* of the last one; VIP_NOT_DONE while it goes on */
+	struct connect_info peer; /* valid when connected */
+
+	/* An attempt looks again and again, for who is wanted may begin to wait a little later. */
+	int64_t grace_ends;  /* no further look after this, if there was an answer */
+	int64_t pause;	     /* before the next look */
+	int64_t resume_at;   /* the end of a pause; DEADLINE_NEVER while a look is under way */
+	VIP_RETURN in_pause; /* the outcome if the caller's time is over in it */
 };
 
 static inline struct vi *vi_get(VIP_VI_HANDLE handle)
@@ -45,10 +58,15 @@ static inline void vi_put(struct vi *vi)
 
 /* IDLE -> CONNECT_PENDING: posted receives go to the device. */
 VIP_RETURN vi_prepare(struct vi *vi);
-/* CONNECT_PENDING -> IDLE: receives stay posted. */
-void vi_unprepare(struct vi *vi);
-/* Waits until connecting is decided; at the deadline it is given up. */
+/*
+ * CONNECT_PENDING -> CONNECTED or IDLE: looks for the target's waiter for the grace time, and waits
+ * until connecting is decided; at the deadline it is given up.
+ */
+VIP_RETURN vi_connect(struct vi *vi, const struct vi_target *target, int64_t deadline);
+/* The same for who accepts: only waits. */
 VIP_RETURN vi_await_outcome(struct vi *vi, int64_t deadline);
+/* CONNECT_PENDING -> IDLE: receives stay posted. Says what the one who connects should be told. */
+VIP_RETURN vi_give_up(struct vi *vi);
 /* CONNECTED or ERROR -> IDLE; everything posted is flushed, the peer told. */
 void vi_disconnect(struct vi *vi);
 /*

@@ -1,8 +1,7 @@
 /*
  * Connecting. The requester tries the ports of the discriminator's bucket one after the other,
- * each with a new cm_id, until one's owner says yes or no; when nobody waits on any of them it
- * tries again for the grace time. Until an answer comes the queue pair stays in INIT, so posted
- * receives outlive every failure.
+ * each with a new cm_id, until one's owner says yes or no, or nobody waits on any of them. Until an
+ * answer comes the queue pair stays in INIT, so posted receives outlive every failure.
  *
  * The NIC's lock is held from before an event is taken to after it was handled, so an id is never
  * destroyed while somebody else has an event of it.
@@ -11,19 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config.h"
 #include "deadline.h"
 #include "log.h"
 #include "rdma.h"
 #include "wire.h"
 
-#define MSEC	      INT64_C(1000000)
-#define RESOLVE_MSEC  2000
-#define FIRST_PAUSE   (1 * MSEC)
-#define LONGEST_PAUSE (16 * MSEC)
-#define STALE_PAUSE   (5 * MSEC)
+#define RESOLVE_MSEC 2000
 /* A probe without an answer for so long has reached somebody. */
-#define ANSWER_TIME (100 * MSEC)
+#define ANSWER_NSEC   100000000
 #define READS_AT_ONCE 16
 
 /* REJECTED's status, by the InfiniBand architecture. */
@@ -31,8 +25,6 @@ enum { REJECT_INVALID_SERVICE = 8, REJECT_STALE = 10, REJECT_CONSUMER = 28 };
 
 static void drop_id(struct rdma_endpoint *endpoint)
 {
-	if (endpoint->phase == RDMA_PAUSED)
-		TAILQ_REMOVE(&endpoint->device->paused, endpoint, in_paused);
 	endpoint->phase = RDMA_UNCONNECTED;
 	if (endpoint->id)
 		rdma_destroy_id(endpoint->id);
@@ -87,34 +79,25 @@ static void probe(struct rdma_endpoint *endpoint)
 		fail(endpoint, reason_of(errno));
 }
 
-static void pause_until(struct rdma_endpoint *endpoint, int64_t when)
+/* This port has told nothing of who waits there: the next look goes on with it. */
+static void undecided(struct rdma_endpoint *endpoint, VIP_RETURN reason)
 {
+	endpoint->nobody = false;
 	drop_id(endpoint);
-	endpoint->phase = RDMA_PAUSED;
-	endpoint->resume_at = when;
-	TAILQ_INSERT_TAIL(&endpoint->device->paused, endpoint, in_paused);
+	endpoint_undecided(endpoint->vi, reason);
 }
 
 /* Nobody on this port waits for the discriminator. */
 static void probe_next(struct rdma_endpoint *endpoint)
 {
-	int64_t now;
-
 	endpoint->nobody = true;
 	if (++endpoint->probe < RDMA_BUCKET_PORTS) {
 		probe(endpoint);
 		return;
 	}
 	endpoint->probe = 0;
-	now = clock_nsec();
-	if (now >= endpoint->grace_ends) {
-		fail(endpoint, VIP_NO_MATCH);
-		return;
-	}
-	pause_until(endpoint, now + endpoint->pause);
-	endpoint->pause *= 2;
-	if (endpoint->pause > LONGEST_PAUSE)
-		endpoint->pause = LONGEST_PAUSE;
+	drop_id(endpoint);
+	endpoint_nobody(endpoint->vi);
 }
 
 static uint8_t reads_at_once(int limit)
@@ -191,11 +174,7 @@ static void refused(struct rdma_endpoint *endpoint, const struct rdma_cm_event *
 		}
 		break;
 	case REJECT_STALE: /* the peer has not seen yet that this queue pair was disconnected */
-		if (clock_nsec() < endpoint->grace_ends) {
-			pause_until(endpoint, clock_nsec() + STALE_PAUSE);
-			return;
-		}
-		fail(endpoint, VIP_ERROR_RESOURCE);
+		undecided(endpoint, VIP_ERROR_RESOURCE);
 		return;
 	default: /* REJECT_INVALID_SERVICE, -ECONNREFUSED: nobody listens */
 		break;
@@ -206,9 +185,8 @@ static void refused(struct rdma_endpoint *endpoint, const struct rdma_cm_event *
 /* No way to the host, or no answer: a dead host is asked again until the caller's time is over. */
 static void unanswered(struct rdma_endpoint *endpoint, int error)
 {
-	endpoint->nobody = false;
 	if (error == ETIMEDOUT)
-		pause_until(endpoint, clock_nsec() + LONGEST_PAUSE);
+		undecided(endpoint, VIP_TIMEOUT);
 	else
 		fail(endpoint, reason_of(error));
 }
@@ -353,23 +331,12 @@ static void handle_async_events(struct rdma_device *device)
 	}
 }
 
-int rdma_serve(struct device *base)
+void rdma_serve(struct device *base)
 {
 	struct rdma_device *device = (struct rdma_device *)base;
-	int64_t now, next = DEADLINE_NEVER;
-	struct rdma_endpoint *endpoint, *following;
 
 	handle_async_events(device); /* first: they say why a connection ended */
 	handle_cm_events(device);
-	now = clock_nsec();
-	for (endpoint = TAILQ_FIRST(&device->paused); endpoint; endpoint = following) {
-		following = TAILQ_NEXT(endpoint, in_paused);
-		if (endpoint->resume_at <= now)
-			probe(endpoint);
-		else if (endpoint->resume_at < next)
-			next = endpoint->resume_at;
-	}
-	return next == DEADLINE_NEVER ? -1 : (int)((next - now + MSEC - 1) / MSEC);
 }
 
 void rdma_connect_start(struct device_endpoint *base, const struct connect_info *own,
@@ -380,10 +347,6 @@ void rdma_connect_start(struct device_endpoint *base, const struct connect_info 
 	endpoint->own = *own;
 	endpoint->host = host;
 	endpoint->wanted = *wanted;
-	endpoint->probe = 0;
-	endpoint->nobody = false;
-	endpoint->pause = FIRST_PAUSE;
-	endpoint->grace_ends = clock_nsec() + config()->grace_msec * MSEC;
 	probe(endpoint);
 }
 
@@ -423,12 +386,10 @@ void rdma_accept_start(struct device_request *base, struct device_endpoint *base
 VIP_RETURN rdma_cancel(struct device_endpoint *base)
 {
 	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
-	bool probing = endpoint->phase == RDMA_PAUSED ||
-		       clock_nsec() - endpoint->probe_began < ANSWER_TIME;
-	bool nobody = endpoint->nobody && probing && endpoint->phase != RDMA_ACCEPTING;
+	bool unheard = clock_nsec() - endpoint->probe_began < ANSWER_NSEC;
 
 	drop_id(endpoint);
-	return nobody ? VIP_NO_MATCH : VIP_TIMEOUT;
+	return endpoint->nobody && unheard ? VIP_NO_MATCH : VIP_TIMEOUT;
 }
 
 void rdma_hang_up(struct device_endpoint *base)

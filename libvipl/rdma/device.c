@@ -139,7 +139,6 @@ static int rdma_open(const char *name, unsigned index, struct nic *nic, struct d
 		return ENOMEM;
 	device->base.ops = &rdma_device_ops;
 	device->nic = nic;
-	TAILQ_INIT(&device->paused);
 	device->context = open_context(name, index);
 	if (!device->context) {
 		error = errno;

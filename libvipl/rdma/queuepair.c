@@ -147,6 +147,9 @@ int rdma_endpoint_prepare(struct device_endpoint *base)
 	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
 	int error;
 
+	/* Of a new attempt to connect, which may take several looks, nothing is known yet. */
+	endpoint->probe = 0;
+	endpoint->nobody = false;
 	if (endpoint->qp->state == IBV_QPS_RESET && !move_to_init(endpoint))
 		return 0;
 	error = replace_qp(endpoint);

@@ -17,7 +17,6 @@ struct rdma_device {
 	uint8_t port;
 	struct rdma_event_channel *events;
 	LIST_HEAD(, rdma_listener) listeners;
-	TAILQ_HEAD(, rdma_endpoint) paused;
 };
 
 /* What a cm_id's context points to; the first member of each of these. */
@@ -27,7 +26,6 @@ enum rdma_phase {
 	RDMA_UNCONNECTED,
 	RDMA_RESOLVING,	 /* address, then route */
 	RDMA_REQUESTING, /* waiting for the peer's answer */
-	RDMA_PAUSED,	 /* nobody answered; tries again soon */
 	RDMA_ACCEPTING,	 /* waiting for the requester's last word */
 	RDMA_CONNECTED,
 };
@@ -50,13 +48,9 @@ struct rdma_endpoint {
 	struct connect_info own, peer;
 	struct in_addr host;
 	struct discriminator wanted;
-	unsigned probe;	    /* which port of the bucket is being tried */
-	bool nobody;	    /* the host has answered that nobody waits */
+	unsigned probe; /* which port of the bucket is being tried */
+	bool nobody;	/* the host has answered that nobody waits; never while accepting */
 	int64_t probe_began;
-	int64_t grace_ends; /* no new round after this */
-	int64_t resume_at;
-	int64_t pause;
-	TAILQ_ENTRY(rdma_endpoint) in_paused;
 };
 
 struct rdma_request {
@@ -85,7 +79,7 @@ struct rdma_request {
 uint16_t rdma_bucket_port(const struct discriminator *discriminator, unsigned probe);
 
 /* cm.c */
-int rdma_serve(struct device *device);
+void rdma_serve(struct device *device);
 void rdma_connect_start(struct device_endpoint *endpoint, const struct connect_info *own,
 			struct in_addr host, const struct discriminator *wanted);
 void rdma_accept_start(struct device_request *request, struct device_endpoint *endpoint,
