@@ -144,11 +144,12 @@ static int submit(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor, uin
 }
 
 /*
- * The oldest descriptor that is still here could not be handed over. While earlier ones are under
- * way it waits for them (errors are told in order, and room may come); else its time has come.
+ * The oldest descriptor that is still here could not be handed over, when there was no room or
+ * there were `earlier` ones under way. While there are it waits for them (errors are told in order,
+ * and room may come); if they are done by now it is worth another try; else its time has come.
  * True when there is reason to try again at once.
  */
-static bool hold_or_fail(struct workqueue *queue, bool no_room, uint32_t error)
+static bool hold_or_fail(struct workqueue *queue, bool no_room, bool earlier, uint32_t error)
 {
 	struct cq *cq = queue->cq;
 	uint32_t under_way;
@@ -164,13 +165,13 @@ static bool hold_or_fail(struct workqueue *queue, bool no_room, uint32_t error)
 		leave_starved(queue);
 		TAILQ_INSERT_TAIL(&cq->starved, queue, in_starved); /* others come first now */
 		queue->is_starved = true;
-	} else if (!no_room) {
+	} else if (!no_room && !earlier) {
 		queue->submitted++;
 		complete_oldest(queue, error ? error : VIP_STATUS_TRANSPORT_ERROR, 0, 0);
 		note_error(queue);
 	}
 	pthread_mutex_unlock(&cq->lock);
-	return no_room && !waits;
+	return !waits && (no_room || earlier);
 }
 
 /* The queue's lock is held. True when something was completed here, without the device. */
@@ -189,7 +190,7 @@ static bool feed(struct workqueue *queue)
 			}
 			atomic_fetch_sub(&queue->cq->outstanding, 1);
 		}
-		if (!hold_or_fail(queue, no_room, error))
+		if (!hold_or_fail(queue, no_room, queue->submitted != done, error))
 			return !no_room;
 	}
 	if (queue->is_starved) { /* no longer */
