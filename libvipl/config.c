@@ -23,6 +23,8 @@ static const struct setting {
 	{"GRACE_MSEC", NULL, NULL, &current.grace_msec, 2000, 3600000},
 	{"SPIN_USEC", NULL, NULL, &current.spin_usec, 20, 1000000},
 	{"NIC_MAP", NULL, current.nic_map, NULL, 0, sizeof(current.nic_map) - 1},
+	{"LO_COPY", "direct ring", NULL, &current.lo_copy, LO_COPY_DIRECT, 1},
+	{"LO_USERS", NULL, current.lo_users, NULL, 0, sizeof(current.lo_users) - 1},
 	{"HOSTS", NULL, current.hosts, NULL, 0, sizeof(current.hosts) - 1},
 	/* Read by our test programs, not by the library. */
 	{"TEST_NIC", NULL, NULL, NULL, 0, 0},

@@ -2,11 +2,15 @@
 #ifndef VIPL_CONFIG_H
 #define VIPL_CONFIG_H
 
+enum { LO_COPY_DIRECT, LO_COPY_RING };
+
 struct config {
 	unsigned log_level;  /* enum log_level: up to which level is logged */
 	unsigned grace_msec; /* how long a request looks for somebody who waits */
 	unsigned spin_usec;  /* how long a wait polls before it sleeps */
 	char nic_map[256];   /* NAME=DEVICE,... */
+	unsigned lo_copy;    /* LO_COPY_: whether the loopback device lets the kernel copy */
+	char lo_users[256];  /* user numbers: who else may connect by the loopback device */
 	char hosts[256];     /* the hosts file of the name service */
 };
 

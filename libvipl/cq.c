@@ -143,6 +143,17 @@ bool cq_poll_locked(struct cq *cq)
 	return true;
 }
 
+void cq_poll_for_device(struct cq *cq)
+{
+	bool polled;
+
+	pthread_mutex_lock(&cq->lock);
+	polled = cq_poll_locked(cq); /* what calls for attention gets it from the agent next */
+	pthread_mutex_unlock(&cq->lock);
+	if (polled)
+		cq_kick(cq);
+}
+
 void cq_kick(struct cq *cq)
 {
 	if (atomic_load(&cq->waiters))

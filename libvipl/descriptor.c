@@ -46,12 +46,14 @@ uint32_t descriptor_read_send(const struct vi *vi, const VIP_DESCRIPTOR *descrip
 
 	if (control->Control & VIP_CONTROL_RESERVED ||
 	    control->SegCount > vi->nic->attributes.MaxSegmentsPerDesc ||
-	    operation > VIP_CONTROL_OP_RDMAWRITE)
+	    operation == VIP_CONTROL_OP_RESERVED ||
+	    (operation == VIP_CONTROL_OP_RDMAREAD &&
+	     !(vi->nic->attributes.RDMAReadSupport & vi->attributes.ReliabilityLevel)))
 		return VIP_STATUS_FORMAT_ERROR;
 	*send = (struct device_send){.segments = segments,
 				     .control = control->Control,
 				     .immediate = control->ImmediateData};
-	if (operation == VIP_CONTROL_OP_RDMAWRITE) {
+	if (operation != VIP_CONTROL_OP_SENDRECV) {
 		if (!control->SegCount)
 			return VIP_STATUS_FORMAT_ERROR;
 		send->remote_address = address_bits(&data[0].Remote.Data);

@@ -154,7 +154,7 @@ struct device_ops {
 	void (*disconnect)(struct device_endpoint *endpoint);
 };
 
-extern const struct device_ops rdma_device_ops;
+extern const struct device_ops rdma_device_ops, loopback_device_ops;
 
 /* What a device reports; implemented above the seam. */
 
@@ -164,6 +164,8 @@ extern const struct device_ops rdma_device_ops;
  */
 void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t length,
 			uint32_t immediate);
+/* [nic] There is work to do in cq_poll(), and the program may not ask for it. */
+void cq_poll_for_device(struct cq *cq);
 /* An armed CQ has a completion. */
 void cq_announced(struct cq *cq);
 /* [nic] */

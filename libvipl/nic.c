@@ -31,8 +31,7 @@ static int legacy_number(const char *name)
 		int first;
 		bool may_lack_number;
 	} legacy[] = {
-		{"nic", 0, false},	  {"VINIC", 0, true},	    {"/dev/via_eth", 0, false},
-		{"/dev/via_lo", 0, true}, {"/etc/via_lo", 0, true}, {"via_lo", 0, true},
+		{"nic", 0, false},	   {"VINIC", 0, true},	      {"/dev/via_eth", 0, false},
 		{"/dev/clanvi", 0, false}, {"\\\\.\\VI", 1, false},
 	};
 
@@ -72,6 +71,36 @@ static bool mapped_device(const char *name, char *device, size_t room)
 	return false;
 }
 
+/* "/dev/via_lo", "/etc/via_lo", "via_lo", also with a number: all the same. */
+static bool is_loopback(const char *name)
+{
+	static const char base[] = "via_lo";
+
+	if (!strncmp(name, "/dev/", 5) || !strncmp(name, "/etc/", 5))
+		name += 5;
+	if (strncmp(name, base, sizeof(base) - 1))
+		return false;
+	name += sizeof(base) - 1;
+	return !*name || number(name) >= 0;
+}
+
+/* Names of hardware that is gone: the RDMA devices in their order, or, without any, the loopback. */
+static int open_legacy(struct nic *nic, const char *name, unsigned index)
+{
+	static atomic_bool told;
+	int error = rdma_device_ops.open(NULL, index, nic, &nic->device);
+
+	if (error != ENOENT)
+		return error;
+	if (index) /* programs count up until there is no more */
+		return ENXIO;
+	if (!atomic_exchange(&told, true))
+		log_info("there is no RDMA device (one of software: modprobe rdma_rxe; rdma link add "
+			 "rxe0 type rxe netdev eth0): \"%s\" is the loopback device, which reaches "
+			 "this machine only", name);
+	return loopback_device_ops.open(NULL, 0, nic, &nic->device);
+}
+
 static VIP_RETURN open_device(struct nic *nic, const char *name)
 {
 	char device[64];
@@ -81,7 +110,12 @@ static VIP_RETURN open_device(struct nic *nic, const char *name)
 		name = device;
 	else
 		index = legacy_number(name);
-	error = rdma_device_ops.open(index < 0 ? name : NULL, (unsigned)index, nic, &nic->device);
+	if (is_loopback(name))
+		error = loopback_device_ops.open(NULL, 0, nic, &nic->device);
+	else if (index >= 0)
+		error = open_legacy(nic, name, (unsigned)index);
+	else
+		error = rdma_device_ops.open(name, 0, nic, &nic->device);
 	switch (error) {
 	case 0:
 		return VIP_SUCCESS;

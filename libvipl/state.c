@@ -89,6 +89,7 @@ static void tear_down(struct vi *vi, enum queue_mode receive_mode)
 	/* Nothing may be posted from here on, least of all to an endpoint that was reset. */
 	workqueue_set_mode(&vi->send, QUEUE_HOLDS);
 	workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
+	drain_both(vi); /* what has come before the end shall arrive */
 	ops_of(vi)->endpoint_stop(vi->endpoint);
 	settle(vi);
 	ops_of(vi)->endpoint_reset(vi->endpoint);

@@ -97,6 +97,8 @@ static void complete_oldest(struct workqueue *queue, uint32_t status, uint32_t l
 /* An error on a connection: it is broken by cq_attend_locked(), with the NIC's lock. The CQ's is held. */
 static void note_error(struct workqueue *queue)
 {
+	if (queue->vi->attributes.ReliabilityLevel == VIP_SERVICE_UNRELIABLE)
+		return; /* it is the descriptor's, and no more */
 	atomic_store(&queue->vi->broken, true);
 	workqueue_call_attention(queue);
 }

@@ -62,7 +62,7 @@ static int find_address(struct rdma_device *device)
 	return ENODEV;
 }
 
-/* The device by name or number. NULL, with errno ENXIO when there are others. */
+/* The device by name or number. NULL and errno: ENXIO when there are others, ENOENT when none. */
 static struct ibv_context *open_context(const char *name, unsigned index)
 {
 	int count = 0, error = ENXIO; /* no such device among them */
@@ -81,9 +81,12 @@ static struct ibv_context *open_context(const char *name, unsigned index)
 				  ibv_get_device_name(list[i]), strerror(error));
 		break;
 	}
-	if (!list || (!name && count == 0)) {
-		log_error("there is no RDMA device (one of software: modprobe rdma_rxe; "
-			  "rdma link add rxe0 type rxe netdev eth0)");
+	if (!name && count == 0 && (list || errno == ENOSYS)) {
+		error = ENOENT; /* the caller knows what to do */
+	} else if (name && !list && errno == ENOSYS) {
+		log_warning("there is no RDMA device, so none called \"%s\"", name);
+	} else if (!list) {
+		log_error("cannot list the RDMA devices: %s", strerror(errno));
 		error = ENODEV;
 	} else if (error == ENXIO && name) {
 		log_warning("there is no RDMA device \"%s\" (the first of %d is \"%s\")", name, count,

@@ -1,0 +1,60 @@
+/*
+ * Bells: datagram sockets with names of our own. A peer may ring as often as it likes: the owner
+ * looks once too often, no more. An eventfd would not do: it would be shared with the peer, which
+ * could make it blocking and then fill it.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "loopback.h"
+
+static socklen_t bell_address(struct sockaddr_un *address, uint64_t name)
+{
+	*address = (struct sockaddr_un){.sun_family = AF_UNIX};
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+			   (size_t)snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1,
+					    "vipl-bell-%016llx", (unsigned long long)name));
+}
+
+int bell_create(uint64_t *name)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error;
+	struct sockaddr_un address;
+	socklen_t length;
+
+	if (fd < 0)
+		return -1;
+	if (getrandom(name, sizeof(*name), 0) == sizeof(*name)) {
+		length = bell_address(&address, *name);
+		if (!bind(fd, (struct sockaddr *)&address, length))
+			return fd;
+	}
+	error = errno;
+	close(fd);
+	errno = error;
+	return -1;
+}
+
+void bell_ring(int from_fd, uint64_t name)
+{
+	struct sockaddr_un address;
+	socklen_t length = bell_address(&address, name);
+
+	if (sendto(from_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&address,
+		   length) < 0) {
+		/* EAGAIN: it rings already. ECONNREFUSED: nobody is there any more. */
+	}
+}
+
+void bell_drain(int fd)
+{
+	char byte;
+
+	while (recv(fd, &byte, 1, MSG_DONTWAIT) >= 0)
+		;
+}

@@ -1,0 +1,204 @@
+/* The loopback NIC: opening, limits, and what its agent looks after. */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "loopback.h"
+
+#define NAME	       "via_lo"
+#define EVENTS_AT_ONCE 64
+
+int loopback_watch(struct loopback_device *device, struct watch *watch, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = watch};
+
+	if (epoll_ctl(device->base.event_fd, EPOLL_CTL_ADD, fd, &event))
+		return errno;
+	watch->fd = fd;
+	return 0;
+}
+
+void loopback_unwatch(struct loopback_device *device, struct watch *watch)
+{
+	if (watch->fd < 0)
+		return;
+	/* Closing would not do, should a forked child have the descriptor, too. */
+	epoll_ctl(device->base.event_fd, EPOLL_CTL_DEL, watch->fd, NULL);
+	close(watch->fd);
+	watch->fd = -1;
+}
+
+static void loopback_serve(struct device *base)
+{
+	struct epoll_event event;
+
+	/* One at a time: what one event does may end what another one is about. Not for ever:
+	   others want the NIC's lock. */
+	for (unsigned i = 0; i < EVENTS_AT_ONCE && epoll_wait(base->event_fd, &event, 1, 0) > 0;
+	     i++) {
+		struct watch *watch = event.data.ptr;
+
+		watch->ready(watch);
+	}
+}
+
+static int open_regions(struct loopback_device *device)
+{
+	device->generations = calloc(TABLE_REGIONS, sizeof(*device->generations));
+	if (!device->generations)
+		return ENOMEM;
+	device->regions = region_entries_create(&device->regions_fd);
+	if (device->regions)
+		return 0;
+	free(device->generations);
+	return errno;
+}
+
+static void close_regions(struct loopback_device *device)
+{
+	region_entries_unmap(device->regions);
+	close(device->regions_fd);
+	free(device->generations);
+}
+
+static int open_bell(struct loopback_device *device)
+{
+	int fd = bell_create(&device->bell_name), error;
+
+	if (fd < 0)
+		return errno;
+	device->bell.ready = loopback_bell_ready;
+	error = loopback_watch(device, &device->bell, fd);
+	if (error)
+		close(fd);
+	return error;
+}
+
+static int open_timer(struct loopback_device *device)
+{
+	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), error;
+
+	if (fd < 0)
+		return errno;
+	device->timer.ready = loopback_timer_ready;
+	error = loopback_watch(device, &device->timer, fd);
+	if (error)
+		close(fd);
+	return error;
+}
+
+static int loopback_open(const char *name, unsigned index, struct nic *nic, struct device **out)
+{
+	struct loopback_device *device;
+	int error;
+
+	(void)index; /* any number means the one there is */
+	if (name && strcmp(name, NAME))
+		return ENXIO;
+	device = calloc(1, sizeof(*device));
+	if (!device)
+		return ENOMEM;
+	device->base.ops = &loopback_device_ops;
+	device->nic = nic;
+	device->host.s_addr = htonl(INADDR_LOOPBACK);
+	pthread_mutex_init(&device->lock, NULL);
+	device->base.event_fd = epoll_create1(EPOLL_CLOEXEC);
+	error = device->base.event_fd < 0 ? errno : 0;
+	if (error)
+		goto free_device;
+	error = open_regions(device);
+	if (error)
+		goto close_events;
+	error = open_bell(device);
+	if (error)
+		goto close_regions;
+	error = open_timer(device);
+	if (error)
+		goto close_bell;
+	*out = &device->base;
+	return 0;
+
+close_bell:
+	loopback_unwatch(device, &device->bell);
+close_regions:
+	close_regions(device);
+close_events:
+	close(device->base.event_fd);
+free_device:
+	log_error("cannot open the loopback NIC: %s%s", strerror(error),
+		  error == EMFILE ? " (see ulimit -n)" : "");
+	pthread_mutex_destroy(&device->lock);
+	free(device);
+	return error;
+}
+
+static void loopback_close(struct device *base)
+{
+	struct loopback_device *device = (struct loopback_device *)base;
+
+	loopback_unwatch(device, &device->timer);
+	loopback_unwatch(device, &device->bell);
+	close_regions(device);
+	close(base->event_fd);
+	pthread_mutex_destroy(&device->lock);
+	free(device);
+}
+
+static void loopback_query(struct device *base, VIP_NIC_ATTRIBUTES *attributes,
+			   struct in_addr *host)
+{
+	strcpy(attributes->Name, NAME);
+	attributes->HardwareVersion = LINK_VERSION;
+	attributes->MaxRegisterBytes = LONG_MAX;
+	attributes->MaxRegisterRegions = TABLE_REGIONS;
+	attributes->MaxRegisterBlockBytes = LONG_MAX;
+	attributes->MaxVI = 65536;
+	attributes->MaxCQ = 65536;
+	attributes->MaxCQEntries = 1 << 20;
+	attributes->MaxPtags = 65536;
+	attributes->NativeMTU = LANE_PIECE;
+	attributes->ReliabilityLevelSupport = VIP_SERVICE_UNRELIABLE |
+					      VIP_SERVICE_RELIABLE_DELIVERY |
+					      VIP_SERVICE_RELIABLE_RECEPTION;
+	attributes->RDMAReadSupport =
+		VIP_SERVICE_RELIABLE_DELIVERY | VIP_SERVICE_RELIABLE_RECEPTION;
+	*host = ((struct loopback_device *)base)->host;
+}
+
+const struct device_ops loopback_device_ops = {
+	.open = loopback_open,
+	.close = loopback_close,
+	.query = loopback_query,
+	.serve = loopback_serve,
+	.domain_create = loopback_domain_create,
+	.domain_destroy = loopback_domain_destroy,
+	.region_create = loopback_region_create,
+	.region_destroy = loopback_region_destroy,
+	.channel_create = loopback_channel_create,
+	.channel_destroy = loopback_channel_destroy,
+	.channel_read = loopback_channel_read,
+	.cq_create = loopback_cq_create,
+	.cq_destroy = loopback_cq_destroy,
+	.cq_grow = loopback_cq_grow,
+	.cq_poll = loopback_cq_poll,
+	.cq_arm = loopback_cq_arm,
+	.endpoint_create = loopback_endpoint_create,
+	.endpoint_destroy = loopback_endpoint_destroy,
+	.endpoint_prepare = loopback_endpoint_prepare,
+	.endpoint_stop = loopback_endpoint_stop,
+	.endpoint_reset = loopback_endpoint_reset,
+	.post_send = loopback_post_send,
+	.post_receive = loopback_post_receive,
+	.listen = loopback_listen,
+	.unlisten = loopback_unlisten,
+	.connect = loopback_connect,
+	.accept = loopback_accept,
+	.cancel = loopback_cancel,
+	.reject = loopback_reject,
+	.disconnect = loopback_disconnect,
+};

@@ -1,0 +1,183 @@
+/* A VI's end of a connection: creation, states, the link while there is one. */
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "deadline.h"
+#include "loopback.h"
+
+/* How long a peer may take for one access to our memory: far longer than any copy. */
+#define ACCESS_NSEC 1000000000
+
+/* Completions are polled with these held; together they keep everybody away from the link. */
+static void lock_cqs(struct loopback_endpoint *endpoint)
+{
+	struct loopback_cq *first = endpoint->send_cq, *second = endpoint->receive_cq;
+
+	if ((uintptr_t)first > (uintptr_t)second) {
+		first = endpoint->receive_cq;
+		second = endpoint->send_cq;
+	}
+	pthread_mutex_lock(&first->lock);
+	if (second != first)
+		pthread_mutex_lock(&second->lock);
+}
+
+static void unlock_cqs(struct loopback_endpoint *endpoint)
+{
+	pthread_mutex_unlock(&endpoint->send_cq->lock);
+	if (endpoint->receive_cq != endpoint->send_cq)
+		pthread_mutex_unlock(&endpoint->receive_cq->lock);
+}
+
+struct device_endpoint *loopback_endpoint_create(struct device *device,
+						 struct endpoint_config *config)
+{
+	struct loopback_endpoint *endpoint;
+
+	if (posix_memalign((void **)&endpoint, CACHE_LINE, sizeof(*endpoint)))
+		return NULL;
+	memset(endpoint, 0, sizeof(*endpoint));
+	endpoint->receive_size = (unsigned)(sizeof(struct loopback_receive) +
+					    config->segments * sizeof(struct segment));
+	endpoint->receives = calloc(LANE_RECEIVES, endpoint->receive_size);
+	if (!endpoint->receives) {
+		free(endpoint);
+		return NULL;
+	}
+	endpoint->device = (struct loopback_device *)device;
+	endpoint->vi = config->vi;
+	endpoint->domain = (struct loopback_domain *)config->domain;
+	endpoint->send_queue = config->send_queue;
+	endpoint->receive_queue = config->receive_queue;
+	endpoint->send_cq = (struct loopback_cq *)config->send_cq;
+	endpoint->receive_cq = (struct loopback_cq *)config->receive_cq;
+	endpoint->watch.fd = -1;
+	pthread_mutex_init(&endpoint->receive_lock, NULL);
+	if (config->receive_depth > LANE_RECEIVES)
+		config->receive_depth = LANE_RECEIVES;
+
+	lock_cqs(endpoint);
+	LIST_INSERT_HEAD(&endpoint->send_cq->senders, endpoint, in_send_cq);
+	LIST_INSERT_HEAD(&endpoint->receive_cq->receivers, endpoint, in_receive_cq);
+	unlock_cqs(endpoint);
+	return (struct device_endpoint *)endpoint;
+}
+
+void loopback_endpoint_destroy(struct device_endpoint *base)
+{
+	struct loopback_endpoint *endpoint = (struct loopback_endpoint *)base;
+
+	loopback_disconnect(base);
+	loopback_endpoint_reset(base);
+	lock_cqs(endpoint);
+	LIST_REMOVE(endpoint, in_send_cq);
+	LIST_REMOVE(endpoint, in_receive_cq);
+	unlock_cqs(endpoint);
+	pthread_mutex_destroy(&endpoint->receive_lock);
+	free(endpoint->receives);
+	free(endpoint);
+}
+
+int loopback_endpoint_prepare(struct device_endpoint *base)
+{
+	atomic_store(&((struct loopback_endpoint *)base)->stopped, false);
+	return 0;
+}
+
+void endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsigned out_lane)
+{
+	lock_cqs(endpoint);
+	pthread_mutex_lock(&endpoint->receive_lock);
+	endpoint->link = link;
+	endpoint->out = &link->lanes[out_lane];
+	endpoint->in = &link->lanes[!out_lane];
+	endpoint->reliability = endpoint->own.reliability;
+	/* Somebody may sleep already: the first message rings in any case. */
+	atomic_store(&endpoint->in->receiver_waits, WAIT_ON_CHANNEL | WAIT_IN_AGENT);
+	for (uint32_t i = 0; i != atomic_load(&endpoint->posted); i++)
+		loopback_publish(endpoint, i);
+	pthread_mutex_unlock(&endpoint->receive_lock);
+	unlock_cqs(endpoint);
+
+	pthread_mutex_lock(&endpoint->device->lock);
+	LIST_INSERT_HEAD(&endpoint->device->linked, endpoint, in_linked);
+	pthread_mutex_unlock(&endpoint->device->lock);
+}
+
+void endpoint_quiesce(struct loopback_endpoint *endpoint)
+{
+	struct lane *in = endpoint->in;
+	int64_t deadline = clock_nsec() + ACCESS_NSEC;
+	uint32_t busy;
+
+	/* Those of our own process who copy hold these. */
+	lock_cqs(endpoint);
+	unlock_cqs(endpoint);
+	/* Either we see that the peer is in our memory, or it sees what we took back: both write,
+	   then have a fence, then read. */
+	atomic_thread_fence(memory_order_seq_cst);
+	busy = atomic_load_explicit(&in->busy, memory_order_acquire);
+	while (busy & 1 && atomic_load_explicit(&in->busy, memory_order_acquire) == busy &&
+	       clock_nsec() < deadline) {
+		struct pollfd hangup = {.fd = endpoint->watch.fd, .events = POLLRDHUP};
+
+		if (poll(&hangup, 1, 0) > 0)
+			break; /* it died in there */
+		sched_yield();
+	}
+}
+
+void loopback_endpoint_stop(struct device_endpoint *base)
+{
+	struct loopback_endpoint *endpoint = (struct loopback_endpoint *)base;
+
+	if (endpoint->in)
+		atomic_store(&endpoint->in->closed, 1);
+	atomic_store(&endpoint->stopped, true);
+	if (endpoint->in)
+		endpoint_quiesce(endpoint);
+}
+
+/* Nobody posts, and nobody but the caller has the link. */
+static void forget(struct loopback_endpoint *endpoint)
+{
+	endpoint->link = NULL;
+	endpoint->in = endpoint->out = NULL;
+	endpoint->taken = endpoint->written = endpoint->seen_consumed = 0;
+	endpoint->ring_written = endpoint->seen_ring_consumed = 0;
+	endpoint->accepted = endpoint->reported = 0;
+	endpoint->failure_told = false;
+	atomic_store(&endpoint->finished, 0);
+	atomic_store(&endpoint->failure, 0);
+	atomic_store(&endpoint->is_pending, false);
+	endpoint->read = endpoint->completed = endpoint->offset = 0;
+	endpoint->ring_read = 0;
+	endpoint->part_failed = endpoint->deaf = false;
+	atomic_store(&endpoint->violated, false);
+	atomic_store(&endpoint->posted, 0);
+}
+
+void loopback_endpoint_reset(struct device_endpoint *base)
+{
+	struct loopback_endpoint *endpoint = (struct loopback_endpoint *)base;
+	const struct region_entries *regions = endpoint->peer_regions;
+	struct link *link = endpoint->link;
+
+	if (link) {
+		pthread_mutex_lock(&endpoint->device->lock);
+		LIST_REMOVE(endpoint, in_linked);
+		pthread_mutex_unlock(&endpoint->device->lock);
+	}
+	lock_cqs(endpoint);
+	pthread_mutex_lock(&endpoint->receive_lock);
+	forget(endpoint);
+	endpoint->peer_regions = NULL;
+	pthread_mutex_unlock(&endpoint->receive_lock);
+	unlock_cqs(endpoint);
+	if (link)
+		link_unmap(link);
+	if (regions)
+		region_entries_unmap(regions);
+}

@@ -1,0 +1,307 @@
+/*
+ * Connecting: REQUEST, then ACCEPT with the link, then CONFIRM. The socket stays open as long as
+ * the connection, and that it is closed tells the peer of its end, however it came.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "log.h"
+#include "loopback.h"
+
+struct connect_info loopback_info(const struct loopback_device *device, const struct hello *hello)
+{
+	struct connect_info info = {
+		.host = device->host,
+		.reliability = hello->reliability,
+		.max_transfer = hello->max_transfer,
+		.rights = {.rdma_write = hello->rights & HELLO_RDMA_WRITE,
+			   .rdma_read = hello->rights & HELLO_RDMA_READ},
+	};
+
+	info.discriminator.length = hello->own_length;
+	memcpy(info.discriminator.bytes, hello->own, hello->own_length);
+	return info;
+}
+
+static void introduce(struct loopback_endpoint *endpoint, struct hello *hello,
+		      enum hello_kind kind)
+{
+	const struct connect_info *own = &endpoint->own;
+
+	*hello = (struct hello){
+		.magic = HELLO_MAGIC,
+		.version = HELLO_VERSION,
+		.kind = (uint16_t)kind,
+		.reliability = own->reliability,
+		.rights = (uint16_t)((own->rights.rdma_write ? HELLO_RDMA_WRITE : 0) |
+				     (own->rights.rdma_read ? HELLO_RDMA_READ : 0)),
+		.max_transfer = own->max_transfer,
+		.domain = endpoint->domain->number,
+		.agent_bell = endpoint->device->bell_name,
+		.channel_bell = endpoint->receive_cq->channel->bell_name,
+		.nonce_address = (uintptr_t)endpoint->nonce,
+		.own_length = own->discriminator.length,
+		.wanted_length = endpoint->wanted.length,
+	};
+	/* Without randomness there is no direct access, no more. */
+	if (getrandom(endpoint->nonce, sizeof(endpoint->nonce), 0) != sizeof(endpoint->nonce))
+		hello->nonce_address = 0;
+	memcpy(hello->nonce, endpoint->nonce, sizeof(hello->nonce));
+	memcpy(hello->own, own->discriminator.bytes, own->discriminator.length);
+	memcpy(hello->wanted, endpoint->wanted.bytes, endpoint->wanted.length);
+}
+
+/* Takes what the peer has told, but for the link. 0 or errno. */
+static int acquaint(struct loopback_endpoint *endpoint, const struct hello *hello, pid_t process,
+		    int regions_fd)
+{
+	endpoint->peer_regions = region_entries_map(regions_fd);
+	if (!endpoint->peer_regions)
+		return errno;
+	endpoint->peer = loopback_info(endpoint->device, hello);
+	endpoint->peer_rights = endpoint->peer.rights;
+	endpoint->peer_domain = hello->domain;
+	endpoint->peer_agent_bell = hello->agent_bell;
+	endpoint->peer_channel_bell = hello->channel_bell;
+	endpoint->peer_pid = process;
+	endpoint->one_copy = config()->lo_copy == LO_COPY_DIRECT && hello->nonce_address &&
+			     copy_probe(process, hello->nonce_address, hello->nonce,
+					sizeof(hello->nonce));
+	return 0;
+}
+
+static void hang_up(struct loopback_endpoint *endpoint)
+{
+	endpoint->phase = LOOPBACK_UNCONNECTED;
+	loopback_unwatch(endpoint->device, &endpoint->watch);
+}
+
+static void refuse(struct loopback_endpoint *endpoint, VIP_RETURN reason)
+{
+	hang_up(endpoint);
+	endpoint_refused(endpoint->vi, reason);
+}
+
+static void endpoint_ready(struct watch *watch);
+
+/* Asks who waits under one name. ECONNREFUSED: nobody does. */
+static int ask(struct loopback_endpoint *endpoint, uid_t user, unsigned place)
+{
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error = 0;
+	struct sockaddr_un address;
+	struct hello hello;
+	socklen_t length;
+	pid_t process;
+
+	if (fd < 0)
+		return errno;
+	length = rendezvous_address(&address, user, &endpoint->wanted, place);
+	if (connect(fd, (struct sockaddr *)&address, length)) {
+		error = errno;
+	} else {
+		introduce(endpoint, &hello, HELLO_REQUEST);
+		if (!rendezvous_peer(fd, &process) ||
+		    !hello_send(fd, &hello, &endpoint->device->regions_fd, 1))
+			error = ECONNREFUSED; /* not one of ours, or gone again */
+	}
+	if (!error)
+		error = loopback_watch(endpoint->device, &endpoint->watch, fd);
+	if (error) {
+		close(fd);
+		return error;
+	}
+	endpoint->watch.ready = endpoint_ready;
+	endpoint->peer_pid = process;
+	endpoint->phase = LOOPBACK_ASKING;
+	return 0;
+}
+
+/* Goes on with the names that have not been tried yet in this look. */
+static void ask_next(struct loopback_endpoint *endpoint)
+{
+	uid_t user;
+
+	for (; rendezvous_user(endpoint->place / RENDEZVOUS_PLACES, &user); endpoint->place++) {
+		int error = ask(endpoint, user, endpoint->place % RENDEZVOUS_PLACES);
+
+		if (!error)
+			return;
+		/* EAGAIN: more wait there than are looked at. */
+		if (error != ECONNREFUSED && error != EAGAIN) {
+			log_error("cannot connect: %s%s", strerror(error),
+				  error == EMFILE ? " (see ulimit -n)" : "");
+			endpoint_refused(endpoint->vi, VIP_ERROR_RESOURCE);
+			return;
+		}
+	}
+	endpoint_nobody(endpoint->vi);
+}
+
+/* This machine's own addresses can be bound to; all of them mean this NIC. */
+static bool is_here(struct in_addr host)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = host};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool here = fd >= 0 && !IN_MULTICAST(ntohl(host.s_addr)) &&
+		    host.s_addr != INADDR_BROADCAST &&
+		    !bind(fd, (struct sockaddr *)&address, sizeof(address));
+
+	if (fd >= 0)
+		close(fd);
+	return here;
+}
+
+void loopback_connect(struct device_endpoint *base, const struct connect_info *own,
+		      struct in_addr host, const struct discriminator *wanted)
+{
+	struct loopback_endpoint *endpoint = (struct loopback_endpoint *)base;
+
+	endpoint->own = *own;
+	endpoint->wanted = *wanted;
+	endpoint->place = 0;
+	if (host.s_addr != endpoint->device->host.s_addr &&
+	    (host.s_addr == INADDR_ANY || !is_here(host)))
+		endpoint_refused(endpoint->vi, VIP_NOT_REACHABLE);
+	else
+		ask_next(endpoint);
+}
+
+/* The peer has said yes, and that is the link. */
+static void accepted(struct loopback_endpoint *endpoint, const struct hello *hello,
+		     const int fds[HELLO_FDS])
+{
+	struct hello confirm = {.magic = HELLO_MAGIC, .version = HELLO_VERSION,
+				.kind = HELLO_CONFIRM};
+	int error = acquaint(endpoint, hello, endpoint->peer_pid, fds[0]);
+	struct link *link = error ? NULL : link_map(fds[1]);
+
+	if (!link) {
+		log_error("cannot map the memory of a connection: %s",
+			  strerror(error ? error : errno));
+		refuse(endpoint, VIP_ERROR_RESOURCE);
+		return;
+	}
+	endpoint_attach(endpoint, link, 0);
+	if (!hello_send(endpoint->watch.fd, &confirm, NULL, 0)) {
+		refuse(endpoint, VIP_TIMEOUT);
+		return;
+	}
+	endpoint->phase = LOOPBACK_CONNECTED;
+	endpoint_connected(endpoint->vi, &endpoint->peer);
+}
+
+static void answered(struct loopback_endpoint *endpoint, int kind, const struct hello *hello,
+		     const int fds[HELLO_FDS])
+{
+	switch (kind) {
+	case HELLO_ACCEPT:
+		accepted(endpoint, hello, fds);
+		break;
+	case HELLO_REJECT:
+		refuse(endpoint, VIP_REJECT);
+		break;
+	case HELLO_BAD_VERSION:
+		log_error("the peer has another version of this library (%u, not %u)",
+			  hello->version, HELLO_VERSION);
+		refuse(endpoint, VIP_ERROR_RESOURCE);
+		break;
+	default: /* NO_MATCH, or it has stopped to wait without a word */
+		hang_up(endpoint);
+		endpoint->place++;
+		ask_next(endpoint);
+		break;
+	}
+}
+
+static void endpoint_ready(struct watch *watch)
+{
+	struct loopback_endpoint *endpoint =
+		(struct loopback_endpoint *)((char *)watch -
+					     offsetof(struct loopback_endpoint, watch));
+	int fds[HELLO_FDS], kind;
+	struct hello hello;
+
+	kind = hello_receive(watch->fd, &hello, fds);
+	if (kind == -1)
+		return;
+	switch (endpoint->phase) {
+	case LOOPBACK_ASKING:
+		answered(endpoint, kind, &hello, fds);
+		break;
+	case LOOPBACK_CONFIRMING:
+		if (kind == HELLO_CONFIRM) {
+			endpoint->phase = LOOPBACK_CONNECTED;
+			endpoint_connected(endpoint->vi, &endpoint->peer);
+		} else {
+			refuse(endpoint, VIP_TIMEOUT); /* it has given up */
+		}
+		break;
+	default: /* the end; and nothing but the end has to come */
+		endpoint_lost(endpoint->vi);
+		hang_up(endpoint);
+		break;
+	}
+	hello_close_fds(fds);
+}
+
+/* Makes the link and says yes. 0 or errno; EPIPE when the requester is gone. */
+static int say_yes(struct loopback_endpoint *endpoint, const struct loopback_request *request)
+{
+	int fds[HELLO_FDS] = {endpoint->device->regions_fd, -1}, error;
+	struct hello hello;
+	struct link *link;
+
+	error = acquaint(endpoint, &request->hello, request->process, request->regions_fd);
+	if (error)
+		return error;
+	link = link_create(&fds[1]);
+	if (!link)
+		return errno;
+	/* The requester may send as soon as it has the answer. */
+	endpoint_attach(endpoint, link, 1);
+	introduce(endpoint, &hello, HELLO_ACCEPT);
+	if (!hello_send(endpoint->watch.fd, &hello, fds, HELLO_FDS))
+		error = EPIPE;
+	close(fds[1]);
+	return error;
+}
+
+void loopback_accept(struct device_request *base, struct device_endpoint *base_endpoint,
+		     const struct connect_info *own)
+{
+	struct loopback_request *request = (struct loopback_request *)base;
+	struct loopback_endpoint *endpoint = (struct loopback_endpoint *)base_endpoint;
+	int error;
+
+	endpoint->own = *own;
+	endpoint->wanted.length = 0;
+	error = loopback_watch(endpoint->device, &endpoint->watch, request->fd);
+	if (!error) {
+		request->fd = -1; /* it is the endpoint's */
+		endpoint->watch.ready = endpoint_ready;
+		endpoint->phase = LOOPBACK_CONFIRMING;
+		error = say_yes(endpoint, request);
+	}
+	loopback_request_free(request);
+	if (error && error != EPIPE)
+		log_error("cannot accept a connection: %s", strerror(error));
+	if (error)
+		refuse(endpoint, error == EPIPE ? VIP_TIMEOUT : VIP_ERROR_RESOURCE);
+}
+
+VIP_RETURN loopback_cancel(struct device_endpoint *endpoint)
+{
+	/* While a look goes on somebody has the request. */
+	hang_up((struct loopback_endpoint *)endpoint);
+	return VIP_TIMEOUT;
+}
+
+void loopback_disconnect(struct device_endpoint *endpoint)
+{
+	hang_up((struct loopback_endpoint *)endpoint);
+}

@@ -1,0 +1,91 @@
+/* Messages with file descriptors over a socket; nothing that comes in is believed. */
+#include "hello.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+_Static_assert(sizeof(struct hello) == 112, "layout");
+
+bool hello_send(int fd, const struct hello *hello, const int *fds, unsigned count)
+{
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(sizeof(int[HELLO_FDS]))];
+	} control = {0};
+	struct iovec data = {(void *)(uintptr_t)hello, sizeof(*hello)};
+	struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1};
+
+	if (count) {
+		message.msg_control = &control;
+		message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+		control.header = (struct cmsghdr){.cmsg_len = CMSG_LEN(count * sizeof(int)),
+						  .cmsg_level = SOL_SOCKET,
+						  .cmsg_type = SCM_RIGHTS};
+		memcpy(CMSG_DATA(&control.header), fds, count * sizeof(int));
+	}
+	return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*hello);
+}
+
+static void take_fds(struct msghdr *message, int fds[HELLO_FDS])
+{
+	unsigned used = 0;
+
+	for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header;
+	     header = CMSG_NXTHDR(message, header)) {
+		size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < count; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(fd));
+			if (used < HELLO_FDS)
+				fds[used++] = fd;
+			else
+				close(fd);
+		}
+	}
+}
+
+int hello_receive(int fd, struct hello *hello, int fds[HELLO_FDS])
+{
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(sizeof(int[HELLO_FDS]))];
+	} control;
+	struct iovec data = {hello, sizeof(*hello)};
+	struct msghdr message = {.msg_iov = &data,
+				 .msg_iovlen = 1,
+				 .msg_control = &control,
+				 .msg_controllen = sizeof(control)};
+	ssize_t length;
+
+	fds[0] = fds[1] = -1;
+	memset(hello, 0, sizeof(*hello));
+	length = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	if (length < 0)
+		return errno == EAGAIN || errno == EINTR ? -1 : 0;
+	take_fds(&message, fds);
+	if (length >= (ssize_t)(2 * sizeof(uint32_t)) && hello->magic == HELLO_MAGIC) {
+		if (hello->version != HELLO_VERSION)
+			return HELLO_BAD_VERSION;
+		if (length == (ssize_t)sizeof(*hello) && hello->kind <= HELLO_CONFIRM &&
+		    !(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
+		    hello->own_length <= MAX_DISCRIMINATOR_LEN &&
+		    hello->wanted_length <= MAX_DISCRIMINATOR_LEN)
+			return hello->kind;
+	}
+	return 0;
+}
+
+void hello_close_fds(int fds[HELLO_FDS])
+{
+	for (unsigned i = 0; i < HELLO_FDS; i++) {
+		if (fds[i] >= 0)
+			close(fds[i]);
+		fds[i] = -1;
+	}
+}

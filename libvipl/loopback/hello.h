@@ -1,0 +1,55 @@
+/* What two processes tell each other over the socket when they connect: docs/LOOPBACK.md. */
+#ifndef VIPL_LOOPBACK_HELLO_H
+#define VIPL_LOOPBACK_HELLO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "address.h"
+#include "vipl.h"
+
+#define HELLO_MAGIC   0x4c504956u /* "VIPL" */
+#define HELLO_VERSION 1
+
+enum hello_kind {
+	HELLO_REQUEST = 1,
+	HELLO_ACCEPT,
+	HELLO_REJECT,
+	HELLO_NO_MATCH,
+	HELLO_BAD_VERSION,
+	HELLO_CONFIRM,
+};
+
+enum hello_rights { HELLO_RDMA_WRITE = 1, HELLO_RDMA_READ = 2 };
+
+/* In the byte order of the machine, since it does not leave it. */
+struct hello {
+	uint32_t magic; /* these three are the same in all versions */
+	uint16_t version;
+	uint16_t kind;
+	/* The rest counts in a request and an accept. */
+	uint16_t reliability;
+	uint16_t rights;
+	uint32_t max_transfer;
+	uint32_t domain;
+	uint32_t unused;
+	uint64_t agent_bell, channel_bell;
+	uint64_t nonce_address; /* where the sender has the nonce in its memory */
+	uint8_t nonce[16];
+	uint8_t own_length, wanted_length;
+	uint8_t own[MAX_DISCRIMINATOR_LEN], wanted[MAX_DISCRIMINATOR_LEN];
+	uint8_t filler[6];
+};
+
+#define HELLO_FDS 2 /* region table; in an accept also the link */
+
+/* False when the other end is gone. Does not block. */
+bool hello_send(int fd, const struct hello *hello, const int *fds, unsigned count);
+/*
+ * The kind; 0 when the other end is gone or makes no sense; HELLO_BAD_VERSION when it is of a
+ * version that we do not know; -1 when there is nothing yet. `fds` are the caller's, -1 for none.
+ */
+int hello_receive(int fd, struct hello *hello, int fds[HELLO_FDS]);
+void hello_close_fds(int fds[HELLO_FDS]);
+
+#endif

@@ -1,0 +1,102 @@
+/* Making the memory that processes share, and mapping what another process has made. */
+#include "link.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+/* Both word sizes must see the same. */
+_Static_assert(sizeof(struct lane_message) == 64, "layout");
+_Static_assert(sizeof(struct lane_detail) == 320, "layout");
+_Static_assert(sizeof(struct region_entry) == 32, "layout");
+_Static_assert(offsetof(struct lane, consumed) == 335872, "layout");
+_Static_assert(offsetof(struct lane, answer_data) == 336000, "layout");
+_Static_assert(offsetof(struct lane, busy) == 368768, "layout");
+_Static_assert(offsetof(struct lane, messages) == 368832, "layout");
+_Static_assert(offsetof(struct lane, ring) == 434368, "layout");
+_Static_assert(sizeof(struct lane) == 696640, "layout");
+
+/* A size that can change would let its maker crash us. */
+static void *create(const char *name, size_t size, int seals, int *fd)
+{
+	void *memory;
+	int error;
+
+	*fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (*fd < 0)
+		return NULL;
+	if (!ftruncate(*fd, (off_t)size)) {
+		memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+		if (memory != MAP_FAILED) {
+			seals |= F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+			if (!fcntl(*fd, F_ADD_SEALS, seals))
+				return memory;
+			error = errno;
+			munmap(memory, size);
+			errno = error;
+		}
+	}
+	error = errno;
+	close(*fd);
+	errno = error;
+	return NULL;
+}
+
+static bool is_trustworthy(int fd, size_t size)
+{
+	const int needed = F_SEAL_SHRINK;
+	struct statfs file_system;
+	struct stat status;
+
+	/* Not on huge pages, which may run out when they are touched. */
+	return !fstatfs(fd, &file_system) && file_system.f_type == TMPFS_MAGIC &&
+	       !fstat(fd, &status) && status.st_size == (off_t)size &&
+	       (fcntl(fd, F_GET_SEALS) & needed) == needed;
+}
+
+static void *map(int fd, size_t size, int protection)
+{
+	void *memory;
+
+	if (!is_trustworthy(fd, size)) {
+		errno = EPROTO;
+		return NULL;
+	}
+	memory = mmap(NULL, size, protection, MAP_SHARED, fd, 0);
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+struct link *link_create(int *fd)
+{
+	return create("vipl-link", sizeof(struct link), 0, fd);
+}
+
+struct link *link_map(int fd)
+{
+	return map(fd, sizeof(struct link), PROT_READ | PROT_WRITE);
+}
+
+void link_unmap(struct link *link)
+{
+	munmap(link, sizeof(*link));
+}
+
+struct region_entries *region_entries_create(int *fd)
+{
+	return create("vipl-regions", sizeof(struct region_entries), F_SEAL_FUTURE_WRITE, fd);
+}
+
+const struct region_entries *region_entries_map(int fd)
+{
+	return map(fd, sizeof(struct region_entries), PROT_READ);
+}
+
+void region_entries_unmap(const struct region_entries *entries)
+{
+	munmap((void *)(uintptr_t)entries, sizeof(*entries));
+}

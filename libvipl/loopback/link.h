@@ -1,0 +1,140 @@
+/*
+ * The shared memory of a connection: what two processes see of each other. docs/LOOPBACK.md
+ * describes it in prose.
+ *
+ * A link has two lanes, one for each direction. In a lane the receiving end publishes its posted
+ * receives, in order; the sending end takes them one after the other and puts a message for each
+ * that it has taken. Neither end believes the other: each counts for itself, reads a field once,
+ * and checks what it has read.
+ *
+ * All members have the same size and place for 32 and 64 bits. What one end writes while the other
+ * looks on is on cache lines of its own.
+ */
+#ifndef VIPL_LOOPBACK_LINK_H
+#define VIPL_LOOPBACK_LINK_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LINK_VERSION   1
+#define CACHE_LINE     64
+#define LANE_RECEIVES  1024u /* powers of two, all of these */
+#define LANE_MESSAGES  1024u
+#define LANE_RING      0x40000u
+#define LANE_PIECE     0x8000u /* longest part of a message, and answer, that goes through the ring */
+#define LANE_SEGMENTS  16u     /* receives with more are not published for direct access */
+#define MESSAGE_INLINE 48u
+
+enum message_kind {
+	/* Each of these takes a receive. */
+	MESSAGE_INLINED = 1, /* the data is in the message */
+	MESSAGE_IN_RING,     /* (the rest of) the data is next in the ring */
+	MESSAGE_PLACED,	     /* the data is in the receive's memory already */
+	MESSAGE_WRITTEN,     /* an RDMA write with immediate data came before */
+	MESSAGE_TOO_LONG,    /* for the receive */
+	/* These do not. */
+	MESSAGE_PART,  /* a part of the data for the next receive is next in the ring */
+	MESSAGE_WRITE, /* asks the receiving end to write what is next in the ring */
+	MESSAGE_READ,  /* asks it to read */
+};
+
+struct lane_message {
+	alignas(CACHE_LINE) _Atomic uint32_t number; /* written last: its place in the lane, plus 1 */
+	uint8_t kind;
+	uint8_t has_immediate;
+	uint16_t unused;
+	uint32_t length; /* of what it carries or asks for */
+	uint32_t immediate;
+	union {
+		uint8_t data[MESSAGE_INLINE];
+		struct {
+			alignas(8) uint64_t address;
+			uint32_t handle;
+		} target; /* of MESSAGE_WRITE and MESSAGE_READ */
+	};
+};
+
+/* Where the data of a receive goes, for a sender that may write it itself. */
+struct lane_detail {
+	alignas(CACHE_LINE) uint32_t count; /* 0: it may not */
+	uint32_t unused;
+	struct lane_segment {
+		alignas(8) uint64_t address;
+		uint32_t length;
+		uint32_t handle;
+	} segments[LANE_SEGMENTS];
+};
+
+enum lane_wait { WAIT_ON_CHANNEL = 1, WAIT_IN_AGENT = 2 };
+
+enum lane_answer { ANSWER_DONE = 1, ANSWER_REFUSED };
+
+struct lane {
+	/* The receiving end writes these. */
+	struct {
+		alignas(CACHE_LINE) _Atomic uint64_t receives[LANE_RECEIVES]; /* place + 1, room */
+		struct lane_detail details[LANE_RECEIVES];
+		alignas(CACHE_LINE) _Atomic uint32_t consumed; /* messages */
+		_Atomic uint32_t closed;
+		_Atomic uint64_t ring_consumed;			 /* bytes, since the beginning */
+		alignas(CACHE_LINE) _Atomic uint64_t answer; /* message's number, lane_answer */
+		alignas(CACHE_LINE) uint8_t answer_data[LANE_PIECE];
+	};
+
+	/* The sending end writes these. */
+	alignas(CACHE_LINE) _Atomic uint32_t busy; /* odd while it accesses the other's memory */
+	alignas(CACHE_LINE) struct lane_message messages[LANE_MESSAGES];
+	alignas(CACHE_LINE) uint8_t ring[LANE_RING];
+
+	/* Set by the one end that waits, cleared by the other when it rings the bell. */
+	alignas(CACHE_LINE) _Atomic uint32_t receiver_waits; /* lane_wait */
+	alignas(CACHE_LINE) _Atomic uint32_t sender_waits;
+};
+
+struct link {
+	struct lane lanes[2]; /* from the requester of the connection, and to it */
+};
+
+/* What goes through the ring is in one piece: the rest of the ring is left out if it is too short. */
+static inline uint64_t ring_place(uint64_t position, uint32_t length)
+{
+	uint64_t rest = LANE_RING - (position & (LANE_RING - 1));
+
+	return length <= rest ? position : position + rest;
+}
+
+static inline uint64_t ring_after(uint64_t place, uint32_t length)
+{
+	return (place + length + CACHE_LINE - 1) & ~(uint64_t)(CACHE_LINE - 1);
+}
+
+/* A region, as its owner publishes it to those that it is connected with. */
+struct region_entry {
+	alignas(32) _Atomic uint32_t handle; /* 0: there is none */
+	_Atomic uint32_t domain;
+	_Atomic uint32_t rights;
+	uint32_t unused;
+	_Atomic uint64_t start;
+	_Atomic uint64_t length;
+};
+
+enum { RIGHT_LOCAL_WRITE = 1, RIGHT_RDMA_WRITE = 2, RIGHT_RDMA_READ = 4 };
+
+#define TABLE_REGIONS 0x8000u /* the index is the low bits of the handle */
+
+struct region_entries {
+	struct region_entry entries[TABLE_REGIONS];
+};
+
+/* All of these: a mapping, or NULL and errno. */
+struct link *link_create(int *fd);
+struct link *link_map(int fd);
+void link_unmap(struct link *link);
+struct region_entries *region_entries_create(int *fd);
+/* What is mapped can only be read. */
+const struct region_entries *region_entries_map(int fd);
+void region_entries_unmap(const struct region_entries *entries);
+
+#endif

@@ -1,0 +1,294 @@
+/*
+ * The loopback device: VIs of processes of one machine, connected by shared memory.
+ *
+ * Locks, in this order: the NIC's, a queue's and a CQ's (all above the seam), the device's,
+ * loopback_cq's, loopback_endpoint's receive_lock.
+ */
+#ifndef VIPL_LOOPBACK_H
+#define VIPL_LOOPBACK_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+
+#include "device.h"
+#include "hello.h"
+#include "link.h"
+
+/* A file descriptor that the agent looks after. */
+struct watch {
+	int fd; /* -1: none */
+	void (*ready)(struct watch *watch);
+};
+
+struct loopback_device {
+	struct device base;
+	struct nic *nic;
+	struct in_addr host;
+	struct watch bell; /* rung when an endpoint wants the agent */
+	uint64_t bell_name;
+	struct watch timer;
+	atomic_bool ticks; /* the timer is set */
+	LIST_HEAD(, loopback_listener) listeners;
+
+	pthread_mutex_t lock; /* guards what follows */
+	LIST_HEAD(, loopback_endpoint) linked;
+	struct region_entries *regions; /* written here, read by peers */
+	int regions_fd;
+	uint32_t next_region;  /* where the search for a free entry begins */
+	uint32_t next_domain;
+	uint32_t *generations; /* of the entries */
+};
+
+struct loopback_domain {
+	struct loopback_device *device;
+	uint32_t number;
+};
+
+struct loopback_channel {
+	struct loopback_device *device;
+	int bell_fd;
+	uint64_t bell_name;
+	pthread_mutex_t lock;
+	LIST_HEAD(, loopback_cq) cqs;
+};
+
+struct loopback_cq {
+	struct cq *cq; /* named in reports */
+	struct loopback_channel *channel;
+	LIST_ENTRY(loopback_cq) in_channel;
+	atomic_bool armed;
+	_Atomic uint32_t polls; /* counts them; the lock is held */
+	uint32_t seen_polls;	/* by the agent; guarded by the NIC's lock */
+	pthread_mutex_t lock; /* guards the lists, and what endpoints say so of */
+	LIST_HEAD(, loopback_endpoint) senders, receivers;
+};
+
+/* A posted receive, in memory of our own: what is published is for the peer's eyes only. */
+struct loopback_receive {
+	uint32_t room;
+	uint32_t count;
+	struct segment segments[];
+};
+
+/* A send that needs the peer's help; the only one under way while it does. */
+struct loopback_pending {
+	enum { PENDING_SEND = 1, PENDING_WRITE, PENDING_READ, PENDING_RECEPTION } kind;
+	uint32_t offset; /* bytes that are done */
+	uint32_t piece;	 /* bytes that the peer is asked for now */
+	uint32_t number; /* of the message that the peer has to consume or answer; valid if: */
+	bool asked;
+	struct device_send send;
+	struct segment segments[LANE_SEGMENTS]; /* also of device_send */
+};
+
+enum loopback_phase { LOOPBACK_UNCONNECTED, LOOPBACK_ASKING, LOOPBACK_CONFIRMING, LOOPBACK_CONNECTED };
+
+struct loopback_endpoint {
+	struct loopback_device *device;
+	struct vi *vi;
+	struct loopback_domain *domain;
+	struct workqueue *send_queue, *receive_queue;
+	struct loopback_cq *send_cq, *receive_cq;
+	LIST_ENTRY(loopback_endpoint) in_send_cq, in_receive_cq, in_linked;
+	struct link *link; /* NULL: none; changed with both CQs' locks and the receive_lock */
+	atomic_bool stopped;
+
+	/* What the peer has told. */
+	const struct region_entries *peer_regions;
+	uint32_t peer_domain;
+	struct region_rights peer_rights;
+	uint64_t peer_agent_bell, peer_channel_bell;
+	pid_t peer_pid;
+	bool one_copy; /* its memory can be accessed from here */
+	VIP_RELIABILITY_LEVEL reliability;
+
+	/* Sending: the send queue's lock guards it. */
+	alignas(CACHE_LINE) struct lane *out;
+	uint32_t taken;	  /* receives of the peer */
+	uint32_t written; /* messages */
+	uint32_t seen_consumed;
+	uint64_t ring_written, seen_ring_consumed;
+	uint32_t accepted;	    /* sends */
+	_Atomic uint32_t finished;  /* of these; each but a last one with success */
+	_Atomic uint32_t failure;   /* how the one after `finished` ended, or 0 */
+	atomic_bool is_pending;	    /* whose turn it is: posting sets it, polling clears it */
+	struct loopback_pending pending;
+	uint32_t reported;	    /* this and the next: the send CQ's lock guards them */
+	bool failure_told;
+
+	/* Receiving: the receive CQ's lock guards it. */
+	alignas(CACHE_LINE) struct lane *in;
+	uint32_t read; /* messages */
+	uint64_t ring_read;
+	uint32_t completed; /* receives */
+	uint32_t offset;    /* what has come of a message in parts */
+	bool part_failed;   /* there is no place for it */
+	bool deaf;	    /* nothing is taken any more after an error */
+	atomic_bool violated; /* the peer broke the rules */
+
+	pthread_mutex_t receive_lock; /* guards publishing */
+	_Atomic uint32_t posted;      /* receives */
+	unsigned receive_size;
+	uint8_t *receives; /* ring of struct loopback_receive */
+
+	/* Connecting: the NIC's lock guards it. */
+	struct watch watch;
+	enum loopback_phase phase;
+	struct connect_info own, peer;
+	struct discriminator wanted;
+	unsigned place; /* which of the names of the discriminator is being tried */
+	uint8_t nonce[16];
+};
+
+static inline struct loopback_receive *receive_at(const struct loopback_endpoint *endpoint,
+						  uint32_t index)
+{
+	return (void *)(endpoint->receives +
+			(size_t)(index & (LANE_RECEIVES - 1)) * endpoint->receive_size);
+}
+
+/* device.c */
+/* [nic] 0 or errno. */
+int loopback_watch(struct loopback_device *device, struct watch *watch, int fd);
+/* [nic] Closes the descriptor, too. */
+void loopback_unwatch(struct loopback_device *device, struct watch *watch);
+
+/* bell.c: sockets that wake those who sleep. Whatever a peer does, ringing never blocks. */
+int bell_create(uint64_t *name);
+void bell_ring(int from_fd, uint64_t name);
+void bell_drain(int fd);
+
+/* progress.c */
+void loopback_bell_ready(struct watch *watch);
+void loopback_timer_ready(struct watch *watch);
+/* Completions are asked for: the agent shall notice when that ends. */
+void progress_start_ticking(struct loopback_device *device);
+
+/* completion.c */
+struct device_channel *loopback_channel_create(struct device *device, int *fd);
+void loopback_channel_destroy(struct device_channel *channel);
+void loopback_channel_read(struct device_channel *channel);
+struct device_cq *loopback_cq_create(struct device *device, struct cq *cq,
+				     struct device_channel *channel, unsigned entries,
+				     unsigned *capacity);
+void loopback_cq_destroy(struct device_cq *cq);
+int loopback_cq_grow(struct device *device, struct device_cq *cq, unsigned entries,
+		     unsigned *capacity);
+int loopback_cq_poll(struct device_cq *cq);
+int loopback_cq_arm(struct device_cq *cq);
+
+/* region.c */
+struct device_domain *loopback_domain_create(struct device *device);
+void loopback_domain_destroy(struct device_domain *domain);
+struct device_region *loopback_region_create(struct device_domain *domain, void *address,
+					     size_t length, struct region_rights rights,
+					     uint32_t *handle, uint32_t *key);
+void loopback_region_destroy(struct device_region *region);
+/*
+ * How many bytes, `length` at most, the region has from this address on; 0 when there is no such
+ * region, or it is of another domain, or does not give the rights.
+ */
+uint32_t region_room(const struct region_entries *entries, uint32_t handle, uint32_t domain,
+		     uint32_t rights, uint64_t address, uint32_t length);
+
+/* endpoint.c */
+struct device_endpoint *loopback_endpoint_create(struct device *device,
+						 struct endpoint_config *config);
+void loopback_endpoint_destroy(struct device_endpoint *endpoint);
+int loopback_endpoint_prepare(struct device_endpoint *endpoint);
+void loopback_endpoint_stop(struct device_endpoint *endpoint);
+void loopback_endpoint_reset(struct device_endpoint *endpoint);
+/* [nic] From here on the endpoint uses the link; publishes what is posted. */
+void endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsigned out_lane);
+/* Waits until the peer is in none of our memory by virtue of what it has seen before. */
+void endpoint_quiesce(struct loopback_endpoint *endpoint);
+
+/* copy.c: from one process's memory to another's, by the kernel */
+/* True when the process has `nonce` at `address`: it is the right one, and may be accessed. */
+bool copy_probe(pid_t process, uint64_t address, const uint8_t *nonce, size_t length);
+/*
+ * Copies between bytes [offset, offset + length) of the send's local segments and the remote ones.
+ * 0 or errno; EFAULT when memory of either side is not there.
+ */
+int copy_remote(pid_t process, const struct device_send *send, uint32_t offset,
+		const struct lane_segment *remote, unsigned remote_count, uint32_t length,
+		bool is_write);
+/* To and from memory of our own. */
+void copy_gather(uint8_t *to, const struct device_send *send, uint32_t offset, uint32_t length);
+void copy_scatter(const struct device_send *send, uint32_t offset, const uint8_t *from,
+		  uint32_t length);
+
+/* send.c */
+int loopback_post_send(struct device_endpoint *endpoint, const struct device_send *send);
+/* The send CQ's lock is held: reports what is done. Returns how many. */
+int loopback_report_sends(struct loopback_endpoint *endpoint);
+
+/* False when the peer has no receive posted, else its room. */
+bool send_next_receive(struct loopback_endpoint *endpoint, uint32_t *room);
+/* The next message, to be filled and published; NULL when the lane is full. */
+struct lane_message *send_message(struct loopback_endpoint *endpoint);
+/* `length` bytes of the ring, or NULL when there is no room. */
+uint8_t *send_ring(struct loopback_endpoint *endpoint, uint32_t length);
+void send_publish(struct loopback_endpoint *endpoint, struct lane_message *message,
+		  enum message_kind kind, uint32_t length, const struct device_send *send);
+/* The send under way is over: with success, or with an error bit. */
+void send_finish(struct loopback_endpoint *endpoint, uint32_t error);
+/* Whether the local memory of a send is still registered, with these rights. */
+bool send_memory_is_there(const struct loopback_endpoint *endpoint, const struct device_send *send,
+			  uint32_t rights);
+/* Wakes those who asked to be woken, after something was published or finished. */
+void send_announce(struct loopback_endpoint *endpoint);
+
+/* pending.c */
+/* Begins what loopback_report_sends() goes on with. */
+void loopback_suspend(struct loopback_endpoint *endpoint, const struct device_send *send,
+		      unsigned kind);
+/* The send CQ's lock is held. Goes on with what is pending. */
+void loopback_advance(struct loopback_endpoint *endpoint);
+
+/* receive.c */
+int loopback_post_receive(struct device_endpoint *endpoint, const struct segment *segments,
+			  unsigned count);
+/* The receive_lock is held. */
+void loopback_publish(struct loopback_endpoint *endpoint, uint32_t index);
+/* The receive CQ's lock is held: takes what has arrived. Returns how many receives were done. */
+int loopback_consume(struct loopback_endpoint *endpoint);
+
+/* rendezvous.c: names, and who waits under them */
+/* So many of one user may wait for the same discriminator at the same time. */
+#define RENDEZVOUS_PLACES 4u
+
+struct sockaddr_un;
+/* The address of one who waits; returns its length. */
+unsigned rendezvous_address(struct sockaddr_un *address, uid_t user,
+			    const struct discriminator *discriminator, unsigned place);
+/* The users that we connect to and that may connect to us, ourselves first; false after the last. */
+bool rendezvous_user(unsigned index, uid_t *user);
+/* What the kernel says of the other end of a socket. False when it may not be connected with. */
+bool rendezvous_peer(int fd, pid_t *process);
+int loopback_listen(struct device *device, const struct discriminator *discriminator);
+void loopback_unlisten(struct device *device, const struct discriminator *discriminator);
+void loopback_reject(struct device_request *request, VIP_RETURN refusal);
+
+struct loopback_request {
+	struct loopback_device *device;
+	int fd, regions_fd;
+	pid_t process;
+	struct hello hello;
+};
+
+void loopback_request_free(struct loopback_request *request);
+
+/* handshake.c */
+void loopback_connect(struct device_endpoint *endpoint, const struct connect_info *own,
+		      struct in_addr host, const struct discriminator *wanted);
+void loopback_accept(struct device_request *request, struct device_endpoint *endpoint,
+		     const struct connect_info *own);
+VIP_RETURN loopback_cancel(struct device_endpoint *endpoint);
+void loopback_disconnect(struct device_endpoint *endpoint);
+/* What a request or an accept says of its sender. */
+struct connect_info loopback_info(const struct loopback_device *device, const struct hello *hello);
+
+#endif

@@ -1,0 +1,172 @@
+/*
+ * Sends that need the peer's help: long messages in pieces through the ring, RDMA that the kernel
+ * does not let us do ourselves, Reliable Reception without direct access. One at a time; whoever
+ * polls the send CQ goes on with it, the program or, woken by the peer's bell, the agent.
+ */
+#include <string.h>
+
+#include "loopback.h"
+
+void loopback_suspend(struct loopback_endpoint *endpoint, const struct device_send *send,
+		      unsigned kind)
+{
+	struct loopback_pending *pending = &endpoint->pending;
+
+	*pending = (struct loopback_pending){.kind = kind, .send = *send};
+	memcpy(pending->segments, send->segments, send->count * sizeof(send->segments[0]));
+	pending->send.segments = pending->segments;
+	/* From here on it is theirs who poll. */
+	atomic_store_explicit(&endpoint->is_pending, true, memory_order_release);
+	bell_ring(endpoint->device->bell.fd, endpoint->device->bell_name);
+}
+
+static bool finish(struct loopback_endpoint *endpoint, uint32_t error)
+{
+	send_finish(endpoint, error);
+	atomic_store_explicit(&endpoint->is_pending, false, memory_order_release);
+	return true;
+}
+
+static uint32_t next_piece(const struct loopback_pending *pending)
+{
+	uint32_t left = pending->send.length - pending->offset;
+
+	return left < LANE_PIECE ? left : LANE_PIECE;
+}
+
+/* Puts the next piece into the ring, and a message for it. False when there is no room. */
+static bool put_piece(struct loopback_endpoint *endpoint, enum message_kind kind)
+{
+	struct loopback_pending *pending = &endpoint->pending;
+	uint32_t length = next_piece(pending);
+	struct lane_message *message = send_message(endpoint);
+	uint8_t *ring;
+
+	if (!message)
+		return false;
+	if (kind != MESSAGE_READ) {
+		ring = send_ring(endpoint, length);
+		if (!ring)
+			return false;
+		copy_gather(ring, &pending->send, pending->offset, length);
+	}
+	message->target.address = pending->send.remote_address + pending->offset;
+	message->target.handle = pending->send.remote_handle;
+	send_publish(endpoint, message, kind, length, &pending->send);
+	send_announce(endpoint);
+	pending->number = endpoint->written;
+	pending->piece = length;
+	return true;
+}
+
+static bool step_send(struct loopback_endpoint *endpoint)
+{
+	struct loopback_pending *pending = &endpoint->pending;
+	uint32_t left = pending->send.length - pending->offset;
+	bool is_last = left <= LANE_PIECE;
+
+	if (!put_piece(endpoint, is_last ? MESSAGE_IN_RING : MESSAGE_PART))
+		return false;
+	pending->offset += pending->piece;
+	if (!is_last)
+		return true;
+	if (endpoint->reliability != VIP_SERVICE_RELIABLE_RECEPTION)
+		return finish(endpoint, 0);
+	pending->kind = PENDING_RECEPTION;
+	return true;
+}
+
+static bool step_reception(struct loopback_endpoint *endpoint)
+{
+	uint32_t consumed = atomic_load_explicit(&endpoint->out->consumed, memory_order_acquire);
+
+	if ((int32_t)(consumed - endpoint->pending.number) < 0)
+		return false;
+	return finish(endpoint, 0);
+}
+
+/* The immediate data of an RDMA write, when all the rest is done. */
+static bool step_immediate(struct loopback_endpoint *endpoint)
+{
+	struct lane_message *message = send_message(endpoint);
+	const struct device_send *send = &endpoint->pending.send;
+	uint32_t room;
+
+	if (!send_next_receive(endpoint, &room))
+		return finish(endpoint, VIP_STATUS_REMOTE_DESC_ERROR);
+	if (!message)
+		return false;
+	send_publish(endpoint, message, MESSAGE_WRITTEN, send->length, send);
+	send_announce(endpoint);
+	return finish(endpoint, 0);
+}
+
+static bool step_rdma(struct loopback_endpoint *endpoint)
+{
+	struct loopback_pending *pending = &endpoint->pending;
+	bool is_write = pending->kind == PENDING_WRITE;
+	uint64_t answer;
+
+	if (pending->offset == pending->send.length) {
+		if (is_write && pending->send.control & VIP_CONTROL_IMMEDIATE)
+			return step_immediate(endpoint);
+		return finish(endpoint, 0);
+	}
+	if (!pending->asked) {
+		pending->asked = put_piece(endpoint, is_write ? MESSAGE_WRITE : MESSAGE_READ);
+		return pending->asked;
+	}
+	/* With the answer come its data. */
+	answer = atomic_load_explicit(&endpoint->out->answer, memory_order_acquire);
+	if (answer >> 32 != pending->number)
+		return false;
+	if ((uint32_t)answer != ANSWER_DONE)
+		return finish(endpoint, VIP_STATUS_RDMA_PROT_ERROR);
+	if (!is_write)
+		copy_scatter(&pending->send, pending->offset, endpoint->out->answer_data,
+			     pending->piece);
+	pending->offset += pending->piece;
+	pending->asked = false;
+	return true;
+}
+
+/* One step further, if the peer has made it possible. */
+static bool step(struct loopback_endpoint *endpoint)
+{
+	struct loopback_pending *pending = &endpoint->pending;
+
+	if (pending->kind == PENDING_RECEPTION)
+		return step_reception(endpoint);
+	/* The program may have deregistered its memory meanwhile. */
+	if (!send_memory_is_there(endpoint, &pending->send,
+				  pending->kind == PENDING_READ ? RIGHT_LOCAL_WRITE : 0))
+		return finish(endpoint, VIP_STATUS_PROTECTION_ERROR);
+	return pending->kind == PENDING_SEND ? step_send(endpoint) : step_rdma(endpoint);
+}
+
+static bool is_pending(const struct loopback_endpoint *endpoint)
+{
+	return atomic_load_explicit(&endpoint->is_pending, memory_order_relaxed);
+}
+
+void loopback_advance(struct loopback_endpoint *endpoint)
+{
+	bool rings = false;
+
+	if (!endpoint->out || atomic_load_explicit(&endpoint->stopped, memory_order_relaxed))
+		return;
+	do {
+		while (is_pending(endpoint) && step(endpoint))
+			;
+		if (!is_pending(endpoint)) {
+			if (rings) /* not any more */
+				atomic_store(&endpoint->out->sender_waits, 0);
+			return;
+		}
+		/* The peer's agent, when it is rung for, consumes first and looks at this flag then.
+		   When the flag was set already, the bell was rung for it, too. */
+		rings |= !atomic_exchange(&endpoint->out->sender_waits, 1);
+	} while (step(endpoint));
+	if (rings)
+		bell_ring(endpoint->device->bell.fd, endpoint->peer_agent_bell);
+}

@@ -1,0 +1,118 @@
+/*
+ * Progress without the program's help. Usually the program asks for completions often, or sleeps
+ * until there is one, and nothing has to be done here. One that does neither (it computes, or looks
+ * for data in its memory) is found by a timer, which runs only while completions are asked for;
+ * from then on peers ring for the agent. The NIC's lock is held everywhere here.
+ */
+#include <stdint.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "loopback.h"
+
+#define TICK_NSEC 10000000
+
+/* Has anybody but the agent asked for completions since the agent's last look? */
+static bool was_polled(const struct loopback_cq *cq)
+{
+	return atomic_load_explicit(&cq->polls, memory_order_relaxed) != cq->seen_polls;
+}
+
+/* After this the CQ is looked at once more: what comes later rings. */
+static void ask_for_bell(struct loopback_endpoint *endpoint)
+{
+	atomic_fetch_or(&endpoint->in->receiver_waits, WAIT_IN_AGENT);
+}
+
+static void look(struct loopback_cq *cq)
+{
+	cq_poll_for_device(cq->cq);
+	cq->seen_polls = atomic_load_explicit(&cq->polls, memory_order_relaxed);
+}
+
+static bool has_stalled_sender(struct loopback_endpoint *endpoint)
+{
+	/* Between what was consumed and this; see loopback_advance(). */
+	atomic_thread_fence(memory_order_seq_cst);
+	return atomic_load_explicit(&endpoint->in->sender_waits, memory_order_relaxed) &&
+	       atomic_exchange(&endpoint->in->sender_waits, 0);
+}
+
+/* Ends the connection with one peer that broke the rules, if there is any. */
+static void expel(struct loopback_device *device)
+{
+	struct loopback_endpoint *endpoint;
+
+	LIST_FOREACH(endpoint, &device->linked, in_linked) {
+		if (!atomic_exchange(&endpoint->violated, false))
+			continue;
+		bell_ring(device->bell.fd, device->bell_name); /* the list changes: come again */
+		log_error("a peer has broken the rules of shared memory: its connection ends");
+		endpoint_failed(endpoint->vi, VIP_ERROR_CONN_LOST);
+		return;
+	}
+}
+
+void loopback_bell_ready(struct watch *watch)
+{
+	struct loopback_device *device =
+		(struct loopback_device *)((char *)watch - offsetof(struct loopback_device, bell));
+	struct loopback_endpoint *endpoint;
+
+	bell_drain(watch->fd);
+	/* Anybody may have rung, so all are looked at. */
+	LIST_FOREACH(endpoint, &device->linked, in_linked) {
+		if (!was_polled(endpoint->receive_cq))
+			ask_for_bell(endpoint);
+		look(endpoint->receive_cq);
+		if (endpoint->send_cq != endpoint->receive_cq)
+			look(endpoint->send_cq);
+		if (has_stalled_sender(endpoint))
+			bell_ring(watch->fd, endpoint->peer_agent_bell);
+	}
+	expel(device);
+}
+
+static void set_timer(struct loopback_device *device)
+{
+	static const struct itimerspec tick = {.it_value.tv_nsec = TICK_NSEC};
+
+	timerfd_settime(device->timer.fd, 0, &tick, NULL);
+}
+
+void progress_start_ticking(struct loopback_device *device)
+{
+	if (!atomic_exchange(&device->ticks, true))
+		set_timer(device);
+}
+
+void loopback_timer_ready(struct watch *watch)
+{
+	struct loopback_device *device =
+		(struct loopback_device *)((char *)watch - offsetof(struct loopback_device, timer));
+	struct loopback_endpoint *endpoint;
+	bool polled = false;
+	uint64_t ticks;
+
+	if (read(watch->fd, &ticks, sizeof(ticks)) < 0) {
+		/* EAGAIN: set anew since. */
+	}
+	LIST_FOREACH(endpoint, &device->linked, in_linked) {
+		if (was_polled(endpoint->receive_cq)) {
+			polled = true;
+			continue;
+		}
+		ask_for_bell(endpoint);
+		look(endpoint->receive_cq);
+	}
+	LIST_FOREACH(endpoint, &device->linked, in_linked) {
+		struct loopback_cq *cq = endpoint->receive_cq;
+
+		cq->seen_polls = atomic_load_explicit(&cq->polls, memory_order_relaxed);
+	}
+	if (polled)
+		set_timer(device);
+	else
+		atomic_store(&device->ticks, false);
+}

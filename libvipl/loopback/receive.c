@@ -1,0 +1,250 @@
+/*
+ * The receiving end: publishes posted receives, and takes what the peer has sent. Everything that
+ * is read from the link is read once, and checked.
+ */
+#include <string.h>
+
+#include "loopback.h"
+
+#define READ_ONCE(member) (*(const volatile __typeof__(member) *)&(member))
+
+/* How much of a segment is in registered memory. */
+static uint32_t usable(const struct loopback_endpoint *endpoint, const struct segment *segment)
+{
+	return region_room(endpoint->device->regions, segment->key, endpoint->domain->number,
+			   RIGHT_LOCAL_WRITE, segment->address, segment->length);
+}
+
+void loopback_publish(struct loopback_endpoint *endpoint, uint32_t index)
+{
+	const struct loopback_receive *receive = receive_at(endpoint, index);
+	struct lane *in = endpoint->in;
+	struct lane_detail *detail = &in->details[index & (LANE_RECEIVES - 1)];
+	uint32_t room = 0;
+
+	detail->count = receive->count <= LANE_SEGMENTS ? receive->count : 0;
+	for (uint32_t i = 0; i < receive->count; i++) {
+		const struct segment *segment = &receive->segments[i];
+		uint32_t here = usable(endpoint, segment);
+
+		if (i < LANE_SEGMENTS)
+			detail->segments[i] = (struct lane_segment){
+				segment->address, segment->length, segment->key};
+		room += here;
+		if (here < segment->length)
+			break; /* data that comes here breaks the connection */
+	}
+	/* Who reads this reads the details as they are now. */
+	atomic_store_explicit(&in->receives[index & (LANE_RECEIVES - 1)],
+			      (uint64_t)(index + 1) << 32 | room, memory_order_release);
+}
+
+int loopback_post_receive(struct device_endpoint *base, const struct segment *segments,
+			  unsigned count)
+{
+	struct loopback_endpoint *endpoint = (struct loopback_endpoint *)base;
+	uint32_t index = atomic_load_explicit(&endpoint->posted, memory_order_relaxed);
+	struct loopback_receive *receive = receive_at(endpoint, index);
+
+	receive->count = count;
+	receive->room = 0;
+	for (unsigned i = 0; i < count; i++) {
+		receive->segments[i] = segments[i];
+		receive->room += segments[i].length;
+	}
+	/* A link may come just now, with another thread that publishes all that is posted. */
+	pthread_mutex_lock(&endpoint->receive_lock);
+	atomic_store_explicit(&endpoint->posted, index + 1, memory_order_release);
+	if (endpoint->in)
+		loopback_publish(endpoint, index);
+	pthread_mutex_unlock(&endpoint->receive_lock);
+	return 0;
+}
+
+/* Copies into the receive from `offset` on. False when there is no registered memory there. */
+static bool scatter(const struct loopback_endpoint *endpoint,
+		    const struct loopback_receive *receive, uint32_t offset, const uint8_t *data,
+		    uint32_t length)
+{
+	for (uint32_t i = 0; i < receive->count && length; i++) {
+		const struct segment *segment = &receive->segments[i];
+		uint32_t here;
+
+		if (offset >= segment->length) {
+			offset -= segment->length;
+			continue;
+		}
+		here = segment->length - offset;
+		if (here > length)
+			here = length;
+		if (usable(endpoint, segment) < offset + here)
+			return false;
+		memcpy((uint8_t *)(uintptr_t)segment->address + offset, data, here);
+		data += here;
+		length -= here;
+		offset = 0;
+	}
+	return !length;
+}
+
+/* What comes next in the ring; both ends find it by the same rule. */
+static const uint8_t *ring_take(struct loopback_endpoint *endpoint, uint32_t length)
+{
+	uint64_t place = ring_place(endpoint->ring_read, length);
+
+	endpoint->ring_read = ring_after(place, length);
+	return &endpoint->in->ring[place & (LANE_RING - 1)];
+}
+
+/* What a message told. */
+struct told {
+	uint8_t kind;
+	bool has_immediate;
+	uint32_t length, immediate;
+};
+
+static void complete(struct loopback_endpoint *endpoint, uint32_t status, uint32_t length,
+		     uint32_t immediate)
+{
+	endpoint->completed++;
+	endpoint->offset = 0;
+	endpoint->part_failed = false;
+	workqueue_complete(endpoint->receive_queue, status, length, immediate);
+}
+
+/* A message for the oldest receive. False when the peer has broken the rules. */
+static bool take_message(struct loopback_endpoint *endpoint, const struct lane_message *message,
+			 const struct told *told)
+{
+	const struct loopback_receive *receive = receive_at(endpoint, endpoint->completed);
+	uint32_t total = endpoint->offset + told->length, status = 0;
+	bool in_ring = told->kind == MESSAGE_IN_RING || told->kind == MESSAGE_PART;
+	const uint8_t *data = message->data;
+
+	if (told->kind == MESSAGE_TOO_LONG) {
+		/* Or too long for the registered part of it. */
+		endpoint->deaf = endpoint->reliability != VIP_SERVICE_UNRELIABLE;
+		complete(endpoint,
+			 told->length > receive->room ? VIP_STATUS_LENGTH_ERROR
+						      : VIP_STATUS_PROTECTION_ERROR,
+			 0, 0);
+		return true;
+	}
+	if (told->length > endpoint->own.max_transfer ||
+	    (told->kind == MESSAGE_INLINED && told->length > MESSAGE_INLINE) ||
+	    (in_ring && told->length > LANE_PIECE) ||
+	    (told->kind != MESSAGE_WRITTEN && total > receive->room))
+		return false;
+	if (in_ring)
+		data = ring_take(endpoint, told->length);
+	if ((in_ring || told->kind == MESSAGE_INLINED) &&
+	    !scatter(endpoint, receive, endpoint->offset, data, told->length))
+		endpoint->part_failed = true;
+	endpoint->offset = total;
+	if (told->kind == MESSAGE_PART)
+		return true;
+
+	if (endpoint->part_failed) { /* deregistered since it was posted */
+		endpoint->deaf = endpoint->reliability != VIP_SERVICE_UNRELIABLE;
+		complete(endpoint, VIP_STATUS_PROTECTION_ERROR, 0, 0);
+		return true;
+	}
+	if (told->has_immediate)
+		status |= VIP_STATUS_IMMEDIATE;
+	if (told->kind == MESSAGE_WRITTEN)
+		status |= VIP_STATUS_OP_REMOTE_RDMA_WRITE;
+	complete(endpoint, status, total, told->immediate);
+	return true;
+}
+
+/* An RDMA operation that the peer cannot do itself. False when it has broken the rules. */
+static bool take_order(struct loopback_endpoint *endpoint, const struct lane_message *message,
+		       const struct told *told)
+{
+	uint64_t address = READ_ONCE(message->target.address);
+	uint32_t handle = READ_ONCE(message->target.handle);
+	bool is_write = told->kind == MESSAGE_WRITE;
+	uint32_t right = is_write ? RIGHT_RDMA_WRITE : RIGHT_RDMA_READ;
+	const uint8_t *data = NULL;
+	bool allowed;
+
+	if (told->length > LANE_PIECE)
+		return false;
+	if (is_write)
+		data = ring_take(endpoint, told->length);
+	allowed = (is_write ? endpoint->own.rights.rdma_write : endpoint->own.rights.rdma_read) &&
+		  region_room(endpoint->device->regions, handle, endpoint->domain->number, right,
+			      address, told->length) == told->length;
+	if (allowed && is_write)
+		memcpy((void *)(uintptr_t)address, data, told->length);
+	else if (allowed)
+		memcpy(endpoint->in->answer_data, (void *)(uintptr_t)address, told->length);
+	/* Who reads the answer finds the data there. */
+	atomic_store_explicit(&endpoint->in->answer,
+			      (uint64_t)(endpoint->read + 1) << 32 |
+				      (allowed ? ANSWER_DONE : ANSWER_REFUSED),
+			      memory_order_release);
+	return true;
+}
+
+static bool take(struct loopback_endpoint *endpoint, const struct lane_message *message)
+{
+	struct told told = {
+		.kind = READ_ONCE(message->kind),
+		.has_immediate = READ_ONCE(message->has_immediate),
+		.length = READ_ONCE(message->length),
+		.immediate = READ_ONCE(message->immediate),
+	};
+
+	if (told.kind == MESSAGE_WRITE || told.kind == MESSAGE_READ)
+		return take_order(endpoint, message, &told);
+	if (told.kind < MESSAGE_INLINED || told.kind > MESSAGE_PART)
+		return false;
+	if (atomic_load_explicit(&endpoint->posted, memory_order_acquire) == endpoint->completed)
+		return false;
+	return take_message(endpoint, message, &told);
+}
+
+static int flush(struct loopback_endpoint *endpoint)
+{
+	uint32_t posted = atomic_load_explicit(&endpoint->posted, memory_order_acquire);
+	int count = 0;
+
+	for (; endpoint->completed != posted; count++)
+		complete(endpoint, VIP_STATUS_DESC_FLUSHED_ERROR, 0, 0);
+	return count;
+}
+
+int loopback_consume(struct loopback_endpoint *endpoint)
+{
+	uint32_t before = endpoint->completed, read = endpoint->read;
+	struct lane *in = endpoint->in;
+
+	if (atomic_load_explicit(&endpoint->stopped, memory_order_acquire))
+		return flush(endpoint);
+	if (!in)
+		return 0;
+	/* A peer that asks for ever must not keep us here for ever. */
+	while (!endpoint->deaf && endpoint->read - read < LANE_MESSAGES) {
+		struct lane_message *message = &in->messages[endpoint->read & (LANE_MESSAGES - 1)];
+
+		/* With the number comes all that was written before it. */
+		if (atomic_load_explicit(&message->number, memory_order_acquire) !=
+		    endpoint->read + 1)
+			break;
+		if (!take(endpoint, message)) {
+			endpoint->deaf = true;
+			atomic_store(&endpoint->violated, true);
+			bell_ring(endpoint->device->bell.fd, endpoint->device->bell_name);
+			break;
+		}
+		endpoint->read++;
+	}
+	if (endpoint->read != read) {
+		/* The peer may use the ring and the messages again: we have read them. */
+		atomic_store_explicit(&in->ring_consumed, endpoint->ring_read,
+				      memory_order_release);
+		atomic_store_explicit(&in->consumed, endpoint->read, memory_order_release);
+	}
+	return (int)(endpoint->completed - before);
+}

@@ -1,0 +1,177 @@
+/* Tags' domains, and the table of registered regions that peers look into. */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "loopback.h"
+
+#define INDEX_MASK (TABLE_REGIONS - 1)
+
+struct loopback_region {
+	struct loopback_device *device;
+	uint32_t handle;
+};
+
+struct device_domain *loopback_domain_create(struct device *base)
+{
+	struct loopback_device *device = (struct loopback_device *)base;
+	struct loopback_domain *domain = malloc(sizeof(*domain));
+
+	if (!domain)
+		return NULL;
+	domain->device = device;
+	pthread_mutex_lock(&device->lock);
+	domain->number = ++device->next_domain;
+	pthread_mutex_unlock(&device->lock);
+	return (struct device_domain *)domain;
+}
+
+void loopback_domain_destroy(struct device_domain *domain)
+{
+	free(domain);
+}
+
+/*
+ * Brings all pages in, as pinning would, and so finds out whether they are there and may be
+ * written. 0 or errno.
+ */
+static int touch_pages(void *address, size_t length, bool for_writing)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t first = (uintptr_t)address & ~(page - 1);
+	uintptr_t end = (uintptr_t)address + length;
+
+	if (end < first)
+		return EFAULT;
+	if (!madvise((void *)first, end - first,
+		     for_writing ? MADV_POPULATE_WRITE : MADV_POPULATE_READ))
+		return 0;
+	return errno == EINVAL || errno == ENOMEM ? EFAULT : errno;
+}
+
+/* The device's lock is held. The index of a free entry, or TABLE_REGIONS. */
+static uint32_t find_free(struct loopback_device *device)
+{
+	for (uint32_t i = 0; i < TABLE_REGIONS; i++) {
+		uint32_t index = (device->next_region + i) & INDEX_MASK;
+
+		if (!atomic_load_explicit(&device->regions->entries[index].handle,
+					  memory_order_relaxed)) {
+			device->next_region = index + 1;
+			return index;
+		}
+	}
+	return TABLE_REGIONS;
+}
+
+/* Never 0 and never all ones, since programs mean none by these. */
+static uint32_t make_handle(struct loopback_device *device, uint32_t index)
+{
+	uint32_t handle;
+
+	do {
+		handle = ++device->generations[index] * TABLE_REGIONS + index;
+	} while (!handle || handle == UINT32_MAX);
+	return handle;
+}
+
+static int publish(struct loopback_device *device, const struct region_entry *values,
+		   uint32_t *handle)
+{
+	struct region_entry *entry;
+	uint32_t index;
+
+	pthread_mutex_lock(&device->lock);
+	index = find_free(device);
+	if (index == TABLE_REGIONS) {
+		pthread_mutex_unlock(&device->lock);
+		return ENOSPC;
+	}
+	*handle = make_handle(device, index);
+	entry = &device->regions->entries[index];
+#define set(member) atomic_store_explicit(&entry->member, values->member, memory_order_relaxed)
+	/* A reader that sees any of these sees, by the fence, that the old handle has gone. */
+	atomic_thread_fence(memory_order_release);
+	set(domain);
+	set(rights);
+	set(start);
+	set(length);
+#undef set
+	/* Who reads the handle reads the rest as it is now. */
+	atomic_store_explicit(&entry->handle, *handle, memory_order_release);
+	pthread_mutex_unlock(&device->lock);
+	return 0;
+}
+
+struct device_region *loopback_region_create(struct device_domain *base, void *address,
+					     size_t length, struct region_rights rights,
+					     uint32_t *handle, uint32_t *key)
+{
+	struct loopback_domain *domain = (struct loopback_domain *)base;
+	struct loopback_region *region = malloc(sizeof(*region));
+	struct region_entry values = {
+		.domain = domain->number,
+		.rights = RIGHT_LOCAL_WRITE | (rights.rdma_write ? RIGHT_RDMA_WRITE : 0) |
+			  (rights.rdma_read ? RIGHT_RDMA_READ : 0),
+		.start = (uintptr_t)address,
+		.length = length,
+	};
+	int error;
+
+	if (!region)
+		return NULL;
+	error = touch_pages(address, length, true);
+	/* Memory that is only read may be sent from. */
+	if (error == EFAULT && !rights.rdma_write) {
+		error = touch_pages(address, length, false);
+		atomic_fetch_and(&values.rights, ~(uint32_t)RIGHT_LOCAL_WRITE);
+	}
+	if (!error)
+		error = publish(domain->device, &values, &region->handle);
+	if (error) {
+		free(region);
+		errno = error;
+		return NULL;
+	}
+	region->device = domain->device;
+	*handle = *key = region->handle;
+	return (struct device_region *)region;
+}
+
+void loopback_region_destroy(struct device_region *base)
+{
+	struct loopback_region *region = (struct loopback_region *)base;
+	struct loopback_device *device = region->device;
+	struct loopback_endpoint *endpoint;
+
+	pthread_mutex_lock(&device->lock);
+	atomic_store(&device->regions->entries[region->handle & INDEX_MASK].handle, 0);
+	/* Who has found it before may still be at it, and the program may reuse the memory. */
+	LIST_FOREACH(endpoint, &device->linked, in_linked)
+		endpoint_quiesce(endpoint);
+	pthread_mutex_unlock(&device->lock);
+	free(region);
+}
+
+uint32_t region_room(const struct region_entries *entries, uint32_t handle, uint32_t domain,
+		     uint32_t rights, uint64_t address, uint32_t length)
+{
+	const struct region_entry *entry = &entries->entries[handle & INDEX_MASK];
+	uint64_t start, room;
+	bool fits;
+
+	if (!handle || atomic_load_explicit(&entry->handle, memory_order_acquire) != handle)
+		return 0;
+#define get(member) atomic_load_explicit(&entry->member, memory_order_relaxed)
+	fits = get(domain) == domain && (get(rights) & rights) == rights;
+	start = get(start);
+	room = get(length);
+	/* If the entry was taken for another region meanwhile, its handle has changed first. */
+	atomic_thread_fence(memory_order_acquire);
+	if (!fits || get(handle) != handle || address < start || address - start > room)
+		return 0;
+#undef get
+	room -= address - start;
+	return room < length ? (uint32_t)room : length;
+}

@@ -1,0 +1,265 @@
+/*
+ * Waiting for requests, without a daemon: who waits for a discriminator listens on a socket whose
+ * abstract name is made of the discriminator and the user.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "log.h"
+#include "loopback.h"
+
+#define BACKLOG	   1024
+#define MOST_MUTES 64u /* of those who connect and say nothing, the oldest goes */
+
+struct loopback_listener {
+	struct watch watch;
+	struct loopback_device *device;
+	LIST_ENTRY(loopback_listener) in_device;
+	struct discriminator discriminator;
+	unsigned users;
+	TAILQ_HEAD(mutes, mute) mutes;
+	unsigned mute_count;
+};
+
+/* Somebody who has connected and not yet told what for. */
+struct mute {
+	struct watch watch;
+	struct loopback_listener *listener;
+	TAILQ_ENTRY(mute) in_listener;
+	pid_t process;
+};
+
+unsigned rendezvous_address(struct sockaddr_un *address, uid_t user,
+			    const struct discriminator *discriminator, unsigned place)
+{
+	char text[2 * MAX_DISCRIMINATOR_LEN + 1] = "";
+
+	for (unsigned i = 0; i < discriminator->length; i++)
+		snprintf(text + 2 * (size_t)i, 3, "%02x", discriminator->bytes[i]);
+	*address = (struct sockaddr_un){.sun_family = AF_UNIX};
+	return (unsigned)offsetof(struct sockaddr_un, sun_path) + 1 +
+	       (unsigned)snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1,
+				  "vipl-%u-%s-%u", (unsigned)user, text, place);
+}
+
+bool rendezvous_user(unsigned index, uid_t *user)
+{
+	const char *list = config()->lo_users;
+
+	*user = geteuid();
+	while (index--) {
+		char *end;
+
+		if (!*list)
+			return false;
+		*user = (uid_t)strtoul(list, &end, 10);
+		if (end == list || (*end && *end != ',')) {
+			log_warning("VIPL_LO_USERS: \"%s\" is no list of user numbers", list);
+			return false;
+		}
+		list = *end ? end + 1 : end;
+	}
+	return true;
+}
+
+bool rendezvous_peer(int fd, pid_t *process)
+{
+	struct ucred peer;
+	socklen_t length = sizeof(peer);
+	uid_t user;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length))
+		return false;
+	*process = peer.pid;
+	for (unsigned i = 0; rendezvous_user(i, &user); i++)
+		if (user == peer.uid)
+			return true;
+	log_warning("user %u may not connect to this one (see VIPL_LO_USERS)", (unsigned)peer.uid);
+	return false;
+}
+
+void loopback_request_free(struct loopback_request *request)
+{
+	if (request->fd >= 0)
+		close(request->fd);
+	if (request->regions_fd >= 0)
+		close(request->regions_fd);
+	free(request);
+}
+
+static void answer(int fd, enum hello_kind kind)
+{
+	struct hello hello = {.magic = HELLO_MAGIC, .version = HELLO_VERSION, .kind = kind};
+
+	hello_send(fd, &hello, NULL, 0); /* the other end may be gone: no matter */
+}
+
+void loopback_reject(struct device_request *base, VIP_RETURN refusal)
+{
+	struct loopback_request *request = (struct loopback_request *)base;
+
+	answer(request->fd, refusal == VIP_NO_MATCH ? HELLO_NO_MATCH : HELLO_REJECT);
+	loopback_request_free(request);
+}
+
+static void drop_mute(struct mute *mute)
+{
+	TAILQ_REMOVE(&mute->listener->mutes, mute, in_listener);
+	mute->listener->mute_count--;
+	loopback_unwatch(mute->listener->device, &mute->watch);
+	free(mute);
+}
+
+/* A request has come; from here on its socket is looked at when it is answered, not before. */
+static void arrive(struct mute *mute, const struct hello *hello, int regions_fd)
+{
+	struct loopback_device *device = mute->listener->device;
+	struct loopback_request *request = malloc(sizeof(*request));
+	struct discriminator wanted = {.length = hello->wanted_length};
+	struct connect_info peer = loopback_info(device, hello);
+
+	memcpy(wanted.bytes, hello->wanted, wanted.length);
+	if (request)
+		*request = (struct loopback_request){device, dup(mute->watch.fd), regions_fd,
+						     mute->process, *hello};
+	if (!request || request->fd < 0) {
+		answer(mute->watch.fd, HELLO_NO_MATCH);
+		if (request)
+			loopback_request_free(request);
+		else
+			close(regions_fd);
+	} else if (!request_arrived(device->nic, (struct device_request *)request, &peer,
+				    &wanted)) {
+		loopback_reject((struct device_request *)request, VIP_NO_MATCH);
+	}
+}
+
+static void mute_ready(struct watch *watch)
+{
+	struct mute *mute = (struct mute *)watch;
+	struct hello hello;
+	int fds[HELLO_FDS];
+
+	switch (hello_receive(watch->fd, &hello, fds)) {
+	case -1:
+		return;
+	case HELLO_REQUEST:
+		arrive(mute, &hello, fds[0]);
+		fds[0] = -1;
+		break;
+	case HELLO_BAD_VERSION:
+		log_warning("refused a request by another version of this library (%u, not %u)",
+			    hello.version, HELLO_VERSION);
+		answer(watch->fd, HELLO_BAD_VERSION);
+		break;
+	default:
+		break;
+	}
+	hello_close_fds(fds);
+	drop_mute(mute);
+}
+
+static void listener_ready(struct watch *watch)
+{
+	struct loopback_listener *listener = (struct loopback_listener *)watch;
+	int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct mute *mute;
+	pid_t process;
+
+	if (fd < 0)
+		return;
+	mute = rendezvous_peer(fd, &process) ? calloc(1, sizeof(*mute)) : NULL;
+	if (!mute || loopback_watch(listener->device, &mute->watch, fd)) {
+		free(mute);
+		close(fd);
+		return;
+	}
+	mute->watch.ready = mute_ready;
+	mute->listener = listener;
+	mute->process = process;
+	TAILQ_INSERT_TAIL(&listener->mutes, mute, in_listener);
+	if (++listener->mute_count > MOST_MUTES)
+		drop_mute(TAILQ_FIRST(&listener->mutes));
+}
+
+static struct loopback_listener *find(struct loopback_device *device,
+				      const struct discriminator *discriminator)
+{
+	struct loopback_listener *listener;
+
+	LIST_FOREACH(listener, &device->listeners, in_device)
+		if (discriminator_equal(&listener->discriminator, discriminator))
+			return listener;
+	return NULL;
+}
+
+/* Takes the first free name of the discriminator. 0 or errno. */
+static int take_name(int fd, const struct discriminator *discriminator)
+{
+	for (unsigned place = 0; place < RENDEZVOUS_PLACES; place++) {
+		struct sockaddr_un address;
+		socklen_t length = rendezvous_address(&address, geteuid(), discriminator, place);
+
+		if (!bind(fd, (struct sockaddr *)&address, length))
+			return listen(fd, BACKLOG) ? errno : 0;
+		if (errno != EADDRINUSE)
+			return errno;
+	}
+	return EADDRINUSE;
+}
+
+int loopback_listen(struct device *base, const struct discriminator *discriminator)
+{
+	struct loopback_device *device = (struct loopback_device *)base;
+	struct loopback_listener *listener = find(device, discriminator);
+	int fd, error;
+
+	if (listener) {
+		listener->users++;
+		return 0;
+	}
+	listener = calloc(1, sizeof(*listener));
+	if (!listener)
+		return ENOMEM;
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	error = fd < 0 ? errno : take_name(fd, discriminator);
+	if (!error)
+		error = loopback_watch(device, &listener->watch, fd);
+	if (!error) {
+		listener->watch.ready = listener_ready;
+		listener->device = device;
+		listener->discriminator = *discriminator;
+		listener->users = 1;
+		TAILQ_INIT(&listener->mutes);
+		LIST_INSERT_HEAD(&device->listeners, listener, in_device);
+		return 0;
+	}
+	log_error("cannot wait for a connection: %s%s", strerror(error),
+		  error == EADDRINUSE ? ": four others wait for the same discriminator"
+		  : error == EMFILE   ? " (see ulimit -n)"
+				      : "");
+	if (fd >= 0)
+		close(fd);
+	free(listener);
+	return error;
+}
+
+void loopback_unlisten(struct device *base, const struct discriminator *discriminator)
+{
+	struct loopback_device *device = (struct loopback_device *)base;
+	struct loopback_listener *listener = find(device, discriminator);
+
+	if (!listener || --listener->users)
+		return;
+	while (!TAILQ_EMPTY(&listener->mutes))
+		drop_mute(TAILQ_FIRST(&listener->mutes));
+	LIST_REMOVE(listener, in_device);
+	loopback_unwatch(device, &listener->watch);
+	free(listener);
+}
