@@ -113,7 +113,8 @@ static bool check_devices(struct report *report)
 		check_port(report, ports.gl_pathv[i]);
 	globfree(&ports);
 	if (!found)
-		add(report, no_device_remedy, "there is no RDMA device in " CLASS_VERBS);
+		add(report, no_device_remedy, "there is no RDMA device in " CLASS_VERBS
+				       ", so only programs of this machine can be reached");
 	return found;
 }
 

@@ -19,6 +19,8 @@ struct settings {
 
 enum { MAX_NICS = 64 };
 
+#define LOOPBACK "via_lo" /* always there, and nic0 where there is nothing else */
+
 /* The numbers among the attributes: their keys, what they mean, their units. */
 static const struct {
 	const char *key;
@@ -129,7 +131,7 @@ static void print_nic(const char *name, const VIP_NIC_ATTRIBUTES *a)
 }
 
 /* Opens one NIC and tells about it; nics is NULL when text is wanted. */
-static VIP_RETURN show_nic(const char *name, json_object *nics)
+static VIP_RETURN show_nic(const char *name, json_object *nics, bool *is_loopback)
 {
 	VIP_NIC_ATTRIBUTES attributes;
 	VIP_NIC_HANDLE nic;
@@ -142,6 +144,8 @@ static VIP_RETURN show_nic(const char *name, json_object *nics)
 		json_object_array_add(nics, nic_json(name, &attributes));
 	else if (code == VIP_SUCCESS)
 		print_nic(name, &attributes);
+	if (code == VIP_SUCCESS && !strcmp(attributes.Name, LOOPBACK))
+		*is_loopback = true;
 	VipCloseNic(nic);
 	return code;
 }
@@ -151,6 +155,7 @@ static int show_nics(const struct settings *s, json_object *nics)
 {
 	VIP_RETURN code = VIP_SUCCESS;
 	const char *name = s->nic;
+	bool loopback_shown = false;
 	char numbered[16];
 	int count = 0;
 
@@ -159,12 +164,14 @@ static int show_nics(const struct settings *s, json_object *nics)
 			snprintf(numbered, sizeof(numbered), "nic%d", count);
 			name = numbered;
 		}
-		code = show_nic(name, nics);
+		code = show_nic(name, nics, &loopback_shown);
 		count += code == VIP_SUCCESS;
 	}
 	/* After the first NIC a failure is just the end of the search. */
 	if (!count)
 		complain_code(code, "cannot use NIC %s", name);
+	if (!s->nic && !loopback_shown && show_nic(LOOPBACK, nics, &loopback_shown) == VIP_SUCCESS)
+		count++;
 	return count;
 }
 
@@ -207,7 +214,7 @@ static void usage(void)
 	     "for VI NICs, and how to get it.\n"
 	     "\n"
 	     "  -n, --nic=NAME  only this NIC (default: nic0, nic1 and so on, to the first one\n"
-	     "                  that cannot be opened)\n"
+	     "                  that cannot be opened, and the loopback device via_lo)\n"
 	     "  -j, --json      print JSON; attributes have the names of VIP_NIC_ATTRIBUTES\n"
 	     "  -h, --help      print this and end\n"
 	     "\n"

@@ -36,7 +36,6 @@ TEST_P(OpenFails, WithErrorResource)
 INSTANTIATE_TEST_SUITE_P(
 	FaultsOpen, OpenFails,
 	testing::Values(Fault{"ibv_get_device_list", 1, ENOMEM},
-			Fault{"ibv_get_device_list", 1, ENOSYS},
 			Fault{"ibv_open_device", 1, EACCES}, Fault{"ibv_open_device", 1, EPERM},
 			Fault{"ibv_open_device", 1, ENODEV}, Fault{"ibv_open_device", 1, EMFILE},
 			Fault{"ibv_query_device", 1, EIO}, Fault{"ibv_alloc_pd", 1, ENOMEM},

@@ -41,13 +41,13 @@ std::string opened(const std::string &name, int devices, const std::string &map 
 }
 
 const char FIRST[] = "fake0 at 1", SECOND[] = "fake1 at 2", THIRD[] = "fake2 at 3";
-const char UNKNOWN[] = "VIP_INVALID_PARAMETER", NONE[] = "VIP_ERROR_RESOURCE";
+const char LOOPBACK[] = "via_lo at 1";
+const char UNKNOWN[] = "VIP_INVALID_PARAMETER";
 
 TEST(NicNames, OfHardwareThatIsGoneMeanDevicesByNumber)
 {
 	for (const char *name :
-	     {"nic0", "VINIC", "VINIC0", "/dev/via_eth0", "/dev/via_lo", "/dev/via_lo0",
-	      "/etc/via_lo", "via_lo", "/dev/clanvi0", "\\\\.\\VI1"})
+	     {"nic0", "VINIC", "VINIC0", "/dev/via_eth0", "/dev/clanvi0", "\\\\.\\VI1"})
 		EXPECT_EQ(opened(name, 3), FIRST) << name;
 	for (const char *name : {"nic1", "VINIC1", "/dev/via_eth1", "/dev/clanvi1", "\\\\.\\VI2"})
 		EXPECT_EQ(opened(name, 3), SECOND) << name;
@@ -70,11 +70,37 @@ TEST(NicNames, UnknownOnesAreInvalidParameter)
 	EXPECT_EQ(opened(std::string(5000, 'x'), 1), UNKNOWN);
 }
 
-TEST(NicNames, WithoutAnyDeviceAreErrorResource)
+TEST(NicNames, OfTheLoopbackMeanItWhateverElseIsThere)
 {
-	EXPECT_EQ(opened("nic0", 0), NONE);
-	EXPECT_EQ(opened("VINIC", 0), NONE);
-	EXPECT_EQ(opened("bogus", 0), UNKNOWN);
+	for (const char *name : {"via_lo", "/dev/via_lo", "/etc/via_lo", "/dev/via_lo0", "via_lo1"})
+		for (int devices : {0, 1})
+			EXPECT_EQ(opened(name, devices), LOOPBACK) << name;
+	for (const char *name : {"via_l", "via_lox", "/dev/via_lo-1", "/via_lo", "/dev//via_lo"})
+		EXPECT_EQ(opened(name, 1), UNKNOWN) << name;
+	EXPECT_EQ(opened("nic0", 1, "nic0=via_lo"), LOOPBACK);
+	EXPECT_EQ(opened("via_lo", 1, "via_lo=fake0"), FIRST);
+}
+
+TEST(NicNames, WithoutAnyDeviceTheFirstIsTheLoopbackAndThereIsNoSecond)
+{
+	for (const char *name : {"nic0", "VINIC", "/dev/via_eth0", "/dev/clanvi0", "\\\\.\\VI1"})
+		EXPECT_EQ(opened(name, 0), LOOPBACK) << name;
+	for (const char *name : {"nic1", "VINIC1", "\\\\.\\VI2", "bogus", "fake0"})
+		EXPECT_EQ(opened(name, 0), UNKNOWN) << name;
+}
+
+TEST(NicNames, WithoutVerbsInTheKernelTheFirstIsTheLoopback)
+{
+	VIP_NIC_ATTRIBUTES attributes;
+	VIP_NIC_HANDLE nic;
+
+	fake_reset();
+	fake_fail("ibv_get_device_list", 1, ENOSYS);
+	ASSERT_EQ(VipOpenNic("nic0", &nic), VIP_SUCCESS);
+	EXPECT_EQ(VipQueryNic(nic, &attributes), VIP_SUCCESS);
+	EXPECT_STREQ(attributes.Name, "via_lo");
+	EXPECT_EQ(VipCloseNic(nic), VIP_SUCCESS);
+	fake_reset();
 }
 
 TEST(NicNames, TheMapComesFirst)
