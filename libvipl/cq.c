@@ -143,6 +143,16 @@ bool cq_poll_locked(struct cq *cq)
 	return true;
 }
 
+void cq_lock(struct cq *cq)
+{
+	pthread_mutex_lock(&cq->lock);
+}
+
+void cq_unlock(struct cq *cq)
+{
+	pthread_mutex_unlock(&cq->lock);
+}
+
 void cq_poll_for_device(struct cq *cq)
 {
 	bool polled;

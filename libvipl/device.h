@@ -164,6 +164,15 @@ extern const struct device_ops rdma_device_ops, loopback_device_ops;
  */
 void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t length,
 			uint32_t immediate);
+/*
+ * What a device may share with those above instead of having locks of its own. Posting to a queue
+ * is done with the queue's lock, cq_poll() with the CQ's; a queue's comes before any CQ's.
+ */
+void workqueue_lock(struct workqueue *queue);
+void workqueue_unlock(struct workqueue *queue);
+void cq_lock(struct cq *cq);
+void cq_unlock(struct cq *cq);
+
 /* [nic] There is work to do in cq_poll(), and the program may not ask for it. */
 void cq_poll_for_device(struct cq *cq);
 /* An armed CQ has a completion. */

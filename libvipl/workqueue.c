@@ -47,6 +47,16 @@ void workqueue_destroy(struct workqueue *queue)
 	free(queue->ring);
 }
 
+void workqueue_lock(struct workqueue *queue)
+{
+	pthread_mutex_lock(&queue->lock);
+}
+
+void workqueue_unlock(struct workqueue *queue)
+{
+	pthread_mutex_unlock(&queue->lock);
+}
+
 void workqueue_call_attention(struct workqueue *queue)
 {
 	if (queue->wants_attention)

@@ -59,7 +59,6 @@ struct device_cq *loopback_cq_create(struct device *device, struct cq *named,
 		return NULL;
 	cq->cq = named;
 	cq->channel = channel;
-	pthread_mutex_init(&cq->lock, NULL);
 	pthread_mutex_lock(&channel->lock);
 	LIST_INSERT_HEAD(&channel->cqs, cq, in_channel);
 	pthread_mutex_unlock(&channel->lock);
@@ -74,7 +73,6 @@ void loopback_cq_destroy(struct device_cq *base)
 	pthread_mutex_lock(&cq->channel->lock);
 	LIST_REMOVE(cq, in_channel);
 	pthread_mutex_unlock(&cq->channel->lock);
-	pthread_mutex_destroy(&cq->lock);
 	free(cq);
 }
 
@@ -95,7 +93,6 @@ int loopback_cq_poll(struct device_cq *base)
 	struct loopback_endpoint *endpoint;
 	int count = 0;
 
-	pthread_mutex_lock(&cq->lock);
 	atomic_store_explicit(&cq->polls,
 			      atomic_load_explicit(&cq->polls, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
@@ -103,7 +100,6 @@ int loopback_cq_poll(struct device_cq *base)
 		count += loopback_report_sends(endpoint);
 	LIST_FOREACH(endpoint, &cq->receivers, in_receive_cq)
 		count += loopback_consume(endpoint);
-	pthread_mutex_unlock(&cq->lock);
 	if (!atomic_load_explicit(&device->ticks, memory_order_relaxed))
 		progress_start_ticking(device);
 	return count;
@@ -114,13 +110,13 @@ int loopback_cq_arm(struct device_cq *base)
 	struct loopback_cq *cq = (struct loopback_cq *)base;
 	struct loopback_endpoint *endpoint;
 
-	pthread_mutex_lock(&cq->lock);
+	cq_lock(cq->cq);
 	atomic_store_explicit(&cq->armed, true, memory_order_relaxed);
 	LIST_FOREACH(endpoint, &cq->receivers, in_receive_cq)
 		if (endpoint->in)
 			atomic_fetch_or_explicit(&endpoint->in->receiver_waits,
 						 WAIT_ON_CHANNEL, memory_order_relaxed);
-	pthread_mutex_unlock(&cq->lock);
+	cq_unlock(cq->cq);
 	/* The caller looks once more after this; who completes something looks at these flags after
 	   that. With a fence in between on both sides, at least one of the two sees the other. */
 	atomic_thread_fence(memory_order_seq_cst);

@@ -10,7 +10,6 @@
 /* How long a peer may take for one access to our memory: far longer than any copy. */
 #define ACCESS_NSEC 1000000000
 
-/* Completions are polled with these held; together they keep everybody away from the link. */
 static void lock_cqs(struct loopback_endpoint *endpoint)
 {
 	struct loopback_cq *first = endpoint->send_cq, *second = endpoint->receive_cq;
@@ -19,16 +18,31 @@ static void lock_cqs(struct loopback_endpoint *endpoint)
 		first = endpoint->receive_cq;
 		second = endpoint->send_cq;
 	}
-	pthread_mutex_lock(&first->lock);
+	cq_lock(first->cq);
 	if (second != first)
-		pthread_mutex_lock(&second->lock);
+		cq_lock(second->cq);
 }
 
 static void unlock_cqs(struct loopback_endpoint *endpoint)
 {
-	pthread_mutex_unlock(&endpoint->send_cq->lock);
+	cq_unlock(endpoint->send_cq->cq);
 	if (endpoint->receive_cq != endpoint->send_cq)
-		pthread_mutex_unlock(&endpoint->receive_cq->lock);
+		cq_unlock(endpoint->receive_cq->cq);
+}
+
+/* Keeps everybody else away from the link. */
+static void lock_all(struct loopback_endpoint *endpoint)
+{
+	workqueue_lock(endpoint->send_queue);
+	workqueue_lock(endpoint->receive_queue);
+	lock_cqs(endpoint);
+}
+
+static void unlock_all(struct loopback_endpoint *endpoint)
+{
+	unlock_cqs(endpoint);
+	workqueue_unlock(endpoint->receive_queue);
+	workqueue_unlock(endpoint->send_queue);
 }
 
 struct device_endpoint *loopback_endpoint_create(struct device *device,
@@ -54,7 +68,6 @@ struct device_endpoint *loopback_endpoint_create(struct device *device,
 	endpoint->send_cq = (struct loopback_cq *)config->send_cq;
 	endpoint->receive_cq = (struct loopback_cq *)config->receive_cq;
 	endpoint->watch.fd = -1;
-	pthread_mutex_init(&endpoint->receive_lock, NULL);
 	if (config->receive_depth > LANE_RECEIVES)
 		config->receive_depth = LANE_RECEIVES;
 
@@ -75,7 +88,6 @@ void loopback_endpoint_destroy(struct device_endpoint *base)
 	LIST_REMOVE(endpoint, in_send_cq);
 	LIST_REMOVE(endpoint, in_receive_cq);
 	unlock_cqs(endpoint);
-	pthread_mutex_destroy(&endpoint->receive_lock);
 	free(endpoint->receives);
 	free(endpoint);
 }
@@ -88,8 +100,7 @@ int loopback_endpoint_prepare(struct device_endpoint *base)
 
 void endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsigned out_lane)
 {
-	lock_cqs(endpoint);
-	pthread_mutex_lock(&endpoint->receive_lock);
+	lock_all(endpoint);
 	endpoint->link = link;
 	endpoint->out = &link->lanes[out_lane];
 	endpoint->in = &link->lanes[!out_lane];
@@ -98,8 +109,7 @@ void endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsi
 	atomic_store(&endpoint->in->receiver_waits, WAIT_ON_CHANNEL | WAIT_IN_AGENT);
 	for (uint32_t i = 0; i != atomic_load(&endpoint->posted); i++)
 		loopback_publish(endpoint, i);
-	pthread_mutex_unlock(&endpoint->receive_lock);
-	unlock_cqs(endpoint);
+	unlock_all(endpoint);
 
 	pthread_mutex_lock(&endpoint->device->lock);
 	LIST_INSERT_HEAD(&endpoint->device->linked, endpoint, in_linked);
@@ -113,8 +123,8 @@ void endpoint_quiesce(struct loopback_endpoint *endpoint)
 	uint32_t busy;
 
 	/* Those of our own process who copy hold these. */
-	lock_cqs(endpoint);
-	unlock_cqs(endpoint);
+	lock_all(endpoint);
+	unlock_all(endpoint);
 	/* Either we see that the peer is in our memory, or it sees what we took back: both write,
 	   then have a fence, then read. */
 	atomic_thread_fence(memory_order_seq_cst);
@@ -170,12 +180,10 @@ void loopback_endpoint_reset(struct device_endpoint *base)
 		LIST_REMOVE(endpoint, in_linked);
 		pthread_mutex_unlock(&endpoint->device->lock);
 	}
-	lock_cqs(endpoint);
-	pthread_mutex_lock(&endpoint->receive_lock);
+	lock_all(endpoint);
 	forget(endpoint);
 	endpoint->peer_regions = NULL;
-	pthread_mutex_unlock(&endpoint->receive_lock);
-	unlock_cqs(endpoint);
+	unlock_all(endpoint);
 	if (link)
 		link_unmap(link);
 	if (regions)

@@ -1,8 +1,8 @@
 /*
  * The loopback device: VIs of processes of one machine, connected by shared memory.
  *
- * Locks, in this order: the NIC's, a queue's and a CQ's (all above the seam), the device's,
- * loopback_cq's, loopback_endpoint's receive_lock.
+ * Locks, in this order: the NIC's, the device's, a queue's, a CQ's. Posting has the queue's lock,
+ * polling the CQ's; so who has all four of an endpoint may change its link.
  */
 #ifndef VIPL_LOOPBACK_H
 #define VIPL_LOOPBACK_H
@@ -59,9 +59,8 @@ struct loopback_cq {
 	struct loopback_channel *channel;
 	LIST_ENTRY(loopback_cq) in_channel;
 	atomic_bool armed;
-	_Atomic uint32_t polls; /* counts them; the lock is held */
+	_Atomic uint32_t polls; /* counts them */
 	uint32_t seen_polls;	/* by the agent; guarded by the NIC's lock */
-	pthread_mutex_t lock; /* guards the lists, and what endpoints say so of */
 	LIST_HEAD(, loopback_endpoint) senders, receivers;
 };
 
@@ -92,7 +91,7 @@ struct loopback_endpoint {
 	struct workqueue *send_queue, *receive_queue;
 	struct loopback_cq *send_cq, *receive_cq;
 	LIST_ENTRY(loopback_endpoint) in_send_cq, in_receive_cq, in_linked;
-	struct link *link; /* NULL: none; changed with both CQs' locks and the receive_lock */
+	struct link *link; /* NULL: none */
 	atomic_bool stopped;
 
 	/* What the peer has told. */
@@ -128,8 +127,7 @@ struct loopback_endpoint {
 	bool deaf;	    /* nothing is taken any more after an error */
 	atomic_bool violated; /* the peer broke the rules */
 
-	pthread_mutex_t receive_lock; /* guards publishing */
-	_Atomic uint32_t posted;      /* receives */
+	_Atomic uint32_t posted; /* receives; the receive queue's lock guards this and the next */
 	unsigned receive_size;
 	uint8_t *receives; /* ring of struct loopback_receive */
 
@@ -251,7 +249,7 @@ void loopback_advance(struct loopback_endpoint *endpoint);
 /* receive.c */
 int loopback_post_receive(struct device_endpoint *endpoint, const struct segment *segments,
 			  unsigned count);
-/* The receive_lock is held. */
+/* The receive queue's lock is held. */
 void loopback_publish(struct loopback_endpoint *endpoint, uint32_t index);
 /* The receive CQ's lock is held: takes what has arrived. Returns how many receives were done. */
 int loopback_consume(struct loopback_endpoint *endpoint);
