@@ -35,6 +35,23 @@ class Connect : public NicTest
 		EXPECT_EQ(VIP_SUCCESS, waitOn(nic, discriminator, kPatience, &connection));
 		return connection;
 	}
+	// Accepting with a VI that does not fit fails, and another VI can be taken instead.
+	void expectOnlyTheRightOneIsAccepted(VIP_RETURN refusal, Vi &wrong, Vi &right, Vi &client)
+	{
+		std::string discriminator = freshDiscriminator();
+		testing::AssertionResult called = testing::AssertionFailure();
+		Thread requester([&] { called = call(client, discriminator); });
+		VIP_CONN_HANDLE connection = pendingRequest(discriminator);
+		EXPECT_EQ(refusal, VipConnectAccept(connection, wrong));
+		EXPECT_EQ(VIP_STATE_IDLE, wrong.state());
+		EXPECT_EQ(VIP_STATE_CONNECT_PENDING, client.state())
+			<< "the requester must learn nothing";
+		EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, right))
+			<< "another VI that fits";
+		requester.join();
+		ASSERT_TRUE(called);
+		expectTalk(right, client, 1);
+	}
 };
 
 TEST_F(Connect, SixtyFourAtOnceOnSixtyFourDiscriminators)
@@ -281,6 +298,30 @@ TEST_F(Connect, GarbageInTheLocalHostAddressIsIgnored)
 	EXPECT_EQ(nic.address(), remote.host());
 }
 
+TEST_F(Connect, EveryAddressOfTheNicsHostLeadsToIt)
+{
+	// A NIC of a network is known by its own address; one that ends at this machine, by any
+	// that the machine has.
+	std::vector<std::string> hosts{nic.address()};
+	if (nic.isLoopback())
+		for (const std::string &host : addressesOfThisMachine())
+			hosts.push_back(host);
+	for (std::string host : hosts) {
+		host.resize(nic.attributes().NicAddressLen, '\0');
+		SCOPED_TRACE(testing::PrintToString(host));
+		Vi server(nic), client(nic);
+		std::string discriminator = freshDiscriminator();
+		testing::AssertionResult served = testing::AssertionFailure();
+		Thread waiter([&] { served = serve(server, discriminator); });
+		Address local(nic.address(), "x"), remote(host, discriminator);
+		VIP_VI_ATTRIBUTES attributes;
+		EXPECT_EQ(VIP_SUCCESS, VipConnectRequest(client, local.get(), remote.get(),
+							 kPatience, &attributes));
+		waiter.join();
+		EXPECT_TRUE(served);
+	}
+}
+
 TEST_F(Connect, RejectedRequestIsToldSoAndTheViCanTryAgain)
 {
 	Pool pool(nic, 2, 64);
@@ -306,43 +347,19 @@ TEST_F(Connect, RejectedRequestIsToldSoAndTheViCanTryAgain)
 
 TEST_F(Connect, AcceptWithAnotherReliabilityLevelLeavesTheRequestPending)
 {
-	VIP_RELIABILITY_LEVEL other = 0;
-	for (int level : {VIP_SERVICE_RELIABLE_RECEPTION, VIP_SERVICE_UNRELIABLE})
-		if (nic.attributes().ReliabilityLevelSupport & level)
-			other = static_cast<VIP_RELIABILITY_LEVEL>(level);
-	if (!other)
-		GTEST_SKIP()
-			<< "this NIC has one reliability level only: there is nothing to mismatch";
-	VIP_VI_ATTRIBUTES mismatch = reliable();
-	mismatch.ReliabilityLevel = other;
-	Vi wrong(nic, mismatch), right(nic), client(nic);
-	std::string discriminator = freshDiscriminator();
-	testing::AssertionResult called = testing::AssertionFailure();
-	Thread requester([&] { called = call(client, discriminator); });
-	VIP_CONN_HANDLE connection = pendingRequest(discriminator);
-	EXPECT_EQ(VIP_INVALID_RELIABILITY_LEVEL, VipConnectAccept(connection, wrong));
-	EXPECT_EQ(VIP_STATE_IDLE, wrong.state());
-	EXPECT_EQ(VIP_STATE_CONNECT_PENDING, client.state()) << "the requester must learn nothing";
-	EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, right)) << "another VI that fits";
-	requester.join();
-	ASSERT_TRUE(called);
-	expectTalk(right, client, 1);
+	// There are no VIs of a level that the NIC does not have, and nothing to mismatch.
+	atEach(nic, {VIP_SERVICE_UNRELIABLE, VIP_SERVICE_RELIABLE_RECEPTION},
+	       [&](VIP_RELIABILITY_LEVEL other) {
+		       Vi wrong(nic, ofLevel(other)), right(nic), client(nic);
+		       expectOnlyTheRightOneIsAccepted(VIP_INVALID_RELIABILITY_LEVEL, wrong, right,
+						       client);
+	       });
 }
 
 TEST_F(Connect, AcceptWithAnotherMaxTransferSizeLeavesTheRequestPending)
 {
 	Vi wrong(nic, reliable(kTransferSize / 2)), right(nic), client(nic);
-	std::string discriminator = freshDiscriminator();
-	testing::AssertionResult called = testing::AssertionFailure();
-	Thread requester([&] { called = call(client, discriminator); });
-	VIP_CONN_HANDLE connection = pendingRequest(discriminator);
-	EXPECT_EQ(VIP_INVALID_MTU, VipConnectAccept(connection, wrong));
-	EXPECT_EQ(VIP_STATE_IDLE, wrong.state());
-	EXPECT_EQ(VIP_STATE_CONNECT_PENDING, client.state()) << "the requester must learn nothing";
-	EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, right)) << "another VI that fits";
-	requester.join();
-	ASSERT_TRUE(called);
-	expectTalk(right, client, 1);
+	expectOnlyTheRightOneIsAccepted(VIP_INVALID_MTU, wrong, right, client);
 }
 
 TEST_F(Connect, AcceptingViMayBeChangedToFitAPendingRequest)

@@ -142,6 +142,24 @@ TEST_F(ConnectTime, RejectOfARequesterThatHasGivenUpSucceeds)
 	EXPECT_EQ(VIP_SUCCESS, VipConnectReject(connection));
 }
 
+TEST_F(ConnectTime, HostThatIsNotThereIsNotReachableOrDoesNotAnswer)
+{
+	// An address of a network for documentation. That there is no way to it may be known at
+	// once, and is to a NIC whose network ends at this machine.
+	std::string nobody("\xC0\0\2\1", 4);
+	nobody.resize(nic.attributes().NicAddressLen, '\0');
+	Vi vi(nic);
+	Address local(nic.address(), "x"), remote(nobody, freshDiscriminator());
+	VIP_VI_ATTRIBUTES attributes;
+	constexpr VIP_ULONG timeout = 3000;
+	Stopwatch watch;
+	VIP_RETURN result = VipConnectRequest(vi, local.get(), remote.get(), timeout, &attributes);
+	EXPECT_TRUE(result == VIP_NOT_REACHABLE || (result == VIP_TIMEOUT && !nic.isLoopback()))
+		<< testing::PrintToString(result);
+	EXPECT_LE(watch.ms(), timeout * 1.2);
+	EXPECT_EQ(VIP_STATE_IDLE, vi.state());
+}
+
 TEST_F(ConnectTime, WaitTimesOutAfterTheAskedTime)
 {
 	for (VIP_ULONG timeout : {200UL, 1000UL}) {

@@ -1,5 +1,6 @@
 #include "harness.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <poll.h>
@@ -186,13 +187,28 @@ std::string Nic::address() const
 		attributes_.NicAddressLen};
 }
 
+bool Nic::isLoopback() const
+{
+	return address()[0] == 127;
+}
+
+void NicTest::SetUp()
+{
+	ASSERT_TRUE(nic.opened()) << "VipOpenNic(\"" << nicName()
+				  << "\") = " << testing::PrintToString(nic.openResult());
+	// Tests that were meant for a network's NIC shall not pass on what takes its place.
+	ASSERT_TRUE(!nic.isLoopback() || getenv("VIPL_TEST_NIC"))
+		<< nicName() << " is a loopback device here: set VIPL_TEST_NIC if that is meant";
+}
+
 // ---- memory ----
 
-VIP_MEM_ATTRIBUTES memory(VIP_PROTECTION_HANDLE tag, VIP_BOOLEAN rdmaWrite)
+VIP_MEM_ATTRIBUTES memory(VIP_PROTECTION_HANDLE tag, VIP_BOOLEAN rdmaWrite, VIP_BOOLEAN rdmaRead)
 {
 	VIP_MEM_ATTRIBUTES attributes{};
 	attributes.Ptag = tag;
 	attributes.EnableRdmaWrite = rdmaWrite;
+	attributes.EnableRdmaRead = rdmaRead;
 	return attributes;
 }
 
@@ -272,6 +288,14 @@ VIP_DESCRIPTOR *Pool::write(size_t slot, VIP_UINT32 length, void *target,
 	return d;
 }
 
+VIP_DESCRIPTOR *Pool::read(size_t slot, VIP_UINT32 length, void *source,
+			   VIP_MEM_HANDLE sourceHandle) const
+{
+	VIP_DESCRIPTOR *d = write(slot, length, source, sourceHandle);
+	d->CS.Control = VIP_CONTROL_OP_RDMAREAD;
+	return d;
+}
+
 void setSegment(VIP_DESCRIPTOR *d, size_t index, void *data, VIP_UINT32 length,
 		VIP_MEM_HANDLE handle)
 {
@@ -309,14 +333,40 @@ AssertionResult painted(const VIP_UCHAR *data, size_t bytes, unsigned seed)
 	return AssertionSuccess();
 }
 
+bool untouched(const VIP_UCHAR *data, size_t bytes)
+{
+	return std::all_of(data, data + bytes, [](VIP_UCHAR byte) { return byte == 0; });
+}
+
 // ---- VIs ----
+
+VIP_VI_ATTRIBUTES ofLevel(VIP_RELIABILITY_LEVEL level, VIP_ULONG transferSize)
+{
+	VIP_VI_ATTRIBUTES attributes{};
+	attributes.ReliabilityLevel = level;
+	attributes.MaxTransferSize = transferSize;
+	return attributes;
+}
 
 VIP_VI_ATTRIBUTES reliable(VIP_ULONG transferSize)
 {
-	VIP_VI_ATTRIBUTES attributes{};
-	attributes.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY;
-	attributes.MaxTransferSize = transferSize;
-	return attributes;
+	return ofLevel(VIP_SERVICE_RELIABLE_DELIVERY, transferSize);
+}
+
+void atEach(Nic &nic, std::initializer_list<VIP_RELIABILITY_LEVEL> levels,
+	    const std::function<void(VIP_RELIABILITY_LEVEL)> &body)
+{
+	for (VIP_RELIABILITY_LEVEL level : levels) {
+		SCOPED_TRACE(testing::Message() << "reliability level " << level);
+		if (nic.attributes().ReliabilityLevelSupport & level) {
+			body(level);
+			continue;
+		}
+		VIP_VI_ATTRIBUTES attributes = ofLevel(level);
+		VIP_VI_HANDLE vi;
+		EXPECT_EQ(VIP_INVALID_RELIABILITY_LEVEL,
+			  VipCreateVi(nic, &attributes, nullptr, nullptr, &vi));
+	}
 }
 
 Vi::Vi(Nic &nic, VIP_VI_ATTRIBUTES attributes, VIP_CQ_HANDLE sends, VIP_CQ_HANDLE receives)
@@ -340,6 +390,11 @@ VIP_VI_STATE Vi::state() const
 	VIP_BOOLEAN sendEmpty, receiveEmpty;
 	EXPECT_EQ(VIP_SUCCESS, VipQueryVi(handle_, &state, &attributes, &sendEmpty, &receiveEmpty));
 	return state;
+}
+
+bool Vi::becomes(VIP_VI_STATE wanted) const
+{
+	return eventually([&] { return state() == wanted; });
 }
 
 using Done = VIP_RETURN (*)(VIP_VI_HANDLE, VIP_DESCRIPTOR **);

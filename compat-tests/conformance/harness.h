@@ -13,6 +13,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <ostream>
@@ -128,6 +129,8 @@ class Nic
 		return attributes_;
 	}
 	std::string address() const; // the NIC's own address, as bytes
+	// Whether the NIC is one whose network ends at this machine: its address is a loopback one.
+	bool isLoopback() const;
 	// Frees it when the handle is closed: a VI may still have descriptors posted in there.
 	void freeLater(void *memory);
 	Errors errors;
@@ -145,11 +148,7 @@ class Nic
 class NicTest : public testing::Test
 {
       protected:
-	void SetUp() override
-	{
-		ASSERT_TRUE(nic.opened()) << "VipOpenNic(\"" << nicName()
-					  << "\") = " << testing::PrintToString(nic.openResult());
-	}
+	void SetUp() override;
 	Nic nic;
 };
 
@@ -183,7 +182,8 @@ class Region
 	bool registered_ = false;
 };
 
-VIP_MEM_ATTRIBUTES memory(VIP_PROTECTION_HANDLE tag, VIP_BOOLEAN rdmaWrite = VIP_FALSE);
+VIP_MEM_ATTRIBUTES memory(VIP_PROTECTION_HANDLE tag, VIP_BOOLEAN rdmaWrite = VIP_FALSE,
+			  VIP_BOOLEAN rdmaRead = VIP_FALSE);
 
 // One region of slots, each a descriptor with room for some segments, and a buffer.
 class Pool : public Region
@@ -201,6 +201,9 @@ class Pool : public Region
 	// The slot's descriptor as an RDMA write of the first `length` bytes of its buffer.
 	VIP_DESCRIPTOR *write(size_t slot, VIP_UINT32 length, void *target,
 			      VIP_MEM_HANDLE targetHandle) const;
+	// The same as an RDMA read into its buffer.
+	VIP_DESCRIPTOR *read(size_t slot, VIP_UINT32 length, void *source,
+			     VIP_MEM_HANDLE sourceHandle) const;
 
       private:
 	size_t room_, descriptorBytes_, bufferBytes_;
@@ -210,10 +213,16 @@ void setSegment(VIP_DESCRIPTOR *d, size_t index, void *data, VIP_UINT32 length,
 		VIP_MEM_HANDLE handle);
 void setImmediate(VIP_DESCRIPTOR *d, VIP_UINT32 value);
 void paint(VIP_UCHAR *data, size_t bytes, unsigned seed);
+bool untouched(const VIP_UCHAR *data, size_t bytes); // all of them zero
 testing::AssertionResult painted(const VIP_UCHAR *data, size_t bytes, unsigned seed);
 
 // ---- VIs ----
-VIP_VI_ATTRIBUTES reliable(VIP_ULONG transferSize = kTransferSize);
+VIP_VI_ATTRIBUTES ofLevel(VIP_RELIABILITY_LEVEL level, VIP_ULONG transferSize = kTransferSize);
+VIP_VI_ATTRIBUTES reliable(VIP_ULONG transferSize = kTransferSize); // Reliable Delivery
+// Runs the body at each of these levels that the NIC has. That of the others no VI can be had is
+// what there is to expect of them.
+void atEach(Nic &nic, std::initializer_list<VIP_RELIABILITY_LEVEL> levels,
+	    const std::function<void(VIP_RELIABILITY_LEVEL)> &body);
 
 class Vi
 {
@@ -232,6 +241,7 @@ class Vi
 		return nic_;
 	}
 	VIP_VI_STATE state() const;
+	bool becomes(VIP_VI_STATE wanted) const; // in good time
 
       private:
 	Nic &nic_;
@@ -265,6 +275,7 @@ class Address
 	std::vector<VIP_UCHAR> bytes_;
 };
 std::string freshDiscriminator(); // one that no other test or process uses
+std::vector<std::string> addressesOfThisMachine(); // the four bytes of each IPv4 address
 
 // Each is one side of a connection on the NIC's own host, to the end of the three-way greeting.
 testing::AssertionResult serve(Vi &vi, const std::string &discriminator);

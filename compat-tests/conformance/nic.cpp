@@ -101,6 +101,16 @@ TEST_F(NicHandle, NamesOfHardwareThatIsGoneOpen)
 		EXPECT_EQ(VIP_SUCCESS, opens(name)) << name;
 }
 
+TEST_F(NicHandle, NamesOfTheLoopbackDeviceOpenAndReachThisMachineOnly)
+{
+	for (const char *name : {"via_lo", "/dev/via_lo", "/etc/via_lo"}) {
+		Nic loopback(name);
+		ASSERT_TRUE(loopback.opened()) << name;
+		EXPECT_TRUE(loopback.isLoopback()) << name;
+		EXPECT_EQ(std::string("\x7F\0\0\1\0\0", 6), loopback.address()) << name;
+	}
+}
+
 TEST_F(NicHandle, VinicIsVinic0)
 {
 	Nic one("VINIC"), other("VINIC0");

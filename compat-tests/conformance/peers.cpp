@@ -4,7 +4,9 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <ifaddrs.h>
 #include <map>
+#include <netinet/in.h>
 #include <poll.h>
 #include <spawn.h>
 #include <stdexcept>
@@ -57,6 +59,21 @@ std::string freshDiscriminator()
 {
 	static std::atomic<unsigned> next{0};
 	return "t" + std::to_string(getpid()) + "." + std::to_string(next++);
+}
+
+std::vector<std::string> addressesOfThisMachine()
+{
+	std::vector<std::string> found;
+	ifaddrs *all = nullptr;
+	if (getifaddrs(&all))
+		throw std::runtime_error("cannot list the addresses of this machine");
+	for (const ifaddrs *entry = all; entry; entry = entry->ifa_next)
+		if (entry->ifa_addr && entry->ifa_addr->sa_family == AF_INET) {
+			const auto *ipv4 = reinterpret_cast<const sockaddr_in *>(entry->ifa_addr);
+			found.emplace_back(reinterpret_cast<const char *>(&ipv4->sin_addr), 4);
+		}
+	freeifaddrs(all);
+	return found;
 }
 
 VIP_RETURN waitOn(Nic &nic, const std::string &discriminator, VIP_ULONG timeout,

@@ -67,11 +67,6 @@ void expectRefused(Vi &initiator, Vi &target, VIP_DESCRIPTOR *d, VIP_MEM_HANDLE 
 	EXPECT_TRUE(eventually([&] { return target.state() == VIP_STATE_ERROR; })) << "target";
 }
 
-bool untouched(const VIP_UCHAR *data, size_t bytes)
-{
-	return std::all_of(data, data + bytes, [](VIP_UCHAR byte) { return byte == 0; });
-}
-
 TEST_F(RdmaWrite, WhenTheLastByteHasArrivedAllHave)
 {
 	constexpr VIP_UINT32 most = 65472;

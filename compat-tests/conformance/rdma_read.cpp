@@ -1,0 +1,384 @@
+// RDMA reads: what arrives, in which order with other sends, and what the peer sees of it.
+#include "rdma_read.h"
+
+#include <cstring>
+
+namespace harness
+{
+
+void RdmaRead::expectNoReads(VIP_RELIABILITY_LEVEL level)
+{
+	VIP_VI_ATTRIBUTES attributes = readable(level);
+	VIP_MEM_ATTRIBUTES rights = memory(nullptr, VIP_FALSE, VIP_TRUE);
+	VIP_VI_HANDLE vi;
+	EXPECT_EQ(VIP_INVALID_RDMAREAD, VipCreateVi(nic, &attributes, nullptr, nullptr, &vi));
+	Region source(nic, 4096);
+	if (!nic.attributes().RDMAReadSupport) {
+		VIP_MEM_HANDLE handle;
+		EXPECT_EQ(VIP_INVALID_RDMAREAD,
+			  VipRegisterMem(nic, source.data(), 4096, &rights, &handle));
+	}
+	Pool pool(nic, 1, 64);
+	Pair pair(nic, ofLevel(level));
+	ASSERT_TRUE(pair.connected);
+	paint(source.data(), 64, 1);
+	VIP_DESCRIPTOR *d = pool.read(0, 64, source.data(), source.handle());
+	ASSERT_TRUE(harness::send(pair.a, d, pool.handle()));
+	EXPECT_EQ(Status{VIP_STATUS_FORMAT_ERROR}, Status{errorOf(d)});
+	EXPECT_TRUE(untouched(pool.buffer(0), 64));
+}
+
+void RdmaRead::each(const std::function<void(const Reading &)> &body)
+{
+	atEach(nic, {VIP_SERVICE_RELIABLE_DELIVERY, VIP_SERVICE_RELIABLE_RECEPTION},
+	       [&](VIP_RELIABILITY_LEVEL level) {
+		       if (!hasReads(level))
+			       return expectNoReads(level);
+		       VIP_MEM_ATTRIBUTES rights = memory(nullptr, VIP_TRUE, VIP_TRUE);
+		       Region source(nic, most() + 4096U, &rights);
+		       paint(source.data(), source.size(), 1);
+		       Pair pair(nic, readable(level));
+		       ASSERT_TRUE(pair.connected);
+		       body({pair.a, pair.b, source, level});
+	       });
+}
+
+void RdmaRead::expectRefused(Vi &a, Vi &b, Pool &pool, VIP_DESCRIPTOR *d)
+{
+	ASSERT_TRUE(harness::send(a, d, pool.handle()));
+	ASSERT_EQ(status(VIP_STATUS_OP_RDMA_READ | VIP_STATUS_RDMA_PROT_ERROR), statusOf(d));
+	EXPECT_TRUE(untouched(pool.buffer(0), 64));
+	EXPECT_TRUE(a.becomes(VIP_STATE_ERROR)) << "initiator";
+	EXPECT_TRUE(b.becomes(VIP_STATE_ERROR)) << "target";
+	// The target is told what was refused where that can be known.
+	ASSERT_TRUE(nic.errors.reaches(b, 1));
+	VIP_ERROR_CODE code = nic.errors.first(b).ErrorCode;
+	EXPECT_TRUE(code == VIP_ERROR_RDMAR_PROT || code == VIP_ERROR_CONN_LOST) << code;
+}
+
+} // namespace harness
+
+using namespace harness;
+
+namespace
+{
+
+// How long to look for something that must not come, in ms.
+constexpr VIP_ULONG kQuiet = 200;
+
+TEST_F(RdmaRead, BringsEverySizeIntact)
+{
+	each([&](const Reading &on) {
+		Pool pool(nic, 1, most() + 64);
+		for (VIP_UINT32 bytes : {0U, 1U, 48U, 49U, 4096U, 65472U, most()})
+			for (VIP_UINT32 offset : {0U, 13U}) {
+				SCOPED_TRACE(testing::Message() << bytes << " bytes");
+				VIP_UCHAR *source = on.source.data() + offset;
+				memset(pool.buffer(0), 0, most() + 64);
+				paint(source, bytes, bytes + offset);
+				VIP_DESCRIPTOR *d = pool.read(0, bytes, source, on.source.handle());
+				ASSERT_NO_FATAL_FAILURE(expectDone(on.a, pool, d));
+				EXPECT_EQ(bytes, d->CS.Length) << "left as it was";
+				EXPECT_TRUE(painted(pool.buffer(0), bytes, bytes + offset));
+				EXPECT_TRUE(untouched(pool.buffer(0) + bytes, most() + 64 - bytes));
+				EXPECT_TRUE(painted(source, bytes, bytes + offset)) << "the source";
+			}
+	});
+}
+
+TEST_F(RdmaRead, OfNothingIsDoneWithAndWithoutASegment)
+{
+	each([&](const Reading &on) {
+		Pool pool(nic, 1, 64);
+		VIP_DESCRIPTOR *d = pool.read(0, 0, on.source.data(), on.source.handle());
+		setSegment(d, 1, reinterpret_cast<void *>(0x13), 0, 0xDEADBEEF);
+		ASSERT_NO_FATAL_FAILURE(expectDone(on.a, pool, d));
+		d = pool.read(0, 0, on.source.data(), on.source.handle());
+		d->CS.SegCount = 1; // the address segment alone
+		ASSERT_NO_FATAL_FAILURE(expectDone(on.a, pool, d));
+		EXPECT_TRUE(untouched(pool.buffer(0), 64));
+		EXPECT_EQ(VIP_STATE_CONNECTED, on.b.state());
+	});
+}
+
+TEST_F(RdmaRead, FillsItsSegmentsOneAfterTheOther)
+{
+	each([&](const Reading &on) {
+		Pool pool(nic, 1, 8192, nullptr, 5);
+		VIP_DESCRIPTOR *d = pool.read(0, 0, on.source.data(), on.source.handle());
+		d->CS.SegCount = 5;
+		setSegment(d, 1, pool.buffer(0) + 5000, 1000, pool.handle());
+		setSegment(d, 2, reinterpret_cast<void *>(0x13), 0, 0xDEADBEEF);
+		setSegment(d, 3, pool.buffer(0) + 4000, 1, pool.handle());
+		setSegment(d, 4, pool.buffer(0) + 100, 3000, pool.handle());
+		ASSERT_NO_FATAL_FAILURE(expectDone(on.a, pool, d));
+		const VIP_UCHAR *to = pool.buffer(0), *from = on.source.data();
+		EXPECT_EQ(0, memcmp(to + 5000, from, 1000));
+		EXPECT_EQ(from[1000], to[4000]);
+		EXPECT_EQ(0, memcmp(to + 100, from + 1001, 3000));
+		EXPECT_TRUE(untouched(to, 100));
+		EXPECT_TRUE(untouched(to + 3100, 900));
+		EXPECT_TRUE(untouched(to + 4001, 999));
+		EXPECT_TRUE(untouched(to + 6000, 2192));
+	});
+}
+
+TEST_F(RdmaRead, FillsManySegments)
+{
+	auto count = static_cast<VIP_UINT16>(
+		std::min<VIP_ULONG>(128, nic.attributes().MaxSegmentsPerDesc));
+	each([&](const Reading &on) {
+		Pool pool(nic, 1, count * 64U, nullptr, count);
+		VIP_DESCRIPTOR *d = pool.read(0, 0, on.source.data(), on.source.handle());
+		for (VIP_UINT16 i = 1; i < count; i++)
+			setSegment(d, i, pool.buffer(0) + i * 64, 17, pool.handle());
+		d->CS.SegCount = count;
+		ASSERT_NO_FATAL_FAILURE(expectDone(on.a, pool, d));
+		for (VIP_UINT16 i = 1; i < count; i++) {
+			EXPECT_EQ(0, memcmp(pool.buffer(0) + i * 64,
+					    on.source.data() + (i - 1) * 17, 17));
+			EXPECT_EQ(0, pool.buffer(0)[i * 64 + 17]) << "behind segment " << i;
+		}
+	});
+}
+
+TEST_F(RdmaRead, UpToTheLastByteOfTheRegion)
+{
+	each([&](const Reading &on) {
+		Pool pool(nic, 1, 256);
+		VIP_UCHAR *end = on.source.data() + on.source.size();
+		ASSERT_NO_FATAL_FAILURE(
+			expectDone(on.a, pool, pool.read(0, 256, end - 256, on.source.handle())));
+		EXPECT_EQ(0, memcmp(pool.buffer(0), end - 256, 256));
+	});
+}
+
+// Tells where its memory is and makes no call until the reader is done.
+VIP_PEER(ownerOfMemory)
+{
+	Nic nic;
+	ASSERT_TRUE(nic.opened());
+	VIP_VI_ATTRIBUTES attributes =
+		ofLevel(static_cast<VIP_RELIABILITY_LEVEL>(std::stoi(test.get())), 65536);
+	attributes.EnableRdmaRead = VIP_TRUE;
+	VIP_MEM_ATTRIBUTES rights = memory(nullptr, VIP_FALSE, VIP_TRUE);
+	Region source(nic, 65536, &rights);
+	paint(source.data(), 65536, 3);
+	Vi vi(nic, attributes);
+	std::string discriminator = test.get();
+	test.put(std::to_string(reinterpret_cast<uintptr_t>(source.data())));
+	test.put(std::to_string(source.handle()));
+	ASSERT_TRUE(serve(vi, discriminator));
+	test.expect("done");
+}
+
+TEST_F(RdmaRead, NeedsNoCallOfTheProcessThatIsReadFrom)
+{
+	each([&](const Reading &on) {
+		std::string discriminator = freshDiscriminator();
+		Peer peer("ownerOfMemory");
+		peer.channel.put(std::to_string(on.level));
+		peer.channel.put(discriminator);
+		auto *source = reinterpret_cast<VIP_UCHAR *>(std::stoul(peer.channel.get()));
+		auto handle = static_cast<VIP_MEM_HANDLE>(std::stoul(peer.channel.get()));
+		Vi vi(nic, ofLevel(on.level, 65536));
+		Pool pool(nic, 1, 65536);
+		ASSERT_TRUE(call(vi, discriminator));
+		for (VIP_UINT32 bytes : {1U, 4096U, 65536U}) {
+			ASSERT_NO_FATAL_FAILURE(
+				expectDone(vi, pool, pool.read(0, bytes, source, handle)));
+			EXPECT_TRUE(painted(pool.buffer(0), bytes, 3));
+		}
+		peer.channel.put("done");
+		peer.finish();
+	});
+}
+
+TEST_F(RdmaRead, UsesUpNoReceiveOfThePeer)
+{
+	each([&](const Reading &on) {
+		Pool pool(nic, 2, 64);
+		VIP_DESCRIPTOR *in = pool.message(1, 64), *d = in;
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(on.b, in, pool.handle()));
+		for (int i = 0; i < 3; i++)
+			ASSERT_NO_FATAL_FAILURE(
+				expectDone(on.a, pool,
+					   pool.read(0, 64, on.source.data(), on.source.handle())));
+		EXPECT_EQ(VIP_NOT_DONE, VipRecvDone(on.b, &d));
+		ASSERT_TRUE(harness::send(on.a, pool.message(0, 33), pool.handle()));
+		ASSERT_EQ(in, takeReceive(on.b));
+		EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(in));
+		EXPECT_EQ(33U, in->CS.Length);
+		EXPECT_EQ(0U, nic.errors.count(on.b));
+	});
+}
+
+// Immediate data has no meaning in a read: the bit is ignored or the descriptor malformed, and
+// either way nothing of it reaches the peer.
+TEST_F(RdmaRead, WithImmediateDataTellsThePeerNothing)
+{
+	each([&](const Reading &on) {
+		Pool pool(nic, 2, 64);
+		VIP_DESCRIPTOR *in = pool.message(1, 64), *d = nullptr,
+			       *out = pool.read(0, 64, on.source.data(), on.source.handle());
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(on.b, in, pool.handle()));
+		setImmediate(out, 0xA1B2C3D4);
+		ASSERT_TRUE(harness::send(on.a, out, pool.handle()));
+		if (errorOf(out)) {
+			EXPECT_EQ(Status{VIP_STATUS_FORMAT_ERROR}, Status{errorOf(out)});
+			EXPECT_TRUE(untouched(pool.buffer(0), 64));
+		} else {
+			EXPECT_TRUE(painted(pool.buffer(0), 64, 1));
+		}
+		// What ends the connection, if anything does, flushes the receive; nothing fills
+		// it.
+		if (VipRecvWait(on.b, kQuiet, &d) != VIP_TIMEOUT) {
+			EXPECT_NE(0U, errorOf(out));
+			EXPECT_EQ(VIP_UINT32{VIP_STATUS_DESC_FLUSHED_ERROR}, errorOf(in));
+		}
+		EXPECT_FALSE(in->CS.Status & VIP_STATUS_IMMEDIATE);
+	});
+}
+
+TEST_F(RdmaRead, IsDoneInTheOrderOfPostingAmongOtherSends)
+{
+	each([&](const Reading &on) {
+		Pool pool(nic, 6, 65536);
+		Region target(nic, 65536);
+		VIP_UCHAR *source = on.source.data();
+		for (unsigned i : {4U, 5U})
+			ASSERT_EQ(VIP_SUCCESS,
+				  VipPostRecv(on.b, pool.message(i, 65536), pool.handle()));
+		paint(pool.buffer(1), 64, 7);
+		paint(pool.buffer(3), 4096, 8);
+		VIP_DESCRIPTOR *const posted[] = {
+			pool.read(0, 65536, source, on.source.handle()), pool.message(1, 64),
+			pool.read(2, 10, source + 65536, on.source.handle()),
+			pool.message(3, 4096)};
+		for (VIP_DESCRIPTOR *d : posted)
+			ASSERT_EQ(VIP_SUCCESS, VipPostSend(on.a, d, pool.handle()));
+		for (unsigned i = 0; i < std::size(posted); i++) {
+			ASSERT_EQ(posted[i], takeSend(on.a));
+			EXPECT_EQ(status(i % 2 ? VIP_STATUS_OP_SEND : VIP_STATUS_OP_RDMA_READ),
+				  statusOf(posted[i]));
+			if (i % 2 == 0) {
+				EXPECT_EQ(0, memcmp(pool.buffer(i), source + i * 32768,
+						    i ? 10 : 65536));
+			}
+		}
+		for (unsigned i : {4U, 5U})
+			ASSERT_EQ(pool.descriptor(i), takeReceive(on.b));
+		EXPECT_TRUE(painted(pool.buffer(4), 64, 7));
+		EXPECT_TRUE(painted(pool.buffer(5), 4096, 8));
+	});
+}
+
+TEST_F(RdmaRead, ManyAtOnce)
+{
+	constexpr unsigned count = 64;
+	each([&](const Reading &on) {
+		Pool pool(nic, count, 300);
+		for (unsigned i = 0; i < count; i++)
+			ASSERT_EQ(VIP_SUCCESS,
+				  VipPostSend(on.a,
+					      pool.read(i, 300, on.source.data() + i * 301,
+							on.source.handle()),
+					      pool.handle()));
+		for (unsigned i = 0; i < count; i++) {
+			ASSERT_EQ(pool.descriptor(i), takeSend(on.a));
+			EXPECT_EQ(status(VIP_STATUS_OP_RDMA_READ), statusOf(pool.descriptor(i)));
+			EXPECT_EQ(0, memcmp(pool.buffer(i), on.source.data() + i * 301, 300)) << i;
+		}
+	});
+}
+
+TEST_F(RdmaRead, InBothDirectionsAtOnce)
+{
+	constexpr unsigned count = 8;
+	each([&](const Reading &on) {
+		VIP_UINT32 bytes = most() / 4;
+		Pool pool(nic, 2 * count, bytes);
+		for (unsigned i = 0; i < 2 * count; i++)
+			ASSERT_EQ(VIP_SUCCESS,
+				  VipPostSend(i % 2 ? on.a : on.b,
+					      pool.read(i, bytes, on.source.data() + i * 64,
+							on.source.handle()),
+					      pool.handle()));
+		for (unsigned i = 0; i < 2 * count; i++) {
+			ASSERT_EQ(pool.descriptor(i), takeSend(i % 2 ? on.a : on.b));
+			EXPECT_EQ(status(VIP_STATUS_OP_RDMA_READ), statusOf(pool.descriptor(i)));
+			EXPECT_EQ(0, memcmp(pool.buffer(i), on.source.data() + i * 64, bytes)) << i;
+		}
+	});
+}
+
+// What is sent with VIP_CONTROL_QFENCE may be what the reads before it bring.
+TEST_F(RdmaRead, FencedSendStartsWhenTheReadsBeforeItAreDone)
+{
+	each([&](const Reading &on) {
+		Pool pool(nic, 3, most());
+		for (VIP_UINT32 bytes : {64U, 4096U, most(), most()}) {
+			memset(pool.buffer(0), 0, most());
+			paint(on.source.data(), bytes, bytes);
+			ASSERT_EQ(VIP_SUCCESS,
+				  VipPostRecv(on.b, pool.message(2, bytes), pool.handle()));
+			VIP_DESCRIPTOR *read =
+				pool.read(0, bytes, on.source.data(), on.source.handle());
+			VIP_DESCRIPTOR *fenced = pool.empty(1);
+			fenced->CS.SegCount = 1;
+			fenced->CS.Control = VIP_CONTROL_QFENCE;
+			setSegment(fenced, 0, pool.buffer(0), bytes, pool.handle());
+			ASSERT_EQ(VIP_SUCCESS, VipPostSend(on.a, read, pool.handle()));
+			ASSERT_EQ(VIP_SUCCESS, VipPostSend(on.a, fenced, pool.handle()));
+			ASSERT_EQ(pool.descriptor(2), takeReceive(on.b));
+			EXPECT_TRUE(painted(pool.buffer(2), bytes, bytes));
+			ASSERT_EQ(read, takeSend(on.a));
+			ASSERT_EQ(fenced, takeSend(on.a));
+			EXPECT_EQ(status(VIP_STATUS_OP_SEND), statusOf(fenced));
+		}
+	});
+}
+
+TEST_F(RdmaRead, FencedWriteStartsWhenTheReadsBeforeItAreDone)
+{
+	each([&](const Reading &on) {
+		VIP_UINT32 bytes = most() / 2;
+		Pool pool(nic, 3, bytes);
+		for (unsigned round = 0; round < 3; round++) {
+			memset(pool.buffer(0), 0, bytes);
+			paint(on.source.data(), bytes, round);
+			VIP_DESCRIPTOR *read =
+				pool.read(0, bytes, on.source.data(), on.source.handle());
+			VIP_DESCRIPTOR *fenced =
+				pool.write(1, bytes, on.source.data() + bytes, on.source.handle());
+			fenced->CS.Control |= VIP_CONTROL_QFENCE;
+			setSegment(fenced, 1, pool.buffer(0), bytes, pool.handle());
+			ASSERT_EQ(VIP_SUCCESS, VipPostSend(on.a, read, pool.handle()));
+			ASSERT_EQ(VIP_SUCCESS, VipPostSend(on.a, fenced, pool.handle()));
+			ASSERT_EQ(read, takeSend(on.a));
+			ASSERT_EQ(fenced, takeSend(on.a));
+			EXPECT_EQ(status(VIP_STATUS_OP_RDMA_WRITE), statusOf(fenced));
+			EXPECT_TRUE(eventually(
+				[&] { return painted(on.source.data() + bytes, bytes, round); }));
+		}
+	});
+}
+
+TEST_F(RdmaRead, FenceWithoutAReadBeforeItDelaysNothing)
+{
+	atEach(nic, {VIP_SERVICE_RELIABLE_DELIVERY, VIP_SERVICE_RELIABLE_RECEPTION},
+	       [&](VIP_RELIABILITY_LEVEL level) {
+		       Pair pair(nic, ofLevel(level));
+		       ASSERT_TRUE(pair.connected);
+		       Pool pool(nic, 2, 64);
+		       ASSERT_EQ(VIP_SUCCESS,
+				 VipPostRecv(pair.b, pool.message(0, 64), pool.handle()));
+		       VIP_DESCRIPTOR *d = pool.message(1, 64);
+		       d->CS.Control = VIP_CONTROL_QFENCE;
+		       ASSERT_TRUE(harness::send(pair.a, d, pool.handle()));
+		       EXPECT_EQ(status(VIP_STATUS_OP_SEND), statusOf(d));
+		       ASSERT_EQ(pool.descriptor(0), takeReceive(pair.b));
+	       });
+}
+
+} // namespace

@@ -1,0 +1,53 @@
+// What the tests of RDMA reads share: two connected VIs and memory to read, at each level that has
+// RDMA reads, and what is to be expected of a level that has none.
+#pragma once
+
+#include "harness.h"
+
+#include <algorithm>
+
+namespace harness
+{
+
+// a reads from memory of b. Both VIs allow their peer to read and to write.
+struct Reading {
+	Vi &a, &b;
+	Region &source; // for reading and writing, painted with 1
+	VIP_RELIABILITY_LEVEL level;
+};
+
+class RdmaRead : public NicTest
+{
+      protected:
+	VIP_UINT32 most() const
+	{
+		return static_cast<VIP_UINT32>(
+			std::min<VIP_ULONG>(1 << 20, nic.attributes().MaxTransferSize));
+	}
+	bool hasReads(VIP_RELIABILITY_LEVEL level) const
+	{
+		return nic.attributes().RDMAReadSupport & level;
+	}
+	VIP_VI_ATTRIBUTES readable(VIP_RELIABILITY_LEVEL level, VIP_BOOLEAN enable = VIP_TRUE) const
+	{
+		VIP_VI_ATTRIBUTES attributes = ofLevel(level, most());
+		attributes.EnableRdmaWrite = VIP_TRUE;
+		attributes.EnableRdmaRead = enable;
+		return attributes;
+	}
+
+	// A level without RDMA reads: nobody can allow them, and none can be posted.
+	void expectNoReads(VIP_RELIABILITY_LEVEL level);
+	// Runs the body at each reliable level that has RDMA reads, on a connection of its own.
+	void each(const std::function<void(const Reading &)> &body);
+	// The read is refused: its status says so, nothing has come into the pool's first buffer,
+	// and the connection is broken at both ends.
+	void expectRefused(Vi &a, Vi &b, Pool &pool, VIP_DESCRIPTOR *d);
+	void expectDone(Vi &a, Pool &pool, VIP_DESCRIPTOR *d)
+	{
+		ASSERT_TRUE(harness::send(a, d, pool.handle()));
+		ASSERT_EQ(status(VIP_STATUS_OP_RDMA_READ), statusOf(d));
+	}
+};
+
+} // namespace harness
