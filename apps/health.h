@@ -12,7 +12,7 @@ struct finding {
 enum { MAX_FINDINGS = 16 };
 
 /*
- * Looks around. no_nic: not a single NIC could be opened, so that a missing
+ * Looks around. no_nic: not a single NIC but the loopback one could be opened, so that a missing
  * driver in user space is to be suspected; else there is one, wherever it is.
  * Returns the number of findings.
  */

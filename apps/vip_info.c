@@ -150,8 +150,8 @@ static VIP_RETURN show_nic(const char *name, json_object *nics, bool *is_loopbac
 	return code;
 }
 
-/* Returns how many NICs can be used. */
-static int show_nics(const struct settings *s, json_object *nics)
+/* Returns how many NICs can be used, and in *others how many of them are not the loopback one. */
+static int show_nics(const struct settings *s, json_object *nics, int *others)
 {
 	VIP_RETURN code = VIP_SUCCESS;
 	const char *name = s->nic;
@@ -170,6 +170,7 @@ static int show_nics(const struct settings *s, json_object *nics)
 	/* After the first NIC a failure is just the end of the search. */
 	if (!count)
 		complain_code(code, "cannot use NIC %s", name);
+	*others = count - loopback_shown;
 	if (!s->nic && !loopback_shown && show_nic(LOOPBACK, nics, &loopback_shown) == VIP_SUCCESS)
 		count++;
 	return count;
@@ -261,14 +262,14 @@ int main(int argc, char **argv)
 	struct finding findings[MAX_FINDINGS];
 	json_object *root = NULL, *nics = NULL;
 	int result = parse_arguments(argc, argv, &settings);
-	int num_nics, num_findings;
+	int num_nics, num_others, num_findings;
 
 	if (result >= 0)
 		return result;
 	if (settings.json)
 		nics = json_object_new_array();
-	num_nics = show_nics(&settings, nics);
-	num_findings = find_problems(findings, !num_nics);
+	num_nics = show_nics(&settings, nics, &num_others);
+	num_findings = find_problems(findings, !num_others);
 	if (settings.json) {
 		root = json_object_new_object();
 		json_object_object_add(root, "nics", nics);

@@ -8,9 +8,13 @@ if [ "$1" = --under ]; then
 fi
 program=$1
 shift
+nic= # both use the same
+for option; do
+	case $option in --nic=*) nic=$option ;; esac
+done
 
 # shellcheck disable=SC2086 # the command's options are words of their own
-$under "$program" --timeout=60 >/dev/null &
+$under "$program" --timeout=60 $nic >/dev/null &
 server=$!
 failed=0
 # shellcheck disable=SC2086

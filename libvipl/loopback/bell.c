@@ -40,15 +40,31 @@ int bell_create(uint64_t *name)
 	return -1;
 }
 
-void bell_ring(int from_fd, uint64_t name)
+static bool ring_once(int from_fd, uint64_t name)
 {
 	struct sockaddr_un address;
 	socklen_t length = bell_address(&address, name);
 
-	if (sendto(from_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&address,
-		   length) < 0) {
-		/* EAGAIN: it rings already. ECONNREFUSED: nobody is there any more. */
-	}
+	return sendto(from_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&address,
+		      length) >= 0 ||
+	       errno != EAGAIN;
+}
+
+void bell_ring(int from_fd, uint64_t name)
+{
+	int fd;
+
+	if (ring_once(from_fd, name))
+		return;
+	/*
+	 * It rings already; or those whom we rang before do not listen, and what they leave counts
+	 * as ours. A socket without a past tells.
+	 */
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return;
+	ring_once(fd, name);
+	close(fd);
 }
 
 void bell_drain(int fd)

@@ -1,5 +1,6 @@
 /* The loopback NIC: opening, limits, and what its agent looks after. */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,6 +121,7 @@ static int loopback_open(const char *name, unsigned index, struct nic *nic, stru
 	error = open_timer(device);
 	if (error)
 		goto close_bell;
+	device->spare_fd = fcntl(device->base.event_fd, F_DUPFD_CLOEXEC, 0);
 	*out = &device->base;
 	return 0;
 
@@ -141,6 +143,7 @@ static void loopback_close(struct device *base)
 {
 	struct loopback_device *device = (struct loopback_device *)base;
 
+	close(device->spare_fd);
 	loopback_unwatch(device, &device->timer);
 	loopback_unwatch(device, &device->bell);
 	close_regions(device);
@@ -153,7 +156,7 @@ static void loopback_query(struct device *base, VIP_NIC_ATTRIBUTES *attributes,
 			   struct in_addr *host)
 {
 	strcpy(attributes->Name, NAME);
-	attributes->HardwareVersion = LINK_VERSION;
+	attributes->HardwareVersion = HELLO_VERSION;
 	attributes->MaxRegisterBytes = LONG_MAX;
 	attributes->MaxRegisterRegions = TABLE_REGIONS;
 	attributes->MaxRegisterBlockBytes = LONG_MAX;

@@ -78,6 +78,9 @@ static int acquaint(struct loopback_endpoint *endpoint, const struct hello *hell
 static void hang_up(struct loopback_endpoint *endpoint)
 {
 	endpoint->phase = LOOPBACK_UNCONNECTED;
+	/* Closing alone would not tell the peer, should a forked child have the socket, too. */
+	if (endpoint->watch.fd >= 0)
+		shutdown(endpoint->watch.fd, SHUT_RDWR);
 	loopback_unwatch(endpoint->device, &endpoint->watch);
 }
 

@@ -9,7 +9,7 @@
 #include "vipl.h"
 
 #define HELLO_MAGIC   0x4c504956u /* "VIPL" */
-#define HELLO_VERSION 1
+#define HELLO_VERSION 1 /* of these messages, and of what link.h describes */
 
 enum hello_kind {
 	HELLO_REQUEST = 1,

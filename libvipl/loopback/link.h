@@ -18,7 +18,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LINK_VERSION   1
 #define CACHE_LINE     64
 #define LANE_RECEIVES  1024u /* powers of two, all of these */
 #define LANE_MESSAGES  1024u
@@ -38,6 +37,7 @@ enum message_kind {
 	MESSAGE_PART,  /* a part of the data for the next receive is next in the ring */
 	MESSAGE_WRITE, /* asks the receiving end to write what is next in the ring */
 	MESSAGE_READ,  /* asks it to read */
+	MESSAGE_ABORT, /* the parts that have come are worth nothing */
 };
 
 struct lane_message {

@@ -18,7 +18,7 @@
 
 /* A file descriptor that the agent looks after. */
 struct watch {
-	int fd; /* -1: none */
+	_Atomic int fd; /* -1: none */
 	void (*ready)(struct watch *watch);
 };
 
@@ -30,6 +30,7 @@ struct loopback_device {
 	uint64_t bell_name;
 	struct watch timer;
 	atomic_bool ticks; /* the timer is set */
+	int spare_fd;	   /* to be given up when there are no more */
 	LIST_HEAD(, loopback_listener) listeners;
 
 	pthread_mutex_t lock; /* guards what follows */
@@ -73,9 +74,16 @@ struct loopback_receive {
 
 /* A send that needs the peer's help; the only one under way while it does. */
 struct loopback_pending {
-	enum { PENDING_SEND = 1, PENDING_WRITE, PENDING_READ, PENDING_RECEPTION } kind;
+	enum {
+		PENDING_SEND = 1,
+		PENDING_WRITE,
+		PENDING_READ,
+		PENDING_RECEPTION,
+		PENDING_ABORT,
+	} kind;
 	uint32_t offset; /* bytes that are done */
 	uint32_t piece;	 /* bytes that the peer is asked for now */
+	uint32_t error;	 /* why it is given up */
 	uint32_t number; /* of the message that the peer has to consume or answer; valid if: */
 	bool asked;
 	struct device_send send;
@@ -264,7 +272,10 @@ unsigned rendezvous_address(struct sockaddr_un *address, uid_t user,
 			    const struct discriminator *discriminator, unsigned place);
 /* The users that we connect to and that may connect to us, ourselves first; false after the last. */
 bool rendezvous_user(unsigned index, uid_t *user);
-/* What the kernel says of the other end of a socket. False when it may not be connected with. */
+/*
+ * What the kernel says of the other end of a socket: its process, or 0 when its memory is not to be
+ * accessed. False when it may not be connected with.
+ */
 bool rendezvous_peer(int fd, pid_t *process);
 int loopback_listen(struct device *device, const struct discriminator *discriminator);
 void loopback_unlisten(struct device *device, const struct discriminator *discriminator);

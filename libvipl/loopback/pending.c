@@ -27,6 +27,29 @@ static bool finish(struct loopback_endpoint *endpoint, uint32_t error)
 	return true;
 }
 
+/* Parts of a message that will not be completed must not become the beginning of the next one. */
+static bool give_up(struct loopback_endpoint *endpoint, uint32_t error)
+{
+	struct loopback_pending *pending = &endpoint->pending;
+
+	if (pending->kind != PENDING_SEND || !pending->offset)
+		return finish(endpoint, error);
+	pending->kind = PENDING_ABORT;
+	pending->error = error;
+	return true;
+}
+
+static bool step_abort(struct loopback_endpoint *endpoint)
+{
+	struct lane_message *message = send_message(endpoint);
+
+	if (!message)
+		return false;
+	send_publish(endpoint, message, MESSAGE_ABORT, 0, &endpoint->pending.send);
+	send_announce(endpoint);
+	return finish(endpoint, endpoint->pending.error);
+}
+
 static uint32_t next_piece(const struct loopback_pending *pending)
 {
 	uint32_t left = pending->send.length - pending->offset;
@@ -137,10 +160,12 @@ static bool step(struct loopback_endpoint *endpoint)
 
 	if (pending->kind == PENDING_RECEPTION)
 		return step_reception(endpoint);
+	if (pending->kind == PENDING_ABORT)
+		return step_abort(endpoint);
 	/* The program may have deregistered its memory meanwhile. */
 	if (!send_memory_is_there(endpoint, &pending->send,
 				  pending->kind == PENDING_READ ? RIGHT_LOCAL_WRITE : 0))
-		return finish(endpoint, VIP_STATUS_PROTECTION_ERROR);
+		return give_up(endpoint, VIP_STATUS_PROTECTION_ERROR);
 	return pending->kind == PENDING_SEND ? step_send(endpoint) : step_rdma(endpoint);
 }
 
@@ -166,6 +191,7 @@ void loopback_advance(struct loopback_endpoint *endpoint)
 		/* The peer's agent, when it is rung for, consumes first and looks at this flag then.
 		   When the flag was set already, the bell was rung for it, too. */
 		rings |= !atomic_exchange(&endpoint->out->sender_waits, 1);
+		atomic_thread_fence(memory_order_seq_cst);
 	} while (step(endpoint));
 	if (rings)
 		bell_ring(endpoint->device->bell.fd, endpoint->peer_agent_bell);

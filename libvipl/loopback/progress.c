@@ -23,6 +23,7 @@ static bool was_polled(const struct loopback_cq *cq)
 static void ask_for_bell(struct loopback_endpoint *endpoint)
 {
 	atomic_fetch_or(&endpoint->in->receiver_waits, WAIT_IN_AGENT);
+	atomic_thread_fence(memory_order_seq_cst);
 }
 
 static void look(struct loopback_cq *cq)

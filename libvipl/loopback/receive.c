@@ -195,6 +195,11 @@ static bool take(struct loopback_endpoint *endpoint, const struct lane_message *
 
 	if (told.kind == MESSAGE_WRITE || told.kind == MESSAGE_READ)
 		return take_order(endpoint, message, &told);
+	if (told.kind == MESSAGE_ABORT) {
+		endpoint->offset = 0;
+		endpoint->part_failed = false;
+		return true;
+	}
 	if (told.kind < MESSAGE_INLINED || told.kind > MESSAGE_PART)
 		return false;
 	if (atomic_load_explicit(&endpoint->posted, memory_order_acquire) == endpoint->completed)
@@ -235,6 +240,8 @@ int loopback_consume(struct loopback_endpoint *endpoint)
 			bell_ring(endpoint->device->bell.fd, endpoint->device->bell_name);
 			break;
 		}
+		if (endpoint->deaf)
+			break; /* so it does not count as consumed: see PENDING_RECEPTION */
 		endpoint->read++;
 	}
 	if (endpoint->read != read) {

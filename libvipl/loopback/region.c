@@ -44,6 +44,8 @@ static int touch_pages(void *address, size_t length, bool for_writing)
 
 	if (end < first)
 		return EFAULT;
+	if (madvise(NULL, 0, MADV_POPULATE_READ))
+		return 0; /* the kernel is older than 5.14 and cannot tell */
 	if (!madvise((void *)first, end - first,
 		     for_writing ? MADV_POPULATE_WRITE : MADV_POPULATE_READ))
 		return 0;

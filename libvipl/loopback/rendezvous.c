@@ -3,6 +3,7 @@
  * abstract name is made of the discriminator and the user.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,7 @@ unsigned rendezvous_address(struct sockaddr_un *address, uid_t user,
 
 bool rendezvous_user(unsigned index, uid_t *user)
 {
+	static atomic_bool told;
 	const char *list = config()->lo_users;
 
 	*user = geteuid();
@@ -60,7 +62,9 @@ bool rendezvous_user(unsigned index, uid_t *user)
 			return false;
 		*user = (uid_t)strtoul(list, &end, 10);
 		if (end == list || (*end && *end != ',')) {
-			log_warning("VIPL_LO_USERS: \"%s\" is no list of user numbers", list);
+			if (!atomic_exchange(&told, true))
+				log_warning("VIPL_LO_USERS: \"%s\" is no list of user numbers",
+					    list);
 			return false;
 		}
 		list = *end ? end + 1 : end;
@@ -76,11 +80,15 @@ bool rendezvous_peer(int fd, pid_t *process)
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length))
 		return false;
-	*process = peer.pid;
+	/*
+	 * Memory is accessed directly only among processes that could do so anyway: with others, an
+	 * access can take as long as the owner of the memory likes.
+	 */
+	*process = peer.uid == geteuid() ? peer.pid : 0;
 	for (unsigned i = 0; rendezvous_user(i, &user); i++)
 		if (user == peer.uid)
 			return true;
-	log_warning("user %u may not connect to this one (see VIPL_LO_USERS)", (unsigned)peer.uid);
+	log_info("user %u may not be connected with (see VIPL_LO_USERS)", (unsigned)peer.uid);
 	return false;
 }
 
@@ -126,8 +134,9 @@ static void arrive(struct mute *mute, const struct hello *hello, int regions_fd)
 
 	memcpy(wanted.bytes, hello->wanted, wanted.length);
 	if (request)
-		*request = (struct loopback_request){device, dup(mute->watch.fd), regions_fd,
-						     mute->process, *hello};
+		*request = (struct loopback_request){
+			device, fcntl(mute->watch.fd, F_DUPFD_CLOEXEC, 0), regions_fd,
+			mute->process, *hello};
 	if (!request || request->fd < 0) {
 		answer(mute->watch.fd, HELLO_NO_MATCH);
 		if (request)
@@ -168,14 +177,26 @@ static void mute_ready(struct watch *watch)
 static void listener_ready(struct watch *watch)
 {
 	struct loopback_listener *listener = (struct loopback_listener *)watch;
+	struct loopback_device *device = listener->device;
 	int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	struct mute *mute;
+	struct mute *mute = NULL;
 	pid_t process;
 
+	if (fd < 0 && errno == EMFILE) {
+		/* Turned away, it tries again after a pause; left in the queue, it would keep us busy. */
+		close(device->spare_fd);
+		fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd >= 0)
+			close(fd);
+		device->spare_fd = fcntl(device->base.event_fd, F_DUPFD_CLOEXEC, 0);
+		log_warning("no file descriptor for a connection (see ulimit -n)");
+		return;
+	}
 	if (fd < 0)
 		return;
-	mute = rendezvous_peer(fd, &process) ? calloc(1, sizeof(*mute)) : NULL;
-	if (!mute || loopback_watch(listener->device, &mute->watch, fd)) {
+	if (rendezvous_peer(fd, &process))
+		mute = calloc(1, sizeof(*mute));
+	if (!mute || loopback_watch(device, &mute->watch, fd)) {
 		free(mute);
 		close(fd);
 		return;

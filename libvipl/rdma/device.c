@@ -1,6 +1,7 @@
 /* Opening and closing the RDMA device; its channels and completion queues. */
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <ifaddrs.h>
 #include <limits.h>
 #include <net/if.h>
@@ -62,6 +63,15 @@ static int find_address(struct rdma_device *device)
 	return ENODEV;
 }
 
+static bool kernel_has_devices(void)
+{
+	glob_t found;
+	bool has = !glob("/sys/class/infiniband/*", 0, NULL, &found);
+
+	globfree(&found);
+	return has;
+}
+
 /* The device by name or number. NULL and errno: ENXIO when there are others, ENOENT when none. */
 static struct ibv_context *open_context(const char *name, unsigned index)
 {
@@ -83,6 +93,11 @@ static struct ibv_context *open_context(const char *name, unsigned index)
 	}
 	if (!name && count == 0 && (list || errno == ENOSYS)) {
 		error = ENOENT; /* the caller knows what to do */
+		if (kernel_has_devices()) {
+			log_error("libibverbs has no driver for this machine's RDMA device (is the "
+				  "package ibverbs-providers installed?)");
+			error = ENODEV;
+		}
 	} else if (name && !list && errno == ENOSYS) {
 		log_warning("there is no RDMA device, so none called \"%s\"", name);
 	} else if (!list) {
