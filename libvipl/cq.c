@@ -103,12 +103,13 @@ static unsigned share(struct cq *cq, unsigned capacity, bool is_receive)
 
 bool cq_is_full(struct cq *cq, bool is_receive)
 {
-	return atomic_load(&cq->outstanding) >= share(cq, atomic_load(&cq->capacity), is_receive);
+	return cq_outstanding(cq) >= share(cq, atomic_load(&cq->capacity), is_receive);
 }
 
 bool cq_reserve(struct cq *cq, bool is_receive)
 {
-	unsigned before = atomic_fetch_add(&cq->outstanding, 1);
+	unsigned retired = atomic_load_explicit(&cq->retired, memory_order_relaxed);
+	unsigned before = cq_add_reserved(cq, 1) - retired;
 	unsigned capacity = atomic_load_explicit(&cq->capacity, memory_order_relaxed);
 
 	if (before < share(cq, capacity, is_receive))
@@ -122,7 +123,7 @@ bool cq_reserve(struct cq *cq, bool is_receive)
 	pthread_mutex_unlock(&cq->lock);
 	if (before < share(cq, capacity, is_receive))
 		return true;
-	atomic_fetch_sub(&cq->outstanding, 1);
+	cq_unreserve(cq);
 	return false;
 }
 

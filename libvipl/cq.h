@@ -1,7 +1,7 @@
 /*
  * Completion queues: one for each VIPL CQ, and one for each work queue that is on no VIPL CQ. A CQ
- * cannot overflow: `outstanding` counts what may complete into it, and posting holds back (and
- * lets the CQ grow) when there is no room.
+ * cannot overflow: what may complete into it is counted, and posting holds back (and lets the CQ
+ * grow) when there is no room.
  *
  * Lock order: nic->lock, queue->lock, cq->lock, channel->lock.
  */
@@ -30,7 +30,8 @@ struct cq {
 	unsigned queues;     /* that complete here; guarded by the NIC's lock */
 	_Atomic uint32_t announced;
 	_Atomic unsigned waiters;
-	_Atomic unsigned outstanding;
+	_Atomic unsigned reserved; /* counts what was to complete here, */
+	_Atomic unsigned retired;  /* and what has: the CQ's lock guards that */
 	_Atomic unsigned capacity;
 	atomic_bool has_sends; /* a send queue completes here */
 
@@ -63,8 +64,36 @@ void cq_look(struct cq *cq);
 /* Wakes those who wait for this CQ, if there are any. */
 void cq_kick(struct cq *cq);
 
-/* Takes a unit of `outstanding`; false when the CQ is full and cannot grow. */
+/* Reserves one entry; false when the CQ is full and cannot grow. */
 bool cq_reserve(struct cq *cq, bool is_receive);
+/* Returns how many there were. A queue's own CQ has no other user, and the queue's lock is held. */
+static inline unsigned cq_add_reserved(struct cq *cq, unsigned more)
+{
+	unsigned reserved;
+
+	if (cq->is_public)
+		return atomic_fetch_add_explicit(&cq->reserved, more, memory_order_relaxed);
+	reserved = atomic_load_explicit(&cq->reserved, memory_order_relaxed);
+	atomic_store_explicit(&cq->reserved, reserved + more, memory_order_relaxed);
+	return reserved;
+}
+static inline void cq_unreserve(struct cq *cq)
+{
+	cq_add_reserved(cq, -1u);
+}
+/* The CQ's lock is held: entries that were reserved are free again. */
+static inline void cq_retire(struct cq *cq, unsigned count)
+{
+	unsigned retired = atomic_load_explicit(&cq->retired, memory_order_relaxed);
+
+	atomic_store_explicit(&cq->retired, retired + count, memory_order_relaxed);
+}
+static inline unsigned cq_outstanding(const struct cq *cq)
+{
+	unsigned retired = atomic_load_explicit(&cq->retired, memory_order_relaxed);
+
+	return atomic_load_explicit(&cq->reserved, memory_order_relaxed) - retired;
+}
 bool cq_is_full(struct cq *cq, bool is_receive);
 
 /* [nic] Does what completions could not under the CQ's lock: feeds starved queues, breaks VIs. */

@@ -20,7 +20,7 @@ static const struct device_ops *ops_of(const struct vi *vi)
 /* Takes what the device has completed; other queues of a shared CQ may never let it run dry. */
 static void drain(struct cq *cq)
 {
-	unsigned most = atomic_load(&cq->outstanding);
+	unsigned most = cq_outstanding(cq);
 
 	pthread_mutex_lock(&cq->lock);
 	while (cq_poll_locked(cq) && most--)

@@ -119,7 +119,7 @@ void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t lengt
 	/* The descriptor came here through the device; this orders its memory by our own means, too. */
 	uint32_t tail = atomic_load_explicit(&queue->tail, memory_order_acquire);
 
-	atomic_fetch_sub_explicit(&queue->cq->outstanding, 1, memory_order_relaxed);
+	cq_retire(queue->cq, 1);
 	if (queue->dropped) {
 		queue->dropped--;
 		return;
@@ -200,7 +200,7 @@ static bool feed(struct workqueue *queue)
 				queue->submitted++;
 				continue;
 			}
-			atomic_fetch_sub(&queue->cq->outstanding, 1);
+			cq_unreserve(queue->cq);
 		}
 		if (!hold_or_fail(queue, no_room, queue->submitted != done, error))
 			return !no_room;
@@ -365,7 +365,7 @@ void workqueue_recall(struct workqueue *queue, enum queue_mode mode)
 	pthread_mutex_lock(&queue->lock);
 	pthread_mutex_lock(&cq->lock);
 	done = atomic_load(&queue->done);
-	atomic_fetch_sub(&cq->outstanding, queue->submitted - done);
+	cq_retire(cq, queue->submitted - done);
 	queue->submitted = done;
 	queue->mode = mode;
 	leave_starved(queue);
