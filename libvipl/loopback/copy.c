@@ -71,6 +71,20 @@ int copy_remote(pid_t process, const struct device_send *send, uint32_t offset,
 	return 0;
 }
 
+#ifdef __SANITIZE_THREAD__
+__attribute__((no_sanitize("thread"), optimize("no-tree-loop-distribute-patterns")))
+void copy_unseen(void *to, const void *from, size_t length)
+{
+	for (size_t i = 0; i < length; i++)
+		((uint8_t *)to)[i] = ((const uint8_t *)from)[i];
+}
+#else
+void copy_unseen(void *to, const void *from, size_t length)
+{
+	memcpy(to, from, length);
+}
+#endif
+
 /* Between plain memory and bytes [offset, offset + length) of the segments. */
 static void each_piece(const struct device_send *send, uint32_t offset, uint32_t length,
 		       uint8_t *plain, bool to_plain)
@@ -87,7 +101,7 @@ static void each_piece(const struct device_send *send, uint32_t offset, uint32_t
 		here = segment->length - offset;
 		if (here > length)
 			here = length;
-		memcpy(to_plain ? plain : memory, to_plain ? memory : plain, here);
+		copy_unseen(to_plain ? plain : memory, to_plain ? memory : plain, here);
 		plain += here;
 		length -= here;
 		offset = 0;

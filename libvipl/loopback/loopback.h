@@ -221,7 +221,13 @@ bool copy_probe(pid_t process, uint64_t address, const uint8_t *nonce, size_t le
 int copy_remote(pid_t process, const struct device_send *send, uint32_t offset,
 		const struct lane_segment *remote, unsigned remote_count, uint32_t length,
 		bool is_write);
-/* To and from memory of our own. */
+/*
+ * To and from memory of the program. A program may watch its memory for what a NIC writes there,
+ * without a lock; so the thread sanitizer, which would not see an adapter's accesses, is not to see
+ * these either.
+ */
+void copy_unseen(void *to, const void *from, size_t length);
+/* Between plain memory and bytes [offset, offset + length) of the segments. */
 void copy_gather(uint8_t *to, const struct device_send *send, uint32_t offset, uint32_t length);
 void copy_scatter(const struct device_send *send, uint32_t offset, const uint8_t *from,
 		  uint32_t length);

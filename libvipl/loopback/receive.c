@@ -76,7 +76,7 @@ static bool scatter(const struct loopback_endpoint *endpoint,
 			here = length;
 		if (usable(endpoint, segment) < offset + here)
 			return false;
-		memcpy((uint8_t *)(uintptr_t)segment->address + offset, data, here);
+		copy_unseen((uint8_t *)(uintptr_t)segment->address + offset, data, here);
 		data += here;
 		length -= here;
 		offset = 0;
@@ -173,9 +173,9 @@ static bool take_order(struct loopback_endpoint *endpoint, const struct lane_mes
 		  region_room(endpoint->device->regions, handle, endpoint->domain->number, right,
 			      address, told->length) == told->length;
 	if (allowed && is_write)
-		memcpy((void *)(uintptr_t)address, data, told->length);
+		copy_unseen((void *)(uintptr_t)address, data, told->length);
 	else if (allowed)
-		memcpy(endpoint->in->answer_data, (void *)(uintptr_t)address, told->length);
+		copy_unseen(endpoint->in->answer_data, (void *)(uintptr_t)address, told->length);
 	/* Who reads the answer finds the data there. */
 	atomic_store_explicit(&endpoint->in->answer,
 			      (uint64_t)(endpoint->read + 1) << 32 |

@@ -61,6 +61,9 @@ void send_publish(struct loopback_endpoint *endpoint, struct lane_message *messa
 		endpoint->taken++;
 	/* With the number the peer gets all that was written before it, in the ring, too. */
 	atomic_store_explicit(&message->number, ++endpoint->written, memory_order_release);
+	/* What the next one needs is best fetched while the peer is at this one. */
+	__builtin_prefetch(&endpoint->out->messages[endpoint->written & (LANE_MESSAGES - 1)], 1);
+	__builtin_prefetch((void *)&endpoint->out->receives[endpoint->taken & (LANE_RECEIVES - 1)]);
 }
 
 void send_finish(struct loopback_endpoint *endpoint, uint32_t error)
@@ -316,9 +319,6 @@ int loopback_post_send(struct device_endpoint *base, const struct device_send *s
 		break;
 	}
 	send_announce(endpoint);
-	/* What the next send needs is best fetched while the peer is at this one. */
-	__builtin_prefetch(&endpoint->out->messages[endpoint->written & (LANE_MESSAGES - 1)], 1);
-	__builtin_prefetch((void *)&endpoint->out->receives[endpoint->taken & (LANE_RECEIVES - 1)]);
 	return 0;
 }
 
