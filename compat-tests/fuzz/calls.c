@@ -1,0 +1,130 @@
+/*
+ * The device's calls of the kernel that are counted or made to fail, and a clock that runs a
+ * thousand times faster: a peer can make us wait, but not longer than so and so many looks. Timers
+ * stand still until fuzz_tick(), so that an input always does the same.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <time.h>
+
+#include "fuzz.h"
+
+#define TICK_NSEC 50000000
+
+static unsigned mappings, fail_in;
+static int timer = -1; /* that is set */
+
+void *fuzz_calloc(size_t count, size_t size);
+void *fuzz_malloc(size_t size);
+int fuzz_clock_gettime(clockid_t clock, struct timespec *now);
+void *fuzz_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset);
+int fuzz_munmap(void *address, size_t length);
+int fuzz_epoll_ctl(int set, int operation, int fd, struct epoll_event *event);
+int fuzz_getsockopt(int fd, int level, int name, void *value, socklen_t *length);
+
+int fuzz_timerfd_settime(int fd, int flags, const struct itimerspec *time,
+			 struct itimerspec *before);
+
+unsigned fuzz_mappings(void)
+{
+	return mappings;
+}
+
+void fuzz_fail_call(unsigned count)
+{
+	fail_in = count;
+}
+
+static bool fails(int error)
+{
+	if (!fail_in || --fail_in)
+		return false;
+	errno = error;
+	return true;
+}
+
+void *fuzz_calloc(size_t count, size_t size)
+{
+	return fails(ENOMEM) ? NULL : calloc(count, size);
+}
+
+void *fuzz_malloc(size_t size)
+{
+	return fails(ENOMEM) ? NULL : malloc(size);
+}
+
+int fuzz_clock_gettime(clockid_t clock, struct timespec *now)
+{
+	static int64_t nsec;
+
+	(void)clock;
+	nsec += TICK_NSEC;
+	*now = (struct timespec){.tv_sec = nsec / 1000000000, .tv_nsec = nsec % 1000000000};
+	return 0;
+}
+
+void *fuzz_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset)
+{
+	void *memory;
+
+	if (fails(ENOMEM))
+		return MAP_FAILED;
+	memory = mmap(address, length, protection, flags, fd, offset);
+	mappings += memory != MAP_FAILED;
+	return memory;
+}
+
+int fuzz_munmap(void *address, size_t length)
+{
+	check(mappings > 0);
+	mappings--;
+	return munmap(address, length);
+}
+
+int fuzz_epoll_ctl(int set, int operation, int fd, struct epoll_event *event)
+{
+	return operation == EPOLL_CTL_ADD && fails(ENOSPC) ? -1
+							   : epoll_ctl(set, operation, fd, event);
+}
+
+/* Instead of failing it tells of a user that nobody knows. */
+int fuzz_getsockopt(int fd, int level, int name, void *value, socklen_t *length)
+{
+	int result = getsockopt(fd, level, name, value, length);
+
+	if (!result && name == SO_PEERCRED && fails(0))
+		((struct ucred *)value)->uid = 0x7ffffffe;
+	return result;
+}
+
+int fuzz_timerfd_settime(int fd, int flags, const struct itimerspec *time,
+			 struct itimerspec *before)
+{
+	(void)flags;
+	(void)time;
+	(void)before;
+	timer = fd;
+	return 0;
+}
+
+void fuzz_tick(void)
+{
+	static const struct itimerspec now = {.it_value.tv_nsec = 1};
+	struct pollfd rings = {.fd = timer, .events = POLLIN};
+
+	if (timer < 0)
+		return;
+	check(!timerfd_settime(timer, 0, &now, NULL));
+	check(poll(&rings, 1, 1000) == 1);
+	timer = -1;
+}
+
+void fuzz_forget_timer(void)
+{
+	timer = -1;
+}

@@ -1,0 +1,158 @@
+/* What the program does that uses the device. */
+#include "hello_fuzz.h"
+
+static const struct connect_info info = {
+	.host = {.s_addr = 0x0100007f},
+	.discriminator = {.length = 3, .bytes = "who"},
+	.reliability = VIP_SERVICE_RELIABLE_DELIVERY,
+	.max_transfer = 0x10000,
+	.rights = {true, true},
+};
+
+static struct vi *choose(struct input *input)
+{
+	return &world.vis[take_below(input, VIS)];
+}
+
+void program_listen(struct input *input)
+{
+	struct discriminator own = world_own();
+	uint8_t how = take8(input);
+
+	world.takes_requests = !(how & 1);
+	trouble_begin(how & ~1u);
+	if (!world.device->ops->listen(world.device, &own))
+		world.listening++;
+	trouble_end();
+}
+
+void program_unlisten(struct input *input)
+{
+	struct discriminator own = world_own();
+
+	(void)input;
+	if (!world.listening)
+		return;
+	world.device->ops->unlisten(world.device, &own);
+	world.listening--;
+}
+
+static void prepare(struct vi *vi)
+{
+	check(!world.device->ops->endpoint_prepare(vi->endpoint));
+}
+
+void program_connect(struct input *input)
+{
+	struct vi *vi = choose(input);
+	uint8_t how = take8(input);
+	struct discriminator other = how & 1 ? world_own() : world_other();
+	struct in_addr host = {.s_addr = htonl(how & 2 ? 0x7f000002 : INADDR_LOOPBACK)};
+
+	if (vi->state != VI_IDLE && vi->state != VI_PAUSED)
+		return;
+	if (vi->state == VI_IDLE)
+		prepare(vi);
+	vi->state = VI_LOOKING;
+	trouble_begin(how & ~3u);
+	world.device->ops->connect(vi->endpoint, &info, host, &other);
+	trouble_end();
+}
+
+void program_answer(struct input *input)
+{
+	struct vi *vi = choose(input);
+	uint8_t how = take8(input);
+	struct device_request *request;
+
+	if (!world.request_count)
+		return;
+	request = world.requests[--world.request_count];
+	trouble_begin(how & ~3u);
+	if (how & 1) {
+		world.device->ops->reject(request, how & 2 ? VIP_NO_MATCH : VIP_REJECT);
+	} else if (vi->state == VI_IDLE) {
+		prepare(vi);
+		vi->state = VI_ACCEPTING;
+		world.device->ops->accept(request, vi->endpoint, &info);
+	} else {
+		world.requests[world.request_count++] = request;
+	}
+	trouble_end();
+}
+
+void program_give_up(struct input *input)
+{
+	struct vi *vi = choose(input);
+
+	switch (vi->state) {
+	case VI_LOOKING:
+	case VI_ACCEPTING:
+		world.device->ops->cancel(vi->endpoint);
+		vi_unprepare(vi);
+		break;
+	case VI_PAUSED:
+		vi_unprepare(vi);
+		break;
+	case VI_CONNECTED:
+		vi_tear_down(vi);
+		break;
+	default:
+		break;
+	}
+}
+
+/* All of the memory that the peer has given must be there, whatever it does to it. */
+static void touch(const struct loopback_endpoint *endpoint)
+{
+	const volatile uint8_t *link = (const volatile uint8_t *)endpoint->link;
+	const volatile uint8_t *regions = (const volatile uint8_t *)endpoint->peer_regions;
+	uint8_t sum = 0;
+
+	for (size_t i = 0; i < sizeof(struct link); i += 0x8000)
+		sum += link[i];
+	for (size_t i = 0; i < sizeof(struct region_entries); i += 0x8000)
+		sum += regions[i];
+	(void)(sum + link[sizeof(struct link) - 1] + regions[sizeof(struct region_entries) - 1]);
+}
+
+void program_use(struct input *input)
+{
+	struct vi *vi = choose(input);
+	uint8_t how = take8(input);
+	struct segment segment = {0, 0, world.region_key};
+	struct device_send send = {.segments = &segment, .count = 1};
+	struct loopback_endpoint *endpoint = (struct loopback_endpoint *)vi->endpoint;
+
+	world_poll();
+	if (vi->state == VI_IDLE)
+		return;
+	segment.address = atomic_load(
+		&endpoint->device->regions->entries[world.region_key & (TABLE_REGIONS - 1)].start);
+	segment.length = how & 1 ? 0x3000 : 40;
+	send.length = segment.length;
+	workqueue_lock(&world.receives[vi - world.vis]);
+	if (vi->posted < LANE_RECEIVES &&
+	    !world.device->ops->post_receive(vi->endpoint, &segment, 1))
+		vi->posted++;
+	workqueue_unlock(&world.receives[vi - world.vis]);
+	if (vi->state != VI_CONNECTED)
+		return;
+	touch(endpoint);
+	workqueue_lock(&world.sends[vi - world.vis]);
+	if (vi->sent < 128 && !world.device->ops->post_send(vi->endpoint, &send))
+		vi->sent++;
+	workqueue_unlock(&world.sends[vi - world.vis]);
+	world_poll();
+}
+
+void program_serve(struct input *input)
+{
+	uint8_t how = take8(input);
+
+	if (how & 1)
+		fuzz_tick();
+	trouble_begin(how & ~1u);
+	world.device->ops->serve(world.device);
+	trouble_end();
+}

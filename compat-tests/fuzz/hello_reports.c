@@ -1,0 +1,109 @@
+/* What the device reports, and whether it may. */
+#include "hello_fuzz.h"
+
+void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t length,
+			uint32_t immediate)
+{
+	(void)status;
+	(void)length;
+	(void)immediate;
+	check(*queue->count);
+	--*queue->count;
+}
+
+/* Whoever locks something twice, or in another order, would wait for ever. */
+
+void workqueue_lock(struct workqueue *queue)
+{
+	check(!queue->locked && !world.cq.locked);
+	queue->locked = true;
+}
+
+void workqueue_unlock(struct workqueue *queue)
+{
+	check(queue->locked);
+	queue->locked = false;
+}
+
+void cq_lock(struct cq *cq)
+{
+	check(!cq->locked);
+	cq->locked = true;
+}
+
+void cq_unlock(struct cq *cq)
+{
+	check(cq->locked);
+	cq->locked = false;
+}
+
+void cq_announced(struct cq *cq)
+{
+	check(cq == &world.cq);
+}
+
+void cq_poll_for_device(struct cq *cq)
+{
+	check(cq == &world.cq);
+	world_poll();
+}
+
+static void check_info(const struct connect_info *peer)
+{
+	check(peer->discriminator.length <= MAX_DISCRIMINATOR_LEN);
+	check(peer->host.s_addr == htonl(INADDR_LOOPBACK));
+}
+
+void endpoint_connected(struct vi *vi, const struct connect_info *peer)
+{
+	check(vi->state == VI_LOOKING || vi->state == VI_ACCEPTING);
+	check_info(peer);
+	vi->state = VI_CONNECTED;
+}
+
+void endpoint_refused(struct vi *vi, VIP_RETURN reason)
+{
+	check(vi->state == VI_LOOKING || vi->state == VI_ACCEPTING);
+	check(reason == VIP_REJECT || reason == VIP_TIMEOUT || reason == VIP_ERROR_RESOURCE ||
+	      reason == VIP_NOT_REACHABLE);
+	vi_unprepare(vi);
+}
+
+void endpoint_nobody(struct vi *vi)
+{
+	check(vi->state == VI_LOOKING);
+	vi->state = VI_PAUSED;
+}
+
+void endpoint_undecided(struct vi *vi, VIP_RETURN reason)
+{
+	(void)reason;
+	endpoint_nobody(vi);
+}
+
+void endpoint_lost(struct vi *vi)
+{
+	check(vi->state == VI_CONNECTED);
+	vi_tear_down(vi);
+}
+
+void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error)
+{
+	(void)error;
+	/* A peer may break the rules as soon as there is memory that is shared. */
+	if (vi->state == VI_CONNECTED)
+		vi_tear_down(vi);
+}
+
+bool request_arrived(struct nic *nic, struct device_request *request,
+		     const struct connect_info *peer, const struct discriminator *wanted)
+{
+	check(nic == (struct nic *)&world);
+	check_info(peer);
+	check(wanted->length <= MAX_DISCRIMINATOR_LEN);
+	check(world.listening);
+	if (!world.takes_requests || world.request_count == REQUESTS)
+		return false;
+	world.requests[world.request_count++] = request;
+	return true;
+}

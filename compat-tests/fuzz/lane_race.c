@@ -1,0 +1,55 @@
+/*
+ * A peer that changes memory while the device reads it: always at the same place when an input is
+ * run again, since reads are counted.
+ */
+#include <string.h>
+
+#include "lane.h"
+
+static struct {
+	unsigned reads; /* until it happens; 0: nothing does */
+	bool at_last;
+	struct vi *vi;
+	uint32_t offset;
+	uint64_t value;
+	size_t last_offset, last_size;
+} race;
+
+static void loads(const void *address, size_t size)
+{
+	const struct link *link;
+	size_t place;
+
+	if (!race.reads || !race.vi->endpoint)
+		return;
+	link = endpoint_of(race.vi)->link;
+	place = (uintptr_t)address - (uintptr_t)link;
+	if (!link || !race.vi->peer.link || place >= sizeof(*link))
+		return;
+	if (!--race.reads) {
+		uint8_t *bytes = (uint8_t *)race.vi->peer.link;
+
+		if (!race.at_last)
+			memcpy(bytes + race.offset, &race.value, sizeof(race.value));
+		else
+			memcpy(bytes + race.last_offset, &race.value, race.last_size);
+	}
+	race.last_offset = place;
+	race.last_size = size < sizeof(race.value) ? size : sizeof(race.value);
+}
+
+void race_start(struct vi *vi, unsigned reads, bool at_last, uint32_t offset, uint64_t value)
+{
+	race.reads = reads;
+	race.at_last = at_last;
+	race.vi = vi;
+	race.offset = offset;
+	race.value = value;
+	race.last_size = 0;
+	fuzz_loads = loads;
+}
+
+void race_stop(void)
+{
+	race.reads = 0;
+}

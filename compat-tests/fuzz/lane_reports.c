@@ -1,0 +1,193 @@
+/* What the device reports, and whether it may. */
+#include "lane.h"
+
+static bool is_reliable(const struct vi *vi)
+{
+	return endpoint_of(vi)->reliability != VIP_SERVICE_UNRELIABLE;
+}
+
+static void check_flush(struct workqueue *queue, uint32_t length)
+{
+	check(queue->vi->stopped);
+	check(!length);
+	queue->over = true;
+}
+
+static void check_error(struct workqueue *queue, uint32_t length)
+{
+	check(!queue->over);
+	check(!length);
+	queue->over = is_reliable(queue->vi);
+}
+
+static void check_receive(struct workqueue *queue, const struct work *work, uint32_t status,
+			  uint32_t length)
+{
+	const struct loopback_endpoint *endpoint = endpoint_of(queue->vi);
+	bool is_rdma = status & VIP_STATUS_OP_REMOTE_RDMA_WRITE;
+
+	switch (status) {
+	case VIP_STATUS_DESC_FLUSHED_ERROR:
+		check_flush(queue, length);
+		break;
+	case VIP_STATUS_LENGTH_ERROR:
+	case VIP_STATUS_PROTECTION_ERROR:
+		check(!queue->vi->stopped);
+		check_error(queue, length);
+		break;
+	case 0:
+	case VIP_STATUS_IMMEDIATE:
+	case VIP_STATUS_IMMEDIATE | VIP_STATUS_OP_REMOTE_RDMA_WRITE:
+		check(!queue->over);
+		check(!queue->vi->stopped);
+		check(length <= endpoint->own.max_transfer);
+		check(is_rdma || length <= work->length);
+		check(!is_rdma || !length || endpoint->own.rights.rdma_write);
+		break;
+	default:
+		check(!"a receive has this status");
+	}
+}
+
+static void check_send(struct workqueue *queue, const struct work *work, uint32_t status,
+		       uint32_t length)
+{
+	bool is_rdma = work->operation != VIP_CONTROL_OP_SENDRECV;
+	bool takes_receive =
+		!is_rdma || (work->operation == VIP_CONTROL_OP_RDMAWRITE && work->immediate);
+
+	switch (status) {
+	case VIP_STATUS_DESC_FLUSHED_ERROR:
+		check_flush(queue, length);
+		break;
+	case 0:
+		check(!queue->over);
+		break;
+	case VIP_STATUS_RDMA_PROT_ERROR:
+		check(is_rdma);
+		check(is_reliable(queue->vi));
+		check_error(queue, length);
+		break;
+	case VIP_STATUS_REMOTE_DESC_ERROR:
+		check(takes_receive);
+		check(is_reliable(queue->vi));
+		check_error(queue, length);
+		break;
+	case VIP_STATUS_TRANSPORT_ERROR:
+	case VIP_STATUS_PROTECTION_ERROR:
+		check(is_reliable(queue->vi));
+		check_error(queue, length);
+		break;
+	default:
+		check(!"a send has this status");
+	}
+}
+
+void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t length,
+			uint32_t immediate)
+{
+	struct vi *vi = queue->vi;
+	struct cq *cq = queue->is_receive ? vi->receive_cq : vi->send_cq;
+
+	(void)immediate;
+	check(cq->locked);
+	check(work_count(queue));
+	if (queue->is_receive)
+		check_receive(queue, work_at(queue, queue->head), status, length);
+	else
+		check_send(queue, work_at(queue, queue->head), status, length);
+	queue->head++;
+	cq->told++;
+	vi->broken |= is_reliable(vi) && status & VIP_STATUS_ERROR_MASK;
+}
+
+/* Whoever locks something twice, or in another order, would wait for ever. */
+
+void workqueue_lock(struct workqueue *queue)
+{
+	check(!queue->locked);
+	check(!world.cqs[0].locked && !world.cqs[1].locked);
+	queue->locked = true;
+}
+
+void workqueue_unlock(struct workqueue *queue)
+{
+	check(queue->locked);
+	queue->locked = false;
+}
+
+void cq_lock(struct cq *cq)
+{
+	check(!cq->locked);
+	cq->locked = true;
+}
+
+void cq_unlock(struct cq *cq)
+{
+	check(cq->locked);
+	cq->locked = false;
+}
+
+void cq_announced(struct cq *cq)
+{
+	check(cq == &world.cqs[0] || cq == &world.cqs[1]);
+}
+
+void cq_poll_for_device(struct cq *cq)
+{
+	check(cq == &world.cqs[0] || cq == &world.cqs[1]);
+	world_poll(cq);
+}
+
+void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error)
+{
+	check(error == VIP_ERROR_CONN_LOST);
+	check(vi->state == VI_LINKED);
+	vi_tear_down(vi);
+}
+
+/* What follows comes of connecting, which is not done here. */
+
+void endpoint_connected(struct vi *vi, const struct connect_info *peer)
+{
+	(void)vi;
+	(void)peer;
+	check(!"nobody connects");
+}
+
+void endpoint_refused(struct vi *vi, VIP_RETURN reason)
+{
+	(void)vi;
+	(void)reason;
+	check(!"nobody connects");
+}
+
+void endpoint_nobody(struct vi *vi)
+{
+	(void)vi;
+	check(!"nobody connects");
+}
+
+void endpoint_undecided(struct vi *vi, VIP_RETURN reason)
+{
+	(void)vi;
+	(void)reason;
+	check(!"nobody connects");
+}
+
+void endpoint_lost(struct vi *vi)
+{
+	(void)vi;
+	check(!"there is no socket");
+}
+
+bool request_arrived(struct nic *nic, struct device_request *request,
+		     const struct connect_info *peer, const struct discriminator *wanted)
+{
+	(void)nic;
+	(void)request;
+	(void)peer;
+	(void)wanted;
+	check(!"nobody connects");
+	return false;
+}

@@ -1,0 +1,136 @@
+/* Reading inputs, failing, and the parts of the ground that a device stands on. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+#include "fuzz.h"
+#include "link.h"
+#include "log.h"
+
+static struct config settings;
+
+_Noreturn void fuzz_fail(const char *file, int line, const char *what)
+{
+	fprintf(stderr, "%s:%d: not so: %s\n", file, line, what);
+	abort();
+}
+
+void take_bytes(struct input *input, void *to, size_t length)
+{
+	size_t here = length < input->size ? length : input->size;
+
+	memset(to, 0, length);
+	if (!here)
+		return;
+	memcpy(to, input->data, here);
+	input->data += here;
+	input->size -= here;
+}
+
+uint8_t take8(struct input *input)
+{
+	uint8_t value;
+
+	take_bytes(input, &value, sizeof(value));
+	return value;
+}
+
+uint16_t take16(struct input *input)
+{
+	uint16_t value;
+
+	take_bytes(input, &value, sizeof(value));
+	return value;
+}
+
+uint32_t take32(struct input *input)
+{
+	uint32_t value;
+
+	take_bytes(input, &value, sizeof(value));
+	return value;
+}
+
+uint64_t take64(struct input *input)
+{
+	uint64_t value;
+
+	take_bytes(input, &value, sizeof(value));
+	return value;
+}
+
+unsigned take_below(struct input *input, unsigned count)
+{
+	return take8(input) % count;
+}
+
+uint32_t take_length(struct input *input)
+{
+	static const uint32_t limits[] = {0,          MESSAGE_INLINE, 0x2000,
+					  LANE_PIECE, 2 * LANE_PIECE, LANE_RING,
+					  0x800000,   0x80000000};
+	uint8_t kind = take8(input);
+
+	switch (kind >> 6) {
+	case 0:
+		return kind & 63;
+	case 1:
+		return take16(input);
+	case 2:
+		return limits[kind >> 3 & 7] + (kind & 7) - 3;
+	default:
+		return kind & 1 ? take32(input) : take16(input) * 3u;
+	}
+}
+
+void fuzz_configure(bool one_copy, const char *users)
+{
+	settings.lo_copy = one_copy ? LO_COPY_DIRECT : LO_COPY_RING;
+	snprintf(settings.lo_users, sizeof(settings.lo_users), "%s", users);
+}
+
+const struct config *config(void)
+{
+	return &settings;
+}
+
+/* Reads what it is given, so that a wrong argument is found, and says it when asked to. */
+void log_message(enum log_level level, const char *format, ...)
+{
+	char text[512];
+	va_list list;
+
+	va_start(list, format);
+	vsnprintf(text, sizeof(text), format, list);
+	va_end(list);
+	if (getenv("FUZZ_LOG"))
+		fprintf(stderr, "log %d: %s\n", (int)level, text);
+}
+
+const char *memory_hint(int error)
+{
+	(void)error;
+	return "";
+}
+
+unsigned fuzz_descriptors(bool inheritable)
+{
+	DIR *directory = opendir("/proc/self/fd");
+	struct dirent *entry;
+	unsigned count = 0;
+
+	check(directory);
+	while ((entry = readdir(directory))) {
+		int fd = atoi(entry->d_name);
+
+		if (entry->d_name[0] == '.' || fd == dirfd(directory))
+			continue;
+		count += !inheritable || !(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	}
+	closedir(directory);
+	return count;
+}

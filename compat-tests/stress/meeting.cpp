@@ -1,0 +1,269 @@
+#include "meeting.h"
+
+#include <algorithm>
+#include <cstring>
+#include <unistd.h>
+
+namespace stress
+{
+
+constexpr unsigned kRequestTimeout = 10000; // ms
+constexpr Time kKeptAtMost = 1000 * kMs;    // a request that comes too early
+constexpr unsigned kLook = 20;              // ms between looks at what else there is to do
+
+// A network address with its bytes.
+class Address
+{
+      public:
+	Address(const VIP_NIC_ATTRIBUTES &nic, const std::string &discriminator)
+	    : bytes_(sizeof(VIP_NET_ADDRESS) + nic.NicAddressLen + nic.MaxDiscriminatorLen + 1)
+	{
+		get()->HostAddressLen = nic.NicAddressLen;
+		get()->DiscriminatorLen = static_cast<VIP_UINT16>(discriminator.size());
+		memcpy(host(), nic.LocalNicAddress, nic.NicAddressLen);
+		memcpy(host() + nic.NicAddressLen, discriminator.data(), discriminator.size());
+	}
+	// With room for anyone's.
+	explicit Address(const VIP_NIC_ATTRIBUTES &nic)
+	    : Address(nic, std::string(nic.MaxDiscriminatorLen, 0))
+	{
+	}
+	VIP_NET_ADDRESS *get()
+	{
+		return reinterpret_cast<VIP_NET_ADDRESS *>(bytes_.data());
+	}
+	std::string discriminator()
+	{
+		return {host() + get()->HostAddressLen, get()->DiscriminatorLen};
+	}
+
+      private:
+	char *host()
+	{
+		return bytes_.data() + offsetof(VIP_NET_ADDRESS, HostAddress);
+	}
+	std::vector<char> bytes_;
+};
+
+Meeting::Meeting(Home &home) : home_(home), acceptorRandom_{home.random.next()}
+{
+}
+
+void Meeting::start()
+{
+	acceptor_ = std::thread([this] { acceptAll(); });
+	requester_ = std::thread([this] { requestAll(); });
+}
+
+void Meeting::stop()
+{
+	{
+		std::lock_guard<std::mutex> lock(mutex_);
+		stopping_ = true;
+		changed_.notify_all();
+	}
+	acceptor_.join();
+	requester_.join();
+}
+
+bool Meeting::asks(unsigned peer) const
+{
+	return (home_.rank < peer) == ((home_.rank + peer) % 2 == 1);
+}
+
+// The same for all lives: the name of the dead has to be free at once.
+std::string Meeting::discriminator(unsigned rank) const
+{
+	return "s" + std::to_string(getppid()) + "." + std::to_string(rank);
+}
+
+void Meeting::want(unsigned peer, VIP_VI_HANDLE vi)
+{
+	std::lock_guard<std::mutex> lock(mutex_);
+	if (asks(peer))
+		wishes_.push_back({peer, vi});
+	else
+		toAccept_[peer] = vi;
+	changed_.notify_all();
+}
+
+std::vector<Arrival> Meeting::arrivals(unsigned ms)
+{
+	std::unique_lock<std::mutex> lock(mutex_);
+	if (ms)
+		changed_.wait_for(lock, std::chrono::milliseconds(ms),
+				  [this] { return !arrivals_.empty(); });
+	std::vector<Arrival> taken;
+	taken.swap(arrivals_);
+	return taken;
+}
+
+void Meeting::arrived(const Arrival &arrival)
+{
+	std::lock_guard<std::mutex> lock(mutex_);
+	arrivals_.push_back(arrival);
+	changed_.notify_all();
+}
+
+void Meeting::acceptAll()
+{
+	Watch &watch = home_.seat.watch[kAcceptor];
+	for (;;) {
+		{
+			std::lock_guard<std::mutex> lock(mutex_);
+			if (stopping_)
+				break;
+		}
+		{
+			Watched watched(watch, "VipConnectWait", kPatience);
+			waitForOne(pending_.empty() ? 5 * kLook : kLook);
+		}
+		auto done = std::remove_if(pending_.begin(), pending_.end(),
+					   [this](Request &one) { return answered(one); });
+		pending_.erase(done, pending_.end());
+	}
+	for (const Request &request : pending_)
+		must(VipConnectReject(request.connection), "VipConnectReject");
+}
+
+void Meeting::waitForOne(VIP_ULONG ms)
+{
+	Address local(home_.attributes, discriminator(home_.rank)), remote(home_.attributes);
+	VIP_VI_ATTRIBUTES attributes;
+	VIP_CONN_HANDLE connection = nullptr;
+	VIP_RETURN result =
+		VipConnectWait(home_.nic, local.get(), ms, remote.get(), &attributes, &connection);
+	if (result == VIP_TIMEOUT)
+		return;
+	must(result, "VipConnectWait");
+	unsigned parent, peer, life;
+	std::string name = remote.discriminator();
+	if (sscanf(name.c_str(), "s%u.%u.%u", &parent, &peer, &life) != 3 ||
+	    parent != static_cast<unsigned>(getppid()) || peer >= home_.options.processes ||
+	    life == 0 || life >= kLives || peer == home_.rank || asks(peer))
+		fail("a request of a stranger, \"%s\"", name.c_str());
+	if (attributes.MaxTransferSize != home_.largest)
+		fail("a request with a MaxTransferSize of %lu", attributes.MaxTransferSize);
+	pending_.push_back({peer, life, connection, now(), acceptorRandom_.once(2)});
+}
+
+bool Meeting::answered(Request &request)
+{
+	VIP_VI_HANDLE vi = nullptr;
+	{
+		std::lock_guard<std::mutex> lock(mutex_);
+		auto found = toAccept_.find(request.peer);
+		if (found != toAccept_.end())
+			vi = found->second;
+	}
+	// A requester that has died meanwhile: accepting it has to come to nothing, too.
+	bool dead = home_.board.killed(request.peer, request.life);
+	if (vi && !(dead && acceptorRandom_.once(2))) {
+		accept(request, vi);
+		return true;
+	}
+	if (request.patient && !dead && now() - request.since < kKeptAtMost)
+		return false;
+	must(VipConnectReject(request.connection), "VipConnectReject");
+	return true;
+}
+
+void Meeting::accept(const Request &request, VIP_VI_HANDLE vi)
+{
+	{
+		std::lock_guard<std::mutex> lock(mutex_);
+		toAccept_.erase(request.peer);
+	}
+	home_.seat.sent[home_.life][request.peer] = Sent{request.life, 0, false}.packed();
+	VIP_RETURN result;
+	{
+		Watched watched(home_.seat.watch[kAcceptor], "VipConnectAccept", kPatience,
+				request.peer);
+		result = VipConnectAccept(request.connection, vi);
+	}
+	if (result == VIP_SUCCESS) {
+		arrived({request.peer, request.life, request.life, now()});
+		return;
+	}
+	if (!home_.board.killed(request.peer, request.life))
+		fail("VipConnectAccept: %s, and rank %u lives", text(result), request.peer);
+	if (result != VIP_TIMEOUT)
+		fail("VipConnectAccept of a request of the killed rank %u: %s", request.peer,
+		     text(result));
+	std::lock_guard<std::mutex> lock(mutex_);
+	toAccept_[request.peer] = vi;
+}
+
+void Meeting::requestAll()
+{
+	size_t failures = 0; // in a row
+	for (;;) {
+		Wish wish;
+		{
+			std::unique_lock<std::mutex> lock(mutex_);
+			// Nobody there for any of them: not again at once.
+			if (wishes_.empty() || failures >= wishes_.size())
+				changed_.wait_for(lock, std::chrono::milliseconds(kLook));
+			if (stopping_)
+				return;
+			if (wishes_.empty())
+				continue;
+			wish = wishes_.front();
+			wishes_.pop_front();
+		}
+		if (request(wish)) {
+			failures = 0;
+			continue;
+		}
+		failures++;
+		std::lock_guard<std::mutex> lock(mutex_);
+		wishes_.push_back(wish);
+	}
+}
+
+// Somebody has taken a request and not answered. Only the dead may do that.
+void Meeting::explainTimeout(unsigned peer, uint32_t life, Time asked) const
+{
+	Time killed = home_.board.seat[peer].killedAt[life];
+	if (!killed)
+		fail("VipConnectRequest: VIP_TIMEOUT, and rank %u lives", peer);
+	if (home_.options.verbose)
+		say("VipConnectRequest: VIP_TIMEOUT; rank %u was killed %.1f ms after the request",
+		    peer, static_cast<double>(killed - asked) / kMs);
+}
+
+bool Meeting::request(const Wish &wish)
+{
+	const Seat &seat = home_.board.seat[wish.peer];
+	Tally &tally = home_.seat.tally;
+	Address remote(home_.attributes, discriminator(wish.peer)),
+		local(home_.attributes,
+		      discriminator(home_.rank) + "." + std::to_string(home_.life));
+	VIP_VI_ATTRIBUTES attributes;
+	home_.seat.sent[home_.life][wish.peer] = 0;
+	uint32_t life = seat.life;
+	Time asked = now();
+	VIP_RETURN result;
+	{
+		Watched watched(home_.seat.watch[kRequester], "VipConnectRequest", kPatience,
+				wish.peer);
+		result = VipConnectRequest(wish.vi, local.get(), remote.get(), kRequestTimeout,
+					   &attributes);
+	}
+	if (result == VIP_SUCCESS) {
+		if (life > 1 || home_.life > 1)
+			tally.reconnects++;
+		arrived({wish.peer, life, seat.life, now()});
+		return true;
+	}
+	if (result == VIP_TIMEOUT)
+		explainTimeout(wish.peer, life, asked);
+	tally.noMatch += result == VIP_NO_MATCH;
+	tally.rejected += result == VIP_REJECT;
+	tally.timedOut += result == VIP_TIMEOUT;
+	if (result != VIP_NO_MATCH && result != VIP_REJECT && result != VIP_TIMEOUT)
+		fail("VipConnectRequest to rank %u: %s", wish.peer, text(result));
+	return false;
+}
+
+} // namespace stress

@@ -1,0 +1,56 @@
+#include "plan.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace stress
+{
+
+// Every power of two is as likely, so small ones dominate; now and then none at all, or the most.
+static uint32_t length(Random &random, size_t most)
+{
+	unsigned bits = 0;
+	while (size_t{1} << bits < most)
+		bits++;
+	if (random.once(64))
+		return static_cast<uint32_t>(most);
+	auto power = static_cast<unsigned>(random.below(bits + 1));
+	if (power == 0)
+		return 0;
+	uint64_t floor = uint64_t{1} << (power - 1);
+	return static_cast<uint32_t>(std::min<uint64_t>(most, floor + random.below(floor)));
+}
+
+static void planWrite(Random &random, Element &element)
+{
+	element.kind =
+		random.once(2) ? Element::Kind::WriteImmediate : Element::Kind::WriteAndMessage;
+	element.writeLength = length(random, kWindow);
+	element.writeTo = random.below(kWindow - element.writeLength + 1);
+	element.writeContent = random.below(kPatternBytes - kWindow);
+	element.hasImmediate |= element.kind == Element::Kind::WriteImmediate;
+}
+
+Element planned(const Way &way, uint32_t number, size_t most)
+{
+	Random random{way.seed, way.from, way.fromLife, way.to, way.toLife, number};
+	Element element;
+	element.length = length(random, std::min(most, isLarge(number) ? kLarge : kSmall));
+	element.content = random.below(kPatternBytes - kLarge);
+	element.hasImmediate = random.once(3);
+	element.immediate = static_cast<VIP_UINT32>(random.next()) & ~kCredit;
+	if (number % kDepth == 1 && random.once(3))
+		planWrite(random, element);
+	return element;
+}
+
+void fillPattern(uint64_t seed, uint8_t *pattern)
+{
+	Random random{seed};
+	for (size_t at = 0; at < kPatternBytes; at += sizeof(uint64_t)) {
+		uint64_t word = random.next();
+		memcpy(pattern + at, &word, sizeof word);
+	}
+}
+
+} // namespace stress

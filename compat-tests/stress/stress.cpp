@@ -1,0 +1,113 @@
+#include "stress.h"
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <ctime>
+#include <iterator>
+#include <unistd.h>
+
+namespace stress
+{
+
+static std::string name = "vip_stress";
+static std::atomic<bool> *failed;
+
+Time now()
+{
+	timespec time;
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec * kSecond + time.tv_nsec;
+}
+
+void callMe(const std::string &newName, std::atomic<bool> *newFailed)
+{
+	name = newName;
+	failed = newFailed;
+}
+
+__attribute__((format(printf, 1, 0))) static void print(const char *format, va_list arguments)
+{
+	char line[2048];
+	int head = snprintf(line, sizeof line, "%s: ", name.c_str());
+	int room = static_cast<int>(sizeof line) - head - 1;
+	int body = vsnprintf(line + head, static_cast<size_t>(room), format, arguments);
+	int length = head + std::min(body, room - 1);
+	line[length++] = '\n';
+	if (write(STDERR_FILENO, line, static_cast<size_t>(length)) < 0)
+		return; // nobody reads it
+}
+
+void say(const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	print(format, arguments);
+	va_end(arguments);
+}
+
+void fail(const char *format, ...)
+{
+	if (!failed || !failed->exchange(true)) {
+		va_list arguments;
+		va_start(arguments, format);
+		print(format, arguments);
+		va_end(arguments);
+	}
+	_exit(1); // with all its threads; what it has is the system's to take back
+}
+
+const char *text(VIP_RETURN result)
+{
+	static const char *const names[] = {"VIP_SUCCESS",
+					    "VIP_NOT_DONE",
+					    "VIP_INVALID_PARAMETER",
+					    "VIP_ERROR_RESOURCE",
+					    "VIP_TIMEOUT",
+					    "VIP_REJECT",
+					    "VIP_INVALID_RELIABILITY_LEVEL",
+					    "VIP_INVALID_MTU",
+					    "VIP_INVALID_QOS",
+					    "VIP_INVALID_PTAG",
+					    "VIP_INVALID_RDMAREAD",
+					    "VIP_DESCRIPTOR_ERROR",
+					    "VIP_INVALID_STATE",
+					    "VIP_ERROR_NAMESERVICE",
+					    "VIP_NO_MATCH",
+					    "VIP_NOT_REACHABLE",
+					    "VIP_ERROR_NOT_SUPPORTED"};
+	auto number = static_cast<size_t>(result);
+	return number < std::size(names) ? names[number] : "no VIP_RETURN";
+}
+
+std::string statusText(VIP_UINT32 status)
+{
+	static const struct {
+		VIP_UINT32 bit;
+		const char *name;
+	} bits[] = {{VIP_STATUS_DONE, "DONE"},
+		    {VIP_STATUS_FORMAT_ERROR, "FORMAT_ERROR"},
+		    {VIP_STATUS_PROTECTION_ERROR, "PROTECTION_ERROR"},
+		    {VIP_STATUS_LENGTH_ERROR, "LENGTH_ERROR"},
+		    {VIP_STATUS_PARTIAL_ERROR, "PARTIAL_ERROR"},
+		    {VIP_STATUS_DESC_FLUSHED_ERROR, "DESC_FLUSHED_ERROR"},
+		    {VIP_STATUS_TRANSPORT_ERROR, "TRANSPORT_ERROR"},
+		    {VIP_STATUS_RDMA_PROT_ERROR, "RDMA_PROT_ERROR"},
+		    {VIP_STATUS_REMOTE_DESC_ERROR, "REMOTE_DESC_ERROR"},
+		    {VIP_STATUS_IMMEDIATE, "IMMEDIATE"}};
+	char number[16];
+	snprintf(number, sizeof number, "0x%x", status);
+	std::string all = number;
+	for (const auto &entry : bits)
+		if (status & entry.bit)
+			all += std::string(" ") + entry.name;
+	return all;
+}
+
+void must(VIP_RETURN result, const char *call)
+{
+	if (result != VIP_SUCCESS)
+		fail("%s: %s", call, text(result));
+}
+
+} // namespace stress

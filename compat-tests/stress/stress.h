@@ -1,0 +1,77 @@
+// What all parts of the stress test share: its options, time, random numbers, and giving up.
+#pragma once
+
+#include <vipl.h>
+
+#include <atomic>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+
+namespace stress
+{
+
+struct Options {
+	unsigned processes = 16;
+	unsigned seconds = 10;
+	double killsPerSecond = 2;
+	unsigned bound = 1000; // ms, from the end of a killed process until CONN_LOST
+	uint64_t seed = 0;
+	std::string nic;
+	bool verbose = false;
+};
+
+using Time = int64_t; // ns, the same clock in all processes
+constexpr Time kMs = 1000000;
+constexpr Time kSecond = 1000 * kMs;
+Time now();
+
+// Bound, in ms, of what has to happen and of which nobody says how fast: the machine may be slow.
+constexpr unsigned kPatience = 30000;
+
+class Random
+{
+      public:
+	// What all the numbers together lead to: the same sequence for the same numbers.
+	Random(std::initializer_list<uint64_t> from)
+	{
+		for (uint64_t number : from)
+			state_ = (state_ ^ number) * 0xD1342543DE82EF95U, state_ = next();
+	}
+	uint64_t next() // splitmix64
+	{
+		uint64_t z = state_ += 0x9E3779B97F4A7C15U;
+		z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
+		z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
+		return z ^ (z >> 31);
+	}
+	uint64_t below(uint64_t limit)
+	{
+		return next() % limit;
+	}
+	bool once(unsigned in) // true once in so many times
+	{
+		return below(in) == 0;
+	}
+	double fraction() // 0 <= x < 1
+	{
+		return static_cast<double>(next() >> 11) / 9007199254740992.0;
+	}
+
+      private:
+	uint64_t state_ = 0;
+};
+
+// Names this process in what it prints. Of those who share `failed`, only the first to fail says
+// what is wrong: what it leaves makes others fail.
+void callMe(const std::string &name, std::atomic<bool> *failed);
+// One line to standard error, in one piece whatever other processes print.
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+// Says what is wrong and ends this process, which ends the test.
+[[noreturn]] void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+const char *text(VIP_RETURN result);
+std::string statusText(VIP_UINT32 status);
+void must(VIP_RETURN result, const char *call); // fails unless VIP_SUCCESS
+
+} // namespace stress

@@ -1,0 +1,331 @@
+#include "worker.h"
+
+#include "leftovers.h"
+#include "meeting.h"
+
+#include <algorithm>
+#include <memory>
+#include <sched.h>
+
+namespace stress
+{
+
+namespace
+{
+
+constexpr unsigned kAtOnce = 32; // completions taken before something is sent
+constexpr unsigned kMoment = 2;  // ms
+constexpr unsigned kLong = 2000; // ms
+constexpr unsigned kPause = 30;  // ms
+
+class Worker
+{
+      public:
+	Worker(const Options &options, Board &board, unsigned rank) : home_(options, board, rank)
+	{
+	}
+	void open();
+	void run();
+	void close();
+
+      private:
+	static void handler(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error);
+	void turn();
+	void takeArrivals(unsigned ms);
+	void takeLosses();
+	bool takeCompletions();
+	bool takeEntry();
+	void takeEntry(VIP_VI_HANDLE vi, VIP_BOOLEAN isReceive);
+	bool send();
+	bool mayWaitLong() const;
+	void idle();
+	void waitOnCq(unsigned ms);
+	void advance();
+	void closeOrderly();
+	Link *find(VIP_VI_HANDLE vi);
+	Link &linkTo(unsigned peer);
+
+	Home home_;
+	const bool lazy_ = home_.random.once(3);
+	std::unique_ptr<Stock> stock_;
+	std::vector<std::unique_ptr<Link>> links_;
+	std::unique_ptr<Meeting> meeting_;
+	Phase phase_ = Phase::Run;
+	Time phaseSince_ = now();
+	std::mutex mutex_;
+	std::vector<Loss> losses_; // told by the handler's thread, not yet looked at
+};
+
+// On a thread of the library.
+void Worker::handler(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
+{
+	auto *self = static_cast<Worker *>(context);
+	Time when = now();
+	if (self->home_.closing())
+		return; // the peers are ending
+	if (error->ResourceCode != VIP_RESOURCE_VI)
+		fail("asynchronous error %d of no VI", error->ErrorCode);
+	VIP_VI_STATE state;
+	VIP_VI_ATTRIBUTES attributes;
+	VIP_BOOLEAN sendsEmpty, receivesEmpty;
+	VIP_RETURN result =
+		VipQueryVi(error->ViHandle, &state, &attributes, &sendsEmpty, &receivesEmpty);
+	if (self->home_.closing())
+		return;
+	if (result != VIP_SUCCESS)
+		fail("VipQueryVi in the error handler: %s", text(result));
+	std::lock_guard<std::mutex> lock(self->mutex_);
+	self->losses_.push_back({error->ViHandle, error->ErrorCode, state, when});
+}
+
+void Worker::open()
+{
+	home_.open(handler, this);
+	unsigned peers = home_.options.processes - 1;
+	if (!home_.random.once(4)) // a quarter of all does without
+		must(VipCreateCQ(home_.nic, VIP_ULONG{4} * kDepth * peers, &home_.cq),
+		     "VipCreateCQ");
+	stock_ = std::make_unique<Stock>(home_.nic, home_.options.seed);
+	meeting_ = std::make_unique<Meeting>(home_);
+	meeting_->start();
+	for (unsigned peer = 0; peer < home_.options.processes; peer++) {
+		if (peer == home_.rank)
+			continue;
+		Watched watched(home_.watch(), "preparing for", kPatience, peer);
+		links_.push_back(std::make_unique<Link>(home_, *stock_, peer));
+		links_.back()->prepare();
+		meeting_->want(peer, links_.back()->vi());
+	}
+}
+
+Link *Worker::find(VIP_VI_HANDLE vi)
+{
+	for (auto &link : links_)
+		if (link->vi() == vi)
+			return link.get();
+	return nullptr;
+}
+
+Link &Worker::linkTo(unsigned peer)
+{
+	return *links_[peer - (peer > home_.rank)];
+}
+
+void Worker::takeArrivals(unsigned ms)
+{
+	for (const Arrival &arrival : meeting_->arrivals(ms))
+		linkTo(arrival.peer).connected(arrival);
+}
+
+void Worker::takeLosses()
+{
+	std::vector<Loss> losses;
+	{
+		std::lock_guard<std::mutex> lock(mutex_);
+		losses.swap(losses_);
+	}
+	for (const Loss &loss : losses) {
+		Link *link = find(loss.vi);
+		if (!link)
+			fail("asynchronous error %d of a VI that is no more", loss.code);
+		if (link->isUp() || link->isBroken()) {
+			link->lost(loss);
+			continue;
+		}
+		// It may have been lost before we know that it came about.
+		if (now() - loss.when > kPatience * kMs)
+			fail("asynchronous error %d of a VI that is not connected", loss.code);
+		std::lock_guard<std::mutex> lock(mutex_);
+		losses_.push_back(loss);
+	}
+	for (auto &link : links_) {
+		link->checkOverdue();
+		if (link->isBroken() && link->finish()) {
+			link->prepare();
+			meeting_->want(link->peer(), link->vi());
+		}
+	}
+}
+
+void Worker::takeEntry(VIP_VI_HANDLE vi, VIP_BOOLEAN isReceive)
+{
+	Link *link = find(vi);
+	if (!link || !(isReceive ? link->receivesOnCq() : link->sendsOnCq()))
+		fail("the CQ names a queue that is not on it");
+	if (link->isReady() && isReceive)
+		link->takeReceiveLater();
+	else if (isReceive)
+		link->takeReceive(true);
+	else
+		link->takeSend(true);
+}
+
+bool Worker::takeEntry()
+{
+	VIP_VI_HANDLE vi;
+	VIP_BOOLEAN isReceive;
+	VIP_RETURN result = home_.cq ? VipCQDone(home_.cq, &vi, &isReceive) : VIP_NOT_DONE;
+	if (result == VIP_NOT_DONE)
+		return false;
+	must(result, "VipCQDone");
+	takeEntry(vi, isReceive);
+	return true;
+}
+
+bool Worker::takeCompletions()
+{
+	unsigned taken = 0;
+	while (taken < kAtOnce && takeEntry())
+		taken++;
+	for (auto &link : links_) {
+		if (!link->isUp() && !link->isBroken())
+			continue;
+		for (unsigned i = 0; i < kDepth && !link->sendsOnCq() && link->takeSend(); i++)
+			taken++;
+		for (unsigned i = 0; i < kDepth && !link->receivesOnCq() && link->takeReceive();
+		     i++)
+			taken++;
+	}
+	return taken > 0;
+}
+
+bool Worker::send()
+{
+	bool any = false;
+	size_t start = home_.random.below(links_.size());
+	for (size_t i = 0; i < links_.size(); i++) {
+		Link &link = *links_[(start + i) % links_.size()];
+		if (home_.random.once(4))
+			any |= link.isUp();
+		else
+			any |= link.step();
+	}
+	return any;
+}
+
+// Where nothing but this one wait can bring news it may last, and shows when a wake-up is lost.
+bool Worker::mayWaitLong() const
+{
+	if (phase_ != Phase::Run || !(home_.cq ? home_.allOnCq : links_.size() == 1))
+		return false;
+	return std::all_of(links_.begin(), links_.end(), [this](const auto &link) {
+		return link->isUp() && (home_.cq || !link->sending());
+	});
+}
+
+// Waits for what comes next, in one of the ways that there are.
+void Worker::idle()
+{
+	unsigned ms = mayWaitLong() ? kLong : kMoment;
+	Watched watched(home_.watch(), "waiting for news", kPatience);
+	Link &link = *links_[home_.random.below(links_.size())];
+	if (link.isUp() && !link.receivesOnCq())
+		link.waitReceive(ms);
+	else if (home_.cq)
+		waitOnCq(ms);
+	else
+		takeArrivals(ms);
+}
+
+void Worker::waitOnCq(unsigned ms)
+{
+	VIP_VI_HANDLE vi;
+	VIP_BOOLEAN isReceive;
+	Time began = now();
+	VIP_RETURN result = VipCQWait(home_.cq, ms, &vi, &isReceive);
+	if (result == VIP_TIMEOUT)
+		result = VipCQDone(home_.cq, &vi, &isReceive);
+	if (result == VIP_NOT_DONE)
+		return;
+	must(result, "VipCQWait");
+	const Link *link = find(vi);
+	if (link && link->isUp() && isReceive)
+		link->checkSleep(began);
+	takeEntry(vi, isReceive);
+}
+
+// Says how far this process is, and fails if it does not get further.
+void Worker::advance()
+{
+	Phase phase = home_.board.phase;
+	if (phase != phase_) {
+		phase_ = phase;
+		phaseSince_ = now();
+	}
+	bool done = true;
+	for (auto &link : links_)
+		done &= phase == Phase::Quiet ? !link->sending()
+					      : phase == Phase::Drain && link->drained();
+	if (done)
+		home_.seat.reached = phase;
+	else if (phase != Phase::Run && now() - phaseSince_ > kPatience * kMs) {
+		for (auto &link : links_)
+			link->explain();
+		fail(phase == Phase::Quiet ? "sends are not completed"
+					   : "messages whose sends were completed do not arrive");
+	}
+}
+
+void Worker::turn()
+{
+	Watched watched(home_.watch(), "a turn of its loop", kPatience);
+	// Lazy ones leave the NIC alone now and then, as programs do that compute.
+	takeArrivals(lazy_ && home_.random.once(64) ? kPause : 0);
+	bool busy = takeCompletions();
+	takeLosses();
+	advance();
+	if (phase_ == Phase::Run)
+		busy |= send();
+	if (!busy)
+		idle();
+}
+
+void Worker::run()
+{
+	while (!home_.closing())
+		turn();
+}
+
+void Worker::closeOrderly()
+{
+	for (auto &link : links_)
+		link->close();
+	if (home_.cq)
+		must(VipDestroyCQ(home_.cq), "VipDestroyCQ");
+	stock_->pattern.deregister();
+	stock_->large.region.deregister();
+}
+
+void Worker::close()
+{
+	Watched watched(home_.watch(), "ending", kPatience);
+	meeting_->stop();
+	if (home_.random.once(2)) // else VipCloseNic has to
+		closeOrderly();
+	must(VipCloseNic(home_.nic), "VipCloseNic");
+}
+
+} // namespace
+
+void work(const Options &options, Board &board, unsigned rank)
+{
+	OwnTraces before;
+	{
+		Worker worker(options, board, rank);
+		worker.open();
+		worker.run();
+		worker.close();
+	}
+	// Somebody of the library's may have to end yet.
+	std::set<std::string> left;
+	Time deadline = now() + 2 * kSecond;
+	while (!(left = OwnTraces().since(before)).empty() && now() < deadline)
+		sched_yield();
+	for (const std::string &trace : left)
+		say("left after VipCloseNic: %s", trace.c_str());
+	if (!left.empty())
+		fail("it has left something");
+	board.seat[rank].reached = Phase::Close;
+}
+
+} // namespace stress
