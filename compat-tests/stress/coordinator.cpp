@@ -1,3 +1,4 @@
+// The run: starting, killing, replacing, watching, and the phases that it goes through.
 #include "coordinator.h"
 
 #include "worker.h"

@@ -1,3 +1,4 @@
+// Opening the NIC, and registered memory.
 #include "home.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Reading /proc, /dev/shm and /tmp for what should not be there.
 #include "leftovers.h"
 
 #include "stress.h"
@@ -118,8 +119,8 @@ static std::set<std::string> inUse()
 			return;
 		std::string directory = std::string("/proc/") + process;
 		forEntries(directory + "/fd", [&](const char *number) {
-			all.insert(
-				linkTarget(std::string(directory).append("/fd/").append(number)));
+			std::string path = directory;
+			all.insert(linkTarget(path.append("/fd/").append(number)));
 		});
 		std::ifstream maps(directory + "/maps");
 		for (std::string line; getline(maps, line);)

@@ -1,3 +1,4 @@
+// The two threads that connect: one accepts, one requests.
 #include "meeting.h"
 
 #include <algorithm>

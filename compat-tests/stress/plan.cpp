@@ -1,3 +1,4 @@
+// What each message is, computed from the seed.
 #include "plan.h"
 
 #include <algorithm>

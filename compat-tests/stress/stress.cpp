@@ -1,3 +1,4 @@
+// Time, and telling people what went wrong.
 #include "stress.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The main loop of a process: takes what is done, sends, waits, and ends in an orderly way.
 #include "worker.h"
 
 #include "leftovers.h"

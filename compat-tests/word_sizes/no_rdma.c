@@ -1,0 +1,14 @@
+/* Stands in for the RDMA device in a 32-bit library: its libraries may not be installed for 32 bits. */
+#include <errno.h>
+
+#include "device.h"
+
+static int none(const char *name, unsigned index, struct nic *nic, struct device **device)
+{
+	(void)index;
+	(void)nic;
+	(void)device;
+	return name ? ENXIO : ENOENT;
+}
+
+const struct device_ops rdma_device_ops = {.open = none};

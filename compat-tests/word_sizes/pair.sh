@@ -1,0 +1,10 @@
+#!/bin/sh
+# pair.sh SERVER CALLER: runs one talk program against another.
+name=words.$$
+"$1" serve "$name" &
+server=$!
+failed=0
+"$2" call "$name" || failed=1
+[ "$failed" = 0 ] || kill "$server" 2>/dev/null
+wait "$server" || failed=1
+exit "$failed"
