@@ -108,7 +108,7 @@ bool cq_is_full(struct cq *cq, bool is_receive)
 
 bool cq_reserve(struct cq *cq, bool is_receive)
 {
-	unsigned retired = atomic_load_explicit(&cq->retired, memory_order_relaxed);
+	unsigned retired = atomic_load_explicit(&cq->retired, memory_order_acquire);
 	unsigned before = cq_add_reserved(cq, 1) - retired;
 	unsigned capacity = atomic_load_explicit(&cq->capacity, memory_order_relaxed);
 

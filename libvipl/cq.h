@@ -86,11 +86,12 @@ static inline void cq_retire(struct cq *cq, unsigned count)
 {
 	unsigned retired = atomic_load_explicit(&cq->retired, memory_order_relaxed);
 
-	atomic_store_explicit(&cq->retired, retired + count, memory_order_relaxed);
+	atomic_store_explicit(&cq->retired, retired + count, memory_order_release);
 }
 static inline unsigned cq_outstanding(const struct cq *cq)
 {
-	unsigned retired = atomic_load_explicit(&cq->retired, memory_order_relaxed);
+	/* First: whoever sees an entry retired sees it reserved, so there are never fewer than none. */
+	unsigned retired = atomic_load_explicit(&cq->retired, memory_order_acquire);
 
 	return atomic_load_explicit(&cq->reserved, memory_order_relaxed) - retired;
 }

@@ -104,10 +104,15 @@ static void complete_oldest(struct workqueue *queue, uint32_t status, uint32_t l
 	}
 }
 
+static bool is_reliable(const struct vi *vi)
+{
+	return vi->attributes.ReliabilityLevel != VIP_SERVICE_UNRELIABLE;
+}
+
 /* An error on a connection: it is broken by cq_attend_locked(), with the NIC's lock. The CQ's is held. */
 static void note_error(struct workqueue *queue)
 {
-	if (queue->vi->attributes.ReliabilityLevel == VIP_SERVICE_UNRELIABLE)
+	if (!is_reliable(queue->vi))
 		return; /* it is the descriptor's, and no more */
 	atomic_store(&queue->vi->broken, true);
 	workqueue_call_attention(queue);
@@ -189,6 +194,8 @@ static bool hold_or_fail(struct workqueue *queue, bool no_room, bool earlier, ui
 /* The queue's lock is held. True when something was completed here, without the device. */
 static bool feed(struct workqueue *queue)
 {
+	bool completed = false;
+
 	while (queue->submitted != atomic_load_explicit(&queue->tail, memory_order_relaxed)) {
 		uint32_t done = atomic_load_explicit(&queue->done, memory_order_acquire);
 		bool no_room = queue->submitted - done >= queue->depth ||
@@ -202,15 +209,19 @@ static bool feed(struct workqueue *queue)
 			}
 			cq_unreserve(queue->cq);
 		}
-		if (!hold_or_fail(queue, no_room, queue->submitted != done, error))
-			return !no_room;
+		if (hold_or_fail(queue, no_room, queue->submitted != done, error))
+			continue;
+		completed |= !no_room;
+		/* On an Unreliable VI the next one may do better. */
+		if (no_room || queue->is_starved || is_reliable(queue->vi))
+			return completed;
 	}
 	if (queue->is_starved) { /* no longer */
 		pthread_mutex_lock(&queue->cq->lock);
 		leave_starved(queue);
 		pthread_mutex_unlock(&queue->cq->lock);
 	}
-	return false;
+	return completed;
 }
 
 /* Completes all as flushed; both locks are held. */

@@ -96,7 +96,7 @@ void post_send(struct vi *vi, struct input *input)
 		aim(vi, input, &send);
 	if (work.length > endpoint_of(vi)->own.max_transfer)
 		return;
-	if (endpoint_of(vi)->reliability == VIP_SERVICE_UNRELIABLE &&
+	if (endpoint_of(vi)->own.reliability == VIP_SERVICE_UNRELIABLE &&
 	    work.operation == VIP_CONTROL_OP_RDMAREAD)
 		return;
 	send.control |= work.immediate ? VIP_CONTROL_IMMEDIATE : 0;

@@ -3,7 +3,7 @@
 
 static bool is_reliable(const struct vi *vi)
 {
-	return endpoint_of(vi)->reliability != VIP_SERVICE_UNRELIABLE;
+	return endpoint_of(vi)->own.reliability != VIP_SERVICE_UNRELIABLE;
 }
 
 static void check_flush(struct workqueue *queue, uint32_t length)

@@ -183,7 +183,7 @@ static void introduce(struct loopback_endpoint *endpoint, const struct peer *pee
 						      : TRANSFER_MOST,
 		.rights = {levels_and_rights & 8, levels_and_rights & 16},
 	};
-	endpoint->peer_rights =
+	endpoint->peer.rights =
 		(struct region_rights){levels_and_rights & 32, levels_and_rights & 64};
 	endpoint->peer_regions = region_entries_map(peer->table_fd);
 	check(endpoint->peer_regions);

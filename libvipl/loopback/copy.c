@@ -91,13 +91,14 @@ static void each_piece(const struct device_send *send, uint32_t offset, uint32_t
 {
 	for (unsigned i = 0; i < send->count && length; i++) {
 		const struct segment *segment = &send->segments[i];
-		uint8_t *memory = (uint8_t *)(uintptr_t)segment->address + offset;
+		uint8_t *memory;
 		uint32_t here;
 
 		if (offset >= segment->length) {
 			offset -= segment->length;
 			continue;
 		}
+		memory = (uint8_t *)(uintptr_t)segment->address + offset;
 		here = segment->length - offset;
 		if (here > length)
 			here = length;

@@ -26,12 +26,13 @@ int loopback_watch(struct loopback_device *device, struct watch *watch, int fd)
 
 void loopback_unwatch(struct loopback_device *device, struct watch *watch)
 {
-	if (watch->fd < 0)
+	int fd = atomic_exchange(&watch->fd, -1);
+
+	if (fd < 0)
 		return;
 	/* Closing would not do, should a forked child have the descriptor, too. */
-	epoll_ctl(device->base.event_fd, EPOLL_CTL_DEL, watch->fd, NULL);
-	close(watch->fd);
-	watch->fd = -1;
+	epoll_ctl(device->base.event_fd, EPOLL_CTL_DEL, fd, NULL);
+	close(fd);
 }
 
 static void loopback_serve(struct device *base)
@@ -50,14 +51,17 @@ static void loopback_serve(struct device *base)
 
 static int open_regions(struct loopback_device *device)
 {
+	int error;
+
 	device->generations = calloc(TABLE_REGIONS, sizeof(*device->generations));
 	if (!device->generations)
 		return ENOMEM;
 	device->regions = region_entries_create(&device->regions_fd);
 	if (device->regions)
 		return 0;
+	error = errno;
 	free(device->generations);
-	return errno;
+	return error;
 }
 
 static void close_regions(struct loopback_device *device)
@@ -122,9 +126,12 @@ static int loopback_open(const char *name, unsigned index, struct nic *nic, stru
 	if (error)
 		goto close_bell;
 	device->spare_fd = fcntl(device->base.event_fd, F_DUPFD_CLOEXEC, 0);
-	*out = &device->base;
-	return 0;
-
+	if (device->spare_fd >= 0) {
+		*out = &device->base;
+		return 0;
+	}
+	error = errno;
+	loopback_unwatch(device, &device->timer);
 close_bell:
 	loopback_unwatch(device, &device->bell);
 close_regions:
@@ -133,7 +140,9 @@ close_events:
 	close(device->base.event_fd);
 free_device:
 	log_error("cannot open the loopback NIC: %s%s", strerror(error),
-		  error == EMFILE ? " (see ulimit -n)" : "");
+		  error == EMFILE  ? " (see ulimit -n)"
+		  : error == EFBIG ? " (see ulimit -f)"
+				   : "");
 	pthread_mutex_destroy(&device->lock);
 	free(device);
 	return error;
@@ -165,6 +174,8 @@ static void loopback_query(struct device *base, VIP_NIC_ATTRIBUTES *attributes,
 	attributes->MaxCQEntries = 1 << 20;
 	attributes->MaxPtags = 65536;
 	attributes->NativeMTU = LANE_PIECE;
+	if (attributes->MaxSegmentsPerDesc > LANE_SEGMENTS)
+		attributes->MaxSegmentsPerDesc = LANE_SEGMENTS;
 	attributes->ReliabilityLevelSupport = VIP_SERVICE_UNRELIABLE |
 					      VIP_SERVICE_RELIABLE_DELIVERY |
 					      VIP_SERVICE_RELIABLE_RECEPTION;

@@ -104,7 +104,6 @@ void endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsi
 	endpoint->link = link;
 	endpoint->out = &link->lanes[out_lane];
 	endpoint->in = &link->lanes[!out_lane];
-	endpoint->reliability = endpoint->own.reliability;
 	/* Somebody may sleep already: the first message rings in any case. */
 	atomic_store(&endpoint->in->receiver_waits, WAIT_ON_CHANNEL | WAIT_IN_AGENT);
 	for (uint32_t i = 0; i != atomic_load(&endpoint->posted); i++)
@@ -176,6 +175,9 @@ void loopback_endpoint_reset(struct device_endpoint *base)
 	struct link *link = endpoint->link;
 
 	if (link) {
+		/* Connecting may be given up when the peer has begun already. */
+		atomic_store(&endpoint->in->closed, 1);
+		endpoint_quiesce(endpoint);
 		pthread_mutex_lock(&endpoint->device->lock);
 		LIST_REMOVE(endpoint, in_linked);
 		pthread_mutex_unlock(&endpoint->device->lock);

@@ -64,7 +64,6 @@ static int acquaint(struct loopback_endpoint *endpoint, const struct hello *hell
 	if (!endpoint->peer_regions)
 		return errno;
 	endpoint->peer = loopback_info(endpoint->device, hello);
-	endpoint->peer_rights = endpoint->peer.rights;
 	endpoint->peer_domain = hello->domain;
 	endpoint->peer_agent_bell = hello->agent_bell;
 	endpoint->peer_channel_bell = hello->channel_bell;

@@ -6,6 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "log.h"
+
 _Static_assert(sizeof(struct hello) == 112, "layout");
 
 bool hello_send(int fd, const struct hello *hello, const int *fds, unsigned count)
@@ -69,6 +71,8 @@ int hello_receive(int fd, struct hello *hello, int fds[HELLO_FDS])
 	if (length < 0)
 		return errno == EAGAIN || errno == EINTR ? -1 : 0;
 	take_fds(&message, fds);
+	if (message.msg_flags & MSG_CTRUNC)
+		log_warning("a connection fails: too many file descriptors are open (see ulimit -n)");
 	if (length >= (ssize_t)(2 * sizeof(uint32_t)) && hello->magic == HELLO_MAGIC) {
 		if (hello->version != HELLO_VERSION)
 			return HELLO_BAD_VERSION;

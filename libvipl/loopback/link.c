@@ -6,6 +6,7 @@
 #include <linux/magic.h>
 #include <stdbool.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -14,19 +15,31 @@
 _Static_assert(sizeof(struct lane_message) == 64, "layout");
 _Static_assert(sizeof(struct lane_detail) == 320, "layout");
 _Static_assert(sizeof(struct region_entry) == 32, "layout");
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "peers may not be able to write, and have no lock of ours");
 _Static_assert(offsetof(struct lane, consumed) == 335872, "layout");
+_Static_assert(offsetof(struct lane, closed) == 335876, "layout");
+_Static_assert(offsetof(struct lane, ring_consumed) == 335880, "layout");
+_Static_assert(offsetof(struct lane, answer) == 335936, "layout");
 _Static_assert(offsetof(struct lane, answer_data) == 336000, "layout");
 _Static_assert(offsetof(struct lane, busy) == 368768, "layout");
 _Static_assert(offsetof(struct lane, messages) == 368832, "layout");
 _Static_assert(offsetof(struct lane, ring) == 434368, "layout");
+_Static_assert(offsetof(struct lane, receiver_waits) == 696512, "layout");
+_Static_assert(offsetof(struct lane, sender_waits) == 696576, "layout");
 _Static_assert(sizeof(struct lane) == 696640, "layout");
 
 /* A size that can change would let its maker crash us. */
 static void *create(const char *name, size_t size, int seals, int *fd)
 {
+	struct rlimit limit;
 	void *memory;
 	int error;
 
+	/* Beyond the limit on files (ulimit -f) there would be a signal. */
+	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < size) {
+		errno = EFBIG;
+		return NULL;
+	}
 	*fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (*fd < 0)
 		return NULL;

@@ -1,8 +1,9 @@
 /*
  * The loopback device: VIs of processes of one machine, connected by shared memory.
  *
- * Locks, in this order: the NIC's, the device's, a queue's, a CQ's. Posting has the queue's lock,
- * polling the CQ's; so who has all four of an endpoint may change its link.
+ * Locks, in this order: the NIC's, the device's, a send queue's, a receive queue's, CQs' by their
+ * addresses, a channel's. Posting has the queue's lock, polling the CQ's; so who has all four of an
+ * endpoint may change its link.
  */
 #ifndef VIPL_LOOPBACK_H
 #define VIPL_LOOPBACK_H
@@ -30,11 +31,12 @@ struct loopback_device {
 	uint64_t bell_name;
 	struct watch timer;
 	atomic_bool ticks; /* the timer is set */
+	uint32_t round;	   /* of looking at CQs; guarded by the NIC's lock */
 	int spare_fd;	   /* to be given up when there are no more */
 	LIST_HEAD(, loopback_listener) listeners;
 
 	pthread_mutex_t lock; /* guards what follows */
-	LIST_HEAD(, loopback_endpoint) linked;
+	LIST_HEAD(, loopback_endpoint) linked; /* changed with the NIC's lock, too: either may read */
 	struct region_entries *regions; /* written here, read by peers */
 	int regions_fd;
 	uint32_t next_region;  /* where the search for a free entry begins */
@@ -61,7 +63,8 @@ struct loopback_cq {
 	LIST_ENTRY(loopback_cq) in_channel;
 	atomic_bool armed;
 	_Atomic uint32_t polls; /* counts them */
-	uint32_t seen_polls;	/* by the agent; guarded by the NIC's lock */
+	uint32_t seen_polls;	/* by the agent; guarded by the NIC's lock, like the next */
+	uint32_t round;		/* of the agent's in which it was looked at */
 	LIST_HEAD(, loopback_endpoint) senders, receivers;
 };
 
@@ -105,11 +108,9 @@ struct loopback_endpoint {
 	/* What the peer has told. */
 	const struct region_entries *peer_regions;
 	uint32_t peer_domain;
-	struct region_rights peer_rights;
 	uint64_t peer_agent_bell, peer_channel_bell;
 	pid_t peer_pid;
 	bool one_copy; /* its memory can be accessed from here */
-	VIP_RELIABILITY_LEVEL reliability;
 
 	/* Sending: the send queue's lock guards it. */
 	alignas(CACHE_LINE) struct lane *out;
@@ -288,7 +289,6 @@ void loopback_unlisten(struct device *device, const struct discriminator *discri
 void loopback_reject(struct device_request *request, VIP_RETURN refusal);
 
 struct loopback_request {
-	struct loopback_device *device;
 	int fd, regions_fd;
 	pid_t process;
 	struct hello hello;

@@ -93,7 +93,7 @@ static bool step_send(struct loopback_endpoint *endpoint)
 	pending->offset += pending->piece;
 	if (!is_last)
 		return true;
-	if (endpoint->reliability != VIP_SERVICE_RELIABLE_RECEPTION)
+	if (endpoint->own.reliability != VIP_SERVICE_RELIABLE_RECEPTION)
 		return finish(endpoint, 0);
 	pending->kind = PENDING_RECEPTION;
 	return true;
@@ -171,7 +171,8 @@ static bool step(struct loopback_endpoint *endpoint)
 
 static bool is_pending(const struct loopback_endpoint *endpoint)
 {
-	return atomic_load_explicit(&endpoint->is_pending, memory_order_relaxed);
+	/* It may be another one already, with another state. */
+	return atomic_load_explicit(&endpoint->is_pending, memory_order_acquire);
 }
 
 void loopback_advance(struct loopback_endpoint *endpoint)

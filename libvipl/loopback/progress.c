@@ -26,9 +26,14 @@ static void ask_for_bell(struct loopback_endpoint *endpoint)
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
-static void look(struct loopback_cq *cq)
+/* Each CQ once in a round, however many connections it has. */
+static void look(struct loopback_device *device, struct loopback_cq *cq, bool and_poll)
 {
-	cq_poll_for_device(cq->cq);
+	if (cq->round == device->round)
+		return;
+	cq->round = device->round;
+	if (and_poll)
+		cq_poll_for_device(cq->cq);
 	cq->seen_polls = atomic_load_explicit(&cq->polls, memory_order_relaxed);
 }
 
@@ -63,12 +68,13 @@ void loopback_bell_ready(struct watch *watch)
 
 	bell_drain(watch->fd);
 	/* Anybody may have rung, so all are looked at. */
-	LIST_FOREACH(endpoint, &device->linked, in_linked) {
+	device->round++;
+	LIST_FOREACH(endpoint, &device->linked, in_linked)
 		if (!was_polled(endpoint->receive_cq))
 			ask_for_bell(endpoint);
-		look(endpoint->receive_cq);
-		if (endpoint->send_cq != endpoint->receive_cq)
-			look(endpoint->send_cq);
+	LIST_FOREACH(endpoint, &device->linked, in_linked) {
+		look(device, endpoint->receive_cq, true);
+		look(device, endpoint->send_cq, true);
 		if (has_stalled_sender(endpoint))
 			bell_ring(watch->fd, endpoint->peer_agent_bell);
 	}
@@ -99,19 +105,15 @@ void loopback_timer_ready(struct watch *watch)
 	if (read(watch->fd, &ticks, sizeof(ticks)) < 0) {
 		/* EAGAIN: set anew since. */
 	}
+	device->round++;
 	LIST_FOREACH(endpoint, &device->linked, in_linked) {
-		if (was_polled(endpoint->receive_cq)) {
+		if (was_polled(endpoint->receive_cq))
 			polled = true;
-			continue;
-		}
-		ask_for_bell(endpoint);
-		look(endpoint->receive_cq);
+		else
+			ask_for_bell(endpoint);
 	}
-	LIST_FOREACH(endpoint, &device->linked, in_linked) {
-		struct loopback_cq *cq = endpoint->receive_cq;
-
-		cq->seen_polls = atomic_load_explicit(&cq->polls, memory_order_relaxed);
-	}
+	LIST_FOREACH(endpoint, &device->linked, in_linked)
+		look(device, endpoint->receive_cq, !was_polled(endpoint->receive_cq));
 	if (polled)
 		set_timer(device);
 	else

@@ -22,14 +22,13 @@ void loopback_publish(struct loopback_endpoint *endpoint, uint32_t index)
 	struct lane_detail *detail = &in->details[index & (LANE_RECEIVES - 1)];
 	uint32_t room = 0;
 
-	detail->count = receive->count <= LANE_SEGMENTS ? receive->count : 0;
+	detail->count = receive->count;
 	for (uint32_t i = 0; i < receive->count; i++) {
 		const struct segment *segment = &receive->segments[i];
 		uint32_t here = usable(endpoint, segment);
 
-		if (i < LANE_SEGMENTS)
-			detail->segments[i] = (struct lane_segment){
-				segment->address, segment->length, segment->key};
+		detail->segments[i] =
+			(struct lane_segment){segment->address, segment->length, segment->key};
 		room += here;
 		if (here < segment->length)
 			break; /* data that comes here breaks the connection */
@@ -120,7 +119,7 @@ static bool take_message(struct loopback_endpoint *endpoint, const struct lane_m
 
 	if (told->kind == MESSAGE_TOO_LONG) {
 		/* Or too long for the registered part of it. */
-		endpoint->deaf = endpoint->reliability != VIP_SERVICE_UNRELIABLE;
+		endpoint->deaf = endpoint->own.reliability != VIP_SERVICE_UNRELIABLE;
 		complete(endpoint,
 			 told->length > receive->room ? VIP_STATUS_LENGTH_ERROR
 						      : VIP_STATUS_PROTECTION_ERROR,
@@ -148,7 +147,7 @@ static bool take_message(struct loopback_endpoint *endpoint, const struct lane_m
 		return true;
 
 	if (endpoint->part_failed) { /* deregistered since it was posted */
-		endpoint->deaf = endpoint->reliability != VIP_SERVICE_UNRELIABLE;
+		endpoint->deaf = endpoint->own.reliability != VIP_SERVICE_UNRELIABLE;
 		complete(endpoint, VIP_STATUS_PROTECTION_ERROR, 0, 0);
 		return true;
 	}

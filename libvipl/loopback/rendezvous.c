@@ -134,9 +134,8 @@ static void arrive(struct mute *mute, const struct hello *hello, int regions_fd)
 
 	memcpy(wanted.bytes, hello->wanted, wanted.length);
 	if (request)
-		*request = (struct loopback_request){
-			device, fcntl(mute->watch.fd, F_DUPFD_CLOEXEC, 0), regions_fd,
-			mute->process, *hello};
+		*request = (struct loopback_request){fcntl(mute->watch.fd, F_DUPFD_CLOEXEC, 0),
+						     regions_fd, mute->process, *hello};
 	if (!request || request->fd < 0) {
 		answer(mute->watch.fd, HELLO_NO_MATCH);
 		if (request)
@@ -182,7 +181,7 @@ static void listener_ready(struct watch *watch)
 	struct mute *mute = NULL;
 	pid_t process;
 
-	if (fd < 0 && errno == EMFILE) {
+	if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
 		/* Turned away, it tries again after a pause; left in the queue, it would keep us busy. */
 		close(device->spare_fd);
 		fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -281,6 +280,7 @@ void loopback_unlisten(struct device *base, const struct discriminator *discrimi
 	while (!TAILQ_EMPTY(&listener->mutes))
 		drop_mute(TAILQ_FIRST(&listener->mutes));
 	LIST_REMOVE(listener, in_device);
+	shutdown(listener->watch.fd, SHUT_RDWR); /* a forked child may have it, too, and not listen */
 	loopback_unwatch(device, &listener->watch);
 	free(listener);
 }

@@ -68,7 +68,7 @@ void send_publish(struct loopback_endpoint *endpoint, struct lane_message *messa
 
 void send_finish(struct loopback_endpoint *endpoint, uint32_t error)
 {
-	if (error && endpoint->reliability != VIP_SERVICE_UNRELIABLE) {
+	if (error && endpoint->own.reliability != VIP_SERVICE_UNRELIABLE) {
 		atomic_store_explicit(&endpoint->failure, error, memory_order_release);
 		/* The connection shall end although the program may not ask for completions. */
 		bell_ring(endpoint->device->bell.fd, endpoint->device->bell_name);
@@ -153,7 +153,7 @@ static void send_misfit(struct loopback_endpoint *endpoint, const struct device_
 {
 	struct lane_message *message = send_message(endpoint);
 
-	if (message && endpoint->reliability != VIP_SERVICE_UNRELIABLE)
+	if (message && endpoint->own.reliability != VIP_SERVICE_UNRELIABLE)
 		send_publish(endpoint, message, MESSAGE_TOO_LONG, send->length, send);
 	send_finish(endpoint, VIP_STATUS_REMOTE_DESC_ERROR);
 }
@@ -167,13 +167,12 @@ static void send_long(struct loopback_endpoint *endpoint, const struct device_se
 		send_finish(endpoint, 0);
 		break;
 	case ECONNABORTED:
-	case ESRCH:
 		send_finish(endpoint, VIP_STATUS_TRANSPORT_ERROR);
 		break;
 	case EFAULT:
 		send_misfit(endpoint, send);
 		break;
-	default: /* the kernel does not let us, or there are too many segments */
+	default: /* the kernel does not let us */
 		loopback_suspend(endpoint, send, PENDING_SEND);
 		break;
 	}
@@ -181,7 +180,7 @@ static void send_long(struct loopback_endpoint *endpoint, const struct device_se
 
 static void send_data(struct loopback_endpoint *endpoint, const struct device_send *send)
 {
-	bool in_memory = endpoint->reliability == VIP_SERVICE_RELIABLE_RECEPTION && send->length;
+	bool in_memory = endpoint->own.reliability == VIP_SERVICE_RELIABLE_RECEPTION && send->length;
 	struct lane_message *message = send_message(endpoint);
 	uint8_t *ring;
 
@@ -255,8 +254,8 @@ static void send_rdma(struct loopback_endpoint *endpoint, const struct device_se
 	int error = EPERM;
 	uint32_t room;
 
-	if (send->length && !(is_write ? endpoint->peer_rights.rdma_write
-				       : endpoint->peer_rights.rdma_read)) {
+	if (send->length && !(is_write ? endpoint->peer.rights.rdma_write
+				       : endpoint->peer.rights.rdma_read)) {
 		send_finish(endpoint, VIP_STATUS_RDMA_PROT_ERROR);
 		return;
 	}
@@ -288,7 +287,6 @@ static void send_rdma(struct loopback_endpoint *endpoint, const struct device_se
 		send_finish(endpoint, VIP_STATUS_RDMA_PROT_ERROR);
 		break;
 	case ECONNABORTED:
-	case ESRCH:
 		send_finish(endpoint, VIP_STATUS_TRANSPORT_ERROR);
 		break;
 	default: /* the kernel does not let us: the peer has to do it */
