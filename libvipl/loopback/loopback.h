@@ -225,7 +225,7 @@ int copy_remote(pid_t process, const struct device_send *send, uint32_t offset,
 /*
  * To and from memory of the program. A program may watch its memory for what a NIC writes there,
  * without a lock; so the thread sanitizer, which would not see an adapter's accesses, is not to see
- * these either.
+ * these either. What programs watch for are the last bytes: they are written last.
  */
 void copy_unseen(void *to, const void *from, size_t length);
 /* Between plain memory and bytes [offset, offset + length) of the segments. */

@@ -27,13 +27,12 @@ static void ask_for_bell(struct loopback_endpoint *endpoint)
 }
 
 /* Each CQ once in a round, however many connections it has. */
-static void look(struct loopback_device *device, struct loopback_cq *cq, bool and_poll)
+static void look(struct loopback_device *device, struct loopback_cq *cq)
 {
 	if (cq->round == device->round)
 		return;
 	cq->round = device->round;
-	if (and_poll)
-		cq_poll_for_device(cq->cq);
+	cq_poll_for_device(cq->cq);
 	cq->seen_polls = atomic_load_explicit(&cq->polls, memory_order_relaxed);
 }
 
@@ -73,8 +72,8 @@ void loopback_bell_ready(struct watch *watch)
 		if (!was_polled(endpoint->receive_cq))
 			ask_for_bell(endpoint);
 	LIST_FOREACH(endpoint, &device->linked, in_linked) {
-		look(device, endpoint->receive_cq, true);
-		look(device, endpoint->send_cq, true);
+		look(device, endpoint->receive_cq);
+		look(device, endpoint->send_cq);
 		if (has_stalled_sender(endpoint))
 			bell_ring(watch->fd, endpoint->peer_agent_bell);
 	}
@@ -113,7 +112,7 @@ void loopback_timer_ready(struct watch *watch)
 			ask_for_bell(endpoint);
 	}
 	LIST_FOREACH(endpoint, &device->linked, in_linked)
-		look(device, endpoint->receive_cq, !was_polled(endpoint->receive_cq));
+		look(device, endpoint->receive_cq);
 	if (polled)
 		set_timer(device);
 	else
