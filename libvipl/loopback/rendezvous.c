@@ -56,17 +56,19 @@ bool rendezvous_user(unsigned index, uid_t *user)
 
 	*user = geteuid();
 	while (index--) {
+		unsigned long long number;
 		char *end;
 
 		if (!*list)
 			return false;
-		*user = (uid_t)strtoul(list, &end, 10);
-		if (end == list || (*end && *end != ',')) {
+		number = strtoull(list, &end, 10);
+		if (*list < '0' || *list > '9' || number >= UINT32_MAX || (*end && *end != ',')) {
 			if (!atomic_exchange(&told, true))
 				log_warning("VIPL_LO_USERS: \"%s\" is no list of user numbers",
 					    list);
 			return false;
 		}
+		*user = (uid_t)number;
 		list = *end ? end + 1 : end;
 	}
 	return true;
@@ -88,7 +90,7 @@ bool rendezvous_peer(int fd, pid_t *process)
 	for (unsigned i = 0; rendezvous_user(i, &user); i++)
 		if (user == peer.uid)
 			return true;
-	log_info("user %u may not be connected with (see VIPL_LO_USERS)", (unsigned)peer.uid);
+	log_debug("user %u may not be connected with (see VIPL_LO_USERS)", (unsigned)peer.uid);
 	return false;
 }
 
