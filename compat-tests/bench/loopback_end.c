@@ -81,6 +81,13 @@ static size_t whole_pages(size_t bytes)
 	return (bytes + 4095) / 4096 * 4096;
 }
 
+static void share_out_buffers(struct ring *ring, size_t depth)
+{
+	for (size_t i = 0; i < depth; ++i)
+		ring->descriptors[i].DS[0].Local.Data.Address =
+			ring->buffers + i % ring->shape.buffers * ring->shape.bytes;
+}
+
 /* Descriptors first, then buffers from the next page on: a stream's are whole pages. */
 static int make_memory(struct end *end)
 {
@@ -97,6 +104,8 @@ static int make_memory(struct end *end)
 	end->receive.descriptors = end->send.descriptors + end->depth;
 	end->send.buffers = end->memory + descriptors;
 	end->receive.buffers = end->send.buffers + send;
+	share_out_buffers(&end->send, end->depth);
+	share_out_buffers(&end->receive, end->depth);
 	code = VipRegisterMem(end->nic->handle, end->memory, end->memory_bytes, NULL, &end->handle);
 	return code == VIP_SUCCESS ? 0 : fail_vipl(end->nic->pair, "register memory", code);
 }

@@ -38,6 +38,7 @@ struct ring {
 	uint8_t *buffers;
 	unsigned long posted; /* how many so far; work queues are first in first out */
 	unsigned long done;
+	size_t at_posted, at_done; /* the same, as places in the ring */
 };
 
 struct end {
@@ -65,44 +66,60 @@ void end_close(struct end *end);
 int end_request(struct end *end);
 int end_accept(struct end *end);
 
-/* The buffer of the descriptor with that number since the end was opened. */
-static inline uint8_t *ring_buffer(const struct ring *ring, unsigned long number, size_t depth)
+/* The buffer of the descriptor at that place. */
+static inline uint8_t *ring_buffer(const struct ring *ring, size_t place)
 {
-	return ring->buffers + number % depth % ring->shape.buffers * ring->shape.bytes;
+	return ring->descriptors[place].DS[0].Local.Data.Address;
 }
 
-/* Writes all of the descriptor: a program knows nothing of what is left of the last use. */
-static inline VIP_DESCRIPTOR *ring_fill(const struct ring *ring, size_t depth,
-					VIP_MEM_HANDLE handle)
+/* No division: those would be a good part of what is measured. */
+static inline size_t ring_next(size_t place, size_t depth)
 {
-	VIP_DESCRIPTOR *descriptor = &ring->descriptors[ring->posted % depth];
+	return place + 1 == depth ? 0 : place + 1;
+}
+
+/* Writes all but the address: a program knows nothing else that is left of the last use. */
+static inline VIP_DESCRIPTOR *ring_fill(const struct ring *ring, VIP_MEM_HANDLE handle)
+{
+	VIP_DESCRIPTOR *descriptor = &ring->descriptors[ring->at_posted];
 
 	descriptor->CS.SegCount = 1;
 	descriptor->CS.Control = VIP_CONTROL_OP_SENDRECV;
 	descriptor->CS.Reserved = 0;
 	descriptor->CS.Length = (VIP_UINT32)ring->shape.bytes;
 	descriptor->CS.Status = 0;
-	descriptor->DS[0].Local.Data.Address = ring_buffer(ring, ring->posted, depth);
 	descriptor->DS[0].Local.Handle = handle;
 	descriptor->DS[0].Local.Length = (VIP_UINT32)ring->shape.bytes;
 	return descriptor;
 }
 
+static inline void ring_posted(struct ring *ring, size_t depth)
+{
+	++ring->posted;
+	ring->at_posted = ring_next(ring->at_posted, depth);
+}
+
+static inline void ring_done(struct ring *ring, size_t depth)
+{
+	++ring->done;
+	ring->at_done = ring_next(ring->at_done, depth);
+}
+
 static inline int end_post_receive(struct end *end)
 {
-	VIP_DESCRIPTOR *descriptor = ring_fill(&end->receive, end->depth, end->handle);
+	VIP_DESCRIPTOR *descriptor = ring_fill(&end->receive, end->handle);
 	VIP_RETURN code = VipPostRecv(end->vi, descriptor, end->handle);
 
-	++end->receive.posted;
+	ring_posted(&end->receive, end->depth);
 	return code == VIP_SUCCESS ? 0 : fail_vipl(end->nic->pair, "post a receive", code);
 }
 
 static inline int end_post_send(struct end *end)
 {
-	VIP_DESCRIPTOR *descriptor = ring_fill(&end->send, end->depth, end->handle);
+	VIP_DESCRIPTOR *descriptor = ring_fill(&end->send, end->handle);
 	VIP_RETURN code = VipPostSend(end->vi, descriptor, end->handle);
 
-	++end->send.posted;
+	ring_posted(&end->send, end->depth);
 	return code == VIP_SUCCESS ? 0 : fail_vipl(end->nic->pair, "post a send", code);
 }
 

@@ -116,7 +116,7 @@ static int look_for_send(struct end *end)
 	code = VipSendDone(end->vi, &descriptor);
 	if (code == VIP_NOT_DONE)
 		return 0;
-	++end->send.done;
+	ring_done(&end->send, end->depth);
 	return code == VIP_SUCCESS ? 0 : fail_vipl(end->nic->pair, "get a message sent", code);
 }
 
@@ -134,7 +134,8 @@ static int look_for_message(struct end *end, const uint8_t **data)
 	if (descriptor->CS.Length != end->receive.shape.bytes)
 		return fail(end->nic->pair, "VIPL: a message has %u bytes instead of %zu",
 			    descriptor->CS.Length, end->receive.shape.bytes);
-	*data = ring_buffer(&end->receive, end->receive.done++, end->depth);
+	*data = ring_buffer(&end->receive, end->receive.at_done);
+	ring_done(&end->receive, end->depth);
 	return 0;
 }
 
@@ -168,7 +169,7 @@ static int put_word(struct end *end, uint64_t value)
 {
 	if (await_sends(end, end->depth - 1))
 		return -1;
-	memcpy(ring_buffer(&end->send, end->send.posted, end->depth), &value, sizeof(value));
+	memcpy(ring_buffer(&end->send, end->send.at_posted), &value, sizeof(value));
 	return end_post_send(end);
 }
 
@@ -239,7 +240,7 @@ static int vipl_stream(void *state, const struct stream *stream)
 		if (*sent < last && *sent - credit < stream->window &&
 		    end->send.posted - end->send.done < end->depth) {
 			if (stream->check)
-				pattern_fill(ring_buffer(&end->send, *sent, end->depth),
+				pattern_fill(ring_buffer(&end->send, end->send.at_posted),
 					     end->send.shape.bytes, *sent);
 			if (end_post_send(end))
 				return -1;
