@@ -52,6 +52,7 @@ static void *run(void *argument)
 		{.fd = nic->device->event_fd, .events = POLLIN},
 	};
 
+	lock_thread = LOCK_GUEST;
 	while (!atomic_load(&nic->agent.stop)) {
 		uint64_t wakes;
 		int msec;

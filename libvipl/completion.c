@@ -15,7 +15,7 @@ static VIP_RETURN cq_take(void *argument)
 	struct workqueue *queue;
 	bool polled;
 
-	pthread_mutex_lock(&cq->lock);
+	lock_acquire(&cq->lock);
 	polled = TAILQ_EMPTY(&cq->ready) && cq_poll_locked(cq);
 	queue = TAILQ_FIRST(&cq->ready);
 	if (queue) {
@@ -107,14 +107,14 @@ put_cq:
 
 VIP_RETURN VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VIP_BOOLEAN *RecvQueue)
 {
-	struct cq_taking taking = {cq_get(CQHandle), ViHandle, RecvQueue};
+	struct cq_taking taking = {object_enter(CQHandle, OBJECT_CQ), ViHandle, RecvQueue};
 	VIP_RETURN rc = VIP_INVALID_PARAMETER;
 
 	if (!taking.cq)
 		return rc;
 	if (ViHandle && RecvQueue)
 		rc = cq_take(&taking);
-	object_put(&taking.cq->object);
+	object_leave(&taking.cq->object);
 	return rc;
 }
 

@@ -53,7 +53,7 @@ struct cq *cq_create(struct nic *nic, unsigned entries, bool is_public)
 	TAILQ_INIT(&cq->ready);
 	TAILQ_INIT(&cq->starved);
 	TAILQ_INIT(&cq->attention);
-	pthread_mutex_init(&cq->lock, NULL);
+	lock_init(&cq->lock);
 	cq->channel = channel_take(nic);
 	if (!cq->channel) {
 		error = errno;
@@ -78,7 +78,7 @@ destroy_device_cq:
 release_channel:
 	channel_release(nic, cq->channel);
 free_cq:
-	pthread_mutex_destroy(&cq->lock);
+	lock_destroy(&cq->lock);
 	free(cq);
 	errno = error;
 	return NULL;
@@ -89,39 +89,27 @@ void cq_destroy(struct cq *cq)
 	LIST_REMOVE(cq, in_nic);
 	cq->nic->device->ops->cq_destroy(cq->device_cq);
 	channel_release(cq->nic, cq->channel);
-	pthread_mutex_destroy(&cq->lock);
+	lock_destroy(&cq->lock);
 	free(cq);
-}
-
-/* Receives may stay for ever: they leave room for sends, which complete by themselves. */
-static unsigned share(struct cq *cq, unsigned capacity, bool is_receive)
-{
-	bool shared = is_receive && atomic_load_explicit(&cq->has_sends, memory_order_relaxed);
-
-	return shared ? capacity - capacity / 4 : capacity;
 }
 
 bool cq_is_full(struct cq *cq, bool is_receive)
 {
-	return cq_outstanding(cq) >= share(cq, atomic_load(&cq->capacity), is_receive);
+	return cq_outstanding(cq) >= cq_share(cq, atomic_load(&cq->capacity), is_receive);
 }
 
-bool cq_reserve(struct cq *cq, bool is_receive)
+bool cq_reserve_in_grown(struct cq *cq, bool is_receive, unsigned before)
 {
-	unsigned retired = atomic_load_explicit(&cq->retired, memory_order_acquire);
-	unsigned before = cq_add_reserved(cq, 1) - retired;
-	unsigned capacity = atomic_load_explicit(&cq->capacity, memory_order_relaxed);
+	unsigned capacity;
 
-	if (before < share(cq, capacity, is_receive))
-		return true;
-	pthread_mutex_lock(&cq->lock);
+	lock_acquire(&cq->lock);
 	capacity = atomic_load(&cq->capacity);
-	if (before >= share(cq, capacity, is_receive) &&
+	if (before >= cq_share(cq, capacity, is_receive) &&
 	    !cq->nic->device->ops->cq_grow(cq->nic->device, cq->device_cq, 2 * capacity,
-					  &capacity))
+					   &capacity))
 		atomic_store(&cq->capacity, capacity);
-	pthread_mutex_unlock(&cq->lock);
-	if (before < share(cq, capacity, is_receive))
+	lock_release(&cq->lock);
+	if (before < cq_share(cq, capacity, is_receive))
 		return true;
 	cq_unreserve(cq);
 	return false;
@@ -146,21 +134,21 @@ bool cq_poll_locked(struct cq *cq)
 
 void cq_lock(struct cq *cq)
 {
-	pthread_mutex_lock(&cq->lock);
+	lock_acquire(&cq->lock);
 }
 
 void cq_unlock(struct cq *cq)
 {
-	pthread_mutex_unlock(&cq->lock);
+	lock_release(&cq->lock);
 }
 
 void cq_poll_for_device(struct cq *cq)
 {
 	bool polled;
 
-	pthread_mutex_lock(&cq->lock);
+	lock_acquire(&cq->lock);
 	polled = cq_poll_locked(cq); /* what calls for attention gets it from the agent next */
-	pthread_mutex_unlock(&cq->lock);
+	lock_release(&cq->lock);
 	if (polled)
 		cq_kick(cq);
 }
@@ -175,13 +163,13 @@ static struct workqueue *next_attention(struct cq *cq)
 {
 	struct workqueue *queue;
 
-	pthread_mutex_lock(&cq->lock);
+	lock_acquire(&cq->lock);
 	queue = TAILQ_FIRST(&cq->attention);
 	if (queue) {
 		TAILQ_REMOVE(&cq->attention, queue, in_attention);
 		queue->wants_attention = false;
 	}
-	pthread_mutex_unlock(&cq->lock);
+	lock_release(&cq->lock);
 	return queue;
 }
 
@@ -201,20 +189,23 @@ bool cq_serve(struct cq *cq, bool *progress)
 {
 	bool starved, polled = false;
 
-	pthread_mutex_lock(&cq->lock);
+	if (!atomic_load_explicit(&cq->uneasy, memory_order_acquire))
+		return false; /* and its lock is left to those who use it */
+	lock_acquire(&cq->lock);
 	if (!TAILQ_EMPTY(&cq->starved)) {
 		polled = cq_poll_locked(cq);
 		cq_retry_starved(cq); /* room may have come without a completion, too */
 	}
-	pthread_mutex_unlock(&cq->lock);
+	lock_release(&cq->lock);
 	cq_attend_locked(cq);
 	if (polled) {
 		cq_kick(cq);
 		*progress = true;
 	}
-	pthread_mutex_lock(&cq->lock);
+	lock_acquire(&cq->lock);
 	starved = !TAILQ_EMPTY(&cq->starved);
-	pthread_mutex_unlock(&cq->lock);
+	atomic_store(&cq->uneasy, starved || !TAILQ_EMPTY(&cq->attention));
+	lock_release(&cq->lock);
 	return starved;
 }
 
@@ -229,7 +220,7 @@ static void cq_attend(struct cq *cq)
 void cq_leave(struct cq *cq, bool completed, bool attend)
 {
 	attend |= !TAILQ_EMPTY(&cq->attention);
-	pthread_mutex_unlock(&cq->lock);
+	lock_release(&cq->lock);
 	if (attend)
 		cq_attend(cq);
 	if (completed) /* what others wait for may be among it */
@@ -238,7 +229,7 @@ void cq_leave(struct cq *cq, bool completed, bool attend)
 
 void cq_look(struct cq *cq)
 {
-	pthread_mutex_lock(&cq->lock);
+	lock_acquire(&cq->lock);
 	cq_leave(cq, cq_poll_locked(cq), false);
 }
 

@@ -8,12 +8,12 @@
 #ifndef VIPL_CQ_H
 #define VIPL_CQ_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/queue.h>
 
 #include "channel.h"
 #include "device.h"
+#include "lock.h"
 #include "object.h"
 
 #define CQ_ENTRIES 4096u /* a VIPL CQ's at first: not all devices can let it grow */
@@ -34,8 +34,9 @@ struct cq {
 	_Atomic unsigned retired;  /* and what has: the CQ's lock guards that */
 	_Atomic unsigned capacity;
 	atomic_bool has_sends; /* a send queue completes here */
+	atomic_bool uneasy;    /* starved or attention may have something in it */
 
-	pthread_mutex_t lock; /* guards what follows, and each queue's side of completion */
+	struct lock lock; /* guards what follows, and each queue's side of completion */
 	struct queue_list ready;     /* have completions that CQDone has not told */
 	struct queue_list starved;   /* have descriptors that did not fit the device */
 	struct queue_list attention; /* need more than the CQ's lock allows: see cq_attend_locked() */
@@ -64,8 +65,6 @@ void cq_look(struct cq *cq);
 /* Wakes those who wait for this CQ, if there are any. */
 void cq_kick(struct cq *cq);
 
-/* Reserves one entry; false when the CQ is full and cannot grow. */
-bool cq_reserve(struct cq *cq, bool is_receive);
 /* Returns how many there were. A queue's own CQ has no other user, and the queue's lock is held. */
 static inline unsigned cq_add_reserved(struct cq *cq, unsigned more)
 {
@@ -95,7 +94,26 @@ static inline unsigned cq_outstanding(const struct cq *cq)
 
 	return atomic_load_explicit(&cq->reserved, memory_order_relaxed) - retired;
 }
+/* Receives may stay for ever: they leave room for sends, which complete by themselves. */
+static inline unsigned cq_share(struct cq *cq, unsigned capacity, bool is_receive)
+{
+	bool shared = is_receive && atomic_load_explicit(&cq->has_sends, memory_order_relaxed);
+
+	return shared ? capacity - capacity / 4 : capacity;
+}
 bool cq_is_full(struct cq *cq, bool is_receive);
+
+/* Reserves one entry; false when the CQ is full and cannot grow. */
+bool cq_reserve_in_grown(struct cq *cq, bool is_receive, unsigned before);
+static inline bool cq_reserve(struct cq *cq, bool is_receive)
+{
+	unsigned retired = atomic_load_explicit(&cq->retired, memory_order_acquire);
+	unsigned before = cq_add_reserved(cq, 1) - retired;
+	unsigned capacity = atomic_load_explicit(&cq->capacity, memory_order_relaxed);
+
+	return before < cq_share(cq, capacity, is_receive) ||
+	       cq_reserve_in_grown(cq, is_receive, before);
+}
 
 /* [nic] Does what completions could not under the CQ's lock: feeds starved queues, breaks VIs. */
 void cq_attend_locked(struct cq *cq);

@@ -13,94 +13,102 @@ static inline uint64_t address_bits(const VIP_PVOID64 *address)
 	return (uintptr_t)address->AddressBits;
 }
 
-static inline bool within(const struct region_view *region, uintptr_t address, uint32_t length)
+static inline bool within(const struct region_view *region, uint64_t address, uint32_t length)
 {
-	return address >= region->start && address - region->start <= region->length &&
-	       length <= region->length - (address - region->start);
+	uint64_t offset = address - region->start; /* huge when the address is before the start */
+
+	return offset <= region->length && length <= region->length - offset;
 }
 
-/* 0 or PROTECTION_ERROR. A receive may reach past its region: it counts when data comes. */
-static inline uint32_t translate(const struct vi *vi, const VIP_DATA_SEGMENT *data,
-				 bool check_bounds, struct segment *segment)
+/* The region of a segment, or NULL: there is none, or it has another tag. */
+static inline const struct region_view *region_of(struct workqueue *queue,
+						   const VIP_DATA_SEGMENT *data)
 {
-	struct region_view region;
+	const struct region_view *region =
+		region_table_find(&queue->vi->nic->regions, data->Handle, &queue->region);
 
-	segment->address = address_bits(&data->Data);
-	segment->length = data->Length;
-	if (!region_table_find(&vi->nic->regions, data->Handle, &region) ||
-	    region.domain != vi->tag->domain)
-		return VIP_STATUS_PROTECTION_ERROR;
-	if (check_bounds && !within(&region, (uintptr_t)segment->address, segment->length))
-		return VIP_STATUS_PROTECTION_ERROR;
-	segment->key = region.key;
-	return 0;
+	return region && region->domain == queue->vi->tag->domain ? region : NULL;
 }
 
-uint32_t descriptor_read_send(const struct vi *vi, const VIP_DESCRIPTOR *descriptor,
+static inline bool is_well_formed(const struct workqueue *queue, unsigned control, unsigned count)
+{
+	return !(control & VIP_CONTROL_RESERVED) &&
+	       count <= queue->vi->nic->attributes.MaxSegmentsPerDesc;
+}
+
+static bool may_read(const struct vi *vi)
+{
+	return vi->nic->attributes.RDMAReadSupport & vi->attributes.ReliabilityLevel;
+}
+
+uint32_t descriptor_read_send(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
 			      struct segment *segments, struct device_send *send)
 {
-	const VIP_CONTROL_SEGMENT *control = &descriptor->CS;
 	const VIP_DESCRIPTOR_SEGMENT *data = descriptor->DS;
-	unsigned operation = control->Control & VIP_CONTROL_OP_MASK, first = 0;
+	unsigned control = descriptor->CS.Control, count = descriptor->CS.SegCount;
+	unsigned operation = control & VIP_CONTROL_OP_MASK, first = 0, used = 0;
 	uint64_t length = 0;
 
-	if (control->Control & VIP_CONTROL_RESERVED ||
-	    control->SegCount > vi->nic->attributes.MaxSegmentsPerDesc ||
-	    operation == VIP_CONTROL_OP_RESERVED ||
-	    (operation == VIP_CONTROL_OP_RDMAREAD &&
-	     !(vi->nic->attributes.RDMAReadSupport & vi->attributes.ReliabilityLevel)))
+	if (!is_well_formed(queue, control, count))
 		return VIP_STATUS_FORMAT_ERROR;
-	*send = (struct device_send){.segments = segments,
-				     .control = control->Control,
-				     .immediate = control->ImmediateData};
 	if (operation != VIP_CONTROL_OP_SENDRECV) {
-		if (!control->SegCount)
+		if (!count || operation == VIP_CONTROL_OP_RESERVED ||
+		    (operation == VIP_CONTROL_OP_RDMAREAD && !may_read(queue->vi)))
 			return VIP_STATUS_FORMAT_ERROR;
 		send->remote_address = address_bits(&data[0].Remote.Data);
 		send->remote_handle = data[0].Remote.Handle;
 		first = 1;
 	}
-	for (unsigned i = first; i < control->SegCount; i++) {
-		uint32_t error;
+	for (unsigned i = first; i < count; i++) {
+		const VIP_DATA_SEGMENT *local = &data[i].Local;
+		uint64_t address = address_bits(&local->Data);
+		const struct region_view *region;
+		uint32_t here = local->Length;
 
-		if (!data[i].Local.Length) /* its handle may be anything */
+		if (!here) /* its handle may be anything */
 			continue;
-		error = translate(vi, &data[i].Local, true, &segments[send->count++]);
-		if (error)
-			return error;
-		length += data[i].Local.Length;
+		region = region_of(queue, local);
+		if (!region || !within(region, address, here))
+			return VIP_STATUS_PROTECTION_ERROR;
+		segments[used++] = (struct segment){address, here, region->key};
+		length += here;
 	}
-	if (length > vi->attributes.MaxTransferSize)
+	if (length > queue->vi->attributes.MaxTransferSize)
 		return VIP_STATUS_LENGTH_ERROR;
+	send->segments = segments;
+	send->count = used;
 	send->length = (uint32_t)length;
+	send->control = (uint16_t)control;
+	send->immediate = descriptor->CS.ImmediateData;
 	return 0;
 }
 
-uint32_t descriptor_read_receive(const struct vi *vi, const VIP_DESCRIPTOR *descriptor,
-				 struct segment *segments, unsigned *count)
+/* A receive may reach past its region: that counts when data comes. */
+uint32_t descriptor_read_receive(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
+				 struct segment *segments, unsigned *segment_count)
 {
-	const VIP_CONTROL_SEGMENT *control = &descriptor->CS;
-	VIP_ULONG room = vi->nic->attributes.MaxTransferSize;
+	unsigned control = descriptor->CS.Control, count = descriptor->CS.SegCount, used = 0;
+	uint32_t room = (uint32_t)queue->vi->nic->attributes.MaxTransferSize;
 
 	/* IMMEDIATE and QFENCE mean nothing here; programs set them all the same. */
-	if (control->Control & (VIP_CONTROL_RESERVED | VIP_CONTROL_OP_MASK) ||
-	    control->SegCount > vi->nic->attributes.MaxSegmentsPerDesc)
+	if (!is_well_formed(queue, control, count) || control & VIP_CONTROL_OP_MASK)
 		return VIP_STATUS_FORMAT_ERROR;
-	*count = 0;
-	for (unsigned i = 0; i < control->SegCount && room; i++) {
-		const VIP_DATA_SEGMENT *data = &descriptor->DS[i].Local;
-		struct segment *segment = &segments[*count];
-		uint32_t error;
+	for (unsigned i = 0; i < count && room; i++) {
+		const VIP_DATA_SEGMENT *local = &descriptor->DS[i].Local;
+		const struct region_view *region;
+		uint32_t here = local->Length;
 
-		if (!data->Length)
+		if (!here)
 			continue;
-		error = translate(vi, data, false, segment);
-		if (error)
-			return error;
-		if (segment->length > room) /* no message is longer, but devices count the sum */
-			segment->length = (uint32_t)room;
-		room -= segment->length;
-		(*count)++;
+		region = region_of(queue, local);
+		if (!region)
+			return VIP_STATUS_PROTECTION_ERROR;
+		if (here > room) /* no message is longer, but devices count the sum */
+			here = room;
+		segments[used++] =
+			(struct segment){address_bits(&local->Data), here, region->key};
+		room -= here;
 	}
+	*segment_count = used;
 	return 0;
 }

@@ -6,9 +6,9 @@
 #include "vi.h"
 
 /* Both return 0 or the error bit for the descriptor's status. `segments` has MAX_SEGMENTS. */
-uint32_t descriptor_read_send(const struct vi *vi, const VIP_DESCRIPTOR *descriptor,
+uint32_t descriptor_read_send(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
 			      struct segment *segments, struct device_send *send);
-uint32_t descriptor_read_receive(const struct vi *vi, const VIP_DESCRIPTOR *descriptor,
+uint32_t descriptor_read_receive(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
 				 struct segment *segments, unsigned *count);
 
 #endif

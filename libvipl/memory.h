@@ -61,7 +61,24 @@ struct region *region_table_remove(struct region_table *table, uint32_t handle,
 struct region *region_table_remove_any(struct region_table *table);
 void region_table_destroy(struct region_table *table);
 
-/* False when the handle names no region. */
-bool region_table_find(struct region_table *table, uint32_t handle, struct region_view *view);
+/* What was found last: a work queue's segments are mostly of one region. One thread's at a time. */
+struct region_hint {
+	uint32_t handle, version;
+	struct region_view view;
+};
+
+/* NULL when the handle names no region; else valid until the hint is used again. */
+const struct region_view *region_table_search(struct region_table *table, uint32_t handle,
+					      struct region_hint *hint);
+
+static inline const struct region_view *region_table_find(struct region_table *table,
+							   uint32_t handle,
+							   struct region_hint *hint)
+{
+	if (hint->handle == handle && handle &&
+	    hint->version == atomic_load_explicit(&table->version, memory_order_acquire))
+		return &hint->view;
+	return region_table_search(table, handle, hint);
+}
 
 #endif

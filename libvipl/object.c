@@ -2,6 +2,9 @@
  * The table of handles. Its slots are never freed, so a look-up needs no lock: one word per slot
  * holds the live generation (0: retired or free) and the number of references. A handle is a
  * generation and an index; of the generation it has 32 bits, or 12 where pointers have 32.
+ *
+ * A visit is a reference that is not counted: the thread only notes where it is, and who destroys
+ * looks at all threads' notes.
  */
 #include "object.h"
 
@@ -10,6 +13,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "fence.h"
+
 #define INDEX_BITS  20
 #define CHUNK_BITS  10
 #define CHUNK_SLOTS (1u << CHUNK_BITS)
@@ -17,6 +22,7 @@
 #define INDEX_MASK  ((1u << INDEX_BITS) - 1)
 #define SPARE_BITS  (UINTPTR_MAX >> INDEX_BITS)
 #define GENERATIONS (SPARE_BITS < UINT32_MAX ? SPARE_BITS : UINT32_MAX)
+#define CACHE_LINE  64u
 #define MOST_UNUSED 256u /* slots are left alone for a while before they are used again */
 
 struct slot {
@@ -28,11 +34,24 @@ struct slot {
 
 static struct slot *_Atomic chunks[CHUNKS];
 
+/* A thread's notes. They are never freed, and taken over by later threads. */
+struct visitor {
+	struct slot *_Atomic slot; /* where it is, or NULL */
+	struct object *object;	   /* that it visits there, */
+	uint32_t generation;	   /* and of which generation; its own, both */
+	bool is_taken;
+	struct visitor *next;
+};
+
+static _Thread_local struct visitor *visitor __attribute__((tls_model("initial-exec")));
+static pthread_key_t visitor_key; /* tells when a thread ends */
+
 /* Guards what follows, and the generation and next_free of free slots. */
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t reference_dropped = PTHREAD_COND_INITIALIZER;
 static uint32_t slots_made = 1; /* index 0 is never used: it ends the free list */
 static uint32_t first_free, last_free, free_slots;
+static struct visitor *visitors;
 
 static struct slot *slot_at(uint32_t index)
 {
@@ -98,6 +117,11 @@ static void forget_all_handles(void)
 {
 	for (uint32_t index = 1; index < slots_made; index++)
 		atomic_store(&slot_at(index)->word, 0);
+	for (struct visitor *each = visitors; each; each = each->next) {
+		atomic_store(&each->slot, NULL);
+		each->is_taken = each == visitor;
+	}
+	fence_init();
 	pthread_mutex_unlock(&table_lock);
 }
 
@@ -111,8 +135,46 @@ static void unlock_table(void)
 	pthread_mutex_unlock(&table_lock);
 }
 
-static void watch_forks(void)
+static void end_visits(void *notes)
 {
+	struct visitor *ending = notes;
+
+	pthread_mutex_lock(&table_lock);
+	atomic_store(&ending->slot, NULL); /* it may have been cancelled on a visit */
+	ending->is_taken = false;
+	pthread_cond_broadcast(&reference_dropped);
+	pthread_mutex_unlock(&table_lock);
+	visitor = NULL;
+}
+
+/* For this thread; NULL when there is no memory. */
+static struct visitor *take_notes(void)
+{
+	struct visitor *notes;
+
+	pthread_mutex_lock(&table_lock);
+	for (notes = visitors; notes && notes->is_taken; notes = notes->next)
+		;
+	if (!notes) {
+		notes = aligned_alloc(CACHE_LINE, CACHE_LINE);
+		if (notes) {
+			*notes = (struct visitor){.next = visitors};
+			visitors = notes;
+		}
+	}
+	if (notes && pthread_setspecific(visitor_key, notes))
+		notes = NULL;
+	if (notes)
+		notes->is_taken = true;
+	pthread_mutex_unlock(&table_lock);
+	visitor = notes;
+	return notes;
+}
+
+static void prepare(void)
+{
+	fence_init();
+	pthread_key_create(&visitor_key, end_visits);
 	pthread_atfork(lock_table, unlock_table, forget_all_handles);
 }
 
@@ -122,7 +184,7 @@ int object_publish(struct object *object, enum object_kind kind)
 	struct slot *slot;
 	uint32_t index;
 
-	pthread_once(&once, watch_forks);
+	pthread_once(&once, prepare);
 	pthread_mutex_lock(&table_lock);
 	index = take_free_index();
 	if (!index) {
@@ -178,16 +240,75 @@ void *object_get(VIP_PVOID handle, enum object_kind kind)
 	return NULL;
 }
 
+static void wake_drainers(void)
+{
+	pthread_mutex_lock(&table_lock);
+	pthread_cond_broadcast(&reference_dropped);
+	pthread_mutex_unlock(&table_lock);
+}
+
 void object_put(struct object *object)
 {
 	struct slot *slot = slot_at(index_of(object));
 	uint64_t before = atomic_fetch_sub_explicit(&slot->word, 1, memory_order_acq_rel);
 
-	if (!generation_of(before)) { /* retired: somebody may wait in object_drain() */
-		pthread_mutex_lock(&table_lock);
-		pthread_cond_broadcast(&reference_dropped);
-		pthread_mutex_unlock(&table_lock);
+	if (!generation_of(before)) /* retired: somebody may wait in object_drain() */
+		wake_drainers();
+}
+
+static inline void end_visit(struct visitor *notes)
+{
+	struct slot *slot = atomic_load_explicit(&notes->slot, memory_order_relaxed);
+	uint32_t now;
+
+	notes->object = NULL;
+	atomic_store_explicit(&notes->slot, NULL, memory_order_release);
+	fence_light(); /* object_drain() sees that, or we see that it was retired */
+	now = generation_of(atomic_load_explicit(&slot->word, memory_order_relaxed));
+	if (!now || now != notes->generation)
+		wake_drainers();
+}
+
+static __attribute__((noinline)) void *enter_slowly(uintptr_t value, enum object_kind kind)
+{
+	if (!visitor && take_notes())
+		return object_enter((VIP_PVOID)value, kind);
+	return object_get((VIP_PVOID)value, kind); /* no memory, or this is a visit within one */
+}
+
+void *object_enter(VIP_PVOID handle, enum object_kind kind)
+{
+	uintptr_t value = (uintptr_t)handle;
+	struct slot *slot = slot_at(value & INDEX_MASK);
+	struct visitor *notes = visitor;
+	struct object *object;
+	uint64_t word;
+
+	if (!slot)
+		return NULL;
+	if (!notes || atomic_load_explicit(&notes->slot, memory_order_relaxed))
+		return enter_slowly(value, kind);
+	atomic_store_explicit(&notes->slot, slot, memory_order_relaxed);
+	fence_light(); /* object_drain() sees that, or we see that it was retired */
+	word = atomic_load_explicit(&slot->word, memory_order_acquire);
+	notes->generation = generation_of(word);
+	if (notes->generation && notes->generation == value >> INDEX_BITS) {
+		object = atomic_load_explicit(&slot->object, memory_order_relaxed);
+		if (object->kind == kind) {
+			notes->object = object;
+			return object;
+		}
 	}
+	end_visit(notes);
+	return NULL;
+}
+
+void object_leave(struct object *object)
+{
+	if (!visitor || visitor->object != object)
+		object_put(object);
+	else
+		end_visit(visitor);
 }
 
 bool object_retire(struct object *object)
@@ -210,13 +331,23 @@ bool object_retired(const struct object *object)
 	       generation_in(object->handle);
 }
 
+static bool is_visited(const struct slot *slot)
+{
+	for (struct visitor *each = visitors; each; each = each->next)
+		if (atomic_load_explicit(&each->slot, memory_order_acquire) == slot)
+			return true;
+	return false;
+}
+
 void object_drain(struct object *object, unsigned own)
 {
 	uint32_t index = index_of(object);
 	struct slot *slot = slot_at(index);
 
+	fence_heavy();
 	pthread_mutex_lock(&table_lock);
-	while (references(atomic_load_explicit(&slot->word, memory_order_acquire)) > own)
+	while (references(atomic_load_explicit(&slot->word, memory_order_acquire)) > own ||
+	       is_visited(slot))
 		pthread_cond_wait(&reference_dropped, &table_lock);
 	atomic_store(&slot->word, 0);
 	slot->next_free = 0;

@@ -3,8 +3,8 @@
  *
  * A handle is not a pointer but an index and a generation, so that any value a program may pass
  * is checked without touching memory behind it. Whoever works on an object holds a reference
- * from object_get() to object_put(); who destroys it retires the handle first (no new
- * references), wakes those that sleep on the object, and waits for the others to let go.
+ * from object_get() to object_put(), or is on a visit; who destroys it retires the handle first (no
+ * new ones), wakes those that sleep on the object, and waits for the others to let go.
  */
 #ifndef VIPL_OBJECT_H
 #define VIPL_OBJECT_H
@@ -27,6 +27,12 @@ int object_publish(struct object *object, enum object_kind kind);
 /* The object with a reference, or NULL when the handle is no live object of this kind. */
 void *object_get(VIP_PVOID handle, enum object_kind kind);
 void object_put(struct object *object);
+/*
+ * The same for calls that are short and many: no other thread's cache line is written. What a
+ * thread does inside of a visit may take references, and make visits of its own.
+ */
+void *object_enter(VIP_PVOID handle, enum object_kind kind);
+void object_leave(struct object *object);
 /* One more reference; false when the object is retired. */
 bool object_hold(struct object *object);
 

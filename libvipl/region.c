@@ -46,8 +46,12 @@ static struct slot *probe(struct region_slots *slots, uint32_t handle)
 	}
 }
 
-bool region_table_find(struct region_table *table, uint32_t handle, struct region_view *view)
+const struct region_view *region_table_search(struct region_table *table, uint32_t handle,
+					      struct region_hint *hint)
 {
+	struct region_view *view = &hint->view;
+
+	hint->handle = 0;
 	for (;;) {
 		uint32_t version = atomic_load_explicit(&table->version, memory_order_acquire);
 		struct region_slots *slots =
@@ -56,7 +60,7 @@ bool region_table_find(struct region_table *table, uint32_t handle, struct regio
 		bool found;
 
 		if (!slots || !handle)
-			return false;
+			return NULL;
 		slot = probe(slots, handle);
 		found = get(slot->handle) == handle;
 		view->key = get(slot->key);
@@ -65,8 +69,13 @@ bool region_table_find(struct region_table *table, uint32_t handle, struct regio
 		view->domain = get(slot->domain);
 		/* The loads above come before this one. */
 		atomic_thread_fence(memory_order_acquire);
-		if (!(version & 1) && get(table->version) == version)
-			return found;
+		if (!(version & 1) && get(table->version) == version) {
+			if (!found)
+				return NULL;
+			hint->handle = handle;
+			hint->version = version;
+			return view;
+		}
 		sched_yield();
 	}
 }

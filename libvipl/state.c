@@ -22,10 +22,10 @@ static void drain(struct cq *cq)
 {
 	unsigned most = cq_outstanding(cq);
 
-	pthread_mutex_lock(&cq->lock);
+	lock_acquire(&cq->lock);
 	while (cq_poll_locked(cq) && most--)
 		;
-	pthread_mutex_unlock(&cq->lock);
+	lock_release(&cq->lock);
 }
 
 static void drain_both(struct vi *vi)

@@ -11,7 +11,7 @@ static struct workqueue *queue_of(struct vi *vi, bool is_receive)
 /* The descriptor's own memory handle is not looked at: programs give wrong ones. */
 static VIP_RETURN post(VIP_VI_HANDLE handle, bool is_receive, VIP_DESCRIPTOR *descriptor)
 {
-	struct vi *vi = vi_get(handle);
+	struct vi *vi = vi_enter(handle);
 	VIP_RETURN rc = VIP_INVALID_PARAMETER;
 
 	if (!vi)
@@ -20,20 +20,20 @@ static VIP_RETURN post(VIP_VI_HANDLE handle, bool is_receive, VIP_DESCRIPTOR *de
 		error_report(vi->nic, VIP_ERROR_POST_DESC, vi, descriptor);
 	else if (descriptor)
 		rc = workqueue_post(queue_of(vi, is_receive), descriptor);
-	vi_put(vi);
+	vi_leave(vi);
 	return rc;
 }
 
 static VIP_RETURN done(VIP_VI_HANDLE handle, bool is_receive, VIP_DESCRIPTOR **descriptor)
 {
-	struct vi *vi = vi_get(handle);
+	struct vi *vi = vi_enter(handle);
 	VIP_RETURN rc = VIP_INVALID_PARAMETER;
 
 	if (!vi)
 		return rc;
 	if (descriptor)
 		rc = workqueue_take(queue_of(vi, is_receive), descriptor);
-	vi_put(vi);
+	vi_leave(vi);
 	return rc;
 }
 

@@ -54,6 +54,17 @@ static inline void vi_put(struct vi *vi)
 	object_put(&vi->object);
 }
 
+/* The same for the data path. */
+static inline struct vi *vi_enter(VIP_VI_HANDLE handle)
+{
+	return object_enter(handle, OBJECT_VI);
+}
+
+static inline void vi_leave(struct vi *vi)
+{
+	object_leave(&vi->object);
+}
+
 /* All of these: the NIC's lock is held. */
 
 /* IDLE -> CONNECT_PENDING: posted receives go to the device. */

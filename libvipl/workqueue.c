@@ -20,8 +20,9 @@ int workqueue_init(struct workqueue *queue, struct vi *vi, struct cq *cq, bool i
 	queue->vi = vi;
 	queue->cq = cq;
 	queue->is_receive = is_receive;
+	queue->ops = vi->nic->device->ops;
 	queue->mode = is_receive ? QUEUE_HOLDS : QUEUE_FLUSHES;
-	pthread_mutex_init(&queue->lock, NULL);
+	lock_init(&queue->lock);
 	return 0;
 }
 
@@ -36,25 +37,25 @@ void workqueue_destroy(struct workqueue *queue)
 {
 	struct cq *cq = queue->cq;
 
-	pthread_mutex_lock(&cq->lock);
+	lock_acquire(&cq->lock);
 	leave_starved(queue);
 	if (queue->is_ready)
 		TAILQ_REMOVE(&cq->ready, queue, in_ready);
 	if (queue->wants_attention)
 		TAILQ_REMOVE(&cq->attention, queue, in_attention);
-	pthread_mutex_unlock(&cq->lock);
-	pthread_mutex_destroy(&queue->lock);
+	lock_release(&cq->lock);
+	lock_destroy(&queue->lock);
 	free(queue->ring);
 }
 
 void workqueue_lock(struct workqueue *queue)
 {
-	pthread_mutex_lock(&queue->lock);
+	lock_acquire(&queue->lock);
 }
 
 void workqueue_unlock(struct workqueue *queue)
 {
-	pthread_mutex_unlock(&queue->lock);
+	lock_release(&queue->lock);
 }
 
 void workqueue_call_attention(struct workqueue *queue)
@@ -63,6 +64,7 @@ void workqueue_call_attention(struct workqueue *queue)
 		return;
 	queue->wants_attention = true;
 	TAILQ_INSERT_TAIL(&queue->cq->attention, queue, in_attention);
+	atomic_store(&queue->cq->uneasy, true);
 }
 
 static uint32_t send_operation(const VIP_DESCRIPTOR *descriptor)
@@ -140,86 +142,104 @@ void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t lengt
 static int submit(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor, uint32_t *error)
 {
 	const struct vi *vi = queue->vi;
-	const struct device_ops *ops = vi->nic->device->ops;
 	struct segment segments[MAX_SEGMENTS];
-	int rc = EINVAL;
+	struct device_send send;
+	unsigned count;
 
 	if (queue->is_receive) {
-		unsigned count;
-
-		*error = descriptor_read_receive(vi, descriptor, segments, &count);
-		if (!*error)
-			rc = ops->post_receive(vi->endpoint, segments, count);
-	} else {
-		struct device_send send;
-
-		*error = descriptor_read_send(vi, descriptor, segments, &send);
-		if (!*error)
-			rc = ops->post_send(vi->endpoint, &send);
+		*error = descriptor_read_receive(queue, descriptor, segments, &count);
+		return *error ? EINVAL : queue->ops->post_receive(vi->endpoint, segments, count);
 	}
-	return rc;
+	*error = descriptor_read_send(queue, descriptor, segments, &send);
+	return *error ? EINVAL : queue->ops->post_send(vi->endpoint, &send);
+}
+
+/* Why the oldest descriptor that is still here could not be handed over. */
+struct refusal {
+	bool no_room;	/* for one more */
+	bool earlier;	/* there were earlier ones under way */
+	uint32_t error; /* an error bit when it is the descriptor's fault */
+};
+
+/* Hands over the oldest descriptor that is still here. The queue's lock is held. */
+static inline bool pass_on(struct workqueue *queue, struct refusal *why)
+{
+	uint32_t done = atomic_load_explicit(&queue->done, memory_order_acquire);
+	uint32_t under_way = queue->submitted - done;
+
+	why->no_room = under_way >= queue->depth || !cq_reserve(queue->cq, queue->is_receive);
+	why->earlier = under_way > 0;
+	why->error = 0;
+	if (why->no_room)
+		return false;
+	if (submit(queue, ring_at(queue, queue->submitted)->descriptor, &why->error)) {
+		cq_unreserve(queue->cq);
+		return false;
+	}
+	queue->submitted++;
+	return true;
 }
 
 /*
- * The oldest descriptor that is still here could not be handed over, when there was no room or
- * there were `earlier` ones under way. While there are it waits for them (errors are told in order,
- * and room may come); if they are done by now it is worth another try; else its time has come.
- * True when there is reason to try again at once.
+ * What could not be handed over while there were earlier ones waits for them (errors are told in
+ * order, and room may come); if they are done by now it is worth another try; else its time has
+ * come. True when there is reason to try again at once.
  */
-static bool hold_or_fail(struct workqueue *queue, bool no_room, bool earlier, uint32_t error)
+static bool hold_or_fail(struct workqueue *queue, const struct refusal *why)
 {
 	struct cq *cq = queue->cq;
 	uint32_t under_way;
 	bool waits;
 
-	pthread_mutex_lock(&cq->lock);
+	lock_acquire(&cq->lock);
 	under_way = queue->submitted - atomic_load(&queue->done);
-	waits = no_room ? cq_is_full(cq, queue->is_receive) || under_way >= queue->depth
-			: under_way > 0;
+	waits = why->no_room ? cq_is_full(cq, queue->is_receive) || under_way >= queue->depth
+			     : under_way > 0;
 	if (waits) {
-		if (!queue->is_starved)
-			agent_wake(queue->vi->nic); /* the program may not ask for completions */
+		bool was_starved = queue->is_starved;
+
 		leave_starved(queue);
 		TAILQ_INSERT_TAIL(&cq->starved, queue, in_starved); /* others come first now */
 		queue->is_starved = true;
-	} else if (!no_room && !earlier) {
+		atomic_store(&cq->uneasy, true);
+		if (!was_starved)
+			agent_wake(queue->vi->nic); /* the program may not ask for completions */
+	} else if (!why->no_room && !why->earlier) {
 		queue->submitted++;
-		complete_oldest(queue, error ? error : VIP_STATUS_TRANSPORT_ERROR, 0, 0);
+		complete_oldest(queue, why->error ? why->error : VIP_STATUS_TRANSPORT_ERROR, 0, 0);
 		note_error(queue);
 	}
-	pthread_mutex_unlock(&cq->lock);
-	return !waits && (no_room || earlier);
+	lock_release(&cq->lock);
+	return !waits && (why->no_room || why->earlier);
 }
 
-/* The queue's lock is held. True when something was completed here, without the device. */
-static bool feed(struct workqueue *queue)
+/*
+ * The queue's lock is held. `first`: what pass_on() has just said, or NULL. True when something was
+ * completed here, without the device.
+ */
+static bool feed(struct workqueue *queue, const struct refusal *first)
 {
 	bool completed = false;
+	bool is_refused = first;
+	struct refusal why;
 
+	if (first)
+		why = *first;
 	while (queue->submitted != atomic_load_explicit(&queue->tail, memory_order_relaxed)) {
-		uint32_t done = atomic_load_explicit(&queue->done, memory_order_acquire);
-		bool no_room = queue->submitted - done >= queue->depth ||
-			       !cq_reserve(queue->cq, queue->is_receive);
-		uint32_t error = 0;
-
-		if (!no_room) {
-			if (!submit(queue, ring_at(queue, queue->submitted)->descriptor, &error)) {
-				queue->submitted++;
-				continue;
-			}
-			cq_unreserve(queue->cq);
-		}
-		if (hold_or_fail(queue, no_room, queue->submitted != done, error))
+		if (!is_refused && pass_on(queue, &why))
 			continue;
-		completed |= !no_room;
+		is_refused = false;
+		if (hold_or_fail(queue, &why))
+			continue;
+		completed |= !why.no_room;
 		/* On an Unreliable VI the next one may do better. */
-		if (no_room || queue->is_starved || is_reliable(queue->vi))
+		if (why.no_room || queue->is_starved || is_reliable(queue->vi))
 			return completed;
 	}
 	if (queue->is_starved) { /* no longer */
-		pthread_mutex_lock(&queue->cq->lock);
+		lock_acquire(&queue->cq->lock);
 		leave_starved(queue);
-		pthread_mutex_unlock(&queue->cq->lock);
+		lock_release(&queue->cq->lock);
 	}
 	return completed;
 }
@@ -239,27 +259,56 @@ static bool fail_if_bad(struct workqueue *queue, const VIP_DESCRIPTOR *descripto
 	uint32_t error, tail = atomic_load(&queue->tail);
 	unsigned count;
 
-	error = descriptor_read_receive(queue->vi, descriptor, segments, &count);
+	error = descriptor_read_receive(queue, descriptor, segments, &count);
 	if (!error)
 		return false;
-	pthread_mutex_lock(&queue->cq->lock);
+	lock_acquire(&queue->cq->lock);
 	if (atomic_load(&queue->done) == tail - 1) {
 		complete_oldest(queue, error, 0, 0);
 		queue->submitted = tail;
 	}
-	pthread_mutex_unlock(&queue->cq->lock);
+	lock_release(&queue->cq->lock);
 	return true;
+}
+
+/* What to do with the descriptor posted last, other than to pass it on. Releases the queue's lock. */
+static void settle_in(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
+		      const struct refusal *why)
+{
+	bool completed = false;
+
+	switch (queue->mode) {
+	case QUEUE_OPEN:
+		completed = feed(queue, why);
+		break;
+	case QUEUE_HOLDS:
+		completed = queue->is_receive && fail_if_bad(queue, descriptor);
+		break;
+	case QUEUE_FLUSHES:
+		lock_acquire(&queue->cq->lock);
+		flush(queue);
+		lock_release(&queue->cq->lock);
+		completed = true;
+		break;
+	}
+	lock_release(&queue->lock);
+
+	if (completed) {
+		lock_acquire(&queue->cq->lock);
+		cq_leave(queue->cq, true, false);
+	}
 }
 
 VIP_RETURN workqueue_post(struct workqueue *queue, VIP_DESCRIPTOR *descriptor)
 {
-	bool completed = false;
+	struct refusal why;
+	bool is_next;
 	uint32_t tail;
 
-	pthread_mutex_lock(&queue->lock);
+	lock_acquire(&queue->lock);
 	tail = atomic_load_explicit(&queue->tail, memory_order_relaxed);
 	if (tail - atomic_load_explicit(&queue->head, memory_order_acquire) >= QUEUE_DESCRIPTORS) {
-		pthread_mutex_unlock(&queue->lock);
+		lock_release(&queue->lock);
 		error_report(queue->vi->nic, VIP_ERROR_VI_OVERRUN, queue->vi, descriptor);
 		return VIP_ERROR_RESOURCE;
 	}
@@ -267,27 +316,11 @@ VIP_RETURN workqueue_post(struct workqueue *queue, VIP_DESCRIPTOR *descriptor)
 	*ring_at(queue, tail) = (struct posted){
 		descriptor, queue->is_receive ? VIP_STATUS_OP_RECEIVE : send_operation(descriptor)};
 	atomic_store_explicit(&queue->tail, tail + 1, memory_order_release);
-
-	switch (queue->mode) {
-	case QUEUE_OPEN:
-		completed = feed(queue);
-		break;
-	case QUEUE_HOLDS:
-		completed = queue->is_receive && fail_if_bad(queue, descriptor);
-		break;
-	case QUEUE_FLUSHES:
-		pthread_mutex_lock(&queue->cq->lock);
-		flush(queue);
-		pthread_mutex_unlock(&queue->cq->lock);
-		completed = true;
-		break;
-	}
-	pthread_mutex_unlock(&queue->lock);
-
-	if (completed) {
-		pthread_mutex_lock(&queue->cq->lock);
-		cq_leave(queue->cq, true, false);
-	}
+	is_next = queue->mode == QUEUE_OPEN && queue->submitted == tail;
+	if (is_next && pass_on(queue, &why))
+		lock_release(&queue->lock);
+	else
+		settle_in(queue, descriptor, is_next ? &why : NULL);
 	return VIP_SUCCESS;
 }
 
@@ -299,7 +332,7 @@ VIP_RETURN workqueue_take(struct workqueue *queue, VIP_DESCRIPTOR **descriptor)
 	uint32_t head;
 
 	*descriptor = NULL;
-	pthread_mutex_lock(&cq->lock);
+	lock_acquire(&cq->lock);
 	head = atomic_load_explicit(&queue->head, memory_order_relaxed);
 	if (head == atomic_load_explicit(&queue->done, memory_order_relaxed))
 		polled = cq_poll_locked(cq);
@@ -323,10 +356,10 @@ void workqueue_feed(struct workqueue *queue)
 {
 	bool completed = false;
 
-	pthread_mutex_lock(&queue->lock);
+	lock_acquire(&queue->lock);
 	if (queue->mode == QUEUE_OPEN)
-		completed = feed(queue);
-	pthread_mutex_unlock(&queue->lock);
+		completed = feed(queue, NULL);
+	lock_release(&queue->lock);
 	if (completed)
 		cq_kick(queue->cq);
 }
@@ -335,11 +368,11 @@ unsigned workqueue_with_device(struct workqueue *queue)
 {
 	unsigned count;
 
-	pthread_mutex_lock(&queue->lock);
-	pthread_mutex_lock(&queue->cq->lock);
+	lock_acquire(&queue->lock);
+	lock_acquire(&queue->cq->lock);
 	count = queue->submitted - atomic_load(&queue->done) + queue->dropped;
-	pthread_mutex_unlock(&queue->cq->lock);
-	pthread_mutex_unlock(&queue->lock);
+	lock_release(&queue->cq->lock);
+	lock_release(&queue->lock);
 	return count;
 }
 
@@ -347,8 +380,8 @@ void workqueue_drop(struct workqueue *queue)
 {
 	uint32_t tail;
 
-	pthread_mutex_lock(&queue->lock);
-	pthread_mutex_lock(&queue->cq->lock);
+	lock_acquire(&queue->lock);
+	lock_acquire(&queue->cq->lock);
 	tail = atomic_load(&queue->tail);
 	queue->mode = QUEUE_HOLDS;
 	queue->dropped += queue->submitted - atomic_load(&queue->done);
@@ -356,15 +389,15 @@ void workqueue_drop(struct workqueue *queue)
 	atomic_store(&queue->done, tail);
 	atomic_store(&queue->head, tail);
 	leave_starved(queue);
-	pthread_mutex_unlock(&queue->cq->lock);
-	pthread_mutex_unlock(&queue->lock);
+	lock_release(&queue->cq->lock);
+	lock_release(&queue->lock);
 }
 
 void workqueue_set_mode(struct workqueue *queue, enum queue_mode mode)
 {
-	pthread_mutex_lock(&queue->lock);
+	lock_acquire(&queue->lock);
 	queue->mode = mode;
-	pthread_mutex_unlock(&queue->lock);
+	lock_release(&queue->lock);
 	workqueue_feed(queue);
 }
 
@@ -373,8 +406,8 @@ void workqueue_recall(struct workqueue *queue, enum queue_mode mode)
 	struct cq *cq = queue->cq;
 	uint32_t done;
 
-	pthread_mutex_lock(&queue->lock);
-	pthread_mutex_lock(&cq->lock);
+	lock_acquire(&queue->lock);
+	lock_acquire(&cq->lock);
 	done = atomic_load(&queue->done);
 	cq_retire(cq, queue->submitted - done);
 	queue->submitted = done;
@@ -383,16 +416,16 @@ void workqueue_recall(struct workqueue *queue, enum queue_mode mode)
 	cq_retry_starved(cq); /* there is room now */
 	if (!TAILQ_EMPTY(&cq->attention))
 		agent_wake(queue->vi->nic);
-	pthread_mutex_unlock(&cq->lock);
-	pthread_mutex_unlock(&queue->lock);
+	lock_release(&cq->lock);
+	lock_release(&queue->lock);
 }
 
 void workqueue_flush(struct workqueue *queue)
 {
-	pthread_mutex_lock(&queue->lock);
-	pthread_mutex_lock(&queue->cq->lock);
+	lock_acquire(&queue->lock);
+	lock_acquire(&queue->cq->lock);
 	flush(queue);
-	pthread_mutex_unlock(&queue->cq->lock);
-	pthread_mutex_unlock(&queue->lock);
+	lock_release(&queue->cq->lock);
+	lock_release(&queue->lock);
 	cq_kick(queue->cq);
 }

@@ -10,13 +10,14 @@
 #ifndef VIPL_WORKQUEUE_H
 #define VIPL_WORKQUEUE_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
 #include "cq.h"
+#include "lock.h"
+#include "memory.h"
 #include "vipl.h"
 
 #define QUEUE_DESCRIPTORS 1024u /* MaxDescriptorsPerQueue; a power of two */
@@ -37,14 +38,16 @@ struct posted {
 struct workqueue {
 	struct vi *vi;
 	struct cq *cq;
+	const struct device_ops *ops;
 	bool is_receive;
 	unsigned depth;
 
-	pthread_mutex_t lock; /* posting */
+	struct lock lock; /* posting */
 	enum queue_mode mode;
 	_Atomic uint32_t tail;
 	uint32_t submitted;
 	struct posted *ring;
+	struct region_hint region;
 
 	_Atomic uint32_t head, done; /* guarded by the CQ's lock, like the rest */
 	uint32_t untold;	     /* completions that CQDone has not told */

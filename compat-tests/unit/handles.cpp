@@ -183,6 +183,91 @@ TEST(Handles, NoThreadGetsAnObjectThatIsGone)
 		user.join();
 }
 
+TEST(Handles, VisitsAreRefusedAsReferencesAre)
+{
+	Thing thing;
+	auto bits = reinterpret_cast<uintptr_t>(thing.handle());
+
+	EXPECT_EQ(object_enter(thing.handle(), OBJECT_CQ), nullptr);
+	for (unsigned i = 0; i < sizeof(bits) * 8; i++)
+		EXPECT_EQ(object_enter(value(bits ^ (uintptr_t{1} << i)), OBJECT_VI), nullptr) << i;
+	EXPECT_EQ(object_enter(nullptr, OBJECT_VI), nullptr);
+	ASSERT_EQ(object_enter(thing.handle(), OBJECT_VI), &thing.base);
+	object_leave(&thing.base);
+	thing.end(); // hangs if a refused visit was left standing
+	EXPECT_EQ(object_enter(thing.handle(), OBJECT_VI), nullptr);
+}
+
+TEST(Handles, DrainWaitsForVisitsAlsoForThoseWithinOthers)
+{
+	Thing outer, inner;
+	std::atomic<bool> drained{false};
+
+	ASSERT_EQ(object_enter(outer.handle(), OBJECT_VI), &outer.base);
+	ASSERT_EQ(object_enter(inner.handle(), OBJECT_VI), &inner.base);
+	ASSERT_EQ(object_enter(outer.handle(), OBJECT_VI), &outer.base);
+	for (Thing *thing : {&inner, &outer}) {
+		ASSERT_TRUE(object_retire(&thing->base));
+		drained = false;
+		std::thread drainer([&] {
+			object_drain(&thing->base, 0);
+			drained = true;
+		});
+		std::this_thread::yield();
+		EXPECT_FALSE(drained);
+		object_leave(&thing->base);
+		if (thing == &outer) {
+			EXPECT_FALSE(drained) << "one of two visits is not over";
+			object_leave(&thing->base);
+		}
+		drainer.join();
+		EXPECT_TRUE(drained);
+	}
+}
+
+TEST(Handles, AThreadThatEndsOnAVisitDoesNotKeepTheObject)
+{
+	Thing thing;
+
+	std::thread([&] {
+		EXPECT_EQ(object_enter(thing.handle(), OBJECT_VI), &thing.base);
+	}).join();
+	thing.end(); // hangs if the visit outlives its thread
+}
+
+TEST(Handles, NoThreadVisitsAnObjectThatIsGone)
+{
+	std::atomic<uintptr_t> handle{0};
+	std::atomic<bool> stop{false};
+	std::atomic<long> visits{0};
+	std::vector<std::thread> users;
+
+	for (int i = 0; i < 3; i++) {
+		users.emplace_back([&] {
+			while (!stop) {
+				auto *base =
+					static_cast<object *>(object_enter(value(handle), OBJECT_VI));
+				if (!base)
+					continue;
+				EXPECT_TRUE(reinterpret_cast<Thing *>(base)->alive);
+				visits++;
+				object_leave(base);
+			}
+		});
+	}
+	for (int i = 0; i < 2000 || visits < 100; i++) {
+		auto thing = std::make_unique<Thing>();
+		handle = reinterpret_cast<uintptr_t>(thing->handle());
+		if (i % 16 == 0)
+			std::this_thread::yield();
+		thing->end();
+		thing->alive = false;
+	}
+	stop = true;
+	for (std::thread &user : users)
+		user.join();
+}
+
 TEST(Handles, OnlyOneOfManyThreadsRetires)
 {
 	for (int round = 0; round < 200; round++) {

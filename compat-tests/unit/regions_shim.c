@@ -35,13 +35,14 @@ int shim_insert(struct region_table *table, uint32_t handle, uintptr_t tag)
 
 int shim_find(struct region_table *table, uint32_t handle, uintptr_t *tag)
 {
-	struct region_view view;
+	struct region_hint hint = {0};
+	const struct region_view *view = region_table_find(table, handle, &hint);
 
-	if (!region_table_find(table, handle, &view))
+	if (!view)
 		return 0;
-	*tag = view.start;
-	return view.key == (uint32_t)view.start && view.length == view.start + 1 &&
-			       (uintptr_t)view.domain == view.start + 2
+	*tag = view->start;
+	return view->key == (uint32_t)view->start && view->length == view->start + 1 &&
+			       (uintptr_t)view->domain == view->start + 2
 		       ? 1
 		       : -1;
 }

@@ -113,6 +113,16 @@ UNSEEN void copy_unseen(void *to, const void *from, size_t length)
 	copy_tail((uint8_t *)to + before, (const uint8_t *)from + before, length - before);
 }
 
+/* Out of the program's memory, in any order. */
+static inline void copy_out(void *to, const void *from, size_t length)
+{
+#ifdef __SANITIZE_THREAD__
+	copy_unseen(to, from, length);
+#else
+	memcpy(to, from, length);
+#endif
+}
+
 /* Between plain memory and bytes [offset, offset + length) of the segments. */
 static void each_piece(const struct device_send *send, uint32_t offset, uint32_t length,
 		       uint8_t *plain, bool to_plain)
@@ -130,7 +140,10 @@ static void each_piece(const struct device_send *send, uint32_t offset, uint32_t
 		here = segment->length - offset;
 		if (here > length)
 			here = length;
-		copy_unseen(to_plain ? plain : memory, to_plain ? memory : plain, here);
+		if (to_plain)
+			copy_out(plain, memory, here);
+		else
+			copy_unseen(memory, plain, here);
 		plain += here;
 		length -= here;
 		offset = 0;
@@ -139,7 +152,10 @@ static void each_piece(const struct device_send *send, uint32_t offset, uint32_t
 
 void copy_gather(uint8_t *to, const struct device_send *send, uint32_t offset, uint32_t length)
 {
-	each_piece(send, offset, length, to, true);
+	if (send->count == 1)
+		copy_out(to, (uint8_t *)(uintptr_t)send->segments[0].address + offset, length);
+	else
+		each_piece(send, offset, length, to, true);
 }
 
 void copy_scatter(const struct device_send *send, uint32_t offset, const uint8_t *from,

@@ -197,8 +197,28 @@ void loopback_region_destroy(struct device_region *region);
  * How many bytes, `length` at most, the region has from this address on; 0 when there is no such
  * region, or it is of another domain, or does not give the rights.
  */
-uint32_t region_room(const struct region_entries *entries, uint32_t handle, uint32_t domain,
-		     uint32_t rights, uint64_t address, uint32_t length);
+static inline uint32_t region_room(const struct region_entries *entries, uint32_t handle,
+				   uint32_t domain, uint32_t rights, uint64_t address,
+				   uint32_t length)
+{
+	const struct region_entry *entry = &entries->entries[handle & (TABLE_REGIONS - 1)];
+	uint64_t start, room;
+	bool fits;
+
+	if (!handle || atomic_load_explicit(&entry->handle, memory_order_acquire) != handle)
+		return 0;
+#define get(member) atomic_load_explicit(&entry->member, memory_order_relaxed)
+	fits = get(domain) == domain && (get(rights) & rights) == rights;
+	start = get(start);
+	room = get(length);
+	/* If the entry was taken for another region meanwhile, its handle has changed first. */
+	atomic_thread_fence(memory_order_acquire);
+	if (!fits || get(handle) != handle || address < start || address - start > room)
+		return 0;
+#undef get
+	room -= address - start;
+	return room < length ? (uint32_t)room : length;
+}
 
 /* endpoint.c */
 struct device_endpoint *loopback_endpoint_create(struct device *device,

@@ -224,28 +224,29 @@ static int flush(struct loopback_endpoint *endpoint)
 	return count;
 }
 
-int loopback_consume(struct loopback_endpoint *endpoint)
+/* The message that is next, if it is there; with its number comes all that was written before it. */
+static inline struct lane_message *next_message(const struct loopback_endpoint *endpoint)
+{
+	struct lane_message *message =
+		&endpoint->in->messages[endpoint->read & (LANE_MESSAGES - 1)];
+
+	return atomic_load_explicit(&message->number, memory_order_acquire) == endpoint->read + 1
+		       ? message
+		       : NULL;
+}
+
+static __attribute__((noinline)) int consume(struct loopback_endpoint *endpoint)
 {
 	uint32_t before = endpoint->completed, read = endpoint->read;
 	struct lane *in = endpoint->in;
+	struct lane_message *message;
 
-	if (atomic_load_explicit(&endpoint->stopped, memory_order_acquire))
-		return flush(endpoint);
-	if (!in)
-		return 0;
 	/* A peer that asks for ever must not keep us here for ever. */
-	while (!endpoint->deaf && endpoint->read - read < LANE_MESSAGES) {
-		struct lane_message *message = &in->messages[endpoint->read & (LANE_MESSAGES - 1)];
-
-		/* With the number comes all that was written before it. */
-		if (atomic_load_explicit(&message->number, memory_order_acquire) !=
-		    endpoint->read + 1)
-			break;
+	while (endpoint->read - read < LANE_MESSAGES && (message = next_message(endpoint))) {
 		if (!take(endpoint, message)) {
 			endpoint->deaf = true;
 			atomic_store(&endpoint->violated, true);
 			bell_ring(endpoint->device->bell.fd, endpoint->device->bell_name);
-			break;
 		}
 		if (endpoint->deaf)
 			break; /* so it does not count as consumed: see PENDING_RECEPTION */
@@ -258,4 +259,13 @@ int loopback_consume(struct loopback_endpoint *endpoint)
 		atomic_store_explicit(&in->consumed, endpoint->read, memory_order_release);
 	}
 	return (int)(endpoint->completed - before);
+}
+
+int loopback_consume(struct loopback_endpoint *endpoint)
+{
+	if (atomic_load_explicit(&endpoint->stopped, memory_order_acquire))
+		return flush(endpoint);
+	if (!endpoint->in || endpoint->deaf || !next_message(endpoint))
+		return 0;
+	return consume(endpoint);
 }

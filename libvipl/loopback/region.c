@@ -6,8 +6,6 @@
 
 #include "loopback.h"
 
-#define INDEX_MASK (TABLE_REGIONS - 1)
-
 struct loopback_region {
 	struct loopback_device *device;
 	uint32_t handle;
@@ -56,7 +54,7 @@ static int touch_pages(void *address, size_t length, bool for_writing)
 static uint32_t find_free(struct loopback_device *device)
 {
 	for (uint32_t i = 0; i < TABLE_REGIONS; i++) {
-		uint32_t index = (device->next_region + i) & INDEX_MASK;
+		uint32_t index = (device->next_region + i) & (TABLE_REGIONS - 1);
 
 		if (!atomic_load_explicit(&device->regions->entries[index].handle,
 					  memory_order_relaxed)) {
@@ -148,32 +146,10 @@ void loopback_region_destroy(struct device_region *base)
 	struct loopback_endpoint *endpoint;
 
 	pthread_mutex_lock(&device->lock);
-	atomic_store(&device->regions->entries[region->handle & INDEX_MASK].handle, 0);
+	atomic_store(&device->regions->entries[region->handle & (TABLE_REGIONS - 1)].handle, 0);
 	/* Who has found it before may still be at it, and the program may reuse the memory. */
 	LIST_FOREACH(endpoint, &device->linked, in_linked)
 		endpoint_quiesce(endpoint);
 	pthread_mutex_unlock(&device->lock);
 	free(region);
-}
-
-uint32_t region_room(const struct region_entries *entries, uint32_t handle, uint32_t domain,
-		     uint32_t rights, uint64_t address, uint32_t length)
-{
-	const struct region_entry *entry = &entries->entries[handle & INDEX_MASK];
-	uint64_t start, room;
-	bool fits;
-
-	if (!handle || atomic_load_explicit(&entry->handle, memory_order_acquire) != handle)
-		return 0;
-#define get(member) atomic_load_explicit(&entry->member, memory_order_relaxed)
-	fits = get(domain) == domain && (get(rights) & rights) == rights;
-	start = get(start);
-	room = get(length);
-	/* If the entry was taken for another region meanwhile, its handle has changed first. */
-	atomic_thread_fence(memory_order_acquire);
-	if (!fits || get(handle) != handle || address < start || address - start > room)
-		return 0;
-#undef get
-	room -= address - start;
-	return room < length ? (uint32_t)room : length;
 }

@@ -1,0 +1,113 @@
+// The biased lock: who owns it, and that owning it or not it excludes.
+#include "locks_shim.h"
+
+#include <atomic>
+#include <gtest/gtest.h>
+#include <thread>
+#include <vector>
+
+namespace
+{
+
+const int MANY = 1000; // times in a row after which a lock is owned for sure
+
+class Locks : public testing::Test
+{
+      protected:
+	~Locks() override
+	{
+		shim_lock_destroy(shared);
+	}
+	void take(int times)
+	{
+		for (int i = 0; i < times; i++) {
+			shim_lock_acquire(shared);
+			inside++;
+			shim_lock_release(shared);
+		}
+	}
+	void take_elsewhere(int times)
+	{
+		std::thread([this, times] { take(times); }).join();
+	}
+	struct lock *shared = shim_lock_create();
+	long inside = 0; // not atomic: the lock guards it
+};
+
+TEST_F(Locks, AreOwnedByWhoTakesThemOftenUntilSomebodyElseComes)
+{
+	if (!shim_lock_can_be_owned())
+		GTEST_SKIP() << "membarrier() is missing here";
+	take(1);
+	EXPECT_FALSE(shim_lock_is_owned(shared)) << "once is not often";
+	take(MANY);
+	EXPECT_TRUE(shim_lock_is_owned(shared));
+	take_elsewhere(1);
+	EXPECT_FALSE(shim_lock_is_owned(shared));
+	take(MANY);
+	EXPECT_TRUE(shim_lock_is_owned(shared)) << "the favourite owns it again";
+	take_elsewhere(MANY);
+	EXPECT_FALSE(shim_lock_is_owned(shared)) << "there is one favourite in a lock's life";
+	EXPECT_EQ(inside, 1 + MANY + 1 + MANY + MANY);
+}
+
+TEST_F(Locks, AreNeverOwnedByAThreadOfTheLibrary)
+{
+	std::thread([this] {
+		shim_lock_be_guest();
+		take(MANY);
+		EXPECT_FALSE(shim_lock_is_owned(shared));
+	}).join();
+	take(MANY);
+	EXPECT_EQ(shim_lock_is_owned(shared), shim_lock_can_be_owned());
+}
+
+TEST_F(Locks, WhoComesWhileTheOwnerIsInsideWaits)
+{
+	std::atomic<bool> got_it{false};
+
+	take(MANY);
+	shim_lock_acquire(shared);
+	std::thread other([&] {
+		shim_lock_acquire(shared);
+		got_it = true;
+		inside++;
+		shim_lock_release(shared);
+	});
+	while (shim_lock_can_be_owned() && shim_lock_is_owned(shared))
+		std::this_thread::yield(); // until the other thread is on its way in
+	EXPECT_FALSE(got_it);
+	inside++;
+	shim_lock_release(shared);
+	other.join();
+	EXPECT_TRUE(got_it);
+	EXPECT_EQ(inside, MANY + 2);
+}
+
+// The owner runs at full speed; the others come now and then, so ownership comes and goes.
+TEST_F(Locks, ExcludeWhileTheOwnerChanges)
+{
+	const int visitors = 2, visits = 300;
+	std::atomic<bool> stop{false};
+	std::vector<std::thread> others;
+	long taken = 0;
+
+	for (int i = 0; i < visitors; i++) {
+		others.emplace_back([this, &stop] {
+			for (int visit = 0; visit < visits; visit++) {
+				take(1);
+				std::this_thread::yield();
+			}
+			stop = true;
+		});
+	}
+	while (!stop) {
+		take(MANY);
+		taken += MANY;
+	}
+	for (std::thread &other : others)
+		other.join();
+	EXPECT_EQ(inside, taken + visitors * visits);
+}
+
+} // namespace

@@ -1,0 +1,23 @@
+// The biased lock for C++, which cannot read its header.
+#pragma once
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct lock;
+
+struct lock *shim_lock_create(void);
+void shim_lock_destroy(struct lock *lock);
+void shim_lock_acquire(struct lock *lock);
+void shim_lock_release(struct lock *lock);
+// Is it taken without its mutex by some thread?
+int shim_lock_is_owned(const struct lock *lock);
+// The calling thread is one of the library's from now on.
+void shim_lock_be_guest(void);
+// Does the kernel have what ownership needs?
+int shim_lock_can_be_owned(void);
+
+#ifdef __cplusplus
+}
+#endif

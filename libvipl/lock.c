@@ -1,0 +1,68 @@
+/* What a biased lock does seldom: being taken by the mutex, and changing its owner. */
+#include "lock.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define MANY 256u /* ending an ownership interrupts processors: it must be rare */
+
+_Thread_local uint32_t lock_thread = LOCK_UNNUMBERED;
+
+static uint32_t this_thread(void)
+{
+	static _Atomic uint32_t threads;
+
+	if (lock_thread == LOCK_UNNUMBERED)
+		lock_thread = atomic_fetch_add(&threads, 1) + 1;
+	return lock_thread;
+}
+
+void lock_init(struct lock *lock)
+{
+	*lock = (struct lock){0};
+	pthread_mutex_init(&lock->mutex, NULL);
+}
+
+void lock_destroy(struct lock *lock)
+{
+	pthread_mutex_destroy(&lock->mutex);
+}
+
+static void end_ownership(struct lock *lock)
+{
+	atomic_store_explicit(&lock->owner, 0, memory_order_relaxed);
+	fence_heavy();
+	while (atomic_load_explicit(&lock->inside, memory_order_acquire))
+		syscall(SYS_futex, &lock->inside, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0);
+}
+
+void lock_wake(struct lock *lock)
+{
+	syscall(SYS_futex, &lock->inside, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+void lock_acquire_slowly(struct lock *lock)
+{
+	uint32_t self = this_thread();
+
+	pthread_mutex_lock(&lock->mutex);
+	if (atomic_load_explicit(&lock->owner, memory_order_relaxed))
+		end_ownership(lock);
+	lock->by_mutex = true;
+	lock->in_a_row = lock->last == self && self != LOCK_GUEST ? lock->in_a_row + 1 : 0;
+	lock->last = self;
+}
+
+void lock_release_slowly(struct lock *lock)
+{
+	lock->by_mutex = false;
+	if (lock->in_a_row >= MANY && fence_is_free) {
+		if (!lock->favourite)
+			lock->favourite = lock->last;
+		if (lock->favourite == lock->last)
+			atomic_store_explicit(&lock->owner, lock->last, memory_order_release);
+		lock->in_a_row = 0;
+	}
+	pthread_mutex_unlock(&lock->mutex);
+}
