@@ -52,6 +52,7 @@ static void describe_peer(VIP_VI_ATTRIBUTES *attributes, const struct connect_in
 	};
 }
 
+/* All but the discriminator. The NIC's lock is held: the attributes may change without it. */
 static struct connect_info describe_self(const struct vi *vi)
 {
 	return (struct connect_info){
@@ -230,14 +231,17 @@ VIP_RETURN VipConnectReject(VIP_CONN_HANDLE ConnHandle)
 }
 
 /* The NIC's lock is held. */
-static VIP_RETURN connect_request(struct vi *vi, const struct vi_target *target, int64_t deadline)
+static VIP_RETURN connect_request(struct vi *vi, struct vi_target *target, int64_t deadline)
 {
+	struct discriminator own = target->own.discriminator;
 	VIP_RETURN rc;
 
 	if (object_retired(&vi->object)) /* VipDestroyVi waits for us */
 		return VIP_INVALID_PARAMETER;
 	if (atomic_load(&vi->state) != VIP_STATE_IDLE)
 		return VIP_INVALID_STATE;
+	target->own = describe_self(vi);
+	target->own.discriminator = own;
 	rc = vi_prepare(vi);
 	return rc == VIP_SUCCESS ? vi_connect(vi, target, deadline) : rc;
 }
@@ -253,7 +257,6 @@ VIP_RETURN VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
 
 	if (!vi)
 		return rc;
-	target.own = describe_self(vi);
 	/* The local host address is not looked at: programs leave it uninitialised. */
 	if (!LocalAddr || !RemoteAddr || !RemoteViAttribs || !Timeout ||
 	    !address_discriminator(LocalAddr, &target.own.discriminator) ||

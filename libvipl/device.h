@@ -94,6 +94,14 @@ struct device_ops {
 					       size_t length, struct region_rights rights,
 					       uint32_t *handle, uint32_t *key);
 	void (*region_destroy)(struct device_region *region);
+	/*
+	 * The region under its handle in another domain, or with other rights: changed in place, or
+	 * a new one that takes its place as soon as the caller has destroyed the former. `key` is
+	 * its key from then on. NULL and errno when nothing has changed; ENOTSUP: the device cannot.
+	 */
+	struct device_region *(*region_change)(struct device_region *region,
+					       struct device_domain *domain,
+					       struct region_rights rights, uint32_t *key);
 
 	struct device_channel *(*channel_create)(struct device *device, int *fd);
 	void (*channel_destroy)(struct device_channel *channel);

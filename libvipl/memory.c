@@ -1,4 +1,7 @@
-/* Protection tags and memory regions: VipCreatePtag to VipDeregisterMem. */
+/*
+ * Protection tags and memory regions: VipCreatePtag to VipDeregisterMem, VipSetMemAttributes,
+ * VipQueryMem.
+ */
 #include "memory.h"
 
 #include <errno.h>
@@ -7,6 +10,8 @@
 
 #include "log.h"
 #include "nic.h"
+
+#define HANDLE_TRIES 8
 
 struct tag *tag_find(struct nic *nic, VIP_PROTECTION_HANDLE handle)
 {
@@ -119,30 +124,62 @@ static void tag_release(struct nic *nic, struct tag *tag)
 	pthread_mutex_unlock(&nic->lock);
 }
 
-static VIP_RETURN register_region(struct nic *nic, struct region *region, uint32_t *handle)
+static struct region_rights rights_of(const VIP_MEM_ATTRIBUTES *attributes)
 {
-	struct region_rights rights = {.rdma_write = region->attributes.EnableRdmaWrite,
-				       .rdma_read = region->attributes.EnableRdmaRead};
-	struct region_view view = {.start = (uintptr_t)region->address,
-				   .length = region->length,
-				   .domain = region->tag->domain};
+	return (struct region_rights){.rdma_write = attributes->EnableRdmaWrite,
+				      .rdma_read = attributes->EnableRdmaRead};
+}
+
+/* What posting has to know, but for the key. */
+static struct region_view view_of(const struct region *region, const struct tag *tag)
+{
+	return (struct region_view){.start = (uintptr_t)region->address,
+				    .length = region->length,
+				    .domain = tag->domain};
+}
+
+/* 0 or errno. EEXIST: the device has made the region, under a handle that another one has. */
+static int create_region(struct nic *nic, struct region *region, uint32_t *handle)
+{
+	struct region_view view = view_of(region, region->tag);
 	int error;
 
 	/* Pinning takes long for large regions: without the NIC's lock. */
 	region->device_region = nic->device->ops->region_create(
-		region->tag->domain, region->address, region->length, rights, handle, &view.key);
+		region->tag->domain, region->address, region->length,
+		rights_of(&region->attributes), handle, &view.key);
 	if (!region->device_region) {
-		explain_refusal(region->length, errno);
-		return VIP_ERROR_RESOURCE;
+		error = errno;
+		explain_refusal(region->length, error);
+		return error;
 	}
 	pthread_mutex_lock(&nic->lock);
 	error = region_table_insert(&nic->regions, *handle, &view, region);
 	pthread_mutex_unlock(&nic->lock);
-	if (!error)
-		return VIP_SUCCESS;
-	log_error("no place for memory handle %#x: %s", *handle, strerror(error));
-	nic->device->ops->region_destroy(region->device_region);
-	return VIP_ERROR_RESOURCE;
+	if (error && error != EEXIST)
+		nic->device->ops->region_destroy(region->device_region);
+	return error;
+}
+
+/*
+ * A region whose attributes were changed may keep a handle that the device has forgotten and gives
+ * again. What has got that one is registered once more, while the device cannot give it a third time.
+ */
+static VIP_RETURN register_region(struct nic *nic, struct region *region, uint32_t *handle)
+{
+	int error = create_region(nic, region, handle);
+
+	for (unsigned tries = 0; error == EEXIST && tries < HANDLE_TRIES; tries++) {
+		struct device_region *former = region->device_region;
+
+		error = create_region(nic, region, handle);
+		nic->device->ops->region_destroy(former);
+	}
+	if (error == EEXIST) {
+		log_error("the device gives no memory handle that is free");
+		nic->device->ops->region_destroy(region->device_region);
+	}
+	return error ? VIP_ERROR_RESOURCE : VIP_SUCCESS;
 }
 
 VIP_RETURN VipRegisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress, VIP_ULONG Length,
@@ -196,9 +233,11 @@ VIP_RETURN VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
 
 	if (!nic)
 		return VIP_INVALID_PARAMETER;
+	pthread_mutex_lock(&nic->changing_regions);
 	pthread_mutex_lock(&nic->lock);
 	region = region_table_remove(&nic->regions, MemoryHandle, VirtualAddress);
 	pthread_mutex_unlock(&nic->lock);
+	pthread_mutex_unlock(&nic->changing_regions);
 	if (region) {
 		nic->device->ops->region_destroy(region->device_region);
 		tag_release(nic, region->tag);
@@ -206,4 +245,88 @@ VIP_RETURN VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
 	}
 	nic_put(nic);
 	return region ? VIP_SUCCESS : VIP_INVALID_PARAMETER;
+}
+
+/*
+ * The region cannot go meanwhile. First the device: who posts with the new tag may rely on it; then
+ * what posting knows; and last what no new descriptor uses any more.
+ */
+static VIP_RETURN change_region(struct nic *nic, struct region *region, uint32_t handle,
+				const VIP_MEM_ATTRIBUTES *attributes)
+{
+	struct device_region *former = region->device_region, *changed;
+	struct tag *tag = tag_use(nic, attributes->Ptag), *former_tag = region->tag;
+	struct region_view view;
+
+	if (!tag)
+		return VIP_INVALID_PTAG;
+	view = view_of(region, tag);
+	changed = nic->device->ops->region_change(former, tag->domain, rights_of(attributes),
+						  &view.key);
+	if (!changed) {
+		int error = errno;
+
+		log_error("cannot change the attributes of memory handle %#x: %s%s%s", handle,
+			  strerror(error), memory_hint(error),
+			  error == ENOTSUP ? " (this device can only take all RDMA rights of a "
+					     "region away: register the memory anew)"
+					   : "");
+		tag_release(nic, tag);
+		return error == ENOTSUP ? VIP_ERROR_NOT_SUPPORTED : VIP_ERROR_RESOURCE;
+	}
+	pthread_mutex_lock(&nic->lock);
+	region->device_region = changed;
+	region->tag = tag;
+	region->attributes = *attributes;
+	region_table_update(&nic->regions, handle, &view);
+	pthread_mutex_unlock(&nic->lock);
+	if (changed != former)
+		nic->device->ops->region_destroy(former);
+	tag_release(nic, former_tag);
+	return VIP_SUCCESS;
+}
+
+VIP_RETURN VipSetMemAttributes(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
+			       VIP_MEM_HANDLE MemoryHandle, VIP_MEM_ATTRIBUTES *MemAttribs)
+{
+	struct nic *nic = nic_get(NicHandle);
+	VIP_RETURN rc = VIP_INVALID_PARAMETER;
+	struct region *region;
+
+	if (!nic)
+		return rc;
+	if (!MemAttribs)
+		goto put_nic;
+	pthread_mutex_lock(&nic->changing_regions);
+	pthread_mutex_lock(&nic->lock);
+	region = region_table_get(&nic->regions, MemoryHandle, VirtualAddress);
+	pthread_mutex_unlock(&nic->lock);
+	if (region && MemAttribs->EnableRdmaRead && !nic->attributes.RDMAReadSupport)
+		rc = VIP_INVALID_RDMAREAD;
+	else if (region)
+		rc = change_region(nic, region, MemoryHandle, MemAttribs);
+	pthread_mutex_unlock(&nic->changing_regions);
+put_nic:
+	nic_put(nic);
+	return rc;
+}
+
+VIP_RETURN VipQueryMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
+		       VIP_MEM_HANDLE MemoryHandle, VIP_MEM_ATTRIBUTES *MemAttribs)
+{
+	struct nic *nic = nic_get(NicHandle);
+	VIP_RETURN rc = VIP_INVALID_PARAMETER;
+	const struct region *region;
+
+	if (!nic)
+		return rc;
+	pthread_mutex_lock(&nic->lock);
+	region = region_table_get(&nic->regions, MemoryHandle, VirtualAddress);
+	if (region && MemAttribs) {
+		*MemAttribs = region->attributes;
+		rc = VIP_SUCCESS;
+	}
+	pthread_mutex_unlock(&nic->lock);
+	nic_put(nic);
+	return rc;
 }

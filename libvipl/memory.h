@@ -31,7 +31,7 @@ struct region {
 	struct tag *tag;
 	void *address;
 	size_t length;
-	VIP_MEM_ATTRIBUTES attributes;
+	VIP_MEM_ATTRIBUTES attributes; /* Ptag as the program gave it */
 };
 
 /* What posting has to know of a region. */
@@ -54,7 +54,13 @@ struct region_table {
 /* 0 or ENOMEM; EEXIST when the handle is there already. */
 int region_table_insert(struct region_table *table, uint32_t handle,
 			const struct region_view *view, struct region *region);
-/* The region that left the table, or NULL when there is none, or `address` is not its start. */
+/* For writers. The region, or NULL when there is none, or `address` is not its start. */
+struct region *region_table_get(const struct region_table *table, uint32_t handle,
+				const void *address);
+/* From here on look-ups find this of a region that is there. */
+void region_table_update(struct region_table *table, uint32_t handle,
+			 const struct region_view *view);
+/* The region that left the table, or NULL as above. */
 struct region *region_table_remove(struct region_table *table, uint32_t handle,
 				   const void *address);
 /* Any region that is left; for cleaning up. */

@@ -1,4 +1,7 @@
-/* Opening, querying and closing NICs: VipOpenNic, VipQueryNic, VipCloseNic. */
+/*
+ * Opening, querying and closing NICs: VipOpenNic, VipQueryNic, VipQuerySystemManagementInfo,
+ * VipCloseNic.
+ */
 #include "nic.h"
 
 #include <ctype.h>
@@ -186,12 +189,14 @@ VIP_RETURN VipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHandle)
 	if (!nic->default_tag)
 		goto free_nic;
 	pthread_mutex_init(&nic->lock, NULL);
+	pthread_mutex_init(&nic->changing_regions, NULL);
 	TAILQ_INIT(&nic->waiters);
 	rc = build(nic, DeviceName);
 	if (rc == VIP_SUCCESS) {
 		*NicHandle = object_handle(&nic->object);
 		return rc;
 	}
+	pthread_mutex_destroy(&nic->changing_regions);
 	pthread_mutex_destroy(&nic->lock);
 	free(nic->default_tag);
 free_nic:
@@ -291,6 +296,7 @@ VIP_RETURN VipCloseNic(VIP_NIC_HANDLE NicHandle)
 	free_memory(nic);
 	nic->device->ops->close(nic->device);
 	agent_free(nic);
+	pthread_mutex_destroy(&nic->changing_regions);
 	pthread_mutex_destroy(&nic->lock);
 	free(nic);
 	return VIP_SUCCESS;
@@ -324,4 +330,17 @@ VIP_RETURN VipQueryNic(VIP_NIC_HANDLE NicHandle, VIP_NIC_ATTRIBUTES *Attributes)
 	}
 	nic_put(nic);
 	return rc;
+}
+
+/* Neither devices nor their networks have anything that finds NICs: there is nothing to tell. */
+VIP_RETURN VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_ULONG InfoType,
+					VIP_PVOID SysManInfo)
+{
+	struct nic *nic = nic_get(NicHandle);
+
+	if (!nic)
+		return VIP_INVALID_PARAMETER;
+	nic_put(nic);
+	return SysManInfo && InfoType == VIP_SMI_AUTODISCOVERY ? VIP_ERROR_NOT_SUPPORTED
+							       : VIP_INVALID_PARAMETER;
 }

@@ -29,6 +29,7 @@ struct nic {
 	struct agent agent;
 	struct notifier *notifier;
 	struct region_table regions;
+	pthread_mutex_t changing_regions; /* one at a time; comes before the NIC's lock */
 
 	pthread_mutex_t lock; /* guards what follows, and all that is marked [nic] */
 	struct tag *default_tag;

@@ -101,6 +101,14 @@ static void copy_slot(struct slot *to, const struct slot *from)
 	set(to->handle, get(from->handle));
 }
 
+static void set_view(struct slot *slot, const struct region_view *view)
+{
+	set(slot->key, view->key);
+	set(slot->start, view->start);
+	set(slot->length, view->length);
+	set(slot->domain, view->domain);
+}
+
 static int grow(struct region_table *table)
 {
 	struct region_slots *old = get(table->slots), *slots;
@@ -133,10 +141,7 @@ int region_table_insert(struct region_table *table, uint32_t handle,
 	if (get(slot->handle))
 		return EEXIST;
 	begin_write(table);
-	set(slot->key, view->key);
-	set(slot->start, view->start);
-	set(slot->length, view->length);
-	set(slot->domain, view->domain);
+	set_view(slot, view);
 	slot->region = region;
 	set(slot->handle, handle);
 	end_write(table);
@@ -164,16 +169,42 @@ static void empty_slot(struct region_table *table, struct slot *slot)
 	table->used--;
 }
 
-struct region *region_table_remove(struct region_table *table, uint32_t handle, const void *address)
+/* The slot of a region that is there, or NULL. */
+static struct slot *slot_of(const struct region_table *table, uint32_t handle, const void *address)
 {
 	struct region_slots *slots = get(table->slots);
-	struct region *region;
 	struct slot *slot;
 
 	if (!slots || !handle)
 		return NULL;
 	slot = probe(slots, handle);
-	if (!get(slot->handle) || slot->region->address != address)
+	return get(slot->handle) && slot->region->address == address ? slot : NULL;
+}
+
+struct region *region_table_get(const struct region_table *table, uint32_t handle,
+				const void *address)
+{
+	struct slot *slot = slot_of(table, handle, address);
+
+	return slot ? slot->region : NULL;
+}
+
+void region_table_update(struct region_table *table, uint32_t handle,
+			 const struct region_view *view)
+{
+	struct slot *slot = probe(get(table->slots), handle);
+
+	begin_write(table);
+	set_view(slot, view);
+	end_write(table);
+}
+
+struct region *region_table_remove(struct region_table *table, uint32_t handle, const void *address)
+{
+	struct slot *slot = slot_of(table, handle, address);
+	struct region *region;
+
+	if (!slot)
 		return NULL;
 	region = slot->region;
 	empty_slot(table, slot);

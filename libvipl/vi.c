@@ -1,4 +1,7 @@
-/* Virtual interfaces: VipCreateVi, VipDestroyVi, VipQueryVi. */
+/*
+ * Virtual interfaces: VipCreateVi, VipDestroyVi, VipSetViAttributes, VipQueryVi, VipGetUserData,
+ * VipSetUserData.
+ */
 #include "vi.h"
 
 #include <stdlib.h>
@@ -43,13 +46,15 @@ static void release_cq(struct cq *cq)
 		cq_destroy(cq);
 }
 
-static int create_endpoint(struct vi *vi)
+/* The endpoint for these attributes, which are not yet the VI's, or NULL. */
+static struct device_endpoint *create_endpoint(struct vi *vi, const VIP_VI_ATTRIBUTES *attributes,
+					       const struct tag *tag)
 {
 	struct endpoint_config config = {
 		.vi = vi,
-		.domain = vi->tag->domain,
-		.rights = {.rdma_write = vi->attributes.EnableRdmaWrite,
-			   .rdma_read = vi->attributes.EnableRdmaRead},
+		.domain = tag->domain,
+		.rights = {.rdma_write = attributes->EnableRdmaWrite,
+			   .rdma_read = attributes->EnableRdmaRead},
 		.send_queue = &vi->send,
 		.receive_queue = &vi->receive,
 		.send_cq = vi->send.cq->device_cq,
@@ -59,10 +64,14 @@ static int create_endpoint(struct vi *vi)
 		.receive_depth = RECEIVE_DEPTH,
 	};
 
-	vi->endpoint = ops_of(vi)->endpoint_create(vi->nic->device, &config);
-	vi->send.depth = config.send_depth;
-	vi->receive.depth = config.receive_depth;
-	return vi->endpoint ? 0 : -1;
+	struct device_endpoint *endpoint =
+		ops_of(vi)->endpoint_create(vi->nic->device, &config);
+
+	if (endpoint) { /* as deep as any other one of this device */
+		vi->send.depth = config.send_depth;
+		vi->receive.depth = config.receive_depth;
+	}
+	return endpoint;
 }
 
 /* The NIC's lock is held; `vi` has its tag. */
@@ -85,7 +94,8 @@ static VIP_RETURN build(struct vi *vi, struct cq *send_cq, struct cq *receive_cq
 		goto release_receive_cq;
 	if (workqueue_init(&vi->receive, vi, receive_cq, true))
 		goto destroy_send;
-	if (create_endpoint(vi))
+	vi->endpoint = create_endpoint(vi, &vi->attributes, vi->tag);
+	if (!vi->endpoint)
 		goto destroy_receive;
 	if (condition_init(&vi->changed))
 		goto destroy_endpoint;
@@ -213,6 +223,83 @@ put_vi:
 	return rc;
 }
 
+static bool same_endpoint(const struct vi *vi, const VIP_VI_ATTRIBUTES *wanted,
+			  const struct tag *tag)
+{
+	const VIP_VI_ATTRIBUTES *attributes = &vi->attributes;
+
+	return wanted->ReliabilityLevel == attributes->ReliabilityLevel &&
+	       !wanted->EnableRdmaWrite == !attributes->EnableRdmaWrite &&
+	       !wanted->EnableRdmaRead == !attributes->EnableRdmaRead &&
+	       tag->domain == vi->tag->domain;
+}
+
+/*
+ * Who posts reads these with the queue's lock, who completes with the CQ's, all others with the
+ * NIC's, which the caller holds. Nothing is with the device, so no receive is lost.
+ */
+static void become(struct vi *vi, const VIP_VI_ATTRIBUTES *attributes, struct tag *tag,
+		   struct device_endpoint *endpoint)
+{
+	workqueue_lock(&vi->send);
+	workqueue_lock(&vi->receive);
+	vi->attributes = *attributes;
+	vi->tag = tag;
+	vi->endpoint = endpoint;
+	workqueue_unlock(&vi->receive);
+	workqueue_unlock(&vi->send);
+	/* Nothing completes yet: for the order of memory accesses only. */
+	cq_lock(vi->send.cq);
+	cq_unlock(vi->send.cq);
+	cq_lock(vi->receive.cq);
+	cq_unlock(vi->receive.cq);
+}
+
+/* The NIC's lock is held. */
+static VIP_RETURN set_attributes(struct vi *vi, const VIP_VI_ATTRIBUTES *attributes)
+{
+	struct device_endpoint *former = vi->endpoint, *endpoint = former;
+	struct tag *tag, *former_tag = vi->tag;
+	VIP_RETURN rc;
+
+	if (object_retired(&vi->object))
+		return VIP_INVALID_PARAMETER;
+	if (atomic_load(&vi->state) != VIP_STATE_IDLE)
+		return VIP_INVALID_STATE;
+	rc = check_attributes(vi->nic, attributes);
+	if (rc != VIP_SUCCESS)
+		return rc;
+	tag = tag_find(vi->nic, attributes->Ptag);
+	if (!tag)
+		return VIP_INVALID_PTAG;
+	if (!same_endpoint(vi, attributes, tag))
+		endpoint = create_endpoint(vi, attributes, tag);
+	if (!endpoint)
+		return VIP_ERROR_RESOURCE;
+	become(vi, attributes, tag, endpoint);
+	if (endpoint != former)
+		ops_of(vi)->endpoint_destroy(former);
+	tag->users++;
+	former_tag->users--;
+	return VIP_SUCCESS;
+}
+
+VIP_RETURN VipSetViAttributes(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *ViAttribs)
+{
+	struct vi *vi = vi_get(ViHandle);
+	VIP_RETURN rc = VIP_INVALID_PARAMETER;
+
+	if (!vi)
+		return rc;
+	if (ViAttribs) {
+		pthread_mutex_lock(&vi->nic->lock);
+		rc = set_attributes(vi, ViAttribs);
+		pthread_mutex_unlock(&vi->nic->lock);
+	}
+	vi_put(vi);
+	return rc;
+}
+
 VIP_RETURN VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTRIBUTES *Attributes,
 		      VIP_BOOLEAN *ViSendQEmpty, VIP_BOOLEAN *ViRecvQEmpty)
 {
@@ -226,11 +313,35 @@ VIP_RETURN VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTRIB
 		cq_look(vi->send.cq);
 		cq_look(vi->receive.cq);
 		*State = atomic_load(&vi->state);
+		workqueue_lock(&vi->receive);
 		*Attributes = vi->attributes;
+		workqueue_unlock(&vi->receive);
 		*ViSendQEmpty = workqueue_is_empty(&vi->send) ? VIP_TRUE : VIP_FALSE;
 		*ViRecvQEmpty = workqueue_is_empty(&vi->receive) ? VIP_TRUE : VIP_FALSE;
 		rc = VIP_SUCCESS;
 	}
 	vi_put(vi);
 	return rc;
+}
+
+VIP_PVOID VipGetUserData(VIP_VI_HANDLE ViHandle)
+{
+	struct vi *vi = vi_get(ViHandle);
+	VIP_PVOID data;
+
+	if (!vi)
+		return NULL;
+	data = atomic_load(&vi->user_data);
+	vi_put(vi);
+	return data;
+}
+
+void VipSetUserData(VIP_VI_HANDLE ViHandle, VIP_PVOID Data)
+{
+	struct vi *vi = vi_get(ViHandle);
+
+	if (!vi)
+		return;
+	atomic_store(&vi->user_data, Data);
+	vi_put(vi);
 }

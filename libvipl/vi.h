@@ -27,6 +27,7 @@ struct vi {
 	struct workqueue send, receive;
 	VIP_VI_ATTRIBUTES attributes; /* Ptag as the program gave it */
 	struct tag *tag;
+	_Atomic(VIP_PVOID) user_data;
 
 	_Atomic VIP_VI_STATE state; /* written under the NIC's lock */
 	atomic_bool broken;	    /* the device reported an error since the VI was prepared */

@@ -193,6 +193,7 @@ const struct device_ops loopback_device_ops = {
 	.domain_destroy = loopback_domain_destroy,
 	.region_create = loopback_region_create,
 	.region_destroy = loopback_region_destroy,
+	.region_change = loopback_region_change,
 	.channel_create = loopback_channel_create,
 	.channel_destroy = loopback_channel_destroy,
 	.channel_read = loopback_channel_read,

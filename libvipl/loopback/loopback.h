@@ -193,6 +193,9 @@ struct device_region *loopback_region_create(struct device_domain *domain, void 
 					     size_t length, struct region_rights rights,
 					     uint32_t *handle, uint32_t *key);
 void loopback_region_destroy(struct device_region *region);
+struct device_region *loopback_region_change(struct device_region *region,
+					     struct device_domain *domain,
+					     struct region_rights rights, uint32_t *key);
 /*
  * How many bytes, `length` at most, the region has from this address on; 0 when there is no such
  * region, or it is of another domain, or does not give the rights.

@@ -104,6 +104,11 @@ static int publish(struct loopback_device *device, const struct region_entry *va
 	return 0;
 }
 
+static uint32_t remote_rights(struct region_rights rights)
+{
+	return (rights.rdma_write ? RIGHT_RDMA_WRITE : 0) | (rights.rdma_read ? RIGHT_RDMA_READ : 0);
+}
+
 struct device_region *loopback_region_create(struct device_domain *base, void *address,
 					     size_t length, struct region_rights rights,
 					     uint32_t *handle, uint32_t *key)
@@ -112,8 +117,7 @@ struct device_region *loopback_region_create(struct device_domain *base, void *a
 	struct loopback_region *region = malloc(sizeof(*region));
 	struct region_entry values = {
 		.domain = domain->number,
-		.rights = RIGHT_LOCAL_WRITE | (rights.rdma_write ? RIGHT_RDMA_WRITE : 0) |
-			  (rights.rdma_read ? RIGHT_RDMA_READ : 0),
+		.rights = RIGHT_LOCAL_WRITE | remote_rights(rights),
 		.start = (uintptr_t)address,
 		.length = length,
 	};
@@ -139,17 +143,55 @@ struct device_region *loopback_region_create(struct device_domain *base, void *a
 	return (struct device_region *)region;
 }
 
+/* The device's lock is held: waits for those who may have seen the table as it was before. */
+static void quiesce_all(struct loopback_device *device)
+{
+	struct loopback_endpoint *endpoint;
+
+	LIST_FOREACH(endpoint, &device->linked, in_linked)
+		endpoint_quiesce(endpoint);
+}
+
 void loopback_region_destroy(struct device_region *base)
 {
 	struct loopback_region *region = (struct loopback_region *)base;
 	struct loopback_device *device = region->device;
-	struct loopback_endpoint *endpoint;
 
 	pthread_mutex_lock(&device->lock);
 	atomic_store(&device->regions->entries[region->handle & (TABLE_REGIONS - 1)].handle, 0);
 	/* Who has found it before may still be at it, and the program may reuse the memory. */
-	LIST_FOREACH(endpoint, &device->linked, in_linked)
-		endpoint_quiesce(endpoint);
+	quiesce_all(device);
 	pthread_mutex_unlock(&device->lock);
 	free(region);
+}
+
+/*
+ * Peers look while the entry changes. What they may do before and after they may do throughout, and
+ * nobody gets the new rights with the old domain: those that may have read that are waited for.
+ */
+struct device_region *loopback_region_change(struct device_region *base,
+					     struct device_domain *domain,
+					     struct region_rights rights, uint32_t *key)
+{
+	struct loopback_region *region = (struct loopback_region *)base;
+	struct loopback_device *device = region->device;
+	struct region_entry *entry = &device->regions->entries[region->handle & (TABLE_REGIONS - 1)];
+	uint32_t number = ((struct loopback_domain *)domain)->number;
+	uint32_t before = atomic_load(&entry->rights);
+	uint32_t after = (before & RIGHT_LOCAL_WRITE) | remote_rights(rights);
+
+	if (rights.rdma_write && !(before & RIGHT_LOCAL_WRITE)) {
+		errno = EFAULT; /* as for memory that is only read when it is registered */
+		return NULL;
+	}
+	pthread_mutex_lock(&device->lock);
+	if (number != atomic_load(&entry->domain) || before & ~after) {
+		atomic_store(&entry->rights, before & after);
+		atomic_store(&entry->domain, number);
+		quiesce_all(device);
+	}
+	atomic_store(&entry->rights, after);
+	pthread_mutex_unlock(&device->lock);
+	*key = region->handle;
+	return base;
 }

@@ -323,6 +323,7 @@ const struct device_ops rdma_device_ops = {
 	.domain_destroy = rdma_domain_destroy,
 	.region_create = rdma_region_create,
 	.region_destroy = rdma_region_destroy,
+	.region_change = rdma_region_change,
 	.channel_create = rdma_channel_create,
 	.channel_destroy = rdma_channel_destroy,
 	.channel_read = rdma_channel_read,

@@ -118,5 +118,7 @@ struct device_region *rdma_region_create(struct device_domain *domain, void *add
 					 struct region_rights rights, uint32_t *handle,
 					 uint32_t *key);
 void rdma_region_destroy(struct device_region *region);
+struct device_region *rdma_region_change(struct device_region *region, struct device_domain *domain,
+					 struct region_rights rights, uint32_t *key);
 
 #endif

@@ -1,7 +1,18 @@
 /* Protection domains for tags, memory regions for memory. */
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "log.h"
 #include "rdma.h"
+
+#define REMOTE_ACCESS ((int)IBV_ACCESS_REMOTE_WRITE | (int)IBV_ACCESS_REMOTE_READ)
+
+struct rdma_region {
+	struct ibv_mr *mr;
+	int access;
+	uint32_t handle;
+};
 
 struct device_domain *rdma_domain_create(struct device *device)
 {
@@ -13,31 +24,117 @@ void rdma_domain_destroy(struct device_domain *domain)
 	ibv_dealloc_pd((struct ibv_pd *)domain);
 }
 
+static int remote_access(struct region_rights rights)
+{
+	return (rights.rdma_write ? (int)IBV_ACCESS_REMOTE_WRITE : 0) |
+	       (rights.rdma_read ? (int)IBV_ACCESS_REMOTE_READ : 0);
+}
+
+/* NULL and errno on failure. */
+static struct rdma_region *register_memory(struct ibv_pd *pd, void *address, size_t length,
+					   int access)
+{
+	struct rdma_region *region = malloc(sizeof(*region));
+
+	if (!region)
+		return NULL;
+	region->access = access;
+	region->mr = ibv_reg_mr(pd, address, length, access);
+	if (region->mr)
+		return region;
+	free(region);
+	return NULL;
+}
+
 struct device_region *rdma_region_create(struct device_domain *domain, void *address, size_t length,
 					 struct region_rights rights, uint32_t *handle,
 					 uint32_t *key)
 {
+	int access = remote_access(rights);
 	struct ibv_pd *pd = (struct ibv_pd *)domain;
-	int access = IBV_ACCESS_LOCAL_WRITE | (rights.rdma_write ? IBV_ACCESS_REMOTE_WRITE : 0) |
-		     (rights.rdma_read ? IBV_ACCESS_REMOTE_READ : 0);
-	struct ibv_mr *mr = ibv_reg_mr(pd, address, length, access);
+	struct rdma_region *region =
+		register_memory(pd, address, length, access | IBV_ACCESS_LOCAL_WRITE);
 
 	/* Memory that is only read may be sent from. */
-	if (!mr && errno == EFAULT && !rights.rdma_write)
-		mr = ibv_reg_mr(pd, address, length, access & ~IBV_ACCESS_LOCAL_WRITE);
-	if (!mr)
+	if (!region && errno == EFAULT && !rights.rdma_write)
+		region = register_memory(pd, address, length, access);
+	if (!region)
 		return NULL;
-	*key = mr->lkey;
+	*key = region->mr->lkey;
 	/* Peers name the region by its rkey; some devices give none to what peers cannot reach. */
-	*handle = rights.rdma_write || rights.rdma_read ? mr->rkey : mr->lkey;
+	*handle = region->handle = access ? region->mr->rkey : region->mr->lkey;
 	if (*handle && *handle != UINT32_MAX)
-		return (struct device_region *)mr;
-	ibv_dereg_mr(mr);
+		return (struct device_region *)region;
+	rdma_region_destroy((struct device_region *)region);
 	errno = EAGAIN;
 	return NULL;
 }
 
-void rdma_region_destroy(struct device_region *region)
+void rdma_region_destroy(struct device_region *base)
 {
-	ibv_dereg_mr((struct ibv_mr *)region);
+	struct rdma_region *region = (struct rdma_region *)base;
+	int error = ibv_dereg_mr(region->mr);
+
+	if (error)
+		log_error("cannot deregister memory: %s", strerror(error));
+	free(region);
+}
+
+/* Changes the region in place. 0 or errno: nothing has changed. */
+static int change_in_place(struct rdma_region *region, struct ibv_pd *pd, int access)
+{
+	struct ibv_mr *mr = region->mr;
+	struct ibv_pd *former_pd = mr->pd;
+	uint32_t lkey = mr->lkey;
+	int flags = (pd != former_pd ? IBV_REREG_MR_CHANGE_PD : 0) |
+		    (access != region->access ? IBV_REREG_MR_CHANGE_ACCESS : 0);
+
+	if (!flags)
+		return 0;
+	/* It takes no access but to change it. */
+	if (ibv_rereg_mr(mr, flags, pd, NULL, 0,
+			 flags & IBV_REREG_MR_CHANGE_ACCESS ? access : 0))
+		return errno ? errno : EIO;
+	if (mr->lkey == lkey && (!(access & REMOTE_ACCESS) || mr->rkey == region->handle)) {
+		region->access = access;
+		return 0;
+	}
+	/* Peers do not reach it by its handle: it had no rkey, and this device gives none later. */
+	if (ibv_rereg_mr(mr, flags, former_pd, NULL, 0,
+			 flags & IBV_REREG_MR_CHANGE_ACCESS ? region->access : 0))
+		log_error("cannot undo the change of a memory region: %s", strerror(errno));
+	return ENOTSUP;
+}
+
+/*
+ * Peers know the handle, and that is a key of the device's. So where a region cannot be changed in
+ * place, what peers may reach cannot be had anew; but what they may not can, for the key that posting
+ * uses is nobody else's business.
+ */
+struct device_region *rdma_region_change(struct device_region *base, struct device_domain *domain,
+					 struct region_rights rights, uint32_t *key)
+{
+	struct rdma_region *region = (struct rdma_region *)base, *replacement;
+	int access = remote_access(rights) | (region->access & (int)IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_pd *pd = (struct ibv_pd *)domain;
+	int error;
+
+	if (rights.rdma_write && !(access & IBV_ACCESS_LOCAL_WRITE)) {
+		errno = EFAULT; /* as for memory that is only read when it is registered */
+		return NULL;
+	}
+	*key = region->mr->lkey;
+	error = change_in_place(region, pd, access);
+	if (!error)
+		return base;
+	if (access & REMOTE_ACCESS) {
+		errno = error == ENOSYS ? ENOTSUP : error;
+		return NULL;
+	}
+	replacement = register_memory(pd, region->mr->addr, region->mr->length, access);
+	if (!replacement)
+		return NULL;
+	replacement->handle = region->handle;
+	*key = replacement->mr->lkey;
+	return (struct device_region *)replacement;
 }
