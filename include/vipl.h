@@ -27,7 +27,8 @@
  *            still handing to calls is the program's race, as with free(); a thread already
  *            blocked in a call is no obstacle where the comment says so.
  * Gaps       A function that a release of the library does not have yet answers
- *            VIP_ERROR_NOT_SUPPORTED; the release's README lists those.
+ *            VIP_ERROR_NOT_SUPPORTED; the release's README lists those.  What no release will
+ *            have answers the same; there the function's comment says so, and why.
  * Callbacks  Handlers run on a thread of the library, never inside a call of the program.
  *            They may call any function of the library.
  * Blocking   "Does not block" means: never waits for a peer or for an event.
@@ -935,7 +936,9 @@ VIP_RETURN VipQueryNic(VIP_NIC_HANDLE NicHandle, VIP_NIC_ATTRIBUTES *NicAttribs)
 /*
  * VipSetViAttributes - change the attributes of an idle VI.                    VIPL: querying
  *
- * All of them; on failure none.
+ * All of them; on failure none.  They hold from the next connection on.  Receives stay posted, in
+ * their order; their memory has to have the VI's tag when the VI is connected.  A VI may be changed
+ * to fit a pending connection request, which VipConnectAccept has refused for it.
  *
  *   VIP_SUCCESS                    changed
  *   VIP_INVALID_PARAMETER          ViHandle is not a VI, or ViAttribs is NULL
@@ -945,7 +948,8 @@ VIP_RETURN VipQueryNic(VIP_NIC_HANDLE NicHandle, VIP_NIC_ATTRIBUTES *NicAttribs)
  *   VIP_INVALID_QOS                a quality of service that the NIC does not have
  *   VIP_INVALID_PTAG               Ptag is neither NULL nor a tag of the VI's NIC handle
  *   VIP_INVALID_RDMAREAD           EnableRdmaRead, and the NIC has no RDMA read at this level
- *   VIP_ERROR_RESOURCE             the system is out of something
+ *   VIP_ERROR_RESOURCE             the system is out of something; with MaxVI in use perhaps of room
+ *                                  for the changed VI beside the former one
  *
  * Does not block.  Thread-safe.
  */
@@ -969,22 +973,40 @@ VIP_RETURN VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTRIB
 /*
  * VipSetMemAttributes - change tag and RDMA rights of a region.                VIPL: querying
  *
- * The handle stays the same.
+ * The handle stays the same.  On return no peer does what it may do no longer.  On failure nothing
+ * has changed.
  *
- *   VIP_SUCCESS            changed
- *   VIP_INVALID_PARAMETER  NicHandle is not an open NIC, MemHandle is not a region of it,
- *                          VirtualAddress is not where it was registered, or MemAttribs is NULL
- *   VIP_INVALID_PTAG       the tag is neither NULL nor a tag of this NIC handle
- *   VIP_INVALID_RDMAREAD   EnableRdmaRead, and the NIC has no RDMA read
- *   VIP_ERROR_RESOURCE     the system is out of something
+ * The handle is what peers name the region by, and on RDMA devices it is the adapter's own key.
+ * Not every adapter can give a key other rights, or another tag.  One that can (ibv_rereg_mr:
+ * mlx5, mlx4, hns) and the loopback NIC change all.  On the others, soft-RoCE among them, peers' rights can only be
+ * taken away: what MemAttribs asks for must have no RDMA rights at all, or be just what the region
+ * has.  Any tag can be set then, and the program's own use of the region goes on; but rights that
+ * were taken away do not come back.  All else is VIP_ERROR_NOT_SUPPORTED: deregister, register
+ * again, and tell the peers the new handle.
  *
- * Does not block.  Thread-safe.
+ * Descriptors that are posted already and name the region may be done with an error, as after
+ * VipDeregisterMem: certainly if the tag is no longer that of their VI, and on adapters of the
+ * second kind after any change.
+ *
+ *   VIP_SUCCESS              changed
+ *   VIP_INVALID_PARAMETER    NicHandle is not an open NIC, MemHandle is not a region of it,
+ *                            VirtualAddress is not where it was registered, or MemAttribs is NULL
+ *   VIP_INVALID_PTAG         the tag is neither NULL nor a tag of this NIC handle
+ *   VIP_INVALID_RDMAREAD     EnableRdmaRead, and the NIC has no RDMA read
+ *   VIP_ERROR_NOT_SUPPORTED  this adapter cannot have it under the same handle, see above
+ *   VIP_ERROR_RESOURCE       the system is out of something, or peers are to write to memory that
+ *                            can only be read
+ *
+ * Does not block.  Thread-safe: threads may post descriptors that name the region meanwhile; each
+ * of them finds it as it was or as it is.
  */
 VIP_RETURN VipSetMemAttributes(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
 			       VIP_MEM_HANDLE MemHandle, VIP_MEM_ATTRIBUTES *MemAttribs);
 
 /*
  * VipQueryMem - read tag and RDMA rights of a region.                          VIPL: querying
+ *
+ * They are told as the program gave them: a NULL tag as NULL.
  *
  *   VIP_SUCCESS            *MemAttribs is filled in
  *   VIP_INVALID_PARAMETER  NicHandle is not an open NIC, MemHandle is not a region of it,
@@ -1002,11 +1024,13 @@ VIP_RETURN VipQueryMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress, VIP_M
  * NumAdAddrs is the number of addresses that ADAddrArray has room for, and NumberOfHops how far to
  * look; on return NumAdAddrs is the number found.
  *
- *   VIP_SUCCESS              *SysManInfo is filled in
+ * No NIC of this library has anything to tell: neither InfiniBand nor Ethernet tells a program
+ * which of their hosts speak VIPL, and a list that nobody can vouch for would be worse than none.
+ * *SysManInfo is not touched.  Hosts are found by name.
+ *
  *   VIP_INVALID_PARAMETER    NicHandle is not an open NIC, SysManInfo is NULL, or InfoType is
  *                            unknown
- *   VIP_ERROR_RESOURCE       there is not room enough, or the system is out of something
- *   VIP_ERROR_NOT_SUPPORTED  this NIC has nothing to tell about InfoType
+ *   VIP_ERROR_NOT_SUPPORTED  otherwise
  *
  * Does not block.  Thread-safe.
  */
@@ -1069,12 +1093,18 @@ VIP_RETURN VipNSGetHostByName(VIP_NIC_HANDLE NicHandle, VIP_CHAR *Name, VIP_NET_
 /*
  * VipNSGetHostByAddr - find the name of a NIC address.                     VIPL: name service
  *
- * *NameLen is on entry the room at Name in bytes, the terminating 0 included.
+ * The reverse of VipNSGetHostByName: looks into the hosts file first, where the first name of the
+ * address counts, and then asks the system.  Only the host part of Address is looked at.  *NameLen
+ * is on entry the room at Name in bytes, the terminating 0 included.  A NIC whose own address
+ * nobody knows has this machine's name, if VipNSGetHostByName leads from there back to it.
  *
- *   VIP_SUCCESS            Name holds the host's name, terminated by 0; *NameLen is its length
- *   VIP_INVALID_PARAMETER  NicHandle is not an open NIC, or a pointer is NULL
+ *   VIP_SUCCESS            Name holds the host's name, terminated by 0; *NameLen is its length,
+ *                          without the 0
+ *   VIP_INVALID_PARAMETER  NicHandle is not an open NIC, a pointer is NULL, or HostAddressLen is
+ *                          not NicAddressLen
  *   VIP_ERROR_NAMESERVICE  no name for this address
- *   VIP_ERROR_RESOURCE     the name needs more room; *NameLen says how much
+ *   VIP_ERROR_RESOURCE     the name needs more room; *NameLen says how much, with the 0, and Name
+ *                          is untouched
  *
  * Blocks as long as the system's resolver does.  Thread-safe.
  */
@@ -1118,13 +1148,13 @@ void VipSetUserData(VIP_VI_HANDLE ViHandle, VIP_PVOID Data);
 /*
  * VipAddTagCQ - tie an event to a kind of completions.               Giganet: tagged completion
  *
- * The event *Event is signalled for entries of the CQ that carry Tag; among several tags the one
- * with the higher Priority goes first.  If *Event is NULL an event is made, and belongs to the CQ.
+ * On cLAN the event *Event was signalled for entries of the CQ that carried Tag; among several tags
+ * the one with the higher Priority went first.  This library does not have it, nor will it:
+ * nothing in VIPL says how a completion comes by a tag, and no device of ours gives it one.  There
+ * are VipCQWait and VipCQNotify instead.
  *
- *   VIP_SUCCESS              tied
  *   VIP_INVALID_PARAMETER    CQHandle is not a CQ, or Event is NULL
- *   VIP_ERROR_RESOURCE       the system is out of something
- *   VIP_ERROR_NOT_SUPPORTED  this NIC has no tagged completions
+ *   VIP_ERROR_NOT_SUPPORTED  otherwise
  *
  * Does not block.  Thread-safe.
  */
@@ -1134,9 +1164,10 @@ VIP_RETURN VipAddTagCQ(VIP_CQ_HANDLE CQHandle, VIP_EVENT_HANDLE *Event, VIP_ULON
 /*
  * VipRemoveTagCQ - undo VipAddTagCQ.                                 Giganet: tagged completion
  *
- *   VIP_SUCCESS              undone
- *   VIP_INVALID_PARAMETER    CQHandle is not a CQ, or Event is not tied to Tag on it
- *   VIP_ERROR_NOT_SUPPORTED  this NIC has no tagged completions
+ * As there is no VipAddTagCQ there is nothing to undo.
+ *
+ *   VIP_INVALID_PARAMETER    CQHandle is not a CQ
+ *   VIP_ERROR_NOT_SUPPORTED  otherwise
  *
  * Does not block.  Thread-safe.
  */
@@ -1145,13 +1176,13 @@ VIP_RETURN VipRemoveTagCQ(VIP_CQ_HANDLE CQHandle, VIP_EVENT_HANDLE Event, VIP_UL
 /*
  * VipPostDeferredSends - start the sends that were held back.           Giganet: deferred sends
  *
- * For a VI created with VIP_SERVICE_DFC, whose sends are gathered and started together.
- * EnableInterrupt asks for an interrupt when they are done.  *SendsDeferred becomes VIP_TRUE when
- * there was something to start, else VIP_FALSE.
+ * On cLAN, for a VI with VIP_SERVICE_DFC in its ReliabilityLevel, whose sends were gathered and
+ * started together.  This library does not have it, nor will it: VipCreateVi takes no such level
+ * (VIP_INVALID_RELIABILITY_LEVEL), so no send is ever held back, and there is nothing to start.
+ * *SendsDeferred is not touched.
  *
- *   VIP_SUCCESS              started
  *   VIP_INVALID_PARAMETER    ViHandle is not a VI, or SendsDeferred is NULL
- *   VIP_ERROR_NOT_SUPPORTED  this NIC does not hold sends back
+ *   VIP_ERROR_NOT_SUPPORTED  otherwise
  *
  * Does not block.  Thread-safe.
  */

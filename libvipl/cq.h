@@ -3,7 +3,7 @@
  * cannot overflow: what may complete into it is counted, and posting holds back (and lets the CQ
  * grow) when there is no room.
  *
- * Lock order: nic->lock, queue->lock, cq->lock, channel->lock.
+ * Lock order: nic->changing_regions, nic->lock, queue->lock, cq->lock, channel->lock.
  */
 #ifndef VIPL_CQ_H
 #define VIPL_CQ_H

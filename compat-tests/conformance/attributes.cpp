@@ -26,12 +26,13 @@ TEST_F(Bounds, SetViAttributesAnswersWhatCreateViAnswers)
 {
 	VIP_VI_ATTRIBUTES largest = reliable(nic.attributes().MaxTransferSize);
 	VIP_VI_ATTRIBUTES tooLarge = reliable(nic.attributes().MaxTransferSize + 1);
-	VIP_VI_ATTRIBUTES none = reliable(0), level = reliable(), tag = reliable(),
-			  read = reliable();
+	VIP_VI_ATTRIBUTES none = reliable(0), level = reliable(), quality = reliable(),
+			  tag = reliable(), read = reliable();
 	level.ReliabilityLevel = 3;
+	quality.QoS = reinterpret_cast<void *>(0x1);
 	tag.Ptag = reinterpret_cast<void *>(0x1);
 	read.EnableRdmaRead = VIP_TRUE;
-	for (VIP_VI_ATTRIBUTES attributes : {largest, tooLarge, none, level, tag, read}) {
+	for (VIP_VI_ATTRIBUTES attributes : {largest, tooLarge, none, level, quality, tag, read}) {
 		Vi idle(nic);
 		EXPECT_EQ(created(attributes), VipSetViAttributes(idle, &attributes));
 	}

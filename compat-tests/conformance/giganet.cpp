@@ -1,0 +1,98 @@
+// Giganet's additions to VIPL.
+#include "harness.h"
+
+using namespace harness;
+
+namespace
+{
+
+class Giganet : public NicTest
+{
+};
+
+TEST_F(Giganet, UserDataIsNullAtFirstAndThenWhatWasSetLast)
+{
+	Vi one(nic), other(nic);
+	int datum = 0;
+	EXPECT_EQ(nullptr, VipGetUserData(one));
+	VipSetUserData(one, &datum);
+	EXPECT_EQ(&datum, VipGetUserData(one));
+	EXPECT_EQ(nullptr, VipGetUserData(other)) << "of another VI";
+	VipSetUserData(one, &one);
+	VipSetUserData(other, &other);
+	EXPECT_EQ(&one, VipGetUserData(one));
+	EXPECT_EQ(&other, VipGetUserData(other));
+	VipSetUserData(one, nullptr);
+	EXPECT_EQ(nullptr, VipGetUserData(one));
+}
+
+TEST_F(Giganet, UserDataStaysWhateverTheViGoesThrough)
+{
+	Pair pair(nic);
+	int datum = 0;
+	VipSetUserData(pair.a, &datum);
+	ASSERT_TRUE(pair.connected);
+	EXPECT_EQ(&datum, VipGetUserData(pair.a));
+	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(pair.a));
+	VIP_VI_ATTRIBUTES other = reliable(1000);
+	ASSERT_EQ(VIP_SUCCESS, VipSetViAttributes(pair.a, &other));
+	EXPECT_EQ(&datum, VipGetUserData(pair.a));
+}
+
+TEST_F(Giganet, UserDataOfAHandleThatIsNoViIsNullAndCannotBeSet)
+{
+	VIP_VI_HANDLE gone = nullptr;
+	VIP_VI_ATTRIBUTES attributes = reliable();
+	ASSERT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, nullptr, nullptr, &gone));
+	VipSetUserData(gone, &attributes);
+	ASSERT_EQ(VIP_SUCCESS, VipDestroyVi(gone));
+	char stack[64] = {};
+	for (void *wrong : {static_cast<void *>(nullptr), reinterpret_cast<void *>(0x1),
+			    reinterpret_cast<void *>(-1), static_cast<void *>(stack),
+			    VIP_NIC_HANDLE{nic}, gone}) {
+		VipSetUserData(wrong, stack);
+		EXPECT_EQ(nullptr, VipGetUserData(wrong));
+	}
+	Vi fresh(nic);
+	EXPECT_EQ(nullptr, VipGetUserData(fresh)) << "a former VI's";
+}
+
+TEST_F(Giganet, TagsOfCqsAndDeferredSendsNeedLiveHandlesAndPointers)
+{
+	Vi vi(nic);
+	VIP_CQ_HANDLE cq = nullptr;
+	VIP_EVENT_HANDLE event = nullptr;
+	VIP_BOOLEAN deferred = VIP_FALSE;
+	ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 8, &cq));
+	for (void *wrong : {static_cast<void *>(nullptr), reinterpret_cast<void *>(0x1),
+			    VIP_NIC_HANDLE{nic}}) {
+		EXPECT_EQ(VIP_INVALID_PARAMETER, VipAddTagCQ(wrong, &event, 1, 1));
+		EXPECT_EQ(VIP_INVALID_PARAMETER, VipRemoveTagCQ(wrong, event, 1));
+		EXPECT_EQ(VIP_INVALID_PARAMETER, VipPostDeferredSends(wrong, VIP_FALSE, &deferred));
+	}
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipAddTagCQ(vi, &event, 1, 1)) << "a VI";
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipAddTagCQ(cq, nullptr, 1, 1));
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipPostDeferredSends(cq, VIP_FALSE, &deferred)) << "a CQ";
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipPostDeferredSends(vi, VIP_FALSE, nullptr));
+	EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
+}
+
+// Whoever has none says so, for the program has another way then.
+TEST_F(Giganet, TagsOfCqsAndDeferredSendsMayBeMissing)
+{
+	Vi vi(nic);
+	VIP_CQ_HANDLE cq = nullptr;
+	VIP_EVENT_HANDLE event = nullptr;
+	VIP_BOOLEAN deferred = VIP_FALSE;
+	ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 8, &cq));
+	VIP_RETURN added = VipAddTagCQ(cq, &event, 1, 1);
+	EXPECT_EQ(added, VipRemoveTagCQ(cq, event, 1));
+	EXPECT_TRUE(added == VIP_SUCCESS || added == VIP_ERROR_NOT_SUPPORTED)
+		<< testing::PrintToString(added);
+	VIP_RETURN posted = VipPostDeferredSends(vi, VIP_FALSE, &deferred);
+	EXPECT_TRUE(posted == VIP_SUCCESS || posted == VIP_ERROR_NOT_SUPPORTED)
+		<< testing::PrintToString(posted);
+	EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
+}
+
+} // namespace

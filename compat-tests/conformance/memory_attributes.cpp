@@ -1,0 +1,363 @@
+// Changing the tag and the RDMA rights of a region: who may use it before and after, under the same
+// handle.
+#include "harness.h"
+
+#include <atomic>
+
+using namespace harness;
+
+namespace
+{
+
+VIP_VI_ATTRIBUTES writable(VIP_PROTECTION_HANDLE tag = nullptr)
+{
+	VIP_VI_ATTRIBUTES attributes = reliable();
+	attributes.EnableRdmaWrite = VIP_TRUE;
+	attributes.Ptag = tag;
+	return attributes;
+}
+
+// Changes something again and again, in a thread of its own, as long as it is there.
+class Changer
+{
+      public:
+	explicit Changer(const std::function<void(unsigned)> &change)
+	    : thread_([this, change] {
+		      while (!stop_ && !testing::Test::HasFailure())
+			      change(changes_++);
+	      })
+	{
+	}
+	~Changer()
+	{
+		stop_ = true;
+	}
+	// Whether to go on: until the test is `unfinished` no more, and a few changes have been made.
+	bool goesOn(bool unfinished) const
+	{
+		return (unfinished || changes_ < 20) && !testing::Test::HasFailure();
+	}
+
+      private:
+	std::atomic<bool> stop_{false};
+	std::atomic<unsigned> changes_{0};
+	Thread thread_;
+};
+
+class MemoryAttributes : public NicTest
+{
+      protected:
+	VIP_RETURN set(const Region &region, VIP_MEM_ATTRIBUTES attributes)
+	{
+		return VipSetMemAttributes(nic, region.data(), region.handle(), &attributes);
+	}
+	void expectAttributes(const Region &region, const VIP_MEM_ATTRIBUTES &expected)
+	{
+		VIP_MEM_ATTRIBUTES got{};
+		ASSERT_EQ(VIP_SUCCESS, VipQueryMem(nic, region.data(), region.handle(), &got));
+		EXPECT_EQ(expected.Ptag, got.Ptag);
+		EXPECT_EQ(expected.EnableRdmaWrite, got.EnableRdmaWrite);
+		EXPECT_EQ(expected.EnableRdmaRead, got.EnableRdmaRead);
+	}
+	VIP_PROTECTION_HANDLE tag()
+	{
+		VIP_PROTECTION_HANDLE made = nullptr;
+		EXPECT_EQ(VIP_SUCCESS, VipCreatePtag(nic, &made));
+		return made;
+	}
+	// The status of a message from the region, between two VIs of the tag.
+	Status sendFrom(const Region &region, VIP_PROTECTION_HANDLE tag)
+	{
+		VIP_MEM_ATTRIBUTES ofTag = memory(tag);
+		Pool pool(nic, 2, 64, &ofTag);
+		Pair pair(nic, writable(tag));
+		EXPECT_TRUE(pair.connected);
+		EXPECT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, pool.message(0, 64), pool.handle()));
+		VIP_DESCRIPTOR *out = pool.message(1, 0);
+		setSegment(out, 0, region.data(), 64, region.handle());
+		EXPECT_TRUE(harness::send(pair.a, out, pool.handle()));
+		return statusOf(out);
+	}
+	// The same of a message into the region.
+	Status receiveInto(const Region &region, VIP_PROTECTION_HANDLE tag)
+	{
+		VIP_MEM_ATTRIBUTES ofTag = memory(tag);
+		Pool pool(nic, 2, 64, &ofTag);
+		Vi to(nic, writable(tag)), from(nic, writable(tag));
+		VIP_DESCRIPTOR *in = pool.message(0, 0);
+		setSegment(in, 0, region.data(), 64, region.handle());
+		EXPECT_EQ(VIP_SUCCESS, VipPostRecv(to, in, pool.handle()));
+		EXPECT_TRUE(harness::connect(to, from));
+		paint(pool.buffer(1), 64, 3);
+		EXPECT_TRUE(harness::send(from, pool.message(1, 64), pool.handle()));
+		EXPECT_EQ(in, takeReceive(to));
+		return statusOf(in);
+	}
+	// The same of an RDMA write into the region, by the peer of a VI of the tag.
+	Status writeInto(const Region &region, VIP_PROTECTION_HANDLE tag)
+	{
+		VIP_MEM_ATTRIBUTES ofTag = memory(tag);
+		Pool pool(nic, 1, 64, &ofTag);
+		Pair pair(nic, writable(tag));
+		EXPECT_TRUE(pair.connected);
+		paint(pool.buffer(0), 64, ++seed_);
+		VIP_DESCRIPTOR *d = pool.write(0, 64, region.data(), region.handle());
+		EXPECT_TRUE(harness::send(pair.a, d, pool.handle()));
+		if (!errorOf(d)) {
+			EXPECT_TRUE(eventually([&] { return painted(region.data(), 64, seed_); }));
+		} else {
+			EXPECT_FALSE(painted(region.data(), 64, seed_));
+		}
+		return statusOf(d);
+	}
+	const Status kSent = status(VIP_STATUS_OP_SEND),
+		     kNotSent = status(VIP_STATUS_OP_SEND | VIP_STATUS_PROTECTION_ERROR),
+		     kReceived = status(VIP_STATUS_OP_RECEIVE),
+		     kNotReceived = status(VIP_STATUS_OP_RECEIVE | VIP_STATUS_PROTECTION_ERROR),
+		     kWritten = status(VIP_STATUS_OP_RDMA_WRITE),
+		     kNotWritten = status(VIP_STATUS_OP_RDMA_WRITE | VIP_STATUS_RDMA_PROT_ERROR);
+
+      private:
+	unsigned seed_ = 100; // apart from that of messages
+};
+
+TEST_F(MemoryAttributes, TagIsThatOfTheVisThatMayUseTheRegion)
+{
+	tag();
+	VIP_PROTECTION_HANDLE one = tag(), other = tag();
+	VIP_MEM_ATTRIBUTES ofOne = memory(one);
+	Region region(nic, 4096, &ofOne);
+	for (VIP_PROTECTION_HANDLE now : {other, one, VIP_PROTECTION_HANDLE{nullptr}}) {
+		ASSERT_EQ(VIP_SUCCESS, set(region, memory(now)));
+		expectAttributes(region, memory(now));
+		for (VIP_PROTECTION_HANDLE vis : {one, other, VIP_PROTECTION_HANDLE{nullptr}}) {
+			EXPECT_EQ(vis == now ? kReceived : kNotReceived, receiveInto(region, vis));
+			EXPECT_EQ(vis == now ? kSent : kNotSent, sendFrom(region, vis));
+			EXPECT_EQ(kNotWritten, writeInto(region, vis));
+		}
+	}
+	EXPECT_EQ(VIP_SUCCESS, region.deregister());
+}
+
+TEST_F(MemoryAttributes, FormerTagIsFreeAndTheNewOneInUse)
+{
+	tag();
+	VIP_PROTECTION_HANDLE former = tag(), present = tag();
+	VIP_MEM_ATTRIBUTES ofFormer = memory(former);
+	Region region(nic, 4096, &ofFormer);
+	ASSERT_EQ(VIP_SUCCESS, set(region, memory(present)));
+	EXPECT_EQ(VIP_SUCCESS, VipDestroyPtag(nic, former));
+	EXPECT_EQ(VIP_ERROR_RESOURCE, VipDestroyPtag(nic, present));
+	EXPECT_EQ(VIP_INVALID_PTAG, set(region, memory(former)));
+	expectAttributes(region, memory(present));
+	EXPECT_EQ(VIP_SUCCESS, region.deregister());
+	EXPECT_EQ(VIP_SUCCESS, VipDestroyPtag(nic, present));
+}
+
+TEST_F(MemoryAttributes, TagMayBeThatOfNoOtherNicHandle)
+{
+	Nic other;
+	ASSERT_TRUE(other.opened());
+	VIP_PROTECTION_HANDLE foreign = nullptr;
+	ASSERT_EQ(VIP_SUCCESS, VipCreatePtag(other, &foreign));
+	Region region(nic, 4096);
+	EXPECT_EQ(VIP_INVALID_PTAG, set(region, memory(foreign)));
+	VIP_MEM_ATTRIBUTES attributes = memory(nullptr);
+	EXPECT_EQ(VIP_INVALID_PARAMETER,
+		  VipSetMemAttributes(other, region.data(), region.handle(), &attributes));
+	EXPECT_EQ(VIP_INVALID_PARAMETER,
+		  VipQueryMem(other, region.data(), region.handle(), &attributes));
+}
+
+TEST_F(MemoryAttributes, ChangeThatFailsChangesNothing)
+{
+	tag();
+	VIP_PROTECTION_HANDLE separate = tag();
+	VIP_MEM_ATTRIBUTES open = memory(separate, VIP_TRUE), wrong = memory(&open);
+	Region region(nic, 4096, &open);
+	EXPECT_EQ(VIP_INVALID_PTAG, set(region, wrong));
+	if (!nic.attributes().RDMAReadSupport) {
+		EXPECT_EQ(VIP_INVALID_RDMAREAD, set(region, memory(nullptr, VIP_FALSE, VIP_TRUE)));
+	}
+	expectAttributes(region, open);
+	EXPECT_EQ(kReceived, receiveInto(region, separate));
+	EXPECT_EQ(kWritten, writeInto(region, separate));
+	EXPECT_EQ(kNotWritten, writeInto(region, nullptr));
+}
+
+TEST_F(MemoryAttributes, ThatAreTheSameMayBeSet)
+{
+	tag();
+	for (VIP_PROTECTION_HANDLE of : {VIP_PROTECTION_HANDLE{nullptr}, tag()}) {
+		for (VIP_BOOLEAN write : {VIP_FALSE, VIP_TRUE}) {
+			VIP_MEM_ATTRIBUTES attributes = memory(of, write);
+			Region region(nic, 4096, &attributes);
+			EXPECT_EQ(VIP_SUCCESS, set(region, attributes));
+			expectAttributes(region, attributes);
+			EXPECT_EQ(write ? kWritten : kNotWritten, writeInto(region, of));
+			EXPECT_EQ(kReceived, receiveInto(region, of));
+		}
+	}
+}
+
+TEST_F(MemoryAttributes, RdmaWriteThatIsTakenAwayIsRefused)
+{
+	VIP_MEM_ATTRIBUTES open = memory(nullptr, VIP_TRUE), closed = memory(nullptr);
+	Region region(nic, 4096, &open), same(nic, 4096, &open);
+	VIP_MEM_HANDLE other = 0;
+	ASSERT_EQ(VIP_SUCCESS, VipRegisterMem(nic, region.data(), 4096, &open, &other));
+	EXPECT_EQ(kWritten, writeInto(region, nullptr));
+	ASSERT_EQ(VIP_SUCCESS, set(region, closed));
+	expectAttributes(region, closed);
+	EXPECT_EQ(kNotWritten, writeInto(region, nullptr));
+	EXPECT_EQ(kWritten, writeInto(same, nullptr)) << "another region";
+	// The region's own side, and its other handle, have lost nothing.
+	EXPECT_EQ(kReceived, receiveInto(region, nullptr));
+	VIP_MEM_ATTRIBUTES got{};
+	ASSERT_EQ(VIP_SUCCESS, VipQueryMem(nic, region.data(), other, &got));
+	EXPECT_TRUE(got.EnableRdmaWrite);
+	Pool pool(nic, 1, 64);
+	Pair pair(nic, writable());
+	ASSERT_TRUE(pair.connected);
+	paint(pool.buffer(0), 64, 77);
+	VIP_DESCRIPTOR *d = pool.write(0, 64, region.data(), other);
+	ASSERT_TRUE(harness::send(pair.a, d, pool.handle()));
+	EXPECT_EQ(kWritten, statusOf(d));
+	EXPECT_TRUE(eventually([&] { return painted(region.data(), 64, 77); }));
+	EXPECT_EQ(VIP_SUCCESS, VipDeregisterMem(nic, region.data(), other));
+	EXPECT_EQ(VIP_SUCCESS, region.deregister());
+	EXPECT_EQ(VIP_INVALID_PARAMETER, set(region, open));
+}
+
+TEST_F(MemoryAttributes, OfAConnectionThatStaysAreThoseOfTheMoment)
+{
+	VIP_MEM_ATTRIBUTES open = memory(nullptr, VIP_TRUE);
+	Region region(nic, 4096, &open);
+	Pool pool(nic, 1, 64);
+	Pair pair(nic, writable());
+	ASSERT_TRUE(pair.connected);
+	paint(pool.buffer(0), 64, 1);
+	ASSERT_TRUE(harness::send(pair.a, pool.write(0, 64, region.data(), region.handle()),
+				  pool.handle()));
+	EXPECT_EQ(kWritten, statusOf(pool.descriptor(0)));
+	ASSERT_EQ(VIP_SUCCESS, set(region, memory(nullptr)));
+	ASSERT_TRUE(harness::send(pair.a, pool.write(0, 64, region.data() + 64, region.handle()),
+				  pool.handle()));
+	EXPECT_EQ(kNotWritten, statusOf(pool.descriptor(0)));
+	EXPECT_TRUE(untouched(region.data() + 64, 64));
+}
+
+TEST_F(MemoryAttributes, TagOfARegionThatPeersWriteIsChanged)
+{
+	tag();
+	VIP_PROTECTION_HANDLE one = tag(), other = tag();
+	VIP_MEM_ATTRIBUTES ofOne = memory(one, VIP_TRUE);
+	Region region(nic, 4096, &ofOne);
+	for (VIP_PROTECTION_HANDLE now : {other, one}) {
+		ASSERT_EQ(VIP_SUCCESS, set(region, memory(now, VIP_TRUE)));
+		for (VIP_PROTECTION_HANDLE vis : {one, other, VIP_PROTECTION_HANDLE{nullptr}})
+			EXPECT_EQ(vis == now ? kWritten : kNotWritten, writeInto(region, vis));
+	}
+}
+
+// Not every device can give rights under a handle that has been given out: then that is said.
+TEST_F(MemoryAttributes, RdmaWriteThatIsGivenIsAllowedOrNotSupported)
+{
+	VIP_MEM_ATTRIBUTES closed = memory(nullptr), open = memory(nullptr, VIP_TRUE);
+	Region region(nic, 4096);
+	for (unsigned round = 0; round < 2; round++) {
+		VIP_RETURN result = set(region, open);
+		if (result != VIP_SUCCESS) {
+			EXPECT_EQ(VIP_ERROR_NOT_SUPPORTED, result);
+			expectAttributes(region, closed);
+			EXPECT_EQ(kNotWritten, writeInto(region, nullptr));
+		} else {
+			expectAttributes(region, open);
+			EXPECT_EQ(kWritten, writeInto(region, nullptr));
+		}
+		EXPECT_EQ(kReceived, receiveInto(region, nullptr));
+		ASSERT_EQ(VIP_SUCCESS, set(region, closed));
+		EXPECT_EQ(kNotWritten, writeInto(region, nullptr));
+	}
+}
+
+TEST_F(MemoryAttributes, MessagesGoOnWhileOtherRegionsChange)
+{
+	constexpr unsigned count = 200;
+	tag();
+	VIP_PROTECTION_HANDLE separate = tag();
+	Pool pool(nic, 2, 64);
+	Pair pair(nic);
+	ASSERT_TRUE(pair.connected);
+	Region region(nic, 4096);
+	Changer changer([&](unsigned i) {
+		ASSERT_EQ(VIP_SUCCESS, set(region, memory(i % 2 ? nullptr : separate)));
+	});
+	for (unsigned i = 0; changer.goesOn(i < count); i++) {
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, pool.message(0, 64), pool.handle()));
+		ASSERT_TRUE(harness::send(pair.a, pool.message(1, 64), pool.handle()));
+		ASSERT_EQ(0U, errorOf(pool.descriptor(1))) << statusOf(pool.descriptor(1));
+		ASSERT_EQ(pool.descriptor(0), takeReceive(pair.b));
+		ASSERT_EQ(0U, errorOf(pool.descriptor(0))) << statusOf(pool.descriptor(0));
+	}
+}
+
+// Each receive is posted before a change or after it. One in memory of another tag is done at once;
+// those behind one that is not done wait for a connection.
+TEST_F(MemoryAttributes, PostingWhileTheRegionsTagChanges)
+{
+	constexpr unsigned rounds = 15, count = 64;
+	tag();
+	VIP_PROTECTION_HANDLE separate = tag();
+	Pool pool(nic, count, 16);
+	Region region(nic, 4096);
+	{
+		Changer changer([&](unsigned i) {
+			ASSERT_EQ(VIP_SUCCESS, set(region, memory(i % 2 ? nullptr : separate)));
+		});
+		for (unsigned round = 0; changer.goesOn(round < rounds); round++) {
+			Vi vi(nic);
+			for (unsigned i = 0; i < count; i++) {
+				VIP_DESCRIPTOR *d = pool.message(i, 0);
+				setSegment(d, 0, region.data(), 64, region.handle());
+				ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, d, pool.handle()));
+			}
+			VIP_DESCRIPTOR *d = nullptr;
+			VIP_RETURN result = VipRecvDone(vi, &d);
+			for (unsigned i = 0; i < count && d; i++) {
+				ASSERT_EQ(VIP_DESCRIPTOR_ERROR, result);
+				ASSERT_EQ(pool.descriptor(i), d);
+				ASSERT_EQ(kNotReceived, statusOf(d));
+				result = VipRecvDone(vi, &d);
+			}
+		}
+	}
+	ASSERT_EQ(VIP_SUCCESS, set(region, memory(nullptr)));
+	EXPECT_EQ(kReceived, receiveInto(region, nullptr));
+}
+
+// What an RDMA write may do before and after a change it may do throughout.
+TEST_F(MemoryAttributes, RightThatStaysIsNeverRefused)
+{
+	constexpr unsigned count = 300;
+	VIP_MEM_ATTRIBUTES open = memory(nullptr, VIP_TRUE);
+	VIP_PROTECTION_HANDLE alias = tag(); // of the default tag
+	Region region(nic, 4096, &open);
+	Pool pool(nic, 1, 64);
+	Pair pair(nic, writable());
+	ASSERT_TRUE(pair.connected);
+	Changer changer([&](unsigned i) {
+		VIP_RETURN result =
+			set(region, memory(i % 2 ? nullptr : alias, VIP_TRUE, i / 2 % 2));
+		ASSERT_TRUE(result == VIP_SUCCESS || result == VIP_INVALID_RDMAREAD ||
+			    result == VIP_ERROR_NOT_SUPPORTED)
+			<< testing::PrintToString(result);
+	});
+	for (unsigned i = 0; changer.goesOn(i < count); i++) {
+		VIP_DESCRIPTOR *d = pool.write(0, 64, region.data(), region.handle());
+		ASSERT_TRUE(harness::send(pair.a, d, pool.handle()));
+		ASSERT_EQ(kWritten, statusOf(d));
+	}
+}
+
+} // namespace
