@@ -3,7 +3,38 @@
 
 #include <arpa/inet.h>
 #include <cstdlib>
+#include <netdb.h>
 #include <unistd.h>
+
+namespace
+{
+
+// What the system knows: the name of an address, and this machine's.
+std::map<std::string, std::string> known;
+std::string machine = "no-such-host.invalid";
+
+} // namespace
+
+extern "C" int getnameinfo(const sockaddr *address, socklen_t, char *name, socklen_t room, char *,
+			   socklen_t, int flags)
+{
+	const auto *internet = reinterpret_cast<const sockaddr_in *>(address);
+	auto found = known.find(inet_ntoa(internet->sin_addr));
+
+	EXPECT_TRUE(flags & NI_NAMEREQD) << "else numbers would be told as a name";
+	if (found == known.end())
+		return EAI_NONAME;
+	if (found->second.size() >= room)
+		return EAI_OVERFLOW;
+	strcpy(name, found->second.c_str());
+	return 0;
+}
+
+extern "C" int gethostname(char *name, size_t room) noexcept
+{
+	strncpy(name, machine.c_str(), room);
+	return 0;
+}
 
 namespace
 {
@@ -53,6 +84,37 @@ class Names : public testing::Test
 		EXPECT_EQ(VipNSShutdown(nic), VIP_SUCCESS);
 		EXPECT_EQ(VipCloseNic(nic), VIP_SUCCESS);
 		EXPECT_EQ(fake_live_total(), 0);
+	}
+	// The name of an address with this hosts file; "" when it has none.
+	std::string name_of(const std::string &hosts, const std::vector<int> &bytes)
+	{
+		FILE *file = fopen(path, "w");
+		fputs(hosts.c_str(), file);
+		fclose(file);
+		Child child = in_child({{"VIPL_HOSTS", path}}, [&] { print_name(bytes); });
+		EXPECT_EQ(child.status, 0) << child.err;
+		return child.out;
+	}
+	static void print_name(const std::vector<int> &bytes)
+	{
+		VIP_NIC_HANDLE nic;
+		Address address;
+		char name[64];
+		VIP_ULONG length = sizeof(name);
+
+		fake_reset();
+		ASSERT_EQ(VipOpenNic("nic0", &nic), VIP_SUCCESS);
+		for (size_t i = 0; i < bytes.size(); i++)
+			address.bytes[offsetof(VIP_NET_ADDRESS, HostAddress) + i] =
+				static_cast<unsigned char>(bytes[i]);
+		VIP_RETURN rc = VipNSGetHostByAddr(nic, address.get(), name, &length);
+		if (rc == VIP_SUCCESS) {
+			EXPECT_EQ(length, strlen(name));
+			printf("%s", name);
+		} else {
+			EXPECT_EQ(rc, VIP_ERROR_NAMESERVICE);
+		}
+		EXPECT_EQ(VipCloseNic(nic), VIP_SUCCESS);
 	}
 	char path[32] = "/tmp/vipl-hosts-XXXXXX";
 };
@@ -128,6 +190,82 @@ TEST_F(Names, AMissingHostsFileIsNoError)
 	EXPECT_EQ(child.out, "10.1.2.3.0.0");
 }
 
+TEST_F(Names, TheHostsFileTellsTheFirstNameOfAnAddress)
+{
+	const char *hosts = "alpha 10.1.1.1\njunk\nbeta.some.domain 10.1.1.2\nalso-alpha 10.1.1.1\n"
+			    "gamma 0a:01:01:03:00:00\nmac 02:01:01:03:00:07\n";
+
+	known["10.1.1.1"] = "not-asked";
+	EXPECT_EQ(name_of(hosts, {10, 1, 1, 1, 0, 0}), "alpha");
+	EXPECT_EQ(name_of(hosts, {10, 1, 1, 2, 0, 0}), "beta.some.domain");
+	EXPECT_EQ(name_of(hosts, {10, 1, 1, 3, 0, 0}), "gamma");
+	EXPECT_EQ(name_of(hosts, {2, 1, 1, 3, 0, 7}), "mac");
+	known.clear();
+}
+
+TEST_F(Names, TheSystemTellsTheNamesOfOtherAddresses)
+{
+	known["10.1.1.7"] = "seven.some.domain";
+	EXPECT_EQ(name_of("alpha 10.1.1.1\n", {10, 1, 1, 7, 0, 0}), "seven.some.domain");
+	EXPECT_EQ(name_of("", {10, 1, 1, 8, 0, 0}), "");
+	EXPECT_EQ(name_of("", {10, 1, 1, 7, 0, 1}), "") << "not an IPv4 address";
+	EXPECT_EQ(name_of("", {0, 0, 0, 0, 0, 0}), "");
+	known.clear();
+}
+
+TEST_F(Names, LoopbackAddressesAreThisNicsAlsoInReverse)
+{
+	EXPECT_EQ(name_of("me 127.0.1.1\n", {10, 9, 9, 1, 0, 0}), "me");
+	EXPECT_EQ(name_of("me 10.9.9.1\n", {127, 0, 0, 1, 0, 0}), "me");
+	known["10.9.9.1"] = "node9";
+	known["127.0.0.1"] = "not-asked";
+	EXPECT_EQ(name_of("", {127, 0, 0, 1, 0, 0}), "node9");
+	known.clear();
+}
+
+TEST_F(Names, OwnAddressThatNobodyKnowsHasTheMachinesNameIfThatLeadsBack)
+{
+	machine = "localhost";
+	EXPECT_EQ(name_of("", {10, 9, 9, 1, 0, 0}), "localhost");
+	EXPECT_EQ(name_of("", {10, 9, 9, 2, 0, 0}), "") << "another one's";
+	machine = "10.1.2.3";
+	EXPECT_EQ(name_of("", {10, 9, 9, 1, 0, 0}), "") << "leads elsewhere";
+	machine = "no-such-host.invalid";
+	EXPECT_EQ(name_of("", {10, 9, 9, 1, 0, 0}), "");
+}
+
+TEST_F(Names, ANameOfAnAddressNeedsItsRoom)
+{
+	FILE *file = fopen(path, "w");
+	fputs("alpha 10.1.1.1\n", file);
+	fclose(file);
+	Child child = in_child({{"VIPL_HOSTS", path}}, [] {
+		VIP_NIC_HANDLE nic;
+		Address address("10.1.1.1", "any");
+		char name[8];
+
+		fake_reset();
+		ASSERT_EQ(VipOpenNic("nic0", &nic), VIP_SUCCESS);
+		for (VIP_ULONG room : {0, 1, 5, 6, 7}) {
+			VIP_ULONG length = room;
+			memset(name, 'x', sizeof(name));
+			VIP_RETURN rc = VipNSGetHostByAddr(nic, address.get(), name, &length);
+			EXPECT_EQ(rc, room < 6 ? VIP_ERROR_RESOURCE : VIP_SUCCESS) << room;
+			EXPECT_EQ(length, room < 6 ? 6u : 5u);
+			EXPECT_EQ(std::string(name, 8),
+				  room < 6 ? "xxxxxxxx" : std::string("alpha\0xx", 8));
+		}
+		for (VIP_UINT16 length : {0, 4, 5, 7, 16}) {
+			VIP_ULONG room = sizeof(name);
+			address.get()->HostAddressLen = length;
+			EXPECT_EQ(VipNSGetHostByAddr(nic, address.get(), name, &room),
+				  VIP_INVALID_PARAMETER);
+		}
+		EXPECT_EQ(VipCloseNic(nic), VIP_SUCCESS);
+	});
+	EXPECT_EQ(child.status, 0) << child.out << child.err;
+}
+
 TEST_F(Names, NullIsInvalidParameter)
 {
 	Child child = in_child({}, [] {
@@ -140,6 +278,12 @@ TEST_F(Names, NullIsInvalidParameter)
 		EXPECT_EQ(VipNSGetHostByName(nic, nullptr, address.get(), 0),
 			  VIP_INVALID_PARAMETER);
 		EXPECT_EQ(VipNSGetHostByName(nic, name, nullptr, 0), VIP_INVALID_PARAMETER);
+		VIP_ULONG room = sizeof(name);
+		EXPECT_EQ(VipNSGetHostByAddr(nic, nullptr, name, &room), VIP_INVALID_PARAMETER);
+		EXPECT_EQ(VipNSGetHostByAddr(nic, address.get(), nullptr, &room),
+			  VIP_INVALID_PARAMETER);
+		EXPECT_EQ(VipNSGetHostByAddr(nic, address.get(), name, nullptr),
+			  VIP_INVALID_PARAMETER);
 		EXPECT_EQ(VipCloseNic(nic), VIP_SUCCESS);
 		EXPECT_EQ(VipNSGetHostByName(nic, name, address.get(), 0), VIP_INVALID_PARAMETER);
 		EXPECT_EQ(VipNSInit(nic, nullptr), VIP_INVALID_PARAMETER);

@@ -54,6 +54,43 @@ TEST_F(Regions, AreFoundByTheirHandleUntilRemoved)
 	EXPECT_EQ(find(7), 0);
 }
 
+TEST_F(Regions, AreFoundAsTheyWereUpdatedLast)
+{
+	ASSERT_EQ(shim_insert(table, 7, 4096), 0);
+	ASSERT_EQ(shim_insert(table, 8, 512), 0);
+	EXPECT_EQ(shim_update(table, 7, 4096, 1000), 1);
+	EXPECT_EQ(find(7), 1);
+	EXPECT_EQ(last, 1000u);
+	EXPECT_EQ(find(8), 1);
+	EXPECT_EQ(last, 512u);
+	EXPECT_EQ(shim_update(table, 7, 1000, 2000), 0) << "where it starts has not changed";
+	EXPECT_EQ(shim_update(table, 9, 4096, 2000), 0);
+	EXPECT_EQ(shim_update(table, 0, 4096, 2000), 0);
+	EXPECT_EQ(shim_remove(table, 7, 4096), 1);
+	EXPECT_EQ(shim_update(table, 7, 4096, 2000), 0);
+	EXPECT_EQ(find(7), 0);
+}
+
+TEST_F(Regions, LookUpsDuringUpdatesSeeOneOrTheOther)
+{
+	std::atomic<bool> stop{false};
+	std::atomic<long> looks{0};
+
+	ASSERT_EQ(shim_insert(table, 7, 4096), 0);
+	std::thread reader([&] {
+		for (; !stop; looks++) {
+			uintptr_t tag = 0;
+
+			ASSERT_EQ(shim_find(table, 7, &tag), 1) << "a mixture of two";
+			ASSERT_TRUE(tag == 4096 || tag == 8000) << tag;
+		}
+	});
+	for (int i = 0; i < 20000 || (looks < 1000 && !HasFailure()); i++)
+		ASSERT_EQ(shim_update(table, 7, 4096, i % 2 ? 4096 : 8000), 1);
+	stop = true;
+	reader.join();
+}
+
 // Handles that all want the same slot, or neighbouring ones, at the end of the table too.
 TEST_F(Regions, CollidingHandlesStayFoundWhateverIsRemoved)
 {

@@ -17,13 +17,28 @@ void shim_table_destroy(struct region_table *table)
 	free(table);
 }
 
+static struct region_view view_of(uintptr_t tag)
+{
+	return (struct region_view){.key = (uint32_t)tag,
+				    .start = tag,
+				    .length = tag + 1,
+				    .domain = (struct device_domain *)(tag + 2)};
+}
+
+int shim_update(struct region_table *table, uint32_t handle, uintptr_t address, uintptr_t tag)
+{
+	struct region_view view = view_of(tag);
+
+	if (!region_table_get(table, handle, (void *)address))
+		return 0;
+	region_table_update(table, handle, &view);
+	return 1;
+}
+
 int shim_insert(struct region_table *table, uint32_t handle, uintptr_t tag)
 {
 	struct region *region = calloc(1, sizeof(*region));
-	struct region_view view = {.key = (uint32_t)tag,
-				   .start = tag,
-				   .length = tag + 1,
-				   .domain = (struct device_domain *)(tag + 2)};
+	struct region_view view = view_of(tag);
 	int error;
 
 	region->address = (void *)tag;

@@ -14,6 +14,8 @@ struct region_table *shim_table_create(void);
 void shim_table_destroy(struct region_table *table);
 // `tag` stands for all that is stored with the handle; the region starts at that address.
 int shim_insert(struct region_table *table, uint32_t handle, uintptr_t tag);
+// Stores `tag` with the handle of a region that starts at `address`; 0 when there is none.
+int shim_update(struct region_table *table, uint32_t handle, uintptr_t address, uintptr_t tag);
 // 1 found, 0 not found, -1 found but what was stored does not belong together.
 int shim_find(struct region_table *table, uint32_t handle, uintptr_t *tag);
 int shim_remove(struct region_table *table, uint32_t handle, uintptr_t address);

@@ -62,7 +62,8 @@ struct device_region *rdma_region_create(struct device_domain *domain, void *add
 		return NULL;
 	*key = region->mr->lkey;
 	/* Peers name the region by its rkey; some devices give none to what peers cannot reach. */
-	*handle = region->handle = access ? region->mr->rkey : region->mr->lkey;
+	*handle = region->handle =
+		access || region->mr->rkey ? region->mr->rkey : region->mr->lkey;
 	if (*handle && *handle != UINT32_MAX)
 		return (struct device_region *)region;
 	rdma_region_destroy((struct device_region *)region);
@@ -85,7 +86,6 @@ static int change_in_place(struct rdma_region *region, struct ibv_pd *pd, int ac
 {
 	struct ibv_mr *mr = region->mr;
 	struct ibv_pd *former_pd = mr->pd;
-	uint32_t lkey = mr->lkey;
 	int flags = (pd != former_pd ? IBV_REREG_MR_CHANGE_PD : 0) |
 		    (access != region->access ? IBV_REREG_MR_CHANGE_ACCESS : 0);
 
@@ -95,7 +95,7 @@ static int change_in_place(struct rdma_region *region, struct ibv_pd *pd, int ac
 	if (ibv_rereg_mr(mr, flags, pd, NULL, 0,
 			 flags & IBV_REREG_MR_CHANGE_ACCESS ? access : 0))
 		return errno ? errno : EIO;
-	if (mr->lkey == lkey && (!(access & REMOTE_ACCESS) || mr->rkey == region->handle)) {
+	if (!(access & REMOTE_ACCESS) || mr->rkey == region->handle) {
 		region->access = access;
 		return 0;
 	}
@@ -123,10 +123,11 @@ struct device_region *rdma_region_change(struct device_region *base, struct devi
 		errno = EFAULT; /* as for memory that is only read when it is registered */
 		return NULL;
 	}
-	*key = region->mr->lkey;
 	error = change_in_place(region, pd, access);
-	if (!error)
+	if (!error) {
+		*key = region->mr->lkey;
 		return base;
+	}
 	if (access & REMOTE_ACCESS) {
 		errno = error == ENOSYS ? ENOTSUP : error;
 		return NULL;

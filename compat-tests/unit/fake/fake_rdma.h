@@ -45,6 +45,7 @@ struct fake_device {
 	uint32_t max_msg_size;
 	enum fake_keys keys;
 	bool resize_cq; // false: ibv_resize_cq says EOPNOTSUPP
+	bool rereg_mr;  // false (rxe): ibv_rereg_mr says EOPNOTSUPP; else it keeps the keys
 	bool uc;        // false: ibv_create_qp(UC) says EOPNOTSUPP
 	bool port_up;
 };

@@ -172,11 +172,31 @@ ibv_mr *ibv_reg_mr_iova2(ibv_pd *pd, void *addr, size_t length, uint64_t iova, u
 	return register_memory(pd, addr, length, iova, access);
 }
 
-int ibv_rereg_mr(ibv_mr *, int, ibv_pd *, void *, size_t, int)
+int ibv_rereg_mr(ibv_mr *ibmr, int flags, ibv_pd *pd, void *, size_t, int access)
 {
 	FAKE_ENTER(ibv_rereg_mr);
-	errno = fault ? fault : EOPNOTSUPP;
-	return IBV_REREG_MR_ERR_CMD;
+	Mr *mr = static_cast<Mr *>(ibmr);
+
+	if (access && !(flags & IBV_REREG_MR_CHANGE_ACCESS)) {
+		misuse("ibv_rereg_mr: access without IBV_REREG_MR_CHANGE_ACCESS");
+		errno = EINVAL;
+		return IBV_REREG_MR_ERR_INPUT;
+	}
+	if (!fault && (!ctx_of(mr->context)->dev->cfg.rereg_mr ||
+		       (flags & IBV_REREG_MR_CHANGE_TRANSLATION)))
+		fault = EOPNOTSUPP;
+	if (fault) {
+		errno = fault;
+		return IBV_REREG_MR_ERR_CMD;
+	}
+	if (flags & IBV_REREG_MR_CHANGE_PD) {
+		--static_cast<Pd *>(mr->pd)->users;
+		mr->pd = pd;
+		++static_cast<Pd *>(mr->pd)->users;
+	}
+	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
+		mr->access = static_cast<unsigned>(access);
+	return 0;
 }
 
 int ibv_dereg_mr(ibv_mr *mr)

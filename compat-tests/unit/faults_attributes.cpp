@@ -1,0 +1,434 @@
+// Changing attributes of VIs and regions when a call below fails, and on devices that can more or
+// less of it.
+#include "support.h"
+
+#include <sys/mman.h>
+
+namespace
+{
+
+VIP_MEM_ATTRIBUTES rights(bool rdma_write, VIP_PROTECTION_HANDLE tag = nullptr)
+{
+	VIP_MEM_ATTRIBUTES attributes{};
+
+	attributes.Ptag = tag;
+	attributes.EnableRdmaWrite = rdma_write;
+	return attributes;
+}
+
+class FaultsViAttributes : public NicTest
+{
+      protected:
+	void SetUp() override
+	{
+		NicTest::SetUp();
+		open();
+		changed = vi_attributes();
+		changed.EnableRdmaWrite = VIP_FALSE;
+		changed.MaxTransferSize = 1000;
+	}
+	VIP_VI_ATTRIBUTES query(VIP_VI_HANDLE vi)
+	{
+		VIP_VI_ATTRIBUTES got{};
+		VIP_VI_STATE state;
+		VIP_BOOLEAN empty;
+
+		EXPECT_EQ(VipQueryVi(vi, &state, &got, &empty, &empty), VIP_SUCCESS);
+		return got;
+	}
+	VIP_VI_ATTRIBUTES changed;
+};
+
+TEST_F(FaultsViAttributes, AQueuePairThatCannotBeMadeIsErrorResourceAndChangesNothing)
+{
+	a = make_vi();
+	b = make_vi();
+	int before = fake_live_total();
+
+	for (int error : {ENOMEM, EAGAIN, EINVAL}) {
+		fake_fail_always("ibv_create_qp", error);
+		EXPECT_EQ(VipSetViAttributes(a, &changed), VIP_ERROR_RESOURCE) << error;
+		fake_fail_always("ibv_create_qp", 0);
+		EXPECT_EQ(query(a).EnableRdmaWrite, VIP_TRUE);
+		EXPECT_EQ(query(a).MaxTransferSize, 65536u);
+		EXPECT_EQ(fake_live_total(), before);
+	}
+	connect(a, b);
+	expect_traffic(a, b);
+}
+
+TEST_F(FaultsViAttributes, TheFormerQueuePairIsGivenBack)
+{
+	Vi c = make_vi();
+	int before = fake_live_total();
+
+	for (int i = 0; i < 5; i++) {
+		changed.EnableRdmaWrite = i % 2;
+		ASSERT_EQ(VipSetViAttributes(c, &changed), VIP_SUCCESS);
+		EXPECT_EQ(fake_live_total(), before);
+	}
+}
+
+TEST_F(FaultsViAttributes, WhatTheQueuePairHasNothingToDoWithNeedsNoOther)
+{
+	a = make_vi();
+	uint64_t made = fake_calls("ibv_create_qp");
+	changed.EnableRdmaWrite = VIP_TRUE;
+	ASSERT_EQ(VipSetViAttributes(a, &changed), VIP_SUCCESS);
+	EXPECT_EQ(query(a).MaxTransferSize, 1000u);
+	EXPECT_EQ(fake_calls("ibv_create_qp"), made);
+	// The first tag is another name of the default one.
+	ASSERT_EQ(VipCreatePtag(nic, &changed.Ptag), VIP_SUCCESS);
+	ASSERT_EQ(VipSetViAttributes(a, &changed), VIP_SUCCESS);
+	EXPECT_EQ(fake_calls("ibv_create_qp"), made);
+}
+
+TEST_F(FaultsViAttributes, WithoutRoomForTheChangedViBesideTheFormerIsErrorResource)
+{
+	fake_device device;
+
+	close();
+	fake_device_default(&device);
+	device.max_qp = 2;
+	fake_set_devices(1, &device);
+	open();
+	a = make_vi();
+	b = make_vi();
+	EXPECT_EQ(VipSetViAttributes(a, &changed), VIP_ERROR_RESOURCE);
+	EXPECT_EQ(query(a).MaxTransferSize, 65536u);
+	ASSERT_EQ(VipDestroyVi(b), VIP_SUCCESS);
+	EXPECT_EQ(VipSetViAttributes(a, &changed), VIP_SUCCESS);
+	EXPECT_EQ(query(a).MaxTransferSize, 1000u);
+}
+
+TEST_F(FaultsViAttributes, AFailedChangeDoesNotUseItsTag)
+{
+	VIP_PROTECTION_HANDLE alias, tag;
+
+	ASSERT_EQ(VipCreatePtag(nic, &alias), VIP_SUCCESS);
+	ASSERT_EQ(VipCreatePtag(nic, &tag), VIP_SUCCESS);
+	a = make_vi();
+	changed.Ptag = tag;
+	fake_fail("ibv_create_qp", 1, ENOMEM);
+	EXPECT_EQ(VipSetViAttributes(a, &changed), VIP_ERROR_RESOURCE);
+	EXPECT_EQ(VipDestroyPtag(nic, tag), VIP_SUCCESS);
+}
+
+class FaultsMemAttributes : public NicTest
+{
+      protected:
+	void open_with(const std::function<void(fake_device &)> &change)
+	{
+		fake_device device;
+
+		fake_device_default(&device);
+		change(device);
+		fake_set_devices(1, &device);
+		open();
+	}
+	// rxe cannot re-register; hardware that can gives every region an rkey.
+	void open_rxe()
+	{
+		open_with([](fake_device &) {});
+	}
+	void open_hardware()
+	{
+		open_with([](fake_device &d) {
+			d.rereg_mr = true;
+			d.keys = FAKE_KEYS_EQUAL;
+		});
+	}
+	VIP_RETURN set(VIP_MEM_ATTRIBUTES attributes)
+	{
+		return VipSetMemAttributes(nic, bytes, handle, &attributes);
+	}
+	VIP_RETURN add(VIP_MEM_ATTRIBUTES attributes)
+	{
+		return VipRegisterMem(nic, bytes, sizeof(bytes), &attributes, &handle);
+	}
+	VIP_MEM_ATTRIBUTES query()
+	{
+		VIP_MEM_ATTRIBUTES got{};
+
+		EXPECT_EQ(VipQueryMem(nic, bytes, handle, &got), VIP_SUCCESS);
+		return got;
+	}
+	// Whether an RDMA write of a's into the region arrives, on a connection of its own.
+	bool writable()
+	{
+		make_pair();
+		VIP_DESCRIPTOR *d = write_descriptor(0, bytes, {memory.data(), 64});
+		reinterpret_cast<VIP_DESCRIPTOR_SEGMENT *>(&d->DS[0])->Remote.Handle = handle;
+		memset(memory.data(), ++seed, 64);
+		EXPECT_EQ(post_send(a, d), VIP_SUCCESS);
+		VIP_DESCRIPTOR *done = nullptr;
+		VipSendWait(a, PATIENCE, &done);
+		EXPECT_EQ(done, d);
+		bool written = !(d->CS.Status & VIP_STATUS_ERROR_MASK);
+		if (!written) {
+			EXPECT_EQ(d->CS.Status & VIP_STATUS_ERROR_MASK,
+				  VIP_UINT32{VIP_STATUS_RDMA_PROT_ERROR});
+		}
+		EXPECT_EQ(bytes[0] == seed, written);
+		drop_pair();
+		return written;
+	}
+	// Whether a message into the region arrives at a VI of the tag.
+	bool receivable(VIP_PROTECTION_HANDLE tag = nullptr)
+	{
+		make_pair();
+		VIP_VI_ATTRIBUTES attributes = vi_attributes();
+		attributes.Ptag = tag;
+		VIP_VI_HANDLE vi = nullptr;
+		EXPECT_EQ(VipCreateVi(nic, &attributes, nullptr, nullptr, &vi), VIP_SUCCESS);
+		VIP_DESCRIPTOR *d = descriptor(1, {{bytes, 64}}), *done = nullptr;
+		d->DS[0].Local.Handle = handle;
+		Vi to{vi, 0}, from = make_vi();
+		EXPECT_EQ(post_recv(to, d), VIP_SUCCESS);
+		connect(from, to, "receivable");
+		EXPECT_EQ(post_send(from, descriptor(2, {{memory.data(), 64}})), VIP_SUCCESS);
+		VipRecvWait(to, PATIENCE, &done);
+		EXPECT_EQ(done, d);
+		for (VIP_VI_HANDLE one : {to.handle, from.handle}) {
+			EXPECT_EQ(VipDisconnect(one), VIP_SUCCESS);
+			EXPECT_EQ(VipDestroyVi(one), VIP_SUCCESS);
+		}
+		drop_pair();
+		return !(d->CS.Status & VIP_STATUS_ERROR_MASK);
+	}
+	void drop_pair()
+	{
+		for (VIP_VI_HANDLE one : {a.handle, b.handle}) {
+			EXPECT_EQ(VipDisconnect(one), VIP_SUCCESS);
+			EXPECT_EQ(VipDestroyVi(one), VIP_SUCCESS);
+		}
+	}
+	VIP_PROTECTION_HANDLE make_tag()
+	{
+		VIP_PROTECTION_HANDLE tag = nullptr;
+
+		EXPECT_EQ(VipCreatePtag(nic, &tag), VIP_SUCCESS);
+		return tag;
+	}
+	alignas(4096) char bytes[4096] = {};
+	char seed = 0;
+	VIP_MEM_HANDLE handle = 0;
+};
+
+TEST_F(FaultsMemAttributes, ADeviceThatCanChangesARegionInPlace)
+{
+	open_hardware();
+	make_tag();
+	VIP_PROTECTION_HANDLE tag = make_tag();
+	ASSERT_EQ(add(rights(false)), VIP_SUCCESS);
+	uint64_t registered = fake_calls("ibv_reg_mr");
+
+	EXPECT_FALSE(writable());
+	for (int round = 0; round < 2; round++) {
+		ASSERT_EQ(set(rights(true)), VIP_SUCCESS);
+		EXPECT_TRUE(writable());
+		EXPECT_TRUE(receivable());
+		ASSERT_EQ(set(rights(true, tag)), VIP_SUCCESS);
+		EXPECT_FALSE(writable()) << "the VIs have another tag";
+		EXPECT_TRUE(receivable(tag));
+		EXPECT_FALSE(receivable());
+		ASSERT_EQ(set(rights(false)), VIP_SUCCESS);
+		EXPECT_FALSE(writable());
+		EXPECT_TRUE(receivable());
+	}
+	EXPECT_EQ(fake_calls("ibv_reg_mr"), registered);
+	EXPECT_EQ(VipDestroyPtag(nic, tag), VIP_SUCCESS);
+}
+
+TEST_F(FaultsMemAttributes, ARegionChangedInPlaceKeepsItsPostedReceives)
+{
+	open_hardware();
+	ASSERT_EQ(add(rights(false)), VIP_SUCCESS);
+	make_pair();
+	VIP_DESCRIPTOR *d = descriptor(1, {{bytes, 64}});
+	d->DS[0].Local.Handle = handle;
+	ASSERT_EQ(post_recv(b, d), VIP_SUCCESS);
+	for (bool write : {true, false}) {
+		ASSERT_EQ(set(rights(write)), VIP_SUCCESS);
+	}
+	ASSERT_EQ(post_send(a, descriptor(2, {{memory.data(), 64}})), VIP_SUCCESS);
+	expect_received(b, d);
+}
+
+TEST_F(FaultsMemAttributes, NothingIsAskedOfTheDeviceWhenNothingChanges)
+{
+	open_rxe();
+	ASSERT_EQ(add(rights(true)), VIP_SUCCESS);
+	ASSERT_EQ(set(rights(true)), VIP_SUCCESS);
+	ASSERT_EQ(set(rights(true, make_tag())), VIP_SUCCESS) << "the first tag is the default one";
+	EXPECT_EQ(fake_calls("ibv_rereg_mr"), 0u);
+	EXPECT_TRUE(writable());
+}
+
+TEST_F(FaultsMemAttributes, OthersTakeRightsAwayAndCannotGiveThem)
+{
+	open_rxe();
+	make_tag();
+	VIP_PROTECTION_HANDLE tag = make_tag();
+	int before = fake_live().mrs;
+
+	ASSERT_EQ(add(rights(true)), VIP_SUCCESS);
+	EXPECT_EQ(set(rights(true, tag)), VIP_ERROR_NOT_SUPPORTED) << "under the same key";
+	EXPECT_EQ(query().Ptag, nullptr);
+	EXPECT_TRUE(writable());
+	EXPECT_TRUE(receivable());
+	ASSERT_EQ(set(rights(false)), VIP_SUCCESS);
+	EXPECT_FALSE(writable());
+	EXPECT_TRUE(receivable());
+	EXPECT_EQ(set(rights(true)), VIP_ERROR_NOT_SUPPORTED);
+	EXPECT_EQ(query().EnableRdmaWrite, VIP_FALSE);
+	EXPECT_FALSE(writable());
+	EXPECT_TRUE(receivable());
+	ASSERT_EQ(set(rights(false, tag)), VIP_SUCCESS);
+	EXPECT_TRUE(receivable(tag));
+	EXPECT_FALSE(receivable());
+	EXPECT_EQ(fake_live().mrs, before + 1);
+	EXPECT_EQ(VipDestroyPtag(nic, tag), VIP_ERROR_RESOURCE);
+	EXPECT_EQ(VipDeregisterMem(nic, bytes, handle), VIP_SUCCESS);
+	EXPECT_EQ(fake_live().mrs, before);
+	EXPECT_EQ(VipDestroyPtag(nic, tag), VIP_SUCCESS);
+}
+
+// A region that peers cannot reach has no rkey there, and changing it does not give it one.
+TEST_F(FaultsMemAttributes, ADeviceThatGivesNoKeyLaterCannotGiveRights)
+{
+	open_with([](fake_device &d) { d.rereg_mr = true; });
+	make_tag();
+	VIP_PROTECTION_HANDLE tag = make_tag();
+	ASSERT_EQ(add(rights(false)), VIP_SUCCESS);
+
+	EXPECT_EQ(set(rights(true)), VIP_ERROR_NOT_SUPPORTED);
+	EXPECT_EQ(set(rights(true, tag)), VIP_ERROR_NOT_SUPPORTED);
+	EXPECT_EQ(query().EnableRdmaWrite, VIP_FALSE);
+	EXPECT_FALSE(writable());
+	EXPECT_TRUE(receivable());
+	ASSERT_EQ(set(rights(false, tag)), VIP_SUCCESS);
+	EXPECT_TRUE(receivable(tag));
+	ASSERT_EQ(VipDeregisterMem(nic, bytes, handle), VIP_SUCCESS);
+	ASSERT_EQ(add(rights(true)), VIP_SUCCESS);
+	for (bool write : {false, true}) { // one that it had may come back
+		ASSERT_EQ(set(rights(write)), VIP_SUCCESS);
+		EXPECT_EQ(writable(), write);
+	}
+}
+
+TEST_F(FaultsMemAttributes, AFailingChangeIsErrorResourceAndChangesNothing)
+{
+	open_hardware();
+	make_tag();
+	VIP_PROTECTION_HANDLE tag = make_tag();
+	ASSERT_EQ(add(rights(false)), VIP_SUCCESS);
+
+	for (int error : {ENOMEM, EINVAL, EIO}) {
+		fake_fail("ibv_rereg_mr", 1, error);
+		EXPECT_EQ(set(rights(true)), VIP_ERROR_RESOURCE) << error;
+		fake_fail("ibv_rereg_mr", 1, error);
+		EXPECT_EQ(set(rights(true, tag)), VIP_ERROR_RESOURCE) << error;
+	}
+	for (int error : {EOPNOTSUPP, ENOSYS}) {
+		fake_fail("ibv_rereg_mr", 1, error);
+		EXPECT_EQ(set(rights(true)), VIP_ERROR_NOT_SUPPORTED) << error;
+	}
+	EXPECT_EQ(query().EnableRdmaWrite, VIP_FALSE);
+	EXPECT_FALSE(writable());
+	EXPECT_TRUE(receivable());
+	EXPECT_EQ(VipDestroyPtag(nic, tag), VIP_SUCCESS) << "nobody uses it";
+}
+
+// Whatever the reason is: security is not to depend on it.
+TEST_F(FaultsMemAttributes, RightsAreTakenAwayAlsoWhereChangingInPlaceFails)
+{
+	open_hardware();
+	for (int error : {ENOMEM, EOPNOTSUPP, EINVAL}) {
+		ASSERT_EQ(add(rights(true)), VIP_SUCCESS);
+		fake_fail("ibv_rereg_mr", 1, error);
+		EXPECT_EQ(set(rights(false)), VIP_SUCCESS) << error;
+		EXPECT_FALSE(writable());
+		EXPECT_TRUE(receivable());
+		ASSERT_EQ(VipDeregisterMem(nic, bytes, handle), VIP_SUCCESS);
+	}
+}
+
+TEST_F(FaultsMemAttributes, ARegistrationThatFailsInPlaceOfTheFormerChangesNothing)
+{
+	open_rxe();
+	make_tag();
+	VIP_PROTECTION_HANDLE tag = make_tag();
+	ASSERT_EQ(add(rights(true)), VIP_SUCCESS);
+	int before = fake_live_total();
+
+	for (int error : {ENOMEM, EFAULT, EINVAL}) {
+		for (VIP_PROTECTION_HANDLE to : {VIP_PROTECTION_HANDLE{nullptr}, tag}) {
+			fake_fail("ibv_reg_mr", 1, error);
+			EXPECT_EQ(set(rights(false, to)), VIP_ERROR_RESOURCE) << error;
+		}
+	}
+	EXPECT_EQ(fake_live_total(), before);
+	EXPECT_EQ(query().EnableRdmaWrite, VIP_TRUE);
+	EXPECT_TRUE(writable());
+	EXPECT_TRUE(receivable());
+	EXPECT_EQ(VipDestroyPtag(nic, tag), VIP_SUCCESS);
+}
+
+TEST_F(FaultsMemAttributes, AFormerRegistrationThatCannotBeGivenBackDoesNoHarmHere)
+{
+	open_rxe();
+	expect_clean = false;
+	ASSERT_EQ(add(rights(true)), VIP_SUCCESS);
+	fake_fail("ibv_dereg_mr", 1, EINVAL);
+	EXPECT_EQ(set(rights(false)), VIP_SUCCESS);
+	EXPECT_TRUE(receivable());
+	EXPECT_EQ(VipDeregisterMem(nic, bytes, handle), VIP_SUCCESS);
+	close();
+	fake_reset();
+}
+
+TEST_F(FaultsMemAttributes, PeersCannotBeAllowedToWriteToMemoryThatIsOnlyRead)
+{
+	void *page = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	VIP_MEM_ATTRIBUTES attributes = rights(false);
+
+	open_hardware();
+	ASSERT_EQ(VipRegisterMem(nic, page, 4096, &attributes, &handle), VIP_SUCCESS);
+	attributes = rights(true);
+	EXPECT_EQ(VipSetMemAttributes(nic, page, handle, &attributes), VIP_ERROR_RESOURCE);
+	EXPECT_EQ(fake_calls("ibv_rereg_mr"), 0u) << "some would";
+	// As it is, it can have another tag.
+	make_tag();
+	attributes = rights(false, make_tag());
+	EXPECT_EQ(VipSetMemAttributes(nic, page, handle, &attributes), VIP_SUCCESS);
+	EXPECT_EQ(VipDeregisterMem(nic, page, handle), VIP_SUCCESS);
+	munmap(page, 4096);
+}
+
+// The region keeps a handle that the device has forgotten, and gives to the next but some.
+TEST_F(FaultsMemAttributes, AHandleThatIsKeptIsNotGivenTwice)
+{
+	open_rxe();
+	ASSERT_EQ(add(rights(true)), VIP_SUCCESS);
+	ASSERT_EQ(set(rights(false)), VIP_SUCCESS);
+	uint64_t before = fake_calls("ibv_reg_mr"), asked = 0;
+	char other[64];
+
+	while (fake_calls("ibv_reg_mr") - before == asked && asked < 100000) {
+		VIP_MEM_HANDLE another = 0;
+		VIP_MEM_ATTRIBUTES attributes = rights(true);
+
+		ASSERT_EQ(VipRegisterMem(nic, other, sizeof(other), &attributes, &another),
+			  VIP_SUCCESS);
+		asked++;
+		ASSERT_NE(another, handle);
+		ASSERT_EQ(VipDeregisterMem(nic, other, another), VIP_SUCCESS);
+	}
+	EXPECT_EQ(fake_calls("ibv_reg_mr") - before, asked + 1) << "the device never gave it again";
+	EXPECT_TRUE(receivable());
+	EXPECT_FALSE(writable());
+	EXPECT_EQ(VipDeregisterMem(nic, bytes, handle), VIP_SUCCESS);
+}
+
+} // namespace
