@@ -948,8 +948,8 @@ VIP_RETURN VipQueryNic(VIP_NIC_HANDLE NicHandle, VIP_NIC_ATTRIBUTES *NicAttribs)
  *   VIP_INVALID_QOS                a quality of service that the NIC does not have
  *   VIP_INVALID_PTAG               Ptag is neither NULL nor a tag of the VI's NIC handle
  *   VIP_INVALID_RDMAREAD           EnableRdmaRead, and the NIC has no RDMA read at this level
- *   VIP_ERROR_RESOURCE             the system is out of something; with MaxVI in use perhaps of room
- *                                  for the changed VI beside the former one
+ *   VIP_ERROR_RESOURCE             the system is out of something: for a moment there is the
+ *                                  changed VI beside the former one, which MaxVI may not allow
  *
  * Does not block.  Thread-safe.
  */
@@ -978,15 +978,15 @@ VIP_RETURN VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTRIB
  *
  * The handle is what peers name the region by, and on RDMA devices it is the adapter's own key.
  * Not every adapter can give a key other rights, or another tag.  One that can (ibv_rereg_mr:
- * mlx5, mlx4, hns) and the loopback NIC change all.  On the others, soft-RoCE among them, peers' rights can only be
- * taken away: what MemAttribs asks for must have no RDMA rights at all, or be just what the region
- * has.  Any tag can be set then, and the program's own use of the region goes on; but rights that
- * were taken away do not come back.  All else is VIP_ERROR_NOT_SUPPORTED: deregister, register
- * again, and tell the peers the new handle.
+ * mlx5, mlx4, hns) and the loopback NIC change all.  On the others, soft-RoCE among them, peers'
+ * rights can only be taken away: what MemAttribs asks for must have no RDMA rights at all, or be
+ * just what the region has.  Any tag can be set then, and the program's own use of the region goes
+ * on; but rights that were taken away do not come back.  All else is VIP_ERROR_NOT_SUPPORTED:
+ * deregister, register again, and tell the peers the new handle.
  *
- * Descriptors that are posted already and name the region may be done with an error, as after
- * VipDeregisterMem: certainly if the tag is no longer that of their VI, and on adapters of the
- * second kind after any change.
+ * Descriptors that are posted already and name the region are done with an error, as after
+ * VipDeregisterMem, if they are processed when the tag is not that of their VI any more; on
+ * adapters of the second kind after any change.
  *
  *   VIP_SUCCESS              changed
  *   VIP_INVALID_PARAMETER    NicHandle is not an open NIC, MemHandle is not a region of it,

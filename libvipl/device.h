@@ -97,7 +97,8 @@ struct device_ops {
 	/*
 	 * The region under its handle in another domain, or with other rights: changed in place, or
 	 * a new one that takes its place as soon as the caller has destroyed the former. `key` is
-	 * its key from then on. NULL and errno when nothing has changed; ENOTSUP: the device cannot.
+	 * its key from then on. NULL and errno when nothing has changed; ENOTSUP when the device
+	 * cannot do it.
 	 */
 	struct device_region *(*region_change)(struct device_region *region,
 					       struct device_domain *domain,

@@ -156,14 +156,16 @@ static int create_region(struct nic *nic, struct region *region, uint32_t *handl
 	pthread_mutex_lock(&nic->lock);
 	error = region_table_insert(&nic->regions, *handle, &view, region);
 	pthread_mutex_unlock(&nic->lock);
-	if (error && error != EEXIST)
+	if (error && error != EEXIST) {
+		log_error("no place for memory handle %#x: %s", *handle, strerror(error));
 		nic->device->ops->region_destroy(region->device_region);
+	}
 	return error;
 }
 
 /*
- * A region whose attributes were changed may keep a handle that the device has forgotten and gives
- * again. What has got that one is registered once more, while the device cannot give it a third time.
+ * A region whose attributes were changed may keep a handle that the device has forgotten, and gives
+ * again. What got that one is registered once more, before the device may give it a third time.
  */
 static VIP_RETURN register_region(struct nic *nic, struct region *region, uint32_t *handle)
 {

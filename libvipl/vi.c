@@ -63,7 +63,6 @@ static struct device_endpoint *create_endpoint(struct vi *vi, const VIP_VI_ATTRI
 		.send_depth = SEND_DEPTH,
 		.receive_depth = RECEIVE_DEPTH,
 	};
-
 	struct device_endpoint *endpoint =
 		ops_of(vi)->endpoint_create(vi->nic->device, &config);
 

@@ -417,4 +417,15 @@ TEST_F(Arguments, NullPointersInSystemManagement)
 		  VipQuerySystemManagementInfo(nic, VIP_SMI_AUTODISCOVERY, nullptr));
 }
 
+TEST_F(Arguments, TypeOfSystemManagementInformationThatIsNone)
+{
+	for (VIP_ULONG type : {VIP_ULONG{0}, VIP_ULONG{2}, ~VIP_ULONG{0}})
+		EXPECT_EQ(VIP_INVALID_PARAMETER, VipQuerySystemManagementInfo(nic, type, &list));
+	// There may be something to tell, or no room for it here, or nothing.
+	VIP_RETURN told = VipQuerySystemManagementInfo(nic, VIP_SMI_AUTODISCOVERY, &list);
+	EXPECT_TRUE(told == VIP_SUCCESS || told == VIP_ERROR_RESOURCE ||
+		    told == VIP_ERROR_NOT_SUPPORTED)
+		<< testing::PrintToString(told);
+}
+
 } // namespace

@@ -32,7 +32,7 @@ class Changer
 	{
 		stop_ = true;
 	}
-	// Whether to go on: until the test is `unfinished` no more, and a few changes have been made.
+	// Whether to go on: as long as the test is `unfinished`, or few changes have been made.
 	bool goesOn(bool unfinished) const
 	{
 		return (unfinished || changes_ < 20) && !testing::Test::HasFailure();
@@ -137,6 +137,28 @@ TEST_F(MemoryAttributes, TagIsThatOfTheVisThatMayUseTheRegion)
 		}
 	}
 	EXPECT_EQ(VIP_SUCCESS, region.deregister());
+}
+
+TEST_F(MemoryAttributes, NoMessageComesIntoMemoryThatHasAnotherTagSinceTheReceiveWasPosted)
+{
+	constexpr VIP_UINT32 most = kTransferSize;
+	tag();
+	VIP_PROTECTION_HANDLE other = tag();
+	Pool pool(nic, 2, most);
+	paint(pool.buffer(1), most, 1);
+	for (VIP_UINT32 size : {VIP_UINT32{16}, VIP_UINT32{4096}, most}) {
+		Region region(nic, most);
+		Pair pair(nic);
+		ASSERT_TRUE(pair.connected);
+		VIP_DESCRIPTOR *in = pool.message(0, 0);
+		setSegment(in, 0, region.data(), most, region.handle());
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, pool.handle()));
+		ASSERT_EQ(VIP_SUCCESS, set(region, memory(other)));
+		ASSERT_TRUE(harness::send(pair.a, pool.message(1, size), pool.handle()));
+		ASSERT_EQ(in, takeReceive(pair.b));
+		EXPECT_NE(0U, errorOf(in)) << size << " bytes: " << statusOf(in);
+		EXPECT_TRUE(untouched(region.data(), most)) << size;
+	}
 }
 
 TEST_F(MemoryAttributes, FormerTagIsFreeAndTheNewOneInUse)
@@ -339,7 +361,7 @@ TEST_F(MemoryAttributes, PostingWhileTheRegionsTagChanges)
 // What an RDMA write may do before and after a change it may do throughout.
 TEST_F(MemoryAttributes, RightThatStaysIsNeverRefused)
 {
-	constexpr unsigned count = 300;
+	constexpr unsigned count = 3000;
 	VIP_MEM_ATTRIBUTES open = memory(nullptr, VIP_TRUE);
 	VIP_PROTECTION_HANDLE alias = tag(); // of the default tag
 	Region region(nic, 4096, &open);

@@ -199,8 +199,8 @@ TEST_F(ViAttributes, OfAnyLevelAreThoseOfTheNextConnection)
 		       ASSERT_NO_FATAL_FAILURE(expectMessage(changed, made, pool));
 		       ASSERT_NO_FATAL_FAILURE(expectMessage(made, changed, pool));
 		       ASSERT_EQ(VIP_SUCCESS, VipDisconnect(changed));
-		       // A message without a receive is no error at the one level, and is at the others.
 		       ASSERT_EQ(VIP_SUCCESS, VipDisconnect(made));
+		       // A message without a receive is an error, but at the unreliable level.
 		       ASSERT_TRUE(harness::connect(made, changed));
 		       ASSERT_TRUE(harness::send(changed, pool.message(1, 64), pool.handle()));
 		       bool lives = level == VIP_SERVICE_UNRELIABLE;

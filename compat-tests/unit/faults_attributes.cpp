@@ -69,6 +69,24 @@ TEST_F(FaultsViAttributes, TheFormerQueuePairIsGivenBack)
 	}
 }
 
+TEST_F(FaultsViAttributes, TheQueuePairLetsPeersDoWhatTheAttributesSay)
+{
+	a = make_vi();
+	b = make_vi();
+	changed.MaxTransferSize = 65536;
+	for (bool write : {false, true}) {
+		changed.EnableRdmaWrite = write;
+		ASSERT_EQ(VipSetViAttributes(b, &changed), VIP_SUCCESS);
+		connect(a, b);
+		VIP_DESCRIPTOR *d = write_descriptor(0, memory.data(), {memory.data(64), 64});
+		ASSERT_EQ(post_send(a, d), VIP_SUCCESS);
+		expect_sent(a, d,
+			    VIP_STATUS_OP_RDMA_WRITE | (write ? 0 : VIP_STATUS_RDMA_PROT_ERROR));
+		ASSERT_EQ(VipDisconnect(a), VIP_SUCCESS);
+		ASSERT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	}
+}
+
 TEST_F(FaultsViAttributes, WhatTheQueuePairHasNothingToDoWithNeedsNoOther)
 {
 	a = make_vi();

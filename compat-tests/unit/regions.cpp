@@ -85,7 +85,7 @@ TEST_F(Regions, LookUpsDuringUpdatesSeeOneOrTheOther)
 			ASSERT_TRUE(tag == 4096 || tag == 8000) << tag;
 		}
 	});
-	for (int i = 0; i < 20000 || (looks < 1000 && !HasFailure()); i++)
+	for (int i = 0; i < 3000000 || (looks < 100000 && !HasFailure()); i++)
 		ASSERT_EQ(shim_update(table, 7, 4096, i % 2 ? 4096 : 8000), 1);
 	stop = true;
 	reader.join();

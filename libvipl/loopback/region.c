@@ -106,7 +106,8 @@ static int publish(struct loopback_device *device, const struct region_entry *va
 
 static uint32_t remote_rights(struct region_rights rights)
 {
-	return (rights.rdma_write ? RIGHT_RDMA_WRITE : 0) | (rights.rdma_read ? RIGHT_RDMA_READ : 0);
+	return (rights.rdma_write ? RIGHT_RDMA_WRITE : 0) |
+	       (rights.rdma_read ? RIGHT_RDMA_READ : 0);
 }
 
 struct device_region *loopback_region_create(struct device_domain *base, void *address,

@@ -108,8 +108,8 @@ static int change_in_place(struct rdma_region *region, struct ibv_pd *pd, int ac
 
 /*
  * Peers know the handle, and that is a key of the device's. So where a region cannot be changed in
- * place, what peers may reach cannot be had anew; but what they may not can, for the key that posting
- * uses is nobody else's business.
+ * place, one that peers may reach cannot be had anew; but one that they may not can, since the key
+ * that posting uses is nobody else's business.
  */
 struct device_region *rdma_region_change(struct device_region *base, struct device_domain *domain,
 					 struct region_rights rights, uint32_t *key)
