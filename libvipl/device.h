@@ -52,6 +52,7 @@ struct device_send {
 	uint32_t immediate;
 	uint64_t remote_address; /* of an RDMA operation */
 	uint32_t remote_handle;
+	uint32_t offset; /* so many bytes are under way already: see workqueue_next_part() */
 };
 
 struct region_rights {
@@ -125,7 +126,10 @@ struct device_ops {
 						   struct endpoint_config *config);
 	void (*endpoint_destroy)(struct device_endpoint *endpoint);
 
-	/* 0 or errno; whatever it is, it may be tried again once earlier work is done. */
+	/*
+	 * 0 or errno; whatever it is, it may be tried again once earlier work is done. EINPROGRESS:
+	 * a part is under way, and there was no room for more. Then `offset` is where to go on.
+	 */
 	int (*post_send)(struct device_endpoint *endpoint, const struct device_send *send);
 	int (*post_receive)(struct device_endpoint *endpoint, const struct segment *segments,
 			    unsigned count);
@@ -173,6 +177,17 @@ extern const struct device_ops rdma_device_ops, loopback_device_ops;
  */
 void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t length,
 			uint32_t immediate);
+/*
+ * For a device that needs several requests for one send. While it posts, with the queue's lock: one
+ * request is under way, for `length` more bytes, and it is not the last. True when there is room for
+ * another one.
+ */
+bool workqueue_next_part(struct workqueue *queue, uint32_t length);
+/*
+ * The oldest such request is done; the last request is reported by workqueue_complete(). The CQ's
+ * lock is held. `error`: an error bit, which the send will complete with, or 0.
+ */
+void workqueue_part_done(struct workqueue *queue, uint32_t error);
 /*
  * What a device may share with those above instead of having locks of its own. Posting to a queue
  * is done with the queue's lock, cq_poll() with the CQ's; a queue's comes before any CQ's.

@@ -87,6 +87,10 @@ static void complete_oldest(struct workqueue *queue, uint32_t status, uint32_t l
 	struct posted *posted = ring_at(queue, done);
 	VIP_DESCRIPTOR *descriptor = posted->descriptor;
 
+	if (queue->part_error) { /* the first thing that went wrong with it */
+		status = queue->part_error;
+		queue->part_error = 0;
+	}
 	status |= VIP_STATUS_DONE | posted->status;
 	if (queue->is_receive) {
 		descriptor->CS.Length = length;
@@ -138,6 +142,43 @@ void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t lengt
 		note_error(queue);
 }
 
+void workqueue_part_done(struct workqueue *queue, uint32_t error)
+{
+	atomic_store_explicit(
+		&queue->parts_done,
+		atomic_load_explicit(&queue->parts_done, memory_order_relaxed) + 1,
+		memory_order_release);
+	cq_retire(queue->cq, 1);
+	if (!error || queue->dropped ||
+	    atomic_load_explicit(&queue->tail, memory_order_acquire) ==
+		    atomic_load_explicit(&queue->done, memory_order_relaxed))
+		return;
+	if (!queue->part_error)
+		queue->part_error = error;
+	note_error(queue);
+}
+
+/* Requests that the device has. An upper bound without the CQ's lock. */
+static inline uint32_t under_way(const struct workqueue *queue)
+{
+	return queue->submitted - atomic_load_explicit(&queue->done, memory_order_acquire) +
+	       queue->parts - atomic_load_explicit(&queue->parts_done, memory_order_acquire);
+}
+
+bool workqueue_next_part(struct workqueue *queue, uint32_t length)
+{
+	queue->parts++;
+	queue->offset += length;
+	return under_way(queue) < queue->depth && cq_reserve(queue->cq, false);
+}
+
+/* The oldest descriptor that was still here no longer is. */
+static inline void advance(struct workqueue *queue)
+{
+	queue->submitted++;
+	queue->offset = 0;
+}
+
 /* 0, or errno with the error bit when it is the descriptor's fault. */
 static int submit(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor, uint32_t *error)
 {
@@ -151,6 +192,7 @@ static int submit(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor, uin
 		return *error ? EINVAL : queue->ops->post_receive(vi->endpoint, segments, count);
 	}
 	*error = descriptor_read_send(queue, descriptor, segments, &send);
+	send.offset = queue->offset;
 	return *error ? EINVAL : queue->ops->post_send(vi->endpoint, &send);
 }
 
@@ -164,20 +206,22 @@ struct refusal {
 /* Hands over the oldest descriptor that is still here. The queue's lock is held. */
 static inline bool pass_on(struct workqueue *queue, struct refusal *why)
 {
-	uint32_t done = atomic_load_explicit(&queue->done, memory_order_acquire);
-	uint32_t under_way = queue->submitted - done;
+	uint32_t before = under_way(queue);
+	int rc;
 
-	why->no_room = under_way >= queue->depth || !cq_reserve(queue->cq, queue->is_receive);
-	why->earlier = under_way > 0;
+	why->no_room = before >= queue->depth || !cq_reserve(queue->cq, queue->is_receive);
+	why->earlier = before > 0;
 	why->error = 0;
 	if (why->no_room)
 		return false;
-	if (submit(queue, ring_at(queue, queue->submitted)->descriptor, &why->error)) {
+	rc = submit(queue, ring_at(queue, queue->submitted)->descriptor, &why->error);
+	if (!rc)
+		advance(queue);
+	else if (rc == EINPROGRESS)
+		why->no_room = true; /* for the rest */
+	else
 		cq_unreserve(queue->cq);
-		return false;
-	}
-	queue->submitted++;
-	return true;
+	return !rc;
 }
 
 /*
@@ -188,13 +232,13 @@ static inline bool pass_on(struct workqueue *queue, struct refusal *why)
 static bool hold_or_fail(struct workqueue *queue, const struct refusal *why)
 {
 	struct cq *cq = queue->cq;
-	uint32_t under_way;
+	uint32_t requests;
 	bool waits;
 
 	lock_acquire(&cq->lock);
-	under_way = queue->submitted - atomic_load(&queue->done);
-	waits = why->no_room ? cq_is_full(cq, queue->is_receive) || under_way >= queue->depth
-			     : under_way > 0;
+	requests = under_way(queue);
+	waits = why->no_room ? cq_is_full(cq, queue->is_receive) || requests >= queue->depth
+			     : requests > 0;
 	if (waits) {
 		bool was_starved = queue->is_starved;
 
@@ -205,7 +249,7 @@ static bool hold_or_fail(struct workqueue *queue, const struct refusal *why)
 		if (!was_starved)
 			agent_wake(queue->vi->nic); /* the program may not ask for completions */
 	} else if (!why->no_room && !why->earlier) {
-		queue->submitted++;
+		advance(queue);
 		complete_oldest(queue, why->error ? why->error : VIP_STATUS_TRANSPORT_ERROR, 0, 0);
 		note_error(queue);
 	}
@@ -250,6 +294,7 @@ static void flush(struct workqueue *queue)
 	while (atomic_load(&queue->done) != atomic_load(&queue->tail))
 		complete_oldest(queue, VIP_STATUS_DESC_FLUSHED_ERROR, 0, 0);
 	queue->submitted = atomic_load(&queue->tail);
+	queue->offset = 0;
 }
 
 /* A bad descriptor is told at once, also when no connection will process it. */
@@ -370,7 +415,7 @@ unsigned workqueue_with_device(struct workqueue *queue)
 
 	lock_acquire(&queue->lock);
 	lock_acquire(&queue->cq->lock);
-	count = queue->submitted - atomic_load(&queue->done) + queue->dropped;
+	count = under_way(queue) + queue->dropped;
 	lock_release(&queue->cq->lock);
 	lock_release(&queue->lock);
 	return count;
@@ -386,6 +431,7 @@ void workqueue_drop(struct workqueue *queue)
 	queue->mode = QUEUE_HOLDS;
 	queue->dropped += queue->submitted - atomic_load(&queue->done);
 	queue->submitted = tail;
+	queue->offset = 0;
 	atomic_store(&queue->done, tail);
 	atomic_store(&queue->head, tail);
 	leave_starved(queue);
@@ -404,13 +450,13 @@ void workqueue_set_mode(struct workqueue *queue, enum queue_mode mode)
 void workqueue_recall(struct workqueue *queue, enum queue_mode mode)
 {
 	struct cq *cq = queue->cq;
-	uint32_t done;
 
 	lock_acquire(&queue->lock);
 	lock_acquire(&cq->lock);
-	done = atomic_load(&queue->done);
-	cq_retire(cq, queue->submitted - done);
-	queue->submitted = done;
+	cq_retire(cq, under_way(queue));
+	queue->submitted = atomic_load(&queue->done);
+	queue->offset = 0;
+	atomic_store(&queue->parts_done, queue->parts);
 	queue->mode = mode;
 	leave_starved(queue);
 	cq_retry_starved(cq); /* there is room now */

@@ -4,7 +4,8 @@
  *     head <= done <= submitted <= tail
  *
  * [head, done) are completed and wait for the program; [done, submitted) are with the device;
- * [submitted, tail) are still here. Posting moves tail and submitted under the queue's lock; the
+ * [submitted, tail) are still here, but that parts of the first of these may be with the device:
+ * some sends take it several requests. Posting moves tail and submitted under the queue's lock; the
  * CQ's lock guards head and done. Both are atomic since each side reads the other's.
  */
 #ifndef VIPL_WORKQUEUE_H
@@ -46,10 +47,14 @@ struct workqueue {
 	enum queue_mode mode;
 	_Atomic uint32_t tail;
 	uint32_t submitted;
+	uint32_t parts;	 /* requests to the device that were not the last of their descriptor */
+	uint32_t offset; /* bytes of the descriptor at `submitted` that such requests are for */
 	struct posted *ring;
 	struct region_hint region;
 
 	_Atomic uint32_t head, done; /* guarded by the CQ's lock, like the rest */
+	_Atomic uint32_t parts_done;
+	uint32_t part_error; /* of a part of the descriptor at `done` */
 	uint32_t untold;	     /* completions that CQDone has not told */
 	uint32_t dropped;	     /* that the device still has, older than all in the ring */
 	bool is_ready, is_starved, wants_attention;
@@ -78,7 +83,7 @@ void workqueue_drop(struct workqueue *queue);
 /* Completes everything that is posted as flushed. */
 void workqueue_flush(struct workqueue *queue);
 
-/* How many descriptors the device has. */
+/* How many requests the device has. */
 unsigned workqueue_with_device(struct workqueue *queue);
 
 void workqueue_set_mode(struct workqueue *queue, enum queue_mode mode);

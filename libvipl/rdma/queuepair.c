@@ -48,6 +48,8 @@ static int create_qp(struct rdma_endpoint *endpoint)
 	endpoint->qp = qp;
 	endpoint->qp->qp_context = endpoint;
 	endpoint->inline_size = attributes.cap.max_inline_data;
+	endpoint->request_segments = lower(RDMA_SEGMENTS, (int)attributes.cap.max_send_sge);
+	endpoint->request_bytes = UINT32_MAX;
 	return 0;
 }
 
@@ -223,28 +225,96 @@ int rdma_endpoint_start(struct rdma_endpoint *endpoint)
 	return ibv_modify_qp(endpoint->qp, &attributes, mask);
 }
 
-int rdma_post_send(struct device_endpoint *base, const struct device_send *send)
+static bool is_rdma(const struct device_send *send)
 {
-	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
-	bool immediate = send->control & VIP_CONTROL_IMMEDIATE;
+	return (send->control & VIP_CONTROL_OP_MASK) != VIP_CONTROL_OP_SENDRECV;
+}
+
+/*
+ * One request, for what `segments` and `length` say of the send. All requests are signalled: each
+ * takes a place in the CQ, and what is done is known one by one.
+ */
+static inline int post_request(struct rdma_endpoint *endpoint, const struct device_send *send,
+			       const struct segment *segments, unsigned count, uint32_t length,
+			       bool is_last)
+{
+	bool immediate = is_last && send->control & VIP_CONTROL_IMMEDIATE;
 	struct ibv_send_wr *bad, request = {
 		.wr_id = atomic_load_explicit(&endpoint->cookie, memory_order_relaxed),
-		.sg_list = (struct ibv_sge *)send->segments,
-		.num_sge = (int)send->count,
+		.sg_list = (struct ibv_sge *)segments,
+		.num_sge = (int)count,
 		.imm_data = htonl(send->immediate),
 	};
 
-	if ((send->control & VIP_CONTROL_OP_MASK) == VIP_CONTROL_OP_RDMAWRITE) {
-		request.wr_id |= RDMA_COOKIE_RDMA;
+	if (is_rdma(send)) {
+		request.wr_id |= RDMA_COOKIE_RDMA | (is_last ? 0 : RDMA_COOKIE_PART);
 		request.opcode = immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
-		request.wr.rdma.remote_addr = send->remote_address;
+		request.wr.rdma.remote_addr = send->remote_address + send->offset;
 		request.wr.rdma.rkey = send->remote_handle;
 	} else {
 		request.opcode = immediate ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
 	}
-	if (send->length <= endpoint->inline_size)
+	if (length <= endpoint->inline_size)
 		request.send_flags = IBV_SEND_INLINE;
 	return ibv_post_send(endpoint->qp, &request, &bad);
+}
+
+/* The segments of what comes next, as much as one request takes. Returns how many bytes that is. */
+static uint32_t cut(const struct rdma_endpoint *endpoint, const struct device_send *send,
+		    struct segment *segments, unsigned *count)
+{
+	uint32_t skip = send->offset, length = 0;
+
+	*count = 0;
+	for (unsigned i = 0; i < send->count && *count < endpoint->request_segments &&
+			     length < endpoint->request_bytes;
+	     i++) {
+		struct segment rest = send->segments[i];
+
+		if (skip >= rest.length) {
+			skip -= rest.length;
+			continue;
+		}
+		rest.address += skip;
+		rest.length -= skip;
+		skip = 0;
+		if (rest.length > endpoint->request_bytes - length)
+			rest.length = endpoint->request_bytes - length;
+		segments[(*count)++] = rest;
+		length += rest.length;
+	}
+	return length;
+}
+
+/* An RDMA operation in several requests, or what is left of it. */
+static int post_parts(struct rdma_endpoint *endpoint, struct device_send send)
+{
+	for (;;) {
+		struct segment segments[RDMA_SEGMENTS];
+		unsigned count;
+		uint32_t length = cut(endpoint, &send, segments, &count);
+		bool is_last = length >= send.length - send.offset;
+		int error;
+
+		if (!length) /* the program has changed the descriptor since */
+			return EINVAL;
+		error = post_request(endpoint, &send, segments, count, length, is_last);
+		if (error || is_last)
+			return error;
+		send.offset += length;
+		if (!workqueue_next_part(endpoint->send_queue, length))
+			return EINPROGRESS;
+	}
+}
+
+int rdma_post_send(struct device_endpoint *base, const struct device_send *send)
+{
+	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
+
+	if (is_rdma(send) && (send->count > endpoint->request_segments ||
+			      send->length > endpoint->request_bytes || send->offset))
+		return post_parts(endpoint, *send);
+	return post_request(endpoint, send, send->segments, send->count, send->length, true);
 }
 
 int rdma_post_receive(struct device_endpoint *base, const struct segment *segments, unsigned count)
@@ -300,8 +370,12 @@ static void report(const struct ibv_wc *completion)
 	uint32_t length = 0, immediate = 0;
 
 	if ((completion->wr_id ^ atomic_load_explicit(&endpoint->cookie, memory_order_relaxed)) &
-	    ~(RDMA_COOKIE_RECEIVE | RDMA_COOKIE_RDMA))
+	    ~RDMA_COOKIE_KIND)
 		return; /* from before a reset: that work was flushed then */
+	if (completion->wr_id & RDMA_COOKIE_PART) {
+		workqueue_part_done(endpoint->send_queue, status);
+		return;
+	}
 	if (!status && is_receive) {
 		length = completion->byte_len;
 		if (completion->wc_flags & IBV_WC_WITH_IMM) {

@@ -39,8 +39,11 @@ struct rdma_endpoint {
 	struct ibv_qp_init_attr wanted_qp; /* what it was created with */
 	unsigned access; /* what the peer may do, IBV_ACCESS_ */
 	uint32_t inline_size;
+	/* An RDMA operation beyond these takes several requests. */
+	unsigned request_segments;
+	uint32_t request_bytes;
 	struct workqueue *send_queue, *receive_queue;
-	_Atomic uint64_t cookie; /* wr_id, but for its two lowest bits */
+	_Atomic uint64_t cookie; /* wr_id, but for what the work is */
 
 	/* Connecting: cm.c. */
 	enum rdma_phase phase;
@@ -66,9 +69,14 @@ struct rdma_request {
  */
 #define RDMA_COOKIE_RECEIVE	UINT64_C(1)
 #define RDMA_COOKIE_RDMA	UINT64_C(2)
-#define RDMA_COOKIE_GENERATION	UINT64_C(4)
-#define RDMA_COOKIE_BITS	UINT64_C(0xff)
-#define RDMA_ENDPOINT_ALIGNMENT 256
+#define RDMA_COOKIE_PART	UINT64_C(4) /* of a send, and not the last one */
+#define RDMA_COOKIE_KIND	UINT64_C(7)
+#define RDMA_COOKIE_GENERATION	UINT64_C(8)
+#define RDMA_COOKIE_BITS	UINT64_C(0x1ff)
+#define RDMA_ENDPOINT_ALIGNMENT 512
+
+/* Asked for at most: room for more would make each queue pair large. */
+#define RDMA_SEGMENTS 16u
 
 /*
  * Ports: a discriminator's hash selects a bucket of neighbouring ports, and who waits for it
