@@ -1,16 +1,18 @@
 /*
- * Checking a descriptor and turning it into what the device takes. Only the segments say how long
+ * Checking a descriptor and turning it into what the device takes. What decides is read once, should
+ * the program change the descriptor while it is posted. Only the segments say how long
  * a message is: programs leave stale or no values in CS.Length, and in all reserved fields but
  * Control's.
  */
 #include "descriptor.h"
 
+#include "copy.h"
 #include "nic.h"
 
 /* On i386 programs write the Address member and leave the upper half of the 64 bits as it was. */
 static inline uint64_t address_bits(const VIP_PVOID64 *address)
 {
-	return (uintptr_t)address->AddressBits;
+	return (uintptr_t)READ_ONCE(address->AddressBits);
 }
 
 static inline bool within(const struct region_view *region, uint64_t address, uint32_t length)
@@ -30,12 +32,6 @@ static inline const struct region_view *region_of(struct workqueue *queue,
 	return region && region->domain == queue->vi->tag->domain ? region : NULL;
 }
 
-static inline bool is_well_formed(const struct workqueue *queue, unsigned control, unsigned count)
-{
-	return !(control & VIP_CONTROL_RESERVED) &&
-	       count <= queue->vi->nic->attributes.MaxSegmentsPerDesc;
-}
-
 static bool may_read(const struct vi *vi)
 {
 	return vi->nic->attributes.RDMAReadSupport & vi->attributes.ReliabilityLevel;
@@ -45,11 +41,12 @@ uint32_t descriptor_read_send(struct workqueue *queue, const VIP_DESCRIPTOR *des
 			      struct segment *segments, struct device_send *send)
 {
 	const VIP_DESCRIPTOR_SEGMENT *data = descriptor->DS;
-	unsigned control = descriptor->CS.Control, count = descriptor->CS.SegCount;
+	uint16_t control = READ_ONCE(descriptor->CS.Control);
+	unsigned count = READ_ONCE(descriptor->CS.SegCount);
 	unsigned operation = control & VIP_CONTROL_OP_MASK, first = 0, used = 0;
 	uint64_t length = 0;
 
-	if (!is_well_formed(queue, control, count))
+	if (control & VIP_CONTROL_RESERVED || count > MAX_SEGMENTS)
 		return VIP_STATUS_FORMAT_ERROR;
 	if (operation != VIP_CONTROL_OP_SENDRECV) {
 		if (!count || operation == VIP_CONTROL_OP_RESERVED ||
@@ -62,8 +59,8 @@ uint32_t descriptor_read_send(struct workqueue *queue, const VIP_DESCRIPTOR *des
 	for (unsigned i = first; i < count; i++) {
 		const VIP_DATA_SEGMENT *local = &data[i].Local;
 		uint64_t address = address_bits(&local->Data);
+		uint32_t here = READ_ONCE(local->Length);
 		const struct region_view *region;
-		uint32_t here = local->Length;
 
 		if (!here) /* its handle may be anything */
 			continue;
@@ -78,7 +75,7 @@ uint32_t descriptor_read_send(struct workqueue *queue, const VIP_DESCRIPTOR *des
 	send->segments = segments;
 	send->count = used;
 	send->length = (uint32_t)length;
-	send->control = (uint16_t)control;
+	send->control = control;
 	send->immediate = descriptor->CS.ImmediateData;
 	return 0;
 }
@@ -87,16 +84,18 @@ uint32_t descriptor_read_send(struct workqueue *queue, const VIP_DESCRIPTOR *des
 uint32_t descriptor_read_receive(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
 				 struct segment *segments, unsigned *segment_count)
 {
-	unsigned control = descriptor->CS.Control, count = descriptor->CS.SegCount, used = 0;
-	uint32_t room = (uint32_t)queue->vi->nic->attributes.MaxTransferSize;
+	uint32_t room = (uint32_t)queue->vi->attributes.MaxTransferSize;
+	unsigned count = READ_ONCE(descriptor->CS.SegCount), used = 0;
 
 	/* IMMEDIATE and QFENCE mean nothing here; programs set them all the same. */
-	if (!is_well_formed(queue, control, count) || control & VIP_CONTROL_OP_MASK)
+	if (READ_ONCE(descriptor->CS.Control) & (VIP_CONTROL_RESERVED | VIP_CONTROL_OP_MASK) ||
+	    count > MAX_SEGMENTS)
 		return VIP_STATUS_FORMAT_ERROR;
-	for (unsigned i = 0; i < count && room; i++) {
+	for (unsigned i = 0; i < count; i++) {
 		const VIP_DATA_SEGMENT *local = &descriptor->DS[i].Local;
+		uint64_t address = address_bits(&local->Data);
+		uint32_t here = READ_ONCE(local->Length);
 		const struct region_view *region;
-		uint32_t here = local->Length;
 
 		if (!here)
 			continue;
@@ -105,8 +104,8 @@ uint32_t descriptor_read_receive(struct workqueue *queue, const VIP_DESCRIPTOR *
 			return VIP_STATUS_PROTECTION_ERROR;
 		if (here > room) /* no message is longer, but devices count the sum */
 			here = room;
-		segments[used++] =
-			(struct segment){address_bits(&local->Data), here, region->key};
+		if (here)
+			segments[used++] = (struct segment){address, here, region->key};
 		room -= here;
 	}
 	*segment_count = used;

@@ -24,6 +24,8 @@ struct vi;
 struct cq;
 struct workqueue;
 
+#define MAX_SEGMENTS 252u /* of a descriptor, the address segment of RDMA included */
+
 /* What only the device looks into. */
 struct device_domain;  /* of a protection tag */
 struct device_region;  /* registered memory */
@@ -65,7 +67,6 @@ struct endpoint_config {
 	struct region_rights rights;
 	struct workqueue *send_queue, *receive_queue; /* named in reports */
 	struct device_cq *send_cq, *receive_cq;
-	unsigned segments;		    /* of a work request at most */
 	unsigned send_depth, receive_depth; /* most work requests at once; the device may lower */
 };
 
@@ -90,10 +91,13 @@ struct device_ops {
 	struct device_domain *(*domain_create)(struct device *device);
 	void (*domain_destroy)(struct device_domain *domain);
 
-	/* NULL and errno on failure. `handle` is what peers name the region by, never 0 or ~0. */
+	/*
+	 * NULL and errno on failure. `handle` is what peers name the region by, never 0 or ~0.
+	 * Memory that cannot be written may be sent from: then `read_only` becomes true.
+	 */
 	struct device_region *(*region_create)(struct device_domain *domain, void *address,
 					       size_t length, struct region_rights rights,
-					       uint32_t *handle, uint32_t *key);
+					       uint32_t *handle, uint32_t *key, bool *read_only);
 	void (*region_destroy)(struct device_region *region);
 	/*
 	 * The region under its handle in another domain, or with other rights: changed in place, or
@@ -127,8 +131,10 @@ struct device_ops {
 	void (*endpoint_destroy)(struct device_endpoint *endpoint);
 
 	/*
-	 * 0 or errno; whatever it is, it may be tried again once earlier work is done. EINPROGRESS:
-	 * a part is under way, and there was no room for more. Then `offset` is where to go on.
+	 * 0 or errno; whatever it is, it may be tried again once earlier work is done. ENOBUFS: there
+	 * is no memory for it now, and may be later, although no earlier work is under way.
+	 * EINPROGRESS, of a send: a part is under way, and there was no room for more. Then `offset`
+	 * is where to go on.
 	 */
 	int (*post_send)(struct device_endpoint *endpoint, const struct device_send *send);
 	int (*post_receive)(struct device_endpoint *endpoint, const struct segment *segments,
@@ -188,6 +194,15 @@ bool workqueue_next_part(struct workqueue *queue, uint32_t length);
  * lock is held. `error`: an error bit, which the send will complete with, or 0.
  */
 void workqueue_part_done(struct workqueue *queue, uint32_t error);
+/*
+ * For a device that lets the processor copy where it cannot take so many segments. False when some
+ * of the memory is not registered, or not any more.
+ *
+ * Out of the send that is being posted, all of it; the queue's lock is held.
+ */
+bool workqueue_gather(struct workqueue *queue, void *to, uint32_t length);
+/* Into the oldest receive that is not done, from byte `offset` on. The CQ's lock is held. */
+bool workqueue_scatter(struct workqueue *queue, uint32_t offset, const void *from, uint32_t length);
 /*
  * What a device may share with those above instead of having locks of its own. Posting to a queue
  * is done with the queue's lock, cq_poll() with the CQ's; a queue's comes before any CQ's.

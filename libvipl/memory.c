@@ -135,6 +135,7 @@ static struct region_view view_of(const struct region *region, const struct tag 
 {
 	return (struct region_view){.start = (uintptr_t)region->address,
 				    .length = region->length,
+				    .read_only = region->read_only,
 				    .domain = tag->domain};
 }
 
@@ -147,12 +148,13 @@ static int create_region(struct nic *nic, struct region *region, uint32_t *handl
 	/* Pinning takes long for large regions: without the NIC's lock. */
 	region->device_region = nic->device->ops->region_create(
 		region->tag->domain, region->address, region->length,
-		rights_of(&region->attributes), handle, &view.key);
+		rights_of(&region->attributes), handle, &view.key, &region->read_only);
 	if (!region->device_region) {
 		error = errno;
 		explain_refusal(region->length, error);
 		return error;
 	}
+	view.read_only = region->read_only;
 	pthread_mutex_lock(&nic->lock);
 	error = region_table_insert(&nic->regions, *handle, &view, region);
 	pthread_mutex_unlock(&nic->lock);
@@ -227,6 +229,13 @@ put_nic:
 	return rc;
 }
 
+/* Who copies has found a region before it was changed, or finds it as it is now. */
+static void await_copies(struct nic *nic)
+{
+	pthread_rwlock_wrlock(&nic->copying);
+	pthread_rwlock_unlock(&nic->copying);
+}
+
 VIP_RETURN VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
 			    VIP_MEM_HANDLE MemoryHandle)
 {
@@ -241,6 +250,7 @@ VIP_RETURN VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
 	pthread_mutex_unlock(&nic->lock);
 	pthread_mutex_unlock(&nic->changing_regions);
 	if (region) {
+		await_copies(nic);
 		nic->device->ops->region_destroy(region->device_region);
 		tag_release(nic, region->tag);
 		free(region);
@@ -282,6 +292,7 @@ static VIP_RETURN change_region(struct nic *nic, struct region *region, uint32_t
 	region->attributes = *attributes;
 	region_table_update(&nic->regions, handle, &view);
 	pthread_mutex_unlock(&nic->lock);
+	await_copies(nic);
 	if (changed != former)
 		nic->device->ops->region_destroy(former);
 	tag_release(nic, former_tag);

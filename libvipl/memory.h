@@ -31,12 +31,14 @@ struct region {
 	struct tag *tag;
 	void *address;
 	size_t length;
+	bool read_only;		       /* the memory cannot be written */
 	VIP_MEM_ATTRIBUTES attributes; /* Ptag as the program gave it */
 };
 
 /* What posting has to know of a region. */
 struct region_view {
 	uint32_t key;
+	bool read_only;
 	uintptr_t start;
 	size_t length;
 	struct device_domain *domain;

@@ -190,12 +190,14 @@ VIP_RETURN VipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHandle)
 		goto free_nic;
 	pthread_mutex_init(&nic->lock, NULL);
 	pthread_mutex_init(&nic->changing_regions, NULL);
+	pthread_rwlock_init(&nic->copying, NULL);
 	TAILQ_INIT(&nic->waiters);
 	rc = build(nic, DeviceName);
 	if (rc == VIP_SUCCESS) {
 		*NicHandle = object_handle(&nic->object);
 		return rc;
 	}
+	pthread_rwlock_destroy(&nic->copying);
 	pthread_mutex_destroy(&nic->changing_regions);
 	pthread_mutex_destroy(&nic->lock);
 	free(nic->default_tag);
@@ -296,6 +298,7 @@ VIP_RETURN VipCloseNic(VIP_NIC_HANDLE NicHandle)
 	free_memory(nic);
 	nic->device->ops->close(nic->device);
 	agent_free(nic);
+	pthread_rwlock_destroy(&nic->copying);
 	pthread_mutex_destroy(&nic->changing_regions);
 	pthread_mutex_destroy(&nic->lock);
 	free(nic);

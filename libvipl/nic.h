@@ -13,7 +13,6 @@
 #include "object.h"
 #include "vi.h"
 
-#define MAX_SEGMENTS	 16u	   /* of a descriptor, the address segment included */
 #define MAX_TRANSFER	 0x800000u /* bytes */
 #define PRIVATE_CHANNELS 64u	   /* CQs that get a channel of their own; the rest share these */
 
@@ -30,6 +29,7 @@ struct nic {
 	struct notifier *notifier;
 	struct region_table regions;
 	pthread_mutex_t changing_regions; /* one at a time; comes before the NIC's lock */
+	pthread_rwlock_t copying; /* held for reading while the processor copies from or to regions */
 
 	pthread_mutex_t lock; /* guards what follows, and all that is marked [nic] */
 	struct tag *default_tag;

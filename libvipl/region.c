@@ -15,6 +15,7 @@
 struct slot {
 	_Atomic uint32_t handle; /* 0: free */
 	_Atomic uint32_t key;
+	_Atomic bool read_only;
 	_Atomic uintptr_t start;
 	_Atomic size_t length;
 	struct device_domain *_Atomic domain;
@@ -64,6 +65,7 @@ const struct region_view *region_table_search(struct region_table *table, uint32
 		slot = probe(slots, handle);
 		found = get(slot->handle) == handle;
 		view->key = get(slot->key);
+		view->read_only = get(slot->read_only);
 		view->start = get(slot->start);
 		view->length = get(slot->length);
 		view->domain = get(slot->domain);
@@ -94,6 +96,7 @@ static void end_write(struct region_table *table)
 static void copy_slot(struct slot *to, const struct slot *from)
 {
 	set(to->key, get(from->key));
+	set(to->read_only, get(from->read_only));
 	set(to->start, get(from->start));
 	set(to->length, get(from->length));
 	set(to->domain, get(from->domain));
@@ -104,6 +107,7 @@ static void copy_slot(struct slot *to, const struct slot *from)
 static void set_view(struct slot *slot, const struct region_view *view)
 {
 	set(slot->key, view->key);
+	set(slot->read_only, view->read_only);
 	set(slot->start, view->start);
 	set(slot->length, view->length);
 	set(slot->domain, view->domain);

@@ -59,7 +59,6 @@ static struct device_endpoint *create_endpoint(struct vi *vi, const VIP_VI_ATTRI
 		.receive_queue = &vi->receive,
 		.send_cq = vi->send.cq->device_cq,
 		.receive_cq = vi->receive.cq->device_cq,
-		.segments = (unsigned)vi->nic->attributes.MaxSegmentsPerDesc,
 		.send_depth = SEND_DEPTH,
 		.receive_depth = RECEIVE_DEPTH,
 	};

@@ -198,7 +198,7 @@ static int submit(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor, uin
 
 /* Why the oldest descriptor that is still here could not be handed over. */
 struct refusal {
-	bool no_room;	/* for one more */
+	enum { NO_ROOM, NO_MEMORY, REFUSED } hindrance;
 	bool earlier;	/* there were earlier ones under way */
 	uint32_t error; /* an error bit when it is the descriptor's fault */
 };
@@ -209,25 +209,24 @@ static inline bool pass_on(struct workqueue *queue, struct refusal *why)
 	uint32_t before = under_way(queue);
 	int rc;
 
-	why->no_room = before >= queue->depth || !cq_reserve(queue->cq, queue->is_receive);
-	why->earlier = before > 0;
-	why->error = 0;
-	if (why->no_room)
+	*why = (struct refusal){NO_ROOM, before > 0, 0};
+	if (before >= queue->depth || !cq_reserve(queue->cq, queue->is_receive))
 		return false;
 	rc = submit(queue, ring_at(queue, queue->submitted)->descriptor, &why->error);
-	if (!rc)
+	if (!rc) {
 		advance(queue);
-	else if (rc == EINPROGRESS)
-		why->no_room = true; /* for the rest */
-	else
+	} else if (rc != EINPROGRESS) { /* else there is no room for the rest */
 		cq_unreserve(queue->cq);
+		why->hindrance = rc == ENOBUFS ? NO_MEMORY : REFUSED;
+	}
 	return !rc;
 }
 
 /*
  * What could not be handed over while there were earlier ones waits for them (errors are told in
  * order, and room may come); if they are done by now it is worth another try; else its time has
- * come. True when there is reason to try again at once.
+ * come. For memory it waits as long as it takes: others may have it, and the agent comes back.
+ * True when there is reason to try again at once.
  */
 static bool hold_or_fail(struct workqueue *queue, const struct refusal *why)
 {
@@ -237,8 +236,9 @@ static bool hold_or_fail(struct workqueue *queue, const struct refusal *why)
 
 	lock_acquire(&cq->lock);
 	requests = under_way(queue);
-	waits = why->no_room ? cq_is_full(cq, queue->is_receive) || requests >= queue->depth
-			     : requests > 0;
+	waits = requests > 0 || why->hindrance == NO_MEMORY;
+	if (why->hindrance == NO_ROOM)
+		waits = requests >= queue->depth || cq_is_full(cq, queue->is_receive);
 	if (waits) {
 		bool was_starved = queue->is_starved;
 
@@ -248,13 +248,13 @@ static bool hold_or_fail(struct workqueue *queue, const struct refusal *why)
 		atomic_store(&cq->uneasy, true);
 		if (!was_starved)
 			agent_wake(queue->vi->nic); /* the program may not ask for completions */
-	} else if (!why->no_room && !why->earlier) {
+	} else if (why->hindrance != NO_ROOM && !why->earlier) {
 		advance(queue);
 		complete_oldest(queue, why->error ? why->error : VIP_STATUS_TRANSPORT_ERROR, 0, 0);
 		note_error(queue);
 	}
 	lock_release(&cq->lock);
-	return !waits && (why->no_room || why->earlier);
+	return !waits && (why->hindrance == NO_ROOM || why->earlier);
 }
 
 /*
@@ -275,9 +275,9 @@ static bool feed(struct workqueue *queue, const struct refusal *first)
 		is_refused = false;
 		if (hold_or_fail(queue, &why))
 			continue;
-		completed |= !why.no_room;
+		completed |= why.hindrance == REFUSED;
 		/* On an Unreliable VI the next one may do better. */
-		if (why.no_room || queue->is_starved || is_reliable(queue->vi))
+		if (why.hindrance != REFUSED || queue->is_starved || is_reliable(queue->vi))
 			return completed;
 	}
 	if (queue->is_starved) { /* no longer */

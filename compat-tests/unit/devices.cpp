@@ -76,34 +76,6 @@ TEST_P(Keys, HandlesOfManyRegionsAreDifferentAndNeverZeroOrAllOnes)
 INSTANTIATE_TEST_SUITE_P(Devices, Keys,
 			 testing::Values(FAKE_KEYS_RXE, FAKE_KEYS_EQUAL, FAKE_KEYS_DIFFERENT));
 
-TEST_F(Devices, WithFourSegmentsTakeFourAndNoMore)
-{
-	VIP_NIC_ATTRIBUTES attributes;
-
-	open_with([](fake_device &d) { d.max_sge = 4; });
-	ASSERT_EQ(VipQueryNic(nic, &attributes), VIP_SUCCESS);
-	EXPECT_EQ(attributes.MaxSegmentsPerDesc, 4u);
-	make_pair();
-	std::vector<Segment> to, from;
-	for (size_t i = 0; i < 4; i++) {
-		to.push_back({memory.data(1000 * i), 300});
-		from.push_back({memory.data(10000 + 1000 * i), 300});
-		memset(memory.data(10000 + 1000 * i), 'a' + static_cast<int>(i), 300);
-	}
-	VIP_DESCRIPTOR *r = descriptor(0, to), *s = descriptor(1, from);
-	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
-	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
-	expect_received(b, r);
-	expect_sent(a, s);
-	for (size_t i = 0; i < 4; i++)
-		EXPECT_EQ(memory.data(1000 * i)[299], 'a' + static_cast<int>(i));
-	from.push_back({memory.data(), 1});
-	VIP_DESCRIPTOR *five = descriptor(2, from);
-	ASSERT_EQ(post_send(a, five), VIP_SUCCESS);
-	expect_sent(a, five, VIP_STATUS_FORMAT_ERROR);
-	expect_state(b, VIP_STATE_ERROR);
-}
-
 TEST_F(Devices, WithoutInlineDataTakeShortMessages)
 {
 	open_with([](fake_device &d) { d.max_inline = 0; });

@@ -162,7 +162,7 @@ TEST_F(Transfer, BadDescriptorsSayWhatIsWrong)
 		{"reserved Control bit", [](auto d) { d->CS.Control |= 0x10; },
 		 VIP_STATUS_FORMAT_ERROR},
 		{"operation", [](auto d) { d->CS.Control |= 3; }, VIP_STATUS_FORMAT_ERROR},
-		{"too many segments", [](auto d) { d->CS.SegCount = 17; }, VIP_STATUS_FORMAT_ERROR},
+		{"too many segments", [](auto d) { d->CS.SegCount = 253; }, VIP_STATUS_FORMAT_ERROR},
 		{"unknown handle", [](auto d) { d->DS[0].Local.Handle ^= 0x55; },
 		 VIP_STATUS_PROTECTION_ERROR},
 		{"beyond the region", [](auto d) { d->DS[0].Local.Length = 100000000; },

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "copy.h"
 #include "loopback.h"
 
 bool copy_probe(pid_t process, uint64_t address, const uint8_t *nonce, size_t length)
@@ -16,14 +17,17 @@ bool copy_probe(pid_t process, uint64_t address, const uint8_t *nonce, size_t le
 	       !memcmp(seen, nonce, length);
 }
 
-/* Cuts bytes [offset, offset + length) out of a list of ranges; returns how many there are. */
-static unsigned cut(struct iovec *out, const struct iovec *ranges, unsigned count, size_t offset,
-		    size_t length)
+/*
+ * Bytes [offset, offset + length) of some segments, for the kernel. Returns how many pieces that
+ * is: no more than there are segments.
+ */
+static unsigned cut(struct iovec *pieces, const struct segment *segments, unsigned count,
+		    uint32_t offset, uint32_t length)
 {
 	unsigned used = 0;
 
 	for (unsigned i = 0; i < count && length; i++) {
-		size_t here = ranges[i].iov_len;
+		uint32_t here = segments[i].length;
 
 		if (offset >= here) {
 			offset -= here;
@@ -32,35 +36,30 @@ static unsigned cut(struct iovec *out, const struct iovec *ranges, unsigned coun
 		here -= offset;
 		if (here > length)
 			here = length;
-		out[used++] = (struct iovec){(uint8_t *)ranges[i].iov_base + offset, here};
+		pieces[used++] =
+			(struct iovec){(uint8_t *)(uintptr_t)segments[i].address + offset, here};
 		length -= here;
 		offset = 0;
 	}
 	return used;
 }
 
-int copy_remote(pid_t process, const struct device_send *send, uint32_t offset,
-		const struct lane_segment *remote, unsigned remote_count, uint32_t length,
-		bool is_write)
+int copy_remote(pid_t process, const struct device_send *send, const struct segment *remote,
+		unsigned remote_count, bool is_write)
 {
-	struct iovec here[LANE_SEGMENTS], there[LANE_SEGMENTS];
-	struct iovec here_cut[LANE_SEGMENTS], there_cut[LANE_SEGMENTS];
+	struct iovec here[MAX_SEGMENTS], there[LANE_SEGMENTS];
 
-	for (unsigned i = 0; i < send->count; i++)
-		here[i] = (struct iovec){(void *)(uintptr_t)send->segments[i].address,
-					 send->segments[i].length};
-	for (unsigned i = 0; i < remote_count; i++) {
+	for (unsigned i = 0; i < remote_count; i++)
 		if ((uintptr_t)remote[i].address != remote[i].address)
 			return EINVAL; /* we have 32 bits, and the peer has 64 */
-		there[i] = (struct iovec){(void *)(uintptr_t)remote[i].address, remote[i].length};
-	}
-	for (uint32_t done = 0; done < length;) {
-		unsigned here_count = cut(here_cut, here, send->count, offset + done, length - done);
-		unsigned there_count = cut(there_cut, there, remote_count, done, length - done);
-		ssize_t copied = is_write ? process_vm_writev(process, here_cut, here_count,
-							      there_cut, there_count, 0)
-					  : process_vm_readv(process, here_cut, here_count,
-							     there_cut, there_count, 0);
+	for (uint32_t done = 0; done < send->length;) {
+		uint32_t left = send->length - done;
+		unsigned here_count = cut(here, send->segments, send->count, done, left);
+		unsigned there_count = cut(there, remote, remote_count, done, left);
+		ssize_t copied = is_write ? process_vm_writev(process, here, here_count, there,
+							      there_count, 0)
+					  : process_vm_readv(process, here, here_count, there,
+							     there_count, 0);
 
 		if (copied < 0)
 			return errno;
@@ -69,58 +68,6 @@ int copy_remote(pid_t process, const struct device_send *send, uint32_t offset,
 		done += (uint32_t)copied;
 	}
 	return 0;
-}
-
-#ifdef __SANITIZE_THREAD__
-#define UNSEEN __attribute__((no_sanitize("thread"), optimize("no-tree-loop-distribute-patterns")))
-#define ORDERED_TAIL SIZE_MAX
-#else
-#define UNSEEN
-#define ORDERED_TAIL 64u
-#endif
-
-/* The end of what arrives, in ascending order, each aligned word at once. */
-UNSEEN static void copy_tail(volatile uint8_t *to, const uint8_t *from, size_t length)
-{
-	for (size_t i = 0, step; i < length; i += step) {
-		uintptr_t place = (uintptr_t)(to + i);
-		uint64_t word;
-		uint32_t half;
-
-		if (place % sizeof(word) == 0 && length - i >= sizeof(word)) {
-			step = sizeof(word);
-			__builtin_memcpy(&word, from + i, step);
-			*(volatile uint64_t *)(to + i) = word;
-		} else if (place % sizeof(half) == 0 && length - i >= sizeof(half)) {
-			step = sizeof(half);
-			__builtin_memcpy(&half, from + i, step);
-			*(volatile uint32_t *)(to + i) = half;
-		} else {
-			step = 1;
-			to[i] = from[i];
-		}
-	}
-}
-
-UNSEEN void copy_unseen(void *to, const void *from, size_t length)
-{
-	size_t before = length > ORDERED_TAIL ? length - ORDERED_TAIL : 0;
-
-	/* Programs watch the last bytes, and memcpy() may write them first. */
-	if (before)
-		memcpy(to, from, before);
-	atomic_thread_fence(memory_order_release);
-	copy_tail((uint8_t *)to + before, (const uint8_t *)from + before, length - before);
-}
-
-/* Out of the program's memory, in any order. */
-static inline void copy_out(void *to, const void *from, size_t length)
-{
-#ifdef __SANITIZE_THREAD__
-	copy_unseen(to, from, length);
-#else
-	memcpy(to, from, length);
-#endif
 }
 
 /* Between plain memory and bytes [offset, offset + length) of the segments. */

@@ -174,8 +174,6 @@ static void loopback_query(struct device *base, VIP_NIC_ATTRIBUTES *attributes,
 	attributes->MaxCQEntries = 1 << 20;
 	attributes->MaxPtags = 65536;
 	attributes->NativeMTU = LANE_PIECE;
-	if (attributes->MaxSegmentsPerDesc > LANE_SEGMENTS)
-		attributes->MaxSegmentsPerDesc = LANE_SEGMENTS;
 	attributes->ReliabilityLevelSupport = VIP_SERVICE_UNRELIABLE |
 					      VIP_SERVICE_RELIABLE_DELIVERY |
 					      VIP_SERVICE_RELIABLE_RECEPTION;

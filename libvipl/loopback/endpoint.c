@@ -53,9 +53,7 @@ struct device_endpoint *loopback_endpoint_create(struct device *device,
 	if (posix_memalign((void **)&endpoint, CACHE_LINE, sizeof(*endpoint)))
 		return NULL;
 	memset(endpoint, 0, sizeof(*endpoint));
-	endpoint->receive_size = (unsigned)(sizeof(struct loopback_receive) +
-					    config->segments * sizeof(struct segment));
-	endpoint->receives = calloc(LANE_RECEIVES, endpoint->receive_size);
+	endpoint->receives = calloc(LANE_RECEIVES, sizeof(*endpoint->receives));
 	if (!endpoint->receives) {
 		free(endpoint);
 		return NULL;

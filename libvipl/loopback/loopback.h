@@ -71,8 +71,9 @@ struct loopback_cq {
 /* A posted receive, in memory of our own: what is published is for the peer's eyes only. */
 struct loopback_receive {
 	uint32_t room;
+	uint32_t usable; /* of it, the beginning that was registered memory when it was posted */
 	uint32_t count;
-	struct segment segments[];
+	struct segment segments[LANE_SEGMENTS]; /* if it has no more, else they are not here */
 };
 
 /* A send that needs the peer's help; the only one under way while it does. */
@@ -90,7 +91,7 @@ struct loopback_pending {
 	uint32_t number; /* of the message that the peer has to consume or answer; valid if: */
 	bool asked;
 	struct device_send send;
-	struct segment segments[LANE_SEGMENTS]; /* also of device_send */
+	struct segment segments[MAX_SEGMENTS]; /* also of device_send */
 };
 
 enum loopback_phase { LOOPBACK_UNCONNECTED, LOOPBACK_ASKING, LOOPBACK_CONFIRMING, LOOPBACK_CONNECTED };
@@ -137,8 +138,7 @@ struct loopback_endpoint {
 	atomic_bool violated; /* the peer broke the rules */
 
 	_Atomic uint32_t posted; /* receives; the receive queue's lock guards this and the next */
-	unsigned receive_size;
-	uint8_t *receives; /* ring of struct loopback_receive */
+	struct loopback_receive *receives; /* a ring */
 
 	/* Connecting: the NIC's lock guards it. */
 	struct watch watch;
@@ -152,8 +152,7 @@ struct loopback_endpoint {
 static inline struct loopback_receive *receive_at(const struct loopback_endpoint *endpoint,
 						  uint32_t index)
 {
-	return (void *)(endpoint->receives +
-			(size_t)(index & (LANE_RECEIVES - 1)) * endpoint->receive_size);
+	return &endpoint->receives[index & (LANE_RECEIVES - 1)];
 }
 
 /* device.c */
@@ -191,7 +190,8 @@ struct device_domain *loopback_domain_create(struct device *device);
 void loopback_domain_destroy(struct device_domain *domain);
 struct device_region *loopback_region_create(struct device_domain *domain, void *address,
 					     size_t length, struct region_rights rights,
-					     uint32_t *handle, uint32_t *key);
+					     uint32_t *handle, uint32_t *key,
+					     bool *read_only);
 void loopback_region_destroy(struct device_region *region);
 struct device_region *loopback_region_change(struct device_region *region,
 					     struct device_domain *domain,
@@ -239,18 +239,11 @@ void endpoint_quiesce(struct loopback_endpoint *endpoint);
 /* True when the process has `nonce` at `address`: it is the right one, and may be accessed. */
 bool copy_probe(pid_t process, uint64_t address, const uint8_t *nonce, size_t length);
 /*
- * Copies between bytes [offset, offset + length) of the send's local segments and the remote ones.
- * 0 or errno; EFAULT when memory of either side is not there.
+ * Copies between the send's local segments and remote ones, LANE_SEGMENTS at most. 0 or errno;
+ * EFAULT when memory of either side is not there.
  */
-int copy_remote(pid_t process, const struct device_send *send, uint32_t offset,
-		const struct lane_segment *remote, unsigned remote_count, uint32_t length,
-		bool is_write);
-/*
- * To and from memory of the program. A program may watch its memory for what a NIC writes there,
- * without a lock; so the thread sanitizer, which would not see an adapter's accesses, is not to see
- * these either. What programs watch for are the last bytes: they are written last.
- */
-void copy_unseen(void *to, const void *from, size_t length);
+int copy_remote(pid_t process, const struct device_send *send, const struct segment *remote,
+		unsigned remote_count, bool is_write);
 /* Between plain memory and bytes [offset, offset + length) of the segments. */
 void copy_gather(uint8_t *to, const struct device_send *send, uint32_t offset, uint32_t length);
 void copy_scatter(const struct device_send *send, uint32_t offset, const uint8_t *from,

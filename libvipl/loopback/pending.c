@@ -12,7 +12,10 @@ void loopback_suspend(struct loopback_endpoint *endpoint, const struct device_se
 {
 	struct loopback_pending *pending = &endpoint->pending;
 
-	*pending = (struct loopback_pending){.kind = kind, .send = *send};
+	pending->kind = kind;
+	pending->offset = 0;
+	pending->asked = false;
+	pending->send = *send;
 	memcpy(pending->segments, send->segments, send->count * sizeof(send->segments[0]));
 	pending->send.segments = pending->segments;
 	/* From here on it is theirs who poll. */

@@ -4,9 +4,8 @@
  */
 #include <string.h>
 
+#include "copy.h"
 #include "loopback.h"
-
-#define READ_ONCE(member) (*(const volatile __typeof__(member) *)&(member))
 
 /* How much of a segment is in registered memory. */
 static uint32_t usable(const struct loopback_endpoint *endpoint, const struct segment *segment)
@@ -20,22 +19,18 @@ void loopback_publish(struct loopback_endpoint *endpoint, uint32_t index)
 	const struct loopback_receive *receive = receive_at(endpoint, index);
 	struct lane *in = endpoint->in;
 	struct lane_detail *detail = &in->details[index & (LANE_RECEIVES - 1)];
-	uint32_t room = 0;
+	uint32_t count = receive->count <= LANE_SEGMENTS ? receive->count : 0;
 
-	detail->count = receive->count;
-	for (uint32_t i = 0; i < receive->count; i++) {
+	detail->count = count;
+	for (uint32_t i = 0; i < count; i++) {
 		const struct segment *segment = &receive->segments[i];
-		uint32_t here = usable(endpoint, segment);
 
 		detail->segments[i] =
 			(struct lane_segment){segment->address, segment->length, segment->key};
-		room += here;
-		if (here < segment->length)
-			break; /* data that comes here breaks the connection */
 	}
 	/* Who reads this reads the details as they are now. */
 	atomic_store_explicit(&in->receives[index & (LANE_RECEIVES - 1)],
-			      (uint64_t)(index + 1) << 32 | room, memory_order_release);
+			      (uint64_t)(index + 1) << 32 | receive->usable, memory_order_release);
 }
 
 int loopback_post_receive(struct device_endpoint *base, const struct segment *segments,
@@ -46,10 +41,14 @@ int loopback_post_receive(struct device_endpoint *base, const struct segment *se
 	struct loopback_receive *receive = receive_at(endpoint, index);
 
 	receive->count = count;
-	receive->room = 0;
+	receive->room = receive->usable = 0;
 	for (unsigned i = 0; i < count; i++) {
-		receive->segments[i] = segments[i];
+		/* Data that comes where no registered memory is breaks the connection. */
+		if (receive->usable == receive->room)
+			receive->usable += usable(endpoint, &segments[i]);
 		receive->room += segments[i].length;
+		if (i < LANE_SEGMENTS)
+			receive->segments[i] = segments[i];
 	}
 	atomic_store_explicit(&endpoint->posted, index + 1, memory_order_release);
 	if (endpoint->in)
@@ -57,11 +56,13 @@ int loopback_post_receive(struct device_endpoint *base, const struct segment *se
 	return 0;
 }
 
-/* Copies into the receive from `offset` on. False when there is no registered memory there. */
+/* Copies into the oldest receive, from `offset` on. False when no registered memory is there. */
 static bool scatter(const struct loopback_endpoint *endpoint,
 		    const struct loopback_receive *receive, uint32_t offset, const uint8_t *data,
 		    uint32_t length)
 {
+	if (receive->count > LANE_SEGMENTS)
+		return workqueue_scatter(endpoint->receive_queue, offset, data, length);
 	for (uint32_t i = 0; i < receive->count && length; i++) {
 		const struct segment *segment = &receive->segments[i];
 		uint32_t here;

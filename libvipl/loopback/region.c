@@ -112,7 +112,7 @@ static uint32_t remote_rights(struct region_rights rights)
 
 struct device_region *loopback_region_create(struct device_domain *base, void *address,
 					     size_t length, struct region_rights rights,
-					     uint32_t *handle, uint32_t *key)
+					     uint32_t *handle, uint32_t *key, bool *read_only)
 {
 	struct loopback_domain *domain = (struct loopback_domain *)base;
 	struct loopback_region *region = malloc(sizeof(*region));
@@ -131,6 +131,7 @@ struct device_region *loopback_region_create(struct device_domain *base, void *a
 	if (error == EFAULT && !rights.rdma_write) {
 		error = touch_pages(address, length, false);
 		atomic_fetch_and(&values.rights, ~(uint32_t)RIGHT_LOCAL_WRITE);
+		*read_only = true;
 	}
 	if (!error)
 		error = publish(domain->device, &values, &region->handle);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "copy.h"
 #include "loopback.h"
 
 /* Longer messages are copied by the kernel, in one step, where it lets us. */
@@ -119,13 +120,14 @@ static int place(struct loopback_endpoint *endpoint, const struct device_send *s
 {
 	const struct lane_detail *detail =
 		&endpoint->out->details[endpoint->taken & (LANE_RECEIVES - 1)];
-	unsigned count = *(const volatile uint32_t *)&detail->count;
-	struct lane_segment segments[LANE_SEGMENTS];
+	unsigned count = READ_ONCE(detail->count);
+	struct segment segments[LANE_SEGMENTS];
 	uint32_t left = send->length;
 	int error = EINVAL;
 
 	if (!count || count > LANE_SEGMENTS)
 		return error;
+	_Static_assert(sizeof(segments) == sizeof(detail->segments), "both have the same members");
 	memcpy(segments, detail->segments, count * sizeof(segments[0]));
 	begin_access(endpoint);
 	error = ECONNABORTED;
@@ -135,14 +137,13 @@ static int place(struct loopback_endpoint *endpoint, const struct device_send *s
 	for (unsigned i = 0; i < count && left; i++) {
 		uint32_t here = segments[i].length < left ? segments[i].length : left;
 
-		if (region_room(endpoint->peer_regions, segments[i].handle, endpoint->peer_domain,
+		if (region_room(endpoint->peer_regions, segments[i].key, endpoint->peer_domain,
 				RIGHT_LOCAL_WRITE, segments[i].address, here) != here)
 			goto end;
 		left -= here;
 	}
 	if (!left)
-		error = copy_remote(endpoint->peer_pid, send, 0, segments, count, send->length,
-				    true);
+		error = copy_remote(endpoint->peer_pid, send, segments, count, true);
 end:
 	end_access(endpoint);
 	return error;
@@ -218,17 +219,16 @@ static void send_plain(struct loopback_endpoint *endpoint, const struct device_s
 static int access_remote(struct loopback_endpoint *endpoint, const struct device_send *send,
 			 bool is_write)
 {
-	struct lane_segment remote = {send->remote_address, send->length, send->remote_handle};
+	struct segment remote = {send->remote_address, send->length, send->remote_handle};
 	int error = ECONNABORTED;
 
 	begin_access(endpoint);
 	if (!atomic_load_explicit(&endpoint->out->closed, memory_order_relaxed)) {
 		error = EACCES;
-		if (region_room(endpoint->peer_regions, remote.handle, endpoint->peer_domain,
+		if (region_room(endpoint->peer_regions, remote.key, endpoint->peer_domain,
 				is_write ? RIGHT_RDMA_WRITE : RIGHT_RDMA_READ, remote.address,
 				remote.length) == remote.length)
-			error = copy_remote(endpoint->peer_pid, send, 0, &remote, 1, send->length,
-					    is_write);
+			error = copy_remote(endpoint->peer_pid, send, &remote, 1, is_write);
 	}
 	end_access(endpoint);
 	return error;

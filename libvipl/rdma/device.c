@@ -157,6 +157,7 @@ static int rdma_open(const char *name, unsigned index, struct nic *nic, struct d
 		return ENOMEM;
 	device->base.ops = &rdma_device_ops;
 	device->nic = nic;
+	pthread_mutex_init(&device->staging.lock, NULL);
 	device->context = open_context(name, index);
 	if (!device->context) {
 		error = errno;
@@ -185,6 +186,7 @@ static int rdma_open(const char *name, unsigned index, struct nic *nic, struct d
 close_context:
 	ibv_close_device(device->context);
 free_device:
+	pthread_mutex_destroy(&device->staging.lock);
 	free(device);
 	return error;
 }
@@ -196,6 +198,7 @@ static void rdma_close(struct device *base)
 	rdma_destroy_event_channel(device->events);
 	close(device->base.event_fd);
 	ibv_close_device(device->context);
+	pthread_mutex_destroy(&device->staging.lock);
 	free(device);
 }
 
@@ -220,8 +223,6 @@ static void rdma_query(struct device *base, VIP_NIC_ATTRIBUTES *attributes, stru
 	attributes->MaxCQ = (VIP_ULONG)limits->max_cq;
 	attributes->MaxCQEntries = (VIP_ULONG)limits->max_cqe;
 	attributes->MaxPtags = (VIP_ULONG)limits->max_pd;
-	if ((VIP_ULONG)limits->max_sge < attributes->MaxSegmentsPerDesc)
-		attributes->MaxSegmentsPerDesc = (VIP_ULONG)limits->max_sge;
 	attributes->ReliabilityLevelSupport = VIP_SERVICE_RELIABLE_DELIVERY;
 	if (!ibv_query_port(device->context, device->port, &port)) {
 		attributes->NativeMTU = 128ul << port.active_mtu;

@@ -32,12 +32,12 @@ static unsigned lower(unsigned a, int b)
 static int create_qp(struct rdma_endpoint *endpoint)
 {
 	struct ibv_qp_init_attr attributes = endpoint->wanted_qp;
-	struct ibv_qp *qp = ibv_create_qp(endpoint->pd, &attributes);
+	struct ibv_qp *qp = ibv_create_qp(endpoint->domain->pd, &attributes);
 
 	if (!qp && errno == EINVAL) { /* perhaps a device without inline data */
 		attributes = endpoint->wanted_qp;
 		attributes.cap.max_inline_data = 0;
-		qp = ibv_create_qp(endpoint->pd, &attributes);
+		qp = ibv_create_qp(endpoint->domain->pd, &attributes);
 	}
 	if (!qp) {
 		int error = errno;
@@ -50,6 +50,7 @@ static int create_qp(struct rdma_endpoint *endpoint)
 	endpoint->inline_size = attributes.cap.max_inline_data;
 	endpoint->request_segments = lower(RDMA_SEGMENTS, (int)attributes.cap.max_send_sge);
 	endpoint->request_bytes = UINT32_MAX;
+	endpoint->receive_segments = lower(RDMA_SEGMENTS, (int)attributes.cap.max_recv_sge);
 	return 0;
 }
 
@@ -73,14 +74,16 @@ struct device_endpoint *rdma_endpoint_create(struct device *base, struct endpoin
 	endpoint->send_queue = config->send_queue;
 	endpoint->receive_queue = config->receive_queue;
 	endpoint->cookie = (uintptr_t)endpoint;
-	endpoint->pd = (struct ibv_pd *)config->domain;
+	endpoint->domain = (struct rdma_domain *)config->domain;
+	TAILQ_INIT(&endpoint->staged_sends);
+	TAILQ_INIT(&endpoint->staged_receives);
 	endpoint->wanted_qp = (struct ibv_qp_init_attr){
 		.send_cq = (struct ibv_cq *)config->send_cq,
 		.recv_cq = (struct ibv_cq *)config->receive_cq,
 		.cap = {.max_send_wr = config->send_depth,
 			.max_recv_wr = config->receive_depth,
-			.max_send_sge = config->segments,
-			.max_recv_sge = config->segments,
+			.max_send_sge = lower(RDMA_SEGMENTS, device->limits.max_sge),
+			.max_recv_sge = lower(RDMA_SEGMENTS, device->limits.max_sge),
 			.max_inline_data = INLINE_SIZE},
 		.qp_type = IBV_QPT_RC,
 		.sq_sig_all = 1,
@@ -97,6 +100,7 @@ void rdma_endpoint_destroy(struct device_endpoint *base)
 
 	rdma_hang_up(base);
 	ibv_destroy_qp(endpoint->qp);
+	staging_forget(endpoint);
 	free(endpoint);
 }
 
@@ -111,7 +115,7 @@ static int move_to(struct rdma_endpoint *endpoint, enum ibv_qp_state state)
 	return error;
 }
 
-/* Completions of what was posted before mean nothing from now on. */
+/* What was posted before is forgotten: completions of it mean nothing from now on. */
 static void next_generation(struct rdma_endpoint *endpoint)
 {
 	uint64_t cookie = atomic_load_explicit(&endpoint->cookie, memory_order_relaxed);
@@ -119,6 +123,7 @@ static void next_generation(struct rdma_endpoint *endpoint)
 
 	atomic_store_explicit(&endpoint->cookie, (uintptr_t)endpoint | generation,
 			      memory_order_relaxed);
+	staging_forget(endpoint);
 }
 
 static int move_to_init(struct rdma_endpoint *endpoint)
@@ -231,23 +236,24 @@ static bool is_rdma(const struct device_send *send)
 }
 
 /*
- * One request, for what `segments` and `length` say of the send. All requests are signalled: each
- * takes a place in the CQ, and what is done is known one by one.
+ * One request, for what `segments` and `length` say of the send. `kind`: RDMA_COOKIE_PART or
+ * RDMA_COOKIE_STAGED. All requests are signalled: each takes a place in the CQ, and what is done is
+ * known one by one.
  */
 static inline int post_request(struct rdma_endpoint *endpoint, const struct device_send *send,
 			       const struct segment *segments, unsigned count, uint32_t length,
-			       bool is_last)
+			       uint64_t kind)
 {
-	bool immediate = is_last && send->control & VIP_CONTROL_IMMEDIATE;
+	bool immediate = send->control & VIP_CONTROL_IMMEDIATE && !(kind & RDMA_COOKIE_PART);
 	struct ibv_send_wr *bad, request = {
-		.wr_id = atomic_load_explicit(&endpoint->cookie, memory_order_relaxed),
+		.wr_id = atomic_load_explicit(&endpoint->cookie, memory_order_relaxed) | kind,
 		.sg_list = (struct ibv_sge *)segments,
 		.num_sge = (int)count,
 		.imm_data = htonl(send->immediate),
 	};
 
 	if (is_rdma(send)) {
-		request.wr_id |= RDMA_COOKIE_RDMA | (is_last ? 0 : RDMA_COOKIE_PART);
+		request.wr_id |= RDMA_COOKIE_RDMA;
 		request.opcode = immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
 		request.wr.rdma.remote_addr = send->remote_address + send->offset;
 		request.wr.rdma.rkey = send->remote_handle;
@@ -298,7 +304,8 @@ static int post_parts(struct rdma_endpoint *endpoint, struct device_send send)
 
 		if (!length) /* the program has changed the descriptor since */
 			return EINVAL;
-		error = post_request(endpoint, &send, segments, count, length, is_last);
+		error = post_request(endpoint, &send, segments, count, length,
+				     is_last ? 0 : RDMA_COOKIE_PART);
 		if (error || is_last)
 			return error;
 		send.offset += length;
@@ -307,27 +314,76 @@ static int post_parts(struct rdma_endpoint *endpoint, struct device_send send)
 	}
 }
 
+/* In one request, out of a buffer. */
+static int post_staged_send(struct rdma_endpoint *endpoint, const struct device_send *send)
+{
+	struct rdma_buffer *buffer =
+		staging_take(endpoint->domain, &endpoint->staged_sends, send->length);
+	int error = EFAULT; /* deregistered since the descriptor was read */
+
+	if (!buffer)
+		return ENOBUFS;
+	if (workqueue_gather(endpoint->send_queue, staging_data(buffer), send->length))
+		error = post_request(endpoint, send, &buffer->segment, 1, send->length,
+				     RDMA_COOKIE_STAGED);
+	if (error)
+		staging_return(&endpoint->staged_sends, buffer);
+	return error;
+}
+
 int rdma_post_send(struct device_endpoint *base, const struct device_send *send)
 {
 	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
+	bool many = send->count > endpoint->request_segments;
 
-	if (is_rdma(send) && (send->count > endpoint->request_segments ||
-			      send->length > endpoint->request_bytes || send->offset))
+	/* The target of a write with immediate data is told the length of one request. */
+	if (many && (!is_rdma(send) || (send->control & VIP_CONTROL_IMMEDIATE &&
+					send->length <= endpoint->request_bytes)))
+		return post_staged_send(endpoint, send);
+	if (is_rdma(send) && (many || send->length > endpoint->request_bytes || send->offset))
 		return post_parts(endpoint, *send);
-	return post_request(endpoint, send, send->segments, send->count, send->length, true);
+	return post_request(endpoint, send, send->segments, send->count, send->length, 0);
 }
 
-int rdma_post_receive(struct device_endpoint *base, const struct segment *segments, unsigned count)
+static int post_receive(struct rdma_endpoint *endpoint, const struct segment *segments,
+			unsigned count, uint64_t kind)
 {
-	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
 	struct ibv_recv_wr *bad, request = {
 		.wr_id = atomic_load_explicit(&endpoint->cookie, memory_order_relaxed) |
-			 RDMA_COOKIE_RECEIVE,
+			 RDMA_COOKIE_RECEIVE | kind,
 		.sg_list = (struct ibv_sge *)segments,
 		.num_sge = (int)count,
 	};
 
 	return ibv_post_recv(endpoint->qp, &request, &bad);
+}
+
+/* Into a buffer as large as all segments together, since a message may come that is. */
+static int post_staged_receive(struct rdma_endpoint *endpoint, const struct segment *segments,
+			       unsigned count)
+{
+	struct rdma_buffer *buffer;
+	uint32_t room = 0;
+	int error;
+
+	for (unsigned i = 0; i < count; i++)
+		room += segments[i].length;
+	buffer = staging_take(endpoint->domain, &endpoint->staged_receives, room);
+	if (!buffer)
+		return ENOBUFS;
+	error = post_receive(endpoint, &buffer->segment, 1, RDMA_COOKIE_STAGED);
+	if (error)
+		staging_return(&endpoint->staged_receives, buffer);
+	return error;
+}
+
+int rdma_post_receive(struct device_endpoint *base, const struct segment *segments, unsigned count)
+{
+	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
+
+	if (count > endpoint->receive_segments)
+		return post_staged_receive(endpoint, segments, count);
+	return post_receive(endpoint, segments, count, 0);
 }
 
 /* The error bit of VIA that a failed work request gets. Devices differ in the details. */
@@ -372,6 +428,8 @@ static void report(const struct ibv_wc *completion)
 	if ((completion->wr_id ^ atomic_load_explicit(&endpoint->cookie, memory_order_relaxed)) &
 	    ~RDMA_COOKIE_KIND)
 		return; /* from before a reset: that work was flushed then */
+	if (completion->wr_id & RDMA_COOKIE_STAGED && !staging_done(endpoint, completion))
+		status = VIP_STATUS_PROTECTION_ERROR;
 	if (completion->wr_id & RDMA_COOKIE_PART) {
 		workqueue_part_done(endpoint->send_queue, status);
 		return;

@@ -3,10 +3,37 @@
 #define VIPL_RDMA_H
 
 #include <infiniband/verbs.h>
+#include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <sys/queue.h>
 
 #include "device.h"
+
+/* Memory for messages of more segments than one request takes: all of a NIC's. */
+struct staging {
+	pthread_mutex_t lock; /* guards what follows, and the lists of buffers */
+	size_t size;	      /* of all buffers together */
+	size_t unused;	      /* of those that are kept for the next */
+	bool told;	      /* that there was no more */
+};
+
+#define STAGING_CLASSES 12u /* of sizes: 4 KiB, 8 KiB, ... 8 MiB */
+
+struct rdma_buffer {
+	struct rdma_domain *domain;
+	struct ibv_mr *mr;
+	struct segment segment; /* as much of it as is used */
+	LIST_ENTRY(rdma_buffer) in_unused;
+	TAILQ_ENTRY(rdma_buffer) in_use;
+};
+
+TAILQ_HEAD(rdma_buffers, rdma_buffer);
+
+struct rdma_domain {
+	struct rdma_device *device;
+	struct ibv_pd *pd;
+	LIST_HEAD(, rdma_buffer) unused[STAGING_CLASSES];
+};
 
 struct rdma_device {
 	struct device base;
@@ -16,6 +43,7 @@ struct rdma_device {
 	struct in_addr host; /* the address that connections come from and go to */
 	uint8_t port;
 	struct rdma_event_channel *events;
+	struct staging staging;
 	LIST_HEAD(, rdma_listener) listeners;
 };
 
@@ -34,15 +62,17 @@ struct rdma_endpoint {
 	enum rdma_role role;
 	struct rdma_device *device;
 	struct vi *vi;
-	struct ibv_pd *pd;
+	struct rdma_domain *domain;
 	struct ibv_qp *qp;
 	struct ibv_qp_init_attr wanted_qp; /* what it was created with */
 	unsigned access; /* what the peer may do, IBV_ACCESS_ */
 	uint32_t inline_size;
-	/* An RDMA operation beyond these takes several requests. */
+	/* An RDMA operation beyond these takes several requests; a send of more segments is staged. */
 	unsigned request_segments;
 	uint32_t request_bytes;
+	unsigned receive_segments;
 	struct workqueue *send_queue, *receive_queue;
+	struct rdma_buffers staged_sends, staged_receives; /* with the queue pair, in order */
 	_Atomic uint64_t cookie; /* wr_id, but for what the work is */
 
 	/* Connecting: cm.c. */
@@ -70,8 +100,9 @@ struct rdma_request {
 #define RDMA_COOKIE_RECEIVE	UINT64_C(1)
 #define RDMA_COOKIE_RDMA	UINT64_C(2)
 #define RDMA_COOKIE_PART	UINT64_C(4) /* of a send, and not the last one */
-#define RDMA_COOKIE_KIND	UINT64_C(7)
-#define RDMA_COOKIE_GENERATION	UINT64_C(8)
+#define RDMA_COOKIE_STAGED	UINT64_C(8)
+#define RDMA_COOKIE_KIND	UINT64_C(0xf)
+#define RDMA_COOKIE_GENERATION	UINT64_C(0x10)
 #define RDMA_COOKIE_BITS	UINT64_C(0x1ff)
 #define RDMA_ENDPOINT_ALIGNMENT 512
 
@@ -119,12 +150,35 @@ int rdma_post_receive(struct device_endpoint *endpoint, const struct segment *se
 		      unsigned count);
 int rdma_cq_poll(struct device_cq *cq);
 
+/* staging.c */
+void staging_init(struct rdma_domain *domain);
+/* Nobody uses any of its buffers. */
+void staging_destroy(struct rdma_domain *domain);
+/*
+ * A buffer for so many bytes, now the last of `users`, an endpoint's; NULL when there is none for
+ * now.
+ */
+struct rdma_buffer *staging_take(struct rdma_domain *domain, struct rdma_buffers *users,
+				 uint32_t length);
+void staging_return(struct rdma_buffers *users, struct rdma_buffer *buffer);
+/*
+ * The oldest staged send or receive is done, and the CQ's lock is held. False when a message has
+ * come, and there is no memory any more that it can go to.
+ */
+bool staging_done(struct rdma_endpoint *endpoint, const struct ibv_wc *completion);
+/* The queue pair has forgotten all that was posted. */
+void staging_forget(struct rdma_endpoint *endpoint);
+static inline void *staging_data(const struct rdma_buffer *buffer)
+{
+	return buffer->mr->addr;
+}
+
 /* region.c */
 struct device_domain *rdma_domain_create(struct device *device);
 void rdma_domain_destroy(struct device_domain *domain);
 struct device_region *rdma_region_create(struct device_domain *domain, void *address, size_t length,
 					 struct region_rights rights, uint32_t *handle,
-					 uint32_t *key);
+					 uint32_t *key, bool *read_only);
 void rdma_region_destroy(struct device_region *region);
 struct device_region *rdma_region_change(struct device_region *region, struct device_domain *domain,
 					 struct region_rights rights, uint32_t *key);

@@ -16,12 +16,27 @@ struct rdma_region {
 
 struct device_domain *rdma_domain_create(struct device *device)
 {
-	return (struct device_domain *)ibv_alloc_pd(((struct rdma_device *)device)->context);
+	struct rdma_domain *domain = malloc(sizeof(*domain));
+
+	if (!domain)
+		return NULL;
+	domain->device = (struct rdma_device *)device;
+	domain->pd = ibv_alloc_pd(domain->device->context);
+	if (!domain->pd) {
+		free(domain);
+		return NULL;
+	}
+	staging_init(domain);
+	return (struct device_domain *)domain;
 }
 
-void rdma_domain_destroy(struct device_domain *domain)
+void rdma_domain_destroy(struct device_domain *base)
 {
-	ibv_dealloc_pd((struct ibv_pd *)domain);
+	struct rdma_domain *domain = (struct rdma_domain *)base;
+
+	staging_destroy(domain);
+	ibv_dealloc_pd(domain->pd);
+	free(domain);
 }
 
 static int remote_access(struct region_rights rights)
@@ -48,16 +63,18 @@ static struct rdma_region *register_memory(struct ibv_pd *pd, void *address, siz
 
 struct device_region *rdma_region_create(struct device_domain *domain, void *address, size_t length,
 					 struct region_rights rights, uint32_t *handle,
-					 uint32_t *key)
+					 uint32_t *key, bool *read_only)
 {
+	struct ibv_pd *pd = ((struct rdma_domain *)domain)->pd;
 	int access = remote_access(rights);
-	struct ibv_pd *pd = (struct ibv_pd *)domain;
 	struct rdma_region *region =
 		register_memory(pd, address, length, access | IBV_ACCESS_LOCAL_WRITE);
 
 	/* Memory that is only read may be sent from. */
-	if (!region && errno == EFAULT && !rights.rdma_write)
+	if (!region && errno == EFAULT && !rights.rdma_write) {
 		region = register_memory(pd, address, length, access);
+		*read_only = true;
+	}
 	if (!region)
 		return NULL;
 	*key = region->mr->lkey;
@@ -116,7 +133,7 @@ struct device_region *rdma_region_change(struct device_region *base, struct devi
 {
 	struct rdma_region *region = (struct rdma_region *)base, *replacement;
 	int access = remote_access(rights) | (region->access & (int)IBV_ACCESS_LOCAL_WRITE);
-	struct ibv_pd *pd = (struct ibv_pd *)domain;
+	struct ibv_pd *pd = ((struct rdma_domain *)domain)->pd;
 	int error;
 
 	if (rights.rdma_write && !(access & IBV_ACCESS_LOCAL_WRITE)) {

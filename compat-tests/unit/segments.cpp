@@ -1,0 +1,322 @@
+// Descriptors of more segments than the device takes in a request, and sends of several requests:
+// counted one by one, told once.
+#include "many_segments.h"
+
+namespace
+{
+
+class Segments : public ManySegments
+{
+};
+
+class EachDevice : public ManySegments, public testing::WithParamInterface<int>
+{
+};
+
+TEST_P(EachDevice, CarriesMessagesOfAnyNumberOfSegments)
+{
+	open_with(GetParam());
+	make_pair();
+	for (size_t count : {1, 2, 3, 4, 5, 16, 17, 30, 33, 251, 252})
+		for (size_t to_count : {count, MOST + 1 - count}) {
+			SCOPED_TRACE(std::to_string(count) + " to " + std::to_string(to_count));
+			std::vector<size_t> from = uneven(count), to(to_count, 1);
+			to.back() += 10000;
+			memset(data(500000), 0, 20000);
+			paint(0, from);
+			VIP_DESCRIPTOR *r = many(0, 500000, to), *s = many(1, 0, from);
+			ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
+			ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+			expect_received(b, r);
+			expect_sent(a, s);
+			EXPECT_EQ(r->CS.Length, sum(from));
+			std::string arrived = bytes(500000, to), sent = bytes(0, from);
+			EXPECT_EQ(arrived.substr(0, sent.size()), sent);
+			EXPECT_EQ(arrived.substr(sent.size()),
+				  std::string(arrived.size() - sent.size(), '\0'))
+				<< "behind the message";
+			memset(data(0), 0, 20000);
+		}
+}
+
+TEST_P(EachDevice, CarriesRdmaWritesOfAnyNumberOfSegments)
+{
+	open_with(GetParam());
+	make_pair();
+	for (size_t count : {1, 2, 4, 5, 16, 17, 30, 33, 250, 251})
+		for (bool immediate : {false, true}) {
+			SCOPED_TRACE(std::to_string(count) + (immediate ? " and a word" : ""));
+			std::vector<size_t> from = uneven(count);
+			memset(data(500000), 0, 20000);
+			paint(0, from);
+			VIP_DESCRIPTOR *r = many(0, 0, {}), *done;
+			VIP_DESCRIPTOR *w = write_many(1, 500000, 0, from,
+						       immediate ? VIP_CONTROL_IMMEDIATE : 0);
+			w->CS.ImmediateData = 4711;
+			ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
+			ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
+			expect_sent(a, w, VIP_STATUS_OP_RDMA_WRITE);
+			EXPECT_EQ(std::string(data(500000), sum(from)), bytes(0, from));
+			EXPECT_EQ(data(500000)[sum(from)], 0) << "behind the write";
+			if (!immediate) {
+				EXPECT_EQ(VipRecvDone(b, &done), VIP_NOT_DONE);
+				w = write_many(1, 500000, 0, {}, VIP_CONTROL_IMMEDIATE);
+				ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
+				expect_sent(a, w, VIP_STATUS_OP_RDMA_WRITE);
+			}
+			expect_received(b, r,
+					VIP_STATUS_OP_REMOTE_RDMA_WRITE | VIP_STATUS_IMMEDIATE);
+			EXPECT_EQ(r->CS.Length, immediate ? sum(from) : 0);
+			EXPECT_EQ(r->CS.ImmediateData, immediate ? 4711u : 0u);
+			memset(data(0), 0, 20000);
+		}
+}
+
+INSTANTIATE_TEST_SUITE_P(Takes, EachDevice, testing::Values(1, 2, 4, 13, 30, 256));
+
+TEST_F(Segments, QueuePairsAreMadeForFew)
+{
+	open_with(256);
+	make_pair();
+	ibv_qp_attr attributes;
+	ibv_qp_init_attr made;
+	ASSERT_EQ(ibv_query_qp(fake_qp(a.qp), &attributes, IBV_QP_CAP, &made), 0);
+	EXPECT_LE(made.cap.max_send_sge, 32u);
+	EXPECT_LE(made.cap.max_recv_sge, 32u);
+}
+
+TEST_F(Segments, AWriteInPartsIsDoneWhenAllOfItIs)
+{
+	VIP_DESCRIPTOR *done;
+
+	open_with(4);
+	make_pair();
+	options([](fake_options &o) { o.manual = true; });
+	VIP_DESCRIPTOR *w = write_many(1, 500000, 0, uneven(14)); // 4 + 4 + 4 + 2
+	uint64_t before = requests();
+	ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
+	EXPECT_EQ(requests() - before, 4u);
+	for (int i = 0; i < 3; i++) {
+		EXPECT_EQ(fake_progress(1), 1);
+		EXPECT_EQ(VipSendDone(a, &done), VIP_NOT_DONE);
+	}
+	EXPECT_EQ(fake_progress(1), 1);
+	expect_sent(a, w, VIP_STATUS_OP_RDMA_WRITE);
+	EXPECT_EQ(VipSendDone(a, &done), VIP_DESCRIPTOR_ERROR) << "told once";
+	EXPECT_EQ(done, nullptr);
+}
+
+// 63 requests on a queue pair, or a CQ, of fewer.
+TEST_F(Segments, PartsThatDoNotFitFollowWhenThereIsRoom)
+{
+	for (auto [depth, entries] : {std::make_pair(1, 4095), std::make_pair(5, 4095),
+				      std::make_pair(1000, 15), std::make_pair(2, 3)}) {
+		SCOPED_TRACE(depth);
+		VIP_CQ_HANDLE cq;
+		open_with(4, [=](fake_device &d) {
+			d.max_qp_wr = depth;
+			d.max_cqe = entries;
+			d.resize_cq = false;
+		});
+		options([](fake_options &o) { o.exact_depths = true; });
+		ASSERT_EQ(VipCreateCQ(nic, 1, &cq), VIP_SUCCESS);
+		make_pair(cq, nullptr);
+		std::vector<size_t> from = uneven(251);
+		paint(0, from);
+		VIP_DESCRIPTOR *r = many(0, 400000, {8}), *s = many(1, 200000, {8});
+		VIP_DESCRIPTOR *w[] = {write_many(2, 500000, 0, from),
+				       write_many(3, 600000, 0, from)};
+		ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
+		for (VIP_DESCRIPTOR *d : {w[0], w[1], s})
+			ASSERT_EQ(post_send(a, d), VIP_SUCCESS);
+		expect_received(b, r); // although nobody asks for the sends
+		EXPECT_EQ(std::string(data(500000), sum(from)), bytes(0, from));
+		EXPECT_EQ(std::string(data(600000), sum(from)), bytes(0, from));
+		for (VIP_DESCRIPTOR *d : {w[0], w[1], s}) {
+			VIP_VI_HANDLE vi;
+			VIP_BOOLEAN is_receive;
+			ASSERT_EQ(VipCQWait(cq, PATIENCE, &vi, &is_receive), VIP_SUCCESS);
+			expect_sent(a, d, d == s ? 0 : VIP_STATUS_OP_RDMA_WRITE);
+		}
+		close();
+		fake_reset();
+	}
+}
+
+// The CQ has room for the requests of either VI, not of both: it must not overflow.
+TEST_F(Segments, RequestsOfSeveralVisShareACq)
+{
+	VIP_CQ_HANDLE cq;
+	const size_t VIS = 4;
+	std::vector<Vi> from, to;
+
+	open_with(4, [](fake_device &d) {
+		d.max_cqe = 31;
+		d.resize_cq = false;
+	});
+	ASSERT_EQ(VipCreateCQ(nic, 1, &cq), VIP_SUCCESS);
+	for (size_t i = 0; i < VIS; i++) {
+		from.push_back(make_vi(cq));
+		to.push_back(make_vi());
+		connect(from[i], to[i], "vi " + std::to_string(i));
+	}
+	options([](fake_options &o) { o.manual = true; });
+	std::vector<VIP_DESCRIPTOR *> writes;
+	for (size_t i = 0; i < VIS; i++) {
+		writes.push_back(write_many(i, 100000 * i, 700000, uneven(100)));
+		ASSERT_EQ(post_send(from[i], writes[i]), VIP_SUCCESS);
+	}
+	int moved = 0, all = VIS * 25;
+	EXPECT_TRUE(eventually([&] { return (moved += fake_progress(1)) == all; }));
+	for (size_t i = 0; i < VIS; i++)
+		expect_sent(from[i], writes[i], VIP_STATUS_OP_RDMA_WRITE);
+	EXPECT_EQ(fake_misuse_count(), 0);
+}
+
+TEST_F(Segments, AWriteCompletesWithTheErrorOfItsFirstPartThatFailed)
+{
+	for (int good : {0, 1, 2, 3}) {
+		SCOPED_TRACE(good);
+		open_with(4);
+		make_pair();
+		options([](fake_options &o) { o.manual = true; });
+		VIP_DESCRIPTOR *s = many(0, 0, {1}), *w = write_many(1, 500000, 0, uneven(14));
+		VIP_DESCRIPTOR *behind = write_many(2, 500000, 0, uneven(14));
+		VIP_DESCRIPTOR *r = many(3, 1000, {1}), *unused = many(4, 1000, {1});
+		ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
+		ASSERT_EQ(post_recv(b, unused), VIP_SUCCESS);
+		for (VIP_DESCRIPTOR *d : {s, w, behind})
+			ASSERT_EQ(post_send(a, d), VIP_SUCCESS);
+		EXPECT_EQ(fake_progress(1 + good), 1 + good);
+		fake_complete_next(a.qp, FAKE_SEND, IBV_WC_REM_ACCESS_ERR);
+		EXPECT_EQ(fake_progress(1), 1);
+		expect_sent(a, s);
+		expect_sent(a, w, VIP_STATUS_OP_RDMA_WRITE | VIP_STATUS_RDMA_PROT_ERROR);
+		expect_sent(a, behind, VIP_STATUS_OP_RDMA_WRITE | VIP_STATUS_DESC_FLUSHED_ERROR);
+		expect_state(a, VIP_STATE_ERROR);
+		expect_received(b, r);
+		expect_received(b, unused, VIP_STATUS_DESC_FLUSHED_ERROR);
+		options([](fake_options &o) { o.manual = false; });
+		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+		connect(a, b, "again");
+		expect_traffic(a, b);
+		close();
+		fake_reset();
+	}
+}
+
+class RefusedPart : public ManySegments, public testing::WithParamInterface<int>
+{
+      protected:
+	// Posts a write of four parts, of which the last two are refused, however often they are
+	// tried. Nothing of it is done yet.
+	VIP_DESCRIPTOR *post_half()
+	{
+		VIP_DESCRIPTOR *w, *done;
+
+		open_with(4);
+		make_pair();
+		paint(0, uneven(14));
+		w = write_many(1, 500000, 0, uneven(14));
+		options([](fake_options &o) { o.manual = true; });
+		for (int nth = 3; nth < 10000; nth++)
+			fake_fail("ibv_post_send", nth, GetParam());
+		EXPECT_EQ(post_send(a, w), VIP_SUCCESS);
+		EXPECT_EQ(VipSendDone(a, &done), VIP_NOT_DONE);
+		EXPECT_EQ(fake_posted(a.qp, FAKE_SEND), 2);
+		return w;
+	}
+};
+
+TEST_P(RefusedPart, IsTriedAgainWhenOthersAreDone)
+{
+	VIP_DESCRIPTOR *w = post_half();
+	int moved = 0;
+
+	fake_fail_always("ibv_post_send", 0);
+	EXPECT_TRUE(eventually([&] { return (moved += fake_progress(1)) == 4; }));
+	expect_sent(a, w, VIP_STATUS_OP_RDMA_WRITE);
+	EXPECT_EQ(std::string(data(500000), sum(uneven(14))), bytes(0, uneven(14)));
+}
+
+TEST_P(RefusedPart, IsTheErrorOfItsDescriptorWhenOthersAreDone)
+{
+	VIP_DESCRIPTOR *w = post_half();
+
+	EXPECT_EQ(fake_progress(-1), 2);
+	expect_sent(a, w, VIP_STATUS_OP_RDMA_WRITE | VIP_STATUS_TRANSPORT_ERROR);
+	expect_state(b, VIP_STATE_ERROR);
+}
+
+INSTANTIATE_TEST_SUITE_P(With, RefusedPart, testing::Values(ENOMEM, EINVAL));
+
+// What the device still had of them gives its places back: the same CQ serves as before.
+TEST_F(Segments, DisconnectingFlushesPartsAndFreesTheirPlaces)
+{
+	VIP_CQ_HANDLE cq;
+
+	open_with(4, [](fake_device &d) {
+		d.max_cqe = 15;
+		d.max_qp_wr = 10;
+		d.resize_cq = false;
+	});
+	ASSERT_EQ(VipCreateCQ(nic, 1, &cq), VIP_SUCCESS);
+	make_pair(cq, nullptr);
+	for (int round = 0; round < 10; round++) {
+		options([](fake_options &o) { o.manual = true; });
+		VIP_DESCRIPTOR *w[] = {write_many(1, 500000, 0, uneven(200)),
+				       write_many(2, 500000, 0, uneven(200))};
+		for (VIP_DESCRIPTOR *d : w)
+			ASSERT_EQ(post_send(a, d), VIP_SUCCESS);
+		EXPECT_EQ(fake_progress(round), round);
+		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+		for (VIP_DESCRIPTOR *d : w)
+			expect_sent(a, d, VIP_STATUS_OP_RDMA_WRITE | VIP_STATUS_DESC_FLUSHED_ERROR);
+		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+		options([](fake_options &o) { o.manual = false; });
+		connect(a, b, "again");
+		VIP_DESCRIPTOR *last = write_many(1, 500000, 0, uneven(200));
+		ASSERT_EQ(post_send(a, last), VIP_SUCCESS);
+		expect_sent(a, last, VIP_STATUS_OP_RDMA_WRITE);
+	}
+}
+
+TEST_F(Segments, ProgramsThatChangeAPostedDescriptorHarmThemselvesOnly)
+{
+	open_with(4, [](fake_device &d) { d.max_qp_wr = 2; });
+	options([](fake_options &o) { o.exact_depths = true; });
+	struct {
+		const char *what;
+		std::function<void(VIP_DESCRIPTOR *)> change;
+	} cases[] = {
+		{"fewer segments", [](auto d) { d->CS.SegCount = 2; }},
+		{"none", [](auto d) { d->CS.SegCount = 0; }},
+		{"too many", [](auto d) { d->CS.SegCount = 0xFFFF; }},
+		{"another operation", [](auto d) { d->CS.Control = VIP_CONTROL_OP_SENDRECV; }},
+		{"no operation", [](auto d) { d->CS.Control = 0xFFFF; }},
+		{"another handle", [](auto d) { d->DS[1].Local.Handle ^= 0x55; }},
+		{"longer", [](auto d) { d->DS[1].Local.Length = 0xFFFFFFFF; }},
+	};
+	for (const auto &each : cases) {
+		SCOPED_TRACE(each.what);
+		make_pair();
+		options([](fake_options &o) { o.manual = true; });
+		VIP_DESCRIPTOR *w = write_many(1, 500000, 0, uneven(100)), *done = nullptr;
+		ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
+		each.change(w);
+		VIP_RETURN rc = VIP_NOT_DONE;
+		EXPECT_TRUE(eventually([&] {
+			fake_progress(1);
+			return (rc = VipSendDone(a, &done)) != VIP_NOT_DONE;
+		}));
+		EXPECT_EQ(done, w);
+		options([](fake_options &o) { o.manual = false; });
+		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+		connect(a, b, "again");
+		expect_traffic(a, b);
+	}
+}
+
+} // namespace

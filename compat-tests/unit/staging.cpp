@@ -1,0 +1,346 @@
+// Messages that go through memory of the library's, since they have more segments than a request
+// takes: where that memory comes from, what happens when there is none, and what is checked.
+#include "many_segments.h"
+
+#include <sys/mman.h>
+
+namespace
+{
+
+class Staging : public ManySegments
+{
+      protected:
+	void SetUp() override
+	{
+		ManySegments::SetUp();
+		open_with(4);
+		make_pair();
+		paint(0, sent);
+	}
+	void expect_arrived(VIP_DESCRIPTOR *receive)
+	{
+		expect_received(b, receive);
+		EXPECT_EQ(receive->CS.Length, sum(sent));
+		EXPECT_EQ(bytes(500000, sent), bytes(0, sent));
+	}
+	const std::vector<size_t> sent = uneven(60);
+};
+
+TEST_F(Staging, MemoryIsRegisteredOnceAndUsedAgain)
+{
+	uint64_t before = fake_calls("ibv_reg_mr");
+
+	for (int i = 0; i < 50; i++) {
+		VIP_DESCRIPTOR *r = many(0, 500000, sent), *s = many(1, 0, sent);
+		ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
+		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+		expect_arrived(r);
+		expect_sent(a, s);
+	}
+	EXPECT_LE(fake_calls("ibv_reg_mr") - before, 2u);
+}
+
+TEST_F(Staging, DescriptorsThatTheDeviceTakesNeedNone)
+{
+	uint64_t before = fake_calls("ibv_reg_mr");
+	std::vector<size_t> four = uneven(4);
+	VIP_DESCRIPTOR *r = many(0, 500000, four), *s = many(1, 0, four);
+
+	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
+	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	expect_received(b, r);
+	expect_sent(a, s);
+	VIP_DESCRIPTOR *w = write_many(1, 500000, 0, sent); // in parts
+	ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
+	expect_sent(a, w, VIP_STATUS_OP_RDMA_WRITE);
+	EXPECT_EQ(fake_calls("ibv_reg_mr"), before);
+}
+
+TEST_F(Staging, ASendThatFindsNoMemoryWaitsForIt)
+{
+	VIP_DESCRIPTOR *r = many(0, 500000, sent), *s = many(1, 0, sent), *done;
+	VIP_DESCRIPTOR *r2 = many(2, 600000, {8}), *s2 = many(3, 0, {8});
+
+	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS); // it has found some
+	ASSERT_EQ(post_recv(b, r2), VIP_SUCCESS);
+	fake_fail_always("ibv_reg_mr", ENOMEM);
+	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	ASSERT_EQ(post_send(a, s2), VIP_SUCCESS); // not before the other one
+	uint64_t tries = fake_calls("ibv_reg_mr");
+	EXPECT_TRUE(eventually([&] { return fake_calls("ibv_reg_mr") > tries + 3; }));
+	EXPECT_EQ(VipSendDone(a, &done), VIP_NOT_DONE);
+	EXPECT_EQ(VipRecvDone(b, &done), VIP_NOT_DONE);
+	EXPECT_EQ(state_of(a), VIP_STATE_CONNECTED);
+	fake_fail_always("ibv_reg_mr", 0);
+	expect_arrived(r); // although nobody asks for the sends
+	expect_received(b, r2);
+	expect_sent(a, s);
+	expect_sent(a, s2);
+}
+
+TEST_F(Staging, AReceiveThatFindsNoMemoryWaitsForItAndThoseBehindIt)
+{
+	VIP_DESCRIPTOR *r = many(0, 500000, sent), *r2 = many(2, 600000, {8});
+
+	fake_fail_always("ibv_reg_mr", ENOMEM);
+	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
+	ASSERT_EQ(post_recv(b, r2), VIP_SUCCESS);
+	EXPECT_EQ(fake_posted(b.qp, FAKE_RECV), 0);
+	EXPECT_EQ(state_of(b), VIP_STATE_CONNECTED);
+	fake_fail_always("ibv_reg_mr", 0);
+	EXPECT_TRUE(eventually([&] { return fake_posted(b.qp, FAKE_RECV) == 2; }));
+	VIP_DESCRIPTOR *s = many(1, 0, sent);
+	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	expect_arrived(r);
+	expect_sent(a, s);
+}
+
+TEST_F(Staging, WhoWaitsForMemoryCanBeDisconnected)
+{
+	VIP_DESCRIPTOR *r = many(0, 500000, sent), *s = many(1, 0, sent);
+
+	fake_fail_always("ibv_reg_mr", ENOMEM);
+	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
+	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	expect_sent(a, s, VIP_STATUS_DESC_FLUSHED_ERROR);
+	expect_received(b, r, VIP_STATUS_DESC_FLUSHED_ERROR);
+	fake_fail_always("ibv_reg_mr", 0);
+	connect(a, b, "again");
+	expect_traffic(a, b);
+}
+
+TEST_F(Staging, AReceivePostedBeforeConnectingWaitsForMemoryToo)
+{
+	Vi x = make_vi(), y = make_vi();
+	VIP_DESCRIPTOR *r = many(0, 500000, sent), *s = many(1, 0, sent);
+
+	fake_fail_always("ibv_reg_mr", ENOMEM);
+	ASSERT_EQ(post_recv(y, r), VIP_SUCCESS);
+	connect(x, y, "late");
+	fake_fail_always("ibv_reg_mr", 0);
+	EXPECT_TRUE(eventually([&] { return fake_posted(y.qp, FAKE_RECV) == 1; }));
+	ASSERT_EQ(post_send(x, s), VIP_SUCCESS);
+	expect_received(y, r);
+	EXPECT_EQ(bytes(500000, sent), bytes(0, sent));
+}
+
+// 8 MiB each, in segments that all mean the same memory.
+TEST_F(Staging, MemoryIsBoundedAndReceivesBeyondItFollow)
+{
+	VIP_VI_ATTRIBUTES attributes = vi_attributes();
+	Vi x, y;
+	const size_t COUNT = 40, AT_ONCE = 32;
+	std::vector<VIP_DESCRIPTOR *> receives;
+
+	attributes.MaxTransferSize = 8 << 20;
+	ASSERT_EQ(VipCreateVi(nic, &attributes, nullptr, nullptr, &x.handle), VIP_SUCCESS);
+	ASSERT_EQ(VipCreateVi(nic, &attributes, nullptr, nullptr, &y.handle), VIP_SUCCESS);
+	y.qp = newest_qp();
+	connect(x, y, "large");
+	for (size_t i = 0; i < COUNT; i++) {
+		receives.push_back(many(i, 0, {}));
+		for (size_t j = 0; j < MOST; j++)
+			add(receives[i], data(500000), 40000);
+		ASSERT_EQ(post_recv(y, receives[i]), VIP_SUCCESS);
+	}
+	EXPECT_EQ(fake_posted(y.qp, FAKE_RECV), static_cast<int>(AT_ONCE));
+	for (size_t i = 0; i < COUNT; i++) {
+		VIP_DESCRIPTOR *s = many(COUNT, 0, {i});
+		ASSERT_EQ(post_send(x, s), VIP_SUCCESS);
+		expect_sent(x, s);
+		expect_received(y, receives[i]);
+		EXPECT_EQ(receives[i]->CS.Length, i);
+		size_t left = COUNT - 1 - i;
+		EXPECT_EQ(fake_posted(y.qp, FAKE_RECV),
+			  static_cast<int>(left < AT_ONCE ? left : AT_ONCE));
+	}
+}
+
+TEST_F(Staging, MemoryThatOneViNoLongerUsesIsThereForOthers)
+{
+	VIP_PROTECTION_HANDLE tags[2];
+	VIP_VI_ATTRIBUTES attributes = vi_attributes();
+	Vi vis[2];
+	char *place = data(0);
+
+	attributes.MaxTransferSize = 8 << 20;
+	for (int i = 0; i < 2; i++) { // the first tag is the default one's alias
+		ASSERT_EQ(VipCreatePtag(nic, &tags[i]), VIP_SUCCESS);
+		attributes.Ptag = tags[i];
+		ASSERT_EQ(VipCreateVi(nic, &attributes, nullptr, nullptr, &vis[i].handle),
+			  VIP_SUCCESS);
+		vis[i].qp = newest_qp();
+	}
+	VIP_MEM_ATTRIBUTES memory_attributes{};
+	memory_attributes.Ptag = tags[1];
+	VIP_MEM_HANDLE other;
+	ASSERT_EQ(VipRegisterMem(nic, place, 500000, &memory_attributes, &other), VIP_SUCCESS);
+	for (int round = 0; round < 3; round++)
+		for (int i = 0; i < 2; i++) {
+			Vi peer = make_vi();
+			VIP_VI_ATTRIBUTES same = vi_attributes();
+			same.MaxTransferSize = 8 << 20;
+			EXPECT_EQ(VipDestroyVi(peer), VIP_SUCCESS);
+			ASSERT_EQ(VipCreateVi(nic, &same, nullptr, nullptr, &peer.handle),
+				  VIP_SUCCESS);
+			connect(peer, vis[i], "turn");
+			for (size_t j = 0; j < 40; j++) {
+				VIP_DESCRIPTOR *r = many(j, 0, {});
+				for (size_t k = 0; k < MOST; k++) {
+					add(r, place, 40000);
+					if (i)
+						(&r->DS[0] + k)->Local.Handle = other;
+				}
+				ASSERT_EQ(post_recv(vis[i], r), VIP_SUCCESS);
+			}
+			// But for what is kept for the other one, should it come again.
+			EXPECT_GE(fake_posted(vis[i].qp, FAKE_RECV), 30);
+			EXPECT_EQ(VipDisconnect(vis[i]), VIP_SUCCESS);
+			EXPECT_EQ(VipDisconnect(peer), VIP_SUCCESS);
+			EXPECT_EQ(VipDestroyVi(peer), VIP_SUCCESS);
+			VIP_DESCRIPTOR *done;
+			do
+				VipRecvDone(vis[i], &done);
+			while (done);
+		}
+}
+
+TEST_F(Staging, ADisconnectReturnsTheMemory)
+{
+	uint64_t before = 0;
+
+	for (int i = 0; i < 20; i++) {
+		for (size_t j = 0; j < 10; j++)
+			ASSERT_EQ(post_recv(b, many(j, 500000, sent)), VIP_SUCCESS);
+		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+		VIP_DESCRIPTOR *done;
+		do
+			VipRecvDone(b, &done);
+		while (done);
+		connect(a, b, "again");
+		if (!before)
+			before = fake_calls("ibv_reg_mr");
+	}
+	EXPECT_EQ(fake_calls("ibv_reg_mr"), before) << "the same again and again";
+}
+
+TEST_F(Staging, ASendThatTheDeviceRefusesReturnsItsMemory)
+{
+	fake_fail("ibv_post_send", 1, EINVAL);
+	VIP_DESCRIPTOR *s = many(1, 0, sent);
+	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	expect_sent(a, s, VIP_STATUS_TRANSPORT_ERROR);
+	expect_state(b, VIP_STATE_ERROR);
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	fake_fail("ibv_post_recv", 1, EINVAL);
+	connect(a, b, "again");
+	VIP_DESCRIPTOR *r = many(0, 500000, sent);
+	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
+	expect_received(b, r, VIP_STATUS_TRANSPORT_ERROR);
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	connect(a, b, "again");
+	uint64_t before = fake_calls("ibv_reg_mr");
+	ASSERT_EQ(post_recv(b, r = many(0, 500000, sent)), VIP_SUCCESS);
+	EXPECT_EQ(fake_calls("ibv_reg_mr"), before);
+}
+
+TEST_F(Staging, AMessageThatIsTooLongIsALengthError)
+{
+	VIP_DESCRIPTOR *r = many(0, 500000, sent), *s;
+	std::vector<size_t> longer = sent;
+
+	longer.push_back(1);
+	s = many(1, 0, longer);
+	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
+	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	expect_received(b, r, VIP_STATUS_LENGTH_ERROR);
+	expect_sent(a, s, VIP_STATUS_REMOTE_DESC_ERROR);
+	EXPECT_EQ(bytes(500000, sent), std::string(sum(sent), '\0'));
+}
+
+TEST_F(Staging, AReceiveWhoseMemoryWasDeregisteredIsAProtectionError)
+{
+	void *place = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	VIP_MEM_HANDLE handle;
+	VIP_DESCRIPTOR *r = many(0, 500000, sent), *s = many(1, 0, sent);
+
+	ASSERT_EQ(VipRegisterMem(nic, place, 4096, nullptr, &handle), VIP_SUCCESS);
+	(&r->DS[0] + 40)->Local.Data.Address = place;
+	(&r->DS[0] + 40)->Local.Handle = handle;
+	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
+	ASSERT_EQ(VipDeregisterMem(nic, place, handle), VIP_SUCCESS);
+	munmap(place, 4096);
+	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	expect_received(b, r, VIP_STATUS_PROTECTION_ERROR);
+	expect_state(a, VIP_STATE_ERROR);
+}
+
+TEST_F(Staging, AReceiveIntoMemoryThatCannotBeWrittenIsAProtectionError)
+{
+	void *place = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	VIP_MEM_HANDLE handle;
+	VIP_DESCRIPTOR *r = many(0, 500000, sent), *s = many(1, 0, sent);
+
+	ASSERT_EQ(VipRegisterMem(nic, place, 4096, nullptr, &handle), VIP_SUCCESS);
+	(&r->DS[0] + 59)->Local.Data.Address = place;
+	(&r->DS[0] + 59)->Local.Handle = handle;
+	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
+	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	expect_received(b, r, VIP_STATUS_PROTECTION_ERROR);
+	munmap(place, 4096);
+}
+
+// It counts when data comes: see Descriptor in the conformance tests.
+TEST_F(Staging, AReceiveMayReachPastItsRegionWhileNoMessageIsThatLong)
+{
+	VIP_DESCRIPTOR *r = many(0, 500000, sent), *s = many(1, 0, sent);
+	size_t last = sent.size() - 1;
+
+	(&r->DS[0] + last)->Local.Length = 60000;
+	(&r->DS[0] + last)->Local.Data.Address = data(DATA - 100);
+	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
+	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	expect_received(b, r);
+	EXPECT_EQ(std::string(data(DATA - 100), sent[last]),
+		  bytes(0, sent).substr(sum(sent) - sent[last]));
+	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
+	std::vector<size_t> longer = sent;
+	longer.push_back(101);
+	ASSERT_EQ(post_send(a, s = many(1, 0, longer)), VIP_SUCCESS);
+	expect_received(b, r, VIP_STATUS_PROTECTION_ERROR);
+}
+
+TEST_F(Staging, ProgramsThatChangeAPostedReceiveHarmThemselvesOnly)
+{
+	struct {
+		const char *what;
+		std::function<void(VIP_DESCRIPTOR *)> change;
+		VIP_UINT32 status;
+	} cases[] = {
+		{"fewer segments", [](auto d) { d->CS.SegCount = 2; }, VIP_STATUS_PROTECTION_ERROR},
+		{"too many", [](auto d) { d->CS.SegCount = 0xFFFF; }, 0},
+		{"another handle", [](auto d) { d->DS[1].Local.Handle ^= 0x55; },
+		 VIP_STATUS_PROTECTION_ERROR},
+		{"a wild address", [](auto d) { d->DS[1].Local.Data.AddressBits = 8; },
+		 VIP_STATUS_PROTECTION_ERROR},
+		{"longer", [](auto d) { d->DS[1].Local.Length = 0xFFFFFFFF; }, 0},
+	};
+	for (const auto &each : cases) {
+		SCOPED_TRACE(each.what);
+		VIP_DESCRIPTOR *r = many(0, 500000, sent), *s = many(1, 0, sent);
+		ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
+		each.change(r);
+		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+		expect_received(b, r, each.status);
+		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+		connect(a, b, "again");
+	}
+}
+
+} // namespace

@@ -1,0 +1,73 @@
+/* Access to memory that a program or a peer may access at the same time. */
+#ifndef VIPL_COPY_H
+#define VIPL_COPY_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* What somebody else may change at any time is read once, and then checked. */
+#define READ_ONCE(member) (*(const volatile __typeof__(member) *)&(member))
+
+#ifdef __SANITIZE_THREAD__
+#define UNSEEN __attribute__((no_sanitize("thread"), optimize("no-tree-loop-distribute-patterns")))
+#define ORDERED_TAIL SIZE_MAX
+#else
+#define UNSEEN
+#define ORDERED_TAIL 64u
+#endif
+
+/* The end of what arrives, in ascending order, each aligned word at once. */
+UNSEEN static inline void copy_tail(volatile uint8_t *to, const uint8_t *from, size_t length)
+{
+	for (size_t i = 0, step; i < length; i += step) {
+		uintptr_t place = (uintptr_t)(to + i);
+		uint64_t word;
+		uint32_t half;
+
+		if (place % sizeof(word) == 0 && length - i >= sizeof(word)) {
+			step = sizeof(word);
+			__builtin_memcpy(&word, from + i, step);
+			*(volatile uint64_t *)(to + i) = word;
+		} else if (place % sizeof(half) == 0 && length - i >= sizeof(half)) {
+			step = sizeof(half);
+			__builtin_memcpy(&half, from + i, step);
+			*(volatile uint32_t *)(to + i) = half;
+		} else {
+			step = 1;
+			to[i] = from[i];
+		}
+	}
+}
+
+/*
+ * To and from memory of the program. A program may watch its memory for what a NIC writes there,
+ * without a lock; so the thread sanitizer, which would not see an adapter's accesses, is not to see
+ * these either. What programs watch for are the last bytes: they are written last.
+ */
+UNSEEN static inline void copy_unseen(void *to, const void *from, size_t length)
+{
+	size_t before = length > ORDERED_TAIL ? length - ORDERED_TAIL : 0;
+
+	/* Programs watch the last bytes, and memcpy() may write them first. */
+	if (before)
+		memcpy(to, from, before);
+	atomic_thread_fence(memory_order_release);
+	copy_tail((uint8_t *)to + before, (const uint8_t *)from + before, length - before);
+}
+
+/* Out of the program's memory, in any order. */
+static inline void copy_out(void *to, const void *from, size_t length)
+{
+#ifdef __SANITIZE_THREAD__
+	copy_unseen(to, from, length);
+#else
+	memcpy(to, from, length);
+#endif
+}
+
+#undef UNSEEN
+#undef ORDERED_TAIL
+
+#endif

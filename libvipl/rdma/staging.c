@@ -1,0 +1,207 @@
+/*
+ * Staging: memory of ours for messages of more segments than one request takes. A send is gathered
+ * there when it is posted, a receive scattered from there when it is done.
+ *
+ * A buffer is registered when there is none to be used again, and kept afterwards. All those of a
+ * NIC together are limited; who finds none waits in his queue. What is kept unused is limited to
+ * much less, so memory that one VI does not need any more is soon there for another.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "log.h"
+#include "rdma.h"
+
+#define SMALLEST 0x1000u
+#define MOST	 0x10000000u
+#define KEPT	 0x1000000u
+
+static unsigned size_class(uint32_t length)
+{
+	unsigned class = 0;
+
+	while (SMALLEST << class < length)
+		class++;
+	return class;
+}
+
+void staging_init(struct rdma_domain *domain)
+{
+	for (unsigned i = 0; i < STAGING_CLASSES; i++)
+		LIST_INIT(&domain->unused[i]);
+}
+
+static void destroy(struct rdma_buffer *buffer)
+{
+	struct staging *staging = &buffer->domain->device->staging;
+	void *data = staging_data(buffer);
+	size_t size = buffer->mr->length;
+	int error = ibv_dereg_mr(buffer->mr);
+
+	if (error) /* the device may still know the memory: it is not given to others */
+		log_error("cannot release memory for staging: %s", strerror(error));
+	else
+		munmap(data, size);
+	free(buffer);
+	pthread_mutex_lock(&staging->lock);
+	staging->size -= size;
+	pthread_mutex_unlock(&staging->lock);
+}
+
+void staging_destroy(struct rdma_domain *domain)
+{
+	for (unsigned i = 0; i < STAGING_CLASSES; i++) {
+		struct rdma_buffer *buffer;
+
+		while ((buffer = LIST_FIRST(&domain->unused[i]))) {
+			LIST_REMOVE(buffer, in_unused);
+			pthread_mutex_lock(&domain->device->staging.lock);
+			domain->device->staging.unused -= buffer->mr->length;
+			pthread_mutex_unlock(&domain->device->staging.lock);
+			destroy(buffer);
+		}
+	}
+}
+
+/* On pages of its own, so that a fork of the program cannot take them apart. NULL and errno. */
+static struct rdma_buffer *create_buffer(struct rdma_domain *domain, size_t size)
+{
+	struct rdma_buffer *buffer = malloc(sizeof(*buffer));
+	void *data;
+	int error;
+
+	if (!buffer)
+		return NULL;
+	data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (data == MAP_FAILED)
+		goto free_buffer;
+	buffer->domain = domain;
+	buffer->mr = ibv_reg_mr(domain->pd, data, size, IBV_ACCESS_LOCAL_WRITE);
+	if (buffer->mr)
+		return buffer;
+	error = errno;
+	munmap(data, size);
+	errno = error;
+free_buffer:
+	free(buffer);
+	return NULL;
+}
+
+/* NULL when there is no memory, or all that there may be is in use. */
+static struct rdma_buffer *grow(struct rdma_domain *domain, size_t size)
+{
+	struct staging *staging = &domain->device->staging;
+	struct rdma_buffer *buffer = NULL;
+	bool allowed, told;
+
+	pthread_mutex_lock(&staging->lock);
+	allowed = staging->size + size <= MOST;
+	if (allowed)
+		staging->size += size;
+	pthread_mutex_unlock(&staging->lock);
+	errno = ENOBUFS;
+	if (allowed)
+		buffer = create_buffer(domain, size);
+	if (buffer)
+		return buffer;
+	pthread_mutex_lock(&staging->lock);
+	if (allowed)
+		staging->size -= size;
+	told = staging->told;
+	staging->told = true;
+	pthread_mutex_unlock(&staging->lock);
+	if (!told)
+		log_warning("descriptors of many segments wait: no more memory to copy them to: %s%s",
+			    strerror(errno), memory_hint(errno));
+	return NULL;
+}
+
+struct rdma_buffer *staging_take(struct rdma_domain *domain, struct rdma_buffers *users,
+				 uint32_t length)
+{
+	struct staging *staging = &domain->device->staging;
+	unsigned class = size_class(length);
+	struct rdma_buffer *buffer;
+
+	pthread_mutex_lock(&staging->lock);
+	buffer = LIST_FIRST(&domain->unused[class]);
+	if (buffer) {
+		LIST_REMOVE(buffer, in_unused);
+		staging->unused -= buffer->mr->length;
+	}
+	pthread_mutex_unlock(&staging->lock);
+	if (!buffer)
+		buffer = grow(domain, (size_t)SMALLEST << class);
+	if (!buffer)
+		return NULL;
+	buffer->segment = (struct segment){(uintptr_t)buffer->mr->addr, length, buffer->mr->lkey};
+	pthread_mutex_lock(&staging->lock);
+	TAILQ_INSERT_TAIL(users, buffer, in_use);
+	pthread_mutex_unlock(&staging->lock);
+	return buffer;
+}
+
+void staging_return(struct rdma_buffers *users, struct rdma_buffer *buffer)
+{
+	struct rdma_domain *domain = buffer->domain;
+	struct staging *staging = &domain->device->staging;
+	size_t size = buffer->mr->length;
+	bool keep;
+
+	pthread_mutex_lock(&staging->lock);
+	TAILQ_REMOVE(users, buffer, in_use);
+	keep = staging->unused + size <= KEPT;
+	if (keep) {
+		LIST_INSERT_HEAD(&domain->unused[size_class((uint32_t)size)], buffer, in_unused);
+		staging->unused += size;
+	}
+	pthread_mutex_unlock(&staging->lock);
+	if (!keep)
+		destroy(buffer);
+}
+
+static struct rdma_buffer *oldest(struct rdma_endpoint *endpoint, struct rdma_buffers *users)
+{
+	struct rdma_buffer *buffer;
+
+	pthread_mutex_lock(&endpoint->device->staging.lock);
+	buffer = TAILQ_FIRST(users);
+	pthread_mutex_unlock(&endpoint->device->staging.lock);
+	return buffer;
+}
+
+bool staging_done(struct rdma_endpoint *endpoint, const struct ibv_wc *completion)
+{
+	bool is_receive = completion->wr_id & RDMA_COOKIE_RECEIVE;
+	struct rdma_buffers *users =
+		is_receive ? &endpoint->staged_receives : &endpoint->staged_sends;
+	struct rdma_buffer *buffer = oldest(endpoint, users);
+	bool has_place = true;
+
+	if (!buffer) /* a device that completes what was never posted */
+		return true;
+	if (is_receive && !completion->status && completion->opcode == IBV_WC_RECV)
+		has_place = workqueue_scatter(endpoint->receive_queue, 0, staging_data(buffer),
+					      completion->byte_len);
+	staging_return(users, buffer);
+	return has_place;
+}
+
+static void return_all(struct rdma_endpoint *endpoint, struct rdma_buffers *users,
+		       const struct ibv_cq *cq)
+{
+	struct rdma_buffer *buffer;
+
+	cq_lock(cq->cq_context); /* somebody may be at a late completion */
+	while ((buffer = oldest(endpoint, users)))
+		staging_return(users, buffer);
+	cq_unlock(cq->cq_context);
+}
+
+void staging_forget(struct rdma_endpoint *endpoint)
+{
+	return_all(endpoint, &endpoint->staged_sends, endpoint->wanted_qp.send_cq);
+	return_all(endpoint, &endpoint->staged_receives, endpoint->wanted_qp.recv_cq);
+}
