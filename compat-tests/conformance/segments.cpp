@@ -1,0 +1,515 @@
+// Descriptors of up to 252 segments: VIA's limit, whatever a device takes at once. Uneven and empty
+// segments, on both sides of all operations, and what is wrong far behind in the list.
+#include "harness.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+using namespace harness;
+
+namespace
+{
+
+constexpr unsigned kMost = 252;
+const unsigned kCounts[] = {1, 4, 16, 17, 30, 33, 64, 128, 251, 252};
+constexpr VIP_UINT32 kSpread = 40000; // bytes of memory that the segments of a descriptor lie in
+
+// Where each segment of a list lies in memory, and how long it is: some have no length.
+struct List {
+	std::vector<std::pair<VIP_UINT32, VIP_UINT32>> pieces;
+
+	// `seed` makes lists different from each other.
+	List(unsigned count, unsigned seed)
+	{
+		VIP_UINT32 place = seed % 7;
+		for (unsigned i = 0; i < count; i++) {
+			bool empty = count > 3 && (i + seed) % 5 == 3;
+			VIP_UINT32 length = empty ? 0 : 1 + (i * 29 + seed * 13) % 150;
+			pieces.emplace_back(place, length);
+			place += length + (i + seed) % 4;
+		}
+	}
+	VIP_UINT32 length() const
+	{
+		VIP_UINT32 sum = 0;
+		for (auto [place, length] : pieces)
+			sum += length;
+		return sum;
+	}
+	// Makes the last that has a length longer, until together they have at least that much.
+	void growTo(VIP_UINT32 bytes)
+	{
+		auto last = std::find_if(pieces.rbegin(), pieces.rend(),
+					 [](auto piece) { return piece.second > 0; });
+		VIP_UINT32 now = length();
+		if (now < bytes)
+			last->second += bytes - now;
+	}
+	// The bytes of the segments, one after the other.
+	std::string of(const VIP_UCHAR *memory) const
+	{
+		std::string all;
+		for (auto [place, length] : pieces)
+			all.append(reinterpret_cast<const char *>(memory) + place, length);
+		return all;
+	}
+	// All that is not in a segment, or behind the first `used` bytes of the segments, is zero.
+	bool leavesTheRest(const VIP_UCHAR *memory, VIP_UINT32 used) const
+	{
+		std::string rest(reinterpret_cast<const char *>(memory), kSpread);
+		for (auto [place, length] : pieces) {
+			VIP_UINT32 here = std::min(length, used);
+			rest.replace(place, here, here, '\0');
+			used -= here;
+		}
+		return rest.find_first_not_of('\0') == std::string::npos;
+	}
+};
+
+class Segments : public NicTest
+{
+      protected:
+	void SetUp() override
+	{
+		NicTest::SetUp();
+		if (HasFatalFailure())
+			return;
+		ASSERT_EQ(VIP_ULONG{kMost}, nic.attributes().MaxSegmentsPerDesc);
+		VIP_MEM_ATTRIBUTES rights =
+			memory(nullptr, VIP_TRUE, nic.attributes().RDMAReadSupport ? VIP_TRUE : VIP_FALSE);
+		pool_.emplace(nic, 4, kSpread, &rights, kMost + 1);
+	}
+	void TearDown() override
+	{
+		pool_.reset();
+	}
+	Pool &pool()
+	{
+		return *pool_;
+	}
+	// The slot's descriptor with the list's segments in its buffer, behind those it has.
+	void append(size_t slot, const List &list)
+	{
+		VIP_DESCRIPTOR *d = pool().descriptor(slot);
+		for (auto [place, length] : list.pieces)
+			setSegment(d, d->CS.SegCount++, length ? pool().buffer(slot) + place : nullptr,
+				   length, length ? pool().handle() : 0xDEADBEEF);
+	}
+	VIP_DESCRIPTOR *make(size_t slot, const List &list)
+	{
+		VIP_DESCRIPTOR *d = pool().empty(slot);
+		append(slot, list);
+		return d;
+	}
+	VIP_DESCRIPTOR *makeRdma(size_t slot, VIP_UINT16 operation, const List &list, void *remote)
+	{
+		VIP_DESCRIPTOR *d = pool().empty(slot);
+		d->CS.Control = operation;
+		d->CS.SegCount = 1;
+		d->DS[0].Remote.Data.Address = remote;
+		d->DS[0].Remote.Handle = pool().handle();
+		append(slot, list);
+		return d;
+	}
+	VIP_VI_ATTRIBUTES open(VIP_RELIABILITY_LEVEL level) const
+	{
+		VIP_VI_ATTRIBUTES attributes = ofLevel(level);
+		attributes.EnableRdmaWrite = VIP_TRUE;
+		attributes.EnableRdmaRead =
+			nic.attributes().RDMAReadSupport & level ? VIP_TRUE : VIP_FALSE;
+		return attributes;
+	}
+	void eachLevel(const std::function<void(Vi &, Vi &, VIP_RELIABILITY_LEVEL)> &body)
+	{
+		atEach(nic,
+		       {VIP_SERVICE_UNRELIABLE, VIP_SERVICE_RELIABLE_DELIVERY,
+			VIP_SERVICE_RELIABLE_RECEPTION},
+		       [&](VIP_RELIABILITY_LEVEL level) {
+			       Pair pair(nic, open(level));
+			       ASSERT_TRUE(pair.connected);
+			       body(pair.a, pair.b, level);
+		       });
+	}
+	// The send fails with this error, and the connection is broken at both ends.
+	void expectError(VIP_UINT32 error, VIP_DESCRIPTOR *d)
+	{
+		Pair pair(nic, open(VIP_SERVICE_RELIABLE_DELIVERY));
+		ASSERT_TRUE(pair.connected);
+		ASSERT_TRUE(harness::send(pair.a, d, pool().handle()));
+		EXPECT_EQ(Status{error}, Status{errorOf(d)});
+		EXPECT_TRUE(pair.a.becomes(VIP_STATE_ERROR));
+		EXPECT_TRUE(pair.b.becomes(VIP_STATE_ERROR));
+	}
+
+      private:
+	std::optional<Pool> pool_;
+};
+
+TEST_F(Segments, AnyNumberIsSentAndAnyNumberReceives)
+{
+	eachLevel([&](Vi &a, Vi &b, VIP_RELIABILITY_LEVEL) {
+		for (unsigned count : kCounts)
+			for (unsigned other : {1U, 17U, kMost, kMost + 1 - count}) {
+				SCOPED_TRACE(testing::Message() << count << " to " << other);
+				List from(count, count + other), to(other, other);
+				to.growTo(from.length());
+				memset(pool().buffer(1), 0, kSpread);
+				paint(pool().buffer(0), kSpread, count);
+				VIP_DESCRIPTOR *out = make(0, from), *in = make(1, to);
+				ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b, in, pool().handle()));
+				ASSERT_TRUE(harness::send(a, out, pool().handle()));
+				EXPECT_EQ(status(VIP_STATUS_OP_SEND), statusOf(out));
+				ASSERT_EQ(in, takeReceive(b));
+				EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(in));
+				EXPECT_EQ(from.length(), in->CS.Length);
+				std::string sent = from.of(pool().buffer(0));
+				std::string arrived = to.of(pool().buffer(1));
+				EXPECT_TRUE(arrived.substr(0, sent.size()) == sent);
+				EXPECT_TRUE(to.leavesTheRest(pool().buffer(1), from.length()));
+			}
+	});
+}
+
+TEST_F(Segments, AnyNumberIsWrittenByRdma)
+{
+	eachLevel([&](Vi &a, Vi &b, VIP_RELIABILITY_LEVEL) {
+		for (unsigned count : kCounts) {
+			SCOPED_TRACE(count);
+			List from(std::min(count, kMost - 1), count);
+			memset(pool().buffer(1), 0, kSpread);
+			paint(pool().buffer(0), kSpread, count);
+			VIP_DESCRIPTOR *out = makeRdma(0, VIP_CONTROL_OP_RDMAWRITE, from,
+						       pool().buffer(1) + 3);
+			ASSERT_TRUE(harness::send(a, out, pool().handle()));
+			EXPECT_EQ(status(VIP_STATUS_OP_RDMA_WRITE), statusOf(out));
+			// What comes behind it says that it is there.
+			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b, pool().empty(2), pool().handle()));
+			ASSERT_TRUE(harness::send(a, pool().empty(3), pool().handle()));
+			ASSERT_TRUE(takeReceive(b));
+			std::string sent = from.of(pool().buffer(0));
+			EXPECT_EQ(0, memcmp(pool().buffer(1) + 3, sent.data(), sent.size()));
+			EXPECT_TRUE(untouched(pool().buffer(1), 3));
+			EXPECT_TRUE(untouched(pool().buffer(1) + 3 + sent.size(),
+					      kSpread - 3 - sent.size()))
+				<< "behind the write";
+		}
+	});
+}
+
+TEST_F(Segments, AnyNumberIsWrittenByRdmaWithImmediateData)
+{
+	eachLevel([&](Vi &a, Vi &b, VIP_RELIABILITY_LEVEL) {
+		for (unsigned count : kCounts) {
+			SCOPED_TRACE(count);
+			List from(std::min(count, kMost - 1), count);
+			memset(pool().buffer(1), 0, kSpread);
+			memset(pool().buffer(2), 0, kSpread);
+			paint(pool().buffer(0), kSpread, count);
+			VIP_DESCRIPTOR *out = makeRdma(0, VIP_CONTROL_OP_RDMAWRITE, from,
+						       pool().buffer(1));
+			setImmediate(out, 0x5EC00000 + count);
+			VIP_DESCRIPTOR *in = make(2, List(count, 1)); // not written to
+			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b, in, pool().handle()));
+			ASSERT_TRUE(harness::send(a, out, pool().handle()));
+			EXPECT_EQ(status(VIP_STATUS_OP_RDMA_WRITE),
+				  Status{out->CS.Status & ~VIP_STATUS_IMMEDIATE});
+			ASSERT_EQ(in, takeReceive(b));
+			EXPECT_EQ(status(VIP_STATUS_OP_REMOTE_RDMA_WRITE | VIP_STATUS_IMMEDIATE),
+				  statusOf(in));
+			EXPECT_EQ(0x5EC00000 + count, in->CS.ImmediateData);
+			EXPECT_EQ(from.length(), in->CS.Length);
+			std::string sent = from.of(pool().buffer(0));
+			EXPECT_EQ(0, memcmp(pool().buffer(1), sent.data(), sent.size()));
+			EXPECT_TRUE(untouched(pool().buffer(2), kSpread));
+		}
+	});
+}
+
+TEST_F(Segments, AnyNumberIsReadIntoByRdma)
+{
+	eachLevel([&](Vi &a, Vi &, VIP_RELIABILITY_LEVEL level) {
+		bool supported = nic.attributes().RDMAReadSupport & level;
+		for (unsigned count : kCounts) {
+			SCOPED_TRACE(count);
+			List to(std::min(count, kMost - 1), count);
+			memset(pool().buffer(0), 0, kSpread);
+			paint(pool().buffer(1), kSpread, count);
+			VIP_DESCRIPTOR *d = makeRdma(0, VIP_CONTROL_OP_RDMAREAD, to,
+						     pool().buffer(1) + 1);
+			ASSERT_TRUE(harness::send(a, d, pool().handle()));
+			if (!supported) {
+				EXPECT_EQ(Status{VIP_STATUS_FORMAT_ERROR}, Status{errorOf(d)});
+				return;
+			}
+			EXPECT_EQ(status(VIP_STATUS_OP_RDMA_READ), statusOf(d));
+			std::string got = to.of(pool().buffer(0));
+			EXPECT_EQ(0, memcmp(got.data(), pool().buffer(1) + 1, got.size()));
+			EXPECT_TRUE(to.leavesTheRest(pool().buffer(0), to.length()));
+		}
+	});
+}
+
+TEST_F(Segments, OneMoreThanTheMostIsAFormatErrorInAllOperations)
+{
+	for (VIP_UINT16 operation :
+	     {VIP_CONTROL_OP_SENDRECV, VIP_CONTROL_OP_RDMAWRITE, VIP_CONTROL_OP_RDMAREAD}) {
+		SCOPED_TRACE(operation);
+		bool isRdma = operation != VIP_CONTROL_OP_SENDRECV;
+		List tooMany(kMost + 1 - isRdma, 1);
+		VIP_DESCRIPTOR *d =
+			isRdma ? makeRdma(0, operation, tooMany, pool().buffer(1)) : make(0, tooMany);
+		ASSERT_EQ(kMost + 1, d->CS.SegCount);
+		expectError(VIP_STATUS_FORMAT_ERROR, d);
+	}
+	Pair pair(nic);
+	ASSERT_TRUE(pair.connected);
+	VIP_DESCRIPTOR *in = make(0, List(kMost + 1, 1));
+	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, pool().handle()));
+	ASSERT_EQ(in, takeReceive(pair.b));
+	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE | VIP_STATUS_FORMAT_ERROR), statusOf(in));
+}
+
+TEST_F(Segments, TogetherTheyMayBeAsLongAsMaxTransferSizeAndNoLonger)
+{
+	Region large(nic, kTransferSize);
+	Pool descriptors(nic, 2, 64, nullptr, kMost);
+	VIP_UINT32 each = kTransferSize / kMost;
+	for (VIP_DESCRIPTOR *d : {descriptors.empty(0), descriptors.empty(1)}) {
+		d->CS.SegCount = kMost;
+		for (VIP_UINT32 i = 0; i < kMost; i++)
+			setSegment(d, i, large.data() + i * each,
+				   i < kMost - 1 ? each : kTransferSize - i * each, large.handle());
+	}
+	VIP_DESCRIPTOR *out = descriptors.descriptor(0), *in = descriptors.descriptor(1);
+	Pair pair(nic);
+	ASSERT_TRUE(pair.connected);
+	paint(large.data(), kTransferSize, 1);
+	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, descriptors.handle()));
+	ASSERT_TRUE(harness::send(pair.a, out, descriptors.handle()));
+	EXPECT_EQ(status(VIP_STATUS_OP_SEND), statusOf(out));
+	ASSERT_EQ(in, takeReceive(pair.b));
+	EXPECT_EQ(VIP_UINT32{kTransferSize}, in->CS.Length);
+
+	out->DS[0].Local.Length++;
+	ASSERT_TRUE(harness::send(pair.a, out, descriptors.handle()));
+	EXPECT_EQ(status(VIP_STATUS_OP_SEND | VIP_STATUS_LENGTH_ERROR), statusOf(out));
+}
+
+// 252 times the whole region is 4 GiB and 248 bytes.
+TEST_F(Segments, TheirSumIsNotTakenFor32Bits)
+{
+	constexpr VIP_UINT32 each = 17043522;
+	static_assert(uint64_t{each} * kMost == (uint64_t{1} << 32) + 248, "a little beyond");
+	Region large(nic, each);
+	VIP_DESCRIPTOR *d = pool().empty(0);
+	d->CS.SegCount = kMost;
+	for (unsigned i = 0; i < kMost; i++)
+		setSegment(d, i, large.data(), each, large.handle());
+	expectError(VIP_STATUS_LENGTH_ERROR, d);
+}
+
+TEST_F(Segments, AMessageOneByteTooLongForManyIsALengthError)
+{
+	for (unsigned count : {17U, 200U, kMost}) {
+		SCOPED_TRACE(count);
+		Pair pair(nic);
+		ASSERT_TRUE(pair.connected);
+		List to(count, 1);
+		memset(pool().buffer(1), 0, kSpread);
+		VIP_DESCRIPTOR *in = make(1, to), *out = pool().message(0, to.length() + 1);
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, pool().handle()));
+		ASSERT_TRUE(harness::send(pair.a, out, pool().handle()));
+		EXPECT_EQ(status(VIP_STATUS_OP_SEND | VIP_STATUS_REMOTE_DESC_ERROR), statusOf(out));
+		ASSERT_EQ(in, takeReceive(pair.b));
+		EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE | VIP_STATUS_LENGTH_ERROR), statusOf(in));
+		EXPECT_TRUE(to.leavesTheRest(pool().buffer(1), to.length()));
+	}
+}
+
+// Three ways in which the 200th segment may name memory that the VI may not use.
+class Spoilt : public Segments
+{
+      protected:
+	static constexpr unsigned kSpoilt = 199;
+	struct Way {
+		const char *what;
+		std::function<void(VIP_DATA_SEGMENT &)> spoil;
+	};
+	void eachWay(const std::function<void(const Way &)> &body)
+	{
+		VIP_PROTECTION_HANDLE alias, tag;
+		ASSERT_EQ(VIP_SUCCESS, VipCreatePtag(nic, &alias)); // the default tag's
+		ASSERT_EQ(VIP_SUCCESS, VipCreatePtag(nic, &tag));
+		VIP_MEM_ATTRIBUTES attributes = memory(tag);
+		Region other(nic, 4096, &attributes), small(nic, 4096);
+		for (const Way &way : {Way{"no such handle",
+					   [&](VIP_DATA_SEGMENT &s) { s.Handle = 0xDEADBEEF; }},
+				       Way{"another tag's",
+					   [&](VIP_DATA_SEGMENT &s) {
+						   s.Handle = other.handle();
+						   s.Data.Address = other.data();
+					   }},
+				       Way{"past the end of its region",
+					   [&](VIP_DATA_SEGMENT &s) {
+						   s.Handle = small.handle();
+						   s.Data.Address = small.data() + 4096;
+					   }}}) {
+			SCOPED_TRACE(way.what);
+			body(way);
+		}
+	}
+	// With `kMost` segments of 10 bytes, of which one is spoilt.
+	VIP_DESCRIPTOR *spoilt(size_t slot, VIP_UINT16 operation, const Way &way)
+	{
+		VIP_DESCRIPTOR *d = pool().empty(slot);
+		d->CS.Control = operation;
+		for (unsigned i = 0; i < kMost; i++)
+			setSegment(d, i, pool().buffer(slot) + 10 * i, 10, pool().handle());
+		d->CS.SegCount = kMost;
+		if (operation != VIP_CONTROL_OP_SENDRECV) {
+			d->DS[0].Remote.Data.Address = pool().buffer(3);
+			d->DS[0].Remote.Handle = pool().handle();
+		}
+		way.spoil((&d->DS[0] + kSpoilt)->Local);
+		return d;
+	}
+};
+
+TEST_F(Spoilt, TwoHundredthSegmentOfASendIsAProtectionError)
+{
+	eachWay([&](const Way &way) {
+		expectError(VIP_STATUS_PROTECTION_ERROR, spoilt(0, VIP_CONTROL_OP_SENDRECV, way));
+	});
+}
+
+TEST_F(Spoilt, TwoHundredthSegmentOfAnRdmaWriteIsAProtectionErrorAndNothingIsWritten)
+{
+	eachWay([&](const Way &way) {
+		paint(pool().buffer(0), kSpread, 1);
+		expectError(VIP_STATUS_PROTECTION_ERROR, spoilt(0, VIP_CONTROL_OP_RDMAWRITE, way));
+		EXPECT_TRUE(untouched(pool().buffer(3), kSpread));
+	});
+}
+
+// It may be found when it is posted, or when a message comes that reaches it.
+TEST_F(Spoilt, TwoHundredthSegmentOfAReceiveIsAProtectionError)
+{
+	eachWay([&](const Way &way) {
+		Pair pair(nic);
+		ASSERT_TRUE(pair.connected);
+		VIP_DESCRIPTOR *in = spoilt(1, VIP_CONTROL_OP_SENDRECV, way);
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, pool().handle()));
+		ASSERT_EQ(VIP_SUCCESS,
+			  VipPostSend(pair.a, pool().message(0, 10 * kMost), pool().handle()));
+		ASSERT_EQ(in, takeReceive(pair.b));
+		EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE | VIP_STATUS_PROTECTION_ERROR),
+			  statusOf(in));
+		EXPECT_TRUE(pair.b.becomes(VIP_STATE_ERROR));
+		EXPECT_TRUE(pair.a.becomes(VIP_STATE_ERROR));
+		takeSend(pair.a);
+	});
+}
+
+TEST_F(Spoilt, TwoHundredthSegmentPastItsRegionIsFineWhileNoMessageIsThatLong)
+{
+	Pair pair(nic);
+	Region small(nic, 4096);
+	ASSERT_TRUE(pair.connected);
+	Way way{"past the end of its region", [&](VIP_DATA_SEGMENT &s) {
+			s.Handle = small.handle();
+			s.Data.Address = small.data() + 4090;
+		}};
+	VIP_DESCRIPTOR *in = spoilt(1, VIP_CONTROL_OP_SENDRECV, way);
+	VIP_UINT32 length = 10 * kSpoilt + 6;
+	paint(pool().buffer(0), length, 1);
+	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, pool().handle()));
+	ASSERT_TRUE(harness::send(pair.a, pool().message(0, length), pool().handle()));
+	ASSERT_EQ(in, takeReceive(pair.b));
+	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(in));
+	EXPECT_TRUE(painted(pool().buffer(1), 10 * kSpoilt, 1));
+	EXPECT_EQ(0, memcmp(small.data() + 4090, pool().buffer(0) + 10 * kSpoilt, 6));
+}
+
+// Descriptors that a device takes at once and such that it does not, in one queue.
+TEST_F(Segments, FewAndManyTakeTheirTurns)
+{
+	constexpr size_t kMessages = 64, kBytes = 640;
+	Pool mixed(nic, 2 * kMessages, kBytes, nullptr, kMost);
+	Pair pair(nic, open(VIP_SERVICE_RELIABLE_DELIVERY));
+	ASSERT_TRUE(pair.connected);
+	auto cut = [&](size_t slot, unsigned segments) {
+		VIP_DESCRIPTOR *d = mixed.empty(slot);
+		d->CS.SegCount = static_cast<VIP_UINT16>(segments);
+		for (unsigned i = 0; i < segments; i++) {
+			VIP_UINT32 from = i * kBytes / segments, to = (i + 1) * kBytes / segments;
+			setSegment(d, i, mixed.buffer(slot) + from, to - from, mixed.handle());
+		}
+		return d;
+	};
+	for (size_t i = 0; i < kMessages; i++) {
+		paint(mixed.buffer(i), kBytes, static_cast<unsigned>(i));
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, cut(kMessages + i, kCounts[i * 7 % 10]),
+						   mixed.handle()));
+	}
+	for (size_t i = 0; i < kMessages; i++)
+		ASSERT_EQ(VIP_SUCCESS,
+			  VipPostSend(pair.a, cut(i, kCounts[i * 3 % 10]), mixed.handle()));
+	for (size_t i = 0; i < kMessages; i++) {
+		SCOPED_TRACE(i);
+		VIP_DESCRIPTOR *in = mixed.descriptor(kMessages + i);
+		ASSERT_EQ(in, takeReceive(pair.b));
+		EXPECT_EQ(0U, errorOf(in)) << statusOf(in);
+		EXPECT_EQ(kBytes, in->CS.Length);
+		EXPECT_TRUE(painted(mixed.buffer(kMessages + i), kBytes, static_cast<unsigned>(i)));
+		ASSERT_EQ(mixed.descriptor(i), takeSend(pair.a));
+		EXPECT_EQ(0U, errorOf(mixed.descriptor(i)));
+	}
+}
+
+// MaxDescriptorsPerQueue on either side, of MaxSegmentsPerDesc each, told by one CQ.
+TEST_F(Segments, QueuesFullOfManyLoseNothing)
+{
+	const size_t depth = nic.attributes().MaxDescriptorsPerQueue;
+	ASSERT_GE(depth, 1024U);
+	constexpr VIP_UINT32 kEach = 2, kBytes = kEach * kMost;
+	Pool full(nic, 2 * depth, kBytes, nullptr, kMost);
+	VIP_CQ_HANDLE cq;
+	ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 1, &cq));
+	{
+		Vi a(nic, reliable(), cq, cq), b(nic, reliable(), cq, cq);
+		ASSERT_TRUE(connect(a, b));
+		for (size_t i = 0; i < 2 * depth; i++) {
+			VIP_DESCRIPTOR *d = full.empty(i);
+			d->CS.SegCount = kMost;
+			for (VIP_UINT32 j = 0; j < kMost; j++)
+				setSegment(d, j, full.buffer(i) + j * kEach, kEach, full.handle());
+		}
+		for (size_t i = 0; i < depth; i++) {
+			paint(full.buffer(i), kBytes, static_cast<unsigned>(i));
+			ASSERT_EQ(VIP_SUCCESS,
+				  VipPostRecv(b, full.descriptor(depth + i), full.handle()));
+		}
+		for (size_t i = 0; i < depth; i++)
+			ASSERT_EQ(VIP_SUCCESS, VipPostSend(a, full.descriptor(i), full.handle()));
+		size_t sent = 0, received = 0;
+		while (sent + received < 2 * depth) {
+			VIP_VI_HANDLE vi;
+			VIP_BOOLEAN isReceive;
+			ASSERT_EQ(VIP_SUCCESS, VipCQWait(cq, kPatience, &vi, &isReceive))
+				<< sent << " and " << received;
+			size_t slot = isReceive ? depth + received++ : sent++;
+			VIP_DESCRIPTOR *d = nullptr;
+			ASSERT_EQ(VIP_SUCCESS, isReceive ? VipRecvDone(vi, &d) : VipSendDone(vi, &d));
+			ASSERT_EQ(full.descriptor(slot), d);
+			if (isReceive) {
+				ASSERT_EQ(kBytes, d->CS.Length);
+				ASSERT_TRUE(painted(full.buffer(slot), kBytes,
+						    static_cast<unsigned>(slot - depth)));
+			}
+		}
+	}
+	EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
+}
+
+} // namespace
