@@ -11,6 +11,16 @@ void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t lengt
 	--*queue->count;
 }
 
+bool workqueue_scatter(struct workqueue *queue, uint32_t offset, const void *from, uint32_t length)
+{
+	(void)queue;
+	(void)offset;
+	(void)from;
+	(void)length;
+	check(!"no receive has many segments");
+	return false;
+}
+
 /* Whoever locks something twice, or in another order, would wait for ever. */
 
 void workqueue_lock(struct workqueue *queue)

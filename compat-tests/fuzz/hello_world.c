@@ -37,7 +37,6 @@ static void create_vi(unsigned index)
 		.receive_queue = &world.receives[index],
 		.send_cq = world.cq.device,
 		.receive_cq = world.cq.device,
-		.segments = LANE_SEGMENTS,
 		.send_depth = 128,
 		.receive_depth = LANE_RECEIVES,
 	};
@@ -70,6 +69,7 @@ void world_create(struct input *input)
 	const struct region_rights rights = {true, true};
 	unsigned capacity;
 	uint32_t handle;
+	bool read_only = false;
 	int fd;
 
 	open_device(input);
@@ -79,7 +79,8 @@ void world_create(struct input *input)
 	world.cq.device =
 		world.device->ops->cq_create(world.device, &world.cq, world.channel, 64, &capacity);
 	world.region = world.device->ops->region_create(world.domain, buffer, sizeof(buffer),
-							rights, &handle, &world.region_key);
+							rights, &handle, &world.region_key,
+							&read_only);
 	check(world.cq.device && world.region);
 	for (unsigned i = 0; i < VIS; i++)
 		create_vi(i);

@@ -18,12 +18,14 @@
 #define WORK_MOST     LANE_RECEIVES
 #define SENDS_MOST    128u
 #define TRANSFER_MOST 0x800000u
+#define SEGMENTS_MOST 40u /* more than are published */
 
 struct region {
 	struct device_region *device; /* NULL: not registered */
 	uint32_t key, domain;
 	uint8_t *start;
 	uint32_t length;
+	bool read_only;
 	struct region_rights rights;
 };
 
@@ -33,7 +35,7 @@ struct work {
 	bool immediate;
 	uint32_t length; /* of the send; the room of a receive */
 	unsigned count;
-	struct segment segments[LANE_SEGMENTS];
+	struct segment segments[SEGMENTS_MOST];
 };
 
 struct workqueue {

@@ -52,10 +52,12 @@ void memory_register(struct region *region, struct input *input)
 		if (length > ARENA_SIZE - offset)
 			length = ARENA_SIZE - offset;
 	}
+	region->read_only = false;
 	region->length = length ? length : 1; /* above, no length of 0 is let through */
 	region->device = world.device->ops->region_create(world.domains[region->domain],
 							  region->start, region->length,
-							  region->rights, &handle, &region->key);
+							  region->rights, &handle, &region->key,
+							  &region->read_only);
 	/* Only this may be refused: a peer shall write where nobody can. */
 	check(region->device || (flags & 8 && region->rights.rdma_write));
 	if (region->device)

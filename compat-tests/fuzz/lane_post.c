@@ -31,11 +31,25 @@ static bool make_segment(const struct vi *vi, struct input *input, bool is_bound
 	return segment->length;
 }
 
-/* Up to `most` segments, of at most `room` bytes. */
+/* The same segments once more, and again, so that there are too many to be published. */
+static void repeat(struct work *work, uint32_t room)
+{
+	for (unsigned i = 0; work->count && work->count < SEGMENTS_MOST && work->length < room; i++) {
+		struct segment *segment = &work->segments[work->count];
+
+		*segment = work->segments[i];
+		if (segment->length > room - work->length)
+			segment->length = room - work->length;
+		work->length += segment->length;
+		work->count++;
+	}
+}
+
+/* Up to `most` segments, or, when it is to be so many, more; of at most `room` bytes. */
 static void make_work(const struct vi *vi, struct input *input, bool is_bounded, unsigned most,
 		      uint32_t room, struct work *work)
 {
-	unsigned count = take_below(input, most + 1);
+	unsigned wanted = take_below(input, most + 1), count = wanted;
 
 	work->count = 0;
 	work->length = 0;
@@ -49,6 +63,8 @@ static void make_work(const struct vi *vi, struct input *input, bool is_bounded,
 		work->length += segment->length;
 		work->count++;
 	}
+	if (wanted == most)
+		repeat(work, room);
 }
 
 void post_receive(struct vi *vi, struct input *input)

@@ -1,4 +1,6 @@
 /* What the device reports, and whether it may. */
+#include <string.h>
+
 #include "lane.h"
 
 static bool is_reliable(const struct vi *vi)
@@ -99,6 +101,38 @@ void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t lengt
 	queue->head++;
 	cq->told++;
 	vi->broken |= is_reliable(vi) && status & VIP_STATUS_ERROR_MASK;
+}
+
+/* As libvipl/gather.c does it. */
+bool workqueue_scatter(struct workqueue *queue, uint32_t offset, const void *from, uint32_t length)
+{
+	const struct work *work = work_at(queue, queue->head);
+	const uint8_t *data = from;
+
+	check(queue->is_receive);
+	check(queue->vi->receive_cq->locked);
+	check(work_count(queue));
+	check(offset <= work->length && length <= work->length - offset);
+	for (unsigned i = 0; i < work->count && length; i++) {
+		const struct segment *segment = &work->segments[i];
+		const struct region *region = memory_find(segment->key, queue->vi->domain);
+		uint64_t start = segment->address - (region ? (uintptr_t)region->start : 0);
+		uint32_t here = segment->length;
+
+		if (offset >= here) {
+			offset -= here;
+			continue;
+		}
+		here = here - offset < length ? here - offset : length;
+		if (!region || region->read_only || start > region->length ||
+		    (uint64_t)offset + here > region->length - start)
+			return false;
+		memcpy(region->start + start + offset, data, here);
+		data += here;
+		length -= here;
+		offset = 0;
+	}
+	return !length;
 }
 
 /* Whoever locks something twice, or in another order, would wait for ever. */

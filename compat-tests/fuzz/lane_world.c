@@ -105,7 +105,6 @@ void vi_create(struct vi *vi)
 		.receive_queue = &vi->receive,
 		.send_cq = vi->send_cq->device,
 		.receive_cq = vi->receive_cq->device,
-		.segments = LANE_SEGMENTS,
 		.send_depth = SENDS_MOST,
 		.receive_depth = WORK_MOST,
 	};
