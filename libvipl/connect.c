@@ -265,7 +265,8 @@ VIP_RETURN VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
 	if (RemoteAddr->HostAddressLen != HOST_ADDRESS_LEN)
 		goto put_vi;
 	rc = VIP_NOT_REACHABLE;
-	if (!address_host(RemoteAddr, &target.host))
+	if (!address_host(RemoteAddr, &target.host) ||
+	    !vi->nic->device->ops->find_host(vi->nic->device, &target.host))
 		goto put_vi;
 	pthread_mutex_lock(&vi->nic->lock);
 	rc = connect_request(vi, &target, deadline);

@@ -84,6 +84,11 @@ struct device_ops {
 	int (*open)(const char *name, unsigned index, struct nic *nic, struct device **device);
 	void (*close)(struct device *device);
 	void (*query)(struct device *device, VIP_NIC_ATTRIBUTES *attributes, struct in_addr *host);
+	/*
+	 * A host may have several addresses: makes of each the one that its requests come from and
+	 * that connect() takes. False when it is known already that there is no such host.
+	 */
+	bool (*find_host)(struct device *device, struct in_addr *host);
 
 	/* [nic] Handles what event_fd announced. */
 	void (*serve)(struct device *device);

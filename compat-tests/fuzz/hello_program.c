@@ -51,11 +51,13 @@ void program_connect(struct input *input)
 
 	if (vi->state != VI_IDLE && vi->state != VI_PAUSED)
 		return;
-	if (vi->state == VI_IDLE)
-		prepare(vi);
-	vi->state = VI_LOOKING;
 	trouble_begin(how & ~3u);
-	world.device->ops->connect(vi->endpoint, &info, host, &other);
+	if (world.device->ops->find_host(world.device, &host)) {
+		if (vi->state == VI_IDLE)
+			prepare(vi);
+		vi->state = VI_LOOKING;
+		world.device->ops->connect(vi->endpoint, &info, host, &other);
+	}
 	trouble_end();
 }
 

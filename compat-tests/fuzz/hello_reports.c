@@ -74,8 +74,7 @@ void endpoint_connected(struct vi *vi, const struct connect_info *peer)
 void endpoint_refused(struct vi *vi, VIP_RETURN reason)
 {
 	check(vi->state == VI_LOOKING || vi->state == VI_ACCEPTING);
-	check(reason == VIP_REJECT || reason == VIP_TIMEOUT || reason == VIP_ERROR_RESOURCE ||
-	      reason == VIP_NOT_REACHABLE);
+	check(reason == VIP_REJECT || reason == VIP_TIMEOUT || reason == VIP_ERROR_RESOURCE);
 	vi_unprepare(vi);
 }
 

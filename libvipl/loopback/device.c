@@ -182,10 +182,35 @@ static void loopback_query(struct device *base, VIP_NIC_ATTRIBUTES *attributes,
 	*host = ((struct loopback_device *)base)->host;
 }
 
+/* This machine's own addresses can be bound to; all of them mean this NIC. */
+static bool is_here(struct in_addr host)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = host};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool here = fd >= 0 && !IN_MULTICAST(ntohl(host.s_addr)) &&
+		    host.s_addr != INADDR_BROADCAST &&
+		    !bind(fd, (struct sockaddr *)&address, sizeof(address));
+
+	if (fd >= 0)
+		close(fd);
+	return here;
+}
+
+static bool loopback_find_host(struct device *base, struct in_addr *host)
+{
+	struct in_addr own = ((struct loopback_device *)base)->host;
+
+	if (host->s_addr != own.s_addr && (host->s_addr == INADDR_ANY || !is_here(*host)))
+		return false;
+	*host = own;
+	return true;
+}
+
 const struct device_ops loopback_device_ops = {
 	.open = loopback_open,
 	.close = loopback_close,
 	.query = loopback_query,
+	.find_host = loopback_find_host,
 	.serve = loopback_serve,
 	.domain_create = loopback_domain_create,
 	.domain_destroy = loopback_domain_destroy,

@@ -232,6 +232,13 @@ static void rdma_query(struct device *base, VIP_NIC_ATTRIBUTES *attributes, stru
 	*host = device->host;
 }
 
+/* Only the host itself could tell more. */
+static bool rdma_find_host(struct device *device, struct in_addr *host)
+{
+	(void)device, (void)host;
+	return true;
+}
+
 static struct device_channel *rdma_channel_create(struct device *base, int *fd)
 {
 	struct ibv_comp_channel *channel =
@@ -319,6 +326,7 @@ const struct device_ops rdma_device_ops = {
 	.open = rdma_open,
 	.close = rdma_close,
 	.query = rdma_query,
+	.find_host = rdma_find_host,
 	.serve = rdma_serve,
 	.domain_create = rdma_domain_create,
 	.domain_destroy = rdma_domain_destroy,
