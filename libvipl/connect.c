@@ -30,6 +30,8 @@ bool request_arrived(struct nic *nic, struct device_request *device_request,
 {
 	struct connect_waiter *waiter;
 
+	if (peer->mutual)
+		return false; /* waiters take requests of anybody, but these are not for anybody */
 	TAILQ_FOREACH(waiter, &nic->waiters, in_nic) {
 		if (waiter->has_come || !discriminator_equal(&waiter->wanted, wanted))
 			continue;

@@ -77,6 +77,7 @@ struct connect_info {
 	VIP_RELIABILITY_LEVEL reliability;
 	uint32_t max_transfer;
 	struct region_rights rights;
+	bool mutual; /* of a request: it is for one who asks for the requester, not for any */
 };
 
 struct device_ops {
@@ -241,7 +242,10 @@ void endpoint_lost(struct vi *vi);
 void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error);
 /* [nic] The CQ takes no completions any more. */
 void cq_failed(struct cq *cq);
-/* [nic] Somebody asks for `wanted`. False when nobody waits for that. */
+/*
+ * [nic] Somebody asks for `wanted`. False when nobody waits for that. The request may be answered
+ * before this returns, but nobody calls unlisten() in there.
+ */
 bool request_arrived(struct nic *nic, struct device_request *request,
 		     const struct connect_info *peer, const struct discriminator *wanted);
 /* [nic] The device is gone. */

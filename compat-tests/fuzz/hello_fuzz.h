@@ -66,6 +66,8 @@ void program_answer(struct input *input);
 void program_give_up(struct input *input);
 void program_use(struct input *input);
 void program_serve(struct input *input);
+/* Between equals: the first VI that is idle takes it. */
+bool program_accept(struct device_request *request);
 
 /* hello_peer.c: what the peer does */
 void peer_open(void);

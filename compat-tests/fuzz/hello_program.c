@@ -48,7 +48,9 @@ void program_connect(struct input *input)
 	uint8_t how = take8(input);
 	struct discriminator other = how & 1 ? world_own() : world_other();
 	struct in_addr host = {.s_addr = htonl(how & 2 ? 0x7f000002 : INADDR_LOOPBACK)};
+	struct connect_info own = info;
 
+	own.mutual = vi == &world.vis[VIS - 1];
 	if (vi->state != VI_IDLE && vi->state != VI_PAUSED)
 		return;
 	trouble_begin(how & ~3u);
@@ -56,9 +58,26 @@ void program_connect(struct input *input)
 		if (vi->state == VI_IDLE)
 			prepare(vi);
 		vi->state = VI_LOOKING;
-		world.device->ops->connect(vi->endpoint, &info, host, &other);
+		world.device->ops->connect(vi->endpoint, &own, host, &other);
 	}
 	trouble_end();
+}
+
+static void accept_by(struct vi *vi, struct device_request *request)
+{
+	prepare(vi);
+	vi->state = VI_ACCEPTING;
+	world.device->ops->accept(request, vi->endpoint, &info);
+}
+
+bool program_accept(struct device_request *request)
+{
+	for (unsigned i = 0; i < VIS; i++)
+		if (world.vis[i].state == VI_IDLE) {
+			accept_by(&world.vis[i], request);
+			return true;
+		}
+	return false;
 }
 
 void program_answer(struct input *input)
@@ -74,9 +93,7 @@ void program_answer(struct input *input)
 	if (how & 1) {
 		world.device->ops->reject(request, how & 2 ? VIP_NO_MATCH : VIP_REJECT);
 	} else if (vi->state == VI_IDLE) {
-		prepare(vi);
-		vi->state = VI_ACCEPTING;
-		world.device->ops->accept(request, vi->endpoint, &info);
+		accept_by(vi, request);
 	} else {
 		world.requests[world.request_count++] = request;
 	}

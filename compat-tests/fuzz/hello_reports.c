@@ -111,6 +111,8 @@ bool request_arrived(struct nic *nic, struct device_request *request,
 	check_info(peer);
 	check(wanted->length <= MAX_DISCRIMINATOR_LEN);
 	check(world.listening);
+	if (peer->mutual)
+		return program_accept(request);
 	if (!world.takes_requests || world.request_count == REQUESTS)
 		return false;
 	world.requests[world.request_count++] = request;

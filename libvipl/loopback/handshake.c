@@ -21,6 +21,7 @@ struct connect_info loopback_info(const struct loopback_device *device, const st
 		.max_transfer = hello->max_transfer,
 		.rights = {.rdma_write = hello->rights & HELLO_RDMA_WRITE,
 			   .rdma_read = hello->rights & HELLO_RDMA_READ},
+		.mutual = hello->kind == HELLO_MUTUAL_REQUEST,
 	};
 
 	info.discriminator.length = hello->own_length;
@@ -106,7 +107,8 @@ static int ask(struct loopback_endpoint *endpoint, uid_t user, unsigned place)
 	if (connect(fd, (struct sockaddr *)&address, length)) {
 		error = errno;
 	} else {
-		introduce(endpoint, &hello, HELLO_REQUEST);
+		introduce(endpoint, &hello,
+			  endpoint->own.mutual ? HELLO_MUTUAL_REQUEST : HELLO_REQUEST);
 		if (!rendezvous_peer(fd, &process) ||
 		    !hello_send(fd, &hello, &endpoint->device->regions_fd, 1))
 			error = ECONNREFUSED; /* not one of ours, or gone again */

@@ -9,7 +9,7 @@
 #include "vipl.h"
 
 #define HELLO_MAGIC   0x4c504956u /* "VIPL" */
-#define HELLO_VERSION 1 /* of these messages, and of what link.h describes */
+#define HELLO_VERSION 2 /* of these messages, and of what link.h describes */
 
 enum hello_kind {
 	HELLO_REQUEST = 1,
@@ -18,6 +18,7 @@ enum hello_kind {
 	HELLO_NO_MATCH,
 	HELLO_BAD_VERSION,
 	HELLO_CONFIRM,
+	HELLO_MUTUAL_REQUEST,
 };
 
 enum hello_rights { HELLO_RDMA_WRITE = 1, HELLO_RDMA_READ = 2 };
@@ -27,7 +28,7 @@ struct hello {
 	uint32_t magic; /* these three are the same in all versions */
 	uint16_t version;
 	uint16_t kind;
-	/* The rest counts in a request and an accept. */
+	/* The rest counts in requests and an accept. */
 	uint16_t reliability;
 	uint16_t rights;
 	uint32_t max_transfer;

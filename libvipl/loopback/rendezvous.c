@@ -160,6 +160,7 @@ static void mute_ready(struct watch *watch)
 	case -1:
 		return;
 	case HELLO_REQUEST:
+	case HELLO_MUTUAL_REQUEST:
 		arrive(mute, &hello, fds[0]);
 		fds[0] = -1;
 		break;

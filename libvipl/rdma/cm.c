@@ -125,7 +125,8 @@ static void send_request(struct rdma_endpoint *endpoint)
 	struct rdma_conn_param parameters;
 	struct wire_message message;
 
-	wire_write(&message, WIRE_REQUEST, &endpoint->own, &endpoint->wanted);
+	wire_write(&message, endpoint->own.mutual ? WIRE_MUTUAL_REQUEST : WIRE_REQUEST,
+		   &endpoint->own, &endpoint->wanted);
 	fill_parameters(endpoint, &parameters, &message);
 	endpoint->phase = RDMA_REQUESTING;
 	if (rdma_connect(endpoint->id, &parameters))

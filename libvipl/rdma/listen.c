@@ -115,7 +115,7 @@ void rdma_request_arrived(struct rdma_device *device, struct rdma_cm_id *id,
 			  const void *private_data, size_t length)
 {
 	struct discriminator wanted;
-	struct rdma_request *request;
+	struct rdma_request *request = NULL;
 	struct connect_info peer;
 	enum wire_code code = wire_read(private_data, length, &peer, &wanted);
 
@@ -125,7 +125,8 @@ void rdma_request_arrived(struct rdma_device *device, struct rdma_cm_id *id,
 		refuse(id, WIRE_BAD_VERSION);
 		return;
 	}
-	request = code == WIRE_REQUEST ? calloc(1, sizeof(*request)) : NULL;
+	if (code == WIRE_REQUEST || code == WIRE_MUTUAL_REQUEST)
+		request = calloc(1, sizeof(*request));
 	if (!request) {
 		refuse(id, WIRE_NO_MATCH);
 		return;

@@ -52,6 +52,7 @@ enum wire_code wire_read(const void *data, size_t length, struct connect_info *o
 	    message.wanted_length > MAX_DISCRIMINATOR_LEN)
 		return 0;
 	memset(own, 0, sizeof(*own));
+	own->mutual = message.code == WIRE_MUTUAL_REQUEST;
 	own->reliability = message.reliability;
 	own->rights.rdma_write = message.rights & RIGHT_RDMA_WRITE;
 	own->rights.rdma_read = message.rights & RIGHT_RDMA_READ;

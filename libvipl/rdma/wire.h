@@ -17,6 +17,7 @@ enum wire_code {
 	WIRE_REJECT = 3,
 	WIRE_NO_MATCH = 4,
 	WIRE_BAD_VERSION = 5,
+	WIRE_MUTUAL_REQUEST = 6,
 };
 
 struct wire_message {
@@ -38,7 +39,7 @@ void wire_write(struct wire_message *message, enum wire_code code, const struct 
 
 /*
  * The code, or 0 when this is no message of ours, or WIRE_BAD_VERSION when it is of a version that
- * we do not know. `own` (but its host) and `wanted` are set for a request and an accept.
+ * we do not know. `own` (but its host) and `wanted` are set for requests and an accept.
  */
 enum wire_code wire_read(const void *data, size_t length, struct connect_info *own,
 			 struct discriminator *wanted);
