@@ -89,7 +89,7 @@ class LastStepFails : public FaultsConnect, public testing::WithParamInterface<F
 {
 };
 
-TEST_P(LastStepFails, WithErrorResourceAndTheOtherSideIsTold)
+TEST_P(LastStepFails, WithTheDocumentedCodeAndTheOtherSideIsTold)
 {
 	const Fault &fault = GetParam();
 	VIP_CONN_HANDLE conn = nullptr;
@@ -103,8 +103,9 @@ TEST_P(LastStepFails, WithErrorResourceAndTheOtherSideIsTold)
 }
 
 INSTANTIATE_TEST_SUITE_P(FaultsConnect, LastStepFails,
-			 testing::Values(Fault{"rdma_establish", 1, EINVAL, VIP_ERROR_RESOURCE},
+			 testing::Values(Fault{"rdma_establish", 1, EINVAL, VIP_TIMEOUT},
 					 Fault{"rdma_establish", 1, ENOMEM, VIP_ERROR_RESOURCE},
+					 Fault{"rdma_init_qp_attr", 4, EINVAL, VIP_TIMEOUT},
 					 Fault{"rdma_init_qp_attr", 4, ENOMEM, VIP_ERROR_RESOURCE},
 					 Fault{"rdma_init_qp_attr", 5, ENOMEM, VIP_ERROR_RESOURCE},
 					 Fault{"rdma_init_qp_attr", 6, ENOMEM, VIP_ERROR_RESOURCE},

@@ -144,7 +144,11 @@ static void answered(struct rdma_endpoint *endpoint, const struct rdma_cm_event 
 	if (code == WIRE_ACCEPT)
 		error = rdma_endpoint_start(endpoint);
 	if (!error && rdma_establish(endpoint->id))
-		error = errno;
+		error = errno == EINVAL ? ECONNABORTED : errno;
+	if (error == ECONNABORTED) { /* who has accepted is gone again */
+		fail(endpoint, VIP_TIMEOUT);
+		return;
+	}
 	if (error) {
 		log_error("cannot complete a connection: %s", strerror(error));
 		fail(endpoint, error == EPROTO ? VIP_NOT_REACHABLE : VIP_ERROR_RESOURCE);
