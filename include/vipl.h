@@ -563,15 +563,22 @@ VIP_RETURN VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
 /*
  * VipConnectPeerRequest - start a connection between equals.      VIPL: connection management
  *
- * Both sides call it, in any order, each with its own address as LocalAddr and the other's as
+ * Both ends call it, in any order, each with its own address as LocalAddr and the other's as
  * RemoteAddr, and one connection comes of it.  Ask for the outcome with VipConnectPeerDone or
- * VipConnectPeerWait.  The VI is connect-pending meanwhile.
+ * VipConnectPeerWait.  The VI is connect-pending meanwhile, and VipDisconnect gives up.
  *
- *   VIP_SUCCESS            under way, for at most Timeout milliseconds
+ * Each end has to ask for the very address that the other one has: VipConnectWait takes no such
+ * request, and VipConnectRequest does not lead here.  LocalAddr's host address is not looked at, it
+ * is always the NIC's own.  An address cannot be connected with itself, so two VIs of one NIC or
+ * host take different discriminators.
+ *
+ *   VIP_SUCCESS            under way, for at most Timeout milliseconds; 0 is over at once
  *   VIP_INVALID_STATE      the VI is not idle
- *   VIP_INVALID_PARAMETER  ViHandle is not a VI, a pointer is NULL, or an address has lengths that
- *                          the NIC does not know
- *   VIP_ERROR_RESOURCE     the system is out of something
+ *   VIP_INVALID_PARAMETER  ViHandle is not a VI, a pointer is NULL, an address has lengths that the
+ *                          NIC does not know, or both addresses are the same
+ *   VIP_NOT_REACHABLE      it is known already that there is no such host
+ *   VIP_ERROR_RESOURCE     the system is out of something, or the local address is in use: as many
+ *                          others as can wait for this discriminator do so
  *
  * Does not block.  Thread-safe.
  */
@@ -581,16 +588,22 @@ VIP_RETURN VipConnectPeerRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalA
 /*
  * VipConnectPeerDone - has the peer connection come about?        VIPL: connection management
  *
- * Any answer but VIP_NOT_DONE ends the attempt; unless it is VIP_SUCCESS the VI is idle again,
- * with its receives still posted.
+ * Any answer but VIP_NOT_DONE is the outcome, which stays until the VI is disconnected or connected
+ * anew.  Unless it is VIP_SUCCESS the VI is idle again, with its receives still posted.
  *
- *   VIP_SUCCESS            connected; *RemoteViAttribs holds the attributes of the peer's VI
+ * That nobody asks at the other end is VIP_TIMEOUT and never VIP_NO_MATCH: it may begin to at any
+ * time, and only one of the two ends, which cannot know that it is the one, could tell.
+ *
+ *   VIP_SUCCESS            connected; *RemoteViAttribs holds the attributes of the other VI
  *   VIP_NOT_DONE           not yet
- *   VIP_TIMEOUT            the request's time is over without the peer's request
- *   VIP_REJECT             the peer refused: its VI's attributes do not fit
- *   VIP_NO_MATCH           the host answers and has no such peer, to the end of the request's time
- *   VIP_INVALID_STATE      no peer request was made for this VI, or its outcome was told already
+ *   VIP_TIMEOUT            the request's time is over, and the other end has not asked for this one
+ *   VIP_REJECT             the VIs do not fit: their reliability levels, MaxTransferSizes or
+ *                          qualities of service differ; both ends are told so
+ *   VIP_NOT_REACHABLE      there is no way to the other host
+ *   VIP_INVALID_STATE      no peer request was made for this VI, or the VI was disconnected or
+ *                          connected in another way since
  *   VIP_INVALID_PARAMETER  ViHandle is not a VI, or RemoteViAttribs is NULL
+ *   VIP_ERROR_RESOURCE     the system is out of something
  *
  * Does not block.  Thread-safe.
  */
@@ -599,14 +612,18 @@ VIP_RETURN VipConnectPeerDone(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteV
 /*
  * VipConnectPeerWait - wait for the peer connection.              VIPL: connection management
  *
- * Like VipConnectPeerDone, but returns only when the attempt has come to its end.
+ * Like VipConnectPeerDone, but returns only when there is an outcome.  Any number of threads may
+ * wait for it, and each is told.
  *
- *   VIP_SUCCESS            connected; *RemoteViAttribs holds the attributes of the peer's VI
- *   VIP_TIMEOUT            the request's time is over without the peer's request
- *   VIP_REJECT             the peer refused: its VI's attributes do not fit
- *   VIP_NO_MATCH           the host answers and has no such peer, to the end of the request's time
- *   VIP_INVALID_STATE      no peer request was made for this VI, or its outcome was told already
- *   VIP_INVALID_PARAMETER  ViHandle is not a VI, or RemoteViAttribs is NULL
+ *   VIP_SUCCESS            connected; *RemoteViAttribs holds the attributes of the other VI
+ *   VIP_TIMEOUT            the request's time is over, and the other end has not asked for this one
+ *   VIP_REJECT             the VIs do not fit: their reliability levels, MaxTransferSizes or
+ *                          qualities of service differ; both ends are told so
+ *   VIP_NOT_REACHABLE      there is no way to the other host
+ *   VIP_INVALID_STATE      no peer request was made for this VI, or the VI was disconnected or
+ *                          connected in another way since; also meanwhile
+ *   VIP_INVALID_PARAMETER  ViHandle is not a VI, or RemoteViAttribs is NULL; the NIC was closed
+ *   VIP_ERROR_RESOURCE     the system is out of something
  *
  * Blocks, up to the Timeout given to VipConnectPeerRequest.  Thread-safe.
  */

@@ -22,6 +22,13 @@ bool discriminator_equal(const struct discriminator *a, const struct discriminat
 	return a->length == b->length && !memcmp(a->bytes, b->bytes, a->length);
 }
 
+int discriminator_compare(const struct discriminator *a, const struct discriminator *b)
+{
+	int order = memcmp(a->bytes, b->bytes, a->length < b->length ? a->length : b->length);
+
+	return order ? order : a->length - b->length;
+}
+
 bool address_host(const VIP_NET_ADDRESS *address, struct in_addr *out)
 {
 	const uint8_t *bytes = (const uint8_t *)address + offsetof(VIP_NET_ADDRESS, HostAddress);

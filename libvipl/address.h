@@ -19,6 +19,8 @@ struct discriminator {
 /* False when the discriminator is too long. */
 bool address_discriminator(const VIP_NET_ADDRESS *address, struct discriminator *out);
 bool discriminator_equal(const struct discriminator *a, const struct discriminator *b);
+/* Less than, equal to or greater than 0; peers must agree, so this is part of the protocol. */
+int discriminator_compare(const struct discriminator *a, const struct discriminator *b);
 
 /* False when the host part, of HOST_ADDRESS_LEN bytes, is no IPv4 address in our form. */
 bool address_host(const VIP_NET_ADDRESS *address, struct in_addr *out);

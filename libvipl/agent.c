@@ -7,7 +7,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "deadline.h"
 #include "nic.h"
+#include "peer.h"
 
 /* Between two looks at CQs with starved queues. */
 #define FIRST_STARVED_MSEC   1
@@ -44,6 +46,12 @@ static int serve_cqs(struct nic *nic)
 	return starved ? nic->agent.starved_msec : -1;
 }
 
+/* Of two times to sleep, in msec or -1 for ever. */
+static int shorter(int a, int b)
+{
+	return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
 static void *run(void *argument)
 {
 	struct nic *nic = argument;
@@ -60,6 +68,7 @@ static void *run(void *argument)
 		pthread_mutex_lock(&nic->lock);
 		nic->device->ops->serve(nic->device);
 		msec = serve_cqs(nic);
+		msec = shorter(msec, deadline_msec(pairings_serve(nic)));
 		pthread_mutex_unlock(&nic->lock);
 		poll(fds, 2, msec);
 		if (read(nic->agent.wake_fd, &wakes, sizeof(wakes)) < 0) {

@@ -2,8 +2,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "connect.h"
 #include "deadline.h"
 #include "nic.h"
+#include "peer.h"
 
 #define ACCEPT_MSEC 10000 /* how long the last step of a requester may take */
 
@@ -30,8 +32,8 @@ bool request_arrived(struct nic *nic, struct device_request *device_request,
 {
 	struct connect_waiter *waiter;
 
-	if (peer->mutual)
-		return false; /* waiters take requests of anybody, but these are not for anybody */
+	if (peer->mutual) /* not for anybody, as waiters are */
+		return pairing_arrived(nic, device_request, peer, wanted);
 	TAILQ_FOREACH(waiter, &nic->waiters, in_nic) {
 		if (waiter->has_come || !discriminator_equal(&waiter->wanted, wanted))
 			continue;
@@ -44,7 +46,7 @@ bool request_arrived(struct nic *nic, struct device_request *device_request,
 	return false;
 }
 
-static void describe_peer(VIP_VI_ATTRIBUTES *attributes, const struct connect_info *peer)
+void describe_peer(VIP_VI_ATTRIBUTES *attributes, const struct connect_info *peer)
 {
 	*attributes = (VIP_VI_ATTRIBUTES){
 		.ReliabilityLevel = peer->reliability,
@@ -54,16 +56,28 @@ static void describe_peer(VIP_VI_ATTRIBUTES *attributes, const struct connect_in
 	};
 }
 
-/* All but the discriminator. The NIC's lock is held: the attributes may change without it. */
-static struct connect_info describe_self(const struct vi *vi)
+void describe_self(struct connect_info *own, const struct vi *vi)
 {
-	return (struct connect_info){
-		.host = vi->nic->host,
-		.reliability = vi->attributes.ReliabilityLevel,
-		.max_transfer = (uint32_t)vi->attributes.MaxTransferSize,
-		.rights = {.rdma_write = vi->attributes.EnableRdmaWrite,
-			   .rdma_read = vi->attributes.EnableRdmaRead},
-	};
+	own->host = vi->nic->host;
+	own->reliability = vi->attributes.ReliabilityLevel;
+	own->max_transfer = (uint32_t)vi->attributes.MaxTransferSize;
+	own->rights = (struct region_rights){.rdma_write = vi->attributes.EnableRdmaWrite,
+					     .rdma_read = vi->attributes.EnableRdmaRead};
+}
+
+VIP_RETURN target_read(struct vi_target *target, const struct nic *nic,
+		       const VIP_NET_ADDRESS *local, const VIP_NET_ADDRESS *remote)
+{
+	*target = (struct vi_target){0};
+	/* The local host address is not looked at: programs leave it uninitialised. */
+	if (!local || !remote || !address_discriminator(local, &target->own.discriminator) ||
+	    !address_discriminator(remote, &target->wanted) ||
+	    remote->HostAddressLen != HOST_ADDRESS_LEN)
+		return VIP_INVALID_PARAMETER;
+	if (!address_host(remote, &target->host) ||
+	    !nic->device->ops->find_host(nic->device, &target->host))
+		return VIP_NOT_REACHABLE;
+	return VIP_SUCCESS;
 }
 
 /* The NIC's lock is held. */
@@ -137,7 +151,16 @@ VIP_RETURN VipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *LocalAddr, 
 	return rc;
 }
 
-/* Both ends must agree in these; the request stays pending when they do not. */
+VIP_RETURN check_attributes_fit(const struct vi *vi, const struct connect_info *peer)
+{
+	if (peer->reliability != vi->attributes.ReliabilityLevel)
+		return VIP_INVALID_RELIABILITY_LEVEL;
+	if (peer->max_transfer != vi->attributes.MaxTransferSize)
+		return VIP_INVALID_MTU;
+	return VIP_SUCCESS;
+}
+
+/* The request stays pending when they do not match. */
 static VIP_RETURN check_match(const struct vi *vi, const struct request *request)
 {
 	if (request->nic != vi->nic || object_retired(&request->object) ||
@@ -145,11 +168,7 @@ static VIP_RETURN check_match(const struct vi *vi, const struct request *request
 		return VIP_INVALID_PARAMETER;
 	if (atomic_load(&vi->state) != VIP_STATE_IDLE)
 		return VIP_INVALID_STATE;
-	if (request->peer.reliability != vi->attributes.ReliabilityLevel)
-		return VIP_INVALID_RELIABILITY_LEVEL;
-	if (request->peer.max_transfer != vi->attributes.MaxTransferSize)
-		return VIP_INVALID_MTU;
-	return VIP_SUCCESS;
+	return check_attributes_fit(vi, &request->peer);
 }
 
 /*
@@ -178,9 +197,10 @@ static void release_request(struct request *request, bool taken)
 /* The NIC's lock is held. */
 static VIP_RETURN accept_request(struct request *request, struct vi *vi, bool *taken)
 {
-	struct connect_info local = describe_self(vi);
 	VIP_RETURN rc = check_match(vi, request);
+	struct connect_info local = {0};
 
+	describe_self(&local, vi);
 	if (rc == VIP_SUCCESS)
 		rc = vi_prepare(vi);
 	if (rc != VIP_SUCCESS)
@@ -235,15 +255,13 @@ VIP_RETURN VipConnectReject(VIP_CONN_HANDLE ConnHandle)
 /* The NIC's lock is held. */
 static VIP_RETURN connect_request(struct vi *vi, struct vi_target *target, int64_t deadline)
 {
-	struct discriminator own = target->own.discriminator;
 	VIP_RETURN rc;
 
 	if (object_retired(&vi->object)) /* VipDestroyVi waits for us */
 		return VIP_INVALID_PARAMETER;
 	if (atomic_load(&vi->state) != VIP_STATE_IDLE)
 		return VIP_INVALID_STATE;
-	target->own = describe_self(vi);
-	target->own.discriminator = own;
+	describe_self(&target->own, vi);
 	rc = vi_prepare(vi);
 	return rc == VIP_SUCCESS ? vi_connect(vi, target, deadline) : rc;
 }
@@ -259,16 +277,9 @@ VIP_RETURN VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
 
 	if (!vi)
 		return rc;
-	/* The local host address is not looked at: programs leave it uninitialised. */
-	if (!LocalAddr || !RemoteAddr || !RemoteViAttribs || !Timeout ||
-	    !address_discriminator(LocalAddr, &target.own.discriminator) ||
-	    !address_discriminator(RemoteAddr, &target.wanted))
-		goto put_vi;
-	if (RemoteAddr->HostAddressLen != HOST_ADDRESS_LEN)
-		goto put_vi;
-	rc = VIP_NOT_REACHABLE;
-	if (!address_host(RemoteAddr, &target.host) ||
-	    !vi->nic->device->ops->find_host(vi->nic->device, &target.host))
+	if (RemoteViAttribs && Timeout)
+		rc = target_read(&target, vi->nic, LocalAddr, RemoteAddr);
+	if (rc != VIP_SUCCESS)
 		goto put_vi;
 	pthread_mutex_lock(&vi->nic->lock);
 	rc = connect_request(vi, &target, deadline);
@@ -286,17 +297,19 @@ static void disconnect(struct vi *vi)
 	switch (atomic_load(&vi->state)) {
 	case VIP_STATE_IDLE:
 		break;
-	case VIP_STATE_CONNECT_PENDING: /* another thread is connecting it */
+	case VIP_STATE_CONNECT_PENDING: /* another thread is connecting it, or the agent */
 		vi_give_up(vi);
+		if (atomic_load(&vi->is_pairing))
+			pairing_end(vi);
 		workqueue_flush(&vi->receive);
-		vi->outcome = VIP_INVALID_STATE;
-		pthread_cond_broadcast(&vi->changed);
+		vi_decide(vi, VIP_INVALID_STATE);
 		break;
 	case VIP_STATE_CONNECTED:
 	case VIP_STATE_ERROR:
 		vi_disconnect(vi);
 		break;
 	}
+	atomic_store(&vi->is_pairing, false); /* there is no outcome to ask for any more */
 }
 
 VIP_RETURN VipDisconnect(VIP_VI_HANDLE ViHandle)
@@ -321,6 +334,8 @@ void connections_close(struct nic *nic)
 	LIST_FOREACH(vi, &nic->vis, in_nic)
 		if (atomic_load(&vi->state) != VIP_STATE_IDLE)
 			vi_abandon(vi);
+	while ((vi = TAILQ_FIRST(&nic->pairings)))
+		pairing_end(vi);
 	TAILQ_FOREACH(waiter, &nic->waiters, in_nic)
 		pthread_cond_signal(&waiter->changed);
 	while ((request = LIST_FIRST(&nic->requests))) {

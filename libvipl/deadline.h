@@ -2,6 +2,7 @@
 #ifndef VIPL_DEADLINE_H
 #define VIPL_DEADLINE_H
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <time.h>
@@ -35,6 +36,16 @@ static inline int64_t deadline_left(int64_t deadline)
 		return DEADLINE_NEVER;
 	left = deadline - clock_nsec();
 	return left > 0 ? left : 0;
+}
+
+/* As poll() takes it: -1 for ever, never less than what is left. */
+static inline int deadline_msec(int64_t deadline)
+{
+	int64_t left = deadline_left(deadline);
+
+	if (left == DEADLINE_NEVER)
+		return -1;
+	return left < INT64_C(1000000) * INT_MAX ? (int)((left + 999999) / 1000000) : INT_MAX;
 }
 
 static inline struct timespec nsec_timespec(int64_t nsec)

@@ -224,6 +224,7 @@ void cq_poll_for_device(struct cq *cq);
 void cq_announced(struct cq *cq);
 /* [nic] */
 void endpoint_connected(struct vi *vi, const struct connect_info *peer);
+/* [nic] The device is done with it: on return it may have been prepared for another attempt. */
 void endpoint_refused(struct vi *vi, VIP_RETURN reason);
 /*
  * [nic] The host answers, and nobody waits there for the discriminator now: one whole look at it is

@@ -192,6 +192,7 @@ VIP_RETURN VipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHandle)
 	pthread_mutex_init(&nic->changing_regions, NULL);
 	pthread_rwlock_init(&nic->copying, NULL);
 	TAILQ_INIT(&nic->waiters);
+	TAILQ_INIT(&nic->pairings);
 	rc = build(nic, DeviceName);
 	if (rc == VIP_SUCCESS) {
 		*NicHandle = object_handle(&nic->object);

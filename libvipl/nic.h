@@ -39,6 +39,7 @@ struct nic {
 	LIST_HEAD(, cq) cqs;
 	LIST_HEAD(, request) requests;
 	TAILQ_HEAD(, connect_waiter) waiters;
+	TAILQ_HEAD(, vi) pairings; /* peer.c */
 	struct channel *channels[PRIVATE_CHANNELS];
 };
 

@@ -6,11 +6,13 @@
 #include "config.h"
 #include "deadline.h"
 #include "nic.h"
+#include "peer.h"
 
 #define MSEC	      INT64_C(1000000)
 #define SETTLE_NSEC   (20 * MSEC)
 #define FIRST_PAUSE   (1 * MSEC)
 #define LONGEST_PAUSE (16 * MSEC)
+#define RARE_PAUSE    (256 * MSEC) /* at most, after the grace time */
 
 static const struct device_ops *ops_of(const struct vi *vi)
 {
@@ -35,30 +37,44 @@ static void drain_both(struct vi *vi)
 		drain(vi->receive.cq);
 }
 
-VIP_RETURN vi_prepare(struct vi *vi)
+/* The device takes the endpoint, and receives. False when it cannot. */
+static bool offer(struct vi *vi)
 {
 	if (ops_of(vi)->endpoint_prepare(vi->endpoint)) {
 		ops_of(vi)->endpoint_reset(vi->endpoint);
-		return VIP_ERROR_RESOURCE;
+		return false;
 	}
-	vi->attempt++;
-	vi->outcome = VIP_NOT_DONE;
 	vi->resume_at = DEADLINE_NEVER;
 	atomic_store(&vi->broken, false);
 	atomic_store(&vi->state, VIP_STATE_CONNECT_PENDING);
 	workqueue_set_mode(&vi->receive, QUEUE_OPEN);
+	return true;
+}
+
+VIP_RETURN vi_prepare(struct vi *vi)
+{
+	atomic_store(&vi->is_pairing, false);
+	if (!offer(vi))
+		return VIP_ERROR_RESOURCE;
+	vi->attempt++;
+	atomic_store(&vi->outcome, VIP_NOT_DONE);
 	return VIP_SUCCESS;
 }
 
-/* CONNECT_PENDING -> IDLE: receives stay posted. */
-static void unprepare(struct vi *vi)
+/* The device gives back endpoint and receives, which stay posted. */
+static void withdraw(struct vi *vi)
 {
 	workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
 	drain_both(vi);
 	ops_of(vi)->endpoint_reset(vi->endpoint);
 	drain_both(vi);
 	workqueue_recall(&vi->receive, QUEUE_HOLDS);
-	atomic_store(&vi->state, VIP_STATE_IDLE);
+}
+
+void vi_decide(struct vi *vi, VIP_RETURN outcome)
+{
+	atomic_store(&vi->outcome, outcome);
+	pthread_cond_broadcast(&vi->changed);
 }
 
 /*
@@ -125,8 +141,7 @@ void vi_abandon(struct vi *vi)
 	}
 	ops_of(vi)->disconnect(vi->endpoint);
 	atomic_store(&vi->state, VIP_STATE_IDLE);
-	vi->outcome = VIP_INVALID_PARAMETER;
-	pthread_cond_broadcast(&vi->changed);
+	vi_decide(vi, VIP_INVALID_PARAMETER);
 }
 
 void vi_break(struct vi *vi, VIP_ERROR_CODE error)
@@ -146,8 +161,7 @@ void endpoint_connected(struct vi *vi, const struct connect_info *peer)
 	vi->peer = *peer;
 	workqueue_set_mode(&vi->send, QUEUE_OPEN);
 	atomic_store(&vi->state, VIP_STATE_CONNECTED);
-	vi->outcome = VIP_SUCCESS;
-	pthread_cond_broadcast(&vi->changed);
+	vi_decide(vi, VIP_SUCCESS);
 	/* A first message may have come, and failed, before the connection was known here. */
 	if (atomic_load(&vi->broken))
 		vi_break(vi, VIP_ERROR_CONN_LOST);
@@ -157,26 +171,38 @@ void endpoint_refused(struct vi *vi, VIP_RETURN reason)
 {
 	if (atomic_load(&vi->state) != VIP_STATE_CONNECT_PENDING)
 		return;
-	unprepare(vi);
-	vi->outcome = reason;
-	pthread_cond_broadcast(&vi->changed);
+	withdraw(vi);
+	/* Of equals, one that vanished amid connecting may come back as long as there is time. */
+	if (reason == VIP_TIMEOUT && atomic_load(&vi->is_pairing)) {
+		if (offer(vi)) {
+			pairing_goes_on(vi);
+			return;
+		}
+		reason = VIP_ERROR_RESOURCE;
+	}
+	atomic_store(&vi->state, VIP_STATE_IDLE);
+	vi_decide(vi, reason);
 }
 
-/* A look has decided nothing: the thread that connects looks again after a pause. */
+/* A look has decided nothing: who connects, or the agent, looks again after a pause. */
 void endpoint_undecided(struct vi *vi, VIP_RETURN reason)
 {
-	int64_t now = clock_nsec();
+	/* A dead host may come to life, and an equal ask, as long as the caller has time. */
+	bool goes_on = reason == VIP_TIMEOUT || atomic_load(&vi->is_pairing);
+	int64_t now = clock_nsec(), longest = LONGEST_PAUSE;
 
 	if (atomic_load(&vi->state) != VIP_STATE_CONNECT_PENDING)
 		return;
-	/* A dead host may come to life as long as the caller has time. */
-	if (reason != VIP_TIMEOUT && now >= vi->grace_ends) {
-		endpoint_refused(vi, reason);
-		return;
+	if (now >= vi->grace_ends) {
+		if (!goes_on) {
+			endpoint_refused(vi, reason);
+			return;
+		}
+		longest = RARE_PAUSE;
 	}
 	vi->in_pause = reason == VIP_NO_MATCH ? VIP_NO_MATCH : VIP_TIMEOUT;
 	vi->resume_at = now + vi->pause;
-	vi->pause = vi->pause * 2 < LONGEST_PAUSE ? vi->pause * 2 : LONGEST_PAUSE;
+	vi->pause = vi->pause * 2 < longest ? vi->pause * 2 : longest;
 	pthread_cond_broadcast(&vi->changed);
 }
 
@@ -211,11 +237,19 @@ VIP_RETURN vi_give_up(struct vi *vi)
 
 	if (vi->resume_at == DEADLINE_NEVER)
 		outcome = ops_of(vi)->cancel(vi->endpoint);
-	unprepare(vi);
+	withdraw(vi);
+	atomic_store(&vi->state, VIP_STATE_IDLE);
 	return outcome;
 }
 
-static void look(struct vi *vi, const struct vi_target *target)
+void vi_begin_looking(struct vi *vi)
+{
+	vi->resume_at = clock_nsec();
+	vi->grace_ends = vi->resume_at + config()->grace_msec * MSEC;
+	vi->pause = FIRST_PAUSE;
+}
+
+void vi_look(struct vi *vi, const struct vi_target *target)
 {
 	vi->resume_at = DEADLINE_NEVER; /* first: the look may be over before connect() returns */
 	ops_of(vi)->connect(vi->endpoint, &target->own, target->host, &target->wanted);
@@ -235,18 +269,17 @@ static VIP_RETURN await_outcome(struct vi *vi, const struct vi_target *target, i
 		if (!timed_out || vi->outcome != VIP_NOT_DONE)
 			continue;
 		if (!deadline_left(deadline))
-			vi->outcome = vi_give_up(vi);
+			atomic_store(&vi->outcome, vi_give_up(vi));
 		else if (!deadline_left(vi->resume_at))
-			look(vi, target);
+			vi_look(vi, target);
 	}
 	return vi->outcome;
 }
 
 VIP_RETURN vi_connect(struct vi *vi, const struct vi_target *target, int64_t deadline)
 {
-	vi->grace_ends = clock_nsec() + config()->grace_msec * MSEC;
-	vi->pause = FIRST_PAUSE;
-	look(vi, target);
+	vi_begin_looking(vi);
+	vi_look(vi, target);
 	return await_outcome(vi, target, deadline);
 }
 

@@ -15,25 +15,6 @@ static VIP_RETURN answer(VIP_PVOID handle, enum object_kind kind)
 	return VIP_ERROR_NOT_SUPPORTED;
 }
 
-VIP_RETURN VipConnectPeerRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
-				 VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout)
-{
-	(void)LocalAddr, (void)RemoteAddr, (void)Timeout;
-	return answer(ViHandle, OBJECT_VI);
-}
-
-VIP_RETURN VipConnectPeerDone(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteViAttribs)
-{
-	(void)RemoteViAttribs;
-	return answer(ViHandle, OBJECT_VI);
-}
-
-VIP_RETURN VipConnectPeerWait(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteViAttribs)
-{
-	(void)RemoteViAttribs;
-	return answer(ViHandle, OBJECT_VI);
-}
-
 VIP_RETURN VipSendNotify(VIP_VI_HANDLE ViHandle, VIP_PVOID Context, VIP_VI_CALLBACK Handler)
 {
 	(void)Context, (void)Handler;

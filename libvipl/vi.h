@@ -19,6 +19,15 @@ struct vi_target {
 	struct discriminator wanted;
 };
 
+/* A connection between equals that the program has asked for and the agent sees through: peer.c. */
+struct vi_pairing {
+	TAILQ_ENTRY(vi) in_nic; /* until it is decided */
+	struct vi_target target;
+	int64_t deadline;
+	bool listens; /* the other one asks */
+	bool taken;   /* and has: its request is being accepted */
+};
+
 struct vi {
 	struct object object;
 	struct nic *nic;
@@ -31,15 +40,18 @@ struct vi {
 
 	_Atomic VIP_VI_STATE state; /* written under the NIC's lock */
 	atomic_bool broken;	    /* the device reported an error since the VI was prepared */
+	/* Of the last attempt to connect; VIP_NOT_DONE while it goes on. Like the state. */
+	_Atomic VIP_RETURN outcome;
+	atomic_bool is_pairing; /* and it was one between equals */
 
 	/* Guarded by the NIC's lock. */
 	pthread_cond_t changed;	  /* outcome is there, or a pause begins */
 	unsigned attempt;	  /* counts attempts to connect */
-	VIP_RETURN outcome;	  /* of the last one; VIP_NOT_DONE while it goes on */
 	struct connect_info peer; /* valid when connected */
+	struct vi_pairing pairing;
 
 	/* An attempt looks again and again, for who is wanted may begin to wait a little later. */
-	int64_t grace_ends;  /* no further look after this, if there was an answer */
+	int64_t grace_ends;  /* then the looks end, if there was an answer, or get rare */
 	int64_t pause;	     /* before the next look */
 	int64_t resume_at;   /* the end of a pause; DEADLINE_NEVER while a look is under way */
 	VIP_RETURN in_pause; /* the outcome if the caller's time is over in it */
@@ -77,8 +89,13 @@ VIP_RETURN vi_prepare(struct vi *vi);
 VIP_RETURN vi_connect(struct vi *vi, const struct vi_target *target, int64_t deadline);
 /* The same for who accepts: only waits. */
 VIP_RETURN vi_await_outcome(struct vi *vi, int64_t deadline);
+/* For who looks without waiting: begins, with a look that is due at once; looks when it is due. */
+void vi_begin_looking(struct vi *vi);
+void vi_look(struct vi *vi, const struct vi_target *target);
 /* CONNECT_PENDING -> IDLE: receives stay posted. Says what the one who connects should be told. */
 VIP_RETURN vi_give_up(struct vi *vi);
+/* The attempt to connect has ended: all who wait are told. */
+void vi_decide(struct vi *vi, VIP_RETURN outcome);
 /* CONNECTED or ERROR -> IDLE; everything posted is flushed, the peer told. */
 void vi_disconnect(struct vi *vi);
 /*

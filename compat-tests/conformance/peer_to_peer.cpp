@@ -1,0 +1,421 @@
+// Connecting equals: each end asks for the other one, and whoever asks for another is not taken.
+#include "peer_to_peer.h"
+
+#include <memory>
+
+using namespace equals;
+
+namespace
+{
+
+class PeerToPeer : public EqualsTest
+{
+};
+
+// ---- connecting ----
+
+TEST_F(PeerToPeer, OneThreadConnectsTwoVisOfOneNic)
+{
+	eitherWay([&](const std::string &own, const std::string &other) {
+		Vi one(nic), two(nic);
+		ASSERT_EQ(VIP_SUCCESS, ask(one, own, other));
+		ASSERT_EQ(VIP_SUCCESS, ask(two, other, own));
+		ASSERT_EQ(VIP_SUCCESS, outcome(one));
+		ASSERT_EQ(VIP_SUCCESS, outcome(two));
+		EXPECT_EQ(VIP_STATE_CONNECTED, one.state());
+		EXPECT_EQ(VIP_STATE_CONNECTED, two.state());
+		expectTalk(one, two, 1);
+	});
+}
+
+TEST_F(PeerToPeer, OneThreadConnectsVisOfTwoNicHandles)
+{
+	eitherWay([&](const std::string &own, const std::string &other) {
+		Nic second;
+		ASSERT_TRUE(second.opened());
+		Vi one(nic), two(second);
+		ASSERT_EQ(VIP_SUCCESS, ask(one, own, other));
+		ASSERT_EQ(VIP_SUCCESS, ask(two, other, own));
+		ASSERT_EQ(VIP_SUCCESS, outcome(two));
+		ASSERT_EQ(VIP_SUCCESS, outcome(one));
+		expectTalk(one, two, 1);
+	});
+}
+
+TEST_F(PeerToPeer, DoneTellsNotDoneUntilTheOtherAsksAndThenTheOutcome)
+{
+	eitherWay([&](const std::string &own, const std::string &other) {
+		Vi one(nic), two(nic);
+		ASSERT_EQ(VIP_SUCCESS, ask(one, own, other));
+		EXPECT_EQ(VIP_STATE_CONNECT_PENDING, one.state());
+		letTimePass(50);
+		EXPECT_EQ(VIP_NOT_DONE, outcomeSoFar(one));
+		EXPECT_EQ(VIP_STATE_CONNECT_PENDING, one.state());
+		ASSERT_EQ(VIP_SUCCESS, ask(two, other, own));
+		// Without a pause, as programs ask.
+		for (Vi *vi : {&one, &two}) {
+			VIP_RETURN result;
+			Stopwatch watch;
+			while ((result = outcomeSoFar(*vi)) == VIP_NOT_DONE &&
+			       watch.ms() < double{kPatience}) {
+			}
+			EXPECT_EQ(VIP_SUCCESS, result);
+			EXPECT_EQ(VIP_STATE_CONNECTED, vi->state());
+		}
+		expectTalk(one, two, 1);
+	});
+}
+
+// Asks when it is told to, and sends the last character of its own name over the connection.
+VIP_PEER(equal)
+{
+	Nic nic;
+	ASSERT_TRUE(nic.opened());
+	std::string own = test.get(), other = test.get();
+	Pool pool(nic, 1, 64);
+	Vi vi(nic);
+	test.put("ready");
+	test.expect("ask");
+	ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other));
+	test.put("asked");
+	ASSERT_EQ(VIP_SUCCESS, outcome(vi));
+	VIP_DESCRIPTOR *d = pool.empty(0);
+	setImmediate(d, static_cast<VIP_UINT32>(own.back()));
+	ASSERT_TRUE(harness::send(vi, d, pool.handle()));
+	EXPECT_EQ(0U, errorOf(d)) << statusOf(d);
+	test.expect("received");
+}
+
+TEST_F(PeerToPeer, ProcessesConnectInEitherOrderOfTheirCalls)
+{
+	eitherWay([&](const std::string &own, const std::string &other) {
+		for (bool first : {false, true}) {
+			SCOPED_TRACE(first ? "it asks first" : "it asks last");
+			Peer peer("equal");
+			peer.channel.put(other);
+			peer.channel.put(own);
+			peer.channel.expect("ready");
+			Vi vi(nic);
+			VIP_DESCRIPTOR *receive = postReceive(vi);
+			if (first) {
+				ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other));
+			}
+			letTimePass(first ? 100 : 0); // some looks in vain
+			peer.channel.put("ask");
+			peer.channel.expect("asked");
+			letTimePass(first ? 0 : 100);
+			if (!first) {
+				ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other));
+			}
+			ASSERT_EQ(VIP_SUCCESS, outcome(vi));
+			ASSERT_EQ(receive, takeReceive(vi));
+			EXPECT_EQ(static_cast<VIP_UINT32>(other.back()), receive->CS.ImmediateData);
+			peer.channel.put("received");
+			peer.finish();
+		}
+	});
+}
+
+constexpr unsigned kMany = 12;
+
+// One name of many; every second pair has the lesser one here.
+std::string nameOf(const std::string &base, unsigned pair, bool here)
+{
+	return base + "." + std::to_string(pair) + ((pair % 2 == 0) == here ? "a" : "b");
+}
+
+// Asks for all, last ones first, and sends each number over its connection.
+VIP_PEER(manyEquals)
+{
+	Nic nic;
+	ASSERT_TRUE(nic.opened());
+	std::string base = test.get();
+	Pool pool(nic, kMany, 64);
+	std::vector<std::unique_ptr<Vi>> vis;
+	for (unsigned i = 0; i < kMany; i++)
+		vis.push_back(std::make_unique<Vi>(nic));
+	for (unsigned i = kMany; i--;)
+		ASSERT_EQ(VIP_SUCCESS, ask(*vis[i], nameOf(base, i, false), nameOf(base, i, true)));
+	for (unsigned i = 0; i < kMany; i++) {
+		ASSERT_EQ(VIP_SUCCESS, outcome(*vis[i])) << i;
+		VIP_DESCRIPTOR *d = pool.empty(i);
+		setImmediate(d, i);
+		ASSERT_TRUE(harness::send(*vis[i], d, pool.handle()));
+		EXPECT_EQ(0U, errorOf(d)) << statusOf(d);
+	}
+	test.expect("received");
+}
+
+TEST_F(PeerToPeer, ManyConnectionsBetweenTwoProcessesAtOnce)
+{
+	Peer peer("manyEquals");
+	std::string base = freshDiscriminator();
+	Pool receives(nic, kMany, 64);
+	std::vector<std::unique_ptr<Vi>> vis;
+	peer.channel.put(base);
+	for (unsigned i = 0; i < kMany; i++) {
+		vis.push_back(std::make_unique<Vi>(nic));
+		ASSERT_EQ(VIP_SUCCESS,
+			  VipPostRecv(*vis[i], receives.message(i, 64), receives.handle()));
+		ASSERT_EQ(VIP_SUCCESS, ask(*vis[i], nameOf(base, i, true), nameOf(base, i, false)));
+	}
+	for (unsigned i = 0; i < kMany; i++) {
+		ASSERT_EQ(VIP_SUCCESS, outcome(*vis[i])) << i;
+		ASSERT_EQ(receives.descriptor(i), takeReceive(*vis[i]));
+		EXPECT_EQ(i, receives.descriptor(i)->CS.ImmediateData)
+			<< "connected with the wrong VI";
+	}
+	peer.channel.put("received");
+	peer.finish();
+}
+
+TEST_F(PeerToPeer, OneNameHasAConnectionWithEachOfSeveral)
+{
+	eitherWay([&](const std::string &own, const std::string &other) {
+		Vi one(nic), two(nic), toOne(nic), toTwo(nic);
+		ASSERT_EQ(VIP_SUCCESS, ask(toOne, own, other + "1"));
+		ASSERT_EQ(VIP_SUCCESS, ask(toTwo, own, other + "2"));
+		ASSERT_EQ(VIP_SUCCESS, ask(two, other + "2", own));
+		ASSERT_EQ(VIP_SUCCESS, ask(one, other + "1", own));
+		for (Vi *vi : {&one, &two, &toOne, &toTwo})
+			ASSERT_EQ(VIP_SUCCESS, outcome(*vi));
+		expectTalk(one, toOne, 1);
+		expectTalk(two, toTwo, 2);
+	});
+}
+
+TEST_F(PeerToPeer, NamesOfEveryLength)
+{
+	std::string id = freshDiscriminator() + std::string("\0\xFF\x80\x7F", 4);
+	size_t most = nic.attributes().MaxDiscriminatorLen;
+	id.resize(most, 'x');
+	for (size_t length : {size_t{0}, size_t{1}, most - 1}) {
+		SCOPED_TRACE(length);
+		Vi one(nic), two(nic);
+		// One is the beginning of the other.
+		ASSERT_EQ(VIP_SUCCESS, ask(one, id.substr(0, length), id));
+		ASSERT_EQ(VIP_SUCCESS, ask(two, id, id.substr(0, length)));
+		EXPECT_EQ(VIP_SUCCESS, outcome(one));
+		EXPECT_EQ(VIP_SUCCESS, outcome(two));
+	}
+}
+
+TEST_F(PeerToPeer, BothAreToldTheOthersAttributes)
+{
+	eitherWay([&](const std::string &own, const std::string &other) {
+		VIP_VI_ATTRIBUTES writable = reliable(12345), plain = reliable(12345), told{};
+		writable.EnableRdmaWrite = VIP_TRUE;
+		Vi one(nic, writable), two(nic, plain);
+		ASSERT_EQ(VIP_SUCCESS, ask(one, own, other));
+		ASSERT_EQ(VIP_SUCCESS, ask(two, other, own));
+		ASSERT_EQ(VIP_SUCCESS, VipConnectPeerWait(one, &told));
+		EXPECT_EQ(VIP_SERVICE_RELIABLE_DELIVERY, told.ReliabilityLevel);
+		EXPECT_EQ(12345U, told.MaxTransferSize);
+		EXPECT_FALSE(told.EnableRdmaWrite);
+		ASSERT_EQ(VIP_SUCCESS, VipConnectPeerWait(two, &told));
+		EXPECT_EQ(VIP_SERVICE_RELIABLE_DELIVERY, told.ReliabilityLevel);
+		EXPECT_EQ(12345U, told.MaxTransferSize);
+		EXPECT_TRUE(told.EnableRdmaWrite);
+	});
+}
+
+TEST_F(PeerToPeer, GarbageInTheLocalHostAddressIsIgnored)
+{
+	eitherWay([&](const std::string &own, const std::string &other) {
+		std::string low(nic.attributes().NicAddressLen, '\0'),
+			high(nic.attributes().NicAddressLen, '\xEE');
+		Vi one(nic), two(nic);
+		Address ownHere(low, own), otherThere(nic.address(), other);
+		ASSERT_EQ(VIP_SUCCESS, VipConnectPeerRequest(one, ownHere.get(), otherThere.get(),
+							     kPatience));
+		Address otherHere(high, other), ownThere(nic.address(), own);
+		ASSERT_EQ(VIP_SUCCESS, VipConnectPeerRequest(two, otherHere.get(), ownThere.get(),
+							     kPatience));
+		EXPECT_EQ(VIP_SUCCESS, outcome(one));
+		EXPECT_EQ(VIP_SUCCESS, outcome(two));
+	});
+}
+
+TEST_F(PeerToPeer, EveryAddressOfTheNicsHostLeadsToIt)
+{
+	// As in Connect: a NIC of a network has one address, others have all of the machine's.
+	std::vector<std::string> hosts{nic.address()};
+	if (nic.isLoopback())
+		for (const std::string &host : addressesOfThisMachine())
+			hosts.push_back(host);
+	for (std::string host : hosts) {
+		host.resize(nic.attributes().NicAddressLen, '\0');
+		SCOPED_TRACE(testing::PrintToString(host));
+		Names names;
+		Vi one(nic), two(nic);
+		Address own(nic.address(), names.own), other(nic.address(), names.other);
+		Address otherThere(host, names.other), ownThere(host, names.own);
+		ASSERT_EQ(VIP_SUCCESS,
+			  VipConnectPeerRequest(one, own.get(), otherThere.get(), kPatience));
+		ASSERT_EQ(VIP_SUCCESS,
+			  VipConnectPeerRequest(two, other.get(), ownThere.get(), kPatience));
+		EXPECT_EQ(VIP_SUCCESS, outcome(one));
+		EXPECT_EQ(VIP_SUCCESS, outcome(two));
+	}
+}
+
+TEST_F(PeerToPeer, ReceivesPostedWhilePendingAreUsedInOrder)
+{
+	eitherWay([&](const std::string &own, const std::string &other) {
+		Vi one(nic), two(nic);
+		VIP_DESCRIPTOR *before = postReceive(one, 0);
+		ASSERT_EQ(VIP_SUCCESS, ask(one, own, other));
+		VIP_DESCRIPTOR *meanwhile = postReceive(one, 1);
+		ASSERT_EQ(VIP_SUCCESS, ask(two, other, own));
+		ASSERT_EQ(VIP_SUCCESS, outcome(two));
+		ASSERT_TRUE(harness::send(two, pool->message(2, 1), pool->handle()));
+		ASSERT_TRUE(harness::send(two, pool->message(2, 2), pool->handle()));
+		EXPECT_EQ(before, takeReceive(one));
+		EXPECT_EQ(1U, before->CS.Length);
+		EXPECT_EQ(meanwhile, takeReceive(one));
+		EXPECT_EQ(2U, meanwhile->CS.Length);
+		EXPECT_EQ(VIP_SUCCESS, outcome(one));
+	});
+}
+
+TEST_F(PeerToPeer, OneViPairManyTimesWithDataEachTime)
+{
+	Vi one(nic), two(nic);
+	for (unsigned i = 0; i < 20; i++) {
+		SCOPED_TRACE(i);
+		ASSERT_NO_FATAL_FAILURE(connectEquals(i % 2 ? one : two, i % 2 ? two : one));
+		ASSERT_NO_FATAL_FAILURE(expectTalk(one, two, i));
+		ASSERT_EQ(VIP_SUCCESS, VipDisconnect(i % 3 ? one : two));
+		ASSERT_EQ(VIP_SUCCESS, VipDisconnect(i % 3 ? two : one));
+	}
+}
+
+TEST_F(PeerToPeer, ManyThatWaitDoNotHoldUpOthers)
+{
+	std::vector<std::unique_ptr<Vi>> waiting;
+	Vi lost(nic);
+	Address local(nic.address(), "a"), nowhere(hostThatIsNotThere(), "b");
+	VipConnectPeerRequest(lost, local.get(), nowhere.get(), VIP_INFINITE); // comes to nothing
+	for (unsigned i = 0; i < 8; i++) {
+		Names names;
+		waiting.push_back(std::make_unique<Vi>(nic));
+		ASSERT_EQ(VIP_SUCCESS, ask(*waiting.back(), i % 2 ? names.own : names.other,
+					   i % 2 ? names.other : names.own, VIP_INFINITE));
+	}
+	Pair clientAndServer(nic);
+	EXPECT_TRUE(clientAndServer.connected);
+	Vi one(nic), two(nic);
+	ASSERT_NO_FATAL_FAILURE(connectEquals(one, two));
+	expectTalk(one, two, 1);
+	for (auto &vi : waiting)
+		EXPECT_EQ(VIP_NOT_DONE, outcomeSoFar(*vi));
+}
+
+// ---- those who ask and those who wait for anybody ----
+
+TEST_F(PeerToPeer, WaitNeverTakesARequestBetweenEquals)
+{
+	eitherWay([&](const std::string &own, const std::string &other) {
+		VIP_CONN_HANDLE connection = nullptr;
+		VIP_RETURN waited = VIP_NOT_DONE;
+		Thread waiter([&] { waited = waitOn(nic, other, 600, &connection); });
+		Vi vi(nic);
+		ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other, 500));
+		EXPECT_EQ(VIP_TIMEOUT, outcome(vi));
+		waiter.join();
+		EXPECT_EQ(VIP_TIMEOUT, waited);
+	});
+}
+
+TEST_F(PeerToPeer, RequestNeverConnectsToOneThatAsksForAnother)
+{
+	eitherWay([&](const std::string &own, const std::string &other) {
+		Vi equal(nic), client(nic), right(nic);
+		ASSERT_EQ(VIP_SUCCESS, ask(equal, own, other));
+		EXPECT_EQ(VIP_NO_MATCH, requestTo(client, own, 400));
+		EXPECT_EQ(VIP_NOT_DONE, outcomeSoFar(equal));
+		// Not even when it calls itself what the other one asks for.
+		Address local(nic.address(), other), remote(nic.address(), own);
+		VIP_VI_ATTRIBUTES attributes;
+		EXPECT_EQ(VIP_NO_MATCH, VipConnectRequest(client, local.get(), remote.get(), 400,
+							  &attributes));
+		ASSERT_EQ(VIP_SUCCESS, ask(right, other, own));
+		EXPECT_EQ(VIP_SUCCESS, outcome(equal));
+		EXPECT_EQ(VIP_SUCCESS, outcome(right));
+		expectTalk(equal, right, 1);
+	});
+}
+
+TEST_F(PeerToPeer, WaiterAndEqualOfTheSameNameGetEachItsOwn)
+{
+	eitherWay([&](const std::string &own, const std::string &other) {
+		Vi equal(nic), server(nic), client(nic), right(nic);
+		testing::AssertionResult served = testing::AssertionFailure();
+		Thread waiter([&] { served = serve(server, own); });
+		ASSERT_EQ(VIP_SUCCESS, ask(equal, own, other));
+		EXPECT_TRUE(call(client, own));
+		waiter.join();
+		EXPECT_TRUE(served);
+		EXPECT_EQ(VIP_NOT_DONE, outcomeSoFar(equal));
+		ASSERT_EQ(VIP_SUCCESS, ask(right, other, own));
+		EXPECT_EQ(VIP_SUCCESS, outcome(equal));
+		EXPECT_EQ(VIP_SUCCESS, outcome(right));
+		expectTalk(server, client, 1);
+		expectTalk(equal, right, 2);
+	});
+}
+
+// Waits for anybody under a name, and accepts who comes.
+VIP_PEER(waiterForAnybody)
+{
+	Nic nic;
+	ASSERT_TRUE(nic.opened());
+	std::string name = test.get();
+	VIP_CONN_HANDLE connection;
+	EXPECT_EQ(VIP_TIMEOUT, waitOn(nic, name, 50, &connection)); // whatever is set up lazily
+	Vi vi(nic);
+	test.put("ready");
+	EXPECT_TRUE(serve(vi, name));
+	test.put("served");
+	test.expect("done");
+}
+
+TEST_F(PeerToPeer, WaiterOfAnotherProcessAndEqualOfTheSameNameGetEachItsOwn)
+{
+	eitherWay([&](const std::string &own, const std::string &other) {
+		// Whichever of the two comes first.
+		for (bool waiterFirst : {false, true}) {
+			Vi equal(nic), client(nic), right(nic);
+			if (!waiterFirst) {
+				ASSERT_EQ(VIP_SUCCESS, ask(equal, own, other));
+			}
+			Peer peer("waiterForAnybody");
+			peer.channel.put(own);
+			peer.channel.expect("ready");
+			if (waiterFirst) {
+				ASSERT_EQ(VIP_SUCCESS, ask(equal, own, other));
+			}
+			ASSERT_EQ(VIP_SUCCESS, ask(right, other, own));
+			EXPECT_EQ(VIP_SUCCESS, outcome(equal));
+			EXPECT_EQ(VIP_SUCCESS, outcome(right));
+			EXPECT_TRUE(call(client, own));
+			peer.channel.expect("served");
+			expectTalk(equal, right, 1);
+			peer.channel.put("done");
+			peer.finish();
+		}
+	});
+}
+
+TEST_F(PeerToPeer, OneThatAsksForAThirdIsNotTaken)
+{
+	eitherWay([&](const std::string &own, const std::string &other) {
+		Vi one(nic), two(nic);
+		ASSERT_EQ(VIP_SUCCESS, ask(one, own, other, 300));
+		ASSERT_EQ(VIP_SUCCESS, ask(two, other, own + "x", 300));
+		EXPECT_EQ(VIP_TIMEOUT, outcome(one));
+		EXPECT_EQ(VIP_TIMEOUT, outcome(two));
+	});
+}
+
+} // namespace

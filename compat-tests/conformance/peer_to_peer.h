@@ -1,0 +1,126 @@
+// What the tests of connections between equals share.
+#pragma once
+
+#include "harness.h"
+
+#include <tuple>
+#include <utility>
+
+namespace equals
+{
+
+using namespace harness;
+
+// Two names that nobody else has, of which the first is the lesser.
+struct Names {
+	std::string own, other;
+	Names() : own(freshDiscriminator()), other(own)
+	{
+		own += 'a';
+		other += 'b';
+	}
+};
+
+inline VIP_RETURN ask(Vi &vi, const std::string &own, const std::string &other,
+	       VIP_ULONG timeout = kPatience)
+{
+	Address local(vi.nic().address(), own), remote(vi.nic().address(), other);
+	return VipConnectPeerRequest(vi, local.get(), remote.get(), timeout);
+}
+
+inline VIP_RETURN outcome(Vi &vi)
+{
+	VIP_VI_ATTRIBUTES attributes;
+	return VipConnectPeerWait(vi, &attributes);
+}
+
+inline VIP_RETURN outcomeSoFar(Vi &vi)
+{
+	VIP_VI_ATTRIBUTES attributes;
+	return VipConnectPeerDone(vi, &attributes);
+}
+
+// One message each way proves which two VIs are connected. Posts and collects its own receives.
+inline void expectTalk(Vi &one, Vi &other, VIP_UINT32 value)
+{
+	Pool here(one.nic(), 2, 64), there(other.nic(), 2, 64);
+	for (auto [from, to, out, in] : {std::make_tuple(&one, &other, &here, &there),
+					 std::make_tuple(&other, &one, &there, &here)}) {
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(*to, in->message(0, 64), in->handle()));
+		VIP_DESCRIPTOR *d = out->message(1, 64);
+		setImmediate(d, value);
+		ASSERT_TRUE(harness::send(*from, d, out->handle()));
+		ASSERT_EQ(0U, errorOf(d)) << statusOf(d);
+		ASSERT_EQ(in->descriptor(0), takeReceive(*to));
+		EXPECT_EQ(value, in->descriptor(0)->CS.ImmediateData);
+	}
+}
+
+class EqualsTest : public NicTest
+{
+      protected:
+	void SetUp() override
+	{
+		NicTest::SetUp();
+		if (!HasFatalFailure())
+			pool = std::make_unique<Pool>(nic, 4, 64);
+	}
+	void TearDown() override
+	{
+		pool.reset();
+	}
+	void connectEquals(Vi &one, Vi &other)
+	{
+		Names names;
+		ASSERT_EQ(VIP_SUCCESS, ask(one, names.own, names.other));
+		ASSERT_EQ(VIP_SUCCESS, ask(other, names.other, names.own));
+		ASSERT_EQ(VIP_SUCCESS, outcome(one));
+		ASSERT_EQ(VIP_SUCCESS, outcome(other));
+	}
+	// Idle, with the receive from before still posted, and good for a connection that uses it.
+	void expectAsBefore(Vi &vi, VIP_DESCRIPTOR *receive)
+	{
+		EXPECT_EQ(VIP_STATE_IDLE, vi.state());
+		VIP_DESCRIPTOR *d;
+		EXPECT_EQ(VIP_NOT_DONE, VipRecvDone(vi, &d)) << "receives stay posted";
+		Vi other(nic, attributesOf(vi));
+		ASSERT_NO_FATAL_FAILURE(connectEquals(vi, other));
+		ASSERT_TRUE(harness::send(other, pool->empty(3), pool->handle()));
+		EXPECT_EQ(receive, takeReceive(vi));
+	}
+	static VIP_VI_ATTRIBUTES attributesOf(Vi &vi)
+	{
+		VIP_VI_STATE state;
+		VIP_VI_ATTRIBUTES attributes{};
+		VIP_BOOLEAN sends, receives;
+		EXPECT_EQ(VIP_SUCCESS, VipQueryVi(vi, &state, &attributes, &sends, &receives));
+		return attributes;
+	}
+	VIP_DESCRIPTOR *postReceive(Vi &vi, size_t slot = 0)
+	{
+		VIP_DESCRIPTOR *d = pool->message(slot, 64);
+		EXPECT_EQ(VIP_SUCCESS, VipPostRecv(vi, d, pool->handle()));
+		return d;
+	}
+	// Runs the body for an end with the lesser name and for one with the greater.
+	template <typename Body> void eitherWay(Body body)
+	{
+		for (bool swapped : {false, true}) {
+			SCOPED_TRACE(swapped ? "the greater name" : "the lesser name");
+			Names names;
+			if (swapped)
+				std::swap(names.own, names.other);
+			ASSERT_NO_FATAL_FAILURE(body(names.own, names.other));
+		}
+	}
+	// Of a network for documentation.
+	std::string hostThatIsNotThere() const
+	{
+		std::string host("\xC0\0\2\1", 4);
+		host.resize(nic.attributes().NicAddressLen, '\0');
+		return host;
+	}
+	std::unique_ptr<Pool> pool;
+};
+
+} // namespace equals

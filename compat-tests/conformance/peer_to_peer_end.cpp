@@ -1,0 +1,390 @@
+// Requests between equals that come to nothing, or are ended: by time, by what does not fit, by
+// calls, by the loss of the other end; and what is told of them.
+#include "peer_to_peer.h"
+
+#include <memory>
+
+using namespace equals;
+
+namespace
+{
+
+class PeerToPeerEnd : public EqualsTest
+{
+};
+
+// ---- time ----
+
+TEST_F(PeerToPeerEnd, NobodyAsksIsATimeoutAfterTheAskedTimeWithReceivesStillPosted)
+{
+	eitherWay([&](const std::string &own, const std::string &other) {
+		Vi vi(nic);
+		VIP_DESCRIPTOR *receive = postReceive(vi);
+		for (VIP_ULONG timeout : {200UL, 1000UL}) {
+			Stopwatch watch;
+			ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other, timeout));
+			EXPECT_LT(watch.ms(), static_cast<double>(timeout)) << "it does not block";
+			EXPECT_EQ(VIP_TIMEOUT, outcome(vi));
+			EXPECT_TRUE(tookAbout(watch.ms(), static_cast<double>(timeout)));
+		}
+		expectAsBefore(vi, receive);
+	});
+}
+
+TEST_F(PeerToPeerEnd, DoneTellsATimeoutToo)
+{
+	eitherWay([&](const std::string &own, const std::string &other) {
+		Vi vi(nic);
+		ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other, 100));
+		EXPECT_TRUE(eventually([&] { return outcomeSoFar(vi) != VIP_NOT_DONE; }));
+		EXPECT_EQ(VIP_TIMEOUT, outcomeSoFar(vi));
+		EXPECT_EQ(VIP_STATE_IDLE, vi.state());
+	});
+}
+
+TEST_F(PeerToPeerEnd, TimeoutZeroIsOverAtOnce)
+{
+	eitherWay([&](const std::string &own, const std::string &other) {
+		Vi vi(nic);
+		Stopwatch watch;
+		ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other, 0));
+		EXPECT_EQ(VIP_TIMEOUT, outcome(vi));
+		EXPECT_LT(watch.ms(), 200);
+	});
+}
+
+TEST_F(PeerToPeerEnd, BothFormsOfInfiniteWaitUntilTheOtherAsks)
+{
+	eitherWay([&](const std::string &own, const std::string &other) {
+		for (VIP_ULONG forever : {VIP_ULONG{0xFFFFFFFF}, ~VIP_ULONG{0}}) {
+			Vi one(nic), two(nic);
+			ASSERT_EQ(VIP_SUCCESS, ask(one, own, other, forever));
+			// Longer than a client looks for a server.
+			letTimePass(forever == 0xFFFFFFFF ? 2500 : 100);
+			EXPECT_EQ(VIP_NOT_DONE, outcomeSoFar(one));
+			ASSERT_EQ(VIP_SUCCESS, ask(two, other, own));
+			EXPECT_EQ(VIP_SUCCESS, outcome(one));
+			EXPECT_EQ(VIP_SUCCESS, outcome(two));
+		}
+	});
+}
+
+TEST_F(PeerToPeerEnd, TimeoutThatRacesWithSuccessLeavesBothEndsInOrder)
+{
+	eitherWay([&](const std::string &own, const std::string &other) {
+		Vi one(nic), two(nic);
+		for (VIP_ULONG i = 0; i < 24; i++) {
+			SCOPED_TRACE(i);
+			ASSERT_EQ(VIP_SUCCESS, ask(one, own, other, 1 + i % 8));
+			ASSERT_EQ(VIP_SUCCESS, ask(two, other, own, 1 + i / 3));
+			VIP_RETURN first = outcome(one), second = outcome(two);
+			for (auto [vi, result, others] : {std::make_tuple(&one, first, second),
+							  std::make_tuple(&two, second, first)}) {
+				if (result == VIP_SUCCESS) {
+					// Connected with one whose time was over a moment before.
+					EXPECT_TRUE(vi->becomes(others == VIP_SUCCESS
+									? VIP_STATE_CONNECTED
+									: VIP_STATE_ERROR));
+				} else {
+					EXPECT_EQ(VIP_TIMEOUT, result);
+					EXPECT_EQ(VIP_STATE_IDLE, vi->state());
+				}
+			}
+			ASSERT_EQ(VIP_SUCCESS, VipDisconnect(one));
+			ASSERT_EQ(VIP_SUCCESS, VipDisconnect(two));
+		}
+		ASSERT_NO_FATAL_FAILURE(connectEquals(one, two));
+		expectTalk(one, two, 1);
+	});
+}
+
+TEST_F(PeerToPeerEnd, HostThatIsNotThereIsNotReachableOrATimeout)
+{
+	eitherWay([&](const std::string &own, const std::string &other) {
+		Vi vi(nic);
+		Address local(nic.address(), own), remote(hostThatIsNotThere(), other);
+		Stopwatch watch;
+		// That there is no way may be known at once, later or never; to a NIC whose network
+		// ends at this machine it is at once.
+		VIP_RETURN result = VipConnectPeerRequest(vi, local.get(), remote.get(), 1000);
+		EXPECT_LT(watch.ms(), 900) << "it does not block";
+		EXPECT_EQ(nic.isLoopback() ? VIP_NOT_REACHABLE : VIP_SUCCESS, result);
+		if (result == VIP_SUCCESS) {
+			result = outcome(vi);
+			EXPECT_TRUE(result == VIP_NOT_REACHABLE || result == VIP_TIMEOUT)
+				<< testing::PrintToString(result);
+		}
+		EXPECT_LE(watch.ms(), 1200);
+		EXPECT_EQ(VIP_STATE_IDLE, vi.state());
+	});
+}
+
+// ---- what does not fit ----
+
+TEST_F(PeerToPeerEnd, AnotherMaxTransferSizeIsARejectOnBothEndsWithReceivesStillPosted)
+{
+	eitherWay([&](const std::string &own, const std::string &other) {
+		Vi one(nic), two(nic, reliable(kTransferSize / 2));
+		VIP_DESCRIPTOR *here = postReceive(one, 0), *there = postReceive(two, 1);
+		ASSERT_EQ(VIP_SUCCESS, ask(one, own, other));
+		ASSERT_EQ(VIP_SUCCESS, ask(two, other, own));
+		EXPECT_EQ(VIP_REJECT, outcome(one));
+		EXPECT_EQ(VIP_REJECT, outcome(two));
+		expectAsBefore(one, here);
+		expectAsBefore(two, there);
+	});
+}
+
+TEST_F(PeerToPeerEnd, AnotherReliabilityLevelIsARejectOnBothEnds)
+{
+	// There are no VIs of a level that the NIC does not have, and nothing to mismatch.
+	atEach(nic, {VIP_SERVICE_UNRELIABLE, VIP_SERVICE_RELIABLE_RECEPTION},
+	       [&](VIP_RELIABILITY_LEVEL level) {
+		       eitherWay([&](const std::string &own, const std::string &other) {
+			       Vi one(nic), two(nic, ofLevel(level));
+			       ASSERT_EQ(VIP_SUCCESS, ask(one, own, other));
+			       ASSERT_EQ(VIP_SUCCESS, ask(two, other, own));
+			       EXPECT_EQ(VIP_REJECT, outcome(one));
+			       EXPECT_EQ(VIP_REJECT, outcome(two));
+			       EXPECT_EQ(VIP_STATE_IDLE, one.state());
+			       EXPECT_EQ(VIP_STATE_IDLE, two.state());
+		       });
+	       });
+}
+
+TEST_F(PeerToPeerEnd, EveryLevelConnects)
+{
+	atEach(nic,
+	       {VIP_SERVICE_UNRELIABLE, VIP_SERVICE_RELIABLE_DELIVERY,
+		VIP_SERVICE_RELIABLE_RECEPTION},
+	       [&](VIP_RELIABILITY_LEVEL level) {
+		       Vi one(nic, ofLevel(level)), two(nic, ofLevel(level));
+		       ASSERT_NO_FATAL_FAILURE(connectEquals(one, two));
+		       expectTalk(one, two, level);
+	       });
+}
+
+TEST_F(PeerToPeerEnd, AddressCannotBeConnectedWithItself)
+{
+	Nic second;
+	ASSERT_TRUE(second.opened());
+	std::string name = freshDiscriminator();
+	Vi one(nic), two(second);
+	EXPECT_EQ(VIP_INVALID_PARAMETER, ask(one, name, name));
+	EXPECT_EQ(VIP_INVALID_PARAMETER, ask(two, name, name));
+	EXPECT_EQ(VIP_STATE_IDLE, one.state());
+	EXPECT_EQ(VIP_INVALID_STATE, outcomeSoFar(one)) << "nothing was asked for";
+}
+
+TEST_F(PeerToPeerEnd, AddressesThatTheNicDoesNotKnowAreInvalid)
+{
+	Vi vi(nic);
+	Names names;
+	std::string tooLong(nic.attributes().MaxDiscriminatorLen + 1U, 'x'), shortHost("\1\2", 2);
+	EXPECT_EQ(VIP_INVALID_PARAMETER, ask(vi, tooLong, names.other));
+	EXPECT_EQ(VIP_INVALID_PARAMETER, ask(vi, names.own, tooLong));
+	Address local(nic.address(), names.own), remote(shortHost, names.other);
+	EXPECT_EQ(VIP_INVALID_PARAMETER,
+		  VipConnectPeerRequest(vi, local.get(), remote.get(), kPatience));
+	EXPECT_EQ(VIP_INVALID_PARAMETER,
+		  VipConnectPeerRequest(vi, nullptr, remote.get(), kPatience));
+	EXPECT_EQ(VIP_INVALID_PARAMETER,
+		  VipConnectPeerRequest(vi, local.get(), nullptr, kPatience));
+	EXPECT_EQ(VIP_STATE_IDLE, vi.state());
+	ASSERT_EQ(VIP_SUCCESS, ask(vi, names.own, names.other));
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipConnectPeerDone(vi, nullptr));
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipConnectPeerWait(vi, nullptr));
+	EXPECT_EQ(VIP_NOT_DONE, outcomeSoFar(vi)) << "it goes on";
+}
+
+// ---- states ----
+
+TEST_F(PeerToPeerEnd, WithoutARequestThereIsNoOutcome)
+{
+	Vi vi(nic);
+	EXPECT_EQ(VIP_INVALID_STATE, outcomeSoFar(vi));
+	EXPECT_EQ(VIP_INVALID_STATE, outcome(vi));
+	Pair pair(nic);
+	ASSERT_TRUE(pair.connected);
+	for (Vi *end : {&pair.a, &pair.b}) { // by a request of another kind
+		EXPECT_EQ(VIP_INVALID_STATE, outcomeSoFar(*end));
+		EXPECT_EQ(VIP_INVALID_STATE, outcome(*end));
+	}
+}
+
+TEST_F(PeerToPeerEnd, OutcomeStaysUntilTheViIsDisconnected)
+{
+	Vi one(nic), two(nic);
+	ASSERT_NO_FATAL_FAILURE(connectEquals(one, two));
+	EXPECT_EQ(VIP_SUCCESS, outcomeSoFar(one));
+	EXPECT_EQ(VIP_SUCCESS, outcome(one));
+	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(two));
+	EXPECT_EQ(VIP_INVALID_STATE, outcomeSoFar(two));
+	ASSERT_TRUE(one.becomes(VIP_STATE_ERROR));
+	EXPECT_EQ(VIP_SUCCESS, outcome(one)) << "it had been connected";
+	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(one));
+	EXPECT_EQ(VIP_INVALID_STATE, outcome(one));
+	ASSERT_TRUE(harness::connect(one, two)) << "by a request of another kind";
+	EXPECT_EQ(VIP_INVALID_STATE, outcomeSoFar(one));
+	EXPECT_EQ(VIP_INVALID_STATE, outcomeSoFar(two));
+}
+
+TEST_F(PeerToPeerEnd, PendingViCanNeitherRequestNorAcceptNorBeDestroyed)
+{
+	eitherWay([&](const std::string &own, const std::string &other) {
+		Vi equal(nic), right(nic), client(nic), server(nic);
+		ASSERT_EQ(VIP_SUCCESS, ask(equal, own, other));
+		EXPECT_EQ(VIP_INVALID_STATE, ask(equal, own, other));
+		EXPECT_EQ(VIP_INVALID_STATE, requestTo(equal, freshDiscriminator(), 1000));
+		EXPECT_EQ(VIP_INVALID_STATE, VipDestroyVi(equal));
+		std::string name = freshDiscriminator();
+		testing::AssertionResult called = testing::AssertionFailure();
+		Thread requester([&] { called = call(client, name); });
+		VIP_CONN_HANDLE connection = nullptr;
+		EXPECT_EQ(VIP_SUCCESS, waitOn(nic, name, kPatience, &connection));
+		EXPECT_EQ(VIP_INVALID_STATE, VipConnectAccept(connection, equal));
+		EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, server));
+		requester.join();
+		EXPECT_TRUE(called);
+		EXPECT_EQ(VIP_NOT_DONE, outcomeSoFar(equal)) << "all that has changed nothing";
+		ASSERT_EQ(VIP_SUCCESS, ask(right, other, own));
+		EXPECT_EQ(VIP_SUCCESS, outcome(equal));
+		expectTalk(equal, right, 1);
+		EXPECT_EQ(VIP_INVALID_STATE, ask(equal, own, other)) << "connected";
+	});
+}
+
+TEST_F(PeerToPeerEnd, SendOfAPendingViIsFlushed)
+{
+	eitherWay([&](const std::string &own, const std::string &other) {
+		Vi vi(nic);
+		ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other));
+		VIP_DESCRIPTOR *d = harness::send(vi, pool->empty(0), pool->handle());
+		ASSERT_TRUE(d);
+		EXPECT_EQ(status(VIP_STATUS_DESC_FLUSHED_ERROR), statusOf(d));
+		EXPECT_EQ(VIP_NOT_DONE, outcomeSoFar(vi));
+	});
+}
+
+TEST_F(PeerToPeerEnd, DisconnectEndsAPendingRequestAndFlushes)
+{
+	eitherWay([&](const std::string &own, const std::string &other) {
+		Vi one(nic), two(nic);
+		VIP_DESCRIPTOR *receive = postReceive(one);
+		ASSERT_EQ(VIP_SUCCESS, ask(one, own, other, VIP_INFINITE));
+		VIP_RETURN waited = VIP_NOT_DONE;
+		Thread waiter([&] { waited = outcome(one); });
+		letTimePass(20); // most of all while it sleeps
+		ASSERT_EQ(VIP_SUCCESS, VipDisconnect(one));
+		waiter.join();
+		EXPECT_EQ(VIP_INVALID_STATE, waited);
+		EXPECT_EQ(VIP_STATE_IDLE, one.state());
+		EXPECT_EQ(receive, takeReceive(one));
+		EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE | VIP_STATUS_DESC_FLUSHED_ERROR),
+			  statusOf(receive));
+		ASSERT_EQ(VIP_SUCCESS, ask(two, other, own, 300));
+		EXPECT_EQ(VIP_TIMEOUT, outcome(two)) << "nobody asks for it any more";
+		ASSERT_NO_FATAL_FAILURE(connectEquals(one, two));
+		expectTalk(one, two, 1);
+	});
+}
+
+TEST_F(PeerToPeerEnd, ClosingTheNicEndsAPendingRequestAndItsWait)
+{
+	eitherWay([&](const std::string &own, const std::string &other) {
+		Nic second;
+		ASSERT_TRUE(second.opened());
+		Vi one(second), two(nic);
+		ASSERT_EQ(VIP_SUCCESS, ask(one, own, other, VIP_INFINITE));
+		VIP_RETURN waited = VIP_NOT_DONE;
+		Thread waiter([&] { waited = outcome(one); });
+		letTimePass(20); // most of all while it sleeps
+		ASSERT_EQ(VIP_SUCCESS, second.close());
+		waiter.join();
+		EXPECT_EQ(VIP_INVALID_PARAMETER, waited);
+		ASSERT_EQ(VIP_SUCCESS, ask(two, other, own, 300));
+		EXPECT_EQ(VIP_TIMEOUT, outcome(two)) << "nobody asks for it any more";
+	});
+}
+
+TEST_F(PeerToPeerEnd, EachOfSeveralThreadsThatWaitIsTold)
+{
+	eitherWay([&](const std::string &own, const std::string &other) {
+		Vi one(nic), two(nic);
+		VIP_RETURN told[6];
+		std::vector<std::unique_ptr<Thread>> threads;
+		ASSERT_EQ(VIP_SUCCESS, ask(one, own, other));
+		for (VIP_RETURN &each : told)
+			threads.push_back(std::make_unique<Thread>([&] { each = outcome(one); }));
+		ASSERT_EQ(VIP_SUCCESS, ask(two, other, own));
+		threads.clear();
+		for (VIP_RETURN each : told)
+			EXPECT_EQ(VIP_SUCCESS, each);
+	});
+}
+
+// ---- the other end goes away ----
+
+// Asks for ever.
+VIP_PEER(equalForEver)
+{
+	Nic nic;
+	ASSERT_TRUE(nic.opened());
+	std::string own = test.get(), other = test.get();
+	Vi vi(nic);
+	ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other, VIP_INFINITE));
+	test.put("asked");
+	EXPECT_EQ(VIP_SUCCESS, outcome(vi));
+	test.put("connected");
+	test.expect("never");
+}
+
+TEST_F(PeerToPeerEnd, OneThatWasKilledWhileItAskedIsForgottenAndItsSuccessorFound)
+{
+	eitherWay([&](const std::string &own, const std::string &other) {
+		Peer first("equalForEver");
+		first.channel.put(other);
+		first.channel.put(own);
+		first.channel.expect("asked");
+		first.kill();
+		Vi vi(nic), successor(nic);
+		ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other, 300));
+		EXPECT_EQ(VIP_TIMEOUT, outcome(vi));
+		ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other));
+		ASSERT_EQ(VIP_SUCCESS, ask(successor, other, own));
+		EXPECT_EQ(VIP_SUCCESS, outcome(vi));
+		EXPECT_EQ(VIP_SUCCESS, outcome(successor));
+		expectTalk(vi, successor, 1);
+	});
+}
+
+TEST_F(PeerToPeerEnd, OneThatIsKilledJustWhenTheyMeetLeavesTheOtherEndInOrder)
+{
+	eitherWay([&](const std::string &own, const std::string &other) {
+		for (int i = 0; i < 4; i++) {
+			Peer peer("equalForEver");
+			peer.channel.put(other);
+			peer.channel.put(own);
+			peer.channel.expect("asked");
+			Vi vi(nic), successor(nic);
+			VIP_DESCRIPTOR *receive = postReceive(vi);
+			ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other));
+			peer.kill();
+			// Nobody knows how far they were.
+			ASSERT_EQ(VIP_SUCCESS, ask(successor, other, own, 500));
+			VIP_RETURN result = outcome(successor);
+			if (result == VIP_SUCCESS) {
+				ASSERT_EQ(VIP_SUCCESS, outcome(vi));
+				ASSERT_TRUE(harness::send(successor, pool->empty(3),
+							  pool->handle()));
+				EXPECT_EQ(receive, takeReceive(vi)) << "receives stay posted";
+			} else {
+				EXPECT_EQ(VIP_TIMEOUT, result);
+				EXPECT_EQ(VIP_SUCCESS, outcome(vi));
+				EXPECT_TRUE(vi.becomes(VIP_STATE_ERROR));
+			}
+		}
+	});
+}
+
+} // namespace
