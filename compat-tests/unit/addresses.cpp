@@ -76,6 +76,22 @@ TEST(Addresses, DiscriminatorsAreEqualOnlyInLengthAndBytes)
 	EXPECT_TRUE(discriminator_equal(&empty, &empty));
 }
 
+// Two libraries have to agree, so this is written down in docs/WIRE.md.
+TEST(Addresses, DiscriminatorsAreOrderedByUnsignedBytesAndThenByLength)
+{
+	const std::string ordered[] = {"",  std::string(1, '\0'),   std::string(2, '\0'), "\1",
+				       "a", std::string("a\0", 2), "ab",                 "b",
+				       "\x7F\xFF", "\x80", "\xFF"};
+
+	for (const std::string &x : ordered)
+		for (const std::string &y : ordered) {
+			discriminator a = make(x), b = make(y);
+			int order = discriminator_compare(&a, &b);
+			EXPECT_EQ(order < 0, &x < &y) << x << " and " << y;
+			EXPECT_EQ(order > 0, &x > &y) << x << " and " << y;
+		}
+}
+
 TEST(Addresses, HostsAreAnIPv4AddressAndTwoBytesOfZero)
 {
 	Address address("10.1.2.3", "d");

@@ -1,90 +1,13 @@
 // VipConnectWait, Accept and Reject under whatever requesters do.
+#include "stranger.h"
 #include "support.h"
 
-#include <arpa/inet.h>
 #include <atomic>
 #include <fcntl.h>
-#include <poll.h>
 #include <thread>
-
-extern "C" {
-#include "rdma/wire.h"
-uint16_t rdma_bucket_port(const struct discriminator *discriminator, unsigned probe);
-}
 
 namespace
 {
-
-// A requester of its own, which sends what it likes.
-class Stranger
-{
-      public:
-	explicit Stranger(const std::string &discriminator, const void *data, uint8_t length,
-			  uint32_t qp_num = 999)
-	{
-		struct discriminator d {
-		};
-		d.length = static_cast<uint8_t>(discriminator.size());
-		memcpy(d.bytes, discriminator.data(), discriminator.size());
-		sockaddr_in to{};
-		to.sin_family = AF_INET;
-		to.sin_addr.s_addr = inet_addr("10.9.9.1");
-		to.sin_port = htons(rdma_bucket_port(&d, 0));
-		rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP);
-		rdma_resolve_addr(id, nullptr, reinterpret_cast<sockaddr *>(&to), 1000);
-		EXPECT_EQ(next(), RDMA_CM_EVENT_ADDR_RESOLVED);
-		rdma_resolve_route(id, 1000);
-		EXPECT_EQ(next(), RDMA_CM_EVENT_ROUTE_RESOLVED);
-		rdma_conn_param param{};
-		param.private_data = data;
-		param.private_data_len = length;
-		param.qp_num = qp_num;
-		EXPECT_EQ(rdma_connect(id, &param), 0);
-	}
-	~Stranger()
-	{
-		give_up();
-		rdma_destroy_event_channel(channel);
-	}
-	void give_up()
-	{
-		if (id)
-			rdma_destroy_id(id);
-		id = nullptr;
-	}
-	int next()
-	{
-		pollfd p = {channel->fd, POLLIN, 0};
-		rdma_cm_event *event;
-		if (::poll(&p, 1, static_cast<int>(PATIENCE)) != 1 ||
-		    rdma_get_cm_event(channel, &event))
-			return -1;
-		int type = event->event;
-		connect_info info;
-		discriminator d;
-		code = wire_read(event->param.conn.private_data, event->param.conn.private_data_len,
-				 &info, &d);
-		rdma_ack_cm_event(event);
-		return type;
-	}
-	rdma_event_channel *channel = rdma_create_event_channel();
-	rdma_cm_id *id = nullptr;
-	int code = 0;
-};
-
-wire_message good_request(const std::string &wanted)
-{
-	wire_message message;
-	connect_info own{};
-	discriminator want{};
-
-	own.reliability = VIP_SERVICE_RELIABLE_DELIVERY;
-	own.max_transfer = 65536;
-	want.length = static_cast<uint8_t>(wanted.size());
-	memcpy(want.bytes, wanted.data(), wanted.size());
-	wire_write(&message, WIRE_REQUEST, &own, &want);
-	return message;
-}
 
 class CmAccepting : public NicTest
 {

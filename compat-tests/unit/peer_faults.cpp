@@ -1,0 +1,166 @@
+// Connections between equals when a call below fails: the documented code at the end that fails,
+// and the other one goes on.
+#include "peer_requests.h"
+
+namespace
+{
+
+struct Fault {
+	const char *function;
+	int nth, error;
+	VIP_RETURN wanted; // of the end where it fails
+};
+
+std::string name_of(const testing::TestParamInfo<Fault> &info)
+{
+	return std::string(info.param.function) + "_" + std::to_string(info.param.nth) + "_" +
+	       std::to_string(info.param.error);
+}
+
+TEST_F(PeerRequests, WhoCannotListenIsToldAtOnce)
+{
+	for (const char *function : {"rdma_create_id", "rdma_bind_addr", "rdma_listen"}) {
+		fake_fail(function, 1, ENOMEM);
+		EXPECT_EQ(ask(b, "b", "a"), VIP_ERROR_RESOURCE) << function;
+		EXPECT_EQ(outcome_so_far(b), VIP_INVALID_STATE) << function;
+	}
+	fake_fail_always("rdma_bind_addr", EADDRINUSE); // four processes wait there
+	EXPECT_EQ(ask(b, "b", "a"), VIP_ERROR_RESOURCE);
+	expect_works();
+}
+
+TEST_F(PeerRequests, AQueuePairThatCannotBeUsedIsToldAtOnce)
+{
+	for (Vi *vi : {&a, &b}) {
+		fake_fail("ibv_modify_qp", 1, ENOMEM);
+		fake_fail("ibv_create_qp", 1, ENOMEM);
+		EXPECT_EQ(ask(*vi, vi == &a ? "a" : "b", vi == &a ? "b" : "a"), VIP_ERROR_RESOURCE);
+		EXPECT_EQ(fake_live().ids, 0) << "it still listens";
+	}
+	expect_works();
+}
+
+class LookFails : public PeerRequests, public testing::WithParamInterface<Fault>
+{
+};
+
+TEST_P(LookFails, WithTheDocumentedCode)
+{
+	const Fault &fault = GetParam();
+
+	fake_fail(fault.function, fault.nth, fault.error);
+	ASSERT_EQ(ask(a, "a", "b"), VIP_SUCCESS) << "the agent looks, not the caller";
+	EXPECT_EQ(outcome(a), fault.wanted);
+	expect_works();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+	PeerRequests, LookFails,
+	testing::Values(Fault{"rdma_create_id", 1, ENOMEM, VIP_ERROR_RESOURCE},
+			Fault{"rdma_create_id", 7, EMFILE, VIP_ERROR_RESOURCE},
+			Fault{"rdma_resolve_addr", 1, ENETUNREACH, VIP_NOT_REACHABLE},
+			Fault{"rdma_resolve_addr", 2, EHOSTUNREACH, VIP_NOT_REACHABLE},
+			Fault{"rdma_resolve_addr", 1, ENOMEM, VIP_ERROR_RESOURCE},
+			Fault{"rdma_resolve_route", 1, ENETUNREACH, VIP_NOT_REACHABLE},
+			Fault{"rdma_resolve_route", 1, ENOMEM, VIP_ERROR_RESOURCE},
+			Fault{"rdma_connect", 1, ENOMEM, VIP_ERROR_RESOURCE},
+			Fault{"rdma_connect", 6, ENOMEM, VIP_ERROR_RESOURCE}),
+	name_of);
+
+// Transitions when b has asked: INIT of a; RTR, RTS of b; RTR, RTS of a.
+class MeetingFails : public PeerRequests, public testing::WithParamInterface<Fault>
+{
+};
+
+class ListenerFails : public MeetingFails
+{
+};
+
+TEST_P(ListenerFails, WithTheDocumentedCodeAndTheOtherOneIsTold)
+{
+	const Fault &fault = GetParam();
+
+	ASSERT_EQ(ask(b, "b", "a"), VIP_SUCCESS);
+	fake_fail(fault.function, fault.nth, fault.error);
+	ASSERT_EQ(ask(a, "a", "b", 600), VIP_SUCCESS);
+	EXPECT_EQ(outcome(b), fault.wanted);
+	VIP_RETURN other = outcome(a);
+	EXPECT_TRUE(other == VIP_REJECT || other == VIP_TIMEOUT) << testing::PrintToString(other);
+	expect_works();
+}
+
+INSTANTIATE_TEST_SUITE_P(PeerRequests, ListenerFails,
+			 testing::Values(Fault{"rdma_accept", 1, ENOMEM, VIP_ERROR_RESOURCE},
+					 Fault{"rdma_init_qp_attr", 1, ENOMEM, VIP_ERROR_RESOURCE},
+					 Fault{"rdma_init_qp_attr", 2, ENOMEM, VIP_ERROR_RESOURCE},
+					 Fault{"rdma_init_qp_attr", 3, ENOMEM, VIP_ERROR_RESOURCE},
+					 Fault{"ibv_modify_qp", 2, ENOMEM, VIP_ERROR_RESOURCE},
+					 Fault{"ibv_modify_qp", 3, ENOMEM, VIP_ERROR_RESOURCE}),
+			 name_of);
+
+class AskerFails : public MeetingFails
+{
+};
+
+TEST_P(AskerFails, WithTheDocumentedCodeAndTheOtherOneGoesOn)
+{
+	const Fault &fault = GetParam();
+
+	ASSERT_EQ(ask(b, "b", "a"), VIP_SUCCESS);
+	fake_fail(fault.function, fault.nth, fault.error);
+	ASSERT_EQ(ask(a, "a", "b"), VIP_SUCCESS);
+	EXPECT_EQ(outcome(a), fault.wanted);
+	EXPECT_EQ(outcome_so_far(b), VIP_NOT_DONE);
+	EXPECT_EQ(state_of(b), VIP_STATE_CONNECT_PENDING);
+	ASSERT_EQ(ask(a, "a", "b"), VIP_SUCCESS);
+	expect_connected();
+}
+
+INSTANTIATE_TEST_SUITE_P(PeerRequests, AskerFails,
+			 testing::Values(Fault{"rdma_establish", 1, ENOMEM, VIP_ERROR_RESOURCE},
+					 Fault{"rdma_init_qp_attr", 4, ENOMEM, VIP_ERROR_RESOURCE},
+					 Fault{"rdma_init_qp_attr", 5, ENOMEM, VIP_ERROR_RESOURCE},
+					 Fault{"rdma_init_qp_attr", 6, ENOMEM, VIP_ERROR_RESOURCE},
+					 Fault{"ibv_modify_qp", 4, ENOMEM, VIP_ERROR_RESOURCE},
+					 Fault{"ibv_modify_qp", 5, ENOMEM, VIP_ERROR_RESOURCE}),
+			 name_of);
+
+// These say that the other end has gone again: it may come back.
+class VanishesAmidConnecting : public MeetingFails
+{
+};
+
+TEST_P(VanishesAmidConnecting, AndBothGoOnUntilTheyMeet)
+{
+	const Fault &fault = GetParam();
+
+	ASSERT_EQ(ask(b, "b", "a"), VIP_SUCCESS);
+	fake_fail(fault.function, fault.nth, fault.error);
+	ASSERT_EQ(ask(a, "a", "b"), VIP_SUCCESS);
+	expect_connected();
+}
+
+INSTANTIATE_TEST_SUITE_P(PeerRequests, VanishesAmidConnecting,
+			 testing::Values(Fault{"rdma_accept", 1, EINVAL, VIP_SUCCESS},
+					 Fault{"rdma_init_qp_attr", 1, EINVAL, VIP_SUCCESS},
+					 Fault{"rdma_init_qp_attr", 2, EINVAL, VIP_SUCCESS},
+					 Fault{"rdma_init_qp_attr", 4, EINVAL, VIP_SUCCESS},
+					 Fault{"rdma_init_qp_attr", 5, EINVAL, VIP_SUCCESS},
+					 Fault{"rdma_establish", 1, EINVAL, VIP_SUCCESS}),
+			 name_of);
+
+TEST_F(PeerRequests, WhoCannotGoOnIsErrorResource)
+{
+	wire_message message = good_request("b", "a", WIRE_MUTUAL_REQUEST);
+
+	ASSERT_EQ(ask(b, "b", "a"), VIP_SUCCESS);
+	fake_fail("rdma_accept", 1, EINVAL);
+	fake_fail("ibv_modify_qp", 4, ENOMEM); // after RTR, RTS and RESET
+	fake_fail("ibv_create_qp", 1, ENOMEM);
+	Stranger s("b", &message, sizeof(message));
+	EXPECT_EQ(outcome(b), VIP_ERROR_RESOURCE);
+	s.give_up();
+	expect_works();
+}
+
+} // namespace

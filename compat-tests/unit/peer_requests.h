@@ -1,0 +1,92 @@
+// What the tests of connections between equals share. Of "a" and "b", a has the lesser name and
+// asks, b listens.
+#pragma once
+
+#include "stranger.h"
+#include "support.h"
+
+constexpr char OWN[] = "10.9.9.1";
+
+class PeerRequests : public NicTest
+{
+      protected:
+	void SetUp() override
+	{
+		NicTest::SetUp();
+		open();
+		a = make_vi();
+		b = make_vi();
+		d = descriptor(0, {{memory.data(), 64}});
+		ASSERT_EQ(post_recv(a, d), VIP_SUCCESS);
+		e = descriptor(1, {{memory.data(64), 64}});
+		ASSERT_EQ(post_recv(b, e), VIP_SUCCESS);
+	}
+	VIP_RETURN ask(const Vi &vi, const std::string &own, const std::string &other,
+		       VIP_ULONG timeout = PATIENCE, const char *ip = OWN)
+	{
+		Address local("0.0.0.0", own), remote(ip, other);
+
+		return VipConnectPeerRequest(vi, local.get(), remote.get(), timeout);
+	}
+	void ask_both(VIP_ULONG timeout = PATIENCE)
+	{
+		ASSERT_EQ(ask(b, "b", "a", timeout), VIP_SUCCESS);
+		ASSERT_EQ(ask(a, "a", "b", timeout), VIP_SUCCESS);
+	}
+	VIP_RETURN outcome(const Vi &vi)
+	{
+		VIP_VI_ATTRIBUTES attributes;
+
+		return VipConnectPeerWait(vi, &attributes);
+	}
+	VIP_RETURN outcome_so_far(const Vi &vi)
+	{
+		VIP_VI_ATTRIBUTES attributes;
+
+		return VipConnectPeerDone(vi, &attributes);
+	}
+	// The receives that were posted before all this are used.
+	void expect_connected()
+	{
+		EXPECT_EQ(outcome(a), VIP_SUCCESS);
+		EXPECT_EQ(outcome(b), VIP_SUCCESS);
+		ASSERT_EQ(state_of(a), VIP_STATE_CONNECTED);
+		ASSERT_EQ(state_of(b), VIP_STATE_CONNECTED);
+		VIP_DESCRIPTOR *s = descriptor(2, {{memory.data(128), 8}});
+		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+		expect_sent(a, s);
+		expect_received(b, e);
+		ASSERT_EQ(post_send(b, s), VIP_SUCCESS);
+		expect_sent(b, s);
+		expect_received(a, d);
+	}
+	// As if nothing had happened.
+	void expect_works()
+	{
+		forget_faults();
+		expect_state(a, VIP_STATE_IDLE);
+		expect_state(b, VIP_STATE_IDLE);
+		EXPECT_EQ(fake_live().ids, 0) << "something still listens or asks";
+		ask_both();
+		expect_connected();
+	}
+	// a asks a host that says nothing: only the test will answer.
+	void ask_silence(VIP_ULONG timeout = PATIENCE)
+	{
+		fake_address("10.9.9.50", FAKE_REACH_SILENT, 1000000);
+		ASSERT_EQ(ask(a, "a", "b", timeout, "10.9.9.50"), VIP_SUCCESS);
+		next_look(0);
+	}
+	// Until there have been more requests to connect than so many.
+	void next_look(uint64_t before)
+	{
+		EXPECT_TRUE(eventually([&] { return fake_calls("rdma_connect") > before; }));
+	}
+	rdma_cm_id *id_of(const Vi &vi)
+	{
+		rdma_cm_id *found = nullptr;
+		EXPECT_TRUE(eventually([&] { return (found = fake_id_of_qp(vi.qp)) != nullptr; }));
+		return found;
+	}
+	VIP_DESCRIPTOR *d = nullptr, *e = nullptr;
+};

@@ -1,0 +1,92 @@
+// A requester on the fake device that is not of this library: it says what a test likes.
+#pragma once
+
+#include <arpa/inet.h>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include "support.h"
+
+extern "C" {
+#include "rdma/wire.h"
+uint16_t rdma_bucket_port(const struct discriminator *discriminator, unsigned probe);
+}
+
+inline discriminator discriminator_of(const std::string &name)
+{
+	discriminator d{};
+
+	d.length = static_cast<uint8_t>(name.size());
+	memcpy(d.bytes, name.data(), name.size());
+	return d;
+}
+
+// A requester of its own, which sends what it likes.
+class Stranger
+{
+      public:
+	explicit Stranger(const std::string &discriminator, const void *data, uint8_t length,
+			  uint32_t qp_num = 999)
+	{
+		struct discriminator d = discriminator_of(discriminator);
+		sockaddr_in to{};
+		to.sin_family = AF_INET;
+		to.sin_addr.s_addr = inet_addr("10.9.9.1");
+		to.sin_port = htons(rdma_bucket_port(&d, 0));
+		rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP);
+		rdma_resolve_addr(id, nullptr, reinterpret_cast<sockaddr *>(&to), 1000);
+		EXPECT_EQ(next(), RDMA_CM_EVENT_ADDR_RESOLVED);
+		rdma_resolve_route(id, 1000);
+		EXPECT_EQ(next(), RDMA_CM_EVENT_ROUTE_RESOLVED);
+		rdma_conn_param param{};
+		param.private_data = data;
+		param.private_data_len = length;
+		param.qp_num = qp_num;
+		EXPECT_EQ(rdma_connect(id, &param), 0);
+	}
+	~Stranger()
+	{
+		give_up();
+		rdma_destroy_event_channel(channel);
+	}
+	void give_up()
+	{
+		if (id)
+			rdma_destroy_id(id);
+		id = nullptr;
+	}
+	int next()
+	{
+		pollfd p = {channel->fd, POLLIN, 0};
+		rdma_cm_event *event;
+		if (::poll(&p, 1, static_cast<int>(PATIENCE)) != 1 ||
+		    rdma_get_cm_event(channel, &event))
+			return -1;
+		int type = event->event;
+		connect_info info;
+		discriminator d;
+		code = wire_read(event->param.conn.private_data, event->param.conn.private_data_len,
+				 &info, &d);
+		rdma_ack_cm_event(event);
+		return type;
+	}
+	rdma_event_channel *channel = rdma_create_event_channel();
+	rdma_cm_id *id = nullptr;
+	int code = 0;
+};
+
+// What this library would say.
+inline wire_message good_request(const std::string &wanted, const std::string &own = "",
+				 wire_code code = WIRE_REQUEST)
+{
+	wire_message message;
+	connect_info info{};
+	discriminator want = discriminator_of(wanted);
+
+	info.discriminator = discriminator_of(own);
+	info.reliability = VIP_SERVICE_RELIABLE_DELIVERY;
+	info.max_transfer = 65536;
+	wire_write(&message, code, &info, &want);
+	return message;
+}
