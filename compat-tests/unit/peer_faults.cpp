@@ -11,6 +11,11 @@ struct Fault {
 	VIP_RETURN wanted; // of the end where it fails
 };
 
+std::ostream &operator<<(std::ostream &out, const Fault &fault)
+{
+	return out << fault.function << " number " << fault.nth << ": error " << fault.error;
+}
+
 std::string name_of(const testing::TestParamInfo<Fault> &info)
 {
 	return std::string(info.param.function) + "_" + std::to_string(info.param.nth) + "_" +
