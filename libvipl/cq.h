@@ -115,7 +115,10 @@ static inline bool cq_reserve(struct cq *cq, bool is_receive)
 	       cq_reserve_in_grown(cq, is_receive, before);
 }
 
-/* [nic] Does what completions could not under the CQ's lock: feeds starved queues, breaks VIs. */
+/*
+ * [nic] Does what completions could not under the CQ's lock: feeds starved queues, breaks or revives
+ * VIs.
+ */
 void cq_attend_locked(struct cq *cq);
 /* [nic] The agent's look at a CQ. True while queues of it starve: then it must look again soon. */
 bool cq_serve(struct cq *cq, bool *progress);

@@ -64,6 +64,7 @@ struct region_rights {
 struct endpoint_config {
 	struct vi *vi; /* named in reports */
 	struct device_domain *domain;
+	VIP_RELIABILITY_LEVEL reliability;
 	struct region_rights rights;
 	struct workqueue *send_queue, *receive_queue; /* named in reports */
 	struct device_cq *send_cq, *receive_cq;
@@ -152,6 +153,13 @@ struct device_ops {
 	void (*endpoint_stop)(struct device_endpoint *endpoint);
 	/* [nic] Forgets all posted work silently; after a last poll it can be prepared anew. */
 	void (*endpoint_reset)(struct device_endpoint *endpoint);
+	/*
+	 * [nic] For an endpoint that has stalled, whose connection goes on. Rewinding forgets all
+	 * posted work silently, and receives can be posted from there on; resuming lets messages
+	 * through again, and sends. 0 or errno, which ends the connection.
+	 */
+	int (*endpoint_rewind)(struct device_endpoint *endpoint);
+	int (*endpoint_resume)(struct device_endpoint *endpoint);
 
 	/* [nic] Requests for this discriminator are reported from now on. 0 or errno. */
 	int (*listen)(struct device *device, const struct discriminator *discriminator);
@@ -210,6 +218,12 @@ bool workqueue_gather(struct workqueue *queue, void *to, uint32_t length);
 /* Into the oldest receive that is not done, from byte `offset` on. The CQ's lock is held. */
 bool workqueue_scatter(struct workqueue *queue, uint32_t offset, const void *from, uint32_t length);
 /*
+ * The CQ's lock is held. After an error the endpoint of an Unreliable VI does nothing any more until
+ * it is rewound and resumed, which somebody is going to do soon. Work that it reports as done until
+ * then is done; the rest is handed over to it again.
+ */
+void workqueue_stalled(struct workqueue *queue);
+/*
  * What a device may share with those above instead of having locks of its own. Posting to a queue
  * is done with the queue's lock, cq_poll() with the CQ's; a queue's comes before any CQ's.
  */
@@ -241,6 +255,8 @@ void endpoint_undecided(struct vi *vi, VIP_RETURN reason);
 void endpoint_lost(struct vi *vi);
 /* [nic] The device itself saw an error that no completion tells of. */
 void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error);
+/* [nic] As workqueue_stalled(), but no completion tells of it. */
+void endpoint_stalled(struct vi *vi);
 /* [nic] The CQ takes no completions any more. */
 void cq_failed(struct cq *cq);
 /*

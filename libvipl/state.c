@@ -46,6 +46,7 @@ static bool offer(struct vi *vi)
 	}
 	vi->resume_at = DEADLINE_NEVER;
 	atomic_store(&vi->broken, false);
+	atomic_store(&vi->stalled, false);
 	atomic_store(&vi->state, VIP_STATE_CONNECT_PENDING);
 	workqueue_set_mode(&vi->receive, QUEUE_OPEN);
 	return true;
@@ -81,12 +82,13 @@ void vi_decide(struct vi *vi, VIP_RETURN outcome)
  * Lets a stopped endpoint complete what it had, as flushed at the latest. It need not: what is left
  * is flushed here. But kernels have been seen to stumble over queue pairs reset in mid-flight.
  */
-static void settle(struct vi *vi)
+static void settle(struct vi *vi, bool receives_too)
 {
 	int64_t deadline = clock_nsec() + SETTLE_NSEC;
 
 	drain_both(vi);
-	while ((workqueue_with_device(&vi->send) || workqueue_with_device(&vi->receive)) &&
+	while ((workqueue_with_device(&vi->send) ||
+		(receives_too && workqueue_with_device(&vi->receive))) &&
 	       !vi->nic->failed && clock_nsec() < deadline) {
 		sched_yield();
 		drain_both(vi);
@@ -107,7 +109,7 @@ static void tear_down(struct vi *vi, enum queue_mode receive_mode)
 	workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
 	drain_both(vi); /* what has come before the end shall arrive */
 	ops_of(vi)->endpoint_stop(vi->endpoint);
-	settle(vi);
+	settle(vi, true);
 	ops_of(vi)->endpoint_reset(vi->endpoint);
 	drain_both(vi);
 	ops_of(vi)->disconnect(vi->endpoint);
@@ -136,7 +138,7 @@ void vi_abandon(struct vi *vi)
 	workqueue_drop(&vi->receive);
 	if (at_work) {
 		ops_of(vi)->endpoint_stop(vi->endpoint);
-		settle(vi);
+		settle(vi, true);
 		ops_of(vi)->endpoint_reset(vi->endpoint);
 	}
 	ops_of(vi)->disconnect(vi->endpoint);
@@ -144,14 +146,52 @@ void vi_abandon(struct vi *vi)
 	vi_decide(vi, VIP_INVALID_PARAMETER);
 }
 
-void vi_break(struct vi *vi, VIP_ERROR_CODE error)
+static void break_live(struct vi *vi, VIP_ERROR_CODE error)
 {
-	if (!is_live(vi)) /* while connecting the outcome decides */
-		return;
 	tear_down(vi, QUEUE_FLUSHES);
 	/* Only now: who sees ERROR may rely on the queues being flushed. */
 	atomic_store(&vi->state, VIP_STATE_ERROR);
 	error_report(vi->nic, error, vi, NULL);
+}
+
+void vi_break(struct vi *vi, VIP_ERROR_CODE error)
+{
+	if (is_live(vi)) /* while connecting the outcome decides */
+		break_live(vi, error);
+}
+
+/*
+ * Receives come back and are handed over again in their order. Sends do not: they may have gone
+ * out, and even an unreliable message does not arrive twice.
+ */
+void vi_revive(struct vi *vi)
+{
+	int error;
+
+	if (!is_live(vi)) /* not yet, or not any more: see endpoint_connected() */
+		return;
+	workqueue_set_mode(&vi->send, QUEUE_HOLDS);
+	workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
+	settle(vi, false);
+	error = ops_of(vi)->endpoint_rewind(vi->endpoint);
+	drain_both(vi);
+	/* Whoever polled before has told of it by now, and nobody will again. */
+	atomic_store(&vi->stalled, false);
+	workqueue_assume_done(&vi->send);
+	workqueue_recall(&vi->send, QUEUE_HOLDS);
+	workqueue_recall(&vi->receive, QUEUE_HOLDS);
+	if (!error) {
+		workqueue_set_mode(&vi->receive, QUEUE_OPEN);
+		error = ops_of(vi)->endpoint_resume(vi->endpoint);
+	}
+	if (error) {
+		break_live(vi, VIP_ERROR_CONN_LOST);
+		return;
+	}
+	workqueue_set_mode(&vi->send, QUEUE_OPEN);
+	/* The CQs were polled here, for all who wait for them. */
+	cq_kick(vi->send.cq);
+	cq_kick(vi->receive.cq);
 }
 
 void endpoint_connected(struct vi *vi, const struct connect_info *peer)
@@ -165,6 +205,8 @@ void endpoint_connected(struct vi *vi, const struct connect_info *peer)
 	/* A first message may have come, and failed, before the connection was known here. */
 	if (atomic_load(&vi->broken))
 		vi_break(vi, VIP_ERROR_CONN_LOST);
+	else if (atomic_load(&vi->stalled))
+		vi_revive(vi);
 }
 
 void endpoint_refused(struct vi *vi, VIP_RETURN reason)
@@ -220,6 +262,12 @@ void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error)
 {
 	atomic_store(&vi->broken, true);
 	vi_break(vi, error);
+}
+
+void endpoint_stalled(struct vi *vi)
+{
+	atomic_store(&vi->stalled, true);
+	vi_revive(vi);
 }
 
 void cq_failed(struct cq *cq)

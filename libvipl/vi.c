@@ -53,6 +53,7 @@ static struct device_endpoint *create_endpoint(struct vi *vi, const VIP_VI_ATTRI
 	struct endpoint_config config = {
 		.vi = vi,
 		.domain = tag->domain,
+		.reliability = attributes->ReliabilityLevel,
 		.rights = {.rdma_write = attributes->EnableRdmaWrite,
 			   .rdma_read = attributes->EnableRdmaRead},
 		.send_queue = &vi->send,

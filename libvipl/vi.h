@@ -40,6 +40,7 @@ struct vi {
 
 	_Atomic VIP_VI_STATE state; /* written under the NIC's lock */
 	atomic_bool broken;	    /* the device reported an error since the VI was prepared */
+	atomic_bool stalled;	    /* the device waits for vi_revive() */
 	/* Of the last attempt to connect; VIP_NOT_DONE while it goes on. Like the state. */
 	_Atomic VIP_RETURN outcome;
 	atomic_bool is_pairing; /* and it was one between equals */
@@ -105,6 +106,8 @@ void vi_disconnect(struct vi *vi);
 void vi_abandon(struct vi *vi);
 /* Enters ERROR: everything posted is flushed, the peer told, the error handler called. */
 void vi_break(struct vi *vi, VIP_ERROR_CODE error);
+/* A device that has stalled takes work again; what it had not done it gets anew. */
+void vi_revive(struct vi *vi);
 /* The VI is retired, and nobody uses it but the caller. */
 void vi_free(struct vi *vi);
 

@@ -142,6 +142,12 @@ void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t lengt
 		note_error(queue);
 }
 
+void workqueue_stalled(struct workqueue *queue)
+{
+	atomic_store(&queue->vi->stalled, true);
+	workqueue_call_attention(queue);
+}
+
 void workqueue_part_done(struct workqueue *queue, uint32_t error)
 {
 	atomic_store_explicit(
@@ -463,6 +469,22 @@ void workqueue_recall(struct workqueue *queue, enum queue_mode mode)
 	if (!TAILQ_EMPTY(&cq->attention))
 		agent_wake(queue->vi->nic);
 	lock_release(&cq->lock);
+	lock_release(&queue->lock);
+}
+
+void workqueue_assume_done(struct workqueue *queue)
+{
+	lock_acquire(&queue->lock);
+	lock_acquire(&queue->cq->lock);
+	while (atomic_load(&queue->done) != queue->submitted) {
+		cq_retire(queue->cq, 1);
+		complete_oldest(queue, 0, 0, 0);
+	}
+	if (queue->part_error) { /* of the one whose other parts are still here */
+		advance(queue);
+		complete_oldest(queue, 0, 0, 0);
+	}
+	lock_release(&queue->cq->lock);
 	lock_release(&queue->lock);
 }
 

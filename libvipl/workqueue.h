@@ -80,6 +80,9 @@ void workqueue_recall(struct workqueue *queue, enum queue_mode mode);
 /* Forgets everything that is posted; its memory may be gone. */
 void workqueue_drop(struct workqueue *queue);
 
+/* What the device has counts as done, though it has not said so. */
+void workqueue_assume_done(struct workqueue *queue);
+
 /* Completes everything that is posted as flushed. */
 void workqueue_flush(struct workqueue *queue);
 
