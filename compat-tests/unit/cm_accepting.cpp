@@ -87,15 +87,15 @@ TEST_F(CmAccepting, ARequestWithOddAttributesIsNotAccepted)
 		     {0, 65536, VIP_INVALID_RELIABILITY_LEVEL},
 		     {255, 65536, VIP_INVALID_RELIABILITY_LEVEL},
 		     {VIP_SERVICE_RELIABLE_DELIVERY, 0, VIP_INVALID_MTU},
-		     {VIP_SERVICE_RELIABLE_DELIVERY, 0xFFFFFFFF, VIP_INVALID_MTU}};
+		     {VIP_SERVICE_RELIABLE_DELIVERY, 0xFFFFFF, VIP_INVALID_MTU}};
 
 	for (const auto &each : cases) {
 		auto waited = wait_async("door");
 		wire_message message = good_request("door");
-		message.reliability = static_cast<uint8_t>(each.reliability);
-		for (int i = 0; i < 4; i++)
+		message.level_and_rights = static_cast<uint8_t>(each.reliability);
+		for (int i = 0; i < 3; i++)
 			message.max_transfer[i] =
-				static_cast<uint8_t>(each.transfer >> (24 - 8 * i));
+				static_cast<uint8_t>(each.transfer >> (16 - 8 * i));
 		Stranger s("door", &message, sizeof(message));
 		ASSERT_EQ(waited.get(), VIP_SUCCESS);
 		EXPECT_EQ(VipConnectAccept(conn, b), each.wanted);

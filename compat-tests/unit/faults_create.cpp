@@ -57,9 +57,10 @@ TEST_F(FaultsCreate, VisThatCannotBeMadeAreErrorResourceAndLeaveNothing)
 
 TEST_F(FaultsCreate, ADeviceThatRefusesInlineDataIsAskedWithout)
 {
+	uint64_t calls = fake_calls("ibv_create_qp");
 	fake_fail("ibv_create_qp", 1, EINVAL);
 	EXPECT_EQ(create_vi(), VIP_SUCCESS);
-	EXPECT_EQ(fake_calls("ibv_create_qp"), 2u);
+	EXPECT_EQ(fake_calls("ibv_create_qp"), calls + 2);
 	EXPECT_EQ(VipDestroyVi(vi), VIP_SUCCESS);
 	fake_fail("ibv_create_qp", 2, EINVAL); // the second VI of the pair
 	make_pair();

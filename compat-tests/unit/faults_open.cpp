@@ -38,13 +38,17 @@ INSTANTIATE_TEST_SUITE_P(
 	testing::Values(Fault{"ibv_get_device_list", 1, ENOMEM},
 			Fault{"ibv_open_device", 1, EACCES}, Fault{"ibv_open_device", 1, EPERM},
 			Fault{"ibv_open_device", 1, ENODEV}, Fault{"ibv_open_device", 1, EMFILE},
-			Fault{"ibv_query_device", 1, EIO}, Fault{"ibv_alloc_pd", 1, ENOMEM},
+			Fault{"ibv_query_device", 1, EIO},
 			Fault{"rdma_create_event_channel", 1, ENODEV},
 			Fault{"rdma_create_event_channel", 1, EMFILE},
 			Fault{"rdma_create_id", 1, ENOMEM}, Fault{"rdma_bind_addr", 1, ENODEV},
-			Fault{"getifaddrs", 1, ENOMEM}),
+			Fault{"getifaddrs", 1, ENOMEM},
+			// To try for UC; then the tag's.
+			Fault{"ibv_alloc_pd", 1, ENOMEM}, Fault{"ibv_create_cq", 1, ENOMEM},
+			Fault{"ibv_create_qp", 1, ENOMEM}, Fault{"ibv_alloc_pd", 2, ENOMEM}),
 	[](const auto &each) {
-		return std::string(each.param.function) + "_" + std::to_string(each.param.error);
+		return std::string(each.param.function) + "_" + std::to_string(each.param.nth) +
+		       "_" + std::to_string(each.param.error);
 	});
 
 TEST_F(FaultsOpen, ByTheDevicesNameFailsWithErrorResourceWhenThereIsNoList)

@@ -16,7 +16,7 @@ connect_info info()
 	own.discriminator.length = 3;
 	memcpy(own.discriminator.bytes, "own", 3);
 	own.reliability = VIP_SERVICE_RELIABLE_DELIVERY;
-	own.max_transfer = 0x01020304;
+	own.max_transfer = 0x010203;
 	own.rights.rdma_write = true;
 	return own;
 }
@@ -38,6 +38,7 @@ class Wire : public testing::Test
 		connect_info own = info();
 		discriminator want = wanted();
 		wire_write(&message, WIRE_REQUEST, &own, &want);
+		wire_write_mark(&message, 0x05060708);
 	}
 	int read(size_t length = sizeof(wire_message))
 	{
@@ -66,6 +67,7 @@ TEST_F(Wire, WhatIsWrittenIsRead)
 	EXPECT_EQ(got.max_transfer, own.max_transfer);
 	EXPECT_TRUE(got.rights.rdma_write);
 	EXPECT_FALSE(got.rights.rdma_read);
+	EXPECT_EQ(wire_read_mark(&message), 0x05060708u);
 }
 
 TEST_F(Wire, EveryCodeAndEmptyPartsAreRead)
@@ -85,9 +87,10 @@ TEST_F(Wire, BytesHaveTheirPlaceOnAnyMachine)
 {
 	const auto *bytes = reinterpret_cast<const uint8_t *>(&message);
 
-	EXPECT_EQ(memcmp(bytes, "VIPL\1\1\2\1\1\2\3\4\3\24own", 17), 0);
-	EXPECT_EQ(bytes[17], 0) << "what is not used is 0";
-	EXPECT_EQ(bytes[34], 0xEE);
+	EXPECT_EQ(memcmp(bytes, "VIPL\1\1\22\1\2\3\3\24own", 15), 0);
+	EXPECT_EQ(bytes[15], 0) << "what is not used is 0";
+	EXPECT_EQ(bytes[32], 0xEE);
+	EXPECT_EQ(memcmp(bytes + 52, "\5\6\7\10", 4), 0);
 }
 
 TEST_F(Wire, TheDataMayBeLongerAsEventsAlwaysReportTheMost)

@@ -120,6 +120,11 @@ static void fill_parameters(const struct rdma_endpoint *endpoint,
 	};
 }
 
+static void write_mark(struct wire_message *message, const struct rdma_endpoint *endpoint)
+{
+	wire_write_mark(message, endpoint->mark ? endpoint->mark->rkey : 0);
+}
+
 static void send_request(struct rdma_endpoint *endpoint)
 {
 	struct rdma_conn_param parameters;
@@ -127,6 +132,7 @@ static void send_request(struct rdma_endpoint *endpoint)
 
 	wire_write(&message, endpoint->own.mutual ? WIRE_MUTUAL_REQUEST : WIRE_REQUEST,
 		   &endpoint->own, &endpoint->wanted);
+	write_mark(&message, endpoint);
 	fill_parameters(endpoint, &parameters, &message);
 	endpoint->phase = RDMA_REQUESTING;
 	if (rdma_connect(endpoint->id, &parameters))
@@ -141,8 +147,10 @@ static void answered(struct rdma_endpoint *endpoint, const struct rdma_cm_event 
 	int error = EPROTO;
 
 	endpoint->peer.host = endpoint->host;
-	if (code == WIRE_ACCEPT)
+	if (code == WIRE_ACCEPT && endpoint->peer.reliability == endpoint->own.reliability) {
+		endpoint->peer_mark = wire_read_mark(event->param.conn.private_data);
 		error = rdma_endpoint_start(endpoint);
+	}
 	if (!error && rdma_establish(endpoint->id))
 		error = errno == EINVAL ? ECONNABORTED : errno;
 	if (error == ECONNABORTED) { /* who has accepted is gone again */
@@ -300,18 +308,32 @@ static void handle_cm_events(struct rdma_device *device)
 	}
 }
 
+/* The peer was refused an RDMA operation; the device does not say which. */
+static VIP_ERROR_CODE refused_operation(const struct rdma_endpoint *endpoint)
+{
+	if (!(endpoint->access & IBV_ACCESS_REMOTE_READ))
+		return VIP_ERROR_RDMAW_PROT;
+	return endpoint->access & IBV_ACCESS_REMOTE_WRITE ? VIP_ERROR_CONN_LOST
+							   : VIP_ERROR_RDMAR_PROT;
+}
+
+static void qp_event(struct rdma_endpoint *endpoint, enum ibv_event_type type)
+{
+	if (rdma_is_unreliable(endpoint))
+		endpoint_stalled(endpoint->vi);
+	else
+		endpoint_failed(endpoint->vi, type == IBV_EVENT_QP_ACCESS_ERR
+						      ? refused_operation(endpoint)
+						      : VIP_ERROR_CONN_LOST);
+}
+
 static void async_event(struct rdma_device *device, const struct ibv_async_event *event)
 {
-	struct rdma_endpoint *endpoint;
-
 	switch (event->event_type) {
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
-		endpoint = event->element.qp->qp_context;
-		endpoint_failed(endpoint->vi, event->event_type == IBV_EVENT_QP_ACCESS_ERR
-						      ? VIP_ERROR_RDMAW_PROT
-						      : VIP_ERROR_CONN_LOST);
+		qp_event(event->element.qp->qp_context, event->event_type);
 		break;
 	case IBV_EVENT_CQ_ERR:
 		cq_failed(event->element.cq->cq_context);
@@ -367,10 +389,12 @@ void rdma_accept_start(struct device_request *base, struct device_endpoint *base
 	endpoint->id = request->id;
 	endpoint->id->context = endpoint;
 	endpoint->peer = request->peer;
+	endpoint->peer_mark = request->peer_mark;
 	endpoint->phase = RDMA_ACCEPTING;
 	free(request);
 
 	wire_write(&message, WIRE_ACCEPT, own, NULL);
+	write_mark(&message, endpoint);
 	fill_parameters(endpoint, &parameters, &message);
 	/* The queue pair must take messages before the requester learns that it may send. */
 	error = rdma_endpoint_start(endpoint);

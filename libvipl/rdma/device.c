@@ -113,6 +113,25 @@ static struct ibv_context *open_context(const char *name, unsigned index)
 	return context;
 }
 
+/* What the device cannot do is not imitated: docs/WIRE.md says why. 0 or errno. */
+static int find_levels(struct rdma_device *device)
+{
+	const char *name = ibv_get_device_name(device->context->device);
+	int error = rdma_find_uc(device->context, &device->has_uc);
+
+	if (error) {
+		log_error("cannot try whether RDMA device %s has UC queue pairs: %s%s", name,
+			  strerror(error), memory_hint(error));
+		return error;
+	}
+	if (!device->has_uc)
+		log_info("RDMA device %s has no UC queue pairs, so no Unreliable VIs", name);
+	if (!rdma_has_reception(&device->limits))
+		log_info("RDMA device %s has no atomic operations, so no VIs at Reliable Reception",
+			 name);
+	return 0;
+}
+
 /* 0 or errno. */
 static int watch(struct rdma_device *device, int fd)
 {
@@ -177,6 +196,8 @@ static int rdma_open(const char *name, unsigned index, struct nic *nic, struct d
 	if (error)
 		goto close_context;
 	error = find_address(device);
+	if (!error)
+		error = find_levels(device);
 	if (!error) {
 		*opened = &device->base;
 		return 0;
@@ -223,7 +244,13 @@ static void rdma_query(struct device *base, VIP_NIC_ATTRIBUTES *attributes, stru
 	attributes->MaxCQ = (VIP_ULONG)limits->max_cq;
 	attributes->MaxCQEntries = (VIP_ULONG)limits->max_cqe;
 	attributes->MaxPtags = (VIP_ULONG)limits->max_pd;
-	attributes->ReliabilityLevelSupport = VIP_SERVICE_RELIABLE_DELIVERY;
+	attributes->ReliabilityLevelSupport =
+		(VIP_UINT16)(VIP_SERVICE_RELIABLE_DELIVERY |
+			     (device->has_uc ? VIP_SERVICE_UNRELIABLE : 0) |
+			     (rdma_has_reception(limits) ? VIP_SERVICE_RELIABLE_RECEPTION : 0));
+	if (limits->max_qp_rd_atom > 0 && limits->max_qp_init_rd_atom > 0)
+		attributes->RDMAReadSupport = (VIP_UINT16)(attributes->ReliabilityLevelSupport &
+							   ~VIP_SERVICE_UNRELIABLE);
 	if (!ibv_query_port(device->context, device->port, &port)) {
 		attributes->NativeMTU = 128ul << port.active_mtu;
 		if (port.max_msg_sz && port.max_msg_sz < attributes->MaxTransferSize)
@@ -346,6 +373,8 @@ const struct device_ops rdma_device_ops = {
 	.endpoint_prepare = rdma_endpoint_prepare,
 	.endpoint_stop = rdma_endpoint_stop,
 	.endpoint_reset = rdma_endpoint_reset,
+	.endpoint_rewind = rdma_endpoint_rewind,
+	.endpoint_resume = rdma_endpoint_resume,
 	.post_send = rdma_post_send,
 	.post_receive = rdma_post_receive,
 	.listen = rdma_listen_start,

@@ -132,7 +132,8 @@ void rdma_request_arrived(struct rdma_device *device, struct rdma_cm_id *id,
 		return;
 	}
 	peer.host = ((struct sockaddr_in *)(void *)rdma_get_peer_addr(id))->sin_addr;
-	*request = (struct rdma_request){RDMA_REQUEST, device, id, peer};
+	*request = (struct rdma_request){RDMA_REQUEST, device, id, peer,
+					 wire_read_mark(private_data)};
 	id->context = request;
 	if (!request_arrived(device->nic, (struct device_request *)request, &peer, &wanted))
 		rdma_refuse((struct device_request *)request, VIP_NO_MATCH);

@@ -49,6 +49,8 @@ static int create_qp(struct rdma_endpoint *endpoint)
 	endpoint->qp->qp_context = endpoint;
 	endpoint->inline_size = attributes.cap.max_inline_data;
 	endpoint->request_segments = lower(RDMA_SEGMENTS, (int)attributes.cap.max_send_sge);
+	endpoint->request_segments =
+		lower(endpoint->request_segments, endpoint->device->limits.max_sge_rd);
 	endpoint->request_bytes = UINT32_MAX;
 	endpoint->receive_segments = lower(RDMA_SEGMENTS, (int)attributes.cap.max_recv_sge);
 	return 0;
@@ -71,6 +73,8 @@ struct device_endpoint *rdma_endpoint_create(struct device *base, struct endpoin
 	endpoint->vi = config->vi;
 	endpoint->access = config->rights.rdma_write ? IBV_ACCESS_REMOTE_WRITE : 0;
 	endpoint->access |= config->rights.rdma_read ? IBV_ACCESS_REMOTE_READ : 0;
+	if (config->reliability == VIP_SERVICE_RELIABLE_RECEPTION)
+		endpoint->access |= IBV_ACCESS_REMOTE_ATOMIC; /* to the mark */
 	endpoint->send_queue = config->send_queue;
 	endpoint->receive_queue = config->receive_queue;
 	endpoint->cookie = (uintptr_t)endpoint;
@@ -85,11 +89,15 @@ struct device_endpoint *rdma_endpoint_create(struct device *base, struct endpoin
 			.max_send_sge = lower(RDMA_SEGMENTS, device->limits.max_sge),
 			.max_recv_sge = lower(RDMA_SEGMENTS, device->limits.max_sge),
 			.max_inline_data = INLINE_SIZE},
-		.qp_type = IBV_QPT_RC,
+		.qp_type = config->reliability == VIP_SERVICE_UNRELIABLE ? IBV_QPT_UC : IBV_QPT_RC,
 		.sq_sig_all = 1,
 	};
-	if (!create_qp(endpoint))
+	if (create_qp(endpoint))
+		goto free_endpoint;
+	if (config->reliability != VIP_SERVICE_RELIABLE_RECEPTION || !rdma_mark_create(endpoint))
 		return (struct device_endpoint *)endpoint;
+	ibv_destroy_qp(endpoint->qp);
+free_endpoint:
 	free(endpoint);
 	return NULL;
 }
@@ -101,6 +109,7 @@ void rdma_endpoint_destroy(struct device_endpoint *base)
 	rdma_hang_up(base);
 	ibv_destroy_qp(endpoint->qp);
 	staging_forget(endpoint);
+	rdma_mark_destroy(endpoint);
 	free(endpoint);
 }
 
@@ -157,6 +166,7 @@ int rdma_endpoint_prepare(struct device_endpoint *base)
 	/* Of a new attempt to connect, which may take several looks, nothing is known yet. */
 	endpoint->probe = 0;
 	endpoint->nobody = false;
+	atomic_store_explicit(&endpoint->stopped, false, memory_order_relaxed);
 	if (endpoint->qp->state == IBV_QPS_RESET && !move_to_init(endpoint))
 		return 0;
 	error = replace_qp(endpoint);
@@ -165,7 +175,10 @@ int rdma_endpoint_prepare(struct device_endpoint *base)
 
 void rdma_endpoint_stop(struct device_endpoint *base)
 {
-	move_to((struct rdma_endpoint *)base, IBV_QPS_ERR);
+	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
+
+	atomic_store_explicit(&endpoint->stopped, true, memory_order_relaxed);
+	move_to(endpoint, IBV_QPS_ERR);
 }
 
 void rdma_endpoint_reset(struct device_endpoint *base)
@@ -176,14 +189,33 @@ void rdma_endpoint_reset(struct device_endpoint *base)
 	next_generation(endpoint);
 }
 
+int rdma_endpoint_rewind(struct device_endpoint *base)
+{
+	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
+	int error = move_to(endpoint, IBV_QPS_ERR);
+
+	if (!error)
+		error = move_to(endpoint, IBV_QPS_RESET);
+	next_generation(endpoint);
+	return error ? error : move_to_init(endpoint);
+}
+
+/* Of what rdma_cm says, as for RC, all that a UC queue pair has. */
+#define UC_ATTRIBUTES                                                                             \
+	(IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |           \
+	 IBV_QP_SQ_PSN)
+
 /* What rdma_cm says for this state. */
 static int learn(struct rdma_endpoint *endpoint, enum ibv_qp_state state,
 		 struct ibv_qp_attr *attributes, int *mask)
 {
 	memset(attributes, 0, sizeof(*attributes));
 	attributes->qp_state = state;
-	if (!rdma_init_qp_attr(endpoint->id, attributes, mask))
+	if (!rdma_init_qp_attr(endpoint->id, attributes, mask)) {
+		if (rdma_is_unreliable(endpoint) && state != IBV_QPS_INIT)
+			*mask &= UC_ATTRIBUTES;
 		return 0;
+	}
 	return errno == EINVAL ? ECONNABORTED : errno;
 }
 
@@ -199,9 +231,12 @@ static int enter_partition(struct rdma_endpoint *endpoint)
 	return ibv_modify_qp(endpoint->qp, &attributes, mask);
 }
 
+/* At least one: a read of a peer that has none is refused by the peer, or it would wait for ever. */
 static uint8_t clamp(uint8_t value, int limit)
 {
-	return limit >= 0 && value > limit ? (uint8_t)limit : value;
+	if (limit >= 0 && value > limit)
+		return (uint8_t)limit;
+	return value || limit <= 0 ? value : 1;
 }
 
 int rdma_endpoint_start(struct rdma_endpoint *endpoint)
@@ -219,6 +254,8 @@ int rdma_endpoint_start(struct rdma_endpoint *endpoint)
 	error = ibv_modify_qp(endpoint->qp, &attributes, mask);
 	if (error)
 		return error;
+	if (rdma_is_unreliable(endpoint))
+		endpoint->request_bytes = rdma_unreliable_request(endpoint, attributes.path_mtu);
 
 	error = learn(endpoint, IBV_QPS_RTS, &attributes, &mask);
 	if (error)
@@ -233,6 +270,11 @@ int rdma_endpoint_start(struct rdma_endpoint *endpoint)
 static bool is_rdma(const struct device_send *send)
 {
 	return (send->control & VIP_CONTROL_OP_MASK) != VIP_CONTROL_OP_SENDRECV;
+}
+
+static bool is_read(const struct device_send *send)
+{
+	return (send->control & VIP_CONTROL_OP_MASK) == VIP_CONTROL_OP_RDMAREAD;
 }
 
 /*
@@ -252,6 +294,17 @@ static inline int post_request(struct rdma_endpoint *endpoint, const struct devi
 		.imm_data = htonl(send->immediate),
 	};
 
+	if (rdma_is_marked(endpoint, send))
+		request.wr_id |= RDMA_COOKIE_PART;
+	if (send->control & VIP_CONTROL_QFENCE && !rdma_is_unreliable(endpoint))
+		request.send_flags = IBV_SEND_FENCE; /* on UC there are no reads to wait for */
+	if (is_read(send)) {
+		request.wr_id |= RDMA_COOKIE_RDMA;
+		request.opcode = IBV_WR_RDMA_READ;
+		request.wr.rdma.remote_addr = send->remote_address + send->offset;
+		request.wr.rdma.rkey = send->remote_handle;
+		return ibv_post_send(endpoint->qp, &request, &bad);
+	}
 	if (is_rdma(send)) {
 		request.wr_id |= RDMA_COOKIE_RDMA;
 		request.opcode = immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
@@ -261,7 +314,7 @@ static inline int post_request(struct rdma_endpoint *endpoint, const struct devi
 		request.opcode = immediate ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
 	}
 	if (length <= endpoint->inline_size)
-		request.send_flags = IBV_SEND_INLINE;
+		request.send_flags |= IBV_SEND_INLINE;
 	return ibv_post_send(endpoint->qp, &request, &bad);
 }
 
@@ -292,6 +345,16 @@ static uint32_t cut(const struct rdma_endpoint *endpoint, const struct device_se
 	return length;
 }
 
+/* All data of the send is posted, `length` bytes just now: the mark, if it takes one. */
+static inline int finish(struct rdma_endpoint *endpoint, const struct device_send *send,
+			 uint32_t length)
+{
+	if (!rdma_is_marked(endpoint, send))
+		return 0;
+	return workqueue_next_part(endpoint->send_queue, length) ? rdma_mark_post(endpoint)
+								 : EINPROGRESS;
+}
+
 /* An RDMA operation in several requests, or what is left of it. */
 static int post_parts(struct rdma_endpoint *endpoint, struct device_send send)
 {
@@ -307,7 +370,7 @@ static int post_parts(struct rdma_endpoint *endpoint, struct device_send send)
 		error = post_request(endpoint, &send, segments, count, length,
 				     is_last ? 0 : RDMA_COOKIE_PART);
 		if (error || is_last)
-			return error;
+			return error ? error : finish(endpoint, &send, length);
 		send.offset += length;
 		if (!workqueue_next_part(endpoint->send_queue, length))
 			return EINPROGRESS;
@@ -335,14 +398,19 @@ int rdma_post_send(struct device_endpoint *base, const struct device_send *send)
 {
 	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
 	bool many = send->count > endpoint->request_segments;
+	int error;
 
+	if (rdma_is_marked(endpoint, send) && send->offset == send->length)
+		return rdma_mark_post(endpoint);
 	/* The target of a write with immediate data is told the length of one request. */
 	if (many && (!is_rdma(send) || (send->control & VIP_CONTROL_IMMEDIATE &&
 					send->length <= endpoint->request_bytes)))
-		return post_staged_send(endpoint, send);
-	if (is_rdma(send) && (many || send->length > endpoint->request_bytes || send->offset))
+		error = post_staged_send(endpoint, send);
+	else if (is_rdma(send) && (many || send->length > endpoint->request_bytes || send->offset))
 		return post_parts(endpoint, *send);
-	return post_request(endpoint, send, send->segments, send->count, send->length, 0);
+	else
+		error = post_request(endpoint, send, send->segments, send->count, send->length, 0);
+	return error ? error : finish(endpoint, send, send->length);
 }
 
 static int post_receive(struct rdma_endpoint *endpoint, const struct segment *segments,
@@ -428,6 +496,9 @@ static void report(const struct ibv_wc *completion)
 	if ((completion->wr_id ^ atomic_load_explicit(&endpoint->cookie, memory_order_relaxed)) &
 	    ~RDMA_COOKIE_KIND)
 		return; /* from before a reset: that work was flushed then */
+	if (status && rdma_is_unreliable(endpoint) &&
+	    !rdma_unreliable_error(endpoint, is_receive, &status))
+		return;
 	if (completion->wr_id & RDMA_COOKIE_STAGED && !staging_done(endpoint, completion))
 		status = VIP_STATUS_PROTECTION_ERROR;
 	if (completion->wr_id & RDMA_COOKIE_PART) {

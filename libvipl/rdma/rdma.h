@@ -1,10 +1,13 @@
-/* The RDMA device: VIs are queue pairs (RC), connections are made by rdma_cm. */
+/*
+ * The RDMA device: VIs are queue pairs (RC; UC for Unreliable ones), connections are made by rdma_cm.
+ */
 #ifndef VIPL_RDMA_H
 #define VIPL_RDMA_H
 
 #include <infiniband/verbs.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
+#include <stdatomic.h>
 #include <sys/queue.h>
 
 #include "device.h"
@@ -42,6 +45,7 @@ struct rdma_device {
 	struct ibv_device_attr limits;
 	struct in_addr host; /* the address that connections come from and go to */
 	uint8_t port;
+	bool has_uc;
 	struct rdma_event_channel *events;
 	struct staging staging;
 	LIST_HEAD(, rdma_listener) listeners;
@@ -74,6 +78,9 @@ struct rdma_endpoint {
 	struct workqueue *send_queue, *receive_queue;
 	struct rdma_buffers staged_sends, staged_receives; /* with the queue pair, in order */
 	_Atomic uint64_t cookie; /* wr_id, but for what the work is */
+	struct ibv_mr *mark;	 /* of a VI at Reliable Reception: reception.c */
+	uint32_t peer_mark;	 /* the key of the peer's */
+	atomic_bool stopped;	 /* what is flushed was meant to be */
 
 	/* Connecting: cm.c. */
 	enum rdma_phase phase;
@@ -91,6 +98,7 @@ struct rdma_request {
 	struct rdma_device *device;
 	struct rdma_cm_id *id;
 	struct connect_info peer;
+	uint32_t peer_mark;
 };
 
 /*
@@ -149,6 +157,35 @@ int rdma_post_send(struct device_endpoint *endpoint, const struct device_send *s
 int rdma_post_receive(struct device_endpoint *endpoint, const struct segment *segments,
 		      unsigned count);
 int rdma_cq_poll(struct device_cq *cq);
+/* Moves the queue pair to ERR, RESET and INIT, and forgets what was posted. 0 or errno. */
+int rdma_endpoint_rewind(struct device_endpoint *endpoint);
+
+/* unreliable.c */
+/* Has the device UC queue pairs? 0 or errno. */
+int rdma_find_uc(struct ibv_context *context, bool *found);
+static inline bool rdma_is_unreliable(const struct rdma_endpoint *endpoint)
+{
+	return endpoint->wanted_qp.qp_type == IBV_QPT_UC;
+}
+/* How much an RDMA write may carry in one request. */
+uint32_t rdma_unreliable_request(const struct rdma_endpoint *endpoint, enum ibv_mtu path_mtu);
+/* A completion with this error bit has come. True when `status` is to be reported. */
+bool rdma_unreliable_error(struct rdma_endpoint *endpoint, bool is_receive, uint32_t *status);
+int rdma_endpoint_resume(struct device_endpoint *endpoint);
+
+/* reception.c */
+bool rdma_has_reception(const struct ibv_device_attr *limits);
+/* 0 or errno. */
+int rdma_mark_create(struct rdma_endpoint *endpoint);
+void rdma_mark_destroy(struct rdma_endpoint *endpoint);
+/* Is this send done only when a mark behind it is? */
+static inline bool rdma_is_marked(const struct rdma_endpoint *endpoint, const struct device_send *send)
+{
+	return endpoint->mark && send->length &&
+	       (send->control & VIP_CONTROL_OP_MASK) != VIP_CONTROL_OP_RDMAREAD;
+}
+/* 0 or errno. */
+int rdma_mark_post(struct rdma_endpoint *endpoint);
 
 /* staging.c */
 void staging_init(struct rdma_domain *domain);

@@ -5,7 +5,24 @@
 
 static const uint8_t magic[4] = {'V', 'I', 'P', 'L'};
 
-enum { RIGHT_RDMA_WRITE = 1, RIGHT_RDMA_READ = 2 };
+enum { LEVEL_MASK = 0x0f, RIGHT_RDMA_WRITE = 0x10, RIGHT_RDMA_READ = 0x20 };
+
+static void write_number(uint8_t *bytes, unsigned count, uint32_t number)
+{
+	while (count--) {
+		bytes[count] = (uint8_t)number;
+		number >>= 8;
+	}
+}
+
+static uint32_t read_number(const uint8_t *bytes, unsigned count)
+{
+	uint32_t number = 0;
+
+	while (count--)
+		number = number << 8 | *bytes++;
+	return number;
+}
 
 void wire_write(struct wire_message *message, enum wire_code code, const struct connect_info *own,
 		const struct discriminator *wanted)
@@ -15,11 +32,12 @@ void wire_write(struct wire_message *message, enum wire_code code, const struct 
 	message->version = WIRE_VERSION;
 	message->code = (uint8_t)code;
 	if (own) {
-		message->reliability = (uint8_t)own->reliability;
-		message->rights = (uint8_t)((own->rights.rdma_write ? RIGHT_RDMA_WRITE : 0) |
-					    (own->rights.rdma_read ? RIGHT_RDMA_READ : 0));
-		for (unsigned i = 0; i < 4; i++)
-			message->max_transfer[i] = (uint8_t)(own->max_transfer >> (24 - 8 * i));
+		message->level_and_rights =
+			(uint8_t)(own->reliability |
+				  (own->rights.rdma_write ? RIGHT_RDMA_WRITE : 0) |
+				  (own->rights.rdma_read ? RIGHT_RDMA_READ : 0));
+		write_number(message->max_transfer, sizeof(message->max_transfer),
+			     own->max_transfer);
 		message->own_length = own->discriminator.length;
 		memcpy(message->own, own->discriminator.bytes, own->discriminator.length);
 	}
@@ -53,12 +71,24 @@ enum wire_code wire_read(const void *data, size_t length, struct connect_info *o
 		return 0;
 	memset(own, 0, sizeof(*own));
 	own->mutual = message.code == WIRE_MUTUAL_REQUEST;
-	own->reliability = message.reliability;
-	own->rights.rdma_write = message.rights & RIGHT_RDMA_WRITE;
-	own->rights.rdma_read = message.rights & RIGHT_RDMA_READ;
-	for (unsigned i = 0; i < 4; i++)
-		own->max_transfer = own->max_transfer << 8 | message.max_transfer[i];
+	own->reliability = message.level_and_rights & LEVEL_MASK;
+	own->rights.rdma_write = message.level_and_rights & RIGHT_RDMA_WRITE;
+	own->rights.rdma_read = message.level_and_rights & RIGHT_RDMA_READ;
+	own->max_transfer = read_number(message.max_transfer, sizeof(message.max_transfer));
 	read_discriminator(&own->discriminator, message.own_length, message.own);
 	read_discriminator(wanted, message.wanted_length, message.wanted);
 	return message.code;
+}
+
+void wire_write_mark(struct wire_message *message, uint32_t mark)
+{
+	write_number(message->mark, sizeof(message->mark), mark);
+}
+
+uint32_t wire_read_mark(const void *data)
+{
+	struct wire_message message;
+
+	memcpy(&message, data, sizeof(message));
+	return read_number(message.mark, sizeof(message.mark));
 }

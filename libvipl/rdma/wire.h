@@ -24,13 +24,13 @@ struct wire_message {
 	uint8_t magic[4];
 	uint8_t version;
 	uint8_t code;
-	uint8_t reliability;
-	uint8_t rights;
-	uint8_t max_transfer[4]; /* big endian */
+	uint8_t level_and_rights;
+	uint8_t max_transfer[3]; /* big endian, like the mark */
 	uint8_t own_length;
 	uint8_t wanted_length;
 	uint8_t own[MAX_DISCRIMINATOR_LEN];
 	uint8_t wanted[MAX_DISCRIMINATOR_LEN];
+	uint8_t mark[4];
 };
 
 /* `own` and `wanted` may be NULL. */
@@ -43,5 +43,10 @@ void wire_write(struct wire_message *message, enum wire_code code, const struct 
  */
 enum wire_code wire_read(const void *data, size_t length, struct connect_info *own,
 			 struct discriminator *wanted);
+
+/* The key of the sender's mark (reception.c), in a request and an accept; else 0. */
+void wire_write_mark(struct wire_message *message, uint32_t mark);
+/* Of data in which wire_read() has found a message. */
+uint32_t wire_read_mark(const void *data);
 
 #endif

@@ -161,8 +161,9 @@ void fake_device_default(fake_device *device)
 	device->max_rd_atomic = 128;
 	device->mtu = 1024;
 	device->max_msg_size = 0x800000;
+	device->vendor_id = 0xffffff;
 	device->keys = FAKE_KEYS_RXE;
-	device->resize_cq = device->uc = device->port_up = true;
+	device->resize_cq = device->uc = device->atomics = device->port_up = true;
 }
 
 void fake_set_devices(int count, const fake_device *devices)
@@ -259,6 +260,8 @@ int ibv_query_device(ibv_context *context, ibv_device_attr *attr)
 	attr->max_pd = cfg.max_pd;
 	attr->max_qp_rd_atom = attr->max_qp_init_rd_atom = cfg.max_rd_atomic;
 	attr->max_res_rd_atom = cfg.max_rd_atomic * 1024;
+	attr->vendor_id = cfg.vendor_id;
+	attr->atomic_cap = cfg.atomics ? IBV_ATOMIC_HCA : IBV_ATOMIC_NONE;
 	attr->max_pkeys = 1;
 	attr->local_ca_ack_delay = 15;
 	attr->phys_port_cnt = 1;

@@ -36,6 +36,12 @@ static bool has_imm(ibv_wr_opcode opcode)
 	return opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
+// Brings data back.
+static bool is_answered(ibv_wr_opcode opcode)
+{
+	return opcode == IBV_WR_RDMA_READ || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
 static bool in_bounds(const Mr *mr, uint64_t addr, uint64_t length)
 {
 	return addr >= mr->iova && length <= mr->length && addr - mr->iova <= mr->length - length;
@@ -106,7 +112,7 @@ static ibv_wc_status map_source(Qp *qp, SendWork &work)
 		spans.push_back({work.inline_data.data(), work.inline_data.size()});
 		return IBV_WC_SUCCESS;
 	}
-	int access = work.opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_LOCAL_WRITE : 0;
+	int access = is_answered(work.opcode) ? IBV_ACCESS_LOCAL_WRITE : 0;
 	return map_local(qp, work.sges, access, UINT64_MAX, spans);
 }
 
@@ -264,9 +270,11 @@ static Step do_write(Qp *qp, Qp *to, const SendWork &work)
 static Step do_read(Qp *qp, Qp *to, const SendWork &work)
 {
 	World &w = world();
+	bool is_atomic = work.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 
 	if (!qp->attr.max_rd_atomic) {
-		misuse("RDMA read on queue pair %u, whose max_rd_atomic is 0: it never starts",
+		misuse("RDMA read or atomic operation on queue pair %u, whose max_rd_atomic is 0: "
+		       "it never starts",
 		       qp->qp_num);
 		return Step::WAIT;
 	}
@@ -275,12 +283,16 @@ static Step do_read(Qp *qp, Qp *to, const SendWork &work)
 		return finish(qp, IBV_WC_REM_INV_REQ_ERR);
 	}
 	if (work.length) {
-		uint8_t *source = map_remote(to, work, IBV_ACCESS_REMOTE_READ);
+		uint8_t *source = map_remote(to, work,
+					     is_atomic ? IBV_ACCESS_REMOTE_ATOMIC
+						       : IBV_ACCESS_REMOTE_READ);
 		if (!source)
 			return refuse_access(qp, to);
 		w.to.clear();
 		w.to.push_back({source, work.length});
 		move_bytes(w.to, w.from, work.length);
+		if (is_atomic)
+			*reinterpret_cast<uint64_t *>(source) += work.add;
 	}
 	return finish(qp, IBV_WC_SUCCESS);
 }
@@ -314,7 +326,7 @@ Step execute(Qp *qp)
 
 	if (!world().next.empty() && injected(qp, FAKE_SEND, &status))
 		return finish(qp, status);
-	if (qp->qp_type == IBV_QPT_UC && work.opcode == IBV_WR_RDMA_READ)
+	if (qp->qp_type == IBV_QPT_UC && is_answered(work.opcode))
 		return finish(qp, IBV_WC_LOC_QP_OP_ERR);
 	status = map_source(qp, work);
 	if (status)
@@ -325,7 +337,7 @@ Step execute(Qp *qp)
 	if (lost(qp, to, work))
 		return finish(qp, IBV_WC_SUCCESS);
 	first_packet(to);
-	if (work.opcode == IBV_WR_RDMA_READ)
+	if (is_answered(work.opcode))
 		return do_read(qp, to, work);
 	return is_write(work.opcode) ? do_write(qp, to, work) : do_send(qp, to, work);
 }

@@ -43,10 +43,12 @@ struct fake_device {
 	int max_rd_atomic;
 	int mtu; // path MTU in bytes: 256, 512, 1024, 2048 or 4096
 	uint32_t max_msg_size;
+	uint32_t vendor_id;
 	enum fake_keys keys;
 	bool resize_cq; // false: ibv_resize_cq says EOPNOTSUPP
 	bool rereg_mr;  // false (rxe): ibv_rereg_mr says EOPNOTSUPP; else it keeps the keys
 	bool uc;        // false: ibv_create_qp(UC) says EOPNOTSUPP
+	bool atomics;   // false: IBV_ATOMIC_NONE, and they are refused
 	bool port_up;
 };
 

@@ -22,6 +22,8 @@ static ibv_wc_opcode completed_opcode(ibv_wr_opcode opcode)
 		return IBV_WC_RDMA_WRITE;
 	case IBV_WR_RDMA_READ:
 		return IBV_WC_RDMA_READ;
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		return IBV_WC_FETCH_ADD;
 	default:
 		return IBV_WC_SEND;
 	}
@@ -103,6 +105,12 @@ static int check_send(const Qp *qp, const ibv_send_wr *wr, uint32_t *length)
 		if (!(wr->send_flags & IBV_SEND_INLINE))
 			break;
 		return EINVAL;
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		if (!(wr->send_flags & IBV_SEND_INLINE) && wr->num_sge == 1 &&
+		    wr->sg_list[0].length == 8 && wr->wr.atomic.remote_addr % 8 == 0 &&
+		    ctx_of(qp)->dev->cfg.atomics)
+			break;
+		return EINVAL;
 	default:
 		return EINVAL;
 	}
@@ -137,6 +145,11 @@ static void enqueue_send(Qp *qp, const ibv_send_wr *wr, uint32_t length)
 	work.imm = wr->imm_data;
 	work.remote_addr = wr->wr.rdma.remote_addr;
 	work.rkey = wr->wr.rdma.rkey;
+	if (wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		work.remote_addr = wr->wr.atomic.remote_addr;
+		work.rkey = wr->wr.atomic.rkey;
+		work.add = wr->wr.atomic.compare_add;
+	}
 	work.length = length;
 	if (wr->send_flags & IBV_SEND_INLINE)
 		take_inline(work, wr);

@@ -114,7 +114,7 @@ struct Cq : ibv_cq {
 };
 
 struct SendWork {
-	uint64_t wr_id, seq, remote_addr;
+	uint64_t wr_id, seq, remote_addr, add;
 	uint32_t rkey, imm, length;
 	ibv_wr_opcode opcode;
 	unsigned flags;
