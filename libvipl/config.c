@@ -28,6 +28,7 @@ static const struct setting {
 	{"HOSTS", NULL, current.hosts, NULL, 0, sizeof(current.hosts) - 1},
 	/* Read by our test programs, not by the library. */
 	{"TEST_NIC", NULL, NULL, NULL, 0, 0},
+	{"TEST_LEVELS", NULL, NULL, NULL, 0, 0},
 };
 
 #define SETTINGS (sizeof(settings) / sizeof(settings[0]))

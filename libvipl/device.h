@@ -203,6 +203,8 @@ void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t lengt
  * another one.
  */
 bool workqueue_next_part(struct workqueue *queue, uint32_t length);
+/* While it posts: no request of the queue is under way. */
+bool workqueue_is_idle(const struct workqueue *queue);
 /*
  * The oldest such request is done; the last request is reported by workqueue_complete(). The CQ's
  * lock is held. `error`: an error bit, which the send will complete with, or 0.

@@ -178,6 +178,11 @@ bool workqueue_next_part(struct workqueue *queue, uint32_t length)
 	return under_way(queue) < queue->depth && cq_reserve(queue->cq, false);
 }
 
+bool workqueue_is_idle(const struct workqueue *queue)
+{
+	return !under_way(queue);
+}
+
 /* The oldest descriptor that was still here no longer is. */
 static inline void advance(struct workqueue *queue)
 {

@@ -3,6 +3,7 @@
 #include "harness.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <set>
 
@@ -168,6 +169,17 @@ class Levels : public NicTest
 	VIP_UINT32 number_ = 1000;
 };
 
+// What the NIC is known to have ($VIPL_TEST_LEVELS, a sum of bits) is there to be tested.
+TEST_F(Levels, AreThoseThatTheNicIsKnownToHave)
+{
+	const char *known = getenv("VIPL_TEST_LEVELS");
+	int levels = known ? std::stoi(known) : kDelivery;
+	EXPECT_EQ(levels, levels & nic.attributes().ReliabilityLevelSupport);
+	if (known) {
+		EXPECT_EQ(levels & (kDelivery | kReception), nic.attributes().RDMAReadSupport);
+	}
+}
+
 TEST_F(Levels, MessagesOfEverySizeArriveIntactAndInOrder)
 {
 	atEach(nic, {kUnreliable, kDelivery, kReception}, [&](VIP_RELIABILITY_LEVEL level) {
@@ -232,6 +244,45 @@ TEST_F(Levels, RdmaWriteArrivesIntact)
 				eventually(there, level == kUnreliable ? 1000 : kPatience);
 			}
 			EXPECT_TRUE(there());
+		}
+	});
+}
+
+TEST_F(Levels, RdmaWriteWithImmediateDataArrivesWithIt)
+{
+	atEach(nic, {kUnreliable, kDelivery, kReception}, [&](VIP_RELIABILITY_LEVEL level) {
+		bool lossy = level == kUnreliable;
+		VIP_VI_ATTRIBUTES attributes = ofLevel(level, most());
+		attributes.EnableRdmaWrite = VIP_TRUE;
+		VIP_MEM_ATTRIBUTES writable = memory(nullptr, VIP_TRUE);
+		Region target(nic, most() + 4096U, &writable);
+		Pool pool(nic, 1, most());
+		Pool receive(nic, 1, 64);
+		Pair pair(nic, attributes);
+		ASSERT_TRUE(pair.connected);
+		for (unsigned i = 0; i < kCount; i++) {
+			VIP_DESCRIPTOR *in = receive.message(0, 64), *d = nullptr;
+			paint(pool.buffer(0), size(i), i);
+			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, receive.handle()));
+			for (unsigned tries = 0; tries < kTries && !d; tries++) {
+				VIP_DESCRIPTOR *out =
+					pool.write(0, size(i), target.data() + 5, target.handle());
+				setImmediate(out, 70 + i);
+				ASSERT_TRUE(harness::send(pair.a, out, pool.handle()));
+				ASSERT_EQ(0U, errorOf(out)) << statusOf(out);
+				VipRecvWait(pair.b, lossy ? 1000 : kPatience, &d);
+			}
+			ASSERT_EQ(in, d);
+			EXPECT_EQ(status(VIP_STATUS_OP_REMOTE_RDMA_WRITE | VIP_STATUS_IMMEDIATE),
+				  statusOf(d));
+			EXPECT_EQ(70 + i, d->CS.ImmediateData);
+			// A device that cannot tell how much came before the last packet may say so
+			// where it may lose any.
+			if (!lossy || size(i) <= nic.attributes().NativeMTU) {
+				EXPECT_EQ(size(i), d->CS.Length);
+			}
+			EXPECT_TRUE(painted(target.data() + 5, size(i), i));
+			EXPECT_TRUE(untouched(receive.buffer(0), 64));
 		}
 	});
 }

@@ -1,6 +1,8 @@
 // RDMA reads: what is refused, to whom, and what a refusal leaves untouched.
 #include "rdma_read.h"
 
+#include <sys/mman.h>
+
 using namespace harness;
 
 namespace
@@ -161,6 +163,26 @@ TEST_F(RdmaRead, IntoMemoryThatIsNotOursIsAProtectionError)
 			EXPECT_TRUE(untouched(apart.data(), 4096));
 			EXPECT_TRUE(untouched(end.data(), 4096));
 		});
+}
+
+TEST_F(RdmaRead, IntoMemoryThatIsReadOnlyIsAProtectionError)
+{
+	void *memory = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, memory);
+	VIP_MEM_HANDLE handle = 0;
+	ASSERT_EQ(VIP_SUCCESS, VipRegisterMem(nic, memory, 4096, nullptr, &handle));
+	each([&](const Reading &on) {
+		Pool pool(nic, 1, 64);
+		VIP_DESCRIPTOR *d = pool.read(0, 64, on.source.data(), on.source.handle());
+		setSegment(d, 1, memory, 64, handle);
+		ASSERT_TRUE(harness::send(on.a, d, pool.handle()));
+		EXPECT_EQ(status(VIP_STATUS_OP_RDMA_READ | VIP_STATUS_PROTECTION_ERROR),
+			  statusOf(d));
+		EXPECT_TRUE(on.a.becomes(VIP_STATE_ERROR));
+		EXPECT_TRUE(on.b.becomes(VIP_STATE_ERROR));
+	});
+	EXPECT_EQ(VIP_SUCCESS, VipDeregisterMem(nic, memory, handle));
+	munmap(memory, 4096);
 }
 
 TEST_F(RdmaRead, LongerThanMaxTransferSizeIsALengthError)

@@ -197,7 +197,9 @@ int rdma_endpoint_rewind(struct device_endpoint *base)
 	if (!error)
 		error = move_to(endpoint, IBV_QPS_RESET);
 	next_generation(endpoint);
-	return error ? error : move_to_init(endpoint);
+	if (!error)
+		error = move_to_init(endpoint);
+	return error;
 }
 
 /* Of what rdma_cm says, as for RC, all that a UC queue pair has. */
@@ -272,6 +274,15 @@ static bool is_rdma(const struct device_send *send)
 	return (send->control & VIP_CONTROL_OP_MASK) != VIP_CONTROL_OP_SENDRECV;
 }
 
+/*
+ * Shall it wait for reads? On UC there are none. What they bring may be what is sent, so it must not
+ * be fetched when it is posted, as inline data is.
+ */
+static bool is_fenced(const struct rdma_endpoint *endpoint, const struct device_send *send)
+{
+	return send->control & VIP_CONTROL_QFENCE && !rdma_is_unreliable(endpoint);
+}
+
 static bool is_read(const struct device_send *send)
 {
 	return (send->control & VIP_CONTROL_OP_MASK) == VIP_CONTROL_OP_RDMAREAD;
@@ -296,25 +307,20 @@ static inline int post_request(struct rdma_endpoint *endpoint, const struct devi
 
 	if (rdma_is_marked(endpoint, send))
 		request.wr_id |= RDMA_COOKIE_PART;
-	if (send->control & VIP_CONTROL_QFENCE && !rdma_is_unreliable(endpoint))
-		request.send_flags = IBV_SEND_FENCE; /* on UC there are no reads to wait for */
-	if (is_read(send)) {
-		request.wr_id |= RDMA_COOKIE_RDMA;
-		request.opcode = IBV_WR_RDMA_READ;
-		request.wr.rdma.remote_addr = send->remote_address + send->offset;
-		request.wr.rdma.rkey = send->remote_handle;
-		return ibv_post_send(endpoint->qp, &request, &bad);
-	}
 	if (is_rdma(send)) {
 		request.wr_id |= RDMA_COOKIE_RDMA;
 		request.opcode = immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+		if (is_read(send))
+			request.opcode = IBV_WR_RDMA_READ;
 		request.wr.rdma.remote_addr = send->remote_address + send->offset;
 		request.wr.rdma.rkey = send->remote_handle;
 	} else {
 		request.opcode = immediate ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
 	}
-	if (length <= endpoint->inline_size)
-		request.send_flags |= IBV_SEND_INLINE;
+	if (is_fenced(endpoint, send))
+		request.send_flags = IBV_SEND_FENCE;
+	else if (length <= endpoint->inline_size && !is_read(send))
+		request.send_flags = IBV_SEND_INLINE;
 	return ibv_post_send(endpoint->qp, &request, &bad);
 }
 
@@ -380,10 +386,13 @@ static int post_parts(struct rdma_endpoint *endpoint, struct device_send send)
 /* In one request, out of a buffer. */
 static int post_staged_send(struct rdma_endpoint *endpoint, const struct device_send *send)
 {
-	struct rdma_buffer *buffer =
-		staging_take(endpoint->domain, &endpoint->staged_sends, send->length);
 	int error = EFAULT; /* deregistered since the descriptor was read */
+	struct rdma_buffer *buffer;
 
+	/* It is fetched now, and what the reads before it bring may be what is sent. */
+	if (is_fenced(endpoint, send) && !workqueue_is_idle(endpoint->send_queue))
+		return EAGAIN;
+	buffer = staging_take(endpoint->domain, &endpoint->staged_sends, send->length);
 	if (!buffer)
 		return ENOBUFS;
 	if (workqueue_gather(endpoint->send_queue, staging_data(buffer), send->length))

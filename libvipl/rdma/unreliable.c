@@ -4,7 +4,9 @@
  * knows of the connection; the peer notices nothing, for UC takes any message that begins.
  */
 #include <errno.h>
+#include <string.h>
 
+#include "log.h"
 #include "rdma.h"
 
 /*
@@ -62,7 +64,24 @@ bool rdma_unreliable_error(struct rdma_endpoint *endpoint, bool is_receive, uint
 	return !is_receive;
 }
 
-int rdma_endpoint_resume(struct device_endpoint *endpoint)
+static bool has_stalled(struct rdma_endpoint *endpoint)
 {
-	return rdma_endpoint_start((struct rdma_endpoint *)endpoint);
+	struct ibv_qp_init_attr unused;
+	struct ibv_qp_attr attributes;
+
+	return !ibv_query_qp(endpoint->qp, &attributes, IBV_QP_STATE, &unused) &&
+	       attributes.qp_state == IBV_QPS_ERR;
+}
+
+int rdma_endpoint_resume(struct device_endpoint *base)
+{
+	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
+	int error = rdma_endpoint_start(endpoint);
+
+	if (error && has_stalled(endpoint))
+		return 0; /* once more, by a message that came before RTS: a completion tells of it */
+	if (error)
+		log_error("queue pair %u: cannot go on after an error: %s", endpoint->qp->qp_num,
+			  strerror(error));
+	return error;
 }

@@ -1,0 +1,312 @@
+// What unreliable VIs do after errors and losses that a reliable connection would break of: the
+// connection goes on, and later messages find the receives that are posted, in their order.
+//
+// A message may be lost, so each is sent until it arrives.
+#include "harness.h"
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+
+using namespace harness;
+
+namespace
+{
+
+constexpr unsigned kTries = 10;
+constexpr VIP_ULONG kSecond = 1000; // for what may have been lost
+constexpr VIP_UINT32 kRoom = 64;    // in most receives
+
+class Unreliable : public NicTest
+{
+      protected:
+	// On a connection of its own, if the NIC has the level.
+	void each(const std::function<void(Vi &, Vi &)> &body)
+	{
+		atEach(nic, {VIP_SERVICE_UNRELIABLE}, [&](VIP_RELIABILITY_LEVEL level) {
+			VIP_VI_ATTRIBUTES attributes = ofLevel(level, most());
+			attributes.EnableRdmaWrite = VIP_TRUE;
+			Pair pair(nic, attributes);
+			ASSERT_TRUE(pair.connected);
+			ASSERT_NO_FATAL_FAILURE(body(pair.a, pair.b));
+		});
+	}
+	void expectConnected(Vi &a, Vi &b)
+	{
+		for (Vi *vi : {&a, &b}) {
+			EXPECT_EQ(VIP_STATE_CONNECTED, vi->state());
+			EXPECT_EQ(0U, nic.errors.count(*vi, VIP_ERROR_CONN_LOST));
+		}
+	}
+	// Nothing is left of what was, whatever is posted or under way; the pair is new.
+	void connectAgain(Vi &a, Vi &b)
+	{
+		ASSERT_EQ(VIP_SUCCESS, VipDisconnect(a));
+		ASSERT_EQ(VIP_SUCCESS, VipDisconnect(b));
+		VIP_DESCRIPTOR *d = nullptr;
+		for (Vi *vi : {&a, &b})
+			while (VipRecvDone(*vi, &d), d)
+				EXPECT_EQ(VIP_UINT32{VIP_STATUS_DESC_FLUSHED_ERROR}, errorOf(d));
+		ASSERT_TRUE(harness::connect(b, a));
+		ASSERT_NO_FATAL_FAILURE(deliverNumberTo(a, b, 1));
+		ASSERT_NO_FATAL_FAILURE(deliverNumberTo(b, a, 2));
+	}
+	VIP_UINT32 most() const
+	{
+		return static_cast<VIP_UINT32>(
+			std::min<VIP_ULONG>(1 << 20, nic.attributes().MaxTransferSize));
+	}
+
+	// Sends until the receive that is next at `to` is done.
+	void deliver(Vi &from, Vi &to, const std::function<VIP_DESCRIPTOR *()> &make,
+		     VIP_MEM_HANDLE handle, VIP_DESCRIPTOR **received)
+	{
+		for (unsigned i = 0; i < kTries; i++) {
+			VIP_DESCRIPTOR *out = make();
+			ASSERT_TRUE(harness::send(from, out, handle));
+			ASSERT_EQ(0U, errorOf(out)) << statusOf(out);
+			if (VipRecvWait(to, kSecond, received) != VIP_TIMEOUT)
+				return;
+		}
+		FAIL() << "lost " << kTries << " times";
+	}
+	// The same with a number, for the receive `in`.
+	void deliverNumber(Vi &from, Vi &to, VIP_UINT32 number, VIP_DESCRIPTOR *in)
+	{
+		Pool pool(nic, 1, kRoom);
+		VIP_DESCRIPTOR *received = nullptr;
+		auto make = [&] {
+			VIP_DESCRIPTOR *d = pool.message(0, kRoom);
+			setImmediate(d, number);
+			return d;
+		};
+		ASSERT_NO_FATAL_FAILURE(deliver(from, to, make, pool.handle(), &received));
+		ASSERT_EQ(in, received);
+		EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE | VIP_STATUS_IMMEDIATE), statusOf(received));
+		EXPECT_EQ(number, received->CS.ImmediateData);
+		EXPECT_EQ(kRoom, received->CS.Length);
+	}
+	void deliverNumberTo(Vi &from, Vi &to, VIP_UINT32 number)
+	{
+		Pool pool(nic, 1, kRoom);
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(to, pool.message(0, kRoom), pool.handle()));
+		deliverNumber(from, to, number, pool.descriptor(0));
+	}
+	// A message that is longer than the receive that is next at `to`, which has room for 16.
+	void sendTooMuch(Vi &from)
+	{
+		Pool pool(nic, 1, kRoom);
+		VIP_DESCRIPTOR *out = pool.message(0, kRoom);
+		ASSERT_TRUE(harness::send(from, out, pool.handle()));
+		EXPECT_EQ(status(VIP_STATUS_OP_SEND), statusOf(out));
+	}
+	// What became of the receive: done with an error; or the message was dropped, and it takes
+	// the next one that fits.
+	void takeShort(Vi &from, Vi &to, VIP_DESCRIPTOR *in)
+	{
+		VIP_DESCRIPTOR *d = nullptr;
+		if (VipRecvWait(to, kSecond, &d) == VIP_TIMEOUT) {
+			Pool pool(nic, 1, 16);
+			ASSERT_NO_FATAL_FAILURE(deliver(
+				from, to, [&] { return pool.message(0, 16); }, pool.handle(), &d));
+			ASSERT_EQ(in, d);
+			EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(d));
+			return;
+		}
+		ASSERT_EQ(in, d);
+		EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE | VIP_STATUS_LENGTH_ERROR), statusOf(d));
+	}
+};
+
+TEST_F(Unreliable, AfterAMessageThatIsTooLongReceivesAreUsedInTheirOrder)
+{
+	constexpr VIP_UINT32 rounds = 3, eachRound = 8;
+	each([&](Vi &a, Vi &b) {
+		Pool pool(nic, rounds * eachRound, kRoom);
+		for (VIP_UINT32 i = 0; i < rounds * eachRound; i++)
+			ASSERT_EQ(VIP_SUCCESS,
+				  VipPostRecv(b, pool.message(i, i % eachRound ? kRoom : 16),
+					      pool.handle()));
+		for (VIP_UINT32 i = 0; i < rounds * eachRound; i++) {
+			SCOPED_TRACE(testing::Message() << "receive " << i);
+			if (i % eachRound) {
+				ASSERT_NO_FATAL_FAILURE(
+					deliverNumber(a, b, i, pool.descriptor(i)));
+				continue;
+			}
+			ASSERT_NO_FATAL_FAILURE(sendTooMuch(a));
+			ASSERT_NO_FATAL_FAILURE(takeShort(a, b, pool.descriptor(i)));
+		}
+		expectConnected(a, b);
+	});
+}
+
+// The receiver does not look at its receive queue, where the error is told.
+TEST_F(Unreliable, AfterAMessageThatIsTooLongTheReceiverCanStillSend)
+{
+	each([&](Vi &a, Vi &b) {
+		Pool pool(nic, 1, 16);
+		for (VIP_UINT32 i = 0; i < 2; i++) {
+			ASSERT_EQ(VIP_SUCCESS,
+				  VipPostRecv(b, pool.message(0, 16), pool.handle()));
+			ASSERT_NO_FATAL_FAILURE(sendTooMuch(a));
+			ASSERT_NO_FATAL_FAILURE(deliverNumberTo(b, a, i));
+			ASSERT_NO_FATAL_FAILURE(takeShort(a, b, pool.descriptor(0)));
+			ASSERT_NO_FATAL_FAILURE(deliverNumberTo(a, b, i));
+		}
+		expectConnected(a, b);
+	});
+}
+
+// A stream of messages, many of which do not fit, and nobody waits for anybody.
+TEST_F(Unreliable, WhatArrivesAmongMessagesThatAreTooLongIsWholeAndInOrder)
+{
+	constexpr VIP_UINT32 count = 400;
+	constexpr unsigned receives = 16;
+	each([&](Vi &a, Vi &b) {
+		std::atomic<bool> sent{false};
+		Thread sender([&] {
+			Pool pool(nic, 1, kRoom);
+			for (VIP_UINT32 i = 1; i <= count; i++) {
+				VIP_DESCRIPTOR *d = pool.message(0, i % 7 ? 16 : kRoom);
+				paint(pool.buffer(0), kRoom, i);
+				setImmediate(d, i);
+				if (!harness::send(a, d, pool.handle()))
+					break;
+				EXPECT_EQ(0U, errorOf(d)) << statusOf(d);
+			}
+			sent = true;
+		});
+		Pool pool(nic, receives, kRoom);
+		VIP_UINT32 last = 0, whole = 0, refused = 0;
+		for (unsigned i = 0; i < receives; i++)
+			EXPECT_EQ(VIP_SUCCESS,
+				  VipPostRecv(b, pool.message(i, 16), pool.handle()));
+		for (unsigned next = 0;; next = (next + 1) % receives) {
+			VIP_DESCRIPTOR *d = nullptr;
+			bool over = sent;
+			VIP_RETURN result = VipRecvWait(b, kSecond, &d);
+			if (result == VIP_TIMEOUT && over)
+				break;
+			if (result == VIP_TIMEOUT) {
+				next = (next + receives - 1) % receives;
+				continue;
+			}
+			ASSERT_EQ(pool.descriptor(next), d) << testing::PrintToString(result);
+			if (errorOf(d)) {
+				ASSERT_EQ(VIP_UINT32{VIP_STATUS_LENGTH_ERROR}, errorOf(d));
+				refused++;
+			} else {
+				EXPECT_GT(d->CS.ImmediateData, last) << "twice, or out of order";
+				last = d->CS.ImmediateData;
+				EXPECT_TRUE(painted(pool.buffer(next), 16, last));
+				whole++;
+			}
+			EXPECT_EQ(VIP_SUCCESS,
+				  VipPostRecv(b, pool.message(next, 16), pool.handle()));
+		}
+		sender.join();
+		EXPECT_GT(whole, 0U);
+		EXPECT_LE(whole + refused, count);
+		expectConnected(a, b);
+		ASSERT_NO_FATAL_FAILURE(connectAgain(a, b));
+	});
+}
+
+// On some devices a connection has been seen to go deaf after these.
+TEST_F(Unreliable, WritesWhoseImmediateDataFindsNoReceiveHarmNoLaterMessage)
+{
+	each([&](Vi &a, Vi &b) {
+		VIP_MEM_ATTRIBUTES writable = memory(nullptr, VIP_TRUE);
+		Region target(nic, most(), &writable);
+		Pool pool(nic, 1, most());
+		for (VIP_UINT32 size : {0U, 1U, 5000U, 65536U}) {
+			SCOPED_TRACE(testing::Message() << size << " bytes");
+			for (VIP_UINT32 i = 0; i < 4; i++) {
+				VIP_DESCRIPTOR *d =
+					pool.write(0, size, target.data(), target.handle());
+				setImmediate(d, i);
+				ASSERT_TRUE(harness::send(a, d, pool.handle()));
+				EXPECT_EQ(0U, errorOf(d)) << statusOf(d);
+			}
+			ASSERT_NO_FATAL_FAILURE(deliverNumberTo(a, b, size));
+			ASSERT_NO_FATAL_FAILURE(deliverNumberTo(b, a, size));
+		}
+		expectConnected(a, b);
+	});
+}
+
+// More of them than any send queue holds, each of many packets.
+TEST_F(Unreliable, ManyLongWritesAndMessagesBetweenThemComeInOrder)
+{
+	constexpr VIP_UINT32 count = 24, size = 65536;
+	each([&](Vi &a, Vi &b) {
+		VIP_MEM_ATTRIBUTES writable = memory(nullptr, VIP_TRUE);
+		Region target(nic, count * size, &writable);
+		Pool writes(nic, count, size), sends(nic, count, 0), receives(nic, count, 0);
+		for (VIP_UINT32 i = 0; i < count; i++) {
+			ASSERT_EQ(VIP_SUCCESS,
+				  VipPostRecv(b, receives.empty(i), receives.handle()));
+			paint(writes.buffer(i), size, i);
+		}
+		for (VIP_UINT32 i = 0; i < count; i++) {
+			VIP_DESCRIPTOR *d = sends.empty(i);
+			setImmediate(d, i);
+			ASSERT_EQ(VIP_SUCCESS,
+				  VipPostSend(a,
+					      writes.write(i, size, target.data() + i * size,
+							   target.handle()),
+					      writes.handle()));
+			ASSERT_EQ(VIP_SUCCESS, VipPostSend(a, d, sends.handle()));
+		}
+		// Nobody asks for the sends' completions while they are under way.
+		VIP_DESCRIPTOR *d = nullptr;
+		VIP_UINT32 next = 0, arrived = 0;
+		while (arrived < count && VipRecvWait(b, 3 * kSecond, &d) != VIP_TIMEOUT) {
+			ASSERT_EQ(receives.descriptor(arrived), d);
+			ASSERT_GE(d->CS.ImmediateData, next);
+			next = d->CS.ImmediateData + 1;
+			arrived++;
+		}
+		EXPECT_GT(arrived, 0U);
+		VIP_UINT32 whole = 0;
+		for (VIP_UINT32 i = 0; i < next; i++)
+			whole += painted(target.data() + i * size, size, i) ? 1 : 0;
+		EXPECT_GT(whole, 0U) << "of " << next;
+		for (VIP_UINT32 i = 0; i < count; i++) {
+			ASSERT_EQ(writes.descriptor(i), takeSend(a));
+			EXPECT_EQ(status(VIP_STATUS_OP_RDMA_WRITE), statusOf(writes.descriptor(i)));
+			ASSERT_EQ(sends.descriptor(i), takeSend(a));
+			EXPECT_EQ(0U, errorOf(sends.descriptor(i)));
+		}
+		expectConnected(a, b);
+	});
+}
+
+TEST_F(Unreliable, DisconnectingInTheMiddleOfLongWritesFlushesTheRest)
+{
+	constexpr unsigned count = 8;
+	each([&](Vi &a, Vi &b) {
+		VIP_MEM_ATTRIBUTES writable = memory(nullptr, VIP_TRUE);
+		Region target(nic, most(), &writable);
+		Pool pool(nic, count, most());
+		for (unsigned i = 0; i < count; i++)
+			ASSERT_EQ(VIP_SUCCESS,
+				  VipPostSend(a,
+					      pool.write(i, most(), target.data(), target.handle()),
+					      pool.handle()));
+		ASSERT_EQ(VIP_SUCCESS, VipDisconnect(a));
+		bool flushed = false;
+		for (unsigned i = 0; i < count; i++) {
+			VIP_DESCRIPTOR *d = takeSend(a);
+			ASSERT_EQ(pool.descriptor(i), d);
+			EXPECT_TRUE(errorOf(d) == VIP_STATUS_DESC_FLUSHED_ERROR ||
+				    (errorOf(d) == 0 && !flushed))
+				<< statusOf(d);
+			flushed |= errorOf(d) != 0;
+		}
+		ASSERT_NO_FATAL_FAILURE(connectAgain(a, b));
+	});
+}
+
+} // namespace
