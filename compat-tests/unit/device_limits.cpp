@@ -7,15 +7,6 @@ namespace
 class DeviceLimits : public NicTest
 {
       protected:
-	void open_with(const std::function<void(fake_device &)> &change)
-	{
-		fake_device device;
-
-		fake_device_default(&device);
-		change(device);
-		fake_set_devices(1, &device);
-		open();
-	}
 	// Posts `count` receives at b and sends at a; all arrive, in order.
 	void expect_all_arrive(size_t count)
 	{
@@ -36,11 +27,6 @@ class DeviceLimits : public NicTest
 		}
 		for (size_t i = 0; i < count; i++)
 			expect_sent(a, at(500 + i));
-	}
-	VIP_DESCRIPTOR *at(size_t number)
-	{
-		return reinterpret_cast<VIP_DESCRIPTOR *>(static_cast<char *>(memory.base) +
-							  number * Memory::STRIDE);
 	}
 };
 

@@ -9,15 +9,6 @@ namespace
 class Devices : public NicTest
 {
       protected:
-	void open_with(const std::function<void(fake_device &)> &change)
-	{
-		fake_device device;
-
-		fake_device_default(&device);
-		change(device);
-		fake_set_devices(1, &device);
-		open();
-	}
 	void expect_rdma_write()
 	{
 		VIP_DESCRIPTOR *w =

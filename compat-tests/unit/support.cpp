@@ -93,7 +93,8 @@ Memory::~Memory()
 	free(base);
 }
 
-VIP_RETURN Memory::add(VIP_NIC_HANDLE nic, VIP_PROTECTION_HANDLE tag, bool rdma_write)
+VIP_RETURN Memory::add(VIP_NIC_HANDLE nic, VIP_PROTECTION_HANDLE tag, bool rdma_write,
+		       bool rdma_read)
 {
 	size_t size = DESCRIPTORS * STRIDE + DATA;
 	VIP_MEM_ATTRIBUTES attributes{};
@@ -103,6 +104,7 @@ VIP_RETURN Memory::add(VIP_NIC_HANDLE nic, VIP_PROTECTION_HANDLE tag, bool rdma_
 	memset(base, 0, size);
 	attributes.Ptag = tag;
 	attributes.EnableRdmaWrite = rdma_write;
+	attributes.EnableRdmaRead = rdma_read;
 	return VipRegisterMem(nic, base, size, &attributes, &handle);
 }
 
@@ -176,6 +178,16 @@ void NicTest::open()
 	ASSERT_EQ(memory.add(nic), VIP_SUCCESS);
 }
 
+void NicTest::open_with(const std::function<void(fake_device &)> &change)
+{
+	fake_device device;
+
+	fake_device_default(&device);
+	change(device);
+	fake_set_devices(1, &device);
+	open();
+}
+
 void NicTest::close()
 {
 	if (nic) {
@@ -195,10 +207,9 @@ void NicTest::options(const std::function<void(fake_options &)> &change)
 
 Vi NicTest::make_vi(VIP_CQ_HANDLE send_cq, VIP_CQ_HANDLE recv_cq)
 {
-	VIP_VI_ATTRIBUTES attributes = vi_attributes();
 	Vi vi;
 
-	EXPECT_EQ(VipCreateVi(nic, &attributes, send_cq, recv_cq, &vi.handle), VIP_SUCCESS);
+	EXPECT_EQ(VipCreateVi(nic, &vi_kind, send_cq, recv_cq, &vi.handle), VIP_SUCCESS);
 	vi.qp = newest_qp();
 	return vi;
 }
@@ -276,6 +287,12 @@ VIP_DESCRIPTOR *NicTest::descriptor(size_t number, const std::vector<Segment> &s
 		segment->Local.Length = static_cast<VIP_UINT32>(segments[i].length);
 	}
 	return d;
+}
+
+VIP_DESCRIPTOR *NicTest::at(size_t number)
+{
+	return reinterpret_cast<VIP_DESCRIPTOR *>(static_cast<char *>(memory.base) +
+						  number * Memory::STRIDE);
 }
 
 VIP_DESCRIPTOR *NicTest::write_descriptor(size_t number, const void *to, Segment from,

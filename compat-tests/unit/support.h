@@ -58,7 +58,7 @@ class Memory
 	static constexpr size_t DESCRIPTORS = 1200, STRIDE = 320, DATA = 256 * 1024;
 	~Memory();
 	VIP_RETURN add(VIP_NIC_HANDLE nic, VIP_PROTECTION_HANDLE tag = nullptr,
-		       bool rdma_write = true);
+		       bool rdma_write = true, bool rdma_read = false);
 	VIP_DESCRIPTOR *blank(size_t number);
 	char *data(size_t offset = 0);
 
@@ -92,6 +92,7 @@ class NicTest : public testing::Test
 
 	// Tests that configure the fake do so first.
 	void open();
+	void open_with(const std::function<void(fake_device &)> &change);
 	void close();
 	void options(const std::function<void(fake_options &)> &change);
 	Vi make_vi(VIP_CQ_HANDLE send_cq = nullptr, VIP_CQ_HANDLE recv_cq = nullptr);
@@ -113,6 +114,8 @@ class NicTest : public testing::Test
 
 	VIP_DESCRIPTOR *descriptor(size_t number, const std::vector<Segment> &segments,
 				   unsigned control = 0, VIP_UINT32 immediate = 0);
+	// The one that was made last with this number.
+	VIP_DESCRIPTOR *at(size_t number);
 	// An RDMA write to the same memory.
 	VIP_DESCRIPTOR *write_descriptor(size_t number, const void *to, Segment from,
 					 unsigned control = 0, VIP_UINT32 immediate = 0);
@@ -125,6 +128,7 @@ class NicTest : public testing::Test
 	void forget_faults();
 
 	VIP_NIC_HANDLE nic = nullptr;
+	VIP_VI_ATTRIBUTES vi_kind = vi_attributes(); // of VIs that are made here
 	Errors errors;
 	Memory memory;
 	Vi a, b;

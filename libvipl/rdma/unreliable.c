@@ -80,7 +80,7 @@ int rdma_endpoint_resume(struct device_endpoint *base)
 
 	if (error && has_stalled(endpoint))
 		return 0; /* once more, by a message that came before RTS: a completion tells of it */
-	if (error)
+	if (error && error != ECONNABORTED)
 		log_error("queue pair %u: cannot go on after an error: %s", endpoint->qp->qp_num,
 			  strerror(error));
 	return error;

@@ -50,6 +50,8 @@ void die(const char *format, ...)
 // Out of line: only when a fault is pending for this function.
 int strike(Point &point)
 {
+	void (*happen)(void *) = nullptr;
+	void *argument = nullptr;
 	int err = 0;
 
 	for (size_t i = 0; i < point.faults.size();) {
@@ -57,12 +59,22 @@ int strike(Point &point)
 			++i;
 			continue;
 		}
-		err = point.faults[i].err;
+		if (point.faults[i].happen) {
+			happen = point.faults[i].happen;
+			argument = point.faults[i].argument;
+		} else {
+			err = point.faults[i].err;
+		}
 		point.faults.erase(point.faults.begin() + static_cast<long>(i));
 	}
 	if (!err)
 		err = point.always;
 	point.armed = point.always || !point.faults.empty();
+	if (happen) {
+		world().mutex.unlock();
+		happen(argument);
+		world().mutex.lock();
+	}
 	return err;
 }
 
@@ -174,7 +186,16 @@ void fake_fail(const char *function, int nth, int err)
 	std::lock_guard<std::mutex> lock(world().mutex);
 	Point &point = point_of(function);
 
-	point.faults.push_back({nth, err});
+	point.faults.push_back({nth, err, nullptr, nullptr});
+	point.armed = true;
+}
+
+void fake_before(const char *function, int nth, void (*happen)(void *), void *argument)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+	Point &point = point_of(function);
+
+	point.faults.push_back({nth, 0, happen, argument});
 	point.armed = true;
 }
 

@@ -103,6 +103,9 @@ int fake_release(int count);  // lets up to count held completions out (-1: all)
 void fake_fail(const char *function, int nth, int err);
 void fake_fail_always(const char *function, int err); // err 0: stop failing (pending ones too)
 
+// The nth next call of the function lets this happen first, as if another thread were faster.
+void fake_before(const char *function, int nth, void (*happen)(void *argument), void *argument);
+
 enum fake_direction { FAKE_SEND, FAKE_RECV };
 // The next work request of that direction on this QP (0: any QP) that would complete does so with
 // this status, without moving data; the QP goes to ERR (unless the status is SUCCESS).
@@ -145,6 +148,8 @@ int fake_ids(struct rdma_cm_id **ids, int max);    // all the program's ids; ret
 struct ibv_qp *fake_qp(uint32_t qp_num);
 int fake_qps(uint32_t *numbers, int max);
 int fake_posted(uint32_t qp_num, enum fake_direction direction); // work requests not yet completed
+// The IBV_SEND_ flags of one of these sends, 0 being the oldest.
+unsigned fake_posted_flags(uint32_t qp_num, int index);
 
 #ifdef __cplusplus
 }

@@ -60,20 +60,23 @@ struct Node {
 		ctx = nullptr;
 	}
 
-	int modify(ibv_qp_state state, int mask = IBV_QP_STATE)
+	int modify(ibv_qp_state state, int mask = IBV_QP_STATE, unsigned more_access = 0)
 	{
 		ibv_qp_attr attr{};
 		attr.qp_state = state;
 		attr.port_num = 1;
 		attr.qp_access_flags =
-			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+			more_access;
 		return ibv_modify_qp(qp, &attr, mask);
 	}
 
-	void to_init()
+	void to_init(unsigned more_access = 0)
 	{
-		ASSERT_EQ(modify(IBV_QPS_INIT, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-						       IBV_QP_ACCESS_FLAGS),
+		ASSERT_EQ(modify(IBV_QPS_INIT,
+				 IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+					 IBV_QP_ACCESS_FLAGS,
+				 more_access),
 			  0);
 	}
 

@@ -70,6 +70,50 @@ TEST_F(Fake, WriteReadAndTheirChecks)
 	EXPECT_EQ(b.state(), IBV_QPS_ERR);
 }
 
+TEST_F(Fake, FetchAndAddAndItsChecks)
+{
+	Node a, b;
+	join(a, b);
+	std::vector<uint64_t> word = {40};
+	auto registered = [&](int access) {
+		return ibv_reg_mr_iova(b.pd, word.data(), 8, 0, IBV_ACCESS_LOCAL_WRITE | access);
+	};
+	auto add = [&](uint64_t wr_id, uint64_t remote, uint32_t rkey) {
+		ibv_sge result = a.sge(0, 8);
+		ibv_send_wr wr{}, *bad;
+		wr.wr_id = wr_id;
+		wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+		wr.send_flags = IBV_SEND_SIGNALED;
+		wr.sg_list = &result;
+		wr.num_sge = 1;
+		wr.wr.atomic.remote_addr = remote;
+		wr.wr.atomic.compare_add = 2;
+		wr.wr.atomic.rkey = rkey;
+		return ibv_post_send(a.qp, &wr, &bad);
+	};
+	ibv_mr *open = registered(IBV_ACCESS_REMOTE_ATOMIC);
+	EXPECT_EQ(add(1, 4, open->rkey), EINVAL) << "not aligned";
+	fake_misuse_clear();
+	EXPECT_EQ(add(2, 0, open->rkey), 0);
+	expect_wc(a.send_cq, 2, IBV_WC_REM_ACCESS_ERR); // the queue pair does not allow it
+	EXPECT_EQ(word[0], 40u);
+	for (Node *node : {&a, &b}) {
+		node->modify(IBV_QPS_RESET);
+		node->to_init(IBV_ACCESS_REMOTE_ATOMIC);
+	}
+	join(a, b);
+	EXPECT_EQ(add(3, 0, open->rkey), 0);
+	expect_wc(a.send_cq, 3, IBV_WC_SUCCESS);
+	EXPECT_EQ(word[0], 42u);
+	EXPECT_EQ(a.memory[0], 40);
+	ibv_mr *closed = registered(IBV_ACCESS_REMOTE_WRITE);
+	EXPECT_EQ(add(4, 0, closed->rkey), 0);
+	expect_wc(a.send_cq, 4, IBV_WC_REM_ACCESS_ERR);
+	EXPECT_EQ(word[0], 42u);
+	EXPECT_EQ(ibv_dereg_mr(open), 0);
+	EXPECT_EQ(ibv_dereg_mr(closed), 0);
+}
+
 TEST_F(Fake, DifferentKeysDoNotReplaceEachOther)
 {
 	fake_device d;

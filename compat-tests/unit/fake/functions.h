@@ -34,6 +34,8 @@ enum Fn {
 struct Fault {
 	int countdown;
 	int err;
+	void (*happen)(void *); // instead of an error
+	void *argument;
 };
 
 struct Point {

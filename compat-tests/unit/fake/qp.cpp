@@ -308,6 +308,16 @@ int fake_qps(uint32_t *numbers, int max)
 	return n;
 }
 
+unsigned fake_posted_flags(uint32_t qp_num, int index)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+	Qp *qp = qp_by_num(qp_num);
+
+	if (!qp || index < 0 || static_cast<size_t>(index) >= qp->sq.size())
+		die("fake_posted_flags: no send %d on queue pair %u", index, qp_num);
+	return qp->sq[static_cast<size_t>(index)].flags;
+}
+
 int fake_posted(uint32_t qp_num, fake_direction direction)
 {
 	std::lock_guard<std::mutex> lock(world().mutex);

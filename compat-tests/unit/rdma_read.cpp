@@ -1,0 +1,227 @@
+// RDMA reads on devices that differ: what is asked for, what is waited for, what is refused and how
+// each end is told.
+#include "support.h"
+
+#include <cstring>
+
+namespace
+{
+
+const VIP_UINT32 READ = VIP_STATUS_OP_RDMA_READ, REFUSED = VIP_STATUS_RDMA_PROT_ERROR;
+
+class RdmaRead : public NicTest
+{
+      protected:
+	void start(const std::function<void(fake_device &)> &change = [](fake_device &) {})
+	{
+		open_with(change);
+		readable();
+		vi_kind.EnableRdmaRead = VIP_TRUE;
+		make_pair();
+	}
+	// The memory can be read and written by peers.
+	void readable()
+	{
+		EXPECT_EQ(VipDeregisterMem(nic, memory.base, memory.handle), VIP_SUCCESS);
+		ASSERT_EQ(memory.add(nic, nullptr, true, true), VIP_SUCCESS);
+	}
+	VIP_DESCRIPTOR *read(size_t number, size_t from, size_t to, size_t bytes)
+	{
+		VIP_DESCRIPTOR *d =
+			write_descriptor(number, memory.data(from), {memory.data(to), bytes});
+		d->CS.Control = VIP_CONTROL_OP_RDMAREAD;
+		return d;
+	}
+	void expect_read()
+	{
+		VIP_DESCRIPTOR *d = read(0, 1000, 5000, 700);
+		memset(memory.data(1000), 'r', 700);
+		memset(memory.data(5000), 0, 701);
+		ASSERT_EQ(post_send(a, d), VIP_SUCCESS);
+		expect_sent(a, d, READ);
+		EXPECT_EQ(memcmp(memory.data(1000), memory.data(5000), 700), 0);
+		EXPECT_EQ(*memory.data(5700), 0);
+	}
+	uint8_t reads_at_once(const Vi &vi, bool as_target)
+	{
+		ibv_qp_attr attr;
+		ibv_qp_init_attr init;
+		EXPECT_EQ(ibv_query_qp(fake_qp(vi.qp), &attr, IBV_QP_MAX_QP_RD_ATOMIC, &init), 0);
+		return as_target ? attr.max_dest_rd_atomic : attr.max_rd_atomic;
+	}
+};
+
+TEST_F(RdmaRead, WorksWithKeysOfEveryKind)
+{
+	for (fake_keys keys : {FAKE_KEYS_RXE, FAKE_KEYS_EQUAL, FAKE_KEYS_DIFFERENT}) {
+		start([=](fake_device &d) { d.keys = keys; });
+		expect_read();
+		close();
+		fake_reset();
+	}
+}
+
+TEST_F(RdmaRead, AsManyAreUnderWayAsTheDeviceCan)
+{
+	for (int most : {1, 4, 128}) {
+		start([=](fake_device &d) { d.max_rd_atomic = most; });
+		for (const Vi &vi : {a, b})
+			for (bool as_target : {false, true})
+				EXPECT_EQ(reads_at_once(vi, as_target), most < 16 ? most : 16);
+		expect_read();
+		close();
+		fake_reset();
+	}
+}
+
+// A fence for the device, and no data that was fetched before the read has brought it.
+TEST_F(RdmaRead, AFencedSendIsFencedAndNotInline)
+{
+	start();
+	for (bool is_write : {false, true}) {
+		VIP_DESCRIPTOR *r = descriptor(1, {{memory.data(9000), 8}});
+		VIP_DESCRIPTOR *d = read(2, 1000, 5000, 8), *s;
+		s = is_write ? write_descriptor(3, memory.data(9000), {memory.data(5000), 8})
+			     : descriptor(3, {{memory.data(5000), 8}});
+		s->CS.Control |= VIP_CONTROL_QFENCE;
+		if (!is_write) {
+			ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
+		}
+		memset(memory.data(1000), 'f', 8);
+		memset(memory.data(5000), 0, 8);
+		memset(memory.data(9000), 0, 8);
+		options([](fake_options &o) { o.manual = true; });
+		ASSERT_EQ(post_send(a, d), VIP_SUCCESS);
+		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+		EXPECT_FALSE(fake_posted_flags(a.qp, 0) & IBV_SEND_FENCE);
+		EXPECT_TRUE(fake_posted_flags(a.qp, 1) & IBV_SEND_FENCE);
+		EXPECT_EQ(fake_progress(2), 2);
+		options([](fake_options &o) { o.manual = false; });
+		expect_sent(a, d, READ);
+		expect_sent(a, s, is_write ? VIP_STATUS_OP_RDMA_WRITE : 0);
+		if (!is_write)
+			expect_received(b, r);
+		EXPECT_EQ(memcmp(memory.data(1000), memory.data(9000), 8), 0);
+	}
+}
+
+// Where there are no reads there is nothing to wait for, and no fence in the device.
+TEST_F(RdmaRead, AFenceOnAnUnreliableViIsNone)
+{
+	vi_kind.ReliabilityLevel = VIP_SERVICE_UNRELIABLE;
+	open();
+	make_pair();
+	options([](fake_options &o) { o.manual = true; });
+	VIP_DESCRIPTOR *s = descriptor(0, {{memory.data(), 8}}, VIP_CONTROL_QFENCE);
+	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	EXPECT_FALSE(fake_posted_flags(a.qp, 0) & IBV_SEND_FENCE);
+	EXPECT_EQ(fake_progress(1), 1);
+	expect_sent(a, s);
+}
+
+TEST_F(RdmaRead, DevicesWithoutReadsRefuseAllOfIt)
+{
+	VIP_NIC_ATTRIBUTES limits;
+	VIP_MEM_ATTRIBUTES rights{};
+	VIP_MEM_HANDLE handle;
+	VIP_VI_HANDLE vi;
+
+	open_with([](fake_device &d) { d.max_rd_atomic = 0; });
+	ASSERT_EQ(VipQueryNic(nic, &limits), VIP_SUCCESS);
+	EXPECT_EQ(limits.RDMAReadSupport, 0);
+	rights.EnableRdmaRead = VIP_TRUE;
+	EXPECT_EQ(VipRegisterMem(nic, memory.base, 64, &rights, &handle), VIP_INVALID_RDMAREAD);
+	vi_kind.EnableRdmaRead = VIP_TRUE;
+	EXPECT_EQ(VipCreateVi(nic, &vi_kind, nullptr, nullptr, &vi), VIP_INVALID_RDMAREAD);
+	vi_kind.EnableRdmaRead = VIP_FALSE;
+	make_pair();
+	expect_traffic(a, b);
+	VIP_DESCRIPTOR *d = read(0, 0, 100, 8);
+	ASSERT_EQ(post_send(a, d), VIP_SUCCESS);
+	expect_sent(a, d, VIP_STATUS_FORMAT_ERROR | READ);
+}
+
+// The peer's device can answer no read: it says so, and nobody waits for ever.
+TEST_F(RdmaRead, OfAPeerWithoutReadsIsRefused)
+{
+	fake_device devices[2];
+	VIP_NIC_HANDLE other, mine;
+
+	for (fake_device &device : devices)
+		fake_device_default(&device);
+	devices[1].name = "fake1";
+	devices[1].addresses[0] = "10.9.9.2";
+	devices[1].max_rd_atomic = 0;
+	fake_set_devices(2, devices);
+	open();
+	readable();
+	ASSERT_EQ(VipOpenNic("fake1", &other), VIP_SUCCESS);
+	ASSERT_EQ(VipErrorCallback(other, &errors, Errors::handler), VIP_SUCCESS);
+	a = make_vi();
+	mine = nic;
+	nic = other;
+	b = make_vi();
+	auto requested = request_async(a, "door", "10.9.9.2");
+	VIP_CONN_HANDLE conn;
+	Address local("10.9.9.2", "door"), remote;
+	VIP_VI_ATTRIBUTES theirs;
+	ASSERT_EQ(VipConnectWait(nic, local.get(), PATIENCE, remote.get(), &theirs, &conn),
+		  VIP_SUCCESS);
+	ASSERT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
+	ASSERT_EQ(requested.get(), VIP_SUCCESS);
+	VIP_DESCRIPTOR *d = read(0, 0, 100, 8);
+	ASSERT_EQ(post_send(a, d), VIP_SUCCESS);
+	expect_sent(a, d, REFUSED | READ);
+	expect_state(a, VIP_STATE_ERROR);
+	expect_state(b, VIP_STATE_ERROR);
+	EXPECT_EQ(VipCloseNic(other), VIP_SUCCESS);
+	nic = mine;
+}
+
+struct Refusal {
+	const char *name;
+	bool write, read;
+	VIP_ERROR_CODE code;
+};
+
+class RefusedRead : public RdmaRead, public testing::WithParamInterface<Refusal>
+{
+};
+
+// The device tells that an access was refused, and not which.
+TEST_P(RefusedRead, TellsTheTargetWhatIsKnown)
+{
+	options([](fake_options &o) { o.async_errors = true; });
+	open();
+	readable();
+	vi_kind.EnableRdmaWrite = GetParam().write;
+	vi_kind.EnableRdmaRead = GetParam().read;
+	make_pair();
+	VIP_DESCRIPTOR *d = read(0, 0, 100, 8);
+	d->DS[0].Remote.Handle = 0xDEADBEEF;
+	ASSERT_EQ(post_send(a, d), VIP_SUCCESS);
+	expect_sent(a, d, REFUSED | READ);
+	expect_state(a, VIP_STATE_ERROR);
+	expect_state(b, VIP_STATE_ERROR);
+	EXPECT_TRUE(errors.reach(GetParam().code, b));
+	EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST, a), 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Rights, RefusedRead,
+			 testing::Values(Refusal{"Read", false, true, VIP_ERROR_RDMAR_PROT},
+					 Refusal{"Both", true, true, VIP_ERROR_CONN_LOST},
+					 Refusal{"Write", true, false, VIP_ERROR_RDMAW_PROT}),
+			 [](const auto &each) { return each.param.name; });
+
+TEST_F(RdmaRead, IntoMemoryThatMayNotBeWrittenIsAProtectionError)
+{
+	start();
+	fake_complete_next(a.qp, FAKE_SEND, IBV_WC_LOC_PROT_ERR);
+	VIP_DESCRIPTOR *d = read(0, 0, 100, 8);
+	ASSERT_EQ(post_send(a, d), VIP_SUCCESS);
+	expect_sent(a, d, VIP_STATUS_PROTECTION_ERROR | READ);
+	expect_state(a, VIP_STATE_ERROR);
+	expect_state(b, VIP_STATE_ERROR);
+}
+
+} // namespace

@@ -1,0 +1,262 @@
+// Reliable Reception on an RC queue pair: the mark behind each message, and what fails with it.
+#include "support.h"
+
+#include <cstring>
+
+namespace
+{
+
+const VIP_UINT32 FLUSHED = VIP_STATUS_DESC_FLUSHED_ERROR, REMOTE = VIP_STATUS_REMOTE_DESC_ERROR,
+		 WRITE = VIP_STATUS_OP_RDMA_WRITE, READ = VIP_STATUS_OP_RDMA_READ;
+
+class Reception : public NicTest
+{
+      protected:
+	void SetUp() override
+	{
+		NicTest::SetUp();
+		vi_kind.ReliabilityLevel = VIP_SERVICE_RELIABLE_RECEPTION;
+	}
+	void start()
+	{
+		open();
+		make_pair();
+	}
+	void by_hand(bool manual)
+	{
+		options([=](fake_options &o) { o.manual = manual; });
+	}
+};
+
+TEST_F(Reception, ASendIsDoneWhenTheMarkBehindItIs)
+{
+	start();
+	VIP_DESCRIPTOR *r = descriptor(0, {{memory.data(), 8}});
+	VIP_DESCRIPTOR *s = descriptor(1, {{memory.data(100), 8}}), *done;
+	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
+	by_hand(true);
+	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	EXPECT_EQ(fake_posted(a.qp, FAKE_SEND), 2);
+	EXPECT_EQ(fake_progress(1), 1);
+	expect_received(b, r);
+	EXPECT_EQ(VipSendDone(a, &done), VIP_NOT_DONE);
+	EXPECT_EQ(fake_progress(1), 1);
+	expect_sent(a, s);
+}
+
+TEST_F(Reception, AnRdmaWriteIsDoneWhenTheMarkBehindItIs)
+{
+	start();
+	VIP_DESCRIPTOR *w = write_descriptor(1, memory.data(), {memory.data(100), 8}), *done;
+	*memory.data(100) = 'x';
+	by_hand(true);
+	ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
+	EXPECT_EQ(fake_progress(1), 1);
+	EXPECT_EQ(*memory.data(), 'x');
+	EXPECT_EQ(VipSendDone(a, &done), VIP_NOT_DONE);
+	EXPECT_EQ(fake_progress(1), 1);
+	expect_sent(a, w, WRITE);
+}
+
+TEST_F(Reception, WhatBringsNoDataThereHasNoMark)
+{
+	vi_kind.EnableRdmaRead = VIP_TRUE;
+	start();
+	EXPECT_EQ(VipDeregisterMem(nic, memory.base, memory.handle), VIP_SUCCESS);
+	ASSERT_EQ(memory.add(nic, nullptr, true, true), VIP_SUCCESS);
+	VIP_DESCRIPTOR *r = descriptor(0, {}), *s = descriptor(1, {}, VIP_CONTROL_IMMEDIATE, 7);
+	VIP_DESCRIPTOR *d = write_descriptor(2, memory.data(), {memory.data(100), 8});
+	d->CS.Control = VIP_CONTROL_OP_RDMAREAD;
+	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
+	by_hand(true);
+	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	ASSERT_EQ(post_send(a, d), VIP_SUCCESS);
+	EXPECT_EQ(fake_posted(a.qp, FAKE_SEND), 2);
+	EXPECT_EQ(fake_progress(2), 2);
+	expect_sent(a, s);
+	expect_sent(a, d, READ);
+	expect_received(b, r, VIP_STATUS_OP_RECEIVE | VIP_STATUS_IMMEDIATE);
+}
+
+class ReceptionRoom : public Reception, public testing::WithParamInterface<int>
+{
+      protected:
+	void expect_all_arrive(size_t count)
+	{
+		std::vector<VIP_DESCRIPTOR *> receives, sends;
+		for (size_t i = 0; i < count; i++) {
+			receives.push_back(descriptor(i, {{memory.data(16 * i), 16}}));
+			ASSERT_EQ(post_recv(b, receives[i]), VIP_SUCCESS);
+			sends.push_back(
+				descriptor(500 + i, {{memory.data(100000 + 16 * i), 16}}));
+			memset(memory.data(100000 + 16 * i), static_cast<int>(i), 16);
+		}
+		for (VIP_DESCRIPTOR *s : sends)
+			ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+		for (size_t i = 0; i < count; i++) {
+			expect_received(b, receives[i]);
+			EXPECT_EQ(*memory.data(16 * i), static_cast<char>(i));
+		}
+		for (VIP_DESCRIPTOR *s : sends)
+			expect_sent(a, s);
+		EXPECT_EQ(fake_posted(a.qp, FAKE_SEND), 0);
+	}
+};
+
+// With room for one request the mark follows when the message is done.
+TEST_P(ReceptionRoom, ShortSendQueuesCarryAllThatIsPosted)
+{
+	open_with([](fake_device &d) { d.max_qp_wr = GetParam(); });
+	make_pair();
+	options([](fake_options &o) { o.exact_depths = true; });
+	expect_all_arrive(static_cast<size_t>(GetParam()));
+	expect_traffic(a, b);
+}
+
+TEST_P(ReceptionRoom, SmallCqsCarryAllThatIsPosted)
+{
+	open_with([](fake_device &d) {
+		d.max_cqe = GetParam();
+		d.resize_cq = false;
+	});
+	make_pair();
+	expect_all_arrive(static_cast<size_t>(GetParam()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Room, ReceptionRoom, testing::Values(1, 2, 3, 15));
+
+TEST_F(Reception, AMarkThatFindsNoRoomFollowsLater)
+{
+	start();
+	VIP_DESCRIPTOR *r = descriptor(0, {{memory.data(), 8}});
+	VIP_DESCRIPTOR *s = descriptor(1, {{memory.data(100), 8}});
+	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
+	by_hand(true);
+	fake_fail("ibv_post_send", 2, ENOMEM);
+	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	int moved = 0;
+	EXPECT_TRUE(eventually([&] { return (moved += fake_progress(-1)) == 2; }));
+	by_hand(false);
+	expect_received(b, r);
+	expect_sent(a, s);
+	expect_traffic(a, b);
+}
+
+TEST_F(Reception, AMarkThatIsRefusedForGoodBreaksTheConnection)
+{
+	start();
+	VIP_DESCRIPTOR *r = descriptor(0, {{memory.data(), 8}});
+	VIP_DESCRIPTOR *s = descriptor(1, {{memory.data(100), 8}});
+	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
+	by_hand(true);
+	ASSERT_EQ(post_send(a, descriptor(2, {})), VIP_SUCCESS);
+	fake_fail("ibv_post_send", 2, EIO);
+	fake_fail("ibv_post_send", 3, EIO);
+	fake_fail("ibv_post_send", 4, EIO);
+	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	fake_fail_always("ibv_post_send", EIO);
+	EXPECT_TRUE(eventually([&] { return fake_progress(-1), s->CS.Status; }));
+	expect_sent(a, at(2));
+	expect_sent(a, s, REMOTE); // the first took the receive
+	expect_state(a, VIP_STATE_ERROR);
+	expect_state(b, VIP_STATE_ERROR);
+}
+
+TEST_F(Reception, AMessageWithoutAReceiveIsItsDescriptorsErrorOnceAndFlushesTheRest)
+{
+	start();
+	VIP_DESCRIPTOR *s[3], *own = descriptor(0, {});
+	ASSERT_EQ(post_recv(a, own), VIP_SUCCESS);
+	by_hand(true);
+	for (size_t i = 0; i < 3; i++) {
+		s[i] = descriptor(1 + i, {{memory.data(100), 8}});
+		ASSERT_EQ(post_send(a, s[i]), VIP_SUCCESS);
+	}
+	EXPECT_EQ(fake_progress(1), 1);
+	by_hand(false);
+	expect_sent(a, s[0], REMOTE);
+	expect_sent(a, s[1], FLUSHED);
+	expect_sent(a, s[2], FLUSHED);
+	expect_received(a, own, FLUSHED);
+	expect_state(a, VIP_STATE_ERROR);
+	expect_state(b, VIP_STATE_ERROR);
+	EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a));
+	EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, b));
+}
+
+TEST_F(Reception, ALostPeerBeforeTheMarkIsAnError)
+{
+	start();
+	VIP_DESCRIPTOR *r = descriptor(0, {{memory.data(), 8}});
+	VIP_DESCRIPTOR *s = descriptor(1, {{memory.data(100), 8}});
+	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
+	by_hand(true);
+	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	EXPECT_EQ(fake_progress(1), 1);
+	fake_complete_next(a.qp, FAKE_SEND, IBV_WC_RETRY_EXC_ERR);
+	EXPECT_EQ(fake_progress(1), 1);
+	expect_sent(a, s, VIP_STATUS_TRANSPORT_ERROR);
+	expect_state(a, VIP_STATE_ERROR);
+}
+
+// Nothing but the mark: what the VI does not allow is not allowed by its queue pair.
+TEST_F(Reception, OpensNothingElseToThePeer)
+{
+	vi_kind.EnableRdmaWrite = VIP_FALSE;
+	start();
+	ibv_qp_attr attr;
+	ibv_qp_init_attr init;
+	ASSERT_EQ(ibv_query_qp(fake_qp(b.qp), &attr, IBV_QP_ACCESS_FLAGS, &init), 0);
+	EXPECT_EQ(attr.qp_access_flags, unsigned{IBV_ACCESS_REMOTE_ATOMIC});
+}
+
+TEST_F(Reception, OtherLevelsOpenNoMark)
+{
+	vi_kind = vi_attributes();
+	start();
+	ibv_qp_attr attr;
+	ibv_qp_init_attr init;
+	ASSERT_EQ(ibv_query_qp(fake_qp(b.qp), &attr, IBV_QP_ACCESS_FLAGS, &init), 0);
+	EXPECT_EQ(attr.qp_access_flags, unsigned{IBV_ACCESS_REMOTE_WRITE});
+}
+
+TEST_F(Reception, AMarkThatCannotBeRegisteredIsErrorResourceAndLeavesNothing)
+{
+	VIP_VI_HANDLE vi;
+
+	open();
+	int before = fake_live_total();
+	fake_fail("ibv_reg_mr", 1, ENOMEM);
+	EXPECT_EQ(VipCreateVi(nic, &vi_kind, nullptr, nullptr, &vi), VIP_ERROR_RESOURCE);
+	EXPECT_EQ(fake_live_total(), before);
+	expect_usable();
+}
+
+TEST_F(Reception, WorksWhereKeysOfOneRegionDiffer)
+{
+	open_with([](fake_device &d) { d.keys = FAKE_KEYS_DIFFERENT; });
+	make_pair();
+	expect_traffic(a, b);
+}
+
+TEST_F(Reception, IsNotThereWithoutAtomicOperationsOrReads)
+{
+	for (bool atomics : {false, true}) {
+		VIP_NIC_ATTRIBUTES limits;
+		VIP_VI_HANDLE vi;
+		open_with([=](fake_device &d) {
+			d.atomics = atomics;
+			d.max_rd_atomic = atomics ? 0 : 16;
+		});
+		ASSERT_EQ(VipQueryNic(nic, &limits), VIP_SUCCESS);
+		EXPECT_EQ(limits.ReliabilityLevelSupport,
+			  VIP_SERVICE_UNRELIABLE | VIP_SERVICE_RELIABLE_DELIVERY);
+		EXPECT_EQ(limits.RDMAReadSupport, atomics ? 0 : VIP_SERVICE_RELIABLE_DELIVERY);
+		EXPECT_EQ(VipCreateVi(nic, &vi_kind, nullptr, nullptr, &vi),
+			  VIP_INVALID_RELIABILITY_LEVEL);
+		close();
+		fake_reset();
+	}
+}
+
+} // namespace

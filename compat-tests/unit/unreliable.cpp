@@ -1,0 +1,570 @@
+// Unreliable VIs on a UC queue pair: it is brought back to life after an error, RDMA writes are cut,
+// and what fails on the way.
+#include "fake_test.h"
+#include "support.h"
+
+#include <cstring>
+
+extern "C" {
+#include "rdma/wire.h"
+uint16_t rdma_bucket_port(const struct discriminator *discriminator, unsigned probe);
+}
+
+namespace
+{
+
+const VIP_UINT32 LENGTH = VIP_STATUS_LENGTH_ERROR, PROTECTION = VIP_STATUS_PROTECTION_ERROR,
+		 FLUSHED = VIP_STATUS_DESC_FLUSHED_ERROR, WRITE = VIP_STATUS_OP_RDMA_WRITE;
+const VIP_UINT32 WRITTEN = VIP_STATUS_OP_REMOTE_RDMA_WRITE | VIP_STATUS_IMMEDIATE;
+
+class Unreliable : public NicTest
+{
+      protected:
+	void SetUp() override
+	{
+		NicTest::SetUp();
+		vi_kind.ReliabilityLevel = VIP_SERVICE_UNRELIABLE;
+	}
+	void start()
+	{
+		open();
+		make_pair();
+	}
+	// Receives 0 .. count - 1 at b, of 8 bytes each.
+	void post_receives(size_t count)
+	{
+		for (size_t i = 0; i < count; i++) {
+			receives.push_back(descriptor(i, {{memory.data(8 * i), 8}}));
+			ASSERT_EQ(post_recv(b, receives[i]), VIP_SUCCESS);
+		}
+	}
+	VIP_DESCRIPTOR *message(size_t bytes)
+	{
+		return descriptor(100, {{memory.data(1000), bytes}});
+	}
+	void send(Vi &from, size_t bytes)
+	{
+		VIP_DESCRIPTOR *s = message(bytes);
+		ASSERT_EQ(post_send(from, s), VIP_SUCCESS);
+		expect_sent(from, s);
+	}
+	void expect_unharmed()
+	{
+		EXPECT_EQ(state_of(a), VIP_STATE_CONNECTED);
+		EXPECT_EQ(state_of(b), VIP_STATE_CONNECTED);
+		EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST), 0);
+		expect_traffic(a, b);
+	}
+	void expect_lost(Vi &vi)
+	{
+		expect_state(vi, VIP_STATE_ERROR);
+		EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, vi));
+	}
+	void expect_again()
+	{
+		forget_faults();
+		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+		connect(a, b, "again");
+		expect_traffic(a, b);
+	}
+	std::vector<VIP_DESCRIPTOR *> receives;
+};
+
+TEST_F(Unreliable, AMessageWithoutAReceiveIsLost)
+{
+	start();
+	send(a, 8);
+	expect_unharmed();
+}
+
+TEST_F(Unreliable, AMessageThatIsTooLongIsALengthErrorAndTheOtherReceivesKeepTheirOrder)
+{
+	for (bool by_specification : {false, true}) {
+		options([=](fake_options &o) { o.spec_status = by_specification; });
+		start();
+		post_receives(5);
+		send(a, 9);
+		expect_received(b, receives[0], LENGTH);
+		for (size_t i = 1; i < 5; i++) {
+			*memory.data(1000) = static_cast<char>('0' + i);
+			send(a, 8);
+			expect_received(b, receives[i]);
+			EXPECT_EQ(*memory.data(8 * i), static_cast<char>('0' + i));
+		}
+		expect_unharmed();
+		close();
+		receives.clear();
+	}
+}
+
+TEST_F(Unreliable, AMessageThatIsTooLongIsLostOnDevicesThatDropIt)
+{
+	options([](fake_options &o) { o.uc_long_dropped = true; });
+	start();
+	post_receives(1);
+	send(a, 9);
+	send(a, 8);
+	expect_received(b, receives[0]);
+	expect_unharmed();
+}
+
+// The queue of sends tells of it before the queue of receives does.
+TEST_F(Unreliable, ASendThatIsFlushedIsLostAndTheNextOneGoes)
+{
+	start();
+	post_receives(3);
+	send(a, 9);
+	VIP_DESCRIPTOR *r = descriptor(50, {{memory.data(500), 8}});
+	ASSERT_EQ(post_recv(a, r), VIP_SUCCESS);
+	*memory.data(500) = 0;
+	send(b, 8);
+	EXPECT_EQ(r->CS.Status, 0u) << "it was never sent";
+	send(b, 8);
+	expect_received(a, r);
+	expect_received(b, receives[0], LENGTH);
+	send(a, 8);
+	expect_received(b, receives[1]);
+	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	expect_received(b, receives[2], FLUSHED);
+}
+
+TEST_F(Unreliable, VisOnOneCqComeBack)
+{
+	VIP_CQ_HANDLE cq;
+	VIP_VI_HANDLE vi;
+	VIP_BOOLEAN is_receive;
+
+	open();
+	ASSERT_EQ(VipCreateCQ(nic, 16, &cq), VIP_SUCCESS);
+	make_pair(cq, cq);
+	post_receives(3);
+	for (VIP_UINT32 bytes : {9u, 8u, 8u}) {
+		VIP_DESCRIPTOR *s = message(bytes);
+		size_t i = bytes == 9 ? 0 : receives[1]->CS.Status ? 2 : 1;
+		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+		for (int both = 0; both < 2; both++) {
+			ASSERT_EQ(VipCQWait(cq, PATIENCE, &vi, &is_receive), VIP_SUCCESS);
+			ASSERT_EQ(vi == b.handle, !!is_receive);
+			if (is_receive)
+				expect_received(b, receives[i], i ? 0 : LENGTH);
+			else
+				expect_sent(a, s);
+		}
+	}
+	EXPECT_EQ(VipCQDone(cq, &vi, &is_receive), VIP_NOT_DONE) << "told twice";
+}
+
+TEST_F(Unreliable, ASendThatFailsHereIsItsDescriptorsErrorOnly)
+{
+	start();
+	post_receives(2);
+	VIP_DESCRIPTOR *s[3], *own = descriptor(50, {{memory.data(500), 8}});
+	ASSERT_EQ(post_recv(a, own), VIP_SUCCESS);
+	options([](fake_options &o) { o.manual = true; });
+	for (size_t i = 0; i < 3; i++) {
+		s[i] = descriptor(100 + i, {{memory.data(1000), 8}});
+		ASSERT_EQ(post_send(a, s[i]), VIP_SUCCESS);
+	}
+	fake_complete_next(a.qp, FAKE_SEND, IBV_WC_LOC_QP_OP_ERR);
+	EXPECT_EQ(fake_progress(1), 1);
+	options([](fake_options &o) { o.manual = false; });
+	expect_sent(a, s[0], PROTECTION);
+	expect_sent(a, s[1]);
+	expect_sent(a, s[2]);
+	send(b, 8);
+	expect_received(a, own);
+	send(a, 8);
+	expect_received(b, receives[0]);
+	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	expect_received(b, receives[1], FLUSHED);
+}
+
+// A requester that sends before it says its last word of connecting.
+class Hasty
+{
+      public:
+	Hasty() : channel(rdma_create_event_channel())
+	{
+		discriminator door{4, {'d', 'o', 'o', 'r'}};
+		sockaddr_in to = address("10.9.9.1", rdma_bucket_port(&door, 0));
+		connect_info own{};
+		wire_message message;
+		rdma_conn_param param{};
+
+		rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP);
+		rdma_resolve_addr(id, nullptr, reinterpret_cast<sockaddr *>(&to), 1000);
+		EXPECT_EQ(next(), RDMA_CM_EVENT_ADDR_RESOLVED);
+		rdma_resolve_route(id, 1000);
+		EXPECT_EQ(next(), RDMA_CM_EVENT_ROUTE_RESOLVED);
+		own.reliability = VIP_SERVICE_UNRELIABLE;
+		own.max_transfer = 65536;
+		wire_write(&message, WIRE_REQUEST, &own, &door);
+		param.private_data = &message;
+		param.private_data_len = sizeof(message);
+		param.qp_num = node.qp->qp_num;
+		EXPECT_EQ(rdma_connect(id, &param), 0);
+		EXPECT_EQ(next(), RDMA_CM_EVENT_CONNECT_RESPONSE);
+		change(IBV_QPS_RTR, 0x101181);
+		change(IBV_QPS_RTS, 0x10001);
+	}
+	~Hasty()
+	{
+		rdma_destroy_id(id);
+		rdma_destroy_event_channel(channel);
+	}
+	Node node{IBV_QPT_UC};
+	rdma_event_channel *channel;
+	rdma_cm_id *id = nullptr;
+
+      private:
+	int next()
+	{
+		rdma_cm_event *event;
+
+		if (rdma_get_cm_event(channel, &event))
+			return -1;
+		int type = event->event;
+		rdma_ack_cm_event(event);
+		return type;
+	}
+	void change(ibv_qp_state state, int mask)
+	{
+		ibv_qp_attr attr{};
+		int all;
+
+		attr.qp_state = state;
+		EXPECT_EQ(rdma_init_qp_attr(id, &attr, &all), 0);
+		EXPECT_EQ(ibv_modify_qp(node.qp, &attr, mask), 0);
+	}
+};
+
+TEST_F(Unreliable, AMessageThatIsTooLongBeforeTheConnectionIsKnownHarmsNoLaterOne)
+{
+	VIP_CONN_HANDLE conn;
+
+	open();
+	b = make_vi();
+	post_receives(2);
+	auto accepted = std::async(std::launch::async, [&] {
+		VIP_RETURN rc = wait("door", PATIENCE, &conn);
+		return rc == VIP_SUCCESS ? VipConnectAccept(conn, b) : rc;
+	});
+	ASSERT_TRUE(eventually([] { return fake_calls("rdma_listen") == 1; }));
+	Hasty peer;
+	peer.node.send(1, 9);
+	expect_received(b, receives[0], LENGTH);
+	EXPECT_EQ(state_of(b), VIP_STATE_CONNECT_PENDING);
+	EXPECT_EQ(rdma_establish(peer.id), 0);
+	EXPECT_EQ(accepted.get(), VIP_SUCCESS);
+	peer.node.send(2, 8);
+	expect_received(b, receives[1]);
+	EXPECT_EQ(state_of(b), VIP_STATE_CONNECTED);
+}
+
+// Completions of before come when the queue pair is alive again.
+TEST_F(Unreliable, CompletionsFromBeforeTheRevivalMeanNothingAfterIt)
+{
+	start();
+	post_receives(3);
+	options([](fake_options &o) { o.hold_completions = true; });
+	ASSERT_EQ(post_send(a, message(9)), VIP_SUCCESS);
+	uint64_t revived = fake_calls("rdma_init_qp_attr");
+	fake_async_event_qp(IBV_EVENT_QP_REQ_ERR, b.qp);
+	EXPECT_TRUE(eventually([&] {
+		return fake_calls("rdma_init_qp_attr") >= revived + 3 &&
+		       fake_posted(b.qp, FAKE_RECV) == 3;
+	}));
+	options([](fake_options &o) { o.hold_completions = false; });
+	EXPECT_EQ(fake_release(-1), 4) << "a's send, and b's three receives";
+	expect_sent(a, at(100));
+	for (size_t i = 0; i < 3; i++) {
+		send(a, 8);
+		expect_received(b, receives[i]);
+	}
+	expect_unharmed();
+}
+
+// Sends that the device had are not sent again, for they may have gone out.
+TEST_F(Unreliable, SendsUnderWayDuringARevivalAreDoneAndNotRepeated)
+{
+	start();
+	post_receives(3);
+	options([](fake_options &o) { o.hold_completions = true; });
+	ASSERT_EQ(post_send(a, message(8)), VIP_SUCCESS);
+	fake_async_event_qp(IBV_EVENT_QP_FATAL, a.qp);
+	expect_sent(a, at(100));
+	options([](fake_options &o) { o.hold_completions = false; });
+	EXPECT_EQ(fake_release(-1), 2);
+	expect_received(b, receives[0]);
+	EXPECT_EQ(fake_posted(b.qp, FAKE_RECV), 2) << "it came twice";
+	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+}
+
+// It comes when the queue pair can receive again, and not yet send.
+TEST_F(Unreliable, AMessageThatIsTooLongDuringARevivalIsTheNextReceivesError)
+{
+	start();
+	post_receives(3);
+	send(a, 9);
+	std::function<void()> again = [&] {
+		ASSERT_EQ(post_send(a, message(9)), VIP_SUCCESS);
+	};
+	fake_before(
+		"ibv_modify_qp", 5, // to RTS
+		[](void *call) { (*static_cast<std::function<void()> *>(call))(); }, &again);
+	expect_received(b, receives[0], LENGTH);
+	EXPECT_EQ(fake_misuse_count(), 1) << "RTS was too late";
+	fake_misuse_clear();
+	expect_sent(a, at(100));
+	expect_received(b, receives[1], LENGTH);
+	send(a, 8);
+	expect_received(b, receives[2]);
+	expect_unharmed();
+}
+
+class RevivalFails : public Unreliable, public testing::WithParamInterface<int>
+{
+};
+
+// ERR, RESET, INIT, RTR, RTS.
+TEST_P(RevivalFails, ByAChangeOfStateBreaksTheConnection)
+{
+	start();
+	post_receives(3);
+	send(a, 9);
+	fake_fail("ibv_modify_qp", GetParam(), EIO);
+	expect_received(b, receives[0], LENGTH);
+	expect_lost(b);
+	expect_received(b, receives[1], FLUSHED);
+	expect_received(b, receives[2], FLUSHED);
+	expect_lost(a);
+	expect_again();
+}
+
+INSTANTIATE_TEST_SUITE_P(Changes, RevivalFails, testing::Values(1, 2, 3, 4, 5));
+
+TEST_F(Unreliable, ARevivalWithoutTheConnectionManagersHelpBreaksTheConnection)
+{
+	for (int nth : {1, 2, 3}) {
+		start();
+		post_receives(2);
+		send(a, 9);
+		fake_fail("rdma_init_qp_attr", nth, EINVAL);
+		expect_received(b, receives[0], LENGTH);
+		expect_lost(b);
+		expect_received(b, receives[1], FLUSHED);
+		expect_again();
+		close();
+		receives.clear();
+	}
+}
+
+TEST_F(Unreliable, AReceiveThatIsRefusedInARevivalIsItsDescriptorsErrorOnly)
+{
+	start();
+	post_receives(3);
+	send(a, 9);
+	fake_fail("ibv_post_recv", 1, EIO);
+	expect_received(b, receives[0], LENGTH);
+	expect_received(b, receives[1], VIP_STATUS_TRANSPORT_ERROR);
+	send(a, 8);
+	expect_received(b, receives[2]);
+	expect_unharmed();
+}
+
+TEST_F(Unreliable, ErrorsThatTheDeviceTellsOfAreNoneOfTheConnection)
+{
+	start();
+	for (ibv_event_type type :
+	     {IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR, IBV_EVENT_QP_ACCESS_ERR}) {
+		uint64_t changes = fake_calls("ibv_modify_qp");
+		fake_async_event_qp(type, a.qp);
+		EXPECT_TRUE(eventually(
+			[&] { return fake_calls("ibv_modify_qp") >= changes + 5; }));
+		expect_unharmed();
+	}
+}
+
+TEST_F(Unreliable, DevicesWithoutUcDoNotOfferIt)
+{
+	VIP_NIC_ATTRIBUTES limits;
+	VIP_VI_HANDLE vi;
+
+	open_with([](fake_device &d) { d.uc = false; });
+	ASSERT_EQ(VipQueryNic(nic, &limits), VIP_SUCCESS);
+	EXPECT_EQ(limits.ReliabilityLevelSupport,
+		  VIP_SERVICE_RELIABLE_DELIVERY | VIP_SERVICE_RELIABLE_RECEPTION);
+	EXPECT_EQ(VipCreateVi(nic, &vi_kind, nullptr, nullptr, &vi),
+		  VIP_INVALID_RELIABILITY_LEVEL);
+	vi_kind = vi_attributes();
+	expect_usable();
+}
+
+TEST_F(Unreliable, AViThatCannotBeMadeIsErrorResource)
+{
+	VIP_VI_HANDLE vi;
+
+	open();
+	for (int error : {ENOMEM, EOPNOTSUPP, EINVAL}) {
+		fake_fail_always("ibv_create_qp", error);
+		EXPECT_EQ(VipCreateVi(nic, &vi_kind, nullptr, nullptr, &vi),
+			  VIP_ERROR_RESOURCE);
+		fake_fail_always("ibv_create_qp", 0);
+	}
+	expect_usable();
+}
+
+class UnreliableWrite : public Unreliable
+{
+      protected:
+	static constexpr size_t SOURCE = 0, TARGET = 120000, MOST = 100000;
+
+	VIP_DESCRIPTOR *long_write(size_t bytes, unsigned control = 0)
+	{
+		for (size_t i = 0; i < bytes; i++)
+			*memory.data(SOURCE + i) = static_cast<char>(i * 7 + i / 256);
+		memset(memory.data(TARGET), 0, MOST);
+		return write_descriptor(200, memory.data(TARGET), {memory.data(SOURCE), bytes},
+					control, 77);
+	}
+	bool is_written(size_t bytes)
+	{
+		return !memcmp(memory.data(SOURCE), memory.data(TARGET), bytes) &&
+		       !*memory.data(TARGET + bytes);
+	}
+};
+
+TEST_F(UnreliableWrite, IsCutAtThePathMtu)
+{
+	vi_kind.MaxTransferSize = MOST;
+	for (int mtu : {256, 1024, 4096})
+		for (size_t bytes : {1, 256, 257, 1024, 4096, 4097, 20000}) {
+			open_with([=](fake_device &d) { d.mtu = mtu; });
+			make_pair();
+			auto pieces = static_cast<int>((bytes + static_cast<size_t>(mtu) - 1) /
+						       static_cast<size_t>(mtu));
+			options([](fake_options &o) { o.manual = true; });
+			VIP_DESCRIPTOR *w = long_write(bytes), *done;
+			ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
+			EXPECT_EQ(fake_posted(a.qp, FAKE_SEND), pieces);
+			EXPECT_EQ(fake_progress(pieces - 1), pieces - 1);
+			EXPECT_EQ(VipSendDone(a, &done), VIP_NOT_DONE);
+			EXPECT_EQ(fake_progress(1), 1);
+			expect_sent(a, w, WRITE);
+			EXPECT_TRUE(is_written(bytes));
+			close();
+			fake_reset();
+		}
+}
+
+TEST_F(UnreliableWrite, IsNotCutOnDevicesThatRecoverFromALostPacket)
+{
+	open_with([](fake_device &d) { d.vendor_id = 0x2c9; });
+	options([](fake_options &o) { fake_options_mlx5(&o); });
+	make_pair();
+	post_receives(1);
+	options([](fake_options &o) { o.manual = true; });
+	VIP_DESCRIPTOR *w = long_write(20000, VIP_CONTROL_IMMEDIATE);
+	ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
+	EXPECT_EQ(fake_posted(a.qp, FAKE_SEND), 1);
+	EXPECT_EQ(fake_progress(1), 1);
+	expect_sent(a, w, WRITE);
+	expect_received(b, receives[0], WRITTEN);
+	EXPECT_EQ(receives[0]->CS.Length, 20000u);
+}
+
+// 391 pieces where the device has room for 128, and then for ten only.
+TEST_F(UnreliableWrite, OfMorePiecesThanTheDeviceHoldsGoesOnByItself)
+{
+	vi_kind.MaxTransferSize = MOST;
+	for (int depth : {1048576, 10}) {
+		open_with([=](fake_device &d) {
+			d.mtu = 256;
+			d.max_qp_wr = depth;
+		});
+		make_pair();
+		post_receives(2);
+		VIP_DESCRIPTOR *w = long_write(MOST, VIP_CONTROL_IMMEDIATE);
+		VIP_DESCRIPTOR *s = descriptor(201, {}, VIP_CONTROL_IMMEDIATE, 78);
+		ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
+		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+		// Nobody asks for a's completions.
+		expect_received(b, receives[0], WRITTEN);
+		EXPECT_TRUE(is_written(MOST));
+		EXPECT_EQ(receives[0]->CS.ImmediateData, 77u);
+		expect_received(b, receives[1],
+				VIP_STATUS_OP_RECEIVE | VIP_STATUS_IMMEDIATE);
+		expect_sent(a, w, WRITE);
+		expect_sent(a, s);
+		EXPECT_EQ(fake_posted(a.qp, FAKE_SEND), 0);
+		close();
+		fake_reset();
+		receives.clear();
+	}
+}
+
+TEST_F(UnreliableWrite, WithoutAReceiveForItsImmediateDataLeavesThePeerHearing)
+{
+	start();
+	VIP_DESCRIPTOR *w = long_write(20000, VIP_CONTROL_IMMEDIATE);
+	ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
+	expect_sent(a, w, WRITE);
+	expect_unharmed();
+}
+
+TEST_F(UnreliableWrite, APieceThatFailsHereIsTheDescriptorsErrorOnce)
+{
+	for (int failing : {0, 1, 19}) {
+		start();
+		options([](fake_options &o) { o.manual = true; });
+		VIP_DESCRIPTOR *w = long_write(20000), *s = message(8);
+		ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
+		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+		EXPECT_EQ(fake_progress(failing), failing);
+		fake_complete_next(a.qp, FAKE_SEND, IBV_WC_LOC_PROT_ERR);
+		EXPECT_EQ(fake_progress(1), 1);
+		options([](fake_options &o) { o.manual = false; });
+		expect_sent(a, w, PROTECTION | WRITE);
+		expect_sent(a, s);
+		expect_unharmed();
+		close();
+	}
+}
+
+// Some pieces are not even with the device when an earlier one fails.
+TEST_F(UnreliableWrite, APieceThatFailsEndsAWriteThatDoesNotFitTheDevice)
+{
+	vi_kind.MaxTransferSize = MOST;
+	open_with([](fake_device &d) { d.mtu = 256; });
+	make_pair();
+	options([](fake_options &o) { o.manual = true; });
+	VIP_DESCRIPTOR *w = long_write(MOST), *s = message(8);
+	ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
+	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	fake_complete_next(a.qp, FAKE_SEND, IBV_WC_LOC_PROT_ERR);
+	EXPECT_EQ(fake_progress(1), 1);
+	options([](fake_options &o) { o.manual = false; });
+	expect_sent(a, w, PROTECTION | WRITE);
+	expect_sent(a, s);
+	expect_unharmed();
+}
+
+TEST_F(UnreliableWrite, InPiecesIsFlushedByDisconnecting)
+{
+	vi_kind.MaxTransferSize = MOST;
+	open_with([](fake_device &d) { d.mtu = 256; });
+	make_pair();
+	options([](fake_options &o) { o.manual = true; });
+	VIP_DESCRIPTOR *w = long_write(MOST), *s = message(8);
+	ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
+	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	EXPECT_EQ(fake_progress(50), 50);
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	options([](fake_options &o) { o.manual = false; });
+	expect_sent(a, w, FLUSHED | WRITE);
+	expect_sent(a, s, FLUSHED);
+	expect_again();
+}
+
+} // namespace
