@@ -27,9 +27,10 @@ static int compare_ends(const struct vi_target *target)
 /* The NIC's lock is held. */
 static VIP_RETURN begin(struct vi *vi, struct vi_target *target, int64_t deadline)
 {
-	struct nic *nic = vi->nic;
+	const struct device_ops *ops = vi->nic->device->ops;
+	struct device *device = vi->nic->device;
+	bool listens;
 	VIP_RETURN rc;
-	int order;
 
 	if (object_retired(&vi->object))
 		return VIP_INVALID_PARAMETER;
@@ -37,22 +38,22 @@ static VIP_RETURN begin(struct vi *vi, struct vi_target *target, int64_t deadlin
 		return VIP_INVALID_STATE;
 	describe_self(&target->own, vi);
 	target->own.mutual = true;
-	order = compare_ends(target);
-	if (!order)
+	if (!compare_ends(target))
 		return VIP_INVALID_PARAMETER;
-	if (order > 0 && nic->device->ops->listen(nic->device, &target->own.discriminator))
+	listens = compare_ends(target) > 0;
+	if (listens && ops->listen(device, &target->own.discriminator))
 		return VIP_ERROR_RESOURCE;
 	rc = vi_prepare(vi);
 	if (rc != VIP_SUCCESS) {
-		if (order > 0)
-			nic->device->ops->unlisten(nic->device, &target->own.discriminator);
+		if (listens)
+			ops->unlisten(device, &target->own.discriminator);
 		return rc;
 	}
-	vi->pairing = (struct vi_pairing){
-		.target = *target, .deadline = deadline, .listens = order > 0};
-	if (!vi->pairing.listens)
+	vi->pairing =
+		(struct vi_pairing){.target = *target, .deadline = deadline, .listens = listens};
+	if (!listens)
 		vi_begin_looking(vi);
-	TAILQ_INSERT_TAIL(&nic->pairings, vi, pairing.in_nic);
+	TAILQ_INSERT_TAIL(&vi->nic->pairings, vi, pairing.in_nic);
 	atomic_store(&vi->is_pairing, true);
 	return VIP_SUCCESS;
 }
