@@ -121,8 +121,8 @@ TEST_F(Connect, TwoProcessesOfOneHostWaitOnDifferentDiscriminatorsAndEachGetsIts
 	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(first, pool.message(0, 64), pool.handle()));
 	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(second, pool.message(1, 64), pool.handle()));
 	// In the opposite order of their start, so that "whoever waits first" would be seen.
-	ASSERT_TRUE(call(second, base + "2"));
-	ASSERT_TRUE(call(first, base + "1"));
+	ASSERT_TRUE(call(second, base + "2", other.channel.host()));
+	ASSERT_TRUE(call(first, base + "1", one.channel.host()));
 	ASSERT_EQ(pool.descriptor(0), takeReceive(first));
 	ASSERT_EQ(pool.descriptor(1), takeReceive(second));
 	EXPECT_EQ(VIP_UINT32{'1'}, pool.descriptor(0)->CS.ImmediateData);

@@ -254,7 +254,7 @@ TEST_F(ConnectTime, ProcessThatExitedWhileItWaitedIsNoMatch)
 	peer.channel.expect("waiting");
 	peer.kill();
 	Vi vi(nic);
-	EXPECT_EQ(VIP_NO_MATCH, requestTo(vi, discriminator, 3000));
+	EXPECT_EQ(VIP_NO_MATCH, requestTo(vi, discriminator, 3000, peer.channel.host()));
 }
 
 VIP_PEER(waiterForEver)

@@ -1,5 +1,8 @@
 #include "harness.h"
 
+#include "runner/library.h"
+#include "runner/requirements.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -194,11 +197,15 @@ bool Nic::isLoopback() const
 
 void NicTest::SetUp()
 {
+	const testing::TestInfo &test = *testing::UnitTest::GetInstance()->current_test_info();
+	std::string missing = requirements::missingFor(std::string(test.test_suite_name()) + "." +
+						       test.name());
+	ASSERT_EQ("", missing) << "not exported by " << library::path();
 	ASSERT_TRUE(nic.opened()) << "VipOpenNic(\"" << nicName()
 				  << "\") = " << testing::PrintToString(nic.openResult());
 	// Tests that were meant for a network's NIC shall not pass on what takes its place.
 	ASSERT_TRUE(!nic.isLoopback() || getenv("VIPL_TEST_NIC"))
-		<< nicName() << " is a loopback device here: set VIPL_TEST_NIC if that is meant";
+		<< nicName() << " is a loopback device here: name it with --nic if that is meant";
 }
 
 // ---- memory ----

@@ -277,10 +277,13 @@ class Address
 std::string freshDiscriminator(); // one that no other test or process uses
 std::vector<std::string> addressesOfThisMachine(); // the four bytes of each IPv4 address
 
-// Each is one side of a connection on the NIC's own host, to the end of the three-way greeting.
+// Each is one side of a connection, to the end of the three-way greeting. Who waits is on the host with
+// that address; "" is the NIC's own.
 testing::AssertionResult serve(Vi &vi, const std::string &discriminator);
-testing::AssertionResult call(Vi &vi, const std::string &discriminator);
-VIP_RETURN requestTo(Vi &vi, const std::string &discriminator, VIP_ULONG timeout);
+testing::AssertionResult call(Vi &vi, const std::string &discriminator,
+			      const std::string &host = "");
+VIP_RETURN requestTo(Vi &vi, const std::string &discriminator, VIP_ULONG timeout,
+		     const std::string &host = "");
 VIP_RETURN waitOn(Nic &nic, const std::string &discriminator, VIP_ULONG timeout,
 		  VIP_CONN_HANDLE *connection);
 // Both sides, by two threads.
@@ -324,8 +327,13 @@ class PairTest : public NicTest
 class Channel
 {
       public:
-	explicit Channel(int fd) : fd_(fd)
+	// The other end is on that host: the address of the NIC there, "" if it is the same one.
+	explicit Channel(int fd, const std::string &host = "") : fd_(fd), host_(host)
 	{
+	}
+	const std::string &host() const
+	{
+		return host_;
 	}
 	void put(const std::string &text);
 	std::string get(VIP_ULONG ms = kPatience);
@@ -339,11 +347,12 @@ class Channel
       private:
 	void read(void *data, size_t bytes, Clock::time_point deadline);
 	int fd_;
+	std::string host_;
 };
 
-// This executable started anew to play a role: fork and exec in one step (posix_spawn), so that no
-// registered page is ever shared with a copy of this process. A failed EXPECT of the peer fails the
-// test.
+// This executable started anew to play a role, on this host or, with --peer, on that one: fork and
+// exec in one step (posix_spawn), so that no registered page is ever shared with a copy of this
+// process. A failed EXPECT of the peer fails the test.
 class Peer
 {
 	pid_t pid_ = -1; // first: starting the channel sets it
@@ -357,6 +366,10 @@ class Peer
 	void finish(); // expects it to end by itself, without a failure
 	void kill();   // SIGKILL, and returns when it is gone
 };
+
+// The socket is the role's end of the channel; it prints where this process does, or into that file.
+// The first thing it is told is the host of who started it.
+pid_t startRole(const std::string &name, int socket, int output = -1);
 
 using Role = void (*)(Channel &test);
 struct RoleRegistration {

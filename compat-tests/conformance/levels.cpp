@@ -212,7 +212,7 @@ TEST_F(Levels, SendsAreDoneWithoutACallOfTheReceivingProcess)
 		Pool pool(nic, kCount, most());
 		Vi vi(nic, ofLevel(level, most()));
 		peer.channel.expect("ready");
-		ASSERT_TRUE(call(vi, discriminator));
+		ASSERT_TRUE(call(vi, discriminator, peer.channel.host()));
 		ASSERT_NO_FATAL_FAILURE(sendAll(vi, pool));
 		ASSERT_NO_FATAL_FAILURE(collectSends(vi, pool));
 		peer.channel.put("sent");

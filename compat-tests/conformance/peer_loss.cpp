@@ -60,7 +60,7 @@ class PeerLoss : public NicTest
 		std::string discriminator = freshDiscriminator();
 		peer->channel.put(discriminator);
 		peer->channel.expect("ready");
-		ASSERT_TRUE(call(*vi, discriminator));
+		ASSERT_TRUE(call(*vi, discriminator, peer->channel.host()));
 		peer->channel.expect("connected");
 		EXPECT_EQ(0U, nic.errors.count(*vi)) << "nothing has been lost yet";
 	}

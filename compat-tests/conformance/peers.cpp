@@ -1,6 +1,10 @@
 // Connections between VIs, and the second process.
 #include "harness.h"
 
+#include "runner/remote.h"
+
+#include <algorithm>
+#include <arpa/inet.h>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -84,10 +88,11 @@ VIP_RETURN waitOn(Nic &nic, const std::string &discriminator, VIP_ULONG timeout,
 	return VipConnectWait(nic, local.get(), timeout, remote.get(), &attributes, connection);
 }
 
-VIP_RETURN requestTo(Vi &vi, const std::string &discriminator, VIP_ULONG timeout)
+VIP_RETURN requestTo(Vi &vi, const std::string &discriminator, VIP_ULONG timeout,
+		     const std::string &host)
 {
 	Address local(vi.nic().address(), freshDiscriminator()),
-		remote(vi.nic().address(), discriminator);
+		remote(host.empty() ? vi.nic().address() : host, discriminator);
 	VIP_VI_ATTRIBUTES attributes;
 	return VipConnectRequest(vi, local.get(), remote.get(), timeout, &attributes);
 }
@@ -112,9 +117,9 @@ AssertionResult serve(Vi &vi, const std::string &discriminator)
 	return connected(vi);
 }
 
-AssertionResult call(Vi &vi, const std::string &discriminator)
+AssertionResult call(Vi &vi, const std::string &discriminator, const std::string &host)
 {
-	VIP_RETURN result = requestTo(vi, discriminator, kPatience);
+	VIP_RETURN result = requestTo(vi, discriminator, kPatience, host);
 	if (result != VIP_SUCCESS)
 		return AssertionFailure()
 		       << "VipConnectRequest: " << testing::PrintToString(result);
@@ -147,9 +152,11 @@ void PairTest::SetUp()
 
 // ---- a second process ----
 
+constexpr uint32_t kLongestFrame = 1 << 20;
+
 void Channel::put(const std::string &text)
 {
-	size_t bytes = text.size();
+	uint32_t bytes = htonl(static_cast<uint32_t>(text.size()));
 	std::string frame(reinterpret_cast<const char *>(&bytes), sizeof bytes);
 	frame += text;
 	if (::send(fd_, frame.data(), frame.size(), MSG_NOSIGNAL) !=
@@ -164,7 +171,11 @@ void Channel::read(void *data, size_t bytes, Clock::time_point deadline)
 										  Clock::now())
 				    .count();
 		pollfd ready{fd_, POLLIN, 0};
-		if (left < 0 || poll(&ready, 1, static_cast<int>(left)) == 0)
+		constexpr decltype(left) hour = 3600000;
+		int result = poll(&ready, 1, static_cast<int>(std::clamp(left, {}, hour)));
+		if (result == 0 && left > hour)
+			continue;
+		if (result == 0)
 			throw std::runtime_error("the other process does not answer");
 		ssize_t got = ::recv(fd_, next, bytes, 0);
 		if (got == 0 || (got < 0 && errno != EINTR))
@@ -176,9 +187,13 @@ void Channel::read(void *data, size_t bytes, Clock::time_point deadline)
 
 std::string Channel::get(VIP_ULONG ms)
 {
-	auto deadline = Clock::now() + std::chrono::milliseconds(ms);
-	size_t bytes = 0;
+	auto deadline = ms == VIP_INFINITE ? Clock::time_point::max()
+					   : Clock::now() + std::chrono::milliseconds(ms);
+	uint32_t bytes = 0;
 	read(&bytes, sizeof bytes, deadline);
+	bytes = ntohl(bytes);
+	if (bytes > kLongestFrame)
+		throw std::runtime_error("the other process talks of something else");
 	std::string text(bytes, '\0');
 	read(text.data(), bytes, deadline);
 	return text;
@@ -220,37 +235,61 @@ Role findRole(const std::string &name)
 	return found == roles().end() ? nullptr : found->second;
 }
 
-static int startPeer(const char *role, pid_t *pid)
+pid_t startRole(const std::string &name, int socket, int output)
 {
-	int ends[2];
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
-		throw std::runtime_error("no socket for a peer");
-	std::string executable = "/proc/self/exe", argument = std::string("--peer=") + role;
+	std::string executable = "/proc/self/exe", argument = "--role=" + name;
 	char *arguments[] = {executable.data(), argument.data(), nullptr};
 	posix_spawn_file_actions_t actions;
 	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_adddup2(&actions, ends[1], STDIN_FILENO);
-	int failed = posix_spawn(pid, "/proc/self/exe", &actions, nullptr, arguments, environ);
+	posix_spawn_file_actions_adddup2(&actions, socket, STDIN_FILENO);
+	for (int fd : {STDOUT_FILENO, STDERR_FILENO})
+		if (output >= 0)
+			posix_spawn_file_actions_adddup2(&actions, output, fd);
+	pid_t pid = -1;
+	int failed = posix_spawn(&pid, "/proc/self/exe", &actions, nullptr, arguments, environ);
 	posix_spawn_file_actions_destroy(&actions);
-	close(ends[1]);
 	if (failed)
 		throw std::runtime_error(std::string("cannot start a peer: ") + strerror(failed));
-	return ends[0];
+	return pid;
+}
+
+static Channel startPeer(const char *role, pid_t *pid)
+{
+	if (remote::used()) {
+		auto [socket, number] = remote::start(role);
+		*pid = number;
+		return Channel(socket, remote::host());
+	}
+	int ends[2];
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
+		throw std::runtime_error("no socket for a peer");
+	*pid = startRole(role, ends[1]);
+	close(ends[1]);
+	return Channel(ends[0]);
 }
 
 Peer::Peer(const char *role) : channel(startPeer(role, &pid_))
 {
+	channel.put(remote::ownHost());
 }
 
 void Peer::finish()
 {
 	bool ended = channel.drained(kPatience); // the peer's end closes when it exits
 	EXPECT_TRUE(ended) << "the peer did not end";
-	if (!ended)
-		::kill(pid_, SIGKILL);
-	int result = 0;
-	waitpid(pid_, &result, 0);
+	if (!ended) {
+		kill();
+		return;
+	}
+	pid_t pid = pid_;
 	pid_ = -1;
+	if (remote::used()) {
+		std::string said = remote::wait(pid);
+		EXPECT_EQ("", said);
+		return;
+	}
+	int result = 0;
+	waitpid(pid, &result, 0);
 	EXPECT_TRUE(WIFEXITED(result) && WEXITSTATUS(result) == 0)
 		<< "the peer "
 		<< (WIFEXITED(result) ? "failed, see above" : "was ended by a signal");
@@ -258,15 +297,24 @@ void Peer::finish()
 
 void Peer::kill()
 {
-	::kill(pid_, SIGKILL);
-	waitpid(pid_, nullptr, 0);
+	pid_t pid = pid_;
 	pid_ = -1;
+	if (remote::used()) {
+		remote::kill(pid);
+		return;
+	}
+	::kill(pid, SIGKILL);
+	waitpid(pid, nullptr, 0);
 }
 
 Peer::~Peer()
 {
-	if (pid_ >= 0)
-		kill();
+	try {
+		if (pid_ >= 0)
+			kill();
+	} catch (const std::runtime_error &error) {
+		ADD_FAILURE() << error.what();
+	}
 	close(channel.fd());
 }
 

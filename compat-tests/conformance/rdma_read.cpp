@@ -183,7 +183,7 @@ TEST_F(RdmaRead, NeedsNoCallOfTheProcessThatIsReadFrom)
 		auto handle = static_cast<VIP_MEM_HANDLE>(std::stoul(peer.channel.get()));
 		Vi vi(nic, ofLevel(on.level, 65536));
 		Pool pool(nic, 1, 65536);
-		ASSERT_TRUE(call(vi, discriminator));
+		ASSERT_TRUE(call(vi, discriminator, peer.channel.host()));
 		for (VIP_UINT32 bytes : {1U, 4096U, 65536U}) {
 			ASSERT_NO_FATAL_FAILURE(
 				expectDone(vi, pool, pool.read(0, bytes, source, handle)));

@@ -117,7 +117,7 @@ class Transfer : public PairTest
 		PingPong side(vi, mode);
 		side.postFirst();
 		peer.channel.expect("ready");
-		ASSERT_TRUE(call(vi, discriminator));
+		ASSERT_TRUE(call(vi, discriminator, peer.channel.host()));
 		side.serve(true);
 		peer.channel.put("done");
 		peer.channel.expect("done");

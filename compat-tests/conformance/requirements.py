@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+"""What the conformance tests prove: requirements.txt, for the program, for the documentation, checked.
+
+usage: requirements.py source OUTPUT          write it as C++, for the program
+       requirements.py document FILE [--check]   put the table into FILE, or see whether it is there
+       requirements.py tests PROGRAM          see whether each test has its entry, and each entry its test
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TABLE = os.path.join(HERE, "requirements.txt")
+LEVELS = ["early", "functional", "full"]
+IDENTIFIERS = {"early": "EarlyAdopter", "functional": "Functional", "full": "Full"}
+TITLES = {"early": "early adopter", "functional": "functional", "full": "full"}
+AT_LEAST = {"early": 34, "functional": 134, "full": 156}  # tests, each level with those before
+BEGIN, END = "<!-- requirements.py writes from here -->", "<!-- to here -->"
+
+FUNCTION = re.compile(r"(Vip\w+) (\w+)$")
+TEST = re.compile(r"(\w+\.\w+) (\w+) (.+)$")
+
+
+class Mistake(Exception):
+    pass
+
+
+class Requirement:
+    def __init__(self, chapter, test, level, functions):
+        self.chapter, self.test, self.level, self.functions = chapter, test, level, functions
+        self.sentence = ""
+
+
+class Table:
+    def __init__(self, path):
+        self.chapters, self.functions, self.tests = [], {}, {}
+        last = None
+        with open(path, encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    last = self.take(line.rstrip("\n"), last)
+                except Mistake as mistake:
+                    raise Mistake("%s:%d: %s" % (os.path.basename(path), number, mistake))
+        for requirement in self.tests.values():
+            if not requirement.sentence.endswith("."):
+                raise Mistake("%s: no sentence, or none that ends" % requirement.test)
+
+    def take(self, line, last):
+        if not line or line.startswith("#"):
+            return last
+        if line.startswith("== "):
+            self.chapters.append(line[3:])
+            return None
+        if line[0] in " \t":
+            if not last:
+                raise Mistake("a sentence without a test")
+            last.sentence = (last.sentence + " " + line.strip()).strip()
+            return last
+        function, test = FUNCTION.match(line), TEST.match(line)
+        if function:
+            self.add_function(*function.groups())
+            return None
+        if test:
+            return self.add_test(*test.groups())
+        raise Mistake("neither a chapter, a function, a test nor a sentence")
+
+    def add_function(self, name, level):
+        if level not in LEVELS:
+            raise Mistake("there is no level %r" % level)
+        if name in self.functions:
+            raise Mistake("%s is here twice" % name)
+        self.functions[name] = level
+
+    def add_test(self, name, level, functions):
+        if level not in LEVELS:
+            raise Mistake("there is no level %r" % level)
+        if not self.chapters:
+            raise Mistake("a test before the first chapter")
+        if name in self.tests:
+            raise Mistake("%s is here twice" % name)
+        for function in functions.split():
+            if function == "*":
+                continue
+            if function not in self.functions:
+                raise Mistake("%s is no function" % function)
+            if LEVELS.index(self.functions[function]) > LEVELS.index(level):
+                raise Mistake("%s is of a higher level than %s" % (function, name))
+        self.tests[name] = Requirement(self.chapters[-1], name, level, functions.split())
+        return self.tests[name]
+
+    def counts(self):
+        """How many tests each level has, with those of the levels before."""
+        ranks = [LEVELS.index(r.level) for r in self.tests.values()]
+        return {level: sum(rank <= i for rank in ranks) for i, level in enumerate(LEVELS)}
+
+
+def quoted(text):
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def source(table):
+    lines = ["// Made from requirements.txt by requirements.py."]
+    for name, level in table.functions.items():
+        lines.append("VIA_FUNCTION(%s, %s)" % (name, IDENTIFIERS[level]))
+    for r in table.tests.values():
+        lines.append(
+            "VIA_REQUIREMENT(%s, %s, %s, %s)"
+            % (
+                quoted(r.test),
+                IDENTIFIERS[r.level],
+                quoted(" ".join(r.functions)),
+                quoted(r.sentence),
+            )
+        )
+    return "\n".join(lines) + "\n"
+
+
+def document(table):
+    counts = table.counts()
+    lines = ["", "| level, with those before | tests | functions |", "| --- | --- | --- |"]
+    for i, level in enumerate(LEVELS):
+        functions = [n for n, l in table.functions.items() if LEVELS.index(l) <= i]
+        lines.append("| %s | %d | %d |" % (TITLES[level], counts[level], len(functions)))
+    for chapter in table.chapters:
+        lines += ["", "### " + chapter, "", "| what a library does | level | test |", "| --- | --- | --- |"]
+        for r in table.tests.values():
+            if r.chapter == chapter:
+                sentence = r.sentence.replace("|", "\\|")
+                lines.append("| %s | %s | `%s` |" % (sentence, TITLES[r.level], r.test))
+    return "\n".join(lines) + "\n\n"
+
+
+def write_document(table, path, check):
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    if text.count(BEGIN) != 1 or text.count(END) != 1:
+        raise Mistake("%s does not say where the table goes" % path)
+    head, rest = text.split(BEGIN)
+    tail = rest.split(END)[1]
+    new = head + BEGIN + "\n" + document(table) + END + tail
+    if new == text:
+        return
+    if check:
+        raise Mistake("%s is not current: run requirements.py document %s" % (path, path))
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(new)
+
+
+def listed(program):
+    """The tests of the program, without prefixes and parameters."""
+    output = subprocess.run(
+        [program, "--gtest_list_tests"], check=True, stdout=subprocess.PIPE, universal_newlines=True
+    ).stdout
+    tests, suite = set(), None
+    for line in output.splitlines():
+        name = line.split("#")[0].strip()
+        if not line.startswith(" "):
+            suite = name.split("/")[-1]
+        else:
+            tests.add(suite + name.split("/")[0])
+    return tests
+
+
+def check_tests(table, program):
+    tests = listed(program)
+    wrong = ["%s has no entry" % test for test in sorted(tests - set(table.tests))]
+    wrong += ["%s is no test" % test for test in table.tests if test not in tests]
+    used = {f for r in table.tests.values() for f in r.functions}
+    wrong += ["%s has no test" % f for f in table.functions if f not in used]
+    for level, count in table.counts().items():
+        if count < AT_LEAST[level]:
+            wrong.append("only %d tests at level %s" % (count, level))
+        print("%s: %d tests" % (TITLES[level], count))
+    if wrong:
+        raise Mistake("requirements.txt:\n" + "\n".join(wrong))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("source").add_argument("output")
+    documents = commands.add_parser("document")
+    documents.add_argument("file")
+    documents.add_argument("--check", action="store_true")
+    commands.add_parser("tests").add_argument("program")
+    arguments = parser.parse_args()
+    try:
+        table = Table(TABLE)
+        if arguments.command == "source":
+            with open(arguments.output, "w", encoding="utf-8") as file:
+                file.write(source(table))
+        elif arguments.command == "document":
+            write_document(table, arguments.file, arguments.check)
+        else:
+            check_tests(table, arguments.program)
+    except Mistake as mistake:
+        print("requirements: %s" % mistake, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+// Loading the library under test, and what it exports.
+#include "library.h"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <mutex>
+#include <stdexcept>
+
+namespace library
+{
+
+static std::mutex failing; // several threads of a test may miss the same function
+static std::string loaded;
+
+static std::vector<Function *> &all()
+{
+	static std::vector<Function *> list;
+	return list;
+}
+
+Function::Function(const char *name) : name_(name)
+{
+	all().push_back(this);
+}
+
+void Function::find(void *handle)
+{
+	code_ = dlsym(handle, name_);
+}
+
+void Function::fail()
+{
+	std::lock_guard<std::mutex> lock(failing);
+	if (!failed_)
+		ADD_FAILURE() << name_ << " is not exported by " << loaded;
+	failed_ = true;
+}
+
+const std::vector<Function *> &functions()
+{
+	return all();
+}
+
+void load(const std::string &path)
+{
+	void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+	if (!handle)
+		throw std::runtime_error(dlerror());
+	loaded = path;
+	for (Function *function : all())
+		function->find(handle);
+}
+
+const std::string &path()
+{
+	return loaded;
+}
+
+bool exports(const std::string &name)
+{
+	for (const Function *function : all())
+		if (name == function->name())
+			return function->exported();
+	return false;
+}
+
+void newTest()
+{
+	std::lock_guard<std::mutex> lock(failing);
+	for (Function *function : all())
+		function->newTest();
+}
+
+} // namespace library

@@ -1,0 +1,209 @@
+// Runs the conformance tests on a library, or plays the peer of one.
+//
+// A library under test may crash or hang. Either ends the running test as failed, with its name,
+// and the process starts itself anew for the tests that are left: one bad call hides no other
+// result.
+#include "../harness.h"
+#include "library.h"
+#include "options.h"
+#include "remote.h"
+#include "report.h"
+#include "requirements.h"
+#include "results.h"
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <set>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace
+{
+
+using results::Outcome;
+
+constexpr unsigned kSecondsPerTest = 90;
+
+std::string testNow;
+char **arguments; // of this process, for the one that takes its place
+
+// Only async-signal-safe calls here: all strings were made before the test began.
+extern "C" void startAnew(int signal)
+{
+	const char *what = signal == SIGALRM ? "took too long" : "crashed";
+	for (const char *part : {"\n[  FAILED  ] ", testNow.c_str(), ": the test ", what, "\n"})
+		if (write(STDERR_FILENO, part, strlen(part)) < 0)
+			break;
+	results::addUnreturned(signal == SIGALRM ? Outcome::TookTooLong : Outcome::Crashed);
+	execve("/proc/self/exe", arguments, environ);
+	_exit(1);
+}
+
+void catchSignals()
+{
+	struct sigaction action {
+	};
+	action.sa_handler = startAnew;
+	sigset_t caught;
+	sigemptyset(&caught);
+	for (int signal : {SIGALRM, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+		if (signal != SIGALRM)
+			continue; // the sanitizer has more to say
+#endif
+		sigaction(signal, &action, nullptr);
+		sigaddset(&caught, signal);
+	}
+	sigprocmask(SIG_UNBLOCK, &caught,
+		    nullptr); // execve from a handler leaves the signal blocked
+}
+
+class Watchdog : public testing::EmptyTestEventListener
+{
+	void OnTestStart(const testing::TestInfo &test) override
+	{
+		testNow = std::string(test.test_suite_name()) + "." + test.name();
+		results::prepare(testNow);
+		library::newTest();
+		remote::startedAny();
+		alarm(kSecondsPerTest);
+	}
+	void OnTestEnd(const testing::TestInfo &test) override
+	{
+		alarm(0);
+		const testing::TestResult &result = *test.result();
+		Outcome outcome = result.Passed() ? Outcome::Passed : Outcome::Skipped;
+		if (result.Failed())
+			outcome = requirements::missingFor(testNow).empty() ? Outcome::Failed
+									    : Outcome::NotExported;
+		std::string message;
+		for (int i = 0; i < result.total_part_count(); i++)
+			if (const auto &part = result.GetTestPartResult(i); !part.passed())
+				message += std::string(part.message()) + "\n";
+		results::add({testNow, outcome, static_cast<double>(result.elapsed_time()),
+			      remote::startedAny(), message});
+	}
+};
+
+// Leaves out the tests above the level, and those that ran before the process was started anew.
+void narrowFilter(requirements::Level level)
+{
+	std::set<std::string> ran, out;
+	for (const results::Result &result : results::all())
+		ran.insert(result.test);
+	const testing::UnitTest &unit = *testing::UnitTest::GetInstance();
+	for (int i = 0; i < unit.total_test_suite_count(); i++) {
+		const testing::TestSuite &suite = *unit.GetTestSuite(i);
+		std::string prefix = std::string(suite.name()) + ".";
+		std::set<std::string> left;
+		for (int j = 0; j < suite.total_test_count(); j++) {
+			std::string test = prefix + suite.GetTestInfo(j)->name();
+			if (ran.count(test) || requirements::levelOf(test) > level)
+				left.insert(test);
+		}
+		if (left.size() == static_cast<size_t>(suite.total_test_count()))
+			left = {prefix + "*"}; // GoogleTest prints the filter
+		out.merge(left);
+	}
+	std::string filter = GTEST_FLAG_GET(filter);
+	for (const std::string &test : out)
+		filter += (filter.find('-') == std::string::npos ? "-" : ":") + test;
+	GTEST_FLAG_SET(filter, filter);
+}
+
+// Whether the library has such a NIC; says so if not. In a process of its own, so that this one is as the
+// tests expect it, and lives on.
+bool nicOpens(const std::string &nic)
+{
+	if (!library::exports("VipOpenNic"))
+		return true; // the tests have more to say
+	fflush(nullptr);
+	pid_t child = fork();
+	if (child == 0) {
+		alarm(kSecondsPerTest);
+		VIP_NIC_HANDLE handle = nullptr;
+		_exit(VipOpenNic(nic.c_str(), &handle));
+	}
+	int result = 0;
+	waitpid(child, &result, 0);
+	if (WIFEXITED(result) && WEXITSTATUS(result) == VIP_SUCCESS)
+		return true;
+	fprintf(stderr, "vip_conformance: VipOpenNic(\"%s\") %s %s\n", nic.c_str(),
+		WIFEXITED(result) ? "answers" : "was ended by a signal:",
+		WIFEXITED(result)
+			? testing::PrintToString(static_cast<VIP_RETURN>(WEXITSTATUS(result))).c_str()
+			: strsignal(WTERMSIG(result)));
+	return false;
+}
+
+int playRole(const std::string &name)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	alarm(kSecondsPerTest);
+	signal(SIGALRM, SIG_DFL);
+	sigset_t none;
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, nullptr);
+	harness::Role role = harness::findRole(name);
+	if (!role) {
+		fprintf(stderr, "no role is called %s\n", name.c_str());
+		return 2;
+	}
+	try {
+		std::string host = harness::Channel(STDIN_FILENO).get();
+		harness::Channel channel(STDIN_FILENO, host);
+		role(channel);
+	} catch (const std::exception &error) {
+		ADD_FAILURE() << "the peer " << name << " gave up: " << error.what();
+	}
+	return testing::UnitTest::GetInstance()->Failed() ? 1 : 0;
+}
+
+int runTests(const Options &options)
+{
+	bool anew = results::open();
+	if (!anew && !nicOpens(options.nic))
+		return 2;
+	if (!options.peer.empty())
+		remote::use(options.peer);
+	testing::UnitTest::GetInstance()->listeners().Append(new Watchdog);
+	catchSignals();
+	narrowFilter(options.level);
+	int result = 0;
+	if (!anew || !GTEST_FLAG_GET(fail_fast))
+		result = RUN_ALL_TESTS();
+	if (results::all().empty()) {
+		printf("no test has such a name\n");
+		return 1;
+	}
+	if (!options.junit.empty())
+		report::writeJunit(options.junit);
+	return report::summarise(options.nic, options.peer) ? result : 1;
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+	signal(SIGPIPE, SIG_IGN);
+	std::vector<char *> original(argv, argv + argc + 1); // which is about to be taken apart
+	arguments = original.data();
+	Options options = parseOptions(&argc, argv);
+	try {
+		if (GTEST_FLAG_GET(list_tests))
+			return RUN_ALL_TESTS();
+		library::load(options.library);
+		if (!options.role.empty())
+			return playRole(options.role);
+		if (options.serve)
+			remote::serve(options.port);
+		return runTests(options);
+	} catch (const std::runtime_error &error) {
+		fprintf(stderr, "vip_conformance: %s\n", error.what());
+		return 2;
+	}
+}

@@ -1,0 +1,120 @@
+// The command line of vip_conformance.
+#include "options.h"
+
+#include "remote.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <getopt.h>
+#include <gtest/gtest.h>
+
+static const char kLibrary[] = "VIP_CONFORMANCE_LIBRARY", kNic[] = "VIPL_TEST_NIC";
+
+static const char kUsage[] = R"(usage: vip_conformance [OPTION]... [--gtest_OPTION]...
+Checks whether a library is VIPL, the API of the Virtual Interface Architecture 1.0.
+  --library=FILE       the library (default: $VIP_CONFORMANCE_LIBRARY, or the libvipl of this build)
+  --nic=NAME           the NIC to open (default: $VIPL_TEST_NIC, or nic0)
+  --level=LEVEL        the tests of this level and those before: early, functional or full (default)
+  --peer=HOST[:PORT]   second processes run there, where vip_conformance --serve does (default: here)
+  --serve[=PORT]       play the second processes for another host, until killed (default port: %u; with
+                       0 any that is free)
+  --junit=FILE         write the results as JUnit's XML
+  --help               print this and end
+GoogleTest's options work, too, such as --gtest_filter, --gtest_repeat and --gtest_shuffle;
+--gtest_help lists them. Tests that fail, crash or take too long do not keep the others from running;
+only with --gtest_fail_fast the first failure ends the run.
+exit status: 0 if all tests passed, 1 if not, 2 if there was no library, NIC, peer or option like that
+)";
+
+[[noreturn]] static void usage(bool asked)
+{
+	fprintf(asked ? stdout : stderr, kUsage, unsigned{remote::kPort});
+	exit(asked ? 0 : 2);
+}
+
+static requirements::Level level(const char *text)
+{
+	using requirements::Level;
+	if (!strcmp(text, "early"))
+		return Level::EarlyAdopter;
+	if (!strcmp(text, "functional"))
+		return Level::Functional;
+	if (!strcmp(text, "full"))
+		return Level::Full;
+	fprintf(stderr, "vip_conformance: there is no level \"%s\"\n", text);
+	usage(false);
+}
+
+static unsigned short port(const char *text)
+{
+	char *end;
+	unsigned long value = strtoul(text, &end, 10);
+	if (*text && !*end && value < 65536)
+		return static_cast<unsigned short>(value);
+	fprintf(stderr, "vip_conformance: \"%s\" is no port\n", text);
+	usage(false);
+}
+
+static std::string setting(const char *name, const char *otherwise)
+{
+	const char *value = getenv(name);
+	return value && *value ? value : otherwise;
+}
+
+static void take(int which, Options *options)
+{
+	switch (which) {
+	case 'l':
+		options->library = optarg;
+		break;
+	case 'n':
+		options->nic = optarg;
+		setenv(kNic, optarg, 1);
+		break;
+	case 'v':
+		options->level = level(optarg);
+		break;
+	case 'p':
+		options->peer = optarg;
+		break;
+	case 's':
+		options->serve = true;
+		options->port = optarg ? port(optarg) : remote::kPort;
+		break;
+	case 'j':
+		options->junit = optarg;
+		break;
+	case 'r':
+		options->role = optarg;
+		break;
+	default:
+		usage(which == 'h');
+	}
+}
+
+Options parseOptions(int *argc, char **argv)
+{
+	const option known[] = {{"library", required_argument, nullptr, 'l'},
+				{"nic", required_argument, nullptr, 'n'},
+				{"level", required_argument, nullptr, 'v'},
+				{"peer", required_argument, nullptr, 'p'},
+				{"serve", optional_argument, nullptr, 's'},
+				{"junit", required_argument, nullptr, 'j'},
+				{"role", required_argument, nullptr, 'r'}, // of peers; not for people
+				{"help", no_argument, nullptr, 'h'},
+				{}};
+	for (int i = 1; i < *argc; i++)
+		if (!strcmp(argv[i], "--help"))
+			usage(true); // GoogleTest's own would hide ours
+	testing::InitGoogleTest(argc, argv);
+	Options options;
+	options.library = setting(kLibrary, VIPL_BUILT_WITH);
+	options.nic = setting(kNic, "nic0");
+	for (int which; (which = getopt_long(*argc, argv, "", known, nullptr)) != -1;)
+		take(which, &options);
+	if (optind < *argc)
+		usage(false);
+	setenv(kLibrary, options.library.c_str(), 1);
+	return options;
+}

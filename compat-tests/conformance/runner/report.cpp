@@ -1,0 +1,207 @@
+// The summary, and JUnit's XML.
+#include "report.h"
+
+#include "library.h"
+#include "requirements.h"
+#include "results.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <map>
+#include <stdexcept>
+
+namespace report
+{
+
+using requirements::Level;
+using results::Outcome;
+using results::Result;
+
+namespace
+{
+
+// A test that ran more than once, with --gtest_repeat, is as good as its worst run.
+std::map<std::string, Result> worst()
+{
+	std::map<std::string, Result> found;
+	for (const Result &result : results::all()) {
+		auto [known, first] = found.try_emplace(result.test, result);
+		if (!first && known->second.outcome < result.outcome)
+			known->second = result;
+	}
+	return found;
+}
+
+std::vector<std::string> allTests()
+{
+	const testing::UnitTest &unit = *testing::UnitTest::GetInstance();
+	std::vector<std::string> names;
+	for (int i = 0; i < unit.total_test_suite_count(); i++) {
+		const testing::TestSuite &suite = *unit.GetTestSuite(i);
+		for (int j = 0; j < suite.total_test_count(); j++)
+			names.push_back(std::string(suite.name()) + "." +
+					suite.GetTestInfo(j)->name());
+	}
+	return names;
+}
+
+// A line of a table.
+struct Counts {
+	unsigned tests = 0, notRun = 0;
+	std::map<Outcome, unsigned> of;
+
+	void add(const std::map<std::string, Result> &ran, const std::string &test)
+	{
+		auto found = ran.find(test);
+		tests++;
+		if (found == ran.end())
+			notRun++;
+		else
+			of[found->second.outcome]++;
+	}
+	bool allPassed()
+	{
+		return tests && of[Outcome::Passed] == tests;
+	}
+	void print(const char *title)
+	{
+		unsigned failed = of[Outcome::Failed] + of[Outcome::Crashed] +
+				  of[Outcome::TookTooLong];
+		printf("%-28s %6u %7u %7u %8u %13u %8u\n", title, tests, of[Outcome::Passed],
+		       failed, of[Outcome::Skipped], of[Outcome::NotExported], notRun);
+	}
+};
+
+void printHead(const char *what)
+{
+	printf("\n%-28s %6s %7s %7s %8s %13s %8s\n", what, "tests", "passed", "failed", "skipped",
+	       "not exported", "not run");
+}
+
+void printLevels(const std::map<std::string, Result> &ran)
+{
+	const char *conforms = nullptr;
+	bool all = true;
+	printHead("level, with those before");
+	for (Level level : requirements::kLevels) {
+		Counts counts;
+		for (const std::string &test : allTests())
+			if (requirements::levelOf(test) <= level)
+				counts.add(ran, test);
+		counts.print(requirements::name(level));
+		all = all && counts.allPassed();
+		if (all)
+			conforms = requirements::name(level);
+	}
+	printf("shown in this run: %s\n", conforms ? conforms : "no level");
+}
+
+void printFunctions(const std::map<std::string, Result> &ran)
+{
+	std::map<std::string, Counts> counts;
+	for (const std::string &test : allTests())
+		for (const std::string &function : requirements::functionsOf(test))
+			counts[function].add(ran, test);
+	printHead("function");
+	for (const requirements::Function &function : requirements::functions()) {
+		Counts &count = counts[function.name];
+		if (count.notRun < count.tests)
+			count.print(function.name);
+	}
+}
+
+void printFailures(const std::map<std::string, Result> &ran)
+{
+	for (const auto &[test, result] : ran) {
+		if (!results::isFailure(result.outcome))
+			continue;
+		const requirements::Requirement *requirement = requirements::find(test);
+		printf("%s %s\n", results::name(result.outcome), test.c_str());
+		if (result.outcome == Outcome::NotExported)
+			printf("\t%s\n", requirements::missingFor(test).c_str());
+		else if (requirement)
+			printf("\t%s\n", requirement->sentence);
+	}
+}
+
+void printHosts(const std::map<std::string, Result> &ran, const std::string &peer)
+{
+	auto two = std::count_if(ran.begin(), ran.end(),
+				 [](const auto &entry) { return entry.second.twoHosts; });
+	printf("\n%td tests had their peer on %s. The other %td have both ends in one process, and ran "
+	       "on this host alone.\n",
+	       two, peer.c_str(), static_cast<std::ptrdiff_t>(ran.size()) - two);
+}
+
+std::string escaped(const std::string &text)
+{
+	std::string out;
+	for (char c : text) {
+		if (c == '<')
+			out += "&lt;";
+		else if (c == '&')
+			out += "&amp;";
+		else if (c == '"')
+			out += "&quot;";
+		else if (c == '\n')
+			out += "&#10;";
+		else
+			out += static_cast<unsigned char>(c) < ' ' ? '?' : c;
+	}
+	return out;
+}
+
+void writeCase(std::ostream &out, const Result &result)
+{
+	size_t dot = result.test.find('.');
+	out << "    <testcase classname=\"" << escaped(result.test.substr(0, dot)) << "\" name=\""
+	    << escaped(result.test.substr(dot + 1)) << "\" time=\"" << result.ms / 1000 << "\"";
+	if (result.outcome == Outcome::Passed) {
+		out << "/>\n";
+		return;
+	}
+	if (result.outcome == Outcome::Skipped)
+		out << "><skipped";
+	else
+		out << "><failure type=\"" << results::name(result.outcome) << "\"";
+	out << " message=\"" << escaped(result.message) << "\"/></testcase>\n";
+}
+
+} // namespace
+
+bool summarise(const std::string &nic, const std::string &peer)
+{
+	const std::map<std::string, Result> ran = worst();
+	printf("\n%s on %s\n", library::path().c_str(), nic.c_str());
+	printLevels(ran);
+	printFunctions(ran);
+	if (!peer.empty())
+		printHosts(ran, peer);
+	puts("");
+	printFailures(ran);
+	fflush(stdout);
+	return !ran.empty() && std::none_of(ran.begin(), ran.end(), [](const auto &entry) {
+		return results::isFailure(entry.second.outcome);
+	});
+}
+
+void writeJunit(const std::string &file)
+{
+	std::vector<Result> all = results::all();
+	auto count = [&](auto condition) { return std::count_if(all.begin(), all.end(), condition); };
+	std::ofstream out(file);
+	out << "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\""
+	    << "vip_conformance\" tests=\"" << all.size() << "\" failures=\""
+	    << count([](const Result &r) { return results::isFailure(r.outcome); }) << "\" skipped=\""
+	    << count([](const Result &r) { return r.outcome == Outcome::Skipped; }) << "\">\n";
+	for (const Result &result : all)
+		writeCase(out, result);
+	out << "  </testsuite>\n</testsuites>\n";
+	out.close();
+	if (!out)
+		throw std::runtime_error("cannot write " + file);
+}
+
+} // namespace report
