@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""Tests of the conformance suite itself: what it says of libraries and NICs that are not as they should be.
+
+usage: check.py CASE VIP_CONFORMANCE [LIBRARY]
+"""
+
+import re
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as xml
+
+CASES = {}
+
+
+def case(function):
+    CASES[function.__name__] = function
+    return function
+
+
+class Run:
+    """One run of the suite: its exit status, and what its summary says."""
+
+    def __init__(self, *command):
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.status, self.output = done.returncode, done.stdout
+        print(self.output)
+
+    def row(self, title):
+        """The numbers in a line of the summary."""
+        match = re.search(r"^%s +([\d ]+)$" % re.escape(title), self.output, re.M)
+        assert match, "no line %r" % title
+        names = ["tests", "passed", "failed", "skipped", "not exported", "not run"]
+        return dict(zip(names, map(int, match.group(1).split())))
+
+    def tests(self, outcome):
+        return re.findall(r"^%s (\S+\.\S+)$" % outcome, self.output, re.M)
+
+
+@case
+def nothing_exported(suite, library):
+    """Every test says that its functions are missing. None crashes, hangs, or passes."""
+    run = Run(suite, "--library=" + library, "--nic=half")
+    full = run.row("full")
+    assert run.status == 1
+    assert full["tests"] == full["not exported"] > 300
+    assert "VipOpenNic is not exported by " in run.output
+    assert "shown in this run: no level" in run.output
+
+
+@case
+def half_exported(suite, library):
+    """What is there is tested, what is missing is told; and the XML has both."""
+    with tempfile.NamedTemporaryFile(suffix=".xml") as junit:
+        run = Run(suite, "--library=" + library, "--nic=half", "--junit=" + junit.name)
+        cases = xml.parse(junit.name).getroot().findall("testsuite/testcase")
+    full = run.row("full")
+    assert run.status == 1
+    assert full["not exported"] > full["failed"] > full["passed"] > 0
+    assert full["not run"] == 0 and not run.tests("crashed")
+    assert "NicHandle.UnknownNameIsInvalid" not in run.tests("not exported")
+    assert run.row("VipOpenNic")["passed"] > 0
+    assert run.row("VipPostSend")["not exported"] == run.row("VipPostSend")["tests"]
+    assert len(cases) == full["tests"]
+    missing = [c for c in cases if c.find("failure[@type='not exported']") is not None]
+    assert len(missing) == full["not exported"]
+
+
+@case
+def crash(suite, library):
+    """A crash is one test's failure: those after it run, and those before it are in the summary."""
+    crashing = "Bounds.RegionOfNoLengthOrBeyondTheNicsLimitIsInvalid"
+    tests = "NicHandle.UnknownNameIsInvalid:Bounds.MemoryThatIsNotThereCannotBeRegistered:" + crashing
+    command = [suite, "--library=" + library, "--nic=half", "--gtest_filter=" + tests]
+    run = Run(*command)
+    full = run.row("full")
+    assert run.status == 1
+    assert run.tests("crashed") == [crashing]
+    assert full["tests"] - full["not run"] == 3 and run.row("VipOpenNic")["passed"] == 1
+    first = Run(*command, "--gtest_fail_fast")
+    full = first.row("full")
+    assert first.status == 1
+    assert full["tests"] - full["not run"] == full["failed"] == 1
+
+
+@case
+def unknown_nic(suite):
+    """A NIC that is not there is said once, and no test runs."""
+    run = Run(suite, "--nic=no such nic")
+    assert run.status == 2
+    assert 'VipOpenNic("no such nic") answers VIP_INVALID_PARAMETER' in run.output
+    assert "[ RUN" not in run.output
+
+
+@case
+def unknown_library(suite):
+    """So is a library that cannot be loaded."""
+    run = Run(suite, "--library=/nowhere/libvipl.so")
+    assert run.status == 2
+    assert "vip_conformance: /nowhere/libvipl.so: " in run.output
+
+
+@case
+def unknown_peer(suite):
+    """So is a host where nobody serves."""
+    run = Run(suite, "--nic=via_lo", "--peer=localhost:1")
+    assert run.status == 2
+    assert "vip_conformance: nobody serves at localhost, port 1" in run.output
+
+
+@case
+def levels(suite):
+    """Each level has more tests than the one before, and only its own run."""
+    ran = []
+    for level, title in (("early", "early adopter"), ("functional", "functional")):
+        run = Run(suite, "--nic=via_lo", "--level=" + level, "--gtest_filter=Transfer.*:RdmaRead.By*")
+        row = run.row(title)
+        assert run.status == 0
+        assert run.row("full")["passed"] == row["passed"] == row["tests"] - row["not run"]
+        assert "RdmaRead.ByAVi" not in run.output
+        ran.append(row["passed"])
+    assert 0 < ran[0] < ran[1]
+
+
+@case
+def two_hosts(suite):
+    """What needs a second process has it played by a server, and the summary says so."""
+    server = subprocess.Popen(
+        [suite, "--nic=via_lo", "--serve=0"], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        port = server.stdout.readline().split()[-1]  # it listens now
+        tests = "--gtest_filter=PeerLoss.*:Transfer.*:ConnectTime.Process*:Connect.TwoProcesses*"
+        run = Run(suite, "--nic=via_lo", "--peer=localhost:" + port, tests)
+    finally:
+        server.kill()
+        server.wait()
+    full = run.row("full")
+    assert run.status == 0
+    hosts = r"^(\d+) tests had their peer on localhost:%s. The other (\d+) " % port
+    match = re.search(hosts, run.output, re.M)
+    assert match and int(match.group(1)) == 12
+    assert int(match.group(1)) + int(match.group(2)) == full["passed"]
+
+
+if __name__ == "__main__":
+    CASES[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,6 @@
+/* A library that is no VIPL at all. */
+int vip_conformance_found_nothing(void);
+int vip_conformance_found_nothing(void)
+{
+	return 0;
+}
