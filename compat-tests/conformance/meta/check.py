@@ -93,6 +93,14 @@ def unknown_nic(suite):
 
 
 @case
+def no_test(suite):
+    """A filter that leaves no test is a failure, not a pass."""
+    run = Run(suite, "--nic=via_lo", "--gtest_filter=NoSuch.*")
+    assert run.status == 1
+    assert "no test has such a name" in run.output
+
+
+@case
 def unknown_library(suite):
     """So is a library that cannot be loaded."""
     run = Run(suite, "--library=/nowhere/libvipl.so")

@@ -1,8 +1,8 @@
 // Runs the conformance tests on a library, or plays the peer of one.
 //
-// A library under test may crash or hang. Either ends the running test as failed, with its name,
-// and the process starts itself anew for the tests that are left: one bad call hides no other
-// result.
+// A library under test may crash or hang. So the tests run in a process of their own: its end is that of
+// the running test, as failed, and another one runs the tests that are left. One bad call hides no
+// other result.
 #include "../harness.h"
 #include "library.h"
 #include "options.h"
@@ -28,46 +28,16 @@ using results::Outcome;
 
 constexpr unsigned kSecondsPerTest = 90;
 
-std::string testNow;
-char **arguments; // of this process, for the one that takes its place
-
-// Only async-signal-safe calls here: all strings were made before the test began.
-extern "C" void startAnew(int signal)
+std::string nameOf(const testing::TestInfo &test)
 {
-	const char *what = signal == SIGALRM ? "took too long" : "crashed";
-	for (const char *part : {"\n[  FAILED  ] ", testNow.c_str(), ": the test ", what, "\n"})
-		if (write(STDERR_FILENO, part, strlen(part)) < 0)
-			break;
-	results::addUnreturned(signal == SIGALRM ? Outcome::TookTooLong : Outcome::Crashed);
-	execve("/proc/self/exe", arguments, environ);
-	_exit(1);
-}
-
-void catchSignals()
-{
-	struct sigaction action {
-	};
-	action.sa_handler = startAnew;
-	sigset_t caught;
-	sigemptyset(&caught);
-	for (int signal : {SIGALRM, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-		if (signal != SIGALRM)
-			continue; // the sanitizer has more to say
-#endif
-		sigaction(signal, &action, nullptr);
-		sigaddset(&caught, signal);
-	}
-	sigprocmask(SIG_UNBLOCK, &caught,
-		    nullptr); // execve from a handler leaves the signal blocked
+	return std::string(test.test_suite_name()) + "." + test.name();
 }
 
 class Watchdog : public testing::EmptyTestEventListener
 {
 	void OnTestStart(const testing::TestInfo &test) override
 	{
-		testNow = std::string(test.test_suite_name()) + "." + test.name();
-		results::prepare(testNow);
+		results::begin(nameOf(test));
 		library::newTest();
 		remote::startedAny();
 		alarm(kSecondsPerTest);
@@ -78,18 +48,19 @@ class Watchdog : public testing::EmptyTestEventListener
 		const testing::TestResult &result = *test.result();
 		Outcome outcome = result.Passed() ? Outcome::Passed : Outcome::Skipped;
 		if (result.Failed())
-			outcome = requirements::missingFor(testNow).empty() ? Outcome::Failed
-									    : Outcome::NotExported;
+			outcome = requirements::missingFor(nameOf(test)).empty()
+					  ? Outcome::Failed
+					  : Outcome::NotExported;
 		std::string message;
 		for (int i = 0; i < result.total_part_count(); i++)
 			if (const auto &part = result.GetTestPartResult(i); !part.passed())
 				message += std::string(part.message()) + "\n";
-		results::add({testNow, outcome, static_cast<double>(result.elapsed_time()),
+		results::add({nameOf(test), outcome, static_cast<double>(result.elapsed_time()),
 			      remote::startedAny(), message});
 	}
 };
 
-// Leaves out the tests above the level, and those that ran before the process was started anew.
+// Leaves out the tests above the level, and those that have run already.
 void narrowFilter(requirements::Level level)
 {
 	std::set<std::string> ran, out;
@@ -144,10 +115,6 @@ int playRole(const std::string &name)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	alarm(kSecondsPerTest);
-	signal(SIGALRM, SIG_DFL);
-	sigset_t none;
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, nullptr);
 	harness::Role role = harness::findRole(name);
 	if (!role) {
 		fprintf(stderr, "no role is called %s\n", name.c_str());
@@ -163,22 +130,59 @@ int playRole(const std::string &name)
 	return testing::UnitTest::GetInstance()->Failed() ? 1 : 0;
 }
 
-int runTests(const Options &options)
+// In a process of its own: the tests that have not run yet.
+int runLeft(const Options &options)
 {
-	bool anew = results::open();
-	if (!anew && !nicOpens(options.nic))
-		return 2;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (!options.peer.empty())
 		remote::use(options.peer);
 	testing::UnitTest::GetInstance()->listeners().Append(new Watchdog);
-	catchSignals();
 	narrowFilter(options.level);
-	int result = 0;
-	if (!anew || !GTEST_FLAG_GET(fail_fast))
-		result = RUN_ALL_TESTS();
+	return RUN_ALL_TESTS();
+}
+
+// The process has ended with this test.
+void noteCrash(const std::string &test, int status)
+{
+	bool late = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
+	std::string how = "ended its process";
+	if (WIFSIGNALED(status))
+		how = late ? "took too long" : strsignal(WTERMSIG(status));
+	printf("[  FAILED  ] %s: %s\n", test.c_str(), how.c_str());
+	results::add({test, late ? Outcome::TookTooLong : Outcome::Crashed, 0, false, how});
+}
+
+// Returns an exit status: that of the last process, or 1 if one did not end as it should.
+int runAll(const Options &options)
+{
+	for (bool crashed = false;;) {
+		size_t before = results::all().size();
+		fflush(nullptr);
+		pid_t child = fork();
+		if (child == 0)
+			exit(runLeft(options));
+		int status = 0;
+		waitpid(child, &status, 0);
+		std::string unfinished = results::unfinished();
+		if (!unfinished.empty())
+			noteCrash(unfinished, status);
+		bool ended = WIFEXITED(status) && unfinished.empty();
+		crashed |= !ended;
+		if (ended || GTEST_FLAG_GET(fail_fast) || results::all().size() == before)
+			return crashed ? 1 : WEXITSTATUS(status);
+	}
+}
+
+int runTests(const Options &options)
+{
+	results::open();
+	if (!nicOpens(options.nic))
+		return 2;
+	int result = runAll(options);
 	if (results::all().empty()) {
-		printf("no test has such a name\n");
-		return 1;
+		if (result == 0)
+			printf("no test has such a name\n");
+		return result ? result : 1;
 	}
 	if (!options.junit.empty())
 		report::writeJunit(options.junit);
@@ -190,8 +194,6 @@ int runTests(const Options &options)
 int main(int argc, char **argv)
 {
 	signal(SIGPIPE, SIG_IGN);
-	std::vector<char *> original(argv, argv + argc + 1); // which is about to be taken apart
-	arguments = original.data();
 	Options options = parseOptions(&argc, argv);
 	try {
 		if (GTEST_FLAG_GET(list_tests))

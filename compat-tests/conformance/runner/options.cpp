@@ -15,7 +15,8 @@ static const char kUsage[] = R"(usage: vip_conformance [OPTION]... [--gtest_OPTI
 Checks whether a library is VIPL, the API of the Virtual Interface Architecture 1.0.
   --library=FILE       the library (default: $VIP_CONFORMANCE_LIBRARY, or the libvipl of this build)
   --nic=NAME           the NIC to open (default: $VIPL_TEST_NIC, or nic0)
-  --level=LEVEL        the tests of this level and those before: early, functional or full (default)
+  --level=LEVEL        the tests of this level and those before: early, functional or full (default: all
+                       tests, also those of additions to VIA)
   --peer=HOST[:PORT]   second processes run there, where vip_conformance --serve does (default: here)
   --serve[=PORT]       play the second processes for another host, until killed (default port: %u; with
                        0 any that is free)

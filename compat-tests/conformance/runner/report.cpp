@@ -80,21 +80,32 @@ void printHead(const char *what)
 	       "not exported", "not run");
 }
 
+Counts count(const std::map<std::string, Result> &ran, Level from, Level to)
+{
+	Counts counts;
+	for (const std::string &test : allTests()) {
+		Level level = requirements::levelOf(test);
+		if (level >= from && level <= to)
+			counts.add(ran, test);
+	}
+	return counts;
+}
+
 void printLevels(const std::map<std::string, Result> &ran)
 {
 	const char *conforms = nullptr;
 	bool all = true;
 	printHead("level, with those before");
 	for (Level level : requirements::kLevels) {
-		Counts counts;
-		for (const std::string &test : allTests())
-			if (requirements::levelOf(test) <= level)
-				counts.add(ran, test);
+		Counts counts = count(ran, Level::EarlyAdopter, level);
 		counts.print(requirements::name(level));
 		all = all && counts.allPassed();
 		if (all)
 			conforms = requirements::name(level);
 	}
+	Counts additions = count(ran, Level::Addition, Level::Addition);
+	if (additions.tests)
+		additions.print(requirements::name(Level::Addition));
 	printf("shown in this run: %s\n", conforms ? conforms : "no level");
 }
 

@@ -29,7 +29,8 @@ static const std::vector<Requirement> requirementTable = {
 
 const char *name(Level level)
 {
-	static const char *const names[] = {"early adopter", "functional", "full"};
+	static const char *const names[] = {"early adopter", "functional", "full",
+					    "additions"};
 	return names[static_cast<int>(level)];
 }
 

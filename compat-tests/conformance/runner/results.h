@@ -1,5 +1,5 @@
-// What became of each test. A library under test may crash or hang; main.cpp then starts the program
-// anew, and what is here outlives that.
+// What became of each test. The tests run in a process that may crash or hang with the library under test;
+// what is here is shared with the process that has started it.
 #pragma once
 
 #include <string>
@@ -18,16 +18,13 @@ struct Result {
 	std::string message = {};
 };
 
-// Whether the program was started anew, and this goes on with what there is.
-bool open();
+void open(); // before the processes part
+void begin(const std::string &test);
 void add(const Result &result);
 // Everything so far, in the order of running.
 std::vector<Result> all();
-
-// The same as add() for a test that will not return, in two steps: the first before it runs, the
-// second from a signal handler.
-void prepare(const std::string &test);
-void addUnreturned(Outcome outcome);
+// The test that was begun and has no result; "" if there is none.
+std::string unfinished();
 
 const char *name(Outcome outcome);
 bool isFailure(Outcome outcome);
