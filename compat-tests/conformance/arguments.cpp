@@ -277,6 +277,20 @@ TEST_F(Arguments, HandlesOfAnotherNicHandle)
 	EXPECT_EQ(VIP_INVALID_PTAG, VipCreateVi(other, &attributes, nullptr, nullptr, &made));
 }
 
+TEST_F(Arguments, HandleOfADestroyedViNamesNoLaterObject)
+{
+	VIP_VI_HANDLE gone = nullptr;
+	ASSERT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, nullptr, nullptr, &gone));
+	ASSERT_EQ(VIP_SUCCESS, VipDestroyVi(gone));
+	for (int i = 0; i < 300; i++) {
+		ASSERT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, nullptr, nullptr, &made));
+		ASSERT_EQ(VIP_INVALID_PARAMETER,
+			  VipQueryVi(gone, &state, &attributes, &empty, &empty))
+			<< i;
+		ASSERT_EQ(VIP_SUCCESS, VipDestroyVi(made));
+	}
+}
+
 TEST_F(Arguments, CreateViWithACqThatIsNone)
 {
 	for (void *wrong : {reinterpret_cast<void *>(0x1), static_cast<void *>(bytes),

@@ -38,6 +38,23 @@ TEST_F(ConnectTime, NobodyWaitsIsNoMatchAndNotTimeoutAlsoWhenTheTimeoutIsShort)
 	}
 }
 
+TEST_F(ConnectTime, ViOfARequestInVainKeepsItsReceivesAndTakesMore)
+{
+	Pool pool(nic, 3, 64);
+	Vi client(nic), server(nic);
+	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(client, pool.message(0, 64), pool.handle()));
+	ASSERT_EQ(VIP_NO_MATCH, requestTo(client, freshDiscriminator(), 200));
+	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(client, pool.message(1, 64), pool.handle()));
+	VIP_DESCRIPTOR *d = nullptr;
+	EXPECT_EQ(VIP_NOT_DONE, VipRecvDone(client, &d));
+	ASSERT_TRUE(harness::connect(server, client));
+	for (unsigned i : {0U, 1U}) {
+		ASSERT_TRUE(harness::send(server, pool.message(2, 64), pool.handle()));
+		ASSERT_EQ(pool.descriptor(i), takeReceive(client));
+		EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(pool.descriptor(i)));
+	}
+}
+
 TEST_F(ConnectTime, WaiterOfAnotherDiscriminatorIsNoMatch)
 {
 	// Each differs from the waiter's in length or in one byte, also at the ends; none is what

@@ -94,6 +94,27 @@ TEST_F(Disconnect, MessagesDeliveredBeforeItAreNotLost)
 	}
 }
 
+TEST_F(Disconnect, MessagesDeliveredBeforeItAreNotLostWhenTheProgramLooksLater)
+{
+	Pool pool(nic, 8, 64);
+	post(b(), pool, 0, 5);
+	for (unsigned i = 0; i < 3; i++)
+		ASSERT_EQ(VIP_SUCCESS, VipPostSend(a(), pool.message(5 + i, 64 - i), pool.handle()));
+	for (unsigned i = 0; i < 3; i++)
+		ASSERT_EQ(pool.descriptor(5 + i), takeSend(a()));
+	for (unsigned i = 0; i < 3; i++)
+		ASSERT_EQ(status(VIP_STATUS_OP_SEND), statusOf(pool.descriptor(5 + i)));
+	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(a()));
+	// No call on the VI between the messages and the end.
+	ASSERT_TRUE(nic.errors.reaches(b(), 1));
+	for (unsigned i = 0; i < 5; i++) {
+		ASSERT_EQ(pool.descriptor(i), takeReceive(b()));
+		EXPECT_EQ(status(i < 3 ? VIP_STATUS_OP_RECEIVE : kFlushedReceive),
+			  statusOf(pool.descriptor(i)));
+		EXPECT_EQ(i < 3 ? 64 - i : 0U, pool.descriptor(i)->CS.Length);
+	}
+}
+
 TEST_F(Disconnect, WhatWasDoneBeforeAndNotCollectedComesFirst)
 {
 	Pool pool(nic, 4, 64);

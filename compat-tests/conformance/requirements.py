@@ -14,9 +14,9 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TABLE = os.path.join(HERE, "requirements.txt")
-LEVELS = ["early", "functional", "full"]
-IDENTIFIERS = {"early": "EarlyAdopter", "functional": "Functional", "full": "Full"}
-TITLES = {"early": "early adopter", "functional": "functional", "full": "full"}
+LEVELS = ["early", "functional", "full", "addition"]  # the last one is none of VIA's
+IDENTIFIERS = ["EarlyAdopter", "Functional", "Full", "Addition"]
+TITLES = ["early adopter", "functional", "full", "addition"]
 AT_LEAST = {"early": 34, "functional": 134, "full": 156}  # tests, each level with those before
 BEGIN, END = "<!-- requirements.py writes from here -->", "<!-- to here -->"
 
@@ -91,10 +91,26 @@ class Table:
         self.tests[name] = Requirement(self.chapters[-1], name, level, functions.split())
         return self.tests[name]
 
-    def counts(self):
-        """How many tests each level has, with those of the levels before."""
-        ranks = [LEVELS.index(r.level) for r in self.tests.values()]
-        return {level: sum(rank <= i for rank in ranks) for i, level in enumerate(LEVELS)}
+    def tests_of(self, level):
+        """Those of the level and of the levels before; an addition's alone."""
+        return [r.test for r in self.tests.values() if included(r.level, level)]
+
+    def functions_of(self, level):
+        return [name for name, of in self.functions.items() if included(of, level)]
+
+
+def included(one, other):
+    if "addition" in (one, other):
+        return one == other
+    return LEVELS.index(one) <= LEVELS.index(other)
+
+
+def title(level):
+    return TITLES[LEVELS.index(level)]
+
+
+def identifier(level):
+    return IDENTIFIERS[LEVELS.index(level)]
 
 
 def quoted(text):
@@ -104,13 +120,13 @@ def quoted(text):
 def source(table):
     lines = ["// Made from requirements.txt by requirements.py."]
     for name, level in table.functions.items():
-        lines.append("VIA_FUNCTION(%s, %s)" % (name, IDENTIFIERS[level]))
+        lines.append("VIA_FUNCTION(%s, %s)" % (name, identifier(level)))
     for r in table.tests.values():
         lines.append(
             "VIA_REQUIREMENT(%s, %s, %s, %s)"
             % (
                 quoted(r.test),
-                IDENTIFIERS[r.level],
+                identifier(r.level),
                 quoted(" ".join(r.functions)),
                 quoted(r.sentence),
             )
@@ -119,17 +135,17 @@ def source(table):
 
 
 def document(table):
-    counts = table.counts()
     lines = ["", "| level, with those before | tests | functions |", "| --- | --- | --- |"]
-    for i, level in enumerate(LEVELS):
-        functions = [n for n, l in table.functions.items() if LEVELS.index(l) <= i]
-        lines.append("| %s | %d | %d |" % (TITLES[level], counts[level], len(functions)))
+    for level in LEVELS:
+        tests, functions = table.tests_of(level), table.functions_of(level)
+        if tests:
+            lines.append("| %s | %d | %d |" % (title(level), len(tests), len(functions)))
     for chapter in table.chapters:
         lines += ["", "### " + chapter, "", "| what a library does | level | test |", "| --- | --- | --- |"]
         for r in table.tests.values():
             if r.chapter == chapter:
                 sentence = r.sentence.replace("|", "\\|")
-                lines.append("| %s | %s | `%s` |" % (sentence, TITLES[r.level], r.test))
+                lines.append("| %s | %s | `%s` |" % (sentence, title(r.level), r.test))
     return "\n".join(lines) + "\n\n"
 
 
@@ -170,10 +186,11 @@ def check_tests(table, program):
     wrong += ["%s is no test" % test for test in table.tests if test not in tests]
     used = {f for r in table.tests.values() for f in r.functions}
     wrong += ["%s has no test" % f for f in table.functions if f not in used]
-    for level, count in table.counts().items():
-        if count < AT_LEAST[level]:
+    for level in LEVELS:
+        count = len(table.tests_of(level))
+        if count < AT_LEAST.get(level, 0):
             wrong.append("only %d tests at level %s" % (count, level))
-        print("%s: %d tests" % (TITLES[level], count))
+        print("%s: %d tests" % (title(level), count))
     if wrong:
         raise Mistake("requirements.txt:\n" + "\n".join(wrong))
 
