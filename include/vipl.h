@@ -29,8 +29,8 @@
  * Gaps       A function that a release of the library does not have yet answers
  *            VIP_ERROR_NOT_SUPPORTED; the release's README lists those.  What no release will
  *            have answers the same; there the function's comment says so, and why.
- * Callbacks  Handlers run on a thread of the library, never inside a call of the program.
- *            They may call any function of the library.
+ * Callbacks  Handlers run on a thread of the library, never inside a call of the program, and
+ *            one at a time for each NIC handle.  They may call any function of the library.
  * Blocking   "Does not block" means: never waits for a peer or for an event.
  */
 #ifndef VIPL_H
@@ -422,8 +422,9 @@ VIP_RETURN VipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHandle);
  * VipCloseNic - close a NIC handle.                                 VIPL: hardware connection
  *
  * Releases the NIC, and with it every VI, CQ, region, tag and pending connection made from this
- * handle; connected VIs are disconnected.  No error is reported on the handle from here on.  May
- * be called in an error handler.
+ * handle; connected VIs are disconnected.  Handlers that were asked for are cancelled, and no error is
+ * reported on the handle from here on: on return none of its handlers runs, but for the one that calls
+ * VipCloseNic.
  *
  *   VIP_SUCCESS            closed
  *   VIP_INVALID_PARAMETER  NicHandle is not an open NIC
@@ -463,13 +464,16 @@ VIP_RETURN VipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES *ViAttribs,
  * VipDestroyVi - destroy a VI.                                        VIPL: endpoint creation
  *
  * Descriptors still posted, or done and not collected, are dropped, and so are the VI's entries in
- * completion queues.
+ * completion queues.  Outstanding handlers of VipSendNotify and VipRecvNotify are cancelled: on
+ * return none that is about the VI runs, but for the one that calls VipDestroyVi.  A thread blocked
+ * in a wait on the VI is no obstacle: its call returns VIP_INVALID_PARAMETER.
  *
  *   VIP_SUCCESS            destroyed
  *   VIP_INVALID_PARAMETER  ViHandle is not a VI
  *   VIP_INVALID_STATE      the VI is not idle: VipDisconnect first
  *
- * Does not block.  Thread-safe.
+ * Waits for no peer, but for a handler of a notify about the VI that is just running on the
+ * library's thread.  Thread-safe.
  */
 VIP_RETURN VipDestroyVi(VIP_VI_HANDLE ViHandle);
 
@@ -767,10 +771,13 @@ VIP_RETURN VipSendWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR
  * VipSendNotify - be called when the head of the send queue is done.      VIPL: data transfer
  *
  * Once: when the head is done, or now if it is already, it is taken off the queue and
- * Handler(Context, NIC, VI, descriptor) is called.  Several may be outstanding on a queue; each
- * serves one descriptor, in order.  Context may be NULL.
+ * Handler(Context, NIC, VI, descriptor) is called, whatever the descriptor's Status.  Several may be
+ * outstanding on a queue; each serves one descriptor, in order.  On an empty queue it waits for what
+ * will be posted, also through VipDisconnect and connecting anew.  It keeps no descriptor for itself:
+ * what another thread takes off the queue first is that thread's, and the handler waits for the next
+ * one.  Context may be NULL.
  *
- *   VIP_SUCCESS            the handler will be called
+ *   VIP_SUCCESS            the handler will be called, unless the VI is destroyed before
  *   VIP_INVALID_PARAMETER  ViHandle is not a VI, or Handler is NULL
  *   VIP_ERROR_RESOURCE     the queue is on a CQ, or the system is out of something
  *
@@ -832,10 +839,13 @@ VIP_RETURN VipRecvWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR
  * VipRecvNotify - be called when the head of the receive queue is done.   VIPL: data transfer
  *
  * Once: when the head is done, or now if it is already, it is taken off the queue and
- * Handler(Context, NIC, VI, descriptor) is called.  Several may be outstanding on a queue; each
- * serves one descriptor, in order.  Context may be NULL.
+ * Handler(Context, NIC, VI, descriptor) is called, whatever the descriptor's Status.  Several may be
+ * outstanding on a queue; each serves one descriptor, in order.  On an empty queue it waits for what
+ * will be posted, also through VipDisconnect and connecting anew.  It keeps no descriptor for itself:
+ * what another thread takes off the queue first is that thread's, and the handler waits for the next
+ * one.  Context may be NULL.
  *
- *   VIP_SUCCESS            the handler will be called
+ *   VIP_SUCCESS            the handler will be called, unless the VI is destroyed before
  *   VIP_INVALID_PARAMETER  ViHandle is not a VI, or Handler is NULL
  *   VIP_ERROR_RESOURCE     the queue is on a CQ, or the system is out of something
  *
@@ -865,14 +875,16 @@ VIP_RETURN VipCreateCQ(VIP_NIC_HANDLE NicHandle, VIP_ULONG EntryCount, VIP_CQ_HA
 /*
  * VipDestroyCQ - destroy a completion queue.                           VIPL: completion queue
  *
- * Outstanding VipCQNotify handlers are cancelled.  A thread blocked in VipCQWait on the CQ is no
+ * Outstanding VipCQNotify handlers are cancelled: on return none of them runs, but for the one that
+ * calls VipDestroyCQ.  A thread blocked in VipCQWait on the CQ is no
  * obstacle: its call returns VIP_INVALID_PARAMETER.
  *
  *   VIP_SUCCESS            destroyed
  *   VIP_INVALID_PARAMETER  CQHandle is not a CQ
  *   VIP_ERROR_RESOURCE     a VI still uses the CQ
  *
- * Does not block.  Thread-safe.
+ * Waits for no peer, but for a handler of VipCQNotify that is just running on the library's thread.
+ * Thread-safe.
  */
 VIP_RETURN VipDestroyCQ(VIP_CQ_HANDLE CQHandle);
 
@@ -924,7 +936,8 @@ VIP_RETURN VipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_HANDLE *V
  * Once: when there is an entry, or now if there is one already, it is taken off the CQ and
  * Handler(Context, NIC, VI, RecvQueue) is called.  The descriptor stays on its queue for the
  * handler to take with VipRecvDone or VipSendDone.  Several may be outstanding; they are served in
- * order, one entry each.  Context may be NULL.
+ * order, one entry each.  An entry that another thread takes with VipCQDone or VipCQWait is that
+ * thread's, and the handler waits for the next one.  Context may be NULL.
  *
  *   VIP_SUCCESS            the handler will be called, unless the CQ is destroyed before
  *   VIP_INVALID_PARAMETER  CQHandle is not a CQ, or Handler is NULL

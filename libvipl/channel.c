@@ -13,6 +13,7 @@
 
 #include "cq.h"
 #include "deadline.h"
+#include "nic.h"
 
 struct channel *channel_create(struct device *device)
 {
@@ -55,10 +56,27 @@ void channel_destroy(struct channel *channel)
 	free(channel);
 }
 
-/* Called by the device from channel_read(), so with the channel's lock. */
+/* The channel's lock is held; also called by the device from channel_read(). */
 void cq_announced(struct cq *cq)
 {
 	atomic_fetch_add(&cq->announced, 1);
+	if (atomic_load(&cq->notifies.watched))
+		notifier_wake(cq->nic->notifier);
+}
+
+/* The lock is held. */
+static void read_announcements(struct channel *channel)
+{
+	channel->device->ops->channel_read(channel->device_channel);
+	/* Some of the sleepers have their announcement, and one has to lead. */
+	pthread_cond_broadcast(&channel->changed);
+}
+
+void channel_look(struct channel *channel)
+{
+	pthread_mutex_lock(&channel->lock);
+	read_announcements(channel);
+	pthread_mutex_unlock(&channel->lock);
 }
 
 /* The lock is held on entry and on return. */
@@ -82,9 +100,7 @@ static void lead(struct channel *channel, int64_t deadline)
 	if (read(channel->kick_fd, &kicks, sizeof(kicks)) < 0) {
 		/* EAGAIN: nobody kicked. */
 	}
-	channel->device->ops->channel_read(channel->device_channel);
-	/* Some of them have their announcement, and one has to lead. */
-	pthread_cond_broadcast(&channel->changed);
+	read_announcements(channel);
 }
 
 bool channel_wait(struct channel *channel, struct cq *cq, uint32_t seen, int64_t deadline)
@@ -107,7 +123,7 @@ void channel_kick(struct channel *channel, struct cq *cq)
 	uint64_t one = 1;
 
 	pthread_mutex_lock(&channel->lock);
-	atomic_fetch_add(&cq->announced, 1);
+	cq_announced(cq);
 	pthread_cond_broadcast(&channel->changed);
 	if (channel->has_leader && write(channel->kick_fd, &one, sizeof(one)) < 0) {
 		/* EAGAIN: kicked 2^64 times already, so it wakes. */

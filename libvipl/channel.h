@@ -15,7 +15,8 @@ struct channel {
 	pthread_mutex_t lock; /* guards what follows, and the `announced` of its CQs */
 	pthread_cond_t changed;
 	bool has_leader; /* one of the sleepers reads the channel for all */
-	unsigned cqs;	 /* that use it; guarded by the NIC's lock */
+	unsigned cqs;	  /* that use it; guarded by the NIC's lock */
+	unsigned watched; /* CQs of these; guarded by the notifier's lock */
 };
 
 /* NULL and errno on failure. */
@@ -24,6 +25,9 @@ void channel_destroy(struct channel *channel);
 
 /* Sleeps until cq->announced is no longer `seen`; false at the deadline. */
 bool channel_wait(struct channel *channel, struct cq *cq, uint32_t seen, int64_t deadline);
+
+/* Takes announcements that have come, for those who sleep, and without sleeping. */
+void channel_look(struct channel *channel);
 
 /* Wakes all who wait for this CQ, so that they look again. */
 void channel_kick(struct channel *channel, struct cq *cq);

@@ -2,16 +2,8 @@
 #include "cq.h"
 #include "nic.h"
 
-struct cq_taking {
-	struct cq *cq;
-	VIP_VI_HANDLE *vi;
-	VIP_BOOLEAN *is_receive;
-};
-
-static VIP_RETURN cq_take(void *argument)
+VIP_RETURN cq_take(struct cq *cq, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive)
 {
-	struct cq_taking *taking = argument;
-	struct cq *cq = taking->cq;
 	struct workqueue *queue;
 	bool polled;
 
@@ -19,8 +11,8 @@ static VIP_RETURN cq_take(void *argument)
 	polled = TAILQ_EMPTY(&cq->ready) && cq_poll_locked(cq);
 	queue = TAILQ_FIRST(&cq->ready);
 	if (queue) {
-		*taking->vi = object_handle(&queue->vi->object);
-		*taking->is_receive = queue->is_receive ? VIP_TRUE : VIP_FALSE;
+		*vi = object_handle(&queue->vi->object);
+		*is_receive = queue->is_receive ? VIP_TRUE : VIP_FALSE;
 		TAILQ_REMOVE(&cq->ready, queue, in_ready);
 		queue->is_ready = --queue->untold > 0;
 		if (queue->is_ready) /* behind the others: each VI gets its turn */
@@ -28,6 +20,19 @@ static VIP_RETURN cq_take(void *argument)
 	}
 	cq_leave(cq, polled, false);
 	return queue ? VIP_SUCCESS : VIP_NOT_DONE;
+}
+
+struct cq_taking {
+	struct cq *cq;
+	VIP_VI_HANDLE *vi;
+	VIP_BOOLEAN *is_receive;
+};
+
+static VIP_RETURN take(void *argument)
+{
+	struct cq_taking *taking = argument;
+
+	return cq_take(taking->cq, taking->vi, taking->is_receive);
 }
 
 static struct cq *cq_get(VIP_CQ_HANDLE handle)
@@ -93,6 +98,7 @@ VIP_RETURN VipDestroyCQ(VIP_CQ_HANDLE CQHandle)
 		goto put_cq;
 	}
 	channel_kick(cq->channel, cq);
+	notify_cancel_cq(cq);
 	object_drain(&cq->object, 1);
 	pthread_mutex_lock(&nic->lock);
 	cq_destroy(cq);
@@ -107,14 +113,14 @@ put_cq:
 
 VIP_RETURN VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VIP_BOOLEAN *RecvQueue)
 {
-	struct cq_taking taking = {object_enter(CQHandle, OBJECT_CQ), ViHandle, RecvQueue};
+	struct cq *cq = object_enter(CQHandle, OBJECT_CQ);
 	VIP_RETURN rc = VIP_INVALID_PARAMETER;
 
-	if (!taking.cq)
+	if (!cq)
 		return rc;
 	if (ViHandle && RecvQueue)
-		rc = cq_take(&taking);
-	object_leave(&taking.cq->object);
+		rc = cq_take(cq, ViHandle, RecvQueue);
+	object_leave(&cq->object);
 	return rc;
 }
 
@@ -127,7 +133,7 @@ VIP_RETURN VipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_HANDLE *V
 	if (!taking.cq)
 		return rc;
 	if (ViHandle && RecvQueue)
-		rc = cq_wait(taking.cq, &taking.cq->object, Timeout, cq_take, &taking);
+		rc = cq_wait(taking.cq, &taking.cq->object, Timeout, take, &taking);
 	object_put(&taking.cq->object);
 	return rc;
 }

@@ -53,6 +53,7 @@ struct cq *cq_create(struct nic *nic, unsigned entries, bool is_public)
 	TAILQ_INIT(&cq->ready);
 	TAILQ_INIT(&cq->starved);
 	TAILQ_INIT(&cq->attention);
+	cq_notifies_init(&cq->notifies);
 	lock_init(&cq->lock);
 	cq->channel = channel_take(nic);
 	if (!cq->channel) {

@@ -14,6 +14,7 @@
 #include "channel.h"
 #include "device.h"
 #include "lock.h"
+#include "notify.h"
 #include "object.h"
 
 #define CQ_ENTRIES 4096u /* a VIPL CQ's at first: not all devices can let it grow */
@@ -35,6 +36,7 @@ struct cq {
 	_Atomic unsigned capacity;
 	atomic_bool has_sends; /* a send queue completes here */
 	atomic_bool uneasy;    /* starved or attention may have something in it */
+	struct cq_notifies notifies;
 
 	struct lock lock; /* guards what follows, and each queue's side of completion */
 	struct queue_list ready;     /* have completions that CQDone has not told */
@@ -61,6 +63,9 @@ void cq_leave(struct cq *cq, bool completed, bool attend);
 
 /* Takes what has completed, and does what follows from it. */
 void cq_look(struct cq *cq);
+
+/* VipCQDone. */
+VIP_RETURN cq_take(struct cq *cq, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive);
 
 /* Wakes those who wait for this CQ, if there are any. */
 void cq_kick(struct cq *cq);

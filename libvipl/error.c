@@ -1,15 +1,9 @@
-/*
- * Asynchronous errors. They are queued here and delivered by a thread of their own, started with
- * the first one, so that a handler may call anything, close its own NIC included.
- */
+/* Asynchronous errors: queued here until the notifier's thread delivers them. */
 #include "error.h"
 
-#include <pthread.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
 
 #include "log.h"
 #include "nic.h"
@@ -21,62 +15,18 @@ struct pending_error {
 	VIP_ERROR_DESCRIPTOR descriptor;
 };
 
-struct notifier {
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
-	STAILQ_HEAD(, pending_error) errors;
-	VIP_ERROR_HANDLER handler;
-	VIP_PVOID context;
-	pthread_t thread;
-	unsigned mistakes; /* errors in the queue that posting has caused */
-	bool has_thread, stop;
-	bool orphaned; /* destroyed by its own handler: the thread frees it */
-};
-
-struct notifier *notifier_create(void)
+void errors_init(struct errors *errors)
 {
-	struct notifier *notifier = calloc(1, sizeof(*notifier));
-
-	if (!notifier)
-		return NULL;
-	pthread_mutex_init(&notifier->lock, NULL);
-	pthread_cond_init(&notifier->changed, NULL);
-	STAILQ_INIT(&notifier->errors);
-	return notifier;
+	STAILQ_INIT(&errors->pending);
 }
 
-static void notifier_free(struct notifier *notifier)
+void errors_free(struct errors *errors)
 {
 	struct pending_error *error;
 
-	while ((error = STAILQ_FIRST(&notifier->errors))) {
-		STAILQ_REMOVE_HEAD(&notifier->errors, next);
+	while ((error = STAILQ_FIRST(&errors->pending))) {
+		STAILQ_REMOVE_HEAD(&errors->pending, next);
 		free(error);
-	}
-	pthread_cond_destroy(&notifier->changed);
-	pthread_mutex_destroy(&notifier->lock);
-	free(notifier);
-}
-
-void notifier_stop(struct notifier *notifier)
-{
-	pthread_mutex_lock(&notifier->lock);
-	notifier->stop = true;
-	pthread_cond_signal(&notifier->changed);
-	pthread_mutex_unlock(&notifier->lock);
-}
-
-void notifier_destroy(struct notifier *notifier)
-{
-	notifier_stop(notifier);
-	if (!notifier->has_thread) {
-		notifier_free(notifier);
-	} else if (pthread_equal(notifier->thread, pthread_self())) {
-		notifier->orphaned = true;
-		pthread_detach(notifier->thread);
-	} else {
-		pthread_join(notifier->thread, NULL);
-		notifier_free(notifier);
 	}
 }
 
@@ -111,42 +61,32 @@ static void default_handler(const VIP_ERROR_DESCRIPTOR *error)
 		  error->ViHandle, error_name(error->ErrorCode));
 }
 
-static void *deliver(void *argument)
+bool error_deliver(struct notifier *notifier)
 {
-	struct notifier *notifier = argument;
-	struct pending_error *error;
+	struct errors *errors = &notifier->errors;
+	struct pending_error *error = STAILQ_FIRST(&errors->pending);
+	VIP_ERROR_HANDLER handler = errors->handler;
+	VIP_PVOID context = errors->context;
 
-	pthread_mutex_lock(&notifier->lock);
-	while (!notifier->stop) {
-		VIP_ERROR_HANDLER handler = notifier->handler;
-		VIP_PVOID context = notifier->context;
-
-		error = STAILQ_FIRST(&notifier->errors);
-		if (!error) {
-			pthread_cond_wait(&notifier->changed, &notifier->lock);
-			continue;
-		}
-		STAILQ_REMOVE_HEAD(&notifier->errors, next);
-		notifier->mistakes -= is_mistake(&error->descriptor);
-		pthread_mutex_unlock(&notifier->lock);
-		if (handler)
-			handler(context, &error->descriptor);
-		else
-			default_handler(&error->descriptor);
-		free(error);
-		pthread_mutex_lock(&notifier->lock);
-	}
+	if (!error)
+		return false;
+	STAILQ_REMOVE_HEAD(&errors->pending, next);
+	errors->mistakes -= is_mistake(&error->descriptor);
 	pthread_mutex_unlock(&notifier->lock);
-	if (notifier->orphaned)
-		notifier_free(notifier);
-	return NULL;
+	if (handler)
+		handler(context, &error->descriptor);
+	else
+		default_handler(&error->descriptor);
+	free(error);
+	pthread_mutex_lock(&notifier->lock);
+	return true;
 }
 
 /* The notifier's lock is held. */
 static void enqueue(struct notifier *notifier, const VIP_ERROR_DESCRIPTOR *descriptor)
 {
 	struct pending_error *error = malloc(sizeof(*error));
-	int refused = 0;
+	int refused;
 
 	if (!error) {
 		log_error("an asynchronous error is lost: %s; no memory",
@@ -154,16 +94,13 @@ static void enqueue(struct notifier *notifier, const VIP_ERROR_DESCRIPTOR *descr
 		return;
 	}
 	error->descriptor = *descriptor;
-	notifier->mistakes += is_mistake(descriptor);
-	STAILQ_INSERT_TAIL(&notifier->errors, error, next);
-	if (!notifier->has_thread) {
-		refused = thread_start(&notifier->thread, deliver, notifier);
-		notifier->has_thread = !refused;
-	}
+	notifier->errors.mistakes += is_mistake(descriptor);
+	STAILQ_INSERT_TAIL(&notifier->errors.pending, error, next);
+	refused = notifier_start(notifier);
 	if (refused)
 		log_error("an asynchronous error waits: %s; no thread: %s",
 			  error_name(descriptor->ErrorCode), strerror(refused));
-	pthread_cond_signal(&notifier->changed);
+	notifier_wake(notifier);
 }
 
 void error_report(struct nic *nic, VIP_ERROR_CODE code, struct vi *vi, VIP_DESCRIPTOR *descriptor)
@@ -180,7 +117,7 @@ void error_report(struct nic *nic, VIP_ERROR_CODE code, struct vi *vi, VIP_DESCR
 
 	pthread_mutex_lock(&notifier->lock);
 	/* The caller of the post was told already; the handler need not hear of each. */
-	if (!notifier->stop && !(is_mistake(&error) && notifier->mistakes >= MOST_MISTAKES))
+	if (!notifier->stop && !(is_mistake(&error) && notifier->errors.mistakes >= MOST_MISTAKES))
 		enqueue(notifier, &error);
 	pthread_mutex_unlock(&notifier->lock);
 }
@@ -191,11 +128,11 @@ void error_forget(struct nic *nic, VIP_VI_HANDLE vi)
 	struct pending_error *error, *next;
 
 	pthread_mutex_lock(&notifier->lock);
-	for (error = STAILQ_FIRST(&notifier->errors); error; error = next) {
+	for (error = STAILQ_FIRST(&notifier->errors.pending); error; error = next) {
 		next = STAILQ_NEXT(error, next);
 		if (error->descriptor.ViHandle != vi || is_mistake(&error->descriptor))
 			continue;
-		STAILQ_REMOVE(&notifier->errors, error, pending_error, next);
+		STAILQ_REMOVE(&notifier->errors.pending, error, pending_error, next);
 		free(error);
 	}
 	pthread_mutex_unlock(&notifier->lock);
@@ -209,8 +146,8 @@ VIP_RETURN VipErrorCallback(VIP_NIC_HANDLE NicHandle, VIP_PVOID Context,
 	if (!nic)
 		return VIP_INVALID_PARAMETER;
 	pthread_mutex_lock(&nic->notifier->lock);
-	nic->notifier->handler = Handler;
-	nic->notifier->context = Context;
+	nic->notifier->errors.handler = Handler;
+	nic->notifier->errors.context = Context;
 	pthread_mutex_unlock(&nic->notifier->lock);
 	nic_put(nic);
 	return VIP_SUCCESS;

@@ -1,23 +1,38 @@
-/* Asynchronous errors: reported from anywhere, delivered one at a time on a thread of their own. */
+/* Asynchronous errors: reported from anywhere, delivered by the notifier's thread. */
 #ifndef VIPL_ERROR_H
 #define VIPL_ERROR_H
+
+#include <stdbool.h>
+#include <sys/queue.h>
 
 #include "vipl.h"
 
 struct nic;
-struct vi;
 struct notifier;
+struct pending_error;
+struct vi;
 
-struct notifier *notifier_create(void);
-/* No handler starts after this. */
-void notifier_stop(struct notifier *notifier);
-/* Waits for a handler that runs, unless it is the caller. */
-void notifier_destroy(struct notifier *notifier);
+/* A part of struct notifier. */
+struct errors {
+	STAILQ_HEAD(, pending_error) pending;
+	VIP_ERROR_HANDLER handler;
+	VIP_PVOID context;
+	unsigned mistakes; /* pending errors that posting has caused */
+};
+
+void errors_init(struct errors *errors);
+void errors_free(struct errors *errors);
 
 /* `vi` or `descriptor` may be NULL. */
 void error_report(struct nic *nic, VIP_ERROR_CODE code, struct vi *vi, VIP_DESCRIPTOR *descriptor);
 
 /* Errors of this VI's connection that were not delivered yet never will be. */
 void error_forget(struct nic *nic, VIP_VI_HANDLE vi);
+
+/*
+ * On the notifier's thread, with its lock, which is released while a handler runs: delivers an error.
+ * False when there is none.
+ */
+bool error_deliver(struct notifier *notifier);
 
 #endif

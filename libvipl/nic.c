@@ -158,7 +158,7 @@ static VIP_RETURN build(struct nic *nic, const char *name)
 		goto close_device;
 	if (object_publish(&nic->object, OBJECT_NIC))
 		goto destroy_domain;
-	nic->notifier = notifier_create();
+	nic->notifier = notifier_create(object_handle(&nic->object));
 	if (!nic->notifier)
 		goto retire;
 	if (!agent_start(nic))

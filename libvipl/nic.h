@@ -8,8 +8,8 @@
 #include "agent.h"
 #include "cq.h"
 #include "device.h"
-#include "error.h"
 #include "memory.h"
+#include "notifier.h"
 #include "object.h"
 #include "vi.h"
 

@@ -15,24 +15,6 @@ static VIP_RETURN answer(VIP_PVOID handle, enum object_kind kind)
 	return VIP_ERROR_NOT_SUPPORTED;
 }
 
-VIP_RETURN VipSendNotify(VIP_VI_HANDLE ViHandle, VIP_PVOID Context, VIP_VI_CALLBACK Handler)
-{
-	(void)Context, (void)Handler;
-	return answer(ViHandle, OBJECT_VI);
-}
-
-VIP_RETURN VipRecvNotify(VIP_VI_HANDLE ViHandle, VIP_PVOID Context, VIP_VI_CALLBACK Handler)
-{
-	(void)Context, (void)Handler;
-	return answer(ViHandle, OBJECT_VI);
-}
-
-VIP_RETURN VipCQNotify(VIP_CQ_HANDLE CQHandle, VIP_PVOID Context, VIP_CQ_CALLBACK Handler)
-{
-	(void)Context, (void)Handler;
-	return answer(CQHandle, OBJECT_CQ);
-}
-
 VIP_RETURN VipResizeCQ(VIP_CQ_HANDLE CQHandle, VIP_ULONG EntryCount)
 {
 	(void)EntryCount;

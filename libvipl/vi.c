@@ -210,6 +210,7 @@ VIP_RETURN VipDestroyVi(VIP_VI_HANDLE ViHandle)
 	}
 	channel_kick(vi->send.cq->channel, vi->send.cq);
 	channel_kick(vi->receive.cq->channel, vi->receive.cq);
+	notify_cancel_vi(vi);
 	object_drain(&vi->object, 1);
 	pthread_mutex_lock(&nic->lock);
 	vi_free(vi);

@@ -1,0 +1,446 @@
+// VipSendNotify and VipRecvNotify.
+#include "notify.h"
+
+#include <atomic>
+#include <cstdlib>
+
+using namespace harness;
+
+namespace
+{
+
+class Notify : public PairTest
+{
+      protected:
+	void TearDown() override
+	{
+		PairTest::TearDown();
+		nic.close(); // no handler runs after it
+	}
+	VIP_RETURN recvNotify(VIP_VI_HANDLE vi)
+	{
+		return VipRecvNotify(vi, &calls, Calls::ofVi);
+	}
+	VIP_RETURN sendNotify(VIP_VI_HANDLE vi)
+	{
+		return VipSendNotify(vi, &calls, Calls::ofVi);
+	}
+	void postReceives(VIP_VI_HANDLE vi, Pool &pool, size_t first, size_t count)
+	{
+		for (size_t i = first; i < first + count; i++)
+			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, pool.message(i, 64), pool.handle()));
+	}
+	// On a VI that is idle: done at once, flushed.
+	void flushSend(VIP_VI_HANDLE idle, Pool &pool, size_t slot)
+	{
+		ASSERT_EQ(VIP_SUCCESS, VipPostSend(idle, pool.message(slot, 64), pool.handle()));
+	}
+	Calls calls;
+};
+
+TEST_F(Notify, OnceTheReceiveIsDoneTheHandlerGetsItOffTheQueue)
+{
+	Pool pool(nic, 2, 64);
+	postReceives(b(), pool, 0, 1);
+	ASSERT_EQ(VIP_SUCCESS, recvNotify(b()));
+	EXPECT_FALSE(calls.reach(1, kQuiet)) << "nothing is done yet";
+	paint(pool.buffer(1), 64, 5);
+	ASSERT_TRUE(harness::send(a(), pool.message(1, 64), pool.handle()));
+	ASSERT_TRUE(calls.reach(1));
+	EXPECT_EQ(VIP_NIC_HANDLE{nic}, calls[0].nic);
+	EXPECT_EQ(VIP_VI_HANDLE{b()}, calls[0].vi);
+	EXPECT_EQ(pool.descriptor(0), calls[0].descriptor);
+	EXPECT_NE(std::this_thread::get_id(), calls[0].thread);
+	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(pool.descriptor(0)));
+	EXPECT_EQ(64U, pool.descriptor(0)->CS.Length);
+	EXPECT_TRUE(painted(pool.buffer(0), 64, 5));
+	VIP_DESCRIPTOR *d = pool.descriptor(1);
+	EXPECT_EQ(VIP_DESCRIPTOR_ERROR, VipRecvDone(b(), &d)) << "still on the queue";
+	EXPECT_EQ(nullptr, d);
+}
+
+TEST_F(Notify, OnceTheSendIsDoneTheHandlerGetsItOffTheQueue)
+{
+	Pool pool(nic, 2, 64);
+	postReceives(b(), pool, 0, 1);
+	ASSERT_EQ(VIP_SUCCESS, sendNotify(a()));
+	ASSERT_EQ(VIP_SUCCESS, VipPostSend(a(), pool.message(1, 64), pool.handle()));
+	ASSERT_TRUE(calls.reach(1));
+	EXPECT_EQ(VIP_VI_HANDLE{a()}, calls[0].vi);
+	EXPECT_EQ(pool.descriptor(1), calls[0].descriptor);
+	EXPECT_EQ(status(VIP_STATUS_OP_SEND), statusOf(pool.descriptor(1)));
+	VIP_DESCRIPTOR *d;
+	EXPECT_EQ(VIP_DESCRIPTOR_ERROR, VipSendDone(a(), &d));
+	ASSERT_EQ(pool.descriptor(0), takeReceive(b()));
+}
+
+TEST_F(Notify, OfWhatIsDoneAlreadyCallsTheHandlerAtOnce)
+{
+	Pool pool(nic, 2, 64);
+	postReceives(b(), pool, 0, 1);
+	ASSERT_EQ(VIP_SUCCESS, VipPostSend(a(), pool.message(1, 64), pool.handle()));
+	auto bothAreDone = [&] {
+		a().state(); // asking makes a library look that does not look by itself
+		b().state();
+		return pool.descriptor(0)->CS.Status && pool.descriptor(1)->CS.Status;
+	};
+	ASSERT_TRUE(eventually(bothAreDone));
+	ASSERT_EQ(VIP_SUCCESS, recvNotify(b()));
+	ASSERT_TRUE(calls.reach(1));
+	ASSERT_EQ(VIP_SUCCESS, sendNotify(a()));
+	ASSERT_TRUE(calls.reach(2));
+	EXPECT_EQ(pool.descriptor(0), calls[0].descriptor);
+	EXPECT_EQ(pool.descriptor(1), calls[1].descriptor);
+}
+
+TEST_F(Notify, IsOneShot)
+{
+	Pool pool(nic, 3, 64);
+	postReceives(b(), pool, 0, 2);
+	ASSERT_EQ(VIP_SUCCESS, recvNotify(b()));
+	for (int i = 0; i < 2; i++)
+		ASSERT_TRUE(harness::send(a(), pool.message(2, 64), pool.handle()));
+	ASSERT_TRUE(calls.reach(1));
+	EXPECT_FALSE(calls.reach(2, kQuiet)) << "called twice";
+	EXPECT_EQ(pool.descriptor(1), takeReceive(b()));
+}
+
+TEST_F(Notify, SeveralOutstandingServeOneDescriptorEachInOrder)
+{
+	constexpr size_t count = 20;
+	Pool pool(nic, count + 1, 64);
+	std::vector<int> order;
+	struct Context {
+		std::vector<int> *order;
+		int number;
+		Calls *calls;
+	};
+	std::vector<Context> contexts;
+	for (size_t i = 0; i < count; i++)
+		contexts.push_back({&order, static_cast<int>(i), &calls});
+	auto handler = [](VIP_PVOID context, VIP_NIC_HANDLE on, VIP_VI_HANDLE vi,
+			  VIP_DESCRIPTOR *d) {
+		auto *own = static_cast<Context *>(context);
+		own->order->push_back(own->number);
+		Calls::ofVi(own->calls, on, vi, d);
+	};
+	for (size_t i = 0; i < count; i++) {
+		if (i == count / 2) // some before there is anything on the queue, some after
+			postReceives(b(), pool, 0, count);
+		ASSERT_EQ(VIP_SUCCESS, VipRecvNotify(b(), &contexts[i], handler));
+	}
+	for (size_t i = 0; i < count; i++)
+		ASSERT_TRUE(harness::send(a(), pool.message(count, 64), pool.handle()));
+	ASSERT_TRUE(calls.reach(count));
+	for (size_t i = 0; i < count; i++) {
+		EXPECT_EQ(static_cast<int>(i), order[i]);
+		EXPECT_EQ(pool.descriptor(i), calls[i].descriptor);
+	}
+}
+
+TEST_F(Notify, TheQueuesOfManyVisEachCallTheirOwn)
+{
+	constexpr size_t count = 80; // more than a library may want to spend descriptors on
+	Pool pool(nic, count, 64);
+	std::vector<std::unique_ptr<Vi>> vis;
+	for (size_t i = 0; i < count; i++) {
+		vis.push_back(std::make_unique<Vi>(nic));
+		ASSERT_EQ(VIP_SUCCESS, sendNotify(*vis[i]));
+	}
+	for (size_t i = count; i-- > 0;) {
+		flushSend(*vis[i], pool, i);
+		ASSERT_TRUE(calls.reach(count - i));
+		EXPECT_EQ(VIP_VI_HANDLE{*vis[i]}, calls[count - 1 - i].vi);
+		EXPECT_EQ(pool.descriptor(i), calls[count - 1 - i].descriptor);
+	}
+}
+
+TEST_F(Notify, FlushedDescriptorsAreDeliveredToo)
+{
+	Pool pool(nic, 4, 64);
+	postReceives(b(), pool, 0, 2);
+	postReceives(a(), pool, 2, 2);
+	for (int i = 0; i < 2; i++) {
+		ASSERT_EQ(VIP_SUCCESS, recvNotify(b()));
+		ASSERT_EQ(VIP_SUCCESS, recvNotify(a()));
+	}
+	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(a())); // the one side's own, and the other's loss
+	ASSERT_TRUE(calls.reach(4));
+	for (size_t i = 0; i < 4; i++)
+		EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE | VIP_STATUS_DESC_FLUSHED_ERROR),
+			  statusOf(calls[i].descriptor));
+}
+
+TEST_F(Notify, StaysOutstandingWhileTheViIsDisconnectedAndConnectedAnew)
+{
+	Pool pool(nic, 2, 64);
+	ASSERT_EQ(VIP_SUCCESS, recvNotify(b()));
+	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(b()));
+	ASSERT_TRUE(a().becomes(VIP_STATE_ERROR));
+	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(a()));
+	postReceives(b(), pool, 0, 1);
+	ASSERT_TRUE(harness::connect(b(), a()));
+	EXPECT_EQ(0U, calls.count());
+	ASSERT_TRUE(harness::send(a(), pool.message(1, 64), pool.handle()));
+	ASSERT_TRUE(calls.reach(1));
+	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(calls[0].descriptor));
+}
+
+// What stops here also stops programs that are nothing but handlers.
+TEST_F(Notify, HandlersThatPostAndAskToBeCalledAgainKeepAPingPongGoing)
+{
+	constexpr unsigned rounds = 200;
+	Pool pool(nic, 4, 64);
+	Vi *vis[2] = {&a(), &b()};
+	calls.then = [&](const Calls::Call &call) {
+		unsigned side = call.vi == *vis[1];
+		if (call.descriptor != pool.descriptor(2 * side))
+			return; // a send
+		unsigned next = call.descriptor->CS.ImmediateData + 1;
+		EXPECT_EQ(VIP_SUCCESS, recvNotify(*vis[side]));
+		EXPECT_EQ(VIP_SUCCESS, VipPostRecv(*vis[side], pool.message(2 * side, 64),
+						   pool.handle()));
+		if (next > rounds)
+			return;
+		VIP_DESCRIPTOR *d = pool.message(2 * side + 1, 64);
+		setImmediate(d, next);
+		EXPECT_EQ(VIP_SUCCESS, sendNotify(*vis[side]));
+		EXPECT_EQ(VIP_SUCCESS, VipPostSend(*vis[side], d, pool.handle()));
+	};
+	for (unsigned side = 0; side < 2; side++) {
+		postReceives(*vis[side], pool, 2 * side, 1);
+		ASSERT_EQ(VIP_SUCCESS, recvNotify(*vis[side]));
+	}
+	VIP_DESCRIPTOR *first = pool.message(1, 64);
+	setImmediate(first, 1);
+	ASSERT_EQ(VIP_SUCCESS, sendNotify(a()));
+	ASSERT_EQ(VIP_SUCCESS, VipPostSend(a(), first, pool.handle()));
+	EXPECT_TRUE(calls.reach(2 * rounds)) << calls.count() << " of " << 2 * rounds;
+}
+
+TEST_F(Notify, DescriptorsGoEitherToTheHandlerOrToAThreadThatTakesThemItself)
+{
+	constexpr unsigned count = 300;
+	Pool pool(nic, count + 1, 64);
+	postReceives(b(), pool, 0, count);
+	std::atomic<unsigned> taken{0};
+	std::atomic<bool> stop{false};
+	std::vector<unsigned> times(count, 0); // each slot is written by who got the descriptor
+	auto note = [&](VIP_DESCRIPTOR *d) {
+		ASSERT_LT(d->CS.ImmediateData, count);
+		times[d->CS.ImmediateData]++;
+		taken++;
+	};
+	calls.then = [&](const Calls::Call &call) {
+		note(call.descriptor);
+		EXPECT_EQ(VIP_SUCCESS, recvNotify(b()));
+	};
+	ASSERT_EQ(VIP_SUCCESS, recvNotify(b()));
+	Thread polls([&] {
+		for (VIP_DESCRIPTOR *d; !stop;)
+			if (VipRecvDone(b(), &d) == VIP_SUCCESS)
+				note(d);
+	});
+	Thread waits([&] {
+		for (VIP_DESCRIPTOR *d; !stop;)
+			if (VipRecvWait(b(), 20, &d) == VIP_SUCCESS)
+				note(d);
+	});
+	for (unsigned i = 0; i < count; i++) {
+		VIP_DESCRIPTOR *d = pool.message(count, 64);
+		setImmediate(d, i);
+		EXPECT_TRUE(harness::send(a(), d, pool.handle()));
+	}
+	EXPECT_TRUE(eventually([&] { return taken == count; })) << taken;
+	stop = true;
+	polls.join();
+	waits.join();
+	for (unsigned i = 0; i < count; i++)
+		EXPECT_EQ(1U, times[i]) << i;
+}
+
+TEST_F(Notify, HandlersRunOneAtATimeThoseForErrorsIncluded)
+{
+	constexpr size_t each = 100;
+	static std::atomic<int> running, most, errors;
+	running = most = errors = 0;
+	auto enter = [] {
+		int now = ++running;
+		for (int seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {
+		}
+		std::this_thread::yield();
+		running--;
+	};
+	ASSERT_EQ(VIP_SUCCESS, VipErrorCallback(nic, &enter, [](VIP_PVOID context,
+								VIP_ERROR_DESCRIPTOR *) {
+			  (*static_cast<decltype(enter) *>(context))();
+			  errors++;
+		  }));
+	calls.then = [&](const Calls::Call &) { enter(); };
+	Pool pool(nic, each, 64);
+	Vi one(nic), other(nic);
+	for (size_t i = 0; i < each; i++) {
+		Vi &vi = i % 2 ? one : other;
+		auto *odd = reinterpret_cast<VIP_DESCRIPTOR *>(pool.buffer(0) + 1);
+		ASSERT_EQ(VIP_SUCCESS, sendNotify(vi));
+		EXPECT_EQ(VIP_INVALID_PARAMETER, VipPostSend(vi, odd, pool.handle()));
+		flushSend(vi, pool, i);
+	}
+	EXPECT_TRUE(calls.reach(each));
+	EXPECT_TRUE(eventually([&] { return errors == static_cast<int>(each); })) << errors;
+	EXPECT_EQ(1, most);
+	ASSERT_EQ(VIP_SUCCESS, VipErrorCallback(nic, &nic.errors, Errors::handler));
+}
+
+TEST_F(Notify, HandlerMayDisconnectAndDestroyItsVi)
+{
+	VIP_VI_ATTRIBUTES attributes = reliable();
+	VIP_VI_HANDLE vi = nullptr;
+	Pool pool(nic, 2, 64);
+	ASSERT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, nullptr, nullptr, &vi));
+	postReceives(b(), pool, 0, 1);
+	calls.then = [&](const Calls::Call &call) {
+		EXPECT_EQ(VIP_SUCCESS, VipDisconnect(b()));
+		EXPECT_EQ(VIP_SUCCESS, VipDestroyVi(call.vi));
+	};
+	for (int i = 0; i < 3; i++)
+		ASSERT_EQ(VIP_SUCCESS, sendNotify(vi));
+	flushSend(vi, pool, 1);
+	ASSERT_TRUE(calls.reach(1));
+	VIP_DESCRIPTOR *d;
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipSendDone(vi, &d));
+	EXPECT_EQ(VIP_STATE_IDLE, b().state());
+	EXPECT_FALSE(calls.reach(2, kQuiet)) << "the others were cancelled";
+}
+
+TEST_F(Notify, HandlerMayCloseItsNic)
+{
+	auto doomed = std::make_unique<Nic>();
+	ASSERT_TRUE(doomed->opened());
+	Pool pool(*doomed, 1, 64);
+	Vi vi(*doomed);
+	calls.then = [&](const Calls::Call &) { EXPECT_EQ(VIP_SUCCESS, doomed->close()); };
+	for (int i = 0; i < 3; i++)
+		ASSERT_EQ(VIP_SUCCESS, sendNotify(vi));
+	flushSend(vi, pool, 0);
+	ASSERT_TRUE(calls.reach(1));
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipCloseNic(*doomed));
+	EXPECT_FALSE(calls.reach(2, kQuiet));
+}
+
+TEST_F(Notify, DestroyOfAViCancelsWhatIsOutstanding)
+{
+	VIP_VI_ATTRIBUTES attributes = reliable();
+	VIP_VI_HANDLE vi = nullptr;
+	Pool pool(nic, 1, 64);
+	ASSERT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, nullptr, nullptr, &vi));
+	for (int i = 0; i < 3; i++) {
+		ASSERT_EQ(VIP_SUCCESS, sendNotify(vi));
+		ASSERT_EQ(VIP_SUCCESS, recvNotify(vi));
+	}
+	postReceives(vi, pool, 0, 1);
+	EXPECT_EQ(VIP_SUCCESS, VipDestroyVi(vi));
+	EXPECT_EQ(VIP_INVALID_PARAMETER, recvNotify(vi));
+	EXPECT_FALSE(calls.reach(1, kQuiet));
+}
+
+TEST_F(Notify, DestroyOfAViWaitsForItsHandlerAndNoneRunsAfterIt)
+{
+	VIP_VI_ATTRIBUTES attributes = reliable();
+	VIP_VI_HANDLE vi = nullptr;
+	Pool pool(nic, 8, 64);
+	Gate gate;
+	std::atomic<bool> destroyed{false};
+	ASSERT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, nullptr, nullptr, &vi));
+	calls.then = [&](const Calls::Call &) {
+		gate.pass();
+		EXPECT_FALSE(destroyed);
+	};
+	for (size_t i = 0; i < 8; i++) {
+		ASSERT_EQ(VIP_SUCCESS, sendNotify(vi));
+		flushSend(vi, pool, i);
+	}
+	ASSERT_TRUE(gate.someoneArrives());
+	Thread destroys([&] {
+		EXPECT_EQ(VIP_SUCCESS, VipDestroyVi(vi));
+		destroyed = true;
+	});
+	letTimePass(kQuiet);
+	EXPECT_FALSE(destroyed);
+	gate.open();
+	destroys.join();
+	EXPECT_FALSE(calls.reach(2, kQuiet));
+}
+
+TEST_F(Notify, CloseOfTheNicWaitsForAHandlerAndNoneRunsAfterIt)
+{
+	Nic doomed;
+	ASSERT_TRUE(doomed.opened());
+	Pool pool(doomed, 8, 64);
+	Vi vi(doomed);
+	Gate gate;
+	std::atomic<bool> closed{false};
+	calls.then = [&](const Calls::Call &) {
+		gate.pass();
+		EXPECT_FALSE(closed);
+	};
+	for (size_t i = 0; i < 8; i++) {
+		ASSERT_EQ(VIP_SUCCESS, sendNotify(vi));
+		flushSend(vi, pool, i);
+	}
+	ASSERT_TRUE(gate.someoneArrives());
+	Thread closes([&] {
+		EXPECT_EQ(VIP_SUCCESS, doomed.close());
+		closed = true;
+	});
+	letTimePass(kQuiet);
+	EXPECT_FALSE(closed);
+	gate.open();
+	closes.join();
+	EXPECT_FALSE(calls.reach(2, kQuiet));
+}
+
+// The one waits for the handler, the handler for all calls on the NIC.
+TEST_F(Notify, HandlerMayCloseTheNicWhileAnotherThreadDestroysItsVi)
+{
+	Nic doomed;
+	ASSERT_TRUE(doomed.opened());
+	Pool pool(doomed, 1, 64);
+	VIP_VI_ATTRIBUTES attributes = reliable();
+	VIP_VI_HANDLE vi = nullptr;
+	Gate gate;
+	ASSERT_EQ(VIP_SUCCESS, VipCreateVi(doomed, &attributes, nullptr, nullptr, &vi));
+	calls.then = [&](const Calls::Call &) {
+		gate.pass();
+		EXPECT_EQ(VIP_SUCCESS, doomed.close());
+	};
+	ASSERT_EQ(VIP_SUCCESS, sendNotify(vi));
+	flushSend(vi, pool, 0);
+	ASSERT_TRUE(gate.someoneArrives());
+	Thread destroys([&] { EXPECT_EQ(VIP_SUCCESS, VipDestroyVi(vi)); });
+	letTimePass(kQuiet);
+	gate.open();
+	destroys.join();
+	EXPECT_TRUE(calls.reach(1));
+}
+
+VIP_PEER(exitsInAHandler)
+{
+	Nic nic;
+	Pool pool(nic, 1, 64);
+	Vi vi(nic);
+	VIP_DESCRIPTOR *d;
+	VipSendNotify(vi, nullptr,
+		      [](VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_DESCRIPTOR *) { exit(0); });
+	VipPostSend(vi, pool.message(0, 64), pool.handle());
+	VipRecvWait(vi, VIP_INFINITE, &d);
+	ADD_FAILURE() << "the wait ended";
+}
+
+TEST_F(Notify, HandlerMayExitWhileOtherThreadsWait)
+{
+	Peer peer("exitsInAHandler");
+	peer.finish();
+}
+
+} // namespace

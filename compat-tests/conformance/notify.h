@@ -1,0 +1,98 @@
+// What the handlers of VipSendNotify, VipRecvNotify and VipCQNotify were told.
+#pragma once
+
+#include "harness.h"
+
+namespace harness
+{
+
+class Calls
+{
+      public:
+	struct Call {
+		VIP_NIC_HANDLE nic;
+		VIP_VI_HANDLE vi;
+		VIP_DESCRIPTOR *descriptor; // NULL: of VipCQNotify
+		bool isReceive;             // of VipCQNotify
+		std::thread::id thread;
+	};
+	// Done by each handler, before the call counts.
+	std::function<void(const Call &)> then;
+
+	// The context is the Calls that the call belongs to.
+	static void ofVi(VIP_PVOID context, VIP_NIC_HANDLE nic, VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d)
+	{
+		static_cast<Calls *>(context)->add(
+			{nic, vi, d, false, std::this_thread::get_id()});
+	}
+	static void ofCq(VIP_PVOID context, VIP_NIC_HANDLE nic, VIP_VI_HANDLE vi, VIP_BOOLEAN receive)
+	{
+		EXPECT_TRUE(receive == VIP_TRUE || receive == VIP_FALSE) << receive;
+		static_cast<Calls *>(context)->add(
+			{nic, vi, nullptr, receive == VIP_TRUE, std::this_thread::get_id()});
+	}
+	bool reach(size_t count, VIP_ULONG ms = kPatience)
+	{
+		std::unique_lock<std::mutex> lock(mutex_);
+		return changed_.wait_for(lock, std::chrono::milliseconds(ms),
+					 [&] { return calls_.size() >= count; });
+	}
+	size_t count()
+	{
+		std::lock_guard<std::mutex> lock(mutex_);
+		return calls_.size();
+	}
+	Call operator[](size_t index)
+	{
+		std::lock_guard<std::mutex> lock(mutex_);
+		return calls_.at(index);
+	}
+
+      private:
+	void add(const Call &call)
+	{
+		if (then)
+			then(call);
+		std::lock_guard<std::mutex> lock(mutex_);
+		calls_.push_back(call);
+		changed_.notify_all();
+	}
+	std::mutex mutex_;
+	std::condition_variable changed_;
+	std::vector<Call> calls_;
+};
+
+// A thread arrives, another one lets it go on.
+class Gate
+{
+      public:
+	void pass()
+	{
+		std::unique_lock<std::mutex> lock(mutex_);
+		arrived_ = true;
+		changed_.notify_all();
+		EXPECT_TRUE(changed_.wait_for(lock, std::chrono::milliseconds(kPatience),
+					      [&] { return open_; }));
+	}
+	bool someoneArrives()
+	{
+		std::unique_lock<std::mutex> lock(mutex_);
+		return changed_.wait_for(lock, std::chrono::milliseconds(kPatience),
+					 [&] { return arrived_; });
+	}
+	void open()
+	{
+		std::lock_guard<std::mutex> lock(mutex_);
+		open_ = true;
+		changed_.notify_all();
+	}
+
+      private:
+	std::mutex mutex_;
+	std::condition_variable changed_;
+	bool arrived_ = false, open_ = false;
+};
+
+constexpr VIP_ULONG kQuiet = 150; // how long nothing has to happen where nothing shall
+
+} // namespace harness

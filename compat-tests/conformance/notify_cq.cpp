@@ -1,0 +1,248 @@
+// VipCQNotify.
+#include "notify.h"
+
+#include <atomic>
+
+using namespace harness;
+
+namespace
+{
+
+class NotifyCq : public NicTest
+{
+      protected:
+	void SetUp() override
+	{
+		NicTest::SetUp();
+		if (HasFatalFailure())
+			return;
+		ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 16, &cq));
+		VIP_VI_ATTRIBUTES attributes = reliable();
+		ASSERT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, cq, cq, &vi));
+		pool = std::make_unique<Pool>(nic, 32, 64);
+	}
+	void TearDown() override
+	{
+		pool.reset();
+		nic.close(); // no handler runs after it
+	}
+	VIP_RETURN notify()
+	{
+		return VipCQNotify(cq, &calls, Calls::ofCq);
+	}
+	// The VI is idle: done at once, flushed.
+	void flushSend(size_t slot)
+	{
+		ASSERT_EQ(VIP_SUCCESS, VipPostSend(vi, pool->message(slot, 64), pool->handle()));
+	}
+	void expectEmpty()
+	{
+		VIP_VI_HANDLE named;
+		VIP_BOOLEAN receive;
+		EXPECT_EQ(VIP_NOT_DONE, VipCQDone(cq, &named, &receive));
+	}
+	VIP_CQ_HANDLE cq = nullptr;
+	VIP_VI_HANDLE vi = nullptr;
+	std::unique_ptr<Pool> pool;
+	Calls calls;
+};
+
+TEST_F(NotifyCq, TakesTheEntryAndLeavesTheDescriptorToTheHandler)
+{
+	Vi to(nic, reliable(), nullptr, cq), from(nic);
+	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(to, pool->message(0, 64), pool->handle()));
+	ASSERT_TRUE(harness::connect(to, from));
+	calls.then = [&](const Calls::Call &call) {
+		expectEmpty();
+		VIP_DESCRIPTOR *d = nullptr;
+		EXPECT_EQ(VIP_SUCCESS, VipRecvDone(call.vi, &d));
+		EXPECT_EQ(pool->descriptor(0), d);
+	};
+	ASSERT_EQ(VIP_SUCCESS, notify());
+	EXPECT_FALSE(calls.reach(1, kQuiet)) << "nothing is done yet";
+	ASSERT_TRUE(harness::send(from, pool->message(1, 64), pool->handle()));
+	ASSERT_TRUE(calls.reach(1));
+	EXPECT_EQ(VIP_NIC_HANDLE{nic}, calls[0].nic);
+	EXPECT_EQ(VIP_VI_HANDLE{to}, calls[0].vi);
+	EXPECT_TRUE(calls[0].isReceive);
+	EXPECT_NE(std::this_thread::get_id(), calls[0].thread);
+}
+
+TEST_F(NotifyCq, OfAnEntryThatIsThereAlreadyCallsTheHandlerAtOnce)
+{
+	flushSend(0);
+	ASSERT_EQ(VIP_SUCCESS, notify());
+	ASSERT_TRUE(calls.reach(1));
+	EXPECT_EQ(vi, calls[0].vi);
+	EXPECT_FALSE(calls[0].isReceive);
+	expectEmpty();
+	VIP_DESCRIPTOR *d = nullptr;
+	EXPECT_EQ(VIP_DESCRIPTOR_ERROR, VipSendDone(vi, &d));
+	EXPECT_EQ(pool->descriptor(0), d) << "the descriptor is the handler's to take";
+}
+
+TEST_F(NotifyCq, SeveralOutstandingServeOneEntryEachInOrder)
+{
+	constexpr size_t count = 16;
+	std::vector<int> order;
+	struct Context {
+		std::vector<int> *order;
+		int number;
+		Calls *calls;
+	};
+	std::vector<Context> contexts;
+	for (size_t i = 0; i < count; i++)
+		contexts.push_back({&order, static_cast<int>(i), &calls});
+	for (size_t i = 0; i < count; i++) {
+		auto handler = [](VIP_PVOID context, VIP_NIC_HANDLE on, VIP_VI_HANDLE of,
+				  VIP_BOOLEAN receive) {
+			auto *own = static_cast<Context *>(context);
+			own->order->push_back(own->number);
+			Calls::ofCq(own->calls, on, of, receive);
+		};
+		ASSERT_EQ(VIP_SUCCESS, VipCQNotify(cq, &contexts[i], handler));
+	}
+	size_t taken = 0;
+	calls.then = [&](const Calls::Call &call) {
+		VIP_DESCRIPTOR *d = nullptr;
+		EXPECT_EQ(VIP_DESCRIPTOR_ERROR, VipSendDone(call.vi, &d));
+		EXPECT_EQ(pool->descriptor(taken++), d);
+	};
+	for (size_t i = 0; i < count + 3; i++)
+		flushSend(i);
+	ASSERT_TRUE(calls.reach(count));
+	for (size_t i = 0; i < count; i++)
+		EXPECT_EQ(static_cast<int>(i), order[i]);
+	for (size_t i = 0; i < 3; i++) { // the others are for who asks
+		VIP_VI_HANDLE named;
+		VIP_BOOLEAN receive;
+		EXPECT_EQ(VIP_SUCCESS, VipCQDone(cq, &named, &receive));
+	}
+	expectEmpty();
+	EXPECT_EQ(count, calls.count());
+}
+
+TEST_F(NotifyCq, EachEntryGoesEitherToAHandlerOrToAThreadThatTakesItItself)
+{
+	constexpr unsigned count = 200;
+	std::atomic<unsigned> entries{0};
+	std::atomic<bool> stop{false};
+	calls.then = [&](const Calls::Call &) {
+		entries++;
+		EXPECT_EQ(VIP_SUCCESS, notify());
+	};
+	ASSERT_EQ(VIP_SUCCESS, notify());
+	Thread waits([&] {
+		VIP_VI_HANDLE named;
+		VIP_BOOLEAN receive;
+		while (!stop)
+			if (VipCQWait(cq, 20, &named, &receive) == VIP_SUCCESS)
+				entries++;
+	});
+	for (unsigned i = 0; i < count; i++) {
+		VIP_DESCRIPTOR *d = nullptr;
+		flushSend(i % 32);
+		ASSERT_EQ(VIP_DESCRIPTOR_ERROR, VipSendDone(vi, &d));
+	}
+	EXPECT_TRUE(eventually([&] { return entries == count; })) << entries;
+	stop = true;
+	waits.join();
+	EXPECT_EQ(count, entries);
+}
+
+TEST_F(NotifyCq, EntriesOfADestroyedViCallNobodyAndTheHandlerGoesOnWaiting)
+{
+	flushSend(0);
+	ASSERT_EQ(VIP_SUCCESS, VipDestroyVi(vi));
+	ASSERT_EQ(VIP_SUCCESS, notify());
+	EXPECT_FALSE(calls.reach(1, kQuiet));
+	Vi next(nic, reliable(), cq, nullptr);
+	ASSERT_EQ(VIP_SUCCESS, VipPostSend(next, pool->message(1, 64), pool->handle()));
+	ASSERT_TRUE(calls.reach(1));
+	EXPECT_EQ(VIP_VI_HANDLE{next}, calls[0].vi);
+}
+
+TEST_F(NotifyCq, DestroyOfTheCqCancelsWhatIsOutstanding)
+{
+	for (int i = 0; i < 3; i++)
+		ASSERT_EQ(VIP_SUCCESS, notify());
+	ASSERT_EQ(VIP_SUCCESS, VipDestroyVi(vi));
+	EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
+	EXPECT_EQ(VIP_INVALID_PARAMETER, notify());
+	EXPECT_FALSE(calls.reach(1, kQuiet));
+}
+
+TEST_F(NotifyCq, DestroyOfAViWaitsForAHandlerThatIsAboutIt)
+{
+	Gate gate;
+	std::atomic<bool> destroyed{false};
+	calls.then = [&](const Calls::Call &) {
+		gate.pass();
+		EXPECT_FALSE(destroyed);
+	};
+	ASSERT_EQ(VIP_SUCCESS, notify());
+	ASSERT_EQ(VIP_SUCCESS, notify());
+	flushSend(0);
+	flushSend(1);
+	ASSERT_TRUE(gate.someoneArrives());
+	Thread destroys([&] {
+		EXPECT_EQ(VIP_SUCCESS, VipDestroyVi(vi));
+		destroyed = true;
+	});
+	letTimePass(kQuiet);
+	EXPECT_FALSE(destroyed);
+	gate.open();
+	destroys.join();
+	EXPECT_FALSE(calls.reach(2, kQuiet));
+}
+
+TEST_F(NotifyCq, DestroyOfTheCqWaitsForItsHandler)
+{
+	Gate gate;
+	std::atomic<bool> destroyed{false};
+	calls.then = [&](const Calls::Call &call) {
+		EXPECT_EQ(VIP_SUCCESS, VipDestroyVi(call.vi));
+		gate.pass();
+		EXPECT_FALSE(destroyed);
+	};
+	ASSERT_EQ(VIP_SUCCESS, notify());
+	flushSend(0);
+	ASSERT_TRUE(gate.someoneArrives());
+	Thread destroys([&] {
+		EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
+		destroyed = true;
+	});
+	letTimePass(kQuiet);
+	EXPECT_FALSE(destroyed);
+	gate.open();
+	destroys.join();
+	EXPECT_TRUE(calls.reach(1));
+}
+
+TEST_F(NotifyCq, HandlerMayDestroyItsViAndItsCq)
+{
+	calls.then = [&](const Calls::Call &call) {
+		EXPECT_EQ(VIP_SUCCESS, VipDestroyVi(call.vi));
+		EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
+	};
+	for (int i = 0; i < 3; i++)
+		ASSERT_EQ(VIP_SUCCESS, notify());
+	flushSend(0);
+	flushSend(1);
+	ASSERT_TRUE(calls.reach(1));
+	EXPECT_EQ(VIP_INVALID_PARAMETER, notify());
+	EXPECT_FALSE(calls.reach(2, kQuiet));
+}
+
+TEST_F(NotifyCq, HandlerMayCloseItsNic)
+{
+	calls.then = [&](const Calls::Call &) { EXPECT_EQ(VIP_SUCCESS, nic.close()); };
+	ASSERT_EQ(VIP_SUCCESS, notify());
+	ASSERT_EQ(VIP_SUCCESS, notify());
+	flushSend(0);
+	ASSERT_TRUE(calls.reach(1));
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipDestroyCQ(cq));
+	EXPECT_FALSE(calls.reach(2, kQuiet));
+}
+
+} // namespace

@@ -1,0 +1,118 @@
+// VipSendNotify, VipRecvNotify and VipCQNotify when the device or the system fails, and what they cost.
+#include "support.h"
+
+#include <atomic>
+#include <ctime>
+#include <poll.h>
+#include <sys/resource.h>
+
+namespace
+{
+
+class Notify : public NicTest
+{
+      protected:
+	void SetUp() override
+	{
+		NicTest::SetUp();
+		open();
+		make_pair();
+	}
+	static void count(VIP_PVOID context, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_DESCRIPTOR *)
+	{
+		++*static_cast<std::atomic<int> *>(context);
+	}
+	VIP_RETURN notify(const Vi &vi)
+	{
+		return VipRecvNotify(vi, &called, count);
+	}
+	void send_one()
+	{
+		VIP_DESCRIPTOR *s = descriptor(1, {{memory.data(100), 8}});
+		ASSERT_EQ(post_recv(b, descriptor(0, {{memory.data(), 8}})), VIP_SUCCESS);
+		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+		expect_sent(a, s);
+	}
+	bool reach(int wanted)
+	{
+		return eventually([&] { return called == wanted; });
+	}
+	std::atomic<int> called{0};
+};
+
+TEST_F(Notify, ACqThatCannotBeArmedIsLookedAtAgainAndAgain)
+{
+	fake_fail_always("ibv_req_notify_cq", EIO);
+	uint64_t before = fake_calls("ibv_req_notify_cq");
+	ASSERT_EQ(notify(b), VIP_SUCCESS);
+	EXPECT_TRUE(eventually([&] { return fake_calls("ibv_req_notify_cq") > before; }));
+	send_one();
+	EXPECT_TRUE(reach(1));
+	forget_faults();
+}
+
+TEST_F(Notify, WithoutFileDescriptorsIsAResourceError)
+{
+	rlimit before{}, none{};
+	ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = {0, before.rlim_max};
+	ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+	EXPECT_EQ(notify(b), VIP_ERROR_RESOURCE);
+	ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+	EXPECT_EQ(notify(b), VIP_SUCCESS);
+	send_one();
+	EXPECT_TRUE(reach(1));
+}
+
+TEST_F(Notify, ThatHasBeenServedCostsNothingAnyMore)
+{
+	ASSERT_EQ(notify(b), VIP_SUCCESS);
+	send_one();
+	ASSERT_TRUE(reach(1));
+	uint64_t armed = fake_calls("ibv_req_notify_cq");
+	for (int i = 0; i < 50; i++)
+		expect_traffic(a, b); // with waits that need not sleep
+	EXPECT_EQ(fake_calls("ibv_req_notify_cq"), armed);
+}
+
+double cpu_msec()
+{
+	timespec now{};
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+	return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
+}
+
+TEST_F(Notify, ThatIsOutstandingSleepsAlsoAfterItWasWokenForNothing)
+{
+	VIP_CQ_HANDLE cq;
+	ASSERT_EQ(VipCreateCQ(nic, 5, &cq), VIP_SUCCESS);
+	Vi on_cq = make_vi(cq, cq);
+	auto ignore = [](VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_BOOLEAN) {};
+	uint64_t armed = fake_calls("ibv_req_notify_cq");
+	ASSERT_EQ(VipCQNotify(cq, nullptr, ignore), VIP_SUCCESS);
+	EXPECT_TRUE(eventually([&] { return fake_calls("ibv_req_notify_cq") > armed; }));
+	EXPECT_EQ(VipDestroyVi(on_cq), VIP_SUCCESS); // wakes all who wait at its CQs
+	EXPECT_TRUE(eventually([&] { return fake_calls("ibv_req_notify_cq") > armed + 1; }));
+	double before = cpu_msec();
+	poll(nullptr, 0, 300);
+	EXPECT_LT(cpu_msec() - before, 100);
+}
+
+TEST_F(Notify, OneAnnouncementForManyCompletionsServesAllThatWait)
+{
+	const int COUNT = 10;
+	options([](fake_options &o) { o.hold_completions = true; });
+	for (int i = 0; i < COUNT; i++)
+		ASSERT_EQ(notify(b), VIP_SUCCESS);
+	EXPECT_TRUE(eventually([&] { return fake_calls("ibv_req_notify_cq") > 0; }));
+	for (size_t i = 0; i < COUNT; i++) {
+		ASSERT_EQ(post_recv(b, descriptor(i, {{memory.data(), 8}})), VIP_SUCCESS);
+		ASSERT_EQ(post_send(a, descriptor(100 + i, {{memory.data(100), 8}})), VIP_SUCCESS);
+	}
+	EXPECT_EQ(called, 0);
+	EXPECT_EQ(fake_release(-1), 2 * COUNT);
+	EXPECT_TRUE(reach(COUNT));
+	options([](fake_options &o) { o.hold_completions = false; });
+}
+
+} // namespace
