@@ -891,11 +891,15 @@ VIP_RETURN VipDestroyCQ(VIP_CQ_HANDLE CQHandle);
 /*
  * VipResizeCQ - change the size of a completion queue.                 VIPL: completion queue
  *
- * The entries in it are kept.  Threads may be blocked in VipCQWait on the CQ; they go on waiting.
+ * EntryCount is a hint, as in VipCreateCQ: there is room for so many at least, and if there is more
+ * already nothing changes.  The entries in the CQ are kept, however many they are.  Threads may be
+ * blocked in VipCQWait on the CQ; they go on waiting.
  *
  *   VIP_SUCCESS            resized
  *   VIP_INVALID_PARAMETER  CQHandle is not a CQ, or EntryCount is 0
- *   VIP_ERROR_RESOURCE     EntryCount is more than MaxCQEntries, or the system is out of something
+ *   VIP_ERROR_RESOURCE     EntryCount is more than MaxCQEntries, or more than there is room for and
+ *                          the device cannot resize a CQ, or the system is out of something; the CQ
+ *                          stays as it was
  *
  * Does not block.  Thread-safe.
  */

@@ -1,4 +1,4 @@
-/* The completion queues of the program: VipCreateCQ, VipDestroyCQ, VipCQDone, VipCQWait. */
+/* The completion queues of the program: VipCreateCQ, VipDestroyCQ, VipResizeCQ, VipCQDone, VipCQWait. */
 #include "cq.h"
 #include "nic.h"
 
@@ -107,6 +107,23 @@ VIP_RETURN VipDestroyCQ(VIP_CQ_HANDLE CQHandle)
 	return rc;
 
 put_cq:
+	object_put(&cq->object);
+	return rc;
+}
+
+/* As in VipCreateCQ the count is a hint: a CQ that has more room keeps it. */
+VIP_RETURN VipResizeCQ(VIP_CQ_HANDLE CQHandle, VIP_ULONG EntryCount)
+{
+	struct cq *cq = cq_get(CQHandle);
+	VIP_RETURN rc = VIP_INVALID_PARAMETER;
+
+	if (!cq)
+		return rc;
+	if (EntryCount)
+		rc = EntryCount > cq->nic->attributes.MaxCQEntries ||
+				     cq_make_room(cq, (unsigned)EntryCount)
+			     ? VIP_ERROR_RESOURCE
+			     : VIP_SUCCESS;
 	object_put(&cq->object);
 	return rc;
 }

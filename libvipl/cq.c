@@ -99,16 +99,39 @@ bool cq_is_full(struct cq *cq, bool is_receive)
 	return cq_outstanding(cq) >= cq_share(cq, atomic_load(&cq->capacity), is_receive);
 }
 
+/* The CQ's lock is held. 0 or errno. */
+static int grow(struct cq *cq, unsigned entries)
+{
+	unsigned capacity;
+	int error = cq->nic->device->ops->cq_grow(cq->nic->device, cq->device_cq, entries,
+						  &capacity);
+
+	if (!error)
+		atomic_store(&cq->capacity, capacity);
+	return error;
+}
+
+int cq_make_room(struct cq *cq, unsigned entries)
+{
+	int error = 0;
+
+	lock_acquire(&cq->lock);
+	if (entries > atomic_load(&cq->capacity)) {
+		error = grow(cq, entries);
+		cq_retry_starved(cq);
+	}
+	cq_leave(cq, false, false);
+	return error;
+}
+
 bool cq_reserve_in_grown(struct cq *cq, bool is_receive, unsigned before)
 {
 	unsigned capacity;
 
 	lock_acquire(&cq->lock);
 	capacity = atomic_load(&cq->capacity);
-	if (before >= cq_share(cq, capacity, is_receive) &&
-	    !cq->nic->device->ops->cq_grow(cq->nic->device, cq->device_cq, 2 * capacity,
-					   &capacity))
-		atomic_store(&cq->capacity, capacity);
+	if (before >= cq_share(cq, capacity, is_receive) && !grow(cq, 2 * capacity))
+		capacity = atomic_load(&cq->capacity);
 	lock_release(&cq->lock);
 	if (before < cq_share(cq, capacity, is_receive))
 		return true;

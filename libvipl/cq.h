@@ -70,6 +70,8 @@ VIP_RETURN cq_take(struct cq *cq, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive);
 /* Wakes those who wait for this CQ, if there are any. */
 void cq_kick(struct cq *cq);
 
+/* For so many entries at least; nothing that is there is lost. 0 or errno. */
+int cq_make_room(struct cq *cq, unsigned entries);
 /* Returns how many there were. A queue's own CQ has no other user, and the queue's lock is held. */
 static inline unsigned cq_add_reserved(struct cq *cq, unsigned more)
 {

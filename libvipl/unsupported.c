@@ -1,7 +1,6 @@
 /*
- * The functions of VIPL that this release does not have yet; the README lists them. At the end
- * those of Giganet's that no release will have: what they ask for cLAN's hardware did, and no device
- * of ours does. vipl.h tells programs so.
+ * The functions of Giganet's that no release will have: what they ask for cLAN's hardware did, and
+ * no device of ours does. vipl.h tells programs so.
  */
 #include "object.h"
 
@@ -13,12 +12,6 @@ static VIP_RETURN answer(VIP_PVOID handle, enum object_kind kind)
 		return VIP_INVALID_PARAMETER;
 	object_put(object);
 	return VIP_ERROR_NOT_SUPPORTED;
-}
-
-VIP_RETURN VipResizeCQ(VIP_CQ_HANDLE CQHandle, VIP_ULONG EntryCount)
-{
-	(void)EntryCount;
-	return answer(CQHandle, OBJECT_CQ);
 }
 
 VIP_RETURN VipAddTagCQ(VIP_CQ_HANDLE CQHandle, VIP_EVENT_HANDLE *Event, VIP_ULONG Tag,

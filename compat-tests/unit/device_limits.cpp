@@ -141,6 +141,57 @@ TEST_F(DeviceLimits, RoomThatAViLeavesIsGivenToOthers)
 	expect_received(y, r);
 }
 
+TEST_F(DeviceLimits, ResizingACqMakesRoomForThoseThatHadNone)
+{
+	VIP_CQ_HANDLE cq;
+
+	options([](fake_options &o) { o.exact_depths = true; });
+	open_with([](fake_device &d) { d.max_cqe = 20000; });
+	ASSERT_EQ(VipCreateCQ(nic, 1, &cq), VIP_SUCCESS);
+	std::vector<Vi> vis;
+	fake_fail_always("ibv_resize_cq", ENOMEM);
+	EXPECT_EQ(VipResizeCQ(cq, 10000), VIP_ERROR_RESOURCE);
+	for (size_t i = 0; i < 5; i++) { // 5 * 1000 receives, and 4096 entries
+		Vi other = make_vi();
+		vis.push_back(make_vi(nullptr, cq));
+		connect(other, vis[i], "vi " + std::to_string(i));
+		for (size_t n = 0; n < 1000; n++)
+			ASSERT_EQ(post_recv(vis[i], descriptor(n, {{memory.data(), 4}})),
+				  VIP_SUCCESS);
+	}
+	auto posted = [&] {
+		int sum = 0;
+		for (Vi &vi : vis)
+			sum += fake_posted(vi.qp, FAKE_RECV);
+		return sum;
+	};
+	EXPECT_EQ(posted(), 4096);
+	EXPECT_EQ(VipResizeCQ(cq, 4096), VIP_SUCCESS) << "it has so many already";
+	EXPECT_EQ(VipResizeCQ(cq, 4097), VIP_ERROR_RESOURCE);
+	EXPECT_EQ(posted(), 4096);
+	forget_faults();
+	EXPECT_EQ(VipResizeCQ(cq, 10000), VIP_SUCCESS);
+	EXPECT_EQ(posted(), 5000);
+	EXPECT_EQ(VipResizeCQ(cq, 1), VIP_SUCCESS);
+	EXPECT_EQ(VipResizeCQ(cq, 20001), VIP_ERROR_RESOURCE);
+}
+
+TEST_F(DeviceLimits, ACqOfADeviceThatCannotResizeIsNotResized)
+{
+	VIP_CQ_HANDLE cq;
+
+	open_with([](fake_device &d) {
+		d.max_cqe = 20000;
+		d.resize_cq = false;
+	});
+	ASSERT_EQ(VipCreateCQ(nic, 100, &cq), VIP_SUCCESS);
+	EXPECT_EQ(VipResizeCQ(cq, 200), VIP_SUCCESS) << "it has so many already";
+	EXPECT_EQ(VipResizeCQ(cq, 20000), VIP_ERROR_RESOURCE);
+	make_pair(cq, cq);
+	EXPECT_EQ(VipResizeCQ(cq, 1), VIP_SUCCESS);
+	expect_traffic(a, b);
+}
+
 // Receives that nobody sends to must not keep the same CQ's sends from going.
 TEST_F(DeviceLimits, SendsGoThoughReceivesFillTheirCq)
 {
