@@ -1082,6 +1082,23 @@ VIP_RETURN VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_ULONG Info
  * descriptor's Status tells.  NULL brings back the default, which writes a line to standard error.
  * Handlers of one NIC handle run one at a time.  Context may be NULL.
  *
+ * A connection that is lost is told once, and when the handler is called its VI is in error, with
+ * everything flushed:
+ *   CONN_LOST       for all reasons that are not below; by the side that is at fault, too
+ *   RECVQ_EMPTY     a message, or an RDMA write with immediate data, found no receive here.  The
+ *                   loopback NIC knows; on an RDMA device it is CONN_LOST
+ *   RDMAW_PROT      a write or a read of the peer was refused here.  The loopback NIC knows, and
+ *   RDMAR_PROT      RDMA devices that tell, always as RDMAW_PROT; else it is CONN_LOST
+ *   RDMA_TRANSPORT  the network gave up on an RDMA operation of this side
+ * ResourceCode is VIP_RESOURCE_VI, and ViHandle the VI.  These end nothing:
+ *   POST_DESC       VIP_RESOURCE_DESCRIPTOR, ViHandle, and DescriptorPtr as it was posted
+ *   VI_OVERRUN      VIP_RESOURCE_VI, ViHandle, and DescriptorPtr.  Of those two, what a program causes
+ *                   faster than its handler returns may be left out
+ * And CATASTROPHIC, VIP_RESOURCE_NIC: the device is gone, and all connections are lost, too.  OpCode
+ * is that of the descriptor; of RECVQ_EMPTY, VIP_STATUS_OP_RECEIVE; of RDMAW_PROT,
+ * VIP_STATUS_OP_REMOTE_RDMA_WRITE; of RDMAR_PROT, VIP_STATUS_OP_RDMA_READ; else 0.  RDMAW_DATA,
+ * RDMAW_ABORT and COMP_PROT do not occur.  Nothing is told of a VI that VipDisconnect was called for.
+ *
  *   VIP_SUCCESS            set, for errors delivered from now on; a handler that is just running
  *                          on another thread goes on
  *   VIP_INVALID_PARAMETER  NicHandle is not an open NIC

@@ -203,7 +203,7 @@ void cq_attend_locked(struct cq *cq)
 
 	while ((queue = next_attention(cq))) {
 		if (atomic_load(&queue->vi->broken))
-			vi_break(queue->vi, VIP_ERROR_CONN_LOST);
+			vi_break(queue->vi);
 		else if (atomic_load(&queue->vi->stalled))
 			vi_revive(queue->vi);
 		else

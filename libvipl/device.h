@@ -255,6 +255,8 @@ void endpoint_nobody(struct vi *vi);
 void endpoint_undecided(struct vi *vi, VIP_RETURN reason);
 /* [nic] The peer disconnected or vanished. */
 void endpoint_lost(struct vi *vi);
+/* [nic] From within endpoint_stop(): why the connection ends, when the device knows. */
+void endpoint_ends_for(struct vi *vi, VIP_ERROR_CODE error);
 /* [nic] The device itself saw an error that no completion tells of. */
 void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error);
 /* [nic] As workqueue_stalled(), but no completion tells of it. */

@@ -57,8 +57,12 @@ static bool is_mistake(const VIP_ERROR_DESCRIPTOR *error)
 
 static void default_handler(const VIP_ERROR_DESCRIPTOR *error)
 {
-	log_error("NIC %p, VI %p: %s (and no error handler is set)", error->NicHandle,
-		  error->ViHandle, error_name(error->ErrorCode));
+	char vi[32] = "";
+
+	if (error->ViHandle)
+		snprintf(vi, sizeof(vi), ", VI %p", error->ViHandle);
+	log_error("NIC %p%s: %s (and no error handler is set)", error->NicHandle, vi,
+		  error_name(error->ErrorCode));
 }
 
 bool error_deliver(struct notifier *notifier)
@@ -103,23 +107,43 @@ static void enqueue(struct notifier *notifier, const VIP_ERROR_DESCRIPTOR *descr
 	notifier_wake(notifier);
 }
 
-void error_report(struct nic *nic, VIP_ERROR_CODE code, struct vi *vi, VIP_DESCRIPTOR *descriptor)
+static void report(struct nic *nic, VIP_ERROR_DESCRIPTOR *error)
 {
-	VIP_ERROR_DESCRIPTOR error = {
-		.NicHandle = object_handle(&nic->object),
-		.ViHandle = vi ? object_handle(&vi->object) : NULL,
-		.DescriptorPtr = descriptor,
-		.ResourceCode = descriptor ? VIP_RESOURCE_DESCRIPTOR
-					   : vi ? VIP_RESOURCE_VI : VIP_RESOURCE_NIC,
-		.ErrorCode = code,
-	};
 	struct notifier *notifier = nic->notifier;
 
+	error->NicHandle = object_handle(&nic->object);
 	pthread_mutex_lock(&notifier->lock);
 	/* The caller of the post was told already; the handler need not hear of each. */
-	if (!notifier->stop && !(is_mistake(&error) && notifier->errors.mistakes >= MOST_MISTAKES))
-		enqueue(notifier, &error);
+	if (!notifier->stop && !(is_mistake(error) && notifier->errors.mistakes >= MOST_MISTAKES))
+		enqueue(notifier, error);
 	pthread_mutex_unlock(&notifier->lock);
+}
+
+void error_of_nic(struct nic *nic, VIP_ERROR_CODE code)
+{
+	report(nic, &(VIP_ERROR_DESCRIPTOR){.ResourceCode = VIP_RESOURCE_NIC, .ErrorCode = code});
+}
+
+void error_of_vi(struct vi *vi, VIP_ERROR_CODE code, uint32_t operation)
+{
+	report(vi->nic, &(VIP_ERROR_DESCRIPTOR){.ViHandle = object_handle(&vi->object),
+						.OpCode = operation,
+						.ResourceCode = VIP_RESOURCE_VI,
+						.ErrorCode = code});
+}
+
+void error_of_post(struct vi *vi, VIP_ERROR_CODE code, uint32_t operation,
+		   VIP_DESCRIPTOR *descriptor)
+{
+	/* In the one case the descriptor is at fault, in the other the queue is full. */
+	VIP_RESOURCE_CODE resource =
+		code == VIP_ERROR_POST_DESC ? VIP_RESOURCE_DESCRIPTOR : VIP_RESOURCE_VI;
+
+	report(vi->nic, &(VIP_ERROR_DESCRIPTOR){.ViHandle = object_handle(&vi->object),
+						.DescriptorPtr = descriptor,
+						.OpCode = operation,
+						.ResourceCode = resource,
+						.ErrorCode = code});
 }
 
 void error_forget(struct nic *nic, VIP_VI_HANDLE vi)

@@ -3,6 +3,7 @@
 #define VIPL_ERROR_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/queue.h>
 
 #include "vipl.h"
@@ -23,8 +24,11 @@ struct errors {
 void errors_init(struct errors *errors);
 void errors_free(struct errors *errors);
 
-/* `vi` or `descriptor` may be NULL. */
-void error_report(struct nic *nic, VIP_ERROR_CODE code, struct vi *vi, VIP_DESCRIPTOR *descriptor);
+/* The operation is given as in a descriptor's Status; 0 when the error is not about one. */
+void error_of_nic(struct nic *nic, VIP_ERROR_CODE code);
+void error_of_vi(struct vi *vi, VIP_ERROR_CODE code, uint32_t operation);
+void error_of_post(struct vi *vi, VIP_ERROR_CODE code, uint32_t operation,
+		   VIP_DESCRIPTOR *descriptor);
 
 /* Errors of this VI's connection that were not delivered yet never will be. */
 void error_forget(struct nic *nic, VIP_VI_HANDLE vi);

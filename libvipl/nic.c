@@ -311,7 +311,7 @@ void device_failed(struct nic *nic)
 	struct vi *vi;
 
 	if (!nic->failed) /* each connection may tell of it */
-		error_report(nic, VIP_ERROR_CATASTROPHIC, NULL, NULL);
+		error_of_nic(nic, VIP_ERROR_CATASTROPHIC);
 	nic->failed = true;
 	LIST_FOREACH(vi, &nic->vis, in_nic) {
 		if (atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING)

@@ -47,6 +47,7 @@ static bool offer(struct vi *vi)
 	vi->resume_at = DEADLINE_NEVER;
 	atomic_store(&vi->broken, false);
 	atomic_store(&vi->stalled, false);
+	atomic_store(&vi->failure, 0);
 	atomic_store(&vi->state, VIP_STATE_CONNECT_PENDING);
 	workqueue_set_mode(&vi->receive, QUEUE_OPEN);
 	return true;
@@ -146,18 +147,45 @@ void vi_abandon(struct vi *vi)
 	vi_decide(vi, VIP_INVALID_PARAMETER);
 }
 
-static void break_live(struct vi *vi, VIP_ERROR_CODE error)
+/* The operation, as in a descriptor's Status, that an error of a connection is about. */
+static uint32_t operation_of(const struct vi *vi, VIP_ERROR_CODE error)
 {
-	tear_down(vi, QUEUE_FLUSHES);
-	/* Only now: who sees ERROR may rely on the queues being flushed. */
-	atomic_store(&vi->state, VIP_STATE_ERROR);
-	error_report(vi->nic, error, vi, NULL);
+	switch (error) {
+	case VIP_ERROR_RECVQ_EMPTY:
+		return VIP_STATUS_OP_RECEIVE;
+	case VIP_ERROR_RDMAW_PROT:
+		return VIP_STATUS_OP_REMOTE_RDMA_WRITE;
+	case VIP_ERROR_RDMAR_PROT:
+		return VIP_STATUS_OP_RDMA_READ;
+	case VIP_ERROR_RDMA_TRANSPORT:
+		return atomic_load(&vi->failure) & VIP_STATUS_OP_MASK;
+	default:
+		return 0;
+	}
 }
 
-void vi_break(struct vi *vi, VIP_ERROR_CODE error)
+static void break_live(struct vi *vi, VIP_ERROR_CODE error)
+{
+	vi->cause = error;
+	tear_down(vi, QUEUE_FLUSHES); /* the device may know a better cause */
+	/* Only now: who sees ERROR may rely on the queues being flushed. */
+	atomic_store(&vi->state, VIP_STATE_ERROR);
+	error_of_vi(vi, vi->cause, operation_of(vi, vi->cause));
+}
+
+static void break_for(struct vi *vi, VIP_ERROR_CODE error)
 {
 	if (is_live(vi)) /* while connecting the outcome decides */
 		break_live(vi, error);
+}
+
+void vi_break(struct vi *vi)
+{
+	uint32_t failure = atomic_load(&vi->failure), operation = failure & VIP_STATUS_OP_MASK;
+	bool is_rdma = operation == VIP_STATUS_OP_RDMA_WRITE || operation == VIP_STATUS_OP_RDMA_READ;
+
+	break_for(vi, is_rdma && failure & VIP_STATUS_TRANSPORT_ERROR ? VIP_ERROR_RDMA_TRANSPORT
+								      : VIP_ERROR_CONN_LOST);
 }
 
 /*
@@ -204,7 +232,7 @@ void endpoint_connected(struct vi *vi, const struct connect_info *peer)
 	vi_decide(vi, VIP_SUCCESS);
 	/* A first message may have come, and failed, before the connection was known here. */
 	if (atomic_load(&vi->broken))
-		vi_break(vi, VIP_ERROR_CONN_LOST);
+		vi_break(vi);
 	else if (atomic_load(&vi->stalled))
 		vi_revive(vi);
 }
@@ -255,13 +283,18 @@ void endpoint_nobody(struct vi *vi)
 
 void endpoint_lost(struct vi *vi)
 {
-	vi_break(vi, VIP_ERROR_CONN_LOST);
+	break_for(vi, VIP_ERROR_CONN_LOST);
+}
+
+void endpoint_ends_for(struct vi *vi, VIP_ERROR_CODE error)
+{
+	vi->cause = error;
 }
 
 void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error)
 {
 	atomic_store(&vi->broken, true);
-	vi_break(vi, error);
+	break_for(vi, error);
 }
 
 void endpoint_stalled(struct vi *vi)

@@ -17,7 +17,8 @@ static VIP_RETURN post(VIP_VI_HANDLE handle, bool is_receive, VIP_DESCRIPTOR *de
 	if (!vi)
 		return rc;
 	if ((uintptr_t)descriptor % VIP_DESCRIPTOR_ALIGNMENT)
-		error_report(vi->nic, VIP_ERROR_POST_DESC, vi, descriptor);
+		error_of_post(vi, VIP_ERROR_POST_DESC,
+			      is_receive ? VIP_STATUS_OP_RECEIVE : VIP_STATUS_OP_SEND, descriptor);
 	else if (descriptor)
 		rc = workqueue_post(queue_of(vi, is_receive), descriptor);
 	vi_leave(vi);

@@ -41,6 +41,7 @@ struct vi {
 	_Atomic VIP_VI_STATE state; /* written under the NIC's lock */
 	atomic_bool broken;	    /* the device reported an error since the VI was prepared */
 	atomic_bool stalled;	    /* the device waits for vi_revive() */
+	_Atomic uint32_t failure;   /* the Status that broke it, if it was a descriptor's; or 0 */
 	/* Of the last attempt to connect; VIP_NOT_DONE while it goes on. Like the state. */
 	_Atomic VIP_RETURN outcome;
 	atomic_bool is_pairing; /* and it was one between equals */
@@ -48,6 +49,7 @@ struct vi {
 	/* Guarded by the NIC's lock. */
 	pthread_cond_t changed;	  /* outcome is there, or a pause begins */
 	unsigned attempt;	  /* counts attempts to connect */
+	VIP_ERROR_CODE cause;	  /* why the connection ends */
 	struct connect_info peer; /* valid when connected */
 	struct vi_pairing pairing;
 
@@ -104,8 +106,11 @@ void vi_disconnect(struct vi *vi);
  * touched any more, since programs free memory first and close the NIC then.
  */
 void vi_abandon(struct vi *vi);
-/* Enters ERROR: everything posted is flushed, the peer told, the error handler called. */
-void vi_break(struct vi *vi, VIP_ERROR_CODE error);
+/*
+ * A descriptor of the VI has failed, which breaks the connection. Enters ERROR: everything posted is
+ * flushed, the peer told, the error handler called.
+ */
+void vi_break(struct vi *vi);
 /* A device that has stalled takes work again; what it had not done it gets anew. */
 void vi_revive(struct vi *vi);
 /* The VI is retired, and nobody uses it but the caller. */

@@ -67,8 +67,10 @@ void workqueue_call_attention(struct workqueue *queue)
 	atomic_store(&queue->cq->uneasy, true);
 }
 
-static uint32_t send_operation(const VIP_DESCRIPTOR *descriptor)
+static uint32_t operation(const struct workqueue *queue, const VIP_DESCRIPTOR *descriptor)
 {
+	if (queue->is_receive)
+		return VIP_STATUS_OP_RECEIVE;
 	switch (descriptor->CS.Control & VIP_CONTROL_OP_MASK) {
 	case VIP_CONTROL_OP_RDMAWRITE:
 		return VIP_STATUS_OP_RDMA_WRITE;
@@ -79,8 +81,8 @@ static uint32_t send_operation(const VIP_DESCRIPTOR *descriptor)
 	}
 }
 
-/* The CQ's lock is held; a descriptor is posted. */
-static void complete_oldest(struct workqueue *queue, uint32_t status, uint32_t length,
+/* The CQ's lock is held; a descriptor is posted. Returns what is its Status now. */
+static uint32_t complete_oldest(struct workqueue *queue, uint32_t status, uint32_t length,
 			    uint32_t immediate)
 {
 	uint32_t done = atomic_load_explicit(&queue->done, memory_order_relaxed);
@@ -108,6 +110,7 @@ static void complete_oldest(struct workqueue *queue, uint32_t status, uint32_t l
 			TAILQ_INSERT_TAIL(&queue->cq->ready, queue, in_ready);
 		queue->is_ready = true;
 	}
+	return status;
 }
 
 static bool is_reliable(const struct vi *vi)
@@ -116,10 +119,13 @@ static bool is_reliable(const struct vi *vi)
 }
 
 /* An error on a connection: it is broken by cq_attend_locked(), with the NIC's lock. The CQ's is held. */
-static void note_error(struct workqueue *queue)
+static void note_error(struct workqueue *queue, uint32_t status)
 {
+	uint32_t none = 0;
+
 	if (!is_reliable(queue->vi))
 		return; /* it is the descriptor's, and no more */
+	atomic_compare_exchange_strong(&queue->vi->failure, &none, status);
 	atomic_store(&queue->vi->broken, true);
 	workqueue_call_attention(queue);
 }
@@ -137,9 +143,9 @@ void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t lengt
 	}
 	if (tail == atomic_load_explicit(&queue->done, memory_order_relaxed))
 		return; /* a device that completes what was never posted */
-	complete_oldest(queue, status, length, immediate);
+	status = complete_oldest(queue, status, length, immediate);
 	if (status & VIP_STATUS_ERROR_MASK)
-		note_error(queue);
+		note_error(queue, status);
 }
 
 void workqueue_stalled(struct workqueue *queue)
@@ -161,7 +167,8 @@ void workqueue_part_done(struct workqueue *queue, uint32_t error)
 		return;
 	if (!queue->part_error)
 		queue->part_error = error;
-	note_error(queue);
+	note_error(queue,
+		   error | ring_at(queue, atomic_load(&queue->done))->status);
 }
 
 /* Requests that the device has. An upper bound without the CQ's lock. */
@@ -261,8 +268,10 @@ static bool hold_or_fail(struct workqueue *queue, const struct refusal *why)
 			agent_wake(queue->vi->nic); /* the program may not ask for completions */
 	} else if (why->hindrance != NO_ROOM && !why->earlier) {
 		advance(queue);
-		complete_oldest(queue, why->error ? why->error : VIP_STATUS_TRANSPORT_ERROR, 0, 0);
-		note_error(queue);
+		note_error(queue, complete_oldest(queue,
+						  why->error ? why->error
+							     : VIP_STATUS_TRANSPORT_ERROR,
+						  0, 0));
 	}
 	lock_release(&cq->lock);
 	return !waits && (why->hindrance == NO_ROOM || why->earlier);
@@ -365,12 +374,12 @@ VIP_RETURN workqueue_post(struct workqueue *queue, VIP_DESCRIPTOR *descriptor)
 	tail = atomic_load_explicit(&queue->tail, memory_order_relaxed);
 	if (tail - atomic_load_explicit(&queue->head, memory_order_acquire) >= QUEUE_DESCRIPTORS) {
 		lock_release(&queue->lock);
-		error_report(queue->vi->nic, VIP_ERROR_VI_OVERRUN, queue->vi, descriptor);
+		error_of_post(queue->vi, VIP_ERROR_VI_OVERRUN, operation(queue, descriptor),
+			      descriptor);
 		return VIP_ERROR_RESOURCE;
 	}
 	descriptor->CS.Status = 0;
-	*ring_at(queue, tail) = (struct posted){
-		descriptor, queue->is_receive ? VIP_STATUS_OP_RECEIVE : send_operation(descriptor)};
+	*ring_at(queue, tail) = (struct posted){descriptor, operation(queue, descriptor)};
 	atomic_store_explicit(&queue->tail, tail + 1, memory_order_release);
 	is_next = queue->mode == QUEUE_OPEN && queue->submitted == tail;
 	if (is_next && pass_on(queue, &why))

@@ -96,6 +96,13 @@ void endpoint_lost(struct vi *vi)
 	vi_tear_down(vi);
 }
 
+void endpoint_ends_for(struct vi *vi, VIP_ERROR_CODE error)
+{
+	(void)vi;
+	check(error == VIP_ERROR_CONN_LOST || error == VIP_ERROR_RECVQ_EMPTY ||
+	      error == VIP_ERROR_RDMAW_PROT || error == VIP_ERROR_RDMAR_PROT);
+}
+
 void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error)
 {
 	(void)error;

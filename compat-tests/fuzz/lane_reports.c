@@ -173,6 +173,13 @@ void cq_poll_for_device(struct cq *cq)
 	world_poll(cq);
 }
 
+void endpoint_ends_for(struct vi *vi, VIP_ERROR_CODE error)
+{
+	(void)vi;
+	check(error == VIP_ERROR_CONN_LOST || error == VIP_ERROR_RECVQ_EMPTY ||
+	      error == VIP_ERROR_RDMAW_PROT || error == VIP_ERROR_RDMAR_PROT);
+}
+
 void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error)
 {
 	check(error == VIP_ERROR_CONN_LOST);

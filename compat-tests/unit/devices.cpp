@@ -183,7 +183,10 @@ TEST_F(Devices, RefusedRdmaIsToldAsSuchWhereTheDeviceTells)
 	ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
 	expect_sent(a, w, VIP_STATUS_OP_RDMA_WRITE | VIP_STATUS_RDMA_PROT_ERROR);
 	expect_state(b, VIP_STATE_ERROR);
-	EXPECT_TRUE(eventually([&] { return errors.count(VIP_ERROR_RDMAW_PROT, b) == 1; }, 2000));
+	errors.expect_first(VIP_ERROR_RDMAW_PROT, VIP_RESOURCE_VI, nic, b,
+			    VIP_STATUS_OP_REMOTE_RDMA_WRITE);
+	EXPECT_EQ(errors.count(VIP_ERROR_RDMAW_PROT), 1);
+	EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST, b), 0);
 }
 
 } // namespace

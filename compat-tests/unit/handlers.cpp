@@ -76,6 +76,23 @@ TEST_F(Handlers, RunOneAtATimeAndNoneStartsAfterTheNicIsClosed)
 	EXPECT_EQ(most, 1);
 }
 
+// A program may post badly in a loop; what is not its mistake must get through to the handler.
+TEST_F(Handlers, OfManyMistakesHearSomeAndOfALostConnectionAllTheSame)
+{
+	std::promise<void> go;
+	auto gone = go.get_future().share();
+	errors.then = [gone](const VIP_ERROR_DESCRIPTOR &) { gone.wait(); };
+	auto *odd = reinterpret_cast<VIP_DESCRIPTOR *>(static_cast<char *>(memory.base) + 1);
+	for (int i = 0; i < 5000; i++)
+		EXPECT_EQ(post_send(a, odd), VIP_INVALID_PARAMETER);
+	ASSERT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	expect_state(b, VIP_STATE_ERROR);
+	go.set_value();
+	EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, b));
+	EXPECT_LT(errors.count(VIP_ERROR_POST_DESC), 1000);
+	EXPECT_GT(errors.count(VIP_ERROR_POST_DESC), 10);
+}
+
 TEST_F(Handlers, ThatAreNullLeaveItToTheDefaultOne)
 {
 	int ends[2], before = dup(STDERR_FILENO);

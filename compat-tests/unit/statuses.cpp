@@ -14,18 +14,21 @@ class Statuses : public NicTest
 		open();
 		make_pair();
 	}
+	// `told`: by which error, at the VI whose descriptor has failed.
 	void expect_broken(const std::vector<VIP_DESCRIPTOR *> &receives_of_peer, const Vi &vi,
-			   const Vi &peer)
+			   const Vi &peer, VIP_ERROR_CODE told = VIP_ERROR_CONN_LOST)
 	{
 		expect_state(vi, VIP_STATE_ERROR);
 		expect_state(peer, VIP_STATE_ERROR);
 		for (VIP_DESCRIPTOR *d : receives_of_peer)
 			expect_received(peer, d, VIP_STATUS_DESC_FLUSHED_ERROR);
-		EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, vi));
+		EXPECT_TRUE(errors.reach(told, vi));
 		EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, peer));
 		for (const Vi &each : {vi, peer}) {
 			EXPECT_EQ(VipDisconnect(each), VIP_SUCCESS);
-			EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST, each), 1);
+			EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST, each) +
+					  errors.count(VIP_ERROR_RDMA_TRANSPORT, each),
+				  1);
 			VIP_DESCRIPTOR *none;
 			EXPECT_EQ(VipSendDone(each, &none), VIP_DESCRIPTOR_ERROR);
 			EXPECT_EQ(none, nullptr);
@@ -99,7 +102,12 @@ class EachStatus : public Statuses, public testing::WithParamInterface<Case>
 		EXPECT_EQ(state_of(a), VIP_STATE_ERROR) << "who is told finds the VI in ERROR";
 		expect_received(a, own[0], FLUSHED);
 		expect_received(a, own[1], FLUSHED);
-		expect_broken({theirs[0], theirs[1]}, a, b);
+		bool transport = write && bit == TRANSPORT;
+		if (transport)
+			errors.expect_first(VIP_ERROR_RDMA_TRANSPORT, VIP_RESOURCE_VI, nic, a,
+					    VIP_STATUS_OP_RDMA_WRITE);
+		expect_broken({theirs[0], theirs[1]}, a, b,
+			      transport ? VIP_ERROR_RDMA_TRANSPORT : VIP_ERROR_CONN_LOST);
 	}
 };
 

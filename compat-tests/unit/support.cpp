@@ -88,6 +88,24 @@ bool Errors::reach(VIP_ERROR_CODE code, VIP_VI_HANDLE vi, int wanted)
 	return eventually([&] { return count(code, vi) >= wanted; });
 }
 
+void Errors::expect_first(VIP_ERROR_CODE code, VIP_RESOURCE_CODE resource, VIP_NIC_HANDLE nic,
+			  VIP_VI_HANDLE vi, VIP_ULONG operation)
+{
+	ASSERT_TRUE(reach(code));
+	std::lock_guard<std::mutex> lock(mutex_);
+	for (const VIP_ERROR_DESCRIPTOR &error : seen_) {
+		if (error.ErrorCode != code)
+			continue;
+		EXPECT_EQ(error.ResourceCode, resource);
+		EXPECT_EQ(error.NicHandle, nic);
+		EXPECT_EQ(error.ViHandle, vi);
+		EXPECT_EQ(error.CQHandle, nullptr);
+		EXPECT_EQ(error.DescriptorPtr, nullptr);
+		EXPECT_EQ(error.OpCode, operation);
+		return;
+	}
+}
+
 Memory::~Memory()
 {
 	free(base);

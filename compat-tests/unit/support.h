@@ -44,6 +44,9 @@ class Errors
 	static void handler(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error);
 	int count(VIP_ERROR_CODE code, VIP_VI_HANDLE vi = nullptr);
 	bool reach(VIP_ERROR_CODE code, VIP_VI_HANDLE vi = nullptr, int count = 1);
+	// Waits for the first one of this code, and checks what it says.
+	void expect_first(VIP_ERROR_CODE code, VIP_RESOURCE_CODE resource, VIP_NIC_HANDLE nic,
+			  VIP_VI_HANDLE vi, VIP_ULONG operation);
 	std::function<void(const VIP_ERROR_DESCRIPTOR &)> then; // called by the handler, too
 
       private:

@@ -136,6 +136,22 @@ void endpoint_quiesce(struct loopback_endpoint *endpoint)
 	}
 }
 
+/* The peer may have said why it ends the connection, or may have just ended it. */
+static void tell_cause(struct loopback_endpoint *endpoint)
+{
+	static const VIP_ERROR_CODE causes[] = {
+		[END_NO_RECEIVE] = VIP_ERROR_RECVQ_EMPTY,
+		[END_WRITE_REFUSED] = VIP_ERROR_RDMAW_PROT,
+		[END_READ_REFUSED] = VIP_ERROR_RDMAR_PROT,
+	};
+	uint32_t end = atomic_load_explicit(&endpoint->in->end, memory_order_acquire);
+
+	if (end && end < sizeof(causes) / sizeof(causes[0]))
+		endpoint_ends_for(endpoint->vi, causes[end]);
+	else if (atomic_load(&endpoint->out->closed))
+		endpoint_ends_for(endpoint->vi, VIP_ERROR_CONN_LOST);
+}
+
 void loopback_endpoint_stop(struct device_endpoint *base)
 {
 	struct loopback_endpoint *endpoint = (struct loopback_endpoint *)base;
@@ -143,8 +159,10 @@ void loopback_endpoint_stop(struct device_endpoint *base)
 	if (endpoint->in)
 		atomic_store(&endpoint->in->closed, 1);
 	atomic_store(&endpoint->stopped, true);
-	if (endpoint->in)
-		endpoint_quiesce(endpoint);
+	if (!endpoint->in)
+		return;
+	endpoint_quiesce(endpoint);
+	tell_cause(endpoint);
 }
 
 /* Nobody posts, and nobody but the caller has the link. */

@@ -22,6 +22,7 @@ _Static_assert(offsetof(struct lane, ring_consumed) == 335880, "layout");
 _Static_assert(offsetof(struct lane, answer) == 335936, "layout");
 _Static_assert(offsetof(struct lane, answer_data) == 336000, "layout");
 _Static_assert(offsetof(struct lane, busy) == 368768, "layout");
+_Static_assert(offsetof(struct lane, end) == 368772, "layout");
 _Static_assert(offsetof(struct lane, messages) == 368832, "layout");
 _Static_assert(offsetof(struct lane, ring) == 434368, "layout");
 _Static_assert(offsetof(struct lane, receiver_waits) == 696512, "layout");

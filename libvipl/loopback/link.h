@@ -69,6 +69,9 @@ struct lane_detail {
 
 enum lane_wait { WAIT_ON_CHANNEL = 1, WAIT_IN_AGENT = 2 };
 
+/* Why the sending end ends the connection, if it is about what the receiving end did not take. */
+enum lane_end { END_NO_RECEIVE = 1, END_WRITE_REFUSED, END_READ_REFUSED };
+
 enum lane_answer { ANSWER_DONE = 1, ANSWER_REFUSED };
 
 struct lane {
@@ -85,6 +88,7 @@ struct lane {
 
 	/* The sending end writes these. */
 	alignas(CACHE_LINE) _Atomic uint32_t busy; /* odd while it accesses the other's memory */
+	_Atomic uint32_t end;			   /* lane_end */
 	alignas(CACHE_LINE) struct lane_message messages[LANE_MESSAGES];
 	alignas(CACHE_LINE) uint8_t ring[LANE_RING];
 

@@ -264,6 +264,8 @@ void send_publish(struct loopback_endpoint *endpoint, struct lane_message *messa
 		  enum message_kind kind, uint32_t length, const struct device_send *send);
 /* The send under way is over: with success, or with an error bit. */
 void send_finish(struct loopback_endpoint *endpoint, uint32_t error);
+/* The same when the peer's end does not take it, for which the peer gets another error. */
+void send_refused(struct loopback_endpoint *endpoint, uint32_t error, enum lane_end end);
 /* Whether the local memory of a send is still registered, with these rights. */
 bool send_memory_is_there(const struct loopback_endpoint *endpoint, const struct device_send *send,
 			  uint32_t rights);

@@ -30,6 +30,13 @@ static bool finish(struct loopback_endpoint *endpoint, uint32_t error)
 	return true;
 }
 
+static bool refused(struct loopback_endpoint *endpoint, uint32_t error, enum lane_end end)
+{
+	send_refused(endpoint, error, end);
+	atomic_store_explicit(&endpoint->is_pending, false, memory_order_release);
+	return true;
+}
+
 /* Parts of a message that will not be completed must not become the beginning of the next one. */
 static bool give_up(struct loopback_endpoint *endpoint, uint32_t error)
 {
@@ -119,7 +126,7 @@ static bool step_immediate(struct loopback_endpoint *endpoint)
 	uint32_t room;
 
 	if (!send_next_receive(endpoint, &room))
-		return finish(endpoint, VIP_STATUS_REMOTE_DESC_ERROR);
+		return refused(endpoint, VIP_STATUS_REMOTE_DESC_ERROR, END_NO_RECEIVE);
 	if (!message)
 		return false;
 	send_publish(endpoint, message, MESSAGE_WRITTEN, send->length, send);
@@ -147,7 +154,8 @@ static bool step_rdma(struct loopback_endpoint *endpoint)
 	if (answer >> 32 != pending->number)
 		return false;
 	if ((uint32_t)answer != ANSWER_DONE)
-		return finish(endpoint, VIP_STATUS_RDMA_PROT_ERROR);
+		return refused(endpoint, VIP_STATUS_RDMA_PROT_ERROR,
+			       is_write ? END_WRITE_REFUSED : END_READ_REFUSED);
 	if (!is_write)
 		copy_scatter(&pending->send, pending->offset, endpoint->out->answer_data,
 			     pending->piece);

@@ -80,6 +80,14 @@ void send_finish(struct loopback_endpoint *endpoint, uint32_t error)
 			      memory_order_release);
 }
 
+void send_refused(struct loopback_endpoint *endpoint, uint32_t error, enum lane_end end)
+{
+	/* It is read when the connection ends, which at the other levels is not for this. */
+	if (endpoint->own.reliability != VIP_SERVICE_UNRELIABLE)
+		atomic_store_explicit(&endpoint->out->end, end, memory_order_release);
+	send_finish(endpoint, error);
+}
+
 void send_announce(struct loopback_endpoint *endpoint)
 {
 	struct loopback_cq *cq = endpoint->send_cq;
@@ -208,7 +216,7 @@ static void send_plain(struct loopback_endpoint *endpoint, const struct device_s
 	uint32_t room;
 
 	if (!send_next_receive(endpoint, &room))
-		send_finish(endpoint, VIP_STATUS_REMOTE_DESC_ERROR);
+		send_refused(endpoint, VIP_STATUS_REMOTE_DESC_ERROR, END_NO_RECEIVE);
 	else if (send->length <= room)
 		send_data(endpoint, send);
 	else
@@ -251,16 +259,17 @@ static void send_rdma(struct loopback_endpoint *endpoint, const struct device_se
 		      bool is_write)
 {
 	bool announced = is_write && send->control & VIP_CONTROL_IMMEDIATE;
+	enum lane_end refused = is_write ? END_WRITE_REFUSED : END_READ_REFUSED;
 	int error = EPERM;
 	uint32_t room;
 
 	if (send->length && !(is_write ? endpoint->peer.rights.rdma_write
 				       : endpoint->peer.rights.rdma_read)) {
-		send_finish(endpoint, VIP_STATUS_RDMA_PROT_ERROR);
+		send_refused(endpoint, VIP_STATUS_RDMA_PROT_ERROR, refused);
 		return;
 	}
 	if (announced && !send_next_receive(endpoint, &room)) {
-		send_finish(endpoint, VIP_STATUS_REMOTE_DESC_ERROR);
+		send_refused(endpoint, VIP_STATUS_REMOTE_DESC_ERROR, END_NO_RECEIVE);
 		return;
 	}
 	if (!is_write && !send_memory_is_there(endpoint, send, RIGHT_LOCAL_WRITE)) {
@@ -283,7 +292,9 @@ static void send_rdma(struct loopback_endpoint *endpoint, const struct device_se
 		send_finish(endpoint, 0);
 		break;
 	case EACCES:
-	case EFAULT:
+		send_refused(endpoint, VIP_STATUS_RDMA_PROT_ERROR, refused);
+		break;
+	case EFAULT: /* memory of either side */
 		send_finish(endpoint, VIP_STATUS_RDMA_PROT_ERROR);
 		break;
 	case ECONNABORTED:

@@ -1,0 +1,305 @@
+// Asynchronous errors: which one is told, what its descriptor says, and to whom.
+#include "notify.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <poll.h>
+#include <unistd.h>
+
+using namespace harness;
+
+namespace
+{
+
+class AsyncErrors : public NicTest
+{
+      protected:
+	void expect(const VIP_ERROR_DESCRIPTOR &error, VIP_ERROR_CODE code,
+		    VIP_RESOURCE_CODE resource, VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor,
+		    VIP_ULONG operation)
+	{
+		EXPECT_EQ(code, error.ErrorCode);
+		EXPECT_EQ(resource, error.ResourceCode);
+		EXPECT_EQ(VIP_NIC_HANDLE{nic}, error.NicHandle);
+		EXPECT_EQ(vi, error.ViHandle);
+		EXPECT_EQ(nullptr, error.CQHandle);
+		EXPECT_EQ(descriptor, error.DescriptorPtr);
+		EXPECT_EQ(operation, error.OpCode);
+	}
+	// The VI's only error, of a connection that is lost for it: a network may have no way to
+	// tell the cause, the memory of one machine has.
+	void expectLoss(Vi &vi, VIP_ERROR_CODE cause, VIP_ULONG operation)
+	{
+		ASSERT_TRUE(nic.errors.reaches(vi, 1));
+		VIP_ERROR_DESCRIPTOR error = nic.errors.first(vi);
+		EXPECT_EQ(VIP_STATE_ERROR, vi.state()) << "who is told finds the VI in error";
+		if (error.ErrorCode == VIP_ERROR_CONN_LOST && !nic.isLoopback())
+			expect(error, VIP_ERROR_CONN_LOST, VIP_RESOURCE_VI, vi, nullptr, 0);
+		else
+			expect(error, cause, VIP_RESOURCE_VI, vi, nullptr, operation);
+		EXPECT_FALSE(nic.errors.reaches(vi, 2, kQuiet)) << "told twice";
+	}
+	void expectConnLost(Vi &vi)
+	{
+		expectLoss(vi, VIP_ERROR_CONN_LOST, 0);
+	}
+	static VIP_VI_ATTRIBUTES ofRdma(VIP_RELIABILITY_LEVEL level, bool reads)
+	{
+		VIP_VI_ATTRIBUTES attributes = ofLevel(level);
+		attributes.EnableRdmaWrite = VIP_TRUE;
+		attributes.EnableRdmaRead = reads;
+		return attributes;
+	}
+	void fill(VIP_VI_HANDLE vi, Pool &pool,
+		  VIP_RETURN (*post)(VIP_VI_HANDLE, VIP_DESCRIPTOR *, VIP_MEM_HANDLE))
+	{
+		for (VIP_ULONG i = 0; i < nic.attributes().MaxDescriptorsPerQueue; i++)
+			ASSERT_EQ(VIP_SUCCESS, post(vi, pool.message(i, 4), pool.handle())) << i;
+	}
+};
+
+constexpr auto kReliable = {VIP_RELIABILITY_LEVEL{VIP_SERVICE_RELIABLE_DELIVERY},
+			    VIP_RELIABILITY_LEVEL{VIP_SERVICE_RELIABLE_RECEPTION}};
+
+TEST_F(AsyncErrors, ADescriptorThatIsNotAlignedIsPostDescAboutTheDescriptor)
+{
+	Vi sends(nic), receives(nic);
+	Pool pool(nic, 2, 64);
+	auto *odd = reinterpret_cast<VIP_DESCRIPTOR *>(pool.data() + 32);
+	ASSERT_EQ(VIP_INVALID_PARAMETER, VipPostSend(sends, odd, pool.handle()));
+	ASSERT_TRUE(nic.errors.reaches(sends, 1));
+	expect(nic.errors.first(sends), VIP_ERROR_POST_DESC, VIP_RESOURCE_DESCRIPTOR, sends, odd,
+	       VIP_STATUS_OP_SEND);
+	// Nothing need be where it points.
+	auto *nowhere = reinterpret_cast<VIP_DESCRIPTOR *>(1);
+	ASSERT_EQ(VIP_INVALID_PARAMETER, VipPostRecv(receives, nowhere, pool.handle()));
+	ASSERT_TRUE(nic.errors.reaches(receives, 1));
+	expect(nic.errors.first(receives), VIP_ERROR_POST_DESC, VIP_RESOURCE_DESCRIPTOR, receives,
+	       nowhere, VIP_STATUS_OP_RECEIVE);
+	EXPECT_EQ(VIP_STATE_IDLE, sends.state());
+}
+
+TEST_F(AsyncErrors, OneReceiveTooManyIsViOverrunAboutTheVi)
+{
+	Vi vi(nic);
+	Pool pool(nic, nic.attributes().MaxDescriptorsPerQueue + 1, 4);
+	VIP_DESCRIPTOR *last = pool.message(nic.attributes().MaxDescriptorsPerQueue, 4);
+	fill(vi, pool, VipPostRecv);
+	EXPECT_EQ(0U, nic.errors.count(vi));
+	ASSERT_EQ(VIP_ERROR_RESOURCE, VipPostRecv(vi, last, pool.handle()));
+	ASSERT_TRUE(nic.errors.reaches(vi, 1));
+	expect(nic.errors.first(vi), VIP_ERROR_VI_OVERRUN, VIP_RESOURCE_VI, vi, last,
+	       VIP_STATUS_OP_RECEIVE);
+}
+
+TEST_F(AsyncErrors, OneSendTooManyIsViOverrunWithItsOperation)
+{
+	VIP_ULONG most = nic.attributes().MaxDescriptorsPerQueue;
+	Pool pool(nic, most + 1, 4);
+	for (bool write : {false, true}) {
+		Vi vi(nic); // idle: all are done, flushed, and none is collected
+		VIP_DESCRIPTOR *last = write ? pool.write(most, 4, pool.data(), pool.handle())
+					     : pool.message(most, 4);
+		fill(vi, pool, VipPostSend);
+		ASSERT_EQ(VIP_ERROR_RESOURCE, VipPostSend(vi, last, pool.handle()));
+		ASSERT_TRUE(nic.errors.reaches(vi, 1));
+		expect(nic.errors.first(vi), VIP_ERROR_VI_OVERRUN, VIP_RESOURCE_VI, vi, last,
+		       write ? VIP_STATUS_OP_RDMA_WRITE : VIP_STATUS_OP_SEND);
+	}
+}
+
+TEST_F(AsyncErrors, PeersDisconnectIsConnLostAlsoWhenNoReceiveIsPosted)
+{
+	atEach(nic, {VIP_SERVICE_UNRELIABLE, VIP_SERVICE_RELIABLE_DELIVERY,
+		     VIP_SERVICE_RELIABLE_RECEPTION},
+	       [&](VIP_RELIABILITY_LEVEL level) {
+		       Pair pair(nic, ofLevel(level));
+		       ASSERT_TRUE(pair.connected);
+		       ASSERT_EQ(VIP_SUCCESS, VipDisconnect(pair.a));
+		       expectConnLost(pair.b);
+		       EXPECT_EQ(0U, nic.errors.count(pair.a)) << "told of its own disconnect";
+	       });
+}
+
+TEST_F(AsyncErrors, MessageThatFindsNoReceiveIsRecvqEmptyAtTheReceiver)
+{
+	atEach(nic, kReliable, [&](VIP_RELIABILITY_LEVEL level) {
+		for (VIP_UINT32 bytes : {0U, 8U, 65536U}) {
+			Pool pool(nic, 1, bytes);
+			Pair pair(nic, ofLevel(level));
+			ASSERT_TRUE(pair.connected);
+			ASSERT_TRUE(harness::send(pair.a, pool.message(0, bytes), pool.handle()));
+			expectLoss(pair.b, VIP_ERROR_RECVQ_EMPTY, VIP_STATUS_OP_RECEIVE);
+			expectConnLost(pair.a);
+		}
+	});
+}
+
+TEST_F(AsyncErrors, WriteWithImmediateDataThatFindsNoReceiveIsRecvqEmptyAtTheTarget)
+{
+	VIP_MEM_ATTRIBUTES writable = memory(nullptr, VIP_TRUE);
+	Region target(nic, 65536, &writable);
+	atEach(nic, kReliable, [&](VIP_RELIABILITY_LEVEL level) {
+		for (VIP_UINT32 bytes : {0U, 8U, 65536U}) {
+			Pool pool(nic, 1, bytes);
+			Pair pair(nic, ofRdma(level, false));
+			ASSERT_TRUE(pair.connected);
+			VIP_DESCRIPTOR *d = pool.write(0, bytes, target.data(), target.handle());
+			setImmediate(d, 1);
+			ASSERT_TRUE(harness::send(pair.a, d, pool.handle()));
+			expectLoss(pair.b, VIP_ERROR_RECVQ_EMPTY, VIP_STATUS_OP_RECEIVE);
+		}
+	});
+}
+
+TEST_F(AsyncErrors, WriteThatIsRefusedIsRdmawProtAtTheTarget)
+{
+	Region closed(nic, 65536);
+	atEach(nic, kReliable, [&](VIP_RELIABILITY_LEVEL level) {
+		for (bool viAllows : {true, false}) {
+			Pool pool(nic, 1, 65536);
+			Pair pair(nic, viAllows ? ofRdma(level, false) : ofLevel(level));
+			ASSERT_TRUE(pair.connected);
+			VIP_DESCRIPTOR *d = pool.write(0, 65536, closed.data(), closed.handle());
+			ASSERT_TRUE(harness::send(pair.a, d, pool.handle()));
+			expectLoss(pair.b, VIP_ERROR_RDMAW_PROT, VIP_STATUS_OP_REMOTE_RDMA_WRITE);
+			expectConnLost(pair.a);
+		}
+	});
+}
+
+TEST_F(AsyncErrors, ReadThatIsRefusedIsRdmarProtAtTheTarget)
+{
+	Region closed(nic, 65536);
+	atEach(nic, kReliable, [&](VIP_RELIABILITY_LEVEL level) {
+		if (!(nic.attributes().RDMAReadSupport & level))
+			return; // RdmaRead tests what there is to expect then
+		Pool pool(nic, 1, 65536);
+		Pair pair(nic, ofRdma(level, true));
+		ASSERT_TRUE(pair.connected);
+		VIP_DESCRIPTOR *d = pool.read(0, 65536, closed.data(), closed.handle());
+		ASSERT_TRUE(harness::send(pair.a, d, pool.handle()));
+		expectLoss(pair.b, VIP_ERROR_RDMAR_PROT, VIP_STATUS_OP_RDMA_READ);
+		expectConnLost(pair.a);
+	});
+}
+
+TEST_F(AsyncErrors, GoToTheHandlerThatWasSetLast)
+{
+	Errors later;
+	Vi vi(nic);
+	Pool pool(nic, 1, 64);
+	auto *odd = reinterpret_cast<VIP_DESCRIPTOR *>(pool.data() + 32);
+	VipPostSend(vi, odd, pool.handle());
+	ASSERT_TRUE(nic.errors.reaches(vi, 1));
+	ASSERT_EQ(VIP_SUCCESS, VipErrorCallback(nic, &later, Errors::handler));
+	VipPostSend(vi, odd, pool.handle());
+	ASSERT_TRUE(later.reaches(vi, 1));
+	ASSERT_EQ(VIP_SUCCESS, VipErrorCallback(nic, &nic.errors, Errors::handler));
+	EXPECT_EQ(1U, nic.errors.count(vi));
+}
+
+// Standard error, as long as this lives.
+class StandardError
+{
+      public:
+	StandardError() : before_(dup(STDERR_FILENO))
+	{
+		if (pipe(ends_))
+			abort();
+		dup2(ends_[1], STDERR_FILENO);
+	}
+	~StandardError()
+	{
+		dup2(before_, STDERR_FILENO);
+		for (int fd : {ends_[0], ends_[1], before_})
+			close(fd);
+	}
+	bool says(const char *text)
+	{
+		for (pollfd ready{ends_[0], POLLIN, 0}; !strstr(seen_.c_str(), text);) {
+			char part[512];
+			if (poll(&ready, 1, int{kPatience}) != 1)
+				return false;
+			ssize_t got = read(ends_[0], part, sizeof part);
+			seen_.append(part, got > 0 ? static_cast<size_t>(got) : 0);
+		}
+		return true;
+	}
+
+      private:
+	int before_, ends_[2];
+	std::string seen_;
+};
+
+TEST_F(AsyncErrors, AreWrittenToStandardErrorWhenThereIsNoHandler)
+{
+	Pool pool(nic, 1, 64);
+	auto *odd = reinterpret_cast<VIP_DESCRIPTOR *>(pool.data() + 32);
+	Nic fresh; // the harness sets a handler
+	ASSERT_TRUE(fresh.opened());
+	Vi vi(fresh);
+	bool told;
+	ASSERT_EQ(VIP_SUCCESS, VipErrorCallback(fresh, nullptr, nullptr));
+	{
+		StandardError errors;
+		VipPostSend(vi, odd, pool.handle());
+		told = errors.says("\n");
+	}
+	EXPECT_TRUE(told);
+	EXPECT_EQ(0U, fresh.errors.count(vi));
+}
+
+TEST_F(AsyncErrors, HandlerMayDisconnectDestroyAndConnectAnew)
+{
+	struct Context {
+		std::atomic<int> result{-1};
+	} context;
+	VIP_VI_ATTRIBUTES attributes = reliable();
+	VIP_VI_HANDLE lost = nullptr;
+	Vi other(nic);
+	ASSERT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, nullptr, nullptr, &lost));
+	std::string discriminator = freshDiscriminator();
+	Thread serves([&] { EXPECT_TRUE(serve(other, discriminator)); });
+	Address local(nic.address(), freshDiscriminator()), remote(nic.address(), discriminator);
+	ASSERT_EQ(VIP_SUCCESS,
+		  VipConnectRequest(lost, local.get(), remote.get(), kPatience, &attributes));
+	serves.join();
+	auto handler = [](VIP_PVOID told, VIP_ERROR_DESCRIPTOR *error) {
+		bool well = error->ErrorCode == VIP_ERROR_CONN_LOST &&
+			    VipDisconnect(error->ViHandle) == VIP_SUCCESS &&
+			    VipDestroyVi(error->ViHandle) == VIP_SUCCESS;
+		static_cast<Context *>(told)->result = well;
+	};
+	ASSERT_EQ(VIP_SUCCESS, VipErrorCallback(nic, &context, handler));
+	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(other));
+	EXPECT_TRUE(eventually([&] { return context.result == 1; })) << context.result;
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipDisconnect(lost));
+	ASSERT_EQ(VIP_SUCCESS, VipErrorCallback(nic, &nic.errors, Errors::handler));
+	Vi fresh(nic);
+	EXPECT_TRUE(harness::connect(other, fresh));
+}
+
+VIP_PEER(exitsInAnErrorHandler)
+{
+	Nic nic;
+	Pair pair(nic);
+	EXPECT_TRUE(pair.connected);
+	VipErrorCallback(nic, nullptr, [](VIP_PVOID, VIP_ERROR_DESCRIPTOR *) { exit(0); });
+	Thread waits([&] {
+		VIP_DESCRIPTOR *d;
+		VipSendWait(pair.b, VIP_INFINITE, &d);
+	});
+	VipDisconnect(pair.a);
+	waits.join();
+	ADD_FAILURE() << "the wait ended";
+}
+
+TEST_F(AsyncErrors, HandlerMayExitWhileOtherThreadsWait)
+{
+	Peer peer("exitsInAnErrorHandler");
+	peer.finish();
+}
+
+} // namespace
