@@ -76,7 +76,7 @@ VIP_PEER(equal)
 	Vi vi(nic);
 	test.put("ready");
 	test.expect("ask");
-	ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other));
+	ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other, kPatience, test.host()));
 	test.put("asked");
 	ASSERT_EQ(VIP_SUCCESS, outcome(vi));
 	VIP_DESCRIPTOR *d = pool.empty(0);
@@ -97,15 +97,18 @@ TEST_F(PeerToPeer, ProcessesConnectInEitherOrderOfTheirCalls)
 			peer.channel.expect("ready");
 			Vi vi(nic);
 			VIP_DESCRIPTOR *receive = postReceive(vi);
+			auto askNow = [&] {
+				return ask(vi, own, other, kPatience, peer.channel.host());
+			};
 			if (first) {
-				ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other));
+				ASSERT_EQ(VIP_SUCCESS, askNow());
 			}
 			letTimePass(first ? 100 : 0); // some looks in vain
 			peer.channel.put("ask");
 			peer.channel.expect("asked");
 			letTimePass(first ? 0 : 100);
 			if (!first) {
-				ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other));
+				ASSERT_EQ(VIP_SUCCESS, askNow());
 			}
 			ASSERT_EQ(VIP_SUCCESS, outcome(vi));
 			ASSERT_EQ(receive, takeReceive(vi));
@@ -135,7 +138,8 @@ VIP_PEER(manyEquals)
 	for (unsigned i = 0; i < kMany; i++)
 		vis.push_back(std::make_unique<Vi>(nic));
 	for (unsigned i = kMany; i--;)
-		ASSERT_EQ(VIP_SUCCESS, ask(*vis[i], nameOf(base, i, false), nameOf(base, i, true)));
+		ASSERT_EQ(VIP_SUCCESS, ask(*vis[i], nameOf(base, i, false), nameOf(base, i, true),
+					   kPatience, test.host()));
 	for (unsigned i = 0; i < kMany; i++) {
 		ASSERT_EQ(VIP_SUCCESS, outcome(*vis[i])) << i;
 		VIP_DESCRIPTOR *d = pool.empty(i);
@@ -157,7 +161,8 @@ TEST_F(PeerToPeer, ManyConnectionsBetweenTwoProcessesAtOnce)
 		vis.push_back(std::make_unique<Vi>(nic));
 		ASSERT_EQ(VIP_SUCCESS,
 			  VipPostRecv(*vis[i], receives.message(i, 64), receives.handle()));
-		ASSERT_EQ(VIP_SUCCESS, ask(*vis[i], nameOf(base, i, true), nameOf(base, i, false)));
+		ASSERT_EQ(VIP_SUCCESS, ask(*vis[i], nameOf(base, i, true), nameOf(base, i, false),
+					   kPatience, peer.channel.host()));
 	}
 	for (unsigned i = 0; i < kMany; i++) {
 		ASSERT_EQ(VIP_SUCCESS, outcome(*vis[i])) << i;
@@ -387,24 +392,33 @@ TEST_F(PeerToPeer, WaiterOfAnotherProcessAndEqualOfTheSameNameGetEachItsOwn)
 	eitherWay([&](const std::string &own, const std::string &other) {
 		// Whichever of the two comes first.
 		for (bool waiterFirst : {false, true}) {
-			Vi equal(nic), client(nic), right(nic);
-			if (!waiterFirst) {
-				ASSERT_EQ(VIP_SUCCESS, ask(equal, own, other));
-			}
-			Peer peer("waiterForAnybody");
-			peer.channel.put(own);
-			peer.channel.expect("ready");
-			if (waiterFirst) {
-				ASSERT_EQ(VIP_SUCCESS, ask(equal, own, other));
-			}
-			ASSERT_EQ(VIP_SUCCESS, ask(right, other, own));
-			EXPECT_EQ(VIP_SUCCESS, outcome(equal));
+			Peer equal("equal"), waiter("waiterForAnybody"); // of one host
+			equal.channel.put(own);
+			equal.channel.put(other);
+			equal.channel.expect("ready");
+			auto equalAsks = [&] {
+				equal.channel.put("ask");
+				equal.channel.expect("asked");
+			};
+			if (!waiterFirst)
+				equalAsks();
+			waiter.channel.put(own);
+			waiter.channel.expect("ready");
+			if (waiterFirst)
+				equalAsks();
+			Vi client(nic), right(nic);
+			VIP_DESCRIPTOR *receive = postReceive(right);
+			ASSERT_EQ(VIP_SUCCESS,
+				  ask(right, other, own, kPatience, equal.channel.host()));
 			EXPECT_EQ(VIP_SUCCESS, outcome(right));
-			EXPECT_TRUE(call(client, own));
-			peer.channel.expect("served");
-			expectTalk(equal, right, 1);
-			peer.channel.put("done");
-			peer.finish();
+			EXPECT_TRUE(call(client, own, waiter.channel.host()));
+			waiter.channel.expect("served");
+			ASSERT_EQ(receive, takeReceive(right));
+			EXPECT_EQ(static_cast<VIP_UINT32>(own.back()), receive->CS.ImmediateData);
+			equal.channel.put("received");
+			waiter.channel.put("done");
+			equal.finish();
+			waiter.finish();
 		}
 	});
 }

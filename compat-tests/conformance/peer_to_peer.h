@@ -21,10 +21,12 @@ struct Names {
 	}
 };
 
+// The other one is on the host with that address; "" is the NIC's own.
 inline VIP_RETURN ask(Vi &vi, const std::string &own, const std::string &other,
-	       VIP_ULONG timeout = kPatience)
+		      VIP_ULONG timeout = kPatience, const std::string &host = "")
 {
-	Address local(vi.nic().address(), own), remote(vi.nic().address(), other);
+	Address local(vi.nic().address(), own),
+		remote(host.empty() ? vi.nic().address() : host, other);
 	return VipConnectPeerRequest(vi, local.get(), remote.get(), timeout);
 }
 
