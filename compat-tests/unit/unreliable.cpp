@@ -292,8 +292,14 @@ TEST_F(Unreliable, SendsUnderWayDuringARevivalAreDoneAndNotRepeated)
 	post_receives(3);
 	options([](fake_options &o) { o.hold_completions = true; });
 	ASSERT_EQ(post_send(a, message(8)), VIP_SUCCESS);
+	uint64_t armed = fake_calls("ibv_req_notify_cq");
+	auto sent = std::async(std::launch::async, [&] { expect_sent(a, at(100)); });
+	EXPECT_TRUE(eventually([&] { return fake_calls("ibv_req_notify_cq") > armed; }));
 	fake_async_event_qp(IBV_EVENT_QP_FATAL, a.qp);
-	expect_sent(a, at(100));
+	EXPECT_EQ(sent.wait_for(std::chrono::milliseconds(PATIENCE / 2)),
+		  std::future_status::ready)
+		<< "who sleeps was not woken";
+	sent.get();
 	options([](fake_options &o) { o.hold_completions = false; });
 	EXPECT_EQ(fake_release(-1), 2);
 	expect_received(b, receives[0]);
@@ -542,11 +548,13 @@ TEST_F(UnreliableWrite, APieceThatFailsEndsAWriteThatDoesNotFitTheDevice)
 	VIP_DESCRIPTOR *w = long_write(MOST), *s = message(8);
 	ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
 	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	uint64_t posted = fake_calls("ibv_post_send");
 	fake_complete_next(a.qp, FAKE_SEND, IBV_WC_LOC_PROT_ERR);
 	EXPECT_EQ(fake_progress(1), 1);
 	options([](fake_options &o) { o.manual = false; });
 	expect_sent(a, w, PROTECTION | WRITE);
 	expect_sent(a, s);
+	EXPECT_LT(fake_calls("ibv_post_send"), posted + 300) << "written once more";
 	expect_unharmed();
 }
 
