@@ -106,7 +106,14 @@ typedef VIP_USHORT VIP_RELIABILITY_LEVEL;
 /* Information types of VipQuerySystemManagementInfo. */
 #define VIP_SMI_AUTODISCOVERY ((VIP_ULONG)1)
 
-/* Reliability levels of a VI, and the bits of ReliabilityLevelSupport and RDMAReadSupport. */
+/*
+ * Reliability levels of a VI, and the bits of ReliabilityLevelSupport and RDMAReadSupport.
+ * UNRELIABLE: what is sent may be lost; it does not come twice, nor out of order. A send without a
+ * receive that fits, or an RDMA write that is refused, is lost, and the connection goes on.
+ * RELIABLE_DELIVERY: all comes, once and in order, or the connection ends. A send is done when it
+ * will not get lost any more.
+ * RELIABLE_RECEPTION: the same, and a send is done when its data is in the peer's memory.
+ */
 #define VIP_SERVICE_UNRELIABLE         0x0001
 #define VIP_SERVICE_RELIABLE_DELIVERY  0x0002
 #define VIP_SERVICE_RELIABLE_RECEPTION 0x0004
@@ -290,7 +297,7 @@ VIPL_EXTENSION_ typedef struct _VIP_DESCRIPTOR {
 #define VIP_CONTROL_OP_RESERVED  0x0003
 #define VIP_CONTROL_OP_MASK      0x0003
 #define VIP_CONTROL_IMMEDIATE    0x0004 /* ImmediateData goes with the message */
-#define VIP_CONTROL_QFENCE       0x0008 /* starts after all earlier RDMA reads */
+#define VIP_CONTROL_QFENCE       0x0008 /* starts when all earlier RDMA reads are done */
 #define VIP_CONTROL_RESERVED     0xFFF0 /* must be 0 */
 
 /* The control segment's Status: DONE, an operation, IMMEDIATE, and at most one error bit. */
