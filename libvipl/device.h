@@ -220,9 +220,9 @@ bool workqueue_gather(struct workqueue *queue, void *to, uint32_t length);
 /* Into the oldest receive that is not done, from byte `offset` on. The CQ's lock is held. */
 bool workqueue_scatter(struct workqueue *queue, uint32_t offset, const void *from, uint32_t length);
 /*
- * The CQ's lock is held. After an error the endpoint of an Unreliable VI does nothing any more until
- * it is rewound and resumed, which somebody is going to do soon. Work that it reports as done until
- * then is done; the rest is handed over to it again.
+ * The CQ's lock is held. After an error the endpoint of an Unreliable VI does nothing any more,
+ * until it is rewound and resumed, which somebody is going to do soon. Work that it reports as done
+ * until then is done. Receives are handed over to it again; sends that it has had count as done.
  */
 void workqueue_stalled(struct workqueue *queue);
 /*

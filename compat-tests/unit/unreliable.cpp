@@ -1,5 +1,5 @@
-// Unreliable VIs on a UC queue pair: it is brought back to life after an error, RDMA writes are cut,
-// and what fails on the way.
+// Unreliable VIs on a UC queue pair: it is brought back to life after an error, RDMA writes are
+// cut, and what fails on the way.
 #include "fake_test.h"
 #include "support.h"
 

@@ -233,7 +233,7 @@ static int enter_partition(struct rdma_endpoint *endpoint)
 	return ibv_modify_qp(endpoint->qp, &attributes, mask);
 }
 
-/* At least one: a read of a peer that has none is refused by the peer, or it would wait for ever. */
+/* At least one: the peer refuses a read if it has none, but with 0 the read would wait for ever. */
 static uint8_t clamp(uint8_t value, int limit)
 {
 	if (limit >= 0 && value > limit)
@@ -275,7 +275,7 @@ static bool is_rdma(const struct device_send *send)
 }
 
 /*
- * Shall it wait for reads? On UC there are none. What they bring may be what is sent, so it must not
+ * Shall it wait for reads? On UC there are none. What they bring may be what is sent: it must not
  * be fetched when it is posted, as inline data is.
  */
 static bool is_fenced(const struct rdma_endpoint *endpoint, const struct device_send *send)

@@ -1,6 +1,4 @@
-/*
- * The RDMA device: VIs are queue pairs (RC; UC for Unreliable ones), connections are made by rdma_cm.
- */
+/* The RDMA device: VIs are queue pairs (RC, or UC), connections are made by rdma_cm. */
 #ifndef VIPL_RDMA_H
 #define VIPL_RDMA_H
 
@@ -179,7 +177,8 @@ bool rdma_has_reception(const struct ibv_device_attr *limits);
 int rdma_mark_create(struct rdma_endpoint *endpoint);
 void rdma_mark_destroy(struct rdma_endpoint *endpoint);
 /* Is this send done only when a mark behind it is? */
-static inline bool rdma_is_marked(const struct rdma_endpoint *endpoint, const struct device_send *send)
+static inline bool rdma_is_marked(const struct rdma_endpoint *endpoint,
+				  const struct device_send *send)
 {
 	return endpoint->mark && send->length &&
 	       (send->control & VIP_CONTROL_OP_MASK) != VIP_CONTROL_OP_RDMAREAD;

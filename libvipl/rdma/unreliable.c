@@ -1,7 +1,7 @@
 /*
  * Unreliable VIs: UC queue pairs. VIA lets an error be the descriptor's, and the connection go on;
- * a UC queue pair does nothing more after one. So it is stopped, and started again from what rdma_cm
- * knows of the connection; the peer notices nothing, for UC takes any message that begins.
+ * a UC queue pair does nothing more after one. So it is stopped, and started again from what
+ * rdma_cm knows of the connection; the peer notices nothing, for UC takes any message that begins.
  */
 #include <errno.h>
 #include <string.h>
@@ -49,7 +49,9 @@ free_pd:
 
 uint32_t rdma_unreliable_request(const struct rdma_endpoint *endpoint, enum ibv_mtu path_mtu)
 {
-	return endpoint->device->limits.vendor_id == SOFT_ROCE_VENDOR ? 128u << path_mtu : UINT32_MAX;
+	bool soft_roce = endpoint->device->limits.vendor_id == SOFT_ROCE_VENDOR;
+
+	return soft_roce ? 128u << path_mtu : UINT32_MAX;
 }
 
 bool rdma_unreliable_error(struct rdma_endpoint *endpoint, bool is_receive, uint32_t *status)
@@ -79,7 +81,7 @@ int rdma_endpoint_resume(struct device_endpoint *base)
 	int error = rdma_endpoint_start(endpoint);
 
 	if (error && has_stalled(endpoint))
-		return 0; /* once more, by a message that came before RTS: a completion tells of it */
+		return 0; /* again, by a message that came before RTS: a completion tells of it */
 	if (error && error != ECONNABORTED)
 		log_error("queue pair %u: cannot go on after an error: %s", endpoint->qp->qp_num,
 			  strerror(error));
