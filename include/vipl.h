@@ -23,9 +23,9 @@
  * Timeouts   In milliseconds.  VIP_INFINITE waits for ever.  0 looks once and does not wait,
  *            except in VipConnectRequest, which refuses it.
  * Threads    Every function may be called by any number of threads at once, on the same objects
- *            too, without locks in the program.  To destroy an object that another thread is
- *            still handing to calls is the program's race, as with free(); a thread already
- *            blocked in a call is no obstacle where the comment says so.
+ *            too, without locks in the program.  An object may be destroyed while other threads are
+ *            in calls on it: those that wait end with an error, the others are finished first, and
+ *            calls that come later are refused.  docs/THREAD_SAFETY.md says more.
  * Gaps       A function that a release of the library does not have yet answers
  *            VIP_ERROR_NOT_SUPPORTED; the release's README lists those.  What no release will
  *            have answers the same; there the function's comment says so, and why.

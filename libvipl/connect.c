@@ -91,16 +91,16 @@ static VIP_RETURN await_request(struct nic *nic, struct connect_waiter *waiter, 
 		;
 	TAILQ_REMOVE(&nic->waiters, waiter, in_nic);
 	nic->device->ops->unlisten(nic->device, &waiter->wanted);
-	if (!waiter->has_come)
-		return object_retired(&nic->object) ? VIP_INVALID_PARAMETER : VIP_TIMEOUT;
-
-	if (object_retired(&nic->object) ||
-	    object_publish(&waiter->request->object, OBJECT_REQUEST)) {
-		nic->device->ops->reject(waiter->request->device_request, VIP_NO_MATCH);
-		return VIP_ERROR_RESOURCE;
+	if (waiter->has_come && !object_retired(&nic->object) &&
+	    !object_publish(&waiter->request->object, OBJECT_REQUEST)) {
+		LIST_INSERT_HEAD(&nic->requests, waiter->request, in_nic);
+		return VIP_SUCCESS;
 	}
-	LIST_INSERT_HEAD(&nic->requests, waiter->request, in_nic);
-	return VIP_SUCCESS;
+	if (waiter->has_come)
+		nic->device->ops->reject(waiter->request->device_request, VIP_NO_MATCH);
+	if (object_retired(&nic->object))
+		return VIP_INVALID_PARAMETER;
+	return waiter->has_come ? VIP_ERROR_RESOURCE : VIP_TIMEOUT;
 }
 
 static VIP_RETURN connect_wait(struct nic *nic, const struct discriminator *wanted,

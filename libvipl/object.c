@@ -115,6 +115,8 @@ static uint32_t take_free_index(void)
 /* In a child of fork() the parent's handles name nothing: its threads and devices are not there. */
 static void forget_all_handles(void)
 {
+	/* Threads of the parent may have slept on it, and would be waited for. */
+	reference_dropped = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 	for (uint32_t index = 1; index < slots_made; index++)
 		atomic_store(&slot_at(index)->word, 0);
 	for (struct visitor *each = visitors; each; each = each->next) {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <unistd.h>
 
 using namespace harness;
 
@@ -440,6 +441,28 @@ VIP_PEER(exitsInAHandler)
 TEST_F(Notify, HandlerMayExitWhileOtherThreadsWait)
 {
 	Peer peer("exitsInAHandler");
+	peer.finish();
+}
+
+VIP_PEER(closesItsNicAtTheExitOfAHandler)
+{
+	static VIP_NIC_HANDLE handle;
+	Nic nic;
+	Pool pool(nic, 1, 64);
+	Vi vi(nic);
+	VIP_DESCRIPTOR *d;
+	handle = nic;
+	atexit([] { _exit(VipCloseNic(handle) == VIP_SUCCESS ? 0 : 3); });
+	VipSendNotify(vi, nullptr,
+		      [](VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_DESCRIPTOR *) { exit(0); });
+	VipPostSend(vi, pool.message(0, 64), pool.handle());
+	VipRecvWait(vi, VIP_INFINITE, &d); // ends with the NIC
+	pause();
+}
+
+TEST_F(Notify, HandlerMayExitThroughAnEndThatClosesItsNic)
+{
+	Peer peer("closesItsNicAtTheExitOfAHandler");
 	peer.finish();
 }
 

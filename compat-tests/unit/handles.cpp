@@ -1,9 +1,13 @@
 // The table of handles: what names an object, for how long, and who waits for whom.
 #include <atomic>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <memory>
 #include <set>
+#include <string>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 extern "C" {
@@ -282,6 +286,55 @@ TEST(Handles, OnlyOneOfManyThreadsRetires)
 		ASSERT_EQ(winners, 1);
 		object_drain(&thing.base, 0);
 	}
+}
+
+bool sleeps(pid_t thread)
+{
+	std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+	std::string number, name, state;
+
+	return file >> number >> name >> state && state == "S";
+}
+
+// A thread that sleeps in object_drain() until the reference is put.
+struct Drainer {
+	Thing thing;
+	std::atomic<pid_t> id{0};
+	std::thread thread;
+
+	Drainer()
+	{
+		EXPECT_TRUE(object_hold(&thing.base));
+		EXPECT_TRUE(object_retire(&thing.base));
+		thread = std::thread([&] {
+			id = gettid();
+			object_drain(&thing.base, 0);
+		});
+		while (!id || !sleeps(id))
+			std::this_thread::yield();
+	}
+	void end()
+	{
+		object_put(&thing.base);
+		thread.join();
+	}
+};
+
+TEST(Handles, InAChildOfAForkNobodyWaitsForThreadsOfTheParent)
+{
+	Drainer parents;
+	int status = -1;
+
+	pid_t child = fork();
+	if (!child) {
+		alarm(20);
+		for (int round = 0; round < 3; round++)
+			Drainer().end();
+		_exit(0);
+	}
+	ASSERT_EQ(waitpid(child, &status, 0), child);
+	EXPECT_EQ(status, 0);
+	parents.end();
 }
 
 } // namespace

@@ -204,6 +204,25 @@ TEST_F(Waiters, OnAllQueuesOfManyVisEachGetTheirOwn)
 	EXPECT_EQ(got, 40);
 }
 
+// One of those who wait reads the channel for all; when its time is over another one has to.
+TEST_F(Waiters, ATimeoutOfTheFirstLeavesTheSecondItsCompletion)
+{
+	make_pair();
+	ASSERT_EQ(post_recv(b, descriptor(0, {{memory.data(), 8}})), VIP_SUCCESS);
+	auto wait_for = [=](VIP_ULONG msec) {
+		return start("ibv_req_notify_cq", [=] {
+			VIP_DESCRIPTOR *done;
+			return VipRecvWait(b, msec, &done);
+		});
+	};
+	auto first = wait_for(200), second = wait_for(PATIENCE);
+	EXPECT_EQ(first.get(), VIP_TIMEOUT);
+	ASSERT_EQ(post_send(a, descriptor(1, {{memory.data(100), 8}})), VIP_SUCCESS);
+	EXPECT_EQ(second.wait_for(std::chrono::milliseconds(PATIENCE / 2)),
+		  std::future_status::ready);
+	EXPECT_EQ(second.get(), VIP_SUCCESS);
+}
+
 TEST_F(Waiters, ClosingTwiceAtOnceClosesOnce)
 {
 	for (int round = 0; round < 20; round++) {

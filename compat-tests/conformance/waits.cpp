@@ -1,0 +1,304 @@
+// Several threads that wait for the same thing, and what is waited for taken away from them.
+#include "notify.h"
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <list>
+
+using namespace harness;
+
+namespace
+{
+
+class Waits : public PairTest
+{
+      protected:
+	void TearDown() override
+	{
+		PairTest::TearDown();
+		nic.close(); // no handler runs after it
+	}
+};
+
+// Threads in calls that block.
+class Blocked
+{
+      public:
+	void add(std::function<VIP_RETURN()> call)
+	{
+		results_.emplace_back(-1);
+		std::atomic<int> &result = results_.back();
+		threads_.emplace_back([this, &result, call] {
+			started_++;
+			result = call();
+		});
+	}
+	// All are in their calls, as far as can be seen from outside, and none has returned.
+	void expectBlocked()
+	{
+		EXPECT_TRUE(eventually([&] { return started_ == results_.size(); }));
+		letTimePass(100);
+		EXPECT_EQ(0U, returned()) << "did not block";
+	}
+	size_t returned() const
+	{
+		size_t count = 0;
+		for (const auto &result : results_)
+			count += result != -1;
+		return count;
+	}
+	bool reach(size_t count) const
+	{
+		return eventually([&] { return returned() >= count; });
+	}
+	void expectAll(const std::function<bool(VIP_RETURN)> &wanted)
+	{
+		EXPECT_TRUE(reach(results_.size())) << returned() << " of " << results_.size();
+		threads_.clear();
+		for (const auto &result : results_)
+			EXPECT_TRUE(wanted(static_cast<VIP_RETURN>(result.load()))) << result;
+	}
+
+      private:
+	std::atomic<size_t> started_{0};
+	std::list<std::atomic<int>> results_;
+	std::list<Thread> threads_; // joined first
+};
+
+TEST_F(Waits, EightThreadsOnOneQueueGetADescriptorEach)
+{
+	constexpr size_t count = 8;
+	Pool pool(nic, count + 1, 64);
+	VIP_DESCRIPTOR *got[count] = {};
+	Blocked blocked;
+	for (auto &d : got)
+		blocked.add([this, &d] { return VipRecvWait(b(), VIP_INFINITE, &d); });
+	for (size_t i = 0; i < count; i++)
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(i, 64), pool.handle()));
+	blocked.expectBlocked();
+	for (size_t i = 0; i < count; i++)
+		ASSERT_TRUE(harness::send(a(), pool.message(count, 64), pool.handle()));
+	blocked.expectAll([](VIP_RETURN result) { return result == VIP_SUCCESS; });
+	std::sort(std::begin(got), std::end(got));
+	for (size_t i = 0; i < count; i++)
+		EXPECT_EQ(pool.descriptor(i), got[i]);
+}
+
+TEST_F(Waits, EightThreadsOnOneCqGetAnEntryEach)
+{
+	constexpr size_t count = 8;
+	Pool pool(nic, count, 64);
+	VIP_CQ_HANDLE cq = nullptr;
+	ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 8, &cq));
+	std::vector<std::unique_ptr<Vi>> vis;
+	VIP_VI_HANDLE got[count] = {};
+	VIP_BOOLEAN receive[count];
+	Blocked blocked;
+	for (size_t i = 0; i < count; i++) {
+		vis.push_back(std::make_unique<Vi>(nic, reliable(), cq, cq));
+		blocked.add([&, i] { return VipCQWait(cq, VIP_INFINITE, &got[i], &receive[i]); });
+	}
+	blocked.expectBlocked();
+	for (size_t i = 0; i < count; i++) // idle: done at once, flushed
+		ASSERT_EQ(VIP_SUCCESS, VipPostSend(*vis[i], pool.message(i, 64), pool.handle()));
+	blocked.expectAll([](VIP_RETURN result) { return result == VIP_SUCCESS; });
+	for (size_t i = 0; i < count; i++)
+		EXPECT_EQ(1, std::count(std::begin(got), std::end(got), VIP_VI_HANDLE{*vis[i]}));
+}
+
+TEST_F(Waits, OneCompletionEndsOneWaitOfThree)
+{
+	Pool pool(nic, 2, 64);
+	VIP_DESCRIPTOR *got[3] = {};
+	Blocked blocked;
+	for (auto &d : got)
+		blocked.add([this, &d] { return VipRecvWait(b(), kPatience, &d); });
+	blocked.expectBlocked();
+	for (size_t round = 1; round <= 3; round++) {
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(0, 64), pool.handle()));
+		ASSERT_TRUE(harness::send(a(), pool.message(1, 64), pool.handle()));
+		EXPECT_TRUE(blocked.reach(round));
+		letTimePass(50);
+		EXPECT_EQ(round, blocked.returned());
+	}
+	blocked.expectAll([](VIP_RETURN result) { return result == VIP_SUCCESS; });
+}
+
+TEST_F(Waits, ATimeoutIsKeptBesideThreadsThatWaitForEver)
+{
+	Pool pool(nic, 4, 64);
+	VIP_DESCRIPTOR *got[3] = {}, *none;
+	for (size_t i = 0; i < 3; i++)
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(i, 64), pool.handle()));
+	Blocked blocked;
+	for (auto &d : got)
+		blocked.add([this, &d] { return VipRecvWait(b(), VIP_INFINITE, &d); });
+	blocked.expectBlocked();
+	Stopwatch watch;
+	EXPECT_EQ(VIP_TIMEOUT, VipRecvWait(b(), 500, &none));
+	EXPECT_TRUE(tookAbout(watch.ms(), 500));
+	for (int i = 0; i < 3; i++)
+		ASSERT_TRUE(harness::send(a(), pool.message(3, 64), pool.handle()));
+	blocked.expectAll([](VIP_RETURN result) { return result == VIP_SUCCESS; });
+}
+
+TEST_F(Waits, ATimeoutThatEndsLeavesTheOthersTheirCompletions)
+{
+	Pool pool(nic, 2, 64);
+	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(0, 64), pool.handle()));
+	for (int round = 0; round < 3; round++) {
+		VIP_DESCRIPTOR *early = nullptr, *late = nullptr;
+		Blocked shorter, longer; // who waits first may be who reads for all
+		shorter.add([&] { return VipRecvWait(b(), 300, &early); });
+		longer.add([&] { return VipRecvWait(b(), VIP_INFINITE, &late); });
+		shorter.expectAll([](VIP_RETURN result) { return result == VIP_TIMEOUT; });
+		ASSERT_TRUE(harness::send(a(), pool.message(1, 64), pool.handle()));
+		longer.expectAll([](VIP_RETURN result) { return result == VIP_SUCCESS; });
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(0, 64), pool.handle()));
+	}
+}
+
+TEST_F(Waits, SignalsNeitherEndAWaitNorProlongIt)
+{
+	Pool pool(nic, 1, 64);
+	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(0, 64), pool.handle()));
+	static std::atomic<int> caught;
+	caught = 0;
+	struct sigaction action {
+	}, before;
+	action.sa_handler = [](int) { caught++; }; // and no SA_RESTART
+	ASSERT_EQ(0, sigaction(SIGUSR1, &action, &before));
+	std::atomic<bool> over{false};
+	VIP_RETURN result = VIP_NOT_DONE;
+	double ms = 0;
+	Thread waits([&] {
+		VIP_DESCRIPTOR *d;
+		Stopwatch watch;
+		result = VipRecvWait(b(), 500, &d);
+		ms = watch.ms();
+		over = true;
+	});
+	while (!over) {
+		pthread_kill(waits.native_handle(), SIGUSR1);
+		letTimePass(10);
+	}
+	waits.join();
+	EXPECT_EQ(VIP_TIMEOUT, result);
+	EXPECT_TRUE(tookAbout(ms, 500));
+	EXPECT_GT(caught, 5);
+	sigaction(SIGUSR1, &before, nullptr);
+}
+
+TEST_F(Waits, DisconnectGivesEachAFlushedDescriptorAndThoseBeyondGoOnWaiting)
+{
+	Pool pool(nic, 3, 64);
+	VIP_DESCRIPTOR *got[5] = {};
+	for (size_t i = 0; i < 3; i++)
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(i, 64), pool.handle()));
+	Blocked blocked;
+	for (auto &d : got)
+		blocked.add([this, &d] { return VipRecvWait(b(), 1500, &d); });
+	blocked.expectBlocked();
+	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(b()));
+	EXPECT_TRUE(blocked.reach(3));
+	letTimePass(100);
+	EXPECT_EQ(3U, blocked.returned()) << "there is nothing for the other two";
+	size_t flushed = 0, timedOut = 0;
+	blocked.expectAll([&](VIP_RETURN result) {
+		flushed += result == VIP_DESCRIPTOR_ERROR;
+		timedOut += result == VIP_TIMEOUT;
+		return true;
+	});
+	EXPECT_EQ(3U, flushed);
+	EXPECT_EQ(2U, timedOut);
+}
+
+TEST_F(Waits, DestroyOfAViEndsAllWaitsOnBothOfItsQueues)
+{
+	VIP_VI_ATTRIBUTES attributes = reliable();
+	VIP_CQ_HANDLE cq = nullptr;
+	ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 8, &cq));
+	for (VIP_CQ_HANDLE on : {VIP_CQ_HANDLE{}, cq}) {
+		VIP_VI_HANDLE vi = nullptr, named;
+		VIP_BOOLEAN receive;
+		VIP_DESCRIPTOR *d[6];
+		ASSERT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, on, on, &vi));
+		Blocked blocked, onCq;
+		for (size_t i = 0; i < 6; i++)
+			blocked.add([&, i] {
+				return i % 2 ? VipRecvWait(vi, VIP_INFINITE, &d[i])
+					     : VipSendWait(vi, VIP_INFINITE, &d[i]);
+			});
+		onCq.add([&] { return VipCQWait(cq, 1000, &named, &receive); });
+		blocked.expectBlocked();
+		EXPECT_EQ(VIP_SUCCESS, VipDestroyVi(vi));
+		blocked.expectAll(
+			[](VIP_RETURN result) { return result == VIP_INVALID_PARAMETER; });
+		// The CQ is still there.
+		onCq.expectAll([](VIP_RETURN result) { return result == VIP_TIMEOUT; });
+	}
+	EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
+}
+
+TEST_F(Waits, DestroyOfACqEndsAllWaitsOnIt)
+{
+	VIP_CQ_HANDLE cq = nullptr;
+	ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 8, &cq));
+	VIP_VI_HANDLE vi[4];
+	VIP_BOOLEAN receive[4];
+	Blocked blocked;
+	for (size_t i = 0; i < 4; i++)
+		blocked.add([&, i] { return VipCQWait(cq, VIP_INFINITE, &vi[i], &receive[i]); });
+	blocked.expectBlocked();
+	EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
+	blocked.expectAll([](VIP_RETURN result) { return result == VIP_INVALID_PARAMETER; });
+}
+
+TEST_F(Waits, DisconnectEndsARequestOfAnotherThread)
+{
+	std::string discriminator = freshDiscriminator();
+	VIP_CONN_HANDLE connection = nullptr;
+	Vi asks(nic), other(nic);
+	Blocked blocked;
+	blocked.add([&] { return requestTo(asks, discriminator, VIP_INFINITE); });
+	ASSERT_EQ(VIP_SUCCESS, waitOn(nic, discriminator, kPatience, &connection));
+	blocked.expectBlocked(); // nobody accepts
+	EXPECT_EQ(VIP_SUCCESS, VipDisconnect(asks));
+	blocked.expectAll([](VIP_RETURN result) { return result != VIP_SUCCESS; });
+	EXPECT_EQ(VIP_STATE_IDLE, asks.state());
+	EXPECT_NE(VIP_SUCCESS, VipConnectAccept(connection, other));
+	EXPECT_TRUE(harness::connect(other, asks));
+}
+
+TEST_F(Waits, CloseOfTheNicEndsEveryKindOfWaitAtOnce)
+{
+	Nic doomed;
+	ASSERT_TRUE(doomed.opened());
+	std::string waited = freshDiscriminator(), asked = freshDiscriminator();
+	VIP_CONN_HANDLE connection = nullptr, pending = nullptr;
+	VIP_CQ_HANDLE cq = nullptr;
+	ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(doomed, 8, &cq));
+	Vi one(doomed), onCq(doomed, reliable(), cq, cq), asks(doomed);
+	VIP_DESCRIPTOR *d[3];
+	VIP_VI_HANDLE named;
+	VIP_BOOLEAN receive;
+	Calls calls;
+	Blocked blocked;
+	blocked.add([&] { return VipRecvWait(one, VIP_INFINITE, &d[0]); });
+	blocked.add([&] { return VipSendWait(one, VIP_INFINITE, &d[1]); });
+	blocked.add([&] { return VipRecvWait(onCq, VIP_INFINITE, &d[2]); });
+	blocked.add([&] { return VipCQWait(cq, VIP_INFINITE, &named, &receive); });
+	blocked.add([&] { return waitOn(doomed, waited, VIP_INFINITE, &connection); });
+	blocked.add([&] { return requestTo(asks, asked, VIP_INFINITE); });
+	EXPECT_EQ(VIP_SUCCESS, VipRecvNotify(one, &calls, Calls::ofVi));
+	EXPECT_EQ(VIP_SUCCESS, VipCQNotify(cq, &calls, Calls::ofCq));
+	ASSERT_EQ(VIP_SUCCESS, waitOn(nic, asked, kPatience, &pending));
+	blocked.expectBlocked();
+	EXPECT_EQ(VIP_SUCCESS, doomed.close());
+	blocked.expectAll([](VIP_RETURN result) { return result != VIP_SUCCESS; });
+	EXPECT_EQ(0U, calls.count());
+	VipConnectReject(pending);
+}
+
+} // namespace
