@@ -197,6 +197,8 @@ extern const struct device_ops rdma_device_ops, loopback_device_ops;
  */
 void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t length,
 			uint32_t immediate);
+/* How many requests of this queue the device has. */
+unsigned workqueue_with_device(struct workqueue *queue);
 /*
  * For a device that needs several requests for one send. While it posts, with the queue's lock: one
  * request is under way, for `length` more bytes, and it is not the last. True when there is room for

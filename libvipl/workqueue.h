@@ -22,7 +22,11 @@
 #include "vipl.h"
 
 #define QUEUE_DESCRIPTORS 1024u /* MaxDescriptorsPerQueue; a power of two */
-#define SEND_DEPTH	  128u	/* sends that the device has at once: the ring holds the rest */
+/*
+ * Requests that the device has at once: the ring holds the rest. Devices make a power of two of it,
+ * and some need one more.
+ */
+#define SEND_DEPTH	  127u
 #define RECEIVE_DEPTH	  QUEUE_DESCRIPTORS /* receives must all be where the peer sees them */
 
 enum queue_mode {
@@ -85,9 +89,6 @@ void workqueue_assume_done(struct workqueue *queue);
 
 /* Completes everything that is posted as flushed. */
 void workqueue_flush(struct workqueue *queue);
-
-/* How many requests the device has. */
-unsigned workqueue_with_device(struct workqueue *queue);
 
 void workqueue_set_mode(struct workqueue *queue, enum queue_mode mode);
 

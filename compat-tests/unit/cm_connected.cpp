@@ -162,4 +162,47 @@ TEST_F(CmConnected, ADisconnectionThatCrossesOursIsNotTold)
 	expect_traffic(a, b);
 }
 
+// Kernels stumble over a queue pair that is reset while they are at a message: see come_to_rest().
+TEST_F(CmConnected, AQueuePairWithoutReceivesFlushesOneBeforeItIsReset)
+{
+	uint64_t before = fake_calls("ibv_post_recv");
+
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	expect_state(b, VIP_STATE_ERROR);
+	EXPECT_EQ(fake_calls("ibv_post_recv"), before + 2) << "one at each end";
+	VIP_DESCRIPTOR *none;
+	EXPECT_EQ(VipRecvDone(a, &none), VIP_DESCRIPTOR_ERROR) << "nobody is told of it";
+	EXPECT_EQ(none, nullptr);
+	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	connect(a, b, "again");
+	expect_traffic(a, b);
+}
+
+TEST_F(CmConnected, AQueuePairWithReceivesNeedsNoOther)
+{
+	VIP_DESCRIPTOR *r = descriptor(0, {}), *r2 = descriptor(1, {});
+
+	ASSERT_EQ(post_recv(a, r), VIP_SUCCESS);
+	ASSERT_EQ(post_recv(b, r2), VIP_SUCCESS);
+	uint64_t before = fake_calls("ibv_post_recv");
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	expect_state(b, VIP_STATE_ERROR);
+	EXPECT_EQ(fake_calls("ibv_post_recv"), before);
+	expect_received(a, r, VIP_STATUS_DESC_FLUSHED_ERROR);
+	expect_received(b, r2, VIP_STATUS_DESC_FLUSHED_ERROR);
+}
+
+TEST_F(CmConnected, AQueuePairThatDoesNotComeToRestIsWaitedForBriefly)
+{
+	options([](fake_options &o) { o.hold_completions = true; });
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	options([](fake_options &o) { o.hold_completions = false; });
+	fake_release(-1);
+	connect(a, b, "again");
+	expect_traffic(a, b);
+	fake_fail("ibv_post_recv", 1, ENOMEM);
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+}
+
 } // namespace

@@ -300,6 +300,12 @@ static void rdma_channel_read(struct device_channel *channel)
 	}
 }
 
+/* One entry is kept for queue pairs that come to rest: they do so one after the other. */
+static unsigned capacity_of(const struct ibv_cq *cq)
+{
+	return cq->cqe > 1 ? (unsigned)cq->cqe - 1 : 1;
+}
+
 static struct device_cq *rdma_cq_create(struct device *base, struct cq *context,
 					struct device_channel *channel, unsigned entries,
 					unsigned *capacity)
@@ -312,7 +318,7 @@ static struct device_cq *rdma_cq_create(struct device *base, struct cq *context,
 	cq = ibv_create_cq(device->context, (int)entries, context,
 			   (struct ibv_comp_channel *)channel, 0);
 	if (cq)
-		*capacity = (unsigned)cq->cqe;
+		*capacity = capacity_of(cq);
 	else
 		log_error("cannot create a completion queue of %u entries: %s%s", entries,
 			  strerror(errno), memory_hint(errno));
@@ -340,7 +346,7 @@ static int rdma_cq_grow(struct device *base, struct device_cq *base_cq, unsigned
 		return ENOSPC;
 	error = ibv_resize_cq(cq, (int)entries);
 	if (!error)
-		*capacity = (unsigned)cq->cqe;
+		*capacity = capacity_of(cq);
 	return error;
 }
 

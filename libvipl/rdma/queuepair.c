@@ -2,11 +2,13 @@
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "deadline.h"
 #include "log.h"
 #include "rdma.h"
 
@@ -16,6 +18,9 @@
 /* Peers gone without a word are noticed after some 4.096 us * 2^16 * (6 + 1) = 2 s. */
 #define ACK_TIMEOUT 16
 #define ACK_RETRIES 6 /* 7 means for ever on some devices */
+
+/* Waited at most for a queue pair to come to rest. */
+#define REST_NSEC 100000000
 
 static_assert(sizeof(struct segment) == sizeof(struct ibv_sge) &&
 	      offsetof(struct segment, address) == offsetof(struct ibv_sge, addr) &&
@@ -48,11 +53,11 @@ static int create_qp(struct rdma_endpoint *endpoint)
 	endpoint->qp = qp;
 	endpoint->qp->qp_context = endpoint;
 	endpoint->inline_size = attributes.cap.max_inline_data;
-	endpoint->request_segments = lower(RDMA_SEGMENTS, (int)attributes.cap.max_send_sge);
+	endpoint->request_segments = lower(RDMA_SEND_SEGMENTS, (int)attributes.cap.max_send_sge);
 	endpoint->request_segments =
 		lower(endpoint->request_segments, endpoint->device->limits.max_sge_rd);
 	endpoint->request_bytes = UINT32_MAX;
-	endpoint->receive_segments = lower(RDMA_SEGMENTS, (int)attributes.cap.max_recv_sge);
+	endpoint->receive_segments = attributes.cap.max_recv_sge;
 	return 0;
 }
 
@@ -86,8 +91,8 @@ struct device_endpoint *rdma_endpoint_create(struct device *base, struct endpoin
 		.recv_cq = (struct ibv_cq *)config->receive_cq,
 		.cap = {.max_send_wr = config->send_depth,
 			.max_recv_wr = config->receive_depth,
-			.max_send_sge = lower(RDMA_SEGMENTS, device->limits.max_sge),
-			.max_recv_sge = lower(RDMA_SEGMENTS, device->limits.max_sge),
+			.max_send_sge = lower(RDMA_SEND_SEGMENTS, device->limits.max_sge),
+			.max_recv_sge = lower(RDMA_RECEIVE_SEGMENTS, device->limits.max_sge),
 			.max_inline_data = INLINE_SIZE},
 		.qp_type = config->reliability == VIP_SERVICE_UNRELIABLE ? IBV_QPT_UC : IBV_QPT_RC,
 		.sq_sig_all = 1,
@@ -173,12 +178,37 @@ int rdma_endpoint_prepare(struct device_endpoint *base)
 	return error ? error : move_to_init(endpoint);
 }
 
+/*
+ * Soft-RoCE goes on with a message after it has told that the message has come, and frees it twice
+ * when the queue pair is reset meanwhile. When it flushes a receive it is over with all messages. So
+ * where no other receive's flush is waited for, one is posted to know when. Only now, lest a message takes
+ * it; and a second time ERR, since there such a receive is flushed by that.
+ */
+static void come_to_rest(struct rdma_endpoint *endpoint)
+{
+	struct ibv_recv_wr *bad, last = {
+		.wr_id = atomic_load_explicit(&endpoint->cookie, memory_order_relaxed) |
+			 RDMA_COOKIE_LAST,
+	};
+	struct cq *cq = endpoint->wanted_qp.recv_cq->cq_context;
+	int64_t deadline = clock_nsec() + REST_NSEC;
+
+	atomic_store_explicit(&endpoint->at_rest, false, memory_order_relaxed);
+	if (ibv_post_recv(endpoint->qp, &last, &bad) || move_to(endpoint, IBV_QPS_ERR))
+		return;
+	do
+		cq_poll_for_device(cq);
+	while (!atomic_load_explicit(&endpoint->at_rest, memory_order_relaxed) &&
+	       clock_nsec() < deadline && !sched_yield());
+}
+
 void rdma_endpoint_stop(struct device_endpoint *base)
 {
 	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
 
 	atomic_store_explicit(&endpoint->stopped, true, memory_order_relaxed);
-	move_to(endpoint, IBV_QPS_ERR);
+	if (!move_to(endpoint, IBV_QPS_ERR) && !workqueue_with_device(endpoint->receive_queue))
+		come_to_rest(endpoint);
 }
 
 void rdma_endpoint_reset(struct device_endpoint *base)
@@ -194,8 +224,10 @@ int rdma_endpoint_rewind(struct device_endpoint *base)
 	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
 	int error = move_to(endpoint, IBV_QPS_ERR);
 
-	if (!error)
+	if (!error) {
+		come_to_rest(endpoint);
 		error = move_to(endpoint, IBV_QPS_RESET);
+	}
 	next_generation(endpoint);
 	if (!error)
 		error = move_to_init(endpoint);
@@ -365,7 +397,7 @@ static inline int finish(struct rdma_endpoint *endpoint, const struct device_sen
 static int post_parts(struct rdma_endpoint *endpoint, struct device_send send)
 {
 	for (;;) {
-		struct segment segments[RDMA_SEGMENTS];
+		struct segment segments[RDMA_SEND_SEGMENTS];
 		unsigned count;
 		uint32_t length = cut(endpoint, &send, segments, &count);
 		bool is_last = length >= send.length - send.offset;
@@ -505,6 +537,10 @@ static void report(const struct ibv_wc *completion)
 	if ((completion->wr_id ^ atomic_load_explicit(&endpoint->cookie, memory_order_relaxed)) &
 	    ~RDMA_COOKIE_KIND)
 		return; /* from before a reset: that work was flushed then */
+	if ((completion->wr_id & RDMA_COOKIE_KIND) == RDMA_COOKIE_LAST) {
+		atomic_store_explicit(&endpoint->at_rest, true, memory_order_relaxed);
+		return;
+	}
 	if (status && rdma_is_unreliable(endpoint) &&
 	    !rdma_unreliable_error(endpoint, is_receive, &status))
 		return;

@@ -75,6 +75,7 @@ struct rdma_endpoint {
 	unsigned receive_segments;
 	struct workqueue *send_queue, *receive_queue;
 	struct rdma_buffers staged_sends, staged_receives; /* with the queue pair, in order */
+	atomic_bool at_rest; /* since it was stopped */
 	_Atomic uint64_t cookie; /* wr_id, but for what the work is */
 	struct ibv_mr *mark;	 /* of a VI at Reliable Reception: reception.c */
 	uint32_t peer_mark;	 /* the key of the peer's */
@@ -108,12 +109,17 @@ struct rdma_request {
 #define RDMA_COOKIE_PART	UINT64_C(4) /* of a send, and not the last one */
 #define RDMA_COOKIE_STAGED	UINT64_C(8)
 #define RDMA_COOKIE_KIND	UINT64_C(0xf)
+#define RDMA_COOKIE_LAST	(RDMA_COOKIE_RECEIVE | RDMA_COOKIE_PART) /* see come_to_rest() */
 #define RDMA_COOKIE_GENERATION	UINT64_C(0x10)
 #define RDMA_COOKIE_BITS	UINT64_C(0x1ff)
 #define RDMA_ENDPOINT_ALIGNMENT 512
 
-/* Asked for at most: room for more would make each queue pair large. */
-#define RDMA_SEGMENTS 16u
+/*
+ * What queue pairs are made for. Room for more would make each of them large: they have a thousand
+ * receives. With 13 segments these have 256 bytes each on soft-RoCE; other devices round up to 16.
+ */
+#define RDMA_SEND_SEGMENTS    16u
+#define RDMA_RECEIVE_SEGMENTS 13u
 
 /*
  * Ports: a discriminator's hash selects a bucket of neighbouring ports, and who waits for it

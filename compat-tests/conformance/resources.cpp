@@ -1,0 +1,343 @@
+// As many VIs as a server has, and connections made and ended as often as one does in a day:
+// everything works, and nothing is left behind.
+#include "harness.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdio>
+#include <cstring>
+#include <dirent.h>
+#include <malloc.h>
+#include <map>
+#include <mutex>
+#include <sys/resource.h>
+
+using namespace harness;
+
+namespace
+{
+
+// A program of a thousand connections asks for the file descriptors that they may take.
+void raiseFileLimit()
+{
+	rlimit limit;
+	if (!getrlimit(RLIMIT_NOFILE, &limit)) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
+// What the process and the NIC have now.
+struct Census {
+	long files = 0, heap = 0, mappings = 0;
+	std::map<std::string, long> objects; // of the RDMA device, of all processes: "qp", "cm_id"
+
+	explicit Census(Nic &nic)
+	{
+		if (DIR *list = opendir("/proc/self/fd")) {
+			while (readdir(list))
+				files++;
+			closedir(list);
+		}
+		EXPECT_GT(files, 0) << "cannot count them";
+		FILE *maps = fopen("/proc/self/maps", "r");
+		for (int c; maps && (c = fgetc(maps)) != EOF;)
+			mappings += c == '\n';
+		if (maps)
+			fclose(maps);
+		heap = static_cast<long>(mallinfo2().uordblks);
+		if (!nic.isLoopback())
+			askTheKernel(nic.attributes().Name);
+	}
+
+      private:
+	// "0: rxe0: pd 2 cq 3 qp 4 cm_id 5 mr 1 ctx 1 srq 0"
+	void askTheKernel(const char *device)
+	{
+		FILE *answer = popen("rdma resource show", "r");
+		char line[512];
+		while (answer && fgets(line, sizeof line, answer)) {
+			const char *rest = strstr(line, device);
+			if (!rest || rest[strlen(device)] != ':')
+				continue;
+			rest += strlen(device) + 1;
+			char what[32];
+			long count;
+			int used;
+			while (sscanf(rest, " %31s %ld%n", what, &count, &used) == 2) {
+				objects[what] = count;
+				rest += used;
+			}
+		}
+		EXPECT_TRUE(answer && !pclose(answer)) << "rdma, of iproute2, cannot be run";
+		EXPECT_TRUE(objects.count("qp") && objects.count("cm_id"))
+			<< "rdma tells nothing of " << device;
+	}
+};
+
+// `heap`: bytes of tables that have grown, and are kept for the next.
+void expectNoMore(const Census &before, const Census &now, long heap)
+{
+	EXPECT_LE(now.files, before.files);
+	for (auto [what, count] : before.objects)
+		EXPECT_LE(now.objects.at(what), count) << what;
+	EXPECT_LE(now.mappings, before.mappings + 8); // threads' stacks are kept, too
+	EXPECT_LE(now.heap, before.heap + heap);
+}
+
+class Resources : public NicTest
+{
+      protected:
+	void SetUp() override
+	{
+		raiseFileLimit();
+		NicTest::SetUp();
+	}
+};
+
+constexpr size_t kVis = 1000;
+
+struct Meeting {
+	std::vector<std::unique_ptr<Vi>> vis;
+	Pool &pool; // with a receive and a send for each
+
+	Meeting(Nic &nic, VIP_CQ_HANDLE cq, Pool &memory) : pool(memory)
+	{
+		for (size_t i = 0; i < kVis; i++)
+			vis.push_back(std::make_unique<Vi>(nic, reliable(), cq, cq));
+	}
+	Vi &vi(size_t i)
+	{
+		return *vis[i];
+	}
+	void postReceive(size_t i)
+	{
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi(i), pool.message(2 * i, 64), pool.handle()));
+	}
+	void postSend(size_t i, unsigned seed)
+	{
+		VIP_DESCRIPTOR *d = pool.message(2 * i + 1, 64);
+		paint(pool.buffer(2 * i + 1), 64, seed + static_cast<unsigned>(i));
+		ASSERT_EQ(VIP_SUCCESS, VipPostSend(vi(i), d, pool.handle()));
+	}
+	void expectSentAndReceived(size_t i, unsigned seed)
+	{
+		ASSERT_TRUE(takeSend(vi(i)));
+		EXPECT_EQ(0U, errorOf(pool.descriptor(2 * i + 1)));
+		ASSERT_TRUE(takeReceive(vi(i)));
+		EXPECT_EQ(0U, errorOf(pool.descriptor(2 * i)));
+		EXPECT_TRUE(painted(pool.buffer(2 * i), 64, seed + static_cast<unsigned>(i)));
+	}
+};
+
+constexpr unsigned kAsked = 1, kAnswered = 2;
+
+// Accepts kVis connections, answers each one's message, and sees them end.
+VIP_PEER(serveAThousand)
+{
+	raiseFileLimit();
+	std::string discriminator = test.get();
+	Nic nic;
+	VIP_CQ_HANDLE cq = nullptr;
+	if (test.get() == "on one CQ") {
+		ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 2 * kVis, &cq));
+	}
+	Pool pool(nic, 2 * kVis, 64);
+	Meeting meeting(nic, cq, pool);
+	test.put("ready");
+	for (size_t i = 0; i < kVis; i++) {
+		meeting.postReceive(i);
+		VIP_CONN_HANDLE connection;
+		ASSERT_EQ(VIP_SUCCESS, waitOn(nic, discriminator, kPatience, &connection)) << i;
+		ASSERT_EQ(VIP_SUCCESS, VipConnectAccept(connection, meeting.vi(i))) << i;
+	}
+	for (size_t i = 0; i < kVis; i++) {
+		ASSERT_TRUE(takeReceive(meeting.vi(i))) << i;
+		EXPECT_TRUE(painted(meeting.pool.buffer(2 * i), 64,
+				    kAsked + static_cast<unsigned>(i)));
+		meeting.postSend(i, kAnswered);
+		ASSERT_TRUE(takeSend(meeting.vi(i))) << i;
+	}
+	test.expect("ended");
+	for (size_t i = 0; i < kVis; i++) {
+		EXPECT_TRUE(meeting.vi(i).becomes(VIP_STATE_ERROR)) << i;
+		EXPECT_EQ(VIP_SUCCESS, VipDisconnect(meeting.vi(i)));
+	}
+	meeting.vis.clear();
+	if (cq) {
+		EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
+	}
+}
+
+class AThousandVis : public Resources, public testing::WithParamInterface<const char *>
+{
+};
+
+TEST_P(AThousandVis, ConnectTalkAndClose)
+{
+	Pool pool(nic, 2 * kVis, 64);
+	Census before(nic);
+	{
+		std::string discriminator = freshDiscriminator();
+		Peer peer("serveAThousand");
+		peer.channel.put(discriminator);
+		peer.channel.put(GetParam());
+		VIP_CQ_HANDLE cq = nullptr;
+		if (!strcmp(GetParam(), "on one CQ")) {
+			ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 2 * kVis, &cq));
+		}
+		Meeting meeting(nic, cq, pool);
+		peer.channel.expect("ready");
+		for (size_t i = 0; i < kVis; i++) {
+			ASSERT_EQ(VIP_SUCCESS, requestTo(meeting.vi(i), discriminator, kPatience))
+				<< i;
+			meeting.postReceive(i);
+		}
+		// Those that were first are still there when the last one is.
+		for (size_t i = 0; i < kVis; i++)
+			meeting.postSend(i, kAsked);
+		for (size_t i = 0; i < kVis; i++) {
+			SCOPED_TRACE(i);
+			meeting.expectSentAndReceived(i, kAnswered);
+			ASSERT_FALSE(HasFatalFailure());
+			ASSERT_EQ(VIP_STATE_CONNECTED, meeting.vi(i).state());
+		}
+		for (auto &vi : meeting.vis)
+			ASSERT_EQ(VIP_SUCCESS, VipDisconnect(*vi));
+		peer.channel.put("ended");
+		meeting.vis.clear();
+		if (cq) {
+			EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
+		}
+		peer.finish();
+	}
+	expectNoMore(before, Census(nic), 128 * kVis);
+}
+
+INSTANTIATE_TEST_SUITE_P(With, AThousandVis,
+			 testing::Values("on one CQ", "queues of their own"),
+			 [](auto &one) { return std::string(one.index ? "OwnQueues" : "OneCq"); });
+
+struct Course {
+	const char *name;
+	bool newVis;	   // for each connection; else the same two all the time
+	bool requesterEnds; // and who waits sees that it has ended; else the other way round
+	bool atOnce;	    // when it has got its message; else when both sides have all they wait for
+};
+
+// One end of connections that are made, used once and ended, again and again.
+struct End {
+	Nic &nic;
+	Pool &pool;
+	std::unique_ptr<Vi> vi{};
+
+	void begin(bool anew)
+	{
+		if (!vi || anew) {
+			vi.reset();
+			vi = std::make_unique<Vi>(nic);
+		}
+		EXPECT_EQ(VIP_SUCCESS, VipPostRecv(*vi, pool.message(0, 64), pool.handle()));
+	}
+	// The peer may end the connection when it has the message, before we are told.
+	void talk(bool peerEndsAtOnce)
+	{
+		EXPECT_TRUE(harness::send(*vi, pool.message(1, 64), pool.handle()));
+		if (!peerEndsAtOnce) {
+			EXPECT_EQ(0U, errorOf(pool.descriptor(1)));
+		}
+		EXPECT_TRUE(takeReceive(*vi));
+		EXPECT_EQ(0U, errorOf(pool.descriptor(0)));
+	}
+	void end(bool isFirst)
+	{
+		if (!isFirst) {
+			EXPECT_TRUE(vi->becomes(VIP_STATE_ERROR));
+		}
+		EXPECT_EQ(VIP_SUCCESS, VipDisconnect(*vi));
+	}
+};
+
+// One thread says how far it is, another one waits for that.
+class Counter
+{
+      public:
+	void reach(size_t count)
+	{
+		std::lock_guard<std::mutex> lock(mutex_);
+		count_ = count;
+		changed_.notify_all();
+	}
+	void await(size_t count)
+	{
+		std::unique_lock<std::mutex> lock(mutex_);
+		changed_.wait_for(lock, std::chrono::milliseconds(kPatience),
+				  [&] { return count_ >= count; });
+	}
+
+      private:
+	std::mutex mutex_;
+	std::condition_variable changed_;
+	size_t count_ = 0;
+};
+
+void connectAndDisconnect(Nic &nic, Pool (&pools)[2], const Course &course, size_t times)
+{
+	std::string discriminator = freshDiscriminator();
+	std::atomic<bool> over{false};
+	Counter ready, talked[2];
+	// Who asks before somebody waits would get there, too, but take longer.
+	Thread server([&] {
+		End end{nic, pools[0]};
+		for (size_t i = 0; i < times && !over; i++) {
+			VIP_CONN_HANDLE connection;
+			end.begin(course.newVis);
+			ready.reach(i + 1);
+			if (waitOn(nic, discriminator, kPatience, &connection) != VIP_SUCCESS)
+				break; // the other side says what it was
+			EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, *end.vi));
+			end.talk(course.requesterEnds && course.atOnce);
+			talked[0].reach(i + 1);
+			if (!course.atOnce)
+				talked[1].await(i + 1);
+			end.end(!course.requesterEnds);
+		}
+	});
+	End end{nic, pools[1]};
+	for (size_t i = 0; i < times && !testing::Test::HasFailure(); i++) {
+		end.begin(course.newVis);
+		ready.await(i + 1);
+		EXPECT_EQ(VIP_SUCCESS, requestTo(*end.vi, discriminator, kPatience)) << i;
+		end.talk(!course.requesterEnds && course.atOnce);
+		talked[1].reach(i + 1);
+		if (!course.atOnce)
+			talked[0].await(i + 1);
+		end.end(course.requesterEnds);
+	}
+	over = true;
+}
+
+// Two thousand all in all.
+class FiveHundredConnections : public Resources, public testing::WithParamInterface<Course>
+{
+};
+
+TEST_P(FiveHundredConnections, LeaveNothing)
+{
+	Pool pools[] = {Pool(nic, 2, 64), Pool(nic, 2, 64)};
+	// What it would be told is kept by the test's handler for ever.
+	ASSERT_EQ(VIP_SUCCESS, VipErrorCallback(nic, nullptr, [](VIP_PVOID, VIP_ERROR_DESCRIPTOR *) {}));
+	connectAndDisconnect(nic, pools, GetParam(), 32); // so that all that is made once is there
+	Census before(nic);
+	connectAndDisconnect(nic, pools, GetParam(), 500);
+	expectNoMore(before, Census(nic), 8192);
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, FiveHundredConnections,
+			 testing::Values(Course{"TheSameVisRequesterEndsAtOnce", false, true, true},
+					 Course{"TheSameVisWaiterEndsAtOnce", false, false, true},
+					 Course{"NewVisRequesterEnds", true, true, false},
+					 Course{"NewVisWaiterEnds", true, false, false}),
+			 [](auto &one) { return std::string(one.param.name); });
+
+} // namespace
