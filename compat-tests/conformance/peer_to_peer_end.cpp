@@ -249,6 +249,7 @@ TEST_F(PeerToPeerEnd, PendingViCanNeitherRequestNorAcceptNorBeDestroyed)
 		EXPECT_EQ(VIP_NOT_DONE, outcomeSoFar(equal)) << "all that has changed nothing";
 		ASSERT_EQ(VIP_SUCCESS, ask(right, other, own));
 		EXPECT_EQ(VIP_SUCCESS, outcome(equal));
+		EXPECT_EQ(VIP_SUCCESS, outcome(right));
 		expectTalk(equal, right, 1);
 		EXPECT_EQ(VIP_INVALID_STATE, ask(equal, own, other)) << "connected";
 	});
@@ -411,7 +412,7 @@ TEST_F(PeerToPeerEnd, OneThatIsKilledJustWhenTheyMeetLeavesTheOtherEndInOrder)
 				  ask(vi, own, other, kPatience, peer.channel.host()));
 			peer.kill();
 			// Nobody knows how far they were.
-			successor->channel.put("500");
+			successor->channel.put("1000");
 			bool connected = successor->channel.get() == "connected";
 			EXPECT_EQ(VIP_SUCCESS, outcome(vi));
 			EXPECT_EQ(receive, takeReceive(vi));
