@@ -348,7 +348,7 @@ typedef struct _VIP_NIC_ATTRIBUTES {
 	VIP_ULONG MaxRegisterBlockBytes;
 	VIP_ULONG MaxVI;
 	VIP_ULONG MaxDescriptorsPerQueue;
-	VIP_ULONG MaxSegmentsPerDesc;
+	VIP_ULONG MaxSegmentsPerDesc; /* 252, on every device */
 	VIP_ULONG MaxCQ;
 	VIP_ULONG MaxCQEntries;
 	VIP_ULONG MaxTransferSize;
