@@ -429,9 +429,9 @@ VIP_RETURN VipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHandle);
  * VipCloseNic - close a NIC handle.                                 VIPL: hardware connection
  *
  * Releases the NIC, and with it every VI, CQ, region, tag and pending connection made from this
- * handle; connected VIs are disconnected.  Handlers that were asked for are cancelled, and no error is
- * reported on the handle from here on: on return none of its handlers runs, but for the one that calls
- * VipCloseNic.
+ * handle; connected VIs are disconnected.  Handlers that were asked for are cancelled, and no error
+ * is reported on the handle from here on: on return none of its handlers runs, but for the one that
+ * calls VipCloseNic.
  *
  *   VIP_SUCCESS            closed
  *   VIP_INVALID_PARAMETER  NicHandle is not an open NIC
@@ -778,11 +778,11 @@ VIP_RETURN VipSendWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR
  * VipSendNotify - be called when the head of the send queue is done.      VIPL: data transfer
  *
  * Once: when the head is done, or now if it is already, it is taken off the queue and
- * Handler(Context, NIC, VI, descriptor) is called, whatever the descriptor's Status.  Several may be
- * outstanding on a queue; each serves one descriptor, in order.  On an empty queue it waits for what
- * will be posted, also through VipDisconnect and connecting anew.  It keeps no descriptor for itself:
- * what another thread takes off the queue first is that thread's, and the handler waits for the next
- * one.  Context may be NULL.
+ * Handler(Context, NIC, VI, descriptor) is called, whatever the descriptor's Status.  Several may
+ * be outstanding on a queue; each serves one descriptor, in order.  On an empty queue it waits for
+ * what will be posted, also through VipDisconnect and connecting anew.  It keeps no descriptor for
+ * itself: what another thread takes off the queue first is that thread's, and the handler waits for
+ * the next one.  Context may be NULL.
  *
  *   VIP_SUCCESS            the handler will be called, unless the VI is destroyed before
  *   VIP_INVALID_PARAMETER  ViHandle is not a VI, or Handler is NULL
@@ -846,11 +846,11 @@ VIP_RETURN VipRecvWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR
  * VipRecvNotify - be called when the head of the receive queue is done.   VIPL: data transfer
  *
  * Once: when the head is done, or now if it is already, it is taken off the queue and
- * Handler(Context, NIC, VI, descriptor) is called, whatever the descriptor's Status.  Several may be
- * outstanding on a queue; each serves one descriptor, in order.  On an empty queue it waits for what
- * will be posted, also through VipDisconnect and connecting anew.  It keeps no descriptor for itself:
- * what another thread takes off the queue first is that thread's, and the handler waits for the next
- * one.  Context may be NULL.
+ * Handler(Context, NIC, VI, descriptor) is called, whatever the descriptor's Status.  Several may
+ * be outstanding on a queue; each serves one descriptor, in order.  On an empty queue it waits for
+ * what will be posted, also through VipDisconnect and connecting anew.  It keeps no descriptor for
+ * itself: what another thread takes off the queue first is that thread's, and the handler waits for
+ * the next one.  Context may be NULL.
  *
  *   VIP_SUCCESS            the handler will be called, unless the VI is destroyed before
  *   VIP_INVALID_PARAMETER  ViHandle is not a VI, or Handler is NULL
@@ -1099,12 +1099,13 @@ VIP_RETURN VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_ULONG Info
  *   RDMA_TRANSPORT  the network gave up on an RDMA operation of this side
  * ResourceCode is VIP_RESOURCE_VI, and ViHandle the VI.  These end nothing:
  *   POST_DESC       VIP_RESOURCE_DESCRIPTOR, ViHandle, and DescriptorPtr as it was posted
- *   VI_OVERRUN      VIP_RESOURCE_VI, ViHandle, and DescriptorPtr.  Of those two, what a program causes
- *                   faster than its handler returns may be left out
- * And CATASTROPHIC, VIP_RESOURCE_NIC: the device is gone, and all connections are lost, too.  OpCode
- * is that of the descriptor; of RECVQ_EMPTY, VIP_STATUS_OP_RECEIVE; of RDMAW_PROT,
- * VIP_STATUS_OP_REMOTE_RDMA_WRITE; of RDMAR_PROT, VIP_STATUS_OP_RDMA_READ; else 0.  RDMAW_DATA,
- * RDMAW_ABORT and COMP_PROT do not occur.  Nothing is told of a VI that VipDisconnect was called for.
+ *   VI_OVERRUN      VIP_RESOURCE_VI, ViHandle, and DescriptorPtr.  Of those two, what a program
+ *                   causes faster than its handler returns may be left out
+ * And CATASTROPHIC, VIP_RESOURCE_NIC: the device is gone, and all connections are lost, too.
+ * OpCode is that of the descriptor; of RECVQ_EMPTY, VIP_STATUS_OP_RECEIVE; of RDMAW_PROT,
+ * VIP_STATUS_OP_REMOTE_RDMA_WRITE; of RDMAR_PROT, VIP_STATUS_OP_RDMA_READ; of RDMA_TRANSPORT, that
+ * of the failed descriptor; else 0.  RDMAW_DATA, RDMAW_ABORT and COMP_PROT do not occur.  Nothing
+ * is told of a VI that VipDisconnect was called for.
  *
  *   VIP_SUCCESS            set, for errors delivered from now on; a handler that is just running
  *                          on another thread goes on

@@ -1,4 +1,4 @@
-/* The completion queues of the program: VipCreateCQ, VipDestroyCQ, VipResizeCQ, VipCQDone, VipCQWait. */
+/* The completion queues of the program: VipCreateCQ to VipCQWait. */
 #include "cq.h"
 #include "nic.h"
 

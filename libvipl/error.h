@@ -34,8 +34,8 @@ void error_of_post(struct vi *vi, VIP_ERROR_CODE code, uint32_t operation,
 void error_forget(struct nic *nic, VIP_VI_HANDLE vi);
 
 /*
- * On the notifier's thread, with its lock, which is released while a handler runs: delivers an error.
- * False when there is none.
+ * On the notifier's thread, with its lock, which is released while a handler runs: delivers an
+ * error. False when there is none.
  */
 bool error_deliver(struct notifier *notifier);
 

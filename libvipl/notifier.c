@@ -1,4 +1,4 @@
-/* The thread that calls the program's handlers. What there is to call is error.c's and notify.c's. */
+/* The thread that calls the program's handlers. What to call is error.c's and notify.c's. */
 #include "notifier.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /*
- * The thread of a NIC that calls the program's handlers: one at a time, and with no lock held, so that
- * a handler may call anything, close its own NIC included. It is started when there is something for
- * it to do.
+ * The thread of a NIC that calls the program's handlers: one at a time, and with no lock held, so
+ * that a handler may call anything, close its own NIC included. It is started when there is
+ * something for it to do.
  */
 #ifndef VIPL_NOTIFIER_H
 #define VIPL_NOTIFIER_H

@@ -1,14 +1,14 @@
 /*
  * VipSendNotify, VipRecvNotify, VipCQNotify.
  *
- * A CQ at which handlers wait is *watched*: it counts as one with a sleeper, so that whoever completes
- * something there tells, and the notifier's thread sleeps on its channel. That thread looks as any
- * sleeper does: take, arm, take again. Only then is anything taken; so all others that take from the
- * same queue are served meanwhile as if there were no handler.
+ * A CQ at which handlers wait is *watched*: it counts as one with a sleeper, so that whoever
+ * completes something there tells, and the notifier's thread sleeps on its channel. That thread
+ * looks as any sleeper does: take, arm, take again. Only then is anything taken; so all others that
+ * take from the same queue are served meanwhile as if there were no handler.
  *
- * Whom a handler is about may be destroyed at any time. While the thread takes it holds a reference;
- * while a handler runs it holds none, since the handler itself may destroy, and who destroys waits
- * for the end of the handler here.
+ * Whom a handler is about may be destroyed at any time. While the thread takes it holds a
+ * reference; while a handler runs it holds none, since the handler itself may destroy, and who
+ * destroys waits for the end of the handler here.
  */
 #include "notify.h"
 
@@ -231,7 +231,7 @@ static bool is_live(VIP_VI_HANDLE handle)
 	return vi;
 }
 
-/* The handler that has waited longest; NULL when it shall not be called any more. The lock is held. */
+/* The handler that has waited longest; NULL when it shall not be called. The lock is held. */
 static struct notify *begin(struct notifier *notifier, struct cq *cq, const struct notice *notice)
 {
 	struct notify *notify = STAILQ_FIRST(&cq->notifies.outstanding);

@@ -45,8 +45,8 @@ void notifies_free(struct notifies *notifies);
 void cq_notifies_init(struct cq_notifies *notifies);
 
 /*
- * The object is retired. No handler waits for it any more, and none that is about it runs, but for the
- * caller, or when a handler is just closing the NIC.
+ * The object is retired. No handler waits for it any more, and none that is about it runs, but for
+ * the caller, or when a handler is just closing the NIC.
  */
 void notify_cancel_vi(struct vi *vi);
 void notify_cancel_cq(struct cq *cq);

@@ -107,8 +107,8 @@ void vi_disconnect(struct vi *vi);
  */
 void vi_abandon(struct vi *vi);
 /*
- * A descriptor of the VI has failed, which breaks the connection. Enters ERROR: everything posted is
- * flushed, the peer told, the error handler called.
+ * A descriptor of the VI has failed, which breaks the connection. Enters ERROR: everything posted
+ * is flushed, the peer told, the error handler called.
  */
 void vi_break(struct vi *vi);
 /* A device that has stalled takes work again; what it had not done it gets anew. */

@@ -112,8 +112,8 @@ TEST_F(Fork, ChildIsRefusedEveryHandleOfItsParent)
 	EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
 }
 
-// 0 when two VIs of a NIC of the child's own can talk. (The thread sanitizer ends a child that starts
-// threads, so it has to go without.)
+// 0 when two VIs of a NIC of the child's own can talk. (The thread sanitizer ends a child that
+// starts threads, so it has to go without.)
 #ifdef __SANITIZE_THREAD__
 constexpr bool kChildrenMayHaveThreads = false;
 #else

@@ -1,4 +1,4 @@
-// VipSendNotify, VipRecvNotify and VipCQNotify when the device or the system fails, and what they cost.
+// VipRecvNotify and VipCQNotify when the device or the system fails, and what they cost.
 #include "support.h"
 
 #include <atomic>
