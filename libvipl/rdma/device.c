@@ -228,6 +228,12 @@ static VIP_ULONG limit(uint64_t value)
 	return value > LONG_MAX ? LONG_MAX : (VIP_ULONG)value;
 }
 
+/* One entry is kept for queue pairs that come to rest: they do so one after the other. */
+static unsigned capacity_of(int entries)
+{
+	return entries > 1 ? (unsigned)entries - 1 : 1;
+}
+
 static void rdma_query(struct device *base, VIP_NIC_ATTRIBUTES *attributes, struct in_addr *host)
 {
 	struct rdma_device *device = (struct rdma_device *)base;
@@ -242,7 +248,7 @@ static void rdma_query(struct device *base, VIP_NIC_ATTRIBUTES *attributes, stru
 	attributes->MaxRegisterBlockBytes = limit(limits->max_mr_size);
 	attributes->MaxVI = (VIP_ULONG)limits->max_qp;
 	attributes->MaxCQ = (VIP_ULONG)limits->max_cq;
-	attributes->MaxCQEntries = (VIP_ULONG)limits->max_cqe;
+	attributes->MaxCQEntries = capacity_of(limits->max_cqe);
 	attributes->MaxPtags = (VIP_ULONG)limits->max_pd;
 	attributes->ReliabilityLevelSupport =
 		(VIP_UINT16)(VIP_SERVICE_RELIABLE_DELIVERY |
@@ -300,10 +306,11 @@ static void rdma_channel_read(struct device_channel *channel)
 	}
 }
 
-/* One entry is kept for queue pairs that come to rest: they do so one after the other. */
-static unsigned capacity_of(const struct ibv_cq *cq)
+static unsigned with_kept(unsigned entries, const struct rdma_device *device)
 {
-	return cq->cqe > 1 ? (unsigned)cq->cqe - 1 : 1;
+	unsigned most = (unsigned)device->limits.max_cqe;
+
+	return entries < most ? entries + 1 : most;
 }
 
 static struct device_cq *rdma_cq_create(struct device *base, struct cq *context,
@@ -313,12 +320,11 @@ static struct device_cq *rdma_cq_create(struct device *base, struct cq *context,
 	struct rdma_device *device = (struct rdma_device *)base;
 	struct ibv_cq *cq;
 
-	if (entries > (unsigned)device->limits.max_cqe)
-		entries = (unsigned)device->limits.max_cqe;
+	entries = with_kept(entries, device);
 	cq = ibv_create_cq(device->context, (int)entries, context,
 			   (struct ibv_comp_channel *)channel, 0);
 	if (cq)
-		*capacity = capacity_of(cq);
+		*capacity = capacity_of(cq->cqe);
 	else
 		log_error("cannot create a completion queue of %u entries: %s%s", entries,
 			  strerror(errno), memory_hint(errno));
@@ -336,17 +342,15 @@ static void rdma_cq_destroy(struct device_cq *cq)
 static int rdma_cq_grow(struct device *base, struct device_cq *base_cq, unsigned entries,
 			unsigned *capacity)
 {
-	unsigned most = (unsigned)((struct rdma_device *)base)->limits.max_cqe;
 	struct ibv_cq *cq = (struct ibv_cq *)base_cq;
 	int error;
 
-	if (entries > most)
-		entries = most;
+	entries = with_kept(entries, (struct rdma_device *)base);
 	if (entries <= (unsigned)cq->cqe)
 		return ENOSPC;
 	error = ibv_resize_cq(cq, (int)entries);
 	if (!error)
-		*capacity = capacity_of(cq);
+		*capacity = capacity_of(cq->cqe);
 	return error;
 }
 

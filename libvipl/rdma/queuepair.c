@@ -224,10 +224,8 @@ int rdma_endpoint_rewind(struct device_endpoint *base)
 	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
 	int error = move_to(endpoint, IBV_QPS_ERR);
 
-	if (!error) {
-		come_to_rest(endpoint);
+	if (!error)
 		error = move_to(endpoint, IBV_QPS_RESET);
-	}
 	next_generation(endpoint);
 	if (!error)
 		error = move_to_init(endpoint);
