@@ -126,7 +126,7 @@ TEST_F(DeviceLimits, RoomThatAViLeavesIsGivenToOthers)
 		d.max_cqe = 15;
 		d.resize_cq = false;
 	});
-	ASSERT_EQ(VipCreateCQ(nic, 15, &cq), VIP_SUCCESS);
+	ASSERT_EQ(VipCreateCQ(nic, 14, &cq), VIP_SUCCESS);
 	make_pair(nullptr, cq);
 	for (size_t i = 0; i < 20; i++)
 		ASSERT_EQ(post_recv(a, descriptor(i, {{memory.data(), 4}})), VIP_SUCCESS);
@@ -201,7 +201,7 @@ TEST_F(DeviceLimits, SendsGoThoughReceivesFillTheirCq)
 		d.max_cqe = 15;
 		d.resize_cq = false;
 	});
-	ASSERT_EQ(VipCreateCQ(nic, 15, &cq), VIP_SUCCESS);
+	ASSERT_EQ(VipCreateCQ(nic, 14, &cq), VIP_SUCCESS);
 	a = make_vi(cq, cq);
 	b = make_vi();
 	connect(a, b);
