@@ -218,8 +218,9 @@ TEST_F(Segments, AnyNumberIsWrittenByRdmaWithImmediateData)
 			EXPECT_EQ(status(VIP_STATUS_OP_REMOTE_RDMA_WRITE | VIP_STATUS_IMMEDIATE),
 				  statusOf(in));
 			EXPECT_EQ(0x5EC00000 + count, in->CS.ImmediateData);
-			if (level != VIP_SERVICE_UNRELIABLE) // see the next test
+			if (level != VIP_SERVICE_UNRELIABLE) { // see the next test
 				EXPECT_EQ(from.length(), in->CS.Length);
+			}
 			std::string sent = from.of(pool().buffer(0));
 			EXPECT_EQ(0, memcmp(pool().buffer(1), sent.data(), sent.size()));
 			EXPECT_TRUE(untouched(pool().buffer(2), kSpread));
