@@ -211,11 +211,15 @@ TEST_F(Staging, ADisconnectReturnsTheMemory)
 {
 	uint64_t before = 0;
 
-	for (int i = 0; i < 20; i++) {
+	for (int i = 0; i < 12; i++) {
 		for (size_t j = 0; j < 10; j++)
 			ASSERT_EQ(post_recv(b, many(j, 500000, sent)), VIP_SUCCESS);
+		// Whether the device tells that it has flushed them or not.
+		options([=](fake_options &o) { o.hold_completions = i % 2; });
 		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
 		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+		options([](fake_options &o) { o.hold_completions = false; });
+		fake_release(-1);
 		VIP_DESCRIPTOR *done;
 		do
 			VipRecvDone(b, &done);
@@ -317,11 +321,21 @@ TEST_F(Staging, AReceiveMayReachPastItsRegionWhileNoMessageIsThatLong)
 
 TEST_F(Staging, ProgramsThatChangeAPostedReceiveHarmThemselvesOnly)
 {
+	VIP_PROTECTION_HANDLE alias, tag;
+	VIP_MEM_ATTRIBUTES attributes{};
+	VIP_MEM_HANDLE foreign;
+
+	ASSERT_EQ(VipCreatePtag(nic, &alias), VIP_SUCCESS); // the default tag's
+	ASSERT_EQ(VipCreatePtag(nic, &tag), VIP_SUCCESS);
+	attributes.Ptag = tag;
+	ASSERT_EQ(VipRegisterMem(nic, data(500000), 4096, &attributes, &foreign), VIP_SUCCESS);
 	struct {
 		const char *what;
 		std::function<void(VIP_DESCRIPTOR *)> change;
 		VIP_UINT32 status;
 	} cases[] = {
+		{"another tag's handle", [=](auto d) { d->DS[1].Local.Handle = foreign; },
+		 VIP_STATUS_PROTECTION_ERROR},
 		{"fewer segments", [](auto d) { d->CS.SegCount = 2; }, VIP_STATUS_PROTECTION_ERROR},
 		{"too many", [](auto d) { d->CS.SegCount = 0xFFFF; }, 0},
 		{"another handle", [](auto d) { d->DS[1].Local.Handle ^= 0x55; },
