@@ -522,6 +522,22 @@ static uint32_t error_bit(enum ibv_wc_status status, bool is_receive, bool is_rd
 	}
 }
 
+/* What is not one request for one descriptor. False when that was all there is to it. */
+static bool completes_descriptor(struct rdma_endpoint *endpoint, const struct ibv_wc *completion,
+				 uint32_t *status)
+{
+	if ((completion->wr_id & RDMA_COOKIE_KIND) == RDMA_COOKIE_LAST) {
+		atomic_store_explicit(&endpoint->at_rest, true, memory_order_relaxed);
+		return false;
+	}
+	if (completion->wr_id & RDMA_COOKIE_STAGED && !staging_done(endpoint, completion))
+		*status = VIP_STATUS_PROTECTION_ERROR;
+	if (!(completion->wr_id & RDMA_COOKIE_PART))
+		return true;
+	workqueue_part_done(endpoint->send_queue, *status);
+	return false;
+}
+
 /* wc.opcode may be read of successful ones only. */
 static void report(const struct ibv_wc *completion)
 {
@@ -535,19 +551,12 @@ static void report(const struct ibv_wc *completion)
 	if ((completion->wr_id ^ atomic_load_explicit(&endpoint->cookie, memory_order_relaxed)) &
 	    ~RDMA_COOKIE_KIND)
 		return; /* from before a reset: that work was flushed then */
-	if ((completion->wr_id & RDMA_COOKIE_KIND) == RDMA_COOKIE_LAST) {
-		atomic_store_explicit(&endpoint->at_rest, true, memory_order_relaxed);
-		return;
-	}
 	if (status && rdma_is_unreliable(endpoint) &&
 	    !rdma_unreliable_error(endpoint, is_receive, &status))
 		return;
-	if (completion->wr_id & RDMA_COOKIE_STAGED && !staging_done(endpoint, completion))
-		status = VIP_STATUS_PROTECTION_ERROR;
-	if (completion->wr_id & RDMA_COOKIE_PART) {
-		workqueue_part_done(endpoint->send_queue, status);
+	if (completion->wr_id & (RDMA_COOKIE_PART | RDMA_COOKIE_STAGED) &&
+	    !completes_descriptor(endpoint, completion, &status))
 		return;
-	}
 	if (!status && is_receive) {
 		length = completion->byte_len;
 		if (completion->wc_flags & IBV_WC_WITH_IMM) {
