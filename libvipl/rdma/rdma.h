@@ -157,12 +157,14 @@ void rdma_endpoint_reset(struct device_endpoint *endpoint);
  * no peer any more.
  */
 int rdma_endpoint_start(struct rdma_endpoint *endpoint);
+/* Moves the queue pair to ERR, RESET and INIT, and forgets what was posted. 0 or errno. */
+int rdma_endpoint_rewind(struct device_endpoint *endpoint);
+
+/* transfer.c */
 int rdma_post_send(struct device_endpoint *endpoint, const struct device_send *send);
 int rdma_post_receive(struct device_endpoint *endpoint, const struct segment *segments,
 		      unsigned count);
 int rdma_cq_poll(struct device_cq *cq);
-/* Moves the queue pair to ERR, RESET and INIT, and forgets what was posted. 0 or errno. */
-int rdma_endpoint_rewind(struct device_endpoint *endpoint);
 
 /* unreliable.c */
 /* Has the device UC queue pairs? 0 or errno. */

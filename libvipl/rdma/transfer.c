@@ -1,0 +1,295 @@
+/* Moving data: work requests out of sends and receives, and completions out of what is done. */
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "rdma.h"
+
+static_assert(sizeof(struct segment) == sizeof(struct ibv_sge) &&
+	      offsetof(struct segment, address) == offsetof(struct ibv_sge, addr) &&
+	      offsetof(struct segment, length) == offsetof(struct ibv_sge, length) &&
+	      offsetof(struct segment, key) == offsetof(struct ibv_sge, lkey),
+	      "segments are passed on as they are");
+
+static bool is_rdma(const struct device_send *send)
+{
+	return (send->control & VIP_CONTROL_OP_MASK) != VIP_CONTROL_OP_SENDRECV;
+}
+
+/*
+ * Shall it wait for reads? On UC there are none. What they bring may be what is sent: it must not
+ * be fetched when it is posted, as inline data is.
+ */
+static bool is_fenced(const struct rdma_endpoint *endpoint, const struct device_send *send)
+{
+	return send->control & VIP_CONTROL_QFENCE && !rdma_is_unreliable(endpoint);
+}
+
+static bool is_read(const struct device_send *send)
+{
+	return (send->control & VIP_CONTROL_OP_MASK) == VIP_CONTROL_OP_RDMAREAD;
+}
+
+/*
+ * One request, for what `segments` and `length` say of the send. `kind`: RDMA_COOKIE_PART or
+ * RDMA_COOKIE_STAGED. All requests are signalled: each takes a place in the CQ, and what is done is
+ * known one by one.
+ */
+static inline int post_request(struct rdma_endpoint *endpoint, const struct device_send *send,
+			       const struct segment *segments, unsigned count, uint32_t length,
+			       uint64_t kind)
+{
+	bool immediate = send->control & VIP_CONTROL_IMMEDIATE && !(kind & RDMA_COOKIE_PART);
+	struct ibv_send_wr *bad, request = {
+		.wr_id = atomic_load_explicit(&endpoint->cookie, memory_order_relaxed) | kind,
+		.sg_list = (struct ibv_sge *)segments,
+		.num_sge = (int)count,
+		.imm_data = htonl(send->immediate),
+	};
+
+	if (rdma_is_marked(endpoint, send))
+		request.wr_id |= RDMA_COOKIE_PART;
+	if (is_rdma(send)) {
+		request.wr_id |= RDMA_COOKIE_RDMA;
+		request.opcode = immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+		if (is_read(send))
+			request.opcode = IBV_WR_RDMA_READ;
+		request.wr.rdma.remote_addr = send->remote_address + send->offset;
+		request.wr.rdma.rkey = send->remote_handle;
+	} else {
+		request.opcode = immediate ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
+	}
+	if (is_fenced(endpoint, send))
+		request.send_flags = IBV_SEND_FENCE;
+	else if (length <= endpoint->inline_size && !is_read(send))
+		request.send_flags = IBV_SEND_INLINE;
+	return ibv_post_send(endpoint->qp, &request, &bad);
+}
+
+/* The segments of what comes next, as much as one request takes. Returns how many bytes that is. */
+static uint32_t cut(const struct rdma_endpoint *endpoint, const struct device_send *send,
+		    struct segment *segments, unsigned *count)
+{
+	uint32_t skip = send->offset, length = 0;
+
+	*count = 0;
+	for (unsigned i = 0; i < send->count && *count < endpoint->request_segments &&
+			     length < endpoint->request_bytes;
+	     i++) {
+		struct segment rest = send->segments[i];
+
+		if (skip >= rest.length) {
+			skip -= rest.length;
+			continue;
+		}
+		rest.address += skip;
+		rest.length -= skip;
+		skip = 0;
+		if (rest.length > endpoint->request_bytes - length)
+			rest.length = endpoint->request_bytes - length;
+		segments[(*count)++] = rest;
+		length += rest.length;
+	}
+	return length;
+}
+
+/* All data of the send is posted, `length` bytes just now: the mark, if it takes one. */
+static inline int finish(struct rdma_endpoint *endpoint, const struct device_send *send,
+			 uint32_t length)
+{
+	if (!rdma_is_marked(endpoint, send))
+		return 0;
+	return workqueue_next_part(endpoint->send_queue, length) ? rdma_mark_post(endpoint)
+								 : EINPROGRESS;
+}
+
+/* An RDMA operation in several requests, or what is left of it. */
+static int post_parts(struct rdma_endpoint *endpoint, struct device_send send)
+{
+	for (;;) {
+		struct segment segments[RDMA_SEND_SEGMENTS];
+		unsigned count;
+		uint32_t length = cut(endpoint, &send, segments, &count);
+		bool is_last = length >= send.length - send.offset;
+		int error;
+
+		if (!length) /* the program has changed the descriptor since */
+			return EINVAL;
+		error = post_request(endpoint, &send, segments, count, length,
+				     is_last ? 0 : RDMA_COOKIE_PART);
+		if (error || is_last)
+			return error ? error : finish(endpoint, &send, length);
+		send.offset += length;
+		if (!workqueue_next_part(endpoint->send_queue, length))
+			return EINPROGRESS;
+	}
+}
+
+/* In one request, out of a buffer. */
+static int post_staged_send(struct rdma_endpoint *endpoint, const struct device_send *send)
+{
+	int error = EFAULT; /* deregistered since the descriptor was read */
+	struct rdma_buffer *buffer;
+
+	/* It is fetched now, and what the reads before it bring may be what is sent. */
+	if (is_fenced(endpoint, send) && !workqueue_is_idle(endpoint->send_queue))
+		return EAGAIN;
+	buffer = staging_take(endpoint->domain, &endpoint->staged_sends, send->length);
+	if (!buffer)
+		return ENOBUFS;
+	if (workqueue_gather(endpoint->send_queue, staging_data(buffer), send->length))
+		error = post_request(endpoint, send, &buffer->segment, 1, send->length,
+				     RDMA_COOKIE_STAGED);
+	if (error)
+		staging_return(&endpoint->staged_sends, buffer);
+	return error;
+}
+
+int rdma_post_send(struct device_endpoint *base, const struct device_send *send)
+{
+	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
+	bool many = send->count > endpoint->request_segments;
+	int error;
+
+	if (rdma_is_marked(endpoint, send) && send->offset == send->length)
+		return rdma_mark_post(endpoint);
+	/* The target of a write with immediate data is told the length of one request. */
+	if (many && (!is_rdma(send) || (send->control & VIP_CONTROL_IMMEDIATE &&
+					send->length <= endpoint->request_bytes)))
+		error = post_staged_send(endpoint, send);
+	else if (is_rdma(send) && (many || send->length > endpoint->request_bytes || send->offset))
+		return post_parts(endpoint, *send);
+	else
+		error = post_request(endpoint, send, send->segments, send->count, send->length, 0);
+	return error ? error : finish(endpoint, send, send->length);
+}
+
+static int post_receive(struct rdma_endpoint *endpoint, const struct segment *segments,
+			unsigned count, uint64_t kind)
+{
+	struct ibv_recv_wr *bad, request = {
+		.wr_id = atomic_load_explicit(&endpoint->cookie, memory_order_relaxed) |
+			 RDMA_COOKIE_RECEIVE | kind,
+		.sg_list = (struct ibv_sge *)segments,
+		.num_sge = (int)count,
+	};
+
+	return ibv_post_recv(endpoint->qp, &request, &bad);
+}
+
+/* Into a buffer as large as all segments together, since a message may come that is. */
+static int post_staged_receive(struct rdma_endpoint *endpoint, const struct segment *segments,
+			       unsigned count)
+{
+	struct rdma_buffer *buffer;
+	uint32_t room = 0;
+	int error;
+
+	for (unsigned i = 0; i < count; i++)
+		room += segments[i].length;
+	buffer = staging_take(endpoint->domain, &endpoint->staged_receives, room);
+	if (!buffer)
+		return ENOBUFS;
+	error = post_receive(endpoint, &buffer->segment, 1, RDMA_COOKIE_STAGED);
+	if (error)
+		staging_return(&endpoint->staged_receives, buffer);
+	return error;
+}
+
+int rdma_post_receive(struct device_endpoint *base, const struct segment *segments, unsigned count)
+{
+	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
+
+	if (count > endpoint->receive_segments)
+		return post_staged_receive(endpoint, segments, count);
+	return post_receive(endpoint, segments, count, 0);
+}
+
+/* The error bit of VIA that a failed work request gets. Devices differ in the details. */
+static uint32_t error_bit(enum ibv_wc_status status, bool is_receive, bool is_rdma)
+{
+	switch (status) {
+	case IBV_WC_SUCCESS:
+		return 0;
+	case IBV_WC_WR_FLUSH_ERR:
+		return VIP_STATUS_DESC_FLUSHED_ERROR;
+	case IBV_WC_LOC_LEN_ERR:
+		return VIP_STATUS_LENGTH_ERROR;
+	case IBV_WC_LOC_QP_OP_ERR:
+		/* rxe: for a message that is too long for the receive; for a bad key of a send. */
+		return is_receive ? VIP_STATUS_LENGTH_ERROR : VIP_STATUS_PROTECTION_ERROR;
+	case IBV_WC_LOC_PROT_ERR:
+	case IBV_WC_LOC_ACCESS_ERR:
+		return VIP_STATUS_PROTECTION_ERROR;
+	case IBV_WC_REM_ACCESS_ERR:
+		return VIP_STATUS_RDMA_PROT_ERROR;
+	case IBV_WC_REM_INV_REQ_ERR:
+	case IBV_WC_REM_OP_ERR:
+		/* A VI that does not allow RDMA at all; a receive that is too short. */
+		return is_rdma ? VIP_STATUS_RDMA_PROT_ERROR : VIP_STATUS_REMOTE_DESC_ERROR;
+	case IBV_WC_RNR_RETRY_EXC_ERR:
+		return VIP_STATUS_REMOTE_DESC_ERROR;
+	default:
+		return VIP_STATUS_TRANSPORT_ERROR;
+	}
+}
+
+/* What is not one request for one descriptor. False when that was all there is to it. */
+static bool completes_descriptor(struct rdma_endpoint *endpoint, const struct ibv_wc *completion,
+				 uint32_t *status)
+{
+	if ((completion->wr_id & RDMA_COOKIE_KIND) == RDMA_COOKIE_LAST) {
+		atomic_store_explicit(&endpoint->at_rest, true, memory_order_relaxed);
+		return false;
+	}
+	if (completion->wr_id & RDMA_COOKIE_STAGED && !staging_done(endpoint, completion))
+		*status = VIP_STATUS_PROTECTION_ERROR;
+	if (!(completion->wr_id & RDMA_COOKIE_PART))
+		return true;
+	workqueue_part_done(endpoint->send_queue, *status);
+	return false;
+}
+
+/* wc.opcode may be read of successful ones only. */
+static void report(const struct ibv_wc *completion)
+{
+	bool is_receive = completion->wr_id & RDMA_COOKIE_RECEIVE;
+	struct rdma_endpoint *endpoint =
+		(struct rdma_endpoint *)(uintptr_t)(completion->wr_id & ~RDMA_COOKIE_BITS);
+	uint32_t status = error_bit(completion->status, is_receive,
+				    completion->wr_id & RDMA_COOKIE_RDMA);
+	uint32_t length = 0, immediate = 0;
+
+	if ((completion->wr_id ^ atomic_load_explicit(&endpoint->cookie, memory_order_relaxed)) &
+	    ~RDMA_COOKIE_KIND)
+		return; /* from before a reset: that work was flushed then */
+	if (status && rdma_is_unreliable(endpoint) &&
+	    !rdma_unreliable_error(endpoint, is_receive, &status))
+		return;
+	if (completion->wr_id & (RDMA_COOKIE_PART | RDMA_COOKIE_STAGED) &&
+	    !completes_descriptor(endpoint, completion, &status))
+		return;
+	if (!status && is_receive) {
+		length = completion->byte_len;
+		if (completion->wc_flags & IBV_WC_WITH_IMM) {
+			status |= VIP_STATUS_IMMEDIATE;
+			immediate = ntohl(completion->imm_data);
+		}
+		if (completion->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
+			status |= VIP_STATUS_OP_REMOTE_RDMA_WRITE;
+	}
+	workqueue_complete(is_receive ? endpoint->receive_queue : endpoint->send_queue, status, length,
+			   immediate);
+}
+
+int rdma_cq_poll(struct device_cq *base)
+{
+	struct ibv_wc completions[16];
+	int count = ibv_poll_cq((struct ibv_cq *)base, 16, completions);
+
+	for (int i = 0; i < count; i++)
+		report(&completions[i]);
+	return count;
+}
