@@ -26,9 +26,8 @@
  *            too, without locks in the program.  An object may be destroyed while other threads are
  *            in calls on it: those that wait end with an error, the others are finished first, and
  *            calls that come later are refused.  docs/THREAD_SAFETY.md says more.
- * Gaps       A function that a release of the library does not have yet answers
- *            VIP_ERROR_NOT_SUPPORTED; the release's README lists those.  What no release will
- *            have answers the same; there the function's comment says so, and why.
+ * Gaps       What no device of this library can do answers VIP_ERROR_NOT_SUPPORTED; the
+ *            function's comment says so, and why.
  * Callbacks  Handlers run on a thread of the library, never inside a call of the program, and
  *            one at a time for each NIC handle.  They may call any function of the library.
  * Blocking   "Does not block" means: never waits for a peer or for an event.
@@ -505,8 +504,8 @@ VIP_RETURN VipDestroyVi(VIP_VI_HANDLE ViHandle);
  *   VIP_ERROR_RESOURCE     the system is out of something, or the address is in use
  *
  * Blocks up to Timeout milliseconds.  Thread-safe: threads may wait for different discriminators,
- * or several for the same one, each getting requests of its own.  So may processes, on RDMA devices
- * up to four of a host for the same one.
+ * or several for the same one, each getting requests of its own.  So may other NIC handles and
+ * processes: up to four for the same one, of a host on RDMA devices, of a user on the loopback NIC.
  */
 VIP_RETURN VipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *LocalAddr, VIP_ULONG Timeout,
 			  VIP_NET_ADDRESS *RemoteAddr, VIP_VI_ATTRIBUTES *RemoteViAttribs,
@@ -1094,8 +1093,9 @@ VIP_RETURN VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_ULONG Info
  *   CONN_LOST       for all reasons that are not below; by the side that is at fault, too
  *   RECVQ_EMPTY     a message, or an RDMA write with immediate data, found no receive here.  The
  *                   loopback NIC knows; on an RDMA device it is CONN_LOST
- *   RDMAW_PROT      a write or a read of the peer was refused here.  The loopback NIC knows, and
- *   RDMAR_PROT      RDMA devices that tell, always as RDMAW_PROT; else it is CONN_LOST
+ *   RDMAW_PROT      a write or a read of the peer was refused here.  The loopback NIC knows.  RDMA
+ *   RDMAR_PROT      devices that tell of it do not say which: it is RDMAR_PROT if the VI allows
+ *                   reads only, CONN_LOST if it allows both, else RDMAW_PROT
  *   RDMA_TRANSPORT  the network gave up on an RDMA operation of this side
  * ResourceCode is VIP_RESOURCE_VI, and ViHandle the VI.  These end nothing:
  *   POST_DESC       VIP_RESOURCE_DESCRIPTOR, ViHandle, and DescriptorPtr as it was posted
