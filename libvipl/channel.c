@@ -72,10 +72,21 @@ static void read_announcements(struct channel *channel)
 	pthread_cond_broadcast(&channel->changed);
 }
 
+/* The lock is held. */
+static void wake_leader(struct channel *channel)
+{
+	uint64_t one = 1;
+
+	if (channel->has_leader && write(channel->kick_fd, &one, sizeof(one)) < 0) {
+		/* EAGAIN: kicked 2^64 times already, so it wakes. */
+	}
+}
+
 void channel_look(struct channel *channel)
 {
 	pthread_mutex_lock(&channel->lock);
 	read_announcements(channel);
+	wake_leader(channel); /* its own may have been among what it does not find any more */
 	pthread_mutex_unlock(&channel->lock);
 }
 
@@ -120,13 +131,9 @@ bool channel_wait(struct channel *channel, struct cq *cq, uint32_t seen, int64_t
 
 void channel_kick(struct channel *channel, struct cq *cq)
 {
-	uint64_t one = 1;
-
 	pthread_mutex_lock(&channel->lock);
 	cq_announced(cq);
 	pthread_cond_broadcast(&channel->changed);
-	if (channel->has_leader && write(channel->kick_fd, &one, sizeof(one)) < 0) {
-		/* EAGAIN: kicked 2^64 times already, so it wakes. */
-	}
+	wake_leader(channel);
 	pthread_mutex_unlock(&channel->lock);
 }

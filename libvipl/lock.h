@@ -26,7 +26,7 @@ struct lock {
 
 /* A number that no other thread has or will have. */
 #define LOCK_UNNUMBERED UINT32_MAX     /* until its first lock_acquire_slowly() */
-#define LOCK_GUEST	(UINT32_MAX - 1) /* a thread of the library: never anybody's favourite */
+#define LOCK_GUEST	(UINT32_MAX - 1) /* the agent: it is never a favourite */
 extern _Thread_local uint32_t lock_thread __attribute__((tls_model("initial-exec")));
 
 void lock_init(struct lock *lock);

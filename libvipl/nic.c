@@ -175,6 +175,17 @@ close_device:
 	return rc;
 }
 
+/* Who deregisters gets in between those who copy, however many they are. */
+static void init_copying(struct nic *nic)
+{
+	pthread_rwlockattr_t attributes;
+
+	pthread_rwlockattr_init(&attributes);
+	pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+	pthread_rwlock_init(&nic->copying, &attributes);
+	pthread_rwlockattr_destroy(&attributes);
+}
+
 VIP_RETURN VipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHandle)
 {
 	VIP_RETURN rc = VIP_ERROR_RESOURCE;
@@ -190,7 +201,7 @@ VIP_RETURN VipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHandle)
 		goto free_nic;
 	pthread_mutex_init(&nic->lock, NULL);
 	pthread_mutex_init(&nic->changing_regions, NULL);
-	pthread_rwlock_init(&nic->copying, NULL);
+	init_copying(nic);
 	TAILQ_INIT(&nic->waiters);
 	TAILQ_INIT(&nic->pairings);
 	rc = build(nic, DeviceName);

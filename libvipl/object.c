@@ -45,6 +45,7 @@ struct visitor {
 
 static _Thread_local struct visitor *visitor __attribute__((tls_model("initial-exec")));
 static pthread_key_t visitor_key; /* tells when a thread ends */
+static bool has_visitor_key;
 
 /* Guards what follows, and the generation and next_free of free slots. */
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -154,6 +155,8 @@ static struct visitor *take_notes(void)
 {
 	struct visitor *notes;
 
+	if (!has_visitor_key) /* they would never be given back */
+		return NULL;
 	pthread_mutex_lock(&table_lock);
 	for (notes = visitors; notes && notes->is_taken; notes = notes->next)
 		;
@@ -176,7 +179,7 @@ static struct visitor *take_notes(void)
 static void prepare(void)
 {
 	fence_init();
-	pthread_key_create(&visitor_key, end_visits);
+	has_visitor_key = !pthread_key_create(&visitor_key, end_visits);
 	pthread_atfork(lock_table, unlock_table, forget_all_handles);
 }
 

@@ -19,15 +19,27 @@ static const struct device_ops *ops_of(const struct vi *vi)
 	return vi->nic->device->ops;
 }
 
-/* Takes what the device has completed; other queues of a shared CQ may never let it run dry. */
+/*
+ * Takes what the device has completed; other queues of a shared CQ may never let it run dry. What is
+ * theirs nobody would tell of any more.
+ */
 static void drain(struct cq *cq)
 {
 	unsigned most = cq_outstanding(cq);
+	bool polled = false, attention;
 
 	lock_acquire(&cq->lock);
-	while (cq_poll_locked(cq) && most--)
-		;
+	while (cq_poll_locked(cq)) {
+		polled = true;
+		if (!most--)
+			break;
+	}
+	attention = !TAILQ_EMPTY(&cq->attention);
 	lock_release(&cq->lock);
+	if (polled)
+		cq_kick(cq);
+	if (attention)
+		agent_wake(cq->nic);
 }
 
 static void drain_both(struct vi *vi)
@@ -141,6 +153,7 @@ void vi_abandon(struct vi *vi)
 		ops_of(vi)->endpoint_stop(vi->endpoint);
 		settle(vi, true);
 		ops_of(vi)->endpoint_reset(vi->endpoint);
+		drain_both(vi); /* no completion shall name it when it is gone */
 	}
 	ops_of(vi)->disconnect(vi->endpoint);
 	atomic_store(&vi->state, VIP_STATE_IDLE);

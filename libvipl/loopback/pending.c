@@ -83,8 +83,10 @@ static bool put_piece(struct loopback_endpoint *endpoint, enum message_kind kind
 			return false;
 		copy_gather(ring, &pending->send, pending->offset, length);
 	}
-	message->target.address = pending->send.remote_address + pending->offset;
-	message->target.handle = pending->send.remote_handle;
+	if (kind == MESSAGE_WRITE || kind == MESSAGE_READ) {
+		message->target.address = pending->send.remote_address + pending->offset;
+		message->target.handle = pending->send.remote_handle;
+	}
 	send_publish(endpoint, message, kind, length, &pending->send);
 	send_announce(endpoint);
 	pending->number = endpoint->written;

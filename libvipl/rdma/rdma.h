@@ -203,7 +203,7 @@ void staging_destroy(struct rdma_domain *domain);
  * now.
  */
 struct rdma_buffer *staging_take(struct rdma_domain *domain, struct rdma_buffers *users,
-				 uint32_t length);
+				 uint32_t length, bool is_receive);
 void staging_return(struct rdma_buffers *users, struct rdma_buffer *buffer);
 /*
  * The oldest staged send or receive is done, and the CQ's lock is held. False when a message has

@@ -17,6 +17,8 @@
 #define SMALLEST 0x1000u
 #define MOST	 0x10000000u
 #define KEPT	 0x1000000u
+/* Receives may stay for ever: they leave some for sends, which come back by themselves. */
+#define MOST_FOR_RECEIVES (MOST / 4 * 3)
 
 static unsigned size_class(uint32_t length)
 {
@@ -90,14 +92,14 @@ free_buffer:
 }
 
 /* NULL when there is no memory, or all that there may be is in use. */
-static struct rdma_buffer *grow(struct rdma_domain *domain, size_t size)
+static struct rdma_buffer *grow(struct rdma_domain *domain, size_t size, size_t most)
 {
 	struct staging *staging = &domain->device->staging;
 	struct rdma_buffer *buffer = NULL;
 	bool allowed, told;
 
 	pthread_mutex_lock(&staging->lock);
-	allowed = staging->size + size <= MOST;
+	allowed = staging->size + size <= most;
 	if (allowed)
 		staging->size += size;
 	pthread_mutex_unlock(&staging->lock);
@@ -119,7 +121,7 @@ static struct rdma_buffer *grow(struct rdma_domain *domain, size_t size)
 }
 
 struct rdma_buffer *staging_take(struct rdma_domain *domain, struct rdma_buffers *users,
-				 uint32_t length)
+				 uint32_t length, bool is_receive)
 {
 	struct staging *staging = &domain->device->staging;
 	unsigned class = size_class(length);
@@ -133,7 +135,8 @@ struct rdma_buffer *staging_take(struct rdma_domain *domain, struct rdma_buffers
 	}
 	pthread_mutex_unlock(&staging->lock);
 	if (!buffer)
-		buffer = grow(domain, (size_t)SMALLEST << class);
+		buffer = grow(domain, (size_t)SMALLEST << class,
+			      is_receive ? MOST_FOR_RECEIVES : MOST);
 	if (!buffer)
 		return NULL;
 	buffer->segment = (struct segment){(uintptr_t)buffer->mr->addr, length, buffer->mr->lkey};

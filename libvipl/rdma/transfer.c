@@ -136,7 +136,7 @@ static int post_staged_send(struct rdma_endpoint *endpoint, const struct device_
 	/* It is fetched now, and what the reads before it bring may be what is sent. */
 	if (is_fenced(endpoint, send) && !workqueue_is_idle(endpoint->send_queue))
 		return EAGAIN;
-	buffer = staging_take(endpoint->domain, &endpoint->staged_sends, send->length);
+	buffer = staging_take(endpoint->domain, &endpoint->staged_sends, send->length, false);
 	if (!buffer)
 		return ENOBUFS;
 	if (workqueue_gather(endpoint->send_queue, staging_data(buffer), send->length))
@@ -189,7 +189,7 @@ static int post_staged_receive(struct rdma_endpoint *endpoint, const struct segm
 
 	for (unsigned i = 0; i < count; i++)
 		room += segments[i].length;
-	buffer = staging_take(endpoint->domain, &endpoint->staged_receives, room);
+	buffer = staging_take(endpoint->domain, &endpoint->staged_receives, room, true);
 	if (!buffer)
 		return ENOBUFS;
 	error = post_receive(endpoint, &buffer->segment, 1, RDMA_COOKIE_STAGED);
