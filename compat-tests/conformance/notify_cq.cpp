@@ -221,7 +221,10 @@ TEST_F(NotifyCq, DestroyOfTheCqWaitsForItsHandler)
 
 TEST_F(NotifyCq, HandlerMayDestroyItsViAndItsCq)
 {
+	std::atomic<bool> posted{false};
 	calls.then = [&](const Calls::Call &call) {
+		while (!posted) // both, while there is a VI
+			std::this_thread::yield();
 		EXPECT_EQ(VIP_SUCCESS, VipDestroyVi(call.vi));
 		EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
 	};
@@ -229,6 +232,7 @@ TEST_F(NotifyCq, HandlerMayDestroyItsViAndItsCq)
 		ASSERT_EQ(VIP_SUCCESS, notify());
 	flushSend(0);
 	flushSend(1);
+	posted = true;
 	ASSERT_TRUE(calls.reach(1));
 	EXPECT_EQ(VIP_INVALID_PARAMETER, notify());
 	EXPECT_FALSE(calls.reach(2, kQuiet));

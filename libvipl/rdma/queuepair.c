@@ -17,7 +17,7 @@
 #define ACK_RETRIES 6 /* 7 means for ever on some devices */
 
 /* Waited at most for a queue pair to come to rest. */
-#define REST_NSEC 100000000
+#define REST_NSEC 1000000000
 
 static unsigned lower(unsigned a, int b)
 {
