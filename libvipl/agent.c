@@ -62,7 +62,7 @@ static void *run(void *argument)
 
 	lock_thread = LOCK_GUEST;
 	while (!atomic_load(&nic->agent.stop)) {
-		uint64_t wakes;
+		eventfd_t wakes;
 		int msec;
 
 		pthread_mutex_lock(&nic->lock);
@@ -71,9 +71,7 @@ static void *run(void *argument)
 		msec = shorter(msec, deadline_msec(pairings_serve(nic)));
 		pthread_mutex_unlock(&nic->lock);
 		poll(fds, 2, msec);
-		if (read(nic->agent.wake_fd, &wakes, sizeof(wakes)) < 0) {
-			/* EAGAIN: it was the device, or time. */
-		}
+		eventfd_read(nic->agent.wake_fd, &wakes); /* or it was the device, or time */
 	}
 	return NULL;
 }
@@ -93,11 +91,7 @@ int agent_start(struct nic *nic)
 
 void agent_wake(struct nic *nic)
 {
-	uint64_t one = 1;
-
-	if (write(nic->agent.wake_fd, &one, sizeof(one)) < 0) {
-		/* EAGAIN: it is awake. */
-	}
+	eventfd_write(nic->agent.wake_fd, 1); /* or it is awake */
 }
 
 void agent_stop(struct nic *nic)

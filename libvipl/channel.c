@@ -75,11 +75,8 @@ static void read_announcements(struct channel *channel)
 /* The lock is held. */
 static void wake_leader(struct channel *channel)
 {
-	uint64_t one = 1;
-
-	if (channel->has_leader && write(channel->kick_fd, &one, sizeof(one)) < 0) {
-		/* EAGAIN: kicked 2^64 times already, so it wakes. */
-	}
+	if (channel->has_leader)
+		eventfd_write(channel->kick_fd, 1); /* or it was kicked 2^64 times, so it wakes */
 }
 
 void channel_look(struct channel *channel)
@@ -99,7 +96,7 @@ static void lead(struct channel *channel, int64_t deadline)
 	};
 	int64_t left = deadline_left(deadline);
 	struct timespec timeout = nsec_timespec(left);
-	uint64_t kicks;
+	eventfd_t kicks;
 
 	channel->has_leader = true;
 	pthread_mutex_unlock(&channel->lock);
@@ -108,9 +105,7 @@ static void lead(struct channel *channel, int64_t deadline)
 	pthread_mutex_lock(&channel->lock);
 	channel->has_leader = false;
 
-	if (read(channel->kick_fd, &kicks, sizeof(kicks)) < 0) {
-		/* EAGAIN: nobody kicked. */
-	}
+	eventfd_read(channel->kick_fd, &kicks); /* or nobody kicked */
 	read_announcements(channel);
 }
 

@@ -48,11 +48,7 @@ bool notifier_is_caller(const struct notifier *notifier)
 
 void notifier_wake(struct notifier *notifier)
 {
-	uint64_t one = 1;
-
-	if (write(notifier->wake_fd, &one, sizeof(one)) < 0) {
-		/* EAGAIN: it is awake. */
-	}
+	eventfd_write(notifier->wake_fd, 1); /* or it is awake */
 }
 
 void notifier_stop(struct notifier *notifier)
@@ -87,13 +83,11 @@ static void rest(struct notifier *notifier)
 		{.fd = notifier->notifies.channels_fd, .events = POLLIN},
 	};
 	int msec = notifier->notifies.retry ? RETRY_MSEC : -1;
-	uint64_t wakes;
+	eventfd_t wakes;
 
 	pthread_mutex_unlock(&notifier->lock);
 	poll(fds, 2, msec);
-	if (read(notifier->wake_fd, &wakes, sizeof(wakes)) < 0) {
-		/* EAGAIN: it was a channel, or time. */
-	}
+	eventfd_read(notifier->wake_fd, &wakes); /* or it was a channel, or time */
 	pthread_mutex_lock(&notifier->lock);
 	notify_look(notifier);
 }
