@@ -195,7 +195,7 @@ TEST_F(Notify, HandlersThatPostAndAskToBeCalledAgainKeepAPingPongGoing)
 	// message that it answers is off its queue.
 	Pool pool(nic, 2 + rounds + 1, 64);
 	Vi *vis[2] = {&a(), &b()};
-	calls.then = [&](const Calls::Call &call) {
+	auto work = calls.each([&](const Calls::Call &call) {
 		unsigned side = call.vi == *vis[1];
 		if (call.descriptor != pool.descriptor(side))
 			return; // a send
@@ -209,7 +209,7 @@ TEST_F(Notify, HandlersThatPostAndAskToBeCalledAgainKeepAPingPongGoing)
 		setImmediate(d, next);
 		EXPECT_EQ(VIP_SUCCESS, sendNotify(*vis[side]));
 		EXPECT_EQ(VIP_SUCCESS, VipPostSend(*vis[side], d, pool.handle()));
-	};
+	});
 	for (unsigned side = 0; side < 2; side++) {
 		postReceives(*vis[side], pool, side, 1);
 		ASSERT_EQ(VIP_SUCCESS, recvNotify(*vis[side]));
@@ -234,10 +234,10 @@ TEST_F(Notify, DescriptorsGoEitherToTheHandlerOrToAThreadThatTakesThemItself)
 		times[d->CS.ImmediateData]++;
 		taken++;
 	};
-	calls.then = [&](const Calls::Call &call) {
+	auto work = calls.each([&](const Calls::Call &call) {
 		note(call.descriptor);
 		EXPECT_EQ(VIP_SUCCESS, recvNotify(b()));
-	};
+	});
 	ASSERT_EQ(VIP_SUCCESS, recvNotify(b()));
 	Thread polls([&] {
 		for (VIP_DESCRIPTOR *d; !stop;)
@@ -279,7 +279,7 @@ TEST_F(Notify, HandlersRunOneAtATimeThoseForErrorsIncluded)
 			  (*static_cast<decltype(enter) *>(context))();
 			  errors++;
 		  }));
-	calls.then = [&](const Calls::Call &) { enter(); };
+	auto work = calls.each([&](const Calls::Call &) { enter(); });
 	Pool pool(nic, each, 64);
 	Vi one(nic), other(nic);
 	for (size_t i = 0; i < each; i++) {
@@ -302,10 +302,10 @@ TEST_F(Notify, HandlerMayDisconnectAndDestroyItsVi)
 	Pool pool(nic, 2, 64);
 	ASSERT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, nullptr, nullptr, &vi));
 	postReceives(b(), pool, 0, 1);
-	calls.then = [&](const Calls::Call &call) {
+	auto work = calls.each([&](const Calls::Call &call) {
 		EXPECT_EQ(VIP_SUCCESS, VipDisconnect(b()));
 		EXPECT_EQ(VIP_SUCCESS, VipDestroyVi(call.vi));
-	};
+	});
 	for (int i = 0; i < 3; i++)
 		ASSERT_EQ(VIP_SUCCESS, sendNotify(vi));
 	flushSend(vi, pool, 1);
@@ -322,7 +322,7 @@ TEST_F(Notify, HandlerMayCloseItsNic)
 	ASSERT_TRUE(doomed->opened());
 	Pool pool(*doomed, 1, 64);
 	Vi vi(*doomed);
-	calls.then = [&](const Calls::Call &) { EXPECT_EQ(VIP_SUCCESS, doomed->close()); };
+	auto work = calls.each([&](const Calls::Call &) { EXPECT_EQ(VIP_SUCCESS, doomed->close()); });
 	for (int i = 0; i < 3; i++)
 		ASSERT_EQ(VIP_SUCCESS, sendNotify(vi));
 	flushSend(vi, pool, 0);
@@ -355,10 +355,10 @@ TEST_F(Notify, DestroyOfAViWaitsForItsHandlerAndNoneRunsAfterIt)
 	Gate gate;
 	std::atomic<bool> destroyed{false};
 	ASSERT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, nullptr, nullptr, &vi));
-	calls.then = [&](const Calls::Call &) {
+	auto work = calls.each([&](const Calls::Call &) {
 		gate.pass();
 		EXPECT_FALSE(destroyed);
-	};
+	});
 	for (size_t i = 0; i < 8; i++) {
 		ASSERT_EQ(VIP_SUCCESS, sendNotify(vi));
 		flushSend(vi, pool, i);
@@ -383,10 +383,10 @@ TEST_F(Notify, CloseOfTheNicWaitsForAHandlerAndNoneRunsAfterIt)
 	Vi vi(doomed);
 	Gate gate;
 	std::atomic<bool> closed{false};
-	calls.then = [&](const Calls::Call &) {
+	auto work = calls.each([&](const Calls::Call &) {
 		gate.pass();
 		EXPECT_FALSE(closed);
-	};
+	});
 	for (size_t i = 0; i < 8; i++) {
 		ASSERT_EQ(VIP_SUCCESS, sendNotify(vi));
 		flushSend(vi, pool, i);
@@ -413,10 +413,10 @@ TEST_F(Notify, HandlerMayCloseTheNicWhileAnotherThreadDestroysItsVi)
 	VIP_VI_HANDLE vi = nullptr;
 	Gate gate;
 	ASSERT_EQ(VIP_SUCCESS, VipCreateVi(doomed, &attributes, nullptr, nullptr, &vi));
-	calls.then = [&](const Calls::Call &) {
+	auto work = calls.each([&](const Calls::Call &) {
 		gate.pass();
 		EXPECT_EQ(VIP_SUCCESS, doomed.close());
-	};
+	});
 	ASSERT_EQ(VIP_SUCCESS, sendNotify(vi));
 	flushSend(vi, pool, 0);
 	ASSERT_TRUE(gate.someoneArrives());

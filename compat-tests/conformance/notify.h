@@ -3,6 +3,8 @@
 
 #include "harness.h"
 
+#include <shared_mutex>
+
 namespace harness
 {
 
@@ -16,8 +18,24 @@ class Calls
 		bool isReceive;             // of VipCQNotify
 		std::thread::id thread;
 	};
-	// Done by each handler, before the call counts.
-	std::function<void(const Call &)> then;
+	using Work = std::function<void(const Call &)>;
+	class Working
+	{
+	      public:
+		Working(Calls &calls, Work work) : calls_(calls) { calls_.set(std::move(work)); }
+		~Working() { calls_.set(nullptr); }
+		Working(const Working &) = delete;
+		Working &operator=(const Working &) = delete;
+
+	      private:
+		Calls &calls_;
+	};
+	// Done by each handler, before the call counts, for as long as the result lives: handlers are
+	// called until the VI is gone, which is later than what the test's own block has.
+	[[nodiscard]] Working each(Work work)
+	{
+		return {*this, std::move(work)};
+	}
 
 	// The context is the Calls that the call belongs to.
 	static void ofVi(VIP_PVOID context, VIP_NIC_HANDLE nic, VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d)
@@ -51,12 +69,22 @@ class Calls
       private:
 	void add(const Call &call)
 	{
-		if (then)
-			then(call);
+		{
+			std::shared_lock<std::shared_mutex> working(working_); // no one at a time of ours
+			if (work_)
+				work_(call);
+		}
 		std::lock_guard<std::mutex> lock(mutex_);
 		calls_.push_back(call);
 		changed_.notify_all();
 	}
+	void set(Work work)
+	{
+		std::unique_lock<std::shared_mutex> working(working_);
+		work_ = std::move(work);
+	}
+	std::shared_mutex working_;
+	Work work_;
 	std::mutex mutex_;
 	std::condition_variable changed_;
 	std::vector<Call> calls_;

@@ -52,12 +52,12 @@ TEST_F(NotifyCq, TakesTheEntryAndLeavesTheDescriptorToTheHandler)
 	Vi to(nic, reliable(), nullptr, cq), from(nic);
 	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(to, pool->message(0, 64), pool->handle()));
 	ASSERT_TRUE(harness::connect(to, from));
-	calls.then = [&](const Calls::Call &call) {
+	auto work = calls.each([&](const Calls::Call &call) {
 		expectEmpty();
 		VIP_DESCRIPTOR *d = nullptr;
 		EXPECT_EQ(VIP_SUCCESS, VipRecvDone(call.vi, &d));
 		EXPECT_EQ(pool->descriptor(0), d);
-	};
+	});
 	ASSERT_EQ(VIP_SUCCESS, notify());
 	EXPECT_FALSE(calls.reach(1, kQuiet)) << "nothing is done yet";
 	ASSERT_TRUE(harness::send(from, pool->message(1, 64), pool->handle()));
@@ -103,11 +103,11 @@ TEST_F(NotifyCq, SeveralOutstandingServeOneEntryEachInOrder)
 		ASSERT_EQ(VIP_SUCCESS, VipCQNotify(cq, &contexts[i], handler));
 	}
 	size_t taken = 0;
-	calls.then = [&](const Calls::Call &call) {
+	auto work = calls.each([&](const Calls::Call &call) {
 		VIP_DESCRIPTOR *d = nullptr;
 		EXPECT_EQ(VIP_DESCRIPTOR_ERROR, VipSendDone(call.vi, &d));
 		EXPECT_EQ(pool->descriptor(taken++), d);
-	};
+	});
 	for (size_t i = 0; i < count + 3; i++)
 		flushSend(i);
 	ASSERT_TRUE(calls.reach(count));
@@ -127,10 +127,10 @@ TEST_F(NotifyCq, EachEntryGoesEitherToAHandlerOrToAThreadThatTakesItItself)
 	constexpr unsigned count = 200;
 	std::atomic<unsigned> entries{0};
 	std::atomic<bool> stop{false};
-	calls.then = [&](const Calls::Call &) {
+	auto work = calls.each([&](const Calls::Call &) {
 		entries++;
 		EXPECT_EQ(VIP_SUCCESS, notify());
-	};
+	});
 	ASSERT_EQ(VIP_SUCCESS, notify());
 	Thread waits([&] {
 		VIP_VI_HANDLE named;
@@ -176,10 +176,10 @@ TEST_F(NotifyCq, DestroyOfAViWaitsForAHandlerThatIsAboutIt)
 {
 	Gate gate;
 	std::atomic<bool> destroyed{false};
-	calls.then = [&](const Calls::Call &) {
+	auto work = calls.each([&](const Calls::Call &) {
 		gate.pass();
 		EXPECT_FALSE(destroyed);
-	};
+	});
 	ASSERT_EQ(VIP_SUCCESS, notify());
 	ASSERT_EQ(VIP_SUCCESS, notify());
 	flushSend(0);
@@ -200,11 +200,11 @@ TEST_F(NotifyCq, DestroyOfTheCqWaitsForItsHandler)
 {
 	Gate gate;
 	std::atomic<bool> destroyed{false};
-	calls.then = [&](const Calls::Call &call) {
+	auto work = calls.each([&](const Calls::Call &call) {
 		EXPECT_EQ(VIP_SUCCESS, VipDestroyVi(call.vi));
 		gate.pass();
 		EXPECT_FALSE(destroyed);
-	};
+	});
 	ASSERT_EQ(VIP_SUCCESS, notify());
 	flushSend(0);
 	ASSERT_TRUE(gate.someoneArrives());
@@ -222,12 +222,12 @@ TEST_F(NotifyCq, DestroyOfTheCqWaitsForItsHandler)
 TEST_F(NotifyCq, HandlerMayDestroyItsViAndItsCq)
 {
 	std::atomic<bool> posted{false};
-	calls.then = [&](const Calls::Call &call) {
+	auto work = calls.each([&](const Calls::Call &call) {
 		while (!posted) // both, while there is a VI
 			std::this_thread::yield();
 		EXPECT_EQ(VIP_SUCCESS, VipDestroyVi(call.vi));
 		EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
-	};
+	});
 	for (int i = 0; i < 3; i++)
 		ASSERT_EQ(VIP_SUCCESS, notify());
 	flushSend(0);
@@ -240,7 +240,7 @@ TEST_F(NotifyCq, HandlerMayDestroyItsViAndItsCq)
 
 TEST_F(NotifyCq, HandlerMayCloseItsNic)
 {
-	calls.then = [&](const Calls::Call &) { EXPECT_EQ(VIP_SUCCESS, nic.close()); };
+	auto work = calls.each([&](const Calls::Call &) { EXPECT_EQ(VIP_SUCCESS, nic.close()); });
 	ASSERT_EQ(VIP_SUCCESS, notify());
 	ASSERT_EQ(VIP_SUCCESS, notify());
 	flushSend(0);
