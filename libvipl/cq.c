@@ -166,15 +166,19 @@ void cq_unlock(struct cq *cq)
 	lock_release(&cq->lock);
 }
 
-void cq_poll_for_device(struct cq *cq)
+bool cq_poll_for_device(struct cq *cq)
 {
-	bool polled;
+	bool polled, attention;
 
 	lock_acquire(&cq->lock);
-	polled = cq_poll_locked(cq); /* what calls for attention gets it from the agent next */
+	polled = cq_poll_locked(cq);
+	attention = !TAILQ_EMPTY(&cq->attention);
 	lock_release(&cq->lock);
 	if (polled)
 		cq_kick(cq);
+	if (attention)
+		agent_wake(cq->nic);
+	return polled;
 }
 
 void cq_kick(struct cq *cq)

@@ -236,8 +236,11 @@ void workqueue_unlock(struct workqueue *queue);
 void cq_lock(struct cq *cq);
 void cq_unlock(struct cq *cq);
 
-/* [nic] There is work to do in cq_poll(), and the program may not ask for it. */
-void cq_poll_for_device(struct cq *cq);
+/*
+ * [nic] There may be work to do in cq_poll(), and the program may not ask for it: does it, and sees to
+ * it that those hear of it whom it concerns. False when there was nothing.
+ */
+bool cq_poll_for_device(struct cq *cq);
 /* An armed CQ has a completion. */
 void cq_announced(struct cq *cq);
 /* [nic] */

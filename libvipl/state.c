@@ -19,27 +19,13 @@ static const struct device_ops *ops_of(const struct vi *vi)
 	return vi->nic->device->ops;
 }
 
-/*
- * Takes what the device has completed; other queues of a shared CQ may never let it run dry. What is
- * theirs nobody would tell of any more.
- */
+/* Takes what the device has completed; other queues of a shared CQ may never let it run dry. */
 static void drain(struct cq *cq)
 {
 	unsigned most = cq_outstanding(cq);
-	bool polled = false, attention;
 
-	lock_acquire(&cq->lock);
-	while (cq_poll_locked(cq)) {
-		polled = true;
-		if (!most--)
-			break;
-	}
-	attention = !TAILQ_EMPTY(&cq->attention);
-	lock_release(&cq->lock);
-	if (polled)
-		cq_kick(cq);
-	if (attention)
-		agent_wake(cq->nic);
+	while (cq_poll_for_device(cq) && most--)
+		;
 }
 
 static void drain_both(struct vi *vi)
@@ -230,9 +216,6 @@ void vi_revive(struct vi *vi)
 		return;
 	}
 	workqueue_set_mode(&vi->send, QUEUE_OPEN);
-	/* The CQs were polled here, for all who wait for them. */
-	cq_kick(vi->send.cq);
-	cq_kick(vi->receive.cq);
 }
 
 void endpoint_connected(struct vi *vi, const struct connect_info *peer)

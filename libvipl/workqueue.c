@@ -500,6 +500,7 @@ void workqueue_assume_done(struct workqueue *queue)
 	}
 	lock_release(&queue->cq->lock);
 	lock_release(&queue->lock);
+	cq_kick(queue->cq);
 }
 
 void workqueue_flush(struct workqueue *queue)

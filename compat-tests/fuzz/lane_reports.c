@@ -167,10 +167,11 @@ void cq_announced(struct cq *cq)
 	check(cq == &world.cqs[0] || cq == &world.cqs[1]);
 }
 
-void cq_poll_for_device(struct cq *cq)
+bool cq_poll_for_device(struct cq *cq)
 {
 	check(cq == &world.cqs[0] || cq == &world.cqs[1]);
 	world_poll(cq);
+	return true;
 }
 
 void endpoint_ends_for(struct vi *vi, VIP_ERROR_CODE error)
