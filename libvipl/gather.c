@@ -6,21 +6,28 @@
  */
 #include "copy.h"
 #include "nic.h"
+#include "span.h"
 
-/* The memory of one segment from `offset` on, or NULL. `writes`: it is to be written. */
-static uint8_t *memory_of(const struct vi *vi, const VIP_DATA_SEGMENT *data, uint32_t offset,
-			  uint32_t length, bool writes)
+/* Is the segment registered, as far as the piece reaches? `writes`: it is to be written. */
+static bool is_registered(const struct vi *vi, const struct segment *segment,
+			  const struct segment *piece, bool writes)
 {
-	uintptr_t address = (uintptr_t)READ_ONCE(data->Data.AddressBits);
+	uint64_t length = piece->address - segment->address + piece->length;
 	struct region_hint hint = {0};
 	const struct region_view *region =
-		region_table_find(&vi->nic->regions, READ_ONCE(data->Handle), &hint);
+		region_table_find(&vi->nic->regions, segment->key, &hint);
 
-	if (!region || region->domain != vi->tag->domain || (writes && region->read_only) ||
-	    address < region->start || address - region->start > region->length ||
-	    (uint64_t)offset + length > region->length - (address - region->start))
-		return NULL;
-	return (uint8_t *)address + offset;
+	return region && region->domain == vi->tag->domain && !(writes && region->read_only) &&
+	       segment->address >= region->start &&
+	       segment->address - region->start <= region->length &&
+	       length <= region->length - (segment->address - region->start);
+}
+
+/* `key` is the program's name for the memory, not the device's. */
+static struct segment read_segment(const VIP_DATA_SEGMENT *data)
+{
+	return (struct segment){(uintptr_t)READ_ONCE(data->Data.AddressBits),
+				READ_ONCE(data->Length), READ_ONCE(data->Handle)};
 }
 
 static bool copy(const struct vi *vi, const VIP_DESCRIPTOR *descriptor, uint32_t offset,
@@ -28,29 +35,24 @@ static bool copy(const struct vi *vi, const VIP_DESCRIPTOR *descriptor, uint32_t
 {
 	unsigned count = READ_ONCE(descriptor->CS.SegCount);
 	bool is_rdma = READ_ONCE(descriptor->CS.Control) & VIP_CONTROL_OP_MASK;
+	struct span span = {offset, length};
 
-	for (unsigned i = is_rdma; i < count && i < MAX_SEGMENTS && length; i++) {
-		const VIP_DATA_SEGMENT *data = &descriptor->DS[i].Local;
-		uint32_t here = READ_ONCE(data->Length);
-		uint8_t *memory;
+	for (unsigned i = is_rdma; i < count && i < MAX_SEGMENTS && span.length; i++) {
+		struct segment segment = read_segment(&descriptor->DS[i].Local);
+		struct segment piece = span_next(&span, segment);
+		void *memory = (void *)(uintptr_t)piece.address;
 
-		if (offset >= here) {
-			offset -= here;
+		if (!piece.length)
 			continue;
-		}
-		here = here - offset < length ? here - offset : length;
-		memory = memory_of(vi, data, offset, here, !to_plain);
-		if (!memory)
+		if (!is_registered(vi, &segment, &piece, !to_plain))
 			return false;
 		if (to_plain)
-			copy_out(plain, memory, here);
+			copy_out(plain, memory, piece.length);
 		else
-			copy_unseen(memory, plain, here);
-		plain += here;
-		length -= here;
-		offset = 0;
+			copy_unseen(memory, plain, piece.length);
+		plain += piece.length;
 	}
-	return !length;
+	return !span.length;
 }
 
 static bool copy_locked(const struct workqueue *queue, uint32_t index, uint32_t offset,

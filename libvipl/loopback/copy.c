@@ -5,41 +5,35 @@
 
 #include "copy.h"
 #include "loopback.h"
+#include "span.h"
+
+static void *memory_at(uint64_t address)
+{
+	return (void *)(uintptr_t)address;
+}
 
 bool copy_probe(pid_t process, uint64_t address, const uint8_t *nonce, size_t length)
 {
 	uint8_t seen[16];
 	struct iovec local = {seen, length};
-	struct iovec remote = {(void *)(uintptr_t)address, length};
+	struct iovec remote = {memory_at(address), length};
 
 	return process > 0 && length <= sizeof(seen) && (uintptr_t)address == address &&
 	       process_vm_readv(process, &local, 1, &remote, 1, 0) == (ssize_t)length &&
 	       !memcmp(seen, nonce, length);
 }
 
-/*
- * Bytes [offset, offset + length) of some segments, for the kernel. Returns how many pieces that
- * is: no more than there are segments.
- */
+/* The pieces in the span, for the kernel. Returns how many: no more than there are segments. */
 static unsigned cut(struct iovec *pieces, const struct segment *segments, unsigned count,
-		    uint32_t offset, uint32_t length)
+		    struct span span)
 {
 	unsigned used = 0;
 
-	for (unsigned i = 0; i < count && length; i++) {
-		uint32_t here = segments[i].length;
+	for (unsigned i = 0; i < count && span.length; i++) {
+		struct segment piece = span_next(&span, segments[i]);
 
-		if (offset >= here) {
-			offset -= here;
-			continue;
-		}
-		here -= offset;
-		if (here > length)
-			here = length;
-		pieces[used++] =
-			(struct iovec){(uint8_t *)(uintptr_t)segments[i].address + offset, here};
-		length -= here;
-		offset = 0;
+		if (piece.length)
+			pieces[used++] = (struct iovec){memory_at(piece.address), piece.length};
 	}
 	return used;
 }
@@ -53,9 +47,9 @@ int copy_remote(pid_t process, const struct device_send *send, const struct segm
 		if ((uintptr_t)remote[i].address != remote[i].address)
 			return EINVAL; /* we have 32 bits, and the peer has 64 */
 	for (uint32_t done = 0; done < send->length;) {
-		uint32_t left = send->length - done;
-		unsigned here_count = cut(here, send->segments, send->count, done, left);
-		unsigned there_count = cut(there, remote, remote_count, done, left);
+		struct span left = {done, send->length - done};
+		unsigned here_count = cut(here, send->segments, send->count, left);
+		unsigned there_count = cut(there, remote, remote_count, left);
 		ssize_t copied = is_write ? process_vm_writev(process, here, here_count, there,
 							      there_count, 0)
 					  : process_vm_readv(process, here, here_count, there,
@@ -70,43 +64,33 @@ int copy_remote(pid_t process, const struct device_send *send, const struct segm
 	return 0;
 }
 
-/* Between plain memory and bytes [offset, offset + length) of the segments. */
-static void each_piece(const struct device_send *send, uint32_t offset, uint32_t length,
-		       uint8_t *plain, bool to_plain)
+/* Between plain memory and the span of the segments. */
+static void each_piece(const struct device_send *send, struct span span, uint8_t *plain,
+		       bool to_plain)
 {
-	for (unsigned i = 0; i < send->count && length; i++) {
-		const struct segment *segment = &send->segments[i];
-		uint8_t *memory;
-		uint32_t here;
+	for (unsigned i = 0; i < send->count && span.length; i++) {
+		struct segment piece = span_next(&span, send->segments[i]);
 
-		if (offset >= segment->length) {
-			offset -= segment->length;
+		if (!piece.length)
 			continue;
-		}
-		memory = (uint8_t *)(uintptr_t)segment->address + offset;
-		here = segment->length - offset;
-		if (here > length)
-			here = length;
 		if (to_plain)
-			copy_out(plain, memory, here);
+			copy_out(plain, memory_at(piece.address), piece.length);
 		else
-			copy_unseen(memory, plain, here);
-		plain += here;
-		length -= here;
-		offset = 0;
+			copy_unseen(memory_at(piece.address), plain, piece.length);
+		plain += piece.length;
 	}
 }
 
 void copy_gather(uint8_t *to, const struct device_send *send, uint32_t offset, uint32_t length)
 {
 	if (send->count == 1)
-		copy_out(to, (uint8_t *)(uintptr_t)send->segments[0].address + offset, length);
+		copy_out(to, memory_at(send->segments[0].address + offset), length);
 	else
-		each_piece(send, offset, length, to, true);
+		each_piece(send, (struct span){offset, length}, to, true);
 }
 
 void copy_scatter(const struct device_send *send, uint32_t offset, const uint8_t *from,
 		  uint32_t length)
 {
-	each_piece(send, offset, length, (uint8_t *)(uintptr_t)from, false);
+	each_piece(send, (struct span){offset, length}, (uint8_t *)(uintptr_t)from, false);
 }

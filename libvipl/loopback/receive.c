@@ -6,6 +6,7 @@
 
 #include "copy.h"
 #include "loopback.h"
+#include "span.h"
 
 /* How much of a segment is in registered memory. */
 static uint32_t usable(const struct loopback_endpoint *endpoint, const struct segment *segment)
@@ -61,27 +62,22 @@ static bool scatter(const struct loopback_endpoint *endpoint,
 		    const struct loopback_receive *receive, uint32_t offset, const uint8_t *data,
 		    uint32_t length)
 {
+	struct span span = {offset, length};
+
 	if (receive->count > LANE_SEGMENTS)
 		return workqueue_scatter(endpoint->receive_queue, offset, data, length);
-	for (uint32_t i = 0; i < receive->count && length; i++) {
+	for (uint32_t i = 0; i < receive->count && span.length; i++) {
 		const struct segment *segment = &receive->segments[i];
-		uint32_t here;
+		struct segment piece = span_next(&span, *segment);
 
-		if (offset >= segment->length) {
-			offset -= segment->length;
+		if (!piece.length)
 			continue;
-		}
-		here = segment->length - offset;
-		if (here > length)
-			here = length;
-		if (usable(endpoint, segment) < offset + here)
+		if (usable(endpoint, segment) < piece.address - segment->address + piece.length)
 			return false;
-		copy_unseen((uint8_t *)(uintptr_t)segment->address + offset, data, here);
-		data += here;
-		length -= here;
-		offset = 0;
+		copy_unseen((void *)(uintptr_t)piece.address, data, piece.length);
+		data += piece.length;
 	}
-	return !length;
+	return !span.length;
 }
 
 /* What comes next in the ring; both ends find it by the same rule. */

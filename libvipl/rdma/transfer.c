@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "rdma.h"
+#include "span.h"
 
 static_assert(sizeof(struct segment) == sizeof(struct ibv_sge) &&
 	      offsetof(struct segment, address) == offsetof(struct ibv_sge, addr) &&
@@ -72,27 +73,17 @@ static inline int post_request(struct rdma_endpoint *endpoint, const struct devi
 static uint32_t cut(const struct rdma_endpoint *endpoint, const struct device_send *send,
 		    struct segment *segments, unsigned *count)
 {
-	uint32_t skip = send->offset, length = 0;
+	struct span span = {send->offset, endpoint->request_bytes};
 
 	*count = 0;
-	for (unsigned i = 0; i < send->count && *count < endpoint->request_segments &&
-			     length < endpoint->request_bytes;
-	     i++) {
-		struct segment rest = send->segments[i];
+	for (unsigned i = 0;
+	     i < send->count && *count < endpoint->request_segments && span.length; i++) {
+		struct segment piece = span_next(&span, send->segments[i]);
 
-		if (skip >= rest.length) {
-			skip -= rest.length;
-			continue;
-		}
-		rest.address += skip;
-		rest.length -= skip;
-		skip = 0;
-		if (rest.length > endpoint->request_bytes - length)
-			rest.length = endpoint->request_bytes - length;
-		segments[(*count)++] = rest;
-		length += rest.length;
+		if (piece.length)
+			segments[(*count)++] = piece;
 	}
-	return length;
+	return endpoint->request_bytes - span.length;
 }
 
 /* All data of the send is posted, `length` bytes just now: the mark, if it takes one. */

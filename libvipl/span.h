@@ -1,0 +1,26 @@
+/* Some of the bytes that a list of segments describes: going along the list piece by piece. */
+#ifndef VIPL_SPAN_H
+#define VIPL_SPAN_H
+
+#include "device.h"
+
+/* Bytes [offset, offset + length) of the segments that are still to come. */
+struct span {
+	uint32_t offset, length;
+};
+
+/* The piece of the next segment that is in the span, which may be none: `length` is 0 then. */
+static inline struct segment span_next(struct span *span, struct segment next)
+{
+	uint32_t skipped = span->offset < next.length ? span->offset : next.length;
+
+	next.address += skipped;
+	next.length -= skipped;
+	if (next.length > span->length)
+		next.length = span->length;
+	span->offset -= skipped;
+	span->length -= next.length;
+	return next;
+}
+
+#endif
