@@ -6,32 +6,6 @@
  */
 #include "descriptor.h"
 
-#include "copy.h"
-#include "nic.h"
-
-/* On i386 programs write the Address member and leave the upper half of the 64 bits as it was. */
-static inline uint64_t address_bits(const VIP_PVOID64 *address)
-{
-	return (uintptr_t)READ_ONCE(address->AddressBits);
-}
-
-static inline bool within(const struct region_view *region, uint64_t address, uint32_t length)
-{
-	uint64_t offset = address - region->start; /* huge when the address is before the start */
-
-	return offset <= region->length && length <= region->length - offset;
-}
-
-/* The region of a segment, or NULL: there is none, or it has another tag. */
-static inline const struct region_view *region_of(struct workqueue *queue,
-						   const VIP_DATA_SEGMENT *data)
-{
-	const struct region_view *region =
-		region_table_find(&queue->vi->nic->regions, data->Handle, &queue->region);
-
-	return region && region->domain == queue->vi->tag->domain ? region : NULL;
-}
-
 static bool may_read(const struct vi *vi)
 {
 	return vi->nic->attributes.RDMAReadSupport & vi->attributes.ReliabilityLevel;
@@ -64,7 +38,7 @@ uint32_t descriptor_read_send(struct workqueue *queue, const VIP_DESCRIPTOR *des
 
 		if (!here) /* its handle may be anything */
 			continue;
-		region = region_of(queue, local);
+		region = region_of(queue->vi, local->Handle, &queue->region);
 		if (!region || !within(region, address, here))
 			return VIP_STATUS_PROTECTION_ERROR;
 		segments[used++] = (struct segment){address, here, region->key};
@@ -99,7 +73,7 @@ uint32_t descriptor_read_receive(struct workqueue *queue, const VIP_DESCRIPTOR *
 
 		if (!here)
 			continue;
-		region = region_of(queue, local);
+		region = region_of(queue->vi, local->Handle, &queue->region);
 		if (!region)
 			return VIP_STATUS_PROTECTION_ERROR;
 		if (here > room) /* no message is longer, but devices count the sum */

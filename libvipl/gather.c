@@ -5,6 +5,7 @@
  * is no longer registered nothing is copied. VipDeregisterMem returns when copies are over.
  */
 #include "copy.h"
+#include "descriptor.h"
 #include "nic.h"
 #include "span.h"
 
@@ -12,22 +13,19 @@
 static bool is_registered(const struct vi *vi, const struct segment *segment,
 			  const struct segment *piece, bool writes)
 {
-	uint64_t length = piece->address - segment->address + piece->length;
+	uint32_t reach = (uint32_t)(piece->address - segment->address) + piece->length;
 	struct region_hint hint = {0};
-	const struct region_view *region =
-		region_table_find(&vi->nic->regions, segment->key, &hint);
+	const struct region_view *region = region_of(vi, segment->key, &hint);
 
-	return region && region->domain == vi->tag->domain && !(writes && region->read_only) &&
-	       segment->address >= region->start &&
-	       segment->address - region->start <= region->length &&
-	       length <= region->length - (segment->address - region->start);
+	return region && !(writes && region->read_only) &&
+	       within(region, segment->address, reach);
 }
 
 /* `key` is the program's name for the memory, not the device's. */
 static struct segment read_segment(const VIP_DATA_SEGMENT *data)
 {
-	return (struct segment){(uintptr_t)READ_ONCE(data->Data.AddressBits),
-				READ_ONCE(data->Length), READ_ONCE(data->Handle)};
+	return (struct segment){address_bits(&data->Data), READ_ONCE(data->Length),
+				READ_ONCE(data->Handle)};
 }
 
 static bool copy(const struct vi *vi, const VIP_DESCRIPTOR *descriptor, uint32_t offset,
