@@ -61,8 +61,7 @@ void describe_self(struct connect_info *own, const struct vi *vi)
 	own->host = vi->nic->host;
 	own->reliability = vi->attributes.ReliabilityLevel;
 	own->max_transfer = (uint32_t)vi->attributes.MaxTransferSize;
-	own->rights = (struct region_rights){.rdma_write = vi->attributes.EnableRdmaWrite,
-					     .rdma_read = vi->attributes.EnableRdmaRead};
+	own->rights = vi_rights(&vi->attributes);
 }
 
 VIP_RETURN target_read(struct vi_target *target, const struct nic *nic,

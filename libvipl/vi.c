@@ -30,6 +30,12 @@ static VIP_RETURN check_attributes(const struct nic *nic, const VIP_VI_ATTRIBUTE
 	return VIP_SUCCESS;
 }
 
+struct region_rights vi_rights(const VIP_VI_ATTRIBUTES *attributes)
+{
+	return (struct region_rights){.rdma_write = attributes->EnableRdmaWrite,
+				      .rdma_read = attributes->EnableRdmaRead};
+}
+
 /* The program's CQ, or one of the queue's own. */
 static struct cq *use_cq(struct nic *nic, struct cq *given, unsigned depth)
 {
@@ -54,8 +60,7 @@ static struct device_endpoint *create_endpoint(struct vi *vi, const VIP_VI_ATTRI
 		.vi = vi,
 		.domain = tag->domain,
 		.reliability = attributes->ReliabilityLevel,
-		.rights = {.rdma_write = attributes->EnableRdmaWrite,
-			   .rdma_read = attributes->EnableRdmaRead},
+		.rights = vi_rights(attributes),
 		.send_queue = &vi->send,
 		.receive_queue = &vi->receive,
 		.send_cq = vi->send.cq->device_cq,

@@ -81,6 +81,9 @@ static inline void vi_leave(struct vi *vi)
 	object_leave(&vi->object);
 }
 
+/* What the peer of a VI with these attributes may do. */
+struct region_rights vi_rights(const VIP_VI_ATTRIBUTES *attributes);
+
 /* All of these: the NIC's lock is held. */
 
 /* IDLE -> CONNECT_PENDING: posted receives go to the device. */

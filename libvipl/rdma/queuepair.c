@@ -67,8 +67,7 @@ struct device_endpoint *rdma_endpoint_create(struct device *base, struct endpoin
 	endpoint->role = RDMA_ENDPOINT;
 	endpoint->device = device;
 	endpoint->vi = config->vi;
-	endpoint->access = config->rights.rdma_write ? IBV_ACCESS_REMOTE_WRITE : 0;
-	endpoint->access |= config->rights.rdma_read ? IBV_ACCESS_REMOTE_READ : 0;
+	endpoint->access = (unsigned)rdma_remote_access(config->rights);
 	if (config->reliability == VIP_SERVICE_RELIABLE_RECEPTION)
 		endpoint->access |= IBV_ACCESS_REMOTE_ATOMIC; /* to the mark */
 	endpoint->send_queue = config->send_queue;

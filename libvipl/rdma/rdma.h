@@ -219,6 +219,8 @@ static inline void *staging_data(const struct rdma_buffer *buffer)
 }
 
 /* region.c */
+/* IBV_ACCESS_ bits of what a peer may do. */
+int rdma_remote_access(struct region_rights rights);
 struct device_domain *rdma_domain_create(struct device *device);
 void rdma_domain_destroy(struct device_domain *domain);
 struct device_region *rdma_region_create(struct device_domain *domain, void *address, size_t length,

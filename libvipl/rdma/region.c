@@ -39,7 +39,7 @@ void rdma_domain_destroy(struct device_domain *base)
 	free(domain);
 }
 
-static int remote_access(struct region_rights rights)
+int rdma_remote_access(struct region_rights rights)
 {
 	return (rights.rdma_write ? (int)IBV_ACCESS_REMOTE_WRITE : 0) |
 	       (rights.rdma_read ? (int)IBV_ACCESS_REMOTE_READ : 0);
@@ -66,7 +66,7 @@ struct device_region *rdma_region_create(struct device_domain *domain, void *add
 					 uint32_t *key, bool *read_only)
 {
 	struct ibv_pd *pd = ((struct rdma_domain *)domain)->pd;
-	int access = remote_access(rights);
+	int access = rdma_remote_access(rights);
 	struct rdma_region *region =
 		register_memory(pd, address, length, access | IBV_ACCESS_LOCAL_WRITE);
 
@@ -132,7 +132,7 @@ struct device_region *rdma_region_change(struct device_region *base, struct devi
 					 struct region_rights rights, uint32_t *key)
 {
 	struct rdma_region *region = (struct rdma_region *)base, *replacement;
-	int access = remote_access(rights) | (region->access & (int)IBV_ACCESS_LOCAL_WRITE);
+	int access = rdma_remote_access(rights) | (region->access & (int)IBV_ACCESS_LOCAL_WRITE);
 	struct ibv_pd *pd = ((struct rdma_domain *)domain)->pd;
 	int error;
 
