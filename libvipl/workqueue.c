@@ -6,6 +6,7 @@
 
 #include "descriptor.h"
 #include "nic.h"
+#include "workqueue_steps.h"
 
 static struct posted *ring_at(struct workqueue *queue, uint32_t index)
 {
@@ -24,13 +25,6 @@ int workqueue_init(struct workqueue *queue, struct vi *vi, struct cq *cq, bool i
 	queue->mode = is_receive ? QUEUE_HOLDS : QUEUE_FLUSHES;
 	lock_init(&queue->lock);
 	return 0;
-}
-
-static void leave_starved(struct workqueue *queue)
-{
-	if (queue->is_starved)
-		TAILQ_REMOVE(&queue->cq->starved, queue, in_starved);
-	queue->is_starved = false;
 }
 
 void workqueue_destroy(struct workqueue *queue)
@@ -81,9 +75,8 @@ static uint32_t operation(const struct workqueue *queue, const VIP_DESCRIPTOR *d
 	}
 }
 
-/* The CQ's lock is held; a descriptor is posted. Returns what is its Status now. */
-static uint32_t complete_oldest(struct workqueue *queue, uint32_t status, uint32_t length,
-			    uint32_t immediate)
+uint32_t workqueue_complete_oldest(struct workqueue *queue, uint32_t status, uint32_t length,
+				   uint32_t immediate)
 {
 	uint32_t done = atomic_load_explicit(&queue->done, memory_order_relaxed);
 	struct posted *posted = ring_at(queue, done);
@@ -143,7 +136,7 @@ void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t lengt
 	}
 	if (tail == atomic_load_explicit(&queue->done, memory_order_relaxed))
 		return; /* a device that completes what was never posted */
-	status = complete_oldest(queue, status, length, immediate);
+	status = workqueue_complete_oldest(queue, status, length, immediate);
 	if (status & VIP_STATUS_ERROR_MASK)
 		note_error(queue, status);
 }
@@ -167,15 +160,7 @@ void workqueue_part_done(struct workqueue *queue, uint32_t error)
 		return;
 	if (!queue->part_error)
 		queue->part_error = error;
-	note_error(queue,
-		   error | ring_at(queue, atomic_load(&queue->done))->status);
-}
-
-/* Requests that the device has. An upper bound without the CQ's lock. */
-static inline uint32_t under_way(const struct workqueue *queue)
-{
-	return queue->submitted - atomic_load_explicit(&queue->done, memory_order_acquire) +
-	       queue->parts - atomic_load_explicit(&queue->parts_done, memory_order_acquire);
+	note_error(queue, error | ring_at(queue, atomic_load(&queue->done))->status);
 }
 
 bool workqueue_next_part(struct workqueue *queue, uint32_t length)
@@ -188,13 +173,6 @@ bool workqueue_next_part(struct workqueue *queue, uint32_t length)
 bool workqueue_is_idle(const struct workqueue *queue)
 {
 	return !under_way(queue);
-}
-
-/* The oldest descriptor that was still here no longer is. */
-static inline void advance(struct workqueue *queue)
-{
-	queue->submitted++;
-	queue->offset = 0;
 }
 
 /* 0, or errno with the error bit when it is the descriptor's fault. */
@@ -268,10 +246,10 @@ static bool hold_or_fail(struct workqueue *queue, const struct refusal *why)
 			agent_wake(queue->vi->nic); /* the program may not ask for completions */
 	} else if (why->hindrance != NO_ROOM && !why->earlier) {
 		advance(queue);
-		note_error(queue, complete_oldest(queue,
-						  why->error ? why->error
-							     : VIP_STATUS_TRANSPORT_ERROR,
-						  0, 0));
+		note_error(queue,
+			   workqueue_complete_oldest(
+				   queue, why->error ? why->error : VIP_STATUS_TRANSPORT_ERROR, 0,
+				   0));
 	}
 	lock_release(&cq->lock);
 	return !waits && (why->hindrance == NO_ROOM || why->earlier);
@@ -308,15 +286,6 @@ static bool feed(struct workqueue *queue, const struct refusal *first)
 	return completed;
 }
 
-/* Completes all as flushed; both locks are held. */
-static void flush(struct workqueue *queue)
-{
-	while (atomic_load(&queue->done) != atomic_load(&queue->tail))
-		complete_oldest(queue, VIP_STATUS_DESC_FLUSHED_ERROR, 0, 0);
-	queue->submitted = atomic_load(&queue->tail);
-	queue->offset = 0;
-}
-
 /* A bad descriptor is told at once, also when no connection will process it. */
 static bool fail_if_bad(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor)
 {
@@ -329,7 +298,7 @@ static bool fail_if_bad(struct workqueue *queue, const VIP_DESCRIPTOR *descripto
 		return false;
 	lock_acquire(&queue->cq->lock);
 	if (atomic_load(&queue->done) == tail - 1) {
-		complete_oldest(queue, error, 0, 0);
+		workqueue_complete_oldest(queue, error, 0, 0);
 		queue->submitted = tail;
 	}
 	lock_release(&queue->cq->lock);
@@ -351,7 +320,7 @@ static void settle_in(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
 		break;
 	case QUEUE_FLUSHES:
 		lock_acquire(&queue->cq->lock);
-		flush(queue);
+		workqueue_flush_locked(queue);
 		lock_release(&queue->cq->lock);
 		completed = true;
 		break;
@@ -427,88 +396,4 @@ void workqueue_feed(struct workqueue *queue)
 	lock_release(&queue->lock);
 	if (completed)
 		cq_kick(queue->cq);
-}
-
-unsigned workqueue_with_device(struct workqueue *queue)
-{
-	unsigned count;
-
-	lock_acquire(&queue->lock);
-	lock_acquire(&queue->cq->lock);
-	count = under_way(queue) + queue->dropped;
-	lock_release(&queue->cq->lock);
-	lock_release(&queue->lock);
-	return count;
-}
-
-void workqueue_drop(struct workqueue *queue)
-{
-	uint32_t tail;
-
-	lock_acquire(&queue->lock);
-	lock_acquire(&queue->cq->lock);
-	tail = atomic_load(&queue->tail);
-	queue->mode = QUEUE_HOLDS;
-	queue->dropped += queue->submitted - atomic_load(&queue->done);
-	queue->submitted = tail;
-	queue->offset = 0;
-	atomic_store(&queue->done, tail);
-	atomic_store(&queue->head, tail);
-	leave_starved(queue);
-	lock_release(&queue->cq->lock);
-	lock_release(&queue->lock);
-}
-
-void workqueue_set_mode(struct workqueue *queue, enum queue_mode mode)
-{
-	lock_acquire(&queue->lock);
-	queue->mode = mode;
-	lock_release(&queue->lock);
-	workqueue_feed(queue);
-}
-
-void workqueue_recall(struct workqueue *queue, enum queue_mode mode)
-{
-	struct cq *cq = queue->cq;
-
-	lock_acquire(&queue->lock);
-	lock_acquire(&cq->lock);
-	cq_retire(cq, under_way(queue));
-	queue->submitted = atomic_load(&queue->done);
-	queue->offset = 0;
-	atomic_store(&queue->parts_done, queue->parts);
-	queue->mode = mode;
-	leave_starved(queue);
-	cq_retry_starved(cq); /* there is room now */
-	if (!TAILQ_EMPTY(&cq->attention))
-		agent_wake(queue->vi->nic);
-	lock_release(&cq->lock);
-	lock_release(&queue->lock);
-}
-
-void workqueue_assume_done(struct workqueue *queue)
-{
-	lock_acquire(&queue->lock);
-	lock_acquire(&queue->cq->lock);
-	while (atomic_load(&queue->done) != queue->submitted) {
-		cq_retire(queue->cq, 1);
-		complete_oldest(queue, 0, 0, 0);
-	}
-	if (queue->part_error) { /* of the one whose other parts are still here */
-		advance(queue);
-		complete_oldest(queue, 0, 0, 0);
-	}
-	lock_release(&queue->cq->lock);
-	lock_release(&queue->lock);
-	cq_kick(queue->cq);
-}
-
-void workqueue_flush(struct workqueue *queue)
-{
-	lock_acquire(&queue->lock);
-	lock_acquire(&queue->cq->lock);
-	flush(queue);
-	lock_release(&queue->cq->lock);
-	lock_release(&queue->lock);
-	cq_kick(queue->cq);
 }

@@ -1,0 +1,98 @@
+/*
+ * What becomes of posted descriptors when a connection begins, stalls or ends: they are held, handed
+ * over, taken back, done, flushed or forgotten.
+ */
+#include "nic.h"
+#include "workqueue_steps.h"
+
+void workqueue_flush_locked(struct workqueue *queue)
+{
+	while (atomic_load(&queue->done) != atomic_load(&queue->tail))
+		workqueue_complete_oldest(queue, VIP_STATUS_DESC_FLUSHED_ERROR, 0, 0);
+	queue->submitted = atomic_load(&queue->tail);
+	queue->offset = 0;
+}
+
+unsigned workqueue_with_device(struct workqueue *queue)
+{
+	unsigned count;
+
+	lock_acquire(&queue->lock);
+	lock_acquire(&queue->cq->lock);
+	count = under_way(queue) + queue->dropped;
+	lock_release(&queue->cq->lock);
+	lock_release(&queue->lock);
+	return count;
+}
+
+void workqueue_drop(struct workqueue *queue)
+{
+	uint32_t tail;
+
+	lock_acquire(&queue->lock);
+	lock_acquire(&queue->cq->lock);
+	tail = atomic_load(&queue->tail);
+	queue->mode = QUEUE_HOLDS;
+	queue->dropped += queue->submitted - atomic_load(&queue->done);
+	queue->submitted = tail;
+	queue->offset = 0;
+	atomic_store(&queue->done, tail);
+	atomic_store(&queue->head, tail);
+	leave_starved(queue);
+	lock_release(&queue->cq->lock);
+	lock_release(&queue->lock);
+}
+
+void workqueue_set_mode(struct workqueue *queue, enum queue_mode mode)
+{
+	lock_acquire(&queue->lock);
+	queue->mode = mode;
+	lock_release(&queue->lock);
+	workqueue_feed(queue);
+}
+
+void workqueue_recall(struct workqueue *queue, enum queue_mode mode)
+{
+	struct cq *cq = queue->cq;
+
+	lock_acquire(&queue->lock);
+	lock_acquire(&cq->lock);
+	cq_retire(cq, under_way(queue));
+	queue->submitted = atomic_load(&queue->done);
+	queue->offset = 0;
+	atomic_store(&queue->parts_done, queue->parts);
+	queue->mode = mode;
+	leave_starved(queue);
+	cq_retry_starved(cq); /* there is room now */
+	if (!TAILQ_EMPTY(&cq->attention))
+		agent_wake(queue->vi->nic);
+	lock_release(&cq->lock);
+	lock_release(&queue->lock);
+}
+
+void workqueue_assume_done(struct workqueue *queue)
+{
+	lock_acquire(&queue->lock);
+	lock_acquire(&queue->cq->lock);
+	while (atomic_load(&queue->done) != queue->submitted) {
+		cq_retire(queue->cq, 1);
+		workqueue_complete_oldest(queue, 0, 0, 0);
+	}
+	if (queue->part_error) { /* of the one whose other parts are still here */
+		advance(queue);
+		workqueue_complete_oldest(queue, 0, 0, 0);
+	}
+	lock_release(&queue->cq->lock);
+	lock_release(&queue->lock);
+	cq_kick(queue->cq);
+}
+
+void workqueue_flush(struct workqueue *queue)
+{
+	lock_acquire(&queue->lock);
+	lock_acquire(&queue->cq->lock);
+	workqueue_flush_locked(queue);
+	lock_release(&queue->cq->lock);
+	lock_release(&queue->lock);
+	cq_kick(queue->cq);
+}
