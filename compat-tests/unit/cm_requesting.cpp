@@ -1,5 +1,5 @@
 // VipConnectRequest under every event that rdma_cm may have for it.
-#include "support.h"
+#include "two_vis.h"
 
 extern "C" {
 #include "rdma/wire.h"
@@ -9,18 +9,9 @@ uint16_t rdma_bucket_port(const struct discriminator *discriminator, unsigned pr
 namespace
 {
 
-class CmRequesting : public NicTest
+class CmRequesting : public TwoVis
 {
       protected:
-	void SetUp() override
-	{
-		NicTest::SetUp();
-		open();
-		a = make_vi();
-		b = make_vi();
-		r = descriptor(0, {{memory.data(), 64}});
-		ASSERT_EQ(post_recv(a, r), VIP_SUCCESS);
-	}
 	// A request that has reached a silent host: only the test will answer it.
 	std::future<VIP_RETURN> ask_silence(VIP_ULONG timeout = PATIENCE)
 	{
@@ -42,10 +33,9 @@ class CmRequesting : public NicTest
 	{
 		expect_state(a, VIP_STATE_IDLE);
 		connect(a, b, "again");
-		ASSERT_EQ(post_send(b, descriptor(1, {{memory.data(128), 8}})), VIP_SUCCESS);
-		expect_received(a, r); // posted before all this
+		ASSERT_EQ(post_send(b, descriptor(2, {{memory.data(128), 8}})), VIP_SUCCESS);
+		expect_received(a, d); // posted before all this
 	}
-	VIP_DESCRIPTOR *r = nullptr;
 };
 
 TEST_F(CmRequesting, NobodyWaitsIsNoMatchAfterTheGraceTime)

@@ -1,43 +1,16 @@
 // Connecting when a call below fails: the documented code on the side that fails, an end of the
 // wait on the other, both VIs IDLE with their receives still posted, and the next try works.
-#include "support.h"
+#include "faults.h"
+#include "two_vis.h"
 
 #include <atomic>
 
 namespace
 {
 
-struct Fault {
-	const char *function;
-	int nth, error;
-	VIP_RETURN wanted; // of the side where it fails
-};
-
-std::ostream &operator<<(std::ostream &out, const Fault &fault)
-{
-	return out << fault.function << " number " << fault.nth << ": error " << fault.error;
-}
-
-std::string name_of(const testing::TestParamInfo<Fault> &info)
-{
-	return std::string(info.param.function) + "_" + std::to_string(info.param.nth) + "_" +
-	       std::to_string(info.param.error);
-}
-
-class FaultsConnect : public NicTest
+class FaultsConnect : public TwoVis
 {
       protected:
-	void SetUp() override
-	{
-		NicTest::SetUp();
-		open();
-		a = make_vi();
-		b = make_vi();
-		d = descriptor(0, {{memory.data(), 64}});
-		ASSERT_EQ(post_recv(a, d), VIP_SUCCESS);
-		e = descriptor(1, {{memory.data(64), 64}});
-		ASSERT_EQ(post_recv(b, e), VIP_SUCCESS);
-	}
 	// As if nothing had happened; the receives are those posted in the beginning.
 	void expect_works()
 	{
@@ -53,7 +26,6 @@ class FaultsConnect : public NicTest
 		expect_received(b, e);
 		EXPECT_EQ(d->CS.Length, 8u);
 	}
-	VIP_DESCRIPTOR *d = nullptr, *e = nullptr;
 };
 
 class RequestFails : public FaultsConnect, public testing::WithParamInterface<Fault>

@@ -1,18 +1,8 @@
 // Opening a NIC when a call below fails: VIP_ERROR_RESOURCE, nothing is left, the next try works.
-#include "support.h"
+#include "faults.h"
 
 namespace
 {
-
-struct Fault {
-	const char *function;
-	int nth, error;
-};
-
-std::ostream &operator<<(std::ostream &out, const Fault &fault)
-{
-	return out << fault.function << " number " << fault.nth << ": error " << fault.error;
-}
 
 class FaultsOpen : public NicTest
 {
@@ -46,10 +36,7 @@ INSTANTIATE_TEST_SUITE_P(
 			// To try for UC; then the tag's.
 			Fault{"ibv_alloc_pd", 1, ENOMEM}, Fault{"ibv_create_cq", 1, ENOMEM},
 			Fault{"ibv_create_qp", 1, ENOMEM}, Fault{"ibv_alloc_pd", 2, ENOMEM}),
-	[](const auto &each) {
-		return std::string(each.param.function) + "_" + std::to_string(each.param.nth) +
-		       "_" + std::to_string(each.param.error);
-	});
+	name_of);
 
 TEST_F(FaultsOpen, ByTheDevicesNameFailsWithErrorResourceWhenThereIsNoList)
 {

@@ -1,26 +1,10 @@
 // Connections between equals when a call below fails: the documented code at the end that fails,
 // and the other one goes on.
+#include "faults.h"
 #include "peer_requests.h"
 
 namespace
 {
-
-struct Fault {
-	const char *function;
-	int nth, error;
-	VIP_RETURN wanted; // of the end where it fails
-};
-
-std::ostream &operator<<(std::ostream &out, const Fault &fault)
-{
-	return out << fault.function << " number " << fault.nth << ": error " << fault.error;
-}
-
-std::string name_of(const testing::TestParamInfo<Fault> &info)
-{
-	return std::string(info.param.function) + "_" + std::to_string(info.param.nth) + "_" +
-	       std::to_string(info.param.error);
-}
 
 TEST_F(PeerRequests, WhoCannotListenIsToldAtOnce)
 {

@@ -3,24 +3,13 @@
 #pragma once
 
 #include "stranger.h"
-#include "support.h"
+#include "two_vis.h"
 
 constexpr char OWN[] = "10.9.9.1";
 
-class PeerRequests : public NicTest
+class PeerRequests : public TwoVis
 {
       protected:
-	void SetUp() override
-	{
-		NicTest::SetUp();
-		open();
-		a = make_vi();
-		b = make_vi();
-		d = descriptor(0, {{memory.data(), 64}});
-		ASSERT_EQ(post_recv(a, d), VIP_SUCCESS);
-		e = descriptor(1, {{memory.data(64), 64}});
-		ASSERT_EQ(post_recv(b, e), VIP_SUCCESS);
-	}
 	VIP_RETURN ask(const Vi &vi, const std::string &own, const std::string &other,
 		       VIP_ULONG timeout = PATIENCE, const char *ip = OWN)
 	{
@@ -88,5 +77,4 @@ class PeerRequests : public NicTest
 		EXPECT_TRUE(eventually([&] { return (found = fake_id_of_qp(vi.qp)) != nullptr; }));
 		return found;
 	}
-	VIP_DESCRIPTOR *d = nullptr, *e = nullptr;
 };
