@@ -31,6 +31,21 @@ class Disconnect : public PairTest
 		EXPECT_EQ(VIP_DESCRIPTOR_ERROR, VipRecvDone(vi, &d));
 		EXPECT_EQ(nullptr, d);
 	}
+	// That end disconnects: a thread that is blocked in VipRecvWait gets the receive of b.
+	void expectFlushesToABlockedThread(Vi &disconnecting)
+	{
+		Pool pool(nic, 1, 64);
+		post(b(), pool, 0, 1);
+		VIP_DESCRIPTOR *d = nullptr;
+		VIP_RETURN result = VIP_NOT_DONE;
+		Thread blocked([&] { result = VipRecvWait(b(), VIP_INFINITE, &d); });
+		letTimePass(50);
+		ASSERT_EQ(VIP_SUCCESS, VipDisconnect(disconnecting));
+		blocked.join();
+		EXPECT_EQ(VIP_DESCRIPTOR_ERROR, result);
+		EXPECT_EQ(pool.descriptor(0), d);
+		EXPECT_EQ(status(kFlushedReceive), statusOf(pool.descriptor(0)));
+	}
 	bool becomes(Vi &vi, VIP_VI_STATE state)
 	{
 		return eventually([&] { return vi.state() == state; });
@@ -209,31 +224,12 @@ TEST_F(Disconnect, LostConnectionIsReportedOnceAndOnlyToTheSideThatDidNotDisconn
 
 TEST_F(Disconnect, ThreadBlockedInRecvWaitGetsTheFlushedDescriptorWhenThePeerDisconnects)
 {
-	Pool pool(nic, 1, 64);
-	post(b(), pool, 0, 1);
-	VIP_DESCRIPTOR *d = nullptr;
-	VIP_RETURN result = VIP_NOT_DONE;
-	Thread blocked([&] { result = VipRecvWait(b(), VIP_INFINITE, &d); });
-	letTimePass(50);
-	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(a()));
-	blocked.join();
-	EXPECT_EQ(VIP_DESCRIPTOR_ERROR, result);
-	EXPECT_EQ(pool.descriptor(0), d);
-	EXPECT_EQ(status(kFlushedReceive), statusOf(pool.descriptor(0)));
+	expectFlushesToABlockedThread(a());
 }
 
 TEST_F(Disconnect, ThreadBlockedInRecvWaitGetsTheFlushedDescriptorOfItsOwnSidesDisconnect)
 {
-	Pool pool(nic, 1, 64);
-	post(b(), pool, 0, 1);
-	VIP_DESCRIPTOR *d = nullptr;
-	VIP_RETURN result = VIP_NOT_DONE;
-	Thread blocked([&] { result = VipRecvWait(b(), VIP_INFINITE, &d); });
-	letTimePass(50);
-	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(b()));
-	blocked.join();
-	EXPECT_EQ(VIP_DESCRIPTOR_ERROR, result);
-	EXPECT_EQ(pool.descriptor(0), d);
+	expectFlushesToABlockedThread(b());
 }
 
 TEST_F(Disconnect, SendOnAnIdleViIsFlushedAtOnceAndAReceiveStays)

@@ -190,6 +190,17 @@ std::string Nic::address() const
 		attributes_.NicAddressLen};
 }
 
+std::vector<std::string> Nic::addresses() const
+{
+	std::vector<std::string> all{address()};
+	if (isLoopback())
+		for (const std::string &host : addressesOfThisMachine())
+			all.push_back(host);
+	for (std::string &host : all)
+		host.resize(attributes_.NicAddressLen, '\0');
+	return all;
+}
+
 bool Nic::isLoopback() const
 {
 	return address()[0] == 127;

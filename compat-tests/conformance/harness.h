@@ -129,6 +129,9 @@ class Nic
 		return attributes_;
 	}
 	std::string address() const; // the NIC's own address, as bytes
+	// All that lead to it. A NIC of a network is known by its own address; one that ends at this
+	// machine, by any that the machine has.
+	std::vector<std::string> addresses() const;
 	// Whether the NIC is one whose network ends at this machine: its address is a loopback one.
 	bool isLoopback() const;
 	// Frees it when the handle is closed: a VI may still have descriptors posted in there.

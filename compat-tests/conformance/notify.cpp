@@ -363,15 +363,8 @@ TEST_F(Notify, DestroyOfAViWaitsForItsHandlerAndNoneRunsAfterIt)
 		ASSERT_EQ(VIP_SUCCESS, sendNotify(vi));
 		flushSend(vi, pool, i);
 	}
-	ASSERT_TRUE(gate.someoneArrives());
-	Thread destroys([&] {
-		EXPECT_EQ(VIP_SUCCESS, VipDestroyVi(vi));
-		destroyed = true;
-	});
-	letTimePass(kQuiet);
-	EXPECT_FALSE(destroyed);
-	gate.open();
-	destroys.join();
+	ASSERT_NO_FATAL_FAILURE(
+		expectWaitsForTheHandler(gate, destroyed, [&] { return VipDestroyVi(vi); }));
 	EXPECT_FALSE(calls.reach(2, kQuiet));
 }
 
@@ -391,15 +384,8 @@ TEST_F(Notify, CloseOfTheNicWaitsForAHandlerAndNoneRunsAfterIt)
 		ASSERT_EQ(VIP_SUCCESS, sendNotify(vi));
 		flushSend(vi, pool, i);
 	}
-	ASSERT_TRUE(gate.someoneArrives());
-	Thread closes([&] {
-		EXPECT_EQ(VIP_SUCCESS, doomed.close());
-		closed = true;
-	});
-	letTimePass(kQuiet);
-	EXPECT_FALSE(closed);
-	gate.open();
-	closes.join();
+	ASSERT_NO_FATAL_FAILURE(
+		expectWaitsForTheHandler(gate, closed, [&] { return doomed.close(); }));
 	EXPECT_FALSE(calls.reach(2, kQuiet));
 }
 

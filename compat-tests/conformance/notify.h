@@ -3,6 +3,7 @@
 
 #include "harness.h"
 
+#include <atomic>
 #include <shared_mutex>
 
 namespace harness
@@ -122,5 +123,21 @@ class Gate
 };
 
 constexpr VIP_ULONG kQuiet = 150; // how long nothing has to happen where nothing shall
+
+// Destroys what a handler is about that arrives at the gate: that waits for the handler. `over` when
+// it is destroyed.
+template <typename Destroy>
+void expectWaitsForTheHandler(Gate &gate, std::atomic<bool> &over, Destroy destroy)
+{
+	ASSERT_TRUE(gate.someoneArrives());
+	Thread destroys([&] {
+		EXPECT_EQ(VIP_SUCCESS, destroy());
+		over = true;
+	});
+	letTimePass(kQuiet);
+	EXPECT_FALSE(over);
+	gate.open();
+	destroys.join();
+}
 
 } // namespace harness

@@ -184,15 +184,8 @@ TEST_F(NotifyCq, DestroyOfAViWaitsForAHandlerThatIsAboutIt)
 	ASSERT_EQ(VIP_SUCCESS, notify());
 	flushSend(0);
 	flushSend(1);
-	ASSERT_TRUE(gate.someoneArrives());
-	Thread destroys([&] {
-		EXPECT_EQ(VIP_SUCCESS, VipDestroyVi(vi));
-		destroyed = true;
-	});
-	letTimePass(kQuiet);
-	EXPECT_FALSE(destroyed);
-	gate.open();
-	destroys.join();
+	ASSERT_NO_FATAL_FAILURE(
+		expectWaitsForTheHandler(gate, destroyed, [&] { return VipDestroyVi(vi); }));
 	EXPECT_FALSE(calls.reach(2, kQuiet));
 }
 
@@ -207,15 +200,8 @@ TEST_F(NotifyCq, DestroyOfTheCqWaitsForItsHandler)
 	});
 	ASSERT_EQ(VIP_SUCCESS, notify());
 	flushSend(0);
-	ASSERT_TRUE(gate.someoneArrives());
-	Thread destroys([&] {
-		EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
-		destroyed = true;
-	});
-	letTimePass(kQuiet);
-	EXPECT_FALSE(destroyed);
-	gate.open();
-	destroys.join();
+	ASSERT_NO_FATAL_FAILURE(
+		expectWaitsForTheHandler(gate, destroyed, [&] { return VipDestroyCQ(cq); }));
 	EXPECT_TRUE(calls.reach(1));
 }
 

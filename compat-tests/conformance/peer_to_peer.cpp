@@ -19,9 +19,7 @@ TEST_F(PeerToPeer, OneThreadConnectsTwoVisOfOneNic)
 	eitherWay([&](const std::string &own, const std::string &other) {
 		Vi one(nic), two(nic);
 		ASSERT_EQ(VIP_SUCCESS, ask(one, own, other));
-		ASSERT_EQ(VIP_SUCCESS, ask(two, other, own));
-		ASSERT_EQ(VIP_SUCCESS, outcome(one));
-		ASSERT_EQ(VIP_SUCCESS, outcome(two));
+		ASSERT_NO_FATAL_FAILURE(expectMeeting(one, own, two, other));
 		EXPECT_EQ(VIP_STATE_CONNECTED, one.state());
 		EXPECT_EQ(VIP_STATE_CONNECTED, two.state());
 		expectTalk(one, two, 1);
@@ -92,9 +90,7 @@ TEST_F(PeerToPeer, ProcessesConnectInEitherOrderOfTheirCalls)
 		for (bool first : {false, true}) {
 			SCOPED_TRACE(first ? "it asks first" : "it asks last");
 			Peer peer("equal");
-			peer.channel.put(other);
-			peer.channel.put(own);
-			peer.channel.expect("ready");
+			begin(peer, other, own, "ready");
 			Vi vi(nic);
 			VIP_DESCRIPTOR *receive = postReceive(vi);
 			auto askNow = [&] {
@@ -201,9 +197,7 @@ TEST_F(PeerToPeer, NamesOfEveryLength)
 		Vi one(nic), two(nic);
 		// One is the beginning of the other.
 		ASSERT_EQ(VIP_SUCCESS, ask(one, id.substr(0, length), id));
-		ASSERT_EQ(VIP_SUCCESS, ask(two, id, id.substr(0, length)));
-		EXPECT_EQ(VIP_SUCCESS, outcome(one));
-		EXPECT_EQ(VIP_SUCCESS, outcome(two));
+		ASSERT_NO_FATAL_FAILURE(expectMeeting(one, id.substr(0, length), two, id));
 	}
 }
 
@@ -245,13 +239,7 @@ TEST_F(PeerToPeer, GarbageInTheLocalHostAddressIsIgnored)
 
 TEST_F(PeerToPeer, EveryAddressOfTheNicsHostLeadsToIt)
 {
-	// As in Connect: a NIC of a network has one address, others have all of the machine's.
-	std::vector<std::string> hosts{nic.address()};
-	if (nic.isLoopback())
-		for (const std::string &host : addressesOfThisMachine())
-			hosts.push_back(host);
-	for (std::string host : hosts) {
-		host.resize(nic.attributes().NicAddressLen, '\0');
+	for (const std::string &host : nic.addresses()) {
 		SCOPED_TRACE(testing::PrintToString(host));
 		Names names;
 		Vi one(nic), two(nic);
@@ -346,9 +334,7 @@ TEST_F(PeerToPeer, RequestNeverConnectsToOneThatAsksForAnother)
 		VIP_VI_ATTRIBUTES attributes;
 		EXPECT_EQ(VIP_NO_MATCH, VipConnectRequest(client, local.get(), remote.get(), 400,
 							  &attributes));
-		ASSERT_EQ(VIP_SUCCESS, ask(right, other, own));
-		EXPECT_EQ(VIP_SUCCESS, outcome(equal));
-		EXPECT_EQ(VIP_SUCCESS, outcome(right));
+		ASSERT_NO_FATAL_FAILURE(expectMeeting(equal, own, right, other));
 		expectTalk(equal, right, 1);
 	});
 }
@@ -364,9 +350,7 @@ TEST_F(PeerToPeer, WaiterAndEqualOfTheSameNameGetEachItsOwn)
 		waiter.join();
 		EXPECT_TRUE(served);
 		EXPECT_EQ(VIP_NOT_DONE, outcomeSoFar(equal));
-		ASSERT_EQ(VIP_SUCCESS, ask(right, other, own));
-		EXPECT_EQ(VIP_SUCCESS, outcome(equal));
-		EXPECT_EQ(VIP_SUCCESS, outcome(right));
+		ASSERT_NO_FATAL_FAILURE(expectMeeting(equal, own, right, other));
 		expectTalk(server, client, 1);
 		expectTalk(equal, right, 2);
 	});
@@ -393,9 +377,7 @@ TEST_F(PeerToPeer, WaiterOfAnotherProcessAndEqualOfTheSameNameGetEachItsOwn)
 		// Whichever of the two comes first.
 		for (bool waiterFirst : {false, true}) {
 			Peer equal("equal"), waiter("waiterForAnybody"); // of one host
-			equal.channel.put(own);
-			equal.channel.put(other);
-			equal.channel.expect("ready");
+			begin(equal, own, other, "ready");
 			auto equalAsks = [&] {
 				equal.channel.put("ask");
 				equal.channel.expect("asked");

@@ -42,6 +42,15 @@ inline VIP_RETURN outcomeSoFar(Vi &vi)
 	return VipConnectPeerDone(vi, &attributes);
 }
 
+// Tells a peer what it is called and whom to ask for, and waits until it says the word.
+inline void begin(Peer &peer, const std::string &own, const std::string &other,
+		  const std::string &word)
+{
+	peer.channel.put(own);
+	peer.channel.put(other);
+	peer.channel.expect(word);
+}
+
 // One message each way proves which two VIs are connected. Posts and collects its own receives.
 inline void expectTalk(Vi &one, Vi &other, VIP_UINT32 value)
 {
@@ -71,13 +80,19 @@ class EqualsTest : public NicTest
 	{
 		pool.reset();
 	}
+	// The one has asked for the other, which asks for it now: both are told `wanted`.
+	static void expectMeeting(Vi &one, const std::string &itsName, Vi &other,
+				  const std::string &othersName, VIP_RETURN wanted = VIP_SUCCESS)
+	{
+		ASSERT_EQ(VIP_SUCCESS, ask(other, othersName, itsName));
+		ASSERT_EQ(wanted, outcome(one));
+		ASSERT_EQ(wanted, outcome(other));
+	}
 	void connectEquals(Vi &one, Vi &other)
 	{
 		Names names;
 		ASSERT_EQ(VIP_SUCCESS, ask(one, names.own, names.other));
-		ASSERT_EQ(VIP_SUCCESS, ask(other, names.other, names.own));
-		ASSERT_EQ(VIP_SUCCESS, outcome(one));
-		ASSERT_EQ(VIP_SUCCESS, outcome(other));
+		ASSERT_NO_FATAL_FAILURE(expectMeeting(one, names.own, other, names.other));
 	}
 	// Idle, with the receive from before still posted, and good for a connection that uses it.
 	void expectAsBefore(Vi &vi, VIP_DESCRIPTOR *receive)

@@ -11,6 +11,17 @@ namespace
 
 class PeerToPeerEnd : public EqualsTest
 {
+      protected:
+	// A thread waits for the outcome, and `end` is called: the wait is over with that result.
+	template <typename End> void expectEndsTheWait(Vi &vi, VIP_RETURN wanted, End end)
+	{
+		VIP_RETURN waited = VIP_NOT_DONE;
+		Thread waiter([&] { waited = outcome(vi); });
+		letTimePass(20); // most of all while it sleeps
+		ASSERT_EQ(VIP_SUCCESS, end());
+		waiter.join();
+		EXPECT_EQ(wanted, waited);
+	}
 };
 
 // ---- time ----
@@ -62,9 +73,7 @@ TEST_F(PeerToPeerEnd, BothFormsOfInfiniteWaitUntilTheOtherAsks)
 			// Longer than a client looks for a server.
 			letTimePass(forever == 0xFFFFFFFF ? 2500 : 100);
 			EXPECT_EQ(VIP_NOT_DONE, outcomeSoFar(one));
-			ASSERT_EQ(VIP_SUCCESS, ask(two, other, own));
-			EXPECT_EQ(VIP_SUCCESS, outcome(one));
-			EXPECT_EQ(VIP_SUCCESS, outcome(two));
+			ASSERT_NO_FATAL_FAILURE(expectMeeting(one, own, two, other));
 		}
 	});
 }
@@ -127,9 +136,7 @@ TEST_F(PeerToPeerEnd, AnotherMaxTransferSizeIsARejectOnBothEndsWithReceivesStill
 		Vi one(nic), two(nic, reliable(kTransferSize / 2));
 		VIP_DESCRIPTOR *here = postReceive(one, 0), *there = postReceive(two, 1);
 		ASSERT_EQ(VIP_SUCCESS, ask(one, own, other));
-		ASSERT_EQ(VIP_SUCCESS, ask(two, other, own));
-		EXPECT_EQ(VIP_REJECT, outcome(one));
-		EXPECT_EQ(VIP_REJECT, outcome(two));
+		ASSERT_NO_FATAL_FAILURE(expectMeeting(one, own, two, other, VIP_REJECT));
 		expectAsBefore(one, here);
 		expectAsBefore(two, there);
 	});
@@ -143,9 +150,8 @@ TEST_F(PeerToPeerEnd, AnotherReliabilityLevelIsARejectOnBothEnds)
 		       eitherWay([&](const std::string &own, const std::string &other) {
 			       Vi one(nic), two(nic, ofLevel(level));
 			       ASSERT_EQ(VIP_SUCCESS, ask(one, own, other));
-			       ASSERT_EQ(VIP_SUCCESS, ask(two, other, own));
-			       EXPECT_EQ(VIP_REJECT, outcome(one));
-			       EXPECT_EQ(VIP_REJECT, outcome(two));
+			       ASSERT_NO_FATAL_FAILURE(
+				       expectMeeting(one, own, two, other, VIP_REJECT));
 			       EXPECT_EQ(VIP_STATE_IDLE, one.state());
 			       EXPECT_EQ(VIP_STATE_IDLE, two.state());
 		       });
@@ -247,9 +253,7 @@ TEST_F(PeerToPeerEnd, PendingViCanNeitherRequestNorAcceptNorBeDestroyed)
 		requester.join();
 		EXPECT_TRUE(called);
 		EXPECT_EQ(VIP_NOT_DONE, outcomeSoFar(equal)) << "all that has changed nothing";
-		ASSERT_EQ(VIP_SUCCESS, ask(right, other, own));
-		EXPECT_EQ(VIP_SUCCESS, outcome(equal));
-		EXPECT_EQ(VIP_SUCCESS, outcome(right));
+		ASSERT_NO_FATAL_FAILURE(expectMeeting(equal, own, right, other));
 		expectTalk(equal, right, 1);
 		EXPECT_EQ(VIP_INVALID_STATE, ask(equal, own, other)) << "connected";
 	});
@@ -273,12 +277,8 @@ TEST_F(PeerToPeerEnd, DisconnectEndsAPendingRequestAndFlushes)
 		Vi one(nic), two(nic);
 		VIP_DESCRIPTOR *receive = postReceive(one);
 		ASSERT_EQ(VIP_SUCCESS, ask(one, own, other, VIP_INFINITE));
-		VIP_RETURN waited = VIP_NOT_DONE;
-		Thread waiter([&] { waited = outcome(one); });
-		letTimePass(20); // most of all while it sleeps
-		ASSERT_EQ(VIP_SUCCESS, VipDisconnect(one));
-		waiter.join();
-		EXPECT_EQ(VIP_INVALID_STATE, waited);
+		ASSERT_NO_FATAL_FAILURE(expectEndsTheWait(
+			one, VIP_INVALID_STATE, [&] { return VipDisconnect(one); }));
 		EXPECT_EQ(VIP_STATE_IDLE, one.state());
 		EXPECT_EQ(receive, takeReceive(one));
 		EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE | VIP_STATUS_DESC_FLUSHED_ERROR),
@@ -297,12 +297,8 @@ TEST_F(PeerToPeerEnd, ClosingTheNicEndsAPendingRequestAndItsWait)
 		ASSERT_TRUE(second.opened());
 		Vi one(second), two(nic);
 		ASSERT_EQ(VIP_SUCCESS, ask(one, own, other, VIP_INFINITE));
-		VIP_RETURN waited = VIP_NOT_DONE;
-		Thread waiter([&] { waited = outcome(one); });
-		letTimePass(20); // most of all while it sleeps
-		ASSERT_EQ(VIP_SUCCESS, second.close());
-		waiter.join();
-		EXPECT_EQ(VIP_INVALID_PARAMETER, waited);
+		ASSERT_NO_FATAL_FAILURE(expectEndsTheWait(one, VIP_INVALID_PARAMETER,
+							  [&] { return second.close(); }));
 		ASSERT_EQ(VIP_SUCCESS, ask(two, other, own, 300));
 		EXPECT_EQ(VIP_TIMEOUT, outcome(two)) << "nobody asks for it any more";
 	});
@@ -366,9 +362,7 @@ VIP_PEER(successor)
 std::unique_ptr<Peer> successorOf(const std::string &own, const std::string &other)
 {
 	auto peer = std::make_unique<Peer>("successor");
-	peer->channel.put(own);
-	peer->channel.put(other);
-	peer->channel.expect("ready");
+	begin(*peer, own, other, "ready");
 	return peer;
 }
 
@@ -376,9 +370,7 @@ TEST_F(PeerToPeerEnd, OneThatWasKilledWhileItAskedIsForgottenAndItsSuccessorFoun
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
 		Peer first("equalForEver");
-		first.channel.put(other);
-		first.channel.put(own);
-		first.channel.expect("asked");
+		begin(first, other, own, "asked");
 		first.kill();
 		auto successor = successorOf(other, own);
 		const std::string &host = first.channel.host();
@@ -402,9 +394,7 @@ TEST_F(PeerToPeerEnd, OneThatIsKilledJustWhenTheyMeetLeavesTheOtherEndInOrder)
 	eitherWay([&](const std::string &own, const std::string &other) {
 		for (int i = 0; i < 4; i++) {
 			Peer peer("equalForEver");
-			peer.channel.put(other);
-			peer.channel.put(own);
-			peer.channel.expect("asked");
+			begin(peer, other, own, "asked");
 			auto successor = successorOf(other, own);
 			Vi vi(nic);
 			VIP_DESCRIPTOR *receive = postReceive(vi);
