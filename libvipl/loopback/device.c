@@ -71,27 +71,16 @@ static void close_regions(struct loopback_device *device)
 	free(device->generations);
 }
 
-static int open_bell(struct loopback_device *device)
+/* Watches a file descriptor that has just been made, or not, and takes it. 0 or errno. */
+static int watch_new(struct loopback_device *device, struct watch *watch, int fd,
+		     void (*ready)(struct watch *watch))
 {
-	int fd = bell_create(&device->bell_name), error;
+	int error;
 
 	if (fd < 0)
 		return errno;
-	device->bell.ready = loopback_bell_ready;
-	error = loopback_watch(device, &device->bell, fd);
-	if (error)
-		close(fd);
-	return error;
-}
-
-static int open_timer(struct loopback_device *device)
-{
-	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), error;
-
-	if (fd < 0)
-		return errno;
-	device->timer.ready = loopback_timer_ready;
-	error = loopback_watch(device, &device->timer, fd);
+	watch->ready = ready;
+	error = loopback_watch(device, watch, fd);
 	if (error)
 		close(fd);
 	return error;
@@ -119,10 +108,13 @@ static int loopback_open(const char *name, unsigned index, struct nic *nic, stru
 	error = open_regions(device);
 	if (error)
 		goto close_events;
-	error = open_bell(device);
+	error = watch_new(device, &device->bell, bell_create(&device->bell_name),
+			  loopback_bell_ready);
 	if (error)
 		goto close_regions;
-	error = open_timer(device);
+	error = watch_new(device, &device->timer,
+			  timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK),
+			  loopback_timer_ready);
 	if (error)
 		goto close_bell;
 	device->spare_fd = fcntl(device->base.event_fd, F_DUPFD_CLOEXEC, 0);
