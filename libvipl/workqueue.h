@@ -78,6 +78,18 @@ VIP_RETURN workqueue_take(struct workqueue *queue, VIP_DESCRIPTOR **descriptor);
 /* Hands over to the device what it has room for; after a completion, or when it is opened. */
 void workqueue_feed(struct workqueue *queue);
 
+/* The CQ's lock is held: cq_attend_locked() shall look at this queue. */
+void workqueue_call_attention(struct workqueue *queue);
+
+static inline bool workqueue_is_empty(const struct workqueue *queue)
+{
+	return atomic_load(&queue->head) == atomic_load(&queue->tail);
+}
+
+/* What follows is for when a connection begins, stalls or ends: workqueue_ends.c. */
+
+void workqueue_set_mode(struct workqueue *queue, enum queue_mode mode);
+
 /* What the device had is ours again, and the queue is in this mode from now on. */
 void workqueue_recall(struct workqueue *queue, enum queue_mode mode);
 
@@ -89,15 +101,5 @@ void workqueue_assume_done(struct workqueue *queue);
 
 /* Completes everything that is posted as flushed. */
 void workqueue_flush(struct workqueue *queue);
-
-void workqueue_set_mode(struct workqueue *queue, enum queue_mode mode);
-
-/* The CQ's lock is held: cq_attend_locked() shall look at this queue. */
-void workqueue_call_attention(struct workqueue *queue);
-
-static inline bool workqueue_is_empty(const struct workqueue *queue)
-{
-	return atomic_load(&queue->head) == atomic_load(&queue->tail);
-}
 
 #endif
