@@ -20,7 +20,8 @@ struct endpoint_options {
 	size_t room;           /* bytes of the longest message */
 	unsigned long timeout; /* milliseconds that the peer may be silent */
 	bool use_cq;
-	bool wait; /* block instead of polling */
+	bool wait;  /* block instead of polling */
+	bool watch; /* look at the status in memory, and call only when it is done */
 };
 
 struct endpoint {

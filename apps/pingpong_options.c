@@ -13,6 +13,7 @@ enum {
 	DEFAULT_ITERATIONS = 1000,
 	DEFAULT_TIMEOUT = 10, /* seconds */
 	OPTION_NO_CHECK = 256,
+	OPTION_WATCH,
 };
 
 const char *reliability_name(VIP_RELIABILITY_LEVEL level)
@@ -52,6 +53,9 @@ static void usage(FILE *out)
 		"  -i, --iterations=N        timed round trips per size (default %d)\n"
 		"  -w, --wait                block in VipSendWait and VipRecvWait (with --cq in\n"
 		"                            VipCQWait) instead of polling\n"
+		"      --watch               look at the status of descriptors in memory, as some old\n"
+		"                            programs do, and call the library only when it says\n"
+		"                            done; needs VIPL_PROGRESS=on\n"
 		"  -c, --cq                  take completions from one VipCQ\n"
 		"  -r, --reliability=LEVEL   unreliable, delivery or reception (default delivery)\n"
 		"      --no-check            do not check the contents of messages\n"
@@ -144,6 +148,9 @@ static int take_option(int option, struct settings *s)
 		return -1;
 	case 'r':
 		return parse_reliability(optarg, &s->endpoint.reliability) ? EXIT_USAGE : -1;
+	case OPTION_WATCH:
+		s->endpoint.watch = true;
+		return -1;
 	case OPTION_NO_CHECK:
 		s->check = false;
 		return -1;
@@ -181,6 +188,7 @@ int parse_arguments(int argc, char **argv, struct settings *s)
 		{"wait", no_argument, NULL, 'w'},
 		{"cq", no_argument, NULL, 'c'},
 		{"reliability", required_argument, NULL, 'r'},
+		{"watch", no_argument, NULL, OPTION_WATCH},
 		{"no-check", no_argument, NULL, OPTION_NO_CHECK},
 		{NULL, 0, NULL, 0},
 	};
@@ -191,6 +199,10 @@ int parse_arguments(int argc, char **argv, struct settings *s)
 		result = take_option(option, s);
 		if (result >= 0)
 			return result;
+	}
+	if (s->endpoint.watch && (s->endpoint.wait || s->endpoint.use_cq)) {
+		complain("--watch goes with neither --wait nor --cq");
+		return EXIT_USAGE;
 	}
 	if (argc - optind > 1) {
 		complain("only one SERVER can be given");

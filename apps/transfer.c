@@ -145,9 +145,20 @@ static VIP_RETURN take_from_cq(struct endpoint *ep, VIP_BOOLEAN *is_receive,
 	return code;
 }
 
+/* The status of the descriptor that is done next. */
+static bool looks_done(const struct endpoint *ep, VIP_BOOLEAN receive)
+{
+	const VIP_DESCRIPTOR *next = receive ? ep->receive[ep->receives_done % SLOTS]
+					     : ep->send[ep->sends_done % SLOTS];
+
+	return __atomic_load_n(&next->CS.Status, __ATOMIC_ACQUIRE) & VIP_STATUS_DONE;
+}
+
 static VIP_RETURN take_from_queue(struct endpoint *ep, VIP_BOOLEAN receive,
 				  VIP_DESCRIPTOR **descriptor)
 {
+	if (ep->options.watch && !looks_done(ep, receive))
+		return VIP_NOT_DONE;
 	if (!ep->options.wait)
 		return receive ? VipRecvDone(ep->vi, descriptor) : VipSendDone(ep->vi, descriptor);
 	return receive ? VipRecvWait(ep->vi, ep->options.timeout, descriptor)

@@ -20,6 +20,7 @@ enum {
 	PLAN_VERSION = 1,
 	PLAN_CHECK = 1,
 	PLAN_WAIT = 2,
+	PLAN_WATCH = 4,
 };
 
 const char *program_name = "vip_pingpong";
@@ -121,7 +122,9 @@ static json_object *describe(const struct pingpong *pp)
 	json_object_object_add(head, "reliability",
 			       json_object_new_string(reliability_name(ep->options.reliability)));
 	json_object_object_add(head, "completion",
-			       json_object_new_string(ep->options.wait ? "wait" : "poll"));
+			       json_object_new_string(ep->options.wait	  ? "wait"
+						      : ep->options.watch ? "watch"
+									  : "poll"));
 	json_object_object_add(head, "queue",
 			       json_object_new_string(ep->options.use_cq ? "cq" : "vi"));
 	json_object_object_add(head, "checked", json_object_new_boolean(pp->settings->check));
@@ -233,7 +236,8 @@ static int send_plan(struct endpoint *ep, const struct settings *s)
 	struct plan_message plan = {
 		.magic = htonl(PLAN_MAGIC),
 		.version = htonl(PLAN_VERSION),
-		.flags = htonl((s->check ? PLAN_CHECK : 0) | (s->endpoint.wait ? PLAN_WAIT : 0)),
+		.flags = htonl((s->check ? PLAN_CHECK : 0) | (s->endpoint.wait ? PLAN_WAIT : 0) |
+			       (s->endpoint.watch ? PLAN_WATCH : 0)),
 		.iterations = htonl((uint32_t)s->iterations),
 		.num_sizes = htonl((uint32_t)s->num_sizes),
 	};
@@ -266,6 +270,7 @@ static int receive_plan(struct endpoint *ep, struct settings *s)
 	s->check = ntohl(plan.flags) & PLAN_CHECK;
 	s->num_sizes = ntohl(plan.num_sizes);
 	ep->options.wait = ntohl(plan.flags) & PLAN_WAIT;
+	ep->options.watch = ntohl(plan.flags) & PLAN_WATCH;
 	for (size_t i = 0; i < s->num_sizes; ++i) {
 		s->sizes[i] = ntohl(plan.sizes[i]);
 		if (s->sizes[i] > ep->options.room) {

@@ -58,6 +58,7 @@ static void *run(void *argument)
 	struct pollfd fds[] = {
 		{.fd = nic->agent.wake_fd, .events = POLLIN},
 		{.fd = nic->device->event_fd, .events = POLLIN},
+		{.fd = nic->progress.channels_fd, .events = POLLIN},
 	};
 
 	lock_thread = LOCK_GUEST;
@@ -67,10 +68,11 @@ static void *run(void *argument)
 
 		pthread_mutex_lock(&nic->lock);
 		nic->device->ops->serve(nic->device);
-		msec = serve_cqs(nic);
+		msec = progress_serve(nic);
+		msec = shorter(msec, serve_cqs(nic));
 		msec = shorter(msec, deadline_msec(pairings_serve(nic)));
 		pthread_mutex_unlock(&nic->lock);
-		poll(fds, 2, msec);
+		poll(fds, sizeof(fds) / sizeof(fds[0]), msec);
 		eventfd_read(nic->agent.wake_fd, &wakes); /* or it was the device, or time */
 	}
 	return NULL;
@@ -83,9 +85,15 @@ int agent_start(struct nic *nic)
 	nic->agent.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (nic->agent.wake_fd < 0)
 		return errno;
-	error = thread_start(&nic->agent.thread, run, nic);
+	error = progress_start(nic);
 	if (error)
-		close(nic->agent.wake_fd);
+		goto close_wake;
+	error = thread_start(&nic->agent.thread, run, nic);
+	if (!error)
+		return 0;
+	progress_end(nic);
+close_wake:
+	close(nic->agent.wake_fd);
 	return error;
 }
 
@@ -103,5 +111,6 @@ void agent_stop(struct nic *nic)
 
 void agent_free(struct nic *nic)
 {
+	progress_end(nic);
 	close(nic->agent.wake_fd);
 }

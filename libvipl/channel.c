@@ -62,6 +62,8 @@ void cq_announced(struct cq *cq)
 	atomic_fetch_add(&cq->announced, 1);
 	if (atomic_load(&cq->notifies.watched))
 		notifier_wake(cq->nic->notifier);
+	if (cq->nic->progress.channels_fd >= 0)
+		agent_wake(cq->nic);
 }
 
 /* The lock is held. */

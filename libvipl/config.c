@@ -22,6 +22,7 @@ static const struct setting {
 	{"LOG", "error warning info debug", NULL, &current.log_level, 1, 3},
 	{"GRACE_MSEC", NULL, NULL, &current.grace_msec, 2000, 3600000},
 	{"SPIN_USEC", NULL, NULL, &current.spin_usec, 20, 1000000},
+	{"PROGRESS", "off on", NULL, &current.progress, 0, 1},
 	{"NIC_MAP", NULL, current.nic_map, NULL, 0, sizeof(current.nic_map) - 1},
 	{"LO_COPY", "direct ring", NULL, &current.lo_copy, LO_COPY_DIRECT, 1},
 	{"LO_USERS", NULL, current.lo_users, NULL, 0, sizeof(current.lo_users) - 1},

@@ -8,6 +8,7 @@ struct config {
 	unsigned log_level;  /* enum log_level: up to which level is logged */
 	unsigned grace_msec; /* how long a request looks for somebody who waits */
 	unsigned spin_usec;  /* how long a wait polls before it sleeps */
+	unsigned progress;   /* 1: the agent takes completions unasked */
 	char nic_map[256];   /* NAME=DEVICE,... */
 	unsigned lo_copy;    /* LO_COPY_: whether the loopback device lets the kernel copy */
 	char lo_users[256];  /* user numbers: who else may connect by the loopback device */

@@ -10,6 +10,21 @@
 #include "log.h"
 #include "nic.h"
 
+static struct channel *create_channel(struct nic *nic)
+{
+	struct channel *channel = channel_create(nic->device);
+	int error;
+
+	if (!channel)
+		return NULL;
+	error = progress_watch(nic, channel);
+	if (!error)
+		return channel;
+	channel_destroy(channel);
+	errno = error;
+	return NULL;
+}
+
 /* The first CQs get a channel each; later ones share, since channels are file descriptors. */
 static struct channel *channel_take(struct nic *nic)
 {
@@ -24,7 +39,7 @@ static struct channel *channel_take(struct nic *nic)
 			break;
 	}
 	if (!*best)
-		*best = channel_create(nic->device);
+		*best = create_channel(nic);
 	if (*best)
 		(*best)->cqs++;
 	return *best;
@@ -37,6 +52,7 @@ static void channel_release(struct nic *nic, struct channel *channel)
 	for (unsigned i = 0; i < PRIVATE_CHANNELS; i++)
 		if (nic->channels[i] == channel)
 			nic->channels[i] = NULL;
+	progress_unwatch(nic, channel);
 	channel_destroy(channel);
 }
 
@@ -72,6 +88,7 @@ struct cq *cq_create(struct nic *nic, unsigned entries, bool is_public)
 	if (is_public && object_publish(&cq->object, OBJECT_CQ))
 		goto destroy_device_cq;
 	LIST_INSERT_HEAD(&nic->cqs, cq, in_nic);
+	channel_kick(cq->channel, cq); /* so that progress_serve() arms it */
 	return cq;
 
 destroy_device_cq:

@@ -37,6 +37,7 @@ struct cq {
 	atomic_bool has_sends; /* a send queue completes here */
 	atomic_bool uneasy;    /* starved or attention may have something in it */
 	struct cq_notifies notifies;
+	uint32_t served; /* announcements, up to progress_serve()'s last look; guarded by the NIC's lock */
 
 	struct lock lock; /* guards what follows, and each queue's side of completion */
 	struct queue_list ready;     /* have completions that CQDone has not told */

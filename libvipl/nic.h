@@ -11,6 +11,7 @@
 #include "memory.h"
 #include "notifier.h"
 #include "object.h"
+#include "progress.h"
 #include "vi.h"
 
 #define MAX_TRANSFER	 0x800000u /* bytes */
@@ -26,6 +27,7 @@ struct nic {
 	uint8_t local_address[HOST_ADDRESS_LEN];
 	struct in_addr host;
 	struct agent agent;
+	struct progress progress;
 	struct notifier *notifier;
 	struct region_table regions;
 	pthread_mutex_t changing_regions; /* one at a time; comes before the NIC's lock */

@@ -14,12 +14,14 @@ namespace
 struct Settings {
 	unsigned log = 1, grace = 2000, spin = 20;
 	std::string map = "", hosts = "/etc/vip_hosts";
+	unsigned progress = 0;
 };
 
 std::string show(const Settings &s)
 {
 	return std::to_string(s.log) + " " + std::to_string(s.grace) + " " +
-	       std::to_string(s.spin) + " [" + s.map + "] [" + s.hosts + "]";
+	       std::to_string(s.spin) + " [" + s.map + "] [" + s.hosts + "] " +
+	       std::to_string(s.progress);
 }
 
 Child with(const std::map<std::string, std::string> &environment)
@@ -27,7 +29,7 @@ Child with(const std::map<std::string, std::string> &environment)
 	return in_child(environment, [] {
 		const struct config *now = config();
 		printf("%s", show({now->log_level, now->grace_msec, now->spin_usec, now->nic_map,
-				   now->hosts})
+				   now->hosts, now->progress})
 				     .c_str());
 	});
 }
@@ -67,6 +69,8 @@ TEST(Configuration, EachSettingIsTaken)
 	expect({{"VIPL_SPIN_USEC", "1000000"}}, {1, 2000, 1000000});
 	expect({{"VIPL_NIC_MAP", "a=b,c=d"}}, {1, 2000, 20, "a=b,c=d"});
 	expect({{"VIPL_HOSTS", "/some/where"}}, {1, 2000, 20, "", "/some/where"});
+	expect({{"VIPL_PROGRESS", "on"}}, {1, 2000, 20, "", "/etc/vip_hosts", 1});
+	expect({{"VIPL_PROGRESS", "off"}}, {});
 	expect({{"VIPL_LOG", "info"},
 		{"VIPL_GRACE_MSEC", "1"},
 		{"VIPL_SPIN_USEC", "2"},

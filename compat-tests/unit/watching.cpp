@@ -1,0 +1,140 @@
+// VIPL_PROGRESS=on, and a program that watches its descriptors in memory and calls nothing.
+#include "support.h"
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow" // a function may have the name of a structure in C
+extern "C" {
+#include "config.h"
+}
+#pragma GCC diagnostic pop
+
+namespace
+{
+
+// The environment is read once per process, before any of this.
+void set_progress(bool on)
+{
+	const_cast<struct config *>(config())->progress = on;
+}
+
+class Watching : public NicTest
+{
+      protected:
+	void SetUp() override
+	{
+		NicTest::SetUp();
+		set_progress(true);
+	}
+	void TearDown() override
+	{
+		NicTest::TearDown();
+		set_progress(false);
+	}
+	static bool becomes(const VIP_DESCRIPTOR *descriptor, VIP_UINT32 status)
+	{
+		return eventually([&] {
+			return __atomic_load_n(&descriptor->CS.Status, __ATOMIC_ACQUIRE) ==
+			       (status | VIP_STATUS_DONE);
+		});
+	}
+	// One message, of which both sides hear in memory.
+	void expect_seen(Vi &from, Vi &to, size_t number)
+	{
+		VIP_DESCRIPTOR *r = descriptor(number, {{memory.data(), 8}});
+		VIP_DESCRIPTOR *s = descriptor(number + 1, {{memory.data(100), 8}});
+
+		ASSERT_EQ(post_recv(to, r), VIP_SUCCESS);
+		ASSERT_EQ(post_send(from, s), VIP_SUCCESS);
+		EXPECT_TRUE(becomes(s, VIP_STATUS_OP_SEND));
+		EXPECT_TRUE(becomes(r, VIP_STATUS_OP_RECEIVE));
+		expect_sent(from, s);
+		expect_received(to, r);
+	}
+};
+
+TEST_F(Watching, SendsAndReceivesAreDoneWithoutACall)
+{
+	open();
+	make_pair();
+	for (size_t i = 0; i < 20; i++)
+		expect_seen(a, b, 2 * i);
+}
+
+TEST_F(Watching, SoAreThoseOfAVipCq)
+{
+	VIP_CQ_HANDLE cq;
+	VIP_VI_HANDLE vi;
+	VIP_BOOLEAN is_receive;
+	VIP_DESCRIPTOR *r, *s;
+
+	open();
+	ASSERT_EQ(VipCreateCQ(nic, 10, &cq), VIP_SUCCESS);
+	make_pair(cq, cq);
+	r = descriptor(0, {{memory.data(), 8}});
+	s = descriptor(1, {{memory.data(100), 8}});
+	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
+	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	EXPECT_TRUE(becomes(s, VIP_STATUS_OP_SEND));
+	EXPECT_TRUE(becomes(r, VIP_STATUS_OP_RECEIVE));
+	for (int i = 0; i < 2; i++)
+		EXPECT_EQ(VipCQDone(cq, &vi, &is_receive), VIP_SUCCESS);
+	EXPECT_EQ(VipCQDone(cq, &vi, &is_receive), VIP_NOT_DONE);
+	expect_sent(a, s);
+	expect_received(b, r);
+}
+
+// There are fewer channels than CQs.
+TEST_F(Watching, SoAreThoseOfManyVisWithoutACommonCq)
+{
+	constexpr size_t PAIRS = 40;
+	std::vector<std::pair<Vi, Vi>> pairs(PAIRS);
+
+	open();
+	for (size_t i = 0; i < PAIRS; i++) {
+		pairs[i] = {make_vi(), make_vi()};
+		connect(pairs[i].first, pairs[i].second, "pair " + std::to_string(i));
+	}
+	for (size_t i = 0; i < PAIRS; i++)
+		expect_seen(pairs[i].first, pairs[i].second, 2 * i);
+}
+
+TEST_F(Watching, AnErrorThatOnlyACompletionTellsBreaksTheVi)
+{
+	VIP_DESCRIPTOR *s;
+
+	open();
+	make_pair();
+	s = descriptor(0, {{memory.data(), 8}});
+	ASSERT_EQ(post_send(a, s), VIP_SUCCESS); // b has no receive
+	EXPECT_TRUE(becomes(s, VIP_STATUS_OP_SEND | VIP_STATUS_REMOTE_DESC_ERROR));
+	EXPECT_TRUE(eventually([&] { return state_of(a) == VIP_STATE_ERROR; }));
+}
+
+TEST_F(Watching, ACqThatCouldNotBeArmedIsArmedLater)
+{
+	open();
+	fake_fail_always("ibv_req_notify_cq", ENOMEM);
+	make_pair();
+	fake_fail_always("ibv_req_notify_cq", 0);
+	expect_seen(a, b, 0);
+}
+
+TEST_F(Watching, WaitsAndPollsGetTheirCompletionsToo)
+{
+	VIP_DESCRIPTOR *done;
+
+	open();
+	make_pair();
+	for (size_t i = 0; i < 50; i++) {
+		VIP_DESCRIPTOR *r = descriptor(2 * i, {{memory.data(), 8}});
+		VIP_DESCRIPTOR *s = descriptor(2 * i + 1, {{memory.data(100), 8}});
+
+		ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
+		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+		ASSERT_EQ(VipRecvWait(b, PATIENCE, &done), VIP_SUCCESS) << i;
+		EXPECT_EQ(done, r);
+		expect_sent(a, s);
+	}
+}
+
+} // namespace

@@ -1,0 +1,28 @@
+/*
+ * Completions for programs that do not ask for them: they watch the status of their descriptors in
+ * memory. With VIPL_PROGRESS=on the agent looks at all CQs, and sleeps on their channels.
+ */
+#ifndef VIPL_PROGRESS_H
+#define VIPL_PROGRESS_H
+
+struct channel;
+struct nic;
+
+/* A part of struct nic. */
+struct progress {
+	int channels_fd; /* readable when a channel is; -1: the program asks by itself */
+};
+
+/* 0 or errno. */
+int progress_start(struct nic *nic);
+void progress_end(struct nic *nic);
+
+/* [nic] All of these. */
+
+/* 0 or errno. */
+int progress_watch(struct nic *nic, struct channel *channel);
+void progress_unwatch(struct nic *nic, struct channel *channel);
+/* Takes what has come. Returns msec until it has to be called again, or -1. */
+int progress_serve(struct nic *nic);
+
+#endif
