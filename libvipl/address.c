@@ -1,15 +1,19 @@
-/* VIP_NET_ADDRESS to and from the parts that connections are made of. */
+/* Addresses to and from the parts that connections are made of. */
 #include "address.h"
 
 #include <stddef.h>
 #include <string.h>
+
+#include "config.h"
+
+#define IPV4_AT 12 /* where the IPv4 address is in ::ffff:a.b.c.d */
 
 bool address_discriminator(const VIP_NET_ADDRESS *address, struct discriminator *out)
 {
 	/* HostAddress is declared with one byte; the discriminator lies beyond it. */
 	const uint8_t *bytes = (const uint8_t *)address + offsetof(VIP_NET_ADDRESS, HostAddress);
 
-	if (address->HostAddressLen > 16 || address->DiscriminatorLen > MAX_DISCRIMINATOR_LEN)
+	if (address->HostAddressLen > LONG_HOST_LEN || address->DiscriminatorLen > MAX_DISCRIMINATOR_LEN)
 		return false;
 	memset(out, 0, sizeof(*out));
 	out->length = (uint8_t)address->DiscriminatorLen;
@@ -29,29 +33,112 @@ int discriminator_compare(const struct discriminator *a, const struct discrimina
 	return order ? order : a->length - b->length;
 }
 
-bool address_host(const VIP_NET_ADDRESS *address, struct in_addr *out)
+uint16_t host_length(void)
+{
+	return config()->long_addresses ? LONG_HOST_LEN : SHORT_HOST_LEN;
+}
+
+bool host_length_is_known(uint16_t length)
+{
+	return length == SHORT_HOST_LEN || length == host_length();
+}
+
+struct in6_addr host_from_ipv4(struct in_addr ipv4)
+{
+	struct in6_addr host = {.s6_addr = {[10] = 0xff, [11] = 0xff}};
+
+	memcpy(host.s6_addr + IPV4_AT, &ipv4, sizeof(ipv4));
+	return host;
+}
+
+static struct in_addr ipv4_of(const struct in6_addr *host)
+{
+	struct in_addr ipv4;
+
+	memcpy(&ipv4, host->s6_addr + IPV4_AT, sizeof(ipv4));
+	return ipv4;
+}
+
+bool host_is_ipv4(const struct in6_addr *host)
+{
+	return IN6_IS_ADDR_V4MAPPED(host);
+}
+
+bool host_equal(const struct in6_addr *a, const struct in6_addr *b)
+{
+	return IN6_ARE_ADDR_EQUAL(a, b);
+}
+
+bool host_is_loopback(const struct in6_addr *host)
+{
+	return host_is_ipv4(host) ? host->s6_addr[IPV4_AT] == IN_LOOPBACKNET
+				  : IN6_IS_ADDR_LOOPBACK(host);
+}
+
+bool address_host(const VIP_NET_ADDRESS *address, struct in6_addr *out)
 {
 	const uint8_t *bytes = (const uint8_t *)address + offsetof(VIP_NET_ADDRESS, HostAddress);
+	struct in_addr ipv4;
 
-	if (bytes[4] || bytes[5])
-		return false;
-	memcpy(&out->s_addr, bytes, sizeof(out->s_addr));
-	return out->s_addr != INADDR_ANY;
+	if (address->HostAddressLen == LONG_HOST_LEN) {
+		memcpy(out, bytes, sizeof(*out));
+	} else {
+		if (bytes[4] || bytes[5])
+			return false;
+		memcpy(&ipv4, bytes, sizeof(ipv4));
+		*out = host_from_ipv4(ipv4);
+	}
+	return host_is_ipv4(out) ? ipv4_of(out).s_addr != INADDR_ANY
+				 : !IN6_IS_ADDR_UNSPECIFIED(out);
 }
 
-void host_address_write(uint8_t out[HOST_ADDRESS_LEN], struct in_addr host)
+bool host_write(uint8_t *out, const struct in6_addr *host)
 {
-	memcpy(out, &host.s_addr, sizeof(host.s_addr));
+	if (host_length() == LONG_HOST_LEN) {
+		memcpy(out, host, LONG_HOST_LEN);
+		return true;
+	}
+	if (!host_is_ipv4(host))
+		return false;
+	memcpy(out, host->s6_addr + IPV4_AT, sizeof(struct in_addr));
 	out[4] = out[5] = 0;
+	return true;
 }
 
-void address_write(VIP_NET_ADDRESS *address, struct in_addr host,
+void address_write(VIP_NET_ADDRESS *address, const struct in6_addr *host,
 		   const struct discriminator *discriminator)
 {
 	uint8_t *bytes = (uint8_t *)address + offsetof(VIP_NET_ADDRESS, HostAddress);
 
-	address->HostAddressLen = HOST_ADDRESS_LEN;
+	address->HostAddressLen = host_length();
 	address->DiscriminatorLen = discriminator->length;
-	host_address_write(bytes, host);
-	memcpy(bytes + HOST_ADDRESS_LEN, discriminator->bytes, discriminator->length);
+	host_write(bytes, host);
+	memcpy(bytes + host_length(), discriminator->bytes, discriminator->length);
+}
+
+socklen_t host_to_socket(const struct in6_addr *host, uint16_t port, struct sockaddr_storage *out)
+{
+	*out = (struct sockaddr_storage){0};
+	if (host_is_ipv4(host)) {
+		struct sockaddr_in *ipv4 = (struct sockaddr_in *)out;
+
+		ipv4->sin_family = AF_INET;
+		ipv4->sin_port = htons(port);
+		ipv4->sin_addr = ipv4_of(host);
+		return sizeof(*ipv4);
+	} else {
+		struct sockaddr_in6 *ipv6 = (struct sockaddr_in6 *)out;
+
+		ipv6->sin6_family = AF_INET6;
+		ipv6->sin6_port = htons(port);
+		ipv6->sin6_addr = *host;
+		return sizeof(*ipv6);
+	}
+}
+
+struct in6_addr host_from_socket(const struct sockaddr *address)
+{
+	return address->sa_family == AF_INET
+		       ? host_from_ipv4(((const struct sockaddr_in *)(const void *)address)->sin_addr)
+		       : ((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
 }

@@ -1,14 +1,20 @@
-/* VIP_NET_ADDRESS: host address bytes followed directly by discriminator bytes. */
+/*
+ * Addresses. In the library a host is a struct in6_addr, IPv4 as ::ffff:a.b.c.d; here is what it
+ * looks like to programs, in VIP_NET_ADDRESS (host address bytes followed directly by discriminator
+ * bytes), and to the system.
+ */
 #ifndef VIPL_ADDRESS_H
 #define VIPL_ADDRESS_H
 
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include "vipl.h"
 
-#define HOST_ADDRESS_LEN      6  /* IPv4 address, then two bytes of zero */
+#define SHORT_HOST_LEN	      6  /* IPv4 address, then two bytes of zero */
+#define LONG_HOST_LEN	      16 /* IPv6 address */
 #define MAX_DISCRIMINATOR_LEN 20 /* two of them fit into a connection request */
 
 struct discriminator {
@@ -22,12 +28,26 @@ bool discriminator_equal(const struct discriminator *a, const struct discriminat
 /* Less than, equal to or greater than 0; peers must agree, so this is part of the protocol. */
 int discriminator_compare(const struct discriminator *a, const struct discriminator *b);
 
-/* False when the host part, of HOST_ADDRESS_LEN bytes, is no IPv4 address in our form. */
-bool address_host(const VIP_NET_ADDRESS *address, struct in_addr *out);
-void host_address_write(uint8_t out[HOST_ADDRESS_LEN], struct in_addr host);
-
+/* How long the host addresses are that programs get: one of the two, by configuration. */
+uint16_t host_length(void);
+/* Do we take host addresses of this length from a program? Short ones always: they are IPv4. */
+bool host_length_is_known(uint16_t length);
+/* The host part, of a known length. False when it is nobody's address, or none of ours. */
+bool address_host(const VIP_NET_ADDRESS *address, struct in6_addr *out);
+/* host_length() bytes. False when they cannot hold it: IPv6, but short addresses. */
+bool host_write(uint8_t *out, const struct in6_addr *host);
 /* Writes the whole address; the caller's memory has room for it. */
-void address_write(VIP_NET_ADDRESS *address, struct in_addr host,
+void address_write(VIP_NET_ADDRESS *address, const struct in6_addr *host,
 		   const struct discriminator *discriminator);
+
+struct in6_addr host_from_ipv4(struct in_addr ipv4);
+bool host_is_ipv4(const struct in6_addr *host);
+bool host_equal(const struct in6_addr *a, const struct in6_addr *b);
+/* 127.0.0.0/8 or ::1 */
+bool host_is_loopback(const struct in6_addr *host);
+
+/* IPv4 or IPv6, as it is. The size for system calls. */
+socklen_t host_to_socket(const struct in6_addr *host, uint16_t port, struct sockaddr_storage *out);
+struct in6_addr host_from_socket(const struct sockaddr *address);
 
 #endif

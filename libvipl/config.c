@@ -24,6 +24,7 @@ static const struct setting {
 	{"SPIN_USEC", NULL, NULL, &current.spin_usec, 20, 1000000},
 	{"PROGRESS", "off on", NULL, &current.progress, 0, 1},
 	{"NIC_MAP", NULL, current.nic_map, NULL, 0, sizeof(current.nic_map) - 1},
+	{"ADDRESS_BYTES", "6 16", NULL, &current.long_addresses, 0, 1},
 	{"LO_COPY", "direct ring", NULL, &current.lo_copy, LO_COPY_DIRECT, 1},
 	{"LO_USERS", NULL, current.lo_users, NULL, 0, sizeof(current.lo_users) - 1},
 	{"HOSTS", NULL, current.hosts, NULL, 0, sizeof(current.hosts) - 1},

@@ -10,6 +10,7 @@ struct config {
 	unsigned spin_usec;  /* how long a wait polls before it sleeps */
 	unsigned progress;   /* 1: the agent takes completions unasked */
 	char nic_map[256];   /* NAME=DEVICE,... */
+	unsigned long_addresses; /* 1: host addresses have 16 bytes, not 6 */
 	unsigned lo_copy;    /* LO_COPY_: whether the loopback device lets the kernel copy */
 	char lo_users[256];  /* user numbers: who else may connect by the loopback device */
 	char hosts[256];     /* the hosts file of the name service */

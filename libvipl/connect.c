@@ -58,7 +58,6 @@ void describe_peer(VIP_VI_ATTRIBUTES *attributes, const struct connect_info *pee
 
 void describe_self(struct connect_info *own, const struct vi *vi)
 {
-	own->host = vi->nic->host;
 	own->reliability = vi->attributes.ReliabilityLevel;
 	own->max_transfer = (uint32_t)vi->attributes.MaxTransferSize;
 	own->rights = vi_rights(&vi->attributes);
@@ -71,10 +70,10 @@ VIP_RETURN target_read(struct vi_target *target, const struct nic *nic,
 	/* The local host address is not looked at: programs leave it uninitialised. */
 	if (!local || !remote || !address_discriminator(local, &target->own.discriminator) ||
 	    !address_discriminator(remote, &target->wanted) ||
-	    remote->HostAddressLen != HOST_ADDRESS_LEN)
+	    !host_length_is_known(remote->HostAddressLen))
 		return VIP_INVALID_PARAMETER;
 	if (!address_host(remote, &target->host) ||
-	    !nic->device->ops->find_host(nic->device, &target->host))
+	    !nic->device->ops->find_host(nic->device, &target->host, &target->own.host))
 		return VIP_NOT_REACHABLE;
 	return VIP_SUCCESS;
 }
@@ -121,7 +120,7 @@ static VIP_RETURN connect_wait(struct nic *nic, const struct discriminator *want
 	if (rc == VIP_SUCCESS) {
 		const struct connect_info *peer = &waiter.request->peer;
 
-		address_write(remote, peer->host, &peer->discriminator);
+		address_write(remote, &peer->host, &peer->discriminator);
 		describe_peer(attributes, peer);
 		*connection = object_handle(&waiter.request->object);
 	}

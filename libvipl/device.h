@@ -73,7 +73,7 @@ struct endpoint_config {
 
 /* What each end tells the other about itself when a connection is made. */
 struct connect_info {
-	struct in_addr host;
+	struct in6_addr host;
 	struct discriminator discriminator;
 	VIP_RELIABILITY_LEVEL reliability;
 	uint32_t max_transfer;
@@ -85,12 +85,14 @@ struct device_ops {
 	/* 0 or errno. By name when `name` is not NULL, else the device with this number. */
 	int (*open)(const char *name, unsigned index, struct nic *nic, struct device **device);
 	void (*close)(struct device *device);
-	void (*query)(struct device *device, VIP_NIC_ATTRIBUTES *attributes, struct in_addr *host);
+	/* `host` is an IPv6 one only if programs get long addresses. */
+	void (*query)(struct device *device, VIP_NIC_ATTRIBUTES *attributes, struct in6_addr *host);
 	/*
 	 * A host may have several addresses: makes of each the one that its requests come from and
-	 * that connect() takes. False when it is known already that there is no such host.
+	 * that connect() takes. `own` becomes the address that our requests to it come from. False
+	 * when it is known already that there is no such host, or no way to it.
 	 */
-	bool (*find_host)(struct device *device, struct in_addr *host);
+	bool (*find_host)(struct device *device, struct in6_addr *host, struct in6_addr *own);
 
 	/* [nic] Handles what event_fd announced. */
 	void (*serve)(struct device *device);
@@ -171,7 +173,7 @@ struct device_ops {
 	 * endpoint_undecided(). After the last two it is called again, without a new prepare.
 	 */
 	void (*connect)(struct device_endpoint *endpoint, const struct connect_info *own,
-			struct in_addr host, const struct discriminator *wanted);
+			const struct in6_addr *host, const struct discriminator *wanted);
 	/* [nic] Takes the request; endpoint_connected() or endpoint_refused() tells the end. */
 	void (*accept)(struct device_request *request, struct device_endpoint *endpoint,
 		       const struct connect_info *own);

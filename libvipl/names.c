@@ -1,7 +1,8 @@
 /*
  * The name service: VipNSInit, VipNSGetHostByName, VipNSGetHostByAddr, VipNSShutdown. Names and
- * addresses are looked up in a hosts file of VIPL's own (lines of a name and an address: four
- * numbers with dots, or six bytes in hex with colons), then by the system.
+ * addresses are looked up in a hosts file of VIPL's own (lines of a name and an address: IPv4, IPv6,
+ * or six bytes in hex with colons), then by the system. All of it is about host addresses as programs
+ * see them, of host_length() bytes: those that have no such form are not there.
  */
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -43,55 +44,86 @@ static bool same_host(const char *a, const char *b)
 	return a_length == b_length && !strncasecmp(a, b, a_length);
 }
 
-static bool parse_address(const char *text, uint8_t out[HOST_ADDRESS_LEN])
+/* Debian gives a machine's own name 127.0.1.1: this NIC is meant. False: it has no such form. */
+static bool tell_host(const struct nic *nic, const struct in6_addr *host, uint8_t *out)
 {
-	unsigned bytes[HOST_ADDRESS_LEN];
-	struct in_addr host;
+	return host_write(out, host_is_loopback(host) ? &nic->host : host);
+}
+
+/* Six bytes, or what programs have given. They may mean something to nobody but the hosts file. */
+static bool tell_bytes(const struct nic *nic, const VIP_NET_ADDRESS *address, uint8_t *out)
+{
+	struct in6_addr host;
+
+	if (address_host(address, &host))
+		return tell_host(nic, &host, out);
+	if (address->HostAddressLen != host_length())
+		return false;
+	memcpy(out, (const uint8_t *)address + offsetof(VIP_NET_ADDRESS, HostAddress),
+	       host_length());
+	return true;
+}
+
+static bool parse_bytes(const struct nic *nic, const char *text, uint8_t *out)
+{
+	unsigned bytes[SHORT_HOST_LEN];
+	union {
+		VIP_NET_ADDRESS address;
+		uint8_t room[sizeof(VIP_NET_ADDRESS) + SHORT_HOST_LEN];
+	} parsed = {.address.HostAddressLen = SHORT_HOST_LEN};
 	char rest;
 
-	if (inet_pton(AF_INET, text, &host) == 1) {
-		host_address_write(out, host);
-		return true;
-	}
 	if (sscanf(text, "%2x:%2x:%2x:%2x:%2x:%2x%c", &bytes[0], &bytes[1], &bytes[2], &bytes[3],
-		   &bytes[4], &bytes[5], &rest) != HOST_ADDRESS_LEN)
+		   &bytes[4], &bytes[5], &rest) != SHORT_HOST_LEN)
 		return false;
-	for (unsigned i = 0; i < HOST_ADDRESS_LEN; i++)
-		out[i] = (uint8_t)bytes[i];
-	return true;
+	for (unsigned i = 0; i < SHORT_HOST_LEN; i++)
+		parsed.room[offsetof(VIP_NET_ADDRESS, HostAddress) + i] = (uint8_t)bytes[i];
+	return tell_bytes(nic, &parsed.address, out);
+}
+
+static bool parse_address(const struct nic *nic, const char *text, uint8_t *out)
+{
+	struct in6_addr host;
+	struct in_addr ipv4;
+
+	if (inet_pton(AF_INET, text, &ipv4) == 1)
+		host = host_from_ipv4(ipv4);
+	else if (inet_pton(AF_INET6, text, &host) != 1)
+		return parse_bytes(nic, text, out);
+	return tell_host(nic, &host, out);
 }
 
 /* A line of the hosts file. */
 struct entry {
 	char name[256];
-	uint8_t address[HOST_ADDRESS_LEN];
+	uint8_t address[LONG_HOST_LEN];
 };
 
 /* The next one that has a name and an address; false at the end. */
-static bool read_entry(FILE *file, struct entry *entry)
+static bool read_entry(const struct nic *nic, FILE *file, struct entry *entry)
 {
 	char line[512], address[64];
 
 	while (fgets(line, sizeof(line), file)) {
 		line[strcspn(line, "#\n")] = '\0';
 		if (sscanf(line, "%255s %63s", entry->name, address) == 2 &&
-		    parse_address(address, entry->address))
+		    parse_address(nic, address, entry->address))
 			return true;
 	}
 	return false;
 }
 
 /* Counts `index` down by the addresses found; true when it was reached. */
-static bool find_in_file(const char *name, VIP_ULONG *index, uint8_t out[HOST_ADDRESS_LEN])
+static bool find_in_file(const struct nic *nic, const char *name, VIP_ULONG *index, uint8_t *out)
 {
 	FILE *file = fopen(config()->hosts, "re");
 	struct entry entry;
 	bool found = false;
 
-	while (file && !found && read_entry(file, &entry)) {
+	while (file && !found && read_entry(nic, file, &entry)) {
 		if (!same_host(name, entry.name))
 			continue;
-		memcpy(out, entry.address, HOST_ADDRESS_LEN);
+		memcpy(out, entry.address, host_length());
 		found = !(*index)--;
 	}
 	if (file)
@@ -99,36 +131,41 @@ static bool find_in_file(const char *name, VIP_ULONG *index, uint8_t out[HOST_AD
 	return found;
 }
 
-static bool find_in_system(const char *name, VIP_ULONG *index, uint8_t out[HOST_ADDRESS_LEN])
+/* Those of one family. */
+static bool find_among(const struct nic *nic, const struct addrinfo *info, int family,
+		       VIP_ULONG *index, uint8_t *out)
 {
-	struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *all, *info;
-	bool found = false;
+	for (; info; info = info->ai_next) {
+		struct in6_addr host;
 
+		if (info->ai_family != family)
+			continue;
+		host = host_from_socket(info->ai_addr);
+		if (tell_host(nic, &host, out) && !(*index)--)
+			return true;
+	}
+	return false;
+}
+
+static bool find_in_system(const struct nic *nic, const char *name, VIP_ULONG *index, uint8_t *out)
+{
+	int own = host_is_ipv4(&nic->host) ? AF_INET : AF_INET6;
+	int other = own == AF_INET ? AF_INET6 : AF_INET;
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *all;
+	bool found;
+
+	hints.ai_family = host_length() == SHORT_HOST_LEN ? AF_INET : AF_UNSPEC;
 	if (getaddrinfo(name, NULL, &hints, &all))
 		return false;
-	for (info = all; info && !found; info = info->ai_next) {
-		host_address_write(out,
-				   ((struct sockaddr_in *)(void *)info->ai_addr)->sin_addr);
-		found = !(*index)--;
-	}
+	/* The NIC may reach these only. */
+	found = find_among(nic, all, own, index, out) || find_among(nic, all, other, index, out);
 	freeaddrinfo(all);
 	return found;
 }
 
-/* Debian gives a machine's own name 127.0.1.1: this NIC is meant. */
-static void replace_loopback(const struct nic *nic, uint8_t address[HOST_ADDRESS_LEN])
+static bool find_by_name(const struct nic *nic, const char *name, VIP_ULONG index, uint8_t *out)
 {
-	if (address[0] == IN_LOOPBACKNET)
-		host_address_write(address, nic->host);
-}
-
-static bool find_by_name(const struct nic *nic, const char *name, VIP_ULONG index,
-			 uint8_t out[HOST_ADDRESS_LEN])
-{
-	if (!find_in_file(name, &index, out) && !find_in_system(name, &index, out))
-		return false;
-	replace_loopback(nic, out);
-	return true;
+	return find_in_file(nic, name, &index, out) || find_in_system(nic, name, &index, out);
 }
 
 VIP_RETURN VipNSGetHostByName(VIP_NIC_HANDLE NicHandle, VIP_CHAR *Name, VIP_NET_ADDRESS *Address,
@@ -136,7 +173,7 @@ VIP_RETURN VipNSGetHostByName(VIP_NIC_HANDLE NicHandle, VIP_CHAR *Name, VIP_NET_
 {
 	struct nic *nic = nic_get(NicHandle);
 	VIP_RETURN rc = VIP_INVALID_PARAMETER;
-	uint8_t host[HOST_ADDRESS_LEN];
+	uint8_t host[LONG_HOST_LEN];
 
 	if (!nic)
 		return rc;
@@ -145,9 +182,9 @@ VIP_RETURN VipNSGetHostByName(VIP_NIC_HANDLE NicHandle, VIP_CHAR *Name, VIP_NET_
 	rc = VIP_ERROR_NAMESERVICE;
 	if (find_by_name(nic, Name, NameIndex, host)) {
 		/* Only these: the discriminator is the program's, and what was here is garbage. */
-		Address->HostAddressLen = HOST_ADDRESS_LEN;
+		Address->HostAddressLen = host_length();
 		memcpy((uint8_t *)Address + offsetof(VIP_NET_ADDRESS, HostAddress), host,
-		       sizeof(host));
+		       host_length());
 		rc = VIP_SUCCESS;
 	}
 put_nic:
@@ -155,17 +192,14 @@ put_nic:
 	return rc;
 }
 
-static bool name_in_file(const struct nic *nic, const uint8_t wanted[HOST_ADDRESS_LEN],
-			 char name[NI_MAXHOST])
+static bool name_in_file(const struct nic *nic, const uint8_t *wanted, char name[NI_MAXHOST])
 {
 	FILE *file = fopen(config()->hosts, "re");
 	struct entry entry;
 	bool found = false;
 
-	while (file && !found && read_entry(file, &entry)) {
-		replace_loopback(nic, entry.address);
-		found = !memcmp(entry.address, wanted, HOST_ADDRESS_LEN);
-	}
+	while (file && !found && read_entry(nic, file, &entry))
+		found = !memcmp(entry.address, wanted, host_length());
 	if (file)
 		fclose(file);
 	if (found)
@@ -173,40 +207,40 @@ static bool name_in_file(const struct nic *nic, const uint8_t wanted[HOST_ADDRES
 	return found;
 }
 
-static bool name_in_system(struct in_addr host, char name[NI_MAXHOST])
+static bool name_in_system(const struct in6_addr *host, char name[NI_MAXHOST])
 {
-	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = host};
+	struct sockaddr_storage address;
+	socklen_t length = host_to_socket(host, 0, &address);
 
-	return !getnameinfo((struct sockaddr *)&address, sizeof(address), name, NI_MAXHOST, NULL, 0,
+	return !getnameinfo((struct sockaddr *)&address, length, name, NI_MAXHOST, NULL, 0,
 			    NI_NAMEREQD);
 }
 
 /* The system may know this machine by another one of its addresses only. */
 static bool name_of_this_machine(const struct nic *nic, char name[NI_MAXHOST])
 {
-	uint8_t host[HOST_ADDRESS_LEN];
+	uint8_t host[LONG_HOST_LEN];
 
 	return !gethostname(name, NI_MAXHOST) && find_by_name(nic, name, 0, host) &&
-	       !memcmp(host, nic->local_address, HOST_ADDRESS_LEN);
+	       !memcmp(host, nic->local_address, host_length());
 }
 
 static bool find_by_address(const struct nic *nic, const VIP_NET_ADDRESS *address,
 			    char name[NI_MAXHOST])
 {
-	uint8_t wanted[HOST_ADDRESS_LEN];
-	struct in_addr host;
-	bool is_internet = address_host(address, &host);
+	uint8_t wanted[LONG_HOST_LEN];
+	struct in6_addr host;
 
-	memcpy(wanted, (const uint8_t *)address + offsetof(VIP_NET_ADDRESS, HostAddress),
-	       sizeof(wanted));
-	replace_loopback(nic, wanted);
+	if (!tell_bytes(nic, address, wanted))
+		return false;
 	if (name_in_file(nic, wanted, name))
 		return true;
-	if (!is_internet) /* the system does not know it */
+	if (!address_host(address, &host)) /* the system does not know it */
 		return false;
-	memcpy(&host, wanted, sizeof(host));
-	return name_in_system(host, name) ||
-	       (host.s_addr == nic->host.s_addr && name_of_this_machine(nic, name));
+	if (host_is_loopback(&host))
+		host = nic->host;
+	return name_in_system(&host, name) ||
+	       (host_equal(&host, &nic->host) && name_of_this_machine(nic, name));
 }
 
 VIP_RETURN VipNSGetHostByAddr(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *Address, VIP_CHAR *Name,
@@ -219,7 +253,7 @@ VIP_RETURN VipNSGetHostByAddr(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *Address
 
 	if (!nic)
 		return rc;
-	if (!Address || !Name || !NameLen || Address->HostAddressLen != HOST_ADDRESS_LEN)
+	if (!Address || !Name || !NameLen || !host_length_is_known(Address->HostAddressLen))
 		goto put_nic;
 	rc = VIP_ERROR_NAMESERVICE;
 	if (!find_by_address(nic, Address, name))

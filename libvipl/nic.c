@@ -134,7 +134,7 @@ static void set_attributes(struct nic *nic)
 	VIP_NIC_ATTRIBUTES *attributes = &nic->attributes;
 
 	attributes->ProviderVersion = 1;
-	attributes->NicAddressLen = HOST_ADDRESS_LEN;
+	attributes->NicAddressLen = host_length();
 	attributes->LocalNicAddress = nic->local_address;
 	attributes->ThreadSafe = VIP_TRUE;
 	attributes->MaxDiscriminatorLen = MAX_DISCRIMINATOR_LEN;
@@ -142,7 +142,7 @@ static void set_attributes(struct nic *nic)
 	attributes->MaxSegmentsPerDesc = MAX_SEGMENTS;
 	attributes->MaxTransferSize = MAX_TRANSFER;
 	nic->device->ops->query(nic->device, attributes, &nic->host);
-	host_address_write(nic->local_address, nic->host);
+	host_write(nic->local_address, &nic->host);
 }
 
 static VIP_RETURN build(struct nic *nic, const char *name)

@@ -24,8 +24,8 @@ struct nic {
 	struct object object;
 	struct device *device;
 	VIP_NIC_ATTRIBUTES attributes;
-	uint8_t local_address[HOST_ADDRESS_LEN];
-	struct in_addr host;
+	uint8_t local_address[LONG_HOST_LEN];
+	struct in6_addr host;
 	struct agent agent;
 	struct progress progress;
 	struct notifier *notifier;

@@ -20,8 +20,7 @@ static int compare_ends(const struct vi_target *target)
 	int order = discriminator_compare(&target->own.discriminator, &target->wanted);
 
 	return order ? order
-		     : memcmp(&target->own.host.s_addr, &target->host.s_addr,
-			      sizeof(target->host.s_addr));
+		     : memcmp(&target->own.host, &target->host, sizeof(target->host));
 }
 
 /* The NIC's lock is held. */
@@ -138,7 +137,7 @@ static bool is_asked_for(const struct vi *vi, const struct connect_info *peer,
 	       atomic_load(&vi->outcome) == VIP_NOT_DONE &&
 	       discriminator_equal(&target->own.discriminator, wanted) &&
 	       discriminator_equal(&target->wanted, &peer->discriminator) &&
-	       target->host.s_addr == peer->host.s_addr;
+	       host_equal(&target->host, &peer->host);
 }
 
 bool pairing_arrived(struct nic *nic, struct device_request *request,

@@ -329,7 +329,7 @@ void vi_begin_looking(struct vi *vi)
 void vi_look(struct vi *vi, const struct vi_target *target)
 {
 	vi->resume_at = DEADLINE_NEVER; /* first: the look may be over before connect() returns */
-	ops_of(vi)->connect(vi->endpoint, &target->own, target->host, &target->wanted);
+	ops_of(vi)->connect(vi->endpoint, &target->own, &target->host, &target->wanted);
 }
 
 /* `target`: whom to look for again after each pause. Who accepts has no pauses, and none. */

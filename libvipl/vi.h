@@ -15,7 +15,7 @@ struct tag;
 /* Whom a VI shall be connected to, and what it says of itself. */
 struct vi_target {
 	struct connect_info own;
-	struct in_addr host;
+	struct in6_addr host;
 	struct discriminator wanted;
 };
 

@@ -2,7 +2,7 @@
 #include "hello_fuzz.h"
 
 static const struct connect_info info = {
-	.host = {.s_addr = 0x0100007f},
+	.host = {.s6_addr = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1}},
 	.discriminator = {.length = 3, .bytes = "who"},
 	.reliability = VIP_SERVICE_RELIABLE_DELIVERY,
 	.max_transfer = 0x10000,
@@ -47,18 +47,19 @@ void program_connect(struct input *input)
 	struct vi *vi = choose(input);
 	uint8_t how = take8(input);
 	struct discriminator other = how & 1 ? world_own() : world_other();
-	struct in_addr host = {.s_addr = htonl(how & 2 ? 0x7f000002 : INADDR_LOOPBACK)};
+	struct in6_addr host = info.host;
 	struct connect_info own = info;
 
+	host.s6_addr[15] = how & 2 ? 2 : 1;
 	own.mutual = vi == &world.vis[VIS - 1];
 	if (vi->state != VI_IDLE && vi->state != VI_PAUSED)
 		return;
 	trouble_begin(how & ~3u);
-	if (world.device->ops->find_host(world.device, &host)) {
+	if (world.device->ops->find_host(world.device, &host, &own.host)) {
 		if (vi->state == VI_IDLE)
 			prepare(vi);
 		vi->state = VI_LOOKING;
-		world.device->ops->connect(vi->endpoint, &own, host, &other);
+		world.device->ops->connect(vi->endpoint, &own, &host, &other);
 	}
 	trouble_end();
 }

@@ -62,7 +62,7 @@ bool cq_poll_for_device(struct cq *cq)
 static void check_info(const struct connect_info *peer)
 {
 	check(peer->discriminator.length <= MAX_DISCRIMINATOR_LEN);
-	check(peer->host.s_addr == htonl(INADDR_LOOPBACK));
+	check(host_is_ipv4(&peer->host) && host_is_loopback(&peer->host));
 }
 
 void endpoint_connected(struct vi *vi, const struct connect_info *peer)

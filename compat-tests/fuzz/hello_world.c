@@ -52,7 +52,7 @@ static void create_vi(unsigned index)
 static void open_device(struct input *input)
 {
 	VIP_NIC_ATTRIBUTES attributes;
-	struct in_addr host;
+	struct in6_addr host;
 	int error;
 
 	check(loopback_device_ops.open("via_lo0", 0, NULL, &world.device));

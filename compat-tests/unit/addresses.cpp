@@ -21,6 +21,13 @@ discriminator make(const std::string &bytes)
 	return out;
 }
 
+std::string text_of(const in6_addr &host)
+{
+	char text[INET6_ADDRSTRLEN];
+
+	return inet_ntop(AF_INET6, &host, text, sizeof(text));
+}
+
 TEST(Addresses, DiscriminatorsOfAnyBytesAndEveryLengthAreTaken)
 {
 	for (size_t length = 0; length <= MAX_DISCRIMINATOR_LEN; length++) {
@@ -96,10 +103,10 @@ TEST(Addresses, HostsAreAnIPv4AddressAndTwoBytesOfZero)
 {
 	Address address("10.1.2.3", "d");
 	uint8_t *host = address.bytes + offsetof(VIP_NET_ADDRESS, HostAddress);
-	in_addr out;
+	in6_addr out;
 
 	ASSERT_TRUE(address_host(address.get(), &out));
-	EXPECT_EQ(out.s_addr, inet_addr("10.1.2.3"));
+	EXPECT_EQ(text_of(out), "::ffff:10.1.2.3");
 	host[4] = 1;
 	EXPECT_FALSE(address_host(address.get(), &out));
 	host[4] = 0;
@@ -112,15 +119,15 @@ TEST(Addresses, HostsAreAnIPv4AddressAndTwoBytesOfZero)
 TEST(Addresses, AreWrittenAsTheyAreRead)
 {
 	discriminator d = make("any bytes \1\2"), back;
-	in_addr host = {inet_addr("10.9.8.7")}, host_back;
+	in6_addr host = host_from_ipv4({inet_addr("10.9.8.7")}), host_back;
 	Address out;
 
-	address_write(out.get(), host, &d);
-	EXPECT_EQ(out.get()->HostAddressLen, HOST_ADDRESS_LEN);
+	address_write(out.get(), &host, &d);
+	EXPECT_EQ(out.get()->HostAddressLen, SHORT_HOST_LEN);
 	EXPECT_EQ(out.get()->DiscriminatorLen, d.length);
 	ASSERT_TRUE(address_host(out.get(), &host_back));
 	ASSERT_TRUE(address_discriminator(out.get(), &back));
-	EXPECT_EQ(host_back.s_addr, host.s_addr);
+	EXPECT_TRUE(host_equal(&host_back, &host));
 	EXPECT_TRUE(discriminator_equal(&d, &back));
 }
 

@@ -1,6 +1,7 @@
 /* The loopback NIC: opening, limits, and what its agent looks after. */
 #include <errno.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,7 +100,7 @@ static int loopback_open(const char *name, unsigned index, struct nic *nic, stru
 		return ENOMEM;
 	device->base.ops = &loopback_device_ops;
 	device->nic = nic;
-	device->host.s_addr = htonl(INADDR_LOOPBACK);
+	device->host = host_from_ipv4((struct in_addr){htonl(INADDR_LOOPBACK)});
 	pthread_mutex_init(&device->lock, NULL);
 	device->base.event_fd = epoll_create1(EPOLL_CLOEXEC);
 	error = device->base.event_fd < 0 ? errno : 0;
@@ -154,7 +155,7 @@ static void loopback_close(struct device *base)
 }
 
 static void loopback_query(struct device *base, VIP_NIC_ATTRIBUTES *attributes,
-			   struct in_addr *host)
+			   struct in6_addr *host)
 {
 	strcpy(attributes->Name, NAME);
 	attributes->HardwareVersion = HELLO_VERSION;
@@ -174,27 +175,48 @@ static void loopback_query(struct device *base, VIP_NIC_ATTRIBUTES *attributes,
 	*host = ((struct loopback_device *)base)->host;
 }
 
-/* This machine's own addresses can be bound to; all of them mean this NIC. */
-static bool is_here(struct in_addr host)
+/* Those of 127.0.0.0/8 belong to no interface, and yet can be bound to. */
+static bool is_own_ipv4(const struct in6_addr *host)
 {
-	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = host};
+	struct sockaddr_storage address;
+	socklen_t length = host_to_socket(host, 0, &address);
+	in_addr_t ipv4 = ((struct sockaddr_in *)&address)->sin_addr.s_addr;
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	bool here = fd >= 0 && !IN_MULTICAST(ntohl(host.s_addr)) &&
-		    host.s_addr != INADDR_BROADCAST &&
-		    !bind(fd, (struct sockaddr *)&address, sizeof(address));
+	bool is = fd >= 0 && !IN_MULTICAST(ntohl(ipv4)) && ipv4 != INADDR_BROADCAST &&
+		  !bind(fd, (struct sockaddr *)&address, length);
 
 	if (fd >= 0)
 		close(fd);
-	return here;
+	return is;
 }
 
-static bool loopback_find_host(struct device *base, struct in_addr *host)
+/* Link-local ones can be bound to only by who knows the interface. */
+static bool is_own_ipv6(const struct in6_addr *host)
 {
-	struct in_addr own = ((struct loopback_device *)base)->host;
+	struct ifaddrs *all;
+	bool is = host_is_loopback(host); /* also where no interface has IPv6 */
 
-	if (host->s_addr != own.s_addr && (host->s_addr == INADDR_ANY || !is_here(*host)))
+	if (is || getifaddrs(&all))
+		return is;
+	for (struct ifaddrs *one = all; one && !is; one = one->ifa_next) {
+		if (one->ifa_addr && one->ifa_addr->sa_family == AF_INET6) {
+			struct in6_addr own = host_from_socket(one->ifa_addr);
+
+			is = host_equal(&own, host);
+		}
+	}
+	freeifaddrs(all);
+	return is;
+}
+
+/* All addresses of this machine mean this NIC. */
+static bool loopback_find_host(struct device *base, struct in6_addr *host, struct in6_addr *own)
+{
+	*own = ((struct loopback_device *)base)->host;
+	if (!host_equal(host, own) &&
+	    !(host_is_ipv4(host) ? is_own_ipv4(host) : is_own_ipv6(host)))
 		return false;
-	*host = own;
+	*host = *own;
 	return true;
 }
 

@@ -147,7 +147,7 @@ static void ask_next(struct loopback_endpoint *endpoint)
 }
 
 void loopback_connect(struct device_endpoint *base, const struct connect_info *own,
-		      struct in_addr host, const struct discriminator *wanted)
+		      const struct in6_addr *host, const struct discriminator *wanted)
 {
 	struct loopback_endpoint *endpoint = (struct loopback_endpoint *)base;
 

@@ -26,7 +26,7 @@ struct watch {
 struct loopback_device {
 	struct device base;
 	struct nic *nic;
-	struct in_addr host;
+	struct in6_addr host;
 	struct watch bell; /* rung when an endpoint wants the agent */
 	uint64_t bell_name;
 	struct watch timer;
@@ -316,7 +316,7 @@ void loopback_request_free(struct loopback_request *request);
 
 /* handshake.c */
 void loopback_connect(struct device_endpoint *endpoint, const struct connect_info *own,
-		      struct in_addr host, const struct discriminator *wanted);
+		      const struct in6_addr *host, const struct discriminator *wanted);
 void loopback_accept(struct device_request *request, struct device_endpoint *endpoint,
 		     const struct connect_info *own);
 VIP_RETURN loopback_cancel(struct device_endpoint *endpoint);

@@ -59,12 +59,7 @@ static VIP_RETURN reason_of(int error)
 static void probe(struct rdma_endpoint *endpoint)
 {
 	struct rdma_device *device = endpoint->device;
-	struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr = device->host};
-	struct sockaddr_in to = {
-		.sin_family = AF_INET,
-		.sin_addr = endpoint->host,
-		.sin_port = htons(rdma_bucket_port(&endpoint->wanted, endpoint->probe)),
-	};
+	struct sockaddr_storage from, to;
 
 	drop_id(endpoint);
 	endpoint->probe_began = clock_nsec();
@@ -74,6 +69,9 @@ static void probe(struct rdma_endpoint *endpoint)
 		fail(endpoint, VIP_ERROR_RESOURCE);
 		return;
 	}
+	rdma_socket(device, &endpoint->own.host, 0, &from);
+	rdma_socket(device, &endpoint->host, rdma_bucket_port(&endpoint->wanted, endpoint->probe),
+		    &to);
 	if (rdma_resolve_addr(endpoint->id, (struct sockaddr *)&from, (struct sockaddr *)&to,
 			      RESOLVE_MSEC))
 		fail(endpoint, reason_of(errno));
@@ -367,12 +365,12 @@ void rdma_serve(struct device *base)
 }
 
 void rdma_connect_start(struct device_endpoint *base, const struct connect_info *own,
-			struct in_addr host, const struct discriminator *wanted)
+			const struct in6_addr *host, const struct discriminator *wanted)
 {
 	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
 
 	endpoint->own = *own;
-	endpoint->host = host;
+	endpoint->host = *host;
 	endpoint->wanted = *wanted;
 	probe(endpoint);
 }

@@ -2,9 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
-#include <ifaddrs.h>
 #include <limits.h>
-#include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -18,49 +16,6 @@ static int set_nonblocking(int fd)
 	int flags = fcntl(fd, F_GETFL);
 
 	return flags < 0 ? -1 : fcntl(fd, F_SETFL, flags | O_NONBLOCK);
-}
-
-/* Is the address one of the device's? rdma_cm knows, whatever the link layer is. */
-static bool address_is_of(struct rdma_device *device, struct sockaddr *address)
-{
-	struct rdma_cm_id *id;
-	bool matches;
-
-	if (rdma_create_id(device->events, &id, NULL, RDMA_PS_TCP))
-		return false;
-	matches = !rdma_bind_addr(id, address) && id->verbs &&
-		  !strcmp(ibv_get_device_name(id->verbs->device),
-			  ibv_get_device_name(device->context->device));
-	if (matches)
-		device->port = id->port_num;
-	rdma_destroy_id(id);
-	return matches;
-}
-
-static int find_address(struct rdma_device *device)
-{
-	struct ifaddrs *all, *interface;
-	bool found = false;
-
-	if (getifaddrs(&all))
-		return errno;
-	for (interface = all; interface && !found; interface = interface->ifa_next) {
-		struct sockaddr_in address;
-
-		if (!interface->ifa_addr || interface->ifa_addr->sa_family != AF_INET ||
-		    interface->ifa_flags & IFF_LOOPBACK)
-			continue;
-		address = *(struct sockaddr_in *)(void *)interface->ifa_addr;
-		address.sin_port = 0;
-		found = address_is_of(device, (struct sockaddr *)&address);
-		device->host = address.sin_addr;
-	}
-	freeifaddrs(all);
-	if (found)
-		return 0;
-	log_error("RDMA device %s: its network interface has no IPv4 address",
-		  ibv_get_device_name(device->context->device));
-	return ENODEV;
 }
 
 static bool kernel_has_devices(void)
@@ -195,7 +150,7 @@ static int rdma_open(const char *name, unsigned index, struct nic *nic, struct d
 	error = open_events(device);
 	if (error)
 		goto close_context;
-	error = find_address(device);
+	error = rdma_find_addresses(device);
 	if (!error)
 		error = find_levels(device);
 	if (!error) {
@@ -234,7 +189,7 @@ static unsigned capacity_of(int entries)
 	return entries > 1 ? (unsigned)entries - 1 : 1;
 }
 
-static void rdma_query(struct device *base, VIP_NIC_ATTRIBUTES *attributes, struct in_addr *host)
+static void rdma_query(struct device *base, VIP_NIC_ATTRIBUTES *attributes, struct in6_addr *host)
 {
 	struct rdma_device *device = (struct rdma_device *)base;
 	const struct ibv_device_attr *limits = &device->limits;
@@ -262,14 +217,16 @@ static void rdma_query(struct device *base, VIP_NIC_ATTRIBUTES *attributes, stru
 		if (port.max_msg_sz && port.max_msg_sz < attributes->MaxTransferSize)
 			attributes->MaxTransferSize = port.max_msg_sz;
 	}
-	*host = device->host;
+	*host = IN6_IS_ADDR_UNSPECIFIED(&device->ipv6) ? device->ipv4 : device->ipv6;
 }
 
-/* Only the host itself could tell more. */
-static bool rdma_find_host(struct device *device, struct in_addr *host)
+static bool rdma_find_host(struct device *base, struct in6_addr *host, struct in6_addr *own)
 {
-	(void)device, (void)host;
-	return true;
+	const struct in6_addr *found = rdma_own_host((struct rdma_device *)base, host);
+
+	if (found)
+		*own = *found;
+	return found; /* only the host itself could tell more */
 }
 
 static struct device_channel *rdma_channel_create(struct device *base, int *fd)

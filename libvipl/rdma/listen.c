@@ -9,13 +9,14 @@
 
 #define FIRST_PORT 0x4000u /* below the ports that the system gives to those who ask for any */
 #define BUCKETS	   4096u
+#define ADDRESSES  2u /* IPv4, IPv6: a listener of rdma_cm's takes either */
 #define BACKLOG	   1024 /* requests beyond it are dropped silently, and repeated after seconds */
 
 /* One for all discriminators of a bucket that this NIC's threads wait for. */
 struct rdma_listener {
 	enum rdma_role role;
 	LIST_ENTRY(rdma_listener) in_device;
-	struct rdma_cm_id *id;
+	struct rdma_cm_id *ids[ADDRESSES]; /* NULLs at the end */
 	uint16_t first_port;
 	unsigned users;
 };
@@ -42,21 +43,50 @@ static struct rdma_listener *find(struct rdma_device *device,
 	return NULL;
 }
 
-/* 0 or errno. */
-static int listen_on(struct rdma_device *device, struct rdma_listener *listener, uint16_t port)
+/* NULL and errno on failure. */
+static struct rdma_cm_id *listen_at(struct rdma_device *device, struct rdma_listener *listener,
+				    const struct in6_addr *host, uint16_t port)
 {
-	struct sockaddr_in address = {
-		.sin_family = AF_INET, .sin_addr = device->host, .sin_port = htons(port)};
+	struct sockaddr_storage address;
+	struct rdma_cm_id *id;
 	int error;
 
-	if (rdma_create_id(device->events, &listener->id, listener, RDMA_PS_TCP))
-		return errno;
-	if (!rdma_bind_addr(listener->id, (struct sockaddr *)&address) &&
-	    !rdma_listen(listener->id, BACKLOG))
-		return 0;
+	if (rdma_create_id(device->events, &id, listener, RDMA_PS_TCP))
+		return NULL;
+	rdma_socket(device, host, port, &address);
+	if (!rdma_bind_addr(id, (struct sockaddr *)&address) && !rdma_listen(id, BACKLOG))
+		return id;
 	error = errno;
-	rdma_destroy_id(listener->id);
-	return error;
+	rdma_destroy_id(id);
+	errno = error;
+	return NULL;
+}
+
+static void stop(struct rdma_listener *listener)
+{
+	for (unsigned i = 0; i < ADDRESSES && listener->ids[i]; i++)
+		rdma_destroy_id(listener->ids[i]);
+}
+
+/* The same port of all addresses. 0 or errno. */
+static int listen_on(struct rdma_device *device, struct rdma_listener *listener, uint16_t port)
+{
+	const struct in6_addr *const hosts[ADDRESSES] = {&device->ipv4, &device->ipv6};
+	unsigned used = 0;
+
+	memset(listener->ids, 0, sizeof(listener->ids));
+	for (unsigned i = 0; i < ADDRESSES; i++) {
+		if (IN6_IS_ADDR_UNSPECIFIED(hosts[i]))
+			continue;
+		listener->ids[used] = listen_at(device, listener, hosts[i], port);
+		if (!listener->ids[used++]) {
+			int error = errno;
+
+			stop(listener);
+			return error;
+		}
+	}
+	return 0;
 }
 
 int rdma_listen_start(struct device *base, const struct discriminator *discriminator)
@@ -97,7 +127,7 @@ void rdma_listen_stop(struct device *base, const struct discriminator *discrimin
 	if (!listener || --listener->users)
 		return;
 	LIST_REMOVE(listener, in_device);
-	rdma_destroy_id(listener->id);
+	stop(listener);
 	free(listener);
 }
 
@@ -131,7 +161,7 @@ void rdma_request_arrived(struct rdma_device *device, struct rdma_cm_id *id,
 		refuse(id, WIRE_NO_MATCH);
 		return;
 	}
-	peer.host = ((struct sockaddr_in *)(void *)rdma_get_peer_addr(id))->sin_addr;
+	peer.host = host_from_socket(rdma_get_peer_addr(id));
 	*request = (struct rdma_request){RDMA_REQUEST, device, id, peer,
 					 wire_read_mark(private_data)};
 	id->context = request;

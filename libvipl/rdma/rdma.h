@@ -41,7 +41,12 @@ struct rdma_device {
 	struct nic *nic;
 	struct ibv_context *context;
 	struct ibv_device_attr limits;
-	struct in_addr host; /* the address that connections come from and go to */
+	/*
+	 * The addresses that connections come from and go to, all zeros where there is none. IPv6
+	 * only if programs get long addresses: the others could not be told of it.
+	 */
+	struct in6_addr ipv4, ipv6;
+	unsigned interface; /* of the IPv6 address: link-local ones mean nothing without it */
 	uint8_t port;
 	bool has_uc;
 	struct rdma_event_channel *events;
@@ -85,7 +90,7 @@ struct rdma_endpoint {
 	enum rdma_phase phase;
 	struct rdma_cm_id *id;
 	struct connect_info own, peer;
-	struct in_addr host;
+	struct in6_addr host;
 	struct discriminator wanted;
 	unsigned probe; /* which port of the bucket is being tried */
 	bool nobody;	/* the host has answered that nobody waits; never while accepting */
@@ -130,10 +135,18 @@ struct rdma_request {
 
 uint16_t rdma_bucket_port(const struct discriminator *discriminator, unsigned probe);
 
+/* address.c */
+/* Finds the device's addresses, and its port by them. 0 or errno. */
+int rdma_find_addresses(struct rdma_device *device);
+/* The one that connections with this host come from and go to; NULL when there is none. */
+const struct in6_addr *rdma_own_host(const struct rdma_device *device, const struct in6_addr *host);
+void rdma_socket(const struct rdma_device *device, const struct in6_addr *host, uint16_t port,
+		 struct sockaddr_storage *out);
+
 /* cm.c */
 void rdma_serve(struct device *device);
 void rdma_connect_start(struct device_endpoint *endpoint, const struct connect_info *own,
-			struct in_addr host, const struct discriminator *wanted);
+			const struct in6_addr *host, const struct discriminator *wanted);
 void rdma_accept_start(struct device_request *request, struct device_endpoint *endpoint,
 		       const struct connect_info *own);
 VIP_RETURN rdma_cancel(struct device_endpoint *endpoint);

@@ -1,0 +1,107 @@
+/*
+ * The RDMA device's addresses. There is one IPv4 address; where programs get long addresses also one
+ * IPv6 address, which the NIC is known by then: a global one (or unique local), or else link-local.
+ */
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <string.h>
+
+#include "log.h"
+#include "rdma.h"
+
+/* Is the address one of the device's? rdma_cm knows, whatever the link layer is. */
+static bool is_of_device(struct rdma_device *device, struct sockaddr *address)
+{
+	struct rdma_cm_id *id;
+	bool matches;
+
+	if (rdma_create_id(device->events, &id, NULL, RDMA_PS_TCP))
+		return false;
+	/* All addresses have to be of one port, since queue pairs are. */
+	matches = !rdma_bind_addr(id, address) && id->verbs &&
+		  !strcmp(ibv_get_device_name(id->verbs->device),
+			  ibv_get_device_name(device->context->device)) &&
+		  (!device->port || device->port == id->port_num);
+	if (matches)
+		device->port = id->port_num;
+	rdma_destroy_id(id);
+	return matches;
+}
+
+static bool is_link_local(const struct sockaddr *address)
+{
+	struct in6_addr host = host_from_socket(address);
+
+	return IN6_IS_ADDR_LINKLOCAL(&host);
+}
+
+/*
+ * The one of this family that is the device's and was there first: Linux lists the newest IPv6 address
+ * first, which may be one that is made for a day, and the oldest IPv4 address. False when there is none.
+ */
+static bool find(struct rdma_device *device, const struct ifaddrs *one, sa_family_t family,
+		 bool link_local, struct in6_addr *host)
+{
+	bool found = false;
+
+	for (; one && !(found && family == AF_INET); one = one->ifa_next) {
+		struct sockaddr_storage address = {0};
+
+		if (!one->ifa_addr || one->ifa_addr->sa_family != family ||
+		    one->ifa_flags & IFF_LOOPBACK || is_link_local(one->ifa_addr) != link_local)
+			continue;
+		memcpy(&address, one->ifa_addr,
+		       family == AF_INET ? sizeof(struct sockaddr_in)
+					 : sizeof(struct sockaddr_in6)); /* with its scope */
+		if (!is_of_device(device, (struct sockaddr *)&address))
+			continue;
+		found = true;
+		*host = host_from_socket(one->ifa_addr);
+		if (family == AF_INET6)
+			device->interface = if_nametoindex(one->ifa_name);
+	}
+	return found;
+}
+
+static bool find_ipv6(struct rdma_device *device, const struct ifaddrs *all)
+{
+	return find(device, all, AF_INET6, false, &device->ipv6) ||
+	       find(device, all, AF_INET6, true, &device->ipv6);
+}
+
+int rdma_find_addresses(struct rdma_device *device)
+{
+	bool takes_ipv6 = host_length() == LONG_HOST_LEN, found;
+	const char *lacks = "IP address";
+	struct ifaddrs *all;
+
+	if (getifaddrs(&all))
+		return errno;
+	found = takes_ipv6 && find_ipv6(device, all);
+	found |= find(device, all, AF_INET, false, &device->ipv4);
+	if (!found && !takes_ipv6 && find_ipv6(device, all))
+		lacks = "IPv4 address; its IPv6 address needs host addresses of 16 bytes "
+			"(VIPL_ADDRESS_BYTES=16)";
+	freeifaddrs(all);
+	if (found)
+		return 0;
+	log_error("RDMA device %s: its network interface has no %s",
+		  ibv_get_device_name(device->context->device), lacks);
+	return ENODEV;
+}
+
+const struct in6_addr *rdma_own_host(const struct rdma_device *device, const struct in6_addr *host)
+{
+	const struct in6_addr *own = host_is_ipv4(host) ? &device->ipv4 : &device->ipv6;
+
+	return IN6_IS_ADDR_UNSPECIFIED(own) ? NULL : own;
+}
+
+void rdma_socket(const struct rdma_device *device, const struct in6_addr *host, uint16_t port,
+		 struct sockaddr_storage *out)
+{
+	host_to_socket(host, port, out);
+	if (IN6_IS_ADDR_LINKLOCAL(host))
+		((struct sockaddr_in6 *)out)->sin6_scope_id = device->interface;
+}
