@@ -4,6 +4,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow" // a function may have the name of a structure in C
 extern "C" {
+#include "address.h"
 #include "config.h"
 }
 #pragma GCC diagnostic pop
@@ -94,6 +95,24 @@ TEST(Configuration, JunkWordsAreWarnedAboutAndIgnored)
 {
 	for (const char *junk : {"", " ", "loud", "ERROR", "err", "errors", "error warning", "1"})
 		expect_warning("VIPL_LOG", junk);
+}
+
+TEST(Configuration, HostAddressesHaveSixBytesOrSixteen)
+{
+	auto length = [](const std::map<std::string, std::string> &environment) {
+		return in_child(environment, [] {
+			printf("%d %d%d", host_length(), host_length_is_known(6),
+			       host_length_is_known(16));
+		});
+	};
+	EXPECT_EQ(length({}).out, "6 10");
+	EXPECT_EQ(length({{"VIPL_ADDRESS_BYTES", "6"}}).out, "6 10");
+	EXPECT_EQ(length({{"VIPL_ADDRESS_BYTES", "16"}}).out, "16 11");
+	for (const char *junk : {"", "4", "06", "6 16", "1", "16x"}) {
+		Child child = length({{"VIPL_ADDRESS_BYTES", junk}});
+		EXPECT_EQ(child.out, "6 10") << junk;
+		EXPECT_NE(child.err.find("VIPL_ADDRESS_BYTES"), std::string::npos) << junk;
+	}
 }
 
 TEST(Configuration, TextThatIsTooLongIsWarnedAboutAndIgnored)

@@ -3,23 +3,52 @@
 
 #include <arpa/inet.h>
 #include <cstdlib>
+#include <dlfcn.h>
 #include <netdb.h>
 #include <unistd.h>
 
 namespace
 {
 
-// What the system knows: the name of an address, and this machine's.
+// What the system knows: the name of an address, and this machine's; a name's addresses.
 std::map<std::string, std::string> known;
 std::string machine = "no-such-host.invalid";
+std::map<std::string, std::vector<const char *>> listed;
+
+std::string text_of(const sockaddr *address)
+{
+	char text[INET6_ADDRSTRLEN];
+	const void *bytes = &reinterpret_cast<const sockaddr_in *>(address)->sin_addr;
+
+	if (address->sa_family == AF_INET6)
+		bytes = &reinterpret_cast<const sockaddr_in6 *>(address)->sin6_addr;
+	return inet_ntop(address->sa_family, bytes, text, sizeof(text));
+}
 
 } // namespace
+
+// Also as they are: what is not listed here the system knows.
+extern "C" int getaddrinfo(const char *name, const char *service, const addrinfo *hints,
+			   addrinfo **all)
+{
+	static auto real =
+		reinterpret_cast<decltype(&getaddrinfo)>(dlsym(RTLD_NEXT, "getaddrinfo"));
+	auto found = listed.find(name);
+	addrinfo **end = all;
+
+	if (found == listed.end())
+		return real(name, service, hints, all);
+	*all = nullptr;
+	for (const char *address : found->second)
+		if (!real(address, service, hints, end)) // unless it is of another family
+			end = &(*end)->ai_next;
+	return *all ? 0 : EAI_NONAME;
+}
 
 extern "C" int getnameinfo(const sockaddr *address, socklen_t, char *name, socklen_t room, char *,
 			   socklen_t, int flags)
 {
-	const auto *internet = reinterpret_cast<const sockaddr_in *>(address);
-	auto found = known.find(inet_ntoa(internet->sin_addr));
+	auto found = known.find(text_of(address));
 
 	EXPECT_TRUE(flags & NI_NAMEREQD) << "else numbers would be told as a name";
 	if (found == known.end())
@@ -58,26 +87,40 @@ class Names : public testing::Test
 		FILE *file = fopen(path, "w");
 		fputs(hosts.c_str(), file);
 		fclose(file);
-		Child child = in_child({{"VIPL_HOSTS", path}}, [&] { print(name, index); });
+		Child child = in_child({{"VIPL_HOSTS", path}, {"VIPL_ADDRESS_BYTES", bytes}},
+				       [&] { print(name, index); });
 		EXPECT_EQ(child.status, 0) << child.err;
 		return child.out;
 	}
-	static void print(const std::string &name, VIP_ULONG index)
+	void open_nic(VIP_NIC_HANDLE *nic) const
+	{
+		fake_device device;
+
+		fake_reset();
+		fake_device_default(&device);
+		device.addresses[1] = nic_ipv6;
+		fake_set_devices(1, &device);
+		ASSERT_EQ(VipOpenNic("nic0", nic), VIP_SUCCESS);
+	}
+	void print(const std::string &name, VIP_ULONG index) const
 	{
 		VIP_NIC_HANDLE nic;
 		Address address;
 		std::string copy = name;
 
-		fake_reset();
-		ASSERT_EQ(VipOpenNic("nic0", &nic), VIP_SUCCESS);
+		open_nic(&nic);
 		ASSERT_EQ(VipNSInit(nic, nullptr), VIP_SUCCESS);
 		memset(address.bytes, 0xFF, 4); // what is there on entry is ignored
 		VIP_RETURN rc = VipNSGetHostByName(nic, &copy[0], address.get(), index);
 		if (rc == VIP_SUCCESS) {
 			const unsigned char *h =
 				address.bytes + offsetof(VIP_NET_ADDRESS, HostAddress);
-			EXPECT_EQ(address.get()->HostAddressLen, 6);
-			printf("%d.%d.%d.%d.%d.%d", h[0], h[1], h[2], h[3], h[4], h[5]);
+			char text[INET6_ADDRSTRLEN];
+			EXPECT_EQ(std::to_string(address.get()->HostAddressLen), bytes);
+			if (bytes == "16")
+				printf("%s", inet_ntop(AF_INET6, h, text, sizeof(text)));
+			else
+				printf("%d.%d.%d.%d.%d.%d", h[0], h[1], h[2], h[3], h[4], h[5]);
 		} else {
 			EXPECT_EQ(rc, VIP_ERROR_NAMESERVICE);
 		}
@@ -86,27 +129,32 @@ class Names : public testing::Test
 		EXPECT_EQ(fake_live_total(), 0);
 	}
 	// The name of an address with this hosts file; "" when it has none.
-	std::string name_of(const std::string &hosts, const std::vector<int> &bytes)
+	std::string name_of(const std::string &hosts, const std::vector<int> &six)
+	{
+		Address address;
+
+		for (size_t i = 0; i < six.size(); i++)
+			address.bytes[offsetof(VIP_NET_ADDRESS, HostAddress) + i] =
+				static_cast<unsigned char>(six[i]);
+		return name_of(hosts, address);
+	}
+	std::string name_of(const std::string &hosts, Address address)
 	{
 		FILE *file = fopen(path, "w");
 		fputs(hosts.c_str(), file);
 		fclose(file);
-		Child child = in_child({{"VIPL_HOSTS", path}}, [&] { print_name(bytes); });
+		Child child = in_child({{"VIPL_HOSTS", path}, {"VIPL_ADDRESS_BYTES", bytes}},
+				       [&] { print_name(address); });
 		EXPECT_EQ(child.status, 0) << child.err;
 		return child.out;
 	}
-	static void print_name(const std::vector<int> &bytes)
+	void print_name(Address &address) const
 	{
 		VIP_NIC_HANDLE nic;
-		Address address;
 		char name[64];
 		VIP_ULONG length = sizeof(name);
 
-		fake_reset();
-		ASSERT_EQ(VipOpenNic("nic0", &nic), VIP_SUCCESS);
-		for (size_t i = 0; i < bytes.size(); i++)
-			address.bytes[offsetof(VIP_NET_ADDRESS, HostAddress) + i] =
-				static_cast<unsigned char>(bytes[i]);
+		open_nic(&nic);
 		VIP_RETURN rc = VipNSGetHostByAddr(nic, address.get(), name, &length);
 		if (rc == VIP_SUCCESS) {
 			EXPECT_EQ(length, strlen(name));
@@ -116,6 +164,8 @@ class Names : public testing::Test
 		}
 		EXPECT_EQ(VipCloseNic(nic), VIP_SUCCESS);
 	}
+	std::string bytes = "6"; // of a host address
+	const char *nic_ipv6 = nullptr;
 	char path[32] = "/tmp/vipl-hosts-XXXXXX";
 };
 
@@ -185,7 +235,7 @@ TEST_F(Names, UnknownAndEmptyNamesAreErrorNameservice)
 
 TEST_F(Names, AMissingHostsFileIsNoError)
 {
-	Child child = in_child({{"VIPL_HOSTS", "/no/such/file"}}, [] { print("10.1.2.3", 0); });
+	Child child = in_child({{"VIPL_HOSTS", "/no/such/file"}}, [&] { print("10.1.2.3", 0); });
 
 	EXPECT_EQ(child.out, "10.1.2.3.0.0");
 }
@@ -290,6 +340,103 @@ TEST_F(Names, NullIsInvalidParameter)
 		EXPECT_EQ(VipNSShutdown(nic), VIP_INVALID_PARAMETER);
 	});
 	EXPECT_EQ(child.status, 0) << child.out << child.err;
+}
+
+TEST_F(Names, OfIPv6AddressesAreNotThereWhereAddressesHaveSixBytes)
+{
+	const char *hosts = "beta fd00::7\nbeta 10.1.1.2\nmapped ::ffff:10.1.1.4\nnone fd00::8\n";
+
+	listed["both"] = {"fd00::5", "10.1.1.5"};
+	EXPECT_EQ(look_up(hosts, "beta"), "10.1.1.2.0.0");
+	EXPECT_EQ(look_up(hosts, "mapped"), "10.1.1.4.0.0");
+	EXPECT_EQ(look_up(hosts, "none"), "");
+	EXPECT_EQ(look_up(hosts, "both"), "10.1.1.5.0.0");
+	EXPECT_EQ(look_up(hosts, "both", 1), "");
+	EXPECT_EQ(look_up(hosts, "fd00::7"), "");
+	listed.clear();
+}
+
+class NamesOfLongAddresses : public Names
+{
+      protected:
+	NamesOfLongAddresses()
+	{
+		bytes = "16";
+		nic_ipv6 = "fd00::1";
+	}
+};
+
+TEST_F(NamesOfLongAddresses, TheHostsFileNamesBothFamilies)
+{
+	const char *hosts = "alpha 10.1.1.1\nbeta fd00::7 # more\ngamma 0a:01:01:03:00:00\n"
+			    "mapped ::ffff:10.1.1.4\nlong 1111:2222:3333:4444:5555:6666:7777:8888\n"
+			    "mac 02:01:01:03:00:07\nmac fd00::9\njunk fd00::g\n";
+
+	EXPECT_EQ(look_up(hosts, "alpha"), "::ffff:10.1.1.1");
+	EXPECT_EQ(look_up(hosts, "beta"), "fd00::7");
+	EXPECT_EQ(look_up(hosts, "gamma"), "::ffff:10.1.1.3");
+	EXPECT_EQ(look_up(hosts, "mapped"), "::ffff:10.1.1.4");
+	EXPECT_EQ(look_up(hosts, "long"), "1111:2222:3333:4444:5555:6666:7777:8888");
+	EXPECT_EQ(look_up(hosts, "mac"), "fd00::9") << "six bytes that are not IPv4 are no address";
+	EXPECT_EQ(look_up(hosts, "junk"), "");
+}
+
+TEST_F(NamesOfLongAddresses, NumbersNeedNoFile)
+{
+	EXPECT_EQ(look_up("", "10.20.30.40"), "::ffff:10.20.30.40");
+	EXPECT_EQ(look_up("", "fd00::7"), "fd00::7");
+}
+
+TEST_F(NamesOfLongAddresses, LoopbackOfEitherFamilyMeansThisNicsOwnAddress)
+{
+	for (const char *name : {"::1", "127.0.0.1", "127.0.1.1", "localhost"})
+		EXPECT_EQ(look_up("", name), "fd00::1") << name;
+	EXPECT_EQ(look_up("me ::1\n", "me"), "fd00::1");
+	nic_ipv6 = nullptr;
+	for (const char *name : {"::1", "127.0.0.1", "localhost"})
+		EXPECT_EQ(look_up("", name), "::ffff:10.9.9.1") << name;
+}
+
+TEST_F(NamesOfLongAddresses, TheSystemsOfTheNicsOwnFamilyComeFirst)
+{
+	listed["both"] = {"10.1.1.5", "fd00::5", "10.1.1.6"};
+	listed["old"] = {"10.1.1.7"};
+	EXPECT_EQ(look_up("", "both", 0), "fd00::5");
+	EXPECT_EQ(look_up("", "both", 1), "::ffff:10.1.1.5");
+	EXPECT_EQ(look_up("", "both", 2), "::ffff:10.1.1.6");
+	EXPECT_EQ(look_up("", "both", 3), "");
+	EXPECT_EQ(look_up("", "old"), "::ffff:10.1.1.7");
+	nic_ipv6 = nullptr;
+	EXPECT_EQ(look_up("", "both", 0), "::ffff:10.1.1.5");
+	EXPECT_EQ(look_up("", "both", 2), "fd00::5");
+	listed.clear();
+}
+
+TEST_F(NamesOfLongAddresses, HaveTheirReverse)
+{
+	const char *hosts = "alpha 10.1.1.1\nbeta fd00::7\nme 127.0.1.1\n";
+
+	known["fd00::8"] = "eight";
+	known["10.1.1.8"] = "old-eight";
+	EXPECT_EQ(name_of(hosts, Address("fd00::7", "")), "beta");
+	EXPECT_EQ(name_of(hosts, Address("::ffff:10.1.1.1", "")), "alpha");
+	EXPECT_EQ(name_of(hosts, Address("10.1.1.1", "")), "alpha") << "six bytes are taken, too";
+	EXPECT_EQ(name_of(hosts, {10, 1, 1, 1, 0, 7}), "");
+	EXPECT_EQ(name_of(hosts, Address("fd00::8", "")), "eight");
+	EXPECT_EQ(name_of(hosts, Address("::ffff:10.1.1.8", "")), "old-eight");
+	EXPECT_EQ(name_of(hosts, Address("fd00::1", "")), "me");
+	EXPECT_EQ(name_of(hosts, Address("::1", "")), "me");
+	EXPECT_EQ(name_of(hosts, Address("fd00::9", "")), "");
+	EXPECT_EQ(name_of(hosts, Address("::", "")), "");
+	known.clear();
+}
+
+TEST_F(NamesOfLongAddresses, OwnAddressThatNobodyKnowsHasTheMachinesNameIfThatLeadsBack)
+{
+	machine = "localhost";
+	EXPECT_EQ(name_of("", Address("fd00::1", "")), "localhost");
+	EXPECT_EQ(name_of("", Address("fd00::2", "")), "") << "another one's";
+	machine = "no-such-host.invalid";
 }
 
 } // namespace

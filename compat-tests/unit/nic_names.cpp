@@ -103,6 +103,36 @@ TEST(NicNames, WithoutVerbsInTheKernelTheFirstIsTheLoopback)
 	fake_reset();
 }
 
+// What is said of a NIC that cannot be opened.
+std::string complaint(const char *address, const char *address_bytes)
+{
+	Child child = in_child({{"VIPL_ADDRESS_BYTES", address_bytes}}, [&] {
+		VIP_NIC_HANDLE nic;
+		fake_device device;
+
+		fake_reset();
+		fake_device_default(&device);
+		device.addresses[0] = address;
+		fake_set_devices(1, &device);
+		EXPECT_EQ(VipOpenNic("nic0", &nic), VIP_ERROR_RESOURCE);
+		EXPECT_EQ(fake_live_total(), 0);
+	});
+	EXPECT_EQ(child.status, 0) << child.out;
+	return child.err;
+}
+
+TEST(NicNames, OfADeviceWithoutAnAddressOfUseAreComplainedAboutInWords)
+{
+	for (const char *address : {"fd00::1", "fe80::1"})
+		EXPECT_EQ(complaint(address, "6"),
+			  "vipl: error: RDMA device fake0: its network interface has no IPv4 address; "
+			  "its IPv6 address needs host addresses of 16 bytes (VIPL_ADDRESS_BYTES=16)\n");
+	EXPECT_EQ(complaint(nullptr, "6"), "vipl: error: RDMA device fake0: its network interface has "
+					   "no IPv4 address\n");
+	EXPECT_EQ(complaint(nullptr, "16"),
+		  "vipl: error: RDMA device fake0: its network interface has no IP address\n");
+}
+
 TEST(NicNames, TheMapComesFirst)
 {
 	const char *map = "VINIC=fake2,my=fake1,nic0=fake1";

@@ -54,11 +54,12 @@ bool eventually(const std::function<bool()> &condition, VIP_ULONG ms)
 Address::Address(const char *ip, const std::string &discriminator)
 {
 	unsigned char *host = bytes + offsetof(VIP_NET_ADDRESS, HostAddress);
+	bool is_ipv6 = strchr(ip, ':');
 
-	get()->HostAddressLen = 6;
+	get()->HostAddressLen = is_ipv6 ? 16 : 6;
 	get()->DiscriminatorLen = static_cast<VIP_UINT16>(discriminator.size());
-	inet_pton(AF_INET, ip, host);
-	memcpy(host + 6, discriminator.data(), discriminator.size());
+	inet_pton(is_ipv6 ? AF_INET6 : AF_INET, ip, host);
+	memcpy(host + get()->HostAddressLen, discriminator.data(), discriminator.size());
 }
 
 void Errors::handler(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)

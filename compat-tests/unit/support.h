@@ -24,7 +24,7 @@ void PrintTo(VIP_VI_STATE state, std::ostream *out);
 
 bool eventually(const std::function<bool()> &condition, VIP_ULONG ms = PATIENCE);
 
-// VIP_NET_ADDRESS with room for its bytes.
+// VIP_NET_ADDRESS with room for its bytes: 6 for an IPv4 address, 16 for IPv6.
 struct Address {
 	alignas(8) unsigned char bytes[64] = {};
 	Address(const char *ip, const std::string &discriminator);

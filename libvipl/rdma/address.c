@@ -73,7 +73,7 @@ static bool find_ipv6(struct rdma_device *device, const struct ifaddrs *all)
 int rdma_find_addresses(struct rdma_device *device)
 {
 	bool takes_ipv6 = host_length() == LONG_HOST_LEN, found;
-	const char *lacks = "IP address";
+	const char *lacks = takes_ipv6 ? "IP address" : "IPv4 address";
 	struct ifaddrs *all;
 
 	if (getifaddrs(&all))

@@ -67,6 +67,8 @@ static int bind_to(Id *id, Addr addr)
 {
 	Device *dev = nullptr;
 
+	if (addr.link_local() && !addr.scope)
+		return EINVAL;
 	if (!addr.any() && !(dev = device_of(addr)))
 		return EADDRNOTAVAIL;
 	if (!addr.port)
@@ -229,6 +231,8 @@ int rdma_resolve_addr(rdma_cm_id *rid, sockaddr *src_addr, sockaddr *dst_addr, i
 
 	if (!fault &&
 	    ((id->state != Cm::IDLE && id->state != Cm::BOUND) || !Addr::from(dst_addr, dst)))
+		fault = EINVAL;
+	if (!fault && dst.link_local() && !dst.scope)
 		fault = EINVAL;
 	if (!fault)
 		fault = bind_source(id, src_addr, dst);

@@ -69,6 +69,11 @@ bool Addr::loopback() const
 	return family == AF_INET6 && memcmp(ip, &in6addr_loopback, 16) == 0;
 }
 
+bool Addr::link_local() const
+{
+	return family == AF_INET6 && ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80;
+}
+
 bool Addr::same_ip(const Addr &other) const
 {
 	return family == other.family && memcmp(ip, other.ip, sizeof ip) == 0;

@@ -70,8 +70,11 @@ extern "C" int getifaddrs(ifaddrs **list) noexcept
 	for (size_t i = w.devices.size(); i-- > 0;) { // built from the end
 		snprintf(name, sizeof name, "eth%u", static_cast<unsigned>(i));
 		const auto &addrs = w.devices[i]->addrs;
-		for (size_t j = addrs.size(); j-- > 0;)
-			head = add(head, name, addrs[j], IFF_BROADCAST | IFF_MULTICAST);
+		for (size_t j = addrs.size(); j-- > 0;) {
+			Addr addr = addrs[j];
+			addr.scope = addr.link_local() ? interface_index(i) : 0;
+			head = add(head, name, addr, IFF_BROADCAST | IFF_MULTICAST);
+		}
 		head = add_nameless(head, name);
 	}
 	Addr loopback;
@@ -82,6 +85,11 @@ extern "C" int getifaddrs(ifaddrs **list) noexcept
 	++w.live.ifaddrs;
 	*list = head;
 	return 0;
+}
+
+extern "C" unsigned if_nametoindex(const char *name) noexcept
+{
+	return name[0] == 'e' ? interface_index(strtoul(name + strlen("eth"), nullptr, 10)) : 1;
 }
 
 extern "C" void freeifaddrs(ifaddrs *list) noexcept

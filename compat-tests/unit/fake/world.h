@@ -50,6 +50,7 @@ struct Addr {
 	uint32_t scope = 0;
 	bool any() const;
 	bool loopback() const;
+	bool link_local() const; // means nothing without its scope
 	bool same_ip(const Addr &other) const;
 	void put(sockaddr *to) const;
 	static bool from(const sockaddr *sa, Addr &out);
@@ -304,6 +305,11 @@ inline std::nullptr_t by_null(int err)
 // device.cpp
 Context *open_context(Device *dev);
 void close_context(Context *ctx);
+// Of the interface of the device with this number: the scope of its link-local addresses.
+inline uint32_t interface_index(size_t device)
+{
+	return static_cast<uint32_t>(device + 2); // 1 is lo's
+}
 Device *device_of(const Addr &addr); // by local address; 127.0.0.1 is the first's
 void add_async(Context *ctx, const ibv_async_event &event);
 void drop_async(Context *ctx, const void *element);

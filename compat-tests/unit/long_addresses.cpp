@@ -1,0 +1,306 @@
+// Host addresses of 16 bytes: what programs see of them, which ones an RDMA device has, and that it
+// meets others by IPv4 and by IPv6.
+#include "peer_requests.h"
+
+#include <arpa/inet.h>
+#include <cstdlib>
+
+namespace
+{
+
+// Before the library reads it.
+const int asked_for = setenv("VIPL_ADDRESS_BYTES", "16", 1);
+
+constexpr size_t HEADER = offsetof(VIP_NET_ADDRESS, HostAddress);
+
+std::string text_of(const unsigned char *host)
+{
+	char text[INET6_ADDRSTRLEN];
+
+	return inet_ntop(AF_INET6, host, text, sizeof(text));
+}
+
+void set_addresses(fake_device &device, const std::vector<const char *> &addresses)
+{
+	for (size_t i = 0; i < FAKE_MAX_ADDRESSES; i++)
+		device.addresses[i] = i < addresses.size() ? addresses[i] : nullptr;
+}
+
+class LongAddresses : public NicTest
+{
+      protected:
+	// Opens a NIC on a device with these addresses; tells which one is the NIC's.
+	std::string open_at(const std::vector<const char *> &addresses)
+	{
+		VIP_NIC_ATTRIBUTES attributes{};
+
+		open_with([&](fake_device &device) { set_addresses(device, addresses); });
+		EXPECT_EQ(VipQueryNic(nic, &attributes), VIP_SUCCESS);
+		EXPECT_EQ(attributes.NicAddressLen, 16);
+		return text_of(attributes.LocalNicAddress);
+	}
+	// b waits, a asks it at this address; tells which address b is told of a.
+	std::string meet(const char *ip)
+	{
+		std::future<VIP_RETURN> requested = request_async(a, "door", ip);
+		Address local("::", "door"), remote;
+		VIP_VI_ATTRIBUTES attributes;
+		VIP_CONN_HANDLE conn;
+
+		memset(remote.bytes, 0xEE, sizeof(remote.bytes));
+		EXPECT_EQ(VipConnectWait(nic, local.get(), PATIENCE, remote.get(), &attributes,
+					 &conn),
+			  VIP_SUCCESS);
+		EXPECT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
+		EXPECT_EQ(requested.get(), VIP_SUCCESS);
+		EXPECT_EQ(remote.get()->HostAddressLen, 16);
+		EXPECT_EQ(remote.get()->DiscriminatorLen, 2);
+		EXPECT_EQ(memcmp(remote.bytes + HEADER + 16, "me", 2), 0);
+		EXPECT_EQ(remote.bytes[HEADER + 16 + 2], 0xEE) << "no byte more";
+		return text_of(remote.bytes + HEADER);
+	}
+};
+
+TEST(LongAddress, IsReadInBothLengths)
+{
+	in6_addr out;
+	Address ipv4("10.1.2.3", "d"), mapped("::ffff:10.1.2.3", "d"), ipv6("fd00::7", "d");
+	Address nobody("::", "d"), nobody_ipv4("::ffff:0.0.0.0", "d");
+
+	ASSERT_TRUE(address_host(ipv4.get(), &out));
+	EXPECT_EQ(text_of(out.s6_addr), "::ffff:10.1.2.3");
+	ASSERT_TRUE(address_host(mapped.get(), &out));
+	EXPECT_EQ(text_of(out.s6_addr), "::ffff:10.1.2.3");
+	ASSERT_TRUE(address_host(ipv6.get(), &out));
+	EXPECT_EQ(text_of(out.s6_addr), "fd00::7");
+	EXPECT_FALSE(address_host(nobody.get(), &out));
+	EXPECT_FALSE(address_host(nobody_ipv4.get(), &out));
+	ipv4.bytes[HEADER + 5] = 1;
+	EXPECT_FALSE(address_host(ipv4.get(), &out));
+}
+
+TEST(LongAddress, IsWrittenWithItsDiscriminatorBehind)
+{
+	for (const char *text : {"fd00::7", "::ffff:10.1.2.3"}) {
+		discriminator longest = discriminator_of(std::string(MAX_DISCRIMINATOR_LEN, 'd'));
+		in6_addr host;
+		Address out;
+
+		inet_pton(AF_INET6, text, &host);
+		memset(out.bytes, 0xEE, sizeof(out.bytes));
+		address_write(out.get(), &host, &longest);
+		EXPECT_EQ(out.get()->HostAddressLen, 16);
+		EXPECT_EQ(text_of(out.bytes + HEADER), text);
+		EXPECT_EQ(memcmp(out.bytes + HEADER + 16, longest.bytes, MAX_DISCRIMINATOR_LEN), 0);
+		EXPECT_EQ(out.bytes[HEADER + 16 + MAX_DISCRIMINATOR_LEN], 0xEE);
+	}
+}
+
+TEST_F(LongAddresses, OfTheNicAreIPv6WhereTheDeviceHasIt)
+{
+	EXPECT_EQ(open_at({"10.9.9.1", "fd00::1"}), "fd00::1");
+}
+
+TEST_F(LongAddresses, OfTheNicAreIPv4WhereTheDeviceHasNoOther)
+{
+	EXPECT_EQ(open_at({"10.9.9.1", "10.9.9.2"}), "::ffff:10.9.9.1");
+}
+
+TEST_F(LongAddresses, OfTheNicAreLinkLocalOnlyWhereNothingElseIsIPv6)
+{
+	EXPECT_EQ(open_at({"10.9.9.1", "fe80::1"}), "fe80::1");
+	close();
+	EXPECT_EQ(open_at({"fd00::1", "fe80::1"}), "fd00::1");
+	close();
+	EXPECT_EQ(open_at({"fe80::1", "fd00::1"}), "fd00::1");
+}
+
+// The kernel lists the newest first.
+TEST_F(LongAddresses, OfTheNicAreTheOldestOfSeveral)
+{
+	EXPECT_EQ(open_at({"fd00::3", "fd00::2", "fd00::1", "fe80::1"}), "fd00::1");
+}
+
+TEST_F(LongAddresses, ThatCannotBeBoundToAreNotTheNics)
+{
+	fake_fail("rdma_bind_addr", 1, EADDRNOTAVAIL);
+	EXPECT_EQ(open_at({"10.9.9.1", "fd00::1"}), "::ffff:10.9.9.1");
+}
+
+TEST_F(LongAddresses, OfAnotherDeviceAreNotTheNics)
+{
+	fake_device devices[2];
+	VIP_NIC_ATTRIBUTES attributes{};
+
+	for (fake_device &device : devices)
+		fake_device_default(&device);
+	devices[1].name = "fake1";
+	set_addresses(devices[0], {"10.9.9.1"});
+	set_addresses(devices[1], {"fd00::2", "10.9.9.2"});
+	fake_set_devices(2, devices);
+	open();
+	ASSERT_EQ(VipQueryNic(nic, &attributes), VIP_SUCCESS);
+	EXPECT_EQ(text_of(attributes.LocalNicAddress), "::ffff:10.9.9.1");
+}
+
+TEST_F(LongAddresses, OfRequestersAreOfTheFamilyTheyAskBy)
+{
+	open_at({"10.9.9.1", "fd00::1"});
+	for (const char *ip : {"fd00::1", "::ffff:10.9.9.1", "10.9.9.1"}) {
+		SCOPED_TRACE(ip);
+		a = make_vi();
+		b = make_vi();
+		EXPECT_EQ(meet(ip), strcmp(ip, "fd00::1") ? "::ffff:10.9.9.1" : ip);
+		expect_traffic(a, b);
+		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	}
+}
+
+TEST_F(LongAddresses, OfALinkAreUsedOnTheDevicesInterface)
+{
+	open_at({"fe80::1"});
+	a = make_vi();
+	b = make_vi();
+	EXPECT_EQ(meet("fe80::1"), "fe80::1");
+}
+
+TEST_F(LongAddresses, OfALinkAreAskedFromAGlobalOneToo)
+{
+	open_at({"fd00::1", "fe80::1"});
+	a = make_vi();
+	EXPECT_EQ(request(a, "nobody", PATIENCE, "fe80::1"), VIP_NO_MATCH);
+}
+
+TEST_F(LongAddresses, OfAFamilyThatTheDeviceLacksAreNotReachable)
+{
+	open_at({"10.9.9.1"});
+	a = make_vi();
+	EXPECT_EQ(request(a, "x", PATIENCE, "fd00::1"), VIP_NOT_REACHABLE);
+	close();
+	open_at({"fd00::1"});
+	a = make_vi();
+	EXPECT_EQ(request(a, "x", PATIENCE, "10.9.9.1"), VIP_NOT_REACHABLE);
+	Address local("::", "x"), remote("10.9.9.1", "y");
+	EXPECT_EQ(VipConnectPeerRequest(a, local.get(), remote.get(), PATIENCE), VIP_NOT_REACHABLE);
+	expect_state(a, VIP_STATE_IDLE);
+}
+
+TEST_F(LongAddresses, OfOtherLengthsAreInvalid)
+{
+	open_at({"fd00::1"});
+	a = make_vi();
+	for (VIP_UINT16 length : {0, 4, 5, 7, 15}) {
+		Address local("::", "me"), remote("fd00::1", "x");
+		VIP_VI_ATTRIBUTES attributes;
+		remote.get()->HostAddressLen = length;
+		EXPECT_EQ(VipConnectRequest(a, local.get(), remote.get(), 100, &attributes),
+			  VIP_INVALID_PARAMETER)
+			<< length;
+	}
+}
+
+// ---- listening, on both ----
+
+TEST_F(LongAddresses, AreBothListenedOnOrNeither)
+{
+	open_at({"10.9.9.1", "fd00::1"});
+	a = make_vi();
+	b = make_vi();
+	for (const char *function : {"rdma_create_id", "rdma_bind_addr", "rdma_listen"})
+		for (int nth : {1, 2}) {
+			VIP_CONN_HANDLE conn;
+			fake_fail(function, nth, ENOMEM);
+			EXPECT_EQ(wait("door", 10, &conn), VIP_ERROR_RESOURCE) << function << nth;
+			EXPECT_EQ(fake_live().ids, 0);
+		}
+	forget_faults();
+	EXPECT_EQ(meet("fd00::1"), "fd00::1");
+}
+
+// Somebody else, who waits at one of the addresses only, has the first port.
+TEST_F(LongAddresses, AreListenedOnAtTheSamePort)
+{
+	discriminator door = discriminator_of("door");
+	rdma_event_channel *channel = rdma_create_event_channel();
+	rdma_cm_id *other;
+
+	open_at({"10.9.9.1", "fd00::1"});
+	for (const char *taken : {"::ffff:10.9.9.1", "fd00::1"}) {
+		sockaddr_storage at;
+		in6_addr host;
+
+		SCOPED_TRACE(taken);
+		inet_pton(AF_INET6, taken, &host);
+		host_to_socket(&host, rdma_bucket_port(&door, 0), &at);
+		ASSERT_EQ(rdma_create_id(channel, &other, nullptr, RDMA_PS_TCP), 0);
+		ASSERT_EQ(rdma_bind_addr(other, reinterpret_cast<sockaddr *>(&at)), 0);
+		a = make_vi();
+		b = make_vi();
+		uint64_t before = fake_calls("rdma_listen");
+		EXPECT_EQ(meet("fd00::1"), "fd00::1");
+		EXPECT_EQ(fake_calls("rdma_listen") - before, taken[0] == 'f' ? 3u : 2u);
+		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+		rdma_destroy_id(other);
+	}
+	rdma_destroy_event_channel(channel);
+}
+
+// ---- between equals ----
+
+// Of two hosts the one has the lesser IPv4 address, the other one the lesser IPv6 address.
+class TwoLongHosts : public PeerRequests
+{
+      protected:
+	void SetUp() override
+	{
+		fake_device devices[2];
+
+		NicTest::SetUp();
+		for (fake_device &device : devices)
+			fake_device_default(&device);
+		devices[1].name = "fake1";
+		set_addresses(devices[0], {"10.9.9.1", "fd00::2"});
+		set_addresses(devices[1], {"10.9.9.2", "fd00::1"});
+		fake_set_devices(2, devices);
+		open();
+		a = make_vi();
+		ASSERT_EQ(VipOpenNic("nic1", &other_nic), VIP_SUCCESS);
+		VIP_VI_ATTRIBUTES attributes = vi_attributes();
+		ASSERT_EQ(VipCreateVi(other_nic, &attributes, nullptr, nullptr, &b.handle),
+			  VIP_SUCCESS);
+	}
+	void TearDown() override
+	{
+		EXPECT_EQ(VipCloseNic(other_nic), VIP_SUCCESS);
+		NicTest::TearDown();
+	}
+	void expect_meeting(const char *a_host, const char *b_host)
+	{
+		ASSERT_EQ(ask(a, "same", "same", PATIENCE, b_host), VIP_SUCCESS);
+		ASSERT_EQ(ask(b, "same", "same", PATIENCE, a_host), VIP_SUCCESS);
+		EXPECT_EQ(outcome(a), VIP_SUCCESS);
+		EXPECT_EQ(outcome(b), VIP_SUCCESS);
+	}
+	VIP_NIC_HANDLE other_nic = nullptr;
+};
+
+TEST_F(TwoLongHosts, WithTheSameNameMeetByIPv6)
+{
+	expect_meeting("fd00::2", "fd00::1");
+}
+
+// Which is not the address that the NICs are known by: both still agree who asks.
+TEST_F(TwoLongHosts, WithTheSameNameMeetByIPv4)
+{
+	expect_meeting("10.9.9.1", "::ffff:10.9.9.2");
+}
+
+TEST_F(TwoLongHosts, ThatAreTheSameCannotBeConnected)
+{
+	EXPECT_EQ(ask(a, "same", "same", PATIENCE, "fd00::2"), VIP_INVALID_PARAMETER);
+	EXPECT_EQ(ask(a, "same", "same", PATIENCE, "10.9.9.1"), VIP_INVALID_PARAMETER);
+}
+
+} // namespace
