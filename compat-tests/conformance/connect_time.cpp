@@ -163,8 +163,7 @@ TEST_F(ConnectTime, HostThatIsNotThereIsNotReachableOrDoesNotAnswer)
 {
 	// An address of a network for documentation. That there is no way to it may be known at
 	// once, and is to a NIC whose network ends at this machine.
-	std::string nobody("\xC0\0\2\1", 4);
-	nobody.resize(nic.attributes().NicAddressLen, '\0');
+	std::string nobody = hostAddress(nic, {"\xC0\0\2\1", 4});
 	Vi vi(nic);
 	Address local(nic.address(), "x"), remote(nobody, freshDiscriminator());
 	VIP_VI_ATTRIBUTES attributes;

@@ -194,16 +194,14 @@ std::vector<std::string> Nic::addresses() const
 {
 	std::vector<std::string> all{address()};
 	if (isLoopback())
-		for (const std::string &host : addressesOfThisMachine())
+		for (const std::string &host : addressesOfThisMachine(*this))
 			all.push_back(host);
-	for (std::string &host : all)
-		host.resize(attributes_.NicAddressLen, '\0');
 	return all;
 }
 
 bool Nic::isLoopback() const
 {
-	return address()[0] == 127;
+	return address() == hostAddress(*this, {"\x7F\0\0\1", 4}) || address()[0] == 127;
 }
 
 void NicTest::SetUp()

@@ -278,7 +278,10 @@ class Address
 	std::vector<VIP_UCHAR> bytes_;
 };
 std::string freshDiscriminator(); // one that no other test or process uses
-std::vector<std::string> addressesOfThisMachine(); // the four bytes of each IPv4 address
+// Host addresses as this NIC has them, of 6 bytes or 16: of an IPv4 address (4 bytes) or an IPv6 one
+// (16), and all of this machine.
+std::string hostAddress(const Nic &nic, const std::string &internet);
+std::vector<std::string> addressesOfThisMachine(const Nic &nic);
 
 // Each is one side of a connection, to the end of the three-way greeting. Who waits is on the host with
 // that address; "" is the NIC's own.

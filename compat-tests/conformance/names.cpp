@@ -2,6 +2,7 @@
 #include "harness.h"
 
 #include <algorithm>
+#include <arpa/inet.h>
 #include <cstring>
 #include <unistd.h>
 
@@ -48,10 +49,13 @@ class Names : public NicTest
 	{
 		std::string host;
 		ASSERT_EQ(VIP_SUCCESS, resolve(name, &host)) << name;
-		auto all = addressesOfThisMachine();
-		EXPECT_TRUE(host == nic.address() ||
-			    std::count(all.begin(), all.end(), host.substr(0, 4)))
+		auto all = addressesOfThisMachine(nic);
+		EXPECT_TRUE(host == nic.address() || std::count(all.begin(), all.end(), host))
 			<< name << " is " << testing::PrintToString(host);
+	}
+	bool takesIpv6() const
+	{
+		return nic.attributes().NicAddressLen == 16;
 	}
 	static std::string hostname()
 	{
@@ -78,18 +82,24 @@ TEST_F(Names, LoopbackAddressIsThisNicsOwnAddress)
 {
 	expectOwn("127.0.0.1");
 	expectOwn("127.0.1.1");
+	if (takesIpv6())
+		expectOwn("::1");
 }
 
-TEST_F(Names, DottedQuadIsTheAddressItself)
+TEST_F(Names, AddressInWritingIsTheAddressItself)
 {
-	// An IPv4 address is the first four bytes of a host address, the rest is zero.
-	std::string own = nic.address();
-	auto part = [&](size_t i) { return std::to_string(static_cast<unsigned char>(own[i])); };
-	expectOwn(part(0) + "." + part(1) + "." + part(2) + "." + part(3));
-	std::string host, expected = std::string("\xC0\0\2\1", 4);
-	expected.resize(own.size(), '\0');
+	// An IPv4 address is the first four bytes of a host address of six, the rest is zero.
+	std::string own = nic.address(), host;
+	char text[INET6_ADDRSTRLEN];
+	expectOwn(inet_ntop(takesIpv6() ? AF_INET6 : AF_INET, own.data(), text, sizeof text));
 	EXPECT_EQ(VIP_SUCCESS, resolve("192.0.2.1", &host));
-	EXPECT_EQ(expected, host);
+	EXPECT_EQ(hostAddress(nic, {"\xC0\0\2\1", 4}), host);
+	if (takesIpv6()) {
+		EXPECT_EQ(VIP_SUCCESS, resolve("2001:db8::1", &host));
+		EXPECT_EQ(std::string("\x20\x01\x0d\xb8", 4) + std::string(11, '\0') + '\1', host);
+	} else {
+		EXPECT_EQ(VIP_ERROR_NAMESERVICE, resolve("2001:db8::1", &host));
+	}
 }
 
 TEST_F(Names, HostAddressLenOnEntryIsIgnored)

@@ -1,6 +1,7 @@
 // Opening, querying and closing NICs.
 #include "harness.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <dirent.h>
 
@@ -51,7 +52,8 @@ TEST_F(NicHandle, LimitsAreThoseThatProgramsRelyOn)
 	const VIP_NIC_ATTRIBUTES &limits = nic.attributes();
 	EXPECT_NE(nullptr, memchr(limits.Name, 0, sizeof limits.Name)) << "the name does not end";
 	EXPECT_NE('\0', limits.Name[0]);
-	EXPECT_EQ(6, limits.NicAddressLen);
+	const char *asked = getenv("VIPL_ADDRESS_BYTES"); // else what programs take for granted
+	EXPECT_EQ(asked ? atoi(asked) : 6, limits.NicAddressLen);
 	ASSERT_NE(nullptr, limits.LocalNicAddress);
 	EXPECT_NE(std::string(limits.NicAddressLen, '\0'), nic.address());
 	EXPECT_TRUE(limits.ThreadSafe);
@@ -107,7 +109,7 @@ TEST_F(NicHandle, NamesOfTheLoopbackDeviceOpenAndReachThisMachineOnly)
 		Nic loopback(name);
 		ASSERT_TRUE(loopback.opened()) << name;
 		EXPECT_TRUE(loopback.isLoopback()) << name;
-		EXPECT_EQ(std::string("\x7F\0\0\1\0\0", 6), loopback.address()) << name;
+		EXPECT_EQ(hostAddress(loopback, {"\x7F\0\0\1", 4}), loopback.address()) << name;
 	}
 }
 

@@ -133,9 +133,7 @@ class EqualsTest : public NicTest
 	// Of a network for documentation.
 	std::string hostThatIsNotThere() const
 	{
-		std::string host("\xC0\0\2\1", 4);
-		host.resize(nic.attributes().NicAddressLen, '\0');
-		return host;
+		return hostAddress(nic, {"\xC0\0\2\1", 4});
 	}
 	std::unique_ptr<Pool> pool;
 };

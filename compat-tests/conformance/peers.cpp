@@ -65,17 +65,32 @@ std::string freshDiscriminator()
 	return "t" + std::to_string(getpid()) + "." + std::to_string(next++);
 }
 
-std::vector<std::string> addressesOfThisMachine()
+std::string hostAddress(const Nic &nic, const std::string &internet)
+{
+	std::string host = internet;
+	if (internet.size() == 4 && nic.attributes().NicAddressLen == 16)
+		host = std::string(10, '\0') + "\xFF\xFF" + internet;
+	host.resize(nic.attributes().NicAddressLen, '\0');
+	return host;
+}
+
+std::vector<std::string> addressesOfThisMachine(const Nic &nic)
 {
 	std::vector<std::string> found;
 	ifaddrs *all = nullptr;
 	if (getifaddrs(&all))
 		throw std::runtime_error("cannot list the addresses of this machine");
-	for (const ifaddrs *entry = all; entry; entry = entry->ifa_next)
-		if (entry->ifa_addr && entry->ifa_addr->sa_family == AF_INET) {
+	for (const ifaddrs *entry = all; entry; entry = entry->ifa_next) {
+		int family = entry->ifa_addr ? entry->ifa_addr->sa_family : AF_UNSPEC;
+		if (family == AF_INET) {
 			const auto *ipv4 = reinterpret_cast<const sockaddr_in *>(entry->ifa_addr);
-			found.emplace_back(reinterpret_cast<const char *>(&ipv4->sin_addr), 4);
+			found.push_back(hostAddress(
+				nic, {reinterpret_cast<const char *>(&ipv4->sin_addr), 4}));
+		} else if (family == AF_INET6 && nic.attributes().NicAddressLen == 16) {
+			const auto *ipv6 = reinterpret_cast<const sockaddr_in6 *>(entry->ifa_addr);
+			found.emplace_back(reinterpret_cast<const char *>(&ipv6->sin6_addr), 16);
 		}
+	}
 	freeifaddrs(all);
 	return found;
 }
