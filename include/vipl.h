@@ -326,6 +326,11 @@ VIPL_EXTENSION_ typedef struct _VIP_DESCRIPTOR {
 /*
  * A network address: HostAddressLen bytes of host address, and right behind them DiscriminatorLen
  * bytes of discriminator.  The program provides the room behind the structure's end.
+ *
+ * Host addresses have 6 bytes, an IPv4 address and two zeros; or with VIPL_ADDRESS_BYTES=16 in the
+ * environment 16, an IPv6 address, IPv4 as ::ffff:a.b.c.d.  NicAddressLen says which the library
+ * writes, and what room it needs.  From programs it takes those of NicAddressLen bytes, and always
+ * those of 6.
  */
 typedef struct _VIP_NET_ADDRESS {
 	VIP_UINT16 HostAddressLen;
@@ -579,8 +584,8 @@ VIP_RETURN VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
  *
  * Each end has to ask for the very address that the other one has: VipConnectWait takes no such
  * request, and VipConnectRequest does not lead here.  LocalAddr's host address is not looked at, it
- * is always the NIC's own.  An address cannot be connected with itself, so two VIs of one NIC or
- * host take different discriminators.
+ * is always the NIC's own; if one end is asked for by its IPv4 address, so is the other.  An address
+ * cannot be connected with itself, so two VIs of one NIC or host take different discriminators.
  *
  *   VIP_SUCCESS            under way, for at most Timeout milliseconds; 0 is over at once
  *   VIP_INVALID_STATE      the VI is not idle
@@ -1137,8 +1142,9 @@ VIP_RETURN VipNSInit(VIP_NIC_HANDLE NicHandle, VIP_PVOID NSInitInfo);
  *
  * Writes the host address and HostAddressLen, whatever they were on entry, and leaves
  * DiscriminatorLen alone; Address needs room for NicAddressLen bytes.  NameIndex picks one address
- * of several, from 0.  Name may be short or full, or a dotted quad.  A name of this machine gives
- * the NIC's own address.
+ * of several, from 0: first those in the hosts file, then the system's, those of the family of the
+ * NIC's own before others.  Only those count that NicAddressLen bytes can hold.  Name may be short
+ * or full, or an IP address in writing.  A name of a loopback address gives the NIC's own address.
  *
  *   VIP_SUCCESS            *Address holds the host address
  *   VIP_INVALID_PARAMETER  NicHandle is not an open NIC, or a pointer is NULL
@@ -1160,7 +1166,7 @@ VIP_RETURN VipNSGetHostByName(VIP_NIC_HANDLE NicHandle, VIP_CHAR *Name, VIP_NET_
  *   VIP_SUCCESS            Name holds the host's name, terminated by 0; *NameLen is its length,
  *                          without the 0
  *   VIP_INVALID_PARAMETER  NicHandle is not an open NIC, a pointer is NULL, or HostAddressLen is
- *                          not NicAddressLen
+ *                          neither NicAddressLen nor 6
  *   VIP_ERROR_NAMESERVICE  no name for this address
  *   VIP_ERROR_RESOURCE     the name needs more room; *NameLen says how much, with the 0, and Name
  *                          is untouched
