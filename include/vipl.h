@@ -584,8 +584,9 @@ VIP_RETURN VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
  *
  * Each end has to ask for the very address that the other one has: VipConnectWait takes no such
  * request, and VipConnectRequest does not lead here.  LocalAddr's host address is not looked at, it
- * is always the NIC's own; if one end is asked for by its IPv4 address, so is the other.  An address
- * cannot be connected with itself, so two VIs of one NIC or host take different discriminators.
+ * is always the NIC's own; if one end is asked for by its IPv4 address, so has to be the other.  An
+ * address cannot be connected with itself, so two VIs of one NIC or host take different
+ * discriminators.
  *
  *   VIP_SUCCESS            under way, for at most Timeout milliseconds; 0 is over at once
  *   VIP_INVALID_STATE      the VI is not idle

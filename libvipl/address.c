@@ -13,7 +13,8 @@ bool address_discriminator(const VIP_NET_ADDRESS *address, struct discriminator 
 	/* HostAddress is declared with one byte; the discriminator lies beyond it. */
 	const uint8_t *bytes = (const uint8_t *)address + offsetof(VIP_NET_ADDRESS, HostAddress);
 
-	if (address->HostAddressLen > LONG_HOST_LEN || address->DiscriminatorLen > MAX_DISCRIMINATOR_LEN)
+	if (address->HostAddressLen > LONG_HOST_LEN ||
+	    address->DiscriminatorLen > MAX_DISCRIMINATOR_LEN)
 		return false;
 	memset(out, 0, sizeof(*out));
 	out->length = (uint8_t)address->DiscriminatorLen;
@@ -75,12 +76,11 @@ bool host_is_loopback(const struct in6_addr *host)
 				  : IN6_IS_ADDR_LOOPBACK(host);
 }
 
-bool address_host(const VIP_NET_ADDRESS *address, struct in6_addr *out)
+bool host_read(const uint8_t *bytes, uint16_t length, struct in6_addr *out)
 {
-	const uint8_t *bytes = (const uint8_t *)address + offsetof(VIP_NET_ADDRESS, HostAddress);
 	struct in_addr ipv4;
 
-	if (address->HostAddressLen == LONG_HOST_LEN) {
+	if (length == LONG_HOST_LEN) {
 		memcpy(out, bytes, sizeof(*out));
 	} else {
 		if (bytes[4] || bytes[5])
@@ -90,6 +90,12 @@ bool address_host(const VIP_NET_ADDRESS *address, struct in6_addr *out)
 	}
 	return host_is_ipv4(out) ? ipv4_of(out).s_addr != INADDR_ANY
 				 : !IN6_IS_ADDR_UNSPECIFIED(out);
+}
+
+bool address_host(const VIP_NET_ADDRESS *address, struct in6_addr *out)
+{
+	return host_read((const uint8_t *)address + offsetof(VIP_NET_ADDRESS, HostAddress),
+			 address->HostAddressLen, out);
 }
 
 bool host_write(uint8_t *out, const struct in6_addr *host)
@@ -138,7 +144,9 @@ socklen_t host_to_socket(const struct in6_addr *host, uint16_t port, struct sock
 
 struct in6_addr host_from_socket(const struct sockaddr *address)
 {
+	const void *is = address;
+
 	return address->sa_family == AF_INET
-		       ? host_from_ipv4(((const struct sockaddr_in *)(const void *)address)->sin_addr)
-		       : ((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
+		       ? host_from_ipv4(((const struct sockaddr_in *)is)->sin_addr)
+		       : ((const struct sockaddr_in6 *)is)->sin6_addr;
 }

@@ -1,8 +1,8 @@
 /*
  * The name service: VipNSInit, VipNSGetHostByName, VipNSGetHostByAddr, VipNSShutdown. Names and
- * addresses are looked up in a hosts file of VIPL's own (lines of a name and an address: IPv4, IPv6,
- * or six bytes in hex with colons), then by the system. All of it is about host addresses as programs
- * see them, of host_length() bytes: those that have no such form are not there.
+ * addresses are looked up in a hosts file of VIPL's own (lines of a name and an address: IPv4,
+ * IPv6, or six bytes in hex with colons), then by the system. All of it is about host addresses as
+ * programs see them, of host_length() bytes: those that have no such form are not there.
  */
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -51,34 +51,30 @@ static bool tell_host(const struct nic *nic, const struct in6_addr *host, uint8_
 }
 
 /* Six bytes, or what programs have given. They may mean something to nobody but the hosts file. */
-static bool tell_bytes(const struct nic *nic, const VIP_NET_ADDRESS *address, uint8_t *out)
+static bool tell_bytes(const struct nic *nic, const uint8_t *bytes, uint16_t length, uint8_t *out)
 {
 	struct in6_addr host;
 
-	if (address_host(address, &host))
+	if (host_read(bytes, length, &host))
 		return tell_host(nic, &host, out);
-	if (address->HostAddressLen != host_length())
+	if (length != host_length())
 		return false;
-	memcpy(out, (const uint8_t *)address + offsetof(VIP_NET_ADDRESS, HostAddress),
-	       host_length());
+	memcpy(out, bytes, length);
 	return true;
 }
 
 static bool parse_bytes(const struct nic *nic, const char *text, uint8_t *out)
 {
-	unsigned bytes[SHORT_HOST_LEN];
-	union {
-		VIP_NET_ADDRESS address;
-		uint8_t room[sizeof(VIP_NET_ADDRESS) + SHORT_HOST_LEN];
-	} parsed = {.address.HostAddressLen = SHORT_HOST_LEN};
+	unsigned numbers[SHORT_HOST_LEN];
+	uint8_t bytes[SHORT_HOST_LEN];
 	char rest;
 
-	if (sscanf(text, "%2x:%2x:%2x:%2x:%2x:%2x%c", &bytes[0], &bytes[1], &bytes[2], &bytes[3],
-		   &bytes[4], &bytes[5], &rest) != SHORT_HOST_LEN)
+	if (sscanf(text, "%2x:%2x:%2x:%2x:%2x:%2x%c", &numbers[0], &numbers[1], &numbers[2],
+		   &numbers[3], &numbers[4], &numbers[5], &rest) != SHORT_HOST_LEN)
 		return false;
 	for (unsigned i = 0; i < SHORT_HOST_LEN; i++)
-		parsed.room[offsetof(VIP_NET_ADDRESS, HostAddress) + i] = (uint8_t)bytes[i];
-	return tell_bytes(nic, &parsed.address, out);
+		bytes[i] = (uint8_t)numbers[i];
+	return tell_bytes(nic, bytes, sizeof(bytes), out);
 }
 
 static bool parse_address(const struct nic *nic, const char *text, uint8_t *out)
@@ -231,7 +227,8 @@ static bool find_by_address(const struct nic *nic, const VIP_NET_ADDRESS *addres
 	uint8_t wanted[LONG_HOST_LEN];
 	struct in6_addr host;
 
-	if (!tell_bytes(nic, address, wanted))
+	if (!tell_bytes(nic, (const uint8_t *)address + offsetof(VIP_NET_ADDRESS, HostAddress),
+			address->HostAddressLen, wanted))
 		return false;
 	if (name_in_file(nic, wanted, name))
 		return true;

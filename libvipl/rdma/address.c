@@ -1,6 +1,7 @@
 /*
- * The RDMA device's addresses. There is one IPv4 address; where programs get long addresses also one
- * IPv6 address, which the NIC is known by then: a global one (or unique local), or else link-local.
+ * The RDMA device's addresses. There is one IPv4 address; where programs get long addresses also
+ * one IPv6 address, which the NIC is known by then: a global one (or unique local), or else a
+ * link-local one.
  */
 #include <errno.h>
 #include <ifaddrs.h>
@@ -37,8 +38,8 @@ static bool is_link_local(const struct sockaddr *address)
 }
 
 /*
- * The one of this family that is the device's and was there first: Linux lists the newest IPv6 address
- * first, which may be one that is made for a day, and the oldest IPv4 address. False when there is none.
+ * The one of this family that is the device's and was there first: of IPv4 Linux lists the oldest
+ * first, of IPv6 the newest, which may be one that is made for a day. False when there is none.
  */
 static bool find(struct rdma_device *device, const struct ifaddrs *one, sa_family_t family,
 		 bool link_local, struct in6_addr *host)

@@ -9,7 +9,7 @@
 
 #define FIRST_PORT 0x4000u /* below the ports that the system gives to those who ask for any */
 #define BUCKETS	   4096u
-#define ADDRESSES  2u /* IPv4, IPv6: a listener of rdma_cm's takes either */
+#define ADDRESSES  2u /* IPv4, IPv6: a listener of rdma_cm's hears one of them */
 #define BACKLOG	   1024 /* requests beyond it are dropped silently, and repeated after seconds */
 
 /* One for all discriminators of a bucket that this NIC's threads wait for. */
