@@ -1,4 +1,5 @@
 /* The completion queues of the program: VipCreateCQ to VipCQWait. */
+#include "api.h"
 #include "cq.h"
 #include "nic.h"
 

@@ -28,6 +28,7 @@ static const struct setting {
 	{"LO_COPY", "direct ring", NULL, &current.lo_copy, LO_COPY_DIRECT, 1},
 	{"LO_USERS", NULL, current.lo_users, NULL, 0, sizeof(current.lo_users) - 1},
 	{"HOSTS", NULL, current.hosts, NULL, 0, sizeof(current.hosts) - 1},
+	{"TRACE", NULL, current.trace, NULL, 0, sizeof(current.trace) - 1},
 	/* Read by our test programs, not by the library. */
 	{"TEST_NIC", NULL, NULL, NULL, 0, 0},
 	{"TEST_LEVELS", NULL, NULL, NULL, 0, 0},

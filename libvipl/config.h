@@ -14,6 +14,7 @@ struct config {
 	unsigned lo_copy;    /* LO_COPY_: whether the loopback device lets the kernel copy */
 	char lo_users[256];  /* user numbers: who else may connect by the loopback device */
 	char hosts[256];     /* the hosts file of the name service */
+	char trace[256];     /* the file that calls are traced to; empty: they are not */
 };
 
 const struct config *config(void);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "api.h"
 #include "connect.h"
 #include "deadline.h"
 #include "nic.h"

@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api.h"
 #include "log.h"
 #include "nic.h"
+#include "trace_handler.h"
 
 #define MOST_MISTAKES 256 /* a program may go on in a loop; no handler needs more to notice */
 
@@ -71,16 +73,20 @@ bool error_deliver(struct notifier *notifier)
 	struct pending_error *error = STAILQ_FIRST(&errors->pending);
 	VIP_ERROR_HANDLER handler = errors->handler;
 	VIP_PVOID context = errors->context;
+	int64_t begun = 0;
 
 	if (!error)
 		return false;
 	STAILQ_REMOVE_HEAD(&errors->pending, next);
 	errors->mistakes -= is_mistake(&error->descriptor);
 	pthread_mutex_unlock(&notifier->lock);
+	if (trace_is_on())
+		begun = trace_error_handler(&error->descriptor, context, !handler);
 	if (handler)
 		handler(context, &error->descriptor);
 	else
 		default_handler(&error->descriptor);
+	trace_handler_returned("VipErrorCallback", begun);
 	free(error);
 	pthread_mutex_lock(&notifier->lock);
 	return true;

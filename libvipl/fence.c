@@ -5,16 +5,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-bool fence_is_free;
+struct switches switches = {.is_traced = true};
 
 void fence_heavy(void)
 {
-	if (fence_is_free)
+	if (switches.fence_is_free)
 		syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
 void fence_init(void)
 {
-	fence_is_free = !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+	switches.fence_is_free =
+		!syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
 }

@@ -10,14 +10,13 @@
 #define VIPL_FENCE_H
 
 #include <stdatomic.h>
-#include <stdbool.h>
 
-extern bool fence_is_free; /* changes once at most, before fence_init() returns */
+#include "switches.h"
 
 static inline void fence_light(void)
 {
 	atomic_signal_fence(memory_order_seq_cst);
-	if (__builtin_expect(!fence_is_free, 0))
+	if (__builtin_expect(!switches.fence_is_free, 0))
 		atomic_thread_fence(memory_order_seq_cst);
 }
 

@@ -57,7 +57,7 @@ void lock_acquire_slowly(struct lock *lock)
 void lock_release_slowly(struct lock *lock)
 {
 	lock->by_mutex = false;
-	if (lock->in_a_row >= MANY && fence_is_free) {
+	if (lock->in_a_row >= MANY && switches.fence_is_free) {
 		if (!lock->favourite)
 			lock->favourite = lock->last;
 		if (lock->favourite == lock->last)

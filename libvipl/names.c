@@ -12,6 +12,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "api.h"
 #include "config.h"
 #include "nic.h"
 

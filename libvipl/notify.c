@@ -17,7 +17,9 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "api.h"
 #include "nic.h"
+#include "trace_handler.h"
 
 struct notify {
 	STAILQ_ENTRY(notify) next;
@@ -197,6 +199,7 @@ static bool take(struct cq *cq, struct notice *notice)
 	if (!queue)
 		return cq_take(cq, &notice->vi, &notice->is_receive) == VIP_SUCCESS;
 	notice->vi = object_handle(&queue->vi->object);
+	notice->is_receive = queue->is_receive;
 	workqueue_take(queue, &notice->descriptor);
 	return notice->descriptor;
 }
@@ -244,14 +247,38 @@ static struct notify *begin(struct notifier *notifier, struct cq *cq, const stru
 	return notify;
 }
 
+static void call_vi_handler(struct notifier *notifier, struct notify *notify,
+			    const struct notice *notice)
+{
+	int64_t begun = 0;
+
+	if (trace_is_on())
+		begun = trace_vi_handler(notice->is_receive, notice->vi, notice->descriptor,
+					 notify->context);
+	notify->vi_handler(notify->context, notifier->nic, notice->vi, notice->descriptor);
+	trace_handler_returned(notice->is_receive ? "VipRecvNotify" : "VipSendNotify", begun);
+}
+
+static void call_cq_handler(struct notifier *notifier, struct notify *notify,
+			    const struct notice *notice)
+{
+	int64_t begun = 0;
+
+	if (trace_is_on())
+		begun = trace_cq_handler(notifier->notifies.running_cq, notice->vi,
+					 notice->is_receive, notify->context);
+	notify->cq_handler(notify->context, notifier->nic, notice->vi, notice->is_receive);
+	trace_handler_returned("VipCQNotify", begun);
+}
+
 /* The lock is held on entry and on return. */
 static void call(struct notifier *notifier, struct notify *notify, const struct notice *notice)
 {
 	pthread_mutex_unlock(&notifier->lock);
 	if (notify->cq_handler)
-		notify->cq_handler(notify->context, notifier->nic, notice->vi, notice->is_receive);
+		call_cq_handler(notifier, notify, notice);
 	else
-		notify->vi_handler(notify->context, notifier->nic, notice->vi, notice->descriptor);
+		call_vi_handler(notifier, notify, notice);
 	free(notify);
 	pthread_mutex_lock(&notifier->lock);
 	notifier->notifies.running_vi = NULL;

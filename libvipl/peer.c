@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "api.h"
 #include "connect.h"
 #include "deadline.h"
 #include "nic.h"

@@ -1,4 +1,5 @@
 /* Data transfer: VipPostSend to VipRecvWait. */
+#include "api.h"
 #include "error.h"
 #include "nic.h"
 #include "vi.h"

@@ -2,6 +2,7 @@
  * The functions of Giganet's that no release will have: what they ask for cLAN's hardware did, and
  * no device of ours does. vipl.h tells programs so.
  */
+#include "api.h"
 #include "object.h"
 
 static VIP_RETURN answer(VIP_PVOID handle, enum object_kind kind)

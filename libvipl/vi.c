@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "api.h"
 #include "deadline.h"
 #include "nic.h"
 

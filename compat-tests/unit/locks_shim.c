@@ -41,5 +41,5 @@ void shim_lock_be_guest(void)
 
 int shim_lock_can_be_owned(void)
 {
-	return fence_is_free;
+	return switches.fence_is_free;
 }

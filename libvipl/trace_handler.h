@@ -1,0 +1,14 @@
+/* For those who call the program's handlers: lines of the trace before and behind. */
+#ifndef VIPL_TRACE_HANDLER_H
+#define VIPL_TRACE_HANDLER_H
+
+#include "trace.h"
+
+/* To be called when trace_is_on(). When it was, for trace_handler_returned(). */
+int64_t trace_error_handler(const VIP_ERROR_DESCRIPTOR *error, VIP_PVOID context, bool is_default);
+int64_t trace_vi_handler(bool is_receive, VIP_VI_HANDLE vi, const VIP_DESCRIPTOR *descriptor,
+			 VIP_PVOID context);
+int64_t trace_cq_handler(VIP_CQ_HANDLE cq, VIP_VI_HANDLE vi, VIP_BOOLEAN is_receive,
+			 VIP_PVOID context);
+
+#endif

@@ -1,0 +1,33 @@
+/* The words of a trace's lines: " key=value", written into a small buffer. What has no room is cut off. */
+#ifndef VIPL_TRACE_TEXT_H
+#define VIPL_TRACE_TEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define TEXT_ROOM 512
+
+struct text {
+	char *at, *end;
+	char bytes[TEXT_ROOM];
+};
+
+static inline void text_clear(struct text *text)
+{
+	text->at = text->bytes;
+	text->end = text->bytes + TEXT_ROOM;
+}
+
+/* The digits alone; there has to be room for 20. They return where it goes on. */
+char *digits(char *at, uint64_t number);
+char *digits_of_nsec(char *at, uint64_t nsec); /* seconds, with nine decimals */
+
+void text_number(struct text *text, const char *key, uint64_t number);
+void text_hex(struct text *text, const char *key, uint64_t number);
+void text_word(struct text *text, const char *key, const char *word);
+/* Neither a space nor what is not ASCII, nor a backslash, comes out as it is, but as \xHH. */
+void text_bytes(struct text *text, const char *key, const void *bytes, size_t length);
+/* Up to its 0, and 120 bytes of it at most; NULL as "(null)". */
+void text_string(struct text *text, const char *key, const char *string);
+
+#endif
