@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "config.h"
@@ -110,25 +111,34 @@ static bool is_still_ours(void)
 	return !fstat(file.fd, &now) && now.st_dev == file.device && now.st_ino == file.inode;
 }
 
-/* Memory of a file that has no room on the disk would be as bad as none: SIGBUS. 0 or errno. */
-static int allocate(uint64_t offset)
+/*
+ * Fills it, so that it has its room on the disk: memory of a file that has none would be as bad as no
+ * memory, SIGBUS. 0 or errno.
+ */
+static int fill(uint64_t offset)
 {
-	int error;
+	static const char newlines[4096] = {[0 ... 4095] = '\n'};
+	struct iovec parts[TRACE_BLOCK / sizeof(newlines)];
+	ssize_t written;
 
 	if (!is_still_ours())
 		return EBADF;
 	if (is_too_large(offset + TRACE_BLOCK))
 		return EFBIG;
+	for (size_t i = 0; i < TRACE_BLOCK / sizeof(newlines); i++)
+		parts[i] = (struct iovec){(void *)(uintptr_t)newlines, sizeof(newlines)};
 	do
-		error = posix_fallocate(file.fd, (off_t)offset, TRACE_BLOCK);
-	while (error == EINTR);
-	return error;
+		written = pwritev(file.fd, parts, TRACE_BLOCK / sizeof(newlines), (off_t)offset);
+	while (written < 0 && errno == EINTR);
+	if (written < 0)
+		return errno;
+	return written == TRACE_BLOCK ? 0 : ENOSPC;
 }
 
 char *trace_file_block(void)
 {
 	uint64_t offset = atomic_fetch_add(&file.blocks, 1) * TRACE_BLOCK;
-	int error = allocate(offset);
+	int error = fill(offset);
 	char *block;
 
 	if (error) {
@@ -138,7 +148,7 @@ char *trace_file_block(void)
 	block = mmap(NULL, TRACE_BLOCK, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd, (off_t)offset);
 	if (block == MAP_FAILED)
 		return NULL;
-	memset(block, '\n', TRACE_BLOCK);
+	madvise(block, TRACE_BLOCK, MADV_POPULATE_WRITE); /* at once, where Linux can: 5.14 */
 	return block;
 }
 

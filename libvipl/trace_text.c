@@ -7,73 +7,87 @@
 #define MOST_DIGITS  20
 #define MOST_LETTERS 120
 
+static const char hex[] = "0123456789abcdef";
+static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536"
+			    "37383940414243444546474849505152535455565758596061626364656667686970717273"
+			    "7475767778798081828384858687888990919293949596979899";
+
+/* Writes them from the right, two at a time; returns where they begin. */
+static char *digits_before(char *end, uint64_t number)
+{
+	for (; number >= 100; number /= 100)
+		end = (char *)memcpy(end - 2, pairs + number % 100 * 2, 2);
+	if (number >= 10)
+		return memcpy(end - 2, pairs + number * 2, 2);
+	*--end = (char)('0' + number);
+	return end;
+}
+
 char *digits(char *at, uint64_t number)
 {
-	char reversed[MOST_DIGITS];
-	size_t length = 0;
+	char room[MOST_DIGITS], *begin = digits_before(room + MOST_DIGITS, number);
+	size_t length = (size_t)(room + MOST_DIGITS - begin);
 
-	do {
-		reversed[length++] = (char)('0' + number % 10);
-		number /= 10;
-	} while (number);
-	while (length)
-		*at++ = reversed[--length];
-	return at;
+	for (size_t i = 0; i < length; i++)
+		at[i] = begin[i];
+	return at + length;
 }
 
 char *digits_of_nsec(char *at, uint64_t nsec)
 {
-	uint32_t fraction = (uint32_t)(nsec % 1000000000);
+	/* With a 1 before them, the nine decimals are all there. */
+	uint32_t decimals = (uint32_t)(nsec % 1000000000) + 1000000000;
 
 	at = digits(at, nsec / 1000000000);
-	*at++ = '.';
-	for (int i = 8; i >= 0; i--) {
-		at[i] = (char)('0' + fraction % 10);
-		fraction /= 10;
-	}
-	return at + 9;
+	digits_before(at + 10, decimals);
+	*at = '.';
+	return at + 10;
 }
 
 /* " key=", if there is room for it and for so many more. */
-static bool begin(struct text *text, const char *key, size_t more)
+static bool begin(struct text *text, const char *key, size_t length, size_t more)
 {
-	size_t length = strlen(key);
+	char *at = text->at;
 
-	if ((size_t)(text->end - text->at) < length + 2 + more)
+	if ((size_t)(text->end - at) < length + 2 + more)
 		return false;
-	*text->at++ = ' ';
-	memcpy(text->at, key, length);
-	text->at += length;
-	*text->at++ = '=';
+	*at++ = ' ';
+	while (length--)
+		*at++ = *key++;
+	*at++ = '=';
+	text->at = at;
 	return true;
 }
 
-void text_number(struct text *text, const char *key, uint64_t number)
+void text_number_of(struct text *text, const char *key, size_t key_length, uint64_t number)
 {
-	if (begin(text, key, MOST_DIGITS))
+	if (!begin(text, key, key_length, MOST_DIGITS))
+		return;
+	if (number < 10)
+		*text->at++ = (char)('0' + number);
+	else
 		text->at = digits(text->at, number);
 }
 
-void text_hex(struct text *text, const char *key, uint64_t number)
+void text_hex_of(struct text *text, const char *key, size_t key_length, uint64_t number)
 {
-	unsigned shift = number ? (63 - (unsigned)__builtin_clzll(number)) / 4 * 4 : 0;
+	unsigned length = number ? (67 - (unsigned)__builtin_clzll(number)) / 4 : 1;
+	char *at;
 
-	if (!begin(text, key, MOST_DIGITS))
+	if (!begin(text, key, key_length, MOST_DIGITS))
 		return;
 	*text->at++ = '0';
 	*text->at++ = 'x';
-	for (;; shift -= 4) {
-		*text->at++ = "0123456789abcdef"[number >> shift & 15];
-		if (!shift)
-			return;
-	}
+	at = text->at += length;
+	for (; length; length--, number >>= 4)
+		*--at = hex[number & 15];
 }
 
-void text_word(struct text *text, const char *key, const char *word)
+void text_word_of(struct text *text, const char *key, size_t key_length, const char *word)
 {
 	size_t length = strlen(word);
 
-	if (begin(text, key, length)) {
+	if (begin(text, key, key_length, length)) {
 		memcpy(text->at, word, length);
 		text->at += length;
 	}
@@ -83,7 +97,7 @@ void text_bytes(struct text *text, const char *key, const void *bytes, size_t le
 {
 	const unsigned char *byte = bytes;
 
-	if (!begin(text, key, 0))
+	if (!begin(text, key, strlen(key), 0))
 		return;
 	for (; length && text->end - text->at >= 4; byte++, length--) {
 		if (*byte > ' ' && *byte < 0x7f && *byte != '\\') {
@@ -92,8 +106,8 @@ void text_bytes(struct text *text, const char *key, const void *bytes, size_t le
 		}
 		*text->at++ = '\\';
 		*text->at++ = 'x';
-		*text->at++ = "0123456789abcdef"[*byte >> 4];
-		*text->at++ = "0123456789abcdef"[*byte & 15];
+		*text->at++ = hex[*byte >> 4];
+		*text->at++ = hex[*byte & 15];
 	}
 }
 

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define TEXT_ROOM 512
 
@@ -22,9 +23,26 @@ static inline void text_clear(struct text *text)
 char *digits(char *at, uint64_t number);
 char *digits_of_nsec(char *at, uint64_t nsec); /* seconds, with nine decimals */
 
-void text_number(struct text *text, const char *key, uint64_t number);
-void text_hex(struct text *text, const char *key, uint64_t number);
-void text_word(struct text *text, const char *key, const char *word);
+void text_number_of(struct text *text, const char *key, size_t key_length, uint64_t number);
+void text_hex_of(struct text *text, const char *key, size_t key_length, uint64_t number);
+void text_word_of(struct text *text, const char *key, size_t key_length, const char *word);
+
+/* Inline, since the compiler knows how long the keys are. */
+static inline void text_number(struct text *text, const char *key, uint64_t number)
+{
+	text_number_of(text, key, strlen(key), number);
+}
+
+static inline void text_hex(struct text *text, const char *key, uint64_t number)
+{
+	text_hex_of(text, key, strlen(key), number);
+}
+
+static inline void text_word(struct text *text, const char *key, const char *word)
+{
+	text_word_of(text, key, strlen(key), word);
+}
+
 /* Neither a space nor what is not ASCII, nor a backslash, comes out as it is, but as \xHH. */
 void text_bytes(struct text *text, const char *key, const void *bytes, size_t length);
 /* Up to its 0, and 120 bytes of it at most; NULL as "(null)". */
