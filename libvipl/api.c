@@ -186,11 +186,12 @@ static void descriptor_read(struct text *t, bool is_send, const VIP_DESCRIPTOR *
 }
 
 static void posted(struct trace_line *l, enum trace_queue which, VIP_VI_HANDLE vi,
-		   const VIP_DESCRIPTOR *descriptor)
+		   const VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE mem)
 {
 	queue(l, which, vi);
 	handle(&l->text, "vi", vi);
 	handle(&l->text, "desc", descriptor);
+	text_hex(&l->text, "mem", mem);
 	if (descriptor && (uintptr_t)descriptor % VIP_DESCRIPTOR_ALIGNMENT == 0 &&
 	    is_live(vi, OBJECT_VI))
 		descriptor_read(&l->text, which == TRACE_SEND, descriptor);
@@ -228,11 +229,12 @@ static void waits(struct trace_line *l, enum trace_queue which, VIP_VI_HANDLE vi
 }
 
 static void asks(struct trace_line *l, enum trace_queue which, const char *key, VIP_PVOID owner,
-		 VIP_PVOID context)
+		 VIP_PVOID context, uintptr_t handler)
 {
 	queue(l, which, owner);
 	handle(&l->text, key, owner);
 	handle(&l->text, "context", context);
+	text_hex(&l->text, "handler", handler);
 }
 
 static void entry(struct text *t, VIP_VI_HANDLE vi, VIP_BOOLEAN receives)
@@ -347,7 +349,8 @@ static int64_t handler_called(struct trace_line *line)
 	return line->now;
 }
 
-int64_t trace_error_handler(const VIP_ERROR_DESCRIPTOR *error, VIP_PVOID context, bool is_default)
+int64_t trace_error_handler(const VIP_ERROR_DESCRIPTOR *error, VIP_PVOID context,
+			    VIP_ERROR_HANDLER handler)
 {
 	static const char *const names[] = {
 		[VIP_ERROR_POST_DESC] = "VIP_ERROR_POST_DESC",
@@ -372,28 +375,29 @@ int64_t trace_error_handler(const VIP_ERROR_DESCRIPTOR *error, VIP_PVOID context
 	text_hex(t, "op", error->OpCode);
 	text_word(t, "error", names[error->ErrorCode]);
 	handle(t, "context", context);
-	text_word(t, "handler", is_default ? "default" : "program");
+	text_hex(t, "handler", (uintptr_t)handler);
 	return handler_called(&line);
 }
 
 int64_t trace_vi_handler(bool is_receive, VIP_VI_HANDLE vi, const VIP_DESCRIPTOR *descriptor,
-			 VIP_PVOID context)
+			 VIP_PVOID context, VIP_VI_CALLBACK handler)
 {
 	struct trace_line line;
 
 	trace_begin(&line, is_receive ? "VipRecvNotify" : "VipSendNotify");
-	asks(&line, is_receive ? TRACE_RECV : TRACE_SEND, "vi", vi, context);
+	asks(&line, is_receive ? TRACE_RECV : TRACE_SEND, "vi", vi, context,
+	     (uintptr_t)handler);
 	descriptor_done(&line.text, descriptor);
 	return handler_called(&line);
 }
 
 int64_t trace_cq_handler(VIP_CQ_HANDLE cq, VIP_VI_HANDLE vi, VIP_BOOLEAN is_receive,
-			 VIP_PVOID context)
+			 VIP_PVOID context, VIP_CQ_CALLBACK handler)
 {
 	struct trace_line line;
 
 	trace_begin(&line, "VipCQNotify");
-	asks(&line, TRACE_CQ, "cq", cq, context);
+	asks(&line, TRACE_CQ, "cq", cq, context, (uintptr_t)handler);
 	entry(&line.text, vi, is_receive);
 	return handler_called(&line);
 }

@@ -36,7 +36,8 @@ API(VipConnectWait, WAITS, (VIP_NIC_HANDLE nic, VIP_NET_ADDRESS *local, VIP_ULON
 	if (is_live(nic, OBJECT_NIC)) discriminator(t, "disc", local);
 	timeout(t, msec),
 	if (rc == VIP_SUCCESS) handle(t, "conn", *connection);
-	if (rc == VIP_SUCCESS) address(t, "peer", "peerdisc", remote))
+	if (rc == VIP_SUCCESS) address(t, "peer", "peerdisc", remote);
+	if (rc == VIP_SUCCESS) vi_attributes(t, attributes))
 API(VipConnectAccept, WAITS, (VIP_CONN_HANDLE connection, VIP_VI_HANDLE vi), (connection, vi),
 	handle(t, "conn", connection);
 	handle(t, "vi", vi), )
@@ -49,7 +50,8 @@ API(VipConnectRequest, WAITS, (VIP_VI_HANDLE vi, VIP_NET_ADDRESS *local, VIP_NET
 		address(t, "peer", "disc", remote);
 		discriminator(t, "owndisc", local);
 	}
-	timeout(t, msec), )
+	timeout(t, msec),
+	if (rc == VIP_SUCCESS) vi_attributes(t, attributes))
 API(VipConnectPeerRequest, RUNS, (VIP_VI_HANDLE vi, VIP_NET_ADDRESS *local, VIP_NET_ADDRESS *remote,
 		VIP_ULONG msec), (vi, local, remote, msec),
 	queue(l, TRACE_PEER, vi),
@@ -61,10 +63,12 @@ API(VipConnectPeerRequest, RUNS, (VIP_VI_HANDLE vi, VIP_NET_ADDRESS *local, VIP_
 	timeout(t, msec))
 API(VipConnectPeerDone, POLLS, (VIP_VI_HANDLE vi, VIP_VI_ATTRIBUTES *attributes), (vi, attributes),
 	queue(l, TRACE_PEER, vi),
-	handle(t, "vi", vi))
+	handle(t, "vi", vi);
+	if (rc == VIP_SUCCESS) vi_attributes(t, attributes))
 API(VipConnectPeerWait, WAITS, (VIP_VI_HANDLE vi, VIP_VI_ATTRIBUTES *attributes), (vi, attributes),
 	queue(l, TRACE_PEER, vi);
-	handle(t, "vi", vi), )
+	handle(t, "vi", vi),
+	if (rc == VIP_SUCCESS) vi_attributes(t, attributes))
 API(VipDisconnect, WAITS, (VIP_VI_HANDLE vi), (vi), handle(t, "vi", vi), )
 
 /* Memory protection and registration */
@@ -90,21 +94,21 @@ API(VipDeregisterMem, RUNS, (VIP_NIC_HANDLE nic, VIP_PVOID memory, VIP_MEM_HANDL
 
 /* Data transfer and completion */
 API(VipPostSend, RUNS, (VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE mem),
-	(vi, descriptor, mem), posted(l, TRACE_SEND, vi, descriptor), )
+	(vi, descriptor, mem), posted(l, TRACE_SEND, vi, descriptor, mem), )
 API(VipSendDone, POLLS, (VIP_VI_HANDLE vi, VIP_DESCRIPTOR **descriptor), (vi, descriptor),
 	queue(l, TRACE_SEND, vi), done(l, vi, rc, descriptor))
 API(VipSendWait, WAITS, (VIP_VI_HANDLE vi, VIP_ULONG msec, VIP_DESCRIPTOR **descriptor),
 	(vi, msec, descriptor), waits(l, TRACE_SEND, vi, msec), waited(t, rc, descriptor))
 API(VipSendNotify, RUNS, (VIP_VI_HANDLE vi, VIP_PVOID context, VIP_VI_CALLBACK handler),
-	(vi, context, handler), asks(l, TRACE_SEND, "vi", vi, context), )
+	(vi, context, handler), asks(l, TRACE_SEND, "vi", vi, context, (uintptr_t)handler), )
 API(VipPostRecv, RUNS, (VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE mem),
-	(vi, descriptor, mem), posted(l, TRACE_RECV, vi, descriptor), )
+	(vi, descriptor, mem), posted(l, TRACE_RECV, vi, descriptor, mem), )
 API(VipRecvDone, POLLS, (VIP_VI_HANDLE vi, VIP_DESCRIPTOR **descriptor), (vi, descriptor),
 	queue(l, TRACE_RECV, vi), done(l, vi, rc, descriptor))
 API(VipRecvWait, WAITS, (VIP_VI_HANDLE vi, VIP_ULONG msec, VIP_DESCRIPTOR **descriptor),
 	(vi, msec, descriptor), waits(l, TRACE_RECV, vi, msec), waited(t, rc, descriptor))
 API(VipRecvNotify, RUNS, (VIP_VI_HANDLE vi, VIP_PVOID context, VIP_VI_CALLBACK handler),
-	(vi, context, handler), asks(l, TRACE_RECV, "vi", vi, context), )
+	(vi, context, handler), asks(l, TRACE_RECV, "vi", vi, context, (uintptr_t)handler), )
 
 /* Completion queues */
 API(VipCreateCQ, RUNS, (VIP_NIC_HANDLE nic, VIP_ULONG entries, VIP_CQ_HANDLE *cq),
@@ -128,7 +132,7 @@ API(VipCQWait, WAITS, (VIP_CQ_HANDLE cq, VIP_ULONG msec, VIP_VI_HANDLE *vi, VIP_
 	timeout(t, msec),
 	if (rc == VIP_SUCCESS) entry(t, *vi, *receives))
 API(VipCQNotify, RUNS, (VIP_CQ_HANDLE cq, VIP_PVOID context, VIP_CQ_CALLBACK handler),
-	(cq, context, handler), asks(l, TRACE_CQ, "cq", cq, context), )
+	(cq, context, handler), asks(l, TRACE_CQ, "cq", cq, context, (uintptr_t)handler), )
 
 /* Querying and setting attributes */
 API(VipQueryNic, RUNS, (VIP_NIC_HANDLE nic, VIP_NIC_ATTRIBUTES *attributes), (nic, attributes), ,
@@ -140,7 +144,8 @@ API(VipQueryVi, RUNS, (VIP_VI_HANDLE vi, VIP_VI_STATE *state, VIP_VI_ATTRIBUTES 
 		VIP_BOOLEAN *sends_empty, VIP_BOOLEAN *receives_empty),
 	(vi, state, attributes, sends_empty, receives_empty), ,
 	handle(t, "vi", vi);
-	if (rc == VIP_SUCCESS) vi_state(t, *state, *sends_empty, *receives_empty))
+	if (rc == VIP_SUCCESS) vi_state(t, *state, *sends_empty, *receives_empty);
+	if (rc == VIP_SUCCESS) vi_attributes(t, attributes))
 API(VipSetMemAttributes, RUNS, (VIP_NIC_HANDLE nic, VIP_PVOID memory, VIP_MEM_HANDLE mem,
 		VIP_MEM_ATTRIBUTES *attributes), (nic, memory, mem, attributes), ,
 	handle(t, "nic", nic);
@@ -156,17 +161,20 @@ API(VipQueryMem, RUNS, (VIP_NIC_HANDLE nic, VIP_PVOID memory, VIP_MEM_HANDLE mem
 API(VipQuerySystemManagementInfo, RUNS, (VIP_NIC_HANDLE nic, VIP_ULONG type, VIP_PVOID info),
 	(nic, type, info), ,
 	handle(t, "nic", nic);
-	text_number(t, "type", type))
+	text_number(t, "type", type);
+	handle(t, "info", info))
 
 /* Error handling */
 API(VipErrorCallback, RUNS, (VIP_NIC_HANDLE nic, VIP_PVOID context, VIP_ERROR_HANDLER handler),
 	(nic, context, handler), ,
 	handle(t, "nic", nic);
 	handle(t, "context", context);
-	text_word(t, "handler", handler ? "program" : "default"))
+	text_hex(t, "handler", (uintptr_t)handler))
 
 /* Name service */
-API(VipNSInit, RUNS, (VIP_NIC_HANDLE nic, VIP_PVOID info), (nic, info), , handle(t, "nic", nic))
+API(VipNSInit, RUNS, (VIP_NIC_HANDLE nic, VIP_PVOID info), (nic, info), ,
+	handle(t, "nic", nic);
+	handle(t, "info", info))
 API(VipNSGetHostByName, WAITS, (VIP_NIC_HANDLE nic, VIP_CHAR *name, VIP_NET_ADDRESS *found,
 		VIP_ULONG index), (nic, name, found, index),
 	handle(t, "nic", nic);
@@ -186,12 +194,15 @@ API_OTHER(VipSetUserData)
 API(VipAddTagCQ, RUNS, (VIP_CQ_HANDLE cq, VIP_EVENT_HANDLE *event, VIP_ULONG tag,
 		VIP_ULONG priority), (cq, event, tag, priority), ,
 	handle(t, "cq", cq);
+	handle(t, "event", event);
 	text_number(t, "tag", tag);
 	text_number(t, "priority", priority))
 API(VipRemoveTagCQ, RUNS, (VIP_CQ_HANDLE cq, VIP_EVENT_HANDLE event, VIP_ULONG tag),
 	(cq, event, tag), ,
 	handle(t, "cq", cq);
+	handle(t, "event", event);
 	text_number(t, "tag", tag))
 API(VipPostDeferredSends, RUNS, (VIP_VI_HANDLE vi, VIP_BOOLEAN interrupt, VIP_BOOLEAN *deferred),
 	(vi, interrupt, deferred), ,
-	handle(t, "vi", vi))
+	handle(t, "vi", vi);
+	text_number(t, "interrupt", interrupt != 0))

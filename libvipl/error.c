@@ -81,7 +81,7 @@ bool error_deliver(struct notifier *notifier)
 	errors->mistakes -= is_mistake(&error->descriptor);
 	pthread_mutex_unlock(&notifier->lock);
 	if (trace_is_on())
-		begun = trace_error_handler(&error->descriptor, context, !handler);
+		begun = trace_error_handler(&error->descriptor, context, handler);
 	if (handler)
 		handler(context, &error->descriptor);
 	else

@@ -254,7 +254,7 @@ static void call_vi_handler(struct notifier *notifier, struct notify *notify,
 
 	if (trace_is_on())
 		begun = trace_vi_handler(notice->is_receive, notice->vi, notice->descriptor,
-					 notify->context);
+					 notify->context, notify->vi_handler);
 	notify->vi_handler(notify->context, notifier->nic, notice->vi, notice->descriptor);
 	trace_handler_returned(notice->is_receive ? "VipRecvNotify" : "VipSendNotify", begun);
 }
@@ -266,7 +266,7 @@ static void call_cq_handler(struct notifier *notifier, struct notify *notify,
 
 	if (trace_is_on())
 		begun = trace_cq_handler(notifier->notifies.running_cq, notice->vi,
-					 notice->is_receive, notify->context);
+					 notice->is_receive, notify->context, notify->cq_handler);
 	notify->cq_handler(notify->context, notifier->nic, notice->vi, notice->is_receive);
 	trace_handler_returned("VipCQNotify", begun);
 }

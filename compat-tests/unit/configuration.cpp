@@ -14,14 +14,14 @@ namespace
 
 struct Settings {
 	unsigned log = 1, grace = 2000, spin = 20;
-	std::string map = "", hosts = "/etc/vip_hosts";
+	std::string map = "", hosts = "/etc/vip_hosts", trace = "";
 	unsigned progress = 0;
 };
 
 std::string show(const Settings &s)
 {
 	return std::to_string(s.log) + " " + std::to_string(s.grace) + " " +
-	       std::to_string(s.spin) + " [" + s.map + "] [" + s.hosts + "] " +
+	       std::to_string(s.spin) + " [" + s.map + "] [" + s.hosts + "] [" + s.trace + "] " +
 	       std::to_string(s.progress);
 }
 
@@ -30,7 +30,7 @@ Child with(const std::map<std::string, std::string> &environment)
 	return in_child(environment, [] {
 		const struct config *now = config();
 		printf("%s", show({now->log_level, now->grace_msec, now->spin_usec, now->nic_map,
-				   now->hosts, now->progress})
+				   now->hosts, now->trace, now->progress})
 				     .c_str());
 	});
 }
@@ -70,8 +70,10 @@ TEST(Configuration, EachSettingIsTaken)
 	expect({{"VIPL_SPIN_USEC", "1000000"}}, {1, 2000, 1000000});
 	expect({{"VIPL_NIC_MAP", "a=b,c=d"}}, {1, 2000, 20, "a=b,c=d"});
 	expect({{"VIPL_HOSTS", "/some/where"}}, {1, 2000, 20, "", "/some/where"});
-	expect({{"VIPL_PROGRESS", "on"}}, {1, 2000, 20, "", "/etc/vip_hosts", 1});
+	expect({{"VIPL_PROGRESS", "on"}}, {1, 2000, 20, "", "/etc/vip_hosts", "", 1});
 	expect({{"VIPL_PROGRESS", "off"}}, {});
+	expect({{"VIPL_TRACE", "/some/where.%p"}},
+	       {1, 2000, 20, "", "/etc/vip_hosts", "/some/where.%p"});
 	expect({{"VIPL_LOG", "info"},
 		{"VIPL_GRACE_MSEC", "1"},
 		{"VIPL_SPIN_USEC", "2"},
@@ -122,6 +124,7 @@ TEST(Configuration, TextThatIsTooLongIsWarnedAboutAndIgnored)
 	expect({{"VIPL_HOSTS", fits}}, {1, 2000, 20, "", fits});
 	expect({{"VIPL_NIC_MAP", fits}}, {1, 2000, 20, fits});
 	expect_warning("VIPL_HOSTS", too_long);
+	expect_warning("VIPL_TRACE", too_long);
 	expect_warning("VIPL_NIC_MAP", too_long);
 }
 

@@ -1,0 +1,320 @@
+#!/usr/bin/env python3
+"""Tests of VIPL_TRACE and vip_trace.
+
+usage: check.py CASE PROGRAM VIPL_H       what the trace of a program has in it
+       check.py conformance VIP_CONFORMANCE VIP_TRACE
+       check.py table API_TABLE_H VIPL_H
+       check.py summary|no_summary VIP_TRACE DIRECTORY
+"""
+
+import difflib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+LINE = re.compile(r"(\d+\.\d{9}) (\d+) ([>={}~]) (\w+) (\w+|-) (\d+|-)((?: \w+=[\x21-\x7e]*)*)$")
+CASES = {}
+
+
+def case(function):
+    CASES[function.__name__] = function
+    return function
+
+
+class Trace:
+    def __init__(self, path):
+        with open(path, encoding="ascii") as file:
+            text = file.read()
+        assert text.endswith("\n") and "\0" not in text
+        lines = [line for line in text.split("\n") if line]
+        self.remarks = [line for line in lines if line.startswith("#")]
+        self.lines = []
+        for line in lines:
+            if not line.startswith("#"):
+                match = LINE.match(line)
+                assert match, "what is this: %r" % line
+                self.lines.append(match.groups())
+        self.threads = list(dict.fromkeys(line[1] for line in self.lines))
+        header = self.remarks[0]
+        assert header.startswith("# vipl-trace 1 "), header
+        self.header = dict(word.split("=", 1) for word in header.split()[3:])
+
+    def of_thread(self, thread):
+        """As in the file: each thread's are in the order of time."""
+        lines = [line for line in self.lines if line[1] == thread]
+        times = [float(line[0]) for line in lines]
+        assert times == sorted(times)
+        return lines
+
+    def count(self, function, event="="):
+        return len([line for line in self.lines if line[2] == event and line[3] == function])
+
+
+class Run:
+    """One run of the program; `name` is VIPL_TRACE, in a directory of the test's."""
+
+    def __init__(self, program, what, name="trace", **environment):
+        self.scratch = tempfile.TemporaryDirectory(prefix="vipl-trace.")
+        self.directory = self.scratch.name
+        self.path = os.path.join(self.directory, name)
+        hosts = os.path.join(self.directory, "hosts")
+        with open(hosts, "w", encoding="ascii") as file:
+            file.write("localhost 127.0.0.1\n")
+        environment = dict(os.environ, VIPL_TRACE=self.path, VIPL_HOSTS=hosts, **environment)
+        self.process = subprocess.Popen([program, what], env=environment, text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE)
+        self.pid = self.process.pid
+
+    def end(self, status=0):
+        self.out, self.err = self.process.communicate()
+        print(self.out, self.err)
+        assert self.process.returncode == status, self.process.returncode
+        self.names = dict(line.split() for line in self.out.splitlines())
+        return self
+
+    def warnings(self):
+        return [line for line in self.err.splitlines() if line.startswith("vipl: ")]
+
+    def files(self):
+        return sorted(name for name in os.listdir(self.directory) if name != "hosts")
+
+
+def functions(header):
+    with open(header, encoding="ascii") as file:
+        text = re.sub(r"/\*.*?\*/", " ", file.read(), flags=re.S)
+    return re.findall(r"\b(Vip\w+)\s*\(", text)
+
+
+def same(found, expected, what):
+    difference = list(difflib.unified_diff(expected, found, "expected", "found", lineterm=""))
+    assert not difference, what + ":\n" + "\n".join(difference)
+
+
+def expected_lines(name):
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), name)) as file:
+        return file.read().splitlines()
+
+
+@case
+def calls(program, header):
+    """Every function and every handler, with arguments and results, in order, by thread."""
+    run = Run(program, "calls").end()
+    trace = Trace(run.path)
+    found = []
+    for thread in trace.threads:
+        for _, _, event, function, result, _, values in trace.of_thread(thread):
+            for name, value in run.names.items():
+                values = re.sub(r"=%s( |$)" % value, r"=%s\1" % name, values)
+            values = re.sub(r"\b(desc=)0x\w+( mem=\w+)$", r"\1MISALIGNED\2", values)
+            values = re.sub(r"\b(desc=)0x\w{6,}( op=0x0 error=)", r"\1MISALIGNED\2", values)
+            values = values.replace("\\x20%d" % run.pid, "\\x20PID")
+            found.append("%s %s %s%s" % (event, function, result, values))
+        found.append("")
+    same(found, expected_lines("calls.expected"), "the lines of each thread")
+    for function in functions(header):
+        assert trace.count(function), "%s is not traced" % function
+    for function in ("VipErrorCallback", "VipSendNotify", "VipRecvNotify", "VipCQNotify"):
+        assert trace.count(function, "{") == trace.count(function, "}") > 0, function
+    assert trace.threads[0] == trace.header["pid"] == str(run.pid)
+    assert trace.header["program"] == os.path.realpath(program)
+    assert trace.header["bits"] in ("32", "64") and trace.header["library"]
+    assert trace.remarks[1:] == ["# nic=%s device=via_lo address=127.0.0.1" % run.names["NIC"]]
+    assert not run.warnings()
+
+
+@case
+def polls(program, _):
+    """They are counted, and told with the queue's next line, by the million, and at the end."""
+    run = Run(program, "polls").end()
+    trace = Trace(run.path)
+    vi, cq = run.names["VI"], run.names["CQ"]
+    assert trace.count("VipRecvDone") == trace.count("VipCQDone") == 0
+    assert trace.count("VipSendDone") == 1
+    told = [(line[2], line[3], line[6]) for line in trace.lines
+            if "polls=" in line[6] or "empty=" in line[6]]
+    assert told == [
+        ("~", "VipRecvDone", " vi=%s polls=1000000" % vi),
+        (">", "VipRecvWait", " vi=%s timeout=0 polls=5" % vi),
+        ("=", "VipPostSend", told[2][2]),
+        ("~", "VipCQDone", " cq=%s polls=7" % cq),
+    ], told
+    assert told[2][2].startswith(" vi=%s desc=" % vi) and told[2][2].endswith(" empty=3")
+
+
+@case
+def threads(program, _):
+    """Each writes all it does, in order, also what it has counted when it ends."""
+    run = Run(program, "threads").end()
+    trace = Trace(run.path)
+    assert len(trace.threads) in range(5, 10)  # numbers of threads may come again
+    assert trace.count("VipPostSend") == trace.count("VipSendDone") == 8 * 1500
+    assert len([line for line in trace.lines if line[6].endswith(" polls=11")]) == 8
+    for thread in trace.threads[1:]:
+        queues = {line[6].split()[0] for line in trace.of_thread(thread)
+                  if line[3] == "VipPostSend"}
+        assert len(queues) <= 2
+    assert 8 * 3 * 1500 * 60 < os.path.getsize(run.path) < 8 * 3 * 1500 * 200
+
+
+def check_fork(run, parents, childs):
+    assert run.files() == [parents, childs]
+    parent, child = (Trace(os.path.join(run.directory, name)) for name in (parents, childs))
+    assert parent.header["pid"] == str(run.pid) and child.header["pid"] == run.names["CHILD"]
+    assert child.header["parent"] == str(run.pid)
+    assert parent.threads == [str(run.pid)] and child.threads == [run.names["CHILD"]]
+    assert parent.count("VipPostSend") == 1001 and parent.count("VipQueryNic") == 0
+    assert child.count("VipPostSend") == 1000 and child.count("VipQueryNic") == 1
+    assert child.lines[0][3:5] == ("VipQueryNic", "VIP_INVALID_PARAMETER")
+    assert not run.warnings()
+
+
+@case
+def forks(program, _):
+    """A child has a file of its own, named by its number."""
+    run = Run(program, "forks").end()
+    check_fork(run, "trace", "trace." + run.names["CHILD"])
+
+
+@case
+def forks_with_pattern(program, _):
+    run = Run(program, "forks", "%p.trace").end()
+    check_fork(run, "%d.trace" % run.pid, run.names["CHILD"] + ".trace")
+
+
+@case
+def crashes(program, _):
+    """Nothing is missing up to the crash."""
+    run = Run(program, "crashes")
+    run.end(run.process.wait())
+    assert run.process.returncode != 0
+    trace = Trace(run.path)
+    assert trace.count("VipPostSend") == trace.count("VipSendDone") == 1000
+    assert trace.lines[-1][3] == "VipSendDone"
+
+
+@case
+def underscore_exit(program, _):
+    run = Run(program, "underscore_exit").end()
+    trace = Trace(run.path)
+    assert trace.count("VipPostSend") == trace.count("VipSendDone") == 1000
+
+
+def check_stopped(run, reason, least, most):
+    trace = Trace(run.path)
+    assert least < trace.count("VipPostSend") < most, trace.count("VipPostSend")
+    assert trace.remarks[-1] == "# the trace ends here: " + reason, trace.remarks
+    assert run.warnings() == ["vipl: warning: VIPL_TRACE: the trace ends here: " + reason]
+
+
+@case
+def full(program, _):
+    """The program goes on, and what was written stays; the last line says why it is the last."""
+    check_stopped(Run(program, "full").end(), "No space left on device", 600, 1999)
+
+
+@case
+def limited(program, _):
+    """A limit on the size of files ends the trace, not the program."""
+    run = Run(program, "limited").end()
+    check_stopped(run, "File too large", 300, 1999)
+    assert os.path.getsize(run.path) <= 150000
+
+
+@case
+def closes(program, _):
+    """A file that has got the number of the trace's is not written to."""
+    run = Run(program, "closes").end()
+    check_stopped(run, "Bad file descriptor", 100, 1999)
+
+
+@case
+def unwritable(program, _):
+    run = Run(program, "posts", "no/such/directory").end()
+    assert run.files() == []
+    assert run.warnings() == ["vipl: warning: VIPL_TRACE: no trace is written: %s: "
+                              "No such file or directory" % run.path]
+
+
+@case
+def not_a_file(program, _):
+    for name in "/dev/null", "/dev/stderr":
+        run = Run(program, "posts", name).end()
+        assert run.warnings() == ["vipl: warning: VIPL_TRACE: no trace is written: %s: "
+                                  "not a regular file" % run.path]
+
+
+@case
+def same_file(program, _):
+    """Of two processes with one name, the second writes elsewhere, and the first's stays whole."""
+    first = Run(program, "holds")
+    assert first.process.stdout.readline() == "OPEN 1\n"
+    second = Run(program, "posts", first.path).end()
+    other = "%s.%d" % (first.path, second.pid)
+    first.end()
+    assert second.warnings() == ["vipl: warning: VIPL_TRACE: another process is writing %s, "
+                                 "this one writes %s" % (first.path, other)]
+    assert Trace(first.path).header["pid"] == str(first.pid)
+    assert Trace(first.path).count("VipPostSend") == 1
+    assert Trace(other).count("VipPostSend") == 1000
+
+
+@case
+def conformance(suite, vip_trace):
+    """Whatever is called: each line is well-formed, and vip_trace can read it."""
+    suites = "Handle Arguments Bounds AnyCall Descriptor DescriptorError Notify NotifyCq Fork"
+    tests = "--gtest_filter=" + ":".join("%s.*:*/%s.*" % (name, name) for name in suites.split())
+    with tempfile.TemporaryDirectory(prefix="vipl-trace.") as directory:
+        environment = dict(os.environ, VIPL_TRACE=os.path.join(directory, "%p"))
+        status = subprocess.run([suite, "--nic=via_lo", tests], env=environment).returncode
+        assert status == 0, status
+        traces = [os.path.join(directory, name) for name in os.listdir(directory)]
+        lines = sum(len(Trace(path).lines) for path in traces)
+        assert len(traces) > 4 and lines > 1000, (len(traces), lines)
+        done = subprocess.run([vip_trace] + traces, stdout=subprocess.PIPE, text=True)
+        assert done.returncode == 0 and "could not be read" not in done.stdout
+
+
+@case
+def table(api_table, header):
+    """What is in vipl.h is traced: each function, in vipl.h's order."""
+    with open(api_table, encoding="ascii") as file:
+        names = re.findall(r"^API(?:_OTHER)?\((\w+)", file.read(), flags=re.M)
+    same(names, functions(header), "the table's functions and vipl.h's")
+
+
+@case
+def summary(vip_trace, directory):
+    """Of a trace that has all there can be in one, to the letter."""
+    known = os.path.join(directory, "known.trace")
+    done = subprocess.run([vip_trace, "--long=0.5", known], text=True, capture_output=True)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    same(done.stdout.splitlines(), expected_lines("known.summary"), "the summary")
+
+
+@case
+def no_summary(vip_trace, directory):
+    """Files that are no trace, or one of another format, are refused with a message."""
+    with tempfile.TemporaryDirectory() as scratch:
+        other = os.path.join(scratch, "other")
+        with open(other, "w", encoding="ascii") as file:
+            file.write("# vipl-trace 2 library=9\n")
+        for path, reason in ((os.path.join(directory, "check.py"), "no trace of libvipl"),
+                             (other, "format 2"),
+                             (os.path.join(scratch, "none"), "No such file")):
+            done = subprocess.run([vip_trace, path], text=True, capture_output=True)
+            assert done.returncode == 1 and not done.stdout, done.stdout
+            assert done.stderr.startswith("vip_trace: %s: " % path) and reason in done.stderr
+    assert subprocess.run([vip_trace], capture_output=True).returncode == 2
+
+
+def main():
+    if len(sys.argv) != 4 or sys.argv[1] not in CASES:
+        sys.exit(__doc__)
+    CASES[sys.argv[1]](*sys.argv[2:])
+
+
+if __name__ == "__main__":
+    main()

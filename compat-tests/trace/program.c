@@ -1,0 +1,239 @@
+/* program CASE: calls the library in the way that the case is about; check.py looks at the trace. */
+#include "program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+VIP_NIC_HANDLE nic;
+
+static int blocks_left = -1; /* the disk has room for so many; -1: for all */
+
+/* Instead of the C library's, for the trace's file. */
+__attribute__((visibility("default"))) ssize_t
+pwritev64(int fd, const struct iovec *parts, int count, __off64_t offset);
+ssize_t pwritev64(int fd, const struct iovec *parts, int count, __off64_t offset)
+{
+	if (!blocks_left) {
+		errno = ENOSPC;
+		return -1;
+	}
+	if (blocks_left > 0)
+		blocks_left--;
+	return syscall(SYS_pwritev, fd, parts, count, (long)offset, 0L);
+}
+
+void must(int condition, const char *what)
+{
+	if (condition)
+		return;
+	fprintf(stderr, "program: %s\n", what);
+	_exit(9);
+}
+
+void name(const char *text, const void *value)
+{
+	printf("%s %p\n", text, value);
+}
+
+void open_nic(void)
+{
+	must(VipOpenNic("via_lo", &nic) == VIP_SUCCESS, "VipOpenNic");
+}
+
+VIP_VI_HANDLE make_vi(VIP_CQ_HANDLE recv_cq)
+{
+	VIP_VI_ATTRIBUTES attributes = {.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY,
+					.MaxTransferSize = 4096};
+	VIP_VI_HANDLE vi;
+
+	must(VipCreateVi(nic, &attributes, NULL, recv_cq, &vi) == VIP_SUCCESS, "VipCreateVi");
+	return vi;
+}
+
+VIP_DESCRIPTOR *make_descriptor(void)
+{
+	VIP_DESCRIPTOR *descriptor = aligned_alloc(VIP_DESCRIPTOR_ALIGNMENT, 128);
+
+	must(descriptor != NULL, "memory");
+	memset(descriptor, 0, 128);
+	return descriptor;
+}
+
+void post_and_take(VIP_VI_HANDLE vi, int times)
+{
+	VIP_DESCRIPTOR *descriptor = make_descriptor(), *done;
+
+	for (int i = 0; i < times; i++) {
+		must(VipPostSend(vi, descriptor, 0) == VIP_SUCCESS, "VipPostSend");
+		must(VipSendDone(vi, &done) == VIP_DESCRIPTOR_ERROR && done, "VipSendDone");
+	}
+	free(descriptor);
+}
+
+static void polls(void)
+{
+	VIP_VI_HANDLE vi, entry;
+	VIP_DESCRIPTOR *done;
+	VIP_BOOLEAN is_receive;
+	VIP_CQ_HANDLE cq;
+
+	must(VipCreateCQ(nic, 8, &cq) == VIP_SUCCESS, "VipCreateCQ");
+	vi = make_vi(NULL);
+	name("VI", vi);
+	name("CQ", cq);
+	must(VipPostRecv(vi, make_descriptor(), 0) == VIP_SUCCESS, "VipPostRecv");
+	for (int i = 0; i < 1000005; i++)
+		must(VipRecvDone(vi, &done) == VIP_NOT_DONE, "VipRecvDone");
+	must(VipRecvWait(vi, 0, &done) == VIP_TIMEOUT, "VipRecvWait");
+	for (int i = 0; i < 3; i++)
+		must(VipSendDone(vi, &done) == VIP_DESCRIPTOR_ERROR && !done, "VipSendDone");
+	post_and_take(vi, 1);
+	for (int i = 0; i < 7; i++)
+		must(VipCQDone(cq, &entry, &is_receive) == VIP_NOT_DONE, "VipCQDone");
+}
+
+static void *thread(void *argument)
+{
+	VIP_VI_HANDLE vi = make_vi(NULL);
+	VIP_DESCRIPTOR *done;
+
+	(void)argument;
+	must(VipPostRecv(vi, make_descriptor(), 0) == VIP_SUCCESS, "VipPostRecv");
+	post_and_take(vi, 1500);
+	for (int i = 0; i < 11; i++) /* no line of this thread tells of them any more */
+		must(VipRecvDone(vi, &done) == VIP_NOT_DONE, "VipRecvDone");
+	return NULL;
+}
+
+static void threads(void)
+{
+	pthread_t ids[4];
+
+	for (int round = 0; round < 2; round++) { /* the second ones take over what the first had */
+		for (int i = 0; i < 4; i++)
+			must(!pthread_create(&ids[i], NULL, thread, NULL), "pthread_create");
+		for (int i = 0; i < 4; i++)
+			pthread_join(ids[i], NULL);
+	}
+}
+
+static void forks(void)
+{
+	VIP_NIC_ATTRIBUTES attributes;
+	VIP_VI_HANDLE vi = make_vi(NULL);
+	int status = -1;
+	pid_t pid;
+
+	post_and_take(vi, 1);
+	pid = fork();
+	if (!pid) {
+		must(VipQueryNic(nic, &attributes) == VIP_INVALID_PARAMETER, "VipQueryNic");
+		open_nic();
+		post_and_take(make_vi(NULL), 1000);
+		_exit(0);
+	}
+	printf("CHILD %d\n", pid);
+	must(waitpid(pid, &status, 0) == pid && !status, "the child");
+	post_and_take(vi, 1000);
+}
+
+static void crashes(void)
+{
+	struct rlimit none = {0, 0};
+
+	setrlimit(RLIMIT_CORE, &none);
+	post_and_take(make_vi(NULL), 1000);
+	signal(SIGSEGV, SIG_DFL);
+	raise(SIGSEGV);
+}
+
+static void is_full(void)
+{
+	blocks_left = 2; /* beside the first one */
+	post_and_take(make_vi(NULL), 2000);
+}
+
+static void is_limited(void)
+{
+	struct rlimit limit = {150000, 150000};
+
+	setrlimit(RLIMIT_FSIZE, &limit);
+	post_and_take(make_vi(NULL), 2000);
+}
+
+/* A program may close what is not its own. The number is another file's then. */
+static void closes_files(void)
+{
+	char link[64], path[512], content[6] = "";
+	int own = -1;
+
+	for (int fd = 3; fd < 100 && own < 0; fd++) {
+		ssize_t length;
+
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+		length = readlink(link, path, sizeof(path) - 1);
+		path[length < 0 ? 0 : length] = '\0';
+		if (strcmp(path, getenv("VIPL_TRACE")) != 0)
+			continue;
+		close(fd);
+		strcat(path, ".own");
+		own = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+		must(own == fd && write(own, "mine", 4) == 4, "the file");
+	}
+	must(own >= 0, "the trace's file is open");
+	post_and_take(make_vi(NULL), 2000);
+	own = open(path, O_RDONLY);
+	must(read(own, content, sizeof(content)) == 4 && !strcmp(content, "mine"), "its content");
+}
+
+/* Goes on when standard input ends. */
+static void holds(void)
+{
+	char byte;
+
+	printf("OPEN 1\n");
+	fflush(stdout);
+	must(read(0, &byte, 1) == 0, "standard input");
+	post_and_take(make_vi(NULL), 1);
+}
+
+static void posts(void)
+{
+	post_and_take(make_vi(NULL), 1000);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*run)(void);
+		int exits_at_once;
+	} cases[] = {
+		{"polls", polls, 0},	  {"threads", threads, 0}, {"forks", forks, 0},
+		{"crashes", crashes, 0},  {"posts", posts, 0},	   {"underscore_exit", posts, 1},
+		{"full", is_full, 0},	  {"limited", is_limited, 0},
+		{"closes", closes_files, 0}, {"holds", holds, 0}, {"calls", call_everything, 0},
+	};
+
+	open_nic();
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		if (argc != 2 || strcmp(argv[1], cases[i].name) != 0)
+			continue;
+		cases[i].run();
+		fflush(stdout);
+		if (cases[i].exits_at_once)
+			_exit(0);
+		return 0;
+	}
+	return 2;
+}
