@@ -200,8 +200,9 @@ void call_everything(void)
 	VIP_BOOLEAN sends_empty, receives_empty, deferred;
 	VIP_PROTECTION_HANDLE tag;
 	VIP_EVENT_HANDLE event = NULL;
-	VIP_DESCRIPTOR *done;
-	VIP_VI_HANDLE a, b;
+	VIP_DESCRIPTOR *done, *last = make_descriptor();
+	VIP_BOOLEAN is_receive;
+	VIP_VI_HANDLE a, b, which;
 	VIP_CQ_HANDLE cq;
 
 	name("NIC", nic);
@@ -228,10 +229,14 @@ void call_everything(void)
 	VipPostDeferredSends(a, VIP_FALSE, &deferred);
 	connect_equals(a, b);
 	transfer(a, b, cq);
+	name("LAST", last);
+	VipPostRecv(b, last, 0); /* flushed when the connection is lost */
 	VipDisconnect(a);
 	await_calls(5);
 	VipDisconnect(b);
 	VipSendDone(b, &done);
+	VipCQDone(cq, &which, &is_receive);
+	VipRecvDone(b, &done);
 	connect_unequals(a, b);
 	VipDisconnect(a);
 	await_calls(6);
