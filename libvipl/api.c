@@ -1,6 +1,7 @@
 /*
- * What programs call. Each function is a jump to the one of the same name in the API's files, or, when
- * calls are traced, the same with a line of the trace around it. The table says what is in the line.
+ * What programs call. Each function is a jump to the one of the same name in the API's files, or,
+ * when calls are traced, a call of that with a line of the trace around it. The table says what is
+ * in the line.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
- * For the files that define functions of the API. What they define is called untraced_VipOpenNic and
- * so on by the linker; what programs call is in api.c, and is a jump to that unless calls are traced.
- * In C each function has its own name everywhere, but nothing here may be included by api.c.
+ * For the files that define functions of the API. The linker calls what they define
+ * untraced_VipOpenNic and so on: what programs call is in api.c, and is a jump to that unless calls
+ * are traced. In C, and for a debugger, each function has the name that is written there.
  */
 #ifndef VIPL_API_H
 #define VIPL_API_H

@@ -73,15 +73,14 @@ bool error_deliver(struct notifier *notifier)
 	struct pending_error *error = STAILQ_FIRST(&errors->pending);
 	VIP_ERROR_HANDLER handler = errors->handler;
 	VIP_PVOID context = errors->context;
-	int64_t begun = 0;
+	int64_t begun;
 
 	if (!error)
 		return false;
 	STAILQ_REMOVE_HEAD(&errors->pending, next);
 	errors->mistakes -= is_mistake(&error->descriptor);
 	pthread_mutex_unlock(&notifier->lock);
-	if (trace_is_on())
-		begun = trace_error_handler(&error->descriptor, context, handler);
+	begun = trace_is_on() ? trace_error_handler(&error->descriptor, context, handler) : 0;
 	if (handler)
 		handler(context, &error->descriptor);
 	else

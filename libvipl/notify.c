@@ -247,38 +247,36 @@ static struct notify *begin(struct notifier *notifier, struct cq *cq, const stru
 	return notify;
 }
 
-static void call_vi_handler(struct notifier *notifier, struct notify *notify,
-			    const struct notice *notice)
+static const char *asked_by(const struct notify *notify, const struct notice *notice)
 {
-	int64_t begun = 0;
-
-	if (trace_is_on())
-		begun = trace_vi_handler(notice->is_receive, notice->vi, notice->descriptor,
-					 notify->context, notify->vi_handler);
-	notify->vi_handler(notify->context, notifier->nic, notice->vi, notice->descriptor);
-	trace_handler_returned(notice->is_receive ? "VipRecvNotify" : "VipSendNotify", begun);
+	if (notify->cq_handler)
+		return "VipCQNotify";
+	return notice->is_receive ? "VipRecvNotify" : "VipSendNotify";
 }
 
-static void call_cq_handler(struct notifier *notifier, struct notify *notify,
-			    const struct notice *notice)
+/* The trace's line of a handler that is about to be called; when that was. */
+static int64_t trace_call(const struct notifier *notifier, const struct notify *notify,
+			  const struct notice *notice)
 {
-	int64_t begun = 0;
-
-	if (trace_is_on())
-		begun = trace_cq_handler(notifier->notifies.running_cq, notice->vi,
-					 notice->is_receive, notify->context, notify->cq_handler);
-	notify->cq_handler(notify->context, notifier->nic, notice->vi, notice->is_receive);
-	trace_handler_returned("VipCQNotify", begun);
+	if (notify->cq_handler)
+		return trace_cq_handler(notifier->notifies.running_cq, notice->vi,
+					notice->is_receive, notify->context, notify->cq_handler);
+	return trace_vi_handler(notice->is_receive, notice->vi, notice->descriptor, notify->context,
+				notify->vi_handler);
 }
 
 /* The lock is held on entry and on return. */
 static void call(struct notifier *notifier, struct notify *notify, const struct notice *notice)
 {
+	int64_t begun;
+
 	pthread_mutex_unlock(&notifier->lock);
+	begun = trace_is_on() ? trace_call(notifier, notify, notice) : 0;
 	if (notify->cq_handler)
-		call_cq_handler(notifier, notify, notice);
+		notify->cq_handler(notify->context, notifier->nic, notice->vi, notice->is_receive);
 	else
-		call_vi_handler(notifier, notify, notice);
+		notify->vi_handler(notify->context, notifier->nic, notice->vi, notice->descriptor);
+	trace_handler_returned(asked_by(notify, notice), begun);
 	free(notify);
 	pthread_mutex_lock(&notifier->lock);
 	notifier->notifies.running_vi = NULL;

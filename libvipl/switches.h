@@ -1,6 +1,6 @@
 /*
- * What every call of the data path looks at and what hardly ever changes: all of it together, so that
- * no switch takes a cache line of its own there.
+ * What every call of the data path looks at and what hardly ever changes: all of it together, so
+ * that no switch takes a cache line of its own there.
  */
 #ifndef VIPL_SWITCHES_H
 #define VIPL_SWITCHES_H

@@ -22,7 +22,7 @@
 #define POLLED	    4096u	      /* queues that a thread remembers to have polled */
 #define POLLS_TOLD  1000000u	      /* so many are told of, even if nothing else happens */
 
-/* Polls of one queue by one thread, that no line has told of. Others read them when the process ends. */
+/* Polls of a queue by a thread that no line has told of. Others read them when the process ends. */
 struct polls {
 	_Atomic(VIP_PVOID) handle;
 	_Atomic uint32_t queue; /* enum trace_queue */
@@ -148,7 +148,7 @@ static void give_back(void *ending)
 	atomic_store(&tracer->is_taken, false);
 }
 
-/* In a child of fork(): it has only this thread, and a file of its own as soon as it calls anything. */
+/* In a child of fork(): it has this thread only, and a file of its own once it calls anything. */
 static void begin_child(void)
 {
 	for (struct tracer *each = atomic_load(&tracers); each; each = each->next) {
@@ -306,7 +306,7 @@ static void note_polls(struct trace_line *line, struct polls *polls)
 	atomic_store_explicit(&polls->empty, 0, memory_order_relaxed);
 }
 
-/* A line of their own, if there are any. Some are another thread's, which the process's end stops. */
+/* A line of their own, if there are any; another thread's, when the process ends. */
 static void tell_polls(struct tracer *tracer, const struct tracer *whose, struct polls *polls)
 {
 	static const char *const functions[] = {"-", "VipSendDone", "VipRecvDone", "VipCQDone",

@@ -1,6 +1,6 @@
 /*
- * VIPL_TRACE: a line in a file for each call of the API and each handler that is called. What is told
- * of which function is in api_table.h; docs/TRACE.md says what the lines look like.
+ * VIPL_TRACE: a line in a file for each call of the API and each handler that is called. What is
+ * told of which function is in api_table.h; docs/TRACE.md says what the lines look like.
  *
  * Each thread writes into a block of the file of its own, so no thread ever waits for another one.
  */

@@ -112,8 +112,8 @@ static bool is_still_ours(void)
 }
 
 /*
- * Fills it, so that it has its room on the disk: memory of a file that has none would be as bad as no
- * memory, SIGBUS. 0 or errno.
+ * Fills it, so that it has its room on the disk: memory of a file that has none there would be as
+ * bad as no memory, SIGBUS. 0 or errno.
  */
 static int fill(uint64_t offset)
 {

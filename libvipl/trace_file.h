@@ -10,7 +10,7 @@
 
 #define TRACE_BLOCK 65536 /* bytes: what a thread gets of the file at a time */
 
-/* Opens the file, or another one if it is not ours alone. 0 or errno, and then it has been warned. */
+/* Opens the file, or another one if it is not ours alone. 0 or errno, with a warning. */
 int trace_file_open(void);
 
 /* The next block of the file, full of newlines; NULL and errno. Waits for no other thread. */

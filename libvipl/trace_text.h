@@ -1,4 +1,4 @@
-/* The words of a trace's lines: " key=value", written into a small buffer. What has no room is cut off. */
+/* The words of a trace's lines: " key=value", into a small buffer. What has no room is left out. */
 #ifndef VIPL_TRACE_TEXT_H
 #define VIPL_TRACE_TEXT_H
 

@@ -1,4 +1,4 @@
-/* program CASE: calls the library in the way that the case is about; check.py looks at the trace. */
+/* program CASE: calls the library in the way the case is about; check.py looks at the trace. */
 #include "program.h"
 
 #include <errno.h>
@@ -219,10 +219,17 @@ int main(int argc, char **argv)
 		void (*run)(void);
 		int exits_at_once;
 	} cases[] = {
-		{"polls", polls, 0},	  {"threads", threads, 0}, {"forks", forks, 0},
-		{"crashes", crashes, 0},  {"posts", posts, 0},	   {"underscore_exit", posts, 1},
-		{"full", is_full, 0},	  {"limited", is_limited, 0},
-		{"closes", closes_files, 0}, {"holds", holds, 0}, {"calls", call_everything, 0},
+		{"polls", polls, 0},
+		{"threads", threads, 0},
+		{"forks", forks, 0},
+		{"crashes", crashes, 0},
+		{"posts", posts, 0},
+		{"underscore_exit", posts, 1},
+		{"full", is_full, 0},
+		{"limited", is_limited, 0},
+		{"closes", closes_files, 0},
+		{"holds", holds, 0},
+		{"calls", call_everything, 0},
 	};
 
 	open_nic();
