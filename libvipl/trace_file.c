@@ -49,7 +49,7 @@ static void expand(char *path, size_t room, bool add_pid)
 		snprintf(path + length, room - length, ".%d", getpid());
 }
 
-/* 0 or errno: EWOULDBLOCK when another process writes it, EINVAL when it is no file of bytes. */
+/* 0 or errno: EWOULDBLOCK when another process writes it, EINVAL when it is no regular file. */
 static int open_path(const char *path)
 {
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666), error = 0;
@@ -57,9 +57,7 @@ static int open_path(const char *path)
 
 	if (fd < 0)
 		return errno;
-	if (fstat(fd, &found) || !S_ISREG(found.st_mode))
-		error = EINVAL;
-	else if (flock(fd, LOCK_EX | LOCK_NB) || ftruncate(fd, 0))
+	if (fstat(fd, &found) || flock(fd, LOCK_EX | LOCK_NB) || ftruncate(fd, 0))
 		error = errno;
 	if (error) {
 		close(fd);

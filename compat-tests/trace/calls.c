@@ -200,6 +200,7 @@ void call_everything(void)
 	VIP_BOOLEAN sends_empty, receives_empty, deferred;
 	VIP_PROTECTION_HANDLE tag;
 	VIP_EVENT_HANDLE event = NULL;
+	void *nowhere = (void *)VIP_DESCRIPTOR_ALIGNMENT;
 	VIP_DESCRIPTOR *done, *last = make_descriptor();
 	VIP_BOOLEAN is_receive;
 	VIP_VI_HANDLE a, b, which;
@@ -247,6 +248,8 @@ void call_everything(void)
 	VipDestroyCQ(cq);
 	VipDeregisterMem(nic, memory, handle);
 	VipDestroyPtag(nic, tag);
-	VipQueryVi(a, &state, &attributes, &sends_empty, &receives_empty); /* it is no VI any more */
+	VipQueryVi(a, &state, &attributes, &sends_empty, &receives_empty); /* it is no VI any more, */
+	VipPostSend(a, nowhere, 0); /* so nothing looks there */
+	VipConnectRequest(a, nowhere, nowhere, MSEC, &attributes);
 	VipCloseNic(nic);
 }

@@ -108,7 +108,7 @@ def calls(program, header):
         for _, _, event, function, result, _, values in trace.of_thread(thread):
             for name, value in run.names.items():
                 values = re.sub(r"=%s( |$)" % value, r"=%s\1" % name, values)
-            values = re.sub(r"\b(desc=)0x\w+( mem=\w+)$", r"\1MISALIGNED\2", values)
+            values = re.sub(r"\b(desc=)0x\w{6,}( mem=\w+)$", r"\1MISALIGNED\2", values)
             values = re.sub(r"\b(desc=)0x\w{6,}( op=0x0 error=)", r"\1MISALIGNED\2", values)
             values = values.replace("\\x20%d" % run.pid, "\\x20PID")
             found.append("%s %s %s%s" % (event, function, result, values))
