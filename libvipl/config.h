@@ -1,4 +1,4 @@
-/* What the environment (VIPL_*) says, read once when the first NIC is opened. */
+/* What the environment (VIPL_*) says, read once, at the first call. */
 #ifndef VIPL_CONFIG_H
 #define VIPL_CONFIG_H
 
