@@ -263,8 +263,11 @@ def same_file(program, _):
 
 @case
 def conformance(suite, vip_trace):
-    """Whatever is called: each line is well-formed, and vip_trace can read it."""
-    suites = "Handle Arguments Bounds AnyCall Descriptor DescriptorError Notify NotifyCq Fork"
+    """Whatever is called: each line is well-formed, and vip_trace can read it.
+
+    The suites are those that do not depend on time: a trace takes some, when the disk is busy.
+    """
+    suites = "Handle Arguments Bounds AnyCall Descriptor DescriptorError Spoilt Giganet Fork"
     tests = "--gtest_filter=" + ":".join("%s.*:*/%s.*" % (name, name) for name in suites.split())
     with tempfile.TemporaryDirectory(prefix="vipl-trace.") as directory:
         environment = dict(os.environ, VIPL_TRACE=os.path.join(directory, "%p"))
@@ -272,7 +275,7 @@ def conformance(suite, vip_trace):
         assert status == 0, status
         traces = [os.path.join(directory, name) for name in os.listdir(directory)]
         lines = sum(len(Trace(path).lines) for path in traces)
-        assert len(traces) > 4 and lines > 1000, (len(traces), lines)
+        assert len(traces) > 1 and lines > 1000, (len(traces), lines)
         done = subprocess.run([vip_trace] + traces, stdout=subprocess.PIPE, text=True)
         assert done.returncode == 0 and "could not be read" not in done.stdout
 
