@@ -1,6 +1,7 @@
 /* Addresses to and from the parts that connections are made of. */
 #include "address.h"
 
+#include <arpa/inet.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -120,6 +121,14 @@ void address_write(VIP_NET_ADDRESS *address, const struct in6_addr *host,
 	address->DiscriminatorLen = discriminator->length;
 	host_write(bytes, host);
 	memcpy(bytes + host_length(), discriminator->bytes, discriminator->length);
+}
+
+void host_text(const struct in6_addr *host, char out[INET6_ADDRSTRLEN])
+{
+	if (host_is_ipv4(host))
+		inet_ntop(AF_INET, host->s6_addr + IPV4_AT, out, INET6_ADDRSTRLEN);
+	else
+		inet_ntop(AF_INET6, host, out, INET6_ADDRSTRLEN);
 }
 
 socklen_t host_to_socket(const struct in6_addr *host, uint16_t port, struct sockaddr_storage *out)

@@ -47,6 +47,8 @@ bool host_equal(const struct in6_addr *a, const struct in6_addr *b);
 /* 127.0.0.0/8 or ::1 */
 bool host_is_loopback(const struct in6_addr *host);
 
+void host_text(const struct in6_addr *host, char out[INET6_ADDRSTRLEN]);
+
 /* IPv4 or IPv6, as it is. The size for system calls. */
 socklen_t host_to_socket(const struct in6_addr *host, uint16_t port, struct sockaddr_storage *out);
 struct in6_addr host_from_socket(const struct sockaddr *address);

@@ -4,7 +4,6 @@
  * in the line.
  */
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "address.h"
@@ -77,16 +76,19 @@ static void timeout(struct text *t, VIP_ULONG msec)
 
 static void host(struct text *t, const char *key, const VIP_NET_ADDRESS *address)
 {
-	const uint8_t *byte = address ? address->HostAddress : NULL;
-	char dotted[16];
+	char written[INET6_ADDRSTRLEN];
+	struct in6_addr found;
 
 	if (!address)
 		return;
-	if (address->HostAddressLen == HOST_ADDRESS_LEN) {
-		snprintf(dotted, sizeof(dotted), "%u.%u.%u.%u", byte[0], byte[1], byte[2], byte[3]);
-		text_word(t, key, dotted);
+	if (!address->HostAddressLen) {
+		text_word(t, key, "-");
+	} else if (!host_length_is_known(address->HostAddressLen) ||
+		   !address_host(address, &found)) {
+		text_word(t, key, "?");
 	} else {
-		text_word(t, key, address->HostAddressLen ? "?" : "-");
+		host_text(&found, written);
+		text_word(t, key, written);
 	}
 }
 
@@ -250,16 +252,18 @@ HIDDEN __typeof__(VipQueryNic) untraced_VipQueryNic;
 
 static void opened(struct text *t, VIP_NIC_HANDLE nic)
 {
+	char written[INET6_ADDRSTRLEN];
 	VIP_NIC_ATTRIBUTES found;
-	const VIP_UINT8 *byte;
+	struct in6_addr own;
 
 	handle(t, "nic", nic);
 	if (untraced_VipQueryNic(nic, &found) != VIP_SUCCESS)
 		return;
-	byte = found.LocalNicAddress;
 	text_string(t, "device", found.Name);
-	trace_remark("nic=%p device=%s address=%u.%u.%u.%u", nic, found.Name, byte[0], byte[1],
-		     byte[2], byte[3]);
+	if (!host_read(found.LocalNicAddress, found.NicAddressLen, &own))
+		return;
+	host_text(&own, written);
+	trace_remark("nic=%p device=%s address=%s", nic, found.Name, written);
 }
 
 /* What is called when nothing is traced comes first, so that it is together in memory. */
