@@ -18,7 +18,7 @@ LEVELS = ["early", "functional", "full", "addition"]  # the last one is none of 
 IDENTIFIERS = ["EarlyAdopter", "Functional", "Full", "Addition"]
 TITLES = ["early adopter", "functional", "full", "addition"]
 AT_LEAST = {"early": 34, "functional": 134, "full": 156}  # tests, each level with those before
-BEGIN, END = "<!-- requirements.py writes from here -->", "<!-- to here -->"
+BEGIN, END = "<!-- written by a program from here -->", "<!-- to here -->"
 
 FUNCTION = re.compile(r"(Vip\w+) (\w+)$")
 TEST = re.compile(r"(\w+\.\w+) (\w+) (.+)$")
@@ -149,18 +149,19 @@ def document(table):
     return "\n".join(lines) + "\n\n"
 
 
-def write_document(table, path, check):
+def write_document(text, path, check):
+    """Puts the text between the marks in the file, or sees whether it is there."""
     with open(path, encoding="utf-8") as file:
-        text = file.read()
-    if text.count(BEGIN) != 1 or text.count(END) != 1:
+        old = file.read()
+    if old.count(BEGIN) != 1 or old.count(END) != 1:
         raise Mistake("%s does not say where the table goes" % path)
-    head, rest = text.split(BEGIN)
+    head, rest = old.split(BEGIN)
     tail = rest.split(END)[1]
-    new = head + BEGIN + "\n" + document(table) + END + tail
-    if new == text:
+    new = head + BEGIN + "\n" + text + END + tail
+    if new == old:
         return
     if check:
-        raise Mistake("%s is not current: run requirements.py document %s" % (path, path))
+        raise Mistake("%s is not current: run %s document %s" % (path, os.path.basename(sys.argv[0]), path))
     with open(path, "w", encoding="utf-8") as file:
         file.write(new)
 
@@ -210,7 +211,7 @@ def main():
             with open(arguments.output, "w", encoding="utf-8") as file:
                 file.write(source(table))
         elif arguments.command == "document":
-            write_document(table, arguments.file, arguments.check)
+            write_document(document(table), arguments.file, arguments.check)
         else:
             check_tests(table, arguments.program)
     except Mistake as mistake:

@@ -1,4 +1,4 @@
-// Runs the conformance tests on a library, or plays the peer of one.
+// Runs the tests of this program on a library, or plays the peer of one.
 //
 // A library under test may crash or hang. So the tests run in a process of their own: its end is that of
 // the running test, as failed, and another one runs the tests that are left. One bad call hides no
@@ -11,6 +11,7 @@
 #include "requirements.h"
 #include "results.h"
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -103,7 +104,8 @@ bool nicOpens(const std::string &nic)
 	waitpid(child, &result, 0);
 	if (WIFEXITED(result) && WEXITSTATUS(result) == VIP_SUCCESS)
 		return true;
-	fprintf(stderr, "vip_conformance: VipOpenNic(\"%s\") %s %s\n", nic.c_str(),
+	fprintf(stderr, "%s: VipOpenNic(\"%s\") %s %s\n", program_invocation_short_name,
+		nic.c_str(),
 		WIFEXITED(result) ? "answers" : "was ended by a signal:",
 		WIFEXITED(result)
 			? testing::PrintToString(static_cast<VIP_RETURN>(WEXITSTATUS(result))).c_str()
@@ -205,7 +207,7 @@ int main(int argc, char **argv)
 			remote::serve(options.port);
 		return runTests(options);
 	} catch (const std::runtime_error &error) {
-		fprintf(stderr, "vip_conformance: %s\n", error.what());
+		fprintf(stderr, "%s: %s\n", program_invocation_short_name, error.what());
 		return 2;
 	}
 }

@@ -1,8 +1,9 @@
-// The command line of vip_conformance.
+// The command line of vip_conformance, and of other programs with such tests.
 #include "options.h"
 
 #include "remote.h"
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -11,13 +12,13 @@
 
 static const char kLibrary[] = "VIP_CONFORMANCE_LIBRARY", kNic[] = "VIPL_TEST_NIC";
 
-static const char kUsage[] = R"(usage: vip_conformance [OPTION]... [--gtest_OPTION]...
+static const char kUsage[] = R"(usage: %s [OPTION]... [--gtest_OPTION]...
 Checks whether a library is VIPL, the API of the Virtual Interface Architecture 1.0.
   --library=FILE       the library (default: $VIP_CONFORMANCE_LIBRARY, or the libvipl of this build)
   --nic=NAME           the NIC to open (default: $VIPL_TEST_NIC, or nic0)
   --level=LEVEL        the tests of this level and those before: early, functional or full (default: all
                        tests, also those of additions to VIA)
-  --peer=HOST[:PORT]   second processes run there, where vip_conformance --serve does (default: here)
+  --peer=HOST[:PORT]   second processes run there, where this program does with --serve (default: here)
   --serve[=PORT]       play the second processes for another host, until killed (default port: %u; with
                        0 any that is free)
   --junit=FILE         write the results as JUnit's XML
@@ -30,7 +31,8 @@ exit status: 0 if all tests passed, 1 if not, 2 if there was no library, NIC, pe
 
 [[noreturn]] static void usage(bool asked)
 {
-	fprintf(asked ? stdout : stderr, kUsage, unsigned{remote::kPort});
+	fprintf(asked ? stdout : stderr, kUsage, program_invocation_short_name,
+		unsigned{remote::kPort});
 	exit(asked ? 0 : 2);
 }
 
@@ -43,7 +45,7 @@ static requirements::Level level(const char *text)
 		return Level::Functional;
 	if (!strcmp(text, "full"))
 		return Level::Full;
-	fprintf(stderr, "vip_conformance: there is no level \"%s\"\n", text);
+	fprintf(stderr, "%s: there is no level \"%s\"\n", program_invocation_short_name, text);
 	usage(false);
 }
 
@@ -53,7 +55,7 @@ static unsigned short port(const char *text)
 	unsigned long value = strtoul(text, &end, 10);
 	if (*text && !*end && value < 65536)
 		return static_cast<unsigned short>(value);
-	fprintf(stderr, "vip_conformance: \"%s\" is no port\n", text);
+	fprintf(stderr, "%s: \"%s\" is no port\n", program_invocation_short_name, text);
 	usage(false);
 }
 

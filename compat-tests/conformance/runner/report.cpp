@@ -6,6 +6,7 @@
 #include "results.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -94,11 +95,13 @@ Counts count(const std::map<std::string, Result> &ran, Level from, Level to)
 void printLevels(const std::map<std::string, Result> &ran)
 {
 	const char *conforms = nullptr;
-	bool all = true;
+	bool all = true, any = false;
 	printHead("level, with those before");
 	for (Level level : requirements::kLevels) {
 		Counts counts = count(ran, Level::EarlyAdopter, level);
-		counts.print(requirements::name(level));
+		if (counts.tests)
+			counts.print(requirements::name(level));
+		any = any || counts.tests;
 		all = all && counts.allPassed();
 		if (all)
 			conforms = requirements::name(level);
@@ -106,7 +109,8 @@ void printLevels(const std::map<std::string, Result> &ran)
 	Counts additions = count(ran, Level::Addition, Level::Addition);
 	if (additions.tests)
 		additions.print(requirements::name(Level::Addition));
-	printf("shown in this run: %s\n", conforms ? conforms : "no level");
+	if (any)
+		printf("shown in this run: %s\n", conforms ? conforms : "no level");
 }
 
 void printFunctions(const std::map<std::string, Result> &ran)
@@ -115,6 +119,8 @@ void printFunctions(const std::map<std::string, Result> &ran)
 	for (const std::string &test : allTests())
 		for (const std::string &function : requirements::functionsOf(test))
 			counts[function].add(ran, test);
+	if (requirements::functions().empty())
+		return;
 	printHead("function");
 	for (const requirements::Function &function : requirements::functions()) {
 		Counts &count = counts[function.name];
@@ -204,7 +210,7 @@ void writeJunit(const std::string &file)
 	auto count = [&](auto condition) { return std::count_if(all.begin(), all.end(), condition); };
 	std::ofstream out(file);
 	out << "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\""
-	    << "vip_conformance\" tests=\"" << all.size() << "\" failures=\""
+	    << program_invocation_short_name << "\" tests=\"" << all.size() << "\" failures=\""
 	    << count([](const Result &r) { return results::isFailure(r.outcome); }) << "\" skipped=\""
 	    << count([](const Result &r) { return r.outcome == Outcome::Skipped; }) << "\">\n";
 	for (const Result &result : all)
