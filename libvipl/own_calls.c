@@ -1,0 +1,36 @@
+/*
+ * System calls whose names are ordinary words. A program may have a function of its own that is called
+ * bind or poll, and that replaces the C library's in the whole process. The linker leads the library's
+ * calls here (--wrap), where such names do not matter.
+ */
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <time.h>
+#include <unistd.h>
+
+#define OWN(result, name, parameters, ...)                  \
+	result __wrap_##name parameters;                    \
+	result __wrap_##name parameters                     \
+	{                                                   \
+		return (result)syscall(SYS_##__VA_ARGS__);  \
+	}
+OWN(int, bind, (int fd, const struct sockaddr *address, socklen_t length), bind, fd, address, length)
+OWN(int, close, (int fd), close, fd)
+OWN(int, connect, (int fd, const struct sockaddr *address, socklen_t length), connect, fd, address,
+    length)
+OWN(int, listen, (int fd, int backlog), listen, fd, backlog)
+OWN(ssize_t, read, (int fd, void *buffer, size_t bytes), read, fd, buffer, bytes)
+OWN(ssize_t, recv, (int fd, void *buffer, size_t bytes, int flags), recvfrom, fd, buffer, bytes, flags,
+    NULL, NULL)
+OWN(int, shutdown, (int fd, int how), shutdown, fd, how)
+OWN(int, socket, (int domain, int type, int protocol), socket, domain, type, protocol)
+
+int __wrap_poll(struct pollfd *fds, nfds_t count, int msec);
+int __wrap_poll(struct pollfd *fds, nfds_t count, int msec)
+{
+	struct timespec timeout = {msec / 1000, msec % 1000 * 1000000L};
+
+	return ppoll(fds, count, msec < 0 ? NULL : &timeout, NULL);
+}
