@@ -1,0 +1,191 @@
+// How programs find each other: the discriminators that they make, how they look for a server, and how
+// a server waits.
+#include "harness.h"
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <unistd.h>
+
+using namespace harness;
+
+namespace
+{
+
+class Connecting : public NicTest
+{
+};
+
+template <typename Type> std::string bytesOf(const Type &value)
+{
+	return {reinterpret_cast<const char *>(&value), sizeof value};
+}
+
+// Connects with these two discriminators, and expects the waiter to be told the requester's.
+void expectConnects(Nic &nic, const std::string &requester, const std::string &waiter)
+{
+	Vi server(nic), client(nic);
+	VIP_RETURN requested = VIP_NOT_DONE;
+	Thread requests([&] {
+		Address local(nic.address(), requester), remote(nic.address(), waiter);
+		VIP_VI_ATTRIBUTES attributes;
+		requested = VipConnectRequest(client, local.get(), remote.get(), kPatience,
+					      &attributes);
+	});
+	Address local(nic.address(), waiter), remote(nic);
+	VIP_VI_ATTRIBUTES attributes;
+	VIP_CONN_HANDLE connection = nullptr;
+	VIP_RETURN waited = VipConnectWait(nic, local.get(), kPatience, remote.get(), &attributes,
+					   &connection);
+	EXPECT_EQ(VIP_SUCCESS, waited);
+	if (waited == VIP_SUCCESS) {
+		EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, server));
+	}
+	requests.join();
+	EXPECT_EQ(VIP_SUCCESS, requested);
+	EXPECT_EQ(requester, remote.discriminator());
+	EXPECT_EQ(nic.address(), remote.host());
+}
+
+TEST_F(Connecting, DiscriminatorsAreNumbersStructsAndTexts)
+{
+	struct Four {
+		int job, rank, peer, channel;
+	};
+	const int id = getpid();
+	char text[17];
+	snprintf(text, sizeof text, "job%013d", id);
+	const struct {
+		const char *what;
+		std::string one, other;
+	} shapes[] = {{"int", bytesOf(id), bytesOf(-id)},
+		      {"int[3]", bytesOf(std::array<int, 3>{id, 0, 1}),
+		       bytesOf(std::array<int, 3>{id, 1, 0})},
+		      {"double", bytesOf(id + 0.25), bytesOf(-id - 0.25)},
+		      {"struct", bytesOf(Four{id, 0, 1, 0}), bytesOf(Four{id, 1, 0, 0})},
+		      {"text of 16 bytes", text, std::string(text + 1) + "x"},
+		      {"text and its end", "a" + std::to_string(id) + std::string(1, '\0'),
+		       "b" + std::to_string(id) + std::string(1, '\0')}};
+	for (const auto &shape : shapes) {
+		SCOPED_TRACE(shape.what);
+		expectConnects(nic, shape.one, shape.other); // what the other one has mirrored
+		expectConnects(nic, shape.other, shape.one);
+		expectConnects(nic, shape.one, shape.one); // or both the same
+	}
+}
+
+// A client that takes VIP_NO_MATCH, and nothing else, for a reason to try again.
+struct Client {
+	explicit Client(Nic &nic, useconds_t pauses) : pause(pauses), server(nic), client(nic)
+	{
+	}
+	void look()
+	{
+		while ((result = requestTo(client, name, 5000)) == VIP_NO_MATCH &&
+		       watch.ms() < double{kPatience}) {
+			tries++;
+			usleep(pause);
+		}
+	}
+	const useconds_t pause;
+	const std::string name = freshDiscriminator();
+	Vi server, client;
+	std::atomic<int> tries{0};
+	VIP_RETURN result = VIP_NOT_DONE;
+	Stopwatch watch;
+};
+
+TEST_F(Connecting, LoopsOverNoMatchEndWhenTheServerComesWhateverTheirPause)
+{
+	Client clients[] = {Client(nic, 0), Client(nic, 10), Client(nic, 1000000)};
+	std::vector<std::thread> threads;
+	for (Client &client : clients)
+		threads.emplace_back([&client] { client.look(); });
+	for (Client &client : clients) {
+		EXPECT_TRUE(eventually([&] { return client.tries > 0; }));
+		EXPECT_TRUE(serve(client.server, client.name)) << client.pause;
+	}
+	for (auto &thread : threads)
+		thread.join();
+	for (Client &client : clients)
+		EXPECT_EQ(VIP_SUCCESS, client.result) << client.pause;
+}
+
+TEST_F(Connecting, ClientsThatAskOnceAreAllServedByOneServerWithGapsBetweenItsWaits)
+{
+	constexpr unsigned count = 4;
+	constexpr int gap = 200;
+	std::string name = freshDiscriminator();
+	std::vector<std::unique_ptr<Vi>> servers, clients;
+	std::vector<VIP_RETURN> results(count, VIP_NOT_DONE);
+	std::vector<std::thread> threads;
+	for (unsigned i = 0; i < count; i++) {
+		servers.push_back(std::make_unique<Vi>(nic));
+		clients.push_back(std::make_unique<Vi>(nic));
+	}
+	for (unsigned i = 0; i < count; i++)
+		threads.emplace_back([&, i] { results[i] = requestTo(*clients[i], name, 5000); });
+	for (unsigned i = 0; i < count; i++) {
+		letTimePass(gap);
+		EXPECT_TRUE(serve(*servers[i], name)) << i;
+	}
+	for (auto &thread : threads)
+		thread.join();
+	for (VIP_RETURN result : results)
+		EXPECT_EQ(VIP_SUCCESS, result);
+}
+
+TEST_F(Connecting, ServerThatWaitsForOneMillisecondAgainAndAgainIsFound)
+{
+	for (VIP_ULONG timeout : {VIP_ULONG{5000}, VIP_ULONG{0xFFFFFFFF}, VIP_ULONG{VIP_INFINITE}}) {
+		Vi server(nic), client(nic);
+		std::string name = freshDiscriminator();
+		VIP_RETURN requested = VIP_NOT_DONE, waited;
+		Thread requester([&] { requested = requestTo(client, name, timeout); });
+		VIP_CONN_HANDLE connection = nullptr;
+		Stopwatch watch;
+		while ((waited = waitOn(nic, name, 1, &connection)) == VIP_TIMEOUT &&
+		       watch.ms() < double{kPatience}) {
+		}
+		EXPECT_EQ(VIP_SUCCESS, waited);
+		if (waited == VIP_SUCCESS) {
+			EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, server));
+		}
+		requester.join();
+		EXPECT_EQ(VIP_SUCCESS, requested);
+	}
+}
+
+// Where messages are sent only for credits, the first receives may come late.
+TEST_F(Connecting, ReceivesPostedAfterwardsWillDoWhereMessagesWaitForCredits)
+{
+	constexpr unsigned credits = 4;
+	atEach(nic, {VIP_SERVICE_UNRELIABLE, VIP_SERVICE_RELIABLE_DELIVERY,
+		     VIP_SERVICE_RELIABLE_RECEPTION},
+	       [&](VIP_RELIABILITY_LEVEL level) {
+		       Pool pool(nic, credits + 3, 64);
+		       Vi server(nic, ofLevel(level)), client(nic, ofLevel(level));
+		       ASSERT_EQ(VIP_SUCCESS,
+				 VipPostRecv(client, pool.message(credits, 64), pool.handle()));
+		       ASSERT_TRUE(harness::connect(server, client)); // which has no receives
+		       for (unsigned i = 0; i < credits; i++)
+			       ASSERT_EQ(VIP_SUCCESS, VipPostRecv(server, pool.message(i, 64),
+								  pool.handle()));
+		       VIP_DESCRIPTOR *credit = pool.empty(credits + 1);
+		       setImmediate(credit, credits);
+		       ASSERT_TRUE(harness::send(server, credit, pool.handle()));
+		       ASSERT_EQ(pool.descriptor(credits), takeReceive(client));
+		       ASSERT_EQ(credits, pool.descriptor(credits)->CS.ImmediateData);
+		       for (unsigned i = 0; i < credits; i++) {
+			       VIP_DESCRIPTOR *d = pool.message(credits + 2, 10 + i);
+			       ASSERT_TRUE(harness::send(client, d, pool.handle()));
+			       ASSERT_EQ(pool.descriptor(i), takeReceive(server));
+			       EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE),
+					 statusOf(pool.descriptor(i)));
+			       EXPECT_EQ(10 + i, pool.descriptor(i)->CS.Length);
+		       }
+	       });
+}
+
+} // namespace

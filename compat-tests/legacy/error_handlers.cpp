@@ -1,0 +1,136 @@
+// Programs whose handler of asynchronous errors ends them, or takes every call for a catastrophe.
+#include "leaving.h"
+
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <unistd.h>
+
+using namespace harness;
+
+namespace
+{
+
+class ErrorHandler : public NicTest
+{
+};
+
+// Connects with the test, and with itself; the end of the latter connection calls the handler.
+VIP_PEER(endsInItsErrorHandler)
+{
+	static auto *nic = new Nic;
+	static auto *own = new Pair(*nic);
+	static auto *vi = new Vi(*nic);
+	ASSERT_TRUE(own->connected);
+	bool aborts = test.get() == "abort";
+	std::string name = test.get();
+	test.put("ready");
+	ASSERT_TRUE(serve(*vi, name));
+	test.expect("end");
+	std::signal(SIGABRT, [](int) { _exit(0); }); // that it came to that is what is expected
+	auto abortion = [](VIP_PVOID, VIP_ERROR_DESCRIPTOR *) { abort(); };
+	auto end = [](VIP_PVOID, VIP_ERROR_DESCRIPTOR *) { exit(0); };
+	VipErrorCallback(*nic, nullptr, aborts ? VIP_ERROR_HANDLER{abortion} : end);
+	VipDisconnect(own->a);
+	VIP_DESCRIPTOR *d;
+	VipSendWait(own->b, kPatience, &d);
+	ADD_FAILURE() << "it goes on";
+}
+
+TEST_F(ErrorHandler, MayEndTheProcessByExitOrAbortAndItsPeersAreTold)
+{
+	for (const char *how : {"exit", "abort"}) {
+		SCOPED_TRACE(how);
+		Peer peer("endsInItsErrorHandler");
+		std::string name = freshDiscriminator();
+		peer.channel.put(how);
+		peer.channel.put(name);
+		peer.channel.expect("ready");
+		Vi vi(nic);
+		ASSERT_TRUE(call(vi, name, peer.channel.host()));
+		peer.channel.put("end");
+		EXPECT_TRUE(nic.errors.reaches(vi, 1));
+		EXPECT_EQ(1U, nic.errors.count(vi, VIP_ERROR_CONN_LOST));
+		peer.finish();
+	}
+}
+
+// Counts calls of any kind.
+struct Calls {
+	explicit Calls(Nic &nic)
+	{
+		EXPECT_EQ(VIP_SUCCESS, VipErrorCallback(nic, this, count));
+	}
+	static void count(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *)
+	{
+		static_cast<Calls *>(context)->seen++;
+	}
+	std::atomic<int> seen{0};
+};
+
+// What is no error of the NIC: attempts in vain, waits that time out, and the ordinary course of things.
+void doWhatFailsInOrder(Nic &nic)
+{
+	Pool pool(nic, 3, 64);
+	Vi client(nic), server(nic);
+	VIP_DESCRIPTOR *d;
+	EXPECT_EQ(VIP_NO_MATCH, requestTo(client, freshDiscriminator(), 250));
+	std::string name = freshDiscriminator();
+	VIP_CONN_HANDLE connection = nullptr;
+	EXPECT_EQ(VIP_TIMEOUT, waitOn(nic, name, 1, &connection));
+	Thread refused([&] { EXPECT_EQ(VIP_REJECT, requestTo(client, name, kPatience)); });
+	EXPECT_EQ(VIP_SUCCESS, waitOn(nic, name, kPatience, &connection));
+	EXPECT_EQ(VIP_SUCCESS, VipConnectReject(connection));
+	refused.join();
+	EXPECT_EQ(VIP_SUCCESS, VipPostSend(client, pool.message(0, 64), pool.handle()));
+	EXPECT_EQ(VIP_DESCRIPTOR_ERROR, VipSendDone(client, &d)) << "flushed";
+	EXPECT_EQ(VIP_SUCCESS, VipPostRecv(server, pool.message(1, 64), pool.handle()));
+	EXPECT_EQ(VIP_TIMEOUT, VipRecvWait(server, 1, &d));
+	EXPECT_EQ(VIP_SUCCESS, VipDisconnect(server));
+}
+
+TEST_F(ErrorHandler, IsNotCalledInAProgramThatEndsInOrder)
+{
+	Leaving first, second;
+	Nic own;
+	ASSERT_TRUE(own.opened());
+	Calls calls(own);
+	doWhatFailsInOrder(own);
+	{
+		Vi ended(own), left(own);
+		ASSERT_TRUE(first.connect(ended));
+		ASSERT_TRUE(second.connect(left));
+		EXPECT_EQ(VIP_SUCCESS, VipDisconnect(ended));
+		first.tell("disconnect");
+		first.finish();
+		EXPECT_EQ(VIP_STATE_IDLE, ended.state());
+		EXPECT_EQ(VIP_SUCCESS, VipDestroyVi(ended));
+		EXPECT_EQ(0, calls.seen) << "before its end";
+		EXPECT_EQ(VIP_SUCCESS, own.close()); // with the other connection
+	}
+	second.tell("exit");
+	second.finish();
+	EXPECT_EQ(0, calls.seen);
+}
+
+TEST_F(ErrorHandler, IsNotCalledForAViAfterItsOwnDisconnectThoughThePeerDisconnectsToo)
+{
+	for (unsigned round = 0; round < 20; round++) {
+		Pair pair(nic);
+		ASSERT_TRUE(pair.connected);
+		Thread other([&] { EXPECT_EQ(VIP_SUCCESS, VipDisconnect(pair.b)); });
+		EXPECT_EQ(VIP_SUCCESS, VipDisconnect(pair.a));
+		size_t before = nic.errors.count(pair.a);
+		other.join();
+		// Long enough for what is on its way: handlers are called in the order of the errors.
+		Pool pool(nic, 1, 64);
+		auto *odd = reinterpret_cast<VIP_DESCRIPTOR *>(pool.data() + 32);
+		Vi last(nic);
+		ASSERT_EQ(VIP_INVALID_PARAMETER, VipPostSend(last, odd, pool.handle()));
+		ASSERT_TRUE(nic.errors.reaches(last, 1));
+		EXPECT_EQ(before, nic.errors.count(pair.a));
+		EXPECT_LE(before, 1U);
+	}
+}
+
+} // namespace

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""What programs rely on that VIA does not speak of: habits.txt, for the program and the documentation, checked.
+
+usage: habits.py source OUTPUT             write it as C++, for vip_legacy
+       habits.py document FILE [--check]   put the table into FILE, or see whether it is there
+       habits.py tests LEGACY PROGRAM...   see whether each test that it names is there, in one of the
+                                           programs or in CTest's list for the current directory, and whether
+                                           each test of LEGACY is named
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TABLE = os.path.join(HERE, "habits.txt")
+sys.dont_write_bytecode = True  # a build leaves the sources alone
+sys.path.insert(0, os.path.join(HERE, "..", "conformance"))
+
+from requirements import Mistake, listed, quoted, write_document  # noqa: E402
+
+TEST = re.compile(r"\w+(\.\w+)+$")
+
+
+class Habit:
+    def __init__(self, chapter):
+        self.chapter, self.sentence, self.tests = chapter, "", []
+
+
+def table():
+    habits, chapter = [], None
+    with open(TABLE, encoding="utf-8") as file:
+        for line in (line.rstrip("\n") for line in file):
+            if not line or line.startswith("#"):
+                continue
+            if line.startswith("== "):
+                chapter = line[3:]
+            elif line[0] in " \t":
+                habits[-1].tests += line.split()
+            else:
+                # A sentence may take several lines; its tests end it.
+                if not habits or habits[-1].tests or habits[-1].chapter != chapter:
+                    habits.append(Habit(chapter))
+                habits[-1].sentence = (habits[-1].sentence + " " + line).strip()
+    for habit in habits:
+        if not habit.chapter or not habit.tests or not habit.sentence.endswith("."):
+            raise Mistake("no chapter, no test, or no end: %s" % habit.sentence)
+        for test in habit.tests:
+            if not TEST.match(test):
+                raise Mistake("%s: no test is called so" % test)
+    return habits
+
+
+def source(habits):
+    lines, seen = ["// Made from habits.txt by habits.py."], set()
+    for habit in habits:
+        for test in habit.tests:
+            if test not in seen:
+                lines.append(
+                    'VIA_REQUIREMENT(%s, Addition, "", %s)' % (quoted(test), quoted(habit.sentence))
+                )
+            seen.add(test)
+    return "\n".join(lines) + "\n"
+
+
+def document(habits):
+    lines, chapter = [], None
+    for habit in habits:
+        if habit.chapter != chapter:
+            chapter = habit.chapter
+            lines += ["", "### " + chapter, "", "| what programs do | tests |", "| --- | --- |"]
+        tests = ", ".join("`%s`" % test for test in habit.tests)
+        lines.append("| %s | %s |" % (habit.sentence.replace("|", "\\|"), tests))
+    return "\n".join(lines) + "\n\n"
+
+
+def in_ctest():
+    output = subprocess.run(
+        ["ctest", "-N"], check=True, stdout=subprocess.PIPE, universal_newlines=True
+    ).stdout
+    return set(re.findall(r"^ *Test +#\d+: (\S+)$", output, re.M))
+
+
+def check_tests(habits, legacy, programs):
+    named = {test for habit in habits for test in habit.tests}
+    own = listed(legacy)
+    there = own.union(in_ctest(), *(listed(program) for program in programs))
+    wrong = ["%s is in no entry" % test for test in sorted(own - named)]
+    wrong += ["%s is no test" % test for test in sorted(named - there)]
+    print("%d habits, %d tests, %d of them here" % (len(habits), len(named), len(own)))
+    if wrong:
+        raise Mistake("habits.txt:\n" + "\n".join(wrong))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("source").add_argument("output")
+    documents = commands.add_parser("document")
+    documents.add_argument("file")
+    documents.add_argument("--check", action="store_true")
+    tests = commands.add_parser("tests")
+    tests.add_argument("legacy")
+    tests.add_argument("program", nargs="*")
+    arguments = parser.parse_args()
+    try:
+        habits = table()
+        if arguments.command == "source":
+            with open(arguments.output, "w", encoding="utf-8") as file:
+                file.write(source(habits))
+        elif arguments.command == "document":
+            write_document(document(habits), arguments.file, arguments.check)
+        else:
+            check_tests(habits, arguments.legacy, arguments.program)
+    except Mistake as mistake:
+        print("habits: %s" % mistake, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

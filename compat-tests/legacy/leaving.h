@@ -1,0 +1,41 @@
+// A second process that connects, and then leaves in one of several ways.
+#pragma once
+
+#include "harness.h"
+
+// Holds a connected VI until it is told how to leave: "disconnect" (and then "exit"), "close", "exit" or
+// "stay".
+class Leaving
+{
+      public:
+	Leaving() : peer_("leaves")
+	{
+	}
+	// For several connections, one after the other.
+	testing::AssertionResult connect(harness::Vi &vi)
+	{
+		std::string name = harness::freshDiscriminator();
+		peer_.channel.put(name);
+		peer_.channel.expect("ready");
+		testing::AssertionResult called = harness::call(vi, name, peer_.channel.host());
+		if (called)
+			peer_.channel.expect("connected");
+		return called;
+	}
+	void tell(const std::string &how)
+	{
+		peer_.channel.put("");
+		peer_.channel.put(how);
+	}
+	void finish()
+	{
+		peer_.finish();
+	}
+	void kill()
+	{
+		peer_.kill();
+	}
+
+      private:
+	harness::Peer peer_;
+};

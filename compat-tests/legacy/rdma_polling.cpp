@@ -1,0 +1,137 @@
+// Two processes that talk by RDMA writes alone: each looks at the last byte of its buffer, and calls
+// the library only to write, and to collect what it has written.
+#include "harness.h"
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+
+using namespace harness;
+
+namespace
+{
+
+constexpr VIP_UINT32 kMost = 65472, kSizes[] = {1, 4, 64, 1000, 4096, 4097, 32768, kMost};
+constexpr unsigned kRoundsOfEach = 5;
+
+struct Place {
+	uint64_t address;
+	VIP_MEM_HANDLE handle;
+};
+
+class End
+{
+      public:
+	End(Nic &nic, VIP_RELIABILITY_LEVEL level)
+	    : writable_(memory(nullptr, VIP_TRUE)), pool_(nic, 2, kMost),
+	      target_(nic, kMost + 1, &writable_), vi_(nic, allowing(level))
+	{
+		EXPECT_EQ(VIP_SUCCESS,
+			  VipPostRecv(vi_, pool_.message(1, sizeof(Place)), pool_.handle()));
+	}
+	Vi &vi()
+	{
+		return vi_;
+	}
+	// Each tells the other where it can be written to, by a message.
+	void exchangePlaces()
+	{
+		Place own{reinterpret_cast<uintptr_t>(target_.data()), target_.handle()};
+		memcpy(pool_.buffer(0), &own, sizeof own);
+		ASSERT_TRUE(harness::send(vi_, pool_.message(0, sizeof own), pool_.handle()));
+		ASSERT_EQ(pool_.descriptor(1), takeReceive(vi_));
+		ASSERT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(pool_.descriptor(1)));
+		memcpy(&other_, pool_.buffer(1), sizeof other_);
+	}
+	void write(VIP_UINT32 size, unsigned round)
+	{
+		paint(pool_.buffer(0), size, round);
+		pool_.buffer(0)[size - 1] = mark(round);
+		VIP_DESCRIPTOR *d = pool_.write(0, size, nullptr, other_.handle);
+		d->DS[0].Remote.Data.AddressBits = other_.address;
+		ASSERT_TRUE(harness::send(vi_, d, pool_.handle(), Mode::Polling));
+		ASSERT_EQ(status(VIP_STATUS_OP_RDMA_WRITE), statusOf(d));
+	}
+	void look(VIP_UINT32 size, unsigned round)
+	{
+		const volatile VIP_UCHAR *last = target_.data() + size - 1;
+		Stopwatch watch;
+		while (*last != mark(round))
+			ASSERT_LT(watch.ms(), kPatience) << size << " bytes did not arrive";
+		std::atomic_thread_fence(std::memory_order_acquire);
+		ASSERT_TRUE(painted(target_.data(), size - 1, round)) << "round " << round;
+		ASSERT_EQ(0, target_.data()[size]) << "behind the write";
+		memset(target_.data(), 0, size);
+	}
+
+      private:
+	static VIP_VI_ATTRIBUTES allowing(VIP_RELIABILITY_LEVEL level)
+	{
+		VIP_VI_ATTRIBUTES attributes = ofLevel(level);
+		attributes.EnableRdmaWrite = VIP_TRUE;
+		return attributes;
+	}
+	static VIP_UCHAR mark(unsigned round)
+	{
+		return static_cast<VIP_UCHAR>(1 + round % 255);
+	}
+	VIP_MEM_ATTRIBUTES writable_;
+	Pool pool_;
+	Region target_;
+	Vi vi_;
+	Place other_{};
+};
+
+void pingPong(End &end, bool first)
+{
+	unsigned round = 0;
+	for (VIP_UINT32 size : kSizes)
+		for (unsigned i = 0; i < kRoundsOfEach; i++, round++) {
+			if (first) {
+				ASSERT_NO_FATAL_FAILURE(end.write(size, round));
+			}
+			ASSERT_NO_FATAL_FAILURE(end.look(size, round));
+			if (!first) {
+				ASSERT_NO_FATAL_FAILURE(end.write(size, round));
+			}
+		}
+}
+
+VIP_PEER(writesAndLooks)
+{
+	Nic nic;
+	ASSERT_TRUE(nic.opened());
+	End end(nic, static_cast<VIP_RELIABILITY_LEVEL>(std::stoi(test.get())));
+	std::string name = test.get();
+	test.put("ready");
+	ASSERT_TRUE(serve(end.vi(), name));
+	ASSERT_NO_FATAL_FAILURE(end.exchangePlaces());
+	pingPong(end, false);
+	test.put("done");
+	test.expect("done");
+}
+
+class RdmaPolling : public NicTest
+{
+};
+
+TEST_F(RdmaPolling, PingPongOfProcessesThatLookAtTheLastByteOnly)
+{
+	atEach(nic, {VIP_SERVICE_RELIABLE_DELIVERY, VIP_SERVICE_RELIABLE_RECEPTION},
+	       [&](VIP_RELIABILITY_LEVEL level) {
+		       Peer peer("writesAndLooks");
+		       std::string name = freshDiscriminator();
+		       peer.channel.put(std::to_string(level));
+		       peer.channel.put(name);
+		       peer.channel.expect("ready");
+		       End end(nic, level);
+		       ASSERT_TRUE(call(end.vi(), name, peer.channel.host()));
+		       ASSERT_NO_FATAL_FAILURE(end.exchangePlaces());
+		       pingPong(end, true);
+		       peer.channel.expect("done");
+		       peer.channel.put("done");
+		       peer.finish();
+	       });
+}
+
+} // namespace
