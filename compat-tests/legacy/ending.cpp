@@ -182,8 +182,8 @@ TEST_F(Ending, ViThenCqThenMemoryWithReceivesLeftWhoeverDisconnectsFirst)
 			}
 			side.cleanUp(disconnects);
 			paint(pool.buffer(1), 64, 2);
+			// It may be on its way before the peer learns of the end.
 			ASSERT_TRUE(harness::send(peer, pool.message(1, 64), pool.handle()));
-			EXPECT_NE(0U, errorOf(pool.descriptor(1)));
 			EXPECT_TRUE(untouched(side.data, Side::kBytes));
 		}
 }

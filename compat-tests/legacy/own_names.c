@@ -4,8 +4,8 @@
  * that calls them calls this program, which it must not.
  *
  * It talks to itself, by everything that a library may need one of these names for. No header is
- * included that declares one of them. With a NIC of libibverbs, the names that libibverbs and librdmacm
- * call themselves are left out (-DNO_SOCKET_NAMES).
+ * included that declares one of them. For an RDMA device the names that libibverbs and librdmacm call
+ * themselves are left out (-DRDMA_DEVICE): what those call is not ours to choose.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -30,17 +30,17 @@ static const char *last_called;
 		return 4711;         \
 	}
 #define ORDINARY_NAMES(X) \
-	X(sem_init) X(sem_destroy) X(sem_open) X(sem_close) X(sem_unlink) X(sem_wait) X(sem_trywait) \
-	X(sem_timedwait) X(sem_post) X(sem_getvalue) \
+	X(sem_open) X(sem_close) X(sem_unlink) X(sem_trywait) X(sem_timedwait) X(sem_getvalue) \
 	X(post) X(wait_for) X(err_sys) X(err_quit) X(error) X(fatal) X(warn) X(log_error) X(debug) \
 	X(config) X(send_data) X(recv_data) X(accept) X(poll_cq) X(agent) X(channel) X(lock) X(unlock) \
-	X(address) X(state) X(barrier) X(init) X(finish) X(start) X(stop) X(wakeup)
-/* System calls with names that are also ordinary words. */
-#define SOCKET_NAMES(X) X(bind) X(connect) X(listen) X(shutdown) X(socket) X(recv) X(send) X(poll) \
-	X(glob) X(open) X(close) X(read) X(write)
+	X(address) X(state) X(barrier) X(init) X(finish) X(start) X(stop) X(wakeup) X(glob)
+#define NAMES_OF_RDMA(X) \
+	X(sem_init) X(sem_destroy) X(sem_wait) X(sem_post) \
+	X(bind) X(connect) X(listen) X(shutdown) X(socket) X(recv) X(send) X(poll) \
+	X(open) X(close) X(read) X(write)
 ORDINARY_NAMES(OWN)
-#ifndef NO_SOCKET_NAMES
-SOCKET_NAMES(OWN)
+#ifndef RDMA_DEVICE
+NAMES_OF_RDMA(OWN)
 #endif
 double log(double x);
 double log(double x)
@@ -225,8 +225,8 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	ORDINARY_NAMES(CALL)
-#ifndef NO_SOCKET_NAMES
-	SOCKET_NAMES(CALL)
+#ifndef RDMA_DEVICE
+	NAMES_OF_RDMA(CALL)
 #endif
 	mine++, check(log(1) == 1, "another log()");
 	check(called == mine, "its own functions are not called");
