@@ -16,14 +16,15 @@
 	{                                                   \
 		return (result)syscall(SYS_##__VA_ARGS__);  \
 	}
-OWN(int, bind, (int fd, const struct sockaddr *address, socklen_t length), bind, fd, address, length)
+OWN(int, bind, (int fd, const struct sockaddr *address, socklen_t length), bind, fd, address,
+    length)
 OWN(int, close, (int fd), close, fd)
 OWN(int, connect, (int fd, const struct sockaddr *address, socklen_t length), connect, fd, address,
     length)
 OWN(int, listen, (int fd, int backlog), listen, fd, backlog)
 OWN(ssize_t, read, (int fd, void *buffer, size_t bytes), read, fd, buffer, bytes)
-OWN(ssize_t, recv, (int fd, void *buffer, size_t bytes, int flags), recvfrom, fd, buffer, bytes, flags,
-    NULL, NULL)
+OWN(ssize_t, recv, (int fd, void *buffer, size_t bytes, int flags), recvfrom, fd, buffer, bytes,
+    flags, NULL, NULL)
 OWN(int, shutdown, (int fd, int how), shutdown, fd, how)
 OWN(int, socket, (int domain, int type, int protocol), socket, domain, type, protocol)
 

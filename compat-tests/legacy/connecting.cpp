@@ -141,7 +141,8 @@ TEST_F(Connecting, ClientsThatAskOnceAreAllServedByOneServerWithGapsBetweenItsWa
 
 TEST_F(Connecting, ServerThatWaitsForOneMillisecondAgainAndAgainIsFound)
 {
-	for (VIP_ULONG timeout : {VIP_ULONG{5000}, VIP_ULONG{0xFFFFFFFF}, VIP_ULONG{VIP_INFINITE}}) {
+	for (VIP_ULONG timeout :
+	     {VIP_ULONG{5000}, VIP_ULONG{0xFFFFFFFF}, VIP_ULONG{VIP_INFINITE}}) {
 		Vi server(nic), client(nic);
 		std::string name = freshDiscriminator();
 		VIP_RETURN requested = VIP_NOT_DONE, waited;

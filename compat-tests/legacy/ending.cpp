@@ -125,7 +125,8 @@ TEST_F(Ending, LoopsOfBothFormsEmptyTheQueuesAfterDisconnect)
 struct Side {
 	static constexpr size_t kBytes = 8192;
 	static constexpr unsigned kReceives = 8;
-	explicit Side(Nic &of) : nic(of), data(static_cast<VIP_UCHAR *>(aligned_alloc(4096, kBytes)))
+	explicit Side(Nic &of)
+	    : nic(of), data(static_cast<VIP_UCHAR *>(aligned_alloc(4096, kBytes)))
 	{
 		memset(data, 0, kBytes);
 		VIP_VI_ATTRIBUTES attributes = reliable();

@@ -31,13 +31,13 @@ static const char *last_called;
 	}
 #define ORDINARY_NAMES(X) \
 	X(sem_open) X(sem_close) X(sem_unlink) X(sem_trywait) X(sem_timedwait) X(sem_getvalue) \
-	X(post) X(wait_for) X(err_sys) X(err_quit) X(error) X(fatal) X(warn) X(log_error) X(debug) \
-	X(config) X(send_data) X(recv_data) X(accept) X(poll_cq) X(agent) X(channel) X(lock) X(unlock) \
-	X(address) X(state) X(barrier) X(init) X(finish) X(start) X(stop) X(wakeup) X(glob)
+	X(post) X(wait_for) X(err_sys) X(err_quit) X(error) X(fatal) X(warn) X(log_error) \
+	X(debug) X(config) X(send_data) X(recv_data) X(accept) X(poll_cq) X(agent) X(channel) \
+	X(lock) X(unlock) X(address) X(state) X(barrier) X(init) X(finish) X(start) X(stop) \
+	X(wakeup) X(glob)
 #define NAMES_OF_RDMA(X) \
-	X(sem_init) X(sem_destroy) X(sem_wait) X(sem_post) \
-	X(bind) X(connect) X(listen) X(shutdown) X(socket) X(recv) X(send) X(poll) \
-	X(open) X(close) X(read) X(write)
+	X(sem_init) X(sem_destroy) X(sem_wait) X(sem_post) X(bind) X(connect) X(listen) \
+	X(shutdown) X(socket) X(recv) X(send) X(poll) X(open) X(close) X(read) X(write)
 ORDINARY_NAMES(OWN)
 #ifndef RDMA_DEVICE
 NAMES_OF_RDMA(OWN)
@@ -220,8 +220,8 @@ int main(int argc, char **argv)
 
 	talk(nic_name);
 	if (called) {
-		fprintf(stderr, "own_names: %d calls that are not its own, the last of %s()\n", called,
-			last_called);
+		fprintf(stderr, "own_names: %d calls that are not its own, the last of %s()\n",
+			called, last_called);
 		return 1;
 	}
 	ORDINARY_NAMES(CALL)

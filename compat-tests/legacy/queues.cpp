@@ -91,8 +91,8 @@ TEST_F(Queues, OneThatIsOnACqMayBeLookedAtAndWaitedForItself)
 	EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
 }
 
-// A ring of receives that are posted as they came back, and sends in which only the segment changes:
-// whatever was written into them stays there.
+// A ring of receives that are posted as they came back, and sends in which only the segment
+// changes: whatever was written into them stays there.
 TEST_F(Queues, DescriptorsArePostedAgainAsTheyCameBack)
 {
 	constexpr unsigned ring = 4, messages = 100;
