@@ -1,0 +1,98 @@
+/* channel.c - a VI for each peer: made first, connected then or later, destroyed at the end. */
+#include <stddef.h>
+#include <string.h>
+
+#include "layer.h"
+
+struct channel channels[MAX_PROCESSES];
+pthread_mutex_t connecting_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void address_make(union address *address, const struct host *host, int at, int of)
+{
+	struct discriminator discriminator;
+
+	discriminator.job = settings.job;
+	discriminator.at = at;
+	discriminator.of = of;
+	memset(address, 0, sizeof(*address));
+	address->net.HostAddressLen = (VIP_UINT16)host->bytes;
+	address->net.DiscriminatorLen = sizeof(discriminator);
+	memcpy(address->net.HostAddress, host->address, host->bytes);
+	memcpy(address->room + offsetof(VIP_NET_ADDRESS, HostAddress) + host->bytes, &discriminator,
+	       sizeof(discriminator));
+}
+
+struct discriminator address_discriminator(const union address *address)
+{
+	struct discriminator discriminator;
+
+	memset(&discriminator, 0, sizeof(discriminator));
+	if (address->net.DiscriminatorLen == sizeof(discriminator))
+		memcpy(&discriminator,
+		       address->room + offsetof(VIP_NET_ADDRESS, HostAddress) +
+			       address->net.HostAddressLen,
+		       sizeof(discriminator));
+	return discriminator;
+}
+
+/* With its receives: the peer's first packet may come as soon as there is a connection. */
+static void make(struct channel *channel)
+{
+	VIP_VI_ATTRIBUTES attributes;
+
+	memset(&attributes, 0, sizeof(attributes));
+	attributes.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY;
+	attributes.MaxTransferSize = longest_transfer;
+	attributes.Ptag = ptag;
+	attributes.EnableRdmaWrite = VIP_TRUE;
+	must(VipCreateVi(nic, &attributes, cq, cq, &channel->vi), "VipCreateVi");
+	packets_prepare(channel);
+}
+
+void channels_open(const struct host *hosts)
+{
+	int i;
+
+	for (i = 0; i < settings.size; ++i) {
+		channels[i].peer = i;
+		if (i != settings.rank)
+			make(&channels[i]);
+	}
+	if (settings.connecting == CONNECT_ALL)
+		connect_all(hosts);
+	else if (settings.connecting == CONNECT_PEERS)
+		connect_peers(hosts);
+	else
+		demand_start(hosts);
+}
+
+struct channel *channel_of(VIP_VI_HANDLE vi)
+{
+	int i;
+
+	for (i = 0; i < settings.size; ++i)
+		if (i != settings.rank && channels[i].vi == vi)
+			return &channels[i];
+	mp_fail("the CQ named a VI that is none of ours");
+}
+
+void channel_connect(struct channel *channel)
+{
+	if (!channel->usable)
+		demand_connect(channel);
+	channel->usable = 1;
+}
+
+void channels_close(void)
+{
+	int i;
+
+	if (settings.connecting == CONNECT_ON_DEMAND)
+		demand_stop();
+	for (i = 0; i < settings.size; ++i) {
+		if (i == settings.rank)
+			continue;
+		must(VipDisconnect(channels[i].vi), "VipDisconnect");
+		must(VipDestroyVi(channels[i].vi), "VipDestroyVi");
+	}
+}

@@ -1,0 +1,88 @@
+/* connect.c - connections with everybody at the start: by request and wait, or between equals. */
+#include <stdio.h>
+#include <string.h>
+
+#include "layer.h"
+
+#define PATIENCE 10000 /* milliseconds */
+
+/*
+ * Asks until the peer waits, as programs did: it may be on its way. Of the local address only the
+ * discriminator counts, so any host will do.
+ */
+VIP_RETURN connect_request(struct channel *channel, const struct host *host, int at, int of)
+{
+	double end = mp_now() + PATIENCE / 1000;
+	union address local, remote;
+	VIP_VI_ATTRIBUTES attributes;
+	VIP_RETURN code;
+
+	address_make(&local, host, settings.rank, channel->peer);
+	address_make(&remote, host, at, of);
+	do
+		code = VipConnectRequest(channel->vi, &local.net, &remote.net, PATIENCE,
+					 &attributes);
+	while (code == VIP_NO_MATCH && mp_now() < end);
+	return code;
+}
+
+static void wait_for(struct channel *channel, const struct host *own)
+{
+	union address local, remote;
+	VIP_VI_ATTRIBUTES attributes;
+	VIP_CONN_HANDLE request;
+	struct discriminator from;
+
+	address_make(&local, own, settings.rank, channel->peer);
+	memset(&remote, 0, sizeof(remote));
+	must(VipConnectWait(nic, &local.net, PATIENCE, &remote.net, &attributes, &request),
+	     "VipConnectWait");
+	from = address_discriminator(&remote);
+	if (from.job != settings.job || from.at != channel->peer || from.of != settings.rank)
+		mp_fail("waited for rank %d, and got job %d, rank %d, for rank %d", channel->peer,
+			from.job, from.at, from.of);
+	must(VipConnectAccept(request, channel->vi), "VipConnectAccept");
+}
+
+/* First those of lower rank, in their order, who all ask: so nobody waits in a circle. */
+void connect_all(const struct host *hosts)
+{
+	int i;
+
+	for (i = 0; i < settings.size; ++i) {
+		if (i == settings.rank)
+			continue;
+		doing = "connecting";
+		if (i < settings.rank)
+			wait_for(&channels[i], &hosts[settings.rank]);
+		else
+			must(connect_request(&channels[i], &hosts[i], i, settings.rank),
+			     "VipConnectRequest");
+		channels[i].usable = 1;
+	}
+	doing = NULL;
+}
+
+void connect_peers(const struct host *hosts)
+{
+	union address local, remote;
+	VIP_VI_ATTRIBUTES attributes;
+	int i;
+
+	doing = "connecting as equals";
+	for (i = 0; i < settings.size; ++i) {
+		if (i == settings.rank)
+			continue;
+		address_make(&local, &hosts[settings.rank], settings.rank, i);
+		address_make(&remote, &hosts[i], i, settings.rank);
+		must(VipConnectPeerRequest(channels[i].vi, &local.net, &remote.net, PATIENCE),
+		     "VipConnectPeerRequest");
+	}
+	for (i = 0; i < settings.size; ++i) {
+		if (i == settings.rank)
+			continue;
+		must(VipConnectPeerWait(channels[i].vi, &attributes), "VipConnectPeerWait");
+		channels[i].usable = 1;
+	}
+	doing = NULL;
+}

@@ -1,0 +1,133 @@
+/*
+ * demand.c - connections on demand. Whoever has something to send asks; a thread of each process
+ * waits for those who ask. Of two that ask each other the one of lower rank wins: it rejects the
+ * other's request, and the other one, rejected, takes its.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <sys/time.h>
+
+#include "layer.h"
+
+#define LOOK 100 /* milliseconds after which the waiting thread looks whether it is over */
+
+static const struct host *hosts;
+static pthread_t waiter;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static int over; /* guarded by connecting_lock */
+
+static void accept_it(struct channel *channel, VIP_CONN_HANDLE request)
+{
+	must(VipConnectAccept(request, channel->vi), "VipConnectAccept");
+	channel->link = CONNECTED;
+	pthread_cond_broadcast(&changed);
+}
+
+static void asked_by(int peer, VIP_CONN_HANDLE request)
+{
+	struct channel *channel = &channels[peer];
+
+	pthread_mutex_lock(&connecting_lock);
+	if (channel->link == UNCONNECTED) {
+		accept_it(channel, request);
+	} else if (channel->link == ASKING && settings.rank < peer) {
+		must(VipConnectReject(request), "VipConnectReject");
+	} else if (channel->link == ASKING) {
+		channel->held = request;
+		channel->link = HELD;
+	} else {
+		mp_fail("rank %d asks for a connection that it has", peer);
+	}
+	pthread_mutex_unlock(&connecting_lock);
+}
+
+static int is_over(void)
+{
+	int result;
+
+	pthread_mutex_lock(&connecting_lock);
+	result = over;
+	pthread_mutex_unlock(&connecting_lock);
+	return result;
+}
+
+static void *wait_for_anybody(void *unused)
+{
+	union address local, remote;
+	VIP_VI_ATTRIBUTES attributes;
+	struct discriminator from;
+	VIP_CONN_HANDLE request;
+	VIP_RETURN code;
+
+	while (!is_over()) {
+		address_make(&local, &hosts[settings.rank], settings.rank, ANYBODY);
+		memset(&remote, 0, sizeof(remote));
+		code = VipConnectWait(nic, &local.net, LOOK, &remote.net, &attributes, &request);
+		if (code == VIP_TIMEOUT)
+			continue;
+		must(code, "VipConnectWait");
+		from = address_discriminator(&remote);
+		if (from.job != settings.job || from.at < 0 || from.at >= settings.size ||
+		    from.at == settings.rank)
+			mp_fail("somebody else asks: job %d, rank %d", from.job, from.at);
+		asked_by(from.at, request);
+	}
+	return unused;
+}
+
+void demand_start(const struct host *all)
+{
+	hosts = all;
+	if (pthread_create(&waiter, NULL, wait_for_anybody, NULL))
+		mp_fail("no thread");
+}
+
+/* Rejected: the winner's own request has come, or will. */
+static void take_theirs(struct channel *channel)
+{
+	struct timeval now;
+	struct timespec end;
+
+	gettimeofday(&now, NULL);
+	end.tv_sec = now.tv_sec + settings.stall;
+	end.tv_nsec = now.tv_usec * 1000;
+	if (channel->link == HELD)
+		accept_it(channel, channel->held);
+	else
+		channel->link = UNCONNECTED;
+	while (channel->link != CONNECTED)
+		if (pthread_cond_timedwait(&changed, &connecting_lock, &end))
+			mp_fail("rank %d rejected a request, and sends none of its own",
+				channel->peer);
+}
+
+void demand_connect(struct channel *channel)
+{
+	VIP_RETURN code;
+
+	doing = "connecting on demand";
+	pthread_mutex_lock(&connecting_lock);
+	if (channel->link == UNCONNECTED) {
+		channel->link = ASKING;
+		pthread_mutex_unlock(&connecting_lock);
+		code = connect_request(channel, &hosts[channel->peer], channel->peer, ANYBODY);
+		pthread_mutex_lock(&connecting_lock);
+		if (code == VIP_REJECT) {
+			take_theirs(channel);
+		} else {
+			must(code, "VipConnectRequest");
+			channel->link = CONNECTED;
+		}
+	}
+	pthread_mutex_unlock(&connecting_lock);
+	doing = NULL;
+}
+
+void demand_stop(void)
+{
+	pthread_mutex_lock(&connecting_lock);
+	over = 1;
+	pthread_mutex_unlock(&connecting_lock);
+	if (pthread_join(waiter, NULL))
+		mp_fail("the waiting thread cannot be joined");
+}

@@ -1,0 +1,53 @@
+/* health.c - what this process holds: memory that is resident, and open files. */
+#include <dirent.h>
+#include <stdio.h>
+
+#include "programs.h"
+
+/* KiB that may come to be used later, for good reasons: what malloc keeps, and what a NIC may share
+ * with each peer, of which ever more has been touched. */
+#define MORE_OWN    4096
+#define MORE_SHARED 1536
+
+static void take_memory(struct health *health)
+{
+	char line[200];
+	FILE *file = fopen("/proc/self/status", "r");
+
+	if (!file)
+		mp_fail("no /proc");
+	while (fgets(line, sizeof(line), file)) {
+		sscanf(line, "VmRSS: %ld kB", &health->memory);
+		sscanf(line, "RssAnon: %ld kB", &health->own_memory);
+	}
+	fclose(file);
+}
+
+void health_take(struct health *health)
+{
+	DIR *directory = opendir("/proc/self/fd");
+
+	health->memory = health->own_memory = health->files = 0;
+	take_memory(health);
+	if (!directory)
+		mp_fail("no /proc/self/fd");
+	while (readdir(directory))
+		++health->files;
+	closedir(directory);
+}
+
+static void compare(const char *what, long early, long late, long more)
+{
+	if (late > early + more)
+		mp_fail("%s: %ld after a quarter of the time, %ld at the end", what, early, late);
+}
+
+void health_compare(const struct health *early, int peers)
+{
+	struct health late;
+
+	health_take(&late);
+	compare("memory grows, KiB of its own", early->own_memory, late.own_memory, MORE_OWN);
+	compare("memory grows, KiB", early->memory, late.memory, MORE_OWN + peers * MORE_SHARED);
+	compare("files are left open", early->files, late.files, 0);
+}

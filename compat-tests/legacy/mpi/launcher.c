@@ -1,0 +1,181 @@
+/*
+ * launcher.c - starts a process for each rank, tells each where all of them are, and waits until
+ * they have ended. It never opens a NIC: what a process has of one is its own. Who takes too long
+ * is asked what it waits for, and killed if it does not end then.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "layer.h"
+#include "programs.h"
+
+#define AFTER_FAILURE 3.0 /* seconds that the others have to end by themselves */
+#define AFTER_REQUEST 2.0 /* and to say what they wait for */
+
+volatile unsigned int *arrivals;
+
+static struct child {
+	pid_t process; /* 0: ended */
+	int to, from;
+} children[MAX_PROCESSES];
+static int alive, failed;
+
+/* In a child that has taken too long. */
+static void tell_and_end(int signal_number)
+{
+	(void)signal_number;
+	progress_describe(2);
+	_exit(2);
+}
+
+static void tick(int signal_number)
+{
+	(void)signal_number;
+}
+
+static void catch_signal(int number, void (*handler)(int))
+{
+	struct sigaction action;
+
+	memset(&action, 0, sizeof(action));
+	action.sa_handler = handler;
+	sigaction(number, &action, NULL);
+}
+
+static int start(int rank, const struct plan *plan)
+{
+	int down[2], up[2];
+	pid_t process;
+	int i;
+
+	if (pipe(down) || pipe(up) || (process = fork()) < 0) {
+		perror("cannot start a process");
+		return -1;
+	}
+	if (process == 0) {
+		for (i = 0; i < rank; ++i) {
+			close(children[i].to);
+			close(children[i].from);
+		}
+		close(down[1]);
+		close(up[0]);
+		catch_signal(SIGTERM, tell_and_end);
+		settings.rank = rank;
+		exit(run(plan, up[1], down[0]));
+	}
+	close(down[0]);
+	close(up[1]);
+	children[rank].process = process;
+	children[rank].to = down[1];
+	children[rank].from = up[0];
+	++alive;
+	return 0;
+}
+
+/* From all, then to all. A process that cannot open its NIC says nothing, and closes its pipe. */
+static int exchange(int size)
+{
+	struct host hosts[MAX_PROCESSES];
+	int result = 0;
+	int i;
+
+	memset(hosts, 0, sizeof(hosts));
+	for (i = 0; i < size; ++i)
+		if (read(children[i].from, &hosts[i], sizeof(hosts[i])) != sizeof(hosts[i]))
+			result = -1;
+	for (i = 0; i < size; ++i) {
+		if (!result && write(children[i].to, hosts, size * sizeof(hosts[0])) < 0)
+			result = -1;
+		close(children[i].to);
+		close(children[i].from);
+	}
+	return result;
+}
+
+static void signal_all(int size, int number)
+{
+	int i;
+
+	for (i = 0; i < size; ++i)
+		if (children[i].process)
+			kill(children[i].process, number);
+}
+
+static void note_end(int size, pid_t process, int status)
+{
+	int i;
+
+	for (i = 0; i < size; ++i)
+		if (children[i].process == process) {
+			children[i].process = 0;
+			--alive;
+			if (!status)
+				return;
+			++failed;
+			if (WIFSIGNALED(status))
+				fprintf(stderr, "rank %d was ended by signal %d\n", i,
+					WTERMSIG(status));
+			else
+				fprintf(stderr, "rank %d failed, status %d\n", i,
+					WEXITSTATUS(status));
+		}
+}
+
+static void wait_for_all(int size, int limit)
+{
+	struct itimerval second = {{1, 0}, {1, 0}};
+	double end = mp_now() + limit;
+	int asked = 0, failed_before = 0;
+	pid_t process;
+	int status;
+
+	catch_signal(SIGALRM, tick);
+	setitimer(ITIMER_REAL, &second, NULL); /* wakes waitpid */
+	while (alive) {
+		process = waitpid(-1, &status, 0);
+		if (process > 0)
+			note_end(size, process, status);
+		else if (errno != EINTR)
+			break;
+		if (failed && !failed_before && mp_now() + AFTER_FAILURE < end)
+			end = mp_now() + AFTER_FAILURE;
+		failed_before = failed;
+		if (mp_now() < end || !alive)
+			continue;
+		if (!asked)
+			fprintf(stderr, "%d processes have taken too long:\n", alive);
+		signal_all(size, asked ? SIGKILL : SIGTERM);
+		asked = 1;
+		end = mp_now() + AFTER_REQUEST;
+	}
+}
+
+int launch(struct settings *with, const struct plan *plan, int limit)
+{
+	int i;
+
+	settings = *with;
+	arrivals = mmap(NULL, MAX_PROCESSES * sizeof(*arrivals), PROT_READ | PROT_WRITE,
+			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (arrivals == MAP_FAILED) {
+		perror("cannot share memory");
+		return 1;
+	}
+	catch_signal(SIGPIPE, SIG_IGN);
+	for (i = 0; i < settings.size; ++i)
+		if (start(i, plan)) {
+			signal_all(i, SIGKILL);
+			return 1;
+		}
+	if (exchange(settings.size))
+		++failed;
+	wait_for_all(settings.size, limit);
+	return failed != 0;
+}

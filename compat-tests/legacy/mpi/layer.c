@@ -1,0 +1,64 @@
+/* layer.c - the whole layer of one process: set up in order, taken down in the reverse of it. */
+#include <string.h>
+#include <unistd.h>
+
+#include "layer.h"
+
+struct settings settings;
+struct counters counters;
+
+int mp_rank(void)
+{
+	return settings.rank;
+}
+
+int mp_size(void)
+{
+	return settings.size;
+}
+
+/* Tells the launcher where this process is, and is told where all of them are. */
+static void exchange(const struct host *own, struct host *hosts, int to_launcher,
+		     int from_launcher)
+{
+	size_t wanted = settings.size * sizeof(*hosts), got = 0;
+	ssize_t bytes;
+
+	doing = "waiting for the launcher to tell the addresses";
+	if (write(to_launcher, own, sizeof(*own)) != sizeof(*own))
+		mp_fail("the launcher is gone");
+	while (got < wanted) {
+		bytes = read(from_launcher, (char *)hosts + got, wanted - got);
+		if (bytes <= 0)
+			mp_fail("the launcher told no addresses");
+		got += bytes;
+	}
+	doing = NULL;
+}
+
+void layer_open(const struct settings *with, int to_launcher, int from_launcher)
+{
+	static struct host hosts[MAX_PROCESSES]; /* kept by those who connect later */
+	struct host own;
+
+	settings = *with;
+	memset(&own, 0, sizeof(own));
+	progress_start();
+	nic_open(&own);
+	packets_open();
+	exchange(&own, hosts, to_launcher, from_launcher);
+	channels_open(hosts);
+	progress_start();
+}
+
+void layer_close(void)
+{
+	mp_barrier();
+	packets_goodbye();
+	match_close();
+	requests_close();
+	regcache_close();
+	channels_close();
+	packets_close();
+	nic_close();
+}

@@ -1,0 +1,140 @@
+/* main.c - the options of vip_mpi. */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "layer.h"
+#include "programs.h"
+
+#define START_LIMIT 30 /* seconds for what comes before and after the programs */
+
+static const char usage_text[] =
+	"usage: vip_mpi [OPTION]...\n"
+	"Programs of a message-passing layer on VIPL; each checks what it receives.\n"
+	"\n"
+	"  -n N                processes on this host, 1 to 32 (default 2)\n"
+	"  --nic NAME          their NIC (default via_lo)\n"
+	"  --program NAME      collectives, traffic, halo or all (default all)\n"
+	"  --seconds S         how long each program runs (default 2)\n"
+	"  --rounds R          so many rounds instead\n"
+	"  --seed N            makes a run like an earlier one (default: the time)\n"
+	"  --connect HOW       all: each asks those of higher rank, at the start (default)\n"
+	"                      peers: as equals, at the start\n"
+	"                      demand: when there is something to send\n"
+	"  --poll              never sleep in VipCQWait\n"
+	"  --eager BYTES       longer messages take rendezvous (default 4096)\n"
+	"  --credits N         receives posted for each peer, 4 to 256 (default 16)\n"
+	"  --stall S           no progress for so long is a failure (default 10)\n";
+
+static int usage(int status)
+{
+	fputs(usage_text, status ? stderr : stdout);
+	return status;
+}
+
+static const struct option options[] = {
+	{"nic", required_argument, NULL, 'N'},	   {"program", required_argument, NULL, 'p'},
+	{"seconds", required_argument, NULL, 's'}, {"rounds", required_argument, NULL, 'r'},
+	{"seed", required_argument, NULL, 'S'},	   {"connect", required_argument, NULL, 'c'},
+	{"poll", no_argument, NULL, 'P'},	   {"eager", required_argument, NULL, 'e'},
+	{"credits", required_argument, NULL, 'C'}, {"stall", required_argument, NULL, 't'},
+	{"help", no_argument, NULL, 'h'},	   {NULL, 0, NULL, 0},
+};
+
+static int connecting(const char *name)
+{
+	static const char *const names[] = {"all", "peers", "demand"};
+	int i;
+
+	for (i = 0; i < 3; ++i)
+		if (!strcmp(name, names[i]))
+			return i;
+	return -1;
+}
+
+static void take(int option, struct settings *with, struct plan *plan)
+{
+	switch (option) {
+	case 'n':
+		with->size = atoi(optarg);
+		break;
+	case 'N':
+		with->nic = optarg;
+		break;
+	case 'p':
+		plan->program = optarg;
+		break;
+	case 's':
+		plan->seconds = atof(optarg);
+		break;
+	case 'r':
+		plan->rounds = atol(optarg);
+		break;
+	case 'S':
+		plan->seed = (unsigned int)strtoul(optarg, NULL, 0);
+		break;
+	case 'c':
+		with->connecting = (enum connecting)connecting(optarg);
+		break;
+	case 'P':
+		with->only_poll = 1;
+		break;
+	case 'e':
+		with->eager = atol(optarg);
+		break;
+	case 'C':
+		with->credits = atoi(optarg);
+		break;
+	default:
+		with->stall = atoi(optarg);
+	}
+}
+
+static int is_sensible(const struct settings *with, const struct plan *plan)
+{
+	static const char *const programs[] = {"all", "collectives", "traffic", "halo"};
+	int known = 0;
+	int i;
+
+	for (i = 0; i < 4; ++i)
+		known |= !strcmp(plan->program, programs[i]);
+	return known && with->size >= 1 && with->size <= MAX_PROCESSES &&
+	       (int)with->connecting >= 0 && with->eager >= 64 && with->eager <= 65536 &&
+	       with->credits >= 4 && with->credits <= 256 && with->stall > 0 &&
+	       plan->seconds > 0 && plan->seconds < 1e6 && plan->rounds >= 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct settings with;
+	struct plan plan;
+	double limit;
+	int option;
+
+	memset(&with, 0, sizeof(with));
+	memset(&plan, 0, sizeof(plan));
+	with.nic = "via_lo";
+	with.size = 2;
+	with.job = (int)getpid();
+	with.eager = 4096;
+	with.credits = 16;
+	with.stall = 10;
+	plan.program = "all";
+	plan.seconds = 2;
+	plan.seed = (unsigned int)time(NULL);
+	while ((option = getopt_long(argc, argv, "n:", options, NULL)) != -1) {
+		if (option == 'h' || option == '?')
+			return usage(option == '?');
+		take(option, &with, &plan);
+	}
+	if (optind != argc || !is_sensible(&with, &plan))
+		return usage(1);
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	limit = START_LIMIT + with.stall + 3 * plan.seconds;
+	if (plan.rounds)
+		limit = 3600;
+	return launch(&with, &plan, (int)limit);
+}

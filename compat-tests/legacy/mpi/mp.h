@@ -1,0 +1,60 @@
+/*
+ * mp.h - the message-passing layer, as its programs see it: what MPI has, and no more of it than
+ * they need. All of it belongs to one thread of a process; whatever goes wrong ends the process
+ * with a message.
+ */
+#ifndef MP_H
+#define MP_H
+
+#define MP_ANY_SOURCE (-1)
+#define MP_ANY_TAG    (-1)
+
+struct mp_status {
+	int source;
+	int tag;
+	long length; /* bytes */
+};
+
+typedef struct mp_request *mp_request;
+
+int mp_rank(void);
+int mp_size(void);
+
+/* Memory for messages. Freeing it makes the layer forget that it was registered. */
+void *mp_alloc(unsigned long length);
+void mp_free(void *memory, unsigned long length);
+
+/* Tags are not negative. Whoever has seen a request done may not use it again. */
+mp_request mp_isend(const void *data, long length, int to, int tag);
+mp_request mp_irecv(void *data, long room, int from, int tag);
+int mp_test(mp_request request, struct mp_status *status);
+void mp_wait(mp_request request, struct mp_status *status);
+void mp_send(const void *data, long length, int to, int tag);
+void mp_recv(void *data, long room, int from, int tag, struct mp_status *status);
+
+/* Does what can be done now; without anything to do it waits a moment, and not for ever. */
+void mp_progress(void);
+
+/*
+ * Collectives: all processes call them in the same order. Lengths are in bytes, for each process.
+ * An operation makes into = from op into, for elements of the caller's kind; it has to be
+ * associative, and is applied in the order of ranks.
+ */
+typedef void (*mp_operation)(void *into, const void *from, long bytes);
+
+void mp_barrier(void);
+void mp_bcast(void *data, long length, int root);
+void mp_reduce(const void *in, void *out, long length, mp_operation op, int root);
+void mp_allreduce(const void *in, void *out, long length, mp_operation op);
+void mp_gather(const void *in, void *out, long length, int root);
+void mp_allgather(const void *in, void *out, long length);
+void mp_alltoall(const void *in, void *out, long length);
+void mp_scan(const void *in, void *out, long length, mp_operation op);
+
+/* Ends this process, after a line that begins with its rank. */
+void mp_fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+
+/* Monotonic seconds. */
+double mp_now(void);
+
+#endif

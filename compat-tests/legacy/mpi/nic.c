@@ -1,0 +1,116 @@
+/* nic.c - the NIC of this process, its completion queue, its tag, and its asynchronous errors. */
+#include <stdio.h>
+#include <string.h>
+
+#include "layer.h"
+
+VIP_NIC_HANDLE nic;
+VIP_CQ_HANDLE cq;
+VIP_PROTECTION_HANDLE ptag;
+unsigned long longest_transfer;
+
+/* So that long messages take several descriptors. */
+#define LONGEST_TRANSFER (256 * 1024UL)
+
+static pthread_mutex_t error_lock = PTHREAD_MUTEX_INITIALIZER;
+static char error_text[200];
+
+static const char *code_name(VIP_RETURN code)
+{
+	static const char *const names[] = {
+		"success", "not done", "invalid parameter", "out of resources", "timeout",
+		"rejected", "invalid reliability level", "invalid MTU", "invalid QoS",
+		"invalid protection tag", "invalid RDMA read", "descriptor error",
+		"invalid state", "name service error", "no match", "not reachable",
+		"not supported",
+	};
+
+	if ((unsigned int)code < sizeof(names) / sizeof(names[0]))
+		return names[code];
+	return "unknown code";
+}
+
+void must(VIP_RETURN code, const char *what)
+{
+	if (code != VIP_SUCCESS)
+		mp_fail("%s: %s", what, code_name(code));
+}
+
+/* A peer that has our goodbye may go; any other loss is worth telling. On the library's thread. */
+static void note_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
+{
+	struct channel *channel = NULL;
+	int expected = 0;
+	int i;
+
+	(void)context;
+	for (i = 0; i < settings.size; ++i)
+		if (i != settings.rank && channels[i].vi == error->ViHandle)
+			channel = &channels[i];
+	if (channel && error->ErrorCode == VIP_ERROR_CONN_LOST) {
+		pthread_mutex_lock(&connecting_lock);
+		expected = channel->said_goodbye;
+		pthread_mutex_unlock(&connecting_lock);
+	}
+	if (expected)
+		return;
+	pthread_mutex_lock(&error_lock);
+	if (!error_text[0])
+		sprintf(error_text, "asynchronous error %d, resource %d, operation 0x%lx, peer %d",
+			(int)error->ErrorCode, (int)error->ResourceCode, error->OpCode,
+			channel ? channel->peer : -1);
+	pthread_mutex_unlock(&error_lock);
+}
+
+void nic_check_errors(void)
+{
+	char text[sizeof(error_text)];
+
+	pthread_mutex_lock(&error_lock);
+	strcpy(text, error_text);
+	pthread_mutex_unlock(&error_lock);
+	if (text[0])
+		mp_fail("%s", text);
+}
+
+void nic_open(struct host *own)
+{
+	VIP_NIC_ATTRIBUTES attributes;
+
+	must(VipOpenNic(settings.nic, &nic), "VipOpenNic");
+	must(VipErrorCallback(nic, NULL, note_error), "VipErrorCallback");
+	must(VipQueryNic(nic, &attributes), "VipQueryNic");
+	if (attributes.NicAddressLen > MAX_HOST_BYTES ||
+	    attributes.MaxDiscriminatorLen < sizeof(struct discriminator))
+		mp_fail("the NIC's addresses are not of a kind that this program knows");
+	if (!(attributes.ReliabilityLevelSupport & VIP_SERVICE_RELIABLE_DELIVERY))
+		mp_fail("the NIC has no Reliable Delivery");
+	own->bytes = attributes.NicAddressLen;
+	memcpy(own->address, attributes.LocalNicAddress, attributes.NicAddressLen);
+	longest_transfer = attributes.MaxTransferSize;
+	if (longest_transfer > LONGEST_TRANSFER)
+		longest_transfer = LONGEST_TRANSFER;
+	must(VipCreatePtag(nic, &ptag), "VipCreatePtag");
+	must(VipCreateCQ(nic, 4UL * settings.credits * settings.size, &cq), "VipCreateCQ");
+}
+
+VIP_MEM_HANDLE nic_register(void *start, unsigned long length, int peers_write)
+{
+	VIP_MEM_ATTRIBUTES attributes;
+	VIP_MEM_HANDLE handle;
+
+	memset(&attributes, 0, sizeof(attributes));
+	attributes.Ptag = ptag;
+	attributes.EnableRdmaWrite = peers_write ? VIP_TRUE : VIP_FALSE;
+	must(VipRegisterMem(nic, start, length, &attributes, &handle),
+	     "VipRegisterMem (is there enough of ulimit -l?)");
+	return handle;
+}
+
+void nic_close(void)
+{
+	must(VipDestroyCQ(cq), "VipDestroyCQ");
+	must(VipDestroyPtag(nic, ptag), "VipDestroyPtag");
+	nic_check_errors();
+	must(VipCloseNic(nic), "VipCloseNic");
+}

@@ -1,0 +1,71 @@
+/*
+ * rendezvous.c - long messages: the sender asks, the receiver replies with its buffer's address and
+ * handle, the sender writes into it by RDMA and says that it has finished. FINISHED stays behind
+ * the writes, as both are in order on one send queue.
+ */
+#include <string.h>
+
+#include "layer.h"
+
+void rendezvous_accept(struct mp_request *receive, int peer, int partner, long length)
+{
+	if (length > receive->length)
+		mp_fail("a message of %ld bytes from rank %d, tag %d, does not fit into %ld", length,
+			peer, receive->tag, receive->length);
+	receive->length = length;
+	receive->peer = peer;
+	receive->partner = partner;
+	receive->registration = regcache_get(receive->data, length);
+	packets_queue(&channels[peer], receive, REPLY);
+}
+
+void rendezvous_replied(struct channel *channel, const struct head *head)
+{
+	struct mp_request *send = request_by_id(head->sender_request, SEND);
+
+	send->partner = head->receiver_request;
+	send->address = head->address;
+	send->handle = head->handle;
+	send->written = 0;
+	send->registration = regcache_get(send->data, send->length);
+	packets_queue(channel, send, FINISHED);
+}
+
+/* Hands RDMA writes to the NIC, as long as there are descriptors. True when nothing is left. */
+int rendezvous_write(struct channel *channel, struct mp_request *send)
+{
+	VIP_DESCRIPTOR *descriptor;
+	struct slot *slot;
+	long bytes;
+
+	while (send->written < send->length) {
+		slot = packets_slot(channel);
+		if (!slot)
+			return 0;
+		bytes = send->length - send->written;
+		if (bytes > (long)longest_transfer)
+			bytes = (long)longest_transfer;
+		descriptor = &slot->descriptor;
+		descriptor->CS.SegCount = 2;
+		descriptor->CS.Control = VIP_CONTROL_OP_RDMAWRITE;
+		descriptor->CS.Length = (VIP_UINT32)bytes;
+		descriptor->DS[0].Remote.Data.AddressBits = send->address + send->written;
+		descriptor->DS[0].Remote.Handle = send->handle;
+		descriptor->DS[1].Local.Data.Address = send->data + send->written;
+		descriptor->DS[1].Local.Handle = send->registration->handle;
+		descriptor->DS[1].Local.Length = (VIP_UINT32)bytes;
+		send->written += bytes;
+		packets_post(channel, slot);
+	}
+	return 1;
+}
+
+void rendezvous_finished(const struct head *head)
+{
+	struct mp_request *receive = request_by_id(head->receiver_request, RECEIVE);
+
+	regcache_put(receive->registration);
+	receive->status.source = receive->peer;
+	receive->status.length = receive->length;
+	request_done(receive);
+}
