@@ -44,7 +44,10 @@ static void wait_for(struct channel *channel, const struct host *own)
 	must(VipConnectAccept(request, channel->vi), "VipConnectAccept");
 }
 
-/* First those of lower rank, in their order, who all ask: so nobody waits in a circle. */
+/*
+ * First it asks those of lower rank, in their order, then waits for the others, in theirs: so nobody
+ * waits in a circle. Many ask rank 0 before it waits for them.
+ */
 void connect_all(const struct host *hosts)
 {
 	int i;
@@ -54,10 +57,10 @@ void connect_all(const struct host *hosts)
 			continue;
 		doing = "connecting";
 		if (i < settings.rank)
-			wait_for(&channels[i], &hosts[settings.rank]);
-		else
 			must(connect_request(&channels[i], &hosts[i], i, settings.rank),
 			     "VipConnectRequest");
+		else
+			wait_for(&channels[i], &hosts[settings.rank]);
 		channels[i].usable = 1;
 	}
 	doing = NULL;

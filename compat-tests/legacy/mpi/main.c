@@ -18,10 +18,10 @@ static const char usage_text[] =
 	"  -n N                processes on this host, 1 to 32 (default 2)\n"
 	"  --nic NAME          their NIC (default via_lo)\n"
 	"  --program NAME      collectives, traffic, halo or all (default all)\n"
-	"  --seconds S         how long each program runs (default 2)\n"
-	"  --rounds R          so many rounds instead\n"
+	"  --seconds S         how long each program runs (default 2, with --rounds 600)\n"
+	"  --rounds R          so many rounds of each, if there is time\n"
 	"  --seed N            makes a run like an earlier one (default: the time)\n"
-	"  --connect HOW       all: each asks those of higher rank, at the start (default)\n"
+	"  --connect HOW       all: each asks those of lower rank, at the start (default)\n"
 	"                      peers: as equals, at the start\n"
 	"                      demand: when there is something to send\n"
 	"  --poll              never sleep in VipCQWait\n"
@@ -123,18 +123,17 @@ int main(int argc, char **argv)
 	with.credits = 16;
 	with.stall = 10;
 	plan.program = "all";
-	plan.seconds = 2;
 	plan.seed = (unsigned int)time(NULL);
 	while ((option = getopt_long(argc, argv, "n:", options, NULL)) != -1) {
 		if (option == 'h' || option == '?')
 			return usage(option == '?');
 		take(option, &with, &plan);
 	}
+	if (plan.seconds == 0)
+		plan.seconds = plan.rounds ? 600 : 2;
 	if (optind != argc || !is_sensible(&with, &plan))
 		return usage(1);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	limit = START_LIMIT + with.stall + 3 * plan.seconds;
-	if (plan.rounds)
-		limit = 3600;
 	return launch(&with, &plan, (int)limit);
 }

@@ -8,7 +8,7 @@ struct plan {
 	const char *program; /* or "all" */
 	double seconds;      /* for each program */
 	unsigned int seed;
-	long rounds; /* 0: as many as there is time for */
+	long rounds; /* of each program at most; 0: as many as there is time for */
 };
 
 /* What a process holds: KiB that are resident, those which it shares with nobody, descriptors. */
@@ -28,7 +28,7 @@ void halo_round(unsigned int seed, long round);
 extern volatile unsigned int *arrivals;
 
 void health_take(struct health *health);
-/* Fails if the process holds more now than it did then. */
-void health_compare(const struct health *early, int peers);
+/* Fails if the process holds more now than it did then. Returns the KiB that it may hold more. */
+long health_compare(const struct health *early, int peers);
 
 #endif

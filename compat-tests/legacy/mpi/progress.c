@@ -62,7 +62,7 @@ void progress_describe(int file)
 
 	snprintf(line, sizeof(line), "rank %d: %s%s\n", settings.rank,
 		 doing ? "is " : "waits for ",
-		 doing ? doing : waiting_for ? waiting_for : "nothing");
+		 doing ? doing : waiting_for ? waiting_for : "any of its requests");
 	say(file, line);
 	requests_describe(file);
 	for (i = 0; i < settings.size; ++i) {
@@ -133,6 +133,7 @@ static void check_for_trouble(void)
 	if (now - last_event < settings.stall)
 		return;
 	progress_describe(2);
+	sleep(1); /* so that the others, who may wait as long, can say so before they lose this one */
 	mp_fail("nothing has come for %d seconds", settings.stall);
 }
 

@@ -27,6 +27,7 @@ struct course {
 	double start;
 	long round;
 	struct health early; /* none: memory is 0 */
+	long growth;         /* KiB since then */
 };
 
 /* Rank 0 looks at the clock: 0 is the end, 2 the moment to measure at. */
@@ -37,7 +38,7 @@ static int goes_on(struct course *course)
 	char verdict = 1;
 
 	if (mp_rank() == 0) {
-		if (plan->rounds ? course->round >= plan->rounds : used >= plan->seconds)
+		if (used >= plan->seconds || (plan->rounds && course->round >= plan->rounds))
 			verdict = 0;
 		else if (!course->early.memory && course->round >= LEAST_EARLY &&
 			 (plan->rounds ? course->round >= plan->rounds * EARLY :
@@ -79,10 +80,12 @@ static void summary(const struct course *course, const struct counters *before)
 		return;
 	printf("%s: %d processes, %ld rounds, %.0f messages, %.0f bytes, %.1f s, seed %u; "
 	       "%.0f rendezvous, %.0f unexpected, %.0f packets, %.0f only for credits, "
-	       "%.0f registrations used %.0f times more; memory %s: ok\n",
+	       "%.0f registrations used %.0f times more; %s",
 	       course->name, mp_size(), course->round - 1, all[0], all[1], seconds,
 	       course->plan->seed, all[2], all[3], all[4], all[5], all[6], all[7],
-	       course->early.memory ? "flat" : "not measured");
+	       course->early.memory ? "" : "memory not measured: ok\n");
+	if (course->early.memory)
+		printf("memory flat, %+ld KiB on rank 0: ok\n", course->growth);
 	fflush(stdout);
 }
 
@@ -111,7 +114,7 @@ int run(const struct plan *plan, int to_launcher, int from_launcher)
 			programs[i].round(plan->seed, course.round);
 		mp_barrier();
 		if (course.early.memory)
-			health_compare(&course.early, mp_size() - 1);
+			course.growth = health_compare(&course.early, mp_size() - 1);
 		summary(&course, &before);
 		++done;
 	}
