@@ -45,8 +45,8 @@ static void wait_for(struct channel *channel, const struct host *own)
 }
 
 /*
- * First it asks those of lower rank, in their order, then waits for the others, in theirs: so nobody
- * waits in a circle. Many ask rank 0 before it waits for them.
+ * First it asks those of lower rank, in their order, then waits for the others, in theirs: so
+ * nobody waits in a circle. Many ask rank 0 before it waits for them.
  */
 void connect_all(const struct host *hosts)
 {

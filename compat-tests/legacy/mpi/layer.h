@@ -129,7 +129,7 @@ struct channel {
 
 struct counters {
 	double messages, bytes; /* sent */
-	double packets, credit_packets, eager, rendezvous, unexpected;
+	double packets, credit_packets, rendezvous, unexpected;
 	double registrations, registration_hits;
 };
 

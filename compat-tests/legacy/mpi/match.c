@@ -24,9 +24,8 @@ static struct unexpected *unexpected_first, *unexpected_last;
 
 static int fits(const struct mp_request *receive, int source, int tag, enum context context)
 {
-	return receive->context == context &&
-	       (receive->peer == source || receive->peer == MP_ANY_SOURCE) &&
-	       (receive->tag == tag || receive->tag == MP_ANY_TAG);
+	return receive->context == context && receive->tag == tag &&
+	       (receive->peer == source || receive->peer == MP_ANY_SOURCE);
 }
 
 static struct mp_request *take_posted(int source, int tag, enum context context)

@@ -7,7 +7,6 @@
 #define MP_H
 
 #define MP_ANY_SOURCE (-1)
-#define MP_ANY_TAG    (-1)
 
 struct mp_status {
 	int source;
@@ -29,8 +28,6 @@ mp_request mp_isend(const void *data, long length, int to, int tag);
 mp_request mp_irecv(void *data, long room, int from, int tag);
 int mp_test(mp_request request, struct mp_status *status);
 void mp_wait(mp_request request, struct mp_status *status);
-void mp_send(const void *data, long length, int to, int tag);
-void mp_recv(void *data, long room, int from, int tag, struct mp_status *status);
 
 /* Does what can be done now; without anything to do it waits a moment, and not for ever. */
 void mp_progress(void);

@@ -7,6 +7,7 @@
 #include "layer.h"
 
 #define MOST_REQUESTS 4096
+#define NOT_IN_USE    (-2) /* as the peer of a request */
 
 static struct mp_request *requests[MOST_REQUESTS];
 static int request_count;
@@ -43,7 +44,7 @@ static mp_request make(enum role role, const void *data, long length, int peer, 
 
 static void drop(struct mp_request *request)
 {
-	request->peer = -2;
+	request->peer = NOT_IN_USE;
 	request->next = unused;
 	unused = request;
 	--in_use;
@@ -52,7 +53,7 @@ static void drop(struct mp_request *request)
 struct mp_request *request_by_id(int id, enum role role)
 {
 	if (id < 0 || id >= request_count || requests[id]->role != role || requests[id]->done ||
-	    requests[id]->peer == -2)
+	    requests[id]->peer == NOT_IN_USE)
 		mp_fail("a packet names request %d, which is none", id);
 	return requests[id];
 }
@@ -75,7 +76,6 @@ mp_request send_start(const void *data, long length, int to, int tag, enum conte
 	if (to == settings.rank) {
 		match_self(send);
 	} else if (length <= settings.eager) {
-		++counters.eager;
 		packets_queue(&channels[to], send, EAGER);
 	} else {
 		++counters.rendezvous;
@@ -131,16 +131,6 @@ void mp_wait(mp_request request, struct mp_status *status)
 	finish(request, status);
 }
 
-void mp_send(const void *data, long length, int to, int tag)
-{
-	mp_wait(mp_isend(data, length, to, tag), NULL);
-}
-
-void mp_recv(void *data, long room, int from, int tag, struct mp_status *status)
-{
-	mp_wait(mp_irecv(data, room, from, tag), status);
-}
-
 void request_describe(const struct mp_request *request, char *text, unsigned long room)
 {
 	static const char *const out[] = {"nothing", "the message", "a request", "a reply",
@@ -161,7 +151,7 @@ void requests_describe(int file)
 	int i;
 
 	for (i = 0; i < request_count && shown < 40; ++i) {
-		if (requests[i]->done || requests[i]->peer == -2)
+		if (requests[i]->done || requests[i]->peer == NOT_IN_USE)
 			continue;
 		request_describe(requests[i], text, sizeof(text));
 		snprintf(line, sizeof(line), "rank %d:   open: %s\n", settings.rank, text);
