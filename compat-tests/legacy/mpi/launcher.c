@@ -16,8 +16,9 @@
 #include "layer.h"
 #include "programs.h"
 
-#define AFTER_FAILURE 3.0 /* seconds that the others have to end by themselves */
-#define AFTER_REQUEST 2.0 /* and to say what they wait for */
+#define FOR_START     20.0 /* seconds until all have opened their NIC */
+#define AFTER_FAILURE 3.0  /* that the others have to end by themselves */
+#define AFTER_REQUEST 2.0  /* and to say what they wait for */
 
 volatile unsigned int *arrivals;
 
@@ -79,16 +80,27 @@ static int start(int rank, const struct plan *plan)
 	return 0;
 }
 
+static int hear_from(const struct child *child, struct host *host, double end)
+{
+	ssize_t bytes;
+
+	do
+		bytes = read(child->from, host, sizeof(*host));
+	while (bytes < 0 && errno == EINTR && mp_now() < end);
+	return bytes == sizeof(*host) ? 0 : -1;
+}
+
 /* From all, then to all. A process that cannot open its NIC says nothing, and closes its pipe. */
 static int exchange(int size)
 {
 	struct host hosts[MAX_PROCESSES];
+	double end = mp_now() + FOR_START;
 	int result = 0;
 	int i;
 
 	memset(hosts, 0, sizeof(hosts));
 	for (i = 0; i < size; ++i)
-		if (read(children[i].from, &hosts[i], sizeof(hosts[i])) != sizeof(hosts[i]))
+		if (hear_from(&children[i], &hosts[i], end))
 			result = -1;
 	for (i = 0; i < size; ++i) {
 		if (!result && write(children[i].to, hosts, size * sizeof(hosts[0])) < 0)
@@ -130,14 +142,11 @@ static void note_end(int size, pid_t process, int status)
 
 static void wait_for_all(int size, int limit)
 {
-	struct itimerval second = {{1, 0}, {1, 0}};
 	double end = mp_now() + limit;
 	int asked = 0, failed_before = 0;
 	pid_t process;
 	int status;
 
-	catch_signal(SIGALRM, tick);
-	setitimer(ITIMER_REAL, &second, NULL); /* wakes waitpid */
 	while (alive) {
 		process = waitpid(-1, &status, 0);
 		if (process > 0)
@@ -159,6 +168,7 @@ static void wait_for_all(int size, int limit)
 
 int launch(struct settings *with, const struct plan *plan, int limit)
 {
+	struct itimerval second = {{1, 0}, {1, 0}};
 	int i;
 
 	settings = *with;
@@ -174,6 +184,8 @@ int launch(struct settings *with, const struct plan *plan, int limit)
 			signal_all(i, SIGKILL);
 			return 1;
 		}
+	catch_signal(SIGALRM, tick);
+	setitimer(ITIMER_REAL, &second, NULL); /* ends read and waitpid, to look at the clock */
 	if (exchange(settings.size))
 		++failed;
 	wait_for_all(settings.size, limit);

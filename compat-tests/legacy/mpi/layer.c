@@ -33,7 +33,6 @@ static void exchange(const struct host *own, struct host *hosts, int to_launcher
 			mp_fail("the launcher told no addresses");
 		got += bytes;
 	}
-	doing = NULL;
 }
 
 void layer_open(const struct settings *with, int to_launcher, int from_launcher)
@@ -44,9 +43,11 @@ void layer_open(const struct settings *with, int to_launcher, int from_launcher)
 	settings = *with;
 	memset(&own, 0, sizeof(own));
 	progress_start();
+	doing = "opening its NIC";
 	nic_open(&own);
 	packets_open();
 	exchange(&own, hosts, to_launcher, from_launcher);
+	doing = NULL;
 	channels_open(hosts);
 	progress_start();
 }
@@ -57,6 +58,7 @@ void layer_close(void)
 	packets_goodbye();
 	match_close();
 	requests_close();
+	doing = "disconnecting";
 	regcache_close();
 	channels_close();
 	packets_close();
