@@ -249,7 +249,7 @@ void Coordinator::waitForNews()
 		if (process.pid < 0 && !process.done)
 			until = std::min(until, process.startAt);
 	Time left = std::max<Time>(0, until - now());
-	timespec bound{left / kSecond, left % kSecond};
+	timespec bound{static_cast<time_t>(left / kSecond), static_cast<long>(left % kSecond)};
 	sigtimedwait(&childEnds_, nullptr, &bound);
 }
 

@@ -1,0 +1,86 @@
+#!/bin/bash
+# What vip_run says, and its exit status, when a program cannot be run or something is missing.
+#
+# usage: says.sh VIP_RUN PROGRAM STATIC-PROGRAM [PROGRAM-OF-THE-OTHER-WORD-SIZE]
+set -u
+
+if (($# < 3 || $# > 4)); then
+    echo "usage: $0 VIP_RUN PROGRAM STATIC-PROGRAM [OTHER-PROGRAM]" >&2
+    exit 2
+fi
+vip_run=$1 program=$2 static=$3 other=${4:-}
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+trap 'exit 2' HUP INT TERM
+chmod 755 "$work"
+unset VIPL_NIC_MAP LD_LIBRARY_PATH LD_PRELOAD
+failed=0
+
+# says STATUS WORDS COMMAND...: ends so, and WORDS (a regular expression) are in what it prints.
+says() {
+    local expected=$1 words=$2 output status=0
+    shift 2
+    output=$("$@" 2>&1) || status=$?
+    if ((status != expected)) || ! grep -qE -- "$words" <<<"$output"; then
+        printf '%s: wanted %d and "%s", had %d and: %s\n   %s\n' "$0" "$expected" "$words" "$status" \
+            "$output" "$*" >&2
+        failed=1
+    fi
+}
+
+says 125 'which program' "$vip_run"
+says 125 'wants NAME=DEVICE' "$vip_run" --nic=nic0 "$program"
+says 125 'wants NAME=DEVICE' "$vip_run" --nic=nic0=a,b=c "$program"
+says 125 'more than VIPL_NIC_MAP' "$vip_run" --nic="nic0=$(printf '%0300d' 0)" "$program"
+says 0 '^VIPL_NIC_MAP=a=via_lo,b=via_lo1,a=x$' env VIPL_NIC_MAP=a=x \
+    "$vip_run" --check -n a=via_lo -n b=via_lo1 "$program"
+says 0 '^program: .*, (32|64) bits, linked with VIPL$' "$vip_run" --check -n a=via_lo "$program"
+
+says 127 'there is no program .* in PATH' "$vip_run" no-such-program-of-ours
+says 127 'there is no program' "$vip_run" "$work/nothing"
+echo 'true' >"$work/plain"
+says 126 'is not executable' "$vip_run" "$work/plain"
+says 126 'is a directory' "$vip_run" "$work"
+says 126 'statically linked' "$vip_run" "$static"
+says 7 '' "$vip_run" -n a=via_lo sh -c 'exit 7'
+says 0 '^--nic$' "$vip_run" -n a=via_lo printf '%s\n' x --nic # a program's own options
+
+# An interpreter that is not there; and programs that are cut off, which may not do any harm.
+sed 's,/ld-linux,/XX-linux,' "$program" >"$work/old"
+chmod +x "$work/old"
+says 126 'needs the dynamic linker /[^ ]*XX-linux' "$vip_run" "$work/old"
+for size in 1 4 16 20 40 60 64 100 700 900 5000 12000; do
+    head -c "$size" "$program" >"$work/cut"
+    chmod +x "$work/cut"
+    says 126 '' sh -c '"$@"; status=$?; [ $status -gt 127 ] && exit $status; exit 126' sh \
+        "$vip_run" --check "$work/cut"
+done
+
+# No library; and a library of one word size only.
+mkdir -p "$work/bin" "$work/lib/libvipl"
+cp "$vip_run" "$work/bin/vip_run"
+says 125 'there is no libvipl beside' "$work/bin/vip_run" "$program"
+if [[ -n $other ]]; then
+    cp -L "${vip_run%/*}/../libvipl/libvipl.so.1" "$work/lib/libvipl/libvipl.so.1"
+    says 0 'LD_LIBRARY_PATH=.*/lib/libvipl$' "$work/bin/vip_run" --check "$program"
+    says 125 'is a program of (32|64) bits, and no libvipl of (32|64) bits' "$work/bin/vip_run" "$other"
+fi
+
+# As somebody without rights, if we can be: a program of another user's, a low limit.
+as_nobody=()
+if ((EUID == 0)); then
+    as_nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+    cp "$program" "$work/setuid"
+    chmod 4755 "$work/setuid"
+    if "${as_nobody[@]}" test -x "$vip_run"; then
+        says 0 "another user's rights" "${as_nobody[@]}" "$vip_run" --check "$work/setuid"
+    fi
+fi
+if ((EUID != 0)) || "${as_nobody[@]}" test -x "$vip_run"; then
+    says 0 'can register 64 KiB .*hard limit: 64 KiB' prlimit --memlock=65536:65536 \
+        "${as_nobody[@]}" "$vip_run" --check "$program"
+    # What may be raised is raised.
+    says 0 'can register 128 KiB' prlimit --memlock=65536:131072 \
+        "${as_nobody[@]}" "$vip_run" --check "$program"
+fi
+exit "$failed"

@@ -1,0 +1,5 @@
+/* A program without a dynamic linker, for which vip_run can do nothing. */
+int main(void)
+{
+	return 0;
+}
