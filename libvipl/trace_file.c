@@ -1,5 +1,4 @@
 /* The trace's file: its name, its room on the disk, and its mapping into memory. */
-#define _FILE_OFFSET_BITS 64 /* also where a long has 32 bits */
 #include "trace_file.h"
 
 #include <errno.h>

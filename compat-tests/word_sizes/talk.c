@@ -1,6 +1,6 @@
 /*
- * talk serve|call DISCRIMINATOR: two of these exchange messages and RDMA over via_lo and check every
- * byte. Built for 32 and for 64 bits, they show that the two understand each other.
+ * talk serve|call DISCRIMINATOR NIC: two of these, on one host, exchange messages and RDMA and check
+ * every byte. Built for 32 and for 64 bits, they show that the two understand each other.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -30,6 +30,7 @@ static VIP_NIC_HANDLE nic;
 static VIP_VI_HANDLE vi;
 static VIP_MEM_HANDLE handle;
 static struct memory *memory;
+static VIP_NIC_ATTRIBUTES nic_attributes;
 
 static void must(VIP_RETURN rc, const char *what)
 {
@@ -109,7 +110,7 @@ static void ignore(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 	(void)error;
 }
 
-static void open_all(void)
+static void open_all(const char *name)
 {
 	VIP_MEM_ATTRIBUTES rights = {.EnableRdmaWrite = VIP_TRUE, .EnableRdmaRead = VIP_TRUE};
 	VIP_VI_ATTRIBUTES attributes = {.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY,
@@ -121,7 +122,8 @@ static void open_all(void)
 	if (!memory)
 		exit(1);
 	memset(memory, 0, sizeof(*memory));
-	must(VipOpenNic("via_lo", &nic), "VipOpenNic");
+	must(VipOpenNic(name, &nic), "VipOpenNic");
+	must(VipQueryNic(nic, &nic_attributes), "VipQueryNic");
 	must(VipErrorCallback(nic, NULL, ignore), "VipErrorCallback");
 	must(VipRegisterMem(nic, memory, sizeof(*memory), &rights, &handle), "VipRegisterMem");
 	must(VipCreateVi(nic, &attributes, NULL, NULL, &vi), "VipCreateVi");
@@ -129,16 +131,16 @@ static void open_all(void)
 
 static VIP_NET_ADDRESS *address(const char *discriminator)
 {
-	static const unsigned char host[6] = {127, 0, 0, 1};
 	unsigned char *bytes = calloc(1, 64);
 	VIP_NET_ADDRESS *result = (VIP_NET_ADDRESS *)bytes;
+	VIP_UINT16 length = nic_attributes.NicAddressLen;
 
 	if (!bytes)
 		exit(1);
-	result->HostAddressLen = sizeof(host);
+	result->HostAddressLen = length;
 	result->DiscriminatorLen = (VIP_UINT16)strlen(discriminator);
-	memcpy(bytes + 4, host, sizeof(host));
-	memcpy(bytes + 4 + sizeof(host), discriminator, strlen(discriminator));
+	memcpy(bytes + 4, nic_attributes.LocalNicAddress, length);
+	memcpy(bytes + 4 + length, discriminator, strlen(discriminator));
 	return result;
 }
 
@@ -211,9 +213,9 @@ static void call(const char *discriminator)
 
 int main(int argc, char **argv)
 {
-	if (argc != 3)
+	if (argc != 4)
 		return 2;
-	open_all();
+	open_all(argv[3]);
 	(strcmp(argv[1], "serve") ? call : serve)(argv[2]);
 	must(VipDisconnect(vi), "VipDisconnect");
 	must(VipDestroyVi(vi), "VipDestroyVi");

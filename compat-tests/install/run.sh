@@ -1,0 +1,89 @@
+#!/bin/bash
+# Installs into a directory of its own, and builds and runs a small program with what is there, in each
+# way that docs/PORTING.md names.
+#
+# usage: run.sh CMAKE BUILD-DIRECTORY LIBDIR CC CXX "FLAGS" MAP OLD-PROGRAM
+# LIBDIR is below the prefix; OLD-PROGRAM is one linked with another VIPL library.
+set -u
+
+if (($# != 8)); then
+    echo "usage: $0 CMAKE BUILD-DIRECTORY LIBDIR CC CXX FLAGS MAP OLD-PROGRAM" >&2
+    exit 2
+fi
+cmake=$1 build=$2 libdir=$3 cc=$4 cxx=$5 map=$7 old=$8
+read -ra flags <<<"$6"
+here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+trap 'exit 2' HUP INT TERM
+prefix=$work/installed
+unset LD_LIBRARY_PATH LD_PRELOAD DESTDIR
+export PKG_CONFIG_PATH=$prefix/$libdir/pkgconfig
+failed=0
+
+fail() {
+    echo "$0: $*" >&2
+    failed=1
+}
+
+# compile OUTPUT COMPILER ARGUMENT...
+compile() {
+    local output=$1 compiler=$2
+    shift 2
+    "$compiler" ${flags[0]+"${flags[@]}"} -Wall -Wextra -Werror "$@" -o "$work/$output" ||
+        fail "$output cannot be built"
+}
+
+# works OUTPUT shared|static
+works() {
+    local needs=static
+    [[ $("$work/$1") == 'via_lo works' ]] || fail "$1 does not work"
+    ! readelf -d "$work/$1" | grep -q 'NEEDED.*libvipl' || needs=shared
+    [[ $needs == "$2" ]] || fail "$1 is linked with the $needs library"
+}
+
+"$cmake" --install "$build" --prefix "$prefix" >/dev/null || {
+    fail "cannot install"
+    exit 1
+}
+
+# The API, all of it and nothing else, is what a program can see of the static library.
+diff <(sed -n 's/^ *\(Vip[A-Za-z]*\);.*/\1/p' "$map" | sort) \
+    <(nm -g --defined-only "$prefix/$libdir/libvipl.a" | awk 'NF == 3 { print $3 }' | sort) ||
+    fail "libvipl.a does not have the API's names, or has others"
+
+# pkg-config's output is meant to be split.
+# shellcheck disable=SC2046
+{
+    compile by_pkg_config "$cc" "$here/program.c" $(pkg-config --cflags --libs vipl) "-Wl,-rpath,$prefix/$libdir"
+    compile by_pkg_config_in_cxx "$cxx" -x c++ "$here/program.c" $(pkg-config --cflags --libs vipl) \
+        "-Wl,-rpath,$prefix/$libdir"
+    compile by_static_library "$cc" $(pkg-config --cflags vipl) "$here/program.c" \
+        "$(pkg-config --variable=libdir vipl)/libvipl.a" \
+        $(pkg-config --static --libs vipl | tr ' ' '\n' | grep -vx -- -lvipl)
+}
+works by_pkg_config shared
+works by_pkg_config_in_cxx shared
+works by_static_library static
+
+# As from the directories that compilers and the dynamic linker look into by themselves.
+CPATH=$prefix/include LIBRARY_PATH=$prefix/$libdir compile by_name "$cc" "$here/program.c" -lvipl
+LD_LIBRARY_PATH=$prefix/$libdir works by_name shared
+
+if "$cmake" -S "$here/project" -B "$work/project" -DCMAKE_PREFIX_PATH="$prefix" -Dvipl_DIR="$prefix/$libdir/cmake/vipl" \
+    -DCMAKE_C_COMPILER="$cc" -DCMAKE_C_FLAGS="${flags[*]}" >"$work/log" 2>&1 &&
+    "$cmake" --build "$work/project" >>"$work/log" 2>&1; then
+    mv "$work/project/with_shared" "$work/project/with_static" "$work"
+    works with_shared shared
+    works with_static static
+else
+    cat "$work/log" >&2
+    fail "a project of CMake's cannot be built"
+fi
+
+# vip_run finds the library where it is installed, and only there.
+"$prefix/bin/vip_run" --check --nic=nic0=via_lo "$old" |
+    grep -qx "LD_LIBRARY_PATH=$prefix/$libdir/libvipl" || fail "vip_run does not find the library"
+"$prefix/bin/vip_run" --nic=nic0=via_lo "$old" nic0 || fail "vip_run does not run an old program"
+[[ -e $prefix/share/man/man1/vip_run.1 ]] || fail "no man page"
+exit "$failed"
