@@ -2,12 +2,13 @@
 # Installs into a directory of its own, and builds and runs a small program with what is there, in each
 # way that docs/PORTING.md names.
 #
-# usage: run.sh CMAKE BUILD-DIRECTORY LIBDIR CC CXX "FLAGS" MAP OLD-PROGRAM
-# LIBDIR is below the prefix; OLD-PROGRAM is one linked with another VIPL library.
+# usage: run.sh CMAKE BUILD-DIRECTORY LIBDIR CC CXX "FLAGS" MAP OLD-PROGRAM [OTHER-BUILD]
+# LIBDIR is below the prefix; OLD-PROGRAM is one linked with another VIPL library; OTHER-BUILD, if any, is
+# installed there first.
 set -u
 
-if (($# != 8)); then
-    echo "usage: $0 CMAKE BUILD-DIRECTORY LIBDIR CC CXX FLAGS MAP OLD-PROGRAM" >&2
+if (($# < 8 || $# > 9)); then
+    echo "usage: $0 CMAKE BUILD-DIRECTORY LIBDIR CC CXX FLAGS MAP OLD-PROGRAM [OTHER-BUILD]" >&2
     exit 2
 fi
 cmake=$1 build=$2 libdir=$3 cc=$4 cxx=$5 map=$7 old=$8
@@ -42,10 +43,12 @@ works() {
     [[ $needs == "$2" ]] || fail "$1 is linked with the $needs library"
 }
 
-"$cmake" --install "$build" --prefix "$prefix" >/dev/null || {
-    fail "cannot install"
-    exit 1
-}
+for tree in ${9:+"$9"} "$build"; do
+    "$cmake" --install "$tree" --prefix "$prefix" >/dev/null || {
+        fail "cannot install $tree"
+        exit 1
+    }
+done
 
 # The API, all of it and nothing else, is what a program can see of the static library.
 diff <(sed -n 's/^ *\(Vip[A-Za-z]*\);.*/\1/p' "$map" | sort) \
@@ -83,7 +86,7 @@ fi
 
 # vip_run finds the library where it is installed, and only there.
 "$prefix/bin/vip_run" --check --nic=nic0=via_lo "$old" |
-    grep -qx "LD_LIBRARY_PATH=$prefix/$libdir/libvipl" || fail "vip_run does not find the library"
+    grep -q "^LD_LIBRARY_PATH=$prefix/$libdir/libvipl" || fail "vip_run does not find the library"
 "$prefix/bin/vip_run" --nic=nic0=via_lo "$old" nic0 || fail "vip_run does not run an old program"
 [[ -e $prefix/share/man/man1/vip_run.1 ]] || fail "no man page"
 exit "$failed"

@@ -1,0 +1,240 @@
+/*
+ * macros.c - what programs may ask for with #ifdef: all constants are macros, enumerations too.
+ *
+ * Compiled only.
+ */
+#include <vipl.h>
+
+#ifndef IN
+#error IN
+#endif
+#ifndef OUT
+#error OUT
+#endif
+#ifndef VI_CALL
+#error VI_CALL
+#endif
+#ifndef VIP_FALSE
+#error VIP_FALSE
+#endif
+#ifndef VIP_TRUE
+#error VIP_TRUE
+#endif
+#ifndef VIP_INFINITE
+#error VIP_INFINITE
+#endif
+#ifndef VIP_DESCRIPTOR_ALIGNMENT
+#error VIP_DESCRIPTOR_ALIGNMENT
+#endif
+#ifndef VIP_SMI_AUTODISCOVERY
+#error VIP_SMI_AUTODISCOVERY
+#endif
+#ifndef VIP_SERVICE_UNRELIABLE
+#error VIP_SERVICE_UNRELIABLE
+#endif
+#ifndef VIP_SERVICE_RELIABLE_DELIVERY
+#error VIP_SERVICE_RELIABLE_DELIVERY
+#endif
+#ifndef VIP_SERVICE_RELIABLE_RECEPTION
+#error VIP_SERVICE_RELIABLE_RECEPTION
+#endif
+#ifndef VIP_SERVICE_ACK
+#error VIP_SERVICE_ACK
+#endif
+#ifndef VIP_SERVICE_DFC
+#error VIP_SERVICE_DFC
+#endif
+#ifndef VIP_BASE_SERVICES
+#error VIP_BASE_SERVICES
+#endif
+#ifndef VIP_SUCCESS
+#error VIP_SUCCESS
+#endif
+#ifndef VIP_NOT_DONE
+#error VIP_NOT_DONE
+#endif
+#ifndef VIP_INVALID_PARAMETER
+#error VIP_INVALID_PARAMETER
+#endif
+#ifndef VIP_ERROR_RESOURCE
+#error VIP_ERROR_RESOURCE
+#endif
+#ifndef VIP_TIMEOUT
+#error VIP_TIMEOUT
+#endif
+#ifndef VIP_REJECT
+#error VIP_REJECT
+#endif
+#ifndef VIP_INVALID_RELIABILITY_LEVEL
+#error VIP_INVALID_RELIABILITY_LEVEL
+#endif
+#ifndef VIP_INVALID_MTU
+#error VIP_INVALID_MTU
+#endif
+#ifndef VIP_INVALID_QOS
+#error VIP_INVALID_QOS
+#endif
+#ifndef VIP_INVALID_PTAG
+#error VIP_INVALID_PTAG
+#endif
+#ifndef VIP_INVALID_RDMAREAD
+#error VIP_INVALID_RDMAREAD
+#endif
+#ifndef VIP_DESCRIPTOR_ERROR
+#error VIP_DESCRIPTOR_ERROR
+#endif
+#ifndef VIP_INVALID_STATE
+#error VIP_INVALID_STATE
+#endif
+#ifndef VIP_ERROR_NAMESERVICE
+#error VIP_ERROR_NAMESERVICE
+#endif
+#ifndef VIP_NO_MATCH
+#error VIP_NO_MATCH
+#endif
+#ifndef VIP_NOT_REACHABLE
+#error VIP_NOT_REACHABLE
+#endif
+#ifndef VIP_ERROR_NOT_SUPPORTED
+#error VIP_ERROR_NOT_SUPPORTED
+#endif
+#ifndef VIP_ERROR
+#error VIP_ERROR
+#endif
+#ifndef VIP_STATE_IDLE
+#error VIP_STATE_IDLE
+#endif
+#ifndef VIP_STATE_CONNECTED
+#error VIP_STATE_CONNECTED
+#endif
+#ifndef VIP_STATE_CONNECT_PENDING
+#error VIP_STATE_CONNECT_PENDING
+#endif
+#ifndef VIP_STATE_ERROR
+#error VIP_STATE_ERROR
+#endif
+#ifndef VIP_RESOURCE_NIC
+#error VIP_RESOURCE_NIC
+#endif
+#ifndef VIP_RESOURCE_VI
+#error VIP_RESOURCE_VI
+#endif
+#ifndef VIP_RESOURCE_CQ
+#error VIP_RESOURCE_CQ
+#endif
+#ifndef VIP_RESOURCE_DESCRIPTOR
+#error VIP_RESOURCE_DESCRIPTOR
+#endif
+#ifndef VIP_ERROR_POST_DESC
+#error VIP_ERROR_POST_DESC
+#endif
+#ifndef VIP_ERROR_CONN_LOST
+#error VIP_ERROR_CONN_LOST
+#endif
+#ifndef VIP_ERROR_RECVQ_EMPTY
+#error VIP_ERROR_RECVQ_EMPTY
+#endif
+#ifndef VIP_ERROR_VI_OVERRUN
+#error VIP_ERROR_VI_OVERRUN
+#endif
+#ifndef VIP_ERROR_RDMAW_PROT
+#error VIP_ERROR_RDMAW_PROT
+#endif
+#ifndef VIP_ERROR_RDMAW_DATA
+#error VIP_ERROR_RDMAW_DATA
+#endif
+#ifndef VIP_ERROR_RDMAW_ABORT
+#error VIP_ERROR_RDMAW_ABORT
+#endif
+#ifndef VIP_ERROR_RDMAR_PROT
+#error VIP_ERROR_RDMAR_PROT
+#endif
+#ifndef VIP_ERROR_COMP_PROT
+#error VIP_ERROR_COMP_PROT
+#endif
+#ifndef VIP_ERROR_RDMA_TRANSPORT
+#error VIP_ERROR_RDMA_TRANSPORT
+#endif
+#ifndef VIP_ERROR_CATASTROPHIC
+#error VIP_ERROR_CATASTROPHIC
+#endif
+#ifndef VIP_CONTROL_OP_SENDRECV
+#error VIP_CONTROL_OP_SENDRECV
+#endif
+#ifndef VIP_CONTROL_OP_RDMAWRITE
+#error VIP_CONTROL_OP_RDMAWRITE
+#endif
+#ifndef VIP_CONTROL_OP_RDMAREAD
+#error VIP_CONTROL_OP_RDMAREAD
+#endif
+#ifndef VIP_CONTROL_OP_RESERVED
+#error VIP_CONTROL_OP_RESERVED
+#endif
+#ifndef VIP_CONTROL_OP_MASK
+#error VIP_CONTROL_OP_MASK
+#endif
+#ifndef VIP_CONTROL_IMMEDIATE
+#error VIP_CONTROL_IMMEDIATE
+#endif
+#ifndef VIP_CONTROL_QFENCE
+#error VIP_CONTROL_QFENCE
+#endif
+#ifndef VIP_CONTROL_RESERVED
+#error VIP_CONTROL_RESERVED
+#endif
+#ifndef VIP_STATUS_DONE
+#error VIP_STATUS_DONE
+#endif
+#ifndef VIP_STATUS_FORMAT_ERROR
+#error VIP_STATUS_FORMAT_ERROR
+#endif
+#ifndef VIP_STATUS_PROTECTION_ERROR
+#error VIP_STATUS_PROTECTION_ERROR
+#endif
+#ifndef VIP_STATUS_LENGTH_ERROR
+#error VIP_STATUS_LENGTH_ERROR
+#endif
+#ifndef VIP_STATUS_PARTIAL_ERROR
+#error VIP_STATUS_PARTIAL_ERROR
+#endif
+#ifndef VIP_STATUS_DESC_FLUSHED_ERROR
+#error VIP_STATUS_DESC_FLUSHED_ERROR
+#endif
+#ifndef VIP_STATUS_TRANSPORT_ERROR
+#error VIP_STATUS_TRANSPORT_ERROR
+#endif
+#ifndef VIP_STATUS_RDMA_PROT_ERROR
+#error VIP_STATUS_RDMA_PROT_ERROR
+#endif
+#ifndef VIP_STATUS_REMOTE_DESC_ERROR
+#error VIP_STATUS_REMOTE_DESC_ERROR
+#endif
+#ifndef VIP_STATUS_ERROR_MASK
+#error VIP_STATUS_ERROR_MASK
+#endif
+#ifndef VIP_STATUS_OP_SEND
+#error VIP_STATUS_OP_SEND
+#endif
+#ifndef VIP_STATUS_OP_RECEIVE
+#error VIP_STATUS_OP_RECEIVE
+#endif
+#ifndef VIP_STATUS_OP_RDMA_WRITE
+#error VIP_STATUS_OP_RDMA_WRITE
+#endif
+#ifndef VIP_STATUS_OP_REMOTE_RDMA_WRITE
+#error VIP_STATUS_OP_REMOTE_RDMA_WRITE
+#endif
+#ifndef VIP_STATUS_OP_RDMA_READ
+#error VIP_STATUS_OP_RDMA_READ
+#endif
+#ifndef VIP_STATUS_OP_MASK
+#error VIP_STATUS_OP_MASK
+#endif
+#ifndef VIP_STATUS_IMMEDIATE
+#error VIP_STATUS_IMMEDIATE
+#endif
+#ifndef VIP_STATUS_RESERVED
+#error VIP_STATUS_RESERVED
+#endif
+
+extern int only_for_the_sake_of_pedantry;
