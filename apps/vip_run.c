@@ -5,7 +5,9 @@
  */
 #include "vip_run.h"
 
+#include <elf.h>
 #include <errno.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,15 +116,34 @@ static bool only_loopback(const char *map)
 	return *map;
 }
 
+/* libibverbs of 32 bits has drivers of its own. Without them its programs see no device at all. */
+static bool lacks_drivers(const struct elf_file *elf)
+{
+	glob_t drivers;
+	bool found;
+
+	if (elf->bits != 32 || elf->machine != EM_386)
+		return false;
+	glob("/usr/lib/i386-linux-gnu/libibverbs/*.so", 0, NULL, &drivers);
+	glob("/usr/lib32/libibverbs/*.so", GLOB_APPEND, NULL, &drivers);
+	found = drivers.gl_pathc > 0;
+	globfree(&drivers);
+	return !found;
+}
+
 static void print_notes(const struct settings *s, const struct program *program)
 {
 	struct finding findings[MAX_FINDINGS];
-	int count = only_loopback(s->nic_map) ? 0 : find_problems(findings, false);
+	bool is_local = only_loopback(s->nic_map);
+	int count = is_local ? 0 : find_problems(findings, false);
 
 	if (program->is_setuid)
 		complain("note: %s runs with another user's rights (setuid or the like), so the system "
 			 "ignores where we want its libraries from. Use a copy without them",
 			 program->path);
+	if (!is_local && lacks_drivers(&program->elf))
+		complain("note: there are no verbs drivers for programs of 32 bits, which will find no "
+			 "RDMA device (Debian: apt-get install ibverbs-providers:i386)");
 	for (int i = 0; i < count; i++)
 		complain("note: %s%s%s", findings[i].problem, s->check ? "\n" : "",
 			 s->check ? findings[i].remedy : "");

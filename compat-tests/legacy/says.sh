@@ -66,6 +66,14 @@ if [[ -n $other ]]; then
     says 125 'is a program of (32|64) bits, and no libvipl of (32|64) bits' "$work/bin/vip_run" "$other"
 fi
 
+# Programs of 32 bits have drivers of their own. They are hidden where that can be done.
+hide=(unshare --mount sh -c 'mount -t tmpfs none /usr/lib/i386-linux-gnu/libibverbs && exec "$@"' sh)
+for each in "$program" ${other:+"$other"}; do
+    if [[ $("$vip_run" --check "$each" 2>/dev/null) == *' 32 bits,'* ]] && "${hide[@]}" true 2>/dev/null; then
+        says 0 'no verbs drivers for programs of 32 bits' "${hide[@]}" "$vip_run" --check "$each"
+    fi
+done
+
 # As somebody without rights, if we can be: a program of another user's, a low limit.
 as_nobody=()
 if ((EUID == 0)); then
