@@ -4,16 +4,16 @@
 #
 # usage: runs.sh VIP_RUN DIRECTORY CASE [NIC=DEVICE]
 # DIRECTORY has the programs, and the dead libraries below dead/. Without NIC=DEVICE the program opens
-# nic0.
+# nic0, and that is the first RDMA device: by its name, since else it would be the loopback device where
+# programs of this word size can use no other.
 set -u
 
 if [ $# -lt 3 ] || [ $# -gt 4 ]; then
 	echo "usage: $0 VIP_RUN DIRECTORY CASE [NIC=DEVICE]" >&2
 	exit 2
 fi
-vip_run=$1 here=$2 case=$3 map=${4:-}
+vip_run=$1 here=$2 case=$3 map=${4:-nic0=$(ls /sys/class/infiniband | head -n 1)}
 nic=${map%%=*}
-nic=${nic:-nic0}
 
 # Without the sanitizers' complaint that they are not the first library, and about what they leak.
 export ASAN_OPTIONS="verify_asan_link_order=0:detect_leaks=0"
@@ -29,7 +29,7 @@ runs() {
 	if "$@" 2>/dev/null; then
 		fail "succeeds without vip_run, so nothing is shown: $*"
 	fi
-	"$vip_run" ${map:+"--nic=$map"} ${preload:+--preload} "$@" || fail "fails: $*"
+	"$vip_run" "--nic=$map" ${preload:+--preload} "$@" || fail "fails: $*"
 }
 
 preload=

@@ -1,10 +1,14 @@
 #!/bin/sh
-# pair.sh SERVER CALLER NIC: runs one talk program against another.
+# pair.sh SERVER CALLER via_lo|rdma: runs one talk program against another, over the loopback device or the
+# first RDMA device.
+nic=$3
+# By its name: nic0 could be the loopback device for one of the word sizes.
+[ "$nic" != rdma ] || nic=$(ls /sys/class/infiniband | head -n 1)
 name=words.$$
-"$1" serve "$name" "$3" &
+"$1" serve "$name" "$nic" &
 server=$!
 failed=0
-"$2" call "$name" "$3" || failed=1
+"$2" call "$name" "$nic" || failed=1
 [ "$failed" = 0 ] || kill "$server" 2>/dev/null
 wait "$server" || failed=1
 exit "$failed"
