@@ -14,7 +14,7 @@ namespace
 {
 
 constexpr VIP_UINT32 kMost = 65472, kSizes[] = {1, 4, 64, 1000, 4096, 4097, 32768, kMost};
-constexpr unsigned kRoundsOfEach = 40;
+constexpr unsigned kRoundsOfEach = 200;
 
 struct Place {
 	uint64_t address;

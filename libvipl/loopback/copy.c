@@ -38,28 +38,57 @@ static unsigned cut(struct iovec *pieces, const struct segment *segments, unsign
 	return used;
 }
 
+/*
+ * Programs watch the last bytes of what an RDMA write brings. The kernel copies with instructions that
+ * may write a piece in any order, so these are a piece of their own, behind the others. Processors that
+ * may confuse the order of pieces, too, get them by a call of their own.
+ */
+#define WATCHED 8u
+#if defined(__x86_64__) || defined(__i386__)
+#define PIECES_IN_ORDER true
+#else
+#define PIECES_IN_ORDER false
+#endif
+
+/* What is to be written next, for the kernel: all that is left, or all but what is watched. */
+static unsigned cut_written(struct iovec *pieces, const struct device_send *send, uint32_t done)
+{
+	uint32_t left = send->length - done, watched = left < WATCHED ? left : WATCHED;
+	unsigned count = cut(pieces, send->segments, send->count,
+			     (struct span){done, left - watched});
+
+	if (count && !PIECES_IN_ORDER)
+		return count;
+	return count + cut(pieces + count, send->segments, send->count,
+			   (struct span){send->length - watched, watched});
+}
+
 int copy_remote(pid_t process, const struct device_send *send, const struct segment *remote,
 		unsigned remote_count, bool is_write)
 {
-	struct iovec here[MAX_SEGMENTS], there[LANE_SEGMENTS];
+	struct iovec here[MAX_SEGMENTS + WATCHED], there[LANE_SEGMENTS];
 
 	for (unsigned i = 0; i < remote_count; i++)
 		if ((uintptr_t)remote[i].address != remote[i].address)
 			return EINVAL; /* we have 32 bits, and the peer has 64 */
 	for (uint32_t done = 0; done < send->length;) {
 		struct span left = {done, send->length - done};
-		unsigned here_count = cut(here, send->segments, send->count, left);
 		unsigned there_count = cut(there, remote, remote_count, left);
-		ssize_t copied = is_write ? process_vm_writev(process, here, here_count, there,
-							      there_count, 0)
-					  : process_vm_readv(process, here, here_count, there,
-							     there_count, 0);
+		ssize_t copied;
 
+		if (is_write)
+			copied = process_vm_writev(process, here, cut_written(here, send, done),
+						   there, there_count, 0);
+		else
+			copied = process_vm_readv(process, here,
+						  cut(here, send->segments, send->count, left),
+						  there, there_count, 0);
 		if (copied < 0)
 			return errno;
 		if (!copied)
 			return EFAULT;
 		done += (uint32_t)copied;
+		atomic_thread_fence(memory_order_release);
 	}
 	return 0;
 }
