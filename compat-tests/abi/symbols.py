@@ -4,8 +4,9 @@
 The functions declared in vipl.h, the names in the version script, and the symbols that the library
 exports have to be the same, each with the version VIPL_1.0 as its default.  The soname has to be
 libvipl.so.1, and nothing may be needed from elsewhere than the C library, libibverbs and librdmacm.
+The static library has the same functions and no other global name.
 
-usage: symbols.py [--nm NM] [--readelf READELF] HEADER MAP LIBRARY
+usage: symbols.py [--nm NM] [--readelf READELF] HEADER MAP LIBRARY STATIC
 """
 
 import argparse
@@ -108,13 +109,28 @@ def check_dynamic_section(readelf, library):
             problem("the library has %s" % tag)
 
 
+def check_call(name):
+    if re.match(OWNED_BY_PROGRAMS, name):
+        problem("the library calls %s, which programs define for themselves" % name)
+
+
+def check_static(nm, library, api):
+    symbols = [line.split()[-2:] for line in output(nm, "-g", library).splitlines() if " " in line]
+    for kind, name in symbols:
+        if kind == "U":
+            check_call(name)
+    compare("the map", api, "the static library", [name for kind, name in symbols if kind == "T"])
+    for kind, name in symbols:
+        if kind not in "UTwv":
+            problem("%s is global in the static library" % name)
+
+
 def check_undefined(nm, library):
     lines = output(nm, "-D", "--undefined-only", "--with-symbol-versions", library).splitlines()
     for line in lines:
         kind, symbol = line.split()[-2:]
         name, _, version = symbol.partition("@")
-        if re.match(OWNED_BY_PROGRAMS, name):
-            problem("the library calls %s, which programs define for themselves" % name)
+        check_call(name)
         if re.match(VERSIONS, version.lstrip("@")) or kind in "wv":
             continue
         problem("%s is undefined, and not from the C library or the RDMA libraries" % symbol)
@@ -127,6 +143,7 @@ def main():
     parser.add_argument("header")
     parser.add_argument("map")
     parser.add_argument("library")
+    parser.add_argument("static")
     arguments = parser.parse_args()
 
     header = declared(arguments.header)
@@ -144,6 +161,7 @@ def main():
 
     check_dynamic_section(arguments.readelf, arguments.library)
     check_undefined(arguments.nm, arguments.library)
+    check_static(arguments.nm, arguments.static, script)
 
     for text in problems:
         print("symbols: " + text, file=sys.stderr)
