@@ -1,0 +1,283 @@
+/*
+ * What compat-tests/bench/instructions runs under callgrind: two VIs of one process and thread, which
+ * exchange messages, over the RDMA device of the unit tests' fake and over the loopback NIC. Only
+ * the calls of one function are collected at a time; each block of them is dumped under a name.
+ */
+#include <stdalign.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <valgrind/callgrind.h>
+#include <vipl.h>
+
+enum {
+	SETTLING = 1200, /* rounds until each biased lock has found its thread */
+	BLOCKS = 7,	 /* on the loopback NIC the agent comes in between, now and then */
+	BLOCK = 64,	 /* rounds */
+	PATIENCE_MS = 20000,
+	SEGMENT_BYTES = 8,
+	MOST_SEGMENTS = 4,
+	STRIDE = 256,
+};
+
+/* The calls that are counted. A round makes each once, but for those that its way does not have. */
+enum call {
+	POST_SEND,
+	SEND_DONE,
+	POST_RECV,
+	RECV_DONE,
+	CQ_DONE_SEND,
+	CQ_DONE_RECV,
+	EMPTY_RECV_DONE,
+	EMPTY_CQ_DONE,
+	CALLS,
+};
+
+static const char *const call_names[CALLS] = {
+	"VipPostSend",
+	"VipSendDone",
+	"VipPostRecv",
+	"VipRecvDone",
+	"VipCQDone of a send",
+	"VipCQDone of a receive",
+	"VipRecvDone, nothing",
+	"VipCQDone, nothing",
+};
+
+struct way {
+	const char *name;
+	unsigned segments;
+	bool is_write; /* RDMA: no receive is taken */
+	bool has_cqs;  /* both queues of a VI on a VIPL CQ of its own */
+};
+
+static const struct way ways[] = {
+	{"send of 8 bytes", 1, false, false},
+	{"send of 8 bytes, VIPL CQs", 1, false, true},
+	{"send of 3 segments", 3, false, false},
+	{"RDMA write of 8 bytes", 1, true, false},
+};
+
+struct end {
+	VIP_VI_HANDLE vi;
+	VIP_CQ_HANDLE cq;
+	VIP_DESCRIPTOR *descriptor;
+};
+
+struct pair {
+	const struct way *way;
+	VIP_NIC_HANDLE nic;
+	VIP_NIC_ATTRIBUTES attributes;
+	VIP_MEM_HANDLE memory;
+	struct end from, to;
+};
+
+static void check(VIP_RETURN code, VIP_RETURN wanted, const char *what)
+{
+	if (code == wanted)
+		return;
+	fprintf(stderr, "vip_instructions: %s: VIP_RETURN %d, not %d\n", what, (int)code,
+		(int)wanted);
+	exit(1);
+}
+
+static void ignore_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
+{
+	(void)context;
+	(void)error; /* one end destroyed is a lost connection to the other */
+}
+
+static alignas(4096) char memory[4096];
+
+static VIP_DESCRIPTOR *descriptor_at(unsigned place)
+{
+	return (VIP_DESCRIPTOR *)(memory + place * STRIDE);
+}
+
+/* Of the descriptor at this place; the data is behind both descriptors. */
+static void fill(const struct pair *pair, unsigned place, bool is_write)
+{
+	VIP_DESCRIPTOR *descriptor = descriptor_at(place);
+	char *data = memory + 2 * STRIDE + place * STRIDE;
+	unsigned first = is_write;
+
+	memset(descriptor, 0, sizeof(*descriptor));
+	descriptor->CS.Control = is_write ? VIP_CONTROL_OP_RDMAWRITE : VIP_CONTROL_OP_SENDRECV;
+	descriptor->CS.SegCount = (VIP_UINT16)(first + pair->way->segments);
+	if (is_write) {
+		descriptor->DS[0].Remote.Data.Address = memory + 4 * STRIDE;
+		descriptor->DS[0].Remote.Handle = pair->memory;
+	}
+	for (unsigned i = 0; i < pair->way->segments; i++) {
+		VIP_DATA_SEGMENT *segment = &descriptor->DS[first + i].Local;
+
+		segment->Data.Address = data + i * SEGMENT_BYTES;
+		segment->Handle = pair->memory;
+		segment->Length = SEGMENT_BYTES;
+	}
+}
+
+static void open_nic(struct pair *pair, const char *name)
+{
+	VIP_MEM_ATTRIBUTES attributes = {.EnableRdmaWrite = VIP_TRUE};
+
+	check(VipOpenNic(name, &pair->nic), VIP_SUCCESS, "VipOpenNic");
+	check(VipErrorCallback(pair->nic, NULL, ignore_error), VIP_SUCCESS, "VipErrorCallback");
+	check(VipQueryNic(pair->nic, &pair->attributes), VIP_SUCCESS, "VipQueryNic");
+	check(VipRegisterMem(pair->nic, memory, sizeof(memory), &attributes, &pair->memory),
+	      VIP_SUCCESS, "VipRegisterMem");
+}
+
+static void create(struct pair *pair, struct end *end)
+{
+	VIP_VI_ATTRIBUTES attributes = {
+		.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY,
+		.MaxTransferSize = 4096,
+		.EnableRdmaWrite = VIP_TRUE,
+	};
+
+	end->cq = NULL;
+	if (pair->way->has_cqs)
+		check(VipCreateCQ(pair->nic, 64, &end->cq), VIP_SUCCESS, "VipCreateCQ");
+	check(VipCreateVi(pair->nic, &attributes, end->cq, end->cq, &end->vi), VIP_SUCCESS,
+	      "VipCreateVi");
+}
+
+static void ask_for(const struct pair *pair, VIP_VI_HANDLE vi, char own, char other)
+{
+	union {
+		VIP_NET_ADDRESS net;
+		char room[sizeof(VIP_NET_ADDRESS) + 32];
+	} addresses[2] = {0};
+	const char names[2] = {own, other};
+
+	for (int i = 0; i < 2; i++) {
+		VIP_NET_ADDRESS *net = &addresses[i].net;
+
+		net->HostAddressLen = pair->attributes.NicAddressLen;
+		net->DiscriminatorLen = 1;
+		memcpy(net->HostAddress, pair->attributes.LocalNicAddress, net->HostAddressLen);
+		net->HostAddress[net->HostAddressLen] = (VIP_UINT8)names[i];
+	}
+	check(VipConnectPeerRequest(vi, &addresses[0].net, &addresses[1].net, PATIENCE_MS),
+	      VIP_SUCCESS, "VipConnectPeerRequest");
+}
+
+static void connect_pair(struct pair *pair)
+{
+	VIP_VI_ATTRIBUTES peer;
+
+	ask_for(pair, pair->from.vi, 'f', 't');
+	ask_for(pair, pair->to.vi, 't', 'f');
+	check(VipConnectPeerWait(pair->from.vi, &peer), VIP_SUCCESS, "VipConnectPeerWait");
+	check(VipConnectPeerWait(pair->to.vi, &peer), VIP_SUCCESS, "VipConnectPeerWait");
+}
+
+/* Makes the call, and collects it if it is of the wanted kind. */
+#define CALL(kind, expected, call)                  \
+	do {                                        \
+		VIP_RETURN code_;                   \
+		if (wanted == (kind))               \
+			CALLGRIND_TOGGLE_COLLECT;   \
+		code_ = (call);                     \
+		if (wanted == (kind))               \
+			CALLGRIND_TOGGLE_COLLECT;   \
+		check(code_, expected, call_names[kind]); \
+	} while (0)
+
+static void look_in_vain(const struct pair *pair, enum call wanted)
+{
+	VIP_DESCRIPTOR *done;
+	VIP_VI_HANDLE vi;
+	VIP_BOOLEAN is_receive;
+
+	CALL(EMPTY_RECV_DONE, VIP_NOT_DONE, VipRecvDone(pair->to.vi, &done));
+	if (pair->to.cq)
+		CALL(EMPTY_CQ_DONE, VIP_NOT_DONE, VipCQDone(pair->to.cq, &vi, &is_receive));
+}
+
+static void round_of(const struct pair *pair, enum call wanted)
+{
+	VIP_DESCRIPTOR *done;
+	VIP_VI_HANDLE vi;
+	VIP_BOOLEAN is_receive;
+
+	look_in_vain(pair, wanted);
+	CALL(POST_SEND, VIP_SUCCESS,
+	     VipPostSend(pair->from.vi, pair->from.descriptor, pair->memory));
+	if (!pair->way->is_write) {
+		if (pair->to.cq)
+			CALL(CQ_DONE_RECV, VIP_SUCCESS, VipCQDone(pair->to.cq, &vi, &is_receive));
+		CALL(RECV_DONE, VIP_SUCCESS, VipRecvDone(pair->to.vi, &done));
+		CALL(POST_RECV, VIP_SUCCESS,
+		     VipPostRecv(pair->to.vi, pair->to.descriptor, pair->memory));
+	}
+	if (pair->from.cq)
+		CALL(CQ_DONE_SEND, VIP_SUCCESS, VipCQDone(pair->from.cq, &vi, &is_receive));
+	CALL(SEND_DONE, VIP_SUCCESS, VipSendDone(pair->from.vi, &done));
+}
+
+static bool has_call(const struct way *way, enum call call)
+{
+	switch (call) {
+	case CQ_DONE_SEND:
+	case CQ_DONE_RECV:
+	case EMPTY_CQ_DONE:
+		return way->has_cqs;
+	case POST_RECV:
+	case RECV_DONE:
+		return !way->is_write;
+	default:
+		return true;
+	}
+}
+
+static void count(const struct pair *pair, const char *device, enum call call)
+{
+	char name[160];
+
+	for (int block = 0; block < BLOCKS; block++) {
+		CALLGRIND_ZERO_STATS;
+		for (int i = 0; i < BLOCK; i++)
+			round_of(pair, call);
+		snprintf(name, sizeof(name), "counted|%s|%s|%s|%d", device, pair->way->name,
+			 call_names[call], BLOCK);
+		CALLGRIND_DUMP_STATS_AT(name);
+	}
+}
+
+static void run(const char *nic, const char *device, const struct way *way)
+{
+	struct pair pair = {.way = way};
+
+	open_nic(&pair, nic);
+	create(&pair, &pair.from);
+	create(&pair, &pair.to);
+	pair.from.descriptor = descriptor_at(0);
+	pair.to.descriptor = descriptor_at(1);
+	fill(&pair, 0, way->is_write);
+	fill(&pair, 1, false);
+	check(VipPostRecv(pair.to.vi, pair.to.descriptor, pair.memory), VIP_SUCCESS, "VipPostRecv");
+	connect_pair(&pair);
+	for (int i = 0; i < SETTLING; i++)
+		round_of(&pair, CALLS);
+	for (enum call call = 0; call < CALLS; call++)
+		if (has_call(way, call))
+			count(&pair, device, call);
+	check(VipCloseNic(pair.nic), VIP_SUCCESS, "VipCloseNic");
+}
+
+int main(void)
+{
+#ifdef __clang__
+	printf("compiler: clang %d.%d\n", __clang_major__, __clang_minor__);
+#else
+	printf("compiler: gcc %d.%d\n", __GNUC__, __GNUC_MINOR__);
+#endif
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		run("fake0", "RDMA", &ways[i]);
+		run("via_lo", "via_lo", &ways[i]);
+	}
+	return 0;
+}
