@@ -43,15 +43,17 @@ static inline int post_request(struct rdma_endpoint *endpoint, const struct devi
 			       uint64_t kind)
 {
 	bool immediate = send->control & VIP_CONTROL_IMMEDIATE && !(kind & RDMA_COOKIE_PART);
-	struct ibv_send_wr *bad, request = {
-		.wr_id = atomic_load_explicit(&endpoint->cookie, memory_order_relaxed) | kind,
-		.sg_list = (struct ibv_sge *)segments,
-		.num_sge = (int)count,
-		.imm_data = htonl(send->immediate),
-	};
+	uint64_t part = rdma_is_marked(endpoint, send) ? RDMA_COOKIE_PART : 0;
+	struct ibv_send_wr *bad, request;
 
-	if (rdma_is_marked(endpoint, send))
-		request.wr_id |= RDMA_COOKIE_PART;
+	/* Each by itself: most members are for other operations, and are not looked at. */
+	request.wr_id = atomic_load_explicit(&endpoint->cookie, memory_order_relaxed) | kind |
+			part;
+	request.next = NULL;
+	request.sg_list = (struct ibv_sge *)segments;
+	request.num_sge = (int)count;
+	request.send_flags = 0;
+	request.imm_data = htonl(send->immediate);
 	if (is_rdma(send)) {
 		request.wr_id |= RDMA_COOKIE_RDMA;
 		request.opcode = immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
@@ -138,9 +140,10 @@ static int post_staged_send(struct rdma_endpoint *endpoint, const struct device_
 	return error;
 }
 
-int rdma_post_send(struct device_endpoint *base, const struct device_send *send)
+/* What may take more than one request, or a buffer. */
+static __attribute__((noinline)) int post_carefully(struct rdma_endpoint *endpoint,
+						    const struct device_send *send)
 {
-	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
 	bool many = send->count > endpoint->request_segments;
 	int error;
 
@@ -155,6 +158,16 @@ int rdma_post_send(struct device_endpoint *base, const struct device_send *send)
 	else
 		error = post_request(endpoint, send, send->segments, send->count, send->length, 0);
 	return error ? error : finish(endpoint, send, send->length);
+}
+
+int rdma_post_send(struct device_endpoint *base, const struct device_send *send)
+{
+	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
+
+	if (endpoint->mark || send->count > endpoint->request_segments ||
+	    (is_rdma(send) && (send->length > endpoint->request_bytes || send->offset)))
+		return post_carefully(endpoint, send);
+	return post_request(endpoint, send, send->segments, send->count, send->length, 0);
 }
 
 static int post_receive(struct rdma_endpoint *endpoint, const struct segment *segments,
