@@ -65,6 +65,7 @@ struct cq *cq_create(struct nic *nic, unsigned entries, bool is_public)
 	if (!cq)
 		return NULL;
 	cq->nic = nic;
+	cq->ops = nic->device->ops;
 	cq->is_public = is_public;
 	TAILQ_INIT(&cq->ready);
 	TAILQ_INIT(&cq->starved);
@@ -78,7 +79,7 @@ struct cq *cq_create(struct nic *nic, unsigned entries, bool is_public)
 			  error == EMFILE ? " (see ulimit -n)" : "");
 		goto free_cq;
 	}
-	cq->device_cq = nic->device->ops->cq_create(
+	cq->device_cq = cq->ops->cq_create(
 		nic->device, cq, cq->channel->device_channel, entries, &capacity);
 	if (!cq->device_cq) {
 		error = errno;
@@ -92,7 +93,7 @@ struct cq *cq_create(struct nic *nic, unsigned entries, bool is_public)
 	return cq;
 
 destroy_device_cq:
-	nic->device->ops->cq_destroy(cq->device_cq);
+	cq->ops->cq_destroy(cq->device_cq);
 release_channel:
 	channel_release(nic, cq->channel);
 free_cq:
@@ -105,7 +106,7 @@ free_cq:
 void cq_destroy(struct cq *cq)
 {
 	LIST_REMOVE(cq, in_nic);
-	cq->nic->device->ops->cq_destroy(cq->device_cq);
+	cq->ops->cq_destroy(cq->device_cq);
 	channel_release(cq->nic, cq->channel);
 	lock_destroy(&cq->lock);
 	free(cq);
@@ -120,7 +121,7 @@ bool cq_is_full(struct cq *cq, bool is_receive)
 static int grow(struct cq *cq, unsigned entries)
 {
 	unsigned capacity;
-	int error = cq->nic->device->ops->cq_grow(cq->nic->device, cq->device_cq, entries,
+	int error = cq->ops->cq_grow(cq->nic->device, cq->device_cq, entries,
 						  &capacity);
 
 	if (!error)
@@ -165,14 +166,6 @@ void cq_retry_starved(struct cq *cq)
 		workqueue_call_attention(queue);
 }
 
-bool cq_poll_locked(struct cq *cq)
-{
-	if (cq->nic->device->ops->cq_poll(cq->device_cq) <= 0)
-		return false;
-	cq_retry_starved(cq);
-	return true;
-}
-
 void cq_lock(struct cq *cq)
 {
 	lock_acquire(&cq->lock);
@@ -196,12 +189,6 @@ bool cq_poll_for_device(struct cq *cq)
 	if (attention)
 		agent_wake(cq->nic);
 	return polled;
-}
-
-void cq_kick(struct cq *cq)
-{
-	if (atomic_load(&cq->waiters))
-		channel_kick(cq->channel, cq);
 }
 
 static struct workqueue *next_attention(struct cq *cq)
@@ -256,22 +243,11 @@ bool cq_serve(struct cq *cq, bool *progress)
 	return starved;
 }
 
-/* The same as cq_attend_locked(), also for waiting until another thread has done it. */
-static void cq_attend(struct cq *cq)
+void cq_attend(struct cq *cq)
 {
 	pthread_mutex_lock(&cq->nic->lock);
 	cq_attend_locked(cq);
 	pthread_mutex_unlock(&cq->nic->lock);
-}
-
-void cq_leave(struct cq *cq, bool completed, bool attend)
-{
-	attend |= !TAILQ_EMPTY(&cq->attention);
-	lock_release(&cq->lock);
-	if (attend)
-		cq_attend(cq);
-	if (completed) /* what others wait for may be among it */
-		cq_kick(cq);
 }
 
 void cq_look(struct cq *cq)
@@ -310,7 +286,7 @@ VIP_RETURN cq_wait(struct cq *cq, const struct object *owner, VIP_ULONG timeout,
 	for (;;) {
 		uint32_t seen = atomic_load(&cq->announced);
 
-		if (cq->nic->device->ops->cq_arm(cq->device_cq)) {
+		if (cq->ops->cq_arm(cq->device_cq)) {
 			rc = VIP_ERROR_RESOURCE;
 			break;
 		}

@@ -28,6 +28,7 @@ struct cq {
 	LIST_ENTRY(cq) in_nic;
 	struct channel *channel;
 	struct device_cq *device_cq;
+	const struct device_ops *ops;
 	unsigned queues;     /* that complete here; guarded by the NIC's lock */
 	_Atomic uint32_t announced;
 	_Atomic unsigned waiters;
@@ -50,26 +51,48 @@ struct cq *cq_create(struct nic *nic, unsigned entries, bool is_public);
 /* [nic] Nobody uses it any more. */
 void cq_destroy(struct cq *cq);
 
-/* The CQ's lock is held: takes what the device has completed. False when that was nothing. */
-bool cq_poll_locked(struct cq *cq);
-
 /* The CQ's lock is held: queues that had no room shall try again. */
 void cq_retry_starved(struct cq *cq);
+
+/* The CQ's lock is held: takes what the device has completed. False when that was nothing. */
+static inline bool cq_poll_locked(struct cq *cq)
+{
+	if (cq->ops->cq_poll(cq->device_cq) <= 0)
+		return false;
+	if (!TAILQ_EMPTY(&cq->starved))
+		cq_retry_starved(cq);
+	return true;
+}
+
+/* Wakes those who wait for this CQ, if there are any. */
+static inline void cq_kick(struct cq *cq)
+{
+	if (atomic_load(&cq->waiters))
+		channel_kick(cq->channel, cq);
+}
+
+/* The same as cq_attend_locked(), also for waiting until another thread has done it. */
+void cq_attend(struct cq *cq);
 
 /*
  * Releases the CQ's lock after completions may have been taken: wakes others who wait for them, and
  * does what attention is called for; with `attend`, also waits for another thread that does it.
  */
-void cq_leave(struct cq *cq, bool completed, bool attend);
+static inline void cq_leave(struct cq *cq, bool completed, bool attend)
+{
+	attend |= !TAILQ_EMPTY(&cq->attention);
+	lock_release(&cq->lock);
+	if (attend)
+		cq_attend(cq);
+	if (completed) /* what others wait for may be among it */
+		cq_kick(cq);
+}
 
 /* Takes what has completed, and does what follows from it. */
 void cq_look(struct cq *cq);
 
 /* VipCQDone. */
 VIP_RETURN cq_take(struct cq *cq, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive);
-
-/* Wakes those who wait for this CQ, if there are any. */
-void cq_kick(struct cq *cq);
 
 /* For so many entries at least; nothing that is there is lost. 0 or errno. */
 int cq_make_room(struct cq *cq, unsigned entries);

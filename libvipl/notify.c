@@ -213,7 +213,7 @@ static bool look(struct notifier *notifier, struct cq *cq, struct notice *notice
 	pthread_mutex_unlock(&notifier->lock);
 	found = take(cq, notice);
 	if (!found) {
-		armed = !cq->nic->device->ops->cq_arm(cq->device_cq);
+		armed = !cq->ops->cq_arm(cq->device_cq);
 		found = take(cq, notice);
 	}
 	pthread_mutex_lock(&notifier->lock);

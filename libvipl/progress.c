@@ -60,7 +60,7 @@ static bool look_at(struct cq *cq)
 	for (unsigned turn = 0; turn < MOST_TURNS; turn++) {
 		if (cq_poll_for_device(cq))
 			continue;
-		if (cq->nic->device->ops->cq_arm(cq->device_cq))
+		if (cq->ops->cq_arm(cq->device_cq))
 			return false;
 		/* What completed before the CQ was armed is not announced. */
 		if (!cq_poll_for_device(cq)) {
