@@ -14,24 +14,30 @@ static bool may_read(const struct vi *vi)
 uint32_t descriptor_read_send(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
 			      struct segment *segments, struct device_send *send)
 {
-	const VIP_DESCRIPTOR_SEGMENT *data = descriptor->DS;
+	const VIP_DESCRIPTOR_SEGMENT *data = descriptor->DS, *end;
 	uint16_t control = READ_ONCE(descriptor->CS.Control);
 	unsigned count = READ_ONCE(descriptor->CS.SegCount);
-	unsigned operation = control & VIP_CONTROL_OP_MASK, first = 0, used = 0;
+	unsigned operation = control & VIP_CONTROL_OP_MASK;
+	struct segment *segment = segments;
 	uint64_t length = 0;
 
 	if (control & VIP_CONTROL_RESERVED || count > MAX_SEGMENTS)
 		return VIP_STATUS_FORMAT_ERROR;
+	/* Before the segments: what is kept for afterwards costs each of them. */
+	send->segments = segments;
+	send->control = control;
+	send->immediate = descriptor->CS.ImmediateData;
+	end = data + count;
 	if (operation != VIP_CONTROL_OP_SENDRECV) {
 		if (!count || operation == VIP_CONTROL_OP_RESERVED ||
 		    (operation == VIP_CONTROL_OP_RDMAREAD && !may_read(queue->vi)))
 			return VIP_STATUS_FORMAT_ERROR;
-		send->remote_address = address_bits(&data[0].Remote.Data);
-		send->remote_handle = data[0].Remote.Handle;
-		first = 1;
+		send->remote_address = address_bits(&data->Remote.Data);
+		send->remote_handle = data->Remote.Handle;
+		data++;
 	}
-	for (unsigned i = first; i < count; i++) {
-		const VIP_DATA_SEGMENT *local = &data[i].Local;
+	for (; data != end; data++) {
+		const VIP_DATA_SEGMENT *local = &data->Local;
 		uint64_t address = address_bits(&local->Data);
 		uint32_t here = READ_ONCE(local->Length);
 		const struct region_view *region;
@@ -41,16 +47,13 @@ uint32_t descriptor_read_send(struct workqueue *queue, const VIP_DESCRIPTOR *des
 		region = region_of(queue->vi, local->Handle, &queue->region);
 		if (!region || !within(region, address, here))
 			return VIP_STATUS_PROTECTION_ERROR;
-		segments[used++] = (struct segment){address, here, region->key};
+		*segment++ = (struct segment){address, here, region->key};
 		length += here;
 	}
 	if (length > queue->vi->attributes.MaxTransferSize)
 		return VIP_STATUS_LENGTH_ERROR;
-	send->segments = segments;
-	send->count = used;
+	send->count = (unsigned)(segment - segments);
 	send->length = (uint32_t)length;
-	send->control = control;
-	send->immediate = descriptor->CS.ImmediateData;
 	return 0;
 }
 
@@ -58,15 +61,17 @@ uint32_t descriptor_read_send(struct workqueue *queue, const VIP_DESCRIPTOR *des
 uint32_t descriptor_read_receive(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
 				 struct segment *segments, unsigned *segment_count)
 {
+	const VIP_DESCRIPTOR_SEGMENT *data = descriptor->DS, *end;
 	uint32_t room = (uint32_t)queue->vi->attributes.MaxTransferSize;
-	unsigned count = READ_ONCE(descriptor->CS.SegCount), used = 0;
+	unsigned count = READ_ONCE(descriptor->CS.SegCount);
+	struct segment *segment = segments;
 
 	/* IMMEDIATE and QFENCE mean nothing here; programs set them all the same. */
 	if (READ_ONCE(descriptor->CS.Control) & (VIP_CONTROL_RESERVED | VIP_CONTROL_OP_MASK) ||
 	    count > MAX_SEGMENTS)
 		return VIP_STATUS_FORMAT_ERROR;
-	for (unsigned i = 0; i < count; i++) {
-		const VIP_DATA_SEGMENT *local = &descriptor->DS[i].Local;
+	for (end = data + count; data != end; data++) {
+		const VIP_DATA_SEGMENT *local = &data->Local;
 		uint64_t address = address_bits(&local->Data);
 		uint32_t here = READ_ONCE(local->Length);
 		const struct region_view *region;
@@ -79,9 +84,9 @@ uint32_t descriptor_read_receive(struct workqueue *queue, const VIP_DESCRIPTOR *
 		if (here > room) /* no message is longer, but devices count the sum */
 			here = room;
 		if (here)
-			segments[used++] = (struct segment){address, here, region->key};
+			*segment++ = (struct segment){address, here, region->key};
 		room -= here;
 	}
-	*segment_count = used;
+	*segment_count = (unsigned)(segment - segments);
 	return 0;
 }
