@@ -21,7 +21,8 @@ static VIP_RETURN post(VIP_VI_HANDLE handle, bool is_receive, VIP_DESCRIPTOR *de
 		error_of_post(vi, VIP_ERROR_POST_DESC,
 			      is_receive ? VIP_STATUS_OP_RECEIVE : VIP_STATUS_OP_SEND, descriptor);
 	else if (descriptor)
-		rc = workqueue_post(queue_of(vi, is_receive), descriptor);
+		rc = is_receive ? workqueue_post_receive(&vi->receive, descriptor)
+				: workqueue_post_send(&vi->send, descriptor);
 	vi_leave(vi);
 	return rc;
 }

@@ -61,18 +61,17 @@ void workqueue_call_attention(struct workqueue *queue)
 	atomic_store(&queue->cq->uneasy, true);
 }
 
-static uint32_t operation(const struct workqueue *queue, const VIP_DESCRIPTOR *descriptor)
+static inline uint32_t operation(bool is_receive, const VIP_DESCRIPTOR *descriptor)
 {
-	if (queue->is_receive)
-		return VIP_STATUS_OP_RECEIVE;
-	switch (descriptor->CS.Control & VIP_CONTROL_OP_MASK) {
-	case VIP_CONTROL_OP_RDMAWRITE:
-		return VIP_STATUS_OP_RDMA_WRITE;
-	case VIP_CONTROL_OP_RDMAREAD:
-		return VIP_STATUS_OP_RDMA_READ;
-	default:
-		return VIP_STATUS_OP_SEND;
-	}
+	static const uint32_t of_send[] = {
+		[VIP_CONTROL_OP_SENDRECV] = VIP_STATUS_OP_SEND,
+		[VIP_CONTROL_OP_RDMAWRITE] = VIP_STATUS_OP_RDMA_WRITE,
+		[VIP_CONTROL_OP_RDMAREAD] = VIP_STATUS_OP_RDMA_READ,
+		[VIP_CONTROL_OP_RESERVED] = VIP_STATUS_OP_SEND,
+	};
+
+	return is_receive ? VIP_STATUS_OP_RECEIVE
+			  : of_send[descriptor->CS.Control & VIP_CONTROL_OP_MASK];
 }
 
 uint32_t workqueue_complete_oldest(struct workqueue *queue, uint32_t status, uint32_t length,
@@ -176,46 +175,52 @@ bool workqueue_is_idle(const struct workqueue *queue)
 }
 
 /* 0, or errno with the error bit when it is the descriptor's fault. */
-static int submit(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor, uint32_t *error)
+static inline __attribute__((always_inline)) int submit(struct workqueue *queue, bool is_receive,
+							 const VIP_DESCRIPTOR *descriptor,
+							 uint32_t *error)
 {
-	const struct vi *vi = queue->vi;
+	struct device_endpoint *endpoint = queue->vi->endpoint;
 	struct segment segments[MAX_SEGMENTS];
 	struct device_send send;
 	unsigned count;
 
-	if (queue->is_receive) {
+	if (is_receive) {
 		*error = descriptor_read_receive(queue, descriptor, segments, &count);
-		return *error ? EINVAL : queue->ops->post_receive(vi->endpoint, segments, count);
+		return *error ? EINVAL : queue->ops->post_receive(endpoint, segments, count);
 	}
 	*error = descriptor_read_send(queue, descriptor, segments, &send);
 	send.offset = queue->offset;
-	return *error ? EINVAL : queue->ops->post_send(vi->endpoint, &send);
+	return *error ? EINVAL : queue->ops->post_send(endpoint, &send);
 }
 
 /* Why the oldest descriptor that is still here could not be handed over. */
 struct refusal {
-	enum { NO_ROOM, NO_MEMORY, REFUSED } hindrance;
+	enum { NOTHING, NO_ROOM, NO_MEMORY, REFUSED } hindrance;
 	bool earlier;	/* there were earlier ones under way */
 	uint32_t error; /* an error bit when it is the descriptor's fault */
 };
 
-/* Hands over the oldest descriptor that is still here. The queue's lock is held. */
-static inline bool pass_on(struct workqueue *queue, struct refusal *why)
+/*
+ * Hands over the oldest descriptor that is still here. The queue's lock is held. `is_receive` is
+ * the queue's: who knows it, in posting, gets this without the other half.
+ */
+static inline __attribute__((always_inline)) struct refusal pass_on(struct workqueue *queue,
+								     bool is_receive)
 {
-	uint32_t before = under_way(queue);
+	uint32_t error = 0, before = under_way(queue);
 	int rc;
 
-	*why = (struct refusal){NO_ROOM, before > 0, 0};
-	if (before >= queue->depth || !cq_reserve(queue->cq, queue->is_receive))
-		return false;
-	rc = submit(queue, ring_at(queue, queue->submitted)->descriptor, &why->error);
+	if (before >= queue->depth || !cq_reserve(queue->cq, is_receive))
+		return (struct refusal){NO_ROOM, before > 0, 0};
+	rc = submit(queue, is_receive, ring_at(queue, queue->submitted)->descriptor, &error);
 	if (!rc) {
 		advance(queue);
-	} else if (rc != EINPROGRESS) { /* else there is no room for the rest */
-		cq_unreserve(queue->cq);
-		why->hindrance = rc == ENOBUFS ? NO_MEMORY : REFUSED;
+		return (struct refusal){NOTHING, before > 0, 0};
 	}
-	return !rc;
+	if (rc == EINPROGRESS) /* there is no room for the rest */
+		return (struct refusal){NO_ROOM, before > 0, 0};
+	cq_unreserve(queue->cq);
+	return (struct refusal){rc == ENOBUFS ? NO_MEMORY : REFUSED, before > 0, error};
 }
 
 /*
@@ -224,7 +229,7 @@ static inline bool pass_on(struct workqueue *queue, struct refusal *why)
  * come. For memory it waits as long as it takes: others may have it, and the agent comes back.
  * True when there is reason to try again at once.
  */
-static bool hold_or_fail(struct workqueue *queue, const struct refusal *why)
+static bool hold_or_fail(struct workqueue *queue, struct refusal why)
 {
 	struct cq *cq = queue->cq;
 	uint32_t requests;
@@ -232,8 +237,8 @@ static bool hold_or_fail(struct workqueue *queue, const struct refusal *why)
 
 	lock_acquire(&cq->lock);
 	requests = under_way(queue);
-	waits = requests > 0 || why->hindrance == NO_MEMORY;
-	if (why->hindrance == NO_ROOM)
+	waits = requests > 0 || why.hindrance == NO_MEMORY;
+	if (why.hindrance == NO_ROOM)
 		waits = requests >= queue->depth || cq_is_full(cq, queue->is_receive);
 	if (waits) {
 		bool was_starved = queue->is_starved;
@@ -244,39 +249,37 @@ static bool hold_or_fail(struct workqueue *queue, const struct refusal *why)
 		atomic_store(&cq->uneasy, true);
 		if (!was_starved)
 			agent_wake(queue->vi->nic); /* the program may not ask for completions */
-	} else if (why->hindrance != NO_ROOM && !why->earlier) {
+	} else if (why.hindrance != NO_ROOM && !why.earlier) {
 		advance(queue);
 		note_error(queue,
 			   workqueue_complete_oldest(
-				   queue, why->error ? why->error : VIP_STATUS_TRANSPORT_ERROR, 0,
+				   queue, why.error ? why.error : VIP_STATUS_TRANSPORT_ERROR, 0,
 				   0));
 	}
 	lock_release(&cq->lock);
-	return !waits && (why->hindrance == NO_ROOM || why->earlier);
+	return !waits && (why.hindrance == NO_ROOM || why.earlier);
 }
 
 /*
- * The queue's lock is held. `first`: what pass_on() has just said, or NULL. True when something was
- * completed here, without the device.
+ * The queue's lock is held. `why`: what pass_on() has just been hindered by, if it was called. True
+ * when something was completed here, without the device.
  */
-static bool feed(struct workqueue *queue, const struct refusal *first)
+static bool feed(struct workqueue *queue, struct refusal why)
 {
 	bool completed = false;
-	bool is_refused = first;
-	struct refusal why;
 
-	if (first)
-		why = *first;
 	while (queue->submitted != atomic_load_explicit(&queue->tail, memory_order_relaxed)) {
-		if (!is_refused && pass_on(queue, &why))
+		if (!why.hindrance)
+			why = pass_on(queue, queue->is_receive);
+		if (!why.hindrance)
 			continue;
-		is_refused = false;
-		if (hold_or_fail(queue, &why))
-			continue;
-		completed |= why.hindrance == REFUSED;
-		/* On an Unreliable VI the next one may do better. */
-		if (why.hindrance != REFUSED || queue->is_starved || is_reliable(queue->vi))
-			return completed;
+		if (!hold_or_fail(queue, why)) {
+			completed |= why.hindrance == REFUSED;
+			/* On an Unreliable VI the next one may do better. */
+			if (why.hindrance != REFUSED || queue->is_starved || is_reliable(queue->vi))
+				return completed;
+		}
+		why.hindrance = NOTHING;
 	}
 	if (queue->is_starved) { /* no longer */
 		lock_acquire(&queue->cq->lock);
@@ -305,9 +308,13 @@ static bool fail_if_bad(struct workqueue *queue, const VIP_DESCRIPTOR *descripto
 	return true;
 }
 
-/* What to do with the descriptor posted last, other than to pass it on. Releases the queue's lock. */
-static void settle_in(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
-		      const struct refusal *why)
+/*
+ * What to do with the descriptor posted last, which was not passed on: because of `why`, if that was
+ * tried. Releases the queue's lock.
+ */
+static __attribute__((noinline)) void settle_in(struct workqueue *queue,
+						const VIP_DESCRIPTOR *descriptor,
+						struct refusal why)
 {
 	bool completed = false;
 
@@ -333,29 +340,49 @@ static void settle_in(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
 	}
 }
 
-VIP_RETURN workqueue_post(struct workqueue *queue, VIP_DESCRIPTOR *descriptor)
+/* There are as many descriptors as there can be. Releases the queue's lock. */
+static __attribute__((noinline)) VIP_RETURN overrun(struct workqueue *queue,
+						    VIP_DESCRIPTOR *descriptor)
 {
-	struct refusal why;
-	bool is_next;
+	lock_release(&queue->lock);
+	error_of_post(queue->vi, VIP_ERROR_VI_OVERRUN, operation(queue->is_receive, descriptor),
+		      descriptor);
+	return VIP_ERROR_RESOURCE;
+}
+
+static inline __attribute__((always_inline)) VIP_RETURN post_to(struct workqueue *queue,
+								bool is_receive,
+								VIP_DESCRIPTOR *descriptor)
+{
+	struct refusal why = {NOTHING, false, 0};
 	uint32_t tail;
 
 	lock_acquire(&queue->lock);
 	tail = atomic_load_explicit(&queue->tail, memory_order_relaxed);
-	if (tail - atomic_load_explicit(&queue->head, memory_order_acquire) >= QUEUE_DESCRIPTORS) {
-		lock_release(&queue->lock);
-		error_of_post(queue->vi, VIP_ERROR_VI_OVERRUN, operation(queue, descriptor),
-			      descriptor);
-		return VIP_ERROR_RESOURCE;
-	}
+	if (tail - atomic_load_explicit(&queue->head, memory_order_acquire) >= QUEUE_DESCRIPTORS)
+		return overrun(queue, descriptor);
 	descriptor->CS.Status = 0;
-	*ring_at(queue, tail) = (struct posted){descriptor, operation(queue, descriptor)};
+	*ring_at(queue, tail) = (struct posted){descriptor, operation(is_receive, descriptor)};
 	atomic_store_explicit(&queue->tail, tail + 1, memory_order_release);
-	is_next = queue->mode == QUEUE_OPEN && queue->submitted == tail;
-	if (is_next && pass_on(queue, &why))
-		lock_release(&queue->lock);
-	else
-		settle_in(queue, descriptor, is_next ? &why : NULL);
+	if (queue->mode == QUEUE_OPEN && queue->submitted == tail) {
+		why = pass_on(queue, is_receive);
+		if (!why.hindrance) {
+			lock_release(&queue->lock);
+			return VIP_SUCCESS;
+		}
+	}
+	settle_in(queue, descriptor, why);
 	return VIP_SUCCESS;
+}
+
+VIP_RETURN workqueue_post_send(struct workqueue *queue, VIP_DESCRIPTOR *descriptor)
+{
+	return post_to(queue, false, descriptor);
+}
+
+VIP_RETURN workqueue_post_receive(struct workqueue *queue, VIP_DESCRIPTOR *descriptor)
+{
+	return post_to(queue, true, descriptor);
 }
 
 VIP_RETURN workqueue_take(struct workqueue *queue, VIP_DESCRIPTOR **descriptor)
@@ -392,7 +419,7 @@ void workqueue_feed(struct workqueue *queue)
 
 	lock_acquire(&queue->lock);
 	if (queue->mode == QUEUE_OPEN)
-		completed = feed(queue, NULL);
+		completed = feed(queue, (struct refusal){NOTHING, false, 0});
 	lock_release(&queue->lock);
 	if (completed)
 		cq_kick(queue->cq);

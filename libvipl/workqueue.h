@@ -70,7 +70,9 @@ int workqueue_init(struct workqueue *queue, struct vi *vi, struct cq *cq, bool i
 /* Leaves its CQ's lists, too. */
 void workqueue_destroy(struct workqueue *queue);
 
-VIP_RETURN workqueue_post(struct workqueue *queue, VIP_DESCRIPTOR *descriptor);
+/* VipPostSend and VipPostRecv. */
+VIP_RETURN workqueue_post_send(struct workqueue *queue, VIP_DESCRIPTOR *descriptor);
+VIP_RETURN workqueue_post_receive(struct workqueue *queue, VIP_DESCRIPTOR *descriptor);
 
 /* VipSendDone and VipRecvDone. */
 VIP_RETURN workqueue_take(struct workqueue *queue, VIP_DESCRIPTOR **descriptor);
