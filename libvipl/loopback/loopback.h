@@ -206,17 +206,17 @@ static inline uint32_t region_room(const struct region_entries *entries, uint32_
 {
 	const struct region_entry *entry = &entries->entries[handle & (TABLE_REGIONS - 1)];
 	uint64_t start, room;
-	bool fits;
 
 	if (!handle || atomic_load_explicit(&entry->handle, memory_order_acquire) != handle)
 		return 0;
 #define get(member) atomic_load_explicit(&entry->member, memory_order_relaxed)
-	fits = get(domain) == domain && (get(rights) & rights) == rights;
+	if (get(domain) != domain || (get(rights) & rights) != rights)
+		return 0;
 	start = get(start);
 	room = get(length);
 	/* If the entry was taken for another region meanwhile, its handle has changed first. */
 	atomic_thread_fence(memory_order_acquire);
-	if (!fits || get(handle) != handle || address < start || address - start > room)
+	if (get(handle) != handle || address < start || address - start > room)
 		return 0;
 #undef get
 	room -= address - start;

@@ -40,27 +40,40 @@ int loopback_post_receive(struct device_endpoint *base, const struct segment *se
 	struct loopback_endpoint *endpoint = (struct loopback_endpoint *)base;
 	uint32_t index = atomic_load_explicit(&endpoint->posted, memory_order_relaxed);
 	struct loopback_receive *receive = receive_at(endpoint, index);
+	uint32_t room = 0, room_usable = 0;
 
-	receive->count = count;
-	receive->room = receive->usable = 0;
 	for (unsigned i = 0; i < count; i++) {
 		/* Data that comes where no registered memory is breaks the connection. */
-		if (receive->usable == receive->room)
-			receive->usable += usable(endpoint, &segments[i]);
-		receive->room += segments[i].length;
+		if (room_usable == room)
+			room_usable += usable(endpoint, &segments[i]);
+		room += segments[i].length;
 		if (i < LANE_SEGMENTS)
 			receive->segments[i] = segments[i];
 	}
+	receive->count = count;
+	receive->room = room;
+	receive->usable = room_usable;
 	atomic_store_explicit(&endpoint->posted, index + 1, memory_order_release);
 	if (endpoint->in)
 		loopback_publish(endpoint, index);
 	return 0;
 }
 
-/* Copies into the oldest receive, from `offset` on. False when no registered memory is there. */
-static bool scatter(const struct loopback_endpoint *endpoint,
-		    const struct loopback_receive *receive, uint32_t offset, const uint8_t *data,
-		    uint32_t length)
+/* Copies a piece of one segment. False when no registered memory is there. */
+static inline bool place(const struct loopback_endpoint *endpoint, const struct segment *segment,
+			 uint32_t offset, const uint8_t *data, uint32_t length)
+{
+	if (usable(endpoint, segment) < offset + length)
+		return false;
+	copy_unseen((void *)(uintptr_t)(segment->address + offset), data, length);
+	return true;
+}
+
+/* Into a receive of several segments. */
+static __attribute__((noinline)) bool scatter(const struct loopback_endpoint *endpoint,
+					      const struct loopback_receive *receive,
+					      uint32_t offset, const uint8_t *data,
+					      uint32_t length)
 {
 	struct span span = {offset, length};
 
@@ -70,14 +83,24 @@ static bool scatter(const struct loopback_endpoint *endpoint,
 		const struct segment *segment = &receive->segments[i];
 		struct segment piece = span_next(&span, *segment);
 
-		if (!piece.length)
-			continue;
-		if (usable(endpoint, segment) < piece.address - segment->address + piece.length)
+		if (piece.length && !place(endpoint, segment,
+					   (uint32_t)(piece.address - segment->address), data,
+					   piece.length))
 			return false;
-		copy_unseen((void *)(uintptr_t)piece.address, data, piece.length);
 		data += piece.length;
 	}
 	return !span.length;
+}
+
+/* Copies into the oldest receive, which has the room. False when no registered memory is there. */
+static inline bool put(const struct loopback_endpoint *endpoint,
+		       const struct loopback_receive *receive, const uint8_t *data, uint32_t length)
+{
+	if (!length)
+		return true;
+	return receive->count == 1
+		       ? place(endpoint, &receive->segments[0], endpoint->offset, data, length)
+		       : scatter(endpoint, receive, endpoint->offset, data, length);
 }
 
 /* What comes next in the ring; both ends find it by the same rule. */
@@ -137,7 +160,7 @@ static bool take_message(struct loopback_endpoint *endpoint, const struct lane_m
 	if (in_ring)
 		data = ring_take(endpoint, told->length);
 	if ((in_ring || told->kind == MESSAGE_INLINED) &&
-	    !scatter(endpoint, receive, endpoint->offset, data, told->length))
+	    !put(endpoint, receive, data, told->length))
 		endpoint->part_failed = true;
 	endpoint->offset = total;
 	if (told->kind == MESSAGE_PART)
