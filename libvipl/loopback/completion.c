@@ -86,6 +86,27 @@ int loopback_cq_grow(struct device *device, struct device_cq *cq, unsigned entri
 	return ENOSPC;
 }
 
+/* Both looks are short, since most find nothing. */
+static inline int look_at_receives(struct loopback_endpoint *endpoint)
+{
+	if (atomic_load_explicit(&endpoint->stopped, memory_order_acquire))
+		return loopback_flush_receives(endpoint);
+	if (!endpoint->in || endpoint->deaf || !next_message(endpoint))
+		return 0;
+	return loopback_consume(endpoint);
+}
+
+static inline int look_at_sends(struct loopback_endpoint *endpoint)
+{
+	/* After a failure there may be something to report although nothing more is finished. */
+	if (atomic_load_explicit(&endpoint->finished, memory_order_acquire) == endpoint->reported &&
+	    !atomic_load_explicit(&endpoint->is_pending, memory_order_acquire) &&
+	    !atomic_load_explicit(&endpoint->failure, memory_order_acquire) &&
+	    !atomic_load_explicit(&endpoint->stopped, memory_order_acquire))
+		return 0;
+	return loopback_report_sends(endpoint);
+}
+
 int loopback_cq_poll(struct device_cq *base)
 {
 	struct loopback_cq *cq = (struct loopback_cq *)base;
@@ -97,9 +118,9 @@ int loopback_cq_poll(struct device_cq *base)
 			      atomic_load_explicit(&cq->polls, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
 	LIST_FOREACH(endpoint, &cq->senders, in_send_cq)
-		count += loopback_report_sends(endpoint);
+		count += look_at_sends(endpoint);
 	LIST_FOREACH(endpoint, &cq->receivers, in_receive_cq)
-		count += loopback_consume(endpoint);
+		count += look_at_receives(endpoint);
 	if (!atomic_load_explicit(&device->ticks, memory_order_relaxed))
 		progress_start_ticking(device);
 	return count;

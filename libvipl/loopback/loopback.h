@@ -284,8 +284,21 @@ int loopback_post_receive(struct device_endpoint *endpoint, const struct segment
 			  unsigned count);
 /* The receive queue's lock is held. */
 void loopback_publish(struct loopback_endpoint *endpoint, uint32_t index);
-/* The receive CQ's lock is held: takes what has arrived. Returns how many receives were done. */
+/*
+ * The receive CQ's lock is held. Takes what has arrived; after the end of the connection, completes
+ * all that is posted. Both return how many receives were done.
+ */
 int loopback_consume(struct loopback_endpoint *endpoint);
+int loopback_flush_receives(struct loopback_endpoint *endpoint);
+/* The message that is next, if it is there; with its number comes all that was written before it. */
+static inline struct lane_message *next_message(const struct loopback_endpoint *endpoint)
+{
+	uint32_t read = endpoint->read;
+	struct lane_message *message = &endpoint->in->messages[read & (LANE_MESSAGES - 1)];
+
+	return atomic_load_explicit(&message->number, memory_order_acquire) == read + 1 ? message
+											: NULL;
+}
 
 /* rendezvous.c: names, and who waits under them */
 /* So many of one user may wait for the same discriminator at the same time. */

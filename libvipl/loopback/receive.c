@@ -211,7 +211,28 @@ static bool take_order(struct loopback_endpoint *endpoint, const struct lane_mes
 	return true;
 }
 
-static bool take(struct loopback_endpoint *endpoint, const struct lane_message *message)
+/*
+ * As most messages are: the data is with it, and is all for one segment. False, and nothing has been
+ * done, when it is another one, or there is anything wrong with it: that is for take().
+ */
+static inline bool take_short(struct loopback_endpoint *endpoint,
+			      const struct lane_message *message)
+{
+	const struct loopback_receive *receive = receive_at(endpoint, endpoint->completed);
+	uint32_t length = READ_ONCE(message->length);
+
+	if (READ_ONCE(message->kind) != MESSAGE_INLINED || READ_ONCE(message->has_immediate) ||
+	    endpoint->offset || length > MESSAGE_INLINE || length > endpoint->own.max_transfer ||
+	    atomic_load_explicit(&endpoint->posted, memory_order_acquire) == endpoint->completed ||
+	    receive->count != 1 || length > receive->room ||
+	    !place(endpoint, &receive->segments[0], 0, message->data, length))
+		return false;
+	complete(endpoint, 0, length, 0);
+	return true;
+}
+
+static __attribute__((noinline)) bool take(struct loopback_endpoint *endpoint,
+					   const struct lane_message *message)
 {
 	struct told told = {
 		.kind = READ_ONCE(message->kind),
@@ -234,7 +255,7 @@ static bool take(struct loopback_endpoint *endpoint, const struct lane_message *
 	return take_message(endpoint, message, &told);
 }
 
-static int flush(struct loopback_endpoint *endpoint)
+int loopback_flush_receives(struct loopback_endpoint *endpoint)
 {
 	uint32_t posted = atomic_load_explicit(&endpoint->posted, memory_order_acquire);
 	int count = 0;
@@ -244,18 +265,7 @@ static int flush(struct loopback_endpoint *endpoint)
 	return count;
 }
 
-/* The message that is next, if it is there; with its number comes all that was written before it. */
-static inline struct lane_message *next_message(const struct loopback_endpoint *endpoint)
-{
-	struct lane_message *message =
-		&endpoint->in->messages[endpoint->read & (LANE_MESSAGES - 1)];
-
-	return atomic_load_explicit(&message->number, memory_order_acquire) == endpoint->read + 1
-		       ? message
-		       : NULL;
-}
-
-static __attribute__((noinline)) int consume(struct loopback_endpoint *endpoint)
+int loopback_consume(struct loopback_endpoint *endpoint)
 {
 	uint32_t before = endpoint->completed, read = endpoint->read;
 	struct lane *in = endpoint->in;
@@ -263,7 +273,7 @@ static __attribute__((noinline)) int consume(struct loopback_endpoint *endpoint)
 
 	/* A peer that asks for ever must not keep us here for ever. */
 	while (endpoint->read - read < LANE_MESSAGES && (message = next_message(endpoint))) {
-		if (!take(endpoint, message)) {
+		if (!take_short(endpoint, message) && !take(endpoint, message)) {
 			endpoint->deaf = true;
 			atomic_store(&endpoint->violated, true);
 			bell_ring(endpoint->device->bell.fd, endpoint->device->bell_name);
@@ -279,13 +289,4 @@ static __attribute__((noinline)) int consume(struct loopback_endpoint *endpoint)
 		atomic_store_explicit(&in->consumed, endpoint->read, memory_order_release);
 	}
 	return (int)(endpoint->completed - before);
-}
-
-int loopback_consume(struct loopback_endpoint *endpoint)
-{
-	if (atomic_load_explicit(&endpoint->stopped, memory_order_acquire))
-		return flush(endpoint);
-	if (!endpoint->in || endpoint->deaf || !next_message(endpoint))
-		return 0;
-	return consume(endpoint);
 }
