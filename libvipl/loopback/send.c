@@ -88,15 +88,11 @@ void send_refused(struct loopback_endpoint *endpoint, uint32_t error, enum lane_
 	send_finish(endpoint, error);
 }
 
-void send_announce(struct loopback_endpoint *endpoint)
+static __attribute__((noinline)) void wake(struct loopback_endpoint *endpoint, uint32_t waits)
 {
 	struct loopback_cq *cq = endpoint->send_cq;
 	int from_fd = endpoint->device->bell.fd;
-	uint32_t waits;
 
-	/* See loopback_cq_arm(). */
-	atomic_thread_fence(memory_order_seq_cst);
-	waits = atomic_load_explicit(&endpoint->out->receiver_waits, memory_order_relaxed);
 	if (waits)
 		waits = atomic_exchange(&endpoint->out->receiver_waits, 0);
 	if (waits & WAIT_ON_CHANNEL)
@@ -106,6 +102,17 @@ void send_announce(struct loopback_endpoint *endpoint)
 	if (atomic_load_explicit(&cq->armed, memory_order_relaxed) &&
 	    atomic_exchange(&cq->armed, false))
 		bell_ring(from_fd, cq->channel->bell_name);
+}
+
+void send_announce(struct loopback_endpoint *endpoint)
+{
+	uint32_t waits;
+
+	/* See loopback_cq_arm(). */
+	atomic_thread_fence(memory_order_seq_cst);
+	waits = atomic_load_explicit(&endpoint->out->receiver_waits, memory_order_relaxed);
+	if (waits || atomic_load_explicit(&endpoint->send_cq->armed, memory_order_relaxed))
+		wake(endpoint, waits);
 }
 
 /*
@@ -167,8 +174,9 @@ static void send_misfit(struct loopback_endpoint *endpoint, const struct device_
 	send_finish(endpoint, VIP_STATUS_REMOTE_DESC_ERROR);
 }
 
-static void send_long(struct loopback_endpoint *endpoint, const struct device_send *send,
-		      struct lane_message *message)
+static __attribute__((noinline)) void send_long(struct loopback_endpoint *endpoint,
+						const struct device_send *send,
+						struct lane_message *message)
 {
 	switch (message && endpoint->one_copy ? place(endpoint, send) : EPERM) {
 	case 0:
