@@ -174,25 +174,6 @@ bool workqueue_is_idle(const struct workqueue *queue)
 	return !under_way(queue);
 }
 
-/* 0, or errno with the error bit when it is the descriptor's fault. */
-static inline __attribute__((always_inline)) int submit(struct workqueue *queue, bool is_receive,
-							 const VIP_DESCRIPTOR *descriptor,
-							 uint32_t *error)
-{
-	struct device_endpoint *endpoint = queue->vi->endpoint;
-	struct segment segments[MAX_SEGMENTS];
-	struct device_send send;
-	unsigned count;
-
-	if (is_receive) {
-		*error = descriptor_read_receive(queue, descriptor, segments, &count);
-		return *error ? EINVAL : queue->ops->post_receive(endpoint, segments, count);
-	}
-	*error = descriptor_read_send(queue, descriptor, segments, &send);
-	send.offset = queue->offset;
-	return *error ? EINVAL : queue->ops->post_send(endpoint, &send);
-}
-
 /* Why the oldest descriptor that is still here could not be handed over. */
 struct refusal {
 	enum { NOTHING, NO_ROOM, NO_MEMORY, REFUSED } hindrance;
@@ -200,27 +181,45 @@ struct refusal {
 	uint32_t error; /* an error bit when it is the descriptor's fault */
 };
 
+/* With an entry reserved: the descriptor's fault, or an errno of the device's. */
+static __attribute__((noinline)) struct refusal refuse(struct workqueue *queue, bool earlier,
+						       uint32_t error, int rc)
+{
+	if (rc == EINPROGRESS) /* there is no room for the rest */
+		return (struct refusal){NO_ROOM, earlier, 0};
+	cq_unreserve(queue->cq);
+	return (struct refusal){rc == ENOBUFS ? NO_MEMORY : REFUSED, earlier, error};
+}
+
 /*
  * Hands over the oldest descriptor that is still here. The queue's lock is held. `is_receive` is
  * the queue's: who knows it, in posting, gets this without the other half.
  */
-static inline __attribute__((always_inline)) struct refusal pass_on(struct workqueue *queue,
-								     bool is_receive)
+static inline __attribute__((always_inline)) struct refusal
+pass_on(struct workqueue *queue, bool is_receive, const VIP_DESCRIPTOR *descriptor)
 {
-	uint32_t error = 0, before = under_way(queue);
+	struct segment segments[MAX_SEGMENTS];
+	struct device_send send;
+	uint32_t error, before = under_way(queue);
+	unsigned count;
 	int rc;
 
 	if (before >= queue->depth || !cq_reserve(queue->cq, is_receive))
 		return (struct refusal){NO_ROOM, before > 0, 0};
-	rc = submit(queue, is_receive, ring_at(queue, queue->submitted)->descriptor, &error);
-	if (!rc) {
-		advance(queue);
-		return (struct refusal){NOTHING, before > 0, 0};
+	error = is_receive ? descriptor_read_receive(queue, descriptor, segments, &count)
+			   : descriptor_read_send(queue, descriptor, segments, &send);
+	if (error)
+		return refuse(queue, before > 0, error, 0);
+	if (is_receive) {
+		rc = queue->ops->post_receive(queue->vi->endpoint, segments, count);
+	} else {
+		send.offset = queue->offset;
+		rc = queue->ops->post_send(queue->vi->endpoint, &send);
 	}
-	if (rc == EINPROGRESS) /* there is no room for the rest */
-		return (struct refusal){NO_ROOM, before > 0, 0};
-	cq_unreserve(queue->cq);
-	return (struct refusal){rc == ENOBUFS ? NO_MEMORY : REFUSED, before > 0, error};
+	if (rc)
+		return refuse(queue, before > 0, 0, rc);
+	advance(queue);
+	return (struct refusal){NOTHING, before > 0, 0};
 }
 
 /*
@@ -270,7 +269,8 @@ static bool feed(struct workqueue *queue, struct refusal why)
 
 	while (queue->submitted != atomic_load_explicit(&queue->tail, memory_order_relaxed)) {
 		if (!why.hindrance)
-			why = pass_on(queue, queue->is_receive);
+			why = pass_on(queue, queue->is_receive,
+				      ring_at(queue, queue->submitted)->descriptor);
 		if (!why.hindrance)
 			continue;
 		if (!hold_or_fail(queue, why)) {
@@ -365,7 +365,7 @@ static inline __attribute__((always_inline)) VIP_RETURN post_to(struct workqueue
 	*ring_at(queue, tail) = (struct posted){descriptor, operation(is_receive, descriptor)};
 	atomic_store_explicit(&queue->tail, tail + 1, memory_order_release);
 	if (queue->mode == QUEUE_OPEN && queue->submitted == tail) {
-		why = pass_on(queue, is_receive);
+		why = pass_on(queue, is_receive, descriptor);
 		if (!why.hindrance) {
 			lock_release(&queue->lock);
 			return VIP_SUCCESS;
