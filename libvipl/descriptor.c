@@ -6,18 +6,27 @@
  */
 #include "descriptor.h"
 
+/* No status: a segment's region is not the one of the segment before. */
+#define OTHER_REGION UINT32_MAX
+
 static bool may_read(const struct vi *vi)
 {
 	return vi->nic->attributes.RDMAReadSupport & vi->attributes.ReliabilityLevel;
 }
 
-uint32_t descriptor_read_send(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
-			      struct segment *segments, struct device_send *send)
+/*
+ * Both of these exist twice, since most descriptors are all about the region of the one before: with
+ * `searches` they find any, without it they call nothing and so keep everything in registers.
+ */
+static inline __attribute__((always_inline))
+uint32_t read_send(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
+		   struct segment *segments, struct device_send *send, bool searches)
 {
 	const VIP_DESCRIPTOR_SEGMENT *data = descriptor->DS, *end;
 	uint16_t control = READ_ONCE(descriptor->CS.Control);
 	unsigned count = READ_ONCE(descriptor->CS.SegCount);
 	unsigned operation = control & VIP_CONTROL_OP_MASK;
+	const struct region_table *regions = &queue->vi->nic->regions;
 	struct segment *segment = segments;
 	uint64_t length = 0;
 
@@ -41,10 +50,15 @@ uint32_t descriptor_read_send(struct workqueue *queue, const VIP_DESCRIPTOR *des
 		uint64_t address = address_bits(&local->Data);
 		uint32_t here = READ_ONCE(local->Length);
 		const struct region_view *region;
+		uint32_t handle;
 
 		if (!here) /* its handle may be anything */
 			continue;
-		region = region_of(queue->vi, local->Handle, &queue->region);
+		handle = READ_ONCE(local->Handle);
+		if (!searches && !region_hint_fits(regions, handle, &queue->region))
+			return OTHER_REGION;
+		region = searches ? region_of(queue->vi, handle, &queue->region)
+				  : region_in_domain(queue->vi, &queue->region.view);
 		if (!region || !within(region, address, here))
 			return VIP_STATUS_PROTECTION_ERROR;
 		*segment++ = (struct segment){address, here, region->key};
@@ -58,12 +72,14 @@ uint32_t descriptor_read_send(struct workqueue *queue, const VIP_DESCRIPTOR *des
 }
 
 /* A receive may reach past its region: that counts when data comes. */
-uint32_t descriptor_read_receive(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
-				 struct segment *segments, unsigned *segment_count)
+static inline __attribute__((always_inline))
+uint32_t read_receive(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
+		      struct segment *segments, unsigned *segment_count, bool searches)
 {
 	const VIP_DESCRIPTOR_SEGMENT *data = descriptor->DS, *end;
 	uint32_t room = (uint32_t)queue->vi->attributes.MaxTransferSize;
 	unsigned count = READ_ONCE(descriptor->CS.SegCount);
+	const struct region_table *regions = &queue->vi->nic->regions;
 	struct segment *segment = segments;
 
 	/* IMMEDIATE and QFENCE mean nothing here; programs set them all the same. */
@@ -75,10 +91,15 @@ uint32_t descriptor_read_receive(struct workqueue *queue, const VIP_DESCRIPTOR *
 		uint64_t address = address_bits(&local->Data);
 		uint32_t here = READ_ONCE(local->Length);
 		const struct region_view *region;
+		uint32_t handle;
 
 		if (!here)
 			continue;
-		region = region_of(queue->vi, local->Handle, &queue->region);
+		handle = READ_ONCE(local->Handle);
+		if (!searches && !region_hint_fits(regions, handle, &queue->region))
+			return OTHER_REGION;
+		region = searches ? region_of(queue->vi, handle, &queue->region)
+				  : region_in_domain(queue->vi, &queue->region.view);
 		if (!region)
 			return VIP_STATUS_PROTECTION_ERROR;
 		if (here > room) /* no message is longer, but devices count the sum */
@@ -89,4 +110,37 @@ uint32_t descriptor_read_receive(struct workqueue *queue, const VIP_DESCRIPTOR *
 	}
 	*segment_count = (unsigned)(segment - segments);
 	return 0;
+}
+
+static __attribute__((noinline)) uint32_t search_send(struct workqueue *queue,
+						      const VIP_DESCRIPTOR *descriptor,
+						      struct segment *segments,
+						      struct device_send *send)
+{
+	return read_send(queue, descriptor, segments, send, true);
+}
+
+uint32_t descriptor_read_send(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
+			      struct segment *segments, struct device_send *send)
+{
+	uint32_t error = read_send(queue, descriptor, segments, send, false);
+
+	return error == OTHER_REGION ? search_send(queue, descriptor, segments, send) : error;
+}
+
+static __attribute__((noinline)) uint32_t search_receive(struct workqueue *queue,
+							 const VIP_DESCRIPTOR *descriptor,
+							 struct segment *segments,
+							 unsigned *segment_count)
+{
+	return read_receive(queue, descriptor, segments, segment_count, true);
+}
+
+uint32_t descriptor_read_receive(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
+				 struct segment *segments, unsigned *segment_count)
+{
+	uint32_t error = read_receive(queue, descriptor, segments, segment_count, false);
+
+	return error == OTHER_REGION ? search_receive(queue, descriptor, segments, segment_count)
+				     : error;
 }

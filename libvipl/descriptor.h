@@ -19,13 +19,19 @@ static inline uint64_t address_bits(const VIP_PVOID64 *address)
 	return (uintptr_t)READ_ONCE(address->AddressBits);
 }
 
+static inline const struct region_view *region_in_domain(const struct vi *vi,
+							  const struct region_view *region)
+{
+	return region->domain == vi->tag->domain ? region : NULL;
+}
+
 /* The region of a segment of the VI's, or NULL: there is none, or it has another tag. */
 static inline const struct region_view *region_of(const struct vi *vi, uint32_t handle,
 						   struct region_hint *hint)
 {
 	const struct region_view *region = region_table_find(&vi->nic->regions, handle, hint);
 
-	return region && region->domain == vi->tag->domain ? region : NULL;
+	return region ? region_in_domain(vi, region) : NULL;
 }
 
 static inline bool within(const struct region_view *region, uint64_t address, uint32_t length)

@@ -79,14 +79,19 @@ struct region_hint {
 const struct region_view *region_table_search(struct region_table *table, uint32_t handle,
 					      struct region_hint *hint);
 
+static inline bool region_hint_fits(const struct region_table *table, uint32_t handle,
+				    const struct region_hint *hint)
+{
+	return hint->handle == handle && handle &&
+	       hint->version == atomic_load_explicit(&table->version, memory_order_acquire);
+}
+
 static inline const struct region_view *region_table_find(struct region_table *table,
 							   uint32_t handle,
 							   struct region_hint *hint)
 {
-	if (hint->handle == handle && handle &&
-	    hint->version == atomic_load_explicit(&table->version, memory_order_acquire))
-		return &hint->view;
-	return region_table_search(table, handle, hint);
+	return region_hint_fits(table, handle, hint) ? &hint->view
+						     : region_table_search(table, handle, hint);
 }
 
 #endif

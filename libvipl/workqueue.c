@@ -195,8 +195,8 @@ static __attribute__((noinline)) struct refusal refuse(struct workqueue *queue, 
  * Hands over the oldest descriptor that is still here. The queue's lock is held. `is_receive` is
  * the queue's: who knows it, in posting, gets this without the other half.
  */
-static inline __attribute__((always_inline)) struct refusal
-pass_on(struct workqueue *queue, bool is_receive, const VIP_DESCRIPTOR *descriptor)
+static inline __attribute__((always_inline))
+struct refusal pass_on(struct workqueue *queue, bool is_receive, const VIP_DESCRIPTOR *descriptor)
 {
 	struct segment segments[MAX_SEGMENTS];
 	struct device_send send;
@@ -350,9 +350,8 @@ static __attribute__((noinline)) VIP_RETURN overrun(struct workqueue *queue,
 	return VIP_ERROR_RESOURCE;
 }
 
-static inline __attribute__((always_inline)) VIP_RETURN post_to(struct workqueue *queue,
-								bool is_receive,
-								VIP_DESCRIPTOR *descriptor)
+static inline __attribute__((always_inline))
+VIP_RETURN post_to(struct workqueue *queue, bool is_receive, VIP_DESCRIPTOR *descriptor)
 {
 	struct refusal why = {NOTHING, false, 0};
 	uint32_t tail;
