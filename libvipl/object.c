@@ -43,7 +43,12 @@ struct visitor {
 	struct visitor *next;
 };
 
-static _Thread_local struct visitor *visitor __attribute__((tls_model("initial-exec")));
+/* Of a thread without notes: as if it were on a visit already, of nothing. */
+static struct slot nowhere;
+static struct visitor no_notes = {.slot = &nowhere};
+
+static _Thread_local struct visitor *visitor
+	__attribute__((tls_model("initial-exec"))) = &no_notes;
 static pthread_key_t visitor_key; /* tells when a thread ends */
 static bool has_visitor_key;
 
@@ -147,7 +152,7 @@ static void end_visits(void *notes)
 	ending->is_taken = false;
 	pthread_cond_broadcast(&reference_dropped);
 	pthread_mutex_unlock(&table_lock);
-	visitor = NULL;
+	visitor = &no_notes;
 }
 
 /* For this thread; NULL when there is no memory. */
@@ -172,7 +177,8 @@ static struct visitor *take_notes(void)
 	if (notes)
 		notes->is_taken = true;
 	pthread_mutex_unlock(&table_lock);
-	visitor = notes;
+	if (notes)
+		visitor = notes;
 	return notes;
 }
 
@@ -261,24 +267,19 @@ void object_put(struct object *object)
 		wake_drainers();
 }
 
-static inline void end_visit(struct visitor *notes)
-{
-	struct slot *slot = atomic_load_explicit(&notes->slot, memory_order_relaxed);
-	uint32_t now;
-
-	notes->object = NULL;
-	atomic_store_explicit(&notes->slot, NULL, memory_order_release);
-	fence_light(); /* object_drain() sees that, or we see that it was retired */
-	now = generation_of(atomic_load_explicit(&slot->word, memory_order_relaxed));
-	if (!now || now != notes->generation)
-		wake_drainers();
-}
-
 static __attribute__((noinline)) void *enter_slowly(uintptr_t value, enum object_kind kind)
 {
-	if (!visitor && take_notes())
+	if (visitor == &no_notes && take_notes())
 		return object_enter((VIP_PVOID)value, kind);
 	return object_get((VIP_PVOID)value, kind); /* no memory, or this is a visit within one */
+}
+
+/* What was there is not what was to be visited. */
+static __attribute__((noinline)) void *turn_back(struct visitor *notes)
+{
+	atomic_store_explicit(&notes->slot, NULL, memory_order_release);
+	wake_drainers(); /* it may be about to go, and somebody wait for us */
+	return NULL;
 }
 
 void *object_enter(VIP_PVOID handle, enum object_kind kind)
@@ -291,29 +292,37 @@ void *object_enter(VIP_PVOID handle, enum object_kind kind)
 
 	if (!slot)
 		return NULL;
-	if (!notes || atomic_load_explicit(&notes->slot, memory_order_relaxed))
+	if (atomic_load_explicit(&notes->slot, memory_order_relaxed))
 		return enter_slowly(value, kind);
 	atomic_store_explicit(&notes->slot, slot, memory_order_relaxed);
 	fence_light(); /* object_drain() sees that, or we see that it was retired */
 	word = atomic_load_explicit(&slot->word, memory_order_acquire);
 	notes->generation = generation_of(word);
-	if (notes->generation && notes->generation == value >> INDEX_BITS) {
-		object = atomic_load_explicit(&slot->object, memory_order_relaxed);
-		if (object->kind == kind) {
-			notes->object = object;
-			return object;
-		}
-	}
-	end_visit(notes);
-	return NULL;
+	if (!notes->generation || notes->generation != value >> INDEX_BITS)
+		return turn_back(notes);
+	object = atomic_load_explicit(&slot->object, memory_order_relaxed);
+	if (object->kind != kind)
+		return turn_back(notes);
+	notes->object = object;
+	return object;
 }
 
 void object_leave(struct object *object)
 {
-	if (!visitor || visitor->object != object)
+	struct visitor *notes = visitor;
+	struct slot *slot;
+
+	if (notes->object != object) {
 		object_put(object);
-	else
-		end_visit(visitor);
+		return;
+	}
+	slot = atomic_load_explicit(&notes->slot, memory_order_relaxed);
+	notes->object = NULL;
+	atomic_store_explicit(&notes->slot, NULL, memory_order_release);
+	fence_light(); /* object_drain() sees that, or we see that it was retired */
+	if (generation_of(atomic_load_explicit(&slot->word, memory_order_relaxed)) !=
+	    notes->generation)
+		wake_drainers();
 }
 
 bool object_retire(struct object *object)
