@@ -15,9 +15,9 @@ static uint32_t usable(const struct loopback_endpoint *endpoint, const struct se
 			   RIGHT_LOCAL_WRITE, segment->address, segment->length);
 }
 
-void loopback_publish(struct loopback_endpoint *endpoint, uint32_t index)
+static inline void publish(struct loopback_endpoint *endpoint, uint32_t index,
+			   const struct loopback_receive *receive)
 {
-	const struct loopback_receive *receive = receive_at(endpoint, index);
 	struct lane *in = endpoint->in;
 	struct lane_detail *detail = &in->details[index & (LANE_RECEIVES - 1)];
 	uint32_t count = receive->count <= LANE_SEGMENTS ? receive->count : 0;
@@ -32,6 +32,11 @@ void loopback_publish(struct loopback_endpoint *endpoint, uint32_t index)
 	/* Who reads this reads the details as they are now. */
 	atomic_store_explicit(&in->receives[index & (LANE_RECEIVES - 1)],
 			      (uint64_t)(index + 1) << 32 | receive->usable, memory_order_release);
+}
+
+void loopback_publish(struct loopback_endpoint *endpoint, uint32_t index)
+{
+	publish(endpoint, index, receive_at(endpoint, index));
 }
 
 int loopback_post_receive(struct device_endpoint *base, const struct segment *segments,
@@ -55,7 +60,7 @@ int loopback_post_receive(struct device_endpoint *base, const struct segment *se
 	receive->usable = room_usable;
 	atomic_store_explicit(&endpoint->posted, index + 1, memory_order_release);
 	if (endpoint->in)
-		loopback_publish(endpoint, index);
+		publish(endpoint, index, receive);
 	return 0;
 }
 
