@@ -48,7 +48,7 @@ static const char *const call_names[CALLS] = {
 struct way {
 	const char *name;
 	unsigned segments;
-	bool is_write; /* RDMA: no receive is taken */
+	bool is_write; /* RDMA: no receive is taken; on the loopback NIC mostly a system call */
 	bool has_cqs;  /* both queues of a VI on a VIPL CQ of its own */
 };
 
@@ -271,13 +271,19 @@ static void run(const char *nic, const char *device, const struct way *way)
 int main(void)
 {
 #ifdef __clang__
-	printf("compiler: clang %d.%d\n", __clang_major__, __clang_minor__);
+	printf("compiler: clang %d.%d", __clang_major__, __clang_minor__);
 #else
-	printf("compiler: gcc %d.%d\n", __GNUC__, __GNUC_MINOR__);
+	printf("compiler: gcc %d.%d", __GNUC__, __GNUC_MINOR__);
+#endif
+#ifdef __x86_64__
+	printf(", x86_64\n");
+#else
+	printf(", not x86_64\n");
 #endif
 	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
 		run("fake0", "RDMA", &ways[i]);
-		run("via_lo", "via_lo", &ways[i]);
+		if (!ways[i].is_write)
+			run("via_lo", "via_lo", &ways[i]);
 	}
 	return 0;
 }
