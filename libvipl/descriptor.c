@@ -6,7 +6,7 @@
  */
 #include "descriptor.h"
 
-/* No status: a segment's region is not the one of the segment before. */
+/* No status: a segment's region has to be searched for. */
 #define OTHER_REGION UINT32_MAX
 
 static bool may_read(const struct vi *vi)
@@ -14,8 +14,14 @@ static bool may_read(const struct vi *vi)
 	return vi->nic->attributes.RDMAReadSupport & vi->attributes.ReliabilityLevel;
 }
 
+/* Programs have their messages in a few regions. Devices count these up from bit 0, or from bit 8. */
+static inline struct region_hint *hint_for(struct workqueue *queue, uint32_t handle)
+{
+	return &queue->regions[(handle ^ handle >> 8) % QUEUE_HINTS];
+}
+
 /*
- * Both of these exist twice, since most descriptors are all about the region of the one before: with
+ * Both of these exist twice, since most descriptors are about regions that were seen just before: with
  * `searches` they find any, without it they call nothing and so keep everything in registers.
  */
 static inline __attribute__((always_inline))
@@ -26,7 +32,6 @@ uint32_t read_send(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
 	uint16_t control = READ_ONCE(descriptor->CS.Control);
 	unsigned count = READ_ONCE(descriptor->CS.SegCount);
 	unsigned operation = control & VIP_CONTROL_OP_MASK;
-	const struct region_table *regions = &queue->vi->nic->regions;
 	struct segment *segment = segments;
 	uint64_t length = 0;
 
@@ -50,15 +55,17 @@ uint32_t read_send(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
 		uint64_t address = address_bits(&local->Data);
 		uint32_t here = READ_ONCE(local->Length);
 		const struct region_view *region;
+		struct region_hint *hint;
 		uint32_t handle;
 
 		if (!here) /* its handle may be anything */
 			continue;
 		handle = READ_ONCE(local->Handle);
-		if (!searches && !region_hint_fits(regions, handle, &queue->region))
+		hint = hint_for(queue, handle);
+		if (!searches && !region_hint_fits(&queue->vi->nic->regions, handle, hint))
 			return OTHER_REGION;
-		region = searches ? region_of(queue->vi, handle, &queue->region)
-				  : region_in_domain(queue->vi, &queue->region.view);
+		region = searches ? region_of(queue->vi, handle, hint)
+				  : region_in_domain(queue->vi, &hint->view);
 		if (!region || !within(region, address, here))
 			return VIP_STATUS_PROTECTION_ERROR;
 		*segment++ = (struct segment){address, here, region->key};
@@ -79,7 +86,6 @@ uint32_t read_receive(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
 	const VIP_DESCRIPTOR_SEGMENT *data = descriptor->DS, *end;
 	uint32_t room = (uint32_t)queue->vi->attributes.MaxTransferSize;
 	unsigned count = READ_ONCE(descriptor->CS.SegCount);
-	const struct region_table *regions = &queue->vi->nic->regions;
 	struct segment *segment = segments;
 
 	/* IMMEDIATE and QFENCE mean nothing here; programs set them all the same. */
@@ -91,15 +97,17 @@ uint32_t read_receive(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
 		uint64_t address = address_bits(&local->Data);
 		uint32_t here = READ_ONCE(local->Length);
 		const struct region_view *region;
+		struct region_hint *hint;
 		uint32_t handle;
 
 		if (!here)
 			continue;
 		handle = READ_ONCE(local->Handle);
-		if (!searches && !region_hint_fits(regions, handle, &queue->region))
+		hint = hint_for(queue, handle);
+		if (!searches && !region_hint_fits(&queue->vi->nic->regions, handle, hint))
 			return OTHER_REGION;
-		region = searches ? region_of(queue->vi, handle, &queue->region)
-				  : region_in_domain(queue->vi, &queue->region.view);
+		region = searches ? region_of(queue->vi, handle, hint)
+				  : region_in_domain(queue->vi, &hint->view);
 		if (!region)
 			return VIP_STATUS_PROTECTION_ERROR;
 		if (here > room) /* no message is longer, but devices count the sum */

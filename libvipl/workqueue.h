@@ -29,6 +29,8 @@
 #define SEND_DEPTH	  127u
 #define RECEIVE_DEPTH	  QUEUE_DESCRIPTORS /* receives must all be where the peer sees them */
 
+#define QUEUE_HINTS	  4u /* a power of two */
+
 enum queue_mode {
 	QUEUE_HOLDS,   /* keeps descriptors: receives before there is a connection */
 	QUEUE_OPEN,    /* the device takes descriptors */
@@ -54,7 +56,7 @@ struct workqueue {
 	uint32_t parts;	 /* requests to the device that were not the last of their descriptor */
 	uint32_t offset; /* bytes of the descriptor at `submitted` that such requests are for */
 	struct posted *ring;
-	struct region_hint region;
+	struct region_hint regions[QUEUE_HINTS]; /* each for some of the handles */
 
 	_Atomic uint32_t head, done; /* guarded by the CQ's lock, like the rest */
 	_Atomic uint32_t parts_done;

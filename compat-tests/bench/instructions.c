@@ -50,13 +50,15 @@ struct way {
 	unsigned segments;
 	bool is_write; /* RDMA: no receive is taken; on the loopback NIC mostly a system call */
 	bool has_cqs;  /* both queues of a VI on a VIPL CQ of its own */
+	bool by_turns; /* each descriptor is about another region than the one before */
 };
 
 static const struct way ways[] = {
-	{"send of 8 bytes", 1, false, false},
-	{"send of 8 bytes, VIPL CQs", 1, false, true},
-	{"send of 3 segments", 3, false, false},
-	{"RDMA write of 8 bytes", 1, true, false},
+	{"send of 8 bytes", 1, false, false, false},
+	{"send of 8 bytes, VIPL CQs", 1, false, true, false},
+	{"send of 8 bytes, 2 regions", 1, false, false, true},
+	{"send of 3 segments", 3, false, false, false},
+	{"RDMA write of 8 bytes", 1, true, false, false},
 };
 
 struct end {
@@ -69,7 +71,7 @@ struct pair {
 	const struct way *way;
 	VIP_NIC_HANDLE nic;
 	VIP_NIC_ATTRIBUTES attributes;
-	VIP_MEM_HANDLE memory;
+	VIP_MEM_HANDLE memory, same_memory; /* registered twice */
 	struct end from, to;
 };
 
@@ -126,6 +128,8 @@ static void open_nic(struct pair *pair, const char *name)
 	check(VipErrorCallback(pair->nic, NULL, ignore_error), VIP_SUCCESS, "VipErrorCallback");
 	check(VipQueryNic(pair->nic, &pair->attributes), VIP_SUCCESS, "VipQueryNic");
 	check(VipRegisterMem(pair->nic, memory, sizeof(memory), &attributes, &pair->memory),
+	      VIP_SUCCESS, "VipRegisterMem");
+	check(VipRegisterMem(pair->nic, memory, sizeof(memory), &attributes, &pair->same_memory),
 	      VIP_SUCCESS, "VipRegisterMem");
 }
 
@@ -197,6 +201,15 @@ static void look_in_vain(const struct pair *pair, enum call wanted)
 		CALL(EMPTY_CQ_DONE, VIP_NOT_DONE, VipCQDone(pair->to.cq, &vi, &is_receive));
 }
 
+/* Changes the region, if that is the way. */
+static void turn(const struct pair *pair, const struct end *end)
+{
+	VIP_MEM_HANDLE *handle = &end->descriptor->DS[0].Local.Handle;
+
+	if (pair->way->by_turns)
+		*handle = *handle == pair->memory ? pair->same_memory : pair->memory;
+}
+
 static void round_of(const struct pair *pair, enum call wanted)
 {
 	VIP_DESCRIPTOR *done;
@@ -204,12 +217,14 @@ static void round_of(const struct pair *pair, enum call wanted)
 	VIP_BOOLEAN is_receive;
 
 	look_in_vain(pair, wanted);
+	turn(pair, &pair->from);
 	CALL(POST_SEND, VIP_SUCCESS,
 	     VipPostSend(pair->from.vi, pair->from.descriptor, pair->memory));
 	if (!pair->way->is_write) {
 		if (pair->to.cq)
 			CALL(CQ_DONE_RECV, VIP_SUCCESS, VipCQDone(pair->to.cq, &vi, &is_receive));
 		CALL(RECV_DONE, VIP_SUCCESS, VipRecvDone(pair->to.vi, &done));
+		turn(pair, &pair->to);
 		CALL(POST_RECV, VIP_SUCCESS,
 		     VipPostRecv(pair->to.vi, pair->to.descriptor, pair->memory));
 	}
