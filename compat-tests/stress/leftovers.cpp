@@ -31,8 +31,7 @@ static void forEntries(const std::string &directory, const std::function<void(co
 	if (!open)
 		return;
 	while (const dirent *entry = readdir(open))
-		if (entry->d_name != std::to_string(dirfd(open)))
-			look(entry->d_name);
+		look(entry->d_name);
 	closedir(open);
 }
 
@@ -50,10 +49,12 @@ static bool contains(const std::string &text, const char *part)
 
 OwnTraces::OwnTraces()
 {
-	forEntries("/proc/self/fd", [this](const char *number) {
+	// Among them is the one by which they are read.
+	std::string reading = "/proc/" + std::to_string(getpid()) + "/fd";
+	forEntries("/proc/self/fd", [&](const char *number) {
 		std::string file = linkTarget(std::string("/proc/self/fd/") + number);
 		// librdmacm keeps those for as long as the process lives.
-		if (*number != '.' && !contains(file, "infiniband"))
+		if (*number != '.' && file != reading && !contains(file, "infiniband"))
 			traces_.insert(std::string("descriptor ") + number + ": " + file);
 	});
 	std::ifstream maps("/proc/self/maps");
