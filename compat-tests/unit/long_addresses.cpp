@@ -219,6 +219,24 @@ TEST_F(LongAddresses, AreBothListenedOnOrNeither)
 }
 
 // Somebody else, who waits at one of the addresses only, has the first port.
+// An interface that was down has lost its IPv6 addresses, but not those of IPv4.
+TEST_F(LongAddresses, ThatHaveGoneAreNotListenedOnAndTheOthersAre)
+{
+	VIP_CONN_HANDLE conn;
+
+	open_at({"10.9.9.1", "fd00::1"});
+	for (int nth : {1, 2}) {
+		uint64_t before = fake_calls("rdma_listen");
+
+		fake_fail("rdma_bind_addr", nth, EADDRNOTAVAIL);
+		EXPECT_EQ(wait("half", 1, &conn), VIP_TIMEOUT) << nth;
+		EXPECT_EQ(fake_calls("rdma_listen") - before, 1u) << nth;
+	}
+	fake_fail_always("rdma_bind_addr", EADDRNOTAVAIL);
+	EXPECT_EQ(wait("none", 1, &conn), VIP_ERROR_RESOURCE);
+	fake_fail_always("rdma_bind_addr", 0);
+}
+
 TEST_F(LongAddresses, AreListenedOnAtTheSamePort)
 {
 	discriminator door = discriminator_of("door");

@@ -65,12 +65,6 @@ static bool find(struct rdma_device *device, const struct ifaddrs *one, sa_famil
 	return found;
 }
 
-static bool find_ipv6(struct rdma_device *device, const struct ifaddrs *all)
-{
-	return find(device, all, AF_INET6, false, &device->ipv6) ||
-	       find(device, all, AF_INET6, true, &device->ipv6);
-}
-
 int rdma_find_addresses(struct rdma_device *device)
 {
 	bool takes_ipv6 = host_length() == LONG_HOST_LEN, found;
@@ -79,9 +73,14 @@ int rdma_find_addresses(struct rdma_device *device)
 
 	if (getifaddrs(&all))
 		return errno;
-	found = takes_ipv6 && find_ipv6(device, all);
+	/* The first one found decides about the port: what most can reach comes first. */
+	found = takes_ipv6 && find(device, all, AF_INET6, false, &device->ipv6);
 	found |= find(device, all, AF_INET, false, &device->ipv4);
-	if (!found && !takes_ipv6 && find_ipv6(device, all))
+	if (takes_ipv6 && IN6_IS_ADDR_UNSPECIFIED(&device->ipv6))
+		found |= find(device, all, AF_INET6, true, &device->ipv6);
+	if (!found && !takes_ipv6 &&
+	    (find(device, all, AF_INET6, false, &device->ipv6) ||
+	     find(device, all, AF_INET6, true, &device->ipv6)))
 		lacks = "IPv4 address; its IPv6 address needs host addresses of 16 bytes "
 			"(VIPL_ADDRESS_BYTES=16)";
 	freeifaddrs(all);

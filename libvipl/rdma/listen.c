@@ -68,7 +68,7 @@ static void stop(struct rdma_listener *listener)
 		rdma_destroy_id(listener->ids[i]);
 }
 
-/* The same port of all addresses. 0 or errno. */
+/* The same port of all addresses that are there: an interface may have lost one. 0 or errno. */
 static int listen_on(struct rdma_device *device, struct rdma_listener *listener, uint16_t port)
 {
 	const struct in6_addr *const hosts[ADDRESSES] = {&device->ipv4, &device->ipv6};
@@ -79,14 +79,16 @@ static int listen_on(struct rdma_device *device, struct rdma_listener *listener,
 		if (IN6_IS_ADDR_UNSPECIFIED(hosts[i]))
 			continue;
 		listener->ids[used] = listen_at(device, listener, hosts[i], port);
-		if (!listener->ids[used++]) {
+		if (listener->ids[used]) {
+			used++;
+		} else if (errno != EADDRNOTAVAIL) {
 			int error = errno;
 
 			stop(listener);
 			return error;
 		}
 	}
-	return 0;
+	return used ? 0 : EADDRNOTAVAIL;
 }
 
 int rdma_listen_start(struct device *base, const struct discriminator *discriminator)
