@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -62,7 +63,7 @@ void cq_announced(struct cq *cq)
 	atomic_fetch_add(&cq->announced, 1);
 	if (atomic_load(&cq->notifies.watched))
 		notifier_wake(cq->nic->notifier);
-	if (cq->nic->progress.channels_fd >= 0)
+	if (cq->nic->progress.channels_fd >= 0 && lock_thread != LOCK_GUEST) /* else it is awake */
 		agent_wake(cq->nic);
 }
 
@@ -87,6 +88,15 @@ void channel_look(struct channel *channel)
 	read_announcements(channel);
 	wake_leader(channel); /* its own may have been among what it does not find any more */
 	pthread_mutex_unlock(&channel->lock);
+}
+
+void channels_look(int epoll_fd)
+{
+	struct epoll_event events[CHANNELS_MOST];
+	int count = epoll_wait(epoll_fd, events, CHANNELS_MOST, 0);
+
+	for (int i = 0; i < count; i++)
+		channel_look(events[i].data.ptr);
 }
 
 /* The lock is held on entry and on return. */

@@ -26,8 +26,13 @@ void channel_destroy(struct channel *channel);
 /* Sleeps until cq->announced is no longer `seen`; false at the deadline. */
 bool channel_wait(struct channel *channel, struct cq *cq, uint32_t seen, int64_t deadline);
 
+#define CHANNELS_MOST	64u /* that channels_look() looks at */
+#define ARM_RETRY_MSEC	100 /* until a device that could not announce completions is asked again */
+
 /* Takes announcements that have come, for those who sleep, and without sleeping. */
 void channel_look(struct channel *channel);
+/* The same for all that an epoll descriptor has; their `data.ptr` is the channel, which stays. */
+void channels_look(int epoll_fd);
 
 /* Wakes all who wait for this CQ, so that they look again. */
 void channel_kick(struct channel *channel, struct cq *cq);

@@ -89,7 +89,7 @@ struct cq *cq_create(struct nic *nic, unsigned entries, bool is_public)
 	if (is_public && object_publish(&cq->object, OBJECT_CQ))
 		goto destroy_device_cq;
 	LIST_INSERT_HEAD(&nic->cqs, cq, in_nic);
-	channel_kick(cq->channel, cq); /* so that progress_serve() arms it */
+	progress_begin(cq);
 	return cq;
 
 destroy_device_cq:

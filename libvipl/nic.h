@@ -15,7 +15,7 @@
 #include "vi.h"
 
 #define MAX_TRANSFER	 0x800000u /* bytes */
-#define PRIVATE_CHANNELS 64u	   /* CQs that get a channel of their own; the rest share these */
+#define PRIVATE_CHANNELS CHANNELS_MOST /* CQs that get one of their own; the rest share */
 
 struct connect_waiter;
 struct request;

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "agent.h"
+#include "channel.h"
 
-#define RETRY_MSEC 100 /* until a device that could not announce completions is asked again */
 
 struct notifier *notifier_create(VIP_NIC_HANDLE nic)
 {
@@ -82,7 +82,7 @@ static void rest(struct notifier *notifier)
 		{.fd = notifier->wake_fd, .events = POLLIN},
 		{.fd = notifier->notifies.channels_fd, .events = POLLIN},
 	};
-	int msec = notifier->notifies.retry ? RETRY_MSEC : -1;
+	int msec = notifier->notifies.retry ? ARM_RETRY_MSEC : -1;
 	eventfd_t wakes;
 
 	pthread_mutex_unlock(&notifier->lock);

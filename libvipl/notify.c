@@ -157,16 +157,12 @@ void notify_cancel_cq(struct cq *cq)
 
 void notify_look(struct notifier *notifier)
 {
-	struct epoll_event events[PRIVATE_CHANNELS];
 	struct notifies *notifies = &notifier->notifies;
-	int count = 0;
 	struct cq *cq;
 
 	/* As long as we have the lock no channel goes that is watched. */
 	if (notifies->channels_fd >= 0)
-		count = epoll_wait(notifies->channels_fd, events, PRIVATE_CHANNELS, 0);
-	for (int i = 0; i < count; i++)
-		channel_look(events[i].data.ptr);
+		channels_look(notifies->channels_fd);
 	if (notifies->retry)
 		TAILQ_FOREACH(cq, &notifies->watched, notifies.in_watched)
 			cq->notifies.look = true;

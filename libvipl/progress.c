@@ -8,7 +8,6 @@
 #include "config.h"
 #include "nic.h"
 
-#define RETRY_MSEC 100 /* until a device that could not announce completions is asked again */
 #define MOST_TURNS 64u /* at one CQ, then it is the others' turn, and the program's */
 
 int progress_start(struct nic *nic)
@@ -43,13 +42,11 @@ void progress_unwatch(struct nic *nic, struct channel *channel)
 		epoll_ctl(nic->progress.channels_fd, EPOLL_CTL_DEL, channel->device_fd, NULL);
 }
 
-static void look_at_channels(struct nic *nic)
+void progress_begin(struct cq *cq)
 {
-	struct epoll_event events[PRIVATE_CHANNELS];
-	int count = epoll_wait(nic->progress.channels_fd, events, PRIVATE_CHANNELS, 0);
-
-	for (int i = 0; i < count; i++)
-		channel_look(events[i].data.ptr);
+	cq->served = atomic_load(&cq->announced) - 1;
+	if (cq->nic->progress.channels_fd >= 0)
+		agent_wake(cq->nic);
 }
 
 /* False when the CQ could not be armed. */
@@ -79,9 +76,9 @@ int progress_serve(struct nic *nic)
 
 	if (nic->progress.channels_fd < 0)
 		return -1;
-	look_at_channels(nic);
+	channels_look(nic->progress.channels_fd);
 	LIST_FOREACH(cq, &nic->cqs, in_nic)
 		if (atomic_load(&cq->announced) != cq->served)
 			all_armed &= look_at(cq);
-	return all_armed ? -1 : RETRY_MSEC;
+	return all_armed ? -1 : ARM_RETRY_MSEC;
 }

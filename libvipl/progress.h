@@ -6,6 +6,7 @@
 #define VIPL_PROGRESS_H
 
 struct channel;
+struct cq;
 struct nic;
 
 /* A part of struct nic. */
@@ -22,6 +23,8 @@ void progress_end(struct nic *nic);
 /* 0 or errno. */
 int progress_watch(struct nic *nic, struct channel *channel);
 void progress_unwatch(struct nic *nic, struct channel *channel);
+/* A CQ that is new shall be armed. */
+void progress_begin(struct cq *cq);
 /* Takes what has come. Returns msec until it has to be called again, or -1. */
 int progress_serve(struct nic *nic);
 

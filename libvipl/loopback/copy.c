@@ -41,7 +41,7 @@ static unsigned cut(struct iovec *pieces, const struct segment *segments, unsign
 /*
  * Programs watch the last bytes of what an RDMA write brings. The kernel copies with instructions that
  * may write a piece in any order, so these are a piece of their own, behind the others. Processors that
- * may confuse the order of pieces, too, get them by a call of their own.
+ * may confuse the order of pieces, too, get them by a call of their own; within it nothing is promised.
  */
 #define WATCHED 8u
 #if defined(__x86_64__) || defined(__i386__)

@@ -63,7 +63,7 @@ struct loopback_cq {
 	LIST_ENTRY(loopback_cq) in_channel;
 	atomic_bool armed;
 	_Atomic uint32_t polls; /* counts them */
-	uint32_t seen_polls;	/* by the agent; guarded by the NIC's lock, like the next */
+	uint32_t seen_polls;	/* by loopback/progress.c; guarded by the NIC's lock, like the next */
 	uint32_t round;		/* of the agent's in which it was looked at */
 	LIST_HEAD(, loopback_endpoint) senders, receivers;
 };

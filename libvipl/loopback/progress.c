@@ -13,7 +13,7 @@
 
 #define TICK_NSEC 10000000
 
-/* Has anybody but the agent asked for completions since the agent's last look? */
+/* Have completions been asked for since look(), below? With VIPL_PROGRESS the agent asks, too. */
 static bool was_polled(const struct loopback_cq *cq)
 {
 	return atomic_load_explicit(&cq->polls, memory_order_relaxed) != cq->seen_polls;
