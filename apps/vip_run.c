@@ -167,6 +167,20 @@ static void print_check(const struct program *program)
 }
 
 /* Returns 0, or the status to exit with. */
+/* The library would ignore a map that is too long as a whole. */
+static int add_to_map(const struct settings *s)
+{
+	const char *map;
+
+	prepend("VIPL_NIC_MAP", s->nic_map, ',');
+	map = getenv("VIPL_NIC_MAP");
+	if (map && strlen(map) < sizeof(s->nic_map))
+		return 0;
+	complain("with what VIPL_NIC_MAP says already, this is more than it can hold (%zu bytes)",
+		 sizeof(s->nic_map) - 1);
+	return EXIT_OURS;
+}
+
 static int set_environment(const struct settings *s, const struct program *program)
 {
 	static struct libraries libraries;
@@ -185,7 +199,7 @@ static int set_environment(const struct settings *s, const struct program *progr
 	if (s->preload || (directory && needs_preload(&program->elf, directory)))
 		prepend("LD_PRELOAD", PRELOAD, ':');
 	if (*s->nic_map)
-		prepend("VIPL_NIC_MAP", s->nic_map, ',');
+		return add_to_map(s);
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
@@ -98,7 +99,7 @@ static void write_remark(struct tracer *tracer, const char *words)
 
 static uint32_t kernel_thread(void)
 {
-	return (uint32_t)gettid();
+	return (uint32_t)syscall(SYS_gettid); /* programs have a gettid() of their own */
 }
 
 static struct tracer *make(void)
