@@ -223,7 +223,10 @@ int main(int argc, char **argv)
 	print_notes(&settings, &program);
 	if (settings.check)
 		return EXIT_OK;
-	execvp(program.path, settings.arguments);
+	if (program.is_script) /* the shell takes those that do not say who runs them */
+		execvp(program.path, settings.arguments);
+	else
+		execv(program.path, settings.arguments);
 	complain("cannot run %s: %s", program.path, strerror(errno));
 	return EXIT_CANNOT_RUN;
 }

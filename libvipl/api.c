@@ -104,10 +104,14 @@ static void discriminator(struct text *t, const char *key, const VIP_NET_ADDRESS
 		text_word(t, key, "?");
 }
 
+/* A function that finds the discriminator too long has not looked at the rest. */
 static void address(struct text *t, const char *host_key, const char *key,
 		    const VIP_NET_ADDRESS *address)
 {
-	host(t, host_key, address);
+	struct discriminator found;
+
+	if (address && address_discriminator(address, &found))
+		host(t, host_key, address);
 	discriminator(t, key, address);
 }
 

@@ -33,7 +33,8 @@ API(VipConnectWait, WAITS, (VIP_NIC_HANDLE nic, VIP_NET_ADDRESS *local, VIP_ULON
 		VIP_NET_ADDRESS *remote, VIP_VI_ATTRIBUTES *attributes, VIP_CONN_HANDLE *connection),
 	(nic, local, msec, remote, attributes, connection),
 	handle(t, "nic", nic);
-	if (is_live(nic, OBJECT_NIC)) discriminator(t, "disc", local);
+	if (remote && attributes && connection && is_live(nic, OBJECT_NIC))
+		discriminator(t, "disc", local);
 	timeout(t, msec),
 	if (rc == VIP_SUCCESS) handle(t, "conn", *connection);
 	if (rc == VIP_SUCCESS) address(t, "peer", "peerdisc", remote);
@@ -46,7 +47,7 @@ API(VipConnectReject, RUNS, (VIP_CONN_HANDLE connection), (connection), ,
 API(VipConnectRequest, WAITS, (VIP_VI_HANDLE vi, VIP_NET_ADDRESS *local, VIP_NET_ADDRESS *remote,
 		VIP_ULONG msec, VIP_VI_ATTRIBUTES *attributes), (vi, local, remote, msec, attributes),
 	handle(t, "vi", vi);
-	if (is_live(vi, OBJECT_VI)) {
+	if (attributes && msec && is_live(vi, OBJECT_VI)) {
 		address(t, "peer", "disc", remote);
 		discriminator(t, "owndisc", local);
 	}
@@ -178,13 +179,13 @@ API(VipNSInit, RUNS, (VIP_NIC_HANDLE nic, VIP_PVOID info), (nic, info), ,
 API(VipNSGetHostByName, WAITS, (VIP_NIC_HANDLE nic, VIP_CHAR *name, VIP_NET_ADDRESS *found,
 		VIP_ULONG index), (nic, name, found, index),
 	handle(t, "nic", nic);
-	if (is_live(nic, OBJECT_NIC)) text_string(t, "name", name);
+	if (found && is_live(nic, OBJECT_NIC)) text_string(t, "name", name);
 	text_number(t, "index", index),
 	if (rc == VIP_SUCCESS) host(t, "host", found))
 API(VipNSGetHostByAddr, WAITS, (VIP_NIC_HANDLE nic, VIP_NET_ADDRESS *wanted, VIP_CHAR *name,
 		VIP_ULONG *room), (nic, wanted, name, room),
 	handle(t, "nic", nic);
-	if (is_live(nic, OBJECT_NIC)) host(t, "host", wanted),
+	if (name && room && is_live(nic, OBJECT_NIC)) host(t, "host", wanted),
 	if (rc == VIP_SUCCESS) text_string(t, "name", name))
 API(VipNSShutdown, RUNS, (VIP_NIC_HANDLE nic), (nic), , handle(t, "nic", nic))
 

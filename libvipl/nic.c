@@ -94,10 +94,13 @@ static int open_legacy(struct nic *nic, const char *name, unsigned index)
 	static atomic_bool told;
 	int error = rdma_device_ops.open(NULL, index, nic, &nic->device);
 
+	if (error == ENXIO || (error == ENOENT && index)) { /* programs count up until then */
+		log_info("\"%s\" would be RDMA device number %u, counted from 0, which is not there",
+			 name, index);
+		return ENXIO;
+	}
 	if (error != ENOENT)
 		return error;
-	if (index) /* programs count up until there is no more */
-		return ENXIO;
 	if (!atomic_exchange(&told, true))
 		log_info("there is no RDMA device (one of software: modprobe rdma_rxe; rdma link add "
 			 "rxe0 type rxe netdev eth0): \"%s\" is the loopback device, which reaches "
@@ -149,6 +152,7 @@ static void set_attributes(struct nic *nic)
 static VIP_RETURN build(struct nic *nic, const char *name)
 {
 	VIP_RETURN rc = open_device(nic, name);
+	int error;
 
 	if (rc != VIP_SUCCESS)
 		return rc;
@@ -162,11 +166,15 @@ static VIP_RETURN build(struct nic *nic, const char *name)
 	nic->notifier = notifier_create(object_handle(&nic->object));
 	if (!nic->notifier)
 		goto retire;
-	if (!agent_start(nic))
+	error = agent_start(nic);
+	if (!error)
 		return VIP_SUCCESS;
 
 	notifier_destroy(nic->notifier);
+	errno = error;
 retire:
+	log_error("cannot open \"%s\": %s%s", name, strerror(errno),
+		  errno == EMFILE ? " (see ulimit -n)" : "");
 	object_retire(&nic->object);
 	object_drain(&nic->object, 0);
 destroy_domain:

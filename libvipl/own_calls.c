@@ -25,6 +25,13 @@ OWN(int, listen, (int fd, int backlog), listen, fd, backlog)
 OWN(ssize_t, read, (int fd, void *buffer, size_t bytes), read, fd, buffer, bytes)
 OWN(ssize_t, recv, (int fd, void *buffer, size_t bytes, int flags), recvfrom, fd, buffer, bytes,
     flags, NULL, NULL)
+OWN(int, flock, (int fd, int operation), flock, fd, operation)
+OWN(ssize_t, recvmsg, (int fd, struct msghdr *message, int flags), recvmsg, fd, message, flags)
+OWN(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags), sendmsg, fd, message,
+    flags)
+OWN(ssize_t, sendto,
+    (int fd, const void *bytes, size_t length, int flags, const struct sockaddr *to, socklen_t size),
+    sendto, fd, bytes, length, flags, to, size)
 OWN(int, shutdown, (int fd, int how), shutdown, fd, how)
 OWN(int, socket, (int domain, int type, int protocol), socket, domain, type, protocol)
 

@@ -24,7 +24,7 @@ VERSIONS = r"(GLIBC_|IBVERBS_|RDMACM_|GCC_)"
 
 # Programs have functions of their own with these names, which then replace the C library's.
 OWNED_BY_PROGRAMS = (
-    r"(sem_\w+|accept|bind|close|connect|error|gettid|glob|index|listen|log|open|poll|post|read|recv|select|send"
+    r"(sem_\w+|accept|bind|close|connect|error|flock|gettid|glob|index|listen|log|open|poll|post|read|recv|recvmsg|select|send|sendmsg|sendto"
     r"|shutdown|signal|socket|time|wait|warn|write)$"
 )
 

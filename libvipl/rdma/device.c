@@ -59,7 +59,9 @@ static struct ibv_context *open_context(const char *name, unsigned index)
 			error = ENODEV;
 		}
 	} else if (name && !list && errno == ENOSYS) {
-		log_warning("there is no RDMA device, so none called \"%s\"", name);
+		log_warning("there is no RDMA device, so none called \"%s\" "
+			    "(VIPL_NIC_MAP=%s=via_lo would make it the loopback device)",
+			    name, name);
 	} else if (!list) {
 		log_error("cannot list the RDMA devices: %s", strerror(errno));
 		error = ENODEV;
