@@ -21,6 +21,23 @@ static inline struct region_hint *hint_for(struct workqueue *queue, uint32_t han
 }
 
 /*
+ * The region of a segment of the VI's, or NULL: there is none, or it has another tag. False when only a
+ * search could tell.
+ */
+static inline __attribute__((always_inline))
+bool find_region(struct workqueue *queue, uint32_t handle, bool searches,
+		 const struct region_view **region)
+{
+	struct region_hint *hint = hint_for(queue, handle);
+
+	if (!searches && !region_hint_fits(&queue->vi->nic->regions, handle, hint))
+		return false;
+	*region = searches ? region_of(queue->vi, handle, hint)
+			   : region_in_domain(queue->vi, &hint->view);
+	return true;
+}
+
+/*
  * Both of these exist twice, since most descriptors are about regions that were seen just before: with
  * `searches` they find any, without it they call nothing and so keep everything in registers.
  */
@@ -55,17 +72,11 @@ uint32_t read_send(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
 		uint64_t address = address_bits(&local->Data);
 		uint32_t here = READ_ONCE(local->Length);
 		const struct region_view *region;
-		struct region_hint *hint;
-		uint32_t handle;
 
 		if (!here) /* its handle may be anything */
 			continue;
-		handle = READ_ONCE(local->Handle);
-		hint = hint_for(queue, handle);
-		if (!searches && !region_hint_fits(&queue->vi->nic->regions, handle, hint))
+		if (!find_region(queue, READ_ONCE(local->Handle), searches, &region))
 			return OTHER_REGION;
-		region = searches ? region_of(queue->vi, handle, hint)
-				  : region_in_domain(queue->vi, &hint->view);
 		if (!region || !within(region, address, here))
 			return VIP_STATUS_PROTECTION_ERROR;
 		*segment++ = (struct segment){address, here, region->key};
@@ -97,17 +108,11 @@ uint32_t read_receive(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
 		uint64_t address = address_bits(&local->Data);
 		uint32_t here = READ_ONCE(local->Length);
 		const struct region_view *region;
-		struct region_hint *hint;
-		uint32_t handle;
 
 		if (!here)
 			continue;
-		handle = READ_ONCE(local->Handle);
-		hint = hint_for(queue, handle);
-		if (!searches && !region_hint_fits(&queue->vi->nic->regions, handle, hint))
+		if (!find_region(queue, READ_ONCE(local->Handle), searches, &region))
 			return OTHER_REGION;
-		region = searches ? region_of(queue->vi, handle, hint)
-				  : region_in_domain(queue->vi, &hint->view);
 		if (!region)
 			return VIP_STATUS_PROTECTION_ERROR;
 		if (here > room) /* no message is longer, but devices count the sum */
