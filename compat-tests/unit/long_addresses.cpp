@@ -268,31 +268,13 @@ TEST_F(LongAddresses, AreListenedOnAtTheSamePort)
 // ---- between equals ----
 
 // Of two hosts the one has the lesser IPv4 address, the other one the lesser IPv6 address.
-class TwoLongHosts : public PeerRequests
+class TwoLongHosts : public TwoHosts
 {
       protected:
-	void SetUp() override
+	void give_addresses(fake_device &own, fake_device &other) override
 	{
-		fake_device devices[2];
-
-		NicTest::SetUp();
-		for (fake_device &device : devices)
-			fake_device_default(&device);
-		devices[1].name = "fake1";
-		set_addresses(devices[0], {"10.9.9.1", "fd00::2"});
-		set_addresses(devices[1], {"10.9.9.2", "fd00::1"});
-		fake_set_devices(2, devices);
-		open();
-		a = make_vi();
-		ASSERT_EQ(VipOpenNic("nic1", &other_nic), VIP_SUCCESS);
-		VIP_VI_ATTRIBUTES attributes = vi_attributes();
-		ASSERT_EQ(VipCreateVi(other_nic, &attributes, nullptr, nullptr, &b.handle),
-			  VIP_SUCCESS);
-	}
-	void TearDown() override
-	{
-		EXPECT_EQ(VipCloseNic(other_nic), VIP_SUCCESS);
-		NicTest::TearDown();
+		set_addresses(own, {"10.9.9.1", "fd00::2"});
+		set_addresses(other, {"10.9.9.2", "fd00::1"});
 	}
 	void expect_meeting(const char *a_host, const char *b_host)
 	{
@@ -301,7 +283,6 @@ class TwoLongHosts : public PeerRequests
 		EXPECT_EQ(outcome(a), VIP_SUCCESS);
 		EXPECT_EQ(outcome(b), VIP_SUCCESS);
 	}
-	VIP_NIC_HANDLE other_nic = nullptr;
 };
 
 TEST_F(TwoLongHosts, WithTheSameNameMeetByIPv6)

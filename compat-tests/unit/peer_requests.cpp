@@ -25,34 +25,6 @@ TEST_F(PeerRequests, ConnectInEitherOrder)
 
 // ---- two hosts ----
 
-class TwoHosts : public PeerRequests
-{
-      protected:
-	void SetUp() override
-	{
-		fake_device devices[2];
-
-		NicTest::SetUp();
-		for (int i = 0; i < 2; i++)
-			fake_device_default(&devices[i]);
-		devices[1].name = "fake1";
-		devices[1].addresses[0] = "10.9.9.2";
-		fake_set_devices(2, devices);
-		open();
-		a = make_vi();
-		ASSERT_EQ(VipOpenNic("nic1", &other_nic), VIP_SUCCESS);
-		VIP_VI_ATTRIBUTES attributes = vi_attributes();
-		ASSERT_EQ(VipCreateVi(other_nic, &attributes, nullptr, nullptr, &b.handle),
-			  VIP_SUCCESS);
-	}
-	void TearDown() override
-	{
-		EXPECT_EQ(VipCloseNic(other_nic), VIP_SUCCESS);
-		NicTest::TearDown();
-	}
-	VIP_NIC_HANDLE other_nic = nullptr;
-};
-
 TEST_F(TwoHosts, WithTheSameNameAreToldApartByTheirAddresses)
 {
 	ASSERT_EQ(ask(a, "same", "same", PATIENCE, "10.9.9.2"), VIP_SUCCESS);

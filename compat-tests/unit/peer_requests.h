@@ -78,3 +78,37 @@ class PeerRequests : public TwoVis
 		return found;
 	}
 };
+
+// a is on the one host, b on the other.
+class TwoHosts : public PeerRequests
+{
+      protected:
+	void SetUp() override
+	{
+		fake_device devices[2];
+
+		NicTest::SetUp();
+		for (fake_device &device : devices)
+			fake_device_default(&device);
+		devices[1].name = "fake1";
+		give_addresses(devices[0], devices[1]);
+		fake_set_devices(2, devices);
+		open();
+		a = make_vi();
+		ASSERT_EQ(VipOpenNic("nic1", &other_nic), VIP_SUCCESS);
+		VIP_VI_ATTRIBUTES attributes = vi_attributes();
+		ASSERT_EQ(VipCreateVi(other_nic, &attributes, nullptr, nullptr, &b.handle),
+			  VIP_SUCCESS);
+	}
+	void TearDown() override
+	{
+		EXPECT_EQ(VipCloseNic(other_nic), VIP_SUCCESS);
+		NicTest::TearDown();
+	}
+	// The first one has 10.9.9.1.
+	virtual void give_addresses(fake_device &, fake_device &other)
+	{
+		other.addresses[0] = "10.9.9.2";
+	}
+	VIP_NIC_HANDLE other_nic = nullptr;
+};
