@@ -196,29 +196,30 @@ def check_tests(table, program):
         raise Mistake("requirements.txt:\n" + "\n".join(wrong))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def run(read, source, document, check_tests, programs):
+    """What both tables are asked for; `programs` are as many as their tests are in."""
+    parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("source").add_argument("output")
     documents = commands.add_parser("document")
     documents.add_argument("file")
     documents.add_argument("--check", action="store_true")
-    commands.add_parser("tests").add_argument("program")
+    commands.add_parser("tests").add_argument("program", nargs=programs)
     arguments = parser.parse_args()
     try:
-        table = Table(TABLE)
+        table = read()
         if arguments.command == "source":
             with open(arguments.output, "w", encoding="utf-8") as file:
                 file.write(source(table))
         elif arguments.command == "document":
             write_document(document(table), arguments.file, arguments.check)
         else:
-            check_tests(table, arguments.program)
+            check_tests(table, *arguments.program)
     except Mistake as mistake:
-        print("requirements: %s" % mistake, file=sys.stderr)
+        print("%s: %s" % (os.path.basename(sys.argv[0]), mistake), file=sys.stderr)
         return 1
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(lambda: Table(TABLE), source, document, check_tests, 1))

@@ -8,7 +8,6 @@ usage: habits.py source OUTPUT             write it as C++, for vip_legacy
                                            each test of LEGACY is named
 """
 
-import argparse
 import os
 import re
 import subprocess
@@ -19,7 +18,7 @@ TABLE = os.path.join(HERE, "habits.txt")
 sys.dont_write_bytecode = True  # a build leaves the sources alone
 sys.path.insert(0, os.path.join(HERE, "..", "conformance"))
 
-from requirements import Mistake, listed, quoted, write_document  # noqa: E402
+from requirements import Mistake, listed, quoted, run  # noqa: E402
 
 TEST = re.compile(r"\w+(\.\w+)+$")
 
@@ -83,7 +82,7 @@ def in_ctest():
     return set(re.findall(r"^ *Test +#\d+: (\S+)$", output, re.M))
 
 
-def check_tests(habits, legacy, programs):
+def check_tests(habits, legacy, *programs):
     named = {test for habit in habits for test in habit.tests}
     own = listed(legacy)
     there = own.union(in_ctest(), *(listed(program) for program in programs))
@@ -94,31 +93,5 @@ def check_tests(habits, legacy, programs):
         raise Mistake("habits.txt:\n" + "\n".join(wrong))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("source").add_argument("output")
-    documents = commands.add_parser("document")
-    documents.add_argument("file")
-    documents.add_argument("--check", action="store_true")
-    tests = commands.add_parser("tests")
-    tests.add_argument("legacy")
-    tests.add_argument("program", nargs="*")
-    arguments = parser.parse_args()
-    try:
-        habits = table()
-        if arguments.command == "source":
-            with open(arguments.output, "w", encoding="utf-8") as file:
-                file.write(source(habits))
-        elif arguments.command == "document":
-            write_document(document(habits), arguments.file, arguments.check)
-        else:
-            check_tests(habits, arguments.legacy, arguments.program)
-    except Mistake as mistake:
-        print("habits: %s" % mistake, file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(table, source, document, check_tests, "+"))
