@@ -1,0 +1,173 @@
+#include "control.h"
+
+#include <chrono>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+
+namespace
+{
+constexpr int silence_limit_ms = 120000;
+constexpr size_t longest_line = 1 << 20; /* who sends more is no vip_perf */
+constexpr auto server_limit = std::chrono::seconds(10);
+constexpr auto retry_pause = std::chrono::milliseconds(100);
+
+int try_connect(const addrinfo *found)
+{
+	int error = ECONNREFUSED;
+
+	for (; found; found = found->ai_next) {
+		const int fd = socket(found->ai_family, found->ai_socktype | SOCK_CLOEXEC, 0);
+
+		if (fd >= 0 && ::connect(fd, found->ai_addr, found->ai_addrlen) == 0)
+			return fd;
+		error = errno;
+		if (fd >= 0)
+			close(fd);
+	}
+	errno = error;
+	return -1;
+}
+} // namespace
+
+Control::~Control()
+{
+	if (socket_ >= 0)
+		close(socket_);
+}
+
+Control::Control(Control &&other) noexcept
+    : socket_(std::exchange(other.socket_, -1)), pending_(std::move(other.pending_))
+{
+}
+
+Control Control::connect(const std::string &host, uint16_t port)
+{
+	const auto deadline = std::chrono::steady_clock::now() + server_limit;
+	const addrinfo hints = {AI_ADDRCONFIG, AF_UNSPEC, SOCK_STREAM, 0, 0, nullptr, nullptr, nullptr};
+	addrinfo *found;
+	const int rc = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+	const int on = 1;
+	int fd;
+
+	if (rc)
+		throw Failure("cannot find the host " + host + ": " + gai_strerror(rc));
+	while (fd = try_connect(found), fd < 0 && std::chrono::steady_clock::now() < deadline)
+		std::this_thread::sleep_for(retry_pause);
+	freeaddrinfo(found);
+	if (fd < 0)
+		fail_errno("reach \"vip_perf server\" on " + host + ", port " + std::to_string(port));
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	return Control(fd);
+}
+
+void Control::write(const Json &message)
+{
+	const std::string line = message.dump() + '\n';
+	size_t sent = 0;
+
+	while (sent < line.size()) {
+		const ssize_t n = send(socket_, line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			fail_errno("talk to the other side");
+		sent += static_cast<size_t>(n);
+	}
+}
+
+/* False: the end, or the limit. */
+bool Control::read_line(std::string &line, int limit_ms)
+{
+	size_t end;
+
+	while (end = pending_.find('\n'), end == std::string::npos) {
+		pollfd readable = {socket_, POLLIN, 0};
+		char room[4096];
+		ssize_t n;
+
+		if (pending_.size() > longest_line)
+			throw Failure("what the other side says is no vip_perf's");
+		if (poll(&readable, 1, limit_ms) == 0)
+			return false;
+		n = recv(socket_, room, sizeof(room), 0);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		pending_.append(room, static_cast<size_t>(n));
+	}
+	line = pending_.substr(0, end);
+	pending_.erase(0, end + 1);
+	return true;
+}
+
+bool Control::read_next(Json &message)
+{
+	std::string line;
+
+	if (!read_line(line, -1))
+		return false;
+	message = Json::parse(line);
+	return true;
+}
+
+Json Control::read()
+{
+	std::string line;
+	Json message;
+
+	if (!read_line(line, silence_limit_ms))
+		throw Failure("the other side has gone, or is silent");
+	message = Json::parse(line);
+	if (message.is_object() && message.contains("failed"))
+		throw Failure("the other side: " + message["failed"].get<std::string>());
+	return message;
+}
+
+void Control::meet()
+{
+	write({{"meet", true}});
+	if (!read().contains("meet"))
+		throw Failure("the other side is elsewhere in its work");
+}
+
+std::string Control::peer_host() const
+{
+	sockaddr_storage peer;
+	socklen_t length = sizeof(peer);
+	char host[NI_MAXHOST];
+
+	if (getpeername(socket_, reinterpret_cast<sockaddr *>(&peer), &length) ||
+	    peer.ss_family == AF_UNIX ||
+	    getnameinfo(reinterpret_cast<sockaddr *>(&peer), length, host, sizeof(host), nullptr, 0,
+			NI_NUMERICHOST))
+		return "localhost";
+	return host;
+}
+
+int listen_on(uint16_t port)
+{
+	const int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	const int on = 1, off = 0;
+	sockaddr_in6 any = {};
+
+	any.sin6_family = AF_INET6;
+	any.sin6_port = htons(port);
+	if (fd < 0)
+		fail_errno("make a socket");
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+	if (bind(fd, reinterpret_cast<sockaddr *>(&any), sizeof(any)) || listen(fd, 8)) {
+		const int error = errno;
+
+		close(fd);
+		fail_errno("listen on port " + std::to_string(port), error);
+	}
+	return fd;
+}

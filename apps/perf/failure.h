@@ -1,0 +1,22 @@
+/* What ends a run: thrown where it is noticed, told once, by main(). */
+#ifndef VIP_PERF_FAILURE_H
+#define VIP_PERF_FAILURE_H
+
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+class Failure : public std::runtime_error
+{
+public:
+	using std::runtime_error::runtime_error;
+};
+
+/* "cannot WHAT: REASON", of errno. */
+[[noreturn]] inline void fail_errno(const std::string &what, int error = errno)
+{
+	throw Failure("cannot " + what + ": " + std::strerror(error));
+}
+
+#endif

@@ -1,0 +1,33 @@
+/* vip_perf - how fast VIPL is here: the benchmarks by which VIA was measured around 2000. */
+#include <iostream>
+
+#include "failure.h"
+#include "run.h"
+
+extern "C" {
+#include "../common.h"
+
+const char *program_name = "vip_perf";
+}
+
+int main(int argc, char **argv)
+{
+	CLI::App app("Measures VIPL between two processes, on one host or on two.", "vip_perf");
+
+	app.set_version_flag("--version", VIPL_VERSION);
+	app.require_subcommand(1);
+	add_server(app);
+	add_latency(app);
+	try {
+		app.parse(argc, argv);
+	} catch (const CLI::ParseError &e) {
+		const int rc = app.exit(e);
+
+		return rc ? EXIT_USAGE : EXIT_OK;
+	} catch (const std::exception &e) {
+		progress("");
+		std::cerr << "vip_perf: " << e.what() << '\n';
+		return EXIT_FAILED;
+	}
+	return EXIT_OK;
+}

@@ -1,0 +1,126 @@
+#include "match.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+
+#include "statistics.h"
+
+namespace
+{
+constexpr uint64_t most_messages = 1000000;
+
+double processor_us()
+{
+	timespec now;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+	return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) / 1e3;
+}
+} // namespace
+
+std::unique_ptr<Transport> make_transport(const Side &side, const Shape &shape)
+{
+	return shape.kind == Kind::vipl ? make_vipl_link(side, shape) : make_socket_link(side, shape);
+}
+
+Match::Match(const Side &side, const Shape &shape) : side_(side), shape_(shape)
+{
+	side.control.write({{"do", "match"}, {"shape", shape}});
+	transport_ = make_transport(side, shape);
+	side.control.meet();
+}
+
+/* The server may be gone, and the run with it: there is nothing left to be told. */
+Match::~Match()
+{
+	try {
+		side_.control.write({{"do", "end"}});
+		side_.control.meet();
+	} catch (const std::exception &) {
+	}
+}
+
+Block Match::run(const char *what, size_t bytes, uint64_t count)
+{
+	Block block;
+	double start, used;
+
+	side_.control.write({{"do", what}, {"bytes", bytes}, {"count", count}});
+	side_.control.meet();
+	used = processor_us();
+	start = now_us();
+	if (std::string(what) == "echo")
+		transport_->ping(bytes, count);
+	else
+		transport_->stream(bytes, count);
+	block.us = now_us() - start;
+	block.client_us = processor_us() - used;
+	block.server_us = side_.control.read().at("processor_us").get<double>();
+	return block;
+}
+
+Block Match::ping(size_t bytes, uint64_t count)
+{
+	return run("echo", bytes, count);
+}
+
+Block Match::stream(size_t bytes, uint64_t count)
+{
+	return run("sink", bytes, count);
+}
+
+double Match::one_way_us(size_t bytes, uint64_t count)
+{
+	const double ways = shape_.transfer == Transfer::read ? 1 : 2;
+
+	return ping(bytes, count).us / static_cast<double>(count) / ways;
+}
+
+uint64_t Match::count_for(double us, size_t bytes)
+{
+	uint64_t count = 2;
+
+	for (;;) {
+		const double taken = ping(bytes, count).us;
+
+		if (taken >= us / 8 || count >= most_messages) {
+			const double wanted = static_cast<double>(count) * us / taken;
+
+			return static_cast<uint64_t>(
+				std::clamp(std::round(wanted), 3.0, double(most_messages)));
+		}
+		count *= 4;
+	}
+}
+
+void serve_match(const Side &side, const Json &request)
+{
+	const Shape shape = request.at("shape").get<Shape>();
+	const std::unique_ptr<Transport> transport = make_transport(side, shape);
+
+	side.control.meet();
+	for (;;) {
+		const Json order = side.control.read();
+		const std::string what = order.at("do").get<std::string>();
+		double used;
+
+		if (what == "end")
+			break;
+		const size_t bytes = order.at("bytes").get<size_t>();
+		const uint64_t count = order.at("count").get<uint64_t>();
+
+		if (bytes > shape.room || count > most_messages * 16)
+			throw Failure("the client asks for more than it said");
+		side.control.meet();
+		used = processor_us();
+		if (what == "echo")
+			transport->echo(bytes, count);
+		else if (what == "sink")
+			transport->sink(bytes, count);
+		else
+			throw Failure("the client asks for \"" + what + "\", which is unknown here");
+		side.control.write({{"processor_us", processor_us() - used}});
+	}
+	side.control.meet();
+}

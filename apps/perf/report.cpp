@@ -1,0 +1,137 @@
+#include "report.h"
+
+#include <cstdio>
+#include <ctime>
+#include <fstream>
+#include <iostream>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+namespace
+{
+std::string cpu_model()
+{
+	std::ifstream info("/proc/cpuinfo");
+	std::string line;
+
+	while (std::getline(info, line))
+		if (line.compare(0, 10, "model name") == 0)
+			return line.substr(line.find(':') + 2);
+	return "unknown";
+}
+
+std::string time_now()
+{
+	const time_t now = time(nullptr);
+	char text[32];
+	tm utc;
+
+	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+	return text;
+}
+
+std::string number_text(const Json &value)
+{
+	char text[32];
+
+	if (value.is_null())
+		return "-";
+	if (!value.is_number_float())
+		return value.is_string() ? value.get<std::string>() : value.dump();
+	snprintf(text, sizeof(text), "%.*f", value.get<double>() < 100 ? 3 : 1, value.get<double>());
+	return text;
+}
+} // namespace
+
+Report::Report(std::string test, std::vector<Column> columns) : columns_(std::move(columns))
+{
+	utsname system;
+
+	uname(&system);
+	head_ = {{"vip_perf", VIPL_VERSION},
+		 {"test", std::move(test)},
+		 {"host",
+		  {{"kernel", system.release},
+		   {"machine", system.machine},
+		   {"cpu", cpu_model()},
+		   {"cpus", sysconf(_SC_NPROCESSORS_ONLN)}}},
+		 {"time", time_now()}};
+}
+
+void Report::note(const std::string &key, Json value)
+{
+	head_[key] = std::move(value);
+}
+
+void Report::add(const std::string &series, Json point)
+{
+	for (Json &known : series_)
+		if (known["name"] == series) {
+			known["points"].push_back(std::move(point));
+			return;
+		}
+	series_.push_back({{"name", series}, {"points", Json::array({std::move(point)})}});
+}
+
+void Report::print_table() const
+{
+	constexpr int width = 14;
+
+	for (const Json &series : series_) {
+		printf("\n%s\n", series["name"].get<std::string>().c_str());
+		for (const Column &column : columns_)
+			printf(" %*s", width, column.title.c_str());
+		printf("\n");
+		for (const Column &column : columns_)
+			printf(" %*s", width, column.unit.c_str());
+		printf("\n");
+		for (const Json &point : series["points"]) {
+			for (const Column &column : columns_)
+				printf(" %*s", width,
+				       number_text(point.value(column.key, Json())).c_str());
+			printf("\n");
+		}
+	}
+}
+
+void Report::print_csv() const
+{
+	printf("series");
+	for (const Column &column : columns_)
+		printf(",%s", column.key.c_str());
+	printf("\n");
+	for (const Json &series : series_)
+		for (const Json &point : series["points"]) {
+			printf("\"%s\"", series["name"].get<std::string>().c_str());
+			for (const Column &column : columns_)
+				printf(",%s", point.contains(column.key)
+						      ? point[column.key].dump().c_str()
+						      : "");
+			printf("\n");
+		}
+}
+
+void Report::print(Format format) const
+{
+	Json whole = head_;
+
+	progress("");
+	if (format == Format::table)
+		return print_table();
+	if (format == Format::csv)
+		return print_csv();
+	whole["columns"] = Json::array();
+	for (const Column &column : columns_)
+		whole["columns"].push_back(
+			{{"key", column.key}, {"title", column.title}, {"unit", column.unit}});
+	whole["series"] = series_;
+	std::cout << whole.dump(1) << '\n';
+}
+
+void progress(const std::string &doing)
+{
+	static const bool is_seen = isatty(STDERR_FILENO);
+
+	if (is_seen)
+		fprintf(stderr, "\r\033[K%s", doing.c_str());
+}

@@ -1,0 +1,42 @@
+/*
+ * What a run found: series of points, printed as a table, as JSON or as CSV.
+ *
+ * A key of a point says its unit: us is microseconds, MBps 10^6 bytes per second.
+ */
+#ifndef VIP_PERF_REPORT_H
+#define VIP_PERF_REPORT_H
+
+#include <string>
+#include <vector>
+
+#include "control.h"
+
+enum class Format { table, json, csv };
+
+struct Column {
+	std::string key, title, unit;
+};
+
+class Report
+{
+public:
+	Report(std::string test, std::vector<Column> columns);
+
+	/* A point of a series, which is begun with its first one. */
+	void add(const std::string &series, Json point);
+	/* Something about the run that is no point: goes into the JSON's head. */
+	void note(const std::string &key, Json value);
+	void print(Format format) const;
+
+private:
+	void print_table() const;
+	void print_csv() const;
+
+	std::vector<Column> columns_;
+	Json head_, series_ = Json::array();
+};
+
+/* On standard error, in one line that the next one replaces; only where somebody looks at it. */
+void progress(const std::string &doing);
+
+#endif

@@ -1,0 +1,42 @@
+/* The options that all measurements share, and how one is run with them. */
+#ifndef VIP_PERF_RUN_H
+#define VIP_PERF_RUN_H
+
+#include <functional>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "report.h"
+#include "transport.h"
+
+struct Options {
+	std::string nic = "nic0";
+	std::string host;
+	bool is_self = false;
+	uint16_t port = 18516;
+	bool json = false, csv = false;
+
+	Format format() const
+	{
+		return json ? Format::json : csv ? Format::csv : Format::table;
+	}
+};
+
+/* What the client does; its report is printed afterwards. */
+using Measurement = std::function<Report(const Side &client)>;
+
+/* A subcommand with these options, which runs the measurement when it is the one that was given. */
+CLI::App *add_measurement(CLI::App &app, const std::string &name, const std::string &about,
+			  Measurement measurement);
+
+/* "vip_perf server". */
+void add_server(CLI::App &app);
+
+/* The measurements, each in the file of its name. */
+void add_latency(CLI::App &app);
+
+/* Options with the words for these. */
+void add_waiting_option(CLI::App *command, Waiting &waiting);
+
+#endif

@@ -1,0 +1,74 @@
+/* Shapes as the client tells them to the server, and as legends name them. */
+#include "transport.h"
+
+NLOHMANN_JSON_SERIALIZE_ENUM(Kind, {{Kind::vipl, "vipl"},
+				    {Kind::tcp, "tcp"},
+				    {Kind::unix_socket, "unix"}})
+NLOHMANN_JSON_SERIALIZE_ENUM(Transfer, {{Transfer::send, "send"},
+					{Transfer::write, "write"},
+					{Transfer::read, "read"}})
+NLOHMANN_JSON_SERIALIZE_ENUM(Level, {{Level::unreliable, "unreliable"},
+				     {Level::delivery, "delivery"},
+				     {Level::reception, "reception"}})
+NLOHMANN_JSON_SERIALIZE_ENUM(Waiting, {{Waiting::poll, "poll"},
+				       {Waiting::block, "block"},
+				       {Waiting::spin, "spin"}})
+NLOHMANN_JSON_SERIALIZE_ENUM(Cqs, {{Cqs::none, "none"}, {Cqs::one, "one"}, {Cqs::each, "each"}})
+
+namespace
+{
+constexpr size_t most_room = size_t{1} << 30;
+constexpr unsigned most_depth = 512, most_segments = 250, most_vis = 65536;
+} // namespace
+
+void to_json(Json &json, const Shape &shape)
+{
+	json = {{"kind", shape.kind},
+		{"transfer", shape.transfer},
+		{"level", shape.level},
+		{"waiting", shape.waiting},
+		{"cqs", shape.cqs},
+		{"room", shape.room},
+		{"depth", shape.depth},
+		{"buffers", shape.buffers},
+		{"segments", shape.segments},
+		{"vis", shape.vis},
+		{"spin_us", shape.spin_us}};
+}
+
+void from_json(const Json &json, Shape &shape)
+{
+	json.at("kind").get_to(shape.kind);
+	json.at("transfer").get_to(shape.transfer);
+	json.at("level").get_to(shape.level);
+	json.at("waiting").get_to(shape.waiting);
+	json.at("cqs").get_to(shape.cqs);
+	json.at("room").get_to(shape.room);
+	json.at("depth").get_to(shape.depth);
+	json.at("buffers").get_to(shape.buffers);
+	json.at("segments").get_to(shape.segments);
+	json.at("vis").get_to(shape.vis);
+	json.at("spin_us").get_to(shape.spin_us);
+	if (shape.room < sizeof(uint64_t) || shape.room > most_room || shape.depth < 2 ||
+	    shape.depth > most_depth || shape.buffers < 1 || shape.buffers > shape.depth ||
+	    shape.segments < 1 || shape.segments > most_segments || shape.vis < 1 ||
+	    shape.vis > most_vis)
+		throw Failure("a shape that cannot be: " + json.dump());
+}
+
+std::string name_of(const Shape &shape)
+{
+	static const char *const transfers[] = {"send", "RDMA write", "RDMA read"};
+	static const char *const levels[] = {", Unreliable", "", ", Reliable Reception"};
+	static const char *const waits[] = {"polling", "blocking", "spinning, then blocking"};
+	std::string name = shape.kind == Kind::vipl ? "VIPL " : "";
+
+	if (shape.kind == Kind::vipl)
+		name += transfers[static_cast<int>(shape.transfer)];
+	else
+		name += shape.kind == Kind::tcp ? "TCP" : "Unix socket";
+	name += std::string(", ") + waits[static_cast<int>(shape.waiting)];
+	if (shape.kind == Kind::vipl)
+		name += levels[static_cast<int>(shape.level)];
+	return name;
+}

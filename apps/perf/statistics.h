@@ -1,0 +1,18 @@
+/* Figures of samples. All want at least one. */
+#ifndef VIP_PERF_STATISTICS_H
+#define VIP_PERF_STATISTICS_H
+
+#include <vector>
+
+double now_us(); /* of the monotonic clock */
+
+using Samples = std::vector<double>;
+
+double minimum(const Samples &samples);
+double maximum(const Samples &samples);
+double mean(const Samples &samples);
+double median(Samples samples);
+/* Of the mean: sqrt(sum of squared differences from it / ((n - 1) n)); 0 of a single sample. */
+double standard_error(const Samples &samples);
+
+#endif

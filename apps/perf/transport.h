@@ -1,0 +1,67 @@
+/*
+ * A way by which messages go, open between the two sides: VIPL in one of its shapes, or a socket.
+ * Both sides make it with the same shape, and then work in pairs: one's ping is the other's echo.
+ */
+#ifndef VIP_PERF_TRANSPORT_H
+#define VIP_PERF_TRANSPORT_H
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "control.h"
+#include "vipl_objects.h"
+
+enum class Kind { vipl, tcp, unix_socket };
+enum class Transfer { send, write, read }; /* writes have immediate data: the target takes a receive */
+enum class Level { unreliable, delivery, reception };
+enum class Waiting { poll, block, spin }; /* spin: poll for a while, then block */
+enum class Cqs { none, one, each };	  /* for all VIs, or one for each */
+
+struct Shape {
+	Kind kind = Kind::vipl;
+	Transfer transfer = Transfer::send;
+	Level level = Level::delivery;
+	Waiting waiting = Waiting::poll;
+	Cqs cqs = Cqs::none;
+	size_t room = 4096;   /* bytes of the longest message */
+	unsigned depth = 16;  /* messages under way, and receives posted, on each VI */
+	unsigned buffers = 1; /* that messages go from and to by turns */
+	unsigned segments = 1;
+	unsigned vis = 1; /* that messages go by in turn */
+	unsigned spin_us = 50;
+};
+
+void to_json(Json &json, const Shape &shape);
+/* Fails for what no side may ask for. */
+void from_json(const Json &json, Shape &shape);
+
+/* "VIPL send, polling": what the legend of a figure calls it. */
+std::string name_of(const Shape &shape);
+
+class Transport
+{
+public:
+	virtual ~Transport() = default;
+
+	/* `count` messages there and back, one at a time; read: one's reads, and the other is idle. */
+	virtual void ping(size_t bytes, uint64_t count) = 0;
+	virtual void echo(size_t bytes, uint64_t count) = 0;
+
+	/* `count` messages one way, as fast as they go; both return when all have arrived. */
+	virtual void stream(size_t bytes, uint64_t count) = 0;
+	virtual void sink(size_t bytes, uint64_t count) = 0;
+};
+
+/* One side of a run. */
+struct Side {
+	Control &control;
+	const Nic &nic;
+	bool is_server;
+};
+
+std::unique_ptr<Transport> make_transport(const Side &side, const Shape &shape);
+std::unique_ptr<Transport> make_vipl_link(const Side &side, const Shape &shape);
+std::unique_ptr<Transport> make_socket_link(const Side &side, const Shape &shape);
+
+#endif

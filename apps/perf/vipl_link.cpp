@@ -1,0 +1,435 @@
+/*
+ * The transport that is VIPL: VIs in turn, each used the way an MPI library does. Receives are
+ * posted before there is a connection, and again when what came is dealt with and answered; sends
+ * are collected after each message. All that a message needs is in its time: VipPostSend,
+ * VipSendDone, VipRecvDone and VipPostRecv, or the waiting calls.
+ *
+ * In a stream the sink gives credit, by messages of its own, for receives that it has posted again.
+ */
+#include "transport.h"
+
+#include <algorithm>
+#include <cstring>
+#include <sched.h>
+#include <unistd.h>
+#include <unordered_map>
+#include <vector>
+
+#include "statistics.h"
+
+namespace
+{
+constexpr uint64_t silence_limit_us = 20000000;
+constexpr VIP_ULONG silence_limit_ms = silence_limit_us / 1000;
+/*
+ * With fewer CPUs than polling programs each poll takes time from the one that is waited for. That
+ * many polls in vain are more than a message takes, so a system call is usually in no figure.
+ */
+constexpr unsigned yield_polls = 256;
+constexpr unsigned clock_polls = 16 * yield_polls;
+
+size_t round_up(size_t n, size_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
+/* Counts polls in vain of one wait. */
+class Patience
+{
+public:
+	void in_vain(const char *what)
+	{
+		if (++polls_ % yield_polls == 0)
+			sched_yield();
+		if (polls_ % clock_polls)
+			return;
+		if (!start_us_)
+			start_us_ = now_us();
+		else if (now_us() - start_us_ > silence_limit_us)
+			throw Failure(std::string(what) + " has not come for 20 seconds");
+	}
+
+private:
+	unsigned polls_ = 0;
+	double start_us_ = 0;
+};
+
+/* The descriptors of a queue: used in turn, and done in turn. */
+struct Ring {
+	std::vector<VIP_DESCRIPTOR *> descriptors;
+	uint8_t *buffers = nullptr;
+	uint64_t posted = 0, done = 0;
+
+	VIP_DESCRIPTOR *next() const
+	{
+		return descriptors[posted % descriptors.size()];
+	}
+};
+
+struct End {
+	std::unique_ptr<CompletionQueue> own_cq; /* goes after its VI */
+	std::unique_ptr<Vi> vi;
+	VIP_CQ_HANDLE cq = nullptr;
+	Ring send, receive;
+	uint64_t target = 0; /* the peer's receive buffers */
+	VIP_MEM_HANDLE target_handle = 0;
+	unsigned told[2] = {};	       /* by the CQ: sends and receives that are to be taken */
+};
+
+class ViplLink : public Transport
+{
+public:
+	ViplLink(const Side &side, const Shape &shape);
+
+	void ping(size_t bytes, uint64_t count) override;
+	void echo(size_t bytes, uint64_t count) override;
+	void stream(size_t bytes, uint64_t count) override;
+	void sink(size_t bytes, uint64_t count) override;
+
+private:
+	VIP_RELIABILITY_LEVEL level() const;
+	size_t descriptor_bytes() const;
+	void lay_out(End &end, size_t &offset);
+	void connect(const Side &side);
+	void fill(VIP_DESCRIPTOR *descriptor, uint8_t *buffer, size_t bytes);
+	void post_receive(End &end);
+	void post(End &end, size_t bytes, Transfer transfer);
+	VIP_RETURN look(End &end, bool is_receive, bool may_block, VIP_DESCRIPTOR **descriptor);
+	VIP_RETURN look_by_cq(End &end, bool is_receive, bool may_block, VIP_DESCRIPTOR **descriptor);
+	VIP_DESCRIPTOR *await(End &end, bool is_receive);
+	size_t buffer_offset(uint64_t message) const;
+	void collect_sends(End &end, uint64_t left);
+	void send_stamped(End &end, size_t bytes);
+	void receive_stamped(End &end, size_t bytes);
+	uint64_t take_credit(End &end);
+	void give_credit(End &end, uint64_t taken);
+	End &end_at(uint64_t message)
+	{
+		return shape_.vis == 1 ? ends_[0] : ends_[message % shape_.vis];
+	}
+
+	const Shape shape_;
+	std::unique_ptr<Memory> memory_;
+	std::unique_ptr<CompletionQueue> cq_;
+	std::vector<End> ends_;
+	std::unordered_map<VIP_VI_HANDLE, End *> by_handle_; /* for what a CQ tells */
+};
+
+VIP_RELIABILITY_LEVEL ViplLink::level() const
+{
+	static const VIP_RELIABILITY_LEVEL levels[] = {VIP_SERVICE_UNRELIABLE,
+						       VIP_SERVICE_RELIABLE_DELIVERY,
+						       VIP_SERVICE_RELIABLE_RECEPTION};
+
+	return levels[static_cast<int>(shape_.level)];
+}
+
+/* With room for the address segment of RDMA. */
+size_t ViplLink::descriptor_bytes() const
+{
+	return round_up(sizeof(VIP_CONTROL_SEGMENT) +
+				(shape_.segments + 1) * sizeof(VIP_DESCRIPTOR_SEGMENT),
+			VIP_DESCRIPTOR_ALIGNMENT);
+}
+
+void ViplLink::lay_out(End &end, size_t &offset)
+{
+	for (Ring *ring : {&end.send, &end.receive}) {
+		for (unsigned i = 0; i < shape_.depth; ++i, offset += descriptor_bytes())
+			ring->descriptors.push_back(
+				reinterpret_cast<VIP_DESCRIPTOR *>(memory_->at(offset)));
+		ring->buffers = memory_->at(offset);
+		offset += shape_.buffers * round_up(shape_.room, VIP_DESCRIPTOR_ALIGNMENT);
+	}
+}
+
+ViplLink::ViplLink(const Side &side, const Shape &shape) : shape_(shape), ends_(shape.vis)
+{
+	const bool is_target = shape.transfer != Transfer::send;
+	const size_t buffers = shape.buffers * round_up(shape.room, VIP_DESCRIPTOR_ALIGNMENT);
+	size_t offset = 0;
+
+	memory_ = std::make_unique<Memory>(
+		side.nic, 2 * shape.vis * (shape.depth * descriptor_bytes() + buffers), is_target);
+	if (shape.cqs == Cqs::one)
+		cq_ = std::make_unique<CompletionQueue>(side.nic, 2 * shape.depth * shape.vis);
+	for (End &end : ends_) {
+		if (shape.cqs == Cqs::each)
+			end.own_cq = std::make_unique<CompletionQueue>(side.nic, 2 * shape.depth);
+		end.cq = end.own_cq ? end.own_cq->handle() : cq_ ? cq_->handle() : nullptr;
+		end.vi = std::make_unique<Vi>(side.nic, level(), shape.room, is_target, end.cq);
+		lay_out(end, offset);
+		by_handle_[end.vi->handle()] = &end;
+		while (end.receive.posted < shape.depth)
+			post_receive(end);
+	}
+	connect(side);
+}
+
+/* The server's address and each side's buffers go by the control connection. */
+void ViplLink::connect(const Side &side)
+{
+	Json mine = {{"host", side.nic.host_address()}, {"targets", Json::array()}}, theirs;
+	std::string mark = "vip_perf";
+
+	for (const End &end : ends_)
+		mine["targets"].push_back(reinterpret_cast<uintptr_t>(end.receive.buffers));
+	mine["handle"] = memory_->handle();
+	if (side.is_server)
+		mark += std::to_string(getpid());
+	mine["mark"] = std::vector<uint8_t>(mark.begin(), mark.end());
+	side.control.write(mine);
+	theirs = side.control.read();
+
+	const Json &server = side.is_server ? mine : theirs;
+	const auto host = server.at("host").get<std::vector<uint8_t>>();
+	const auto discriminator = server.at("mark").get<std::vector<uint8_t>>();
+	for (size_t i = 0; i < ends_.size(); ++i) {
+		Address address(host, discriminator);
+		End &end = ends_[i];
+
+		end.target = theirs.at("targets").at(i).get<uint64_t>();
+		end.target_handle = theirs.at("handle").get<VIP_MEM_HANDLE>();
+		if (side.is_server)
+			end.vi->accept(side.nic, address);
+		else
+			end.vi->request(side.nic, address);
+	}
+}
+
+/* The data segments: the buffer in equal parts, the last one takes what is left. */
+void ViplLink::fill(VIP_DESCRIPTOR *descriptor, uint8_t *buffer, size_t bytes)
+{
+	const size_t part = bytes / shape_.segments;
+	VIP_DESCRIPTOR_SEGMENT *segment = descriptor->DS + descriptor->CS.SegCount;
+
+	for (unsigned i = 0; i < shape_.segments; ++i, ++segment, buffer += part) {
+		const bool is_last = i + 1 == shape_.segments;
+
+		segment->Local.Data.Address = buffer;
+		segment->Local.Handle = memory_->handle();
+		segment->Local.Length = static_cast<VIP_UINT32>(is_last ? bytes - i * part : part);
+	}
+	descriptor->CS.SegCount = static_cast<VIP_UINT16>(descriptor->CS.SegCount + shape_.segments);
+	descriptor->CS.Length = static_cast<VIP_UINT32>(bytes);
+}
+
+size_t ViplLink::buffer_offset(uint64_t message) const
+{
+	return shape_.buffers == 1 ? 0
+				   : message % shape_.buffers *
+					     round_up(shape_.room, VIP_DESCRIPTOR_ALIGNMENT);
+}
+
+void ViplLink::post_receive(End &end)
+{
+	VIP_DESCRIPTOR *descriptor = end.receive.next();
+
+	descriptor->CS.SegCount = 0;
+	descriptor->CS.Control = VIP_CONTROL_OP_SENDRECV;
+	fill(descriptor, end.receive.buffers + buffer_offset(end.receive.posted), shape_.room);
+	check(VipPostRecv(end.vi->handle(), descriptor, memory_->handle()), "post a receive");
+	++end.receive.posted;
+}
+
+void ViplLink::post(End &end, size_t bytes, Transfer transfer)
+{
+	const size_t offset = buffer_offset(end.send.posted);
+	VIP_DESCRIPTOR *descriptor = end.send.next();
+
+	descriptor->CS.SegCount = 0;
+	descriptor->CS.Control = VIP_CONTROL_OP_SENDRECV;
+	if (transfer != Transfer::send) {
+		descriptor->CS.Control = transfer == Transfer::read
+						 ? VIP_CONTROL_OP_RDMAREAD
+						 : VIP_CONTROL_OP_RDMAWRITE | VIP_CONTROL_IMMEDIATE;
+		descriptor->CS.SegCount = 1;
+		descriptor->DS[0].Remote.Data.AddressBits = end.target + offset;
+		descriptor->DS[0].Remote.Handle = end.target_handle;
+	}
+	fill(descriptor, end.send.buffers + offset, bytes);
+	check(VipPostSend(end.vi->handle(), descriptor, memory_->handle()), "post a message");
+	++end.send.posted;
+}
+
+/* The waiting calls return VIP_TIMEOUT when nothing came for too long. */
+VIP_RETURN ViplLink::look(End &end, bool is_receive, bool may_block, VIP_DESCRIPTOR **descriptor)
+{
+	VIP_VI_HANDLE vi = end.vi->handle();
+
+	if (end.cq)
+		return look_by_cq(end, is_receive, may_block, descriptor);
+	if (may_block)
+		return is_receive ? VipRecvWait(vi, silence_limit_ms, descriptor)
+				  : VipSendWait(vi, silence_limit_ms, descriptor);
+	return is_receive ? VipRecvDone(vi, descriptor) : VipSendDone(vi, descriptor);
+}
+
+/* What the CQ tells of others, or too early, is remembered. */
+VIP_RETURN ViplLink::look_by_cq(End &end, bool is_receive, bool may_block,
+				VIP_DESCRIPTOR **descriptor)
+{
+	VIP_VI_HANDLE vi = end.vi->handle();
+
+	if (!end.told[is_receive]) {
+		VIP_BOOLEAN told_receive;
+		VIP_VI_HANDLE told;
+		const VIP_RETURN code =
+			may_block ? VipCQWait(end.cq, silence_limit_ms, &told, &told_receive)
+				  : VipCQDone(end.cq, &told, &told_receive);
+
+		if (code != VIP_SUCCESS)
+			return code;
+		++(told == vi ? end : *by_handle_.at(told)).told[told_receive ? 1 : 0];
+		if (!end.told[is_receive])
+			return VIP_NOT_DONE;
+	}
+	--end.told[is_receive];
+	return is_receive ? VipRecvDone(vi, descriptor) : VipSendDone(vi, descriptor);
+}
+
+VIP_DESCRIPTOR *ViplLink::await(End &end, bool is_receive)
+{
+	const bool spins = shape_.waiting == Waiting::spin;
+	const double until = spins ? now_us() + shape_.spin_us : 0;
+	bool may_block = shape_.waiting == Waiting::block;
+	VIP_DESCRIPTOR *descriptor;
+	Patience patience;
+	VIP_RETURN code;
+
+	while (code = look(end, is_receive, may_block, &descriptor), code == VIP_NOT_DONE) {
+		if (spins)
+			may_block = may_block || now_us() >= until;
+		else
+			patience.in_vain(is_receive ? "a message" : "the end of a send");
+	}
+	if (code != VIP_SUCCESS)
+		check(code, is_receive ? "receive a message" : "send a message");
+	++(is_receive ? end.receive : end.send).done;
+	return descriptor;
+}
+
+/* Waits until at most `left` messages of ours are under way. */
+void ViplLink::collect_sends(End &end, uint64_t left)
+{
+	while (end.send.posted - end.send.done > left)
+		await(end, false);
+}
+
+/*
+ * The first and the last byte of a message are its number, so that one that came too early, late
+ * or not whole is noticed.
+ */
+void ViplLink::send_stamped(End &end, size_t bytes)
+{
+	uint8_t *buffer = end.send.buffers + buffer_offset(end.send.posted);
+
+	if (bytes)
+		buffer[0] = buffer[bytes - 1] = static_cast<uint8_t>(end.send.posted);
+	post(end, bytes, shape_.transfer);
+}
+
+void ViplLink::receive_stamped(End &end, size_t bytes)
+{
+	const uint64_t number = end.receive.done;
+	const uint8_t stamp = static_cast<uint8_t>(number);
+	const volatile uint8_t *buffer = end.receive.buffers + buffer_offset(number);
+	const VIP_DESCRIPTOR *descriptor = await(end, true);
+
+	if (descriptor->CS.Length != bytes)
+		throw Failure("a message of " + std::to_string(bytes) + " bytes came as one of " +
+			      std::to_string(descriptor->CS.Length));
+	if (bytes && (buffer[0] != stamp || buffer[bytes - 1] != stamp))
+		throw Failure("a message came with wrong contents");
+}
+
+void ViplLink::ping(size_t bytes, uint64_t count)
+{
+	const bool reads = shape_.transfer == Transfer::read;
+
+	for (uint64_t i = 0; i < count; ++i) {
+		End &end = end_at(i);
+
+		if (reads) {
+			post(end, bytes, Transfer::read);
+		} else {
+			send_stamped(end, bytes);
+			receive_stamped(end, bytes);
+			post_receive(end);
+		}
+		collect_sends(end, 0);
+	}
+}
+
+void ViplLink::echo(size_t bytes, uint64_t count)
+{
+	if (shape_.transfer == Transfer::read)
+		return;
+	for (uint64_t i = 0; i < count; ++i) {
+		End &end = end_at(i);
+
+		receive_stamped(end, bytes);
+		send_stamped(end, bytes);
+		post_receive(end);
+		collect_sends(end, 0);
+	}
+}
+
+/* Waits for a credit: returns how many messages have been taken. */
+uint64_t ViplLink::take_credit(End &end)
+{
+	const uint8_t *buffer = end.receive.buffers + buffer_offset(end.receive.done);
+	uint64_t taken;
+
+	await(end, true);
+	std::memcpy(&taken, buffer, sizeof(taken));
+	post_receive(end);
+	return taken;
+}
+
+void ViplLink::give_credit(End &end, uint64_t taken)
+{
+	collect_sends(end, shape_.depth - 1);
+	std::memcpy(end.send.buffers + buffer_offset(end.send.posted), &taken, sizeof(taken));
+	post(end, sizeof(taken), Transfer::send);
+}
+
+void ViplLink::stream(size_t bytes, uint64_t count)
+{
+	const bool reads = shape_.transfer == Transfer::read;
+	uint64_t taken = 0;
+	End &end = ends_[0];
+
+	for (uint64_t i = 0; i < count; ++i) {
+		while (!reads && i - taken >= shape_.depth)
+			taken = take_credit(end);
+		collect_sends(end, shape_.depth - 1);
+		post(end, bytes, shape_.transfer);
+	}
+	while (!reads && taken < count)
+		taken = take_credit(end);
+	collect_sends(end, 0);
+}
+
+void ViplLink::sink(size_t bytes, uint64_t count)
+{
+	const unsigned batch = std::max(1u, shape_.depth / 4);
+	End &end = ends_[0];
+
+	if (shape_.transfer == Transfer::read)
+		return;
+	for (uint64_t taken = 1; taken <= count; ++taken) {
+		if (await(end, true)->CS.Length != bytes)
+			throw Failure("a message of a stream has the wrong length");
+		post_receive(end);
+		if (taken % batch == 0 || taken == count)
+			give_credit(end, taken);
+	}
+	collect_sends(end, 0);
+}
+} // namespace
+
+std::unique_ptr<Transport> make_vipl_link(const Side &side, const Shape &shape)
+{
+	return std::make_unique<ViplLink>(side, shape);
+}

@@ -1,0 +1,162 @@
+#include "vipl_objects.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <unistd.h>
+
+extern "C" {
+#include "../common.h"
+}
+
+namespace
+{
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t page = 4096;
+constexpr auto connect_limit = std::chrono::seconds(10);
+constexpr VIP_ULONG connect_limit_ms = 10000;
+
+/* Errors show in what calls return; and that the peer has hung up is none here. */
+void ignore_error(VIP_PVOID, VIP_ERROR_DESCRIPTOR *)
+{
+}
+} // namespace
+
+void check(VIP_RETURN code, const char *what)
+{
+	if (code != VIP_SUCCESS)
+		throw Failure(std::string("cannot ") + what + ": " + return_name(code));
+}
+
+Nic::Nic(const std::string &name)
+{
+	std::string writable = name;
+	VIP_RETURN code = VipOpenNic(writable.data(), &handle_);
+
+	if (code != VIP_SUCCESS)
+		throw Failure("cannot open NIC " + name + ": " + return_name(code) +
+			      " (vip_info tells which NICs there are, and what is missing)");
+	code = VipQueryNic(handle_, &attributes_);
+	if (code == VIP_SUCCESS)
+		code = VipErrorCallback(handle_, nullptr, ignore_error);
+	if (code == VIP_SUCCESS)
+		code = VipCreatePtag(handle_, &ptag_);
+	if (code != VIP_SUCCESS) {
+		VipCloseNic(handle_);
+		check(code, "prepare the NIC");
+	}
+}
+
+Nic::~Nic()
+{
+	VipDestroyPtag(handle_, ptag_);
+	VipCloseNic(handle_);
+}
+
+std::vector<uint8_t> Nic::host_address() const
+{
+	return {attributes_.LocalNicAddress,
+		attributes_.LocalNicAddress + attributes_.NicAddressLen};
+}
+
+Address::Address(const std::vector<uint8_t> &host, const std::vector<uint8_t> &discriminator)
+{
+	uint8_t *to = room_ + offsetof(VIP_NET_ADDRESS, HostAddress);
+
+	if (host.size() + discriminator.size() > sizeof(room_) - offsetof(VIP_NET_ADDRESS, HostAddress))
+		throw Failure("a network address is too long");
+	net()->HostAddressLen = static_cast<VIP_UINT16>(host.size());
+	net()->DiscriminatorLen = static_cast<VIP_UINT16>(discriminator.size());
+	std::memcpy(to, host.data(), host.size());
+	std::memcpy(to + host.size(), discriminator.data(), discriminator.size());
+}
+
+Memory::Memory(const Nic &nic, size_t bytes, bool is_target) : nic_(nic)
+{
+	VIP_MEM_ATTRIBUTES attributes = {nic.ptag(), is_target, is_target};
+	VIP_RETURN code;
+
+	bytes = (bytes + page - 1) / page * page;
+	data_ = static_cast<uint8_t *>(std::aligned_alloc(page, bytes));
+	if (!data_)
+		throw Failure("no memory for " + std::to_string(bytes) + " bytes of buffers");
+	std::memset(data_, 0, bytes);
+	code = VipRegisterMem(nic.handle(), data_, bytes, &attributes, &handle_);
+	if (code != VIP_SUCCESS) {
+		std::free(data_);
+		check(code, "register memory");
+	}
+}
+
+Memory::~Memory()
+{
+	VipDeregisterMem(nic_.handle(), data_, handle_);
+	std::free(data_);
+}
+
+CompletionQueue::CompletionQueue(const Nic &nic, size_t entries)
+{
+	check(VipCreateCQ(nic.handle(), entries, &handle_), "create a completion queue");
+}
+
+CompletionQueue::~CompletionQueue()
+{
+	VipDestroyCQ(handle_);
+}
+
+Vi::Vi(const Nic &nic, VIP_RELIABILITY_LEVEL level, size_t max_transfer, bool is_target,
+       VIP_CQ_HANDLE cq)
+{
+	VIP_VI_ATTRIBUTES attributes = {};
+
+	attributes.ReliabilityLevel = level;
+	attributes.MaxTransferSize = max_transfer;
+	attributes.Ptag = nic.ptag();
+	attributes.EnableRdmaWrite = is_target;
+	attributes.EnableRdmaRead = is_target && nic.attributes().RDMAReadSupport & level;
+	check(VipCreateVi(nic.handle(), &attributes, cq, cq, &handle_), "create a VI");
+}
+
+Vi::~Vi()
+{
+	VipDisconnect(handle_);
+	VipDestroyVi(handle_);
+}
+
+void Vi::disconnect()
+{
+	check(VipDisconnect(handle_), "disconnect");
+}
+
+void Vi::request(const Nic &nic, Address &remote)
+{
+	const auto deadline = Clock::now() + connect_limit;
+	const pid_t process = getpid();
+	const auto *mark = reinterpret_cast<const uint8_t *>(&process);
+	Address local(nic.host_address(), {mark, mark + sizeof(process)});
+	VIP_VI_ATTRIBUTES attributes;
+	VIP_RETURN code;
+
+	do
+		code = VipConnectRequest(handle_, local.net(), remote.net(), connect_limit_ms,
+					 &attributes);
+	while (code == VIP_NO_MATCH && Clock::now() < deadline);
+	check(code, "connect");
+}
+
+void Vi::accept(const Nic &nic, Address &local)
+{
+	const std::vector<uint8_t> room(nic.attributes().MaxDiscriminatorLen);
+	Address remote(nic.host_address(), room);
+	VIP_VI_ATTRIBUTES attributes;
+	VIP_CONN_HANDLE request;
+	VIP_RETURN code = VipConnectWait(nic.handle(), local.net(), connect_limit_ms, remote.net(),
+					 &attributes, &request);
+
+	check(code, "wait for a connection");
+	code = VipConnectAccept(request, handle_);
+	if (code != VIP_SUCCESS)
+		VipConnectReject(request);
+	check(code, "accept a connection");
+}

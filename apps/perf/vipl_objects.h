@@ -1,0 +1,124 @@
+/* VIPL's objects as C++'s: made or thrown about, and given back by themselves. */
+#ifndef VIP_PERF_VIPL_OBJECTS_H
+#define VIP_PERF_VIPL_OBJECTS_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <vipl.h>
+
+#include "failure.h"
+
+/* Throws "cannot WHAT: VIP_..." unless it is VIP_SUCCESS. */
+void check(VIP_RETURN code, const char *what);
+
+/* An open NIC with a protection tag, which all of this program's memory and VIs have. */
+class Nic
+{
+public:
+	explicit Nic(const std::string &name);
+	~Nic();
+	Nic(const Nic &) = delete;
+	Nic &operator=(const Nic &) = delete;
+
+	VIP_NIC_HANDLE handle() const
+	{
+		return handle_;
+	}
+	VIP_PROTECTION_HANDLE ptag() const
+	{
+		return ptag_;
+	}
+	const VIP_NIC_ATTRIBUTES &attributes() const
+	{
+		return attributes_;
+	}
+	std::vector<uint8_t> host_address() const;
+
+private:
+	VIP_NIC_HANDLE handle_ = nullptr;
+	VIP_PROTECTION_HANDLE ptag_ = nullptr;
+	VIP_NIC_ATTRIBUTES attributes_ = {};
+};
+
+/* A network address with the room it needs. */
+class Address
+{
+public:
+	Address(const std::vector<uint8_t> &host, const std::vector<uint8_t> &discriminator);
+	VIP_NET_ADDRESS *net()
+	{
+		return reinterpret_cast<VIP_NET_ADDRESS *>(room_);
+	}
+
+private:
+	alignas(VIP_NET_ADDRESS) uint8_t room_[512] = {};
+};
+
+/* Registered memory, in whole pages, zeroed. */
+class Memory
+{
+public:
+	/* is_target: the peer may write into it and read from it. */
+	Memory(const Nic &nic, size_t bytes, bool is_target);
+	~Memory();
+	Memory(const Memory &) = delete;
+	Memory &operator=(const Memory &) = delete;
+
+	uint8_t *at(size_t offset) const
+	{
+		return data_ + offset;
+	}
+	VIP_MEM_HANDLE handle() const
+	{
+		return handle_;
+	}
+
+private:
+	const Nic &nic_;
+	uint8_t *data_;
+	VIP_MEM_HANDLE handle_ = 0;
+};
+
+class CompletionQueue
+{
+public:
+	CompletionQueue(const Nic &nic, size_t entries);
+	~CompletionQueue();
+	CompletionQueue(const CompletionQueue &) = delete;
+	CompletionQueue &operator=(const CompletionQueue &) = delete;
+
+	VIP_CQ_HANDLE handle() const
+	{
+		return handle_;
+	}
+
+private:
+	VIP_CQ_HANDLE handle_ = nullptr;
+};
+
+class Vi
+{
+public:
+	/* cq: for both queues, or NULL. */
+	Vi(const Nic &nic, VIP_RELIABILITY_LEVEL level, size_t max_transfer, bool is_target,
+	   VIP_CQ_HANDLE cq);
+	~Vi(); /* disconnects, too */
+	Vi(const Vi &) = delete;
+	Vi &operator=(const Vi &) = delete;
+
+	VIP_VI_HANDLE handle() const
+	{
+		return handle_;
+	}
+	/* Both give up after ten seconds; nobody waiting yet is worth another try until then. */
+	void request(const Nic &nic, Address &remote);
+	void accept(const Nic &nic, Address &local);
+	void disconnect();
+
+private:
+	VIP_VI_HANDLE handle_ = nullptr;
+};
+
+#endif
