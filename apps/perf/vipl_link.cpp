@@ -1,8 +1,8 @@
 /*
  * The transport that is VIPL: VIs in turn, each used the way an MPI library does. Receives are
- * posted before there is a connection, and again when what came is dealt with and answered; sends
- * are collected after each message. All that a message needs is in its time: VipPostSend,
- * VipSendDone, VipRecvDone and VipPostRecv, or the waiting calls.
+ * posted before there is a connection. VipPostSend, VipSendDone, VipRecvDone and VipPostRecv, or the
+ * waiting calls, are called for each message; those that the answer need not wait for while a message
+ * is under way.
  *
  * In a stream the sink gives credit, by messages of its own, for receives that it has posted again.
  */
@@ -101,6 +101,7 @@ private:
 	void collect_sends(End &end, uint64_t left);
 	void send_stamped(End &end, size_t bytes);
 	void receive_stamped(End &end, size_t bytes);
+	void read(size_t bytes, uint64_t count);
 	uint64_t take_credit(End &end);
 	void give_credit(End &end, uint64_t taken);
 	End &end_at(uint64_t message)
@@ -343,22 +344,22 @@ void ViplLink::receive_stamped(End &end, size_t bytes)
 		throw Failure("a message came with wrong contents");
 }
 
+/* What is not urgent is done while the message travels; the last send's end is left for later. */
 void ViplLink::ping(size_t bytes, uint64_t count)
 {
-	const bool reads = shape_.transfer == Transfer::read;
-
+	if (shape_.transfer == Transfer::read)
+		return read(bytes, count);
 	for (uint64_t i = 0; i < count; ++i) {
 		End &end = end_at(i);
 
-		if (reads) {
-			post(end, bytes, Transfer::read);
-		} else {
-			send_stamped(end, bytes);
-			receive_stamped(end, bytes);
-			post_receive(end);
-		}
-		collect_sends(end, 0);
+		send_stamped(end, bytes);
+		if (i)
+			post_receive(end_at(i - 1));
+		collect_sends(end, 1);
+		receive_stamped(end, bytes);
 	}
+	if (count)
+		post_receive(end_at(count - 1));
 }
 
 void ViplLink::echo(size_t bytes, uint64_t count)
@@ -371,6 +372,16 @@ void ViplLink::echo(size_t bytes, uint64_t count)
 		receive_stamped(end, bytes);
 		send_stamped(end, bytes);
 		post_receive(end);
+		collect_sends(end, 1);
+	}
+}
+
+void ViplLink::read(size_t bytes, uint64_t count)
+{
+	for (uint64_t i = 0; i < count; ++i) {
+		End &end = end_at(i);
+
+		post(end, bytes, Transfer::read);
 		collect_sends(end, 0);
 	}
 }
