@@ -3,12 +3,20 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <map>
 
 #include "statistics.h"
 
 namespace
 {
 constexpr uint64_t most_messages = 1000000;
+
+uint64_t next_number()
+{
+	static uint64_t last = 0;
+
+	return ++last;
+}
 
 double processor_us()
 {
@@ -24,9 +32,10 @@ std::unique_ptr<Transport> make_transport(const Side &side, const Shape &shape)
 	return shape.kind == Kind::vipl ? make_vipl_link(side, shape) : make_socket_link(side, shape);
 }
 
-Match::Match(const Side &side, const Shape &shape) : side_(side), shape_(shape)
+Match::Match(const Side &side, const Shape &shape)
+    : side_(side), shape_(shape), number_(next_number())
 {
-	side.control.write({{"do", "match"}, {"shape", shape}});
+	side.control.write({{"do", "match"}, {"match", number_}, {"shape", shape}});
 	transport_ = make_transport(side, shape);
 	side.control.meet();
 }
@@ -35,7 +44,7 @@ Match::Match(const Side &side, const Shape &shape) : side_(side), shape_(shape)
 Match::~Match()
 {
 	try {
-		side_.control.write({{"do", "end"}});
+		side_.control.write({{"do", "end"}, {"match", number_}});
 		side_.control.meet();
 	} catch (const std::exception &) {
 	}
@@ -46,7 +55,7 @@ Block Match::run(const char *what, size_t bytes, uint64_t count)
 	Block block;
 	double start, used;
 
-	side_.control.write({{"do", what}, {"bytes", bytes}, {"count", count}});
+	side_.control.write({{"do", what}, {"match", number_}, {"bytes", bytes}, {"count", count}});
 	side_.control.meet();
 	used = processor_us();
 	start = now_us();
@@ -94,33 +103,65 @@ uint64_t Match::count_for(double us, size_t bytes)
 	}
 }
 
+namespace
+{
+/* The server's side of a match. */
+class Opponent
+{
+public:
+	Opponent(const Side &side, const Shape &shape)
+	    : side_(side), room_(shape.room), transport_(make_transport(side, shape))
+	{
+	}
+	void obey(const Json &order);
+
+private:
+	const Side &side_;
+	const size_t room_;
+	std::unique_ptr<Transport> transport_;
+};
+
+void Opponent::obey(const Json &order)
+{
+	const std::string what = order.at("do").get<std::string>();
+	const size_t bytes = order.at("bytes").get<size_t>();
+	const uint64_t count = order.at("count").get<uint64_t>();
+	double used;
+
+	if (bytes > room_ || count > most_messages * 16)
+		throw Failure("the client asks for more than it said");
+	side_.control.meet();
+	used = processor_us();
+	if (what == "echo")
+		transport_->echo(bytes, count);
+	else if (what == "sink")
+		transport_->sink(bytes, count);
+	else
+		throw Failure("the client asks for \"" + what + "\", which is unknown here");
+	side_.control.write({{"processor_us", processor_us() - used}});
+}
+} // namespace
+
 void serve_match(const Side &side, const Json &request)
 {
-	const Shape shape = request.at("shape").get<Shape>();
-	const std::unique_ptr<Transport> transport = make_transport(side, shape);
+	std::map<uint64_t, Opponent> opponents;
+	Json order = request;
 
-	side.control.meet();
 	for (;;) {
-		const Json order = side.control.read();
 		const std::string what = order.at("do").get<std::string>();
-		double used;
+		const uint64_t number = order.at("match").get<uint64_t>();
 
-		if (what == "end")
-			break;
-		const size_t bytes = order.at("bytes").get<size_t>();
-		const uint64_t count = order.at("count").get<uint64_t>();
-
-		if (bytes > shape.room || count > most_messages * 16)
-			throw Failure("the client asks for more than it said");
-		side.control.meet();
-		used = processor_us();
-		if (what == "echo")
-			transport->echo(bytes, count);
-		else if (what == "sink")
-			transport->sink(bytes, count);
-		else
-			throw Failure("the client asks for \"" + what + "\", which is unknown here");
-		side.control.write({{"processor_us", processor_us() - used}});
+		if (what == "match") {
+			opponents.try_emplace(number, side, order.at("shape").get<Shape>());
+			side.control.meet();
+		} else if (what == "end") {
+			opponents.erase(number);
+			side.control.meet();
+		} else {
+			opponents.at(number).obey(order);
+		}
+		if (opponents.empty())
+			return;
+		order = side.control.read();
 	}
-	side.control.meet();
 }

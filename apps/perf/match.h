@@ -1,4 +1,7 @@
-/* A transport as the client measures it, with the server working against it. */
+/*
+ * A transport as the client measures it, with the server working against it. There may be several
+ * at a time, measured by turns.
+ */
 #ifndef VIP_PERF_MATCH_H
 #define VIP_PERF_MATCH_H
 
@@ -37,10 +40,11 @@ private:
 
 	const Side &side_;
 	const Shape shape_;
+	const uint64_t number_; /* by which the server knows it */
 	std::unique_ptr<Transport> transport_;
 };
 
-/* The server's part of all matches on this transport, until the client has enough. */
+/* The server's part of this match, and of those that the client begins before it has ended all. */
 void serve_match(const Side &side, const Json &request);
 
 #endif
