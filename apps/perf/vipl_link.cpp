@@ -10,49 +10,18 @@
 
 #include <algorithm>
 #include <cstring>
-#include <sched.h>
 #include <unistd.h>
 #include <unordered_map>
 #include <vector>
 
-#include "statistics.h"
+#include "patience.h"
 
 namespace
 {
-constexpr uint64_t silence_limit_us = 20000000;
-constexpr VIP_ULONG silence_limit_ms = silence_limit_us / 1000;
-/*
- * With fewer CPUs than polling programs each poll takes time from the one that is waited for. That
- * many polls in vain are more than a message takes, so a system call is usually in no figure.
- */
-constexpr unsigned yield_polls = 256;
-constexpr unsigned clock_polls = 16 * yield_polls;
-
 size_t round_up(size_t n, size_t to)
 {
 	return (n + to - 1) / to * to;
 }
-
-/* Counts polls in vain of one wait. */
-class Patience
-{
-public:
-	void in_vain(const char *what)
-	{
-		if (++polls_ % yield_polls == 0)
-			sched_yield();
-		if (polls_ % clock_polls)
-			return;
-		if (!start_us_)
-			start_us_ = now_us();
-		else if (now_us() - start_us_ > silence_limit_us)
-			throw Failure(std::string(what) + " has not come for 20 seconds");
-	}
-
-private:
-	unsigned polls_ = 0;
-	double start_us_ = 0;
-};
 
 /* The descriptors of a queue: used in turn, and done in turn. */
 struct Ring {
@@ -87,7 +56,6 @@ public:
 	void sink(size_t bytes, uint64_t count) override;
 
 private:
-	VIP_RELIABILITY_LEVEL level() const;
 	size_t descriptor_bytes() const;
 	void lay_out(End &end, size_t &offset);
 	void connect(const Side &side);
@@ -115,15 +83,6 @@ private:
 	std::vector<End> ends_;
 	std::unordered_map<VIP_VI_HANDLE, End *> by_handle_; /* for what a CQ tells */
 };
-
-VIP_RELIABILITY_LEVEL ViplLink::level() const
-{
-	static const VIP_RELIABILITY_LEVEL levels[] = {VIP_SERVICE_UNRELIABLE,
-						       VIP_SERVICE_RELIABLE_DELIVERY,
-						       VIP_SERVICE_RELIABLE_RECEPTION};
-
-	return levels[static_cast<int>(shape_.level)];
-}
 
 /* With room for the address segment of RDMA. */
 size_t ViplLink::descriptor_bytes() const
@@ -158,7 +117,8 @@ ViplLink::ViplLink(const Side &side, const Shape &shape) : shape_(shape), ends_(
 		if (shape.cqs == Cqs::each)
 			end.own_cq = std::make_unique<CompletionQueue>(side.nic, 2 * shape.depth);
 		end.cq = end.own_cq ? end.own_cq->handle() : cq_ ? cq_->handle() : nullptr;
-		end.vi = std::make_unique<Vi>(side.nic, level(), shape.room, is_target, end.cq);
+		end.vi = std::make_unique<Vi>(side.nic, level_of(shape), shape.room, is_target,
+					      end.cq);
 		lay_out(end, offset);
 		by_handle_[end.vi->handle()] = &end;
 		while (end.receive.posted < shape.depth)
