@@ -18,11 +18,14 @@ constexpr auto retry_pause = std::chrono::milliseconds(100);
 
 int try_connect(const addrinfo *found)
 {
+	const timeval limit = {server_limit.count(), 0};
 	int error = ECONNREFUSED;
 
 	for (; found; found = found->ai_next) {
 		const int fd = socket(found->ai_family, found->ai_socktype | SOCK_CLOEXEC, 0);
 
+		/* For connect(), too, which else waits for minutes. */
+		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 		if (fd >= 0 && ::connect(fd, found->ai_addr, found->ai_addrlen) == 0)
 			return fd;
 		error = errno;
@@ -31,6 +34,21 @@ int try_connect(const addrinfo *found)
 	}
 	errno = error;
 	return -1;
+}
+
+/* The address at one end of the socket, as text; none of a pair made before the fork. */
+std::string host_of(int (*name_of_end)(int, sockaddr *, socklen_t *), int fd)
+{
+	sockaddr_storage end;
+	socklen_t length = sizeof(end);
+	char host[NI_MAXHOST];
+
+	if (name_of_end(fd, reinterpret_cast<sockaddr *>(&end), &length) ||
+	    end.ss_family == AF_UNIX ||
+	    getnameinfo(reinterpret_cast<sockaddr *>(&end), length, host, sizeof(host), nullptr, 0,
+			NI_NUMERICHOST))
+		return "";
+	return host;
 }
 } // namespace
 
@@ -47,21 +65,10 @@ Control::Control(Control &&other) noexcept
 
 Control Control::connect(const std::string &host, uint16_t port)
 {
-	const auto deadline = std::chrono::steady_clock::now() + server_limit;
-	const addrinfo hints = {AI_ADDRCONFIG, AF_UNSPEC, SOCK_STREAM, 0, 0, nullptr, nullptr, nullptr};
-	addrinfo *found;
-	const int rc = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
-	const int on = 1;
-	int fd;
+	const int fd = dial(host, port);
 
-	if (rc)
-		throw Failure("cannot find the host " + host + ": " + gai_strerror(rc));
-	while (fd = try_connect(found), fd < 0 && std::chrono::steady_clock::now() < deadline)
-		std::this_thread::sleep_for(retry_pause);
-	freeaddrinfo(found);
 	if (fd < 0)
 		fail_errno("reach \"vip_perf server\" on " + host + ", port " + std::to_string(port));
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	return Control(fd);
 }
 
@@ -139,16 +146,33 @@ void Control::meet()
 
 std::string Control::peer_host() const
 {
-	sockaddr_storage peer;
-	socklen_t length = sizeof(peer);
-	char host[NI_MAXHOST];
+	const std::string host = host_of(getpeername, socket_);
 
-	if (getpeername(socket_, reinterpret_cast<sockaddr *>(&peer), &length) ||
-	    peer.ss_family == AF_UNIX ||
-	    getnameinfo(reinterpret_cast<sockaddr *>(&peer), length, host, sizeof(host), nullptr, 0,
-			NI_NUMERICHOST))
-		return "localhost";
-	return host;
+	return host.empty() ? "localhost" : host;
+}
+
+bool Control::is_one_host() const
+{
+	return host_of(getpeername, socket_) == host_of(getsockname, socket_);
+}
+
+int dial(const std::string &host, uint16_t port)
+{
+	const auto deadline = std::chrono::steady_clock::now() + server_limit;
+	const addrinfo hints = {AI_ADDRCONFIG, AF_UNSPEC, SOCK_STREAM, 0, 0, nullptr, nullptr, nullptr};
+	addrinfo *found;
+	const int rc = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+	const int on = 1;
+	int fd;
+
+	if (rc)
+		throw Failure("cannot find the host " + host + ": " + gai_strerror(rc));
+	while (fd = try_connect(found), fd < 0 && std::chrono::steady_clock::now() < deadline)
+		std::this_thread::sleep_for(retry_pause);
+	freeaddrinfo(found);
+	if (fd >= 0)
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	return fd;
 }
 
 int listen_on(uint16_t port)

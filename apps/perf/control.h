@@ -36,6 +36,8 @@ public:
 	void meet();
 	/* The peer's address as text, to connect something else to. */
 	std::string peer_host() const;
+	/* As the addresses of the two ends show. */
+	bool is_one_host() const;
 
 private:
 	bool read_line(std::string &line, int limit_ms);
@@ -43,6 +45,12 @@ private:
 	int socket_;
 	std::string pending_;
 };
+
+/*
+ * A TCP socket to there, which sends at once. Tries for some seconds, then returns -1 with errno;
+ * it is the caller's.
+ */
+int dial(const std::string &host, uint16_t port);
 
 /* A listening socket on the port, 0 for any, of IPv6 and IPv4; it is the caller's. */
 int listen_on(uint16_t port);

@@ -72,3 +72,12 @@ std::string name_of(const Shape &shape)
 		name += levels[static_cast<int>(shape.level)];
 	return name;
 }
+
+VIP_RELIABILITY_LEVEL level_of(const Shape &shape)
+{
+	static const VIP_RELIABILITY_LEVEL levels[] = {VIP_SERVICE_UNRELIABLE,
+						       VIP_SERVICE_RELIABLE_DELIVERY,
+						       VIP_SERVICE_RELIABLE_RECEPTION};
+
+	return levels[static_cast<int>(shape.level)];
+}

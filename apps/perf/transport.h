@@ -39,6 +39,9 @@ void from_json(const Json &json, Shape &shape);
 /* "VIPL send, polling": what the legend of a figure calls it. */
 std::string name_of(const Shape &shape);
 
+/* VIPL's word for the level. */
+VIP_RELIABILITY_LEVEL level_of(const Shape &shape);
+
 class Transport
 {
 public:
