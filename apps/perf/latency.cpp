@@ -1,37 +1,46 @@
 /*
  * vip_perf latency - the time of one message one way, by size.
  *
- * NetPIPE's method: a ping-pong over sizes that grow exponentially.
+ * NetPIPE's method, as Farrell and Ong used it for VIA: a ping-pong over sizes that grow
+ * exponentially, each one also a little shorter and longer; half of the time there and back; of
+ * several trials the best one, for what disturbs only ever slows.
  */
 #include <memory>
 
-#include "match.h"
+#include "netpipe.h"
 #include "run.h"
-#include "statistics.h"
+#include "series.h"
 
 namespace
 {
-Report measure(const Side &side, const Shape &wanted)
+Report measure(const Side &side, const Choice &choice, const Plan &plan)
 {
-	Report report("latency", {{"bytes", "message size", "B"}, {"us", "one way", "us"}});
-	Shape shape = wanted;
+	Report report("latency", {{"bytes", "message size", "B"},
+				  {"us", "one way, best", "us"},
+				  {"us_median", "median", "us"},
+				  {"us_stderr", "std. error", "us"}});
 
-	shape.room = 4096;
-	Match match(side, shape);
-	for (size_t bytes = 1; bytes <= shape.room; bytes *= 2) {
-		progress(name_of(shape) + ", " + std::to_string(bytes) + " bytes");
-		report.add(name_of(shape), {{"bytes", bytes},
-					    {"us", match.one_way_us(bytes, match.count_for(20000, bytes))}});
-	}
+	measure_by_turns(side, shapes_of(choice, side, report), plan, report,
+			 [&](const Result &result) {
+				 const Samples us = result.one_way_us();
+
+				 report.add(name_of(result.shape), {{"bytes", result.bytes},
+								    {"us", minimum(us)},
+								    {"us_median", median(us)},
+								    {"us_stderr", standard_error(us)}});
+			 });
 	return report;
 }
 } // namespace
 
 void add_latency(CLI::App &app)
 {
-	auto shape = std::make_shared<Shape>();
-	CLI::App *command = add_measurement(app, "latency", "Time of a message one way, by size",
-					    [=](const Side &side) { return measure(side, *shape); });
+	auto choice = std::make_shared<Choice>();
+	auto plan = std::make_shared<Plan>(Plan{1, 64 << 10, 3, 5, 15});
+	CLI::App *command =
+		add_measurement(app, "latency", "Time of a message one way, by size",
+				[=](const Side &side) { return measure(side, *choice, *plan); });
 
-	add_waiting_option(command, shape->waiting);
+	add_choice_options(command, *choice);
+	add_plan_options(command, *plan);
 }

@@ -18,6 +18,8 @@ int main(int argc, char **argv)
 	app.require_subcommand(1);
 	add_server(app);
 	add_latency(app);
+	add_bandwidth(app);
+	add_cpu(app);
 	try {
 		app.parse(argc, argv);
 	} catch (const CLI::ParseError &e) {

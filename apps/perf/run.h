@@ -34,6 +34,8 @@ CLI::App *add_measurement(CLI::App &app, const std::string &name, const std::str
 void add_server(CLI::App &app);
 
 /* The measurements, each in the file of its name. */
+void add_bandwidth(CLI::App &app);
+void add_cpu(CLI::App &app);
 void add_latency(CLI::App &app);
 
 /* Options with the words for these. */

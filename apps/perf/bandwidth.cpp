@@ -1,0 +1,49 @@
+/*
+ * vip_perf bandwidth - megabytes per second, by size of messages.
+ *
+ * NetPIPE's throughput, as Farrell and Ong and Park et al. give it: size divided by time one way in
+ * a ping-pong, so that one message is under way at a time. Or that of a stream one way with several
+ * under way, up to the arrival of the last one. A megabyte is 10^6 bytes. Of several trials the best.
+ */
+#include <memory>
+
+#include "netpipe.h"
+#include "run.h"
+#include "series.h"
+
+namespace
+{
+Report measure(const Side &side, const Choice &choice, const Plan &plan)
+{
+	Report report(plan.is_stream ? "bandwidth of a stream" : "bandwidth",
+		      {{"bytes", "message size", "B"},
+		       {"MBps", "best", "MB/s"},
+		       {"MBps_median", "median", "MB/s"},
+		       {"MBps_stderr", "std. error", "MB/s"}});
+
+	measure_by_turns(side, shapes_of(choice, side, report), plan, report,
+			 [&](const Result &result) {
+				 const Samples rates = result.MBps();
+
+				 report.add(name_of(result.shape),
+					    {{"bytes", result.bytes},
+					     {"MBps", maximum(rates)},
+					     {"MBps_median", median(rates)},
+					     {"MBps_stderr", standard_error(rates)}});
+			 });
+	return report;
+}
+} // namespace
+
+void add_bandwidth(CLI::App &app)
+{
+	auto choice = std::make_shared<Choice>();
+	auto plan = std::make_shared<Plan>(Plan{64, 4 << 20, 3, 3, 15});
+	CLI::App *command =
+		add_measurement(app, "bandwidth", "Bytes per second, by size of messages",
+				[=](const Side &side) { return measure(side, *choice, *plan); });
+
+	add_choice_options(command, *choice);
+	add_plan_options(command, *plan);
+	add_stream_options(command, *plan);
+}

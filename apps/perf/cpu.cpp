@@ -1,0 +1,59 @@
+/*
+ * vip_perf cpu - how busy messages keep the processors, by size of messages.
+ *
+ * Of a ping-pong or a stream: the processor time of each side's process, in user and kernel, in
+ * percent of one CPU; and what it buys, the time one way and the bytes per second. A process's time
+ * lacks what the kernel does in interrupts for it, such as most of soft-RoCE and of TCP's receiving,
+ * though that may be charged to whoever is interrupted. So there is also how busy the client's host
+ * was with everything, other programs included, in percent of one CPU.
+ */
+#include <memory>
+
+#include "netpipe.h"
+#include "run.h"
+#include "series.h"
+
+namespace
+{
+Report measure(const Side &side, const Choice &choice, const Plan &plan)
+{
+	Report report(plan.is_stream ? "cpu of a stream" : "cpu",
+		      {{"bytes", "message size", "B"},
+		       {"percent_client", "client", "% of a CPU"},
+		       {"percent_server", "server", "% of a CPU"},
+		       {"percent_system", "whole host", "% of a CPU"},
+		       {"us", plan.is_stream ? "each message" : "one way", "us"},
+		       {"MBps", "bandwidth", "MB/s"}});
+
+	measure_by_turns(
+		side, shapes_of(choice, side, report), plan, report, [&](const Result &result) {
+			const auto client = [](const Trial &t) { return t.block.client_us; };
+			const auto server = [](const Trial &t) { return t.block.server_us; };
+			const auto system = [](const Trial &t) { return t.busy_us; };
+
+			report.add(name_of(result.shape),
+				   {{"bytes", result.bytes},
+				    {"percent_client", result.percent(client)},
+				    {"percent_server", result.percent(server)},
+				    {"percent_system", result.percent(system)},
+				    {"us", median(result.one_way_us())},
+				    {"MBps", median(result.MBps())}});
+		});
+	return report;
+}
+} // namespace
+
+void add_cpu(CLI::App &app)
+{
+	auto choice = std::make_shared<Choice>();
+	auto plan = std::make_shared<Plan>(Plan{4, 1 << 20, 0, 3, 200});
+	CLI::App *command = add_measurement(app, "cpu", "Load of the processors, by size of messages",
+					    [=](const Side &side) { return measure(side, *choice, *plan); });
+
+	choice->transfers = {Transfer::send};
+	choice->waits = {Waiting::poll, Waiting::block, Waiting::spin};
+	choice->sockets = {Kind::tcp};
+	add_choice_options(command, *choice);
+	add_plan_options(command, *plan);
+	add_stream_options(command, *plan);
+}

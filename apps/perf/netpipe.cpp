@@ -1,0 +1,232 @@
+#include "netpipe.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <memory>
+#include <unistd.h>
+
+#include "sizes.h"
+
+namespace
+{
+constexpr double most_messages = 1000000;
+/* That much for the messages under way in one direction: more than a CPU's own caches hold. */
+constexpr size_t most_buffered = 16 << 20;
+
+/* Microseconds that the CPUs of this host have been busy since it booted. */
+double host_busy_us()
+{
+	std::ifstream stat("/proc/stat");
+	std::string word;
+	double user = 0, nice = 0, system = 0, idle, iowait, irq = 0, softirq = 0;
+
+	stat >> word >> user >> nice >> system >> idle >> iowait >> irq >> softirq;
+	return (user + nice + system + irq + softirq) * 1e6 /
+	       static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+/* One of the transports that have their turns. */
+class Contestant
+{
+public:
+	Contestant(const Side &side, const Shape &shape, bool is_stream)
+	    : shape_(shape), is_stream_(is_stream), match_(side, shape)
+	{
+	}
+
+	/* Finds out how many messages take so long. That warms the way for this size, too. */
+	void prepare(size_t bytes, double trial_us);
+	Trial run(size_t bytes)
+	{
+		const double busy = host_busy_us();
+		const Block block = run(bytes, count_);
+
+		return {block, count_, host_busy_us() - busy};
+	}
+
+	const Shape &shape() const
+	{
+		return shape_;
+	}
+
+private:
+	Block run(size_t bytes, uint64_t count)
+	{
+		return is_stream_ ? match_.stream(bytes, count) : match_.ping(bytes, count);
+	}
+
+	const Shape shape_;
+	const bool is_stream_;
+	Match match_;
+	uint64_t count_ = 8; /* of the size before, at first none */
+};
+
+void Contestant::prepare(size_t bytes, double trial_us)
+{
+	double tried = std::max(1.0, static_cast<double>(count_ / 4)), taken;
+
+	while (taken = run(bytes, static_cast<uint64_t>(tried)).us,
+	       taken < trial_us / 8 && tried < most_messages)
+		tried = std::min(tried * 4, most_messages);
+	count_ = static_cast<uint64_t>(
+		std::clamp(std::round(tried * trial_us / taken), 1.0, most_messages));
+}
+
+class Contest
+{
+public:
+	Contest(const Side &side, const Plan &plan, const std::vector<Shape> &shapes)
+	    : side_(side), plan_(plan), shapes_(shapes)
+	{
+	}
+	/* Makes all transports anew, for messages up to that long. */
+	void open(size_t room);
+	std::vector<Result> measure(size_t bytes);
+
+private:
+	unsigned buffers(size_t room) const;
+
+	const Side &side_;
+	const Plan &plan_;
+	const std::vector<Shape> &shapes_;
+	std::vector<std::unique_ptr<Contestant>> contestants_;
+};
+
+unsigned Contest::buffers(size_t room) const
+{
+	if (!plan_.is_stream)
+		return 1;
+	if (plan_.buffers)
+		return plan_.buffers;
+	return static_cast<unsigned>(
+		std::clamp(most_buffered / room, size_t{1}, size_t{plan_.depth}));
+}
+
+void Contest::open(size_t room)
+{
+	contestants_.clear();
+	for (Shape shape : shapes_) {
+		progress("opening " + name_of(shape));
+		shape.room = std::max(room, sizeof(uint64_t));
+		shape.depth = plan_.depth;
+		shape.buffers = buffers(shape.room);
+		contestants_.push_back(std::make_unique<Contestant>(side_, shape, plan_.is_stream));
+	}
+}
+
+std::vector<Result> Contest::measure(size_t bytes)
+{
+	std::vector<Result> results;
+
+	for (const auto &contestant : contestants_) {
+		contestant->prepare(bytes, plan_.trial_ms * 1e3);
+		results.push_back({contestant->shape(), bytes, plan_.is_stream, {}});
+	}
+	for (unsigned trial = 1; trial <= plan_.trials; ++trial) {
+		progress(std::to_string(bytes) + " bytes, trial " + std::to_string(trial));
+		for (size_t i = 0; i < results.size(); ++i)
+			results[i].trials.push_back(contestants_[i]->run(bytes));
+	}
+	return results;
+}
+} // namespace
+
+Samples Result::one_way_us() const
+{
+	const double ways = is_stream || shape.transfer == Transfer::read ? 1 : 2;
+	Samples samples;
+
+	for (const Trial &trial : trials)
+		samples.push_back(trial.block.us / static_cast<double>(trial.count) / ways);
+	return samples;
+}
+
+Samples Result::MBps() const
+{
+	Samples samples;
+
+	for (double us : one_way_us())
+		samples.push_back(static_cast<double>(bytes) / us);
+	return samples;
+}
+
+double Result::percent(const std::function<double(const Trial &)> &part) const
+{
+	double parts = 0, whole = 0;
+
+	for (const Trial &trial : trials) {
+		parts += part(trial);
+		whole += trial.block.us;
+	}
+	return parts / whole * 100;
+}
+
+void measure_by_turns(const Side &side, std::vector<Shape> shapes, const Plan &plan, Report &report,
+		      const std::function<void(const Result &)> &found)
+{
+	const size_t most = side.nic.attributes().MaxTransferSize;
+	const std::vector<SizeGroup> groups =
+		netpipe_sizes(plan.from, std::min<size_t>(plan.to, most), plan.perturb);
+	Contest contest(side, plan, shapes);
+
+	if (groups.empty())
+		throw Failure("no size from " + std::to_string(plan.from) + " to " +
+			      std::to_string(plan.to) + " bytes that this NIC takes");
+	report.note("trials", plan.trials);
+	report.note("trial_ms", plan.trial_ms);
+	if (plan.is_stream)
+		report.note("depth", plan.depth);
+	else
+		contest.open(std::min(groups.back().back(), most));
+	for (const SizeGroup &group : groups) {
+		/* A stream's buffers lie side by side, else they would fight for the same cache lines. */
+		if (plan.is_stream)
+			contest.open(std::min(group.back(), most));
+		for (size_t bytes : group)
+			if (bytes <= most)
+				for (const Result &result : contest.measure(bytes))
+					found(result);
+	}
+}
+
+void add_plan_options(CLI::App *command, Plan &plan)
+{
+	const auto size = CLI::AsSizeValue(false);
+
+	command->add_option("--from", plan.from, "shortest message, such as 64 or 4k")
+		->transform(size)
+		->check(CLI::Range(1, 1 << 30))
+		->type_name("BYTES")
+		->capture_default_str();
+	command->add_option("--to", plan.to, "longest one; sizes double")
+		->transform(size)
+		->check(CLI::Range(1, 1 << 30))
+		->type_name("BYTES")
+		->capture_default_str();
+	command->add_option("--perturb", plan.perturb, "each size so many bytes shorter and longer, too")
+		->check(CLI::Range(0, 1 << 20))
+		->capture_default_str();
+	command->add_option("--trials", plan.trials, "for each size; the best one counts")
+		->check(CLI::Range(1, 1000))
+		->capture_default_str();
+	command->add_option("--trial-ms", plan.trial_ms, "about how long one takes, in milliseconds")
+		->check(CLI::Range(0.1, 10000.0))
+		->capture_default_str();
+}
+
+void add_stream_options(CLI::App *command, Plan &plan)
+{
+	CLI::Option *stream = command->add_flag("--stream", plan.is_stream,
+						"messages one way, several under way at a time");
+
+	command->add_option("--depth", plan.depth, "how many, by VIPL")
+		->needs(stream)
+		->check(CLI::Range(2, 512))
+		->capture_default_str();
+	command->add_option("--buffers", plan.buffers,
+			    "that they use by turns; 1: messages stay in the cache (default: one for "
+			    "each that is under way, up to 16 MiB of them)")
+		->needs(stream)
+		->check(CLI::Range(1, 512));
+}

@@ -1,0 +1,57 @@
+/*
+ * NetPIPE's way to measure, for several transports in one run: messages of growing sizes, and for
+ * each size some trials, in each of which all transports have their turn. A machine's speed changes
+ * within a run, and so for all of them.
+ */
+#ifndef VIP_PERF_NETPIPE_H
+#define VIP_PERF_NETPIPE_H
+
+#include <functional>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "match.h"
+#include "report.h"
+#include "statistics.h"
+
+struct Plan {
+	uint64_t from, to;
+	uint64_t perturb;
+	unsigned trials;
+	double trial_ms; /* how long one takes, about; at least one message */
+	bool is_stream = false;
+	unsigned depth = Shape().depth;
+	unsigned buffers = 0; /* 0: by itself */
+};
+
+/* --from and the others; the defaults are what is in the plan. */
+void add_plan_options(CLI::App *command, Plan &plan);
+/* --stream, and what belongs to it. */
+void add_stream_options(CLI::App *command, Plan &plan);
+
+struct Trial {
+	Block block;
+	uint64_t count;
+	double busy_us; /* of all CPUs of the client's host; in steps of some milliseconds */
+};
+
+/* What the trials of a size found about one transport. */
+struct Result {
+	Shape shape;
+	size_t bytes;
+	bool is_stream;
+	std::vector<Trial> trials;
+
+	/* One number of each trial. One way; of a read there and back, for that is what it is. */
+	Samples one_way_us() const;
+	Samples MBps() const;
+	/* A part of the time of all trials, in percent. */
+	double percent(const std::function<double(const Trial &)> &part) const;
+};
+
+/* Measures, and calls `found` for each transport and size. What the plan was goes into the report. */
+void measure_by_turns(const Side &side, std::vector<Shape> shapes, const Plan &plan, Report &report,
+		      const std::function<void(const Result &)> &found);
+
+#endif

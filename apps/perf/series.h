@@ -1,0 +1,31 @@
+/* Which transports are compared in a run, by what its options say. */
+#ifndef VIP_PERF_SERIES_H
+#define VIP_PERF_SERIES_H
+
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "report.h"
+#include "transport.h"
+
+/* All transfers at all levels, and all sockets, each with all ways of waiting. */
+struct Choice {
+	std::vector<Transfer> transfers = {Transfer::send, Transfer::write, Transfer::read};
+	std::vector<Level> levels = {Level::delivery};
+	std::vector<Waiting> waits = {Waiting::poll, Waiting::block};
+	std::vector<Kind> sockets = {Kind::tcp, Kind::unix_socket};
+	bool no_sockets = false;
+	unsigned spin_us = Shape().spin_us;
+};
+
+/* The options' defaults are what is in the choice. */
+void add_choice_options(CLI::App *command, Choice &choice);
+
+/*
+ * What of the choice can be had here. The rest is left out, with a remark; fails when nothing is
+ * left. Room, depth and buffers are not set.
+ */
+std::vector<Shape> shapes_of(const Choice &choice, const Side &side, Report &report);
+
+#endif
