@@ -10,6 +10,7 @@
 namespace
 {
 constexpr uint64_t most_messages = 1000000;
+constexpr uint64_t warm_up = 4; /* while the server gets there, and touches the buffers */
 
 uint64_t next_number()
 {
@@ -50,13 +51,19 @@ Match::~Match()
 	}
 }
 
+/* The server does so from now on. */
+void Match::order(const char *what, size_t bytes, uint64_t count)
+{
+	side_.control.write({{"do", what}, {"match", number_}, {"bytes", bytes}, {"count", count}});
+	side_.control.meet();
+}
+
 Block Match::run(const char *what, size_t bytes, uint64_t count)
 {
 	Block block;
 	double start, used;
 
-	side_.control.write({{"do", what}, {"match", number_}, {"bytes", bytes}, {"count", count}});
-	side_.control.meet();
+	order(what, bytes, count);
 	used = processor_us();
 	start = now_us();
 	if (std::string(what) == "echo")
@@ -77,6 +84,23 @@ Block Match::ping(size_t bytes, uint64_t count)
 Block Match::stream(size_t bytes, uint64_t count)
 {
 	return run("sink", bytes, count);
+}
+
+Samples Match::ping_each(size_t bytes, uint64_t count)
+{
+	Samples us;
+
+	us.reserve(count);
+	order("echo", bytes, warm_up + count);
+	transport_->ping(bytes, warm_up);
+	while (us.size() < count) {
+		const double start = now_us();
+
+		transport_->ping(bytes, 1);
+		us.push_back(now_us() - start);
+	}
+	side_.control.read();
+	return us;
 }
 
 double Match::one_way_us(size_t bytes, uint64_t count)

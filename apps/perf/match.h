@@ -5,6 +5,7 @@
 #ifndef VIP_PERF_MATCH_H
 #define VIP_PERF_MATCH_H
 
+#include "statistics.h"
 #include "transport.h"
 
 /* Of a block of messages. Processor time is that of the process, in user and kernel. */
@@ -24,6 +25,8 @@ public:
 
 	Block ping(size_t bytes, uint64_t count);
 	Block stream(size_t bytes, uint64_t count);
+	/* Microseconds of each round trip by itself, after a few that are not counted. */
+	Samples ping_each(size_t bytes, uint64_t count);
 
 	/* Microseconds of one message one way; of a read there and back, for that is what it is. */
 	double one_way_us(size_t bytes, uint64_t count);
@@ -36,6 +39,7 @@ public:
 	}
 
 private:
+	void order(const char *what, size_t bytes, uint64_t count);
 	Block run(const char *what, size_t bytes, uint64_t count);
 
 	const Side &side_;

@@ -48,3 +48,8 @@ double standard_error(const Samples &samples)
 		squares += (sample - average) * (sample - average);
 	return std::sqrt(squares / ((n - 1) * n));
 }
+
+double rate_error(double amount, double time, double time_error)
+{
+	return amount / (time * time) * time_error;
+}
