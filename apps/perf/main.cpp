@@ -20,6 +20,9 @@ int main(int argc, char **argv)
 	add_latency(app);
 	add_bandwidth(app);
 	add_cpu(app);
+	add_echo(app);
+	add_connect(app);
+	add_logp(app);
 	try {
 		app.parse(argc, argv);
 	} catch (const CLI::ParseError &e) {

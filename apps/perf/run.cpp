@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "connect.h"
+#include "logp_link.h"
 #include "match.h"
 
 namespace
@@ -27,6 +29,10 @@ std::string serve(Control &control, const std::string &nic_name)
 
 			if (what == "match")
 				serve_match(side, request);
+			else if (what == "connections")
+				serve_connections(side, request);
+			else if (what == "logp")
+				serve_logp(side);
 			else
 				throw Failure("the client asks for \"" + what +
 					      "\", which is unknown here");
@@ -193,4 +199,10 @@ void add_waiting_option(CLI::App *command, Waiting &waiting)
 
 	command->add_option("--wait", waiting, "poll, block, or spin (polls for a while, then blocks)")
 		->transform(CLI::CheckedTransformer(words));
+}
+
+void add_only_option(CLI::App *command, std::string &only)
+{
+	command->add_option("--only", only, "vipl or tcp (default: both, to be compared)")
+		->check(CLI::IsMember({"vipl", "tcp"}));
 }

@@ -37,8 +37,13 @@ void add_server(CLI::App &app);
 void add_bandwidth(CLI::App &app);
 void add_cpu(CLI::App &app);
 void add_latency(CLI::App &app);
+void add_echo(CLI::App &app);
+void add_connect(CLI::App &app);
+void add_logp(CLI::App &app);
 
 /* Options with the words for these. */
 void add_waiting_option(CLI::App *command, Waiting &waiting);
+/* --only vipl, or tcp; empty for both. */
+void add_only_option(CLI::App *command, std::string &only);
 
 #endif

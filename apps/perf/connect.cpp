@@ -1,0 +1,309 @@
+/*
+ * vip_perf connect - how long it takes to make a connection and to end it.
+ *
+ * The method of Jacobson, MacDonald and Du (University of Minnesota, TR 00-023, 4.3), N times:
+ *
+ *	connection	VipCreateVi and VipConnectRequest
+ *	disconnection	VipDisconnect and VipDestroyVi
+ *
+ * with the average, its standard error, minimum, median and maximum, and the same of each of the
+ * four calls. In the time of a request is what the server does to accept it: it has a VI ready and waits in
+ * VipConnectWait, then calls VipConnectAccept. Not in it is how the server gets there. It says that it
+ * is about to wait, and the client begins then, perhaps too early by a moment; so the library is
+ * told (VIPL_GRACE_MSEC=0) to answer VIP_NO_MATCH at once where nobody waits, and such a try does not
+ * count: the VI is destroyed, and the whole is begun and timed anew. The head of the JSON says how
+ * often that was so ("too_early"). The server disconnects when the client has, in no time that counts.
+ *
+ * TCP, for comparison: socket and connect, then close. They do less: connect returns when the
+ * server's kernel, not the server, has taken the connection, and close does not wait for anything.
+ */
+#include "connect.h"
+
+#include <cstdlib>
+#include <memory>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "run.h"
+#include "server_address.h"
+#include "statistics.h"
+
+namespace
+{
+constexpr unsigned usual_count = 1000, least_count = 20, most_count = 20000;
+constexpr double usual_limit_us = 15e6; /* after that, no more than the least count */
+constexpr double match_limit_us = 10e6; /* the server's VipConnectWait takes as long */
+constexpr VIP_ULONG request_limit_ms = 10000;
+constexpr int accept_limit_ms = 10000;
+constexpr size_t max_transfer = 4096;
+
+struct Times {
+	Samples connection, disconnection, create, connect, disconnect, destroy;
+};
+
+struct Wanted {
+	unsigned count = 0; /* 0: as many as usual */
+	std::string only;
+};
+
+bool is_enough(const Wanted &wanted, size_t done, double start_us)
+{
+	if (wanted.count)
+		return done >= wanted.count;
+	return done >= usual_count || (done >= least_count && now_us() - start_us > usual_limit_us);
+}
+
+/* A connection and its end, timed; false where nobody waited yet. */
+bool connect_once(const Nic &nic, Address &local, Address &remote, Times &times)
+{
+	VIP_VI_ATTRIBUTES attributes = {}, theirs;
+	VIP_VI_HANDLE vi;
+	VIP_RETURN code;
+	double at[6];
+
+	attributes.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY;
+	attributes.MaxTransferSize = max_transfer;
+	attributes.Ptag = nic.ptag();
+	at[0] = now_us();
+	check(VipCreateVi(nic.handle(), &attributes, nullptr, nullptr, &vi), "create a VI");
+	at[1] = now_us();
+	code = VipConnectRequest(vi, local.net(), remote.net(), request_limit_ms, &theirs);
+	at[2] = now_us();
+	if (code == VIP_NO_MATCH) {
+		check(VipDestroyVi(vi), "destroy a VI");
+		return false;
+	}
+	check(code, "connect"); /* the VI goes with the NIC */
+	at[3] = now_us();
+	check(VipDisconnect(vi), "disconnect");
+	at[4] = now_us();
+	check(VipDestroyVi(vi), "destroy a VI");
+	at[5] = now_us();
+	times.create.push_back(at[1] - at[0]);
+	times.connect.push_back(at[2] - at[1]);
+	times.connection.push_back(at[2] - at[0]);
+	times.disconnect.push_back(at[4] - at[3]);
+	times.destroy.push_back(at[5] - at[4]);
+	times.disconnection.push_back(at[5] - at[3]);
+	return true;
+}
+
+Json point(const char *what, const Samples &us)
+{
+	return {{"what", what},		  {"samples", us.size()},    {"us", mean(us)},
+		{"us_stderr", standard_error(us)}, {"us_min", minimum(us)}, {"us_median", median(us)},
+		{"us_max", maximum(us)}};
+}
+
+void measure_vipl(const Side &side, const Wanted &wanted, Report &report)
+{
+	const std::string mark = "client" + std::to_string(getpid());
+	Address local(side.nic.host_address(), {mark.begin(), mark.end()});
+	unsigned too_early = 0;
+	Times times;
+
+	side.control.write({{"do", "connections"}, {"kind", "vipl"}});
+	Address remote = share_server_address(side);
+	const double start = now_us();
+
+	while (!is_enough(wanted, times.connection.size(), start)) {
+		progress("connection " + std::to_string(times.connection.size()));
+		side.control.write({{"do", "wait"}});
+		side.control.read(); /* it is about to */
+		const double begun = now_us();
+
+		while (!connect_once(side.nic, local, remote, times)) {
+			if (now_us() - begun > match_limit_us)
+				check(VIP_NO_MATCH, "connect");
+			++too_early;
+			sched_yield();
+		}
+	}
+	side.control.write({{"do", "end"}});
+	side.control.meet();
+	report.add("VIPL", point("connection", times.connection));
+	report.add("VIPL", point("disconnection", times.disconnection));
+	report.add("VIPL, parts", point("create", times.create));
+	report.add("VIPL, parts", point("connect", times.connect));
+	report.add("VIPL, parts", point("disconnect", times.disconnect));
+	report.add("VIPL, parts", point("destroy", times.destroy));
+	report.note("too_early", too_early);
+}
+
+void serve_vipl(const Side &side)
+{
+	Address local = share_server_address(side);
+
+	for (std::unique_ptr<Vi> vi; side.control.read().at("do") != "end";) {
+		vi.reset(); /* it disconnects the last one */
+		vi = std::make_unique<Vi>(side.nic, VIP_SERVICE_RELIABLE_DELIVERY, max_transfer, false,
+					  nullptr);
+		side.control.write({{"waits", true}});
+		vi->accept(side.nic, local);
+	}
+	side.control.meet();
+}
+
+/* A socket that is closed by itself. */
+class Socket
+{
+public:
+	explicit Socket(int fd) : fd_(fd)
+	{
+	}
+	~Socket()
+	{
+		if (fd_ >= 0)
+			close(fd_);
+	}
+	Socket(const Socket &) = delete;
+	Socket &operator=(const Socket &) = delete;
+
+	int fd() const
+	{
+		return fd_;
+	}
+
+private:
+	int fd_;
+};
+
+using Found = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+Found find(const std::string &host, uint16_t port)
+{
+	const addrinfo hints = {0, AF_UNSPEC, SOCK_STREAM, 0, 0, nullptr, nullptr, nullptr};
+	addrinfo *found;
+	const int rc = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+
+	if (rc)
+		throw Failure("cannot find the host " + host + ": " + gai_strerror(rc));
+	return Found(found, freeaddrinfo);
+}
+
+void connect_tcp_once(const addrinfo *to, Times &times)
+{
+	double at[4];
+
+	at[0] = now_us();
+	const int fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	const int rc = fd < 0 ? -1 : connect(fd, to->ai_addr, to->ai_addrlen);
+
+	at[1] = now_us();
+	if (rc)
+		fail_errno("connect by TCP"); /* the program ends */
+	at[2] = now_us();
+	close(fd);
+	at[3] = now_us();
+	times.connection.push_back(at[1] - at[0]);
+	times.disconnection.push_back(at[3] - at[2]);
+}
+
+/* The server has closed its end, too, before the next connection. */
+void measure_tcp(const Side &side, const Wanted &wanted, Report &report)
+{
+	Times times;
+
+	side.control.write({{"do", "connections"}, {"kind", "tcp"}});
+	const uint16_t port = side.control.read().at("port").get<uint16_t>();
+	const Found found = find(side.control.peer_host(), port);
+	const double start = now_us();
+
+	while (!is_enough(wanted, times.connection.size(), start)) {
+		side.control.write({{"do", "wait"}});
+		connect_tcp_once(found.get(), times);
+		side.control.read(); /* it has ended */
+	}
+	side.control.write({{"do", "end"}});
+	side.control.meet();
+	report.add("TCP", point("connection", times.connection));
+	report.add("TCP", point("disconnection", times.disconnection));
+}
+
+uint16_t port_of(int listener)
+{
+	sockaddr_in6 address;
+	socklen_t length = sizeof(address);
+
+	if (getsockname(listener, reinterpret_cast<sockaddr *>(&address), &length))
+		fail_errno("tell the port of a socket");
+	return ntohs(address.sin6_port);
+}
+
+void await_readable(int fd)
+{
+	pollfd readable = {fd, POLLIN, 0};
+
+	if (poll(&readable, 1, accept_limit_ms) != 1)
+		throw Failure("the client's TCP connection has not come or not ended");
+}
+
+void serve_tcp(const Side &side)
+{
+	const Socket listener(listen_on(0));
+
+	side.control.write({{"port", port_of(listener.fd())}});
+	while (side.control.read().at("do") != "end") {
+		char byte;
+
+		await_readable(listener.fd());
+		{
+			const Socket taken(accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+
+			if (taken.fd() < 0)
+				fail_errno("take a TCP connection");
+			await_readable(taken.fd());
+			if (recv(taken.fd(), &byte, 1, 0) != 0)
+				throw Failure("a TCP connection has not been closed as it should");
+		}
+		side.control.write({{"closed", true}});
+	}
+	side.control.meet();
+}
+
+Report measure(const Side &side, const Wanted &wanted)
+{
+	Report report("connect", {{"what", "what", ""},
+				  {"samples", "samples", ""},
+				  {"us", "average", "us"},
+				  {"us_stderr", "+-", "us"},
+				  {"us_min", "least", "us"},
+				  {"us_median", "median", "us"},
+				  {"us_max", "most", "us"}});
+
+	if (wanted.only != "tcp")
+		measure_vipl(side, wanted, report);
+	if (wanted.only != "vipl")
+		measure_tcp(side, wanted, report);
+	return report;
+}
+} // namespace
+
+void serve_connections(const Side &side, const Json &request)
+{
+	if (request.at("kind") == "tcp")
+		serve_tcp(side);
+	else
+		serve_vipl(side);
+}
+
+void add_connect(CLI::App &app)
+{
+	auto wanted = std::make_shared<Wanted>();
+	CLI::App *command = add_measurement(
+		app, "connect",
+		"Time of connections (VI created and connected) and of their ends (disconnected and\n"
+		"destroyed), and of TCP's (University of Minnesota, TR 00-023, 4.3)",
+		[=](const Side &side) { return measure(side, *wanted); });
+
+	add_only_option(command, wanted->only);
+	command->add_option("--count", wanted->count,
+			    "connections (default: 1000, or as many as 15 s are enough for)")
+		->check(CLI::Range(2u, most_count));
+	/* Before the NIC is opened; the head of this file says why. */
+	command->parse_complete_callback([] { setenv("VIPL_GRACE_MSEC", "0", 1); });
+}

@@ -1,0 +1,133 @@
+/*
+ * vip_perf echo - latency and throughput by size, each message timed by itself.
+ *
+ * The method of Jacobson, MacDonald and Du ("Experimental Analysis of VI Architecture", University
+ * of Minnesota, TR 00-023, 2000). The client sends a packet of M bytes, the server sends it back; the
+ * clock is looked at before the packet goes and when it is back, on the client only, and half of that is
+ * the time t. It is done N times, 64 by default (the size of the samples in the paper's figures), after
+ * four times that do not count. Where 64 would take more than 0.4 s there are fewer, at least 10.
+ *
+ *	us		average of t
+ *	us_stderr	its standard error, sqrt(sum((t - average)^2) / ((N - 1) N))
+ *	MBps		throughput R = M / average, in 10^6 bytes per second
+ *	MBps_stderr	M / average^2 * standard error: the propagated error of R
+ *	MBps_max	M / the least t
+ *
+ * The three ranges of sizes are the paper's: "small" gives its figures 1, 2 (latency) and 7 (VIA and TCP),
+ * "medium" 3, 4 and 8 (throughput), "large" 5, 6 and 9. One look at the clock is in each t; a round
+ * trip holds what vipl_link.cpp says, so also the posting of the next receive and the taking of the send.
+ */
+#include <algorithm>
+#include <memory>
+
+#include "match.h"
+#include "run.h"
+
+namespace
+{
+constexpr size_t KiB = 1024, MiB = 1024 * KiB;
+constexpr unsigned usual_samples = 64, least_samples = 10;
+constexpr double usual_limit_us = 400000;
+
+struct Range {
+	const char *name;
+	size_t first, last, step;
+};
+
+constexpr Range ranges[] = {{"small", 16, KiB, 16},
+			    {"medium", KiB, 64 * KiB, KiB},
+			    {"large", 64 * KiB, 2 * MiB, 32 * KiB}};
+
+struct Wanted {
+	Waiting waiting = Waiting::poll;
+	std::string range, only; /* empty: all */
+	unsigned samples = 0;	 /* 0: as many as usual */
+};
+
+unsigned usual_count(Match &match, size_t bytes)
+{
+	const double fitting = usual_limit_us / (2 * match.one_way_us(bytes, 2));
+
+	return static_cast<unsigned>(
+		std::clamp(fitting, double(least_samples), double(usual_samples)));
+}
+
+Json point(size_t bytes, Samples us)
+{
+	const double amount = static_cast<double>(bytes); /* bytes in 1 us are 10^6 in 1 s */
+
+	for (double &sample : us)
+		sample /= 2;
+	const double average = mean(us), error = standard_error(us);
+
+	return {{"bytes", bytes},
+		{"samples", us.size()},
+		{"us_min", minimum(us)},
+		{"us", average},
+		{"us_stderr", error},
+		{"us_max", maximum(us)},
+		{"MBps", amount / average},
+		{"MBps_stderr", rate_error(amount, average, error)},
+		{"MBps_max", amount / minimum(us)}};
+}
+
+void measure_range(const Side &side, const Wanted &wanted, Kind kind, const Range &range,
+		   Report &report)
+{
+	Shape shape;
+
+	shape.kind = kind;
+	shape.waiting = wanted.waiting;
+	shape.room = range.last;
+	Match match(side, shape);
+	for (size_t bytes = range.first; bytes <= range.last; bytes += range.step) {
+		const unsigned count = wanted.samples ? wanted.samples : usual_count(match, bytes);
+
+		progress(name_of(shape) + ", " + std::to_string(bytes) + " bytes");
+		report.add(name_of(shape) + ", " + range.name,
+			   point(bytes, match.ping_each(bytes, count)));
+	}
+}
+
+Report measure(const Side &side, const Wanted &wanted)
+{
+	Report report("echo", {{"bytes", "packet size", "B"},
+			       {"samples", "samples", ""},
+			       {"us_min", "least", "us"},
+			       {"us", "one way", "us"},
+			       {"us_stderr", "+-", "us"},
+			       {"MBps", "throughput", "MB/s"},
+			       {"MBps_stderr", "+-", "MB/s"},
+			       {"MBps_max", "most", "MB/s"}});
+
+	for (const Range &range : ranges) {
+		if (!wanted.range.empty() && wanted.range != range.name)
+			continue;
+		if (wanted.only != "tcp")
+			measure_range(side, wanted, Kind::vipl, range, report);
+		if (wanted.only != "vipl")
+			measure_range(side, wanted, Kind::tcp, range, report);
+	}
+	return report;
+}
+} // namespace
+
+void add_echo(CLI::App &app)
+{
+	auto wanted = std::make_shared<Wanted>();
+	CLI::App *command = add_measurement(
+		app, "echo",
+		"Latency and throughput with standard errors, each echo timed by itself,\n"
+		"over VIPL and over TCP (University of Minnesota, TR 00-023)",
+		[=](const Side &side) { return measure(side, *wanted); });
+
+	add_waiting_option(command, wanted->waiting);
+	add_only_option(command, wanted->only);
+	command->add_option("--range", wanted->range,
+			    "small: 16 to 1024 bytes by 16, medium: 1 to 64 KiB by 1 KiB,\n"
+			    "large: 64 KiB to 2 MiB by 32 KiB (default: all)")
+		->check(CLI::IsMember({"small", "medium", "large"}));
+	command->add_option("--samples", wanted->samples,
+			    "echoes of each size (default: 64, or what 0.4 s are enough for, at least 10)")
+		->check(CLI::Range(2, 1000000));
+}

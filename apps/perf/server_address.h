@@ -1,0 +1,13 @@
+/* Where the server waits for connections of a measurement that makes its VIs itself. */
+#ifndef VIP_PERF_SERVER_ADDRESS_H
+#define VIP_PERF_SERVER_ADDRESS_H
+
+#include "transport.h"
+
+/*
+ * The server makes a discriminator of its own and tells the client its address; both get that. Of
+ * two sides that are at the same place in their work.
+ */
+Address share_server_address(const Side &side);
+
+#endif
