@@ -12,7 +12,7 @@
  * is about to wait, and the client begins then, perhaps too early by a moment; so the library is
  * told (VIPL_GRACE_MSEC=0) to answer VIP_NO_MATCH at once where nobody waits, and such a try does not
  * count: the VI is destroyed, and the whole is begun and timed anew. The head of the JSON says how
- * often that was so ("too_early"). The server disconnects when the client has, in no time that counts.
+ * often that was so ("too_early"). The first three connections do not count, either. The server disconnects when the client has, in no time that counts.
  *
  * TCP, for comparison: socket and connect, then close. They do less: connect returns when the
  * server's kernel, not the server, has taken the connection, and close does not wait for anything.
@@ -35,6 +35,7 @@
 namespace
 {
 constexpr unsigned usual_count = 1000, least_count = 20, most_count = 20000;
+constexpr unsigned warm_up = 3;
 constexpr double usual_limit_us = 15e6; /* after that, no more than the least count */
 constexpr double match_limit_us = 10e6; /* the server's VipConnectWait takes as long */
 constexpr VIP_ULONG request_limit_ms = 10000;
@@ -50,11 +51,24 @@ struct Wanted {
 	std::string only;
 };
 
-bool is_enough(const Wanted &wanted, size_t done, double start_us)
+/*
+ * Goes on with `once(times)`, which adds a sample to each of the times, until there are as many as wanted.
+ */
+template <class Once> Times repeat(const Wanted &wanted, const Once &once)
 {
-	if (wanted.count)
-		return done >= wanted.count;
-	return done >= usual_count || (done >= least_count && now_us() - start_us > usual_limit_us);
+	const double start = now_us();
+	Times times, none;
+
+	for (unsigned i = 0; i < warm_up; ++i)
+		once(none);
+	for (size_t done = 0;; ++done) {
+		const bool is_late = done >= least_count && now_us() - start > usual_limit_us;
+
+		if (done >= (wanted.count ? wanted.count : usual_count) || (!wanted.count && is_late))
+			return times;
+		progress("connection " + std::to_string(done));
+		once(times);
+	}
 }
 
 /* A connection and its end, timed; false where nobody waited yet. */
@@ -104,25 +118,22 @@ void measure_vipl(const Side &side, const Wanted &wanted, Report &report)
 	const std::string mark = "client" + std::to_string(getpid());
 	Address local(side.nic.host_address(), {mark.begin(), mark.end()});
 	unsigned too_early = 0;
-	Times times;
 
 	side.control.write({{"do", "connections"}, {"kind", "vipl"}});
 	Address remote = share_server_address(side);
-	const double start = now_us();
-
-	while (!is_enough(wanted, times.connection.size(), start)) {
-		progress("connection " + std::to_string(times.connection.size()));
+	const Times times = repeat(wanted, [&](Times &to) {
 		side.control.write({{"do", "wait"}});
 		side.control.read(); /* it is about to */
 		const double begun = now_us();
 
-		while (!connect_once(side.nic, local, remote, times)) {
+		while (!connect_once(side.nic, local, remote, to)) {
 			if (now_us() - begun > match_limit_us)
 				check(VIP_NO_MATCH, "connect");
 			++too_early;
 			sched_yield();
 		}
-	}
+	});
+
 	side.control.write({{"do", "end"}});
 	side.control.meet();
 	report.add("VIPL", point("connection", times.connection));
@@ -206,18 +217,15 @@ void connect_tcp_once(const addrinfo *to, Times &times)
 /* The server has closed its end, too, before the next connection. */
 void measure_tcp(const Side &side, const Wanted &wanted, Report &report)
 {
-	Times times;
-
 	side.control.write({{"do", "connections"}, {"kind", "tcp"}});
 	const uint16_t port = side.control.read().at("port").get<uint16_t>();
 	const Found found = find(side.control.peer_host(), port);
-	const double start = now_us();
-
-	while (!is_enough(wanted, times.connection.size(), start)) {
+	const Times times = repeat(wanted, [&](Times &to) {
 		side.control.write({{"do", "wait"}});
-		connect_tcp_once(found.get(), times);
+		connect_tcp_once(found.get(), to);
 		side.control.read(); /* it has ended */
-	}
+	});
+
 	side.control.write({{"do", "end"}});
 	side.control.meet();
 	report.add("TCP", point("connection", times.connection));

@@ -272,37 +272,53 @@ double Client::round_trip_us(Form form, size_t bytes, double for_us)
 	return us;
 }
 
+/* Of bursts without a delay: the last two say the gap. Returns the points of the curve. */
+Json measure_bursts(Client &client, LogpTimes &times)
+{
+	Json points = Json::array();
+
+	for (unsigned messages : burst_sizes) {
+		progress("bursts of " + std::to_string(messages));
+		times.long_messages = std::exchange(times.longer_messages, messages);
+		times.long_burst = std::exchange(times.longer_burst, client.burst_us(messages));
+		points.push_back({{"messages", messages},
+				  {"delay_us", 0.0},
+				  {"us", times.longer_burst / messages}});
+	}
+	return points;
+}
+
+/* Of bursts with delays: the longest one says what a message and its answer take. */
+Json measure_delays(Client &client, LogpTimes &times)
+{
+	Json points = Json::array();
+
+	for (double round_trips : delays_in_round_trips) {
+		const double delay_us = round_trips * times.round_trip;
+
+		progress("bursts with a delay of " + std::to_string(round_trips) + " round trips");
+		times.saturated = client.delayed_us(delay_us);
+		points.push_back({{"messages", delayed_messages},
+				  {"delay_us", delay_us},
+				  {"us", times.saturated}});
+	}
+	return points;
+}
+
 /* Table 2, and the curves that it is read from. */
 void measure_logp(Client &client, Report &report)
 {
+	const char *const series = "LogP";
 	LogpTimes times = {};
-	double in_a_row;
 
-	progress("round trips");
+	progress("round trips and short bursts");
 	times.clock = client.clock();
 	times.round_trip = client.round_trip_us(Form::plain, small, setting_us);
-	progress("bursts");
 	times.short_messages = short_messages;
 	times.short_burst = client.short_burst_us();
-	for (unsigned messages : burst_sizes) {
-		times.long_messages = std::exchange(times.longer_messages, messages);
-		times.long_burst = std::exchange(times.longer_burst, client.burst_us(messages));
-		report.add("bursts", {{"messages", messages},
-				      {"delay_us", 0},
-				      {"us", times.longer_burst / messages}});
-	}
-	for (double delay : delays_in_round_trips) {
-		progress("delays of " + std::to_string(delay) + " round trips");
-		delay *= times.round_trip;
-		times.saturated = client.delayed_us(delay);
-		report.add("bursts with delays", {{"messages", delayed_messages},
-						  {"delay_us", delay},
-						  {"us", times.saturated}});
-	}
-	in_a_row = client.take_in_a_row_us(2 * short_messages * times.round_trip);
-
+	const Json bursts = measure_bursts(client, times), delays = measure_delays(client, times);
+	const double in_a_row = client.take_in_a_row_us(2 * short_messages * times.round_trip);
 	const Logp logp = logp_of(times);
-	const char *const series = "LogP";
 
 	report.add(series, {{"what", "L"}, {"us", logp.latency}});
 	report.add(series, {{"what", "o_s"}, {"us", logp.send_overhead}});
@@ -310,6 +326,10 @@ void measure_logp(Client &client, Report &report)
 	report.add(series, {{"what", "g"}, {"us", logp.gap}});
 	report.add(series, {{"what", "RTT / 2"}, {"us", times.round_trip / 2}});
 	report.add(series, {{"what", "o_r in a row"}, {"us", in_a_row < 0 ? Json() : Json(in_a_row)}});
+	for (const Json &point : bursts)
+		report.add("bursts", point);
+	for (const Json &point : delays)
+		report.add("bursts with delays", point);
 }
 
 /* Table 3: in turn, so that what else happens meanwhile happens to all. */
