@@ -26,9 +26,10 @@
  *		processor is busy with; where VipPostSend itself carries the message to the other side
  *		(soft-RoCE within a host), parts overlap, and L is too small, perhaps negative.
  *
- * All are medians, of bursts or of blocks of 16 round trips. VipSendDone is in none but g.
+ * All are medians, of bursts or of blocks of 16 round trips. All kinds are measured in turn, in 20
+ * rounds (fewer when that takes more than 40 s), so that what else happens meanwhile happens to all.
  *
- * For table 3 the round trip is measured, in turn, with messages of three forms. The paper changed its
+ * For table 3 the round trip is measured with messages of three forms. The paper changed its
  * firmware; a program of VIPL can ask for this much:
  *
  *	plain		libvipl sends data of a few bytes with the work request (RDMA: as much as the
@@ -41,9 +42,9 @@
  *			paper's "merged descriptor" is the nearest to that.
  */
 #include <algorithm>
-#include <map>
+#include <cmath>
 #include <memory>
-#include <utility>
+#include <vector>
 
 #include "logp_link.h"
 #include "logp_model.h"
@@ -53,12 +54,13 @@
 namespace
 {
 constexpr size_t small = 4;
-constexpr double setting_us = 200000; /* that each M and D is measured for */
-constexpr double turn_us = 3000;      /* and each form in a round */
-constexpr unsigned least_repeats = 9, most_repeats = 1000, rounds = 20;
+constexpr double turn_us = 5000; /* that a measurement goes on for, in each round */
+constexpr double limit_us = 40e6; /* after that, no more than the least number of rounds */
+constexpr unsigned rounds = 20, least_rounds = 3, most_repeats = 1000;
 constexpr unsigned short_messages = 8, delayed_messages = 16, block = 16;
 constexpr unsigned burst_sizes[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 1024};
 constexpr double delays_in_round_trips[] = {0.25, 0.5, 1, 2, 4};
+const std::vector<size_t> form_sizes = {small, 16, 32, 48, 64, 128, 256, 512};
 
 double clock_us()
 {
@@ -84,6 +86,28 @@ double spin(double us)
 	return now - start;
 }
 
+class Client;
+
+/* A kind of burst, with what it has taken each time, in microseconds. */
+struct Setting {
+	double (Client::*burst)(const Setting &setting);
+	unsigned messages;
+	double delay_us = 0;
+	Form form = Form::plain;
+	size_t bytes = small;
+	unsigned repeats = 2;
+	Samples us = {};
+
+	double whole() const
+	{
+		return median(us);
+	}
+	double each() const
+	{
+		return whole() / messages;
+	}
+};
+
 class Client
 {
 public:
@@ -107,32 +131,45 @@ public:
 	{
 		return clock_;
 	}
-	/* Of a whole burst. */
-	double short_burst_us();
-	double burst_us(unsigned messages);
-	/* Of one message and its answer, without the delay. */
-	double delayed_us(double delay_us);
-	/* Of one message that is there; negative where they never were. */
-	double take_in_a_row_us(double until_there_us);
-	double round_trip_us(Form form, size_t bytes, double for_us);
+	/* Repeats it for a turn, and adds the samples. */
+	void measure(Setting &setting);
+
+	/* Each returns the time of one; NAN: it was not what it should be. */
+	double short_burst(const Setting &setting);
+	double burst(const Setting &setting);
+	double takes(const Setting &setting);
+	double round_trips(const Setting &setting);
 
 private:
-	using Burst = double (Client::*)(unsigned messages, double delay_us);
-
-	double median_of(Burst measured, unsigned messages, double delay_us, double for_us);
-	void run(Burst measured, unsigned messages, double delay_us, unsigned repeats, Samples &us);
 	void finish(unsigned unanswered);
-	double short_burst(unsigned messages, double);
-	double burst(unsigned messages, double delay_us);
-	double takes(unsigned messages, double delay_us);
-	double round_trips(unsigned messages, double);
 
 	const Side &side_;
 	std::unique_ptr<LogpLink> link_;
-	Form form_ = Form::plain;
-	size_t bytes_ = small;
 	const double clock_ = clock_us();
 };
+
+/* The next turn's number of repeats is what this one would have needed. */
+void Client::measure(Setting &setting)
+{
+	side_.control.write({{"do", "answer"},
+			     {"form", setting.form},
+			     {"bytes", setting.bytes},
+			     {"count", uint64_t{setting.messages} * setting.repeats}});
+	side_.control.meet();
+	const double start = now_us();
+
+	for (unsigned i = 0; i < setting.repeats; ++i) {
+		const double us = (this->*setting.burst)(setting);
+
+		if (!std::isnan(us))
+			setting.us.push_back(us);
+	}
+	const double wanted = setting.repeats * turn_us / (now_us() - start);
+
+	setting.repeats =
+		static_cast<unsigned>(std::clamp(wanted, 1.0, double(most_repeats)));
+	side_.control.meet();
+}
 
 /* What is left over from a burst, in no time that counts. */
 void Client::finish(unsigned unanswered)
@@ -142,33 +179,33 @@ void Client::finish(unsigned unanswered)
 	link_->collect_all();
 }
 
-double Client::short_burst(unsigned messages, double)
+double Client::short_burst(const Setting &setting)
 {
 	const double start = now_us();
 
-	for (unsigned i = 0; i < messages; ++i)
-		link_->post(form_, bytes_);
+	for (unsigned i = 0; i < setting.messages; ++i)
+		link_->post(setting.form, setting.bytes);
 	const double us = now_us() - start;
 
-	finish(messages);
+	finish(setting.messages);
 	return us;
 }
 
-double Client::burst(unsigned messages, double delay_us)
+double Client::burst(const Setting &setting)
 {
 	unsigned unanswered = 0;
 	double delayed = 0;
 	const double start = now_us();
 
-	for (unsigned i = 0; i < messages; ++i) {
+	for (unsigned i = 0; i < setting.messages; ++i) {
 		if (unanswered == LogpLink::depth) {
 			link_->await();
 			--unanswered;
 		}
-		link_->post(form_, bytes_);
+		link_->post(setting.form, setting.bytes);
 		++unanswered;
-		if (delay_us > 0)
-			delayed += spin(delay_us) + clock_;
+		if (setting.delay_us > 0)
+			delayed += spin(setting.delay_us) + clock_;
 		if (link_->take())
 			--unanswered;
 	}
@@ -178,30 +215,30 @@ double Client::burst(unsigned messages, double delay_us)
 	return us;
 }
 
-/* Negative unless all are there. */
-double Client::takes(unsigned messages, double delay_us)
+/* NAN unless all are there. */
+double Client::takes(const Setting &setting)
 {
 	unsigned taken = 0;
 
-	for (unsigned i = 0; i < messages; ++i)
-		link_->post(form_, bytes_);
-	spin(delay_us);
+	for (unsigned i = 0; i < setting.messages; ++i)
+		link_->post(setting.form, setting.bytes);
+	spin(setting.delay_us);
 	const double start = now_us();
 
-	while (taken < messages && link_->take())
+	while (taken < setting.messages && link_->take())
 		++taken;
 	const double us = now_us() - start - clock_;
 
-	finish(messages - taken);
-	return taken == messages ? us : -1;
+	finish(setting.messages - taken);
+	return taken == setting.messages ? us : NAN;
 }
 
-double Client::round_trips(unsigned messages, double)
+double Client::round_trips(const Setting &setting)
 {
 	const double start = now_us();
 
-	for (unsigned i = 0; i < messages; ++i) {
-		link_->post(form_, bytes_);
+	for (unsigned i = 0; i < setting.messages; ++i) {
+		link_->post(setting.form, setting.bytes);
 		link_->await();
 	}
 	const double us = now_us() - start - clock_;
@@ -210,166 +247,110 @@ double Client::round_trips(unsigned messages, double)
 	return us;
 }
 
-void Client::run(Burst measured, unsigned messages, double delay_us, unsigned repeats, Samples &us)
+/* What is measured, and the report of it. */
+class Logps
 {
-	side_.control.write({{"do", "answer"},
-			     {"form", form_},
-			     {"bytes", bytes_},
-			     {"count", uint64_t{messages} * repeats}});
-	side_.control.meet();
-	while (repeats--)
-		us.push_back((this->*measured)(messages, delay_us));
-	side_.control.meet();
+public:
+	Logps(Client &client, double round_trip_us);
+	void measure();
+	void report(Report &report) const;
+
+private:
+	void report_parameters(Report &report) const;
+
+	Client &client_;
+	Setting short_bursts_ = {&Client::short_burst, short_messages};
+	Setting takes_;
+	std::vector<Setting> bursts_, delays_, round_trips_;
+};
+
+Logps::Logps(Client &client, double round_trip_us) : client_(client), takes_{&Client::takes, short_messages}
+{
+	takes_.delay_us = 2 * short_messages * round_trip_us;
+	for (unsigned messages : burst_sizes)
+		bursts_.push_back({&Client::burst, messages});
+	for (double delay : delays_in_round_trips)
+		delays_.push_back({&Client::burst, delayed_messages, delay * round_trip_us});
+	for (Form form : {Form::plain, Form::fenced})
+		for (size_t bytes : form_sizes)
+			round_trips_.push_back({&Client::round_trips, block, 0, form, bytes});
+	round_trips_.push_back({&Client::round_trips, block, 0, Form::immediate, small});
 }
 
-/* For about so long, after a few bursts that do not count. Of negative ones: they are left out. */
-double Client::median_of(Burst measured, unsigned messages, double delay_us, double for_us)
+/* In turn, so that what else happens meanwhile happens to all. The first round does not count. */
+void Logps::measure()
 {
-	constexpr unsigned tries = 3;
-	Samples us;
-	double start = now_us();
+	std::vector<Setting *> all = {&short_bursts_, &takes_};
+	const double start = now_us();
 
-	run(measured, messages, delay_us, tries, us);
-	const double wanted = for_us / ((now_us() - start) / tries);
-
-	us.clear();
-	run(measured, messages, delay_us,
-	    static_cast<unsigned>(
-		    std::clamp(wanted, double(least_repeats), double(most_repeats))),
-	    us);
-	us.erase(std::remove_if(us.begin(), us.end(), [](double one) { return one < 0; }), us.end());
-	return us.empty() ? -1 : median(us);
-}
-
-double Client::short_burst_us()
-{
-	return median_of(&Client::short_burst, short_messages, 0, setting_us);
-}
-
-double Client::burst_us(unsigned messages)
-{
-	return median_of(&Client::burst, messages, 0, setting_us);
-}
-
-double Client::delayed_us(double delay_us)
-{
-	return median_of(&Client::burst, delayed_messages, delay_us, setting_us) / delayed_messages;
-}
-
-double Client::take_in_a_row_us(double until_there_us)
-{
-	return median_of(&Client::takes, short_messages, until_there_us, setting_us) / short_messages;
-}
-
-double Client::round_trip_us(Form form, size_t bytes, double for_us)
-{
-	form_ = form;
-	bytes_ = bytes;
-	const double us = median_of(&Client::round_trips, block, 0, for_us) / block;
-
-	form_ = Form::plain;
-	bytes_ = small;
-	return us;
-}
-
-/* Of bursts without a delay: the last two say the gap. Returns the points of the curve. */
-Json measure_bursts(Client &client, LogpTimes &times)
-{
-	Json points = Json::array();
-
-	for (unsigned messages : burst_sizes) {
-		progress("bursts of " + std::to_string(messages));
-		times.long_messages = std::exchange(times.longer_messages, messages);
-		times.long_burst = std::exchange(times.longer_burst, client.burst_us(messages));
-		points.push_back({{"messages", messages},
-				  {"delay_us", 0.0},
-				  {"us", times.longer_burst / messages}});
+	for (auto *settings : {&bursts_, &delays_, &round_trips_})
+		for (Setting &setting : *settings)
+			all.push_back(&setting);
+	for (unsigned round = 0; round <= rounds; ++round) {
+		progress("round " + std::to_string(round) + " of " + std::to_string(rounds));
+		if (round > least_rounds && now_us() - start > limit_us)
+			break;
+		for (Setting *setting : all) {
+			if (round == 1)
+				setting->us.clear();
+			client_.measure(*setting);
+		}
 	}
-	return points;
 }
 
-/* Of bursts with delays: the longest one says what a message and its answer take. */
-Json measure_delays(Client &client, LogpTimes &times)
+/* Table 2. */
+void Logps::report_parameters(Report &report) const
 {
-	Json points = Json::array();
-
-	for (double round_trips : delays_in_round_trips) {
-		const double delay_us = round_trips * times.round_trip;
-
-		progress("bursts with a delay of " + std::to_string(round_trips) + " round trips");
-		times.saturated = client.delayed_us(delay_us);
-		points.push_back({{"messages", delayed_messages},
-				  {"delay_us", delay_us},
-				  {"us", times.saturated}});
-	}
-	return points;
-}
-
-/* Table 2, and the curves that it is read from. */
-void measure_logp(Client &client, Report &report)
-{
-	const char *const series = "LogP";
-	LogpTimes times = {};
-
-	progress("round trips and short bursts");
-	times.clock = client.clock();
-	times.round_trip = client.round_trip_us(Form::plain, small, setting_us);
-	times.short_messages = short_messages;
-	times.short_burst = client.short_burst_us();
-	const Json bursts = measure_bursts(client, times), delays = measure_delays(client, times);
-	const double in_a_row = client.take_in_a_row_us(2 * short_messages * times.round_trip);
+	const Setting &burst = bursts_[bursts_.size() - 2], &longer = bursts_.back();
+	const LogpTimes times = {client_.clock(),	 short_bursts_.whole(),	 burst.whole(),
+				 longer.whole(),	 short_messages,	 burst.messages,
+				 longer.messages,	 delays_.back().each(), round_trips_[0].each()};
 	const Logp logp = logp_of(times);
+	const char *const series = "LogP";
 
 	report.add(series, {{"what", "L"}, {"us", logp.latency}});
 	report.add(series, {{"what", "o_s"}, {"us", logp.send_overhead}});
 	report.add(series, {{"what", "o_r"}, {"us", logp.receive_overhead}});
 	report.add(series, {{"what", "g"}, {"us", logp.gap}});
 	report.add(series, {{"what", "RTT / 2"}, {"us", times.round_trip / 2}});
-	report.add(series, {{"what", "o_r in a row"}, {"us", in_a_row < 0 ? Json() : Json(in_a_row)}});
-	for (const Json &point : bursts)
-		report.add("bursts", point);
-	for (const Json &point : delays)
-		report.add("bursts with delays", point);
+	report.add(series, {{"what", "o_r in a row"},
+			    {"us", takes_.us.empty() ? Json() : Json(takes_.each())}});
 }
 
-/* Table 3: in turn, so that what else happens meanwhile happens to all. */
-void measure_forms(Client &client, Report &report)
+/* And the curves that table 2 is read from, and table 3. */
+void Logps::report(Report &report) const
 {
-	static const struct {
-		const char *name;
-		Form form;
-		std::vector<size_t> sizes;
-	} rows[] = {{"RTT / 2, immediate", Form::immediate, {small}},
-		    {"RTT / 2, plain", Form::plain, {small, 16, 32, 48, 64, 128, 256, 512}},
-		    {"RTT / 2, fenced", Form::fenced, {small, 16, 32, 48, 64, 128, 256, 512}}};
-	std::map<std::pair<Form, size_t>, Samples> us;
-
-	for (unsigned round = 0; round < rounds; ++round) {
-		progress("forms of messages, round " + std::to_string(round + 1));
-		for (const auto &row : rows)
-			for (size_t bytes : row.sizes)
-				us[{row.form, bytes}].push_back(
-					client.round_trip_us(row.form, bytes, turn_us) / 2);
-	}
-	for (const auto &row : rows)
-		for (size_t bytes : row.sizes)
-			report.add(row.name, {{"bytes", bytes},
-					      {"us", median(us[{row.form, bytes}])},
-					      {"us_stderr", standard_error(us[{row.form, bytes}])}});
+	report_parameters(report);
+	for (const Setting &setting : bursts_)
+		report.add("bursts", {{"messages", setting.messages},
+				      {"delay_us", 0.0},
+				      {"us", setting.each()}});
+	for (const Setting &setting : delays_)
+		report.add("bursts with delays", {{"messages", setting.messages},
+						  {"delay_us", setting.delay_us},
+						  {"us", setting.each()}});
+	for (const Setting &setting : round_trips_)
+		report.add(std::string("RTT / 2, ") + Json(setting.form).get<std::string>(),
+			   {{"bytes", setting.bytes}, {"us", setting.each() / 2}});
 }
 
 Report measure(const Side &side)
 {
+	constexpr unsigned tries = 5;
+	Setting round_trips = {&Client::round_trips, block};
 	Report report("logp", {{"what", "what", ""},
 			       {"bytes", "message size", "B"},
 			       {"messages", "in a burst", ""},
 			       {"delay_us", "delay", "us"},
-			       {"us", "each message", "us"},
-			       {"us_stderr", "+-", "us"}});
+			       {"us", "each message", "us"}});
 	Client client(side);
 
-	measure_logp(client, report);
-	measure_forms(client, report);
+	for (unsigned i = 0; i < tries; ++i)
+		client.measure(round_trips);
+	Logps logps(client, minimum(round_trips.us) / block);
+
+	logps.measure();
+	logps.report(report);
 	return report;
 }
 } // namespace
