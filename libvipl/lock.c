@@ -37,9 +37,15 @@ static void end_ownership(struct lock *lock)
 		syscall(SYS_futex, &lock->inside, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0);
 }
 
-void lock_wake(struct lock *lock)
+static void wake(struct lock *lock)
 {
 	syscall(SYS_futex, &lock->inside, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+void lock_turn_back(struct lock *lock)
+{
+	atomic_store_explicit(&lock->inside, 0, memory_order_release);
+	wake(lock);
 }
 
 void lock_acquire_slowly(struct lock *lock)
@@ -49,14 +55,19 @@ void lock_acquire_slowly(struct lock *lock)
 	pthread_mutex_lock(&lock->mutex);
 	if (atomic_load_explicit(&lock->owner, memory_order_relaxed))
 		end_ownership(lock);
-	lock->by_mutex = true;
+	atomic_store_explicit(&lock->holder, self, memory_order_relaxed);
 	lock->in_a_row = lock->last == self && self != LOCK_GUEST ? lock->in_a_row + 1 : 0;
 	lock->last = self;
 }
 
 void lock_release_slowly(struct lock *lock)
 {
-	lock->by_mutex = false;
+	/* Who ended our ownership has the mutex, and has not come in yet. */
+	if (atomic_load_explicit(&lock->holder, memory_order_relaxed) != lock_thread) {
+		wake(lock);
+		return;
+	}
+	atomic_store_explicit(&lock->holder, 0, memory_order_relaxed);
 	if (lock->in_a_row >= MANY && switches.fence_is_free) {
 		if (!lock->favourite)
 			lock->favourite = lock->last;

@@ -18,8 +18,8 @@
 
 struct lock {
 	_Atomic uint32_t owner;	 /* a thread's number, or 0 */
-	_Atomic uint32_t inside; /* 1: the favourite is; nobody else writes this */
-	bool by_mutex;		 /* how the one who has the lock came in */
+	_Atomic uint32_t inside; /* 1: the favourite is */
+	_Atomic uint32_t holder; /* who has come in by the mutex, or 0 */
 	uint32_t favourite, last, in_a_row; /* the mutex guards these */
 	pthread_mutex_t mutex;
 };
@@ -33,35 +33,44 @@ void lock_init(struct lock *lock);
 void lock_destroy(struct lock *lock);
 
 void lock_acquire_slowly(struct lock *lock);
+/* By who is inside as the owner no longer, or has come in by the mutex. */
 void lock_release_slowly(struct lock *lock);
-/* The favourite is outside, and somebody may wait for that. */
-void lock_wake(struct lock *lock);
+/* The favourite was on its way in, and the ownership has ended meanwhile. */
+void lock_turn_back(struct lock *lock);
 
-/* With `is_inside` 0 what was done inside comes before. True if the lock is still owned. */
-static inline bool lock_declare(struct lock *lock, uint32_t is_inside)
+/*
+ * Whether the lock is owned by the caller. Only favourites are, and only where the light fence is free,
+ * so none is needed here but towards the compiler: who ends the ownership sees what was said before
+ * this, or this sees that it has ended.
+ */
+static inline bool lock_is_own(const struct lock *lock)
 {
-	atomic_store_explicit(&lock->inside, is_inside, memory_order_release);
-	fence_light(); /* who ends the ownership sees this, or we see that */
+	atomic_signal_fence(memory_order_seq_cst);
 	return atomic_load_explicit(&lock->owner, memory_order_acquire) == lock_thread;
 }
 
 static inline void lock_acquire(struct lock *lock)
 {
-	if (atomic_load_explicit(&lock->owner, memory_order_relaxed) == lock_thread) {
-		if (lock_declare(lock, 1))
+	if (__builtin_expect(atomic_load_explicit(&lock->owner, memory_order_relaxed) ==
+				     lock_thread, true)) {
+		atomic_store_explicit(&lock->inside, 1, memory_order_release);
+		if (__builtin_expect(lock_is_own(lock), true))
 			return;
-		lock_declare(lock, 0);
-		lock_wake(lock);
+		lock_turn_back(lock);
 	}
 	lock_acquire_slowly(lock);
 }
 
+/*
+ * Who came in by the mutex says, too, that the favourite is outside. That is so: it may be on its way in
+ * at most, and turns back, for while the mutex is held nobody is the owner; and nobody but the
+ * favourite itself makes it the owner again.
+ */
 static inline void lock_release(struct lock *lock)
 {
-	if (lock->by_mutex)
+	atomic_store_explicit(&lock->inside, 0, memory_order_release);
+	if (__builtin_expect(!lock_is_own(lock), false))
 		lock_release_slowly(lock);
-	else if (!lock_declare(lock, 0))
-		lock_wake(lock);
 }
 
 #endif
