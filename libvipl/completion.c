@@ -2,13 +2,18 @@
 #include "api.h"
 #include "cq.h"
 #include "nic.h"
+#include "object_at.h"
 
-VIP_RETURN cq_take(struct cq *cq, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive)
+VIP_RETURN cq_take(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive)
 {
 	struct workqueue *queue;
 	bool polled;
 
 	lock_acquire(&cq->lock);
+	if (atomic_load_explicit(&cq->handle, memory_order_relaxed) != handle) {
+		lock_release(&cq->lock);
+		return VIP_INVALID_PARAMETER;
+	}
 	polled = TAILQ_EMPTY(&cq->ready) && cq_poll_locked(cq);
 	queue = TAILQ_FIRST(&cq->ready);
 	if (queue) {
@@ -19,7 +24,7 @@ VIP_RETURN cq_take(struct cq *cq, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive)
 		if (queue->is_ready) /* behind the others: each VI gets its turn */
 			TAILQ_INSERT_TAIL(&cq->ready, queue, in_ready);
 	}
-	cq_leave(cq, polled, false);
+	cq_leave(cq, &cq->object, polled, false);
 	return queue ? VIP_SUCCESS : VIP_NOT_DONE;
 }
 
@@ -33,7 +38,7 @@ static VIP_RETURN take(void *argument)
 {
 	struct cq_taking *taking = argument;
 
-	return cq_take(taking->cq, taking->vi, taking->is_receive);
+	return cq_take(taking->cq, object_handle(&taking->cq->object), taking->vi, taking->is_receive);
 }
 
 static struct cq *cq_get(VIP_CQ_HANDLE handle)
@@ -76,7 +81,7 @@ static VIP_RETURN retire(struct cq *cq)
 	pthread_mutex_lock(&cq->nic->lock);
 	if (cq->queues)
 		rc = VIP_ERROR_RESOURCE;
-	else if (!object_retire(&cq->object))
+	else if (!cq_unname(cq))
 		rc = VIP_INVALID_PARAMETER;
 	pthread_mutex_unlock(&cq->nic->lock);
 	return rc;
@@ -131,15 +136,11 @@ VIP_RETURN VipResizeCQ(VIP_CQ_HANDLE CQHandle, VIP_ULONG EntryCount)
 
 VIP_RETURN VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VIP_BOOLEAN *RecvQueue)
 {
-	struct cq *cq = object_enter(CQHandle, OBJECT_CQ);
-	VIP_RETURN rc = VIP_INVALID_PARAMETER;
+	struct cq *cq = object_at(CQHandle, OBJECT_CQ);
 
-	if (!cq)
-		return rc;
-	if (ViHandle && RecvQueue)
-		rc = cq_take(cq, ViHandle, RecvQueue);
-	object_leave(&cq->object);
-	return rc;
+	if (!cq || !ViHandle || !RecvQueue)
+		return VIP_INVALID_PARAMETER;
+	return cq_take(cq, CQHandle, ViHandle, RecvQueue);
 }
 
 VIP_RETURN VipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_HANDLE *ViHandle,

@@ -56,9 +56,40 @@ static void channel_release(struct nic *nic, struct channel *channel)
 	channel_destroy(channel);
 }
 
+/* What VipCQDone takes for the CQ's handle from now on. */
+static void name(struct cq *cq, VIP_CQ_HANDLE handle)
+{
+	lock_acquire(&cq->lock);
+	atomic_store_explicit(&cq->handle, handle, memory_order_relaxed);
+	lock_release(&cq->lock);
+}
+
+bool cq_unname(struct cq *cq)
+{
+	if (object_retired(&cq->object))
+		return false;
+	name(cq, NULL);
+	return object_retire(&cq->object);
+}
+
+static struct cq *allocate(void)
+{
+	bool is_new;
+	struct cq *cq = object_allocate(OBJECT_CQ, sizeof(*cq), &is_new);
+
+	if (!cq)
+		return NULL;
+	if (is_new)
+		lock_init(&cq->lock);
+	else
+		lock_change_hands(&cq->lock);
+	memset(&cq->is_public, 0, sizeof(*cq) - offsetof(struct cq, is_public));
+	return cq;
+}
+
 struct cq *cq_create(struct nic *nic, unsigned entries, bool is_public)
 {
-	struct cq *cq = calloc(1, sizeof(*cq));
+	struct cq *cq = allocate();
 	unsigned capacity;
 	int error = ENOMEM;
 
@@ -71,7 +102,6 @@ struct cq *cq_create(struct nic *nic, unsigned entries, bool is_public)
 	TAILQ_INIT(&cq->starved);
 	TAILQ_INIT(&cq->attention);
 	cq_notifies_init(&cq->notifies);
-	lock_init(&cq->lock);
 	cq->channel = channel_take(nic);
 	if (!cq->channel) {
 		error = errno;
@@ -88,6 +118,8 @@ struct cq *cq_create(struct nic *nic, unsigned entries, bool is_public)
 	atomic_store(&cq->capacity, capacity);
 	if (is_public && object_publish(&cq->object, OBJECT_CQ))
 		goto destroy_device_cq;
+	if (is_public)
+		name(cq, object_handle(&cq->object));
 	LIST_INSERT_HEAD(&nic->cqs, cq, in_nic);
 	progress_begin(cq);
 	return cq;
@@ -97,8 +129,7 @@ destroy_device_cq:
 release_channel:
 	channel_release(nic, cq->channel);
 free_cq:
-	lock_destroy(&cq->lock);
-	free(cq);
+	object_free(&cq->object);
 	errno = error;
 	return NULL;
 }
@@ -108,8 +139,21 @@ void cq_destroy(struct cq *cq)
 	LIST_REMOVE(cq, in_nic);
 	cq->ops->cq_destroy(cq->device_cq);
 	channel_release(cq->nic, cq->channel);
-	lock_destroy(&cq->lock);
-	free(cq);
+	object_free(&cq->object);
+}
+
+void cq_leave_slowly(struct cq *cq, struct object *owner, bool completed, bool attend)
+{
+	/* With the lock it is certain that it is there, or the caller has a reference. */
+	bool held = object_hold(owner);
+
+	lock_release(&cq->lock);
+	if (attend)
+		cq_attend(cq);
+	if (completed) /* what others wait for may be among it */
+		cq_kick(cq);
+	if (held)
+		object_put(owner);
 }
 
 bool cq_is_full(struct cq *cq, bool is_receive)
@@ -138,7 +182,7 @@ int cq_make_room(struct cq *cq, unsigned entries)
 		error = grow(cq, entries);
 		cq_retry_starved(cq);
 	}
-	cq_leave(cq, false, false);
+	cq_leave(cq, &cq->object, false, false);
 	return error;
 }
 
@@ -250,10 +294,10 @@ void cq_attend(struct cq *cq)
 	pthread_mutex_unlock(&cq->nic->lock);
 }
 
-void cq_look(struct cq *cq)
+void cq_look(struct cq *cq, struct object *owner)
 {
 	lock_acquire(&cq->lock);
-	cq_leave(cq, cq_poll_locked(cq), false);
+	cq_leave(cq, owner, cq_poll_locked(cq), false);
 }
 
 static inline void relax(void)

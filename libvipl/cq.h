@@ -22,7 +22,11 @@
 TAILQ_HEAD(queue_list, workqueue);
 
 struct cq {
-	struct object object; /* of a VIPL CQ only */
+	/* What is before the next blank line is never made anew: see object_at(). */
+	struct object object; /* with a handle if it is a VIPL CQ */
+	struct lock lock;     /* guards each queue's side of completion, and what is said below */
+	_Atomic(VIP_CQ_HANDLE) handle; /* by which VipCQDone finds it; NULL: it does not */
+
 	bool is_public;	      /* a VIPL CQ */
 	struct nic *nic;
 	LIST_ENTRY(cq) in_nic;
@@ -40,7 +44,7 @@ struct cq {
 	struct cq_notifies notifies;
 	uint32_t served; /* announcements, up to progress_serve()'s last look; guarded by the NIC's lock */
 
-	struct lock lock; /* guards what follows, and each queue's side of completion */
+	/* The lock guards these. */
 	struct queue_list ready;     /* have completions that CQDone has not told */
 	struct queue_list starved;   /* have descriptors that did not fit the device */
 	struct queue_list attention; /* need more than the CQ's lock allows: see cq_attend_locked() */
@@ -50,6 +54,8 @@ struct cq {
 struct cq *cq_create(struct nic *nic, unsigned entries, bool is_public);
 /* [nic] Nobody uses it any more. */
 void cq_destroy(struct cq *cq);
+/* [nic] Makes the handle invalid; no VipCQDone is in the CQ then. False when it was before. */
+bool cq_unname(struct cq *cq);
 
 /* The CQ's lock is held: queues that had no room shall try again. */
 void cq_retry_starved(struct cq *cq);
@@ -74,25 +80,28 @@ static inline void cq_kick(struct cq *cq)
 /* The same as cq_attend_locked(), also for waiting until another thread has done it. */
 void cq_attend(struct cq *cq);
 
+void cq_leave_slowly(struct cq *cq, struct object *owner, bool completed, bool attend);
 /*
  * Releases the CQ's lock after completions may have been taken: wakes others who wait for them, and
- * does what attention is called for; with `attend`, also waits for another thread that does it.
+ * does what attention is called for; with `attend`, also waits for another thread that does it. The
+ * `owner`, the CQ itself or the VI, keeps the CQ for so long.
  */
-static inline void cq_leave(struct cq *cq, bool completed, bool attend)
+static inline void cq_leave(struct cq *cq, struct object *owner, bool completed, bool attend)
 {
+	/* Who begins to wait after this looks once more, with the lock. */
+	completed = completed && atomic_load_explicit(&cq->waiters, memory_order_relaxed);
 	attend |= !TAILQ_EMPTY(&cq->attention);
-	lock_release(&cq->lock);
-	if (attend)
-		cq_attend(cq);
-	if (completed) /* what others wait for may be among it */
-		cq_kick(cq);
+	if (__builtin_expect(completed | attend, false))
+		cq_leave_slowly(cq, owner, completed, attend);
+	else
+		lock_release(&cq->lock);
 }
 
 /* Takes what has completed, and does what follows from it. */
-void cq_look(struct cq *cq);
+void cq_look(struct cq *cq, struct object *owner);
 
 /* VipCQDone. */
-VIP_RETURN cq_take(struct cq *cq, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive);
+VIP_RETURN cq_take(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive);
 
 /* For so many entries at least; nothing that is there is lost. 0 or errno. */
 int cq_make_room(struct cq *cq, unsigned entries);

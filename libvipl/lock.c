@@ -24,11 +24,6 @@ void lock_init(struct lock *lock)
 	pthread_mutex_init(&lock->mutex, NULL);
 }
 
-void lock_destroy(struct lock *lock)
-{
-	pthread_mutex_destroy(&lock->mutex);
-}
-
 static void end_ownership(struct lock *lock)
 {
 	atomic_store_explicit(&lock->owner, 0, memory_order_relaxed);
@@ -76,4 +71,11 @@ void lock_release_slowly(struct lock *lock)
 		lock->in_a_row = 0;
 	}
 	pthread_mutex_unlock(&lock->mutex);
+}
+
+void lock_change_hands(struct lock *lock)
+{
+	lock_acquire_slowly(lock);
+	lock->favourite = lock->last = lock->in_a_row = 0;
+	lock_release_slowly(lock);
 }

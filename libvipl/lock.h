@@ -30,7 +30,8 @@ struct lock {
 extern _Thread_local uint32_t lock_thread __attribute__((tls_model("initial-exec")));
 
 void lock_init(struct lock *lock);
-void lock_destroy(struct lock *lock);
+/* Others will take it mostly: a lock lasts, and is not made anew for them. */
+void lock_change_hands(struct lock *lock);
 
 void lock_acquire_slowly(struct lock *lock);
 /* By who is inside as the owner no longer, or has come in by the mutex. */

@@ -237,10 +237,10 @@ static void retire_all(struct nic *nic)
 	struct cq *cq;
 
 	LIST_FOREACH(vi, &nic->vis, in_nic)
-		object_retire(&vi->object);
+		vi_unname(vi);
 	LIST_FOREACH(cq, &nic->cqs, in_nic)
 		if (cq->is_public)
-			object_retire(&cq->object);
+			cq_unname(cq);
 	connections_close(nic);
 	LIST_FOREACH(cq, &nic->cqs, in_nic)
 		channel_kick(cq->channel, cq);

@@ -2,9 +2,6 @@
  * The table of handles. Its slots are never freed, so a look-up needs no lock: one word per slot
  * holds the live generation (0: retired or free) and the number of references. A handle is a
  * generation and an index; of the generation it has 32 bits, or 12 where pointers have 32.
- *
- * A visit is a reference that is not counted: the thread only notes where it is, and who destroys
- * looks at all threads' notes.
  */
 #include "object.h"
 
@@ -12,14 +9,15 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "fence.h"
+#include "object_at.h"
 
-#define INDEX_BITS  20
-#define CHUNK_BITS  10
-#define CHUNK_SLOTS (1u << CHUNK_BITS)
-#define CHUNKS      (1u << (INDEX_BITS - CHUNK_BITS))
-#define INDEX_MASK  ((1u << INDEX_BITS) - 1)
+#define INDEX_BITS  OBJECT_INDEX_BITS
+#define CHUNK_BITS  OBJECT_CHUNK_BITS
+#define CHUNK_SLOTS OBJECT_CHUNK_SLOTS
+#define INDEX_MASK  OBJECT_INDEX_MASK
 #define SPARE_BITS  (UINTPTR_MAX >> INDEX_BITS)
 #define GENERATIONS (SPARE_BITS < UINT32_MAX ? SPARE_BITS : UINT32_MAX)
 #define CACHE_LINE  64u
@@ -32,32 +30,16 @@ struct slot {
 	uint32_t next_free;
 };
 
-static struct slot *_Atomic chunks[CHUNKS];
-
-/* A thread's notes. They are never freed, and taken over by later threads. */
-struct visitor {
-	struct slot *_Atomic slot; /* where it is, or NULL */
-	struct object *object;	   /* that it visits there, */
-	uint32_t generation;	   /* and of which generation; its own, both */
-	bool is_taken;
-	struct visitor *next;
-};
-
-/* Of a thread without notes: as if it were on a visit already, of nothing. */
-static struct slot nowhere;
-static struct visitor no_notes = {.slot = &nowhere};
-
-static _Thread_local struct visitor *visitor
-	__attribute__((tls_model("initial-exec"))) = &no_notes;
-static pthread_key_t visitor_key; /* tells when a thread ends */
-static bool has_visitor_key;
+static struct slot *_Atomic chunks[OBJECT_CHUNKS];
+object_place *_Atomic object_places[OBJECT_LASTING][OBJECT_CHUNKS];
 
 /* Guards what follows, and the generation and next_free of free slots. */
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t reference_dropped = PTHREAD_COND_INITIALIZER;
 static uint32_t slots_made = 1; /* index 0 is never used: it ends the free list */
 static uint32_t first_free, last_free, free_slots;
-static struct visitor *visitors;
+static struct object *unused[OBJECT_LASTING];
+static struct object *left_alone[OBJECT_LASTING]; /* the parent's, whose threads may have its locks */
 
 static struct slot *slot_at(uint32_t index)
 {
@@ -118,6 +100,27 @@ static uint32_t take_free_index(void)
 	return index;
 }
 
+static void give_back_index(uint32_t index)
+{
+	slot_at(index)->next_free = 0;
+	if (last_free)
+		slot_at(last_free)->next_free = index;
+	else
+		first_free = index;
+	last_free = index;
+	free_slots++;
+}
+
+static void forget_places(unsigned kind)
+{
+	for (unsigned i = 0; i < OBJECT_CHUNKS; i++) {
+		object_place *chunk = atomic_load(&object_places[kind][i]);
+
+		for (unsigned slot = 0; chunk && slot < CHUNK_SLOTS; slot++)
+			atomic_store(&chunk[slot], NULL);
+	}
+}
+
 /* In a child of fork() the parent's handles name nothing: its threads and devices are not there. */
 static void forget_all_handles(void)
 {
@@ -125,9 +128,10 @@ static void forget_all_handles(void)
 	reference_dropped = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 	for (uint32_t index = 1; index < slots_made; index++)
 		atomic_store(&slot_at(index)->word, 0);
-	for (struct visitor *each = visitors; each; each = each->next) {
-		atomic_store(&each->slot, NULL);
-		each->is_taken = each == visitor;
+	for (unsigned kind = 0; kind < OBJECT_LASTING; kind++) {
+		forget_places(kind);
+		left_alone[kind] = unused[kind];
+		unused[kind] = NULL;
 	}
 	fence_init();
 	pthread_mutex_unlock(&table_lock);
@@ -143,49 +147,26 @@ static void unlock_table(void)
 	pthread_mutex_unlock(&table_lock);
 }
 
-static void end_visits(void *notes)
+/* True when the handle leads to the object from now on; NULL: to nothing. */
+static bool set_place(enum object_kind kind, uint32_t index, struct object *object)
 {
-	struct visitor *ending = notes;
+	object_place *_Atomic *chunk = &object_places[kind][index >> CHUNK_BITS];
 
-	pthread_mutex_lock(&table_lock);
-	atomic_store(&ending->slot, NULL); /* it may have been cancelled on a visit */
-	ending->is_taken = false;
-	pthread_cond_broadcast(&reference_dropped);
-	pthread_mutex_unlock(&table_lock);
-	visitor = &no_notes;
-}
+	if (!atomic_load(chunk)) {
+		object_place *places = calloc(CHUNK_SLOTS, sizeof(*places));
 
-/* For this thread; NULL when there is no memory. */
-static struct visitor *take_notes(void)
-{
-	struct visitor *notes;
-
-	if (!has_visitor_key) /* they would never be given back */
-		return NULL;
-	pthread_mutex_lock(&table_lock);
-	for (notes = visitors; notes && notes->is_taken; notes = notes->next)
-		;
-	if (!notes) {
-		notes = aligned_alloc(CACHE_LINE, CACHE_LINE);
-		if (notes) {
-			*notes = (struct visitor){.next = visitors};
-			visitors = notes;
-		}
+		if (!places)
+			return false;
+		atomic_store_explicit(chunk, places, memory_order_release);
 	}
-	if (notes && pthread_setspecific(visitor_key, notes))
-		notes = NULL;
-	if (notes)
-		notes->is_taken = true;
-	pthread_mutex_unlock(&table_lock);
-	if (notes)
-		visitor = notes;
-	return notes;
+	atomic_store_explicit(&atomic_load(chunk)[index % CHUNK_SLOTS], object,
+			      memory_order_release);
+	return true;
 }
 
 static void prepare(void)
 {
 	fence_init();
-	has_visitor_key = !pthread_key_create(&visitor_key, end_visits);
 	pthread_atfork(lock_table, unlock_table, forget_all_handles);
 }
 
@@ -198,6 +179,10 @@ int object_publish(struct object *object, enum object_kind kind)
 	pthread_once(&once, prepare);
 	pthread_mutex_lock(&table_lock);
 	index = take_free_index();
+	if (index && kind < OBJECT_LASTING && !set_place(kind, index, object)) {
+		give_back_index(index);
+		index = 0;
+	}
 	if (!index) {
 		pthread_mutex_unlock(&table_lock);
 		return ENOMEM;
@@ -267,64 +252,6 @@ void object_put(struct object *object)
 		wake_drainers();
 }
 
-static __attribute__((noinline)) void *enter_slowly(uintptr_t value, enum object_kind kind)
-{
-	if (visitor == &no_notes && take_notes())
-		return object_enter((VIP_PVOID)value, kind);
-	return object_get((VIP_PVOID)value, kind); /* no memory, or this is a visit within one */
-}
-
-/* What was there is not what was to be visited. */
-static __attribute__((noinline)) void *turn_back(struct visitor *notes)
-{
-	atomic_store_explicit(&notes->slot, NULL, memory_order_release);
-	wake_drainers(); /* it may be about to go, and somebody wait for us */
-	return NULL;
-}
-
-void *object_enter(VIP_PVOID handle, enum object_kind kind)
-{
-	uintptr_t value = (uintptr_t)handle;
-	struct slot *slot = slot_at(value & INDEX_MASK);
-	struct visitor *notes = visitor;
-	struct object *object;
-	uint64_t word;
-
-	if (!slot)
-		return NULL;
-	if (atomic_load_explicit(&notes->slot, memory_order_relaxed))
-		return enter_slowly(value, kind);
-	atomic_store_explicit(&notes->slot, slot, memory_order_relaxed);
-	fence_light(); /* object_drain() sees that, or we see that it was retired */
-	word = atomic_load_explicit(&slot->word, memory_order_acquire);
-	notes->generation = generation_of(word);
-	if (!notes->generation || notes->generation != value >> INDEX_BITS)
-		return turn_back(notes);
-	object = atomic_load_explicit(&slot->object, memory_order_relaxed);
-	if (object->kind != kind)
-		return turn_back(notes);
-	notes->object = object;
-	return object;
-}
-
-void object_leave(struct object *object)
-{
-	struct visitor *notes = visitor;
-	struct slot *slot;
-
-	if (notes->object != object) {
-		object_put(object);
-		return;
-	}
-	slot = atomic_load_explicit(&notes->slot, memory_order_relaxed);
-	notes->object = NULL;
-	atomic_store_explicit(&notes->slot, NULL, memory_order_release);
-	fence_light(); /* object_drain() sees that, or we see that it was retired */
-	if (generation_of(atomic_load_explicit(&slot->word, memory_order_relaxed)) !=
-	    notes->generation)
-		wake_drainers();
-}
-
 bool object_retire(struct object *object)
 {
 	struct slot *slot = slot_at(index_of(object));
@@ -345,31 +272,45 @@ bool object_retired(const struct object *object)
 	       generation_in(object->handle);
 }
 
-static bool is_visited(const struct slot *slot)
-{
-	for (struct visitor *each = visitors; each; each = each->next)
-		if (atomic_load_explicit(&each->slot, memory_order_acquire) == slot)
-			return true;
-	return false;
-}
-
 void object_drain(struct object *object, unsigned own)
 {
 	uint32_t index = index_of(object);
 	struct slot *slot = slot_at(index);
 
-	fence_heavy();
 	pthread_mutex_lock(&table_lock);
-	while (references(atomic_load_explicit(&slot->word, memory_order_acquire)) > own ||
-	       is_visited(slot))
+	while (references(atomic_load_explicit(&slot->word, memory_order_acquire)) > own)
 		pthread_cond_wait(&reference_dropped, &table_lock);
 	atomic_store(&slot->word, 0);
-	slot->next_free = 0;
-	if (last_free)
-		slot_at(last_free)->next_free = index;
-	else
-		first_free = index;
-	last_free = index;
-	free_slots++;
+	if (object->kind < OBJECT_LASTING)
+		set_place(object->kind, index, NULL);
+	give_back_index(index);
+	pthread_mutex_unlock(&table_lock);
+}
+
+void *object_allocate(enum object_kind kind, size_t size, bool *is_new)
+{
+	struct object *object;
+
+	pthread_mutex_lock(&table_lock);
+	object = unused[kind];
+	if (object)
+		unused[kind] = object->next_unused;
+	pthread_mutex_unlock(&table_lock);
+	*is_new = !object;
+	if (!object) {
+		object = aligned_alloc(CACHE_LINE, (size + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
+		if (object)
+			memset(object, 0, size);
+	}
+	if (object)
+		object->kind = kind;
+	return object;
+}
+
+void object_free(struct object *object)
+{
+	pthread_mutex_lock(&table_lock);
+	object->next_unused = unused[object->kind];
+	unused[object->kind] = object;
 	pthread_mutex_unlock(&table_lock);
 }

@@ -3,23 +3,41 @@
  *
  * A handle is not a pointer but an index and a generation, so that any value a program may pass
  * is checked without touching memory behind it. Whoever works on an object holds a reference
- * from object_get() to object_put(), or is on a visit; who destroys it retires the handle first (no
- * new ones), wakes those that sleep on the object, and waits for the others to let go.
+ * from object_get() to object_put(); who destroys it retires the handle first (no new ones), wakes
+ * those that sleep on the object, and waits for the others to let go.
+ *
+ * The calls of the data path hold no reference. They take a lock in the object in any case, and do that
+ * before they know whether it is still there: what counts is what they see once they have it. For that
+ * the memory of VIs and CQs *lasts*: it is never anything else, and a lock in it always is one. Who
+ * retires such an object says so under its locks, so afterwards nobody is inside who was let in before.
+ * object_at.h is their way to it.
  */
 #ifndef VIPL_OBJECT_H
 #define VIPL_OBJECT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "vipl.h"
 
-enum object_kind { OBJECT_NIC, OBJECT_VI, OBJECT_CQ, OBJECT_TAG, OBJECT_REQUEST };
+/* The memory of the first ones lasts. */
+enum object_kind { OBJECT_VI, OBJECT_CQ, OBJECT_NIC, OBJECT_TAG, OBJECT_REQUEST };
+#define OBJECT_LASTING 2
 
 struct object {
 	enum object_kind kind;
 	uintptr_t handle;
+	struct object *next_unused; /* of memory that lasts */
 };
+
+/*
+ * Memory for an object of a kind that lasts, or NULL; all zeros if it `is_new`, else as one before has
+ * left it. What may be looked at without a lock stays as it is, then.
+ */
+void *object_allocate(enum object_kind kind, size_t size, bool *is_new);
+/* Keeps the memory for the next one. */
+void object_free(struct object *object);
 
 /* Gives the object its handle. 0, or ENOMEM. */
 int object_publish(struct object *object, enum object_kind kind);
@@ -27,12 +45,6 @@ int object_publish(struct object *object, enum object_kind kind);
 /* The object with a reference, or NULL when the handle is no live object of this kind. */
 void *object_get(VIP_PVOID handle, enum object_kind kind);
 void object_put(struct object *object);
-/*
- * The same for calls that are short and many: no other thread's cache line is written. What a
- * thread does inside of a visit may take references, and make visits of its own.
- */
-void *object_enter(VIP_PVOID handle, enum object_kind kind);
-void object_leave(struct object *object);
 /* One more reference; false when the object is retired. */
 bool object_hold(struct object *object);
 

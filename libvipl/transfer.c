@@ -2,6 +2,7 @@
 #include "api.h"
 #include "error.h"
 #include "nic.h"
+#include "object_at.h"
 #include "vi.h"
 
 static struct workqueue *queue_of(struct vi *vi, bool is_receive)
@@ -9,35 +10,40 @@ static struct workqueue *queue_of(struct vi *vi, bool is_receive)
 	return is_receive ? &vi->receive : &vi->send;
 }
 
-/* The descriptor's own memory handle is not looked at: programs give wrong ones. */
-static VIP_RETURN post(VIP_VI_HANDLE handle, bool is_receive, VIP_DESCRIPTOR *descriptor)
+/* Nothing that could be posted. */
+static __attribute__((noinline)) VIP_RETURN refuse(VIP_VI_HANDLE handle, bool is_receive,
+						   VIP_DESCRIPTOR *descriptor)
 {
-	struct vi *vi = vi_enter(handle);
-	VIP_RETURN rc = VIP_INVALID_PARAMETER;
+	struct vi *vi = vi_get(handle);
 
-	if (!vi)
-		return rc;
-	if ((uintptr_t)descriptor % VIP_DESCRIPTOR_ALIGNMENT)
+	if (vi && descriptor)
 		error_of_post(vi, VIP_ERROR_POST_DESC,
 			      is_receive ? VIP_STATUS_OP_RECEIVE : VIP_STATUS_OP_SEND, descriptor);
-	else if (descriptor)
-		rc = is_receive ? workqueue_post_receive(&vi->receive, descriptor)
-				: workqueue_post_send(&vi->send, descriptor);
-	vi_leave(vi);
-	return rc;
+	if (vi)
+		vi_put(vi);
+	return VIP_INVALID_PARAMETER;
 }
 
-static VIP_RETURN done(VIP_VI_HANDLE handle, bool is_receive, VIP_DESCRIPTOR **descriptor)
+/* The descriptor's own memory handle is not looked at: programs give wrong ones. */
+static inline VIP_RETURN post(VIP_VI_HANDLE handle, bool is_receive, VIP_DESCRIPTOR *descriptor)
 {
-	struct vi *vi = vi_enter(handle);
-	VIP_RETURN rc = VIP_INVALID_PARAMETER;
+	struct vi *vi = object_at(handle, OBJECT_VI);
 
+	if (!descriptor || (uintptr_t)descriptor % VIP_DESCRIPTOR_ALIGNMENT)
+		return refuse(handle, is_receive, descriptor);
 	if (!vi)
-		return rc;
-	if (descriptor)
-		rc = workqueue_take(queue_of(vi, is_receive), descriptor);
-	vi_leave(vi);
-	return rc;
+		return VIP_INVALID_PARAMETER;
+	return is_receive ? workqueue_post_receive(&vi->receive, handle, descriptor)
+			  : workqueue_post_send(&vi->send, handle, descriptor);
+}
+
+static inline VIP_RETURN done(VIP_VI_HANDLE handle, bool is_receive, VIP_DESCRIPTOR **descriptor)
+{
+	struct vi *vi = object_at(handle, OBJECT_VI);
+
+	if (!vi || !descriptor)
+		return VIP_INVALID_PARAMETER;
+	return workqueue_take(queue_of(vi, is_receive), handle, descriptor);
 }
 
 struct taking {
@@ -49,7 +55,9 @@ struct taking {
 static VIP_RETURN take(void *argument)
 {
 	struct taking *taking = argument;
-	VIP_RETURN rc = workqueue_take(taking->queue, taking->descriptor);
+	VIP_RETURN rc = workqueue_take(taking->queue,
+				       object_handle(&taking->queue->vi->object),
+				       taking->descriptor);
 
 	return *taking->descriptor ? rc : VIP_NOT_DONE;
 }

@@ -4,7 +4,7 @@
  */
 #include "vi.h"
 
-#include <stdlib.h>
+#include <string.h>
 
 #include "api.h"
 #include "deadline.h"
@@ -95,9 +95,9 @@ static VIP_RETURN build(struct vi *vi, struct cq *send_cq, struct cq *receive_cq
 	receive_cq = use_cq(nic, receive_cq, RECEIVE_DEPTH);
 	if (!receive_cq)
 		goto release_send_cq;
-	if (workqueue_init(&vi->send, vi, send_cq, false))
+	if (workqueue_init(&vi->send, send_cq, false))
 		goto release_receive_cq;
-	if (workqueue_init(&vi->receive, vi, receive_cq, true))
+	if (workqueue_init(&vi->receive, receive_cq, true))
 		goto destroy_send;
 	vi->endpoint = create_endpoint(vi, &vi->attributes, vi->tag);
 	if (!vi->endpoint)
@@ -106,6 +106,8 @@ static VIP_RETURN build(struct vi *vi, struct cq *send_cq, struct cq *receive_cq
 		goto destroy_endpoint;
 	if (object_publish(&vi->object, OBJECT_VI))
 		goto destroy_changed;
+	workqueue_name(&vi->send, object_handle(&vi->object));
+	workqueue_name(&vi->receive, object_handle(&vi->object));
 	vi->tag->users++;
 	LIST_INSERT_HEAD(&nic->vis, vi, in_nic);
 	return VIP_SUCCESS;
@@ -135,7 +137,20 @@ void vi_free(struct vi *vi)
 	release_cq(vi->send.cq);
 	vi->tag->users--;
 	pthread_cond_destroy(&vi->changed);
-	free(vi);
+	object_free(&vi->object);
+}
+
+static struct vi *allocate(void)
+{
+	bool is_new;
+	struct vi *vi = object_allocate(OBJECT_VI, sizeof(*vi), &is_new);
+
+	if (!vi)
+		return NULL;
+	memset(&vi->nic, 0, sizeof(*vi) - offsetof(struct vi, nic));
+	workqueue_clear(&vi->send, vi, is_new);
+	workqueue_clear(&vi->receive, vi, is_new);
+	return vi;
 }
 
 static VIP_RETURN create(struct nic *nic, const VIP_VI_ATTRIBUTES *attributes, struct cq *send_cq,
@@ -146,7 +161,7 @@ static VIP_RETURN create(struct nic *nic, const VIP_VI_ATTRIBUTES *attributes, s
 
 	if (rc != VIP_SUCCESS)
 		return rc;
-	vi = calloc(1, sizeof(*vi));
+	vi = allocate();
 	if (!vi)
 		return VIP_ERROR_RESOURCE;
 	vi->nic = nic;
@@ -158,7 +173,7 @@ static VIP_RETURN create(struct nic *nic, const VIP_VI_ATTRIBUTES *attributes, s
 		*handle = object_handle(&vi->object);
 	pthread_mutex_unlock(&nic->lock);
 	if (rc != VIP_SUCCESS)
-		free(vi);
+		object_free(&vi->object);
 	return rc;
 }
 
@@ -184,6 +199,15 @@ VIP_RETURN VipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES *ViAttribs,
 	return rc;
 }
 
+bool vi_unname(struct vi *vi)
+{
+	if (object_retired(&vi->object))
+		return false;
+	workqueue_name(&vi->send, NULL);
+	workqueue_name(&vi->receive, NULL);
+	return object_retire(&vi->object);
+}
+
 /* Makes the handle invalid, if the state allows. */
 static VIP_RETURN retire(struct vi *vi)
 {
@@ -192,7 +216,7 @@ static VIP_RETURN retire(struct vi *vi)
 	pthread_mutex_lock(&vi->nic->lock);
 	if (atomic_load(&vi->state) != VIP_STATE_IDLE)
 		rc = VIP_INVALID_STATE;
-	else if (!object_retire(&vi->object))
+	else if (!vi_unname(vi))
 		rc = VIP_INVALID_PARAMETER;
 	pthread_mutex_unlock(&vi->nic->lock);
 	return rc;
@@ -316,8 +340,8 @@ VIP_RETURN VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTRIB
 		return rc;
 	if (State && Attributes && ViSendQEmpty && ViRecvQEmpty) {
 		/* A program that asks for nothing else shall learn of an error, too. */
-		cq_look(vi->send.cq);
-		cq_look(vi->receive.cq);
+		cq_look(vi->send.cq, &vi->object);
+		cq_look(vi->receive.cq, &vi->object);
 		*State = atomic_load(&vi->state);
 		workqueue_lock(&vi->receive);
 		*Attributes = vi->attributes;

@@ -30,10 +30,11 @@ struct vi_pairing {
 
 struct vi {
 	struct object object;
+	struct workqueue send, receive; /* see there for what lasts */
+
 	struct nic *nic;
 	LIST_ENTRY(vi) in_nic;
 	struct device_endpoint *endpoint;
-	struct workqueue send, receive;
 	VIP_VI_ATTRIBUTES attributes; /* Ptag as the program gave it */
 	struct tag *tag;
 	_Atomic(VIP_PVOID) user_data;
@@ -70,21 +71,13 @@ static inline void vi_put(struct vi *vi)
 	object_put(&vi->object);
 }
 
-/* The same for the data path. */
-static inline struct vi *vi_enter(VIP_VI_HANDLE handle)
-{
-	return object_enter(handle, OBJECT_VI);
-}
-
-static inline void vi_leave(struct vi *vi)
-{
-	object_leave(&vi->object);
-}
-
 /* What the peer of a VI with these attributes may do. */
 struct region_rights vi_rights(const VIP_VI_ATTRIBUTES *attributes);
 
 /* All of these: the NIC's lock is held. */
+
+/* Makes the handle invalid; no call of the data path is in the VI then. False when it was before. */
+bool vi_unname(struct vi *vi);
 
 /* IDLE -> CONNECT_PENDING: posted receives go to the device. */
 VIP_RETURN vi_prepare(struct vi *vi);

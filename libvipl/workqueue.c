@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "descriptor.h"
 #include "nic.h"
@@ -13,17 +14,26 @@ static struct posted *ring_at(struct workqueue *queue, uint32_t index)
 	return &queue->ring[index & (QUEUE_DESCRIPTORS - 1)];
 }
 
-int workqueue_init(struct workqueue *queue, struct vi *vi, struct cq *cq, bool is_receive)
+void workqueue_clear(struct workqueue *queue, struct vi *vi, bool is_new)
+{
+	if (is_new) {
+		lock_init(&queue->lock);
+		queue->vi = vi;
+	} else {
+		lock_change_hands(&queue->lock);
+	}
+	memset(&queue->ops, 0, sizeof(*queue) - offsetof(struct workqueue, ops));
+}
+
+int workqueue_init(struct workqueue *queue, struct cq *cq, bool is_receive)
 {
 	queue->ring = calloc(QUEUE_DESCRIPTORS, sizeof(*queue->ring));
 	if (!queue->ring)
 		return ENOMEM;
-	queue->vi = vi;
-	queue->cq = cq;
+	atomic_store_explicit(&queue->cq, cq, memory_order_relaxed);
 	queue->is_receive = is_receive;
-	queue->ops = vi->nic->device->ops;
+	queue->ops = queue->vi->nic->device->ops;
 	queue->mode = is_receive ? QUEUE_HOLDS : QUEUE_FLUSHES;
-	lock_init(&queue->lock);
 	return 0;
 }
 
@@ -38,8 +48,16 @@ void workqueue_destroy(struct workqueue *queue)
 	if (queue->wants_attention)
 		TAILQ_REMOVE(&cq->attention, queue, in_attention);
 	lock_release(&cq->lock);
-	lock_destroy(&queue->lock);
 	free(queue->ring);
+}
+
+void workqueue_name(struct workqueue *queue, VIP_VI_HANDLE handle)
+{
+	lock_acquire(&queue->lock);
+	lock_acquire(&queue->cq->lock);
+	atomic_store_explicit(&queue->handle, handle, memory_order_relaxed);
+	lock_release(&queue->cq->lock);
+	lock_release(&queue->lock);
 }
 
 void workqueue_lock(struct workqueue *queue)
@@ -308,6 +326,12 @@ static bool fail_if_bad(struct workqueue *queue, const VIP_DESCRIPTOR *descripto
 	return true;
 }
 
+/* Is it a queue of the VI with this handle? One of its locks is held. */
+static inline bool is_named(const struct workqueue *queue, VIP_VI_HANDLE handle)
+{
+	return atomic_load_explicit(&queue->handle, memory_order_relaxed) == handle;
+}
+
 /*
  * What to do with the descriptor posted last, which was not passed on: because of `why`, if that was
  * tried. Releases the queue's lock.
@@ -317,7 +341,9 @@ static __attribute__((noinline)) void settle_in(struct workqueue *queue,
 						struct refusal why)
 {
 	bool completed = false;
+	struct vi *vi = queue->vi;
 
+	object_hold(&vi->object);
 	switch (queue->mode) {
 	case QUEUE_OPEN:
 		completed = feed(queue, why);
@@ -336,27 +362,37 @@ static __attribute__((noinline)) void settle_in(struct workqueue *queue,
 
 	if (completed) {
 		lock_acquire(&queue->cq->lock);
-		cq_leave(queue->cq, true, false);
+		cq_leave(queue->cq, &vi->object, true, false);
 	}
+	vi_put(vi);
 }
 
 /* There are as many descriptors as there can be. Releases the queue's lock. */
 static __attribute__((noinline)) VIP_RETURN overrun(struct workqueue *queue,
 						    VIP_DESCRIPTOR *descriptor)
 {
+	struct vi *vi = queue->vi;
+
+	object_hold(&vi->object);
 	lock_release(&queue->lock);
-	error_of_post(queue->vi, VIP_ERROR_VI_OVERRUN, operation(queue->is_receive, descriptor),
+	error_of_post(vi, VIP_ERROR_VI_OVERRUN, operation(queue->is_receive, descriptor),
 		      descriptor);
+	vi_put(vi);
 	return VIP_ERROR_RESOURCE;
 }
 
 static inline __attribute__((always_inline))
-VIP_RETURN post_to(struct workqueue *queue, bool is_receive, VIP_DESCRIPTOR *descriptor)
+VIP_RETURN post_to(struct workqueue *queue, VIP_VI_HANDLE handle, bool is_receive,
+		   VIP_DESCRIPTOR *descriptor)
 {
 	struct refusal why = {NOTHING, false, 0};
 	uint32_t tail;
 
 	lock_acquire(&queue->lock);
+	if (!is_named(queue, handle)) {
+		lock_release(&queue->lock);
+		return VIP_INVALID_PARAMETER;
+	}
 	tail = atomic_load_explicit(&queue->tail, memory_order_relaxed);
 	if (tail - atomic_load_explicit(&queue->head, memory_order_acquire) >= QUEUE_DESCRIPTORS)
 		return overrun(queue, descriptor);
@@ -374,25 +410,32 @@ VIP_RETURN post_to(struct workqueue *queue, bool is_receive, VIP_DESCRIPTOR *des
 	return VIP_SUCCESS;
 }
 
-VIP_RETURN workqueue_post_send(struct workqueue *queue, VIP_DESCRIPTOR *descriptor)
+VIP_RETURN workqueue_post_send(struct workqueue *queue, VIP_VI_HANDLE handle,
+			       VIP_DESCRIPTOR *descriptor)
 {
-	return post_to(queue, false, descriptor);
+	return post_to(queue, handle, false, descriptor);
 }
 
-VIP_RETURN workqueue_post_receive(struct workqueue *queue, VIP_DESCRIPTOR *descriptor)
+VIP_RETURN workqueue_post_receive(struct workqueue *queue, VIP_VI_HANDLE handle,
+				  VIP_DESCRIPTOR *descriptor)
 {
-	return post_to(queue, true, descriptor);
+	return post_to(queue, handle, true, descriptor);
 }
 
-VIP_RETURN workqueue_take(struct workqueue *queue, VIP_DESCRIPTOR **descriptor)
+VIP_RETURN workqueue_take(struct workqueue *queue, VIP_VI_HANDLE handle,
+			  VIP_DESCRIPTOR **descriptor)
 {
-	struct cq *cq = queue->cq;
+	struct cq *cq = atomic_load_explicit(&queue->cq, memory_order_relaxed);
 	VIP_RETURN rc = VIP_SUCCESS;
 	bool polled = false;
 	uint32_t head;
 
-	*descriptor = NULL;
 	lock_acquire(&cq->lock);
+	if (!is_named(queue, handle) || atomic_load_explicit(&queue->cq, memory_order_relaxed) != cq) {
+		lock_release(&cq->lock);
+		return VIP_INVALID_PARAMETER;
+	}
+	*descriptor = NULL;
 	head = atomic_load_explicit(&queue->head, memory_order_relaxed);
 	if (head == atomic_load_explicit(&queue->done, memory_order_relaxed))
 		polled = cq_poll_locked(cq);
@@ -407,7 +450,7 @@ VIP_RETURN workqueue_take(struct workqueue *queue, VIP_DESCRIPTOR **descriptor)
 		rc = workqueue_is_empty(queue) ? VIP_DESCRIPTOR_ERROR : VIP_NOT_DONE;
 	}
 	/* Who is told of the error that broke the VI shall find it in ERROR. */
-	cq_leave(cq, polled,
+	cq_leave(cq, &queue->vi->object, polled,
 		 rc == VIP_DESCRIPTOR_ERROR && *descriptor && atomic_load(&queue->vi->broken));
 	return rc;
 }

@@ -43,14 +43,17 @@ struct posted {
 };
 
 struct workqueue {
+	/* What is before the next blank line is never made anew: see object_at(). */
+	struct lock lock; /* posting */
 	struct vi *vi;
-	struct cq *cq;
+	_Atomic(struct cq *) cq;
+	/* Of the VI, while calls of the data path may come: written with both locks, read with one. */
+	_Atomic(VIP_VI_HANDLE) handle;
+
 	const struct device_ops *ops;
 	bool is_receive;
 	unsigned depth;
-
-	struct lock lock; /* posting */
-	enum queue_mode mode;
+	enum queue_mode mode; /* guarded by the queue's lock, like the next */
 	_Atomic uint32_t tail;
 	uint32_t submitted;
 	uint32_t parts;	 /* requests to the device that were not the last of their descriptor */
@@ -67,17 +70,26 @@ struct workqueue {
 	TAILQ_ENTRY(workqueue) in_ready, in_starved, in_attention;
 };
 
+/* Memory of the VI's that is new or has been another's is a queue's from now on. */
+void workqueue_clear(struct workqueue *queue, struct vi *vi, bool is_new);
 /* 0 or errno. */
-int workqueue_init(struct workqueue *queue, struct vi *vi, struct cq *cq, bool is_receive);
+int workqueue_init(struct workqueue *queue, struct cq *cq, bool is_receive);
 /* Leaves its CQ's lists, too. */
 void workqueue_destroy(struct workqueue *queue);
 
-/* VipPostSend and VipPostRecv. */
-VIP_RETURN workqueue_post_send(struct workqueue *queue, VIP_DESCRIPTOR *descriptor);
-VIP_RETURN workqueue_post_receive(struct workqueue *queue, VIP_DESCRIPTOR *descriptor);
+/* What calls of the data path take for the VI's handle from now on. With NULL, none is inside then. */
+void workqueue_name(struct workqueue *queue, VIP_VI_HANDLE handle);
 
-/* VipSendDone and VipRecvDone. */
-VIP_RETURN workqueue_take(struct workqueue *queue, VIP_DESCRIPTOR **descriptor);
+/*
+ * VipPostSend and VipPostRecv, VipSendDone and VipRecvDone. The queue may be that of any VI or of none:
+ * they see whether it is of the one with this handle.
+ */
+VIP_RETURN workqueue_post_send(struct workqueue *queue, VIP_VI_HANDLE handle,
+			       VIP_DESCRIPTOR *descriptor);
+VIP_RETURN workqueue_post_receive(struct workqueue *queue, VIP_VI_HANDLE handle,
+				  VIP_DESCRIPTOR *descriptor);
+VIP_RETURN workqueue_take(struct workqueue *queue, VIP_VI_HANDLE handle,
+			  VIP_DESCRIPTOR **descriptor);
 
 /* Hands over to the device what it has room for; after a completion, or when it is opened. */
 void workqueue_feed(struct workqueue *queue);

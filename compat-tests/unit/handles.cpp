@@ -1,5 +1,6 @@
 // The table of handles: what names an object, for how long, and who waits for whom.
 #include <atomic>
+#include <cstdint>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <memory>
@@ -12,6 +13,7 @@
 
 extern "C" {
 #include "object.h"
+void *shim_object_at(VIP_PVOID handle, enum object_kind kind);
 }
 
 namespace
@@ -156,7 +158,7 @@ TEST(Handles, DrainWaitsForEveryReference)
 
 // Threads take what the handle names and give it back, as fast as they can, while one object after
 // another goes.
-void expect_no_object_that_is_gone(decltype(object_get) take, decltype(object_put) give)
+TEST(Handles, NoThreadGetsAnObjectThatIsGone)
 {
 	std::atomic<uintptr_t> handle{0};
 	std::atomic<bool> stop{false};
@@ -166,12 +168,12 @@ void expect_no_object_that_is_gone(decltype(object_get) take, decltype(object_pu
 	for (int i = 0; i < 3; i++) {
 		users.emplace_back([&] {
 			while (!stop) {
-				auto *base = static_cast<object *>(take(value(handle), OBJECT_VI));
+				auto *base = static_cast<object *>(object_get(value(handle), OBJECT_VI));
 				if (!base)
 					continue;
 				EXPECT_TRUE(reinterpret_cast<Thing *>(base)->alive);
 				got++;
-				give(base);
+				object_put(base);
 			}
 		});
 	}
@@ -188,66 +190,61 @@ void expect_no_object_that_is_gone(decltype(object_get) take, decltype(object_pu
 		user.join();
 }
 
-TEST(Handles, NoThreadGetsAnObjectThatIsGone)
+TEST(Handles, LeadToTheMemoryOfTheirObjectAsLongAsItIsThere)
 {
-	expect_no_object_that_is_gone(object_get, object_put);
+	Thing vi(OBJECT_VI), cq(OBJECT_CQ), nic(OBJECT_NIC);
+
+	EXPECT_EQ(shim_object_at(vi.handle(), OBJECT_VI), &vi.base);
+	EXPECT_EQ(shim_object_at(vi.handle(), OBJECT_CQ), nullptr);
+	EXPECT_EQ(shim_object_at(cq.handle(), OBJECT_CQ), &cq.base);
+	EXPECT_EQ(shim_object_at(nic.handle(), OBJECT_VI), nullptr);
+	EXPECT_EQ(shim_object_at(nullptr, OBJECT_VI), nullptr);
+	EXPECT_EQ(shim_object_at(value(~uintptr_t{0}), OBJECT_VI), nullptr);
+	for (Thing *thing : {&vi, &cq, &nic})
+		thing->end();
+	EXPECT_EQ(shim_object_at(vi.handle(), OBJECT_VI), nullptr);
+	EXPECT_EQ(shim_object_at(cq.handle(), OBJECT_CQ), nullptr);
 }
 
-TEST(Handles, VisitsAreRefusedAsReferencesAre)
+TEST(Handles, MemoryThatLastsIsUsedAgainAsItWasLeft)
+{
+	struct Memory {
+		object base;
+		int left;
+	};
+	bool is_new;
+	auto allocate = [&] {
+		return static_cast<Memory *>(object_allocate(OBJECT_CQ, sizeof(Memory), &is_new));
+	};
+	Memory *first = allocate();
+
+	ASSERT_TRUE(is_new);
+	EXPECT_EQ(first->left, 0);
+	first->left = 7;
+	object_free(&first->base);
+	Memory *again = allocate();
+	EXPECT_FALSE(is_new);
+	EXPECT_EQ(again, first);
+	EXPECT_EQ(again->left, 7);
+	Memory *other = allocate();
+	EXPECT_TRUE(is_new);
+	EXPECT_NE(other, first);
+	object_free(&other->base);
+	object_free(&again->base);
+}
+
+TEST(Handles, OfTheParentLeadNowhereInAChildOfAFork)
 {
 	Thing thing;
-	auto bits = reinterpret_cast<uintptr_t>(thing.handle());
+	int status = -1;
 
-	EXPECT_EQ(object_enter(thing.handle(), OBJECT_CQ), nullptr);
-	for (unsigned i = 0; i < sizeof(bits) * 8; i++)
-		EXPECT_EQ(object_enter(value(bits ^ (uintptr_t{1} << i)), OBJECT_VI), nullptr) << i;
-	EXPECT_EQ(object_enter(nullptr, OBJECT_VI), nullptr);
-	ASSERT_EQ(object_enter(thing.handle(), OBJECT_VI), &thing.base);
-	object_leave(&thing.base);
-	thing.end(); // hangs if a refused visit was left standing
-	EXPECT_EQ(object_enter(thing.handle(), OBJECT_VI), nullptr);
-}
-
-TEST(Handles, DrainWaitsForVisitsAlsoForThoseWithinOthers)
-{
-	Thing outer, inner;
-	std::atomic<bool> drained{false};
-
-	ASSERT_EQ(object_enter(outer.handle(), OBJECT_VI), &outer.base);
-	ASSERT_EQ(object_enter(inner.handle(), OBJECT_VI), &inner.base);
-	ASSERT_EQ(object_enter(outer.handle(), OBJECT_VI), &outer.base);
-	for (Thing *thing : {&inner, &outer}) {
-		ASSERT_TRUE(object_retire(&thing->base));
-		drained = false;
-		std::thread drainer([&] {
-			object_drain(&thing->base, 0);
-			drained = true;
-		});
-		std::this_thread::yield();
-		EXPECT_FALSE(drained);
-		object_leave(&thing->base);
-		if (thing == &outer) {
-			EXPECT_FALSE(drained) << "one of two visits is not over";
-			object_leave(&thing->base);
-		}
-		drainer.join();
-		EXPECT_TRUE(drained);
-	}
-}
-
-TEST(Handles, AThreadThatEndsOnAVisitDoesNotKeepTheObject)
-{
-	Thing thing;
-
-	std::thread([&] {
-		EXPECT_EQ(object_enter(thing.handle(), OBJECT_VI), &thing.base);
-	}).join();
-	thing.end(); // hangs if the visit outlives its thread
-}
-
-TEST(Handles, NoThreadVisitsAnObjectThatIsGone)
-{
-	expect_no_object_that_is_gone(object_enter, object_leave);
+	pid_t child = fork();
+	if (!child)
+		_exit(shim_object_at(thing.handle(), OBJECT_VI) != nullptr);
+	ASSERT_EQ(waitpid(child, &status, 0), child);
+	EXPECT_EQ(status, 0);
+	EXPECT_EQ(shim_object_at(thing.handle(), OBJECT_VI), &thing.base);
+	thing.end();
 }
 
 TEST(Handles, OnlyOneOfManyThreadsRetires)

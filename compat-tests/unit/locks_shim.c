@@ -15,7 +15,6 @@ struct lock *shim_lock_create(void)
 
 void shim_lock_destroy(struct lock *lock)
 {
-	lock_destroy(lock);
 	free(lock);
 }
 

@@ -1,0 +1,9 @@
+/* object_at.h has atomic types, which C++ does not know. */
+#include "object_at.h"
+
+void *shim_object_at(VIP_PVOID handle, enum object_kind kind);
+
+void *shim_object_at(VIP_PVOID handle, enum object_kind kind)
+{
+	return object_at(handle, kind);
+}

@@ -1,0 +1,33 @@
+/* From a handle to memory that lasts, in a few instructions: see object.h. */
+#ifndef VIPL_OBJECT_AT_H
+#define VIPL_OBJECT_AT_H
+
+#include <stdatomic.h>
+
+#include "object.h"
+
+#define OBJECT_INDEX_BITS  20
+#define OBJECT_CHUNK_BITS  10
+#define OBJECT_CHUNK_SLOTS (1u << OBJECT_CHUNK_BITS)
+#define OBJECT_CHUNKS	   (1u << (OBJECT_INDEX_BITS - OBJECT_CHUNK_BITS))
+#define OBJECT_INDEX_MASK  ((1u << OBJECT_INDEX_BITS) - 1)
+
+typedef struct object *_Atomic object_place;
+extern object_place *_Atomic object_places[OBJECT_LASTING][OBJECT_CHUNKS];
+
+/*
+ * Where the object would be that the handle names, of a kind that lasts; or NULL. It may be another one
+ * of that kind, or nobody's memory.
+ */
+static inline void *object_at(VIP_PVOID handle, enum object_kind kind)
+{
+	uint32_t index = (uintptr_t)handle & OBJECT_INDEX_MASK;
+	object_place *chunk = atomic_load_explicit(&object_places[kind][index >> OBJECT_CHUNK_BITS],
+						   memory_order_acquire);
+
+	if (!chunk)
+		return NULL;
+	return atomic_load_explicit(&chunk[index % OBJECT_CHUNK_SLOTS], memory_order_acquire);
+}
+
+#endif
