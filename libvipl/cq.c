@@ -158,7 +158,8 @@ void cq_leave_slowly(struct cq *cq, struct object *owner, bool completed, bool a
 
 bool cq_is_full(struct cq *cq, bool is_receive)
 {
-	return cq_outstanding(cq) >= cq_share(cq, atomic_load(&cq->capacity), is_receive);
+	return cq->is_public &&
+	       cq_outstanding(cq) >= cq_share(cq, atomic_load(&cq->capacity), is_receive);
 }
 
 /* The CQ's lock is held. 0 or errno. */

@@ -105,28 +105,23 @@ VIP_RETURN cq_take(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi, VIP_B
 
 /* For so many entries at least; nothing that is there is lost. 0 or errno. */
 int cq_make_room(struct cq *cq, unsigned entries);
-/* Returns how many there were. A queue's own CQ has no other user, and the queue's lock is held. */
-static inline unsigned cq_add_reserved(struct cq *cq, unsigned more)
-{
-	unsigned reserved;
-
-	if (cq->is_public)
-		return atomic_fetch_add_explicit(&cq->reserved, more, memory_order_relaxed);
-	reserved = atomic_load_explicit(&cq->reserved, memory_order_relaxed);
-	atomic_store_explicit(&cq->reserved, reserved + more, memory_order_relaxed);
-	return reserved;
-}
+/* A queue's own CQ has room for all that the queue gives the device: nothing is counted there. */
 static inline void cq_unreserve(struct cq *cq)
 {
-	cq_add_reserved(cq, -1u);
+	if (cq->is_public)
+		atomic_fetch_sub_explicit(&cq->reserved, 1, memory_order_relaxed);
 }
 /* The CQ's lock is held: entries that were reserved are free again. */
 static inline void cq_retire(struct cq *cq, unsigned count)
 {
-	unsigned retired = atomic_load_explicit(&cq->retired, memory_order_relaxed);
+	unsigned retired;
 
+	if (!cq->is_public)
+		return;
+	retired = atomic_load_explicit(&cq->retired, memory_order_relaxed);
 	atomic_store_explicit(&cq->retired, retired + count, memory_order_release);
 }
+/* Of a VIPL CQ. */
 static inline unsigned cq_outstanding(const struct cq *cq)
 {
 	/* First: whoever sees an entry retired sees it reserved, so there are never fewer than none. */
@@ -147,10 +142,13 @@ bool cq_is_full(struct cq *cq, bool is_receive);
 bool cq_reserve_in_grown(struct cq *cq, bool is_receive, unsigned before);
 static inline bool cq_reserve(struct cq *cq, bool is_receive)
 {
-	unsigned retired = atomic_load_explicit(&cq->retired, memory_order_acquire);
-	unsigned before = cq_add_reserved(cq, 1) - retired;
-	unsigned capacity = atomic_load_explicit(&cq->capacity, memory_order_relaxed);
+	unsigned retired, before, capacity;
 
+	if (!cq->is_public)
+		return true;
+	retired = atomic_load_explicit(&cq->retired, memory_order_acquire);
+	before = atomic_fetch_add_explicit(&cq->reserved, 1, memory_order_relaxed) - retired;
+	capacity = atomic_load_explicit(&cq->capacity, memory_order_relaxed);
 	return before < cq_share(cq, capacity, is_receive) ||
 	       cq_reserve_in_grown(cq, is_receive, before);
 }

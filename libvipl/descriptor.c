@@ -14,12 +14,6 @@ static bool may_read(const struct vi *vi)
 	return vi->nic->attributes.RDMAReadSupport & vi->attributes.ReliabilityLevel;
 }
 
-/* Programs have their messages in a few regions. Devices count these up from bit 0, or from bit 8. */
-static inline struct region_hint *hint_for(struct workqueue *queue, uint32_t handle)
-{
-	return &queue->regions[(handle ^ handle >> 8) % QUEUE_HINTS];
-}
-
 /*
  * The region of a segment of the VI's, or NULL: there is none, or it has another tag. False when only a
  * search could tell.
@@ -30,10 +24,12 @@ bool find_region(struct workqueue *queue, uint32_t handle, bool searches,
 {
 	struct region_hint *hint = hint_for(queue, handle);
 
-	if (!searches && !region_hint_fits(&queue->vi->nic->regions, handle, hint))
+	if (region_is_near(queue->vi, handle, hint))
+		*region = &hint->view;
+	else if (searches)
+		*region = region_of(queue->vi, handle, hint);
+	else
 		return false;
-	*region = searches ? region_of(queue->vi, handle, hint)
-			   : region_in_domain(queue->vi, &hint->view);
 	return true;
 }
 

@@ -48,11 +48,12 @@ struct region_slots;
 
 /* From memory handle to region. Writers hold the NIC's lock; look-ups take no lock. */
 struct region_table {
-	_Atomic uint32_t version; /* odd while a writer changes the slots */
+	_Atomic uint32_t version; /* odd while a writer changes the slots; never 0 */
 	struct region_slots *_Atomic slots;
 	unsigned used;
 };
 
+void region_table_init(struct region_table *table);
 /* 0 or ENOMEM; EEXIST when the handle is there already. */
 int region_table_insert(struct region_table *table, uint32_t handle,
 			const struct region_view *view, struct region *region);
@@ -71,7 +72,7 @@ void region_table_destroy(struct region_table *table);
 
 /* What was found last: a work queue's segments are mostly of one region. One thread's at a time. */
 struct region_hint {
-	uint32_t handle, version;
+	uint32_t handle, version; /* 0: nothing */
 	struct region_view view;
 };
 
@@ -82,7 +83,7 @@ const struct region_view *region_table_search(struct region_table *table, uint32
 static inline bool region_hint_fits(const struct region_table *table, uint32_t handle,
 				    const struct region_hint *hint)
 {
-	return hint->handle == handle && handle &&
+	return hint->handle == handle &&
 	       hint->version == atomic_load_explicit(&table->version, memory_order_acquire);
 }
 

@@ -211,6 +211,7 @@ VIP_RETURN VipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHandle)
 	pthread_mutex_init(&nic->lock, NULL);
 	pthread_mutex_init(&nic->changing_regions, NULL);
 	init_copying(nic);
+	region_table_init(&nic->regions);
 	TAILQ_INIT(&nic->waiters);
 	TAILQ_INIT(&nic->pairings);
 	rc = build(nic, DeviceName);

@@ -10,7 +10,8 @@
 
 #include "memory.h"
 
-#define FIRST_SLOTS 64u
+#define FIRST_SLOTS   64u
+#define FIRST_VERSION 2u
 
 struct slot {
 	_Atomic uint32_t handle; /* 0: free */
@@ -52,7 +53,7 @@ const struct region_view *region_table_search(struct region_table *table, uint32
 {
 	struct region_view *view = &hint->view;
 
-	hint->handle = 0;
+	hint->version = 0;
 	for (;;) {
 		uint32_t version = atomic_load_explicit(&table->version, memory_order_acquire);
 		struct region_slots *slots =
@@ -82,6 +83,11 @@ const struct region_view *region_table_search(struct region_table *table, uint32
 	}
 }
 
+void region_table_init(struct region_table *table)
+{
+	*table = (struct region_table){.version = FIRST_VERSION};
+}
+
 static void begin_write(struct region_table *table)
 {
 	set(table->version, get(table->version) + 1);
@@ -90,7 +96,10 @@ static void begin_write(struct region_table *table)
 
 static void end_write(struct region_table *table)
 {
-	atomic_store_explicit(&table->version, get(table->version) + 1, memory_order_release);
+	uint32_t version = get(table->version) + 1;
+
+	atomic_store_explicit(&table->version, version ? version : FIRST_VERSION,
+			      memory_order_release);
 }
 
 static void copy_slot(struct slot *to, const struct slot *from)

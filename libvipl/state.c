@@ -22,7 +22,7 @@ static const struct device_ops *ops_of(const struct vi *vi)
 /* Takes what the device has completed; other queues of a shared CQ may never let it run dry. */
 static void drain(struct cq *cq)
 {
-	unsigned most = cq_outstanding(cq);
+	unsigned most = cq->is_public ? cq_outstanding(cq) : atomic_load(&cq->capacity);
 
 	while (cq_poll_for_device(cq) && most--)
 		;

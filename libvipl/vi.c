@@ -53,6 +53,14 @@ static void release_cq(struct cq *cq)
 		cq_destroy(cq);
 }
 
+/* A CQ of the queue's own has to have room for all: see cq_reserve(). */
+static unsigned depth_of(const struct workqueue *queue, unsigned depth)
+{
+	unsigned capacity = atomic_load(&queue->cq->capacity);
+
+	return queue->cq->is_public || depth < capacity ? depth : capacity;
+}
+
 /* The endpoint for these attributes, which are not yet the VI's, or NULL. */
 static struct device_endpoint *create_endpoint(struct vi *vi, const VIP_VI_ATTRIBUTES *attributes,
 					       const struct tag *tag)
@@ -73,8 +81,8 @@ static struct device_endpoint *create_endpoint(struct vi *vi, const VIP_VI_ATTRI
 		ops_of(vi)->endpoint_create(vi->nic->device, &config);
 
 	if (endpoint) { /* as deep as any other one of this device */
-		vi->send.depth = config.send_depth;
-		vi->receive.depth = config.receive_depth;
+		vi->send.depth = depth_of(&vi->send, config.send_depth);
+		vi->receive.depth = depth_of(&vi->receive, config.receive_depth);
 	}
 	return endpoint;
 }
@@ -276,6 +284,9 @@ static void become(struct vi *vi, const VIP_VI_ATTRIBUTES *attributes, struct ta
 	vi->attributes = *attributes;
 	vi->tag = tag;
 	vi->endpoint = endpoint;
+	/* They are about the former tag. */
+	memset(vi->send.regions, 0, sizeof(vi->send.regions));
+	memset(vi->receive.regions, 0, sizeof(vi->receive.regions));
 	workqueue_unlock(&vi->receive);
 	workqueue_unlock(&vi->send);
 	/* Nothing completes yet: for the order of memory accesses only. */

@@ -34,6 +34,7 @@ int workqueue_init(struct workqueue *queue, struct cq *cq, bool is_receive)
 	queue->is_receive = is_receive;
 	queue->ops = queue->vi->nic->device->ops;
 	queue->mode = is_receive ? QUEUE_HOLDS : QUEUE_FLUSHES;
+	queue->sending = (struct device_send){.segments = &queue->segment, .count = 1};
 	return 0;
 }
 
@@ -63,6 +64,7 @@ void workqueue_name(struct workqueue *queue, VIP_VI_HANDLE handle)
 void workqueue_lock(struct workqueue *queue)
 {
 	lock_acquire(&queue->lock);
+	queue->clear = 0;
 }
 
 void workqueue_unlock(struct workqueue *queue)
@@ -184,6 +186,8 @@ bool workqueue_next_part(struct workqueue *queue, uint32_t length)
 {
 	queue->parts++;
 	queue->offset += length;
+	if (queue->clear)
+		queue->clear--;
 	return under_way(queue) < queue->depth && cq_reserve(queue->cq, false);
 }
 
@@ -210,34 +214,43 @@ static __attribute__((noinline)) struct refusal refuse(struct workqueue *queue, 
 }
 
 /*
- * Hands over the oldest descriptor that is still here. The queue's lock is held. `is_receive` is
- * the queue's: who knows it, in posting, gets this without the other half.
+ * Hands over the oldest descriptor that is still here, for which there is room. `earlier`: others may be
+ * under way.
  */
-static inline __attribute__((always_inline))
-struct refusal pass_on(struct workqueue *queue, bool is_receive, const VIP_DESCRIPTOR *descriptor)
+static __attribute__((noinline)) struct refusal hand_over(struct workqueue *queue,
+							  const VIP_DESCRIPTOR *descriptor,
+							  bool earlier)
 {
 	struct segment segments[MAX_SEGMENTS];
 	struct device_send send;
-	uint32_t error, before = under_way(queue);
+	uint32_t error;
 	unsigned count;
 	int rc;
 
-	if (before >= queue->depth || !cq_reserve(queue->cq, is_receive))
-		return (struct refusal){NO_ROOM, before > 0, 0};
-	error = is_receive ? descriptor_read_receive(queue, descriptor, segments, &count)
-			   : descriptor_read_send(queue, descriptor, segments, &send);
+	error = queue->is_receive ? descriptor_read_receive(queue, descriptor, segments, &count)
+				  : descriptor_read_send(queue, descriptor, segments, &send);
 	if (error)
-		return refuse(queue, before > 0, error, 0);
-	if (is_receive) {
+		return refuse(queue, earlier, error, 0);
+	if (queue->is_receive) {
 		rc = queue->ops->post_receive(queue->vi->endpoint, segments, count);
 	} else {
 		send.offset = queue->offset;
 		rc = queue->ops->post_send(queue->vi->endpoint, &send);
 	}
 	if (rc)
-		return refuse(queue, before > 0, 0, rc);
+		return refuse(queue, earlier, 0, rc);
 	advance(queue);
-	return (struct refusal){NOTHING, before > 0, 0};
+	return (struct refusal){NOTHING, earlier, 0};
+}
+
+/* The same, if there is room. The queue's lock is held. */
+static struct refusal pass_on(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor)
+{
+	uint32_t before = under_way(queue);
+
+	if (before >= queue->depth || !cq_reserve(queue->cq, queue->is_receive))
+		return (struct refusal){NO_ROOM, before > 0, 0};
+	return hand_over(queue, descriptor, before > 0);
 }
 
 /*
@@ -287,8 +300,7 @@ static bool feed(struct workqueue *queue, struct refusal why)
 
 	while (queue->submitted != atomic_load_explicit(&queue->tail, memory_order_relaxed)) {
 		if (!why.hindrance)
-			why = pass_on(queue, queue->is_receive,
-				      ring_at(queue, queue->submitted)->descriptor);
+			why = pass_on(queue, ring_at(queue, queue->submitted)->descriptor);
 		if (!why.hindrance)
 			continue;
 		if (!hold_or_fail(queue, why)) {
@@ -344,6 +356,7 @@ static __attribute__((noinline)) void settle_in(struct workqueue *queue,
 	struct vi *vi = queue->vi;
 
 	object_hold(&vi->object);
+	queue->clear = 0;
 	switch (queue->mode) {
 	case QUEUE_OPEN:
 		completed = feed(queue, why);
@@ -381,27 +394,39 @@ static __attribute__((noinline)) VIP_RETURN overrun(struct workqueue *queue,
 	return VIP_ERROR_RESOURCE;
 }
 
-static inline __attribute__((always_inline))
-VIP_RETURN post_to(struct workqueue *queue, VIP_VI_HANDLE handle, bool is_receive,
-		   VIP_DESCRIPTOR *descriptor)
+/* The queue's lock is held. */
+static inline void append(struct workqueue *queue, uint32_t tail, uint32_t operation,
+			  VIP_DESCRIPTOR *descriptor)
 {
-	struct refusal why = {NOTHING, false, 0};
-	uint32_t tail;
+	descriptor->CS.Status = 0;
+	*ring_at(queue, tail) = (struct posted){descriptor, operation};
+	atomic_store_explicit(&queue->tail, tail + 1, memory_order_release);
+}
 
-	lock_acquire(&queue->lock);
-	if (!is_named(queue, handle)) {
-		lock_release(&queue->lock);
-		return VIP_INVALID_PARAMETER;
-	}
-	tail = atomic_load_explicit(&queue->tail, memory_order_relaxed);
+/* Nothing is held back: how many can be posted before something has to be looked at again? */
+static uint32_t clear_way(const struct workqueue *queue, uint32_t tail)
+{
+	uint32_t waiting = tail - atomic_load_explicit(&queue->head, memory_order_acquire);
+	uint32_t with_device = under_way(queue), ring = QUEUE_DESCRIPTORS - waiting;
+	uint32_t device = queue->depth > with_device ? queue->depth - with_device : 0;
+
+	return ring < device ? ring : device;
+}
+
+/* Looks at everything. Releases the queue's lock. */
+static __attribute__((noinline)) VIP_RETURN post_carefully(struct workqueue *queue,
+							   VIP_DESCRIPTOR *descriptor)
+{
+	uint32_t tail = atomic_load_explicit(&queue->tail, memory_order_relaxed);
+	struct refusal why = {NOTHING, false, 0};
+
 	if (tail - atomic_load_explicit(&queue->head, memory_order_acquire) >= QUEUE_DESCRIPTORS)
 		return overrun(queue, descriptor);
-	descriptor->CS.Status = 0;
-	*ring_at(queue, tail) = (struct posted){descriptor, operation(is_receive, descriptor)};
-	atomic_store_explicit(&queue->tail, tail + 1, memory_order_release);
+	append(queue, tail, operation(queue->is_receive, descriptor), descriptor);
 	if (queue->mode == QUEUE_OPEN && queue->submitted == tail) {
-		why = pass_on(queue, is_receive, descriptor);
+		why = pass_on(queue, descriptor);
 		if (!why.hindrance) {
+			queue->clear = clear_way(queue, tail + 1);
 			lock_release(&queue->lock);
 			return VIP_SUCCESS;
 		}
@@ -410,16 +435,59 @@ VIP_RETURN post_to(struct workqueue *queue, VIP_VI_HANDLE handle, bool is_receiv
 	return VIP_SUCCESS;
 }
 
-VIP_RETURN workqueue_post_send(struct workqueue *queue, VIP_VI_HANDLE handle,
-			       VIP_DESCRIPTOR *descriptor)
+/*
+ * While the way is clear, nothing is held back, the queue is open, and there is room in the ring and with
+ * the device for so many more; completions only make it more. Whoever changes any of that says that it
+ * is no longer clear. Only a VIPL CQ, which others fill as well, has to be asked each time.
+ */
+static inline __attribute__((always_inline))
+VIP_RETURN post_to(struct workqueue *queue, struct vi *vi, VIP_VI_HANDLE handle, bool is_receive,
+		   VIP_DESCRIPTOR *descriptor)
 {
-	return post_to(queue, handle, false, descriptor);
+	struct refusal why;
+	uint32_t tail;
+	bool is_short;
+	int rc;
+
+	lock_acquire(&queue->lock);
+	if (!is_named(queue, handle)) {
+		lock_release(&queue->lock);
+		return VIP_INVALID_PARAMETER;
+	}
+	if (!queue->clear || !cq_reserve(queue->cq, is_receive))
+		return post_carefully(queue, descriptor);
+	queue->clear--;
+	tail = atomic_load_explicit(&queue->tail, memory_order_relaxed);
+	is_short = is_receive ? descriptor_read_short_receive(queue, vi, descriptor)
+			      : descriptor_read_short_send(queue, vi, descriptor);
+	append(queue, tail, operation(is_receive, descriptor), descriptor);
+	if (is_short) {
+		rc = is_receive ? queue->ops->post_receive(vi->endpoint, &queue->segment, 1)
+				: queue->ops->post_send(vi->endpoint, &queue->sending);
+		if (!rc) {
+			advance(queue);
+			lock_release(&queue->lock);
+			return VIP_SUCCESS;
+		}
+		why = refuse(queue, true, 0, rc);
+	} else {
+		why = hand_over(queue, descriptor, true);
+	}
+	if (why.hindrance)
+		settle_in(queue, descriptor, why);
+	else
+		lock_release(&queue->lock);
+	return VIP_SUCCESS;
 }
 
-VIP_RETURN workqueue_post_receive(struct workqueue *queue, VIP_VI_HANDLE handle,
-				  VIP_DESCRIPTOR *descriptor)
+VIP_RETURN workqueue_post_send(struct vi *vi, VIP_VI_HANDLE handle, VIP_DESCRIPTOR *descriptor)
 {
-	return post_to(queue, handle, true, descriptor);
+	return post_to(&vi->send, vi, handle, false, descriptor);
+}
+
+VIP_RETURN workqueue_post_receive(struct vi *vi, VIP_VI_HANDLE handle, VIP_DESCRIPTOR *descriptor)
+{
+	return post_to(&vi->receive, vi, handle, true, descriptor);
 }
 
 VIP_RETURN workqueue_take(struct workqueue *queue, VIP_VI_HANDLE handle,
@@ -459,7 +527,7 @@ void workqueue_feed(struct workqueue *queue)
 {
 	bool completed = false;
 
-	lock_acquire(&queue->lock);
+	workqueue_lock(queue);
 	if (queue->mode == QUEUE_OPEN)
 		completed = feed(queue, (struct refusal){NOTHING, false, 0});
 	lock_release(&queue->lock);

@@ -54,12 +54,15 @@ struct workqueue {
 	bool is_receive;
 	unsigned depth;
 	enum queue_mode mode; /* guarded by the queue's lock, like the next */
+	uint32_t clear;	      /* so many can be posted without a look whether they can: see post_to() */
 	_Atomic uint32_t tail;
 	uint32_t submitted;
 	uint32_t parts;	 /* requests to the device that were not the last of their descriptor */
 	uint32_t offset; /* bytes of the descriptor at `submitted` that such requests are for */
 	struct posted *ring;
-	struct region_hint regions[QUEUE_HINTS]; /* each for some of the handles */
+	struct region_hint regions[QUEUE_HINTS]; /* each for some of the handles; of the VI's tag */
+	struct device_send sending; /* what is being posted, if it is short: of this segment */
+	struct segment segment;
 
 	_Atomic uint32_t head, done; /* guarded by the CQ's lock, like the rest */
 	_Atomic uint32_t parts_done;
@@ -81,13 +84,11 @@ void workqueue_destroy(struct workqueue *queue);
 void workqueue_name(struct workqueue *queue, VIP_VI_HANDLE handle);
 
 /*
- * VipPostSend and VipPostRecv, VipSendDone and VipRecvDone. The queue may be that of any VI or of none:
- * they see whether it is of the one with this handle.
+ * VipPostSend and VipPostRecv, VipSendDone and VipRecvDone. The VI may be any one or none: they see
+ * whether it is the one with this handle.
  */
-VIP_RETURN workqueue_post_send(struct workqueue *queue, VIP_VI_HANDLE handle,
-			       VIP_DESCRIPTOR *descriptor);
-VIP_RETURN workqueue_post_receive(struct workqueue *queue, VIP_VI_HANDLE handle,
-				  VIP_DESCRIPTOR *descriptor);
+VIP_RETURN workqueue_post_send(struct vi *vi, VIP_VI_HANDLE handle, VIP_DESCRIPTOR *descriptor);
+VIP_RETURN workqueue_post_receive(struct vi *vi, VIP_VI_HANDLE handle, VIP_DESCRIPTOR *descriptor);
 VIP_RETURN workqueue_take(struct workqueue *queue, VIP_VI_HANDLE handle,
 			  VIP_DESCRIPTOR **descriptor);
 

@@ -17,7 +17,7 @@ unsigned workqueue_with_device(struct workqueue *queue)
 {
 	unsigned count;
 
-	lock_acquire(&queue->lock);
+	workqueue_lock(queue);
 	lock_acquire(&queue->cq->lock);
 	count = under_way(queue) + queue->dropped;
 	lock_release(&queue->cq->lock);
@@ -29,7 +29,7 @@ void workqueue_drop(struct workqueue *queue)
 {
 	uint32_t tail;
 
-	lock_acquire(&queue->lock);
+	workqueue_lock(queue);
 	lock_acquire(&queue->cq->lock);
 	tail = atomic_load(&queue->tail);
 	queue->mode = QUEUE_HOLDS;
@@ -45,7 +45,7 @@ void workqueue_drop(struct workqueue *queue)
 
 void workqueue_set_mode(struct workqueue *queue, enum queue_mode mode)
 {
-	lock_acquire(&queue->lock);
+	workqueue_lock(queue);
 	queue->mode = mode;
 	lock_release(&queue->lock);
 	workqueue_feed(queue);
@@ -55,7 +55,7 @@ void workqueue_recall(struct workqueue *queue, enum queue_mode mode)
 {
 	struct cq *cq = queue->cq;
 
-	lock_acquire(&queue->lock);
+	workqueue_lock(queue);
 	lock_acquire(&cq->lock);
 	cq_retire(cq, under_way(queue));
 	queue->submitted = atomic_load(&queue->done);
@@ -72,7 +72,7 @@ void workqueue_recall(struct workqueue *queue, enum queue_mode mode)
 
 void workqueue_assume_done(struct workqueue *queue)
 {
-	lock_acquire(&queue->lock);
+	workqueue_lock(queue);
 	lock_acquire(&queue->cq->lock);
 	while (atomic_load(&queue->done) != queue->submitted) {
 		cq_retire(queue->cq, 1);
@@ -89,7 +89,7 @@ void workqueue_assume_done(struct workqueue *queue)
 
 void workqueue_flush(struct workqueue *queue)
 {
-	lock_acquire(&queue->lock);
+	workqueue_lock(queue);
 	lock_acquire(&queue->cq->lock);
 	workqueue_flush_locked(queue);
 	lock_release(&queue->cq->lock);

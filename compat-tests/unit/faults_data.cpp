@@ -36,8 +36,9 @@ class FaultsData : public NicTest
 TEST_F(FaultsData, ASendThatIsRefusedIsATransportErrorAndBreaksTheConnection)
 {
 	for (int error : {EINVAL, EIO, ENOMEM}) {
-		fake_fail("ibv_post_send", 1, error);
+		fake_fail_always("ibv_post_send", error);
 		EXPECT_EQ(post_send(a, s[0]), VIP_SUCCESS) << "told by the descriptor";
+		fake_fail_always("ibv_post_send", 0);
 		expect_sent(a, s[0], VIP_STATUS_TRANSPORT_ERROR);
 		expect_state(a, VIP_STATE_ERROR);
 		expect_state(b, VIP_STATE_ERROR);
@@ -89,8 +90,9 @@ TEST_F(FaultsData, ASendThatIsRefusedIsToldInItsTurn)
 TEST_F(FaultsData, AReceiveThatIsRefusedIsATransportErrorAndBreaksTheConnection)
 {
 	for (int error : {EINVAL, EIO}) {
-		fake_fail("ibv_post_recv", 1, error);
+		fake_fail_always("ibv_post_recv", error);
 		EXPECT_EQ(post_recv(a, r[0]), VIP_SUCCESS);
+		fake_fail_always("ibv_post_recv", 0);
 		expect_received(a, r[0], VIP_STATUS_TRANSPORT_ERROR);
 		expect_state(a, VIP_STATE_ERROR);
 		expect_state(b, VIP_STATE_ERROR);

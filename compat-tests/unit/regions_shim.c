@@ -6,7 +6,10 @@
 
 struct region_table *shim_table_create(void)
 {
-	return calloc(1, sizeof(struct region_table));
+	struct region_table *table = malloc(sizeof(*table));
+
+	region_table_init(table);
+	return table;
 }
 
 void shim_table_destroy(struct region_table *table)
