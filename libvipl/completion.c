@@ -3,29 +3,59 @@
 #include "cq.h"
 #include "nic.h"
 #include "object_at.h"
+#include "workqueue_steps.h"
+
+/* The CQ's lock is held, and released here: the queue has a completion that was not told. */
+static inline VIP_RETURN take_entry(struct cq *cq, struct workqueue *queue, bool polled,
+				    VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive)
+{
+	*vi = object_handle(&queue->vi->object);
+	*is_receive = queue->is_receive ? VIP_TRUE : VIP_FALSE;
+	TAILQ_REMOVE(&cq->ready, queue, in_ready);
+	queue->is_ready = --queue->untold > 0;
+	if (queue->is_ready) /* behind the others: each VI gets its turn */
+		TAILQ_INSERT_TAIL(&cq->ready, queue, in_ready);
+	return cq_leave(cq, &cq->object, polled, false, VIP_SUCCESS);
+}
+
+/* The same, when there is none yet as far as is known. */
+static __attribute__((noinline)) VIP_RETURN poll_and_take(struct cq *cq, VIP_VI_HANDLE *vi,
+							  VIP_BOOLEAN *is_receive)
+{
+	bool polled = cq_poll_locked(cq);
+	struct workqueue *queue = TAILQ_FIRST(&cq->ready);
+
+	return queue ? take_entry(cq, queue, polled, vi, is_receive)
+		     : cq_leave(cq, &cq->object, polled, false, VIP_NOT_DONE);
+}
+
+static inline VIP_RETURN take_from(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi,
+				   VIP_BOOLEAN *is_receive)
+{
+	struct workqueue *queue;
+
+	if (atomic_load_explicit(&cq->handle, memory_order_relaxed) != handle)
+		return workqueue_turn_away(&cq->lock);
+	queue = TAILQ_FIRST(&cq->ready);
+	return queue ? take_entry(cq, queue, false, vi, is_receive)
+		     : poll_and_take(cq, vi, is_receive);
+}
+
+static __attribute__((noinline)) VIP_RETURN take_slowly(struct cq *cq, VIP_CQ_HANDLE handle,
+							VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive,
+							enum lock_way way)
+{
+	lock_acquire_slowly(&cq->lock, way);
+	return take_from(cq, handle, vi, is_receive);
+}
 
 VIP_RETURN cq_take(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive)
 {
-	struct workqueue *queue;
-	bool polled;
+	enum lock_way way = lock_enter(&cq->lock);
 
-	lock_acquire(&cq->lock);
-	if (atomic_load_explicit(&cq->handle, memory_order_relaxed) != handle) {
-		lock_release(&cq->lock);
-		return VIP_INVALID_PARAMETER;
-	}
-	polled = TAILQ_EMPTY(&cq->ready) && cq_poll_locked(cq);
-	queue = TAILQ_FIRST(&cq->ready);
-	if (queue) {
-		*vi = object_handle(&queue->vi->object);
-		*is_receive = queue->is_receive ? VIP_TRUE : VIP_FALSE;
-		TAILQ_REMOVE(&cq->ready, queue, in_ready);
-		queue->is_ready = --queue->untold > 0;
-		if (queue->is_ready) /* behind the others: each VI gets its turn */
-			TAILQ_INSERT_TAIL(&cq->ready, queue, in_ready);
-	}
-	cq_leave(cq, &cq->object, polled, false);
-	return queue ? VIP_SUCCESS : VIP_NOT_DONE;
+	if (way != LOCK_ENTERED)
+		return take_slowly(cq, handle, vi, is_receive, way);
+	return take_from(cq, handle, vi, is_receive);
 }
 
 struct cq_taking {

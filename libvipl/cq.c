@@ -142,7 +142,8 @@ void cq_destroy(struct cq *cq)
 	object_free(&cq->object);
 }
 
-void cq_leave_slowly(struct cq *cq, struct object *owner, bool completed, bool attend)
+VIP_RETURN cq_leave_slowly(struct cq *cq, struct object *owner, bool completed, bool attend,
+			   VIP_RETURN rc)
 {
 	/* With the lock it is certain that it is there, or the caller has a reference. */
 	bool held = object_hold(owner);
@@ -154,6 +155,7 @@ void cq_leave_slowly(struct cq *cq, struct object *owner, bool completed, bool a
 		cq_kick(cq);
 	if (held)
 		object_put(owner);
+	return rc;
 }
 
 bool cq_is_full(struct cq *cq, bool is_receive)
@@ -183,7 +185,7 @@ int cq_make_room(struct cq *cq, unsigned entries)
 		error = grow(cq, entries);
 		cq_retry_starved(cq);
 	}
-	cq_leave(cq, &cq->object, false, false);
+	cq_leave(cq, &cq->object, false, false, VIP_SUCCESS);
 	return error;
 }
 
@@ -298,7 +300,7 @@ void cq_attend(struct cq *cq)
 void cq_look(struct cq *cq, struct object *owner)
 {
 	lock_acquire(&cq->lock);
-	cq_leave(cq, owner, cq_poll_locked(cq), false);
+	cq_leave(cq, owner, cq_poll_locked(cq), false, VIP_SUCCESS);
 }
 
 static inline void relax(void)

@@ -80,21 +80,22 @@ static inline void cq_kick(struct cq *cq)
 /* The same as cq_attend_locked(), also for waiting until another thread has done it. */
 void cq_attend(struct cq *cq);
 
-void cq_leave_slowly(struct cq *cq, struct object *owner, bool completed, bool attend);
+VIP_RETURN cq_leave_slowly(struct cq *cq, struct object *owner, bool completed, bool attend,
+			   VIP_RETURN rc);
 /*
  * Releases the CQ's lock after completions may have been taken: wakes others who wait for them, and
  * does what attention is called for; with `attend`, also waits for another thread that does it. The
- * `owner`, the CQ itself or the VI, keeps the CQ for so long.
+ * `owner`, the CQ itself or the VI, keeps the CQ for so long. Returns `rc`.
  */
-static inline void cq_leave(struct cq *cq, struct object *owner, bool completed, bool attend)
+static inline VIP_RETURN cq_leave(struct cq *cq, struct object *owner, bool completed, bool attend,
+				  VIP_RETURN rc)
 {
 	/* Who begins to wait after this looks once more, with the lock. */
 	completed = completed && atomic_load_explicit(&cq->waiters, memory_order_relaxed);
 	attend |= !TAILQ_EMPTY(&cq->attention);
 	if (__builtin_expect(completed | attend, false))
-		cq_leave_slowly(cq, owner, completed, attend);
-	else
-		lock_release(&cq->lock);
+		return cq_leave_slowly(cq, owner, completed, attend, rc);
+	return (VIP_RETURN)lock_release_with(&cq->lock, rc);
 }
 
 /* Takes what has completed, and does what follows from it. */

@@ -37,16 +37,14 @@ static void wake(struct lock *lock)
 	syscall(SYS_futex, &lock->inside, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-void lock_turn_back(struct lock *lock)
-{
-	atomic_store_explicit(&lock->inside, 0, memory_order_release);
-	wake(lock);
-}
-
-void lock_acquire_slowly(struct lock *lock)
+void lock_acquire_slowly(struct lock *lock, enum lock_way way)
 {
 	uint32_t self = this_thread();
 
+	if (way == LOCK_WAS_LOST) {
+		atomic_store_explicit(&lock->inside, 0, memory_order_release);
+		wake(lock);
+	}
 	pthread_mutex_lock(&lock->mutex);
 	if (atomic_load_explicit(&lock->owner, memory_order_relaxed))
 		end_ownership(lock);
@@ -55,12 +53,12 @@ void lock_acquire_slowly(struct lock *lock)
 	lock->last = self;
 }
 
-void lock_release_slowly(struct lock *lock)
+int lock_release_slowly(struct lock *lock, int result)
 {
 	/* Who ended our ownership has the mutex, and has not come in yet. */
 	if (atomic_load_explicit(&lock->holder, memory_order_relaxed) != lock_thread) {
 		wake(lock);
-		return;
+		return result;
 	}
 	atomic_store_explicit(&lock->holder, 0, memory_order_relaxed);
 	if (lock->in_a_row >= MANY && switches.fence_is_free) {
@@ -71,11 +69,12 @@ void lock_release_slowly(struct lock *lock)
 		lock->in_a_row = 0;
 	}
 	pthread_mutex_unlock(&lock->mutex);
+	return result;
 }
 
 void lock_change_hands(struct lock *lock)
 {
-	lock_acquire_slowly(lock);
+	lock_acquire_slowly(lock, LOCK_IS_NOT_OWN);
 	lock->favourite = lock->last = lock->in_a_row = 0;
-	lock_release_slowly(lock);
+	lock_release(lock);
 }

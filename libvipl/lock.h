@@ -33,11 +33,16 @@ void lock_init(struct lock *lock);
 /* Others will take it mostly: a lock lasts, and is not made anew for them. */
 void lock_change_hands(struct lock *lock);
 
-void lock_acquire_slowly(struct lock *lock);
-/* By who is inside as the owner no longer, or has come in by the mutex. */
-void lock_release_slowly(struct lock *lock);
-/* The favourite was on its way in, and the ownership has ended meanwhile. */
-void lock_turn_back(struct lock *lock);
+/* What came of the owner's way in. With one of the others, lock_acquire_slowly() goes on. */
+enum lock_way {
+	LOCK_ENTERED,
+	LOCK_IS_NOT_OWN,
+	LOCK_WAS_LOST, /* the ownership has ended on the way in */
+};
+
+void lock_acquire_slowly(struct lock *lock, enum lock_way way);
+/* By who is inside as the owner no longer, or has come in by the mutex. Returns `result`. */
+int lock_release_slowly(struct lock *lock, int result);
 
 /*
  * Whether the lock is owned by the caller. Only favourites are, and only where the light fence is free,
@@ -50,16 +55,25 @@ static inline bool lock_is_own(const struct lock *lock)
 	return atomic_load_explicit(&lock->owner, memory_order_acquire) == lock_thread;
 }
 
+/*
+ * For functions that shall call nothing else: what is to be kept over a call, even one that is never
+ * made, goes to the stack first.
+ */
+static inline enum lock_way lock_enter(struct lock *lock)
+{
+	if (__builtin_expect(atomic_load_explicit(&lock->owner, memory_order_relaxed) !=
+				     lock_thread, false))
+		return LOCK_IS_NOT_OWN;
+	atomic_store_explicit(&lock->inside, 1, memory_order_release);
+	return __builtin_expect(lock_is_own(lock), true) ? LOCK_ENTERED : LOCK_WAS_LOST;
+}
+
 static inline void lock_acquire(struct lock *lock)
 {
-	if (__builtin_expect(atomic_load_explicit(&lock->owner, memory_order_relaxed) ==
-				     lock_thread, true)) {
-		atomic_store_explicit(&lock->inside, 1, memory_order_release);
-		if (__builtin_expect(lock_is_own(lock), true))
-			return;
-		lock_turn_back(lock);
-	}
-	lock_acquire_slowly(lock);
+	enum lock_way way = lock_enter(lock);
+
+	if (__builtin_expect(way != LOCK_ENTERED, false))
+		lock_acquire_slowly(lock, way);
 }
 
 /*
@@ -67,11 +81,17 @@ static inline void lock_acquire(struct lock *lock)
  * at most, and turns back, for while the mutex is held nobody is the owner; and nobody but the
  * favourite itself makes it the owner again.
  */
-static inline void lock_release(struct lock *lock)
+static inline int lock_release_with(struct lock *lock, int result)
 {
 	atomic_store_explicit(&lock->inside, 0, memory_order_release);
 	if (__builtin_expect(!lock_is_own(lock), false))
-		lock_release_slowly(lock);
+		return lock_release_slowly(lock, result);
+	return result;
+}
+
+static inline void lock_release(struct lock *lock)
+{
+	lock_release_with(lock, 0);
 }
 
 #endif

@@ -1,18 +1,12 @@
-/* The ring of posted descriptors: in at the tail, through the device, out at the head. */
+/* The ring of posted descriptors: making it, and its way out: what the device has done is completed, and taken. */
 #include "workqueue.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "descriptor.h"
 #include "nic.h"
 #include "workqueue_steps.h"
-
-static struct posted *ring_at(struct workqueue *queue, uint32_t index)
-{
-	return &queue->ring[index & (QUEUE_DESCRIPTORS - 1)];
-}
 
 void workqueue_clear(struct workqueue *queue, struct vi *vi, bool is_new)
 {
@@ -81,21 +75,8 @@ void workqueue_call_attention(struct workqueue *queue)
 	atomic_store(&queue->cq->uneasy, true);
 }
 
-static inline uint32_t operation(bool is_receive, const VIP_DESCRIPTOR *descriptor)
-{
-	static const uint32_t of_send[] = {
-		[VIP_CONTROL_OP_SENDRECV] = VIP_STATUS_OP_SEND,
-		[VIP_CONTROL_OP_RDMAWRITE] = VIP_STATUS_OP_RDMA_WRITE,
-		[VIP_CONTROL_OP_RDMAREAD] = VIP_STATUS_OP_RDMA_READ,
-		[VIP_CONTROL_OP_RESERVED] = VIP_STATUS_OP_SEND,
-	};
-
-	return is_receive ? VIP_STATUS_OP_RECEIVE
-			  : of_send[descriptor->CS.Control & VIP_CONTROL_OP_MASK];
-}
-
-uint32_t workqueue_complete_oldest(struct workqueue *queue, uint32_t status, uint32_t length,
-				   uint32_t immediate)
+static inline uint32_t complete_oldest(struct workqueue *queue, struct cq *cq, uint32_t status,
+				       uint32_t length, uint32_t immediate)
 {
 	uint32_t done = atomic_load_explicit(&queue->done, memory_order_relaxed);
 	struct posted *posted = ring_at(queue, done);
@@ -116,22 +97,22 @@ uint32_t workqueue_complete_oldest(struct workqueue *queue, uint32_t status, uin
 	__atomic_store_n(&descriptor->CS.Status, status, __ATOMIC_RELEASE);
 	atomic_store_explicit(&queue->done, done + 1, memory_order_release);
 
-	if (queue->cq->is_public) {
+	if (cq->is_public) {
 		queue->untold++;
 		if (!queue->is_ready)
-			TAILQ_INSERT_TAIL(&queue->cq->ready, queue, in_ready);
+			TAILQ_INSERT_TAIL(&cq->ready, queue, in_ready);
 		queue->is_ready = true;
 	}
 	return status;
 }
 
-static bool is_reliable(const struct vi *vi)
+uint32_t workqueue_complete_oldest(struct workqueue *queue, uint32_t status, uint32_t length,
+				   uint32_t immediate)
 {
-	return vi->attributes.ReliabilityLevel != VIP_SERVICE_UNRELIABLE;
+	return complete_oldest(queue, queue->cq, status, length, immediate);
 }
 
-/* An error on a connection: it is broken by cq_attend_locked(), with the NIC's lock. The CQ's is held. */
-static void note_error(struct workqueue *queue, uint32_t status)
+void workqueue_note_error(struct workqueue *queue, uint32_t status)
 {
 	uint32_t none = 0;
 
@@ -147,17 +128,18 @@ void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t lengt
 {
 	/* The descriptor came here through the device; this orders its memory by our own means, too. */
 	uint32_t tail = atomic_load_explicit(&queue->tail, memory_order_acquire);
+	struct cq *cq = atomic_load_explicit(&queue->cq, memory_order_relaxed);
 
-	cq_retire(queue->cq, 1);
+	cq_retire(cq, 1);
 	if (queue->dropped) {
 		queue->dropped--;
 		return;
 	}
 	if (tail == atomic_load_explicit(&queue->done, memory_order_relaxed))
 		return; /* a device that completes what was never posted */
-	status = workqueue_complete_oldest(queue, status, length, immediate);
+	status = complete_oldest(queue, cq, status, length, immediate);
 	if (status & VIP_STATUS_ERROR_MASK)
-		note_error(queue, status);
+		workqueue_note_error(queue, status);
 }
 
 void workqueue_stalled(struct workqueue *queue)
@@ -179,16 +161,7 @@ void workqueue_part_done(struct workqueue *queue, uint32_t error)
 		return;
 	if (!queue->part_error)
 		queue->part_error = error;
-	note_error(queue, error | ring_at(queue, atomic_load(&queue->done))->status);
-}
-
-bool workqueue_next_part(struct workqueue *queue, uint32_t length)
-{
-	queue->parts++;
-	queue->offset += length;
-	if (queue->clear)
-		queue->clear--;
-	return under_way(queue) < queue->depth && cq_reserve(queue->cq, false);
+	workqueue_note_error(queue, error | ring_at(queue, atomic_load(&queue->done))->status);
 }
 
 bool workqueue_is_idle(const struct workqueue *queue)
@@ -196,341 +169,76 @@ bool workqueue_is_idle(const struct workqueue *queue)
 	return !under_way(queue);
 }
 
-/* Why the oldest descriptor that is still here could not be handed over. */
-struct refusal {
-	enum { NOTHING, NO_ROOM, NO_MEMORY, REFUSED } hindrance;
-	bool earlier;	/* there were earlier ones under way */
-	uint32_t error; /* an error bit when it is the descriptor's fault */
-};
-
-/* With an entry reserved: the descriptor's fault, or an errno of the device's. */
-static __attribute__((noinline)) struct refusal refuse(struct workqueue *queue, bool earlier,
-						       uint32_t error, int rc)
+VIP_RETURN workqueue_turn_away(struct lock *lock)
 {
-	if (rc == EINPROGRESS) /* there is no room for the rest */
-		return (struct refusal){NO_ROOM, earlier, 0};
-	cq_unreserve(queue->cq);
-	return (struct refusal){rc == ENOBUFS ? NO_MEMORY : REFUSED, earlier, error};
+	lock_release(lock);
+	return VIP_INVALID_PARAMETER;
 }
 
-/*
- * Hands over the oldest descriptor that is still here, for which there is room. `earlier`: others may be
- * under way.
- */
-static __attribute__((noinline)) struct refusal hand_over(struct workqueue *queue,
-							  const VIP_DESCRIPTOR *descriptor,
-							  bool earlier)
+/* The CQ's lock is held, and released here: the one at the head is done. */
+static inline VIP_RETURN take_head(struct workqueue *queue, struct cq *cq, uint32_t head, bool polled,
+				   VIP_DESCRIPTOR **descriptor)
 {
-	struct segment segments[MAX_SEGMENTS];
-	struct device_send send;
-	uint32_t error;
-	unsigned count;
-	int rc;
+	struct posted *posted = ring_at(queue, head);
+	VIP_RETURN rc = VIP_SUCCESS;
+	bool attend = false;
 
-	error = queue->is_receive ? descriptor_read_receive(queue, descriptor, segments, &count)
-				  : descriptor_read_send(queue, descriptor, segments, &send);
-	if (error)
-		return refuse(queue, earlier, error, 0);
-	if (queue->is_receive) {
-		rc = queue->ops->post_receive(queue->vi->endpoint, segments, count);
-	} else {
-		send.offset = queue->offset;
-		rc = queue->ops->post_send(queue->vi->endpoint, &send);
+	*descriptor = posted->descriptor;
+	if (posted->status & VIP_STATUS_ERROR_MASK) {
+		rc = VIP_DESCRIPTOR_ERROR;
+		/* Who is told of the error that broke the VI shall find it in ERROR. */
+		attend = atomic_load(&queue->vi->broken);
 	}
-	if (rc)
-		return refuse(queue, earlier, 0, rc);
-	advance(queue);
-	return (struct refusal){NOTHING, earlier, 0};
+	atomic_store_explicit(&queue->head, head + 1, memory_order_release);
+	return cq_leave(cq, &queue->vi->object, polled, attend, rc);
 }
 
-/* The same, if there is room. The queue's lock is held. */
-static struct refusal pass_on(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor)
+/* The same, when nothing is done yet as far as is known. */
+static __attribute__((noinline)) VIP_RETURN poll_and_take(struct workqueue *queue, struct cq *cq,
+							  VIP_DESCRIPTOR **descriptor)
 {
-	uint32_t before = under_way(queue);
+	bool polled = cq_poll_locked(cq);
+	uint32_t head = atomic_load_explicit(&queue->head, memory_order_relaxed);
+	VIP_RETURN rc;
 
-	if (before >= queue->depth || !cq_reserve(queue->cq, queue->is_receive))
-		return (struct refusal){NO_ROOM, before > 0, 0};
-	return hand_over(queue, descriptor, before > 0);
+	if (head != atomic_load_explicit(&queue->done, memory_order_relaxed))
+		return take_head(queue, cq, head, polled, descriptor);
+	*descriptor = NULL;
+	rc = workqueue_is_empty(queue) ? VIP_DESCRIPTOR_ERROR : VIP_NOT_DONE;
+	return cq_leave(cq, &queue->vi->object, polled, false, rc);
 }
 
-/*
- * What could not be handed over while there were earlier ones waits for them (errors are told in
- * order, and room may come); if they are done by now it is worth another try; else its time has
- * come. For memory it waits as long as it takes: others may have it, and the agent comes back.
- * True when there is reason to try again at once.
- */
-static bool hold_or_fail(struct workqueue *queue, struct refusal why)
+static inline VIP_RETURN take_from(struct workqueue *queue, struct cq *cq, VIP_VI_HANDLE handle,
+				   VIP_DESCRIPTOR **descriptor)
 {
-	struct cq *cq = queue->cq;
-	uint32_t requests;
-	bool waits;
+	uint32_t head;
 
-	lock_acquire(&cq->lock);
-	requests = under_way(queue);
-	waits = requests > 0 || why.hindrance == NO_MEMORY;
-	if (why.hindrance == NO_ROOM)
-		waits = requests >= queue->depth || cq_is_full(cq, queue->is_receive);
-	if (waits) {
-		bool was_starved = queue->is_starved;
-
-		leave_starved(queue);
-		TAILQ_INSERT_TAIL(&cq->starved, queue, in_starved); /* others come first now */
-		queue->is_starved = true;
-		atomic_store(&cq->uneasy, true);
-		if (!was_starved)
-			agent_wake(queue->vi->nic); /* the program may not ask for completions */
-	} else if (why.hindrance != NO_ROOM && !why.earlier) {
-		advance(queue);
-		note_error(queue,
-			   workqueue_complete_oldest(
-				   queue, why.error ? why.error : VIP_STATUS_TRANSPORT_ERROR, 0,
-				   0));
-	}
-	lock_release(&cq->lock);
-	return !waits && (why.hindrance == NO_ROOM || why.earlier);
+	if (!is_named(queue, handle) ||
+	    atomic_load_explicit(&queue->cq, memory_order_relaxed) != cq)
+		return workqueue_turn_away(&cq->lock);
+	head = atomic_load_explicit(&queue->head, memory_order_relaxed);
+	if (head == atomic_load_explicit(&queue->done, memory_order_relaxed))
+		return poll_and_take(queue, cq, descriptor);
+	return take_head(queue, cq, head, false, descriptor);
 }
 
-/*
- * The queue's lock is held. `why`: what pass_on() has just been hindered by, if it was called. True
- * when something was completed here, without the device.
- */
-static bool feed(struct workqueue *queue, struct refusal why)
+static __attribute__((noinline)) VIP_RETURN take_slowly(struct workqueue *queue, struct cq *cq,
+							VIP_VI_HANDLE handle,
+							VIP_DESCRIPTOR **descriptor,
+							enum lock_way way)
 {
-	bool completed = false;
-
-	while (queue->submitted != atomic_load_explicit(&queue->tail, memory_order_relaxed)) {
-		if (!why.hindrance)
-			why = pass_on(queue, ring_at(queue, queue->submitted)->descriptor);
-		if (!why.hindrance)
-			continue;
-		if (!hold_or_fail(queue, why)) {
-			completed |= why.hindrance == REFUSED;
-			/* On an Unreliable VI the next one may do better. */
-			if (why.hindrance != REFUSED || queue->is_starved || is_reliable(queue->vi))
-				return completed;
-		}
-		why.hindrance = NOTHING;
-	}
-	if (queue->is_starved) { /* no longer */
-		lock_acquire(&queue->cq->lock);
-		leave_starved(queue);
-		lock_release(&queue->cq->lock);
-	}
-	return completed;
-}
-
-/* A bad descriptor is told at once, also when no connection will process it. */
-static bool fail_if_bad(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor)
-{
-	struct segment segments[MAX_SEGMENTS];
-	uint32_t error, tail = atomic_load(&queue->tail);
-	unsigned count;
-
-	error = descriptor_read_receive(queue, descriptor, segments, &count);
-	if (!error)
-		return false;
-	lock_acquire(&queue->cq->lock);
-	if (atomic_load(&queue->done) == tail - 1) {
-		workqueue_complete_oldest(queue, error, 0, 0);
-		queue->submitted = tail;
-	}
-	lock_release(&queue->cq->lock);
-	return true;
-}
-
-/* Is it a queue of the VI with this handle? One of its locks is held. */
-static inline bool is_named(const struct workqueue *queue, VIP_VI_HANDLE handle)
-{
-	return atomic_load_explicit(&queue->handle, memory_order_relaxed) == handle;
-}
-
-/*
- * What to do with the descriptor posted last, which was not passed on: because of `why`, if that was
- * tried. Releases the queue's lock.
- */
-static __attribute__((noinline)) void settle_in(struct workqueue *queue,
-						const VIP_DESCRIPTOR *descriptor,
-						struct refusal why)
-{
-	bool completed = false;
-	struct vi *vi = queue->vi;
-
-	object_hold(&vi->object);
-	queue->clear = 0;
-	switch (queue->mode) {
-	case QUEUE_OPEN:
-		completed = feed(queue, why);
-		break;
-	case QUEUE_HOLDS:
-		completed = queue->is_receive && fail_if_bad(queue, descriptor);
-		break;
-	case QUEUE_FLUSHES:
-		lock_acquire(&queue->cq->lock);
-		workqueue_flush_locked(queue);
-		lock_release(&queue->cq->lock);
-		completed = true;
-		break;
-	}
-	lock_release(&queue->lock);
-
-	if (completed) {
-		lock_acquire(&queue->cq->lock);
-		cq_leave(queue->cq, &vi->object, true, false);
-	}
-	vi_put(vi);
-}
-
-/* There are as many descriptors as there can be. Releases the queue's lock. */
-static __attribute__((noinline)) VIP_RETURN overrun(struct workqueue *queue,
-						    VIP_DESCRIPTOR *descriptor)
-{
-	struct vi *vi = queue->vi;
-
-	object_hold(&vi->object);
-	lock_release(&queue->lock);
-	error_of_post(vi, VIP_ERROR_VI_OVERRUN, operation(queue->is_receive, descriptor),
-		      descriptor);
-	vi_put(vi);
-	return VIP_ERROR_RESOURCE;
-}
-
-/* The queue's lock is held. */
-static inline void append(struct workqueue *queue, uint32_t tail, uint32_t operation,
-			  VIP_DESCRIPTOR *descriptor)
-{
-	descriptor->CS.Status = 0;
-	*ring_at(queue, tail) = (struct posted){descriptor, operation};
-	atomic_store_explicit(&queue->tail, tail + 1, memory_order_release);
-}
-
-/* Nothing is held back: how many can be posted before something has to be looked at again? */
-static uint32_t clear_way(const struct workqueue *queue, uint32_t tail)
-{
-	uint32_t waiting = tail - atomic_load_explicit(&queue->head, memory_order_acquire);
-	uint32_t with_device = under_way(queue), ring = QUEUE_DESCRIPTORS - waiting;
-	uint32_t device = queue->depth > with_device ? queue->depth - with_device : 0;
-
-	return ring < device ? ring : device;
-}
-
-/* Looks at everything. Releases the queue's lock. */
-static __attribute__((noinline)) VIP_RETURN post_carefully(struct workqueue *queue,
-							   VIP_DESCRIPTOR *descriptor)
-{
-	uint32_t tail = atomic_load_explicit(&queue->tail, memory_order_relaxed);
-	struct refusal why = {NOTHING, false, 0};
-
-	if (tail - atomic_load_explicit(&queue->head, memory_order_acquire) >= QUEUE_DESCRIPTORS)
-		return overrun(queue, descriptor);
-	append(queue, tail, operation(queue->is_receive, descriptor), descriptor);
-	if (queue->mode == QUEUE_OPEN && queue->submitted == tail) {
-		why = pass_on(queue, descriptor);
-		if (!why.hindrance) {
-			queue->clear = clear_way(queue, tail + 1);
-			lock_release(&queue->lock);
-			return VIP_SUCCESS;
-		}
-	}
-	settle_in(queue, descriptor, why);
-	return VIP_SUCCESS;
-}
-
-/*
- * While the way is clear, nothing is held back, the queue is open, and there is room in the ring and with
- * the device for so many more; completions only make it more. Whoever changes any of that says that it
- * is no longer clear. Only a VIPL CQ, which others fill as well, has to be asked each time.
- */
-static inline __attribute__((always_inline))
-VIP_RETURN post_to(struct workqueue *queue, struct vi *vi, VIP_VI_HANDLE handle, bool is_receive,
-		   VIP_DESCRIPTOR *descriptor)
-{
-	struct refusal why;
-	uint32_t tail;
-	bool is_short;
-	int rc;
-
-	lock_acquire(&queue->lock);
-	if (!is_named(queue, handle)) {
-		lock_release(&queue->lock);
-		return VIP_INVALID_PARAMETER;
-	}
-	if (!queue->clear || !cq_reserve(queue->cq, is_receive))
-		return post_carefully(queue, descriptor);
-	queue->clear--;
-	tail = atomic_load_explicit(&queue->tail, memory_order_relaxed);
-	is_short = is_receive ? descriptor_read_short_receive(queue, vi, descriptor)
-			      : descriptor_read_short_send(queue, vi, descriptor);
-	append(queue, tail, operation(is_receive, descriptor), descriptor);
-	if (is_short) {
-		rc = is_receive ? queue->ops->post_receive(vi->endpoint, &queue->segment, 1)
-				: queue->ops->post_send(vi->endpoint, &queue->sending);
-		if (!rc) {
-			advance(queue);
-			lock_release(&queue->lock);
-			return VIP_SUCCESS;
-		}
-		why = refuse(queue, true, 0, rc);
-	} else {
-		why = hand_over(queue, descriptor, true);
-	}
-	if (why.hindrance)
-		settle_in(queue, descriptor, why);
-	else
-		lock_release(&queue->lock);
-	return VIP_SUCCESS;
-}
-
-VIP_RETURN workqueue_post_send(struct vi *vi, VIP_VI_HANDLE handle, VIP_DESCRIPTOR *descriptor)
-{
-	return post_to(&vi->send, vi, handle, false, descriptor);
-}
-
-VIP_RETURN workqueue_post_receive(struct vi *vi, VIP_VI_HANDLE handle, VIP_DESCRIPTOR *descriptor)
-{
-	return post_to(&vi->receive, vi, handle, true, descriptor);
+	lock_acquire_slowly(&cq->lock, way);
+	return take_from(queue, cq, handle, descriptor);
 }
 
 VIP_RETURN workqueue_take(struct workqueue *queue, VIP_VI_HANDLE handle,
 			  VIP_DESCRIPTOR **descriptor)
 {
 	struct cq *cq = atomic_load_explicit(&queue->cq, memory_order_relaxed);
-	VIP_RETURN rc = VIP_SUCCESS;
-	bool polled = false;
-	uint32_t head;
+	enum lock_way way = lock_enter(&cq->lock);
 
-	lock_acquire(&cq->lock);
-	if (!is_named(queue, handle) || atomic_load_explicit(&queue->cq, memory_order_relaxed) != cq) {
-		lock_release(&cq->lock);
-		return VIP_INVALID_PARAMETER;
-	}
-	*descriptor = NULL;
-	head = atomic_load_explicit(&queue->head, memory_order_relaxed);
-	if (head == atomic_load_explicit(&queue->done, memory_order_relaxed))
-		polled = cq_poll_locked(cq);
-	if (head != atomic_load_explicit(&queue->done, memory_order_relaxed)) {
-		struct posted *posted = ring_at(queue, head);
-
-		*descriptor = posted->descriptor;
-		if (posted->status & VIP_STATUS_ERROR_MASK)
-			rc = VIP_DESCRIPTOR_ERROR;
-		atomic_store_explicit(&queue->head, head + 1, memory_order_release);
-	} else {
-		rc = workqueue_is_empty(queue) ? VIP_DESCRIPTOR_ERROR : VIP_NOT_DONE;
-	}
-	/* Who is told of the error that broke the VI shall find it in ERROR. */
-	cq_leave(cq, &queue->vi->object, polled,
-		 rc == VIP_DESCRIPTOR_ERROR && *descriptor && atomic_load(&queue->vi->broken));
-	return rc;
+	if (way != LOCK_ENTERED)
+		return take_slowly(queue, cq, handle, descriptor, way);
+	return take_from(queue, cq, handle, descriptor);
 }
 
-void workqueue_feed(struct workqueue *queue)
-{
-	bool completed = false;
-
-	workqueue_lock(queue);
-	if (queue->mode == QUEUE_OPEN)
-		completed = feed(queue, (struct refusal){NOTHING, false, 0});
-	lock_release(&queue->lock);
-	if (completed)
-		cq_kick(queue->cq);
-}

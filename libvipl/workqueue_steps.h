@@ -1,12 +1,14 @@
-/* Steps that workqueue.c, the way of a descriptor, and workqueue_ends.c have in common. */
+/* Steps that workqueue_post.c, workqueue.c and workqueue_ends.c have in common. */
 #ifndef VIPL_WORKQUEUE_STEPS_H
 #define VIPL_WORKQUEUE_STEPS_H
 
-#include "workqueue.h"
+#include "vi.h"
 
 /* The CQ's lock is held; a descriptor is posted. Returns what is its Status now. */
 uint32_t workqueue_complete_oldest(struct workqueue *queue, uint32_t status, uint32_t length,
 				   uint32_t immediate);
+/* An error on a connection: it is broken by cq_attend_locked(), with the NIC's lock. The CQ's is held. */
+void workqueue_note_error(struct workqueue *queue, uint32_t status);
 /* Completes all as flushed; both locks are held. */
 void workqueue_flush_locked(struct workqueue *queue);
 
@@ -30,6 +32,25 @@ static inline void advance(struct workqueue *queue)
 {
 	queue->submitted++;
 	queue->offset = 0;
+}
+
+static inline struct posted *ring_at(struct workqueue *queue, uint32_t index)
+{
+	return &queue->ring[index & (QUEUE_DESCRIPTORS - 1)];
+}
+
+/* Is it a queue of the VI with this handle? One of its locks is held. */
+static inline bool is_named(const struct workqueue *queue, VIP_VI_HANDLE handle)
+{
+	return atomic_load_explicit(&queue->handle, memory_order_relaxed) == handle;
+}
+
+/* Releases the lock: this is no such queue. */
+VIP_RETURN workqueue_turn_away(struct lock *lock);
+
+static inline bool is_reliable(const struct vi *vi)
+{
+	return vi->attributes.ReliabilityLevel != VIP_SERVICE_UNRELIABLE;
 }
 
 #endif

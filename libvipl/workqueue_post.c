@@ -1,0 +1,373 @@
+/* The way into the ring of posted descriptors, at its tail, and on to the device. */
+#include <errno.h>
+
+#include "descriptor.h"
+#include "nic.h"
+#include "workqueue_steps.h"
+
+static inline uint32_t operation(bool is_receive, const VIP_DESCRIPTOR *descriptor)
+{
+	static const uint32_t of_send[] = {
+		[VIP_CONTROL_OP_SENDRECV] = VIP_STATUS_OP_SEND,
+		[VIP_CONTROL_OP_RDMAWRITE] = VIP_STATUS_OP_RDMA_WRITE,
+		[VIP_CONTROL_OP_RDMAREAD] = VIP_STATUS_OP_RDMA_READ,
+		[VIP_CONTROL_OP_RESERVED] = VIP_STATUS_OP_SEND,
+	};
+
+	return is_receive ? VIP_STATUS_OP_RECEIVE
+			  : of_send[descriptor->CS.Control & VIP_CONTROL_OP_MASK];
+}
+
+bool workqueue_next_part(struct workqueue *queue, uint32_t length)
+{
+	queue->parts++;
+	queue->offset += length;
+	if (queue->clear)
+		queue->clear--;
+	return under_way(queue) < queue->depth && cq_reserve(queue->cq, false);
+}
+
+/* Why the oldest descriptor that is still here could not be handed over. */
+struct refusal {
+	enum { NOTHING, NO_ROOM, NO_MEMORY, REFUSED } hindrance;
+	bool earlier;	/* there were earlier ones under way */
+	uint32_t error; /* an error bit when it is the descriptor's fault */
+};
+
+/* With an entry reserved: the descriptor's fault, or an errno of the device's. */
+static __attribute__((noinline)) struct refusal refuse(struct workqueue *queue, bool earlier,
+						       uint32_t error, int rc)
+{
+	if (rc == EINPROGRESS) /* there is no room for the rest */
+		return (struct refusal){NO_ROOM, earlier, 0};
+	cq_unreserve(queue->cq);
+	return (struct refusal){rc == ENOBUFS ? NO_MEMORY : REFUSED, earlier, error};
+}
+
+/*
+ * Hands over the oldest descriptor that is still here, for which there is room. `earlier`: others may be
+ * under way.
+ */
+static __attribute__((noinline)) struct refusal hand_over(struct workqueue *queue,
+							  const VIP_DESCRIPTOR *descriptor,
+							  bool earlier)
+{
+	struct segment segments[MAX_SEGMENTS];
+	struct device_send send;
+	uint32_t error;
+	unsigned count;
+	int rc;
+
+	error = queue->is_receive ? descriptor_read_receive(queue, descriptor, segments, &count)
+				  : descriptor_read_send(queue, descriptor, segments, &send);
+	if (error)
+		return refuse(queue, earlier, error, 0);
+	if (queue->is_receive) {
+		rc = queue->ops->post_receive(queue->vi->endpoint, segments, count);
+	} else {
+		send.offset = queue->offset;
+		rc = queue->ops->post_send(queue->vi->endpoint, &send);
+	}
+	if (rc)
+		return refuse(queue, earlier, 0, rc);
+	advance(queue);
+	return (struct refusal){NOTHING, earlier, 0};
+}
+
+/* The same, if there is room. The queue's lock is held. */
+static struct refusal pass_on(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor)
+{
+	uint32_t before = under_way(queue);
+
+	if (before >= queue->depth || !cq_reserve(queue->cq, queue->is_receive))
+		return (struct refusal){NO_ROOM, before > 0, 0};
+	return hand_over(queue, descriptor, before > 0);
+}
+
+/*
+ * What could not be handed over while there were earlier ones waits for them (errors are told in
+ * order, and room may come); if they are done by now it is worth another try; else its time has
+ * come. For memory it waits as long as it takes: others may have it, and the agent comes back.
+ * True when there is reason to try again at once.
+ */
+static bool hold_or_fail(struct workqueue *queue, struct refusal why)
+{
+	struct cq *cq = queue->cq;
+	uint32_t requests;
+	bool waits;
+
+	lock_acquire(&cq->lock);
+	requests = under_way(queue);
+	waits = requests > 0 || why.hindrance == NO_MEMORY;
+	if (why.hindrance == NO_ROOM)
+		waits = requests >= queue->depth || cq_is_full(cq, queue->is_receive);
+	if (waits) {
+		bool was_starved = queue->is_starved;
+
+		leave_starved(queue);
+		TAILQ_INSERT_TAIL(&cq->starved, queue, in_starved); /* others come first now */
+		queue->is_starved = true;
+		atomic_store(&cq->uneasy, true);
+		if (!was_starved)
+			agent_wake(queue->vi->nic); /* the program may not ask for completions */
+	} else if (why.hindrance != NO_ROOM && !why.earlier) {
+		advance(queue);
+		workqueue_note_error(
+			queue, workqueue_complete_oldest(
+				       queue, why.error ? why.error : VIP_STATUS_TRANSPORT_ERROR, 0,
+				       0));
+	}
+	lock_release(&cq->lock);
+	return !waits && (why.hindrance == NO_ROOM || why.earlier);
+}
+
+/*
+ * The queue's lock is held. `why`: what pass_on() has just been hindered by, if it was called. True
+ * when something was completed here, without the device.
+ */
+static bool feed(struct workqueue *queue, struct refusal why)
+{
+	bool completed = false;
+
+	while (queue->submitted != atomic_load_explicit(&queue->tail, memory_order_relaxed)) {
+		if (!why.hindrance)
+			why = pass_on(queue, ring_at(queue, queue->submitted)->descriptor);
+		if (!why.hindrance)
+			continue;
+		if (!hold_or_fail(queue, why)) {
+			completed |= why.hindrance == REFUSED;
+			/* On an Unreliable VI the next one may do better. */
+			if (why.hindrance != REFUSED || queue->is_starved || is_reliable(queue->vi))
+				return completed;
+		}
+		why.hindrance = NOTHING;
+	}
+	if (queue->is_starved) { /* no longer */
+		lock_acquire(&queue->cq->lock);
+		leave_starved(queue);
+		lock_release(&queue->cq->lock);
+	}
+	return completed;
+}
+
+/* A bad descriptor is told at once, also when no connection will process it. */
+static bool fail_if_bad(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor)
+{
+	struct segment segments[MAX_SEGMENTS];
+	uint32_t error, tail = atomic_load(&queue->tail);
+	unsigned count;
+
+	error = descriptor_read_receive(queue, descriptor, segments, &count);
+	if (!error)
+		return false;
+	lock_acquire(&queue->cq->lock);
+	if (atomic_load(&queue->done) == tail - 1) {
+		workqueue_complete_oldest(queue, error, 0, 0);
+		queue->submitted = tail;
+	}
+	lock_release(&queue->cq->lock);
+	return true;
+}
+
+/*
+ * What to do with the descriptor posted last, which was not passed on: because of `why`, if that was
+ * tried. Releases the queue's lock.
+ */
+static __attribute__((noinline)) void settle_in(struct workqueue *queue,
+						const VIP_DESCRIPTOR *descriptor,
+						struct refusal why)
+{
+	bool completed = false;
+	struct vi *vi = queue->vi;
+
+	object_hold(&vi->object);
+	queue->clear = 0;
+	switch (queue->mode) {
+	case QUEUE_OPEN:
+		completed = feed(queue, why);
+		break;
+	case QUEUE_HOLDS:
+		completed = queue->is_receive && fail_if_bad(queue, descriptor);
+		break;
+	case QUEUE_FLUSHES:
+		lock_acquire(&queue->cq->lock);
+		workqueue_flush_locked(queue);
+		lock_release(&queue->cq->lock);
+		completed = true;
+		break;
+	}
+	lock_release(&queue->lock);
+
+	if (completed) {
+		lock_acquire(&queue->cq->lock);
+		cq_leave(queue->cq, &vi->object, true, false, VIP_SUCCESS);
+	}
+	vi_put(vi);
+}
+
+/* There are as many descriptors as there can be. Releases the queue's lock. */
+static __attribute__((noinline)) VIP_RETURN overrun(struct workqueue *queue,
+						    VIP_DESCRIPTOR *descriptor)
+{
+	struct vi *vi = queue->vi;
+
+	object_hold(&vi->object);
+	lock_release(&queue->lock);
+	error_of_post(vi, VIP_ERROR_VI_OVERRUN, operation(queue->is_receive, descriptor),
+		      descriptor);
+	vi_put(vi);
+	return VIP_ERROR_RESOURCE;
+}
+
+/* The queue's lock is held. */
+static inline void append(struct workqueue *queue, uint32_t tail, uint32_t operation,
+			  VIP_DESCRIPTOR *descriptor)
+{
+	descriptor->CS.Status = 0;
+	*ring_at(queue, tail) = (struct posted){descriptor, operation};
+	atomic_store_explicit(&queue->tail, tail + 1, memory_order_release);
+}
+
+/* What descriptor_read_short_send() has read just now, or a receive. */
+static inline uint32_t operation_of_short(const struct workqueue *queue, bool is_receive)
+{
+	if (is_receive)
+		return VIP_STATUS_OP_RECEIVE;
+	return queue->sending.control ? VIP_STATUS_OP_RDMA_WRITE : VIP_STATUS_OP_SEND;
+}
+
+/* Nothing is held back: how many can be posted before something has to be looked at again? */
+static uint32_t clear_way(const struct workqueue *queue, uint32_t tail)
+{
+	uint32_t waiting = tail - atomic_load_explicit(&queue->head, memory_order_acquire);
+	uint32_t with_device = under_way(queue), ring = QUEUE_DESCRIPTORS - waiting;
+	uint32_t device = queue->depth > with_device ? queue->depth - with_device : 0;
+
+	return ring < device ? ring : device;
+}
+
+/* Looks at everything. Releases the queue's lock. */
+static __attribute__((noinline)) VIP_RETURN post_carefully(struct workqueue *queue,
+							   VIP_DESCRIPTOR *descriptor)
+{
+	uint32_t tail = atomic_load_explicit(&queue->tail, memory_order_relaxed);
+	struct refusal why = {NOTHING, false, 0};
+
+	if (tail - atomic_load_explicit(&queue->head, memory_order_acquire) >= QUEUE_DESCRIPTORS)
+		return overrun(queue, descriptor);
+	append(queue, tail, operation(queue->is_receive, descriptor), descriptor);
+	if (queue->mode == QUEUE_OPEN && queue->submitted == tail) {
+		why = pass_on(queue, descriptor);
+		if (!why.hindrance) {
+			queue->clear = clear_way(queue, tail + 1);
+			lock_release(&queue->lock);
+			return VIP_SUCCESS;
+		}
+	}
+	settle_in(queue, descriptor, why);
+	return VIP_SUCCESS;
+}
+
+/* While the way is clear, and a place in the CQ is reserved: another descriptor than a short one. */
+static __attribute__((noinline)) VIP_RETURN post_long(struct workqueue *queue,
+						      VIP_DESCRIPTOR *descriptor)
+{
+	uint32_t tail = atomic_load_explicit(&queue->tail, memory_order_relaxed);
+	struct refusal why;
+
+	queue->clear--;
+	append(queue, tail, operation(queue->is_receive, descriptor), descriptor);
+	why = hand_over(queue, descriptor, true);
+	if (why.hindrance)
+		settle_in(queue, descriptor, why);
+	else
+		lock_release(&queue->lock);
+	return VIP_SUCCESS;
+}
+
+/* A short one that the device has not taken. */
+static __attribute__((noinline)) VIP_RETURN post_refused(struct workqueue *queue, int error)
+{
+	settle_in(queue, ring_at(queue, queue->submitted)->descriptor,
+		  refuse(queue, true, 0, error));
+	return VIP_SUCCESS;
+}
+
+/*
+ * The queue's lock is held, and released here. While the way is clear, nothing is held back, the queue is
+ * open, and there is room in the ring and with the device for so many more; completions only make it
+ * more. Whoever changes any of that says that it is no longer clear. Only a VIPL CQ, which others fill as
+ * well, has to be asked each time.
+ *
+ * All that is unusual ends in another function, so that nothing but the queue is kept over a call.
+ */
+static inline __attribute__((always_inline))
+VIP_RETURN post_to(struct workqueue *queue, struct vi *vi, VIP_VI_HANDLE handle, bool is_receive,
+		   VIP_DESCRIPTOR *descriptor)
+{
+	uint32_t tail;
+	int rc;
+
+	if (!is_named(queue, handle))
+		return workqueue_turn_away(&queue->lock);
+	if (!queue->clear || !cq_reserve(queue->cq, is_receive))
+		return post_carefully(queue, descriptor);
+	if (!(is_receive ? descriptor_read_short_receive(queue, vi, descriptor)
+			 : descriptor_read_short_send(queue, vi, descriptor)))
+		return post_long(queue, descriptor);
+	queue->clear--;
+	tail = atomic_load_explicit(&queue->tail, memory_order_relaxed);
+	append(queue, tail, operation_of_short(queue, is_receive), descriptor);
+	rc = is_receive ? queue->ops->post_receive(vi->endpoint, &queue->segment, 1)
+			: queue->ops->post_send(vi->endpoint, &queue->sending);
+	if (rc)
+		return post_refused(queue, rc);
+	advance(queue);
+	return (VIP_RETURN)lock_release_with(&queue->lock, VIP_SUCCESS);
+}
+
+static __attribute__((noinline)) VIP_RETURN post_send_slowly(struct vi *vi, VIP_VI_HANDLE handle,
+							     VIP_DESCRIPTOR *descriptor,
+							     enum lock_way way)
+{
+	lock_acquire_slowly(&vi->send.lock, way);
+	return post_to(&vi->send, vi, handle, false, descriptor);
+}
+
+VIP_RETURN workqueue_post_send(struct vi *vi, VIP_VI_HANDLE handle, VIP_DESCRIPTOR *descriptor)
+{
+	enum lock_way way = lock_enter(&vi->send.lock);
+
+	if (way != LOCK_ENTERED)
+		return post_send_slowly(vi, handle, descriptor, way);
+	return post_to(&vi->send, vi, handle, false, descriptor);
+}
+
+static __attribute__((noinline)) VIP_RETURN post_receive_slowly(struct vi *vi, VIP_VI_HANDLE handle,
+								VIP_DESCRIPTOR *descriptor,
+								enum lock_way way)
+{
+	lock_acquire_slowly(&vi->receive.lock, way);
+	return post_to(&vi->receive, vi, handle, true, descriptor);
+}
+
+VIP_RETURN workqueue_post_receive(struct vi *vi, VIP_VI_HANDLE handle, VIP_DESCRIPTOR *descriptor)
+{
+	enum lock_way way = lock_enter(&vi->receive.lock);
+
+	if (way != LOCK_ENTERED)
+		return post_receive_slowly(vi, handle, descriptor, way);
+	return post_to(&vi->receive, vi, handle, true, descriptor);
+}
+
+void workqueue_feed(struct workqueue *queue)
+{
+	bool completed = false;
+
+	workqueue_lock(queue);
+	if (queue->mode == QUEUE_OPEN)
+		completed = feed(queue, (struct refusal){NOTHING, false, 0});
+	lock_release(&queue->lock);
+	if (completed)
+		cq_kick(queue->cq);
+}
