@@ -282,31 +282,40 @@ static struct device_cq *rdma_cq_create(struct device *base, struct cq *context,
 					unsigned *capacity)
 {
 	struct rdma_device *device = (struct rdma_device *)base;
-	struct ibv_cq *cq;
+	struct rdma_cq *cq = calloc(1, sizeof(*cq));
+	int error;
 
+	if (!cq)
+		return NULL;
 	entries = with_kept(entries, device);
-	cq = ibv_create_cq(device->context, (int)entries, context,
-			   (struct ibv_comp_channel *)channel, 0);
-	if (cq)
-		*capacity = capacity_of(cq->cqe);
-	else
-		log_error("cannot create a completion queue of %u entries: %s%s", entries,
-			  strerror(errno), memory_hint(errno));
-	return (struct device_cq *)cq;
+	cq->cq = ibv_create_cq(device->context, (int)entries, context,
+			       (struct ibv_comp_channel *)channel, 0);
+	if (cq->cq) {
+		*capacity = capacity_of(cq->cq->cqe);
+		return (struct device_cq *)cq;
+	}
+	error = errno;
+	log_error("cannot create a completion queue of %u entries: %s%s", entries, strerror(error),
+		  memory_hint(error));
+	free(cq);
+	errno = error;
+	return NULL;
 }
 
-static void rdma_cq_destroy(struct device_cq *cq)
+static void rdma_cq_destroy(struct device_cq *base)
 {
-	int error = ibv_destroy_cq((struct ibv_cq *)cq);
+	struct rdma_cq *cq = (struct rdma_cq *)base;
+	int error = ibv_destroy_cq(cq->cq);
 
 	if (error)
 		log_error("cannot destroy a completion queue: %s", strerror(error));
+	free(cq);
 }
 
 static int rdma_cq_grow(struct device *base, struct device_cq *base_cq, unsigned entries,
 			unsigned *capacity)
 {
-	struct ibv_cq *cq = (struct ibv_cq *)base_cq;
+	struct ibv_cq *cq = ((struct rdma_cq *)base_cq)->cq;
 	int error;
 
 	entries = with_kept(entries, (struct rdma_device *)base);
@@ -320,7 +329,7 @@ static int rdma_cq_grow(struct device *base, struct device_cq *base_cq, unsigned
 
 static int rdma_cq_arm(struct device_cq *cq)
 {
-	return ibv_req_notify_cq((struct ibv_cq *)cq, 0);
+	return ibv_req_notify_cq(((struct rdma_cq *)cq)->cq, 0);
 }
 
 const struct device_ops rdma_device_ops = {

@@ -77,8 +77,8 @@ struct device_endpoint *rdma_endpoint_create(struct device *base, struct endpoin
 	TAILQ_INIT(&endpoint->staged_sends);
 	TAILQ_INIT(&endpoint->staged_receives);
 	endpoint->wanted_qp = (struct ibv_qp_init_attr){
-		.send_cq = (struct ibv_cq *)config->send_cq,
-		.recv_cq = (struct ibv_cq *)config->receive_cq,
+		.send_cq = ((struct rdma_cq *)config->send_cq)->cq,
+		.recv_cq = ((struct rdma_cq *)config->receive_cq)->cq,
 		.cap = {.max_send_wr = config->send_depth,
 			.max_recv_wr = config->receive_depth,
 			.max_send_sge = lower(RDMA_SEND_SEGMENTS, device->limits.max_sge),

@@ -65,6 +65,14 @@ enum rdma_phase {
 	RDMA_CONNECTED,
 };
 
+#define RDMA_COMPLETIONS 8u /* taken out of a CQ at a time */
+
+struct rdma_cq {
+	struct ibv_cq *cq;
+	/* The CQ's lock guards it. An array on the stack would have each poll guard its frame. */
+	struct ibv_wc completions[RDMA_COMPLETIONS];
+};
+
 struct rdma_endpoint {
 	enum rdma_role role;
 	struct rdma_device *device;
@@ -79,6 +87,9 @@ struct rdma_endpoint {
 	uint32_t request_bytes;
 	unsigned receive_segments;
 	struct workqueue *send_queue, *receive_queue;
+	/* What is being posted; the queues' locks guard them. Not on the stack, for the same reason. */
+	struct ibv_send_wr send_request, *bad_send;
+	struct ibv_recv_wr receive_request, *bad_receive;
 	struct rdma_buffers staged_sends, staged_receives; /* with the queue pair, in order */
 	atomic_bool at_rest; /* since it was stopped */
 	_Atomic uint64_t cookie; /* wr_id, but for what the work is */

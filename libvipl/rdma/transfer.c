@@ -33,6 +33,19 @@ static bool is_read(const struct device_send *send)
 	return (send->control & VIP_CONTROL_OP_MASK) == VIP_CONTROL_OP_RDMAREAD;
 }
 
+/* As most are: a message in one request. */
+static inline int post_message(struct rdma_endpoint *endpoint, const struct device_send *send)
+{
+	struct ibv_send_wr *request = &endpoint->send_request;
+
+	request->wr_id = atomic_load_explicit(&endpoint->cookie, memory_order_relaxed);
+	request->sg_list = (struct ibv_sge *)send->segments;
+	request->num_sge = (int)send->count;
+	request->opcode = IBV_WR_SEND;
+	request->send_flags = send->length <= endpoint->inline_size ? IBV_SEND_INLINE : 0;
+	return ibv_post_send(endpoint->qp, request, &endpoint->bad_send);
+}
+
 /*
  * One request, for what `segments` and `length` say of the send. `kind`: RDMA_COOKIE_PART or
  * RDMA_COOKIE_STAGED. All requests are signalled: each takes a place in the CQ, and what is done is
@@ -44,31 +57,30 @@ static inline int post_request(struct rdma_endpoint *endpoint, const struct devi
 {
 	bool immediate = send->control & VIP_CONTROL_IMMEDIATE && !(kind & RDMA_COOKIE_PART);
 	uint64_t part = rdma_is_marked(endpoint, send) ? RDMA_COOKIE_PART : 0;
-	struct ibv_send_wr *bad, request;
+	struct ibv_send_wr *request = &endpoint->send_request;
 
-	/* Each by itself: most members are for other operations, and are not looked at. */
-	request.wr_id = atomic_load_explicit(&endpoint->cookie, memory_order_relaxed) | kind |
+	/* Most members are for other operations, and are not looked at; there is never a next one. */
+	request->wr_id = atomic_load_explicit(&endpoint->cookie, memory_order_relaxed) | kind |
 			part;
-	request.next = NULL;
-	request.sg_list = (struct ibv_sge *)segments;
-	request.num_sge = (int)count;
-	request.send_flags = 0;
-	request.imm_data = htonl(send->immediate);
+	request->sg_list = (struct ibv_sge *)segments;
+	request->num_sge = (int)count;
+	request->send_flags = 0;
+	request->imm_data = htonl(send->immediate);
 	if (is_rdma(send)) {
-		request.wr_id |= RDMA_COOKIE_RDMA;
-		request.opcode = immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+		request->wr_id |= RDMA_COOKIE_RDMA;
+		request->opcode = immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
 		if (is_read(send))
-			request.opcode = IBV_WR_RDMA_READ;
-		request.wr.rdma.remote_addr = send->remote_address + send->offset;
-		request.wr.rdma.rkey = send->remote_handle;
+			request->opcode = IBV_WR_RDMA_READ;
+		request->wr.rdma.remote_addr = send->remote_address + send->offset;
+		request->wr.rdma.rkey = send->remote_handle;
 	} else {
-		request.opcode = immediate ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
+		request->opcode = immediate ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
 	}
 	if (is_fenced(endpoint, send))
-		request.send_flags = IBV_SEND_FENCE;
+		request->send_flags = IBV_SEND_FENCE;
 	else if (length <= endpoint->inline_size && !is_read(send))
-		request.send_flags = IBV_SEND_INLINE;
-	return ibv_post_send(endpoint->qp, &request, &bad);
+		request->send_flags = IBV_SEND_INLINE;
+	return ibv_post_send(endpoint->qp, request, &endpoint->bad_send);
 }
 
 /* The segments of what comes next, as much as one request takes. Returns how many bytes that is. */
@@ -164,27 +176,29 @@ int rdma_post_send(struct device_endpoint *base, const struct device_send *send)
 {
 	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
 
-	if (endpoint->mark || send->count > endpoint->request_segments ||
-	    (is_rdma(send) && (send->length > endpoint->request_bytes || send->offset)))
+	if (endpoint->mark || send->count > endpoint->request_segments)
+		return post_carefully(endpoint, send);
+	if (send->control == VIP_CONTROL_OP_SENDRECV)
+		return post_message(endpoint, send);
+	if (is_rdma(send) && (send->length > endpoint->request_bytes || send->offset))
 		return post_carefully(endpoint, send);
 	return post_request(endpoint, send, send->segments, send->count, send->length, 0);
 }
 
-static int post_receive(struct rdma_endpoint *endpoint, const struct segment *segments,
+static inline int post_receive(struct rdma_endpoint *endpoint, const struct segment *segments,
 			unsigned count, uint64_t kind)
 {
-	struct ibv_recv_wr *bad, request = {
-		.wr_id = atomic_load_explicit(&endpoint->cookie, memory_order_relaxed) |
-			 RDMA_COOKIE_RECEIVE | kind,
-		.sg_list = (struct ibv_sge *)segments,
-		.num_sge = (int)count,
-	};
+	struct ibv_recv_wr *request = &endpoint->receive_request; /* there is never a next one */
 
-	return ibv_post_recv(endpoint->qp, &request, &bad);
+	request->wr_id = atomic_load_explicit(&endpoint->cookie, memory_order_relaxed) |
+			 RDMA_COOKIE_RECEIVE | kind;
+	request->sg_list = (struct ibv_sge *)segments;
+	request->num_sge = (int)count;
+	return ibv_post_recv(endpoint->qp, request, &endpoint->bad_receive);
 }
 
 /* Into a buffer as large as all segments together, since a message may come that is. */
-static int post_staged_receive(struct rdma_endpoint *endpoint, const struct segment *segments,
+static __attribute__((noinline)) int post_staged_receive(struct rdma_endpoint *endpoint, const struct segment *segments,
 			       unsigned count)
 {
 	struct rdma_buffer *buffer;
@@ -206,7 +220,7 @@ int rdma_post_receive(struct device_endpoint *base, const struct segment *segmen
 {
 	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
 
-	if (count > endpoint->receive_segments)
+	if (__builtin_expect(count > endpoint->receive_segments, false))
 		return post_staged_receive(endpoint, segments, count);
 	return post_receive(endpoint, segments, count, 0);
 }
@@ -311,15 +325,18 @@ static inline void report(const struct ibv_wc *completion)
 /* By itself, so that a poll that finds nothing, as most do, saves no registers. */
 static __attribute__((noinline)) int report_all(const struct ibv_wc *completions, int count)
 {
-	for (int i = 0; i < count; i++)
-		report(&completions[i]);
+	const struct ibv_wc *completion = completions, *end = completions + count;
+
+	do
+		report(completion);
+	while (++completion != end);
 	return count;
 }
 
 int rdma_cq_poll(struct device_cq *base)
 {
-	struct ibv_wc completions[16];
-	int count = ibv_poll_cq((struct ibv_cq *)base, 16, completions);
+	struct rdma_cq *cq = (struct rdma_cq *)base;
+	int count = ibv_poll_cq(cq->cq, RDMA_COMPLETIONS, cq->completions);
 
-	return count > 0 ? report_all(completions, count) : count;
+	return count > 0 ? report_all(cq->completions, count) : count;
 }
