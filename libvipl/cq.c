@@ -189,19 +189,19 @@ int cq_make_room(struct cq *cq, unsigned entries)
 	return error;
 }
 
-bool cq_reserve_in_grown(struct cq *cq, bool is_receive, unsigned before)
+bool cq_reserve(struct cq *cq, bool is_receive)
 {
-	unsigned capacity;
+	while (!cq_reserve_at_once(cq, is_receive)) {
+		int error = 0;
 
-	lock_acquire(&cq->lock);
-	capacity = atomic_load(&cq->capacity);
-	if (before >= cq_share(cq, capacity, is_receive) && !grow(cq, 2 * capacity))
-		capacity = atomic_load(&cq->capacity);
-	lock_release(&cq->lock);
-	if (before < cq_share(cq, capacity, is_receive))
-		return true;
-	cq_unreserve(cq);
-	return false;
+		lock_acquire(&cq->lock);
+		if (cq_is_full(cq, is_receive)) /* still, and nobody has let it grow */
+			error = grow(cq, 2 * atomic_load(&cq->capacity));
+		lock_release(&cq->lock);
+		if (error)
+			return false;
+	}
+	return true;
 }
 
 void cq_retry_starved(struct cq *cq)

@@ -113,14 +113,15 @@ static inline void cq_unreserve(struct cq *cq)
 		atomic_fetch_sub_explicit(&cq->reserved, 1, memory_order_relaxed);
 }
 /* The CQ's lock is held: entries that were reserved are free again. */
+static inline void cq_retire_counted(struct cq *cq, unsigned count)
+{
+	unsigned retired = atomic_load_explicit(&cq->retired, memory_order_relaxed);
+	atomic_store_explicit(&cq->retired, retired + count, memory_order_release);
+}
 static inline void cq_retire(struct cq *cq, unsigned count)
 {
-	unsigned retired;
-
-	if (!cq->is_public)
-		return;
-	retired = atomic_load_explicit(&cq->retired, memory_order_relaxed);
-	atomic_store_explicit(&cq->retired, retired + count, memory_order_release);
+	if (cq->is_public)
+		cq_retire_counted(cq, count);
 }
 /* Of a VIPL CQ. */
 static inline unsigned cq_outstanding(const struct cq *cq)
@@ -139,9 +140,8 @@ static inline unsigned cq_share(struct cq *cq, unsigned capacity, bool is_receiv
 }
 bool cq_is_full(struct cq *cq, bool is_receive);
 
-/* Reserves one entry; false when the CQ is full and cannot grow. */
-bool cq_reserve_in_grown(struct cq *cq, bool is_receive, unsigned before);
-static inline bool cq_reserve(struct cq *cq, bool is_receive)
+/* Reserves one entry, if the CQ need not grow for it. */
+static inline bool cq_reserve_at_once(struct cq *cq, bool is_receive)
 {
 	unsigned retired, before, capacity;
 
@@ -150,9 +150,13 @@ static inline bool cq_reserve(struct cq *cq, bool is_receive)
 	retired = atomic_load_explicit(&cq->retired, memory_order_acquire);
 	before = atomic_fetch_add_explicit(&cq->reserved, 1, memory_order_relaxed) - retired;
 	capacity = atomic_load_explicit(&cq->capacity, memory_order_relaxed);
-	return before < cq_share(cq, capacity, is_receive) ||
-	       cq_reserve_in_grown(cq, is_receive, before);
+	if (before < cq_share(cq, capacity, is_receive))
+		return true;
+	cq_unreserve(cq);
+	return false;
 }
+/* Reserves one entry; false when the CQ is full and cannot grow. */
+bool cq_reserve(struct cq *cq, bool is_receive);
 
 /*
  * [nic] Does what completions could not under the CQ's lock: feeds starved queues, breaks or revives

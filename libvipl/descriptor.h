@@ -62,11 +62,13 @@ static inline bool read_near_segment(struct workqueue *queue, const struct vi *v
 	uint32_t length = READ_ONCE(local->Length), handle = READ_ONCE(local->Handle);
 	const struct region_hint *hint = hint_for(queue, handle);
 
+	segment->address = address;
+	segment->length = length;
 	if (!length || length > vi->attributes.MaxTransferSize ||
 	    !region_is_near(vi, handle, hint) ||
 	    (!is_receive && !within(&hint->view, address, length)))
 		return false;
-	*segment = (struct segment){address, length, hint->view.key};
+	segment->key = hint->view.key;
 	return true;
 }
 
@@ -79,6 +81,7 @@ static inline bool descriptor_read_short_send(struct workqueue *queue, const str
 	unsigned count = READ_ONCE(descriptor->CS.SegCount);
 	struct device_send *send = &queue->sending;
 
+	send->control = control;
 	if (control == VIP_CONTROL_OP_RDMAWRITE) {
 		send->remote_address = address_bits(&data->Remote.Data);
 		send->remote_handle = data->Remote.Handle;
@@ -89,7 +92,6 @@ static inline bool descriptor_read_short_send(struct workqueue *queue, const str
 	}
 	if (count != 1 || !read_near_segment(queue, vi, &data->Local, false, &queue->segment))
 		return false;
-	send->control = control;
 	send->length = queue->segment.length;
 	return true;
 }

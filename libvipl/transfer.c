@@ -33,8 +33,8 @@ static inline VIP_RETURN post(VIP_VI_HANDLE handle, bool is_receive, VIP_DESCRIP
 		return refuse(handle, is_receive, descriptor);
 	if (!vi)
 		return VIP_INVALID_PARAMETER;
-	return is_receive ? workqueue_post_receive(vi, handle, descriptor)
-			  : workqueue_post_send(vi, handle, descriptor);
+	return is_receive ? workqueue_post_receive(&vi->receive, handle, descriptor)
+			  : workqueue_post_send(&vi->send, handle, descriptor);
 }
 
 static inline VIP_RETURN done(VIP_VI_HANDLE handle, bool is_receive, VIP_DESCRIPTOR **descriptor)

@@ -75,10 +75,11 @@ void workqueue_call_attention(struct workqueue *queue)
 	atomic_store(&queue->cq->uneasy, true);
 }
 
-static inline uint32_t complete_oldest(struct workqueue *queue, struct cq *cq, uint32_t status,
-				       uint32_t length, uint32_t immediate)
+/* `retires`: an entry of the CQ was reserved for it. */
+static inline uint32_t complete_oldest(struct workqueue *queue, uint32_t done, bool retires,
+				       uint32_t status, uint32_t length, uint32_t immediate)
 {
-	uint32_t done = atomic_load_explicit(&queue->done, memory_order_relaxed);
+	struct cq *cq = atomic_load_explicit(&queue->cq, memory_order_relaxed);
 	struct posted *posted = ring_at(queue, done);
 	VIP_DESCRIPTOR *descriptor = posted->descriptor;
 
@@ -98,6 +99,8 @@ static inline uint32_t complete_oldest(struct workqueue *queue, struct cq *cq, u
 	atomic_store_explicit(&queue->done, done + 1, memory_order_release);
 
 	if (cq->is_public) {
+		if (retires)
+			cq_retire_counted(cq, 1);
 		queue->untold++;
 		if (!queue->is_ready)
 			TAILQ_INSERT_TAIL(&cq->ready, queue, in_ready);
@@ -109,7 +112,8 @@ static inline uint32_t complete_oldest(struct workqueue *queue, struct cq *cq, u
 uint32_t workqueue_complete_oldest(struct workqueue *queue, uint32_t status, uint32_t length,
 				   uint32_t immediate)
 {
-	return complete_oldest(queue, queue->cq, status, length, immediate);
+	return complete_oldest(queue, atomic_load_explicit(&queue->done, memory_order_relaxed), false,
+			       status, length, immediate);
 }
 
 void workqueue_note_error(struct workqueue *queue, uint32_t status)
@@ -128,16 +132,15 @@ void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t lengt
 {
 	/* The descriptor came here through the device; this orders its memory by our own means, too. */
 	uint32_t tail = atomic_load_explicit(&queue->tail, memory_order_acquire);
-	struct cq *cq = atomic_load_explicit(&queue->cq, memory_order_relaxed);
+	uint32_t done = atomic_load_explicit(&queue->done, memory_order_relaxed);
 
-	cq_retire(cq, 1);
-	if (queue->dropped) {
-		queue->dropped--;
+	if (queue->dropped || tail == done) { /* a device may complete what was never posted */
+		cq_retire(queue->cq, 1);
+		if (queue->dropped)
+			queue->dropped--;
 		return;
 	}
-	if (tail == atomic_load_explicit(&queue->done, memory_order_relaxed))
-		return; /* a device that completes what was never posted */
-	status = complete_oldest(queue, cq, status, length, immediate);
+	status = complete_oldest(queue, done, true, status, length, immediate);
 	if (status & VIP_STATUS_ERROR_MASK)
 		workqueue_note_error(queue, status);
 }

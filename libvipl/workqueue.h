@@ -84,11 +84,13 @@ void workqueue_destroy(struct workqueue *queue);
 void workqueue_name(struct workqueue *queue, VIP_VI_HANDLE handle);
 
 /*
- * VipPostSend and VipPostRecv, VipSendDone and VipRecvDone. The VI may be any one or none: they see
- * whether it is the one with this handle.
+ * VipPostSend and VipPostRecv, VipSendDone and VipRecvDone. The queue may be that of any VI or of
+ * none: they see whether it is of the one with this handle.
  */
-VIP_RETURN workqueue_post_send(struct vi *vi, VIP_VI_HANDLE handle, VIP_DESCRIPTOR *descriptor);
-VIP_RETURN workqueue_post_receive(struct vi *vi, VIP_VI_HANDLE handle, VIP_DESCRIPTOR *descriptor);
+VIP_RETURN workqueue_post_send(struct workqueue *queue, VIP_VI_HANDLE handle,
+			       VIP_DESCRIPTOR *descriptor);
+VIP_RETURN workqueue_post_receive(struct workqueue *queue, VIP_VI_HANDLE handle,
+				  VIP_DESCRIPTOR *descriptor);
 VIP_RETURN workqueue_take(struct workqueue *queue, VIP_VI_HANDLE handle,
 			  VIP_DESCRIPTOR **descriptor);
 

@@ -231,9 +231,11 @@ static inline void append(struct workqueue *queue, uint32_t tail, uint32_t opera
 /* What descriptor_read_short_send() has read just now, or a receive. */
 static inline uint32_t operation_of_short(const struct workqueue *queue, bool is_receive)
 {
-	if (is_receive)
-		return VIP_STATUS_OP_RECEIVE;
-	return queue->sending.control ? VIP_STATUS_OP_RDMA_WRITE : VIP_STATUS_OP_SEND;
+	_Static_assert(VIP_CONTROL_OP_SENDRECV == 0 && VIP_STATUS_OP_SEND == 0 &&
+			       VIP_CONTROL_OP_RDMAWRITE == 1,
+		       "there is no branch for these two");
+	return is_receive ? VIP_STATUS_OP_RECEIVE
+			  : (uint32_t)queue->sending.control * VIP_STATUS_OP_RDMA_WRITE;
 }
 
 /* Nothing is held back: how many can be posted before something has to be looked at again? */
@@ -302,15 +304,19 @@ static __attribute__((noinline)) VIP_RETURN post_refused(struct workqueue *queue
  * All that is unusual ends in another function, so that nothing but the queue is kept over a call.
  */
 static inline __attribute__((always_inline))
-VIP_RETURN post_to(struct workqueue *queue, struct vi *vi, VIP_VI_HANDLE handle, bool is_receive,
+VIP_RETURN post_to(struct workqueue *queue, VIP_VI_HANDLE handle, bool is_receive,
 		   VIP_DESCRIPTOR *descriptor)
 {
+	/* The same as queue->vi, without a look. */
+	const struct vi *vi = (const struct vi *)((const char *)queue -
+						  (is_receive ? offsetof(struct vi, receive)
+							      : offsetof(struct vi, send)));
 	uint32_t tail;
 	int rc;
 
 	if (!is_named(queue, handle))
 		return workqueue_turn_away(&queue->lock);
-	if (!queue->clear || !cq_reserve(queue->cq, is_receive))
+	if (!queue->clear || !cq_reserve_at_once(queue->cq, is_receive))
 		return post_carefully(queue, descriptor);
 	if (!(is_receive ? descriptor_read_short_receive(queue, vi, descriptor)
 			 : descriptor_read_short_send(queue, vi, descriptor)))
@@ -326,38 +332,40 @@ VIP_RETURN post_to(struct workqueue *queue, struct vi *vi, VIP_VI_HANDLE handle,
 	return (VIP_RETURN)lock_release_with(&queue->lock, VIP_SUCCESS);
 }
 
-static __attribute__((noinline)) VIP_RETURN post_send_slowly(struct vi *vi, VIP_VI_HANDLE handle,
+static __attribute__((noinline)) VIP_RETURN post_send_slowly(struct workqueue *queue, VIP_VI_HANDLE handle,
 							     VIP_DESCRIPTOR *descriptor,
 							     enum lock_way way)
 {
-	lock_acquire_slowly(&vi->send.lock, way);
-	return post_to(&vi->send, vi, handle, false, descriptor);
+	lock_acquire_slowly(&queue->lock, way);
+	return post_to(queue, handle, false, descriptor);
 }
 
-VIP_RETURN workqueue_post_send(struct vi *vi, VIP_VI_HANDLE handle, VIP_DESCRIPTOR *descriptor)
+VIP_RETURN workqueue_post_send(struct workqueue *queue, VIP_VI_HANDLE handle,
+			       VIP_DESCRIPTOR *descriptor)
 {
-	enum lock_way way = lock_enter(&vi->send.lock);
+	enum lock_way way = lock_enter(&queue->lock);
 
 	if (way != LOCK_ENTERED)
-		return post_send_slowly(vi, handle, descriptor, way);
-	return post_to(&vi->send, vi, handle, false, descriptor);
+		return post_send_slowly(queue, handle, descriptor, way);
+	return post_to(queue, handle, false, descriptor);
 }
 
-static __attribute__((noinline)) VIP_RETURN post_receive_slowly(struct vi *vi, VIP_VI_HANDLE handle,
+static __attribute__((noinline)) VIP_RETURN post_receive_slowly(struct workqueue *queue, VIP_VI_HANDLE handle,
 								VIP_DESCRIPTOR *descriptor,
 								enum lock_way way)
 {
-	lock_acquire_slowly(&vi->receive.lock, way);
-	return post_to(&vi->receive, vi, handle, true, descriptor);
+	lock_acquire_slowly(&queue->lock, way);
+	return post_to(queue, handle, true, descriptor);
 }
 
-VIP_RETURN workqueue_post_receive(struct vi *vi, VIP_VI_HANDLE handle, VIP_DESCRIPTOR *descriptor)
+VIP_RETURN workqueue_post_receive(struct workqueue *queue, VIP_VI_HANDLE handle,
+				  VIP_DESCRIPTOR *descriptor)
 {
-	enum lock_way way = lock_enter(&vi->receive.lock);
+	enum lock_way way = lock_enter(&queue->lock);
 
 	if (way != LOCK_ENTERED)
-		return post_receive_slowly(vi, handle, descriptor, way);
-	return post_to(&vi->receive, vi, handle, true, descriptor);
+		return post_receive_slowly(queue, handle, descriptor, way);
+	return post_to(queue, handle, true, descriptor);
 }
 
 void workqueue_feed(struct workqueue *queue)
