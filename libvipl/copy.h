@@ -21,7 +21,16 @@
 /* The end of what arrives, in ascending order, each aligned word at once. */
 UNSEEN static inline void copy_tail(volatile uint8_t *to, const uint8_t *from, size_t length)
 {
-	for (size_t i = 0, step; i < length; i += step) {
+	size_t i = 0;
+
+	if ((uintptr_t)to % sizeof(uint64_t) == 0) /* as it mostly is */
+		for (; length - i >= sizeof(uint64_t); i += sizeof(uint64_t)) {
+			uint64_t word;
+
+			__builtin_memcpy(&word, from + i, sizeof(word));
+			*(volatile uint64_t *)(to + i) = word;
+		}
+	for (size_t step; i < length; i += step) {
 		uintptr_t place = (uintptr_t)(to + i);
 		uint64_t word;
 		uint32_t half;
@@ -64,6 +73,23 @@ static inline void copy_out(void *to, const void *from, size_t length)
 	copy_unseen(to, from, length);
 #else
 	memcpy(to, from, length);
+#endif
+}
+
+/* The same for a few bytes, without a call: words, and the last one may overlap with the one before. */
+static inline void copy_out_short(uint8_t *to, const uint8_t *from, size_t length)
+{
+#ifdef __SANITIZE_THREAD__
+	copy_unseen(to, from, length);
+#else
+	if (length >= 8) {
+		for (size_t i = 0; i < length - 8; i += 8)
+			__builtin_memcpy(to + i, from + i, 8);
+		__builtin_memcpy(to + length - 8, from + length - 8, 8);
+		return;
+	}
+	for (size_t i = 0; i < length; i++)
+		to[i] = from[i];
 #endif
 }
 

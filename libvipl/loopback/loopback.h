@@ -33,6 +33,8 @@ struct loopback_device {
 	atomic_bool ticks; /* the timer is set */
 	uint32_t round;	   /* of looking at CQs; guarded by the NIC's lock */
 	int spare_fd;	   /* to be given up when there are no more */
+	/* Counts what is taken back of our own regions. As long as it stays, what was found stays. */
+	_Atomic uint32_t taken_back;
 	LIST_HEAD(, loopback_listener) listeners;
 
 	pthread_mutex_t lock; /* guards what follows */
@@ -71,7 +73,8 @@ struct loopback_cq {
 /* A posted receive, in memory of our own: what is published is for the peer's eyes only. */
 struct loopback_receive {
 	uint32_t room;
-	uint32_t usable; /* of it, the beginning that was registered memory when it was posted */
+	uint32_t usable; /* of it, the beginning that was registered memory when it was posted: */
+	uint32_t taken_back; /* the device's, then */
 	uint32_t count;
 	struct segment segments[LANE_SEGMENTS]; /* if it has no more, else they are not here */
 };
@@ -92,6 +95,15 @@ struct loopback_pending {
 	bool asked;
 	struct device_send send;
 	struct segment segments[MAX_SEGMENTS]; /* also of device_send */
+};
+
+/* A region that a receive was posted for a short time ago. */
+#define NEAR_REGIONS 4u
+
+struct loopback_near {
+	uint32_t handle;
+	uint32_t taken_back; /* the device's, before it was looked at */
+	uint64_t start, length;
 };
 
 enum loopback_phase { LOOPBACK_UNCONNECTED, LOOPBACK_ASKING, LOOPBACK_CONFIRMING, LOOPBACK_CONNECTED };
@@ -137,8 +149,10 @@ struct loopback_endpoint {
 	bool deaf;	    /* nothing is taken any more after an error */
 	atomic_bool violated; /* the peer broke the rules */
 
-	_Atomic uint32_t posted; /* receives; the receive queue's lock guards this and the next */
+	/* Posting receives: the receive queue's lock guards it. */
+	alignas(CACHE_LINE) _Atomic uint32_t posted;
 	struct loopback_receive *receives; /* a ring */
+	struct loopback_near near[NEAR_REGIONS];
 
 	/* Connecting: the NIC's lock guards it. */
 	struct watch watch;

@@ -15,13 +15,42 @@ static uint32_t usable(const struct loopback_endpoint *endpoint, const struct se
 			   RIGHT_LOCAL_WRITE, segment->address, segment->length);
 }
 
-static inline void publish(struct loopback_endpoint *endpoint, uint32_t index,
+/* The same, and remembers the region. `taken_back`: the device's, before. */
+static uint32_t look_up(struct loopback_endpoint *endpoint, const struct segment *segment,
+			uint32_t taken_back)
+{
+	const struct region_entry *entry =
+		&endpoint->device->regions->entries[segment->key & (TABLE_REGIONS - 1)];
+	struct loopback_near *near = &endpoint->near[segment->key % NEAR_REGIONS];
+	uint32_t found = usable(endpoint, segment);
+
+	/* If this is about another region already, the one that was found has been taken back since. */
+	near->handle = found ? segment->key : 0;
+	near->taken_back = taken_back;
+	near->start = atomic_load_explicit(&entry->start, memory_order_relaxed);
+	near->length = atomic_load_explicit(&entry->length, memory_order_relaxed);
+	return found;
+}
+
+/* Is all of it usable, in a region that was looked up just before? */
+static inline bool is_near(const struct loopback_endpoint *endpoint, const struct segment *segment,
+			   uint32_t taken_back)
+{
+	const struct loopback_near *near = &endpoint->near[segment->key % NEAR_REGIONS];
+	uint64_t offset = segment->address - near->start; /* huge when it is before the start */
+
+	return near->handle == segment->key && near->taken_back == taken_back &&
+	       offset <= near->length && segment->length <= near->length - offset;
+}
+
+static inline void publish(struct loopback_endpoint *endpoint, uint32_t index, uint32_t count,
 			   const struct loopback_receive *receive)
 {
 	struct lane *in = endpoint->in;
 	struct lane_detail *detail = &in->details[index & (LANE_RECEIVES - 1)];
-	uint32_t count = receive->count <= LANE_SEGMENTS ? receive->count : 0;
 
+	if (count > LANE_SEGMENTS)
+		count = 0;
 	detail->count = count;
 	for (uint32_t i = 0; i < count; i++) {
 		const struct segment *segment = &receive->segments[i];
@@ -36,7 +65,43 @@ static inline void publish(struct loopback_endpoint *endpoint, uint32_t index,
 
 void loopback_publish(struct loopback_endpoint *endpoint, uint32_t index)
 {
-	publish(endpoint, index, receive_at(endpoint, index));
+	const struct loopback_receive *receive = receive_at(endpoint, index);
+
+	publish(endpoint, index, receive->count, receive);
+}
+
+/* The receive is as the caller has described it. */
+static inline int add(struct loopback_endpoint *endpoint, uint32_t index, uint32_t count,
+		      struct loopback_receive *receive)
+{
+	receive->count = count;
+	atomic_store_explicit(&endpoint->posted, index + 1, memory_order_release);
+	if (endpoint->in)
+		publish(endpoint, index, count, receive);
+	return 0;
+}
+
+static __attribute__((noinline)) int add_any(struct loopback_endpoint *endpoint,
+					     const struct segment *segments, unsigned count)
+{
+	uint32_t index = atomic_load_explicit(&endpoint->posted, memory_order_relaxed);
+	struct loopback_receive *receive = receive_at(endpoint, index);
+	uint32_t room = 0, room_usable = 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		/* Data that comes where no registered memory is breaks the connection. */
+		if (room_usable == room)
+			room_usable += is_near(endpoint, &segments[i], receive->taken_back)
+					       ? segments[i].length
+					       : look_up(endpoint, &segments[i],
+							 receive->taken_back);
+		room += segments[i].length;
+		if (i < LANE_SEGMENTS)
+			receive->segments[i] = segments[i];
+	}
+	receive->room = room;
+	receive->usable = room_usable;
+	return add(endpoint, index, count, receive);
 }
 
 int loopback_post_receive(struct device_endpoint *base, const struct segment *segments,
@@ -45,23 +110,14 @@ int loopback_post_receive(struct device_endpoint *base, const struct segment *se
 	struct loopback_endpoint *endpoint = (struct loopback_endpoint *)base;
 	uint32_t index = atomic_load_explicit(&endpoint->posted, memory_order_relaxed);
 	struct loopback_receive *receive = receive_at(endpoint, index);
-	uint32_t room = 0, room_usable = 0;
 
-	for (unsigned i = 0; i < count; i++) {
-		/* Data that comes where no registered memory is breaks the connection. */
-		if (room_usable == room)
-			room_usable += usable(endpoint, &segments[i]);
-		room += segments[i].length;
-		if (i < LANE_SEGMENTS)
-			receive->segments[i] = segments[i];
-	}
-	receive->count = count;
-	receive->room = room;
-	receive->usable = room_usable;
-	atomic_store_explicit(&endpoint->posted, index + 1, memory_order_release);
-	if (endpoint->in)
-		publish(endpoint, index, receive);
-	return 0;
+	receive->taken_back =
+		atomic_load_explicit(&endpoint->device->taken_back, memory_order_acquire);
+	if (count != 1 || !is_near(endpoint, segments, receive->taken_back))
+		return add_any(endpoint, segments, count);
+	receive->segments[0] = *segments;
+	receive->room = receive->usable = segments->length;
+	return add(endpoint, index, 1, receive);
 }
 
 /* Copies a piece of one segment. False when no registered memory is there. */
@@ -217,6 +273,18 @@ static bool take_order(struct loopback_endpoint *endpoint, const struct lane_mes
 }
 
 /*
+ * Is the memory still registered that was when the receive was posted? While we hold the CQ's lock who
+ * takes it back waits for us: see endpoint_quiesce().
+ */
+static inline bool is_still_usable(const struct loopback_endpoint *endpoint,
+				   const struct loopback_receive *receive, uint32_t length)
+{
+	return length <= receive->usable &&
+	       receive->taken_back == atomic_load_explicit(&endpoint->device->taken_back,
+							   memory_order_acquire);
+}
+
+/*
  * As most messages are: the data is with it, and is all for one segment. False, and nothing has been
  * done, when it is another one, or there is anything wrong with it: that is for take().
  */
@@ -229,9 +297,9 @@ static inline bool take_short(struct loopback_endpoint *endpoint,
 	if (READ_ONCE(message->kind) != MESSAGE_INLINED || READ_ONCE(message->has_immediate) ||
 	    endpoint->offset || length > MESSAGE_INLINE || length > endpoint->own.max_transfer ||
 	    atomic_load_explicit(&endpoint->posted, memory_order_acquire) == endpoint->completed ||
-	    receive->count != 1 || length > receive->room ||
-	    !place(endpoint, &receive->segments[0], 0, message->data, length))
+	    receive->count != 1 || !is_still_usable(endpoint, receive, length))
 		return false;
+	copy_unseen((void *)(uintptr_t)receive->segments[0].address, message->data, length);
 	complete(endpoint, 0, length, 0);
 	return true;
 }

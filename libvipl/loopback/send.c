@@ -88,7 +88,7 @@ void send_refused(struct loopback_endpoint *endpoint, uint32_t error, enum lane_
 	send_finish(endpoint, error);
 }
 
-static __attribute__((noinline)) void wake(struct loopback_endpoint *endpoint, uint32_t waits)
+static __attribute__((noinline)) int wake(struct loopback_endpoint *endpoint, uint32_t waits)
 {
 	struct loopback_cq *cq = endpoint->send_cq;
 	int from_fd = endpoint->device->bell.fd;
@@ -102,9 +102,11 @@ static __attribute__((noinline)) void wake(struct loopback_endpoint *endpoint, u
 	if (atomic_load_explicit(&cq->armed, memory_order_relaxed) &&
 	    atomic_exchange(&cq->armed, false))
 		bell_ring(from_fd, cq->channel->bell_name);
+	return 0;
 }
 
-void send_announce(struct loopback_endpoint *endpoint)
+/* Returns 0, for those who are finished then. */
+static inline int announce(struct loopback_endpoint *endpoint)
 {
 	uint32_t waits;
 
@@ -112,7 +114,13 @@ void send_announce(struct loopback_endpoint *endpoint)
 	atomic_thread_fence(memory_order_seq_cst);
 	waits = atomic_load_explicit(&endpoint->out->receiver_waits, memory_order_relaxed);
 	if (waits || atomic_load_explicit(&endpoint->send_cq->armed, memory_order_relaxed))
-		wake(endpoint, waits);
+		return wake(endpoint, waits);
+	return 0;
+}
+
+void send_announce(struct loopback_endpoint *endpoint)
+{
+	announce(endpoint);
 }
 
 /*
@@ -314,16 +322,9 @@ static void send_rdma(struct loopback_endpoint *endpoint, const struct device_se
 	}
 }
 
-int loopback_post_send(struct device_endpoint *base, const struct device_send *send)
+static __attribute__((noinline)) int send_any(struct loopback_endpoint *endpoint,
+					      const struct device_send *send)
 {
-	struct loopback_endpoint *endpoint = (struct loopback_endpoint *)base;
-
-	/* Together with the pending send its state comes back to us. */
-	if (atomic_load_explicit(&endpoint->is_pending, memory_order_acquire))
-		return EAGAIN;
-	endpoint->accepted++;
-	if (atomic_load_explicit(&endpoint->failure, memory_order_relaxed))
-		return 0; /* it will be flushed */
 	switch (send->control & VIP_CONTROL_OP_MASK) {
 	case VIP_CONTROL_OP_RDMAWRITE:
 		send_rdma(endpoint, send, true);
@@ -335,8 +336,44 @@ int loopback_post_send(struct device_endpoint *base, const struct device_send *s
 		send_plain(endpoint, send);
 		break;
 	}
-	send_announce(endpoint);
-	return 0;
+	return announce(endpoint);
+}
+
+/*
+ * As most sends are: one segment of a few bytes, for which there is a receive. False, and nothing has been
+ * done, when it is another one, or there is anything in the way: that is for send_any().
+ */
+static inline bool send_short(struct loopback_endpoint *endpoint, const struct device_send *send)
+{
+	uint32_t length = send->length, room;
+	struct lane_message *message;
+
+	if (send->control != VIP_CONTROL_OP_SENDRECV || send->count != 1 ||
+	    length > MESSAGE_INLINE ||
+	    endpoint->own.reliability == VIP_SERVICE_RELIABLE_RECEPTION ||
+	    endpoint->written - endpoint->seen_consumed >= LANE_MESSAGES ||
+	    !send_next_receive(endpoint, &room) || length > room)
+		return false;
+	message = &endpoint->out->messages[endpoint->written & (LANE_MESSAGES - 1)];
+	copy_out_short(message->data, (const uint8_t *)(uintptr_t)send->segments->address, length);
+	send_publish(endpoint, message, MESSAGE_INLINED, length, send);
+	send_finish(endpoint, 0);
+	return true;
+}
+
+int loopback_post_send(struct device_endpoint *base, const struct device_send *send)
+{
+	struct loopback_endpoint *endpoint = (struct loopback_endpoint *)base;
+
+	/* Together with the pending send its state comes back to us. */
+	if (atomic_load_explicit(&endpoint->is_pending, memory_order_acquire))
+		return EAGAIN;
+	endpoint->accepted++;
+	if (atomic_load_explicit(&endpoint->failure, memory_order_relaxed))
+		return 0; /* it will be flushed */
+	if (!send_short(endpoint, send))
+		return send_any(endpoint, send);
+	return announce(endpoint);
 }
 
 int loopback_report_sends(struct loopback_endpoint *endpoint)
