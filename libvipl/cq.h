@@ -8,6 +8,7 @@
 #ifndef VIPL_CQ_H
 #define VIPL_CQ_H
 
+#include <stdalign.h>
 #include <stdatomic.h>
 #include <sys/queue.h>
 
@@ -36,8 +37,7 @@ struct cq {
 	unsigned queues;     /* that complete here; guarded by the NIC's lock */
 	_Atomic uint32_t announced;
 	_Atomic unsigned waiters;
-	_Atomic unsigned reserved; /* counts what was to complete here, */
-	_Atomic unsigned retired;  /* and what has: the CQ's lock guards that */
+	_Atomic unsigned retired; /* counts what has completed here; the CQ's lock guards it */
 	_Atomic unsigned capacity;
 	atomic_bool has_sends; /* a send queue completes here */
 	atomic_bool uneasy;    /* starved or attention may have something in it */
@@ -48,6 +48,9 @@ struct cq {
 	struct queue_list ready;     /* have completions that CQDone has not told */
 	struct queue_list starved;   /* have descriptors that did not fit the device */
 	struct queue_list attention; /* need more than the CQ's lock allows: see cq_attend_locked() */
+
+	/* Counts what was to complete here: written by who posts, so on a line of its own. */
+	alignas(OBJECT_ALIGNMENT) _Atomic unsigned reserved;
 };
 
 /* [nic] NULL and errno on failure. */

@@ -4,21 +4,13 @@
  * that each write, pass their fence and read what the other wrote, at least one sees the other.
  *
  * The kernel makes the light one free: the heavy one is membarrier(), by which all running threads
- * of the process pass a fence. Without membarrier() both are what the processor has.
+ * of the process pass a fence, so the light one only has to keep the compiler from changing the order
+ * (lock_is_own()). Without membarrier() there is no such pair: switches.fence_is_free says so.
  */
 #ifndef VIPL_FENCE_H
 #define VIPL_FENCE_H
 
-#include <stdatomic.h>
-
 #include "switches.h"
-
-static inline void fence_light(void)
-{
-	atomic_signal_fence(memory_order_seq_cst);
-	if (__builtin_expect(!switches.fence_is_free, 0))
-		atomic_thread_fence(memory_order_seq_cst);
-}
 
 void fence_heavy(void);
 

@@ -20,7 +20,6 @@
 #define INDEX_MASK  OBJECT_INDEX_MASK
 #define SPARE_BITS  (UINTPTR_MAX >> INDEX_BITS)
 #define GENERATIONS (SPARE_BITS < UINT32_MAX ? SPARE_BITS : UINT32_MAX)
-#define CACHE_LINE  64u
 #define MOST_UNUSED 256u /* slots are left alone for a while before they are used again */
 
 struct slot {
@@ -298,7 +297,8 @@ void *object_allocate(enum object_kind kind, size_t size, bool *is_new)
 	pthread_mutex_unlock(&table_lock);
 	*is_new = !object;
 	if (!object) {
-		object = aligned_alloc(CACHE_LINE, (size + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
+		object = aligned_alloc(OBJECT_ALIGNMENT, (size + OBJECT_ALIGNMENT - 1) /
+								 OBJECT_ALIGNMENT * OBJECT_ALIGNMENT);
 		if (object)
 			memset(object, 0, size);
 	}

@@ -31,6 +31,8 @@ struct object {
 	struct object *next_unused; /* of memory that lasts */
 };
 
+#define OBJECT_ALIGNMENT 64 /* of memory that lasts: a cache line */
+
 /*
  * Memory for an object of a kind that lasts, or NULL; all zeros if it `is_new`, else as one before has
  * left it. What may be looked at without a lock stays as it is, then.

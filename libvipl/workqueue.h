@@ -11,6 +11,7 @@
 #ifndef VIPL_WORKQUEUE_H
 #define VIPL_WORKQUEUE_H
 
+#include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,29 +43,34 @@ struct posted {
 	uint32_t status; /* its operation; once it is done, what was written into it */
 };
 
+/* Who posts and who completes may be two threads: what the one writes is on other lines than the other's. */
 struct workqueue {
 	/* What is before the next blank line is never made anew: see object_at(). */
-	struct lock lock; /* posting */
+	alignas(OBJECT_ALIGNMENT) struct lock lock; /* posting */
 	struct vi *vi;
 	_Atomic(struct cq *) cq;
 	/* Of the VI, while calls of the data path may come: written with both locks, read with one. */
 	_Atomic(VIP_VI_HANDLE) handle;
 
 	const struct device_ops *ops;
-	bool is_receive;
+	struct posted *ring;
 	unsigned depth;
-	enum queue_mode mode; /* guarded by the queue's lock, like the next */
-	uint32_t clear;	      /* so many can be posted without a look whether they can: see post_to() */
+	bool is_receive;
+
+	/* Guarded by the queue's lock. */
+	alignas(OBJECT_ALIGNMENT) enum queue_mode mode;
+	uint32_t clear; /* so many can be posted without a look whether they can: see post_to() */
 	_Atomic uint32_t tail;
 	uint32_t submitted;
 	uint32_t parts;	 /* requests to the device that were not the last of their descriptor */
 	uint32_t offset; /* bytes of the descriptor at `submitted` that such requests are for */
-	struct posted *ring;
-	struct region_hint regions[QUEUE_HINTS]; /* each for some of the handles; of the VI's tag */
 	struct device_send sending; /* what is being posted, if it is short: of this segment */
 	struct segment segment;
+	struct region_hint regions[QUEUE_HINTS]; /* each for some of the handles; of the VI's tag */
 
-	_Atomic uint32_t head, done; /* guarded by the CQ's lock, like the rest */
+	/* Guarded by the CQ's lock. */
+	alignas(OBJECT_ALIGNMENT) _Atomic uint32_t head;
+	_Atomic uint32_t done;
 	_Atomic uint32_t parts_done;
 	uint32_t part_error; /* of a part of the descriptor at `done` */
 	uint32_t untold;	     /* completions that CQDone has not told */
