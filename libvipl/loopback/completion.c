@@ -117,12 +117,12 @@ int loopback_cq_poll(struct device_cq *base)
 	atomic_store_explicit(&cq->polls,
 			      atomic_load_explicit(&cq->polls, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
+	if (!atomic_load_explicit(&device->ticks, memory_order_relaxed))
+		progress_start_ticking(device);
 	LIST_FOREACH(endpoint, &cq->senders, in_send_cq)
 		count += look_at_sends(endpoint);
 	LIST_FOREACH(endpoint, &cq->receivers, in_receive_cq)
 		count += look_at_receives(endpoint);
-	if (!atomic_load_explicit(&device->ticks, memory_order_relaxed))
-		progress_start_ticking(device);
 	return count;
 }
 

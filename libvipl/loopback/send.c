@@ -378,7 +378,7 @@ int loopback_post_send(struct device_endpoint *base, const struct device_send *s
 
 int loopback_report_sends(struct loopback_endpoint *endpoint)
 {
-	uint32_t finished, failure, before = endpoint->reported;
+	uint32_t finished, failure, reported, before = endpoint->reported;
 
 	if (atomic_load_explicit(&endpoint->is_pending, memory_order_acquire))
 		loopback_advance(endpoint);
@@ -386,9 +386,11 @@ int loopback_report_sends(struct loopback_endpoint *endpoint)
 	failure = atomic_load_explicit(&endpoint->failure, memory_order_acquire);
 	finished = atomic_load_explicit(&endpoint->finished, memory_order_acquire);
 	/* A pending one may have been flushed below: then more are reported than finished. */
-	for (; !endpoint->failure_told && (int32_t)(finished - endpoint->reported) > 0;
-	     endpoint->reported++)
-		workqueue_complete(endpoint->send_queue, 0, 0, 0);
+	if (!endpoint->failure_told) {
+		for (reported = before; (int32_t)(finished - reported) > 0; reported++)
+			workqueue_complete(endpoint->send_queue, 0, 0, 0);
+		endpoint->reported = reported;
+	}
 	if (failure && !endpoint->failure_told) {
 		endpoint->failure_told = true;
 		endpoint->reported++;
