@@ -1,6 +1,7 @@
 /*
- * What every call of the data path looks at and what hardly ever changes: all of it together, so
- * that no switch takes a cache line of its own there. Hidden, so that they are looked at in one step.
+ * What every call of the data path looks at, or every lock of it now and then, and what hardly ever
+ * changes: all of it together, so that no switch takes a cache line of its own. Hidden, so that they are
+ * looked at in one step.
  */
 #ifndef VIPL_SWITCHES_H
 #define VIPL_SWITCHES_H
