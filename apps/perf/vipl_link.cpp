@@ -9,7 +9,6 @@
 #include "transport.h"
 
 #include <algorithm>
-#include <cstring>
 #include <unistd.h>
 #include <unordered_map>
 #include <vector>
@@ -18,6 +17,8 @@
 
 namespace
 {
+constexpr size_t credit_bytes = sizeof(uint64_t); /* which is the least room */
+
 size_t round_up(size_t n, size_t to)
 {
 	return (n + to - 1) / to * to;
@@ -70,8 +71,9 @@ private:
 	void send_stamped(End &end, size_t bytes);
 	void receive_stamped(End &end, size_t bytes);
 	void read(size_t bytes, uint64_t count);
-	uint64_t take_credit(End &end);
-	void give_credit(End &end, uint64_t taken);
+	unsigned batch() const;
+	void take_credit(End &end);
+	void give_credit(End &end);
 	End &end_at(uint64_t message)
 	{
 		return shape_.vis == 1 ? ends_[0] : ends_[message % shape_.vis];
@@ -346,23 +348,23 @@ void ViplLink::read(size_t bytes, uint64_t count)
 	}
 }
 
-/* Waits for a credit: returns how many messages have been taken. */
-uint64_t ViplLink::take_credit(End &end)
+/* So many messages of a stream each credit is for; the last one also for fewer. */
+unsigned ViplLink::batch() const
 {
-	const uint8_t *buffer = end.receive.buffers + buffer_offset(end.receive.done);
-	uint64_t taken;
-
-	await(end, true);
-	std::memcpy(&taken, buffer, sizeof(taken));
-	post_receive(end);
-	return taken;
+	return std::max(1u, shape_.depth / 4);
 }
 
-void ViplLink::give_credit(End &end, uint64_t taken)
+/* What a credit holds is no matter: with few buffers the next one may be there already. */
+void ViplLink::take_credit(End &end)
+{
+	await(end, true);
+	post_receive(end);
+}
+
+void ViplLink::give_credit(End &end)
 {
 	collect_sends(end, shape_.depth - 1);
-	std::memcpy(end.send.buffers + buffer_offset(end.send.posted), &taken, sizeof(taken));
-	post(end, sizeof(taken), Transfer::send);
+	post(end, credit_bytes, Transfer::send);
 }
 
 void ViplLink::stream(size_t bytes, uint64_t count)
@@ -372,19 +374,18 @@ void ViplLink::stream(size_t bytes, uint64_t count)
 	End &end = ends_[0];
 
 	for (uint64_t i = 0; i < count; ++i) {
-		while (!reads && i - taken >= shape_.depth)
-			taken = take_credit(end);
+		for (; !reads && i - taken >= shape_.depth; taken += batch())
+			take_credit(end);
 		collect_sends(end, shape_.depth - 1);
 		post(end, bytes, shape_.transfer);
 	}
-	while (!reads && taken < count)
-		taken = take_credit(end);
+	for (; !reads && taken < count; taken += batch())
+		take_credit(end);
 	collect_sends(end, 0);
 }
 
 void ViplLink::sink(size_t bytes, uint64_t count)
 {
-	const unsigned batch = std::max(1u, shape_.depth / 4);
 	End &end = ends_[0];
 
 	if (shape_.transfer == Transfer::read)
@@ -393,8 +394,8 @@ void ViplLink::sink(size_t bytes, uint64_t count)
 		if (await(end, true)->CS.Length != bytes)
 			throw Failure("a message of a stream has the wrong length");
 		post_receive(end);
-		if (taken % batch == 0 || taken == count)
-			give_credit(end, taken);
+		if (taken % batch() == 0 || taken == count)
+			give_credit(end);
 	}
 	collect_sends(end, 0);
 }
