@@ -1,6 +1,5 @@
 #include "series.h"
 
-#include <iostream>
 #include <set>
 
 namespace
@@ -36,6 +35,7 @@ CLI::Option *add_list(CLI::App *command, const std::string &name, std::vector<Va
 	words_only.description("");
 	return command->add_option(name, values, about)
 		->delimiter(',')
+		->allow_extra_args(false) /* what follows may be the host */
 		->transform(words_only)
 		->type_name("LIST")
 		->default_str(list_of(values, words));
@@ -103,7 +103,6 @@ std::vector<Shape> all_shapes(const Choice &choice)
 std::vector<Shape> shapes_of(const Choice &choice, const Side &side, Report &report)
 {
 	std::vector<Shape> possible;
-	Json left_out = Json::array();
 	std::set<std::string> names;
 
 	for (const Shape &wanted : all_shapes(choice)) {
@@ -114,13 +113,9 @@ std::vector<Shape> shapes_of(const Choice &choice, const Side &side, Report &rep
 		if (why.empty())
 			possible.push_back(wanted);
 		else
-			left_out.push_back(name + ": " + why);
+			report.remark("left out: " + name + ": " + why);
 	}
 	if (possible.empty())
-		throw Failure("nothing can be measured here: " + left_out.dump());
-	if (!left_out.empty())
-		report.note("left_out", left_out);
-	for (const Json &remark : left_out)
-		std::cerr << "vip_perf: left out: " << remark.get<std::string>() << '\n';
+		throw Failure("nothing of what is to be measured can be had here");
 	return possible;
 }
