@@ -38,7 +38,7 @@ Report measure(const Side &side, const Choice &choice, const Plan &plan)
 void add_bandwidth(CLI::App &app)
 {
 	auto choice = std::make_shared<Choice>();
-	auto plan = std::make_shared<Plan>(Plan{64, 4 << 20, 3, 3, 15});
+	auto plan = std::make_shared<Plan>(Plan{64, 4 << 20, 2, 0, 3, 15});
 	CLI::App *command =
 		add_measurement(app, "bandwidth", "Bytes per second, by size of messages",
 				[=](const Side &side) { return measure(side, *choice, *plan); });

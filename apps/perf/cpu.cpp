@@ -27,15 +27,11 @@ Report measure(const Side &side, const Choice &choice, const Plan &plan)
 
 	measure_by_turns(
 		side, shapes_of(choice, side, report), plan, report, [&](const Result &result) {
-			const auto client = [](const Trial &t) { return t.block.client_us; };
-			const auto server = [](const Trial &t) { return t.block.server_us; };
-			const auto system = [](const Trial &t) { return t.busy_us; };
-
 			report.add(name_of(result.shape),
 				   {{"bytes", result.bytes},
-				    {"percent_client", result.percent(client)},
-				    {"percent_server", result.percent(server)},
-				    {"percent_system", result.percent(system)},
+				    {"percent_client", result.percent(&Block::client_us)},
+				    {"percent_server", result.percent(&Block::server_us)},
+				    {"percent_system", result.host_percent()},
 				    {"us", median(result.one_way_us())},
 				    {"MBps", median(result.MBps())}});
 		});
@@ -46,7 +42,7 @@ Report measure(const Side &side, const Choice &choice, const Plan &plan)
 void add_cpu(CLI::App &app)
 {
 	auto choice = std::make_shared<Choice>();
-	auto plan = std::make_shared<Plan>(Plan{4, 1 << 20, 0, 3, 200});
+	auto plan = std::make_shared<Plan>(Plan{4, 1 << 20, 4, 0, 3, 200});
 	CLI::App *command = add_measurement(app, "cpu", "Load of the processors, by size of messages",
 					    [=](const Side &side) { return measure(side, *choice, *plan); });
 

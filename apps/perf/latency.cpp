@@ -36,7 +36,7 @@ Report measure(const Side &side, const Choice &choice, const Plan &plan)
 void add_latency(CLI::App &app)
 {
 	auto choice = std::make_shared<Choice>();
-	auto plan = std::make_shared<Plan>(Plan{1, 64 << 10, 3, 5, 15});
+	auto plan = std::make_shared<Plan>(Plan{1, 64 << 10, 2, 3, 5, 10});
 	CLI::App *command =
 		add_measurement(app, "latency", "Time of a message one way, by size",
 				[=](const Side &side) { return measure(side, *choice, *plan); });

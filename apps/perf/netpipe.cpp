@@ -39,10 +39,10 @@ public:
 	void prepare(size_t bytes, double trial_us);
 	Trial run(size_t bytes)
 	{
-		const double busy = host_busy_us();
+		const double start = now_us(), busy = host_busy_us();
 		const Block block = run(bytes, count_);
 
-		return {block, count_, host_busy_us() - busy};
+		return {block, count_, (host_busy_us() - busy) / (now_us() - start)};
 	}
 
 	const Shape &shape() const
@@ -151,15 +151,24 @@ Samples Result::MBps() const
 	return samples;
 }
 
-double Result::percent(const std::function<double(const Trial &)> &part) const
+double Result::percent(double Block::*processor_us) const
 {
-	double parts = 0, whole = 0;
+	double used = 0, whole = 0;
 
 	for (const Trial &trial : trials) {
-		parts += part(trial);
+		used += trial.block.*processor_us;
 		whole += trial.block.us;
 	}
-	return parts / whole * 100;
+	return used / whole * 100;
+}
+
+double Result::host_percent() const
+{
+	Samples busy;
+
+	for (const Trial &trial : trials)
+		busy.push_back(trial.busy);
+	return mean(busy) * 100;
 }
 
 void measure_by_turns(const Side &side, std::vector<Shape> shapes, const Plan &plan, Report &report,
@@ -167,12 +176,15 @@ void measure_by_turns(const Side &side, std::vector<Shape> shapes, const Plan &p
 {
 	const size_t most = side.nic.attributes().MaxTransferSize;
 	const std::vector<SizeGroup> groups =
-		netpipe_sizes(plan.from, std::min<size_t>(plan.to, most), plan.perturb);
+		netpipe_sizes(plan.from, std::min<size_t>(plan.to, most), plan.factor, plan.perturb);
 	Contest contest(side, plan, shapes);
 
 	if (groups.empty())
 		throw Failure("no size from " + std::to_string(plan.from) + " to " +
 			      std::to_string(plan.to) + " bytes that this NIC takes");
+	if (plan.to > most)
+		report.remark("left out: messages over " + std::to_string(most) +
+			      " bytes, the longest of this NIC");
 	report.note("trials", plan.trials);
 	report.note("trial_ms", plan.trial_ms);
 	if (plan.is_stream)
@@ -190,28 +202,37 @@ void measure_by_turns(const Side &side, std::vector<Shape> shapes, const Plan &p
 	}
 }
 
+namespace
+{
+/* Said by the option's text, not once more. */
+template <typename Number> CLI::Validator in_range(Number least, Number most)
+{
+	return CLI::Range(least, most).description("");
+}
+} // namespace
+
 void add_plan_options(CLI::App *command, Plan &plan)
 {
-	const auto size = CLI::AsSizeValue(false);
+	const auto bytes = [](CLI::Option *option) {
+		option->transform(CLI::AsSizeValue(false).description(""))
+			->check(in_range(1, 1 << 30))
+			->type_name("BYTES")
+			->capture_default_str();
+	};
 
-	command->add_option("--from", plan.from, "shortest message, such as 64 or 4k")
-		->transform(size)
-		->check(CLI::Range(1, 1 << 30))
-		->type_name("BYTES")
-		->capture_default_str();
-	command->add_option("--to", plan.to, "longest one; sizes double")
-		->transform(size)
-		->check(CLI::Range(1, 1 << 30))
-		->type_name("BYTES")
+	bytes(command->add_option("--from", plan.from, "shortest message, such as 64 or 4k"));
+	bytes(command->add_option("--to", plan.to, "longest one"));
+	command->add_option("--factor", plan.factor, "each size is so many times the one before")
+		->check(in_range(2, 1024))
 		->capture_default_str();
 	command->add_option("--perturb", plan.perturb, "each size so many bytes shorter and longer, too")
-		->check(CLI::Range(0, 1 << 20))
+		->check(in_range(0, 1 << 20))
 		->capture_default_str();
-	command->add_option("--trials", plan.trials, "for each size; the best one counts")
-		->check(CLI::Range(1, 1000))
+	command->add_option("--trials", plan.trials, "for each size, by turns")
+		->check(in_range(1, 1000))
 		->capture_default_str();
 	command->add_option("--trial-ms", plan.trial_ms, "about how long one takes, in milliseconds")
-		->check(CLI::Range(0.1, 10000.0))
+		->check(in_range(0.1, 10000.0))
 		->capture_default_str();
 }
 
@@ -220,13 +241,13 @@ void add_stream_options(CLI::App *command, Plan &plan)
 	CLI::Option *stream = command->add_flag("--stream", plan.is_stream,
 						"messages one way, several under way at a time");
 
-	command->add_option("--depth", plan.depth, "how many, by VIPL")
+	command->add_option("--depth", plan.depth, "how many, by VIPL, from 2 to 512")
 		->needs(stream)
-		->check(CLI::Range(2, 512))
+		->check(in_range(2, 512))
 		->capture_default_str();
 	command->add_option("--buffers", plan.buffers,
 			    "that they use by turns; 1: messages stay in the cache (default: one for "
 			    "each that is under way, up to 16 MiB of them)")
 		->needs(stream)
-		->check(CLI::Range(1, 512));
+		->check(in_range(1, 512));
 }

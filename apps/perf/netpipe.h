@@ -16,8 +16,8 @@
 #include "statistics.h"
 
 struct Plan {
-	uint64_t from, to;
-	uint64_t perturb;
+	uint64_t from, to; /* sizes */
+	unsigned factor, perturb;
 	unsigned trials;
 	double trial_ms; /* how long one takes, about; at least one message */
 	bool is_stream = false;
@@ -33,7 +33,7 @@ void add_stream_options(CLI::App *command, Plan &plan);
 struct Trial {
 	Block block;
 	uint64_t count;
-	double busy_us; /* of all CPUs of the client's host; in steps of some milliseconds */
+	double busy; /* CPUs of the client's host meanwhile, by ticks of some milliseconds */
 };
 
 /* What the trials of a size found about one transport. */
@@ -46,8 +46,9 @@ struct Result {
 	/* One number of each trial. One way; of a read there and back, for that is what it is. */
 	Samples one_way_us() const;
 	Samples MBps() const;
-	/* A part of the time of all trials, in percent. */
-	double percent(const std::function<double(const Trial &)> &part) const;
+	/* Processor time in percent of the time; and how busy the host was, of one CPU. */
+	double percent(double Block::*processor_us) const;
+	double host_percent() const;
 };
 
 /* Measures, and calls `found` for each transport and size. What the plan was goes into the report. */

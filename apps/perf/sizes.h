@@ -9,10 +9,10 @@
 using SizeGroup = std::vector<size_t>;
 
 /*
- * From `from`, doubled until it is more than `to`: each one, one `perturb` bytes shorter and one
- * as much longer, which show what just fits into some buffer and what does not. Sizes so small
+ * From `from`, times `factor` until it is more than `to`: each one, one `perturb` bytes shorter and
+ * one as much longer, which show what just fits into some buffer and what does not. Sizes so small
  * that these would meet their neighbours' are alone. No size occurs twice.
  */
-std::vector<SizeGroup> netpipe_sizes(size_t from, size_t to, size_t perturb);
+std::vector<SizeGroup> netpipe_sizes(size_t from, size_t to, size_t factor, size_t perturb);
 
 #endif
