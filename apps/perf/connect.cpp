@@ -7,12 +7,14 @@
  *	disconnection	VipDisconnect and VipDestroyVi
  *
  * with the average, its standard error, minimum, median and maximum, and the same of each of the
- * four calls. In the time of a request is what the server does to accept it: it has a VI ready and waits in
- * VipConnectWait, then calls VipConnectAccept. Not in it is how the server gets there. It says that it
- * is about to wait, and the client begins then, perhaps too early by a moment; so the library is
- * told (VIPL_GRACE_MSEC=0) to answer VIP_NO_MATCH at once where nobody waits, and such a try does not
- * count: the VI is destroyed, and the whole is begun and timed anew. The head of the JSON says how
- * often that was so ("too_early"). The first three connections do not count, either. The server disconnects when the client has, in no time that counts.
+ * four calls. In the time of a request is what the server does to accept it: it has a VI ready
+ * and waits in VipConnectWait, then calls VipConnectAccept. Not in it is how the server gets
+ * there. It says that it is about to wait, and the client begins then, perhaps too early by a
+ * moment; so the library is told (VIPL_GRACE_MSEC=0) to answer VIP_NO_MATCH at once where nobody
+ * waits, and such a try does not count: the VI is destroyed, and the whole is begun and timed
+ * anew. The head of the JSON says how often that was so ("too_early"). The first three
+ * connections do not count, either. The server disconnects when the client has, in no time that
+ * counts.
  *
  * TCP, for comparison: socket and connect, then close. They do less: connect returns when the
  * server's kernel, not the server, has taken the connection, and close does not wait for anything.
@@ -37,7 +39,8 @@ namespace
 {
 constexpr unsigned usual_count = 1000, least_count = 20, most_count = 20000;
 constexpr unsigned warm_up = 3;
-constexpr auto early_pause = std::chrono::milliseconds(1); /* looking for it keeps the server busy */
+/* Tries keep the server busy. */
+constexpr auto early_pause = std::chrono::milliseconds(1);
 constexpr double usual_limit_us = 15e6; /* after that, no more than the least count */
 constexpr double match_limit_us = 10e6; /* the server's VipConnectWait takes as long */
 constexpr VIP_ULONG request_limit_ms = 10000;
@@ -54,7 +57,8 @@ struct Wanted {
 };
 
 /*
- * Goes on with `once(times)`, which adds a sample to each of the times, until there are as many as wanted.
+ * Goes on with `once(times)`, which adds a sample to each of the times, until there are as many
+ * as wanted.
  */
 template <class Once> Times repeat(const Wanted &wanted, const Once &once)
 {
@@ -64,9 +68,9 @@ template <class Once> Times repeat(const Wanted &wanted, const Once &once)
 	for (unsigned i = 0; i < warm_up; ++i)
 		once(none);
 	for (size_t done = 0;; ++done) {
-		const bool is_late = done >= least_count && now_us() - start > usual_limit_us;
+		const bool is_late = now_us() - start > usual_limit_us;
 
-		if (done >= (wanted.count ? wanted.count : usual_count) || (!wanted.count && is_late))
+		if (done >= (wanted.count ? wanted.count : is_late ? least_count : usual_count))
 			return times;
 		progress("connection " + std::to_string(done));
 		once(times);
@@ -110,8 +114,12 @@ bool connect_once(const Nic &nic, Address &local, Address &remote, Times &times)
 
 Json point(const char *what, const Samples &us)
 {
-	return {{"what", what},		  {"samples", us.size()},    {"us", mean(us)},
-		{"us_stderr", standard_error(us)}, {"us_min", minimum(us)}, {"us_median", median(us)},
+	return {{"what", what},
+		{"samples", us.size()},
+		{"us", mean(us)},
+		{"us_stderr", standard_error(us)},
+		{"us_min", minimum(us)},
+		{"us_median", median(us)},
 		{"us_max", maximum(us)}};
 }
 
@@ -153,8 +161,8 @@ void serve_vipl(const Side &side)
 
 	for (std::unique_ptr<Vi> vi; side.control.read().at("do") != "end";) {
 		vi.reset(); /* it disconnects the last one */
-		vi = std::make_unique<Vi>(side.nic, VIP_SERVICE_RELIABLE_DELIVERY, max_transfer, false,
-					  nullptr);
+		vi = std::make_unique<Vi>(side.nic, VIP_SERVICE_RELIABLE_DELIVERY, max_transfer,
+					  false, nullptr);
 		side.control.write({{"waits", true}});
 		vi->accept(side.nic, local);
 	}
@@ -306,8 +314,9 @@ void add_connect(CLI::App &app)
 	auto wanted = std::make_shared<Wanted>();
 	CLI::App *command = add_measurement(
 		app, "connect",
-		"Time of connections (VI created and connected) and of their ends (disconnected and\n"
-		"destroyed), and of TCP's (University of Minnesota, TR 00-023, 4.3)",
+		"Time of connections (VI created and connected) and of their ends\n"
+		"(disconnected and destroyed), and of TCP's (University of Minnesota,\n"
+		"TR 00-023, 4.3)",
 		[=](const Side &side) { return measure(side, *wanted); });
 
 	add_only_option(command, wanted->only);

@@ -1,11 +1,12 @@
 /*
  * vip_perf echo - latency and throughput by size, each message timed by itself.
  *
- * The method of Jacobson, MacDonald and Du ("Experimental Analysis of VI Architecture", University
- * of Minnesota, TR 00-023, 2000). The client sends a packet of M bytes, the server sends it back; the
- * clock is looked at before the packet goes and when it is back, on the client only, and half of that is
- * the time t. It is done N times, 64 by default (the size of the samples in the paper's figures), after
- * four times that do not count. Where 64 would take more than 0.4 s there are fewer, at least 10.
+ * The method of Jacobson, MacDonald and Du ("Experimental Analysis of VI Architecture",
+ * University of Minnesota, TR 00-023, 2000). The client sends a packet of M bytes, the server
+ * sends it back; the clock is looked at before the packet goes and when it is back, on the client
+ * only, and half of that is the time t. It is done N times, 64 by default (the size of the
+ * samples in the paper's figures), after four times that do not count. Where 64 would take more
+ * than 0.4 s there are fewer, at least 10.
  *
  *	us		average of t
  *	us_stderr	its standard error, sqrt(sum((t - average)^2) / ((N - 1) N))
@@ -13,9 +14,10 @@
  *	MBps_stderr	M / average^2 * standard error: the propagated error of R
  *	MBps_max	M / the least t
  *
- * The three ranges of sizes are the paper's: "small" gives its figures 1, 2 (latency) and 7 (VIA and TCP),
- * "medium" 3, 4 and 8 (throughput), "large" 5, 6 and 9. One look at the clock is in each t; a round
- * trip holds what vipl_link.cpp says, so also the posting of the next receive and the taking of the send.
+ * The three ranges of sizes are the paper's: "small" gives its figures 1, 2 (latency) and 7 (VIA
+ * and TCP), "medium" 3, 4 and 8 (throughput), "large" 5, 6 and 9. One look at the clock is in
+ * each t; a round trip holds what vipl_link.cpp says, so also the posting of the next receive and
+ * the taking of the send.
  */
 #include <algorithm>
 #include <memory>
@@ -128,6 +130,7 @@ void add_echo(CLI::App &app)
 			    "large: 64 KiB to 2 MiB by 32 KiB (default: all)")
 		->check(CLI::IsMember({"small", "medium", "large"}));
 	command->add_option("--samples", wanted->samples,
-			    "echoes of each size (default: 64, or what 0.4 s are enough for, at least 10)")
+			    "echoes of each size (default: 64, or as many as 0.4 s are\n"
+			    "enough for, at least 10)")
 		->check(CLI::Range(2, 1000000));
 }

@@ -1,45 +1,52 @@
 /*
  * vip_perf logp - the parameters of the LogP model for messages of four bytes, and what it brings
- * that data need not be fetched by a descriptor (tables 2 and 3 of Buonadonna, Geweke and Culler, "An
- * Implementation and Analysis of the Virtual Interface Architecture", SC98).
+ * that data need not be fetched by a descriptor (tables 2 and 3 of Buonadonna, Geweke and Culler,
+ * "An Implementation and Analysis of the Virtual Interface Architecture", SC98).
  *
- * The method is that of Culler, Liu, Martin and Yoshikawa ("Assessing Fast Network Interfaces", IEEE
- * Micro, 1996). The client sends bursts of M messages, each of which the server answers; between two
- * messages it computes (here: looks at the clock) for a delay D, and then looks once whether an answer has
- * come. What a message takes of the client's time in a burst, for growing M and D, shows the parameters:
+ * The method is that of Culler, Liu, Martin and Yoshikawa ("Assessing Fast Network Interfaces",
+ * IEEE Micro, 1996). The client sends bursts of M messages, each of which the server answers;
+ * between two messages it computes (here: looks at the clock) for a delay D, and then looks once
+ * whether an answer has come. What a message takes of the client's time in a burst, for growing M
+ * and D, shows the parameters:
  *
- *	o_s	a burst so short that no answer has come: the time of a message is what sending takes.
- *		In it: filling in the descriptor, four bytes of data, and VipPostSend. 8 messages, in
- *		which the client does not look for answers at all, less one look at the clock.
- *	g	a long burst without a delay: the time of a message grows to that of the slowest part of
- *		the way, be it the device or a processor. It is the slope between bursts of 256 and of
- *		1024 messages; at most 64 are unanswered at a time. In it is all that lasting traffic
- *		takes, also taking the sends by VipSendDone, and on the server the answers. g
- *		cannot be less than o_s + o_r; where it is about that, or twice that on a device which is software,
- *		the processors are what limits.
- *	o_r	a delay longer than the round trip: each message finds the answer to itself, so that its
- *		time, less the delay, is o_s + o_r. In o_r: the VipRecvDone that finds the message, a look at
- *		its four bytes, and filling in the receive's descriptor and VipPostRecv. (That is 16
- *		messages with a delay of four round trips. After a delay caches are colder than in a
- *		row; "o_r in a row" is eight that have all come, one after the other, for comparison.)
- *	L	half the round trip, less o_s and o_r. The sides take no sends meanwhile. L is what neither
- *		processor is busy with; where VipPostSend itself carries the message to the other side
- *		(soft-RoCE within a host), parts overlap, and L is too small, perhaps negative.
+ *	o_s	a burst so short that no answer has come: the time of a message is what
+ *		sending takes. In it: filling in the descriptor, four bytes of data, and
+ *		VipPostSend. 8 messages, in which the client does not look for answers at
+ *		all, less one look at the clock.
+ *	g	a long burst without a delay: the time of a message grows to that of the
+ *		slowest part of the way, be it the device or a processor. It is the slope
+ *		between bursts of 256 and of 1024 messages; at most 64 are unanswered at a
+ *		time. In it is all that lasting traffic takes, also taking the sends by
+ *		VipSendDone, and on the server the answers.
+ *	o_r	a delay longer than the round trip: each message finds an answer, so that
+ *		its time, less the delay, is o_s + o_r. In o_r: the VipRecvDone that finds
+ *		the message, a look at its four bytes, and filling in the receive's
+ *		descriptor and VipPostRecv. (That is 16 messages with a delay of four
+ *		round trips. After a delay caches are colder than in a row; "o_r in a row"
+ *		is eight that have all come, one after the other, for comparison.)
+ *	L	half the round trip, less o_s and o_r. The sides take no sends meanwhile.
+ *		L is what neither processor is busy with; where VipPostSend itself carries
+ *		the message to the other side (soft-RoCE within a host), or where the way
+ *		is in the receiver's look (via_lo), parts overlap, and L is too small, or
+ *		negative.
  *
- * All are medians, of bursts or of blocks of 16 round trips. All kinds are measured in turn, in 20
- * rounds (fewer when that takes more than 40 s), so that what else happens meanwhile happens to all.
+ * All are medians, of bursts or of blocks of 16 round trips. All kinds are measured in turn, in
+ * 20 rounds (fewer when that takes more than 40 s), so that what else happens meanwhile happens
+ * to all.
  *
  * For table 3 the round trip is measured with messages of three forms. The paper changed its
  * firmware; a program of VIPL can ask for this much:
  *
- *	plain		libvipl sends data of a few bytes with the work request (RDMA: as much as the
- *			queue pair takes inline, 128 bytes or more) or in the message's slot (via_lo: 48
- *			bytes). The paper's "descriptorless message" is the nearest to that.
- *	fenced		with VIP_CONTROL_QFENCE and no reads to wait for: on an RDMA device the same
- *			work request with a segment, whose data the device fetches; the paper's "none".
- *			On via_lo the fence changes nothing; compare sizes up to 48 bytes and from 64 there.
- *	immediate	four bytes as immediate data, in the descriptor itself and without a segment: the
- *			paper's "merged descriptor" is the nearest to that.
+ *	plain		libvipl sends data of a few bytes with the work request (RDMA: as
+ *			much as the queue pair takes inline, 128 bytes or more) or in the
+ *			message's slot (via_lo: 48 bytes). The paper's "descriptorless
+ *			message" is the nearest to that.
+ *	fenced		with VIP_CONTROL_QFENCE and no reads to wait for: on an RDMA
+ *			device the same work request with a segment, whose data the device
+ *			fetches; the paper's "none". On via_lo the fence changes nothing;
+ *			compare sizes up to 48 bytes and from 64 there.
+ *	immediate	four bytes as immediate data, in the descriptor itself and without
+ *			a segment: the paper's "merged descriptor" is the nearest to that.
  */
 #include <algorithm>
 #include <cmath>
@@ -264,7 +271,8 @@ private:
 	std::vector<Setting> bursts_, delays_, round_trips_;
 };
 
-Logps::Logps(Client &client, double round_trip_us) : client_(client), takes_{&Client::takes, short_messages}
+Logps::Logps(Client &client, double round_trip_us)
+    : client_(client), takes_{&Client::takes, short_messages}
 {
 	takes_.delay_us = 2 * short_messages * round_trip_us;
 	for (unsigned messages : burst_sizes)
@@ -302,9 +310,9 @@ void Logps::measure()
 void Logps::report_parameters(Report &report) const
 {
 	const Setting &burst = bursts_[bursts_.size() - 2], &longer = bursts_.back();
-	const LogpTimes times = {client_.clock(),	 short_bursts_.whole(),	 burst.whole(),
-				 longer.whole(),	 short_messages,	 burst.messages,
-				 longer.messages,	 delays_.back().each(), round_trips_[0].each()};
+	const LogpTimes times = {client_.clock(), short_bursts_.whole(),  burst.whole(),
+				 longer.whole(),  short_messages,	  burst.messages,
+				 longer.messages, delays_.back().each(), round_trips_[0].each()};
 	const Logp logp = logp_of(times);
 	const char *const series = "LogP";
 
@@ -358,7 +366,8 @@ Report measure(const Side &side)
 void add_logp(CLI::App &app)
 {
 	add_measurement(app, "logp",
-			"Parameters of the LogP model (latency, overheads of sender and receiver, gap), and\n"
-			"round trips of messages inline, fetched, and as immediate data (SC98, tables 2, 3)",
+			"Parameters of the LogP model (latency, overheads of sender and receiver,\n"
+			"gap), and round trips of messages inline, fetched, and as immediate data\n"
+			"(Buonadonna et al., SC98, tables 2 and 3)",
 			measure);
 }

@@ -141,7 +141,7 @@ void LogpLink::collect_all()
 			patience.in_vain("the end of a send");
 }
 
-/* Each message is taken, its receive posted again, and only then answered, as the client does it. */
+/* Each message is taken and its receive posted again, then it is answered: as the client does. */
 void serve_logp(const Side &side)
 {
 	LogpLink link(side);

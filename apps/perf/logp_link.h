@@ -10,7 +10,8 @@
 /*
  * How a message goes. Plain: a data segment, and the library may take the data along when it is
  * posted. Fenced: the same with VIP_CONTROL_QFENCE; there are no reads to wait for, but data that
- * reads could still bring must not be taken early. Immediate: four bytes in the descriptor, no segment.
+ * reads could still bring must not be taken early. Immediate: four bytes in the descriptor, no
+ * segment.
  */
 enum class Form { plain, fenced, immediate };
 NLOHMANN_JSON_SERIALIZE_ENUM(Form, {{Form::plain, "plain"},
@@ -25,9 +26,9 @@ public:
 
 	explicit LogpLink(const Side &side);
 
-	/* Builds a descriptor and posts it; with `depth` sends under way it takes one of them first. */
+	/* Builds a descriptor and posts it; with `depth` sends under way it takes one first. */
 	void post(Form form, size_t bytes);
-	/* Looks once for a message; one that is there is checked, and its receive is posted again. */
+	/* Looks once for a message; one that is there is checked, its receive posted again. */
 	bool take();
 	void await();
 	/* Takes the sends that are done; all: also those that are not, when they are. */

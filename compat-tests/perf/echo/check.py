@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""check.py CASE VIP_PERF [OPTION]...: runs a measurement of vip_perf with the options and checks its JSON.
+"""check.py CASE VIP_PERF [OPTION]...: runs a measurement of vip_perf, with the options, and checks
+its JSON.
 
-What can be asserted on any machine: that all points are there, that figures which follow from each other
-do, and that what is asked for wrongly is a usage error. How fast it is, is no matter here.
+What can be asserted on any machine: that all points are there, that figures which follow from each
+other do, and that what is asked for wrongly is a usage error. How fast it is, is no matter here.
 """
 
 import json
@@ -90,13 +91,13 @@ def check_connect(report, count):
     for points in series.values():
         for point in points:
             expect(point["samples"] == count, f"{count} samples in {point}")
-            expect(0 < point["us_min"] <= point["us_median"] <= point["us_max"], f"order in {point}")
-            expect(point["us_min"] <= point["us"] <= point["us_max"], f"average in {point}")
+            for middle in ("us", "us_median"):
+                expect(0 < point["us_min"] <= point[middle] <= point["us_max"], f"order in {point}")
     whole, parts = by_what(series["VIPL"]), by_what(series["VIPL, parts"])
-    for name, of in (("connection", ("create", "connect")), ("disconnection", ("disconnect", "destroy"))):
-        expect_near(whole[name]["us"], sum(parts[part]["us"] for part in of), f"{name} and its parts")
+    sums = {"connection": ("create", "connect"), "disconnection": ("disconnect", "destroy")}
+    for name, of in sums.items():
+        expect_near(whole[name]["us"], sum(parts[part]["us"] for part in of), name)
     expect(set(by_what(series["TCP"])) == {"connection", "disconnection"}, "TCP's points")
-    # A request that came too early would have waited, and not been begun anew.
     expect(report["too_early"] >= 0, "tries that came too early are told")
 
 

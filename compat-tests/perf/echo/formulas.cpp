@@ -30,8 +30,8 @@ TEST(Statistics, StandardErrorShrinksWithTheNumberOfSamples)
 }
 
 /*
- * The example of TR 00-023's appendix: 1 MB in 0.041374 +- 0.001866 s. Its rate is 24.17 MB/s, as the
- * paper says; its error by the paper's formula is 1.090, though the paper prints 1.044.
+ * The example of TR 00-023's appendix: 1 MB in 0.041374 +- 0.001866 s. Its rate is 24.17 MB/s, as
+ * the paper says; its error by the paper's formula is 1.090, though the paper prints 1.044.
  */
 TEST(Statistics, RateErrorOfThePapersExample)
 {
