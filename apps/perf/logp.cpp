@@ -21,9 +21,10 @@
  *	o_r	a delay longer than the round trip: each message finds an answer, so that
  *		its time, less the delay, is o_s + o_r. In o_r: the VipRecvDone that finds
  *		the message, a look at its four bytes, and filling in the receive's
- *		descriptor and VipPostRecv. (That is 16 messages with a delay of four
- *		round trips. After a delay caches are colder than in a row; "o_r in a row"
- *		is eight that have all come, one after the other, for comparison.)
+ *		descriptor and VipPostRecv. That is 16 messages with a delay of four round
+ *		trips; and 16 with the same delay but without taking answers, which say
+ *		what of it is o_s ("o_s, delayed"): after a delay caches are colder than
+ *		in a row. ("o_r in a row" is eight that have all come, for comparison.)
  *	L	half the round trip, less o_s and o_r. The sides take no sends meanwhile.
  *		L is what neither processor is busy with; where VipPostSend itself carries
  *		the message to the other side (soft-RoCE within a host), or where the way
@@ -103,6 +104,7 @@ struct Setting {
 	Form form = Form::plain;
 	size_t bytes = small;
 	unsigned repeats = 2;
+	bool looks = true; /* for answers, in the burst */
 	Samples us = {};
 
 	double whole() const
@@ -213,7 +215,7 @@ double Client::burst(const Setting &setting)
 		++unanswered;
 		if (setting.delay_us > 0)
 			delayed += spin(setting.delay_us) + clock_;
-		if (link_->take())
+		if (setting.looks && link_->take())
 			--unanswered;
 	}
 	const double us = now_us() - start - clock_ - delayed;
@@ -267,12 +269,13 @@ private:
 
 	Client &client_;
 	Setting short_bursts_ = {&Client::short_burst, short_messages};
-	Setting takes_;
+	Setting takes_, delayed_sends_;
 	std::vector<Setting> bursts_, delays_, round_trips_;
 };
 
 Logps::Logps(Client &client, double round_trip_us)
-    : client_(client), takes_{&Client::takes, short_messages}
+    : client_(client), takes_{&Client::takes, short_messages},
+      delayed_sends_{&Client::burst, delayed_messages}
 {
 	takes_.delay_us = 2 * short_messages * round_trip_us;
 	for (unsigned messages : burst_sizes)
@@ -282,13 +285,15 @@ Logps::Logps(Client &client, double round_trip_us)
 	for (Form form : {Form::plain, Form::fenced})
 		for (size_t bytes : form_sizes)
 			round_trips_.push_back({&Client::round_trips, block, 0, form, bytes});
+	delayed_sends_.delay_us = delays_.back().delay_us;
+	delayed_sends_.looks = false;
 	round_trips_.push_back({&Client::round_trips, block, 0, Form::immediate, small});
 }
 
 /* In turn, so that what else happens meanwhile happens to all. The first round does not count. */
 void Logps::measure()
 {
-	std::vector<Setting *> all = {&short_bursts_, &takes_};
+	std::vector<Setting *> all = {&short_bursts_, &takes_, &delayed_sends_};
 	const double start = now_us();
 
 	for (auto *settings : {&bursts_, &delays_, &round_trips_})
@@ -310,9 +315,10 @@ void Logps::measure()
 void Logps::report_parameters(Report &report) const
 {
 	const Setting &burst = bursts_[bursts_.size() - 2], &longer = bursts_.back();
-	const LogpTimes times = {client_.clock(), short_bursts_.whole(),  burst.whole(),
-				 longer.whole(),  short_messages,	  burst.messages,
-				 longer.messages, delays_.back().each(), round_trips_[0].each()};
+	const LogpTimes times = {client_.clock(),	short_bursts_.whole(),	burst.whole(),
+				 longer.whole(),	short_messages,		burst.messages,
+				 longer.messages,	delayed_sends_.each(),	delays_.back().each(),
+				 round_trips_[0].each()};
 	const Logp logp = logp_of(times);
 	const char *const series = "LogP";
 
@@ -321,6 +327,7 @@ void Logps::report_parameters(Report &report) const
 	report.add(series, {{"what", "o_r"}, {"us", logp.receive_overhead}});
 	report.add(series, {{"what", "g"}, {"us", logp.gap}});
 	report.add(series, {{"what", "RTT / 2"}, {"us", times.round_trip / 2}});
+	report.add(series, {{"what", "o_s, delayed"}, {"us", times.delayed_send}});
 	report.add(series, {{"what", "o_r in a row"},
 			    {"us", takes_.us.empty() ? Json() : Json(takes_.each())}});
 }

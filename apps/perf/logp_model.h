@@ -7,7 +7,8 @@ struct LogpTimes {
 	double clock; /* a look at the clock */
 	double short_burst, long_burst, longer_burst;
 	unsigned short_messages, long_messages, longer_messages;
-	double saturated; /* a message and its answer in a burst with long delays, without the delay */
+	/* In a burst with long delays, without the delay: a message, and a message and its answer. */
+	double delayed_send, saturated;
 	double round_trip;
 };
 
@@ -20,7 +21,7 @@ inline Logp logp_of(const LogpTimes &times)
 	Logp logp;
 
 	logp.send_overhead = (times.short_burst - times.clock) / times.short_messages;
-	logp.receive_overhead = times.saturated - logp.send_overhead;
+	logp.receive_overhead = times.saturated - times.delayed_send;
 	logp.gap = (times.longer_burst - times.long_burst) /
 		   (times.longer_messages - times.long_messages);
 	logp.latency = times.round_trip / 2 - logp.send_overhead - logp.receive_overhead;

@@ -127,7 +127,7 @@ def logp(program, options):
     expect(all(found[what] > 0 for what in ("o_s", "g", "RTT / 2")), f"parameters: {found}")
     expect_near(found["L"] + found["o_s"] + found["o_r"], found["RTT / 2"], "half the round trip")
     expect_near(found["g"], (1024 * bursts[1024] - 256 * bursts[256]) / (1024 - 256), "the slope")
-    expect_near(found["o_r"], delays[-1]["us"] - found["o_s"], "o_r, of the longest delay")
+    expect_near(found["o_r"], delays[-1]["us"] - found["o_s, delayed"], "o_r")
     expect_near(delays[-1]["delay_us"], 16 * delays[0]["delay_us"], "the longest delay")
     expect(all(point["us"] > 0 for point in series["bursts"]), "a message in a burst takes time")
     forms = {name: [point["bytes"] for point in series["RTT / 2, " + name]]

@@ -57,7 +57,8 @@ TEST(LogpModel, FindsTheParametersThatTimesWereMadeOf)
 	times.long_burst = 11 + 256 * 7;
 	times.longer_messages = 1024;
 	times.longer_burst = 11 + 1024 * 7;
-	times.saturated = 2 + 3;
+	times.delayed_send = 2.5; /* caches are colder */
+	times.saturated = 2.5 + 3;
 	times.round_trip = 2 * (2 + 5 + 3);
 	const Logp logp = logp_of(times);
 
