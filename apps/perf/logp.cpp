@@ -317,8 +317,8 @@ void Logps::report_parameters(Report &report) const
 	const Setting &burst = bursts_[bursts_.size() - 2], &longer = bursts_.back();
 	const LogpTimes times = {client_.clock(),	short_bursts_.whole(),	burst.whole(),
 				 longer.whole(),	short_messages,		burst.messages,
-				 longer.messages,	delayed_sends_.each(),	delays_.back().each(),
-				 round_trips_[0].each()};
+				 longer.messages,	delayed_sends_.each(),
+				 delays_.back().each(), round_trips_[0].each()};
 	const Logp logp = logp_of(times);
 	const char *const series = "LogP";
 

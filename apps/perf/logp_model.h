@@ -7,7 +7,7 @@ struct LogpTimes {
 	double clock; /* a look at the clock */
 	double short_burst, long_burst, longer_burst;
 	unsigned short_messages, long_messages, longer_messages;
-	/* In a burst with long delays, without the delay: a message, and a message and its answer. */
+	/* In a burst with long delays, less the delay: a message; a message and its answer. */
 	double delayed_send, saturated;
 	double round_trip;
 };

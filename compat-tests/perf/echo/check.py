@@ -124,7 +124,8 @@ def logp(program, options):
     found = {what: point["us"] for what, point in by_what(series["LogP"]).items()}
     bursts = {point["messages"]: point["us"] for point in series["bursts"]}
     delays = series["bursts with delays"]
-    expect(all(found[what] > 0 for what in ("o_s", "g", "RTT / 2")), f"parameters: {found}")
+    # Differences of two times, as g is one, may be anything on a busy machine.
+    expect(found["o_s"] > 0 and found["RTT / 2"] > 0, f"parameters: {found}")
     expect_near(found["L"] + found["o_s"] + found["o_r"], found["RTT / 2"], "half the round trip")
     expect_near(found["g"], (1024 * bursts[1024] - 256 * bursts[256]) / (1024 - 256), "the slope")
     expect_near(found["o_r"], delays[-1]["us"] - found["o_s, delayed"], "o_r")
