@@ -1,0 +1,205 @@
+/*
+ * The cases. For each message both ways do the same: post a signalled request, take the receive at
+ * the other end, post the next receive there, take the request's completion. One thread has both
+ * ends, so that no scheduler is in the figure: post on A, take on B, post on B, take on A, take both
+ * requests' completions. Where threads sleep for messages each end has one, since a thread which
+ * has both would find its message there already and never sleep where the device works within the
+ * call that posts, as software devices do.
+ */
+#include "overhead.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <future>
+
+#include "overhead_path.h"
+#include "paired.h"
+
+namespace
+{
+using Json = nlohmann::ordered_json;
+
+struct Case {
+	const char *name;
+	bool streams;
+	unsigned share; /* of the iterations asked for: one in so many, at least one */
+	Traffic traffic;
+};
+
+constexpr uint32_t KiB = 1024, MiB = 1024 * KiB;
+constexpr bool rc = false, uc = true, send = false, write = true, polls = false, waits = true;
+
+const Case all_cases[] = {
+	{"rc_send_8B", false, 1, {8, rc, send, polls}},
+	{"rc_send_4KiB", false, 4, {4 * KiB, rc, send, polls}},
+	{"rc_send_64KiB", false, 20, {64 * KiB, rc, send, polls}},
+	{"rc_send_1MiB", false, 250, {MiB, rc, send, polls}},
+	{"uc_send_8B", false, 1, {8, uc, send, polls}},
+	{"uc_send_4KiB", false, 4, {4 * KiB, uc, send, polls}},
+	{"uc_send_64KiB", false, 20, {64 * KiB, uc, send, polls}},
+	{"uc_send_1MiB", false, 250, {MiB, uc, send, polls}},
+	{"rc_write_8B", false, 1, {8, rc, write, polls}},
+	{"rc_write_4KiB", false, 4, {4 * KiB, rc, write, polls}},
+	{"rc_write_64KiB", false, 20, {64 * KiB, rc, write, polls}},
+	{"rc_write_1MiB", false, 250, {MiB, rc, write, polls}},
+	{"rc_send_wait_8B", false, 1, {8, rc, send, waits}},
+	{"rc_send_wait_4KiB", false, 4, {4 * KiB, rc, send, waits}},
+	{"rc_send_wait_64KiB", false, 20, {64 * KiB, rc, send, waits}},
+	{"rc_send_wait_1MiB", false, 250, {MiB, rc, send, waits}},
+	{"rc_stream_64KiB", true, 8, {64 * KiB, rc, send, polls, 16}},
+	{"rc_stream_1MiB", true, 64, {MiB, rc, send, polls, 8}},
+	{"rc_send_8B_1024", false, 1, {8, rc, send, polls, 1, 1024}},
+};
+
+const Case &case_named(const std::string &name)
+{
+	const auto *found = std::find_if(std::begin(all_cases), std::end(all_cases),
+					 [&](const Case &one) { return name == one.name; });
+	std::string names;
+
+	if (found != std::end(all_cases))
+		return *found;
+	for (const Case &one : all_cases)
+		names += std::string(" ") + one.name;
+	throw Failure("there is no case " + name + "; there are" + names);
+}
+
+/* Whole rounds of the buffers and the links, so that all of them can be checked. */
+uint64_t iterations_of(const Case &one, unsigned asked)
+{
+	const uint64_t wanted = std::max(1u, asked / one.share);
+	const uint64_t round = uint64_t(one.traffic.window) * one.traffic.links;
+
+	return (wanted + round - 1) / round * round;
+}
+
+/* Microseconds. Both ends fail as soon as one does, or nothing comes. */
+double time_two_threads(Path &path, uint64_t iterations, uint32_t bytes)
+{
+	/* Ten seconds, and for each round trip ten milliseconds and what 1 MB/s would take. */
+	const auto limit = std::chrono::milliseconds(10000 + iterations * (10 + bytes / 500));
+	const auto start = [&](auto work) {
+		return std::async(std::launch::async, [&path, work] {
+			try {
+				return work();
+			} catch (...) {
+				path.give_up();
+				throw;
+			}
+		});
+	};
+	auto echo = start([&] {
+		path.echo(iterations);
+		return 0.0;
+	});
+	auto ping = start([&] {
+		const double began = now_us();
+
+		path.ping(iterations);
+		return now_us() - began;
+	});
+
+	if (ping.wait_for(limit) != std::future_status::ready ||
+	    echo.wait_for(limit) != std::future_status::ready)
+		path.give_up();
+	echo.get();
+	return ping.get();
+}
+
+double time_one_thread(Path &path, const Case &one, uint64_t iterations)
+{
+	const double began = now_us();
+
+	if (one.streams)
+		path.stream(iterations);
+	else
+		path.ping_pong(iterations);
+	return now_us() - began;
+}
+
+/* One block: microseconds one way, or MB/s. */
+double figure_of_block(Path &path, const Case &one, uint64_t iterations)
+{
+	double us;
+
+	path.messages().prepare();
+	us = one.traffic.waits ? time_two_threads(path, iterations, one.traffic.bytes)
+			       : time_one_thread(path, one, iterations);
+	path.messages().check(!one.streams);
+	return one.streams ? static_cast<double>(iterations * one.traffic.bytes) / us
+			   : us / static_cast<double>(iterations) / 2;
+}
+
+/* To a tenth of a per mille: more is noise. */
+double rounded(double value, double steps)
+{
+	return std::round(value * steps) / steps;
+}
+
+Json run_case(const Nic &nic, const Case &one, const Overhead &asked)
+{
+	const uint64_t iterations = iterations_of(one, asked.iterations);
+	const auto raw = make_raw_path(nic, one.traffic);
+	const auto vipl = make_vipl_path(nic, one.traffic);
+	const Pairs pairs =
+		measure_pairs(asked.pairs, [&] { return figure_of_block(*raw, one, iterations); },
+			      [&] { return figure_of_block(*vipl, one, iterations); });
+	const Comparison result = compare(pairs);
+
+	return {{"ratio", rounded(result.ratio, 1e4)},
+		{"pairs", asked.pairs},
+		{one.streams ? "raw_MBps" : "raw_us", rounded(result.first, 1e3)},
+		{one.streams ? "vipl_MBps" : "vipl_us", rounded(result.second, 1e3)}};
+}
+} // namespace
+
+std::vector<std::string> overhead_cases()
+{
+	std::vector<std::string> names;
+
+	for (const Case &one : all_cases)
+		names.emplace_back(one.name);
+	return names;
+}
+
+Json run_overhead(const Overhead &asked, const OverheadProgress &progress)
+{
+	const std::vector<std::string> names = asked.cases.empty() ? overhead_cases() : asked.cases;
+	Json results = Json::object();
+	std::vector<const Case *> cases;
+
+	for (const std::string &name : names)
+		cases.push_back(&case_named(name));
+	const Nic nic(asked.nic);
+
+	for (const Case *one : cases) {
+		progress(one->name);
+		try {
+			results[one->name] = run_case(nic, *one, asked);
+		} catch (const Failure &failure) {
+			throw Failure(std::string(one->name) + ": " + failure.what());
+		}
+	}
+	return results;
+}
+
+std::string overhead_table(const Json &results)
+{
+	std::string table;
+	char line[128];
+
+	std::snprintf(line, sizeof(line), "%-20s %12s %12s %-4s %10s\n", "case", "raw verbs", "VIPL", "",
+		      "VIPL/raw");
+	table += line;
+	for (const auto &[name, result] : results.items()) {
+		const bool streams = result.contains("raw_MBps");
+
+		std::snprintf(line, sizeof(line), "%-20s %12.3f %12.3f %-4s %10.4f\n", name.c_str(),
+			      result[streams ? "raw_MBps" : "raw_us"].get<double>(),
+			      result[streams ? "vipl_MBps" : "vipl_us"].get<double>(),
+			      streams ? "MB/s" : "us", result["ratio"].get<double>());
+		table += line;
+	}
+	return table;
+}

@@ -1,0 +1,28 @@
+/* What VIPL costs over raw verbs, on the same RDMA device, in the same process. */
+#ifndef VIP_PERF_OVERHEAD_H
+#define VIP_PERF_OVERHEAD_H
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+struct Overhead {
+	std::string nic = "nic0";
+	std::vector<std::string> cases; /* none: all */
+	unsigned pairs = 15;
+	unsigned iterations = 1000; /* of a block of small messages; of larger ones there are fewer */
+};
+
+std::vector<std::string> overhead_cases();
+
+/* Called with the name of each case before it is measured. */
+using OverheadProgress = std::function<void(const std::string &name)>;
+
+/* {"rc_send_8B": {"ratio": 1.01, "pairs": 15, "raw_us": 11.6, "vipl_us": 11.7}, ...} */
+nlohmann::ordered_json run_overhead(const Overhead &asked, const OverheadProgress &progress);
+/* The same for people to read. */
+std::string overhead_table(const nlohmann::ordered_json &results);
+
+#endif

@@ -1,0 +1,406 @@
+/*
+ * The raw way: queue pairs of one verbs context, connected to each other by hand. It does what VIA
+ * asks of every message and nothing else: a receive and a signalled request posted, both completions
+ * taken. Each queue has a completion queue of its own, as the queues of a VI without a VIPL
+ * completion queue have. What can be done beforehand is: requests are filled in for good, small
+ * messages go inline, sleeping is a single system call after arming.
+ */
+#include <arpa/inet.h>
+#include <cstdlib>
+#include <infiniband/verbs.h>
+
+#include "overhead_loops.h"
+
+namespace
+{
+template <auto destroy> struct Destroyer {
+	template <class T> void operator()(T *object) const
+	{
+		destroy(object);
+	}
+};
+template <class T, auto destroy> using Owner = std::unique_ptr<T, Destroyer<destroy>>;
+
+using Device = Owner<ibv_context, ibv_close_device>;
+using Domain = Owner<ibv_pd, ibv_dealloc_pd>;
+using Region = Owner<ibv_mr, ibv_dereg_mr>;
+using Channel = Owner<ibv_comp_channel, ibv_destroy_comp_channel>;
+using Cq = Owner<ibv_cq, ibv_destroy_cq>;
+using Qp = Owner<ibv_qp, ibv_destroy_qp>;
+
+constexpr unsigned depth = 64; /* of the queues: more than are under way, ever */
+constexpr unsigned most_inline = 256; /* longer messages are no question of latency */
+constexpr uint32_t first_psn = 1;
+constexpr unsigned events_per_ack = 64; /* acknowledging takes a lock */
+
+/* `error`: an errno, or 0 when all went well. */
+void must(int error, const char *what)
+{
+	if (error)
+		fail_errno(std::string(what) + " (raw verbs)", error);
+}
+
+template <class Object> Object made(Object object, const char *what)
+{
+	if (!object)
+		must(errno ? errno : ENOMEM, what);
+	return object;
+}
+
+[[noreturn, gnu::noinline, gnu::cold]] void lost(ibv_wc_status status)
+{
+	throw Failure(std::string("a message failed (raw verbs): ") + ibv_wc_status_str(status));
+}
+
+struct Queue {
+	Queue(ibv_context *device, bool waits)
+	{
+		if (waits)
+			channel.reset(made(ibv_create_comp_channel(device), "create a channel"));
+		cq.reset(made(ibv_create_cq(device, depth, nullptr, channel.get(), 0),
+			      "create a completion queue"));
+	}
+	Queue(const Queue &) = delete;
+	Queue &operator=(const Queue &) = delete;
+	~Queue()
+	{
+		if (unacked) /* destroying a CQ waits for that */
+			ibv_ack_cq_events(cq.get(), unacked);
+	}
+
+	/* Takes a completion if there is one. */
+	bool take(ibv_wc &completion)
+	{
+		const int count = ibv_poll_cq(cq.get(), 1, &completion);
+
+		if (count < 0)
+			must(EIO, "poll");
+		if (count && completion.status != IBV_WC_SUCCESS)
+			lost(completion.status);
+		return count;
+	}
+	/* Look, arm, look again, sleep: the way that loses no completion. */
+	void wait(ibv_wc &completion)
+	{
+		while (!take(completion)) {
+			ibv_cq *announced;
+			void *context;
+
+			must(ibv_req_notify_cq(cq.get(), 0), "arm a completion queue");
+			if (take(completion))
+				break;
+			if (ibv_get_cq_event(channel.get(), &announced, &context))
+				must(errno, "get an event");
+			unacked++;
+		}
+		if (unacked >= events_per_ack) {
+			ibv_ack_cq_events(cq.get(), unacked);
+			unacked = 0;
+		}
+	}
+
+	Channel channel; /* none when polling */
+	Cq cq;
+	unsigned unacked = 0;
+};
+
+/* The requests of a buffer pair. */
+struct Slot {
+	ibv_sge from, to;
+	ibv_send_wr send;
+	ibv_recv_wr receive;
+};
+
+struct RawEnd {
+	RawEnd(ibv_context *device, bool waits) : sends(device, waits), receives(device, waits)
+	{
+	}
+
+	Queue sends, receives;
+	Qp qp;
+	Slot *slots = nullptr;
+	Received *received = nullptr;
+};
+
+class RawPath final : public Loops<RawPath, RawEnd>
+{
+public:
+	RawPath(const Nic &nic, const Traffic &traffic);
+
+	RawEnd &end(unsigned number)
+	{
+		return *ends_[number];
+	}
+	void post(RawEnd &end, unsigned slot)
+	{
+		ibv_send_wr *bad;
+		const int error = ibv_post_send(end.qp.get(), &end.slots[slot].send, &bad);
+
+		if (error)
+			must(error, "post a send");
+	}
+	bool try_message(RawEnd &end)
+	{
+		ibv_wc completion;
+
+		if (!end.receives.take(completion))
+			return false;
+		renew(end, completion);
+		return true;
+	}
+	bool try_sent(RawEnd &end)
+	{
+		ibv_wc completion;
+
+		return end.sends.take(completion);
+	}
+	void wait_message(RawEnd &end)
+	{
+		ibv_wc completion;
+
+		end.receives.wait(completion);
+		renew(end, completion);
+	}
+	void wait_sent(RawEnd &end)
+	{
+		ibv_wc completion;
+
+		end.sends.wait(completion);
+	}
+
+	void give_up() override;
+	Messages &messages() override
+	{
+		return messages_;
+	}
+
+private:
+	void post_receive(RawEnd &end, uint64_t slot)
+	{
+		ibv_recv_wr *bad;
+		const int error = ibv_post_recv(end.qp.get(), &end.slots[slot].receive, &bad);
+
+		if (error)
+			must(error, "post a receive");
+	}
+	void renew(RawEnd &end, const ibv_wc &completion)
+	{
+		end.received[completion.wr_id] = {completion.byte_len, ntohl(completion.imm_data)};
+		post_receive(end, completion.wr_id);
+	}
+
+	void find_device(const char *name);
+	void find_gid(const std::vector<uint8_t> &host);
+	void register_memory();
+	void make_end(unsigned number);
+	void fill_in(unsigned number, unsigned slot);
+	void connect(RawEnd &end, const RawEnd &peer);
+
+	struct Free {
+		void operator()(uint8_t *memory) const
+		{
+			std::free(memory);
+		}
+	};
+
+	Device device_;
+	uint8_t port_ = 1;
+	ibv_port_attr port_attributes_ = {};
+	ibv_gid gid_ = {};
+	uint8_t gid_index_ = 0;
+	Domain domain_;
+	std::unique_ptr<uint8_t, Free> memory_;
+	Messages messages_;
+	Region region_;
+	bool is_inline_ = false;
+	std::vector<Slot> slots_;
+	std::vector<std::unique_ptr<RawEnd>> ends_;
+};
+
+uint8_t *pages(size_t bytes)
+{
+	constexpr size_t page = 4096;
+
+	return static_cast<uint8_t *>(
+		made(std::aligned_alloc(page, (bytes + page - 1) / page * page), "get memory"));
+}
+
+RawPath::RawPath(const Nic &nic, const Traffic &traffic)
+    : Loops(traffic), memory_(pages(Messages::size(traffic))), messages_(traffic, memory_.get()),
+      slots_(2 * size_t(traffic.links) * traffic.window)
+{
+	find_device(nic.attributes().Name);
+	find_gid(nic.host_address());
+	register_memory();
+	for (unsigned number = 0; number < 2 * traffic.links; number++)
+		make_end(number);
+	for (unsigned number = 0; number < 2 * traffic.links; number++) {
+		connect(*ends_[number], *ends_[number ^ 1]);
+		for (unsigned slot = 0; slot < traffic.window; slot++)
+			post_receive(*ends_[number], slot);
+	}
+}
+
+void RawPath::find_device(const char *name)
+{
+	int count = 0;
+	ibv_device **list = ibv_get_device_list(&count);
+
+	for (int i = 0; list && i < count && !device_; i++)
+		if (!std::strcmp(ibv_get_device_name(list[i]), name))
+			device_.reset(ibv_open_device(list[i]));
+	if (list)
+		ibv_free_device_list(list);
+	if (!device_)
+		throw Failure(std::string("the NIC is ") + name + ", which is no RDMA device: there " +
+			      "are no verbs to compare with (vip_info tells what is missing)");
+}
+
+/* By the NIC's address, which RoCE has for its GIDs; RoCE v2 where there are both, as rdma_cm does. */
+void RawPath::find_gid(const std::vector<uint8_t> &host)
+{
+	std::vector<ibv_gid_entry> entries(256);
+	const ssize_t count = ibv_query_gid_table(device_.get(), entries.data(), entries.size(), 0);
+	uint8_t wanted[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+	bool found = false;
+
+	if (host.size() == sizeof(wanted))
+		std::memcpy(wanted, host.data(), sizeof(wanted));
+	else
+		std::memcpy(wanted + 12, host.data(), 4);
+	for (ssize_t i = 0; i < count; i++) {
+		const ibv_gid_entry &entry = entries[static_cast<size_t>(i)];
+
+		if (std::memcmp(entry.gid.raw, wanted, sizeof(wanted)) != 0 ||
+		    (found && entry.gid_type != IBV_GID_TYPE_ROCE_V2))
+			continue;
+		port_ = static_cast<uint8_t>(entry.port_num);
+		gid_ = entry.gid;
+		gid_index_ = static_cast<uint8_t>(entry.gid_index);
+		found = true;
+	}
+	must(ibv_query_port(device_.get(), port_, &port_attributes_), "query the port");
+	if (!found && port_attributes_.link_layer == IBV_LINK_LAYER_INFINIBAND)
+		found = !ibv_query_gid(device_.get(), port_, 0, &gid_);
+	if (!found)
+		throw Failure("the RDMA device has no GID of the NIC's address (raw verbs)");
+}
+
+void RawPath::register_memory()
+{
+	int access = IBV_ACCESS_LOCAL_WRITE;
+
+	if (traffic_.writes)
+		access |= IBV_ACCESS_REMOTE_WRITE;
+	domain_.reset(made(ibv_alloc_pd(device_.get()), "make a protection domain"));
+	std::memset(memory_.get(), 0, Messages::size(traffic_));
+	region_.reset(made(ibv_reg_mr(domain_.get(), memory_.get(), Messages::size(traffic_), access),
+			   "register memory"));
+}
+
+void RawPath::make_end(unsigned number)
+{
+	ends_.push_back(std::make_unique<RawEnd>(device_.get(), traffic_.waits));
+	RawEnd &end = *ends_.back();
+	ibv_qp_init_attr init = {};
+	ibv_qp_attr attributes = {};
+
+	init.qp_type = traffic_.unreliable ? IBV_QPT_UC : IBV_QPT_RC;
+	init.send_cq = end.sends.cq.get();
+	init.recv_cq = end.receives.cq.get();
+	init.cap.max_send_wr = depth;
+	init.cap.max_recv_wr = depth;
+	init.cap.max_send_sge = 1;
+	init.cap.max_recv_sge = 1;
+	init.cap.max_inline_data = traffic_.bytes <= most_inline ? traffic_.bytes : 0;
+	end.qp.reset(ibv_create_qp(domain_.get(), &init));
+	if (!end.qp) { /* perhaps there is no such inline data */
+		init.cap.max_inline_data = 0;
+		end.qp.reset(made(ibv_create_qp(domain_.get(), &init), "create a queue pair"));
+	}
+	is_inline_ = init.cap.max_inline_data >= traffic_.bytes;
+
+	attributes.qp_state = IBV_QPS_INIT;
+	attributes.port_num = port_;
+	attributes.qp_access_flags = traffic_.writes ? IBV_ACCESS_REMOTE_WRITE : 0;
+	must(ibv_modify_qp(end.qp.get(), &attributes,
+			   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+	     "initialise a queue pair");
+
+	end.slots = &slots_[size_t(number) * traffic_.window];
+	end.received = messages_.received(number);
+	for (unsigned slot = 0; slot < traffic_.window; slot++)
+		fill_in(number, slot);
+}
+
+void RawPath::fill_in(unsigned number, unsigned slot)
+{
+	Slot &requests = ends_[number]->slots[slot];
+	ibv_send_wr &send = requests.send;
+	ibv_recv_wr &receive = requests.receive;
+	const auto address = [](uint8_t *at) { return reinterpret_cast<uintptr_t>(at); };
+
+	requests.from = {address(messages_.to_send(number, slot)), traffic_.bytes, region_->lkey};
+	requests.to = {address(messages_.to_receive(number, slot)), traffic_.bytes, region_->lkey};
+	send.wr_id = receive.wr_id = slot;
+	send.sg_list = &requests.from;
+	send.num_sge = 1;
+	send.opcode = traffic_.writes ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_SEND;
+	send.send_flags = IBV_SEND_SIGNALED | (is_inline_ ? unsigned(IBV_SEND_INLINE) : 0);
+	if (traffic_.writes) {
+		send.imm_data = htonl(immediate_data);
+		send.wr.rdma.remote_addr = address(messages_.peers_receive(number, slot));
+		send.wr.rdma.rkey = region_->rkey;
+	} else {
+		receive.sg_list = &requests.to;
+		receive.num_sge = 1;
+	}
+}
+
+void RawPath::connect(RawEnd &end, const RawEnd &peer)
+{
+	ibv_qp_attr attributes = {};
+	int to_rtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+	int to_rts = IBV_QP_STATE | IBV_QP_SQ_PSN;
+
+	if (!traffic_.unreliable) {
+		to_rtr |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+		to_rts |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			  IBV_QP_MAX_QP_RD_ATOMIC;
+	}
+	attributes.qp_state = IBV_QPS_RTR;
+	attributes.path_mtu = port_attributes_.active_mtu;
+	attributes.dest_qp_num = peer.qp->qp_num;
+	attributes.rq_psn = first_psn;
+	attributes.max_dest_rd_atomic = 1;
+	attributes.min_rnr_timer = 12;
+	attributes.ah_attr.is_global = 1;
+	attributes.ah_attr.port_num = port_;
+	attributes.ah_attr.dlid = port_attributes_.lid;
+	attributes.ah_attr.grh.dgid = gid_;
+	attributes.ah_attr.grh.sgid_index = gid_index_;
+	attributes.ah_attr.grh.hop_limit = 64;
+	must(ibv_modify_qp(end.qp.get(), &attributes, to_rtr), "connect a queue pair (RTR)");
+
+	attributes.qp_state = IBV_QPS_RTS;
+	attributes.sq_psn = first_psn;
+	attributes.timeout = 16;
+	attributes.retry_cnt = 6;
+	attributes.max_rd_atomic = 1;
+	must(ibv_modify_qp(end.qp.get(), &attributes, to_rts), "connect a queue pair (RTS)");
+}
+
+void RawPath::give_up()
+{
+	ibv_qp_attr attributes = {};
+
+	attributes.qp_state = IBV_QPS_ERR; /* what is posted is flushed, and whoever sleeps told */
+	for (const auto &end : ends_)
+		ibv_modify_qp(end->qp.get(), &attributes, IBV_QP_STATE);
+}
+} // namespace
+
+std::unique_ptr<Path> make_raw_path(const Nic &nic, const Traffic &traffic)
+{
+	return std::make_unique<RawPath>(nic, traffic);
+}
