@@ -23,6 +23,7 @@ int main(int argc, char **argv)
 	add_echo(app);
 	add_connect(app);
 	add_logp(app);
+	add_overhead(app);
 	try {
 		app.parse(argc, argv);
 	} catch (const CLI::ParseError &e) {

@@ -12,14 +12,16 @@
 #include <cmath>
 #include <cstdio>
 #include <future>
+#include <iostream>
+#include <memory>
 
 #include "overhead_path.h"
 #include "paired.h"
+#include "report.h"
+#include "run.h"
 
 namespace
 {
-using Json = nlohmann::ordered_json;
-
 struct Case {
 	const char *name;
 	bool streams;
@@ -202,4 +204,31 @@ std::string overhead_table(const Json &results)
 		table += line;
 	}
 	return table;
+}
+
+void add_overhead(CLI::App &app)
+{
+	CLI::App *command = app.add_subcommand(
+		"overhead", "What VIPL costs over raw verbs on the same RDMA device: paired ratios");
+	auto asked = std::make_shared<Overhead>();
+	auto json = std::make_shared<bool>(false);
+
+	command->add_option("-n,--nic", asked->nic, "VI NIC to use")->capture_default_str();
+	command->add_option("--case", asked->cases, "cases to measure (default all)")
+		->delimiter(',')
+		->check(CLI::IsMember(overhead_cases()));
+	command->add_option("--pairs", asked->pairs, "pairs of blocks, one over verbs, one over VIPL")
+		->check(CLI::Range(1, 1000))
+		->capture_default_str();
+	command->add_option("--iterations", asked->iterations,
+			    "round trips of small messages in a block; fewer of larger ones")
+		->check(CLI::Range(1, 1000000))
+		->capture_default_str();
+	command->add_flag("--json", *json, "print JSON");
+	command->callback([=] {
+		const Json results = run_overhead(*asked, progress);
+
+		progress("");
+		std::cout << (*json ? results.dump(1) + '\n' : overhead_table(results));
+	});
 }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include "control.h"
 
 struct Overhead {
 	std::string nic = "nic0";
@@ -21,8 +21,8 @@ std::vector<std::string> overhead_cases();
 using OverheadProgress = std::function<void(const std::string &name)>;
 
 /* {"rc_send_8B": {"ratio": 1.01, "pairs": 15, "raw_us": 11.6, "vipl_us": 11.7}, ...} */
-nlohmann::ordered_json run_overhead(const Overhead &asked, const OverheadProgress &progress);
+Json run_overhead(const Overhead &asked, const OverheadProgress &progress);
 /* The same for people to read. */
-std::string overhead_table(const nlohmann::ordered_json &results);
+std::string overhead_table(const Json &results);
 
 #endif

@@ -40,6 +40,7 @@ void add_latency(CLI::App &app);
 void add_echo(CLI::App &app);
 void add_connect(CLI::App &app);
 void add_logp(CLI::App &app);
+void add_overhead(CLI::App &app); /* all in this process */
 
 /* Options with the words for these. */
 void add_waiting_option(CLI::App *command, Waiting &waiting);
