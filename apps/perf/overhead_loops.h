@@ -12,37 +12,7 @@
 #define VIP_PERF_OVERHEAD_LOOPS_H
 
 #include "overhead_path.h"
-#include "statistics.h"
-
-/* Ends what would spin for ever; asks the clock seldom. */
-class Patience
-{
-public:
-	void spin()
-	{
-		if (++spins_ % spins_per_clock == 0)
-			look();
-	}
-	void restart()
-	{
-		spins_ = 0;
-		until_ = 0;
-	}
-
-private:
-	static constexpr unsigned spins_per_clock = 4096;
-
-	void look()
-	{
-		if (!until_)
-			until_ = now_us() + 1e3 * message_limit_ms;
-		else if (now_us() > until_)
-			throw Failure("a message has not come within 5 seconds");
-	}
-
-	unsigned spins_ = 0;
-	double until_ = 0;
-};
+#include "patience.h"
 
 template <class Way, class End> class Loops : public Path
 {
@@ -110,9 +80,9 @@ public:
 			arrived += came;
 			sent += went;
 			if (came || went)
-				patience.restart();
+				patience = Patience();
 			else
-				patience.spin();
+				patience.in_vain("a message");
 		}
 	}
 
@@ -130,7 +100,7 @@ private:
 		Patience patience;
 
 		while (!has_come())
-			patience.spin();
+			patience.in_vain("a message");
 	}
 };
 

@@ -8,8 +8,6 @@
 #include "overhead_messages.h"
 #include "vipl_objects.h"
 
-constexpr unsigned message_limit_ms = 5000; /* one that takes longer will not come any more */
-
 /* Two connected ends, or many such links. Failures are thrown. */
 class Path
 {

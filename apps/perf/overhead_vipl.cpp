@@ -48,14 +48,14 @@ public:
 	{
 		VIP_DESCRIPTOR *descriptor;
 
-		came(VipRecvWait(end.vi, message_limit_ms, &descriptor));
+		came(VipRecvWait(end.vi, silence_limit_ms, &descriptor));
 		renew(end, descriptor);
 	}
 	void wait_sent(ViplEnd &end)
 	{
 		VIP_DESCRIPTOR *descriptor;
 
-		came(VipSendWait(end.vi, message_limit_ms, &descriptor));
+		came(VipSendWait(end.vi, silence_limit_ms, &descriptor));
 	}
 
 	void give_up() override;
