@@ -54,17 +54,24 @@ const Case all_cases[] = {
 	{"rc_send_8B_1024", false, 1, {8, rc, send, polls, 1, 1024}},
 };
 
+std::vector<std::string> all_names()
+{
+	std::vector<std::string> names;
+
+	for (const Case &one : all_cases)
+		names.emplace_back(one.name);
+	return names;
+}
+
 const Case &case_named(const std::string &name)
 {
 	const auto *found = std::find_if(std::begin(all_cases), std::end(all_cases),
 					 [&](const Case &one) { return name == one.name; });
-	std::string names;
 
-	if (found != std::end(all_cases))
-		return *found;
-	for (const Case &one : all_cases)
-		names += std::string(" ") + one.name;
-	throw Failure("there is no case " + name + "; there are" + names);
+	if (found == std::end(all_cases))
+		throw Failure("there is no case " + name + "; there are " +
+			      CLI::detail::join(all_names(), ", "));
+	return *found;
 }
 
 /* Whole rounds of the buffers and the links, so that all of them can be checked. */
@@ -156,18 +163,9 @@ Json run_case(const Nic &nic, const Case &one, const Overhead &asked)
 }
 } // namespace
 
-std::vector<std::string> overhead_cases()
-{
-	std::vector<std::string> names;
-
-	for (const Case &one : all_cases)
-		names.emplace_back(one.name);
-	return names;
-}
-
 Json run_overhead(const Overhead &asked, const OverheadProgress &progress)
 {
-	const std::vector<std::string> names = asked.cases.empty() ? overhead_cases() : asked.cases;
+	const std::vector<std::string> names = asked.cases.empty() ? all_names() : asked.cases;
 	Json results = Json::object();
 	std::vector<const Case *> cases;
 
@@ -214,9 +212,10 @@ void add_overhead(CLI::App &app)
 	auto json = std::make_shared<bool>(false);
 
 	command->add_option("-n,--nic", asked->nic, "VI NIC to use")->capture_default_str();
-	command->add_option("--case", asked->cases, "cases to measure (default all)")
+	command->add_option("--case", asked->cases, "cases to measure, default all: " + CLI::detail::join(all_names(), ", "))
 		->delimiter(',')
-		->check(CLI::IsMember(overhead_cases()));
+		->check(CLI::IsMember(all_names()))
+		->type_name("NAME");
 	command->add_option("--pairs", asked->pairs, "pairs of blocks, one over verbs, one over VIPL")
 		->check(CLI::Range(1, 1000))
 		->capture_default_str();

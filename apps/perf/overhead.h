@@ -15,8 +15,6 @@ struct Overhead {
 	unsigned iterations = 1000; /* of a block of small messages; of larger ones there are fewer */
 };
 
-std::vector<std::string> overhead_cases();
-
 /* Called with the name of each case before it is measured. */
 using OverheadProgress = std::function<void(const std::string &name)>;
 
