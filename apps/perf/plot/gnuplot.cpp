@@ -1,0 +1,163 @@
+/*
+ * A process of gnuplot's reads its script from a file without a name, and writes to others: so no path
+ * is ever part of a script.
+ */
+#include "gnuplot.h"
+
+#include "report_file.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+namespace plotting
+{
+
+/* A title's end is cut off behind so many bytes. */
+constexpr size_t longest_text = 120;
+
+struct Close {
+	void operator()(FILE *file) const
+	{
+		fclose(file);
+	}
+};
+using File = std::unique_ptr<FILE, Close>;
+
+static std::string because(int error)
+{
+	return std::string{": "} + strerror(error);
+}
+
+static File nameless_file()
+{
+	File file(tmpfile());
+	if (!file)
+		throw Failure("no temporary file for gnuplot" + because(errno));
+	return file;
+}
+
+static std::string content_of(FILE *file)
+{
+	std::string content;
+	char part[16384];
+	rewind(file);
+	while (size_t length = fread(part, 1, sizeof part, file))
+		content.append(part, length);
+	return content;
+}
+
+static pid_t start(FILE *in, FILE *out, FILE *err)
+{
+	char name[] = "gnuplot", defaults[] = "-d"; /* without the user's own settings */
+	char *arguments[] = {name, defaults, nullptr};
+	posix_spawn_file_actions_t actions;
+	pid_t child;
+
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, fileno(in), STDIN_FILENO);
+	posix_spawn_file_actions_adddup2(&actions, fileno(out), STDOUT_FILENO);
+	posix_spawn_file_actions_adddup2(&actions, fileno(err), STDERR_FILENO);
+	int error = posix_spawnp(&child, name, &actions, nullptr, arguments, environ);
+	posix_spawn_file_actions_destroy(&actions);
+	if (error == ENOENT)
+		throw Failure("figures need gnuplot, which is not here (Debian: gnuplot-nox)");
+	if (error)
+		throw Failure("gnuplot cannot be started" + because(error));
+	return child;
+}
+
+/* Of what gnuplot says a line has the reason; those before it repeat the script. */
+static std::string complaint(const std::string &said)
+{
+	auto end = said.find_last_not_of(" \n");
+	if (end == std::string::npos)
+		return "it does not say why";
+	auto begin = said.find_last_of('\n', end);
+	begin = said.find_first_not_of(" ", begin == std::string::npos ? 0 : begin + 1);
+	return said.substr(begin, end + 1 - begin);
+}
+
+std::string run_gnuplot(const std::string &script)
+{
+	File in = nameless_file(), out = nameless_file(), err = nameless_file();
+	fwrite(script.data(), 1, script.size(), in.get());
+	if (fflush(in.get()))
+		throw Failure("gnuplot's script cannot be written" + because(errno));
+	rewind(in.get());
+
+	pid_t child = start(in.get(), out.get(), err.get());
+	int status = 0;
+	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+		;
+	std::string figure = content_of(out.get());
+	if (status || figure.empty())
+		throw Failure("gnuplot failed: " + complaint(content_of(err.get())));
+	return figure;
+}
+
+/* A line break would end the string, and SVG takes none of the others. */
+static std::string harmless(const std::string &text)
+{
+	std::string result = text.substr(0, longest_text);
+	if (result.size() < text.size()) {
+		/* Not in the middle of a character. */
+		while (!result.empty() && (text[result.size()] & 0xc0) == 0x80)
+			result.pop_back();
+		result += "…";
+	}
+	for (char &c : result) {
+		if (static_cast<unsigned char>(c) < ' ' || c == '\x7f')
+			c = ' ';
+	}
+	return result;
+}
+
+static std::string doubled(const std::string &text, char which)
+{
+	std::string result;
+	for (char c : text)
+		result.append(c == which ? 2 : 1, c);
+	return result;
+}
+
+std::string quoted(const std::string &text)
+{
+	/* In single quotes gnuplot knows neither escapes nor commands nor macros. */
+	return "'" + doubled(harmless(text), '\'') + "'";
+}
+
+std::string quoted_tic(const std::string &text)
+{
+	return "'" + doubled(doubled(harmless(text), '%'), '\'') + "'";
+}
+
+void write_file(const std::string &path, const std::string &content)
+{
+	std::string temporary = path + ".XXXXXX";
+	int fd = mkstemp(temporary.data());
+	if (fd < 0)
+		throw Failure(path + because(errno));
+	mode_t mask = umask(0);
+	umask(mask);
+	fchmod(fd, 0666 & ~mask);
+
+	File file(fdopen(fd, "wb"));
+	int error = 0;
+	errno = EIO;
+	if (fwrite(content.data(), 1, content.size(), file.get()) != content.size() ||
+	    fclose(file.release()) || rename(temporary.c_str(), path.c_str()))
+		error = errno;
+	if (error) {
+		unlink(temporary.c_str());
+		throw Failure(path + because(error));
+	}
+}
+
+} // namespace plotting

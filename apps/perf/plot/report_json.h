@@ -1,0 +1,29 @@
+/* The members of JSON objects, with their types looked at: for reports and for the papers' numbers. */
+#ifndef VIP_PERF_REPORT_JSON_H
+#define VIP_PERF_REPORT_JSON_H
+
+#include "report_file.h"
+
+#include <nlohmann/json.hpp>
+
+namespace plotting
+{
+
+using Json = nlohmann::json;
+
+/* Where in a file something is, for messages. */
+using Place = std::string;
+
+Json parse_json(const std::string &text, const Place &place);
+const Json &member(const Json &object, const char *key, const Place &place);
+std::string text_member(const Json &object, const char *key, const Place &place);
+std::string text_member_or(const Json &object, const char *key, const Place &place,
+			   const std::string &otherwise);
+const Json &list_member(const Json &object, const char *key, const Place &place);
+
+std::vector<Column> columns_of(const Json &report, const Place &place);
+ReportSeries series_of(const Json &series, const Place &place);
+
+} // namespace plotting
+
+#endif
