@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "failure.h"
+#include "plot/plot.h"
 #include "run.h"
 
 extern "C" {
@@ -24,6 +25,7 @@ int main(int argc, char **argv)
 	add_connect(app);
 	add_logp(app);
 	add_overhead(app);
+	add_plot(app);
 	try {
 		app.parse(argc, argv);
 	} catch (const CLI::ParseError &e) {

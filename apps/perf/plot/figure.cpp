@@ -11,6 +11,11 @@ namespace plotting
 /* Beyond this a linear axis hides what is small. */
 constexpr double wide = 30;
 
+bool is_scale(const std::string &test)
+{
+	return test.rfind("scale", 0) == 0;
+}
+
 std::string unit_text(const std::string &unit)
 {
 	static const std::map<std::string, std::string> texts = {
@@ -45,8 +50,8 @@ bool is_wide(const std::vector<Curve> &curves, double Sample::*coordinate)
 }
 
 /*
- * What a paper says of a value that has no size is drawn at the edge of the figure where it belongs: the
- * least time with the smallest message, the highest rate with the largest.
+ * What a paper says of a value that has no size is drawn at the edge of the figure where it
+ * belongs: the least time with the smallest message, the highest rate with the largest.
  */
 static Curve edge_curve(const std::string &kind, Sample sample, double left, double right)
 {
@@ -78,7 +83,8 @@ static std::optional<Sample> paper_sample(const ReportPoint &point, const std::s
 	return Sample{0, y, low.value_or(y), high.value_or(y)};
 }
 
-static Curve paper_curve(const ReportSeries &series, const std::string &key, double left, double right)
+static Curve paper_curve(const ReportSeries &series, const std::string &key, double left,
+			 double right)
 {
 	Curve curve;
 	curve.style = Curve::Style::mark;
@@ -138,12 +144,17 @@ void add_papers(Figure &figure, const std::vector<Report> &papers, const std::st
 		figure.curves.push_back(paper_curve(*series, y_key, left, right));
 }
 
-std::vector<Figure> figures_of(const std::vector<Report> &reports, const std::vector<Report> &papers)
+std::vector<Figure> figures_of(const std::vector<Report> &reports,
+			       const std::vector<Report> &papers)
 {
 	std::vector<Figure> figures;
+
 	add_sized_figures(figures, reports, papers);
 	add_comparisons(figures, reports, papers);
+	add_scale_figures(figures, reports);
 	add_tables(figures, reports, papers);
+	if (figures.empty())
+		throw Failure("there is no figure to plot: the reports have no points for one");
 	return figures;
 }
 

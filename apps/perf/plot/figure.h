@@ -18,17 +18,17 @@ struct Sample {
 
 struct Curve {
 	enum class Style {
-		line,	 /* points, and a line through them */
+		line,    /* points, and a line through them */
 		extreme, /* a thin line: the best of what the curve before is the average of */
-		mark,	 /* points alone */
-		across,	 /* a value that is about all sizes */
-		band,	 /* a range: low and high */
+		mark,    /* points alone */
+		across,  /* a value that is about all sizes */
+		band,    /* a range: low and high */
 	};
 	Style style = Style::line;
 	bool of_paper = false;
 	std::string name;   /* in the legend */
 	std::string series; /* what it has in common with those of other runs, */
-	size_t run = 0;	    /* and which run it is of */
+	size_t run = 0;     /* and which run it is of */
 	std::vector<Sample> samples;
 };
 
@@ -39,24 +39,28 @@ struct Axis {
 };
 
 struct Figure {
-	std::string name;  /* part of the files' name */
+	std::string name; /* part of the files' name */
 	std::string title;
 	Axis x, y;
 	std::vector<Curve> curves;
-	/* If there are any, each has a line of the figure, the first at y = 0, and x is what was measured. */
+	/* If there are any, each has a line of the figure, the first at y = 0, and x is what was
+	 * measured. */
 	std::vector<std::string> categories;
 	std::optional<double> reference; /* a line here: y, or x where there are categories */
 };
 
 /*
- * All figures that these reports have numbers for; with the papers' numbers, if any are given. Throws
- * Failure for a report of a test that has no figure.
+ * All figures that these reports have numbers for; with the papers' numbers, if any are given.
+ * Throws Failure if there are none.
  */
-std::vector<Figure> figures_of(const std::vector<Report> &reports, const std::vector<Report> &papers);
+std::vector<Figure> figures_of(const std::vector<Report> &reports,
+			       const std::vector<Report> &papers);
 
-/* The figures of a test whose points have a size, or another number that they depend on. */
+/* The figures of what depends on the size of messages. */
 void add_sized_figures(std::vector<Figure> &figures, const std::vector<Report> &reports,
 		       const std::vector<Report> &papers);
+/* Of the tests that are called "scale...": by whatever their first column is. */
+void add_scale_figures(std::vector<Figure> &figures, const std::vector<Report> &reports);
 /* What two series of one report tell by comparison. */
 void add_comparisons(std::vector<Figure> &figures, const std::vector<Report> &reports,
 		     const std::vector<Report> &papers);
@@ -64,7 +68,9 @@ void add_comparisons(std::vector<Figure> &figures, const std::vector<Report> &re
 void add_tables(std::vector<Figure> &figures, const std::vector<Report> &reports,
 		const std::vector<Report> &papers);
 
-/* For the three: a unit as people write it, a series as the legend names it, and the rest. */
+/* For all of these: a unit as people write it, a series as the legend names it, and the rest. */
+bool is_scale(const std::string &test);
+bool is_detail(const std::string &key); /* of another column: its minimum, error or so */
 std::string unit_text(const std::string &unit);
 std::string with_unit(const std::string &title, const std::string &unit);
 void name_curve(Curve &curve, const Report &report, const ReportSeries &series);

@@ -20,7 +20,8 @@ static const ReportSeries *series_named(const Report &report, const std::string 
 }
 
 /* Series whose names have one word where others have another, and differ in nothing else. */
-static std::vector<Pair> pairs_of(const Report &report, const std::string &word, const std::string &other)
+static std::vector<Pair> pairs_of(const Report &report, const std::string &word,
+				  const std::string &other)
 {
 	std::vector<Pair> pairs;
 	for (const ReportSeries &series : report.series) {
@@ -116,8 +117,8 @@ static Figure blocking_figure(const std::vector<Report> &reports)
 void add_comparisons(std::vector<Figure> &figures, const std::vector<Report> &reports,
 		     const std::vector<Report> &papers)
 {
-	for (Figure figure : {rdma_figure(reports, false), rdma_figure(reports, true),
-			      blocking_figure(reports)}) {
+	for (Figure figure :
+	     {rdma_figure(reports, false), rdma_figure(reports, true), blocking_figure(reports)}) {
 		if (figure.curves.empty())
 			continue;
 		figure.x.logarithmic = is_wide(figure.curves, &Sample::x);

@@ -1,8 +1,8 @@
-/* Figures of what depends on a size, or on how many VIs there are. */
-#include "figure.h"
-
+/* Figures of what depends on a size, or on how many there are of something. */
 #include <algorithm>
 #include <limits>
+
+#include "figure.h"
 
 namespace plotting
 {
@@ -11,128 +11,151 @@ constexpr double kib = 1024, any_size = std::numeric_limits<double>::infinity();
 
 struct Sized {
 	const char *test, *figure, *title;
-	const char *x, *y; /* keys */
+	const char *y;     /* key */
 	double from, to;   /* sizes */
-	bool extremes;	   /* the best of each average, too */
+	bool with_details; /* error bars, and the best of each average */
 };
 
 static const Sized sized_figures[] = {
-	{"latency", "latency", "One-way time by message size", "bytes", "us", 0, any_size, false},
-	{"bandwidth", "bandwidth", "Bandwidth by message size", "bytes", "MBps", 0, any_size, false},
-	{"echo", "echo-latency", "Echo: half the round trip, small messages", "bytes", "us", 0, kib,
-	 true},
-	{"echo", "echo-throughput", "Echo: throughput, 1 to 64 KiB", "bytes", "MBps", kib, 64 * kib,
-	 true},
-	{"echo", "echo-throughput-large", "Echo: throughput, 64 KiB to 2 MiB", "bytes", "MBps",
-	 64 * kib, 2 * kib * kib, true},
-	{"cpu", "cpu", "Processor time by message size", "bytes", "percent", 0, any_size, false},
-	{"scale", "scale-time", "Time by number of VIs", "", "us", 0, any_size, false},
-	{"scale", "scale-bandwidth", "Bandwidth by number of VIs", "", "MBps", 0, any_size, false},
-	{"scale", "scale-memory", "Memory by number of VIs", "", "KiB", 0, any_size, false},
+	{"latency", "latency", "One-way time by message size", "us", 0, any_size, false},
+	{"bandwidth", "bandwidth", "Bandwidth by message size", "MBps", 0, any_size, false},
+	{"bandwidth of a stream", "stream-bandwidth", "Bandwidth of a stream by message size",
+	 "MBps", 0, any_size, false},
+	{"echo", "echo-latency", "Echo: half the round trip, small messages", "us", 0, kib, true},
+	{"echo", "echo-throughput", "Echo: throughput, 1 to 64 KiB", "MBps", kib, 64 * kib, true},
+	{"echo", "echo-throughput-large", "Echo: throughput, 64 KiB to 2 MiB", "MBps", 64 * kib,
+	 2048 * kib, true},
+	{"cpu", "cpu", "Processor time by message size", "percent_client", 0, any_size, false},
+	{"cpu of a stream", "stream-cpu", "Processor time of a stream by message size",
+	 "percent_client", 0, any_size, false},
 };
 
-static const Column *column_named(const Report &report, const std::string &key)
-{
-	auto found = std::find_if(report.columns.begin(), report.columns.end(),
-				  [&](const Column &column) { return column.key == key; });
-	return found == report.columns.end() ? nullptr : &*found;
-}
+/* What a key is of: "us", "open_us" and "us_client" are times. */
+struct Quantity {
+	const char *word, *name, *title;
+};
 
-static bool ends_with(const std::string &text, const std::string &end)
-{
-	return text.size() >= end.size() && !text.compare(text.size() - end.size(), end.size(), end);
-}
+static const Quantity quantities[] = {{"us", "time", "time"},
+				      {"MBps", "bandwidth", "bandwidth"},
+				      {"percent", "processor", "processor time"},
+				      {"KiB", "memory", "memory"}};
 
-/* Columns that are about another one. */
-static bool is_detail(const Column &column)
+static std::vector<std::string> words_of(const std::string &key)
 {
-	for (const char *end : {"_min", "_max", "_stderr"}) {
-		if (ends_with(column.key, end))
-			return true;
+	std::vector<std::string> words(1);
+
+	for (char c : key) {
+		if (c == '_')
+			words.emplace_back();
+		else
+			words.back() += c;
 	}
+	return words;
+}
+
+static bool has_word(const std::string &key, const char *word)
+{
+	auto words = words_of(key);
+
+	return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+bool is_detail(const std::string &key)
+{
+	for (const char *word : {"min", "max", "median", "stderr"})
+		if (has_word(key, word))
+			return true;
 	return false;
 }
 
-/* Without an x of its own a figure is by the first column, and shows all that have its unit. */
-static std::vector<const Column *> columns_to_show(const Sized &sized, const Report &report)
+/* "bandwidth: best (MB/s)" */
+static std::string y_label(const Column &column)
 {
-	std::vector<const Column *> columns;
-	if (*sized.x) {
-		if (const Column *column = column_named(report, sized.y))
-			columns.push_back(column);
-		return columns;
-	}
-	for (size_t i = 1; i < report.columns.size(); i++) {
-		const Column &column = report.columns[i];
-		if (column.unit == sized.y && !is_detail(column))
-			columns.push_back(&column);
-	}
-	return columns;
+	std::string title = column.title;
+
+	for (const Quantity &quantity : quantities)
+		if (has_word(column.key, quantity.word) &&
+		    title.find(quantity.title) == std::string::npos)
+			title = std::string(quantity.title) + ": " + title;
+	return with_unit(title, column.unit);
 }
 
 static Curve curve_of(const ReportSeries &series, const Sized &sized, const std::string &x_key,
 		      const std::string &y_key)
 {
 	Curve curve;
+
 	for (const ReportPoint &point : series.points) {
 		auto x = point.numbers.find(x_key), y = point.numbers.find(y_key),
 		     error = point.numbers.find(y_key + "_stderr"), none = point.numbers.end();
+
 		if (x == none || y == none || x->second < sized.from || x->second > sized.to)
 			continue;
-		double half = error == none ? 0 : error->second;
-		curve.samples.push_back(
-			{x->second, y->second, y->second - half, y->second + half});
+		double half = sized.with_details && error != none ? error->second : 0;
+		curve.samples.push_back({x->second, y->second, y->second - half, y->second + half});
 	}
+	/* One that only touches the figure is in another one. */
+	if (curve.samples.size() == 1 && series.points.size() > 1)
+		curve.samples.clear();
 	return curve;
 }
 
-static void add_curves(Figure &figure, const Sized &sized, const Report &report, const Column &column,
-		       bool several)
+static void add_curves(Figure &figure, const Sized &sized, const Report &report,
+		       const ReportSeries &series, const std::string &y_key)
 {
-	const std::string x_key = *sized.x ? sized.x : report.columns[0].key;
-	for (const ReportSeries &series : report.series) {
-		Curve curve = curve_of(series, sized, x_key, column.key);
-		if (curve.samples.empty())
+	const std::string x_key = report.columns[0].key;
+	Curve curve = curve_of(series, sized, x_key, y_key);
+
+	if (curve.samples.empty())
+		return;
+	name_curve(curve, report, series);
+	figure.curves.push_back(curve);
+	for (const char *end : {"_min", "_max"}) {
+		Curve extreme = curve;
+
+		extreme.samples = curve_of(series, sized, x_key, y_key + end).samples;
+		if (!sized.with_details || extreme.samples.empty())
 			continue;
-		name_curve(curve, report, series);
-		if (several) {
-			curve.name += ", " + column.title;
-			curve.series += ", " + column.title;
-		}
-		figure.curves.push_back(curve);
-		for (const char *end : {"_min", "_max"}) {
-			Curve extreme = curve;
-			extreme.samples = curve_of(series, sized, x_key, column.key + end).samples;
-			if (!sized.extremes || extreme.samples.empty())
-				continue;
-			extreme.style = Curve::Style::extreme;
-			extreme.name = curve.name + (end == std::string{"_min"} ? ", minimum" : ", maximum");
-			figure.curves.push_back(extreme);
-		}
+		extreme.style = Curve::Style::extreme;
+		extreme.name += end == std::string("_min") ? ", minimum" : ", maximum";
+		figure.curves.push_back(extreme);
 	}
+}
+
+static void label_axes(Figure &figure, const Column &x, const Column &y)
+{
+	figure.x.label = with_unit(x.title, x.unit);
+	figure.x.bytes = x.key == "bytes";
+	figure.y.label = y_label(y);
 }
 
 static Figure sized_figure(const Sized &sized, const std::vector<Report> &reports)
 {
 	Figure figure;
+
 	figure.name = sized.figure;
 	figure.title = sized.title;
 	for (const Report &report : reports) {
 		if (report.test != sized.test)
 			continue;
-		auto columns = columns_to_show(sized, report);
-		const Column *x = *sized.x ? column_named(report, sized.x) : &report.columns[0];
-		if (!x || columns.empty())
-			continue;
-		figure.x.label = with_unit(x->title, x->unit);
-		figure.x.bytes = x->unit == "B";
-		figure.y.label = with_unit(columns[0]->title, columns[0]->unit);
-		if (columns.size() > 1)
-			figure.y.label = unit_text(columns[0]->unit);
-		for (const Column *column : columns)
-			add_curves(figure, sized, report, *column, columns.size() > 1);
+		for (const Column &column : report.columns)
+			if (column.key == sized.y)
+				label_axes(figure, report.columns[0], column);
+		for (const ReportSeries &series : report.series)
+			add_curves(figure, sized, report, series, sized.y);
 	}
 	return figure;
+}
+
+static void finish(std::vector<Figure> &figures, Figure &figure, const Sized &sized,
+		   const std::vector<Report> &papers)
+{
+	if (figure.curves.empty())
+		return;
+	figure.x.logarithmic = !sized.with_details && is_wide(figure.curves, &Sample::x);
+	add_papers(figure, papers, sized.y);
+	figure.y.logarithmic = !has_word(sized.y, "percent") && is_wide(figure.curves, &Sample::y);
+	figures.push_back(figure);
 }
 
 void add_sized_figures(std::vector<Figure> &figures, const std::vector<Report> &reports,
@@ -140,14 +163,59 @@ void add_sized_figures(std::vector<Figure> &figures, const std::vector<Report> &
 {
 	for (const Sized &sized : sized_figures) {
 		Figure figure = sized_figure(sized, reports);
-		if (figure.curves.empty())
-			continue;
-		figure.x.logarithmic = !sized.extremes && is_wide(figure.curves, &Sample::x);
-		add_papers(figure, papers, sized.y);
-		figure.y.logarithmic = sized.y != std::string{"percent"} &&
-				       is_wide(figure.curves, &Sample::y);
-		figures.push_back(figure);
+
+		finish(figures, figure, sized, papers);
 	}
+}
+
+/* Of the tests "scale...": all columns of a quantity by the first one. */
+static Figure scale_figure(const std::vector<Report> &reports, const std::string &test,
+			   const Quantity &quantity)
+{
+	Figure figure;
+
+	figure.name = test + "-" + quantity.name;
+	for (const Report &report : reports) {
+		std::vector<Column> columns;
+
+		if (report.test != test)
+			continue;
+		std::copy_if(report.columns.begin() + 1, report.columns.end(),
+			     std::back_inserter(columns), [&](const Column &column) {
+				     return has_word(column.key, quantity.word) &&
+					    !is_detail(column.key);
+			     });
+		for (const Column &column : columns) {
+			label_axes(figure, report.columns[0], column);
+			for (ReportSeries series : report.series) {
+				if (columns.size() > 1)
+					series.name += ", " + column.title;
+				add_curves(figure, {"", "", "", "", 0, any_size, false}, report,
+					   series, column.key);
+			}
+		}
+		if (columns.size() > 1)
+			figure.y.label = with_unit(quantity.title, columns[0].unit);
+		figure.title = std::string(1, static_cast<char>(toupper(*quantity.title))) +
+			       (quantity.title + 1) + " by " + report.columns[0].title;
+	}
+	return figure;
+}
+
+void add_scale_figures(std::vector<Figure> &figures, const std::vector<Report> &reports)
+{
+	std::vector<std::string> tests;
+
+	for (const Report &report : reports)
+		if (is_scale(report.test) &&
+		    std::find(tests.begin(), tests.end(), report.test) == tests.end())
+			tests.push_back(report.test);
+	for (const std::string &test : tests)
+		for (const Quantity &quantity : quantities) {
+			Figure figure = scale_figure(reports, test, quantity);
+
+			finish(figures, figure, {"", "", "", quantity.word, 0, 0, false}, {});
+		}
 }
 
 } // namespace plotting

@@ -1,12 +1,13 @@
 /*
- * A process of gnuplot's reads its script from a file without a name, and writes to others: so no path
- * is ever part of a script.
+ * A process of gnuplot's reads its script from a file without a name, and writes to others: so no
+ * path is ever part of a script.
  */
 #include "gnuplot.h"
 
 #include "report_file.h"
 
 #include <cerrno>
+#include <cstdarg>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -102,40 +103,59 @@ std::string run_gnuplot(const std::string &script)
 	return figure;
 }
 
+std::string print(const char *format, ...)
+{
+	char text[256];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	return text;
+}
+
+std::string number_text(double value)
+{
+	return print("%.10g", value);
+}
+
+/* The text with another one in the place of a character. */
+static std::string replaced(const std::string &text, char which, const char *by)
+{
+	std::string result;
+
+	for (char c : text)
+		result += c == which ? std::string(by) : std::string(1, c);
+	return result;
+}
+
 /* A line break would end the string, and SVG takes none of the others. */
 static std::string harmless(const std::string &text)
 {
 	std::string result = text.substr(0, longest_text);
+
 	if (result.size() < text.size()) {
 		/* Not in the middle of a character. */
 		while (!result.empty() && (text[result.size()] & 0xc0) == 0x80)
 			result.pop_back();
 		result += "…";
 	}
-	for (char &c : result) {
+	for (char &c : result)
 		if (static_cast<unsigned char>(c) < ' ' || c == '\x7f')
 			c = ' ';
-	}
-	return result;
+	/* Gnuplot 5.4 takes two quotes for one inside a string, but not where it begins. */
+	return replaced(result, '\'', "’");
 }
 
-static std::string doubled(const std::string &text, char which)
+/* In single quotes gnuplot knows neither escapes nor commands nor macros. */
+std::string in_quotes(const std::string &text)
 {
-	std::string result;
-	for (char c : text)
-		result.append(c == which ? 2 : 1, c);
-	return result;
+	return "'" + harmless(text) + "'";
 }
 
-std::string quoted(const std::string &text)
+std::string tic_in_quotes(const std::string &text)
 {
-	/* In single quotes gnuplot knows neither escapes nor commands nor macros. */
-	return "'" + doubled(harmless(text), '\'') + "'";
-}
-
-std::string quoted_tic(const std::string &text)
-{
-	return "'" + doubled(doubled(harmless(text), '%'), '\'') + "'";
+	return "'" + replaced(harmless(text), '%', "%%") + "'";
 }
 
 void write_file(const std::string &path, const std::string &content)

@@ -13,16 +13,20 @@ namespace plotting
  */
 std::string run_gnuplot(const std::string &script);
 
+/* Like printf; for parts of a script of less than 256 bytes. */
+__attribute__((format(printf, 1, 2))) std::string print(const char *format, ...);
+std::string number_text(double value);
+
 /*
- * Text as a gnuplot string that nothing gets out of, and that no control character is left in. It
- * means itself only with "noenhanced".
+ * Text as a gnuplot string that nothing gets out of: cut off where it is long, without control
+ * characters, and with ’ for the quote. It means itself only with "noenhanced".
  */
-std::string quoted(const std::string &text);
+std::string in_quotes(const std::string &text);
 
 /* The same where gnuplot looks for formats in it: labels of tics. */
-std::string quoted_tic(const std::string &text);
+std::string tic_in_quotes(const std::string &text);
 
-/* A file that is complete or not there, even if something else reads it meanwhile. Throws Failure. */
+/* A file that is complete or not there, whoever reads it meanwhile. Throws Failure. */
 void write_file(const std::string &path, const std::string &content);
 
 } // namespace plotting

@@ -34,7 +34,8 @@ static std::string value_text(const ReportSeries &series, const std::vector<Colu
 	return text;
 }
 
-static ReportSeries paper_series(const Json &json, const Json &papers, const std::vector<Column> &columns)
+static ReportSeries paper_series(const Json &json, const Json &papers,
+				 const std::vector<Column> &columns)
 {
 	const Place place = "papers.json";
 	ReportSeries series = series_of(json, place);
@@ -45,7 +46,8 @@ static ReportSeries paper_series(const Json &json, const Json &papers, const std
 	for (const Json &figure : list_member(json, "figures", place))
 		series.figures.push_back(figure.get<std::string>());
 	series.name = text_member_or(json, "legend", place, series.name);
-	series.name += value_text(series, columns) + " (" + text_member(paper, "short", place) + ")";
+	series.name +=
+		value_text(series, columns) + " (" + text_member(paper, "short", place) + ")";
 	return series;
 }
 
@@ -56,8 +58,10 @@ std::vector<Report> papers()
 	std::vector<Report> reports;
 
 	for (const Json &json : list_member(all, "reports", place)) {
-		Report report{text_member(json, "test", place), "", columns_of(json, place), {}};
+		Report report;
 
+		report.test = text_member(json, "test", place);
+		report.columns = columns_of(json, place);
 		for (const Json &series : list_member(json, "series", place))
 			report.series.push_back(
 				paper_series(series, member(all, "papers", place), report.columns));

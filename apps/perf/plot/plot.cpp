@@ -34,7 +34,8 @@ static std::vector<Drawn> draw(const PlotOptions &options)
 		reports.push_back(read_report(file));
 		reports.back().run = reports.size() - 1;
 	}
-	for (Figure &figure : figures_of(reports, options.papers ? papers() : std::vector<Report>{})) {
+	for (Figure &figure :
+	     figures_of(reports, options.papers ? papers() : std::vector<Report>{})) {
 		if (!options.title.empty())
 			figure.title = options.title + ": " + figure.title;
 		for (Format format : formats_of(options)) {
@@ -60,7 +61,8 @@ void run_plot(const PlotOptions &options)
 void add_plot(CLI::App &app)
 {
 	auto options = std::make_shared<PlotOptions>();
-	CLI::App *plot = app.add_subcommand("plot", "Figures of reports that were printed with --json");
+	CLI::App *plot =
+		app.add_subcommand("plot", "Figures of reports that were printed with --json");
 
 	plot->add_option("FILE", options->files, "Reports; several are several runs in one figure")
 		->required();
@@ -70,7 +72,8 @@ void add_plot(CLI::App &app)
 		->capture_default_str()
 		->check(CLI::IsMember({"svg", "png", "both"}));
 	plot->add_option("--title", options->title, "What the figures' titles begin with");
-	plot->add_flag("--papers,!--no-papers", options->papers,
-		       "Show the numbers of the papers on VIA, too, where there are some (default)");
+	plot->add_flag(
+		"--papers,!--no-papers", options->papers,
+		"Show the numbers of the papers on VIA, too, where there are some (default)");
 	plot->callback([options] { run_plot(*options); });
 }

@@ -1,12 +1,11 @@
 /*
  * Colours that colour-blind people can tell apart (those of Okabe and Ito), and another symbol with
- * each. What is the same series in several runs has one colour, and another way of dashes in each run.
- * The papers' numbers are grey and hollow.
+ * each. What is the same series in several runs has one colour, and another way of dashes in each
+ * run. The papers' numbers are grey and hollow.
  */
 #include "plot_looks.h"
 
 #include <algorithm>
-#include <cstdarg>
 
 #include "gnuplot.h"
 
@@ -26,22 +25,6 @@ constexpr size_t short_name = 44;
 /* With more points than this there is no room for them. */
 constexpr size_t many_points = 40;
 
-std::string print(const char *format, ...)
-{
-	char text[256];
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(text, sizeof(text), format, arguments);
-	va_end(arguments);
-	return text;
-}
-
-std::string number_text(double value)
-{
-	return print("%.10g", value);
-}
-
 static size_t characters(const std::string &text)
 {
 	return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
@@ -51,8 +34,9 @@ static size_t characters(const std::string &text)
 
 static size_t num_of_papers(const Figure &figure)
 {
-	return static_cast<size_t>(std::count_if(figure.curves.begin(), figure.curves.end(),
-						 [](const Curve &curve) { return curve.of_paper; }));
+	return static_cast<size_t>(
+		std::count_if(figure.curves.begin(), figure.curves.end(),
+			      [](const Curve &curve) { return curve.of_paper; }));
 }
 
 Legend legend_of(const Figure &figure)
@@ -116,7 +100,9 @@ static std::string paper_look(const Curve &curve, size_t number)
 
 	switch (curve.style) {
 	case Curve::Style::band:
-		return print("using 1:3:4 with filledcurves fs transparent solid 0.35 noborder lc rgb '%s'", grey);
+		return print("using 1:3:4 with filledcurves fs transparent solid 0.35 noborder lc "
+			     "rgb '%s'",
+			     grey);
 	case Curve::Style::across:
 		return print("using 1:2 with lines lw 1.2 dt %s lc rgb '%s'",
 			     number % 2 ? "(3,3)" : "(8,4)", grey);
@@ -153,14 +139,16 @@ static std::string item(const Figure &figure, const Curve &curve, size_t index, 
 	std::string data = "$d" + std::to_string(index) + " ";
 	Place place = place_of(figure, curve);
 	std::string look = curve.of_paper ? paper_look(curve, paper) : our_look(curve, place);
-	const char *colour = curve.of_paper ? greys[paper % 2] : colours[place.series % num_colours];
-	std::string text = data + look + " title " + quoted(curve.name);
+	const char *colour =
+		curve.of_paper ? greys[paper % 2] : colours[place.series % num_colours];
+	std::string text = data + look + " title " + in_quotes(curve.name);
 
 	if (figure.categories.empty())
 		return text + error_bars(curve, data, colour);
 	/* The numbers of dots are written beside them. */
 	return text + ", " + data +
-	       "using 1:2:(sprintf($1 < 100 ? '%.3g' : '%.0f',$1)) with labels left offset 0.8,0 font ',10' notitle";
+	       "using 1:2:(sprintf($1 < 100 ? '%.3g' : '%.0f',$1)) with labels left offset 0.8,0 "
+	       "font ',10' notitle";
 }
 
 static std::string empty_entries(size_t num)
@@ -188,12 +176,15 @@ std::string drawing(const Figure &figure)
 
 	for (const Curve &curve : figure.curves) {
 		/* Those of one category, one below the other. */
-		double shift = figure.categories.empty() || num < 2
-				       ? 0
-				       : (static_cast<double>(index) / static_cast<double>(num - 1) - 0.5) * 0.6;
+		double shift =
+			figure.categories.empty() || num < 2
+				? 0
+				: (static_cast<double>(index) / static_cast<double>(num - 1) -
+				   0.5) * 0.6;
 
 		blocks += data_block(curve, index, shift);
-		items += before_entry(legend, index) + item(figure, curve, index, papers) + ", \\\n";
+		items +=
+			before_entry(legend, index) + item(figure, curve, index, papers) + ", \\\n";
 		papers += curve.of_paper;
 		index++;
 	}

@@ -10,8 +10,8 @@ namespace plotting
 {
 
 /*
- * A legend has one column, or two: the first is ours, and the second the papers', if there are any. The
- * first line is left empty.
+ * A legend has one column, or two: the first is ours, and the second the papers', if there are any.
+ * The first line is left empty.
  */
 struct Legend {
 	size_t columns, lines;
@@ -21,10 +21,6 @@ Legend legend_of(const Figure &figure);
 
 /* The data, as blocks of numbers, and then the command that plots them. */
 std::string drawing(const Figure &figure);
-
-/* Like printf. */
-__attribute__((format(printf, 1, 2))) std::string print(const char *format, ...);
-std::string number_text(double value);
 
 } // namespace plotting
 

@@ -1,4 +1,5 @@
-/* The looks of all figures: white, 700 wide, large enough to be read on a page, the legend below. */
+/* The looks of all figures: white, 700 wide, large enough to be read on a page, the legend below.
+ */
 #include "plot_script.h"
 
 #include <algorithm>
@@ -22,7 +23,8 @@ static std::string terminal(const Figure &figure, Format format)
 	/* A category has room for the point of each series. */
 	if (!figure.categories.empty())
 		height = 110 + static_cast<int>(figure.categories.size()) *
-				       std::max(30, category_line * static_cast<int>(figure.curves.size()));
+				       std::max(30, category_line *
+							    static_cast<int>(figure.curves.size()));
 	height += legend_line * static_cast<int>(legend_of(figure).lines);
 	if (format == Format::svg)
 		return print("set terminal svg noenhanced size %d,%d font 'Arial,13' "
@@ -116,12 +118,13 @@ static std::string size_axis(const Figure &figure)
 	else if (figure.x.bytes)
 		tics = byte_tics(range);
 	return (figure.x.logarithmic ? "set logscale x\n" : "") +
-	       (tics.empty() ? "" : "set xtics (" + tics + ")\n") + "set xrange " + range.text() + "\n";
+	       (tics.empty() ? "" : "set xtics (" + tics + ")\n") + "set xrange " + range.text() +
+	       "\n";
 }
 
 static std::string value_axis(const Figure &figure)
 {
-	std::string script = "set ylabel " + quoted(figure.y.label) + "\n";
+	std::string script = "set ylabel " + in_quotes(figure.y.label) + "\n";
 	Range range = range_of(figure, &Sample::y), low = range_of(figure, &Sample::low);
 
 	if (figure.y.logarithmic) {
@@ -141,19 +144,21 @@ static std::string category_axes(const Figure &figure)
 	std::string tics, separators;
 
 	for (size_t i = 0; i < num; i++) {
-		tics += (i ? ", " : "") + quoted_tic(figure.categories[i]) + " " + std::to_string(i);
+		tics += (i ? ", " : "") + tic_in_quotes(figure.categories[i]) + " " +
+			std::to_string(i);
 		if (i)
-			separators += print("set arrow from graph 0, first %zu.5 to graph 1, first %zu.5 "
-					    "nohead back lw 0.5 lc rgb '#bbbbbb'\n",
-					    i - 1, i - 1);
+			separators +=
+				print("set arrow from graph 0, first %zu.5 to graph 1, first %zu.5 "
+				      "nohead back lw 0.5 lc rgb '#bbbbbb'\n",
+				      i - 1, i - 1);
 	}
 	/* With room for the number beside the last point. */
 	range = figure.x.logarithmic ? Range{round_number(range.least, false), range.most * 3}
 				     : Range{std::min(0.0, range.least), range.most * 1.15};
 	return "set ytics scale 0 (" + tics + ")\nset grid noytics\nset yrange [" +
 	       number_text(static_cast<double>(num) - 0.5) + ":-0.5]\n" +
-	       (figure.x.logarithmic ? "set logscale x\n" : "") + "set xrange " + range.text() + "\n" +
-	       separators;
+	       (figure.x.logarithmic ? "set logscale x\n" : "") + "set xrange " + range.text() +
+	       "\n" + separators;
 }
 
 static std::string reference_line(const Figure &figure)
@@ -171,14 +176,15 @@ std::string script_of(const Figure &figure, Format format)
 {
 	Legend legend = legend_of(figure);
 
-	return terminal(figure, format) + "set encoding utf8\nset title " + quoted(figure.title) +
+	return terminal(figure, format) + "set encoding utf8\nset title " +
+	       in_quotes(figure.title) +
 	       " font ',15'\nset border 3 lc rgb '#444444'\nset tics nomirror\n"
 	       "set grid xtics ytics lt 1 lw 0.5 lc rgb '#dddddd'\nset format y '%.10g'\n" +
 	       print("set key below left Left reverse vertical samplen 3 font ',11' maxrows %zu\n",
 		     legend.lines) +
 	       /* Gnuplot supposes wider letters. */
 	       (legend.columns > 1 ? "set key width -8\n" : "") + "set xlabel " +
-	       quoted(figure.x.label) + "\n" +
+	       in_quotes(figure.x.label) + "\n" +
 	       (figure.categories.empty() ? size_axis(figure) + value_axis(figure)
 					  : category_axes(figure)) +
 	       reference_line(figure) + drawing(figure);

@@ -1,6 +1,6 @@
 /*
- * Reading a report: what a subcommand printed with --json, kept in a file. Nothing of it is believed
- * before its type has been looked at.
+ * Reading a report: what a subcommand printed with --json, kept in a file. Nothing of it is
+ * believed before its type has been looked at.
  */
 #ifndef VIP_PERF_REPORT_FILE_H
 #define VIP_PERF_REPORT_FILE_H
@@ -27,7 +27,8 @@ struct ReportPoint {
 struct ReportSeries {
 	std::string name;
 	std::vector<ReportPoint> points;
-	/* A paper's numbers only: what kind of numbers they are ("minimum"), and which figures show them. */
+	/* A paper's numbers only: what kind of numbers they are ("minimum"), and which figures show
+	 * them. */
 	std::string kind;
 	std::vector<std::string> figures;
 };

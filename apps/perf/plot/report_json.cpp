@@ -9,7 +9,7 @@ namespace plotting
 /* More than anybody looks at in one figure. */
 constexpr size_t max_points = 10000;
 
-[[noreturn]] static void wrong(const Place &place, const std::string &what)
+void wrong(const Place &place, const std::string &what)
 {
 	throw Failure(place + ": " + what);
 }

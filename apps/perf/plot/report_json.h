@@ -1,4 +1,5 @@
-/* The members of JSON objects, with their types looked at: for reports and for the papers' numbers. */
+/* The members of JSON objects, with their types looked at: for reports and for the papers' numbers.
+ */
 #ifndef VIP_PERF_REPORT_JSON_H
 #define VIP_PERF_REPORT_JSON_H
 
@@ -14,6 +15,10 @@ using Json = nlohmann::json;
 /* Where in a file something is, for messages. */
 using Place = std::string;
 
+/* Throws Failure: "PLACE: WHAT". */
+[[noreturn]] void wrong(const Place &place, const std::string &what);
+
+/* These throw Failure, too, for what is not there or of another type. */
 Json parse_json(const std::string &text, const Place &place);
 const Json &member(const Json &object, const char *key, const Place &place);
 std::string text_member(const Json &object, const char *key, const Place &place);

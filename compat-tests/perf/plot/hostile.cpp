@@ -1,0 +1,191 @@
+/* Reports that are not what they should be, and text that would like to be a command. */
+#include "gnuplot.h"
+#include "support.h"
+
+using nlohmann::json;
+using plotting::in_quotes;
+using plotting::tic_in_quotes;
+
+static std::string complaint(const std::string &text)
+{
+	try {
+		plotting::parse_report(text, "FILE");
+	} catch (const Failure &failure) {
+		return failure.what();
+	}
+	return "";
+}
+
+TEST(Hostile, WhatIsNoReportIsRefused)
+{
+	const char *texts[] = {
+		"",
+		"{",
+		"nul",
+		"null",
+		"[]",
+		"7",
+		"\"text\"",
+		"{}",
+		"{\"test\": 7}",
+		"\xff\xfe",
+		R"({"test": "latency"})",
+		R"({"test": "nonsense", "columns": [], "series": []})",
+		R"({"case": {"ratio": "1"}})",
+		R"({"case": {"ratio": 1e999}})",
+	};
+
+	for (const char *text : texts) {
+		std::string said = complaint(text);
+
+		EXPECT_EQ(said.rfind("FILE: ", 0), 0U) << text << " -> " << said;
+		EXPECT_EQ(said.find('\n'), std::string::npos) << text;
+	}
+}
+
+TEST(Hostile, EachMemberOfAnotherTypeIsRefused)
+{
+	const char *members[] = {"/test",
+				 "/nic",
+				 "/columns",
+				 "/columns/0",
+				 "/columns/0/key",
+				 "/columns/0/title",
+				 "/columns/0/unit",
+				 "/series",
+				 "/series/0",
+				 "/series/0/name",
+				 "/series/0/points",
+				 "/series/0/points/0",
+				 "/series/0/points/0/us"};
+
+	for (const char *member : members) {
+		for (const json &wrong : {json(true), json::array({json::array()})}) {
+			json report = latency_report();
+
+			report[json::json_pointer(member)] = wrong;
+			EXPECT_NE(complaint(report.dump()), "") << member << " = " << wrong;
+		}
+	}
+	EXPECT_EQ(complaint(latency_report().dump()), "");
+}
+
+TEST(Hostile, DepthAndNumberAreBounded)
+{
+	json report = latency_report(), point = {{"bytes", 1}, {"us", 1}};
+
+	EXPECT_NE(complaint(std::string(1 << 20, '[')), "");
+	EXPECT_NE(complaint(std::string(1 << 20, '[') + std::string(1 << 20, ']')), "");
+	report["series"][0]["points"] = std::vector<json>(10001, point);
+	EXPECT_NE(complaint(report.dump()), "");
+	report = latency_report();
+	report["series"] = std::vector<json>(101, report["series"][0]);
+	EXPECT_NE(complaint(report.dump()), "");
+}
+
+TEST_F(Plot, TooManyNamesAreRefused)
+{
+	json points;
+
+	for (int i = 0; i < 200; i++)
+		points.push_back({{"what", std::to_string(i)}, {"us", 1}});
+	EXPECT_THROW(run_plot(options({report_of(
+			     "connect", json::array({column("us", "time", "us")}), points)})),
+		     Failure);
+	EXPECT_EQ(files(), std::vector<std::string>{});
+}
+
+TEST_F(Plot, NumbersWithoutSenseAreNoCrash)
+{
+	for (double number : {0.0, -1.0, 1e308, -1e308, 5e-324}) {
+		json report = latency_report();
+		PlotOptions wanted;
+
+		report["series"][0]["points"][0]["bytes"] = number;
+		report["series"][0]["points"][1]["us"] = number;
+		wanted = options({report});
+		wanted.format = "svg";
+		/* What gnuplot cannot do it says. */
+		try {
+			run_plot(wanted);
+			EXPECT_NE(content("out-latency.svg"), "") << number;
+		} catch (const Failure &) {
+		}
+	}
+}
+
+TEST(Quoting, ClosesNoString)
+{
+	EXPECT_EQ(in_quotes("it's"), "'it’s'");
+	EXPECT_EQ(in_quotes("'; system('x') #"), "'’; system(’x’) #'");
+	EXPECT_EQ(in_quotes("two\nlines\r\t\x1b\x7f."), "'two lines    .'");
+	EXPECT_EQ(in_quotes(std::string("nul\0nul", 7)), "'nul nul'");
+}
+
+TEST(Quoting, EndsLongTextBetweenTwoCharacters)
+{
+	std::string text = in_quotes(std::string(119, 'x') + "µµµ");
+
+	EXPECT_EQ(text, "'" + std::string(119, 'x') + "…'");
+}
+
+TEST(Quoting, LeavesNoFormatInLabelsOfTics)
+{
+	EXPECT_EQ(tic_in_quotes("100 %s 'n'"), "'100 %%s ’n’'");
+	EXPECT_EQ(tic_in_quotes(std::string(119, 'x') + "%%%"),
+		  "'" + std::string(119, 'x') + "%%…'");
+}
+
+/* If any of these were run, there would be a file. */
+static std::vector<std::string> commands(const std::string &file)
+{
+	return {"'; system('touch " + file + "') #",
+		"''; system('touch " + file + "') #",
+		"' . system(\"touch " + file + "\") . '",
+		"\\'; system('touch " + file + "') #",
+		"\"; system(\"touch " + file + "\") #",
+		"`touch " + file + "`",
+		"x\nsystem('touch " + file + "')\n",
+		"x\nEOD\n! touch " + file + "\n",
+		"x\\\n! touch " + file + "\n",
+		"@GPVAL_VERSION '.system('touch " + file + "').'",
+		"%s%n%d {/Bold x_1^2} <svg onload=\"x\"> & ]]>"};
+}
+
+TEST_F(Plot, TextIsNoCommand)
+{
+	std::string file = path("touched");
+
+	for (const std::string &text : commands(file)) {
+		json latency = latency_report(text),
+		     connect = report_of("connect", json::array({column("us", "time", "us")}),
+					 {{{"what", text}, {"us", 1}}});
+		PlotOptions wanted;
+
+		latency["columns"][1]["title"] = text;
+		for (json &series : latency["series"])
+			series["name"] = text + series["name"].get<std::string>();
+		connect["series"][0]["name"] = text;
+		wanted = options({latency, connect, {{text, {{"ratio", 1}}}}});
+		wanted.format = "svg";
+		wanted.title = text;
+		run_plot(wanted);
+		EXPECT_EQ(content("out-latency.svg").rfind("<?xml", 0), 0U);
+		EXPECT_EQ(content("out-latency.svg").find("<svg onload"), std::string::npos);
+		EXPECT_NE(content("out-connect.svg"), "");
+		EXPECT_NE(content("out-overhead.svg"), "");
+		for (const std::string &name : files())
+			EXPECT_EQ(name.rfind("out-", 0), 0U) << name << " by " << text;
+	}
+}
+
+TEST_F(Plot, TextOfSvgIsTheTextOfTheReport)
+{
+	json report = latency_report();
+	std::string svg;
+
+	report["series"][0]["name"] = "{/Bold x_1} `ls` @y %s <b> & it's";
+	run_plot(options({report}));
+	svg = content("out-latency.svg");
+	EXPECT_NE(svg.find("{/Bold x_1} `ls` @y %s &lt;b> &amp; it’s (via_lo)"), std::string::npos);
+}
