@@ -13,7 +13,7 @@ namespace plotting
 
 struct Sample {
 	double x, y;
-	double low, high; /* the ends of its error bar, or y */
+	double low, high; /* the ends of its error bar, or y; with categories: its value */
 };
 
 struct Curve {
@@ -38,14 +38,19 @@ struct Axis {
 	bool bytes = false; /* Ki and Mi are 1024 and 1024 * 1024 */
 };
 
+/* Some lines of a figure: y from "from" to "to". */
+struct Category {
+	std::string name;
+	double from, to;
+};
+
 struct Figure {
 	std::string name; /* part of the files' name */
 	std::string title;
 	Axis x, y;
 	std::vector<Curve> curves;
-	/* If there are any, each has a line of the figure, the first at y = 0, and x is what was
-	 * measured. */
-	std::vector<std::string> categories;
+	/* If there are any, x is what was measured, and each point has a line of its own. */
+	std::vector<Category> categories;
 	std::optional<double> reference; /* a line here: y, or x where there are categories */
 };
 

@@ -110,16 +110,18 @@ static void add_curves(Figure &figure, const Sized &sized, const Report &report,
 		return;
 	name_curve(curve, report, series);
 	figure.curves.push_back(curve);
-	for (const char *end : {"_min", "_max"}) {
-		Curve extreme = curve;
+	if (!sized.with_details)
+		return;
+	/* The best: the least time, or the highest rate. */
+	bool is_time = has_word(y_key, "us");
+	Curve extreme = curve;
 
-		extreme.samples = curve_of(series, sized, x_key, y_key + end).samples;
-		if (!sized.with_details || extreme.samples.empty())
-			continue;
-		extreme.style = Curve::Style::extreme;
-		extreme.name += end == std::string("_min") ? ", minimum" : ", maximum";
+	extreme.samples =
+		curve_of(series, sized, x_key, y_key + (is_time ? "_min" : "_max")).samples;
+	extreme.style = Curve::Style::extreme;
+	extreme.name += is_time ? ", minimum" : ", maximum";
+	if (!extreme.samples.empty())
 		figure.curves.push_back(extreme);
-	}
 }
 
 static void label_axes(Figure &figure, const Column &x, const Column &y)

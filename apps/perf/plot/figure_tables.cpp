@@ -2,6 +2,8 @@
 #include "figure.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 namespace plotting
 {
@@ -30,18 +32,19 @@ static std::string subject(const ReportPoint &point)
 	return text;
 }
 
-/* Where this category is in the figure. */
-static double line_of(Figure &figure, const std::string &category)
+/* The number of this category in the figure. */
+static double number_of(Figure &figure, const std::string &category)
 {
-	auto found = std::find(figure.categories.begin(), figure.categories.end(), category);
-	auto line = found - figure.categories.begin();
+	auto found = std::find_if(figure.categories.begin(), figure.categories.end(),
+				  [&](const Category &known) { return known.name == category; });
+	auto number = found - figure.categories.begin();
 
 	if (found == figure.categories.end())
-		figure.categories.push_back(category);
+		figure.categories.push_back({category, 0, 0});
 	if (figure.categories.size() > max_categories)
 		throw Failure("a report of \"" + figure.name + "\" has more than " +
 			      std::to_string(max_categories) + " different points");
-	return static_cast<double>(line);
+	return static_cast<double>(number);
 }
 
 /* Points without words are about something else, as the single bursts of "logp". */
@@ -59,8 +62,8 @@ static void add_series(Figure &figure, const Table &table, const Report &report,
 
 		if (value == point.numbers.end() || what.empty())
 			continue;
-		double line = line_of(figure, what);
-		curve.samples.push_back({value->second, line, line, line});
+		curve.samples.push_back(
+			{value->second, number_of(figure, what), value->second, value->second});
 	}
 	if (!curve.samples.empty())
 		figure.curves.push_back(curve);
@@ -80,6 +83,42 @@ static void add_reports(Figure &figure, const Table &table, const std::vector<Re
 		}
 }
 
+/* Each point of a category gets a line, and y becomes the line's. */
+static void lay_out(Figure &figure)
+{
+	double line = 0, number = 0;
+	auto curves = figure.curves;
+
+	for (Category &category : figure.categories) {
+		category.from = line;
+		for (size_t i = 0; i < curves.size(); i++)
+			for (size_t j = 0; j < curves[i].samples.size(); j++)
+				if (curves[i].samples[j].y == number)
+					figure.curves[i].samples[j].y = ++line - 0.5;
+		category.to = line += 0.5;
+		number++;
+	}
+}
+
+/* On a logarithmic axis what is not positive stands at its beginning, with its number beside it. */
+static void choose_axis(Figure &figure)
+{
+	auto curves = figure.curves;
+	double least = std::numeric_limits<double>::infinity();
+
+	for (const Curve &curve : curves)
+		for (const Sample &sample : curve.samples)
+			if (sample.x > 0)
+				least = std::min(least, sample.x);
+	for (Curve &curve : curves)
+		for (Sample &sample : curve.samples)
+			sample.x = std::max(sample.x, least / 2);
+	if (!std::isinf(least) && is_wide(curves, &Sample::x)) {
+		figure.x.logarithmic = true;
+		figure.curves = curves;
+	}
+}
+
 void add_tables(std::vector<Figure> &figures, const std::vector<Report> &reports,
 		const std::vector<Report> &papers)
 {
@@ -95,7 +134,8 @@ void add_tables(std::vector<Figure> &figures, const std::vector<Report> &reports
 		if (figure.curves.empty())
 			continue;
 		add_reports(figure, table, papers, true);
-		figure.x.logarithmic = is_wide(figure.curves, &Sample::x);
+		lay_out(figure);
+		choose_axis(figure);
 		figures.push_back(figure);
 	}
 }

@@ -22,8 +22,8 @@ constexpr size_t num_paper_symbols = sizeof(paper_symbols) / sizeof(*paper_symbo
 
 /* A legend of two columns has room for names of so many characters. */
 constexpr size_t short_name = 44;
-/* With more points than this there is no room for them. */
-constexpr size_t many_points = 40;
+/* Where a curve has more points, not all have a symbol. */
+constexpr size_t most_symbols = 24;
 
 static size_t characters(const std::string &text)
 {
@@ -77,16 +77,16 @@ static Place place_of(const Figure &figure, const Curve &wanted)
 static std::string our_look(const Curve &curve, Place place)
 {
 	const char *colour = colours[place.series % num_colours];
-	int symbol = (place.run % 2 ? hollow : filled)[place.series % num_colours];
+	size_t shape = (place.series + place.series / num_colours) % num_colours;
+	int symbol = (place.run % 2 ? hollow : filled)[shape];
 	const char *dashes[] = {"1", "(8,4)", "(3,3)", "(12,4,3,4)"};
-	bool crowded = curve.samples.size() > many_points;
 
 	switch (curve.style) {
 	case Curve::Style::line:
-		return print("using 1:2 with %s lw %g dt %s%s lc rgb '%s'",
-			     crowded ? "lines" : "linespoints", crowded ? 2.0 : 1.6,
-			     dashes[place.run % 4],
-			     crowded ? "" : print(" pt %d ps 0.5", symbol).c_str(), colour);
+		return print("using 1:2 with linespoints lw 1.6 dt %s pt %d ps 0.5 pi %zu lc rgb "
+			     "'%s'",
+			     dashes[place.run % 4], symbol,
+			     (curve.samples.size() + most_symbols - 1) / most_symbols, colour);
 	case Curve::Style::extreme:
 		return print("using 1:2 with lines lw 1 dt (2,4) lc rgb '%s'", colour);
 	default:
@@ -124,12 +124,12 @@ static std::string error_bars(const Curve &curve, const std::string &data, const
 }
 
 /* Lines of numbers, whatever has been read: text of a report's never gets here. */
-static std::string data_block(const Curve &curve, size_t index, double shift)
+static std::string data_block(const Curve &curve, size_t index)
 {
 	std::string block = "$d" + std::to_string(index) + " << EOD\n";
 
 	for (const Sample &sample : curve.samples)
-		block += number_text(sample.x) + " " + number_text(sample.y + shift) + " " +
+		block += number_text(sample.x) + " " + number_text(sample.y) + " " +
 			 number_text(sample.low) + " " + number_text(sample.high) + "\n";
 	return block + "EOD\n";
 }
@@ -147,7 +147,7 @@ static std::string item(const Figure &figure, const Curve &curve, size_t index, 
 		return text + error_bars(curve, data, colour);
 	/* The numbers of dots are written beside them. */
 	return text + ", " + data +
-	       "using 1:2:(sprintf($1 < 100 ? '%.3g' : '%.0f',$1)) with labels left offset 0.8,0 "
+	       "using 1:2:(sprintf($3 < 100 ? '%.3g' : '%.0f',$3)) with labels left offset 0.8,0 "
 	       "font ',10' notitle";
 }
 
@@ -172,24 +172,17 @@ std::string drawing(const Figure &figure)
 {
 	Legend legend = legend_of(figure);
 	std::string blocks, items = "plot ";
-	size_t index = 0, papers = 0, num = figure.curves.size();
+	size_t index = 0, papers = 0;
 
 	for (const Curve &curve : figure.curves) {
-		/* Those of one category, one below the other. */
-		double shift =
-			figure.categories.empty() || num < 2
-				? 0
-				: (static_cast<double>(index) / static_cast<double>(num - 1) -
-				   0.5) * 0.6;
-
-		blocks += data_block(curve, index, shift);
+		blocks += data_block(curve, index);
 		items +=
 			before_entry(legend, index) + item(figure, curve, index, papers) + ", \\\n";
 		papers += curve.of_paper;
 		index++;
 	}
 	if (legend.columns > 1)
-		items += empty_entries(legend.lines - 1 - (num - legend.first));
+		items += empty_entries(legend.lines - 1 - (index - legend.first));
 	return blocks + items + "1/0 notitle\n";
 }
 

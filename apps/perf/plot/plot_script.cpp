@@ -20,11 +20,8 @@ static std::string terminal(const Figure &figure, Format format)
 {
 	int height = plot_height;
 
-	/* A category has room for the point of each series. */
 	if (!figure.categories.empty())
-		height = 110 + static_cast<int>(figure.categories.size()) *
-				       std::max(30, category_line *
-							    static_cast<int>(figure.curves.size()));
+		height = 110 + static_cast<int>(category_line * figure.categories.back().to);
 	height += legend_line * static_cast<int>(legend_of(figure).lines);
 	if (format == Format::svg)
 		return print("set terminal svg noenhanced size %d,%d font 'Arial,13' "
@@ -140,23 +137,20 @@ static std::string value_axis(const Figure &figure)
 static std::string category_axes(const Figure &figure)
 {
 	Range range = range_of(figure, &Sample::x);
-	size_t num = figure.categories.size();
 	std::string tics, separators;
 
-	for (size_t i = 0; i < num; i++) {
-		tics += (i ? ", " : "") + tic_in_quotes(figure.categories[i]) + " " +
-			std::to_string(i);
-		if (i)
-			separators +=
-				print("set arrow from graph 0, first %zu.5 to graph 1, first %zu.5 "
-				      "nohead back lw 0.5 lc rgb '#bbbbbb'\n",
-				      i - 1, i - 1);
+	for (const Category &category : figure.categories) {
+		tics += (tics.empty() ? "" : ", ") + tic_in_quotes(category.name) + " " +
+			number_text((category.from + category.to - 0.5) / 2);
+		separators += print("set arrow from graph 0, first %g to graph 1, first %g nohead "
+				    "back lw 0.5 lc rgb '#bbbbbb'\n",
+				    category.to - 0.25, category.to - 0.25);
 	}
 	/* With room for the number beside the last point. */
 	range = figure.x.logarithmic ? Range{round_number(range.least, false), range.most * 3}
 				     : Range{std::min(0.0, range.least), range.most * 1.15};
 	return "set ytics scale 0 (" + tics + ")\nset grid noytics\nset yrange [" +
-	       number_text(static_cast<double>(num) - 0.5) + ":-0.5]\n" +
+	       number_text(figure.categories.back().to - 0.25) + ":-0.25]\n" +
 	       (figure.x.logarithmic ? "set logscale x\n" : "") + "set xrange " + range.text() +
 	       "\n" + separators;
 }

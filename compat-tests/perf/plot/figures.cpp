@@ -29,6 +29,15 @@ static std::vector<std::string> names(const std::vector<Figure> &all)
 	return result;
 }
 
+static std::vector<std::string> categories(const Figure &figure)
+{
+	std::vector<std::string> result;
+
+	for (const auto &category : figure.categories)
+		result.push_back(category.name);
+	return result;
+}
+
 static const plotting::Curve &curve(const Figure &figure, const std::string &name)
 {
 	for (const auto &curve : figure.curves)
@@ -134,7 +143,7 @@ TEST(Figures, OfCpuShowTheClient)
 	EXPECT_FALSE(all[0].y.logarithmic);
 }
 
-TEST(Figures, OfTablesHaveALineForEachWord)
+TEST(Figures, OfTablesHaveACategoryForEachWord)
 {
 	json what = column("what", "what", ""), us = column("us", "each", "us");
 	auto logp = figures({report_of("logp", {what, us},
@@ -146,9 +155,37 @@ TEST(Figures, OfTablesHaveALineForEachWord)
 					   {{"what", "disconnection"}, {"us", 50}}})},
 			       true);
 
-	EXPECT_EQ(logp[0].categories, Names{"L"});
-	EXPECT_EQ(connect[0].categories, (Names{"connection", "disconnection"}));
+	EXPECT_EQ(categories(logp[0]), Names{"L"});
+	EXPECT_EQ(categories(connect[0]), (Names{"connection", "disconnection"}));
 	EXPECT_EQ(curve(connect[0], "Giganet cLAN (Minnesota 2000)").samples[1].x, 148);
+}
+
+TEST(Figures, OfTablesGiveEachPointALine)
+{
+	json report = report_of("connect", json::array({column("us", "each", "us")}),
+				{{{"what", "a"}, {"us", 1}}, {{"what", "b"}, {"us", 2}}});
+
+	report["series"].push_back({{"name", "TCP"}, {"points", {{{"what", "b"}, {"us", 3}}}}});
+	auto all = figures({report});
+	std::vector<double> lines = {all[0].curves[0].samples[0].y, all[0].curves[0].samples[1].y,
+				     all[0].curves[1].samples[0].y};
+
+	EXPECT_EQ(lines, (std::vector<double>{0.5, 2, 3}));
+	EXPECT_EQ(all[0].categories[1].from, 1.5);
+	EXPECT_EQ(all[0].categories[1].to, 4);
+}
+
+TEST(Figures, OfTablesShowWhatIsNotPositiveAtTheEdgeOfALogarithmicAxis)
+{
+	auto all = figures({report_of("logp", json::array({column("us", "each", "us")}),
+				      {{{"what", "L"}, {"us", -0.5}},
+				       {{"what", "o_s"}, {"us", 0.25}},
+				       {{"what", "g"}, {"us", 100}}})});
+
+	EXPECT_TRUE(all[0].x.logarithmic);
+	EXPECT_EQ(all[0].curves[0].samples[0].x, 0.125);
+	EXPECT_EQ(all[0].curves[0].samples[0].low, -0.5);
+	EXPECT_EQ(all[0].curves[0].samples[2].x, 100);
 }
 
 TEST(Figures, OfOverheadKeepTheOrderOfTheCases)
@@ -159,7 +196,7 @@ TEST(Figures, OfOverheadKeepTheOrderOfTheCases)
 	auto all = plotting::figures_of({report}, {});
 
 	ASSERT_EQ(names(all), (Names{"overhead"}));
-	EXPECT_EQ(all[0].categories, (Names{"z_8B", "a_8B"}));
+	EXPECT_EQ(categories(all[0]), (Names{"z_8B", "a_8B"}));
 	EXPECT_EQ(all[0].reference, 1);
 	EXPECT_EQ(all[0].curves[0].samples[1].x, 1.25);
 }
