@@ -100,7 +100,8 @@ static void lay_out(Figure &figure)
 	}
 }
 
-/* On a logarithmic axis what is not positive stands at its beginning, with its number beside it. */
+/* On a logarithmic axis what is not positive stands left of all that is, with its number beside it.
+ */
 static void choose_axis(Figure &figure)
 {
 	auto curves = figure.curves;

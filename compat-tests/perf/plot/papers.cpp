@@ -2,7 +2,9 @@
 #include "papers.h"
 #include "support.h"
 
+#include <fstream>
 #include <set>
+#include <sstream>
 
 using nlohmann::json;
 
@@ -80,6 +82,32 @@ TEST(Papers, KindsAndFiguresAreKnown)
 		}
 	});
 	EXPECT_EQ(seen, figures);
+}
+
+TEST(Papers, NumbersAreInTheDocumentation)
+{
+	std::ostringstream file;
+	std::string text;
+
+	file << std::ifstream(PAPERS_MD).rdbuf();
+	text = file.str();
+	ASSERT_NE(text, "");
+	for_each_series([&](const json &report, const json &series) {
+		/* There it is in milliseconds. */
+		double unit = report["test"] == "connect" ? 1000 : 1;
+
+		for (const json &point : series["points"])
+			for (const auto &[key, value] : point.items()) {
+				char number[32];
+
+				if (key == "bytes" || !value.is_number())
+					continue;
+				snprintf(number, sizeof(number), "%.4g",
+					 value.get<double>() / unit);
+				EXPECT_NE(text.find(number), std::string::npos)
+					<< number << " of " << series;
+			}
+	});
 }
 
 TEST(Papers, CanBeReadAsReports)
