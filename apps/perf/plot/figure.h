@@ -75,7 +75,7 @@ void add_tables(std::vector<Figure> &figures, const std::vector<Report> &reports
 
 /* For all of these: a unit as people write it, a series as the legend names it, and the rest. */
 bool is_scale(const std::string &test);
-bool is_detail(const std::string &key); /* of another column: its minimum, error or so */
+bool is_detail(const std::string &key); /* of another column: its minimum, error, growth */
 std::string unit_text(const std::string &unit);
 std::string with_unit(const std::string &title, const std::string &unit);
 void name_curve(Curve &curve, const Report &report, const ReportSeries &series);

@@ -62,7 +62,7 @@ static bool has_word(const std::string &key, const char *word)
 
 bool is_detail(const std::string &key)
 {
-	for (const char *word : {"min", "max", "median", "stderr"})
+	for (const char *word : {"min", "max", "median", "stderr", "more"})
 		if (has_word(key, word))
 			return true;
 	return false;

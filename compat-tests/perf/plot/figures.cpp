@@ -112,13 +112,13 @@ TEST(Figures, OfAnEchoReportLeaveOutWhatOnlyTouchesTheirSizes)
 
 TEST(Figures, OfScaleGoByQuantity)
 {
-	auto all = figures(
-		{report_of("scale-vis",
-			   {column("vis", "VIs", "count"), column("us", "one way", "us"),
-			    column("us_min", "least", "us"), column("open_us", "open one", "us"),
-			    column("client_KiB", "client, each", "KiB")},
-			   {{{"vis", 1}, {"us", 1}, {"open_us", 9}, {"client_KiB", 50}},
-			    {{"vis", 64}, {"us", 2}, {"open_us", 9}, {"client_KiB", 7}}})});
+	auto all = figures({report_of(
+		"scale-vis",
+		{column("vis", "VIs", "count"), column("us", "one way", "us"),
+		 column("us_min", "least", "us"), column("more_us", "by the CQ", "us"),
+		 column("open_us", "open one", "us"), column("client_KiB", "client, each", "KiB")},
+		{{{"vis", 1}, {"us", 1}, {"more_us", -1}, {"open_us", 9}, {"client_KiB", 50}},
+		 {{"vis", 64}, {"us", 2}, {"more_us", 1}, {"open_us", 9}, {"client_KiB", 7}}})});
 
 	ASSERT_EQ(names(all), (Names{"scale-vis-time", "scale-vis-memory"}));
 	EXPECT_EQ(all[0].curves.size(), 2U);
