@@ -1,5 +1,6 @@
 #include "control.h"
 
+#include <cctype>
 #include <chrono>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -11,10 +12,28 @@
 
 namespace
 {
-constexpr int silence_limit_ms = 120000;
+constexpr int recovery_limit_ms = 30000; /* of which connecting in vain takes ten */
+constexpr int reason_limit_ms = 1000;
 constexpr size_t longest_line = 1 << 20; /* who sends more is no vip_perf */
+constexpr size_t longest_reason = 400;
 constexpr auto server_limit = std::chrono::seconds(10);
 constexpr auto retry_pause = std::chrono::milliseconds(100);
+
+bool is_failure(const Json &message)
+{
+	return message.is_object() && message.contains("failed");
+}
+
+/* A peer that says nothing any more since its host has gone is noticed in a minute. */
+void expect_life(int fd)
+{
+	const int on = 1, idle = 30, pause = 10, probes = 3;
+
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &pause, sizeof(pause));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+}
 
 int try_connect(const addrinfo *found)
 {
@@ -52,6 +71,15 @@ std::string host_of(int (*name_of_end)(int, sockaddr *, socklen_t *), int fd)
 }
 } // namespace
 
+/* Of a pair the settings of TCP fail, and are not needed. */
+Control::Control(int socket) : socket_(socket)
+{
+	const int on = 1;
+
+	setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	expect_life(socket);
+}
+
 Control::~Control()
 {
 	if (socket_ >= 0)
@@ -74,7 +102,8 @@ Control Control::connect(const std::string &host, uint16_t port)
 
 void Control::write(const Json &message)
 {
-	const std::string line = message.dump() + '\n';
+	/* Texts may come from anywhere, such as a line that was no JSON. */
+	const std::string line = message.dump(-1, ' ', true, Json::error_handler_t::replace) + '\n';
 	size_t sent = 0;
 
 	while (sent < line.size()) {
@@ -124,24 +153,77 @@ bool Control::read_next(Json &message)
 	return true;
 }
 
-Json Control::read()
+Json Control::read(int limit_ms)
 {
 	std::string line;
 	Json message;
 
-	if (!read_line(line, silence_limit_ms))
+	if (!read_line(line, limit_ms))
 		throw Failure("the other side has gone, or is silent");
 	message = Json::parse(line);
-	if (message.is_object() && message.contains("failed"))
+	if (is_failure(message))
 		throw Failure("the other side: " + message["failed"].get<std::string>());
 	return message;
 }
 
-void Control::meet()
+void Control::write_failure(const std::exception &failure)
+{
+	write({{"failed", reason(failure)}});
+}
+
+void Control::recover(const Failure &failure)
+{
+	std::string line;
+
+	write_failure(failure);
+	write({{"do", "recover"}});
+	do {
+		if (!read_line(line, recovery_limit_ms))
+			throw Failure(failure.what() +
+				      std::string("; and the other side has gone, or is silent"));
+	} while (!Json::parse(line).contains("recovered"));
+}
+
+bool Control::await_recovery()
+{
+	std::string line;
+
+	while (read_line(line, recovery_limit_ms)) {
+		const Json message = Json::parse(line);
+
+		if (!message.is_object() || message.value("do", Json()) != "recover")
+			continue;
+		write({{"recovered", true}});
+		return true;
+	}
+	return false;
+}
+
+std::string Control::peers_failure()
+{
+	std::string line;
+
+	while (read_line(line, reason_limit_ms)) {
+		const Json message = Json::parse(line);
+
+		if (is_failure(message))
+			return message["failed"].get<std::string>();
+	}
+	return "";
+}
+
+void Control::meet(int limit_ms)
 {
 	write({{"meet", true}});
-	if (!read().contains("meet"))
+	if (!read(limit_ms).contains("meet"))
 		throw Failure("the other side is elsewhere in its work");
+}
+
+bool Control::has_given_up() const
+{
+	pollfd end = {socket_, POLLIN | POLLRDHUP, 0};
+
+	return !pending_.empty() || poll(&end, 1, 0) > 0;
 }
 
 std::string Control::peer_host() const
@@ -173,6 +255,22 @@ int dial(const std::string &host, uint16_t port)
 	if (fd >= 0)
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	return fd;
+}
+
+std::string reason(const std::exception &failure)
+{
+	const bool is_of_json = dynamic_cast<const Json::exception *>(&failure);
+	std::string told = is_of_json ? "what the other side says is no vip_perf's, or of another version: "
+				      : "";
+
+	told += failure.what();
+	/* What the other side said may be in it: of the JSON library's word not even text. */
+	if (told.size() > longest_reason)
+		told = told.substr(0, longest_reason) + "...";
+	for (char &c : told)
+		if (iscntrl(static_cast<unsigned char>(c)) || (is_of_json && !isascii(c)))
+			c = '?';
+	return told;
 }
 
 int listen_on(uint16_t port)

@@ -17,9 +17,9 @@ using Json = nlohmann::ordered_json;
 class Control
 {
 public:
-	explicit Control(int socket) : socket_(socket)
-	{
-	}
+	static constexpr int silence_limit_ms = 120000;
+
+	explicit Control(int socket);
 	~Control();
 	Control(Control &&other) noexcept;
 	Control &operator=(Control &&) = delete;
@@ -28,12 +28,24 @@ public:
 	static Control connect(const std::string &host, uint16_t port);
 
 	void write(const Json &message);
-	/* Fails when the peer has gone, or is silent for two minutes. */
-	Json read();
+	/* Fails when the peer has gone, has failed, or is silent for too long, which is two minutes. */
+	Json read(int limit_ms = silence_limit_ms);
 	/* The same, but the peer's end and any silence are fine: false, and the wait has no limit. */
 	bool read_next(Json &message);
 	/* Returns on both sides when both have come. */
-	void meet();
+	void meet(int limit_ms = silence_limit_ms);
+	void write_failure(const std::exception &failure);
+	/*
+	 * After a failure that need not be the run's end: returns when the server has given up what both
+	 * did, and waits for orders again.
+	 */
+	void recover(const Failure &failure);
+	/* The server's part of it. False: the client does not want to go on. */
+	bool await_recovery();
+	/* What the peer says of how it failed, if it says it soon; "" otherwise. */
+	std::string peers_failure();
+	/* Has the peer hung up, or said something, though nothing is due: how it has failed? */
+	bool has_given_up() const;
 	/* The peer's address as text, to connect something else to. */
 	std::string peer_host() const;
 	/* As the addresses of the two ends show. */
@@ -51,6 +63,9 @@ private:
  * it is the caller's.
  */
 int dial(const std::string &host, uint16_t port);
+
+/* What to tell of a failure: that of a JSON library is that the other side is no vip_perf. */
+std::string reason(const std::exception &failure);
 
 /* A listening socket on the port, 0 for any, of IPv6 and IPv4; it is the caller's. */
 int listen_on(uint16_t port);

@@ -19,7 +19,16 @@ namespace
 {
 constexpr size_t most_room = size_t{1} << 30;
 constexpr unsigned most_depth = 512, most_segments = 250, most_vis = 65536;
+constexpr uint64_t most_memory = uint64_t{1} << 32;
 } // namespace
+
+uint64_t memory_of(const Shape &shape)
+{
+	const uint64_t descriptor = 32 + 16 * (uint64_t{shape.segments} + 1);
+
+	return 2 * uint64_t{shape.vis} *
+	       (shape.depth * descriptor + uint64_t{shape.buffers} * shape.room);
+}
 
 void to_json(Json &json, const Shape &shape)
 {
@@ -52,7 +61,8 @@ void from_json(const Json &json, Shape &shape)
 	if (shape.room < sizeof(uint64_t) || shape.room > most_room || shape.depth < 2 ||
 	    shape.depth > most_depth || shape.buffers < 1 || shape.buffers > shape.depth ||
 	    shape.segments < 1 || shape.segments > most_segments || shape.vis < 1 ||
-	    shape.vis > most_vis)
+	    shape.vis > most_vis || memory_of(shape) > most_memory ||
+	    Json(shape) != json) /* unknown words and numbers that do not fit are read as others */
 		throw Failure("a shape that cannot be: " + json.dump());
 }
 

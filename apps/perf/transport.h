@@ -36,6 +36,8 @@ void to_json(Json &json, const Shape &shape);
 /* Fails for what no side may ask for. */
 void from_json(const Json &json, Shape &shape);
 
+/* Bytes of the buffers and descriptors that a side has with it, about. */
+uint64_t memory_of(const Shape &shape);
 /* "VIPL send, polling": what the legend of a figure calls it. */
 std::string name_of(const Shape &shape);
 

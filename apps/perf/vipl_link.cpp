@@ -133,6 +133,7 @@ ViplLink::ViplLink(const Side &side, const Shape &shape) : shape_(shape), ends_(
 void ViplLink::connect(const Side &side)
 {
 	Json mine = {{"host", side.nic.host_address()}, {"targets", Json::array()}}, theirs;
+	const Gone is_gone = [&] { return side.control.has_given_up(); };
 	std::string mark = "vip_perf";
 
 	for (const End &end : ends_)
@@ -154,9 +155,9 @@ void ViplLink::connect(const Side &side)
 		end.target = theirs.at("targets").at(i).get<uint64_t>();
 		end.target_handle = theirs.at("handle").get<VIP_MEM_HANDLE>();
 		if (side.is_server)
-			end.vi->accept(side.nic, address);
+			end.vi->accept(side.nic, address, is_gone);
 		else
-			end.vi->request(side.nic, address);
+			end.vi->request(side.nic, address, is_gone);
 	}
 }
 

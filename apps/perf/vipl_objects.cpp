@@ -16,6 +16,7 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t page = 4096;
 constexpr auto connect_limit = std::chrono::seconds(10);
 constexpr VIP_ULONG connect_limit_ms = 10000;
+constexpr VIP_ULONG wait_ms = 500; /* then it is looked whether the peer is there */
 
 /* Errors show in what calls return; and that the peer has hung up is none here. */
 void ignore_error(VIP_PVOID, VIP_ERROR_DESCRIPTOR *)
@@ -129,7 +130,7 @@ void Vi::disconnect()
 	check(VipDisconnect(handle_), "disconnect");
 }
 
-void Vi::request(const Nic &nic, Address &remote)
+void Vi::request(const Nic &nic, Address &remote, const Gone &is_gone)
 {
 	const auto deadline = Clock::now() + connect_limit;
 	const pid_t process = getpid();
@@ -141,19 +142,23 @@ void Vi::request(const Nic &nic, Address &remote)
 	do
 		code = VipConnectRequest(handle_, local.net(), remote.net(), connect_limit_ms,
 					 &attributes);
-	while (code == VIP_NO_MATCH && Clock::now() < deadline);
+	while (code == VIP_NO_MATCH && Clock::now() < deadline && !is_gone());
 	check(code, "connect");
 }
 
-void Vi::accept(const Nic &nic, Address &local)
+void Vi::accept(const Nic &nic, Address &local, const Gone &is_gone)
 {
+	const auto deadline = Clock::now() + connect_limit;
 	const std::vector<uint8_t> room(nic.attributes().MaxDiscriminatorLen);
 	Address remote(nic.host_address(), room);
 	VIP_VI_ATTRIBUTES attributes;
 	VIP_CONN_HANDLE request;
-	VIP_RETURN code = VipConnectWait(nic.handle(), local.net(), connect_limit_ms, remote.net(),
-					 &attributes, &request);
+	VIP_RETURN code;
 
+	do
+		code = VipConnectWait(nic.handle(), local.net(), wait_ms, remote.net(), &attributes,
+				      &request);
+	while (code == VIP_TIMEOUT && Clock::now() < deadline && !is_gone());
 	check(code, "wait for a connection");
 	code = VipConnectAccept(request, handle_);
 	if (code != VIP_SUCCESS)

@@ -3,6 +3,7 @@
 #define VIP_PERF_VIPL_OBJECTS_H
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -98,6 +99,9 @@ private:
 	VIP_CQ_HANDLE handle_ = nullptr;
 };
 
+/* Does who is to be connected with not come any more? */
+using Gone = std::function<bool()>;
+
 class Vi
 {
 public:
@@ -112,9 +116,12 @@ public:
 	{
 		return handle_;
 	}
-	/* Both give up after ten seconds; nobody waiting yet is worth another try until then. */
-	void request(const Nic &nic, Address &remote);
-	void accept(const Nic &nic, Address &local);
+	/*
+	 * Both give up after ten seconds, or when the peer is gone; nobody waiting yet is worth another try
+	 * until then.
+	 */
+	void request(const Nic &nic, Address &remote, const Gone &is_gone);
+	void accept(const Nic &nic, Address &local, const Gone &is_gone);
 	void disconnect();
 
 private:
