@@ -28,13 +28,15 @@ int main(int argc, char **argv)
 	add_plot(app);
 	try {
 		app.parse(argc, argv);
+	} catch (const CLI::RuntimeError &e) { /* has been told */
+		return e.get_exit_code();
 	} catch (const CLI::ParseError &e) {
 		const int rc = app.exit(e);
 
 		return rc ? EXIT_USAGE : EXIT_OK;
 	} catch (const std::exception &e) {
 		progress("");
-		std::cerr << "vip_perf: " << e.what() << '\n';
+		std::cerr << "vip_perf: " << reason(e) << '\n';
 		return EXIT_FAILED;
 	}
 	return EXIT_OK;

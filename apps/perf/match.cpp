@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <exception>
 #include <map>
 
 #include "statistics.h"
@@ -41,9 +42,14 @@ Match::Match(const Side &side, const Shape &shape)
 	side.control.meet();
 }
 
-/* The server may be gone, and the run with it: there is nothing left to be told. */
+/*
+ * The server may be gone, and the run with it: there is nothing left to be told. After a failure of ours it
+ * may still wait for a message, until the VI is gone.
+ */
 Match::~Match()
 {
+	if (std::uncaught_exceptions())
+		return;
 	try {
 		side_.control.write({{"do", "end"}, {"match", number_}});
 		side_.control.meet();
@@ -66,14 +72,28 @@ Block Match::run(const char *what, size_t bytes, uint64_t count)
 	order(what, bytes, count);
 	used = processor_us();
 	start = now_us();
-	if (std::string(what) == "echo")
-		transport_->ping(bytes, count);
-	else
-		transport_->stream(bytes, count);
+	try {
+		if (std::string(what) == "echo")
+			transport_->ping(bytes, count);
+		else
+			transport_->stream(bytes, count);
+	} catch (const Failure &e) {
+		fail(e);
+	}
 	block.us = now_us() - start;
 	block.client_us = processor_us() - used;
 	block.server_us = side_.control.read().at("processor_us").get<double>();
 	return block;
+}
+
+/* That the connection has ended says less than how the server has failed. */
+void Match::fail(const Failure &failure)
+{
+	const std::string told = side_.control.peers_failure();
+
+	if (told.empty())
+		throw failure;
+	throw Failure(std::string(failure.what()) + "; the other side: " + told);
 }
 
 Block Match::ping(size_t bytes, uint64_t count)
@@ -103,6 +123,11 @@ Samples Match::ping_each(size_t bytes, uint64_t count)
 	return us;
 }
 
+Usage Match::server_usage()
+{
+	return usage_of_server(side_.control);
+}
+
 double Match::one_way_us(size_t bytes, uint64_t count)
 {
 	const double ways = shape_.transfer == Transfer::read ? 1 : 2;
@@ -124,6 +149,17 @@ uint64_t Match::count_for(double us, size_t bytes)
 				std::clamp(std::round(wanted), 3.0, double(most_messages)));
 		}
 		count *= 4;
+	}
+}
+
+std::unique_ptr<Match> match_if_room(const Side &side, const Shape &shape, std::string &reason)
+{
+	try {
+		return std::make_unique<Match>(side, shape);
+	} catch (const Failure &e) {
+		side.control.recover(e);
+		reason = e.what();
+		return nullptr;
 	}
 }
 
@@ -173,7 +209,7 @@ void serve_match(const Side &side, const Json &request)
 
 	for (;;) {
 		const std::string what = order.at("do").get<std::string>();
-		const uint64_t number = order.at("match").get<uint64_t>();
+		const uint64_t number = order.value("match", uint64_t{0});
 
 		if (what == "match") {
 			opponents.try_emplace(number, side, order.at("shape").get<Shape>());
@@ -181,8 +217,12 @@ void serve_match(const Side &side, const Json &request)
 		} else if (what == "end") {
 			opponents.erase(number);
 			side.control.meet();
-		} else {
+		} else if (what == "usage") {
+			side.control.write(usage_now());
+		} else if (opponents.count(number)) {
 			opponents.at(number).obey(order);
+		} else {
+			throw Failure("the client speaks of a match that has not begun");
 		}
 		if (opponents.empty())
 			return;

@@ -7,6 +7,7 @@
 
 #include "statistics.h"
 #include "transport.h"
+#include "usage.h"
 
 /* Of a block of messages. Processor time is that of the process, in user and kernel. */
 struct Block {
@@ -19,7 +20,7 @@ class Match
 {
 public:
 	Match(const Side &side, const Shape &shape);
-	~Match(); /* the server gives its side back */
+	~Match(); /* the server gives its side back, too */
 	Match(const Match &) = delete;
 	Match &operator=(const Match &) = delete;
 
@@ -28,6 +29,8 @@ public:
 	/* Microseconds of each round trip by itself, after a few that are not counted. */
 	Samples ping_each(size_t bytes, uint64_t count);
 
+	/* Of the server's process, as it is now. */
+	Usage server_usage();
 	/* Microseconds of one message one way; of a read there and back, for that is what it is. */
 	double one_way_us(size_t bytes, uint64_t count);
 	/* A number of messages that takes about so long by ping(), found by trying. */
@@ -41,12 +44,20 @@ public:
 private:
 	void order(const char *what, size_t bytes, uint64_t count);
 	Block run(const char *what, size_t bytes, uint64_t count);
+	[[noreturn]] void fail(const Failure &failure);
 
 	const Side &side_;
 	const Shape shape_;
 	const uint64_t number_; /* by which the server knows it */
 	std::unique_ptr<Transport> transport_;
 };
+
+/*
+ * A match, or NULL with the reason when there cannot be one: it may be too large for this side or for the
+ * server, which waits for orders then. That there is no room is seen as failures of several kinds: who
+ * has no file left for a connection just does not answer.
+ */
+std::unique_ptr<Match> match_if_room(const Side &side, const Shape &shape, std::string &reason);
 
 /* The server's part of this match, and of those that the client begins before it has ended all. */
 void serve_match(const Side &side, const Json &request);

@@ -118,21 +118,48 @@ void Report::print_csv() const
 		}
 }
 
-void Report::print(Format format) const
+Json Report::json() const
 {
 	Json whole = head_;
 
-	progress("");
-	if (format == Format::table)
-		return print_table();
-	if (format == Format::csv)
-		return print_csv();
 	whole["columns"] = Json::array();
 	for (const Column &column : columns_)
 		whole["columns"].push_back(
 			{{"key", column.key}, {"title", column.title}, {"unit", column.unit}});
 	whole["series"] = series_;
-	std::cout << whole.dump(1) << '\n';
+	return whole;
+}
+
+void Report::print(Format format) const
+{
+	if (format == Format::json) {
+		std::cout << json().dump(1) << '\n';
+		return;
+	}
+	if (format == Format::csv)
+		print_csv();
+	else
+		print_table();
+	fflush(stdout);
+	for (const Json &text : head_.value("remarks", Json::array()))
+		std::cerr << "vip_perf: " << text.get<std::string>() << '\n';
+}
+
+void Reports::print(Format format) const
+{
+	Json all = Json::array();
+
+	progress("");
+	for (const Report &report : *this) {
+		if (format == Format::json && size() > 1)
+			all.push_back(report.json());
+		else
+			report.print(format);
+		if (format == Format::csv && &report != &back())
+			printf("\n");
+	}
+	if (!all.empty())
+		std::cout << all.dump(1) << '\n';
 }
 
 void progress(const std::string &doing)

@@ -29,6 +29,7 @@ public:
 	/* Something that whoever reads the figures should know: at once on standard error, too. */
 	void remark(const std::string &text);
 	void print(Format format) const;
+	Json json() const;
 
 private:
 	void print_table() const;
@@ -36,6 +37,18 @@ private:
 
 	std::vector<Column> columns_;
 	Json head_, series_ = Json::array();
+};
+
+/* What a measurement finds: mostly one report. */
+class Reports : public std::vector<Report>
+{
+public:
+	Reports() = default;
+	Reports(Report report) : std::vector<Report>{std::move(report)}
+	{
+	}
+	/* JSON of one is an object, of several a list; CSV of several has an empty line between. */
+	void print(Format format) const;
 };
 
 /* On standard error, in one line that the next one replaces; only where somebody looks at it. */

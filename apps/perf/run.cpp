@@ -1,10 +1,13 @@
 #include "run.h"
 
 #include <csignal>
+#include <fcntl.h>
 #include <fstream>
 #include <iostream>
+#include <poll.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,37 +16,58 @@
 #include "logp_link.h"
 #include "match.h"
 
+extern "C" {
+#include "../common.h"
+}
+
 namespace
 {
+constexpr int greeting_limit_ms = 20000;
+constexpr int parting_limit_ms = 3000;
+
+void carry_out(const Side &side, const Json &request)
+{
+	const std::string what = request.at("do").get<std::string>();
+
+	if (what == "match")
+		serve_match(side, request);
+	else if (what == "connections")
+		serve_connections(side, request);
+	else if (what == "logp")
+		serve_logp(side);
+	else if (what == "usage")
+		side.control.write(usage_now());
+	else
+		throw Failure("the client asks for \"" + what + "\", which is unknown here");
+}
+
 /* Serves one client, until it hangs up. What fails is told to it, and returned. */
 std::string serve(Control &control, const std::string &nic_name)
 {
+	std::string failed;
+
 	try {
 		const Nic nic(nic_name);
 		const Side side = {control, nic, true};
 		Json request;
 
-		control.meet();
-		while (control.read_next(request)) {
-			const std::string what = request.at("do").get<std::string>();
-
-			if (what == "match")
-				serve_match(side, request);
-			else if (what == "connections")
-				serve_connections(side, request);
-			else if (what == "logp")
-				serve_logp(side);
-			else
-				throw Failure("the client asks for \"" + what +
-					      "\", which is unknown here");
-		}
+		control.meet(greeting_limit_ms);
+		while (control.read_next(request))
+			try {
+				carry_out(side, request);
+			} catch (const std::exception &e) {
+				failed = reason(e);
+				control.write_failure(e);
+				if (!control.await_recovery())
+					return failed;
+			}
 	} catch (const std::exception &e) {
 		try {
-			control.write({{"failed", e.what()}});
+			control.write_failure(e);
 		} catch (const std::exception &) {
 			/* it has gone */
 		}
-		return e.what();
+		return failed.empty() ? reason(e) : failed;
 	}
 	return "";
 }
@@ -62,38 +86,98 @@ void pin(int n)
 	sched_setaffinity(0, sizeof(one), &one);
 }
 
-/* The server as a child of this process, which ends with its parent. */
+/* Each connection may take some. */
+void allow_many_files()
+{
+	rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* A process of this program's that does something, and ends when its parent does. */
+class Child
+{
+public:
+	explicit Child(const std::function<int()> &work)
+	{
+		const pid_t parent = getpid();
+		int ends[2];
+
+		if (pipe2(ends, O_CLOEXEC))
+			fail_errno("make a pipe");
+		std::cout.flush();
+		number_ = fork();
+		if (number_ < 0)
+			fail_errno("start a process");
+		if (number_ == 0) {
+			close(ends[0]);
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			_exit(getppid() == parent ? work() : EXIT_FAILED);
+		}
+		close(ends[1]);
+		end_ = ends[0];
+	}
+	~Child()
+	{
+		wait();
+		close(end_);
+	}
+	Child(const Child &) = delete;
+	Child &operator=(const Child &) = delete;
+
+	/* Has it ended, or does it within that time? Its end of the pipe is closed then. */
+	bool ends_within(int limit_ms) const
+	{
+		pollfd end = {end_, 0, 0};
+
+		return poll(&end, 1, limit_ms) > 0;
+	}
+	/* Until it has; returns its exit status. */
+	int wait()
+	{
+		int status;
+
+		if (number_ > 0 && waitpid(number_, &status, 0) == number_)
+			status_ = WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILED;
+		number_ = -1;
+		return status_;
+	}
+
+private:
+	pid_t number_;
+	int end_;
+	int status_ = EXIT_FAILED;
+};
+
+/* The server as a child of this process; it goes when the client has hung up. */
 class OwnServer
 {
 public:
 	explicit OwnServer(const std::string &nic)
 	{
-		const pid_t parent = getpid();
 		int ends[2];
 
 		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
 			fail_errno("make a pair of sockets");
-		child_ = fork();
-		if (child_ < 0)
-			fail_errno("start a process");
-		if (child_ == 0) {
-			close(ends[0]);
-			prctl(PR_SET_PDEATHSIG, SIGKILL);
-			if (getppid() == parent) {
-				Control control(ends[1]);
+		child_ = std::make_unique<Child>([&] {
+			Control control(ends[1]);
 
-				pin(1);
-				serve(control, nic);
-			}
-			_exit(0);
-		}
+			close(ends[0]);
+			pin(1);
+			serve(control, nic);
+			return EXIT_OK;
+		});
 		close(ends[1]);
 		pin(0);
 		socket_ = ends[0];
 	}
 	~OwnServer()
 	{
-		waitpid(child_, nullptr, 0); /* it goes when the client has hung up */
+		if (socket_ >= 0)
+			close(socket_);
 	}
 	OwnServer(const OwnServer &) = delete;
 	OwnServer &operator=(const OwnServer &) = delete;
@@ -104,7 +188,7 @@ public:
 	}
 
 private:
-	pid_t child_;
+	std::unique_ptr<Child> child_;
 	int socket_;
 };
 
@@ -125,37 +209,90 @@ void run(const Options &options, const Measurement &measurement)
 
 	if (options.is_self == !options.host.empty())
 		throw CLI::ValidationError("give either a HOST or --self");
+	allow_many_files();
 	if (options.is_self)
 		own = std::make_unique<OwnServer>(options.nic);
+	const Nic nic(options.nic);
 	Control control = own ? Control(own->take_socket())
 			      : Control::connect(options.host, options.port);
-	const Nic nic(options.nic);
 
-	control.meet();
-	Report report = measurement({control, nic, false});
-	report.note("nic", nic.attributes().Name);
-	report.note("peer", options.is_self ? "self" : options.host);
-	report.note("command", command_line());
-	report.print(options.format());
+	control.meet(greeting_limit_ms);
+	Reports reports = measurement({control, nic, false});
+	for (Report &report : reports) {
+		report.note("nic", nic.attributes().Name);
+		report.note("peer", options.is_self ? "self" : options.host);
+		report.note("command", command_line());
+	}
+	reports.print(options.format());
 }
 
+/* What one client does or suffers is of no concern to the next. */
+int serve_socket(int fd, const std::string &nic)
+{
+	Control control(fd);
+	const std::string failure = serve(control, nic);
+
+	if (failure.empty())
+		return EXIT_OK;
+	std::cerr << "vip_perf: " << failure << '\n';
+	return EXIT_FAILED;
+}
+
+/* That there is such a NIC is found out before a client comes. */
+void try_nic(const std::string &name)
+{
+	Child child([&] {
+		try {
+			const Nic nic(name);
+
+			return EXIT_OK;
+		} catch (const std::exception &e) {
+			std::cerr << "vip_perf: " << reason(e) << '\n';
+			return EXIT_FAILED;
+		}
+	});
+
+	if (child.wait() != EXIT_OK)
+		throw CLI::RuntimeError(EXIT_FAILED);
+}
+
+void refuse(int fd)
+{
+	try {
+		Control(fd).write_failure(Failure("the server has another client now"));
+	} catch (const std::exception &) {
+		/* it has gone */
+	}
+}
+
+/* One client after the other: a second one would spoil the first one's figures. */
 void run_server(const Options &options, bool once)
 {
-	const int listener = listen_on(options.port);
+	std::unique_ptr<Child> child;
+	int listener;
 
+	allow_many_files();
+	try_nic(options.nic);
+	listener = listen_on(options.port);
 	do {
 		const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
 
 		if (fd < 0)
 			fail_errno("take a client");
-		Control control(fd);
-
-		const std::string failure = serve(control, options.nic);
-
-		if (!failure.empty())
-			std::cerr << "vip_perf: " << failure << '\n';
+		/* One that hangs up and comes again may be faster than the child. */
+		if (child && !child->ends_within(parting_limit_ms)) {
+			refuse(fd);
+			continue;
+		}
+		child = std::make_unique<Child>([&] {
+			close(listener);
+			return serve_socket(fd, options.nic);
+		});
+		close(fd);
 	} while (!once);
 	close(listener);
+	if (child->wait() != EXIT_OK)
+		throw CLI::RuntimeError(EXIT_FAILED);
 }
 
 void add_common(CLI::App *command, Options &options)

@@ -23,8 +23,8 @@ struct Options {
 	}
 };
 
-/* What the client does; its report is printed afterwards. */
-using Measurement = std::function<Report(const Side &client)>;
+/* What the client does; what it reports is printed afterwards. */
+using Measurement = std::function<Reports(const Side &client)>;
 
 /* A subcommand with these options, which runs the measurement when it is the one that was given. */
 CLI::App *add_measurement(CLI::App &app, const std::string &name, const std::string &about,
@@ -41,6 +41,7 @@ void add_echo(CLI::App &app);
 void add_connect(CLI::App &app);
 void add_logp(CLI::App &app);
 void add_overhead(CLI::App &app); /* all in this process */
+void add_scale(CLI::App &app);
 
 /* Options with the words for these. */
 void add_waiting_option(CLI::App *command, Waiting &waiting);

@@ -1,0 +1,46 @@
+#include "usage.h"
+
+#include <fstream>
+#include <malloc.h>
+#include <set>
+#include <sstream>
+
+namespace
+{
+/* The sum of these lines of a file like /proc/meminfo. */
+double sum_of(const char *path, const std::set<std::string> &names)
+{
+	std::ifstream file(path);
+	std::string line, name;
+	double sum = 0, number;
+
+	while (std::getline(file, line))
+		if (std::istringstream(line) >> name >> number && names.count(name))
+			sum += number;
+	return sum;
+}
+} // namespace
+
+void to_json(Json &json, const Usage &usage)
+{
+	json = {{"process_KiB", usage.process_KiB}, {"kernel_KiB", usage.kernel_KiB}};
+}
+
+void from_json(const Json &json, Usage &usage)
+{
+	json.at("process_KiB").get_to(usage.process_KiB);
+	json.at("kernel_KiB").get_to(usage.kernel_KiB);
+}
+
+Usage usage_now()
+{
+	malloc_trim(0);
+	return {sum_of("/proc/self/smaps_rollup", {"Rss:"}),
+		sum_of("/proc/meminfo", {"Slab:", "PageTables:", "VmallocUsed:", "Percpu:"})};
+}
+
+Usage usage_of_server(Control &control)
+{
+	control.write({{"do", "usage"}});
+	return control.read().get<Usage>();
+}
