@@ -26,6 +26,7 @@ int main(int argc, char **argv)
 	add_logp(app);
 	add_overhead(app);
 	add_plot(app);
+	add_scale(app);
 	try {
 		app.parse(argc, argv);
 	} catch (const CLI::RuntimeError &e) { /* has been told */

@@ -66,8 +66,6 @@ void Report::note(const std::string &key, Json value)
 void Report::remark(const std::string &text)
 {
 	head_["remarks"].push_back(text);
-	progress("");
-	std::cerr << "vip_perf: " << text << '\n';
 }
 
 void Report::add(const std::string &series, Json point)

@@ -26,7 +26,7 @@ public:
 	void add(const std::string &series, Json point);
 	/* Something about the run that is no point: goes into the JSON's head. */
 	void note(const std::string &key, Json value);
-	/* Something that whoever reads the figures should know: at once on standard error, too. */
+	/* Something that whoever reads the figures should know: on standard error, too. */
 	void remark(const std::string &text);
 	void print(Format format) const;
 	Json json() const;

@@ -1,0 +1,197 @@
+/*
+ * vip_perf scale - what grows with what: the questions of VIBe, a suite for comparing
+ * implementations of VIA (Banikazemi et al., IPDPS 2001).
+ *
+ * All times but those of registering are of messages one way, in a ping-pong.
+ */
+#include "scale.h"
+
+#include <algorithm>
+#include <map>
+
+#include "run.h"
+#include "statistics.h"
+
+namespace
+{
+constexpr unsigned blocks = 5;
+constexpr double block_us = 20000;
+constexpr unsigned most_segments = 128; /* of what is tried */
+constexpr unsigned most_buffers = 256;
+
+const Column us_column = {"us", "one way", "us"};
+const Column least_column = {"us_min", "least", "us"};
+const Column error_column = {"us_stderr", "std. error", "us"};
+
+using Question = Report (*)(const Side &side, const ScaleOptions &options);
+
+/* In the order in which they are asked. */
+const std::vector<std::pair<std::string, Question>> questions = {
+	{"vis", scale_vis},	    {"cq", scale_cq},	{"segments", scale_segments},
+	{"buffers", scale_buffers}, {"mtu", scale_mtu}, {"memory", scale_memory}};
+
+/* One match for each number that grows, until there is no room for more. */
+void series_of_matches(const Side &side, Report &report, Shape shape, const char *key,
+		       unsigned Shape::*number, unsigned most)
+{
+	const std::string series = std::to_string(shape.room) + " bytes";
+	std::string why;
+
+	for (unsigned n = 1; n <= most; n *= 2) {
+		Json point = {{key, n}};
+
+		progress(series + ", " + key + ": " + std::to_string(n));
+		shape.*number = n;
+		const std::unique_ptr<Match> match = match_if_room(side, shape, why);
+		if (!match && n == 1)
+			throw Failure(why);
+		if (!match)
+			return report.remark(series + ": none with " + std::to_string(n) + " " + key +
+					     ": " + why);
+		add_time(point, *match, shape.room, shape.buffers);
+		report.add(series, std::move(point));
+	}
+}
+} // namespace
+
+void add_time(Json &point, Match &match, size_t bytes, uint64_t round)
+{
+	Samples samples;
+	uint64_t count;
+
+	match.one_way_us(bytes, round);
+	count = (match.count_for(block_us, bytes) + round - 1) / round * round;
+	for (unsigned i = 0; i < blocks; ++i)
+		samples.push_back(match.one_way_us(bytes, count));
+	point["us"] = median(samples);
+	point["us_min"] = minimum(samples);
+	point["us_stderr"] = standard_error(samples);
+}
+
+Report scale_cq(const Side &side, const ScaleOptions &)
+{
+	static const size_t sizes[] = {4, 64, 1024, 4096, 16384};
+	Report report("scale-cq", {{"bytes", "message size", "B"},
+				   us_column,
+				   least_column,
+				   error_column,
+				   {"more_us", "by the CQ", "us"}});
+
+	for (const Waiting waiting : {Waiting::poll, Waiting::block}) {
+		std::map<size_t, double> of_queues;
+
+		for (const Cqs cqs : {Cqs::none, Cqs::one}) {
+			const std::string series =
+				std::string(cqs == Cqs::none ? "own queues" : "a CQ") +
+				(waiting == Waiting::poll ? ", polling" : ", blocking");
+			Shape shape;
+
+			shape.waiting = waiting;
+			shape.cqs = cqs;
+			shape.room = sizes[std::size(sizes) - 1];
+			Match match(side, shape);
+			for (const size_t bytes : sizes) {
+				Json point = {{"bytes", bytes}};
+
+				progress(series + ", " + std::to_string(bytes) + " bytes");
+				add_time(point, match, bytes, 1);
+				if (cqs == Cqs::none)
+					of_queues[bytes] = point["us"];
+				else
+					point["more_us"] =
+						point["us"].get<double>() - of_queues[bytes];
+				report.add(series, std::move(point));
+			}
+		}
+	}
+	return report;
+}
+
+Report scale_segments(const Side &side, const ScaleOptions &options)
+{
+	const auto most = static_cast<unsigned>(
+		std::min<VIP_ULONG>(most_segments, side.nic.attributes().MaxSegmentsPerDesc));
+	Report report("scale-segments",
+		      {{"segments", "segments", "count"}, us_column, least_column, error_column});
+
+	for (const size_t bytes : {4096, 65536}) {
+		Shape shape;
+
+		shape.waiting = options.waiting;
+		shape.room = bytes;
+		series_of_matches(side, report, shape, "segments", &Shape::segments, most);
+	}
+	return report;
+}
+
+/* The queues are as long for one buffer as for many, so that nothing else changes. */
+Report scale_buffers(const Side &side, const ScaleOptions &options)
+{
+	Report report("scale-buffers", {{"buffers", "buffers", "count"}, us_column, least_column, error_column});
+
+	for (const size_t bytes : {4096, 65536}) {
+		Shape shape;
+
+		shape.waiting = options.waiting;
+		shape.room = bytes;
+		shape.depth = most_buffers;
+		series_of_matches(side, report, shape, "buffers", &Shape::buffers, most_buffers);
+	}
+	return report;
+}
+
+Report scale_mtu(const Side &side, const ScaleOptions &options)
+{
+	const size_t mtu = side.nic.attributes().NativeMTU;
+	Report report("scale-mtu", {{"bytes", "message size", "B"}, us_column, least_column, error_column});
+	const std::string series = "MTU " + std::to_string(mtu);
+	Shape shape;
+
+	shape.waiting = options.waiting;
+	shape.room = 4 * mtu + 1;
+	Match match(side, shape);
+	for (const size_t times : {1, 2, 4})
+		for (const size_t bytes : {times * mtu - 1, times * mtu, times * mtu + 1}) {
+			Json point = {{"bytes", bytes}};
+
+			progress(series + ", " + std::to_string(bytes) + " bytes");
+			add_time(point, match, bytes, 1);
+			report.add(series, std::move(point));
+		}
+	return report;
+}
+
+void add_scale(CLI::App &app)
+{
+	auto options = std::make_shared<ScaleOptions>();
+	auto asked = std::make_shared<std::vector<std::string>>();
+	std::vector<std::string> names;
+	CLI::App *command;
+
+	for (const auto &[name, question] : questions)
+		names.push_back(name);
+	command = add_measurement(
+		app, "scale", "What grows with VIs, CQs, segments, buffers, sizes", [=](const Side &side) {
+			Reports reports;
+
+			for (const auto &[name, question] : questions)
+				if (asked->empty() ||
+				    std::find(asked->begin(), asked->end(), name) != asked->end())
+					reports.push_back(question(side, *options));
+			return reports;
+		});
+	command->add_option("--question", *asked,
+			    "vis: time and memory by the number of VIs; cq: what a completion queue costs; "
+			    "segments, buffers: time by their number; mtu: time around multiples of the "
+			    "NIC's unit; memory: registering by size. Several may be given; all if none is")
+		->check(CLI::IsMember(names))
+		->type_name("NAME");
+	add_waiting_option(command, options->waiting);
+	command->add_option("--to", options->most_vis, "VIs of the question \"vis\", at most")
+		->check(CLI::Range(1, 65536))
+		->capture_default_str();
+	command->add_option("--limit", options->opening_limit_s,
+			    "seconds that opening the VIs of one point may take")
+		->check(CLI::Range(0.0, 3600.0))
+		->capture_default_str();
+}
