@@ -14,16 +14,17 @@ constexpr double most_messages = 1000000;
 /* That much for the messages under way in one direction: more than a CPU's own caches hold. */
 constexpr size_t most_buffered = 16 << 20;
 
-/* Microseconds that the CPUs of this host have been busy since it booted. */
-double host_busy_us()
+/* Since it booted. */
+HostTicks host_ticks()
 {
 	std::ifstream stat("/proc/stat");
 	std::string word;
-	double user = 0, nice = 0, system = 0, idle, iowait, irq = 0, softirq = 0;
+	double user = 0, nice = 0, system = 0, idle = 0, iowait = 0, irq = 0, softirq = 0, steal = 0;
 
-	stat >> word >> user >> nice >> system >> idle >> iowait >> irq >> softirq;
-	return (user + nice + system + irq + softirq) * 1e6 /
-	       static_cast<double>(sysconf(_SC_CLK_TCK));
+	stat >> word >> user >> nice >> system >> idle >> iowait >> irq >> softirq >> steal;
+	const double busy = user + nice + system + irq + softirq;
+
+	return {busy, busy + idle + iowait + steal};
 }
 
 /* One of the transports that have their turns. */
@@ -39,10 +40,11 @@ public:
 	void prepare(size_t bytes, double trial_us);
 	Trial run(size_t bytes)
 	{
-		const double start = now_us(), busy = host_busy_us();
+		const HostTicks before = host_ticks();
 		const Block block = run(bytes, count_);
+		const HostTicks after = host_ticks();
 
-		return {block, count_, (host_busy_us() - busy) / (now_us() - start)};
+		return {block, count_, {after.busy - before.busy, after.all - before.all}};
 	}
 
 	const Shape &shape() const
@@ -164,11 +166,13 @@ double Result::percent(double Block::*processor_us) const
 
 double Result::host_percent() const
 {
-	Samples busy;
+	HostTicks sum = {};
 
-	for (const Trial &trial : trials)
-		busy.push_back(trial.busy);
-	return mean(busy) * 100;
+	for (const Trial &trial : trials) {
+		sum.busy += trial.host.busy;
+		sum.all += trial.host.all;
+	}
+	return sum.all > 0 ? sum.busy / sum.all * 100 * double(sysconf(_SC_NPROCESSORS_ONLN)) : 0;
 }
 
 void measure_by_turns(const Side &side, std::vector<Shape> shapes, const Plan &plan, Report &report,

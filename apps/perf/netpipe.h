@@ -30,10 +30,15 @@ void add_plan_options(CLI::App *command, Plan &plan);
 /* --stream, and what belongs to it. */
 void add_stream_options(CLI::App *command, Plan &plan);
 
+/* Ticks of some milliseconds of all CPUs of the client's host: those with work, and all. */
+struct HostTicks {
+	double busy, all;
+};
+
 struct Trial {
 	Block block;
 	uint64_t count;
-	double busy; /* CPUs of the client's host meanwhile, by ticks of some milliseconds */
+	HostTicks host; /* meanwhile */
 };
 
 /* What the trials of a size found about one transport. */
