@@ -29,8 +29,9 @@ Report measure(const Side &side, const Choice &choice, const Plan &plan)
 		side, shapes_of(choice, side, report), plan, report, [&](const Result &result) {
 			report.add(name_of(result.shape),
 				   {{"bytes", result.bytes},
-				    {"percent_client", result.percent(&Block::client_us)},
-				    {"percent_server", result.percent(&Block::server_us)},
+				    {"percent_client", result.percent(&Block::client_us, &Block::us)},
+				    {"percent_server",
+				     result.percent(&Block::server_us, &Block::server_took_us)},
 				    {"percent_system", result.host_percent()},
 				    {"us", median(result.one_way_us())},
 				    {"MBps", median(result.MBps())}});

@@ -82,7 +82,11 @@ Block Match::run(const char *what, size_t bytes, uint64_t count)
 	}
 	block.us = now_us() - start;
 	block.client_us = processor_us() - used;
-	block.server_us = side_.control.read().at("processor_us").get<double>();
+
+	const Json server = side_.control.read();
+
+	block.server_us = server.at("processor_us").get<double>();
+	block.server_took_us = server.at("us").get<double>();
 	return block;
 }
 
@@ -186,19 +190,20 @@ void Opponent::obey(const Json &order)
 	const std::string what = order.at("do").get<std::string>();
 	const size_t bytes = order.at("bytes").get<size_t>();
 	const uint64_t count = order.at("count").get<uint64_t>();
-	double used;
+	double start, used;
 
 	if (bytes > room_ || count > most_messages * 16)
 		throw Failure("the client asks for more than it said");
 	side_.control.meet();
 	used = processor_us();
+	start = now_us();
 	if (what == "echo")
 		transport_->echo(bytes, count);
 	else if (what == "sink")
 		transport_->sink(bytes, count);
 	else
 		throw Failure("the client asks for \"" + what + "\", which is unknown here");
-	side_.control.write({{"processor_us", processor_us() - used}});
+	side_.control.write({{"us", now_us() - start}, {"processor_us", processor_us() - used}});
 }
 } // namespace
 

@@ -13,7 +13,8 @@
 struct Block {
 	double us;	  /* that it took */
 	double client_us; /* processor time of the client, */
-	double server_us; /* and of the server meanwhile */
+	double server_us; /* and of the server, */
+	double server_took_us; /* in that time of its own: it may begin sooner */
 };
 
 class Match

@@ -153,13 +153,13 @@ Samples Result::MBps() const
 	return samples;
 }
 
-double Result::percent(double Block::*processor_us) const
+double Result::percent(double Block::*processor_us, double Block::*took_us) const
 {
 	double used = 0, whole = 0;
 
 	for (const Trial &trial : trials) {
 		used += trial.block.*processor_us;
-		whole += trial.block.us;
+		whole += trial.block.*took_us;
 	}
 	return used / whole * 100;
 }

@@ -51,8 +51,8 @@ struct Result {
 	/* One number of each trial. One way; of a read there and back, for that is what it is. */
 	Samples one_way_us() const;
 	Samples MBps() const;
-	/* Processor time in percent of the time; and how busy the host was, of one CPU. */
-	double percent(double Block::*processor_us) const;
+	/* A side's processor time in percent of its time; and how busy the host was, of one CPU. */
+	double percent(double Block::*processor_us, double Block::*took_us) const;
 	double host_percent() const;
 };
 
