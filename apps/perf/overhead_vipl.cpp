@@ -165,10 +165,11 @@ void ViplPath::connect_link(unsigned link)
 	const pid_t process = getpid();
 	const auto *mark = reinterpret_cast<const uint8_t *>(&process);
 	Address meeting(nic_.host_address(), {mark, mark + sizeof(process)});
+	const Gone is_gone = [] { return false; }; /* it is this process */
 	auto accepted = std::async(std::launch::async,
-				   [&] { vis_[2 * link + 1].accept(nic_, meeting); });
+				   [&] { vis_[2 * link + 1].accept(nic_, meeting, is_gone); });
 
-	vis_[2 * link].request(nic_, meeting);
+	vis_[2 * link].request(nic_, meeting, is_gone);
 	accepted.get();
 }
 
