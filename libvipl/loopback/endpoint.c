@@ -14,7 +14,8 @@ static void lock_cqs(struct loopback_endpoint *endpoint)
 {
 	struct loopback_cq *first = endpoint->send_cq, *second = endpoint->receive_cq;
 
-	if ((uintptr_t)first > (uintptr_t)second) {
+	/* By where their locks are: these last, and are always in the same order. */
+	if ((uintptr_t)first->cq > (uintptr_t)second->cq) {
 		first = endpoint->receive_cq;
 		second = endpoint->send_cq;
 	}
