@@ -332,6 +332,7 @@ VIP_RETURN cq_wait(struct cq *cq, const struct object *owner, VIP_ULONG timeout,
 	atomic_fetch_add(&cq->waiters, 1);
 	for (;;) {
 		uint32_t seen = atomic_load(&cq->announced);
+		bool announced;
 
 		if (cq->ops->cq_arm(cq->device_cq)) {
 			rc = VIP_ERROR_RESOURCE;
@@ -345,12 +346,12 @@ VIP_RETURN cq_wait(struct cq *cq, const struct object *owner, VIP_ULONG timeout,
 			rc = VIP_INVALID_PARAMETER;
 			break;
 		}
-		if (!channel_wait(cq->channel, cq, seen, deadline)) {
-			rc = take(argument);
-			if (rc == VIP_NOT_DONE)
-				rc = VIP_TIMEOUT;
+		announced = channel_wait(cq->channel, cq, seen, deadline);
+		rc = take(argument); /* unarmed: what comes next is not to wake anybody who is gone */
+		if (rc == VIP_NOT_DONE && !announced)
+			rc = VIP_TIMEOUT;
+		if (rc != VIP_NOT_DONE)
 			break;
-		}
 	}
 	atomic_fetch_sub(&cq->waiters, 1);
 	return rc;
