@@ -31,6 +31,7 @@ struct loopback_device {
 	uint64_t bell_name;
 	struct watch timer;
 	atomic_bool ticks; /* the timer is set */
+	uint32_t rings;	   /* of it; guarded by the NIC's lock */
 	uint32_t round;	   /* of looking at CQs; guarded by the NIC's lock */
 	int spare_fd;	   /* to be given up when there are no more */
 	/* Counts what is taken back of our own regions. As long as it stays, what was found stays. */
@@ -65,7 +66,8 @@ struct loopback_cq {
 	LIST_ENTRY(loopback_cq) in_channel;
 	atomic_bool armed;
 	_Atomic uint32_t polls; /* counts them */
-	uint32_t seen_polls;	/* by loopback/progress.c; guarded by the NIC's lock, like the next */
+	uint32_t looks;		/* of these, loopback/progress.c's; guarded by the NIC's lock, like the next */
+	uint32_t polls_at_start, polls_then; /* without these: at the start of this span, and the last one */
 	uint32_t round;		/* of the agent's in which it was looked at */
 	LIST_HEAD(, loopback_endpoint) senders, receivers;
 };
