@@ -81,8 +81,6 @@ static struct cq *allocate(void)
 		return NULL;
 	if (is_new)
 		lock_init(&cq->lock);
-	else
-		lock_change_hands(&cq->lock);
 	memset(&cq->is_public, 0, sizeof(*cq) - offsetof(struct cq, is_public));
 	return cq;
 }

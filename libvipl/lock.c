@@ -71,10 +71,3 @@ int lock_release_slowly(struct lock *lock, int result)
 	pthread_mutex_unlock(&lock->mutex);
 	return result;
 }
-
-void lock_change_hands(struct lock *lock)
-{
-	lock_acquire_slowly(lock, LOCK_IS_NOT_OWN);
-	lock->favourite = lock->last = lock->in_a_row = 0;
-	lock_release(lock);
-}

@@ -5,6 +5,9 @@
  * nobody else comes, the favourite owns it: it says with plain stores that it is inside and that it
  * is not. Somebody else first takes the mutex below, ends the ownership, and waits for the
  * favourite to be outside; the favourite becomes the owner again after many more times in a row.
+ *
+ * It stays the favourite for as long as there is the lock, also when its memory is given to another object:
+ * it may be on its way in, delayed for however long, and what it says then must not be somebody else's.
  */
 #ifndef VIPL_LOCK_H
 #define VIPL_LOCK_H
@@ -30,8 +33,6 @@ struct lock {
 extern _Thread_local uint32_t lock_thread __attribute__((tls_model("initial-exec")));
 
 void lock_init(struct lock *lock);
-/* Others will take it mostly: a lock lasts, and is not made anew for them. */
-void lock_change_hands(struct lock *lock);
 
 /* What came of the owner's way in. With one of the others, lock_acquire_slowly() goes on. */
 enum lock_way {

@@ -13,8 +13,6 @@ void workqueue_clear(struct workqueue *queue, struct vi *vi, bool is_new)
 	if (is_new) {
 		lock_init(&queue->lock);
 		queue->vi = vi;
-	} else {
-		lock_change_hands(&queue->lock);
 	}
 	memset(&queue->ops, 0, sizeof(*queue) - offsetof(struct workqueue, ops));
 }
