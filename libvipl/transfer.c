@@ -55,10 +55,11 @@ struct taking {
 static VIP_RETURN take(void *argument)
 {
 	struct taking *taking = argument;
-	VIP_RETURN rc = workqueue_take(taking->queue,
-				       object_handle(&taking->queue->vi->object),
-				       taking->descriptor);
+	VIP_RETURN rc;
 
+	*taking->descriptor = NULL; /* it is left alone when the VI has gone */
+	rc = workqueue_take(taking->queue, object_handle(&taking->queue->vi->object),
+			    taking->descriptor);
 	return *taking->descriptor ? rc : VIP_NOT_DONE;
 }
 

@@ -195,14 +195,16 @@ void loopback_endpoint_reset(struct device_endpoint *base)
 		/* Connecting may be given up when the peer has begun already. */
 		atomic_store(&endpoint->in->closed, 1);
 		endpoint_quiesce(endpoint);
-		pthread_mutex_lock(&endpoint->device->lock);
-		LIST_REMOVE(endpoint, in_linked);
-		pthread_mutex_unlock(&endpoint->device->lock);
 	}
+	/* Who takes memory back asks those in the list: who leaves it must be done with copying. */
+	pthread_mutex_lock(&endpoint->device->lock);
+	if (link)
+		LIST_REMOVE(endpoint, in_linked);
 	lock_all(endpoint);
 	forget(endpoint);
 	endpoint->peer_regions = NULL;
 	unlock_all(endpoint);
+	pthread_mutex_unlock(&endpoint->device->lock);
 	if (link)
 		link_unmap(link);
 	if (regions)
