@@ -37,10 +37,6 @@ public:
 	/* A number of messages that takes about so long by ping(), found by trying. */
 	uint64_t count_for(double us, size_t bytes);
 
-	Transport &transport()
-	{
-		return *transport_;
-	}
 
 private:
 	void order(const char *what, size_t bytes, uint64_t count);

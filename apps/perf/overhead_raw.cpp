@@ -28,7 +28,21 @@ using Channel = Owner<ibv_comp_channel, ibv_destroy_comp_channel>;
 using Cq = Owner<ibv_cq, ibv_destroy_cq>;
 using Qp = Owner<ibv_qp, ibv_destroy_qp>;
 
-constexpr unsigned depth = 64; /* of the queues: more than are under way, ever */
+/*
+ * A queue pair as VIA asks for it, and as libvipl makes them: where a device's queues lie in memory is
+ * part of its speed. For many links, of which each is used once in a while, it has the least.
+ */
+struct Size {
+	unsigned sends, receives, send_segments, receive_segments;
+};
+constexpr Size usual = {127, 1024, 16, 5};
+constexpr Size least = {64, 64, 1, 1};
+
+const Size &size_for(const Traffic &traffic)
+{
+	return traffic.links == 1 ? usual : least;
+}
+
 constexpr unsigned most_inline = 256; /* longer messages are no question of latency */
 constexpr uint32_t first_psn = 1;
 constexpr unsigned events_per_ack = 64; /* acknowledging takes a lock */
@@ -53,7 +67,7 @@ template <class Object> Object made(Object object, const char *what)
 }
 
 struct Queue {
-	Queue(ibv_context *device, bool waits)
+	Queue(ibv_context *device, unsigned depth, bool waits)
 	{
 		if (waits)
 			channel.reset(made(ibv_create_comp_channel(device), "create a channel"));
@@ -112,7 +126,8 @@ struct Slot {
 };
 
 struct RawEnd {
-	RawEnd(ibv_context *device, bool waits) : sends(device, waits), receives(device, waits)
+	RawEnd(ibv_context *device, const Size &size, bool waits)
+	    : sends(device, size.sends, waits), receives(device, size.receives, waits)
 	{
 	}
 
@@ -300,7 +315,9 @@ void RawPath::register_memory()
 
 void RawPath::make_end(unsigned number)
 {
-	ends_.push_back(std::make_unique<RawEnd>(device_.get(), traffic_.waits));
+	const Size &size = size_for(traffic_);
+
+	ends_.push_back(std::make_unique<RawEnd>(device_.get(), size, traffic_.waits));
 	RawEnd &end = *ends_.back();
 	ibv_qp_init_attr init = {};
 	ibv_qp_attr attributes = {};
@@ -308,10 +325,10 @@ void RawPath::make_end(unsigned number)
 	init.qp_type = traffic_.unreliable ? IBV_QPT_UC : IBV_QPT_RC;
 	init.send_cq = end.sends.cq.get();
 	init.recv_cq = end.receives.cq.get();
-	init.cap.max_send_wr = depth;
-	init.cap.max_recv_wr = depth;
-	init.cap.max_send_sge = 1;
-	init.cap.max_recv_sge = 1;
+	init.cap.max_send_wr = size.sends;
+	init.cap.max_recv_wr = size.receives;
+	init.cap.max_send_sge = size.send_segments;
+	init.cap.max_recv_sge = size.receive_segments;
 	init.cap.max_inline_data = traffic_.bytes <= most_inline ? traffic_.bytes : 0;
 	end.qp.reset(ibv_create_qp(domain_.get(), &init));
 	if (!end.qp) { /* perhaps there is no such inline data */

@@ -109,9 +109,9 @@ void Report::print_csv() const
 		for (const Json &point : series["points"]) {
 			printf("\"%s\"", series["name"].get<std::string>().c_str());
 			for (const Column &column : columns_)
-				printf(",%s", point.contains(column.key)
-						      ? point[column.key].dump().c_str()
-						      : "");
+				printf(",%s", point.value(column.key, Json()).is_null()
+						      ? ""
+						      : point[column.key].dump().c_str());
 			printf("\n");
 		}
 }
@@ -130,15 +130,18 @@ Json Report::json() const
 
 void Report::print(Format format) const
 {
-	if (format == Format::json) {
-		std::cout << json().dump(1) << '\n';
-		return;
-	}
-	if (format == Format::csv)
+	if (format == Format::json)
+		std::cout << json().dump(1) << std::endl;
+	else if (format == Format::csv)
 		print_csv();
 	else
 		print_table();
 	fflush(stdout);
+	tell_remarks();
+}
+
+void Report::tell_remarks() const
+{
 	for (const Json &text : head_.value("remarks", Json::array()))
 		std::cerr << "vip_perf: " << text.get<std::string>() << '\n';
 }
@@ -149,10 +152,12 @@ void Reports::print(Format format) const
 
 	progress("");
 	for (const Report &report : *this) {
-		if (format == Format::json && size() > 1)
+		if (format == Format::json && size() > 1) {
 			all.push_back(report.json());
-		else
+			report.tell_remarks();
+		} else {
 			report.print(format);
+		}
 		if (format == Format::csv && &report != &back())
 			printf("\n");
 	}

@@ -29,6 +29,7 @@ public:
 	/* Something that whoever reads the figures should know: on standard error, too. */
 	void remark(const std::string &text);
 	void print(Format format) const;
+	void tell_remarks() const;
 	Json json() const;
 
 private:

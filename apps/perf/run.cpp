@@ -1,6 +1,7 @@
 #include "run.h"
 
 #include <csignal>
+#include <cstdlib>
 #include <fcntl.h>
 #include <fstream>
 #include <iostream>
@@ -203,12 +204,22 @@ std::string command_line()
 	return line;
 }
 
+/*
+ * Waiting calls poll for a while before they sleep. What is called blocking here is to block, as sockets
+ * do; polling before that is a way to wait of its own.
+ */
+void let_waits_block()
+{
+	setenv("VIPL_SPIN_USEC", "0", false);
+}
+
 void run(const Options &options, const Measurement &measurement)
 {
 	std::unique_ptr<OwnServer> own;
 
 	if (options.is_self == !options.host.empty())
 		throw CLI::ValidationError("give either a HOST or --self");
+	let_waits_block();
 	allow_many_files();
 	if (options.is_self)
 		own = std::make_unique<OwnServer>(options.nic);
@@ -271,6 +282,7 @@ void run_server(const Options &options, bool once)
 	std::unique_ptr<Child> child;
 	int listener;
 
+	let_waits_block();
 	allow_many_files();
 	try_nic(options.nic);
 	listener = listen_on(options.port);

@@ -184,6 +184,8 @@ void add_scale(CLI::App &app)
 			    "vis: time and memory by the number of VIs; cq: what a completion queue costs; "
 			    "segments, buffers: time by their number; mtu: time around multiples of the "
 			    "NIC's unit; memory: registering by size. Several may be given; all if none is")
+		->delimiter(',')
+		->allow_extra_args(false) /* what follows may be the host */
 		->check(CLI::IsMember(names))
 		->type_name("NAME");
 	add_waiting_option(command, options->waiting);

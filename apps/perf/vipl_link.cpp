@@ -71,6 +71,7 @@ private:
 	void send_stamped(End &end, size_t bytes);
 	void receive_stamped(End &end, size_t bytes);
 	void read(size_t bytes, uint64_t count);
+	void post_owed();
 	unsigned batch() const;
 	void take_credit(End &end);
 	void give_credit(End &end);
@@ -83,6 +84,7 @@ private:
 	std::unique_ptr<Memory> memory_;
 	std::unique_ptr<CompletionQueue> cq_;
 	std::vector<End> ends_;
+	End *owed_ = nullptr; /* where a receive is to be posted again */
 	std::unordered_map<VIP_VI_HANDLE, End *> by_handle_; /* for what a CQ tells */
 };
 
@@ -307,7 +309,10 @@ void ViplLink::receive_stamped(End &end, size_t bytes)
 		throw Failure("a message came with wrong contents");
 }
 
-/* What is not urgent is done while the message travels; the last send's end is left for later. */
+/*
+ * What is not urgent is done while the message travels. So the last send's end, and the last receive to
+ * be posted again, are left for whoever comes next.
+ */
 void ViplLink::ping(size_t bytes, uint64_t count)
 {
 	if (shape_.transfer == Transfer::read)
@@ -316,19 +321,25 @@ void ViplLink::ping(size_t bytes, uint64_t count)
 		End &end = end_at(i);
 
 		send_stamped(end, bytes);
-		if (i)
-			post_receive(end_at(i - 1));
+		post_owed();
 		collect_sends(end, 1);
 		receive_stamped(end, bytes);
+		owed_ = &end;
 	}
-	if (count)
-		post_receive(end_at(count - 1));
+}
+
+void ViplLink::post_owed()
+{
+	if (owed_)
+		post_receive(*owed_);
+	owed_ = nullptr;
 }
 
 void ViplLink::echo(size_t bytes, uint64_t count)
 {
 	if (shape_.transfer == Transfer::read)
 		return;
+	post_owed();
 	for (uint64_t i = 0; i < count; ++i) {
 		End &end = end_at(i);
 
@@ -374,6 +385,7 @@ void ViplLink::stream(size_t bytes, uint64_t count)
 	uint64_t taken = 0;
 	End &end = ends_[0];
 
+	post_owed();
 	for (uint64_t i = 0; i < count; ++i) {
 		for (; !reads && i - taken >= shape_.depth; taken += batch())
 			take_credit(end);
@@ -391,6 +403,7 @@ void ViplLink::sink(size_t bytes, uint64_t count)
 
 	if (shape_.transfer == Transfer::read)
 		return;
+	post_owed();
 	for (uint64_t taken = 1; taken <= count; ++taken) {
 		if (await(end, true)->CS.Length != bytes)
 			throw Failure("a message of a stream has the wrong length");

@@ -125,11 +125,6 @@ Vi::~Vi()
 	VipDestroyVi(handle_);
 }
 
-void Vi::disconnect()
-{
-	check(VipDisconnect(handle_), "disconnect");
-}
-
 void Vi::request(const Nic &nic, Address &remote, const Gone &is_gone)
 {
 	const auto deadline = Clock::now() + connect_limit;

@@ -122,7 +122,6 @@ public:
 	 */
 	void request(const Nic &nic, Address &remote, const Gone &is_gone);
 	void accept(const Nic &nic, Address &local, const Gone &is_gone);
-	void disconnect();
 
 private:
 	VIP_VI_HANDLE handle_ = nullptr;

@@ -30,10 +30,11 @@ static std::vector<Drawn> draw(const PlotOptions &options)
 	std::vector<Report> reports;
 	std::vector<Drawn> all;
 
-	for (const std::string &file : options.files) {
-		reports.push_back(read_report(file));
-		reports.back().run = reports.size() - 1;
-	}
+	for (const std::string &file : options.files)
+		for (Report &report : read_reports(file)) {
+			reports.push_back(std::move(report));
+			reports.back().run = reports.size() - 1;
+		}
 	for (Figure &figure :
 	     figures_of(reports, options.papers ? papers() : std::vector<Report>{})) {
 		if (!options.title.empty())

@@ -61,7 +61,7 @@ static Report overhead_report(const Json &json, const std::string &text, const P
 
 	report.test = "overhead";
 	report.nic = text_member_or(json, "nic", place, "");
-	report.columns = {{"ratio", "time by VIPL / time by verbs", ""}};
+	report.columns = {{"ratio", "VIPL / verbs: times, of streams bandwidths", ""}};
 	series.name = "VIPL / verbs";
 	for (const std::string &name : cases_of(json, text))
 		series.points.push_back(
@@ -95,7 +95,19 @@ Report parse_report(const std::string &text, const std::string &from)
 	return report;
 }
 
-Report read_report(const std::string &path)
+std::vector<Report> parse_reports(const std::string &text, const std::string &from)
+{
+	const Json json = parse_json(text, from);
+	std::vector<Report> reports;
+
+	if (!json.is_array())
+		return {parse_report(text, from)};
+	for (const Json &one : json)
+		reports.push_back(parse_report(one.dump(), from));
+	return reports;
+}
+
+std::vector<Report> read_reports(const std::string &path)
 {
 	errno = 0;
 	std::ifstream file(path, std::ios::binary);
@@ -106,7 +118,7 @@ Report read_report(const std::string &path)
 	text.resize(static_cast<size_t>(file.gcount()));
 	if (text.size() > max_bytes)
 		wrong(path, "this is too large for a report");
-	return parse_report(text, path);
+	return parse_reports(text, path);
 }
 
 } // namespace plotting

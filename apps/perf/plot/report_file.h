@@ -41,7 +41,9 @@ struct Report {
 };
 
 /* These throw Failure; "from" says in its message which file it is about. */
-Report read_report(const std::string &path);
+std::vector<Report> read_reports(const std::string &path);
+/* Of one report, or of a list of them. */
+std::vector<Report> parse_reports(const std::string &text, const std::string &from);
 Report parse_report(const std::string &text, const std::string &from);
 
 } // namespace plotting
