@@ -33,7 +33,9 @@ std::string with_unit(const std::string &title, const std::string &unit)
 void name_curve(Curve &curve, const Report &report, const ReportSeries &series)
 {
 	curve.series = series.name;
-	curve.name = report.nic.empty() ? series.name : series.name + " (" + report.nic + ")";
+	/* Sockets go their own way, whatever NIC they are compared with. */
+	const bool is_socket = series.name.compare(0, 3, "TCP") == 0 || series.name.compare(0, 4, "Unix") == 0;
+	curve.name = report.nic.empty() || is_socket ? series.name : series.name + " (" + report.nic + ")";
 	curve.run = report.run;
 }
 

@@ -46,9 +46,9 @@ Legend legend_of(const Figure &figure)
 	for (const Curve &curve : figure.curves)
 		longest = std::max(longest, characters(curve.name));
 	if (longest > short_name || num < 2 || !figure.categories.empty())
-		return {1, num + 1, num};
+		return {1, num + 1, num, longest};
 	size_t first = of_papers ? num - of_papers : (num + 1) / 2;
-	return {2, std::max(first, num - first) + 1, first};
+	return {2, std::max(first, num - first) + 1, first, longest};
 }
 
 /* Which of ours a curve is: the number of its series, and that of its run. */

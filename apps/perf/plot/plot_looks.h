@@ -16,6 +16,7 @@ namespace plotting
 struct Legend {
 	size_t columns, lines;
 	size_t first; /* so many curves are in the first column */
+	size_t longest; /* characters of a name */
 };
 Legend legend_of(const Figure &figure);
 

@@ -177,7 +177,8 @@ std::string script_of(const Figure &figure, Format format)
 	       print("set key below left Left reverse vertical samplen 3 font ',11' maxrows %zu\n",
 		     legend.lines) +
 	       /* Gnuplot supposes wider letters. */
-	       (legend.columns > 1 ? "set key width -8\n" : "") + "set xlabel " +
+	       (legend.columns > 1 ? print("set key width -%zu\n", legend.longest / 6) : "") +
+	       "set xlabel " +
 	       in_quotes(figure.x.label) + "\n" +
 	       (figure.categories.empty() ? size_axis(figure) + value_axis(figure)
 					  : category_axes(figure)) +
