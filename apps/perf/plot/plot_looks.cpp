@@ -6,6 +6,7 @@
 #include "plot_looks.h"
 
 #include <algorithm>
+#include <set>
 
 #include "gnuplot.h"
 
@@ -51,7 +52,7 @@ Legend legend_of(const Figure &figure)
 	return {2, std::max(first, num - first) + 1, first, longest};
 }
 
-/* Which of ours a curve is: the number of its series, and that of its run. */
+/* Which of ours a curve is: the number of its series, and that of its run among those of the figure. */
 struct Place {
 	size_t series, run;
 };
@@ -59,6 +60,7 @@ struct Place {
 static Place place_of(const Figure &figure, const Curve &wanted)
 {
 	std::vector<std::string> names;
+	std::set<size_t> earlier;
 	size_t place = 0;
 
 	for (const Curve &curve : figure.curves) {
@@ -69,9 +71,11 @@ static Place place_of(const Figure &figure, const Curve &wanted)
 			place = static_cast<size_t>(found - names.begin());
 		if (found == names.end())
 			names.push_back(curve.series);
+		if (curve.run < wanted.run)
+			earlier.insert(curve.run);
 	}
 	/* Of one series each run has a colour. */
-	return names.size() > 1 ? Place{place, wanted.run} : Place{wanted.run, 0};
+	return names.size() > 1 ? Place{place, earlier.size()} : Place{earlier.size(), 0};
 }
 
 static std::string our_look(const Curve &curve, Place place)
