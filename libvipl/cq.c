@@ -308,24 +308,54 @@ static inline void relax(void)
 #endif
 }
 
+/*
+ * Polling before sleeping is lost where what is waited for takes longer, and takes the processor from
+ * others. After so many waits for which it was in vain only one in many tries it again.
+ */
+#define IN_VAIN_MOST 8u
+#define TRY_AGAIN    64u
+
+static bool is_spinning_worth_it(struct cq *cq)
+{
+	return atomic_load_explicit(&cq->spun_in_vain, memory_order_relaxed) < IN_VAIN_MOST ||
+	       atomic_fetch_add_explicit(&cq->slept_at_once, 1, memory_order_relaxed) % TRY_AGAIN ==
+		       TRY_AGAIN - 1;
+}
+
+/* The waiting call without sleeping: VIP_NOT_DONE when it has to. */
+static VIP_RETURN spin(struct cq *cq, int64_t deadline, VIP_RETURN (*take)(void *argument),
+		       void *argument)
+{
+	int64_t until = clock_nsec() + config()->spin_usec * INT64_C(1000);
+	VIP_RETURN rc = VIP_NOT_DONE;
+
+	if (!is_spinning_worth_it(cq))
+		return rc;
+	while (rc == VIP_NOT_DONE && clock_nsec() < until && deadline_left(deadline)) {
+		relax();
+		rc = take(argument);
+	}
+	if (rc != VIP_NOT_DONE)
+		atomic_store_explicit(&cq->spun_in_vain, 0, memory_order_relaxed);
+	else
+		atomic_fetch_add_explicit(&cq->spun_in_vain, 1, memory_order_relaxed);
+	return rc;
+}
+
 VIP_RETURN cq_wait(struct cq *cq, const struct object *owner, VIP_ULONG timeout,
 		   VIP_RETURN (*take)(void *argument), void *argument)
 {
-	int64_t deadline, spin_until;
 	VIP_RETURN rc = take(argument);
+	int64_t deadline;
 
 	if (rc != VIP_NOT_DONE)
 		return rc;
 	if (!timeout)
 		return VIP_TIMEOUT;
 	deadline = deadline_after(timeout);
-	spin_until = clock_nsec() + config()->spin_usec * INT64_C(1000);
-	while (clock_nsec() < spin_until && deadline_left(deadline)) {
-		relax();
-		rc = take(argument);
-		if (rc != VIP_NOT_DONE)
-			return rc;
-	}
+	rc = spin(cq, deadline, take, argument);
+	if (rc != VIP_NOT_DONE)
+		return rc;
 
 	atomic_fetch_add(&cq->waiters, 1);
 	for (;;) {

@@ -37,6 +37,8 @@ struct cq {
 	unsigned queues;     /* that complete here; guarded by the NIC's lock */
 	_Atomic uint32_t announced;
 	_Atomic unsigned waiters;
+	_Atomic unsigned spun_in_vain; /* waits in a row, see cq_wait() */
+	_Atomic unsigned slept_at_once;
 	_Atomic unsigned retired; /* counts what has completed here; the CQ's lock guards it */
 	_Atomic unsigned capacity;
 	atomic_bool has_sends; /* a send queue completes here */

@@ -25,7 +25,7 @@
  *		trips; and 16 with the same delay but without taking answers, which say
  *		what of it is o_s ("o_s, delayed"): after a delay caches are colder than
  *		in a row. ("o_r in a row" is eight that have all come, for comparison.)
- *	L	half the round trip, less o_s and o_r. The sides take no sends meanwhile.
+ *	L	half the round trip, less o_s and o_r. The client takes no sends meanwhile.
  *		L is what neither processor is busy with; where VipPostSend itself carries
  *		the message to the other side (soft-RoCE within a host), or where the way
  *		is in the receiver's look (via_lo), parts overlap, and L is too small, or

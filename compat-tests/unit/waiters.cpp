@@ -60,6 +60,31 @@ class Waiters : public NicTest
 	}
 };
 
+TEST_F(Waiters, PollingBeforeSleepingIsLeftOutMostlyWhereItIsInVain)
+{
+	constexpr uint64_t without = 3; // before, once the CQ is armed, and at the end
+	a = make_vi();
+	const auto polls_of_a_wait = [&] {
+		const uint64_t before = fake_calls("ibv_poll_cq");
+		VIP_DESCRIPTOR *done;
+
+		EXPECT_EQ(VipRecvWait(a, 1, &done), VIP_TIMEOUT);
+		return fake_calls("ibv_poll_cq") - before;
+	};
+	int spinning = 0;
+
+	for (int i = 0; i < 8; ++i)
+		spinning += polls_of_a_wait() > without;
+	EXPECT_GT(spinning, 0);
+	spinning = 0;
+	for (int i = 0; i < 63; ++i)
+		spinning += polls_of_a_wait() > without;
+	EXPECT_EQ(spinning, 0);
+	for (int i = 0; i < 64; ++i)
+		spinning += polls_of_a_wait() > without;
+	EXPECT_EQ(spinning, 1);
+}
+
 TEST_F(Waiters, DestroyingAViEndsTheirWaits)
 {
 	a = make_vi();
