@@ -81,7 +81,9 @@ void Report::add(const std::string &series, Json point)
 void Report::print_table() const
 {
 	constexpr int width = 14;
+	const auto said = [this](const char *key) { return head_.value(key, std::string("?")); };
 
+	printf("%s, NIC %s, other side %s\n", said("test").c_str(), said("nic").c_str(), said("peer").c_str());
 	for (const Json &series : series_) {
 		printf("\n%s\n", series["name"].get<std::string>().c_str());
 		for (const Column &column : columns_)

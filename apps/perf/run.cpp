@@ -210,7 +210,7 @@ std::string command_line()
  */
 void let_waits_block()
 {
-	setenv("VIPL_SPIN_USEC", "0", false);
+	setenv("VIPL_SPIN_USEC", "0", true);
 }
 
 void run(const Options &options, const Measurement &measurement)

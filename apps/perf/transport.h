@@ -29,7 +29,7 @@ struct Shape {
 	unsigned buffers = 1; /* that messages go from and to by turns */
 	unsigned segments = 1;
 	unsigned vis = 1; /* that messages go by in turn */
-	unsigned spin_us = 50;
+	unsigned spin_us = 20;
 };
 
 void to_json(Json &json, const Shape &shape);
