@@ -365,7 +365,7 @@ def test_one_after_the_other():
 
 # --- what is printed -----------------------------------------------------------------------------
 
-MEASUREMENTS = [["latency"], ["scale", "--question", "vis", "--to", "4"],
+MEASUREMENTS = [["latency", "--to", "64", "--trials", "2", "--trial-ms", "2"], ["scale", "--question", "vis", "--to", "4"],
                 ["scale", "--question", "cq"], ["scale", "--question", "segments"],
                 ["scale", "--question", "buffers"], ["scale", "--question", "mtu"],
                 ["scale", "--question", "memory"]]
