@@ -121,9 +121,9 @@ static void lead(struct channel *channel, int64_t deadline)
 	if (fds[1].revents)
 		eventfd_read(channel->kick_fd, &kicks);
 	if (fds[0].revents)
-		channel->device->ops->channel_read(channel->device_channel);
-	/* Some of the sleepers have their announcement, and one has to lead. */
-	pthread_cond_broadcast(&channel->changed);
+		read_announcements(channel);
+	else /* one of the others has to lead */
+		pthread_cond_broadcast(&channel->changed);
 }
 
 bool channel_wait(struct channel *channel, struct cq *cq, uint32_t seen, int64_t deadline)

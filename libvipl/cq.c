@@ -326,11 +326,12 @@ static bool is_spinning_worth_it(struct cq *cq)
 static VIP_RETURN spin(struct cq *cq, int64_t deadline, VIP_RETURN (*take)(void *argument),
 		       void *argument)
 {
-	int64_t until = clock_nsec() + config()->spin_usec * INT64_C(1000);
 	VIP_RETURN rc = VIP_NOT_DONE;
+	int64_t until;
 
 	if (!is_spinning_worth_it(cq))
 		return rc;
+	until = clock_nsec() + config()->spin_usec * INT64_C(1000);
 	while (rc == VIP_NOT_DONE && clock_nsec() < until && deadline_left(deadline)) {
 		relax();
 		rc = take(argument);

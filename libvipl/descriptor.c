@@ -24,7 +24,7 @@ bool find_region(struct workqueue *queue, uint32_t handle, bool searches,
 {
 	struct region_hint *hint = hint_for(queue, handle);
 
-	if (region_is_near(queue->vi, handle, hint))
+	if (region_hint_fits(&queue->vi->nic->regions, handle, hint))
 		*region = &hint->view;
 	else if (searches)
 		*region = region_of(queue->vi, handle, hint);

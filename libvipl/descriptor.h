@@ -19,14 +19,10 @@ static inline uint64_t address_bits(const VIP_PVOID64 *address)
 	return (uintptr_t)READ_ONCE(address->AddressBits);
 }
 
-/* Hints about regions of the VI's tag, and no others: what is in them need not be asked for the tag. */
-static inline bool region_is_near(const struct vi *vi, uint32_t handle,
-				  const struct region_hint *hint)
-{
-	return region_hint_fits(&vi->nic->regions, handle, hint);
-}
-
-/* The region of a segment of the VI's, or NULL: there is none, or it has another tag. */
+/*
+ * The region of a segment of the VI's, or NULL: there is none, or it has another tag. Hints are about
+ * regions of the VI's tag, and no others: what is in one need not be asked for the tag.
+ */
 static inline const struct region_view *region_of(const struct vi *vi, uint32_t handle,
 						   struct region_hint *hint)
 {
@@ -65,7 +61,7 @@ static inline bool read_near_segment(struct workqueue *queue, const struct vi *v
 	segment->address = address;
 	segment->length = length;
 	if (!length || length > vi->attributes.MaxTransferSize ||
-	    !region_is_near(vi, handle, hint) ||
+	    !region_hint_fits(&vi->nic->regions, handle, hint) ||
 	    (!is_receive && !within(&hint->view, address, length)))
 		return false;
 	segment->key = hint->view.key;

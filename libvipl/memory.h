@@ -87,12 +87,4 @@ static inline bool region_hint_fits(const struct region_table *table, uint32_t h
 	       hint->version == atomic_load_explicit(&table->version, memory_order_acquire);
 }
 
-static inline const struct region_view *region_table_find(struct region_table *table,
-							   uint32_t handle,
-							   struct region_hint *hint)
-{
-	return region_hint_fits(table, handle, hint) ? &hint->view
-						     : region_table_search(table, handle, hint);
-}
-
 #endif

@@ -38,7 +38,6 @@ static pthread_cond_t reference_dropped = PTHREAD_COND_INITIALIZER;
 static uint32_t slots_made = 1; /* index 0 is never used: it ends the free list */
 static uint32_t first_free, last_free, free_slots;
 static struct object *unused[OBJECT_LASTING];
-static struct object *left_alone[OBJECT_LASTING]; /* the parent's, whose threads may have its locks */
 
 static struct slot *slot_at(uint32_t index)
 {
@@ -129,8 +128,7 @@ static void forget_all_handles(void)
 		atomic_store(&slot_at(index)->word, 0);
 	for (unsigned kind = 0; kind < OBJECT_LASTING; kind++) {
 		forget_places(kind);
-		left_alone[kind] = unused[kind];
-		unused[kind] = NULL;
+		unused[kind] = NULL; /* the parent's threads may have had its locks */
 	}
 	fence_init();
 	pthread_mutex_unlock(&table_lock);

@@ -54,7 +54,7 @@ int shim_insert(struct region_table *table, uint32_t handle, uintptr_t tag)
 int shim_find(struct region_table *table, uint32_t handle, uintptr_t *tag)
 {
 	struct region_hint hint = {0};
-	const struct region_view *view = region_table_find(table, handle, &hint);
+	const struct region_view *view = region_table_search(table, handle, &hint);
 
 	if (!view)
 		return 0;
