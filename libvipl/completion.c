@@ -68,7 +68,8 @@ static VIP_RETURN take(void *argument)
 {
 	struct cq_taking *taking = argument;
 
-	return cq_take(taking->cq, object_handle(&taking->cq->object), taking->vi, taking->is_receive);
+	return cq_take(taking->cq, object_handle(&taking->cq->object), taking->vi,
+		       taking->is_receive);
 }
 
 static struct cq *cq_get(VIP_CQ_HANDLE handle)

@@ -193,7 +193,8 @@ static bool take(struct cq *cq, struct notice *notice)
 	struct workqueue *queue = cq->notifies.queue;
 
 	if (!queue)
-		return cq_take(cq, object_handle(&cq->object), &notice->vi, &notice->is_receive) == VIP_SUCCESS;
+		return cq_take(cq, object_handle(&cq->object), &notice->vi,
+			       &notice->is_receive) == VIP_SUCCESS;
 	notice->vi = object_handle(&queue->vi->object);
 	notice->is_receive = queue->is_receive;
 	notice->descriptor = NULL;

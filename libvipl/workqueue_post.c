@@ -332,9 +332,9 @@ VIP_RETURN post_to(struct workqueue *queue, VIP_VI_HANDLE handle, bool is_receiv
 	return (VIP_RETURN)lock_release_with(&queue->lock, VIP_SUCCESS);
 }
 
-static __attribute__((noinline)) VIP_RETURN post_send_slowly(struct workqueue *queue, VIP_VI_HANDLE handle,
-							     VIP_DESCRIPTOR *descriptor,
-							     enum lock_way way)
+static __attribute__((noinline))
+VIP_RETURN post_send_slowly(struct workqueue *queue, VIP_VI_HANDLE handle,
+			    VIP_DESCRIPTOR *descriptor, enum lock_way way)
 {
 	lock_acquire_slowly(&queue->lock, way);
 	return post_to(queue, handle, false, descriptor);
@@ -350,9 +350,9 @@ VIP_RETURN workqueue_post_send(struct workqueue *queue, VIP_VI_HANDLE handle,
 	return post_to(queue, handle, false, descriptor);
 }
 
-static __attribute__((noinline)) VIP_RETURN post_receive_slowly(struct workqueue *queue, VIP_VI_HANDLE handle,
-								VIP_DESCRIPTOR *descriptor,
-								enum lock_way way)
+static __attribute__((noinline))
+VIP_RETURN post_receive_slowly(struct workqueue *queue, VIP_VI_HANDLE handle,
+			       VIP_DESCRIPTOR *descriptor, enum lock_way way)
 {
 	lock_acquire_slowly(&queue->lock, way);
 	return post_to(queue, handle, true, descriptor);

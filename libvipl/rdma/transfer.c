@@ -186,7 +186,7 @@ int rdma_post_send(struct device_endpoint *base, const struct device_send *send)
 }
 
 static inline int post_receive(struct rdma_endpoint *endpoint, const struct segment *segments,
-			unsigned count, uint64_t kind)
+			       unsigned count, uint64_t kind)
 {
 	struct ibv_recv_wr *request = &endpoint->receive_request; /* there is never a next one */
 
@@ -198,8 +198,9 @@ static inline int post_receive(struct rdma_endpoint *endpoint, const struct segm
 }
 
 /* Into a buffer as large as all segments together, since a message may come that is. */
-static __attribute__((noinline)) int post_staged_receive(struct rdma_endpoint *endpoint, const struct segment *segments,
-			       unsigned count)
+static __attribute__((noinline))
+int post_staged_receive(struct rdma_endpoint *endpoint, const struct segment *segments,
+			unsigned count)
 {
 	struct rdma_buffer *buffer;
 	uint32_t room = 0;
