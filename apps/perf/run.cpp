@@ -16,6 +16,7 @@
 #include "connect.h"
 #include "logp_link.h"
 #include "match.h"
+#include "series.h"
 
 extern "C" {
 #include "../common.h"
@@ -343,11 +344,8 @@ void add_server(CLI::App &app)
 
 void add_waiting_option(CLI::App *command, Waiting &waiting)
 {
-	static const std::map<std::string, Waiting> words = {
-		{"poll", Waiting::poll}, {"block", Waiting::block}, {"spin", Waiting::spin}};
-
 	command->add_option("--wait", waiting, "poll, block, or spin (polls for a while, then blocks)")
-		->transform(CLI::CheckedTransformer(words));
+		->transform(CLI::CheckedTransformer(waiting_words));
 }
 
 void add_only_option(CLI::App *command, std::string &only)

@@ -2,6 +2,9 @@
 
 #include <set>
 
+const std::map<std::string, Waiting> waiting_words = {
+	{"poll", Waiting::poll}, {"block", Waiting::block}, {"spin", Waiting::spin}};
+
 namespace
 {
 const std::map<std::string, Transfer> transfer_words = {
@@ -9,8 +12,6 @@ const std::map<std::string, Transfer> transfer_words = {
 const std::map<std::string, Level> level_words = {{"unreliable", Level::unreliable},
 						  {"delivery", Level::delivery},
 						  {"reception", Level::reception}};
-const std::map<std::string, Waiting> waiting_words = {
-	{"poll", Waiting::poll}, {"block", Waiting::block}, {"spin", Waiting::spin}};
 const std::map<std::string, Kind> socket_words = {{"tcp", Kind::tcp}, {"unix", Kind::unix_socket}};
 
 /* "send,write": the values' words. */

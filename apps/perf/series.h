@@ -2,6 +2,8 @@
 #ifndef VIP_PERF_SERIES_H
 #define VIP_PERF_SERIES_H
 
+#include <map>
+#include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -18,6 +20,8 @@ struct Choice {
 	bool no_sockets = false;
 	unsigned spin_us = Shape().spin_us;
 };
+
+extern const std::map<std::string, Waiting> waiting_words;
 
 /* The options' defaults are what is in the choice. */
 void add_choice_options(CLI::App *command, Choice &choice);
