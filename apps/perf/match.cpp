@@ -1,16 +1,15 @@
 #include "match.h"
 
 #include <algorithm>
-#include <cmath>
 #include <ctime>
 #include <exception>
 #include <map>
 
+#include "pace.h"
 #include "statistics.h"
 
 namespace
 {
-constexpr uint64_t most_messages = 1000000;
 constexpr uint64_t warm_up = 4; /* while the server gets there, and touches the buffers */
 
 uint64_t next_number()
@@ -134,26 +133,15 @@ Usage Match::server_usage()
 
 double Match::one_way_us(size_t bytes, uint64_t count)
 {
-	const double ways = shape_.transfer == Transfer::read ? 1 : 2;
-
-	return ping(bytes, count).us / static_cast<double>(count) / ways;
+	return ping(bytes, count).us / static_cast<double>(count) / ways_of_ping(shape_);
 }
 
 uint64_t Match::count_for(double us, size_t bytes)
 {
-	uint64_t count = 2;
+	constexpr uint64_t least = 3, first = 2;
+	const Send send = [&](uint64_t count) { return ping(bytes, count).us; };
 
-	for (;;) {
-		const double taken = ping(bytes, count).us;
-
-		if (taken >= us / 8 || count >= most_messages) {
-			const double wanted = static_cast<double>(count) * us / taken;
-
-			return static_cast<uint64_t>(
-				std::clamp(std::round(wanted), 3.0, double(most_messages)));
-		}
-		count *= 4;
-	}
+	return std::max(least, ::count_for(us, first, send));
 }
 
 std::unique_ptr<Match> match_if_room(const Side &side, const Shape &shape, std::string &reason)

@@ -1,16 +1,15 @@
 #include "netpipe.h"
 
 #include <algorithm>
-#include <cmath>
 #include <fstream>
 #include <memory>
 #include <unistd.h>
 
+#include "pace.h"
 #include "sizes.h"
 
 namespace
 {
-constexpr double most_messages = 1000000;
 /* That much for the messages under way in one direction: more than a CPU's own caches hold. */
 constexpr size_t most_buffered = 16 << 20;
 
@@ -67,17 +66,12 @@ private:
 
 void Contestant::prepare(size_t bytes, double trial_us)
 {
-	double tried = std::max(1.0, static_cast<double>(count_ / 4)), taken;
-
 	/* The first messages of all are slow, on an emulated machine for a while. */
 	for (double warm_us = 0; !is_warm_ && warm_us < 10 * trial_us;)
 		warm_us += run(bytes, 64).us;
 	is_warm_ = true;
-	while (taken = run(bytes, static_cast<uint64_t>(tried)).us,
-	       taken < trial_us / 8 && tried < most_messages)
-		tried = std::min(tried * 4, most_messages);
-	count_ = static_cast<uint64_t>(
-		std::clamp(std::round(tried * trial_us / taken), 1.0, most_messages));
+	count_ = count_for(trial_us, count_ / 4,
+			   [&](uint64_t count) { return run(bytes, count).us; });
 }
 
 class Contest
@@ -141,7 +135,7 @@ std::vector<Result> Contest::measure(size_t bytes)
 
 Samples Result::one_way_us() const
 {
-	const double ways = is_stream || shape.transfer == Transfer::read ? 1 : 2;
+	const double ways = is_stream ? 1 : ways_of_ping(shape);
 	Samples samples;
 
 	for (const Trial &trial : trials)

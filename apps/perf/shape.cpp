@@ -66,6 +66,11 @@ void from_json(const Json &json, Shape &shape)
 		throw Failure("a shape that cannot be: " + json.dump());
 }
 
+double ways_of_ping(const Shape &shape)
+{
+	return shape.transfer == Transfer::read ? 1 : 2;
+}
+
 std::string name_of(const Shape &shape)
 {
 	static const char *const transfers[] = {"send", "RDMA write", "RDMA read"};

@@ -38,6 +38,8 @@ void from_json(const Json &json, Shape &shape);
 
 /* Bytes of the buffers and descriptors that a side has with it, about. */
 uint64_t memory_of(const Shape &shape);
+/* How many ways a message of a ping goes: there and back; a read is just that, and counts as one. */
+double ways_of_ping(const Shape &shape);
 /* "VIPL send, polling": what the legend of a figure calls it. */
 std::string name_of(const Shape &shape);
 

@@ -1,0 +1,15 @@
+#include "pace.h"
+
+#include <algorithm>
+#include <cmath>
+
+uint64_t count_for(double us, uint64_t first, const Send &send)
+{
+	uint64_t count = std::clamp<uint64_t>(first, 1, most_messages);
+	double taken;
+
+	while (taken = send(count), taken < us / 8 && count < most_messages)
+		count = std::min(count * 4, most_messages);
+	return static_cast<uint64_t>(std::clamp(std::round(static_cast<double>(count) * us / taken),
+						1.0, static_cast<double>(most_messages)));
+}

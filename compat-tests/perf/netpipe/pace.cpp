@@ -1,0 +1,62 @@
+/* How many messages are sent for a figure. */
+#include "pace.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace
+{
+/* Messages that take as long each, and a start of its own for each time that some are sent. */
+class Way
+{
+public:
+	explicit Way(double each_us, double start_us = 0) : each_us_(each_us), start_us_(start_us)
+	{
+	}
+	double operator()(uint64_t count)
+	{
+		counts.push_back(count);
+		return start_us_ + each_us_ * static_cast<double>(count);
+	}
+
+	std::vector<uint64_t> counts;
+
+private:
+	double each_us_, start_us_;
+};
+
+using Counts = std::vector<uint64_t>;
+
+TEST(PaceCount, FillsTheTime)
+{
+	Way way(10);
+
+	EXPECT_EQ(count_for(8000, 2, std::ref(way)), 800U);
+	EXPECT_EQ(way.counts, (Counts{2, 8, 32, 128}));
+}
+
+TEST(PaceCount, GoesByTheFirstTryThatTakesAnEighthOfTheTime)
+{
+	Way way(10, 1000);
+
+	EXPECT_EQ(count_for(8000, 1, std::ref(way)), 8U);
+	EXPECT_EQ(way.counts, Counts{1});
+}
+
+TEST(PaceCount, IsOneOfMessagesThatTakeLonger)
+{
+	Way way(1e6);
+
+	EXPECT_EQ(count_for(1000, 0, std::ref(way)), 1U);
+	EXPECT_EQ(way.counts, Counts{1});
+}
+
+TEST(PaceCount, NeverSendsMoreThanTheMost)
+{
+	Way way(1e-6);
+
+	EXPECT_EQ(count_for(1e6, 300000, std::ref(way)), most_messages);
+	EXPECT_EQ(way.counts, (Counts{300000, most_messages}));
+}
+} // namespace
