@@ -20,14 +20,31 @@ namespace
 constexpr size_t most_room = size_t{1} << 30;
 constexpr unsigned most_depth = 512, most_segments = 250, most_vis = 65536;
 constexpr uint64_t most_memory = uint64_t{1} << 32;
+
+size_t aligned(size_t bytes)
+{
+	constexpr size_t to = VIP_DESCRIPTOR_ALIGNMENT;
+
+	return (bytes + to - 1) / to * to;
+}
 } // namespace
+
+size_t descriptor_bytes(const Shape &shape)
+{
+	return aligned(sizeof(VIP_CONTROL_SEGMENT) +
+		       (size_t{shape.segments} + 1) * sizeof(VIP_DESCRIPTOR_SEGMENT));
+}
+
+size_t buffer_bytes(const Shape &shape)
+{
+	return aligned(shape.room);
+}
 
 uint64_t memory_of(const Shape &shape)
 {
-	const uint64_t descriptor = 32 + 16 * (uint64_t{shape.segments} + 1);
-
 	return 2 * uint64_t{shape.vis} *
-	       (shape.depth * descriptor + uint64_t{shape.buffers} * shape.room);
+	       (uint64_t{shape.depth} * descriptor_bytes(shape) +
+		uint64_t{shape.buffers} * buffer_bytes(shape));
 }
 
 void to_json(Json &json, const Shape &shape)

@@ -19,11 +19,6 @@ namespace
 {
 constexpr size_t credit_bytes = sizeof(uint64_t); /* which is the least room */
 
-size_t round_up(size_t n, size_t to)
-{
-	return (n + to - 1) / to * to;
-}
-
 /* The descriptors of a queue: used in turn, and done in turn. */
 struct Ring {
 	std::vector<VIP_DESCRIPTOR *> descriptors;
@@ -57,7 +52,6 @@ public:
 	void sink(size_t bytes, uint64_t count) override;
 
 private:
-	size_t descriptor_bytes() const;
 	void lay_out(End &end, size_t &offset);
 	void connect(const Side &side);
 	void fill(VIP_DESCRIPTOR *descriptor, uint8_t *buffer, size_t bytes);
@@ -81,6 +75,7 @@ private:
 	}
 
 	const Shape shape_;
+	const size_t buffer_bytes_;
 	std::unique_ptr<Memory> memory_;
 	std::unique_ptr<CompletionQueue> cq_;
 	std::vector<End> ends_;
@@ -88,33 +83,24 @@ private:
 	std::unordered_map<VIP_VI_HANDLE, End *> by_handle_; /* for what a CQ tells */
 };
 
-/* With room for the address segment of RDMA. */
-size_t ViplLink::descriptor_bytes() const
-{
-	return round_up(sizeof(VIP_CONTROL_SEGMENT) +
-				(shape_.segments + 1) * sizeof(VIP_DESCRIPTOR_SEGMENT),
-			VIP_DESCRIPTOR_ALIGNMENT);
-}
-
 void ViplLink::lay_out(End &end, size_t &offset)
 {
 	for (Ring *ring : {&end.send, &end.receive}) {
-		for (unsigned i = 0; i < shape_.depth; ++i, offset += descriptor_bytes())
+		for (unsigned i = 0; i < shape_.depth; ++i, offset += descriptor_bytes(shape_))
 			ring->descriptors.push_back(
 				reinterpret_cast<VIP_DESCRIPTOR *>(memory_->at(offset)));
 		ring->buffers = memory_->at(offset);
-		offset += shape_.buffers * round_up(shape_.room, VIP_DESCRIPTOR_ALIGNMENT);
+		offset += shape_.buffers * buffer_bytes_;
 	}
 }
 
-ViplLink::ViplLink(const Side &side, const Shape &shape) : shape_(shape), ends_(shape.vis)
+ViplLink::ViplLink(const Side &side, const Shape &shape)
+    : shape_(shape), buffer_bytes_(buffer_bytes(shape)), ends_(shape.vis)
 {
 	const bool is_target = shape.transfer != Transfer::send;
-	const size_t buffers = shape.buffers * round_up(shape.room, VIP_DESCRIPTOR_ALIGNMENT);
 	size_t offset = 0;
 
-	memory_ = std::make_unique<Memory>(
-		side.nic, 2 * shape.vis * (shape.depth * descriptor_bytes() + buffers), is_target);
+	memory_ = std::make_unique<Memory>(side.nic, memory_of(shape), is_target);
 	if (shape.cqs == Cqs::one)
 		cq_ = std::make_unique<CompletionQueue>(side.nic, 2 * shape.depth * shape.vis);
 	for (End &end : ends_) {
@@ -182,9 +168,7 @@ void ViplLink::fill(VIP_DESCRIPTOR *descriptor, uint8_t *buffer, size_t bytes)
 
 size_t ViplLink::buffer_offset(uint64_t message) const
 {
-	return shape_.buffers == 1 ? 0
-				   : message % shape_.buffers *
-					     round_up(shape_.room, VIP_DESCRIPTOR_ALIGNMENT);
+	return shape_.buffers == 1 ? 0 : message % shape_.buffers * buffer_bytes_;
 }
 
 void ViplLink::post_receive(End &end)
