@@ -10,7 +10,7 @@
 
 namespace
 {
-constexpr uint64_t warm_up = 4; /* while the server gets there, and touches the buffers */
+constexpr uint64_t uncounted = 4; /* while the server gets there, and touches the buffers */
 
 uint64_t next_number()
 {
@@ -114,8 +114,8 @@ Samples Match::ping_each(size_t bytes, uint64_t count)
 	Samples us;
 
 	us.reserve(count);
-	order("echo", bytes, warm_up + count);
-	transport_->ping(bytes, warm_up);
+	order("echo", bytes, uncounted + count);
+	transport_->ping(bytes, uncounted);
 	while (us.size() < count) {
 		const double start = now_us();
 

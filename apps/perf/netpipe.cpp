@@ -10,6 +10,7 @@
 
 namespace
 {
+constexpr double warm_trials = 10; /* for so long, at most, each transport is warmed up */
 /* That much for the messages under way in one direction: more than a CPU's own caches hold. */
 constexpr size_t most_buffered = 16 << 20;
 
@@ -35,8 +36,20 @@ public:
 	{
 	}
 
+	/* Each buffer once: what is new is slow when it is first used. */
+	void touch()
+	{
+		run(shape_.room, shape_.buffers);
+	}
+	void warm_up(size_t bytes, double us)
+	{
+		::warm_up(us, sending(bytes));
+	}
 	/* Finds out how many messages take so long. That warms the way for this size, too. */
-	void prepare(size_t bytes, double trial_us);
+	void prepare(size_t bytes, double trial_us)
+	{
+		count_ = count_for(trial_us, count_ / 4, sending(bytes));
+	}
 	Trial run(size_t bytes)
 	{
 		const HostTicks before = host_ticks();
@@ -56,23 +69,16 @@ private:
 	{
 		return is_stream_ ? match_.stream(bytes, count) : match_.ping(bytes, count);
 	}
+	Send sending(size_t bytes)
+	{
+		return [this, bytes](uint64_t count) { return run(bytes, count).us; };
+	}
 
 	const Shape shape_;
 	const bool is_stream_;
 	Match match_;
 	uint64_t count_ = 8; /* of the size before, at first none */
-	bool is_warm_ = false;
 };
-
-void Contestant::prepare(size_t bytes, double trial_us)
-{
-	/* The first messages of all are slow, on an emulated machine for a while. */
-	for (double warm_us = 0; !is_warm_ && warm_us < 10 * trial_us;)
-		warm_us += run(bytes, 64).us;
-	is_warm_ = true;
-	count_ = count_for(trial_us, count_ / 4,
-			   [&](uint64_t count) { return run(bytes, count).us; });
-}
 
 class Contest
 {
@@ -92,6 +98,7 @@ private:
 	const Plan &plan_;
 	const std::vector<Shape> &shapes_;
 	std::vector<std::unique_ptr<Contestant>> contestants_;
+	bool is_warm_ = false; /* and stays so when they are made anew */
 };
 
 unsigned Contest::buffers(size_t room) const
@@ -113,17 +120,22 @@ void Contest::open(size_t room)
 		shape.depth = plan_.depth;
 		shape.buffers = buffers(shape.room);
 		contestants_.push_back(std::make_unique<Contestant>(side_, shape, plan_.is_stream));
+		contestants_.back()->touch();
 	}
 }
 
 std::vector<Result> Contest::measure(size_t bytes)
 {
+	const double trial_us = plan_.trial_ms * 1e3;
 	std::vector<Result> results;
 
 	for (const auto &contestant : contestants_) {
-		contestant->prepare(bytes, plan_.trial_ms * 1e3);
+		if (!is_warm_)
+			contestant->warm_up(bytes, warm_trials * trial_us);
+		contestant->prepare(bytes, trial_us);
 		results.push_back({contestant->shape(), bytes, plan_.is_stream, {}});
 	}
+	is_warm_ = true;
 	for (unsigned trial = 1; trial <= plan_.trials; ++trial) {
 		progress(std::to_string(bytes) + " bytes, trial " + std::to_string(trial));
 		for (size_t i = 0; i < results.size(); ++i)

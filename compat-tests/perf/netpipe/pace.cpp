@@ -59,4 +59,31 @@ TEST(PaceCount, NeverSendsMoreThanTheMost)
 	EXPECT_EQ(count_for(1e6, 300000, std::ref(way)), most_messages);
 	EXPECT_EQ(way.counts, (Counts{300000, most_messages}));
 }
+
+TEST(PaceWarmUp, EndsWhenTheTimeIsOver)
+{
+	Way way(10);
+
+	warm_up(60, std::ref(way));
+	EXPECT_EQ(way.counts, (Counts{1, 2, 4}));
+}
+
+TEST(PaceWarmUp, IsOneOfMessagesThatTakeLonger)
+{
+	Way way(1e6);
+
+	warm_up(150000, std::ref(way));
+	EXPECT_EQ(way.counts, Counts{1});
+}
+
+TEST(PaceWarmUp, EndsWhenThereWereEnough)
+{
+	Way way(0.1);
+	uint64_t sent = 0;
+
+	warm_up(1e9, std::ref(way));
+	for (uint64_t count : way.counts)
+		sent += count;
+	EXPECT_EQ(sent, warm_messages);
+}
 } // namespace
