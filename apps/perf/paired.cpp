@@ -27,3 +27,12 @@ Comparison compare(const Pairs &pairs)
 		ratios.push_back(pairs.second[i] / pairs.first[i]);
 	return {median(ratios), median(pairs.first), median(pairs.second)};
 }
+
+Samples differences(const Pairs &pairs)
+{
+	Samples more;
+
+	for (size_t i = 0; i < pairs.first.size(); i++)
+		more.push_back(pairs.second[i] - pairs.first[i]);
+	return more;
+}

@@ -1,7 +1,7 @@
 /*
  * Two things compared that were measured by turns. Runs of identical code differ far more than what
  * is looked for (other CPUs, other frequency, other neighbours), those that follow each other less:
- * only ratios within pairs count.
+ * only what is within pairs counts.
  */
 #ifndef VIP_PERF_PAIRED_H
 #define VIP_PERF_PAIRED_H
@@ -25,6 +25,9 @@ struct Comparison {
  */
 Pairs measure_pairs(unsigned count, const std::function<double()> &first,
 		    const std::function<double()> &second);
+
+/* Of each pair, second - first. */
+Samples differences(const Pairs &pairs);
 
 /* Of at least one pair. */
 Comparison compare(const Pairs &pairs);

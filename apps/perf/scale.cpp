@@ -7,8 +7,8 @@
 #include "scale.h"
 
 #include <algorithm>
-#include <map>
 
+#include "paired.h"
 #include "run.h"
 #include "statistics.h"
 
@@ -29,6 +29,13 @@ using Question = Report (*)(const Side &side, const ScaleOptions &options);
 const std::vector<std::pair<std::string, Question>> questions = {
 	{"vis", scale_vis},	    {"cq", scale_cq},	{"segments", scale_segments},
 	{"buffers", scale_buffers}, {"mtu", scale_mtu}, {"memory", scale_memory}};
+
+void add_figures(Json &point, const Samples &us)
+{
+	point["us"] = median(us);
+	point["us_min"] = minimum(us);
+	point["us_stderr"] = standard_error(us);
+}
 
 /* One match for each number that grows, until there is no room for more. */
 void series_of_matches(const Side &side, Report &report, Shape shape, const char *key,
@@ -52,6 +59,29 @@ void series_of_matches(const Side &side, Report &report, Shape shape, const char
 		report.add(series, std::move(point));
 	}
 }
+
+/* The blocks go by turns: what a CQ costs is less than what else changes meanwhile. */
+void compare_cq(Report &report, const std::string &how, size_t bytes, Match &without,
+		Match &with)
+{
+	const auto blocks_of = [bytes](Match &match) {
+		const uint64_t count = match.count_for(block_us, bytes);
+
+		return [&match, bytes, count] { return match.one_way_us(bytes, count); };
+	};
+	Json queues = {{"bytes", bytes}}, cq = queues;
+
+	progress("CQ, " + how + ", " + std::to_string(bytes) + " bytes");
+	const Pairs pairs = measure_pairs(blocks, blocks_of(without), blocks_of(with));
+	const Samples more = differences(pairs);
+
+	add_figures(queues, pairs.first);
+	add_figures(cq, pairs.second);
+	cq["more_us"] = median(more);
+	cq["more_us_stderr"] = standard_error(more);
+	report.add("own queues, " + how, std::move(queues));
+	report.add("a CQ, " + how, std::move(cq));
+}
 } // namespace
 
 void add_time(Json &point, Match &match, size_t bytes, uint64_t round)
@@ -63,9 +93,7 @@ void add_time(Json &point, Match &match, size_t bytes, uint64_t round)
 	count = (match.count_for(block_us, bytes) + round - 1) / round * round;
 	for (unsigned i = 0; i < blocks; ++i)
 		samples.push_back(match.one_way_us(bytes, count));
-	point["us"] = median(samples);
-	point["us_min"] = minimum(samples);
-	point["us_stderr"] = standard_error(samples);
+	add_figures(point, samples);
 }
 
 Report scale_cq(const Side &side, const ScaleOptions &)
@@ -75,34 +103,20 @@ Report scale_cq(const Side &side, const ScaleOptions &)
 				   us_column,
 				   least_column,
 				   error_column,
-				   {"more_us", "by the CQ", "us"}});
+				   {"more_us", "by the CQ", "us"},
+				   {"more_us_stderr", "std. error", "us"}});
 
 	for (const Waiting waiting : {Waiting::poll, Waiting::block}) {
-		std::map<size_t, double> of_queues;
+		Shape shape;
 
-		for (const Cqs cqs : {Cqs::none, Cqs::one}) {
-			const std::string series =
-				std::string(cqs == Cqs::none ? "own queues" : "a CQ") +
-				(waiting == Waiting::poll ? ", polling" : ", blocking");
-			Shape shape;
-
-			shape.waiting = waiting;
-			shape.cqs = cqs;
-			shape.room = sizes[std::size(sizes) - 1];
-			Match match(side, shape);
-			for (const size_t bytes : sizes) {
-				Json point = {{"bytes", bytes}};
-
-				progress(series + ", " + std::to_string(bytes) + " bytes");
-				add_time(point, match, bytes, 1);
-				if (cqs == Cqs::none)
-					of_queues[bytes] = point["us"];
-				else
-					point["more_us"] =
-						point["us"].get<double>() - of_queues[bytes];
-				report.add(series, std::move(point));
-			}
-		}
+		shape.waiting = waiting;
+		shape.room = sizes[std::size(sizes) - 1];
+		Match without(side, shape);
+		shape.cqs = Cqs::one;
+		Match with(side, shape);
+		for (const size_t bytes : sizes)
+			compare_cq(report, waiting == Waiting::poll ? "polling" : "blocking", bytes,
+				   without, with);
 	}
 	return report;
 }

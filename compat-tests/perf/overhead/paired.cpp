@@ -35,6 +35,11 @@ TEST(Paired, OfAnEvenNumberTheTwoInTheMiddleCount)
 	EXPECT_DOUBLE_EQ(compare({{1, 1, 1, 1}, {9, 2, 4, 1}}).ratio, 3);
 }
 
+TEST(Paired, DifferencesAreThoseWithinThePairs)
+{
+	EXPECT_EQ(differences({{10, 40, 20}, {11, 38, 20}}), Samples({1, -2, 0}));
+}
+
 TEST(Paired, TheOrderChangesFromPairToPairAfterAPairThatDoesNotCount)
 {
 	std::string order;
