@@ -157,20 +157,24 @@ Report scale_buffers(const Side &side, const ScaleOptions &options)
 Report scale_mtu(const Side &side, const ScaleOptions &options)
 {
 	const size_t mtu = side.nic.attributes().NativeMTU;
-	Report report("scale-mtu", {{"bytes", "message size", "B"}, us_column, least_column, error_column});
-	const std::string series = "MTU " + std::to_string(mtu);
+	Report report("scale-mtu",
+		      {{"bytes", "message size", "B"}, us_column, least_column, error_column});
+	/* A series each: in a figure of all three sizes they would be one on the other. */
+	const std::pair<int, const char *> around[] = {
+		{-1, "1 byte less than units of "}, {0, "units of "}, {1, "1 byte more than units of "}};
 	Shape shape;
 
 	shape.waiting = options.waiting;
 	shape.room = 4 * mtu + 1;
 	Match match(side, shape);
 	for (const size_t times : {1, 2, 4})
-		for (const size_t bytes : {times * mtu - 1, times * mtu, times * mtu + 1}) {
+		for (const auto &[by, name] : around) {
+			const size_t bytes = times * mtu + static_cast<size_t>(by);
 			Json point = {{"bytes", bytes}};
 
-			progress(series + ", " + std::to_string(bytes) + " bytes");
+			progress("MTU, " + std::to_string(bytes) + " bytes");
 			add_time(point, match, bytes, 1);
-			report.add(series, std::move(point));
+			report.add(name + std::to_string(mtu), std::move(point));
 		}
 	return report;
 }
