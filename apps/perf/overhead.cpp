@@ -23,6 +23,7 @@
 #include "paired.h"
 #include "report.h"
 #include "run.h"
+#include "words.h"
 
 namespace
 {
@@ -279,7 +280,7 @@ void add_overhead(CLI::App &app)
 	command->add_option("-n,--nic", asked->nic, "VI NIC to use")->capture_default_str();
 	command->add_option("--case", asked->cases, "cases to measure, default all: " + CLI::detail::join(all_names(), ", "))
 		->delimiter(',')
-		->check(CLI::IsMember(all_names()))
+		->check(one_of(all_names()))
 		->type_name("NAME");
 	command->add_option("--pairs", asked->pairs, "pairs of blocks, one over verbs, one over VIPL")
 		->check(CLI::Range(1, 1000))

@@ -345,11 +345,12 @@ void add_server(CLI::App &app)
 void add_waiting_option(CLI::App *command, Waiting &waiting)
 {
 	command->add_option("--wait", waiting, "poll, block, or spin (polls for a while, then blocks)")
-		->transform(CLI::CheckedTransformer(waiting_words));
+		->transform(value_of(waiting_words))
+		->type_name("HOW");
 }
 
 void add_only_option(CLI::App *command, std::string &only)
 {
 	command->add_option("--only", only, "vipl or tcp (default: both, to be compared)")
-		->check(CLI::IsMember({"vipl", "tcp"}));
+		->check(one_of({"vipl", "tcp"}));
 }

@@ -11,6 +11,7 @@
 #include "paired.h"
 #include "run.h"
 #include "statistics.h"
+#include "words.h"
 
 namespace
 {
@@ -204,7 +205,7 @@ void add_scale(CLI::App &app)
 			    "NIC's unit; memory: registering by size. Several may be given; all if none is")
 		->delimiter(',')
 		->allow_extra_args(false) /* what follows may be the host */
-		->check(CLI::IsMember(names))
+		->check(one_of(names))
 		->type_name("NAME");
 	add_waiting_option(command, options->waiting);
 	command->add_option("--to", options->most_vis, "VIs of the question \"vis\", at most")

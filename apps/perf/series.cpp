@@ -2,21 +2,21 @@
 
 #include <set>
 
-const std::map<std::string, Waiting> waiting_words = {
+const Words<Waiting> waiting_words = {
 	{"poll", Waiting::poll}, {"block", Waiting::block}, {"spin", Waiting::spin}};
 
 namespace
 {
-const std::map<std::string, Transfer> transfer_words = {
+const Words<Transfer> transfer_words = {
 	{"send", Transfer::send}, {"write", Transfer::write}, {"read", Transfer::read}};
-const std::map<std::string, Level> level_words = {{"unreliable", Level::unreliable},
-						  {"delivery", Level::delivery},
-						  {"reception", Level::reception}};
-const std::map<std::string, Kind> socket_words = {{"tcp", Kind::tcp}, {"unix", Kind::unix_socket}};
+const Words<Level> level_words = {{"unreliable", Level::unreliable},
+				  {"delivery", Level::delivery},
+				  {"reception", Level::reception}};
+const Words<Kind> socket_words = {{"tcp", Kind::tcp}, {"unix", Kind::unix_socket}};
 
 /* "send,write": the values' words. */
 template <typename Value>
-std::string list_of(const std::vector<Value> &values, const std::map<std::string, Value> &words)
+std::string list_of(const std::vector<Value> &values, const Words<Value> &words)
 {
 	std::string list;
 
@@ -29,15 +29,12 @@ std::string list_of(const std::vector<Value> &values, const std::map<std::string
 
 template <typename Value>
 CLI::Option *add_list(CLI::App *command, const std::string &name, std::vector<Value> &values,
-		      const std::map<std::string, Value> &words, const std::string &about)
+		      const Words<Value> &words, const std::string &about)
 {
-	CLI::Validator words_only = CLI::CheckedTransformer(words, CLI::ignore_case);
-
-	words_only.description("");
 	return command->add_option(name, values, about)
 		->delimiter(',')
 		->allow_extra_args(false) /* what follows may be the host */
-		->transform(words_only)
+		->transform(value_of(words))
 		->type_name("LIST")
 		->default_str(list_of(values, words));
 }

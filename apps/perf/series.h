@@ -2,14 +2,13 @@
 #ifndef VIP_PERF_SERIES_H
 #define VIP_PERF_SERIES_H
 
-#include <map>
-#include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 
 #include "report.h"
 #include "transport.h"
+#include "words.h"
 
 /* All transfers at all levels, and all sockets, each with all ways of waiting. */
 struct Choice {
@@ -21,7 +20,7 @@ struct Choice {
 	unsigned spin_us = Shape().spin_us;
 };
 
-extern const std::map<std::string, Waiting> waiting_words;
+extern const Words<Waiting> waiting_words;
 
 /* The options' defaults are what is in the choice. */
 void add_choice_options(CLI::App *command, Choice &choice);

@@ -174,6 +174,17 @@ def test_usage_errors():
                   ["server", "localhost"]):
         code, out, err = run(*words, seconds=SOON)
         expect("a usage error", code == 2 and out == "" and err != "", words, code, out, err)
+    for command, option, words in (("scale", "--wait", "poll, block, spin"),
+                                   ("latency", "--wait", "poll, block, spin"),
+                                   ("latency", "--transfer", "send, write, read"),
+                                   ("latency", "--level", "unreliable, delivery, reception"),
+                                   ("latency", "--sockets", "tcp, unix"),
+                                   ("scale", "--question", "vis, cq, segments, buffers, mtu, memory"),
+                                   ("connect", "--only", "vipl, tcp"),
+                                   ("plot", "--format", "svg, png, both")):
+        _, _, err = run(command, option, "no", seconds=SOON)
+        expect("a wrong word is told the right ones",
+               err.splitlines()[0] == f'{option}: "no" is none of {words}', err)
 
 
 def test_unknown_nic():
