@@ -1,5 +1,6 @@
 #include "report.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <fstream>
@@ -101,19 +102,16 @@ void Report::print_table() const
 	}
 }
 
-void Report::print_csv() const
+void Report::print_rows(const std::string &lead, const std::vector<std::string> &keys) const
 {
-	printf("series");
-	for (const Column &column : columns_)
-		printf(",%s", column.key.c_str());
-	printf("\n");
 	for (const Json &series : series_)
 		for (const Json &point : series["points"]) {
-			printf("\"%s\"", series["name"].get<std::string>().c_str());
-			for (const Column &column : columns_)
-				printf(",%s", point.value(column.key, Json()).is_null()
-						      ? ""
-						      : point[column.key].dump().c_str());
+			printf("%s\"%s\"", lead.c_str(), series["name"].get<std::string>().c_str());
+			for (const std::string &key : keys) {
+				const Json value = point.value(key, Json());
+
+				printf(",%s", value.is_null() ? "" : value.dump().c_str());
+			}
 			printf("\n");
 		}
 }
@@ -130,41 +128,51 @@ Json Report::json() const
 	return whole;
 }
 
-void Report::print(Format format) const
-{
-	if (format == Format::json)
-		std::cout << json().dump(1) << std::endl;
-	else if (format == Format::csv)
-		print_csv();
-	else
-		print_table();
-	fflush(stdout);
-	tell_remarks();
-}
-
 void Report::tell_remarks() const
 {
 	for (const Json &text : head_.value("remarks", Json::array()))
 		std::cerr << "vip_perf: " << text.get<std::string>() << '\n';
 }
 
-void Reports::print(Format format) const
+void Reports::print_json() const
 {
 	Json all = Json::array();
 
+	for (const Report &report : *this)
+		all.push_back(report.json());
+	std::cout << (size() == 1 ? all[0] : all).dump(1) << std::endl;
+}
+
+void Reports::print_csv() const
+{
+	const bool are_several = size() > 1;
+	std::vector<std::string> keys;
+
+	for (const Report &report : *this)
+		for (const Column &column : report.columns())
+			if (std::find(keys.begin(), keys.end(), column.key) == keys.end())
+				keys.push_back(column.key);
+	fputs(are_several ? "test,series" : "series", stdout);
+	for (const std::string &key : keys)
+		printf(",%s", key.c_str());
+	printf("\n");
+	for (const Report &report : *this)
+		report.print_rows(are_several ? '"' + report.test() + "\"," : "", keys);
+}
+
+void Reports::print(Format format) const
+{
 	progress("");
-	for (const Report &report : *this) {
-		if (format == Format::json && size() > 1) {
-			all.push_back(report.json());
-			report.tell_remarks();
-		} else {
-			report.print(format);
-		}
-		if (format == Format::csv && &report != &back())
-			printf("\n");
-	}
-	if (!all.empty())
-		std::cout << all.dump(1) << '\n';
+	if (format == Format::json)
+		print_json();
+	else if (format == Format::csv)
+		print_csv();
+	else
+		for (const Report &report : *this)
+			report.print_table();
+	fflush(stdout);
+	for (const Report &report : *this)
+		report.tell_remarks();
 }
 
 void progress(const std::string &doing)

@@ -28,14 +28,21 @@ public:
 	void note(const std::string &key, Json value);
 	/* Something that whoever reads the figures should know: on standard error, too. */
 	void remark(const std::string &text);
-	void print(Format format) const;
+	void print_table() const;
 	void tell_remarks() const;
 	Json json() const;
+	const std::vector<Column> &columns() const
+	{
+		return columns_;
+	}
+	/* One for each point: first of all `lead`, then what it has of these columns. */
+	void print_rows(const std::string &lead, const std::vector<std::string> &keys) const;
+	std::string test() const
+	{
+		return head_.at("test").get<std::string>();
+	}
 
 private:
-	void print_table() const;
-	void print_csv() const;
-
 	std::vector<Column> columns_;
 	Json head_, series_ = Json::array();
 };
@@ -48,8 +55,15 @@ public:
 	Reports(Report report) : std::vector<Report>{std::move(report)}
 	{
 	}
-	/* JSON of one is an object, of several a list; CSV of several has an empty line between. */
+	/*
+	 * JSON of one is an object, of several a list. CSV is one table, with all columns of all reports; of
+	 * several each row begins with the test that it is of.
+	 */
 	void print(Format format) const;
+
+private:
+	void print_json() const;
+	void print_csv() const;
 };
 
 /* On standard error, in one line that the next one replaces; only where somebody looks at it. */

@@ -425,6 +425,21 @@ def test_csv():
                 expect("numbers", field == "" or float(field) is not None, row)
 
 
+def test_csv_of_several():
+    """One table: a head, then rows that say which test they are of, with that test's columns alone."""
+    code, out, err = run("scale", "--self", "--nic", NIC, "--csv", "--question", "memory",
+                         "--question", "mtu")
+    expect("it works", code == 0, code, err)
+    table = csv.DictReader(io.StringIO(out))
+    rows = list(table)
+    expect("a head", table.fieldnames[:3] == ["test", "series", "bytes"], table.fieldnames)
+    expect("rows of both", {row["test"] for row in rows} == {"scale-mtu", "scale-memory"}, rows)
+    for row in rows:
+        own, other = ("us", "register_us") if row["test"] == "scale-mtu" else ("register_us", "us")
+        expect("as many fields in each row", None not in row and None not in row.values(), row)
+        expect("numbers of its own test", float(row[own]) > 0 and row[other] == "", row)
+
+
 def test_out_of_room():
     """VIs of via_lo take a file each: with few of them the series ends, not the run."""
     def few_files():
