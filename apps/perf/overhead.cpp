@@ -1,8 +1,8 @@
 /*
  * The cases. For each message both ways do the same: post a signalled request, take the receive at
  * the other end, post the next receive there, take the request's completion. One thread has both
- * ends, so that no scheduler is in the figure: post on A, take on B, post on B, take on A, take both
- * requests' completions. Where threads sleep for messages each end has one, since a thread which
+ * ends, so that no scheduler is in the figure: post on A, take on B, post on B, take on A, take
+ * both requests' completions. Where threads sleep for messages each end has one, since a thread which
  * has both would find its message there already and never sleep where the device works within the
  * call that posts, as software devices do.
  */
@@ -216,11 +216,11 @@ Json run_case(const Nic &nic, const Case &one, const Overhead &asked)
 	const auto raw = make_raw_path(nic, one.traffic);
 	const auto vipl = make_vipl_path(nic, one.traffic);
 	Workers raw_workers, vipl_workers;
-	const Pairs pairs =
-		measure_pairs(asked.pairs,
-			      [&] { return figure_of_block(raw_workers, *raw, one, iterations); },
-			      [&] { return figure_of_block(vipl_workers, *vipl, one, iterations); });
-	const Comparison result = compare(pairs);
+	const auto raw_block = [&] { return figure_of_block(raw_workers, *raw, one, iterations); };
+	const auto vipl_block = [&] {
+		return figure_of_block(vipl_workers, *vipl, one, iterations);
+	};
+	const Comparison result = compare(measure_pairs(asked.pairs, raw_block, vipl_block));
 
 	return {{"ratio", rounded(result.ratio, 1e4)},
 		{"pairs", asked.pairs},
@@ -255,8 +255,8 @@ std::string overhead_table(const Json &results)
 	std::string table;
 	char line[128];
 
-	std::snprintf(line, sizeof(line), "%-20s %12s %12s %-4s %10s\n", "case", "raw verbs", "VIPL", "",
-		      "VIPL/raw");
+	std::snprintf(line, sizeof(line), "%-20s %12s %12s %-4s %10s\n", "case", "raw verbs",
+		      "VIPL", "", "VIPL/raw");
 	table += line;
 	for (const auto &[name, result] : results.items()) {
 		const bool streams = result.contains("raw_MBps");
@@ -272,17 +272,19 @@ std::string overhead_table(const Json &results)
 
 void add_overhead(CLI::App &app)
 {
-	CLI::App *command = app.add_subcommand(
-		"overhead", "What VIPL costs over raw verbs on the same RDMA device: paired ratios");
+	CLI::App *command = app.add_subcommand("overhead", "What VIPL costs over raw verbs on the "
+							   "same RDMA device: paired ratios");
 	auto asked = std::make_shared<Overhead>();
 	auto json = std::make_shared<bool>(false);
 
 	command->add_option("-n,--nic", asked->nic, "VI NIC to use")->capture_default_str();
-	command->add_option("--case", asked->cases, "cases to measure, default all: " + CLI::detail::join(all_names(), ", "))
+	command->add_option("--case", asked->cases,
+			    "cases to measure, default all: " + CLI::detail::join(all_names(), ", "))
 		->delimiter(',')
 		->check(one_of(all_names()))
 		->type_name("NAME");
-	command->add_option("--pairs", asked->pairs, "pairs of blocks, one over verbs, one over VIPL")
+	command->add_option("--pairs", asked->pairs,
+			    "pairs of blocks, one over verbs, one over VIPL")
 		->check(CLI::Range(1, 1000))
 		->capture_default_str();
 	command->add_option("--iterations", asked->iterations,

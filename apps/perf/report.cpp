@@ -33,13 +33,15 @@ std::string time_now()
 
 std::string number_text(const Json &value)
 {
+	double number;
 	char text[32];
 
 	if (value.is_null())
 		return "-";
 	if (!value.is_number_float())
 		return value.is_string() ? value.get<std::string>() : value.dump();
-	snprintf(text, sizeof(text), "%.*f", value.get<double>() < 100 ? 3 : 1, value.get<double>());
+	number = value.get<double>();
+	snprintf(text, sizeof(text), "%.*f", number < 100 ? 3 : 1, number);
 	return text;
 }
 } // namespace
@@ -84,7 +86,8 @@ void Report::print_table() const
 	constexpr int width = 14;
 	const auto said = [this](const char *key) { return head_.value(key, std::string("?")); };
 
-	printf("%s, NIC %s, other side %s\n", said("test").c_str(), said("nic").c_str(), said("peer").c_str());
+	printf("%s, NIC %s, other side %s\n", said("test").c_str(), said("nic").c_str(),
+	       said("peer").c_str());
 	for (const Json &series : series_) {
 		printf("\n%s\n", series["name"].get<std::string>().c_str());
 		for (const Column &column : columns_)

@@ -56,8 +56,8 @@ public:
 	{
 	}
 	/*
-	 * JSON of one is an object, of several a list. CSV is one table, with all columns of all reports; of
-	 * several each row begins with the test that it is of.
+	 * JSON of one is an object, of several a list. CSV is one table, with all columns of all
+	 * reports; of several each row begins with the test that it is of.
 	 */
 	void print(Format format) const;
 

@@ -142,7 +142,8 @@ Report scale_segments(const Side &side, const ScaleOptions &options)
 /* The queues are as long for one buffer as for many, so that nothing else changes. */
 Report scale_buffers(const Side &side, const ScaleOptions &options)
 {
-	Report report("scale-buffers", {{"buffers", "buffers", "count"}, us_column, least_column, error_column});
+	Report report("scale-buffers",
+		      {{"buffers", "buffers", "count"}, us_column, least_column, error_column});
 
 	for (const size_t bytes : {4096, 65536}) {
 		Shape shape;
@@ -162,7 +163,9 @@ Report scale_mtu(const Side &side, const ScaleOptions &options)
 		      {{"bytes", "message size", "B"}, us_column, least_column, error_column});
 	/* A series each: in a figure of all three sizes they would be one on the other. */
 	const std::pair<int, const char *> around[] = {
-		{-1, "1 byte less than units of "}, {0, "units of "}, {1, "1 byte more than units of "}};
+		{-1, "1 byte less than units of "},
+		{0, "units of "},
+		{1, "1 byte more than units of "}};
 	Shape shape;
 
 	shape.waiting = options.waiting;
@@ -190,7 +193,8 @@ void add_scale(CLI::App &app)
 	for (const auto &[name, question] : questions)
 		names.push_back(name);
 	command = add_measurement(
-		app, "scale", "What grows with VIs, CQs, segments, buffers, sizes", [=](const Side &side) {
+		app, "scale", "What grows with VIs, CQs, segments, buffers, sizes",
+		[=](const Side &side) {
 			Reports reports;
 
 			for (const auto &[name, question] : questions)
@@ -200,9 +204,10 @@ void add_scale(CLI::App &app)
 			return reports;
 		});
 	command->add_option("--question", *asked,
-			    "vis: time and memory by the number of VIs; cq: what a completion queue costs; "
-			    "segments, buffers: time by their number; mtu: time around multiples of the "
-			    "NIC's unit; memory: registering by size. Several may be given; all if none is")
+			    "vis: time and memory by the number of VIs; cq: what a completion queue "
+			    "costs; segments, buffers: time by their number; mtu: time around "
+			    "multiples of the NIC's unit; memory: registering by size. Several may be "
+			    "given; all if none is")
 		->delimiter(',')
 		->allow_extra_args(false) /* what follows may be the host */
 		->check(one_of(names))

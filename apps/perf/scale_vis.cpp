@@ -1,10 +1,10 @@
 /*
- * vip_perf scale --question vis - by the number of VIs: the time of messages that go by each in turn, one
- * at a time, the time to open one (creating, connecting), and the memory that one takes.
+ * vip_perf scale --question vis - by the number of VIs: the time of messages that go by each in
+ * turn, one at a time, the time to open one (creating, connecting), and the memory that one takes.
  *
- * Memory of a process is what is resident, less this program's own buffers: with memory that is shared,
- * which counts in both. That of the kernel is of the whole machine, where others grow and shrink, too; so
- * it is not told of few VIs.
+ * Memory of a process is what is resident, less this program's own buffers: with memory that is
+ * shared, which counts in both. That of the kernel is of the whole machine, where others grow and
+ * shrink, too; so it is not told of few VIs.
  */
 #include <vector>
 
@@ -19,7 +19,6 @@ constexpr unsigned fewest_for_kernel = 64;
 struct State {
 	Usage client, server;
 };
-
 
 Shape shape_of(const ScaleOptions &options, Cqs cqs)
 {

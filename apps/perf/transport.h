@@ -37,13 +37,13 @@ void to_json(Json &json, const Shape &shape);
 void from_json(const Json &json, Shape &shape);
 
 /*
- * Bytes of registered memory: of a descriptor, with room for the address segment of RDMA; of a buffer; and
- * of all that a side has, for sends and receives of each VI, descriptors and buffers.
+ * Bytes of registered memory: of a descriptor, with room for the address segment of RDMA; of a
+ * buffer; and of all that a side has, for sends and receives of each VI, descriptors and buffers.
  */
 size_t descriptor_bytes(const Shape &shape);
 size_t buffer_bytes(const Shape &shape);
 uint64_t memory_of(const Shape &shape);
-/* How many ways a message of a ping goes: there and back; a read is just that, and counts as one. */
+/* How many ways a message of a ping goes: there and back; a read is just that, so it is one. */
 double ways_of_ping(const Shape &shape);
 /* "VIPL send, polling": what the legend of a figure calls it. */
 std::string name_of(const Shape &shape);

@@ -1,13 +1,12 @@
 /*
- * Options whose values are words. CLI11's own checks tell their insides when a word is wrong, these which
- * words there are.
+ * Options whose values are words. CLI11's own checks tell their insides when a word is wrong,
+ * these which words there are.
  */
 #ifndef VIP_PERF_WORDS_H
 #define VIP_PERF_WORDS_H
 
 #include <algorithm>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -41,7 +40,7 @@ template <typename Value> CLI::Validator value_of(const Words<Value> &words)
 
 		for (const auto &[known, value] : words) {
 			if (CLI::detail::to_lower(word) == known) {
-				word = std::to_string(static_cast<std::underlying_type_t<Value>>(value));
+				word = std::to_string(static_cast<int>(value));
 				return std::string();
 			}
 			all.push_back(known);
