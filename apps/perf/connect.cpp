@@ -24,9 +24,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <memory>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
@@ -44,7 +41,6 @@ constexpr auto early_pause = std::chrono::milliseconds(1);
 constexpr double usual_limit_us = 15e6; /* after that, no more than the least count */
 constexpr double match_limit_us = 10e6; /* the server's VipConnectWait takes as long */
 constexpr VIP_ULONG request_limit_ms = 10000;
-constexpr int accept_limit_ms = 10000;
 constexpr size_t max_transfer = 4096;
 
 struct Times {
@@ -169,43 +165,6 @@ void serve_vipl(const Side &side)
 	side.control.meet();
 }
 
-/* A socket that is closed by itself. */
-class Socket
-{
-public:
-	explicit Socket(int fd) : fd_(fd)
-	{
-	}
-	~Socket()
-	{
-		if (fd_ >= 0)
-			close(fd_);
-	}
-	Socket(const Socket &) = delete;
-	Socket &operator=(const Socket &) = delete;
-
-	int fd() const
-	{
-		return fd_;
-	}
-
-private:
-	int fd_;
-};
-
-using Found = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
-
-Found find(const std::string &host, uint16_t port)
-{
-	const addrinfo hints = {0, AF_UNSPEC, SOCK_STREAM, 0, 0, nullptr, nullptr, nullptr};
-	addrinfo *found;
-	const int rc = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
-
-	if (rc)
-		throw Failure("cannot find the host " + host + ": " + gai_strerror(rc));
-	return Found(found, freeaddrinfo);
-}
-
 void connect_tcp_once(const addrinfo *to, Times &times)
 {
 	double at[4];
@@ -229,7 +188,7 @@ void measure_tcp(const Side &side, const Wanted &wanted, Report &report)
 {
 	side.control.write({{"do", "connections"}, {"kind", "tcp"}});
 	const uint16_t port = side.control.read().at("port").get<uint16_t>();
-	const Found found = find(side.control.peer_host(), port);
+	const HostAddress found = find_host(side.control.peer_host(), port);
 	const Times times = repeat(wanted, [&](Times &to) {
 		side.control.write({{"do", "wait"}});
 		connect_tcp_once(found.get(), to);
@@ -242,40 +201,19 @@ void measure_tcp(const Side &side, const Wanted &wanted, Report &report)
 	report.add("TCP", point("disconnection", times.disconnection));
 }
 
-uint16_t port_of(int listener)
-{
-	sockaddr_in6 address;
-	socklen_t length = sizeof(address);
-
-	if (getsockname(listener, reinterpret_cast<sockaddr *>(&address), &length))
-		fail_errno("tell the port of a socket");
-	return ntohs(address.sin6_port);
-}
-
-void await_readable(int fd)
-{
-	pollfd readable = {fd, POLLIN, 0};
-
-	if (poll(&readable, 1, accept_limit_ms) != 1)
-		throw Failure("the client's TCP connection has not come or not ended");
-}
-
 void serve_tcp(const Side &side)
 {
-	const Socket listener(listen_on(0));
+	const Socket listener = listen_on(0);
 
-	side.control.write({{"port", port_of(listener.fd())}});
+	side.control.write({{"port", port_of(listener)}});
 	while (side.control.read().at("do") != "end") {
 		char byte;
 
-		await_readable(listener.fd());
 		{
-			const Socket taken(accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+			const Socket taken = accept_from(listener);
 
-			if (taken.fd() < 0)
-				fail_errno("take a TCP connection");
-			await_readable(taken.fd());
-			if (recv(taken.fd(), &byte, 1, 0) != 0)
+			if (!is_readable_within(taken, accept_limit_ms) ||
+			    recv(taken.fd(), &byte, 1, 0) != 0)
 				throw Failure("a TCP connection has not been closed as it should");
 		}
 		side.control.write({{"closed", true}});

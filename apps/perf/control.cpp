@@ -1,14 +1,8 @@
 #include "control.h"
 
 #include <cctype>
-#include <chrono>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <thread>
-#include <unistd.h>
 
 namespace
 {
@@ -16,88 +10,22 @@ constexpr int recovery_limit_ms = 30000; /* of which connecting in vain takes te
 constexpr int reason_limit_ms = 1000;
 constexpr size_t longest_line = 1 << 20; /* who sends more is no vip_perf */
 constexpr size_t longest_reason = 400;
-constexpr auto server_limit = std::chrono::seconds(10);
-constexpr auto retry_pause = std::chrono::milliseconds(100);
 
 bool is_failure(const Json &message)
 {
 	return message.is_object() && message.contains("failed");
 }
-
-/* A peer that says nothing any more since its host has gone is noticed in a minute. */
-void expect_life(int fd)
-{
-	const int on = 1, idle = 30, pause = 10, probes = 3;
-
-	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &pause, sizeof(pause));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
-}
-
-int try_connect(const addrinfo *found)
-{
-	const timeval limit = {server_limit.count(), 0};
-	int error = ECONNREFUSED;
-
-	for (; found; found = found->ai_next) {
-		const int fd = socket(found->ai_family, found->ai_socktype | SOCK_CLOEXEC, 0);
-
-		/* For connect(), too, which else waits for minutes. */
-		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-		if (fd >= 0 && ::connect(fd, found->ai_addr, found->ai_addrlen) == 0)
-			return fd;
-		error = errno;
-		if (fd >= 0)
-			close(fd);
-	}
-	errno = error;
-	return -1;
-}
-
-/* The address at one end of the socket, as text; none of a pair made before the fork. */
-std::string host_of(int (*name_of_end)(int, sockaddr *, socklen_t *), int fd)
-{
-	sockaddr_storage end;
-	socklen_t length = sizeof(end);
-	char host[NI_MAXHOST];
-
-	if (name_of_end(fd, reinterpret_cast<sockaddr *>(&end), &length) ||
-	    end.ss_family == AF_UNIX ||
-	    getnameinfo(reinterpret_cast<sockaddr *>(&end), length, host, sizeof(host), nullptr, 0,
-			NI_NUMERICHOST))
-		return "";
-	return host;
-}
 } // namespace
 
-/* Of a pair the settings of TCP fail, and are not needed. */
-Control::Control(int socket) : socket_(socket)
+Control::Control(Socket socket) : socket_(std::move(socket))
 {
-	const int on = 1;
-
-	setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	expect_life(socket);
-}
-
-Control::~Control()
-{
-	if (socket_ >= 0)
-		close(socket_);
-}
-
-Control::Control(Control &&other) noexcept
-    : socket_(std::exchange(other.socket_, -1)), pending_(std::move(other.pending_))
-{
+	send_at_once(socket_);
+	expect_life(socket_);
 }
 
 Control Control::connect(const std::string &host, uint16_t port)
 {
-	const int fd = dial(host, port);
-
-	if (fd < 0)
-		fail_errno("reach \"vip_perf server\" on " + host + ", port " + std::to_string(port));
-	return Control(fd);
+	return Control(dial(host, port, "\"vip_perf server\" on " + host));
 }
 
 void Control::write(const Json &message)
@@ -107,7 +35,7 @@ void Control::write(const Json &message)
 	size_t sent = 0;
 
 	while (sent < line.size()) {
-		const ssize_t n = send(socket_, line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
+		const ssize_t n = send(socket_.fd(), line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -123,7 +51,7 @@ bool Control::read_line(std::string &line, int limit_ms)
 	size_t end;
 
 	while (end = pending_.find('\n'), end == std::string::npos) {
-		pollfd readable = {socket_, POLLIN, 0};
+		pollfd readable = {socket_.fd(), POLLIN, 0};
 		char room[4096];
 		ssize_t n;
 
@@ -131,7 +59,7 @@ bool Control::read_line(std::string &line, int limit_ms)
 			throw Failure("what the other side says is no vip_perf's");
 		if (poll(&readable, 1, limit_ms) == 0)
 			return false;
-		n = recv(socket_, room, sizeof(room), 0);
+		n = recv(socket_.fd(), room, sizeof(room), 0);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
@@ -221,40 +149,21 @@ void Control::meet(int limit_ms)
 
 bool Control::has_given_up() const
 {
-	pollfd end = {socket_, POLLIN | POLLRDHUP, 0};
+	pollfd end = {socket_.fd(), POLLIN | POLLRDHUP, 0};
 
 	return !pending_.empty() || poll(&end, 1, 0) > 0;
 }
 
 std::string Control::peer_host() const
 {
-	const std::string host = host_of(getpeername, socket_);
+	const std::string host = peer_host_of(socket_);
 
 	return host.empty() ? "localhost" : host;
 }
 
 bool Control::is_one_host() const
 {
-	return host_of(getpeername, socket_) == host_of(getsockname, socket_);
-}
-
-int dial(const std::string &host, uint16_t port)
-{
-	const auto deadline = std::chrono::steady_clock::now() + server_limit;
-	const addrinfo hints = {AI_ADDRCONFIG, AF_UNSPEC, SOCK_STREAM, 0, 0, nullptr, nullptr, nullptr};
-	addrinfo *found;
-	const int rc = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
-	const int on = 1;
-	int fd;
-
-	if (rc)
-		throw Failure("cannot find the host " + host + ": " + gai_strerror(rc));
-	while (fd = try_connect(found), fd < 0 && std::chrono::steady_clock::now() < deadline)
-		std::this_thread::sleep_for(retry_pause);
-	freeaddrinfo(found);
-	if (fd >= 0)
-		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	return fd;
+	return peer_host_of(socket_) == own_host_of(socket_);
 }
 
 std::string reason(const std::exception &failure)
@@ -271,25 +180,4 @@ std::string reason(const std::exception &failure)
 		if (iscntrl(static_cast<unsigned char>(c)) || (is_of_json && !isascii(c)))
 			c = '?';
 	return told;
-}
-
-int listen_on(uint16_t port)
-{
-	const int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	const int on = 1, off = 0;
-	sockaddr_in6 any = {};
-
-	any.sin6_family = AF_INET6;
-	any.sin6_port = htons(port);
-	if (fd < 0)
-		fail_errno("make a socket");
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-	if (bind(fd, reinterpret_cast<sockaddr *>(&any), sizeof(any)) || listen(fd, 8)) {
-		const int error = errno;
-
-		close(fd);
-		fail_errno("listen on port " + std::to_string(port), error);
-	}
-	return fd;
 }

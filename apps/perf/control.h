@@ -1,6 +1,6 @@
 /*
  * What the two sides of a measurement tell each other besides what is measured: lines of JSON over
- * a stream socket, TCP or, with both sides on one host, a pair made before the fork.
+ * a stream socket, TCP or, with both sides in one run, a pair made before the fork.
  */
 #ifndef VIP_PERF_CONTROL_H
 #define VIP_PERF_CONTROL_H
@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "failure.h"
+#include "sockets.h"
 
 using Json = nlohmann::ordered_json;
 
@@ -19,10 +20,7 @@ class Control
 public:
 	static constexpr int silence_limit_ms = 120000;
 
-	explicit Control(int socket);
-	~Control();
-	Control(Control &&other) noexcept;
-	Control &operator=(Control &&) = delete;
+	explicit Control(Socket socket);
 
 	/* Tries until a server is there, for some seconds. */
 	static Control connect(const std::string &host, uint16_t port);
@@ -54,20 +52,11 @@ public:
 private:
 	bool read_line(std::string &line, int limit_ms);
 
-	int socket_;
+	Socket socket_;
 	std::string pending_;
 };
 
-/*
- * A TCP socket to there, which sends at once. Tries for some seconds, then returns -1 with errno;
- * it is the caller's.
- */
-int dial(const std::string &host, uint16_t port);
-
 /* What to tell of a failure: that of a JSON library is that the other side is no vip_perf. */
 std::string reason(const std::exception &failure);
-
-/* A listening socket on the port, 0 for any, of IPv6 and IPv4; it is the caller's. */
-int listen_on(uint16_t port);
 
 #endif

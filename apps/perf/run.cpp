@@ -2,14 +2,11 @@
 
 #include <csignal>
 #include <cstdlib>
-#include <fcntl.h>
 #include <fstream>
 #include <iostream>
-#include <poll.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -106,36 +103,30 @@ public:
 	explicit Child(const std::function<int()> &work)
 	{
 		const pid_t parent = getpid();
-		int ends[2];
+		auto [ours, theirs] = socket_pair();
 
-		if (pipe2(ends, O_CLOEXEC))
-			fail_errno("make a pipe");
 		std::cout.flush();
 		number_ = fork();
 		if (number_ < 0)
 			fail_errno("start a process");
 		if (number_ == 0) {
-			close(ends[0]);
+			ours = Socket();
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
 			_exit(getppid() == parent ? work() : EXIT_FAILED);
 		}
-		close(ends[1]);
-		end_ = ends[0];
+		end_ = std::move(ours);
 	}
 	~Child()
 	{
 		wait();
-		close(end_);
 	}
 	Child(const Child &) = delete;
 	Child &operator=(const Child &) = delete;
 
-	/* Has it ended, or does it within that time? Its end of the pipe is closed then. */
+	/* Has it ended, or does it within that time? It closes its end of the pair then. */
 	bool ends_within(int limit_ms) const
 	{
-		pollfd end = {end_, 0, 0};
-
-		return poll(&end, 1, limit_ms) > 0;
+		return is_readable_within(end_, limit_ms);
 	}
 	/* Until it has; returns its exit status. */
 	int wait()
@@ -150,7 +141,7 @@ public:
 
 private:
 	pid_t number_;
-	int end_;
+	Socket end_;
 	int status_ = EXIT_FAILED;
 };
 
@@ -160,38 +151,28 @@ class OwnServer
 public:
 	explicit OwnServer(const std::string &nic)
 	{
-		int ends[2];
+		auto [ours, theirs] = socket_pair();
 
-		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
-			fail_errno("make a pair of sockets");
-		child_ = std::make_unique<Child>([&] {
-			Control control(ends[1]);
+		child_ = std::make_unique<Child>([&ours = ours, &theirs = theirs, &nic] {
+			Control control(std::move(theirs));
 
-			close(ends[0]);
+			ours = Socket();
 			pin(1);
 			serve(control, nic);
 			return EXIT_OK;
 		});
-		close(ends[1]);
 		pin(0);
-		socket_ = ends[0];
+		socket_ = std::move(ours);
 	}
-	~OwnServer()
-	{
-		if (socket_ >= 0)
-			close(socket_);
-	}
-	OwnServer(const OwnServer &) = delete;
-	OwnServer &operator=(const OwnServer &) = delete;
 
-	int take_socket()
+	Socket take_socket()
 	{
-		return std::exchange(socket_, -1);
+		return std::move(socket_);
 	}
 
 private:
 	std::unique_ptr<Child> child_;
-	int socket_;
+	Socket socket_; /* closed first, so that the child ends */
 };
 
 std::string command_line()
@@ -239,9 +220,9 @@ void run(const Options &options, const Measurement &measurement)
 }
 
 /* What one client does or suffers is of no concern to the next. */
-int serve_socket(int fd, const std::string &nic)
+int serve_socket(Socket client, const std::string &nic)
 {
-	Control control(fd);
+	Control control(std::move(client));
 	const std::string failure = serve(control, nic);
 
 	if (failure.empty())
@@ -268,10 +249,10 @@ void try_nic(const std::string &name)
 		throw CLI::RuntimeError(EXIT_FAILED);
 }
 
-void refuse(int fd)
+void refuse(Socket client)
 {
 	try {
-		Control(fd).write_failure(Failure("the server has another client now"));
+		Control(std::move(client)).write_failure(Failure("the server has another client now"));
 	} catch (const std::exception &) {
 		/* it has gone */
 	}
@@ -281,29 +262,25 @@ void refuse(int fd)
 void run_server(const Options &options, bool once)
 {
 	std::unique_ptr<Child> child;
-	int listener;
 
 	let_waits_block();
 	allow_many_files();
 	try_nic(options.nic);
-	listener = listen_on(options.port);
+	Socket listener = listen_on(options.port);
 	do {
-		const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+		Socket client = accept_from(listener, no_limit);
 
-		if (fd < 0)
-			fail_errno("take a client");
 		/* One that hangs up and comes again may be faster than the child. */
 		if (child && !child->ends_within(parting_limit_ms)) {
-			refuse(fd);
+			refuse(std::move(client));
 			continue;
 		}
 		child = std::make_unique<Child>([&] {
-			close(listener);
-			return serve_socket(fd, options.nic);
+			listener = Socket();
+			return serve_socket(std::move(client), options.nic);
 		});
-		close(fd);
 	} while (!once);
-	close(listener);
+	listener = Socket();
 	if (child->wait() != EXIT_OK)
 		throw CLI::RuntimeError(EXIT_FAILED);
 }

@@ -8,115 +8,36 @@
  */
 #include "transport.h"
 
-#include <cstddef>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 #include <vector>
 
 #include "patience.h"
 
 namespace
 {
-constexpr int accept_limit_ms = 10000;
-
-class Socket
-{
-public:
-	explicit Socket(int fd) : fd_(fd)
-	{
-	}
-	~Socket()
-	{
-		close(fd_);
-	}
-	Socket(const Socket &) = delete;
-	Socket &operator=(const Socket &) = delete;
-
-	int fd() const
-	{
-		return fd_;
-	}
-
-private:
-	const int fd_;
-};
-
-int accept_one(const Socket &listener)
-{
-	pollfd readable = {listener.fd(), POLLIN, 0};
-	int fd;
-
-	if (poll(&readable, 1, accept_limit_ms) <= 0)
-		throw Failure("the client's connection has not come");
-	fd = accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC);
-	if (fd < 0)
-		fail_errno("take a connection");
-	return fd;
-}
-
 /* The server finds a free port, and tells it. */
-int open_tcp(const Side &side)
+Socket open_tcp(const Side &side)
 {
 	if (side.is_server) {
-		const Socket listener(listen_on(0));
-		const int on = 1;
-		sockaddr_in6 own;
-		socklen_t length = sizeof(own);
-		int fd;
+		const Socket listener = listen_on(0);
 
-		if (getsockname(listener.fd(), reinterpret_cast<sockaddr *>(&own), &length))
-			fail_errno("find out a port");
-		side.control.write({{"port", ntohs(own.sin6_port)}});
-		fd = accept_one(listener);
-		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-		return fd;
+		side.control.write({{"port", port_of(listener)}});
+		return accept_from(listener);
 	}
-	const uint16_t port = side.control.read().at("port").get<uint16_t>();
-	const int fd = dial(side.control.peer_host(), port);
-
-	if (fd < 0)
-		fail_errno("reach the other side by TCP, port " + std::to_string(port));
-	return fd;
+	return dial(side.control.peer_host(), side.control.read().at("port").get<uint16_t>(),
+		    "the other side by TCP");
 }
 
-/* The server has the kernel choose an abstract name, and tells it. */
-int open_unix(const Side &side)
+/* The same with a name. */
+Socket open_unix(const Side &side)
 {
-	const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	sockaddr_un name = {};
-	socklen_t length = sizeof(name);
-	auto *address = reinterpret_cast<sockaddr *>(&name);
-
-	if (fd < 0)
-		fail_errno("make a socket");
-	name.sun_family = AF_UNIX;
 	if (side.is_server) {
-		const Socket listener(fd);
+		const Socket listener = listen_on_any_name();
 
-		if (bind(fd, address, sizeof(sa_family_t)) || listen(fd, 1) ||
-		    getsockname(fd, address, &length))
-			fail_errno("listen on a Unix socket");
-		side.control.write({{"name", std::vector<char>(name.sun_path, &name.sun_path[length -
-					      offsetof(sockaddr_un, sun_path)])}});
-		return accept_one(listener);
+		side.control.write({{"name", unix_name_of(listener)}});
+		return accept_from(listener);
 	}
-	const auto theirs = side.control.read().at("name").get<std::vector<char>>();
-
-	if (theirs.size() <= sizeof(name.sun_path))
-		std::copy(theirs.begin(), theirs.end(), name.sun_path);
-	length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + theirs.size());
-	if (connect(fd, address, length)) {
-		const int error = errno;
-
-		close(fd);
-		fail_errno("reach the other side by a Unix socket, which both must be on one host for",
-			   error);
-	}
-	return fd;
+	return dial_unix(side.control.read().at("name").get<std::vector<char>>());
 }
 
 class SocketLink : public Transport
@@ -152,6 +73,7 @@ SocketLink::SocketLink(const Side &side, const Shape &shape)
 {
 	const timeval limit = {silence_limit_us / 1000000, 0};
 
+	send_at_once(socket_);
 	setsockopt(socket_.fd(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 	setsockopt(socket_.fd(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 }

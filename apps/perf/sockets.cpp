@@ -1,0 +1,221 @@
+#include "sockets.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <thread>
+
+#include "failure.h"
+
+namespace
+{
+constexpr auto server_limit = std::chrono::seconds(10);
+constexpr auto retry_pause = std::chrono::milliseconds(100);
+
+/* None, with errno, when no address answers. */
+Socket try_connect(const addrinfo *found)
+{
+	const timeval limit = {server_limit.count(), 0};
+	int error = ECONNREFUSED;
+
+	for (; found; found = found->ai_next) {
+		Socket socket(::socket(found->ai_family, found->ai_socktype | SOCK_CLOEXEC, 0));
+
+		/* The limit is for connect(), too, which else waits for minutes. */
+		if (socket.fd() >= 0 &&
+		    !setsockopt(socket.fd(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) &&
+		    !connect(socket.fd(), found->ai_addr, found->ai_addrlen))
+			return socket;
+		error = errno;
+	}
+	errno = error;
+	return Socket();
+}
+
+/* A Unix socket with such a name, if any. */
+struct UnixName {
+	sockaddr_un name = {};
+	socklen_t length = offsetof(sockaddr_un, sun_path);
+
+	UnixName()
+	{
+		name.sun_family = AF_UNIX;
+	}
+	sockaddr *address()
+	{
+		return reinterpret_cast<sockaddr *>(&name);
+	}
+};
+
+Socket unix_socket()
+{
+	Socket socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+
+	if (socket.fd() < 0)
+		fail_errno("make a socket");
+	return socket;
+}
+
+std::string host_of(int (*name_of_end)(int, sockaddr *, socklen_t *), const Socket &socket)
+{
+	sockaddr_storage end;
+	socklen_t length = sizeof(end);
+	char host[NI_MAXHOST];
+
+	if (name_of_end(socket.fd(), reinterpret_cast<sockaddr *>(&end), &length) ||
+	    end.ss_family == AF_UNIX ||
+	    getnameinfo(reinterpret_cast<sockaddr *>(&end), length, host, sizeof(host), nullptr, 0,
+			NI_NUMERICHOST))
+		return "";
+	return host;
+}
+} // namespace
+
+std::pair<Socket, Socket> socket_pair()
+{
+	int ends[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
+		fail_errno("make a pair of sockets");
+	return {Socket(ends[0]), Socket(ends[1])};
+}
+
+Socket listen_on(uint16_t port)
+{
+	Socket socket(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+	const int on = 1, off = 0;
+	sockaddr_in6 any = {};
+
+	any.sin6_family = AF_INET6;
+	any.sin6_port = htons(port);
+	if (socket.fd() < 0)
+		fail_errno("make a socket");
+	setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+	if (bind(socket.fd(), reinterpret_cast<sockaddr *>(&any), sizeof(any)) ||
+	    listen(socket.fd(), 8))
+		fail_errno("listen on port " + std::to_string(port));
+	return socket;
+}
+
+uint16_t port_of(const Socket &listener)
+{
+	sockaddr_in6 own;
+	socklen_t length = sizeof(own);
+
+	if (getsockname(listener.fd(), reinterpret_cast<sockaddr *>(&own), &length))
+		fail_errno("find out a port");
+	return ntohs(own.sin6_port);
+}
+
+HostAddress find_host(const std::string &host, uint16_t port)
+{
+	addrinfo hints = {}, *found;
+
+	hints.ai_flags = AI_ADDRCONFIG;
+	hints.ai_socktype = SOCK_STREAM;
+	const int rc = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+
+	if (rc)
+		throw Failure("cannot find the host " + host + ": " + gai_strerror(rc));
+	return HostAddress(found, freeaddrinfo);
+}
+
+Socket dial(const std::string &host, uint16_t port, const std::string &whom)
+{
+	const auto deadline = std::chrono::steady_clock::now() + server_limit;
+	const HostAddress found = find_host(host, port);
+	Socket socket;
+
+	while (socket = try_connect(found.get()),
+	       socket.fd() < 0 && std::chrono::steady_clock::now() < deadline)
+		std::this_thread::sleep_for(retry_pause);
+	if (socket.fd() < 0)
+		fail_errno("reach " + whom + ", port " + std::to_string(port));
+	return socket;
+}
+
+Socket listen_on_any_name()
+{
+	Socket socket = unix_socket();
+	UnixName any;
+
+	if (bind(socket.fd(), any.address(), any.length) || listen(socket.fd(), 1))
+		fail_errno("listen on a Unix socket");
+	return socket;
+}
+
+std::vector<char> unix_name_of(const Socket &listener)
+{
+	UnixName own;
+
+	own.length = sizeof(own.name);
+	if (getsockname(listener.fd(), own.address(), &own.length))
+		fail_errno("find out a Unix socket's name");
+	return {own.name.sun_path, reinterpret_cast<char *>(own.address()) + own.length};
+}
+
+Socket dial_unix(const std::vector<char> &name)
+{
+	Socket socket = unix_socket();
+	UnixName theirs;
+
+	if (name.size() > sizeof(theirs.name.sun_path))
+		throw Failure("the name of a Unix socket is too long");
+	std::copy(name.begin(), name.end(), theirs.name.sun_path);
+	theirs.length += static_cast<socklen_t>(name.size());
+	if (connect(socket.fd(), theirs.address(), theirs.length))
+		fail_errno("reach the other side by a Unix socket, which both must be on one host "
+			   "for");
+	return socket;
+}
+
+Socket accept_from(const Socket &listener, int limit_ms)
+{
+	if (!is_readable_within(listener, limit_ms))
+		throw Failure("the client's connection has not come");
+	Socket taken(accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+
+	if (taken.fd() < 0)
+		fail_errno("take a connection");
+	return taken;
+}
+
+bool is_readable_within(const Socket &socket, int limit_ms)
+{
+	pollfd readable = {socket.fd(), POLLIN, 0};
+
+	return poll(&readable, 1, limit_ms) > 0;
+}
+
+void send_at_once(const Socket &socket)
+{
+	const int on = 1;
+
+	setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+void expect_life(const Socket &socket)
+{
+	const int on = 1, idle = 30, pause = 10, probes = 3;
+
+	setsockopt(socket.fd(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	setsockopt(socket.fd(), IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+	setsockopt(socket.fd(), IPPROTO_TCP, TCP_KEEPINTVL, &pause, sizeof(pause));
+	setsockopt(socket.fd(), IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+}
+
+std::string peer_host_of(const Socket &socket)
+{
+	return host_of(getpeername, socket);
+}
+
+std::string own_host_of(const Socket &socket)
+{
+	return host_of(getsockname, socket);
+}
