@@ -160,7 +160,7 @@ void serve_vipl(const Side &side)
 		vi = std::make_unique<Vi>(side.nic, VIP_SERVICE_RELIABLE_DELIVERY, max_transfer,
 					  false, nullptr);
 		side.control.write({{"waits", true}});
-		vi->accept(side.nic, local, [&] { return side.control.has_given_up(); });
+		connect_vi(side, *vi, local);
 	}
 	side.control.meet();
 }

@@ -18,14 +18,10 @@ LogpLink::LogpLink(const Side &side)
       vi_(side.nic, VIP_SERVICE_RELIABLE_DELIVERY, room, false, nullptr)
 {
 	Address address = share_server_address(side);
-	const Gone is_gone = [&] { return side.control.has_given_up(); };
 
 	while (receives_ < depth)
 		post_receive();
-	if (side.is_server)
-		vi_.accept(side.nic, address, is_gone);
-	else
-		vi_.request(side.nic, address, is_gone);
+	connect_vi(side, vi_, address);
 	side.control.meet();
 }
 

@@ -18,3 +18,13 @@ Address share_server_address(const Side &side)
 	return Address(place.at("host").get<std::vector<uint8_t>>(),
 		       place.at("mark").get<std::vector<uint8_t>>());
 }
+
+void connect_vi(const Side &side, Vi &vi, Address &server)
+{
+	const Gone is_gone = [&] { return side.control.has_given_up(); };
+
+	if (side.is_server)
+		vi.accept(side.nic, server, is_gone);
+	else
+		vi.request(side.nic, server, is_gone);
+}

@@ -1,4 +1,4 @@
-/* Where the server waits for connections of a measurement that makes its VIs itself. */
+/* Where the server waits for connections, and how a VI of each side are connected. */
 #ifndef VIP_PERF_SERVER_ADDRESS_H
 #define VIP_PERF_SERVER_ADDRESS_H
 
@@ -9,5 +9,7 @@
  * two sides that are at the same place in their work.
  */
 Address share_server_address(const Side &side);
+/* The server accepts, the client requests. Both give up when the other one has. */
+void connect_vi(const Side &side, Vi &vi, Address &server);
 
 #endif

@@ -9,11 +9,11 @@
 #include "transport.h"
 
 #include <algorithm>
-#include <unistd.h>
 #include <unordered_map>
 #include <vector>
 
 #include "patience.h"
+#include "server_address.h"
 
 namespace
 {
@@ -117,35 +117,20 @@ ViplLink::ViplLink(const Side &side, const Shape &shape)
 	connect(side);
 }
 
-/* The server's address and each side's buffers go by the control connection. */
+/* Each side's buffers, too, are told by the control connection. */
 void ViplLink::connect(const Side &side)
 {
-	Json mine = {{"host", side.nic.host_address()}, {"targets", Json::array()}}, theirs;
-	const Gone is_gone = [&] { return side.control.has_given_up(); };
-	std::string mark = "vip_perf";
+	Address server = share_server_address(side);
+	Json mine = {{"handle", memory_->handle()}, {"targets", Json::array()}}, theirs;
 
 	for (const End &end : ends_)
 		mine["targets"].push_back(reinterpret_cast<uintptr_t>(end.receive.buffers));
-	mine["handle"] = memory_->handle();
-	if (side.is_server)
-		mark += std::to_string(getpid());
-	mine["mark"] = std::vector<uint8_t>(mark.begin(), mark.end());
 	side.control.write(mine);
 	theirs = side.control.read();
-
-	const Json &server = side.is_server ? mine : theirs;
-	const auto host = server.at("host").get<std::vector<uint8_t>>();
-	const auto discriminator = server.at("mark").get<std::vector<uint8_t>>();
 	for (size_t i = 0; i < ends_.size(); ++i) {
-		Address address(host, discriminator);
-		End &end = ends_[i];
-
-		end.target = theirs.at("targets").at(i).get<uint64_t>();
-		end.target_handle = theirs.at("handle").get<VIP_MEM_HANDLE>();
-		if (side.is_server)
-			end.vi->accept(side.nic, address, is_gone);
-		else
-			end.vi->request(side.nic, address, is_gone);
+		ends_[i].target = theirs.at("targets").at(i).get<uint64_t>();
+		ends_[i].target_handle = theirs.at("handle").get<VIP_MEM_HANDLE>();
+		connect_vi(side, *ends_[i].vi, server);
 	}
 }
 
