@@ -6,7 +6,8 @@
  * sends it back; the clock is looked at before the packet goes and when it is back, on the client
  * only, and half of that is the time t. It is done N times, 64 by default (the size of the
  * samples in the paper's figures), after four times that do not count. Where 64 would take more
- * than 0.4 s there are fewer, at least 10.
+ * than 0.4 s there are fewer, at least 10. A machine's speed changes within a run, so VIPL and TCP
+ * take turns: all samples of a size by the one, then by the other, then those of the next size.
  *
  *	us		average of t
  *	us_stderr	its standard error, sqrt(sum((t - average)^2) / ((N - 1) N))
@@ -20,6 +21,7 @@
  * the taking of the send.
  */
 #include <algorithm>
+#include <deque>
 #include <memory>
 
 #include "match.h"
@@ -73,22 +75,39 @@ Json point(size_t bytes, Samples us)
 		{"MBps_max", amount / minimum(us)}};
 }
 
-void measure_range(const Side &side, const Wanted &wanted, Kind kind, const Range &range,
-		   Report &report)
+std::vector<Shape> shapes_of(const Wanted &wanted, const Range &range)
 {
+	std::vector<Shape> shapes;
 	Shape shape;
 
-	shape.kind = kind;
 	shape.waiting = wanted.waiting;
 	shape.room = range.last;
-	Match match(side, shape);
-	for (size_t bytes = range.first; bytes <= range.last; bytes += range.step) {
-		const unsigned count = wanted.samples ? wanted.samples : usual_count(match, bytes);
-
-		progress(name_of(shape) + ", " + std::to_string(bytes) + " bytes");
-		report.add(name_of(shape) + ", " + range.name,
-			   point(bytes, match.ping_each(bytes, count)));
+	for (const Kind kind : {Kind::vipl, Kind::tcp}) {
+		shape.kind = kind;
+		if (wanted.only.empty() || (wanted.only == "vipl") == (kind == Kind::vipl))
+			shapes.push_back(shape);
 	}
+	return shapes;
+}
+
+/* Each size by all transports in turn. */
+void measure_range(const Side &side, const Wanted &wanted, const Range &range, Report &report)
+{
+	const std::vector<Shape> shapes = shapes_of(wanted, range);
+	std::deque<Match> matches;
+
+	for (const Shape &shape : shapes)
+		matches.emplace_back(side, shape);
+	for (size_t bytes = range.first; bytes <= range.last; bytes += range.step)
+		for (size_t i = 0; i < matches.size(); ++i) {
+			const std::string name = name_of(shapes[i]);
+
+			progress(name + ", " + std::to_string(bytes) + " bytes");
+			const unsigned count = wanted.samples ? wanted.samples
+							      : usual_count(matches[i], bytes);
+			report.add(name + ", " + range.name,
+				   point(bytes, matches[i].ping_each(bytes, count)));
+		}
 }
 
 Report measure(const Side &side, const Wanted &wanted)
@@ -102,14 +121,9 @@ Report measure(const Side &side, const Wanted &wanted)
 			       {"MBps_stderr", "+-", "MB/s"},
 			       {"MBps_max", "most", "MB/s"}});
 
-	for (const Range &range : ranges) {
-		if (!wanted.range.empty() && wanted.range != range.name)
-			continue;
-		if (wanted.only != "tcp")
-			measure_range(side, wanted, Kind::vipl, range, report);
-		if (wanted.only != "vipl")
-			measure_range(side, wanted, Kind::tcp, range, report);
-	}
+	for (const Range &range : ranges)
+		if (wanted.range.empty() || wanted.range == range.name)
+			measure_range(side, wanted, range, report);
 	return report;
 }
 } // namespace

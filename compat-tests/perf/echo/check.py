@@ -76,6 +76,17 @@ def echo(program, options):
             check_echo_point(point, size, 3)
 
 
+def echo_both(program, options):
+    """VIPL and TCP by turns: the same sizes of both, each in its series."""
+    wanted = ["--range", "small", "--samples", "3", *options]
+    series = series_of(report_of(program, "echo", wanted))
+    expect(list(series) == ["VIPL send, polling, small", "TCP, polling, small"], f"series: {list(series)}")
+    for points in series.values():
+        expect(len(points) == len(RANGES["small"]), f"{len(points)} sizes")
+        for point, size in zip(points, RANGES["small"]):
+            check_echo_point(point, size, 3)
+
+
 def echo_usual(program, options):
     """Without --samples: 64, or fewer where they take long, but 10."""
     report = report_of(program, "echo", ["--only", "vipl", "--range", "small", *options])
@@ -103,6 +114,14 @@ def check_connect(report, count):
 
 def connect(program, options):
     check_connect(report_of(program, "connect", ["--count", "25", *options]), 25)
+
+
+def connect_few(program, options):
+    """Fewer connections than turns, and one transport."""
+    for count in (2, 11):
+        wanted = ["--only", "tcp", "--count", str(count), *options]
+        (points,) = series_of(report_of(program, "connect", wanted)).values()
+        expect(all(point["samples"] == count for point in points), f"{count} samples in {points}")
 
 
 def connect_host(program, options):
@@ -146,7 +165,7 @@ def usage(program, _options):
     expect_usage_error(program, "logp")
 
 
-CASES = (echo, echo_usual, connect, connect_host, logp, usage)
+CASES = (echo, echo_both, echo_usual, connect, connect_few, connect_host, logp, usage)
 
 if __name__ == "__main__":
     case, program, *options = sys.argv[1:]
