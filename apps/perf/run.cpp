@@ -267,6 +267,8 @@ void run_server(const Options &options, bool once)
 	allow_many_files();
 	try_nic(options.nic);
 	Socket listener = listen_on(options.port);
+	std::cerr << "vip_perf: waits for clients on port " << port_of(listener) << ", NIC "
+		  << options.nic << '\n';
 	do {
 		Socket client = accept_from(listener, no_limit);
 

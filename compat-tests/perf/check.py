@@ -70,7 +70,12 @@ class Server:
         self.process = subprocess.Popen(command("server", "--port", str(self.port)),
                                         stderr=self.messages)
         self.said = b""
-        wait_until("the server listens", self.is_listening, SECONDS)
+        if self.process.stderr:
+            said = self.message(SECONDS)
+            expect("it says where it waits", f"port {self.port}, NIC {NIC}" in said, said)
+            expect("and does", self.is_listening())
+        else:
+            wait_until("the server listens", self.is_listening, SECONDS)
         return self
 
     def __exit__(self, *_):
@@ -94,10 +99,10 @@ class Server:
         expect("the next client is served", done.returncode == 0, done.stderr)
         json.loads(done.stdout)
 
-    def message(self):
+    def message(self, seconds=SOON):
         """The next line that the server says."""
         while b"\n" not in self.said:
-            readable, _, _ = select.select([self.process.stderr], [], [], SOON)
+            readable, _, _ = select.select([self.process.stderr], [], [], seconds)
             expect("the server says something", readable)
             self.said += os.read(self.process.stderr.fileno(), 4096)
         line, _, self.said = self.said.partition(b"\n")
