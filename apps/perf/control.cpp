@@ -57,7 +57,11 @@ bool Control::read_line(std::string &line, int limit_ms)
 
 		if (pending_.size() > longest_line)
 			throw Failure("what the other side says is no vip_perf's");
-		if (poll(&readable, 1, limit_ms) == 0)
+		const int found = poll(&readable, 1, limit_ms);
+
+		if (found < 0 && errno == EINTR)
+			continue;
+		if (found == 0)
 			return false;
 		n = recv(socket_.fd(), room, sizeof(room), 0);
 		if (n < 0 && errno == EINTR)

@@ -26,6 +26,7 @@
 
 #include "match.h"
 #include "run.h"
+#include "stop.h"
 
 namespace
 {
@@ -98,7 +99,7 @@ void measure_range(const Side &side, const Wanted &wanted, const Range &range, R
 
 	for (const Shape &shape : shapes)
 		matches.emplace_back(side, shape);
-	for (size_t bytes = range.first; bytes <= range.last; bytes += range.step)
+	for (size_t bytes = range.first; bytes <= range.last && !is_stopped(); bytes += range.step)
 		for (size_t i = 0; i < matches.size(); ++i) {
 			const std::string name = name_of(shapes[i]);
 
@@ -122,7 +123,7 @@ Report measure(const Side &side, const Wanted &wanted)
 			       {"MBps_max", "most", "MB/s"}});
 
 	for (const Range &range : ranges)
-		if (wanted.range.empty() || wanted.range == range.name)
+		if ((wanted.range.empty() || wanted.range == range.name) && !is_stopped())
 			measure_range(side, wanted, range, report);
 	return report;
 }

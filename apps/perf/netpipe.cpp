@@ -7,6 +7,7 @@
 
 #include "pace.h"
 #include "sizes.h"
+#include "stop.h"
 
 namespace
 {
@@ -207,11 +208,13 @@ void measure_by_turns(const Side &side, std::vector<Shape> shapes, const Plan &p
 	else
 		contest.open(std::min(groups.back().back(), most));
 	for (const SizeGroup &group : groups) {
+		if (is_stopped())
+			return;
 		/* A stream's buffers lie side by side, else they would fight for the same cache lines. */
 		if (plan.is_stream)
 			contest.open(std::min(group.back(), most));
 		for (size_t bytes : group)
-			if (bytes <= most)
+			if (bytes <= most && !is_stopped())
 				for (const Result &result : contest.measure(bytes))
 					found(result);
 	}

@@ -14,6 +14,7 @@
 #include "logp_link.h"
 #include "match.h"
 #include "series.h"
+#include "stop.h"
 
 extern "C" {
 #include "../common.h"
@@ -157,6 +158,7 @@ public:
 			Control control(std::move(theirs));
 
 			ours = Socket();
+			signal(SIGINT, SIG_IGN); /* is the client's, who may want to end well */
 			pin(1);
 			serve(control, nic);
 			return EXIT_OK;
@@ -215,8 +217,12 @@ void run(const Options &options, const Measurement &measurement)
 		report.note("nic", nic.attributes().Name);
 		report.note("peer", options.is_self ? "self" : options.host);
 		report.note("command", command_line());
+		if (is_stopped())
+			report.remark("stopped by the user");
 	}
 	reports.print(options.format());
+	if (is_stopped())
+		throw CLI::RuntimeError(128 + SIGINT);
 }
 
 /* What one client does or suffers is of no concern to the next. */

@@ -11,6 +11,7 @@
 #include "paired.h"
 #include "run.h"
 #include "statistics.h"
+#include "stop.h"
 #include "words.h"
 
 namespace
@@ -45,7 +46,7 @@ void series_of_matches(const Side &side, Report &report, Shape shape, const char
 	const std::string series = std::to_string(shape.room) + " bytes";
 	std::string why;
 
-	for (unsigned n = 1; n <= most; n *= 2) {
+	for (unsigned n = 1; n <= most && !is_stopped(); n *= 2) {
 		Json point = {{key, n}};
 
 		progress(series + ", " + key + ": " + std::to_string(n));
@@ -198,8 +199,9 @@ void add_scale(CLI::App &app)
 			Reports reports;
 
 			for (const auto &[name, question] : questions)
-				if (asked->empty() ||
-				    std::find(asked->begin(), asked->end(), name) != asked->end())
+				if (!is_stopped() &&
+				    (asked->empty() ||
+				     std::find(asked->begin(), asked->end(), name) != asked->end()))
 					reports.push_back(question(side, *options));
 			return reports;
 		});

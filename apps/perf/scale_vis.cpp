@@ -10,6 +10,7 @@
 
 #include "scale.h"
 #include "statistics.h"
+#include "stop.h"
 
 namespace
 {
@@ -54,7 +55,7 @@ void measure_series(const Side &side, const ScaleOptions &options, Report &repor
 	double opening_us = 0;
 	std::string why;
 
-	for (shape.vis = 1; shape.vis <= options.most_vis; shape.vis *= 2) {
+	for (shape.vis = 1; shape.vis <= options.most_vis && !is_stopped(); shape.vis *= 2) {
 		Json point = {{"vis", shape.vis}};
 		const double start = now_us();
 

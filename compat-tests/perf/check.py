@@ -116,9 +116,9 @@ class Server:
 class Client:
     """A client that tells its progress, and can be killed in the middle of it."""
 
-    def __init__(self, words):
+    def __init__(self, words, output=subprocess.DEVNULL):
         self.terminal, theirs = pty.openpty()
-        self.process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=theirs)
+        self.process = subprocess.Popen(words, stdout=output, stderr=theirs)
         os.close(theirs)
         self.said = ""
 
@@ -249,6 +249,28 @@ def test_self_killed():
         client.process.send_signal(number)
         client.process.wait(SOON)
         wait_until("the child has gone, too", lambda: is_gone(child))
+
+
+def test_stopped():
+    """By Ctrl-C, which the child gets, too: what has been measured until then is told."""
+    for words, point, key, whole in ((["latency", "--sockets", "tcp"], "64 bytes,", "bytes", 65539),
+                                     (["echo", "--only", "vipl"], "128 bytes", "bytes", 2 << 20),
+                                     (["scale", "--question", "vis"], ", 16 VIs", "vis", 4096)):
+        with tempfile.TemporaryFile() as output:
+            client = Client(command(*words, "--self", "--json"), output)
+            client.await_progress(point)
+            for number in (client.child(), client.process.pid):
+                os.kill(number, signal.SIGINT)
+            while client.read():
+                pass
+            expect("the status of who was interrupted", client.process.wait(SOON) == 130,
+                   client.process.returncode, client.said[-300:])
+            output.seek(0)
+            report = json.load(output)
+        expect_report(report, words[0])
+        expect("it says so", "stopped by the user" in report["remarks"], report["remarks"])
+        most = max(p[key] for series in report["series"] for p in series["points"])
+        expect("a part", most < whole, words, most)
 
 
 # --- who is no vip_perf --------------------------------------------------------------------------
