@@ -35,7 +35,8 @@ void Control::write(const Json &message)
 	size_t sent = 0;
 
 	while (sent < line.size()) {
-		const ssize_t n = send(socket_.fd(), line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
+		const ssize_t n =
+			send(socket_.fd(), line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -173,9 +174,10 @@ bool Control::is_one_host() const
 std::string reason(const std::exception &failure)
 {
 	const bool is_of_json = dynamic_cast<const Json::exception *>(&failure);
-	std::string told = is_of_json ? "what the other side says is no vip_perf's, or of another version: "
-				      : "";
+	std::string told;
 
+	if (is_of_json)
+		told = "what the other side says is no vip_perf's, or of another version: ";
 	told += failure.what();
 	/* What the other side said may be in it: of the JSON library's word not even text. */
 	if (told.size() > longest_reason)

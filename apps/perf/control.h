@@ -26,16 +26,16 @@ public:
 	static Control connect(const std::string &host, uint16_t port);
 
 	void write(const Json &message);
-	/* Fails when the peer has gone, has failed, or is silent for too long, which is two minutes. */
+	/* Fails when the peer has gone, has failed, or is silent for two minutes. */
 	Json read(int limit_ms = silence_limit_ms);
-	/* The same, but the peer's end and any silence are fine: false, and the wait has no limit. */
+	/* The same, but the peer's end is fine: false. The wait has no limit. */
 	bool read_next(Json &message);
 	/* Returns on both sides when both have come. */
 	void meet(int limit_ms = silence_limit_ms);
 	void write_failure(const std::exception &failure);
 	/*
-	 * After a failure that need not be the run's end: returns when the server has given up what both
-	 * did, and waits for orders again.
+	 * After a failure that need not be the run's end: returns when the server has given up what
+	 * both did, and waits for orders again.
 	 */
 	void recover(const Failure &failure);
 	/* The server's part of it. False: the client does not want to go on. */

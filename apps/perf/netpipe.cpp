@@ -20,7 +20,8 @@ HostTicks host_ticks()
 {
 	std::ifstream stat("/proc/stat");
 	std::string word;
-	double user = 0, nice = 0, system = 0, idle = 0, iowait = 0, irq = 0, softirq = 0, steal = 0;
+	double user = 0, nice = 0, system = 0, idle = 0;
+	double iowait = 0, irq = 0, softirq = 0, steal = 0;
 
 	stat >> word >> user >> nice >> system >> idle >> iowait >> irq >> softirq >> steal;
 	const double busy = user + nice + system + irq + softirq;
@@ -191,8 +192,8 @@ void measure_by_turns(const Side &side, std::vector<Shape> shapes, const Plan &p
 		      const std::function<void(const Result &)> &found)
 {
 	const size_t most = side.nic.attributes().MaxTransferSize;
-	const std::vector<SizeGroup> groups =
-		netpipe_sizes(plan.from, std::min<size_t>(plan.to, most), plan.factor, plan.perturb);
+	const std::vector<SizeGroup> groups = netpipe_sizes(
+		plan.from, std::min<size_t>(plan.to, most), plan.factor, plan.perturb);
 	Contest contest(side, plan, shapes);
 
 	if (groups.empty())
@@ -210,7 +211,7 @@ void measure_by_turns(const Side &side, std::vector<Shape> shapes, const Plan &p
 	for (const SizeGroup &group : groups) {
 		if (is_stopped())
 			return;
-		/* A stream's buffers lie side by side, else they would fight for the same cache lines. */
+		/* A stream's buffers lie side by side, else they fight for the same cache lines. */
 		if (plan.is_stream)
 			contest.open(std::min(group.back(), most));
 		for (size_t bytes : group)
@@ -243,13 +244,15 @@ void add_plan_options(CLI::App *command, Plan &plan)
 	command->add_option("--factor", plan.factor, "each size is so many times the one before")
 		->check(in_range(2, 1024))
 		->capture_default_str();
-	command->add_option("--perturb", plan.perturb, "each size so many bytes shorter and longer, too")
+	command->add_option("--perturb", plan.perturb,
+			    "each size so many bytes shorter and longer, too")
 		->check(in_range(0, 1 << 20))
 		->capture_default_str();
 	command->add_option("--trials", plan.trials, "for each size, by turns")
 		->check(in_range(1, 1000))
 		->capture_default_str();
-	command->add_option("--trial-ms", plan.trial_ms, "about how long one takes, in milliseconds")
+	command->add_option("--trial-ms", plan.trial_ms,
+			    "about how long one takes, in milliseconds")
 		->check(in_range(0.1, 10000.0))
 		->capture_default_str();
 }
@@ -264,8 +267,8 @@ void add_stream_options(CLI::App *command, Plan &plan)
 		->check(in_range(2, 512))
 		->capture_default_str();
 	command->add_option("--buffers", plan.buffers,
-			    "that they use by turns; 1: messages stay in the cache (default: one for "
-			    "each that is under way, up to 16 MiB of them)")
+			    "that they use by turns; 1: messages stay in the cache (default: one "
+			    "for each that is under way, up to 16 MiB of them)")
 		->needs(stream)
 		->check(in_range(1, 512));
 }

@@ -189,8 +189,8 @@ std::string command_line()
 }
 
 /*
- * Waiting calls poll for a while before they sleep. What is called blocking here is to block, as sockets
- * do; polling before that is a way to wait of its own.
+ * Waiting calls poll for a while before they sleep. What is called blocking here is to block, as
+ * sockets do; polling before that is a way to wait of its own.
  */
 void let_waits_block()
 {
@@ -258,7 +258,8 @@ void try_nic(const std::string &name)
 void refuse(Socket client)
 {
 	try {
-		Control(std::move(client)).write_failure(Failure("the server has another client now"));
+		Control(std::move(client))
+			.write_failure(Failure("the server has another client now"));
 	} catch (const std::exception &) {
 		/* it has gone */
 	}
@@ -296,7 +297,8 @@ void run_server(const Options &options, bool once)
 void add_common(CLI::App *command, Options &options)
 {
 	command->add_option("-n,--nic", options.nic, "VI NIC to use")->capture_default_str();
-	command->add_option("-p,--port", options.port, "TCP port of the server's control connection")
+	command->add_option("-p,--port", options.port,
+			    "TCP port of the server's control connection")
 		->capture_default_str();
 }
 } // namespace
@@ -318,7 +320,8 @@ CLI::App *add_measurement(CLI::App &app, const std::string &name, const std::str
 
 void add_server(CLI::App &app)
 {
-	CLI::App *command = app.add_subcommand("server", "The other side, for clients of other hosts");
+	CLI::App *command =
+		app.add_subcommand("server", "The other side, for clients of other hosts");
 	auto options = std::make_shared<Options>();
 	auto once = std::make_shared<bool>(false);
 
@@ -329,7 +332,8 @@ void add_server(CLI::App &app)
 
 void add_waiting_option(CLI::App *command, Waiting &waiting)
 {
-	command->add_option("--wait", waiting, "poll, block, or spin (polls for a while, then blocks)")
+	command->add_option("--wait", waiting,
+			    "poll, block, or spin (polls for a while, then blocks)")
 		->transform(value_of(waiting_words))
 		->type_name("HOW");
 }

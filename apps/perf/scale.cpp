@@ -55,8 +55,8 @@ void series_of_matches(const Side &side, Report &report, Shape shape, const char
 		if (!match && n == 1)
 			throw Failure(why);
 		if (!match)
-			return report.remark(series + ": none with " + std::to_string(n) + " " + key +
-					     ": " + why);
+			return report.remark(series + ": none with " + std::to_string(n) + " " +
+					     key + ": " + why);
 		add_time(point, *match, shape.room, shape.buffers);
 		report.add(series, std::move(point));
 	}

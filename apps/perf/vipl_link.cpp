@@ -1,8 +1,8 @@
 /*
  * The transport that is VIPL: VIs in turn, each used the way an MPI library does. Receives are
- * posted before there is a connection. VipPostSend, VipSendDone, VipRecvDone and VipPostRecv, or the
- * waiting calls, are called for each message; those that the answer need not wait for while a message
- * is under way.
+ * posted before there is a connection. VipPostSend, VipSendDone, VipRecvDone and VipPostRecv, or
+ * the waiting calls, are called for each message; those that the answer need not wait for while a
+ * message is under way.
  *
  * In a stream the sink gives credit, by messages of its own, for receives that it has posted again.
  */
@@ -58,7 +58,8 @@ private:
 	void post_receive(End &end);
 	void post(End &end, size_t bytes, Transfer transfer);
 	VIP_RETURN look(End &end, bool is_receive, bool may_block, VIP_DESCRIPTOR **descriptor);
-	VIP_RETURN look_by_cq(End &end, bool is_receive, bool may_block, VIP_DESCRIPTOR **descriptor);
+	VIP_RETURN look_by_cq(End &end, bool is_receive, bool may_block,
+			      VIP_DESCRIPTOR **descriptor);
 	VIP_DESCRIPTOR *await(End &end, bool is_receive);
 	size_t buffer_offset(uint64_t message) const;
 	void collect_sends(End &end, uint64_t left);
@@ -147,7 +148,8 @@ void ViplLink::fill(VIP_DESCRIPTOR *descriptor, uint8_t *buffer, size_t bytes)
 		segment->Local.Handle = memory_->handle();
 		segment->Local.Length = static_cast<VIP_UINT32>(is_last ? bytes - i * part : part);
 	}
-	descriptor->CS.SegCount = static_cast<VIP_UINT16>(descriptor->CS.SegCount + shape_.segments);
+	descriptor->CS.SegCount =
+		static_cast<VIP_UINT16>(descriptor->CS.SegCount + shape_.segments);
 	descriptor->CS.Length = static_cast<VIP_UINT32>(bytes);
 }
 
@@ -279,8 +281,8 @@ void ViplLink::receive_stamped(End &end, size_t bytes)
 }
 
 /*
- * What is not urgent is done while the message travels. So the last send's end, and the last receive to
- * be posted again, are left for whoever comes next.
+ * What is not urgent is done while the message travels. So the last send's end, and the last
+ * receive to be posted again, are left for whoever comes next.
  */
 void ViplLink::ping(size_t bytes, uint64_t count)
 {
