@@ -21,6 +21,9 @@ PROGRAM, NIC = sys.argv[1:3]
 SECONDS = 60  # for whatever has to end by itself
 SOON = 8      # for what has to be noticed at once, also on a busy machine
 
+# Who was started in the background ignores it, and so would whom we start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 def command(*words):
     return [PROGRAM, *words, "--nic", NIC]
