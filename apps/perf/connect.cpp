@@ -181,14 +181,14 @@ void connect_tcp_once(const addrinfo *to, Times &times)
 	double at[4];
 
 	at[0] = now_us();
-	const int fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	const int rc = fd < 0 ? -1 : connect(fd, to->ai_addr, to->ai_addrlen);
+	Socket socket(::socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+	const int rc = socket.fd() < 0 ? -1 : connect(socket.fd(), to->ai_addr, to->ai_addrlen);
 
 	at[1] = now_us();
 	if (rc)
 		fail_errno("connect by TCP"); /* the program ends */
 	at[2] = now_us();
-	close(fd);
+	socket = Socket();
 	at[3] = now_us();
 	times.connection.push_back(at[1] - at[0]);
 	times.disconnection.push_back(at[3] - at[2]);
