@@ -65,7 +65,9 @@ std::vector<Turn> turns_of(const Wanted &wanted)
 	const unsigned least = wanted.count ? wanted.count : least_count;
 	const unsigned most = wanted.count ? wanted.count : usual_count;
 	const unsigned turns = std::min(most_turns, least);
-	const auto part = [=](unsigned of, unsigned i) { return of * (i + 1) / turns - of * i / turns; };
+	const auto part = [=](unsigned count, unsigned i) {
+		return count * (i + 1) / turns - count * i / turns;
+	};
 	std::vector<Turn> all;
 
 	for (unsigned i = 0; i < turns; ++i)
@@ -144,6 +146,7 @@ unsigned measure_vipl(const Side &side, const Turn &turn, Times &times)
 
 	side.control.write({{"do", "connections"}, {"kind", "vipl"}});
 	Address remote = share_server_address(side);
+
 	repeat(turn, times, [&](Times &to) {
 		side.control.write({{"do", "wait"}});
 		side.control.read(); /* it is about to */
@@ -156,7 +159,6 @@ unsigned measure_vipl(const Side &side, const Turn &turn, Times &times)
 			std::this_thread::sleep_for(early_pause);
 		}
 	});
-
 	side.control.write({{"do", "end"}});
 	side.control.meet();
 	return too_early;
@@ -200,12 +202,12 @@ void measure_tcp(const Side &side, const Turn &turn, Times &times)
 	side.control.write({{"do", "connections"}, {"kind", "tcp"}});
 	const uint16_t port = side.control.read().at("port").get<uint16_t>();
 	const HostAddress found = find_host(side.control.peer_host(), port);
+
 	repeat(turn, times, [&](Times &to) {
 		side.control.write({{"do", "wait"}});
 		connect_tcp_once(found.get(), to);
 		side.control.read(); /* it has ended */
 	});
-
 	side.control.write({{"do", "end"}});
 	side.control.meet();
 }

@@ -206,10 +206,10 @@ void add_scale(CLI::App &app)
 			return reports;
 		});
 	command->add_option("--question", *asked,
-			    "vis: time and memory by the number of VIs; cq: what a completion queue "
-			    "costs; segments, buffers: time by their number; mtu: time around "
-			    "multiples of the NIC's unit; memory: registering by size. Several may be "
-			    "given; all if none is")
+			    "vis: time and memory by the number of VIs; cq: what a completion "
+			    "queue costs; segments, buffers: time by their number; mtu: time "
+			    "around multiples of the NIC's unit; memory: registering by size. "
+			    "Several may be given; all if none is")
 		->delimiter(',')
 		->allow_extra_args(false) /* what follows may be the host */
 		->check(one_of(names))

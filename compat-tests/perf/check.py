@@ -229,7 +229,8 @@ def test_client_killed():
 
 
 def test_server_killed():
-    for words, point in ((["latency"], "64 bytes,"), (["scale", "--question", "vis", "--limit", "100"], ", 16 VIs")):
+    for words, point in ((["latency"], "64 bytes,"),
+                         (["scale", "--question", "vis", "--limit", "100"], ", 16 VIs")):
         with Server() as server:
             client = Client(server.client(*words))
             client.await_progress(point)
@@ -362,7 +363,7 @@ def test_impossible_peers():
 
 
 def test_random_garbage():
-    """Bytes, and lines of the protocol with some of their bytes changed. Some of these may be right."""
+    """Bytes, and lines of the protocol with some bytes changed. Some of these may be right."""
     import random
     source = random.Random(7)
     with tempfile.TemporaryFile() as messages, Server(messages) as server:
@@ -406,7 +407,8 @@ def test_one_after_the_other():
 
 # --- what is printed -----------------------------------------------------------------------------
 
-MEASUREMENTS = [["latency", "--to", "64", "--trials", "2", "--trial-ms", "2"], ["scale", "--question", "vis", "--to", "4"],
+MEASUREMENTS = [["latency", "--to", "64", "--trials", "2", "--trial-ms", "2"],
+                ["scale", "--question", "vis", "--to", "4"],
                 ["scale", "--question", "cq"], ["scale", "--question", "segments"],
                 ["scale", "--question", "buffers"], ["scale", "--question", "mtu"],
                 ["scale", "--question", "memory"]]

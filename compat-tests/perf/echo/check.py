@@ -80,7 +80,8 @@ def echo_both(program, options):
     """VIPL and TCP by turns: the same sizes of both, each in its series."""
     wanted = ["--range", "small", "--samples", "3", *options]
     series = series_of(report_of(program, "echo", wanted))
-    expect(list(series) == ["VIPL send, polling, small", "TCP, polling, small"], f"series: {list(series)}")
+    names = ["VIPL send, polling, small", "TCP, polling, small"]
+    expect(list(series) == names, f"series: {list(series)}")
     for points in series.values():
         expect(len(points) == len(RANGES["small"]), f"{len(points)} sizes")
         for point, size in zip(points, RANGES["small"]):
