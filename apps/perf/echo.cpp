@@ -22,6 +22,8 @@
 #include <algorithm>
 #include <memory>
 
+#include <CLI/CLI.hpp>
+
 #include "match.h"
 #include "run.h"
 

@@ -6,6 +6,8 @@
 #include <memory>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
+
 #include "sizes.h"
 
 namespace

@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
+
 #include "connect.h"
 #include "logp_link.h"
 #include "match.h"

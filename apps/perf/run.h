@@ -5,10 +5,13 @@
 #include <functional>
 #include <string>
 
-#include <CLI/CLI.hpp>
-
 #include "report.h"
 #include "transport.h"
+
+namespace CLI
+{
+class App;
+}
 
 struct Options {
 	std::string nic = "nic0";

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <map>
 
+#include <CLI/CLI.hpp>
+
 #include "run.h"
 #include "statistics.h"
 

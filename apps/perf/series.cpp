@@ -2,6 +2,8 @@
 
 #include <set>
 
+#include <CLI/CLI.hpp>
+
 namespace
 {
 const std::map<std::string, Transfer> transfer_words = {

@@ -4,10 +4,13 @@
 
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "report.h"
 #include "transport.h"
+
+namespace CLI
+{
+class App;
+}
 
 /* All transfers at all levels, and all sockets, each with all ways of waiting. */
 struct Choice {
