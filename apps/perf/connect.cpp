@@ -31,6 +31,8 @@
 #include <thread>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
+
 #include "run.h"
 #include "server_address.h"
 #include "statistics.h"

@@ -1,6 +1,8 @@
 /* vip_perf - how fast VIPL is here: the benchmarks by which VIA was measured around 2000. */
 #include <iostream>
 
+#include <CLI/CLI.hpp>
+
 #include "failure.h"
 #include "plot/plot.h"
 #include "run.h"

@@ -5,6 +5,8 @@
 #include <memory>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
+
 #include "pace.h"
 #include "sizes.h"
 #include "stop.h"

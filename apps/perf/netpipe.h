@@ -9,11 +9,14 @@
 #include <functional>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "match.h"
 #include "report.h"
 #include "statistics.h"
+
+namespace CLI
+{
+class App;
+}
 
 struct Plan {
 	uint64_t from, to; /* sizes */

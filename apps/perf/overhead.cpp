@@ -19,6 +19,8 @@
 #include <mutex>
 #include <thread>
 
+#include <CLI/CLI.hpp>
+
 #include "overhead_path.h"
 #include "paired.h"
 #include "report.h"

@@ -10,11 +10,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
+
 #include "connect.h"
 #include "logp_link.h"
 #include "match.h"
-#include "series.h"
 #include "stop.h"
+#include "words.h"
 
 extern "C" {
 #include "../common.h"
@@ -328,14 +330,6 @@ void add_server(CLI::App &app)
 	add_common(command, *options);
 	command->add_flag("--once", *once, "end after one client");
 	command->callback([=] { run_server(*options, *once); });
-}
-
-void add_waiting_option(CLI::App *command, Waiting &waiting)
-{
-	command->add_option("--wait", waiting,
-			    "poll, block, or spin (polls for a while, then blocks)")
-		->transform(value_of(waiting_words))
-		->type_name("HOW");
 }
 
 void add_only_option(CLI::App *command, std::string &only)

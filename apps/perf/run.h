@@ -5,10 +5,13 @@
 #include <functional>
 #include <string>
 
-#include <CLI/CLI.hpp>
-
 #include "report.h"
 #include "transport.h"
+
+namespace CLI
+{
+class App;
+}
 
 struct Options {
 	std::string nic = "nic0";
@@ -43,8 +46,6 @@ void add_logp(CLI::App &app);
 void add_overhead(CLI::App &app); /* all in this process */
 void add_scale(CLI::App &app);
 
-/* Options with the words for these. */
-void add_waiting_option(CLI::App *command, Waiting &waiting);
 /* --only vipl, or tcp; empty for both. */
 void add_only_option(CLI::App *command, std::string &only);
 

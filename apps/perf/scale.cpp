@@ -8,8 +8,11 @@
 
 #include <algorithm>
 
+#include <CLI/CLI.hpp>
+
 #include "paired.h"
 #include "run.h"
+#include "series.h"
 #include "statistics.h"
 #include "stop.h"
 #include "words.h"

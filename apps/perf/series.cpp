@@ -2,11 +2,14 @@
 
 #include <set>
 
-const Words<Waiting> waiting_words = {
-	{"poll", Waiting::poll}, {"block", Waiting::block}, {"spin", Waiting::spin}};
+#include <CLI/CLI.hpp>
+
+#include "words.h"
 
 namespace
 {
+const Words<Waiting> waiting_words = {
+	{"poll", Waiting::poll}, {"block", Waiting::block}, {"spin", Waiting::spin}};
 const Words<Transfer> transfer_words = {
 	{"send", Transfer::send}, {"write", Transfer::write}, {"read", Transfer::read}};
 const Words<Level> level_words = {{"unreliable", Level::unreliable},
@@ -116,4 +119,12 @@ std::vector<Shape> shapes_of(const Choice &choice, const Side &side, Report &rep
 	if (possible.empty())
 		throw Failure("nothing of what is to be measured can be had here");
 	return possible;
+}
+
+void add_waiting_option(CLI::App *command, Waiting &waiting)
+{
+	command->add_option("--wait", waiting,
+			    "poll, block, or spin (polls for a while, then blocks)")
+		->transform(value_of(waiting_words))
+		->type_name("HOW");
 }

@@ -4,11 +4,13 @@
 
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "report.h"
 #include "transport.h"
-#include "words.h"
+
+namespace CLI
+{
+class App;
+}
 
 /* All transfers at all levels, and all sockets, each with all ways of waiting. */
 struct Choice {
@@ -20,10 +22,10 @@ struct Choice {
 	unsigned spin_us = Shape().spin_us;
 };
 
-extern const Words<Waiting> waiting_words;
-
 /* The options' defaults are what is in the choice. */
 void add_choice_options(CLI::App *command, Choice &choice);
+/* --wait, where there is but one way in a run. */
+void add_waiting_option(CLI::App *command, Waiting &waiting);
 
 /*
  * What of the choice can be had here. The rest is left out, with a remark; fails when nothing is

@@ -1,6 +1,7 @@
 // Connecting when nobody answers, late answers, and how long each call takes.
 #include "harness.h"
 
+#include <algorithm>
 #include <memory>
 
 using namespace harness;
@@ -22,7 +23,7 @@ TEST_F(ConnectTime, NobodyWaitsIsNoMatchAfterAGraceTime)
 	Stopwatch watch;
 	EXPECT_EQ(VIP_NO_MATCH, requestTo(vi, freshDiscriminator(), timeout));
 	EXPECT_GE(watch.ms(), kLateness) << "no time for a server that is about to wait";
-	EXPECT_LE(watch.ms(), timeout * 1.2);
+	EXPECT_LE(watch.ms(), timeout + kBusy);
 	EXPECT_EQ(VIP_STATE_IDLE, vi.state());
 }
 
@@ -30,11 +31,16 @@ TEST_F(ConnectTime, NobodyWaitsIsNoMatchAndNotTimeoutAlsoWhenTheTimeoutIsShort)
 {
 	Vi vi(nic);
 	for (VIP_ULONG timeout : {250UL, 500UL, 1000UL}) {
-		Stopwatch watch;
-		EXPECT_EQ(VIP_NO_MATCH, requestTo(vi, freshDiscriminator(), timeout))
-			<< timeout << " ms";
-		EXPECT_LE(watch.ms(), static_cast<double>(timeout) * 1.2 + 20)
-			<< "never beyond the timeout";
+		const double most = static_cast<double>(timeout) * 1.2 + 20;
+		double least = 2 * most;
+		// Of some tries, as a busy machine makes one of them late.
+		for (int i = 0; i < 10 && least > most; i++) {
+			Stopwatch watch;
+			EXPECT_EQ(VIP_NO_MATCH, requestTo(vi, freshDiscriminator(), timeout))
+				<< timeout << " ms";
+			least = std::min(least, watch.ms());
+		}
+		EXPECT_LE(least, most) << "never beyond the timeout";
 	}
 }
 
@@ -172,7 +178,7 @@ TEST_F(ConnectTime, HostThatIsNotThereIsNotReachableOrDoesNotAnswer)
 	VIP_RETURN result = VipConnectRequest(vi, local.get(), remote.get(), timeout, &attributes);
 	EXPECT_TRUE(result == VIP_NOT_REACHABLE || (result == VIP_TIMEOUT && !nic.isLoopback()))
 		<< testing::PrintToString(result);
-	EXPECT_LE(watch.ms(), timeout * 1.2);
+	EXPECT_LE(watch.ms(), timeout + kBusy);
 	EXPECT_EQ(VIP_STATE_IDLE, vi.state());
 }
 
@@ -180,18 +186,19 @@ TEST_F(ConnectTime, WaitTimesOutAfterTheAskedTime)
 {
 	for (VIP_ULONG timeout : {200UL, 1000UL}) {
 		VIP_CONN_HANDLE connection;
-		Stopwatch watch;
-		EXPECT_EQ(VIP_TIMEOUT, waitOn(nic, freshDiscriminator(), timeout, &connection));
-		EXPECT_TRUE(tookAbout(watch.ms(), static_cast<double>(timeout)));
+		EXPECT_TRUE(takesAbout(static_cast<double>(timeout), [&] {
+			EXPECT_EQ(VIP_TIMEOUT,
+				  waitOn(nic, freshDiscriminator(), timeout, &connection));
+		}));
 	}
 }
 
 TEST_F(ConnectTime, WaitWithTimeoutZeroLooksOnce)
 {
 	VIP_CONN_HANDLE connection;
-	Stopwatch watch;
-	EXPECT_EQ(VIP_TIMEOUT, waitOn(nic, freshDiscriminator(), 0, &connection));
-	EXPECT_LT(watch.ms(), 200);
+	EXPECT_TRUE(takesAbout(0, [&] {
+		EXPECT_EQ(VIP_TIMEOUT, waitOn(nic, freshDiscriminator(), 0, &connection));
+	}));
 }
 
 TEST_F(ConnectTime, RequestWithTimeoutZeroIsInvalid)

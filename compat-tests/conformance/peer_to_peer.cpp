@@ -327,13 +327,13 @@ TEST_F(PeerToPeer, RequestNeverConnectsToOneThatAsksForAnother)
 	eitherWay([&](const std::string &own, const std::string &other) {
 		Vi equal(nic), client(nic), right(nic);
 		ASSERT_EQ(VIP_SUCCESS, ask(equal, own, other));
-		EXPECT_EQ(VIP_NO_MATCH, requestTo(client, own, 1000));
+		EXPECT_EQ(VIP_NO_MATCH, requestTo(client, own, kPatience));
 		EXPECT_EQ(VIP_NOT_DONE, outcomeSoFar(equal));
 		// Not even when it calls itself what the other one asks for.
 		Address local(nic.address(), other), remote(nic.address(), own);
 		VIP_VI_ATTRIBUTES attributes;
-		EXPECT_EQ(VIP_NO_MATCH, VipConnectRequest(client, local.get(), remote.get(), 1000,
-							  &attributes));
+		EXPECT_EQ(VIP_NO_MATCH, VipConnectRequest(client, local.get(), remote.get(),
+							  kPatience, &attributes));
 		ASSERT_NO_FATAL_FAILURE(expectMeeting(equal, own, right, other));
 		expectTalk(equal, right, 1);
 	});

@@ -31,10 +31,11 @@ TEST_F(PeerToPeerEnd, NobodyAsksIsATimeoutAfterTheAskedTimeWithReceivesStillPost
 	eitherWay([&](const std::string &own, const std::string &other) {
 		Vi vi(nic);
 		VIP_DESCRIPTOR *receive = postReceive(vi);
-		for (VIP_ULONG timeout : {200UL, 1000UL}) {
+		constexpr VIP_ULONG longer = 4000;
+		for (VIP_ULONG timeout : {VIP_ULONG{200}, longer}) {
 			Stopwatch watch;
 			ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other, timeout));
-			EXPECT_LT(watch.ms(), static_cast<double>(timeout)) << "it does not block";
+			EXPECT_LT(watch.ms(), longer) << "it does not block";
 			EXPECT_EQ(VIP_TIMEOUT, outcome(vi));
 			EXPECT_TRUE(tookAbout(watch.ms(), static_cast<double>(timeout)));
 		}
@@ -57,10 +58,10 @@ TEST_F(PeerToPeerEnd, TimeoutZeroIsOverAtOnce)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
 		Vi vi(nic);
-		Stopwatch watch;
-		ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other, 0));
-		EXPECT_EQ(VIP_TIMEOUT, outcome(vi));
-		EXPECT_LT(watch.ms(), 200);
+		EXPECT_TRUE(takesAbout(0, [&] {
+			ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other, 0));
+			EXPECT_EQ(VIP_TIMEOUT, outcome(vi));
+		}));
 	});
 }
 
@@ -115,15 +116,16 @@ TEST_F(PeerToPeerEnd, HostThatIsNotThereIsNotReachableOrATimeout)
 		Stopwatch watch;
 		// That there is no way may be known at once, later or never; to a NIC whose network
 		// ends at this machine it is at once.
-		VIP_RETURN result = VipConnectPeerRequest(vi, local.get(), remote.get(), 1000);
-		EXPECT_LT(watch.ms(), 900) << "it does not block";
+		constexpr VIP_ULONG timeout = 4000;
+		VIP_RETURN result = VipConnectPeerRequest(vi, local.get(), remote.get(), timeout);
+		EXPECT_LT(watch.ms(), timeout * 0.9) << "it does not block";
 		EXPECT_EQ(nic.isLoopback() ? VIP_NOT_REACHABLE : VIP_SUCCESS, result);
 		if (result == VIP_SUCCESS) {
 			result = outcome(vi);
 			EXPECT_TRUE(result == VIP_NOT_REACHABLE || result == VIP_TIMEOUT)
 				<< testing::PrintToString(result);
 		}
-		EXPECT_LE(watch.ms(), 1200);
+		EXPECT_LE(watch.ms(), timeout + kBusy);
 		EXPECT_EQ(VIP_STATE_IDLE, vi.state());
 	});
 }

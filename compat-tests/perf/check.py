@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""check.py PROGRAM NIC TEST: how vip_perf behaves when something is wrong, and what it prints.
+"""check.py PROGRAM NIC CASE: how vip_perf behaves when something is wrong, and what it prints.
 
-The function of that name is the test; "list" prints their names. Figures are not looked at.
+Figures are not looked at.
 """
 import csv
 import io
@@ -9,7 +9,6 @@ import json
 import os
 import pty
 import resource
-import select
 import signal
 import socket
 import subprocess
@@ -17,103 +16,22 @@ import sys
 import tempfile
 import time
 
-PROGRAM, NIC = sys.argv[1:3]
-SECONDS = 60  # for whatever has to end by itself
-SOON = 8      # for what has to be noticed at once, also on a busy machine
+sys.dont_write_bytecode = True  # tests leave the sources alone
+
+from vip_perf_runs import (  # noqa: E402
+    NIC, SECONDS, SOON, Server, command, expect, expect_usage_error, free_port, json_of, run, run_case,
+    wait_until)
 
 # Who was started in the background ignores it, and so would whom we start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def command(*words):
-    return [PROGRAM, *words, "--nic", NIC]
-
-
-def run(*words, seconds=SECONDS, **more):
-    """Of arguments as they are; its exit status, output and messages."""
-    done = subprocess.run([PROGRAM, *words], stdin=subprocess.DEVNULL, capture_output=True,
-                          text=True, timeout=seconds, **more)
-    return done.returncode, done.stdout, done.stderr
-
-
-def expect(what, is_so, *shown):
-    if not is_so:
-        sys.exit(f"FAILED: {what}: " + " | ".join(str(s) for s in shown))
-
-
 def expect_one_message(result, status=1):
     code, out, err = result
-    expect("the exit status", code == status, code, out, err)
-    expect("nothing but a message", out == "", out)
+    expect(code == status, "the exit status", code, out, err)
+    expect(out == "", "nothing but a message", out)
     said = [line for line in err.splitlines() if not line.startswith("vipl: ")]  # the library's
-    expect("one message", len(said) == 1 and said[0].startswith("vip_perf: "), err)
-
-
-def wait_until(what, is_so, seconds=SOON):
-    end = time.monotonic() + seconds
-    while not is_so():
-        expect(what, time.monotonic() < end, f"not within {seconds} s")
-        time.sleep(0.01)
-
-
-def free_port():
-    with socket.socket(socket.AF_INET6) as s:
-        s.bind(("::", 0))
-        return s.getsockname()[1]
-
-
-class Server:
-    """"vip_perf server" on a port of its own, until the end of the block."""
-
-    def __init__(self, messages=subprocess.PIPE):
-        self.port = free_port()
-        self.messages = messages
-
-    def __enter__(self):
-        self.process = subprocess.Popen(command("server", "--port", str(self.port)),
-                                        stderr=self.messages)
-        self.said = b""
-        if self.process.stderr:
-            said = self.message(SECONDS)
-            expect("it says where it waits", f"port {self.port}, NIC {NIC}" in said, said)
-            expect("and does", self.is_listening())
-        else:
-            wait_until("the server listens", self.is_listening, SECONDS)
-        return self
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
-
-    def is_listening(self):
-        # Not by connecting, which would be a client.
-        with open("/proc/net/tcp6") as table:
-            return any(line.split()[1].endswith(f":{self.port:04X}") and line.split()[3] == "0A"
-                       for line in table)
-
-    def client(self, *words):
-        return command(*words, "localhost", "--port", str(self.port))
-
-    def expect_service(self):
-        """Even though whoever came before was what he was."""
-        expect("the server lives", self.process.poll() is None)
-        done = subprocess.run(self.client("scale", "--question", "vis", "--to", "1", "--json"),
-                              capture_output=True, text=True, timeout=SECONDS)
-        expect("the next client is served", done.returncode == 0, done.stderr)
-        json.loads(done.stdout)
-
-    def message(self, seconds=SOON):
-        """The next line that the server says."""
-        while b"\n" not in self.said:
-            readable, _, _ = select.select([self.process.stderr], [], [], seconds)
-            expect("the server says something", readable)
-            self.said += os.read(self.process.stderr.fileno(), 4096)
-        line, _, self.said = self.said.partition(b"\n")
-        return line.decode()
-
-    def socket(self):
-        s = socket.create_connection(("localhost", self.port), timeout=SOON)
-        return s
+    expect(len(said) == 1 and said[0].startswith("vip_perf: "), "one message", err)
 
 
 class Client:
@@ -135,7 +53,7 @@ class Client:
 
     def await_progress(self, text):
         while text not in self.said:
-            expect(f"the client gets to \"{text}\"", self.read(), self.said[-300:])
+            expect(self.read(), f"the client gets to \"{text}\"", self.said[-300:])
 
     def child(self):
         number = self.process.pid
@@ -146,11 +64,11 @@ class Client:
         begin = time.monotonic()
         while self.read():
             pass
-        expect("the client fails", self.process.wait(SECONDS) == 1, self.process.returncode)
-        expect("and soon", time.monotonic() - begin < SOON, time.monotonic() - begin)
+        expect(self.process.wait(SECONDS) == 1, "the client fails", self.process.returncode)
+        expect(time.monotonic() - begin < SOON, "and soon", time.monotonic() - begin)
         message = self.said.split("\x1b[K")[-1].strip()
-        expect("with a message", message.startswith("vip_perf: "), repr(self.said[-300:]))
-        expect("and only one", "\n" not in message, message)
+        expect(message.startswith("vip_perf: "), "with a message", repr(self.said[-300:]))
+        expect("\n" not in message, "and only one", message)
 
 
 def is_gone(number):
@@ -168,9 +86,9 @@ def is_gone(number):
 def test_help():
     for words in (["--help"], ["latency", "--help"], ["scale", "--help"], ["server", "--help"]):
         code, out, err = run(*words)
-        expect("help", code == 0 and "--help" in out and not err, words, code, out, err)
+        expect(code == 0 and "--help" in out and not err, "help", words, code, out, err)
     code, out, _ = run("--version")
-    expect("the version", code == 0 and out.strip(), code, out)
+    expect(code == 0 and out.strip(), "the version", code, out)
 
 
 def test_usage_errors():
@@ -180,19 +98,19 @@ def test_usage_errors():
                   ["latency", "--self", "--nothing"], ["scale", "--self", "--question", "no"],
                   ["scale", "--self", "--to", "0"], ["scale", "--self", "--limit", "-1"],
                   ["server", "localhost"]):
-        code, out, err = run(*words, seconds=SOON)
-        expect("a usage error", code == 2 and out == "" and err != "", words, code, out, err)
-    for command, option, words in (("scale", "--wait", "poll, block, spin"),
-                                   ("latency", "--wait", "poll, block, spin"),
-                                   ("latency", "--transfer", "send, write, read"),
-                                   ("latency", "--level", "unreliable, delivery, reception"),
-                                   ("latency", "--sockets", "tcp, unix"),
-                                   ("scale", "--question", "vis, cq, segments, buffers, mtu, memory"),
-                                   ("connect", "--only", "vipl, tcp"),
-                                   ("plot", "--format", "svg, png, both")):
-        _, _, err = run(command, option, "no", seconds=SOON)
-        expect("a wrong word is told the right ones",
-               err.splitlines()[0] == f'{option}: "no" is none of {words}', err)
+        expect_usage_error(*words)
+    for measurement, option, words in (
+            ("scale", "--wait", "poll, block, spin"),
+            ("latency", "--wait", "poll, block, spin"),
+            ("latency", "--transfer", "send, write, read"),
+            ("latency", "--level", "unreliable, delivery, reception"),
+            ("latency", "--sockets", "tcp, unix"),
+            ("scale", "--question", "vis, cq, segments, buffers, mtu, memory"),
+            ("connect", "--only", "vipl, tcp"),
+            ("plot", "--format", "svg, png, both")):
+        _, _, err = run(measurement, option, "no", seconds=SOON)
+        expect(err.splitlines()[0] == f'{option}: "no" is none of {words}',
+               "a wrong word is told the right ones", err)
 
 
 def test_unknown_nic():
@@ -204,7 +122,7 @@ def test_unknown_nic():
 def test_nobody_serves():
     begin = time.monotonic()
     expect_one_message(run("latency", "localhost", "--nic", NIC, "--port", str(free_port())))
-    expect("within the ten seconds that a server has to come", time.monotonic() - begin < 15)
+    expect(time.monotonic() - begin < 15, "within the ten seconds that a server has to come")
     expect_one_message(run("latency", "no-such-host.invalid", "--nic", NIC))
 
 
@@ -267,14 +185,14 @@ def test_stopped():
                 os.kill(number, signal.SIGINT)
             while client.read():
                 pass
-            expect("the status of who was interrupted", client.process.wait(SOON) == 130,
+            expect(client.process.wait(SOON) == 130, "the status of who was interrupted",
                    client.process.returncode, client.said[-300:])
             output.seek(0)
             report = json.load(output)
-        expect("the report", report["test"].startswith(words[0]), report["test"])
-        expect("it says so", "stopped by the user" in report["remarks"], report["remarks"])
+        expect(report["test"].startswith(words[0]), "the report", report["test"])
+        expect("stopped by the user" in report["remarks"], "it says so", report["remarks"])
         most = max(p[key] for series in report["series"] for p in series["points"])
-        expect("a part", most < whole, words, most)
+        expect(most < whole, "a part", words, most)
 
 
 # --- who is no vip_perf --------------------------------------------------------------------------
@@ -328,11 +246,11 @@ def answer(server, sent):
 def expect_refusal(server, sent):
     said = answer(server, sent)
     message = server.message()
-    expect("the server says that it failed", message.startswith("vip_perf: "), sent[:200], message)
-    expect("in a few printable words", len(message) < 600 and message.isprintable(), message)
+    expect(message.startswith("vip_perf: "), "the server says that it failed", sent[:200], message)
+    expect(len(message) < 600 and message.isprintable(), "in a few printable words", message)
     for line in said.splitlines():
         words = json.loads(line)
-        expect("it speaks as it should", isinstance(words, dict), sent[:200], line)
+        expect(isinstance(words, dict), "it speaks as it should", sent[:200], line)
 
 
 def test_garbage():
@@ -350,7 +268,7 @@ def test_impossible_shapes():
         for sent in NO_SHAPES:
             said = answer(server, MEET + sent)
             message = server.message()
-            expect("it is refused", message.startswith("vip_perf: ") and '"failed"' in said,
+            expect(message.startswith("vip_perf: ") and '"failed"' in said, "it is refused",
                    sent, said, message)
         server.expect_service()
 
@@ -366,7 +284,7 @@ def test_random_garbage():
     """Bytes, and lines of the protocol with some bytes changed. Some of these may be right."""
     import random
     source = random.Random(7)
-    with tempfile.TemporaryFile() as messages, Server(messages) as server:
+    with tempfile.TemporaryFile() as messages, Server(messages=messages) as server:
         for _ in range(60):
             if source.random() < 0.5:
                 sent = bytearray(source.randbytes(source.randrange(1, 2000)))
@@ -375,11 +293,11 @@ def test_random_garbage():
                 for _ in range(source.randrange(1, 6)):
                     sent[source.randrange(len(sent))] = source.randrange(256)
             answer(server, bytes(sent))
-            expect("the server lives", server.process.poll() is None)
+            expect(server.process.poll() is None, "the server lives")
         server.expect_service()
         messages.seek(0)
         for line in messages.read().decode().splitlines():  # a sanitizer's are others
-            expect("its messages are its own", line.startswith(("vip_perf: ", "vipl: ")), line)
+            expect(line.startswith(("vip_perf: ", "vipl: ")), "its messages are its own", line)
 
 
 # --- two at once ---------------------------------------------------------------------------------
@@ -392,8 +310,8 @@ def test_second_client():
         done = subprocess.run(server.client("latency"), capture_output=True, text=True,
                               timeout=SECONDS)
         expect_one_message((done.returncode, done.stdout, done.stderr))
-        expect("it is told why", "another client" in done.stderr, done.stderr)
-        expect("the first one goes on", first.process.poll() is None)
+        expect("another client" in done.stderr, "it is told why", done.stderr)
+        expect(first.process.poll() is None, "the first one goes on")
         first.process.kill()
         first.process.wait()
         server.expect_service()
@@ -415,32 +333,28 @@ MEASUREMENTS = [["latency", "--to", "64", "--trials", "2", "--trial-ms", "2"],
 
 
 def expect_report(report, test):
-    expect("the name of the test", report["test"].startswith(test), report["test"])
+    expect(report["test"].startswith(test), "the name of the test", report["test"])
     for key in ("vip_perf", "host", "time", "nic", "peer", "command"):
-        expect("what was measured where", key in report, key)
+        expect(key in report, "what was measured where", key)
     keys = [column["key"] for column in report["columns"]]
-    expect("series", report["series"] and all(s["points"] for s in report["series"]))
+    expect(report["series"] and all(s["points"] for s in report["series"]), "series")
     for series in report["series"]:
         for point in series["points"]:
-            expect("keys that are columns", set(point) <= set(keys), point, keys)
-            expect("the first column in each point", point.get(keys[0], 0) > 0, point)
-            expect("times are positive", all(value > 0 for key, value in point.items() if
-                                             key in ("us", "us_min", "open_us", "register_us")), point)
+            expect(set(point) <= set(keys), "keys that are columns", point, keys)
+            expect(point.get(keys[0], 0) > 0, "the first column in each point", point)
+            expect(all(value > 0 for key, value in point.items()
+                       if key in ("us", "us_min", "open_us", "register_us")),
+                   "times are positive", point)
 
 
 def test_json():
     for words in MEASUREMENTS:
-        code, out, err = run(*words, "--self", "--nic", NIC, "--json")
-        expect("it works", code == 0, words, code, err)
-        expect_report(json.loads(out), words[0])
+        expect_report(json_of(*words), words[0])
 
 
 def test_json_of_several():
-    code, out, err = run("scale", "--self", "--nic", NIC, "--json", "--question", "memory",
-                         "--question", "mtu")
-    expect("it works", code == 0, code, err)
-    reports = json.loads(out)
-    expect("a list", [report["test"] for report in reports] == ["scale-mtu", "scale-memory"], out)
+    reports = json_of("scale", "--question", "memory", "--question", "mtu")
+    expect([report["test"] for report in reports] == ["scale-mtu", "scale-memory"], "a list", reports)
     for report in reports:
         expect_report(report, "scale-")
 
@@ -448,55 +362,39 @@ def test_json_of_several():
 def test_csv():
     for words in MEASUREMENTS[:2] + MEASUREMENTS[-1:]:
         code, out, err = run(*words, "--self", "--nic", NIC, "--csv")
-        expect("it works", code == 0, words, code, err)
+        expect(code == 0, "it works", words, code, err)
         rows = list(csv.reader(io.StringIO(out)))
-        expect("a head", rows[0][0] == "series" and len(rows) > 1, rows[:1])
+        expect(rows[0][0] == "series" and len(rows) > 1, "a head", rows[:1])
         for row in rows[1:]:
-            expect("as many fields in each row", len(row) == len(rows[0]), row, rows[0])
+            expect(len(row) == len(rows[0]), "as many fields in each row", row, rows[0])
             for field in row[1:]:
-                expect("numbers", field == "" or float(field) is not None, row)
+                expect(field == "" or float(field) is not None, "numbers", row)
 
 
 def test_csv_of_several():
     """One table: a head, then rows that say which test they are of, with that test's columns alone."""
     code, out, err = run("scale", "--self", "--nic", NIC, "--csv", "--question", "memory",
                          "--question", "mtu")
-    expect("it works", code == 0, code, err)
+    expect(code == 0, "it works", code, err)
     table = csv.DictReader(io.StringIO(out))
     rows = list(table)
-    expect("a head", table.fieldnames[:3] == ["test", "series", "bytes"], table.fieldnames)
-    expect("rows of both", {row["test"] for row in rows} == {"scale-mtu", "scale-memory"}, rows)
+    expect(table.fieldnames[:3] == ["test", "series", "bytes"], "a head", table.fieldnames)
+    expect({row["test"] for row in rows} == {"scale-mtu", "scale-memory"}, "rows of both", rows)
     for row in rows:
         own, other = ("us", "register_us") if row["test"] == "scale-mtu" else ("register_us", "us")
-        expect("as many fields in each row", None not in row and None not in row.values(), row)
-        expect("numbers of its own test", float(row[own]) > 0 and row[other] == "", row)
+        expect(None not in row and None not in row.values(), "as many fields in each row", row)
+        expect(float(row[own]) > 0 and row[other] == "", "numbers of its own test", row)
 
 
 def test_out_of_room():
     """VIs of via_lo take a file each: with few of them the series ends, not the run."""
     def few_files():
         resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
-    code, out, err = run("scale", "--self", "--nic", NIC, "--question", "vis", "--json",
-                         preexec_fn=few_files)
-    expect("it works", code == 0, code, err)
-    report = json.loads(out)
-    expect("three series", len(report["series"]) == 3, report["series"])
-    expect("each ends with a remark", len(report.get("remarks", [])) == 3, report.get("remarks"))
+    report = json_of("scale", "--question", "vis", preexec_fn=few_files)
+    expect(len(report["series"]) == 3, "three series", report["series"])
+    expect(len(report.get("remarks", [])) == 3, "each ends with a remark", report.get("remarks"))
     for series in report["series"]:
-        expect("with some of its points", 2 < len(series["points"]) < 8, series)
+        expect(2 < len(series["points"]) < 8, "with some of its points", series)
 
 
-def main():
-    tests = {name[5:]: f for name, f in globals().items() if name.startswith("test_")}
-    if sys.argv[3] == "list":
-        print("\n".join(tests))
-    elif sys.argv[3] == "all":
-        for name, test in tests.items():
-            begin = time.monotonic()
-            test()
-            print(f"{name}: {time.monotonic() - begin:.1f} s", flush=True)
-    else:
-        tests[sys.argv[3]]()
-
-
-main()
+run_case(globals())

@@ -1,11 +1,13 @@
 /*
- * Colours that colour-blind people can tell apart (those of Okabe and Ito), and another symbol with
- * each. What is the same series in several runs has one colour, and another way of dashes in each
- * run. The papers' numbers are grey and hollow.
+ * Colours that colour-blind people can tell apart (those of Okabe and Ito, and three more), and
+ * another symbol with each. The usual series have theirs in all figures. What is the same series in
+ * several runs has one colour, and another way of dashes in each run. The papers' numbers are grey
+ * and hollow.
  */
 #include "plot_looks.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "gnuplot.h"
@@ -13,10 +15,19 @@
 namespace plotting
 {
 
-static const char *const colours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
-				      "#E69F00", "#56B4E9", "#000000"};
-constexpr size_t num_colours = sizeof(colours) / sizeof(*colours);
+/* A series that begins so has this colour: who blocks has a lighter one than who polls. */
+static const struct {
+	const char *series, *colour;
+} usual[] = {
+	{"VIPL send, polling", "#0072B2"},	 {"VIPL RDMA write, polling", "#D55E00"},
+	{"VIPL RDMA read, polling", "#009E73"},	 {"TCP, polling", "#CC79A7"},
+	{"Unix socket, polling", "#000000"},	 {"VIPL send, blocking", "#56B4E9"},
+	{"VIPL RDMA write, blocking", "#E69F00"}, {"VIPL RDMA read, blocking", "#7BCDB5"},
+	{"TCP, blocking", "#E8B8D4"},		 {"Unix socket, blocking", "#8A6D3B"},
+};
+constexpr size_t num_colours = sizeof(usual) / sizeof(*usual);
 static const int filled[] = {7, 5, 9, 11, 13, 15, 3}, hollow[] = {6, 4, 8, 10, 12, 14, 2};
+constexpr size_t num_symbols = sizeof(filled) / sizeof(*filled);
 static const char *const greys[] = {"#444444", "#777777"};
 static const int paper_symbols[] = {6, 4, 8, 10, 12, 14, 1, 2, 3};
 constexpr size_t num_paper_symbols = sizeof(paper_symbols) / sizeof(*paper_symbols);
@@ -52,37 +63,74 @@ Legend legend_of(const Figure &figure)
 	return {2, std::max(first, num - first) + 1, first, longest};
 }
 
-/* Which of ours a curve is: the number of its series, and that of its run among those of the figure. */
+/* "TCP, polling" begins with "TCP". */
+static bool begins_with(const std::string &name, const std::string &part)
+{
+	return name.compare(0, part.size(), part) == 0 &&
+	       (name.size() == part.size() || name[part.size()] == ',');
+}
+
+/* The numbers of our series' colours: the usual ones have their own, and others what is left. */
+static std::map<std::string, size_t> colours_of(const Figure &figure)
+{
+	std::map<std::string, size_t> numbers;
+	std::vector<std::string> others;
+	std::set<size_t> taken;
+
+	for (const Curve &curve : figure.curves) {
+		if (curve.of_paper || numbers.count(curve.series))
+			continue;
+		const auto *found = std::find_if(
+			std::begin(usual), std::end(usual), [&](const auto &one) {
+				return begins_with(curve.series, one.series) ||
+				       begins_with(one.series, curve.series);
+			});
+		numbers[curve.series] = static_cast<size_t>(found - usual);
+		if (found == std::end(usual) || !taken.insert(numbers[curve.series]).second)
+			others.push_back(curve.series);
+	}
+	size_t next = 0;
+	for (const std::string &series : others) {
+		while (taken.count(next))
+			next++;
+		numbers[series] = next++;
+	}
+	return numbers;
+}
+
+/* How a curve of ours looks: by its series, and by its run among those of the figure. */
 struct Place {
 	size_t series, run;
+
+	const char *colour() const
+	{
+		return usual[series % num_colours].colour;
+	}
+	int symbol() const
+	{
+		return (run % 2 ? hollow : filled)[(series + series / num_colours) % num_symbols];
+	}
 };
 
 static Place place_of(const Figure &figure, const Curve &wanted)
 {
-	std::vector<std::string> names;
+	const std::map<std::string, size_t> colours = colours_of(figure);
 	std::set<size_t> earlier;
-	size_t place = 0;
 
-	for (const Curve &curve : figure.curves) {
-		if (curve.of_paper)
-			continue;
-		auto found = std::find(names.begin(), names.end(), curve.series);
-		if (curve.series == wanted.series)
-			place = static_cast<size_t>(found - names.begin());
-		if (found == names.end())
-			names.push_back(curve.series);
-		if (curve.run < wanted.run)
+	for (const Curve &curve : figure.curves)
+		if (!curve.of_paper && curve.run < wanted.run)
 			earlier.insert(curve.run);
-	}
+	const auto found = colours.find(wanted.series);
+	const size_t series = found == colours.end() ? 0 : found->second;
 	/* Of one series each run has a colour. */
-	return names.size() > 1 ? Place{place, earlier.size()} : Place{earlier.size(), 0};
+	return colours.size() > 1 ? Place{series, earlier.size()}
+				  : Place{series + earlier.size(), 0};
 }
 
 static std::string our_look(const Curve &curve, Place place)
 {
-	const char *colour = colours[place.series % num_colours];
-	size_t shape = (place.series + place.series / num_colours) % num_colours;
-	int symbol = (place.run % 2 ? hollow : filled)[shape];
+	const char *colour = place.colour();
+	int symbol = place.symbol();
 	const char *dashes[] = {"1", "(8,4)", "(3,3)", "(12,4,3,4)"};
 
 	switch (curve.style) {
@@ -144,7 +192,7 @@ static std::string item(const Figure &figure, const Curve &curve, size_t index, 
 	Place place = place_of(figure, curve);
 	std::string look = curve.of_paper ? paper_look(curve, paper) : our_look(curve, place);
 	const char *colour =
-		curve.of_paper ? greys[paper % 2] : colours[place.series % num_colours];
+		curve.of_paper ? greys[paper % 2] : place.colour();
 	std::string text = data + look + " title " + in_quotes(curve.name);
 
 	if (figure.categories.empty())

@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""check.py CASE VIP_PERF [OPTION]...: runs a measurement of vip_perf, with the options, and checks
-its JSON.
+"""check.py PROGRAM NIC CASE: runs echo, connect or logp of vip_perf, and checks its JSON.
 
 What can be asserted on any machine: that all points are there, that figures which follow from each
 other do, and that what is asked for wrongly is a usage error. How fast it is, is no matter here.
 """
 
-import json
 import math
-import socket
-import subprocess
+import os
 import sys
+
+sys.dont_write_bytecode = True  # tests leave the sources alone
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+from vip_perf_runs import Server, expect, expect_usage_error, json_of, run_case  # noqa: E402
 
 KIB = 1024
 RANGES = {
@@ -18,12 +20,6 @@ RANGES = {
     "medium": range(KIB, 64 * KIB + 1, KIB),
     "large": range(64 * KIB, 2048 * KIB + 1, 32 * KIB),
 }
-LIMIT = 100  # seconds
-
-
-def expect(condition, what):
-    if not condition:
-        sys.exit("not so: " + what)
 
 
 def expect_near(is_, should_be, what, relative=1e-6):
@@ -33,11 +29,8 @@ def expect_near(is_, should_be, what, relative=1e-6):
     )
 
 
-def report_of(program, measurement, options, where=("--self",)):
-    command = [program, measurement, *where, "--json", *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
-    expect(done.returncode == 0, f"{command}: {done.returncode}, {done.stderr}")
-    report = json.loads(done.stdout)
+def report_of(measurement, *options, **more):
+    report = json_of(measurement, *options, **more)
     expect(report["test"] == measurement, "the report is of the test")
     return report
 
@@ -50,11 +43,6 @@ def by_what(points):
     return {point["what"]: point for point in points}
 
 
-def expect_usage_error(program, *arguments):
-    done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=LIMIT)
-    expect(done.returncode == 2, f"{arguments} is a usage error: {done.returncode}")
-
-
 def check_echo_point(point, size, samples):
     expect(point["bytes"] == size and point["samples"] == samples, f"size and samples of {point}")
     expect(0 < point["us_min"] <= point["us"] <= point["us_max"], f"order of times in {point}")
@@ -64,11 +52,10 @@ def check_echo_point(point, size, samples):
     expect_near(point["MBps_max"], size / point["us_min"], "the most")
 
 
-def echo(program, options):
+def test_echo():
     """All sizes of each range, as many samples as asked for."""
     for name, sizes in RANGES.items():
-        wanted = ["--only", "vipl", "--range", name, "--samples", "3", *options]
-        series = series_of(report_of(program, "echo", wanted))
+        series = series_of(report_of("echo", "--only", "vipl", "--range", name, "--samples", "3"))
         expect(list(series) == ["VIPL send, polling, " + name], f"series of {name}: {list(series)}")
         points = series["VIPL send, polling, " + name]
         expect(len(points) == len(sizes), f"{len(points)} sizes, {name}")
@@ -76,10 +63,9 @@ def echo(program, options):
             check_echo_point(point, size, 3)
 
 
-def echo_both(program, options):
+def test_echo_both():
     """VIPL and TCP by turns: the same sizes of both, each in its series."""
-    wanted = ["--range", "small", "--samples", "3", *options]
-    series = series_of(report_of(program, "echo", wanted))
+    series = series_of(report_of("echo", "--range", "small", "--samples", "3"))
     names = ["VIPL send, polling, small", "TCP, polling, small"]
     expect(list(series) == names, f"series: {list(series)}")
     for points in series.values():
@@ -88,9 +74,9 @@ def echo_both(program, options):
             check_echo_point(point, size, 3)
 
 
-def echo_usual(program, options):
+def test_echo_usual():
     """Without --samples: 64, or fewer where they take long, but 10."""
-    report = report_of(program, "echo", ["--only", "vipl", "--range", "small", *options])
+    report = report_of("echo", "--only", "vipl", "--range", "small")
     (points,) = series_of(report).values()
     expect(all(10 <= point["samples"] <= 64 for point in points), "10 to 64 samples")
     for point, size in zip(points, RANGES["small"]):
@@ -113,34 +99,27 @@ def check_connect(report, count):
     expect(report["too_early"] >= 0, "tries that came too early are told")
 
 
-def connect(program, options):
-    check_connect(report_of(program, "connect", ["--count", "25", *options]), 25)
+def test_connect():
+    check_connect(report_of("connect", "--count", "25"), 25)
 
 
-def connect_few(program, options):
+def test_connect_few():
     """Fewer connections than turns, and one transport."""
     for count in (2, 11):
-        wanted = ["--only", "tcp", "--count", str(count), *options]
-        (points,) = series_of(report_of(program, "connect", wanted)).values()
+        report = report_of("connect", "--only", "tcp", "--count", str(count))
+        (points,) = series_of(report).values()
         expect(all(point["samples"] == count for point in points), f"{count} samples in {points}")
 
 
-def connect_host(program, options):
+def test_connect_host():
     """The same with a server of its own."""
-    with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as free:
-        free.bind(("::", 0))
-        port = str(free.getsockname()[1])
-    server = subprocess.Popen([program, "server", "--once", "--port", port, *options])
-    try:
-        where = ["localhost", "--port", port]
-        check_connect(report_of(program, "connect", ["--count", "10", *options], where), 10)
-        expect(server.wait(LIMIT) == 0, "the server ends well")
-    finally:
-        server.kill()
+    with Server("--once") as server:
+        check_connect(report_of("connect", "--count", "10", where=server.address()), 10)
+        server.expect_end()
 
 
-def logp(program, options):
-    series = series_of(report_of(program, "logp", options))
+def test_logp():
+    series = series_of(report_of("logp"))
     found = {what: point["us"] for what, point in by_what(series["LogP"]).items()}
     bursts = {point["messages"]: point["us"] for point in series["bursts"]}
     delays = series["bursts with delays"]
@@ -157,17 +136,13 @@ def logp(program, options):
     expect(forms["plain"] == [4, 16, 32, 48, 64, 128, 256, 512], f"sizes: {forms}")
 
 
-def usage(program, _options):
-    expect_usage_error(program, "echo", "--self", "--samples", "1")
-    expect_usage_error(program, "echo", "--self", "--range", "huge")
-    expect_usage_error(program, "echo", "--self", "--only", "udp")
-    expect_usage_error(program, "connect", "--self", "--count", "1")
-    expect_usage_error(program, "connect", "--self", "--count", "20001")
-    expect_usage_error(program, "logp")
+def test_echo_connect_logp_usage():
+    expect_usage_error("echo", "--self", "--samples", "1")
+    expect_usage_error("echo", "--self", "--range", "huge")
+    expect_usage_error("echo", "--self", "--only", "udp")
+    expect_usage_error("connect", "--self", "--count", "1")
+    expect_usage_error("connect", "--self", "--count", "20001")
+    expect_usage_error("logp")
 
 
-CASES = (echo, echo_both, echo_usual, connect, connect_few, connect_host, logp, usage)
-
-if __name__ == "__main__":
-    case, program, *options = sys.argv[1:]
-    {function.__name__: function for function in CASES}[case](program, options)
+run_case(globals())

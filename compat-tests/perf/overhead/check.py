@@ -1,32 +1,23 @@
 #!/usr/bin/env python3
-"""check.py VIP_PERF [--fails] CASE [OPTION]...: runs a case of vip_perf overhead and checks its JSON.
+"""check.py PROGRAM NIC overhead_CASE: runs a case of vip_perf overhead and checks its JSON.
 
---fails: where there are no verbs it has to say so, and must not pass. How much VIPL costs is no matter
-here: that needs a quiet machine.
+How much VIPL costs is no matter here: that needs a quiet machine.
 """
 
-import json
-import subprocess
+import os
 import sys
 
-LIMIT = 100  # seconds
+sys.dont_write_bytecode = True  # tests leave the sources alone
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+from vip_perf_runs import NIC, expect, json_of, run, run_case  # noqa: E402
+
 PAIRS = 3
+FEW = ["--pairs", str(PAIRS), "--iterations", "50"]
 
 
-def expect(condition, what):
-    if not condition:
-        sys.exit("not so: " + what)
-
-
-def run(program, case, *options):
-    command = [program, "overhead", "--case", case, "--pairs", str(PAIRS), "--iterations", "50", *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
-
-
-def check(program, case, *options):
-    done = run(program, case, "--json", *options)
-    expect(done.returncode == 0, f"status 0: {done.returncode}, {done.stderr}")
-    results = json.loads(done.stdout)
+def check(case):
+    results = json_of("overhead", "--case", case, *FEW, where=())
     unit = "MBps" if "stream" in case else "us"
     expect(list(results) == [case], f"the case that was asked for: {list(results)}")
     result = results[case]
@@ -35,15 +26,14 @@ def check(program, case, *options):
     expect(all(value > 0 for value in result.values()), f"positive figures: {result}")
 
 
-def check_fails(program, case, *options):
-    done = run(program, case, "--json", *options)
-    expect(done.returncode == 1, f"status 1: {done.returncode}")
-    expect("no RDMA device" in done.stderr, f"the reason: {done.stderr}")
-    expect(not done.stdout, f"no figures: {done.stdout}")
+def test_overhead_has_no_verbs():
+    """Where there are none it has to say so, and must not pass."""
+    code, out, err = run("overhead", "--nic", NIC, "--json", "--case", "rc_send_8B", *FEW)
+    expect(code == 1, "status 1", code)
+    expect("no RDMA device" in err, "the reason", err)
+    expect(not out, "no figures", out)
 
 
-if __name__ == "__main__":
-    if sys.argv[2] == "--fails":
-        check_fails(sys.argv[1], *sys.argv[3:])
-    else:
-        check(sys.argv[1], *sys.argv[2:])
+for name in ("rc_send_8B", "uc_send_4KiB", "rc_write_64KiB", "rc_send_wait_8B", "rc_stream_1MiB"):
+    globals()["test_overhead_" + name] = lambda case=name: check(case)
+run_case(globals())
