@@ -4,6 +4,7 @@ Each of them is run as "check.py PROGRAM NIC CASE", and its function test_CASE i
 """
 import json
 import os
+import re
 import select
 import socket
 import subprocess
@@ -62,23 +63,28 @@ def free_port():
 
 
 class Server:
-    """"vip_perf server" on a port of its own, until the end of the block."""
+    """"vip_perf server" on a port of its own, until the end of the block.
 
-    def __init__(self, *words, messages=subprocess.PIPE):
-        self.port = free_port()
+    What it says is for message(), or goes to the file that is given.
+    """
+
+    def __init__(self, *words, messages=None):
         self.words = words
-        self.messages = messages
+        self.file = messages
+        self.said = b""
 
     def __enter__(self):
-        self.process = subprocess.Popen(command("server", "--port", str(self.port), *self.words),
-                                        stderr=self.messages)
-        self.said = b""
-        if self.process.stderr:
-            said = self.message(SECONDS)
-            expect(f"port {self.port}, NIC {NIC}" in said, "it says where it waits", said)
+        self.process = subprocess.Popen(command("server", "--port", "0", *self.words),
+                                        stderr=self.file or subprocess.PIPE)
+        try:
+            said = self.first_of_file() if self.file else self.message(SECONDS)
+            found = re.fullmatch(r"vip_perf: waits for clients on port (\d+), NIC (.*)", said)
+            expect(found and found[2] == NIC, "it says where it waits", said)
+            self.port = int(found[1])
             expect(self.is_listening(), "and does")
-        else:
-            wait_until("the server listens", self.is_listening, SECONDS)
+        except BaseException:  # also sys.exit()
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_):
@@ -108,13 +114,26 @@ class Server:
         expect(self.process.wait(SECONDS) == 0, "the server ends well", self.process.returncode)
 
     def message(self, seconds=SOON):
-        """The next line that the server says."""
-        while b"\n" not in self.said:
-            readable, _, _ = select.select([self.process.stderr], [], [], seconds)
-            expect(readable, "the server says something")
-            self.said += os.read(self.process.stderr.fileno(), 4096)
-        line, _, self.said = self.said.partition(b"\n")
-        return line.decode()
+        """The next line that the server says, and not the library."""
+        while True:
+            while b"\n" not in self.said:
+                readable, _, _ = select.select([self.process.stderr], [], [], seconds)
+                expect(readable, "the server says something")
+                piece = os.read(self.process.stderr.fileno(), 4096)
+                expect(piece, "the server lives", self.said)
+                self.said += piece
+            line, _, self.said = self.said.partition(b"\n")
+            if not line.startswith(b"vipl: "):
+                return line.decode()
+
+    def first_of_file(self):
+        def lines():  # without a seek: the server writes where the file's offset is
+            said = os.pread(self.file.fileno(), 4096, 0)
+            return [line.decode() for line in said.splitlines(True)
+                    if line.endswith(b"\n") and not line.startswith(b"vipl: ")]
+
+        wait_until("the server says something", lines, SECONDS)
+        return lines()[0].rstrip("\n")
 
     def socket(self):
         return socket.create_connection(("localhost", self.port), timeout=SOON)
