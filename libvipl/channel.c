@@ -68,9 +68,9 @@ void cq_announced(struct cq *cq)
 }
 
 /* The lock is held. */
-static void read_announcements(struct channel *channel)
+static void read_announcements(struct channel *channel, bool all)
 {
-	channel->device->ops->channel_read(channel->device_channel);
+	channel->device->ops->channel_read(channel->device_channel, all);
 	/* Some of the sleepers have their announcement, and one has to lead. */
 	pthread_cond_broadcast(&channel->changed);
 }
@@ -85,7 +85,7 @@ static void wake_leader(struct channel *channel)
 void channel_look(struct channel *channel)
 {
 	pthread_mutex_lock(&channel->lock);
-	read_announcements(channel);
+	read_announcements(channel, true);
 	wake_leader(channel); /* its own may have been among what it does not find any more */
 	pthread_mutex_unlock(&channel->lock);
 }
@@ -121,7 +121,7 @@ static void lead(struct channel *channel, int64_t deadline)
 	if (fds[1].revents)
 		eventfd_read(channel->kick_fd, &kicks);
 	if (fds[0].revents)
-		read_announcements(channel);
+		read_announcements(channel, channel->sleepers > 1);
 	else /* one of the others has to lead */
 		pthread_cond_broadcast(&channel->changed);
 }
@@ -131,12 +131,14 @@ bool channel_wait(struct channel *channel, struct cq *cq, uint32_t seen, int64_t
 	bool announced;
 
 	pthread_mutex_lock(&channel->lock);
+	channel->sleepers++;
 	while (!(announced = atomic_load(&cq->announced) != seen) && deadline_left(deadline)) {
 		if (channel->has_leader)
 			condition_wait(&channel->changed, &channel->lock, deadline);
 		else
 			lead(channel, deadline);
 	}
+	channel->sleepers--;
 	pthread_mutex_unlock(&channel->lock);
 	return announced;
 }

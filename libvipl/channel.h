@@ -15,6 +15,7 @@ struct channel {
 	pthread_mutex_t lock; /* guards what follows, and the `announced` of its CQs */
 	pthread_cond_t changed;
 	bool has_leader; /* one of the sleepers reads the channel for all */
+	unsigned sleepers;
 	unsigned cqs;	  /* that use it; guarded by the NIC's lock */
 	unsigned watched; /* CQs of these; guarded by the notifier's lock */
 };

@@ -120,8 +120,11 @@ struct device_ops {
 
 	struct device_channel *(*channel_create)(struct device *device, int *fd);
 	void (*channel_destroy)(struct device_channel *channel);
-	/* Takes all announcements that are there and reports each by cq_announced(). */
-	void (*channel_read)(struct device_channel *channel);
+	/*
+	 * Takes the announcements that are there and reports each by cq_announced(); without `all` one
+	 * will do, as long as the descriptor stays readable for the others.
+	 */
+	void (*channel_read)(struct device_channel *channel, bool all);
 
 	struct device_cq *(*cq_create)(struct device *device, struct cq *cq,
 				       struct device_channel *channel, unsigned entries,

@@ -85,6 +85,19 @@ TEST_F(Waiters, PollingBeforeSleepingIsLeftOutMostlyWhereItIsInVain)
 	EXPECT_EQ(spinning, 1);
 }
 
+TEST_F(Waiters, OneThatSleepsAloneReadsTheChannelAtMostOnce)
+{
+	make_pair();
+	ASSERT_EQ(post_recv(b, descriptor(0, {{memory.data(), 8}})), VIP_SUCCESS);
+	const uint64_t before = fake_calls("ibv_get_cq_event");
+	auto waiting = recv_wait(b);
+	VIP_DESCRIPTOR *sent = descriptor(1, {{memory.data(100), 8}});
+
+	EXPECT_EQ(post_send(a, sent), VIP_SUCCESS);
+	EXPECT_EQ(waiting.get(), VIP_SUCCESS);
+	EXPECT_LE(fake_calls("ibv_get_cq_event") - before, 1U);
+}
+
 TEST_F(Waiters, DestroyingAViEndsTheirWaits)
 {
 	a = make_vi();

@@ -33,11 +33,12 @@ void loopback_channel_destroy(struct device_channel *base)
 	free(channel);
 }
 
-void loopback_channel_read(struct device_channel *base)
+void loopback_channel_read(struct device_channel *base, bool all)
 {
 	struct loopback_channel *channel = (struct loopback_channel *)base;
 	struct loopback_cq *cq;
 
+	(void)all; /* nobody knows whom it rings for */
 	/* Before they look: what comes after their look rings again. */
 	bell_drain(channel->bell_fd);
 	pthread_mutex_lock(&channel->lock);

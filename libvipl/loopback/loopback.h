@@ -191,7 +191,7 @@ void progress_start_ticking(struct loopback_device *device);
 /* completion.c */
 struct device_channel *loopback_channel_create(struct device *device, int *fd);
 void loopback_channel_destroy(struct device_channel *channel);
-void loopback_channel_read(struct device_channel *channel);
+void loopback_channel_read(struct device_channel *channel, bool all);
 struct device_cq *loopback_cq_create(struct device *device, struct cq *cq,
 				     struct device_channel *channel, unsigned entries,
 				     unsigned *capacity);

@@ -259,15 +259,17 @@ static void rdma_channel_destroy(struct device_channel *channel)
 	ibv_destroy_comp_channel((struct ibv_comp_channel *)channel);
 }
 
-static void rdma_channel_read(struct device_channel *channel)
+static void rdma_channel_read(struct device_channel *channel, bool all)
 {
 	struct ibv_cq *cq;
 	void *context;
 
-	while (!ibv_get_cq_event((struct ibv_comp_channel *)channel, &cq, &context)) {
+	do {
+		if (ibv_get_cq_event((struct ibv_comp_channel *)channel, &cq, &context))
+			return;
 		cq_announced(context);
 		ibv_ack_cq_events(cq, 1); /* from here on the CQ may be destroyed */
-	}
+	} while (all);
 }
 
 static unsigned with_kept(unsigned entries, const struct rdma_device *device)
