@@ -126,6 +126,7 @@ Report measure(const Side &side, const Wanted &wanted)
 			       {"MBps_stderr", "+-", "MB/s"},
 			       {"MBps_max", "most", "MB/s"}});
 
+	stop_on_interrupt();
 	for (const Range &range : ranges)
 		if ((wanted.range.empty() || wanted.range == range.name) && !is_stopped())
 			measure_range(side, wanted, range, report);

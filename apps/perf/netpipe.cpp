@@ -198,6 +198,7 @@ void measure_by_turns(const Side &side, std::vector<Shape> shapes, const Plan &p
 		plan.from, std::min<size_t>(plan.to, most), plan.factor, plan.perturb);
 	Contest contest(side, plan, shapes);
 
+	stop_on_interrupt();
 	if (groups.empty())
 		throw Failure("no size from " + std::to_string(plan.from) + " to " +
 			      std::to_string(plan.to) + " bytes that this NIC takes");

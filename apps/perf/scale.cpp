@@ -114,14 +114,18 @@ Report scale_cq(const Side &side, const ScaleOptions &)
 	for (const Waiting waiting : {Waiting::poll, Waiting::block}) {
 		Shape shape;
 
+		if (is_stopped())
+			break;
 		shape.waiting = waiting;
 		shape.room = sizes[std::size(sizes) - 1];
 		Match without(side, shape);
 		shape.cqs = Cqs::one;
 		Match with(side, shape);
 		for (const size_t bytes : sizes)
-			compare_cq(report, waiting == Waiting::poll ? "polling" : "blocking", bytes,
-				   without, with);
+			if (!is_stopped())
+				compare_cq(report,
+					   waiting == Waiting::poll ? "polling" : "blocking", bytes,
+					   without, with);
 	}
 	return report;
 }
@@ -180,6 +184,8 @@ Report scale_mtu(const Side &side, const ScaleOptions &options)
 			const size_t bytes = times * mtu + static_cast<size_t>(by);
 			Json point = {{"bytes", bytes}};
 
+			if (is_stopped())
+				return report;
 			progress("MTU, " + std::to_string(bytes) + " bytes");
 			add_time(point, match, bytes, 1);
 			report.add(name + std::to_string(mtu), std::move(point));
@@ -201,6 +207,7 @@ void add_scale(CLI::App &app)
 		[=](const Side &side) {
 			Reports reports;
 
+			stop_on_interrupt();
 			for (const auto &[name, question] : questions)
 				if (!is_stopped() &&
 				    (asked->empty() ||

@@ -7,6 +7,7 @@
 
 #include "scale.h"
 #include "statistics.h"
+#include "stop.h"
 
 namespace
 {
@@ -54,7 +55,7 @@ Report scale_memory(const Side &side, const ScaleOptions &)
 	if (!memory)
 		throw Failure("no memory for 64 MiB");
 	std::memset(memory.get(), 1, largest);
-	for (size_t bytes = smallest; bytes <= largest; bytes *= 4)
+	for (size_t bytes = smallest; bytes <= largest && !is_stopped(); bytes *= 4)
 		try {
 			progress("registering " + std::to_string(bytes) + " bytes");
 			const Times times = times_of(side.nic, memory.get(), bytes);

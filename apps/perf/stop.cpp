@@ -10,24 +10,22 @@ void want_stop(int)
 {
 	stop_wanted = 1;
 }
+} // namespace
 
 /* Unless it is ignored, as in the background of a script. */
-bool take_signal()
+void stop_on_interrupt()
 {
 	struct sigaction action = {};
 
 	sigaction(SIGINT, nullptr, &action);
 	if (action.sa_handler == SIG_IGN)
-		return false;
+		return;
 	action.sa_handler = want_stop;
 	action.sa_flags = SA_RESTART | SA_RESETHAND;
-	return sigaction(SIGINT, &action, nullptr) == 0;
+	sigaction(SIGINT, &action, nullptr);
 }
-} // namespace
 
 bool is_stopped()
 {
-	static const bool is_taken = take_signal();
-
-	return is_taken && stop_wanted;
+	return stop_wanted != 0;
 }

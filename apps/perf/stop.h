@@ -2,10 +2,8 @@
 #ifndef VIP_PERF_STOP_H
 #define VIP_PERF_STOP_H
 
-/*
- * Has somebody pressed it? Who asks takes it from the first time on: it no longer ends the program,
- * but the second one does.
- */
+/* From now on it does not end the program: is_stopped() tells of it. A second one ends it. */
+void stop_on_interrupt();
 bool is_stopped();
 
 #endif

@@ -173,11 +173,20 @@ def test_self_killed():
         wait_until("the child has gone, too", lambda: is_gone(child))
 
 
+# What is measured, the progress at which it is stopped, and how many points it has that is not.
+STOPPABLE = ((["latency", "--sockets", "tcp"], "64 bytes,", 8 * 43),
+             (["echo", "--only", "vipl"], "128 bytes", 64 + 64 + 63),
+             (["scale", "--question", "vis"], ", 16 VIs", 3 * 13),
+             (["scale", "--question", "cq"], "CQ, polling, 64 bytes", 4 * 5),
+             (["scale", "--question", "segments"], "segments: 4", 2 * 8),
+             (["scale", "--question", "buffers"], "buffers: 4", 2 * 9),
+             (["scale", "--question", "mtu"], "MTU, ", 3 * 3),
+             (["scale", "--question", "memory"], "registering 16384 bytes", 8))
+
+
 def test_stopped():
     """By Ctrl-C, which the child gets, too: what has been measured until then is told."""
-    for words, point, key, whole in ((["latency", "--sockets", "tcp"], "64 bytes,", "bytes", 65539),
-                                     (["echo", "--only", "vipl"], "128 bytes", "bytes", 2 << 20),
-                                     (["scale", "--question", "vis"], ", 16 VIs", "vis", 4096)):
+    for words, point, whole in STOPPABLE:
         with tempfile.TemporaryFile() as output:
             client = Client(command(*words, "--self", "--json"), output)
             client.await_progress(point)
@@ -191,8 +200,23 @@ def test_stopped():
             report = json.load(output)
         expect(report["test"].startswith(words[0]), "the report", report["test"])
         expect("stopped by the user" in report["remarks"], "it says so", report["remarks"])
-        most = max(p[key] for series in report["series"] for p in series["points"])
-        expect(most < whole, "a part", words, most)
+        points = sum(len(series["points"]) for series in report["series"])
+        expect(points < whole, "a part", words, points)
+
+
+def test_interrupted():
+    """What cannot end early ends at once, and prints nothing."""
+    for words, point in ((["connect", "--count", "20000"], "connection 20"), (["logp"], "round ")):
+        with tempfile.TemporaryFile() as output:
+            client = Client(command(*words, "--self"), output)
+            client.await_progress(point)
+            child = client.child()
+            for number in (child, client.process.pid):
+                os.kill(number, signal.SIGINT)
+            expect(client.process.wait(SOON) == -signal.SIGINT, "it is killed by the signal",
+                   words, client.process.returncode)
+            wait_until("the child has gone, too", lambda: is_gone(child))
+            expect(output.seek(0, os.SEEK_END) == 0, "no output", words)
 
 
 # --- who is no vip_perf --------------------------------------------------------------------------
