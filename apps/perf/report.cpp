@@ -143,24 +143,23 @@ void Reports::print_json() const
 
 	for (const Report &report : *this)
 		all.push_back(report.json());
-	std::cout << (size() == 1 ? all[0] : all).dump(1) << std::endl;
+	std::cout << (are_several_ ? all : all.at(0)).dump(1) << std::endl;
 }
 
 void Reports::print_csv() const
 {
-	const bool are_several = size() > 1;
 	std::vector<std::string> keys;
 
 	for (const Report &report : *this)
 		for (const Column &column : report.columns())
 			if (std::find(keys.begin(), keys.end(), column.key) == keys.end())
 				keys.push_back(column.key);
-	fputs(are_several ? "test,series" : "series", stdout);
+	fputs(are_several_ ? "test,series" : "series", stdout);
 	for (const std::string &key : keys)
 		printf(",%s", key.c_str());
 	printf("\n");
 	for (const Report &report : *this)
-		report.print_rows(are_several ? '"' + report.test() + "\"," : "", keys);
+		report.print_rows(are_several_ ? '"' + report.test() + "\"," : "", keys);
 }
 
 void Reports::print(Format format) const

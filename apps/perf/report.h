@@ -51,17 +51,23 @@ private:
 class Reports : public std::vector<Report>
 {
 public:
-	Reports() = default;
 	Reports(Report report) : std::vector<Report>{std::move(report)}
+	{
+	}
+	/* For so many, though there may be fewer of them in the end. */
+	explicit Reports(size_t wanted) : are_several_(wanted > 1)
 	{
 	}
 	/*
 	 * JSON of one is an object, of several a list. CSV is one table, with all columns of all
-	 * reports; of several each row begins with the test that it is of.
+	 * reports; of several each row begins with the test that it is of. How many were wanted
+	 * decides: a program that reads it need not know when the run was stopped.
 	 */
 	void print(Format format) const;
 
 private:
+	bool are_several_ = false;
+
 	void print_json() const;
 	void print_csv() const;
 };

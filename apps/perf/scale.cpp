@@ -193,6 +193,32 @@ Report scale_mtu(const Side &side, const ScaleOptions &options)
 	return report;
 }
 
+namespace
+{
+/* No names: all of them. */
+std::vector<Question> questions_of(const std::vector<std::string> &names)
+{
+	std::vector<Question> wanted;
+
+	for (const auto &[name, question] : questions)
+		if (names.empty() || std::find(names.begin(), names.end(), name) != names.end())
+			wanted.push_back(question);
+	return wanted;
+}
+
+/* The first one in any case, so that there is something to be told. */
+Reports answer(const std::vector<Question> &wanted, const Side &side, const ScaleOptions &options)
+{
+	Reports reports(wanted.size());
+
+	stop_on_interrupt();
+	for (const Question question : wanted)
+		if (reports.empty() || !is_stopped())
+			reports.push_back(question(side, options));
+	return reports;
+}
+} // namespace
+
 void add_scale(CLI::App &app)
 {
 	auto options = std::make_shared<ScaleOptions>();
@@ -205,15 +231,7 @@ void add_scale(CLI::App &app)
 	command = add_measurement(
 		app, "scale", "What grows with VIs, CQs, segments, buffers, sizes",
 		[=](const Side &side) {
-			Reports reports;
-
-			stop_on_interrupt();
-			for (const auto &[name, question] : questions)
-				if (!is_stopped() &&
-				    (asked->empty() ||
-				     std::find(asked->begin(), asked->end(), name) != asked->end()))
-					reports.push_back(question(side, *options));
-			return reports;
+			return answer(questions_of(*asked), side, *options);
 		});
 	command->add_option("--question", *asked,
 			    "vis: time and memory by the number of VIs; cq: what a completion "

@@ -184,24 +184,40 @@ STOPPABLE = ((["latency", "--sockets", "tcp"], "64 bytes,", 8 * 43),
              (["scale", "--question", "memory"], "registering 16384 bytes", 8))
 
 
+def output_of_stopped(words, point):
+    """By Ctrl-C, which the child gets, too."""
+    with tempfile.TemporaryFile() as output:
+        client = Client(command(*words, "--self"), output)
+        client.await_progress(point)
+        for number in (client.child(), client.process.pid):
+            os.kill(number, signal.SIGINT)
+        while client.read():
+            pass
+        expect(client.process.wait(SOON) == 130, "the status of who was interrupted",
+               client.process.returncode, client.said[-300:])
+        output.seek(0)
+        return output.read().decode()
+
+
 def test_stopped():
-    """By Ctrl-C, which the child gets, too: what has been measured until then is told."""
+    """What has been measured until then is told."""
     for words, point, whole in STOPPABLE:
-        with tempfile.TemporaryFile() as output:
-            client = Client(command(*words, "--self", "--json"), output)
-            client.await_progress(point)
-            for number in (client.child(), client.process.pid):
-                os.kill(number, signal.SIGINT)
-            while client.read():
-                pass
-            expect(client.process.wait(SOON) == 130, "the status of who was interrupted",
-                   client.process.returncode, client.said[-300:])
-            output.seek(0)
-            report = json.load(output)
+        report = json.loads(output_of_stopped(words + ["--json"], point))
         expect(report["test"].startswith(words[0]), "the report", report["test"])
         expect("stopped by the user" in report["remarks"], "it says so", report["remarks"])
         points = sum(len(series["points"]) for series in report["series"])
         expect(points < whole, "a part", words, points)
+
+
+def test_stopped_in_the_first_of_several():
+    """One report has the form that several have when several were asked for."""
+    words = ["scale", "--question", "memory,vis"]
+    reports = json.loads(output_of_stopped(words + ["--json"], ", 16 VIs"))
+    expect([report["test"] for report in reports] == ["scale-vis"], "a list of one", reports)
+    table = csv.DictReader(io.StringIO(output_of_stopped(words + ["--csv"], ", 16 VIs")))
+    rows = list(table)
+    expect(table.fieldnames[:3] == ["test", "series", "vis"], "a head", table.fieldnames)
+    expect({row["test"] for row in rows} == {"scale-vis"}, "rows of one", rows)
 
 
 def test_interrupted():
