@@ -81,6 +81,7 @@ private:
 	std::unique_ptr<Memory> memory_;
 	std::unique_ptr<CompletionQueue> cq_;
 	std::vector<End> ends_;
+	size_t least_mtu_ = 0; /* of the two NICs */
 	End *owed_ = nullptr; /* where a receive is to be posted again */
 	std::unordered_map<VIP_VI_HANDLE, End *> by_handle_; /* for what a CQ tells */
 };
@@ -119,16 +120,18 @@ ViplLink::ViplLink(const Side &side, const Shape &shape)
 	connect(side);
 }
 
-/* Each side's buffers, too, are told by the control connection. */
+/* Each side's buffers and MTU, too, are told by the control connection. */
 void ViplLink::connect(const Side &side)
 {
+	const VIP_ULONG mtu = side.nic.attributes().NativeMTU;
 	Address server = share_server_address(side);
-	Json mine = {{"handle", memory_->handle()}, {"targets", Json::array()}}, theirs;
+	Json mine = {{"handle", memory_->handle()}, {"targets", Json::array()}, {"mtu", mtu}}, theirs;
 
 	for (const End &end : ends_)
 		mine["targets"].push_back(reinterpret_cast<uintptr_t>(end.receive.buffers));
 	side.control.write(mine);
 	theirs = side.control.read();
+	least_mtu_ = std::min<size_t>(mtu, theirs.at("mtu").get<size_t>());
 	for (size_t i = 0; i < ends_.size(); ++i) {
 		ends_[i].target = theirs.at("targets").at(i).get<uint64_t>();
 		ends_[i].target_handle = theirs.at("handle").get<VIP_MEM_HANDLE>();
@@ -255,15 +258,15 @@ void ViplLink::collect_sends(End &end, uint64_t left)
 }
 
 /*
- * Soft-RoCE takes a long write without reliability in pieces, and the receive is told of the last one
- * alone: docs/WIRE.md has the reason.
+ * Soft-RoCE takes a write without reliability that is longer than the path's MTU in pieces, and the
+ * receive is told of the last one alone: docs/WIRE.md has the reason.
  */
 void ViplLink::check_length(const VIP_DESCRIPTOR *descriptor, size_t bytes) const
 {
-	const bool may_be_in_pieces =
-		shape_.transfer == Transfer::write && shape_.level == Level::unreliable;
+	const bool may_be_in_pieces = shape_.transfer == Transfer::write &&
+				      shape_.level == Level::unreliable && bytes > least_mtu_;
 
-	if (descriptor->CS.Length != bytes && !may_be_in_pieces)
+	if (descriptor->CS.Length > bytes || (descriptor->CS.Length < bytes && !may_be_in_pieces))
 		throw Failure("a message of " + std::to_string(bytes) + " bytes came as one of " +
 			      std::to_string(descriptor->CS.Length));
 }
