@@ -1,8 +1,10 @@
 /*
- * Colours that colour-blind people can tell apart (those of Okabe and Ito, and three more), and
- * another symbol with each. The usual series have theirs in all figures. What is the same series in
- * several runs has one colour, and another way of dashes in each run. The papers' numbers are grey
- * and hollow.
+ * Colours, and another symbol with those of the next series. The usual series have theirs in all
+ * figures: who polls has one that colour-blind people can tell apart (of Okabe's and Ito's), who
+ * blocks a lighter one, who spins a darker one. Others get the colours that no usual series has, and
+ * only then those of usual series that the figure is without. What is the same series in several
+ * runs has one colour, and another way of dashes in each run. The papers' numbers are grey and
+ * hollow.
  */
 #include "plot_looks.h"
 
@@ -15,7 +17,10 @@
 namespace plotting
 {
 
-/* A series that begins so has this colour: who blocks has a lighter one than who polls. */
+/* Indigo, olive, plum and brick. */
+static const char *const unusual[] = {"#332288", "#999933", "#AA4499", "#A0522D"};
+constexpr size_t num_unusual = sizeof(unusual) / sizeof(*unusual);
+/* A series that begins so has this colour. Two that are seven apart have the same symbol. */
 static const struct {
 	const char *series, *colour;
 } usual[] = {
@@ -24,8 +29,12 @@ static const struct {
 	{"Unix socket, polling", "#000000"},	 {"VIPL send, blocking", "#56B4E9"},
 	{"VIPL RDMA write, blocking", "#E69F00"}, {"VIPL RDMA read, blocking", "#7BCDB5"},
 	{"TCP, blocking", "#E8B8D4"},		 {"Unix socket, blocking", "#8A6D3B"},
+	{"VIPL RDMA write, spinning", "#8A3C00"}, {"VIPL send, spinning", "#003A5D"},
+	{"VIPL RDMA read, spinning", "#00523C"}, {"TCP, spinning", "#7D3F63"},
+	{"Unix socket, spinning", "#5C4722"},
 };
-constexpr size_t num_colours = sizeof(usual) / sizeof(*usual);
+constexpr size_t num_usual = sizeof(usual) / sizeof(*usual);
+constexpr size_t num_colours = num_unusual + num_usual;
 static const int filled[] = {7, 5, 9, 11, 13, 15, 3}, hollow[] = {6, 4, 8, 10, 12, 14, 2};
 constexpr size_t num_symbols = sizeof(filled) / sizeof(*filled);
 static const char *const greys[] = {"#444444", "#777777"};
@@ -70,7 +79,7 @@ static bool begins_with(const std::string &name, const std::string &part)
 	       (name.size() == part.size() || name[part.size()] == ',');
 }
 
-/* The numbers of our series' colours: the usual ones have their own, and others what is left. */
+/* The numbers of our series' colours, of which those that no usual series has come first. */
 static std::map<std::string, size_t> colours_of(const Figure &figure)
 {
 	std::map<std::string, size_t> numbers;
@@ -85,7 +94,7 @@ static std::map<std::string, size_t> colours_of(const Figure &figure)
 				return begins_with(curve.series, one.series) ||
 				       begins_with(one.series, curve.series);
 			});
-		numbers[curve.series] = static_cast<size_t>(found - usual);
+		numbers[curve.series] = num_unusual + static_cast<size_t>(found - usual);
 		if (found == std::end(usual) || !taken.insert(numbers[curve.series]).second)
 			others.push_back(curve.series);
 	}
@@ -104,7 +113,10 @@ struct Place {
 
 	const char *colour() const
 	{
-		return usual[series % num_colours].colour;
+		const size_t number = series % num_colours;
+
+		return number < num_unusual ? unusual[number]
+					    : usual[number - num_unusual].colour;
 	}
 	int symbol() const
 	{

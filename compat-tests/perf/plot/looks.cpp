@@ -44,6 +44,32 @@ TEST(Looks, UsualSeriesHaveTheirColourInEachFigure)
 	EXPECT_EQ(colours({"VIPL RDMA write, polling", "another", send})[2], is_send);
 }
 
+TEST(Looks, UsualSeriesHaveTheirColourWhateverTheirWaiting)
+{
+	const std::string spin = ", spinning, then blocking";
+	const std::vector<std::string> waiting = {
+		"VIPL send" + spin, "VIPL RDMA write" + spin, "VIPL RDMA read" + spin, "TCP" + spin,
+		"Unix socket" + spin, "VIPL send, polling", "VIPL RDMA write, polling"};
+	const std::vector<std::string> found = colours(waiting);
+
+	EXPECT_EQ(std::set(found.begin(), found.end()).size(), waiting.size());
+	for (size_t i = 0; i < waiting.size(); i++)
+		EXPECT_EQ(colours({waiting[i]})[0], found[i]) << waiting[i];
+}
+
+TEST(Looks, OtherSeriesTakeNoColourOfAUsualOneBeforeTheyHaveTo)
+{
+	std::set<std::string> reserved;
+
+	for (const char *series :
+	     {"VIPL send", "VIPL RDMA write", "VIPL RDMA read", "TCP", "Unix socket"})
+		for (const char *waiting : {", polling", ", blocking", ", spinning, then blocking"})
+			reserved.insert(colours({std::string(series) + waiting})[0]);
+	EXPECT_EQ(reserved.size(), 15U);
+	for (const std::string &colour : colours({"a", "b", "c", "d"}))
+		EXPECT_EQ(reserved.count(colour), 0U) << colour;
+}
+
 TEST(Looks, SeriesOfAFigureHaveDifferentColours)
 {
 	const std::string send = "VIPL send, polling";
