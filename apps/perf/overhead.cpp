@@ -283,7 +283,7 @@ void add_overhead(CLI::App &app)
 	command->add_option("--case", asked->cases,
 			    "cases to measure, default all: " + CLI::detail::join(all_names(), ", "))
 		->delimiter(',')
-		->check(one_of(all_names()))
+		->transform(one_of(all_names()))
 		->type_name("NAME");
 	command->add_option("--pairs", asked->pairs,
 			    "pairs of blocks, one over verbs, one over VIPL")

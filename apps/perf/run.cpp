@@ -335,5 +335,5 @@ void add_server(CLI::App &app)
 void add_only_option(CLI::App *command, std::string &only)
 {
 	command->add_option("--only", only, "vipl or tcp (default: both, to be compared)")
-		->check(one_of({"vipl", "tcp"}));
+		->transform(one_of({"vipl", "tcp"}));
 }

@@ -240,7 +240,7 @@ void add_scale(CLI::App &app)
 			    "Several may be given; all if none is")
 		->delimiter(',')
 		->allow_extra_args(false) /* what follows may be the host */
-		->check(one_of(names))
+		->transform(one_of(names))
 		->type_name("NAME");
 	add_waiting_option(command, options->waiting);
 	command->add_option("--to", options->most_vis, "VIs of the question \"vis\", at most")

@@ -8,38 +8,43 @@
 
 namespace
 {
-const Words<Waiting> waiting_words = {
-	{"poll", Waiting::poll}, {"block", Waiting::block}, {"spin", Waiting::spin}};
-const Words<Transfer> transfer_words = {
-	{"send", Transfer::send}, {"write", Transfer::write}, {"read", Transfer::read}};
-const Words<Level> level_words = {{"unreliable", Level::unreliable},
-				  {"delivery", Level::delivery},
-				  {"reception", Level::reception}};
-const Words<Kind> socket_words = {{"tcp", Kind::tcp}, {"unix", Kind::unix_socket}};
+/* All that an option takes, in the order in which they are told. */
+const std::vector<Waiting> waits = {Waiting::poll, Waiting::block, Waiting::spin};
+const std::vector<Transfer> transfers = {Transfer::send, Transfer::write, Transfer::read};
+const std::vector<Level> levels = {Level::unreliable, Level::delivery, Level::reception};
+const std::vector<Kind> sockets = {Kind::tcp, Kind::unix_socket};
+const char *const about_spin = " (polls for a while, then blocks)"; /* the last one */
 
-/* "send,write": the values' words. */
+template <typename Value> Words<Value> words_of(const std::vector<Value> &values)
+{
+	Words<Value> words;
+
+	for (const Value value : values)
+		words.emplace_back(Json(value).template get<std::string>(), value);
+	return words;
+}
+
+/* "send, write" */
 template <typename Value>
-std::string list_of(const std::vector<Value> &values, const Words<Value> &words)
+std::string list_of(const std::vector<Value> &values, const char *between = ", ")
 {
 	std::string list;
 
-	for (Value value : values)
-		for (const auto &[word, meaning] : words)
-			if (meaning == value)
-				list += (list.empty() ? "" : ",") + word;
+	for (const auto &[word, value] : words_of(values))
+		list += (list.empty() ? "" : between) + word;
 	return list;
 }
 
 template <typename Value>
 CLI::Option *add_list(CLI::App *command, const std::string &name, std::vector<Value> &values,
-		      const Words<Value> &words, const std::string &about)
+		      const std::vector<Value> &all, const std::string &more = "")
 {
-	return command->add_option(name, values, about)
+	return command->add_option(name, values, list_of(all) + more)
 		->delimiter(',')
 		->allow_extra_args(false) /* what follows may be the host */
-		->transform(value_of(words))
+		->transform(value_of(words_of(all)))
 		->type_name("LIST")
-		->default_str(list_of(values, words));
+		->default_str(list_of(values, ","));
 }
 
 /* Why it cannot be measured here, or nothing. */
@@ -61,15 +66,13 @@ std::string obstacle(const Shape &shape, const Side &side)
 
 void add_choice_options(CLI::App *command, Choice &choice)
 {
-	add_list(command, "--transfer", choice.transfers, transfer_words, "send, write, read");
-	add_list(command, "--level", choice.levels, level_words, "unreliable, delivery, reception");
-	add_list(command, "--wait", choice.waits, waiting_words,
-		 "poll, block, spin (polls for a while, then blocks)");
+	add_list(command, "--transfer", choice.transfers, transfers);
+	add_list(command, "--level", choice.levels, levels);
+	add_list(command, "--wait", choice.waits, waits, about_spin);
 	command->add_option("--spin-us", choice.spin_us, "how long a while is, in microseconds")
 		->capture_default_str();
-	CLI::Option *sockets =
-		add_list(command, "--sockets", choice.sockets, socket_words, "tcp, unix");
-	command->add_flag("--no-sockets", choice.no_sockets, "VIPL alone")->excludes(sockets);
+	CLI::Option *some = add_list(command, "--sockets", choice.sockets, sockets);
+	command->add_flag("--no-sockets", choice.no_sockets, "VIPL alone")->excludes(some);
 }
 
 namespace
@@ -123,8 +126,7 @@ std::vector<Shape> shapes_of(const Choice &choice, const Side &side, Report &rep
 
 void add_waiting_option(CLI::App *command, Waiting &waiting)
 {
-	command->add_option("--wait", waiting,
-			    "poll, block, or spin (polls for a while, then blocks)")
-		->transform(value_of(waiting_words))
+	command->add_option("--wait", waiting, list_of(waits) + about_spin)
+		->transform(value_of(words_of(waits)))
 		->type_name("HOW");
 }

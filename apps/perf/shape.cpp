@@ -1,20 +1,6 @@
 /* Shapes as the client tells them to the server, and as legends name them. */
 #include "transport.h"
 
-NLOHMANN_JSON_SERIALIZE_ENUM(Kind, {{Kind::vipl, "vipl"},
-				    {Kind::tcp, "tcp"},
-				    {Kind::unix_socket, "unix"}})
-NLOHMANN_JSON_SERIALIZE_ENUM(Transfer, {{Transfer::send, "send"},
-					{Transfer::write, "write"},
-					{Transfer::read, "read"}})
-NLOHMANN_JSON_SERIALIZE_ENUM(Level, {{Level::unreliable, "unreliable"},
-				     {Level::delivery, "delivery"},
-				     {Level::reception, "reception"}})
-NLOHMANN_JSON_SERIALIZE_ENUM(Waiting, {{Waiting::poll, "poll"},
-				       {Waiting::block, "block"},
-				       {Waiting::spin, "spin"}})
-NLOHMANN_JSON_SERIALIZE_ENUM(Cqs, {{Cqs::none, "none"}, {Cqs::one, "one"}, {Cqs::each, "each"}})
-
 namespace
 {
 constexpr size_t most_room = size_t{1} << 30;

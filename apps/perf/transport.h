@@ -18,6 +18,21 @@ enum class Level { unreliable, delivery, reception };
 enum class Waiting { poll, block, spin }; /* spin: poll for a while, then block */
 enum class Cqs { none, one, each };	  /* for all VIs, or one for each */
 
+/* Their words: in options, too. */
+NLOHMANN_JSON_SERIALIZE_ENUM(Kind, {{Kind::vipl, "vipl"},
+				    {Kind::tcp, "tcp"},
+				    {Kind::unix_socket, "unix"}})
+NLOHMANN_JSON_SERIALIZE_ENUM(Transfer, {{Transfer::send, "send"},
+					{Transfer::write, "write"},
+					{Transfer::read, "read"}})
+NLOHMANN_JSON_SERIALIZE_ENUM(Level, {{Level::unreliable, "unreliable"},
+				     {Level::delivery, "delivery"},
+				     {Level::reception, "reception"}})
+NLOHMANN_JSON_SERIALIZE_ENUM(Waiting, {{Waiting::poll, "poll"},
+				       {Waiting::block, "block"},
+				       {Waiting::spin, "spin"}})
+NLOHMANN_JSON_SERIALIZE_ENUM(Cqs, {{Cqs::none, "none"}, {Cqs::one, "one"}, {Cqs::each, "each"}})
+
 struct Shape {
 	Kind kind = Kind::vipl;
 	Transfer transfer = Transfer::send;

@@ -5,7 +5,6 @@
 #ifndef VIP_PERF_WORDS_H
 #define VIP_PERF_WORDS_H
 
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,27 +19,15 @@ inline std::string is_none_of(const std::string &word, const std::vector<std::st
 	return '"' + word + "\" is none of " + CLI::detail::join(words, ", ");
 }
 
-/* For check(): takes these words. */
-inline CLI::Validator one_of(const std::vector<std::string> &words)
-{
-	const auto check = [words](const std::string &word) {
-		const bool is_one = std::find(words.begin(), words.end(), word) != words.end();
-
-		return is_one ? std::string() : is_none_of(word, words);
-	};
-
-	return CLI::Validator(check, "");
-}
-
-/* For transform(): takes these words, in small letters or capitals, for values of an enum. */
-template <typename Value> CLI::Validator value_of(const Words<Value> &words)
+/* For transform(): each word, in small letters or capitals, becomes what is beside it. */
+inline CLI::Validator changed(const Words<std::string> &words)
 {
 	const auto change = [words](std::string &word) {
 		std::vector<std::string> all;
 
-		for (const auto &[known, value] : words) {
-			if (CLI::detail::to_lower(word) == known) {
-				word = std::to_string(static_cast<int>(value));
+		for (const auto &[known, becomes] : words) {
+			if (CLI::detail::to_lower(word) == CLI::detail::to_lower(known)) {
+				word = becomes;
 				return std::string();
 			}
 			all.push_back(known);
@@ -49,6 +36,26 @@ template <typename Value> CLI::Validator value_of(const Words<Value> &words)
 	};
 
 	return CLI::Validator(change, "");
+}
+
+/* For transform(): takes these words. */
+inline CLI::Validator one_of(const std::vector<std::string> &words)
+{
+	Words<std::string> same;
+
+	for (const std::string &word : words)
+		same.emplace_back(word, word);
+	return changed(same);
+}
+
+/* For transform(): takes these words for values of an enum. */
+template <typename Value> CLI::Validator value_of(const Words<Value> &words)
+{
+	Words<std::string> numbers;
+
+	for (const auto &[word, value] : words)
+		numbers.emplace_back(word, std::to_string(static_cast<int>(value)));
+	return changed(numbers);
 }
 
 #endif

@@ -113,6 +113,14 @@ def test_usage_errors():
                "a wrong word is told the right ones", err)
 
 
+def test_words_in_capitals():
+    words = ["--question", "MTU,Memory", "--wait", "Poll"]
+    found = [report["test"] for report in json_of("scale", *words)]
+    expect(found == ["scale-mtu", "scale-memory"], "the questions", found)
+    report = json_of("connect", "--only", "TCP", "--count", "2")
+    expect([series["name"] for series in report["series"]] == ["TCP"], "the series", report)
+
+
 def test_unknown_nic():
     for words in (["latency", "--self"], ["latency", "localhost", "--port", str(free_port())],
                   ["server", "--port", str(free_port())]):

@@ -72,7 +72,7 @@ void add_plot(CLI::App &app)
 		->capture_default_str();
 	plot->add_option("--format", options->format, "svg, png or both")
 		->capture_default_str()
-		->check(one_of({"svg", "png", "both"}));
+		->transform(one_of({"svg", "png", "both"}));
 	plot->add_option("--title", options->title, "What the figures' titles begin with");
 	plot->add_flag(
 		"--papers,!--no-papers", options->papers,
