@@ -203,7 +203,7 @@ void measure_tcp(const Side &side, const Turn &turn, Times &times)
 {
 	side.control.write({{"do", "connections"}, {"kind", "tcp"}});
 	const uint16_t port = side.control.read().at("port").get<uint16_t>();
-	const HostAddress found = find_host(side.control.peer_host(), port);
+	const FoundHost found = find_host(side.control.peer_host(), port);
 
 	repeat(turn, times, [&](Times &to) {
 		side.control.write({{"do", "wait"}});

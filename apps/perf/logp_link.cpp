@@ -9,7 +9,7 @@
 namespace
 {
 constexpr size_t slot = 128; /* of a descriptor; at least its alignment */
-constexpr uint64_t most_messages = 100000000;
+constexpr uint64_t most_answered = 100000000;
 } // namespace
 
 /* Sends' descriptors, receives' descriptors, then their buffers, each of its own. */
@@ -148,7 +148,7 @@ void serve_logp(const Side &side)
 		const size_t bytes = order.at("bytes").get<size_t>();
 		const uint64_t count = order.at("count").get<uint64_t>();
 
-		if (bytes < sizeof(uint32_t) || bytes > LogpLink::room || count > most_messages)
+		if (bytes < sizeof(uint32_t) || bytes > LogpLink::room || count > most_answered)
 			throw Failure("the client asks for what it cannot have");
 		side.control.meet();
 		for (uint64_t i = 0; i < count; ++i) {

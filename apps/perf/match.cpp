@@ -11,6 +11,8 @@
 namespace
 {
 constexpr uint64_t uncounted = 4; /* while the server gets there, and touches the buffers */
+/* At once, with those that are not counted, or that make the last round of all VIs whole. */
+constexpr uint64_t most_ordered = 2 * most_messages;
 
 uint64_t next_number()
 {
@@ -136,12 +138,12 @@ double Match::one_way_us(size_t bytes, uint64_t count)
 	return ping(bytes, count).us / static_cast<double>(count) / ways_of_ping(shape_);
 }
 
-uint64_t Match::count_for(double us, size_t bytes)
+uint64_t Match::pings_for(double us, size_t bytes)
 {
 	constexpr uint64_t least = 3, first = 2;
 	const Send send = [&](uint64_t count) { return ping(bytes, count).us; };
 
-	return std::max(least, ::count_for(us, first, send));
+	return std::max(least, count_for(us, first, send));
 }
 
 std::unique_ptr<Match> match_if_room(const Side &side, const Shape &shape, std::string &reason)
@@ -180,7 +182,7 @@ void Opponent::obey(const Json &order)
 	const uint64_t count = order.at("count").get<uint64_t>();
 	double start, used;
 
-	if (bytes > room_ || count > most_messages * 16)
+	if (bytes > room_ || count > most_ordered)
 		throw Failure("the client asks for more than it said");
 	side_.control.meet();
 	used = processor_us();

@@ -35,7 +35,7 @@ public:
 	/* Microseconds of one message one way; of a read there and back, for that is what it is. */
 	double one_way_us(size_t bytes, uint64_t count);
 	/* How many messages take about so long by ping(): at least three. */
-	uint64_t count_for(double us, size_t bytes);
+	uint64_t pings_for(double us, size_t bytes);
 
 private:
 	void order(const char *what, size_t bytes, uint64_t count);

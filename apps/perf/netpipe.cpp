@@ -45,9 +45,9 @@ public:
 	{
 		run(shape_.room, shape_.buffers);
 	}
-	void warm_up(size_t bytes, double us)
+	void warm(size_t bytes, double us)
 	{
-		::warm_up(us, sending(bytes));
+		warm_up(us, sending(bytes));
 	}
 	/* Finds out how many messages take so long. That warms the way for this size, too. */
 	void prepare(size_t bytes, double trial_us)
@@ -135,7 +135,7 @@ std::vector<Result> Contest::measure(size_t bytes)
 
 	for (const auto &contestant : contestants_) {
 		if (!is_warm_)
-			contestant->warm_up(bytes, warm_trials * trial_us);
+			contestant->warm(bytes, warm_trials * trial_us);
 		contestant->prepare(bytes, trial_us);
 		results.push_back({contestant->shape(), bytes, plan_.is_stream, {}});
 	}

@@ -70,7 +70,7 @@ void compare_cq(Report &report, const std::string &how, size_t bytes, Match &wit
 		Match &with)
 {
 	const auto blocks_of = [bytes](Match &match) {
-		const uint64_t count = match.count_for(block_us, bytes);
+		const uint64_t count = match.pings_for(block_us, bytes);
 
 		return [&match, bytes, count] { return match.one_way_us(bytes, count); };
 	};
@@ -95,7 +95,7 @@ void add_time(Json &point, Match &match, size_t bytes, uint64_t round)
 	uint64_t count;
 
 	match.one_way_us(bytes, round);
-	count = (match.count_for(block_us, bytes) + round - 1) / round * round;
+	count = (match.pings_for(block_us, bytes) + round - 1) / round * round;
 	for (unsigned i = 0; i < blocks; ++i)
 		samples.push_back(match.one_way_us(bytes, count));
 	add_figures(point, samples);

@@ -113,7 +113,7 @@ uint16_t port_of(const Socket &listener)
 	return ntohs(own.sin6_port);
 }
 
-HostAddress find_host(const std::string &host, uint16_t port)
+FoundHost find_host(const std::string &host, uint16_t port)
 {
 	addrinfo hints = {}, *found;
 
@@ -123,13 +123,13 @@ HostAddress find_host(const std::string &host, uint16_t port)
 
 	if (rc)
 		throw Failure("cannot find the host " + host + ": " + gai_strerror(rc));
-	return HostAddress(found, freeaddrinfo);
+	return FoundHost(found, freeaddrinfo);
 }
 
 Socket dial(const std::string &host, uint16_t port, const std::string &whom)
 {
 	const auto deadline = std::chrono::steady_clock::now() + server_limit;
-	const HostAddress found = find_host(host, port);
+	const FoundHost found = find_host(host, port);
 	Socket socket;
 
 	while (socket = try_connect(found.get()),

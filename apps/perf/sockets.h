@@ -52,8 +52,8 @@ uint16_t port_of(const Socket &listener);
 Socket dial(const std::string &host, uint16_t port, const std::string &whom);
 
 /* Where a host is: of several addresses a list. */
-using HostAddress = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
-HostAddress find_host(const std::string &host, uint16_t port);
+using FoundHost = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+FoundHost find_host(const std::string &host, uint16_t port);
 
 /* The same by a Unix socket, whose name, which is in no directory, the kernel chooses. */
 Socket listen_on_any_name();
