@@ -13,7 +13,8 @@
 
 namespace
 {
-constexpr double warm_trials = 10; /* for so long, at most, each transport is warmed up */
+/* Each transport is warmed up for so long, or up to twice as long; warm_up() may have enough sooner. */
+constexpr double warm_trials = 10;
 /* That much for the messages under way in one direction: more than a CPU's own caches hold. */
 constexpr size_t most_buffered = 16 << 20;
 
@@ -81,7 +82,7 @@ private:
 	const Shape shape_;
 	const bool is_stream_;
 	Match match_;
-	uint64_t count_ = 8; /* of the size before, at first none */
+	uint64_t count_ = 8; /* messages of a trial of the size before; at first a guess */
 };
 
 class Contest
@@ -190,8 +191,8 @@ double Result::host_percent() const
 	return sum.all > 0 ? sum.busy / sum.all * 100 * double(sysconf(_SC_NPROCESSORS_ONLN)) : 0;
 }
 
-void measure_by_turns(const Side &side, std::vector<Shape> shapes, const Plan &plan, Report &report,
-		      const std::function<void(const Result &)> &found)
+void measure_by_turns(const Side &side, const std::vector<Shape> &shapes, const Plan &plan,
+		      Report &report, const std::function<void(const Result &)> &found)
 {
 	const size_t most = side.nic.attributes().MaxTransferSize;
 	const std::vector<SizeGroup> groups = netpipe_sizes(

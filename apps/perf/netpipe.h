@@ -59,8 +59,8 @@ struct Result {
 	double host_percent() const;
 };
 
-/* Measures, and calls `found` for each transport and size. What the plan was goes into the report. */
-void measure_by_turns(const Side &side, std::vector<Shape> shapes, const Plan &plan, Report &report,
-		      const std::function<void(const Result &)> &found);
+/* Measures, and calls `found` for each transport and size. The report gets what the plan was. */
+void measure_by_turns(const Side &side, const std::vector<Shape> &shapes, const Plan &plan,
+		      Report &report, const std::function<void(const Result &)> &found);
 
 #endif

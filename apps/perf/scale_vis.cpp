@@ -70,7 +70,6 @@ void measure_series(const Side &side, const ScaleOptions &options, Report &repor
 			return report.remark(series + ": no room for " + std::to_string(shape.vis) +
 					     " VIs: " + why);
 		opening_us = now_us() - start;
-		point["us"] = nullptr; /* the first of the keys */
 		point["open_us"] = opening_us / shape.vis;
 		add_memory(point, before, {usage_now(), match->server_usage()}, shape);
 		add_time(point, *match, bytes, shape.vis);
