@@ -3,7 +3,8 @@
  *
  * NetPIPE's throughput, as Farrell and Ong and Park et al. give it: size divided by time one way in
  * a ping-pong, so that one message is under way at a time. Or that of a stream one way with several
- * under way, up to the arrival of the last one. A megabyte is 10^6 bytes. Of several trials the best.
+ * under way, up to the arrival of the last one. A megabyte is 10^6 bytes. Of several trials the
+ * best.
  */
 #include <memory>
 

@@ -3,9 +3,9 @@
  *
  * Of a ping-pong or a stream: the processor time of each side's process, in user and kernel, in
  * percent of one CPU; and what it buys, the time one way and the bytes per second. A process's time
- * lacks what the kernel does in interrupts for it, such as most of soft-RoCE and of TCP's receiving,
- * though that may be charged to whoever is interrupted. So there is also how busy the client's host
- * was with everything, other programs included, in percent of one CPU.
+ * lacks what the kernel does in interrupts for it, such as most of soft-RoCE and of TCP's
+ * receiving, though that may be charged to whoever is interrupted. So there is also how busy the
+ * client's host was with everything, other programs included, in percent of one CPU.
  */
 #include <memory>
 
@@ -29,7 +29,8 @@ Report measure(const Side &side, const Choice &choice, const Plan &plan)
 		side, shapes_of(choice, side, report), plan, report, [&](const Result &result) {
 			report.add(name_of(result.shape),
 				   {{"bytes", result.bytes},
-				    {"percent_client", result.percent(&Block::client_us, &Block::us)},
+				    {"percent_client",
+				     result.percent(&Block::client_us, &Block::us)},
 				    {"percent_server",
 				     result.percent(&Block::server_us, &Block::server_took_us)},
 				    {"percent_system", result.host_percent()},
@@ -44,8 +45,9 @@ void add_cpu(CLI::App &app)
 {
 	auto choice = std::make_shared<Choice>();
 	auto plan = std::make_shared<Plan>(Plan{4, 1 << 20, 4, 0, 3, 200});
-	CLI::App *command = add_measurement(app, "cpu", "Load of the processors, by size of messages",
-					    [=](const Side &side) { return measure(side, *choice, *plan); });
+	CLI::App *command =
+		add_measurement(app, "cpu", "Load of the processors, by size of messages",
+				[=](const Side &side) { return measure(side, *choice, *plan); });
 
 	choice->transfers = {Transfer::send};
 	choice->waits = {Waiting::poll, Waiting::block, Waiting::spin};

@@ -24,10 +24,11 @@ Report measure(const Side &side, const Choice &choice, const Plan &plan)
 			 [&](const Result &result) {
 				 const Samples us = result.one_way_us();
 
-				 report.add(name_of(result.shape), {{"bytes", result.bytes},
-								    {"us", minimum(us)},
-								    {"us_median", median(us)},
-								    {"us_stderr", standard_error(us)}});
+				 report.add(name_of(result.shape),
+					    {{"bytes", result.bytes},
+					     {"us", minimum(us)},
+					     {"us_median", median(us)},
+					     {"us_stderr", standard_error(us)}});
 			 });
 	return report;
 }

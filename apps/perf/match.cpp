@@ -32,7 +32,8 @@ double processor_us()
 
 std::unique_ptr<Transport> make_transport(const Side &side, const Shape &shape)
 {
-	return shape.kind == Kind::vipl ? make_vipl_link(side, shape) : make_socket_link(side, shape);
+	return shape.kind == Kind::vipl ? make_vipl_link(side, shape)
+					: make_socket_link(side, shape);
 }
 
 Match::Match(const Side &side, const Shape &shape)
@@ -44,8 +45,8 @@ Match::Match(const Side &side, const Shape &shape)
 }
 
 /*
- * The server may be gone, and the run with it: there is nothing left to be told. After a failure of ours it
- * may still wait for a message, until the VI is gone.
+ * The server may be gone, and the run with it: there is nothing left to be told. After a failure of
+ * ours it may still wait for a message, until the VI is gone.
  */
 Match::~Match()
 {

@@ -13,7 +13,7 @@
 
 namespace
 {
-/* Each transport is warmed up for so long, or up to twice as long; warm_up() may have enough sooner. */
+/* Each transport is warmed up for so long, or up to twice as long; or with enough messages. */
 constexpr double warm_trials = 10;
 /* That much for the messages under way in one direction: more than a CPU's own caches hold. */
 constexpr size_t most_buffered = 16 << 20;

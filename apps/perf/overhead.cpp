@@ -2,9 +2,9 @@
  * The cases. For each message both ways do the same: post a signalled request, take the receive at
  * the other end, post the next receive there, take the request's completion. One thread has both
  * ends, so that no scheduler is in the figure: post on A, take on B, post on B, take on A, take
- * both requests' completions. Where threads sleep for messages each end has one, since a thread which
- * has both would find its message there already and never sleep where the device works within the
- * call that posts, as software devices do.
+ * both requests' completions. Where threads sleep for messages each end has one, since a thread
+ * which has both would find its message there already and never sleep where the device works within
+ * the call that posts, as software devices do.
  */
 #include "overhead.h"
 
@@ -281,7 +281,8 @@ void add_overhead(CLI::App &app)
 
 	command->add_option("-n,--nic", asked->nic, "VI NIC to use")->capture_default_str();
 	command->add_option("--case", asked->cases,
-			    "cases to measure, default all: " + CLI::detail::join(all_names(), ", "))
+			    "cases to measure, default all: " +
+				    CLI::detail::join(all_names(), ", "))
 		->delimiter(',')
 		->transform(one_of(all_names()))
 		->type_name("NAME");

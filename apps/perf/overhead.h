@@ -12,7 +12,7 @@ struct Overhead {
 	std::string nic = "nic0";
 	std::vector<std::string> cases; /* none: all */
 	unsigned pairs = 15;
-	unsigned iterations = 1000; /* of a block of small messages; of larger ones there are fewer */
+	unsigned iterations = 1000; /* of a block of small messages; fewer of larger ones */
 };
 
 /* Called with the name of each case before it is measured. */

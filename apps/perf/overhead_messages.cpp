@@ -43,7 +43,8 @@ uint8_t *Messages::to_receive(unsigned end, unsigned slot) const
 /* Of what this end sends. Neighbours differ: bytes, slots, ends, and rounds. */
 uint8_t Messages::expected(unsigned end, unsigned slot, size_t at) const
 {
-	return static_cast<uint8_t>(at + (at >> 8) + 31 * end + (end >> 3) + 7 * slot + 101 * round_);
+	return static_cast<uint8_t>(at + (at >> 8) + 31 * end + (end >> 3) + 7 * slot +
+				    101 * round_);
 }
 
 void Messages::prepare()

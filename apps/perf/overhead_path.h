@@ -14,7 +14,7 @@ class Path
 public:
 	virtual ~Path() = default;
 
-	/* Both ends in this thread: messages there and back, one at a time, by the links in turn. */
+	/* Both ends in this thread: messages there and back, one at a time, the links in turn. */
 	virtual void ping_pong(uint64_t round_trips) = 0;
 	/* The same, over the first link, with a thread for each end. */
 	virtual void ping(uint64_t round_trips) = 0;

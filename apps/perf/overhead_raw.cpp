@@ -1,9 +1,9 @@
 /*
  * The raw way: queue pairs of one verbs context, connected to each other by hand. It does what VIA
- * asks of every message and nothing else: a receive and a signalled request posted, both completions
- * taken. Each queue has a completion queue of its own, as the queues of a VI without a VIPL
- * completion queue have. What can be done beforehand is: requests are filled in for good, small
- * messages go inline, sleeping is a single system call after arming.
+ * asks of every message and nothing else: a receive and a signalled request posted, both
+ * completions taken. Each queue has a completion queue of its own, as the queues of a VI without a
+ * VIPL completion queue have. What can be done beforehand is: requests are filled in for good,
+ * small messages go inline, sleeping is a single system call after arming.
  */
 #include <arpa/inet.h>
 #include <cstdlib>
@@ -29,8 +29,8 @@ using Cq = Owner<ibv_cq, ibv_destroy_cq>;
 using Qp = Owner<ibv_qp, ibv_destroy_qp>;
 
 /*
- * A queue pair as VIA asks for it, and as libvipl makes them: where a device's queues lie in memory is
- * part of its speed. For many links, of which each is used once in a while, it has the least.
+ * A queue pair as VIA asks for it, and as libvipl makes them: where a device's queues lie in memory
+ * is part of its speed. For many links, of which each is used once in a while, it has the least.
  */
 struct Size {
 	unsigned sends, receives, send_segments, receive_segments;
@@ -267,11 +267,12 @@ void RawPath::find_device(const char *name)
 	if (list)
 		ibv_free_device_list(list);
 	if (!device_)
-		throw Failure(std::string("the NIC is ") + name + ", which is no RDMA device: there " +
-			      "are no verbs to compare with (vip_info tells what is missing)");
+		throw Failure(std::string("the NIC is ") + name + ", which is no RDMA device: " +
+			      "there are no verbs to compare with "
+			      "(vip_info tells what is missing)");
 }
 
-/* By the NIC's address, which RoCE has for its GIDs; RoCE v2 where there are both, as rdma_cm does. */
+/* By the NIC's address, which RoCE has for its GIDs; of both RoCE v2, as rdma_cm does. */
 void RawPath::find_gid(const std::vector<uint8_t> &host)
 {
 	std::vector<ibv_gid_entry> entries(256);
@@ -309,8 +310,9 @@ void RawPath::register_memory()
 		access |= IBV_ACCESS_REMOTE_WRITE;
 	domain_.reset(made(ibv_alloc_pd(device_.get()), "make a protection domain"));
 	std::memset(memory_.get(), 0, Messages::size(traffic_));
-	region_.reset(made(ibv_reg_mr(domain_.get(), memory_.get(), Messages::size(traffic_), access),
-			   "register memory"));
+	region_.reset(
+		made(ibv_reg_mr(domain_.get(), memory_.get(), Messages::size(traffic_), access),
+		     "register memory"));
 }
 
 void RawPath::make_end(unsigned number)

@@ -115,7 +115,8 @@ ViplPath::ViplPath(const Nic &nic, const Traffic &traffic)
       memory_(nic, descriptors_ + Messages::size(traffic), traffic.writes),
       messages_(traffic, memory_.at(descriptors_)), ends_(2 * size_t(traffic.links))
 {
-	const auto level = traffic.unreliable ? VIP_SERVICE_UNRELIABLE : VIP_SERVICE_RELIABLE_DELIVERY;
+	const auto level =
+		traffic.unreliable ? VIP_SERVICE_UNRELIABLE : VIP_SERVICE_RELIABLE_DELIVERY;
 	auto *descriptors = reinterpret_cast<VIP_DESCRIPTOR *>(memory_.at(0));
 
 	for (unsigned number = 0; number < ends_.size(); number++) {

@@ -19,9 +19,9 @@ Report scale_mtu(const Side &side, const ScaleOptions &options);
 Report scale_memory(const Side &side, const ScaleOptions &options);
 
 /*
- * Adds to the point the time one way, us, the median of some blocks of messages, with the least and the
- * standard error. Before them go `round` messages, and each block is of a multiple of so many, so that
- * each VI has its turns.
+ * Adds to the point the time one way, us, the median of some blocks of messages, with the least and
+ * the standard error. Before them go `round` messages, and each block is of a multiple of so many,
+ * so that each VI has its turns.
  */
 void add_time(Json &point, Match &match, size_t bytes, uint64_t round);
 

@@ -1,6 +1,6 @@
 /*
- * vip_perf scale --question memory - VipRegisterMem and VipDeregisterMem by size: of memory that is there
- * (written before), the same each time. Without the server.
+ * vip_perf scale --question memory - VipRegisterMem and VipDeregisterMem by size: of memory that is
+ * there (written before), the same each time. Without the server.
  */
 #include <cstdlib>
 #include <cstring>
@@ -49,8 +49,8 @@ Report scale_memory(const Side &side, const ScaleOptions &)
 				       {"register_us_stderr", "std. error", "us"},
 				       {"deregister_us", "deregister", "us"},
 				       {"deregister_us_stderr", "std. error", "us"}});
-	const std::unique_ptr<void, decltype(&std::free)> memory(std::aligned_alloc(smallest, largest),
-								 &std::free);
+	const std::unique_ptr<void, decltype(&std::free)> memory(
+		std::aligned_alloc(smallest, largest), &std::free);
 
 	if (!memory)
 		throw Failure("no memory for 64 MiB");
@@ -68,7 +68,8 @@ Report scale_memory(const Side &side, const ScaleOptions &)
 		} catch (const Failure &e) {
 			if (bytes == smallest)
 				throw;
-			report.remark("no room for " + std::to_string(bytes) + " bytes: " + e.what());
+			report.remark("no room for " + std::to_string(bytes) +
+				      " bytes: " + e.what());
 			break;
 		}
 	return report;

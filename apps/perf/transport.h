@@ -13,7 +13,7 @@
 #include "vipl_objects.h"
 
 enum class Kind { vipl, tcp, unix_socket };
-enum class Transfer { send, write, read }; /* writes have immediate data: the target takes a receive */
+enum class Transfer { send, write, read }; /* a write has immediate data, and takes a receive */
 enum class Level { unreliable, delivery, reception };
 enum class Waiting { poll, block, spin }; /* spin: poll for a while, then block */
 enum class Cqs { none, one, each };	  /* for all VIs, or one for each */
@@ -71,7 +71,7 @@ class Transport
 public:
 	virtual ~Transport() = default;
 
-	/* `count` messages there and back, one at a time; read: one's reads, and the other is idle. */
+	/* `count` messages there and back, one at a time; read: one's reads, the other is idle. */
 	virtual void ping(size_t bytes, uint64_t count) = 0;
 	virtual void echo(size_t bytes, uint64_t count) = 0;
 

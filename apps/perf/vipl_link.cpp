@@ -125,7 +125,8 @@ void ViplLink::connect(const Side &side)
 {
 	const VIP_ULONG mtu = side.nic.attributes().NativeMTU;
 	Address server = share_server_address(side);
-	Json mine = {{"handle", memory_->handle()}, {"targets", Json::array()}, {"mtu", mtu}}, theirs;
+	Json mine = {{"handle", memory_->handle()}, {"targets", Json::array()}, {"mtu", mtu}};
+	Json theirs;
 
 	for (const End &end : ends_)
 		mine["targets"].push_back(reinterpret_cast<uintptr_t>(end.receive.buffers));

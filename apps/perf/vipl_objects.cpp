@@ -65,7 +65,8 @@ Address::Address(const std::vector<uint8_t> &host, const std::vector<uint8_t> &d
 {
 	uint8_t *to = room_ + offsetof(VIP_NET_ADDRESS, HostAddress);
 
-	if (host.size() + discriminator.size() > sizeof(room_) - offsetof(VIP_NET_ADDRESS, HostAddress))
+	if (host.size() + discriminator.size() >
+	    sizeof(room_) - offsetof(VIP_NET_ADDRESS, HostAddress))
 		throw Failure("a network address is too long");
 	net()->HostAddressLen = static_cast<VIP_UINT16>(host.size());
 	net()->DiscriminatorLen = static_cast<VIP_UINT16>(discriminator.size());

@@ -117,8 +117,8 @@ public:
 		return handle_;
 	}
 	/*
-	 * Both give up after ten seconds, or when the peer is gone; nobody waiting yet is worth another try
-	 * until then.
+	 * Both give up after ten seconds, or when the peer is gone; nobody waiting yet is worth
+	 * another try until then.
 	 */
 	void request(const Nic &nic, Address &remote, const Gone &is_gone);
 	void accept(const Nic &nic, Address &local, const Gone &is_gone);

@@ -19,8 +19,8 @@ import time
 sys.dont_write_bytecode = True  # tests leave the sources alone
 
 from vip_perf_runs import (  # noqa: E402
-    NIC, SECONDS, SOON, Server, command, expect, expect_usage_error, free_port, json_of, run, run_case,
-    wait_until)
+    NIC, SECONDS, SOON, Server, command, expect, expect_usage_error, free_port, json_of, run,
+    run_case, wait_until)
 
 # Who was started in the background ignores it, and so would whom we start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -402,7 +402,8 @@ def test_json():
 
 def test_json_of_several():
     reports = json_of("scale", "--question", "memory", "--question", "mtu")
-    expect([report["test"] for report in reports] == ["scale-mtu", "scale-memory"], "a list", reports)
+    tests = [report["test"] for report in reports]
+    expect(tests == ["scale-mtu", "scale-memory"], "a list", reports)
     for report in reports:
         expect_report(report, "scale-")
 
@@ -420,7 +421,7 @@ def test_csv():
 
 
 def test_csv_of_several():
-    """One table: a head, then rows that say which test they are of, with that test's columns alone."""
+    """One table: a head, then rows that say which test they are of, with that test's columns."""
     code, out, err = run("scale", "--self", "--nic", NIC, "--csv", "--question", "memory",
                          "--question", "mtu")
     expect(code == 0, "it works", code, err)

@@ -34,8 +34,10 @@ void name_curve(Curve &curve, const Report &report, const ReportSeries &series)
 {
 	curve.series = series.name;
 	/* Sockets go their own way, whatever NIC they are compared with. */
-	const bool is_socket = series.name.compare(0, 3, "TCP") == 0 || series.name.compare(0, 4, "Unix") == 0;
-	curve.name = report.nic.empty() || is_socket ? series.name : series.name + " (" + report.nic + ")";
+	const bool is_socket = series.name.compare(0, 3, "TCP") == 0 ||
+			       series.name.compare(0, 4, "Unix") == 0;
+	curve.name = report.nic.empty() || is_socket ? series.name
+						     : series.name + " (" + report.nic + ")";
 	curve.run = report.run;
 }
 

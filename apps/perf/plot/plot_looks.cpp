@@ -1,10 +1,10 @@
 /*
  * Colours, and another symbol with those of the next series. The usual series have theirs in all
  * figures: who polls has one that colour-blind people can tell apart (of Okabe's and Ito's), who
- * blocks a lighter one, who spins a darker one. Others get the colours that no usual series has, and
- * only then those of usual series that the figure is without. What is the same series in several
- * runs has one colour, and another way of dashes in each run. The papers' numbers are grey and
- * hollow.
+ * blocks a lighter one, who spins a darker one. Others get the colours that no usual series has,
+ * and only then those of usual series that the figure is without. What is the same series in
+ * several runs has one colour, and another way of dashes in each run. The papers' numbers are grey
+ * and hollow.
  */
 #include "plot_looks.h"
 

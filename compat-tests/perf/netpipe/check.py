@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""check.py PROGRAM NIC CASE: runs latency, bandwidth or cpu of vip_perf over few sizes, and checks in the
-JSON that all series and sizes are there, and what must hold of figures on any machine. How fast it is, is
-no matter here.
+"""check.py PROGRAM NIC CASE: runs latency, bandwidth or cpu of vip_perf over few sizes, and checks
+in the JSON that all series and sizes are there, and what must hold of figures on any machine. How
+fast it is, is no matter here.
 """
 
 import itertools
@@ -74,7 +74,8 @@ def check_load(report, points):
 def test_latency():
     """What one gets without options, but over fewer sizes."""
     report = report_of("latency", "--to", "64")
-    check_times(points_of(report, "latency", names(), [1, 2, 4, 8, 13, 16, 19, 29, 32, 35, 61, 64, 67]))
+    sizes = [1, 2, 4, 8, 13, 16, 19, 29, 32, 35, 61, 64, 67]
+    check_times(points_of(report, "latency", names(), sizes))
     expect("remarks" not in report, f"nothing is left out: {report.get('remarks')}")
 
 
@@ -113,8 +114,8 @@ def test_bandwidth():
 
 def test_bandwidth_of_longest():
     """Sizes end with the longest that the NIC takes, and that is said."""
-    wanted = ["--from", "8M", "--to", "16M", "--perturb", "1", "--transfer", "send", "--wait", "poll"]
-    report = report_of("bandwidth", *wanted, "--sockets", "unix")
+    wanted = ["--transfer", "send", "--wait", "poll", "--sockets", "unix"]
+    report = report_of("bandwidth", *wanted, "--from", "8M", "--to", "16M", "--perturb", "1")
     series = names(["send"], waits=["poll"], sockets=["unix"])
     check_rates(points_of(report, "bandwidth", series, [(8 << 20) - 1, 8 << 20]))
     expect(len(report["remarks"]) == 1, f"longer ones are left out: {report['remarks']}")
@@ -123,7 +124,8 @@ def test_bandwidth_of_longest():
 def check_stream(level):
     wanted = ["--stream", "--to", "1M", "--factor", "128", "--level", level]
     report = report_of("bandwidth", *wanted)
-    check_rates(points_of(report, "bandwidth of a stream", names(levels=[level]), [64, 8192, 1 << 20]))
+    series = names(levels=[level])
+    check_rates(points_of(report, "bandwidth of a stream", series, [64, 8192, 1 << 20]))
     expect(report["depth"] == 16, f"the depth is told: {report['depth']}")
 
 
@@ -157,7 +159,7 @@ def test_cpu_of_stream():
 
 
 def test_with_server():
-    """Sockets, too, when the server is a program of its own: by TCP, and as this is one host, Unix."""
+    """Sockets, too, when the server is a program of its own, Unix' as well: this is one host."""
     with Server("--once") as server:
         report = report_of("latency", "--from", "100", "--to", "100", where=server.address())
         check_times(points_of(report, "latency", names(), [97, 100, 103]))

@@ -58,7 +58,8 @@ TEST(NetpipeSizes, GrowStrictlyWhateverThePerturbation)
 				size_t last = 0;
 
 				for (size_t size : flat(netpipe_sizes(from, to, factor, perturb))) {
-					ASSERT_GT(size, last) << from << ' ' << factor << ' ' << perturb;
+					ASSERT_GT(size, last)
+						<< from << ' ' << factor << ' ' << perturb;
 					ASSERT_LE(size, to + perturb);
 					last = size;
 				}

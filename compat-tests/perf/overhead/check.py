@@ -21,7 +21,8 @@ def check(case):
     unit = "MBps" if "stream" in case else "us"
     expect(list(results) == [case], f"the case that was asked for: {list(results)}")
     result = results[case]
-    expect(set(result) == {"ratio", "pairs", "raw_" + unit, "vipl_" + unit}, f"what is told: {result}")
+    keys = {"ratio", "pairs", "raw_" + unit, "vipl_" + unit}
+    expect(set(result) == keys, f"what is told: {result}")
     expect(result["pairs"] == PAIRS, f"all pairs: {result}")
     expect(all(value > 0 for value in result.values()), f"positive figures: {result}")
 

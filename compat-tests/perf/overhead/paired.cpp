@@ -17,7 +17,10 @@ TEST(Paired, TheRatioIsTheMedianOfThePairsRatios)
 
 TEST(Paired, ADriftThatBothShareIsNotInTheRatio)
 {
-	/* Slower by the pair, the second by a tenth in each: medians alone would be 1.1 of other pairs. */
+	/*
+	 * Slower by the pair, the second by a tenth in each: medians alone would be 1.1 of other
+	 * pairs.
+	 */
 	const Comparison result = compare({{10, 40, 20, 80}, {11, 44, 22, 88}});
 
 	EXPECT_DOUBLE_EQ(result.ratio, 1.1);

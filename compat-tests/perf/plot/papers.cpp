@@ -85,7 +85,7 @@ TEST(Papers, KindsAndFiguresAreKnown)
 	EXPECT_EQ(seen, figures);
 }
 
-/* The lines of docs/PAPERS.md below these two headings, of which the second may go on after a colon. */
+/* The lines of docs/PAPERS.md below these two headings; the second may go on after a colon. */
 static std::vector<std::string> section(const std::string &paper, const std::string &name)
 {
 	std::ifstream file(PAPERS_MD);
