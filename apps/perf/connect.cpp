@@ -19,7 +19,9 @@
  * server's kernel, not the server, has taken the connection, and close does not wait for anything.
  *
  * A machine's speed changes within a run, so VIPL and TCP take turns, ten each: a tenth of the
- * connections, one after the other. The first three of each turn do not count.
+ * connections, one after the other. What the first turn has time for is the number of the others,
+ * too, else slow moments would have fewer samples than fast ones. The first three of each turn do
+ * not count.
  */
 #include "connect.h"
 
@@ -43,7 +45,7 @@ constexpr unsigned usual_count = 1000, least_count = 20, most_count = 20000;
 constexpr unsigned most_turns = 10, warm_up = 3;
 /* Tries keep the server busy. */
 constexpr auto early_pause = std::chrono::milliseconds(1);
-constexpr double turn_limit_us = 1.5e6; /* after that, no more than the least count */
+constexpr double turn_limit_us = 1.5e6; /* of the first: after that, no more than the least count */
 constexpr double match_limit_us = 10e6; /* the server's VipConnectWait takes as long */
 constexpr VIP_ULONG request_limit_ms = 10000;
 constexpr size_t max_transfer = 4096;
@@ -75,6 +77,17 @@ std::vector<Turn> turns_of(const Wanted &wanted)
 	for (unsigned i = 0; i < turns; ++i)
 		all.push_back({part(least, i), part(most, i)});
 	return all;
+}
+
+/* With no count given, as many as the first one had time for. */
+Turn next_turn(const Turn &planned, size_t turns_done, const Times &times)
+{
+	const auto samples = static_cast<unsigned>(times.connection.size());
+	const bool is_certain = planned.least == planned.most;
+
+	if (is_certain || !turns_done)
+		return planned;
+	return {samples / unsigned(turns_done), samples / unsigned(turns_done)};
 }
 
 /* Each `once(times)` adds a sample to each of the times. */
@@ -246,11 +259,12 @@ Report measure(const Side &side, const Wanted &wanted)
 	unsigned too_early = 0;
 	Times vipl, tcp;
 
-	for (const Turn &turn : turns_of(wanted)) {
+	const std::vector<Turn> turns = turns_of(wanted);
+	for (size_t i = 0; i < turns.size(); ++i) {
 		if (wanted.only != "tcp")
-			too_early += measure_vipl(side, turn, vipl);
+			too_early += measure_vipl(side, next_turn(turns[i], i, vipl), vipl);
 		if (wanted.only != "vipl")
-			measure_tcp(side, turn, tcp);
+			measure_tcp(side, next_turn(turns[i], i, tcp), tcp);
 	}
 	if (wanted.only != "tcp") {
 		report.add("VIPL", point("connection", vipl.connection));
@@ -289,7 +303,8 @@ void add_connect(CLI::App &app)
 
 	add_only_option(command, wanted->only);
 	command->add_option("--count", wanted->count,
-			    "connections (default: 1000, or as many as 15 s are enough for)")
+			    "connections (default: 1000, or as many as about 15 s are\n"
+			    "enough for)")
 		->check(CLI::Range(2u, most_count));
 	/* Before the NIC is opened; the head of this file says why. */
 	command->parse_complete_callback([] { setenv("VIPL_GRACE_MSEC", "0", 1); });

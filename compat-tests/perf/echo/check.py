@@ -103,6 +103,14 @@ def test_connect():
     check_connect(report_of("connect", "--count", "25"), 25)
 
 
+def test_connect_usual():
+    """Without --count: 1000, or fewer where they take long, but as many in each of ten turns."""
+    report = report_of("connect", "--only", "vipl")
+    counts = {point["samples"] for points in series_of(report).values() for point in points}
+    (count,) = counts
+    expect(20 <= count <= 1000 and count % 10 == 0, "ten turns of 2 to 100", count)
+
+
 def test_connect_few():
     """Fewer connections than turns, and one transport."""
     for count in (2, 11):
