@@ -7,7 +7,6 @@ import csv
 import io
 import json
 import os
-import pty
 import resource
 import signal
 import socket
@@ -19,8 +18,8 @@ import time
 sys.dont_write_bytecode = True  # tests leave the sources alone
 
 from vip_perf_runs import (  # noqa: E402
-    NIC, SECONDS, SOON, Server, command, expect, expect_usage_error, free_port, json_of, run,
-    run_case, wait_until)
+    NIC, SECONDS, SOON, Client, Server, command, expect, expect_usage_error, free_port, json_of,
+    run, run_case, wait_until)
 
 # Who was started in the background ignores it, and so would whom we start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -32,43 +31,6 @@ def expect_one_message(result, status=1):
     expect(out == "", "nothing but a message", out)
     said = [line for line in err.splitlines() if not line.startswith("vipl: ")]  # the library's
     expect(len(said) == 1 and said[0].startswith("vip_perf: "), "one message", err)
-
-
-class Client:
-    """A client that tells its progress, and can be killed in the middle of it."""
-
-    def __init__(self, words, output=subprocess.DEVNULL):
-        self.terminal, theirs = pty.openpty()
-        self.process = subprocess.Popen(words, stdout=output, stderr=theirs)
-        os.close(theirs)
-        self.said = ""
-
-    def read(self):
-        try:
-            piece = os.read(self.terminal, 4096)
-        except OSError:  # EIO: nobody has the other end any more
-            piece = b""
-        self.said += piece.decode()
-        return bool(piece)
-
-    def await_progress(self, text):
-        while text not in self.said:
-            expect(self.read(), f"the client gets to \"{text}\"", self.said[-300:])
-
-    def child(self):
-        number = self.process.pid
-        with open(f"/proc/{number}/task/{number}/children") as children:
-            return int(children.read().split()[0])
-
-    def expect_failure_soon(self):
-        begin = time.monotonic()
-        while self.read():
-            pass
-        expect(self.process.wait(SECONDS) == 1, "the client fails", self.process.returncode)
-        expect(time.monotonic() - begin < SOON, "and soon", time.monotonic() - begin)
-        message = self.said.split("\x1b[K")[-1].strip()
-        expect(message.startswith("vip_perf: "), "with a message", repr(self.said[-300:]))
-        expect("\n" not in message, "and only one", message)
 
 
 def is_gone(number):
@@ -199,9 +161,7 @@ def output_of_stopped(words, point):
         client.await_progress(point)
         for number in (client.child(), client.process.pid):
             os.kill(number, signal.SIGINT)
-        while client.read():
-            pass
-        expect(client.process.wait(SOON) == 130, "the status of who was interrupted",
+        expect(client.await_end() == 130, "the status of who was interrupted",
                client.process.returncode, client.said[-300:])
         output.seek(0)
         return output.read().decode()

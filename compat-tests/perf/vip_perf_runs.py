@@ -4,6 +4,7 @@ Each of them is run as "check.py PROGRAM NIC CASE", and its function test_CASE i
 """
 import json
 import os
+import pty
 import re
 import select
 import socket
@@ -137,3 +138,46 @@ class Server:
 
     def socket(self):
         return socket.create_connection(("localhost", self.port), timeout=SOON)
+
+
+class Client:
+    """A client that tells its progress, and can be killed in the middle of it."""
+
+    def __init__(self, words, output=subprocess.DEVNULL):
+        self.terminal, theirs = pty.openpty()
+        self.process = subprocess.Popen(words, stdout=output, stderr=theirs)
+        os.close(theirs)
+        self.said = ""
+
+    def read(self):
+        try:
+            piece = os.read(self.terminal, 4096)
+        except OSError:  # EIO: nobody has the other end any more
+            piece = b""
+        self.said += piece.decode()
+        return bool(piece)
+
+    def await_progress(self, text):
+        while text not in self.said:
+            expect(self.read(), f"the client gets to \"{text}\"", self.said[-300:])
+
+    def await_end(self):
+        while self.read():
+            pass
+        return self.process.wait(SECONDS)
+
+    def all_progress(self):
+        return [line for line in self.said.split("\r\x1b[K") if line]
+
+    def child(self):
+        number = self.process.pid
+        with open(f"/proc/{number}/task/{number}/children") as children:
+            return int(children.read().split()[0])
+
+    def expect_failure_soon(self):
+        begin = time.monotonic()
+        expect(self.await_end() == 1, "the client fails", self.process.returncode)
+        expect(time.monotonic() - begin < SOON, "and soon", time.monotonic() - begin)
+        message = self.said.split("\x1b[K")[-1].strip()
+        expect(message.startswith("vip_perf: "), "with a message", repr(self.said[-300:]))
+        expect("\n" not in message, "and only one", message)

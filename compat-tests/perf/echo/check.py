@@ -5,14 +5,17 @@ What can be asserted on any machine: that all points are there, that figures whi
 other do, and that what is asked for wrongly is a usage error. How fast it is, is no matter here.
 """
 
+import json
 import math
 import os
 import sys
+import tempfile
 
 sys.dont_write_bytecode = True  # tests leave the sources alone
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
-from vip_perf_runs import Server, expect, expect_usage_error, json_of, run_case  # noqa: E402
+from vip_perf_runs import (  # noqa: E402
+    Client, Server, command, expect, expect_usage_error, json_of, run_case)
 
 KIB = 1024
 RANGES = {
@@ -64,10 +67,17 @@ def test_echo():
 
 
 def test_echo_both():
-    """VIPL and TCP by turns: the same sizes of both, each in its series."""
-    series = series_of(report_of("echo", "--range", "small", "--samples", "3"))
-    names = ["VIPL send, polling, small", "TCP, polling, small"]
-    expect(list(series) == names, f"series: {list(series)}")
+    """VIPL and TCP by turns at each size, each in its series."""
+    with tempfile.TemporaryFile() as output:
+        words = ["echo", "--self", "--json", "--range", "small", "--samples", "3"]
+        client = Client(command(*words), output)
+        expect(client.await_end() == 0, "it works", client.said[-300:])
+        output.seek(0)
+        series = series_of(json.load(output))
+    names = ["VIPL send, polling", "TCP, polling"]
+    turns = [f"{name}, {size} bytes" for size in RANGES["small"] for name in names]
+    expect(client.all_progress() == turns, "turns", client.all_progress())
+    expect(list(series) == [f"{name}, small" for name in names], f"series: {list(series)}")
     for points in series.values():
         expect(len(points) == len(RANGES["small"]), f"{len(points)} sizes")
         for point, size in zip(points, RANGES["small"]):
