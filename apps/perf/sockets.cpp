@@ -1,6 +1,7 @@
 #include "sockets.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <netinet/in.h>
@@ -74,6 +75,23 @@ std::string host_of(int (*name_of_end)(int, sockaddr *, socklen_t *), const Sock
 		return "";
 	return host;
 }
+
+static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
+
+/* Of IPv6 it takes IPv4, too; not every kernel has it. */
+Socket tcp_socket(sa_family_t &family)
+{
+	family = AF_INET6;
+	Socket socket(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+
+	if (socket.fd() < 0 && errno == EAFNOSUPPORT) {
+		family = AF_INET;
+		socket = Socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+	}
+	if (socket.fd() < 0)
+		fail_errno("make a socket");
+	return socket;
+}
 } // namespace
 
 std::pair<Socket, Socket> socket_pair()
@@ -87,14 +105,11 @@ std::pair<Socket, Socket> socket_pair()
 
 Socket listen_on(uint16_t port)
 {
-	Socket socket(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
 	const int on = 1, off = 0;
 	sockaddr_in6 any = {};
+	Socket socket = tcp_socket(any.sin6_family);
 
-	any.sin6_family = AF_INET6;
 	any.sin6_port = htons(port);
-	if (socket.fd() < 0)
-		fail_errno("make a socket");
 	setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
 	if (bind(socket.fd(), reinterpret_cast<sockaddr *>(&any), sizeof(any)) ||
