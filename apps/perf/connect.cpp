@@ -168,7 +168,7 @@ unsigned measure_vipl(const Side &side, const Turn &turn, Times &times)
 		const double begun = now_us();
 
 		while (!connect_once(side.nic, local, remote, to)) {
-			if (now_us() - begun > match_limit_us)
+			if (now_us() - begun > match_limit_us || side.control.has_given_up())
 				check(VIP_NO_MATCH, "connect");
 			++too_early;
 			std::this_thread::sleep_for(early_pause);

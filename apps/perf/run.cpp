@@ -1,5 +1,6 @@
 #include "run.h"
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
@@ -8,6 +9,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -26,6 +28,7 @@ namespace
 {
 constexpr int greeting_limit_ms = 20000;
 constexpr int parting_limit_ms = 3000;
+constexpr auto shortage_pause = std::chrono::milliseconds(100);
 
 void carry_out(const Side &side, const Json &request)
 {
@@ -119,8 +122,11 @@ public:
 		}
 		end_ = std::move(ours);
 	}
+	/* One that hangs must not hang us, too. */
 	~Child()
 	{
+		if (number_ > 0 && !ends_within(parting_limit_ms))
+			kill(number_, SIGKILL);
 		wait();
 	}
 	Child(const Child &) = delete;
@@ -267,6 +273,23 @@ void refuse(Socket client)
 	}
 }
 
+/* Takes the next client; `child` serves the one before, and then this one. */
+void serve_next(Socket &listener, const std::string &nic, std::unique_ptr<Child> &child)
+{
+	Socket client = accept_from(listener, no_limit);
+
+	/* One that hangs up and comes again may be faster than the child. */
+	if (child && !child->ends_within(parting_limit_ms)) {
+		refuse(std::move(client));
+		return;
+	}
+	child.reset();
+	child = std::make_unique<Child>([&] {
+		listener = Socket();
+		return serve_socket(std::move(client), nic);
+	});
+}
+
 /* One client after the other: a second one would spoil the first one's figures. */
 void run_server(const Options &options, bool once)
 {
@@ -279,17 +302,14 @@ void run_server(const Options &options, bool once)
 	std::cerr << "vip_perf: waits for clients on port " << port_of(listener) << ", NIC "
 		  << options.nic << '\n';
 	do {
-		Socket client = accept_from(listener, no_limit);
-
-		/* One that hangs up and comes again may be faster than the child. */
-		if (child && !child->ends_within(parting_limit_ms)) {
-			refuse(std::move(client));
-			continue;
+		try {
+			serve_next(listener, options.nic, child);
+		} catch (const Failure &e) { /* of files, processes: it may pass */
+			if (once)
+				throw;
+			std::cerr << "vip_perf: " << e.what() << '\n';
+			std::this_thread::sleep_for(shortage_pause);
 		}
-		child = std::make_unique<Child>([&] {
-			listener = Socket();
-			return serve_socket(std::move(client), options.nic);
-		});
 	} while (!once);
 	listener = Socket();
 	if (child->wait() != EXIT_OK)
