@@ -39,6 +39,7 @@ std::unique_ptr<Transport> make_transport(const Side &side, const Shape &shape)
 Match::Match(const Side &side, const Shape &shape)
     : side_(side), shape_(shape), number_(next_number())
 {
+	expect_possible(shape);
 	side.control.write({{"do", "match"}, {"match", number_}, {"shape", shape}});
 	transport_ = make_transport(side, shape);
 	side.control.meet();
@@ -176,11 +177,20 @@ private:
 	std::unique_ptr<Transport> transport_;
 };
 
+uint64_t count_in(const Json &order, const char *key)
+{
+	const Json &count = order.at(key);
+
+	if (!count.is_number_unsigned())
+		throw Failure("the client asks for what is no number");
+	return count.get<uint64_t>();
+}
+
 void Opponent::obey(const Json &order)
 {
 	const std::string what = order.at("do").get<std::string>();
-	const size_t bytes = order.at("bytes").get<size_t>();
-	const uint64_t count = order.at("count").get<uint64_t>();
+	const size_t bytes = count_in(order, "bytes");
+	const uint64_t count = count_in(order, "count");
 	double start, used;
 
 	if (bytes > room_ || count > most_ordered)

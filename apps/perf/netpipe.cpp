@@ -53,7 +53,10 @@ public:
 	/* Finds out how many messages take so long. That warms the way for this size, too. */
 	void prepare(size_t bytes, double trial_us)
 	{
-		count_ = count_for(trial_us, count_ / 4, sending(bytes));
+		const size_t times = bytes_ ? bytes / bytes_ : 1; /* as long as before */
+
+		count_ = count_for(trial_us, count_ / 4 / std::max<size_t>(times, 1), sending(bytes));
+		bytes_ = bytes;
 	}
 	Trial run(size_t bytes)
 	{
@@ -83,6 +86,7 @@ private:
 	const bool is_stream_;
 	Match match_;
 	uint64_t count_ = 8; /* messages of a trial of the size before; at first a guess */
+	size_t bytes_ = 0; /* of the last size */
 };
 
 class Contest
@@ -92,12 +96,15 @@ public:
 	    : side_(side), plan_(plan), shapes_(shapes)
 	{
 	}
+	/* Fails, before anything is measured, where messages so long cannot be. */
+	void expect_possible(size_t room) const;
 	/* Makes all transports anew, for messages up to that long. */
 	void open(size_t room);
 	std::vector<Result> measure(size_t bytes);
 
 private:
 	unsigned buffers(size_t room) const;
+	Shape fitted(Shape shape, size_t room) const;
 
 	const Side &side_;
 	const Plan &plan_;
@@ -116,15 +123,27 @@ unsigned Contest::buffers(size_t room) const
 		std::clamp(most_buffered / room, size_t{1}, size_t{plan_.depth}));
 }
 
+Shape Contest::fitted(Shape shape, size_t room) const
+{
+	shape.room = std::max(room, sizeof(uint64_t));
+	shape.depth = plan_.depth;
+	shape.buffers = buffers(shape.room);
+	return shape;
+}
+
+void Contest::expect_possible(size_t room) const
+{
+	for (const Shape &shape : shapes_)
+		::expect_possible(fitted(shape, room));
+}
+
 void Contest::open(size_t room)
 {
 	contestants_.clear();
-	for (Shape shape : shapes_) {
+	for (const Shape &shape : shapes_) {
 		progress("opening " + name_of(shape));
-		shape.room = std::max(room, sizeof(uint64_t));
-		shape.depth = plan_.depth;
-		shape.buffers = buffers(shape.room);
-		contestants_.push_back(std::make_unique<Contestant>(side_, shape, plan_.is_stream));
+		contestants_.push_back(std::make_unique<Contestant>(side_, fitted(shape, room),
+								    plan_.is_stream));
 		contestants_.back()->touch();
 	}
 }
@@ -142,6 +161,8 @@ std::vector<Result> Contest::measure(size_t bytes)
 	}
 	is_warm_ = true;
 	for (unsigned trial = 1; trial <= plan_.trials; ++trial) {
+		if (is_stopped())
+			return {};
 		progress(std::to_string(bytes) + " bytes, trial " + std::to_string(trial));
 		for (size_t i = 0; i < results.size(); ++i)
 			results[i].trials.push_back(contestants_[i]->run(bytes));
@@ -206,6 +227,7 @@ void measure_by_turns(const Side &side, const std::vector<Shape> &shapes, const 
 	if (plan.to > most)
 		report.remark("left out: messages over " + std::to_string(most) +
 			      " bytes, the longest of this NIC");
+	contest.expect_possible(std::min(groups.back().back(), most));
 	report.note("trials", plan.trials);
 	report.note("trial_ms", plan.trial_ms);
 	if (plan.is_stream)

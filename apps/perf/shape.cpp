@@ -5,7 +5,13 @@ namespace
 {
 constexpr size_t most_room = size_t{1} << 30;
 constexpr unsigned most_depth = 512, most_segments = 250, most_vis = 65536;
+constexpr unsigned most_spin_us = 1000000; /* beside which all limits of silence are long */
 constexpr uint64_t most_memory = uint64_t{1} << 32;
+
+std::string text_of(const Json &json)
+{
+	return json.dump(-1, ' ', true, Json::error_handler_t::replace);
+}
 
 size_t aligned(size_t bytes)
 {
@@ -61,12 +67,22 @@ void from_json(const Json &json, Shape &shape)
 	json.at("segments").get_to(shape.segments);
 	json.at("vis").get_to(shape.vis);
 	json.at("spin_us").get_to(shape.spin_us);
+	if (Json(shape) != json) /* unknown words and numbers that do not fit are read as others */
+		throw Failure("a shape that cannot be: " + text_of(json));
+	expect_possible(shape);
+}
+
+void expect_possible(const Shape &shape)
+{
 	if (shape.room < sizeof(uint64_t) || shape.room > most_room || shape.depth < 2 ||
 	    shape.depth > most_depth || shape.buffers < 1 || shape.buffers > shape.depth ||
 	    shape.segments < 1 || shape.segments > most_segments || shape.vis < 1 ||
-	    shape.vis > most_vis || memory_of(shape) > most_memory ||
-	    Json(shape) != json) /* unknown words and numbers that do not fit are read as others */
-		throw Failure("a shape that cannot be: " + json.dump());
+	    shape.vis > most_vis || shape.spin_us > most_spin_us)
+		throw Failure("a shape that cannot be: " + text_of(shape));
+	if (memory_of(shape) > most_memory)
+		throw Failure("buffers for messages of " + std::to_string(shape.room) + " bytes, " +
+			      std::to_string(shape.depth) + " under way, would be more than 4 GiB "
+			      "on each side");
 }
 
 double ways_of_ping(const Shape &shape)

@@ -47,6 +47,8 @@ struct Shape {
 	unsigned spin_us = 20;
 };
 
+/* Fails, and says what it is, where no side may ask for it. */
+void expect_possible(const Shape &shape);
 void to_json(Json &json, const Shape &shape);
 /* Fails for what no side may ask for. */
 void from_json(const Json &json, Shape &shape);
