@@ -10,6 +10,17 @@ constexpr int recovery_limit_ms = 30000; /* of which connecting in vain takes te
 constexpr int reason_limit_ms = 1000;
 constexpr size_t longest_line = 1 << 20; /* who sends more is no vip_perf */
 constexpr size_t longest_reason = 400;
+constexpr int deepest = 16;
+
+/* Nothing that is said is deep: who is no vip_perf shall not fill the stack. */
+Json parse(const std::string &line)
+{
+	return Json::parse(line, [](int depth, Json::parse_event_t, const Json &) {
+		if (depth > deepest)
+			throw Failure("what the other side says is no vip_perf's");
+		return true;
+	});
+}
 
 bool is_failure(const Json &message)
 {
@@ -19,8 +30,11 @@ bool is_failure(const Json &message)
 
 Control::Control(Socket socket) : socket_(std::move(socket))
 {
+	const timeval limit = {silence_limit_ms / 1000, 0};
+
 	send_at_once(socket_);
 	expect_life(socket_);
+	setsockopt(socket_.fd(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 }
 
 Control Control::connect(const std::string &host, uint16_t port)
@@ -82,7 +96,7 @@ bool Control::read_next(Json &message)
 
 	if (!read_line(line, -1))
 		return false;
-	message = Json::parse(line);
+	message = parse(line);
 	return true;
 }
 
@@ -93,7 +107,7 @@ Json Control::read(int limit_ms)
 
 	if (!read_line(line, limit_ms))
 		throw Failure("the other side has gone, or is silent");
-	message = Json::parse(line);
+	message = parse(line);
 	if (is_failure(message))
 		throw Failure("the other side: " + message["failed"].get<std::string>());
 	return message;
@@ -114,7 +128,7 @@ void Control::recover(const Failure &failure)
 		if (!read_line(line, recovery_limit_ms))
 			throw Failure(failure.what() +
 				      std::string("; and the other side has gone, or is silent"));
-	} while (!Json::parse(line).contains("recovered"));
+	} while (!parse(line).contains("recovered"));
 }
 
 bool Control::await_recovery()
@@ -122,7 +136,7 @@ bool Control::await_recovery()
 	std::string line;
 
 	while (read_line(line, recovery_limit_ms)) {
-		const Json message = Json::parse(line);
+		const Json message = parse(line);
 
 		if (!message.is_object() || message.value("do", Json()) != "recover")
 			continue;
@@ -137,7 +151,7 @@ std::string Control::peers_failure()
 	std::string line;
 
 	while (read_line(line, reason_limit_ms)) {
-		const Json message = Json::parse(line);
+		const Json message = parse(line);
 
 		if (is_failure(message))
 			return message["failed"].get<std::string>();

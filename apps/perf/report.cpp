@@ -143,7 +143,9 @@ void Reports::print_json() const
 
 	for (const Report &report : *this)
 		all.push_back(report.json());
-	std::cout << (are_several_ ? all : all.at(0)).dump(1) << std::endl;
+	std::cout << (are_several_ ? all : all.at(0))
+			     .dump(1, ' ', false, Json::error_handler_t::replace)
+		  << std::endl;
 }
 
 void Reports::print_csv() const

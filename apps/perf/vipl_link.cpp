@@ -125,16 +125,15 @@ void ViplLink::connect(const Side &side)
 {
 	const VIP_ULONG mtu = side.nic.attributes().NativeMTU;
 	Address server = share_server_address(side);
-	Json mine = {{"handle", memory_->handle()}, {"targets", Json::array()}, {"mtu", mtu}};
-	Json theirs;
+	const uint64_t each = memory_of(shape_) / shape_.vis; /* so far apart are the VIs' buffers */
+	const auto target = reinterpret_cast<uintptr_t>(ends_[0].receive.buffers);
 
-	for (const End &end : ends_)
-		mine["targets"].push_back(reinterpret_cast<uintptr_t>(end.receive.buffers));
-	side.control.write(mine);
-	theirs = side.control.read();
+	side.control.write({{"handle", memory_->handle()}, {"target", target}, {"mtu", mtu}});
+	const Json theirs = side.control.read();
+
 	least_mtu_ = std::min<size_t>(mtu, theirs.at("mtu").get<size_t>());
 	for (size_t i = 0; i < ends_.size(); ++i) {
-		ends_[i].target = theirs.at("targets").at(i).get<uint64_t>();
+		ends_[i].target = theirs.at("target").get<uint64_t>() + i * each;
 		ends_[i].target_handle = theirs.at("handle").get<VIP_MEM_HANDLE>();
 		connect_vi(side, *ends_[i].vi, server);
 	}
