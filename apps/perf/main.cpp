@@ -1,4 +1,6 @@
 /* vip_perf - how fast VIPL is here: the benchmarks by which VIA was measured around 2000. */
+#include <cstdio>
+#include <fcntl.h>
 #include <iostream>
 
 #include <CLI/CLI.hpp>
@@ -13,7 +15,22 @@ extern "C" {
 const char *program_name = "vip_perf";
 }
 
-int main(int argc, char **argv)
+namespace
+{
+/* What is closed would be the next socket's number. Writing to the output fails as if it were closed. */
+void fill_standard_files()
+{
+	for (int fd = 0; fd <= 2; ++fd)
+		if (fcntl(fd, F_GETFD) < 0)
+			open("/dev/null", fd == 1 ? O_RDONLY : O_RDWR);
+}
+
+bool is_output_written()
+{
+	return std::cout.flush() && !fflush(stdout) && !ferror(stdout);
+}
+
+int run_command(int argc, char **argv)
 {
 	CLI::App app("Measures VIPL between two processes, on one host or on two.", "vip_perf");
 
@@ -43,4 +60,16 @@ int main(int argc, char **argv)
 		return EXIT_FAILED;
 	}
 	return EXIT_OK;
+}
+} // namespace
+
+int main(int argc, char **argv)
+{
+	fill_standard_files();
+	const int rc = run_command(argc, argv);
+
+	if (is_output_written())
+		return rc;
+	std::cerr << "vip_perf: cannot write to the standard output\n";
+	return rc ? rc : EXIT_FAILED;
 }

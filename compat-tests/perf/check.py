@@ -18,7 +18,7 @@ import time
 sys.dont_write_bytecode = True  # tests leave the sources alone
 
 from vip_perf_runs import (  # noqa: E402
-    NIC, SECONDS, SOON, Client, Server, command, expect, expect_usage_error, free_port, json_of,
+    NIC, PROGRAM, SECONDS, SOON, Client, Server, command, expect, expect_usage_error, free_port, json_of,
     run, run_case, wait_until)
 
 # Who was started in the background ignores it, and so would whom we start.
@@ -56,7 +56,7 @@ def test_help():
 def test_usage_errors():
     for words in ([], ["nothing"], ["latency"], ["latency", "--self", "localhost"],
                   ["latency", "--self", "--port", "65536"], ["latency", "--self", "--port", "x"],
-                  ["latency", "--self", "--json", "--csv"], ["latency", "--self", "--wait", "no"],
+                  ["latency", "--self", "--json", "--csv"], ["latency", "--self", "--spin-us", "1000001"], ["latency", "--self", "--wait", "no"],
                   ["latency", "--self", "--nothing"], ["scale", "--self", "--question", "no"],
                   ["scale", "--self", "--to", "0"], ["scale", "--self", "--limit", "-1"],
                   ["server", "localhost"]):
@@ -222,7 +222,8 @@ NO_JSON = [b"\n", b"GET / HTTP/1.1\r\n\r\n", b"{\n", b"\xff\xfe\x00\x01\n", b"["
 NO_ORDERS = [b"{}\n", b"null\n", b"[1]\n", b'{"do":7}\n', b'{"do":null}\n', b'{"do":"dance"}\n',
              b'{"do":"' + b"x" * 5000 + b'"}\n', b'{"do":"match"}\n', b'{"do":"match","shape":7}\n',
              b'{"do":"match","shape":{}}\n', b'{"do":"match","shape":[]}\n', b"1e999\n", b"\n",
-             b'{"do":"recover"}\n']
+             b'{"do":"recover"}\n',
+             b'{"do":"match","shape":' + b"[" * 400000 + b"]" * 400000 + b"}\n"]
 NO_SHAPES = [shape(vis=0), shape(vis=-1), shape(vis=10 ** 30), shape(vis=1.5), shape(vis="many"),
              shape(vis=None), shape(vis=65536, depth=512), shape(vis=1 << 32 | 1),
              shape(depth=1), shape(depth=513), shape(buffers=0), shape(buffers=17),
@@ -232,9 +233,9 @@ NO_SHAPES = [shape(vis=0), shape(vis=-1), shape(vis=10 ** 30), shape(vis=1.5), s
              shape(waiting="never"), shape(cqs=[]), shape(spin_us=-1)]
 # Answers of one that the server connects its VIs with.
 NO_PEERS = [shape() + line for line in
-            (b"{}\n", b"[]\n", b"nothing\n", b'{"host":7,"targets":[],"handle":0}\n',
-             b'{"host":[1],"targets":[],"handle":0}\n', b'{"host":[1],"targets":[-1],"handle":0}\n',
-             b'{"host":[1],"targets":[1],"handle":"x"}\n', b'{"failed":"no"}\n')]
+            (b"{}\n", b"[]\n", b"nothing\n", b'{"handle":0,"mtu":4096}\n',
+             b'{"handle":0,"target":"here","mtu":4096}\n', b'{"handle":0,"target":1,"mtu":[]}\n',
+             b'{"handle":"x","target":1,"mtu":4096}\n', b'{"failed":"no"}\n')]
 
 
 def answer(server, sent):
@@ -366,6 +367,18 @@ def test_json_of_several():
     expect(tests == ["scale-mtu", "scale-memory"], "a list", reports)
     for report in reports:
         expect_report(report, "scale-")
+
+
+def test_output_lost():
+    """Where the output cannot be written, or is closed, that is a failure."""
+    few = ["latency", "--self", "--nic", NIC, "--from", "64", "--to", "64", "--trials", "1",
+           "--trial-ms", "1", "--no-sockets", "--transfer", "send", "--wait", "block"]
+    for words in ([*few, "--json"], [*few, "--csv"], few, ["--help"]):
+        for to in ("/dev/full", "&-"):
+            done = subprocess.run(["sh", "-c", f'exec "$@" >{to}', "sh", PROGRAM, *words],
+                                  stderr=subprocess.PIPE, text=True, timeout=SECONDS)
+            expect(done.returncode == 1 and "standard output" in done.stderr, "it fails", to, words,
+                   done.returncode, done.stderr)
 
 
 def test_csv():
