@@ -31,7 +31,7 @@ TEST_F(PeerToPeerEnd, NobodyAsksIsATimeoutAfterTheAskedTimeWithReceivesStillPost
 	eitherWay([&](const std::string &own, const std::string &other) {
 		Vi vi(nic);
 		VIP_DESCRIPTOR *receive = postReceive(vi);
-		constexpr VIP_ULONG longer = 4000;
+		constexpr VIP_ULONG longer = 2000;
 		for (VIP_ULONG timeout : {VIP_ULONG{200}, longer}) {
 			Stopwatch watch;
 			ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other, timeout));
