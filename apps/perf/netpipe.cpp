@@ -154,6 +154,8 @@ std::vector<Result> Contest::measure(size_t bytes)
 	std::vector<Result> results;
 
 	for (const auto &contestant : contestants_) {
+		if (is_stopped())
+			return {};
 		if (!is_warm_)
 			contestant->warm(bytes, warm_trials * trial_us);
 		contestant->prepare(bytes, trial_us);
@@ -221,6 +223,8 @@ void measure_by_turns(const Side &side, const std::vector<Shape> &shapes, const 
 	Contest contest(side, plan, shapes);
 
 	stop_on_interrupt();
+	if (plan.from > plan.to)
+		throw Failure("--from is more than --to");
 	if (groups.empty())
 		throw Failure("no size from " + std::to_string(plan.from) + " to " +
 			      std::to_string(plan.to) + " bytes that this NIC takes");
