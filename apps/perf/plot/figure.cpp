@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <limits>
+#include <map>
+#include <set>
 
 namespace plotting
 {
@@ -148,6 +150,19 @@ void add_papers(Figure &figure, const std::vector<Report> &papers, const std::st
 		figure.curves.push_back(paper_curve(*series, y_key, left, right));
 }
 
+/* Runs on the same NIC have the same names: then the legend says the files, too. */
+static void tell_runs_apart(Figure &figure, const std::vector<Report> &reports)
+{
+	std::map<std::string, std::set<size_t>> runs;
+
+	for (const Curve &curve : figure.curves)
+		if (!curve.of_paper)
+			runs[curve.name].insert(curve.run);
+	for (Curve &curve : figure.curves)
+		if (!curve.of_paper && runs[curve.name].size() > 1)
+			curve.name += ", " + reports.at(curve.run).file;
+}
+
 std::vector<Figure> figures_of(const std::vector<Report> &reports,
 			       const std::vector<Report> &papers)
 {
@@ -159,6 +174,8 @@ std::vector<Figure> figures_of(const std::vector<Report> &reports,
 	add_tables(figures, reports, papers);
 	if (figures.empty())
 		throw Failure("there is no figure to plot: the reports have no points for one");
+	for (Figure &figure : figures)
+		tell_runs_apart(figure, reports);
 	return figures;
 }
 

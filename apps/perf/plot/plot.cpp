@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
 
 #include "figure.h"
 #include "gnuplot.h"
@@ -35,6 +36,7 @@ static std::vector<Drawn> draw(const PlotOptions &options)
 		for (Report &report : read_reports(file)) {
 			reports.push_back(std::move(report));
 			reports.back().run = reports.size() - 1;
+			reports.back().file = std::filesystem::path(file).stem();
 		}
 	for (Figure &figure :
 	     figures_of(reports, options.papers ? papers() : std::vector<Report>{})) {

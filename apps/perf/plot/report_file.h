@@ -37,7 +37,8 @@ struct Report {
 	std::string test, nic;
 	std::vector<Column> columns;
 	std::vector<ReportSeries> series;
-	size_t run = 0; /* its number among those of a figure */
+	size_t run = 0;   /* its number among those of a figure */
+	std::string file; /* the name of the file it is from, for people */
 };
 
 /* These throw Failure; "from" says in its message which file it is about. */

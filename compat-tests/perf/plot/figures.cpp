@@ -15,6 +15,7 @@ static std::vector<Figure> figures(const std::vector<json> &reports, bool with_p
 	for (const json &report : reports) {
 		parsed.push_back(plotting::parse_report(report.dump(), "report"));
 		parsed.back().run = parsed.size() - 1;
+		parsed.back().file = "file " + std::to_string(parsed.size());
 	}
 	return figures_of(parsed,
 			  with_papers ? plotting::papers() : std::vector<plotting::Report>{});
@@ -94,6 +95,15 @@ TEST(Figures, OfSeveralRunsHaveAllSeries)
 
 	EXPECT_EQ(all[0].curves.size(), 6U);
 	EXPECT_EQ(curve(all[0], "VIPL send, polling (rxe0)").run, 1U);
+}
+
+TEST(Figures, OfSeveralRunsOfANicSayTheFiles)
+{
+	auto all = figures({latency_report("rxe0"), latency_report("rxe0"), latency_report("via_lo")});
+
+	EXPECT_EQ(curve(all[0], "VIPL send, polling (rxe0), file 1").run, 0U);
+	EXPECT_EQ(curve(all[0], "VIPL send, polling (rxe0), file 2").run, 1U);
+	EXPECT_EQ(curve(all[0], "VIPL send, polling (via_lo)").run, 2U);
 }
 
 TEST(Figures, OfAnEchoReportLeaveOutWhatOnlyTouchesTheirSizes)
