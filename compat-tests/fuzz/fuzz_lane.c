@@ -21,7 +21,7 @@ static void wait_for(struct vi *vi, struct input *input)
 
 	check(!world.device->ops->cq_arm(cq->device));
 	world_poll(cq);
-	world.device->ops->channel_read(world.channel);
+	world.device->ops->channel_read(world.channel, true);
 }
 
 static void serve(struct vi *vi, struct input *input)
