@@ -234,6 +234,11 @@ struct Course {
 	bool atOnce;	    // when it has got its message; else when both sides have all they wait for
 };
 
+void PrintTo(const Course &course, std::ostream *out)
+{
+	*out << course.name;
+}
+
 // One end of connections that are made, used once and ended, again and again.
 struct End {
 	Nic &nic;

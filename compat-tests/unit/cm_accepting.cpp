@@ -157,6 +157,11 @@ struct Event {
 	VIP_RETURN wanted;
 };
 
+void PrintTo(const Event &event, std::ostream *out)
+{
+	*out << rdma_event_str(event.type);
+}
+
 class EachEventInTheLastStep : public CmAccepting, public testing::WithParamInterface<Event>
 {
 };

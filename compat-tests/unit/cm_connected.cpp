@@ -134,8 +134,8 @@ TEST_F(CmConnected, TheDeviceFailsIsCatastrophicAndLosesAllConnections)
 	for (const Vi &vi : {a, b, x, y})
 		expect_lost(vi);
 	EXPECT_EQ(state_of(idle), VIP_STATE_IDLE);
-	EXPECT_EQ(errors.count(VIP_ERROR_CATASTROPHIC), 1);
 	errors.expect_first(VIP_ERROR_CATASTROPHIC, VIP_RESOURCE_NIC, nic, nullptr, 0);
+	EXPECT_EQ(errors.count(VIP_ERROR_CATASTROPHIC), 1);
 }
 
 // rdma_cm tells of it once per connection.

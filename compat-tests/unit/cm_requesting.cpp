@@ -105,6 +105,11 @@ struct Event {
 	VIP_RETURN wanted;
 };
 
+void PrintTo(const Event &event, std::ostream *out)
+{
+	*out << rdma_event_str(event.type) << ", status " << event.status;
+}
+
 class EachEvent : public CmRequesting, public testing::WithParamInterface<Event>
 {
 };

@@ -84,6 +84,11 @@ struct Habit {
 	void (*set)(fake_options &options);
 };
 
+void PrintTo(const Habit &habit, std::ostream *out)
+{
+	*out << habit.name;
+}
+
 class Habits : public Devices, public testing::WithParamInterface<Habit>
 {
 };

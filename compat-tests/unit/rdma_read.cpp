@@ -184,6 +184,11 @@ struct Refusal {
 	VIP_ERROR_CODE code;
 };
 
+void PrintTo(const Refusal &refusal, std::ostream *out)
+{
+	*out << refusal.name;
+}
+
 class RefusedRead : public RdmaRead, public testing::WithParamInterface<Refusal>
 {
 };
@@ -204,6 +209,7 @@ TEST_P(RefusedRead, TellsTheTargetWhatIsKnown)
 	expect_state(a, VIP_STATE_ERROR);
 	expect_state(b, VIP_STATE_ERROR);
 	EXPECT_TRUE(errors.reach(GetParam().code, b));
+	EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a));
 	EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST, a), 1);
 }
 

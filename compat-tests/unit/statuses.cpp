@@ -43,6 +43,11 @@ struct Case {
 	VIP_UINT32 send, write, receive;
 };
 
+void PrintTo(const Case &each, std::ostream *out)
+{
+	*out << ibv_wc_status_str(each.status);
+}
+
 const VIP_UINT32 LENGTH = VIP_STATUS_LENGTH_ERROR, PROTECTION = VIP_STATUS_PROTECTION_ERROR,
 		 FLUSHED = VIP_STATUS_DESC_FLUSHED_ERROR, TRANSPORT = VIP_STATUS_TRANSPORT_ERROR,
 		 RDMA = VIP_STATUS_RDMA_PROT_ERROR, REMOTE = VIP_STATUS_REMOTE_DESC_ERROR;
