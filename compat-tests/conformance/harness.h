@@ -50,9 +50,12 @@ class Stopwatch
 // So many ms more than it should a call may take on a busy machine. A wait that has forgotten its time
 // takes longer.
 constexpr double kBusy = 5000;
-// Neither before the asked time (1 ms for a coarse clock) nor much after it.
-testing::AssertionResult tookAbout(double ms, double asked);
-// The same of a call, more exactly: of some tries one is not late, where none need be.
+// What is tried tells how many ms it took: never less than `least`, and in one of some tries, as a busy
+// machine makes others late, no more than `most`.
+testing::AssertionResult takesBetween(double least, double most,
+				      const std::function<double()> &timed);
+// Neither before the asked time (1 ms for a coarse clock) nor much after it: what tells its time, or a call.
+testing::AssertionResult tellsAbout(double asked, const std::function<double()> &timed);
 testing::AssertionResult takesAbout(double asked, const std::function<void()> &call);
 // Lets time pass where the passing of time is what is tested; never a substitute for
 // synchronisation.
