@@ -44,8 +44,7 @@ Control Control::connect(const std::string &host, uint16_t port)
 
 void Control::write(const Json &message)
 {
-	/* Texts may come from anywhere, such as a line that was no JSON. */
-	const std::string line = message.dump(-1, ' ', true, Json::error_handler_t::replace) + '\n';
+	const std::string line = text_of(message) + '\n';
 	size_t sent = 0;
 
 	while (sent < line.size()) {
@@ -183,6 +182,21 @@ std::string Control::peer_host() const
 bool Control::is_one_host() const
 {
 	return peer_host_of(socket_) == own_host_of(socket_);
+}
+
+uint64_t count_in(const Json &message, const char *key)
+{
+	const Json &count = message.at(key);
+
+	if (!count.is_number_unsigned())
+		throw Failure("the client asks for what is no number");
+	return count.get<uint64_t>();
+}
+
+/* Texts may come from anywhere, such as a line that was no JSON. */
+std::string text_of(const Json &json)
+{
+	return json.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
 std::string reason(const std::exception &failure)

@@ -56,6 +56,10 @@ private:
 	std::string pending_;
 };
 
+/* A count that the other side says; fails for what is no number, or does not fit. */
+uint64_t count_in(const Json &message, const char *key);
+/* In one line, whatever texts are in it. */
+std::string text_of(const Json &json);
 /* What to tell of a failure: that of a JSON library is that the other side is no vip_perf. */
 std::string reason(const std::exception &failure);
 

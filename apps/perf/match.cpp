@@ -177,15 +177,6 @@ private:
 	std::unique_ptr<Transport> transport_;
 };
 
-uint64_t count_in(const Json &order, const char *key)
-{
-	const Json &count = order.at(key);
-
-	if (!count.is_number_unsigned())
-		throw Failure("the client asks for what is no number");
-	return count.get<uint64_t>();
-}
-
 void Opponent::obey(const Json &order)
 {
 	const std::string what = order.at("do").get<std::string>();

@@ -245,7 +245,7 @@ void measure_by_turns(const Side &side, const std::vector<Shape> &shapes, const 
 		if (plan.is_stream)
 			contest.open(std::min(group.back(), most));
 		for (size_t bytes : group)
-			if (bytes <= most && !is_stopped())
+			if (bytes <= most)
 				for (const Result &result : contest.measure(bytes))
 					found(result);
 	}

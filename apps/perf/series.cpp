@@ -70,7 +70,7 @@ void add_choice_options(CLI::App *command, Choice &choice)
 	add_list(command, "--level", choice.levels, levels);
 	add_list(command, "--wait", choice.waits, waits, about_spin);
 	command->add_option("--spin-us", choice.spin_us, "how long a while is, in microseconds")
-		->check(CLI::Range(0, 1000000))
+		->check(CLI::Range(0u, most_spin_us))
 		->capture_default_str();
 	CLI::Option *some = add_list(command, "--sockets", choice.sockets, sockets);
 	command->add_flag("--no-sockets", choice.no_sockets, "VIPL alone")->excludes(some);

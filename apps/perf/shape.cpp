@@ -5,13 +5,7 @@ namespace
 {
 constexpr size_t most_room = size_t{1} << 30;
 constexpr unsigned most_depth = 512, most_segments = 250, most_vis = 65536;
-constexpr unsigned most_spin_us = 1000000; /* beside which all limits of silence are long */
 constexpr uint64_t most_memory = uint64_t{1} << 32;
-
-std::string text_of(const Json &json)
-{
-	return json.dump(-1, ' ', true, Json::error_handler_t::replace);
-}
 
 size_t aligned(size_t bytes)
 {

@@ -33,6 +33,8 @@ NLOHMANN_JSON_SERIALIZE_ENUM(Waiting, {{Waiting::poll, "poll"},
 				       {Waiting::spin, "spin"}})
 NLOHMANN_JSON_SERIALIZE_ENUM(Cqs, {{Cqs::none, "none"}, {Cqs::one, "one"}, {Cqs::each, "each"}})
 
+constexpr unsigned most_spin_us = 1000000; /* all limits of silence are long beside it */
+
 struct Shape {
 	Kind kind = Kind::vipl;
 	Transfer transfer = Transfer::send;
