@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from vip_perf_runs import NIC, expect, json_of, run, run_case  # noqa: E402
 
 PAIRS = 3
-FEW = ["--pairs", str(PAIRS), "--iterations", "50"]
+FEW = ["--pairs", str(PAIRS), "--iterations", "10"]
 
 
 def check(case):
