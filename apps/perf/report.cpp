@@ -1,6 +1,7 @@
 #include "report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <ctime>
 #include <fstream>
@@ -73,6 +74,9 @@ void Report::remark(const std::string &text)
 
 void Report::add(const std::string &series, Json point)
 {
+	for (Json &value : point)
+		if (value.is_number_float() && !std::isfinite(value.get<double>()))
+			value = nullptr;
 	for (Json &known : series_)
 		if (known["name"] == series) {
 			known["points"].push_back(std::move(point));

@@ -248,6 +248,6 @@ void add_scale(CLI::App &app)
 		->capture_default_str();
 	command->add_option("--limit", options->opening_limit_s,
 			    "seconds that opening the VIs of one point may take")
-		->check(CLI::Range(0.0, 3600.0))
+		->check(CLI::Range(0, 3600))
 		->capture_default_str();
 }

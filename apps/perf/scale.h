@@ -8,7 +8,7 @@
 struct ScaleOptions {
 	Waiting waiting = Waiting::poll;
 	unsigned most_vis = 4096;
-	double opening_limit_s = 3;
+	unsigned opening_limit_s = 3;
 };
 
 Report scale_vis(const Side &side, const ScaleOptions &options);

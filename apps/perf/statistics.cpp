@@ -43,7 +43,7 @@ double standard_error(const Samples &samples)
 	double squares = 0;
 
 	if (samples.size() < 2)
-		return 0;
+		return std::nan(""); /* one alone does not tell */
 	for (double sample : samples)
 		squares += (sample - average) * (sample - average);
 	return std::sqrt(squares / ((n - 1) * n));

@@ -12,7 +12,7 @@ double minimum(const Samples &samples);
 double maximum(const Samples &samples);
 double mean(const Samples &samples);
 double median(Samples samples);
-/* Of the mean: sqrt(sum of squared differences from it / ((n - 1) n)); 0 of a single sample. */
+/* Of the mean: sqrt(sum of squared differences from it / ((n - 1) n)); NaN of a single sample. */
 double standard_error(const Samples &samples);
 /* Of the rate amount / time, for an error of the time: |d(amount / time) / d time| * error. */
 double rate_error(double amount, double time, double time_error);

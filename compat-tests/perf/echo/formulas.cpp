@@ -17,9 +17,9 @@ TEST(Statistics, StandardErrorOfEqualSamplesIsNone)
 	EXPECT_DOUBLE_EQ(standard_error({3, 3, 3}), 0);
 }
 
-TEST(Statistics, StandardErrorOfOneSampleIsNone)
+TEST(Statistics, StandardErrorOfOneSampleIsUnknown)
 {
-	EXPECT_DOUBLE_EQ(standard_error({3}), 0);
+	EXPECT_TRUE(std::isnan(standard_error({3})));
 }
 
 /* Twice the samples of the same spread: smaller by sqrt((n - 1) / (2 n - 1)), here sqrt(3 / 7). */

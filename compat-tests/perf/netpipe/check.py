@@ -53,13 +53,13 @@ def points_of(report, test, series, sizes):
 def check_times(points):
     for point in points:
         expect(0 < point["us"] <= point["us_median"], f"the best time is best: {point}")
-        expect(point["us_stderr"] >= 0, f"an error is positive: {point}")
+        expect((point["us_stderr"] or 0) >= 0, f"an error is positive: {point}")
 
 
 def check_rates(points):
     for point in points:
         expect(point["MBps"] >= point["MBps_median"] > 0, f"the best rate is best: {point}")
-        expect(point["MBps_stderr"] >= 0, f"an error is positive: {point}")
+        expect((point["MBps_stderr"] or 0) >= 0, f"an error is positive: {point}")
 
 
 def check_load(report, points):
