@@ -37,7 +37,8 @@ struct Case {
 };
 
 constexpr uint32_t KiB = 1024, MiB = 1024 * KiB;
-constexpr bool rc = false, uc = true, send = false, write = true, polls = false, waits = true;
+constexpr bool rc = false, uc = true, send = false, write = true, polls = false, waits = true,
+	       limited = true;
 
 const Case all_cases[] = {
 	{"rc_send_8B", false, 1, {8, rc, send, polls}},
@@ -54,6 +55,7 @@ const Case all_cases[] = {
 	{"rc_write_1MiB", false, 250, {MiB, rc, write, polls}},
 	{"rc_send_wait_8B", false, 1, {8, rc, send, waits}},
 	{"rc_send_wait_4KiB", false, 4, {4 * KiB, rc, send, waits}},
+	{"rc_send_wait_limited_4KiB", false, 4, {4 * KiB, rc, send, waits, 1, 1, limited}},
 	{"rc_send_wait_64KiB", false, 20, {64 * KiB, rc, send, waits}},
 	{"rc_send_wait_1MiB", false, 250, {MiB, rc, send, waits}},
 	{"rc_stream_64KiB", true, 8, {64 * KiB, rc, send, polls, 16}},
@@ -257,13 +259,13 @@ std::string overhead_table(const Json &results)
 	std::string table;
 	char line[128];
 
-	std::snprintf(line, sizeof(line), "%-20s %12s %12s %-4s %10s\n", "case", "raw verbs",
+	std::snprintf(line, sizeof(line), "%-25s %12s %12s %-4s %10s\n", "case", "raw verbs",
 		      "VIPL", "", "VIPL/raw");
 	table += line;
 	for (const auto &[name, result] : results.items()) {
 		const bool streams = result.contains("raw_MBps");
 
-		std::snprintf(line, sizeof(line), "%-20s %12.3f %12.3f %-4s %10.4f\n", name.c_str(),
+		std::snprintf(line, sizeof(line), "%-25s %12.3f %12.3f %-4s %10.4f\n", name.c_str(),
 			      result[streams ? "raw_MBps" : "raw_us"].get<double>(),
 			      result[streams ? "vipl_MBps" : "vipl_us"].get<double>(),
 			      streams ? "MB/s" : "us", result["ratio"].get<double>());

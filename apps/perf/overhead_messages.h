@@ -14,6 +14,7 @@ struct Traffic {
 	bool waits = false;
 	unsigned window = 1; /* messages under way on a link, each with buffers of its own */
 	unsigned links = 1;
+	bool has_limit = false; /* the raw side, too, waits no longer than some time, as VIPL does */
 };
 
 constexpr uint32_t immediate_data = 0x56495041;

@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <cstdlib>
 #include <infiniband/verbs.h>
+#include <poll.h>
 
 #include "overhead_loops.h"
 
@@ -67,9 +68,10 @@ template <class Object> Object made(Object object, const char *what)
 }
 
 struct Queue {
-	Queue(ibv_context *device, unsigned depth, bool waits)
+	Queue(ibv_context *device, unsigned depth, const Traffic &traffic)
+	    : has_limit(traffic.has_limit)
 	{
-		if (waits)
+		if (traffic.waits)
 			channel.reset(made(ibv_create_comp_channel(device), "create a channel"));
 		cq.reset(made(ibv_create_cq(device, depth, nullptr, channel.get(), 0),
 			      "create a completion queue"));
@@ -103,6 +105,8 @@ struct Queue {
 			must(ibv_req_notify_cq(cq.get(), 0), "arm a completion queue");
 			if (take(completion))
 				break;
+			if (has_limit)
+				await_event();
 			if (ibv_get_cq_event(channel.get(), &announced, &context))
 				must(errno, "get an event");
 			unacked++;
@@ -115,6 +119,20 @@ struct Queue {
 
 	Channel channel; /* none when polling */
 	Cq cq;
+
+private:
+	/* ibv_get_cq_event() itself knows no limit. */
+	void await_event()
+	{
+		pollfd event = {channel->fd, POLLIN, 0};
+		const int found = poll(&event, 1, silence_limit_ms);
+
+		if (found == 0)
+			throw Failure("no message came (raw verbs)");
+		must(found < 0 ? errno : 0, "wait for an event");
+	}
+
+	const bool has_limit;
 	unsigned unacked = 0;
 };
 
@@ -126,8 +144,8 @@ struct Slot {
 };
 
 struct RawEnd {
-	RawEnd(ibv_context *device, const Size &size, bool waits)
-	    : sends(device, size.sends, waits), receives(device, size.receives, waits)
+	RawEnd(ibv_context *device, const Size &size, const Traffic &traffic)
+	    : sends(device, size.sends, traffic), receives(device, size.receives, traffic)
 	{
 	}
 
@@ -319,7 +337,7 @@ void RawPath::make_end(unsigned number)
 {
 	const Size &size = size_for(traffic_);
 
-	ends_.push_back(std::make_unique<RawEnd>(device_.get(), size, traffic_.waits));
+	ends_.push_back(std::make_unique<RawEnd>(device_.get(), size, traffic_));
 	RawEnd &end = *ends_.back();
 	ibv_qp_init_attr init = {};
 	ibv_qp_attr attributes = {};
