@@ -170,6 +170,16 @@ void add_sized_figures(std::vector<Figure> &figures, const std::vector<Report> &
 	}
 }
 
+/* What the columns of a test do not say. */
+static std::string subject_of(const std::string &test)
+{
+	if (test == "scale-cq")
+		return ", with and without a CQ";
+	if (test == "scale-mtu")
+		return ", around multiples of the NIC's unit";
+	return "";
+}
+
 /* Of the tests "scale...": all columns of a quantity by the first one. */
 static Figure scale_figure(const std::vector<Report> &reports, const std::string &test,
 			   const Quantity &quantity)
@@ -199,7 +209,8 @@ static Figure scale_figure(const std::vector<Report> &reports, const std::string
 		if (columns.size() > 1)
 			figure.y.label = with_unit(quantity.title, columns[0].unit);
 		figure.title = std::string(1, static_cast<char>(toupper(*quantity.title))) +
-			       (quantity.title + 1) + " by " + report.columns[0].title;
+			       (quantity.title + 1) + " by " + report.columns[0].title +
+			       subject_of(test);
 	}
 	return figure;
 }
