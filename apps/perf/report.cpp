@@ -32,6 +32,13 @@ std::string time_now()
 	return text;
 }
 
+bool is_error(const std::string &key)
+{
+	static const std::string end = "_stderr";
+
+	return key.size() > end.size() && key.compare(key.size() - end.size(), end.size(), end) == 0;
+}
+
 std::string number_text(const Json &value)
 {
 	double number;
@@ -74,8 +81,8 @@ void Report::remark(const std::string &text)
 
 void Report::add(const std::string &series, Json point)
 {
-	for (Json &value : point)
-		if (value.is_number_float() && !std::isfinite(value.get<double>()))
+	for (const auto &[key, value] : point.items())
+		if (is_error(key) && std::isnan(value.get<double>()))
 			value = nullptr;
 	for (Json &known : series_)
 		if (known["name"] == series) {

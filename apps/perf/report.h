@@ -22,7 +22,7 @@ class Report
 public:
 	Report(std::string test, std::vector<Column> columns);
 
-	/* A point of a series, which is begun with its first one. Numbers that are none become null. */
+	/* A point of a series, which is begun with its first one. An error that is not known is null. */
 	void add(const std::string &series, Json point);
 	/* Something about the run that is no point: goes into the JSON's head. */
 	void note(const std::string &key, Json value);

@@ -59,6 +59,7 @@ def test_usage_errors():
                   ["latency", "--self", "--json", "--csv"], ["latency", "--self", "--spin-us", "1000001"], ["latency", "--self", "--wait", "no"],
                   ["latency", "--self", "--nothing"], ["scale", "--self", "--question", "no"],
                   ["scale", "--self", "--to", "0"], ["scale", "--self", "--limit", "-1"],
+                  ["scale", "--self", "--limit", "nan"], ["scale", "--self", "--limit", "0.5"],
                   ["server", "localhost"]):
         expect_usage_error(*words)
     for measurement, option, words in (

@@ -53,13 +53,26 @@ def points_of(report, test, series, sizes):
 def check_times(points):
     for point in points:
         expect(0 < point["us"] <= point["us_median"], f"the best time is best: {point}")
-        expect((point["us_stderr"] or 0) >= 0, f"an error is positive: {point}")
+        expect(point["us_stderr"] >= 0, f"an error is positive: {point}")
 
 
 def check_rates(points):
     for point in points:
         expect(point["MBps"] >= point["MBps_median"] > 0, f"the best rate is best: {point}")
-        expect((point["MBps_stderr"] or 0) >= 0, f"an error is positive: {point}")
+        expect(point["MBps_stderr"] >= 0, f"an error is positive: {point}")
+
+
+def test_one_trial():
+    """Its error is not known, which is not the same as none."""
+    words = ["--from", "8", "--to", "8", "--no-sockets", "--transfer", "send", "--wait", "poll",
+             "--trial-ms", "1", "--trials", "1"]
+    for measurement, key in (("latency", "us"), ("bandwidth", "MBps")):
+        point = json_of(measurement, *words)["series"][0]["points"][0]
+        expect(point[key] > 0 and point[key + "_stderr"] is None, "null in JSON", point)
+        _, out, _ = run(measurement, "--self", "--nic", NIC, *words)
+        expect(out.split()[-1] == "-", "- in the table", out)
+        _, out, _ = run(measurement, "--self", "--nic", NIC, "--csv", *words)
+        expect(out.splitlines()[1].endswith(","), "nothing in CSV", out)
 
 
 def check_load(report, points):
