@@ -189,7 +189,7 @@ uint64_t count_in(const Json &message, const char *key)
 	const Json &count = message.at(key);
 
 	if (!count.is_number_unsigned())
-		throw Failure("the client asks for what is no number");
+		throw Failure(std::string("the other side's \"") + key + "\" is no count");
 	return count.get<uint64_t>();
 }
 

@@ -56,7 +56,7 @@ private:
 	std::string pending_;
 };
 
-/* A count that the other side says; fails for what is no number, or does not fit. */
+/* A count that the other side says; fails for what is none. */
 uint64_t count_in(const Json &message, const char *key);
 /* In one line, whatever texts are in it. */
 std::string text_of(const Json &json);

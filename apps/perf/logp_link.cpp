@@ -145,7 +145,7 @@ void serve_logp(const Side &side)
 
 	for (Json order; order = side.control.read(), order.at("do") != "end";) {
 		const Form form = order.at("form").get<Form>();
-		const size_t bytes = count_in(order, "bytes");
+		const uint64_t bytes = count_in(order, "bytes");
 		const uint64_t count = count_in(order, "count");
 
 		if (bytes < sizeof(uint32_t) || bytes > LogpLink::room || count > most_answered)
