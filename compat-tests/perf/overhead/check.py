@@ -35,6 +35,7 @@ def test_overhead_has_no_verbs():
     expect(not out, "no figures", out)
 
 
-for name in ("rc_send_8B", "uc_send_4KiB", "rc_write_64KiB", "rc_send_wait_8B", "rc_stream_1MiB"):
+for name in ("rc_send_8B", "uc_send_4KiB", "rc_write_64KiB", "rc_send_wait_8B",
+             "rc_send_wait_limited_4KiB", "rc_stream_1MiB"):
     globals()["test_overhead_" + name] = lambda case=name: check(case)
 run_case(globals())
