@@ -88,5 +88,7 @@ fi
 "$prefix/bin/vip_run" --check --nic=nic0=via_lo "$old" |
     grep -q "^LD_LIBRARY_PATH=$prefix/$libdir/libvipl" || fail "vip_run does not find the library"
 "$prefix/bin/vip_run" --nic=nic0=via_lo "$old" nic0 || fail "vip_run does not run an old program"
-[[ -e $prefix/share/man/man1/vip_run.1 ]] || fail "no man page"
+for program in "$prefix"/bin/vip_*; do
+    [[ -e $prefix/share/man/man1/${program##*/}.1 ]] || fail "no man page of ${program##*/}"
+done
 exit "$failed"

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Manual pages: they describe the options that programs tell of with --help, and have no others.
+
+usage: man_pages.py (PROGRAM PAGE)...
+
+What describes an option has it in its tag, the line after .TP: an example is not enough. Of a program with
+subcommands all their options count, and each of them has to have a part of its own in the page. Hyphens of
+options are escaped in a page (\\-\\-help): others look alike, and cannot be copied.
+"""
+
+import re
+import subprocess
+import sys
+
+SUBCOMMANDS = re.compile(r"^Subcommands:\n((?: .*\n?)+)", re.M)
+OPTION = r"(?<![\w\\-])(?:%s){1,2}[A-Za-z0-9](?:\w|%s(?=\w))*"
+IN_HELP = re.compile(OPTION % ("-", "-"))
+IN_PAGE = re.compile(OPTION % (r"\\?-", r"\\?-"))  # those that are not escaped are found, and wrong
+COMMENT = re.compile(r"(?:^[.'] *)?\\\".*", re.M)
+FONT = re.compile(r"\\f(?:\(..|\[.*?\]|.)")
+TAG = re.compile(r"^\.TP\b.*\n(.+)", re.M)
+PART = re.compile(r"^\.SS +(.+)", re.M)
+
+
+class Mistake(Exception):
+    pass
+
+
+def help_of(*command):
+    done = subprocess.run(
+        [*command, "--help"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30
+    )
+    if done.returncode or not IN_HELP.search(done.stdout):
+        raise Mistake("%s --help: status %d, or no options" % (" ".join(command), done.returncode))
+    return done.stdout
+
+
+def subcommands_of(text):
+    """Each begins a line of the list; what is told of it may go on in others, which begin farther right."""
+    if "Subcommands:" not in text:
+        return []
+    found = SUBCOMMANDS.search(text)
+    names = re.findall(r"^  (\w+)", found[1], re.M) if found else []
+    if not names:
+        raise Mistake("there are subcommands, and it is not told which")
+    return names
+
+
+def check(program, page):
+    with open(page, encoding="utf-8") as file:
+        text = FONT.sub("", COMMENT.sub("", file.read()))
+    helps = [help_of(program)]
+    subcommands = subcommands_of(helps[0])
+    helps += [help_of(program, subcommand) for subcommand in subcommands]
+    told = {option.replace("-", "\\-") for help in helps for option in IN_HELP.findall(help)}
+    written = set(IN_PAGE.findall(text))
+    described = set(IN_PAGE.findall("\n".join(TAG.findall(text))))
+    wrong = ["it does not describe " + option for option in sorted(told - described)]
+    wrong += ["no --help has its " + option for option in sorted(written - told)]
+    wrong += ["it has no part " + name for name in subcommands if name not in PART.findall(text)]
+    print("%s: %d options, %d subcommands" % (page, len(told), len(subcommands)))
+    return wrong
+
+
+def main(words):
+    if not words or len(words) % 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    failed = 0
+    for program, page in zip(words[::2], words[1::2]):
+        try:
+            wrong = check(program, page)
+        except (Mistake, OSError, ValueError, subprocess.SubprocessError) as error:
+            wrong = [str(error)]
+        for sentence in wrong:
+            print("FAILED: %s: %s" % (page, sentence))
+            failed = 1
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
