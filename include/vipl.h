@@ -16,18 +16,18 @@
  * Handles    Opaque, and valid from the call that made them to the one that destroys them.
  *            A handle that is not (or no longer) a live object of the kind wanted is answered
  *            with VIP_INVALID_PARAMETER, and so is NULL where a pointer is needed.  Pointers that
- *            may be NULL are named in the function's comment.
+ *            may be NULL are named with the function.
  * Results    What a function returns through pointers is defined after VIP_SUCCESS, and else
- *            only where the comment says so.
+ *            only where that is said.
  * Lengths    In bytes.
  * Timeouts   In milliseconds.  VIP_INFINITE waits for ever.  0 looks once and does not wait,
  *            except in VipConnectRequest, which refuses it.
  * Threads    Every function may be called by any number of threads at once, on the same objects
  *            too, without locks in the program.  An object may be destroyed while other threads are
  *            in calls on it: those that wait end with an error, the others are finished first, and
- *            calls that come later are refused.  docs/THREAD_SAFETY.md says more.
- * Gaps       What no device of this library can do answers VIP_ERROR_NOT_SUPPORTED; the
- *            function's comment says so, and why.
+ *            calls that come later are refused.  docs/THREAD_SAFETY.md, with the sources, says more.
+ * Gaps       What no device of this library can do answers VIP_ERROR_NOT_SUPPORTED, which is
+ *            said with the function, and why.
  * Callbacks  Handlers run on a thread of the library, never inside a call of the program, and
  *            one at a time for each NIC handle.  They may call any function of the library.
  * Blocking   "Does not block" means: never waits for a peer or for an event.
@@ -1099,9 +1099,10 @@ VIP_RETURN VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_ULONG Info
  *   CONN_LOST       for all reasons that are not below; by the side that is at fault, too
  *   RECVQ_EMPTY     a message, or an RDMA write with immediate data, found no receive here.  The
  *                   loopback NIC knows; on an RDMA device it is CONN_LOST
- *   RDMAW_PROT      a write or a read of the peer was refused here.  The loopback NIC knows.  RDMA
- *   RDMAR_PROT      devices that tell of it do not say which: it is RDMAR_PROT if the VI allows
- *                   reads only, CONN_LOST if it allows both, else RDMAW_PROT
+ *   RDMAW_PROT      a write of the peer was refused here: the loopback NIC knows
+ *   RDMAR_PROT      a read was.  RDMA devices that tell of either do not say which: it is
+ *                   RDMAR_PROT if the VI allows reads only, CONN_LOST if it allows both, else
+ *                   RDMAW_PROT
  *   RDMA_TRANSPORT  the network gave up on an RDMA operation of this side
  * ResourceCode is VIP_RESOURCE_VI, and ViHandle the VI.  These end nothing:
  *   POST_DESC       VIP_RESOURCE_DESCRIPTOR, ViHandle, and DescriptorPtr as it was posted

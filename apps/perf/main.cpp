@@ -36,6 +36,7 @@ int run_command(int argc, char **argv)
 
 	app.set_version_flag("--version", VIPL_VERSION);
 	app.require_subcommand(1);
+	app.footer("vip_perf SUBCOMMAND --help tells the options of each.");
 	add_server(app);
 	add_latency(app);
 	add_bandwidth(app);

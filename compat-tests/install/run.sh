@@ -89,6 +89,9 @@ fi
     grep -q "^LD_LIBRARY_PATH=$prefix/$libdir/libvipl" || fail "vip_run does not find the library"
 "$prefix/bin/vip_run" --nic=nic0=via_lo "$old" nic0 || fail "vip_run does not run an old program"
 for program in "$prefix"/bin/vip_*; do
-    [[ -e $prefix/share/man/man1/${program##*/}.1 ]] || fail "no man page of ${program##*/}"
+    [[ -e $prefix/share/man/man1/${program##*/}.1 ]] || fail "no manual page of ${program##*/}"
 done
+while read -r function; do
+    grep -q "^\.SH NAME" "$prefix/share/man/man3/$function.3" || fail "no manual page of $function"
+done < <(sed -n 's/^ *\(Vip[A-Za-z]*\);.*/\1/p' "$map")
 exit "$failed"

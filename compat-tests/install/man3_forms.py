@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""man3_forms.py SOURCES: that each function has its manual page, and that libvipl/man3.py takes no
+comment of vipl.h of which a page would lack something."""
+
+import importlib.util
+import pathlib
+import re
+import sys
+import unittest
+
+sys.dont_write_bytecode = True  # tests leave the sources alone
+SOURCES = pathlib.Path(sys.argv.pop(1))
+spec = importlib.util.spec_from_file_location("man3", SOURCES / "libvipl/man3.py")
+man3 = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(man3)
+
+HEADER = (SOURCES / "include/vipl.h").read_text(encoding="utf-8")
+FIRST = f"""/*
+ * vipl.h - about it,
+ * in two lines.
+ *
+ * What it is.
+ *
+ * {man3.COMMON}
+ *
+ * Lengths    In bytes.
+ */
+
+/* ======== */
+/* Chapter  */
+/* ======== */
+
+"""
+COMMENT = """/*
+ * VipOne - do one.     VIPL: some chapter
+ *
+ * Calls VipTwo, -1 times.
+ *
+ *   VIP_SUCCESS   done, or
+ *                 done before
+ *   VIP_NOT_DONE  not
+ *
+ * Does not block.  Thread-safe.
+ */
+"""
+PROTOTYPE = "VIP_RETURN VipOne(VIP_VI_HANDLE Vi, VIP_ULONG Two);\n"
+
+
+def page_of(text):
+    return man3.pages_of(FIRST + text, "1.2")["VipOne"]
+
+
+class Pages(unittest.TestCase):
+    def test_each_function_has_one(self):
+        names = re.findall(r"^ *(Vip\w+);", (SOURCES / "libvipl/vipl.map").read_text(), re.M)
+        pages = man3.pages_of(HEADER, "1.2")
+        self.assertEqual(sorted(pages), sorted(names + ["vipl"]))
+        for name in names:
+            self.assertIn(f"\\fB{name}\\fR(3)\n", pages["vipl"])
+
+    def test_a_page_has_all_that_the_comment_says(self):
+        text = page_of(COMMENT + PROTOTYPE)
+        for part in ("VipOne \\- do one\n", '.B "VIP_RETURN VipOne(VIP_VI_HANDLE Vi,"\n',
+                     '.B "                  VIP_ULONG Two);"\n', "\\fBVipTwo\\fR(3), \\-1 times.\n",
+                     ".TP\n\\fBVIP_SUCCESS\\fR\ndone, or done before\n",
+                     ".TP\n\\fBVIP_NOT_DONE\\fR\nnot\n", "Does not block.  Thread\\-safe.\n",
+                     "VIA 1.0, some chapter\n"):
+            self.assertIn(part, text)
+
+    def test_the_overview_has_what_holds_for_all(self):
+        text = man3.pages_of(FIRST + COMMENT + PROTOTYPE, "1.2")["vipl"]
+        for part in ("What it is.\n", ".TP\nLengths\nIn bytes.\n", '.SS "Chapter"\n',
+                     ".TP\n\\fBVipOne\\fR(3)\ndo one\n"):
+            self.assertIn(part, text)
+        self.assertNotIn("in two lines", text)
+
+    def test_lines_that_begin_like_requests_are_text(self):
+        comment = COMMENT.replace("Calls VipTwo", ".TH\n * and")
+        self.assertIn("\n\\&.TH\n", page_of(comment + PROTOTYPE))
+
+    def test_other_forms_are_errors(self):
+        colon = COMMENT.replace("VipOne - do", "VipOne: do")
+        more = COMMENT.replace(" *\n * Does", " *\n * More.\n *\n * Does")
+        for what, text in (
+                ("no comment", PROTOTYPE),
+                ("a comment of another form", colon + PROTOTYPE),
+                ("of another function", COMMENT + PROTOTYPE.replace("VipOne", "VipTwo")),
+                ("nothing of threads", COMMENT.replace("  Thread-safe.", "") + PROTOTYPE),
+                ("no results", re.sub(r" \*   .*\n", "", COMMENT) + PROTOTYPE),
+                ("results of none", COMMENT + PROTOTYPE.replace("VIP_RETURN", "void")),
+                ("text behind the results", more + PROTOTYPE)):
+            with self.subTest(what), self.assertRaises(man3.FormError):
+                page_of(text)
+
+
+unittest.main()

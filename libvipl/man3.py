@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""man3.py HEADER VERSION DIRECTORY: manual pages (section 3) from the comments of vipl.h.
+
+Each function has one, from the comment in front of its prototype:
+
+    /*
+     * VipName - what it does.                       where VIA has it
+     *
+     * Paragraphs.
+     *
+     *   VIP_RESULT   when it is returned, maybe in
+     *                several lines
+     *
+     * Whether it blocks, and may be called by several threads.
+     */
+
+vipl(3) has the header's first comment, which holds for all of them, and their list. A comment of
+another form is an error: no page may lack a part in silence.
+"""
+
+import pathlib
+import re
+import shutil
+import sys
+import textwrap
+
+FUNCTION = re.compile(
+    r"^/\*\n \* (?P<name>Vip\w+) - (?P<about>.+?)\.?  +(?P<source>\S.*)\n \*\n"
+    r"(?P<comment>(?: \*.*\n)*?) \*/\n(?P<prototype>[^/]*?;)\n", re.M)
+DECLARED = re.compile(r"^(?:VIP_\w+|void) (Vip\w+)\(", re.M)
+CHAPTER = re.compile(r"^/\* =+ \*/\n/\* (\S.*?) +\*/\n/\* =+ \*/\n", re.M)
+COMMON = "What holds for every function"
+
+
+class FormError(Exception):
+    pass
+
+
+def escape(text):
+    text = text.replace("\\", "\\e").replace("-", "\\-")
+    return "\n".join("\\&" + line if line[:1] in ".'" else line for line in text.split("\n"))
+
+
+def with_names(text):
+    """Functions and constants in bold, functions with their section."""
+    text = re.sub(r"\b(Vip[A-Z]\w+)", r"\\fB\1\\fR(3)", escape(text))
+    return re.sub(r"\b(VIPL?_[A-Z_0-9]+)\b", r"\\fB\1\\fR", text)
+
+
+def uncommented(text):
+    return [line[3:] for line in text.split("\n")]
+
+
+def is_list(block):
+    return block[0].startswith("  ")
+
+
+def blocks_of(lines):
+    """Paragraphs and lists: an empty line is between them, or that lines are indented."""
+    block = []
+    for line in lines:
+        if block and (not line or line.startswith("  ") != is_list(block)):
+            yield block
+            block = []
+        if line:
+            block.append(line)
+    if block:
+        yield block
+
+
+def entries_of(block):
+    """Of a list: words, and what is said of each."""
+    entries = []
+    for line in textwrap.dedent("\n".join(block)).split("\n"):
+        word, _, text = line.partition(" ")
+        if word:
+            entries.append((word, text.strip()))
+        else:
+            entries[-1] = (entries[-1][0], entries[-1][1] + " " + text.strip())
+    return entries
+
+
+def entry(word, text):
+    return f".TP\n{word}\n{text}\n"
+
+
+def block_text(block):
+    if is_list(block):
+        entries = entries_of(block)
+        return "".join(entry(with_names(word), with_names(text)) for word, text in entries)
+    return ".PP\n" + with_names("\n".join(block)) + "\n"
+
+
+def section(title, blocks):
+    text = "".join(block_text(block) for block in blocks)
+    return f'.SH "{title}"\n' + text.removeprefix(".PP\n")
+
+
+def head(name, about, version, prototype=""):
+    return (f'.TH {name} 3 "" "libvipl {version}" "VI Provider Library"\n'
+            f".SH NAME\n{name} \\- {escape(about)}\n"
+            f".SH SYNOPSIS\n.nf\n.B #include <vipl.h>\n{prototype}.fi\n"
+            ".PP\nLink with \\fI\\-lvipl\\fR.\n")
+
+
+def prototype_text(prototype):
+    """One parameter a line, as their names are long."""
+    start, parameters = re.fullmatch(r"(.*?\()(.*\);)", " ".join(prototype.split())).groups()
+    first, *others = escape(parameters).split(", ")
+    lines = [escape(start) + first] + [" " * len(start) + other for other in others]
+    return ".PP\n" + ",\n".join(f'.B "{line}' for line in lines).replace(",\n", ',"\n') + '"\n'
+
+
+def page(function, version):
+    name = function["name"]
+    blocks = list(blocks_of(uncommented(function["comment"])))
+    results = [block for block in blocks if re.match(" +VIP_", block[0])]
+    *described, threads = [block for block in blocks if block not in results]
+
+    if f" {name}(" not in function["prototype"]:
+        raise FormError(f"{name}: its prototype is not behind its comment")
+    if len(results) != function["prototype"].startswith("VIP_RETURN "):
+        raise FormError(f"{name}: a list of what it returns is missing, or one too many")
+    if "Thread-safe" not in " ".join(threads) or results and blocks[-2:] != results + [threads]:
+        raise FormError(f"{name}: the end is not what it returns, and then what of threads")
+    text = head(name, function["about"], version, prototype_text(function["prototype"]))
+    if described:
+        text += section("DESCRIPTION", described)
+    if results:
+        text += section("RETURN VALUE", results)
+    text += section("BLOCKING AND THREADS", [threads])
+    source = function["source"].replace("VIPL:", "VIA 1.0,").replace("Giganet:", "Giganet's VIPL,")
+    return text + f'.SH "CONFORMING TO"\n{escape(source)}\n.SH "SEE ALSO"\n.BR vipl (3)\n'
+
+
+def overview(header, functions, version):
+    lines = uncommented(header[:header.index(" */")].replace("/*\n", "", 1))
+    common = lines.index(COMMON)
+    first = next(i for i, line in enumerate(lines) if not line)  # behind what NAME says
+    text = head("vipl", "the VI Provider Library, VIA 1.0", version)
+    text += section("DESCRIPTION", blocks_of(lines[first:common]))
+    text += section("ALL FUNCTIONS", [["  " + line for line in lines[common + 1:] if line]])
+    starts = [chapter.start() for chapter in CHAPTER.finditer(header)] + [len(header)]
+    for chapter, end in zip(CHAPTER.finditer(header), starts[1:]):
+        inside = [f for f in functions if chapter.start() < f.start() < end]
+        if inside:
+            text += f'.SS "{escape(chapter[1])}"\n'
+        for function in inside:
+            text += entry(with_names(function["name"]), escape(function["about"]))
+    return text
+
+
+def pages_of(header, version):
+    functions = list(FUNCTION.finditer(header))
+    for name in DECLARED.findall(header):
+        if name not in [function["name"] for function in functions]:
+            raise FormError(f"{name} has no comment of the usual form")
+    pages = {function["name"]: page(function, version) for function in functions}
+    pages["vipl"] = overview(header, functions, version)
+    return pages
+
+
+def main():
+    header, version, directory = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
+    try:
+        pages = pages_of(pathlib.Path(header).read_text(encoding="utf-8"), version)
+    except FormError as error:
+        sys.exit(f"man3.py: {header}: {error}")
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    for name, text in pages.items():
+        (directory / f"{name}.3").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
