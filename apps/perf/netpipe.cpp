@@ -223,8 +223,6 @@ void measure_by_turns(const Side &side, const std::vector<Shape> &shapes, const 
 	Contest contest(side, plan, shapes);
 
 	stop_on_interrupt();
-	if (plan.from > plan.to)
-		throw Failure("--from is more than --to");
 	if (groups.empty())
 		throw Failure("no size from " + std::to_string(plan.from) + " to " +
 			      std::to_string(plan.to) + " bytes that this NIC takes");
@@ -283,8 +281,12 @@ void add_plan_options(CLI::App *command, Plan &plan)
 		->capture_default_str();
 	command->add_option("--trial-ms", plan.trial_ms,
 			    "about how long one takes, in milliseconds")
-		->check(in_range(0.1, 10000.0))
+		->check(in_range(1, 10000))
 		->capture_default_str();
+	command->parse_complete_callback([&plan] {
+		if (plan.from > plan.to)
+			throw CLI::ValidationError("--from is more than --to");
+	});
 }
 
 void add_stream_options(CLI::App *command, Plan &plan)

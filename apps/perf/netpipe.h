@@ -22,7 +22,7 @@ struct Plan {
 	uint64_t from, to; /* sizes */
 	unsigned factor, perturb;
 	unsigned trials;
-	double trial_ms; /* how long one takes, about; at least one message */
+	unsigned trial_ms; /* how long one takes, about; at least one message */
 	bool is_stream = false;
 	unsigned depth = Shape().depth;
 	unsigned buffers = 0; /* 0: by itself */

@@ -201,6 +201,8 @@ def test_netpipe_usage():
         ["latency", "--self", "--perturb", "-1"],
         ["latency", "--self", "--trials", "0"],
         ["latency", "--self", "--trial-ms", "0"],
+        ["latency", "--self", "--trial-ms", "nan"],
+        ["latency", "--self", "--from", "65", "--to", "64"],
         ["latency", "--self", "--stream"],
         ["bandwidth", "--self", "--depth", "8"],
         ["bandwidth", "--self", "--stream", "--depth", "1"],
