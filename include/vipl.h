@@ -25,12 +25,15 @@
  * Threads    Every function may be called by any number of threads at once, on the same objects
  *            too, without locks in the program.  An object may be destroyed while other threads are
  *            in calls on it: those that wait end with an error, the others are finished first, and
- *            calls that come later are refused.  docs/THREAD_SAFETY.md, with the sources, says more.
+ *            calls that come later are refused.  docs/THREAD_SAFETY.md says more.
  * Gaps       What no device of this library can do answers VIP_ERROR_NOT_SUPPORTED, which is
  *            said with the function, and why.
  * Callbacks  Handlers run on a thread of the library, never inside a call of the program, and
  *            one at a time for each NIC handle.  They may call any function of the library.
  * Blocking   "Does not block" means: never waits for a peer or for an event.
+ * Settings   In the environment: VIPL_NIC_MAP, VIPL_ADDRESS_BYTES, VIPL_GRACE_MSEC, VIPL_SPIN_USEC,
+ *            VIPL_PROGRESS, VIPL_LO_COPY, VIPL_LO_USERS, VIPL_HOSTS, VIPL_LOG, VIPL_TRACE.
+ *            What they mean is in README.md.
  */
 #ifndef VIPL_H
 #define VIPL_H

@@ -27,7 +27,8 @@ import textwrap
 FUNCTION = re.compile(
     r"^/\*\n \* (?P<name>Vip\w+) - (?P<about>.+?)\.?  +(?P<source>\S.*)\n \*\n"
     r"(?P<comment>(?: \*.*\n)*?) \*/\n(?P<prototype>[^/]*?;)\n", re.M)
-DECLARED = re.compile(r"^(?:VIP_\w+|void) (Vip\w+)\(", re.M)
+COMMENTS = re.compile(r"/\*.*?\*/", re.S)
+DECLARED = re.compile(r"\b(Vip\w+)\s*\(")
 CHAPTER = re.compile(r"^/\* =+ \*/\n/\* (\S.*?) +\*/\n/\* =+ \*/\n", re.M)
 COMMON = "What holds for every function"
 
@@ -73,6 +74,8 @@ def entries_of(block):
     entries = []
     for line in textwrap.dedent("\n".join(block)).split("\n"):
         word, _, text = line.partition(" ")
+        if word and not text.strip():
+            raise FormError(f"nothing is said of {word}")
         if word:
             entries.append((word, text.strip()))
         else:
@@ -139,7 +142,7 @@ def overview(header, functions, version):
     first = next(i for i, line in enumerate(lines) if not line)  # behind what NAME says
     text = head("vipl", "the VI Provider Library, VIA 1.0", version)
     text += section("DESCRIPTION", blocks_of(lines[first:common]))
-    text += section("ALL FUNCTIONS", [["  " + line for line in lines[common + 1:] if line]])
+    text += section("CONVENTIONS", [["  " + line for line in lines[common + 1:] if line]])
     starts = [chapter.start() for chapter in CHAPTER.finditer(header)] + [len(header)]
     for chapter, end in zip(CHAPTER.finditer(header), starts[1:]):
         inside = [f for f in functions if chapter.start() < f.start() < end]
@@ -152,19 +155,22 @@ def overview(header, functions, version):
 
 def pages_of(header, version):
     functions = list(FUNCTION.finditer(header))
-    for name in DECLARED.findall(header):
-        if name not in [function["name"] for function in functions]:
-            raise FormError(f"{name} has no comment of the usual form")
+    if DECLARED.findall(COMMENTS.sub("", header)) != [f["name"] for f in functions]:
+        raise FormError("not each function has one comment of the usual form")
+    if COMMON not in header or "\t" in "".join(COMMENTS.findall(header)):
+        raise FormError(f'there is no "{COMMON}", or a tab in a comment')
     pages = {function["name"]: page(function, version) for function in functions}
     pages["vipl"] = overview(header, functions, version)
     return pages
 
 
 def main():
+    if len(sys.argv) != 4:
+        sys.exit("usage: man3.py HEADER VERSION DIRECTORY")
     header, version, directory = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
     try:
         pages = pages_of(pathlib.Path(header).read_text(encoding="utf-8"), version)
-    except FormError as error:
+    except (FormError, OSError, UnicodeError) as error:
         sys.exit(f"man3.py: {header}: {error}")
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)

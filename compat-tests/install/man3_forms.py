@@ -83,6 +83,11 @@ class Pages(unittest.TestCase):
         more = COMMENT.replace(" *\n * Does", " *\n * More.\n *\n * Does")
         for what, text in (
                 ("no comment", PROTOTYPE),
+                ("another way to declare", "extern int *\nVipTwo(void);\n" + COMMENT + PROTOTYPE),
+                ("a comment inside", COMMENT + PROTOTYPE.replace("VipOne", "/* out */ VipOne")),
+                ("a tab", COMMENT.replace("Calls", "\tCalls") + PROTOTYPE),
+                ("a result of which nothing is said", COMMENT.replace("NOT_DONE  not", "NOT_DONE")
+                 + PROTOTYPE),
                 ("a comment of another form", colon + PROTOTYPE),
                 ("of another function", COMMENT + PROTOTYPE.replace("VipOne", "VipTwo")),
                 ("nothing of threads", COMMENT.replace("  Thread-safe.", "") + PROTOTYPE),
