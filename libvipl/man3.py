@@ -118,7 +118,7 @@ def page(function, version):
     name = function["name"]
     blocks = list(blocks_of(uncommented(function["comment"])))
     results = [block for block in blocks if re.match(" +VIP_", block[0])]
-    *described, threads = [block for block in blocks if block not in results]
+    *described, threads = [block for block in blocks if block not in results] or [[]]
 
     if f" {name}(" not in function["prototype"]:
         raise FormError(f"{name}: its prototype is not behind its comment")
@@ -143,13 +143,15 @@ def overview(header, functions, version):
     text = head("vipl", "the VI Provider Library, VIA 1.0", version)
     text += section("DESCRIPTION", blocks_of(lines[first:common]))
     text += section("CONVENTIONS", [["  " + line for line in lines[common + 1:] if line]])
-    starts = [chapter.start() for chapter in CHAPTER.finditer(header)] + [len(header)]
-    for chapter, end in zip(CHAPTER.finditer(header), starts[1:]):
-        inside = [f for f in functions if chapter.start() < f.start() < end]
-        if inside:
-            text += f'.SS "{escape(chapter[1])}"\n'
-        for function in inside:
-            text += entry(with_names(function["name"]), escape(function["about"]))
+    chapter = None  # that has begun, and no function of it has come
+    for found in sorted([*CHAPTER.finditer(header), *functions], key=re.Match.start):
+        if found.re is CHAPTER:
+            chapter = found[1]
+            continue
+        if chapter:
+            text += f'.SS "{escape(chapter)}"\n'
+            chapter = None
+        text += entry(with_names(found["name"]), escape(found["about"]))
     return text
 
 
@@ -157,8 +159,10 @@ def pages_of(header, version):
     functions = list(FUNCTION.finditer(header))
     if DECLARED.findall(COMMENTS.sub("", header)) != [f["name"] for f in functions]:
         raise FormError("not each function has one comment of the usual form")
-    if COMMON not in header or "\t" in "".join(COMMENTS.findall(header)):
-        raise FormError(f'there is no "{COMMON}", or a tab in a comment')
+    if COMMON not in header:
+        raise FormError(f'there is no "{COMMON}"')
+    if "\t" in "".join(COMMENTS.findall(header)):
+        raise FormError("there is a tab in a comment")
     pages = {function["name"]: page(function, version) for function in functions}
     pages["vipl"] = overview(header, functions, version)
     return pages

@@ -91,6 +91,8 @@ class Pages(unittest.TestCase):
                 ("a comment of another form", colon + PROTOTYPE),
                 ("of another function", COMMENT + PROTOTYPE.replace("VipOne", "VipTwo")),
                 ("nothing of threads", COMMENT.replace("  Thread-safe.", "") + PROTOTYPE),
+                ("an empty one", re.sub(r"(?<=some chapter\n)(.*\n)+", " *\n */\n", COMMENT)
+                 + PROTOTYPE),
                 ("no results", re.sub(r" \*   .*\n", "", COMMENT) + PROTOTYPE),
                 ("results of none", COMMENT + PROTOTYPE.replace("VIP_RETURN", "void")),
                 ("text behind the results", more + PROTOTYPE)):
