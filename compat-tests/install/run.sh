@@ -20,6 +20,7 @@ trap 'exit 2' HUP INT TERM
 prefix=$work/installed
 unset LD_LIBRARY_PATH LD_PRELOAD DESTDIR
 export PKG_CONFIG_PATH=$prefix/$libdir/pkgconfig
+mapfile -t api < <(sed -n 's/^ *\(Vip[A-Za-z]*\);.*/\1/p' "$map" | sort)
 failed=0
 
 fail() {
@@ -51,7 +52,7 @@ for tree in ${9:+"$9"} "$build"; do
 done
 
 # The API, all of it and nothing else, is what a program can see of the static library.
-diff <(sed -n 's/^ *\(Vip[A-Za-z]*\);.*/\1/p' "$map" | sort) \
+diff <(printf '%s\n' "${api[@]}") \
     <(nm -g --defined-only "$prefix/$libdir/libvipl.a" | awk 'NF == 3 { print $3 }' | sort) ||
     fail "libvipl.a does not have the API's names, or has others"
 
@@ -91,7 +92,7 @@ fi
 for program in "$prefix"/bin/vip_*; do
     [[ -e $prefix/share/man/man1/${program##*/}.1 ]] || fail "no manual page of ${program##*/}"
 done
-while read -r function; do
+for function in "${api[@]}"; do
     grep -q "^\.SH NAME" "$prefix/share/man/man3/$function.3" || fail "no manual page of $function"
-done < <(sed -n 's/^ *\(Vip[A-Za-z]*\);.*/\1/p' "$map")
+done
 exit "$failed"
