@@ -3,10 +3,14 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/resource.h>
 
 #include "config.h"
+#include "deadline.h"
+
+#define INTERVAL_NSEC INT64_C(5000000000)
 
 void log_message(enum log_level level, const char *format, ...)
 {
@@ -23,6 +27,13 @@ void log_message(enum log_level level, const char *format, ...)
 	/* One call, so that lines of several threads do not mix. */
 	fprintf(stderr, "vipl: %s: %s\n", names[level], line);
 	errno = saved;
+}
+
+bool log_is_due(_Atomic int64_t *next)
+{
+	int64_t now = clock_nsec(), due = atomic_load(next);
+
+	return now >= due && atomic_compare_exchange_strong(next, &due, now + INTERVAL_NSEC);
 }
 
 const char *memory_hint(int error)

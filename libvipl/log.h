@@ -2,10 +2,22 @@
 #ifndef VIPL_LOG_H
 #define VIPL_LOG_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
 void log_message(enum log_level level, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+
+/* For what others can cause as often as they like: one in a while from each place in the code. */
+#define log_warning_ratelimited(...)                                                               \
+	do {                                                                                       \
+		static _Atomic int64_t next;                                                       \
+		if (log_is_due(&next))                                                             \
+			log_warning(__VA_ARGS__);                                                  \
+	} while (0)
+bool log_is_due(_Atomic int64_t *next);
 
 /* For ENOMEM, what may be behind it, else "". Valid until the thread calls it again. */
 const char *memory_hint(int error);

@@ -77,6 +77,30 @@ TEST_F(CmAccepting, RequestsThatAreNoneAreRefusedAndTheWaitGoesOn)
 	expect_traffic(a, b);
 }
 
+TEST_F(CmAccepting, ManyRequestsOfAnotherVersionDoNotFillTheLog)
+{
+	auto waited = wait_async("door");
+	wire_message message = good_request("door");
+	const std::string line = "refused a request by another version";
+	size_t lines = 0;
+
+	message.version++;
+	testing::internal::CaptureStderr();
+	for (int i = 0; i < 50; i++) {
+		Stranger s("door", &message, sizeof(message));
+		EXPECT_EQ(s.next(), RDMA_CM_EVENT_REJECTED);
+	}
+	const std::string log = testing::internal::GetCapturedStderr();
+
+	for (size_t at = log.find(line); at != std::string::npos; at = log.find(line, at + 1))
+		lines++;
+	EXPECT_LT(lines, 10u) << log;
+	auto requested = request_async(a, "door");
+	EXPECT_EQ(waited.get(), VIP_SUCCESS) << "and the wait goes on";
+	EXPECT_EQ(VipConnectReject(conn), VIP_SUCCESS);
+	EXPECT_EQ(requested.get(), VIP_REJECT);
+}
+
 TEST_F(CmAccepting, ARequestWithOddAttributesIsNotAccepted)
 {
 	struct {

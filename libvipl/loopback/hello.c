@@ -72,7 +72,8 @@ int hello_receive(int fd, struct hello *hello, int fds[HELLO_FDS])
 		return errno == EAGAIN || errno == EINTR ? -1 : 0;
 	take_fds(&message, fds);
 	if (message.msg_flags & MSG_CTRUNC)
-		log_warning("a connection fails: too many file descriptors are open (see ulimit -n)");
+		log_warning_ratelimited(
+			"a connection fails: too many file descriptors are open (see ulimit -n)");
 	if (length >= (ssize_t)(2 * sizeof(uint32_t)) && hello->magic == HELLO_MAGIC) {
 		if (hello->version != HELLO_VERSION)
 			return HELLO_BAD_VERSION;

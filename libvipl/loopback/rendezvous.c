@@ -165,8 +165,9 @@ static void mute_ready(struct watch *watch)
 		fds[0] = -1;
 		break;
 	case HELLO_BAD_VERSION:
-		log_warning("refused a request by another version of this library (%u, not %u)",
-			    hello.version, HELLO_VERSION);
+		log_warning_ratelimited(
+			"refused a request by another version of this library (%u, not %u)",
+			hello.version, HELLO_VERSION);
 		answer(watch->fd, HELLO_BAD_VERSION);
 		break;
 	default:
@@ -191,7 +192,7 @@ static void listener_ready(struct watch *watch)
 		if (fd >= 0)
 			close(fd);
 		device->spare_fd = fcntl(device->base.event_fd, F_DUPFD_CLOEXEC, 0);
-		log_warning("no file descriptor for a connection (see ulimit -n)");
+		log_warning_ratelimited("no file descriptor for a connection (see ulimit -n)");
 		return;
 	}
 	if (fd < 0)

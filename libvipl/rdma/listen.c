@@ -153,7 +153,7 @@ void rdma_request_arrived(struct rdma_device *device, struct rdma_cm_id *id,
 
 	id->context = NULL; /* it had the listener's */
 	if (code == WIRE_BAD_VERSION) {
-		log_warning("refused a request by another version of this library");
+		log_warning_ratelimited("refused a request by another version of this library");
 		refuse(id, WIRE_BAD_VERSION);
 		return;
 	}
