@@ -162,7 +162,7 @@ unsigned measure_vipl(const Side &side, const Turn &turn, Times &times)
 	side.control.write({{"do", "connections"}, {"kind", "vipl"}});
 	Address remote = share_server_address(side);
 
-	repeat(turn, times, [&](Times &to) {
+	const auto connect_to_it = [&](Times &to) {
 		side.control.write({{"do", "wait"}});
 		side.control.read(); /* it is about to */
 		const double begun = now_us();
@@ -173,7 +173,9 @@ unsigned measure_vipl(const Side &side, const Turn &turn, Times &times)
 			++too_early;
 			std::this_thread::sleep_for(early_pause);
 		}
-	});
+	};
+
+	side.control.together([&] { repeat(turn, times, connect_to_it); });
 	side.control.write({{"do", "end"}});
 	side.control.meet();
 	return too_early;

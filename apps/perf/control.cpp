@@ -1,8 +1,12 @@
 #include "control.h"
 
 #include <cctype>
+#include <climits>
+#include <cmath>
 #include <poll.h>
 #include <sys/socket.h>
+
+#include "statistics.h"
 
 namespace
 {
@@ -12,14 +16,30 @@ constexpr size_t longest_line = 1 << 20; /* who sends more is no vip_perf */
 constexpr size_t longest_reason = 400;
 constexpr int deepest = 16;
 
+/* No terminal takes it for a command. What a stranger has sent need not even be text. */
+std::string shown(std::string text, bool is_strangers)
+{
+	for (char &c : text)
+		if (iscntrl(static_cast<unsigned char>(c)) || (is_strangers && !isascii(c)))
+			c = '?';
+	return text;
+}
+
 /* Nothing that is said is deep: who is no vip_perf shall not fill the stack. */
 Json parse(const std::string &line)
 {
-	return Json::parse(line, [](int depth, Json::parse_event_t, const Json &) {
+	return Json::parse(line, [](int depth, Json::parse_event_t, Json &said) {
 		if (depth > deepest)
 			throw Failure("what the other side says is no vip_perf's");
+		if (said.is_string())
+			said = shown(said.get<std::string>(), true);
 		return true;
 	});
+}
+
+double in_ms(int limit_ms)
+{
+	return now_us() + limit_ms * 1000.0;
 }
 
 bool is_failure(const Json &message)
@@ -59,24 +79,25 @@ void Control::write(const Json &message)
 	}
 }
 
-/* False: the end, or the limit. */
-bool Control::read_line(std::string &line, int limit_ms)
+/* False: the end, or there is no line until then. */
+bool Control::read_line(std::string &line, double until_us)
 {
 	size_t end;
 
 	while (end = pending_.find('\n'), end == std::string::npos) {
+		const double left_ms = (until_us - now_us()) / 1000;
 		pollfd readable = {socket_.fd(), POLLIN, 0};
 		char room[4096];
 		ssize_t n;
 
 		if (pending_.size() > longest_line)
 			throw Failure("what the other side says is no vip_perf's");
-		const int found = poll(&readable, 1, limit_ms);
-
-		if (found < 0 && errno == EINTR)
-			continue;
-		if (found == 0)
+		if (left_ms <= 0)
 			return false;
+		const int found = poll(&readable, 1, left_ms < INT_MAX ? int(left_ms) + 1 : -1);
+
+		if (found == 0 || (found < 0 && errno == EINTR))
+			continue;
 		n = recv(socket_.fd(), room, sizeof(room), 0);
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -93,7 +114,7 @@ bool Control::read_next(Json &message)
 {
 	std::string line;
 
-	if (!read_line(line, -1))
+	if (!read_line(line, INFINITY))
 		return false;
 	message = parse(line);
 	return true;
@@ -104,11 +125,11 @@ Json Control::read(int limit_ms)
 	std::string line;
 	Json message;
 
-	if (!read_line(line, limit_ms))
+	if (!read_line(line, in_ms(limit_ms)))
 		throw Failure("the other side has gone, or is silent");
 	message = parse(line);
 	if (is_failure(message))
-		throw Failure("the other side: " + message["failed"].get<std::string>());
+		throw PeersFailure("the other side: " + message["failed"].get<std::string>());
 	return message;
 }
 
@@ -119,12 +140,13 @@ void Control::write_failure(const std::exception &failure)
 
 void Control::recover(const Failure &failure)
 {
+	const double until = in_ms(recovery_limit_ms);
 	std::string line;
 
 	write_failure(failure);
 	write({{"do", "recover"}});
 	do {
-		if (!read_line(line, recovery_limit_ms))
+		if (!read_line(line, until))
 			throw Failure(failure.what() +
 				      std::string("; and the other side has gone, or is silent"));
 	} while (!parse(line).contains("recovered"));
@@ -132,9 +154,10 @@ void Control::recover(const Failure &failure)
 
 bool Control::await_recovery()
 {
+	const double until = in_ms(recovery_limit_ms);
 	std::string line;
 
-	while (read_line(line, recovery_limit_ms)) {
+	while (read_line(line, until)) {
 		const Json message = parse(line);
 
 		if (!message.is_object() || message.value("do", Json()) != "recover")
@@ -145,15 +168,16 @@ bool Control::await_recovery()
 	return false;
 }
 
-std::string Control::peers_failure()
+std::string Control::peers_reason()
 {
+	const double until = in_ms(reason_limit_ms);
 	std::string line;
 
-	while (read_line(line, reason_limit_ms)) {
+	while (read_line(line, until)) {
 		const Json message = parse(line);
 
 		if (is_failure(message))
-			return message["failed"].get<std::string>();
+			return "; the other side: " + message["failed"].get<std::string>();
 	}
 	return "";
 }
@@ -210,8 +234,5 @@ std::string reason(const std::exception &failure)
 	/* What the other side said may be in it: of the JSON library's word not even text. */
 	if (told.size() > longest_reason)
 		told = told.substr(0, longest_reason) + "...";
-	for (char &c : told)
-		if (iscntrl(static_cast<unsigned char>(c)) || (is_of_json && !isascii(c)))
-			c = '?';
-	return told;
+	return shown(told, is_of_json);
 }

@@ -40,8 +40,20 @@ public:
 	void recover(const Failure &failure);
 	/* The server's part of it. False: the client does not want to go on. */
 	bool await_recovery();
-	/* What the peer says of how it failed, if it says it soon; "" otherwise. */
-	std::string peers_failure();
+	/*
+	 * Does what both sides are to do now. If it fails, the reason may be that the peer has: what that
+	 * says of it, if it says it soon, is told as well.
+	 */
+	template <typename Work> auto together(Work work)
+	{
+		try {
+			return work();
+		} catch (const PeersFailure &) {
+			throw;
+		} catch (const Failure &e) {
+			throw Failure(e.what() + peers_reason());
+		}
+	}
 	/* Has the peer hung up, or said something, though nothing is due: how it has failed? */
 	bool has_given_up() const;
 	/* The peer's address as text, to connect something else to. */
@@ -50,7 +62,8 @@ public:
 	bool is_one_host() const;
 
 private:
-	bool read_line(std::string &line, int limit_ms);
+	bool read_line(std::string &line, double until_us);
+	std::string peers_reason();
 
 	Socket socket_;
 	std::string pending_;

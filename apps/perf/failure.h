@@ -13,6 +13,13 @@ public:
 	using std::runtime_error::runtime_error;
 };
 
+/* What the other side says of how it has failed. */
+class PeersFailure : public Failure
+{
+public:
+	using Failure::Failure;
+};
+
 /* "cannot WHAT: REASON", of errno. */
 [[noreturn]] inline void fail_errno(const std::string &what, int error = errno)
 {

@@ -51,6 +51,7 @@
  */
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <memory>
 #include <vector>
 
@@ -123,10 +124,13 @@ public:
 	explicit Client(const Side &side) : side_(side)
 	{
 		side.control.write({{"do", "logp"}});
-		link_ = std::make_unique<LogpLink>(side);
+		link_ = side.control.together([&] { return std::make_unique<LogpLink>(side); });
 	}
-	~Client() /* the server may be gone, and the run with it */
+	/* The server may be gone, and the run with it: there is nothing left to be told. */
+	~Client()
 	{
+		if (std::uncaught_exceptions())
+			return;
 		try {
 			side_.control.write({{"do", "end"}});
 			side_.control.meet();
@@ -167,12 +171,14 @@ void Client::measure(Setting &setting)
 	side_.control.meet();
 	const double start = now_us();
 
-	for (unsigned i = 0; i < setting.repeats; ++i) {
-		const double us = (this->*setting.burst)(setting);
+	side_.control.together([&] {
+		for (unsigned i = 0; i < setting.repeats; ++i) {
+			const double us = (this->*setting.burst)(setting);
 
-		if (!std::isnan(us))
-			setting.us.push_back(us);
-	}
+			if (!std::isnan(us))
+				setting.us.push_back(us);
+		}
+	});
 	const double wanted = setting.repeats * turn_us / (now_us() - start);
 
 	setting.repeats =

@@ -41,7 +41,7 @@ Match::Match(const Side &side, const Shape &shape)
 {
 	expect_possible(shape);
 	side.control.write({{"do", "match"}, {"match", number_}, {"shape", shape}});
-	transport_ = make_transport(side, shape);
+	transport_ = side.control.together([&] { return make_transport(side, shape); });
 	side.control.meet();
 }
 
@@ -75,14 +75,12 @@ Block Match::run(const char *what, size_t bytes, uint64_t count)
 	order(what, bytes, count);
 	used = processor_us();
 	start = now_us();
-	try {
+	side_.control.together([&] {
 		if (std::string(what) == "echo")
 			transport_->ping(bytes, count);
 		else
 			transport_->stream(bytes, count);
-	} catch (const Failure &e) {
-		fail(e);
-	}
+	});
 	block.us = now_us() - start;
 	block.client_us = processor_us() - used;
 
@@ -91,16 +89,6 @@ Block Match::run(const char *what, size_t bytes, uint64_t count)
 	block.server_us = server.at("processor_us").get<double>();
 	block.server_took_us = server.at("us").get<double>();
 	return block;
-}
-
-/* That the connection has ended says less than how the server has failed. */
-void Match::fail(const Failure &failure)
-{
-	const std::string told = side_.control.peers_failure();
-
-	if (told.empty())
-		throw failure;
-	throw Failure(std::string(failure.what()) + "; the other side: " + told);
 }
 
 Block Match::ping(size_t bytes, uint64_t count)
@@ -119,13 +107,15 @@ Samples Match::ping_each(size_t bytes, uint64_t count)
 
 	us.reserve(count);
 	order("echo", bytes, uncounted + count);
-	transport_->ping(bytes, uncounted);
-	while (us.size() < count) {
-		const double start = now_us();
+	side_.control.together([&] {
+		transport_->ping(bytes, uncounted);
+		while (us.size() < count) {
+			const double start = now_us();
 
-		transport_->ping(bytes, 1);
-		us.push_back(now_us() - start);
-	}
+			transport_->ping(bytes, 1);
+			us.push_back(now_us() - start);
+		}
+	});
 	side_.control.read();
 	return us;
 }

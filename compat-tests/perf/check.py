@@ -219,9 +219,11 @@ def shape(**different):
 
 NO_JSON = [b"\n", b"GET / HTTP/1.1\r\n\r\n", b"{\n", b"\xff\xfe\x00\x01\n", b"[" * 5000 + b"\n",
            b"nothing that ends" * 100, b"x" * (3 << 20), b"null\n", b"[]\n", b"3\n", b'"meet"\n',
-           b'{"failed":7}\n', b'{"failed":"\\u0007 \\u001b[2J"}\n', b'{"meet":\n']
+           b'{"failed":7}\n', b'{"failed":"\\u0007 \\u001b[2J"}\n',
+           b'{"failed":"\\u009b2J \\u202e"}\n', b'{"meet":\n']
 NO_ORDERS = [b"{}\n", b"null\n", b"[1]\n", b'{"do":7}\n', b'{"do":null}\n', b'{"do":"dance"}\n',
-             b'{"do":"' + b"x" * 5000 + b'"}\n', b'{"do":"match"}\n', b'{"do":"match","shape":7}\n',
+             b'{"do":"' + b"x" * 5000 + b'"}\n', b'{"do":"\\u009b2J \\u202e"}\n',
+             b'{"do":"match"}\n', b'{"do":"match","shape":7}\n',
              b'{"do":"match","shape":{}}\n', b'{"do":"match","shape":[]}\n', b"1e999\n", b"\n",
              b'{"do":"recover"}\n',
              b'{"do":"match","shape":' + b"[" * 400000 + b"]" * 400000 + b"}\n"]
@@ -308,6 +310,25 @@ def test_random_garbage():
         messages.seek(0)
         for line in messages.read().decode().splitlines():  # a sanitizer's are others
             expect(line.startswith(("vip_perf: ", "vipl: ")), "its messages are its own", line)
+
+
+def test_peers_reason():
+    """A client whose server has failed while they connected says why the server has."""
+    place = b'{"host":[127,0,0,1,0,0],"mark":[1]}\n'  # where nobody waits, over via_lo
+    for words, begins in (
+        (["latency", "--no-sockets"], b'{"handle":1,"target":1,"mtu":4096}\n'),
+        (["logp"], b""),
+        (["connect", "--only", "vipl"], b'{"waits":true}\n'),
+    ):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            client = Client(command(*words, "127.0.0.1", "--port", str(server.getsockname()[1])))
+            server.settimeout(SECONDS)
+            with server.accept()[0] as s:
+                s.sendall(MEET + place + begins + b'{"failed":"it rains\\u009b2J\\u202e"}\n')
+                client.expect_failure_soon()
+        message = client.all_progress()[-1].strip()
+        expect("cannot connect: VIP_NO_MATCH; the other side: it rains" in message, "both", message)
+        expect(message.isprintable(), "nothing is a terminal's command", repr(message))
 
 
 # --- two at once ---------------------------------------------------------------------------------
