@@ -122,6 +122,7 @@ Report measure(const Side &side, const Wanted &wanted)
 			       {"us_min", "least", "us"},
 			       {"us", "one way", "us"},
 			       {"us_stderr", "+-", "us"},
+			       {"us_max", "most", "us"},
 			       {"MBps", "throughput", "MB/s"},
 			       {"MBps_stderr", "+-", "MB/s"},
 			       {"MBps_max", "most", "MB/s"}});

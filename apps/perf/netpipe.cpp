@@ -286,6 +286,8 @@ void add_plan_options(CLI::App *command, Plan &plan)
 	command->parse_complete_callback([&plan] {
 		if (plan.from > plan.to)
 			throw CLI::ValidationError("--from is more than --to");
+		if (plan.buffers > plan.depth)
+			throw CLI::ValidationError("--buffers is more than --depth");
 	});
 }
 

@@ -35,6 +35,9 @@ def expect_near(is_, should_be, what, relative=1e-6):
 def report_of(measurement, *options, **more):
     report = json_of(measurement, *options, **more)
     expect(report["test"] == measurement, "the report is of the test")
+    keys = {column["key"] for column in report["columns"]}
+    for points in series_of(report).values():
+        expect(all(set(point) <= keys for point in points), f"keys that are columns: {points[0]}")
     return report
 
 

@@ -209,6 +209,7 @@ def test_netpipe_usage():
         ["bandwidth", "--self", "--depth", "8"],
         ["bandwidth", "--self", "--stream", "--depth", "1"],
         ["bandwidth", "--self", "--stream", "--buffers", "0"],
+        ["bandwidth", "--self", "--stream", "--depth", "2", "--buffers", "3"],
     ):
         expect_usage_error(*wrong)
 
