@@ -20,17 +20,17 @@ another form is an error: no page may lack a part in silence.
 
 import pathlib
 import re
-import shutil
 import sys
 import textwrap
 
 FUNCTION = re.compile(
     r"^/\*\n \* (?P<name>Vip\w+) - (?P<about>.+?)\.?  +(?P<source>\S.*)\n \*\n"
-    r"(?P<comment>(?: \*.*\n)*?) \*/\n(?P<prototype>[^/]*?;)\n", re.M)
+    r"(?P<comment>(?: \*(?: .*)?\n)*?) \*/\n(?P<prototype>[^/]*?;)\n", re.M)
 COMMENTS = re.compile(r"/\*.*?\*/", re.S)
 DECLARED = re.compile(r"\b(Vip\w+)\s*\(")
 CHAPTER = re.compile(r"^/\* =+ \*/\n/\* (\S.*?) +\*/\n/\* =+ \*/\n", re.M)
 COMMON = "What holds for every function"
+OVERVIEW = re.compile(rf"/\*\n((?: \*(?: .*)?\n)*? \* {COMMON}\n(?: \*(?: .*)?\n)*) \*/\n")
 
 
 class FormError(Exception):
@@ -78,6 +78,8 @@ def entries_of(block):
             raise FormError(f"nothing is said of {word}")
         if word:
             entries.append((word, text.strip()))
+        elif not entries:
+            raise FormError(f"an entry of a list has no word: {text.strip()}")
         else:
             entries[-1] = (entries[-1][0], entries[-1][1] + " " + text.strip())
     return entries
@@ -137,7 +139,10 @@ def page(function, version):
 
 
 def overview(header, functions, version):
-    lines = uncommented(header[:header.index(" */")].replace("/*\n", "", 1))
+    first_comment = OVERVIEW.match(header)
+    if not first_comment:
+        raise FormError(f'the first comment has no "{COMMON}", or lines of another form')
+    lines = uncommented(first_comment[1])
     common = lines.index(COMMON)
     first = next(i for i, line in enumerate(lines) if not line)  # behind what NAME says
     text = head("vipl", "the VI Provider Library, VIA 1.0", version)
@@ -159,8 +164,6 @@ def pages_of(header, version):
     functions = list(FUNCTION.finditer(header))
     if DECLARED.findall(COMMENTS.sub("", header)) != [f["name"] for f in functions]:
         raise FormError("not each function has one comment of the usual form")
-    if COMMON not in header:
-        raise FormError(f'there is no "{COMMON}"')
     if "\t" in "".join(COMMENTS.findall(header)):
         raise FormError("there is a tab in a comment")
     pages = {function["name"]: page(function, version) for function in functions}
@@ -176,10 +179,14 @@ def main():
         pages = pages_of(pathlib.Path(header).read_text(encoding="utf-8"), version)
     except (FormError, OSError, UnicodeError) as error:
         sys.exit(f"man3.py: {header}: {error}")
-    shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True)
-    for name, text in pages.items():
-        (directory / f"{name}.3").write_text(text, encoding="utf-8")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for old in directory.glob("*.3"):
+            old.unlink()
+        for name, text in pages.items():
+            (directory / f"{name}.3").write_text(text, encoding="utf-8")
+    except OSError as error:
+        sys.exit(f"man3.py: {error}")
 
 
 if __name__ == "__main__":

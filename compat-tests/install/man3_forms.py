@@ -5,7 +5,9 @@ comment of vipl.h of which a page would lack something."""
 import importlib.util
 import pathlib
 import re
+import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.dont_write_bytecode = True  # tests leave the sources alone
@@ -86,6 +88,9 @@ class Pages(unittest.TestCase):
                 ("another way to declare", "extern int *\nVipTwo(void);\n" + COMMENT + PROTOTYPE),
                 ("a comment inside", COMMENT + PROTOTYPE.replace("VipOne", "/* out */ VipOne")),
                 ("a tab", COMMENT.replace("Calls", "\tCalls") + PROTOTYPE),
+                ("no blank behind a star", COMMENT.replace(" * Calls", " *Calls") + PROTOTYPE),
+                ("a list whose first line has no word", COMMENT.replace(
+                    "  VIP_SUCCESS", "      VIP_SUCCESS") + PROTOTYPE),
                 ("a result of which nothing is said", COMMENT.replace("NOT_DONE  not", "NOT_DONE")
                  + PROTOTYPE),
                 ("a comment of another form", colon + PROTOTYPE),
@@ -98,6 +103,27 @@ class Pages(unittest.TestCase):
                 ("text behind the results", more + PROTOTYPE)):
             with self.subTest(what), self.assertRaises(man3.FormError):
                 page_of(text)
+
+    def test_other_forms_of_the_first_comment_are_errors(self):
+        for what, first in (
+                ("not what holds for all", FIRST.replace(man3.COMMON, "What else")),
+                ("that in another comment", FIRST.replace(f" *\n * {man3.COMMON}",
+                                                          f" */\n\n/*\n * {man3.COMMON}")),
+                ("no blank behind a star", FIRST.replace(" * What it is", " *What it is")),
+                ("something before it", "int one;\n" + FIRST)):
+            with self.subTest(what), self.assertRaises(man3.FormError):
+                man3.pages_of(first + COMMENT + PROTOTYPE, "1.2")
+
+    def test_pages_of_before_are_taken_away_and_nothing_else(self):
+        with tempfile.TemporaryDirectory() as name:
+            directory = pathlib.Path(name)
+            for there in "VipZero.3", "important":
+                (directory / there).write_text("")
+            subprocess.run([sys.executable, SOURCES / "libvipl/man3.py",
+                            SOURCES / "include/vipl.h", "1.2", name], check=True)
+            self.assertFalse((directory / "VipZero.3").exists())
+            self.assertTrue((directory / "important").exists())
+            self.assertTrue((directory / "VipPostSend.3").stat().st_size)
 
 
 unittest.main()
