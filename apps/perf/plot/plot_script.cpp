@@ -86,7 +86,7 @@ static std::string power_tics(Range range, bool bytes)
 	return tics;
 }
 
-/* About eight round numbers of bytes. */
+/* About eight round numbers of bytes, and never more than nine: no step is below an eighth. */
 static std::string byte_tics(Range range)
 {
 	double unit = range.most > 512 * 1024 ? 1024 * 1024 : range.most > 4096 ? 1024 : 1;
@@ -94,10 +94,13 @@ static std::string byte_tics(Range range)
 	double step = std::exp2(std::ceil(std::log2(std::max(range.most / unit / 8, 1e-3))));
 	std::string tics;
 
-	for (double at = 0; at * unit <= range.most * 1.001; at += step)
-		if (at * unit >= range.least)
+	for (int steps = 0; steps <= 8; steps++) {
+		double at = steps * step;
+
+		if (at * unit >= range.least && at * unit <= range.most * 1.001)
 			tics += print("%s'%g%s' %.10g", tics.empty() ? "" : ", ", at,
 				      at > 0 ? name : "", at * unit);
+	}
 	return tics;
 }
 

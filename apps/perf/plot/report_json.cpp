@@ -8,6 +8,8 @@ namespace plotting
 
 /* More than anybody looks at in one figure. */
 constexpr size_t max_points = 10000;
+/* Nothing is measured that comes near it, and axes can go well beyond it without an overflow. */
+constexpr double max_number = 1e100;
 
 void wrong(const Place &place, const std::string &what)
 {
@@ -56,6 +58,14 @@ const Json &list_member(const Json &object, const char *key, const Place &place)
 	return value;
 }
 
+double number_of(const Json &value, const Place &place)
+{
+	const auto number = value.get<double>();
+	if (std::abs(number) > max_number)
+		wrong(place, "a number is beyond 1e100");
+	return number;
+}
+
 std::vector<Column> columns_of(const Json &report, const Place &place)
 {
 	std::vector<Column> columns;
@@ -77,7 +87,7 @@ static ReportPoint point_of(const Json &point, const Place &place)
 	ReportPoint result;
 	for (const auto &[key, value] : point.items()) {
 		if (value.is_number())
-			result.numbers[key] = value.get<double>();
+			result.numbers[key] = number_of(value, place);
 		else if (value.is_string())
 			result.words[key] = value.get<std::string>();
 		else if (!value.is_null())

@@ -95,9 +95,35 @@ TEST_F(Plot, TooManyNamesAreRefused)
 	EXPECT_EQ(files(), std::vector<std::string>{});
 }
 
+/* What of an axis is twice as large, or three times, would have no end. */
+TEST(Hostile, NumbersBeyondMeasureAreRefused)
+{
+	for (double number : {1e101, -1e101, 1e308, -1e308, 1.7976931348623157e308}) {
+		json report = latency_report();
+
+		report["series"][0]["points"][0]["bytes"] = number;
+		EXPECT_NE(complaint(report.dump()), "") << number;
+		EXPECT_NE(complaint(json{{"case", {{"ratio", number}}}}.dump()), "") << number;
+	}
+}
+
+TEST_F(Plot, OneNumberIsAnAxisHoweverLargeItIs)
+{
+	for (double number : {0.0, 5e-324, 1e100}) {
+		json report = report_of("latency", latency_report()["columns"],
+					{{{"bytes", number}, {"us", 1}}});
+		PlotOptions wanted = options({report});
+
+		wanted.format = "svg";
+		wanted.papers = false;
+		run_plot(wanted);
+		EXPECT_NE(content("out-latency.svg"), "") << number;
+	}
+}
+
 TEST_F(Plot, NumbersWithoutSenseAreNoCrash)
 {
-	for (double number : {0.0, -1.0, 1e308, -1e308, 5e-324}) {
+	for (double number : {0.0, -1.0, 1e100, -1e100, 5e-324}) {
 		json report = latency_report();
 		PlotOptions wanted;
 
