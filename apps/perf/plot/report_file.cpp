@@ -39,7 +39,7 @@ static bool is_case(const Json &value)
 	return value.is_object() && value.contains("ratio") && value["ratio"].is_number();
 }
 
-/* The cases in the order in which they are in the file. */
+/* The cases in the order in which they are in the text; without one, by their names. */
 static std::vector<std::string> cases_of(const Json &json, const std::string &text)
 {
 	std::vector<std::pair<size_t, std::string>> places;
@@ -72,9 +72,8 @@ static Report overhead_report(const Json &json, const std::string &text, const P
 	return report;
 }
 
-Report parse_report(const std::string &text, const std::string &from)
+static Report report_of(const Json &json, const std::string &text, const Place &from)
 {
-	Json json = parse_json(text, from);
 	Report report;
 
 	if (!json.is_object())
@@ -101,9 +100,10 @@ std::vector<Report> parse_reports(const std::string &text, const std::string &fr
 	std::vector<Report> reports;
 
 	if (!json.is_array())
-		return {parse_report(text, from)};
+		return {report_of(json, text, from)};
+	/* The text has what others of the list are about, too. */
 	for (const Json &one : json)
-		reports.push_back(parse_report(one.dump(), from));
+		reports.push_back(report_of(one, "", from));
 	return reports;
 }
 

@@ -45,7 +45,6 @@ struct Report {
 std::vector<Report> read_reports(const std::string &path);
 /* Of one report, or of a list of them. */
 std::vector<Report> parse_reports(const std::string &text, const std::string &from);
-Report parse_report(const std::string &text, const std::string &from);
 
 } // namespace plotting
 

@@ -13,7 +13,7 @@ static std::vector<Figure> figures(const std::vector<json> &reports, bool with_p
 	std::vector<plotting::Report> parsed;
 
 	for (const json &report : reports) {
-		parsed.push_back(plotting::parse_report(report.dump(), "report"));
+		parsed.push_back(plotting::parse_reports(report.dump(), "report").at(0));
 		parsed.back().run = parsed.size() - 1;
 		parsed.back().file = "file " + std::to_string(parsed.size());
 	}
@@ -200,10 +200,10 @@ TEST(Figures, OfTablesShowWhatIsNotPositiveAtTheEdgeOfALogarithmicAxis)
 
 TEST(Figures, OfOverheadKeepTheOrderOfTheCases)
 {
-	auto report = plotting::parse_report(
+	auto reports = plotting::parse_reports(
 		R"({"z_8B": {"ratio": 1.5, "pairs": 9}, "a_8B": {"ratio": 1.25}, "note": "text"})",
 		"r");
-	auto all = plotting::figures_of({report}, {});
+	auto all = plotting::figures_of(reports, {});
 
 	ASSERT_EQ(names(all), (Names{"overhead"}));
 	EXPECT_EQ(categories(all[0]), (Names{"z_8B", "a_8B"}));

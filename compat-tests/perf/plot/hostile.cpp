@@ -6,10 +6,11 @@ using nlohmann::json;
 using plotting::in_quotes;
 using plotting::tic_in_quotes;
 
+/* Of what is one report, or a list of them. */
 static std::string complaint(const std::string &text)
 {
 	try {
-		plotting::parse_report(text, "FILE");
+		plotting::parse_reports(text, "FILE");
 	} catch (const Failure &failure) {
 		return failure.what();
 	}
@@ -23,7 +24,7 @@ TEST(Hostile, WhatIsNoReportIsRefused)
 		"{",
 		"nul",
 		"null",
-		"[]",
+		"[[]]",
 		"7",
 		"\"text\"",
 		"{}",
@@ -70,12 +71,32 @@ TEST(Hostile, EachMemberOfAnotherTypeIsRefused)
 	EXPECT_EQ(complaint(latency_report().dump()), "");
 }
 
-TEST(Hostile, DepthAndNumberAreBounded)
+static std::string repeated(const std::string &text)
+{
+	std::string result;
+
+	for (int i = 0; i < 1000000; i++)
+		result += text;
+	return result;
+}
+
+TEST(Hostile, DepthIsBounded)
+{
+	const std::string deep = "FILE: this is too deep for a report";
+
+	EXPECT_EQ(complaint(repeated("[")), deep);
+	EXPECT_EQ(complaint(repeated("[") + repeated("]")), deep);
+	EXPECT_EQ(complaint("[" + repeated("{\"a\":") + "1" + repeated("}") + "]"), deep);
+	/* None of these is deep. */
+	EXPECT_NE(complaint("[" + repeated("{},") + "{}]"), deep);
+	EXPECT_NE(complaint("[\"" + repeated("[") + "\"]"), deep);
+	EXPECT_NE(complaint("[\"\\\"" + repeated("[") + "\"]"), deep);
+}
+
+TEST(Hostile, NumberIsBounded)
 {
 	json report = latency_report(), point = {{"bytes", 1}, {"us", 1}};
 
-	EXPECT_NE(complaint(std::string(1 << 20, '[')), "");
-	EXPECT_NE(complaint(std::string(1 << 20, '[') + std::string(1 << 20, ']')), "");
 	report["series"][0]["points"] = std::vector<json>(10001, point);
 	EXPECT_NE(complaint(report.dump()), "");
 	report = latency_report();
