@@ -124,20 +124,29 @@ struct Place {
 	}
 };
 
-static Place place_of(const Figure &figure, const Curve &wanted)
-{
-	const std::map<std::string, size_t> colours = colours_of(figure);
-	std::set<size_t> earlier;
+/* The places of a figure's curves: found out once for all of them, since there may be many. */
+struct Places {
+	std::map<std::string, size_t> colours;
+	std::map<size_t, size_t> runs; /* each with the number of those before it */
 
-	for (const Curve &curve : figure.curves)
-		if (!curve.of_paper && curve.run < wanted.run)
-			earlier.insert(curve.run);
-	const auto found = colours.find(wanted.series);
-	const size_t series = found == colours.end() ? 0 : found->second;
-	/* Of one series each run has a colour. */
-	return colours.size() > 1 ? Place{series, earlier.size()}
-				  : Place{series + earlier.size(), 0};
-}
+	explicit Places(const Figure &figure) : colours(colours_of(figure))
+	{
+		size_t earlier = 0;
+
+		for (const Curve &curve : figure.curves)
+			if (!curve.of_paper)
+				runs[curve.run] = 0;
+		for (auto &[run, number] : runs)
+			number = earlier++;
+	}
+	Place of(const Curve &ours) const
+	{
+		const size_t series = colours.at(ours.series), run = runs.at(ours.run);
+
+		/* Of one series each run has a colour. */
+		return colours.size() > 1 ? Place{series, run} : Place{series + run, 0};
+	}
+};
 
 static std::string our_look(const Curve &curve, Place place)
 {
@@ -198,13 +207,13 @@ static std::string data_block(const Curve &curve, size_t index)
 	return block + "EOD\n";
 }
 
-static std::string item(const Figure &figure, const Curve &curve, size_t index, size_t paper)
+static std::string item(const Figure &figure, const Places &places, const Curve &curve,
+			size_t index, size_t paper)
 {
 	std::string data = "$d" + std::to_string(index) + " ";
-	Place place = place_of(figure, curve);
-	std::string look = curve.of_paper ? paper_look(curve, paper) : our_look(curve, place);
-	const char *colour =
-		curve.of_paper ? greys[paper % 2] : place.colour();
+	std::string look =
+		curve.of_paper ? paper_look(curve, paper) : our_look(curve, places.of(curve));
+	const char *colour = curve.of_paper ? greys[paper % 2] : places.of(curve).colour();
 	std::string text = data + look + " title " + in_quotes(curve.name);
 
 	if (figure.categories.empty())
@@ -235,13 +244,14 @@ static std::string before_entry(const Legend &legend, size_t index)
 std::string drawing(const Figure &figure)
 {
 	Legend legend = legend_of(figure);
+	const Places places(figure);
 	std::string blocks, items = "plot ";
 	size_t index = 0, papers = 0;
 
 	for (const Curve &curve : figure.curves) {
 		blocks += data_block(curve, index);
-		items +=
-			before_entry(legend, index) + item(figure, curve, index, papers) + ", \\\n";
+		items += before_entry(legend, index) +
+			 item(figure, places, curve, index, papers) + ", \\\n";
 		papers += curve.of_paper;
 		index++;
 	}
