@@ -12,6 +12,8 @@ namespace plotting
 
 /* Beyond this a linear axis hides what is small. */
 constexpr double wide = 30;
+/* Many runs of all our series have fewer, and nobody could tell more apart. */
+constexpr size_t max_curves = 500;
 
 bool is_scale(const std::string &test)
 {
@@ -41,6 +43,14 @@ void name_curve(Curve &curve, const Report &report, const ReportSeries &series)
 	curve.name = report.nic.empty() || is_socket ? series.name
 						     : series.name + " (" + report.nic + ")";
 	curve.run = report.run;
+}
+
+void add_curve(Figure &figure, const Curve &curve)
+{
+	if (figure.curves.size() == max_curves)
+		throw Failure("there are more than " + std::to_string(max_curves) +
+			      " curves for the figure \"" + figure.name + "\"");
+	figure.curves.push_back(curve);
 }
 
 bool is_wide(const std::vector<Curve> &curves, double Sample::*coordinate)
@@ -147,7 +157,7 @@ void add_papers(Figure &figure, const std::vector<Report> &papers, const std::st
 	}
 	auto [left, right] = extent(figure, wanted);
 	for (const ReportSeries *series : wanted)
-		figure.curves.push_back(paper_curve(*series, y_key, left, right));
+		add_curve(figure, paper_curve(*series, y_key, left, right));
 }
 
 /* Runs on the same NIC have the same names: then the legend says the files, too. */

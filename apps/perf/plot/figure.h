@@ -79,6 +79,7 @@ bool is_detail(const std::string &key); /* of another column: its minimum, error
 std::string unit_text(const std::string &unit);
 std::string with_unit(const std::string &title, const std::string &unit);
 void name_curve(Curve &curve, const Report &report, const ReportSeries &series);
+void add_curve(Figure &figure, const Curve &curve); /* throws Failure where there are too many */
 bool is_wide(const std::vector<Curve> &curves, double Sample::*coordinate);
 void add_papers(Figure &figure, const std::vector<Report> &papers, const std::string &y_key);
 

@@ -77,7 +77,7 @@ static Figure rdma_figure(const std::vector<Report> &reports, bool ratio)
 			Curve curve = compared(pair, ratio);
 			name_curve(curve, report, *pair.one);
 			if (!curve.samples.empty())
-				figure.curves.push_back(curve);
+				add_curve(figure, curve);
 		}
 	}
 	return figure;
@@ -92,7 +92,7 @@ static void add_blocking_curve(Figure &figure, const Report &report, const Repor
 	}
 	name_curve(curve, report, series);
 	if (!curve.samples.empty())
-		figure.curves.push_back(curve);
+		add_curve(figure, curve);
 }
 
 static Figure blocking_figure(const std::vector<Report> &reports)

@@ -109,7 +109,7 @@ static void add_curves(Figure &figure, const Sized &sized, const Report &report,
 	if (curve.samples.empty())
 		return;
 	name_curve(curve, report, series);
-	figure.curves.push_back(curve);
+	add_curve(figure, curve);
 	if (!sized.with_details)
 		return;
 	/* The best: the least time, or the highest rate. */
@@ -121,7 +121,7 @@ static void add_curves(Figure &figure, const Sized &sized, const Report &report,
 	extreme.style = Curve::Style::extreme;
 	extreme.name += is_time ? ", minimum" : ", maximum";
 	if (!extreme.samples.empty())
-		figure.curves.push_back(extreme);
+		add_curve(figure, extreme);
 }
 
 static void label_axes(Figure &figure, const Column &x, const Column &y)

@@ -66,7 +66,7 @@ static void add_series(Figure &figure, const Table &table, const Report &report,
 			{value->second, number_of(figure, what), value->second, value->second});
 	}
 	if (!curve.samples.empty())
-		figure.curves.push_back(curve);
+		add_curve(figure, curve);
 }
 
 static void add_reports(Figure &figure, const Table &table, const std::vector<Report> &reports,

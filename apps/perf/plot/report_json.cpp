@@ -8,6 +8,8 @@ namespace plotting
 
 /* More than anybody looks at in one figure. */
 constexpr size_t max_points = 10000;
+/* None of our reports has ten. */
+constexpr size_t max_columns = 20;
 /* Nothing is measured that comes near it, and axes can go well beyond it without an overflow. */
 constexpr double max_number = 1e100;
 constexpr int max_depth = 16;
@@ -94,7 +96,10 @@ double number_of(const Json &value, const Place &place)
 std::vector<Column> columns_of(const Json &report, const Place &place)
 {
 	std::vector<Column> columns;
-	for (const Json &column : list_member(report, "columns", place)) {
+	const Json &all = list_member(report, "columns", place);
+	if (all.size() > max_columns)
+		wrong(place, "there are more than " + std::to_string(max_columns) + " columns");
+	for (const Json &column : all) {
 		Column next{text_member(column, "key", place), "",
 			    text_member_or(column, "unit", place, "")};
 		next.title = text_member_or(column, "title", place, next.key);

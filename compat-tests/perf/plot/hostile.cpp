@@ -102,6 +102,25 @@ TEST(Hostile, NumberIsBounded)
 	report = latency_report();
 	report["series"] = std::vector<json>(101, report["series"][0]);
 	EXPECT_NE(complaint(report.dump()), "");
+	report = latency_report();
+	report["columns"] = std::vector<json>(21, report["columns"][1]);
+	EXPECT_NE(complaint(report.dump()), "");
+}
+
+TEST_F(Plot, TooManyCurvesAreRefused)
+{
+	json report = latency_report(), list = json::array();
+
+	report["series"] = json::array({report["series"][0]});
+	for (int i = 0; i < 501; i++)
+		list.push_back(report);
+	EXPECT_THROW(run_plot(options({list})), Failure);
+	report = report_of("scale-vis", json::array({column("vis", "VIs", "")}),
+			   {{{"vis", 1}, {"us", 1}}});
+	report["columns"].insert(report["columns"].end(), 6, column("us", "time", "us"));
+	report["series"] = std::vector<json>(100, report["series"][0]);
+	EXPECT_THROW(run_plot(options({report})), Failure);
+	EXPECT_EQ(files(), std::vector<std::string>{});
 }
 
 TEST_F(Plot, TooManyNamesAreRefused)
