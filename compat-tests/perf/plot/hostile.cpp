@@ -5,6 +5,7 @@
 using nlohmann::json;
 using plotting::in_quotes;
 using plotting::tic_in_quotes;
+using namespace std::string_literals;
 
 /* Of what is one report, or a list of them. */
 static std::string complaint(const std::string &text)
@@ -69,6 +70,24 @@ TEST(Hostile, EachMemberOfAnotherTypeIsRefused)
 		}
 	}
 	EXPECT_EQ(complaint(latency_report().dump()), "");
+}
+
+/* Figures are named for it. */
+TEST(Hostile, ATestThatMerelyBeginsLikeOursIsRefused)
+{
+	json report = latency_report();
+
+	for (const std::string &test :
+	     {"scale"s, "scale/../../elsewhere"s, "scale-vis/../../elsewhere"s, "scale-vis\n"s,
+	      "scale-vis\x1b[2J"s, "scale-vis\0"s}) {
+		report["test"] = test;
+		EXPECT_NE(complaint(report.dump()), "") << test;
+	}
+	for (const char *test : {"scale-vis", "scale-cq", "scale-segments", "scale-buffers",
+				 "scale-mtu", "scale-memory"}) {
+		report["test"] = test;
+		EXPECT_EQ(complaint(report.dump()), "") << test;
+	}
 }
 
 static std::string repeated(const std::string &text)
