@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <spawn.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -129,20 +130,45 @@ static std::string replaced(const std::string &text, char which, const char *by)
 	return result;
 }
 
-/* A line break would end the string, and SVG takes none of the others. */
+/* Whether this byte is in the middle of a character. */
+static bool continues(char c)
+{
+	return (c & 0xc0) == 0x80;
+}
+
+/* With U+FFFD for what is no UTF-8: in a title, or a file's name, anything may be. */
+static std::string valid(const std::string &text)
+{
+	using Json = nlohmann::json;
+
+	return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace))
+		.get<std::string>();
+}
+
+/* A line break would end the string, and XML takes none of the others, or should not. */
+static bool is_drawable(const std::string &character)
+{
+	return character >= " " && (character < "\x7f" || character >= "\u00a0") &&
+	       character != "\xef\xbf\xbe" && character != "\xef\xbf\xbf"; /* U+FFFE, U+FFFF */
+}
+
 static std::string harmless(const std::string &text)
 {
-	std::string result = text.substr(0, longest_text);
+	std::string all = text.substr(0, longest_text), result;
+	size_t end;
 
-	if (result.size() < text.size()) {
-		/* Not in the middle of a character. */
-		while (!result.empty() && (text[result.size()] & 0xc0) == 0x80)
-			result.pop_back();
-		result += "…";
+	if (all.size() < text.size()) {
+		while (!all.empty() && continues(text[all.size()]))
+			all.pop_back();
+		all += "…";
 	}
-	for (char &c : result)
-		if (static_cast<unsigned char>(c) < ' ' || c == '\x7f')
-			c = ' ';
+	all = valid(all);
+	for (size_t at = 0; at < all.size(); at = end) {
+		for (end = at + 1; end < all.size() && continues(all[end]); end++)
+			;
+		std::string character = all.substr(at, end - at);
+		result += is_drawable(character) ? character : " ";
+	}
 	/* Gnuplot 5.4 takes two quotes for one inside a string, but not where it begins. */
 	return replaced(result, '\'', "’");
 }

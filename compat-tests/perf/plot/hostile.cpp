@@ -207,6 +207,17 @@ TEST(Quoting, ClosesNoString)
 	EXPECT_EQ(in_quotes(std::string("nul\0nul", 7)), "'nul nul'");
 }
 
+TEST(Quoting, LeavesWhatXmlTakesOnly)
+{
+	EXPECT_EQ(in_quotes("\u0080\u009f\u00a0µ\ufffd…\U0001f600\xef\xbf\xbe\xef\xbf\xbf."),
+		  "'  \u00a0µ\ufffd…\U0001f600  .'");
+	EXPECT_EQ(in_quotes("\xff, a\x80z, \xc2"), "'\ufffd, a\ufffdz, \ufffd'");
+	/* An overlong quote, and half of a pair. */
+	EXPECT_EQ(in_quotes("\xc0\xa7 \xed\xa0\x80").find_first_of("\xc0\xed"),
+		  std::string::npos);
+	EXPECT_EQ(in_quotes(std::string(200, '\x80')), "'…'");
+}
+
 TEST(Quoting, EndsLongTextBetweenTwoCharacters)
 {
 	std::string text = in_quotes(std::string(119, 'x') + "µµµ");
@@ -273,4 +284,20 @@ TEST_F(Plot, TextOfSvgIsTheTextOfTheReport)
 	run_plot(options({report}));
 	svg = content("out-latency.svg");
 	EXPECT_NE(svg.find("{/Bold x_1} `ls` @y %s &lt;b> &amp; it’s (via_lo)"), std::string::npos);
+}
+
+/* The legend says files' names where runs have nothing else that tells them apart. */
+TEST_F(Plot, BytesThatAreNoTextAreNotInSvg)
+{
+	PlotOptions wanted = options({});
+	std::string svg;
+
+	wanted.files = {save("a\xff.json", latency_report().dump()),
+			save("b\xff.json", latency_report().dump())};
+	wanted.title = "title\x80";
+	run_plot(wanted);
+	svg = content("out-latency.svg");
+	EXPECT_EQ(svg.find('\xff'), std::string::npos);
+	EXPECT_NE(svg.find("title\ufffd: "), std::string::npos);
+	EXPECT_NE(svg.find(", a\ufffd<"), std::string::npos);
 }
