@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "nesting.h"
 #include "statistics.h"
 
 namespace
@@ -14,7 +15,6 @@ constexpr int recovery_limit_ms = 30000; /* of which connecting in vain takes te
 constexpr int reason_limit_ms = 1000;
 constexpr size_t longest_line = 1 << 20; /* who sends more is no vip_perf */
 constexpr size_t longest_reason = 400;
-constexpr int deepest = 16;
 
 /* No terminal takes it for a command. What a stranger has sent need not even be text. */
 std::string shown(std::string text, bool is_strangers)
@@ -25,16 +25,11 @@ std::string shown(std::string text, bool is_strangers)
 	return text;
 }
 
-/* Nothing that is said is deep: who is no vip_perf shall not fill the stack. */
 Json parse(const std::string &line)
 {
-	return Json::parse(line, [](int depth, Json::parse_event_t, Json &said) {
-		if (depth > deepest)
-			throw Failure("what the other side says is no vip_perf's");
-		if (said.is_string())
-			said = shown(said.get<std::string>(), true);
-		return true;
-	});
+	if (is_deep(line))
+		throw Failure("what the other side says is no vip_perf's");
+	return Json::parse(line);
 }
 
 double in_ms(int limit_ms)
@@ -45,6 +40,11 @@ double in_ms(int limit_ms)
 bool is_failure(const Json &message)
 {
 	return message.is_object() && message.contains("failed");
+}
+
+std::string of_peers(const Json &failure)
+{
+	return "the other side: " + shown(failure["failed"].get<std::string>(), true);
 }
 } // namespace
 
@@ -129,7 +129,7 @@ Json Control::read(int limit_ms)
 		throw Failure("the other side has gone, or is silent");
 	message = parse(line);
 	if (is_failure(message))
-		throw PeersFailure("the other side: " + message["failed"].get<std::string>());
+		throw PeersFailure(of_peers(message));
 	return message;
 }
 
@@ -177,7 +177,7 @@ std::string Control::peers_reason()
 		const Json message = parse(line);
 
 		if (is_failure(message))
-			return "; the other side: " + message["failed"].get<std::string>();
+			return "; " + of_peers(message);
 	}
 	return "";
 }

@@ -184,7 +184,7 @@ void Opponent::obey(const Json &order)
 	else if (what == "sink")
 		transport_->sink(bytes, count);
 	else
-		throw Failure("the client asks for \"" + what + "\", which is unknown here");
+		throw Failure("the client asks for " + text_of(what) + ", which is unknown here");
 	side_.control.write({{"us", now_us() - start}, {"processor_us", processor_us() - used}});
 }
 } // namespace

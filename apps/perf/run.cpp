@@ -43,7 +43,7 @@ void carry_out(const Side &side, const Json &request)
 	else if (what == "usage")
 		side.control.write(usage_now());
 	else
-		throw Failure("the client asks for \"" + what + "\", which is unknown here");
+		throw Failure("the client asks for " + text_of(what) + ", which is unknown here");
 }
 
 /* Serves one client, until it hangs up. What fails is told to it, and returned. */

@@ -226,6 +226,7 @@ NO_ORDERS = [b"{}\n", b"null\n", b"[1]\n", b'{"do":7}\n', b'{"do":null}\n', b'{"
              b'{"do":"match"}\n', b'{"do":"match","shape":7}\n',
              b'{"do":"match","shape":{}}\n', b'{"do":"match","shape":[]}\n', b"1e999\n", b"\n",
              b'{"do":"recover"}\n',
+             b"[" + b"{}," * 300000 + b"{}]\n",  # long, but parsed at once
              b'{"do":"match","shape":' + b"[" * 400000 + b"]" * 400000 + b"}\n"]
 NO_SHAPES = [shape(vis=0), shape(vis=-1), shape(vis=10 ** 30), shape(vis=1.5), shape(vis="many"),
              shape(vis=None), shape(vis=65536, depth=512), shape(vis=1 << 32 | 1),

@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "nesting.h"
+
 namespace plotting
 {
 
@@ -12,33 +14,10 @@ constexpr size_t max_points = 10000;
 constexpr size_t max_columns = 20;
 /* Nothing is measured that comes near it, and axes can go well beyond it without an overflow. */
 constexpr double max_number = 1e100;
-constexpr int max_depth = 16;
 
 void wrong(const Place &place, const std::string &what)
 {
 	throw Failure(place + ": " + what);
-}
-
-/*
- * No report is deep: what is shall not fill the stack of whoever goes through it. The parser could
- * tell, too, but looks through a whole list again behind each object of it then.
- */
-static bool is_deep(const std::string &text)
-{
-	bool in_string = false;
-	int depth = 0;
-
-	for (size_t i = 0; i < text.size() && depth <= max_depth; i++) {
-		if (text[i] == '"')
-			in_string = !in_string;
-		else if (in_string)
-			i += text[i] == '\\';
-		else if (text[i] == '[' || text[i] == '{')
-			depth++;
-		else if (text[i] == ']' || text[i] == '}')
-			depth--;
-	}
-	return depth > max_depth;
 }
 
 Json parse_json(const std::string &text, const Place &place)
