@@ -11,14 +11,15 @@
 
 namespace
 {
-constexpr int recovery_limit_ms = 30000; /* of which connecting in vain takes ten */
 constexpr int reason_limit_ms = 1000;
-constexpr size_t longest_line = 1 << 20; /* who sends more is no vip_perf */
+constexpr size_t longest_line = 1 << 16; /* who sends more is no vip_perf */
 constexpr size_t longest_reason = 400;
 
-/* No terminal takes it for a command. What a stranger has sent need not even be text. */
+/* Not too much, and no terminal takes it for a command. A stranger need not even have sent text. */
 std::string shown(std::string text, bool is_strangers)
 {
+	if (text.size() > longest_reason)
+		text = text.substr(0, longest_reason) + "...";
 	for (char &c : text)
 		if (iscntrl(static_cast<unsigned char>(c)) || (is_strangers && !isascii(c)))
 			c = '?';
@@ -32,7 +33,7 @@ Json parse(const std::string &line)
 	return Json::parse(line);
 }
 
-double in_ms(int limit_ms)
+double deadline_us(int limit_ms)
 {
 	return now_us() + limit_ms * 1000.0;
 }
@@ -125,7 +126,7 @@ Json Control::read(int limit_ms)
 	std::string line;
 	Json message;
 
-	if (!read_line(line, in_ms(limit_ms)))
+	if (!read_line(line, deadline_us(limit_ms)))
 		throw Failure("the other side has gone, or is silent");
 	message = parse(line);
 	if (is_failure(message))
@@ -140,13 +141,13 @@ void Control::write_failure(const std::exception &failure)
 
 void Control::recover(const Failure &failure)
 {
-	const double until = in_ms(recovery_limit_ms);
+	const double until_us = deadline_us(silence_limit_ms);
 	std::string line;
 
 	write_failure(failure);
 	write({{"do", "recover"}});
 	do {
-		if (!read_line(line, until))
+		if (!read_line(line, until_us))
 			throw Failure(failure.what() +
 				      std::string("; and the other side has gone, or is silent"));
 	} while (!parse(line).contains("recovered"));
@@ -154,10 +155,10 @@ void Control::recover(const Failure &failure)
 
 bool Control::await_recovery()
 {
-	const double until = in_ms(recovery_limit_ms);
+	const double until_us = deadline_us(silence_limit_ms);
 	std::string line;
 
-	while (read_line(line, until)) {
+	while (read_line(line, until_us)) {
 		const Json message = parse(line);
 
 		if (!message.is_object() || message.value("do", Json()) != "recover")
@@ -168,18 +169,21 @@ bool Control::await_recovery()
 	return false;
 }
 
+/* Whatever it says, it does not take the place of what is known. */
 std::string Control::peers_reason()
-{
-	const double until = in_ms(reason_limit_ms);
+try {
+	const double until_us = deadline_us(reason_limit_ms);
 	std::string line;
 
-	while (read_line(line, until)) {
+	while (read_line(line, until_us)) {
 		const Json message = parse(line);
 
 		if (is_failure(message))
 			return "; " + of_peers(message);
 	}
 	return "";
+} catch (const std::exception &e) {
+	return "; " + reason(e);
 }
 
 void Control::meet(int limit_ms)
@@ -231,8 +235,5 @@ std::string reason(const std::exception &failure)
 	if (is_of_json)
 		told = "what the other side says is no vip_perf's, or of another version: ";
 	told += failure.what();
-	/* What the other side said may be in it: of the JSON library's word not even text. */
-	if (told.size() > longest_reason)
-		told = told.substr(0, longest_reason) + "...";
 	return shown(told, is_of_json);
 }

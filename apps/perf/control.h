@@ -41,8 +41,8 @@ public:
 	/* The server's part of it. False: the client does not want to go on. */
 	bool await_recovery();
 	/*
-	 * Does what both sides are to do now. If it fails, the reason may be that the peer has: what that
-	 * says of it, if it says it soon, is told as well.
+	 * Does what both sides are to do now. If it fails, the reason may be that the peer has: what
+	 * that says of it, if it says it soon, is told as well.
 	 */
 	template <typename Work> auto together(Work work)
 	{

@@ -5,8 +5,8 @@
 #include <string>
 
 /*
- * Nothing of vip_perf's is that deep: what is shall not fill the stack of whoever goes through it. The
- * parser could tell, too, but looks through a whole list again behind each object of it then.
+ * Nothing of vip_perf's is that deep: what is shall not fill the stack of whoever goes through it.
+ * The parser could tell, too, but looks through a whole list again behind each object of it then.
  */
 inline bool is_deep(const std::string &json)
 {
