@@ -2,6 +2,7 @@
 #include "figure.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace plotting
 {
@@ -55,7 +56,8 @@ static Curve compared(const Pair &pair, bool ratio)
 		if (other == others.end() || (ratio ? !(us > 0) : bytes > largest_small))
 			continue;
 		double y = ratio ? other->second / us : other->second - us;
-		curve.samples.push_back({bytes, y, y, y});
+		if (std::isfinite(y))
+			curve.samples.push_back({bytes, y, y, y});
 	}
 	return curve;
 }

@@ -18,8 +18,8 @@ __attribute__((format(printf, 1, 2))) std::string print(const char *format, ...)
 std::string number_text(double value);
 
 /*
- * Text as a gnuplot string that nothing gets out of: cut off where it is long, UTF-8 that XML takes,
- * whatever it was before, and with ’ for the quote. It means itself only with "noenhanced".
+ * Text as a gnuplot string that nothing gets out of: cut off where it is long, UTF-8 that XML
+ * takes, whatever it was before, and with ’ for the quote. It means itself only with "noenhanced".
  */
 std::string in_quotes(const std::string &text);
 

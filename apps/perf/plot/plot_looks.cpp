@@ -124,7 +124,7 @@ struct Place {
 	}
 };
 
-/* The places of a figure's curves: found out once for all of them, since there may be many. */
+/* The places of a figure's curves, found out once for all of them. */
 struct Places {
 	std::map<std::string, size_t> colours;
 	std::map<size_t, size_t> runs; /* each with the number of those before it */

@@ -65,7 +65,7 @@ static Report overhead_report(const Json &json, const std::string &text, const P
 	series.name = "VIPL / verbs";
 	for (const std::string &name : cases_of(json, text))
 		series.points.push_back(
-			{{{"ratio", number_of(json[name]["ratio"], place)}}, {{"case", name}}});
+			{{{"ratio", bounded(json[name]["ratio"], place)}}, {{"case", name}}});
 	if (series.points.empty())
 		wrong(place, "this is no report of vip_perf's: there is no \"test\"");
 	report.series.push_back(series);

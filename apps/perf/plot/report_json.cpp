@@ -64,12 +64,13 @@ const Json &list_member(const Json &object, const char *key, const Place &place)
 	return value;
 }
 
-double number_of(const Json &value, const Place &place)
+double bounded(const Json &number, const Place &place)
 {
-	const auto number = value.get<double>();
-	if (std::abs(number) > max_number)
+	const auto value = number.get<double>();
+
+	if (std::abs(value) > max_number)
 		wrong(place, "a number is beyond 1e100");
-	return number;
+	return value;
 }
 
 std::vector<Column> columns_of(const Json &report, const Place &place)
@@ -96,7 +97,7 @@ static ReportPoint point_of(const Json &point, const Place &place)
 	ReportPoint result;
 	for (const auto &[key, value] : point.items()) {
 		if (value.is_number())
-			result.numbers[key] = number_of(value, place);
+			result.numbers[key] = bounded(value, place);
 		else if (value.is_string())
 			result.words[key] = value.get<std::string>();
 		else if (!value.is_null())

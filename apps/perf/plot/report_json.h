@@ -25,7 +25,7 @@ std::string text_member(const Json &object, const char *key, const Place &place)
 std::string text_member_or(const Json &object, const char *key, const Place &place,
 			   const std::string &otherwise);
 const Json &list_member(const Json &object, const char *key, const Place &place);
-double number_of(const Json &value, const Place &place); /* of a number */
+double bounded(const Json &number, const Place &place); /* and beyond 1e100 */
 
 std::vector<Column> columns_of(const Json &report, const Place &place);
 ReportSeries series_of(const Json &series, const Place &place);

@@ -89,6 +89,14 @@ TEST(Figures, CompareSendWithRdmaWriteOfTheSameReport)
 	EXPECT_DOUBLE_EQ(ratio.samples[3].y, 17 / 16.75);
 }
 
+TEST(Figures, LeaveOutARatioThatIsBeyondAllNumbers)
+{
+	json report = latency_report();
+
+	report["series"][2]["points"][0]["us"] = 5e-324;
+	EXPECT_EQ(figures({report})[2].curves.at(0).samples.size(), 3U);
+}
+
 TEST(Figures, OfSeveralRunsHaveAllSeries)
 {
 	auto all = figures({latency_report("via_lo"), latency_report("rxe0")});

@@ -96,18 +96,3 @@ TEST(Looks, RunsOfTheOnlySeriesHaveDifferentColours)
 	EXPECT_EQ(found[0], alone[0]);
 	EXPECT_EQ(std::set(found.begin(), found.end()).size(), 3U);
 }
-
-/* Where each of them takes all others, this takes longer than a test may. */
-TEST(Looks, OfManyCurvesAreFoundAtOnce)
-{
-	Figure figure;
-
-	for (size_t run = 0; run < 10000; run++) {
-		Curve curve;
-
-		curve.series = "series " + std::to_string(run);
-		curve.run = run;
-		figure.curves.push_back(curve);
-	}
-	EXPECT_NE(plotting::drawing(figure).find("$d9999 "), std::string::npos);
-}
