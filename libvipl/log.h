@@ -13,8 +13,8 @@ void log_message(enum log_level level, const char *format, ...)
 /* For what others can cause as often as they like: one in a while from each place in the code. */
 #define log_warning_ratelimited(...)                                                               \
 	do {                                                                                       \
-		static _Atomic int64_t next;                                                       \
-		if (log_is_due(&next))                                                             \
+		static _Atomic int64_t log_next_;                                                  \
+		if (log_is_due(&log_next_))                                                        \
 			log_warning(__VA_ARGS__);                                                  \
 	} while (0)
 bool log_is_due(_Atomic int64_t *next);

@@ -16,6 +16,8 @@ Each function has one, from the comment in front of its prototype:
 
 vipl(3) has the header's first comment, which holds for all of them, and their list. A comment of
 another form is an error: no page may lack a part in silence.
+
+DIRECTORY is made if it is not there. Pages of VIPL that are in it already (Vip*.3, vipl.3) are deleted.
 """
 
 import pathlib
@@ -181,7 +183,7 @@ def main():
         sys.exit(f"man3.py: {header}: {error}")
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        for old in directory.glob("*.3"):
+        for old in [*directory.glob("Vip*.3"), *directory.glob("vipl.3")]:
             old.unlink()
         for name, text in pages.items():
             (directory / f"{name}.3").write_text(text, encoding="utf-8")
