@@ -301,8 +301,8 @@ void add_stream_options(CLI::App *command, Plan &plan)
 		->check(in_range(2, 512))
 		->capture_default_str();
 	command->add_option("--buffers", plan.buffers,
-			    "that they use by turns; 1: messages stay in the cache (default: one "
-			    "for each that is under way, up to 16 MiB of them)")
+			    "that they use by turns, at most --depth; 1: messages stay in the cache "
+			    "(default: one for each that is under way, up to 16 MiB of them)")
 		->needs(stream)
 		->check(in_range(1, 512));
 }
