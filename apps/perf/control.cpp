@@ -3,6 +3,7 @@
 #include <cctype>
 #include <climits>
 #include <cmath>
+#include <exception>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -191,6 +192,17 @@ void Control::meet(int limit_ms)
 	write({{"meet", true}});
 	if (!read(limit_ms).contains("meet"))
 		throw Failure("the other side is elsewhere in its work");
+}
+
+void Control::end(const Json &order) noexcept
+{
+	if (std::uncaught_exceptions())
+		return;
+	try {
+		write(order);
+		meet();
+	} catch (const std::exception &) {
+	}
 }
 
 bool Control::has_given_up() const

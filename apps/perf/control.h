@@ -54,6 +54,12 @@ public:
 			throw Failure(e.what() + peers_reason());
 		}
 	}
+	/*
+	 * Has the server end what both did; for a destructor. The server may be gone, and the run with
+	 * it: there is nothing left to be told. After a failure of ours it may still wait for a
+	 * message, until the VI is gone.
+	 */
+	void end(const Json &order) noexcept;
 	/* Has the peer hung up, or said something, though nothing is due: how it has failed? */
 	bool has_given_up() const;
 	/* The peer's address as text, to connect something else to. */

@@ -51,7 +51,6 @@
  */
 #include <algorithm>
 #include <cmath>
-#include <exception>
 #include <memory>
 #include <vector>
 
@@ -126,16 +125,9 @@ public:
 		side.control.write({{"do", "logp"}});
 		link_ = side.control.together([&] { return std::make_unique<LogpLink>(side); });
 	}
-	/* The server may be gone, and the run with it: there is nothing left to be told. */
 	~Client()
 	{
-		if (std::uncaught_exceptions())
-			return;
-		try {
-			side_.control.write({{"do", "end"}});
-			side_.control.meet();
-		} catch (const std::exception &) {
-		}
+		side_.control.end({{"do", "end"}});
 	}
 	Client(const Client &) = delete;
 	Client &operator=(const Client &) = delete;

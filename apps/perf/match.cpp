@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <ctime>
-#include <exception>
 #include <map>
 
 #include "pace.h"
@@ -45,19 +44,9 @@ Match::Match(const Side &side, const Shape &shape)
 	side.control.meet();
 }
 
-/*
- * The server may be gone, and the run with it: there is nothing left to be told. After a failure of
- * ours it may still wait for a message, until the VI is gone.
- */
 Match::~Match()
 {
-	if (std::uncaught_exceptions())
-		return;
-	try {
-		side_.control.write({{"do", "end"}, {"match", number_}});
-		side_.control.meet();
-	} catch (const std::exception &) {
-	}
+	side_.control.end({{"do", "end"}, {"match", number_}});
 }
 
 /* The server does so from now on. */
