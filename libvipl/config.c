@@ -20,8 +20,9 @@ static const struct setting {
 	unsigned initial, most;
 } settings[] = {
 	{"LOG", "error warning info debug", NULL, &current.log_level, 1, 3},
-	{"GRACE_MSEC", NULL, NULL, &current.grace_msec, 2000, 3600000},
+	{"GRACE_MSEC", NULL, NULL, &current.grace_msec, 5000, 3600000},
 	{"SPIN_USEC", NULL, NULL, &current.spin_usec, 20, 1000000},
+	{"KEEPALIVE_SEC", NULL, NULL, &current.keepalive_sec, 7, 3600},
 	{"PROGRESS", "off on", NULL, &current.progress, 0, 1},
 	{"NIC_MAP", NULL, current.nic_map, NULL, 0, sizeof(current.nic_map) - 1},
 	{"ADDRESS_BYTES", "6 16", NULL, &current.long_addresses, 0, 1},

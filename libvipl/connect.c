@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "api.h"
+#include "config.h"
 #include "connect.h"
 #include "deadline.h"
 #include "nic.h"
@@ -17,6 +18,7 @@ struct request {
 	LIST_ENTRY(request) in_nic;
 	struct device_request *device_request;
 	struct connect_info peer;
+	struct discriminator wanted;
 };
 
 /* A thread in VipConnectWait. */
@@ -28,23 +30,91 @@ struct connect_waiter {
 	pthread_cond_t changed;
 };
 
-bool request_arrived(struct nic *nic, struct device_request *device_request,
-		     const struct connect_info *peer, const struct discriminator *wanted)
+/*
+ * Servers have gaps between two waits, in which they accept and prepare. For some time after one we
+ * still listen, to tell who asks that it is not in vain. Only the latest few: listening takes ports,
+ * of which others want some, too.
+ */
+#define RECENT_WAITS 8
+
+struct recent_wait {
+	TAILQ_ENTRY(recent_wait) in_nic;
+	struct discriminator wanted;
+	int64_t ends;
+};
+
+static struct recent_wait *find_recent(struct nic *nic, const struct discriminator *wanted)
+{
+	struct recent_wait *recent;
+
+	TAILQ_FOREACH(recent, &nic->recent_waits, in_nic)
+		if (discriminator_equal(&recent->wanted, wanted))
+			break;
+	return recent;
+}
+
+static void end_recent(struct nic *nic, struct recent_wait *recent)
+{
+	TAILQ_REMOVE(&nic->recent_waits, recent, in_nic);
+	nic->recent_wait_count--;
+	nic->device->ops->unlisten(nic->device, &recent->wanted);
+	free(recent);
+}
+
+/* A wait is over, and its listening, too, or this goes on with it. */
+static void remember_wait(struct nic *nic, const struct discriminator *wanted)
+{
+	int64_t ends = clock_nsec() + config()->grace_msec * INT64_C(1000000);
+	struct recent_wait *recent = find_recent(nic, wanted);
+
+	if (recent) {
+		TAILQ_REMOVE(&nic->recent_waits, recent, in_nic);
+		nic->device->ops->unlisten(nic->device, wanted);
+	} else {
+		recent = config()->grace_msec ? malloc(sizeof(*recent)) : NULL;
+		if (!recent) {
+			nic->device->ops->unlisten(nic->device, wanted);
+			return;
+		}
+		recent->wanted = *wanted;
+		nic->recent_wait_count++;
+		agent_wake(nic);
+	}
+	recent->ends = ends;
+	TAILQ_INSERT_TAIL(&nic->recent_waits, recent, in_nic);
+	if (nic->recent_wait_count > RECENT_WAITS)
+		end_recent(nic, TAILQ_FIRST(&nic->recent_waits));
+}
+
+int64_t recent_waits_serve(struct nic *nic)
+{
+	struct recent_wait *oldest;
+
+	while ((oldest = TAILQ_FIRST(&nic->recent_waits)) && !deadline_left(oldest->ends))
+		end_recent(nic, oldest);
+	return oldest ? oldest->ends : DEADLINE_NEVER;
+}
+
+VIP_RETURN request_arrived(struct nic *nic, struct device_request *device_request,
+			   const struct connect_info *peer, const struct discriminator *wanted)
 {
 	struct connect_waiter *waiter;
 
+	if (pairing_arrived(nic, device_request, peer, wanted))
+		return VIP_SUCCESS;
 	if (peer->mutual) /* not for anybody, as waiters are */
-		return pairing_arrived(nic, device_request, peer, wanted);
+		return VIP_NO_MATCH;
 	TAILQ_FOREACH(waiter, &nic->waiters, in_nic) {
 		if (waiter->has_come || !discriminator_equal(&waiter->wanted, wanted))
 			continue;
 		waiter->request->device_request = device_request;
 		waiter->request->peer = *peer;
+		waiter->request->wanted = *wanted;
 		waiter->has_come = true;
 		pthread_cond_signal(&waiter->changed);
-		return true;
+		return VIP_SUCCESS;
 	}
-	return false;
+	return find_recent(nic, wanted) ? VIP_NOT_DONE : VIP_NO_MATCH;
 }
 
 void describe_peer(VIP_VI_ATTRIBUTES *attributes, const struct connect_info *peer)
@@ -89,7 +159,7 @@ static VIP_RETURN await_request(struct nic *nic, struct connect_waiter *waiter, 
 	       condition_wait(&waiter->changed, &nic->lock, deadline) != ETIMEDOUT)
 		;
 	TAILQ_REMOVE(&nic->waiters, waiter, in_nic);
-	nic->device->ops->unlisten(nic->device, &waiter->wanted);
+	remember_wait(nic, &waiter->wanted);
 	if (waiter->has_come && !object_retired(&nic->object) &&
 	    !object_publish(&waiter->request->object, OBJECT_REQUEST)) {
 		LIST_INSERT_HEAD(&nic->requests, waiter->request, in_nic);
@@ -193,20 +263,38 @@ static void release_request(struct request *request, bool taken)
 	free(request);
 }
 
+/* Should the requester have to ask again, its request is for this VI. */
+static void expect_again(struct vi *vi, const struct request *request, int64_t deadline)
+{
+	vi->pairing = (struct vi_pairing){
+		.target = {.own = {.discriminator = request->wanted},
+			   .host = request->peer.host,
+			   .wanted = request->peer.discriminator},
+		.deadline = deadline,
+		.taken = true,
+	};
+	describe_self(&vi->pairing.target.own, vi);
+}
+
 /* The NIC's lock is held. */
 static VIP_RETURN accept_request(struct request *request, struct vi *vi, bool *taken)
 {
+	int64_t deadline = deadline_after(ACCEPT_MSEC);
 	VIP_RETURN rc = check_match(vi, request);
-	struct connect_info local = {0};
+	unsigned attempt;
 
-	describe_self(&local, vi);
 	if (rc == VIP_SUCCESS)
 		rc = vi_prepare(vi);
 	if (rc != VIP_SUCCESS)
 		return rc;
+	attempt = vi->attempt;
+	expect_again(vi, request, deadline);
 	*taken = take_request(request);
-	vi->nic->device->ops->accept(request->device_request, vi->endpoint, &local);
-	return vi_await_outcome(vi, deadline_after(ACCEPT_MSEC));
+	vi->nic->device->ops->accept(request->device_request, vi->endpoint, &vi->pairing.target.own);
+	rc = vi_await_outcome(vi, deadline);
+	if (vi->attempt == attempt) /* not another thread's by now */
+		pairing_end(vi);
+	return rc;
 }
 
 VIP_RETURN VipConnectAccept(VIP_CONN_HANDLE ConnHandle, VIP_VI_HANDLE ViHandle)
@@ -298,8 +386,7 @@ static void disconnect(struct vi *vi)
 		break;
 	case VIP_STATE_CONNECT_PENDING: /* another thread is connecting it, or the agent */
 		vi_give_up(vi);
-		if (atomic_load(&vi->is_pairing))
-			pairing_end(vi);
+		pairing_end(vi);
 		workqueue_flush(&vi->receive);
 		vi_decide(vi, VIP_INVALID_STATE);
 		break;
@@ -335,6 +422,8 @@ void connections_close(struct nic *nic)
 			vi_abandon(vi);
 	while ((vi = TAILQ_FIRST(&nic->pairings)))
 		pairing_end(vi);
+	while (!TAILQ_EMPTY(&nic->recent_waits))
+		end_recent(nic, TAILQ_FIRST(&nic->recent_waits));
 	TAILQ_FOREACH(waiter, &nic->waiters, in_nic)
 		pthread_cond_signal(&waiter->changed);
 	while ((request = LIST_FIRST(&nic->requests))) {

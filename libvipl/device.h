@@ -186,7 +186,10 @@ struct device_ops {
 	 * and what is asked now is too young to have reached anybody. Else VIP_TIMEOUT.
 	 */
 	VIP_RETURN (*cancel)(struct device_endpoint *endpoint);
-	/* [nic] `refusal`: VIP_REJECT or VIP_NO_MATCH. Takes the request. */
+	/*
+	 * [nic] `refusal`: VIP_REJECT, VIP_NO_MATCH, or VIP_NOT_DONE when who waits is busy. Takes
+	 * the request.
+	 */
 	void (*reject)(struct device_request *request, VIP_RETURN refusal);
 	/* [nic] Ends connecting or a connection; tells the peer, if there is one. */
 	void (*disconnect)(struct device_endpoint *endpoint);
@@ -263,6 +266,16 @@ void endpoint_nobody(struct vi *vi);
  * after the grace time; VIP_TIMEOUT, for a host without a word, never: the caller's time ends it.
  */
 void endpoint_undecided(struct vi *vi, VIP_RETURN reason);
+/*
+ * [nic] Before the end of a look: somebody is there who has waited lately, and may again. The grace
+ * time begins anew.
+ */
+void endpoint_busy(struct vi *vi);
+/*
+ * [nic] The requester has not got the answer of the endpoint that has accepted. The device is done
+ * with it, as after endpoint_refused(); the requester is going to ask again, and is to be accepted.
+ */
+void endpoint_unheard(struct vi *vi);
 /* [nic] The peer disconnected or vanished. */
 void endpoint_lost(struct vi *vi);
 /* [nic] From within endpoint_stop(): why the connection ends, when the device knows. */
@@ -274,11 +287,12 @@ void endpoint_stalled(struct vi *vi);
 /* [nic] The CQ takes no completions any more. */
 void cq_failed(struct cq *cq);
 /*
- * [nic] Somebody asks for `wanted`. False when nobody waits for that. The request may be answered
- * before this returns, but nobody calls unlisten() in there.
+ * [nic] Somebody asks for `wanted`. VIP_SUCCESS; or what to refuse with, which is the device's to do:
+ * VIP_NO_MATCH or VIP_NOT_DONE. The request may be answered before this returns, but nobody calls
+ * unlisten() in there.
  */
-bool request_arrived(struct nic *nic, struct device_request *request,
-		     const struct connect_info *peer, const struct discriminator *wanted);
+VIP_RETURN request_arrived(struct nic *nic, struct device_request *request,
+			   const struct connect_info *peer, const struct discriminator *wanted);
 /* [nic] The device is gone. */
 void device_failed(struct nic *nic);
 

@@ -18,6 +18,7 @@
 #define PRIVATE_CHANNELS CHANNELS_MOST /* CQs that get one of their own; the rest share */
 
 struct connect_waiter;
+struct recent_wait;
 struct request;
 
 struct nic {
@@ -41,6 +42,8 @@ struct nic {
 	LIST_HEAD(, cq) cqs;
 	LIST_HEAD(, request) requests;
 	TAILQ_HEAD(, connect_waiter) waiters;
+	TAILQ_HEAD(, recent_wait) recent_waits; /* the oldest first */
+	unsigned recent_wait_count;
 	TAILQ_HEAD(, vi) pairings; /* peer.c */
 	struct channel *channels[PRIVATE_CHANNELS];
 };
@@ -55,6 +58,8 @@ static inline void nic_put(struct nic *nic)
 	object_put(&nic->object);
 }
 
+/* [nic] Ends what is over, and returns when to look again. */
+int64_t recent_waits_serve(struct nic *nic);
 /* [nic] Ends all connections, and whatever threads wait for in connecting; for VipCloseNic. */
 void connections_close(struct nic *nic);
 

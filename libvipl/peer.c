@@ -24,6 +24,12 @@ static int compare_ends(const struct vi_target *target)
 		     : memcmp(&target->own.host, &target->host, sizeof(target->host));
 }
 
+static void enlist(struct vi *vi)
+{
+	TAILQ_INSERT_TAIL(&vi->nic->pairings, vi, pairing.in_nic);
+	vi->pairing.is_listed = true;
+}
+
 /* The NIC's lock is held. */
 static VIP_RETURN begin(struct vi *vi, struct vi_target *target, int64_t deadline)
 {
@@ -53,7 +59,7 @@ static VIP_RETURN begin(struct vi *vi, struct vi_target *target, int64_t deadlin
 		(struct vi_pairing){.target = *target, .deadline = deadline, .listens = listens};
 	if (!listens)
 		vi_begin_looking(vi);
-	TAILQ_INSERT_TAIL(&vi->nic->pairings, vi, pairing.in_nic);
+	enlist(vi);
 	atomic_store(&vi->is_pairing, true);
 	return VIP_SUCCESS;
 }
@@ -83,6 +89,9 @@ void pairing_end(struct vi *vi)
 {
 	struct nic *nic = vi->nic;
 
+	if (!vi->pairing.is_listed)
+		return;
+	vi->pairing.is_listed = false;
 	TAILQ_REMOVE(&nic->pairings, vi, pairing.in_nic);
 	if (vi->pairing.listens)
 		nic->device->ops->unlisten(nic->device, &vi->pairing.target.own.discriminator);
@@ -90,9 +99,20 @@ void pairing_end(struct vi *vi)
 
 void pairing_goes_on(struct vi *vi)
 {
+	struct nic *nic = vi->nic;
+
 	vi->pairing.taken = false;
-	if (!vi->pairing.listens)
-		endpoint_undecided(vi, VIP_TIMEOUT); /* after a pause */
+	if (vi->pairing.is_listed) {
+		if (!vi->pairing.listens)
+			endpoint_undecided(vi, VIP_TIMEOUT); /* after a pause */
+		return;
+	}
+	if (nic->device->ops->listen(nic->device, &vi->pairing.target.own.discriminator)) {
+		endpoint_refused(vi, VIP_ERROR_RESOURCE);
+		return;
+	}
+	vi->pairing.listens = true;
+	enlist(vi);
 }
 
 /* Does what is due; false when it is decided. */
@@ -134,7 +154,7 @@ static bool is_asked_for(const struct vi *vi, const struct connect_info *peer,
 {
 	const struct vi_target *target = &vi->pairing.target;
 
-	return vi->pairing.listens && !vi->pairing.taken &&
+	return vi->pairing.listens && !vi->pairing.taken && target->own.mutual == peer->mutual &&
 	       atomic_load(&vi->outcome) == VIP_NOT_DONE &&
 	       discriminator_equal(&target->own.discriminator, wanted) &&
 	       discriminator_equal(&target->wanted, &peer->discriminator) &&

@@ -237,17 +237,37 @@ void endpoint_refused(struct vi *vi, VIP_RETURN reason)
 {
 	if (atomic_load(&vi->state) != VIP_STATE_CONNECT_PENDING)
 		return;
-	withdraw(vi);
 	/* Of equals, one that vanished amid connecting may come back as long as there is time. */
 	if (reason == VIP_TIMEOUT && atomic_load(&vi->is_pairing)) {
-		if (offer(vi)) {
-			pairing_goes_on(vi);
-			return;
-		}
-		reason = VIP_ERROR_RESOURCE;
+		endpoint_unheard(vi);
+		return;
 	}
+	withdraw(vi);
 	atomic_store(&vi->state, VIP_STATE_IDLE);
 	vi_decide(vi, reason);
+}
+
+void endpoint_unheard(struct vi *vi)
+{
+	if (atomic_load(&vi->state) != VIP_STATE_CONNECT_PENDING)
+		return;
+	withdraw(vi);
+	if (offer(vi)) {
+		pairing_goes_on(vi);
+		return;
+	}
+	atomic_store(&vi->state, VIP_STATE_IDLE);
+	vi_decide(vi, VIP_ERROR_RESOURCE);
+}
+
+static void begin_grace(struct vi *vi)
+{
+	vi->grace_ends = clock_nsec() + config()->grace_msec * MSEC;
+}
+
+void endpoint_busy(struct vi *vi)
+{
+	begin_grace(vi);
 }
 
 /* A look has decided nothing: who connects, or the agent, looks again after a pause. */
@@ -322,7 +342,7 @@ VIP_RETURN vi_give_up(struct vi *vi)
 void vi_begin_looking(struct vi *vi)
 {
 	vi->resume_at = clock_nsec();
-	vi->grace_ends = vi->resume_at + config()->grace_msec * MSEC;
+	begin_grace(vi);
 	vi->pause = FIRST_PAUSE;
 }
 

@@ -19,9 +19,13 @@ struct vi_target {
 	struct discriminator wanted;
 };
 
-/* A connection between equals that the program has asked for and the agent sees through: peer.c. */
+/*
+ * A connection between equals that the program has asked for and the agent sees through; or one that is
+ * being accepted, should the requester have to ask again: peer.c.
+ */
 struct vi_pairing {
-	TAILQ_ENTRY(vi) in_nic; /* until it is decided */
+	TAILQ_ENTRY(vi) in_nic;
+	bool is_listed; /* until it is decided */
 	struct vi_target target;
 	int64_t deadline;
 	bool listens; /* the other one asks */

@@ -90,7 +90,7 @@ TEST_F(CmAccepting, RequestsThatAreNoneAreRefusedAndTheWaitGoesOn)
 	}
 	for (int i = 0; i < 2; i++) {
 		message = good_request("door");
-		(i ? message.own_length : message.wanted_length) = 255;
+		(i ? message.own : message.wanted)[MAX_DISCRIMINATOR_LEN - 1] = 255;
 		Stranger s("door", &message, sizeof(message));
 		EXPECT_EQ(s.next(), RDMA_CM_EVENT_REJECTED);
 	}
@@ -122,7 +122,7 @@ TEST_F(CmAccepting, ARequestWithOddAttributesIsNotAccepted)
 	for (const auto &each : cases) {
 		auto waited = wait_async("door");
 		wire_message message = good_request("door");
-		message.level_and_rights = static_cast<uint8_t>(each.reliability);
+		message.flags = static_cast<uint8_t>(each.reliability);
 		for (int i = 0; i < 3; i++)
 			message.max_transfer[i] =
 				static_cast<uint8_t>(each.transfer >> (16 - 8 * i));

@@ -223,7 +223,7 @@ TEST_F(CmRequesting, AnAnswerThatIsNoneOfOursIsRefused)
 		if (kind == 1)
 			message.version++;
 		if (kind == 2)
-			message.own_length = 200;
+			message.own[MAX_DISCRIMINATOR_LEN - 1] = 200;
 		fake_cm_event(id(), RDMA_CM_EVENT_CONNECT_RESPONSE, 0, &message, sizeof(message));
 		EXPECT_EQ(requested.get(), VIP_NOT_REACHABLE);
 		EXPECT_TRUE(eventually([] { return fake_live().ids == 0; }));

@@ -13,7 +13,7 @@ namespace
 {
 
 struct Settings {
-	unsigned log = 1, grace = 2000, spin = 20;
+	unsigned log = 1, grace = 5000, spin = 20;
 	std::string map = "", hosts = "/etc/vip_hosts", trace = "";
 	unsigned progress = 0;
 };
@@ -66,14 +66,14 @@ TEST(Configuration, EachSettingIsTaken)
 	expect({{"VIPL_LOG", "debug"}}, {3});
 	expect({{"VIPL_GRACE_MSEC", "0"}}, {1, 0});
 	expect({{"VIPL_GRACE_MSEC", "3600000"}}, {1, 3600000});
-	expect({{"VIPL_SPIN_USEC", "0"}}, {1, 2000, 0});
-	expect({{"VIPL_SPIN_USEC", "1000000"}}, {1, 2000, 1000000});
-	expect({{"VIPL_NIC_MAP", "a=b,c=d"}}, {1, 2000, 20, "a=b,c=d"});
-	expect({{"VIPL_HOSTS", "/some/where"}}, {1, 2000, 20, "", "/some/where"});
-	expect({{"VIPL_PROGRESS", "on"}}, {1, 2000, 20, "", "/etc/vip_hosts", "", 1});
+	expect({{"VIPL_SPIN_USEC", "0"}}, {1, 5000, 0});
+	expect({{"VIPL_SPIN_USEC", "1000000"}}, {1, 5000, 1000000});
+	expect({{"VIPL_NIC_MAP", "a=b,c=d"}}, {1, 5000, 20, "a=b,c=d"});
+	expect({{"VIPL_HOSTS", "/some/where"}}, {1, 5000, 20, "", "/some/where"});
+	expect({{"VIPL_PROGRESS", "on"}}, {1, 5000, 20, "", "/etc/vip_hosts", "", 1});
 	expect({{"VIPL_PROGRESS", "off"}}, {});
 	expect({{"VIPL_TRACE", "/some/where.%p"}},
-	       {1, 2000, 20, "", "/etc/vip_hosts", "/some/where.%p"});
+	       {1, 5000, 20, "", "/etc/vip_hosts", "/some/where.%p"});
 	expect({{"VIPL_LOG", "info"},
 		{"VIPL_GRACE_MSEC", "1"},
 		{"VIPL_SPIN_USEC", "2"},
@@ -121,8 +121,8 @@ TEST(Configuration, TextThatIsTooLongIsWarnedAboutAndIgnored)
 {
 	std::string fits(255, 'x'), too_long(256, 'x');
 
-	expect({{"VIPL_HOSTS", fits}}, {1, 2000, 20, "", fits});
-	expect({{"VIPL_NIC_MAP", fits}}, {1, 2000, 20, fits});
+	expect({{"VIPL_HOSTS", fits}}, {1, 5000, 20, "", fits});
+	expect({{"VIPL_NIC_MAP", fits}}, {1, 5000, 20, fits});
 	expect_warning("VIPL_HOSTS", too_long);
 	expect_warning("VIPL_TRACE", too_long);
 	expect_warning("VIPL_NIC_MAP", too_long);

@@ -264,7 +264,7 @@ TEST_F(PeerRequests, OddAttributesAreRejectedAndEndTheRequest)
 		ASSERT_EQ(ask(b, "b", "a"), VIP_SUCCESS);
 		wire_message message = good_request("b", "a", WIRE_MUTUAL_REQUEST);
 		if (reliability)
-			message.level_and_rights = 255;
+			message.flags |= 0x0f;
 		else
 			message.max_transfer[0] = 255;
 		Stranger s("b", &message, sizeof(message));

@@ -38,7 +38,7 @@ class Wire : public testing::Test
 		connect_info own = info();
 		discriminator want = wanted();
 		wire_write(&message, WIRE_REQUEST, &own, &want);
-		wire_write_mark(&message, 0x05060708);
+		wire_write_extra(&message, {0x05060708, 0x0203});
 	}
 	int read(size_t length = sizeof(wire_message))
 	{
@@ -67,14 +67,15 @@ TEST_F(Wire, WhatIsWrittenIsRead)
 	EXPECT_EQ(got.max_transfer, own.max_transfer);
 	EXPECT_TRUE(got.rights.rdma_write);
 	EXPECT_FALSE(got.rights.rdma_read);
-	EXPECT_EQ(wire_read_mark(&message), 0x05060708u);
+	EXPECT_EQ(wire_read_extra(&message).mark, 0x05060708u);
+	EXPECT_EQ(wire_read_extra(&message).port, 0x0203u);
 }
 
 TEST_F(Wire, EveryCodeAndEmptyPartsAreRead)
 {
 	for (wire_code code :
 	     {WIRE_REQUEST, WIRE_ACCEPT, WIRE_REJECT, WIRE_NO_MATCH, WIRE_BAD_VERSION,
-	      WIRE_MUTUAL_REQUEST}) {
+	      WIRE_MUTUAL_REQUEST, WIRE_BUSY}) {
 		wire_write(&message, code, nullptr, nullptr);
 		EXPECT_EQ(read(), code);
 		EXPECT_EQ(got.mutual, code == WIRE_MUTUAL_REQUEST);
@@ -87,8 +88,9 @@ TEST_F(Wire, BytesHaveTheirPlaceOnAnyMachine)
 {
 	const auto *bytes = reinterpret_cast<const uint8_t *>(&message);
 
-	EXPECT_EQ(memcmp(bytes, "VIPL\1\1\22\1\2\3\3\24own", 15), 0);
+	EXPECT_EQ(memcmp(bytes, "VIPL\2\1\222\1\2\3\2\3own", 15), 0);
 	EXPECT_EQ(bytes[15], 0) << "what is not used is 0";
+	EXPECT_EQ(bytes[31], 3) << "the length of a discriminator that leaves room for it";
 	EXPECT_EQ(bytes[32], 0xEE);
 	EXPECT_EQ(memcmp(bytes + 52, "\5\6\7\10", 4), 0);
 }
@@ -125,22 +127,56 @@ TEST_F(Wire, AnotherVersionIsSaidToBeOne)
 {
 	for (int version : {0, WIRE_VERSION + 1, 255}) {
 		message.version = static_cast<uint8_t>(version);
-		message.own_length = 255; // may mean anything there
+		message.own[MAX_DISCRIMINATOR_LEN - 1] = 255; // may mean anything there
 		EXPECT_EQ(read(), WIRE_BAD_VERSION);
 	}
 }
 
 TEST_F(Wire, DiscriminatorsThatAreTooLongAreNoMessage)
 {
-	for (int length : {MAX_DISCRIMINATOR_LEN + 1, 255}) {
-		message.own_length = static_cast<uint8_t>(length);
-		EXPECT_EQ(read(), 0);
-		message.own_length = 3;
-		message.wanted_length = static_cast<uint8_t>(length);
-		EXPECT_EQ(read(), 0);
-		message.wanted_length = MAX_DISCRIMINATOR_LEN;
+	uint8_t &own_length = message.own[MAX_DISCRIMINATOR_LEN - 1];
+	for (int length : {MAX_DISCRIMINATOR_LEN, MAX_DISCRIMINATOR_LEN + 1, 255}) {
+		own_length = static_cast<uint8_t>(length);
+		EXPECT_EQ(read(), 0) << "there is no room for so many bytes and the length";
 	}
+	own_length = 3;
 	EXPECT_EQ(read(), WIRE_REQUEST);
+	message.flags &= 0x7f; // the wanted one is not of full length
+	EXPECT_EQ(read(), 0) << "its last byte is no length";
+}
+
+TEST_F(Wire, DiscriminatorsOfAnyLengthAreRead)
+{
+	for (uint8_t length = 0; length <= MAX_DISCRIMINATOR_LEN; length++) {
+		connect_info own = info();
+		discriminator want = wanted();
+		own.discriminator.length = want.length = length;
+		memset(own.discriminator.bytes, 0xAB, length);
+		wire_write(&message, WIRE_REQUEST, &own, &want);
+		ASSERT_EQ(read(), WIRE_REQUEST);
+		EXPECT_TRUE(discriminator_equal(&got.discriminator, &own.discriminator));
+		EXPECT_TRUE(discriminator_equal(&got_wanted, &want));
+	}
+}
+
+TEST(WireControl, WhatIsWrittenIsReadAndBytesHaveTheirPlace)
+{
+	wire_control message;
+	wire_control_fields fields{0x0102, 0x03040506, 0x0708090A, 0x0B0C0D0E}, got{};
+
+	wire_write_control(&message, WIRE_ASK, &fields);
+	EXPECT_EQ(sizeof(message), 20u);
+	EXPECT_EQ(memcmp(&message, "VIPL\2\22\1\2\3\4\5\6\7\10\11\12\13\14\15\16", 20), 0);
+	EXPECT_EQ(wire_read_control(&message, &got), WIRE_ASK);
+	EXPECT_EQ(got.port, fields.port);
+	EXPECT_EQ(got.from, fields.from);
+	EXPECT_EQ(got.to, fields.to);
+	EXPECT_EQ(got.number, fields.number);
+	message.version++;
+	EXPECT_EQ(wire_read_control(&message, &got), 0);
+	message.version--;
+	message.magic[3] = 'M';
+	EXPECT_EQ(wire_read_control(&message, &got), 0);
 }
 
 TEST_F(Wire, UnalignedDataIsRead)

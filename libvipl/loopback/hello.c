@@ -77,7 +77,7 @@ int hello_receive(int fd, struct hello *hello, int fds[HELLO_FDS])
 	if (length >= (ssize_t)(2 * sizeof(uint32_t)) && hello->magic == HELLO_MAGIC) {
 		if (hello->version != HELLO_VERSION)
 			return HELLO_BAD_VERSION;
-		if (length == (ssize_t)sizeof(*hello) && hello->kind <= HELLO_MUTUAL_REQUEST &&
+		if (length == (ssize_t)sizeof(*hello) && hello->kind <= HELLO_BUSY &&
 		    !(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
 		    hello->own_length <= MAX_DISCRIMINATOR_LEN &&
 		    hello->wanted_length <= MAX_DISCRIMINATOR_LEN)

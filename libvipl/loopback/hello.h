@@ -19,6 +19,7 @@ enum hello_kind {
 	HELLO_BAD_VERSION,
 	HELLO_CONFIRM,
 	HELLO_MUTUAL_REQUEST,
+	HELLO_BUSY,
 };
 
 enum hello_rights { HELLO_RDMA_WRITE = 1, HELLO_RDMA_READ = 2 };

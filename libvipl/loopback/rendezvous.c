@@ -114,7 +114,9 @@ void loopback_reject(struct device_request *base, VIP_RETURN refusal)
 {
 	struct loopback_request *request = (struct loopback_request *)base;
 
-	answer(request->fd, refusal == VIP_NO_MATCH ? HELLO_NO_MATCH : HELLO_REJECT);
+	answer(request->fd, refusal == VIP_NO_MATCH   ? HELLO_NO_MATCH
+			    : refusal == VIP_NOT_DONE ? HELLO_BUSY
+						      : HELLO_REJECT);
 	loopback_request_free(request);
 }
 
@@ -144,9 +146,12 @@ static void arrive(struct mute *mute, const struct hello *hello, int regions_fd)
 			loopback_request_free(request);
 		else
 			close(regions_fd);
-	} else if (!request_arrived(device->nic, (struct device_request *)request, &peer,
-				    &wanted)) {
-		loopback_reject((struct device_request *)request, VIP_NO_MATCH);
+	} else {
+		VIP_RETURN refusal = request_arrived(
+			device->nic, (struct device_request *)request, &peer, &wanted);
+
+		if (refusal != VIP_SUCCESS)
+			loopback_reject((struct device_request *)request, refusal);
 	}
 }
 

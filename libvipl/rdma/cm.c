@@ -1,44 +1,53 @@
 /*
- * Connecting. The requester tries the ports of the discriminator's bucket one after the other,
- * each with a new cm_id, until one's owner says yes or no, or nobody waits on any of them. Until an
- * answer comes the queue pair stays in INIT, so posted receives outlive every failure.
+ * Connections: what happens to them, accepting and ending them. The requester's side is in request.c.
  *
  * The NIC's lock is held from before an event is taken to after it was handled, so an id is never
  * destroyed while somebody else has an event of it.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include "deadline.h"
 #include "log.h"
 #include "rdma.h"
 #include "wire.h"
 
-#define RESOLVE_MSEC 2000
+#define MSEC	      INT64_C(1000000)
 /* A probe without an answer for so long has reached somebody. */
-#define ANSWER_NSEC   100000000
+#define ANSWER	      (100 * MSEC)
+#define TICK	      (100 * MSEC)
+/* Who accepts asks the requester whether it has the answer, after so long without its last word. */
+#define FIRST_ASK     (250 * MSEC)
+#define ASK_AGAIN     (1000 * MSEC)
+#define ACCEPT_LIMIT  (10000 * MSEC)
 #define READS_AT_ONCE 16
 
-/* REJECTED's status, by the InfiniBand architecture. */
-enum { REJECT_INVALID_SERVICE = 8, REJECT_STALE = 10, REJECT_CONSUMER = 28 };
+/* What the descriptors of the device's epoll are. */
+enum source { ASYNC_EVENTS, CM_EVENTS, CONTROL_EVENTS, TIMER, SOURCES };
 
-static void drop_id(struct rdma_endpoint *endpoint)
+void rdma_drop_ids(struct rdma_endpoint *endpoint)
 {
 	endpoint->phase = RDMA_UNCONNECTED;
 	if (endpoint->id)
 		rdma_destroy_id(endpoint->id);
-	endpoint->id = NULL;
+	if (endpoint->repeat)
+		rdma_destroy_id(endpoint->repeat);
+	endpoint->id = endpoint->repeat = NULL;
+	endpoint->repeat_is_out = false;
 }
 
-/* Connecting has failed. */
-static void fail(struct rdma_endpoint *endpoint, VIP_RETURN reason)
+void rdma_fail(struct rdma_endpoint *endpoint, VIP_RETURN reason)
 {
-	drop_id(endpoint);
+	rdma_drop_ids(endpoint);
 	endpoint_refused(endpoint->vi, reason);
 }
 
-static VIP_RETURN reason_of(int error)
+VIP_RETURN rdma_reason(int error)
 {
 	switch (error) {
 	case ENETUNREACH:
@@ -55,59 +64,20 @@ static VIP_RETURN reason_of(int error)
 	}
 }
 
-/* Asks the owner of one port of the bucket. */
-static void probe(struct rdma_endpoint *endpoint)
-{
-	struct rdma_device *device = endpoint->device;
-	struct sockaddr_storage from, to;
-
-	drop_id(endpoint);
-	endpoint->probe_began = clock_nsec();
-	endpoint->phase = RDMA_RESOLVING;
-	if (rdma_create_id(device->events, &endpoint->id, endpoint, RDMA_PS_TCP)) {
-		endpoint->id = NULL;
-		fail(endpoint, VIP_ERROR_RESOURCE);
-		return;
-	}
-	rdma_socket(device, &endpoint->own.host, 0, &from);
-	rdma_socket(device, &endpoint->host, rdma_bucket_port(&endpoint->wanted, endpoint->probe),
-		    &to);
-	if (rdma_resolve_addr(endpoint->id, (struct sockaddr *)&from, (struct sockaddr *)&to,
-			      RESOLVE_MSEC))
-		fail(endpoint, reason_of(errno));
-}
-
-/* This port has told nothing of who waits there: the next look goes on with it. */
-static void undecided(struct rdma_endpoint *endpoint, VIP_RETURN reason)
-{
-	endpoint->nobody = false;
-	drop_id(endpoint);
-	endpoint_undecided(endpoint->vi, reason);
-}
-
-/* Nobody on this port waits for the discriminator. */
-static void probe_next(struct rdma_endpoint *endpoint)
-{
-	endpoint->nobody = true;
-	if (++endpoint->probe < RDMA_BUCKET_PORTS) {
-		probe(endpoint);
-		return;
-	}
-	endpoint->probe = 0;
-	drop_id(endpoint);
-	endpoint_nobody(endpoint->vi);
-}
-
 static uint8_t reads_at_once(int limit)
 {
 	return (uint8_t)(limit < READS_AT_ONCE ? limit : READS_AT_ONCE);
 }
 
-static void fill_parameters(const struct rdma_endpoint *endpoint,
-			    struct rdma_conn_param *parameters, const struct wire_message *message)
+void rdma_fill_parameters(const struct rdma_endpoint *endpoint, const struct in6_addr *host,
+			  struct rdma_conn_param *parameters, struct wire_message *message)
 {
 	const struct ibv_device_attr *limits = &endpoint->device->limits;
 
+	wire_write_extra(message, (struct wire_extra){
+					  .mark = endpoint->mark ? endpoint->mark->rkey : 0,
+					  .port = control_port(endpoint->device, host),
+				  });
 	*parameters = (struct rdma_conn_param){
 		.private_data = message,
 		.private_data_len = sizeof(*message),
@@ -116,90 +86,6 @@ static void fill_parameters(const struct rdma_endpoint *endpoint,
 		.retry_count = 6,
 		.qp_num = endpoint->qp->qp_num,
 	};
-}
-
-static void write_mark(struct wire_message *message, const struct rdma_endpoint *endpoint)
-{
-	wire_write_mark(message, endpoint->mark ? endpoint->mark->rkey : 0);
-}
-
-static void send_request(struct rdma_endpoint *endpoint)
-{
-	struct rdma_conn_param parameters;
-	struct wire_message message;
-
-	wire_write(&message, endpoint->own.mutual ? WIRE_MUTUAL_REQUEST : WIRE_REQUEST,
-		   &endpoint->own, &endpoint->wanted);
-	write_mark(&message, endpoint);
-	fill_parameters(endpoint, &parameters, &message);
-	endpoint->phase = RDMA_REQUESTING;
-	if (rdma_connect(endpoint->id, &parameters))
-		fail(endpoint, reason_of(errno));
-}
-
-static void answered(struct rdma_endpoint *endpoint, const struct rdma_cm_event *event)
-{
-	struct discriminator unused;
-	enum wire_code code = wire_read(event->param.conn.private_data,
-					event->param.conn.private_data_len, &endpoint->peer, &unused);
-	int error = EPROTO;
-
-	endpoint->peer.host = endpoint->host;
-	if (code == WIRE_ACCEPT && endpoint->peer.reliability == endpoint->own.reliability) {
-		endpoint->peer_mark = wire_read_mark(event->param.conn.private_data);
-		error = rdma_endpoint_start(endpoint);
-	}
-	if (!error && rdma_establish(endpoint->id))
-		error = errno == EINVAL ? ECONNABORTED : errno;
-	if (error == ECONNABORTED) { /* who has accepted is gone again */
-		fail(endpoint, VIP_TIMEOUT);
-		return;
-	}
-	if (error) {
-		log_error("cannot complete a connection: %s", strerror(error));
-		fail(endpoint, error == EPROTO ? VIP_NOT_REACHABLE : VIP_ERROR_RESOURCE);
-		return;
-	}
-	endpoint->phase = RDMA_CONNECTED;
-	endpoint_connected(endpoint->vi, &endpoint->peer);
-}
-
-static void refused(struct rdma_endpoint *endpoint, const struct rdma_cm_event *event)
-{
-	struct discriminator unused;
-	struct connect_info unused_too;
-
-	switch (event->status) {
-	case REJECT_CONSUMER:
-		switch (wire_read(event->param.conn.private_data,
-				  event->param.conn.private_data_len, &unused_too, &unused)) {
-		case WIRE_REJECT:
-			fail(endpoint, VIP_REJECT);
-			return;
-		case WIRE_BAD_VERSION:
-			log_error("the peer has another version of this library");
-			fail(endpoint, VIP_REJECT);
-			return;
-		default: /* WIRE_NO_MATCH; or without words: who listened has gone */
-			break;
-		}
-		break;
-	case REJECT_STALE: /* the peer has not seen yet that this queue pair was disconnected */
-		undecided(endpoint, VIP_ERROR_RESOURCE);
-		return;
-	default: /* REJECT_INVALID_SERVICE, -ECONNREFUSED: nobody listens */
-		break;
-	}
-	probe_next(endpoint);
-}
-
-/* No way to the host, or no answer: a dead host is asked again until the caller's time is over. */
-static void unanswered(struct rdma_endpoint *endpoint, int error)
-{
-	if (error == ETIMEDOUT)
-		undecided(endpoint, VIP_TIMEOUT);
-	else
-		fail(endpoint, reason_of(error));
 }
 
 static void established(struct rdma_endpoint *endpoint)
@@ -214,7 +100,7 @@ static void ended(struct rdma_endpoint *endpoint)
 	if (endpoint->phase == RDMA_CONNECTED)
 		endpoint_lost(endpoint->vi);
 	else if (endpoint->phase != RDMA_UNCONNECTED)
-		fail(endpoint, VIP_TIMEOUT);
+		rdma_fail(endpoint, VIP_TIMEOUT);
 }
 
 /* A requester that disconnects at once may do so before its last word of connecting arrives. */
@@ -225,37 +111,79 @@ static void disconnected(struct rdma_endpoint *endpoint)
 	ended(endpoint);
 }
 
+void rdma_peer_died(struct rdma_endpoint *endpoint)
+{
+	if (endpoint->phase == RDMA_CONNECTED || endpoint->phase == RDMA_ACCEPTING)
+		ended(endpoint);
+}
+
+/* The requester's last word, which rdma_cm would wait for. */
+static void confirmed(struct rdma_endpoint *endpoint)
+{
+	/* Should it refuse, then since it has the last word by now. */
+	rdma_notify(endpoint->id, IBV_EVENT_COMM_EST);
+	established(endpoint);
+}
+
+enum wire_code rdma_control_arrived(struct rdma_endpoint *endpoint, enum wire_code code,
+				    const struct wire_control_fields *fields)
+{
+	bool is_peer = fields->from == endpoint->peer_qp &&
+		       (endpoint->phase == RDMA_CONNECTED || endpoint->phase == RDMA_ACCEPTING);
+	bool is_answer = is_peer && endpoint->phase == RDMA_ACCEPTING &&
+			 fields->number == endpoint->own_psn;
+
+	switch (code) {
+	case WIRE_ASK:
+		if (endpoint->phase != RDMA_REQUESTING)
+			return is_peer ? WIRE_CONNECTED : WIRE_GONE;
+		/* Its answer may be on the way. */
+		endpoint->asked = clock_nsec();
+		endpoint->peer.host = endpoint->host;
+		endpoint->peer_extra.port = fields->port;
+		endpoint->peer_qp = fields->from;
+		endpoint->peer_psn = fields->number;
+		break;
+	case WIRE_GONE:
+		if (is_answer)
+			rdma_fail(endpoint, VIP_TIMEOUT);
+		else if (is_peer && fields->number == endpoint->peer_psn)
+			disconnected(endpoint);
+		break;
+	case WIRE_CONNECTED:
+		if (is_answer)
+			confirmed(endpoint);
+		break;
+	case WIRE_UNHEARD:
+		if (is_answer) {
+			rdma_drop_ids(endpoint);
+			endpoint_unheard(endpoint->vi);
+		}
+		break;
+	default:
+		break;
+	}
+	return 0;
+}
+
 /* Events may come in any phase: those that do not belong to it mean nothing. */
 static void endpoint_event(struct rdma_endpoint *endpoint, const struct rdma_cm_event *event)
 {
+	bool requests = endpoint->phase == RDMA_RESOLVING || endpoint->phase == RDMA_REQUESTING;
+
 	switch (event->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
-		if (endpoint->phase == RDMA_RESOLVING &&
-		    rdma_resolve_route(endpoint->id, RESOLVE_MSEC))
-			fail(endpoint, reason_of(errno));
-		break;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		if (endpoint->phase == RDMA_RESOLVING)
-			send_request(endpoint);
-		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_ROUTE_ERROR:
-		if (endpoint->phase == RDMA_RESOLVING || endpoint->phase == RDMA_REQUESTING)
-			unanswered(endpoint, -event->status);
-		break;
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
-		if (endpoint->phase == RDMA_REQUESTING)
-			answered(endpoint, event);
+		if (requests)
+			rdma_request_event(endpoint, event);
 		break;
 	case RDMA_CM_EVENT_REJECTED:
-		if (endpoint->phase == RDMA_REQUESTING)
-			refused(endpoint, event);
-		else
-			ended(endpoint);
-		break;
 	case RDMA_CM_EVENT_UNREACHABLE:
-		if (endpoint->phase == RDMA_REQUESTING)
-			unanswered(endpoint, ETIMEDOUT);
+		if (requests)
+			rdma_request_event(endpoint, event);
 		else
 			ended(endpoint);
 		break;
@@ -356,23 +284,94 @@ static void handle_async_events(struct rdma_device *device)
 	}
 }
 
+void rdma_timer_start(struct rdma_device *device)
+{
+	static const struct itimerspec tick = {.it_value.tv_nsec = TICK};
+
+	if (!device->timer_runs)
+		timerfd_settime(device->timer_fd, 0, &tick, NULL);
+	device->timer_runs = true;
+}
+
+/* Whoever has not got our answer may wait for it, be connected, or be gone. */
+static void accepting_tick(struct rdma_endpoint *endpoint, int64_t now)
+{
+	int64_t due = endpoint->asked ? endpoint->asked + ASK_AGAIN : endpoint->began + FIRST_ASK;
+
+	if (now - endpoint->began >= ACCEPT_LIMIT)
+		rdma_fail(endpoint, VIP_TIMEOUT);
+	else if (now >= due &&
+		 control_tell(endpoint, WIRE_ASK, endpoint->peer_qp, endpoint->own_psn))
+		endpoint->asked = now;
+}
+
+static void tick(struct rdma_device *device)
+{
+	struct rdma_endpoint *endpoint;
+	int64_t now = clock_nsec();
+	uint64_t unused;
+	bool goes_on;
+
+	if (read(device->timer_fd, &unused, sizeof(unused)) < 0)
+		return;
+	device->timer_runs = false;
+	goes_on = control_tick(device);
+	LIST_FOREACH(endpoint, &device->endpoints, in_device) {
+		if (endpoint->phase == RDMA_REQUESTING)
+			rdma_request_tick(endpoint, now);
+		else if (endpoint->phase == RDMA_ACCEPTING)
+			accepting_tick(endpoint, now);
+		goes_on |= endpoint->phase == RDMA_REQUESTING || endpoint->phase == RDMA_ACCEPTING;
+	}
+	if (goes_on)
+		rdma_timer_start(device);
+}
+
+/* 0 or errno. */
+static int watch(struct rdma_device *device, int fd, enum source source)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.u32 = source};
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
+	    epoll_ctl(device->base.event_fd, EPOLL_CTL_ADD, fd, &event))
+		return errno;
+	return 0;
+}
+
+int rdma_watch_events(struct rdma_device *device)
+{
+	int error = watch(device, device->events->fd, CM_EVENTS);
+
+	if (!error)
+		error = watch(device, device->context->async_fd, ASYNC_EVENTS);
+	if (!error)
+		error = watch(device, device->timer_fd, TIMER);
+	return error;
+}
+
+int rdma_watch_control(struct rdma_device *device)
+{
+	return watch(device, device->control.epoll_fd, CONTROL_EVENTS);
+}
+
 void rdma_serve(struct device *base)
 {
 	struct rdma_device *device = (struct rdma_device *)base;
+	struct epoll_event events[SOURCES];
+	bool ready[SOURCES] = {false};
+	int count = epoll_wait(device->base.event_fd, events, SOURCES, 0);
 
-	handle_async_events(device); /* first: they say why a connection ended */
-	handle_cm_events(device);
-}
-
-void rdma_connect_start(struct device_endpoint *base, const struct connect_info *own,
-			const struct in6_addr *host, const struct discriminator *wanted)
-{
-	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
-
-	endpoint->own = *own;
-	endpoint->host = *host;
-	endpoint->wanted = *wanted;
-	probe(endpoint);
+	while (count > 0)
+		ready[events[--count].data.u32] = true;
+	if (ready[ASYNC_EVENTS]) /* first: they say why a connection ended */
+		handle_async_events(device);
+	if (ready[CM_EVENTS])
+		handle_cm_events(device);
+	if (ready[CONTROL_EVENTS])
+		control_serve(device);
+	if (ready[TIMER])
+		tick(device);
 }
 
 void rdma_accept_start(struct device_request *base, struct device_endpoint *base_endpoint,
@@ -387,35 +386,40 @@ void rdma_accept_start(struct device_request *base, struct device_endpoint *base
 	endpoint->id = request->id;
 	endpoint->id->context = endpoint;
 	endpoint->peer = request->peer;
-	endpoint->peer_mark = request->peer_mark;
+	endpoint->peer_extra = request->peer_extra;
 	endpoint->phase = RDMA_ACCEPTING;
+	endpoint->began = clock_nsec();
+	endpoint->asked = 0;
 	free(request);
 
 	wire_write(&message, WIRE_ACCEPT, own, NULL);
-	write_mark(&message, endpoint);
-	fill_parameters(endpoint, &parameters, &message);
+	rdma_fill_parameters(endpoint, &endpoint->peer.host, &parameters, &message);
 	/* The queue pair must take messages before the requester learns that it may send. */
 	error = rdma_endpoint_start(endpoint);
 	if (error && error != ECONNABORTED) {
 		log_error("cannot prepare to accept: %s", strerror(error));
 		wire_write(&message, WIRE_REJECT, NULL, NULL);
 		rdma_reject(endpoint->id, &message, sizeof(message));
-		fail(endpoint, VIP_ERROR_RESOURCE);
+		rdma_fail(endpoint, VIP_ERROR_RESOURCE);
 		return;
 	}
 	if (!error && rdma_accept(endpoint->id, &parameters))
 		error = errno;
 	if (error) /* ECONNABORTED, EINVAL: the requester has given up */
-		fail(endpoint, error == ECONNABORTED || error == EINVAL ? VIP_TIMEOUT
-									: VIP_ERROR_RESOURCE);
+		rdma_fail(endpoint, error == ECONNABORTED || error == EINVAL ? VIP_TIMEOUT
+									     : VIP_ERROR_RESOURCE);
+	if (error)
+		return;
+	control_want(endpoint);
+	rdma_timer_start(endpoint->device);
 }
 
 VIP_RETURN rdma_cancel(struct device_endpoint *base)
 {
 	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
-	bool unheard = clock_nsec() - endpoint->probe_began < ANSWER_NSEC;
+	bool unheard = clock_nsec() - endpoint->began < ANSWER;
 
-	drop_id(endpoint);
+	rdma_drop_ids(endpoint);
 	return endpoint->nobody && unheard ? VIP_NO_MATCH : VIP_TIMEOUT;
 }
 
@@ -423,7 +427,9 @@ void rdma_hang_up(struct device_endpoint *base)
 {
 	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
 
-	if (endpoint->phase == RDMA_CONNECTED)
+	if (endpoint->phase == RDMA_CONNECTED) {
+		control_tell(endpoint, WIRE_GONE, endpoint->peer_qp, endpoint->own_psn);
 		rdma_disconnect(endpoint->id);
-	drop_id(endpoint);
+	}
+	rdma_drop_ids(endpoint);
 }

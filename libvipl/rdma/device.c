@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "log.h"
@@ -94,16 +95,6 @@ static int find_levels(struct rdma_device *device)
 	return 0;
 }
 
-/* 0 or errno. */
-static int watch(struct rdma_device *device, int fd)
-{
-	struct epoll_event event = {.events = EPOLLIN};
-
-	if (set_nonblocking(fd) || epoll_ctl(device->base.event_fd, EPOLL_CTL_ADD, fd, &event))
-		return errno;
-	return 0;
-}
-
 static int open_events(struct rdma_device *device)
 {
 	int error;
@@ -118,15 +109,23 @@ static int open_events(struct rdma_device *device)
 			  "modprobe rdma_ucm; may this user open it?)", strerror(error));
 		goto close_event_fd;
 	}
-	error = watch(device, device->events->fd);
-	if (!error)
-		error = watch(device, device->context->async_fd);
+	device->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+	error = device->timer_fd < 0 ? errno : rdma_watch_events(device);
 	if (!error)
 		return 0;
+	if (device->timer_fd >= 0)
+		close(device->timer_fd);
 	rdma_destroy_event_channel(device->events);
 close_event_fd:
 	close(device->base.event_fd);
 	return error;
+}
+
+static void close_events(struct rdma_device *device)
+{
+	close(device->timer_fd);
+	rdma_destroy_event_channel(device->events);
+	close(device->base.event_fd);
 }
 
 static int rdma_open(const char *name, unsigned index, struct nic *nic, struct device **opened)
@@ -161,11 +160,11 @@ static int rdma_open(const char *name, unsigned index, struct nic *nic, struct d
 	if (!error)
 		error = find_levels(device);
 	if (!error) {
+		control_open(device);
 		*opened = &device->base;
 		return 0;
 	}
-	rdma_destroy_event_channel(device->events);
-	close(device->base.event_fd);
+	close_events(device);
 close_context:
 	ibv_close_device(device->context);
 free_device:
@@ -178,8 +177,8 @@ static void rdma_close(struct device *base)
 {
 	struct rdma_device *device = (struct rdma_device *)base;
 
-	rdma_destroy_event_channel(device->events);
-	close(device->base.event_fd);
+	control_close(device);
+	close_events(device);
 	ibv_close_device(device->context);
 	pthread_mutex_destroy(&device->staging.lock);
 	free(device);

@@ -149,6 +149,7 @@ void rdma_request_arrived(struct rdma_device *device, struct rdma_cm_id *id,
 	struct discriminator wanted;
 	struct rdma_request *request = NULL;
 	struct connect_info peer;
+	VIP_RETURN refusal;
 	enum wire_code code = wire_read(private_data, length, &peer, &wanted);
 
 	id->context = NULL; /* it had the listener's */
@@ -165,16 +166,19 @@ void rdma_request_arrived(struct rdma_device *device, struct rdma_cm_id *id,
 	}
 	peer.host = host_from_socket(rdma_get_peer_addr(id));
 	*request = (struct rdma_request){RDMA_REQUEST, device, id, peer,
-					 wire_read_mark(private_data)};
+					 wire_read_extra(private_data)};
 	id->context = request;
-	if (!request_arrived(device->nic, (struct device_request *)request, &peer, &wanted))
-		rdma_refuse((struct device_request *)request, VIP_NO_MATCH);
+	refusal = request_arrived(device->nic, (struct device_request *)request, &peer, &wanted);
+	if (refusal != VIP_SUCCESS)
+		rdma_refuse((struct device_request *)request, refusal);
 }
 
 void rdma_refuse(struct device_request *base, VIP_RETURN refusal)
 {
 	struct rdma_request *request = (struct rdma_request *)base;
 
-	refuse(request->id, refusal == VIP_NO_MATCH ? WIRE_NO_MATCH : WIRE_REJECT);
+	refuse(request->id, refusal == VIP_NO_MATCH   ? WIRE_NO_MATCH
+			    : refusal == VIP_NOT_DONE ? WIRE_BUSY
+						      : WIRE_REJECT);
 	free(request);
 }

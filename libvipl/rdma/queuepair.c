@@ -89,8 +89,10 @@ struct device_endpoint *rdma_endpoint_create(struct device *base, struct endpoin
 	};
 	if (create_qp(endpoint))
 		goto free_endpoint;
-	if (config->reliability != VIP_SERVICE_RELIABLE_RECEPTION || !rdma_mark_create(endpoint))
+	if (config->reliability != VIP_SERVICE_RELIABLE_RECEPTION || !rdma_mark_create(endpoint)) {
+		LIST_INSERT_HEAD(&device->endpoints, endpoint, in_device);
 		return (struct device_endpoint *)endpoint;
+	}
 	ibv_destroy_qp(endpoint->qp);
 free_endpoint:
 	free(endpoint);
@@ -102,6 +104,7 @@ void rdma_endpoint_destroy(struct device_endpoint *base)
 	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
 
 	rdma_hang_up(base);
+	LIST_REMOVE(endpoint, in_device);
 	ibv_destroy_qp(endpoint->qp);
 	staging_forget(endpoint);
 	rdma_mark_destroy(endpoint);
@@ -271,6 +274,8 @@ int rdma_endpoint_start(struct rdma_endpoint *endpoint)
 		error = learn(endpoint, IBV_QPS_RTR, &attributes, &mask);
 	if (error)
 		return error;
+	endpoint->peer_qp = attributes.dest_qp_num;
+	endpoint->peer_psn = attributes.rq_psn;
 	/* The peer's wishes; librdmacm would cut them down for a queue pair of its own. */
 	attributes.max_dest_rd_atomic = clamp(attributes.max_dest_rd_atomic, limits->max_qp_rd_atom);
 	error = ibv_modify_qp(endpoint->qp, &attributes, mask);
@@ -282,6 +287,7 @@ int rdma_endpoint_start(struct rdma_endpoint *endpoint)
 	error = learn(endpoint, IBV_QPS_RTS, &attributes, &mask);
 	if (error)
 		return error;
+	endpoint->own_psn = attributes.sq_psn;
 	attributes.max_rd_atomic = clamp(attributes.max_rd_atomic, limits->max_qp_init_rd_atom);
 	attributes.timeout = ACK_TIMEOUT;
 	attributes.retry_cnt = ACK_RETRIES;

@@ -9,6 +9,7 @@
 #include <sys/queue.h>
 
 #include "device.h"
+#include "wire.h"
 
 /* Memory for messages of more segments than one request takes: all of a NIC's. */
 struct staging {
@@ -36,6 +37,18 @@ struct rdma_domain {
 	LIST_HEAD(, rdma_buffer) unused[STAGING_CLASSES];
 };
 
+#define RDMA_FAMILIES 2u /* of addresses: IPv4, IPv6 */
+
+/* All control connections of a NIC: control.c. */
+struct controls {
+	int epoll_fd; /* -1: there are none */
+	int listeners[RDMA_FAMILIES];
+	uint16_t ports[RDMA_FAMILIES]; /* of the listeners; 0 where there is none */
+	int spare_fd;		       /* given up to turn somebody away when there are no others */
+	TAILQ_HEAD(, control) all;
+	unsigned strangers;
+};
+
 struct rdma_device {
 	struct device base;
 	struct nic *nic;
@@ -52,6 +65,10 @@ struct rdma_device {
 	struct rdma_event_channel *events;
 	struct staging staging;
 	LIST_HEAD(, rdma_listener) listeners;
+	LIST_HEAD(, rdma_endpoint) endpoints;
+	struct controls control;
+	int timer_fd; /* runs while something has to be done in time: rdma_timer_start() */
+	bool timer_runs;
 };
 
 /* What a cm_id's context points to; the first member of each of these. */
@@ -94,18 +111,28 @@ struct rdma_endpoint {
 	atomic_bool at_rest; /* since it was stopped */
 	_Atomic uint64_t cookie; /* wr_id, but for what the work is */
 	struct ibv_mr *mark;	 /* of a VI at Reliable Reception: reception.c */
-	uint32_t peer_mark;	 /* the key of the peer's */
 	atomic_bool stopped;	 /* what is flushed was meant to be */
 
-	/* Connecting: cm.c. */
+	/* Connecting: request.c, cm.c. */
+	LIST_ENTRY(rdma_endpoint) in_device;
 	enum rdma_phase phase;
 	struct rdma_cm_id *id;
 	struct connect_info own, peer;
+	struct wire_extra peer_extra;
+	uint32_t peer_qp, own_psn, peer_psn; /* of a connection: what it is known by to both ends */
 	struct in6_addr host;
 	struct discriminator wanted;
 	unsigned probe; /* which port of the bucket is being tried */
 	bool nobody;	/* the host has answered that nobody waits; never while accepting */
-	int64_t probe_began;
+	int64_t began;	/* the phase */
+	int64_t asked;	/* when the end that accepts has asked for the requester; 0: it has not */
+
+	/* A request under way may be repeated, in another id. */
+	struct rdma_cm_id *repeat;
+	bool repeat_is_out; /* and not being resolved */
+	bool has_arrived;   /* the request is known to be at the host */
+	int64_t heard;	    /* when the host has last given a sign of that */
+	int64_t repeat_due;
 };
 
 struct rdma_request {
@@ -113,7 +140,7 @@ struct rdma_request {
 	struct rdma_device *device;
 	struct rdma_cm_id *id;
 	struct connect_info peer;
-	uint32_t peer_mark;
+	struct wire_extra peer_extra;
 };
 
 /*
@@ -156,12 +183,49 @@ void rdma_socket(const struct rdma_device *device, const struct in6_addr *host, 
 
 /* cm.c */
 void rdma_serve(struct device *device);
-void rdma_connect_start(struct device_endpoint *endpoint, const struct connect_info *own,
-			const struct in6_addr *host, const struct discriminator *wanted);
+/* [nic] Has rdma_serve() look soon at what has to be done in time, and go on until there is nothing. */
+void rdma_timer_start(struct rdma_device *device);
+/* rdma_serve() is told of them from now on. 0 or errno. */
+int rdma_watch_events(struct rdma_device *device);
+int rdma_watch_control(struct rdma_device *device);
+void rdma_drop_ids(struct rdma_endpoint *endpoint);
+/* Connecting has failed. */
+void rdma_fail(struct rdma_endpoint *endpoint, VIP_RETURN reason);
+VIP_RETURN rdma_reason(int error);
 void rdma_accept_start(struct device_request *request, struct device_endpoint *endpoint,
 		       const struct connect_info *own);
 VIP_RETURN rdma_cancel(struct device_endpoint *endpoint);
 void rdma_hang_up(struct device_endpoint *endpoint);
+/* What rdma_connect() and rdma_accept() are told, with the message's room for what we add to it. */
+void rdma_fill_parameters(const struct rdma_endpoint *endpoint, const struct in6_addr *host,
+			  struct rdma_conn_param *parameters, struct wire_message *message);
+/* A control message to this endpoint, from the host of its peer. Returns what to answer, or 0. */
+enum wire_code rdma_control_arrived(struct rdma_endpoint *endpoint, enum wire_code code,
+				    const struct wire_control_fields *fields);
+/* The NIC at the other end is gone. */
+void rdma_peer_died(struct rdma_endpoint *endpoint);
+
+/* request.c */
+void rdma_connect_start(struct device_endpoint *endpoint, const struct connect_info *own,
+			const struct in6_addr *host, const struct discriminator *wanted);
+/* An event while connecting as the one who asks. */
+void rdma_request_event(struct rdma_endpoint *endpoint, const struct rdma_cm_event *event);
+void rdma_request_tick(struct rdma_endpoint *endpoint, int64_t now);
+
+/* control.c */
+/* Without control connections where they cannot be had. */
+void control_open(struct rdma_device *device);
+void control_close(struct rdma_device *device);
+void control_serve(struct rdma_device *device);
+/* What has to be done in time; false when nothing is left. */
+bool control_tick(struct rdma_device *device);
+/* Where we take connections from this host; 0 when we do not. */
+uint16_t control_port(const struct rdma_device *device, const struct in6_addr *host);
+/* There shall be one with the NIC of the endpoint's peer. */
+void control_want(struct rdma_endpoint *endpoint);
+/* False when there is none to tell it by. */
+bool control_tell(struct rdma_endpoint *endpoint, enum wire_code code, uint32_t peer_qp,
+		  uint32_t number);
 
 /* listen.c */
 int rdma_listen_start(struct device *device, const struct discriminator *discriminator);

@@ -69,7 +69,7 @@ int rdma_mark_post(struct rdma_endpoint *endpoint)
 		.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
 		.wr.atomic = {.remote_addr = MARK_OF_PEER,
 			      .compare_add = 1,
-			      .rkey = endpoint->peer_mark},
+			      .rkey = endpoint->peer_extra.mark},
 	};
 
 	return ibv_post_send(endpoint->qp, &request, &bad);

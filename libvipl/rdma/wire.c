@@ -1,11 +1,20 @@
-/* The private data of connection messages: bytes in a fixed order, nothing of the host's. */
+/*
+ * The private data of connection messages, and control messages: bytes in a fixed order, nothing of
+ * the host's.
+ */
 #include "wire.h"
 
 #include <string.h>
 
 static const uint8_t magic[4] = {'V', 'I', 'P', 'L'};
 
-enum { LEVEL_MASK = 0x0f, RIGHT_RDMA_WRITE = 0x10, RIGHT_RDMA_READ = 0x20 };
+enum {
+	LEVEL_MASK = 0x0f,
+	RIGHT_RDMA_WRITE = 0x10,
+	RIGHT_RDMA_READ = 0x20,
+	OWN_IS_FULL = 0x40,
+	WANTED_IS_FULL = 0x80,
+};
 
 static void write_number(uint8_t *bytes, unsigned count, uint32_t number)
 {
@@ -24,6 +33,16 @@ static uint32_t read_number(const uint8_t *bytes, unsigned count)
 	return number;
 }
 
+/* The last byte is the length where it is not needed; returns the flag for where it is. */
+static uint8_t write_discriminator(uint8_t *bytes, const struct discriminator *from, uint8_t full)
+{
+	memcpy(bytes, from->bytes, from->length);
+	if (from->length == MAX_DISCRIMINATOR_LEN)
+		return full;
+	bytes[MAX_DISCRIMINATOR_LEN - 1] = from->length;
+	return 0;
+}
+
 void wire_write(struct wire_message *message, enum wire_code code, const struct connect_info *own,
 		const struct discriminator *wanted)
 {
@@ -32,26 +51,28 @@ void wire_write(struct wire_message *message, enum wire_code code, const struct 
 	message->version = WIRE_VERSION;
 	message->code = (uint8_t)code;
 	if (own) {
-		message->level_and_rights =
-			(uint8_t)(own->reliability |
-				  (own->rights.rdma_write ? RIGHT_RDMA_WRITE : 0) |
-				  (own->rights.rdma_read ? RIGHT_RDMA_READ : 0));
+		message->flags = (uint8_t)(own->reliability |
+					   (own->rights.rdma_write ? RIGHT_RDMA_WRITE : 0) |
+					   (own->rights.rdma_read ? RIGHT_RDMA_READ : 0));
 		write_number(message->max_transfer, sizeof(message->max_transfer),
 			     own->max_transfer);
-		message->own_length = own->discriminator.length;
-		memcpy(message->own, own->discriminator.bytes, own->discriminator.length);
+		message->flags |= write_discriminator(message->own, &own->discriminator, OWN_IS_FULL);
 	}
-	if (wanted) {
-		message->wanted_length = wanted->length;
-		memcpy(message->wanted, wanted->bytes, wanted->length);
-	}
+	if (wanted)
+		message->flags |= write_discriminator(message->wanted, wanted, WANTED_IS_FULL);
 }
 
-static void read_discriminator(struct discriminator *out, uint8_t length, const uint8_t *bytes)
+/* False when it makes no sense. */
+static bool read_discriminator(struct discriminator *out, const uint8_t *bytes, bool full)
 {
+	uint8_t length = full ? MAX_DISCRIMINATOR_LEN : bytes[MAX_DISCRIMINATOR_LEN - 1];
+
 	memset(out, 0, sizeof(*out));
+	if (length > MAX_DISCRIMINATOR_LEN - !full)
+		return false;
 	out->length = length;
 	memcpy(out->bytes, bytes, length);
+	return true;
 }
 
 enum wire_code wire_read(const void *data, size_t length, struct connect_info *own,
@@ -66,29 +87,57 @@ enum wire_code wire_read(const void *data, size_t length, struct connect_info *o
 		return 0;
 	if (message.version != WIRE_VERSION)
 		return WIRE_BAD_VERSION;
-	if (message.own_length > MAX_DISCRIMINATOR_LEN ||
-	    message.wanted_length > MAX_DISCRIMINATOR_LEN)
-		return 0;
 	memset(own, 0, sizeof(*own));
+	if (!read_discriminator(&own->discriminator, message.own, message.flags & OWN_IS_FULL) ||
+	    !read_discriminator(wanted, message.wanted, message.flags & WANTED_IS_FULL))
+		return 0;
 	own->mutual = message.code == WIRE_MUTUAL_REQUEST;
-	own->reliability = message.level_and_rights & LEVEL_MASK;
-	own->rights.rdma_write = message.level_and_rights & RIGHT_RDMA_WRITE;
-	own->rights.rdma_read = message.level_and_rights & RIGHT_RDMA_READ;
+	own->reliability = message.flags & LEVEL_MASK;
+	own->rights.rdma_write = message.flags & RIGHT_RDMA_WRITE;
+	own->rights.rdma_read = message.flags & RIGHT_RDMA_READ;
 	own->max_transfer = read_number(message.max_transfer, sizeof(message.max_transfer));
-	read_discriminator(&own->discriminator, message.own_length, message.own);
-	read_discriminator(wanted, message.wanted_length, message.wanted);
 	return message.code;
 }
 
-void wire_write_mark(struct wire_message *message, uint32_t mark)
+void wire_write_extra(struct wire_message *message, struct wire_extra extra)
 {
-	write_number(message->mark, sizeof(message->mark), mark);
+	write_number(message->mark, sizeof(message->mark), extra.mark);
+	write_number(message->port, sizeof(message->port), extra.port);
 }
 
-uint32_t wire_read_mark(const void *data)
+struct wire_extra wire_read_extra(const void *data)
 {
 	struct wire_message message;
 
 	memcpy(&message, data, sizeof(message));
-	return read_number(message.mark, sizeof(message.mark));
+	return (struct wire_extra){
+		.mark = read_number(message.mark, sizeof(message.mark)),
+		.port = (uint16_t)read_number(message.port, sizeof(message.port)),
+	};
+}
+
+void wire_write_control(struct wire_control *message, enum wire_code code,
+			const struct wire_control_fields *fields)
+{
+	memcpy(message->magic, magic, sizeof(magic));
+	message->version = WIRE_VERSION;
+	message->code = (uint8_t)code;
+	write_number(message->port, sizeof(message->port), fields->port);
+	write_number(message->from, sizeof(message->from), fields->from);
+	write_number(message->to, sizeof(message->to), fields->to);
+	write_number(message->number, sizeof(message->number), fields->number);
+}
+
+enum wire_code wire_read_control(const struct wire_control *message,
+				 struct wire_control_fields *fields)
+{
+	if (memcmp(message->magic, magic, sizeof(magic)) || message->version != WIRE_VERSION)
+		return 0;
+	*fields = (struct wire_control_fields){
+		.port = (uint16_t)read_number(message->port, sizeof(message->port)),
+		.from = read_number(message->from, sizeof(message->from)),
+		.to = read_number(message->to, sizeof(message->to)),
+		.number = read_number(message->number, sizeof(message->number)),
+	};
+	return message->code;
 }

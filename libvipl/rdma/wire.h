@@ -1,6 +1,6 @@
 /*
- * What two libraries tell each other in the private data of a connection: docs/WIRE.md describes
- * it in prose.
+ * What two libraries tell each other in the private data of a connection, and over control
+ * connections: docs/WIRE.md describes it in prose.
  */
 #ifndef VIPL_RDMA_WIRE_H
 #define VIPL_RDMA_WIRE_H
@@ -9,7 +9,7 @@
 
 #include "device.h"
 
-#define WIRE_VERSION 1
+#define WIRE_VERSION 2
 
 enum wire_code {
 	WIRE_REQUEST = 1,
@@ -18,16 +18,22 @@ enum wire_code {
 	WIRE_NO_MATCH = 4,
 	WIRE_BAD_VERSION = 5,
 	WIRE_MUTUAL_REQUEST = 6,
+	WIRE_BUSY = 7,
+	/* On control connections. */
+	WIRE_HELLO = 16,
+	WIRE_GONE = 17,
+	WIRE_ASK = 18,
+	WIRE_CONNECTED = 19,
+	WIRE_UNHEARD = 20,
 };
 
 struct wire_message {
 	uint8_t magic[4];
 	uint8_t version;
 	uint8_t code;
-	uint8_t level_and_rights;
-	uint8_t max_transfer[3]; /* big endian, like the mark */
-	uint8_t own_length;
-	uint8_t wanted_length;
+	uint8_t flags;		 /* level, rights, and which discriminators are of full length */
+	uint8_t max_transfer[3]; /* big endian, like the port and the mark */
+	uint8_t port[2];
 	uint8_t own[MAX_DISCRIMINATOR_LEN];
 	uint8_t wanted[MAX_DISCRIMINATOR_LEN];
 	uint8_t mark[4];
@@ -44,9 +50,38 @@ void wire_write(struct wire_message *message, enum wire_code code, const struct 
 enum wire_code wire_read(const void *data, size_t length, struct connect_info *own,
 			 struct discriminator *wanted);
 
-/* The key of the sender's mark (reception.c), in a request and an accept; else 0. */
-void wire_write_mark(struct wire_message *message, uint32_t mark);
+/* What only this device has use for, in a request and an accept; else zeros. */
+struct wire_extra {
+	uint32_t mark; /* the key of the sender's mark: reception.c */
+	uint16_t port; /* where the sender takes control connections: control.c */
+};
+
+void wire_write_extra(struct wire_message *message, struct wire_extra extra);
 /* Of data in which wire_read() has found a message. */
-uint32_t wire_read_mark(const void *data);
+struct wire_extra wire_read_extra(const void *data);
+
+/* What goes over a control connection. */
+struct wire_control {
+	uint8_t magic[4];
+	uint8_t version;
+	uint8_t code;
+	uint8_t port[2]; /* big endian, like the rest */
+	uint8_t from[4];
+	uint8_t to[4];
+	uint8_t number[4];
+};
+
+struct wire_control_fields {
+	uint16_t port;	 /* where the sender takes control connections */
+	uint32_t from;	 /* the sender's queue pair, */
+	uint32_t to;	 /* and the receiver's */
+	uint32_t number; /* of the connection: see WIRE.md */
+};
+
+void wire_write_control(struct wire_control *message, enum wire_code code,
+			const struct wire_control_fields *fields);
+/* The code; 0 when this is no message of ours. */
+enum wire_code wire_read_control(const struct wire_control *message,
+				 struct wire_control_fields *fields);
 
 #endif

@@ -302,8 +302,24 @@ int rdma_establish(rdma_cm_id *rid)
 	if (fault)
 		return by_minus(fault);
 	id->state = Cm::ESTABLISHED;
+	if (id->peer->state == Cm::ESTABLISHED) // it was notified of a first message
+		return 0;
 	id->peer->state = Cm::ESTABLISHED;
 	report(id->peer, RDMA_CM_EVENT_ESTABLISHED);
+	return 0;
+}
+
+int rdma_notify(rdma_cm_id *rid, ibv_event_type type)
+{
+	FAKE_ENTER(rdma_notify);
+	auto *id = static_cast<Id *>(rid);
+
+	if (!fault && (type != IBV_EVENT_COMM_EST || id->state != Cm::REP_SENT))
+		fault = EINVAL;
+	if (fault)
+		return by_minus(fault);
+	id->state = Cm::ESTABLISHED;
+	report(id, RDMA_CM_EVENT_ESTABLISHED);
 	return 0;
 }
 

@@ -1,0 +1,331 @@
+/*
+ * The requester's side of connecting. It tries the ports of the discriminator's bucket one after the
+ * other, each with a new cm_id, until one's owner says yes or no, or nobody waits on any of them. Until
+ * an answer comes the queue pair stays in INIT, so posted receives outlive every failure.
+ *
+ * rdma_cm repeats a lost request after some four seconds, and waits for an answer whatever becomes of
+ * the host. So a request without an answer is soon made once more, in another id, for the same queue
+ * pair: a host that has it refuses the second one as stale, and goes on with the first; that also
+ * tells, every now and then, that it is still there. The ids must go before the connection is
+ * established: from then on such a repetition would end it.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "deadline.h"
+#include "log.h"
+#include "rdma.h"
+
+#define MSEC	      INT64_C(1000000)
+#define RESOLVE_MSEC  3000 /* as long as Linux asks for an address, three times */
+#define FIRST_REPEAT  (400 * MSEC)
+#define REPEAT	      (2000 * MSEC) /* also between two questions whether the host is still there */
+#define SILENCE	      (9000 * MSEC) /* then it is not, and all begins anew */
+#define UNHEARD	      (200 * MSEC)  /* the answer has been sent, and has not come for so long */
+
+/* REJECTED's status, by the InfiniBand architecture. */
+enum { REJECT_INVALID_SERVICE = 8, REJECT_STALE = 10, REJECT_CONSUMER = 28 };
+
+/* 0 or errno. */
+static int resolve(struct rdma_endpoint *endpoint, struct rdma_cm_id **id)
+{
+	struct rdma_device *device = endpoint->device;
+	struct sockaddr_storage from, to;
+
+	if (rdma_create_id(device->events, id, endpoint, RDMA_PS_TCP)) {
+		*id = NULL;
+		return errno;
+	}
+	rdma_socket(device, &endpoint->own.host, 0, &from);
+	rdma_socket(device, &endpoint->host, rdma_bucket_port(&endpoint->wanted, endpoint->probe),
+		    &to);
+	return rdma_resolve_addr(*id, (struct sockaddr *)&from, (struct sockaddr *)&to,
+				 RESOLVE_MSEC)
+		       ? errno
+		       : 0;
+}
+
+/* Asks the owner of one port of the bucket. */
+static void probe(struct rdma_endpoint *endpoint)
+{
+	int error;
+
+	rdma_drop_ids(endpoint);
+	endpoint->began = clock_nsec();
+	endpoint->phase = RDMA_RESOLVING;
+	error = resolve(endpoint, &endpoint->id);
+	if (error)
+		rdma_fail(endpoint, endpoint->id ? rdma_reason(error) : VIP_ERROR_RESOURCE);
+}
+
+/* This port has told nothing of who waits there: the next look goes on with it. */
+static void undecided(struct rdma_endpoint *endpoint, VIP_RETURN reason)
+{
+	endpoint->nobody = false;
+	rdma_drop_ids(endpoint);
+	endpoint_undecided(endpoint->vi, reason);
+}
+
+/* Nobody on this port waits for the discriminator. */
+static void probe_next(struct rdma_endpoint *endpoint)
+{
+	endpoint->nobody = true;
+	if (++endpoint->probe < RDMA_BUCKET_PORTS) {
+		probe(endpoint);
+		return;
+	}
+	endpoint->probe = 0;
+	rdma_drop_ids(endpoint);
+	endpoint_nobody(endpoint->vi);
+}
+
+/* 0 or errno. */
+static int send_request(struct rdma_endpoint *endpoint, struct rdma_cm_id *id)
+{
+	struct rdma_conn_param parameters;
+	struct wire_message message;
+
+	wire_write(&message, endpoint->own.mutual ? WIRE_MUTUAL_REQUEST : WIRE_REQUEST,
+		   &endpoint->own, &endpoint->wanted);
+	rdma_fill_parameters(endpoint, &endpoint->host, &parameters, &message);
+	return rdma_connect(id, &parameters) ? errno : 0;
+}
+
+static void send_first(struct rdma_endpoint *endpoint)
+{
+	int error;
+
+	endpoint->phase = RDMA_REQUESTING;
+	endpoint->has_arrived = false;
+	endpoint->asked = 0;
+	endpoint->heard = clock_nsec();
+	endpoint->repeat_due = endpoint->heard + FIRST_REPEAT;
+	error = send_request(endpoint, endpoint->id);
+	if (error)
+		rdma_fail(endpoint, rdma_reason(error));
+	else
+		rdma_timer_start(endpoint->device);
+}
+
+static void answered(struct rdma_endpoint *endpoint, const struct rdma_cm_event *event)
+{
+	struct discriminator unused;
+	enum wire_code code = wire_read(event->param.conn.private_data,
+					event->param.conn.private_data_len, &endpoint->peer, &unused);
+	int error = EPROTO;
+
+	endpoint->peer.host = endpoint->host;
+	if (code == WIRE_ACCEPT && endpoint->peer.reliability == endpoint->own.reliability) {
+		endpoint->peer_extra = wire_read_extra(event->param.conn.private_data);
+		error = rdma_endpoint_start(endpoint);
+	}
+	if (!error && rdma_establish(endpoint->id))
+		error = errno == EINVAL ? ECONNABORTED : errno;
+	if (error == ECONNABORTED) { /* who has accepted is gone again */
+		rdma_fail(endpoint, VIP_TIMEOUT);
+		return;
+	}
+	if (error) {
+		log_error("cannot complete a connection: %s", strerror(error));
+		rdma_fail(endpoint, error == EPROTO ? VIP_NOT_REACHABLE : VIP_ERROR_RESOURCE);
+		return;
+	}
+	endpoint->phase = RDMA_CONNECTED;
+	endpoint_connected(endpoint->vi, &endpoint->peer);
+}
+
+static void refused(struct rdma_endpoint *endpoint, const struct rdma_cm_event *event)
+{
+	struct discriminator unused;
+	struct connect_info unused_too;
+
+	switch (event->status) {
+	case REJECT_CONSUMER:
+		switch (wire_read(event->param.conn.private_data,
+				  event->param.conn.private_data_len, &unused_too, &unused)) {
+		case WIRE_REJECT:
+			rdma_fail(endpoint, VIP_REJECT);
+			return;
+		case WIRE_BAD_VERSION:
+			log_error("the peer has another version of this library");
+			rdma_fail(endpoint, VIP_REJECT);
+			return;
+		case WIRE_BUSY:
+			endpoint_busy(endpoint->vi);
+			break;
+		default: /* WIRE_NO_MATCH; or without words: who listened has gone */
+			break;
+		}
+		break;
+	case REJECT_STALE: /* the peer has not seen yet that this queue pair was disconnected */
+		undecided(endpoint, VIP_ERROR_RESOURCE);
+		return;
+	default: /* REJECT_INVALID_SERVICE, -ECONNREFUSED: nobody listens */
+		break;
+	}
+	probe_next(endpoint);
+}
+
+static void drop_repeat(struct rdma_endpoint *endpoint)
+{
+	if (endpoint->repeat)
+		rdma_destroy_id(endpoint->repeat);
+	endpoint->repeat = NULL;
+	endpoint->repeat_is_out = false;
+}
+
+/* The one of the two that has not got there goes; the other one is waited for. */
+static void keep_repeat(struct rdma_endpoint *endpoint)
+{
+	rdma_destroy_id(endpoint->id);
+	endpoint->id = endpoint->repeat;
+	endpoint->repeat = NULL;
+	endpoint->repeat_is_out = false;
+}
+
+/* The host has the request. */
+static void arrived(struct rdma_endpoint *endpoint)
+{
+	endpoint->has_arrived = true;
+	endpoint->heard = clock_nsec();
+}
+
+/* There is no way to the host. */
+static void unresolved(struct rdma_endpoint *endpoint, int error)
+{
+	char host[INET6_ADDRSTRLEN];
+
+	if (error == ETIMEDOUT && endpoint->own.mutual) { /* an equal may yet come */
+		undecided(endpoint, VIP_TIMEOUT);
+		return;
+	}
+	host_text(&endpoint->host, host);
+	log_info("%s is not reachable: %s", host,
+		 error == ETIMEDOUT ? "nobody on the network has this address" : strerror(error));
+	rdma_fail(endpoint, error == ETIMEDOUT ? VIP_NOT_REACHABLE : rdma_reason(error));
+}
+
+static void repeat_event(struct rdma_endpoint *endpoint, const struct rdma_cm_event *event)
+{
+	switch (event->event) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		if (rdma_resolve_route(endpoint->repeat, RESOLVE_MSEC))
+			drop_repeat(endpoint);
+		break;
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		endpoint->repeat_is_out = true;
+		if (send_request(endpoint, endpoint->repeat))
+			drop_repeat(endpoint);
+		break;
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+		keep_repeat(endpoint);
+		answered(endpoint, event);
+		break;
+	case RDMA_CM_EVENT_REJECTED:
+		if (event->status == REJECT_STALE) {
+			drop_repeat(endpoint);
+			arrived(endpoint);
+		} else {
+			refused(endpoint, event);
+		}
+		break;
+	default: /* what has no answer is no news */
+		drop_repeat(endpoint);
+		break;
+	}
+}
+
+static void resolving_event(struct rdma_endpoint *endpoint, const struct rdma_cm_event *event)
+{
+	switch (event->event) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		if (rdma_resolve_route(endpoint->id, RESOLVE_MSEC))
+			rdma_fail(endpoint, rdma_reason(errno));
+		break;
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		send_first(endpoint);
+		break;
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+		unresolved(endpoint, -event->status);
+		break;
+	default:
+		break;
+	}
+}
+
+static void requesting_event(struct rdma_endpoint *endpoint, const struct rdma_cm_event *event)
+{
+	switch (event->event) {
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+		drop_repeat(endpoint);
+		answered(endpoint, event);
+		break;
+	case RDMA_CM_EVENT_REJECTED:
+		if (event->status == REJECT_STALE && endpoint->repeat_is_out) {
+			keep_repeat(endpoint);
+			arrived(endpoint);
+		} else {
+			refused(endpoint, event);
+		}
+		break;
+	case RDMA_CM_EVENT_UNREACHABLE:
+		undecided(endpoint, VIP_TIMEOUT);
+		break;
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+		unresolved(endpoint, -event->status);
+		break;
+	default:
+		break;
+	}
+}
+
+void rdma_request_event(struct rdma_endpoint *endpoint, const struct rdma_cm_event *event)
+{
+	if (event->id == endpoint->repeat)
+		repeat_event(endpoint, event);
+	else if (event->id != endpoint->id)
+		return;
+	else if (endpoint->phase == RDMA_RESOLVING)
+		resolving_event(endpoint, event);
+	else
+		requesting_event(endpoint, event);
+}
+
+/* One at a time is under way; of two it is not known which of them the host has, so both stay. */
+static void repeat(struct rdma_endpoint *endpoint, int64_t now)
+{
+	endpoint->repeat_due = now + REPEAT;
+	if (endpoint->repeat && !endpoint->has_arrived)
+		return;
+	drop_repeat(endpoint);
+	if (resolve(endpoint, &endpoint->repeat))
+		drop_repeat(endpoint);
+}
+
+void rdma_request_tick(struct rdma_endpoint *endpoint, int64_t now)
+{
+	if (now - endpoint->heard >= SILENCE) {
+		undecided(endpoint, VIP_TIMEOUT);
+		return;
+	}
+	if (now >= endpoint->repeat_due)
+		repeat(endpoint, now);
+	if (endpoint->asked && now - endpoint->asked >= UNHEARD) {
+		endpoint->asked = 0;
+		endpoint_busy(endpoint->vi); /* it will take the request again */
+		control_tell(endpoint, WIRE_UNHEARD, endpoint->peer_qp, endpoint->peer_psn);
+	}
+}
+
+void rdma_connect_start(struct device_endpoint *base, const struct connect_info *own,
+			const struct in6_addr *host, const struct discriminator *wanted)
+{
+	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
+
+	endpoint->own = *own;
+	endpoint->host = *host;
+	endpoint->wanted = *wanted;
+	probe(endpoint);
+}
