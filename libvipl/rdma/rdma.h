@@ -132,7 +132,7 @@ struct rdma_endpoint {
 	bool repeat_is_out; /* and not being resolved */
 	bool has_arrived;   /* the request is known to be at the host */
 	int64_t heard;	    /* when the host has last given a sign of that */
-	int64_t repeat_due;
+	int64_t repeat_due, repeat_pause;
 };
 
 struct rdma_request {

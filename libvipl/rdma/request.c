@@ -19,7 +19,7 @@
 #define MSEC	      INT64_C(1000000)
 #define RESOLVE_MSEC  3000 /* as long as Linux asks for an address, three times */
 #define FIRST_REPEAT  (400 * MSEC)
-#define REPEAT	      (2000 * MSEC) /* also between two questions whether the host is still there */
+#define LAST_REPEAT   (2000 * MSEC) /* each is twice as late; this asks whether the host is still there */
 #define SILENCE	      (9000 * MSEC) /* then it is not, and all begins anew */
 #define UNHEARD	      (200 * MSEC)  /* the answer has been sent, and has not come for so long */
 
@@ -91,6 +91,12 @@ static int send_request(struct rdma_endpoint *endpoint, struct rdma_cm_id *id)
 	return rdma_connect(id, &parameters) ? errno : 0;
 }
 
+static void repeat_soon(struct rdma_endpoint *endpoint, int64_t now)
+{
+	endpoint->repeat_pause = FIRST_REPEAT;
+	endpoint->repeat_due = now + FIRST_REPEAT;
+}
+
 static void send_first(struct rdma_endpoint *endpoint)
 {
 	int error;
@@ -99,7 +105,7 @@ static void send_first(struct rdma_endpoint *endpoint)
 	endpoint->has_arrived = false;
 	endpoint->asked = 0;
 	endpoint->heard = clock_nsec();
-	endpoint->repeat_due = endpoint->heard + FIRST_REPEAT;
+	repeat_soon(endpoint, endpoint->heard);
 	error = send_request(endpoint, endpoint->id);
 	if (error)
 		rdma_fail(endpoint, rdma_reason(error));
@@ -296,7 +302,10 @@ void rdma_request_event(struct rdma_endpoint *endpoint, const struct rdma_cm_eve
 /* One at a time is under way; of two it is not known which of them the host has, so both stay. */
 static void repeat(struct rdma_endpoint *endpoint, int64_t now)
 {
-	endpoint->repeat_due = now + REPEAT;
+	endpoint->repeat_pause *= 2;
+	if (endpoint->repeat_pause > LAST_REPEAT)
+		endpoint->repeat_pause = LAST_REPEAT;
+	endpoint->repeat_due = now + endpoint->repeat_pause;
 	if (endpoint->repeat && !endpoint->has_arrived)
 		return;
 	drop_repeat(endpoint);
@@ -314,8 +323,11 @@ void rdma_request_tick(struct rdma_endpoint *endpoint, int64_t now)
 		repeat(endpoint, now);
 	if (endpoint->asked && now - endpoint->asked >= UNHEARD) {
 		endpoint->asked = 0;
-		endpoint_busy(endpoint->vi); /* it will take the request again */
 		control_tell(endpoint, WIRE_UNHEARD, endpoint->peer_qp, endpoint->peer_psn);
+		/* It drops what it has of the request, and takes it again. */
+		endpoint_busy(endpoint->vi);
+		endpoint->has_arrived = false;
+		repeat_soon(endpoint, now - FIRST_REPEAT);
 	}
 }
 
