@@ -536,7 +536,7 @@ VIP_RETURN VipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *LocalAddr, 
  *   VIP_TIMEOUT                    the requester has given up; ConnHandle is used up, VI idle
  *   VIP_ERROR_RESOURCE             the system is out of something
  *
- * Blocks for an exchange of messages with the requester at most.  Thread-safe.
+ * Blocks for an exchange of messages with the requester, 10 seconds at most.  Thread-safe.
  */
 VIP_RETURN VipConnectAccept(VIP_CONN_HANDLE ConnHandle, VIP_VI_HANDLE ViHandle);
 
@@ -561,12 +561,15 @@ VIP_RETURN VipConnectReject(VIP_CONN_HANDLE ConnHandle);
  * before, and stay posted when the request fails; the VI is then idle again.
  *
  *   VIP_SUCCESS            connected; the local address belongs to the VI
- *   VIP_TIMEOUT            no answer within Timeout milliseconds: the host or the network is dead,
- *                          or a peer took the request and neither accepted nor rejected it
+ *   VIP_TIMEOUT            no answer within Timeout milliseconds: the host has no RDMA device, or has
+ *                          died just now; or a peer took the request and neither accepted nor
+ *                          rejected it.  A host that dies and comes back meanwhile is asked anew
  *   VIP_REJECT             the peer rejected it
  *   VIP_NO_MATCH           the host answers and nobody waits there for this discriminator, nor did
- *                          within a grace time (never longer than Timeout)
- *   VIP_NOT_REACHABLE      there is no such address, or no route to it
+ *                          within a grace time (VIPL_GRACE_MSEC, 5 seconds; never longer than
+ *                          Timeout).  Where somebody has waited so lately, it begins anew
+ *   VIP_NOT_REACHABLE      no route leads to the address, which is told at once; or nobody on its
+ *                          network has it, which takes 3 seconds, and is VIP_TIMEOUT before
  *   VIP_INVALID_STATE      the VI is not idle
  *   VIP_INVALID_PARAMETER  ViHandle is not a VI, a pointer is NULL, Timeout is 0, or an address
  *                          has lengths that the NIC does not know
