@@ -10,13 +10,18 @@ enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_D
 void log_message(enum log_level level, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* For what others can cause as often as they like: one in a while from each place in the code. */
-#define log_warning_ratelimited(...)                                                               \
+/*
+ * For what peers can cause as often as they like, and for what a program may well try again and
+ * again: one in a while from each place in the code.
+ */
+#define log_ratelimited(level, ...)                                                                \
 	do {                                                                                       \
 		static _Atomic int64_t log_next_;                                                  \
 		if (log_is_due(&log_next_))                                                        \
-			log_warning(__VA_ARGS__);                                                  \
+			log_message(level, __VA_ARGS__);                                           \
 	} while (0)
+#define log_error_ratelimited(...)   log_ratelimited(LOG_LEVEL_ERROR, __VA_ARGS__)
+#define log_warning_ratelimited(...) log_ratelimited(LOG_LEVEL_WARNING, __VA_ARGS__)
 bool log_is_due(_Atomic int64_t *next);
 
 /* For ENOMEM, what may be behind it, else "". Valid until the thread calls it again. */

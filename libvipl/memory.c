@@ -99,10 +99,12 @@ unlock:
 
 static void explain_refusal(size_t length, int error)
 {
-	log_error("cannot register %zu bytes: %s%s%s", length, strerror(error), memory_hint(error),
-		  error == EFAULT ? " (not all of it is mapped, or it is read-only and RDMA write "
-				    "was asked for)"
-				  : "");
+	/* A cache of registrations tries, gives another one up, and tries again. */
+	log_error_ratelimited("cannot register %zu bytes: %s%s%s", length, strerror(error),
+			      memory_hint(error),
+			      error == EFAULT ? " (not all of it is mapped, or it is read-only and "
+						"RDMA write was asked for)"
+					      : "");
 }
 
 /* The tag to use with one more user, or NULL. */
@@ -160,7 +162,8 @@ static int create_region(struct nic *nic, struct region *region, uint32_t *handl
 	error = region_table_insert(&nic->regions, *handle, &view, region);
 	pthread_mutex_unlock(&nic->lock);
 	if (error && error != EEXIST) {
-		log_error("no place for memory handle %#x: %s", *handle, strerror(error));
+		log_error_ratelimited("no place for memory handle %#x: %s", *handle,
+				      strerror(error));
 		nic->device->ops->region_destroy(region->device_region);
 	}
 	return error;
@@ -181,7 +184,7 @@ static VIP_RETURN register_region(struct nic *nic, struct region *region, uint32
 		nic->device->ops->region_destroy(former);
 	}
 	if (error == EEXIST) {
-		log_error("the device gives no memory handle that is free");
+		log_error_ratelimited("the device gives no memory handle that is free");
 		nic->device->ops->region_destroy(region->device_region);
 	}
 	return error ? VIP_ERROR_RESOURCE : VIP_SUCCESS;
@@ -279,11 +282,12 @@ static VIP_RETURN change_region(struct nic *nic, struct region *region, uint32_t
 	if (!changed) {
 		int error = errno;
 
-		log_error("cannot change the attributes of memory handle %#x: %s%s%s", handle,
-			  strerror(error), memory_hint(error),
-			  error == ENOTSUP ? " (this device can only take all RDMA rights of a "
-					     "region away: register the memory anew)"
-					   : "");
+		log_error_ratelimited(
+			"cannot change the attributes of memory handle %#x: %s%s%s", handle,
+			strerror(error), memory_hint(error),
+			error == ENOTSUP ? " (this device can only take all RDMA rights of a "
+					   "region away: register the memory anew)"
+					 : "");
 		tag_release(nic, tag);
 		return error == ENOTSUP ? VIP_ERROR_NOT_SUPPORTED : VIP_ERROR_RESOURCE;
 	}

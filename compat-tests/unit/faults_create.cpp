@@ -1,6 +1,11 @@
 // Making tags, regions, CQs and VIs when a call below fails.
 #include "support.h"
 
+#include <algorithm>
+#include <chrono>
+
+using namespace std::chrono_literals;
+
 namespace
 {
 
@@ -29,6 +34,26 @@ class FaultsCreate : public NicTest
 	VIP_MEM_HANDLE handle = 0;
 	char bytes[4096];
 };
+
+// A cache of registrations that gives one up and tries again may be refused hundreds of times.
+TEST_F(FaultsCreate, ManyRefusedRegistrationsDoNotFillTheLog)
+{
+	const auto start = std::chrono::steady_clock::now();
+
+	fake_fail_always("ibv_reg_mr", ENOMEM);
+	testing::internal::CaptureStderr();
+	for (int i = 0; i < 300; i++)
+		EXPECT_EQ(register_memory(), VIP_ERROR_RESOURCE);
+	const std::string log = testing::internal::GetCapturedStderr();
+	fake_fail_always("ibv_reg_mr", 0);
+
+	// One, at once, and one in five seconds; of a process that has logged none before.
+	const auto lines = std::count(log.begin(), log.end(), '\n');
+	EXPECT_EQ(log.find("vipl: error: cannot register 4096 bytes: "), 0u) << log;
+	EXPECT_LE(lines, 1 + (std::chrono::steady_clock::now() - start) / 5s) << log;
+	ASSERT_EQ(register_memory(), VIP_SUCCESS);
+	EXPECT_EQ(VipDeregisterMem(nic, bytes, handle), VIP_SUCCESS);
+}
 
 TEST_F(FaultsCreate, VisThatCannotBeMadeAreErrorResourceAndLeaveNothing)
 {

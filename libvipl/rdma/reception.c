@@ -41,8 +41,8 @@ int rdma_mark_create(struct rdma_endpoint *endpoint)
 	if (endpoint->mark)
 		return 0;
 	error = errno;
-	log_error("cannot register memory for Reliable Reception: %s%s", strerror(error),
-		  memory_hint(error));
+	log_error_ratelimited("cannot register memory for Reliable Reception: %s%s", strerror(error),
+			      memory_hint(error));
 	free(memory);
 	return error;
 }
