@@ -1097,8 +1097,9 @@ VIP_RETURN VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_ULONG Info
  * VipErrorCallback - set the handler of asynchronous errors.             VIPL: error handling
  *
  * Handler(Context, error descriptor) is called for every error on this NIC handle that no
- * descriptor's Status tells.  NULL brings back the default, which writes a line to standard error.
- * Handlers of one NIC handle run one at a time.  Context may be NULL.
+ * descriptor's Status tells.  NULL brings back the default, which writes a line to standard error;
+ * of a connection that the peer has ended it writes one with VIPL_LOG=info only.  Handlers of one
+ * NIC handle run one at a time.  Context may be NULL.
  *
  * A connection that is lost is told once, and when the handler is called its VI is in error, with
  * everything flushed:

@@ -276,8 +276,10 @@ void endpoint_busy(struct vi *vi);
  * with it, as after endpoint_refused(); the requester is going to ask again, and is to be accepted.
  */
 void endpoint_unheard(struct vi *vi);
-/* [nic] The peer disconnected or vanished. */
+/* [nic] The peer vanished, or can be reached no more. */
 void endpoint_lost(struct vi *vi);
+/* [nic] The peer has ended the connection, and said so. Also from within endpoint_stop(). */
+void endpoint_closed(struct vi *vi);
 /* [nic] From within endpoint_stop(): why the connection ends, when the device knows. */
 void endpoint_ends_for(struct vi *vi, VIP_ERROR_CODE error);
 /* [nic] The device itself saw an error that no completion tells of. */

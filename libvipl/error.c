@@ -15,6 +15,7 @@
 struct pending_error {
 	STAILQ_ENTRY(pending_error) next;
 	VIP_ERROR_DESCRIPTOR descriptor;
+	bool closed_by_peer;
 };
 
 void errors_init(struct errors *errors)
@@ -57,14 +58,18 @@ static bool is_mistake(const VIP_ERROR_DESCRIPTOR *error)
 	return error->ErrorCode == VIP_ERROR_POST_DESC || error->ErrorCode == VIP_ERROR_VI_OVERRUN;
 }
 
-static void default_handler(const VIP_ERROR_DESCRIPTOR *error)
+/* That a peer has disconnected first is how most connections end: no error but by VIPL's word. */
+static void default_handler(const VIP_ERROR_DESCRIPTOR *error, bool closed_by_peer)
 {
 	char vi[32] = "";
 
 	if (error->ViHandle)
 		snprintf(vi, sizeof(vi), ", VI %p", error->ViHandle);
-	log_error("NIC %p%s: %s (and no error handler is set)", error->NicHandle, vi,
-		  error_name(error->ErrorCode));
+	if (closed_by_peer)
+		log_info("NIC %p%s: the peer has ended the connection", error->NicHandle, vi);
+	else
+		log_error("NIC %p%s: %s (and no error handler is set)", error->NicHandle, vi,
+			  error_name(error->ErrorCode));
 }
 
 bool error_deliver(struct notifier *notifier)
@@ -84,7 +89,7 @@ bool error_deliver(struct notifier *notifier)
 	if (handler)
 		handler(context, &error->descriptor);
 	else
-		default_handler(&error->descriptor);
+		default_handler(&error->descriptor, error->closed_by_peer);
 	trace_handler_returned("VipErrorCallback", begun);
 	free(error);
 	pthread_mutex_lock(&notifier->lock);
@@ -92,7 +97,8 @@ bool error_deliver(struct notifier *notifier)
 }
 
 /* The notifier's lock is held. */
-static void enqueue(struct notifier *notifier, const VIP_ERROR_DESCRIPTOR *descriptor)
+static void enqueue(struct notifier *notifier, const VIP_ERROR_DESCRIPTOR *descriptor,
+		    bool closed_by_peer)
 {
 	struct pending_error *error = malloc(sizeof(*error));
 	int refused;
@@ -103,6 +109,7 @@ static void enqueue(struct notifier *notifier, const VIP_ERROR_DESCRIPTOR *descr
 		return;
 	}
 	error->descriptor = *descriptor;
+	error->closed_by_peer = closed_by_peer;
 	notifier->errors.mistakes += is_mistake(descriptor);
 	STAILQ_INSERT_TAIL(&notifier->errors.pending, error, next);
 	refused = notifier_start(notifier);
@@ -112,7 +119,7 @@ static void enqueue(struct notifier *notifier, const VIP_ERROR_DESCRIPTOR *descr
 	notifier_wake(notifier);
 }
 
-static void report(struct nic *nic, VIP_ERROR_DESCRIPTOR *error)
+static void report(struct nic *nic, VIP_ERROR_DESCRIPTOR *error, bool closed_by_peer)
 {
 	struct notifier *notifier = nic->notifier;
 
@@ -120,21 +127,24 @@ static void report(struct nic *nic, VIP_ERROR_DESCRIPTOR *error)
 	pthread_mutex_lock(&notifier->lock);
 	/* The caller of the post was told already; the handler need not hear of each. */
 	if (!notifier->stop && !(is_mistake(error) && notifier->errors.mistakes >= MOST_MISTAKES))
-		enqueue(notifier, error);
+		enqueue(notifier, error, closed_by_peer);
 	pthread_mutex_unlock(&notifier->lock);
 }
 
 void error_of_nic(struct nic *nic, VIP_ERROR_CODE code)
 {
-	report(nic, &(VIP_ERROR_DESCRIPTOR){.ResourceCode = VIP_RESOURCE_NIC, .ErrorCode = code});
+	report(nic, &(VIP_ERROR_DESCRIPTOR){.ResourceCode = VIP_RESOURCE_NIC, .ErrorCode = code},
+	       false);
 }
 
 void error_of_vi(struct vi *vi, VIP_ERROR_CODE code, uint32_t operation)
 {
-	report(vi->nic, &(VIP_ERROR_DESCRIPTOR){.ViHandle = object_handle(&vi->object),
-						.OpCode = operation,
-						.ResourceCode = VIP_RESOURCE_VI,
-						.ErrorCode = code});
+	report(vi->nic,
+	       &(VIP_ERROR_DESCRIPTOR){.ViHandle = object_handle(&vi->object),
+				       .OpCode = operation,
+				       .ResourceCode = VIP_RESOURCE_VI,
+				       .ErrorCode = code},
+	       code == VIP_ERROR_CONN_LOST && vi->closed_by_peer);
 }
 
 void error_of_post(struct vi *vi, VIP_ERROR_CODE code, uint32_t operation,
@@ -144,11 +154,13 @@ void error_of_post(struct vi *vi, VIP_ERROR_CODE code, uint32_t operation,
 	VIP_RESOURCE_CODE resource =
 		code == VIP_ERROR_POST_DESC ? VIP_RESOURCE_DESCRIPTOR : VIP_RESOURCE_VI;
 
-	report(vi->nic, &(VIP_ERROR_DESCRIPTOR){.ViHandle = object_handle(&vi->object),
-						.DescriptorPtr = descriptor,
-						.OpCode = operation,
-						.ResourceCode = resource,
-						.ErrorCode = code});
+	report(vi->nic,
+	       &(VIP_ERROR_DESCRIPTOR){.ViHandle = object_handle(&vi->object),
+				       .DescriptorPtr = descriptor,
+				       .OpCode = operation,
+				       .ResourceCode = resource,
+				       .ErrorCode = code},
+	       false);
 }
 
 void error_forget(struct nic *nic, VIP_VI_HANDLE vi)

@@ -26,6 +26,7 @@ void errors_free(struct errors *errors);
 
 /* The operation is given as in a descriptor's Status; 0 when the error is not about one. */
 void error_of_nic(struct nic *nic, VIP_ERROR_CODE code);
+/* About a connection; the NIC's lock is held. */
 void error_of_vi(struct vi *vi, VIP_ERROR_CODE code, uint32_t operation);
 void error_of_post(struct vi *vi, VIP_ERROR_CODE code, uint32_t operation,
 		   VIP_DESCRIPTOR *descriptor);

@@ -45,6 +45,7 @@ static bool offer(struct vi *vi)
 	vi->resume_at = DEADLINE_NEVER;
 	atomic_store(&vi->broken, false);
 	atomic_store(&vi->stalled, false);
+	vi->closed_by_peer = false;
 	atomic_store(&vi->failure, 0);
 	atomic_store(&vi->state, VIP_STATE_CONNECT_PENDING);
 	workqueue_set_mode(&vi->receive, QUEUE_OPEN);
@@ -300,6 +301,13 @@ void endpoint_nobody(struct vi *vi)
 void endpoint_lost(struct vi *vi)
 {
 	break_for(vi, VIP_ERROR_CONN_LOST);
+}
+
+void endpoint_closed(struct vi *vi)
+{
+	vi->closed_by_peer = true;
+	vi->cause = VIP_ERROR_CONN_LOST;
+	endpoint_lost(vi);
 }
 
 void endpoint_ends_for(struct vi *vi, VIP_ERROR_CODE error)

@@ -55,6 +55,7 @@ struct vi {
 	pthread_cond_t changed;	  /* outcome is there, or a pause begins */
 	unsigned attempt;	  /* counts attempts to connect */
 	VIP_ERROR_CODE cause;	  /* why the connection ends */
+	bool closed_by_peer;	  /* and has told so */
 	struct connect_info peer; /* valid when connected */
 	struct vi_pairing pairing;
 

@@ -99,7 +99,7 @@ TEST_F(Handlers, ThatAreNullLeaveItToTheDefaultOne)
 	ASSERT_EQ(pipe(ends), 0);
 	dup2(ends[1], STDERR_FILENO);
 	EXPECT_EQ(VipErrorCallback(nic, nullptr, nullptr), VIP_SUCCESS);
-	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	fake_async_event_qp(IBV_EVENT_QP_FATAL, b.qp);
 	pollfd readable = {ends[0], POLLIN, 0};
 	char text[512] = "";
 	bool told = poll(&readable, 1, PATIENCE) == 1 && read(ends[0], text, sizeof(text) - 1) > 0;

@@ -150,7 +150,7 @@ static void tell_cause(struct loopback_endpoint *endpoint)
 	if (end && end < sizeof(causes) / sizeof(causes[0]))
 		endpoint_ends_for(endpoint->vi, causes[end]);
 	else if (atomic_load(&endpoint->out->closed))
-		endpoint_ends_for(endpoint->vi, VIP_ERROR_CONN_LOST);
+		endpoint_closed(endpoint->vi);
 }
 
 void loopback_endpoint_stop(struct device_endpoint *base)

@@ -108,7 +108,10 @@ static void disconnected(struct rdma_endpoint *endpoint)
 {
 	if (endpoint->phase == RDMA_ACCEPTING)
 		established(endpoint);
-	ended(endpoint);
+	if (endpoint->phase == RDMA_CONNECTED)
+		endpoint_closed(endpoint->vi);
+	else
+		ended(endpoint);
 }
 
 void rdma_peer_died(struct rdma_endpoint *endpoint)

@@ -1,0 +1,164 @@
+// What is told of a connection's end where no error handler is set, on either device: that a peer has
+// disconnected is information, that it is lost is an error.
+#include "support.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+namespace
+{
+
+// Standard error of this process, to read from.
+class StandardError
+{
+      public:
+	StandardError()
+	{
+		int ends[2];
+		EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
+		dup2(ends[1], STDERR_FILENO);
+		::close(ends[1]);
+		end_ = ends[0];
+	}
+	// The next line; waits for it.
+	std::string line()
+	{
+		pollfd readable = {end_, POLLIN, 0};
+		std::string line;
+		char byte;
+		while (poll(&readable, 1, PATIENCE) == 1 && read(end_, &byte, 1) == 1 && byte != '\n')
+			line += byte;
+		return line;
+	}
+
+      private:
+	int end_;
+};
+
+// A VI on a NIC of its own, and its end of a connection.
+struct End {
+	explicit End(const char *name)
+	{
+		VIP_VI_ATTRIBUTES attributes = vi_attributes();
+		EXPECT_EQ(VipOpenNic(name, &nic), VIP_SUCCESS);
+		EXPECT_EQ(VipCreateVi(nic, &attributes, nullptr, nullptr, &vi), VIP_SUCCESS);
+	}
+	void request(const char *host) const
+	{
+		Address local("0.0.0.0", "me"), remote(host, "ends");
+		VIP_VI_ATTRIBUTES attributes;
+		EXPECT_EQ(VipConnectRequest(vi, local.get(), remote.get(), PATIENCE, &attributes),
+			  VIP_SUCCESS);
+	}
+	void accept(const char *host) const
+	{
+		Address local(host, "ends"), remote;
+		VIP_VI_ATTRIBUTES attributes;
+		VIP_CONN_HANDLE conn = nullptr;
+		EXPECT_EQ(VipConnectWait(nic, local.get(), PATIENCE, remote.get(), &attributes,
+					 &conn),
+			  VIP_SUCCESS);
+		EXPECT_EQ(VipConnectAccept(conn, vi), VIP_SUCCESS);
+	}
+	VIP_NIC_HANDLE nic = nullptr;
+	VIP_VI_HANDLE vi = nullptr;
+};
+
+// The first line that is told of a connection that has ended, in a child of this process. There is one
+// in any case, since the last thing that is done is a mistake.
+std::string first_line(const char *level, const char *device,
+		       const std::function<void(const End &)> &connect_and_end)
+{
+	Child child = in_child({{"VIPL_LOG", level}, {"VIPL_GRACE_MSEC", "8000"}}, [&] {
+		static char memory[256];
+
+		fake_reset();
+		End end(device);
+		StandardError err;
+		connect_and_end(end);
+		EXPECT_TRUE(eventually([&] { return state_of(end.vi) == VIP_STATE_ERROR; }));
+		auto *odd = reinterpret_cast<VIP_DESCRIPTOR *>(memory + 1);
+		EXPECT_EQ(VipPostSend(end.vi, odd, 0), VIP_INVALID_PARAMETER);
+		printf("%s", err.line().c_str());
+	});
+	EXPECT_EQ(child.status, 0) << child.err;
+	return child.out;
+}
+
+struct Device {
+	const char *name, *host;
+};
+
+class ToldEnds : public testing::TestWithParam<Device>
+{
+      protected:
+	// The peer is of this process, and disconnects first.
+	static void disconnected(const End &end)
+	{
+		End peer(GetParam().name);
+		std::thread acceptor([&] { peer.accept(GetParam().host); });
+		end.request(GetParam().host);
+		acceptor.join();
+		EXPECT_EQ(VipDisconnect(peer.vi), VIP_SUCCESS);
+	}
+};
+
+const char MISTAKE[] = ": a descriptor could not be posted (and no error handler is set)";
+
+TEST_P(ToldEnds, APeerThatDisconnectsFirstIsInformation)
+{
+	std::string line = first_line("info", GetParam().name, disconnected);
+
+	EXPECT_EQ(line.find("vipl: info: NIC "), 0u) << line;
+	EXPECT_NE(line.find(": the peer has ended the connection"), std::string::npos) << line;
+}
+
+TEST_P(ToldEnds, AndIsNotToldUnlessAskedFor)
+{
+	for (const char *level : {"error", "warning"}) {
+		std::string line = first_line(level, GetParam().name, disconnected);
+
+		EXPECT_NE(line.find(MISTAKE), std::string::npos) << line;
+	}
+}
+
+INSTANTIATE_TEST_SUITE_P(OnEach, ToldEnds,
+			 testing::Values(Device{"fake0", "10.9.9.1"}, Device{"via_lo", "127.0.0.1"}),
+			 [](const auto &device) { return std::string(device.param.name); });
+
+const char LOST[] = ": connection lost (and no error handler is set)";
+
+TEST(LostEnds, AreAnErrorOnAnRdmaDevice)
+{
+	std::string line = first_line("error", "fake0", [](const End &end) {
+		uint32_t qp = newest_qp();
+		End peer("fake0");
+		std::thread acceptor([&] { peer.accept("10.9.9.1"); });
+		end.request("10.9.9.1");
+		acceptor.join();
+		fake_cm_event(fake_id_of_qp(qp), RDMA_CM_EVENT_UNREACHABLE, 0, nullptr, 0);
+	});
+	EXPECT_NE(line.find(LOST), std::string::npos) << line;
+}
+
+TEST(LostEnds, AreAnErrorOnTheLoopbackDevice)
+{
+	std::string line = first_line("error", "via_lo", [](const End &end) {
+		pid_t pid = fork();
+		int status;
+
+		if (!pid) {
+			End("via_lo").accept("127.0.0.1");
+			_exit(testing::Test::HasFailure());
+		}
+		end.request("127.0.0.1");
+		EXPECT_TRUE(waitpid(pid, &status, 0) == pid && !status);
+	});
+	EXPECT_EQ(line.find("vipl: error: NIC "), 0u) << line;
+	EXPECT_NE(line.find(LOST), std::string::npos) << line;
+}
+
+} // namespace
