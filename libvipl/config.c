@@ -30,9 +30,11 @@ static const struct setting {
 	{"LO_USERS", NULL, current.lo_users, NULL, 0, sizeof(current.lo_users) - 1},
 	{"HOSTS", NULL, current.hosts, NULL, 0, sizeof(current.hosts) - 1},
 	{"TRACE", NULL, current.trace, NULL, 0, sizeof(current.trace) - 1},
+	{"TRACE_MIB", NULL, NULL, &current.trace_mib, 256, 1048576},
 	/* Read by our test programs, not by the library. */
 	{"TEST_NIC", NULL, NULL, NULL, 0, 0},
 	{"TEST_LEVELS", NULL, NULL, NULL, 0, 0},
+	{"TEST_UNDER", NULL, NULL, NULL, 0, 0},
 };
 
 #define SETTINGS (sizeof(settings) / sizeof(settings[0]))

@@ -16,6 +16,7 @@ struct config {
 	char lo_users[256];  /* user numbers: who else may connect by the loopback device */
 	char hosts[256];     /* the hosts file of the name service */
 	char trace[256];     /* the file that calls are traced to; empty: they are not */
+	unsigned trace_mib;  /* how large it may become; 0: without limit */
 };
 
 const struct config *config(void);

@@ -34,7 +34,8 @@ struct polls {
 struct tracer {
 	struct tracer *next;
 	atomic_bool is_taken;
-	char *block, *at, *end;
+	struct trace_block block;
+	char *at, *end;
 	_Atomic uint32_t thread;
 	struct polls polls[POLLED];
 };
@@ -55,32 +56,57 @@ static void stop(struct tracer *tracer, int error)
 		return;
 	log_warning("VIPL_TRACE: the trace ends here: %s", strerror(error));
 	snprintf(words, sizeof(words) - 3, "the trace ends here: %s", strerror(error));
-	tracer->end = tracer->block ? tracer->block + TRACE_BLOCK : tracer->end;
+	if (tracer->block.memory)
+		tracer->end = tracer->block.memory + TRACE_BLOCK;
+	write_remark(tracer, words);
+}
+
+/* A line ends before `end`. The thread's errno is the program's. */
+static void finish_line(struct tracer *tracer, char *end)
+{
+	int saved = errno, error;
+
+	if (tracer->block.is_mapped) {
+		tracer->at = end;
+		return;
+	}
+	error = trace_file_write(&tracer->block, tracer->at, (size_t)(end - tracer->at));
+	tracer->at = end;
+	if (error)
+		stop(tracer, error);
+	errno = saved;
+}
+
+/* There may be a gap in the trace before this block, and the last lines are behind it. */
+static void tell_cut(struct tracer *tracer)
+{
+	char words[NOTE_ROOM];
+
+	snprintf(words, sizeof(words), "cut=%llu kept=%llu",
+		 (unsigned long long)tracer->block.cut, (unsigned long long)trace_file_kept());
 	write_remark(tracer, words);
 }
 
 /* Room for so many bytes, or NULL. The thread's errno is the program's. */
 static char *room(struct tracer *tracer, size_t bytes)
 {
-	int saved = errno;
-	char *block;
+	int saved = errno, error;
 
 	if ((size_t)(tracer->end - tracer->at) >= bytes)
 		return tracer->at;
 	if (!trace_is_on())
 		return NULL;
-	block = trace_file_block();
-	if (block) {
-		char *full = tracer->block;
-
-		tracer->block = tracer->at = block;
-		tracer->end = block + TRACE_BLOCK - NOTE_ROOM;
-		trace_file_unmap(full); /* a child of fork() unmaps what is in tracer->block */
+	error = trace_file_next(&tracer->block);
+	if (error) {
+		stop(tracer, error);
 	} else {
-		stop(tracer, errno);
+		tracer->at = tracer->block.memory;
+		tracer->end = tracer->at + TRACE_BLOCK - NOTE_ROOM;
+		if (tracer->block.cut)
+			tell_cut(tracer);
 	}
 	errno = saved;
-	return block;
+	return error ? NULL : tracer->at;
 }
 
 /* The room may be the last that there is. */
@@ -92,7 +118,7 @@ static void write_remark(struct tracer *tracer, const char *words)
 		return;
 	memcpy(tracer->at, "# ", 2);
 	memcpy(tracer->at + 2, words, length);
-	tracer->at += length + 3; /* the newline is there */
+	finish_line(tracer, tracer->at + length + 3); /* the newline is there */
 }
 
 /* ---- threads ---- */
@@ -153,8 +179,8 @@ static void give_back(void *ending)
 static void begin_child(void)
 {
 	for (struct tracer *each = atomic_load(&tracers); each; each = each->next) {
-		trace_file_unmap(each->block);
-		each->block = each->at = each->end = NULL;
+		trace_file_drop(&each->block);
+		each->at = each->end = NULL;
 		memset(each->polls, 0, sizeof(each->polls));
 		atomic_store(&each->is_taken, each == mine);
 	}
@@ -276,7 +302,7 @@ static void write_line(struct tracer *tracer, uint32_t thread, char event, const
 	else
 		*at++ = '-';
 	memcpy(at, line->text.bytes, length);
-	tracer->at = at + length + 1; /* the newline is there */
+	finish_line(tracer, at + length + 1); /* the newline is there */
 }
 
 /* ---- polls ---- */

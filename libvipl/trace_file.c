@@ -1,4 +1,4 @@
-/* The trace's file: its name, its room on the disk, and its mapping into memory. */
+/* The trace's file: its name, its blocks, their room on the disk, and their memory. */
 #include "trace_file.h"
 
 #include <errno.h>
@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -17,13 +18,18 @@
 #include "config.h"
 #include "log.h"
 
-#define PATH_ROOM (sizeof(config()->trace) + 64)
+#define PATH_ROOM      (sizeof(config()->trace) + 64)
+#define BLOCKS_PER_MIB (1048576 / TRACE_BLOCK)
+#define KEPT_PART      16 /* of the file: one in so many blocks */
 
 static struct {
 	int fd;
 	dev_t device; /* which file it is: a program may close what is not its own, and */
 	ino_t inode;  /* get the number for a file that is */
-	_Atomic uint64_t blocks;
+	uint64_t most, kept;	   /* blocks in the file; those at its beginning that stay */
+	atomic_bool *used;	   /* which blocks threads have; NULL: there is no limit */
+	_Atomic uint64_t asked;	   /* for blocks, so often */
+	_Atomic uint64_t replaced; /* blocks that were written anew */
 	bool is_forked; /* the name is the parent's, if it has no %p */
 } file = {.fd = -1};
 
@@ -48,6 +54,18 @@ static void expand(char *path, size_t room, bool add_pid)
 		snprintf(path + length, room - length, ".%d", getpid());
 }
 
+/* 0 or errno. */
+static int set_limit(void)
+{
+	file.most = (uint64_t)config()->trace_mib * BLOCKS_PER_MIB;
+	file.kept = file.most / KEPT_PART;
+	atomic_store(&file.asked, 0);
+	atomic_store(&file.replaced, 0);
+	free(file.used); /* the parent's */
+	file.used = file.most ? calloc(file.most, sizeof(*file.used)) : NULL;
+	return file.most && !file.used ? ENOMEM : 0;
+}
+
 /* 0 or errno: EWOULDBLOCK when another process writes it, EINVAL when it is no regular file. */
 static int open_path(const char *path)
 {
@@ -58,6 +76,8 @@ static int open_path(const char *path)
 		return errno;
 	if (fstat(fd, &found) || flock(fd, LOCK_EX | LOCK_NB) || ftruncate(fd, 0))
 		error = errno;
+	if (!error)
+		error = set_limit();
 	if (error) {
 		close(fd);
 		return error;
@@ -65,7 +85,6 @@ static int open_path(const char *path)
 	file.fd = fd;
 	file.device = found.st_dev;
 	file.inode = found.st_ino;
-	atomic_store(&file.blocks, 0);
 	return 0;
 }
 
@@ -108,6 +127,14 @@ static bool is_still_ours(void)
 	return !fstat(file.fd, &now) && now.st_dev == file.device && now.st_ino == file.inode;
 }
 
+/* 0 or errno: may we write up to here? */
+static int check(uint64_t end)
+{
+	if (!is_still_ours())
+		return EBADF;
+	return is_too_large(end) ? EFBIG : 0;
+}
+
 /*
  * Fills it, so that it has its room on the disk: memory of a file that has none there would be as
  * bad as no memory, SIGBUS. 0 or errno.
@@ -116,12 +143,11 @@ static int fill(uint64_t offset)
 {
 	static const char newlines[4096] = {[0 ... 4095] = '\n'};
 	struct iovec parts[TRACE_BLOCK / sizeof(newlines)];
+	int error = check(offset + TRACE_BLOCK);
 	ssize_t written;
 
-	if (!is_still_ours())
-		return EBADF;
-	if (is_too_large(offset + TRACE_BLOCK))
-		return EFBIG;
+	if (error)
+		return error;
 	for (size_t i = 0; i < TRACE_BLOCK / sizeof(newlines); i++)
 		parts[i] = (struct iovec){(void *)(uintptr_t)newlines, sizeof(newlines)};
 	do
@@ -132,27 +158,99 @@ static int fill(uint64_t offset)
 	return written == TRACE_BLOCK ? 0 : ENOSPC;
 }
 
-char *trace_file_block(void)
+/*
+ * The next place in the file, in a ring once the file is full. What a thread has not yet filled is
+ * left out: who is slow, or hangs, keeps its last lines. 0 or errno.
+ */
+static int claim(struct trace_block *block)
 {
-	uint64_t offset = atomic_fetch_add(&file.blocks, 1) * TRACE_BLOCK;
-	int error = fill(offset);
-	char *block;
+	for (uint64_t tries = 0; !file.used || tries < file.most; tries++) {
+		uint64_t number = atomic_fetch_add(&file.asked, 1), ring = file.most - file.kept;
 
-	if (error) {
-		errno = error;
-		return NULL;
+		block->cut = 0;
+		if (file.used && number >= file.kept) {
+			bool is_anew = number >= file.most;
+
+			number = file.kept + (number - file.kept) % ring;
+			if (atomic_exchange(&file.used[number], true))
+				continue;
+			if (is_anew)
+				block->cut = (atomic_fetch_add(&file.replaced, 1) + 1) * TRACE_BLOCK;
+		}
+		block->offset = number * TRACE_BLOCK;
+		return 0;
 	}
-	block = mmap(NULL, TRACE_BLOCK, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd, (off_t)offset);
-	if (block == MAP_FAILED)
-		return NULL;
-	madvise(block, TRACE_BLOCK, MADV_POPULATE_WRITE); /* at once, where Linux can: 5.14 */
-	return block;
+	return EFBIG;
 }
 
-void trace_file_unmap(char *block)
+static void release(const struct trace_block *block)
 {
-	if (block)
-		munmap(block, TRACE_BLOCK);
+	if (block->memory && file.used)
+		atomic_store(&file.used[block->offset / TRACE_BLOCK], false);
+}
+
+/* Not every file system lets a file be mapped for writing: 9p does not. 0 or errno. */
+static int get_memory(struct trace_block *block)
+{
+	block->memory = mmap(NULL, TRACE_BLOCK, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd,
+			     (off_t)block->offset);
+	block->is_mapped = block->memory != MAP_FAILED;
+	if (block->is_mapped) {
+		/* At once, where Linux can: 5.14. */
+		madvise(block->memory, TRACE_BLOCK, MADV_POPULATE_WRITE);
+		return 0;
+	}
+	block->memory = mmap(NULL, TRACE_BLOCK, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (block->memory == MAP_FAILED)
+		return errno;
+	memset(block->memory, '\n', TRACE_BLOCK);
+	return 0;
+}
+
+int trace_file_next(struct trace_block *block)
+{
+	struct trace_block next, former = *block;
+	int error = claim(&next);
+
+	if (!error)
+		error = fill(next.offset);
+	if (!error)
+		error = get_memory(&next);
+	if (error)
+		return error;
+	*block = next; /* before the other goes: a child of fork() drops what it finds here */
+	release(&former);
+	trace_file_drop(&former);
+	return 0;
+}
+
+int trace_file_write(const struct trace_block *block, const char *from, size_t length)
+{
+	uint64_t offset = block->offset + (uint64_t)(from - block->memory);
+	int error = block->is_mapped ? 0 : check(offset + length);
+	ssize_t written;
+
+	if (block->is_mapped || error)
+		return error;
+	do
+		written = pwrite(file.fd, from, length, (off_t)offset);
+	while (written < 0 && errno == EINTR);
+	if (written < 0)
+		return errno;
+	return (size_t)written == length ? 0 : ENOSPC;
+}
+
+uint64_t trace_file_kept(void)
+{
+	return file.kept * TRACE_BLOCK;
+}
+
+void trace_file_drop(struct trace_block *block)
+{
+	if (block->memory)
+		munmap(block->memory, TRACE_BLOCK);
+	block->memory = NULL;
 }
 
 void trace_file_forget(void)

@@ -4,12 +4,15 @@
 usage: check.py CASE PROGRAM VIPL_H       what the trace of a program has in it
        check.py conformance VIP_CONFORMANCE VIP_TRACE
        check.py table API_TABLE_H VIPL_H
-       check.py summary|no_summary VIP_TRACE DIRECTORY
+       check.py summary|cut_summary|no_summary VIP_TRACE DIRECTORY
+
+VIPL_TEST_UNDER: a command that runs the program.
 """
 
 import difflib
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -63,7 +66,8 @@ class Run:
         with open(hosts, "w", encoding="ascii") as file:
             file.write("localhost 127.0.0.1\n")
         environment = dict(os.environ, VIPL_TRACE=self.path, VIPL_HOSTS=hosts, **environment)
-        self.process = subprocess.Popen([program, what], env=environment, text=True,
+        under = os.environ.get("VIPL_TEST_UNDER", "").split()
+        self.process = subprocess.Popen(under + [program, what], env=environment, text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE)
         self.pid = self.process.pid
@@ -202,10 +206,11 @@ def underscore_exit(program, _):
     assert trace.count("VipPostSend") == trace.count("VipSendDone") == 1000
 
 
-def check_stopped(run, reason, least, most):
+def check_stopped(run, reason, least, most, told=True):
     trace = Trace(run.path)
     assert least < trace.count("VipPostSend") < most, trace.count("VipPostSend")
-    assert trace.remarks[-1] == "# the trace ends here: " + reason, trace.remarks
+    if told:
+        assert trace.remarks[-1] == "# the trace ends here: " + reason, trace.remarks
     assert run.warnings() == ["vipl: warning: VIPL_TRACE: the trace ends here: " + reason]
 
 
@@ -227,7 +232,36 @@ def limited(program, _):
 def closes(program, _):
     """A file that has got the number of the trace's is not written to."""
     run = Run(program, "closes").end()
-    check_stopped(run, "Bad file descriptor", 100, 1999)
+    if "VIPL_TEST_UNDER" in os.environ:  # then each line needs the descriptor
+        check_stopped(run, "Bad file descriptor", -1, 1, told=False)
+    else:
+        check_stopped(run, "Bad file descriptor", 100, 1999)
+
+
+@case
+def overflows(program, _):
+    """At its limit it keeps the beginning, each thread's last lines without a gap, and says so."""
+    run = Run(program, "overflows", VIPL_TRACE_MIB="1").end(-signal.SIGKILL)
+    assert os.path.getsize(run.path) == 1 << 20
+    trace = Trace(run.path)
+    assert trace.count("VipOpenNic") == 1 and len(trace.remarks[1:]) > 10
+    cuts = []
+    for remark in trace.remarks[2:]:
+        cut = re.fullmatch(r"# cut=(\d+) kept=65536", remark)
+        assert cut, remark
+        cuts.append(int(cut[1]))
+    assert len(set(cuts)) == len(cuts) and all(cut % 65536 == 0 for cut in cuts), cuts
+    assert trace.count("VipDestroyVi") == 1, "the line of the one that sleeps"
+    numbers = {}
+    for line in sorted(trace.lines, key=lambda line: [int(part) for part in line[0].split(".")]):
+        if line[2:4] == ("=", "VipPostSend"):
+            values = dict(word.split("=") for word in line[6].split())
+            numbers.setdefault(values["vi"], []).append(int(values["imm"], 16))
+    assert len(numbers) == 3, numbers.keys()
+    for vi, posted in numbers.items():
+        assert posted == list(range(posted[0], 10000)), (vi, posted)
+    total = sum(len(posted) for posted in numbers.values())
+    assert 3000 < total < 15000, total
 
 
 @case
@@ -295,6 +329,37 @@ def summary(vip_trace, directory):
     done = subprocess.run([vip_trace, "--long=0.5", known], text=True, capture_output=True)
     assert done.returncode == 0 and not done.stderr, done.stderr
     same(done.stdout.splitlines(), expected_lines("known.summary"), "the summary")
+
+
+def block(*lines):
+    return "".join(line + "\n" for line in lines).ljust(65536, "\n")
+
+
+@case
+def cut_summary(vip_trace, _):
+    """What was overwritten may have ended whatever had begun; blocks are read in the order of time."""
+    post = "%d.000000000 %d = VipPostRecv VIP_SUCCESS 100 vi=0x2 desc=0x%x0 mem=0x1 segs=0 bytes=0"
+    done = "%d.000000000 %d = VipRecvDone VIP_SUCCESS 100 vi=0x2 desc=0x%x0 status=0x1 bytes=0"
+    waits = "%d.000000000 %d > VipRecvWait - - vi=0x2 timeout=infinite"
+    returns = "%d.000000000 %d = VipRecvWait VIP_SUCCESS 1000000000 vi=0x2 desc=0x%x0 status=0x1"
+    with tempfile.TemporaryDirectory() as scratch:
+        path = os.path.join(scratch, "trace")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(block("# vipl-trace 1 library=0 pid=1 bits=64 host=h date=d program=p",
+                             post % (1, 7, 1), post % (1, 7, 2), waits % (1, 7), waits % (1, 8)))
+            # Posted and taken in the gap: 2; taken only: 3; taken, and posted again: 4.
+            file.write(block("# cut=131072 kept=65536", done % (13, 7, 6), post % (14, 7, 4)))
+            file.write(block(waits % (15, 7)))
+            file.write(block("# cut=65536 kept=65536", done % (10, 7, 3), done % (10, 7, 4),
+                             waits % (10, 7), returns % (11, 7, 5), post % (12, 7, 6)))
+        done = subprocess.run([vip_trace, path], text=True, capture_output=True)
+    print(done.stdout, done.stderr)
+    assert done.returncode == 0 and not done.stderr
+    assert "after its beginning, 131072 bytes of lines are missing" in done.stdout
+    unfinished, never_done = done.stdout.split("Begun and not returned")[1].split("never done")
+    lines = [line.split()[:3] for line in unfinished.splitlines()[2:4]]
+    assert lines == [["0.000000", "8", "VipRecvWait"], ["14.000000", "7", "VipRecvWait"]], lines
+    assert [line.split()[4] for line in never_done.splitlines()[2:]] == ["0x40"], never_done
 
 
 @case

@@ -197,6 +197,54 @@ static void closes_files(void)
 	must(read(own, content, sizeof(content)) == 4 && !strcmp(content, "mine"), "its content");
 }
 
+static pthread_barrier_t all_have_begun;
+
+/* Its one line stays, however much the others write. */
+static void *calls_once(void *argument)
+{
+	VIP_VI_HANDLE vi = make_vi(NULL);
+
+	(void)argument;
+	name("SLEEPER", vi);
+	must(VipDestroyVi(vi) == VIP_SUCCESS, "VipDestroyVi");
+	pthread_barrier_wait(&all_have_begun);
+	pause();
+	return NULL;
+}
+
+/* A number in each line, so that one can see whether any is missing. */
+static void *numbers(void *argument)
+{
+	VIP_VI_HANDLE vi = make_vi(NULL);
+	VIP_DESCRIPTOR *descriptor = make_descriptor(), *done;
+
+	(void)argument;
+	name("VI", vi);
+	pthread_barrier_wait(&all_have_begun);
+	for (unsigned i = 0; i < 10000; i++) {
+		descriptor->Control.Control = VIP_CONTROL_IMMEDIATE;
+		descriptor->Control.ImmediateData = i;
+		must(VipPostSend(vi, descriptor, 0) == VIP_SUCCESS, "VipPostSend");
+		must(VipSendDone(vi, &done) == VIP_DESCRIPTOR_ERROR && done, "VipSendDone");
+	}
+	return NULL;
+}
+
+/* Far more than the trace may have; and then it is killed. */
+static void overflows(void)
+{
+	pthread_t ids[3], sleeper;
+
+	must(!pthread_barrier_init(&all_have_begun, NULL, 4), "pthread_barrier_init");
+	must(!pthread_create(&sleeper, NULL, calls_once, NULL), "pthread_create");
+	for (int i = 0; i < 3; i++)
+		must(!pthread_create(&ids[i], NULL, numbers, NULL), "pthread_create");
+	for (int i = 0; i < 3; i++)
+		pthread_join(ids[i], NULL);
+	fflush(stdout);
+	raise(SIGKILL);
+}
+
 /* Goes on when standard input ends. */
 static void holds(void)
 {
@@ -230,6 +278,7 @@ int main(int argc, char **argv)
 		{"limited", is_limited, 0},
 		{"closes", closes_files, 0},
 		{"holds", holds, 0},
+		{"overflows", overflows, 0},
 		{"calls", call_everything, 0},
 	};
 
