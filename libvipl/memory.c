@@ -11,6 +11,7 @@
 #include "api.h"
 #include "log.h"
 #include "nic.h"
+#include "trace.h"
 
 #define HANDLE_TRIES 8
 
@@ -158,9 +159,13 @@ static int create_region(struct nic *nic, struct region *region, uint32_t *handl
 		return error;
 	}
 	view.read_only = region->read_only;
+	if (trace_is_on())
+		watch_begin(&region->watched, region->address, region->length, *handle);
 	pthread_mutex_lock(&nic->lock);
 	error = region_table_insert(&nic->regions, *handle, &view, region);
 	pthread_mutex_unlock(&nic->lock);
+	if (error)
+		watch_end(&region->watched);
 	if (error && error != EEXIST) {
 		log_error_ratelimited("no place for memory handle %#x: %s", *handle,
 				      strerror(error));
@@ -254,6 +259,7 @@ VIP_RETURN VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
 	pthread_mutex_unlock(&nic->lock);
 	pthread_mutex_unlock(&nic->changing_regions);
 	if (region) {
+		watch_end(&region->watched);
 		await_copies(nic);
 		nic->device->ops->region_destroy(region->device_region);
 		tag_release(nic, region->tag);

@@ -9,6 +9,7 @@
 
 #include "device.h"
 #include "object.h"
+#include "watch.h"
 
 /*
  * A tag is a protection domain of the device. The first one that a program creates shares the
@@ -33,6 +34,7 @@ struct region {
 	size_t length;
 	bool read_only;		       /* the memory cannot be written */
 	VIP_MEM_ATTRIBUTES attributes; /* Ptag as the program gave it */
+	struct watched watched;	       /* when calls are traced */
 };
 
 /* What posting has to know of a region. */

@@ -279,6 +279,7 @@ static void free_memory(struct nic *nic)
 	struct tag *tag;
 
 	while ((region = region_table_remove_any(&nic->regions))) {
+		watch_end(&region->watched);
 		nic->device->ops->region_destroy(region->device_region);
 		free(region);
 	}

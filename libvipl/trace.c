@@ -17,6 +17,7 @@
 #include "deadline.h"
 #include "log.h"
 #include "trace_file.h"
+#include "watch.h"
 
 #define LINE_ROOM   (TEXT_ROOM + 192) /* a line's longest */
 #define NOTE_ROOM   128		      /* at a block's end, for why there is no further one */
@@ -189,6 +190,7 @@ static void begin_child(void)
 	opening = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	atomic_store(&is_open, false);
 	trace_file_forget();
+	watch_forget();
 }
 
 /* ---- the beginning ---- */
@@ -456,6 +458,14 @@ void trace_handler_returned(const char *function, int64_t begun)
 	line.begun = begun;
 	line.now = clock_nsec();
 	write_event(&line, TRACE_CALLED, "-");
+}
+
+void trace_prepare(void)
+{
+	struct tracer *tracer = tracer_of_thread();
+
+	if (tracer)
+		room(tracer, LINE_ROOM);
 }
 
 void trace_remark(const char *format, ...)

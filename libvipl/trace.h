@@ -52,6 +52,8 @@ void trace_handler(struct trace_line *line);
 void trace_handler_returned(const char *function, int64_t begun);
 /* A poll has found nothing (`empty`: for there is nothing that could be done). */
 void trace_poll(const struct trace_line *line, bool empty);
+/* From here on this thread writes without allocating anything. */
+void trace_prepare(void);
 /* A line for who reads the file: "# " and the text. */
 void trace_remark(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -265,6 +265,21 @@ def overflows(program, _):
 
 
 @case
+def unmaps(program, _):
+    """Memory that is unmapped while it is registered is told of, once for each registration."""
+    run = Run(program, "unmaps").end()
+    names, remarks = run.names, Trace(run.path).remarks[2:]
+    if names["AVAILABLE"] == "0":
+        assert len(remarks) == 1 and "that memory is unmapped is not always seen: " in remarks[0]
+        return
+    told = dict(re.fullmatch(r"# unmapped=(\w+) bytes=(?:8192|16384) mem=(\w+) time=\d+\.\d{9}",
+                             remark).groups()[::-1] for remark in remarks)
+    assert len(remarks) == len(told) == 4, remarks
+    assert set(told) == {names[name] for name in ("OF_PART", "TWICE", "AGAIN", "DROPPED")}
+    assert int(told[names["OF_PART"]], 16) == int(names["PART"], 16) + 8192
+
+
+@case
 def unwritable(program, _):
     run = Run(program, "posts", "no/such/directory").end()
     assert run.files() == []

@@ -3,17 +3,23 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#ifndef UFFD_USER_MODE_ONLY
+#define UFFD_USER_MODE_ONLY 1
+#endif
 
 VIP_NIC_HANDLE nic;
 
@@ -197,6 +203,52 @@ static void closes_files(void)
 	must(read(own, content, sizeof(content)) == 4 && !strcmp(content, "mine"), "its content");
 }
 
+#define PAGES 16384
+
+static char *pages(void)
+{
+	char *memory = mmap(NULL, PAGES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	must(memory != MAP_FAILED, "mmap");
+	memset(memory, 1, PAGES);
+	return memory;
+}
+
+static VIP_MEM_HANDLE register_pages(const char *text, char *memory)
+{
+	VIP_MEM_HANDLE handle;
+
+	must(VipRegisterMem(nic, memory, PAGES, NULL, &handle) == VIP_SUCCESS, "VipRegisterMem");
+	if (text)
+		printf("%s %#x\n", text, handle);
+	return handle;
+}
+
+/* Who unmaps waits until that is seen, so each is told before the next one has been unmapped. */
+static void unmaps(void)
+{
+	char *part = pages(), *twice = pages(), *whole = pages(), *dropped = pages();
+	VIP_MEM_HANDLE handle;
+	int watch = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+
+	printf("AVAILABLE %d\n", watch >= 0);
+	close(watch);
+	name("PART", part);
+	register_pages("OF_PART", part);
+	register_pages("TWICE", twice);
+	register_pages("AGAIN", twice);
+	register_pages("DROPPED", dropped);
+	handle = register_pages(NULL, whole);
+	must(VipDeregisterMem(nic, whole, handle) == VIP_SUCCESS, "VipDeregisterMem");
+	munmap(whole, PAGES);
+	munmap(part + PAGES / 2, PAGES / 2);
+	munmap(part, PAGES / 2);
+	must(mmap(twice, PAGES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == twice,
+	     "mmap");
+	madvise(dropped, PAGES, MADV_DONTNEED);
+	munmap(dropped, PAGES);
+}
+
 static pthread_barrier_t all_have_begun;
 
 /* Its one line stays, however much the others write. */
@@ -279,6 +331,7 @@ int main(int argc, char **argv)
 		{"closes", closes_files, 0},
 		{"holds", holds, 0},
 		{"overflows", overflows, 0},
+		{"unmaps", unmaps, 0},
 		{"calls", call_everything, 0},
 	};
 

@@ -15,14 +15,14 @@ namespace
 struct Settings {
 	unsigned log = 1, grace = 5000, spin = 20;
 	std::string map = "", hosts = "/etc/vip_hosts", trace = "";
-	unsigned progress = 0;
+	unsigned progress = 0, trace_mib = 256;
 };
 
 std::string show(const Settings &s)
 {
 	return std::to_string(s.log) + " " + std::to_string(s.grace) + " " +
 	       std::to_string(s.spin) + " [" + s.map + "] [" + s.hosts + "] [" + s.trace + "] " +
-	       std::to_string(s.progress);
+	       std::to_string(s.progress) + " " + std::to_string(s.trace_mib);
 }
 
 Child with(const std::map<std::string, std::string> &environment)
@@ -30,7 +30,7 @@ Child with(const std::map<std::string, std::string> &environment)
 	return in_child(environment, [] {
 		const struct config *now = config();
 		printf("%s", show({now->log_level, now->grace_msec, now->spin_usec, now->nic_map,
-				   now->hosts, now->trace, now->progress})
+				   now->hosts, now->trace, now->progress, now->trace_mib})
 				     .c_str());
 	});
 }
@@ -74,6 +74,7 @@ TEST(Configuration, EachSettingIsTaken)
 	expect({{"VIPL_PROGRESS", "off"}}, {});
 	expect({{"VIPL_TRACE", "/some/where.%p"}},
 	       {1, 5000, 20, "", "/etc/vip_hosts", "/some/where.%p"});
+	expect({{"VIPL_TRACE_MIB", "0"}}, {1, 5000, 20, "", "/etc/vip_hosts", "", 0, 0});
 	expect({{"VIPL_LOG", "info"},
 		{"VIPL_GRACE_MSEC", "1"},
 		{"VIPL_SPIN_USEC", "2"},
@@ -91,6 +92,7 @@ TEST(Configuration, JunkNumbersAreWarnedAboutAndIgnored)
 	}
 	expect_warning("VIPL_GRACE_MSEC", "3600001");
 	expect_warning("VIPL_SPIN_USEC", "1000001");
+	expect_warning("VIPL_TRACE_MIB", "1048577");
 }
 
 TEST(Configuration, JunkWordsAreWarnedAboutAndIgnored)
