@@ -26,7 +26,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static LIST_HEAD(, watched) list = LIST_HEAD_INITIALIZER(list);
 static int watch_fd = -1;
-static bool is_started, is_doubtful; /* it has been told that something is not watched */
+static bool is_started;
 
 /* A program may close what is not its own; then the number is another file's. */
 static bool is_still_ours(void)
@@ -99,42 +99,40 @@ static int start(void)
 	return error;
 }
 
-/* 0 or errno. No page is write-protected by that, and none missing is asked us for. */
-static int register_pages(uintptr_t start, uintptr_t end)
+/*
+ * False for what cannot be watched: static data, mapped files. No page is write-protected by that, and
+ * none that is missing is asked us for.
+ */
+static bool register_pages(const struct watched *watched)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	struct uffdio_register pages = {.mode = UFFDIO_REGISTER_MODE_WP};
 
-	pages.range.start = start & -page;
-	pages.range.len = ((end + page - 1) & -page) - pages.range.start;
-	return ioctl(watch_fd, UFFDIO_REGISTER, &pages) ? errno : 0;
+	pages.range.start = watched->start & -page;
+	pages.range.len = ((watched->end + page - 1) & -page) - pages.range.start;
+	return !ioctl(watch_fd, UFFDIO_REGISTER, &pages);
 }
 
 void watch_begin(struct watched *watched, const void *address, size_t length, uint32_t handle)
 {
 	int error = 0;
-	bool is_first;
 
 	pthread_mutex_lock(&lock);
 	if (!is_started)
 		error = start();
 	is_started = true;
 	pthread_mutex_unlock(&lock);
-	if (watch_fd >= 0) {
-		watched->start = (uintptr_t)address;
-		watched->end = watched->start + length;
-		watched->handle = handle;
-		error = register_pages(watched->start, watched->end);
-	}
+	if (error)
+		trace_remark("unmapping of registered memory is not seen: %s", strerror(error));
+	watched->start = (uintptr_t)address;
+	watched->end = watched->start + length;
+	watched->handle = handle;
+	if (watch_fd < 0 || !register_pages(watched))
+		return;
 	pthread_mutex_lock(&lock);
-	watched->is_listed = watch_fd >= 0 && !error;
-	if (watched->is_listed)
-		LIST_INSERT_HEAD(&list, watched, in_list);
-	is_first = error && !is_doubtful;
-	is_doubtful |= is_first;
+	LIST_INSERT_HEAD(&list, watched, in_list);
 	pthread_mutex_unlock(&lock);
-	if (is_first)
-		trace_remark("that memory is unmapped is not always seen: %s", strerror(error));
+	watched->is_listed = true;
 }
 
 void watch_end(struct watched *watched)
@@ -152,7 +150,7 @@ void watch_forget(void)
 	if (is_still_ours())
 		close(watch_fd);
 	watch_fd = -1;
-	is_started = is_doubtful = false;
+	is_started = false;
 	LIST_INIT(&list);
 	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }

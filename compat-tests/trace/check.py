@@ -270,7 +270,7 @@ def unmaps(program, _):
     run = Run(program, "unmaps").end()
     names, remarks = run.names, Trace(run.path).remarks[2:]
     if names["AVAILABLE"] == "0":
-        assert len(remarks) == 1 and "that memory is unmapped is not always seen: " in remarks[0]
+        assert len(remarks) == 1 and "registered memory is not seen: " in remarks[0]
         return
     told = dict(re.fullmatch(r"# unmapped=(\w+) bytes=(?:8192|16384) mem=(\w+) time=\d+\.\d{9}",
                              remark).groups()[::-1] for remark in remarks)
