@@ -32,7 +32,8 @@
  *            one at a time for each NIC handle.  They may call any function of the library.
  * Blocking   "Does not block" means: never waits for a peer or for an event.
  * Settings   In the environment: VIPL_NIC_MAP, VIPL_ADDRESS_BYTES, VIPL_GRACE_MSEC, VIPL_SPIN_USEC,
- *            VIPL_PROGRESS, VIPL_LO_COPY, VIPL_LO_USERS, VIPL_HOSTS, VIPL_LOG, VIPL_TRACE.
+ *            VIPL_PROGRESS, VIPL_LO_COPY, VIPL_LO_USERS, VIPL_HOSTS, VIPL_LOG, VIPL_TRACE,
+ *            VIPL_TRACE_MIB.
  *            What they mean is in README.md.
  */
 #ifndef VIPL_H
@@ -514,6 +515,7 @@ VIP_RETURN VipDestroyVi(VIP_VI_HANDLE ViHandle);
  * Blocks up to Timeout milliseconds.  Thread-safe: threads may wait for different discriminators,
  * or several for the same one, each getting requests of its own.  So may other NIC handles and
  * processes: up to four for the same one, of a host on RDMA devices, of a user on the loopback NIC.
+ * Which of them gets a request is not determined; it may be the same one each time.
  */
 VIP_RETURN VipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *LocalAddr, VIP_ULONG Timeout,
 			  VIP_NET_ADDRESS *RemoteAddr, VIP_VI_ATTRIBUTES *RemoteViAttribs,
