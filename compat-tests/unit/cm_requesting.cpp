@@ -45,11 +45,20 @@ TEST_F(CmRequesting, NobodyWaitsIsNoMatchAfterTheGraceTime)
 	expect_works();
 }
 
-TEST_F(CmRequesting, AnAddressThatIsNotThereIsTimeoutAtTheCallersTime)
+TEST_F(CmRequesting, AnAddressThatIsNotThereIsNotReachable)
 {
+	uint64_t before = fake_calls("rdma_resolve_addr");
+
 	fake_address("10.9.9.77", FAKE_REACH_TIMEOUT, 10);
-	EXPECT_EQ(request(a, "x", 150, "10.9.9.77"), VIP_TIMEOUT);
-	EXPECT_GT(fake_calls("rdma_resolve_addr"), 1u);
+	EXPECT_EQ(request(a, "x", VIP_INFINITE, "10.9.9.77"), VIP_NOT_REACHABLE);
+	EXPECT_EQ(fake_calls("rdma_resolve_addr"), before + 1) << "Linux has asked three times";
+	expect_works();
+}
+
+TEST_F(CmRequesting, AnAddressThatIsNotThereIsTimeoutWhenTheCallersTimeEndsFirst)
+{
+	fake_address("10.9.9.77", FAKE_REACH_TIMEOUT, 1000000);
+	EXPECT_EQ(request(a, "x", 50, "10.9.9.77"), VIP_TIMEOUT);
 	expect_works();
 }
 
@@ -259,15 +268,15 @@ TEST_F(CmRequesting, AnErrorOfAnIdleQueuePairIsForgotten)
 	expect_works(); // an IDLE VI has nothing to lose
 }
 
-TEST_F(CmRequesting, WaitsForATimeoutOfTheAddressAreBoundedThoughItComesAtOnce)
+TEST_F(CmRequesting, LooksAtASilentHostAreBoundedThoughTheTransportGivesUpAtOnce)
 {
-	fake_address("10.9.9.77", FAKE_REACH_TIMEOUT, 0);
+	fake_address("10.9.9.50", FAKE_REACH_SILENT, 0);
 	auto requested =
-		std::async(std::launch::async, [&] { return request(a, "x", 100, "10.9.9.77"); });
+		std::async(std::launch::async, [&] { return request(a, "x", 100, "10.9.9.50"); });
 
 	bool ended = requested.wait_for(std::chrono::milliseconds(PATIENCE)) == std::future_status::ready;
 	EXPECT_TRUE(ended) << "the service thread goes round and round with the NIC locked";
-	fake_address("10.9.9.77", FAKE_REACH_UNREACHABLE, 0); // lets it out
+	fake_address("10.9.9.50", FAKE_REACH_UNREACHABLE, 0); // lets it out
 	requested.get();
 }
 
