@@ -10,7 +10,7 @@ namespace fake
 {
 
 static const size_t REQ_DATA = 56, REP_DATA = 196, REJ_DATA = 148;
-static const int NO_LISTENER = 8, STALE = 10, CONSUMER = 28; // reasons of a rejection
+static const int NO_ANSWER = 4, NO_LISTENER = 8, STALE = 10, CONSUMER = 28; // reasons of a rejection
 
 // Does the CM on that side still hold a connection with this remote queue pair?
 static bool connected(const Id *id)
@@ -34,6 +34,13 @@ static Id *find_stale(uint32_t qpn)
 		if (id->remote_qpn == qpn && connected(id))
 			return id;
 	return nullptr;
+}
+
+static bool is_lost(fake_message message)
+{
+	int &count = world().lose[message];
+
+	return count > 0 && count--;
 }
 
 static void end(Id *id)
@@ -86,7 +93,9 @@ void hang_up(Id *id)
 	if (!peer)
 		return;
 	switch (id->state) {
-	case Cm::REQ_SENT: // the server hears nothing, its accept will fail
+	case Cm::REQ_SENT: // before it accepts the server hears nothing, but its accept will fail
+		if (peer->state == Cm::REP_SENT)
+			report_reject(peer, NO_ANSWER);
 		end(peer);
 		break;
 	case Cm::REQ_RCVD:
@@ -97,7 +106,8 @@ void hang_up(Id *id)
 		break;
 	case Cm::ESTABLISHED:
 		peer->peer = nullptr;
-		disconnect_arrives(peer);
+		if (!is_lost(FAKE_DREQ))
+			disconnect_arrives(peer);
 		break;
 	case Cm::DREQ_RCVD:
 		if (peer->state == Cm::DREQ_SENT)
@@ -180,15 +190,24 @@ static Event *response_or_request(Id *id, rdma_cm_event_type type, const rdma_co
 	return event;
 }
 
+static bool refuse_stale(Id *requester)
+{
+	Id *stale = find_stale(requester->local_qpn);
+
+	if (stale) {
+		tear_down(stale);
+		refuse(requester, STALE);
+	}
+	return stale;
+}
+
 void deliver_request(Id *listener, Id *requester)
 {
 	Event *event = requester->request;
 
 	requester->request = nullptr;
-	if (Id *stale = find_stale(requester->local_qpn)) {
+	if (refuse_stale(requester)) { // another request was delivered meanwhile
 		delete event;
-		tear_down(stale);
-		refuse(requester, STALE);
 		return;
 	}
 	Id *child = make_child(listener, requester);
@@ -209,12 +228,14 @@ static void send_request(Id *id, const rdma_conn_param &param)
 		refuse(id, w.reject_status);
 		return;
 	}
-	if (id->silent) {
+	if (id->silent || is_lost(FAKE_REQ)) {
 		Event *event = make_event(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, nullptr, 0, 0);
 		queue_event_in(channel_of(id), event,
 			       id->silent_ms >= 0 ? id->silent_ms : w.opt.silent_ms);
 		return;
 	}
+	if (refuse_stale(id)) // whether or not anybody listens
+		return;
 	Id *listener = find_listener(id->dst);
 	if (!listener) {
 		refuse(id, NO_LISTENER);
@@ -236,6 +257,8 @@ static void send_response(Id *id, const rdma_conn_param &param)
 	id->local_qpn = param.qp_num;
 	id->responder = param.responder_resources;
 	id->initiator = param.initiator_depth;
+	if (is_lost(FAKE_REP))
+		return;
 	active->state = Cm::REP_RCVD;
 	active->remote_qpn = param.qp_num;
 	active->remote_psn = id->local_psn;
@@ -304,6 +327,8 @@ int rdma_establish(rdma_cm_id *rid)
 	id->state = Cm::ESTABLISHED;
 	if (id->peer->state == Cm::ESTABLISHED) // it was notified of a first message
 		return 0;
+	if (is_lost(FAKE_RTU))
+		return 0;
 	id->peer->state = Cm::ESTABLISHED;
 	report(id->peer, RDMA_CM_EVENT_ESTABLISHED);
 	return 0;
@@ -352,7 +377,7 @@ int rdma_disconnect(rdma_cm_id *rid)
 	Id *peer = id->peer;
 	if (id->state == Cm::ESTABLISHED) {
 		id->state = Cm::DREQ_SENT;
-		if (peer)
+		if (peer && !is_lost(FAKE_DREQ))
 			disconnect_arrives(peer);
 	} else if (id->state == Cm::DREQ_RCVD) {
 		if (peer && peer->state == Cm::DREQ_SENT)

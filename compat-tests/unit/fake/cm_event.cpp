@@ -64,7 +64,7 @@ static void make_timer(CmChannel *channel)
 
 	if (channel->timer_fd >= 0)
 		return;
-	channel->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	channel->timer_fd = own_timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	want.events = EPOLLIN;
 	if (channel->timer_fd < 0 ||
 	    epoll_ctl(channel->fd, EPOLL_CTL_ADD, channel->timer_fd, &want) < 0)
@@ -188,7 +188,7 @@ static bool open_channel(CmChannel *channel)
 	epoll_event want{};
 
 	want.events = EPOLLIN;
-	channel->fd = epoll_create1(EPOLL_CLOEXEC);
+	channel->fd = own_epoll_create1(EPOLL_CLOEXEC);
 	return channel->fd >= 0 && channel->signal.open() &&
 	       epoll_ctl(channel->fd, EPOLL_CTL_ADD, channel->signal.fd, &want) == 0;
 }

@@ -1,6 +1,7 @@
 // Configuration, faults that make functions fail, misuse, counters.
 #include "world.h"
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -129,6 +130,7 @@ static void forget(World &w)
 	w.next_port = 32768;
 	w.next_psn = 0x1000;
 	w.reject_count = 0;
+	std::fill(std::begin(w.lose), std::end(w.lose), 0);
 	w.reach.clear();
 	w.next.clear();
 	w.retired.clear();
@@ -264,4 +266,10 @@ void fake_reject_next(int count, int status)
 	std::lock_guard<std::mutex> lock(world().mutex);
 	world().reject_count = count;
 	world().reject_status = status;
+}
+
+void fake_lose_next(fake_message message, int count)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+	world().lose[message] = count;
 }

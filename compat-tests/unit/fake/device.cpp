@@ -178,6 +178,7 @@ ibv_device **ibv_get_device_list(int *num_devices)
 	World &w = world();
 
 	use_our_interfaces();
+	use_our_sockets();
 	if (num_devices)
 		*num_devices = 0;
 	if (fault)

@@ -72,6 +72,7 @@ struct fake_options {
 	bool uc_long_dropped;  // UC message longer than the receive: lost (rxe: receiver to ERR)
 	bool uc_stays_hearing; // no rxe bug of UC QPs deaf after a broken multi-packet write
 	bool gone_fails; // send to a peer that is gone: RETRY_EXC at once (else: it just waits)
+	bool sockets; // the program's sockets can have IPv4 addresses 10.a.b.c (else bind() fails)
 	int timewait_ms; // TIMEWAIT_EXIT this long after a disconnect; -1: never (default)
 	int silent_ms;   // UNREACHABLE this long after connecting to a silent host (102 s)
 };
@@ -125,6 +126,9 @@ void fake_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type type, int stat
 		   const void *private_data, size_t length);
 void fake_reject_next(int count,
 		      int status);       // the next connect requests: REJECTED, e.g. 10 (stale)
+enum fake_message { FAKE_REQ, FAKE_REP, FAKE_RTU, FAKE_DREQ, FAKE_MESSAGES };
+// The next messages of this kind get lost, and are not repeated within the time of a test.
+void fake_lose_next(enum fake_message message, int count);
 void fake_kill_peer_of(uint32_t qp_num); // the partner's process dies: DISCONNECTED here,
 					 // the partner's id and QP are of no use any more
 

@@ -153,3 +153,69 @@ TEST_F(FakeCm, BlockingWaitInAnotherThread)
 	rdma_ack_cm_event(event);
 	server.join();
 }
+
+// ---- messages that get lost ----
+
+TEST_F(FakeCm, ALostRequestHasNoAnswer)
+{
+	listen();
+	resolve();
+	fake_lose_next(FAKE_REQ, 1);
+	ASSERT_EQ(connect(), 0);
+	EXPECT_EQ(next(server_channel), -1);
+	EXPECT_EQ(next(client_channel), -1);
+	destroy(client);
+	resolve();
+	ASSERT_EQ(connect(), 0);
+	ASSERT_EQ(next(server_channel), RDMA_CM_EVENT_CONNECT_REQUEST);
+	child = last.id;
+}
+
+TEST_F(FakeCm, ALostResponseEndsWithTheRequester)
+{
+	fake_lose_next(FAKE_REP, 1);
+	request();
+	ASSERT_EQ(accept(), 0);
+	EXPECT_EQ(next(client_channel), -1);
+	destroy(client);
+	ASSERT_EQ(next(server_channel), RDMA_CM_EVENT_REJECTED);
+	EXPECT_EQ(last.status, 4);
+}
+
+TEST_F(FakeCm, AfterALostLastWordTheServerMayBeNotified)
+{
+	fake_lose_next(FAKE_RTU, 1);
+	request();
+	ASSERT_EQ(accept(), 0);
+	ASSERT_EQ(next(client_channel), RDMA_CM_EVENT_CONNECT_RESPONSE);
+	ASSERT_EQ(rdma_establish(client), 0);
+	EXPECT_EQ(next(server_channel), -1);
+	EXPECT_EQ(rdma_notify(child, IBV_EVENT_COMM_EST), 0);
+	EXPECT_EQ(next(server_channel), RDMA_CM_EVENT_ESTABLISHED);
+	EXPECT_EQ(rdma_notify(child, IBV_EVENT_COMM_EST), -1);
+	EXPECT_EQ(errno, EINVAL);
+}
+
+TEST_F(FakeCm, ALostEndIsNotHeardOf)
+{
+	fake_lose_next(FAKE_DREQ, 1);
+	establish();
+	EXPECT_EQ(rdma_disconnect(client), 0);
+	destroy(client);
+	EXPECT_EQ(next(server_channel), -1);
+}
+
+// Also where nobody listens any more.
+TEST_F(FakeCm, ASecondRequestOfAQueuePairIsStale)
+{
+	request();
+	destroy(listener);
+	rdma_cm_id *first = client;
+	resolve();
+	ASSERT_EQ(connect(), 0);
+	expect_rejected(10);
+	destroy(client);
+	client = first;
+	ASSERT_EQ(accept(), 0);
+	EXPECT_EQ(next(client_channel), RDMA_CM_EVENT_CONNECT_RESPONSE) << "the first one goes on";
+}

@@ -18,7 +18,9 @@
 	X(rdma_destroy_id) X(rdma_bind_addr) X(rdma_listen) X(rdma_resolve_addr) \
 	X(rdma_resolve_route) X(rdma_connect) X(rdma_establish) X(rdma_accept) \
 	X(rdma_reject) X(rdma_notify) X(rdma_disconnect) X(rdma_get_cm_event) X(rdma_ack_cm_event) \
-	X(rdma_init_qp_attr) X(rdma_migrate_id) X(rdma_set_option) X(getifaddrs)
+	X(rdma_init_qp_attr) X(rdma_migrate_id) X(rdma_set_option) X(getifaddrs) \
+	X(epoll_create1) X(timerfd_create) X(socket) X(bind) X(listen) X(connect) X(accept4) \
+	X(getsockname) X(recv)
 // clang-format on
 
 namespace fake

@@ -259,6 +259,7 @@ struct World {
 	uint16_t next_port = 32768;
 	uint32_t next_psn = 0x1000;
 	int reject_count = 0, reject_status = 0;
+	int lose[FAKE_MESSAGES] = {};
 	std::map<std::string, Reach> reach; // by bytes of the address
 
 	std::vector<Injection> next;
@@ -358,6 +359,12 @@ size_t mtu_bytes(const Qp *qp);
 
 // net.cpp
 void use_our_interfaces();
+
+// sockets.cpp
+void use_our_sockets();
+// For ourselves: neither counted nor made to fail.
+int own_epoll_create1(int flags);
+int own_timerfd_create(int clock, int flags);
 
 // cm_event.cpp
 Event *make_event(Id *id, rdma_cm_event_type type, int status, const void *data, size_t length,
