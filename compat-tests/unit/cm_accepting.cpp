@@ -116,7 +116,7 @@ TEST_F(CmAccepting, ARequestWithOddAttributesIsNotAccepted)
 		VIP_RETURN wanted;
 	} cases[] = {{VIP_SERVICE_UNRELIABLE, 65536, VIP_INVALID_RELIABILITY_LEVEL},
 		     {0, 65536, VIP_INVALID_RELIABILITY_LEVEL},
-		     {255, 65536, VIP_INVALID_RELIABILITY_LEVEL},
+		     {15, 65536, VIP_INVALID_RELIABILITY_LEVEL},
 		     {VIP_SERVICE_RELIABLE_DELIVERY, 0, VIP_INVALID_MTU},
 		     {VIP_SERVICE_RELIABLE_DELIVERY, 0xFFFFFF, VIP_INVALID_MTU}};
 
@@ -124,7 +124,7 @@ TEST_F(CmAccepting, ARequestWithOddAttributesIsNotAccepted)
 		const std::string door = "door " + std::to_string(&each - cases);
 		auto waited = wait_async(door);
 		wire_message message = good_request(door);
-		message.flags = static_cast<uint8_t>(each.reliability);
+		message.flags = static_cast<uint8_t>((message.flags & 0xF0) | each.reliability);
 		for (int i = 0; i < 3; i++)
 			message.max_transfer[i] =
 				static_cast<uint8_t>(each.transfer >> (16 - 8 * i));

@@ -93,16 +93,20 @@ class TwoHosts : public PeerRequests
 		devices[1].name = "fake1";
 		give_addresses(devices[0], devices[1]);
 		fake_set_devices(2, devices);
+		options([](fake_options &to) { to.sockets = true; });
 		open();
 		a = make_vi();
 		ASSERT_EQ(VipOpenNic("nic1", &other_nic), VIP_SUCCESS);
 		VIP_VI_ATTRIBUTES attributes = vi_attributes();
 		ASSERT_EQ(VipCreateVi(other_nic, &attributes, nullptr, nullptr, &b.handle),
 			  VIP_SUCCESS);
+		b.qp = newest_qp();
 	}
 	void TearDown() override
 	{
-		EXPECT_EQ(VipCloseNic(other_nic), VIP_SUCCESS);
+		if (other_nic) {
+			EXPECT_EQ(VipCloseNic(other_nic), VIP_SUCCESS);
+		}
 		NicTest::TearDown();
 	}
 	// The first one has 10.9.9.1.

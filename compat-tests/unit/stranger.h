@@ -68,17 +68,20 @@ class Stranger
 		discriminator d;
 		code = wire_read(event->param.conn.private_data, event->param.conn.private_data_len,
 				 &info, &d);
+		if (code)
+			extra = wire_read_extra(event->param.conn.private_data);
 		rdma_ack_cm_event(event);
 		return type;
 	}
 	rdma_event_channel *channel = rdma_create_event_channel();
 	rdma_cm_id *id = nullptr;
 	int code = 0;
+	wire_extra extra{}; // of the same message
 };
 
 // What this library would say.
 inline wire_message good_request(const std::string &wanted, const std::string &own = "",
-				 wire_code code = WIRE_REQUEST)
+				 wire_code code = WIRE_REQUEST, uint16_t control_port = 0)
 {
 	wire_message message;
 	connect_info info{};
@@ -88,5 +91,6 @@ inline wire_message good_request(const std::string &wanted, const std::string &o
 	info.reliability = VIP_SERVICE_RELIABLE_DELIVERY;
 	info.max_transfer = 65536;
 	wire_write(&message, code, &info, &want);
+	wire_write_extra(&message, {0, control_port});
 	return message;
 }

@@ -425,9 +425,19 @@ static const char *const functions[] = {"ibv_get_device_list",
 					"rdma_establish",
 					"rdma_accept",
 					"rdma_reject",
+					"rdma_notify",
 					"rdma_disconnect",
 					"rdma_init_qp_attr",
-					"getifaddrs"};
+					"getifaddrs",
+					"socket",
+					"bind",
+					"listen",
+					"connect",
+					"accept4",
+					"getsockname",
+					"recv",
+					"epoll_create1",
+					"timerfd_create"};
 
 void NicTest::forget_faults()
 {
@@ -482,9 +492,11 @@ Child in_child(const std::map<std::string, std::string> &environment,
 	return child;
 }
 
+int grace_msec = GRACE_MSEC;
+
 int main(int argc, char **argv)
 {
-	setenv("VIPL_GRACE_MSEC", std::to_string(GRACE_MSEC).c_str(), 1);
+	setenv("VIPL_GRACE_MSEC", std::to_string(grace_msec).c_str(), 1);
 	testing::InitGoogleTest(&argc, argv);
 	return RUN_ALL_TESTS();
 }

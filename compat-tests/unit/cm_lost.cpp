@@ -1,0 +1,162 @@
+// Messages of rdma_cm that get lost: the control connection between the two NICs helps.
+#include "two_nics.h"
+
+namespace
+{
+
+class CmLost : public TwoNics
+{
+};
+
+// The requester has nothing to accept, and asks again; the server's accept takes that, too.
+TEST_F(CmLost, ResponseIsGivenAgain)
+{
+	fake_lose_next(FAKE_REP, 1);
+	connect_them();
+	EXPECT_EQ(fake_calls("rdma_accept"), 2u);
+	expect_messages();
+	EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST) + other_errors.count(VIP_ERROR_CONN_LOST), 0);
+}
+
+TEST_F(CmLost, ResponsesAreGivenAsOftenAsThatTakes)
+{
+	fake_lose_next(FAKE_REP, 3);
+	connect_them();
+	EXPECT_EQ(fake_calls("rdma_accept"), 4u);
+	expect_messages();
+}
+
+TEST_F(CmLost, ResponseIsNotWaitedForAfterADisconnect)
+{
+	fake_lose_next(FAKE_REP, 1);
+	auto served = serve_async();
+	auto requested =
+		std::async(std::launch::async, [this] { return request(a, "door", 2000, OTHER); });
+	ASSERT_TRUE(eventually([] { return fake_calls("rdma_accept") == 1; }));
+	ASSERT_TRUE(eventually([] { return fake_calls("rdma_connect") > 1; }));
+	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	EXPECT_EQ(served.get(), VIP_INVALID_STATE);
+	EXPECT_NE(requested.get(), VIP_SUCCESS);
+	expect_state(a, VIP_STATE_IDLE);
+	expect_state(b, VIP_STATE_IDLE);
+}
+
+TEST_F(CmLost, LastWordIsAskedFor)
+{
+	fake_lose_next(FAKE_RTU, 1);
+	connect_them();
+	EXPECT_EQ(fake_calls("rdma_notify"), 1u);
+	expect_messages();
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	EXPECT_TRUE(other_errors.reach(VIP_ERROR_CONN_LOST, b));
+}
+
+// It refuses when the last word has arrived by then.
+TEST_F(CmLost, LastWordIsKnownThoughRdmaCmTakesNoNotice)
+{
+	fake_lose_next(FAKE_RTU, 1);
+	fake_fail("rdma_notify", 1, EINVAL);
+	connect_them();
+	expect_messages();
+}
+
+TEST_F(CmLost, LastWordIsNotAskedForWhenItComes)
+{
+	connect_them();
+	EXPECT_EQ(fake_calls("rdma_notify"), 0u);
+	expect_messages();
+}
+
+TEST_F(CmLost, EndIsToldByTheControlConnection)
+{
+	connect_them();
+	expect_control();
+	fake_lose_next(FAKE_DREQ, 1);
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	EXPECT_TRUE(other_errors.reach(VIP_ERROR_CONN_LOST, b));
+	expect_state(b, VIP_STATE_ERROR);
+	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	expect_state(b, VIP_STATE_IDLE);
+}
+
+TEST_F(CmLost, EndOfTheServerIsToldByTheControlConnection)
+{
+	connect_them();
+	expect_control();
+	fake_lose_next(FAKE_DREQ, 1);
+	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a));
+}
+
+// As if its process had ended.
+TEST_F(CmLost, EndOfANicIsTheEndOfItsControlConnections)
+{
+	connect_them();
+	expect_control();
+	fake_lose_next(FAKE_DREQ, 100);
+	EXPECT_EQ(VipCloseNic(other_nic), VIP_SUCCESS);
+	other_nic = nullptr;
+	EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a));
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	expect_usable();
+}
+
+// What was told of a connection says nothing of the next one between the same two.
+TEST_F(CmLost, EndsDoNotEndTheNextConnection)
+{
+	for (int round = 0; round < 20; round++) {
+		connect_them("door " + std::to_string(round));
+		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+		ASSERT_TRUE(other_errors.reach(VIP_ERROR_CONN_LOST, b, round + 1));
+		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	}
+	EXPECT_EQ(other_errors.count(VIP_ERROR_CONN_LOST), 20);
+	EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST), 0);
+	EXPECT_LE(fake_calls("accept4"), 2u) << "one control connection is for all";
+}
+
+// ---- between equals ----
+
+class CmLostBetweenEquals : public TwoNics
+{
+      protected:
+	void ask_each_other()
+	{
+		ASSERT_EQ(ask(b, "b", "a", VIP_INFINITE, OWN), VIP_SUCCESS);
+		ASSERT_EQ(ask(a, "a", "b", VIP_INFINITE, OTHER), VIP_SUCCESS);
+		EXPECT_EQ(outcome(a), VIP_SUCCESS);
+		EXPECT_EQ(outcome(b), VIP_SUCCESS);
+		expect_messages();
+	}
+};
+
+TEST_F(CmLostBetweenEquals, RequestIsRepeated)
+{
+	fake_lose_next(FAKE_REQ, 1);
+	ask_each_other();
+}
+
+TEST_F(CmLostBetweenEquals, ResponseIsGivenAgain)
+{
+	fake_lose_next(FAKE_REP, 1);
+	ask_each_other();
+	EXPECT_EQ(fake_calls("rdma_accept"), 2u);
+}
+
+TEST_F(CmLostBetweenEquals, LastWordIsAskedFor)
+{
+	fake_lose_next(FAKE_RTU, 1);
+	ask_each_other();
+	EXPECT_EQ(fake_calls("rdma_notify"), 1u);
+}
+
+TEST_F(CmLostBetweenEquals, EndIsToldByTheControlConnection)
+{
+	ask_each_other();
+	expect_control();
+	fake_lose_next(FAKE_DREQ, 1);
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	EXPECT_TRUE(other_errors.reach(VIP_ERROR_CONN_LOST, b));
+}
+
+} // namespace

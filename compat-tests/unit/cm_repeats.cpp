@@ -1,0 +1,214 @@
+// A request without an answer is made once more, in another id: whichever of the two the host has, it is
+// the one that goes on.
+#include "two_vis.h"
+
+namespace
+{
+
+// Before main().
+const int longer = grace_msec = LONG_GRACE_MSEC;
+
+class CmRepeats : public TwoVis
+{
+      protected:
+	// a asks, and b's NIC waits.
+	void begin()
+	{
+		uint64_t before = fake_calls("rdma_listen");
+		waited = std::async(std::launch::async,
+				    [this] { return wait("door", PATIENCE, &conn); });
+		EXPECT_TRUE(eventually([&] { return fake_calls("rdma_listen") > before; }));
+		requested = std::async(std::launch::async,
+				       [this] { return request(a, "door", VIP_INFINITE); });
+		requests_reach(1);
+	}
+	// Until so many requests were made.
+	void requests_reach(uint64_t count, VIP_ULONG ms = PATIENCE)
+	{
+		ASSERT_TRUE(eventually([&] { return fake_calls("rdma_connect") >= count; }, ms));
+	}
+	// Those of a, the newest last.
+	std::vector<rdma_cm_id *> ids_of_a()
+	{
+		rdma_cm_id *newest = fake_id_of_qp(a.qp), *all[64];
+		std::vector<rdma_cm_id *> found;
+		int count = fake_ids(all, 64);
+
+		for (int i = 0; i < count; i++)
+			if (all[i]->context == newest->context && all[i] != newest)
+				found.push_back(all[i]);
+		found.push_back(newest);
+		return found;
+	}
+	void expect_accepted()
+	{
+		ASSERT_EQ(waited.get(), VIP_SUCCESS);
+		accept();
+	}
+	void accept()
+	{
+		EXPECT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
+		EXPECT_EQ(requested.get(), VIP_SUCCESS);
+		expect_messages();
+		/* The listener may be there yet. */
+		EXPECT_EQ(ids_of_a().size(), 1u) << "the other id is still there";
+	}
+	// Into the receives that were posted before all this.
+	void expect_messages()
+	{
+		VIP_DESCRIPTOR *s = descriptor(2, {{memory.data(128), 8}});
+
+		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+		expect_sent(a, s);
+		expect_received(b, e);
+		ASSERT_EQ(post_send(b, s), VIP_SUCCESS);
+		expect_sent(b, s);
+		expect_received(a, d);
+	}
+	VIP_CONN_HANDLE conn = nullptr;
+	std::future<VIP_RETURN> waited, requested;
+};
+
+TEST_F(CmRepeats, OfALostRequestConnect)
+{
+	fake_lose_next(FAKE_REQ, 1);
+	begin();
+	expect_accepted();
+	EXPECT_EQ(fake_calls("rdma_connect"), 2u);
+}
+
+TEST_F(CmRepeats, OfARequestThatTheHostHasAreRefusedAndTheFirstOneGoesOn)
+{
+	begin();
+	ASSERT_EQ(waited.get(), VIP_SUCCESS);
+	requests_reach(3);
+	EXPECT_EQ(fake_calls("rdma_reject"), 0u) << "rdma_cm has refused them, not the program's NIC";
+	accept();
+}
+
+// The host took the second one first, for the first one was late.
+TEST_F(CmRepeats, AreKeptWhenTheFirstOneIsRefusedAsStale)
+{
+	fake_lose_next(FAKE_REQ, 1);
+	begin();
+	ASSERT_EQ(waited.get(), VIP_SUCCESS);
+	ASSERT_EQ(ids_of_a().size(), 2u);
+	fake_cm_event(ids_of_a().front(), RDMA_CM_EVENT_REJECTED, 10, nullptr, 0);
+	EXPECT_TRUE(eventually([&] { return ids_of_a().size() == 1; })) << "the refused one stays";
+	accept();
+}
+
+TEST_F(CmRepeats, AreAnsweredForTheFirstOneWhereNobodyWaits)
+{
+	fake_lose_next(FAKE_REQ, 1);
+	EXPECT_EQ(request(a, "nobody", VIP_INFINITE), VIP_NO_MATCH);
+	EXPECT_GE(fake_calls("rdma_connect"), 5u) << "the second one of the first port, and three ports";
+	expect_state(a, VIP_STATE_IDLE);
+	EXPECT_EQ(fake_live().ids, 0);
+}
+
+TEST_F(CmRepeats, MayBeRejectedByTheProgram)
+{
+	fake_lose_next(FAKE_REQ, 1);
+	begin();
+	ASSERT_EQ(waited.get(), VIP_SUCCESS);
+	EXPECT_EQ(VipConnectReject(conn), VIP_SUCCESS);
+	EXPECT_EQ(requested.get(), VIP_REJECT);
+	expect_state(a, VIP_STATE_IDLE);
+}
+
+// Nothing may be concluded from what the way to the host says about a second request.
+class EachEventOfARepeat : public CmRepeats, public testing::WithParamInterface<int>
+{
+};
+
+TEST_P(EachEventOfARepeat, ChangesNothing)
+{
+	fake_address("10.9.9.50", FAKE_REACH_SILENT, 1000000);
+	requested = std::async(std::launch::async,
+			       [this] { return request(a, "door", VIP_INFINITE, "10.9.9.50"); });
+	requests_reach(2);
+	ASSERT_TRUE(eventually([&] { return ids_of_a().size() == 2; }));
+	rdma_cm_id *first = ids_of_a().front();
+	fake_cm_event(ids_of_a().back(), static_cast<rdma_cm_event_type>(GetParam()), -ETIMEDOUT,
+		      nullptr, 0);
+	EXPECT_TRUE(eventually([&] { return ids_of_a().size() == 1; })) << "it is of no use";
+	EXPECT_EQ(ids_of_a().front(), first);
+	expect_state(a, VIP_STATE_CONNECT_PENDING);
+	requests_reach(3); // and another one follows
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	EXPECT_EQ(requested.get(), VIP_INVALID_STATE);
+	EXPECT_EQ(fake_live().ids, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(CmRepeats, EachEventOfARepeat,
+			 testing::Values(RDMA_CM_EVENT_ADDR_ERROR, RDMA_CM_EVENT_ROUTE_ERROR,
+					 RDMA_CM_EVENT_UNREACHABLE));
+
+class EachCallOfARepeat : public CmRepeats, public testing::WithParamInterface<const char *>
+{
+};
+
+TEST_P(EachCallOfARepeat, MayFailAndTheFirstOneGoesOn)
+{
+	begin();
+	ASSERT_EQ(waited.get(), VIP_SUCCESS);
+	uint64_t before = fake_calls(GetParam());
+	fake_fail(GetParam(), 1, ENOMEM);
+	ASSERT_TRUE(eventually([&] { return fake_calls(GetParam()) > before; }));
+	accept();
+}
+
+INSTANTIATE_TEST_SUITE_P(CmRepeats, EachCallOfARepeat,
+			 testing::Values("rdma_create_id", "rdma_resolve_addr", "rdma_resolve_route",
+					 "rdma_connect"));
+
+TEST_F(CmRepeats, EndWithTheCallersTime)
+{
+	fake_address("10.9.9.50", FAKE_REACH_SILENT, 1000000);
+	auto timed = std::async(std::launch::async,
+				[this] { return request(a, "door", 1000, "10.9.9.50"); });
+	requests_reach(2);
+	EXPECT_EQ(timed.get(), VIP_TIMEOUT);
+	EXPECT_EQ(fake_live().ids, 0);
+	connect(a, b, "again");
+	expect_messages();
+}
+
+TEST_F(CmRepeats, EndWithTheNic)
+{
+	fake_address("10.9.9.50", FAKE_REACH_SILENT, 1000000);
+	requested = std::async(std::launch::async,
+			       [this] { return request(a, "door", VIP_INFINITE, "10.9.9.50"); });
+	requests_reach(2);
+	close();
+	EXPECT_NE(requested.get(), VIP_SUCCESS);
+	EXPECT_EQ(fake_live().ids, 0);
+}
+
+// Linux would wait for its answer for more than a minute.
+TEST_F(CmRepeats, AndTheFirstOneEndWithSilenceAndAllBeginsAnew)
+{
+	fake_address("10.9.9.1", FAKE_REACH_SILENT, 1000000);
+	requested = std::async(std::launch::async,
+			       [this] { return request(a, "door", VIP_INFINITE); });
+	requests_reach(2);
+	fake_address("10.9.9.1", FAKE_REACH_OK, 0); // it has been away
+	EXPECT_EQ(wait("door", 30000, &conn), VIP_SUCCESS);
+	EXPECT_EQ(fake_calls("rdma_connect"), 3u)
+		<< "of two it is not known which one the host has, so there is no third one";
+	accept();
+}
+
+// Whoever refuses the repetitions is there, and will answer some time.
+TEST_F(CmRepeats, KeepARequestThatTheHostHasBeyondTheTimeOfSilence)
+{
+	begin();
+	ASSERT_EQ(waited.get(), VIP_SUCCESS);
+	rdma_cm_id *first = ids_of_a().front();
+	requests_reach(7, 30000); // the sixth is made after eight seconds, the seventh after ten
+	EXPECT_EQ(ids_of_a().front(), first);
+	accept();
+}
+
+} // namespace

@@ -1,0 +1,359 @@
+// Control connections as a hand-written peer sees them: who connects, what is told, what is believed.
+#include "controlled.h"
+
+namespace
+{
+
+TEST_F(ControlConnections, AreMadeByWhoAcceptsToThePortInTheRequest)
+{
+	ControlListener listener;
+	auto s = connect_to(b, listener.port);
+	Control control = listener.accept();
+
+	EXPECT_EQ(s->code, WIRE_ACCEPT);
+	EXPECT_NE(s->extra.port, 0);
+	ASSERT_EQ(control.next(), WIRE_HELLO);
+	EXPECT_EQ(control.fields.port, s->extra.port) << "it says where it takes them itself";
+	control.send(WIRE_HELLO, {listener.port, 0, 0, 0});
+	expect_connected(control);
+}
+
+TEST_F(ControlConnections, AreNotMadeWithWhoTakesNone)
+{
+	auto s = connect_to(b, 0);
+
+	EXPECT_EQ(fake_calls("connect"), 0u);
+	expect_state(b, VIP_STATE_CONNECTED);
+}
+
+TEST_F(ControlConnections, AreNotMadeWithinANic)
+{
+	a = make_vi();
+	connect(a, b);
+	expect_traffic(a, b);
+	EXPECT_EQ(fake_calls("connect"), 0u);
+}
+
+TEST_F(ControlConnections, AreMadeOnceForAllVis)
+{
+	ControlListener listener;
+	Vi other = make_vi();
+	auto s = connect_to(b, listener.port), t = connect_to(other, listener.port, PEER_QP + 1);
+
+	EXPECT_EQ(fake_calls("connect"), 1u);
+	Control control = listener.accept_up();
+	expect_connected(control);
+}
+
+TEST_F(ControlConnections, ThatCannotBeMadeAreDoneWithout)
+{
+	ControlListener listener;
+
+	for (const char *function : {"socket", "bind", "connect"}) {
+		Vi vi = make_vi();
+		fake_fail(function, 1, ENETUNREACH);
+		auto s = connect_to(vi, listener.port);
+		expect_state(vi, VIP_STATE_CONNECTED);
+		EXPECT_FALSE(listener.has_come(0)) << function;
+		EXPECT_EQ(VipDisconnect(vi), VIP_SUCCESS);
+	}
+	uint16_t nobody = listener.port;
+	listener.close();
+	auto s = connect_to(b, nobody);
+	Control control("10.9.9.1", s->extra.port);
+	control.send(WIRE_HELLO, {nobody, 0, 0, 0});
+	EXPECT_EQ(control.next(), WIRE_HELLO);
+	expect_connected(control);
+	EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST), 0) << "who refuses may have a firewall";
+}
+
+// ---- the last word of a requester ----
+
+TEST_F(ControlConnections, AskARequesterWhoseLastWordIsLate)
+{
+	ControlListener listener;
+	auto s = answer_to(b, listener.port);
+	Control control = listener.accept_up();
+
+	ASSERT_EQ(control.next(), WIRE_ASK);
+	EXPECT_EQ(control.fields.to, PEER_QP);
+	EXPECT_EQ(control.fields.from, b.qp);
+	wire_control_fields ask = control.fields, answer{0, PEER_QP, b.qp, ask.number + 1};
+	for (wire_code code : {WIRE_GONE, WIRE_CONNECTED, WIRE_UNHEARD}) {
+		control.send(code, answer); // of another attempt
+		control.send(code, {0, PEER_QP + 1, b.qp, ask.number});
+		control.send(code, {0, PEER_QP, b.qp + 1000, ask.number});
+	}
+	ASSERT_EQ(control.next(), WIRE_ASK) << "none of these was an answer, and it asks again";
+	EXPECT_EQ(control.fields.number, ask.number);
+	EXPECT_EQ(fake_calls("rdma_notify"), 0u);
+	EXPECT_EQ(state_of(b), VIP_STATE_CONNECT_PENDING);
+	answer.number--;
+	control.send(WIRE_CONNECTED, answer);
+	EXPECT_EQ(accepted.get(), VIP_SUCCESS);
+	EXPECT_EQ(fake_calls("rdma_notify"), 1u);
+	expect_connected(control);
+}
+
+TEST_F(ControlConnections, EndAnAcceptWhoseRequesterIsGone)
+{
+	ControlListener listener;
+	auto s = answer_to(b, listener.port);
+	Control control = listener.accept_up();
+
+	ASSERT_EQ(control.next(), WIRE_ASK);
+	control.send(WIRE_GONE, {0, PEER_QP, b.qp, control.fields.number});
+	expect_state(b, VIP_STATE_IDLE); // well before the time of an accept is over
+	EXPECT_EQ(accepted.get(), VIP_TIMEOUT);
+}
+
+TEST_F(ControlConnections, ThatEndEndAnAcceptToo)
+{
+	ControlListener listener;
+	auto s = answer_to(b, listener.port);
+
+	listener.accept_up().close();
+	expect_state(b, VIP_STATE_IDLE);
+	EXPECT_EQ(accepted.get(), VIP_TIMEOUT);
+}
+
+// Only the request that was accepted comes again for the same VI.
+TEST_F(ControlConnections, HaveAServerThatIsUnheardAcceptOnceMore)
+{
+	ControlListener listener;
+	auto s = answer_to(b, listener.port);
+	Control control = listener.accept_up();
+	const std::string door = "door " + std::to_string(doors);
+
+	ASSERT_EQ(control.next(), WIRE_ASK);
+	control.send(WIRE_UNHEARD, {0, PEER_QP, b.qp, control.fields.number});
+	EXPECT_EQ(s->next(), RDMA_CM_EVENT_REJECTED);
+	for (int kind = 0; kind < 2; kind++) {
+		wire_message message = kind ? good_request(door, "another one")
+					    : good_request(door, "", WIRE_MUTUAL_REQUEST);
+		Stranger t(door, &message, sizeof(message), PEER_QP + 2);
+		EXPECT_EQ(t.next(), RDMA_CM_EVENT_REJECTED) << kind;
+	}
+	expect_state(b, VIP_STATE_CONNECT_PENDING);
+	wire_message message = good_request(door);
+	Stranger again(door, &message, sizeof(message), PEER_QP);
+	ASSERT_EQ(again.next(), RDMA_CM_EVENT_CONNECT_RESPONSE);
+	EXPECT_EQ(rdma_establish(again.id), 0);
+	EXPECT_EQ(accepted.get(), VIP_SUCCESS);
+}
+
+TEST_F(ControlConnections, TellARequesterThatItsPeerIsGone)
+{
+	ControlListener listener;
+	auto s = connect_to(b, listener.port);
+	Control control = listener.accept_up();
+
+	control.send(WIRE_ASK, {0, PEER_QP, 4711, 5});
+	ASSERT_EQ(control.next(), WIRE_GONE) << "there is no such VI";
+	EXPECT_EQ(control.fields.from, 4711u);
+	EXPECT_EQ(control.fields.to, PEER_QP);
+	EXPECT_EQ(control.fields.number, 5u);
+	control.send(WIRE_ASK, {0, PEER_QP + 1, b.qp, 5});
+	EXPECT_EQ(control.next(), WIRE_GONE) << "its peer is another one";
+	expect_connected(control);
+	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	ASSERT_EQ(control.next(), WIRE_GONE);
+	EXPECT_EQ(control.fields.from, b.qp);
+	EXPECT_EQ(control.fields.to, PEER_QP);
+	control.send(WIRE_ASK, {0, PEER_QP, b.qp, 5});
+	EXPECT_EQ(control.next(), WIRE_GONE) << "it is not connected any more";
+}
+
+// ---- the end of a connection ----
+
+TEST_F(ControlConnections, TellOfTheEnd)
+{
+	ControlListener listener;
+	auto s = connect_to(b, listener.port);
+	Control control = listener.accept_up();
+
+	expect_connected(control);
+	control.send(WIRE_GONE, {0, PEER_QP, b.qp, psn});
+	expect_lost(b);
+}
+
+TEST_F(ControlConnections, TellOfTheEndOfThisConnectionOnly)
+{
+	ControlListener listener;
+	auto s = connect_to(b, listener.port);
+	Control control = listener.accept_up();
+
+	control.send(WIRE_GONE, {0, PEER_QP, b.qp, psn + 1});
+	control.send(WIRE_GONE, {0, PEER_QP, b.qp, 0});
+	control.send(WIRE_GONE, {0, PEER_QP + 1, b.qp, psn});
+	control.send(WIRE_GONE, {0, PEER_QP, b.qp + 1, psn});
+	control.send(WIRE_UNHEARD, {0, PEER_QP, b.qp, psn});
+	control.send(WIRE_CONNECTED, {0, PEER_QP, b.qp, psn});
+	expect_connected(control);
+}
+
+TEST_F(ControlConnections, OfAnotherHostTellNothing)
+{
+	ControlListener listener;
+	auto s = connect_to(b, listener.port);
+	Control control = listener.accept_up(), other("10.9.9.3", s->extra.port);
+
+	other.send(WIRE_HELLO, {listener.port, 0, 0, 0});
+	ASSERT_EQ(other.next(), WIRE_HELLO);
+	other.send(WIRE_GONE, {0, PEER_QP, b.qp, psn});
+	other.send(WIRE_ASK, {0, PEER_QP, b.qp, 5});
+	EXPECT_EQ(other.next(), WIRE_GONE) << "nobody of that host is connected with it";
+	expect_connected(control);
+	other.close();
+	/* When this one has been heard, the end of that one has. */
+	Control last("10.9.9.3", s->extra.port);
+	last.send(WIRE_HELLO, {1, 0, 0, 0});
+	ASSERT_EQ(last.next(), WIRE_HELLO);
+	expect_connected(control);
+}
+
+TEST_F(ControlConnections, ThatThePeerClosesEndAllItsConnectionsAndNoOthers)
+{
+	ControlListener listener, other_listener;
+	Vi x = make_vi(), other = make_vi(), y = make_vi(), z = make_vi(), none = make_vi();
+	auto s = connect_to(b, listener.port), t = connect_to(x, listener.port, PEER_QP + 1);
+	auto u = connect_to(other, other_listener.port, PEER_QP + 2);
+	auto v = connect_to(none, 0, PEER_QP + 3);
+	Control control = listener.accept_up(), other_control = other_listener.accept_up();
+
+	connect(y, z);
+	expect_connected(control);
+	control.close();
+	expect_lost(b);
+	expect_lost(x);
+	other_control.send(WIRE_ASK, {0, PEER_QP + 2, other.qp, 1});
+	EXPECT_EQ(other_control.next(), WIRE_CONNECTED);
+	for (const Vi &vi : {other, y, z, none})
+		EXPECT_EQ(state_of(vi), VIP_STATE_CONNECTED);
+	expect_traffic(y, z);
+}
+
+// Both ends may have made one at the same time.
+TEST_F(ControlConnections, OfWhichOneIsLeftAreEnough)
+{
+	ControlListener listener;
+	auto s = connect_to(b, listener.port);
+	Control first = listener.accept_up(), second("10.9.9.1", s->extra.port);
+
+	second.send(WIRE_HELLO, {listener.port, 0, 0, 0});
+	ASSERT_EQ(second.next(), WIRE_HELLO);
+	expect_connected(first);
+	first.close();
+	expect_connected(second);
+	/* When this one has been heard, the end of that one has. */
+	Control last("10.9.9.3", s->extra.port);
+	last.send(WIRE_HELLO, {1, 0, 0, 0});
+	ASSERT_EQ(last.next(), WIRE_HELLO);
+	expect_connected(second);
+	second.close();
+	expect_lost(b);
+}
+
+// ---- silence: TCP's keepalive or user timeout, as read() tells of it ----
+
+class SilentControlConnections : public ControlConnections
+{
+      protected:
+	void TearDown() override
+	{
+		s.reset();
+		ControlConnections::TearDown();
+	}
+	// b is connected, and its control connection ends with this error.
+	void fall_silent(ControlListener &listener, int error)
+	{
+		s = connect_to(b, listener.port);
+		control = std::make_unique<Control>(listener.accept_up());
+		expect_connected(*control);
+		if (before_silence)
+			before_silence();
+		fake_fail("recv", 1, error);
+		control->send_bytes("", 1); // there is something to read
+	}
+	std::function<void()> before_silence;
+	std::unique_ptr<Stranger> s;
+	std::unique_ptr<Control> control;
+};
+
+TEST_F(SilentControlConnections, AreTriedOnceMoreAndTheConnectionsStay)
+{
+	for (int error : {ETIMEDOUT, EHOSTUNREACH, ENETUNREACH}) {
+		ControlListener listener;
+		fall_silent(listener, error);
+		Control again = listener.accept_up();
+		expect_connected(again);
+		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+		s.reset();
+		EXPECT_EQ(again.next(), WIRE_GONE);
+		b = make_vi();
+	}
+}
+
+TEST_F(SilentControlConnections, ThatAreRefusedAreTheEnd)
+{
+	ControlListener listener;
+
+	before_silence = [&] { listener.close(); };
+	fall_silent(listener, ETIMEDOUT);
+	expect_lost(b);
+}
+
+// The host is gone: nobody answers.
+TEST_F(SilentControlConnections, ThatStaySilentAreTheEnd)
+{
+	ControlListener listener("10.9.9.1", 0);
+	std::vector<int> fillers;
+
+	before_silence = [&] {
+		/* Into the queue of the listener, as far as it goes. */
+		sockaddr_in to = tcp_address("10.9.9.1", listener.port);
+		for (int i = 0; i < 4; i++) {
+			fillers.push_back(
+				socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+			::connect(fillers.back(), reinterpret_cast<sockaddr *>(&to), sizeof(to));
+		}
+	};
+	fall_silent(listener, ETIMEDOUT);
+	expect_lost(b);
+	for (int fd : fillers)
+		::close(fd);
+}
+
+TEST_F(SilentControlConnections, ThatCannotBeTriedAgainAreTheEnd)
+{
+	ControlListener listener;
+
+	before_silence = [] { fake_fail("socket", 1, EMFILE); };
+	fall_silent(listener, ETIMEDOUT);
+	expect_lost(b);
+}
+
+TEST_F(SilentControlConnections, AreNotTriedAgainWhenThePeerHasEndedThem)
+{
+	ControlListener listener;
+
+	fall_silent(listener, ECONNRESET);
+	expect_lost(b);
+	EXPECT_FALSE(listener.has_come(0));
+}
+
+TEST_F(SilentControlConnections, OfAnotherNicAreNotTheEnd)
+{
+	ControlListener listener;
+	auto u = connect_to(b, listener.port);
+	Control mine = listener.accept_up(), stranger("10.9.9.3", u->extra.port);
+
+	stranger.send(WIRE_HELLO, {listener.port, 0, 0, 0});
+	ASSERT_EQ(stranger.next(), WIRE_HELLO);
+	fake_fail("recv", 1, ECONNRESET);
+	stranger.send_bytes("", 1);
+	EXPECT_EQ(stranger.next(), 0);
+	expect_connected(mine);
+}
+
+} // namespace

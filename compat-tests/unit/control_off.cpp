@@ -1,0 +1,47 @@
+// VIPL_KEEPALIVE_SEC=0: no control connections, and no trace of them.
+#include "controlled.h"
+
+namespace
+{
+
+class ControlOff : public ControlConnections
+{
+      protected:
+	void SetUp() override
+	{
+	}
+	void TearDown() override
+	{
+	}
+};
+
+TEST_F(ControlOff, ByTheSettingLeavesNoSockets)
+{
+	Child child = in_child({{"VIPL_KEEPALIVE_SEC", "0"}}, [this] {
+		ControlConnections::SetUp();
+		auto s = connect_to(b, 4711);
+		EXPECT_EQ(s->extra.port, 0);
+		expect_state(b, VIP_STATE_CONNECTED);
+		s.reset();
+		expect_lost(b);
+		expect_usable();
+		ControlConnections::TearDown();
+		for (const char *function : {"socket", "bind", "listen", "connect", "accept4"})
+			EXPECT_EQ(fake_calls(function), 0u) << function;
+	});
+
+	EXPECT_EQ(child.status, 0) << child.out << child.err;
+}
+
+TEST_F(ControlOff, IsNotTheDefault)
+{
+	Child child = in_child({}, [this] {
+		ControlConnections::SetUp();
+		EXPECT_EQ(fake_calls("listen"), 1u);
+		ControlConnections::TearDown();
+	});
+
+	EXPECT_EQ(child.status, 0) << child.out << child.err;
+}
+
+} // namespace

@@ -1,0 +1,67 @@
+// A NIC that strangers have control connections with.
+#pragma once
+
+#include "control_peer.h"
+
+constexpr uint32_t PEER_QP = 999;
+
+// b is accepted by the NIC for strangers, who have a control connection.
+class ControlConnections : public NicTest
+{
+      protected:
+	void SetUp() override
+	{
+		NicTest::SetUp();
+		options([](fake_options &to) { to.sockets = true; });
+		open();
+		b = make_vi();
+	}
+	// A request to this VI, answered and not confirmed.
+	std::unique_ptr<Stranger> answer_to(const Vi &vi, uint16_t port, uint32_t qp = PEER_QP)
+	{
+		const std::string door = "door " + std::to_string(++doors);
+		uint64_t before = fake_calls("rdma_listen");
+		accepted = std::async(std::launch::async, [=] {
+			VIP_CONN_HANDLE conn;
+			VIP_RETURN rc = wait(door, PATIENCE, &conn);
+
+			return rc == VIP_SUCCESS ? VipConnectAccept(conn, vi) : rc;
+		});
+		EXPECT_TRUE(eventually([&] { return fake_calls("rdma_listen") > before; }));
+		wire_message message = good_request(door, "", WIRE_REQUEST, port);
+		auto s = std::make_unique<Stranger>(door, &message, sizeof(message), qp);
+		EXPECT_EQ(s->next(), RDMA_CM_EVENT_CONNECT_RESPONSE);
+		ibv_qp_attr attributes{};
+		int mask;
+		attributes.qp_state = IBV_QPS_RTS;
+		EXPECT_EQ(rdma_init_qp_attr(s->id, &attributes, &mask), 0);
+		psn = attributes.sq_psn;
+		return s;
+	}
+	std::unique_ptr<Stranger> connect_to(const Vi &vi, uint16_t port, uint32_t qp = PEER_QP)
+	{
+		auto s = answer_to(vi, port, qp);
+
+		EXPECT_EQ(rdma_establish(s->id), 0);
+		EXPECT_EQ(accepted.get(), VIP_SUCCESS);
+		return s;
+	}
+	// What was sent before over this connection has been dealt with, and b is connected with PEER_QP.
+	void expect_connected(Control &control)
+	{
+		control.send(WIRE_ASK, {0, PEER_QP, b.qp, 77});
+		ASSERT_EQ(control.next(), WIRE_CONNECTED);
+		EXPECT_EQ(control.fields.from, b.qp);
+		EXPECT_EQ(control.fields.to, PEER_QP);
+		EXPECT_EQ(control.fields.number, 77u);
+		EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST, b), 0);
+	}
+	void expect_lost(const Vi &vi)
+	{
+		EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, vi));
+		EXPECT_EQ(state_of(vi), VIP_STATE_ERROR);
+	}
+	std::future<VIP_RETURN> accepted;
+	uint32_t psn = 0; // of the last stranger: what its connection is known by
+	int doors = 0;
+};
