@@ -1,0 +1,254 @@
+// Between two waits a server is busy, not absent: who asks then is told so, and asks again.
+#include "peer_requests.h"
+
+#include <chrono>
+
+namespace
+{
+
+class RecentWaits : public TwoVis
+{
+      protected:
+	// One that nobody answers.
+	void wait_in_vain(const std::string &door)
+	{
+		ASSERT_EQ(wait(door, 0, &conn), VIP_TIMEOUT);
+	}
+	// How the NIC refuses a request: the wire's code, or 0 when nobody listens.
+	int refusal(const std::string &door, wire_code code = WIRE_REQUEST)
+	{
+		wire_message message = good_request(door, "", code);
+		Stranger s(door, &message, sizeof(message));
+
+		EXPECT_EQ(s.next(), RDMA_CM_EVENT_REJECTED);
+		return s.code;
+	}
+	// Until so long after the beginning of the test, in grace times.
+	void pass(double grace_times)
+	{
+		auto until = begin + std::chrono::duration<double, std::milli>(grace_times * grace_msec);
+		EXPECT_TRUE(eventually([&] { return std::chrono::steady_clock::now() > until; },
+				       10 * LONG_GRACE_MSEC));
+	}
+	bool no_ids()
+	{
+		return eventually([] { return fake_live().ids == 0; });
+	}
+	const std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+	VIP_CONN_HANDLE conn = nullptr;
+};
+
+TEST_F(RecentWaits, AreToldToWhoAsks)
+{
+	wait_in_vain("door");
+	EXPECT_EQ(refusal("door"), WIRE_BUSY);
+	EXPECT_EQ(refusal("door"), WIRE_BUSY) << "as often as one asks";
+	EXPECT_EQ(refusal("door", WIRE_MUTUAL_REQUEST), WIRE_NO_MATCH)
+		<< "who waits is for nobody's equal";
+	EXPECT_EQ(refusal("another door"), 0);
+	EXPECT_TRUE(no_ids()) << "it still listens";
+	EXPECT_EQ(refusal("door"), 0);
+}
+
+TEST_F(RecentWaits, ThatGotARequestAreRememberedToo)
+{
+	connect(a, b, "door");
+	EXPECT_EQ(refusal("door"), WIRE_BUSY);
+}
+
+// Of servers that accept, prepare, and wait anew.
+TEST_F(RecentWaits, KeepARequestAliveForMoreThanTheGraceTime)
+{
+	wait_in_vain("door");
+	auto requested =
+		std::async(std::launch::async, [this] { return request(a, "door", VIP_INFINITE); });
+	VIP_RETURN rc = VIP_TIMEOUT;
+	for (double when = 0.5; when < 2 && rc == VIP_TIMEOUT; when += 0.5) {
+		pass(when);
+		rc = wait("door", 0, &conn);
+	}
+	if (rc == VIP_TIMEOUT)
+		rc = wait("door", PATIENCE, &conn);
+	ASSERT_EQ(rc, VIP_SUCCESS);
+	EXPECT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
+	EXPECT_EQ(requested.get(), VIP_SUCCESS);
+}
+
+TEST_F(RecentWaits, AreNotForEver)
+{
+	wait_in_vain("door");
+	EXPECT_EQ(request(a, "door", VIP_INFINITE), VIP_NO_MATCH) << "the server has left for good";
+	EXPECT_EQ(fake_live().ids, 0);
+	expect_state(a, VIP_STATE_IDLE);
+}
+
+TEST_F(RecentWaits, AreRememberedUpToEight)
+{
+	for (const char *door : {"1", "2", "3", "4", "5", "6", "7", "8"})
+		wait_in_vain(door);
+	EXPECT_EQ(fake_live().ids, 8);
+	wait_in_vain("1"); // now it is the latest
+	wait_in_vain("9");
+	EXPECT_EQ(fake_live().ids, 8);
+	EXPECT_EQ(refusal("2"), 0) << "it was the oldest";
+	for (const char *door : {"1", "3", "8", "9"})
+		EXPECT_EQ(refusal(door), WIRE_BUSY) << door;
+	EXPECT_TRUE(no_ids()) << "it still listens";
+}
+
+TEST_F(RecentWaits, GoWithTheNic)
+{
+	for (const char *door : {"1", "2", "3"})
+		wait_in_vain(door);
+	EXPECT_EQ(fake_live().ids, 3);
+	close();
+	EXPECT_EQ(fake_live_total(), 0);
+}
+
+TEST_F(RecentWaits, ThatEndDoNotEndANewerWait)
+{
+	wait_in_vain("door");
+	auto waited = std::async(std::launch::async, [this] { return wait("door", 60000, &conn); });
+	pass(1.5);
+	auto requested =
+		std::async(std::launch::async, [this] { return request(a, "door", VIP_INFINITE); });
+	ASSERT_EQ(waited.get(), VIP_SUCCESS);
+	EXPECT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
+	EXPECT_EQ(requested.get(), VIP_SUCCESS);
+	EXPECT_EQ(fake_calls("rdma_listen"), 1u) << "there was always somebody who listened";
+}
+
+// ---- what the requester makes of that ----
+
+class BusyServer : public RecentWaits
+{
+      protected:
+	// Tells a of three ports where nobody waits and, after the grace time, of this at the fourth.
+	void answer_after_the_grace_time(wire_code last)
+	{
+		wire_message message;
+
+		fake_address("10.9.9.50", FAKE_REACH_SILENT, 1000000);
+		requested = std::async(std::launch::async, [this] {
+			return request(a, "door", VIP_INFINITE, "10.9.9.50");
+		});
+		for (unsigned port = 0; port < 4; port++) {
+			rdma_cm_id *id = asking(port);
+			if (port == 3)
+				pass(1.2);
+			wire_write(&message, port == 3 ? last : WIRE_NO_MATCH, nullptr, nullptr);
+			fake_cm_event(id, RDMA_CM_EVENT_REJECTED, 28, &message, sizeof(message));
+		}
+	}
+	// The id that asks at this port of the four.
+	rdma_cm_id *asking(unsigned port)
+	{
+		discriminator door = discriminator_of("door");
+		uint16_t wanted = htons(rdma_bucket_port(&door, port));
+		rdma_cm_id *found = nullptr;
+
+		EXPECT_TRUE(eventually([&] {
+			rdma_cm_id *id = fake_id_of_qp(a.qp);
+			found = id && rdma_get_dst_port(id) == wanted ? id : nullptr;
+			return found != nullptr;
+		}));
+		return found;
+	}
+	std::future<VIP_RETURN> requested;
+};
+
+TEST_F(BusyServer, BeginsTheGraceTimeAnew)
+{
+	answer_after_the_grace_time(WIRE_BUSY);
+	asking(0); // once more
+	EXPECT_EQ(state_of(a), VIP_STATE_CONNECT_PENDING);
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	EXPECT_EQ(requested.get(), VIP_INVALID_STATE);
+}
+
+TEST_F(BusyServer, ThatIsNoneEndsTheRequest)
+{
+	answer_after_the_grace_time(WIRE_NO_MATCH);
+	EXPECT_EQ(requested.get(), VIP_NO_MATCH);
+}
+
+// ---- the loopback device ----
+
+class RecentWaitsOnLoopback : public RecentWaits
+{
+      protected:
+	void SetUp() override
+	{
+		VIP_NIC_ATTRIBUTES attributes{};
+
+		NicTest::SetUp();
+		ASSERT_EQ(VipOpenNic("via_lo", &nic), VIP_SUCCESS);
+		ASSERT_EQ(VipQueryNic(nic, &attributes), VIP_SUCCESS);
+		auto *ip = static_cast<const unsigned char *>(attributes.LocalNicAddress);
+		own = std::to_string(ip[0]) + "." + std::to_string(ip[1]) + "." +
+		      std::to_string(ip[2]) + "." + std::to_string(ip[3]);
+		vi_kind.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY;
+		ASSERT_EQ(VipCreateVi(nic, &vi_kind, nullptr, nullptr, &a.handle), VIP_SUCCESS);
+		ASSERT_EQ(VipCreateVi(nic, &vi_kind, nullptr, nullptr, &b.handle), VIP_SUCCESS);
+	}
+	std::future<VIP_RETURN> ask_door()
+	{
+		return std::async(std::launch::async,
+				  [this] { return request(a, "door", VIP_INFINITE, own.c_str()); });
+	}
+	std::string own;
+};
+
+TEST_F(RecentWaitsOnLoopback, KeepARequestAliveForMoreThanTheGraceTime)
+{
+	wait_in_vain("door");
+	auto requested = ask_door();
+	VIP_RETURN rc = VIP_TIMEOUT;
+	for (double when = 0.5; when < 2 && rc == VIP_TIMEOUT; when += 0.5) {
+		pass(when);
+		rc = wait("door", 0, &conn);
+	}
+	if (rc == VIP_TIMEOUT)
+		rc = wait("door", PATIENCE, &conn);
+	ASSERT_EQ(rc, VIP_SUCCESS);
+	EXPECT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
+	EXPECT_EQ(requested.get(), VIP_SUCCESS);
+}
+
+TEST_F(RecentWaitsOnLoopback, AreNotForEver)
+{
+	wait_in_vain("door");
+	EXPECT_EQ(ask_door().get(), VIP_NO_MATCH);
+}
+
+// ---- between equals ----
+
+// Who listens as an equal has left when its request is over: nobody is told that it is busy.
+TEST_F(PeerRequests, ThatAreOverAreNotListenedForAnyMore)
+{
+	wire_message message = good_request("b", "a", WIRE_MUTUAL_REQUEST);
+
+	ASSERT_EQ(ask(b, "b", "a", 50), VIP_SUCCESS);
+	EXPECT_EQ(outcome(b), VIP_TIMEOUT);
+	EXPECT_TRUE(eventually([] { return fake_live().ids == 0; }, LONG_GRACE_MSEC / 2));
+	Stranger s("b", &message, sizeof(message));
+	EXPECT_EQ(s.next(), RDMA_CM_EVENT_REJECTED);
+	EXPECT_EQ(s.code, 0);
+}
+
+TEST_F(PeerRequests, AreNotForWhoAsksAServerAndTheOtherWayRound)
+{
+	wire_message message = good_request("b", "a");
+
+	ASSERT_EQ(ask(b, "b", "a", VIP_INFINITE), VIP_SUCCESS);
+	ASSERT_TRUE(eventually([] { return fake_calls("rdma_listen") == 1; }));
+	{
+		Stranger s("b", &message, sizeof(message));
+		EXPECT_EQ(s.next(), RDMA_CM_EVENT_REJECTED);
+		EXPECT_EQ(s.code, WIRE_NO_MATCH);
+	}
+	ASSERT_EQ(ask(a, "a", "b", VIP_INFINITE), VIP_SUCCESS);
+	expect_connected();
+}
+
+} // namespace
