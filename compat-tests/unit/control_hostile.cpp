@@ -145,6 +145,21 @@ TEST_F(HostileControl, ManyWhoSayNothingAreTurnedAway)
 	expect_usable_control();
 }
 
+// Who says port 0 takes no control connections, and so has none: it is nobody's peer.
+TEST_F(HostileControl, WithoutAPortAreNobodysEnd)
+{
+	Vi none = make_vi();
+	auto t = connect_to(none, 0, PEER_QP + 1);
+	Control other = stranger("10.9.9.1");
+
+	other.send(WIRE_HELLO, {0, 0, 0, 0});
+	EXPECT_EQ(other.next(), 0);
+	other.close();
+	expect_usable_control();
+	EXPECT_EQ(state_of(none), VIP_STATE_CONNECTED);
+	EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST), 0);
+}
+
 TEST_F(HostileControl, HellosMayComeAgain)
 {
 	control->send(WIRE_HELLO, {listener->port, 0, 0, 0});

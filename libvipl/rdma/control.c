@@ -260,6 +260,8 @@ static void ended(struct control *control, int error)
 /* Who has connected to us says who it is; who was connected to says that it is there. */
 static bool take_hello(struct control *control, uint16_t port)
 {
+	if (!port) /* it would be with all who take no control connections */
+		return false;
 	if (control->state == CONTROL_STRANGER) {
 		control->device->control.strangers--;
 		control->port = port;
