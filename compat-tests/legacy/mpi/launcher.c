@@ -50,6 +50,7 @@ static void catch_signal(int number, void (*handler)(int))
 	sigaction(number, &action, NULL);
 }
 
+/* rank counts from this host's first, here and in all that follows. */
 static int start(int rank, const struct plan *plan)
 {
 	int down[2], up[2];
@@ -68,7 +69,7 @@ static int start(int rank, const struct plan *plan)
 		close(down[1]);
 		close(up[0]);
 		catch_signal(SIGTERM, tell_and_end);
-		settings.rank = rank;
+		settings.rank = settings.first + rank;
 		exit(run(plan, up[1], down[0]));
 	}
 	close(down[0]);
@@ -90,7 +91,10 @@ static int hear_from(const struct child *child, struct host *host, double end)
 	return bytes == sizeof(*host) ? 0 : -1;
 }
 
-/* From all, then to all. A process that cannot open its NIC says nothing, and closes its pipe. */
+/*
+ * From all, those of another host included, then to all. A process that cannot open its NIC says
+ * nothing, and closes its pipe.
+ */
 static int exchange(int size)
 {
 	struct host hosts[MAX_PROCESSES];
@@ -100,10 +104,13 @@ static int exchange(int size)
 
 	memset(hosts, 0, sizeof(hosts));
 	for (i = 0; i < size; ++i)
-		if (hear_from(&children[i], &hosts[i], end))
+		if (hear_from(&children[i], &hosts[settings.first + i], end))
 			result = -1;
+	if (!result && settings.port)
+		result = other_host_exchange(hosts);
 	for (i = 0; i < size; ++i) {
-		if (!result && write(children[i].to, hosts, size * sizeof(hosts[0])) < 0)
+		if (!result &&
+		    write(children[i].to, hosts, settings.size * sizeof(hosts[0])) < 0)
 			result = -1;
 		close(children[i].to);
 		close(children[i].from);
@@ -132,10 +139,10 @@ static void note_end(int size, pid_t process, int status)
 				return;
 			++failed;
 			if (WIFSIGNALED(status))
-				fprintf(stderr, "rank %d was ended by signal %d\n", i,
-					WTERMSIG(status));
+				fprintf(stderr, "rank %d was ended by signal %d\n",
+					settings.first + i, WTERMSIG(status));
 			else
-				fprintf(stderr, "rank %d failed, status %d\n", i,
+				fprintf(stderr, "rank %d failed, status %d\n", settings.first + i,
 					WEXITSTATUS(status));
 		}
 }
@@ -178,16 +185,19 @@ int launch(struct settings *with, const struct plan *plan, int limit)
 		perror("cannot share memory");
 		return 1;
 	}
-	catch_signal(SIGPIPE, SIG_IGN);
 	for (i = 0; i < settings.size; ++i)
+		if (i < settings.first || i >= settings.first + settings.here)
+			arrivals[i] = ~0U;
+	catch_signal(SIGPIPE, SIG_IGN);
+	for (i = 0; i < settings.here; ++i)
 		if (start(i, plan)) {
 			signal_all(i, SIGKILL);
 			return 1;
 		}
 	catch_signal(SIGALRM, tick);
 	setitimer(ITIMER_REAL, &second, NULL); /* ends read and waitpid, to look at the clock */
-	if (exchange(settings.size))
+	if (exchange(settings.here))
 		++failed;
-	wait_for_all(settings.size, limit);
+	wait_for_all(settings.here, limit);
 	return failed != 0;
 }

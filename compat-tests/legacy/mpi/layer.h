@@ -40,6 +40,9 @@ struct settings {
 	const char *nic;
 	int rank;
 	int size;
+	int first, here; /* the ranks on this host: from first, so many */
+	const char *port; /* of the first of two hosts; NULL: there is one */
+	const char *other_host; /* the first one, to the second */
 	int job;
 	enum connecting connecting;
 	int only_poll;
@@ -212,6 +215,8 @@ void progress_describe(int file);
 
 /* launcher.c starts processes; in each of them run.c runs the programs. */
 struct plan;
+int other_host_meet(struct settings *with, struct plan *plan);
+int other_host_exchange(struct host *hosts);
 int launch(struct settings *settings, const struct plan *plan, int limit);
 int run(const struct plan *plan, int to_launcher, int from_launcher);
 void layer_open(const struct settings *with, int to_launcher, int from_launcher);

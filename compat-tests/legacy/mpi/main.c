@@ -16,6 +16,9 @@ static const char usage_text[] =
 	"Programs of a message-passing layer on VIPL; each checks what it receives.\n"
 	"\n"
 	"  -n N                processes on this host, 1 to 32 (default 2)\n"
+	"  --first PORT        there are two hosts with N processes each, of which this is the\n"
+	"                      first: the second is told of the rest by TCP, at this port\n"
+	"  --second HOST:PORT  this is the second one, with the other options the same\n"
 	"  --nic NAME          their NIC (default via_lo)\n"
 	"  --program NAME      collectives, traffic, halo or all (default all)\n"
 	"  --seconds S         how long each program runs (default 2, with --rounds 600)\n"
@@ -36,6 +39,7 @@ static int usage(int status)
 }
 
 static const struct option options[] = {
+	{"first", required_argument, NULL, '1'},   {"second", required_argument, NULL, '2'},
 	{"nic", required_argument, NULL, 'N'},	   {"program", required_argument, NULL, 'p'},
 	{"seconds", required_argument, NULL, 's'}, {"rounds", required_argument, NULL, 'r'},
 	{"seed", required_argument, NULL, 'S'},	   {"connect", required_argument, NULL, 'c'},
@@ -55,11 +59,29 @@ static int connecting(const char *name)
 	return -1;
 }
 
+static void take_second(char *place, struct settings *with)
+{
+	char *colon = strrchr(place, ':');
+
+	with->other_host = place;
+	with->port = "";
+	if (colon) {
+		*colon = 0;
+		with->port = colon + 1;
+	}
+}
+
 static void take(int option, struct settings *with, struct plan *plan)
 {
 	switch (option) {
 	case 'n':
-		with->size = atoi(optarg);
+		with->here = with->size = atoi(optarg);
+		break;
+	case '1':
+		with->port = optarg;
+		break;
+	case '2':
+		take_second(optarg, with);
 		break;
 	case 'N':
 		with->nic = optarg;
@@ -101,7 +123,9 @@ static int is_sensible(const struct settings *with, const struct plan *plan)
 
 	for (i = 0; i < 4; ++i)
 		known |= !strcmp(plan->program, programs[i]);
-	return known && with->size >= 1 && with->size <= MAX_PROCESSES &&
+	return known && with->here >= 1 &&
+	       with->here <= (with->port ? MAX_PROCESSES / 2 : MAX_PROCESSES) &&
+	       (!with->port || with->port[0]) &&
 	       (int)with->connecting >= 0 && with->eager >= 64 && with->eager <= 65536 &&
 	       with->credits >= 4 && with->credits <= 256 && with->stall > 0 &&
 	       plan->seconds > 0 && plan->seconds < 1e6 && plan->rounds >= 0;
@@ -117,7 +141,7 @@ int main(int argc, char **argv)
 	memset(&with, 0, sizeof(with));
 	memset(&plan, 0, sizeof(plan));
 	with.nic = "via_lo";
-	with.size = 2;
+	with.here = with.size = 2;
 	with.job = (int)getpid();
 	with.eager = 4096;
 	with.credits = 16;
@@ -134,6 +158,8 @@ int main(int argc, char **argv)
 	if (optind != argc || !is_sensible(&with, &plan))
 		return usage(1);
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (with.port && other_host_meet(&with, &plan))
+		return 1;
 	limit = START_LIMIT + with.stall + 3 * plan.seconds;
 	return launch(&with, &plan, (int)limit);
 }

@@ -24,7 +24,10 @@ void collectives_round(unsigned int seed, long round);
 void traffic_round(unsigned int seed, long round);
 void halo_round(unsigned int seed, long round);
 
-/* Shared by all processes, a place for each rank: how many barriers it has come to. */
+/*
+ * Shared by the processes of a host, a place for each rank: how many barriers it has come to. Of
+ * those on another host that is not known, and said to be many.
+ */
 extern volatile unsigned int *arrivals;
 
 void health_take(struct health *health);
