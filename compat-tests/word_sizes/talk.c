@@ -1,6 +1,7 @@
 /*
- * talk serve|call DISCRIMINATOR NIC: two of these, on one host, exchange messages and RDMA and check
- * every byte. Built for 32 and for 64 bits, they show that the two understand each other.
+ * talk serve DISCRIMINATOR NIC, talk call DISCRIMINATOR NIC [HOST]: two of these, on one host unless one
+ * is named, exchange messages and RDMA and check every byte. Built for 32 and for 64 bits, they show that
+ * the two understand each other.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -173,13 +174,22 @@ static void serve(const char *discriminator)
 	free(local);
 }
 
-static void call(const char *discriminator)
+static void look_up(const char *host, VIP_NET_ADDRESS *remote)
+{
+	must(VipNSInit(nic, NULL), "VipNSInit");
+	must(VipNSGetHostByName(nic, (VIP_CHAR *)host, remote, 0), "VipNSGetHostByName");
+	must(VipNSShutdown(nic), "VipNSShutdown");
+}
+
+static void call(const char *discriminator, const char *host)
 {
 	VIP_NET_ADDRESS *local = address("caller"), *remote = address(discriminator);
 	VIP_VI_ATTRIBUTES attributes;
 	struct window window;
 	unsigned reach; /* of addresses with 64 bits i386 programs give the lower half only */
 
+	if (host)
+		look_up(host, remote);
 	must(VipConnectRequest(vi, local, remote, MSEC, &attributes), "VipConnectRequest");
 	for (unsigned i = 0; i < SIZES; i++) {
 		unsigned length;
@@ -213,10 +223,13 @@ static void call(const char *discriminator)
 
 int main(int argc, char **argv)
 {
-	if (argc != 4)
+	if (argc < 4 || argc > 5)
 		return 2;
 	open_all(argv[3]);
-	(strcmp(argv[1], "serve") ? call : serve)(argv[2]);
+	if (strcmp(argv[1], "serve"))
+		call(argv[2], argv[4]);
+	else
+		serve(argv[2]);
 	must(VipDisconnect(vi), "VipDisconnect");
 	must(VipDestroyVi(vi), "VipDestroyVi");
 	must(VipDeregisterMem(nic, memory, handle), "VipDeregisterMem");

@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 
-from .guest import ANSWER_LIMIT, Guest, GuestDied, GuestError, environment
+from .guest import ANSWER_LIMIT, Guest, GuestDied, GuestError, NoStart, environment
 from .job import Job
 from .wire import Wire
 
@@ -41,15 +41,16 @@ class Host:
 
     # --- commands
 
-    def start(self, command, env=None):
+    def start(self, command, env=None, show=True):
         """Starts a command, in the current directory, and returns its Job.
 
-        command: a line for the shell, or a list of words; env: more of the environment.
+        command: a line for the shell, or a list of words; env: more of the environment; show: whether its output is
+        shown, where that is.
         """
         if not isinstance(command, str):
             command = shlex.join(command)
         self._count += 1
-        job = Job(self, str(self._count), self._directory, command)
+        job = Job(self, str(self._count), self._directory, command, show)
         with open("%s/%s.command" % (self._directory, job.name), "w", encoding="utf-8") as file:
             file.write(environment())
             file.write("PATH=$PATH:/usr/sbin:/sbin\n")
@@ -63,9 +64,9 @@ class Host:
             raise
         return job
 
-    def run(self, command, seconds=60, env=None):
+    def run(self, command, seconds=60, env=None, show=True):
         """Runs a command to its end, and returns its Job, whatever its status is."""
-        job = self.start(command, env)
+        job = self.start(command, env, show)
         job.wait(seconds)
         if not job.ended:
             job.signal("KILL")
@@ -197,7 +198,8 @@ class Hosts:
         self.wire, self._hosts = None, []
 
     def __enter__(self):
-        subprocess.run([SETUP, "guest"], stdout=sys.stderr, check=True, stdin=subprocess.DEVNULL)
+        if subprocess.run([SETUP, "guest"], stdout=sys.stderr, stdin=subprocess.DEVNULL).returncode:
+            raise NoStart("there is nothing to make guests with")
         self.directory = tempfile.mkdtemp(prefix="with-hosts.", dir="/tmp")
         try:
             if threading.current_thread() is threading.main_thread():
@@ -284,7 +286,7 @@ class Hosts:
     def _print_lines(self, host, job, what, shown, all_of_it):
         ended = job.ended or all_of_it  # looked at before its output is
         key = (host.number, job.name, what)
-        if not self._show or shown.get(key) == "all":
+        if not self._show or not job.show or shown.get(key) == "all":
             return
         data = job.read(what, shown.get(key, 0))
         end = len(data) if ended else data.rfind(b"\n") + 1

@@ -9,8 +9,8 @@ GLANCE = 0.05  # seconds between two looks at what it has written
 class Job:
     """What Host.start() and Host.run() return."""
 
-    def __init__(self, host, name, directory, command):
-        self.host, self.name, self.command = host, name, command
+    def __init__(self, host, name, directory, command, show):
+        self.host, self.name, self.command, self.show = host, name, command, show
         self.status = None  # its exit status; None while it runs, and when its host died before it
         self.began = time.monotonic()
         self._directory = directory

@@ -1,0 +1,265 @@
+"""suite.py BUILD CASE...: what runs between two hosts, as a scenario of tools/with-hosts.
+
+BUILD is a directory of libvipl's. Each case is a function case_NAME(argument) below; a CASE is NAME, or
+NAME=ARGUMENT. All of them run, and the exit status is 1 if one failed. host1 serves, host2 calls.
+"""
+
+import contextlib
+import json
+import sys
+import time
+
+HOSTS = hosts  # noqa: F821  with-hosts gives it
+SERVER, CLIENT = HOSTS[1], HOSTS[2]
+BUILD = sys.argv[1]
+PINGPONG, PERF = BUILD + "/apps/vip_pingpong --timeout=60", BUILD + "/apps/vip_perf"
+CONFORMANCE = BUILD + "/compat-tests/conformance/vip_conformance --nic=nic0"
+MPI = BUILD + "/compat-tests/legacy/mpi/vip_mpi"
+MEET, TALK = BUILD + "/compat-tests/hosts/vip_meet", BUILD + "/compat-tests/word_sizes/vip_talk"
+
+# Where both start at once, the one who waits may be the later one by seconds.
+PATIENCE = {"VIPL_GRACE_MSEC": 20000}
+LONG = {"VIPL_ADDRESS_BYTES": 16}
+ALL_LEVELS = {"VIPL_TEST_LEVELS": 7}
+LEVELS = ("unreliable", "delivery", "reception")
+
+
+class Failure(Exception):
+    pass
+
+
+def expect(is_so, what, *shown):
+    if not is_so:
+        raise Failure(": ".join([what, *map(str, shown)]))
+
+
+def expect_done(job, seconds):
+    job.wait(seconds)
+    expect(job.ended, "it ends within %d seconds" % seconds, job)
+    expect(job.status == 0, "it succeeds", job, job.status, job.out[-2000:], job.err[-2000:])
+
+
+def both(server, client, seconds=120, server_env=None, client_env=None, show=True):
+    """Starts both at once, and expects success of both. Returns the client's Job."""
+    first = SERVER.start(server, env={**PATIENCE, **(server_env or {})}, show=show)
+    second = CLIENT.start(client, env={**PATIENCE, **(client_env or {})}, show=show)
+    expect_done(second, seconds)
+    expect_done(first, 20)
+    return second
+
+
+@contextlib.contextmanager
+def serving(command, ready, env=None):
+    """While a server runs that does not end by itself."""
+    job = SERVER.start(command, env=env)
+    expect(job.wait_for(ready, 60), "it says that it is ready", job, job.err)
+    try:
+        yield
+        expect(not job.ended, "the server lives on", job, job.status, job.err[-2000:])
+    finally:
+        job.signal("KILL")
+
+
+# --- conformance ---------------------------------------------------------------------------------
+
+
+def conformance(tests, seconds, env, least):
+    """tests: as --gtest_filter wants it; least: so many must have had their peer on the other host."""
+    with serving(CONFORMANCE + " --serve", "plays peers", env):
+        job = CLIENT.run("%s --peer=%s --gtest_filter='%s'" % (CONFORMANCE, SERVER.name, tests), seconds, env=env,
+                         show=False)
+    expect(job.status == 0, "all pass", job.out[job.out.find("level, with"):] or job.out[-3000:], job.err[-2000:])
+    expect("skipped" not in job.out or "[  SKIPPED ]" not in job.out, "none is skipped", job.out[-3000:])
+    words = job.out.split(" tests had their peer on ")[0].split()
+    expect(int(words[-1]) >= least, "so many have their peer on the other host", words[-1], least)
+
+
+def not_on_rxe():
+    path = __file__.rsplit("/", 2)[0] + "/conformance/not_on_rxe.txt"
+    with open(path, encoding="utf-8") as file:
+        return "-" + ":".join(line.strip() for line in file if line[0].isalpha())
+
+
+def case_conformance(_):
+    """At all three levels: all but those which want more time than usual to begin."""
+    conformance("*" + not_on_rxe() + ":*AThousandVis*", 900, ALL_LEVELS, 20)
+
+
+def case_conformance_many(_):
+    """A thousand VIs take an emulated host seconds to make."""
+    conformance("*AThousandVis*", 300, {**ALL_LEVELS, **PATIENCE}, 2)
+
+
+def case_conformance_short(_):
+    """Suites with tests of which one half runs on the other host."""
+    suites = ("Connect", "ConnectTime", "PeerToPeer", "Levels", "PeerLoss", "Transfer", "Notify", "RdmaRead")
+    tests = ":".join("%s.*:*/%s.*" % (suite, suite) for suite in suites)
+    conformance(tests + not_on_rxe(), 300, ALL_LEVELS, 10)
+
+
+def case_conformance_long(_):
+    """What has to do with host addresses, with those of 16 bytes."""
+    suites = ("NicHandle", "Names", "Connect", "ConnectTime", "PeerToPeer", "PeerLoss", "Transfer")
+    tests = ":".join("%s.*:*/%s.*" % (suite, suite) for suite in suites)
+    conformance(tests + not_on_rxe(), 300, {**ALL_LEVELS, **LONG}, 10)
+
+
+# --- vip_mpi -------------------------------------------------------------------------------------
+
+
+def mpi(ranks, options, seconds=240):
+    """So many ranks, half of them on each host."""
+    command = "%s --nic nic0 -n %d --seed 1 %s" % (MPI, ranks // 2, options)
+    job = SERVER.start(command + " --first 7000")
+    other = CLIENT.start(command + " --second %s:7000" % SERVER.name)
+    expect_done(job, seconds)
+    expect_done(other, 30)
+    lines = [line for line in job.out.splitlines() if "%d processes" % ranks in line and line.endswith("ok")]
+    expect(len(lines) == 3, "rank 0 tells of three programs", job.out)
+
+
+def case_mpi(ranks):
+    mpi(int(ranks), "--seconds 3")
+
+
+def case_mpi_as_equals(ranks):
+    mpi(int(ranks), "--seconds 2 --connect peers")
+
+
+def case_mpi_on_demand(ranks):
+    mpi(int(ranks), "--seconds 2 --connect demand")
+
+
+def case_mpi_longer(ranks):
+    mpi(int(ranks), "--seconds 30", 400)
+
+
+# --- vip_perf ------------------------------------------------------------------------------------
+
+# The least that each measurement can be asked for, and what it takes without options.
+FEW = "--trials 2 --trial-ms 5 --factor 16 "
+PERF_SHORT = {
+    "latency": FEW + "--perturb 0 --level unreliable,delivery,reception --wait poll,block",
+    "bandwidth": FEW + "--to 256k --level unreliable,delivery,reception --wait block",
+    "stream": FEW + "--to 64k --wait block --transfer send,write",
+    "cpu": FEW + "--to 64k",
+    "echo": "--range small --samples 10",
+    "connect": "--count 20",
+    "logp": "",
+    "scale": "--to 16 --limit 2 --question vis,cq,segments,buffers,mtu,memory"}
+PERF_ALL = {
+    "latency": "--level unreliable,delivery,reception",
+    "bandwidth": "--to 1M --level unreliable,delivery,reception",
+    "stream": "--to 1M",
+    "cpu": "",
+    "echo": "",
+    "connect": "",
+    "logp": "",
+    "scale": "--to 256"}
+
+
+def perf(name, options, seconds):
+    """A measurement, of which figures are not looked at, but that it has some."""
+    measurement = "bandwidth --stream" if name == "stream" else name
+    job = CLIENT.run("%s %s %s --nic nic0 --json %s" % (PERF, measurement, SERVER.name, options), seconds, show=False)
+    expect(job.status == 0, "vip_perf succeeds", job, job.status, job.err)
+    reports = json.loads(job.out)
+    for report in reports if isinstance(reports, list) else [reports]:
+        expect(report["peer"] == SERVER.name, "its peer is the other host", report["peer"])
+        expect(report["nic"].startswith("nic0") or report["nic"] == "rxe0", "its NIC is RDMA's", report["nic"])
+        points = [point for series in report["series"] for point in series["points"]]
+        expect(points, "a report has figures", name, report)
+
+
+def case_perf(name):
+    with serving(PERF + " server --nic nic0", "waits for clients"):
+        perf(name, PERF_SHORT[name], 120)
+
+
+def case_perf_all(name):
+    with serving(PERF + " server --nic nic0", "waits for clients"):
+        perf(name, PERF_ALL[name], 600)
+
+
+# --- names and addresses -------------------------------------------------------------------------
+
+
+def pingpong(name, server_env=None, client_env=None, options=""):
+    return both(PINGPONG, "%s --sizes=1,4000 --iterations=20 %s %s" % (PINGPONG, options, name), 60, server_env,
+                client_env)
+
+
+def case_names(_):
+    """Names that /etc/vip_hosts has, or the file of VIPL_HOSTS, and nobody else."""
+    CLIENT.run("echo 'node7 %s  # host1' >/etc/vip_hosts" % SERVER.ipv4)
+    CLIENT.run("echo 'node8 0a:09:09:01:00:00' >/run/hosts; echo 'node9 %s' >>/run/hosts" % SERVER.ipv6)
+    other = {"VIPL_HOSTS": "/run/hosts"}
+    pingpong("node7")
+    pingpong("node8", {}, other)
+    pingpong("node9", LONG, {**LONG, **other})
+    for name, env in ("node8", {}), ("node7", other), ("node9", other):
+        job = CLIENT.run("%s %s" % (PINGPONG, name), env=env)
+        expect(job.status == 1 and "NAMESERVICE" in job.err, "a name that the file does not have", name, job.err)
+
+
+def case_long_addresses(_):
+    """Host addresses of 16 bytes: IPv6, and with a library that has 6."""
+    for name in (SERVER.ipv6, SERVER.name):
+        pingpong(name, LONG, LONG)
+    pingpong("::ffff:" + SERVER.ipv4, {}, LONG)
+    pingpong(SERVER.ipv4, LONG, {})
+
+
+def case_equals(rounds):
+    """VipConnectPeerRequest on both at once, again and again."""
+    for env in {}, LONG:
+        both("%s %s this that %s" % (MEET, CLIENT.name, rounds), "%s %s that this %s" % (MEET, SERVER.name, rounds),
+             240, env, env)
+
+
+# --- data, where the two are not alike -----------------------------------------------------------
+
+
+def case_data(_):
+    """Send, RDMA write, and read, from either side; what vip_talk sends is checked byte by byte."""
+    for server, client in (SERVER, CLIENT), (CLIENT, SERVER):
+        waits = server.start("%s serve words nic0" % TALK, env=PATIENCE)
+        expect_done(client.start("%s call words nic0 %s" % (TALK, server.name), env=PATIENCE), 60)
+        expect_done(waits, 20)
+    for level in LEVELS:
+        both(PINGPONG, "%s --reliability=%s --sizes=1,1000,3000,5000,20000 --iterations=20 %s"
+             % (PINGPONG, level, SERVER.name))
+    for server, client in (SERVER, CLIENT), (CLIENT, SERVER):
+        job = server.start(PERF + " server --nic nic0")
+        expect(job.wait_for("waits for clients", 60), "a server that is ready", job.err)
+        sizes = client.run("%s latency %s --nic nic0 --json --no-sockets --level %s --wait poll --from 500 --to 32000 "
+                           "--factor 2 --trials 2 --trial-ms 5" % (PERF, server.name, ",".join(LEVELS)), 120,
+                           show=False)
+        job.signal("KILL")
+        expect(sizes.status == 0, "vip_perf succeeds", sizes.err)
+
+
+def case_word_sizes(other_build):
+    """A program of the one build with one of the other."""
+    other = other_build + "/compat-tests/word_sizes/vip_talk"
+    for server, client in (TALK, other), (other, TALK):
+        both("%s serve words rxe0" % server, "%s call words rxe0 %s" % (client, SERVER.name))
+
+
+# -------------------------------------------------------------------------------------------------
+
+
+def run(case):
+    """Whether it passed."""
+    name, _, argument = case.partition("=")
+    began = time.monotonic()
+    try:
+        globals()["case_" + name](argument)
+    except Exception as failure:  # the other cases run all the same
+        HOSTS.say("case %s: FAILED after %.1f s: %s" % (case, time.monotonic() - began, failure))
+        return False
+    HOSTS.say("case %s: ok, %.1f s" % (case, time.monotonic() - began))
+    return True
+
+
+sys.exit(0 if all([run(case) for case in sys.argv[2:]]) else 1)
