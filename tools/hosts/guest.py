@@ -71,6 +71,7 @@ class Guest:
         self._directory = directory
         self._answered, self._died = answered, died
         self._ready, self._gone = threading.Event(), threading.Event()
+        self._is_off = False
         os.makedirs(os.path.join(directory, "skip"), exist_ok=True)
         for program in ("systemd-tmpfiles", "udevadm"):  # as with-rxe: virtme-ng runs them, and no guest needs them
             link = os.path.join(directory, "skip", program)
@@ -161,6 +162,9 @@ class Guest:
 
     def power_off(self):
         """At once, as if its plug had been pulled; nothing if that was done."""
+        if self._is_off:
+            return
+        self._is_off = True
         # QEMU first, so that virtme-run, whose child it is, takes its status.
         try:
             with open(self._pidfile, encoding="ascii") as file:

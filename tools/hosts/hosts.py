@@ -37,6 +37,7 @@ class Host:
         self._off = True  # as it was told to be
         self._jobs = {}
         self._count = 0
+        self._complaints = []  # of earlier boots
         self._signals, self._signalled = threading.Lock(), queue.Queue()
 
     # --- commands
@@ -119,6 +120,7 @@ class Host:
     def begin_boot(self):
         settings = {"NUMBER": self.number, "HOSTS": len(self._hosts), "IPV4": IPV4, "IPV6": IPV6, "MTU": self.mtu,
                     "MAC": "52:54:00:09:09:%02x" % self.number}
+        self._complaints = self.complaints()
         self._off = False
         self._guest = Guest(self.name, self._directory, self._hosts.wire.attach(self.number), settings, self._memory,
                             self._answered, self._died)
@@ -132,12 +134,12 @@ class Host:
 
     @property
     def died(self):
-        """Without having been told to: its kernel found a fault."""
+        """Without having been told to."""
         return not self._off and not self.alive
 
     def complaints(self):
-        """Lines of its kernel's log, since it was booted last, that say that something is wrong."""
-        return self._guest.complaints()
+        """Lines of its kernel's log that say that something is wrong, but for those while it boots."""
+        return self._complaints + (self._guest.complaints() if self._guest else [])
 
     # --- what the guest says, on a thread of its own
 
@@ -254,13 +256,8 @@ class Hosts:
                 print("%8.3f %s" % (time.monotonic() - self._began, text), file=self._show, flush=True)
 
     def complaints(self):
-        """Of all kernels, and of hosts that died by themselves."""
-        found = []
-        for host in self:
-            if host.died:
-                found.append("%s died" % host.name)
-            found += ["%s: %s" % (host.name, line) for line in host.complaints()]
-        return found
+        """Of all kernels, each line with its host."""
+        return ["%s: %s" % (host.name, line) for host in self for line in host.complaints()]
 
     def end_all(self):
         """Ends what still runs, and removes the devices. Returns what was wrong with the hosts until then."""

@@ -48,8 +48,8 @@ class Job:
             self._ended.wait(GLANCE)
 
     def signal(self, name, seconds=30):
-        """Sends a signal, such as "KILL", to the command and what it has started."""
-        self.host.signal(self, name, seconds)
+        """Sends a signal, such as "KILL", to the command and what it has started; whether anything of it was there."""
+        return self.host.signal(self, name, seconds)
 
     def __repr__(self):
         return "%s: %s" % (self.host.name, self.command)

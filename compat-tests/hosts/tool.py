@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+"""tool.py wire|arguments: tools/with-hosts itself, as far as it goes without a guest."""
+
+import os
+import socket
+import struct
+import subprocess
+import sys
+import time
+import unittest
+
+sys.dont_write_bytecode = True  # tests leave the sources alone
+TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools")
+sys.path.insert(0, TOOLS)
+from hosts import Wire, cm_message  # noqa: E402
+from hosts.wire import BACKLOG, frames_of, whole_frames  # noqa: E402
+
+SECONDS = 30  # for whatever has to come
+
+
+def on_the_wire(*frames):
+    return b"".join(struct.pack("!I", len(frame)) + frame for frame in frames)
+
+
+class Guest:
+    """What a QEMU does with its end of the wire."""
+
+    def __init__(self, wire, number):
+        self.end = wire.attach(number)
+        self.end.settimeout(SECONDS)
+
+    def send(self, *frames):
+        self.end.sendall(on_the_wire(*frames))
+
+    def receive(self, count):
+        data = b""
+        while whole_frames(data)[1] < count:
+            data += self.end.recv(65536)
+        return [frame[4:] for frame in frames_of(data)]
+
+
+class WireTest(unittest.TestCase):
+    def setUp(self):
+        self.wire = Wire()
+        self.addCleanup(self.wire.close)
+        self.one, self.two, self.three = (self.guest(number) for number in (1, 2, 3))
+
+    def guest(self, number):
+        guest = Guest(self.wire, number)
+        self.addCleanup(guest.end.close)
+        return guest
+
+    def expect_only(self, frames, *guests):
+        """They get these, and nothing before them."""
+        for guest in guests:
+            self.assertEqual(frames, guest.receive(len(frames)))
+
+    def until(self, is_so, what):
+        end = time.monotonic() + SECONDS
+        while not is_so():
+            self.assertLess(time.monotonic(), end, what)
+            time.sleep(0.01)
+
+    def test_frames_go_to_all_others(self):
+        self.one.send(b"a", b"", b"b" * 9000)
+        self.expect_only([b"a", b"", b"b" * 9000], self.two, self.three)
+        self.two.send(b"c")
+        self.expect_only([b"c"], self.one, self.three)
+        self.assertEqual(3, self.wire.counters(1).sent)
+
+    def test_a_frame_in_pieces_goes_on_when_it_is_whole(self):
+        for byte in on_the_wire(b"piecemeal", b"x"):
+            self.one.end.sendall(bytes([byte]))
+        self.expect_only([b"piecemeal", b"x"], self.two, self.three)
+
+    def cut_then(self, join, host, direction):
+        """What one sends while the wire is cut is gone; what it sends afterwards arrives."""
+        self.wire.cut(host, direction)
+        self.one.send(b"gone", b"gone")
+        counted = host if direction == "to" else 1
+        self.until(lambda: self.wire.counters(counted).cut == 2, "frames are counted that were cut")
+        join()
+
+    def test_cut_from_one_host(self):
+        self.cut_then(lambda: self.wire.join(1), 1, "from")
+        self.one.send(b"back")
+        self.expect_only([b"back"], self.two, self.three)
+
+    def test_cut_from_one_host_leaves_the_other_direction_alone(self):
+        self.wire.cut(1, "from")
+        self.two.send(b"through")
+        self.expect_only([b"through"], self.one, self.three)
+
+    def test_cut_to_one_host_leaves_the_others_alone(self):
+        self.cut_then(self.wire.join, 2, "to")
+        self.expect_only([b"gone", b"gone"], self.three)
+        self.one.send(b"back")
+        self.expect_only([b"back"], self.two, self.three)
+
+    def test_cut_of_all(self):
+        self.cut_then(self.wire.join, None, "both")
+        self.one.send(b"back")
+        self.expect_only([b"back"], self.two, self.three)
+
+    def test_a_direction_that_is_none_is_an_error(self):
+        self.assertRaises(ValueError, self.wire.cut, 1, "sideways")
+
+    def test_drops_the_next_that_match_and_no_more(self):
+        drop = self.wire.drop(1, 2, {0: b"no", 3: 0x21})
+        self.assertFalse(drop.wait(0))
+        self.one.send(b"no ! 1", b"yes", b"no ? 2", b"no ! 3", b"no", b"no ! 4")
+        self.two.send(b"no ! 5")
+        self.assertTrue(drop.wait(SECONDS))
+        self.assertEqual(2, drop.dropped)
+        self.expect_only([b"yes", b"no ? 2", b"no", b"no ! 4"], self.two)
+        self.expect_only([b"no ! 5"], self.one)
+        self.assertEqual(2, self.wire.counters(1).matched)
+
+    def test_two_drops_at_a_time(self):
+        first, second = self.wire.drop(1, 1, {0: b"a"}), self.wire.drop(1, 1, {0: b"b"})
+        self.one.send(b"b1", b"a1", b"a2", b"b2")
+        self.assertTrue(first.wait(SECONDS) and second.wait(SECONDS))
+        self.expect_only([b"a2", b"b2"], self.two, self.three)
+
+    def test_knows_messages_of_rdma_cm(self):
+        def message(attribute):
+            frame = bytearray(14 + 20 + 8 + 12 + 8 + 256)
+            frame[36:38], frame[42], frame[63], frame[79] = b"\x12\xb7", 0x64, 0x07, attribute
+            return bytes(frame)
+        drop = self.wire.drop(1, 1, cm_message("DREQ"))
+        self.one.send(message(0x13), message(0x15), message(0x15))
+        self.assertTrue(drop.wait(SECONDS))
+        self.expect_only([message(0x13), message(0x15)], self.two, self.three)
+
+    def test_who_does_not_read_loses_frames_and_holds_nobody_up(self):
+        frame, count = b"x" * 60000, 3 * BACKLOG // 60000
+        for number in range(count):
+            self.one.send(frame)
+            self.expect_only([frame], self.two)
+            self.assertLessEqual(self.wire.counters(3).lost, number)
+        lost = self.wire.counters(3).lost
+        self.assertGreater(lost, count // 3)
+        self.expect_only([frame] * (count - lost), self.three)
+        self.one.send(b"last")
+        self.expect_only([b"last"], self.two, self.three)
+
+    def test_a_guest_comes_back(self):
+        self.two.end.close()
+        self.one.send(b"gone")
+        self.expect_only([b"gone"], self.three)
+        again = self.guest(2)
+        self.one.send(b"here")
+        self.expect_only([b"here"], again, self.three)
+
+    def test_nonsense_is_no_frame(self):
+        self.one.end.sendall(b"\xff\xff\xff\xff")
+        self.two.send(b"fine")
+        self.expect_only([b"fine"], self.three)
+
+    def test_a_new_end_takes_the_place_of_the_old_one(self):
+        again = self.guest(1)
+        with self.assertRaises(OSError):
+            while self.one.end.recv(1) != b"":
+                pass
+            raise ConnectionResetError
+        again.send(b"new")
+        self.expect_only([b"new"], self.two, self.three)
+
+
+class ArgumentsTest(unittest.TestCase):
+    def expect_usage_error(self, *words):
+        done = subprocess.run([TOOLS + "/with-hosts", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=SECONDS, check=False)
+        self.assertEqual(2, done.returncode, (words, done.stdout, done.stderr))
+        self.assertEqual("", done.stdout)
+        return done.stderr
+
+    def test_help(self):
+        done = subprocess.run([TOOLS + "/with-hosts", "--help"], capture_output=True, text=True, timeout=SECONDS,
+                              check=False)
+        self.assertEqual(0, done.returncode)
+        for word in "--scenario", "--mtu", "--time-limit", "98", "99", "124":
+            self.assertIn(word, done.stdout)
+
+    def test_what_is_asked_for_wrongly(self):
+        self.expect_usage_error()
+        self.expect_usage_error("true")
+        self.expect_usage_error("--nothing", "true", "true")
+        self.expect_usage_error("--mtu", "0", "true", "true")
+        self.expect_usage_error("--mtu", "1500,", "true", "true")
+        self.expect_usage_error("--mtu", "1279", "true", "true")
+        self.expect_usage_error("--mtu", "9001", "true", "true")
+        self.expect_usage_error("--time-limit", "soon", "true", "true")
+        self.expect_usage_error("--memory", "1", "true", "true")
+        self.expect_usage_error("--hosts", "3", "true", "true")
+        self.expect_usage_error("--hosts", "33", "--scenario", __file__)
+
+    def test_says_what_is_wrong(self):
+        self.assertIn("there is no scenario /nowhere.py", self.expect_usage_error("--scenario", "/nowhere.py"))
+        self.assertIn("2 hosts, and an MTU for 3", self.expect_usage_error("--mtu", "1500,1500,1500", "true", "true"))
+
+
+if __name__ == "__main__":
+    cases = {"wire": WireTest, "arguments": ArgumentsTest}[sys.argv[1]]
+    suite = unittest.defaultTestLoader.loadTestsFromTestCase(cases)
+    sys.exit(not unittest.TextTestRunner(stream=sys.stdout, verbosity=1).run(suite).wasSuccessful())
