@@ -2,6 +2,7 @@
  * other_host.c - the launchers of two hosts find each other by TCP. The first host says what job
  * it is; later each tells the other where its processes are.
  */
+#include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,9 +34,21 @@ static int send_all(const void *data, size_t length)
 	return send(other, data, length, MSG_NOSIGNAL) == (ssize_t)length ? 0 : -1;
 }
 
+/* The launcher's clock interrupts. */
 static int receive_all(void *data, size_t length)
 {
-	return recv(other, data, length, MSG_WAITALL) == (ssize_t)length ? 0 : -1;
+	double end = mp_now() + FOR_MEETING;
+	size_t got = 0;
+	ssize_t bytes;
+
+	while (got < length) {
+		bytes = recv(other, (char *)data + got, length - got, 0);
+		if (bytes > 0)
+			got += bytes;
+		else if (bytes == 0 || errno != EINTR || mp_now() > end)
+			return -1;
+	}
+	return 0;
 }
 
 static void limit_waits(int file)
