@@ -166,10 +166,10 @@ class Host:
 
     def end_jobs_and_device(self):
         """What was wrong in this, in words."""
-        for job in self.jobs():
-            if not job.ended:
-                job.signal("KILL")
         try:
+            for job in self.jobs():
+                if not job.ended:
+                    job.signal("KILL")
             self._must("timeout 20 rdma link delete rxe0")
         except GuestError as error:
             return ["rxe0 cannot be removed: %s" % error]
