@@ -198,7 +198,8 @@ TEST_P(AThousandVis, ConnectTalkAndClose)
 		Meeting meeting(nic, cq, pool);
 		peer.channel.expect("ready");
 		for (size_t i = 0; i < kVis; i++) {
-			ASSERT_EQ(VIP_SUCCESS, requestTo(meeting.vi(i), discriminator, kPatience))
+			ASSERT_EQ(VIP_SUCCESS, requestTo(meeting.vi(i), discriminator, kPatience,
+							 peer.channel.host()))
 				<< i;
 			meeting.postReceive(i);
 		}
