@@ -62,12 +62,18 @@ def serving(command, ready, env=None, server=SERVER):
 # --- conformance ---------------------------------------------------------------------------------
 
 
+def failed_tests(text):
+    """What they said, of a test program's output."""
+    tests = [part.partition("[       OK ]")[0] for part in text.split("[ RUN      ]")[1:]]
+    return "".join(test for test in tests if "[  FAILED  ]" in test)
+
+
 def conformance(tests, seconds, env, least):
     """tests: as --gtest_filter wants it; least: so many must have had their peer on the other host."""
     with serving(CONFORMANCE + " --serve", "plays peers", env):
         job = CLIENT.run("%s --peer=%s --gtest_filter='%s'" % (CONFORMANCE, SERVER.name, tests), seconds, env=env,
                          show=False)
-    expect(job.status == 0, "all pass", job.out[job.out.find("level, with"):] or job.out[-3000:], job.err[-2000:])
+    expect(job.status == 0, "all pass", failed_tests(job.out) or job.out[-3000:], job.err[-2000:])
     expect("[  SKIPPED ]" not in job.out, "none is skipped", job.out[-3000:])
     words = job.out.split(" tests had their peer on ")[0].split()
     expect(int(words[-1]) >= least, "so many have their peer on the other host", words[-1], least)
