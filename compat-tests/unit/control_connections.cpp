@@ -1,8 +1,13 @@
 // Control connections as a hand-written peer sees them: who connects, what is told, what is believed.
 #include "controlled.h"
 
+#include <cstdlib>
+
 namespace
 {
+
+// Before main(): the kernel is not to find out first what the library has to.
+const int patient = setenv("VIPL_KEEPALIVE_SEC", "3600", 1);
 
 TEST_F(ControlConnections, AreMadeByWhoAcceptsToThePortInTheRequest)
 {

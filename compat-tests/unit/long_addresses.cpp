@@ -267,6 +267,28 @@ TEST_F(LongAddresses, AreListenedOnAtTheSamePort)
 	rdma_destroy_event_channel(channel);
 }
 
+// Here those of IPv6 cannot: the kernel has no such address. Or peers would connect in vain.
+TEST_F(LongAddresses, ThatDoNotAllTakeControlConnectionsTakeNone)
+{
+	options([](fake_options &to) { to.sockets = true; });
+	open_at({"10.9.9.1", "fd00::1"});
+	EXPECT_EQ(fake_calls("listen"), 1u);
+	b = make_vi();
+	auto accepted = std::async(std::launch::async, [this] {
+		VIP_CONN_HANDLE conn;
+		VIP_RETURN rc = wait("door", PATIENCE, &conn);
+
+		return rc == VIP_SUCCESS ? VipConnectAccept(conn, b) : rc;
+	});
+	ASSERT_TRUE(eventually([] { return fake_calls("rdma_listen") == 2; }));
+	wire_message message = good_request("door");
+	Stranger s("door", &message, sizeof(message));
+	EXPECT_EQ(s.next(), RDMA_CM_EVENT_CONNECT_RESPONSE);
+	EXPECT_EQ(s.extra.port, 0);
+	s.give_up();
+	EXPECT_EQ(accepted.get(), VIP_TIMEOUT);
+}
+
 // ---- between equals ----
 
 // Of two hosts the one has the lesser IPv4 address, the other one the lesser IPv6 address.
