@@ -272,6 +272,7 @@ static void expect_again(struct vi *vi, const struct request *request, int64_t d
 			   .wanted = request->peer.discriminator},
 		.deadline = deadline,
 		.taken = true,
+		.number = request->peer.number,
 	};
 	describe_self(&vi->pairing.target.own, vi);
 }

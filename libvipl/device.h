@@ -79,6 +79,7 @@ struct connect_info {
 	uint32_t max_transfer;
 	struct region_rights rights;
 	bool mutual; /* of a request: it is for one who asks for the requester, not for any */
+	uint32_t number; /* of a request: what the device tells endpoints of its host by, or 0 */
 };
 
 struct device_ops {

@@ -1,5 +1,6 @@
 /*
- * Connecting equals: VipConnectPeerRequest, Done and Wait.
+ * Connecting equals: VipConnectPeerRequest, Done and Wait. And a VI that accepts, from when its requester
+ * has to ask again.
  *
  * Both ends ask for each other, and their addresses decide who does what: the end with the lesser
  * one looks for the other again and again, as a client does; the other one listens, and takes the
@@ -155,6 +156,7 @@ static bool is_asked_for(const struct vi *vi, const struct connect_info *peer,
 	const struct vi_target *target = &vi->pairing.target;
 
 	return vi->pairing.listens && !vi->pairing.taken && target->own.mutual == peer->mutual &&
+	       (peer->mutual || vi->pairing.number == peer->number) &&
 	       atomic_load(&vi->outcome) == VIP_NOT_DONE &&
 	       discriminator_equal(&target->own.discriminator, wanted) &&
 	       discriminator_equal(&target->wanted, &peer->discriminator) &&

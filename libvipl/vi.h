@@ -30,6 +30,7 @@ struct vi_pairing {
 	int64_t deadline;
 	bool listens; /* the other one asks */
 	bool taken;   /* and has: its request is being accepted */
+	uint32_t number; /* of the requester, if it is no equal */
 };
 
 struct vi {

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
+#include <poll.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -36,13 +37,12 @@ static bool is_still_ours(void)
 	return watch_fd >= 0 && ioctl(watch_fd, UFFDIO_API, &again) && errno == EINVAL;
 }
 
-/* Of each region once. */
+/* Of each region once. The lock is held. */
 static void tell(uintptr_t start, uintptr_t end)
 {
 	int64_t now = clock_nsec();
 	struct watched *each;
 
-	pthread_mutex_lock(&lock);
 	LIST_FOREACH(each, &list, in_list) {
 		uintptr_t from = each->start > start ? each->start : start;
 		uintptr_t to = each->end < end ? each->end : end;
@@ -54,20 +54,35 @@ static void tell(uintptr_t start, uintptr_t end)
 			     (unsigned long)from, (unsigned long)(to - from), each->handle,
 			     (long long)now / 1000000000, (long long)now % 1000000000);
 	}
+}
+
+/*
+ * With the lock: who unmaps goes on as soon as the event is read, and may register what it maps there
+ * next, of which the event does not tell. False when there are no more events.
+ */
+static bool take_event(void)
+{
+	struct uffd_msg event;
+	ssize_t length;
+
+	pthread_mutex_lock(&lock);
+	length = read(watch_fd, &event, sizeof(event));
+	if (length == sizeof(event) && event.event == UFFD_EVENT_REMAP)
+		tell(event.arg.remap.from, event.arg.remap.from + event.arg.remap.len);
+	else if (length == sizeof(event) &&
+		 (event.event == UFFD_EVENT_UNMAP || event.event == UFFD_EVENT_REMOVE))
+		tell(event.arg.remove.start, event.arg.remove.end);
 	pthread_mutex_unlock(&lock);
+	return length == sizeof(event) || (length < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
 static void *run(void *unused)
 {
-	struct uffd_msg event;
+	struct pollfd ready = {.fd = watch_fd, .events = POLLIN};
 
 	trace_prepare();
-	while (is_still_ours() && read(watch_fd, &event, sizeof(event)) == sizeof(event)) {
-		if (event.event == UFFD_EVENT_REMAP)
-			tell(event.arg.remap.from, event.arg.remap.from + event.arg.remap.len);
-		else if (event.event == UFFD_EVENT_UNMAP || event.event == UFFD_EVENT_REMOVE)
-			tell(event.arg.remove.start, event.arg.remove.end);
-	}
+	while (is_still_ours() && poll(&ready, 1, -1) >= 0 && is_still_ours() && take_event())
+		;
 	return unused;
 }
 
@@ -81,9 +96,9 @@ static int start(void)
 	pthread_t thread;
 	int error = 0;
 
-	watch_fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+	watch_fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
 	if (watch_fd < 0 && errno == EINVAL)
-		watch_fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+		watch_fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 	if (watch_fd < 0)
 		return errno;
 	if (ioctl(watch_fd, UFFDIO_API, &api))
@@ -99,18 +114,37 @@ static int start(void)
 	return error;
 }
 
+static struct uffdio_range pages_of(const struct watched *watched)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = watched->start & -page;
+
+	return (struct uffdio_range){start, ((watched->end + page - 1) & -page) - start};
+}
+
 /*
  * False for what cannot be watched: static data, mapped files. No page is write-protected by that, and
  * none that is missing is asked us for.
  */
 static bool register_pages(const struct watched *watched)
 {
-	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-	struct uffdio_register pages = {.mode = UFFDIO_REGISTER_MODE_WP};
+	struct uffdio_register pages = {.range = pages_of(watched), .mode = UFFDIO_REGISTER_MODE_WP};
 
-	pages.range.start = watched->start & -page;
-	pages.range.len = ((watched->end + page - 1) & -page) - pages.range.start;
 	return !ioctl(watch_fd, UFFDIO_REGISTER, &pages);
+}
+
+/* Unless another region is on them. The lock is held. */
+static void unregister_pages(const struct watched *watched)
+{
+	struct uffdio_range pages = pages_of(watched);
+	const struct watched *each;
+
+	LIST_FOREACH(each, &list, in_list) {
+		struct uffdio_range others = pages_of(each);
+
+		if (others.start < pages.start + pages.len && pages.start < others.start + others.len)
+			return;
+	}
+	ioctl(watch_fd, UFFDIO_UNREGISTER, &pages); /* they may be unmapped: no matter */
 }
 
 void watch_begin(struct watched *watched, const void *address, size_t length, uint32_t handle)
@@ -141,6 +175,8 @@ void watch_end(struct watched *watched)
 		return;
 	pthread_mutex_lock(&lock);
 	LIST_REMOVE(watched, in_list);
+	if (is_still_ours())
+		unregister_pages(watched);
 	pthread_mutex_unlock(&lock);
 	watched->is_listed = false;
 }

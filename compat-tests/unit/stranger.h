@@ -91,6 +91,6 @@ inline wire_message good_request(const std::string &wanted, const std::string &o
 	info.reliability = VIP_SERVICE_RELIABLE_DELIVERY;
 	info.max_transfer = 65536;
 	wire_write(&message, code, &info, &want);
-	wire_write_extra(&message, {0, control_port});
+	wire_write_extra(&message, {0, control_port, 0});
 	return message;
 }

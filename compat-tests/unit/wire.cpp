@@ -38,7 +38,7 @@ class Wire : public testing::Test
 		connect_info own = info();
 		discriminator want = wanted();
 		wire_write(&message, WIRE_REQUEST, &own, &want);
-		wire_write_extra(&message, {0x05060708, 0x0203});
+		wire_write_extra(&message, {0x05060708, 0x0203, 0});
 	}
 	int read(size_t length = sizeof(wire_message))
 	{

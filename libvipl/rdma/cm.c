@@ -24,7 +24,7 @@
 /* Who accepts asks the requester whether it has the answer, after so long without its last word. */
 #define FIRST_ASK     (250 * MSEC)
 #define ASK_AGAIN     (1000 * MSEC)
-#define ACCEPT_LIMIT  (10000 * MSEC)
+#define ACCEPT_LIMIT  (10000 * MSEC) /* between equals; VipConnectAccept has the same one of its own */
 #define READS_AT_ONCE 16
 
 /* What the descriptors of the device's epoll are. */
@@ -77,6 +77,7 @@ void rdma_fill_parameters(const struct rdma_endpoint *endpoint, const struct in6
 	wire_write_extra(message, (struct wire_extra){
 					  .mark = endpoint->mark ? endpoint->mark->rkey : 0,
 					  .port = control_port(endpoint->device, host),
+					  .mtu = (uint8_t)endpoint->device->mtu,
 				  });
 	*parameters = (struct rdma_conn_param){
 		.private_data = message,
@@ -116,8 +117,7 @@ static void disconnected(struct rdma_endpoint *endpoint)
 
 void rdma_peer_died(struct rdma_endpoint *endpoint)
 {
-	if (endpoint->phase == RDMA_CONNECTED || endpoint->phase == RDMA_ACCEPTING)
-		ended(endpoint);
+	ended(endpoint);
 }
 
 /* The requester's last word, which rdma_cm would wait for. */
@@ -129,36 +129,37 @@ static void confirmed(struct rdma_endpoint *endpoint)
 }
 
 enum wire_code rdma_control_arrived(struct rdma_endpoint *endpoint, enum wire_code code,
-				    const struct wire_control_fields *fields)
+				    const struct wire_control_fields *fields, uint16_t port)
 {
 	bool is_peer = fields->from == endpoint->peer_qp &&
 		       (endpoint->phase == RDMA_CONNECTED || endpoint->phase == RDMA_ACCEPTING);
-	bool is_answer = is_peer && endpoint->phase == RDMA_ACCEPTING &&
-			 fields->number == endpoint->own_psn;
+	bool is_accepting = endpoint->phase == RDMA_ACCEPTING;
+	bool is_answer = is_peer && fields->number == endpoint->own_psn;
+	bool is_news = is_peer && fields->number == endpoint->peer_psn;
 
 	switch (code) {
 	case WIRE_ASK:
-		if (endpoint->phase != RDMA_REQUESTING)
-			return is_peer ? WIRE_CONNECTED : WIRE_GONE;
-		/* Its answer may be on the way. */
-		endpoint->asked = clock_nsec();
-		endpoint->peer.host = endpoint->host;
-		endpoint->peer_extra.port = fields->port;
-		endpoint->peer_qp = fields->from;
-		endpoint->peer_psn = fields->number;
-		break;
+		if (endpoint->phase == RDMA_RESOLVING)
+			return WIRE_UNHEARD;
+		if (endpoint->phase == RDMA_REQUESTING) {
+			rdma_answer_missing(endpoint, fields, port);
+			break;
+		}
+		if (is_news && is_accepting) /* it asks as one who is connected */
+			confirmed(endpoint);
+		return is_news ? WIRE_CONNECTED : WIRE_GONE;
 	case WIRE_GONE:
-		if (is_answer)
+		if (is_answer && is_accepting)
 			rdma_fail(endpoint, VIP_TIMEOUT);
-		else if (is_peer && fields->number == endpoint->peer_psn)
+		else if (is_answer || is_news)
 			disconnected(endpoint);
 		break;
 	case WIRE_CONNECTED:
-		if (is_answer)
+		if (is_answer && is_accepting)
 			confirmed(endpoint);
 		break;
 	case WIRE_UNHEARD:
-		if (is_answer) {
+		if (is_answer && is_accepting) {
 			rdma_drop_ids(endpoint);
 			endpoint_unheard(endpoint->vi);
 		}
@@ -172,7 +173,7 @@ enum wire_code rdma_control_arrived(struct rdma_endpoint *endpoint, enum wire_co
 /* Events may come in any phase: those that do not belong to it mean nothing. */
 static void endpoint_event(struct rdma_endpoint *endpoint, const struct rdma_cm_event *event)
 {
-	bool requests = endpoint->phase == RDMA_RESOLVING || endpoint->phase == RDMA_REQUESTING;
+	bool requests = rdma_is_asking(endpoint);
 
 	switch (event->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
@@ -213,8 +214,7 @@ static void dispatch(struct rdma_device *device, struct rdma_cm_event *event)
 	if (event->event == RDMA_CM_EVENT_DEVICE_REMOVAL)
 		device_failed(device->nic);
 	else if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST)
-		rdma_request_arrived(device, event->id, event->param.conn.private_data,
-				     event->param.conn.private_data_len);
+		rdma_request_arrived(device, event->id, &event->param.conn);
 	else if (role && *role == RDMA_ENDPOINT)
 		endpoint_event((struct rdma_endpoint *)role, event);
 }
@@ -258,11 +258,18 @@ static void qp_event(struct rdma_endpoint *endpoint, enum ibv_event_type type)
 
 static void async_event(struct rdma_device *device, const struct ibv_async_event *event)
 {
+	struct rdma_endpoint *endpoint;
+
 	switch (event->event_type) {
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
 		qp_event(event->element.qp->qp_context, event->event_type);
+		break;
+	case IBV_EVENT_COMM_EST: /* a first message has come before the requester's last word */
+		endpoint = event->element.qp->qp_context;
+		if (endpoint->phase == RDMA_ACCEPTING)
+			confirmed(endpoint);
 		break;
 	case IBV_EVENT_CQ_ERR:
 		cq_failed(event->element.cq->cq_context);

@@ -8,7 +8,6 @@
  * It is a help: without it (a firewall is between them) all else works as rdma_cm lets it.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +39,7 @@ struct control {
 	TAILQ_ENTRY(control) in_device;
 	struct in6_addr host; /* with the port, the NIC at the other end */
 	uint16_t port;
-	bool reopened; /* one that was up has fallen silent: this is the last attempt */
+	bool is_last; /* one that was up has failed; this takes its place, or all is lost */
 	int64_t deadline;
 	size_t have; /* bytes of `input` */
 	struct wire_control input;
@@ -82,9 +81,7 @@ static int watch(struct rdma_device *device, int operation, int fd, void *what, 
 /* Is the endpoint's peer, or who it asks, on this host? */
 static bool is_peer(const struct rdma_endpoint *endpoint, const struct in6_addr *host)
 {
-	return host_equal(endpoint->phase == RDMA_REQUESTING ? &endpoint->host
-							     : &endpoint->peer.host,
-			  host);
+	return host_equal(rdma_is_asking(endpoint) ? &endpoint->host : &endpoint->peer.host, host);
 }
 
 /* How long it may be silent, and that it does not wait to fill a packet. */
@@ -101,9 +98,13 @@ static void set_options(int fd)
 
 static void forget(struct control *control)
 {
-	TAILQ_REMOVE(&control->device->control.all, control, in_device);
-	if (control->state == CONTROL_STRANGER)
-		control->device->control.strangers--;
+	struct rdma_device *device = control->device;
+
+	TAILQ_REMOVE(&device->control.all, control, in_device);
+	device->control.strangers -= control->state == CONTROL_STRANGER;
+	/* Closing alone would do neither, should a forked child have the socket, too. */
+	watch(device, EPOLL_CTL_DEL, control->fd, NULL, 0);
+	shutdown(control->fd, SHUT_RDWR);
 	close(control->fd);
 	free(control);
 }
@@ -217,57 +218,92 @@ bool control_tell(struct rdma_endpoint *endpoint, enum wire_code code, uint32_t 
 	       send_message(control, code, endpoint->qp->qp_num, peer_qp, number);
 }
 
+static bool is_connected_with(const struct rdma_endpoint *endpoint, const struct in6_addr *host,
+			      uint16_t port)
+{
+	return (endpoint->phase == RDMA_CONNECTED || endpoint->phase == RDMA_ACCEPTING) &&
+	       endpoint->peer_extra.port == port && host_equal(&endpoint->peer.host, host);
+}
+
+static bool is_needed(const struct rdma_device *device, const struct in6_addr *host, uint16_t port)
+{
+	const struct rdma_endpoint *endpoint;
+
+	LIST_FOREACH(endpoint, &device->endpoints, in_device)
+		if (is_connected_with(endpoint, host, port))
+			return true;
+	return false;
+}
+
 /* The NIC at the other end is gone. */
 static void lose_all(struct rdma_device *device, const struct in6_addr *host, uint16_t port)
 {
-	struct rdma_endpoint *endpoint, *next;
+	struct rdma_endpoint *endpoint;
 
-	for (endpoint = LIST_FIRST(&device->endpoints); endpoint; endpoint = next) {
-		next = LIST_NEXT(endpoint, in_device);
-		if (endpoint->peer_extra.port == port && host_equal(&endpoint->peer.host, host))
+	LIST_FOREACH(endpoint, &device->endpoints, in_device)
+		if (is_connected_with(endpoint, host, port))
 			rdma_peer_died(endpoint);
-	}
 }
 
 /*
- * `error`: 0 when the peer has closed it. Silence may be the network's, so one more attempt follows;
- * where none of them ever came through, nothing is known.
+ * `error`: 0 when the peer has closed it. Else it may be the network's fault, so one more attempt
+ * follows: who is gone refuses that. Where none ever came through, nothing is known.
  */
 static void ended(struct control *control, int error)
 {
 	struct rdma_device *device = control->device;
-	bool was_up = control->state == CONTROL_UP, reopened = control->reopened;
+	bool was_up = control->state == CONTROL_UP, was_last = control->is_last;
 	struct in6_addr host = control->host;
 	uint16_t port = control->port;
-	bool silent = error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;
 
-	forget(control);
-	if ((!was_up && !reopened) || find(device, &host, port))
-		return;
 	log_debug("control connection: %s", error ? strerror(error) : "closed by the peer");
-	if (silent && was_up) {
+	forget(control);
+	control = find(device, &host, port);
+	if (!was_up && !was_last) {
+		if (!control && is_needed(device, &host, port))
+			log_warning_ratelimited("no control connection with a peer, so it is not noticed "
+						"if its host dies silently (is there a firewall?): %s",
+						error ? strerror(error) : "refused");
+		return;
+	}
+	if (!control && was_up && error && error != EPROTO) {
 		control = start(device, &host, port);
 		if (control) {
-			control->reopened = true;
 			control->deadline = clock_nsec() + REOPEN_NSEC;
 			rdma_timer_start(device);
-			return;
 		}
 	}
-	lose_all(device, &host, port);
+	if (control)
+		control->is_last = true;
+	else
+		lose_all(device, &host, port);
+}
+
+/* What has happened before it was up is not known: whether the connections are still there. */
+static void ask_all(struct control *control)
+{
+	struct rdma_endpoint *endpoint;
+
+	LIST_FOREACH(endpoint, &control->device->endpoints, in_device)
+		if (endpoint->phase == RDMA_CONNECTED &&
+		    is_connected_with(endpoint, &control->host, control->port) &&
+		    !send_message(control, WIRE_ASK, endpoint->qp->qp_num, endpoint->peer_qp,
+				  endpoint->own_psn))
+			return;
 }
 
 /* Who has connected to us says who it is; who was connected to says that it is there. */
 static bool take_hello(struct control *control, uint16_t port)
 {
-	if (!port) /* it would be with all who take no control connections */
-		return false;
 	if (control->state == CONTROL_STRANGER) {
-		control->device->control.strangers--;
 		control->port = port;
-		send_message(control, WIRE_HELLO, 0, 0, 0);
+		if (!port || !send_message(control, WIRE_HELLO, 0, 0, 0))
+			return false;
+		control->device->control.strangers--;
 	}
 	control->state = CONTROL_UP;
+	control->is_last = false;
+	ask_all(control);
 	return port == control->port;
 }
 
@@ -286,7 +322,7 @@ static bool take(struct control *control)
 		if (endpoint->qp->qp_num == fields.to && is_peer(endpoint, &control->host))
 			break;
 	if (endpoint)
-		answer = rdma_control_arrived(endpoint, code, &fields);
+		answer = rdma_control_arrived(endpoint, code, &fields, control->port);
 	else if (code == WIRE_ASK)
 		answer = WIRE_GONE;
 	if (answer)
@@ -340,23 +376,20 @@ static void turn_away_oldest(struct rdma_device *device)
 		forget(control);
 }
 
-static void accept_one(struct rdma_device *device, int listener)
+static void accept_one(struct rdma_device *device, int *listener)
 {
 	struct sockaddr_storage from = {0};
 	socklen_t length = sizeof(from);
-	int fd = accept4(listener, (struct sockaddr *)&from, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int fd = accept4(*listener, (struct sockaddr *)&from, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct control *control;
 
-	if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
-		/* Left in the queue, it would keep us busy. */
-		close(device->control.spare_fd);
-		fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-		if (fd >= 0)
-			close(fd);
-		device->control.spare_fd =
-			fcntl(device->control.epoll_fd, F_DUPFD_CLOEXEC, 0);
-		log_warning_ratelimited("no file descriptor for a control connection (see ulimit -n)");
-		return;
+	if (fd < 0 && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) {
+		/* It stays in the queue, and would keep us busy: until the next tick we look elsewhere. */
+		watch(device, EPOLL_CTL_MOD, *listener, listener, 0);
+		device->control.is_paused = true;
+		rdma_timer_start(device);
+		log_warning_ratelimited("cannot take a control connection: %s%s", strerror(errno),
+					errno == EMFILE ? " (see ulimit -n)" : "");
 	}
 	if (fd < 0)
 		return;
@@ -367,18 +400,6 @@ static void accept_one(struct rdma_device *device, int listener)
 	control->host = host_from_socket((struct sockaddr *)&from);
 	if (++device->control.strangers > MOST_STRANGERS)
 		turn_away_oldest(device);
-}
-
-/* The listeners are known by their addresses here. */
-static bool serve_listener(struct rdma_device *device, void *what)
-{
-	int *listener = what;
-
-	if (listener < device->control.listeners ||
-	    listener >= device->control.listeners + RDMA_FAMILIES)
-		return false;
-	accept_one(device, *listener);
-	return true;
 }
 
 void control_serve(struct rdma_device *device)
@@ -392,9 +413,10 @@ void control_serve(struct rdma_device *device)
 		if (epoll_wait(device->control.epoll_fd, &event, 1, 0) != 1)
 			return;
 		control = event.data.ptr;
-		if (serve_listener(device, event.data.ptr))
-			continue;
-		if (control->state == CONTROL_CONNECTING && event.events & EPOLLOUT)
+		if (event.data.ptr == &device->control.listeners[0] ||
+		    event.data.ptr == &device->control.listeners[1])
+			accept_one(device, event.data.ptr);
+		else if (control->state == CONTROL_CONNECTING && event.events & EPOLLOUT)
 			connected(control);
 		else
 			receive(control);
@@ -406,6 +428,11 @@ bool control_tick(struct rdma_device *device)
 	struct control *control, *next;
 	bool goes_on = false;
 
+	for (unsigned i = 0; device->control.is_paused && i < RDMA_FAMILIES; i++)
+		if (device->control.ports[i])
+			watch(device, EPOLL_CTL_MOD, device->control.listeners[i],
+			      &device->control.listeners[i], EPOLLIN);
+	device->control.is_paused = false;
 	for (control = TAILQ_FIRST(&device->control.all); control; control = next) {
 		next = TAILQ_NEXT(control, in_device);
 		if (!deadline_left(control->deadline))
@@ -424,8 +451,8 @@ static int listen_at(struct rdma_device *device, const struct in6_addr *host, un
 	int *listener = &device->control.listeners[family];
 
 	*listener = make_socket(device, host, &own);
-	if (*listener < 0)
-		return errno;
+	if (*listener < 0) /* an interface may have lost an address */
+		return errno == EADDRNOTAVAIL ? 0 : errno;
 	if (listen(*listener, BACKLOG) ||
 	    getsockname(*listener, (struct sockaddr *)&own, &length) ||
 	    watch(device, EPOLL_CTL_ADD, *listener, listener, EPOLLIN))
@@ -442,7 +469,7 @@ void control_open(struct rdma_device *device)
 	int error = 0;
 
 	TAILQ_INIT(&device->control.all);
-	device->control.epoll_fd = device->control.spare_fd = -1;
+	device->control.epoll_fd = -1;
 	for (unsigned i = 0; i < RDMA_FAMILIES; i++)
 		device->control.listeners[i] = -1;
 	if (!config()->keepalive_sec)
@@ -452,16 +479,14 @@ void control_open(struct rdma_device *device)
 		error = errno;
 	else
 		error = rdma_watch_control(device);
-	device->control.spare_fd = fcntl(device->control.epoll_fd, F_DUPFD_CLOEXEC, 0);
 	for (unsigned i = 0; i < RDMA_FAMILIES && !error; i++)
 		if (!IN6_IS_ADDR_UNSPECIFIED(hosts[i]))
 			error = listen_at(device, hosts[i], i);
 	if (!error)
 		return;
-	log_info("no control connections, so a peer that dies silently is not noticed: %s%s",
+	log_warning("no control connections, so a peer that dies silently is not noticed: %s%s",
 		 strerror(error), error == EMFILE ? " (see ulimit -n)" : "");
 	control_close(device);
-	device->control.epoll_fd = -1;
 }
 
 void control_close(struct rdma_device *device)
@@ -469,12 +494,16 @@ void control_close(struct rdma_device *device)
 	while (!TAILQ_EMPTY(&device->control.all))
 		forget(TAILQ_FIRST(&device->control.all));
 	for (unsigned i = 0; i < RDMA_FAMILIES; i++) {
+		int *listener = &device->control.listeners[i];
+
 		device->control.ports[i] = 0;
-		if (device->control.listeners[i] >= 0)
-			close(device->control.listeners[i]);
+		if (*listener < 0)
+			continue;
+		shutdown(*listener, SHUT_RDWR); /* a forked child may have it, too */
+		close(*listener);
+		*listener = -1;
 	}
-	if (device->control.spare_fd >= 0)
-		close(device->control.spare_fd);
 	if (!is_off(device))
 		close(device->control.epoll_fd);
+	device->control.epoll_fd = -1;
 }

@@ -121,6 +121,16 @@ close_event_fd:
 	return error;
 }
 
+/* 0 or errno. */
+static int find_mtu(struct rdma_device *device)
+{
+	struct ibv_port_attr port;
+	int error = ibv_query_port(device->context, device->port, &port);
+
+	device->mtu = port.active_mtu;
+	return error;
+}
+
 static void close_events(struct rdma_device *device)
 {
 	close(device->timer_fd);
@@ -157,6 +167,8 @@ static int rdma_open(const char *name, unsigned index, struct nic *nic, struct d
 	if (error)
 		goto close_context;
 	error = rdma_find_addresses(device);
+	if (!error)
+		error = find_mtu(device);
 	if (!error)
 		error = find_levels(device);
 	if (!error) {

@@ -144,13 +144,14 @@ static void refuse(struct rdma_cm_id *id, enum wire_code code)
 }
 
 void rdma_request_arrived(struct rdma_device *device, struct rdma_cm_id *id,
-			  const void *private_data, size_t length)
+			  const struct rdma_conn_param *parameters)
 {
+	const void *private_data = parameters->private_data;
 	struct discriminator wanted;
 	struct rdma_request *request = NULL;
 	struct connect_info peer;
 	VIP_RETURN refusal;
-	enum wire_code code = wire_read(private_data, length, &peer, &wanted);
+	enum wire_code code = wire_read(private_data, parameters->private_data_len, &peer, &wanted);
 
 	id->context = NULL; /* it had the listener's */
 	if (code == WIRE_BAD_VERSION) {
@@ -165,6 +166,7 @@ void rdma_request_arrived(struct rdma_device *device, struct rdma_cm_id *id,
 		return;
 	}
 	peer.host = host_from_socket(rdma_get_peer_addr(id));
+	peer.number = parameters->qp_num;
 	*request = (struct rdma_request){RDMA_REQUEST, device, id, peer,
 					 wire_read_extra(private_data)};
 	id->context = request;

@@ -264,6 +264,19 @@ static uint8_t clamp(uint8_t value, int limit)
 	return value || limit <= 0 ? value : 1;
 }
 
+/*
+ * rdma_cm tells the requester's, whatever the other port takes. So the one who accepts takes no more than its
+ * own, and says so; both come to the same.
+ */
+static enum ibv_mtu path_mtu(const struct rdma_endpoint *endpoint, enum ibv_mtu requested)
+{
+	enum ibv_mtu own = endpoint->device->mtu, peers = endpoint->peer_extra.mtu;
+
+	if (own < requested)
+		requested = own;
+	return peers >= IBV_MTU_256 && peers < requested ? peers : requested;
+}
+
 int rdma_endpoint_start(struct rdma_endpoint *endpoint)
 {
 	const struct ibv_device_attr *limits = &endpoint->device->limits;
@@ -274,6 +287,7 @@ int rdma_endpoint_start(struct rdma_endpoint *endpoint)
 		error = learn(endpoint, IBV_QPS_RTR, &attributes, &mask);
 	if (error)
 		return error;
+	attributes.path_mtu = path_mtu(endpoint, attributes.path_mtu);
 	endpoint->peer_qp = attributes.dest_qp_num;
 	endpoint->peer_psn = attributes.rq_psn;
 	/* The peer's wishes; librdmacm would cut them down for a queue pair of its own. */

@@ -44,7 +44,7 @@ struct controls {
 	int epoll_fd; /* -1: there are none */
 	int listeners[RDMA_FAMILIES];
 	uint16_t ports[RDMA_FAMILIES]; /* of the listeners; 0 where there is none */
-	int spare_fd;		       /* given up to turn somebody away when there are no others */
+	bool is_paused;		       /* the listeners are, until the next tick */
 	TAILQ_HEAD(, control) all;
 	unsigned strangers;
 };
@@ -61,6 +61,7 @@ struct rdma_device {
 	struct in6_addr ipv4, ipv6;
 	unsigned interface; /* of the IPv6 address: link-local ones mean nothing without it */
 	uint8_t port;
+	enum ibv_mtu mtu; /* of the port */
 	bool has_uc;
 	struct rdma_event_channel *events;
 	struct staging staging;
@@ -124,13 +125,15 @@ struct rdma_endpoint {
 	struct discriminator wanted;
 	unsigned probe; /* which port of the bucket is being tried */
 	bool nobody;	/* the host has answered that nobody waits; never while accepting */
-	int64_t began;	/* the phase */
-	int64_t asked;	/* when the end that accepts has asked for the requester; 0: it has not */
+	int64_t began;	/* resolving, or accepting */
+	int64_t asked;	/* whether its answer has come: by who accepts, last; 0: it has not */
 
 	/* A request under way may be repeated, in another id. */
 	struct rdma_cm_id *repeat;
 	bool repeat_is_out; /* and not being resolved */
 	bool has_arrived;   /* the request is known to be at the host */
+	bool is_void;	    /* an answer with this number is: we have said that we have none */
+	uint32_t void_psn;
 	int64_t heard;	    /* when the host has last given a sign of that */
 	int64_t repeat_due, repeat_pause;
 };
@@ -199,9 +202,12 @@ void rdma_hang_up(struct device_endpoint *endpoint);
 /* What rdma_connect() and rdma_accept() are told, with the message's room for what we add to it. */
 void rdma_fill_parameters(const struct rdma_endpoint *endpoint, const struct in6_addr *host,
 			  struct rdma_conn_param *parameters, struct wire_message *message);
-/* A control message to this endpoint, from the host of its peer. Returns what to answer, or 0. */
+/*
+ * A control message to this endpoint, from the host of its peer, and from the NIC with this port there.
+ * Returns what to answer, or 0.
+ */
 enum wire_code rdma_control_arrived(struct rdma_endpoint *endpoint, enum wire_code code,
-				    const struct wire_control_fields *fields);
+				    const struct wire_control_fields *fields, uint16_t port);
 /* The NIC at the other end is gone. */
 void rdma_peer_died(struct rdma_endpoint *endpoint);
 
@@ -210,6 +216,9 @@ void rdma_connect_start(struct device_endpoint *endpoint, const struct connect_i
 			const struct in6_addr *host, const struct discriminator *wanted);
 /* An event while connecting as the one who asks. */
 void rdma_request_event(struct rdma_endpoint *endpoint, const struct rdma_cm_event *event);
+/* Who accepts asks whether its answer, of this number, has come; it may be on the way. */
+void rdma_answer_missing(struct rdma_endpoint *endpoint, const struct wire_control_fields *fields,
+			 uint16_t port);
 void rdma_request_tick(struct rdma_endpoint *endpoint, int64_t now);
 
 /* control.c */
@@ -232,7 +241,7 @@ int rdma_listen_start(struct device *device, const struct discriminator *discrim
 void rdma_listen_stop(struct device *device, const struct discriminator *discriminator);
 /* Somebody's request, in a new id. */
 void rdma_request_arrived(struct rdma_device *device, struct rdma_cm_id *id,
-			  const void *private_data, size_t length);
+			  const struct rdma_conn_param *parameters);
 void rdma_refuse(struct device_request *request, VIP_RETURN refusal);
 
 /* queuepair.c */
@@ -258,6 +267,11 @@ int rdma_cq_poll(struct device_cq *cq);
 /* unreliable.c */
 /* Has the device UC queue pairs? 0 or errno. */
 int rdma_find_uc(struct ibv_context *context, bool *found);
+/* Is a look for somebody who waits under way? */
+static inline bool rdma_is_asking(const struct rdma_endpoint *endpoint)
+{
+	return endpoint->phase == RDMA_RESOLVING || endpoint->phase == RDMA_REQUESTING;
+}
 static inline bool rdma_is_unreliable(const struct rdma_endpoint *endpoint)
 {
 	return endpoint->wanted_qp.qp_type == IBV_QPT_UC;

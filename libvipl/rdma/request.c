@@ -19,7 +19,7 @@
 #define MSEC	      INT64_C(1000000)
 #define RESOLVE_MSEC  3000 /* as long as Linux asks for an address, three times */
 #define FIRST_REPEAT  (400 * MSEC)
-#define LAST_REPEAT   (2000 * MSEC) /* each is twice as late; this asks whether the host is still there */
+#define LAST_REPEAT   (3000 * MSEC) /* each is twice as late; this asks whether the host is still there */
 #define SILENCE	      (9000 * MSEC) /* then it is not, and all begins anew */
 #define UNHEARD	      (200 * MSEC)  /* the answer has been sent, and has not come for so long */
 
@@ -140,15 +140,41 @@ static void answered(struct rdma_endpoint *endpoint, const struct rdma_cm_event 
 	endpoint_connected(endpoint->vi, &endpoint->peer);
 }
 
-static void refused(struct rdma_endpoint *endpoint, const struct rdma_cm_event *event)
+/* Is it the answer of which we have said that it has not come? Who accepted has forgotten it. */
+static bool is_void(const struct rdma_endpoint *endpoint, struct rdma_cm_id *id)
+{
+	struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_RTR};
+	int mask;
+
+	return endpoint->is_void && !rdma_init_qp_attr(id, &attributes, &mask) &&
+	       attributes.rq_psn == endpoint->void_psn;
+}
+
+/* What a refusal says in our words; 0 when it has none. */
+static enum wire_code words_of(const struct rdma_cm_event *event)
 {
 	struct discriminator unused;
 	struct connect_info unused_too;
 
+	if (event->status != REJECT_CONSUMER)
+		return 0;
+	return wire_read(event->param.conn.private_data, event->param.conn.private_data_len,
+			 &unused_too, &unused);
+}
+
+/* Somebody has refused, and not the absence of everybody. */
+static bool is_final(const struct rdma_cm_event *event)
+{
+	enum wire_code code = words_of(event);
+
+	return code == WIRE_REJECT || code == WIRE_BAD_VERSION;
+}
+
+static void refused(struct rdma_endpoint *endpoint, const struct rdma_cm_event *event)
+{
 	switch (event->status) {
 	case REJECT_CONSUMER:
-		switch (wire_read(event->param.conn.private_data,
-				  event->param.conn.private_data_len, &unused_too, &unused)) {
+		switch (words_of(event)) {
 		case WIRE_REJECT:
 			rdma_fail(endpoint, VIP_REJECT);
 			return;
@@ -197,11 +223,14 @@ static void arrived(struct rdma_endpoint *endpoint)
 }
 
 /* There is no way to the host. */
-static void unresolved(struct rdma_endpoint *endpoint, int error)
+static void unresolved(struct rdma_endpoint *endpoint, const struct rdma_cm_event *event)
 {
+	bool is_route = event->event == RDMA_CM_EVENT_ROUTE_ERROR;
 	char host[INET6_ADDRSTRLEN];
+	int error = -event->status;
 
-	if (error == ETIMEDOUT && endpoint->own.mutual) { /* an equal may yet come */
+	/* An equal may yet come; and of a route InfiniBand's subnet manager may be late to tell. */
+	if (error == ETIMEDOUT && (endpoint->own.mutual || is_route)) {
 		undecided(endpoint, VIP_TIMEOUT);
 		return;
 	}
@@ -224,6 +253,10 @@ static void repeat_event(struct rdma_endpoint *endpoint, const struct rdma_cm_ev
 			drop_repeat(endpoint);
 		break;
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+		if (is_void(endpoint, endpoint->repeat)) {
+			drop_repeat(endpoint);
+			break;
+		}
 		keep_repeat(endpoint);
 		answered(endpoint, event);
 		break;
@@ -253,7 +286,7 @@ static void resolving_event(struct rdma_endpoint *endpoint, const struct rdma_cm
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_ROUTE_ERROR:
-		unresolved(endpoint, -event->status);
+		unresolved(endpoint, event);
 		break;
 	default:
 		break;
@@ -264,23 +297,32 @@ static void requesting_event(struct rdma_endpoint *endpoint, const struct rdma_c
 {
 	switch (event->event) {
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+		if (is_void(endpoint, endpoint->id)) {
+			if (endpoint->repeat_is_out)
+				keep_repeat(endpoint);
+			else
+				probe(endpoint);
+			break;
+		}
 		drop_repeat(endpoint);
 		answered(endpoint, event);
 		break;
 	case RDMA_CM_EVENT_REJECTED:
-		if (event->status == REJECT_STALE && endpoint->repeat_is_out) {
-			keep_repeat(endpoint);
-			arrived(endpoint);
-		} else {
+		if (!endpoint->repeat_is_out || is_final(event)) {
 			refused(endpoint, event);
+			break;
 		}
+		/* Where nobody was, somebody may have come since and taken the later one. */
+		keep_repeat(endpoint);
+		if (event->status == REJECT_STALE)
+			arrived(endpoint);
 		break;
 	case RDMA_CM_EVENT_UNREACHABLE:
 		undecided(endpoint, VIP_TIMEOUT);
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_ROUTE_ERROR:
-		unresolved(endpoint, -event->status);
+		unresolved(endpoint, event);
 		break;
 	default:
 		break;
@@ -313,6 +355,30 @@ static void repeat(struct rdma_endpoint *endpoint, int64_t now)
 		drop_repeat(endpoint);
 }
 
+void rdma_answer_missing(struct rdma_endpoint *endpoint, const struct wire_control_fields *fields,
+			 uint16_t port)
+{
+	endpoint->asked = clock_nsec();
+	endpoint->peer.host = endpoint->host;
+	endpoint->peer_extra.port = port;
+	endpoint->peer_qp = fields->from;
+	endpoint->void_psn = fields->number;
+}
+
+/* Who has accepted drops what it has of the request, and takes it again: there is time for that. */
+static void ask_again(struct rdma_endpoint *endpoint, int64_t now)
+{
+	endpoint->asked = 0;
+	endpoint->is_void =
+		control_tell(endpoint, WIRE_UNHEARD, endpoint->peer_qp, endpoint->void_psn);
+	if (!endpoint->is_void)
+		return;
+	endpoint_busy(endpoint->vi);
+	endpoint->has_arrived = false;
+	drop_repeat(endpoint);
+	repeat_soon(endpoint, now - FIRST_REPEAT);
+}
+
 void rdma_request_tick(struct rdma_endpoint *endpoint, int64_t now)
 {
 	if (now - endpoint->heard >= SILENCE) {
@@ -321,14 +387,8 @@ void rdma_request_tick(struct rdma_endpoint *endpoint, int64_t now)
 	}
 	if (now >= endpoint->repeat_due)
 		repeat(endpoint, now);
-	if (endpoint->asked && now - endpoint->asked >= UNHEARD) {
-		endpoint->asked = 0;
-		control_tell(endpoint, WIRE_UNHEARD, endpoint->peer_qp, endpoint->peer_psn);
-		/* It drops what it has of the request, and takes it again. */
-		endpoint_busy(endpoint->vi);
-		endpoint->has_arrived = false;
-		repeat_soon(endpoint, now - FIRST_REPEAT);
-	}
+	if (endpoint->asked && now - endpoint->asked >= UNHEARD)
+		ask_again(endpoint, now);
 }
 
 void rdma_connect_start(struct device_endpoint *base, const struct connect_info *own,
@@ -339,5 +399,6 @@ void rdma_connect_start(struct device_endpoint *base, const struct connect_info 
 	endpoint->own = *own;
 	endpoint->host = *host;
 	endpoint->wanted = *wanted;
+	endpoint->is_void = false;
 	probe(endpoint);
 }

@@ -103,6 +103,8 @@ void wire_write_extra(struct wire_message *message, struct wire_extra extra)
 {
 	write_number(message->mark, sizeof(message->mark), extra.mark);
 	write_number(message->port, sizeof(message->port), extra.port);
+	if (message->code == WIRE_ACCEPT)
+		message->wanted[0] = extra.mtu;
 }
 
 struct wire_extra wire_read_extra(const void *data)
@@ -113,6 +115,7 @@ struct wire_extra wire_read_extra(const void *data)
 	return (struct wire_extra){
 		.mark = read_number(message.mark, sizeof(message.mark)),
 		.port = (uint16_t)read_number(message.port, sizeof(message.port)),
+		.mtu = message.code == WIRE_ACCEPT ? message.wanted[0] : 0,
 	};
 }
 

@@ -54,6 +54,7 @@ enum wire_code wire_read(const void *data, size_t length, struct connect_info *o
 struct wire_extra {
 	uint32_t mark; /* the key of the sender's mark: reception.c */
 	uint16_t port; /* where the sender takes control connections: control.c */
+	uint8_t mtu;   /* of an accept: the most that the sender's port takes, an enum ibv_mtu */
 };
 
 void wire_write_extra(struct wire_message *message, struct wire_extra extra);
