@@ -75,7 +75,12 @@ std::string first_line(const char *level, const char *device,
 	Child child = in_child({{"VIPL_LOG", level}, {"VIPL_GRACE_MSEC", "8000"}}, [&] {
 		static char memory[256];
 
+		fake_options options;
+
 		fake_reset();
+		fake_get_options(&options);
+		options.sockets = true; // or a line would tell that there are no control connections
+		fake_set_options(&options);
 		End end(device);
 		StandardError err;
 		connect_and_end(end);
