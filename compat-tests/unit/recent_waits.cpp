@@ -145,12 +145,10 @@ class BusyServer : public RecentWaits
 	rdma_cm_id *asking(unsigned port)
 	{
 		discriminator door = discriminator_of("door");
-		uint16_t wanted = htons(rdma_bucket_port(&door, port));
 		rdma_cm_id *found = nullptr;
 
 		EXPECT_TRUE(eventually([&] {
-			rdma_cm_id *id = fake_id_of_qp(a.qp);
-			found = id && rdma_get_dst_port(id) == wanted ? id : nullptr;
+			found = fake_id_asking(rdma_bucket_port(&door, port));
 			return found != nullptr;
 		}));
 		return found;

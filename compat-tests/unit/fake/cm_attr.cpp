@@ -95,6 +95,33 @@ rdma_cm_id *fake_id_of_qp(uint32_t qp_num)
 	return newest_id_of(qp_num);
 }
 
+int fake_ids_of_qp(uint32_t qp_num, rdma_cm_id **ids, int max)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+	std::map<uint32_t, Id *> by_age; // the numbers are given one after the other
+	int n = 0;
+
+	for (Id *id : world().ids)
+		if (id->local_qpn == qp_num)
+			by_age[id->local_psn] = id;
+	for (auto [age, id] : by_age)
+		if (n++ < max)
+			ids[n - 1] = id;
+	return n;
+}
+
+rdma_cm_id *fake_id_asking(uint16_t port)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+	Id *newest = nullptr;
+
+	for (Id *id : world().ids)
+		if (id->state == Cm::REQ_SENT && id->dst.port == port &&
+		    (!newest || id->local_psn > newest->local_psn))
+			newest = id;
+	return newest;
+}
+
 void fake_kill_peer_of(uint32_t qp_num)
 {
 	std::lock_guard<std::mutex> lock(world().mutex);

@@ -147,6 +147,9 @@ const char *fake_misuse(int index); // valid until cleared
 void fake_misuse_clear(void);
 
 struct rdma_cm_id *fake_id_of_qp(uint32_t qp_num); // newest id connected/accepted with this QP
+// All that are connecting or connected with this queue pair, the newest last; returns the number.
+int fake_ids_of_qp(uint32_t qp_num, struct rdma_cm_id **ids, int max);
+struct rdma_cm_id *fake_id_asking(uint16_t port);  // the newest request to this port (host order)
 struct rdma_cm_id *fake_listener(uint16_t port);   // host byte order
 int fake_ids(struct rdma_cm_id **ids, int max);    // all the program's ids; returns the number
 struct ibv_qp *fake_qp(uint32_t qp_num);
