@@ -154,19 +154,19 @@ TEST_F(ControlConnections, TellARequesterThatItsPeerIsGone)
 	Control control = listener.accept_up();
 
 	control.send(WIRE_ASK, {0, PEER_QP, 4711, 5});
-	ASSERT_EQ(control.next(), WIRE_GONE) << "there is no such VI";
+	ASSERT_EQ(control.next_answer(), WIRE_GONE) << "there is no such VI";
 	EXPECT_EQ(control.fields.from, 4711u);
 	EXPECT_EQ(control.fields.to, PEER_QP);
 	EXPECT_EQ(control.fields.number, 5u);
 	control.send(WIRE_ASK, {0, PEER_QP + 1, b.qp, 5});
-	EXPECT_EQ(control.next(), WIRE_GONE) << "its peer is another one";
+	EXPECT_EQ(control.next_answer(), WIRE_GONE) << "its peer is another one";
 	expect_connected(control);
 	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
-	ASSERT_EQ(control.next(), WIRE_GONE);
+	ASSERT_EQ(control.next_answer(), WIRE_GONE);
 	EXPECT_EQ(control.fields.from, b.qp);
 	EXPECT_EQ(control.fields.to, PEER_QP);
 	control.send(WIRE_ASK, {0, PEER_QP, b.qp, 5});
-	EXPECT_EQ(control.next(), WIRE_GONE) << "it is not connected any more";
+	EXPECT_EQ(control.next_answer(), WIRE_GONE) << "it is not connected any more";
 }
 
 // ---- the end of a connection ----
@@ -188,7 +188,7 @@ TEST_F(ControlConnections, TellOfTheEndOfThisConnectionOnly)
 	auto s = connect_to(b, listener.port);
 	Control control = listener.accept_up();
 
-	control.send(WIRE_GONE, {0, PEER_QP, b.qp, psn + 1});
+	control.send(WIRE_GONE, {0, PEER_QP, b.qp, psn + 100});
 	control.send(WIRE_GONE, {0, PEER_QP, b.qp, 0});
 	control.send(WIRE_GONE, {0, PEER_QP + 1, b.qp, psn});
 	control.send(WIRE_GONE, {0, PEER_QP, b.qp + 1, psn});
@@ -207,7 +207,7 @@ TEST_F(ControlConnections, OfAnotherHostTellNothing)
 	ASSERT_EQ(other.next(), WIRE_HELLO);
 	other.send(WIRE_GONE, {0, PEER_QP, b.qp, psn});
 	other.send(WIRE_ASK, {0, PEER_QP, b.qp, 5});
-	EXPECT_EQ(other.next(), WIRE_GONE) << "nobody of that host is connected with it";
+	EXPECT_EQ(other.next_answer(), WIRE_GONE) << "nobody of that host is connected with it";
 	expect_connected(control);
 	other.close();
 	/* When this one has been heard, the end of that one has. */
@@ -231,8 +231,8 @@ TEST_F(ControlConnections, ThatThePeerClosesEndAllItsConnectionsAndNoOthers)
 	control.close();
 	expect_lost(b);
 	expect_lost(x);
-	other_control.send(WIRE_ASK, {0, PEER_QP + 2, other.qp, 1});
-	EXPECT_EQ(other_control.next(), WIRE_CONNECTED);
+	other_control.send(WIRE_ASK, {0, PEER_QP + 2, other.qp, psns[PEER_QP + 2]});
+	EXPECT_EQ(other_control.next_answer(), WIRE_CONNECTED);
 	for (const Vi &vi : {other, y, z, none})
 		EXPECT_EQ(state_of(vi), VIP_STATE_CONNECTED);
 	expect_traffic(y, z);
@@ -294,7 +294,7 @@ TEST_F(SilentControlConnections, AreTriedOnceMoreAndTheConnectionsStay)
 		expect_connected(again);
 		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
 		s.reset();
-		EXPECT_EQ(again.next(), WIRE_GONE);
+		EXPECT_EQ(again.next_answer(), WIRE_GONE);
 		b = make_vi();
 	}
 }
@@ -341,8 +341,11 @@ TEST_F(SilentControlConnections, ThatCannotBeTriedAgainAreTheEnd)
 TEST_F(SilentControlConnections, AreNotTriedAgainWhenThePeerHasEndedThem)
 {
 	ControlListener listener;
+	auto t = connect_to(b, listener.port);
+	Control ending = listener.accept_up();
 
-	fall_silent(listener, ECONNRESET);
+	expect_connected(ending);
+	ending.close();
 	expect_lost(b);
 	EXPECT_FALSE(listener.has_come(0));
 }
@@ -357,7 +360,7 @@ TEST_F(SilentControlConnections, OfAnotherNicAreNotTheEnd)
 	ASSERT_EQ(stranger.next(), WIRE_HELLO);
 	fake_fail("recv", 1, ECONNRESET);
 	stranger.send_bytes("", 1);
-	EXPECT_EQ(stranger.next(), 0);
+	EXPECT_EQ(stranger.next_answer(), 0);
 	expect_connected(mine);
 }
 

@@ -61,6 +61,15 @@ class Control
 		send_bytes(&message, sizeof(message));
 	}
 	// The code of the next message; 0 when the connection has ended, -1 when there is nothing.
+	// But for the library's questions whether its connections are still there.
+	int next_answer()
+	{
+		int code = next();
+
+		while (code == WIRE_ASK)
+			code = next();
+		return code;
+	}
 	int next(VIP_ULONG ms = PATIENCE)
 	{
 		pollfd p = {fd_, POLLIN, 0};

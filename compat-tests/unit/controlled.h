@@ -35,7 +35,7 @@ class ControlConnections : public NicTest
 		int mask;
 		attributes.qp_state = IBV_QPS_RTS;
 		EXPECT_EQ(rdma_init_qp_attr(s->id, &attributes, &mask), 0);
-		psn = attributes.sq_psn;
+		psn = psns[qp] = attributes.sq_psn;
 		return s;
 	}
 	std::unique_ptr<Stranger> connect_to(const Vi &vi, uint16_t port, uint32_t qp = PEER_QP)
@@ -49,11 +49,11 @@ class ControlConnections : public NicTest
 	// What was sent before over this connection has been dealt with, and b is connected with PEER_QP.
 	void expect_connected(Control &control)
 	{
-		control.send(WIRE_ASK, {0, PEER_QP, b.qp, 77});
-		ASSERT_EQ(control.next(), WIRE_CONNECTED);
+		control.send(WIRE_ASK, {0, PEER_QP, b.qp, psns[PEER_QP]});
+		ASSERT_EQ(control.next_answer(), WIRE_CONNECTED);
 		EXPECT_EQ(control.fields.from, b.qp);
 		EXPECT_EQ(control.fields.to, PEER_QP);
-		EXPECT_EQ(control.fields.number, 77u);
+		EXPECT_EQ(control.fields.number, psns[PEER_QP]);
 		EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST, b), 0);
 	}
 	void expect_lost(const Vi &vi)
@@ -63,5 +63,6 @@ class ControlConnections : public NicTest
 	}
 	std::future<VIP_RETURN> accepted;
 	uint32_t psn = 0; // of the last stranger: what its connection is known by
+	std::map<uint32_t, uint32_t> psns; // of all, by their queue pairs
 	int doors = 0;
 };

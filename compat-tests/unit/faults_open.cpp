@@ -66,6 +66,7 @@ TEST_F(FaultsOpen, APortThatCannotBeQueriedLeavesTheMtuUnknown)
 	VIP_NIC_ATTRIBUTES attributes;
 
 	fake_fail("ibv_query_port", 1, EIO);
+	fake_fail("ibv_query_port", 2, EIO);
 	open();
 	EXPECT_EQ(VipQueryNic(nic, &attributes), VIP_SUCCESS);
 	EXPECT_EQ(attributes.NativeMTU, 0u);

@@ -139,6 +139,12 @@ class BusyServer : public RecentWaits
 				pass(1.2);
 			wire_write(&message, port == 3 ? last : WIRE_NO_MATCH, nullptr, nullptr);
 			fake_cm_event(id, RDMA_CM_EVENT_REJECTED, 28, &message, sizeof(message));
+			if (port < 3)
+				continue;
+			/* By then it was repeated. */
+			EXPECT_TRUE(eventually([&] { return fake_id_of_qp(a.qp) != id; }));
+			fake_cm_event(asking(port), RDMA_CM_EVENT_REJECTED, 28, &message,
+				      sizeof(message));
 		}
 	}
 	// The id that asks at this port of the four.

@@ -121,14 +121,12 @@ close_event_fd:
 	return error;
 }
 
-/* 0 or errno. */
-static int find_mtu(struct rdma_device *device)
+static void find_mtu(struct rdma_device *device)
 {
 	struct ibv_port_attr port;
-	int error = ibv_query_port(device->context, device->port, &port);
 
-	device->mtu = port.active_mtu;
-	return error;
+	device->mtu = ibv_query_port(device->context, device->port, &port) ? IBV_MTU_4096
+									   : port.active_mtu;
 }
 
 static void close_events(struct rdma_device *device)
@@ -168,10 +166,9 @@ static int rdma_open(const char *name, unsigned index, struct nic *nic, struct d
 		goto close_context;
 	error = rdma_find_addresses(device);
 	if (!error)
-		error = find_mtu(device);
-	if (!error)
 		error = find_levels(device);
 	if (!error) {
+		find_mtu(device);
 		control_open(device);
 		*opened = &device->base;
 		return 0;
