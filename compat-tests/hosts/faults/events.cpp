@@ -1,0 +1,161 @@
+// Lines of events, VIPL's constants in words, and waiting for a signal.
+#include "events.h"
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdarg>
+#include <cstdio>
+#include <ctime>
+#include <thread>
+#include <unistd.h>
+
+namespace faults
+{
+
+double now()
+{
+	timespec time;
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) / 1e6;
+}
+
+__attribute__((format(printf, 2, 0))) static void print(const char *name, const char *details,
+							va_list arguments)
+{
+	char line[1024];
+	int head = snprintf(line, sizeof line, "event %s %.1f ", name, now());
+	int room = static_cast<int>(sizeof line) - head - 1;
+	int body = vsnprintf(line + head, static_cast<size_t>(room), details, arguments);
+	int length = head + std::min(body, room - 1);
+	if (line[length - 1] == ' ')
+		length--;
+	line[length++] = '\n';
+	if (write(STDOUT_FILENO, line, static_cast<size_t>(length)) < 0)
+		return; // nobody reads it
+}
+
+void event(const char *name, const char *details, ...)
+{
+	va_list arguments;
+	va_start(arguments, details);
+	print(name, details, arguments);
+	va_end(arguments);
+}
+
+void wrong(const char *details, ...)
+{
+	va_list arguments;
+	va_start(arguments, details);
+	print("wrong", details, arguments);
+	va_end(arguments);
+	_exit(1); // with all its threads; what it has is the system's to take back
+}
+
+const char *text(VIP_RETURN code)
+{
+	static const char *const names[] = {"VIP_SUCCESS",
+					    "VIP_NOT_DONE",
+					    "VIP_INVALID_PARAMETER",
+					    "VIP_ERROR_RESOURCE",
+					    "VIP_TIMEOUT",
+					    "VIP_REJECT",
+					    "VIP_INVALID_RELIABILITY_LEVEL",
+					    "VIP_INVALID_MTU",
+					    "VIP_INVALID_QOS",
+					    "VIP_INVALID_PTAG",
+					    "VIP_INVALID_RDMAREAD",
+					    "VIP_DESCRIPTOR_ERROR",
+					    "VIP_INVALID_STATE",
+					    "VIP_ERROR_NAMESERVICE",
+					    "VIP_NO_MATCH",
+					    "VIP_NOT_REACHABLE",
+					    "VIP_ERROR_NOT_SUPPORTED"};
+	return static_cast<size_t>(code) < std::size(names) ? names[code] : "an unknown code";
+}
+
+const char *text(VIP_ERROR_CODE code)
+{
+	static const char *const names[] = {"POST_DESC",      "CONN_LOST",   "RECVQ_EMPTY",
+					    "VI_OVERRUN",     "RDMAW_PROT",  "RDMAW_DATA",
+					    "RDMAW_ABORT",    "RDMAR_PROT",  "COMP_PROT",
+					    "RDMA_TRANSPORT", "CATASTROPHIC"};
+	return static_cast<size_t>(code) < std::size(names) ? names[code] : "UNKNOWN";
+}
+
+const char *text(VIP_VI_STATE state)
+{
+	static const char *const names[] = {"IDLE", "CONNECTED", "CONNECT_PENDING", "ERROR"};
+	return static_cast<size_t>(state) < std::size(names) ? names[state] : "UNKNOWN";
+}
+
+std::string statusText(VIP_UINT32 status)
+{
+	static const char *const errors[] = {"FORMAT",  "PROTECTION", "LENGTH",    "PARTIAL",
+					     "FLUSHED", "TRANSPORT",  "RDMA_PROT", "REMOTE_DESC"};
+	std::string result = status & VIP_STATUS_DONE ? "DONE" : "NOT_DONE";
+	for (size_t i = 0; i < std::size(errors); i++)
+		if (status & VIP_STATUS_FORMAT_ERROR << i)
+			result += std::string("|") + errors[i];
+	return result;
+}
+
+void must(VIP_RETURN code, const char *call)
+{
+	if (code != VIP_SUCCESS)
+		wrong("%s: %s", call, text(code));
+}
+
+Call::Call(const char *name) : name_(name), began_(now())
+{
+	event("entering", "call=%s", name);
+}
+
+VIP_RETURN Call::ended(VIP_RETURN code) const
+{
+	event("return", "call=%s code=%s took=%.1f", name_, text(code), now() - began_);
+	return code;
+}
+
+void Bell::ring()
+{
+	std::lock_guard<std::mutex> lock(mutex_);
+	rung_ = true;
+	changed_.notify_all();
+}
+
+void Bell::reset()
+{
+	std::lock_guard<std::mutex> lock(mutex_);
+	rung_ = false;
+}
+
+bool Bell::rung()
+{
+	std::lock_guard<std::mutex> lock(mutex_);
+	return rung_;
+}
+
+bool Bell::wait(double ms)
+{
+	std::unique_lock<std::mutex> lock(mutex_);
+	auto bound = std::chrono::duration<double, std::milli>(std::min(ms, 1e9));
+	return changed_.wait_for(lock, bound, [this] { return rung_; });
+}
+
+void ringOnSignal(Bell &bell)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	pthread_sigmask(SIG_BLOCK, &set, nullptr);
+	std::thread([set, &bell] {
+		int which;
+		while (sigwait(&set, &which) == 0) {
+			event("signal");
+			bell.ring();
+		}
+	}).detach();
+}
+
+} // namespace faults

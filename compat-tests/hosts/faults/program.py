@@ -1,0 +1,141 @@
+"""vip_faults as a test sees it: the events that it tells, and when they were by this machine's clock."""
+
+import collections
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+
+GLANCE = 0.02  # seconds between two looks at what it has written
+
+Event = collections.namedtuple("Event", "name ms details")
+
+
+def parsed(line):
+    """The Event of a line, or None."""
+    words = line.split()
+    if len(words) < 3 or words[0] != "event":
+        return None
+    return Event(words[1], float(words[2]), dict(word.split("=", 1) for word in words[3:] if "=" in word))
+
+
+class Clock:
+    """Of the host that programs run on. An event is seen some time after it was: the least tells the difference."""
+
+    def __init__(self):
+        self._ahead = float("inf")
+
+    def note(self, ms):
+        self._ahead = min(self._ahead, time.monotonic() - ms / 1000)
+
+    def here(self, ms):
+        """time.monotonic() of this machine then."""
+        return ms / 1000 + self._ahead
+
+
+class LocalJob:
+    """A command on this machine, with what tools/hosts says of a Job."""
+
+    def __init__(self, command, env=None):
+        self.command = command
+        self._output = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self._output,
+                                         env=dict(os.environ, **(env or {})))
+        self._ended = threading.Event()
+        self.status = None
+        threading.Thread(target=self._wait, daemon=True).start()
+
+    def _wait(self):
+        status = self._process.wait()
+        self.status = 128 - status if status < 0 else status
+        self._ended.set()
+
+    @property
+    def ended(self):
+        return self._ended.is_set()
+
+    def wait(self, seconds):
+        self._ended.wait(seconds)
+        return self.status
+
+    def signal(self, name):
+        self._process.send_signal(getattr(signal, "SIG" + name))
+
+    @property
+    def out(self):
+        return os.pread(self._output.fileno(), 1 << 24, 0).decode(errors="replace")
+
+    @property
+    def err(self):
+        return ""
+
+    def close(self):
+        self._output.close()
+
+
+class Program:
+    def __init__(self, job, clock):
+        self.job, self.clock = job, clock
+        self._events, self._read = [], 0
+
+    def look(self):
+        """All its events until now."""
+        ended = self.job.ended
+        text = self.job.out
+        end = len(text) if ended else text.rfind("\n") + 1
+        for line in text[self._read:end].splitlines():
+            event = parsed(line)
+            if event:
+                self.clock.note(event.ms)
+                self._events.append(event)
+        self._read = max(self._read, end)
+        return self._events
+
+    def events(self, name, since=0, **details):
+        """Those of that name and with these details, from the number `since` on."""
+        return [event for event in self.look()[since:]
+                if event.name == name and details.items() <= event.details.items()]
+
+    def wait_for(self, name, seconds, since=0, **details):
+        """The first such event; fails when it does not come within that time or the program ends without."""
+        end = time.monotonic() + seconds
+        while True:
+            last_look = self.job.ended or time.monotonic() > end
+            found = self.events(name, since, **details)
+            if found:
+                return found[0]
+            if last_look:
+                raise AssertionError("no %s %s of %s, which %s; its events:\n%s" % (
+                    name, details or "", self.job.command,
+                    "has ended with %s" % self.job.status if self.job.ended else "goes on", self.text()))
+            time.sleep(GLANCE)
+
+    def mark(self):
+        """For `since`: what comes from here on."""
+        return len(self.look())
+
+    def end(self, seconds):
+        """Its exit status; fails when it does not end within that time."""
+        limit = time.monotonic() + seconds
+        while not self.job.ended and time.monotonic() < limit:
+            self.look()
+            time.sleep(GLANCE)
+        if not self.job.ended:
+            self.job.signal("KILL")
+            raise AssertionError("%s has not ended within %s seconds; its events:\n%s"
+                                 % (self.job.command, seconds, self.text()))
+        self.look()
+        return self.job.status
+
+    def here(self, event):
+        """When it was, by time.monotonic() of this machine."""
+        return self.clock.here(event.ms)
+
+    def text(self):
+        return self.job.out + self.job.err
+
+    def number(self, event_name, key):
+        """Of the last such event."""
+        return int(self.events(event_name)[-1].details[key])

@@ -1,0 +1,102 @@
+// Registered memory: descriptors, then buffers.
+#include "message.h"
+#include "side.h"
+
+#include <cerrno>
+#include <cstring>
+#include <sys/mman.h>
+
+namespace faults
+{
+
+constexpr size_t kDescriptorBytes = 128;
+constexpr size_t kBuffersAt = 16384;
+// Numbers of descriptors and buffers: receives, sends, pulls, and buffers of the inbox.
+constexpr unsigned kSendsAt = Room::kReceives, kPullsAt = kSendsAt + Room::kSlots,
+		   kInboxAt = kPullsAt + Room::kWindow, kBuffers = kInboxAt + Room::kWindow;
+static_assert(kInboxAt * kDescriptorBytes <= kBuffersAt);
+
+Room::Room(VIP_NIC_HANDLE nic, size_t slotBytes, bool isReadable)
+    : nic_(nic), slotBytes_((slotBytes + 63) / 64 * 64), bytes_(kBuffersAt + kBuffers * slotBytes_)
+{
+	void *memory =
+		mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED)
+		wrong("no memory for %zu bytes: %s", bytes_, strerror(errno));
+	data_ = static_cast<uint8_t *>(memory);
+	VIP_MEM_ATTRIBUTES attributes{nullptr, VIP_TRUE, isReadable};
+	must(VipRegisterMem(nic, data_, bytes_, &attributes, &handle_), "VipRegisterMem");
+}
+
+Room::~Room()
+{
+	munmap(data_, bytes_);
+}
+
+void Room::deregister()
+{
+	must(VipDeregisterMem(nic_, data_, handle_), "VipDeregisterMem");
+}
+
+VIP_DESCRIPTOR *Room::descriptor(unsigned number) const
+{
+	return reinterpret_cast<VIP_DESCRIPTOR *>(data_ + number * kDescriptorBytes);
+}
+
+uint8_t *Room::buffer(unsigned number) const
+{
+	return data_ + kBuffersAt + number * slotBytes_;
+}
+
+VIP_DESCRIPTOR *Room::receive(unsigned slot) const
+{
+	return descriptor(slot);
+}
+
+VIP_DESCRIPTOR *Room::send(unsigned slot) const
+{
+	return descriptor(kSendsAt + slot);
+}
+
+VIP_DESCRIPTOR *Room::pull(unsigned slot) const
+{
+	return descriptor(kPullsAt + slot);
+}
+
+uint8_t *Room::receiveBuffer(unsigned slot) const
+{
+	return buffer(slot);
+}
+
+uint8_t *Room::sendBuffer(unsigned slot) const
+{
+	return buffer(kSendsAt + slot);
+}
+
+uint8_t *Room::pullBuffer(unsigned slot) const
+{
+	return buffer(kPullsAt + slot);
+}
+
+uint8_t *Room::inbox(unsigned slot) const
+{
+	return buffer(kInboxAt + slot);
+}
+
+void describe(VIP_DESCRIPTOR *descriptor, VIP_UINT16 control, const void *data, uint32_t length,
+	      VIP_MEM_HANDLE handle, const Remote *remote)
+{
+	unsigned local = remote ? 1 : 0;
+	memset(descriptor, 0, sizeof *descriptor);
+	descriptor->CS.Control = control;
+	descriptor->CS.SegCount = static_cast<VIP_UINT16>(local + 1);
+	if (remote) {
+		descriptor->DS[0].Remote.Data.AddressBits = remote->address;
+		descriptor->DS[0].Remote.Handle = remote->handle;
+	}
+	descriptor->DS[local].Local.Data.AddressBits = reinterpret_cast<uintptr_t>(data);
+	descriptor->DS[local].Local.Handle = handle;
+	descriptor->DS[local].Local.Length = length;
+}
+
+} // namespace faults

@@ -1,0 +1,237 @@
+// The life of one side, but for how it is connected and what it does then.
+#include "side.h"
+#include "message.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <dirent.h>
+
+namespace faults
+{
+
+// How many files this process has open.
+static unsigned openFiles()
+{
+	DIR *directory = opendir("/proc/self/fd");
+	if (!directory)
+		return 0;
+	unsigned count = 0;
+	while (readdir(directory))
+		count++;
+	closedir(directory);
+	return count;
+}
+
+// Its memory in KiB.
+static unsigned long residentKiB()
+{
+	unsigned long pages = 0;
+	FILE *file = fopen("/proc/self/statm", "r");
+	if (!file)
+		return 0;
+	if (fscanf(file, "%*u %lu", &pages) != 1)
+		pages = 0;
+	fclose(file);
+	return pages * 4;
+}
+
+Side::Side(const Options &someOptions, Bell &aSignal) : options(someOptions), signal(aSignal)
+{
+	bool isUnreliable = options.level == VIP_SERVICE_UNRELIABLE;
+	files_ = openFiles();
+	must(VipOpenNic(options.nic.c_str(), &nic_), "VipOpenNic");
+	must(VipErrorCallback(nic_, this, handler), "VipErrorCallback");
+	must(VipQueryNic(nic_, &attributes_), "VipQueryNic");
+	must(VipNSInit(nic_, nullptr), "VipNSInit");
+	largest = options.largest;
+	// A write of several packets of which some are lost has holes, of which nobody is told.
+	if (isUnreliable && options.operation == VIP_CONTROL_OP_RDMAWRITE)
+		largest = std::min<uint32_t>(
+			largest, static_cast<uint32_t>(attributes_.NativeMTU - sizeof(Header)));
+	room = std::make_unique<Room>(nic_, sizeof(Header) + options.largest, !isUnreliable);
+	if (options.act == Act::Traffic)
+		must(VipCreateCQ(nic_, 4 * Room::kReceives, &cq), "VipCreateCQ");
+	VIP_VI_ATTRIBUTES attributes{};
+	attributes.ReliabilityLevel = options.level;
+	attributes.MaxTransferSize = room->slotBytes();
+	attributes.EnableRdmaWrite = VIP_TRUE;
+	attributes.EnableRdmaRead = isUnreliable ? VIP_FALSE : VIP_TRUE;
+	must(VipCreateVi(nic_, &attributes, cq, cq, &vi), "VipCreateVi");
+	number = options.role == Role::Serve ||
+		 (options.role == Role::Equal && options.own < options.name);
+}
+
+void Side::handler(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
+{
+	static_cast<Side *>(context)->told(*error);
+}
+
+void Side::told(const VIP_ERROR_DESCRIPTOR &error)
+{
+	bool isNic = error.ResourceCode == VIP_RESOURCE_NIC;
+	VIP_VI_STATE now = isNic ? VIP_STATE_ERROR : state();
+	event("told", "code=%s state=%s", text(error.ErrorCode), isNic ? "-" : text(now));
+	if (error.ErrorCode == VIP_ERROR_CATASTROPHIC) {
+		deviceGone_ = true;
+		return;
+	}
+	if (error.ErrorCode != VIP_ERROR_CONN_LOST && error.ErrorCode != VIP_ERROR_RDMA_TRANSPORT)
+		wrong("the handler was told %s", text(error.ErrorCode));
+	if (leaving_) // and was told just before
+		return;
+	if (now != VIP_STATE_ERROR)
+		wrong("the VI is %s when the handler is told", text(now));
+	if (lost.rung())
+		wrong("the handler was told twice of one connection");
+	lost.ring();
+}
+
+VIP_VI_STATE Side::state() const
+{
+	VIP_VI_STATE state;
+	VIP_VI_ATTRIBUTES attributes;
+	VIP_BOOLEAN sendsEmpty, receivesEmpty;
+	must(VipQueryVi(vi, &state, &attributes, &sendsEmpty, &receivesEmpty), "VipQueryVi");
+	return state;
+}
+
+void Side::postReceive(unsigned slot)
+{
+	VIP_DESCRIPTOR *descriptor = room->receive(slot);
+	describe(descriptor, VIP_CONTROL_OP_SENDRECV, room->receiveBuffer(slot),
+		 static_cast<uint32_t>(room->slotBytes()), room->handle());
+	receivesOut_++;
+	must(VipPostRecv(vi, descriptor, room->handle()), "VipPostRecv");
+}
+
+void Side::postSend(VIP_DESCRIPTOR *descriptor)
+{
+	sendsOut_++;
+	must(VipPostSend(vi, descriptor, room->handle()), "VipPostSend");
+}
+
+static VIP_DESCRIPTOR *taken(VIP_RETURN code, VIP_DESCRIPTOR *descriptor, unsigned &out,
+			     bool promised, const char *call)
+{
+	if (code == VIP_NOT_DONE || (code == VIP_DESCRIPTOR_ERROR && !descriptor)) {
+		if (promised)
+			wrong("%s: %s, though the CQ had told of a descriptor", call, text(code));
+		return nullptr;
+	}
+	if ((code != VIP_SUCCESS && code != VIP_DESCRIPTOR_ERROR) || !descriptor)
+		wrong("%s: %s", call, text(code));
+	bool isError = descriptor->CS.Status & VIP_STATUS_ERROR_MASK;
+	if (!(descriptor->CS.Status & VIP_STATUS_DONE) || isError == (code == VIP_SUCCESS))
+		wrong("%s: %s with status %s", call, text(code),
+		      statusText(descriptor->CS.Status).c_str());
+	if (out == 0)
+		wrong("%s gave more descriptors than were posted", call);
+	out--;
+	return descriptor;
+}
+
+VIP_DESCRIPTOR *Side::takeReceive(bool promised)
+{
+	VIP_DESCRIPTOR *descriptor = nullptr;
+	VIP_RETURN code = VipRecvDone(vi, &descriptor);
+	return taken(code, descriptor, receivesOut_, promised, "VipRecvDone");
+}
+
+VIP_DESCRIPTOR *Side::takeSend(bool promised)
+{
+	VIP_DESCRIPTOR *descriptor = nullptr;
+	VIP_RETURN code = VipSendDone(vi, &descriptor);
+	return taken(code, descriptor, sendsOut_, promised, "VipSendDone");
+}
+
+VIP_DESCRIPTOR *Side::awaitReceive()
+{
+	VIP_DESCRIPTOR *descriptor = nullptr;
+	Call call("VipRecvWait");
+	VIP_RETURN code = call.ended(VipRecvWait(vi, VIP_INFINITE, &descriptor));
+	taken(code, descriptor, receivesOut_, true, "VipRecvWait");
+	if (!(descriptor->CS.Status & VIP_STATUS_DESC_FLUSHED_ERROR))
+		wrong("VipRecvWait: %s without a message", text(code));
+	return descriptor;
+}
+
+unsigned Side::receiveSlot(const VIP_DESCRIPTOR *descriptor) const
+{
+	return static_cast<unsigned>((reinterpret_cast<uintptr_t>(descriptor) -
+				      reinterpret_cast<uintptr_t>(room->receive(0))) /
+				     (reinterpret_cast<uintptr_t>(room->receive(1)) -
+				      reinterpret_cast<uintptr_t>(room->receive(0))));
+}
+
+void Side::tellFlushed(const char *queue, const VIP_DESCRIPTOR *descriptor)
+{
+	if (!flushedTold_)
+		event("flushed", "queue=%s status=%s", queue,
+		      statusText(descriptor->CS.Status).c_str());
+	flushedTold_ = true;
+}
+
+// What has come back and nobody wants any more.
+void Side::collect()
+{
+	VIP_VI_HANDLE which;
+	VIP_BOOLEAN isReceive;
+	if (cq) {
+		while (VipCQDone(cq, &which, &isReceive) == VIP_SUCCESS)
+			isReceive ? takeReceive(true) : takeSend(true);
+		return;
+	}
+	while (takeReceive())
+		;
+	while (takeSend())
+		;
+}
+
+void Side::awaitLoss()
+{
+	if (!lost.wait(kPatience))
+		wrong("everything is flushed, and the handler has not been told");
+}
+
+// When the handler is called everything is flushed already: so there is nothing more to wait for.
+void Side::checkLost()
+{
+	collect();
+	if (receivesOut_ || sendsOut_)
+		wrong("the handler was told, and %u receives and %u sends are not back",
+		      receivesOut_, sendsOut_);
+	if (state() != VIP_STATE_ERROR)
+		wrong("the VI is %s after its connection was lost", text(state()));
+}
+
+void Side::disconnect()
+{
+	leaving_ = true;
+	Call call("VipDisconnect");
+	must(call.ended(VipDisconnect(vi)), "VipDisconnect");
+	collect();
+	if (receivesOut_ || sendsOut_)
+		wrong("VipDisconnect has returned, and %u receives and %u sends are not back",
+		      receivesOut_, sendsOut_);
+	if (state() != VIP_STATE_IDLE)
+		wrong("the VI is %s after VipDisconnect", text(state()));
+	event("disconnected", "files=%u kib=%lu", openFiles(), residentKiB());
+	flushedTold_ = false;
+}
+
+void Side::release()
+{
+	collect(); // receives of a connection that did not come about stay posted
+	must(VipDestroyVi(vi), "VipDestroyVi");
+	if (cq)
+		must(VipDestroyCQ(cq), "VipDestroyCQ");
+	room->deregister();
+	must(VipNSShutdown(nic_), "VipNSShutdown");
+	Call call("VipCloseNic");
+	must(call.ended(VipCloseNic(nic_)), "VipCloseNic");
+	room.reset();
+	event("released", "files=%u before=%u kib=%lu", openFiles(), files_, residentKiB());
+}
+
+} // namespace faults

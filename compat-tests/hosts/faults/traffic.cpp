@@ -1,0 +1,80 @@
+// The loop of the traffic on one connection, and what it has come to.
+#include "traffic.h"
+
+#include <cinttypes>
+
+namespace faults
+{
+
+constexpr VIP_ULONG kNap = 50;   // ms, that the loop sleeps at most
+constexpr double kLinger = 5000; // ms, that an unreliable peer's last word is waited for
+
+Traffic::Traffic(Side &side, uint32_t connection, double endsAt)
+    : side_(side),
+      room_(*side.room), out_{side.options.seed, side.number, connection}, in_{side.options.seed,
+									       1 - side.number, 0},
+      endsAt_(endsAt)
+{
+}
+
+// One sleep at most, then all that has completed.
+void Traffic::step()
+{
+	VIP_VI_HANDLE vi;
+	VIP_BOOLEAN isReceive;
+	VIP_RETURN code = VipCQWait(side_.cq, kNap, &vi, &isReceive);
+	for (; code == VIP_SUCCESS; code = VipCQDone(side_.cq, &vi, &isReceive))
+		if (isReceive)
+			receiveTaken(side_.takeReceive(true));
+		else
+			sendTaken(side_.takeSend(true));
+	if (code != VIP_TIMEOUT && code != VIP_NOT_DONE)
+		wrong("VipCQWait: %s", text(code));
+}
+
+bool Traffic::hasAll() const
+{
+	return ended_ && acked_ == sent_ && hasAllOfPeer() && posted_.empty();
+}
+
+// Both know that the other has all; or the peer has said so and is gone.
+bool Traffic::isOver()
+{
+	if (!byeSent_ || !posted_.empty())
+		return false;
+	return peerBye_ || (isUnreliable() && now() - byeAt_ > kLinger);
+}
+
+bool Traffic::run()
+{
+	sendNote(kAnswer);
+	while (!broken_ && !isOver()) {
+		sendWhatMay();
+		step();
+		if (byeSent_ && now() - byeAt_ > kPatience)
+			wrong("the peer says no goodbye");
+	}
+	if (broken_) { // what has come before is checked all the same
+		side_.awaitLoss();
+		step();
+	}
+	bool isWell = byeSent_ || (isUnreliable() && peerBye_);
+	tell(isWell ? "ended" : "broken");
+	if (!isWell)
+		return false;
+	if (!isUnreliable() && missing_)
+		wrong("%" PRIu64 " messages are missing", missing_);
+	return true;
+}
+
+// `stored`: the last number whose data an RDMA write has brought whole into our memory.
+void Traffic::tell(const char *what)
+{
+	event(what,
+	      "sent=%" PRIu64 " done=%" PRIu64 " acked=%" PRIu64 " received=%" PRIu64
+	      " stored=%" PRIu64 " missing=%" PRIu64 " damaged=%" PRIu64 " late=%" PRIu64
+	      " bytes=%" PRIu64,
+	      sent_, done_, acked_, received_, stored(), missing_, damaged_, late_, bytes_);
+}
+
+} // namespace faults
