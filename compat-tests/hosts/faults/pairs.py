@@ -1,0 +1,201 @@
+"""Tests with vip_faults on two hosts: how they are booted, what runs on them, and that nothing is left."""
+
+import contextlib
+import itertools
+import os
+import sys
+import time
+import unittest
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "tools"))
+from hosts import Hosts  # noqa: E402
+from program import Clock, Program  # noqa: E402
+
+LEVELS = ("unreliable", "delivery", "reception")
+OPERATIONS = ("send", "write", "read")
+
+# What the library promises, in seconds. docs/FAULTS.md says the same.
+TOLD = {"unreliable": 30, "delivery": 10, "reception": 10}  # of a peer that is silent
+ANEW = 15          # until an attempt to connect begins anew, when its host has died in the middle
+LOST_MESSAGE = 1   # what a lost message of rdma_cm costs
+NOBODY = 4         # until a host that does not exist is VIP_NOT_REACHABLE
+AT_ONCE = 0
+# What a UC queue pair takes at the unreliable level: whatever comes, also twice and late.
+DISORDER = "unreliable"
+# The hosts are emulated, and the machine is busy with others: so much later is still in time.
+MARGIN = 4
+AT_ONCE_MARGIN = 1.5
+CONNECT_MARGIN = 2   # beside LOST_MESSAGE: rdma_cm's own repetitions come after 4 s and more
+BOOTS = 4            # until a host has a clock that runs at the right speed
+PATIENCE = 90        # for what nobody says how fast it is
+
+
+def shapes():
+    """Each level with each operation that it has."""
+    return [shape for shape in itertools.product(LEVELS, OPERATIONS) if shape != ("unreliable", "read")]
+
+
+def short(level):
+    """Of the queue pair: both reliable levels have the same."""
+    return "uc" if level == "unreliable" else "rc"
+
+
+class PairTest(unittest.TestCase):
+    """self.hosts[1] and [2], booted once for the tests of a class."""
+
+    program = None  # the path of vip_faults
+    names = itertools.count()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.stack = contextlib.ExitStack()
+        cls.hosts = cls.stack.enter_context(Hosts(2, show=sys.stdout))
+        cls.clocks = {}
+        for host in cls.hosts:
+            cls.make_certain_of_time(host)
+
+    @classmethod
+    def tearDownClass(cls):
+        found = cls.hosts.end_all()
+        cls.stack.close()
+        if found:
+            raise AssertionError("the hosts complained:\n" + "\n".join(found))
+
+    @classmethod
+    def make_certain_of_time(cls, host):
+        """To be called after each boot. On a busy machine a guest's kernel may find a wrong speed for its clock, and
+        all that it and the library wait for would be wrong by that factor: then it is booted again."""
+        for _ in range(BOOTS):
+            if cls.has_right_clock(host):
+                cls.tell_time(host)
+                return
+            host.power_off()
+            host.boot()
+        raise AssertionError("the clock of %s does not run at the right speed after %d boots" % (host.name, BOOTS))
+
+    @staticmethod
+    def has_right_clock(host):
+        """Each look is between two readings of this machine's clock, so this is wrong only where it is certain."""
+        looks = []
+        for pause in (3, 0):
+            before = time.monotonic()
+            there = float(host.run("read up _ </proc/uptime; echo $up").out)
+            looks.append((before, there, time.monotonic()))
+            time.sleep(pause)
+        (first_before, first, first_after), (second_before, second, second_after) = looks
+        return ((second - first) * 1.1 > second_before - first_after
+                and (second - first) * 0.9 < second_after - first_before)
+
+    @classmethod
+    def tell_time(cls, host):
+        """What the host's clock is ahead of this machine's."""
+        clock = cls.clocks[host.number] = Clock()
+        ticks = host.start("for i in 1 2 3 4 5 6 7 8; do"
+                           " read up _ </proc/uptime; echo event tick ${up/./}0; sleep 0.2; done")
+        Program(ticks, clock).end(PATIENCE)
+
+    def setUp(self):
+        self.programs = []
+
+    def tearDown(self):
+        self.hosts.wire.join()
+        for program in self.programs:
+            if not program.job.ended:
+                program.job.signal("KILL")
+                program.job.wait(PATIENCE)
+        for host in self.hosts:
+            if not host.alive:
+                self.boot(host)
+            host.run("tc qdisc delete dev eth0 root 2>/dev/null")
+            self.nothing_left(host)
+
+    def boot(self, host):
+        host.boot()
+        self.make_certain_of_time(host)
+
+    def nothing_left(self, host):
+        """Of ended programs, on its device."""
+        show = "for what in qp mr cm_id cq; do rdma resource show $what; done | grep vip_faults"
+        end = time.monotonic() + PATIENCE
+        while True:
+            last = time.monotonic() > end
+            left = host.run(show).out
+            if not left:
+                return
+            if last:
+                self.fail("%s still has:\n%s" % (host.name, left))
+
+    # --- programs
+
+    def start(self, where, role, *flags, env=None, **options):
+        """vip_faults on hosts[where]; its peer is the other one unless it is said."""
+        words = ["exec", self.program, role, "--nic", "rxe0", *flags]
+        if "host" not in options:
+            options["host"] = self.hosts[3 - where].ipv4
+        for key, value in options.items():
+            words += ["--" + key, str(value)]
+        program = Program(self.hosts[where].start(" ".join(words), env=env), self.clocks[where])
+        self.programs.append(program)
+        return program
+
+    def name(self):
+        return "f%d" % next(self.names)
+
+    def connect_all(self, shapes, *flags, server=1, wait=True, **options):
+        """For each of these (level, operation) a server on that host and a client on the other one, which are
+        connected: {shape: (server, client)}."""
+        servers, pairs = {}, {}
+        for shape in shapes:
+            name = options.get("name", self.name())
+            chosen = dict(options, level=shape[0], operation=shape[1], name=name)
+            servers[shape] = self.start(server, "serve", *flags, **chosen), chosen
+        for shape, (one, chosen) in servers.items():
+            one.wait_for("entering", PATIENCE, call="VipConnectWait")
+            pairs[shape] = one, self.start(3 - server, "call", *flags, **chosen)
+        if wait:
+            for program in itertools.chain(*pairs.values()):
+                program.wait_for("connected", PATIENCE)
+        return pairs
+
+    def connect(self, *flags, level="delivery", operation="send", **options):
+        """One such pair."""
+        return self.connect_all([(level, operation)], *flags, **options)[level, operation]
+
+    def connect_levels(self, *flags, **options):
+        """{level: (server, client)}"""
+        pairs = self.connect_all([(level, "send") for level in LEVELS], *flags, **options)
+        return {level: pair for (level, _), pair in pairs.items()}
+
+    def works(self, level, operation="send"):
+        """A new connection between the hosts."""
+        for program in self.connect(level=level, operation=operation, messages=50, seconds=PATIENCE):
+            self.assertEqual(program.end(PATIENCE), 0, program.text())
+
+    # --- what they say
+
+    def told_after(self, program, fault, bound, since=0):
+        """Seconds from then until its handler was told of the VI; fails when that is longer than the bound."""
+        rest = fault + bound + MARGIN - time.monotonic()
+        after = program.here(program.wait_for("told", rest, since, state="ERROR")) - fault
+        self.assertLess(after, bound + MARGIN, program.text())
+        return after
+
+    def returned(self, program, call, seconds, since=0):
+        """How a call of it ended: its code, and the seconds that it took."""
+        details = program.wait_for("return", seconds, since, call=call).details
+        return details["code"], float(details["took"]) / 1000
+
+    def broke(self, program):
+        """It ends by itself, nothing was wrong, and it has given everything back."""
+        self.assertEqual(program.end(PATIENCE), 3, program.text())
+        self.gave_back(program)
+
+    def ended_well(self, program, seconds=PATIENCE):
+        self.assertEqual(program.end(seconds), 0, program.text())
+        self.gave_back(program)
+
+    def gave_back(self, program):
+        # librdmacm keeps a file or two for the next NIC that is opened.
+        released = program.events("released")[-1].details
+        self.assertLessEqual(int(released["files"]), int(released["before"]) + 3, program.text())

@@ -1,0 +1,433 @@
+#!/usr/bin/env python3
+"""suite.py VIP_FAULTS TEST...: two hosts, and what can go wrong between them. docs/FAULTS.md has what is promised
+and, from these tests, the times that were measured."""
+
+import sys
+import time
+import unittest
+
+sys.dont_write_bytecode = True
+from pairs import (ANEW, AT_ONCE, AT_ONCE_MARGIN, CONNECT_MARGIN, DISORDER, LEVELS, LOST_MESSAGE, MARGIN,  # noqa: E402
+                   NOBODY, PATIENCE, TOLD, PairTest, shapes, short)
+from results import record  # noqa: E402
+from hosts import cm_message  # noqa: E402
+
+
+class Lossy(PairTest):
+    """A network that loses, duplicates, and mixes up."""
+
+    def lossy(self, netem, may_break=False, disorder=False):
+        # docs/FAULTS.md says so: what is late comes late there, and what is doubled comes twice.
+        unordered = [shape for shape in shapes() if disorder and shape[0] == DISORDER]
+        for host in self.hosts:
+            host.netem(netem)
+        options = {"wait": False, "seconds": 8, "rate": 100, "timeout": 60000}
+        pairs = self.connect_all([shape for shape in shapes() if shape not in unordered], "--reconnect", **options)
+        pairs.update(self.connect_all(unordered, "--reconnect", "--unordered", **options))
+        for (level, operation), pair in pairs.items():
+            with self.subTest(netem=netem, level=level, operation=operation):
+                for program in pair:
+                    self.ended_well(program, 3 * PATIENCE)
+                    self.assertTrue(may_break or not program.events("broken"), program.text())
+                self.everything_came(*pair, level)
+
+    def everything_came(self, one, other, level):
+        for program, peer in ((one, other), (other, one)):
+            sent, received = peer.number("ended", "sent"), program.number("ended", "received")
+            self.assertEqual(received + program.number("ended", "missing"), sent)
+            if level != "unreliable":
+                self.assertEqual(received, sent)
+
+    def test_loss_of_1_percent(self):
+        self.lossy("loss 1%")
+
+    def test_loss_of_5_percent(self):
+        self.lossy("loss 5%")
+
+    def test_loss_of_20_percent(self):
+        self.lossy("loss 20%", may_break=True)
+
+    def test_reordering(self):
+        self.lossy("delay 5ms reorder 75% 25%", disorder=True)
+
+    def test_duplication(self):
+        self.lossy("duplicate 10%", disorder=True)
+
+
+class Outage(PairTest):
+    """Nothing passes for a while. The hosts' interfaces stay up."""
+
+    def outage(self, seconds, pairs):
+        """Returns when it began."""
+        fault = time.monotonic()
+        self.hosts.wire.cut()
+        end = fault + seconds
+        while time.monotonic() < end:  # lets time pass: that is the fault; and the events' times are noted
+            for program in pairs:
+                program.look()
+            time.sleep(0.02)
+        self.hosts.wire.join()
+        return fault
+
+    def silent(self, act, seconds, lives):
+        pairs = self.connect_levels(act=act, seconds=10 * PATIENCE)
+        fault = self.outage(seconds, sum(pairs.values(), ()))
+        for level, pair in pairs.items():
+            with self.subTest(act=act, outage=seconds, level=level):
+                if lives:
+                    self.lived(pair)
+                    continue
+                for program in pair:
+                    record("outage%d.%s.%s" % (seconds, act, short(level)),
+                           self.told_after(program, fault, TOLD[level]))
+                    self.broke(program)
+                self.works(level)
+
+    def lived(self, pair):
+        """Still connected, both ways: one disconnects, and the other is told of nothing but that."""
+        for program in pair:
+            program.look()
+            self.assertFalse(program.events("told"), program.text())
+        pair[0].job.signal("USR1" if "--act idle" in pair[0].job.command else "KILL")
+        pair[1].wait_for("told", PATIENCE, code="CONN_LOST")
+
+    def busy(self, seconds):
+        pairs = self.connect_all(shapes(), "--reconnect", seconds=10 * PATIENCE, rate=50, timeout=5000)
+        fault = self.outage(seconds, sum(pairs.values(), ()))
+        for (level, operation), pair in pairs.items():
+            with self.subTest(outage=seconds, level=level, operation=operation):
+                self.went_on(pair, level, operation, seconds, fault)
+
+    def went_on(self, pair, level, operation, seconds, fault):
+        for program in pair:
+            self.is_connected_at_last(program)
+        for program in pair:
+            program.job.signal("USR1")
+        for program in pair:
+            self.ended_well(program, 3 * PATIENCE)
+        broken = [program.events("broken") for program in pair]
+        if level == "unreliable" and seconds < TOLD[level] / 2:
+            self.assertFalse(broken[0] or broken[1], "a short outage has ended the connection")
+        for program in pair:
+            if program.events("broken"):
+                told = program.events("told", state="ERROR")[0]
+                record("outage%d.busy.%s" % (seconds, short(level)), program.here(told) - fault)
+        if level == "reception" and operation != "read" and broken[0] and broken[1]:
+            self.what_was_done_is_there(broken[0][0], broken[1][0])
+            self.what_was_done_is_there(broken[1][0], broken[0][0])
+
+    def is_connected_at_last(self, program):
+        end = time.monotonic() + 3 * PATIENCE
+        while len(program.events("connected")) <= len(program.events("broken")):
+            self.assertLess(time.monotonic(), end, program.text())
+            self.assertFalse(program.job.ended, program.text())
+            time.sleep(0.1)
+
+    def what_was_done_is_there(self, sender, target):
+        """Of the same connection, the first that broke."""
+        there = max(int(target.details["received"]), int(target.details["stored"]))
+        self.assertGreaterEqual(there, int(sender.details["done"]))
+
+    def test_1_second_idle(self):
+        self.silent("idle", 1, lives=True)
+        self.silent("sleep", 1, lives=True)
+
+    def test_5_seconds_idle(self):
+        self.silent("idle", 5, lives=True)
+        self.silent("sleep", 5, lives=True)
+
+    def test_60_seconds_idle(self):
+        self.silent("idle", 60, lives=False)
+
+    def test_60_seconds_asleep(self):
+        self.silent("sleep", 60, lives=False)
+
+    def test_1_second_busy(self):
+        self.busy(1)
+
+    def test_5_seconds_busy(self):
+        self.busy(5)
+
+    def test_60_seconds_busy(self):
+        self.busy(60)
+
+
+class Power(PairTest):
+    """The second host loses its power, and comes back with the same address."""
+
+    def loses_power(self):
+        fault = time.monotonic()
+        self.hosts[2].power_off()
+        return fault
+
+    def told(self, act):
+        which = [shape for shape in shapes() if act == "traffic" or shape[1] == "send"]
+        pairs = self.connect_all(which, act=act, rate=50, seconds=10 * PATIENCE)
+        fault = self.loses_power()
+        for (level, operation), (survivor, _) in pairs.items():
+            with self.subTest(act=act, level=level, operation=operation):
+                record("power.%s.%s" % (act, short(level)), self.told_after(survivor, fault, TOLD[level]))
+                self.broke(survivor)
+        self.boot(self.hosts[2])
+        for level in LEVELS:
+            with self.subTest(act=act, level=level, after="its boot"):
+                self.works(level)
+
+    def test_while_idle(self):
+        self.told("idle")
+
+    def test_while_the_other_sleeps_in_vip_recv_wait(self):
+        self.told("sleep")
+
+    def test_while_the_other_sends(self):
+        self.told("traffic")
+
+    def test_before_the_other_calls_vip_disconnect(self):
+        pairs = self.connect_levels(act="idle", seconds=10 * PATIENCE)
+        self.loses_power()
+        for level, (survivor, _) in pairs.items():
+            with self.subTest(level=level):
+                survivor.job.signal("USR1")
+                code, took = self.returned(survivor, "VipDisconnect", PATIENCE)
+                self.assertEqual(code, "VIP_SUCCESS")
+                self.assertLess(took, MARGIN)
+                record("power.disconnect.%s" % short(level), took)
+                self.ended_well(survivor)
+
+    def test_while_the_other_is_in_vip_connect_request(self):
+        """The host has the request and has not answered. Its successor does."""
+        names = {level: self.name() for level in LEVELS}
+        callers = {level: self.connect(server=2, wait=False, level=level, act="hold", name=name,
+                                       timeout="infinite")
+                   for level, name in names.items()}
+        for held, _ in callers.values():
+            held.wait_for("holding", PATIENCE)
+        callers["delivery"][0].job.wait(10)  # lets time pass, in which rdma_cm repeats and answers requests
+        self.loses_power()
+        self.boot(self.hosts[2])
+        for level, name in names.items():
+            with self.subTest(level=level):
+                self.answered_at_last(callers[level][1], level, name)
+
+    def answered_at_last(self, caller, level, name):
+        server = self.start(2, "serve", level=level, name=name, act="idle", seconds=10 * PATIENCE)
+        server.wait_for("entering", PATIENCE, call="VipConnectWait")
+        serving = time.monotonic()
+        returned = caller.wait_for("return", ANEW + MARGIN, call="VipConnectRequest")
+        if returned.details["code"] != "VIP_SUCCESS":  # it has ended: then it may be called again
+            self.assertIn(returned.details["code"], ("VIP_TIMEOUT", "VIP_NOT_REACHABLE", "VIP_NO_MATCH"))
+            caller = self.start(1, "call", level=level, name=name, act="idle", seconds=10 * PATIENCE)
+        caller.wait_for("connected", PATIENCE)
+        record("power.request.%s" % short(level), max(0, caller.here(returned) - serving))
+
+    def test_while_the_other_is_in_vip_connect_wait(self):
+        names = {level: self.name() for level in LEVELS}
+        servers = {level: self.start(1, "serve", level=level, name=name, timeout="infinite")
+                   for level, name in names.items()}
+        for server in servers.values():
+            server.wait_for("entering", PATIENCE, call="VipConnectWait")
+        self.loses_power()
+        self.boot(self.hosts[2])
+        for level, name in names.items():
+            with self.subTest(level=level):
+                client = self.start(2, "call", level=level, name=name, messages=50)
+                self.ended_well(client)
+                self.ended_well(servers[level])
+
+    def test_before_the_other_calls_vip_connect_accept(self):
+        """VipConnectAccept ends, and the server can wait again."""
+        names = {level: self.name() for level in LEVELS}
+        servers = {level: self.connect("--reconnect", wait=False, level=level, act="hold", name=name,
+                                       timeout="infinite", seconds=5)[0]
+                   for level, name in names.items()}
+        for server in servers.values():
+            server.wait_for("holding", PATIENCE)
+        self.loses_power()
+        for level, server in servers.items():
+            with self.subTest(level=level):
+                server.job.signal("USR1")
+                code, took = self.returned(server, "VipConnectAccept", PATIENCE)
+                self.assertEqual(code, "VIP_TIMEOUT")
+                record("power.accept.%s" % short(level), took)
+        self.boot(self.hosts[2])
+        for level, name in names.items():
+            with self.subTest(level=level, after="its boot"):
+                mark = servers[level].mark()
+                client = self.start(2, "call", level=level, name=name, act="idle", seconds=2)
+                if not servers[level].events("holding")[1:]:
+                    servers[level].wait_for("holding", PATIENCE, since=mark)
+                servers[level].job.signal("USR1")
+                self.ended_well(client)
+
+    def test_while_the_other_is_in_vip_connect_peer_wait(self):
+        """Both kinds: the one that asks, which has the lesser discriminator, and the one that waits."""
+        for mine, theirs in (("a", "b"), ("b", "a")):
+            name = self.name()
+            waiting = self.start(1, "equal", own=mine + name, name=theirs + name, timeout="infinite", messages=50)
+            waiting.wait_for("entering", PATIENCE, call="VipConnectPeerWait")
+            self.hosts.wire.cut(2, "from")
+            waiting.job.wait(6)  # lets time pass, in which requests get no answer
+            self.loses_power()
+            self.hosts.wire.join()
+            self.boot(self.hosts[2])
+            with self.subTest(mine=mine):
+                other = self.start(2, "equal", own=theirs + name, name=mine + name, timeout=1000 * PATIENCE,
+                                   messages=50)
+                back = other.wait_for("entering", PATIENCE, call="VipConnectPeerWait")
+                connected = other.wait_for("connected", ANEW + MARGIN)
+                record("power.peer.rc", (connected.ms - back.ms) / 1000)
+                self.ended_well(other)
+                self.ended_well(waiting)
+
+
+class Ends(PairTest):
+    """A process of the second host ends, or stands still."""
+
+    def told(self, key, signal, drop, act="sleep"):
+        """All levels at once: so many DREQs are lost, if any is to be. Not all come to be sent: one that has heard
+        otherwise is ended by then."""
+        pairs = self.connect_levels(act=act, seconds=10 * PATIENCE, rate=50)
+        dropped = self.hosts.wire.drop(2, len(pairs), cm_message("DREQ")) if drop else None
+        fault = {}
+        for level, (_, other) in pairs.items():
+            fault[level] = time.monotonic()
+            other.job.signal(signal)
+        for level, (survivor, other) in pairs.items():
+            with self.subTest(key=key, level=level):
+                record("%s.%s.%s" % (key, act, short(level)), self.told_after(survivor, fault[level], TOLD[level]))
+                self.broke(survivor)
+                if signal == "USR1":
+                    self.ended_well(other)
+        if drop:
+            self.assertGreater(dropped.dropped, 0, "no DREQ was lost: this test has shown nothing")
+        for level in LEVELS:
+            self.works(level)
+
+    def test_kill(self):
+        self.told("kill", "KILL", drop=False)
+
+    def test_kill_of_who_sends(self):
+        self.told("kill", "KILL", drop=False, act="traffic")
+
+    def test_kill_and_its_news_is_lost(self):
+        self.told("kill_lost", "KILL", drop=True)
+
+    def test_disconnect(self):
+        self.told("disconnect", "USR1", drop=False, act="idle")
+
+    def test_disconnect_and_its_news_is_lost(self):
+        self.told("disconnect_lost", "USR1", drop=True, act="idle")
+
+    def test_a_stopped_process_is_waited_for(self):
+        """It is not gone: its host answers for it."""
+        idle = self.connect_levels(act="idle", seconds=10 * PATIENCE)
+        busy = self.connect_all(shapes(), rate=50, seconds=10 * PATIENCE)
+        for _, other in (*idle.values(), *busy.values()):
+            other.job.signal("STOP")
+        idle["delivery"][0].job.wait(20)  # lets time pass: nothing is to happen
+        for shape, (survivor, other) in (*idle.items(), *busy.items()):
+            with self.subTest(shape=shape):
+                self.assertFalse(survivor.events("told"), survivor.text())
+                other.job.signal("CONT")
+                other.job.signal("USR1")
+                survivor.job.signal("USR1")
+                if shape in busy:
+                    self.ended_well(survivor)
+                    self.ended_well(other)
+
+    def test_again_and_again(self):
+        """One survivor, and five peers that are killed: it needs no more files and no more memory for each."""
+        name = self.name()
+        survivor = self.start(1, "serve", "--reconnect", name=name, seconds=10 * PATIENCE, rate=200)
+        for _ in range(5):
+            mark = survivor.mark()
+            client = self.start(2, "call", name=name, seconds=10 * PATIENCE, rate=200, timeout=20000)
+            survivor.wait_for("connected", PATIENCE, since=mark)
+            client.wait_for("connected", PATIENCE)
+            client.job.signal("KILL")
+            survivor.wait_for("disconnected", PATIENCE, since=mark)
+        ends = survivor.events("disconnected")
+        self.assertEqual(len({event.details["files"] for event in ends[1:]}), 1, ends)
+        self.assertLess(int(ends[-1].details["kib"]) - int(ends[1].details["kib"]), 1000, ends)
+
+
+class Connect(PairTest):
+    """Connecting, while a message is lost or where nobody is; and a device that vanishes."""
+
+    def lost(self, message, sender, call):
+        """Whoever notices it is in that call."""
+        for level in LEVELS:
+            with self.subTest(lost=message, level=level):
+                drop = self.hosts.wire.drop(sender, 1, cm_message(message))
+                pair = self.connect(level=level, act="idle", seconds=10 * PATIENCE)
+                self.assertEqual(drop.dropped, 1, "nothing was lost: this test has shown nothing")
+                code, took = self.returned(pair[0 if call == "VipConnectAccept" else 1], call, PATIENCE)
+                self.assertEqual(code, "VIP_SUCCESS")
+                record("lost.%s" % message, took)
+                self.assertLess(took, LOST_MESSAGE + CONNECT_MARGIN)
+                self.lives(pair)
+
+    def lives(self, pair):
+        pair[1].job.signal("USR1")
+        self.ended_well(pair[1])
+        pair[0].wait_for("told", PATIENCE, code="CONN_LOST")
+        self.broke(pair[0])
+
+    def test_lost_req(self):
+        self.lost("REQ", 2, "VipConnectRequest")
+
+    def test_lost_rep(self):
+        self.lost("REP", 1, "VipConnectRequest")
+
+    def test_lost_rtu(self):
+        self.lost("RTU", 2, "VipConnectAccept")
+
+    def refused(self, key, code, least, most, timeout, **options):
+        for level in LEVELS:
+            with self.subTest(case=key, level=level):
+                caller = self.start(1, "call", level=level, timeout=timeout, **options)
+                found, took = self.returned(caller, "VipConnectRequest", PATIENCE)
+                self.assertEqual(found, code)
+                record("nobody.%s" % key, took)
+                self.assertGreater(took, least)
+                self.assertLess(took, most + (MARGIN if most else AT_ONCE_MARGIN))
+                self.broke(caller)
+
+    def test_host_that_does_not_exist(self):
+        self.refused("host", "VIP_NOT_REACHABLE", AT_ONCE, NOBODY, timeout=30000, host="10.9.9.77")
+
+    def test_host_without_a_route(self):
+        self.refused("route", "VIP_NOT_REACHABLE", AT_ONCE, AT_ONCE, timeout=30000, host="192.0.2.1")
+
+    def test_host_without_soft_roce(self):
+        self.hosts[2].run("rdma link delete rxe0")
+        try:
+            self.refused("device", "VIP_TIMEOUT", 4.9, 5, timeout=5000)
+        finally:
+            self.hosts[2].run("rdma link add rxe0 type rxe netdev eth0")
+        self.works("delivery")
+
+    def test_device_that_is_deleted(self):
+        """Under programs that sleep, are idle, and are busy; the command waits until they have closed the NIC."""
+        pairs = [(level, act, pair) for act in ("sleep", "idle", "traffic")
+                 for level, pair in self.connect_levels(act=act, rate=50, seconds=10 * PATIENCE).items()]
+        fault = time.monotonic()
+        delete = self.hosts[2].start("rdma link delete rxe0")
+        try:
+            for level, act, (survivor, victim) in pairs:
+                with self.subTest(level=level, act=act):
+                    record("device.here.%s" % short(level), self.told_after(victim, fault, TOLD[level]))
+                    record("device.there.%s" % short(level), self.told_after(survivor, fault, TOLD[level]))
+                    self.assertEqual(victim.end(PATIENCE), 3, victim.text())
+                    self.broke(survivor)
+            self.assertEqual(delete.wait(PATIENCE), 0, "rdma link delete does not end")
+            self.assertTrue(all(victim.events("told", code="CATASTROPHIC") for _, _, (_, victim) in pairs))
+        finally:
+            self.hosts[2].run("rdma link add rxe0 type rxe netdev eth0")
+        for level in LEVELS:
+            self.works(level)
+
+
+if __name__ == "__main__":
+    PairTest.program = sys.argv.pop(1)
+    unittest.main(verbosity=2)
