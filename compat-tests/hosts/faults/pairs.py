@@ -28,7 +28,7 @@ MARGIN = 4
 AT_ONCE_MARGIN = 1.5
 CONNECT_MARGIN = 2   # beside LOST_MESSAGE: rdma_cm's own repetitions come after 4 s and more
 BOOTS = 4            # until a host has a clock that runs at the right speed
-PATIENCE = 90        # for what nobody says how fast it is
+PATIENCE = 240       # for what nobody says how fast it is: eight programs may take a minute to start
 
 
 def shapes():

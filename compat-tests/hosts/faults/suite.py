@@ -182,6 +182,17 @@ class Power(PairTest):
     def test_while_the_other_sends(self):
         self.told("traffic")
 
+    def test_right_after_connecting(self):
+        """What the hosts have for looking after each other is still to come: its first packet was lost."""
+        dropped = self.hosts.wire.drop(1, len(LEVELS), {12: b"\x08\x00", 23: 6})  # TCP over IPv4
+        pairs = self.connect_levels(act="sleep", seconds=10 * PATIENCE)
+        fault = self.loses_power()
+        for level, (survivor, _) in pairs.items():
+            with self.subTest(level=level):
+                record("power.new.%s" % short(level), self.told_after(survivor, fault, TOLD[level]))
+                self.broke(survivor)
+        self.assertGreater(dropped.dropped, 0, "nothing was lost: this test has shown nothing")
+
     def test_before_the_other_calls_vip_disconnect(self):
         pairs = self.connect_levels(act="idle", seconds=10 * PATIENCE)
         self.loses_power()
@@ -203,22 +214,21 @@ class Power(PairTest):
         for held, _ in callers.values():
             held.wait_for("holding", PATIENCE)
         callers["delivery"][0].job.wait(10)  # lets time pass, in which rdma_cm repeats and answers requests
-        self.loses_power()
+        fault = self.loses_power()
         self.boot(self.hosts[2])
         for level, name in names.items():
             with self.subTest(level=level):
-                self.answered_at_last(callers[level][1], level, name)
+                self.answered_at_last(callers[level][1], level, name, fault)
 
-    def answered_at_last(self, caller, level, name):
+    def answered_at_last(self, caller, level, name, fault):
         server = self.start(2, "serve", level=level, name=name, act="idle", seconds=10 * PATIENCE)
         server.wait_for("entering", PATIENCE, call="VipConnectWait")
-        serving = time.monotonic()
         returned = caller.wait_for("return", ANEW + MARGIN, call="VipConnectRequest")
         if returned.details["code"] != "VIP_SUCCESS":  # it has ended: then it may be called again
             self.assertIn(returned.details["code"], ("VIP_TIMEOUT", "VIP_NOT_REACHABLE", "VIP_NO_MATCH"))
+            record("power.request.%s" % short(level), caller.here(returned) - fault)
             caller = self.start(1, "call", level=level, name=name, act="idle", seconds=10 * PATIENCE)
         caller.wait_for("connected", PATIENCE)
-        record("power.request.%s" % short(level), max(0, caller.here(returned) - serving))
 
     def test_while_the_other_is_in_vip_connect_wait(self):
         names = {level: self.name() for level in LEVELS}
