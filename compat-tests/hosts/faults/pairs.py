@@ -41,6 +41,17 @@ def short(level):
     return "uc" if level == "unreliable" else "rc"
 
 
+def without_known(complaints):
+    """Soft-RoCE of Linux 6.1 warns of its own when a request that was lost too often is given up."""
+    found = []
+    known = False
+    for line in complaints:
+        known = "rxe_completer" in line or (known and "Call Trace" in line)
+        if not known:
+            found.append(line)
+    return found
+
+
 class PairTest(unittest.TestCase):
     """self.hosts[1] and [2], booted once for the tests of a class."""
 
@@ -57,7 +68,7 @@ class PairTest(unittest.TestCase):
 
     @classmethod
     def tearDownClass(cls):
-        found = cls.hosts.end_all()
+        found = without_known(cls.hosts.end_all())
         cls.stack.close()
         if found:
             raise AssertionError("the hosts complained:\n" + "\n".join(found))
