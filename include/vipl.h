@@ -32,8 +32,8 @@
  *            one at a time for each NIC handle.  They may call any function of the library.
  * Blocking   "Does not block" means: never waits for a peer or for an event.
  * Settings   In the environment: VIPL_NIC_MAP, VIPL_ADDRESS_BYTES, VIPL_GRACE_MSEC, VIPL_SPIN_USEC,
- *            VIPL_PROGRESS, VIPL_LO_COPY, VIPL_LO_USERS, VIPL_HOSTS, VIPL_LOG, VIPL_TRACE,
- *            VIPL_TRACE_MIB.
+ *            VIPL_KEEPALIVE_SEC, VIPL_PROGRESS, VIPL_LO_COPY, VIPL_LO_USERS, VIPL_HOSTS, VIPL_LOG,
+ *            VIPL_TRACE, VIPL_TRACE_MIB.
  *            What they mean is in README.md.
  */
 #ifndef VIPL_H
@@ -570,8 +570,8 @@ VIP_RETURN VipConnectReject(VIP_CONN_HANDLE ConnHandle);
  *   VIP_NO_MATCH           the host answers and nobody waits there for this discriminator, nor did
  *                          within a grace time (VIPL_GRACE_MSEC, 5 seconds; never longer than
  *                          Timeout).  Where somebody has waited so lately, it begins anew
- *   VIP_NOT_REACHABLE      no route leads to the address, which is told at once; or nobody on its
- *                          network has it, which takes 3 seconds, and is VIP_TIMEOUT before
+ *   VIP_NOT_REACHABLE      no route leads to the address, or nobody on its
+ *                          network has it; which is known after 3 seconds at most
  *   VIP_INVALID_STATE      the VI is not idle
  *   VIP_INVALID_PARAMETER  ViHandle is not a VI, a pointer is NULL, Timeout is 0, or an address
  *                          has lengths that the NIC does not know
