@@ -406,6 +406,8 @@ void rdma_accept_start(struct device_request *base, struct device_endpoint *base
 	rdma_fill_parameters(endpoint, &endpoint->peer.host, &parameters, &message);
 	/* The queue pair must take messages before the requester learns that it may send. */
 	error = rdma_endpoint_start(endpoint);
+	if (error == ETIMEDOUT || error == EHOSTUNREACH) /* its host is not there any more */
+		error = ECONNABORTED;
 	if (error && error != ECONNABORTED) {
 		log_error("cannot prepare to accept: %s", strerror(error));
 		wire_write(&message, WIRE_REJECT, NULL, NULL);

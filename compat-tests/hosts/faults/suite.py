@@ -184,6 +184,7 @@ class Power(PairTest):
     def test_while_the_other_sends(self):
         self.told("traffic")
 
+    @unittest.expectedFailure  # docs/FAULTS.md, "The moment after connecting"
     def test_right_after_connecting(self):
         """What the hosts have for looking after each other is still to come: its first packet was lost."""
         dropped = self.hosts.wire.drop(1, len(LEVELS), {12: b"\x08\x00", 23: 6})  # TCP over IPv4
