@@ -153,6 +153,38 @@ TEST_F(CmAccepting, ARequesterThatGaveUpBeforeIsTimeout)
 	expect_traffic(a, b);
 }
 
+// Without its host there is no way for answers to take.
+TEST_F(CmAccepting, ARequesterWhoseHostHasDiedIsTimeout)
+{
+	for (int error : {ETIMEDOUT, EHOSTUNREACH}) {
+		auto waited = wait_async("door " + std::to_string(error));
+		wire_message message = good_request("door " + std::to_string(error));
+		Stranger s("door " + std::to_string(error), &message, sizeof(message));
+
+		ASSERT_EQ(waited.get(), VIP_SUCCESS);
+		fake_fail("ibv_modify_qp", 2, error); // INIT, RTR
+		EXPECT_EQ(VipConnectAccept(conn, b), VIP_TIMEOUT);
+		EXPECT_EQ(state_of(b), VIP_STATE_IDLE);
+	}
+	connect(a, b, "again");
+	expect_traffic(a, b);
+}
+
+TEST_F(CmAccepting, AnAnswerTellsTheMtuOfThePort)
+{
+	auto waited = wait_async("door");
+	wire_message message = good_request("door");
+	Stranger s("door", &message, sizeof(message));
+
+	ASSERT_EQ(waited.get(), VIP_SUCCESS);
+	auto accepted =
+		std::async(std::launch::async, [&] { return VipConnectAccept(conn, b); });
+	EXPECT_EQ(s.next(), RDMA_CM_EVENT_CONNECT_RESPONSE);
+	EXPECT_EQ(s.extra.mtu, IBV_MTU_1024);
+	s.give_up();
+	EXPECT_EQ(accepted.get(), VIP_TIMEOUT);
+}
+
 TEST_F(CmAccepting, ARequesterThatGaveUpMayBeRejected)
 {
 	auto waited = wait_async("door");

@@ -169,7 +169,48 @@ TEST_F(ControlConnections, TellARequesterThatItsPeerIsGone)
 	EXPECT_EQ(control.next_answer(), WIRE_GONE) << "it is not connected any more";
 }
 
+TEST_F(ControlConnections, AreNotWaitedForWhereTheAdapterHasSeenAFirstMessage)
+{
+	auto s = answer_to(b, 0);
+
+	fake_async_event_qp(IBV_EVENT_COMM_EST, b.qp);
+	EXPECT_EQ(accepted.get(), VIP_SUCCESS);
+	EXPECT_EQ(fake_calls("rdma_notify"), 1u);
+	expect_state(b, VIP_STATE_CONNECTED);
+}
+
 // ---- the end of a connection ----
+
+// What was told while there was no control connection has reached nobody.
+TEST_F(ControlConnections, AskWhetherConnectionsAreStillThereWhenTheyComeUp)
+{
+	ControlListener listener;
+	auto s = connect_to(b, listener.port);
+	Control control = listener.accept_up();
+
+	ASSERT_EQ(control.next(), WIRE_ASK);
+	EXPECT_EQ(control.fields.to, PEER_QP);
+	EXPECT_EQ(control.fields.from, b.qp);
+	control.send(WIRE_GONE, {0, PEER_QP, b.qp, control.fields.number});
+	expect_lost(b);
+}
+
+TEST_F(ControlConnections, AskForAllThatAreConnectedWithThatNicOnly)
+{
+	ControlListener listener, other_listener;
+	Vi x = make_vi(), y = make_vi();
+	auto s = connect_to(b, listener.port), t = connect_to(x, listener.port, PEER_QP + 1),
+	     u = connect_to(y, other_listener.port, PEER_QP + 2);
+	Control control = listener.accept_up();
+	std::set<uint32_t> asked;
+
+	for (int i = 0; i < 2; i++) {
+		ASSERT_EQ(control.next(), WIRE_ASK);
+		asked.insert(control.fields.to);
+	}
+	EXPECT_EQ(asked, (std::set<uint32_t>{PEER_QP, PEER_QP + 1}));
+	expect_connected(control);
+}
 
 TEST_F(ControlConnections, TellOfTheEnd)
 {

@@ -229,6 +229,13 @@ TEST_P(FailingControl, IsDoneWithout)
 	expect_state(b, VIP_STATE_CONNECTED);
 	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
 	expect_usable();
+	/* The numbers of what was closed then may be other files' by now. */
+	std::vector<int> files;
+	for (int i = 0; i < 8; i++)
+		files.push_back(dup(STDERR_FILENO));
+	close();
+	for (int fd : files)
+		EXPECT_EQ(::close(fd), 0) << "it was closed with the NIC";
 }
 
 INSTANTIATE_TEST_SUITE_P(Control, FailingControl,

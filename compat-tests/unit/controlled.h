@@ -1,6 +1,9 @@
 // A NIC that strangers have control connections with.
 #pragma once
 
+#include <map>
+#include <set>
+
 #include "control_peer.h"
 
 constexpr uint32_t PEER_QP = 999;
