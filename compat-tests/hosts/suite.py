@@ -16,6 +16,7 @@ PINGPONG, PERF = BUILD + "/apps/vip_pingpong --timeout=60", BUILD + "/apps/vip_p
 CONFORMANCE = BUILD + "/compat-tests/conformance/vip_conformance --nic=nic0"
 MPI = BUILD + "/compat-tests/legacy/mpi/vip_mpi"
 MEET, TALK = BUILD + "/compat-tests/hosts/vip_meet", BUILD + "/compat-tests/word_sizes/vip_talk"
+IDLE = BUILD + "/compat-tests/hosts/vip_idle"
 
 # Where both start at once, the one who waits may be the later one by seconds.
 PATIENCE = {"VIPL_GRACE_MSEC": 20000}
@@ -214,6 +215,11 @@ def case_equals(rounds):
     for env in {}, LONG:
         both("%s %s this that %s" % (MEET, CLIENT.name, rounds), "%s %s that this %s" % (MEET, SERVER.name, rounds),
              240, env, env)
+
+
+def case_idle(count):
+    """What connections cost that are there, and no more."""
+    both("%s wait %s 60" % (IDLE, count), "%s %s %s 60" % (IDLE, SERVER.name, count), 400)
 
 
 # --- data, where the two are not alike -----------------------------------------------------------
