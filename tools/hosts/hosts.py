@@ -197,7 +197,7 @@ class Hosts:
         self._closing = threading.Event()
         self._mtus, self._memory = mtus, memory
         self._handlers = {}
-        self.wire, self._hosts = None, []
+        self.wire, self._printer, self._hosts = None, None, []
 
     def __enter__(self):
         if subprocess.run([SETUP, "guest"], stdout=sys.stderr, stdin=subprocess.DEVNULL).returncode:
@@ -226,7 +226,7 @@ class Hosts:
         for host in self._hosts:
             host.end()
         self._closing.set()
-        if self._hosts:
+        if self._printer and self._printer.ident:
             self._printer.join()
         if self.wire:
             self.wire.close()
