@@ -104,6 +104,16 @@ void endpoint_ends_for(struct vi *vi, VIP_ERROR_CODE error)
 	      error == VIP_ERROR_RDMAW_PROT || error == VIP_ERROR_RDMAR_PROT);
 }
 
+void endpoint_closed(struct vi *vi)
+{
+	endpoint_ends_for(vi, VIP_ERROR_CONN_LOST);
+}
+
+void endpoint_busy(struct vi *vi)
+{
+	check(vi->state == VI_LOOKING);
+}
+
 void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error)
 {
 	(void)error;
@@ -112,17 +122,19 @@ void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error)
 		vi_tear_down(vi);
 }
 
-bool request_arrived(struct nic *nic, struct device_request *request,
-		     const struct connect_info *peer, const struct discriminator *wanted)
+VIP_RETURN request_arrived(struct nic *nic, struct device_request *request,
+			   const struct connect_info *peer, const struct discriminator *wanted)
 {
 	check(nic == (struct nic *)&world);
 	check_info(peer);
 	check(wanted->length <= MAX_DISCRIMINATOR_LEN);
 	check(world.listening);
 	if (peer->mutual)
-		return program_accept(request);
-	if (!world.takes_requests || world.request_count == REQUESTS)
-		return false;
+		return program_accept(request) ? VIP_SUCCESS : VIP_NO_MATCH;
+	if (!world.takes_requests)
+		return VIP_NO_MATCH;
+	if (world.request_count == REQUESTS)
+		return VIP_NOT_DONE;
 	world.requests[world.request_count++] = request;
-	return true;
+	return VIP_SUCCESS;
 }

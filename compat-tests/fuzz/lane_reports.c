@@ -223,13 +223,24 @@ void endpoint_lost(struct vi *vi)
 	check(!"there is no socket");
 }
 
-bool request_arrived(struct nic *nic, struct device_request *request,
-		     const struct connect_info *peer, const struct discriminator *wanted)
+void endpoint_closed(struct vi *vi)
+{
+	endpoint_ends_for(vi, VIP_ERROR_CONN_LOST);
+}
+
+void endpoint_busy(struct vi *vi)
+{
+	(void)vi;
+	check(!"nobody connects");
+}
+
+VIP_RETURN request_arrived(struct nic *nic, struct device_request *request,
+			   const struct connect_info *peer, const struct discriminator *wanted)
 {
 	(void)nic;
 	(void)request;
 	(void)peer;
 	(void)wanted;
 	check(!"nobody connects");
-	return false;
+	return VIP_NO_MATCH;
 }
