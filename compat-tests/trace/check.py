@@ -260,8 +260,9 @@ def overflows(program, _):
     assert len(numbers) == 3, numbers.keys()
     for vi, posted in numbers.items():
         assert posted == list(range(posted[0], 10000)), (vi, posted)
+    # There is room for some 3100; of each thread's last block any part may be empty.
     total = sum(len(posted) for posted in numbers.values())
-    assert 3000 < total < 15000, total
+    assert 2000 < total < 15000, total
 
 
 @case
