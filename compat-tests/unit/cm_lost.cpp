@@ -51,6 +51,16 @@ TEST_F(CmLost, LastWordIsAskedFor)
 	EXPECT_TRUE(other_errors.reach(VIP_ERROR_CONN_LOST, b));
 }
 
+// Who accepts makes it; where that fails, the requester does.
+TEST_F(CmLost, ControlConnectionIsMadeByTheOtherEnd)
+{
+	fake_fail("connect", 1, EHOSTUNREACH);
+	connect_them();
+	expect_control();
+	EXPECT_EQ(fake_calls("connect"), 2u);
+	expect_messages();
+}
+
 // It refuses when the last word has arrived by then.
 TEST_F(CmLost, LastWordIsKnownThoughRdmaCmTakesNoNotice)
 {

@@ -72,6 +72,29 @@ TEST_F(ControlConnections, ThatCannotBeMadeAreDoneWithout)
 	EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST), 0) << "who refuses may have a firewall";
 }
 
+// What was connected to may have been too busy to hear us, or no NIC at all.
+TEST_F(ControlConnections, ThatEndBeforeTheHelloAreTriedAgain)
+{
+	ControlListener listener;
+	auto s = connect_to(b, listener.port);
+
+	listener.accept().close();
+	Control again = listener.accept_up();
+	expect_connected(again);
+}
+
+// No firewall does that.
+TEST_F(ControlConnections, ThatWereTakenAndThenAreRefusedAreTheEnd)
+{
+	ControlListener listener;
+	auto s = connect_to(b, listener.port);
+	Control control = listener.accept();
+
+	listener.close();
+	control.close();
+	expect_lost(b);
+}
+
 // ---- the last word of a requester ----
 
 TEST_F(ControlConnections, AskARequesterWhoseLastWordIsLate)

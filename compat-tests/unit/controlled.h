@@ -20,7 +20,8 @@ class ControlConnections : public NicTest
 		b = make_vi();
 	}
 	// A request to this VI, answered and not confirmed.
-	std::unique_ptr<Stranger> answer_to(const Vi &vi, uint16_t port, uint32_t qp = PEER_QP)
+	std::unique_ptr<Stranger> answer_to(const Vi &vi, uint16_t port, uint32_t qp = PEER_QP,
+					    const char *host = "10.9.9.1")
 	{
 		const std::string door = "door " + std::to_string(++doors);
 		uint64_t before = fake_calls("rdma_listen");
@@ -32,7 +33,7 @@ class ControlConnections : public NicTest
 		});
 		EXPECT_TRUE(eventually([&] { return fake_calls("rdma_listen") > before; }));
 		wire_message message = good_request(door, "", WIRE_REQUEST, port);
-		auto s = std::make_unique<Stranger>(door, &message, sizeof(message), qp);
+		auto s = std::make_unique<Stranger>(door, &message, sizeof(message), qp, host);
 		EXPECT_EQ(s->next(), RDMA_CM_EVENT_CONNECT_RESPONSE);
 		ibv_qp_attr attributes{};
 		int mask;
@@ -41,9 +42,10 @@ class ControlConnections : public NicTest
 		psn = psns[qp] = attributes.sq_psn;
 		return s;
 	}
-	std::unique_ptr<Stranger> connect_to(const Vi &vi, uint16_t port, uint32_t qp = PEER_QP)
+	std::unique_ptr<Stranger> connect_to(const Vi &vi, uint16_t port, uint32_t qp = PEER_QP,
+					     const char *host = "10.9.9.1")
 	{
-		auto s = answer_to(vi, port, qp);
+		auto s = answer_to(vi, port, qp, host);
 
 		EXPECT_EQ(rdma_establish(s->id), 0);
 		EXPECT_EQ(accepted.get(), VIP_SUCCESS);

@@ -27,15 +27,18 @@ class Stranger
 {
       public:
 	explicit Stranger(const std::string &discriminator, const void *data, uint8_t length,
-			  uint32_t qp_num = 999)
+			  uint32_t qp_num = 999, const char *host = "10.9.9.1")
 	{
 		struct discriminator d = discriminator_of(discriminator);
-		sockaddr_in to{};
+		sockaddr_in from{}, to{};
+		from.sin_family = AF_INET;
+		from.sin_addr.s_addr = inet_addr(host);
 		to.sin_family = AF_INET;
 		to.sin_addr.s_addr = inet_addr("10.9.9.1");
 		to.sin_port = htons(rdma_bucket_port(&d, 0));
 		rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP);
-		rdma_resolve_addr(id, nullptr, reinterpret_cast<sockaddr *>(&to), 1000);
+		rdma_resolve_addr(id, reinterpret_cast<sockaddr *>(&from),
+				  reinterpret_cast<sockaddr *>(&to), 1000);
 		EXPECT_EQ(next(), RDMA_CM_EVENT_ADDR_RESOLVED);
 		rdma_resolve_route(id, 1000);
 		EXPECT_EQ(next(), RDMA_CM_EVENT_ROUTE_RESOLVED);

@@ -14,6 +14,7 @@
 
 #include "deadline.h"
 #include "log.h"
+#include "ping.h"
 #include "rdma.h"
 #include "wire.h"
 
@@ -95,8 +96,7 @@ static void established(struct rdma_endpoint *endpoint)
 	endpoint_connected(endpoint->vi, &endpoint->peer);
 }
 
-/* Whatever was there has ended, as far as this side knows without having been answered. */
-static void ended(struct rdma_endpoint *endpoint)
+void rdma_ended(struct rdma_endpoint *endpoint)
 {
 	if (endpoint->phase == RDMA_CONNECTED)
 		endpoint_lost(endpoint->vi);
@@ -112,12 +112,7 @@ static void disconnected(struct rdma_endpoint *endpoint)
 	if (endpoint->phase == RDMA_CONNECTED)
 		endpoint_closed(endpoint->vi);
 	else
-		ended(endpoint);
-}
-
-void rdma_peer_died(struct rdma_endpoint *endpoint)
-{
-	ended(endpoint);
+		rdma_ended(endpoint);
 }
 
 /* The requester's last word, which rdma_cm would wait for. */
@@ -189,7 +184,7 @@ static void endpoint_event(struct rdma_endpoint *endpoint, const struct rdma_cm_
 		if (requests)
 			rdma_request_event(endpoint, event);
 		else
-			ended(endpoint);
+			rdma_ended(endpoint);
 		break;
 	case RDMA_CM_EVENT_ESTABLISHED:
 		if (endpoint->phase == RDMA_ACCEPTING)
@@ -199,7 +194,7 @@ static void endpoint_event(struct rdma_endpoint *endpoint, const struct rdma_cm_
 		disconnected(endpoint);
 		break;
 	case RDMA_CM_EVENT_CONNECT_ERROR:
-		ended(endpoint);
+		rdma_ended(endpoint);
 		break;
 	default: /* TIMEWAIT_EXIT and the like mean nothing here */
 		break;
@@ -217,6 +212,8 @@ static void dispatch(struct rdma_device *device, struct rdma_cm_event *event)
 		rdma_request_arrived(device, event->id, &event->param.conn);
 	else if (role && *role == RDMA_ENDPOINT)
 		endpoint_event((struct rdma_endpoint *)role, event);
+	else if (role && *role == RDMA_PING)
+		ping_event((struct ping *)role, event);
 }
 
 static void handle_cm_events(struct rdma_device *device)
@@ -422,7 +419,7 @@ void rdma_accept_start(struct device_request *base, struct device_endpoint *base
 									     : VIP_ERROR_RESOURCE);
 	if (error)
 		return;
-	control_want(endpoint);
+	control_want(endpoint, true);
 	rdma_timer_start(endpoint->device);
 }
 

@@ -5,7 +5,8 @@
  * what is lost; its keepalive, which kernels answer, finds out whether the other host and process are
  * there. It knows nothing of a process that is merely stopped, and needs no time of ours.
  *
- * It is a help: without it (a firewall is between them) all else works as rdma_cm lets it.
+ * It is a help: without it (a firewall is between them) all else works as rdma_cm lets it, and pings
+ * find out whether the other host is there.
  */
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -16,39 +17,14 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "control.h"
 #include "deadline.h"
 #include "log.h"
-#include "rdma.h"
-#include "wire.h"
 
-#define BACKLOG		1024
-#define MOST_STRANGERS	64u  /* of those who have connected and told nothing, the oldest goes */
 #define EVENTS_AT_ONCE	256u /* then it is the turn of the NIC's other work */
+#define AWAIT_NSEC	INT64_C(1000000000) /* the peer makes it within a round trip */
+#define TRY_AGAIN_NSEC	INT64_C(10000000000)
 #define REOPEN_NSEC	INT64_C(1500000000)
-
-enum control_state {
-	CONTROL_CONNECTING,
-	CONTROL_STRANGER, /* has connected to us, and not told who it is */
-	CONTROL_UP,
-};
-
-struct control {
-	enum control_state state;
-	int fd;
-	struct rdma_device *device;
-	TAILQ_ENTRY(control) in_device;
-	struct in6_addr host; /* with the port, the NIC at the other end */
-	uint16_t port;
-	bool is_last; /* one that was up has failed; this takes its place, or all is lost */
-	int64_t deadline;
-	size_t have; /* bytes of `input` */
-	struct wire_control input;
-};
-
-static bool is_off(const struct rdma_device *device)
-{
-	return device->control.epoll_fd < 0;
-}
 
 static bool is_with(const struct control *control, const struct in6_addr *host, uint16_t port)
 {
@@ -56,22 +32,29 @@ static bool is_with(const struct control *control, const struct in6_addr *host, 
 	       host_equal(&control->host, host);
 }
 
-static struct control *find(struct rdma_device *device, const struct in6_addr *host, uint16_t port)
+/* One that is up if there is any. */
+static struct control *find(const struct rdma_device *device, const struct in6_addr *host, uint16_t port)
 {
-	struct control *control;
+	struct control *control, *found = NULL;
 
 	TAILQ_FOREACH(control, &device->control.all, in_device)
-		if (is_with(control, host, port))
-			return control;
+		if (is_with(control, host, port) && (!found || control->state == CONTROL_UP))
+			found = control;
+	return found;
+}
+
+/* Both ends may have made one. */
+static struct control *other_than(const struct control *control)
+{
+	struct control *other;
+
+	TAILQ_FOREACH(other, &control->device->control.all, in_device)
+		if (other != control && is_with(other, &control->host, control->port))
+			return other;
 	return NULL;
 }
 
-uint16_t control_port(const struct rdma_device *device, const struct in6_addr *host)
-{
-	return device->control.ports[host_is_ipv4(host) ? 0 : 1];
-}
-
-static int watch(struct rdma_device *device, int operation, int fd, void *what, uint32_t events)
+int control_watch(struct rdma_device *device, int operation, int fd, void *what, uint32_t events)
 {
 	struct epoll_event event = {.events = events, .data.ptr = what};
 
@@ -96,41 +79,67 @@ static void set_options(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof(limit));
 }
 
-static void forget(struct control *control)
+static void hang_up(struct control *control)
 {
 	struct rdma_device *device = control->device;
 
-	TAILQ_REMOVE(&device->control.all, control, in_device);
 	device->control.strangers -= control->state == CONTROL_STRANGER;
+	control->state = CONTROL_AWAITED;
+	control->have = 0;
+	if (control->fd < 0)
+		return;
 	/* Closing alone would do neither, should a forked child have the socket, too. */
-	watch(device, EPOLL_CTL_DEL, control->fd, NULL, 0);
+	control_watch(device, EPOLL_CTL_DEL, control->fd, NULL, 0);
 	shutdown(control->fd, SHUT_RDWR);
 	close(control->fd);
+	control->fd = -1;
+}
+
+void control_forget(struct control *control)
+{
+	hang_up(control);
+	ping_drop(&control->ping);
+	TAILQ_REMOVE(&control->device->control.all, control, in_device);
 	free(control);
 }
 
-/* NULL when there is no memory for it; the descriptor is closed then. */
-static struct control *adopt(struct rdma_device *device, int fd, enum control_state state)
+/* NULL when there is no memory for it. */
+static struct control *create(struct rdma_device *device, const struct in6_addr *host, uint16_t port)
 {
 	struct control *control = calloc(1, sizeof(*control));
-	uint32_t events = EPOLLIN | (state == CONTROL_CONNECTING ? EPOLLOUT : 0);
 
-	if (!control || watch(device, EPOLL_CTL_ADD, fd, control, events)) {
-		close(fd);
-		free(control);
+	if (!control)
 		return NULL;
-	}
 	control->device = device;
-	control->fd = fd;
-	control->state = state;
-	control->deadline = DEADLINE_NEVER;
+	control->fd = -1;
+	control->host = *host;
+	control->port = port;
+	control->deadline = clock_nsec() + AWAIT_NSEC;
+	ping_init(&control->ping, device, host, control->deadline);
 	TAILQ_INSERT_TAIL(&device->control.all, control, in_device);
 	return control;
 }
 
-/* A socket of ours that is bound to our address for this host; -1 and errno when there is none. */
-static int make_socket(struct rdma_device *device, const struct in6_addr *host,
-		       struct sockaddr_storage *own)
+struct control *control_adopt(struct rdma_device *device, int fd, const struct in6_addr *host)
+{
+	struct control *control = create(device, host, 0);
+
+	if (!control || control_watch(device, EPOLL_CTL_ADD, fd, control, EPOLLIN)) {
+		close(fd);
+		if (control)
+			control_forget(control);
+		return NULL;
+	}
+	set_options(fd);
+	control->fd = fd;
+	control->state = CONTROL_STRANGER;
+	control->deadline = DEADLINE_NEVER;
+	device->control.strangers++;
+	return control;
+}
+
+int control_socket(struct rdma_device *device, const struct in6_addr *host,
+		   struct sockaddr_storage *own)
 {
 	const struct in6_addr *own_host = rdma_own_host(device, host);
 	int fd, error;
@@ -149,42 +158,63 @@ static int make_socket(struct rdma_device *device, const struct in6_addr *host,
 	return -1;
 }
 
-static struct control *start(struct rdma_device *device, const struct in6_addr *host, uint16_t port)
+/* Connects to where the NIC at the other end takes connections. 0 or errno. */
+static int dial(struct control *control)
 {
 	struct sockaddr_storage own, to;
-	struct control *control;
-	int fd = make_socket(device, host, &own);
+	int error;
 
-	if (fd < 0)
-		return NULL;
-	set_options(fd);
-	rdma_socket(device, host, port, &to);
-	if (connect(fd, (struct sockaddr *)&to, sizeof(to)) && errno != EINPROGRESS) {
-		close(fd);
-		return NULL;
-	}
-	control = adopt(device, fd, CONTROL_CONNECTING);
-	if (control) {
-		control->host = *host;
-		control->port = port;
-	}
-	return control;
+	control->fd = control_socket(control->device, &control->host, &own);
+	if (control->fd < 0)
+		return errno;
+	control->state = CONTROL_CONNECTING;
+	control->deadline = DEADLINE_NEVER;
+	set_options(control->fd);
+	rdma_socket(control->device, &control->host, control->port, &to);
+	if ((!connect(control->fd, (struct sockaddr *)&to, sizeof(to)) || errno == EINPROGRESS) &&
+	    !control_watch(control->device, EPOLL_CTL_ADD, control->fd, control, EPOLLIN | EPOLLOUT))
+		return 0;
+	error = errno;
+	hang_up(control);
+	return error;
 }
 
-void control_want(struct rdma_endpoint *endpoint)
+/* It cannot be made now. */
+static void put_off(struct control *control, int error)
+{
+	int64_t now = clock_nsec();
+
+	log_warning_ratelimited("no control connection with a peer (is there a firewall?): it is asked now "
+				"and then by rdma_cm whether its host is there: %s%s",
+				error ? strerror(error) : "refused",
+				error == EMFILE ? " (see ulimit -n)" : "");
+	control->deadline = control->was_taken ? now : now + TRY_AGAIN_NSEC;
+	if (control->ping.due == DEADLINE_NEVER)
+		control->ping.due = now;
+	rdma_timer_start(control->device);
+}
+
+void control_want(struct rdma_endpoint *endpoint, bool is_ours)
 {
 	struct rdma_device *device = endpoint->device;
 	const struct in6_addr *host = &endpoint->peer.host, *own = rdma_own_host(device, host);
 	uint16_t port = endpoint->peer_extra.port;
+	struct control *control;
+	int error;
 
-	if (is_off(device) || !port || find(device, host, port))
+	if (control_is_off(device) || !port)
 		return;
 	if (own && host_equal(own, host) && port == control_port(device, host))
 		return; /* this NIC itself lives as long as we do */
-	if (!start(device, host, port))
-		log_warning_ratelimited("no control connection, so a peer that dies silently is not "
-					"noticed: %s%s",
-					strerror(errno), errno == EMFILE ? " (see ulimit -n)" : "");
+	control = find(device, host, port);
+	if (!control)
+		control = create(device, host, port);
+	if (!control || control->state != CONTROL_AWAITED)
+		return;
+	error = is_ours ? dial(control) : 0;
+	if (error)
+		put_off(control, error);
+	rdma_timer_start(device);
 }
 
 static bool send_message(struct control *control, enum wire_code code, uint32_t own_qp,
@@ -212,7 +242,7 @@ bool control_tell(struct rdma_endpoint *endpoint, enum wire_code code, uint32_t 
 {
 	struct control *control = NULL;
 
-	if (!is_off(endpoint->device))
+	if (!control_is_off(endpoint->device))
 		control = find(endpoint->device, &endpoint->peer.host, endpoint->peer_extra.port);
 	return control && control->state == CONTROL_UP &&
 	       send_message(control, code, endpoint->qp->qp_num, peer_qp, number);
@@ -242,41 +272,46 @@ static void lose_all(struct rdma_device *device, const struct in6_addr *host, ui
 
 	LIST_FOREACH(endpoint, &device->endpoints, in_device)
 		if (is_connected_with(endpoint, host, port))
-			rdma_peer_died(endpoint);
+			rdma_ended(endpoint);
 }
 
-/*
- * `error`: 0 when the peer has closed it. Else it may be the network's fault, so one more attempt
- * follows: who is gone refuses that. Where none ever came through, nothing is known.
- */
-static void ended(struct control *control, int error)
+static void lose(struct control *control)
 {
 	struct rdma_device *device = control->device;
-	bool was_up = control->state == CONTROL_UP, was_last = control->is_last;
 	struct in6_addr host = control->host;
 	uint16_t port = control->port;
 
+	control_forget(control);
+	lose_all(device, &host, port);
+}
+
+/*
+ * `error`: 0 when the peer has closed it. Else it may be the network's fault, so where one was up one
+ * more attempt follows: who is gone refuses that. Where none ever came through, nothing is known.
+ */
+static void ended(struct control *control, int error)
+{
+	enum control_state state = control->state;
+	struct control *other = state == CONTROL_STRANGER ? NULL : other_than(control);
+	bool is_known = state == CONTROL_UP || control->is_last ||
+			(control->was_taken && error == ECONNREFUSED);
+
 	log_debug("control connection: %s", error ? strerror(error) : "closed by the peer");
-	forget(control);
-	control = find(device, &host, port);
-	if (!was_up && !was_last) {
-		if (!control && is_needed(device, &host, port))
-			log_warning_ratelimited("no control connection with a peer, so it is not noticed "
-						"if its host dies silently (is there a firewall?): %s",
-						error ? strerror(error) : "refused");
-		return;
-	}
-	if (!control && was_up && error && error != EPROTO) {
-		control = start(device, &host, port);
-		if (control) {
-			control->deadline = clock_nsec() + REOPEN_NSEC;
-			rdma_timer_start(device);
-		}
-	}
-	if (control)
+	hang_up(control);
+	if (state == CONTROL_STRANGER) {
+		control_forget(control);
+	} else if (other) {
+		other->is_last |= is_known;
+		control_forget(control);
+	} else if (!is_known) {
+		put_off(control, error);
+	} else if (state == CONTROL_UP && error && error != EPROTO && !dial(control)) {
 		control->is_last = true;
-	else
-		lose_all(device, &host, port);
+		control->deadline = clock_nsec() + REOPEN_NSEC;
+		rdma_timer_start(control->device);
+	} else {
+		lose(control);
+	}
 }
 
 /* What has happened before it was up is not known: whether the connections are still there. */
@@ -360,46 +395,13 @@ static void connected(struct control *control)
 		return;
 	}
 	/* Its kernel is there, whatever the process does. */
+	control->state = CONTROL_GREETING;
+	control->was_taken = true;
 	control->deadline = DEADLINE_NEVER;
-	watch(control->device, EPOLL_CTL_MOD, control->fd, control, EPOLLIN);
+	ping_drop(&control->ping);
+	ping_init(&control->ping, control->device, &control->host, DEADLINE_NEVER);
+	control_watch(control->device, EPOLL_CTL_MOD, control->fd, control, EPOLLIN);
 	send_message(control, WIRE_HELLO, 0, 0, 0);
-}
-
-static void turn_away_oldest(struct rdma_device *device)
-{
-	struct control *control;
-
-	TAILQ_FOREACH(control, &device->control.all, in_device)
-		if (control->state == CONTROL_STRANGER)
-			break;
-	if (control)
-		forget(control);
-}
-
-static void accept_one(struct rdma_device *device, int *listener)
-{
-	struct sockaddr_storage from = {0};
-	socklen_t length = sizeof(from);
-	int fd = accept4(*listener, (struct sockaddr *)&from, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	struct control *control;
-
-	if (fd < 0 && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) {
-		/* It stays in the queue, and would keep us busy: until the next tick we look elsewhere. */
-		watch(device, EPOLL_CTL_MOD, *listener, listener, 0);
-		device->control.is_paused = true;
-		rdma_timer_start(device);
-		log_warning_ratelimited("cannot take a control connection: %s%s", strerror(errno),
-					errno == EMFILE ? " (see ulimit -n)" : "");
-	}
-	if (fd < 0)
-		return;
-	set_options(fd);
-	control = adopt(device, fd, CONTROL_STRANGER);
-	if (!control)
-		return;
-	control->host = host_from_socket((struct sockaddr *)&from);
-	if (++device->control.strangers > MOST_STRANGERS)
-		turn_away_oldest(device);
 }
 
 void control_serve(struct rdma_device *device)
@@ -415,7 +417,7 @@ void control_serve(struct rdma_device *device)
 		control = event.data.ptr;
 		if (event.data.ptr == &device->control.listeners[0] ||
 		    event.data.ptr == &device->control.listeners[1])
-			accept_one(device, event.data.ptr);
+			control_accept(device, event.data.ptr);
 		else if (control->state == CONTROL_CONNECTING && event.events & EPOLLOUT)
 			connected(control);
 		else
@@ -423,87 +425,48 @@ void control_serve(struct rdma_device *device)
 	}
 }
 
+/* Of one that is not up, and in whose place none was: false when it is not needed any more. */
+static bool waiting_tick(struct control *control, int64_t now)
+{
+	const struct control *other = other_than(control);
+	int64_t limit = config()->keepalive_sec * INT64_C(1000000000);
+	int error = 0;
+
+	if ((other && other->state == CONTROL_UP) ||
+	    !is_needed(control->device, &control->host, control->port)) {
+		control_forget(control);
+		return false;
+	}
+	if (ping_silence(&control->ping, now) >= limit) {
+		lose(control);
+		return false;
+	}
+	if (control->state == CONTROL_AWAITED && now >= control->deadline)
+		error = dial(control);
+	if (error)
+		put_off(control, error);
+	ping_tick(&control->ping, now);
+	return true;
+}
+
 bool control_tick(struct rdma_device *device)
 {
 	struct control *control, *next;
+	int64_t now = clock_nsec();
 	bool goes_on = false;
 
-	for (unsigned i = 0; device->control.is_paused && i < RDMA_FAMILIES; i++)
-		if (device->control.ports[i])
-			watch(device, EPOLL_CTL_MOD, device->control.listeners[i],
-			      &device->control.listeners[i], EPOLLIN);
-	device->control.is_paused = false;
+	control_resume(device);
 	for (control = TAILQ_FIRST(&device->control.all); control; control = next) {
+		bool is_waiting = control->state == CONTROL_AWAITED ||
+				  control->state == CONTROL_CONNECTING;
+
 		next = TAILQ_NEXT(control, in_device);
-		if (!deadline_left(control->deadline))
+		if (is_waiting && !control->is_last)
+			goes_on |= waiting_tick(control, now);
+		else if (is_waiting && now >= control->deadline)
 			ended(control, ECONNREFUSED);
-		else if (control->deadline != DEADLINE_NEVER)
-			goes_on = true;
+		else
+			goes_on |= is_waiting;
 	}
 	return goes_on;
-}
-
-/* Takes control connections at one of our addresses. 0 or errno. */
-static int listen_at(struct rdma_device *device, const struct in6_addr *host, unsigned family)
-{
-	struct sockaddr_storage own;
-	socklen_t length = sizeof(own);
-	int *listener = &device->control.listeners[family];
-
-	*listener = make_socket(device, host, &own);
-	if (*listener < 0) /* an interface may have lost an address */
-		return errno == EADDRNOTAVAIL ? 0 : errno;
-	if (listen(*listener, BACKLOG) ||
-	    getsockname(*listener, (struct sockaddr *)&own, &length) ||
-	    watch(device, EPOLL_CTL_ADD, *listener, listener, EPOLLIN))
-		return errno;
-	device->control.ports[family] = ntohs(own.ss_family == AF_INET
-						      ? ((struct sockaddr_in *)&own)->sin_port
-						      : ((struct sockaddr_in6 *)&own)->sin6_port);
-	return 0;
-}
-
-void control_open(struct rdma_device *device)
-{
-	const struct in6_addr *const hosts[RDMA_FAMILIES] = {&device->ipv4, &device->ipv6};
-	int error = 0;
-
-	TAILQ_INIT(&device->control.all);
-	device->control.epoll_fd = -1;
-	for (unsigned i = 0; i < RDMA_FAMILIES; i++)
-		device->control.listeners[i] = -1;
-	if (!config()->keepalive_sec)
-		return;
-	device->control.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (is_off(device))
-		error = errno;
-	else
-		error = rdma_watch_control(device);
-	for (unsigned i = 0; i < RDMA_FAMILIES && !error; i++)
-		if (!IN6_IS_ADDR_UNSPECIFIED(hosts[i]))
-			error = listen_at(device, hosts[i], i);
-	if (!error)
-		return;
-	log_warning("no control connections, so a peer that dies silently is not noticed: %s%s",
-		 strerror(error), error == EMFILE ? " (see ulimit -n)" : "");
-	control_close(device);
-}
-
-void control_close(struct rdma_device *device)
-{
-	while (!TAILQ_EMPTY(&device->control.all))
-		forget(TAILQ_FIRST(&device->control.all));
-	for (unsigned i = 0; i < RDMA_FAMILIES; i++) {
-		int *listener = &device->control.listeners[i];
-
-		device->control.ports[i] = 0;
-		if (*listener < 0)
-			continue;
-		shutdown(*listener, SHUT_RDWR); /* a forked child may have it, too */
-		close(*listener);
-		*listener = -1;
-	}
-	if (!is_off(device))
-		close(device->control.epoll_fd);
-	device->control.epoll_fd = -1;
 }

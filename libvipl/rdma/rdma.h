@@ -73,7 +73,7 @@ struct rdma_device {
 };
 
 /* What a cm_id's context points to; the first member of each of these. */
-enum rdma_role { RDMA_LISTENER, RDMA_REQUEST, RDMA_ENDPOINT };
+enum rdma_role { RDMA_LISTENER, RDMA_REQUEST, RDMA_ENDPOINT, RDMA_PING };
 
 enum rdma_phase {
 	RDMA_UNCONNECTED,
@@ -208,8 +208,8 @@ void rdma_fill_parameters(const struct rdma_endpoint *endpoint, const struct in6
  */
 enum wire_code rdma_control_arrived(struct rdma_endpoint *endpoint, enum wire_code code,
 				    const struct wire_control_fields *fields, uint16_t port);
-/* The NIC at the other end is gone. */
-void rdma_peer_died(struct rdma_endpoint *endpoint);
+/* Whatever was there has ended, as far as this side knows without having been answered. */
+void rdma_ended(struct rdma_endpoint *endpoint);
 
 /* request.c */
 void rdma_connect_start(struct device_endpoint *endpoint, const struct connect_info *own,
@@ -221,7 +221,7 @@ void rdma_answer_missing(struct rdma_endpoint *endpoint, const struct wire_contr
 			 uint16_t port);
 void rdma_request_tick(struct rdma_endpoint *endpoint, int64_t now);
 
-/* control.c */
+/* control.c, control_listen.c */
 /* Without control connections where they cannot be had. */
 void control_open(struct rdma_device *device);
 void control_close(struct rdma_device *device);
@@ -230,8 +230,8 @@ void control_serve(struct rdma_device *device);
 bool control_tick(struct rdma_device *device);
 /* Where we take connections from this host; 0 when we do not. */
 uint16_t control_port(const struct rdma_device *device, const struct in6_addr *host);
-/* There shall be one with the NIC of the endpoint's peer. */
-void control_want(struct rdma_endpoint *endpoint);
+/* There shall be one with the NIC of the endpoint's peer; if it `is_ours` to make, then at once. */
+void control_want(struct rdma_endpoint *endpoint, bool is_ours);
 /* False when there is none to tell it by. */
 bool control_tell(struct rdma_endpoint *endpoint, enum wire_code code, uint32_t peer_qp,
 		  uint32_t number);

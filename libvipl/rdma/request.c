@@ -137,6 +137,7 @@ static void answered(struct rdma_endpoint *endpoint, const struct rdma_cm_event 
 		return;
 	}
 	endpoint->phase = RDMA_CONNECTED;
+	control_want(endpoint, false);
 	endpoint_connected(endpoint->vi, &endpoint->peer);
 }
 
@@ -209,10 +210,11 @@ static void drop_repeat(struct rdma_endpoint *endpoint)
 /* The one of the two that has not got there goes; the other one is waited for. */
 static void keep_repeat(struct rdma_endpoint *endpoint)
 {
-	rdma_destroy_id(endpoint->id);
+	struct rdma_cm_id *other = endpoint->id;
+
 	endpoint->id = endpoint->repeat;
-	endpoint->repeat = NULL;
-	endpoint->repeat_is_out = false;
+	endpoint->repeat = other;
+	drop_repeat(endpoint);
 }
 
 /* The host has the request. */

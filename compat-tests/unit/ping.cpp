@@ -1,0 +1,135 @@
+// Where no control connection comes about, rdma_cm is asked whether the peer's host is there.
+#include "controlled.h"
+
+namespace
+{
+
+// b's peer is on 10.9.9.1, x's on 10.9.9.2. Nobody takes control connections.
+class Ping : public ControlConnections
+{
+      protected:
+	static constexpr char OTHER[] = "10.9.9.2";
+
+	void SetUp() override
+	{
+	}
+	void TearDown() override
+	{
+	}
+	// Who does not answer for so long is gone.
+	void run(const std::function<void()> &body, const char *seconds = "1")
+	{
+		Child child = in_child({{"VIPL_KEEPALIVE_SEC", seconds}}, [&] {
+			fake_device device;
+
+			NicTest::SetUp();
+			fake_device_default(&device);
+			device.addresses[1] = OTHER;
+			fake_set_devices(1, &device);
+			options([](fake_options &to) { to.sockets = true; });
+			open();
+			b = make_vi();
+			x = make_vi();
+			fake_fail_always("connect", EHOSTUNREACH);
+			body();
+			fake_fail_always("connect", 0);
+			ControlConnections::TearDown();
+		});
+		EXPECT_EQ(child.status, 0) << child.out << child.err;
+	}
+	// Calls of rdma_connect() beyond `before`, none of which is under way.
+	void expect_pings(uint64_t before, uint64_t count)
+	{
+		EXPECT_TRUE(eventually([&] { return fake_calls("rdma_connect") == before + count; }));
+	}
+	Vi x;
+};
+
+TEST_F(Ping, FindsOutThatAHostIsGone)
+{
+	run([this] {
+		auto s = connect_to(b, 4711, PEER_QP, OTHER);
+		fake_address(OTHER, FAKE_REACH_SILENT, 1000000);
+		expect_lost(b);
+		EXPECT_FALSE(fake_live().ids > 2) << "the stranger's and ours, and no ping's";
+	});
+}
+
+TEST_F(Ping, FindsOutThatNobodyHasTheAddressAnyMore)
+{
+	run([this] {
+		auto s = connect_to(b, 4711, PEER_QP, OTHER);
+		fake_address(OTHER, FAKE_REACH_TIMEOUT, 10);
+		expect_lost(b);
+	});
+}
+
+TEST_F(Ping, FindsOutThatThereIsNoWayAnyMore)
+{
+	run([this] {
+		auto s = connect_to(b, 4711, PEER_QP, OTHER);
+		fake_address(OTHER, FAKE_REACH_UNREACHABLE, 0);
+		expect_lost(b);
+	});
+}
+
+// When x is lost, b would have been long since.
+TEST_F(Ping, LeavesConnectionsWithAHostThatAnswers)
+{
+	run([this] {
+		auto s = connect_to(b, 4711);
+		uint64_t before = fake_calls("rdma_connect");
+		expect_pings(before, 1);
+		auto t = connect_to(x, 4712, PEER_QP + 1, OTHER);
+		fake_address(OTHER, FAKE_REACH_SILENT, 1000000);
+		expect_lost(x);
+		EXPECT_EQ(state_of(b), VIP_STATE_CONNECTED);
+		EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST, b), 0);
+	});
+}
+
+TEST_F(Ping, ThatIsLostIsRepeated)
+{
+	run(
+		[this] {
+			auto s = connect_to(b, 4711);
+			uint64_t before = fake_calls("rdma_connect");
+			fake_lose_next(FAKE_REQ, 1);
+			expect_pings(before, 2);
+			EXPECT_EQ(state_of(b), VIP_STATE_CONNECTED);
+		},
+		"3600");
+}
+
+// iWARP wants a queue pair for it; and there may be no descriptor for an id.
+TEST_F(Ping, ThatCannotBeMadeTellsNothing)
+{
+	for (const char *function : {"rdma_connect", "rdma_create_id"})
+		run([this, function] {
+			auto s = connect_to(b, 4711);
+			uint64_t before = fake_calls(function);
+			fake_fail(function, 1, EINVAL);
+			EXPECT_TRUE(eventually([&] { return fake_calls(function) > before; }));
+			auto t = connect_to(x, 4712, PEER_QP + 1, OTHER);
+			fake_address(OTHER, FAKE_REACH_SILENT, 1000000);
+			expect_lost(x);
+			EXPECT_EQ(state_of(b), VIP_STATE_CONNECTED) << function;
+		});
+}
+
+TEST_F(Ping, IsNotMadeWhenTheConnectionHasEnded)
+{
+	run([this] {
+		auto s = connect_to(b, 4711);
+		uint64_t before = fake_calls("rdma_connect");
+		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+		s = nullptr;
+		before = fake_calls("rdma_connect");
+		auto t = connect_to(x, 4712, PEER_QP + 1, OTHER);
+		fake_address(OTHER, FAKE_REACH_SILENT, 1000000);
+		expect_lost(x);
+		EXPECT_LE(fake_calls("rdma_connect"), before + 2) << "a stranger's, and one for x";
+	});
+}
+
+} // namespace

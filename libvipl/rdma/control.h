@@ -1,0 +1,52 @@
+/* What control connections are, and who listens for them: control.c, control_listen.c. */
+#ifndef VIPL_RDMA_CONTROL_H
+#define VIPL_RDMA_CONTROL_H
+
+#include "ping.h"
+#include "rdma.h"
+#include "wire.h"
+
+enum control_state {
+	CONTROL_AWAITED, /* the peer makes it; or it could not be made, and is tried again */
+	CONTROL_CONNECTING,
+	CONTROL_GREETING, /* what was connected to has not told yet that it is the peer's NIC */
+	CONTROL_STRANGER, /* has connected to us, and not told who it is */
+	CONTROL_UP,
+};
+
+struct control {
+	enum control_state state;
+	int fd; /* -1 while it is awaited */
+	struct rdma_device *device;
+	TAILQ_ENTRY(control) in_device;
+	struct in6_addr host; /* with the port, the NIC at the other end */
+	uint16_t port;
+	bool is_last;	/* one that was up has failed; this takes its place, or all is lost */
+	bool was_taken; /* the port has taken a connection: nobody but the NIC's end refuses another */
+	int64_t deadline; /* of one that is the last; when one that is awaited is to be made */
+	struct ping ping; /* until it is up */
+	size_t have;	  /* bytes of `input` */
+	struct wire_control input;
+};
+
+static inline bool control_is_off(const struct rdma_device *device)
+{
+	return device->control.epoll_fd < 0;
+}
+
+/* control.c */
+/* epoll_ctl() for a descriptor of a control connection, or a listener. */
+int control_watch(struct rdma_device *device, int operation, int fd, void *what, uint32_t events);
+/* A socket of ours that is bound to our address for this host; -1 and errno when there is none. */
+int control_socket(struct rdma_device *device, const struct in6_addr *host,
+		   struct sockaddr_storage *own);
+/* Who has connected to us from this host. NULL when there is no memory, and the descriptor is closed then. */
+struct control *control_adopt(struct rdma_device *device, int fd, const struct in6_addr *host);
+void control_forget(struct control *control);
+
+/* control_listen.c */
+void control_accept(struct rdma_device *device, int *listener);
+/* Who had no descriptor for a connection tries again. */
+void control_resume(struct rdma_device *device);
+
+#endif

@@ -1,0 +1,125 @@
+/* Where a NIC takes control connections, and from whom: anybody may connect, and is a stranger at first. */
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "control.h"
+#include "log.h"
+
+#define BACKLOG	       1024
+#define MOST_STRANGERS 64u /* of those who have connected and told nothing, the oldest goes */
+
+uint16_t control_port(const struct rdma_device *device, const struct in6_addr *host)
+{
+	return device->control.ports[host_is_ipv4(host) ? 0 : 1];
+}
+
+static void turn_away_oldest(struct rdma_device *device)
+{
+	struct control *control;
+
+	TAILQ_FOREACH(control, &device->control.all, in_device)
+		if (control->state == CONTROL_STRANGER) {
+			control_forget(control);
+			return;
+		}
+}
+
+void control_accept(struct rdma_device *device, int *listener)
+{
+	struct sockaddr_storage from = {0};
+	socklen_t length = sizeof(from);
+	int fd = accept4(*listener, (struct sockaddr *)&from, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct in6_addr host;
+
+	if (fd < 0 && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) {
+		/* It stays in the queue, and would keep us busy: until the next tick we look elsewhere. */
+		control_watch(device, EPOLL_CTL_MOD, *listener, listener, 0);
+		device->control.is_paused = true;
+		rdma_timer_start(device);
+		log_warning_ratelimited("cannot take a control connection: %s%s", strerror(errno),
+					errno == EMFILE ? " (see ulimit -n)" : "");
+	}
+	if (fd < 0)
+		return;
+	host = host_from_socket((struct sockaddr *)&from);
+	if (control_adopt(device, fd, &host) && device->control.strangers > MOST_STRANGERS)
+		turn_away_oldest(device);
+}
+
+void control_resume(struct rdma_device *device)
+{
+	for (unsigned i = 0; device->control.is_paused && i < RDMA_FAMILIES; i++)
+		if (device->control.ports[i])
+			control_watch(device, EPOLL_CTL_MOD, device->control.listeners[i],
+				      &device->control.listeners[i], EPOLLIN);
+	device->control.is_paused = false;
+}
+
+/* Takes control connections at one of our addresses. 0 or errno. */
+static int listen_at(struct rdma_device *device, const struct in6_addr *host, unsigned family)
+{
+	struct sockaddr_storage own;
+	socklen_t length = sizeof(own);
+	int *listener = &device->control.listeners[family];
+
+	*listener = control_socket(device, host, &own);
+	if (*listener < 0) /* an interface may have lost an address */
+		return errno == EADDRNOTAVAIL ? 0 : errno;
+	if (listen(*listener, BACKLOG) ||
+	    getsockname(*listener, (struct sockaddr *)&own, &length) ||
+	    control_watch(device, EPOLL_CTL_ADD, *listener, listener, EPOLLIN))
+		return errno;
+	device->control.ports[family] = ntohs(own.ss_family == AF_INET
+						      ? ((struct sockaddr_in *)&own)->sin_port
+						      : ((struct sockaddr_in6 *)&own)->sin6_port);
+	return 0;
+}
+
+void control_open(struct rdma_device *device)
+{
+	const struct in6_addr *const hosts[RDMA_FAMILIES] = {&device->ipv4, &device->ipv6};
+	int error = 0;
+
+	TAILQ_INIT(&device->control.all);
+	device->control.epoll_fd = -1;
+	for (unsigned i = 0; i < RDMA_FAMILIES; i++)
+		device->control.listeners[i] = -1;
+	if (!config()->keepalive_sec)
+		return;
+	device->control.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (control_is_off(device))
+		error = errno;
+	else
+		error = rdma_watch_control(device);
+	for (unsigned i = 0; i < RDMA_FAMILIES && !error; i++)
+		if (!IN6_IS_ADDR_UNSPECIFIED(hosts[i]))
+			error = listen_at(device, hosts[i], i);
+	if (!error)
+		return;
+	log_warning("no control connections, so a peer that dies silently is not noticed: %s%s",
+		 strerror(error), error == EMFILE ? " (see ulimit -n)" : "");
+	control_close(device);
+}
+
+void control_close(struct rdma_device *device)
+{
+	while (!TAILQ_EMPTY(&device->control.all))
+		control_forget(TAILQ_FIRST(&device->control.all));
+	for (unsigned i = 0; i < RDMA_FAMILIES; i++) {
+		int *listener = &device->control.listeners[i];
+
+		device->control.ports[i] = 0;
+		if (*listener < 0)
+			continue;
+		shutdown(*listener, SHUT_RDWR); /* a forked child may have it, too */
+		close(*listener);
+		*listener = -1;
+	}
+	if (!control_is_off(device))
+		close(device->control.epoll_fd);
+	device->control.epoll_fd = -1;
+}

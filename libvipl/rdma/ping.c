@@ -1,0 +1,84 @@
+/*
+ * Is a host there? A request for a port on which nobody listens finds out: the host's kernel refuses it.
+ * It takes no queue pair, and the host keeps nothing of it.
+ */
+#include "ping.h"
+
+#include "deadline.h"
+
+#define NOBODYS_PORT 1u
+/* Of no connection: this one is for management on every device, and so it makes none stale. */
+#define NOBODYS_QP 1u
+#define RESOLVE_MSEC 2000
+#define PAUSE	     INT64_C(10000000000) /* after an answer */
+#define PATIENCE     INT64_C(2000000000)  /* for one; after that it is asked anew */
+
+void ping_init(struct ping *ping, struct rdma_device *device, const struct in6_addr *host,
+	       int64_t due)
+{
+	*ping = (struct ping){.role = RDMA_PING, .device = device, .host = *host, .due = due};
+}
+
+void ping_drop(struct ping *ping)
+{
+	if (ping->id)
+		rdma_destroy_id(ping->id);
+	ping->id = NULL;
+}
+
+/* Answered; or what is wrong is on this side, and the host is not to suffer for it. */
+static void settle(struct ping *ping)
+{
+	ping_drop(ping);
+	ping->asked = 0;
+	ping->due = clock_nsec() + PAUSE;
+}
+
+void ping_tick(struct ping *ping, int64_t now)
+{
+	const struct in6_addr *own = rdma_own_host(ping->device, &ping->host);
+	struct sockaddr_storage from, to;
+
+	if (now < ping->due)
+		return;
+	ping_drop(ping);
+	if (!own || rdma_create_id(ping->device->events, &ping->id, ping, RDMA_PS_TCP)) {
+		ping->id = NULL;
+		settle(ping);
+		return;
+	}
+	if (!ping->asked)
+		ping->asked = now;
+	ping->due = now + PATIENCE;
+	rdma_socket(ping->device, own, 0, &from);
+	rdma_socket(ping->device, &ping->host, NOBODYS_PORT, &to);
+	/* No route is no answer: our link may be down. */
+	if (rdma_resolve_addr(ping->id, (struct sockaddr *)&from, (struct sockaddr *)&to,
+			      RESOLVE_MSEC))
+		ping_drop(ping);
+}
+
+void ping_event(struct ping *ping, const struct rdma_cm_event *event)
+{
+	struct rdma_conn_param parameters = {.qp_num = NOBODYS_QP};
+
+	if (event->id != ping->id)
+		return;
+	switch (event->event) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		if (rdma_resolve_route(ping->id, RESOLVE_MSEC))
+			ping_drop(ping);
+		break;
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		if (rdma_connect(ping->id, &parameters)) /* iWARP needs a queue pair for it */
+			settle(ping);
+		break;
+	case RDMA_CM_EVENT_REJECTED:
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+		settle(ping);
+		break;
+	default:
+		ping_drop(ping);
+		break;
+	}
+}
