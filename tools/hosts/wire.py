@@ -43,6 +43,10 @@ class Drop:
         """Whether all of them have come within that time."""
         return self._done.wait(seconds)
 
+    def end(self):
+        """No more of them vanish."""
+        self._left = 0
+
     def takes(self, frame):
         if not self._left or any(frame[offset:offset + len(value)] != value for offset, value in self._match):
             return False

@@ -27,7 +27,6 @@ DISORDER = "unreliable"
 MARGIN = 4
 AT_ONCE_MARGIN = 1.5
 CONNECT_MARGIN = 2   # beside LOST_MESSAGE: rdma_cm's own repetitions come after 4 s and more
-BOOTS = 4            # until a host has a clock that runs at the right speed
 PATIENCE = 240       # for what nobody says how fast it is: eight programs may take a minute to start
 
 
@@ -64,7 +63,7 @@ class PairTest(unittest.TestCase):
         cls.hosts = cls.stack.enter_context(Hosts(2, show=sys.stdout))
         cls.clocks = {}
         for host in cls.hosts:
-            cls.make_certain_of_time(host)
+            cls.tell_time(host)
 
     @classmethod
     def tearDownClass(cls):
@@ -74,33 +73,8 @@ class PairTest(unittest.TestCase):
             raise AssertionError("the hosts complained:\n" + "\n".join(found))
 
     @classmethod
-    def make_certain_of_time(cls, host):
-        """To be called after each boot. On a busy machine a guest's kernel may find a wrong speed for its clock, and
-        all that it and the library wait for would be wrong by that factor: then it is booted again."""
-        for _ in range(BOOTS):
-            if cls.has_right_clock(host):
-                cls.tell_time(host)
-                return
-            host.power_off()
-            host.boot()
-        raise AssertionError("the clock of %s does not run at the right speed after %d boots" % (host.name, BOOTS))
-
-    @staticmethod
-    def has_right_clock(host):
-        """Each look is between two readings of this machine's clock, so this is wrong only where it is certain."""
-        looks = []
-        for pause in (3, 0):
-            before = time.monotonic()
-            there = float(host.run("read up _ </proc/uptime; echo $up").out)
-            looks.append((before, there, time.monotonic()))
-            time.sleep(pause)
-        (first_before, first, first_after), (second_before, second, second_after) = looks
-        return ((second - first) * 1.1 > second_before - first_after
-                and (second - first) * 0.9 < second_after - first_before)
-
-    @classmethod
     def tell_time(cls, host):
-        """What the host's clock is ahead of this machine's."""
+        """To be called after each boot: what the host's clock is ahead of this machine's."""
         clock = cls.clocks[host.number] = Clock()
         ticks = host.start("for i in 1 2 3 4 5 6 7 8; do"
                            " read up _ </proc/uptime; echo event tick ${up/./}0; sleep 0.2; done")
@@ -123,7 +97,7 @@ class PairTest(unittest.TestCase):
 
     def boot(self, host):
         host.boot()
-        self.make_certain_of_time(host)
+        self.tell_time(host)
 
     def nothing_left(self, host):
         """Of ended programs, on its device."""

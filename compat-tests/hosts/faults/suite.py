@@ -138,6 +138,19 @@ class Outage(PairTest):
         self.silent("idle", 5, lives=True)
         self.silent("sleep", 5, lives=True)
 
+    def test_5_seconds_and_a_disconnect(self):
+        """What one side has to say does not get through, and comes when the network is back."""
+        pairs = self.connect_levels(act="idle", seconds=10 * PATIENCE)
+        self.hosts.wire.cut()
+        for one, _ in pairs.values():
+            one.job.signal("USR1")
+            self.ended_well(one)
+        fault = self.outage(5, sum(pairs.values(), ()))
+        for level, (_, other) in pairs.items():
+            with self.subTest(level=level):
+                record("outage5.disconnect.%s" % short(level), self.told_after(other, fault, 5 + TOLD["delivery"]))
+                self.broke(other)
+
     def test_60_seconds_idle(self):
         self.silent("idle", 60, lives=False)
 
@@ -184,17 +197,24 @@ class Power(PairTest):
     def test_while_the_other_sends(self):
         self.told("traffic")
 
-    @unittest.expectedFailure  # docs/FAULTS.md, "The moment after connecting"
-    def test_right_after_connecting(self):
-        """What the hosts have for looking after each other is still to come: its first packet was lost."""
-        dropped = self.hosts.wire.drop(1, len(LEVELS), {12: b"\x08\x00", 23: 6})  # TCP over IPv4
+    def without_tcp(self, what, packets, bound):
+        """The first so many TCP packets of each host are lost, and so what they look after each other by."""
+        dropped = [self.hosts.wire.drop(host, packets, {12: b"\x08\x00", 23: 6}) for host in (1, 2)]
         pairs = self.connect_levels(act="sleep", seconds=10 * PATIENCE)
         fault = self.loses_power()
         for level, (survivor, _) in pairs.items():
             with self.subTest(level=level):
-                record("power.new.%s" % short(level), self.told_after(survivor, fault, TOLD[level]))
+                record("%s.%s" % (what, short(level)), self.told_after(survivor, fault, bound))
                 self.broke(survivor)
-        self.assertGreater(dropped.dropped, 0, "nothing was lost: this test has shown nothing")
+        for one in dropped:
+            one.end()
+        self.assertGreater(dropped[0].dropped + dropped[1].dropped, 0, "nothing was lost: this test has shown nothing")
+
+    def test_right_after_connecting(self):
+        self.without_tcp("power.new", 3, TOLD["delivery"])
+
+    def test_behind_a_firewall(self):
+        self.without_tcp("power.firewall", 1000000, TOLD["unreliable"])
 
     def test_before_the_other_calls_vip_disconnect(self):
         pairs = self.connect_levels(act="idle", seconds=10 * PATIENCE)
