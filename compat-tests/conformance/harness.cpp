@@ -1,5 +1,6 @@
 #include "harness.h"
 
+#include "../result_names.h"
 #include "runner/library.h"
 #include "runner/requirements.h"
 
@@ -11,26 +12,7 @@
 
 void PrintTo(VIP_RETURN code, std::ostream *out)
 {
-	static const char *const names[] = {"VIP_SUCCESS",
-					    "VIP_NOT_DONE",
-					    "VIP_INVALID_PARAMETER",
-					    "VIP_ERROR_RESOURCE",
-					    "VIP_TIMEOUT",
-					    "VIP_REJECT",
-					    "VIP_INVALID_RELIABILITY_LEVEL",
-					    "VIP_INVALID_MTU",
-					    "VIP_INVALID_QOS",
-					    "VIP_INVALID_PTAG",
-					    "VIP_INVALID_RDMAREAD",
-					    "VIP_DESCRIPTOR_ERROR",
-					    "VIP_INVALID_STATE",
-					    "VIP_ERROR_NAMESERVICE",
-					    "VIP_NO_MATCH",
-					    "VIP_NOT_REACHABLE",
-					    "VIP_ERROR_NOT_SUPPORTED"};
-	auto number = static_cast<size_t>(code);
-	*out << (number < std::size(names) ? names[number] : "no VIP_RETURN") << " (" << number
-	     << ")";
+	*out << result_name(code) << " (" << static_cast<size_t>(code) << ")";
 }
 
 void PrintTo(VIP_VI_STATE state, std::ostream *out)

@@ -1,6 +1,8 @@
 // Time, and telling people what went wrong.
 #include "stress.h"
 
+#include "../result_names.h"
+
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
@@ -60,25 +62,7 @@ void fail(const char *format, ...)
 
 const char *text(VIP_RETURN result)
 {
-	static const char *const names[] = {"VIP_SUCCESS",
-					    "VIP_NOT_DONE",
-					    "VIP_INVALID_PARAMETER",
-					    "VIP_ERROR_RESOURCE",
-					    "VIP_TIMEOUT",
-					    "VIP_REJECT",
-					    "VIP_INVALID_RELIABILITY_LEVEL",
-					    "VIP_INVALID_MTU",
-					    "VIP_INVALID_QOS",
-					    "VIP_INVALID_PTAG",
-					    "VIP_INVALID_RDMAREAD",
-					    "VIP_DESCRIPTOR_ERROR",
-					    "VIP_INVALID_STATE",
-					    "VIP_ERROR_NAMESERVICE",
-					    "VIP_NO_MATCH",
-					    "VIP_NOT_REACHABLE",
-					    "VIP_ERROR_NOT_SUPPORTED"};
-	auto number = static_cast<size_t>(result);
-	return number < std::size(names) ? names[number] : "no VIP_RETURN";
+	return result_name(result);
 }
 
 std::string statusText(VIP_UINT32 status)

@@ -49,18 +49,6 @@ class CmRepeats : public TwoVis
 		expect_messages();
 		EXPECT_EQ(ids_of_a().size(), 1u) << "the other id is still there";
 	}
-	// Into the receives that were posted before all this.
-	void expect_messages()
-	{
-		VIP_DESCRIPTOR *s = descriptor(2, {{memory.data(128), 8}});
-
-		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
-		expect_sent(a, s);
-		expect_received(b, e);
-		ASSERT_EQ(post_send(b, s), VIP_SUCCESS);
-		expect_sent(b, s);
-		expect_received(a, d);
-	}
 	VIP_CONN_HANDLE conn = nullptr;
 	std::future<VIP_RETURN> waited, requested;
 };

@@ -17,5 +17,17 @@ class TwoVis : public NicTest
 		e = descriptor(1, {{memory.data(64), 64}});
 		ASSERT_EQ(post_recv(b, e), VIP_SUCCESS);
 	}
+	// Both ways, into these receives.
+	void expect_messages()
+	{
+		VIP_DESCRIPTOR *s = descriptor(2, {{memory.data(128), 8}});
+
+		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+		expect_sent(a, s);
+		expect_received(b, e);
+		ASSERT_EQ(post_send(b, s), VIP_SUCCESS);
+		expect_sent(b, s);
+		expect_received(a, d);
+	}
 	VIP_DESCRIPTOR *d = nullptr, *e = nullptr; // of a, of b
 };

@@ -1,6 +1,8 @@
 // Lines of events, VIPL's constants in words, and waiting for a signal.
 #include "events.h"
 
+#include "../../result_names.h"
+
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -54,24 +56,7 @@ void wrong(const char *details, ...)
 
 const char *text(VIP_RETURN code)
 {
-	static const char *const names[] = {"VIP_SUCCESS",
-					    "VIP_NOT_DONE",
-					    "VIP_INVALID_PARAMETER",
-					    "VIP_ERROR_RESOURCE",
-					    "VIP_TIMEOUT",
-					    "VIP_REJECT",
-					    "VIP_INVALID_RELIABILITY_LEVEL",
-					    "VIP_INVALID_MTU",
-					    "VIP_INVALID_QOS",
-					    "VIP_INVALID_PTAG",
-					    "VIP_INVALID_RDMAREAD",
-					    "VIP_DESCRIPTOR_ERROR",
-					    "VIP_INVALID_STATE",
-					    "VIP_ERROR_NAMESERVICE",
-					    "VIP_NO_MATCH",
-					    "VIP_NOT_REACHABLE",
-					    "VIP_ERROR_NOT_SUPPORTED"};
-	return static_cast<size_t>(code) < std::size(names) ? names[code] : "an unknown code";
+	return result_name(code);
 }
 
 const char *text(VIP_ERROR_CODE code)
