@@ -1,6 +1,7 @@
 /* What a biased lock does seldom: being taken by the mutex, and changing its owner. */
 #include "lock.h"
 
+#include <errno.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -53,6 +54,25 @@ void lock_acquire_slowly(struct lock *lock, enum lock_way way)
 	lock->last = self;
 }
 
+/* A thread that has ended is never on its way in. One that has its number now makes it seem alive. */
+static bool has_ended(pid_t thread)
+{
+	return syscall(SYS_tgkill, getpid(), thread, 0) && errno == ESRCH;
+}
+
+/* The caller has come many times in a row, and has the mutex. */
+static void own_if_favourite(struct lock *lock)
+{
+	lock->in_a_row = 0;
+	if (!lock->favourite ||
+	    (lock->favourite != lock->last && has_ended(lock->favourite_id))) {
+		lock->favourite = lock->last;
+		lock->favourite_id = (pid_t)syscall(SYS_gettid);
+	}
+	if (lock->favourite == lock->last)
+		atomic_store_explicit(&lock->owner, lock->last, memory_order_release);
+}
+
 int lock_release_slowly(struct lock *lock, int result)
 {
 	/* Who ended our ownership has the mutex, and has not come in yet. */
@@ -61,13 +81,8 @@ int lock_release_slowly(struct lock *lock, int result)
 		return result;
 	}
 	atomic_store_explicit(&lock->holder, 0, memory_order_relaxed);
-	if (lock->in_a_row >= MANY && switches.fence_is_free) {
-		if (!lock->favourite)
-			lock->favourite = lock->last;
-		if (lock->favourite == lock->last)
-			atomic_store_explicit(&lock->owner, lock->last, memory_order_release);
-		lock->in_a_row = 0;
-	}
+	if (lock->in_a_row >= MANY && switches.fence_is_free)
+		own_if_favourite(lock);
 	pthread_mutex_unlock(&lock->mutex);
 	return result;
 }

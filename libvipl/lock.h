@@ -6,7 +6,7 @@
  * is not. Somebody else first takes the mutex below, ends the ownership, and waits for the
  * favourite to be outside; the favourite becomes the owner again after many more times in a row.
  *
- * It stays the favourite for as long as there is the lock, also when its memory is given to another object:
+ * It stays the favourite for as long as it lives, also when the lock's memory is given to another object:
  * it may be on its way in, delayed for however long, and what it says then must not be somebody else's.
  */
 #ifndef VIPL_LOCK_H
@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "fence.h"
 
@@ -23,7 +24,8 @@ struct lock {
 	_Atomic uint32_t owner;	 /* a thread's number, or 0 */
 	_Atomic uint32_t inside; /* 1: the favourite is */
 	_Atomic uint32_t holder; /* who has come in by the mutex, or 0 */
-	uint32_t favourite, last, in_a_row; /* the mutex guards these */
+	uint32_t favourite, last, in_a_row; /* the mutex guards these, and the next */
+	pid_t favourite_id;		    /* the kernel's number of it */
 	pthread_mutex_t mutex;
 };
 
