@@ -345,6 +345,19 @@ class Ends(PairTest):
     def test_kill_and_its_news_is_lost(self):
         self.told("kill_lost", "KILL", drop=True)
 
+    def test_kill_with_a_request_taken(self):
+        """The host has the request, and nobody is left who could answer it."""
+        for level in LEVELS:
+            with self.subTest(level=level):
+                held, caller = self.connect(server=2, wait=False, level=level, act="hold", name=self.name(),
+                                            timeout="infinite")
+                held.wait_for("holding", PATIENCE)
+                fault = time.monotonic()
+                held.job.signal("KILL")
+                returned = caller.wait_for("return", PATIENCE, call="VipConnectRequest")
+                self.assertEqual(returned.details["code"], "VIP_NO_MATCH")
+                record("kill.request.%s" % short(level), caller.here(returned) - fault)
+
     def test_disconnect(self):
         self.told("disconnect", "USR1", drop=False, act="idle")
 
