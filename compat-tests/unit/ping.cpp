@@ -98,7 +98,7 @@ TEST_F(Ping, ThatIsLostIsRepeated)
 			expect_pings(before, 2);
 			EXPECT_EQ(state_of(b), VIP_STATE_CONNECTED);
 		},
-		"3600");
+		"6");
 }
 
 // iWARP wants a queue pair for it; and there may be no descriptor for an id.
@@ -117,18 +117,15 @@ TEST_F(Ping, ThatCannotBeMadeTellsNothing)
 		});
 }
 
+// b's would be due before x's is.
 TEST_F(Ping, IsNotMadeWhenTheConnectionHasEnded)
 {
 	run([this] {
 		auto s = connect_to(b, 4711);
 		uint64_t before = fake_calls("rdma_connect");
 		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
-		s = nullptr;
-		before = fake_calls("rdma_connect");
 		auto t = connect_to(x, 4712, PEER_QP + 1, OTHER);
-		fake_address(OTHER, FAKE_REACH_SILENT, 1000000);
-		expect_lost(x);
-		EXPECT_LE(fake_calls("rdma_connect"), before + 2) << "a stranger's, and one for x";
+		expect_pings(before + 1, 1);
 	});
 }
 

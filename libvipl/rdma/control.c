@@ -445,7 +445,7 @@ static bool waiting_tick(struct control *control, int64_t now)
 		error = dial(control);
 	if (error)
 		put_off(control, error);
-	ping_tick(&control->ping, now);
+	ping_tick(&control->ping, now, limit / 3);
 	return true;
 }
 

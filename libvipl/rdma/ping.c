@@ -11,7 +11,6 @@
 #define NOBODYS_QP 1u
 #define RESOLVE_MSEC 2000
 #define PAUSE	     INT64_C(10000000000) /* after an answer */
-#define PATIENCE     INT64_C(2000000000)  /* for one; after that it is asked anew */
 
 void ping_init(struct ping *ping, struct rdma_device *device, const struct in6_addr *host,
 	       int64_t due)
@@ -34,7 +33,7 @@ static void settle(struct ping *ping)
 	ping->due = clock_nsec() + PAUSE;
 }
 
-void ping_tick(struct ping *ping, int64_t now)
+void ping_tick(struct ping *ping, int64_t now, int64_t patience)
 {
 	const struct in6_addr *own = rdma_own_host(ping->device, &ping->host);
 	struct sockaddr_storage from, to;
@@ -49,7 +48,7 @@ void ping_tick(struct ping *ping, int64_t now)
 	}
 	if (!ping->asked)
 		ping->asked = now;
-	ping->due = now + PATIENCE;
+	ping->due = now + patience;
 	rdma_socket(ping->device, own, 0, &from);
 	rdma_socket(ping->device, &ping->host, NOBODYS_PORT, &to);
 	/* No route is no answer: our link may be down. */

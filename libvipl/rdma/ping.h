@@ -16,8 +16,8 @@ struct ping {
 /* [nic] The first one follows at the time `due`. */
 void ping_init(struct ping *ping, struct rdma_device *device, const struct in6_addr *host,
 	       int64_t due);
-/* [nic] Asks when it is time to. */
-void ping_tick(struct ping *ping, int64_t now);
+/* [nic] Asks when it is time to, and anew when it has no answer after so many nanoseconds. */
+void ping_tick(struct ping *ping, int64_t now, int64_t patience);
 /* [nic] Gives up the one under way. */
 void ping_drop(struct ping *ping);
 /* For how long the host has not answered, in nanoseconds. */
