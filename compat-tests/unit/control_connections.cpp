@@ -83,6 +83,35 @@ TEST_F(ControlConnections, ThatEndBeforeTheHelloAreTriedAgain)
 	expect_connected(again);
 }
 
+// A proxy does that. It is looked at again when a ping would have come of it.
+TEST_F(ControlConnections, ThatEndBeforeTheHelloAgainAreNotTriedAtOnce)
+{
+	ControlListener listener;
+	auto s = connect_to(b, listener.port);
+	uint64_t before = fake_calls("rdma_connect");
+
+	listener.accept().close();
+	listener.accept().close();
+	EXPECT_TRUE(eventually([&] { return fake_calls("rdma_connect") > before; }));
+	EXPECT_EQ(fake_calls("connect"), 2u);
+	expect_state(b, VIP_STATE_CONNECTED);
+}
+
+// The peer has made one, and is gone; ours, which was put off, finds out.
+TEST_F(ControlConnections, ThatWerePutOffAreTriedWhenTheOtherEnds)
+{
+	ControlListener listener;
+	uint16_t port = listener.port;
+
+	listener.close();
+	auto s = connect_to(b, port);
+	Control theirs("10.9.9.1", s->extra.port);
+	theirs.send(WIRE_HELLO, {port, 0, 0, 0});
+	ASSERT_EQ(theirs.next(), WIRE_HELLO);
+	theirs.close();
+	expect_lost(b);
+}
+
 // No firewall does that.
 TEST_F(ControlConnections, ThatWereTakenAndThenAreRefusedAreTheEnd)
 {
@@ -112,6 +141,8 @@ TEST_F(ControlConnections, AskARequesterWhoseLastWordIsLate)
 		control.send(code, {0, PEER_QP + 1, b.qp, ask.number});
 		control.send(code, {0, PEER_QP, b.qp + 1000, ask.number});
 	}
+	for (int i = 0; i < 2; i++)
+		ASSERT_EQ(control.next(), WIRE_GONE) << "of these connections we know nothing";
 	ASSERT_EQ(control.next(), WIRE_ASK) << "none of these was an answer, and it asks again";
 	EXPECT_EQ(control.fields.number, ask.number);
 	EXPECT_EQ(fake_calls("rdma_notify"), 0u);
@@ -143,6 +174,23 @@ TEST_F(ControlConnections, ThatEndEndAnAcceptToo)
 	listener.accept_up().close();
 	expect_state(b, VIP_STATE_IDLE);
 	EXPECT_EQ(accepted.get(), VIP_TIMEOUT);
+}
+
+// The requester may have the answer, and be connected as far as it knows.
+TEST_F(ControlConnections, TellOfAnAcceptThatWasGivenUp)
+{
+	ControlListener listener;
+	auto s = answer_to(b, listener.port);
+	Control control = listener.accept_up();
+
+	ASSERT_EQ(control.next(), WIRE_ASK);
+	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	EXPECT_NE(accepted.get(), VIP_SUCCESS);
+	ASSERT_EQ(control.next_answer(), WIRE_GONE);
+	EXPECT_EQ(control.fields.to, PEER_QP);
+	control.send(WIRE_CONNECTED, {0, PEER_QP, b.qp, 5});
+	ASSERT_EQ(control.next_answer(), WIRE_GONE) << "it is contradicted, too";
+	EXPECT_EQ(control.fields.number, 5u);
 }
 
 // Only the request that was accepted comes again for the same VI.
@@ -361,6 +409,45 @@ TEST_F(SilentControlConnections, AreTriedOnceMoreAndTheConnectionsStay)
 		EXPECT_EQ(again.next_answer(), WIRE_GONE);
 		b = make_vi();
 	}
+}
+
+// A send may be the first to be told of what is wrong.
+TEST_F(SilentControlConnections, AreTriedOnceMoreAfterASendHasFailed)
+{
+	for (int error : {ETIMEDOUT, EHOSTUNREACH, EAGAIN}) {
+		ControlListener listener;
+		Vi x = make_vi();
+		auto t = connect_to(b, listener.port), u = connect_to(x, listener.port, PEER_QP + 1);
+		Control before = listener.accept_up();
+		expect_connected(before);
+		fake_fail("sendto", 1, error);
+		EXPECT_EQ(VipDisconnect(x), VIP_SUCCESS);
+		Control again = listener.accept_up();
+		expect_connected(again);
+		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+		EXPECT_EQ(again.next_answer(), WIRE_GONE);
+		b = make_vi();
+	}
+}
+
+// There is no room for questions about all connections: the rest follows.
+TEST_F(ControlConnections, AskForTheRestWhenThereIsRoom)
+{
+	ControlListener listener;
+	Vi x = make_vi();
+	auto s = connect_to(b, listener.port), t = connect_to(x, listener.port, PEER_QP + 1);
+	Control control = listener.accept();
+	std::set<uint32_t> asked;
+
+	ASSERT_EQ(control.next(), WIRE_HELLO);
+	fake_fail("sendto", 2, EAGAIN);
+	control.send(WIRE_HELLO, {listener.port, 0, 0, 0});
+	for (int i = 0; i < 2; i++) {
+		ASSERT_EQ(control.next(), WIRE_ASK);
+		asked.insert(control.fields.to);
+	}
+	EXPECT_EQ(asked, (std::set<uint32_t>{PEER_QP, PEER_QP + 1}));
+	expect_connected(control);
 }
 
 TEST_F(SilentControlConnections, ThatAreRefusedAreTheEnd)

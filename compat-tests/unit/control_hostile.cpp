@@ -129,6 +129,19 @@ TEST_F(HostileControl, HalfAMessageAndTheEndAreForgotten)
 	expect_usable_control();
 }
 
+TEST_F(HostileControl, ManyWhoSayHelloAndAreOfNoUseAreTurnedAway)
+{
+	std::vector<Control> all;
+
+	for (int i = 0; i < 200; i++) {
+		all.push_back(stranger());
+		all.back().send(WIRE_HELLO, {static_cast<uint16_t>(1000 + i), 0, 0, 0});
+		ASSERT_EQ(all.back().next(), WIRE_HELLO);
+	}
+	for (int i = 0; i < 200 - 64; i++)
+		ASSERT_EQ(all[static_cast<size_t>(i)].next_answer(), 0) << "the oldest go first: " << i;
+}
+
 // Only the latest 64 of them may take up memory and descriptors.
 TEST_F(HostileControl, ManyWhoSayNothingAreTurnedAway)
 {

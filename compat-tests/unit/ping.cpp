@@ -73,6 +73,38 @@ TEST_F(Ping, FindsOutThatThereIsNoWayAnyMore)
 	});
 }
 
+// What takes connections there may be a proxy.
+TEST_F(Ping, FindsOutThatAHostIsGoneWhosePortTakesConnectionsAndClosesThem)
+{
+	run([this] {
+		fake_fail_always("connect", 0);
+		ControlListener listener(OTHER);
+		auto s = connect_to(b, listener.port, PEER_QP, OTHER);
+		fake_address(OTHER, FAKE_REACH_SILENT, 1000000);
+		for (int i = 0; i < 2; i++)
+			listener.accept().close();
+		expect_lost(b);
+	});
+}
+
+// TCP has waited for that long already.
+TEST_F(Ping, IsNotWaitedForAfterTcpHasFoundOut)
+{
+	run(
+		[this] {
+			fake_fail_always("connect", 0);
+			ControlListener listener(OTHER);
+			auto s = connect_to(b, listener.port, PEER_QP, OTHER);
+			Control control = listener.accept();
+			ASSERT_EQ(control.next(), WIRE_HELLO);
+			fake_fail_always("connect", EHOSTUNREACH);
+			fake_fail("recv", 1, ETIMEDOUT);
+			control.send_bytes("", 1);
+			expect_lost(b);
+		},
+		"3600");
+}
+
 // When x is lost, b would have been long since.
 TEST_F(Ping, LeavesConnectionsWithAHostThatAnswers)
 {
@@ -90,15 +122,13 @@ TEST_F(Ping, LeavesConnectionsWithAHostThatAnswers)
 
 TEST_F(Ping, ThatIsLostIsRepeated)
 {
-	run(
-		[this] {
-			auto s = connect_to(b, 4711);
-			uint64_t before = fake_calls("rdma_connect");
-			fake_lose_next(FAKE_REQ, 1);
-			expect_pings(before, 2);
-			EXPECT_EQ(state_of(b), VIP_STATE_CONNECTED);
-		},
-		"6");
+	run([this] {
+		auto s = connect_to(b, 4711);
+		uint64_t before = fake_calls("rdma_connect");
+		fake_lose_next(FAKE_REQ, 1);
+		expect_pings(before, 2);
+		EXPECT_EQ(state_of(b), VIP_STATE_CONNECTED);
+	});
 }
 
 // iWARP wants a queue pair for it; and there may be no descriptor for an id.

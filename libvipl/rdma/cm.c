@@ -33,6 +33,9 @@ enum source { ASYNC_EVENTS, CM_EVENTS, CONTROL_EVENTS, TIMER, SOURCES };
 
 void rdma_drop_ids(struct rdma_endpoint *endpoint)
 {
+	/* The requester may have our answer, and be connected as far as it knows. */
+	if (endpoint->phase == RDMA_ACCEPTING)
+		control_tell(endpoint, WIRE_GONE, endpoint->peer_qp, endpoint->own_psn);
 	endpoint->phase = RDMA_UNCONNECTED;
 	if (endpoint->id)
 		rdma_destroy_id(endpoint->id);
@@ -152,11 +155,13 @@ enum wire_code rdma_control_arrived(struct rdma_endpoint *endpoint, enum wire_co
 	case WIRE_CONNECTED:
 		if (is_answer && is_accepting)
 			confirmed(endpoint);
-		break;
+		return is_peer ? 0 : WIRE_GONE;
 	case WIRE_UNHEARD:
 		if (is_answer && is_accepting) {
 			rdma_drop_ids(endpoint);
 			endpoint_unheard(endpoint->vi);
+		} else if (is_answer) { /* it has begun anew since */
+			disconnected(endpoint);
 		}
 		break;
 	default:

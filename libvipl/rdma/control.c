@@ -21,9 +21,10 @@
 #include "deadline.h"
 #include "log.h"
 
-#define EVENTS_AT_ONCE	256u /* then it is the turn of the NIC's other work */
+#define EVENTS_AT_ONCE	16u /* then it is the turn of the NIC's other work */
 #define AWAIT_NSEC	INT64_C(1000000000) /* the peer makes it within a round trip */
 #define TRY_AGAIN_NSEC	INT64_C(10000000000)
+#define LOOK_NSEC	INT64_C(500000000)
 #define REOPEN_NSEC	INT64_C(1500000000)
 
 static bool is_with(const struct control *control, const struct in6_addr *host, uint16_t port)
@@ -32,8 +33,7 @@ static bool is_with(const struct control *control, const struct in6_addr *host, 
 	       host_equal(&control->host, host);
 }
 
-/* One that is up if there is any. */
-static struct control *find(const struct rdma_device *device, const struct in6_addr *host, uint16_t port)
+struct control *control_find(const struct rdma_device *device, const struct in6_addr *host, uint16_t port)
 {
 	struct control *control, *found = NULL;
 
@@ -61,12 +61,6 @@ int control_watch(struct rdma_device *device, int operation, int fd, void *what,
 	return epoll_ctl(device->control.epoll_fd, operation, fd, &event);
 }
 
-/* Is the endpoint's peer, or who it asks, on this host? */
-static bool is_peer(const struct rdma_endpoint *endpoint, const struct in6_addr *host)
-{
-	return host_equal(rdma_is_asking(endpoint) ? &endpoint->host : &endpoint->peer.host, host);
-}
-
 /* How long it may be silent, and that it does not wait to fill a packet. */
 static void set_options(int fd)
 {
@@ -83,9 +77,11 @@ static void hang_up(struct control *control)
 {
 	struct rdma_device *device = control->device;
 
-	device->control.strangers -= control->state == CONTROL_STRANGER;
+	device->control.accepted -= control->is_accepted;
+	control->is_accepted = false;
 	control->state = CONTROL_AWAITED;
 	control->have = 0;
+	control->error = 0;
 	if (control->fd < 0)
 		return;
 	/* Closing alone would do neither, should a forked child have the socket, too. */
@@ -115,7 +111,8 @@ static struct control *create(struct rdma_device *device, const struct in6_addr 
 	control->host = *host;
 	control->port = port;
 	control->deadline = clock_nsec() + AWAIT_NSEC;
-	ping_init(&control->ping, device, host, control->deadline);
+	control->look = control->deadline;
+	ping_init(&control->ping, device, host);
 	TAILQ_INSERT_TAIL(&device->control.all, control, in_device);
 	return control;
 }
@@ -134,7 +131,8 @@ struct control *control_adopt(struct rdma_device *device, int fd, const struct i
 	control->fd = fd;
 	control->state = CONTROL_STRANGER;
 	control->deadline = DEADLINE_NEVER;
-	device->control.strangers++;
+	control->is_accepted = true;
+	device->control.accepted++;
 	return control;
 }
 
@@ -188,9 +186,8 @@ static void put_off(struct control *control, int error)
 				"and then by rdma_cm whether its host is there: %s%s",
 				error ? strerror(error) : "refused",
 				error == EMFILE ? " (see ulimit -n)" : "");
-	control->deadline = control->was_taken ? now : now + TRY_AGAIN_NSEC;
-	if (control->ping.due == DEADLINE_NEVER)
-		control->ping.due = now;
+	control->deadline = control->was_taken && !control->was_put_off ? now : now + TRY_AGAIN_NSEC;
+	control->was_put_off = true;
 	rdma_timer_start(control->device);
 }
 
@@ -206,7 +203,7 @@ void control_want(struct rdma_endpoint *endpoint, bool is_ours)
 		return;
 	if (own && host_equal(own, host) && port == control_port(device, host))
 		return; /* this NIC itself lives as long as we do */
-	control = find(device, host, port);
+	control = control_find(device, host, port);
 	if (!control)
 		control = create(device, host, port);
 	if (!control || control->state != CONTROL_AWAITED)
@@ -217,50 +214,12 @@ void control_want(struct rdma_endpoint *endpoint, bool is_ours)
 	rdma_timer_start(device);
 }
 
-static bool send_message(struct control *control, enum wire_code code, uint32_t own_qp,
-			 uint32_t peer_qp, uint32_t number)
-{
-	const struct wire_control_fields fields = {
-		.port = control_port(control->device, &control->host),
-		.from = own_qp,
-		.to = peer_qp,
-		.number = number,
-	};
-	struct wire_control message;
-
-	wire_write_control(&message, code, &fields);
-	if (sendto(control->fd, &message, sizeof(message), MSG_NOSIGNAL, NULL, 0) ==
-	    (ssize_t)sizeof(message))
-		return true;
-	/* Broken, or the peer has read nothing of thousands of messages: an event tells of it. */
-	shutdown(control->fd, SHUT_RDWR);
-	return false;
-}
-
-bool control_tell(struct rdma_endpoint *endpoint, enum wire_code code, uint32_t peer_qp,
-		  uint32_t number)
-{
-	struct control *control = NULL;
-
-	if (!control_is_off(endpoint->device))
-		control = find(endpoint->device, &endpoint->peer.host, endpoint->peer_extra.port);
-	return control && control->state == CONTROL_UP &&
-	       send_message(control, code, endpoint->qp->qp_num, peer_qp, number);
-}
-
-static bool is_connected_with(const struct rdma_endpoint *endpoint, const struct in6_addr *host,
-			      uint16_t port)
-{
-	return (endpoint->phase == RDMA_CONNECTED || endpoint->phase == RDMA_ACCEPTING) &&
-	       endpoint->peer_extra.port == port && host_equal(&endpoint->peer.host, host);
-}
-
-static bool is_needed(const struct rdma_device *device, const struct in6_addr *host, uint16_t port)
+bool control_is_needed(const struct rdma_device *device, const struct in6_addr *host, uint16_t port)
 {
 	const struct rdma_endpoint *endpoint;
 
 	LIST_FOREACH(endpoint, &device->endpoints, in_device)
-		if (is_connected_with(endpoint, host, port))
+		if (control_is_peers(endpoint, host, port))
 			return true;
 	return false;
 }
@@ -271,7 +230,7 @@ static void lose_all(struct rdma_device *device, const struct in6_addr *host, ui
 	struct rdma_endpoint *endpoint;
 
 	LIST_FOREACH(endpoint, &device->endpoints, in_device)
-		if (is_connected_with(endpoint, host, port))
+		if (control_is_peers(endpoint, host, port))
 			rdma_ended(endpoint);
 }
 
@@ -285,103 +244,47 @@ static void lose(struct control *control)
 	lose_all(device, &host, port);
 }
 
-/*
- * `error`: 0 when the peer has closed it. Else it may be the network's fault, so where one was up one
- * more attempt follows: who is gone refuses that. Where none ever came through, nothing is known.
- */
-static void ended(struct control *control, int error)
+/* One that was up has failed, and this takes its place; or all is lost. */
+static void try_once_more(struct control *control)
+{
+	if (control->state == CONTROL_AWAITED && dial(control)) {
+		lose(control);
+		return;
+	}
+	control->is_last = true;
+	control->deadline = clock_nsec() + REOPEN_NSEC;
+	rdma_timer_start(control->device);
+}
+
+static bool is_silence(int error)
+{
+	return error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;
+}
+
+void control_ended(struct control *control, int error)
 {
 	enum control_state state = control->state;
 	struct control *other = state == CONTROL_STRANGER ? NULL : other_than(control);
-	bool is_known = state == CONTROL_UP || control->is_last ||
-			(control->was_taken && error == ECONNREFUSED);
+	bool was_there = state == CONTROL_UP || (state == CONTROL_GREETING && is_silence(error));
+	bool is_gone = control->is_last || (control->was_taken && error == ECONNREFUSED) ||
+		       (state == CONTROL_UP && (!error || error == EPROTO));
 
 	log_debug("control connection: %s", error ? strerror(error) : "closed by the peer");
+	control->was_reset = error == ECONNRESET;
 	hang_up(control);
 	if (state == CONTROL_STRANGER) {
 		control_forget(control);
-	} else if (other) {
-		other->is_last |= is_known;
+	} else if (other) { /* it knows better, or will */
 		control_forget(control);
-	} else if (!is_known) {
-		put_off(control, error);
-	} else if (state == CONTROL_UP && error && error != EPROTO && !dial(control)) {
-		control->is_last = true;
-		control->deadline = clock_nsec() + REOPEN_NSEC;
-		rdma_timer_start(control->device);
-	} else {
+		if (other->state != CONTROL_UP && (was_there || is_gone))
+			try_once_more(other);
+	} else if (is_gone) {
 		lose(control);
+	} else if (was_there) {
+		try_once_more(control);
+	} else {
+		put_off(control, error);
 	}
-}
-
-/* What has happened before it was up is not known: whether the connections are still there. */
-static void ask_all(struct control *control)
-{
-	struct rdma_endpoint *endpoint;
-
-	LIST_FOREACH(endpoint, &control->device->endpoints, in_device)
-		if (endpoint->phase == RDMA_CONNECTED &&
-		    is_connected_with(endpoint, &control->host, control->port) &&
-		    !send_message(control, WIRE_ASK, endpoint->qp->qp_num, endpoint->peer_qp,
-				  endpoint->own_psn))
-			return;
-}
-
-/* Who has connected to us says who it is; who was connected to says that it is there. */
-static bool take_hello(struct control *control, uint16_t port)
-{
-	if (control->state == CONTROL_STRANGER) {
-		control->port = port;
-		if (!port || !send_message(control, WIRE_HELLO, 0, 0, 0))
-			return false;
-		control->device->control.strangers--;
-	}
-	control->state = CONTROL_UP;
-	control->is_last = false;
-	ask_all(control);
-	return port == control->port;
-}
-
-/* False when it is no message that this end may be sent. */
-static bool take(struct control *control)
-{
-	struct rdma_endpoint *endpoint;
-	struct wire_control_fields fields;
-	enum wire_code code = wire_read_control(&control->input, &fields), answer = 0;
-
-	if (code == WIRE_HELLO)
-		return take_hello(control, fields.port);
-	if (control->state != CONTROL_UP || !code)
-		return false;
-	LIST_FOREACH(endpoint, &control->device->endpoints, in_device)
-		if (endpoint->qp->qp_num == fields.to && is_peer(endpoint, &control->host))
-			break;
-	if (endpoint)
-		answer = rdma_control_arrived(endpoint, code, &fields, control->port);
-	else if (code == WIRE_ASK)
-		answer = WIRE_GONE;
-	if (answer)
-		send_message(control, answer, fields.to, fields.from, fields.number);
-	return true;
-}
-
-static void receive(struct control *control)
-{
-	ssize_t got = recv(control->fd, (char *)&control->input + control->have,
-			   sizeof(control->input) - control->have, 0);
-
-	if (got < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	if (got <= 0) {
-		ended(control, got ? errno : 0);
-		return;
-	}
-	control->have += (size_t)got;
-	if (control->have < sizeof(control->input))
-		return;
-	control->have = 0;
-	if (!take(control))
-		ended(control, EPROTO);
 }
 
 static void connected(struct control *control)
@@ -391,17 +294,16 @@ static void connected(struct control *control)
 
 	getsockopt(control->fd, SOL_SOCKET, SO_ERROR, &error, &length);
 	if (error) {
-		ended(control, error);
+		control_ended(control, error);
 		return;
 	}
 	/* Its kernel is there, whatever the process does. */
 	control->state = CONTROL_GREETING;
 	control->was_taken = true;
-	control->deadline = DEADLINE_NEVER;
-	ping_drop(&control->ping);
-	ping_init(&control->ping, control->device, &control->host, DEADLINE_NEVER);
+	if (!control->was_reset) /* of a process that is stopped there is no reset */
+		control->deadline = DEADLINE_NEVER;
 	control_watch(control->device, EPOLL_CTL_MOD, control->fd, control, EPOLLIN);
-	send_message(control, WIRE_HELLO, 0, 0, 0);
+	control_send(control, WIRE_HELLO, 0, 0, 0);
 }
 
 void control_serve(struct rdma_device *device)
@@ -421,23 +323,29 @@ void control_serve(struct rdma_device *device)
 		else if (control->state == CONTROL_CONNECTING && event.events & EPOLLOUT)
 			connected(control);
 		else
-			receive(control);
+			control_receive(control, event.events);
 	}
 }
 
-/* Of one that is not up, and in whose place none was: false when it is not needed any more. */
-static bool waiting_tick(struct control *control, int64_t now)
+/*
+ * Of one that is not up yet: false when it is not there any more. The other end may rely on one that has
+ * said hello, even where another one is up, or there is no use for it here.
+ */
+static bool look_after(struct control *control, int64_t now)
 {
 	const struct control *other = other_than(control);
-	int64_t limit = config()->keepalive_sec * INT64_C(1000000000);
+	bool is_needed = control_is_needed(control->device, &control->host, control->port) &&
+			 !(other && other->state == CONTROL_UP);
 	int error = 0;
 
-	if ((other && other->state == CONTROL_UP) ||
-	    !is_needed(control->device, &control->host, control->port)) {
+	control->look = now + LOOK_NSEC;
+	if (!is_needed && control->state == CONTROL_GREETING)
+		return true;
+	if (!is_needed) {
 		control_forget(control);
 		return false;
 	}
-	if (ping_silence(&control->ping, now) >= limit) {
+	if (ping_tick(&control->ping, now)) {
 		lose(control);
 		return false;
 	}
@@ -445,7 +353,6 @@ static bool waiting_tick(struct control *control, int64_t now)
 		error = dial(control);
 	if (error)
 		put_off(control, error);
-	ping_tick(&control->ping, now, limit / 3);
 	return true;
 }
 
@@ -457,16 +364,15 @@ bool control_tick(struct rdma_device *device)
 
 	control_resume(device);
 	for (control = TAILQ_FIRST(&device->control.all); control; control = next) {
-		bool is_waiting = control->state == CONTROL_AWAITED ||
-				  control->state == CONTROL_CONNECTING;
-
 		next = TAILQ_NEXT(control, in_device);
-		if (is_waiting && !control->is_last)
-			goes_on |= waiting_tick(control, now);
-		else if (is_waiting && now >= control->deadline)
-			ended(control, ECONNREFUSED);
+		if (control->state == CONTROL_STRANGER || control->state == CONTROL_UP)
+			continue;
+		if (control->is_last && now >= control->deadline)
+			control_ended(control, ECONNREFUSED);
+		else if (control->is_last || now < control->look)
+			goes_on = true;
 		else
-			goes_on |= is_waiting;
+			goes_on |= look_after(control, now);
 	}
 	return goes_on;
 }

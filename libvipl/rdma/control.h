@@ -21,9 +21,14 @@ struct control {
 	TAILQ_ENTRY(control) in_device;
 	struct in6_addr host; /* with the port, the NIC at the other end */
 	uint16_t port;
-	bool is_last;	/* one that was up has failed; this takes its place, or all is lost */
-	bool was_taken; /* the port has taken a connection: nobody but the NIC's end refuses another */
+	bool is_last;	  /* one that was up has failed; this takes its place, or all is lost */
+	bool is_accepted; /* the other end has made it */
+	bool was_taken;	  /* the port has taken a connection: nobody but the NIC's end refuses another */
+	bool was_reset;	  /* the last one was, so the process at the other end may be another */
+	bool was_put_off;
+	int error;	  /* by which sending has failed */
 	int64_t deadline; /* of one that is the last; when one that is awaited is to be made */
+	int64_t look;	  /* when to look after it, as long as it is not up */
 	struct ping ping; /* until it is up */
 	size_t have;	  /* bytes of `input` */
 	struct wire_control input;
@@ -43,6 +48,29 @@ int control_socket(struct rdma_device *device, const struct in6_addr *host,
 /* Who has connected to us from this host. NULL when there is no memory, and the descriptor is closed then. */
 struct control *control_adopt(struct rdma_device *device, int fd, const struct in6_addr *host);
 void control_forget(struct control *control);
+/* One that is up if there is any. */
+struct control *control_find(const struct rdma_device *device, const struct in6_addr *host,
+			     uint16_t port);
+
+bool control_is_needed(const struct rdma_device *device, const struct in6_addr *host, uint16_t port);
+/*
+ * `error`: 0 when the peer has closed it. Else it may be the network's fault, so where one was up one
+ * more attempt follows: who is gone refuses that. Where none ever came through, nothing is known.
+ */
+void control_ended(struct control *control, int error);
+
+/* control_messages.c */
+/* False when it cannot be sent: an event tells of that. */
+bool control_send(struct control *control, enum wire_code code, uint32_t own_qp, uint32_t peer_qp,
+		  uint32_t number);
+void control_receive(struct control *control, uint32_t events);
+/* Is the endpoint's peer at the NIC with this port? */
+static inline bool control_is_peers(const struct rdma_endpoint *endpoint, const struct in6_addr *host,
+			      uint16_t port)
+{
+	return (endpoint->phase == RDMA_CONNECTED || endpoint->phase == RDMA_ACCEPTING) &&
+	       endpoint->peer_extra.port == port && host_equal(&endpoint->peer.host, host);
+}
 
 /* control_listen.c */
 void control_accept(struct rdma_device *device, int *listener);

@@ -9,23 +9,44 @@
 #include "control.h"
 #include "log.h"
 
-#define BACKLOG	       1024
-#define MOST_STRANGERS 64u /* of those who have connected and told nothing, the oldest goes */
+#define BACKLOG	      1024
+#define MOST_UNWANTED 64u
+#define LOOKS	      4u
 
 uint16_t control_port(const struct rdma_device *device, const struct in6_addr *host)
 {
 	return device->control.ports[host_is_ipv4(host) ? 0 : 1];
 }
 
-static void turn_away_oldest(struct rdma_device *device)
+/* Is there a connection with that NIC, or may there soon be one with that host? */
+static bool is_wanted(const struct control *control)
 {
-	struct control *control;
+	const struct rdma_endpoint *endpoint;
 
-	TAILQ_FOREACH(control, &device->control.all, in_device)
-		if (control->state == CONTROL_STRANGER) {
-			control_forget(control);
+	if (control->state == CONTROL_STRANGER)
+		return false;
+	if (!control->is_accepted ||
+	    control_is_needed(control->device, &control->host, control->port))
+		return true;
+	LIST_FOREACH(endpoint, &control->device->endpoints, in_device)
+		if (rdma_is_asking(endpoint) && host_equal(&endpoint->host, &control->host))
+			return true;
+	return false;
+}
+
+/* The oldest that is of no use goes; with each new one some are looked at. */
+static void make_room(struct rdma_device *device)
+{
+	for (unsigned i = 0; i < LOOKS && device->control.accepted > MOST_UNWANTED; i++) {
+		struct control *oldest = TAILQ_FIRST(&device->control.all);
+
+		if (!is_wanted(oldest)) {
+			control_forget(oldest);
 			return;
 		}
+		TAILQ_REMOVE(&device->control.all, oldest, in_device);
+		TAILQ_INSERT_TAIL(&device->control.all, oldest, in_device);
+	}
 }
 
 void control_accept(struct rdma_device *device, int *listener)
@@ -46,8 +67,8 @@ void control_accept(struct rdma_device *device, int *listener)
 	if (fd < 0)
 		return;
 	host = host_from_socket((struct sockaddr *)&from);
-	if (control_adopt(device, fd, &host) && device->control.strangers > MOST_STRANGERS)
-		turn_away_oldest(device);
+	if (control_adopt(device, fd, &host))
+		make_room(device);
 }
 
 void control_resume(struct rdma_device *device)

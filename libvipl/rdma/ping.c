@@ -1,21 +1,25 @@
 /*
  * Is a host there? A request for a port on which nobody listens finds out: the host's kernel refuses it.
  * It takes no queue pair, and the host keeps nothing of it.
+ *
+ * Silence is so many questions without an answer, and not a time: this process may have been stopped.
  */
 #include "ping.h"
 
+#include "config.h"
 #include "deadline.h"
 
 #define NOBODYS_PORT 1u
 /* Of no connection: this one is for management on every device, and so it makes none stale. */
-#define NOBODYS_QP 1u
-#define RESOLVE_MSEC 2000
-#define PAUSE	     INT64_C(10000000000) /* after an answer */
+#define NOBODYS_QP	1u
+#define QUESTIONS	8u
+#define LEAST_PATIENCE	INT64_C(500000000)   /* for an answer */
+#define PAUSE		INT64_C(10000000000) /* after one */
+#define RESOLVE_MSEC	2000
 
-void ping_init(struct ping *ping, struct rdma_device *device, const struct in6_addr *host,
-	       int64_t due)
+void ping_init(struct ping *ping, struct rdma_device *device, const struct in6_addr *host)
 {
-	*ping = (struct ping){.role = RDMA_PING, .device = device, .host = *host, .due = due};
+	*ping = (struct ping){.role = RDMA_PING, .device = device, .host = *host};
 }
 
 void ping_drop(struct ping *ping)
@@ -29,32 +33,41 @@ void ping_drop(struct ping *ping)
 static void settle(struct ping *ping)
 {
 	ping_drop(ping);
-	ping->asked = 0;
+	ping->unanswered = 0;
 	ping->due = clock_nsec() + PAUSE;
 }
 
-void ping_tick(struct ping *ping, int64_t now, int64_t patience)
+static void ask(struct ping *ping)
 {
 	const struct in6_addr *own = rdma_own_host(ping->device, &ping->host);
 	struct sockaddr_storage from, to;
 
-	if (now < ping->due)
-		return;
-	ping_drop(ping);
 	if (!own || rdma_create_id(ping->device->events, &ping->id, ping, RDMA_PS_TCP)) {
 		ping->id = NULL;
 		settle(ping);
 		return;
 	}
-	if (!ping->asked)
-		ping->asked = now;
-	ping->due = now + patience;
 	rdma_socket(ping->device, own, 0, &from);
 	rdma_socket(ping->device, &ping->host, NOBODYS_PORT, &to);
 	/* No route is no answer: our link may be down. */
 	if (rdma_resolve_addr(ping->id, (struct sockaddr *)&from, (struct sockaddr *)&to,
 			      RESOLVE_MSEC))
 		ping_drop(ping);
+}
+
+bool ping_tick(struct ping *ping, int64_t now)
+{
+	int64_t patience = config()->keepalive_sec * INT64_C(1000000000) / QUESTIONS;
+
+	if (now < ping->due)
+		return false;
+	ping_drop(ping);
+	if (ping->unanswered == QUESTIONS)
+		return true;
+	ping->unanswered++;
+	ping->due = now + (patience < LEAST_PATIENCE ? LEAST_PATIENCE : patience);
+	ask(ping);
+	return false;
 }
 
 void ping_event(struct ping *ping, const struct rdma_cm_event *event)
@@ -69,7 +82,7 @@ void ping_event(struct ping *ping, const struct rdma_cm_event *event)
 			ping_drop(ping);
 		break;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		if (rdma_connect(ping->id, &parameters)) /* iWARP needs a queue pair for it */
+		if (rdma_connect(ping->id, &parameters))
 			settle(ping);
 		break;
 	case RDMA_CM_EVENT_REJECTED:

@@ -46,7 +46,7 @@ struct controls {
 	uint16_t ports[RDMA_FAMILIES]; /* of the listeners; 0 where there is none */
 	bool is_paused;		       /* the listeners are, until the next tick */
 	TAILQ_HEAD(, control) all;
-	unsigned strangers;
+	unsigned accepted; /* that others have made */
 };
 
 struct rdma_device {
@@ -127,6 +127,7 @@ struct rdma_endpoint {
 	bool nobody;	/* the host has answered that nobody waits; never while accepting */
 	int64_t began;	/* resolving, or accepting */
 	int64_t asked;	/* whether its answer has come: by who accepts, last; 0: it has not */
+	bool is_to_be_asked; /* over a control connection that is up again, whether it is still there */
 
 	/* A request under way may be repeated, in another id. */
 	struct rdma_cm_id *repeat;
@@ -221,7 +222,7 @@ void rdma_answer_missing(struct rdma_endpoint *endpoint, const struct wire_contr
 			 uint16_t port);
 void rdma_request_tick(struct rdma_endpoint *endpoint, int64_t now);
 
-/* control.c, control_listen.c */
+/* control.c, control_listen.c, control_messages.c */
 /* Without control connections where they cannot be had. */
 void control_open(struct rdma_device *device);
 void control_close(struct rdma_device *device);

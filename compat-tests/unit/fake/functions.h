@@ -20,7 +20,7 @@
 	X(rdma_reject) X(rdma_notify) X(rdma_disconnect) X(rdma_get_cm_event) X(rdma_ack_cm_event) \
 	X(rdma_init_qp_attr) X(rdma_migrate_id) X(rdma_set_option) X(getifaddrs) \
 	X(epoll_create1) X(timerfd_create) X(socket) X(bind) X(listen) X(connect) X(accept4) \
-	X(getsockname) X(recv)
+	X(getsockname) X(recv) X(sendto)
 // clang-format on
 
 namespace fake

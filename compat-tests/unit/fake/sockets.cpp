@@ -172,3 +172,13 @@ extern "C" ssize_t recv(int fd, void *to, size_t length, int flags)
 
 	return fault ? by_minus(fault) : real(fd, to, length, flags);
 }
+
+extern "C" ssize_t sendto(int fd, const void *from, size_t length, int flags, const sockaddr *to,
+			  socklen_t size)
+{
+	static auto *const real = next_of<ssize_t(int, const void *, size_t, int, const sockaddr *,
+						  socklen_t)>("sendto");
+	int fault = point(FN_sendto);
+
+	return fault ? by_minus(fault) : real(fd, from, length, flags, to, size);
+}

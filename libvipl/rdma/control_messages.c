@@ -1,0 +1,157 @@
+/* What two NICs tell each other over a control connection: docs/WIRE.md. */
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "control.h"
+
+/* Is the endpoint's peer, or who it asks, on this host? */
+static bool is_peer(const struct rdma_endpoint *endpoint, const struct in6_addr *host)
+{
+	return host_equal(rdma_is_asking(endpoint) ? &endpoint->host : &endpoint->peer.host, host);
+}
+
+/* 0 or errno. */
+static int try_to_send(struct control *control, enum wire_code code, uint32_t own_qp,
+		       uint32_t peer_qp, uint32_t number)
+{
+	const struct wire_control_fields fields = {
+		.port = control_port(control->device, &control->host),
+		.from = own_qp,
+		.to = peer_qp,
+		.number = number,
+	};
+	struct wire_control message;
+	ssize_t sent;
+
+	wire_write_control(&message, code, &fields);
+	sent = sendto(control->fd, &message, sizeof(message), MSG_NOSIGNAL, NULL, 0);
+	if (sent < 0)
+		return errno;
+	return sent == (ssize_t)sizeof(message) ? 0 : EIO;
+}
+
+static void fail(struct control *control, int error)
+{
+	control->error = error;
+	shutdown(control->fd, SHUT_RDWR);
+}
+
+bool control_send(struct control *control, enum wire_code code, uint32_t own_qp, uint32_t peer_qp,
+		  uint32_t number)
+{
+	int error = try_to_send(control, code, own_qp, peer_qp, number);
+
+	if (error) /* EAGAIN: of thousands of messages the peer has read none */
+		fail(control, error);
+	return !error;
+}
+
+bool control_tell(struct rdma_endpoint *endpoint, enum wire_code code, uint32_t peer_qp,
+		  uint32_t number)
+{
+	struct control *control = NULL;
+
+	if (!control_is_off(endpoint->device))
+		control = control_find(endpoint->device, &endpoint->peer.host, endpoint->peer_extra.port);
+	return control && control->state == CONTROL_UP &&
+	       control_send(control, code, endpoint->qp->qp_num, peer_qp, number);
+}
+
+/* Asks as many as there is room for; an event tells when there is more. */
+static void ask_more(struct control *control)
+{
+	struct rdma_endpoint *endpoint;
+	int error = 0;
+
+	LIST_FOREACH(endpoint, &control->device->endpoints, in_device) {
+		if (!endpoint->is_to_be_asked || endpoint->phase != RDMA_CONNECTED ||
+		    !control_is_peers(endpoint, &control->host, control->port))
+			continue;
+		error = try_to_send(control, WIRE_ASK, endpoint->qp->qp_num, endpoint->peer_qp,
+				    endpoint->own_psn);
+		if (error)
+			break;
+		endpoint->is_to_be_asked = false;
+	}
+	if (error && error != EAGAIN)
+		fail(control, error);
+	control_watch(control->device, EPOLL_CTL_MOD, control->fd, control,
+		      EPOLLIN | (error == EAGAIN ? EPOLLOUT : 0));
+}
+
+/* What has happened before it was up is not known: whether the connections are still there. */
+static void ask_all(struct control *control)
+{
+	struct rdma_endpoint *endpoint;
+
+	LIST_FOREACH(endpoint, &control->device->endpoints, in_device)
+		if (control_is_peers(endpoint, &control->host, control->port))
+			endpoint->is_to_be_asked = true;
+	ask_more(control);
+}
+
+/* Who has connected to us says who it is; who was connected to says that it is there. */
+static bool take_hello(struct control *control, uint16_t port)
+{
+	if (control->state == CONTROL_UP) /* once is enough */
+		return true;
+	if (control->state == CONTROL_STRANGER) {
+		control->port = port;
+		if (!port || !control_send(control, WIRE_HELLO, 0, 0, 0))
+			return false;
+	}
+	control->state = CONTROL_UP;
+	control->is_last = control->was_reset = control->was_put_off = false;
+	ping_drop(&control->ping);
+	ask_all(control);
+	return port == control->port;
+}
+
+/* False when it is no message that this end may be sent. */
+static bool take(struct control *control)
+{
+	struct rdma_endpoint *endpoint;
+	struct wire_control_fields fields;
+	enum wire_code code = wire_read_control(&control->input, &fields), answer = 0;
+
+	if (code == WIRE_HELLO)
+		return take_hello(control, fields.port);
+	if (control->state != CONTROL_UP || !code)
+		return false;
+	LIST_FOREACH(endpoint, &control->device->endpoints, in_device)
+		if (endpoint->qp->qp_num == fields.to && is_peer(endpoint, &control->host))
+			break;
+	if (endpoint)
+		answer = rdma_control_arrived(endpoint, code, &fields, control->port);
+	else if (code == WIRE_ASK || code == WIRE_CONNECTED)
+		answer = WIRE_GONE;
+	if (answer)
+		control_send(control, answer, fields.to, fields.from, fields.number);
+	return true;
+}
+
+void control_receive(struct control *control, uint32_t events)
+{
+	ssize_t got;
+
+	if (events & EPOLLOUT)
+		ask_more(control);
+	if (!(events & ~(uint32_t)EPOLLOUT))
+		return;
+	got = recv(control->fd, (char *)&control->input + control->have,
+		   sizeof(control->input) - control->have, 0);
+	if (got < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (got <= 0) {
+		control_ended(control, got ? errno : control->error == EPIPE ? 0 : control->error);
+		return;
+	}
+	control->have += (size_t)got;
+	if (control->have < sizeof(control->input))
+		return;
+	control->have = 0;
+	if (!take(control))
+		control_ended(control, EPROTO);
+}
