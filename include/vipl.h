@@ -510,7 +510,8 @@ VIP_RETURN VipDestroyVi(VIP_VI_HANDLE ViHandle);
  *   VIP_TIMEOUT            none came within Timeout milliseconds
  *   VIP_INVALID_PARAMETER  NicHandle is not an open NIC, a pointer is NULL, or the discriminator
  *                          is longer than MaxDiscriminatorLen
- *   VIP_ERROR_RESOURCE     the system is out of something, or the address is in use
+ *   VIP_ERROR_RESOURCE     the system is out of something, or four others have waited for it for
+ *                          longer than the grace time (VIPL_GRACE_MSEC, 5000)
  *
  * Blocks up to Timeout milliseconds.  Thread-safe: threads may wait for different discriminators,
  * or several for the same one, each getting requests of its own.  So may other NIC handles and

@@ -36,6 +36,7 @@ struct connect_waiter {
  * of which others want some, too.
  */
 #define RECENT_WAITS 8
+#define TURN_NSEC    INT64_C(100000000) /* who finds no place to listen looks again after this */
 
 struct recent_wait {
 	TAILQ_ENTRY(recent_wait) in_nic;
@@ -149,11 +150,36 @@ VIP_RETURN target_read(struct vi_target *target, const struct nic *nic,
 	return VIP_SUCCESS;
 }
 
+/*
+ * The NIC's lock is held. Others may take up all that one can listen on only because they have waited
+ * lately: then it is free when their grace time is over.
+ */
+static VIP_RETURN listen_in_turn(struct nic *nic, struct connect_waiter *waiter, int64_t deadline)
+{
+	int64_t end = clock_nsec() + config()->grace_msec * INT64_C(1000000) + TURN_NSEC;
+	int error;
+
+	while ((error = nic->device->ops->listen(nic->device, &waiter->wanted)) == EADDRINUSE) {
+		int64_t turn = clock_nsec() + TURN_NSEC;
+
+		if (turn > end)
+			break;
+		condition_wait(&waiter->changed, &nic->lock, turn < deadline ? turn : deadline);
+		if (object_retired(&nic->object))
+			return VIP_INVALID_PARAMETER;
+		if (!deadline_left(deadline))
+			return VIP_TIMEOUT;
+	}
+	return error ? VIP_ERROR_RESOURCE : VIP_SUCCESS;
+}
+
 /* The NIC's lock is held. */
 static VIP_RETURN await_request(struct nic *nic, struct connect_waiter *waiter, int64_t deadline)
 {
-	if (nic->device->ops->listen(nic->device, &waiter->wanted))
-		return VIP_ERROR_RESOURCE;
+	VIP_RETURN rc = listen_in_turn(nic, waiter, deadline);
+
+	if (rc != VIP_SUCCESS)
+		return rc;
 	TAILQ_INSERT_TAIL(&nic->waiters, waiter, in_nic);
 	while (!waiter->has_come && !object_retired(&nic->object) &&
 	       condition_wait(&waiter->changed, &nic->lock, deadline) != ETIMEDOUT)

@@ -57,6 +57,33 @@ TEST_F(RecentWaits, ThatGotARequestAreRememberedToo)
 	EXPECT_EQ(refusal("door"), WIRE_BUSY);
 }
 
+// Four NICs that have waited lately have all ports: a fifth one gets one when a grace time is over.
+TEST_F(RecentWaits, GiveWayToAFifthNicInTheEnd)
+{
+	std::vector<VIP_NIC_HANDLE> nics(5);
+	Address local("10.9.9.1", "door"), remote;
+	VIP_VI_ATTRIBUTES attributes;
+
+	for (VIP_NIC_HANDLE &other : nics) {
+		ASSERT_EQ(VipOpenNic("nic0", &other), VIP_SUCCESS);
+		EXPECT_EQ(VipConnectWait(other, local.get(), 1, remote.get(), &attributes, &conn), VIP_TIMEOUT);
+	}
+	auto waited = std::async(std::launch::async, [&] {
+		return VipConnectWait(nics[4], local.get(), PATIENCE, remote.get(), &attributes, &conn);
+	});
+	auto asked = std::async(std::launch::async, [this] {
+		VIP_RETURN rc;
+		while ((rc = request(a, "door", PATIENCE)) == VIP_NO_MATCH)
+			;
+		return rc;
+	});
+	ASSERT_EQ(waited.get(), VIP_SUCCESS);
+	EXPECT_EQ(VipConnectReject(conn), VIP_SUCCESS);
+	EXPECT_EQ(asked.get(), VIP_REJECT);
+	for (VIP_NIC_HANDLE other : nics)
+		EXPECT_EQ(VipCloseNic(other), VIP_SUCCESS);
+}
+
 // Of servers that accept, prepare, and wait anew.
 TEST_F(RecentWaits, KeepARequestAliveForMoreThanTheGraceTime)
 {

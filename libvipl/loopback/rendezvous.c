@@ -269,8 +269,9 @@ int loopback_listen(struct device *base, const struct discriminator *discriminat
 		LIST_INSERT_HEAD(&device->listeners, listener, in_device);
 		return 0;
 	}
-	log_error("cannot wait for a connection: %s%s", strerror(error),
-		  error == EADDRINUSE ? ": four others wait for the same discriminator"
+	log_ratelimited(error == EADDRINUSE ? LOG_LEVEL_WARNING : LOG_LEVEL_ERROR,
+			"cannot wait for a connection: %s%s", strerror(error),
+		  error == EADDRINUSE ? ": four others wait for the same discriminator, or have lately"
 		  : error == EMFILE   ? " (see ulimit -n)"
 				      : "");
 	if (fd >= 0)

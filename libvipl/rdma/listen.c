@@ -113,10 +113,11 @@ int rdma_listen_start(struct device *base, const struct discriminator *discrimin
 		LIST_INSERT_HEAD(&device->listeners, listener, in_device);
 		return 0;
 	}
-	log_error("cannot listen on ports %u to %u: %s%s", listener->first_port,
+	log_ratelimited(error == EADDRINUSE ? LOG_LEVEL_WARNING : LOG_LEVEL_ERROR,
+			"cannot listen on ports %u to %u: %s%s", listener->first_port,
 		  listener->first_port + RDMA_BUCKET_PORTS - 1, strerror(error),
-		  error == EADDRINUSE ? ": four processes of this host wait for the same "
-					"discriminator, or for others with the same hash"
+		  error == EADDRINUSE ? ": four processes of this host wait, or have waited lately, "
+					"for the same discriminator, or for others with the same hash"
 				      : "");
 	free(listener);
 	return error;
