@@ -565,7 +565,7 @@ VIP_RETURN VipConnectReject(VIP_CONN_HANDLE ConnHandle);
  *
  *   VIP_SUCCESS            connected; the local address belongs to the VI
  *   VIP_TIMEOUT            no answer within Timeout milliseconds: the host has no RDMA device, or has
- *                          died just now; or a peer took the request and neither accepted nor
+ *                          died just now, or a firewall lets nothing through; or a peer took the request and neither accepted nor
  *                          rejected it.  A host that dies and comes back meanwhile is asked anew
  *   VIP_REJECT             the peer rejected it
  *   VIP_NO_MATCH           the host answers and nobody waits there for this discriminator, nor did
@@ -1104,7 +1104,8 @@ VIP_RETURN VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_ULONG Info
  * of a connection that the peer has ended it writes one with VIPL_LOG=info only.  Handlers of one
  * NIC handle run one at a time.  Context may be NULL.
  *
- * A connection that is lost is told once, and when the handler is called its VI is in error, with
+ * A connection that is lost is told once: at once when its peer has ended, within VIPL_KEEPALIVE_SEC
+ * (7) and some 3 seconds when its host is silent (docs/FAULTS.md).  When the handler is called its VI is in error, with
  * everything flushed:
  *   CONN_LOST       for all reasons that are not below; by the side that is at fault, too
  *   RECVQ_EMPTY     a message, or an RDMA write with immediate data, found no receive here.  The

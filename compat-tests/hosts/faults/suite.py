@@ -167,6 +167,25 @@ class Outage(PairTest):
         self.busy(60)
 
 
+class Link(PairTest):
+    """The second host's interface is set down, and up again."""
+
+    def test_down(self):
+        pairs = self.connect_levels(act="sleep", seconds=10 * PATIENCE)
+        fault = time.monotonic()
+        self.hosts[2].link("down")
+        for level, pair in pairs.items():
+            for program in pair:
+                with self.subTest(level=level, host=program.job.host.name):
+                    record("link.down.%s" % short(level), self.told_after(program, fault, TOLD["delivery"]))
+                    self.broke(program)
+        self.hosts[2].link("up")
+        # docs/FAULTS.md says why: soft-RoCE takes nothing any more.
+        self.assertEqual(self.hosts[2].run("rdma link delete rxe0 && rdma link add rxe0 type rxe netdev eth0").status, 0)
+        for level in LEVELS:
+            self.works(level)
+
+
 class Power(PairTest):
     """The second host loses its power, and comes back with the same address."""
 
