@@ -1,20 +1,28 @@
 /* The completion queues of the program: VipCreateCQ to VipCQWait. */
 #include "api.h"
 #include "cq.h"
+#include "entries.h"
 #include "nic.h"
 #include "object_at.h"
-#include "workqueue_steps.h"
 
-/* The CQ's lock is held, and released here: the queue has a completion that was not told. */
-static inline VIP_RETURN take_entry(struct cq *cq, struct workqueue *queue, bool polled,
-				    VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive)
+/* The CQ's lock is held, and released here: an entry of this queue was taken. */
+static __attribute__((noinline)) VIP_RETURN leave_with_waiting(struct cq *cq,
+							       struct workqueue *queue, bool polled)
 {
+	entries_add_waiting(&cq->entries, queue);
+	return cq_leave(cq, &cq->object, polled, false, VIP_SUCCESS);
+}
+
+/* The same; there is an entry. */
+static inline VIP_RETURN take_entry(struct cq *cq, bool polled, VIP_VI_HANDLE *vi,
+				    VIP_BOOLEAN *is_receive)
+{
+	struct workqueue *queue = entries_take(&cq->entries);
+
 	*vi = object_handle(&queue->vi->object);
 	*is_receive = queue->is_receive ? VIP_TRUE : VIP_FALSE;
-	TAILQ_REMOVE(&cq->ready, queue, in_ready);
-	queue->is_ready = --queue->untold > 0;
-	if (queue->is_ready) /* behind the others: each VI gets its turn */
-		TAILQ_INSERT_TAIL(&cq->ready, queue, in_ready);
+	if (__builtin_expect(queue->waiting > 0, false))
+		return leave_with_waiting(cq, queue, polled);
 	return cq_leave(cq, &cq->object, polled, false, VIP_SUCCESS);
 }
 
@@ -23,22 +31,19 @@ static __attribute__((noinline)) VIP_RETURN poll_and_take(struct cq *cq, VIP_VI_
 							  VIP_BOOLEAN *is_receive)
 {
 	bool polled = cq_poll_locked(cq);
-	struct workqueue *queue = TAILQ_FIRST(&cq->ready);
 
-	return queue ? take_entry(cq, queue, polled, vi, is_receive)
-		     : cq_leave(cq, &cq->object, polled, false, VIP_NOT_DONE);
+	return entries_are_none(&cq->entries)
+		       ? cq_leave(cq, &cq->object, polled, false, VIP_NOT_DONE)
+		       : take_entry(cq, polled, vi, is_receive);
 }
 
 static inline VIP_RETURN take_from(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi,
 				   VIP_BOOLEAN *is_receive)
 {
-	struct workqueue *queue;
-
 	if (atomic_load_explicit(&cq->handle, memory_order_relaxed) != handle)
 		return workqueue_turn_away(&cq->lock);
-	queue = TAILQ_FIRST(&cq->ready);
-	return queue ? take_entry(cq, queue, false, vi, is_receive)
-		     : poll_and_take(cq, vi, is_receive);
+	return entries_are_none(&cq->entries) ? poll_and_take(cq, vi, is_receive)
+					      : take_entry(cq, false, vi, is_receive);
 }
 
 static __attribute__((noinline)) VIP_RETURN take_slowly(struct cq *cq, VIP_CQ_HANDLE handle,

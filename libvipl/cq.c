@@ -7,6 +7,7 @@
 
 #include "config.h"
 #include "deadline.h"
+#include "entries.h"
 #include "log.h"
 #include "nic.h"
 
@@ -96,7 +97,7 @@ struct cq *cq_create(struct nic *nic, unsigned entries, bool is_public)
 	cq->nic = nic;
 	cq->ops = nic->device->ops;
 	cq->is_public = is_public;
-	TAILQ_INIT(&cq->ready);
+	entries_init(&cq->entries);
 	TAILQ_INIT(&cq->starved);
 	TAILQ_INIT(&cq->attention);
 	cq_notifies_init(&cq->notifies);
@@ -137,6 +138,7 @@ void cq_destroy(struct cq *cq)
 	LIST_REMOVE(cq, in_nic);
 	cq->ops->cq_destroy(cq->device_cq);
 	channel_release(cq->nic, cq->channel);
+	entries_free(&cq->entries);
 	object_free(&cq->object);
 }
 
@@ -234,6 +236,16 @@ bool cq_poll_for_device(struct cq *cq)
 	if (attention)
 		agent_wake(cq->nic);
 	return polled;
+}
+
+void cq_catch_up(struct cq *cq)
+{
+	unsigned most = cq->is_public ? cq_outstanding(cq) : 0; /* queues of others may go on and on */
+
+	while (most-- && cq_poll_locked(cq))
+		;
+	if (!TAILQ_EMPTY(&cq->attention))
+		agent_wake(cq->nic);
 }
 
 static struct workqueue *next_attention(struct cq *cq)

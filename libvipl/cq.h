@@ -22,6 +22,14 @@
 
 TAILQ_HEAD(queue_list, workqueue);
 
+/* What the CQ tells, in its order: see entries.h. */
+struct entries {
+	uint32_t *first, *last;	   /* where the oldest one is, and where the next one goes */
+	struct workqueue **queues; /* by their numbers; NULL where there is none */
+	uint32_t room;		   /* for so many */
+	uint32_t spare;		   /* a place before that of any queue */
+};
+
 struct cq {
 	/* What is before the next blank line is never made anew: see object_at(). */
 	struct object object; /* with a handle if it is a VIPL CQ */
@@ -47,7 +55,7 @@ struct cq {
 	uint32_t served; /* announcements, up to progress_serve()'s last look; guarded by the NIC's lock */
 
 	/* The lock guards these. */
-	struct queue_list ready;     /* have completions that CQDone has not told */
+	struct entries entries;	     /* of a VIPL CQ: completions that CQDone has not told */
 	struct queue_list starved;   /* have descriptors that did not fit the device */
 	struct queue_list attention; /* need more than the CQ's lock allows: see cq_attend_locked() */
 
@@ -74,6 +82,12 @@ static inline bool cq_poll_locked(struct cq *cq)
 		cq_retry_starved(cq);
 	return true;
 }
+
+/*
+ * The CQ's lock is held: something is about to be completed without the device. What the device has
+ * completed before is told before.
+ */
+void cq_catch_up(struct cq *cq);
 
 /* Wakes those who wait for this CQ, if there are any. */
 static inline void cq_kick(struct cq *cq)

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "entries.h"
 #include "nic.h"
-#include "workqueue_steps.h"
 
 void workqueue_clear(struct workqueue *queue, struct vi *vi, bool is_new)
 {
@@ -22,6 +22,10 @@ int workqueue_init(struct workqueue *queue, struct cq *cq, bool is_receive)
 	queue->ring = calloc(QUEUE_DESCRIPTORS, sizeof(*queue->ring));
 	if (!queue->ring)
 		return ENOMEM;
+	if (cq->is_public && entries_admit(cq, queue)) {
+		free(queue->ring);
+		return ENOMEM;
+	}
 	atomic_store_explicit(&queue->cq, cq, memory_order_relaxed);
 	queue->is_receive = is_receive;
 	queue->ops = queue->vi->nic->device->ops;
@@ -34,10 +38,10 @@ void workqueue_destroy(struct workqueue *queue)
 {
 	struct cq *cq = queue->cq;
 
+	if (cq->is_public)
+		entries_dismiss(cq, queue);
 	lock_acquire(&cq->lock);
 	leave_starved(queue);
-	if (queue->is_ready)
-		TAILQ_REMOVE(&cq->ready, queue, in_ready);
 	if (queue->wants_attention)
 		TAILQ_REMOVE(&cq->attention, queue, in_attention);
 	lock_release(&cq->lock);
@@ -99,10 +103,7 @@ static inline uint32_t complete_oldest(struct workqueue *queue, uint32_t done, b
 	if (cq->is_public) {
 		if (retires)
 			cq_retire_counted(cq, 1);
-		queue->untold++;
-		if (!queue->is_ready)
-			TAILQ_INSERT_TAIL(&cq->ready, queue, in_ready);
-		queue->is_ready = true;
+		entries_add(&cq->entries, queue, done + 1, posted);
 	}
 	return status;
 }

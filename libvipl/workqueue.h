@@ -41,6 +41,7 @@ enum queue_mode {
 struct posted {
 	VIP_DESCRIPTOR *descriptor;
 	uint32_t status; /* its operation; once it is done, what was written into it */
+	uint32_t next;	 /* after the entry that is kept here: see entries.h */
 };
 
 /* Who posts and who completes may be two threads: what the one writes is on other lines than the other's. */
@@ -55,6 +56,7 @@ struct workqueue {
 	const struct device_ops *ops;
 	struct posted *ring;
 	unsigned depth;
+	uint32_t number; /* in a VIPL CQ, among the queues there */
 	bool is_receive;
 
 	/* Guarded by the queue's lock. */
@@ -73,17 +75,19 @@ struct workqueue {
 	_Atomic uint32_t done;
 	_Atomic uint32_t parts_done;
 	uint32_t part_error; /* of a part of the descriptor at `done` */
-	uint32_t untold;	     /* completions that CQDone has not told */
+	uint32_t told;		     /* at a VIPL CQ: what is in [told, done) it has not told */
+	uint32_t waiting;	     /* for entries, of these the last: see entries.h */
+	uint32_t passed;	     /* while the CQ's entries are gone through */
 	uint32_t dropped;	     /* that the device still has, older than all in the ring */
-	bool is_ready, is_starved, wants_attention;
-	TAILQ_ENTRY(workqueue) in_ready, in_starved, in_attention;
+	bool is_starved, wants_attention;
+	TAILQ_ENTRY(workqueue) in_starved, in_attention;
 };
 
 /* Memory of the VI's that is new or has been another's is a queue's from now on. */
 void workqueue_clear(struct workqueue *queue, struct vi *vi, bool is_new);
-/* 0 or errno. */
+/* [nic] 0 or errno. */
 int workqueue_init(struct workqueue *queue, struct cq *cq, bool is_receive);
-/* Leaves its CQ's lists, too. */
+/* [nic] Leaves its CQ's lists, too. */
 void workqueue_destroy(struct workqueue *queue);
 
 /* What calls of the data path take for the VI's handle from now on. With NULL, none is inside then. */

@@ -74,6 +74,7 @@ void workqueue_assume_done(struct workqueue *queue)
 {
 	workqueue_lock(queue);
 	lock_acquire(&queue->cq->lock);
+	cq_catch_up(queue->cq);
 	while (atomic_load(&queue->done) != queue->submitted) {
 		cq_retire(queue->cq, 1);
 		workqueue_complete_oldest(queue, 0, 0, 0);
@@ -91,6 +92,7 @@ void workqueue_flush(struct workqueue *queue)
 {
 	workqueue_lock(queue);
 	lock_acquire(&queue->cq->lock);
+	cq_catch_up(queue->cq);
 	workqueue_flush_locked(queue);
 	lock_release(&queue->cq->lock);
 	lock_release(&queue->lock);

@@ -84,6 +84,16 @@ static struct refusal pass_on(struct workqueue *queue, const VIP_DESCRIPTOR *des
 	return hand_over(queue, descriptor, before > 0);
 }
 
+/* The CQ's lock is held: the oldest descriptor that is still here has failed, and all before it are done. */
+static void fail(struct workqueue *queue, uint32_t error)
+{
+	cq_catch_up(queue->cq);
+	if (atomic_load(&queue->done) != queue->submitted)
+		return; /* a device may complete what was never posted */
+	advance(queue);
+	workqueue_note_error(queue, workqueue_complete_oldest(queue, error, 0, 0));
+}
+
 /*
  * What could not be handed over while there were earlier ones waits for them (errors are told in
  * order, and room may come); if they are done by now it is worth another try; else its time has
@@ -111,11 +121,7 @@ static bool hold_or_fail(struct workqueue *queue, struct refusal why)
 		if (!was_starved)
 			agent_wake(queue->vi->nic); /* the program may not ask for completions */
 	} else if (why.hindrance != NO_ROOM && !why.earlier) {
-		advance(queue);
-		workqueue_note_error(
-			queue, workqueue_complete_oldest(
-				       queue, why.error ? why.error : VIP_STATUS_TRANSPORT_ERROR, 0,
-				       0));
+		fail(queue, why.error ? why.error : VIP_STATUS_TRANSPORT_ERROR);
 	}
 	lock_release(&cq->lock);
 	return !waits && (why.hindrance == NO_ROOM || why.earlier);
@@ -161,6 +167,7 @@ static bool fail_if_bad(struct workqueue *queue, const VIP_DESCRIPTOR *descripto
 	if (!error)
 		return false;
 	lock_acquire(&queue->cq->lock);
+	cq_catch_up(queue->cq);
 	if (atomic_load(&queue->done) == tail - 1) {
 		workqueue_complete_oldest(queue, error, 0, 0);
 		queue->submitted = tail;
@@ -191,6 +198,7 @@ static __attribute__((noinline)) void settle_in(struct workqueue *queue,
 		break;
 	case QUEUE_FLUSHES:
 		lock_acquire(&queue->cq->lock);
+		cq_catch_up(queue->cq);
 		workqueue_flush_locked(queue);
 		lock_release(&queue->cq->lock);
 		completed = true;
@@ -223,8 +231,11 @@ static __attribute__((noinline)) VIP_RETURN overrun(struct workqueue *queue,
 static inline void append(struct workqueue *queue, uint32_t tail, uint32_t operation,
 			  VIP_DESCRIPTOR *descriptor)
 {
+	struct posted *posted = ring_at(queue, tail);
+
 	descriptor->CS.Status = 0;
-	*ring_at(queue, tail) = (struct posted){descriptor, operation};
+	posted->descriptor = descriptor; /* and `next` stays: it is the CQ's */
+	posted->status = operation;
 	atomic_store_explicit(&queue->tail, tail + 1, memory_order_release);
 }
 

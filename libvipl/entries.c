@@ -1,0 +1,110 @@
+/* Which queues have entries in a CQ: they come with their VI, and go with it. */
+#include "entries.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define QUEUES_AT_FIRST 8u
+
+void entries_init(struct entries *entries)
+{
+	*entries = (struct entries){.first = &entries->spare, .last = &entries->spare};
+}
+
+void entries_free(struct entries *entries)
+{
+	free(entries->queues);
+}
+
+/* A number that no queue has. */
+static uint32_t free_number(const struct entries *entries)
+{
+	uint32_t number = 0;
+
+	while (number < entries->room && entries->queues[number])
+		number++;
+	return number;
+}
+
+/* 0 or errno. Nobody but the caller changes the table; others read it with the CQ's lock. */
+static int grow(struct cq *cq)
+{
+	struct entries *entries = &cq->entries;
+	struct workqueue **former = entries->queues;
+	uint32_t room = entries->room ? 2 * entries->room : QUEUES_AT_FIRST;
+	struct workqueue **queues = calloc(room, sizeof(*queues));
+
+	if (!queues)
+		return ENOMEM;
+	if (former)
+		memcpy(queues, former, entries->room * sizeof(*queues));
+	lock_acquire(&cq->lock);
+	entries->queues = queues;
+	entries->room = room;
+	lock_release(&cq->lock);
+	free(former);
+	return 0;
+}
+
+int entries_admit(struct cq *cq, struct workqueue *queue)
+{
+	uint32_t number = free_number(&cq->entries);
+
+	if (number == cq->entries.room && grow(cq))
+		return ENOMEM;
+	lock_acquire(&cq->lock);
+	queue->number = number;
+	cq->entries.queues[number] = queue;
+	lock_release(&cq->lock);
+	return 0;
+}
+
+/* From the oldest entry on, until all of this queue's are found. */
+static void remove_all_of(struct entries *entries, const struct workqueue *queue)
+{
+	uint32_t left = atomic_load(&queue->done) - queue->told - queue->waiting;
+	uint32_t *entry = entries->first;
+
+	if (!left)
+		return;
+	for (uint32_t i = 0; i < entries->room; i++)
+		if (entries->queues[i])
+			entries->queues[i]->passed = entries->queues[i]->told;
+	while (left) {
+		struct workqueue *of = entries->queues[*entry];
+		uint32_t *next = &ring_at(of, of->passed++)->next;
+
+		if (of != queue) {
+			entry = next;
+			continue;
+		}
+		*entry = *next;
+		if (entries->last == next)
+			entries->last = entry;
+		left--;
+	}
+}
+
+/* The oldest entry is kept where the one before it was, perhaps in a ring that is about to go. */
+static void leave_rings(struct entries *entries)
+{
+	entries->spare = *entries->first;
+	if (entries_are_none(entries))
+		entries->last = &entries->spare;
+	entries->first = &entries->spare;
+}
+
+void entries_dismiss(struct cq *cq, struct workqueue *queue)
+{
+	struct entries *entries = &cq->entries;
+
+	lock_acquire(&cq->lock);
+	leave_rings(entries);
+	if (atomic_load_explicit(&cq->handle, memory_order_relaxed))
+		remove_all_of(entries, queue);
+	else
+		entries->last = entries->first; /* the CQ goes, too, and nobody takes anything off it */
+	entries->queues[queue->number] = NULL;
+	lock_release(&cq->lock);
+}

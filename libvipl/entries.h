@@ -1,0 +1,73 @@
+/*
+ * The entries of a VIPL CQ: one for each completion, in the order in which they happened, over all queues
+ * that complete there.
+ *
+ * An entry says no more than which queue it is of: a queue's completions are told in their order. So it is
+ * the number of that queue, and it is kept where the entry before it leads to: beside the descriptor whose
+ * completion that one is, in the ring of its queue. This takes hardly any memory of its own, and nothing is
+ * searched.
+ *
+ * A program may take descriptors without asking the CQ. Their entries stay, and their places in the ring are
+ * needed again. Of a queue with more untold completions than places only so many have entries; each of the
+ * others gets one, the last of all, when one of that queue is taken. That is not its order, but what it would
+ * name has been taken long ago.
+ */
+#ifndef VIPL_ENTRIES_H
+#define VIPL_ENTRIES_H
+
+#include "workqueue_steps.h"
+
+/* Of a queue. One place stays free: the entry taken last leads to the oldest one. */
+#define ENTRIES_MOST (QUEUE_DESCRIPTORS - 1)
+
+void entries_init(struct entries *entries);
+void entries_free(struct entries *entries);
+
+/* [nic] The queue completes into this CQ from now on. 0 or errno. */
+int entries_admit(struct cq *cq, struct workqueue *queue);
+/* [nic] It does not any more: its entries vanish, all others stay in their order. */
+void entries_dismiss(struct cq *cq, struct workqueue *queue);
+
+/* The CQ's lock is held in all that follows. */
+
+static inline bool entries_are_none(const struct entries *entries)
+{
+	return entries->first == entries->last;
+}
+
+static inline void entries_append(struct entries *entries, const struct workqueue *queue,
+				  struct posted *place)
+{
+	*entries->last = queue->number;
+	entries->last = &place->next;
+}
+
+/* The queue's descriptor in this place has completed, with which so many are done. */
+static inline void entries_add(struct entries *entries, struct workqueue *queue, uint32_t done,
+			       struct posted *place)
+{
+	if (__builtin_expect(done - queue->told <= ENTRIES_MOST, true))
+		entries_append(entries, queue, place);
+	else
+		queue->waiting++;
+}
+
+/*
+ * Takes the oldest entry; there is one. Returns the queue that it is of: if completions of it wait for
+ * entries, entries_add_waiting() has to follow.
+ */
+static inline struct workqueue *entries_take(struct entries *entries)
+{
+	struct workqueue *queue = entries->queues[*entries->first];
+
+	entries->first = &ring_at(queue, queue->told++)->next;
+	return queue;
+}
+
+static inline void entries_add_waiting(struct entries *entries, struct workqueue *queue)
+{
+	queue->waiting--;
+	entries_append(entries, queue, ring_at(queue, queue->told + ENTRIES_MOST - 1));
+}
+
+#endif
