@@ -931,7 +931,9 @@ VIP_RETURN VipResizeCQ(VIP_CQ_HANDLE CQHandle, VIP_ULONG EntryCount);
  *
  * The entry names a VI, and its receive queue (*RecvQueue is VIP_TRUE) or its send queue
  * (VIP_FALSE).  VipRecvDone or VipSendDone on it then finds a completed descriptor, unless the
- * program took it without asking the CQ.  One entry stands for one descriptor.
+ * program took it without asking the CQ.  One entry stands for one descriptor.  Entries come in the
+ * order in which the descriptors completed, over all queues of the CQ: what completed before a
+ * connection ended comes before what was flushed at its end.
  *
  *   VIP_SUCCESS            *ViHandle and *RecvQueue name the queue
  *   VIP_NOT_DONE           the CQ is empty

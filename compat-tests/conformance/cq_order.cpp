@@ -1,0 +1,316 @@
+// The order in which a completion queue names completions: that in which they happened, over all of its
+// queues. Here: the queues of one VI, what is flushed, and several threads.
+#include "cq_order.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <memory>
+
+using namespace harness;
+
+namespace
+{
+
+constexpr VIP_RELIABILITY_LEVEL kLevels[] = {
+	VIP_SERVICE_UNRELIABLE, VIP_SERVICE_RELIABLE_DELIVERY, VIP_SERVICE_RELIABLE_RECEPTION};
+
+class CqOrder : public NicTest
+{
+      protected:
+	void atEachLevel(const std::function<void(VIP_RELIABILITY_LEVEL)> &body)
+	{
+		atEach(nic, {kLevels[0], kLevels[1], kLevels[2]}, body);
+	}
+};
+
+// Whether the descriptor is done, as its Status says, before the CQ is asked.
+testing::AssertionResult isDone(Vi &vi, const VIP_DESCRIPTOR *d)
+{
+	bool done = eventually([&] {
+		vi.state(); // a library may need a call to get on
+		return __atomic_load_n(&d->CS.Status, __ATOMIC_ACQUIRE) & VIP_STATUS_DONE;
+	});
+	return done ? testing::AssertionSuccess()
+		    : testing::AssertionFailure() << "not done: " << d->CS.Status;
+}
+
+// ---- the end of a connection ----
+
+constexpr unsigned kSends = 5, kArrived = 3, kReceives = 8;
+
+// The other end: takes the sends, and sends some itself, before it says so. It then disconnects, or waits for
+// that.
+VIP_PEER(cqOrderLeaver)
+{
+	Nic nic;
+	auto level = static_cast<VIP_RELIABILITY_LEVEL>(std::stoul(test.get()));
+	for (std::string order = test.get(); order != "end"; order = test.get()) {
+		Vi vi(nic, ofLevel(level));
+		Pool in(nic, kSends, 64), out(nic, 1, 64);
+		for (unsigned i = 0; i < kSends; i++)
+			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, in.message(i, 64), in.handle()));
+		ASSERT_TRUE(call(vi, order, test.host()));
+		test.expect("send");
+		for (unsigned i = 0; i < kArrived; i++)
+			ASSERT_TRUE(harness::send(vi, out.message(0, 64), out.handle()));
+		test.put("sent");
+		if (test.get() == "leave") {
+			for (unsigned i = 0; i < kSends; i++)
+				ASSERT_EQ(in.descriptor(i), takeReceive(vi));
+			EXPECT_EQ(VIP_SUCCESS, VipDisconnect(vi));
+		} else {
+			EXPECT_TRUE(vi.becomes(VIP_STATE_ERROR));
+		}
+		test.put("left");
+	}
+}
+
+// One VI with both queues on a CQ, which has posted receives and sends; some messages have come.
+struct Ending {
+	Ending(Nic &nic, VIP_RELIABILITY_LEVEL level)
+	    : cq(nic), vi(nic, ofLevel(level), cq, cq), pool(nic, kReceives + kSends, 64)
+	{
+	}
+	VIP_DESCRIPTOR *lastSend() const
+	{
+		return pool.descriptor(kReceives + kSends - 1);
+	}
+	void begin(Peer &other)
+	{
+		for (unsigned i = 0; i < kReceives; i++)
+			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, pool.message(i, 64), pool.handle()));
+		std::string discriminator = freshDiscriminator();
+		other.channel.put(discriminator);
+		ASSERT_TRUE(serve(vi, discriminator));
+		other.channel.put("send");
+		other.channel.expect("sent");
+		for (unsigned i = 0; i < kSends; i++)
+			ASSERT_EQ(VIP_SUCCESS, VipPostSend(vi, pool.message(kReceives + i, 64),
+							   pool.handle()));
+	}
+	// What the CQ tells: each descriptor once and in order, and nothing done after something flushed.
+	void expectOrder(unsigned leastDone)
+	{
+		unsigned sends = 0, receives = 0, done = 0;
+		bool flushed = false;
+		for (unsigned i = 0; i < kSends + kReceives; i++) {
+			Named named = cq.take();
+			ASSERT_TRUE(named.descriptor);
+			unsigned slot = named.receive ? receives++ : kReceives + sends++;
+			ASSERT_EQ(pool.descriptor(slot), named.descriptor);
+			bool wasFlushed = errorOf(named.descriptor);
+			ASSERT_TRUE(wasFlushed || !flushed)
+				<< (named.receive ? "receive " : "send ") << slot
+				<< " was done before the end, and named after what was flushed";
+			flushed = wasFlushed;
+			done += !wasFlushed;
+		}
+		EXPECT_EQ(kSends, sends);
+		EXPECT_GE(done, leastDone);
+		EXPECT_TRUE(cq.isEmpty());
+	}
+	OrderedCq cq;
+	Vi vi;
+	Pool pool;
+};
+
+// Connections one after the other, which the two ends end by turns: after the sends are done, or while they
+// are under way.
+void endEach(Nic &nic, VIP_RELIABILITY_LEVEL level, bool afterSends)
+{
+	Peer other("cqOrderLeaver");
+	other.channel.put(std::to_string(level));
+	for (unsigned i = 0; i < orderRounds() / 50; i++) {
+		Ending ending(nic, level);
+		ASSERT_NO_FATAL_FAILURE(ending.begin(other));
+		if (afterSends) {
+			ASSERT_TRUE(isDone(ending.vi, ending.lastSend()));
+		}
+		bool weLeave = i % 2;
+		other.channel.put(weLeave ? "stay" : "leave");
+		if (weLeave) {
+			ASSERT_EQ(VIP_SUCCESS, VipDisconnect(ending.vi));
+		} else {
+			ASSERT_TRUE(ending.vi.becomes(VIP_STATE_ERROR));
+		}
+		ASSERT_NO_FATAL_FAILURE(ending.expectOrder(afterSends ? kSends + kArrived : 0));
+		other.channel.expect("left");
+	}
+	other.channel.put("end");
+	other.finish();
+}
+
+TEST_F(CqOrder, WhatWasDoneBeforeTheEndComesBeforeWhatIsFlushed)
+{
+	atEachLevel([&](VIP_RELIABILITY_LEVEL level) { endEach(nic, level, true); });
+}
+
+TEST_F(CqOrder, NothingIsDoneAfterSomethingWasFlushed)
+{
+	atEachLevel([&](VIP_RELIABILITY_LEVEL level) { endEach(nic, level, false); });
+}
+
+// What is flushed at once, as a send on an idle VI is, comes after what has arrived before.
+TEST_F(CqOrder, WhatHasArrivedComesBeforeWhatIsFlushedAfterwards)
+{
+	atEach(nic, {VIP_SERVICE_RELIABLE_RECEPTION}, [&](VIP_RELIABILITY_LEVEL level) {
+		OrderedCq cq(nic);
+		Vi to(nic, ofLevel(level), nullptr, cq), from(nic, ofLevel(level));
+		Vi idle(nic, ofLevel(level), cq, nullptr);
+		Pool in(nic, 1, 64), out(nic, 1, 64), flushed(nic, 1, 64);
+		ASSERT_TRUE(harness::connect(to, from));
+		for (unsigned i = 0; i < orderRounds(); i++) {
+			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(to, in.message(0, 64), in.handle()));
+			ASSERT_TRUE(harness::send(from, out.message(0, 64), out.handle(),
+						  Mode::Polling));
+			ASSERT_EQ(VIP_SUCCESS,
+				  VipPostSend(idle, flushed.message(0, 64), flushed.handle()));
+			ASSERT_EQ(in.descriptor(0), cq.take().descriptor) << "round " << i;
+			ASSERT_EQ(flushed.descriptor(0), cq.take().descriptor) << "round " << i;
+		}
+		EXPECT_TRUE(cq.isEmpty());
+	});
+}
+
+// ---- how many there may be, and whose ----
+
+TEST_F(CqOrder, AsManyAsAQueueTakesAreNamed)
+{
+	auto count = static_cast<unsigned>(
+		std::min<VIP_ULONG>(nic.attributes().MaxDescriptorsPerQueue, 4096));
+	OrderedCq cq(nic);
+	Vi to(nic, reliable(), nullptr, cq), from(nic);
+	Pool in(nic, count, 4), out(nic, 1, 4);
+	for (unsigned i = 0; i < count; i++)
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(to, in.message(i, 4), in.handle()));
+	ASSERT_TRUE(harness::connect(to, from));
+	for (unsigned i = 0; i < count; i++)
+		ASSERT_TRUE(harness::send(from, out.message(0, 4), out.handle(), Mode::Polling));
+	ASSERT_TRUE(isDone(to, in.descriptor(count - 1)));
+	for (unsigned i = 0; i < count; i++)
+		ASSERT_EQ(in.descriptor(i), cq.take().descriptor) << i;
+	EXPECT_TRUE(cq.isEmpty());
+}
+
+TEST_F(CqOrder, OthersStayWhenAViIsDestroyed)
+{
+	constexpr unsigned messages = 4;
+	OrderedCq cq(nic);
+	Vi to(nic, reliable(), nullptr, cq), from(nic);
+	Pool in(nic, messages, 16), lost(nic, messages, 16), out(nic, 1, 16);
+	ASSERT_TRUE(harness::connect(to, from));
+	{
+		Vi gone(nic, reliable(), nullptr, cq), other(nic);
+		ASSERT_TRUE(harness::connect(gone, other));
+		for (unsigned i = 0; i < messages; i++) {
+			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(to, in.message(i, 16), in.handle()));
+			ASSERT_EQ(VIP_SUCCESS,
+				  VipPostRecv(gone, lost.message(i, 16), lost.handle()));
+			ASSERT_TRUE(harness::send(from, out.message(0, 16), out.handle()));
+			ASSERT_TRUE(harness::send(other, out.message(0, 16), out.handle()));
+			ASSERT_TRUE(isDone(to, in.descriptor(i)));
+			ASSERT_TRUE(isDone(gone, lost.descriptor(i)));
+		}
+	}
+	for (unsigned i = 0; i < messages; i++)
+		ASSERT_EQ(in.descriptor(i), cq.take().descriptor) << i;
+	EXPECT_TRUE(cq.isEmpty());
+}
+
+// ---- a message and its answer ----
+
+VIP_PEER(cqOrderAnswerer)
+{
+	Nic nic;
+	Vi vi(nic, ofLevel(static_cast<VIP_RELIABILITY_LEVEL>(std::stoul(test.get()))));
+	Pool pool(nic, 3, 64);
+	for (unsigned i = 0; i < 2; i++)
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, pool.message(i, 64), pool.handle()));
+	ASSERT_TRUE(call(vi, test.get(), test.host()));
+	while (test.get() == "answer") {
+		for (unsigned i = 0; i < 2; i++) {
+			ASSERT_EQ(pool.descriptor(i), takeReceive(vi));
+			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, pool.message(i, 64), pool.handle()));
+		}
+		ASSERT_TRUE(harness::send(vi, pool.message(2, 64), pool.handle()));
+	}
+}
+
+TEST_F(CqOrder, SendsThatAreDoneComeBeforeTheAnswer)
+{
+	atEachLevel([&](VIP_RELIABILITY_LEVEL level) {
+		Peer other("cqOrderAnswerer");
+		OrderedCq cq(nic);
+		Vi vi(nic, ofLevel(level), cq, cq);
+		Pool pool(nic, 3, 64);
+		std::string discriminator = freshDiscriminator();
+		other.channel.put(std::to_string(level));
+		other.channel.put(discriminator);
+		ASSERT_TRUE(serve(vi, discriminator));
+		for (unsigned i = 0; i < orderRounds() / 10; i++) {
+			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, pool.message(2, 64), pool.handle()));
+			for (unsigned s = 0; s < 2; s++)
+				ASSERT_EQ(VIP_SUCCESS,
+					  VipPostSend(vi, pool.message(s, 64), pool.handle()));
+			ASSERT_TRUE(isDone(vi, pool.descriptor(1)));
+			other.channel.put("answer");
+			ASSERT_TRUE(isDone(vi, pool.descriptor(2)));
+			for (unsigned s = 0; s < 3; s++)
+				ASSERT_EQ(pool.descriptor(s), cq.take().descriptor)
+					<< "round " << i;
+		}
+		EXPECT_TRUE(cq.isEmpty());
+		other.channel.put("end");
+		other.finish();
+	});
+}
+
+// ---- threads ----
+
+TEST_F(CqOrder, ThreadsPostOnSeveralVisAndEachQueueIsToldInItsOrder)
+{
+	constexpr unsigned threads = 4, each = 2, vis = threads * each, messages = 100;
+	OrderedCq cq(nic);
+	std::vector<std::unique_ptr<Vi>> from, to;
+	std::map<VIP_VI_HANDLE, unsigned> index;
+	Pool in(nic, vis * messages, 16), out(nic, vis * messages, 16);
+	for (unsigned v = 0; v < vis; v++) {
+		from.push_back(std::make_unique<Vi>(nic, reliable(), cq, nullptr));
+		to.push_back(std::make_unique<Vi>(nic, reliable(), nullptr, cq));
+		index[*from[v]] = index[*to[v]] = v;
+		ASSERT_TRUE(harness::connect(*to[v], *from[v]));
+	}
+	for (unsigned round = 0; round < orderRounds() / 200 + 1; round++) {
+		std::atomic<unsigned> refused{0};
+		std::vector<std::unique_ptr<Thread>> posting;
+		for (unsigned t = 0; t < threads; t++)
+			posting.push_back(std::make_unique<Thread>([&, t] {
+				for (unsigned m = 0; m < messages; m++)
+					for (unsigned v = t * each; v < (t + 1) * each; v++) {
+						unsigned slot = v * messages + m;
+						refused += VipPostRecv(*to[v], in.message(slot, 16),
+								       in.handle()) != VIP_SUCCESS;
+						refused += VipPostSend(*from[v],
+								       out.message(slot, 16),
+								       out.handle()) != VIP_SUCCESS;
+					}
+			}));
+		std::vector<unsigned> sent(vis), received(vis);
+		for (unsigned i = 0; i < 2 * vis * messages; i++) {
+			Named named = cq.take();
+			ASSERT_TRUE(named.descriptor) << i;
+			unsigned v = index[named.vi];
+			unsigned &next = (named.receive ? received : sent)[v];
+			const Pool &pool = named.receive ? in : out;
+			ASSERT_LT(next, messages);
+			ASSERT_EQ(pool.descriptor(v * messages + next++), named.descriptor);
+			ASSERT_EQ(0U, errorOf(named.descriptor)) << statusOf(named.descriptor);
+		}
+		posting.clear();
+		EXPECT_EQ(0U, refused);
+		EXPECT_TRUE(cq.isEmpty());
+	}
+}
+
+} // namespace

@@ -1,0 +1,63 @@
+// What the tests of a completion queue's order share.
+#pragma once
+
+#include "harness.h"
+
+#include <cstdlib>
+
+// How often something is tried that a race may put out of order: $VIPL_TEST_ROUNDS, or as often as takes
+// seconds.
+inline unsigned orderRounds()
+{
+	const char *rounds = getenv("VIPL_TEST_ROUNDS");
+	return rounds ? static_cast<unsigned>(std::stoul(rounds)) : 1000;
+}
+
+// What a CQ has named, and what was at the head of that queue then.
+struct Named {
+	VIP_VI_HANDLE vi = nullptr;
+	VIP_BOOLEAN receive = VIP_FALSE;
+	VIP_DESCRIPTOR *descriptor = nullptr; // NULL: a failure, which was told
+};
+
+class OrderedCq
+{
+      public:
+	explicit OrderedCq(VIP_NIC_HANDLE nic)
+	{
+		EXPECT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 1024, &handle_));
+	}
+	~OrderedCq()
+	{
+		VipDestroyCQ(handle_);
+	}
+	OrderedCq(const OrderedCq &) = delete;
+	OrderedCq &operator=(const OrderedCq &) = delete;
+	operator VIP_CQ_HANDLE() const
+	{
+		return handle_;
+	}
+	Named take()
+	{
+		Named named;
+		VIP_RETURN result =
+			VipCQWait(handle_, harness::kPatience, &named.vi, &named.receive);
+		if (result != VIP_SUCCESS) {
+			ADD_FAILURE() << "VipCQWait: " << testing::PrintToString(result);
+			return named;
+		}
+		result = named.receive ? VipRecvDone(named.vi, &named.descriptor)
+				       : VipSendDone(named.vi, &named.descriptor);
+		EXPECT_TRUE(named.descriptor) << "the CQ named a queue without a completion: "
+					      << testing::PrintToString(result);
+		return named;
+	}
+	bool isEmpty()
+	{
+		Named named;
+		return VipCQDone(handle_, &named.vi, &named.receive) == VIP_NOT_DONE;
+	}
+
+      private:
+	VIP_CQ_HANDLE handle_ = nullptr;
+};

@@ -1,0 +1,288 @@
+// What a completion queue tells, and in which order.
+#include "support.h"
+
+namespace
+{
+
+struct Entry {
+	VIP_VI_HANDLE vi;
+	VIP_BOOLEAN is_receive;
+	bool operator==(const Entry &other) const
+	{
+		return vi == other.vi && is_receive == other.is_receive;
+	}
+};
+
+class CqEntries : public NicTest
+{
+      protected:
+	void SetUp() override
+	{
+		NicTest::SetUp();
+		open();
+		ASSERT_EQ(VipCreateCQ(nic, 64, &cq), VIP_SUCCESS);
+	}
+	// Connected to `from`, and both queues on the CQ.
+	Vi make_receiver(Vi &from)
+	{
+		Vi to = make_vi(cq, cq);
+		from = make_vi();
+		connect(from, to, "vi " + std::to_string(connections++));
+		return to;
+	}
+	// A message, which has arrived; nobody has asked for it.
+	void deliver(Vi &from, Vi &to)
+	{
+		VIP_DESCRIPTOR *d = descriptor(number++ % 500, {{memory.data(), 16}});
+		ASSERT_EQ(post_recv(to, d), VIP_SUCCESS);
+		VIP_DESCRIPTOR *s = descriptor(1000, {{memory.data(64), 16}});
+		ASSERT_EQ(post_send(from, s), VIP_SUCCESS);
+		expect_sent(from, s);
+	}
+	// All that it tells.
+	std::vector<Entry> told()
+	{
+		std::vector<Entry> entries;
+		Entry entry;
+
+		while (VipCQDone(cq, &entry.vi, &entry.is_receive) == VIP_SUCCESS)
+			entries.push_back(entry);
+		return entries;
+	}
+	// The same, of receives alone.
+	std::vector<VIP_VI_HANDLE> vis_told()
+	{
+		std::vector<VIP_VI_HANDLE> vis;
+
+		for (const Entry &entry : told()) {
+			EXPECT_EQ(entry.is_receive, VIP_TRUE);
+			vis.push_back(entry.vi);
+		}
+		return vis;
+	}
+	using Vis = std::vector<VIP_VI_HANDLE>;
+	VIP_CQ_HANDLE cq = nullptr;
+	Vi from_a, from_b; // whose peers a and b are
+	size_t number = 0, connections = 0;
+};
+
+TEST_F(CqEntries, AreInTheOrderOfTheDeviceOverAllQueues)
+{
+	a = make_receiver(from_a);
+	b = make_receiver(from_b);
+	Vis expected;
+
+	for (unsigned bits : {0x0f, 0x35, 0x1c2, 0x3ff, 0x155}) {
+		for (unsigned i = 0; i < 10; i++) {
+			bool on_a = bits >> i & 1;
+
+			deliver(on_a ? from_a : from_b, on_a ? a : b);
+			expected.push_back(on_a ? a.handle : b.handle);
+		}
+	}
+	EXPECT_EQ(vis_told(), expected);
+}
+
+TEST_F(CqEntries, SendsAndReceivesOfOneViAreInTheirOrderAndThenWhatIsFlushed)
+{
+	Vi from, vi = make_receiver(from);
+	const Entry send{vi, VIP_FALSE}, receive{vi, VIP_TRUE};
+	std::vector<Entry> expected;
+
+	for (size_t i = 0; i < 12; i++)
+		ASSERT_EQ(post_recv(from, descriptor(600 + i, {{memory.data(), 16}})), VIP_SUCCESS);
+	for (size_t i = 0; i < 5; i++) {
+		ASSERT_EQ(post_send(vi, descriptor(700 + i, {{memory.data(), 16}})), VIP_SUCCESS);
+		expected.push_back(send);
+	}
+	deliver(from, vi);
+	expected.push_back(receive);
+	for (size_t i = 0; i < 3; i++) {
+		ASSERT_EQ(post_recv(vi, descriptor(800 + i, {{memory.data(), 16}})), VIP_SUCCESS);
+		expected.push_back(receive);
+	}
+	EXPECT_EQ(VipDisconnect(vi), VIP_SUCCESS);
+	EXPECT_EQ(told(), expected);
+}
+
+// What arrives on another VI while the end of a connection is under way: before that the device has flushed what
+// it had, afterwards the library what it had not given to the device.
+TEST_F(CqEntries, OfWhatIsFlushedComeAfterWhatTheDeviceHas)
+{
+	close();
+	fake_reset();
+	options([](fake_options &o) { o.exact_depths = true; });
+	open_with([](fake_device &d) { d.max_qp_wr = 2; });
+	ASSERT_EQ(VipCreateCQ(nic, 64, &cq), VIP_SUCCESS);
+	a = make_receiver(from_a);
+	b = make_receiver(from_b);
+	std::function<void()> arrive = [&] { deliver(from_b, b); };
+
+	for (size_t i = 0; i < 4; i++)
+		ASSERT_EQ(post_recv(a, descriptor(800 + i, {{memory.data(), 16}})), VIP_SUCCESS);
+	fake_before(
+		"rdma_disconnect", 1,
+		[](void *call) { (*static_cast<std::function<void()> *>(call))(); }, &arrive);
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	EXPECT_EQ(vis_told(), (Vis{a, a, b, a, a}));
+}
+
+TEST_F(CqEntries, OfWhatIsFlushedAtOnceComeAfterWhatTheDeviceHas)
+{
+	Vi from, to = make_receiver(from), idle = make_vi(cq, cq);
+
+	deliver(from, to);
+	ASSERT_EQ(post_send(idle, descriptor(800, {{memory.data(), 16}})), VIP_SUCCESS);
+	EXPECT_EQ(told(), (std::vector<Entry>{{to, VIP_TRUE}, {idle, VIP_FALSE}}));
+}
+
+TEST_F(CqEntries, OfABadDescriptorComeAfterWhatTheDeviceHas)
+{
+	Vi from, to = make_receiver(from), idle = make_vi(cq, cq);
+	VIP_DESCRIPTOR *bad = descriptor(800, {{memory.data(), 16}});
+
+	bad->DS[0].Local.Handle += 1000;
+	deliver(from, to);
+	ASSERT_EQ(post_recv(idle, bad), VIP_SUCCESS); // told at once, though no connection takes it
+	EXPECT_EQ(vis_told(), (Vis{to, idle}));
+	deliver(from, to);
+	bad->CS.Control = VIP_CONTROL_OP_RESERVED;
+	ASSERT_EQ(post_send(to, bad), VIP_SUCCESS);
+	EXPECT_EQ(told(), (std::vector<Entry>{{to, VIP_TRUE}, {to, VIP_FALSE}}));
+}
+
+// Wherever they are among those of others, which keep their order; and more can come afterwards.
+TEST_F(CqEntries, OfADestroyedViVanishFromAmongThoseOfOthers)
+{
+	for (unsigned order : {0x0, 0x1f, 0x15, 0x0a, 0x03, 0x18, 0x0e, 0x11}) {
+		Vi from[3], to[3];
+		Vis expected;
+
+		for (unsigned i = 0; i < 3; i++)
+			to[i] = make_receiver(from[i]);
+		for (unsigned i = 0; i < 5; i++) {
+			unsigned other = i % 2;
+
+			if (order >> i & 1) {
+				deliver(from[2], to[2]);
+				continue;
+			}
+			deliver(from[other], to[other]);
+			expected.push_back(to[other]);
+		}
+		EXPECT_EQ(VipDisconnect(to[2]), VIP_SUCCESS);
+		EXPECT_EQ(VipDestroyVi(to[2]), VIP_SUCCESS);
+		for (unsigned i : {1, 1, 0}) {
+			deliver(from[i], to[i]);
+			expected.push_back(to[i]);
+		}
+		EXPECT_EQ(vis_told(), expected) << order;
+		for (unsigned i = 0; i < 3; i++) {
+			VipDisconnect(from[i]);
+			EXPECT_EQ(VipDestroyVi(from[i]), VIP_SUCCESS);
+		}
+		for (unsigned i = 0; i < 2; i++) {
+			VipDisconnect(to[i]);
+			EXPECT_EQ(VipDestroyVi(to[i]), VIP_SUCCESS);
+		}
+	}
+}
+
+// The entry that was taken last may be kept where its VI was.
+TEST_F(CqEntries, GoOnWhenTheViIsDestroyedThatWasToldLast)
+{
+	for (bool more : {false, true}) {
+		a = make_receiver(from_a);
+		b = make_receiver(from_b);
+		Entry entry;
+
+		deliver(from_a, a);
+		if (more)
+			deliver(from_b, b);
+		ASSERT_EQ(VipCQDone(cq, &entry.vi, &entry.is_receive), VIP_SUCCESS);
+		EXPECT_EQ(entry.vi, a.handle);
+		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+		EXPECT_EQ(VipDestroyVi(a), VIP_SUCCESS);
+		deliver(from_b, b);
+		EXPECT_EQ(vis_told(), more ? (Vis{b, b}) : Vis{b});
+	}
+}
+
+// A program that asks queues and not the CQ leaves as many entries there as there were completions.
+TEST_F(CqEntries, StayWhenDescriptorsAreTakenWithoutThem)
+{
+	const size_t COUNT = 2500; // more than twice what a ring has places for
+	a = make_receiver(from_a);
+	b = make_receiver(from_b);
+	std::map<VIP_VI_HANDLE, size_t> entries;
+
+	for (size_t i = 0; i < COUNT; i++) {
+		deliver(from_a, a);
+		VIP_DESCRIPTOR *d = nullptr;
+		ASSERT_EQ(VipRecvWait(a, PATIENCE, &d), VIP_SUCCESS);
+		if (i % 1000 == 0)
+			deliver(from_b, b);
+	}
+	for (VIP_VI_HANDLE vi : vis_told())
+		entries[vi]++;
+	EXPECT_EQ(entries[a], COUNT);
+	EXPECT_EQ(entries[b], 3U);
+	// And all is in order afterwards.
+	deliver(from_b, b);
+	deliver(from_a, a);
+	deliver(from_a, a);
+	deliver(from_b, b);
+	EXPECT_EQ(vis_told(), (Vis{b, a, a, b}));
+}
+
+TEST_F(CqEntries, OfADestroyedViVanishAlsoWhenSomeHadNoPlace)
+{
+	a = make_receiver(from_a);
+	b = make_receiver(from_b);
+
+	for (size_t i = 0; i < 1100; i++) {
+		deliver(from_a, a);
+		VIP_DESCRIPTOR *d = nullptr;
+		ASSERT_EQ(VipRecvWait(a, PATIENCE, &d), VIP_SUCCESS);
+		if (i % 500 == 0)
+			deliver(from_b, b);
+	}
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	EXPECT_EQ(VipDestroyVi(a), VIP_SUCCESS);
+	EXPECT_EQ(vis_told(), (Vis{b, b, b}));
+}
+
+// Their memory is that of as many queues as there are.
+TEST_F(CqEntries, OfManyVisAreInOrder)
+{
+	const size_t COUNT = 40;
+	std::vector<Vi> from(COUNT), to(COUNT);
+	Vis expected;
+
+	for (size_t i = 0; i < COUNT; i++)
+		to[i] = make_receiver(from[i]);
+	for (size_t i = 0; i < 10 * COUNT; i++) {
+		size_t vi = i * 7 % COUNT;
+
+		deliver(from[vi], to[vi]);
+		expected.push_back(to[vi]);
+	}
+	EXPECT_EQ(vis_told(), expected);
+}
+
+TEST_F(CqEntries, MayBeThereWhenTheNicIsClosed)
+{
+	a = make_receiver(from_a);
+	b = make_receiver(from_b);
+
+	for (unsigned i = 0; i < 3; i++) {
+		deliver(from_a, a);
+		deliver(from_b, b);
+	}
+	ASSERT_EQ(post_recv(a, descriptor(800, {{memory.data(), 16}})), VIP_SUCCESS);
+	Entry entry;
+	ASSERT_EQ(VipCQDone(cq, &entry.vi, &entry.is_receive), VIP_SUCCESS);
+	close();
+}
+
+} // namespace
