@@ -43,6 +43,7 @@ int run_command(int argc, char **argv)
 	add_cpu(app);
 	add_echo(app);
 	add_connect(app);
+	add_crowd(app);
 	add_logp(app);
 	add_overhead(app);
 	add_plot(app);

@@ -5,16 +5,16 @@
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
-#include <sched.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 
+#include "child.h"
 #include "connect.h"
+#include "cpus.h"
+#include "crowd.h"
 #include "logp_link.h"
 #include "match.h"
 #include "stop.h"
@@ -27,7 +27,6 @@ extern "C" {
 namespace
 {
 constexpr int greeting_limit_ms = 20000;
-constexpr int parting_limit_ms = 3000;
 constexpr auto shortage_pause = std::chrono::milliseconds(100);
 
 void carry_out(const Side &side, const Json &request)
@@ -40,6 +39,8 @@ void carry_out(const Side &side, const Json &request)
 		serve_connections(side, request);
 	else if (what == "logp")
 		serve_logp(side);
+	else if (what == "crowd")
+		serve_crowd(side, request);
 	else if (what == "usage")
 		side.control.write(usage_now());
 	else
@@ -77,20 +78,6 @@ std::string serve(Control &control, const std::string &nic_name)
 	return "";
 }
 
-/* On the n-th of the CPUs that this process may use; where there are too few, on any. */
-void pin(int n)
-{
-	cpu_set_t allowed, one;
-
-	if (sched_getaffinity(0, sizeof(allowed), &allowed) || CPU_COUNT(&allowed) < 2)
-		return;
-	CPU_ZERO(&one);
-	for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-		if (CPU_ISSET(cpu, &allowed) && n-- == 0)
-			CPU_SET(cpu, &one);
-	sched_setaffinity(0, sizeof(one), &one);
-}
-
 /* Each connection may take some. */
 void allow_many_files()
 {
@@ -102,76 +89,28 @@ void allow_many_files()
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* A process of this program's that does something, and ends when its parent does. */
-class Child
-{
-public:
-	explicit Child(const std::function<int()> &work)
-	{
-		const pid_t parent = getpid();
-		auto [ours, theirs] = socket_pair();
-
-		std::cout.flush();
-		number_ = fork();
-		if (number_ < 0)
-			fail_errno("start a process");
-		if (number_ == 0) {
-			ours = Socket();
-			prctl(PR_SET_PDEATHSIG, SIGKILL);
-			_exit(getppid() == parent ? work() : EXIT_FAILED);
-		}
-		end_ = std::move(ours);
-	}
-	/* One that hangs must not hang us, too. */
-	~Child()
-	{
-		if (number_ > 0 && !ends_within(parting_limit_ms))
-			kill(number_, SIGKILL);
-		wait();
-	}
-	Child(const Child &) = delete;
-	Child &operator=(const Child &) = delete;
-
-	/* Has it ended, or does it within that time? It closes its end of the pair then. */
-	bool ends_within(int limit_ms) const
-	{
-		return is_readable_within(end_, limit_ms);
-	}
-	/* Until it has; returns its exit status. */
-	int wait()
-	{
-		int status;
-
-		if (number_ > 0 && waitpid(number_, &status, 0) == number_)
-			status_ = WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILED;
-		number_ = -1;
-		return status_;
-	}
-
-private:
-	pid_t number_;
-	Socket end_;
-	int status_ = EXIT_FAILED;
-};
-
 /* The server as a child of this process; it goes when the client has hung up. */
 class OwnServer
 {
 public:
-	explicit OwnServer(const std::string &nic)
+	OwnServer(const std::string &nic, Placing placing)
 	{
+		const bool pins = placing == Placing::one_cpu_each;
+
 		auto [ours, theirs] = socket_pair();
 
-		child_ = std::make_unique<Child>([&ours = ours, &theirs = theirs, &nic] {
+		child_ = std::make_unique<Child>([&ours = ours, &theirs = theirs, &nic, pins] {
 			Control control(std::move(theirs));
 
 			ours = Socket();
 			signal(SIGINT, SIG_IGN); /* is the client's, who may want to end well */
-			pin(1);
+			if (pins)
+				pin(1);
 			serve(control, nic);
 			return EXIT_OK;
 		});
-		pin(0);
+		if (pins)
+			pin(0);
 		socket_ = std::move(ours);
 	}
 
@@ -205,7 +144,7 @@ void let_waits_block()
 	setenv("VIPL_SPIN_USEC", "0", true);
 }
 
-void run(const Options &options, const Measurement &measurement)
+void run(const Options &options, const Measurement &measurement, Placing placing)
 {
 	std::unique_ptr<OwnServer> own;
 
@@ -214,7 +153,7 @@ void run(const Options &options, const Measurement &measurement)
 	let_waits_block();
 	allow_many_files();
 	if (options.is_self)
-		own = std::make_unique<OwnServer>(options.nic);
+		own = std::make_unique<OwnServer>(options.nic, placing);
 	const Nic nic(options.nic);
 	Control control = own ? Control(own->take_socket())
 			      : Control::connect(options.host, options.port);
@@ -279,7 +218,7 @@ void serve_next(Socket &listener, const std::string &nic, std::unique_ptr<Child>
 	Socket client = accept_from(listener, no_limit);
 
 	/* One that hangs up and comes again may be faster than the child. */
-	if (child && !child->ends_within(parting_limit_ms)) {
+	if (child && !child->ends_within(Child::parting_limit_ms)) {
 		refuse(std::move(client));
 		return;
 	}
@@ -326,7 +265,7 @@ void add_common(CLI::App *command, Options &options)
 } // namespace
 
 CLI::App *add_measurement(CLI::App &app, const std::string &name, const std::string &about,
-			  Measurement measurement)
+			  Measurement measurement, Placing placing)
 {
 	CLI::App *command = app.add_subcommand(name, about);
 	auto options = std::make_shared<Options>();
@@ -336,7 +275,7 @@ CLI::App *add_measurement(CLI::App &app, const std::string &name, const std::str
 	command->add_flag("--self", options->is_self, "be the server, too, as a second process");
 	CLI::Option *json = command->add_flag("--json", options->json, "print JSON");
 	command->add_flag("--csv", options->csv, "print comma-separated values")->excludes(json);
-	command->callback([=] { run(*options, measurement); });
+	command->callback([=] { run(*options, measurement, placing); });
 	return command;
 }
 

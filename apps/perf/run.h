@@ -29,9 +29,12 @@ struct Options {
 /* What the client does; what it reports is printed afterwards. */
 using Measurement = std::function<Reports(const Side &client)>;
 
+/* With --self, where the two processes run: a CPU for each, or wherever there is room. */
+enum class Placing { one_cpu_each, anywhere };
+
 /* A subcommand with these options, which runs the measurement when it is the one that was given. */
 CLI::App *add_measurement(CLI::App &app, const std::string &name, const std::string &about,
-			  Measurement measurement);
+			  Measurement measurement, Placing placing = Placing::one_cpu_each);
 
 /* "vip_perf server". */
 void add_server(CLI::App &app);
@@ -42,6 +45,7 @@ void add_cpu(CLI::App &app);
 void add_latency(CLI::App &app);
 void add_echo(CLI::App &app);
 void add_connect(CLI::App &app);
+void add_crowd(CLI::App &app);
 void add_logp(CLI::App &app);
 void add_overhead(CLI::App &app); /* all in this process */
 void add_scale(CLI::App &app);

@@ -1,0 +1,58 @@
+#include "crew.h"
+
+#include <csignal>
+
+extern "C" {
+#include "../common.h"
+}
+
+namespace
+{
+int carry_out(Socket socket, const Crew::Work &work, unsigned number)
+{
+	Control captain(std::move(socket));
+
+	signal(SIGINT, SIG_IGN); /* is the captain's, who may want to end well */
+	try {
+		work(captain, number);
+		return EXIT_OK;
+	} catch (const std::exception &e) {
+		try {
+			captain.write_failure(e);
+		} catch (const std::exception &) {
+			/* it has gone */
+		}
+		return EXIT_FAILED;
+	}
+}
+} // namespace
+
+Crew::Crew(unsigned count, const Work &work)
+{
+	for (unsigned number = 0; number < count; ++number) {
+		auto [ours, theirs] = socket_pair();
+		Member member;
+
+		member.child = std::make_unique<Child>([&ours = ours, &theirs = theirs, &work, number] {
+			ours = Socket();
+			return carry_out(std::move(theirs), work, number);
+		});
+		member.control = std::make_unique<Control>(std::move(ours));
+		members_.push_back(std::move(member));
+	}
+}
+
+void Crew::tell(const Json &order)
+{
+	for (const Member &member : members_)
+		member.control->write(order);
+}
+
+std::vector<Json> Crew::hear()
+{
+	std::vector<Json> said;
+
+	for (const Member &member : members_)
+		said.push_back(member.control->read());
+	return said;
+}

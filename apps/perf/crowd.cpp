@@ -1,0 +1,96 @@
+/*
+ * vip_perf crowd - what clusters and servers of VIA's time did to a VI NIC all day and VIBe does not
+ * ask: many clients at once, and what they find.
+ */
+#include "crowd.h"
+
+#include <algorithm>
+
+#include <CLI/CLI.hpp>
+
+#include "run.h"
+#include "stop.h"
+#include "words.h"
+
+namespace
+{
+struct Question {
+	std::string name;
+	Report (*ask)(const Side &side, const CrowdOptions &options);
+	void (*serve)(const Side &side); /* none: it is all the client's */
+};
+
+/* In the order in which they are asked. */
+const std::vector<Question> questions = {{"storm", crowd_storm, serve_storm}};
+
+using Names = std::vector<std::string>;
+
+/* No names: all of them. The first one in any case, so that there is something to be told. */
+Reports answer(const Names &names, const Side &side, const CrowdOptions &options)
+{
+	const auto is_wanted = [&](const Question &question) {
+		return names.empty() ||
+		       std::find(names.begin(), names.end(), question.name) != names.end();
+	};
+	Reports reports(static_cast<size_t>(
+		std::count_if(questions.begin(), questions.end(), is_wanted)));
+
+	stop_on_interrupt();
+	for (const Question &question : questions)
+		if (is_wanted(question) && (reports.empty() || !is_stopped()))
+			reports.push_back(question.ask(side, options));
+	return reports;
+}
+} // namespace
+
+void serve_crowd(const Side &side, const Json &request)
+{
+	const std::string name = request.at("question").get<std::string>();
+
+	for (const Question &question : questions)
+		if (question.name == name && question.serve)
+			return question.serve(side);
+	throw Failure("the client asks for " + text_of(Json(name)) + ", which is unknown here");
+}
+
+void add(Outcomes &sum, const Outcomes &more)
+{
+	for (const auto &[name, count] : more)
+		sum[name] += count;
+}
+
+std::string text_of(const Outcomes &outcomes)
+{
+	std::string text;
+
+	for (const auto &[name, count] : outcomes)
+		text += (text.empty() ? "" : ", ") + std::to_string(count) + ' ' + name;
+	return text;
+}
+
+void add_crowd(CLI::App &app)
+{
+	auto options = std::make_shared<CrowdOptions>();
+	auto asked = std::make_shared<Names>();
+	Names names;
+
+	for (const Question &question : questions)
+		names.push_back(question.name);
+	CLI::App *command = add_measurement(
+		app, "crowd", "What many clients, processes and threads at once find",
+		[=](const Side &side) { return answer(*asked, side, *options); },
+		Placing::anywhere);
+	command->add_option("--question", *asked,
+			    "storm: clients that connect to one server at once. Several may be given; "
+			    "all if none is")
+		->delimiter(',')
+		->allow_extra_args(false) /* what follows may be the host */
+		->transform(one_of(names))
+		->type_name("NAME");
+	command->add_option("--clients", options->clients, "clients of \"storm\", at most")
+		->check(CLI::Range(1, 65536))
+		->capture_default_str();
+	command->add_option("--processes", options->processes,
+			    "processes that the clients are in (default: 64)")
+		->check(CLI::Range(1, 1024));
+}

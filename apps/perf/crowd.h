@@ -1,0 +1,29 @@
+/* What the questions of "vip_perf crowd" share. Each makes a report of its own. */
+#ifndef VIP_PERF_CROWD_H
+#define VIP_PERF_CROWD_H
+
+#include <map>
+#include <string>
+
+#include "report.h"
+#include "transport.h"
+
+struct CrowdOptions {
+	unsigned clients = 1000;
+	unsigned processes = 0; /* 0: as many as the question usually has */
+};
+
+Report crowd_storm(const Side &side, const CrowdOptions &options);
+void serve_storm(const Side &side);
+
+/* The server's part of what the client asks for. */
+void serve_crowd(const Side &side, const Json &request);
+
+/* How often calls returned something, by its name. */
+using Outcomes = std::map<std::string, unsigned>;
+
+void add(Outcomes &sum, const Outcomes &more);
+/* "3 VIP_NO_MATCH, 1 VIP_TIMEOUT" */
+std::string text_of(const Outcomes &outcomes);
+
+#endif

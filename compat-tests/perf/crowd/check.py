@@ -1,0 +1,30 @@
+#!/usr/bin/env python3
+"""check.py PROGRAM NIC CASE: what vip_perf crowd counts. Times and rates are not looked at."""
+import pathlib
+import sys
+
+sys.dont_write_bytecode = True  # tests leave the sources alone
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+
+from vip_perf_runs import expect, json_of, run_case  # noqa: E402
+
+
+def points_of(question, *words):
+    """Of a report without remarks, by series."""
+    report = json_of("crowd", "--question", question, *words)
+    expect(report["test"] == "crowd-" + question, "the test's name", report["test"])
+    expect("remarks" not in report, "nothing to remark", report.get("remarks"))
+    return {series["name"]: series["points"] for series in report["series"]}
+
+
+def test_storm():
+    found = points_of("storm", "--clients", "12", "--processes", "3")
+    expect(list(found) == ["one after the other in each process", "all at once"], "two series", found)
+    for points in found.values():
+        expect([point["clients"] for point in points] == [1, 10, 12], "by clients", points)
+        expect([point["processes"] for point in points] == [1, 3, 3], "in processes", points)
+        for point in points:
+            expect(point["connected"] == point["clients"] and not point["failed"], "all", point)
+
+
+run_case(globals())
