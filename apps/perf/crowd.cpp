@@ -17,11 +17,13 @@ namespace
 struct Question {
 	std::string name;
 	Report (*ask)(const Side &side, const CrowdOptions &options);
-	void (*serve)(const Side &side); /* none: it is all the client's */
+	void (*serve)(const Side &side, const Json &request); /* none: it is all the client's */
 };
 
 /* In the order in which they are asked. */
-const std::vector<Question> questions = {{"storm", crowd_storm, serve_storm}};
+const std::vector<Question> questions = {{"storm", crowd_storm, serve_storm},
+					 {"order", crowd_order, serve_order},
+					 {"threads", crowd_threads, serve_threads}};
 
 using Names = std::vector<std::string>;
 
@@ -49,7 +51,7 @@ void serve_crowd(const Side &side, const Json &request)
 
 	for (const Question &question : questions)
 		if (question.name == name && question.serve)
-			return question.serve(side);
+			return question.serve(side, request);
 	throw Failure("the client asks for " + text_of(Json(name)) + ", which is unknown here");
 }
 
@@ -81,7 +83,9 @@ void add_crowd(CLI::App &app)
 		[=](const Side &side) { return answer(*asked, side, *options); },
 		Placing::anywhere);
 	command->add_option("--question", *asked,
-			    "storm: clients that connect to one server at once. Several may be given; "
+			    "storm: clients that connect to one server at once; order: "
+			    "completions that a CQ names in the wrong order; threads: messages "
+			    "by the number of threads. Several may be given; "
 			    "all if none is")
 		->delimiter(',')
 		->allow_extra_args(false) /* what follows may be the host */
@@ -93,4 +97,10 @@ void add_crowd(CLI::App &app)
 	command->add_option("--processes", options->processes,
 			    "processes that the clients are in (default: 64)")
 		->check(CLI::Range(1, 1024));
+	command->add_option("--rounds", options->rounds, "rounds of each test of \"order\"")
+		->check(CLI::Range(1, 100000000))
+		->capture_default_str();
+	command->add_option("--threads", options->threads, "threads of \"threads\", at most")
+		->check(CLI::Range(1, 4096))
+		->capture_default_str();
 }

@@ -11,10 +11,16 @@
 struct CrowdOptions {
 	unsigned clients = 1000;
 	unsigned processes = 0; /* 0: as many as the question usually has */
+	unsigned rounds = 2000;
+	unsigned threads = 64;
 };
 
 Report crowd_storm(const Side &side, const CrowdOptions &options);
-void serve_storm(const Side &side);
+void serve_storm(const Side &side, const Json &request);
+Report crowd_order(const Side &side, const CrowdOptions &options);
+void serve_order(const Side &side, const Json &request);
+Report crowd_threads(const Side &side, const CrowdOptions &options);
+void serve_threads(const Side &side, const Json &request);
 
 /* The server's part of what the client asks for. */
 void serve_crowd(const Side &side, const Json &request);

@@ -211,7 +211,7 @@ void take_one(const Nic &nic, Address &local, Address &remote,
 }
 } // namespace
 
-void serve_storm(const Side &side)
+void serve_storm(const Side &side, const Json &)
 {
 	Address local = share_server_address(side);
 	Address remote(side.nic.host_address(),

@@ -27,4 +27,21 @@ def test_storm():
             expect(point["connected"] == point["clients"] and not point["failed"], "all", point)
 
 
+def test_order():
+    """A right library names nothing out of order."""
+    found = points_of("order", "--rounds", "40")
+    expect("Reliable Delivery" in found, "by level", found)
+    for level, points in found.items():
+        expect([point["rounds"] for point in points] == [40, 40, 2], "three tests", points)
+        for point in points:
+            expect(point["disorder"] == 0, "in order", level, point)
+
+
+def test_threads():
+    found = points_of("threads", "--threads", "4")
+    expect(len(found) == 6, "three servers, two ways to wait", found)
+    for points in found.values():
+        expect([point["threads"] for point in points] == [1, 2, 4], "by threads", points)
+
+
 run_case(globals())

@@ -1,0 +1,242 @@
+/*
+ * vip_perf crowd --question order - how often a completion queue names completions in another order
+ * than that in which they happened.
+ *
+ *	two VIs		the server sends four messages, or one, by A, each when the one before is done,
+ *			then one by B. The client, which looks at its CQ all the time, must not be
+ *			told of B before it has been told of all of A's.
+ *	a teardown	the client sends five messages, of which it collects nothing until the server has
+ *			them all and says so; then it disconnects. Of the CQ for both queues it must be
+ *			told of all sends that were done before it is told of the first flushed receive.
+ *
+ * The client says by a VI without a CQ when it is ready for the next round, and the server answers
+ * by it in a teardown.
+ */
+#include "crowd.h"
+
+#include "patience.h"
+#include "server_address.h"
+#include "small_vi.h"
+#include "stop.h"
+
+namespace
+{
+constexpr unsigned depth = 16;
+constexpr unsigned before_end = 5; /* messages before a teardown, and receives */
+constexpr unsigned rounds_per_teardown = 20; /* connecting takes time */
+constexpr uint64_t most_rounds = 100000000;
+
+struct Named {
+	VIP_VI_HANDLE vi;
+	bool is_receive;
+};
+
+Named await_entry(const CompletionQueue &cq)
+{
+	VIP_BOOLEAN is_receive;
+	Patience patience;
+	VIP_RETURN code;
+	Named named;
+
+	while (code = VipCQDone(cq.handle(), &named.vi, &is_receive), code == VIP_NOT_DONE)
+		patience.in_vain("a completion");
+	check(code, "look at a completion queue");
+	named.is_receive = is_receive;
+	return named;
+}
+
+/* What both sides do, and how often. */
+struct Plan {
+	VIP_RELIABILITY_LEVEL level;
+	unsigned by_a; /* messages; 0: a teardown */
+	uint64_t rounds;
+};
+
+Json json_of(const Plan &plan)
+{
+	return {{"level", plan.level}, {"by_a", plan.by_a}, {"rounds", plan.rounds}};
+}
+
+Plan plan_of(const Json &json)
+{
+	const Plan plan = {static_cast<VIP_RELIABILITY_LEVEL>(count_in(json, "level")),
+			   static_cast<unsigned>(count_in(json, "by_a")), count_in(json, "rounds")};
+
+	if (plan.by_a >= depth || plan.rounds > most_rounds)
+		throw Failure("the client asks for what cannot be: " + text_of(json));
+	return plan;
+}
+
+/* How many rounds were out of order. */
+uint64_t look_at_two(const Side &side, const Plan &plan)
+{
+	const CompletionQueue cq(side.nic, 4 * depth);
+	SmallVi ready(side.nic, VIP_SERVICE_RELIABLE_DELIVERY, depth, nullptr);
+	SmallVi a(side.nic, plan.level, depth, cq.handle());
+	SmallVi b(side.nic, plan.level, depth, cq.handle());
+	Address server = share_server_address(side);
+	uint64_t disorder = 0;
+
+	for (SmallVi *vi : {&ready, &a, &b})
+		connect_vi(side, vi->vi(), server);
+	for (uint64_t round = 0; round < plan.rounds; ++round) {
+		bool b_was_last = false;
+
+		ready.send(round);
+		ready.await_sent();
+		for (unsigned i = 0; i < plan.by_a + 1; ++i) {
+			const Named named = await_entry(cq);
+			SmallVi &vi = named.vi == a.vi().handle() ? a : b;
+			uint64_t number;
+
+			if (!vi.take_message(number) || number != round)
+				throw Failure("the completion queue names a message that is not there");
+			vi.post_receive();
+			b_was_last = &vi == &b;
+		}
+		disorder += !b_was_last;
+	}
+	return disorder;
+}
+
+void send_by_two(const Side &side, const Plan &plan)
+{
+	SmallVi ready(side.nic, VIP_SERVICE_RELIABLE_DELIVERY, depth, nullptr);
+	SmallVi a(side.nic, plan.level, depth, nullptr), b(side.nic, plan.level, depth, nullptr);
+	Address server = share_server_address(side);
+	const auto send = [](SmallVi &vi, uint64_t round) {
+		vi.send(round);
+		vi.await_sent();
+	};
+
+	for (SmallVi *vi : {&ready, &a, &b})
+		connect_vi(side, vi->vi(), server);
+	for (uint64_t i = 0; i < plan.rounds; ++i) {
+		const uint64_t round = ready.await_message();
+
+		ready.post_receive();
+		for (unsigned message = 0; message < plan.by_a; ++message)
+			send(a, round);
+		send(b, round);
+	}
+	side.control.meet(); /* the client has taken the last one */
+}
+
+/* Is a send that was done named after a receive that was flushed? */
+bool ends_out_of_order(const CompletionQueue &cq, const Vi &vi)
+{
+	bool is_flushed = false, is_out_of_order = false;
+
+	for (unsigned i = 0; i < 2 * before_end; ++i) {
+		const Named named = await_entry(cq);
+		VIP_DESCRIPTOR *descriptor;
+		const VIP_RETURN code = named.is_receive ? VipRecvDone(vi.handle(), &descriptor)
+							 : VipSendDone(vi.handle(), &descriptor);
+
+		if (code == VIP_NOT_DONE)
+			throw Failure("the completion queue names a queue in which nothing is done");
+		if (code != VIP_SUCCESS && code != VIP_DESCRIPTOR_ERROR)
+			check(code, "collect what was flushed");
+		is_out_of_order |= is_flushed && code == VIP_SUCCESS;
+		is_flushed |= code != VIP_SUCCESS;
+	}
+	return is_out_of_order;
+}
+
+uint64_t tear_down(const Side &side, const Plan &plan)
+{
+	const CompletionQueue cq(side.nic, 4 * depth);
+	SmallVi answers(side.nic, VIP_SERVICE_RELIABLE_DELIVERY, depth, nullptr);
+	Address server = share_server_address(side);
+	uint64_t disorder = 0;
+
+	connect_vi(side, answers.vi(), server);
+	for (uint64_t round = 0; round < plan.rounds; ++round) {
+		SmallVi vi(side.nic, plan.level, before_end, cq.handle());
+
+		connect_vi(side, vi.vi(), server);
+		for (unsigned i = 0; i < before_end; ++i)
+			vi.send(round);
+		answers.await_message();
+		answers.post_receive();
+		check(VipDisconnect(vi.vi().handle()), "disconnect");
+		disorder += ends_out_of_order(cq, vi.vi());
+	}
+	return disorder;
+}
+
+void see_torn_down(const Side &side, const Plan &plan)
+{
+	SmallVi answers(side.nic, VIP_SERVICE_RELIABLE_DELIVERY, depth, nullptr);
+	std::unique_ptr<SmallVi> vi;
+	Address server = share_server_address(side);
+
+	connect_vi(side, answers.vi(), server);
+	for (uint64_t round = 0; round < plan.rounds; ++round) {
+		vi = std::make_unique<SmallVi>(side.nic, plan.level, before_end, nullptr);
+		connect_vi(side, vi->vi(), server);
+		for (unsigned i = 0; i < before_end; ++i)
+			vi->await_message();
+		answers.send(round);
+		answers.await_sent();
+	}
+	side.control.meet();
+}
+
+Json count_disorder(const Side &side, const Plan &plan)
+{
+	uint64_t disorder;
+
+	side.control.write({{"do", "crowd"}, {"question", "order"}, {"plan", json_of(plan)}});
+	disorder = side.control.together(
+		[&] { return plan.by_a ? look_at_two(side, plan) : tear_down(side, plan); });
+	side.control.meet();
+	return {{"rounds", plan.rounds},
+		{"disorder", disorder},
+		{"percent", 100.0 * static_cast<double>(disorder) /
+				    static_cast<double>(plan.rounds)}};
+}
+} // namespace
+
+void serve_order(const Side &side, const Json &request)
+{
+	const Plan plan = plan_of(request.at("plan"));
+
+	if (plan.by_a)
+		send_by_two(side, plan);
+	else
+		see_torn_down(side, plan);
+}
+
+Report crowd_order(const Side &side, const CrowdOptions &options)
+{
+	static const std::pair<const char *, unsigned> tests[] = {
+		{"four by A, then one by B", 4}, {"one by A, then one by B", 1}, {"teardown", 0}};
+	static const std::pair<const char *, VIP_RELIABILITY_LEVEL> levels[] = {
+		{"Unreliable", VIP_SERVICE_UNRELIABLE},
+		{"Reliable Delivery", VIP_SERVICE_RELIABLE_DELIVERY},
+		{"Reliable Reception", VIP_SERVICE_RELIABLE_RECEPTION}};
+	Report report("crowd-order", {{"what", "what", ""},
+				      {"rounds", "rounds", "count"},
+				      {"disorder", "out of order", "count"},
+				      {"percent", "of them", "percent"}});
+
+	for (const auto &[name, level] : levels) {
+		if (!(side.nic.attributes().ReliabilityLevelSupport & level))
+			continue;
+		for (const auto &[what, by_a] : tests) {
+			const uint64_t rounds =
+				by_a ? options.rounds
+				     : (options.rounds + rounds_per_teardown - 1) /
+					       rounds_per_teardown;
+			Json point = {{"what", what}};
+
+			if (is_stopped())
+				return report;
+			progress(std::string("order, ") + name + ", " + what);
+			point.update(count_disorder(side, {level, by_a, rounds}));
+			report.add(name, std::move(point));
+		}
+	}
+	return report;
+}

@@ -1,0 +1,293 @@
+/*
+ * vip_perf crowd --question threads - 1, 2, 4, ... threads of a process on one NIC, each with a VI of
+ * its own with its own queues, by which it sends messages of eight bytes to the server: a few at a
+ * time, and the next one when one has come back. How many come back in a second, and how much the
+ * slowest thread has of what the fastest has.
+ *
+ * The server answers in one of three ways:
+ *
+ *	own queues		a thread for each VI, as the client
+ *	one CQ, one thread	for all queues of all VIs, as the servers of VIA's time that had one loop
+ *	one CQ, all threads	as many threads as VIs, and each serves whatever the CQ names
+ */
+#include "crowd.h"
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <future>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+
+#include "patience.h"
+#include "server_address.h"
+#include "small_vi.h"
+#include "stop.h"
+
+namespace
+{
+constexpr unsigned depth = 16, window = 8; /* receives, and messages that have not come back */
+constexpr unsigned most_threads = 4096;
+/* Threads have to share the CPUs: each is to have some turns. */
+constexpr unsigned duration_ms = 500, duration_each_ms = 25;
+constexpr VIP_ULONG wait_ms = 100; /* then it is looked whether all is over */
+constexpr uint64_t last = UINT64_MAX; /* of the messages of a VI */
+
+struct Plan {
+	unsigned vis;
+	unsigned collectors; /* of one CQ; 0: there is none */
+	Waiting waiting;
+};
+
+Json json_of(const Plan &plan)
+{
+	return {{"vis", plan.vis}, {"collectors", plan.collectors}, {"waiting", plan.waiting}};
+}
+
+Plan plan_of(const Json &json)
+{
+	const uint64_t vis = count_in(json, "vis"), collectors = count_in(json, "collectors");
+
+	if (vis < 1 || vis > most_threads || collectors > most_threads)
+		throw Failure("the client asks for what cannot be: " + text_of(json));
+	return {static_cast<unsigned>(vis), static_cast<unsigned>(collectors),
+		json.at("waiting").get<Waiting>()};
+}
+
+/* Returns how many came back before the end. */
+uint64_t converse(SmallVi &vi, Waiting waiting, const std::atomic<bool> &is_over)
+{
+	unsigned under_way = 0;
+	uint64_t count = 0;
+
+	for (;;) {
+		for (; under_way < window && !is_over; ++under_way)
+			vi.send(count);
+		if (!under_way)
+			break;
+		vi.await_message(waiting);
+		vi.post_receive();
+		vi.await_sent(waiting);
+		--under_way;
+		count += !is_over;
+	}
+	vi.send(last);
+	vi.await_message(waiting);
+	vi.await_sent(waiting);
+	return count;
+}
+
+/* Messages a second of each thread. */
+std::vector<double> rates_of(const Side &side, const Plan &plan)
+{
+	std::vector<std::unique_ptr<SmallVi>> vis;
+	std::vector<std::future<uint64_t>> threads;
+	std::atomic<bool> is_over = false;
+	std::promise<void> start;
+	const std::shared_future<void> started = start.get_future().share();
+	Address server = share_server_address(side);
+	std::vector<double> rates;
+
+	for (unsigned i = 0; i < plan.vis; ++i) {
+		vis.push_back(std::make_unique<SmallVi>(
+			side.nic, VIP_SERVICE_RELIABLE_DELIVERY, depth, nullptr));
+		connect_vi(side, vis.back()->vi(), server);
+	}
+	for (const auto &vi : vis)
+		threads.push_back(std::async(
+			std::launch::async, [&is_over, started, vi = vi.get(), &plan] {
+				started.wait();
+				return converse(*vi, plan.waiting, is_over);
+			}));
+	side.control.meet();
+	const double begun = now_us();
+	start.set_value();
+	std::this_thread::sleep_for(
+		std::chrono::milliseconds(std::max(duration_ms, duration_each_ms * plan.vis)));
+	is_over = true;
+	const double seconds = (now_us() - begun) / 1e6;
+	for (auto &thread : threads)
+		rates.push_back(static_cast<double>(thread.get()) / seconds);
+	side.control.meet(); /* what is flushed is nobody's message */
+	return rates;
+}
+
+/* A VI of the server's, that several threads may serve. */
+class Served
+{
+public:
+	Served(const Nic &nic, VIP_CQ_HANDLE cq)
+	    : vi_(nic, VIP_SERVICE_RELIABLE_DELIVERY, depth, cq)
+	{
+	}
+	SmallVi &small_vi()
+	{
+		return vi_;
+	}
+	/* Until its last message is answered. */
+	void answer_all(Waiting waiting);
+	/* What a CQ names; true: it was the last message, and it is answered. */
+	bool serve(bool is_receive);
+
+private:
+	SmallVi vi_;
+	std::mutex mutex_;
+	unsigned sends_ = 0;	    /* under way */
+	std::deque<uint64_t> owed_; /* answers that wait for one of them */
+};
+
+void Served::answer_all(Waiting waiting)
+{
+	uint64_t number;
+
+	do {
+		number = vi_.await_message(waiting);
+		vi_.post_receive();
+		if (sends_ == window) {
+			vi_.await_sent(waiting);
+			--sends_;
+		}
+		vi_.send(number);
+		++sends_;
+	} while (number != last);
+	for (; sends_; --sends_)
+		vi_.await_sent(waiting);
+}
+
+bool Served::serve(bool is_receive)
+{
+	const std::lock_guard<std::mutex> lock(mutex_);
+	uint64_t number;
+
+	if (is_receive ? !vi_.take_message(number) : !vi_.take_sent())
+		throw Failure("the completion queue names a queue in which nothing is done");
+	if (is_receive) {
+		vi_.post_receive();
+		owed_.push_back(number);
+	} else {
+		--sends_;
+	}
+	if (owed_.empty() || sends_ == depth)
+		return false;
+	number = owed_.front();
+	owed_.pop_front();
+	vi_.send(number);
+	++sends_;
+	return number == last;
+}
+
+/* Those of one CQ, and how many of them have had their last message. */
+struct Hall {
+	Hall(const Nic &nic, size_t entries) : cq(nic, entries)
+	{
+	}
+
+	CompletionQueue cq;
+	std::unordered_map<VIP_VI_HANDLE, Served *> vis;
+	std::atomic<size_t> ended = 0;
+	std::atomic<bool> has_failed = false;
+};
+
+/* One of the threads that serve what the CQ names. */
+void collect(Hall &hall, Waiting waiting)
+try {
+	Patience patience;
+
+	while (hall.ended < hall.vis.size() && !hall.has_failed) {
+		VIP_BOOLEAN is_receive;
+		VIP_VI_HANDLE vi;
+		const VIP_RETURN code =
+			waiting == Waiting::block
+				? VipCQWait(hall.cq.handle(), wait_ms, &vi, &is_receive)
+				: VipCQDone(hall.cq.handle(), &vi, &is_receive);
+
+		if (code == VIP_NOT_DONE || code == VIP_TIMEOUT) {
+			patience.in_vain("a message");
+			continue;
+		}
+		check(code, "look at a completion queue");
+		patience = Patience();
+		if (hall.vis.at(vi)->serve(is_receive))
+			++hall.ended;
+	}
+} catch (...) {
+	hall.has_failed = true;
+	throw;
+}
+
+Json count_messages(const Side &side, const Plan &plan)
+{
+	side.control.write({{"do", "crowd"}, {"question", "threads"}, {"plan", json_of(plan)}});
+	const std::vector<double> rates = side.control.together([&] { return rates_of(side, plan); });
+	const double least = *std::min_element(rates.begin(), rates.end());
+	const double most = *std::max_element(rates.begin(), rates.end());
+	double sum = 0;
+
+	for (const double rate : rates)
+		sum += rate;
+	return {{"threads", plan.vis},
+		{"rate", sum},
+		{"rate_min", least},
+		{"rate_max", most},
+		{"fairness", most > 0 ? least / most : 0}};
+}
+} // namespace
+
+void serve_threads(const Side &side, const Json &request)
+{
+	const Plan plan = plan_of(request.at("plan"));
+	Hall hall(side.nic, size_t{2} * depth * plan.vis);
+	std::vector<std::unique_ptr<Served>> vis;
+	std::vector<std::future<void>> threads;
+	Address server = share_server_address(side);
+
+	for (unsigned i = 0; i < plan.vis; ++i) {
+		vis.push_back(std::make_unique<Served>(
+			side.nic, plan.collectors ? hall.cq.handle() : nullptr));
+		SmallVi &vi = vis.back()->small_vi();
+
+		hall.vis[vi.vi().handle()] = vis.back().get();
+		connect_vi(side, vi.vi(), server);
+	}
+	for (unsigned i = 0; i < (plan.collectors ? plan.collectors : plan.vis); ++i)
+		threads.push_back(std::async(std::launch::async, [&, i] {
+			if (plan.collectors)
+				collect(hall, plan.waiting);
+			else
+				vis[i]->answer_all(plan.waiting);
+		}));
+	side.control.meet();
+	for (auto &thread : threads)
+		thread.get();
+	side.control.meet();
+}
+
+Report crowd_threads(const Side &side, const CrowdOptions &options)
+{
+	enum class Collecting { none, one, all };
+	static const std::pair<const char *, Collecting> servers[] = {
+		{"own queues", Collecting::none},
+		{"one CQ, one thread", Collecting::one},
+		{"one CQ, all threads", Collecting::all}};
+	static const std::pair<const char *, Waiting> ways[] = {{", polling", Waiting::poll},
+								{", blocking", Waiting::block}};
+	Report report("crowd-threads", {{"threads", "threads", "count"},
+					{"rate", "messages, all", "1/s"},
+					{"rate_min", "slowest", "1/s"},
+					{"rate_max", "fastest", "1/s"},
+					{"fairness", "slowest / fastest", ""}});
+
+	for (const auto &[way, waiting] : ways)
+		for (const auto &[name, collecting] : servers)
+			for (unsigned n = 1; n <= options.threads && !is_stopped(); n *= 2) {
+				const unsigned collectors = collecting == Collecting::none  ? 0
+							    : collecting == Collecting::one ? 1
+											    : n;
+				const std::string series = std::string(name) + way;
+
+				progress(series + ", " + std::to_string(n) + " threads");
+				report.add(series, count_messages(side, {n, collectors, waiting}));
+			}
+	return report;
+}
