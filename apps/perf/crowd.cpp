@@ -23,7 +23,8 @@ struct Question {
 /* In the order in which they are asked. */
 const std::vector<Question> questions = {{"storm", crowd_storm, serve_storm},
 					 {"order", crowd_order, serve_order},
-					 {"threads", crowd_threads, serve_threads}};
+					 {"threads", crowd_threads, serve_threads},
+					 {"mesh", crowd_mesh, nullptr}};
 
 using Names = std::vector<std::string>;
 
@@ -85,7 +86,8 @@ void add_crowd(CLI::App &app)
 	command->add_option("--question", *asked,
 			    "storm: clients that connect to one server at once; order: "
 			    "completions that a CQ names in the wrong order; threads: messages "
-			    "by the number of threads. Several may be given; "
+			    "by the number of threads; mesh: "
+			    "processes that connect each with each. Several may be given; "
 			    "all if none is")
 		->delimiter(',')
 		->allow_extra_args(false) /* what follows may be the host */
@@ -95,8 +97,9 @@ void add_crowd(CLI::App &app)
 		->check(CLI::Range(1, 65536))
 		->capture_default_str();
 	command->add_option("--processes", options->processes,
-			    "processes that the clients are in (default: 64)")
-		->check(CLI::Range(1, 1024));
+			    "of \"storm\", that the clients are in, at most (default: 64), and of "
+			    "\"mesh\", at most (default: 48, over RDMA 8)")
+		->check(CLI::Range(2, 1024));
 	command->add_option("--rounds", options->rounds, "rounds of each test of \"order\"")
 		->check(CLI::Range(1, 100000000))
 		->capture_default_str();

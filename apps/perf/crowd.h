@@ -21,6 +21,7 @@ Report crowd_order(const Side &side, const CrowdOptions &options);
 void serve_order(const Side &side, const Json &request);
 Report crowd_threads(const Side &side, const CrowdOptions &options);
 void serve_threads(const Side &side, const Json &request);
+Report crowd_mesh(const Side &side, const CrowdOptions &options); /* needs no server */
 
 /* The server's part of what the client asks for. */
 void serve_crowd(const Side &side, const Json &request);

@@ -44,4 +44,13 @@ def test_threads():
         expect([point["threads"] for point in points] == [1, 2, 4], "by threads", points)
 
 
+def test_mesh():
+    found = points_of("mesh", "--processes", "5")
+    expect(list(found) == ["peer requests", "client and server"], "two ways", found)
+    for points in found.values():
+        expect([point["pairs"] for point in points] == [1, 6, 10], "by processes", points)
+        for point in points:
+            expect(point["connected"] == point["pairs"] and not point["failed"], "all", point)
+
+
 run_case(globals())

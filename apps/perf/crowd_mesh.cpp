@@ -1,0 +1,251 @@
+/*
+ * vip_perf crowd --question mesh - processes that connect each with each, as MPI libraries did when
+ * a program began: how many connections come about, what the others end with, and how long it takes
+ * until the last process has its last one. All are on the client's host; the server has no part in it.
+ *
+ *	peer requests		VipConnectPeerRequest for all, then VipConnectPeerWait for each
+ *	client and server	each asks those before it, in their order, by VipConnectRequest, then
+ *				takes those after it, in theirs, by VipConnectWait and VipConnectAccept
+ *
+ * The clock runs from the moment at which all have their NIC open; making VIs and posting receives is
+ * in it. Nothing is tried twice. Then a message goes each way over each connection, uncounted.
+ */
+#include "crowd.h"
+
+#include <algorithm>
+#include <cstring>
+#include <unistd.h>
+
+#include "crew.h"
+#include "small_vi.h"
+#include "statistics.h"
+#include "stop.h"
+
+extern "C" {
+#include "../common.h"
+}
+
+namespace
+{
+constexpr unsigned usual_on_loopback = 48, usual_elsewhere = 8;
+constexpr unsigned depth = 2;
+constexpr double limit_us = 100e6; /* for all connections of a process */
+constexpr char success[] = "VIP_SUCCESS";
+
+enum class Method { peers, in_rank_order };
+
+/* One of the processes. */
+class Rank
+{
+public:
+	Rank(const Nic &nic, uint32_t job, uint32_t number, uint32_t count)
+	    : nic_(nic), job_(job), number_(number), vis_(count), codes_(count, VIP_SUCCESS)
+	{
+	}
+	void connect(Method method);
+	/* A message each way over each connection that has come about. */
+	void exchange();
+	Outcomes outcomes() const;
+
+private:
+	/* That of `rank` for its connection with `other`. */
+	Address address(uint32_t rank, uint32_t other) const;
+	VIP_ULONG ms_left() const;
+	void ask_all();
+	void request(uint32_t other);
+	void accept(uint32_t other);
+	template <typename Do> void for_others(const Do &what)
+	{
+		for (uint32_t other = 0; other < vis_.size(); ++other)
+			if (other != number_)
+				what(other);
+	}
+
+	const Nic &nic_;
+	const uint32_t job_, number_;
+	std::vector<std::unique_ptr<SmallVi>> vis_; /* by the other's number; none for itself */
+	std::vector<VIP_RETURN> codes_;
+	double begun_us_ = 0;
+};
+
+Address Rank::address(uint32_t rank, uint32_t other) const
+{
+	const uint32_t mark[] = {job_, rank, other};
+	const auto *bytes = reinterpret_cast<const uint8_t *>(mark);
+
+	return {nic_.host_address(), {bytes, bytes + sizeof(mark)}};
+}
+
+/* Over is over: but a call that has no time does not count as one that was tried. */
+VIP_ULONG Rank::ms_left() const
+{
+	return static_cast<VIP_ULONG>(std::max(1.0, (begun_us_ + limit_us - now_us()) / 1000));
+}
+
+void Rank::connect(Method method)
+{
+	begun_us_ = now_us();
+	for_others([&](uint32_t other) {
+		vis_[other] = std::make_unique<SmallVi>(nic_, VIP_SERVICE_RELIABLE_DELIVERY, depth,
+							nullptr);
+	});
+	if (method == Method::peers)
+		return ask_all();
+	for_others([&](uint32_t other) {
+		if (other < number_)
+			request(other);
+		else
+			accept(other);
+	});
+}
+
+void Rank::ask_all()
+{
+	for_others([&](uint32_t other) {
+		Address own = address(number_, other), its = address(other, number_);
+
+		codes_[other] = VipConnectPeerRequest(vis_[other]->vi().handle(), own.net(),
+						      its.net(), ms_left());
+	});
+	for_others([&](uint32_t other) {
+		VIP_VI_ATTRIBUTES attributes;
+
+		if (codes_[other] == VIP_SUCCESS)
+			codes_[other] =
+				VipConnectPeerWait(vis_[other]->vi().handle(), &attributes);
+	});
+}
+
+void Rank::request(uint32_t other)
+{
+	Address own = address(number_, other), its = address(other, number_);
+	VIP_VI_ATTRIBUTES attributes;
+
+	codes_[other] = VipConnectRequest(vis_[other]->vi().handle(), own.net(), its.net(),
+					  ms_left(), &attributes);
+}
+
+void Rank::accept(uint32_t other)
+{
+	Address own = address(number_, other);
+	Address its(nic_.host_address(),
+		    std::vector<uint8_t>(nic_.attributes().MaxDiscriminatorLen));
+	VIP_VI_ATTRIBUTES attributes;
+	VIP_CONN_HANDLE request;
+
+	codes_[other] = VipConnectWait(nic_.handle(), own.net(), ms_left(), its.net(), &attributes,
+				       &request);
+	if (codes_[other] != VIP_SUCCESS)
+		return;
+	codes_[other] = VipConnectAccept(request, vis_[other]->vi().handle());
+	if (codes_[other] != VIP_SUCCESS)
+		VipConnectReject(request);
+}
+
+void Rank::exchange()
+{
+	const auto connected = [&](const auto &what) {
+		for_others([&](uint32_t other) {
+			if (codes_[other] == VIP_SUCCESS)
+				what(*vis_[other], other);
+		});
+	};
+
+	connected([&](SmallVi &vi, uint32_t) { vi.send(number_); });
+	connected([&](SmallVi &vi, uint32_t other) {
+		if (vi.await_message(Waiting::block) != other)
+			throw Failure("a connection leads to another process than the one asked for");
+		vi.await_sent(Waiting::block);
+	});
+}
+
+Outcomes Rank::outcomes() const
+{
+	Outcomes outcomes;
+
+	for (uint32_t other = 0; other < codes_.size(); ++other)
+		if (other != number_)
+			++outcomes[return_name(codes_[other])];
+	return outcomes;
+}
+
+void be_rank(Control &captain, const std::string &nic_name, Method method, uint32_t job,
+	     uint32_t number, uint32_t count)
+{
+	const Nic nic(nic_name);
+	Rank rank(nic, job, number, count);
+
+	captain.write({{"ready", true}});
+	captain.read();
+	rank.connect(method);
+	captain.write({{"at", now_us()}, {"outcomes", rank.outcomes()}});
+	if (captain.read().at("do") == "exchange")
+		rank.exchange();
+	captain.write({{"done", true}});
+	captain.read(); /* nobody leaves before all have their messages */
+}
+
+/* Among so many processes; outcomes are those of both ends of each connection. */
+Json mesh_of(const std::string &nic_name, Method method, uint32_t count, Outcomes &outcomes)
+{
+	static uint32_t meshes = 0;
+	const uint32_t job = static_cast<uint32_t>(getpid()) * 100 + ++meshes;
+	const unsigned pairs = count * (count - 1) / 2;
+	Crew crew(count, [&](Control &captain, unsigned number) {
+		be_rank(captain, nic_name, method, job, number, count);
+	});
+	double last = 0;
+
+	crew.hear();
+	const double begun = now_us();
+	crew.tell({{"do", "connect"}});
+	for (const Json &said : crew.hear()) {
+		last = std::max(last, said.at("at").get<double>());
+		add(outcomes, said.at("outcomes").get<Outcomes>());
+	}
+	const unsigned connected = outcomes[success] / 2;
+	const bool are_all = connected == pairs;
+
+	/* An end that believes in a connection which has no other end would wait for its message. */
+	crew.tell({{"do", are_all ? "exchange" : "nothing"}});
+	crew.hear();
+	crew.tell({{"do", "end"}});
+	return {{"processes", count},
+		{"pairs", pairs},
+		{"connected", connected},
+		{"failed", pairs - connected},
+		{"connect_s", (last - begun) / 1e6}};
+}
+} // namespace
+
+/* 2, 4, 8, ... processes, and as many as are asked for. */
+Report crowd_mesh(const Side &side, const CrowdOptions &options)
+{
+	static const std::pair<const char *, Method> methods[] = {
+		{"peer requests", Method::peers}, {"client and server", Method::in_rank_order}};
+	const std::string nic_name = side.nic.attributes().Name;
+	const unsigned usual = nic_name == "via_lo" ? usual_on_loopback : usual_elsewhere;
+	const unsigned most = options.processes ? options.processes : usual;
+	Report report("crowd-mesh", {{"processes", "processes", "count"},
+				     {"pairs", "pairs", "count"},
+				     {"connected", "connected", "count"},
+				     {"failed", "failed", "count"},
+				     {"connect_s", "all connected in", "s"}});
+
+	for (const auto &[name, method] : methods)
+		for (unsigned n = 2; !is_stopped(); n *= 2) {
+			const unsigned count = std::min(n, most);
+			const std::string where =
+				std::string(name) + ", " + std::to_string(count) + " processes";
+			Outcomes outcomes;
+
+			progress("mesh, " + where);
+			Json point = mesh_of(nic_name, method, count, outcomes);
+			if (point.at("failed") != 0)
+				report.remark(where + ", ends of connections: " + text_of(outcomes));
+			report.add(name, std::move(point));
+			if (count == most)
+				break;
+		}
+	return report;
+}
