@@ -109,6 +109,14 @@ Samples Match::ping_each(size_t bytes, uint64_t count)
 	return us;
 }
 
+double Match::look_us(uint64_t times)
+{
+	const double start = now_us();
+
+	transport_->look_in_vain(times);
+	return (now_us() - start) / static_cast<double>(times) / shape_.vis;
+}
+
 Usage Match::server_usage()
 {
 	return usage_of_server(side_.control);

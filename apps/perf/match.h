@@ -30,6 +30,9 @@ public:
 	/* Microseconds of each round trip by itself, after a few that are not counted. */
 	Samples ping_each(size_t bytes, uint64_t count);
 
+	/* Microseconds of a look at a VI's receives that finds nothing. */
+	double look_us(uint64_t times);
+
 	/* Of the server's process, as it is now. */
 	Usage server_usage();
 	/* Microseconds of one message one way; of a read there and back, for that is what it is. */

@@ -1,6 +1,7 @@
 /*
  * vip_perf scale --question vis - by the number of VIs: the time of messages that go by each in
- * turn, one at a time, the time to open one (creating, connecting), and the memory that one takes.
+ * turn, one at a time, the time to open one (creating, connecting), the memory and the files that
+ * one takes, and the time of a look at one that finds nothing.
  *
  * Memory of a process is what is resident, less this program's own buffers: with memory that is
  * shared, which counts in both. That of the kernel is of the whole machine, where others grow and
@@ -16,6 +17,9 @@ namespace
 {
 constexpr size_t bytes = 8, room = 64;
 constexpr unsigned fewest_for_kernel = 64;
+constexpr unsigned few_messages = 4; /* by each VI, each way, before memory is "used" */
+constexpr unsigned look_blocks = 5;
+constexpr uint64_t looks = 16384; /* of each block, at least */
 
 struct State {
 	Usage client, server;
@@ -46,6 +50,34 @@ void add_memory(Json &point, const State &before, const State &now, const Shape 
 		point["kernel_KiB"] = per_vi(before.client.kernel_KiB, now.client.kernel_KiB, 0);
 }
 
+void add_files(Json &point, const State &before, const State &now, unsigned vis)
+{
+	point["client_files"] = (now.client.files - before.client.files) / vis;
+	point["server_files"] = (now.server.files - before.server.files) / vis;
+}
+
+/* What both sides have more in all, shared memory counted once, for each pair of connected VIs. */
+double pair_KiB(const State &before, const State &now, const Shape &shape)
+{
+	const double more = now.client.fair_KiB + now.server.fair_KiB - before.client.fair_KiB -
+			    before.server.fair_KiB;
+
+	return more / shape.vis - 2 * static_cast<double>(memory_of(shape)) / 1024 / shape.vis;
+}
+
+/* Each block looks at all VIs in turn; the first one, in which caches are cold, does not count. */
+void add_look(Json &point, Match &match, unsigned vis)
+{
+	const uint64_t times = (looks + vis - 1) / vis;
+	Samples ns;
+
+	match.look_us(times);
+	for (unsigned i = 0; i < look_blocks; ++i)
+		ns.push_back(match.look_us(times) * 1000);
+	point["look_ns"] = median(ns);
+	point["look_ns_min"] = minimum(ns);
+}
+
 /* Its points, until opening takes too long or there is no room. */
 void measure_series(const Side &side, const ScaleOptions &options, Report &report,
 		    const std::string &series, Cqs cqs)
@@ -71,8 +103,13 @@ void measure_series(const Side &side, const ScaleOptions &options, Report &repor
 					     " VIs: " + why);
 		opening_us = now_us() - start;
 		point["open_us"] = opening_us / shape.vis;
-		add_memory(point, before, {usage_now(), match->server_usage()}, shape);
+		const State opened = {usage_now(), match->server_usage()};
+		add_memory(point, before, opened, shape);
+		add_files(point, before, opened, shape.vis);
+		match->ping(bytes, uint64_t{few_messages} * shape.vis);
+		point["pair_KiB"] = pair_KiB(before, {usage_now(), match->server_usage()}, shape);
 		add_time(point, *match, bytes, shape.vis);
+		add_look(point, *match, shape.vis);
 		report.add(series, std::move(point));
 	}
 }
@@ -87,7 +124,12 @@ Report scale_vis(const Side &side, const ScaleOptions &options)
 				    {"open_us", "open one", "us"},
 				    {"client_KiB", "client, each", "KiB"},
 				    {"server_KiB", "server, each", "KiB"},
-				    {"kernel_KiB", "kernel, each", "KiB"}});
+				    {"pair_KiB", "a pair, used", "KiB"},
+				    {"kernel_KiB", "kernel, each", "KiB"},
+				    {"client_files", "client, each", "count"},
+				    {"server_files", "server, each", "count"},
+				    {"look_ns", "empty look", "ns"},
+				    {"look_ns_min", "least", "ns"}});
 
 	measure_series(side, options, report, "own queues", Cqs::none);
 	measure_series(side, options, report, "one CQ", Cqs::one);

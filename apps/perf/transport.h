@@ -82,6 +82,12 @@ public:
 	/* `count` messages one way, as fast as they go; both return when all have arrived. */
 	virtual void stream(size_t bytes, uint64_t count) = 0;
 	virtual void sink(size_t bytes, uint64_t count) = 0;
+
+	/* Looks so often at the receives of each VI in turn, where nothing is. */
+	virtual void look_in_vain(uint64_t)
+	{
+		throw Failure("there are no VIs to look at");
+	}
 };
 
 /* One side of a run. */

@@ -1,5 +1,6 @@
 #include "usage.h"
 
+#include <filesystem>
 #include <fstream>
 #include <malloc.h>
 #include <set>
@@ -19,16 +20,31 @@ double sum_of(const char *path, const std::set<std::string> &names)
 			sum += number;
 	return sum;
 }
+
+double open_files()
+{
+	double count = 0;
+
+	for ([[maybe_unused]] const auto &file :
+	     std::filesystem::directory_iterator("/proc/self/fd"))
+		++count;
+	return count;
+}
 } // namespace
 
 void to_json(Json &json, const Usage &usage)
 {
-	json = {{"process_KiB", usage.process_KiB}, {"kernel_KiB", usage.kernel_KiB}};
+	json = {{"process_KiB", usage.process_KiB},
+		{"fair_KiB", usage.fair_KiB},
+		{"files", usage.files},
+		{"kernel_KiB", usage.kernel_KiB}};
 }
 
 void from_json(const Json &json, Usage &usage)
 {
 	json.at("process_KiB").get_to(usage.process_KiB);
+	json.at("fair_KiB").get_to(usage.fair_KiB);
+	json.at("files").get_to(usage.files);
 	json.at("kernel_KiB").get_to(usage.kernel_KiB);
 }
 
@@ -36,6 +52,7 @@ Usage usage_now()
 {
 	malloc_trim(0);
 	return {sum_of("/proc/self/smaps_rollup", {"Rss:"}),
+		sum_of("/proc/self/smaps_rollup", {"Pss:"}), open_files(),
 		sum_of("/proc/meminfo", {"Slab:", "PageTables:", "VmallocUsed:", "Percpu:"})};
 }
 

@@ -1,4 +1,4 @@
-/* Memory of a process, and of the kernel, by which one can tell what VIs take. */
+/* Memory and files of a process, and memory of the kernel, by which one can tell what VIs take. */
 #ifndef VIP_PERF_USAGE_H
 #define VIP_PERF_USAGE_H
 
@@ -6,6 +6,8 @@
 
 struct Usage {
 	double process_KiB; /* resident: its own, and what it shares */
+	double fair_KiB;    /* the same, of what it shares with n others one in n + 1 */
+	double files;	    /* that it has open */
 	double kernel_KiB;  /* of the whole machine: slabs, page tables, vmalloc'ed memory */
 };
 

@@ -50,6 +50,7 @@ public:
 	void echo(size_t bytes, uint64_t count) override;
 	void stream(size_t bytes, uint64_t count) override;
 	void sink(size_t bytes, uint64_t count) override;
+	void look_in_vain(uint64_t times) override;
 
 private:
 	void lay_out(End &end, size_t &offset);
@@ -398,6 +399,20 @@ void ViplLink::sink(size_t bytes, uint64_t count)
 			give_credit(end);
 	}
 	collect_sends(end, 0);
+}
+
+/* By the CQ, where there is one. */
+void ViplLink::look_in_vain(uint64_t times)
+{
+	VIP_DESCRIPTOR *descriptor;
+
+	post_owed();
+	for (End &end : ends_)
+		collect_sends(end, 0);
+	for (; times; --times)
+		for (End &end : ends_)
+			if (look(end, true, false, &descriptor) != VIP_NOT_DONE)
+				throw Failure("a message came though none was due");
 }
 } // namespace
 

@@ -38,7 +38,12 @@ struct Quantity {
 static const Quantity quantities[] = {{"us", "time", "time"},
 				      {"MBps", "bandwidth", "bandwidth"},
 				      {"percent", "processor", "processor time"},
-				      {"KiB", "memory", "memory"}};
+				      {"KiB", "memory", "memory"},
+				      {"files", "files", "open files"},
+				      {"ns", "look", "time of a look that finds nothing"},
+				      {"s", "time", "time"},
+				      {"rate", "rate", "rate"},
+				      {"fairness", "fairness", "fairness"}};
 
 static std::vector<std::string> words_of(const std::string &key)
 {
@@ -180,7 +185,7 @@ static std::string subject_of(const std::string &test)
 	return "";
 }
 
-/* Of the tests "scale...": all columns of a quantity by the first one. */
+/* Of these tests: all columns of a quantity by the first one. */
 static Figure scale_figure(const std::vector<Report> &reports, const std::string &test,
 			   const Quantity &quantity)
 {
