@@ -48,6 +48,7 @@ int run_command(int argc, char **argv)
 	add_overhead(app);
 	add_plot(app);
 	add_scale(app);
+	add_waking(app);
 	try {
 		app.parse(argc, argv);
 	} catch (const CLI::RuntimeError &e) { /* has been told */

@@ -18,6 +18,7 @@
 #include "logp_link.h"
 #include "match.h"
 #include "stop.h"
+#include "waking.h"
 #include "words.h"
 
 extern "C" {
@@ -41,6 +42,8 @@ void carry_out(const Side &side, const Json &request)
 		serve_logp(side);
 	else if (what == "crowd")
 		serve_crowd(side, request);
+	else if (what == "waking")
+		serve_waking(side);
 	else if (what == "usage")
 		side.control.write(usage_now());
 	else

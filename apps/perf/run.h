@@ -49,6 +49,7 @@ void add_crowd(CLI::App &app);
 void add_logp(CLI::App &app);
 void add_overhead(CLI::App &app); /* all in this process */
 void add_scale(CLI::App &app);
+void add_waking(CLI::App &app);
 
 /* --only vipl, or tcp; empty for both. */
 void add_only_option(CLI::App *command, std::string &only);

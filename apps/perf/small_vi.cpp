@@ -29,6 +29,7 @@ void SmallVi::fill(const Slot &slot)
 	slot.descriptor->CS.SegCount = 1;
 	slot.descriptor->CS.Control = VIP_CONTROL_OP_SENDRECV;
 	slot.descriptor->CS.Length = bytes;
+	slot.descriptor->CS.Status = 0;
 	slot.descriptor->DS[0].Local.Data.Address = slot.number;
 	slot.descriptor->DS[0].Local.Handle = memory_.handle();
 	slot.descriptor->DS[0].Local.Length = bytes;
@@ -59,6 +60,7 @@ bool SmallVi::take_sent()
 	if (code == VIP_NOT_DONE)
 		return false;
 	check(code, "send a message");
+	++collected_;
 	return true;
 }
 
@@ -79,9 +81,11 @@ void SmallVi::await_sent(Waiting waiting)
 	VIP_DESCRIPTOR *descriptor;
 	Patience patience;
 
-	if (waiting == Waiting::block)
-		return check(VipSendWait(vi_.handle(), silence_limit_ms, &descriptor),
-			     "send a message");
+	if (waiting == Waiting::block) {
+		check(VipSendWait(vi_.handle(), silence_limit_ms, &descriptor), "send a message");
+		++collected_;
+		return;
+	}
 	while (!take_sent())
 		patience.in_vain("the end of a send");
 }
@@ -99,4 +103,24 @@ uint64_t SmallVi::await_message(Waiting waiting)
 	while (!take_message(number))
 		patience.in_vain("a message");
 	return number;
+}
+
+void SmallVi::watch(const Slot &slot, const char *what)
+{
+	Patience patience;
+
+	while (!(__atomic_load_n(&slot.descriptor->CS.Status, __ATOMIC_ACQUIRE) & VIP_STATUS_DONE))
+		patience.in_vain(what);
+}
+
+void SmallVi::watch_sent()
+{
+	watch(slot(false, collected_), "the end of a send");
+	await_sent();
+}
+
+uint64_t SmallVi::watch_message()
+{
+	watch(slot(true, taken_), "a message");
+	return await_message();
 }

@@ -25,6 +25,9 @@ public:
 	/* Wait, at most as long as Patience has it; `waiting`: by polling, or by the calls that block. */
 	void await_sent(Waiting waiting = Waiting::poll);
 	uint64_t await_message(Waiting waiting = Waiting::poll);
+	/* The same for a program that looks at nothing but the descriptor's status in memory. */
+	void watch_sent();
+	uint64_t watch_message();
 
 private:
 	/* One of the descriptors, with its buffer behind it. */
@@ -34,11 +37,12 @@ private:
 	};
 	Slot slot(bool is_receive, uint64_t count) const;
 	void fill(const Slot &slot);
+	void watch(const Slot &slot, const char *what);
 
 	const unsigned depth_;
 	Memory memory_;
 	Vi vi_;
-	uint64_t sent_ = 0, posted_ = 0, taken_ = 0;
+	uint64_t sent_ = 0, collected_ = 0, posted_ = 0, taken_ = 0;
 };
 
 #endif

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""check.py PROGRAM NIC CASE: what vip_perf crowd counts. Times and rates are not looked at."""
+"""check.py PROGRAM NIC CASE: what vip_perf crowd counts, and what waking compares. Times and rates are not looked at."""
 import pathlib
 import sys
 
@@ -51,6 +51,14 @@ def test_mesh():
         expect([point["pairs"] for point in points] == [1, 6, 10], "by processes", points)
         for point in points:
             expect(point["connected"] == point["pairs"] and not point["failed"], "all", point)
+
+
+def test_waking():
+    report = json_of("waking", "--pairs", "2", "--iterations", "20")
+    points = report["series"][0]["points"]
+    expect([point["what"] for point in points] == ["futex", "message, watched in memory"],
+           "what is compared", points)
+    expect(points[0]["ratio"] == 1 and points[1]["ratio"] > 0, "the ratio", points)
 
 
 run_case(globals())

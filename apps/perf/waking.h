@@ -1,0 +1,9 @@
+/* What the server of "vip_perf waking" does. */
+#ifndef VIP_PERF_WAKING_H
+#define VIP_PERF_WAKING_H
+
+#include "transport.h"
+
+void serve_waking(const Side &side);
+
+#endif
