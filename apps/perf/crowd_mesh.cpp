@@ -224,7 +224,7 @@ Report crowd_mesh(const Side &side, const CrowdOptions &options)
 	static const std::pair<const char *, Method> methods[] = {
 		{"peer requests", Method::peers}, {"client and server", Method::in_rank_order}};
 	const std::string nic_name = side.nic.attributes().Name;
-	const unsigned usual = nic_name == "via_lo" ? usual_on_loopback : usual_elsewhere;
+	const unsigned usual = is_loopback(side.nic) ? usual_on_loopback : usual_elsewhere;
 	const unsigned most = options.processes ? options.processes : usual;
 	Report report("crowd-mesh", {{"processes", "processes", "count"},
 				     {"pairs", "pairs", "count"},

@@ -15,6 +15,8 @@ struct Traffic {
 	unsigned window = 1; /* messages under way on a link, each with buffers of its own */
 	unsigned links = 1;
 	bool has_limit = false; /* the raw side, too, waits no longer than some time, as VIPL does */
+	/* Of many raw links: queues as long as those of a VI; and a CQ for both, by which none waits. */
+	bool is_deep = false, has_one_cq = false;
 };
 
 constexpr uint32_t immediate_data = 0x56495041;

@@ -41,7 +41,7 @@ constexpr Size least = {64, 64, 1, 1};
 
 const Size &size_for(const Traffic &traffic)
 {
-	return traffic.links == 1 ? usual : least;
+	return traffic.links == 1 || traffic.is_deep ? usual : least;
 }
 
 constexpr unsigned most_inline = 256; /* longer messages are no question of latency */
@@ -68,9 +68,12 @@ template <class Object> Object made(Object object, const char *what)
 }
 
 struct Queue {
+	/* None with a depth of 0. */
 	Queue(ibv_context *device, unsigned depth, const Traffic &traffic)
 	    : has_limit(traffic.has_limit)
 	{
+		if (!depth)
+			return;
 		if (traffic.waits)
 			channel.reset(made(ibv_create_comp_channel(device), "create a channel"));
 		cq.reset(made(ibv_create_cq(device, depth, nullptr, channel.get(), 0),
@@ -145,7 +148,8 @@ struct Slot {
 
 struct RawEnd {
 	RawEnd(ibv_context *device, const Size &size, const Traffic &traffic)
-	    : sends(device, size.sends, traffic), receives(device, size.receives, traffic)
+	    : sends(device, size.sends + (traffic.has_one_cq ? size.receives : 0), traffic),
+	      receives(device, traffic.has_one_cq ? 0 : size.receives, traffic)
 	{
 	}
 
@@ -344,7 +348,7 @@ void RawPath::make_end(unsigned number)
 
 	init.qp_type = traffic_.unreliable ? IBV_QPT_UC : IBV_QPT_RC;
 	init.send_cq = end.sends.cq.get();
-	init.recv_cq = end.receives.cq.get();
+	init.recv_cq = traffic_.has_one_cq ? init.send_cq : end.receives.cq.get();
 	init.cap.max_send_wr = size.sends;
 	init.cap.max_recv_wr = size.receives;
 	init.cap.max_send_sge = size.send_segments;

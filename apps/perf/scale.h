@@ -18,6 +18,9 @@ Report scale_buffers(const Side &side, const ScaleOptions &options);
 Report scale_mtu(const Side &side, const ScaleOptions &options);
 Report scale_memory(const Side &side, const ScaleOptions &options);
 
+/* In the report of scale_vis(): raw queue pairs on the same device; none where it has no verbs. */
+void add_raw_queue_pairs(const Side &side, const ScaleOptions &options, Report &report);
+
 /*
  * Adds to the point the time one way, us, the median of some blocks of messages, with the least and
  * the standard error. Before them go `round` messages, and each block is of a multiple of so many,

@@ -134,5 +134,6 @@ Report scale_vis(const Side &side, const ScaleOptions &options)
 	measure_series(side, options, report, "own queues", Cqs::none);
 	measure_series(side, options, report, "one CQ", Cqs::one);
 	measure_series(side, options, report, "a CQ each", Cqs::each);
+	add_raw_queue_pairs(side, options, report);
 	return report;
 }

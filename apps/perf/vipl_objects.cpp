@@ -61,6 +61,11 @@ std::vector<uint8_t> Nic::host_address() const
 		attributes_.LocalNicAddress + attributes_.NicAddressLen};
 }
 
+bool is_loopback(const Nic &nic)
+{
+	return !std::strcmp(nic.attributes().Name, "via_lo");
+}
+
 Address::Address(const std::vector<uint8_t> &host, const std::vector<uint8_t> &discriminator)
 {
 	uint8_t *to = room_ + offsetof(VIP_NET_ADDRESS, HostAddress);

@@ -43,6 +43,9 @@ private:
 	VIP_NIC_ATTRIBUTES attributes_ = {};
 };
 
+/* Is it the one without a device? */
+bool is_loopback(const Nic &nic);
+
 /* A network address with the room it needs. */
 class Address
 {

@@ -19,7 +19,9 @@ constexpr size_t max_curves = 500;
 bool is_scale(const std::string &test)
 {
 	static const std::set<std::string> tests = {"scale-vis",     "scale-cq",  "scale-segments",
-						    "scale-buffers", "scale-mtu", "scale-memory"};
+						    "scale-buffers", "scale-mtu", "scale-memory",
+						    "crowd-storm",   "crowd-threads",
+						    "crowd-mesh"};
 	return tests.count(test) > 0;
 }
 

@@ -64,7 +64,7 @@ std::vector<Figure> figures_of(const std::vector<Report> &reports,
 /* The figures of what depends on the size of messages. */
 void add_sized_figures(std::vector<Figure> &figures, const std::vector<Report> &reports,
 		       const std::vector<Report> &papers);
-/* Of the tests that are called "scale...": by whatever their first column is. */
+/* Of tests of what grows with something, "scale..." and some more: by their first column. */
 void add_scale_figures(std::vector<Figure> &figures, const std::vector<Report> &reports);
 /* What two series of one report tell by comparison. */
 void add_comparisons(std::vector<Figure> &figures, const std::vector<Report> &reports,

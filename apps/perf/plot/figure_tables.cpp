@@ -19,6 +19,8 @@ struct Table {
 static const Table tables[] = {
 	{"logp", "LogP parameters", "us", "time (µs)", 0},
 	{"connect", "Connecting and disconnecting", "us", "time (µs)", 0},
+	{"crowd-order", "Completions that a CQ names out of order", "percent", "rounds (%)", 0},
+	{"waking", "A message for who watches memory, and a futex", "us", "time (µs)", 0},
 	{"overhead", "VIPL against verbs", "ratio", "VIPL / verbs", 1},
 };
 

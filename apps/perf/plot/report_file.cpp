@@ -20,7 +20,9 @@ constexpr size_t max_series = 100;
 
 static bool has_figures(const std::string &test)
 {
-	static const std::set<std::string> tests = {"latency",
+	static const std::set<std::string> tests = {"crowd-order",
+							"waking",
+							"latency",
 						    "bandwidth",
 						    "bandwidth of a stream",
 						    "cpu",

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""check.py PROGRAM NIC CASE: what vip_perf crowd counts, and what waking compares. Times and rates are not looked at."""
+"""check.py PROGRAM NIC CASE: what vip_perf crowd counts, what waking compares,
+and what scale tells of VIs that were used. Times and rates are not looked at."""
 import pathlib
 import sys
 
 sys.dont_write_bytecode = True  # tests leave the sources alone
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 
-from vip_perf_runs import expect, json_of, run_case  # noqa: E402
+from vip_perf_runs import NIC, expect, json_of, run_case  # noqa: E402
 
 
 def points_of(question, *words):
@@ -51,6 +52,22 @@ def test_mesh():
         expect([point["pairs"] for point in points] == [1, 6, 10], "by processes", points)
         for point in points:
             expect(point["connected"] == point["pairs"] and not point["failed"], "all", point)
+
+
+def test_used_vis():
+    """What scale tells of each VI beside times, of the same report."""
+    report = json_of("scale", "--question", "vis", "--to", "4")
+    names = [series["name"] for series in report["series"]]
+    expect(names[:3] == ["own queues", "one CQ", "a CQ each"], "the series", names)
+    expect(names[3:] == ([] if NIC == "via_lo" else
+                         ["raw queue pairs, own CQs", "raw queue pairs, a CQ each"]),
+           "and raw ones where there are verbs", names)
+    for series in report["series"]:
+        expect([point["vis"] for point in series["points"]] == [1, 2, 4], "by VIs", series)
+        for point in series["points"]:
+            for key in ("pair_KiB", "client_files", "server_files"):
+                expect(key in point, key, point)
+            expect("raw" in series["name"] or point["look_ns"] > 0, "looks", point)
 
 
 def test_waking():

@@ -145,6 +145,32 @@ TEST(Figures, OfScaleGoByQuantity)
 	EXPECT_TRUE(all[0].x.logarithmic);
 }
 
+TEST(Figures, OfACrowdGoByItsNumbers)
+{
+	auto all = figures(
+		{report_of("crowd-threads",
+			   {column("threads", "threads", "count"),
+			    column("rate", "messages, all", "1/s"),
+			    column("rate_min", "slowest", "1/s"),
+			    column("fairness", "slowest / fastest", "")},
+			   {{{"threads", 1}, {"rate", 9}, {"rate_min", 9}, {"fairness", 1}},
+			    {{"threads", 2}, {"rate", 9}, {"rate_min", 4}, {"fairness", 0.8}}}),
+		 report_of("crowd-mesh",
+			   {column("processes", "processes", "count"),
+			    column("connect_s", "all connected in", "s")},
+			   {{{"processes", 2}, {"connect_s", 1}},
+			    {{"processes", 4}, {"connect_s", 3}}}),
+		 report_of("crowd-order",
+			   {column("what", "what", ""), column("percent", "of them", "percent")},
+			   {{{"what", "teardown"}, {"percent", 0}}})});
+
+	ASSERT_EQ(names(all), (Names{"crowd-threads-rate", "crowd-threads-fairness",
+				     "crowd-mesh-time", "crowd-order"}));
+	EXPECT_EQ(all[0].curves.size(), 1U);
+	EXPECT_EQ(all[2].y.label, "time: all connected in (s)");
+	EXPECT_EQ(categories(all[3]), Names{"teardown"});
+}
+
 TEST(Figures, OfCpuShowTheClient)
 {
 	auto all = figures(

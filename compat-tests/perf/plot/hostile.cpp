@@ -84,7 +84,8 @@ TEST(Hostile, ATestThatMerelyBeginsLikeOursIsRefused)
 		EXPECT_NE(complaint(report.dump()), "") << test;
 	}
 	for (const char *test : {"scale-vis", "scale-cq", "scale-segments", "scale-buffers",
-				 "scale-mtu", "scale-memory"}) {
+				 "scale-mtu", "scale-memory", "crowd-storm", "crowd-threads", "crowd-mesh",
+				 "crowd-order", "waking"}) {
 		report["test"] = test;
 		EXPECT_EQ(complaint(report.dump()), "") << test;
 	}
