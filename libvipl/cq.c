@@ -109,7 +109,7 @@ struct cq *cq_create(struct nic *nic, unsigned entries, bool is_public)
 		goto free_cq;
 	}
 	cq->device_cq = cq->ops->cq_create(
-		nic->device, cq, cq->channel->device_channel, entries, &capacity);
+		nic->device, cq, cq->channel->device_channel, is_public, entries, &capacity);
 	if (!cq->device_cq) {
 		error = errno;
 		goto release_channel;

@@ -127,14 +127,18 @@ struct device_ops {
 	 */
 	void (*channel_read)(struct device_channel *channel, bool all);
 
+	/* `is_shared`: several queues may complete into it, else only one does. */
 	struct device_cq *(*cq_create)(struct device *device, struct cq *cq,
-				       struct device_channel *channel, unsigned entries,
-				       unsigned *capacity);
+				       struct device_channel *channel, bool is_shared,
+				       unsigned entries, unsigned *capacity);
 	void (*cq_destroy)(struct device_cq *cq);
 	/* Makes room for more entries. 0 or errno. */
 	int (*cq_grow)(struct device *device, struct device_cq *cq, unsigned entries,
 		       unsigned *capacity);
-	/* Reports done work by workqueue_complete(); returns how many. The CQ's lock is held. */
+	/*
+	 * Reports done work by workqueue_complete(), in the order in which it was done; returns how
+	 * many. The CQ's lock is held.
+	 */
 	int (*cq_poll)(struct device_cq *cq);
 	/* The next completion after this call is announced on the channel. 0 or errno. */
 	int (*cq_arm)(struct device_cq *cq);

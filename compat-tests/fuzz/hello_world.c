@@ -77,7 +77,8 @@ void world_create(struct input *input)
 	world.channel = world.device->ops->channel_create(world.device, &fd);
 	check(world.domain && world.channel);
 	world.cq.device =
-		world.device->ops->cq_create(world.device, &world.cq, world.channel, 64, &capacity);
+		world.device->ops->cq_create(world.device, &world.cq, world.channel, true, 64,
+					     &capacity);
 	world.region = world.device->ops->region_create(world.domain, buffer, sizeof(buffer),
 							rights, &handle, &world.region_key,
 							&read_only);
@@ -90,7 +91,8 @@ void world_create(struct input *input)
 void world_poll(void)
 {
 	cq_lock(&world.cq);
-	world.device->ops->cq_poll(world.cq.device);
+	while (world.device->ops->cq_poll(world.cq.device))
+		;
 	cq_unlock(&world.cq);
 }
 

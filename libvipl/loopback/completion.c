@@ -1,8 +1,10 @@
-/* Completion queues, and the channels on which they are announced. */
+/* Completion queues, and the channels on which they are announced; what sends report. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "log.h"
 #include "loopback.h"
 
 #define CQ_CAPACITY (1u << 30) /* entries are kept nowhere, so there is room for any number */
@@ -48,7 +50,7 @@ void loopback_channel_read(struct device_channel *base, bool all)
 }
 
 struct device_cq *loopback_cq_create(struct device *device, struct cq *named,
-				     struct device_channel *base, unsigned entries,
+				     struct device_channel *base, bool is_shared, unsigned entries,
 				     unsigned *capacity)
 {
 	struct loopback_channel *channel = (struct loopback_channel *)base;
@@ -60,6 +62,13 @@ struct device_cq *loopback_cq_create(struct device *device, struct cq *named,
 		return NULL;
 	cq->cq = named;
 	cq->channel = channel;
+	TAILQ_INIT(&cq->linked);
+	if (is_shared && order_init(cq)) {
+		log_error("no memory for a completion queue: %s%s", strerror(errno),
+			  errno == EMFILE ? " (see ulimit -n)" : "");
+		free(cq);
+		return NULL;
+	}
 	pthread_mutex_lock(&channel->lock);
 	LIST_INSERT_HEAD(&channel->cqs, cq, in_channel);
 	pthread_mutex_unlock(&channel->lock);
@@ -74,6 +83,7 @@ void loopback_cq_destroy(struct device_cq *base)
 	pthread_mutex_lock(&cq->channel->lock);
 	LIST_REMOVE(cq, in_channel);
 	pthread_mutex_unlock(&cq->channel->lock);
+	order_destroy(cq);
 	free(cq);
 }
 
@@ -87,6 +97,83 @@ int loopback_cq_grow(struct device *device, struct device_cq *cq, unsigned entri
 	return ENOSPC;
 }
 
+static inline uint32_t get_reported(const struct loopback_endpoint *endpoint)
+{
+	return atomic_load_explicit(&endpoint->reported, memory_order_relaxed);
+}
+
+/* What comes after those that are finished: one that failed, and what is flushed. */
+static __attribute__((noinline)) int report_end(struct loopback_endpoint *endpoint, uint32_t failure)
+{
+	uint32_t first = get_reported(endpoint), reported = first;
+
+	if (failure && !endpoint->failure_told) {
+		endpoint->failure_told = true;
+		reported++;
+		workqueue_complete(endpoint->send_queue, failure, 0, 0);
+	}
+	if (atomic_load_explicit(&endpoint->stopped, memory_order_acquire))
+		for (; reported != endpoint->accepted; reported++)
+			workqueue_complete(endpoint->send_queue, VIP_STATUS_DESC_FLUSHED_ERROR, 0,
+					   0);
+	atomic_store_explicit(&endpoint->reported, reported, memory_order_relaxed);
+	return (int)(reported - first);
+}
+
+/* Of those that are finished the first, and those before the bound, if there is one. */
+static inline int report_finished(struct loopback_endpoint *endpoint, const uint32_t *bound,
+				  bool *has_more)
+{
+	uint32_t finished, failure, first = get_reported(endpoint), reported = first;
+
+	/* In this order: nothing finishes after a failure. */
+	failure = atomic_load_explicit(&endpoint->failure, memory_order_acquire);
+	finished = atomic_load_explicit(&endpoint->finished, memory_order_acquire);
+	/* After a failure, or when a pending one has been flushed, more are reported than finished. */
+	for (; (int32_t)(finished - reported) > 0; reported++) {
+		*has_more = bound && reported != first &&
+			    !stamp_before(order_stamp(endpoint->send_cq,
+						      endpoint->stamps[reported % SEND_STAMPS]),
+					  *bound);
+		if (*has_more)
+			break;
+		workqueue_complete(endpoint->send_queue, 0, 0, 0);
+	}
+	atomic_store_explicit(&endpoint->reported, reported, memory_order_relaxed);
+	if (!*has_more &&
+	    (failure || atomic_load_explicit(&endpoint->stopped, memory_order_acquire)))
+		return (int)(reported - first) + report_end(endpoint, failure);
+	return (int)(reported - first);
+}
+
+int loopback_report_sends_before(struct loopback_endpoint *endpoint, uint32_t bound, bool *has_more)
+{
+	*has_more = false;
+	return report_finished(endpoint, &bound, has_more);
+}
+
+bool loopback_next_send(struct loopback_endpoint *endpoint, uint32_t *stamp)
+{
+	bool failed = atomic_load(&endpoint->failure);
+	uint32_t finished = atomic_load(&endpoint->finished);
+
+	if ((failed && !endpoint->failure_told) || (int32_t)(finished - get_reported(endpoint)) > 0) {
+		*stamp = endpoint->stamps[get_reported(endpoint) % SEND_STAMPS];
+		return true;
+	}
+	*stamp = atomic_load_explicit(&endpoint->sending.end, memory_order_relaxed);
+	return atomic_load(&endpoint->stopped) && get_reported(endpoint) != endpoint->accepted;
+}
+
+static __attribute__((noinline)) int report_sends(struct loopback_endpoint *endpoint)
+{
+	bool has_more = false;
+
+	if (atomic_load_explicit(&endpoint->is_pending, memory_order_acquire))
+		loopback_advance(endpoint);
+	return report_finished(endpoint, NULL, &has_more);
+}
+
 /* Both looks are short, since most find nothing. */
 static inline int look_at_receives(struct loopback_endpoint *endpoint)
 {
@@ -97,15 +184,14 @@ static inline int look_at_receives(struct loopback_endpoint *endpoint)
 	return loopback_consume(endpoint);
 }
 
-static inline int look_at_sends(struct loopback_endpoint *endpoint)
+/* After a failure there may be something to report although nothing more is finished. */
+static inline bool has_sends(const struct loopback_endpoint *endpoint)
 {
-	/* After a failure there may be something to report although nothing more is finished. */
-	if (atomic_load_explicit(&endpoint->finished, memory_order_acquire) == endpoint->reported &&
-	    !atomic_load_explicit(&endpoint->is_pending, memory_order_acquire) &&
-	    !atomic_load_explicit(&endpoint->failure, memory_order_acquire) &&
-	    !atomic_load_explicit(&endpoint->stopped, memory_order_acquire))
-		return 0;
-	return loopback_report_sends(endpoint);
+	return atomic_load_explicit(&endpoint->finished, memory_order_acquire) !=
+		       get_reported(endpoint) ||
+	       atomic_load_explicit(&endpoint->is_pending, memory_order_acquire) ||
+	       atomic_load_explicit(&endpoint->failure, memory_order_acquire) ||
+	       atomic_load_explicit(&endpoint->stopped, memory_order_acquire);
 }
 
 int loopback_cq_poll(struct device_cq *base)
@@ -118,13 +204,30 @@ int loopback_cq_poll(struct device_cq *base)
 	atomic_store_explicit(&cq->polls,
 			      atomic_load_explicit(&cq->polls, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
-	if (!atomic_load_explicit(&device->ticks, memory_order_relaxed))
-		progress_start_ticking(device);
+	if (!atomic_load_explicit(&device->is_polled, memory_order_relaxed))
+		progress_polled(device);
+	if (cq->page)
+		return order_poll(cq);
 	LIST_FOREACH(endpoint, &cq->senders, in_send_cq)
-		count += look_at_sends(endpoint);
+		count += has_sends(endpoint) ? report_sends(endpoint) : 0;
 	LIST_FOREACH(endpoint, &cq->receivers, in_receive_cq)
 		count += look_at_receives(endpoint);
 	return count;
+}
+
+bool loopback_cq_has_news(const struct loopback_cq *cq)
+{
+	struct loopback_endpoint *endpoint;
+
+	if (cq->page)
+		return order_has_news(&cq->order, cq->page);
+	LIST_FOREACH(endpoint, &cq->senders, in_send_cq)
+		if (has_sends(endpoint))
+			return true;
+	LIST_FOREACH(endpoint, &cq->receivers, in_receive_cq)
+		if (atomic_load(&endpoint->stopped) || (endpoint->in && next_message(endpoint)))
+			return true;
+	return false;
 }
 
 int loopback_cq_arm(struct device_cq *base)
@@ -134,10 +237,15 @@ int loopback_cq_arm(struct device_cq *base)
 
 	cq_lock(cq->cq);
 	atomic_store_explicit(&cq->armed, true, memory_order_relaxed);
+	if (cq->page)
+		atomic_fetch_or_explicit(&cq->page->waits, WAIT_ON_CHANNEL, memory_order_relaxed);
 	LIST_FOREACH(endpoint, &cq->receivers, in_receive_cq)
 		if (endpoint->in)
-			atomic_fetch_or_explicit(&endpoint->in->receiver_waits,
-						 WAIT_ON_CHANNEL, memory_order_relaxed);
+			atomic_fetch_or_explicit(&endpoint->in->receiver_waits, WAIT_ON_CHANNEL,
+						 memory_order_relaxed);
+	/* What has been gathered, and was not before the limit of its round, is announced by nobody else. */
+	if (cq->page && atomic_load_explicit(&cq->order.is_filled, memory_order_relaxed))
+		bell_ring(cq->channel->device->bell.fd, cq->channel->bell_name);
 	cq_unlock(cq->cq);
 	/* The caller looks once more after this; who completes something looks at these flags after
 	   that. With a fence in between on both sides, at least one of the two sees the other. */

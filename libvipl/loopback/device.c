@@ -100,6 +100,7 @@ static int loopback_open(const char *name, unsigned index, struct nic *nic, stru
 		return ENOMEM;
 	device->base.ops = &loopback_device_ops;
 	device->nic = nic;
+	TAILQ_INIT(&device->cqs);
 	device->host = host_from_ipv4((struct in_addr){htonl(INADDR_LOOPBACK)});
 	pthread_mutex_init(&device->lock, NULL);
 	device->base.event_fd = epoll_create1(EPOLL_CLOEXEC);

@@ -46,6 +46,45 @@ static void unlock_all(struct loopback_endpoint *endpoint)
 	workqueue_unlock(endpoint->send_queue);
 }
 
+/* False when there is no memory. */
+static bool join_cqs(struct loopback_endpoint *endpoint)
+{
+	struct loopback_cq *send_cq = endpoint->send_cq, *receive_cq = endpoint->receive_cq;
+
+	endpoint->sending = (struct loopback_source){.endpoint = endpoint};
+	endpoint->receiving = (struct loopback_source){.endpoint = endpoint, .is_receive = true};
+	if (send_cq->page && order_join(send_cq, &endpoint->sending))
+		return false;
+	if (receive_cq->page && order_join(receive_cq, &endpoint->receiving)) {
+		if (send_cq->page)
+			order_leave(send_cq, &endpoint->sending);
+		return false;
+	}
+	lock_cqs(endpoint);
+	if (!send_cq->page)
+		LIST_INSERT_HEAD(&send_cq->senders, endpoint, in_send_cq);
+	if (!receive_cq->page)
+		LIST_INSERT_HEAD(&receive_cq->receivers, endpoint, in_receive_cq);
+	unlock_cqs(endpoint);
+	return true;
+}
+
+static void leave_cqs(struct loopback_endpoint *endpoint)
+{
+	struct loopback_cq *send_cq = endpoint->send_cq, *receive_cq = endpoint->receive_cq;
+
+	if (send_cq->page)
+		order_leave(send_cq, &endpoint->sending);
+	if (receive_cq->page)
+		order_leave(receive_cq, &endpoint->receiving);
+	lock_cqs(endpoint);
+	if (!send_cq->page)
+		LIST_REMOVE(endpoint, in_send_cq);
+	if (!receive_cq->page)
+		LIST_REMOVE(endpoint, in_receive_cq);
+	unlock_cqs(endpoint);
+}
+
 struct device_endpoint *loopback_endpoint_create(struct device *device,
 						 struct endpoint_config *config)
 {
@@ -55,10 +94,6 @@ struct device_endpoint *loopback_endpoint_create(struct device *device,
 		return NULL;
 	memset(endpoint, 0, sizeof(*endpoint));
 	endpoint->receives = calloc(LANE_RECEIVES, sizeof(*endpoint->receives));
-	if (!endpoint->receives) {
-		free(endpoint);
-		return NULL;
-	}
 	endpoint->device = (struct loopback_device *)device;
 	endpoint->vi = config->vi;
 	endpoint->domain = (struct loopback_domain *)config->domain;
@@ -69,12 +104,13 @@ struct device_endpoint *loopback_endpoint_create(struct device *device,
 	endpoint->watch.fd = -1;
 	if (config->receive_depth > LANE_RECEIVES)
 		config->receive_depth = LANE_RECEIVES;
-
-	lock_cqs(endpoint);
-	LIST_INSERT_HEAD(&endpoint->send_cq->senders, endpoint, in_send_cq);
-	LIST_INSERT_HEAD(&endpoint->receive_cq->receivers, endpoint, in_receive_cq);
-	unlock_cqs(endpoint);
-	return (struct device_endpoint *)endpoint;
+	if (config->send_depth > SEND_STAMPS)
+		config->send_depth = SEND_STAMPS;
+	if (endpoint->receives && join_cqs(endpoint))
+		return (struct device_endpoint *)endpoint;
+	free(endpoint->receives);
+	free(endpoint);
+	return NULL;
 }
 
 void loopback_endpoint_destroy(struct device_endpoint *base)
@@ -83,10 +119,7 @@ void loopback_endpoint_destroy(struct device_endpoint *base)
 
 	loopback_disconnect(base);
 	loopback_endpoint_reset(base);
-	lock_cqs(endpoint);
-	LIST_REMOVE(endpoint, in_send_cq);
-	LIST_REMOVE(endpoint, in_receive_cq);
-	unlock_cqs(endpoint);
+	leave_cqs(endpoint);
 	free(endpoint->receives);
 	free(endpoint);
 }
@@ -103,6 +136,9 @@ void endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsi
 	endpoint->link = link;
 	endpoint->out = &link->lanes[out_lane];
 	endpoint->in = &link->lanes[!out_lane];
+	endpoint->shares = endpoint->peer_page || endpoint->send_cq->page;
+	endpoint->peer_waits = endpoint->peer_page ? &endpoint->peer_page->waits
+						   : &endpoint->out->receiver_waits;
 	/* Somebody may sleep already: the first message rings in any case. */
 	atomic_store(&endpoint->in->receiver_waits, WAIT_ON_CHANNEL | WAIT_IN_AGENT);
 	for (uint32_t i = 0; i != atomic_load(&endpoint->posted); i++)
@@ -112,6 +148,7 @@ void endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsi
 	pthread_mutex_lock(&endpoint->device->lock);
 	LIST_INSERT_HEAD(&endpoint->device->linked, endpoint, in_linked);
 	pthread_mutex_unlock(&endpoint->device->lock);
+	progress_link(endpoint);
 }
 
 void endpoint_quiesce(struct loopback_endpoint *endpoint)
@@ -153,13 +190,29 @@ static void tell_cause(struct loopback_endpoint *endpoint)
 		endpoint_closed(endpoint->vi);
 }
 
+/* What is flushed has its place behind what was completed before. */
+static void end_sources(struct loopback_endpoint *endpoint)
+{
+	struct loopback_cq *send_cq = endpoint->send_cq, *receive_cq = endpoint->receive_cq;
+
+	if (send_cq->page)
+		atomic_store(&endpoint->sending.end, cq_page_stamp(send_cq->page));
+	if (receive_cq->page)
+		atomic_store(&endpoint->receiving.end, cq_page_stamp(receive_cq->page));
+	atomic_store(&endpoint->stopped, true);
+	if (send_cq->page)
+		order_call(send_cq, &endpoint->sending);
+	if (receive_cq->page)
+		order_call(receive_cq, &endpoint->receiving);
+}
+
 void loopback_endpoint_stop(struct device_endpoint *base)
 {
 	struct loopback_endpoint *endpoint = (struct loopback_endpoint *)base;
 
 	if (endpoint->in)
 		atomic_store(&endpoint->in->closed, 1);
-	atomic_store(&endpoint->stopped, true);
+	end_sources(endpoint);
 	if (!endpoint->in)
 		return;
 	endpoint_quiesce(endpoint);
@@ -171,14 +224,21 @@ static void forget(struct loopback_endpoint *endpoint)
 {
 	endpoint->link = NULL;
 	endpoint->in = endpoint->out = NULL;
+	endpoint->peer_waits = NULL;
+	endpoint->peer_page = NULL;
+	if (endpoint->is_listed)
+		LIST_REMOVE(endpoint, in_pending);
+	endpoint->is_listed = endpoint->shares = false;
 	endpoint->taken = endpoint->written = endpoint->seen_consumed = 0;
 	endpoint->ring_written = endpoint->seen_ring_consumed = 0;
-	endpoint->accepted = endpoint->reported = 0;
+	endpoint->accepted = 0;
+	atomic_store(&endpoint->reported, 0);
 	endpoint->failure_told = false;
 	atomic_store(&endpoint->finished, 0);
 	atomic_store(&endpoint->failure, 0);
 	atomic_store(&endpoint->is_pending, false);
-	endpoint->read = endpoint->completed = endpoint->offset = 0;
+	atomic_store(&endpoint->read, 0);
+	endpoint->completed = endpoint->offset = 0;
 	endpoint->ring_read = 0;
 	endpoint->part_failed = endpoint->deaf = false;
 	atomic_store(&endpoint->violated, false);
@@ -189,9 +249,11 @@ void loopback_endpoint_reset(struct device_endpoint *base)
 {
 	struct loopback_endpoint *endpoint = (struct loopback_endpoint *)base;
 	const struct region_entries *regions = endpoint->peer_regions;
+	struct cq_page *page = endpoint->peer_page;
 	struct link *link = endpoint->link;
 
 	if (link) {
+		progress_unlink(endpoint);
 		/* Connecting may be given up when the peer has begun already. */
 		atomic_store(&endpoint->in->closed, 1);
 		endpoint_quiesce(endpoint);
@@ -209,4 +271,6 @@ void loopback_endpoint_reset(struct device_endpoint *base)
 		link_unmap(link);
 	if (regions)
 		region_entries_unmap(regions);
+	if (page)
+		cq_page_unmap(page);
 }

@@ -43,6 +43,7 @@ static void introduce(struct loopback_endpoint *endpoint, struct hello *hello,
 				     (own->rights.rdma_read ? HELLO_RDMA_READ : 0)),
 		.max_transfer = own->max_transfer,
 		.domain = endpoint->domain->number,
+		.queue = endpoint->receive_cq->page ? endpoint->queue + 1 : 0,
 		.agent_bell = endpoint->device->bell_name,
 		.channel_bell = endpoint->receive_cq->channel->bell_name,
 		.nonce_address = (uintptr_t)endpoint->nonce,
@@ -57,12 +58,33 @@ static void introduce(struct loopback_endpoint *endpoint, struct hello *hello,
 	memcpy(hello->wanted, endpoint->wanted.bytes, endpoint->wanted.length);
 }
 
+/* Sends a request or an accept, with its descriptors; `link_fd`: -1, or one of these. */
+static bool introduce_with(struct loopback_endpoint *endpoint, int fd, enum hello_kind kind, int link_fd)
+{
+	int fds[HELLO_FDS] = {endpoint->device->regions_fd};
+	unsigned count = 1;
+	struct hello hello;
+
+	introduce(endpoint, &hello, kind);
+	if (link_fd >= 0)
+		fds[count++] = link_fd;
+	if (hello.queue)
+		fds[count++] = endpoint->receive_cq->page_fd;
+	return hello_send(fd, &hello, fds, count);
+}
+
 /* Takes what the peer has told, but for the link. 0 or errno. */
 static int acquaint(struct loopback_endpoint *endpoint, const struct hello *hello, pid_t process,
-		    int regions_fd)
+		    int regions_fd, int page_fd)
 {
 	endpoint->peer_regions = region_entries_map(regions_fd);
 	if (!endpoint->peer_regions)
+		return errno;
+	if (hello->queue > PAGE_QUEUES)
+		return EPROTO;
+	endpoint->peer_queue = hello->queue - 1;
+	endpoint->peer_page = hello->queue ? cq_page_map(page_fd) : NULL;
+	if (hello->queue && !endpoint->peer_page)
 		return errno;
 	endpoint->peer = loopback_info(endpoint->device, hello);
 	endpoint->peer_domain = hello->domain;
@@ -97,7 +119,6 @@ static int ask(struct loopback_endpoint *endpoint, uid_t user, unsigned place)
 {
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error = 0;
 	struct sockaddr_un address;
-	struct hello hello;
 	socklen_t length;
 	pid_t process;
 
@@ -107,10 +128,9 @@ static int ask(struct loopback_endpoint *endpoint, uid_t user, unsigned place)
 	if (connect(fd, (struct sockaddr *)&address, length)) {
 		error = errno;
 	} else {
-		introduce(endpoint, &hello,
-			  endpoint->own.mutual ? HELLO_MUTUAL_REQUEST : HELLO_REQUEST);
 		if (!rendezvous_peer(fd, &process) ||
-		    !hello_send(fd, &hello, &endpoint->device->regions_fd, 1))
+		    !introduce_with(endpoint, fd,
+				    endpoint->own.mutual ? HELLO_MUTUAL_REQUEST : HELLO_REQUEST, -1))
 			error = ECONNREFUSED; /* not one of ours, or gone again */
 	}
 	if (!error)
@@ -164,7 +184,7 @@ static void accepted(struct loopback_endpoint *endpoint, const struct hello *hel
 {
 	struct hello confirm = {.magic = HELLO_MAGIC, .version = HELLO_VERSION,
 				.kind = HELLO_CONFIRM};
-	int error = acquaint(endpoint, hello, endpoint->peer_pid, fds[0]);
+	int error = acquaint(endpoint, hello, endpoint->peer_pid, fds[0], fds[2]);
 	struct link *link = error ? NULL : link_map(fds[1]);
 
 	if (!link) {
@@ -241,22 +261,21 @@ static void endpoint_ready(struct watch *watch)
 /* Makes the link and says yes. 0 or errno; EPIPE when the requester is gone. */
 static int say_yes(struct loopback_endpoint *endpoint, const struct loopback_request *request)
 {
-	int fds[HELLO_FDS] = {endpoint->device->regions_fd, -1}, error;
-	struct hello hello;
 	struct link *link;
+	int error, fd;
 
-	error = acquaint(endpoint, &request->hello, request->process, request->regions_fd);
+	error = acquaint(endpoint, &request->hello, request->process, request->regions_fd,
+			 request->page_fd);
 	if (error)
 		return error;
-	link = link_create(&fds[1]);
+	link = link_create(&fd);
 	if (!link)
 		return errno;
 	/* The requester may send as soon as it has the answer. */
 	endpoint_attach(endpoint, link, 1);
-	introduce(endpoint, &hello, HELLO_ACCEPT);
-	if (!hello_send(endpoint->watch.fd, &hello, fds, HELLO_FDS))
+	if (!introduce_with(endpoint, endpoint->watch.fd, HELLO_ACCEPT, fd))
 		error = EPIPE;
-	close(fds[1]);
+	close(fd);
 	return error;
 }
 

@@ -65,7 +65,8 @@ int hello_receive(int fd, struct hello *hello, int fds[HELLO_FDS])
 				 .msg_controllen = sizeof(control)};
 	ssize_t length;
 
-	fds[0] = fds[1] = -1;
+	for (unsigned i = 0; i < HELLO_FDS; i++)
+		fds[i] = -1;
 	memset(hello, 0, sizeof(*hello));
 	length = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (length < 0)

@@ -9,7 +9,7 @@
 #include "vipl.h"
 
 #define HELLO_MAGIC   0x4c504956u /* "VIPL" */
-#define HELLO_VERSION 2 /* of these messages, and of what link.h describes */
+#define HELLO_VERSION 3 /* of these messages, and of what link.h and cq_page.h describe */
 
 enum hello_kind {
 	HELLO_REQUEST = 1,
@@ -34,7 +34,7 @@ struct hello {
 	uint16_t rights;
 	uint32_t max_transfer;
 	uint32_t domain;
-	uint32_t unused;
+	uint32_t queue; /* the number of the receive queue in its CQ's page, plus 1; 0: no page */
 	uint64_t agent_bell, channel_bell;
 	uint64_t nonce_address; /* where the sender has the nonce in its memory */
 	uint8_t nonce[16];
@@ -43,7 +43,8 @@ struct hello {
 	uint8_t filler[6];
 };
 
-#define HELLO_FDS 2 /* region table; in an accept also the link */
+/* The region table; in an accept also the link; and if the sender's receive queue has one, its CQ's page. */
+#define HELLO_FDS 3
 
 /* False when the other end is gone. Does not block. */
 bool hello_send(int fd, const struct hello *hello, const int *fds, unsigned count);

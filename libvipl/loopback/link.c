@@ -1,5 +1,6 @@
 /* Making the memory that processes share, and mapping what another process has made. */
 #include "link.h"
+#include "cq_page.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,6 +29,9 @@ _Static_assert(offsetof(struct lane, ring) == 434368, "layout");
 _Static_assert(offsetof(struct lane, receiver_waits) == 696512, "layout");
 _Static_assert(offsetof(struct lane, sender_waits) == 696576, "layout");
 _Static_assert(sizeof(struct lane) == 696640, "layout");
+_Static_assert(offsetof(struct lane_message, stamp) == 60, "layout");
+_Static_assert(offsetof(struct cq_page, arrived) == 16, "layout");
+_Static_assert(sizeof(struct cq_page) == 8256, "layout");
 
 /* A size that can change would let its maker crash us. */
 static void *create(const char *name, size_t size, int seals, int *fd)
@@ -113,4 +117,19 @@ const struct region_entries *region_entries_map(int fd)
 void region_entries_unmap(const struct region_entries *entries)
 {
 	munmap((void *)(uintptr_t)entries, sizeof(*entries));
+}
+
+struct cq_page *cq_page_create(int *fd)
+{
+	return create("vipl-cq", sizeof(struct cq_page), 0, fd);
+}
+
+struct cq_page *cq_page_map(int fd)
+{
+	return map(fd, sizeof(struct cq_page), PROT_READ | PROT_WRITE);
+}
+
+void cq_page_unmap(struct cq_page *page)
+{
+	munmap(page, sizeof(*page));
 }

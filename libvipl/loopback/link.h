@@ -24,7 +24,7 @@
 #define LANE_RING      0x40000u
 #define LANE_PIECE     0x8000u /* longest part of a message, and answer, that goes through the ring */
 #define LANE_SEGMENTS  16u     /* receives with more are not published for direct access */
-#define MESSAGE_INLINE 48u
+#define MESSAGE_INLINE 44u
 
 enum message_kind {
 	/* Each of these takes a receive. */
@@ -48,7 +48,10 @@ struct lane_message {
 	uint32_t length; /* of what it carries or asks for */
 	uint32_t immediate;
 	union {
-		uint8_t data[MESSAGE_INLINE];
+		struct {
+			uint8_t data[MESSAGE_INLINE];
+			uint32_t stamp; /* if the receiving end's CQ has a page: cq_page.h */
+		};
 		struct {
 			alignas(8) uint64_t address;
 			uint32_t handle;

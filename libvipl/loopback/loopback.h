@@ -13,6 +13,7 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
+#include "cq_page.h"
 #include "device.h"
 #include "hello.h"
 #include "link.h"
@@ -30,13 +31,16 @@ struct loopback_device {
 	struct watch bell; /* rung when an endpoint wants the agent */
 	uint64_t bell_name;
 	struct watch timer;
-	atomic_bool ticks; /* the timer is set */
-	uint32_t rings;	   /* of it; guarded by the NIC's lock */
-	uint32_t round;	   /* of looking at CQs; guarded by the NIC's lock */
+	atomic_bool ticks;	/* the timer runs; else peers ring */
+	atomic_bool is_polled;	/* since the last tick; then ticks is true, too */
+	atomic_bool is_looking; /* the agent polls by itself */
+	unsigned quiet;		/* ticks without a poll; guarded by the NIC's lock */
 	int spare_fd;	   /* to be given up when there are no more */
 	/* Counts what is taken back of our own regions. As long as it stays, what was found stays. */
 	_Atomic uint32_t taken_back;
 	LIST_HEAD(, loopback_listener) listeners;
+
+	TAILQ_HEAD(loopback_cqs, loopback_cq) cqs; /* of linked endpoints; guarded by the NIC's lock */
 
 	pthread_mutex_t lock; /* guards what follows */
 	LIST_HEAD(, loopback_endpoint) linked; /* changed with the NIC's lock, too: either may read */
@@ -60,16 +64,52 @@ struct loopback_channel {
 	LIST_HEAD(, loopback_cq) cqs;
 };
 
+/* A queue that completes into a CQ with others. The CQ's lock guards what is not said otherwise. */
+struct loopback_source {
+	atomic_bool is_called; /* shall be looked at: it is in the CQ's list of these */
+	struct loopback_source *next_called;
+	struct loopback_endpoint *endpoint;
+	bool is_receive;
+	bool in_heap;
+	uint32_t stamp; /* of its next completion, while it is in the heap */
+	uint32_t round; /* the last one in which something was taken of it: */
+	uint32_t taken; /* so many */
+	_Atomic uint32_t end; /* the stamp of what is flushed */
+};
+
+/* The sources of a CQ and what is known of them. The CQ's lock guards what is not said otherwise. */
+struct loopback_order {
+	_Atomic(struct loopback_source *) called; /* from any thread, without the lock */
+	struct loopback_source **heap;		  /* those with completions, by their stamps */
+	unsigned count, sources;		  /* in the heap, and of the CQ */
+	struct loopback_endpoint **receivers;	  /* by their numbers in the page; NULL: none */
+	uint32_t queues, next_queue;		  /* size of that, and before this all is taken */
+	LIST_HEAD(, loopback_endpoint) pending;	  /* with sends that are pending */
+	uint32_t seen;				  /* of the page's counter, for it may be written to */
+	uint32_t round;				  /* counts them */
+	uint32_t limit;				  /* of this one: stamps before this */
+	bool in_round;				  /* it is not over */
+	bool is_told;				  /* that somebody has written to the counter */
+	atomic_bool is_filled, has_pending;	  /* heap and pending are not empty; for those without the lock */
+};
+
 struct loopback_cq {
 	struct cq *cq; /* named in reports */
 	struct loopback_channel *channel;
 	LIST_ENTRY(loopback_cq) in_channel;
 	atomic_bool armed;
 	_Atomic uint32_t polls; /* counts them */
-	uint32_t looks;		/* of these, loopback/progress.c's; guarded by the NIC's lock, like the next */
-	uint32_t polls_at_start, polls_then; /* without these: at the start of this span, and the last one */
-	uint32_t round;		/* of the agent's in which it was looked at */
-	LIST_HEAD(, loopback_endpoint) senders, receivers;
+	LIST_HEAD(, loopback_endpoint) senders, receivers; /* of a CQ for one queue; two while a VI changes */
+	struct cq_page *page; /* NULL: it is for one queue */
+	int page_fd;
+	struct loopback_order order; /* if there is a page */
+
+	/* loopback/progress.c; guarded by the NIC's lock. */
+	TAILQ_ENTRY(loopback_cq) in_device;
+	unsigned ends; /* of linked endpoints that complete here */
+	TAILQ_HEAD(, loopback_endpoint) linked; /* those whose receives do */
+	unsigned links;				/* so many */
+	uint32_t polls_before; /* at the last turn of the timer */
 };
 
 /* A posted receive, in memory of our own: what is published is for the peer's eyes only. */
@@ -99,6 +139,8 @@ struct loopback_pending {
 	struct segment segments[MAX_SEGMENTS]; /* also of device_send */
 };
 
+#define SEND_STAMPS 128u /* a power of two; so many sends at most are accepted and not reported */
+
 /* A region that a receive was posted for a short time ago. */
 #define NEAR_REGIONS 4u
 
@@ -116,7 +158,9 @@ struct loopback_endpoint {
 	struct loopback_domain *domain;
 	struct workqueue *send_queue, *receive_queue;
 	struct loopback_cq *send_cq, *receive_cq;
-	LIST_ENTRY(loopback_endpoint) in_send_cq, in_receive_cq, in_linked;
+	LIST_ENTRY(loopback_endpoint) in_send_cq, in_receive_cq; /* if that is for one queue */
+	LIST_ENTRY(loopback_endpoint) in_linked;
+	TAILQ_ENTRY(loopback_endpoint) in_cq_linked;
 	struct link *link; /* NULL: none */
 	atomic_bool stopped;
 
@@ -124,6 +168,9 @@ struct loopback_endpoint {
 	const struct region_entries *peer_regions;
 	uint32_t peer_domain;
 	uint64_t peer_agent_bell, peer_channel_bell;
+	struct cq_page *peer_page; /* of its receive CQ; NULL: that is for one queue */
+	uint32_t peer_queue;	   /* the number in there */
+	_Atomic uint32_t *peer_waits; /* lane_wait */
 	pid_t peer_pid;
 	bool one_copy; /* its memory can be accessed from here */
 
@@ -132,18 +179,23 @@ struct loopback_endpoint {
 	uint32_t taken;	  /* receives of the peer */
 	uint32_t written; /* messages */
 	uint32_t seen_consumed;
+	bool shares; /* a CQ with other queues: the peer's receive queue does, or ours */
 	uint64_t ring_written, seen_ring_consumed;
 	uint32_t accepted;	    /* sends */
 	_Atomic uint32_t finished;  /* of these; each but a last one with success */
 	_Atomic uint32_t failure;   /* how the one after `finished` ended, or 0 */
 	atomic_bool is_pending;	    /* whose turn it is: posting sets it, polling clears it */
 	struct loopback_pending pending;
-	uint32_t reported;	    /* this and the next: the send CQ's lock guards them */
+	uint32_t stamps[SEND_STAMPS]; /* of those that are finished and not reported; a ring */
+	struct loopback_source sending; /* this and what follows: the send CQ's lock guards it */
+	LIST_ENTRY(loopback_endpoint) in_pending;
+	bool is_listed; /* among those of the CQ with pending sends */
 	bool failure_told;
+	_Atomic uint32_t reported;
 
 	/* Receiving: the receive CQ's lock guards it. */
 	alignas(CACHE_LINE) struct lane *in;
-	uint32_t read; /* messages */
+	_Atomic uint32_t read; /* messages */
 	uint64_t ring_read;
 	uint32_t completed; /* receives */
 	uint32_t offset;    /* what has come of a message in parts */
@@ -155,6 +207,9 @@ struct loopback_endpoint {
 	alignas(CACHE_LINE) _Atomic uint32_t posted;
 	struct loopback_receive *receives; /* a ring */
 	struct loopback_near near[NEAR_REGIONS];
+
+	struct loopback_source receiving; /* in the receive CQ */
+	uint32_t queue;			  /* its number in the page of that */
 
 	/* Connecting: the NIC's lock guards it. */
 	struct watch watch;
@@ -185,21 +240,65 @@ void bell_drain(int fd);
 /* progress.c */
 void loopback_bell_ready(struct watch *watch);
 void loopback_timer_ready(struct watch *watch);
+/* [nic] A connection begins, or ends. */
+void progress_link(struct loopback_endpoint *endpoint);
+void progress_unlink(struct loopback_endpoint *endpoint);
 /* Completions are asked for: the agent shall notice when that ends. */
-void progress_start_ticking(struct loopback_device *device);
+void progress_polled(struct loopback_device *device);
 
 /* completion.c */
 struct device_channel *loopback_channel_create(struct device *device, int *fd);
 void loopback_channel_destroy(struct device_channel *channel);
 void loopback_channel_read(struct device_channel *channel, bool all);
 struct device_cq *loopback_cq_create(struct device *device, struct cq *cq,
-				     struct device_channel *channel, unsigned entries,
-				     unsigned *capacity);
+				     struct device_channel *channel, bool is_shared,
+				     unsigned entries, unsigned *capacity);
 void loopback_cq_destroy(struct device_cq *cq);
 int loopback_cq_grow(struct device *device, struct device_cq *cq, unsigned entries,
 		     unsigned *capacity);
 int loopback_cq_poll(struct device_cq *cq);
 int loopback_cq_arm(struct device_cq *cq);
+/* Without the lock: a poll may find something. */
+bool loopback_cq_has_news(const struct loopback_cq *cq);
+
+/* The CQ's lock is held, and the CQ has several queues. Is there a send to report? Then this is its stamp. */
+bool loopback_next_send(struct loopback_endpoint *endpoint, uint32_t *stamp);
+/* Reports the first, and those before the bound. Returns how many; says whether there are more. */
+int loopback_report_sends_before(struct loopback_endpoint *endpoint, uint32_t bound, bool *has_more);
+
+/* order.c: completions of CQs of several queues, in the order in which they happened */
+/* 0 or errno. */
+int order_init(struct loopback_cq *cq);
+void order_destroy(struct loopback_cq *cq);
+/* [nic] A queue completes here from now on, or no more. 0 or errno. */
+int order_join(struct loopback_cq *cq, struct loopback_source *source);
+void order_leave(struct loopback_cq *cq, struct loopback_source *source);
+/* The CQ's lock is held. */
+int order_poll(struct loopback_cq *cq);
+bool order_has_news(const struct loopback_order *order, const struct cq_page *page);
+/* What the stamp of a completion counts as, which may be any number. The CQ's lock is held. */
+uint32_t order_doubt(struct loopback_cq *cq, uint32_t stamp);
+
+#define STAMPS_MOST (1u << 30) /* far more than there can be completions at a time */
+
+static inline uint32_t order_stamp(struct loopback_cq *cq, uint32_t stamp)
+{
+	return cq->order.limit - stamp - 1 < STAMPS_MOST ? stamp : order_doubt(cq, stamp);
+}
+
+/* The CQ shall look at this source: something has been finished there. Sequentially consistent. */
+static inline void order_call(struct loopback_cq *cq, struct loopback_source *source)
+{
+	struct loopback_source *first;
+
+	/* When it was called already it has not been looked at since, and it will be. */
+	if (atomic_exchange(&source->is_called, true))
+		return;
+	first = atomic_load_explicit(&cq->order.called, memory_order_relaxed);
+	do
+		source->next_called = first;
+	while (!atomic_compare_exchange_weak(&cq->order.called, &first, source));
+}
 
 /* region.c */
 struct device_domain *loopback_domain_create(struct device *device);
@@ -267,9 +366,6 @@ void copy_scatter(const struct device_send *send, uint32_t offset, const uint8_t
 
 /* send.c */
 int loopback_post_send(struct device_endpoint *endpoint, const struct device_send *send);
-/* The send CQ's lock is held: reports what is done. Returns how many. */
-int loopback_report_sends(struct loopback_endpoint *endpoint);
-
 /* False when the peer has no receive posted, else its room. */
 bool send_next_receive(struct loopback_endpoint *endpoint, uint32_t *room);
 /* The next message, to be filled and published; NULL when the lane is full. */
@@ -306,10 +402,17 @@ void loopback_publish(struct loopback_endpoint *endpoint, uint32_t index);
  */
 int loopback_consume(struct loopback_endpoint *endpoint);
 int loopback_flush_receives(struct loopback_endpoint *endpoint);
+/*
+ * The same for a CQ of several queues: of the messages the first, and those before the bound; `most` of
+ * them. Says whether there are more.
+ */
+int loopback_take_before(struct loopback_endpoint *endpoint, uint32_t bound, uint32_t most,
+			 bool *has_more);
+bool loopback_next_receive(struct loopback_endpoint *endpoint, uint32_t *stamp);
 /* The message that is next, if it is there; with its number comes all that was written before it. */
 static inline struct lane_message *next_message(const struct loopback_endpoint *endpoint)
 {
-	uint32_t read = endpoint->read;
+	uint32_t read = atomic_load_explicit(&endpoint->read, memory_order_relaxed);
 	struct lane_message *message = &endpoint->in->messages[read & (LANE_MESSAGES - 1)];
 
 	return atomic_load_explicit(&message->number, memory_order_acquire) == read + 1 ? message
@@ -336,7 +439,7 @@ void loopback_unlisten(struct device *device, const struct discriminator *discri
 void loopback_reject(struct device_request *request, VIP_RETURN refusal);
 
 struct loopback_request {
-	int fd, regions_fd;
+	int fd, regions_fd, page_fd;
 	pid_t process;
 	struct hello hello;
 };

@@ -1,8 +1,9 @@
 /*
  * Progress without the program's help. Usually the program asks for completions often, or sleeps
- * until there is one, and nothing has to be done here. One that does neither (it computes, or looks
- * for data in its memory) is found by a timer, which runs only while completions are asked for;
- * from then on peers ring for the agent. The NIC's lock is held everywhere here.
+ * until there is one, and nothing has to be done here. While it asks for any, a timer runs, and
+ * what it has not asked for since the last turn is looked at. When it asks for none, the timer
+ * stops, and from then on peers ring for the agent. The NIC's lock is held everywhere here but in
+ * progress_polled().
  */
 #include <stdint.h>
 #include <sys/timerfd.h>
@@ -11,46 +12,98 @@
 #include "log.h"
 #include "loopback.h"
 
-#define TICK_NSEC 10000000
-#define SPAN_TICKS 8u
+#define TICK_MSEC        10
+#define SLOW_TICK_MSEC   1000
+#define QUIET_TICKS      8u  /* so many in which nothing is asked for, and the timer stops */
+#define MOST_TURNS       64u /* at one CQ */
+#define SOME_CQS         1024u
+#define SOME_CONNECTIONS 64u
+#define MANY_CONNECTIONS 1024u
 
-/* So many times completions have been asked for, but by look(). With VIPL_PROGRESS the agent asks, too. */
-static uint32_t polls(const struct loopback_cq *cq)
+/* ---- which CQs there are ---- */
+
+static void link_cq(struct loopback_device *device, struct loopback_cq *cq)
 {
-	return atomic_load_explicit(&cq->polls, memory_order_relaxed) - cq->looks;
+	if (!cq->ends++)
+		TAILQ_INSERT_TAIL(&device->cqs, cq, in_device);
+}
+
+static void unlink_cq(struct loopback_device *device, struct loopback_cq *cq)
+{
+	if (!--cq->ends)
+		TAILQ_REMOVE(&device->cqs, cq, in_device);
+}
+
+void progress_link(struct loopback_endpoint *endpoint)
+{
+	link_cq(endpoint->device, endpoint->send_cq);
+	link_cq(endpoint->device, endpoint->receive_cq);
+	TAILQ_INSERT_TAIL(&endpoint->receive_cq->linked, endpoint, in_cq_linked);
+	endpoint->receive_cq->links++;
+}
+
+void progress_unlink(struct loopback_endpoint *endpoint)
+{
+	TAILQ_REMOVE(&endpoint->receive_cq->linked, endpoint, in_cq_linked);
+	endpoint->receive_cq->links--;
+	unlink_cq(endpoint->device, endpoint->receive_cq);
+	unlink_cq(endpoint->device, endpoint->send_cq);
+}
+
+/* ---- looking ---- */
+
+/* Leaves the lock to those who use it when there is nothing. */
+static void look(struct loopback_device *device, struct loopback_cq *cq)
+{
+	unsigned turns = MOST_TURNS;
+	bool found = true;
+
+	atomic_store(&device->is_looking, true);
+	while (found && loopback_cq_has_news(cq) && turns--)
+		found = cq_poll_for_device(cq->cq);
+	atomic_store(&device->is_looking, false);
+	if (found && loopback_cq_has_news(cq)) /* the others first */
+		bell_ring(device->bell.fd, device->bell_name);
+	cq->polls_before = atomic_load_explicit(&cq->polls, memory_order_relaxed);
 }
 
 /*
- * In this span of the timer or the one before? That is long enough for a program that asks many CQs in
- * turn. If those rang that it is about to ask, it would be so slow that it seemed to ask none of them.
+ * A peer can clear the bits of others in the CQ's page. So of some connections at a time it is seen
+ * whether there is a message. That its sender is about to set the bit does no harm.
  */
-static bool was_polled(const struct loopback_cq *cq)
+static void look_after(struct loopback_cq *cq, unsigned connections)
 {
-	return polls(cq) != cq->polls_then;
+	if (!cq->page)
+		return;
+	if (connections > cq->links)
+		connections = cq->links;
+	while (connections--) {
+		struct loopback_endpoint *endpoint = TAILQ_FIRST(&cq->linked);
+
+		TAILQ_REMOVE(&cq->linked, endpoint, in_cq_linked);
+		TAILQ_INSERT_TAIL(&cq->linked, endpoint, in_cq_linked);
+		if (next_message(endpoint))
+			order_call(cq, &endpoint->receiving);
+	}
 }
 
-/* After this the CQ is looked at once more: what comes later rings. */
-static void ask_for_bell(struct loopback_endpoint *endpoint)
+/* After this all CQs are looked at once more: what comes later rings. */
+static void ask_for_bells(struct loopback_device *device)
 {
-	atomic_fetch_or(&endpoint->in->receiver_waits, WAIT_IN_AGENT);
+	struct loopback_endpoint *endpoint;
+	struct loopback_cq *cq;
+
+	TAILQ_FOREACH (cq, &device->cqs, in_device) {
+		if (cq->page)
+			atomic_fetch_or(&cq->page->waits, WAIT_IN_AGENT);
+		else
+			TAILQ_FOREACH (endpoint, &cq->linked, in_cq_linked)
+				atomic_fetch_or(&endpoint->in->receiver_waits, WAIT_IN_AGENT);
+	}
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
-/* Each CQ once in a round, however many connections it has. */
-static void look(struct loopback_device *device, struct loopback_cq *cq)
-{
-	if (cq->round == device->round)
-		return;
-	cq->round = device->round;
-	cq_poll_for_device(cq->cq);
-	cq->looks++;
-}
-
-static void begin_span(struct loopback_cq *cq)
-{
-	cq->polls_then = cq->polls_at_start;
-	cq->polls_at_start = polls(cq);
-}
+/* ---- the bell ---- */
 
 static bool has_stalled_sender(struct loopback_endpoint *endpoint)
 {
@@ -65,7 +118,7 @@ static void expel(struct loopback_device *device)
 {
 	struct loopback_endpoint *endpoint;
 
-	LIST_FOREACH(endpoint, &device->linked, in_linked) {
+	LIST_FOREACH (endpoint, &device->linked, in_linked) {
 		if (!atomic_exchange(&endpoint->violated, false))
 			continue;
 		bell_ring(device->bell.fd, device->bell_name); /* the list changes: come again */
@@ -80,60 +133,94 @@ void loopback_bell_ready(struct watch *watch)
 	struct loopback_device *device =
 		(struct loopback_device *)((char *)watch - offsetof(struct loopback_device, bell));
 	struct loopback_endpoint *endpoint;
+	struct loopback_cq *cq;
 
 	bell_drain(watch->fd);
 	/* Anybody may have rung, so all are looked at. */
-	device->round++;
-	LIST_FOREACH(endpoint, &device->linked, in_linked)
-		if (!was_polled(endpoint->receive_cq))
-			ask_for_bell(endpoint);
-	LIST_FOREACH(endpoint, &device->linked, in_linked) {
-		look(device, endpoint->receive_cq);
-		look(device, endpoint->send_cq);
+	if (!atomic_load(&device->ticks))
+		ask_for_bells(device);
+	TAILQ_FOREACH (cq, &device->cqs, in_device)
+		look(device, cq);
+	LIST_FOREACH (endpoint, &device->linked, in_linked)
 		if (has_stalled_sender(endpoint))
 			bell_ring(watch->fd, endpoint->peer_agent_bell);
-	}
 	expel(device);
 }
 
-static void set_timer(struct loopback_device *device)
+/* ---- the timer ---- */
+
+static void set_timer(struct loopback_device *device, long milliseconds)
 {
-	static const struct itimerspec tick = {.it_value.tv_nsec = TICK_NSEC};
+	struct itimerspec tick = {.it_value = {.tv_sec = milliseconds / 1000,
+					       .tv_nsec = milliseconds % 1000 * 1000000}};
 
 	timerfd_settime(device->timer.fd, 0, &tick, NULL);
 }
 
-void progress_start_ticking(struct loopback_device *device)
+void progress_polled(struct loopback_device *device)
 {
+	if (atomic_load_explicit(&device->is_looking, memory_order_relaxed))
+		return; /* it is the agent, or so it seems: then the next one counts */
+	atomic_store(&device->is_polled, true);
 	if (!atomic_exchange(&device->ticks, true))
-		set_timer(device);
+		set_timer(device, TICK_MSEC);
+}
+
+/* Of those that are there, some at each turn. */
+static void look_at_some(struct loopback_device *device)
+{
+	struct loopback_cq *first = TAILQ_FIRST(&device->cqs), *cq = first;
+
+	for (unsigned i = 0; cq && i < SOME_CQS; i++) {
+		look_after(cq, SOME_CONNECTIONS);
+		/* What the program has looked at by itself since the last turn is left to it. */
+		if (cq->polls_before == atomic_load_explicit(&cq->polls, memory_order_relaxed))
+			look(device, cq);
+		cq->polls_before = atomic_load_explicit(&cq->polls, memory_order_relaxed);
+		TAILQ_REMOVE(&device->cqs, cq, in_device);
+		TAILQ_INSERT_TAIL(&device->cqs, cq, in_device);
+		cq = TAILQ_FIRST(&device->cqs);
+		if (cq == first)
+			break;
+	}
+}
+
+/* From here on peers ring. */
+static void stop_ticking(struct loopback_device *device)
+{
+	bool depends = false;
+	struct loopback_cq *cq;
+
+	TAILQ_FOREACH (cq, &device->cqs, in_device)
+		depends |= cq->page && cq->links > 1;
+	/* Whether somebody is woken shall not depend on what another one's peer does to the page.
+	 */
+	if (depends)
+		set_timer(device, SLOW_TICK_MSEC);
+	atomic_store(&device->ticks, false);
+	if (atomic_load(&device->is_polled) && !atomic_exchange(&device->ticks, true))
+		set_timer(device, TICK_MSEC); /* just now */
+	ask_for_bells(device);
+	TAILQ_FOREACH (cq, &device->cqs, in_device) {
+		look_after(cq, MANY_CONNECTIONS);
+		look(device, cq);
+	}
 }
 
 void loopback_timer_ready(struct watch *watch)
 {
 	struct loopback_device *device =
 		(struct loopback_device *)((char *)watch - offsetof(struct loopback_device, timer));
-	bool polled = false, begins = ++device->rings % SPAN_TICKS == 0;
-	struct loopback_endpoint *endpoint;
 	uint64_t ticks;
 
 	if (read(watch->fd, &ticks, sizeof(ticks)) < 0) {
 		/* EAGAIN: set anew since. */
 	}
-	device->round++;
-	LIST_FOREACH(endpoint, &device->linked, in_linked) {
-		if (was_polled(endpoint->receive_cq))
-			polled = true;
-		else
-			ask_for_bell(endpoint);
+	device->quiet = atomic_exchange(&device->is_polled, false) ? 0 : device->quiet + 1;
+	if (device->quiet >= QUIET_TICKS || !atomic_load(&device->ticks)) {
+		stop_ticking(device);
+		return;
 	}
-	LIST_FOREACH(endpoint, &device->linked, in_linked) {
-		if (begins && endpoint->receive_cq->round != device->round)
-			begin_span(endpoint->receive_cq);
-		look(device, endpoint->receive_cq);
-	}
-	if (polled)
-		set_timer(device);
-	else
-		atomic_store(&device->ticks, false);
+	look_at_some(device);
+	set_timer(device, TICK_MSEC);
 }

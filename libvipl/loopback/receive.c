@@ -266,7 +266,10 @@ static bool take_order(struct loopback_endpoint *endpoint, const struct lane_mes
 		copy_unseen(endpoint->in->answer_data, (void *)(uintptr_t)address, told->length);
 	/* Who reads the answer finds the data there. */
 	atomic_store_explicit(&endpoint->in->answer,
-			      (uint64_t)(endpoint->read + 1) << 32 |
+			      (uint64_t)(atomic_load_explicit(&endpoint->read,
+							      memory_order_relaxed) +
+					 1)
+					      << 32 |
 				      (allowed ? ANSWER_DONE : ANSWER_REFUSED),
 			      memory_order_release);
 	return true;
@@ -338,28 +341,88 @@ int loopback_flush_receives(struct loopback_endpoint *endpoint)
 	return count;
 }
 
+static __attribute__((noinline)) void accuse(struct loopback_endpoint *endpoint)
+{
+	endpoint->deaf = true;
+	atomic_store(&endpoint->violated, true);
+	bell_ring(endpoint->device->bell.fd, endpoint->device->bell_name);
+}
+
+/* False when nothing is taken any more. */
+static inline bool take_any(struct loopback_endpoint *endpoint, const struct lane_message *message,
+			    uint32_t read)
+{
+	if (!take_short(endpoint, message) && !take(endpoint, message))
+		accuse(endpoint);
+	if (endpoint->deaf)
+		return false; /* so it does not count as consumed: see PENDING_RECEPTION */
+	atomic_store_explicit(&endpoint->read, read + 1, memory_order_relaxed);
+	return true;
+}
+
+/* The peer may use the ring and the messages before this one again: we have read them. */
+static inline void consumed(struct loopback_endpoint *endpoint, uint32_t read)
+{
+	struct lane *in = endpoint->in;
+
+	atomic_store_explicit(&in->ring_consumed, endpoint->ring_read, memory_order_release);
+	atomic_store_explicit(&in->consumed, read, memory_order_release);
+}
+
 int loopback_consume(struct loopback_endpoint *endpoint)
 {
-	uint32_t before = endpoint->completed, read = endpoint->read;
-	struct lane *in = endpoint->in;
+	uint32_t before = endpoint->completed;
+	uint32_t first = atomic_load_explicit(&endpoint->read, memory_order_relaxed), read = first;
 	struct lane_message *message;
 
 	/* A peer that asks for ever must not keep us here for ever. */
-	while (endpoint->read - read < LANE_MESSAGES && (message = next_message(endpoint))) {
-		if (!take_short(endpoint, message) && !take(endpoint, message)) {
-			endpoint->deaf = true;
-			atomic_store(&endpoint->violated, true);
-			bell_ring(endpoint->device->bell.fd, endpoint->device->bell_name);
-		}
-		if (endpoint->deaf)
-			break; /* so it does not count as consumed: see PENDING_RECEPTION */
-		endpoint->read++;
+	while (read - first < LANE_MESSAGES && (message = next_message(endpoint)) &&
+	       take_any(endpoint, message, read))
+		read++;
+	if (read != first)
+		consumed(endpoint, read);
+	return (int)(endpoint->completed - before);
+}
+
+bool loopback_next_receive(struct loopback_endpoint *endpoint, uint32_t *stamp)
+{
+	struct lane_message *message;
+
+	if (atomic_load(&endpoint->stopped)) {
+		*stamp = atomic_load_explicit(&endpoint->receiving.end, memory_order_relaxed);
+		return endpoint->completed !=
+		       atomic_load_explicit(&endpoint->posted, memory_order_acquire);
 	}
-	if (endpoint->read != read) {
-		/* The peer may use the ring and the messages again: we have read them. */
-		atomic_store_explicit(&in->ring_consumed, endpoint->ring_read,
-				      memory_order_release);
-		atomic_store_explicit(&in->consumed, endpoint->read, memory_order_release);
+	message = endpoint->in && !endpoint->deaf ? next_message(endpoint) : NULL;
+	if (message)
+		*stamp = READ_ONCE(message->stamp);
+	return message;
+}
+
+int loopback_take_before(struct loopback_endpoint *endpoint, uint32_t bound, uint32_t most,
+			 bool *has_more)
+{
+	uint32_t before = endpoint->completed;
+	uint32_t first = atomic_load_explicit(&endpoint->read, memory_order_relaxed), read = first;
+	struct lane_message *message;
+
+	*has_more = false;
+	if (atomic_load_explicit(&endpoint->stopped, memory_order_acquire))
+		return loopback_flush_receives(endpoint);
+	if (!endpoint->in || endpoint->deaf)
+		return 0;
+	while ((message = next_message(endpoint))) {
+		/* The stamp of the first is known, and is not asked for once more: it might change. */
+		*has_more = read - first == most ||
+			    (read != first &&
+			     !stamp_before(order_stamp(endpoint->receive_cq,
+						       READ_ONCE(message->stamp)),
+					   bound));
+		if (*has_more || !take_any(endpoint, message, read))
+			break;
+		read++;
 	}
+	if (read != first)
+		consumed(endpoint, read);
 	return (int)(endpoint->completed - before);
 }

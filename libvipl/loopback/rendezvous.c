@@ -100,6 +100,8 @@ void loopback_request_free(struct loopback_request *request)
 		close(request->fd);
 	if (request->regions_fd >= 0)
 		close(request->regions_fd);
+	if (request->page_fd >= 0)
+		close(request->page_fd);
 	free(request);
 }
 
@@ -128,8 +130,8 @@ static void drop_mute(struct mute *mute)
 	free(mute);
 }
 
-/* A request has come; from here on its socket is looked at when it is answered, not before. */
-static void arrive(struct mute *mute, const struct hello *hello, int regions_fd)
+/* A request has come; from here on its socket is looked at when it is answered, not before. Takes `fds`. */
+static void arrive(struct mute *mute, const struct hello *hello, int fds[HELLO_FDS])
 {
 	struct loopback_device *device = mute->listener->device;
 	struct loopback_request *request = malloc(sizeof(*request));
@@ -139,13 +141,13 @@ static void arrive(struct mute *mute, const struct hello *hello, int regions_fd)
 	memcpy(wanted.bytes, hello->wanted, wanted.length);
 	if (request)
 		*request = (struct loopback_request){fcntl(mute->watch.fd, F_DUPFD_CLOEXEC, 0),
-						     regions_fd, mute->process, *hello};
+						     fds[0], fds[1], mute->process, *hello};
+	if (request)
+		fds[0] = fds[1] = -1;
 	if (!request || request->fd < 0) {
 		answer(mute->watch.fd, HELLO_NO_MATCH);
 		if (request)
 			loopback_request_free(request);
-		else
-			close(regions_fd);
 	} else {
 		VIP_RETURN refusal = request_arrived(
 			device->nic, (struct device_request *)request, &peer, &wanted);
@@ -166,8 +168,7 @@ static void mute_ready(struct watch *watch)
 		return;
 	case HELLO_REQUEST:
 	case HELLO_MUTUAL_REQUEST:
-		arrive(mute, &hello, fds[0]);
-		fds[0] = -1;
+		arrive(mute, &hello, fds);
 		break;
 	case HELLO_BAD_VERSION:
 		log_warning_ratelimited(

@@ -51,8 +51,9 @@ uint8_t *send_ring(struct loopback_endpoint *endpoint, uint32_t length)
 	return &endpoint->out->ring[place & (LANE_RING - 1)];
 }
 
-void send_publish(struct loopback_endpoint *endpoint, struct lane_message *message,
-		  enum message_kind kind, uint32_t length, const struct device_send *send)
+static inline void publish(struct loopback_endpoint *endpoint, struct lane_message *message,
+			   enum message_kind kind, uint32_t length, const struct device_send *send,
+			   bool shares)
 {
 	message->kind = (uint8_t)kind;
 	message->has_immediate = !!(send->control & VIP_CONTROL_IMMEDIATE);
@@ -60,6 +61,8 @@ void send_publish(struct loopback_endpoint *endpoint, struct lane_message *messa
 	message->immediate = send->immediate;
 	if (kind < MESSAGE_PART)
 		endpoint->taken++;
+	if (shares && endpoint->peer_page)
+		message->stamp = cq_page_stamp(endpoint->peer_page);
 	/* With the number the peer gets all that was written before it, in the ring, too. */
 	atomic_store_explicit(&message->number, ++endpoint->written, memory_order_release);
 	/* What the next one needs is best fetched while the peer is at this one. */
@@ -67,17 +70,38 @@ void send_publish(struct loopback_endpoint *endpoint, struct lane_message *messa
 	__builtin_prefetch((void *)&endpoint->out->receives[endpoint->taken & (LANE_RECEIVES - 1)]);
 }
 
-void send_finish(struct loopback_endpoint *endpoint, uint32_t error)
+void send_publish(struct loopback_endpoint *endpoint, struct lane_message *message,
+		  enum message_kind kind, uint32_t length, const struct device_send *send)
 {
-	if (error && endpoint->own.reliability != VIP_SERVICE_UNRELIABLE) {
-		atomic_store_explicit(&endpoint->failure, error, memory_order_release);
-		/* The connection shall end although the program may not ask for completions. */
-		bell_ring(endpoint->device->bell.fd, endpoint->device->bell_name);
-		return;
-	}
+	publish(endpoint, message, kind, length, send, endpoint->shares);
+}
+
+/* Its turn in the CQ is now, whenever it is told. */
+static inline void stamp_finished(struct loopback_endpoint *endpoint)
+{
+	uint32_t place = atomic_load_explicit(&endpoint->finished, memory_order_relaxed);
+
+	if (endpoint->shares && endpoint->send_cq->page)
+		endpoint->stamps[place % SEND_STAMPS] = cq_page_stamp(endpoint->send_cq->page);
+}
+
+static inline void finish_well(struct loopback_endpoint *endpoint)
+{
 	atomic_store_explicit(&endpoint->finished,
 			      atomic_load_explicit(&endpoint->finished, memory_order_relaxed) + 1,
 			      memory_order_release);
+}
+
+void send_finish(struct loopback_endpoint *endpoint, uint32_t error)
+{
+	stamp_finished(endpoint);
+	if (!error || endpoint->own.reliability == VIP_SERVICE_UNRELIABLE) {
+		finish_well(endpoint);
+		return;
+	}
+	atomic_store_explicit(&endpoint->failure, error, memory_order_release);
+	/* The connection shall end although the program may not ask for completions. */
+	bell_ring(endpoint->device->bell.fd, endpoint->device->bell_name);
 }
 
 void send_refused(struct loopback_endpoint *endpoint, uint32_t error, enum lane_end end)
@@ -94,7 +118,7 @@ static __attribute__((noinline)) int wake(struct loopback_endpoint *endpoint, ui
 	int from_fd = endpoint->device->bell.fd;
 
 	if (waits)
-		waits = atomic_exchange(&endpoint->out->receiver_waits, 0);
+		waits = atomic_exchange(endpoint->peer_waits, 0);
 	if (waits & WAIT_ON_CHANNEL)
 		bell_ring(from_fd, endpoint->peer_channel_bell);
 	if (waits & WAIT_IN_AGENT)
@@ -118,9 +142,31 @@ static inline int announce(struct loopback_endpoint *endpoint)
 	return 0;
 }
 
+/* The same with CQs of several queues: each is told which one has something. */
+static __attribute__((noinline)) int announce_shared(struct loopback_endpoint *endpoint)
+{
+	struct loopback_cq *cq = endpoint->send_cq;
+	uint32_t waits;
+
+	/* Who is told in these ways cannot miss it. With the others it is as above. */
+	if (endpoint->peer_page)
+		cq_page_arrived(endpoint->peer_page, endpoint->peer_queue);
+	if (cq->page)
+		order_call(cq, &endpoint->sending);
+	if (!endpoint->peer_page || !cq->page)
+		atomic_thread_fence(memory_order_seq_cst);
+	waits = atomic_load(endpoint->peer_waits);
+	if (waits || atomic_load(&cq->armed))
+		return wake(endpoint, waits);
+	return 0;
+}
+
 void send_announce(struct loopback_endpoint *endpoint)
 {
-	announce(endpoint);
+	if (endpoint->shares)
+		announce_shared(endpoint);
+	else
+		announce(endpoint);
 }
 
 /*
@@ -336,14 +382,15 @@ static __attribute__((noinline)) int send_any(struct loopback_endpoint *endpoint
 		send_plain(endpoint, send);
 		break;
 	}
-	return announce(endpoint);
+	return endpoint->shares ? announce_shared(endpoint) : announce(endpoint);
 }
 
 /*
  * As most sends are: one segment of a few bytes, for which there is a receive. False, and nothing has been
  * done, when it is another one, or there is anything in the way: that is for send_any().
  */
-static inline bool send_short(struct loopback_endpoint *endpoint, const struct device_send *send)
+static inline bool send_short(struct loopback_endpoint *endpoint, const struct device_send *send,
+			      bool shares)
 {
 	uint32_t length = send->length, room;
 	struct lane_message *message;
@@ -356,9 +403,18 @@ static inline bool send_short(struct loopback_endpoint *endpoint, const struct d
 		return false;
 	message = &endpoint->out->messages[endpoint->written & (LANE_MESSAGES - 1)];
 	copy_out_short(message->data, (const uint8_t *)(uintptr_t)send->segments->address, length);
-	send_publish(endpoint, message, MESSAGE_INLINED, length, send);
-	send_finish(endpoint, 0);
+	publish(endpoint, message, MESSAGE_INLINED, length, send, shares);
+	if (shares)
+		stamp_finished(endpoint);
+	finish_well(endpoint);
 	return true;
+}
+
+static __attribute__((noinline)) int post_shared(struct loopback_endpoint *endpoint,
+						 const struct device_send *send)
+{
+	return send_short(endpoint, send, true) ? announce_shared(endpoint)
+						: send_any(endpoint, send);
 }
 
 int loopback_post_send(struct device_endpoint *base, const struct device_send *send)
@@ -371,34 +427,9 @@ int loopback_post_send(struct device_endpoint *base, const struct device_send *s
 	endpoint->accepted++;
 	if (atomic_load_explicit(&endpoint->failure, memory_order_relaxed))
 		return 0; /* it will be flushed */
-	if (!send_short(endpoint, send))
+	if (endpoint->shares)
+		return post_shared(endpoint, send);
+	if (!send_short(endpoint, send, false))
 		return send_any(endpoint, send);
 	return announce(endpoint);
-}
-
-int loopback_report_sends(struct loopback_endpoint *endpoint)
-{
-	uint32_t finished, failure, reported, before = endpoint->reported;
-
-	if (atomic_load_explicit(&endpoint->is_pending, memory_order_acquire))
-		loopback_advance(endpoint);
-	/* In this order: nothing finishes after a failure. */
-	failure = atomic_load_explicit(&endpoint->failure, memory_order_acquire);
-	finished = atomic_load_explicit(&endpoint->finished, memory_order_acquire);
-	/* A pending one may have been flushed below: then more are reported than finished. */
-	if (!endpoint->failure_told) {
-		for (reported = before; (int32_t)(finished - reported) > 0; reported++)
-			workqueue_complete(endpoint->send_queue, 0, 0, 0);
-		endpoint->reported = reported;
-	}
-	if (failure && !endpoint->failure_told) {
-		endpoint->failure_told = true;
-		endpoint->reported++;
-		workqueue_complete(endpoint->send_queue, failure, 0, 0);
-	}
-	if (atomic_load_explicit(&endpoint->stopped, memory_order_acquire))
-		for (; endpoint->reported != endpoint->accepted; endpoint->reported++)
-			workqueue_complete(endpoint->send_queue, VIP_STATUS_DESC_FLUSHED_ERROR, 0,
-					   0);
-	return (int)(endpoint->reported - before);
 }

@@ -288,13 +288,14 @@ static unsigned with_kept(unsigned entries, const struct rdma_device *device)
 }
 
 static struct device_cq *rdma_cq_create(struct device *base, struct cq *context,
-					struct device_channel *channel, unsigned entries,
-					unsigned *capacity)
+					struct device_channel *channel, bool is_shared,
+					unsigned entries, unsigned *capacity)
 {
 	struct rdma_device *device = (struct rdma_device *)base;
 	struct rdma_cq *cq = calloc(1, sizeof(*cq));
 	int error;
 
+	(void)is_shared;
 	if (!cq)
 		return NULL;
 	entries = with_kept(entries, device);

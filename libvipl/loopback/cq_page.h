@@ -1,0 +1,63 @@
+/*
+ * The shared memory of a completion queue that several queues complete into: docs/LOOPBACK.md. Each
+ * completion takes a number, its stamp, when it happens, and a peer that has sent to one of the
+ * receive queues sets that queue's bit. So the owner finds what has come without a look at each
+ * connection, and tells it in its order.
+ *
+ * All peers of the CQ can write all of it, and none of them is believed.
+ */
+#ifndef VIPL_LOOPBACK_CQ_PAGE_H
+#define VIPL_LOOPBACK_CQ_PAGE_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define PAGE_QUEUES    0x10000u /* receive queues of a CQ */
+#define PAGE_WORD_BITS 32u
+#define PAGE_WORDS     (PAGE_QUEUES / PAGE_WORD_BITS)
+#define PAGE_SPREAD    (PAGE_WORDS / PAGE_WORD_BITS) /* words for each bit of the summary */
+
+struct cq_page {
+	alignas(64) _Atomic uint32_t stamp; /* of the next completion */
+	_Atomic uint32_t waits;             /* lane_wait: set by the owner, cleared by who rings */
+	_Atomic uint32_t summary;           /* bit i: look at the words from i * PAGE_SPREAD on */
+	uint32_t unused;
+	_Atomic uint32_t arrived[PAGE_WORDS]; /* a bit for each receive queue */
+};
+
+/* NULL and errno on failure. */
+struct cq_page *cq_page_create(int *fd);
+struct cq_page *cq_page_map(int fd);
+void cq_page_unmap(struct cq_page *page);
+
+/* Is `a` before `b`? Stamps wrap around. */
+static inline bool stamp_before(uint32_t a, uint32_t b)
+{
+	return (int32_t)(a - b) < 0;
+}
+
+/* Who sees a later stamp sees all that was done before this one was taken. */
+static inline uint32_t cq_page_stamp(struct cq_page *page)
+{
+	return atomic_fetch_add_explicit(&page->stamp, 1, memory_order_acq_rel);
+}
+
+/*
+ * Something has been published for this queue. The bit before the summary's: who clears the
+ * summary's looks at the bit after that. All of it is sequentially consistent, so what its caller
+ * reads after this is as after a fence.
+ */
+static inline void cq_page_arrived(struct cq_page *page, uint32_t queue)
+{
+	uint32_t word = queue / PAGE_WORD_BITS, bit = 1u << word / PAGE_SPREAD;
+
+	/* Also when it is set already: then the owner has not taken it yet, and sees what was
+	 * published. */
+	atomic_fetch_or(&page->arrived[word], 1u << queue % PAGE_WORD_BITS);
+	if (!(atomic_load(&page->summary) & bit))
+		atomic_fetch_or(&page->summary, bit);
+}
+
+#endif

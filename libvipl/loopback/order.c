@@ -1,0 +1,360 @@
+/*
+ * Completions of a CQ of several queues, in the order in which they happened. The queues are its
+ * sources.
+ *
+ * Each completion has a stamp, a number of the CQ's counter at the time. A round of polling first
+ * looks where the counter is, the round's limit; then it gathers all sources that have something,
+ * and takes from them what is before the limit, by stamps. What had happened before a completion
+ * with such a stamp is found: its source was marked before that stamp was taken, hence before the
+ * limit was.
+ *
+ * Sources of this process are called by order_call(), those that peers fill by bits in the CQ's
+ * page. A peer can clear the bits of others: progress.c looks after what stays. And it can write
+ * any stamp: that changes where its own completions are among the others, and no round takes more
+ * of one source than fits its lane. If it writes to the counter, then all order may be lost, and
+ * nothing else.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "loopback.h"
+
+#define BATCH 256 /* completions of a poll; the round goes on in the next one */
+
+/* ---- the counter ---- */
+
+static uint32_t now(struct loopback_cq *cq)
+{
+	uint32_t stamp = atomic_load_explicit(&cq->page->stamp, memory_order_acquire);
+
+	if (stamp - cq->order.seen <= STAMPS_MOST)
+		return cq->order.seen = stamp;
+	if (!cq->order.is_told)
+		log_error("a peer has written to the counter of a completion queue: "
+			  "completions may be told in another order");
+	cq->order.is_told = true;
+	atomic_store(&cq->page->stamp, cq->order.seen);
+	return cq->order.seen;
+}
+
+uint32_t order_doubt(struct loopback_cq *cq, uint32_t stamp)
+{
+	uint32_t end = now(cq);
+
+	/* It may have been taken since the round began. What cannot be counts as the latest. */
+	return end - stamp - 1 < STAMPS_MOST ? stamp : end - 1;
+}
+
+/* ---- the heap: the least stamp is first ---- */
+
+static bool is_before(const struct loopback_order *order, unsigned a, unsigned b)
+{
+	return stamp_before(order->heap[a]->stamp, order->heap[b]->stamp);
+}
+
+static void swap(struct loopback_order *order, unsigned a, unsigned b)
+{
+	struct loopback_source *source = order->heap[a];
+
+	order->heap[a] = order->heap[b];
+	order->heap[b] = source;
+}
+
+static void sift_down(struct loopback_order *order, unsigned place)
+{
+	for (;;) {
+		unsigned least = place, child = 2 * place + 1;
+
+		for (unsigned i = child; i < child + 2 && i < order->count; i++)
+			if (is_before(order, i, least))
+				least = i;
+		if (least == place)
+			return;
+		swap(order, place, least);
+		place = least;
+	}
+}
+
+static void sift_up(struct loopback_order *order, unsigned place)
+{
+	for (; place && is_before(order, place, (place - 1) / 2); place = (place - 1) / 2)
+		swap(order, place, (place - 1) / 2);
+}
+
+static void push(struct loopback_order *order, struct loopback_source *source)
+{
+	order->heap[order->count] = source;
+	source->in_heap = true;
+	sift_up(order, order->count++);
+}
+
+static void remove_at(struct loopback_order *order, unsigned place)
+{
+	order->heap[place]->in_heap = false;
+	order->heap[place] = order->heap[--order->count];
+	if (place < order->count) {
+		sift_up(order, place);
+		sift_down(order, place);
+	}
+}
+
+/* ---- gathering ---- */
+
+static bool next_of(struct loopback_cq *cq, struct loopback_source *source, uint32_t *stamp)
+{
+	bool is_there = source->is_receive ? loopback_next_receive(source->endpoint, stamp)
+					   : loopback_next_send(source->endpoint, stamp);
+
+	if (is_there)
+		*stamp = order_stamp(cq, *stamp);
+	return is_there;
+}
+
+static void gather(struct loopback_cq *cq, struct loopback_source *source)
+{
+	struct loopback_endpoint *endpoint = source->endpoint;
+
+	if (!source->is_receive && !endpoint->is_listed && atomic_load(&endpoint->is_pending)) {
+		endpoint->is_listed = true;
+		LIST_INSERT_HEAD(&cq->order.pending, endpoint, in_pending);
+		loopback_advance(endpoint);
+	}
+	if (!source->in_heap && next_of(cq, source, &source->stamp))
+		push(&cq->order, source);
+}
+
+static void gather_called(struct loopback_cq *cq)
+{
+	struct loopback_source *source, *next;
+
+	if (!atomic_load(&cq->order.called))
+		return;
+	for (source = atomic_exchange(&cq->order.called, NULL); source; source = next) {
+		next = source->next_called;
+		/* What is finished after this calls again. */
+		atomic_exchange(&source->is_called, false);
+		gather(cq, source);
+	}
+}
+
+static void gather_word(struct loopback_cq *cq, uint32_t word)
+{
+	struct loopback_order *order = &cq->order;
+	uint32_t bits = 0;
+
+	if (atomic_load(&cq->page->arrived[word]))
+		bits = atomic_exchange(&cq->page->arrived[word], 0);
+	for (; bits; bits &= bits - 1) {
+		uint32_t queue = word * PAGE_WORD_BITS + (uint32_t)__builtin_ctz(bits);
+
+		if (queue < order->queues && order->receivers[queue])
+			gather(cq, &order->receivers[queue]->receiving);
+	}
+}
+
+static void gather_arrived(struct loopback_cq *cq)
+{
+	uint32_t words = (cq->order.queues + PAGE_WORD_BITS - 1) / PAGE_WORD_BITS, summary = 0;
+
+	if (atomic_load(&cq->page->summary))
+		summary = atomic_exchange(&cq->page->summary, 0);
+	for (; summary; summary &= summary - 1) {
+		uint32_t first = (uint32_t)__builtin_ctz(summary) * PAGE_SPREAD;
+
+		for (uint32_t word = first; word < first + PAGE_SPREAD && word < words; word++)
+			gather_word(cq, word);
+	}
+}
+
+static void go_on_with_pending(struct loopback_cq *cq)
+{
+	struct loopback_endpoint *endpoint, *next;
+
+	for (endpoint = LIST_FIRST(&cq->order.pending); endpoint; endpoint = next) {
+		next = LIST_NEXT(endpoint, in_pending);
+		loopback_advance(endpoint);
+		if (!atomic_load(&endpoint->is_pending)) {
+			LIST_REMOVE(endpoint, in_pending);
+			endpoint->is_listed = false;
+		}
+		gather(cq, &endpoint->sending);
+	}
+}
+
+/* ---- polling ---- */
+
+bool order_has_news(const struct loopback_order *order, const struct cq_page *page)
+{
+	return atomic_load_explicit(&order->is_filled, memory_order_relaxed) ||
+	       atomic_load_explicit(&order->has_pending, memory_order_relaxed) ||
+	       atomic_load(&order->called) || atomic_load(&page->summary);
+}
+
+static void begin_round(struct loopback_cq *cq)
+{
+	cq->order.round++;
+	go_on_with_pending(cq);
+	cq->order.limit = now(cq);
+	gather_called(cq);
+	gather_arrived(cq);
+}
+
+/* For those who look without the lock. */
+static void note(struct loopback_order *order)
+{
+	atomic_store_explicit(&order->is_filled, order->count, memory_order_relaxed);
+	atomic_store_explicit(&order->has_pending, !LIST_EMPTY(&order->pending),
+			      memory_order_relaxed);
+}
+
+/* Takes of the first source what comes before all others. */
+static int take_first(struct loopback_cq *cq, uint32_t most)
+{
+	struct loopback_order *order = &cq->order;
+	struct loopback_source *source = order->heap[0];
+	uint32_t bound = order->limit, before;
+	bool has_more;
+	int count;
+
+	for (unsigned i = 1; i <= 2 && i < order->count; i++)
+		if (stamp_before(order->heap[i]->stamp, bound))
+			bound = order->heap[i]->stamp;
+	if (source->round != order->round) {
+		source->round = order->round;
+		source->taken = 0;
+	}
+	if (source->is_receive) {
+		if (most > LANE_MESSAGES - source->taken)
+			most = LANE_MESSAGES - source->taken;
+		before = source->endpoint->read;
+		count = loopback_take_before(source->endpoint, bound, most, &has_more);
+		source->taken += source->endpoint->read - before;
+	} else {
+		count = loopback_report_sends_before(source->endpoint, bound, &has_more);
+	}
+	if (source->taken == LANE_MESSAGES)
+		source->stamp = order->limit; /* the others first */
+	else
+		has_more = has_more && next_of(cq, source, &source->stamp);
+	if (has_more)
+		sift_down(order, 0);
+	else
+		remove_at(order, 0);
+	return count;
+}
+
+static bool is_over(const struct loopback_order *order)
+{
+	return !order->count || !stamp_before(order->heap[0]->stamp, order->limit);
+}
+
+int order_poll(struct loopback_cq *cq)
+{
+	struct loopback_order *order = &cq->order;
+	bool goes_on;
+	int count = 0;
+
+	/* What is left of a round may not complete anything: then there is another one. */
+	do {
+		goes_on = order->in_round;
+		if (!goes_on) {
+			if (!order_has_news(order, cq->page))
+				return 0;
+			begin_round(cq);
+		}
+		while (!is_over(order) && count < BATCH)
+			count += take_first(cq, (uint32_t)(BATCH - count));
+		order->in_round = !is_over(order);
+	} while (goes_on && !count);
+	note(order);
+	return count;
+}
+
+/* ---- sources ---- */
+
+int order_init(struct loopback_cq *cq)
+{
+	cq->page = cq_page_create(&cq->page_fd);
+	if (!cq->page)
+		return errno;
+	/* Somebody may sleep already: the first message rings in any case. */
+	atomic_store(&cq->page->waits, WAIT_ON_CHANNEL | WAIT_IN_AGENT);
+	return 0;
+}
+
+void order_destroy(struct loopback_cq *cq)
+{
+	if (!cq->page)
+		return;
+	cq_page_unmap(cq->page);
+	close(cq->page_fd);
+	free(cq->order.heap);
+	free(cq->order.receivers);
+}
+
+/* The CQ's lock is held. 0 or errno. */
+static int take_number(struct loopback_order *order, struct loopback_endpoint *endpoint)
+{
+	uint32_t queue = order->next_queue, queues = order->queues ? 2 * order->queues : 8;
+	struct loopback_endpoint **receivers;
+
+	while (queue < order->queues && order->receivers[queue])
+		queue++;
+	if (queue >= PAGE_QUEUES)
+		return ENOSPC;
+	if (queue >= order->queues) {
+		receivers = realloc(order->receivers, queues * sizeof(*receivers));
+		if (!receivers)
+			return ENOMEM;
+		memset(receivers + order->queues, 0, (queues - order->queues) * sizeof(*receivers));
+		order->receivers = receivers;
+		order->queues = queues;
+	}
+	order->receivers[queue] = endpoint;
+	order->next_queue = queue + 1;
+	endpoint->queue = queue;
+	return 0;
+}
+
+int order_join(struct loopback_cq *cq, struct loopback_source *source)
+{
+	struct loopback_order *order = &cq->order;
+	struct loopback_source **heap;
+	int error = 0;
+
+	cq_lock(cq->cq);
+	heap = realloc(order->heap, (order->sources + 1) * sizeof(struct loopback_source *));
+	if (!heap)
+		error = ENOMEM;
+	else
+		order->heap = heap;
+	if (!error && source->is_receive)
+		error = take_number(order, source->endpoint);
+	if (!error)
+		order->sources++;
+	cq_unlock(cq->cq);
+	return error;
+}
+
+void order_leave(struct loopback_cq *cq, struct loopback_source *source)
+{
+	struct loopback_order *order = &cq->order;
+	uint32_t queue = source->endpoint->queue;
+
+	cq_lock(cq->cq);
+	gather_called(cq); /* which it may be */
+	for (unsigned i = 0; i < order->count && source->in_heap; i++)
+		if (order->heap[i] == source)
+			remove_at(order, i);
+	note(order);
+	order->sources--;
+	if (source->is_receive) {
+		order->receivers[queue] = NULL;
+		if (queue < order->next_queue)
+			order->next_queue = queue;
+	}
+	cq_unlock(cq->cq);
+}
