@@ -101,7 +101,7 @@ static void (*const steps[])(struct vi *vi, struct input *input) = {
 	peer_message,
 	peer_message,
 	peer_publish,
-	post_send,
+	peer_page,
 	poll_one,
 	tick,
 };
@@ -114,7 +114,7 @@ static void begin(struct input *input)
 	struct input own = {mine, sizeof(mine)}, other = {peers, sizeof(peers)};
 	uint8_t flags = take8(input);
 
-	world_create(flags & 1);
+	world_create(flags & 1 ? ONE_CQ : flags & 4 ? OWN_CQS : TWO_CQS);
 	if (flags & 2)
 		return;
 	memory_register(&world.regions[0], &own);
@@ -138,6 +138,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	race_stop();
 	memory_check();
+	world_check_told();
 	world_destroy();
 	check(fuzz_mappings() == mappings);
 	check(fuzz_descriptors(false) == descriptors);

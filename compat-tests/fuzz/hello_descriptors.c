@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "cq_page.h"
 #include "hello_fuzz.h"
 
 static int kept[HOSTAGES];
@@ -36,6 +37,8 @@ void descriptor_shrink(struct input *input)
 	}
 }
 
+enum what { REGIONS, LINK, PAGE };
+
 static int make_memory(size_t size, int seals)
 {
 	int fd = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -47,12 +50,14 @@ static int make_memory(size_t size, int seals)
 	return fd;
 }
 
-static int make_right(bool is_link)
+static int make_right(enum what what)
 {
 	int fd = -1;
 
-	if (is_link)
+	if (what == LINK)
 		link_unmap(link_create(&fd));
+	else if (what == PAGE)
+		cq_page_unmap(cq_page_create(&fd));
 	else
 		region_entries_unmap(region_entries_create(&fd));
 	return fd;
@@ -89,9 +94,9 @@ static int make_other(unsigned kind)
 	case 4:
 		return eventfd(0, EFD_CLOEXEC);
 	case 5:
-		return reopen(make_right(true), O_RDONLY);
+		return reopen(make_right(LINK), O_RDONLY);
 	case 6:
-		return reopen(make_right(true), O_PATH);
+		return reopen(make_right(LINK), O_PATH);
 	default:
 		return memfd_create("fuzz", MFD_CLOEXEC); /* which cannot be sealed */
 	}
@@ -100,12 +105,16 @@ static int make_other(unsigned kind)
 int descriptor_make(struct input *input)
 {
 	uint8_t kind = take8(input);
-	size_t size = kind & 16 ? sizeof(struct link) : sizeof(struct region_entries);
+	static const size_t sizes[] = {[REGIONS] = sizeof(struct region_entries),
+				       [LINK] = sizeof(struct link),
+				       [PAGE] = sizeof(struct cq_page)};
+	enum what what = kind & 16 ? LINK : kind & 32 ? PAGE : REGIONS;
+	size_t size = sizes[what];
 	int fd;
 
 	switch (kind & 7) {
 	default:
-		fd = make_right(kind & 16);
+		fd = make_right(what);
 		break;
 	case 3:
 		fd = make_memory(size, 0);
@@ -121,7 +130,7 @@ int descriptor_make(struct input *input)
 		break;
 	case 7:
 		fd = kept_count ? fcntl(kept[(kind >> 3) % kept_count], F_DUPFD_CLOEXEC, 0)
-				: make_right(kind & 16);
+				: make_right(what);
 		break;
 	}
 	check(fd >= 0);

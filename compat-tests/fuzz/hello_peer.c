@@ -124,6 +124,7 @@ static size_t compose(struct input *input, uint8_t bytes[512])
 	size_t length = sizeof(hello);
 
 	hello.kind = flags & 7 ? flags & 7 : HELLO_ACCEPT;
+	hello.queue = flags >> 7;
 	memcpy(hello.nonce, nonce, sizeof(nonce));
 	memcpy(hello.wanted, world_own().bytes, hello.wanted_length);
 	memset(bytes, 0xA5, 512);
@@ -162,6 +163,12 @@ static void say(int line, const uint8_t *bytes, size_t length, const int *fds, u
 	}
 }
 
+/* Region table, link and page; a request has no link. */
+static uint8_t right_kind(unsigned index, bool is_request)
+{
+	return (uint8_t)(16 * (index && is_request ? 2 : index));
+}
+
 void peer_say(struct input *input)
 {
 	uint8_t flags = take8(input), bytes[512];
@@ -172,10 +179,14 @@ void peer_say(struct input *input)
 
 	if (!line_count)
 		return;
+	/* The page of its CQ, too. */
+	if (!(flags & 64) && bytes[offsetof(struct hello, queue)])
+		count++;
 	for (unsigned i = 0; i < count; i++)
 		fds[i] = flags & 128
 				 ? descriptor_make(input)
-				 : descriptor_make(&(struct input){(const uint8_t[]){i * 16}, 1});
+				 : descriptor_make(&(struct input){
+					   (const uint8_t[]){right_kind(i, flags & 1)}, 1});
 	say(lines[flags % 8 < line_count ? line_count - 1 - flags % 8 : 0], bytes, length, fds,
 	    count);
 	for (unsigned i = 0; i < count; i++)

@@ -9,6 +9,7 @@
 #include "loopback.h"
 
 #define VIS           2u
+#define CQS           4u
 #define DOMAINS       2u
 #define REGIONS       8u
 #define ARENA_SIZE    0x14000u
@@ -58,6 +59,10 @@ struct peer {
 	struct lane *in, *out; /* the device's names for them */
 	struct region_entries *table;
 	int table_fd;
+	struct cq_page *page;  /* of the device's receive CQ; NULL: it has none */
+	uint32_t queue;	       /* the number in there */
+	struct cq_page *own_page; /* of its own receive CQ */
+	enum { NO_STAMP = 1, NO_BIT = 2 } leaves_out; /* what a message should have */
 	uint32_t written, published;
 	uint64_t ring_written;
 	uint8_t pattern;
@@ -85,7 +90,8 @@ struct world {
 	struct device *device;
 	struct device_domain *domains[DOMAINS];
 	struct device_channel *channel;
-	struct cq cqs[2];
+	struct cq cqs[CQS];
+	unsigned cq_count;
 	struct vi vis[VIS];
 	struct region regions[REGIONS];
 };
@@ -107,10 +113,16 @@ static inline uint32_t work_count(const struct workqueue *queue)
 	return queue->tail - queue->head;
 }
 
+/* Which queues complete into the same CQ. */
+enum sharing { ONE_CQ, TWO_CQS, OWN_CQS };
+
 /* lane_world.c */
-void world_create(bool one_cq);
+void world_create(enum sharing sharing);
+/* All that has come is told soon, whatever was done to the pages of CQs. */
+void world_check_told(void);
 void world_destroy(void);
-void world_poll(struct cq *cq);
+/* False when nothing was told. */
+bool world_poll(struct cq *cq);
 void vi_create(struct vi *vi);
 void vi_prepare(struct vi *vi);
 void vi_connect(struct vi *vi, struct input *input);
@@ -147,6 +159,8 @@ void peer_region(struct vi *vi, struct input *input);
 void peer_answer(struct vi *vi, struct input *input);
 void peer_consume(struct vi *vi, struct input *input);
 void peer_field(struct vi *vi, struct input *input);
+/* The same in the page of the CQ. */
+void peer_page(struct vi *vi, struct input *input);
 void peer_scribble(struct vi *vi, struct input *input);
 void peer_race(struct vi *vi, struct input *input);
 /* After the device has looked: whether it did what the peer asked for, and only then. */

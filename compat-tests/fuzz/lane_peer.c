@@ -49,8 +49,12 @@ static void put(struct peer *peer, uint8_t kind, uint32_t length, uint8_t flags,
 	message->has_immediate = flags & IMMEDIATE ? flags : 0;
 	message->length = length;
 	message->immediate = number;
+	if (peer->page && !(peer->leaves_out & NO_STAMP))
+		message->stamp = cq_page_stamp(peer->page);
 	atomic_store(&message->number, number);
 	peer->written++;
+	if (peer->page && !(peer->leaves_out & NO_BIT))
+		cq_page_arrived(peer->page, peer->queue);
 }
 
 void peer_message(struct vi *vi, struct input *input)
@@ -279,6 +283,42 @@ void peer_field(struct vi *vi, struct input *input)
 		break;
 	default:
 		atomic_fetch_add(&lane->messages[index % LANE_MESSAGES].number, (uint32_t)value);
+		break;
+	}
+}
+
+void peer_page(struct vi *vi, struct input *input)
+{
+	uint8_t choice = take8(input);
+	uint32_t value = choice & 64 ? take32(input) : take8(input) - 8u, index = take16(input);
+	struct cq_page *page = choice & 128 ? vi->peer.own_page : vi->peer.page;
+
+	if (!page)
+		return;
+	switch (choice & 7) {
+	case 0:
+		atomic_store(&page->stamp, value);
+		break;
+	case 1:
+		atomic_fetch_add(&page->stamp, value);
+		break;
+	case 2:
+		atomic_store(&page->waits, value);
+		break;
+	case 3:
+		atomic_store(&page->summary, choice & 8 ? UINT32_MAX : value);
+		break;
+	case 4:
+		atomic_store(&page->arrived[index % PAGE_WORDS], value);
+		break;
+	case 5:
+		atomic_store(&page->arrived[0], value); /* where all of them are */
+		break;
+	case 6: /* another one's, or nobody's */
+		cq_page_arrived(page, index);
+		break;
+	default:
+		vi->peer.leaves_out = value & (NO_STAMP | NO_BIT);
 		break;
 	}
 }

@@ -140,7 +140,8 @@ bool workqueue_scatter(struct workqueue *queue, uint32_t offset, const void *fro
 void workqueue_lock(struct workqueue *queue)
 {
 	check(!queue->locked);
-	check(!world.cqs[0].locked && !world.cqs[1].locked);
+	for (unsigned i = 0; i < CQS; i++)
+		check(!world.cqs[i].locked);
 	queue->locked = true;
 }
 
@@ -164,14 +165,13 @@ void cq_unlock(struct cq *cq)
 
 void cq_announced(struct cq *cq)
 {
-	check(cq == &world.cqs[0] || cq == &world.cqs[1]);
+	check(cq >= world.cqs && cq < world.cqs + world.cq_count);
 }
 
 bool cq_poll_for_device(struct cq *cq)
 {
-	check(cq == &world.cqs[0] || cq == &world.cqs[1]);
-	world_poll(cq);
-	return true;
+	check(cq >= world.cqs && cq < world.cqs + world.cq_count);
+	return world_poll(cq);
 }
 
 void endpoint_ends_for(struct vi *vi, VIP_ERROR_CODE error)

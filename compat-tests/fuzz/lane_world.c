@@ -5,9 +5,11 @@
 
 #include "lane.h"
 
+#define MOST_POLLS 64
+
 struct world world;
 
-void world_poll(struct cq *cq)
+bool world_poll(struct cq *cq)
 {
 	int reported;
 
@@ -19,16 +21,58 @@ void world_poll(struct cq *cq)
 	memory_check();
 	for (unsigned i = 0; i < VIS; i++)
 		peer_check(&world.vis[i]);
+	return reported;
 }
 
+/* Until nothing is left: a poll tells so many at a time. */
 static void poll_both(struct vi *vi)
 {
-	world_poll(vi->send_cq);
-	if (vi->receive_cq != vi->send_cq)
-		world_poll(vi->receive_cq);
+	for (unsigned i = 0; i < MOST_POLLS && world_poll(vi->send_cq); i++)
+		;
+	for (unsigned i = 0; i < MOST_POLLS && world_poll(vi->receive_cq); i++)
+		;
 }
 
-void world_create(bool one_cq)
+static void check_told(struct vi *vi)
+{
+	struct loopback_endpoint *endpoint = endpoint_of(vi);
+
+	if (vi->state != VI_LINKED || endpoint->deaf || vi->stopped)
+		return;
+	poll_both(vi);
+	check(endpoint->deaf || !next_message(endpoint));
+}
+
+void world_check_told(void)
+{
+	struct cq_page *page;
+
+	for (unsigned i = 0; i < VIS; i++) {
+		page = world.vis[i].peer.page;
+		if (page)
+			atomic_store(&page->waits, 0); /* nobody rings any more */
+	}
+	/* With the first the device sees that somebody polls. */
+	for (unsigned i = 0; i < 3; i++) {
+		for (unsigned v = 0; v < VIS; v++)
+			if (world.vis[v].state == VI_LINKED)
+				poll_both(&world.vis[v]);
+		fuzz_tick();
+		world.device->ops->serve(world.device);
+	}
+	for (unsigned i = 0; i < VIS; i++)
+		check_told(&world.vis[i]);
+}
+
+static struct cq *cq_for(enum sharing sharing, unsigned vi, bool is_receive)
+{
+	if (sharing == ONE_CQ)
+		return &world.cqs[0];
+	/* With two, for one VI the other way round: locks must have an order all the same. */
+	return &world.cqs[sharing == TWO_CQS ? vi ^ is_receive : 2 * vi + is_receive];
+}
+
+void world_create(enum sharing sharing)
 {
 	unsigned capacity;
 	int fd;
@@ -41,21 +85,20 @@ void world_create(bool one_cq)
 	}
 	world.channel = world.device->ops->channel_create(world.device, &fd);
 	check(world.channel);
-	for (unsigned i = 0; i < 2; i++) {
+	world.cq_count = sharing == OWN_CQS ? CQS : 2;
+	for (unsigned i = 0; i < CQS; i++)
 		world.cqs[i] = (struct cq){0};
+	for (unsigned i = 0; i < world.cq_count; i++) {
 		world.cqs[i].device = world.device->ops->cq_create(world.device, &world.cqs[i],
-								   world.channel, 64, &capacity);
+								   world.channel,
+								   sharing != OWN_CQS, 64,
+								   &capacity);
 		check(world.cqs[i].device);
 		check(capacity >= 64);
 	}
 	for (unsigned i = 0; i < VIS; i++) {
-		world.vis[i].send_cq = &world.cqs[0];
-		world.vis[i].receive_cq = &world.cqs[one_cq ? 0 : 1];
-		/* The other way round: locks must have an order all the same. */
-		if (i && !one_cq) {
-			world.vis[i].send_cq = &world.cqs[1];
-			world.vis[i].receive_cq = &world.cqs[0];
-		}
+		world.vis[i].send_cq = cq_for(sharing, i, false);
+		world.vis[i].receive_cq = cq_for(sharing, i, true);
 	}
 	memory_reset();
 }
@@ -64,7 +107,12 @@ static void forget_peer(struct peer *peer)
 {
 	if (peer->link)
 		link_unmap(peer->link);
+	if (peer->page)
+		cq_page_unmap(peer->page);
+	if (peer->own_page)
+		cq_page_unmap(peer->own_page);
 	peer->link = NULL;
+	peer->page = peer->own_page = NULL;
 }
 
 static void vi_destroy(struct vi *vi)
@@ -87,7 +135,7 @@ void world_destroy(void)
 		vi_destroy(&world.vis[i]);
 	for (unsigned i = 0; i < REGIONS; i++)
 		memory_deregister(&world.regions[i]);
-	for (unsigned i = 0; i < 2; i++)
+	for (unsigned i = 0; i < world.cq_count; i++)
 		world.device->ops->cq_destroy(world.cqs[i].device);
 	world.device->ops->channel_destroy(world.channel);
 	for (unsigned i = 0; i < DOMAINS; i++)
@@ -153,6 +201,28 @@ static struct link *make_link(struct vi *vi, bool device_makes_it)
 	return device_makes_it ? made : mapped;
 }
 
+/* The CQs of the device, and of the peer, are for several queues or not, each by itself. */
+static void make_pages(struct vi *vi, bool peers_is_shared)
+{
+	struct loopback_cq *cq = (struct loopback_cq *)vi->receive_cq->device;
+	struct loopback_endpoint *endpoint = endpoint_of(vi);
+	int fd;
+
+	vi->peer.queue = endpoint->queue;
+	if (cq->page) {
+		vi->peer.page = cq_page_map(cq->page_fd);
+		check(vi->peer.page);
+	}
+	if (peers_is_shared) {
+		vi->peer.own_page = cq_page_create(&fd);
+		check(vi->peer.own_page);
+		endpoint->peer_page = cq_page_map(fd);
+		check(endpoint->peer_page);
+		endpoint->peer_queue = PAGE_QUEUES - 1;
+		close(fd);
+	}
+}
+
 static int dead_socket(void)
 {
 	int ends[2];
@@ -207,7 +277,8 @@ static void age(struct loopback_endpoint *endpoint, struct peer *peer, struct in
 	uint32_t messages = ages[(flags & 3) % 3];
 	uint64_t bytes = (uint64_t)messages * LANE_RING + take8(input) * (LANE_RING / 256);
 
-	endpoint->written = peer->seen = endpoint->read = peer->written = messages;
+	atomic_store(&endpoint->read, messages);
+	endpoint->written = peer->seen = peer->written = messages;
 	endpoint->seen_consumed = messages - (flags & 4 ? LANE_MESSAGES - 2 : 0);
 	atomic_store(&peer->out->consumed, endpoint->seen_consumed);
 	for (uint32_t i = 0; i < LANE_MESSAGES; i++)
@@ -234,6 +305,7 @@ void vi_connect(struct vi *vi, struct input *input)
 		return;
 	introduce(endpoint, peer, input);
 	link = make_link(vi, out_lane);
+	make_pages(vi, flags & 4);
 	peer->out = &peer->link->lanes[out_lane];
 	peer->in = &peer->link->lanes[!out_lane];
 	peer->written = peer->published = 0;
