@@ -7,6 +7,9 @@
 
 #include "entries.h"
 #include "nic.h"
+#include "pages.h"
+
+#define RING_BYTES (QUEUE_DESCRIPTORS * sizeof(struct posted))
 
 void workqueue_clear(struct workqueue *queue, struct vi *vi, bool is_new)
 {
@@ -19,11 +22,11 @@ void workqueue_clear(struct workqueue *queue, struct vi *vi, bool is_new)
 
 int workqueue_init(struct workqueue *queue, struct cq *cq, bool is_receive)
 {
-	queue->ring = calloc(QUEUE_DESCRIPTORS, sizeof(*queue->ring));
+	queue->ring = pages_allocate(RING_BYTES);
 	if (!queue->ring)
 		return ENOMEM;
 	if (cq->is_public && entries_admit(cq, queue)) {
-		free(queue->ring);
+		pages_free(queue->ring, RING_BYTES);
 		return ENOMEM;
 	}
 	atomic_store_explicit(&queue->cq, cq, memory_order_relaxed);
@@ -45,7 +48,7 @@ void workqueue_destroy(struct workqueue *queue)
 	if (queue->wants_attention)
 		TAILQ_REMOVE(&cq->attention, queue, in_attention);
 	lock_release(&cq->lock);
-	free(queue->ring);
+	pages_free(queue->ring, RING_BYTES);
 }
 
 void workqueue_name(struct workqueue *queue, VIP_VI_HANDLE handle)

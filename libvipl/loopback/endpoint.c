@@ -6,9 +6,11 @@
 
 #include "deadline.h"
 #include "loopback.h"
+#include "pages.h"
 
 /* How long a peer may take for one access to our memory: far longer than any copy. */
-#define ACCESS_NSEC 1000000000
+#define ACCESS_NSEC    1000000000
+#define RECEIVES_BYTES (LANE_RECEIVES * sizeof(struct loopback_receive))
 
 static void lock_cqs(struct loopback_endpoint *endpoint)
 {
@@ -93,7 +95,7 @@ struct device_endpoint *loopback_endpoint_create(struct device *device,
 	if (posix_memalign((void **)&endpoint, CACHE_LINE, sizeof(*endpoint)))
 		return NULL;
 	memset(endpoint, 0, sizeof(*endpoint));
-	endpoint->receives = calloc(LANE_RECEIVES, sizeof(*endpoint->receives));
+	endpoint->receives = pages_allocate(RECEIVES_BYTES);
 	endpoint->device = (struct loopback_device *)device;
 	endpoint->vi = config->vi;
 	endpoint->domain = (struct loopback_domain *)config->domain;
@@ -108,7 +110,7 @@ struct device_endpoint *loopback_endpoint_create(struct device *device,
 		config->send_depth = SEND_STAMPS;
 	if (endpoint->receives && join_cqs(endpoint))
 		return (struct device_endpoint *)endpoint;
-	free(endpoint->receives);
+	pages_free(endpoint->receives, RECEIVES_BYTES);
 	free(endpoint);
 	return NULL;
 }
@@ -120,7 +122,7 @@ void loopback_endpoint_destroy(struct device_endpoint *base)
 	loopback_disconnect(base);
 	loopback_endpoint_reset(base);
 	leave_cqs(endpoint);
-	free(endpoint->receives);
+	pages_free(endpoint->receives, RECEIVES_BYTES);
 	free(endpoint);
 }
 

@@ -1,0 +1,25 @@
+/*
+ * Zeroed memory for arrays of which mostly the beginning is used: it takes room page by page, where it is
+ * touched. calloc() clears all of what it has given out before.
+ */
+#ifndef VIPL_PAGES_H
+#define VIPL_PAGES_H
+
+#include <stddef.h>
+#include <sys/mman.h>
+
+/* NULL and errno when there is none. */
+static inline void *pages_allocate(size_t size)
+{
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+static inline void pages_free(void *memory, size_t size)
+{
+	if (memory)
+		munmap(memory, size);
+}
+
+#endif
