@@ -77,27 +77,30 @@ enum lane_end { END_NO_RECEIVE = 1, END_WRITE_REFUSED, END_READ_REFUSED };
 
 enum lane_answer { ANSWER_DONE = 1, ANSWER_REFUSED };
 
+/* What every connection uses is together: each page of it that is touched is memory. */
 struct lane {
 	/* The receiving end writes these. */
 	struct {
-		alignas(CACHE_LINE) _Atomic uint64_t receives[LANE_RECEIVES]; /* place + 1, room */
-		struct lane_detail details[LANE_RECEIVES];
 		alignas(CACHE_LINE) _Atomic uint32_t consumed; /* messages */
 		_Atomic uint32_t closed;
 		_Atomic uint64_t ring_consumed;			 /* bytes, since the beginning */
 		alignas(CACHE_LINE) _Atomic uint64_t answer; /* message's number, lane_answer */
+		alignas(CACHE_LINE) _Atomic uint64_t receives[LANE_RECEIVES]; /* place + 1, room */
+		struct lane_detail details[LANE_RECEIVES];
 		alignas(CACHE_LINE) uint8_t answer_data[LANE_PIECE];
 	};
 
 	/* The sending end writes these. */
 	alignas(CACHE_LINE) _Atomic uint32_t busy; /* odd while it accesses the other's memory */
 	_Atomic uint32_t end;			   /* lane_end */
-	alignas(CACHE_LINE) struct lane_message messages[LANE_MESSAGES];
-	alignas(CACHE_LINE) uint8_t ring[LANE_RING];
 
 	/* Set by the one end that waits, cleared by the other when it rings the bell. */
 	alignas(CACHE_LINE) _Atomic uint32_t receiver_waits; /* lane_wait */
 	alignas(CACHE_LINE) _Atomic uint32_t sender_waits;
+
+	/* And the sending end these. */
+	alignas(CACHE_LINE) struct lane_message messages[LANE_MESSAGES];
+	alignas(CACHE_LINE) uint8_t ring[LANE_RING];
 };
 
 struct link {
