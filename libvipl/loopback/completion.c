@@ -102,25 +102,42 @@ static inline uint32_t get_reported(const struct loopback_endpoint *endpoint)
 	return atomic_load_explicit(&endpoint->reported, memory_order_relaxed);
 }
 
+/* It is not before the bound, if there is one. */
+static inline bool is_late(const struct loopback_endpoint *endpoint, const uint32_t *bound,
+			   uint32_t stamp)
+{
+	return bound && !stamp_before(order_stamp(endpoint->send_cq, stamp), *bound);
+}
+
 /* What comes after those that are finished: one that failed, and what is flushed. */
-static __attribute__((noinline)) int report_end(struct loopback_endpoint *endpoint, uint32_t failure)
+static __attribute__((noinline)) int report_end(struct loopback_endpoint *endpoint, uint32_t failure,
+						const uint32_t *bound, bool is_first, bool *has_more)
 {
 	uint32_t first = get_reported(endpoint), reported = first;
+	bool flushes;
 
 	if (failure && !endpoint->failure_told) {
+		*has_more = !is_first &&
+			    is_late(endpoint, bound, endpoint->stamps[reported % SEND_STAMPS]);
+		if (*has_more)
+			return 0;
+		is_first = false;
 		endpoint->failure_told = true;
 		reported++;
 		workqueue_complete(endpoint->send_queue, failure, 0, 0);
 	}
-	if (atomic_load_explicit(&endpoint->stopped, memory_order_acquire))
-		for (; reported != endpoint->accepted; reported++)
-			workqueue_complete(endpoint->send_queue, VIP_STATUS_DESC_FLUSHED_ERROR, 0,
-					   0);
+	flushes = atomic_load_explicit(&endpoint->stopped, memory_order_acquire) &&
+		  reported != endpoint->accepted;
+	*has_more = flushes && !is_first &&
+		    is_late(endpoint, bound,
+			    atomic_load_explicit(&endpoint->sending.end, memory_order_relaxed));
+	for (; flushes && !*has_more && reported != endpoint->accepted; reported++)
+		workqueue_complete(endpoint->send_queue, VIP_STATUS_DESC_FLUSHED_ERROR, 0, 0);
 	atomic_store_explicit(&endpoint->reported, reported, memory_order_relaxed);
 	return (int)(reported - first);
 }
 
-/* Of those that are finished the first, and those before the bound, if there is one. */
+/* The first, and of the others those before the bound, if there is one. */
 static inline int report_finished(struct loopback_endpoint *endpoint, const uint32_t *bound,
 				  bool *has_more)
 {
@@ -131,10 +148,8 @@ static inline int report_finished(struct loopback_endpoint *endpoint, const uint
 	finished = atomic_load_explicit(&endpoint->finished, memory_order_acquire);
 	/* After a failure, or when a pending one has been flushed, more are reported than finished. */
 	for (; (int32_t)(finished - reported) > 0; reported++) {
-		*has_more = bound && reported != first &&
-			    !stamp_before(order_stamp(endpoint->send_cq,
-						      endpoint->stamps[reported % SEND_STAMPS]),
-					  *bound);
+		*has_more = reported != first &&
+			    is_late(endpoint, bound, endpoint->stamps[reported % SEND_STAMPS]);
 		if (*has_more)
 			break;
 		workqueue_complete(endpoint->send_queue, 0, 0, 0);
@@ -142,7 +157,8 @@ static inline int report_finished(struct loopback_endpoint *endpoint, const uint
 	atomic_store_explicit(&endpoint->reported, reported, memory_order_relaxed);
 	if (!*has_more &&
 	    (failure || atomic_load_explicit(&endpoint->stopped, memory_order_acquire)))
-		return (int)(reported - first) + report_end(endpoint, failure);
+		return (int)(reported - first) +
+		       report_end(endpoint, failure, bound, reported == first, has_more);
 	return (int)(reported - first);
 }
 

@@ -143,6 +143,8 @@ void endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsi
 						   : &endpoint->out->receiver_waits;
 	/* Somebody may sleep already: the first message rings in any case. */
 	atomic_store(&endpoint->in->receiver_waits, WAIT_ON_CHANNEL | WAIT_IN_AGENT);
+	if (endpoint->receive_cq->page)
+		atomic_fetch_or(&endpoint->receive_cq->page->waits, WAIT_ON_CHANNEL | WAIT_IN_AGENT);
 	for (uint32_t i = 0; i != atomic_load(&endpoint->posted); i++)
 		loopback_publish(endpoint, i);
 	unlock_all(endpoint);

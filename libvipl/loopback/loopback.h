@@ -71,6 +71,7 @@ struct loopback_source {
 	struct loopback_endpoint *endpoint;
 	bool is_receive;
 	bool in_heap;
+	bool is_end;	/* nothing comes any more, and what is left is flushed */
 	uint32_t stamp; /* of its next completion, while it is in the heap */
 	uint32_t round; /* the last one in which something was taken of it: */
 	uint32_t taken; /* so many */

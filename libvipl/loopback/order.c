@@ -22,7 +22,8 @@
 #include "log.h"
 #include "loopback.h"
 
-#define BATCH 256 /* completions of a poll; the round goes on in the next one */
+#define ROUNDS 3u /* of a poll, when nothing comes of the first */
+#define BATCH  256 /* completions of a poll; the round goes on in the next one */
 
 /* ---- the counter ---- */
 
@@ -30,7 +31,7 @@ static uint32_t now(struct loopback_cq *cq)
 {
 	uint32_t stamp = atomic_load_explicit(&cq->page->stamp, memory_order_acquire);
 
-	if (stamp - cq->order.seen <= STAMPS_MOST)
+	if (stamp - cq->order.limit <= STAMPS_MOST)
 		return cq->order.seen = stamp;
 	if (!cq->order.is_told)
 		log_error("a peer has written to the counter of a completion queue: "
@@ -122,7 +123,10 @@ static void gather(struct loopback_cq *cq, struct loopback_source *source)
 		LIST_INSERT_HEAD(&cq->order.pending, endpoint, in_pending);
 		loopback_advance(endpoint);
 	}
-	if (!source->in_heap && next_of(cq, source, &source->stamp))
+	if (source->in_heap)
+		return;
+	source->is_end = atomic_load(&endpoint->stopped);
+	if (next_of(cq, source, &source->stamp))
 		push(&cq->order, source);
 }
 
@@ -198,6 +202,10 @@ static void begin_round(struct loopback_cq *cq)
 	cq->order.round++;
 	go_on_with_pending(cq);
 	cq->order.limit = now(cq);
+	/* These were stamped before: honest stamps are less. The order in the heap stays. */
+	for (unsigned i = 0; i < cq->order.count; i++)
+		if (!stamp_before(cq->order.heap[i]->stamp, cq->order.limit))
+			cq->order.heap[i]->stamp = cq->order.limit - 1;
 	gather_called(cq);
 	gather_arrived(cq);
 }
@@ -226,7 +234,12 @@ static int take_first(struct loopback_cq *cq, uint32_t most)
 		source->round = order->round;
 		source->taken = 0;
 	}
-	if (source->is_receive) {
+	if (source->is_receive && !source->is_end && atomic_load(&source->endpoint->stopped)) {
+		/* The message that was next is gone: in its place comes what is flushed, in its own turn. */
+		source->is_end = true;
+		count = 0;
+		has_more = true;
+	} else if (source->is_receive) {
 		if (most > LANE_MESSAGES - source->taken)
 			most = LANE_MESSAGES - source->taken;
 		before = source->endpoint->read;
@@ -254,21 +267,18 @@ static bool is_over(const struct loopback_order *order)
 int order_poll(struct loopback_cq *cq)
 {
 	struct loopback_order *order = &cq->order;
-	bool goes_on;
 	int count = 0;
 
 	/* What is left of a round may not complete anything: then there is another one. */
-	do {
-		goes_on = order->in_round;
-		if (!goes_on) {
-			if (!order_has_news(order, cq->page))
-				return 0;
+	for (unsigned rounds = 0; rounds < ROUNDS && !count; rounds++) {
+		if (!order->in_round && !order->count && !order_has_news(order, cq->page))
+			break;
+		if (!order->in_round)
 			begin_round(cq);
-		}
 		while (!is_over(order) && count < BATCH)
 			count += take_first(cq, (uint32_t)(BATCH - count));
 		order->in_round = !is_over(order);
-	} while (goes_on && !count);
+	}
 	note(order);
 	return count;
 }

@@ -192,7 +192,7 @@ static void stop_ticking(struct loopback_device *device)
 	struct loopback_cq *cq;
 
 	TAILQ_FOREACH (cq, &device->cqs, in_device)
-		depends |= cq->page && cq->links > 1;
+		depends |= cq->page && cq->links;
 	/* Whether somebody is woken shall not depend on what another one's peer does to the page.
 	 */
 	if (depends)

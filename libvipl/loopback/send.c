@@ -100,6 +100,8 @@ void send_finish(struct loopback_endpoint *endpoint, uint32_t error)
 		return;
 	}
 	atomic_store_explicit(&endpoint->failure, error, memory_order_release);
+	if (endpoint->send_cq->page)
+		order_call(endpoint->send_cq, &endpoint->sending);
 	/* The connection shall end although the program may not ask for completions. */
 	bell_ring(endpoint->device->bell.fd, endpoint->device->bell_name);
 }
