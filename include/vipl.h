@@ -510,8 +510,8 @@ VIP_RETURN VipDestroyVi(VIP_VI_HANDLE ViHandle);
  *   VIP_TIMEOUT            none came within Timeout milliseconds
  *   VIP_INVALID_PARAMETER  NicHandle is not an open NIC, a pointer is NULL, or the discriminator
  *                          is longer than MaxDiscriminatorLen
- *   VIP_ERROR_RESOURCE     the system is out of something, or four others have waited for it for
- *                          longer than the grace time (VIPL_GRACE_MSEC, 5000)
+ *   VIP_ERROR_RESOURCE     the system is out of something, or four others have waited for it, or for
+ *                          one with the same hash, for longer than the grace time (VIPL_GRACE_MSEC)
  *
  * Blocks up to Timeout milliseconds.  Thread-safe: threads may wait for different discriminators,
  * or several for the same one, each getting requests of its own.  So may other NIC handles and
@@ -565,8 +565,8 @@ VIP_RETURN VipConnectReject(VIP_CONN_HANDLE ConnHandle);
  *
  *   VIP_SUCCESS            connected; the local address belongs to the VI
  *   VIP_TIMEOUT            no answer within Timeout milliseconds: the host has no RDMA device, or has
- *                          died just now, or a firewall lets nothing through; or a peer took the request and neither accepted nor
- *                          rejected it.  A host that dies and comes back meanwhile is asked anew
+ *                          died just now, or a firewall lets nothing through; or a peer took the
+ *                          request and neither accepted nor rejected it.  A host that dies and comes back meanwhile is asked anew
  *   VIP_REJECT             the peer rejected it
  *   VIP_NO_MATCH           the host answers and nobody waits there for this discriminator, nor did
  *                          within a grace time (VIPL_GRACE_MSEC, 5 seconds; never longer than
@@ -1107,8 +1107,8 @@ VIP_RETURN VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_ULONG Info
  * NIC handle run one at a time.  Context may be NULL.
  *
  * A connection that is lost is told once: at once when its peer has ended, within VIPL_KEEPALIVE_SEC
- * (7) and some 3 seconds when its host is silent (docs/FAULTS.md).  When the handler is called its VI is in error, with
- * everything flushed:
+ * (7) and some 3 seconds when its host is silent (docs/FAULTS.md).  When the handler is called its
+ * VI is in error, with everything flushed:
  *   CONN_LOST       for all reasons that are not below; by the side that is at fault, too
  *   RECVQ_EMPTY     a message, or an RDMA write with immediate data, found no receive here.  The
  *                   loopback NIC knows; on an RDMA device it is CONN_LOST

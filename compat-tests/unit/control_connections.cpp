@@ -422,6 +422,7 @@ TEST_F(SilentControlConnections, AreTriedOnceMoreAfterASendHasFailed)
 		expect_connected(before);
 		fake_fail("sendto", 1, error);
 		EXPECT_EQ(VipDisconnect(x), VIP_SUCCESS);
+		EXPECT_TRUE(before.is_reset()) << "an end would mean that this NIC is gone";
 		Control again = listener.accept_up();
 		expect_connected(again);
 		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);

@@ -81,6 +81,16 @@ class Control
 			return 0;
 		return wire_read_control(&message, &fields);
 	}
+	// What ends it is a reset, and not an orderly end.
+	bool is_reset()
+	{
+		char byte;
+		ssize_t got;
+
+		while ((got = ::recv(fd_, &byte, 1, 0)) > 0)
+			;
+		return got < 0 && errno == ECONNRESET;
+	}
 	wire_control_fields fields{}; // of the last one
 
       private:

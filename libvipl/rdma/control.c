@@ -81,14 +81,15 @@ static void hang_up(struct control *control)
 	control->is_accepted = false;
 	control->state = CONTROL_AWAITED;
 	control->have = 0;
-	control->error = 0;
 	if (control->fd < 0)
 		return;
 	/* Closing alone would do neither, should a forked child have the socket, too. */
 	control_watch(device, EPOLL_CTL_DEL, control->fd, NULL, 0);
-	shutdown(control->fd, SHUT_RDWR);
+	if (!control->error) /* else closing resets it */
+		shutdown(control->fd, SHUT_RDWR);
 	close(control->fd);
 	control->fd = -1;
+	control->error = 0;
 }
 
 void control_forget(struct control *control)

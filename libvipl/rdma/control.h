@@ -1,4 +1,4 @@
-/* What control connections are, and who listens for them: control.c, control_listen.c. */
+/* What control connections are: control.c, control_messages.c, control_listen.c. */
 #ifndef VIPL_RDMA_CONTROL_H
 #define VIPL_RDMA_CONTROL_H
 
@@ -25,7 +25,7 @@ struct control {
 	bool is_accepted; /* the other end has made it */
 	bool was_taken;	  /* the port has taken a connection: nobody but the NIC's end refuses another */
 	bool was_reset;	  /* the last one was, so the process at the other end may be another */
-	bool was_put_off;
+	bool was_put_off; /* and is not tried again at once */
 	int error;	  /* by which sending has failed */
 	int64_t deadline; /* of one that is the last; when one that is awaited is to be made */
 	int64_t look;	  /* when to look after it, as long as it is not up */
@@ -54,8 +54,9 @@ struct control *control_find(const struct rdma_device *device, const struct in6_
 
 bool control_is_needed(const struct rdma_device *device, const struct in6_addr *host, uint16_t port);
 /*
- * `error`: 0 when the peer has closed it. Else it may be the network's fault, so where one was up one
- * more attempt follows: who is gone refuses that. Where none ever came through, nothing is known.
+ * `error`: 0 when the peer has closed it, EPROTO when it makes no sense: then the NIC is gone. Else it may be
+ * the network's fault, so where one stood one more attempt follows: who is gone refuses that. Where none
+ * ever stood, nothing is known.
  */
 void control_ended(struct control *control, int error);
 

@@ -1,6 +1,5 @@
 /* What two NICs tell each other over a control connection: docs/WIRE.md. */
 #include <errno.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -32,10 +31,14 @@ static int try_to_send(struct control *control, enum wire_code code, uint32_t ow
 	return sent == (ssize_t)sizeof(message) ? 0 : EIO;
 }
 
+/* The peer gets a reset, not an end: it does not mean that this NIC is gone. An event follows here. */
 static void fail(struct control *control, int error)
 {
+	const struct linger none = {.l_onoff = 1};
+
 	control->error = error;
-	shutdown(control->fd, SHUT_RDWR);
+	setsockopt(control->fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+	shutdown(control->fd, SHUT_RD);
 }
 
 bool control_send(struct control *control, enum wire_code code, uint32_t own_qp, uint32_t peer_qp,
@@ -43,7 +46,7 @@ bool control_send(struct control *control, enum wire_code code, uint32_t own_qp,
 {
 	int error = try_to_send(control, code, own_qp, peer_qp, number);
 
-	if (error) /* EAGAIN: of thousands of messages the peer has read none */
+	if (error) /* EAGAIN: the peer has read none of thousands of messages, or more than those wait */
 		fail(control, error);
 	return !error;
 }
@@ -97,6 +100,8 @@ static bool take_hello(struct control *control, uint16_t port)
 {
 	if (control->state == CONTROL_UP) /* once is enough */
 		return true;
+	if (control->state != CONTROL_STRANGER && port != control->port)
+		return false;
 	if (control->state == CONTROL_STRANGER) {
 		control->port = port;
 		if (!port || !control_send(control, WIRE_HELLO, 0, 0, 0))
@@ -106,7 +111,7 @@ static bool take_hello(struct control *control, uint16_t port)
 	control->is_last = control->was_reset = control->was_put_off = false;
 	ping_drop(&control->ping);
 	ask_all(control);
-	return port == control->port;
+	return true;
 }
 
 /* False when it is no message that this end may be sent. */

@@ -14,7 +14,7 @@ struct ping {
 };
 
 void ping_init(struct ping *ping, struct rdma_device *device, const struct in6_addr *host);
-/* [nic] Asks when it is time to. True when the host has been silent for VIPL_KEEPALIVE_SEC. */
+/* [nic] Asks when it is time to. True when eight questions in a row have had no answer. */
 bool ping_tick(struct ping *ping, int64_t now);
 /* [nic] Gives up the one under way. */
 void ping_drop(struct ping *ping);

@@ -192,6 +192,7 @@ void rdma_timer_start(struct rdma_device *device);
 /* rdma_serve() is told of them from now on. 0 or errno. */
 int rdma_watch_events(struct rdma_device *device);
 int rdma_watch_control(struct rdma_device *device);
+/* Forgets what is under way; a requester that may have our answer is told. */
 void rdma_drop_ids(struct rdma_endpoint *endpoint);
 /* Connecting has failed. */
 void rdma_fail(struct rdma_endpoint *endpoint, VIP_RETURN reason);

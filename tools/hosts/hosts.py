@@ -130,15 +130,16 @@ class Host:
     def finish_boot(self):
         """On a busy machine a guest's kernel may find a wrong speed for its clock, and all that runs there would wait
         too long, or not long enough, by that factor: then it is booted again."""
-        for _ in range(BOOTS):
+        for boot in range(1, BOOTS + 1):
             self._hosts.say("%s: ready after %.1f seconds" % (self.name, self._guest.wait_until_ready()))
             if self._has_right_clock():
                 return
+            if boot == BOOTS:
+                raise NoStart("%s: no clock of the right speed after %d boots" % (self.name, BOOTS))
             self._hosts.say("%s: its clock runs at a wrong speed: it is booted again" % self.name)
             self._off = True
             self._guest.power_off()
             self.begin_boot()
-        raise NoStart("%s: no clock of the right speed after %d boots" % (self.name, BOOTS))
 
     def _has_right_clock(self):
         """Each look is between two readings of this machine's clock, so this is wrong only where it is certain."""

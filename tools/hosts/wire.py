@@ -35,6 +35,7 @@ class Drop:
         self.host = host
         self.dropped = 0
         self._left = count
+        self._ended = False
         self._match = [(offset, bytes([value]) if isinstance(value, int) else bytes(value))
                        for offset, value in match.items()]
         self._done = threading.Event()
@@ -45,10 +46,10 @@ class Drop:
 
     def end(self):
         """No more of them vanish."""
-        self._left = 0
+        self._ended = True
 
     def takes(self, frame):
-        if not self._left or any(frame[offset:offset + len(value)] != value for offset, value in self._match):
+        if self._ended or not self._left or any(frame[offset:offset + len(value)] != value for offset, value in self._match):
             return False
         self._left -= 1
         self.dropped += 1

@@ -17,6 +17,7 @@ OPERATIONS = ("send", "write", "read")
 
 # What the library promises, in seconds. docs/FAULTS.md says the same.
 TOLD = {"unreliable": 30, "delivery": 10, "reception": 10}  # of a peer that is silent
+FIREWALL = 21      # the same, where no TCP gets through
 ANEW = 15          # until an attempt to connect begins anew, when its host has died in the middle
 LOST_MESSAGE = 1   # what a lost message of rdma_cm costs
 NOBODY = 4         # until a host that does not exist is VIP_NOT_REACHABLE

@@ -7,7 +7,7 @@ import time
 import unittest
 
 sys.dont_write_bytecode = True
-from pairs import (ANEW, AT_ONCE, AT_ONCE_MARGIN, CONNECT_MARGIN, DISORDER, LEVELS, LOST_MESSAGE, MARGIN,  # noqa: E402
+from pairs import (ANEW, AT_ONCE, AT_ONCE_MARGIN, CONNECT_MARGIN, DISORDER, FIREWALL, LEVELS, LOST_MESSAGE, MARGIN,  # noqa: E402
                    NOBODY, PATIENCE, TOLD, PairTest, shapes, short)
 from results import record  # noqa: E402
 from hosts import cm_message  # noqa: E402
@@ -233,7 +233,7 @@ class Power(PairTest):
         self.without_tcp("power.new", 3, TOLD["delivery"])
 
     def test_behind_a_firewall(self):
-        self.without_tcp("power.firewall", 1000000, TOLD["unreliable"])
+        self.without_tcp("power.firewall", 1000000, FIREWALL)
 
     def test_before_the_other_calls_vip_disconnect(self):
         pairs = self.connect_levels(act="idle", seconds=10 * PATIENCE)
