@@ -566,7 +566,8 @@ VIP_RETURN VipConnectReject(VIP_CONN_HANDLE ConnHandle);
  *   VIP_SUCCESS            connected; the local address belongs to the VI
  *   VIP_TIMEOUT            no answer within Timeout milliseconds: the host has no RDMA device, or has
  *                          died just now, or a firewall lets nothing through; or a peer took the
- *                          request and neither accepted nor rejected it.  A host that dies and comes back meanwhile is asked anew
+ *                          request and neither accepted nor rejected it.  A host that dies and
+ *                          comes back meanwhile is asked anew
  *   VIP_REJECT             the peer rejected it
  *   VIP_NO_MATCH           the host answers and nobody waits there for this discriminator, nor did
  *                          within a grace time (VIPL_GRACE_MSEC, 5 seconds; never longer than
