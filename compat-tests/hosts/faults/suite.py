@@ -462,7 +462,7 @@ class Connect(PairTest):
         self.refused("host", "VIP_NOT_REACHABLE", AT_ONCE, NOBODY, timeout=30000, host="10.9.9.77")
 
     def test_host_without_a_route(self):
-        self.refused("route", "VIP_NOT_REACHABLE", AT_ONCE, AT_ONCE, timeout=30000, host="192.0.2.1")
+        self.refused("route", "VIP_NOT_REACHABLE", AT_ONCE, NOBODY, timeout=30000, host="192.0.2.1")
 
     def test_host_without_soft_roce(self):
         self.hosts[2].run("rdma link delete rxe0")
