@@ -4,13 +4,10 @@
  */
 #include "crowd.h"
 
-#include <algorithm>
-
 #include <CLI/CLI.hpp>
 
+#include "questions.h"
 #include "run.h"
-#include "stop.h"
-#include "words.h"
 
 namespace
 {
@@ -25,25 +22,6 @@ const std::vector<Question> questions = {{"storm", crowd_storm, serve_storm},
 					 {"order", crowd_order, serve_order},
 					 {"threads", crowd_threads, serve_threads},
 					 {"mesh", crowd_mesh, nullptr}};
-
-using Names = std::vector<std::string>;
-
-/* No names: all of them. The first one in any case, so that there is something to be told. */
-Reports answer(const Names &names, const Side &side, const CrowdOptions &options)
-{
-	const auto is_wanted = [&](const Question &question) {
-		return names.empty() ||
-		       std::find(names.begin(), names.end(), question.name) != names.end();
-	};
-	Reports reports(static_cast<size_t>(
-		std::count_if(questions.begin(), questions.end(), is_wanted)));
-
-	stop_on_interrupt();
-	for (const Question &question : questions)
-		if (is_wanted(question) && (reports.empty() || !is_stopped()))
-			reports.push_back(question.ask(side, options));
-	return reports;
-}
 } // namespace
 
 void serve_crowd(const Side &side, const Json &request)
@@ -74,25 +52,17 @@ std::string text_of(const Outcomes &outcomes)
 void add_crowd(CLI::App &app)
 {
 	auto options = std::make_shared<CrowdOptions>();
-	auto asked = std::make_shared<Names>();
-	Names names;
-
-	for (const Question &question : questions)
-		names.push_back(question.name);
+	auto asked = std::make_shared<QuestionNames>();
 	CLI::App *command = add_measurement(
 		app, "crowd", "What many clients, processes and threads at once find",
-		[=](const Side &side) { return answer(*asked, side, *options); },
+		[=](const Side &side) { return answer(questions, *asked, side, *options); },
 		Placing::anywhere);
-	command->add_option("--question", *asked,
+
+	add_question_option(command, questions, *asked,
 			    "storm: clients that connect to one server at once; order: "
 			    "completions that a CQ names in the wrong order; threads: messages "
-			    "by the number of threads; mesh: "
-			    "processes that connect each with each. Several may be given; "
-			    "all if none is")
-		->delimiter(',')
-		->allow_extra_args(false) /* what follows may be the host */
-		->transform(one_of(names))
-		->type_name("NAME");
+			    "by the number of threads; mesh: processes that connect each with "
+			    "each");
 	command->add_option("--clients", options->clients, "clients of \"storm\", at most")
 		->check(CLI::Range(1, 65536))
 		->capture_default_str();

@@ -11,11 +11,10 @@
 #include <CLI/CLI.hpp>
 
 #include "paired.h"
+#include "questions.h"
 #include "run.h"
 #include "series.h"
 #include "statistics.h"
-#include "stop.h"
-#include "words.h"
 
 namespace
 {
@@ -28,10 +27,13 @@ const Column us_column = {"us", "one way", "us"};
 const Column least_column = {"us_min", "least", "us"};
 const Column error_column = {"us_stderr", "std. error", "us"};
 
-using Question = Report (*)(const Side &side, const ScaleOptions &options);
+struct Question {
+	std::string name;
+	Report (*ask)(const Side &side, const ScaleOptions &options);
+};
 
 /* In the order in which they are asked. */
-const std::vector<std::pair<std::string, Question>> questions = {
+const std::vector<Question> questions = {
 	{"vis", scale_vis},	    {"cq", scale_cq},	{"segments", scale_segments},
 	{"buffers", scale_buffers}, {"mtu", scale_mtu}, {"memory", scale_memory}};
 
@@ -193,55 +195,18 @@ Report scale_mtu(const Side &side, const ScaleOptions &options)
 	return report;
 }
 
-namespace
-{
-/* No names: all of them. */
-std::vector<Question> questions_of(const std::vector<std::string> &names)
-{
-	std::vector<Question> wanted;
-
-	for (const auto &[name, question] : questions)
-		if (names.empty() || std::find(names.begin(), names.end(), name) != names.end())
-			wanted.push_back(question);
-	return wanted;
-}
-
-/* The first one in any case, so that there is something to be told. */
-Reports answer(const std::vector<Question> &wanted, const Side &side, const ScaleOptions &options)
-{
-	Reports reports(wanted.size());
-
-	stop_on_interrupt();
-	for (const Question question : wanted)
-		if (reports.empty() || !is_stopped())
-			reports.push_back(question(side, options));
-	return reports;
-}
-} // namespace
-
 void add_scale(CLI::App &app)
 {
 	auto options = std::make_shared<ScaleOptions>();
-	auto asked = std::make_shared<std::vector<std::string>>();
-	std::vector<std::string> names;
-	CLI::App *command;
-
-	for (const auto &[name, question] : questions)
-		names.push_back(name);
-	command = add_measurement(
+	auto asked = std::make_shared<QuestionNames>();
+	CLI::App *command = add_measurement(
 		app, "scale", "What grows with VIs, CQs, segments, buffers, sizes",
-		[=](const Side &side) {
-			return answer(questions_of(*asked), side, *options);
-		});
-	command->add_option("--question", *asked,
+		[=](const Side &side) { return answer(questions, *asked, side, *options); });
+
+	add_question_option(command, questions, *asked,
 			    "vis: time and memory by the number of VIs; cq: what a completion "
 			    "queue costs; segments, buffers: time by their number; mtu: time "
-			    "around multiples of the NIC's unit; memory: registering by size. "
-			    "Several may be given; all if none is")
-		->delimiter(',')
-		->allow_extra_args(false) /* what follows may be the host */
-		->transform(one_of(names))
-		->type_name("NAME");
+			    "around multiples of the NIC's unit; memory: registering by size");
 	add_waiting_option(command, options->waiting);
 	command->add_option("--to", options->most_vis, "VIs of the question \"vis\", at most")
 		->check(CLI::Range(1, 65536))
