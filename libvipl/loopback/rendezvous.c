@@ -272,9 +272,10 @@ int loopback_listen(struct device *base, const struct discriminator *discriminat
 	}
 	log_ratelimited(error == EADDRINUSE ? LOG_LEVEL_WARNING : LOG_LEVEL_ERROR,
 			"cannot wait for a connection: %s%s", strerror(error),
-		  error == EADDRINUSE ? ": four others wait for the same discriminator, or have lately"
-		  : error == EMFILE   ? " (see ulimit -n)"
-				      : "");
+			error == EADDRINUSE
+				? ": four others wait for the same discriminator, or have lately"
+			: error == EMFILE ? " (see ulimit -n)"
+					  : "");
 	if (fd >= 0)
 		close(fd);
 	free(listener);

@@ -33,25 +33,28 @@ static bool is_with(const struct control *control, const struct in6_addr *host, 
 	       host_equal(&control->host, host);
 }
 
-struct control *control_find(const struct rdma_device *device, const struct in6_addr *host, uint16_t port)
+/* One that is up if there is any, and not this one. */
+static struct control *find_besides(const struct control *not, const struct rdma_device *device,
+				    const struct in6_addr *host, uint16_t port)
 {
 	struct control *control, *found = NULL;
 
 	TAILQ_FOREACH(control, &device->control.all, in_device)
-		if (is_with(control, host, port) && (!found || control->state == CONTROL_UP))
+		if (control != not && is_with(control, host, port) &&
+		    (!found || control->state == CONTROL_UP))
 			found = control;
 	return found;
+}
+
+struct control *control_find(const struct rdma_device *device, const struct in6_addr *host, uint16_t port)
+{
+	return find_besides(NULL, device, host, port);
 }
 
 /* Both ends may have made one. */
 static struct control *other_than(const struct control *control)
 {
-	struct control *other;
-
-	TAILQ_FOREACH(other, &control->device->control.all, in_device)
-		if (other != control && is_with(other, &control->host, control->port))
-			return other;
-	return NULL;
+	return find_besides(control, control->device, &control->host, control->port);
 }
 
 int control_watch(struct rdma_device *device, int operation, int fd, void *what, uint32_t events)
@@ -118,7 +121,7 @@ static struct control *create(struct rdma_device *device, const struct in6_addr 
 	return control;
 }
 
-struct control *control_adopt(struct rdma_device *device, int fd, const struct in6_addr *host)
+bool control_adopt(struct rdma_device *device, int fd, const struct in6_addr *host)
 {
 	struct control *control = create(device, host, 0);
 
@@ -126,7 +129,7 @@ struct control *control_adopt(struct rdma_device *device, int fd, const struct i
 		close(fd);
 		if (control)
 			control_forget(control);
-		return NULL;
+		return false;
 	}
 	set_options(fd);
 	control->fd = fd;
@@ -134,7 +137,7 @@ struct control *control_adopt(struct rdma_device *device, int fd, const struct i
 	control->deadline = DEADLINE_NEVER;
 	control->is_accepted = true;
 	device->control.accepted++;
-	return control;
+	return true;
 }
 
 int control_socket(struct rdma_device *device, const struct in6_addr *host,
@@ -189,7 +192,6 @@ static void put_off(struct control *control, int error)
 				error == EMFILE ? " (see ulimit -n)" : "");
 	control->deadline = control->was_taken && !control->was_put_off ? now : now + TRY_AGAIN_NSEC;
 	control->was_put_off = true;
-	rdma_timer_start(control->device);
 }
 
 void control_want(struct rdma_endpoint *endpoint, bool is_ours)
@@ -226,23 +228,17 @@ bool control_is_needed(const struct rdma_device *device, const struct in6_addr *
 }
 
 /* The NIC at the other end is gone. */
-static void lose_all(struct rdma_device *device, const struct in6_addr *host, uint16_t port)
-{
-	struct rdma_endpoint *endpoint;
-
-	LIST_FOREACH(endpoint, &device->endpoints, in_device)
-		if (control_is_peers(endpoint, host, port))
-			rdma_ended(endpoint);
-}
-
 static void lose(struct control *control)
 {
 	struct rdma_device *device = control->device;
 	struct in6_addr host = control->host;
 	uint16_t port = control->port;
+	struct rdma_endpoint *endpoint;
 
 	control_forget(control);
-	lose_all(device, &host, port);
+	LIST_FOREACH(endpoint, &device->endpoints, in_device)
+		if (control_is_peers(endpoint, &host, port))
+			rdma_ended(endpoint);
 }
 
 /* One that was up has failed, and this takes its place; or all is lost. */

@@ -45,8 +45,8 @@ int control_watch(struct rdma_device *device, int operation, int fd, void *what,
 /* A socket of ours that is bound to our address for this host; -1 and errno when there is none. */
 int control_socket(struct rdma_device *device, const struct in6_addr *host,
 		   struct sockaddr_storage *own);
-/* Who has connected to us from this host. NULL when there is no memory, and the descriptor is closed then. */
-struct control *control_adopt(struct rdma_device *device, int fd, const struct in6_addr *host);
+/* Who has connected to us from this host. False when there is no memory, and the descriptor is closed then. */
+bool control_adopt(struct rdma_device *device, int fd, const struct in6_addr *host);
 void control_forget(struct control *control);
 /* One that is up if there is any. */
 struct control *control_find(const struct rdma_device *device, const struct in6_addr *host,

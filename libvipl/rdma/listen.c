@@ -115,10 +115,11 @@ int rdma_listen_start(struct device *base, const struct discriminator *discrimin
 	}
 	log_ratelimited(error == EADDRINUSE ? LOG_LEVEL_WARNING : LOG_LEVEL_ERROR,
 			"cannot listen on ports %u to %u: %s%s", listener->first_port,
-		  listener->first_port + RDMA_BUCKET_PORTS - 1, strerror(error),
-		  error == EADDRINUSE ? ": four processes of this host wait, or have waited lately, "
-					"for the same discriminator, or for others with the same hash"
-				      : "");
+			listener->first_port + RDMA_BUCKET_PORTS - 1, strerror(error),
+			error == EADDRINUSE
+				? ": four processes of this host wait, or have waited lately, "
+				  "for the same discriminator, or for others with the same hash"
+				: "");
 	free(listener);
 	return error;
 }
