@@ -109,10 +109,31 @@ static inline bool is_late(const struct loopback_endpoint *endpoint, const uint3
 	return bound && !stamp_before(order_stamp(endpoint->send_cq, stamp), *bound);
 }
 
-/* What comes after those that are finished: one that failed, and what is flushed. */
-static __attribute__((noinline)) int report_end(struct loopback_endpoint *endpoint, uint32_t failure,
-						const uint32_t *bound, bool is_first, bool *has_more)
+/* Those that are finished: the first, and of the others those before the bound, if there is one. */
+static inline int report_finished(struct loopback_endpoint *endpoint, const uint32_t *bound,
+				  bool *has_more)
 {
+	uint32_t first = get_reported(endpoint), reported = first;
+	uint32_t finished = atomic_load_explicit(&endpoint->finished, memory_order_acquire);
+
+	/* After a failure, or when a pending one has been flushed, more are reported than finished. */
+	for (; (int32_t)(finished - reported) > 0; reported++) {
+		if (reported != first &&
+		    is_late(endpoint, bound, endpoint->stamps[reported % SEND_STAMPS])) {
+			*has_more = true;
+			break;
+		}
+		workqueue_complete(endpoint->send_queue, 0, 0, 0);
+	}
+	atomic_store_explicit(&endpoint->reported, reported, memory_order_relaxed);
+	return (int)(reported - first);
+}
+
+/* What comes after those that are finished: one that failed, and what is flushed. */
+static int report_rest(struct loopback_endpoint *endpoint, const uint32_t *bound, bool is_first,
+		       bool *has_more)
+{
+	uint32_t failure = atomic_load_explicit(&endpoint->failure, memory_order_acquire);
 	uint32_t first = get_reported(endpoint), reported = first;
 	bool flushes;
 
@@ -137,35 +158,25 @@ static __attribute__((noinline)) int report_end(struct loopback_endpoint *endpoi
 	return (int)(reported - first);
 }
 
-/* The first, and of the others those before the bound, if there is one. */
-static inline int report_finished(struct loopback_endpoint *endpoint, const uint32_t *bound,
-				  bool *has_more)
+static int report_end(struct loopback_endpoint *endpoint, const uint32_t *bound, bool *has_more)
 {
-	uint32_t finished, failure, first = get_reported(endpoint), reported = first;
+	int count = report_finished(endpoint, bound, has_more);
 
-	/* In this order: nothing finishes after a failure. */
-	failure = atomic_load_explicit(&endpoint->failure, memory_order_acquire);
-	finished = atomic_load_explicit(&endpoint->finished, memory_order_acquire);
-	/* After a failure, or when a pending one has been flushed, more are reported than finished. */
-	for (; (int32_t)(finished - reported) > 0; reported++) {
-		*has_more = reported != first &&
-			    is_late(endpoint, bound, endpoint->stamps[reported % SEND_STAMPS]);
-		if (*has_more)
-			break;
-		workqueue_complete(endpoint->send_queue, 0, 0, 0);
-	}
-	atomic_store_explicit(&endpoint->reported, reported, memory_order_relaxed);
-	if (!*has_more &&
-	    (failure || atomic_load_explicit(&endpoint->stopped, memory_order_acquire)))
-		return (int)(reported - first) +
-		       report_end(endpoint, failure, bound, reported == first, has_more);
-	return (int)(reported - first);
+	return *has_more ? count : count + report_rest(endpoint, bound, !count, has_more);
+}
+
+/* These are read first: nothing finishes after them. */
+static inline bool is_ending(const struct loopback_endpoint *endpoint)
+{
+	return atomic_load_explicit(&endpoint->failure, memory_order_acquire) ||
+	       atomic_load_explicit(&endpoint->stopped, memory_order_acquire);
 }
 
 int loopback_report_sends_before(struct loopback_endpoint *endpoint, uint32_t bound, bool *has_more)
 {
 	*has_more = false;
-	return report_finished(endpoint, &bound, has_more);
+	return is_ending(endpoint) ? report_end(endpoint, &bound, has_more)
+				   : report_finished(endpoint, &bound, has_more);
 }
 
 bool loopback_next_send(struct loopback_endpoint *endpoint, uint32_t *stamp)
@@ -181,13 +192,18 @@ bool loopback_next_send(struct loopback_endpoint *endpoint, uint32_t *stamp)
 	return atomic_load(&endpoint->stopped) && get_reported(endpoint) != endpoint->accepted;
 }
 
-static __attribute__((noinline)) int report_sends(struct loopback_endpoint *endpoint)
+static __attribute__((noinline)) int report_all(struct loopback_endpoint *endpoint)
 {
 	bool has_more = false;
 
+	return report_end(endpoint, NULL, &has_more);
+}
+
+static __attribute__((noinline)) int report_sends(struct loopback_endpoint *endpoint)
+{
 	if (atomic_load_explicit(&endpoint->is_pending, memory_order_acquire))
 		loopback_advance(endpoint);
-	return report_finished(endpoint, NULL, &has_more);
+	return is_ending(endpoint) ? report_all(endpoint) : report_finished(endpoint, NULL, NULL);
 }
 
 /* Both looks are short, since most find nothing. */

@@ -204,10 +204,8 @@ static void end_sources(struct loopback_endpoint *endpoint)
 	if (receive_cq->page)
 		atomic_store(&endpoint->receiving.end, cq_page_stamp(receive_cq->page));
 	atomic_store(&endpoint->stopped, true);
-	if (send_cq->page)
-		order_call(send_cq, &endpoint->sending);
-	if (receive_cq->page)
-		order_call(receive_cq, &endpoint->receiving);
+	order_call(send_cq, &endpoint->sending);
+	order_call(receive_cq, &endpoint->receiving);
 }
 
 void loopback_endpoint_stop(struct device_endpoint *base)

@@ -287,11 +287,16 @@ static inline uint32_t order_stamp(struct loopback_cq *cq, uint32_t stamp)
 	return cq->order.limit - stamp - 1 < STAMPS_MOST ? stamp : order_doubt(cq, stamp);
 }
 
-/* The CQ shall look at this source: something has been finished there. Sequentially consistent. */
+/*
+ * The CQ shall look at this source: something has been finished there. Sequentially consistent. A CQ of one
+ * queue looks in any case.
+ */
 static inline void order_call(struct loopback_cq *cq, struct loopback_source *source)
 {
 	struct loopback_source *first;
 
+	if (!cq->page)
+		return;
 	/* When it was called already it has not been looked at since, and it will be. */
 	if (atomic_exchange(&source->is_called, true))
 		return;

@@ -264,23 +264,27 @@ static bool is_over(const struct loopback_order *order)
 	return !order->count || !stamp_before(order->heap[0]->stamp, order->limit);
 }
 
-int order_poll(struct loopback_cq *cq)
+static __attribute__((noinline)) int poll_rounds(struct loopback_cq *cq)
 {
 	struct loopback_order *order = &cq->order;
+	unsigned rounds = 0;
 	int count = 0;
 
-	/* What is left of a round may not complete anything: then there is another one. */
-	for (unsigned rounds = 0; rounds < ROUNDS && !count; rounds++) {
-		if (!order->in_round && !order->count && !order_has_news(order, cq->page))
-			break;
+	do {
 		if (!order->in_round)
 			begin_round(cq);
 		while (!is_over(order) && count < BATCH)
 			count += take_first(cq, (uint32_t)(BATCH - count));
 		order->in_round = !is_over(order);
-	}
+		/* What is left of a round may not complete anything: then there is another one. */
+	} while (!count && ++rounds < ROUNDS && (order->count || order_has_news(order, cq->page)));
 	note(order);
 	return count;
+}
+
+int order_poll(struct loopback_cq *cq)
+{
+	return order_has_news(&cq->order, cq->page) ? poll_rounds(cq) : 0;
 }
 
 /* ---- sources ---- */
@@ -288,11 +292,7 @@ int order_poll(struct loopback_cq *cq)
 int order_init(struct loopback_cq *cq)
 {
 	cq->page = cq_page_create(&cq->page_fd);
-	if (!cq->page)
-		return errno;
-	/* Somebody may sleep already: the first message rings in any case. */
-	atomic_store(&cq->page->waits, WAIT_ON_CHANNEL | WAIT_IN_AGENT);
-	return 0;
+	return cq->page ? 0 : errno;
 }
 
 void order_destroy(struct loopback_cq *cq)

@@ -20,8 +20,7 @@ void loopback_suspend(struct loopback_endpoint *endpoint, const struct device_se
 	pending->send.segments = pending->segments;
 	/* From here on it is theirs who poll. */
 	atomic_store_explicit(&endpoint->is_pending, true, memory_order_release);
-	if (endpoint->send_cq->page) /* who hears the bell finds it */
-		order_call(endpoint->send_cq, &endpoint->sending);
+	order_call(endpoint->send_cq, &endpoint->sending); /* who hears the bell finds it */
 	bell_ring(endpoint->device->bell.fd, endpoint->device->bell_name);
 }
 

@@ -100,8 +100,7 @@ void send_finish(struct loopback_endpoint *endpoint, uint32_t error)
 		return;
 	}
 	atomic_store_explicit(&endpoint->failure, error, memory_order_release);
-	if (endpoint->send_cq->page)
-		order_call(endpoint->send_cq, &endpoint->sending);
+	order_call(endpoint->send_cq, &endpoint->sending);
 	/* The connection shall end although the program may not ask for completions. */
 	bell_ring(endpoint->device->bell.fd, endpoint->device->bell_name);
 }
@@ -153,8 +152,7 @@ static __attribute__((noinline)) int announce_shared(struct loopback_endpoint *e
 	/* Who is told in these ways cannot miss it. With the others it is as above. */
 	if (endpoint->peer_page)
 		cq_page_arrived(endpoint->peer_page, endpoint->peer_queue);
-	if (cq->page)
-		order_call(cq, &endpoint->sending);
+	order_call(cq, &endpoint->sending);
 	if (!endpoint->peer_page || !cq->page)
 		atomic_thread_fence(memory_order_seq_cst);
 	waits = atomic_load(endpoint->peer_waits);
