@@ -174,6 +174,30 @@ TEST_F(CqOrder, WhatHasArrivedComesBeforeWhatIsFlushedAfterwards)
 	});
 }
 
+// Nothing asks the CQ between the message and the send.
+TEST_F(CqOrder, ASendComesAfterWhatHadArrivedBeforeItWasPosted)
+{
+	atEach(nic, {VIP_SERVICE_RELIABLE_RECEPTION}, [&](VIP_RELIABILITY_LEVEL level) {
+		OrderedCq cq(nic);
+		Vi to(nic, ofLevel(level), nullptr, cq), from(nic, ofLevel(level));
+		Vi sender(nic, reliable(), cq, nullptr), receiver(nic);
+		Pool in(nic, 2, 64), out(nic, 2, 64);
+		ASSERT_TRUE(harness::connect(to, from));
+		ASSERT_TRUE(harness::connect(sender, receiver));
+		for (unsigned i = 0; i < orderRounds(); i++) {
+			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(receiver, in.message(1, 64), in.handle()));
+			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(to, in.message(0, 64), in.handle()));
+			ASSERT_TRUE(harness::send(from, out.message(0, 64), out.handle(),
+						  Mode::Polling));
+			ASSERT_EQ(VIP_SUCCESS, VipPostSend(sender, out.message(1, 64), out.handle()));
+			ASSERT_EQ(in.descriptor(0), cq.take().descriptor) << "round " << i;
+			ASSERT_EQ(out.descriptor(1), cq.take().descriptor) << "round " << i;
+			ASSERT_EQ(in.descriptor(1), takeReceive(receiver));
+		}
+		EXPECT_TRUE(cq.isEmpty());
+	});
+}
+
 // A send that finds no receive fails, after what had come when it was posted; its VI has one before that is done.
 TEST_F(CqOrder, ASendThatFailsComesAfterWhatHadArrivedBeforeIt)
 {
