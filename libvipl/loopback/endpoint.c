@@ -10,7 +10,6 @@
 
 /* How long a peer may take for one access to our memory: far longer than any copy. */
 #define ACCESS_NSEC    1000000000
-#define RECEIVES_BYTES (LANE_RECEIVES * sizeof(struct loopback_receive))
 
 static void lock_cqs(struct loopback_endpoint *endpoint)
 {
@@ -95,7 +94,7 @@ struct device_endpoint *loopback_endpoint_create(struct device *device,
 	if (posix_memalign((void **)&endpoint, CACHE_LINE, sizeof(*endpoint)))
 		return NULL;
 	memset(endpoint, 0, sizeof(*endpoint));
-	endpoint->receives = pages_allocate(RECEIVES_BYTES);
+	endpoint->arrays = pages_allocate(sizeof(*endpoint->arrays));
 	endpoint->device = (struct loopback_device *)device;
 	endpoint->vi = config->vi;
 	endpoint->domain = (struct loopback_domain *)config->domain;
@@ -108,9 +107,9 @@ struct device_endpoint *loopback_endpoint_create(struct device *device,
 		config->receive_depth = LANE_RECEIVES;
 	if (config->send_depth > SEND_STAMPS)
 		config->send_depth = SEND_STAMPS;
-	if (endpoint->receives && join_cqs(endpoint))
+	if (endpoint->arrays && join_cqs(endpoint))
 		return (struct device_endpoint *)endpoint;
-	pages_free(endpoint->receives, RECEIVES_BYTES);
+	pages_free(endpoint->arrays, sizeof(*endpoint->arrays));
 	free(endpoint);
 	return NULL;
 }
@@ -122,7 +121,7 @@ void loopback_endpoint_destroy(struct device_endpoint *base)
 	loopback_disconnect(base);
 	loopback_endpoint_reset(base);
 	leave_cqs(endpoint);
-	pages_free(endpoint->receives, RECEIVES_BYTES);
+	pages_free(endpoint->arrays, sizeof(*endpoint->arrays));
 	free(endpoint);
 }
 

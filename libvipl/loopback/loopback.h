@@ -137,7 +137,12 @@ struct loopback_pending {
 	uint32_t number; /* of the message that the peer has to consume or answer; valid if: */
 	bool asked;
 	struct device_send send;
-	struct segment segments[MAX_SEGMENTS]; /* also of device_send */
+};
+
+/* Long arrays of an endpoint: of these takes memory what is touched. */
+struct loopback_arrays {
+	struct loopback_receive receives[LANE_RECEIVES]; /* a ring */
+	struct segment pending[MAX_SEGMENTS];		 /* of the pending send */
 };
 
 #define SEND_STAMPS 128u /* a power of two; so many sends at most are accepted and not reported */
@@ -206,7 +211,7 @@ struct loopback_endpoint {
 
 	/* Posting receives: the receive queue's lock guards it. */
 	alignas(CACHE_LINE) _Atomic uint32_t posted;
-	struct loopback_receive *receives; /* a ring */
+	struct loopback_arrays *arrays;
 	struct loopback_near near[NEAR_REGIONS];
 
 	struct loopback_source receiving; /* in the receive CQ */
@@ -224,7 +229,7 @@ struct loopback_endpoint {
 static inline struct loopback_receive *receive_at(const struct loopback_endpoint *endpoint,
 						  uint32_t index)
 {
-	return &endpoint->receives[index & (LANE_RECEIVES - 1)];
+	return endpoint->arrays->receives + (index & (LANE_RECEIVES - 1));
 }
 
 /* device.c */

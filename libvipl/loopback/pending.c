@@ -16,8 +16,8 @@ void loopback_suspend(struct loopback_endpoint *endpoint, const struct device_se
 	pending->offset = 0;
 	pending->asked = false;
 	pending->send = *send;
-	memcpy(pending->segments, send->segments, send->count * sizeof(send->segments[0]));
-	pending->send.segments = pending->segments;
+	memcpy(endpoint->arrays->pending, send->segments, send->count * sizeof(send->segments[0]));
+	pending->send.segments = endpoint->arrays->pending;
 	/* From here on it is theirs who poll. */
 	atomic_store_explicit(&endpoint->is_pending, true, memory_order_release);
 	order_call(endpoint->send_cq, &endpoint->sending); /* who hears the bell finds it */
