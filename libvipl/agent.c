@@ -71,7 +71,7 @@ static void *run(void *argument)
 		msec = progress_serve(nic);
 		msec = shorter(msec, serve_cqs(nic));
 		msec = shorter(msec, deadline_msec(pairings_serve(nic)));
-		msec = shorter(msec, deadline_msec(recent_waits_serve(nic)));
+		msec = shorter(msec, deadline_msec(listeners_serve(nic)));
 		pthread_mutex_unlock(&nic->lock);
 		poll(fds, sizeof(fds) / sizeof(fds[0]), msec);
 		eventfd_read(nic->agent.wake_fd, &wakes); /* or it was the device, or time */

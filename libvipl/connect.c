@@ -1,122 +1,13 @@
-/* Connecting client and server: VipConnectWait, Accept, Reject, Request; VipDisconnect. */
-#include <errno.h>
+/* Connecting client and server: VipConnectAccept, Reject, Request; VipDisconnect. Waiting: wait.c. */
 #include <stdlib.h>
 
 #include "api.h"
-#include "config.h"
 #include "connect.h"
 #include "deadline.h"
 #include "nic.h"
 #include "peer.h"
 
 #define ACCEPT_MSEC 10000 /* how long the last step of a requester may take */
-
-/* A connection request that VipConnectWait returned and nobody has answered. */
-struct request {
-	struct object object;
-	struct nic *nic;
-	LIST_ENTRY(request) in_nic;
-	struct device_request *device_request;
-	struct connect_info peer;
-	struct discriminator wanted;
-};
-
-/* A thread in VipConnectWait. */
-struct connect_waiter {
-	TAILQ_ENTRY(connect_waiter) in_nic;
-	struct discriminator wanted;
-	struct request *request; /* what came; the waiter brings the memory */
-	bool has_come;
-	pthread_cond_t changed;
-};
-
-/*
- * Servers have gaps between two waits, in which they accept and prepare. For some time after one we
- * still listen, to tell who asks that it is not in vain. Only the latest few: listening takes ports,
- * of which others want some, too.
- */
-#define RECENT_WAITS 8
-#define TURN_NSEC    INT64_C(100000000) /* who finds no place to listen looks again after this */
-
-struct recent_wait {
-	TAILQ_ENTRY(recent_wait) in_nic;
-	struct discriminator wanted;
-	int64_t ends;
-};
-
-static struct recent_wait *find_recent(struct nic *nic, const struct discriminator *wanted)
-{
-	struct recent_wait *recent;
-
-	TAILQ_FOREACH(recent, &nic->recent_waits, in_nic)
-		if (discriminator_equal(&recent->wanted, wanted))
-			break;
-	return recent;
-}
-
-static void end_recent(struct nic *nic, struct recent_wait *recent)
-{
-	TAILQ_REMOVE(&nic->recent_waits, recent, in_nic);
-	nic->recent_wait_count--;
-	nic->device->ops->unlisten(nic->device, &recent->wanted);
-	free(recent);
-}
-
-/* A wait is over, and its listening, too, or this goes on with it. */
-static void remember_wait(struct nic *nic, const struct discriminator *wanted)
-{
-	int64_t ends = clock_nsec() + config()->grace_msec * INT64_C(1000000);
-	struct recent_wait *recent = find_recent(nic, wanted);
-
-	if (recent) {
-		TAILQ_REMOVE(&nic->recent_waits, recent, in_nic);
-		nic->device->ops->unlisten(nic->device, wanted);
-	} else {
-		recent = config()->grace_msec ? malloc(sizeof(*recent)) : NULL;
-		if (!recent) {
-			nic->device->ops->unlisten(nic->device, wanted);
-			return;
-		}
-		recent->wanted = *wanted;
-		nic->recent_wait_count++;
-		agent_wake(nic);
-	}
-	recent->ends = ends;
-	TAILQ_INSERT_TAIL(&nic->recent_waits, recent, in_nic);
-	if (nic->recent_wait_count > RECENT_WAITS)
-		end_recent(nic, TAILQ_FIRST(&nic->recent_waits));
-}
-
-int64_t recent_waits_serve(struct nic *nic)
-{
-	struct recent_wait *oldest;
-
-	while ((oldest = TAILQ_FIRST(&nic->recent_waits)) && !deadline_left(oldest->ends))
-		end_recent(nic, oldest);
-	return oldest ? oldest->ends : DEADLINE_NEVER;
-}
-
-VIP_RETURN request_arrived(struct nic *nic, struct device_request *device_request,
-			   const struct connect_info *peer, const struct discriminator *wanted)
-{
-	struct connect_waiter *waiter;
-
-	if (pairing_arrived(nic, device_request, peer, wanted))
-		return VIP_SUCCESS;
-	if (peer->mutual) /* not for anybody, as waiters are */
-		return VIP_NO_MATCH;
-	TAILQ_FOREACH(waiter, &nic->waiters, in_nic) {
-		if (waiter->has_come || !discriminator_equal(&waiter->wanted, wanted))
-			continue;
-		waiter->request->device_request = device_request;
-		waiter->request->peer = *peer;
-		waiter->request->wanted = *wanted;
-		waiter->has_come = true;
-		pthread_cond_signal(&waiter->changed);
-		return VIP_SUCCESS;
-	}
-	return find_recent(nic, wanted) ? VIP_NOT_DONE : VIP_NO_MATCH;
-}
 
 void describe_peer(VIP_VI_ATTRIBUTES *attributes, const struct connect_info *peer)
 {
@@ -150,102 +41,6 @@ VIP_RETURN target_read(struct vi_target *target, const struct nic *nic,
 	return VIP_SUCCESS;
 }
 
-/*
- * The NIC's lock is held. Others may take up all that one can listen on only because they have waited
- * lately: then it is free when their grace time is over.
- */
-static VIP_RETURN listen_in_turn(struct nic *nic, struct connect_waiter *waiter, int64_t deadline)
-{
-	int64_t end = clock_nsec() + config()->grace_msec * INT64_C(1000000) + TURN_NSEC;
-	int error;
-
-	while ((error = nic->device->ops->listen(nic->device, &waiter->wanted)) == EADDRINUSE) {
-		int64_t turn = clock_nsec() + TURN_NSEC;
-
-		if (turn > end)
-			break;
-		condition_wait(&waiter->changed, &nic->lock, turn < deadline ? turn : deadline);
-		if (object_retired(&nic->object))
-			return VIP_INVALID_PARAMETER;
-		if (!deadline_left(deadline))
-			return VIP_TIMEOUT;
-	}
-	return error ? VIP_ERROR_RESOURCE : VIP_SUCCESS;
-}
-
-/* The NIC's lock is held. */
-static VIP_RETURN await_request(struct nic *nic, struct connect_waiter *waiter, int64_t deadline)
-{
-	VIP_RETURN rc = listen_in_turn(nic, waiter, deadline);
-
-	if (rc != VIP_SUCCESS)
-		return rc;
-	TAILQ_INSERT_TAIL(&nic->waiters, waiter, in_nic);
-	while (!waiter->has_come && !object_retired(&nic->object) &&
-	       condition_wait(&waiter->changed, &nic->lock, deadline) != ETIMEDOUT)
-		;
-	TAILQ_REMOVE(&nic->waiters, waiter, in_nic);
-	remember_wait(nic, &waiter->wanted);
-	if (waiter->has_come && !object_retired(&nic->object) &&
-	    !object_publish(&waiter->request->object, OBJECT_REQUEST)) {
-		LIST_INSERT_HEAD(&nic->requests, waiter->request, in_nic);
-		return VIP_SUCCESS;
-	}
-	if (waiter->has_come)
-		nic->device->ops->reject(waiter->request->device_request, VIP_NO_MATCH);
-	if (object_retired(&nic->object))
-		return VIP_INVALID_PARAMETER;
-	return waiter->has_come ? VIP_ERROR_RESOURCE : VIP_TIMEOUT;
-}
-
-static VIP_RETURN connect_wait(struct nic *nic, const struct discriminator *wanted,
-			       VIP_ULONG timeout, VIP_NET_ADDRESS *remote,
-			       VIP_VI_ATTRIBUTES *attributes, VIP_CONN_HANDLE *connection)
-{
-	int64_t deadline = deadline_after(timeout);
-	struct connect_waiter waiter = {.wanted = *wanted};
-	VIP_RETURN rc = VIP_ERROR_RESOURCE;
-
-	waiter.request = calloc(1, sizeof(*waiter.request));
-	if (!waiter.request)
-		return rc;
-	waiter.request->nic = nic;
-	if (condition_init(&waiter.changed))
-		goto free_request;
-	pthread_mutex_lock(&nic->lock);
-	rc = await_request(nic, &waiter, deadline);
-	if (rc == VIP_SUCCESS) {
-		const struct connect_info *peer = &waiter.request->peer;
-
-		address_write(remote, &peer->host, &peer->discriminator);
-		describe_peer(attributes, peer);
-		*connection = object_handle(&waiter.request->object);
-	}
-	pthread_mutex_unlock(&nic->lock);
-	pthread_cond_destroy(&waiter.changed);
-free_request:
-	if (rc != VIP_SUCCESS)
-		free(waiter.request);
-	return rc;
-}
-
-VIP_RETURN VipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *LocalAddr, VIP_ULONG Timeout,
-			  VIP_NET_ADDRESS *RemoteAddr, VIP_VI_ATTRIBUTES *RemoteViAttribs,
-			  VIP_CONN_HANDLE *ConnHandle)
-{
-	struct nic *nic = nic_get(NicHandle);
-	VIP_RETURN rc = VIP_INVALID_PARAMETER;
-	struct discriminator wanted;
-
-	if (!nic)
-		return rc;
-	if (LocalAddr && RemoteAddr && RemoteViAttribs && ConnHandle &&
-	    address_discriminator(LocalAddr, &wanted))
-		rc = connect_wait(nic, &wanted, Timeout, RemoteAddr, RemoteViAttribs, ConnHandle);
-	nic_put(nic);
-	return rc;
-}
-
 VIP_RETURN check_attributes_fit(const struct vi *vi, const struct connect_info *peer)
 {
 	if (peer->reliability != vi->attributes.ReliabilityLevel)
@@ -274,7 +69,7 @@ static bool take_request(struct request *request)
 {
 	if (!object_retire(&request->object))
 		return false;
-	LIST_REMOVE(request, in_nic);
+	TAILQ_REMOVE(&request->nic->requests, request, in_list);
 	return true;
 }
 
@@ -440,7 +235,6 @@ VIP_RETURN VipDisconnect(VIP_VI_HANDLE ViHandle)
 
 void connections_close(struct nic *nic)
 {
-	struct connect_waiter *waiter;
 	struct request *request;
 	struct vi *vi;
 
@@ -449,11 +243,8 @@ void connections_close(struct nic *nic)
 			vi_abandon(vi);
 	while ((vi = TAILQ_FIRST(&nic->pairings)))
 		pairing_end(vi);
-	while (!TAILQ_EMPTY(&nic->recent_waits))
-		end_recent(nic, TAILQ_FIRST(&nic->recent_waits));
-	TAILQ_FOREACH(waiter, &nic->waiters, in_nic)
-		pthread_cond_signal(&waiter->changed);
-	while ((request = LIST_FIRST(&nic->requests))) {
+	listeners_close(nic);
+	while ((request = TAILQ_FIRST(&nic->requests))) {
 		take_request(request);
 		nic->device->ops->reject(request->device_request, VIP_REJECT);
 		pthread_mutex_unlock(&nic->lock);

@@ -196,6 +196,8 @@ struct device_ops {
 	 * the request.
 	 */
 	void (*reject)(struct device_request *request, VIP_RETURN refusal);
+	/* [nic] False when it is known that the requester has given up, or is gone. */
+	bool (*is_asking)(struct device_request *request);
 	/* [nic] Ends connecting or a connection; tells the peer, if there is one. */
 	void (*disconnect)(struct device_endpoint *endpoint);
 };

@@ -212,8 +212,8 @@ VIP_RETURN VipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHandle)
 	pthread_mutex_init(&nic->changing_regions, NULL);
 	init_copying(nic);
 	region_table_init(&nic->regions);
-	TAILQ_INIT(&nic->waiters);
-	TAILQ_INIT(&nic->recent_waits);
+	TAILQ_INIT(&nic->requests);
+	TAILQ_INIT(&nic->listeners);
 	TAILQ_INIT(&nic->pairings);
 	rc = build(nic, DeviceName);
 	if (rc == VIP_SUCCESS) {

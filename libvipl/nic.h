@@ -17,8 +17,7 @@
 #define MAX_TRANSFER	 0x800000u /* bytes */
 #define PRIVATE_CHANNELS CHANNELS_MOST /* CQs that get one of their own; the rest share */
 
-struct connect_waiter;
-struct recent_wait;
+struct listener;
 struct request;
 
 struct nic {
@@ -40,10 +39,8 @@ struct nic {
 	LIST_HEAD(, tag) tags;
 	LIST_HEAD(, vi) vis;
 	LIST_HEAD(, cq) cqs;
-	LIST_HEAD(, request) requests;
-	TAILQ_HEAD(, connect_waiter) waiters;
-	TAILQ_HEAD(, recent_wait) recent_waits; /* the oldest first */
-	unsigned recent_wait_count;
+	TAILQ_HEAD(, request) requests;
+	TAILQ_HEAD(listeners, listener) listeners; /* the longest without a wait first: wait.c */
 	TAILQ_HEAD(, vi) pairings; /* peer.c */
 	struct channel *channels[PRIVATE_CHANNELS];
 };
@@ -59,7 +56,7 @@ static inline void nic_put(struct nic *nic)
 }
 
 /* [nic] Ends what is over, and returns when to look again. */
-int64_t recent_waits_serve(struct nic *nic);
+int64_t listeners_serve(struct nic *nic);
 /* [nic] Ends all connections, and whatever threads wait for in connecting; for VipCloseNic. */
 void connections_close(struct nic *nic);
 

@@ -253,5 +253,6 @@ const struct device_ops loopback_device_ops = {
 	.accept = loopback_accept,
 	.cancel = loopback_cancel,
 	.reject = loopback_reject,
+	.is_asking = loopback_is_asking,
 	.disconnect = loopback_disconnect,
 };

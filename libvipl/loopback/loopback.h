@@ -448,6 +448,7 @@ bool rendezvous_peer(int fd, pid_t *process);
 int loopback_listen(struct device *device, const struct discriminator *discriminator);
 void loopback_unlisten(struct device *device, const struct discriminator *discriminator);
 void loopback_reject(struct device_request *request, VIP_RETURN refusal);
+bool loopback_is_asking(struct device_request *request);
 
 struct loopback_request {
 	int fd, regions_fd, page_fd;

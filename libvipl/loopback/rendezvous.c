@@ -122,6 +122,15 @@ void loopback_reject(struct device_request *base, VIP_RETURN refusal)
 	loopback_request_free(request);
 }
 
+/* A requester says nothing more until it is answered. */
+bool loopback_is_asking(struct device_request *base)
+{
+	char unused;
+
+	return recv(((struct loopback_request *)base)->fd, &unused, sizeof(unused),
+		    MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
 static void drop_mute(struct mute *mute)
 {
 	TAILQ_REMOVE(&mute->listener->mutes, mute, in_listener);

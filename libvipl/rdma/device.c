@@ -377,5 +377,6 @@ const struct device_ops rdma_device_ops = {
 	.accept = rdma_accept_start,
 	.cancel = rdma_cancel,
 	.reject = rdma_refuse,
+	.is_asking = rdma_is_asked,
 	.disconnect = rdma_hang_up,
 };

@@ -186,3 +186,12 @@ void rdma_refuse(struct device_request *base, VIP_RETURN refusal)
 						      : WIRE_REJECT);
 	free(request);
 }
+
+/* No event tells of a requester that has given up, but then nothing can be made of its request. */
+bool rdma_is_asked(struct device_request *base)
+{
+	struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_RTR};
+	int mask;
+
+	return !rdma_init_qp_attr(((struct rdma_request *)base)->id, &attributes, &mask);
+}
