@@ -57,6 +57,27 @@ TEST_F(RecentWaits, ThatGotARequestAreRememberedToo)
 	EXPECT_EQ(refusal("door"), WIRE_BUSY);
 }
 
+// What one NIC holds is not kept from another one that waits, until the first one's grace time is over.
+TEST_F(RecentWaits, GiveWayToAnotherNicSoon)
+{
+	VIP_NIC_HANDLE other;
+	Address local("10.9.9.1", "door"), remote;
+	VIP_VI_ATTRIBUTES attributes;
+
+	ASSERT_EQ(VipOpenNic("nic0", &other), VIP_SUCCESS);
+	wait_in_vain("door");
+	auto waited = std::async(std::launch::async, [&] {
+		return VipConnectWait(other, local.get(), PATIENCE, remote.get(), &attributes, &conn);
+	});
+	auto requested =
+		std::async(std::launch::async, [this] { return request(a, "door", PATIENCE); });
+	ASSERT_EQ(waited.get(), VIP_SUCCESS);
+	EXPECT_EQ(refusal("door"), WIRE_BUSY) << "the first one's grace time is over";
+	EXPECT_EQ(VipConnectReject(conn), VIP_SUCCESS);
+	EXPECT_EQ(requested.get(), VIP_REJECT);
+	EXPECT_EQ(VipCloseNic(other), VIP_SUCCESS);
+}
+
 // Four NICs that have waited lately have all ports: a fifth one gets one when a grace time is over.
 TEST_F(RecentWaits, GiveWayToAFifthNicInTheEnd)
 {

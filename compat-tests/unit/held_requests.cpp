@@ -1,0 +1,241 @@
+// Requests that come soon after a wait are held for the next one, on both devices.
+#include "stranger.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+extern "C" {
+#include "loopback/hello.h"
+unsigned rendezvous_address(struct sockaddr_un *address, uid_t user,
+			    const struct discriminator *discriminator, unsigned place);
+}
+
+// Held for a twentieth of it, which no test waits for.
+const int longer = grace_msec = 20 * static_cast<int>(PATIENCE);
+
+namespace
+{
+
+// Who asks once, and is not of this library.
+struct Asker {
+	virtual ~Asker() = default;
+	virtual void give_up() = 0;
+	// What it is refused with.
+	virtual VIP_RETURN answer() = 0;
+};
+
+class RdmaAsker : public Asker
+{
+      public:
+	RdmaAsker(const std::string &door, const std::string &own, bool is_mutual)
+	    : message(good_request(door, own, is_mutual ? WIRE_MUTUAL_REQUEST : WIRE_REQUEST)),
+	      stranger(door, &message, sizeof(message), next_qp++)
+	{
+	}
+	void give_up() override
+	{
+		stranger.give_up();
+	}
+	VIP_RETURN answer() override
+	{
+		EXPECT_EQ(stranger.next(), RDMA_CM_EVENT_REJECTED);
+		switch (stranger.code) {
+		case WIRE_BUSY:
+			return VIP_NOT_DONE;
+		case WIRE_NO_MATCH:
+			return VIP_NO_MATCH;
+		default:
+			return stranger.code == WIRE_REJECT ? VIP_REJECT : VIP_ERROR_RESOURCE;
+		}
+	}
+
+      private:
+	static inline uint32_t next_qp = 1000;
+	const wire_message message;
+	Stranger stranger;
+};
+
+class LoopbackAsker : public Asker
+{
+      public:
+	LoopbackAsker(const std::string &door, const std::string &own, bool is_mutual)
+	{
+		const discriminator wanted = discriminator_of(door);
+		sockaddr_un address;
+		const socklen_t length = rendezvous_address(&address, geteuid(), &wanted, 0);
+		hello hello{};
+
+		hello.magic = HELLO_MAGIC;
+		hello.version = HELLO_VERSION;
+		hello.kind = is_mutual ? HELLO_MUTUAL_REQUEST : HELLO_REQUEST;
+		hello.own_length = static_cast<uint8_t>(own.size());
+		hello.wanted_length = wanted.length;
+		memcpy(hello.own, own.data(), own.size());
+		memcpy(hello.wanted, wanted.bytes, wanted.length);
+		EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr *>(&address), length), 0);
+		EXPECT_TRUE(hello_send(fd, &hello, nullptr, 0));
+	}
+	~LoopbackAsker() override
+	{
+		LoopbackAsker::give_up();
+	}
+	void give_up() override
+	{
+		if (fd >= 0)
+			::close(fd);
+		fd = -1;
+	}
+	VIP_RETURN answer() override
+	{
+		pollfd p = {fd, POLLIN, 0};
+		hello hello;
+		int fds[HELLO_FDS];
+
+		EXPECT_EQ(poll(&p, 1, static_cast<int>(PATIENCE)), 1);
+		switch (hello_receive(fd, &hello, fds)) {
+		case HELLO_BUSY:
+			return VIP_NOT_DONE;
+		case HELLO_NO_MATCH:
+			return VIP_NO_MATCH;
+		case HELLO_REJECT:
+			return VIP_REJECT;
+		default:
+			return VIP_ERROR_RESOURCE;
+		}
+	}
+
+      private:
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+};
+
+// All processes of this host are there on the loopback device, other tests as well.
+std::string door(const std::string &name = "")
+{
+	return std::to_string(getpid()) + name;
+}
+
+class HeldRequests : public NicTest, public testing::WithParamInterface<const char *>
+{
+      protected:
+	void SetUp() override
+	{
+		NicTest::SetUp();
+		ASSERT_EQ(VipOpenNic(GetParam(), &nic), VIP_SUCCESS);
+	}
+	std::unique_ptr<Asker> ask(const std::string &own, const std::string &at = door(),
+				   bool is_mutual = false)
+	{
+		if (!strcmp(GetParam(), "nic0"))
+			return std::make_unique<RdmaAsker>(at, own, is_mutual);
+		return std::make_unique<LoopbackAsker>(at, own, is_mutual);
+	}
+	// Until the NIC has seen all that has come before: it refuses such a request at once.
+	void let_arrive(const std::string &at = door())
+	{
+		EXPECT_EQ(ask("equal", at, true)->answer(), VIP_NO_MATCH);
+	}
+	void wait_in_vain(const std::string &at = door())
+	{
+		ASSERT_EQ(wait(at, 0, &conn), VIP_TIMEOUT);
+	}
+	// Whose request there is by now, or "".
+	std::string take(const std::string &at = door())
+	{
+		Address local("0.0.0.0", at), remote;
+		VIP_VI_ATTRIBUTES attributes;
+
+		if (VipConnectWait(nic, local.get(), 0, remote.get(), &attributes, &conn))
+			return "";
+		const VIP_NET_ADDRESS *from = remote.get();
+		return {reinterpret_cast<const char *>(from->HostAddress) + from->HostAddressLen,
+			from->DiscriminatorLen};
+	}
+	VIP_CONN_HANDLE conn = nullptr;
+};
+
+INSTANTIATE_TEST_SUITE_P(Devices, HeldRequests, testing::Values("nic0", "via_lo"),
+			 [](const auto &device) { return std::string(device.param); });
+
+TEST_P(HeldRequests, AreTakenInTheOrderInWhichTheyCame)
+{
+	std::vector<std::unique_ptr<Asker>> askers;
+
+	wait_in_vain();
+	for (const char *own : {"1", "2", "3"})
+		askers.push_back(ask(own));
+	let_arrive();
+	for (const char *own : {"1", "2", "3"})
+		EXPECT_EQ(take(), own);
+	EXPECT_EQ(take(), "");
+}
+
+TEST_P(HeldRequests, AreAnsweredAsAnyOthers)
+{
+	wait_in_vain();
+	auto asker = ask("asker");
+	let_arrive();
+	EXPECT_EQ(take(), "asker");
+	EXPECT_EQ(VipConnectReject(conn), VIP_SUCCESS);
+	EXPECT_EQ(asker->answer(), VIP_REJECT);
+}
+
+TEST_P(HeldRequests, AreForTheirDiscriminatorOnly)
+{
+	wait_in_vain(door("a"));
+	wait_in_vain(door("b"));
+	auto asker = ask("asker", door("a"));
+	let_arrive(door("a"));
+	EXPECT_EQ(take(door("b")), "");
+	EXPECT_EQ(take(door("a")), "asker");
+}
+
+TEST_P(HeldRequests, WhoseRequesterHasGoneAreLeftOut)
+{
+	wait_in_vain();
+	auto first = ask("first"), second = ask("second"), third = ask("third");
+	let_arrive();
+	first->give_up();
+	third->give_up();
+	EXPECT_EQ(take(), "second");
+	EXPECT_EQ(take(), "");
+}
+
+TEST_P(HeldRequests, AreSixtyFourAtMost)
+{
+	std::vector<std::unique_ptr<Asker>> askers;
+
+	wait_in_vain();
+	for (int i = 0; i < 64; i++)
+		askers.push_back(ask(std::to_string(i)));
+	EXPECT_EQ(ask("one too many")->answer(), VIP_NOT_DONE);
+	EXPECT_EQ(take(), "0");
+	auto another = ask("another");
+	let_arrive();
+	for (int i = 1; i < 64; i++)
+		EXPECT_EQ(take(), std::to_string(i));
+	EXPECT_EQ(take(), "another");
+}
+
+TEST_P(HeldRequests, AreTurnedAwayWhenTheGraceTimeEnds)
+{
+	wait_in_vain();
+	auto asker = ask("asker");
+	let_arrive();
+	for (const char *other : {"1", "2", "3", "4", "5", "6", "7", "8"})
+		wait_in_vain(door(other)); // now this is one recent wait too many
+	EXPECT_EQ(asker->answer(), VIP_NO_MATCH);
+}
+
+TEST_P(HeldRequests, AreTurnedAwayWhenTheNicIsClosed)
+{
+	wait_in_vain();
+	auto first = ask("first"), second = ask("second");
+	let_arrive();
+	EXPECT_EQ(take(), "first");
+	close();
+	EXPECT_EQ(first->answer(), VIP_REJECT);
+	EXPECT_EQ(second->answer(), VIP_NO_MATCH);
+}
+
+} // namespace
