@@ -16,9 +16,9 @@
 #include "nic.h"
 #include "peer.h"
 
-#define HELD_MOST    64u /* of one discriminator: each takes up to three file descriptors */
-#define HOLD_PART    20	 /* of the grace time: one of so many parts */
-#define RECENT_WAITS 8	 /* the latest: listening takes ports, of which others want some, too */
+#define HELD_MOST    1024u /* of one discriminator */
+#define HOLD_PART    20	   /* of the grace time: one of so many parts */
+#define RECENT_WAITS 8	   /* the latest: listening takes ports, of which others want some, too */
 #define MSEC	     INT64_C(1000000)
 #define TURN_NSEC    (100 * MSEC) /* who finds no place to listen looks again after this */
 
@@ -153,10 +153,12 @@ static struct connect_waiter *free_waiter(struct listener *listener)
 	return waiter;
 }
 
-static bool can_hold(const struct listener *listener)
+static bool can_hold(const struct nic *nic, const struct listener *listener,
+		     const struct device_request *request)
 {
 	return listener->held_count < HELD_MOST &&
-	       (!TAILQ_EMPTY(&listener->waiters) || clock_nsec() < listener->hold_ends);
+	       (!TAILQ_EMPTY(&listener->waiters) || clock_nsec() < listener->hold_ends) &&
+	       nic->device->ops->can_hold(request);
 }
 
 VIP_RETURN request_arrived(struct nic *nic, struct device_request *device_request,
@@ -174,7 +176,9 @@ VIP_RETURN request_arrived(struct nic *nic, struct device_request *device_reques
 	if (!listener)
 		return VIP_NO_MATCH;
 	waiter = free_waiter(listener);
-	request = waiter || can_hold(listener) ? calloc(1, sizeof(*request)) : NULL;
+	if (!waiter && !can_hold(nic, listener, device_request))
+		return VIP_NOT_DONE;
+	request = calloc(1, sizeof(*request));
 	if (!request)
 		return VIP_NOT_DONE;
 	request->nic = nic;

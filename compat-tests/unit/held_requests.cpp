@@ -1,6 +1,7 @@
 // Requests that come soon after a wait are held for the next one, on both devices.
 #include "stranger.h"
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -109,6 +110,25 @@ class LoopbackAsker : public Asker
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 };
 
+// How many file descriptors this process may have.
+class FileLimit
+{
+      public:
+	explicit FileLimit(rlim_t most)
+	{
+		EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+		const rlimit now = {most, before.rlim_max};
+		EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &now), 0);
+	}
+	~FileLimit()
+	{
+		setrlimit(RLIMIT_NOFILE, &before);
+	}
+
+      private:
+	rlimit before{};
+};
+
 // All processes of this host are there on the loopback device, other tests as well.
 std::string door(const std::string &name = "")
 {
@@ -126,9 +146,13 @@ class HeldRequests : public NicTest, public testing::WithParamInterface<const ch
 	std::unique_ptr<Asker> ask(const std::string &own, const std::string &at = door(),
 				   bool is_mutual = false)
 	{
-		if (!strcmp(GetParam(), "nic0"))
-			return std::make_unique<RdmaAsker>(at, own, is_mutual);
-		return std::make_unique<LoopbackAsker>(at, own, is_mutual);
+		if (is_loopback())
+			return std::make_unique<LoopbackAsker>(at, own, is_mutual);
+		return std::make_unique<RdmaAsker>(at, own, is_mutual);
+	}
+	static bool is_loopback()
+	{
+		return !strcmp(GetParam(), "via_lo");
 	}
 	// Until the NIC has seen all that has come before: it refuses such a request at once.
 	void let_arrive(const std::string &at = door())
@@ -201,20 +225,38 @@ TEST_P(HeldRequests, WhoseRequesterHasGoneAreLeftOut)
 	EXPECT_EQ(take(), "");
 }
 
-TEST_P(HeldRequests, AreSixtyFourAtMost)
+// Those who have gone count until somebody waits.
+TEST_P(HeldRequests, AreAThousandAndTwentyFourAtMost)
 {
-	std::vector<std::unique_ptr<Asker>> askers;
+	const FileLimit limit(4096);
 
 	wait_in_vain();
-	for (int i = 0; i < 64; i++)
-		askers.push_back(ask(std::to_string(i)));
-	EXPECT_EQ(ask("one too many")->answer(), VIP_NOT_DONE);
-	EXPECT_EQ(take(), "0");
-	auto another = ask("another");
+	auto first = ask("first");
+	for (int i = 1; i < 1024; i++)
+		ask("gone");
 	let_arrive();
-	for (int i = 1; i < 64; i++)
-		EXPECT_EQ(take(), std::to_string(i));
-	EXPECT_EQ(take(), "another");
+	EXPECT_EQ(ask("one too many")->answer(), VIP_NOT_DONE);
+	EXPECT_EQ(take(), "first");
+	auto last = ask("last");
+	let_arrive();
+	EXPECT_EQ(take(), "last");
+}
+
+// On RDMA devices they need none.
+TEST_P(HeldRequests, LeaveHalfOfTheFileDescriptorsToTheProgram)
+{
+	const int next = dup(0);
+
+	wait_in_vain();
+	::close(next);
+	ASSERT_GT(next, 8) << "more is left than is open";
+	const FileLimit limit(static_cast<rlim_t>(next) + 8);
+	auto asker = ask("asker");
+	if (is_loopback()) {
+		EXPECT_EQ(asker->answer(), VIP_NOT_DONE);
+	}
+	let_arrive();
+	EXPECT_EQ(take(), is_loopback() ? "" : "asker");
 }
 
 TEST_P(HeldRequests, AreTurnedAwayWhenTheGraceTimeEnds)

@@ -253,6 +253,7 @@ const struct device_ops loopback_device_ops = {
 	.accept = loopback_accept,
 	.cancel = loopback_cancel,
 	.reject = loopback_reject,
+	.can_hold = loopback_can_hold,
 	.is_asking = loopback_is_asking,
 	.disconnect = loopback_disconnect,
 };

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -123,12 +124,22 @@ void loopback_reject(struct device_request *base, VIP_RETURN refusal)
 }
 
 /* A requester says nothing more until it is answered. */
-bool loopback_is_asking(struct device_request *base)
+bool loopback_is_asking(const struct device_request *base)
 {
+	const struct loopback_request *request = (const struct loopback_request *)base;
 	char unused;
 
-	return recv(((struct loopback_request *)base)->fd, &unused, sizeof(unused),
-		    MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+	return recv(request->fd, &unused, sizeof(unused), MSG_PEEK | MSG_DONTWAIT) < 0 &&
+	       errno == EAGAIN;
+}
+
+/* File descriptors are the program's: the lower half of them shall be enough for all that we hold. */
+bool loopback_can_hold(const struct device_request *base)
+{
+	const struct loopback_request *request = (const struct loopback_request *)base;
+	struct rlimit most;
+
+	return !getrlimit(RLIMIT_NOFILE, &most) && (rlim_t)request->fd < most.rlim_cur / 2;
 }
 
 static void drop_mute(struct mute *mute)
