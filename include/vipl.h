@@ -513,6 +513,9 @@ VIP_RETURN VipDestroyVi(VIP_VI_HANDLE ViHandle);
  *   VIP_ERROR_RESOURCE     the system is out of something, or four others have waited for it, or for
  *                          one with the same hash, for longer than the grace time (VIPL_GRACE_MSEC)
  *
+ * Requests that come soon after a wait (within 250 ms, or another twentieth of the grace time) are
+ * kept for the next one, in their order.
+ *
  * Blocks up to Timeout milliseconds.  Thread-safe: threads may wait for different discriminators,
  * or several for the same one, each getting requests of its own.  So may other NIC handles and
  * processes: up to four for the same one, of a host on RDMA devices, of a user on the loopback NIC.
