@@ -502,7 +502,8 @@ VIP_RETURN VipDestroyVi(VIP_VI_HANDLE ViHandle);
  * Waits until one request arrives at this NIC for the discriminator in LocalAddr, byte for byte;
  * an empty discriminator matches only an empty one.  LocalAddr's host address is not looked at.
  * The request then stays pending until it is accepted or rejected, or its requester gives up.
- * RemoteAddr gets the local address of the requester: it needs room for NicAddressLen bytes of
+ * What comes soon after a wait, within a twentieth of the grace time (VIPL_GRACE_MSEC), is kept for
+ * the next one.  RemoteAddr gets the local address of the requester: it needs room for NicAddressLen bytes of
  * host address and MaxDiscriminatorLen bytes of discriminator.  RemoteViAttribs gets the
  * attributes of the requester's VI.
  *
@@ -512,9 +513,6 @@ VIP_RETURN VipDestroyVi(VIP_VI_HANDLE ViHandle);
  *                          is longer than MaxDiscriminatorLen
  *   VIP_ERROR_RESOURCE     the system is out of something, or four others have waited for it, or for
  *                          one with the same hash, for longer than the grace time (VIPL_GRACE_MSEC)
- *
- * Requests that come soon after a wait (within 250 ms, or another twentieth of the grace time) are
- * kept for the next one, in their order.
  *
  * Blocks up to Timeout milliseconds.  Thread-safe: threads may wait for different discriminators,
  * or several for the same one, each getting requests of its own.  So may other NIC handles and

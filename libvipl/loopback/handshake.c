@@ -155,8 +155,9 @@ static void ask_next(struct loopback_endpoint *endpoint)
 
 		if (!error)
 			return;
-		/* EAGAIN: more wait there than are looked at. */
-		if (error != ECONNREFUSED && error != EAGAIN) {
+		if (error == EAGAIN) { /* more wait there than are looked at */
+			endpoint_busy(endpoint->vi);
+		} else if (error != ECONNREFUSED) {
 			log_error("cannot connect: %s%s", strerror(error),
 				  error == EMFILE ? " (see ulimit -n)" : "");
 			endpoint_refused(endpoint->vi, VIP_ERROR_RESOURCE);

@@ -236,6 +236,7 @@ static void listener_ready(struct watch *watch)
 	TAILQ_INSERT_TAIL(&listener->mutes, mute, in_listener);
 	if (++listener->mute_count > MOST_MUTES)
 		drop_mute(TAILQ_FIRST(&listener->mutes));
+	mute_ready(&mute->watch); /* mostly it has spoken already */
 }
 
 static struct loopback_listener *find(struct loopback_device *device,
