@@ -84,8 +84,8 @@ static void release_held(struct listener *listener, VIP_RETURN refusal)
 static void end_listener(struct nic *nic, struct listener *listener)
 {
 	TAILQ_REMOVE(&nic->listeners, listener, in_nic);
-	nic->device->ops->unlisten(nic->device, &listener->wanted);
 	release_held(listener, VIP_NO_MATCH);
+	nic->device->ops->unlisten(nic->device, &listener->wanted);
 	free(listener);
 }
 
