@@ -54,11 +54,13 @@ static int shorter(int a, int b)
 
 static void *run(void *argument)
 {
+	enum { WAKE, DEVICE, CHANNELS };
 	struct nic *nic = argument;
+	/* Each is a system call between a message and who watches for it: only if there is something. */
 	struct pollfd fds[] = {
-		{.fd = nic->agent.wake_fd, .events = POLLIN},
-		{.fd = nic->device->event_fd, .events = POLLIN},
-		{.fd = nic->progress.channels_fd, .events = POLLIN},
+		[WAKE] = {.fd = nic->agent.wake_fd, .events = POLLIN},
+		[DEVICE] = {.fd = nic->device->event_fd, .events = POLLIN},
+		[CHANNELS] = {.fd = nic->progress.channels_fd, .events = POLLIN},
 	};
 
 	lock_thread = LOCK_GUEST;
@@ -67,14 +69,16 @@ static void *run(void *argument)
 		int msec;
 
 		pthread_mutex_lock(&nic->lock);
-		nic->device->ops->serve(nic->device);
-		msec = progress_serve(nic);
+		msec = progress_serve(nic, fds[CHANNELS].revents);
+		if (fds[DEVICE].revents)
+			nic->device->ops->serve(nic->device);
 		msec = shorter(msec, serve_cqs(nic));
 		msec = shorter(msec, deadline_msec(pairings_serve(nic)));
 		msec = shorter(msec, deadline_msec(listeners_serve(nic)));
 		pthread_mutex_unlock(&nic->lock);
 		poll(fds, sizeof(fds) / sizeof(fds[0]), msec);
-		eventfd_read(nic->agent.wake_fd, &wakes); /* or it was the device, or time */
+		if (fds[WAKE].revents)
+			eventfd_read(nic->agent.wake_fd, &wakes);
 	}
 	return NULL;
 }

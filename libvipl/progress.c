@@ -69,14 +69,15 @@ static bool look_at(struct cq *cq)
 	return true;
 }
 
-int progress_serve(struct nic *nic)
+int progress_serve(struct nic *nic, bool rings)
 {
 	bool all_armed = true;
 	struct cq *cq;
 
 	if (nic->progress.channels_fd < 0)
 		return -1;
-	channels_look(nic->progress.channels_fd);
+	if (rings)
+		channels_look(nic->progress.channels_fd);
 	LIST_FOREACH(cq, &nic->cqs, in_nic)
 		if (atomic_load(&cq->announced) != cq->served)
 			all_armed &= look_at(cq);

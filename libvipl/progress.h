@@ -5,6 +5,8 @@
 #ifndef VIPL_PROGRESS_H
 #define VIPL_PROGRESS_H
 
+#include <stdbool.h>
+
 struct channel;
 struct cq;
 struct nic;
@@ -25,7 +27,7 @@ int progress_watch(struct nic *nic, struct channel *channel);
 void progress_unwatch(struct nic *nic, struct channel *channel);
 /* A CQ that is new shall be armed. */
 void progress_begin(struct cq *cq);
-/* Takes what has come. Returns msec until it has to be called again, or -1. */
-int progress_serve(struct nic *nic);
+/* Takes what has come; `rings`: a channel is readable. Returns msec until it has to be called again, or -1. */
+int progress_serve(struct nic *nic, bool rings);
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lock.h"
 #include "log.h"
 #include "loopback.h"
 
@@ -268,7 +269,9 @@ int loopback_cq_arm(struct device_cq *base)
 	struct loopback_endpoint *endpoint;
 
 	cq_lock(cq->cq);
-	atomic_store_explicit(&cq->armed, true, memory_order_relaxed);
+	atomic_fetch_or_explicit(&cq->armed,
+				 lock_thread == LOCK_GUEST ? ARMED_TO_LOOK : ARMED_TO_RING,
+				 memory_order_relaxed);
 	if (cq->page)
 		atomic_fetch_or_explicit(&cq->page->waits, WAIT_ON_CHANNEL, memory_order_relaxed);
 	LIST_FOREACH(endpoint, &cq->receivers, in_receive_cq)

@@ -94,11 +94,16 @@ struct loopback_order {
 	atomic_bool is_filled, has_pending;	  /* heap and pending are not empty; for those without the lock */
 };
 
+enum armed {
+	ARMED_TO_RING = 1, /* once */
+	ARMED_TO_LOOK = 2, /* the program watches memory, and the agent has armed the CQ */
+};
+
 struct loopback_cq {
 	struct cq *cq; /* named in reports */
 	struct loopback_channel *channel;
 	LIST_ENTRY(loopback_cq) in_channel;
-	atomic_bool armed;
+	_Atomic uint32_t armed; /* enum armed: what a send that is done has to do */
 	_Atomic uint32_t polls; /* counts them */
 	LIST_HEAD(, loopback_endpoint) senders, receivers; /* of a CQ for one queue; two while a VI changes */
 	struct cq_page *page; /* NULL: it is for one queue */

@@ -117,6 +117,7 @@ static __attribute__((noinline)) int wake(struct loopback_endpoint *endpoint, ui
 {
 	struct loopback_cq *cq = endpoint->send_cq;
 	int from_fd = endpoint->device->bell.fd;
+	uint32_t armed;
 
 	if (waits)
 		waits = atomic_exchange(endpoint->peer_waits, 0);
@@ -124,9 +125,13 @@ static __attribute__((noinline)) int wake(struct loopback_endpoint *endpoint, ui
 		bell_ring(from_fd, endpoint->peer_channel_bell);
 	if (waits & WAIT_IN_AGENT)
 		bell_ring(from_fd, endpoint->peer_agent_bell);
-	if (atomic_load_explicit(&cq->armed, memory_order_relaxed) &&
-	    atomic_exchange(&cq->armed, false))
+	armed = atomic_load_explicit(&cq->armed, memory_order_relaxed);
+	if (armed & ARMED_TO_RING && atomic_fetch_and(&cq->armed, ~(uint32_t)ARMED_TO_RING) & ARMED_TO_RING)
 		bell_ring(from_fd, cq->channel->bell_name);
+	/* Nobody is woken for what can be told here. A pending send goes on where the CQ is polled. */
+	if (armed & ARMED_TO_LOOK &&
+	    !atomic_load_explicit(&endpoint->is_pending, memory_order_relaxed))
+		cq_poll_for_device(cq->cq);
 	return 0;
 }
 
