@@ -2,16 +2,19 @@
  * vip_perf waking - what a message costs a program that watches memory and calls nothing, as programs
  * did where the adapter wrote the status of a descriptor: with VIPL_PROGRESS=on a thread of the library
  * is woken for it. Beside it, by turns, what it costs on this machine that one process wakes another
- * one by a futex, which is the least that waking can be.
+ * one by a futex, which is the least that waking can be; and what it costs when, as here, it is a thread
+ * that is woken, and writes what the program looks at.
  *
  * Half of a round trip of eight bytes: each side looks at the status of its receive until that is
- * done, takes it, posts it again, answers. The futex's two processes are both on the client's host.
+ * done, takes it, posts it again, answers. The futexes' processes are on the client's host.
  */
 #include "waking.h"
 
 #include <atomic>
-#include <climits>
 #include <cstdlib>
+#include <functional>
+#include <future>
+#include <memory>
 #include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -45,11 +48,53 @@ struct Turns {
 	std::atomic<bool> is_over;
 };
 
-/* False: it is over, or nobody woke us for too long. */
-bool await_turn(Turns &turns, uint32_t parity)
+/* In memory that children share. */
+template <typename T> class Shared
+{
+public:
+	Shared()
+	{
+		void *memory = mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE,
+				    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+		if (memory == MAP_FAILED)
+			fail_errno("get shared memory");
+		object_ = new (memory) T();
+	}
+	~Shared()
+	{
+		munmap(object_, sizeof(T));
+	}
+	Shared(const Shared &) = delete;
+	Shared &operator=(const Shared &) = delete;
+
+	T &operator*() const
+	{
+		return *object_;
+	}
+
+private:
+	T *object_;
+};
+
+/* Sleeps while the number is this one. False: nobody woke us for too long. */
+bool sleep_on(std::atomic<uint32_t> &number, uint32_t value)
 {
 	const timespec limit = {silence_limit_ms / 1000, 0};
 
+	return !syscall(SYS_futex, &number, FUTEX_WAIT, value, &limit, nullptr, 0) ||
+	       errno != ETIMEDOUT;
+}
+
+void add_and_wake(std::atomic<uint32_t> &number)
+{
+	++number;
+	syscall(SYS_futex, &number, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+}
+
+/* False: it is over, or nobody woke us for too long. */
+bool await_turn(Turns &turns, uint32_t parity)
+{
 	for (;;) {
 		const uint32_t now = turns.number;
 
@@ -57,16 +102,9 @@ bool await_turn(Turns &turns, uint32_t parity)
 			return false;
 		if (now % 2 == parity)
 			return true;
-		if (syscall(SYS_futex, &turns.number, FUTEX_WAIT, now, &limit, nullptr, 0) < 0 &&
-		    errno == ETIMEDOUT)
+		if (!sleep_on(turns.number, now))
 			return false;
 	}
-}
-
-void pass_turn(Turns &turns)
-{
-	++turns.number;
-	syscall(SYS_futex, &turns.number, FUTEX_WAKE, 1, nullptr, nullptr, 0);
 }
 
 /* This process and a child of it, which is there for the object's life. */
@@ -75,26 +113,18 @@ class FutexPair
 public:
 	FutexPair()
 	{
-		void *memory = mmap(nullptr, sizeof(Turns), PROT_READ | PROT_WRITE,
-				    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-		if (memory == MAP_FAILED)
-			fail_errno("get shared memory");
-		turns_ = new (memory) Turns();
-		child_ = std::make_unique<Child>([turns = turns_] {
+		child_ = std::make_unique<Child>([turns = &*turns_] {
 			while (!turns->is_over)
 				if (await_turn(*turns, 1))
-					pass_turn(*turns);
+					add_and_wake(turns->number);
 			return EXIT_OK;
 		});
 	}
 	~FutexPair()
 	{
-		turns_->is_over = true;
-		turns_->number += 2; /* who is about to sleep does not */
-		syscall(SYS_futex, &turns_->number, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+		(*turns_).is_over = true;
+		add_and_wake((*turns_).number);
 		child_.reset();
-		munmap(turns_, sizeof(Turns));
 	}
 	FutexPair(const FutexPair &) = delete;
 	FutexPair &operator=(const FutexPair &) = delete;
@@ -104,7 +134,7 @@ public:
 		const double start = now_us();
 
 		for (unsigned i = 0; i < round_trips; ++i) {
-			pass_turn(*turns_);
+			add_and_wake((*turns_).number);
 			if (!await_turn(*turns_, 0))
 				throw Failure("a process was not woken by a futex");
 		}
@@ -112,9 +142,53 @@ public:
 	}
 
 private:
-	Turns *turns_;
+	Shared<Turns> turns_;
 	std::unique_ptr<Child> child_;
 };
+
+/* By which a process is woken, and what its thread writes then. */
+struct Bell {
+	std::atomic<uint32_t> rung, seen;
+};
+
+/* The thread that is woken, by so many rings. */
+void take_rings(Bell &bell, uint32_t rings)
+{
+	for (uint32_t seen = 0; seen < rings; bell.seen = seen = bell.rung)
+		if (!sleep_on(bell.rung, seen))
+			throw Failure("a thread was not woken by a futex");
+}
+
+/* A program that looks at what its thread writes, rings, and looks again. */
+void look_and_ring(Bell &own, Bell &other, uint32_t rings, bool begins)
+{
+	const auto thread = std::async(std::launch::async, take_rings, std::ref(own), rings);
+
+	for (uint32_t i = 0; i < rings; ++i) {
+		if (begins)
+			add_and_wake(other.rung);
+		for (Patience patience; own.seen == i;)
+			patience.in_vain("a thread that was woken by a futex");
+		if (!begins)
+			add_and_wake(other.rung);
+	}
+}
+
+double looked_for_us(unsigned round_trips)
+{
+	struct Bells {
+		Bell client, server;
+	};
+	const Shared<Bells> bells;
+	const Child child([&] {
+		look_and_ring((*bells).server, (*bells).client, round_trips, false);
+		return EXIT_OK;
+	});
+	const double start = now_us();
+
+	look_and_ring((*bells).client, (*bells).server, round_trips, true);
+	return (now_us() - start) / round_trips / 2;
+}
 
 void send_and_watch(SmallVi &vi, uint64_t number)
 {
@@ -154,20 +228,26 @@ Report measure(const Side &side, const Wanted &wanted)
 				 {"us_stderr", "std. error", "us"},
 				 {"ratio", "to the futex", ""}});
 	FutexPair futex;
+	const auto futex_us = [&] { return futex.one_way_us(wanted.round_trips); };
+	const Pairs threads = side.control.together([&] {
+		return measure_pairs(wanted.pairs, futex_us,
+				     [&] { return looked_for_us(wanted.round_trips); });
+	});
 
 	side.control.write({{"do", "waking"}});
 	Address server = share_server_address(side);
 	SmallVi vi(side.nic, VIP_SERVICE_RELIABLE_DELIVERY, depth, nullptr);
 	const Pairs pairs = side.control.together([&] {
 		connect_vi(side, vi.vi(), server);
-		return measure_pairs(
-			wanted.pairs, [&] { return futex.one_way_us(wanted.round_trips); },
-			[&] { return watched_us(side, vi, wanted.round_trips); });
+		return measure_pairs(wanted.pairs, futex_us,
+				     [&] { return watched_us(side, vi, wanted.round_trips); });
 	});
 
 	side.control.write({{"messages", 0U}});
 	side.control.meet();
 	report.add("waking", point("futex", pairs.first, 1));
+	report.add("waking",
+		   point("futex, watched in memory", threads.second, compare(threads).ratio));
 	report.add("waking",
 		   point("message, watched in memory", pairs.second, compare(pairs).ratio));
 	return report;
