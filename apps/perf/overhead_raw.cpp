@@ -36,7 +36,7 @@ using Qp = Owner<ibv_qp, ibv_destroy_qp>;
 struct Size {
 	unsigned sends, receives, send_segments, receive_segments;
 };
-constexpr Size usual = {127, 1024, 16, 5};
+constexpr Size usual = {126, 1024, 16, 5};
 constexpr Size least = {64, 64, 1, 1};
 
 const Size &size_for(const Traffic &traffic)
