@@ -37,27 +37,28 @@ struct cq {
 	_Atomic(VIP_CQ_HANDLE) handle; /* by which VipCQDone finds it; NULL: it does not */
 
 	bool is_public;	      /* a VIPL CQ */
+	atomic_bool has_sends; /* a send queue completes here */
+	atomic_bool uneasy;    /* starved or attention may have something in it */
 	struct nic *nic;
-	LIST_ENTRY(cq) in_nic;
-	struct channel *channel;
 	struct device_cq *device_cq;
+
+	/* Each look needs these, to `waiters`: they share a line. The lock guards both lists. */
 	const struct device_ops *ops;
-	unsigned queues;     /* that complete here; guarded by the NIC's lock */
-	_Atomic uint32_t announced;
+	struct queue_list starved;   /* have descriptors that did not fit the device */
+	struct queue_list attention; /* need more than the lock allows: cq_attend_locked() */
 	_Atomic unsigned waiters;
+	_Atomic uint32_t announced;
 	_Atomic unsigned spun_in_vain; /* waits in a row, see cq_wait() */
 	_Atomic unsigned slept_at_once;
 	_Atomic unsigned retired; /* counts what has completed here; the CQ's lock guards it */
 	_Atomic unsigned capacity;
-	atomic_bool has_sends; /* a send queue completes here */
-	atomic_bool uneasy;    /* starved or attention may have something in it */
+	struct entries entries; /* of a VIPL CQ: completions that CQDone has not told; as above */
+
+	LIST_ENTRY(cq) in_nic;
+	struct channel *channel;
+	unsigned queues; /* that complete here; guarded by the NIC's lock */
 	struct cq_notifies notifies;
 	uint32_t served; /* announcements, up to progress_serve()'s last look; guarded by the NIC's lock */
-
-	/* The lock guards these. */
-	struct entries entries;	     /* of a VIPL CQ: completions that CQDone has not told */
-	struct queue_list starved;   /* have descriptors that did not fit the device */
-	struct queue_list attention; /* need more than the CQ's lock allows: see cq_attend_locked() */
 
 	/* Counts what was to complete here: written by who posts, so on a line of its own. */
 	alignas(OBJECT_ALIGNMENT) _Atomic unsigned reserved;

@@ -292,12 +292,13 @@ static struct device_cq *rdma_cq_create(struct device *base, struct cq *context,
 					unsigned entries, unsigned *capacity)
 {
 	struct rdma_device *device = (struct rdma_device *)base;
-	struct rdma_cq *cq = calloc(1, sizeof(*cq));
+	struct rdma_cq *cq = aligned_alloc(alignof(struct rdma_cq), sizeof(*cq));
 	int error;
 
 	(void)is_shared;
 	if (!cq)
 		return NULL;
+	memset(cq, 0, sizeof(*cq));
 	entries = with_kept(entries, device);
 	cq->cq = ibv_create_cq(device->context, (int)entries, context,
 			       (struct ibv_comp_channel *)channel, 0);

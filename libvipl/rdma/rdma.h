@@ -5,10 +5,12 @@
 #include <infiniband/verbs.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
+#include <stdalign.h>
 #include <stdatomic.h>
 #include <sys/queue.h>
 
 #include "device.h"
+#include "object.h"
 #include "wire.h"
 
 /* Memory for messages of more segments than one request takes: all of a NIC's. */
@@ -86,32 +88,36 @@ enum rdma_phase {
 #define RDMA_COMPLETIONS 8u /* taken out of a CQ at a time */
 
 struct rdma_cq {
-	struct ibv_cq *cq;
+	alignas(OBJECT_ALIGNMENT) struct ibv_cq *cq; /* on the line of the first completion */
 	/* The CQ's lock guards it. An array on the stack would have each poll guard its frame. */
 	struct ibv_wc completions[RDMA_COMPLETIONS];
 };
 
+/* What each message needs comes first: three cache lines. */
 struct rdma_endpoint {
 	enum rdma_role role;
-	struct rdma_device *device;
-	struct vi *vi;
-	struct rdma_domain *domain;
-	struct ibv_qp *qp;
-	struct ibv_qp_init_attr wanted_qp; /* what it was created with */
-	unsigned access; /* what the peer may do, IBV_ACCESS_ */
 	uint32_t inline_size;
 	/* An RDMA operation beyond these takes several requests; a send of more segments is staged. */
 	unsigned request_segments;
 	uint32_t request_bytes;
 	unsigned receive_segments;
-	struct workqueue *send_queue, *receive_queue;
-	/* What is being posted; the queues' locks guard them. Not on the stack, for the same reason. */
-	struct ibv_send_wr send_request, *bad_send;
-	struct ibv_recv_wr receive_request, *bad_receive;
-	struct rdma_buffers staged_sends, staged_receives; /* with the queue pair, in order */
-	atomic_bool at_rest; /* since it was stopped */
+	unsigned access; /* what the peer may do, IBV_ACCESS_ */
+	struct ibv_qp *qp;
 	_Atomic uint64_t cookie; /* wr_id, but for what the work is */
 	struct ibv_mr *mark;	 /* of a VI at Reliable Reception: reception.c */
+	struct workqueue *send_queue, *receive_queue;
+	/* What is being posted; the queues' locks guard them. Not on the stack, for the same reason. */
+	alignas(OBJECT_ALIGNMENT) struct ibv_send_wr send_request;
+	struct ibv_recv_wr receive_request;
+	struct ibv_send_wr *bad_send;
+	struct ibv_recv_wr *bad_receive;
+
+	struct rdma_device *device;
+	struct vi *vi;
+	struct rdma_domain *domain;
+	struct ibv_qp_init_attr wanted_qp; /* what it was created with */
+	struct rdma_buffers staged_sends, staged_receives; /* with the queue pair, in order */
+	atomic_bool at_rest; /* since it was stopped */
 	atomic_bool stopped;	 /* what is flushed was meant to be */
 
 	/* Connecting: request.c, cm.c. */
