@@ -122,13 +122,13 @@ void endEach(Nic &nic, VIP_RELIABILITY_LEVEL level, bool afterSends)
 {
 	Peer other("cqOrderLeaver");
 	other.channel.put(std::to_string(level));
-	for (unsigned i = 0; i < orderRounds() / 50; i++) {
+	for (OrderRounds rounds(50); rounds.next();) {
 		Ending ending(nic, level);
 		ASSERT_NO_FATAL_FAILURE(ending.begin(other));
 		if (afterSends) {
 			ASSERT_TRUE(isDone(ending.vi, ending.lastSend()));
 		}
-		bool weLeave = i % 2;
+		bool weLeave = rounds.number() % 2;
 		other.channel.put(weLeave ? "stay" : "leave");
 		if (weLeave) {
 			ASSERT_EQ(VIP_SUCCESS, VipDisconnect(ending.vi));
@@ -161,14 +161,14 @@ TEST_F(CqOrder, WhatHasArrivedComesBeforeWhatIsFlushedAfterwards)
 		Vi idle(nic, ofLevel(level), cq, nullptr);
 		Pool in(nic, 1, 64), out(nic, 1, 64), flushed(nic, 1, 64);
 		ASSERT_TRUE(harness::connect(to, from));
-		for (unsigned i = 0; i < orderRounds(); i++) {
+		for (OrderRounds rounds; rounds.next();) {
 			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(to, in.message(0, 64), in.handle()));
 			ASSERT_TRUE(harness::send(from, out.message(0, 64), out.handle(),
 						  Mode::Polling));
 			ASSERT_EQ(VIP_SUCCESS,
 				  VipPostSend(idle, flushed.message(0, 64), flushed.handle()));
-			ASSERT_EQ(in.descriptor(0), cq.take().descriptor) << "round " << i;
-			ASSERT_EQ(flushed.descriptor(0), cq.take().descriptor) << "round " << i;
+			ASSERT_EQ(in.descriptor(0), cq.take().descriptor) << "round " << rounds.number();
+			ASSERT_EQ(flushed.descriptor(0), cq.take().descriptor) << "round " << rounds.number();
 		}
 		EXPECT_TRUE(cq.isEmpty());
 	});
@@ -184,14 +184,14 @@ TEST_F(CqOrder, ASendComesAfterWhatHadArrivedBeforeItWasPosted)
 		Pool in(nic, 2, 64), out(nic, 2, 64);
 		ASSERT_TRUE(harness::connect(to, from));
 		ASSERT_TRUE(harness::connect(sender, receiver));
-		for (unsigned i = 0; i < orderRounds(); i++) {
+		for (OrderRounds rounds; rounds.next();) {
 			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(receiver, in.message(1, 64), in.handle()));
 			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(to, in.message(0, 64), in.handle()));
 			ASSERT_TRUE(harness::send(from, out.message(0, 64), out.handle(),
 						  Mode::Polling));
 			ASSERT_EQ(VIP_SUCCESS, VipPostSend(sender, out.message(1, 64), out.handle()));
-			ASSERT_EQ(in.descriptor(0), cq.take().descriptor) << "round " << i;
-			ASSERT_EQ(out.descriptor(1), cq.take().descriptor) << "round " << i;
+			ASSERT_EQ(in.descriptor(0), cq.take().descriptor) << "round " << rounds.number();
+			ASSERT_EQ(out.descriptor(1), cq.take().descriptor) << "round " << rounds.number();
 			ASSERT_EQ(in.descriptor(1), takeReceive(receiver));
 		}
 		EXPECT_TRUE(cq.isEmpty());
@@ -305,7 +305,7 @@ TEST_F(CqOrder, SendsThatAreDoneComeBeforeTheAnswer)
 		other.channel.put(std::to_string(level));
 		other.channel.put(discriminator);
 		ASSERT_TRUE(serve(vi, discriminator));
-		for (unsigned i = 0; i < orderRounds() / 10; i++) {
+		for (OrderRounds rounds(10); rounds.next();) {
 			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, pool.message(2, 64), pool.handle()));
 			for (unsigned s = 0; s < 2; s++)
 				ASSERT_EQ(VIP_SUCCESS,
@@ -315,7 +315,7 @@ TEST_F(CqOrder, SendsThatAreDoneComeBeforeTheAnswer)
 			ASSERT_TRUE(isDone(vi, pool.descriptor(2)));
 			for (unsigned s = 0; s < 3; s++)
 				ASSERT_EQ(pool.descriptor(s), cq.take().descriptor)
-					<< "round " << i;
+					<< "round " << rounds.number();
 		}
 		EXPECT_TRUE(cq.isEmpty());
 		other.channel.put("end");
@@ -338,7 +338,7 @@ TEST_F(CqOrder, ThreadsPostOnSeveralVisAndEachQueueIsToldInItsOrder)
 		index[*from[v]] = index[*to[v]] = v;
 		ASSERT_TRUE(harness::connect(*to[v], *from[v]));
 	}
-	for (unsigned round = 0; round < orderRounds() / 200 + 1; round++) {
+	for (OrderRounds rounds(200); rounds.next();) {
 		std::atomic<unsigned> refused{0};
 		std::vector<std::unique_ptr<Thread>> posting;
 		for (unsigned t = 0; t < threads; t++)

@@ -3,15 +3,39 @@
 
 #include "harness.h"
 
+#include <chrono>
 #include <cstdlib>
 
-// How often something is tried that a race may put out of order: $VIPL_TEST_ROUNDS, or as often as takes
-// seconds.
-inline unsigned orderRounds()
+// Something is tried that a race may put out of order: $VIPL_TEST_ROUNDS times, or 1000 times, or as often as a slow
+// host can in some seconds. Those that take longer are one of so many.
+class OrderRounds
 {
-	const char *rounds = getenv("VIPL_TEST_ROUNDS");
-	return rounds ? static_cast<unsigned>(std::stoul(rounds)) : 1000;
-}
+      public:
+	explicit OrderRounds(unsigned oneOf = 1)
+	{
+		const char *rounds = getenv("VIPL_TEST_ROUNDS");
+		most_ = (rounds ? static_cast<unsigned>(std::stoul(rounds)) : 1000) / oneOf;
+		limited_ = !rounds;
+	}
+	bool next()
+	{
+		if (count_ == most_ || (limited_ && count_ && Clock::now() > end_))
+			return false;
+		count_++;
+		return true;
+	}
+	// Of this one, from 0 on.
+	unsigned number() const
+	{
+		return count_ - 1;
+	}
+
+      private:
+	using Clock = std::chrono::steady_clock;
+	const Clock::time_point end_ = Clock::now() + std::chrono::seconds(5);
+	unsigned most_ = 0, count_ = 0;
+	bool limited_ = false;
+};
 
 // What a CQ has named, and what was at the head of that queue then.
 struct Named {

@@ -59,12 +59,12 @@ void CqOrderOfVis::expectOrder(VIP_RELIABILITY_LEVEL level, unsigned onA)
 		other.channel.put(word);
 	ASSERT_TRUE(serve(a, nameOfA));
 	ASSERT_TRUE(serve(b, nameOfB));
-	for (unsigned batch = 0; batch < orderRounds() / kBatch; batch++) {
+	for (OrderRounds batches(kBatch); batches.next();) {
 		for (unsigned i = 0; i < kBatch * (onA + 1); i++)
 			ASSERT_EQ(VIP_SUCCESS, VipPostRecv((i + 1) % (onA + 1) ? a : b,
 							   pool.message(i, 16), pool.handle()));
 		// Taken as they come, or when all are there.
-		bool late = batch % 2;
+		bool late = batches.number() % 2;
 		other.channel.put(late ? "tell" : "go");
 		if (late)
 			other.channel.expect("sent");
@@ -72,7 +72,7 @@ void CqOrderOfVis::expectOrder(VIP_RELIABILITY_LEVEL level, unsigned onA)
 			Named named = cq.take();
 			ASSERT_TRUE(named.descriptor);
 			ASSERT_EQ(pool.descriptor(i), named.descriptor)
-				<< "round " << batch * kBatch + i / (onA + 1) << ", message "
+				<< "round " << batches.number() * kBatch + i / (onA + 1) << ", message "
 				<< i % (onA + 1) << (late ? ", taken late" : ", taken as it came");
 			ASSERT_EQ(0U, errorOf(named.descriptor)) << statusOf(named.descriptor);
 		}
