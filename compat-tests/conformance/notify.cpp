@@ -406,10 +406,14 @@ TEST_F(Notify, HandlerMayCloseTheNicWhileAnotherThreadDestroysItsVi)
 	ASSERT_EQ(VIP_SUCCESS, sendNotify(vi));
 	flushSend(vi, pool, 0);
 	ASSERT_TRUE(gate.someoneArrives());
-	Thread destroys([&] { EXPECT_EQ(VIP_SUCCESS, VipDestroyVi(vi)); });
+	VIP_RETURN destroyed = VIP_NOT_DONE;
+	Thread destroys([&] { destroyed = VipDestroyVi(vi); });
 	letTimePass(kQuiet);
 	gate.open();
 	destroys.join();
+	EXPECT_TRUE(destroyed == VIP_SUCCESS ||
+		    destroyed == VIP_INVALID_PARAMETER) // it began when the NIC was closed
+		<< testing::PrintToString(destroyed);
 	EXPECT_TRUE(calls.reach(1));
 }
 

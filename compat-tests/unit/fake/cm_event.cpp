@@ -294,6 +294,8 @@ void fake_cm_event(rdma_cm_id *rid, rdma_cm_event_type type, int status, const v
 	auto *id = static_cast<Id *>(rid);
 	size_t reported = 0;
 
+	if (!world().ids.count(id)) // destroyed since the test has looked
+		return;
 	if (type == RDMA_CM_EVENT_CONNECT_REQUEST)
 		reported = 56;
 	else if (type == RDMA_CM_EVENT_CONNECT_RESPONSE)

@@ -121,7 +121,7 @@ void fake_async_event_cq(enum ibv_event_type type, struct ibv_cq *cq);
 // To every context opened on the device; PORT_ERR and PORT_ACTIVE change the port's state too.
 void fake_async_event_port(enum ibv_event_type type, const char *device);
 
-// Queues this event for the id, whatever its state, which stays as it is.
+// Queues this event for the id, whatever its state, which stays as it is; not if it is destroyed by now.
 void fake_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type type, int status,
 		   const void *private_data, size_t length);
 void fake_reject_next(int count,
