@@ -9,7 +9,10 @@
 #include "config.h"
 #include "fuzz.h"
 #include "link.h"
+#include "lock.h"
 #include "log.h"
+
+_Thread_local uint32_t lock_thread = LOCK_UNNUMBERED; /* never the agent */
 
 static struct config settings;
 
