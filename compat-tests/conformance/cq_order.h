@@ -3,6 +3,7 @@
 
 #include "harness.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 
@@ -14,7 +15,7 @@ class OrderRounds
 	explicit OrderRounds(unsigned oneOf = 1)
 	{
 		const char *rounds = getenv("VIPL_TEST_ROUNDS");
-		most_ = (rounds ? static_cast<unsigned>(std::stoul(rounds)) : 1000) / oneOf;
+		most_ = std::max(1U, (rounds ? static_cast<unsigned>(std::stoul(rounds)) : 1000) / oneOf);
 		limited_ = !rounds;
 	}
 	bool next()

@@ -65,6 +65,9 @@ static inline void publish(struct loopback_endpoint *endpoint, struct lane_messa
 		message->stamp = cq_page_stamp(endpoint->peer_page);
 	/* With the number the peer gets all that was written before it, in the ring, too. */
 	atomic_store_explicit(&message->number, ++endpoint->written, memory_order_release);
+	/* Before the send is done: who sees that may send to the same CQ, and shall not overtake this. */
+	if (shares && endpoint->peer_page)
+		cq_page_arrived(endpoint->peer_page, endpoint->peer_queue);
 	/* What the next one needs is best fetched while the peer is at this one. */
 	__builtin_prefetch(&endpoint->out->messages[endpoint->written & (LANE_MESSAGES - 1)], 1);
 	__builtin_prefetch((void *)&endpoint->out->receives[endpoint->taken & (LANE_RECEIVES - 1)]);
@@ -154,9 +157,7 @@ static __attribute__((noinline)) int announce_shared(struct loopback_endpoint *e
 	struct loopback_cq *cq = endpoint->send_cq;
 	uint32_t waits;
 
-	/* Who is told in these ways cannot miss it. With the others it is as above. */
-	if (endpoint->peer_page)
-		cq_page_arrived(endpoint->peer_page, endpoint->peer_queue);
+	/* Who is told in this way, or by the bit of publish(), cannot miss it. With the others it is as above. */
 	order_call(cq, &endpoint->sending);
 	if (!endpoint->peer_page || !cq->page)
 		atomic_thread_fence(memory_order_seq_cst);
