@@ -207,10 +207,25 @@ static void end_sources(struct loopback_endpoint *endpoint)
 	order_call(receive_cq, &endpoint->receiving);
 }
 
+/* Another peer of the CQ may have cleared the bit of what has come. No more is taken than fits the lane. */
+static void take_what_has_come(struct loopback_endpoint *endpoint)
+{
+	struct loopback_cq *cq = endpoint->receive_cq;
+	uint32_t before = atomic_load_explicit(&endpoint->read, memory_order_relaxed);
+
+	order_call(cq, &endpoint->receiving);
+	for (unsigned turns = 0; turns < LANE_MESSAGES && cq_poll_for_device(cq->cq); turns++)
+		if (atomic_load_explicit(&endpoint->read, memory_order_relaxed) - before >=
+		    LANE_MESSAGES)
+			break;
+}
+
 void loopback_endpoint_stop(struct device_endpoint *base)
 {
 	struct loopback_endpoint *endpoint = (struct loopback_endpoint *)base;
 
+	if (endpoint->in && endpoint->receive_cq->page)
+		take_what_has_come(endpoint);
 	if (endpoint->in)
 		atomic_store(&endpoint->in->closed, 1);
 	end_sources(endpoint);
