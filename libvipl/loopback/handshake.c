@@ -155,9 +155,8 @@ static void ask_next(struct loopback_endpoint *endpoint)
 
 		if (!error)
 			return;
-		if (error == EAGAIN) { /* more wait there than are looked at */
-			endpoint_busy(endpoint->vi);
-		} else if (error != ECONNREFUSED) {
+		/* EAGAIN: more wait there than are looked at, for somebody of whom we know nothing. */
+		if (error != ECONNREFUSED && error != EAGAIN) {
 			log_error("cannot connect: %s%s", strerror(error),
 				  error == EMFILE ? " (see ulimit -n)" : "");
 			endpoint_refused(endpoint->vi, VIP_ERROR_RESOURCE);
