@@ -27,7 +27,7 @@ void describe_self(struct connect_info *own, const struct vi *vi);
 void describe_peer(VIP_VI_ATTRIBUTES *attributes, const struct connect_info *peer);
 /* [nic] In these both ends must agree. VIP_SUCCESS, or what VipConnectAccept says. */
 VIP_RETURN check_attributes_fit(const struct vi *vi, const struct connect_info *peer);
-/* [nic] Wakes those who wait, and rejects what is held for others; for VipCloseNic. */
+/* [nic] Wakes those who wait, and tells those whose requests are held that nobody waits; for VipCloseNic. */
 void listeners_close(struct nic *nic);
 
 #endif

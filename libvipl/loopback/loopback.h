@@ -401,7 +401,7 @@ bool send_memory_is_there(const struct loopback_endpoint *endpoint, const struct
 void send_announce(struct loopback_endpoint *endpoint);
 
 /* pending.c */
-/* Begins what loopback_report_sends() goes on with. */
+/* Begins what loopback_advance() goes on with. */
 void loopback_suspend(struct loopback_endpoint *endpoint, const struct device_send *send,
 		      unsigned kind);
 /* The send CQ's lock is held. Goes on with what is pending. */
