@@ -193,16 +193,18 @@ static void tell_cause(struct loopback_endpoint *endpoint)
 		endpoint_closed(endpoint->vi);
 }
 
-/* What is flushed has its place behind what was completed before. */
+/* What is flushed has its place behind what was completed before; no poll completes anything in between. */
 static void end_sources(struct loopback_endpoint *endpoint)
 {
 	struct loopback_cq *send_cq = endpoint->send_cq, *receive_cq = endpoint->receive_cq;
 
+	lock_cqs(endpoint);
 	if (send_cq->page)
 		atomic_store(&endpoint->sending.end, cq_page_stamp(send_cq->page));
 	if (receive_cq->page)
 		atomic_store(&endpoint->receiving.end, cq_page_stamp(receive_cq->page));
 	atomic_store(&endpoint->stopped, true);
+	unlock_cqs(endpoint);
 	order_call(send_cq, &endpoint->sending);
 	order_call(receive_cq, &endpoint->receiving);
 }
