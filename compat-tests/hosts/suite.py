@@ -154,7 +154,7 @@ PERF_ALL = {
     "bandwidth": "--trials 1 --trial-ms 5 --to 1M --level unreliable,delivery,reception",
     "stream": "--trials 1 --trial-ms 5 --to 1M",
     "cpu": "--trials 1 --trial-ms 20",
-    "echo": "--samples 50",
+    "echo": "--samples 3",
     "connect": "--count 100",
     "logp": "",
     "scale": "--to 256 --limit 2"}
