@@ -98,7 +98,7 @@ VIP_RETURN VipCreateCQ(VIP_NIC_HANDLE NicHandle, VIP_ULONG EntryCount, VIP_CQ_HA
 		goto put_nic;
 	pthread_mutex_lock(&nic->lock);
 	/* EntryCount is a hint: programs ask for 1 and have dozens of descriptors on many VIs. */
-	cq = cq_create(nic, EntryCount > CQ_ENTRIES ? (unsigned)EntryCount : CQ_ENTRIES, true);
+	cq = cq_create(nic, NULL, EntryCount > CQ_ENTRIES ? (unsigned)EntryCount : CQ_ENTRIES, true);
 	if (cq) {
 		*CQHandle = object_handle(&cq->object);
 		rc = VIP_SUCCESS;

@@ -26,8 +26,8 @@ static struct channel *create_channel(struct nic *nic)
 	return NULL;
 }
 
-/* The first CQs get a channel each; later ones share, since channels are file descriptors. */
-static struct channel *channel_take(struct nic *nic)
+/* The first ones who ask get a channel each; later ones share, since channels are file descriptors. */
+static struct channel *find_channel(struct nic *nic)
 {
 	struct channel **best = &nic->channels[0];
 
@@ -41,8 +41,6 @@ static struct channel *channel_take(struct nic *nic)
 	}
 	if (!*best)
 		*best = create_channel(nic);
-	if (*best)
-		(*best)->cqs++;
 	return *best;
 }
 
@@ -86,7 +84,8 @@ static struct cq *allocate(void)
 	return cq;
 }
 
-struct cq *cq_create(struct nic *nic, unsigned entries, bool is_public)
+struct cq *cq_create(struct nic *nic, struct channel *channel, unsigned entries,
+		     bool is_public)
 {
 	struct cq *cq = allocate();
 	unsigned capacity;
@@ -101,13 +100,14 @@ struct cq *cq_create(struct nic *nic, unsigned entries, bool is_public)
 	TAILQ_INIT(&cq->starved);
 	TAILQ_INIT(&cq->attention);
 	cq_notifies_init(&cq->notifies);
-	cq->channel = channel_take(nic);
+	cq->channel = channel ? channel : find_channel(nic);
 	if (!cq->channel) {
 		error = errno;
 		log_error("no completion channel: %s%s", strerror(error),
 			  error == EMFILE ? " (see ulimit -n)" : "");
 		goto free_cq;
 	}
+	cq->channel->cqs++;
 	cq->device_cq = cq->ops->cq_create(
 		nic->device, cq, cq->channel->device_channel, is_public, entries, &capacity);
 	if (!cq->device_cq) {

@@ -64,8 +64,8 @@ struct cq {
 	alignas(OBJECT_ALIGNMENT) _Atomic unsigned reserved;
 };
 
-/* [nic] NULL and errno on failure. */
-struct cq *cq_create(struct nic *nic, unsigned entries, bool is_public);
+/* [nic] `channel`: another CQ's, or NULL. NULL and errno on failure. */
+struct cq *cq_create(struct nic *nic, struct channel *channel, unsigned entries, bool is_public);
 /* [nic] Nobody uses it any more. */
 void cq_destroy(struct cq *cq);
 /* [nic] Makes the handle invalid; no VipCQDone is in the CQ then. False when it was before. */

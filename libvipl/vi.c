@@ -37,10 +37,11 @@ struct region_rights vi_rights(const VIP_VI_ATTRIBUTES *attributes)
 				      .rdma_read = attributes->EnableRdmaRead};
 }
 
-/* The program's CQ, or one of the queue's own. */
-static struct cq *use_cq(struct nic *nic, struct cq *given, unsigned depth)
+/* The program's CQ, or one of the queue's own, with this channel if it is not NULL. */
+static struct cq *use_cq(struct nic *nic, struct cq *given, struct channel *channel,
+			 unsigned depth)
 {
-	struct cq *cq = given ? given : cq_create(nic, depth, false);
+	struct cq *cq = given ? given : cq_create(nic, channel, depth, false);
 
 	if (cq)
 		cq->queues++;
@@ -96,11 +97,13 @@ static VIP_RETURN build(struct vi *vi, struct cq *send_cq, struct cq *receive_cq
 	if ((send_cq && object_retired(&send_cq->object)) ||
 	    (receive_cq && object_retired(&receive_cq->object)))
 		return VIP_INVALID_PARAMETER;
-	send_cq = use_cq(nic, send_cq, SEND_DEPTH);
+	send_cq = use_cq(nic, send_cq, NULL, SEND_DEPTH);
 	if (!send_cq)
 		return VIP_ERROR_RESOURCE;
 	atomic_store(&send_cq->has_sends, true);
-	receive_cq = use_cq(nic, receive_cq, RECEIVE_DEPTH);
+	/* Mostly one thread waits for both queues, and two VIs with a channel would wake each other's. */
+	receive_cq = use_cq(nic, receive_cq, send_cq->is_public ? NULL : send_cq->channel,
+			    RECEIVE_DEPTH);
 	if (!receive_cq)
 		goto release_send_cq;
 	if (workqueue_init(&vi->send, send_cq, false))

@@ -61,7 +61,7 @@ TEST_F(FaultsCreate, VisThatCannotBeMadeAreErrorResourceAndLeaveNothing)
 		const char *function;
 		int nth, error;
 	} faults[] = {
-		{"ibv_create_comp_channel", 1, EMFILE}, {"ibv_create_comp_channel", 2, EMFILE},
+		{"ibv_create_comp_channel", 1, EMFILE},
 		{"ibv_create_cq", 1, ENOMEM},           {"ibv_create_cq", 2, ENOMEM},
 		{"ibv_create_cq", 1, EINVAL},           {"ibv_create_qp", 1, ENOMEM},
 		{"ibv_create_qp", 1, EAGAIN},
@@ -202,6 +202,16 @@ TEST_F(FaultsCreate, DeregistrationThatFailsBelowDoesNoHarm)
 	expect_usable();
 	close();
 	fake_reset();
+}
+
+TEST_F(FaultsCreate, QueuesOfAViShareAChannel)
+{
+	const int channels = fake_live().channels;
+	const VIP_VI_HANDLE own = make_vi();
+
+	EXPECT_EQ(fake_live().channels, channels + 1);
+	EXPECT_EQ(VipDestroyVi(own), VIP_SUCCESS);
+	EXPECT_EQ(fake_live().channels, channels);
 }
 
 TEST_F(FaultsCreate, ManyCqsShareChannels)
