@@ -47,6 +47,7 @@ VIP_PEER(cqOrderLeaver)
 	Nic nic;
 	auto level = static_cast<VIP_RELIABILITY_LEVEL>(std::stoul(test.get()));
 	for (std::string order = test.get(); order != "end"; order = test.get()) {
+		beginTimeLimit();
 		Vi vi(nic, ofLevel(level));
 		Pool in(nic, kSends, 64), out(nic, 1, 64);
 		for (unsigned i = 0; i < kSends; i++)
@@ -286,6 +287,7 @@ VIP_PEER(cqOrderAnswerer)
 		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, pool.message(i, 64), pool.handle()));
 	ASSERT_TRUE(call(vi, test.get(), test.host()));
 	while (test.get() == "answer") {
+		beginTimeLimit();
 		for (unsigned i = 0; i < 2; i++) {
 			ASSERT_EQ(pool.descriptor(i), takeReceive(vi));
 			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, pool.message(i, 64), pool.handle()));

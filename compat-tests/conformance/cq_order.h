@@ -2,6 +2,7 @@
 #pragma once
 
 #include "harness.h"
+#include "time_limit.h"
 
 #include <algorithm>
 #include <chrono>
@@ -22,6 +23,7 @@ class OrderRounds
 	{
 		if (count_ == most_ || (limited_ && count_ && Clock::now() > end_))
 			return false;
+		harness::beginTimeLimit();
 		count_++;
 		return true;
 	}

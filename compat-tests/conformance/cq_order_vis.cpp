@@ -37,6 +37,7 @@ VIP_PEER(cqOrderSender)
 		ASSERT_EQ(0U, errorOf(d)) << statusOf(d);
 	};
 	for (std::string order = test.get(); order != "end"; order = test.get()) {
+		beginTimeLimit();
 		for (unsigned round = 0; round < kBatch; round++) {
 			for (unsigned i = 0; i < onA; i++)
 				ASSERT_NO_FATAL_FAILURE(sendOn(a));

@@ -4,6 +4,7 @@
 // the running test, as failed, and another one runs the tests that are left. One bad call hides no
 // other result.
 #include "../harness.h"
+#include "../time_limit.h"
 #include "library.h"
 #include "options.h"
 #include "remote.h"
@@ -27,8 +28,6 @@ namespace
 
 using results::Outcome;
 
-constexpr unsigned kSecondsPerTest = 90;
-
 std::string nameOf(const testing::TestInfo &test)
 {
 	return std::string(test.test_suite_name()) + "." + test.name();
@@ -41,7 +40,7 @@ class Watchdog : public testing::EmptyTestEventListener
 		results::begin(nameOf(test));
 		library::newTest();
 		remote::startedAny();
-		alarm(kSecondsPerTest);
+		harness::beginTimeLimit();
 	}
 	void OnTestEnd(const testing::TestInfo &test) override
 	{
@@ -96,7 +95,7 @@ bool nicOpens(const std::string &nic)
 	fflush(nullptr);
 	pid_t child = fork();
 	if (child == 0) {
-		alarm(kSecondsPerTest);
+		harness::beginTimeLimit();
 		VIP_NIC_HANDLE handle = nullptr;
 		_exit(VipOpenNic(nic.c_str(), &handle));
 	}
@@ -116,7 +115,7 @@ bool nicOpens(const std::string &nic)
 int playRole(const std::string &name)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	alarm(kSecondsPerTest);
+	harness::beginTimeLimit();
 	harness::Role role = harness::findRole(name);
 	if (!role) {
 		fprintf(stderr, "no role is called %s\n", name.c_str());
