@@ -18,7 +18,8 @@
 #include "notify.h"
 #include "object.h"
 
-#define CQ_ENTRIES 4096u /* a VIPL CQ's at first: not all devices can let it grow */
+/* A VIPL CQ's at first: not all devices can let it grow. Those that keep one more round up to a power of two. */
+#define CQ_ENTRIES 4095u
 
 TAILQ_HEAD(queue_list, workqueue);
 

@@ -151,7 +151,7 @@ TEST_F(DeviceLimits, ResizingACqMakesRoomForThoseThatHadNone)
 	std::vector<Vi> vis;
 	fake_fail_always("ibv_resize_cq", ENOMEM);
 	EXPECT_EQ(VipResizeCQ(cq, 10000), VIP_ERROR_RESOURCE);
-	for (size_t i = 0; i < 5; i++) { // 5 * 1000 receives, and 4096 entries
+	for (size_t i = 0; i < 5; i++) { // 5 * 1000 receives, and 4095 entries
 		Vi other = make_vi();
 		vis.push_back(make_vi(nullptr, cq));
 		connect(other, vis[i], "vi " + std::to_string(i));
