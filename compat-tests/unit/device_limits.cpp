@@ -165,10 +165,10 @@ TEST_F(DeviceLimits, ResizingACqMakesRoomForThoseThatHadNone)
 			sum += fake_posted(vi.qp, FAKE_RECV);
 		return sum;
 	};
-	EXPECT_EQ(posted(), 4096);
-	EXPECT_EQ(VipResizeCQ(cq, 4096), VIP_SUCCESS) << "it has so many already";
-	EXPECT_EQ(VipResizeCQ(cq, 4097), VIP_ERROR_RESOURCE);
-	EXPECT_EQ(posted(), 4096);
+	EXPECT_EQ(posted(), 4095);
+	EXPECT_EQ(VipResizeCQ(cq, 4095), VIP_SUCCESS) << "it has so many already";
+	EXPECT_EQ(VipResizeCQ(cq, 4096), VIP_ERROR_RESOURCE);
+	EXPECT_EQ(posted(), 4095);
 	forget_faults();
 	EXPECT_EQ(VipResizeCQ(cq, 10000), VIP_SUCCESS);
 	EXPECT_EQ(posted(), 5000);
