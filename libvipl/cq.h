@@ -18,8 +18,11 @@
 #include "notify.h"
 #include "object.h"
 
-/* A VIPL CQ's at first: not all devices can let it grow. Those that keep one more round up to a power of two. */
-#define CQ_ENTRIES 4095u
+/*
+ * A VIPL CQ's at first: not all devices can let it grow. Over RDMA one more is asked for, devices keep one of
+ * their own, and round up to a power of two.
+ */
+#define CQ_ENTRIES 4094u
 
 TAILQ_HEAD(queue_list, workqueue);
 
