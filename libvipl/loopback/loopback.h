@@ -101,10 +101,11 @@ enum armed {
 
 struct loopback_cq {
 	struct cq *cq; /* named in reports */
+	struct loopback_device *device;
 	struct loopback_channel *channel;
 	LIST_ENTRY(loopback_cq) in_channel;
 	_Atomic uint32_t armed; /* enum armed: what a send that is done has to do */
-	_Atomic uint32_t polls; /* counts them */
+	atomic_bool is_polled; /* since the agent has looked at this last */
 	LIST_HEAD(, loopback_endpoint) senders, receivers; /* of a CQ for one queue; two while a VI changes */
 	struct cq_page *page; /* NULL: it is for one queue */
 	int page_fd;
@@ -115,7 +116,6 @@ struct loopback_cq {
 	unsigned ends; /* of linked endpoints that complete here */
 	TAILQ_HEAD(, loopback_endpoint) linked; /* those whose receives do */
 	unsigned links;				/* so many */
-	uint32_t polls_before; /* at the last turn of the timer */
 };
 
 /* A posted receive, in memory of our own: what is published is for the peer's eyes only. */
@@ -286,9 +286,21 @@ int order_join(struct loopback_cq *cq, struct loopback_source *source);
 void order_leave(struct loopback_cq *cq, struct loopback_source *source);
 /* The CQ's lock is held. */
 int order_poll(struct loopback_cq *cq);
-bool order_has_news(const struct loopback_order *order, const struct cq_page *page);
 /* What the stamp of a completion counts as, which may be any number. The CQ's lock is held. */
 uint32_t order_doubt(struct loopback_cq *cq, uint32_t stamp);
+
+static inline bool order_has_come(const struct loopback_order *order, const struct cq_page *page)
+{
+	return atomic_load(&order->called) || atomic_load(&page->summary);
+}
+
+/* Without the lock, too: a poll may find something. */
+static inline bool order_has_news(const struct loopback_order *order, const struct cq_page *page)
+{
+	return atomic_load_explicit(&order->is_filled, memory_order_relaxed) ||
+	       atomic_load_explicit(&order->has_pending, memory_order_relaxed) ||
+	       order_has_come(order, page);
+}
 
 #define STAMPS_MOST (1u << 30) /* far more than there can be completions at a time */
 

@@ -190,18 +190,6 @@ static void go_on_with_pending(struct loopback_cq *cq)
 
 /* ---- polling ---- */
 
-static inline bool has_come(const struct loopback_order *order, const struct cq_page *page)
-{
-	return atomic_load(&order->called) || atomic_load(&page->summary);
-}
-
-bool order_has_news(const struct loopback_order *order, const struct cq_page *page)
-{
-	return atomic_load_explicit(&order->is_filled, memory_order_relaxed) ||
-	       atomic_load_explicit(&order->has_pending, memory_order_relaxed) ||
-	       has_come(order, page);
-}
-
 static void begin_round(struct loopback_cq *cq)
 {
 	cq->order.round++;
@@ -269,7 +257,7 @@ static bool is_over(const struct loopback_order *order)
 	return !order->count || !stamp_before(order->heap[0]->stamp, order->limit);
 }
 
-static __attribute__((noinline)) int poll_rounds(struct loopback_cq *cq)
+int order_poll(struct loopback_cq *cq)
 {
 	struct loopback_order *order = &cq->order;
 	unsigned rounds = 0;
@@ -282,14 +270,9 @@ static __attribute__((noinline)) int poll_rounds(struct loopback_cq *cq)
 			count += take_first(cq, (uint32_t)(BATCH - count));
 		order->in_round = !is_over(order);
 		/* What is left of a round may not complete anything: then there is another one. */
-	} while (!count && ++rounds < ROUNDS && (order->count || has_come(order, cq->page)));
+	} while (!count && ++rounds < ROUNDS && (order->count || order_has_come(order, cq->page)));
 	note(order);
 	return count;
-}
-
-int order_poll(struct loopback_cq *cq)
-{
-	return order_has_news(&cq->order, cq->page) ? poll_rounds(cq) : 0;
 }
 
 /* ---- sources ---- */

@@ -64,7 +64,7 @@ static void look(struct loopback_device *device, struct loopback_cq *cq)
 	atomic_store(&device->is_looking, false);
 	if (found && loopback_cq_has_news(cq)) /* the others first */
 		bell_ring(device->bell.fd, device->bell_name);
-	cq->polls_before = atomic_load_explicit(&cq->polls, memory_order_relaxed);
+	atomic_store_explicit(&cq->is_polled, false, memory_order_relaxed); /* that was this look */
 }
 
 /*
@@ -174,9 +174,8 @@ static void look_at_some(struct loopback_device *device)
 	for (unsigned i = 0; cq && i < SOME_CQS; i++) {
 		look_after(cq, SOME_CONNECTIONS);
 		/* What the program has looked at by itself since the last turn is left to it. */
-		if (cq->polls_before == atomic_load_explicit(&cq->polls, memory_order_relaxed))
+		if (!atomic_exchange_explicit(&cq->is_polled, false, memory_order_relaxed))
 			look(device, cq);
-		cq->polls_before = atomic_load_explicit(&cq->polls, memory_order_relaxed);
 		TAILQ_REMOVE(&device->cqs, cq, in_device);
 		TAILQ_INSERT_TAIL(&device->cqs, cq, in_device);
 		cq = TAILQ_FIRST(&device->cqs);
