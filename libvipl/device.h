@@ -196,10 +196,10 @@ struct device_ops {
 	 * the request.
 	 */
 	void (*reject)(struct device_request *request, VIP_RETURN refusal);
-	/* [nic] There is room to leave it unanswered for some time. */
+	/* [nic] There is room to leave it unanswered for some time. NULL: there always is. */
 	bool (*can_hold)(const struct device_request *request);
 	/* [nic] False when the requester is known to have given up, or to be gone. */
-	bool (*is_asking)(const struct device_request *request);
+	bool (*has_requester)(const struct device_request *request);
 	/* [nic] Ends connecting or a connection; tells the peer, if there is one. */
 	void (*disconnect)(struct device_endpoint *endpoint);
 };

@@ -158,7 +158,7 @@ static bool can_hold(const struct nic *nic, const struct listener *listener,
 {
 	return listener->held_count < HELD_MOST &&
 	       (!TAILQ_EMPTY(&listener->waiters) || clock_nsec() < listener->hold_ends) &&
-	       nic->device->ops->can_hold(request);
+	       (!nic->device->ops->can_hold || nic->device->ops->can_hold(request));
 }
 
 VIP_RETURN request_arrived(struct nic *nic, struct device_request *device_request,
@@ -248,7 +248,7 @@ static struct request *take_held(struct nic *nic, struct listener *listener)
 	struct request *request;
 
 	while ((request = take_oldest(listener))) {
-		if (nic->device->ops->is_asking(request->device_request))
+		if (nic->device->ops->has_requester(request->device_request))
 			break;
 		turn_away(request, VIP_NO_MATCH);
 	}

@@ -254,6 +254,6 @@ const struct device_ops loopback_device_ops = {
 	.cancel = loopback_cancel,
 	.reject = loopback_reject,
 	.can_hold = loopback_can_hold,
-	.is_asking = loopback_is_asking,
+	.has_requester = loopback_has_requester,
 	.disconnect = loopback_disconnect,
 };

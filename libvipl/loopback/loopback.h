@@ -466,7 +466,7 @@ int loopback_listen(struct device *device, const struct discriminator *discrimin
 void loopback_unlisten(struct device *device, const struct discriminator *discriminator);
 void loopback_reject(struct device_request *request, VIP_RETURN refusal);
 bool loopback_can_hold(const struct device_request *request);
-bool loopback_is_asking(const struct device_request *request);
+bool loopback_has_requester(const struct device_request *request);
 
 struct loopback_request {
 	int fd, regions_fd, page_fd;

@@ -124,7 +124,7 @@ void loopback_reject(struct device_request *base, VIP_RETURN refusal)
 }
 
 /* A requester says nothing more until it is answered. */
-bool loopback_is_asking(const struct device_request *base)
+bool loopback_has_requester(const struct device_request *base)
 {
 	const struct loopback_request *request = (const struct loopback_request *)base;
 	char unused;

@@ -378,7 +378,6 @@ const struct device_ops rdma_device_ops = {
 	.accept = rdma_accept_start,
 	.cancel = rdma_cancel,
 	.reject = rdma_refuse,
-	.can_hold = rdma_can_hold,
-	.is_asking = rdma_is_asked,
+	.has_requester = rdma_has_requester,
 	.disconnect = rdma_hang_up,
 };

@@ -188,17 +188,11 @@ void rdma_refuse(struct device_request *base, VIP_RETURN refusal)
 }
 
 /* No event tells of a requester that has given up, but then nothing can be made of its request. */
-bool rdma_is_asked(const struct device_request *base)
+bool rdma_has_requester(const struct device_request *base)
 {
 	const struct rdma_request *request = (const struct rdma_request *)base;
 	struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_RTR};
 	int mask;
 
 	return !rdma_init_qp_attr(request->id, &attributes, &mask);
-}
-
-bool rdma_can_hold(const struct device_request *request)
-{
-	(void)request; /* it is a cm_id, no more */
-	return true;
 }

@@ -251,8 +251,7 @@ void rdma_listen_stop(struct device *device, const struct discriminator *discrim
 void rdma_request_arrived(struct rdma_device *device, struct rdma_cm_id *id,
 			  const struct rdma_conn_param *parameters);
 void rdma_refuse(struct device_request *request, VIP_RETURN refusal);
-bool rdma_can_hold(const struct device_request *request);
-bool rdma_is_asked(const struct device_request *request);
+bool rdma_has_requester(const struct device_request *request);
 
 /* queuepair.c */
 struct device_endpoint *rdma_endpoint_create(struct device *device, struct endpoint_config *config);
