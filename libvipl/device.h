@@ -25,6 +25,12 @@ struct cq;
 struct workqueue;
 
 #define MAX_SEGMENTS 252u /* of a descriptor, the address segment of RDMA included */
+/*
+ * Work requests of a queue that the device is given at once, at most. Devices make a power of two of
+ * it. Some need one more, and the RDMA device keeps one more in the CQ.
+ */
+#define SEND_DEPTH    126u
+#define RECEIVE_DEPTH 1024u
 
 /* What only the device looks into. */
 struct device_domain;  /* of a protection tag */
@@ -68,7 +74,7 @@ struct endpoint_config {
 	struct region_rights rights;
 	struct workqueue *send_queue, *receive_queue; /* named in reports */
 	struct device_cq *send_cq, *receive_cq;
-	unsigned send_depth, receive_depth; /* most work requests at once; the device may lower */
+	unsigned send_depth, receive_depth; /* of the above so many; the device may lower them */
 };
 
 /* What each end tells the other about itself when a connection is made. */

@@ -23,12 +23,7 @@
 #include "vipl.h"
 
 #define QUEUE_DESCRIPTORS 1024u /* MaxDescriptorsPerQueue; a power of two */
-/*
- * Requests that the device has at once: the ring holds the rest. Devices make a power of two of it.
- * Some need one more, and the RDMA device keeps one more in the CQ.
- */
-#define SEND_DEPTH	  126u
-#define RECEIVE_DEPTH	  QUEUE_DESCRIPTORS /* receives must all be where the peer sees them */
+_Static_assert(RECEIVE_DEPTH == QUEUE_DESCRIPTORS, "receives must all be where the peer sees them");
 
 #define QUEUE_HINTS	  4u /* a power of two */
 

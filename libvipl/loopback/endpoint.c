@@ -11,6 +11,9 @@
 /* How long a peer may take for one access to our memory: far longer than any copy. */
 #define ACCESS_NSEC    1000000000
 
+_Static_assert(RECEIVE_DEPTH <= LANE_RECEIVES, "there is a place for each in the lane");
+_Static_assert(SEND_DEPTH <= SEND_STAMPS, "there is a stamp for each");
+
 static void lock_cqs(struct loopback_endpoint *endpoint)
 {
 	struct loopback_cq *first = endpoint->send_cq, *second = endpoint->receive_cq;
@@ -103,10 +106,6 @@ struct device_endpoint *loopback_endpoint_create(struct device *device,
 	endpoint->send_cq = (struct loopback_cq *)config->send_cq;
 	endpoint->receive_cq = (struct loopback_cq *)config->receive_cq;
 	endpoint->watch.fd = -1;
-	if (config->receive_depth > LANE_RECEIVES)
-		config->receive_depth = LANE_RECEIVES;
-	if (config->send_depth > SEND_STAMPS)
-		config->send_depth = SEND_STAMPS;
 	if (endpoint->arrays && join_cqs(endpoint))
 		return (struct device_endpoint *)endpoint;
 	pages_free(endpoint->arrays, sizeof(*endpoint->arrays));
