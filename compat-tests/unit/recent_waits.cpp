@@ -24,7 +24,7 @@ class RecentWaits : public TwoVis
 		EXPECT_EQ(s.next(), RDMA_CM_EVENT_REJECTED);
 		return s.code;
 	}
-	// Until so long after the beginning of the test, in grace times.
+	// Until so long after the beginning, in grace times.
 	void pass(double grace_times)
 	{
 		auto until = begin + std::chrono::duration<double, std::milli>(grace_times * grace_msec);
@@ -35,7 +35,7 @@ class RecentWaits : public TwoVis
 	{
 		return eventually([] { return fake_live().ids == 0; });
 	}
-	const std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+	std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
 	VIP_CONN_HANDLE conn = nullptr;
 };
 
@@ -175,37 +175,41 @@ class BusyServer : public RecentWaits
 	// Tells a of three ports where nobody waits and, after the grace time, of this at the fourth.
 	void answer_after_the_grace_time(wire_code last)
 	{
-		wire_message message;
-
 		fake_address("10.9.9.50", FAKE_REACH_SILENT, 1000000);
 		requested = std::async(std::launch::async, [this] {
 			return request(a, "door", VIP_INFINITE, "10.9.9.50");
 		});
-		for (unsigned port = 0; port < 4; port++) {
-			rdma_cm_id *id = asking(port);
-			if (port == 3)
-				pass(1.2);
-			wire_write(&message, port == 3 ? last : WIRE_NO_MATCH, nullptr, nullptr);
-			fake_cm_event(id, RDMA_CM_EVENT_REJECTED, 28, &message, sizeof(message));
-			if (port < 3)
-				continue;
-			/* By then it was repeated. */
-			EXPECT_TRUE(eventually([&] { return fake_id_of_qp(a.qp) != id; }));
-			fake_cm_event(asking(port), RDMA_CM_EVENT_REJECTED, 28, &message,
-				      sizeof(message));
-		}
+		ASSERT_TRUE(asks_at(0));
+		begin = std::chrono::steady_clock::now(); // the grace time has begun before
+		for (unsigned port = 0; port < 3; port++)
+			answer(port, WIRE_NO_MATCH);
+		ASSERT_TRUE(asks_at(3));
+		pass(1.2);
+		answer(3, last);
 	}
-	// The id that asks at this port of the four.
-	rdma_cm_id *asking(unsigned port)
+	bool asks_at(unsigned port)
+	{
+		return eventually([&] { return id_asking(port) != nullptr; });
+	}
+	// Whatever asks there: when a request is late to be answered there is a repetition of it, too.
+	void answer(unsigned port, wire_code code)
+	{
+		wire_message message;
+
+		wire_write(&message, code, nullptr, nullptr);
+		ASSERT_TRUE(asks_at(port));
+		EXPECT_TRUE(eventually([&] {
+			rdma_cm_id *id = id_asking(port);
+			if (id)
+				fake_cm_event(id, RDMA_CM_EVENT_REJECTED, 28, &message, sizeof(message));
+			return !id;
+		}));
+	}
+	static rdma_cm_id *id_asking(unsigned port)
 	{
 		discriminator door = discriminator_of("door");
-		rdma_cm_id *found = nullptr;
 
-		EXPECT_TRUE(eventually([&] {
-			found = fake_id_asking(rdma_bucket_port(&door, port));
-			return found != nullptr;
-		}));
-		return found;
+		return fake_id_asking(rdma_bucket_port(&door, port));
 	}
 	std::future<VIP_RETURN> requested;
 };
@@ -213,7 +217,7 @@ class BusyServer : public RecentWaits
 TEST_F(BusyServer, BeginsTheGraceTimeAnew)
 {
 	answer_after_the_grace_time(WIRE_BUSY);
-	asking(0); // once more
+	EXPECT_TRUE(asks_at(0)); // once more
 	EXPECT_EQ(state_of(a), VIP_STATE_CONNECT_PENDING);
 	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
 	EXPECT_EQ(requested.get(), VIP_INVALID_STATE);
