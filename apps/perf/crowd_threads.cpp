@@ -202,7 +202,11 @@ try {
 				? VipCQWait(hall.cq.handle(), wait_ms, &vi, &is_receive)
 				: VipCQDone(hall.cq.handle(), &vi, &is_receive);
 
-		if (code == VIP_NOT_DONE || code == VIP_TIMEOUT) {
+		if (code == VIP_TIMEOUT) {
+			patience.blocked_in_vain("a message");
+			continue;
+		}
+		if (code == VIP_NOT_DONE) {
 			patience.in_vain("a message");
 			continue;
 		}

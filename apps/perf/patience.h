@@ -22,15 +22,24 @@ public:
 	{
 		if (++polls_ % yield_polls == 0)
 			sched_yield();
-		if (polls_ % clock_polls)
-			return;
+		if (polls_ % clock_polls == 0)
+			look_at_clock(what);
+	}
+	/* A call has blocked until its time was over: of these there need not be many. */
+	void blocked_in_vain(const char *what)
+	{
+		look_at_clock(what);
+	}
+
+private:
+	void look_at_clock(const char *what)
+	{
 		if (!start_us_)
 			start_us_ = now_us();
 		else if (now_us() - start_us_ > silence_limit_us)
 			throw Failure(std::string(what) + " has not come for 20 seconds");
 	}
 
-private:
 	/*
 	 * With fewer CPUs than polling programs each poll takes time from the one that is waited
 	 * for. That many polls in vain are more than a message takes, so a system call is usually
