@@ -7,10 +7,10 @@
  * completion that one is, in the ring of its queue. This takes hardly any memory of its own, and nothing is
  * searched.
  *
- * A program may take descriptors without asking the CQ. Their entries stay, and their places in the ring are
- * needed again. Of a queue with more untold completions than places only so many have entries; each of the
- * others gets one, the last of all, when one of that queue is taken. That is not its order, but what it would
- * name has been taken long ago.
+ * A program may take descriptors without asking the CQ. Their entries stay, while their places in the ring are
+ * used again. So a queue may have more untold completions than places: then only so many of them have entries,
+ * and the others wait. Whenever an entry of that queue is taken, one that waits gets an entry at the end of the
+ * CQ. It comes too late there, but only of a queue whose descriptors the program takes without asking.
  */
 #ifndef VIPL_ENTRIES_H
 #define VIPL_ENTRIES_H

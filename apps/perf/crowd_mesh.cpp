@@ -76,7 +76,7 @@ Address Rank::address(uint32_t rank, uint32_t other) const
 	return {nic_.host_address(), {bytes, bytes + sizeof(mark)}};
 }
 
-/* Over is over: but a call that has no time does not count as one that was tried. */
+/* At least 1, when the time is over, too: VipConnectRequest takes a timeout of 0 for a wrong parameter. */
 VIP_ULONG Rank::ms_left() const
 {
 	return static_cast<VIP_ULONG>(std::max(1.0, (begun_us_ + limit_us - now_us()) / 1000));

@@ -53,8 +53,11 @@ static inline void cq_page_arrived(struct cq_page *page, uint32_t queue)
 {
 	uint32_t word = queue / PAGE_WORD_BITS, bit = 1u << word / PAGE_SPREAD;
 
-	/* Also when it is set already: then the owner has not taken it yet, and sees what was
-	 * published. */
+	/*
+	 * Written also when it is set: the owner clears it after this, and with what it reads then
+	 * comes what was published. The summary's need not be: while it is set the owner has yet to
+	 * clear it, and looks at this word after that.
+	 */
 	atomic_fetch_or(&page->arrived[word], 1u << queue % PAGE_WORD_BITS);
 	if (!(atomic_load(&page->summary) & bit))
 		atomic_fetch_or(&page->summary, bit);

@@ -45,7 +45,10 @@ uint32_t order_doubt(struct loopback_cq *cq, uint32_t stamp)
 {
 	uint32_t end = now(cq);
 
-	/* It may have been taken since the round began. What cannot be counts as the latest. */
+	/*
+	 * Stamps from the limit up to here were taken since the round began. What is neither one of
+	 * these nor before the limit has never been taken: it counts as the latest.
+	 */
 	return end - stamp - 1 < STAMPS_MOST ? stamp : end - 1;
 }
 
@@ -195,7 +198,11 @@ static void begin_round(struct loopback_cq *cq)
 	cq->order.round++;
 	go_on_with_pending(cq);
 	cq->order.limit = now(cq);
-	/* These were stamped before: honest stamps are less. The order in the heap stays. */
+	/*
+	 * Of what was found in an earlier round an honest stamp is less than this limit. One that is not
+	 * counts as the last before it. Those that change stay behind those that do not, so it is
+	 * still a heap.
+	 */
 	for (unsigned i = 0; i < cq->order.count; i++)
 		if (!stamp_before(cq->order.heap[i]->stamp, cq->order.limit))
 			cq->order.heap[i]->stamp = cq->order.limit - 1;
