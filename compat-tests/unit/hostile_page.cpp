@@ -1,0 +1,166 @@
+// The page of a CQ, which all peers of its queues can write: what they do there changes the order of completions at
+// most, and nothing is lost.
+//
+// The agent may look at the CQ at any time. So in each of these tests what is told is the same, whenever that is.
+#include "hostile_peer.h"
+#include "support.h"
+
+#include <algorithm>
+#include <memory>
+#include <unistd.h>
+
+namespace
+{
+
+constexpr uint32_t kFar = 1U << 31; // of any stamp that there can be
+
+class HostilePage : public NicTest
+{
+      protected:
+	using Peer = std::unique_ptr<hostile_peer, decltype(&hostile_peer_end)>;
+	using Vis = std::vector<VIP_VI_HANDLE>;
+
+	void SetUp() override
+	{
+		NicTest::SetUp();
+		ASSERT_EQ(VipOpenNic("via_lo", &nic), VIP_SUCCESS);
+		ASSERT_EQ(VipErrorCallback(nic, &errors, Errors::handler), VIP_SUCCESS);
+		ASSERT_EQ(memory.add(nic), VIP_SUCCESS);
+		ASSERT_EQ(VipCreateCQ(nic, 64, &cq), VIP_SUCCESS);
+		connect_hostile(a, of_a, "a");
+		connect_hostile(b, of_b, "b");
+	}
+	void connect_hostile(Vi &vi, Peer &peer, const std::string &name)
+	{
+		// All processes of this host are there, other tests as well.
+		const std::string door = name + std::to_string(getpid());
+		VIP_CONN_HANDLE conn = nullptr;
+
+		vi = make_vi(nullptr, cq);
+		for (size_t i = 0; i < kReceives; i++)
+			ASSERT_EQ(post_recv(vi, descriptor(posted++, {{memory.data(), 16}})), VIP_SUCCESS);
+		auto connected = std::async(std::launch::async, [&] {
+			return hostile_peer_connect(door.c_str(), vi_kind.MaxTransferSize);
+		});
+		EXPECT_EQ(wait(door, PATIENCE, &conn), VIP_SUCCESS);
+		EXPECT_EQ(VipConnectAccept(conn, vi), VIP_SUCCESS);
+		peer.reset(connected.get());
+		ASSERT_TRUE(peer);
+	}
+	// As an honest peer does.
+	static void send(const Peer &peer)
+	{
+		send(peer, hostile_peer_stamp(peer.get()));
+	}
+	static void send(const Peer &peer, uint32_t stamp)
+	{
+		hostile_peer_publish(peer.get(), stamp);
+		hostile_peer_announce(peer.get());
+	}
+	// Whose completions the CQ tells next, so many; each of them is a message.
+	Vis told(size_t count)
+	{
+		Vis vis;
+
+		for (size_t i = 0; i < count; i++) {
+			VIP_VI_HANDLE vi = nullptr;
+			VIP_BOOLEAN is_receive;
+			VIP_DESCRIPTOR *done = nullptr;
+
+			EXPECT_EQ(VipCQWait(cq, PATIENCE, &vi, &is_receive), VIP_SUCCESS);
+			EXPECT_EQ(VipRecvDone(vi, &done), VIP_SUCCESS);
+			vis.push_back(vi);
+		}
+		return vis;
+	}
+
+	// A message with a stamp so far from the counter is told after one that was there before.
+	void expect_late(uint32_t distance)
+	{
+		for (bool lies_a : {false, true}) {
+			const Peer &honest = lies_a ? of_b : of_a, &liar = lies_a ? of_a : of_b;
+
+			send(honest);
+			send(honest);
+			send(liar, hostile_peer_counter(liar.get()) + distance);
+			Vis vis = told(3);
+			EXPECT_EQ(vis.front(), (lies_a ? b : a).handle) << distance;
+			EXPECT_EQ(std::count(vis.begin(), vis.end(), (lies_a ? a : b).handle), 1) << distance;
+		}
+	}
+
+	static constexpr size_t kReceives = 32;
+	VIP_CQ_HANDLE cq = nullptr;
+	Peer of_a{nullptr, hostile_peer_end}, of_b{nullptr, hostile_peer_end};
+	size_t posted = 0;
+};
+
+// ---- stamps ----
+
+TEST_F(HostilePage, AStampOfLongAgoCountsAsTheLatest)
+{
+	expect_late(0U - kFar);
+	expect_late(kFar + 1);
+}
+
+TEST_F(HostilePage, AStampThatNobodyHasTakenCountsAsTheLatest)
+{
+	for (uint32_t ahead : {1U, 1000U, kFar - 1})
+		expect_late(ahead);
+}
+
+// ---- the counter ----
+
+TEST_F(HostilePage, ACounterThatWasWrittenToIsPutBack)
+{
+	for (uint32_t jump : {kFar, kFar + 1, 0U - 1, 0U - 1000}) {
+		send(of_a);
+		EXPECT_EQ(told(1), Vis{a});
+		const uint32_t before = hostile_peer_counter(of_b.get());
+		hostile_peer_set_counter(of_b.get(), before + jump);
+		send(of_b);
+		EXPECT_EQ(told(1), Vis{b});
+		EXPECT_LT(hostile_peer_counter(of_b.get()) - before, 10U) << jump;
+		for (const Peer *peer : {&of_a, &of_b, &of_b, &of_a})
+			send(*peer);
+		EXPECT_EQ(told(4), (Vis{a, b, b, a})) << jump;
+	}
+}
+
+// ---- bits ----
+
+TEST_F(HostilePage, AMessageWhoseBitsAreMissingIsFound)
+{
+	for (int i = 0; i < 3; i++) {
+		hostile_peer_publish(of_a.get(), hostile_peer_stamp(of_a.get()));
+		EXPECT_EQ(told(1), Vis{a});
+	}
+	send(of_a);
+	hostile_peer_clear_bits(of_b.get());
+	EXPECT_EQ(told(1), Vis{a});
+}
+
+TEST_F(HostilePage, BitsOfQueuesThatDoNotExistAreNobodys)
+{
+	hostile_peer_set_all_bits(of_b.get());
+	send(of_a);
+	EXPECT_EQ(told(1), Vis{a});
+}
+
+// Its connection ends before the agent has looked after what bits are missing, mostly.
+TEST_F(HostilePage, AMessageWhoseBitsAreMissingComesBeforeTheEnd)
+{
+	send(of_a);
+	hostile_peer_clear_bits(of_b.get());
+	of_a.reset();
+	EXPECT_EQ(told(1), Vis{a});
+	for (size_t i = 1; i < kReceives; i++) {
+		VIP_VI_HANDLE vi = nullptr;
+		VIP_BOOLEAN is_receive;
+
+		ASSERT_EQ(VipCQWait(cq, PATIENCE, &vi, &is_receive), VIP_SUCCESS);
+		expect_received(a, at(i), VIP_STATUS_DESC_FLUSHED_ERROR);
+	}
+}
+
+} // namespace

@@ -1,0 +1,151 @@
+#include "hostile_peer.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "deadline.h"
+#include "loopback/loopback.h"
+
+#define PATIENCE_MSEC 8000
+
+struct hostile_peer {
+	int fd;
+	struct link *link;
+	struct cq_page *page;
+	uint32_t queue;
+	uint32_t written;
+};
+
+/* Who waits may come later. */
+static bool find(int fd, const struct discriminator *wanted)
+{
+	const int64_t end = deadline_after(PATIENCE_MSEC);
+
+	do {
+		struct sockaddr_un address;
+		socklen_t length = rendezvous_address(&address, geteuid(), wanted, 0);
+
+		if (!connect(fd, (struct sockaddr *)&address, length))
+			return true;
+		poll(NULL, 0, 1);
+	} while (clock_nsec() < end);
+	return false;
+}
+
+/* The region table is empty: nobody copies to or from this peer. */
+static bool ask(int fd, const struct discriminator *wanted, uint32_t max_transfer)
+{
+	struct hello hello = {
+		.magic = HELLO_MAGIC,
+		.version = HELLO_VERSION,
+		.kind = HELLO_REQUEST,
+		.reliability = VIP_SERVICE_RELIABLE_DELIVERY,
+		.max_transfer = max_transfer,
+		.wanted_length = wanted->length,
+	};
+	struct region_entries *regions;
+	int regions_fd;
+	bool is_sent;
+
+	memcpy(hello.wanted, wanted->bytes, wanted->length);
+	regions = region_entries_create(&regions_fd);
+	if (!regions)
+		return false;
+	is_sent = hello_send(fd, &hello, &regions_fd, 1);
+	region_entries_unmap(regions);
+	close(regions_fd);
+	return is_sent;
+}
+
+static bool take_answer(struct hostile_peer *peer)
+{
+	const struct hello confirm = {
+		.magic = HELLO_MAGIC, .version = HELLO_VERSION, .kind = HELLO_CONFIRM};
+	struct pollfd readable = {.fd = peer->fd, .events = POLLIN};
+	struct hello hello;
+	int fds[HELLO_FDS];
+
+	if (poll(&readable, 1, PATIENCE_MSEC) != 1 ||
+	    hello_receive(peer->fd, &hello, fds) != HELLO_ACCEPT)
+		return false;
+	peer->link = link_map(fds[1]);
+	peer->page = cq_page_map(fds[2]);
+	peer->queue = hello.queue - 1;
+	hello_close_fds(fds);
+	return peer->link && peer->page && hello_send(peer->fd, &confirm, NULL, 0);
+}
+
+struct hostile_peer *hostile_peer_connect(const char *name, uint32_t max_transfer)
+{
+	struct discriminator wanted = {.length = (uint8_t)strlen(name)};
+	struct hostile_peer *peer = calloc(1, sizeof(*peer));
+
+	memcpy(wanted.bytes, name, wanted.length);
+	peer->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (find(peer->fd, &wanted) && ask(peer->fd, &wanted, max_transfer) && take_answer(peer))
+		return peer;
+	hostile_peer_end(peer);
+	return NULL;
+}
+
+void hostile_peer_end(struct hostile_peer *peer)
+{
+	close(peer->fd);
+	if (peer->link)
+		link_unmap(peer->link);
+	if (peer->page)
+		cq_page_unmap(peer->page);
+	free(peer);
+}
+
+void hostile_peer_publish(struct hostile_peer *peer, uint32_t stamp)
+{
+	struct lane *out = &peer->link->lanes[0];
+	struct lane_message *message = &out->messages[peer->written & (LANE_MESSAGES - 1)];
+
+	message->kind = MESSAGE_INLINED;
+	message->length = 0;
+	message->stamp = stamp;
+	atomic_store(&message->number, ++peer->written);
+}
+
+void hostile_peer_announce(struct hostile_peer *peer)
+{
+	cq_page_arrived(peer->page, peer->queue);
+}
+
+uint32_t hostile_peer_stamp(struct hostile_peer *peer)
+{
+	return cq_page_stamp(peer->page);
+}
+
+uint32_t hostile_peer_counter(const struct hostile_peer *peer)
+{
+	return atomic_load(&peer->page->stamp);
+}
+
+void hostile_peer_set_counter(struct hostile_peer *peer, uint32_t value)
+{
+	atomic_store(&peer->page->stamp, value);
+}
+
+static void write_bits(struct cq_page *page, uint32_t bits)
+{
+	for (unsigned i = 0; i < PAGE_WORDS; i++)
+		atomic_store(&page->arrived[i], bits);
+	atomic_store(&page->summary, bits);
+}
+
+void hostile_peer_set_all_bits(struct hostile_peer *peer)
+{
+	write_bits(peer->page, UINT32_MAX);
+}
+
+void hostile_peer_clear_bits(struct hostile_peer *peer)
+{
+	write_bits(peer->page, 0);
+}
