@@ -25,8 +25,10 @@ class CqOrder : public NicTest
 	}
 };
 
-// Whether the descriptor is done, as its Status says, before the CQ is asked.
-testing::AssertionResult isDone(Vi &vi, const VIP_DESCRIPTOR *d)
+// Whether the descriptor is done, as its Status says, before the CQ is asked. The question may have a library
+// look at the CQ, and so note the order of all that is done by then: a test of what is done unseen knows from
+// the other end that it is.
+testing::AssertionResult isDoneWhenAsked(Vi &vi, const VIP_DESCRIPTOR *d)
 {
 	bool done = eventually([&] {
 		vi.state(); // a library may need a call to get on
@@ -40,8 +42,8 @@ testing::AssertionResult isDone(Vi &vi, const VIP_DESCRIPTOR *d)
 
 constexpr unsigned kSends = 5, kArrived = 3, kReceives = 8;
 
-// The other end: takes the sends, and sends some itself, before it says so. It then disconnects, or waits for
-// that.
+// The other end: sends some messages, says so, and takes those that come. It then disconnects, or waits for that;
+// what it is told before decides whether it takes them first, and says so.
 VIP_PEER(cqOrderLeaver)
 {
 	Nic nic;
@@ -57,9 +59,19 @@ VIP_PEER(cqOrderLeaver)
 		for (unsigned i = 0; i < kArrived; i++)
 			ASSERT_TRUE(harness::send(vi, out.message(0, 64), out.handle()));
 		test.put("sent");
-		if (test.get() == "leave") {
-			for (unsigned i = 0; i < kSends; i++)
-				ASSERT_EQ(in.descriptor(i), takeReceive(vi));
+		unsigned taken = 0;
+		auto takeAll = [&] {
+			for (; taken < kSends; taken++)
+				ASSERT_EQ(in.descriptor(taken), takeReceive(vi));
+		};
+		std::string word = test.get();
+		if (word == "take") {
+			ASSERT_NO_FATAL_FAILURE(takeAll());
+			test.put("taken");
+			word = test.get();
+		}
+		if (word == "leave") {
+			ASSERT_NO_FATAL_FAILURE(takeAll());
 			EXPECT_EQ(VIP_SUCCESS, VipDisconnect(vi));
 		} else {
 			EXPECT_TRUE(vi.becomes(VIP_STATE_ERROR));
@@ -117,26 +129,34 @@ struct Ending {
 	Pool pool;
 };
 
-// Connections one after the other, which the two ends end by turns: after the sends are done, or while they
-// are under way.
-void endEach(Nic &nic, VIP_RELIABILITY_LEVEL level, bool afterSends)
+// When a connection ends: while sends are under way; when the other end has all of them, and nobody has asked
+// here; or when this end has been asked, and has said that they are done.
+enum class Ends { Any, Unseen, Seen };
+
+// Connections one after the other, which the two ends end by turns.
+void endEach(Nic &nic, VIP_RELIABILITY_LEVEL level, std::initializer_list<Ends> whens)
 {
 	Peer other("cqOrderLeaver");
 	other.channel.put(std::to_string(level));
 	for (OrderRounds rounds(50); rounds.next();) {
 		Ending ending(nic, level);
 		ASSERT_NO_FATAL_FAILURE(ending.begin(other));
-		if (afterSends) {
-			ASSERT_TRUE(isDone(ending.vi, ending.lastSend()));
-		}
 		bool weLeave = rounds.number() % 2;
+		Ends when = whens.begin()[rounds.number() / 2 % whens.size()];
+		if (when == Ends::Seen) {
+			ASSERT_TRUE(isDoneWhenAsked(ending.vi, ending.lastSend()));
+		} else if (when == Ends::Unseen) {
+			other.channel.put("take");
+			other.channel.expect("taken");
+		}
 		other.channel.put(weLeave ? "stay" : "leave");
 		if (weLeave) {
 			ASSERT_EQ(VIP_SUCCESS, VipDisconnect(ending.vi));
 		} else {
 			ASSERT_TRUE(ending.vi.becomes(VIP_STATE_ERROR));
 		}
-		ASSERT_NO_FATAL_FAILURE(ending.expectOrder(afterSends ? kSends + kArrived : 0));
+		// A send may be there, and not done: what says that it is there is under way to this end.
+		ASSERT_NO_FATAL_FAILURE(ending.expectOrder(when == Ends::Seen ? kSends + kArrived : 0));
 		other.channel.expect("left");
 	}
 	other.channel.put("end");
@@ -145,12 +165,12 @@ void endEach(Nic &nic, VIP_RELIABILITY_LEVEL level, bool afterSends)
 
 TEST_F(CqOrder, WhatWasDoneBeforeTheEndComesBeforeWhatIsFlushed)
 {
-	atEachLevel([&](VIP_RELIABILITY_LEVEL level) { endEach(nic, level, true); });
+	atEachLevel([&](VIP_RELIABILITY_LEVEL level) { endEach(nic, level, {Ends::Seen, Ends::Unseen}); });
 }
 
 TEST_F(CqOrder, NothingIsDoneAfterSomethingWasFlushed)
 {
-	atEachLevel([&](VIP_RELIABILITY_LEVEL level) { endEach(nic, level, false); });
+	atEachLevel([&](VIP_RELIABILITY_LEVEL level) { endEach(nic, level, {Ends::Any}); });
 }
 
 // What is flushed at once, as a send on an idle VI is, comes after what has arrived before.
@@ -233,24 +253,31 @@ TEST_F(CqOrder, ASendThatFailsComesAfterWhatHadArrivedBeforeIt)
 
 // ---- how many there may be, and whose ----
 
+// All of a queue, which a library has seen before the first is asked for, or has not.
 TEST_F(CqOrder, AsManyAsAQueueTakesAreNamed)
 {
 	auto count = static_cast<unsigned>(
 		std::min<VIP_ULONG>(nic.attributes().MaxDescriptorsPerQueue, 4096));
-	OrderedCq cq(nic);
-	Vi to(nic, reliable(), nullptr, cq), from(nic);
-	Pool in(nic, count, 4), out(nic, 1, 4);
-	for (unsigned i = 0; i < count; i++)
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(to, in.message(i, 4), in.handle()));
-	ASSERT_TRUE(harness::connect(to, from));
-	for (unsigned i = 0; i < count; i++)
-		ASSERT_TRUE(harness::send(from, out.message(0, 4), out.handle(), Mode::Polling));
-	ASSERT_TRUE(isDone(to, in.descriptor(count - 1)));
-	for (unsigned i = 0; i < count; i++)
-		ASSERT_EQ(in.descriptor(i), cq.take().descriptor) << i;
-	EXPECT_TRUE(cq.isEmpty());
+	for (bool seen : {true, false}) {
+		OrderedCq cq(nic);
+		Vi to(nic, reliable(), nullptr, cq), from(nic);
+		Pool in(nic, count, 4), out(nic, 1, 4);
+		for (unsigned i = 0; i < count; i++)
+			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(to, in.message(i, 4), in.handle()));
+		ASSERT_TRUE(harness::connect(to, from));
+		for (unsigned i = 0; i < count; i++)
+			ASSERT_TRUE(
+				harness::send(from, out.message(0, 4), out.handle(), Mode::Polling));
+		if (seen) {
+			ASSERT_TRUE(isDoneWhenAsked(to, in.descriptor(count - 1)));
+		}
+		for (unsigned i = 0; i < count; i++)
+			ASSERT_EQ(in.descriptor(i), cq.take().descriptor) << i;
+		EXPECT_TRUE(cq.isEmpty());
+	}
 }
 
+// Of what a library has noted in its order all of one VI goes, wherever it is.
 TEST_F(CqOrder, OthersStayWhenAViIsDestroyed)
 {
 	constexpr unsigned messages = 4;
@@ -267,8 +294,8 @@ TEST_F(CqOrder, OthersStayWhenAViIsDestroyed)
 				  VipPostRecv(gone, lost.message(i, 16), lost.handle()));
 			ASSERT_TRUE(harness::send(from, out.message(0, 16), out.handle()));
 			ASSERT_TRUE(harness::send(other, out.message(0, 16), out.handle()));
-			ASSERT_TRUE(isDone(to, in.descriptor(i)));
-			ASSERT_TRUE(isDone(gone, lost.descriptor(i)));
+			ASSERT_TRUE(isDoneWhenAsked(to, in.descriptor(i)));
+			ASSERT_TRUE(isDoneWhenAsked(gone, lost.descriptor(i)));
 		}
 	}
 	for (unsigned i = 0; i < messages; i++)
@@ -286,13 +313,15 @@ VIP_PEER(cqOrderAnswerer)
 	for (unsigned i = 0; i < 2; i++)
 		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, pool.message(i, 64), pool.handle()));
 	ASSERT_TRUE(call(vi, test.get(), test.host()));
-	while (test.get() == "answer") {
+	for (std::string word = test.get(); word != "end"; word = test.get()) {
 		beginTimeLimit();
 		for (unsigned i = 0; i < 2; i++) {
 			ASSERT_EQ(pool.descriptor(i), takeReceive(vi));
 			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, pool.message(i, 64), pool.handle()));
 		}
 		ASSERT_TRUE(harness::send(vi, pool.message(2, 64), pool.handle()));
+		if (word == "answer and tell")
+			test.put("answered");
 	}
 }
 
@@ -307,17 +336,26 @@ TEST_F(CqOrder, SendsThatAreDoneComeBeforeTheAnswer)
 		other.channel.put(std::to_string(level));
 		other.channel.put(discriminator);
 		ASSERT_TRUE(serve(vi, discriminator));
+		// Where nothing is between the two ends a send is done when the other end has the message. At
+		// Reliable Reception a library may need a call to learn of it.
+		bool mayBeUnseen = nic.isLoopback() && level != VIP_SERVICE_RELIABLE_RECEPTION;
 		for (OrderRounds rounds(10); rounds.next();) {
+			bool unseen = mayBeUnseen && rounds.number() % 2;
 			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, pool.message(2, 64), pool.handle()));
 			for (unsigned s = 0; s < 2; s++)
 				ASSERT_EQ(VIP_SUCCESS,
 					  VipPostSend(vi, pool.message(s, 64), pool.handle()));
-			ASSERT_TRUE(isDone(vi, pool.descriptor(1)));
-			other.channel.put("answer");
-			ASSERT_TRUE(isDone(vi, pool.descriptor(2)));
+			if (!unseen) {
+				ASSERT_TRUE(isDoneWhenAsked(vi, pool.descriptor(1)));
+			}
+			other.channel.put(unseen ? "answer and tell" : "answer");
+			if (unseen)
+				other.channel.expect("answered");
+			else
+				ASSERT_TRUE(isDoneWhenAsked(vi, pool.descriptor(2)));
 			for (unsigned s = 0; s < 3; s++)
 				ASSERT_EQ(pool.descriptor(s), cq.take().descriptor)
-					<< "round " << rounds.number();
+					<< "round " << rounds.number() << (unseen ? ", unseen" : "");
 		}
 		EXPECT_TRUE(cq.isEmpty());
 		other.channel.put("end");
