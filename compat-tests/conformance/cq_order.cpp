@@ -366,6 +366,42 @@ TEST_F(CqOrder, SendsThatAreDoneComeBeforeTheAnswer)
 
 // ---- threads ----
 
+// Each message is there before the next one is sent.
+TEST_F(CqOrder, AThreadPostsWhileAnotherCollects)
+{
+	constexpr unsigned vis = 3, messages = 300;
+	atEach(nic, {VIP_SERVICE_RELIABLE_RECEPTION}, [&](VIP_RELIABILITY_LEVEL level) {
+		OrderedCq cq(nic);
+		std::vector<std::unique_ptr<Vi>> from, to;
+		Pool in(nic, messages, 16), out(nic, 1, 16);
+		for (unsigned v = 0; v < vis; v++) {
+			from.push_back(std::make_unique<Vi>(nic, ofLevel(level)));
+			to.push_back(std::make_unique<Vi>(nic, ofLevel(level), nullptr, cq));
+			ASSERT_TRUE(harness::connect(*to[v], *from[v]));
+		}
+		for (OrderRounds rounds(messages); rounds.next();) {
+			std::atomic<unsigned> posted{0};
+			Thread posting([&] {
+				for (unsigned i = 0; i < messages; i++) {
+					unsigned v = i * 7 / 5 % vis; // now one after the other, now one twice
+					VIP_RETURN rc = VipPostRecv(*to[v], in.message(i, 16), in.handle());
+					posted += rc == VIP_SUCCESS &&
+						  harness::send(*from[v], out.message(0, 16),
+								out.handle(), Mode::Polling);
+				}
+			});
+			for (unsigned i = 0; i < messages; i++) {
+				Named named = cq.take();
+				ASSERT_EQ(in.descriptor(i), named.descriptor) << "round " << rounds.number();
+				ASSERT_EQ(0U, errorOf(named.descriptor)) << statusOf(named.descriptor);
+			}
+			posting.join();
+			EXPECT_EQ(messages, posted);
+			EXPECT_TRUE(cq.isEmpty());
+		}
+	});
+}
+
 TEST_F(CqOrder, ThreadsPostOnSeveralVisAndEachQueueIsToldInItsOrder)
 {
 	constexpr unsigned threads = 4, each = 2, vis = threads * each, messages = 100;
