@@ -30,7 +30,7 @@ TAILQ_HEAD(queue_list, workqueue);
 struct entries {
 	uint32_t *first, *last;	   /* where the oldest one is, and where the next one goes */
 	struct workqueue **queues; /* by their numbers; NULL where there is none */
-	uint32_t room;		   /* for so many */
+	uint32_t queues_room;	   /* for so many */
 	uint32_t spare;		   /* a place before that of any queue */
 };
 

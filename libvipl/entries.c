@@ -18,11 +18,11 @@ void entries_free(struct entries *entries)
 }
 
 /* A number that no queue has. */
-static uint32_t free_number(const struct entries *entries)
+static uint32_t find_free_number(const struct entries *entries)
 {
 	uint32_t number = 0;
 
-	while (number < entries->room && entries->queues[number])
+	while (number < entries->queues_room && entries->queues[number])
 		number++;
 	return number;
 }
@@ -32,16 +32,16 @@ static int grow(struct cq *cq)
 {
 	struct entries *entries = &cq->entries;
 	struct workqueue **former = entries->queues;
-	uint32_t room = entries->room ? 2 * entries->room : QUEUES_AT_FIRST;
+	uint32_t room = entries->queues_room ? 2 * entries->queues_room : QUEUES_AT_FIRST;
 	struct workqueue **queues = calloc(room, sizeof(*queues));
 
 	if (!queues)
 		return ENOMEM;
 	if (former)
-		memcpy(queues, former, entries->room * sizeof(*queues));
+		memcpy(queues, former, entries->queues_room * sizeof(*queues));
 	lock_acquire(&cq->lock);
 	entries->queues = queues;
-	entries->room = room;
+	entries->queues_room = room;
 	lock_release(&cq->lock);
 	free(former);
 	return 0;
@@ -49,9 +49,9 @@ static int grow(struct cq *cq)
 
 int entries_admit(struct cq *cq, struct workqueue *queue)
 {
-	uint32_t number = free_number(&cq->entries);
+	uint32_t number = find_free_number(&cq->entries);
 
-	if (number == cq->entries.room && grow(cq))
+	if (number == cq->entries.queues_room && grow(cq))
 		return ENOMEM;
 	lock_acquire(&cq->lock);
 	queue->number = number;
@@ -68,7 +68,7 @@ static void remove_all_of(struct entries *entries, const struct workqueue *queue
 
 	if (!left)
 		return;
-	for (uint32_t i = 0; i < entries->room; i++)
+	for (uint32_t i = 0; i < entries->queues_room; i++)
 		if (entries->queues[i])
 			entries->queues[i]->passed = entries->queues[i]->told;
 	while (left) {

@@ -71,7 +71,7 @@ struct loopback_source {
 	struct loopback_endpoint *endpoint;
 	bool is_receive;
 	bool in_heap;
-	bool is_end;	/* nothing comes any more, and what is left is flushed */
+	bool has_ended; /* nothing comes any more, and what is left is flushed */
 	uint32_t stamp; /* of its next completion, while it is in the heap */
 	uint32_t round; /* the last one in which something was taken of it: */
 	uint32_t taken; /* so many */
@@ -84,13 +84,13 @@ struct loopback_order {
 	struct loopback_source **heap;		  /* those with completions, by their stamps */
 	unsigned count, sources;		  /* in the heap, and of the CQ */
 	struct loopback_endpoint **receivers;	  /* by their numbers in the page; NULL: none */
-	uint32_t queues, next_queue;		  /* size of that, and before this all is taken */
+	uint32_t receivers_room, next_queue;	  /* for so many, and before this all is taken */
 	LIST_HEAD(, loopback_endpoint) pending;	  /* with sends that are pending */
 	uint32_t seen;				  /* of the page's counter, for it may be written to */
 	uint32_t round;				  /* counts them */
 	uint32_t limit;				  /* of this one: stamps before this */
 	bool in_round;				  /* it is not over */
-	bool is_told;				  /* that somebody has written to the counter */
+	bool has_warned;			  /* that somebody has written to the counter */
 	atomic_bool is_filled, has_pending;	  /* heap and pending are not empty; for those without the lock */
 };
 

@@ -33,10 +33,10 @@ static uint32_t now(struct loopback_cq *cq)
 
 	if (stamp - cq->order.limit <= STAMPS_MOST)
 		return cq->order.seen = stamp;
-	if (!cq->order.is_told)
+	if (!cq->order.has_warned)
 		log_error("a peer has written to the counter of a completion queue: "
 			  "completions may be told in another order");
-	cq->order.is_told = true;
+	cq->order.has_warned = true;
 	atomic_store(&cq->page->stamp, cq->order.seen);
 	return cq->order.seen;
 }
@@ -128,7 +128,7 @@ static void gather(struct loopback_cq *cq, struct loopback_source *source)
 	}
 	if (source->in_heap)
 		return;
-	source->is_end = atomic_load(&endpoint->stopped);
+	source->has_ended = atomic_load(&endpoint->stopped);
 	if (next_of(cq, source, &source->stamp))
 		push(&cq->order, source);
 }
@@ -157,14 +157,14 @@ static void gather_word(struct loopback_cq *cq, uint32_t word)
 	for (; bits; bits &= bits - 1) {
 		uint32_t queue = word * PAGE_WORD_BITS + (uint32_t)__builtin_ctz(bits);
 
-		if (queue < order->queues && order->receivers[queue])
+		if (queue < order->receivers_room && order->receivers[queue])
 			gather(cq, &order->receivers[queue]->receiving);
 	}
 }
 
 static void gather_arrived(struct loopback_cq *cq)
 {
-	uint32_t words = (cq->order.queues + PAGE_WORD_BITS - 1) / PAGE_WORD_BITS, summary = 0;
+	uint32_t words = (cq->order.receivers_room + PAGE_WORD_BITS - 1) / PAGE_WORD_BITS, summary = 0;
 
 	if (atomic_load(&cq->page->summary))
 		summary = atomic_exchange(&cq->page->summary, 0);
@@ -234,9 +234,9 @@ static int take_first(struct loopback_cq *cq, uint32_t most)
 		source->round = order->round;
 		source->taken = 0;
 	}
-	if (source->is_receive && !source->is_end && atomic_load(&source->endpoint->stopped)) {
+	if (source->is_receive && !source->has_ended && atomic_load(&source->endpoint->stopped)) {
 		/* The message that was next is gone: in its place comes what is flushed, in its own turn. */
-		source->is_end = true;
+		source->has_ended = true;
 		count = 0;
 		has_more = true;
 	} else if (source->is_receive) {
@@ -301,22 +301,22 @@ void order_destroy(struct loopback_cq *cq)
 }
 
 /* The CQ's lock is held. 0 or errno. */
-static int take_number(struct loopback_order *order, struct loopback_endpoint *endpoint)
+static int number_receiver(struct loopback_order *order, struct loopback_endpoint *endpoint)
 {
-	uint32_t queue = order->next_queue, queues = order->queues ? 2 * order->queues : 8;
+	uint32_t queue = order->next_queue, former = order->receivers_room, room = former ? 2 * former : 8;
 	struct loopback_endpoint **receivers;
 
-	while (queue < order->queues && order->receivers[queue])
+	while (queue < former && order->receivers[queue])
 		queue++;
 	if (queue >= PAGE_QUEUES)
 		return ENOSPC;
-	if (queue >= order->queues) {
-		receivers = realloc(order->receivers, queues * sizeof(*receivers));
+	if (queue >= former) {
+		receivers = realloc(order->receivers, room * sizeof(*receivers));
 		if (!receivers)
 			return ENOMEM;
-		memset(receivers + order->queues, 0, (queues - order->queues) * sizeof(*receivers));
+		memset(receivers + former, 0, (room - former) * sizeof(*receivers));
 		order->receivers = receivers;
-		order->queues = queues;
+		order->receivers_room = room;
 	}
 	order->receivers[queue] = endpoint;
 	order->next_queue = queue + 1;
@@ -337,7 +337,7 @@ int order_join(struct loopback_cq *cq, struct loopback_source *source)
 	else
 		order->heap = heap;
 	if (!error && source->is_receive)
-		error = take_number(order, source->endpoint);
+		error = number_receiver(order, source->endpoint);
 	if (!error)
 		order->sources++;
 	cq_unlock(cq->cq);
