@@ -365,7 +365,7 @@ TEST_F(Notify, DestroyOfAViWaitsForItsHandlerAndNoneRunsAfterIt)
 	}
 	ASSERT_NO_FATAL_FAILURE(
 		expectWaitsForTheHandler(gate, destroyed, [&] { return VipDestroyVi(vi); }));
-	EXPECT_FALSE(calls.reach(2, kQuiet));
+	letTimePass(kQuiet); // a handler that runs now says so
 }
 
 TEST_F(Notify, CloseOfTheNicWaitsForAHandlerAndNoneRunsAfterIt)
@@ -386,7 +386,7 @@ TEST_F(Notify, CloseOfTheNicWaitsForAHandlerAndNoneRunsAfterIt)
 	}
 	ASSERT_NO_FATAL_FAILURE(
 		expectWaitsForTheHandler(gate, closed, [&] { return doomed.close(); }));
-	EXPECT_FALSE(calls.reach(2, kQuiet));
+	letTimePass(kQuiet); // a handler that runs now says so
 }
 
 // The one waits for the handler, the handler for all calls on the NIC.

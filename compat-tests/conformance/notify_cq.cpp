@@ -186,7 +186,7 @@ TEST_F(NotifyCq, DestroyOfAViWaitsForAHandlerThatIsAboutIt)
 	flushSend(1);
 	ASSERT_NO_FATAL_FAILURE(
 		expectWaitsForTheHandler(gate, destroyed, [&] { return VipDestroyVi(vi); }));
-	EXPECT_FALSE(calls.reach(2, kQuiet));
+	letTimePass(kQuiet); // a handler that runs now says so
 }
 
 TEST_F(NotifyCq, DestroyOfTheCqWaitsForItsHandler)
