@@ -138,6 +138,20 @@ TEST_F(FaultsConnect, AQueuePairThatCannotBeUsedAgainIsReplaced)
 	expect_works();
 }
 
+// Soft-RoCE's goes on with the read that it was answering.
+TEST_F(FaultsConnect, AQueuePairThatWasConnectedIsNotUsedAgain)
+{
+	connect(a, b, "once");
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	const uint64_t created = fake_calls("ibv_create_qp"), destroyed = fake_calls("ibv_destroy_qp");
+	EXPECT_EQ(request(a, "nobody", 200), VIP_NO_MATCH);
+	EXPECT_EQ(fake_calls("ibv_create_qp"), created + 1);
+	connect(a, b, "again");
+	EXPECT_EQ(fake_calls("ibv_create_qp"), created + 2) << "one that was not connected is";
+	EXPECT_EQ(fake_calls("ibv_destroy_qp"), destroyed + 2);
+}
+
 TEST_F(FaultsConnect, AnAcceptThatCannotPrepareItsViLeavesTheRequestPending)
 {
 	VIP_CONN_HANDLE conn = nullptr;

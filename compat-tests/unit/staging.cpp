@@ -186,6 +186,8 @@ TEST_F(Staging, MemoryThatOneViNoLongerUsesIsThereForOthers)
 			ASSERT_EQ(VipCreateVi(nic, &same, nullptr, nullptr, &peer.handle),
 				  VIP_SUCCESS);
 			connect(peer, vis[i], "turn");
+			if (round) // it is connected anew
+				vis[i].qp = newest_qp();
 			for (size_t j = 0; j < 40; j++) {
 				VIP_DESCRIPTOR *r = many(j, 0, {});
 				for (size_t k = 0; k < MOST; k++) {

@@ -143,7 +143,11 @@ static int move_to_init(struct rdma_endpoint *endpoint)
 			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
-/* Some devices cannot use a queue pair again once it was in ERR, although they say RESET. */
+/*
+ * One that was connected is not used again. Soft-RoCE does not forget a read that it was answering, and takes
+ * the first request of the next connection for more of it. Some devices cannot use one again once it was in
+ * ERR, although they say RESET. And a peer that has not noticed the end yet refuses one that it knows.
+ */
 static int replace_qp(struct rdma_endpoint *endpoint)
 {
 	struct ibv_qp *former = endpoint->qp;
@@ -153,6 +157,7 @@ static int replace_qp(struct rdma_endpoint *endpoint)
 		return error;
 	ibv_destroy_qp(former);
 	next_generation(endpoint);
+	endpoint->was_connected = false;
 	return 0;
 }
 
@@ -165,7 +170,7 @@ int rdma_endpoint_prepare(struct device_endpoint *base)
 	endpoint->probe = 0;
 	endpoint->nobody = false;
 	atomic_store_explicit(&endpoint->stopped, false, memory_order_relaxed);
-	if (endpoint->qp->state == IBV_QPS_RESET && !move_to_init(endpoint))
+	if (!endpoint->was_connected && endpoint->qp->state == IBV_QPS_RESET && !move_to_init(endpoint))
 		return 0;
 	error = replace_qp(endpoint);
 	return error ? error : move_to_init(endpoint);
@@ -292,6 +297,7 @@ int rdma_endpoint_start(struct rdma_endpoint *endpoint)
 	endpoint->peer_psn = attributes.rq_psn;
 	/* The peer's wishes; librdmacm would cut them down for a queue pair of its own. */
 	attributes.max_dest_rd_atomic = clamp(attributes.max_dest_rd_atomic, limits->max_qp_rd_atom);
+	endpoint->was_connected = true;
 	error = ibv_modify_qp(endpoint->qp, &attributes, mask);
 	if (error)
 		return error;

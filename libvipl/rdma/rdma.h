@@ -117,6 +117,7 @@ struct rdma_endpoint {
 	struct rdma_domain *domain;
 	struct ibv_qp_init_attr wanted_qp; /* what it was created with */
 	struct rdma_buffers staged_sends, staged_receives; /* with the queue pair, in order */
+	bool was_connected;  /* the queue pair, to any peer */
 	atomic_bool at_rest; /* since it was stopped */
 	atomic_bool stopped;	 /* what is flushed was meant to be */
 

@@ -138,7 +138,9 @@ class PairTest(unittest.TestCase):
             servers[shape] = self.start(server, "serve", *flags, **chosen), chosen
         for shape, (one, chosen) in servers.items():
             one.wait_for("entering", PATIENCE, call="VipConnectWait")
-            pairs[shape] = one, self.start(3 - server, "call", *flags, **chosen)
+            one.peer = other = self.start(3 - server, "call", *flags, **chosen)
+            other.peer = one
+            pairs[shape] = one, other
         if wait:
             for program in itertools.chain(*pairs.values()):
                 program.wait_for("connected", PATIENCE)

@@ -9,6 +9,7 @@ import threading
 import time
 
 GLANCE = 0.02  # seconds between two looks at what it has written
+SHOWN = 5000  # characters of the beginning and of the end of what a program has said
 
 Event = collections.namedtuple("Event", "name ms details")
 
@@ -78,6 +79,7 @@ class LocalJob:
 class Program:
     def __init__(self, job, clock):
         self.job, self.clock = job, clock
+        self.peer = None  # another Program
         self._events, self._read = [], 0
 
     def look(self):
@@ -133,8 +135,15 @@ class Program:
         """When it was, by time.monotonic() of this machine."""
         return self.clock.here(event.ms)
 
+    def said(self):
+        text = self.job.out + self.job.err
+        if len(text) <= 2 * SHOWN:
+            return text
+        return text[:SHOWN] + "\n[...]\n" + text[-SHOWN:]
+
     def text(self):
-        return self.job.out + self.job.err
+        """What it has said, and what its peer has: of much of it the beginning and the end."""
+        return self.said() + ("\nits peer:\n" + self.peer.said() if self.peer else "")
 
     def number(self, event_name, key):
         """Of the last such event."""

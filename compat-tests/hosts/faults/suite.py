@@ -130,6 +130,16 @@ class Outage(PairTest):
         there = max(int(target.details["received"]), int(target.details["stored"]))
         self.assertGreaterEqual(there, int(sender.details["done"]))
 
+    def test_reads_under_way(self):
+        """A connection after one whose reads were cut off, of the same VIs."""
+        shapes = [(level, "read") for level in ("delivery", "reception")] * 3
+        pairs = [self.connect("--reconnect", level=level, operation=operation, seconds=10 * PATIENCE, rate=200,
+                              largest=200000, timeout=5000) for level, operation in shapes]
+        fault = self.outage(5, sum(pairs, ()))
+        for (level, operation), pair in zip(shapes, pairs):
+            with self.subTest(level=level):
+                self.went_on(pair, level, operation, 5, fault)
+
     def test_1_second_idle(self):
         self.silent("idle", 1, lives=True)
         self.silent("sleep", 1, lives=True)
