@@ -149,9 +149,10 @@ static std::string category_axes(const Figure &figure)
 				    "back lw 0.5 lc rgb '#bbbbbb'\n",
 				    category.to - 0.25, category.to - 0.25);
 	}
-	/* With room for the number beside the last point. */
+	/* With room for the number beside the last point; all may be 0, as completions out of order are. */
 	range = figure.x.logarithmic ? Range{round_number(range.least, false), range.most * 3}
-				     : Range{std::min(0.0, range.least), range.most * 1.15};
+				     : Range{std::min(0.0, range.least),
+					     range.most > 0 ? range.most * 1.15 : 1};
 	return "set ytics scale 0 (" + tics + ")\nset grid noytics\nset yrange [" +
 	       number_text(figure.categories.back().to - 0.25) + ":-0.25]\n" +
 	       (figure.x.logarithmic ? "set logscale x\n" : "") + "set xrange " + range.text() +

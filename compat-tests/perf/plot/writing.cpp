@@ -40,6 +40,13 @@ TEST_F(Plot, OneFormatIsWrittenWhereItIsAsked)
 				  "out-echo-throughput.png"}));
 }
 
+TEST_F(Plot, TablesOfZeroesAreDrawn)
+{
+	run_plot(options({report_of("crowd-order", json::array({column("percent", "rounds", "%")}),
+				    {{{"what", "teardown"}, {"percent", 0}}})}));
+	EXPECT_EQ(files(), (Names{"out-crowd-order.png", "out-crowd-order.svg"}));
+}
+
 TEST_F(Plot, WithoutPapersThereAreNone)
 {
 	PlotOptions wanted = options({latency_report()});
