@@ -935,7 +935,8 @@ VIP_RETURN VipResizeCQ(VIP_CQ_HANDLE CQHandle, VIP_ULONG EntryCount);
  * (VIP_FALSE).  VipRecvDone or VipSendDone on it then finds a completed descriptor, unless the
  * program took it without asking the CQ.  One entry stands for one descriptor.  Entries come in the
  * order in which the descriptors completed, over all queues of the CQ: what completed before a
- * connection ended comes before what was flushed at its end.
+ * connection ended comes before what was flushed at its end.  An RDMA device's order is that in which
+ * it reports them.
  *
  *   VIP_SUCCESS            *ViHandle and *RecvQueue name the queue
  *   VIP_NOT_DONE           the CQ is empty
@@ -948,7 +949,8 @@ VIP_RETURN VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VIP_BOOLEA
 /*
  * VipCQWait - wait for an entry of a completion queue.                 VIPL: completion queue
  *
- * Like VipCQDone, but waits until there is an entry.
+ * Like VipCQDone, but waits until there is an entry.  A connection that is lost makes entries for what
+ * is flushed; a VI with nothing posted makes none, and VipErrorCallback tells of it.
  *
  *   VIP_SUCCESS            *ViHandle and *RecvQueue name the queue
  *   VIP_TIMEOUT            none came within Timeout milliseconds
@@ -1104,13 +1106,14 @@ VIP_RETURN VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_ULONG Info
  * VipErrorCallback - set the handler of asynchronous errors.             VIPL: error handling
  *
  * Handler(Context, error descriptor) is called for every error on this NIC handle that no
- * descriptor's Status tells.  NULL brings back the default, which writes a line to standard error;
- * of a connection that the peer has ended it writes one with VIPL_LOG=info only.  Handlers of one
- * NIC handle run one at a time.  Context may be NULL.
+ * descriptor's Status tells, and for each connection that is lost.  NULL brings back the default,
+ * which writes a line to standard error; of a connection that the peer, or its system, has ended it
+ * writes one with VIPL_LOG=info only.  Handlers of one NIC handle run one at a time.  Context may be
+ * NULL.
  *
  * A connection that is lost is told once: at once when its peer has ended, within VIPL_KEEPALIVE_SEC
- * (7) and some 3 seconds when its host is silent (docs/FAULTS.md).  When the handler is called its
- * VI is in error, with everything flushed:
+ * (7) and some 3 seconds when its host is silent, or 14 behind a firewall (docs/FAULTS.md).  When the
+ * handler is called its VI is in error, with everything flushed:
  *   CONN_LOST       for all reasons that are not below; by the side that is at fault, too
  *   RECVQ_EMPTY     a message, or an RDMA write with immediate data, found no receive here.  The
  *                   loopback NIC knows; on an RDMA device it is CONN_LOST

@@ -40,12 +40,12 @@
  *
  *	plain		libvipl sends data of a few bytes with the work request (RDMA: as
  *			much as the queue pair takes inline, 128 bytes or more) or in the
- *			message's slot (via_lo: 48 bytes). The paper's "descriptorless
+ *			message's slot (via_lo: 44 bytes). The paper's "descriptorless
  *			message" is the nearest to that.
  *	fenced		with VIP_CONTROL_QFENCE and no reads to wait for: on an RDMA
  *			device the same work request with a segment, whose data the device
  *			fetches; the paper's "none". On via_lo the fence changes nothing;
- *			compare sizes up to 48 bytes and from 64 there.
+ *			compare sizes up to 44 bytes and from 64 there.
  *	immediate	four bytes as immediate data, in the descriptor itself and without
  *			a segment: the paper's "merged descriptor" is the nearest to that.
  */
