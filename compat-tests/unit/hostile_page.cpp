@@ -163,4 +163,13 @@ TEST_F(HostilePage, AMessageWhoseBitsAreMissingComesBeforeTheEnd)
 	}
 }
 
+// Nothing has asked this NIC for a completion so far.
+TEST_F(HostilePage, AMessageWhoseBitsAreMissingIsFoundAlsoByAProgramThatNeverAsks)
+{
+	hostile_peer_publish(of_a.get(), hostile_peer_stamp(of_a.get()));
+	EXPECT_TRUE(eventually([&] {
+		return __atomic_load_n(&at(0)->CS.Status, __ATOMIC_ACQUIRE) & VIP_STATUS_DONE;
+	}));
+}
+
 } // namespace

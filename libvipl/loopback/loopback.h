@@ -35,6 +35,7 @@ struct loopback_device {
 	atomic_bool is_polled;	/* since the last tick; then ticks is true, too */
 	atomic_bool is_looking; /* the agent polls by itself */
 	unsigned quiet;		/* ticks without a poll; guarded by the NIC's lock */
+	bool ticks_slowly;	/* when nothing is polled; guarded by the NIC's lock */
 	int spare_fd;	   /* to be given up when there are no more */
 	/* Counts what is taken back of our own regions. As long as it stays, what was found stays. */
 	_Atomic uint32_t taken_back;

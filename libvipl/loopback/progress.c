@@ -20,6 +20,14 @@
 #define SOME_CONNECTIONS 64u
 #define MANY_CONNECTIONS 1024u
 
+static void set_timer(struct loopback_device *device, long milliseconds)
+{
+	struct itimerspec tick = {.it_value = {.tv_sec = milliseconds / 1000,
+					       .tv_nsec = milliseconds % 1000 * 1000000}};
+
+	timerfd_settime(device->timer.fd, 0, &tick, NULL);
+}
+
 /* ---- which CQs there are ---- */
 
 static void link_cq(struct loopback_device *device, struct loopback_cq *cq)
@@ -34,12 +42,23 @@ static void unlink_cq(struct loopback_device *device, struct loopback_cq *cq)
 		TAILQ_REMOVE(&device->cqs, cq, in_device);
 }
 
+/* Whether somebody is woken shall not depend on what another one's peer does to the page. */
+static void begin_slow_ticks(struct loopback_device *device)
+{
+	device->ticks_slowly = true;
+	set_timer(device, SLOW_TICK_MSEC);
+	if (atomic_load(&device->ticks)) /* already, or just now */
+		set_timer(device, TICK_MSEC);
+}
+
 void progress_link(struct loopback_endpoint *endpoint)
 {
 	link_cq(endpoint->device, endpoint->send_cq);
 	link_cq(endpoint->device, endpoint->receive_cq);
 	TAILQ_INSERT_TAIL(&endpoint->receive_cq->linked, endpoint, in_cq_linked);
 	endpoint->receive_cq->links++;
+	if (endpoint->receive_cq->page && !endpoint->device->ticks_slowly)
+		begin_slow_ticks(endpoint->device);
 }
 
 void progress_unlink(struct loopback_endpoint *endpoint)
@@ -149,14 +168,6 @@ void loopback_bell_ready(struct watch *watch)
 
 /* ---- the timer ---- */
 
-static void set_timer(struct loopback_device *device, long milliseconds)
-{
-	struct itimerspec tick = {.it_value = {.tv_sec = milliseconds / 1000,
-					       .tv_nsec = milliseconds % 1000 * 1000000}};
-
-	timerfd_settime(device->timer.fd, 0, &tick, NULL);
-}
-
 void progress_polled(struct loopback_device *device)
 {
 	if (atomic_load_explicit(&device->is_looking, memory_order_relaxed))
@@ -192,8 +203,7 @@ static void stop_ticking(struct loopback_device *device)
 
 	TAILQ_FOREACH (cq, &device->cqs, in_device)
 		depends |= cq->page && cq->links;
-	/* Whether somebody is woken shall not depend on what another one's peer does to the page.
-	 */
+	device->ticks_slowly = depends;
 	if (depends)
 		set_timer(device, SLOW_TICK_MSEC);
 	atomic_store(&device->ticks, false);
