@@ -403,6 +403,8 @@ struct lane_message *send_message(struct loopback_endpoint *endpoint);
 uint8_t *send_ring(struct loopback_endpoint *endpoint, uint32_t length);
 void send_publish(struct loopback_endpoint *endpoint, struct lane_message *message,
 		  enum message_kind kind, uint32_t length, const struct device_send *send);
+/* It is over with the message that was just published, and its stamp was taken with that one's. */
+void send_finish_published(struct loopback_endpoint *endpoint);
 /* The send under way is over: with success, or with an error bit. */
 void send_finish(struct loopback_endpoint *endpoint, uint32_t error);
 /* The same when the peer's end does not take it, for which the peer gets another error. */

@@ -31,6 +31,14 @@ static bool finish(struct loopback_endpoint *endpoint, uint32_t error)
 	return true;
 }
 
+/* With the message that was its last one. */
+static bool finish_published(struct loopback_endpoint *endpoint)
+{
+	send_finish_published(endpoint);
+	atomic_store_explicit(&endpoint->is_pending, false, memory_order_release);
+	return true;
+}
+
 static bool refused(struct loopback_endpoint *endpoint, uint32_t error, enum lane_end end)
 {
 	send_refused(endpoint, error, end);
@@ -107,7 +115,7 @@ static bool step_send(struct loopback_endpoint *endpoint)
 	if (!is_last)
 		return true;
 	if (endpoint->own.reliability != VIP_SERVICE_RELIABLE_RECEPTION)
-		return finish(endpoint, 0);
+		return finish_published(endpoint);
 	pending->kind = PENDING_RECEPTION;
 	return true;
 }
@@ -134,7 +142,7 @@ static bool step_immediate(struct loopback_endpoint *endpoint)
 		return false;
 	send_publish(endpoint, message, MESSAGE_WRITTEN, send->length, send);
 	send_announce(endpoint);
-	return finish(endpoint, 0);
+	return finish_published(endpoint);
 }
 
 static bool step_rdma(struct loopback_endpoint *endpoint)

@@ -51,6 +51,15 @@ uint8_t *send_ring(struct loopback_endpoint *endpoint, uint32_t length)
 	return &endpoint->out->ring[place & (LANE_RING - 1)];
 }
 
+/* Its turn in the CQ is now, whenever it is told. */
+static inline void stamp_finished(struct loopback_endpoint *endpoint)
+{
+	uint32_t place = atomic_load_explicit(&endpoint->finished, memory_order_relaxed);
+
+	if (endpoint->shares && endpoint->send_cq->page)
+		endpoint->stamps[place % SEND_STAMPS] = cq_page_stamp(endpoint->send_cq->page);
+}
+
 static inline void publish(struct loopback_endpoint *endpoint, struct lane_message *message,
 			   enum message_kind kind, uint32_t length, const struct device_send *send,
 			   bool shares)
@@ -63,6 +72,9 @@ static inline void publish(struct loopback_endpoint *endpoint, struct lane_messa
 		endpoint->taken++;
 	if (shares && endpoint->peer_page)
 		message->stamp = cq_page_stamp(endpoint->peer_page);
+	/* After the message's own stamp, for the CQ may be the same, and before an answer can have one. */
+	if (shares && kind < MESSAGE_PART)
+		stamp_finished(endpoint);
 	/* With the number the peer gets all that was written before it, in the ring, too. */
 	atomic_store_explicit(&message->number, ++endpoint->written, memory_order_release);
 	/* Before the send is done: who sees that may send to the same CQ, and shall not overtake this. */
@@ -79,20 +91,16 @@ void send_publish(struct loopback_endpoint *endpoint, struct lane_message *messa
 	publish(endpoint, message, kind, length, send, endpoint->shares);
 }
 
-/* Its turn in the CQ is now, whenever it is told. */
-static inline void stamp_finished(struct loopback_endpoint *endpoint)
-{
-	uint32_t place = atomic_load_explicit(&endpoint->finished, memory_order_relaxed);
-
-	if (endpoint->shares && endpoint->send_cq->page)
-		endpoint->stamps[place % SEND_STAMPS] = cq_page_stamp(endpoint->send_cq->page);
-}
-
 static inline void finish_well(struct loopback_endpoint *endpoint)
 {
 	atomic_store_explicit(&endpoint->finished,
 			      atomic_load_explicit(&endpoint->finished, memory_order_relaxed) + 1,
 			      memory_order_release);
+}
+
+void send_finish_published(struct loopback_endpoint *endpoint)
+{
+	finish_well(endpoint);
 }
 
 void send_finish(struct loopback_endpoint *endpoint, uint32_t error)
@@ -241,7 +249,7 @@ static __attribute__((noinline)) void send_long(struct loopback_endpoint *endpoi
 	switch (message && endpoint->one_copy ? place(endpoint, send) : EPERM) {
 	case 0:
 		send_publish(endpoint, message, MESSAGE_PLACED, send->length, send);
-		send_finish(endpoint, 0);
+		send_finish_published(endpoint);
 		break;
 	case ECONNABORTED:
 		send_finish(endpoint, VIP_STATUS_TRANSPORT_ERROR);
@@ -264,7 +272,7 @@ static void send_data(struct loopback_endpoint *endpoint, const struct device_se
 	if (message && send->length <= MESSAGE_INLINE && !in_memory) {
 		copy_gather(message->data, send, 0, send->length);
 		send_publish(endpoint, message, MESSAGE_INLINED, send->length, send);
-		send_finish(endpoint, 0);
+		send_finish_published(endpoint);
 		return;
 	}
 	if (message && send->length <= RING_MOST && !in_memory) {
@@ -272,7 +280,7 @@ static void send_data(struct loopback_endpoint *endpoint, const struct device_se
 		if (ring) {
 			copy_gather(ring, send, 0, send->length);
 			send_publish(endpoint, message, MESSAGE_IN_RING, send->length, send);
-			send_finish(endpoint, 0);
+			send_finish_published(endpoint);
 			return;
 		}
 	}
@@ -354,10 +362,12 @@ static void send_rdma(struct loopback_endpoint *endpoint, const struct device_se
 		error = access_remote(endpoint, send, is_write);
 	switch (error) {
 	case 0:
-		if (announced)
-			send_publish(endpoint, send_message(endpoint), MESSAGE_WRITTEN,
-				     send->length, send);
-		send_finish(endpoint, 0);
+		if (!announced) {
+			send_finish(endpoint, 0);
+			break;
+		}
+		send_publish(endpoint, send_message(endpoint), MESSAGE_WRITTEN, send->length, send);
+		send_finish_published(endpoint);
 		break;
 	case EACCES:
 		send_refused(endpoint, VIP_STATUS_RDMA_PROT_ERROR, refused);
@@ -410,8 +420,6 @@ static inline bool send_short(struct loopback_endpoint *endpoint, const struct d
 	message = &endpoint->out->messages[endpoint->written & (LANE_MESSAGES - 1)];
 	copy_out_short(message->data, (const uint8_t *)(uintptr_t)send->segments->address, length);
 	publish(endpoint, message, MESSAGE_INLINED, length, send, shares);
-	if (shares)
-		stamp_finished(endpoint);
 	finish_well(endpoint);
 	return true;
 }
