@@ -364,6 +364,60 @@ TEST_F(CqOrder, SendsThatAreDoneComeBeforeTheAnswer)
 	});
 }
 
+// Answers each message with the receive's own memory.
+VIP_PEER(cqOrderEcho)
+{
+	Nic nic;
+	Vi vi(nic, ofLevel(static_cast<VIP_RELIABILITY_LEVEL>(std::stoul(test.get()))));
+	auto size = static_cast<VIP_UINT32>(std::stoul(test.get()));
+	Pool pool(nic, 2, size);
+	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, pool.message(0, size), pool.handle()));
+	ASSERT_TRUE(call(vi, test.get(), test.host()));
+	while (takeReceive(vi)) {
+		beginTimeLimit();
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, pool.message(0, size), pool.handle()));
+		ASSERT_TRUE(harness::send(vi, pool.message(1, size), pool.handle()));
+		test.put("answered");
+		if (test.get() == "end")
+			break;
+	}
+}
+
+// A send may need the library's help to be done, and is so before anybody can answer it. Over a network it is done
+// when its acknowledgement comes, which may be after the answer.
+TEST_F(CqOrder, ASendComesBeforeTheAnswerToItHoweverLongItIs)
+{
+	atEachLevel([&](VIP_RELIABILITY_LEVEL level) {
+		for (VIP_UINT32 size : {8U, 30000U}) {
+			Peer other("cqOrderEcho");
+			OrderedCq cq(nic);
+			Vi vi(nic, ofLevel(level), cq, cq);
+			Pool pool(nic, 2, size);
+			std::string discriminator = freshDiscriminator();
+			other.channel.put(std::to_string(level));
+			other.channel.put(std::to_string(size));
+			other.channel.put(discriminator);
+			ASSERT_TRUE(serve(vi, discriminator));
+			for (OrderRounds rounds(10); rounds.next();) {
+				if (rounds.number())
+					other.channel.put("again");
+				ASSERT_EQ(VIP_SUCCESS,
+					  VipPostRecv(vi, pool.message(1, size), pool.handle()));
+				ASSERT_EQ(VIP_SUCCESS,
+					  VipPostSend(vi, pool.message(0, size), pool.handle()));
+				Named first = cq.take(), second = cq.take();
+				EXPECT_TRUE(!first.receive || !nic.isLoopback())
+					<< size << " bytes, round " << rounds.number();
+				EXPECT_NE(first.receive, second.receive);
+				other.channel.expect("answered");
+			}
+			EXPECT_TRUE(cq.isEmpty());
+			other.channel.put("end");
+			other.finish();
+		}
+	});
+}
+
 // ---- threads ----
 
 // Each message is there before the next one is sent.

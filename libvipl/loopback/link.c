@@ -22,6 +22,7 @@ _Static_assert(offsetof(struct lane, receives) == 128, "layout");
 _Static_assert(offsetof(struct lane, details) == 8320, "layout");
 _Static_assert(offsetof(struct lane, closed) == 4, "layout");
 _Static_assert(offsetof(struct lane, ring_consumed) == 8, "layout");
+_Static_assert(offsetof(struct lane, reception) == 16, "layout");
 _Static_assert(offsetof(struct lane, answer) == 64, "layout");
 _Static_assert(offsetof(struct lane, answer_data) == 336000, "layout");
 _Static_assert(offsetof(struct lane, busy) == 368768, "layout");

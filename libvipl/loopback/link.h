@@ -84,6 +84,7 @@ struct lane {
 		alignas(CACHE_LINE) _Atomic uint32_t consumed; /* messages */
 		_Atomic uint32_t closed;
 		_Atomic uint64_t ring_consumed;			 /* bytes, since the beginning */
+		_Atomic uint32_t reception;			 /* the stamp of a message at Reliable Reception */
 		alignas(CACHE_LINE) _Atomic uint64_t answer; /* message's number, lane_answer */
 		alignas(CACHE_LINE) _Atomic uint64_t receives[LANE_RECEIVES]; /* place + 1, room */
 		struct lane_detail details[LANE_RECEIVES];

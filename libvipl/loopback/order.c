@@ -196,7 +196,6 @@ static void go_on_with_pending(struct loopback_cq *cq)
 static void begin_round(struct loopback_cq *cq)
 {
 	cq->order.round++;
-	go_on_with_pending(cq);
 	cq->order.limit = now(cq);
 	/*
 	 * Of what was found in an earlier round an honest stamp is less than this limit. One that is not
@@ -206,6 +205,8 @@ static void begin_round(struct loopback_cq *cq)
 	for (unsigned i = 0; i < cq->order.count; i++)
 		if (!stamp_before(cq->order.heap[i]->stamp, cq->order.limit))
 			cq->order.heap[i]->stamp = cq->order.limit - 1;
+	/* After the limit: an answer before it is to a send that the peer has before it, too. */
+	go_on_with_pending(cq);
 	gather_called(cq);
 	gather_arrived(cq);
 }

@@ -232,6 +232,11 @@ static bool take_message(struct loopback_endpoint *endpoint, const struct lane_m
 		complete(endpoint, VIP_STATUS_PROTECTION_ERROR, 0, 0);
 		return true;
 	}
+	/* The send that waits for this is done, before anybody can answer it. */
+	if (told->kind == MESSAGE_IN_RING && endpoint->peer_page &&
+	    endpoint->own.reliability == VIP_SERVICE_RELIABLE_RECEPTION)
+		atomic_store_explicit(&endpoint->in->reception, cq_page_stamp(endpoint->peer_page),
+				      memory_order_relaxed);
 	if (told->has_immediate)
 		status |= VIP_STATUS_IMMEDIATE;
 	if (told->kind == MESSAGE_WRITTEN)
