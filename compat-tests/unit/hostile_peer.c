@@ -63,8 +63,6 @@ static bool ask(int fd, const struct discriminator *wanted, uint32_t max_transfe
 
 static bool take_answer(struct hostile_peer *peer)
 {
-	const struct hello confirm = {
-		.magic = HELLO_MAGIC, .version = HELLO_VERSION, .kind = HELLO_CONFIRM};
 	struct pollfd readable = {.fd = peer->fd, .events = POLLIN};
 	struct hello hello;
 	int fds[HELLO_FDS];
@@ -76,10 +74,10 @@ static bool take_answer(struct hostile_peer *peer)
 	peer->page = cq_page_map(fds[2]);
 	peer->queue = hello.queue - 1;
 	hello_close_fds(fds);
-	return peer->link && peer->page && hello_send(peer->fd, &confirm, NULL, 0);
+	return peer->link && peer->page;
 }
 
-struct hostile_peer *hostile_peer_connect(const char *name, uint32_t max_transfer)
+struct hostile_peer *hostile_peer_ask(const char *name, uint32_t max_transfer)
 {
 	struct discriminator wanted = {.length = (uint8_t)strlen(name)};
 	struct hostile_peer *peer = calloc(1, sizeof(*peer));
@@ -87,6 +85,24 @@ struct hostile_peer *hostile_peer_connect(const char *name, uint32_t max_transfe
 	memcpy(wanted.bytes, name, wanted.length);
 	peer->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (find(peer->fd, &wanted) && ask(peer->fd, &wanted, max_transfer) && take_answer(peer))
+		return peer;
+	hostile_peer_end(peer);
+	return NULL;
+}
+
+bool hostile_peer_confirm(struct hostile_peer *peer)
+{
+	const struct hello confirm = {
+		.magic = HELLO_MAGIC, .version = HELLO_VERSION, .kind = HELLO_CONFIRM};
+
+	return hello_send(peer->fd, &confirm, NULL, 0);
+}
+
+struct hostile_peer *hostile_peer_connect(const char *name, uint32_t max_transfer)
+{
+	struct hostile_peer *peer = hostile_peer_ask(name, max_transfer);
+
+	if (!peer || hostile_peer_confirm(peer))
 		return peer;
 	hostile_peer_end(peer);
 	return NULL;

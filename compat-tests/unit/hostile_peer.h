@@ -2,6 +2,7 @@
 // into the shared memory what a test likes. For C++, which cannot read the headers of that memory.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -13,6 +14,9 @@ struct hostile_peer;
 // Asks who waits under this name, for some seconds; as a VI of Reliable Delivery with this MaxTransferSize. NULL when
 // there is no connection.
 struct hostile_peer *hostile_peer_connect(const char *wanted, uint32_t max_transfer);
+// The two steps of that: until the second the one who has accepted waits.
+struct hostile_peer *hostile_peer_ask(const char *wanted, uint32_t max_transfer);
+bool hostile_peer_confirm(struct hostile_peer *peer);
 // Its end, as of a process that is killed.
 void hostile_peer_end(struct hostile_peer *peer);
 
