@@ -266,6 +266,11 @@ void cq_unlock(struct cq *cq);
 bool cq_poll_for_device(struct cq *cq);
 /* An armed CQ has a completion. */
 void cq_announced(struct cq *cq);
+/*
+ * [nic] The peer may send before endpoint_connected() or endpoint_refused() tells the end, and the program
+ * may answer: from here on sends are kept until then, and not flushed.
+ */
+void endpoint_establishing(struct vi *vi);
 /* [nic] */
 void endpoint_connected(struct vi *vi, const struct connect_info *peer);
 /* [nic] The device is done with it: on return it may have been prepared for another attempt. */

@@ -62,9 +62,11 @@ VIP_RETURN vi_prepare(struct vi *vi)
 	return VIP_SUCCESS;
 }
 
-/* The device gives back endpoint and receives, which stay posted. */
+/* The device gives back endpoint and receives, which stay posted. Sends that were kept do not. */
 static void withdraw(struct vi *vi)
 {
+	workqueue_set_mode(&vi->send, QUEUE_FLUSHES);
+	workqueue_flush(&vi->send);
 	workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
 	drain_both(vi);
 	ops_of(vi)->endpoint_reset(vi->endpoint);
@@ -217,6 +219,12 @@ void vi_revive(struct vi *vi)
 		return;
 	}
 	workqueue_set_mode(&vi->send, QUEUE_OPEN);
+}
+
+void endpoint_establishing(struct vi *vi)
+{
+	if (atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING)
+		workqueue_set_mode(&vi->send, QUEUE_HOLDS);
 }
 
 void endpoint_connected(struct vi *vi, const struct connect_info *peer)

@@ -65,6 +65,11 @@ static void check_info(const struct connect_info *peer)
 	check(host_is_ipv4(&peer->host) && host_is_loopback(&peer->host));
 }
 
+void endpoint_establishing(struct vi *vi)
+{
+	check(vi->state == VI_LOOKING || vi->state == VI_ACCEPTING);
+}
+
 void endpoint_connected(struct vi *vi, const struct connect_info *peer)
 {
 	check(vi->state == VI_LOOKING || vi->state == VI_ACCEPTING);

@@ -190,6 +190,12 @@ void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error)
 
 /* What follows comes of connecting, which is not done here. */
 
+void endpoint_establishing(struct vi *vi)
+{
+	(void)vi;
+	check(!"nobody connects");
+}
+
 void endpoint_connected(struct vi *vi, const struct connect_info *peer)
 {
 	(void)vi;

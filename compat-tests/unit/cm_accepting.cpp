@@ -328,4 +328,59 @@ TEST_F(CmAccepting, AWaitTimesOutAndStopsListeningAfterTheGraceTime)
 	EXPECT_TRUE(eventually([] { return fake_live().ids == 0; })) << "it still listens";
 }
 
+// ---- before the end is known ----
+
+// A first message may be there by then, and another thread may answer it.
+class EarlyAnswers : public CmAccepting
+{
+      protected:
+	// Posted by `vi` when this function is called, in which its attempt to connect is not over yet.
+	void post_before(const char *function, const Vi &vi)
+	{
+		answering = vi;
+		ASSERT_EQ(post_recv(vi, descriptor(0, {{memory.data(), 8}})), VIP_SUCCESS);
+		fake_before(
+			function, 1,
+			[](void *argument) {
+				auto *self = static_cast<EarlyAnswers *>(argument);
+				self->expect_state(self->answering, VIP_STATE_CONNECT_PENDING);
+				EXPECT_EQ(self->post_send(self->answering, self->descriptor(1, {{self->memory.data(32), 8}})),
+					  VIP_SUCCESS);
+				EXPECT_EQ(self->at(1)->CS.Status, 0u);
+			},
+			this);
+	}
+	Vi answering;
+};
+
+TEST_F(EarlyAnswers, OfTheOneWhoAcceptsAreSentWhenItIsConnected)
+{
+	ASSERT_EQ(post_recv(a, descriptor(2, {{memory.data(64), 8}})), VIP_SUCCESS);
+	post_before("rdma_accept", b);
+	connect(a, b);
+	expect_sent(b, at(1));
+	expect_received(a, at(2));
+}
+
+TEST_F(EarlyAnswers, OfTheRequesterAreSentWhenItIsConnected)
+{
+	ASSERT_EQ(post_recv(b, descriptor(2, {{memory.data(64), 8}})), VIP_SUCCESS);
+	post_before("rdma_establish", a);
+	connect(a, b);
+	expect_sent(a, at(1));
+	expect_received(b, at(2));
+}
+
+TEST_F(EarlyAnswers, AreFlushedWhenThereIsNoConnection)
+{
+	auto requested = request_async(a, "door");
+	ASSERT_EQ(wait("door", PATIENCE, &conn), VIP_SUCCESS);
+	post_before("rdma_accept", b);
+	fake_fail("rdma_accept", 1, ECONNABORTED);
+	EXPECT_EQ(VipConnectAccept(conn, b), VIP_TIMEOUT);
+	expect_sent(b, at(1), VIP_STATUS_DESC_FLUSHED_ERROR);
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	EXPECT_EQ(requested.get(), VIP_INVALID_STATE);
+}
+
 } // namespace

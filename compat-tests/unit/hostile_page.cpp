@@ -174,29 +174,34 @@ TEST_F(HostilePage, AMessageWhoseBitsAreMissingIsFoundAlsoByAProgramThatNeverAsk
 
 // ---- before the connection is known ----
 
-// Who is told of it shall find the VI connected, and may answer.
-TEST_F(HostilePage, AMessageThatComesBeforeTheConnectionIsKnownIsToldAfterIt)
+// Who is told of it may answer. This peer has no receive for that.
+TEST_F(HostilePage, WhatAnswersAMessageThatComesBeforeTheConnectionIsKnownIsKeptUntilThen)
 {
-	const std::string door = "early" + std::to_string(getpid());
-	VIP_CONN_HANDLE conn = nullptr;
-	Vi vi = make_vi(nullptr, cq);
+	for (bool confirms : {true, false}) {
+		const std::string door = "early" + std::to_string(getpid());
+		VIP_CONN_HANDLE conn = nullptr;
+		Vi vi = make_vi(nullptr, cq);
 
-	ASSERT_EQ(post_recv(vi, descriptor(posted++, {{memory.data(), 16}})), VIP_SUCCESS);
-	auto asked = std::async(std::launch::async,
-				[&] { return hostile_peer_ask(door.c_str(), vi_kind.MaxTransferSize); });
-	ASSERT_EQ(wait(door, PATIENCE, &conn), VIP_SUCCESS);
-	auto accepted = std::async(std::launch::async, [&] { return VipConnectAccept(conn, vi); });
-	Peer peer(asked.get(), hostile_peer_end);
-	ASSERT_TRUE(peer);
-	send(peer);
-
-	VIP_VI_HANDLE named = nullptr;
-	VIP_BOOLEAN is_receive;
-	EXPECT_EQ(VipCQDone(cq, &named, &is_receive), VIP_NOT_DONE);
-	EXPECT_TRUE(hostile_peer_confirm(peer.get()));
-	EXPECT_EQ(told(1), Vis{vi});
-	EXPECT_EQ(state_of(vi), VIP_STATE_CONNECTED);
-	EXPECT_EQ(accepted.get(), VIP_SUCCESS);
+		ASSERT_EQ(post_recv(vi, descriptor(posted++, {{memory.data(), 16}})), VIP_SUCCESS);
+		auto asked = std::async(std::launch::async, [&] {
+			return hostile_peer_ask(door.c_str(), vi_kind.MaxTransferSize);
+		});
+		ASSERT_EQ(wait(door, PATIENCE, &conn), VIP_SUCCESS);
+		auto accepted = std::async(std::launch::async, [&] { return VipConnectAccept(conn, vi); });
+		Peer peer(asked.get(), hostile_peer_end);
+		ASSERT_TRUE(peer);
+		send(peer);
+		EXPECT_EQ(told(1), Vis{vi});
+		VIP_DESCRIPTOR *answer = descriptor(posted++, {{memory.data(), 8}});
+		EXPECT_EQ(post_send(vi, answer), VIP_SUCCESS);
+		EXPECT_EQ(answer->CS.Status, 0u);
+		if (confirms)
+			EXPECT_TRUE(hostile_peer_confirm(peer.get()));
+		else
+			peer.reset();
+		EXPECT_EQ(accepted.get(), confirms ? VIP_SUCCESS : VIP_TIMEOUT);
+		expect_sent(vi, answer, confirms ? VIP_STATUS_REMOTE_DESC_ERROR : VIP_STATUS_DESC_FLUSHED_ERROR);
+	}
 }
 
 } // namespace

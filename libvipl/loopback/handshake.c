@@ -193,6 +193,7 @@ static void accepted(struct loopback_endpoint *endpoint, const struct hello *hel
 		refuse(endpoint, VIP_ERROR_RESOURCE);
 		return;
 	}
+	endpoint_establishing(endpoint->vi);
 	endpoint_attach(endpoint, link, 0);
 	if (!hello_send(endpoint->watch.fd, &confirm, NULL, 0)) {
 		refuse(endpoint, VIP_TIMEOUT);
@@ -227,29 +228,6 @@ static void answered(struct loopback_endpoint *endpoint, int kind, const struct 
 	}
 }
 
-/*
- * A first message may have come before CONFIRM was looked at. Who got it then would find the VI not yet
- * connected, and an answer to it flushed.
- */
-static void set_deaf(struct loopback_endpoint *endpoint, bool is_deaf)
-{
-	cq_lock(endpoint->receive_cq->cq);
-	endpoint->deaf = is_deaf;
-	cq_unlock(endpoint->receive_cq->cq);
-}
-
-static void begin_to_hear(struct loopback_endpoint *endpoint)
-{
-	if (!endpoint->link) /* it has ended since */
-		return;
-	set_deaf(endpoint, false);
-	if (!next_message(endpoint))
-		return;
-	/* Who has looked, or was woken, did not find it. */
-	order_call(endpoint->receive_cq, &endpoint->receiving);
-	cq_poll_for_device(endpoint->receive_cq->cq);
-}
-
 static void endpoint_ready(struct watch *watch)
 {
 	struct loopback_endpoint *endpoint =
@@ -269,7 +247,6 @@ static void endpoint_ready(struct watch *watch)
 		if (kind == HELLO_CONFIRM) {
 			endpoint->phase = LOOPBACK_CONNECTED;
 			endpoint_connected(endpoint->vi, &endpoint->peer);
-			begin_to_hear(endpoint);
 		} else {
 			refuse(endpoint, VIP_TIMEOUT); /* it has given up */
 		}
@@ -295,8 +272,8 @@ static int say_yes(struct loopback_endpoint *endpoint, const struct loopback_req
 	link = link_create(&fd);
 	if (!link)
 		return errno;
-	set_deaf(endpoint, true);
 	/* The requester may send as soon as it has the answer. */
+	endpoint_establishing(endpoint->vi);
 	endpoint_attach(endpoint, link, 1);
 	if (!introduce_with(endpoint, endpoint->watch.fd, HELLO_ACCEPT, fd))
 		error = EPIPE;

@@ -212,7 +212,7 @@ struct loopback_endpoint {
 	uint32_t completed; /* receives */
 	uint32_t offset;    /* what has come of a message in parts */
 	bool part_failed;   /* there is no place for it */
-	bool deaf;	    /* nothing is taken: any more after an error, or yet before CONFIRM */
+	bool deaf;	    /* nothing is taken any more after an error */
 	atomic_bool violated; /* the peer broke the rules */
 
 	/* Posting receives: the receive queue's lock guards it. */

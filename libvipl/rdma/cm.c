@@ -407,6 +407,7 @@ void rdma_accept_start(struct device_request *base, struct device_endpoint *base
 	wire_write(&message, WIRE_ACCEPT, own, NULL);
 	rdma_fill_parameters(endpoint, &endpoint->peer.host, &parameters, &message);
 	/* The queue pair must take messages before the requester learns that it may send. */
+	endpoint_establishing(endpoint->vi);
 	error = rdma_endpoint_start(endpoint);
 	if (error == ETIMEDOUT || error == EHOSTUNREACH) /* its host is not there any more */
 		error = ECONNABORTED;

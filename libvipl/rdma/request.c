@@ -123,6 +123,7 @@ static void answered(struct rdma_endpoint *endpoint, const struct rdma_cm_event 
 	endpoint->peer.host = endpoint->host;
 	if (code == WIRE_ACCEPT && endpoint->peer.reliability == endpoint->own.reliability) {
 		endpoint->peer_extra = wire_read_extra(event->param.conn.private_data);
+		endpoint_establishing(endpoint->vi);
 		error = rdma_endpoint_start(endpoint);
 	}
 	if (!error && rdma_establish(endpoint->id))
