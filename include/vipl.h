@@ -1111,9 +1111,9 @@ VIP_RETURN VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_ULONG Info
  * writes one with VIPL_LOG=info only.  Handlers of one NIC handle run one at a time.  Context may be
  * NULL.
  *
- * A connection that is lost is told once: at once when its peer has ended, within VIPL_KEEPALIVE_SEC
- * (7) and some 3 seconds when its host is silent, or 14 behind a firewall (docs/FAULTS.md).  When the
- * handler is called its VI is in error, with everything flushed:
+ * A connection that is lost is told once: at once when its peer has ended, and when its host is silent
+ * within K + 3 seconds, or K + 14 behind a firewall, K being VIPL_KEEPALIVE_SEC (7; docs/FAULTS.md).
+ * When the handler is called its VI is in error, with everything flushed:
  *   CONN_LOST       for all reasons that are not below; by the side that is at fault, too
  *   RECVQ_EMPTY     a message, or an RDMA write with immediate data, found no receive here.  The
  *                   loopback NIC knows; on an RDMA device it is CONN_LOST

@@ -74,7 +74,7 @@ struct endpoint_config {
 	struct region_rights rights;
 	struct workqueue *send_queue, *receive_queue; /* named in reports */
 	struct device_cq *send_cq, *receive_cq;
-	unsigned send_depth, receive_depth; /* of the above so many; the device may lower them */
+	unsigned send_depth, receive_depth; /* at most SEND_DEPTH, RECEIVE_DEPTH; it may lower them */
 };
 
 /* What each end tells the other about itself when a connection is made. */

@@ -152,6 +152,17 @@ TEST_F(FaultsConnect, AQueuePairThatWasConnectedIsNotUsedAgain)
 	EXPECT_EQ(fake_calls("ibv_destroy_qp"), destroyed + 2);
 }
 
+// A program may have as many VIs as the device has queue pairs.
+TEST_F(FaultsConnect, AQueuePairThatWasConnectedIsUsedAgainWhereThereIsNoRoomForAnother)
+{
+	connect(a, b, "once");
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	fake_fail_always("ibv_create_qp", ENOMEM);
+	connect(a, b, "again");
+	fake_fail_always("ibv_create_qp", 0);
+}
+
 TEST_F(FaultsConnect, AnAcceptThatCannotPrepareItsViLeavesTheRequestPending)
 {
 	VIP_CONN_HANDLE conn = nullptr;

@@ -103,7 +103,7 @@ TEST_F(HostilePage, AStampOfLongAgoCountsAsTheLatest)
 	expect_late(kFar + 1);
 }
 
-TEST_F(HostilePage, AStampThatNobodyHasTakenCountsAsTheLatest)
+TEST_F(HostilePage, AStampThatNobodyHasTakenIsToldAfterWhatWasThere)
 {
 	for (uint32_t ahead : {1U, 1000U, kFar - 1})
 		expect_late(ahead);
@@ -113,7 +113,7 @@ TEST_F(HostilePage, AStampThatNobodyHasTakenCountsAsTheLatest)
 
 TEST_F(HostilePage, ACounterThatWasWrittenToIsPutBack)
 {
-	for (uint32_t jump : {kFar, kFar + 1, 0U - 1, 0U - 1000}) {
+	for (uint32_t jump : {kFar, kFar + 1, 0U - 1000}) {
 		send(of_a);
 		EXPECT_EQ(told(1), Vis{a});
 		const uint32_t before = hostile_peer_counter(of_b.get());

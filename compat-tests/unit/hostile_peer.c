@@ -69,7 +69,7 @@ static bool take_answer(struct hostile_peer *peer)
 
 	if (poll(&readable, 1, PATIENCE_MSEC) != 1 ||
 	    hello_receive(peer->fd, &hello, fds) != HELLO_ACCEPT)
-		return false;
+		return false; /* nothing else brings descriptors */
 	peer->link = link_map(fds[1]);
 	peer->page = cq_page_map(fds[2]);
 	peer->queue = hello.queue - 1;
@@ -82,6 +82,8 @@ struct hostile_peer *hostile_peer_ask(const char *name, uint32_t max_transfer)
 	struct discriminator wanted = {.length = (uint8_t)strlen(name)};
 	struct hostile_peer *peer = calloc(1, sizeof(*peer));
 
+	if (!peer)
+		return NULL;
 	memcpy(wanted.bytes, name, wanted.length);
 	peer->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (find(peer->fd, &wanted) && ask(peer->fd, &wanted, max_transfer) && take_answer(peer))

@@ -9,7 +9,7 @@
 #include "vipl.h"
 
 #define HELLO_MAGIC   0x4c504956u /* "VIPL" */
-#define HELLO_VERSION 3 /* of these messages, and of what link.h and cq_page.h describe */
+#define HELLO_VERSION 4 /* of these messages, and of what link.h and cq_page.h describe */
 
 enum hello_kind {
 	HELLO_REQUEST = 1,

@@ -31,11 +31,11 @@ struct loopback_device {
 	struct watch bell; /* rung when an endpoint wants the agent */
 	uint64_t bell_name;
 	struct watch timer;
-	atomic_bool ticks;	/* the timer runs; else peers ring */
+	atomic_bool ticks;	/* of the timer, each 10 ms; else peers ring */
 	atomic_bool is_polled;	/* since the last tick; then ticks is true, too */
 	atomic_bool is_looking; /* the agent polls by itself */
 	unsigned quiet;		/* ticks without a poll; guarded by the NIC's lock */
-	bool ticks_slowly;	/* when nothing is polled; guarded by the NIC's lock */
+	bool ticks_slowly;	/* else each second, for a CQ's page has peers; guarded by the NIC's lock */
 	int spare_fd;	   /* to be given up when there are no more */
 	/* Counts what is taken back of our own regions. As long as it stays, what was found stays. */
 	_Atomic uint32_t taken_back;
@@ -403,10 +403,16 @@ struct lane_message *send_message(struct loopback_endpoint *endpoint);
 uint8_t *send_ring(struct loopback_endpoint *endpoint, uint32_t length);
 void send_publish(struct loopback_endpoint *endpoint, struct lane_message *message,
 		  enum message_kind kind, uint32_t length, const struct device_send *send);
-/* It is over with the message that was just published, and its stamp was taken with that one's. */
-void send_finish_published(struct loopback_endpoint *endpoint);
-/* The send under way is over: with success, or with an error bit. */
+/* The send under way is over, with success or with an error bit: its turn in the CQ is now. */
 void send_finish(struct loopback_endpoint *endpoint, uint32_t error);
+/* The same when it has its stamp already, from a message that was published or by send_set_stamp(). */
+void send_finish_stamped(struct loopback_endpoint *endpoint, uint32_t error);
+static inline void send_set_stamp(struct loopback_endpoint *endpoint, uint32_t stamp)
+{
+	uint32_t place = atomic_load_explicit(&endpoint->finished, memory_order_relaxed);
+
+	endpoint->stamps[place % SEND_STAMPS] = stamp;
+}
 /* The same when the peer's end does not take it, for which the peer gets another error. */
 void send_refused(struct loopback_endpoint *endpoint, uint32_t error, enum lane_end end);
 /* Whether the local memory of a send is still registered, with these rights. */

@@ -199,13 +199,16 @@ static void begin_round(struct loopback_cq *cq)
 	cq->order.limit = now(cq);
 	/*
 	 * Of what was found in an earlier round an honest stamp is less than this limit. One that is not
-	 * counts as the last before it. Those that change stay behind those that do not, so it is
+	 * counts as the last before it. Those whose stamp is lowered stay behind all others, so it is
 	 * still a heap.
 	 */
 	for (unsigned i = 0; i < cq->order.count; i++)
 		if (!stamp_before(cq->order.heap[i]->stamp, cq->order.limit))
 			cq->order.heap[i]->stamp = cq->order.limit - 1;
-	/* After the limit: an answer before it is to a send that the peer has before it, too. */
+	/*
+	 * After the limit was read: to what is found to be answered before it the peer has taken the
+	 * message before, so the send is found to be done here.
+	 */
 	go_on_with_pending(cq);
 	gather_called(cq);
 	gather_arrived(cq);

@@ -31,10 +31,10 @@ static bool finish(struct loopback_endpoint *endpoint, uint32_t error)
 	return true;
 }
 
-/* With the message that was its last one. */
-static bool finish_published(struct loopback_endpoint *endpoint)
+/* It has its stamp. */
+static bool finish_stamped(struct loopback_endpoint *endpoint)
 {
-	send_finish_published(endpoint);
+	send_finish_stamped(endpoint, 0);
 	atomic_store_explicit(&endpoint->is_pending, false, memory_order_release);
 	return true;
 }
@@ -115,7 +115,7 @@ static bool step_send(struct loopback_endpoint *endpoint)
 	if (!is_last)
 		return true;
 	if (endpoint->own.reliability != VIP_SERVICE_RELIABLE_RECEPTION)
-		return finish_published(endpoint);
+		return finish_stamped(endpoint);
 	pending->kind = PENDING_RECEPTION;
 	return true;
 }
@@ -129,9 +129,9 @@ static bool step_reception(struct loopback_endpoint *endpoint)
 	/* The peer knows the page of the receives' CQ only. */
 	if (!endpoint->send_cq->page || endpoint->send_cq != endpoint->receive_cq)
 		return finish(endpoint, 0);
-	endpoint->stamps[atomic_load_explicit(&endpoint->finished, memory_order_relaxed) % SEND_STAMPS] =
-		atomic_load_explicit(&endpoint->out->reception, memory_order_relaxed);
-	return finish_published(endpoint);
+	send_set_stamp(endpoint,
+		       atomic_load_explicit(&endpoint->out->reception, memory_order_relaxed));
+	return finish_stamped(endpoint);
 }
 
 /* The immediate data of an RDMA write, when all the rest is done. */
@@ -147,7 +147,7 @@ static bool step_immediate(struct loopback_endpoint *endpoint)
 		return false;
 	send_publish(endpoint, message, MESSAGE_WRITTEN, send->length, send);
 	send_announce(endpoint);
-	return finish_published(endpoint);
+	return finish_stamped(endpoint);
 }
 
 static bool step_rdma(struct loopback_endpoint *endpoint)

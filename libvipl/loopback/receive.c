@@ -189,6 +189,24 @@ static void complete(struct loopback_endpoint *endpoint, uint32_t status, uint32
 	workqueue_complete(endpoint->receive_queue, status, length, immediate);
 }
 
+/* The peer may use the ring and the messages before this one again: we have read them. */
+static inline void consumed(struct loopback_endpoint *endpoint, uint32_t read)
+{
+	struct lane *in = endpoint->in;
+
+	atomic_store_explicit(&in->ring_consumed, endpoint->ring_read, memory_order_release);
+	atomic_store_explicit(&in->consumed, read, memory_order_release);
+}
+
+/* The send that waits for this message is done: before its receive is, so that no answer comes earlier. */
+static void tell_reception(struct loopback_endpoint *endpoint)
+{
+	if (endpoint->peer_page)
+		atomic_store_explicit(&endpoint->in->reception, cq_page_stamp(endpoint->peer_page),
+				      memory_order_relaxed);
+	consumed(endpoint, atomic_load_explicit(&endpoint->read, memory_order_relaxed) + 1);
+}
+
 /* A message for the oldest receive. False when the peer has broken the rules. */
 static bool take_message(struct loopback_endpoint *endpoint, const struct lane_message *message,
 			 const struct told *told)
@@ -232,11 +250,9 @@ static bool take_message(struct loopback_endpoint *endpoint, const struct lane_m
 		complete(endpoint, VIP_STATUS_PROTECTION_ERROR, 0, 0);
 		return true;
 	}
-	/* The send that waits for this is done, before anybody can answer it. */
-	if (told->kind == MESSAGE_IN_RING && endpoint->peer_page &&
+	if (told->kind == MESSAGE_IN_RING &&
 	    endpoint->own.reliability == VIP_SERVICE_RELIABLE_RECEPTION)
-		atomic_store_explicit(&endpoint->in->reception, cq_page_stamp(endpoint->peer_page),
-				      memory_order_relaxed);
+		tell_reception(endpoint);
 	if (told->has_immediate)
 		status |= VIP_STATUS_IMMEDIATE;
 	if (told->kind == MESSAGE_WRITTEN)
@@ -363,15 +379,6 @@ static inline bool take_any(struct loopback_endpoint *endpoint, const struct lan
 		return false; /* so it does not count as consumed: see PENDING_RECEPTION */
 	atomic_store_explicit(&endpoint->read, read + 1, memory_order_relaxed);
 	return true;
-}
-
-/* The peer may use the ring and the messages before this one again: we have read them. */
-static inline void consumed(struct loopback_endpoint *endpoint, uint32_t read)
-{
-	struct lane *in = endpoint->in;
-
-	atomic_store_explicit(&in->ring_consumed, endpoint->ring_read, memory_order_release);
-	atomic_store_explicit(&in->consumed, read, memory_order_release);
 }
 
 int loopback_consume(struct loopback_endpoint *endpoint)

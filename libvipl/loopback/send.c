@@ -51,13 +51,11 @@ uint8_t *send_ring(struct loopback_endpoint *endpoint, uint32_t length)
 	return &endpoint->out->ring[place & (LANE_RING - 1)];
 }
 
-/* Its turn in the CQ is now, whenever it is told. */
-static inline void stamp_finished(struct loopback_endpoint *endpoint)
+/* The turn of the send under way in its CQ is now, whenever it is told. */
+static inline void stamp_now(struct loopback_endpoint *endpoint)
 {
-	uint32_t place = atomic_load_explicit(&endpoint->finished, memory_order_relaxed);
-
 	if (endpoint->shares && endpoint->send_cq->page)
-		endpoint->stamps[place % SEND_STAMPS] = cq_page_stamp(endpoint->send_cq->page);
+		send_set_stamp(endpoint, cq_page_stamp(endpoint->send_cq->page));
 }
 
 static inline void publish(struct loopback_endpoint *endpoint, struct lane_message *message,
@@ -74,7 +72,7 @@ static inline void publish(struct loopback_endpoint *endpoint, struct lane_messa
 		message->stamp = cq_page_stamp(endpoint->peer_page);
 	/* After the message's own stamp, for the CQ may be the same, and before an answer can have one. */
 	if (shares && kind < MESSAGE_PART)
-		stamp_finished(endpoint);
+		stamp_now(endpoint);
 	/* With the number the peer gets all that was written before it, in the ring, too. */
 	atomic_store_explicit(&message->number, ++endpoint->written, memory_order_release);
 	/* Before the send is done: who sees that may send to the same CQ, and shall not overtake this. */
@@ -98,14 +96,8 @@ static inline void finish_well(struct loopback_endpoint *endpoint)
 			      memory_order_release);
 }
 
-void send_finish_published(struct loopback_endpoint *endpoint)
+void send_finish_stamped(struct loopback_endpoint *endpoint, uint32_t error)
 {
-	finish_well(endpoint);
-}
-
-void send_finish(struct loopback_endpoint *endpoint, uint32_t error)
-{
-	stamp_finished(endpoint);
 	if (!error || endpoint->own.reliability == VIP_SERVICE_UNRELIABLE) {
 		finish_well(endpoint);
 		return;
@@ -114,6 +106,12 @@ void send_finish(struct loopback_endpoint *endpoint, uint32_t error)
 	order_call(endpoint->send_cq, &endpoint->sending);
 	/* The connection shall end although the program may not ask for completions. */
 	bell_ring(endpoint->device->bell.fd, endpoint->device->bell_name);
+}
+
+void send_finish(struct loopback_endpoint *endpoint, uint32_t error)
+{
+	stamp_now(endpoint);
+	send_finish_stamped(endpoint, error);
 }
 
 void send_refused(struct loopback_endpoint *endpoint, uint32_t error, enum lane_end end)
@@ -237,9 +235,12 @@ static void send_misfit(struct loopback_endpoint *endpoint, const struct device_
 {
 	struct lane_message *message = send_message(endpoint);
 
-	if (message && endpoint->own.reliability != VIP_SERVICE_UNRELIABLE)
+	if (message && endpoint->own.reliability != VIP_SERVICE_UNRELIABLE) {
 		send_publish(endpoint, message, MESSAGE_TOO_LONG, send->length, send);
-	send_finish(endpoint, VIP_STATUS_REMOTE_DESC_ERROR);
+		send_finish_stamped(endpoint, VIP_STATUS_REMOTE_DESC_ERROR);
+	} else {
+		send_finish(endpoint, VIP_STATUS_REMOTE_DESC_ERROR);
+	}
 }
 
 static __attribute__((noinline)) void send_long(struct loopback_endpoint *endpoint,
@@ -249,7 +250,7 @@ static __attribute__((noinline)) void send_long(struct loopback_endpoint *endpoi
 	switch (message && endpoint->one_copy ? place(endpoint, send) : EPERM) {
 	case 0:
 		send_publish(endpoint, message, MESSAGE_PLACED, send->length, send);
-		send_finish_published(endpoint);
+		send_finish_stamped(endpoint, 0);
 		break;
 	case ECONNABORTED:
 		send_finish(endpoint, VIP_STATUS_TRANSPORT_ERROR);
@@ -272,7 +273,7 @@ static void send_data(struct loopback_endpoint *endpoint, const struct device_se
 	if (message && send->length <= MESSAGE_INLINE && !in_memory) {
 		copy_gather(message->data, send, 0, send->length);
 		send_publish(endpoint, message, MESSAGE_INLINED, send->length, send);
-		send_finish_published(endpoint);
+		send_finish_stamped(endpoint, 0);
 		return;
 	}
 	if (message && send->length <= RING_MOST && !in_memory) {
@@ -280,7 +281,7 @@ static void send_data(struct loopback_endpoint *endpoint, const struct device_se
 		if (ring) {
 			copy_gather(ring, send, 0, send->length);
 			send_publish(endpoint, message, MESSAGE_IN_RING, send->length, send);
-			send_finish_published(endpoint);
+			send_finish_stamped(endpoint, 0);
 			return;
 		}
 	}
@@ -367,7 +368,7 @@ static void send_rdma(struct loopback_endpoint *endpoint, const struct device_se
 			break;
 		}
 		send_publish(endpoint, send_message(endpoint), MESSAGE_WRITTEN, send->length, send);
-		send_finish_published(endpoint);
+		send_finish_stamped(endpoint, 0);
 		break;
 	case EACCES:
 		send_refused(endpoint, VIP_STATUS_RDMA_PROT_ERROR, refused);

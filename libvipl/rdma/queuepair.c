@@ -144,8 +144,8 @@ static int move_to_init(struct rdma_endpoint *endpoint)
 }
 
 /*
- * One that was connected is not used again. Soft-RoCE does not forget a read that it was answering, and takes
- * the first request of the next connection for more of it. Some devices cannot use one again once it was in
+ * One that was connected is not used for another connection. Soft-RoCE does not forget a read that it was
+ * answering, and takes the first request of the next connection for more of it. Some devices cannot use one again once it was in
  * ERR, although they say RESET. And a peer that has not noticed the end yet refuses one that it knows.
  */
 static int replace_qp(struct rdma_endpoint *endpoint)
@@ -173,6 +173,9 @@ int rdma_endpoint_prepare(struct device_endpoint *base)
 	if (!endpoint->was_connected && endpoint->qp->state == IBV_QPS_RESET && !move_to_init(endpoint))
 		return 0;
 	error = replace_qp(endpoint);
+	/* There may be as many as there can be, and no room for one more: then the former has to do. */
+	if (error && endpoint->was_connected && endpoint->qp->state == IBV_QPS_RESET)
+		error = 0;
 	return error ? error : move_to_init(endpoint);
 }
 
