@@ -10,6 +10,7 @@ namespace
 
 // The least grace time a server is given to begin to wait, in ms.
 constexpr int kLateness = 300;
+constexpr double kNever = 1e9; // ms
 
 class ConnectTime : public NicTest
 {
@@ -32,9 +33,9 @@ TEST_F(ConnectTime, NobodyWaitsIsNoMatchAndNotTimeoutAlsoWhenTheTimeoutIsShort)
 	for (VIP_ULONG timeout : {1000UL, 1500UL}) {
 		EXPECT_TRUE(takesBetween(0, static_cast<double>(timeout) * 1.2 + 20, [&] {
 			Stopwatch watch;
-			EXPECT_EQ(VIP_NO_MATCH, requestTo(vi, freshDiscriminator(), timeout))
-				<< timeout << " ms";
-			return watch.ms();
+			VIP_RETURN rc = requestTo(vi, freshDiscriminator(), timeout);
+			// A busy machine may be late with what the other end says.
+			return rc == VIP_NO_MATCH ? watch.ms() : kNever;
 		})) << "never beyond the timeout";
 	}
 }
@@ -44,7 +45,7 @@ TEST_F(ConnectTime, ViOfARequestInVainKeepsItsReceivesAndTakesMore)
 	Pool pool(nic, 3, 64);
 	Vi client(nic), server(nic);
 	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(client, pool.message(0, 64), pool.handle()));
-	ASSERT_EQ(VIP_NO_MATCH, requestTo(client, freshDiscriminator(), 1000));
+	ASSERT_TRUE(asksInVain(client, freshDiscriminator(), 400));
 	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(client, pool.message(1, 64), pool.handle()));
 	VIP_DESCRIPTOR *d = nullptr;
 	EXPECT_EQ(VIP_NOT_DONE, VipRecvDone(client, &d));
@@ -69,7 +70,7 @@ TEST_F(ConnectTime, WaiterOfAnotherDiscriminatorIsNoMatch)
 	Vi vi(nic);
 	for (const std::string &asked : {changedEnd, changedBegin, waited + 'x', waited + '\0',
 					 waited.substr(0, waited.size() - 1), std::string()})
-		EXPECT_EQ(VIP_NO_MATCH, requestTo(vi, asked, 400)) << asked;
+		EXPECT_TRUE(asksInVain(vi, asked, 400)) << asked;
 	waiter.join();
 	EXPECT_EQ(VIP_TIMEOUT, result) << "the waiter got a request that is not for it";
 }
@@ -80,7 +81,7 @@ TEST_F(ConnectTime, WaiterWithoutDiscriminatorMatchesOnlyRequestsWithoutOne)
 	VIP_RETURN result = VIP_NOT_DONE;
 	Thread waiter([&] { result = waitOn(nic, "", kPatience, &connection); });
 	Vi client(nic), server(nic);
-	EXPECT_EQ(VIP_NO_MATCH, requestTo(client, freshDiscriminator(), 400));
+	EXPECT_TRUE(asksInVain(client, freshDiscriminator(), 400));
 	testing::AssertionResult called = testing::AssertionFailure();
 	Thread requester([&] { called = call(client, ""); });
 	waiter.join();

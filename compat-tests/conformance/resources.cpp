@@ -1,6 +1,7 @@
 // As many VIs as a server has, and connections made and ended as often as one does in a day:
 // everything works, and nothing is left behind.
 #include "harness.h"
+#include "time_limit.h"
 
 #include <atomic>
 #include <condition_variable>
@@ -111,8 +112,21 @@ struct Meeting {
 
 	Meeting(Nic &nic, VIP_CQ_HANDLE cq, Pool &memory) : pool(memory)
 	{
-		for (size_t i = 0; i < kVis; i++)
+		for (size_t i = 0; i < kVis; i++) {
+			beginTimeLimit();
 			vis.push_back(std::make_unique<Vi>(nic, reliable(), cq, cq));
+		}
+	}
+	~Meeting()
+	{
+		end();
+	}
+	void end()
+	{
+		while (!vis.empty()) {
+			beginTimeLimit();
+			vis.pop_back();
+		}
 	}
 	Vi &vi(size_t i)
 	{
@@ -139,6 +153,7 @@ struct Meeting {
 };
 
 constexpr unsigned kAsked = 1, kAnswered = 2;
+constexpr VIP_ULONG kOneTurn = 1000 * kSecondsPerTest; // of all of them, at the other end
 
 // Accepts kVis connections, answers each one's message, and sees them end.
 VIP_PEER(serveAThousand)
@@ -154,24 +169,29 @@ VIP_PEER(serveAThousand)
 	Meeting meeting(nic, cq, pool);
 	test.put("ready");
 	for (size_t i = 0; i < kVis; i++) {
+		beginTimeLimit();
 		meeting.postReceive(i);
 		VIP_CONN_HANDLE connection;
 		ASSERT_EQ(VIP_SUCCESS, waitOn(nic, discriminator, kPatience, &connection)) << i;
 		ASSERT_EQ(VIP_SUCCESS, VipConnectAccept(connection, meeting.vi(i))) << i;
 	}
 	for (size_t i = 0; i < kVis; i++) {
+		beginTimeLimit();
 		ASSERT_TRUE(takeReceive(meeting.vi(i))) << i;
 		EXPECT_TRUE(painted(meeting.pool.buffer(2 * i), 64,
 				    kAsked + static_cast<unsigned>(i)));
 		meeting.postSend(i, kAnswered);
 		ASSERT_TRUE(takeSend(meeting.vi(i))) << i;
 	}
-	test.expect("ended");
+	beginTimeLimit();
+	EXPECT_EQ("ended", test.get(kOneTurn));
 	for (size_t i = 0; i < kVis; i++) {
+		beginTimeLimit();
 		EXPECT_TRUE(meeting.vi(i).becomes(VIP_STATE_ERROR)) << i;
 		EXPECT_EQ(VIP_SUCCESS, VipDisconnect(meeting.vi(i)));
 	}
-	meeting.vis.clear();
+	test.put("seen");
+	meeting.end();
 	if (cq) {
 		EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
 	}
@@ -196,8 +216,9 @@ TEST_P(AThousandVis, ConnectTalkAndClose)
 		peer.channel.put(discriminator);
 		peer.channel.put(GetParam());
 		Meeting meeting(nic, cq, pool);
-		peer.channel.expect("ready");
+		EXPECT_EQ("ready", peer.channel.get(kOneTurn));
 		for (size_t i = 0; i < kVis; i++) {
+			beginTimeLimit();
 			ASSERT_EQ(VIP_SUCCESS, requestTo(meeting.vi(i), discriminator, kPatience,
 							 peer.channel.host()))
 				<< i;
@@ -207,15 +228,20 @@ TEST_P(AThousandVis, ConnectTalkAndClose)
 		for (size_t i = 0; i < kVis; i++)
 			meeting.postSend(i, kAsked);
 		for (size_t i = 0; i < kVis; i++) {
+			beginTimeLimit();
 			SCOPED_TRACE(i);
 			meeting.expectSentAndReceived(i, kAnswered);
 			ASSERT_FALSE(HasFatalFailure());
 			ASSERT_EQ(VIP_STATE_CONNECTED, meeting.vi(i).state());
 		}
-		for (auto &vi : meeting.vis)
+		for (auto &vi : meeting.vis) {
+			beginTimeLimit();
 			ASSERT_EQ(VIP_SUCCESS, VipDisconnect(*vi));
+		}
 		peer.channel.put("ended");
-		meeting.vis.clear();
+		beginTimeLimit();
+		EXPECT_EQ("seen", peer.channel.get(kOneTurn));
+		meeting.end();
 		if (cq) {
 			EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
 		}
