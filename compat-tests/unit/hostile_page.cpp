@@ -6,6 +6,8 @@
 #include "support.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <unistd.h>
 
@@ -184,7 +186,7 @@ TEST_F(HostilePage, WhatAnswersAMessageThatComesBeforeTheConnectionIsKnownIsKept
 
 		ASSERT_EQ(post_recv(vi, descriptor(posted++, {{memory.data(), 16}})), VIP_SUCCESS);
 		auto asked = std::async(std::launch::async, [&] {
-			return hostile_peer_ask(door.c_str(), vi_kind.MaxTransferSize);
+			return hostile_peer_ask(door.c_str(), vi_kind.ReliabilityLevel, vi_kind.MaxTransferSize);
 		});
 		ASSERT_EQ(wait(door, PATIENCE, &conn), VIP_SUCCESS);
 		auto accepted = std::async(std::launch::async, [&] { return VipConnectAccept(conn, vi); });
@@ -201,6 +203,52 @@ TEST_F(HostilePage, WhatAnswersAMessageThatComesBeforeTheConnectionIsKnownIsKept
 			peer.reset();
 		EXPECT_EQ(accepted.get(), confirms ? VIP_SUCCESS : VIP_TIMEOUT);
 		expect_sent(vi, answer, confirms ? VIP_STATUS_REMOTE_DESC_ERROR : VIP_STATUS_DESC_FLUSHED_ERROR);
+	}
+}
+
+// ---- Reliable Reception ----
+
+// Who watches its memory may answer before the messages that came with it are taken. The peer's send is done then.
+TEST_F(HostilePage, AMessageIsConsumedBeforeItsReceiveIsComplete)
+{
+	constexpr size_t kMore = 200;
+	const std::string door = "reception" + std::to_string(getpid());
+	VIP_CONN_HANDLE conn = nullptr;
+
+	vi_kind.ReliabilityLevel = VIP_SERVICE_RELIABLE_RECEPTION;
+	Vi vi = make_vi(nullptr, cq);
+	auto asked = std::async(std::launch::async, [&] {
+		return hostile_peer_ask(door.c_str(), vi_kind.ReliabilityLevel, vi_kind.MaxTransferSize);
+	});
+	ASSERT_EQ(wait(door, PATIENCE, &conn), VIP_SUCCESS);
+	auto accepted = std::async(std::launch::async, [&] { return VipConnectAccept(conn, vi); });
+	Peer peer(asked.get(), hostile_peer_end);
+	ASSERT_TRUE(peer);
+	EXPECT_TRUE(hostile_peer_confirm(peer.get()));
+	EXPECT_EQ(accepted.get(), VIP_SUCCESS);
+
+	for (int round = 0; round < 100; round++) {
+		for (size_t i = 0; i <= kMore; i++)
+			ASSERT_EQ(post_recv(vi, descriptor(posted + i, {{memory.data(), 16}})), VIP_SUCCESS);
+		const VIP_UINT32 *status = &at(posted)->CS.Status;
+		std::atomic<bool> watches{false};
+		auto watched = std::async(std::launch::async, [&] {
+			const auto is_done = [&] { return __atomic_load_n(status, __ATOMIC_ACQUIRE) & VIP_STATUS_DONE; };
+			const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(PATIENCE);
+
+			watches = true;
+			while (!is_done() && std::chrono::steady_clock::now() < end)
+				;
+			return hostile_peer_consumed(peer.get());
+		});
+		ASSERT_TRUE(eventually([&] { return watches.load(); }));
+		hostile_peer_publish_in_ring(peer.get(), hostile_peer_stamp(peer.get()));
+		const uint32_t first = hostile_peer_published(peer.get());
+		for (size_t i = 0; i < kMore; i++)
+			hostile_peer_publish(peer.get(), hostile_peer_stamp(peer.get()));
+		hostile_peer_announce(peer.get());
+		EXPECT_EQ(told(kMore + 1), Vis(kMore + 1, vi));
+		EXPECT_GE(watched.get(), first);
 	}
 }
 

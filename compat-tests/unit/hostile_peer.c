@@ -37,13 +37,14 @@ static bool find(int fd, const struct discriminator *wanted)
 }
 
 /* The region table is empty: nobody copies to or from this peer. */
-static bool ask(int fd, const struct discriminator *wanted, uint32_t max_transfer)
+static bool ask(int fd, const struct discriminator *wanted, uint16_t reliability,
+		uint32_t max_transfer)
 {
 	struct hello hello = {
 		.magic = HELLO_MAGIC,
 		.version = HELLO_VERSION,
 		.kind = HELLO_REQUEST,
-		.reliability = VIP_SERVICE_RELIABLE_DELIVERY,
+		.reliability = reliability,
 		.max_transfer = max_transfer,
 		.wanted_length = wanted->length,
 	};
@@ -77,7 +78,7 @@ static bool take_answer(struct hostile_peer *peer)
 	return peer->link && peer->page;
 }
 
-struct hostile_peer *hostile_peer_ask(const char *name, uint32_t max_transfer)
+struct hostile_peer *hostile_peer_ask(const char *name, uint16_t reliability, uint32_t max_transfer)
 {
 	struct discriminator wanted = {.length = (uint8_t)strlen(name)};
 	struct hostile_peer *peer = calloc(1, sizeof(*peer));
@@ -86,7 +87,8 @@ struct hostile_peer *hostile_peer_ask(const char *name, uint32_t max_transfer)
 		return NULL;
 	memcpy(wanted.bytes, name, wanted.length);
 	peer->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (find(peer->fd, &wanted) && ask(peer->fd, &wanted, max_transfer) && take_answer(peer))
+	if (find(peer->fd, &wanted) && ask(peer->fd, &wanted, reliability, max_transfer) &&
+	    take_answer(peer))
 		return peer;
 	hostile_peer_end(peer);
 	return NULL;
@@ -102,7 +104,8 @@ bool hostile_peer_confirm(struct hostile_peer *peer)
 
 struct hostile_peer *hostile_peer_connect(const char *name, uint32_t max_transfer)
 {
-	struct hostile_peer *peer = hostile_peer_ask(name, max_transfer);
+	struct hostile_peer *peer =
+		hostile_peer_ask(name, VIP_SERVICE_RELIABLE_DELIVERY, max_transfer);
 
 	if (!peer || hostile_peer_confirm(peer))
 		return peer;
@@ -120,15 +123,35 @@ void hostile_peer_end(struct hostile_peer *peer)
 	free(peer);
 }
 
-void hostile_peer_publish(struct hostile_peer *peer, uint32_t stamp)
+static void publish(struct hostile_peer *peer, enum message_kind kind, uint32_t stamp)
 {
 	struct lane *out = &peer->link->lanes[0];
 	struct lane_message *message = &out->messages[peer->written & (LANE_MESSAGES - 1)];
 
-	message->kind = MESSAGE_INLINED;
+	message->kind = (uint8_t)kind;
 	message->length = 0;
 	message->stamp = stamp;
 	atomic_store(&message->number, ++peer->written);
+}
+
+void hostile_peer_publish(struct hostile_peer *peer, uint32_t stamp)
+{
+	publish(peer, MESSAGE_INLINED, stamp);
+}
+
+void hostile_peer_publish_in_ring(struct hostile_peer *peer, uint32_t stamp)
+{
+	publish(peer, MESSAGE_IN_RING, stamp);
+}
+
+uint32_t hostile_peer_published(const struct hostile_peer *peer)
+{
+	return peer->written;
+}
+
+uint32_t hostile_peer_consumed(const struct hostile_peer *peer)
+{
+	return atomic_load(&peer->link->lanes[0].consumed);
 }
 
 void hostile_peer_announce(struct hostile_peer *peer)
