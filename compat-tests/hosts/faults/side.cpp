@@ -70,7 +70,11 @@ void Side::handler(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 void Side::told(const VIP_ERROR_DESCRIPTOR &error)
 {
 	bool isNic = error.ResourceCode == VIP_RESOURCE_NIC;
-	VIP_VI_STATE now = isNic ? VIP_STATE_ERROR : state();
+	VIP_VI_STATE now = VIP_STATE_ERROR;
+	VIP_RETURN rc = isNic ? VIP_SUCCESS : query(&now);
+	if (rc != VIP_SUCCESS && leaving_) // and has destroyed the VI since
+		return;
+	must(rc, "VipQueryVi");
 	event("told", "code=%s state=%s", text(error.ErrorCode), isNic ? "-" : text(now));
 	if (error.ErrorCode == VIP_ERROR_CATASTROPHIC) {
 		deviceGone_ = true;
@@ -87,12 +91,17 @@ void Side::told(const VIP_ERROR_DESCRIPTOR &error)
 	lost.ring();
 }
 
-VIP_VI_STATE Side::state() const
+VIP_RETURN Side::query(VIP_VI_STATE *state) const
 {
-	VIP_VI_STATE state;
 	VIP_VI_ATTRIBUTES attributes;
 	VIP_BOOLEAN sendsEmpty, receivesEmpty;
-	must(VipQueryVi(vi, &state, &attributes, &sendsEmpty, &receivesEmpty), "VipQueryVi");
+	return VipQueryVi(vi, state, &attributes, &sendsEmpty, &receivesEmpty);
+}
+
+VIP_VI_STATE Side::state() const
+{
+	VIP_VI_STATE state = VIP_STATE_IDLE;
+	must(query(&state), "VipQueryVi");
 	return state;
 }
 

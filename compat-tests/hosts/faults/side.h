@@ -114,6 +114,7 @@ class Side
 	bool meet();
 	std::vector<uint8_t> address(const std::string &host,
 				     const std::string &discriminator) const;
+	VIP_RETURN query(VIP_VI_STATE *state) const;
 	VIP_VI_STATE state() const;
 	void collect();
 
