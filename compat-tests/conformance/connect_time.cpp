@@ -275,7 +275,7 @@ TEST_F(ConnectTime, ProcessThatExitedWhileItWaitedIsNoMatch)
 	peer.channel.expect("waiting");
 	peer.kill();
 	Vi vi(nic);
-	EXPECT_EQ(VIP_NO_MATCH, requestTo(vi, discriminator, 3000, peer.channel.host()));
+	EXPECT_EQ(VIP_NO_MATCH, requestTo(vi, discriminator, kPatience, peer.channel.host()));
 }
 
 VIP_PEER(waiterForEver)
