@@ -298,8 +298,6 @@ testing::AssertionResult call(Vi &vi, const std::string &discriminator,
 			      const std::string &host = "");
 VIP_RETURN requestTo(Vi &vi, const std::string &discriminator, VIP_ULONG timeout,
 		     const std::string &host = "");
-// Nobody waits for it; which may not be known yet on a busy machine when the time is over.
-testing::AssertionResult asksInVain(Vi &vi, const std::string &discriminator, VIP_ULONG timeout);
 VIP_RETURN waitOn(Nic &nic, const std::string &discriminator, VIP_ULONG timeout,
 		  VIP_CONN_HANDLE *connection);
 // Both sides, by two threads.

@@ -112,14 +112,6 @@ VIP_RETURN requestTo(Vi &vi, const std::string &discriminator, VIP_ULONG timeout
 	return VipConnectRequest(vi, local.get(), remote.get(), timeout, &attributes);
 }
 
-AssertionResult asksInVain(Vi &vi, const std::string &discriminator, VIP_ULONG timeout)
-{
-	VIP_RETURN rc = requestTo(vi, discriminator, timeout);
-	if (rc == VIP_NO_MATCH || rc == VIP_TIMEOUT)
-		return AssertionSuccess();
-	return AssertionFailure() << testing::PrintToString(rc);
-}
-
 static AssertionResult connected(Vi &vi)
 {
 	VIP_VI_STATE state = vi.state();
