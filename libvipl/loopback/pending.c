@@ -24,26 +24,30 @@ void loopback_suspend(struct loopback_endpoint *endpoint, const struct device_se
 	bell_ring(endpoint->device->bell.fd, endpoint->device->bell_name);
 }
 
+/* The next one may begin. */
+static bool over(struct loopback_endpoint *endpoint)
+{
+	atomic_store_explicit(&endpoint->is_pending, false, memory_order_release);
+	return true;
+}
+
 static bool finish(struct loopback_endpoint *endpoint, uint32_t error)
 {
 	send_finish(endpoint, error);
-	atomic_store_explicit(&endpoint->is_pending, false, memory_order_release);
-	return true;
+	return over(endpoint);
 }
 
 /* It has its stamp. */
 static bool finish_stamped(struct loopback_endpoint *endpoint)
 {
 	send_finish_stamped(endpoint, 0);
-	atomic_store_explicit(&endpoint->is_pending, false, memory_order_release);
-	return true;
+	return over(endpoint);
 }
 
 static bool refused(struct loopback_endpoint *endpoint, uint32_t error, enum lane_end end)
 {
 	send_refused(endpoint, error, end);
-	atomic_store_explicit(&endpoint->is_pending, false, memory_order_release);
-	return true;
+	return over(endpoint);
 }
 
 /* Parts of a message that will not be completed must not become the beginning of the next one. */

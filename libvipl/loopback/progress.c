@@ -2,8 +2,8 @@
  * Progress without the program's help. Usually the program asks for completions often, or sleeps
  * until there is one, and nothing has to be done here. While it asks for any, a timer runs, and
  * what it has not asked for since the last turn is looked at. When it asks for none, the timer
- * stops, or slows down to a second, and from then on peers ring for the agent. The NIC's lock is held everywhere here but in
- * progress_polled().
+ * stops, or slows down to a second, and from then on peers ring for the agent. The NIC's lock is held
+ * everywhere here but in progress_polled().
  */
 #include <stdint.h>
 #include <sys/timerfd.h>

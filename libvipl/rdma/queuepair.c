@@ -145,8 +145,9 @@ static int move_to_init(struct rdma_endpoint *endpoint)
 
 /*
  * One that was connected is not used for another connection. Soft-RoCE does not forget a read that it was
- * answering, and takes the first request of the next connection for more of it. Some devices cannot use one again once it was in
- * ERR, although they say RESET. And a peer that has not noticed the end yet refuses one that it knows.
+ * answering, and takes the first request of the next connection for more of it. Some devices cannot use
+ * one again once it was in ERR, although they say RESET. And a peer that has not noticed the end yet
+ * refuses one that it knows.
  */
 static int replace_qp(struct rdma_endpoint *endpoint)
 {
