@@ -49,6 +49,20 @@ class HostilePage : public NicTest
 		peer.reset(connected.get());
 		ASSERT_TRUE(peer);
 	}
+	// Until the peer confirms, the call is under way.
+	std::future<VIP_RETURN> accept_hostile(VIP_VI_HANDLE vi, Peer &peer, const std::string &name)
+	{
+		const std::string door = name + std::to_string(getpid());
+		VIP_CONN_HANDLE conn = nullptr;
+
+		auto asked = std::async(std::launch::async, [&] {
+			return hostile_peer_ask(door.c_str(), vi_kind.ReliabilityLevel, vi_kind.MaxTransferSize);
+		});
+		EXPECT_EQ(wait(door, PATIENCE, &conn), VIP_SUCCESS);
+		auto accepted = std::async(std::launch::async, [=] { return VipConnectAccept(conn, vi); });
+		peer.reset(asked.get());
+		return accepted;
+	}
 	// As an honest peer does.
 	static void send(const Peer &peer)
 	{
@@ -180,17 +194,11 @@ TEST_F(HostilePage, AMessageWhoseBitsAreMissingIsFoundAlsoByAProgramThatNeverAsk
 TEST_F(HostilePage, WhatAnswersAMessageThatComesBeforeTheConnectionIsKnownIsKeptUntilThen)
 {
 	for (bool confirms : {true, false}) {
-		const std::string door = "early" + std::to_string(getpid());
-		VIP_CONN_HANDLE conn = nullptr;
 		Vi vi = make_vi(nullptr, cq);
 
 		ASSERT_EQ(post_recv(vi, descriptor(posted++, {{memory.data(), 16}})), VIP_SUCCESS);
-		auto asked = std::async(std::launch::async, [&] {
-			return hostile_peer_ask(door.c_str(), vi_kind.ReliabilityLevel, vi_kind.MaxTransferSize);
-		});
-		ASSERT_EQ(wait(door, PATIENCE, &conn), VIP_SUCCESS);
-		auto accepted = std::async(std::launch::async, [&] { return VipConnectAccept(conn, vi); });
-		Peer peer(asked.get(), hostile_peer_end);
+		Peer peer(nullptr, hostile_peer_end);
+		auto accepted = accept_hostile(vi, peer, "early");
 		ASSERT_TRUE(peer);
 		send(peer);
 		EXPECT_EQ(told(1), Vis{vi});
@@ -212,17 +220,11 @@ TEST_F(HostilePage, WhatAnswersAMessageThatComesBeforeTheConnectionIsKnownIsKept
 TEST_F(HostilePage, AMessageIsConsumedBeforeItsReceiveIsComplete)
 {
 	constexpr size_t kMore = 200;
-	const std::string door = "reception" + std::to_string(getpid());
-	VIP_CONN_HANDLE conn = nullptr;
 
 	vi_kind.ReliabilityLevel = VIP_SERVICE_RELIABLE_RECEPTION;
 	Vi vi = make_vi(nullptr, cq);
-	auto asked = std::async(std::launch::async, [&] {
-		return hostile_peer_ask(door.c_str(), vi_kind.ReliabilityLevel, vi_kind.MaxTransferSize);
-	});
-	ASSERT_EQ(wait(door, PATIENCE, &conn), VIP_SUCCESS);
-	auto accepted = std::async(std::launch::async, [&] { return VipConnectAccept(conn, vi); });
-	Peer peer(asked.get(), hostile_peer_end);
+	Peer peer(nullptr, hostile_peer_end);
+	auto accepted = accept_hostile(vi, peer, "reception");
 	ASSERT_TRUE(peer);
 	EXPECT_TRUE(hostile_peer_confirm(peer.get()));
 	EXPECT_EQ(accepted.get(), VIP_SUCCESS);
