@@ -173,11 +173,26 @@ static inline bool is_ending(const struct loopback_endpoint *endpoint)
 	       atomic_load_explicit(&endpoint->stopped, memory_order_acquire);
 }
 
+static inline bool is_next_stamped(const struct loopback_endpoint *endpoint)
+{
+	return (int32_t)(atomic_load(&endpoint->stamped) - get_reported(endpoint)) > 0;
+}
+
+bool loopback_next_send_is_done(const struct loopback_endpoint *endpoint)
+{
+	return atomic_load(&endpoint->finished) != get_reported(endpoint) || is_ending(endpoint) ||
+	       !is_next_stamped(endpoint);
+}
+
 int loopback_report_sends_before(struct loopback_endpoint *endpoint, uint32_t bound, bool *has_more)
 {
+	int count;
+
 	*has_more = false;
-	return is_ending(endpoint) ? report_end(endpoint, &bound, has_more)
-				   : report_finished(endpoint, &bound, has_more);
+	count = is_ending(endpoint) ? report_end(endpoint, &bound, has_more)
+				    : report_finished(endpoint, &bound, has_more);
+	*has_more |= is_next_stamped(endpoint);
+	return count;
 }
 
 bool loopback_next_send(struct loopback_endpoint *endpoint, uint32_t *stamp)
@@ -185,7 +200,8 @@ bool loopback_next_send(struct loopback_endpoint *endpoint, uint32_t *stamp)
 	bool failed = atomic_load(&endpoint->failure);
 	uint32_t finished = atomic_load(&endpoint->finished);
 
-	if ((failed && !endpoint->failure_told) || (int32_t)(finished - get_reported(endpoint)) > 0) {
+	if ((failed && !endpoint->failure_told) || (int32_t)(finished - get_reported(endpoint)) > 0 ||
+	    is_next_stamped(endpoint)) {
 		*stamp = endpoint->stamps[get_reported(endpoint) % SEND_STAMPS];
 		return true;
 	}

@@ -251,6 +251,7 @@ static void forget(struct loopback_endpoint *endpoint)
 	endpoint->accepted = 0;
 	atomic_store(&endpoint->reported, 0);
 	endpoint->failure_told = false;
+	atomic_store(&endpoint->stamped, 0);
 	atomic_store(&endpoint->finished, 0);
 	atomic_store(&endpoint->failure, 0);
 	atomic_store(&endpoint->is_pending, false);

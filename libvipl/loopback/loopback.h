@@ -196,6 +196,7 @@ struct loopback_endpoint {
 	uint32_t accepted;	    /* sends */
 	_Atomic uint32_t finished;  /* of these; each but a last one with success */
 	_Atomic uint32_t failure;   /* how the one after `finished` ended, or 0 */
+	_Atomic uint32_t stamped;   /* so many have their stamps; the last one may be finished later */
 	atomic_bool is_pending;	    /* whose turn it is: posting sets it, polling clears it */
 	struct loopback_pending pending;
 	uint32_t stamps[SEND_STAMPS]; /* of those that are finished and not reported; a ring */
@@ -273,8 +274,12 @@ int loopback_cq_arm(struct device_cq *cq);
 /* Without the lock: a poll may find something. */
 bool loopback_cq_has_news(const struct loopback_cq *cq);
 
-/* The CQ's lock is held, and the CQ has several queues. Is there a send to report? Then this is its stamp. */
+/*
+ * The CQ's lock is held, and the CQ has several queues. Is there a send to report, or one that is being published?
+ * Then this is its stamp.
+ */
 bool loopback_next_send(struct loopback_endpoint *endpoint, uint32_t *stamp);
+bool loopback_next_send_is_done(const struct loopback_endpoint *endpoint);
 /* Reports the first, and those before the bound. Returns how many; says whether there are more. */
 int loopback_report_sends_before(struct loopback_endpoint *endpoint, uint32_t bound, bool *has_more);
 

@@ -263,9 +263,16 @@ static int take_first(struct loopback_cq *cq, uint32_t most)
 	return count;
 }
 
+/* A send may have its place before it is done: another thread is posting it. */
+static bool is_ready(const struct loopback_source *source)
+{
+	return source->is_receive || loopback_next_send_is_done(source->endpoint);
+}
+
 static bool is_over(const struct loopback_order *order)
 {
-	return !order->count || !stamp_before(order->heap[0]->stamp, order->limit);
+	return !order->count || !stamp_before(order->heap[0]->stamp, order->limit) ||
+	       !is_ready(order->heap[0]);
 }
 
 int order_poll(struct loopback_cq *cq)

@@ -58,9 +58,26 @@ static inline void stamp_now(struct loopback_endpoint *endpoint)
 		send_set_stamp(endpoint, cq_page_stamp(endpoint->send_cq->page));
 }
 
-static inline void publish(struct loopback_endpoint *endpoint, struct lane_message *message,
-			   enum message_kind kind, uint32_t length, const struct device_send *send,
-			   bool shares)
+/*
+ * The same before the message is published: from then on it may be answered, and another thread may poll the CQ
+ * before this one has said that the send is done. So that one finds the place. A pending send is gone on with
+ * under the CQ's lock: nobody polls meanwhile.
+ */
+static inline void take_place(struct loopback_endpoint *endpoint)
+{
+	stamp_now(endpoint);
+	if (!endpoint->send_cq->page ||
+	    atomic_load_explicit(&endpoint->is_pending, memory_order_relaxed))
+		return;
+	atomic_store_explicit(&endpoint->stamped,
+			      atomic_load_explicit(&endpoint->finished, memory_order_relaxed) + 1,
+			      memory_order_release);
+	order_call(endpoint->send_cq, &endpoint->sending);
+}
+
+static inline __attribute__((always_inline))
+void publish(struct loopback_endpoint *endpoint, struct lane_message *message,
+	     enum message_kind kind, uint32_t length, const struct device_send *send, bool shares)
 {
 	message->kind = (uint8_t)kind;
 	message->has_immediate = !!(send->control & VIP_CONTROL_IMMEDIATE);
@@ -72,7 +89,7 @@ static inline void publish(struct loopback_endpoint *endpoint, struct lane_messa
 		message->stamp = cq_page_stamp(endpoint->peer_page);
 	/* After the message's own stamp, for the CQ may be the same, and before an answer can have one. */
 	if (shares && kind < MESSAGE_PART)
-		stamp_now(endpoint);
+		take_place(endpoint);
 	/* With the number the peer gets all that was written before it, in the ring, too. */
 	atomic_store_explicit(&message->number, ++endpoint->written, memory_order_release);
 	/* Before the send is done: who sees that may send to the same CQ, and shall not overtake this. */
