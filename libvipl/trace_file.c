@@ -3,7 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdatomic.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,11 +27,12 @@ static struct {
 	dev_t device; /* which file it is: a program may close what is not its own, and */
 	ino_t inode;  /* get the number for a file that is */
 	uint64_t most, kept;	   /* blocks in the file; those at its beginning that stay */
-	atomic_bool *used;	   /* which blocks threads have; NULL: there is no limit */
-	_Atomic uint64_t asked;	   /* for blocks, so often */
-	_Atomic uint64_t replaced; /* blocks that were written anew */
+	pthread_mutex_t lock; /* guards the next three */
+	bool *used;	      /* which blocks threads have; NULL: there is no limit */
+	uint64_t asked;	      /* for blocks, so often */
+	uint64_t replaced;    /* blocks that were written anew */
 	bool is_forked; /* the name is the parent's, if it has no %p */
-} file = {.fd = -1};
+} file = {.fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* VIPL_TRACE, with the process's number for each %p. */
 static void expand(char *path, size_t room, bool add_pid)
@@ -59,8 +60,7 @@ static int set_limit(void)
 {
 	file.most = (uint64_t)config()->trace_mib * BLOCKS_PER_MIB;
 	file.kept = file.most / KEPT_PART;
-	atomic_store(&file.asked, 0);
-	atomic_store(&file.replaced, 0);
+	file.asked = file.replaced = 0;
 	free(file.used); /* the parent's */
 	file.used = file.most ? calloc(file.most, sizeof(*file.used)) : NULL;
 	return file.most && !file.used ? ENOMEM : 0;
@@ -158,24 +158,22 @@ static int fill(uint64_t offset)
 	return written == TRACE_BLOCK ? 0 : ENOSPC;
 }
 
-/*
- * The next place in the file, in a ring once the file is full. What a thread has not yet filled is
- * left out: who is slow, or hangs, keeps its last lines. 0 or errno.
- */
-static int claim(struct trace_block *block)
+/* The lock is held. */
+static int claim_next(struct trace_block *block)
 {
 	for (uint64_t tries = 0; !file.used || tries < file.most; tries++) {
-		uint64_t number = atomic_fetch_add(&file.asked, 1), ring = file.most - file.kept;
+		uint64_t number = file.asked++, ring = file.most - file.kept;
 
 		block->cut = 0;
 		if (file.used && number >= file.kept) {
 			bool is_anew = number >= file.most;
 
 			number = file.kept + (number - file.kept) % ring;
-			if (atomic_exchange(&file.used[number], true))
+			if (file.used[number])
 				continue;
+			file.used[number] = true;
 			if (is_anew)
-				block->cut = (atomic_fetch_add(&file.replaced, 1) + 1) * TRACE_BLOCK;
+				block->cut = ++file.replaced * TRACE_BLOCK;
 		}
 		block->offset = number * TRACE_BLOCK;
 		return 0;
@@ -183,10 +181,27 @@ static int claim(struct trace_block *block)
 	return EFBIG;
 }
 
+/*
+ * The next place in the file, in a ring once the file is full. What a thread has not yet filled is
+ * left out: who is slow, or hangs, keeps its last lines. And of a thread's blocks the oldest goes first, for
+ * places are given in their order, under a lock. 0 or errno.
+ */
+static int claim(struct trace_block *block)
+{
+	int error;
+
+	pthread_mutex_lock(&file.lock);
+	error = claim_next(block);
+	pthread_mutex_unlock(&file.lock);
+	return error;
+}
+
 static void release(const struct trace_block *block)
 {
+	pthread_mutex_lock(&file.lock);
 	if (block->memory && file.used)
-		atomic_store(&file.used[block->offset / TRACE_BLOCK], false);
+		file.used[block->offset / TRACE_BLOCK] = false;
+	pthread_mutex_unlock(&file.lock);
 }
 
 /* Not every file system lets a file be mapped for writing: 9p does not. 0 or errno. */
@@ -259,4 +274,5 @@ void trace_file_forget(void)
 		close(file.fd);
 	file.fd = -1;
 	file.is_forked = true;
+	file.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; /* another thread may have had it */
 }
