@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "address.h"
+#include "base/address.h"
 #include "vipl.h"
 
 struct nic;

@@ -54,7 +54,7 @@ void world_poll(void);
 /* What the device's program and the peer wait under: nobody else's names. */
 struct discriminator world_own(void);
 struct discriminator world_other(void);
-/* Back to VI_IDLE, as libvipl/state.c does it. */
+/* Back to VI_IDLE, as libvipl/core/state.c does it. */
 void vi_unprepare(struct vi *vi);
 void vi_tear_down(struct vi *vi);
 

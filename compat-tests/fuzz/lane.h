@@ -126,7 +126,7 @@ bool world_poll(struct cq *cq);
 void vi_create(struct vi *vi);
 void vi_prepare(struct vi *vi);
 void vi_connect(struct vi *vi, struct input *input);
-/* Ends a connection as libvipl/state.c does. */
+/* Ends a connection as libvipl/core/state.c does. */
 void vi_tear_down(struct vi *vi);
 
 /* lane_memory.c */

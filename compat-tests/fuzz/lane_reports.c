@@ -103,7 +103,7 @@ void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t lengt
 	vi->broken |= is_reliable(vi) && status & VIP_STATUS_ERROR_MASK;
 }
 
-/* As libvipl/gather.c does it. */
+/* As libvipl/core/gather.c does it. */
 bool workqueue_scatter(struct workqueue *queue, uint32_t offset, const void *from, uint32_t length)
 {
 	const struct work *work = work_at(queue, queue->head);

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config.h"
+#include "base/config.h"
 #include "fuzz.h"
 #include "link.h"
-#include "lock.h"
-#include "log.h"
+#include "base/lock.h"
+#include "base/log.h"
 
 _Thread_local uint32_t lock_thread = LOCK_UNNUMBERED; /* never the agent */
 

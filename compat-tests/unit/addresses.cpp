@@ -5,7 +5,7 @@
 #include <set>
 
 extern "C" {
-#include "address.h"
+#include "base/address.h"
 uint16_t rdma_bucket_port(const struct discriminator *discriminator, unsigned probe);
 }
 

@@ -4,8 +4,8 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow" // a function may have the name of a structure in C
 extern "C" {
-#include "address.h"
-#include "config.h"
+#include "base/address.h"
+#include "base/config.h"
 }
 #pragma GCC diagnostic pop
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 extern "C" {
-#include "object.h"
+#include "core/object.h"
 void *shim_object_at(VIP_PVOID handle, enum object_kind kind);
 }
 

@@ -1,5 +1,5 @@
 /* object_at.h has atomic types, which C++ does not know. */
-#include "object_at.h"
+#include "core/object_at.h"
 
 void *shim_object_at(VIP_PVOID handle, enum object_kind kind);
 

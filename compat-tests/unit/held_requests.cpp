@@ -9,7 +9,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow" // a function may have the name of a structure in C
 extern "C" {
-#include "config.h"
+#include "base/config.h"
 #include "loopback/hello.h"
 unsigned rendezvous_address(struct sockaddr_un *address, uid_t user,
 			    const struct discriminator *discriminator, unsigned place);

@@ -7,7 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "deadline.h"
+#include "base/deadline.h"
 #include "loopback/loopback.h"
 
 #define PATIENCE_MSEC 8000

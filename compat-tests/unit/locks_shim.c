@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "lock.h"
+#include "base/lock.h"
 
 struct lock *shim_lock_create(void)
 {

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "memory.h"
+#include "core/memory.h"
 
 struct region_table *shim_table_create(void)
 {

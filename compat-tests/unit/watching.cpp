@@ -4,7 +4,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow" // a function may have the name of a structure in C
 extern "C" {
-#include "config.h"
+#include "base/config.h"
 }
 #pragma GCC diagnostic pop
 

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lock.h"
-#include "log.h"
+#include "base/lock.h"
+#include "base/log.h"
 #include "loopback.h"
 
 #define CQ_CAPACITY (1u << 30) /* entries are kept nowhere, so there is room for any number */

@@ -3,9 +3,9 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#include "copy.h"
+#include "base/copy.h"
 #include "loopback.h"
-#include "span.h"
+#include "base/span.h"
 
 static void *memory_at(uint64_t address)
 {

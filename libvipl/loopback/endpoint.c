@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "deadline.h"
+#include "base/deadline.h"
 #include "loopback.h"
-#include "pages.h"
+#include "base/pages.h"
 
 /* How long a peer may take for one access to our memory: far longer than any copy. */
 #define ACCESS_NSEC    1000000000

@@ -9,8 +9,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "config.h"
-#include "log.h"
+#include "base/config.h"
+#include "base/log.h"
 #include "loopback.h"
 
 struct connect_info loopback_info(const struct loopback_device *device, const struct hello *hello)

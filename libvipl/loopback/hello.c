@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "base/log.h"
 
 _Static_assert(sizeof(struct hello) == 112, "layout");
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "address.h"
+#include "base/address.h"
 #include "vipl.h"
 
 #define HELLO_MAGIC   0x4c504956u /* "VIPL" */

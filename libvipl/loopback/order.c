@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "base/log.h"
 #include "loopback.h"
 
 #define ROUNDS 3u /* of a poll, when nothing comes of the first */

@@ -9,7 +9,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "base/log.h"
 #include "loopback.h"
 
 #define TICK_MSEC        10

@@ -4,9 +4,9 @@
  */
 #include <string.h>
 
-#include "copy.h"
+#include "base/copy.h"
 #include "loopback.h"
-#include "span.h"
+#include "base/span.h"
 
 /* How much of a segment is in registered memory. */
 static uint32_t usable(const struct loopback_endpoint *endpoint, const struct segment *segment)

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "copy.h"
+#include "base/copy.h"
 #include "loopback.h"
 
 /* Longer messages are copied by the kernel, in one step, where it lets us. */

@@ -8,7 +8,7 @@
 #include <net/if.h>
 #include <string.h>
 
-#include "log.h"
+#include "base/log.h"
 #include "rdma.h"
 
 /* Is the address one of the device's? rdma_cm knows, whatever the link layer is. */

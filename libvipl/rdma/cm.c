@@ -12,8 +12,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "deadline.h"
-#include "log.h"
+#include "base/deadline.h"
+#include "base/log.h"
 #include "ping.h"
 #include "rdma.h"
 #include "wire.h"

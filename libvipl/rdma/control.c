@@ -16,10 +16,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "config.h"
+#include "base/config.h"
 #include "control.h"
-#include "deadline.h"
-#include "log.h"
+#include "base/deadline.h"
+#include "base/log.h"
 
 #define EVENTS_AT_ONCE	16u /* then it is the turn of the NIC's other work */
 #define AWAIT_NSEC	INT64_C(1000000000) /* the peer makes it within a round trip */

@@ -5,9 +5,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "config.h"
+#include "base/config.h"
 #include "control.h"
-#include "log.h"
+#include "base/log.h"
 
 #define BACKLOG	      1024
 #define MOST_UNWANTED 64u

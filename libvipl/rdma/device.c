@@ -9,7 +9,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "base/log.h"
 #include "rdma.h"
 
 static int set_nonblocking(int fd)

@@ -6,8 +6,8 @@
  */
 #include "ping.h"
 
-#include "config.h"
-#include "deadline.h"
+#include "base/config.h"
+#include "base/deadline.h"
 
 #define NOBODYS_PORT 1u
 /* Of no connection: this one is for management on every device, and so it makes none stale. */

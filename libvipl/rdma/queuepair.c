@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "deadline.h"
-#include "log.h"
+#include "base/deadline.h"
+#include "base/log.h"
 #include "rdma.h"
 
 /* Asked for, in bytes: what is sent inline the device need not fetch. It may give more, or none. */

@@ -10,7 +10,7 @@
 #include <sys/queue.h>
 
 #include "device.h"
-#include "object.h"
+#include "core/object.h"
 #include "wire.h"
 
 /* Memory for messages of more segments than one request takes: all of a NIC's. */

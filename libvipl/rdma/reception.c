@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "base/log.h"
 #include "rdma.h"
 
 /* In the region of a mark, which begins at address 0: only the key has to be told. */

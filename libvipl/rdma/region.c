@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "log.h"
+#include "base/log.h"
 #include "rdma.h"
 
 #define REMOTE_ACCESS ((int)IBV_ACCESS_REMOTE_WRITE | (int)IBV_ACCESS_REMOTE_READ)

@@ -12,8 +12,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "deadline.h"
-#include "log.h"
+#include "base/deadline.h"
+#include "base/log.h"
 #include "rdma.h"
 
 #define MSEC	      INT64_C(1000000)

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "log.h"
+#include "base/log.h"
 #include "rdma.h"
 
 #define SMALLEST 0x1000u

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "rdma.h"
-#include "span.h"
+#include "base/span.h"
 
 static_assert(sizeof(struct segment) == sizeof(struct ibv_sge) &&
 	      offsetof(struct segment, address) == offsetof(struct ibv_sge, addr) &&

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "log.h"
+#include "base/log.h"
 #include "rdma.h"
 
 /*

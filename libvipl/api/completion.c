@@ -1,0 +1,194 @@
+/* The completion queues of the program: VipCreateCQ to VipCQWait. */
+#include "api.h"
+#include "core/cq.h"
+#include "core/entries.h"
+#include "core/nic.h"
+#include "core/object_at.h"
+
+/* The CQ's lock is held, and released here: an entry of this queue was taken. */
+static __attribute__((noinline)) VIP_RETURN leave_with_waiting(struct cq *cq,
+							       struct workqueue *queue, bool polled)
+{
+	entries_add_waiting(&cq->entries, queue);
+	return cq_leave(cq, &cq->object, polled, false, VIP_SUCCESS);
+}
+
+/* The same; there is an entry. */
+static inline VIP_RETURN take_entry(struct cq *cq, bool polled, VIP_VI_HANDLE *vi,
+				    VIP_BOOLEAN *is_receive)
+{
+	struct workqueue *queue = entries_take(&cq->entries);
+
+	*vi = object_handle(&queue->vi->object);
+	*is_receive = queue->is_receive ? VIP_TRUE : VIP_FALSE;
+	if (__builtin_expect(queue->waiting > 0, false))
+		return leave_with_waiting(cq, queue, polled);
+	return cq_leave(cq, &cq->object, polled, false, VIP_SUCCESS);
+}
+
+/* The same, when there is none yet as far as is known. */
+static __attribute__((noinline)) VIP_RETURN poll_and_take(struct cq *cq, VIP_VI_HANDLE *vi,
+							  VIP_BOOLEAN *is_receive)
+{
+	bool polled = cq_poll_locked(cq);
+
+	return entries_are_none(&cq->entries)
+		       ? cq_leave(cq, &cq->object, polled, false, VIP_NOT_DONE)
+		       : take_entry(cq, polled, vi, is_receive);
+}
+
+static inline VIP_RETURN take_from(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi,
+				   VIP_BOOLEAN *is_receive)
+{
+	if (atomic_load_explicit(&cq->handle, memory_order_relaxed) != handle)
+		return workqueue_turn_away(&cq->lock);
+	return entries_are_none(&cq->entries) ? poll_and_take(cq, vi, is_receive)
+					      : take_entry(cq, false, vi, is_receive);
+}
+
+static __attribute__((noinline)) VIP_RETURN take_slowly(struct cq *cq, VIP_CQ_HANDLE handle,
+							VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive,
+							enum lock_way way)
+{
+	lock_acquire_slowly(&cq->lock, way);
+	return take_from(cq, handle, vi, is_receive);
+}
+
+VIP_RETURN cq_take(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive)
+{
+	enum lock_way way = lock_enter(&cq->lock);
+
+	if (way != LOCK_ENTERED)
+		return take_slowly(cq, handle, vi, is_receive, way);
+	return take_from(cq, handle, vi, is_receive);
+}
+
+struct cq_taking {
+	struct cq *cq;
+	VIP_VI_HANDLE *vi;
+	VIP_BOOLEAN *is_receive;
+};
+
+static VIP_RETURN take(void *argument)
+{
+	struct cq_taking *taking = argument;
+
+	return cq_take(taking->cq, object_handle(&taking->cq->object), taking->vi,
+		       taking->is_receive);
+}
+
+static struct cq *cq_get(VIP_CQ_HANDLE handle)
+{
+	return object_get(handle, OBJECT_CQ);
+}
+
+VIP_RETURN VipCreateCQ(VIP_NIC_HANDLE NicHandle, VIP_ULONG EntryCount, VIP_CQ_HANDLE *CQHandle)
+{
+	VIP_RETURN rc = VIP_ERROR_RESOURCE;
+	struct nic *nic = nic_get(NicHandle);
+	struct cq *cq;
+
+	if (!nic)
+		return VIP_INVALID_PARAMETER;
+	if (!CQHandle || !EntryCount) {
+		rc = VIP_INVALID_PARAMETER;
+		goto put_nic;
+	}
+	if (EntryCount > nic->attributes.MaxCQEntries)
+		goto put_nic;
+	pthread_mutex_lock(&nic->lock);
+	/* EntryCount is a hint: programs ask for 1 and have dozens of descriptors on many VIs. */
+	cq = cq_create(nic, NULL, EntryCount > CQ_ENTRIES ? (unsigned)EntryCount : CQ_ENTRIES, true);
+	if (cq) {
+		*CQHandle = object_handle(&cq->object);
+		rc = VIP_SUCCESS;
+	}
+	pthread_mutex_unlock(&nic->lock);
+put_nic:
+	nic_put(nic);
+	return rc;
+}
+
+/* Makes the handle invalid, if no VI uses the CQ. */
+static VIP_RETURN retire(struct cq *cq)
+{
+	VIP_RETURN rc = VIP_SUCCESS;
+
+	pthread_mutex_lock(&cq->nic->lock);
+	if (cq->queues)
+		rc = VIP_ERROR_RESOURCE;
+	else if (!cq_unname(cq))
+		rc = VIP_INVALID_PARAMETER;
+	pthread_mutex_unlock(&cq->nic->lock);
+	return rc;
+}
+
+VIP_RETURN VipDestroyCQ(VIP_CQ_HANDLE CQHandle)
+{
+	VIP_RETURN rc = VIP_INVALID_PARAMETER;
+	struct cq *cq = cq_get(CQHandle);
+	struct nic *nic;
+
+	if (!cq)
+		return rc;
+	nic = cq->nic;
+	if (!object_hold(&nic->object)) /* being closed, with all its CQs */
+		goto put_cq;
+	rc = retire(cq);
+	if (rc != VIP_SUCCESS) {
+		nic_put(nic);
+		goto put_cq;
+	}
+	channel_kick(cq->channel, cq);
+	notify_cancel_cq(cq);
+	object_drain(&cq->object, 1);
+	pthread_mutex_lock(&nic->lock);
+	cq_destroy(cq);
+	pthread_mutex_unlock(&nic->lock);
+	nic_put(nic);
+	return rc;
+
+put_cq:
+	object_put(&cq->object);
+	return rc;
+}
+
+/* As in VipCreateCQ the count is a hint: a CQ that has more room keeps it. */
+VIP_RETURN VipResizeCQ(VIP_CQ_HANDLE CQHandle, VIP_ULONG EntryCount)
+{
+	struct cq *cq = cq_get(CQHandle);
+	VIP_RETURN rc = VIP_INVALID_PARAMETER;
+
+	if (!cq)
+		return rc;
+	if (EntryCount)
+		rc = EntryCount > cq->nic->attributes.MaxCQEntries ||
+				     cq_make_room(cq, (unsigned)EntryCount)
+			     ? VIP_ERROR_RESOURCE
+			     : VIP_SUCCESS;
+	object_put(&cq->object);
+	return rc;
+}
+
+VIP_RETURN VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VIP_BOOLEAN *RecvQueue)
+{
+	struct cq *cq = object_at(CQHandle, OBJECT_CQ);
+
+	if (!cq || !ViHandle || !RecvQueue)
+		return VIP_INVALID_PARAMETER;
+	return cq_take(cq, CQHandle, ViHandle, RecvQueue);
+}
+
+VIP_RETURN VipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_HANDLE *ViHandle,
+		     VIP_BOOLEAN *RecvQueue)
+{
+	struct cq_taking taking = {cq_get(CQHandle), ViHandle, RecvQueue};
+	VIP_RETURN rc = VIP_INVALID_PARAMETER;
+
+	if (!taking.cq)
+		return rc;
+	if (ViHandle && RecvQueue)
+		rc = cq_wait(taking.cq, &taking.cq->object, Timeout, take, &taking);
+	object_put(&taking.cq->object);
+	return rc;
+}

@@ -1,0 +1,269 @@
+/*
+ * The name service: VipNSInit, VipNSGetHostByName, VipNSGetHostByAddr, VipNSShutdown. Names and
+ * addresses are looked up in a hosts file of VIPL's own (lines of a name and an address: IPv4,
+ * IPv6, or six bytes in hex with colons), then by the system. All of it is about host addresses as
+ * programs see them, of host_length() bytes: those that have no such form are not there.
+ */
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "api.h"
+#include "base/config.h"
+#include "core/nic.h"
+
+/* VIA knows one name service per NIC; ours needs no state, so it may be begun and ended at will. */
+VIP_RETURN VipNSInit(VIP_NIC_HANDLE NicHandle, VIP_PVOID NSInitInfo)
+{
+	struct nic *nic = nic_get(NicHandle);
+
+	(void)NSInitInfo;
+	if (!nic)
+		return VIP_INVALID_PARAMETER;
+	nic_put(nic);
+	return VIP_SUCCESS;
+}
+
+VIP_RETURN VipNSShutdown(VIP_NIC_HANDLE NicHandle)
+{
+	return VipNSInit(NicHandle, NULL);
+}
+
+/* "host" names "host.domain", and the other way round. */
+static bool same_host(const char *a, const char *b)
+{
+	size_t a_length = strlen(a), b_length = strlen(b);
+
+	if (!strchr(a, '.'))
+		b_length = strcspn(b, ".");
+	else if (!strchr(b, '.'))
+		a_length = strcspn(a, ".");
+	return a_length == b_length && !strncasecmp(a, b, a_length);
+}
+
+/* Debian gives a machine's own name 127.0.1.1: this NIC is meant. False: it has no such form. */
+static bool tell_host(const struct nic *nic, const struct in6_addr *host, uint8_t *out)
+{
+	return host_write(out, host_is_loopback(host) ? &nic->host : host);
+}
+
+/* Six bytes, or what programs have given. They may mean something to nobody but the hosts file. */
+static bool tell_bytes(const struct nic *nic, const uint8_t *bytes, uint16_t length, uint8_t *out)
+{
+	struct in6_addr host;
+
+	if (host_read(bytes, length, &host))
+		return tell_host(nic, &host, out);
+	if (length != host_length())
+		return false;
+	memcpy(out, bytes, length);
+	return true;
+}
+
+static bool parse_bytes(const struct nic *nic, const char *text, uint8_t *out)
+{
+	unsigned numbers[SHORT_HOST_LEN];
+	uint8_t bytes[SHORT_HOST_LEN];
+	char rest;
+
+	if (sscanf(text, "%2x:%2x:%2x:%2x:%2x:%2x%c", &numbers[0], &numbers[1], &numbers[2],
+		   &numbers[3], &numbers[4], &numbers[5], &rest) != SHORT_HOST_LEN)
+		return false;
+	for (unsigned i = 0; i < SHORT_HOST_LEN; i++)
+		bytes[i] = (uint8_t)numbers[i];
+	return tell_bytes(nic, bytes, sizeof(bytes), out);
+}
+
+static bool parse_address(const struct nic *nic, const char *text, uint8_t *out)
+{
+	struct in6_addr host;
+	struct in_addr ipv4;
+
+	if (inet_pton(AF_INET, text, &ipv4) == 1)
+		host = host_from_ipv4(ipv4);
+	else if (inet_pton(AF_INET6, text, &host) != 1)
+		return parse_bytes(nic, text, out);
+	return tell_host(nic, &host, out);
+}
+
+/* A line of the hosts file. */
+struct entry {
+	char name[256];
+	uint8_t address[LONG_HOST_LEN];
+};
+
+/* The next one that has a name and an address; false at the end. */
+static bool read_entry(const struct nic *nic, FILE *file, struct entry *entry)
+{
+	char line[512], address[64];
+
+	while (fgets(line, sizeof(line), file)) {
+		line[strcspn(line, "#\n")] = '\0';
+		if (sscanf(line, "%255s %63s", entry->name, address) == 2 &&
+		    parse_address(nic, address, entry->address))
+			return true;
+	}
+	return false;
+}
+
+/* Counts `index` down by the addresses found; true when it was reached. */
+static bool find_in_file(const struct nic *nic, const char *name, VIP_ULONG *index, uint8_t *out)
+{
+	FILE *file = fopen(config()->hosts, "re");
+	struct entry entry;
+	bool found = false;
+
+	while (file && !found && read_entry(nic, file, &entry)) {
+		if (!same_host(name, entry.name))
+			continue;
+		memcpy(out, entry.address, host_length());
+		found = !(*index)--;
+	}
+	if (file)
+		fclose(file);
+	return found;
+}
+
+/* Those of one family. */
+static bool find_among(const struct nic *nic, const struct addrinfo *info, int family,
+		       VIP_ULONG *index, uint8_t *out)
+{
+	for (; info; info = info->ai_next) {
+		struct in6_addr host;
+
+		if (info->ai_family != family)
+			continue;
+		host = host_from_socket(info->ai_addr);
+		if (tell_host(nic, &host, out) && !(*index)--)
+			return true;
+	}
+	return false;
+}
+
+static bool find_in_system(const struct nic *nic, const char *name, VIP_ULONG *index, uint8_t *out)
+{
+	int own = host_is_ipv4(&nic->host) ? AF_INET : AF_INET6;
+	int other = own == AF_INET ? AF_INET6 : AF_INET;
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *all;
+	bool found;
+
+	hints.ai_family = host_length() == SHORT_HOST_LEN ? AF_INET : AF_UNSPEC;
+	if (getaddrinfo(name, NULL, &hints, &all))
+		return false;
+	/* The NIC may reach these only. */
+	found = find_among(nic, all, own, index, out) || find_among(nic, all, other, index, out);
+	freeaddrinfo(all);
+	return found;
+}
+
+static bool find_by_name(const struct nic *nic, const char *name, VIP_ULONG index, uint8_t *out)
+{
+	return find_in_file(nic, name, &index, out) || find_in_system(nic, name, &index, out);
+}
+
+VIP_RETURN VipNSGetHostByName(VIP_NIC_HANDLE NicHandle, VIP_CHAR *Name, VIP_NET_ADDRESS *Address,
+			      VIP_ULONG NameIndex)
+{
+	struct nic *nic = nic_get(NicHandle);
+	VIP_RETURN rc = VIP_INVALID_PARAMETER;
+	uint8_t host[LONG_HOST_LEN];
+
+	if (!nic)
+		return rc;
+	if (!Name || !Address)
+		goto put_nic;
+	rc = VIP_ERROR_NAMESERVICE;
+	if (find_by_name(nic, Name, NameIndex, host)) {
+		/* Only these: the discriminator is the program's, and what was here is garbage. */
+		Address->HostAddressLen = host_length();
+		memcpy((uint8_t *)Address + offsetof(VIP_NET_ADDRESS, HostAddress), host,
+		       host_length());
+		rc = VIP_SUCCESS;
+	}
+put_nic:
+	nic_put(nic);
+	return rc;
+}
+
+static bool name_in_file(const struct nic *nic, const uint8_t *wanted, char name[NI_MAXHOST])
+{
+	FILE *file = fopen(config()->hosts, "re");
+	struct entry entry;
+	bool found = false;
+
+	while (file && !found && read_entry(nic, file, &entry))
+		found = !memcmp(entry.address, wanted, host_length());
+	if (file)
+		fclose(file);
+	if (found)
+		strcpy(name, entry.name);
+	return found;
+}
+
+static bool name_in_system(const struct in6_addr *host, char name[NI_MAXHOST])
+{
+	struct sockaddr_storage address;
+	socklen_t length = host_to_socket(host, 0, &address);
+
+	return !getnameinfo((struct sockaddr *)&address, length, name, NI_MAXHOST, NULL, 0,
+			    NI_NAMEREQD);
+}
+
+/* The system may know this machine by another one of its addresses only. */
+static bool name_of_this_machine(const struct nic *nic, char name[NI_MAXHOST])
+{
+	uint8_t host[LONG_HOST_LEN];
+
+	return !gethostname(name, NI_MAXHOST) && find_by_name(nic, name, 0, host) &&
+	       !memcmp(host, nic->local_address, host_length());
+}
+
+static bool find_by_address(const struct nic *nic, const VIP_NET_ADDRESS *address,
+			    char name[NI_MAXHOST])
+{
+	uint8_t wanted[LONG_HOST_LEN];
+	struct in6_addr host;
+
+	if (!tell_bytes(nic, (const uint8_t *)address + offsetof(VIP_NET_ADDRESS, HostAddress),
+			address->HostAddressLen, wanted))
+		return false;
+	if (name_in_file(nic, wanted, name))
+		return true;
+	if (!address_host(address, &host)) /* the system does not know it */
+		return false;
+	if (host_is_loopback(&host))
+		host = nic->host;
+	return name_in_system(&host, name) ||
+	       (host_equal(&host, &nic->host) && name_of_this_machine(nic, name));
+}
+
+VIP_RETURN VipNSGetHostByAddr(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *Address, VIP_CHAR *Name,
+			      VIP_ULONG *NameLen)
+{
+	struct nic *nic = nic_get(NicHandle);
+	VIP_RETURN rc = VIP_INVALID_PARAMETER;
+	char name[NI_MAXHOST];
+	size_t length;
+
+	if (!nic)
+		return rc;
+	if (!Address || !Name || !NameLen || !host_length_is_known(Address->HostAddressLen))
+		goto put_nic;
+	rc = VIP_ERROR_NAMESERVICE;
+	if (!find_by_address(nic, Address, name))
+		goto put_nic;
+	length = strlen(name);
+	rc = VIP_ERROR_RESOURCE;
+	if (*NameLen > length) {
+		memcpy(Name, name, length + 1);
+		rc = VIP_SUCCESS;
+	}
+	*NameLen = rc == VIP_SUCCESS ? length : length + 1;
+put_nic:
+	nic_put(nic);
+	return rc;
+}

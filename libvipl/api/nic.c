@@ -1,0 +1,373 @@
+/*
+ * Opening, querying and closing NICs: VipOpenNic, VipQueryNic, VipQuerySystemManagementInfo,
+ * VipCloseNic.
+ */
+#include "core/nic.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api.h"
+#include "base/config.h"
+#include "base/log.h"
+
+#define MAX_NIC_NUMBER 255
+
+/* "12" -> 12; else -1. */
+static int number(const char *text)
+{
+	char *end;
+	unsigned long value;
+
+	if (!isdigit((unsigned char)*text))
+		return -1;
+	value = strtoul(text, &end, 10);
+	return *end || value > MAX_NIC_NUMBER ? -1 : (int)value;
+}
+
+/* The number in a name of hardware that is gone, or -1 when it is no such name. */
+static int legacy_number(const char *name)
+{
+	static const struct {
+		const char *prefix;
+		int first;
+		bool may_lack_number;
+	} legacy[] = {
+		{"nic", 0, false},	   {"VINIC", 0, true},	      {"/dev/via_eth", 0, false},
+		{"/dev/clanvi", 0, false}, {"\\\\.\\VI", 1, false},
+	};
+
+	for (size_t i = 0; i < sizeof(legacy) / sizeof(legacy[0]); i++) {
+		size_t length = strlen(legacy[i].prefix);
+		int index;
+
+		if (strncmp(name, legacy[i].prefix, length))
+			continue;
+		if (!name[length])
+			return legacy[i].may_lack_number ? 0 : -1;
+		index = number(name + length);
+		return index < legacy[i].first ? -1 : index - legacy[i].first;
+	}
+	return -1;
+}
+
+/* What VIPL_NIC_MAP (NAME=DEVICE,...) says about the name; false when it says nothing. */
+static bool mapped_device(const char *name, char *device, size_t room)
+{
+	size_t length = strlen(name);
+
+	for (const char *entry = config()->nic_map; *entry; entry += strspn(entry, ",")) {
+		size_t entry_length = strcspn(entry, ",");
+
+		if (entry_length > length && !strncmp(entry, name, length) &&
+		    entry[length] == '=' && entry_length - length - 1 < room) {
+			memcpy(device, entry + length + 1, entry_length - length - 1);
+			device[entry_length - length - 1] = '\0';
+			return true;
+		}
+		if (!memchr(entry, '=', entry_length))
+			log_warning("VIPL_NIC_MAP: \"%.*s\" is not NAME=DEVICE", (int)entry_length,
+				    entry);
+		entry += entry_length;
+	}
+	return false;
+}
+
+/* "/dev/via_lo", "/etc/via_lo", "via_lo", also with a number: all the same. */
+static bool is_loopback(const char *name)
+{
+	static const char base[] = "via_lo";
+
+	if (!strncmp(name, "/dev/", 5) || !strncmp(name, "/etc/", 5))
+		name += 5;
+	if (strncmp(name, base, sizeof(base) - 1))
+		return false;
+	name += sizeof(base) - 1;
+	return !*name || number(name) >= 0;
+}
+
+/* Names of hardware that is gone: the RDMA devices in their order, or, without any, the loopback. */
+static int open_legacy(struct nic *nic, const char *name, unsigned index)
+{
+	static atomic_bool told;
+	int error = rdma_device_ops.open(NULL, index, nic, &nic->device);
+
+	if (error == ENXIO || (error == ENOENT && index)) { /* programs count up until then */
+		log_info("\"%s\" would be RDMA device number %u, counted from 0, which is not there",
+			 name, index);
+		return ENXIO;
+	}
+	if (error != ENOENT)
+		return error;
+	if (!atomic_exchange(&told, true))
+		log_info("there is no RDMA device (one of software: modprobe rdma_rxe; rdma link add "
+			 "rxe0 type rxe netdev eth0): \"%s\" is the loopback device, which reaches "
+			 "this machine only", name);
+	return loopback_device_ops.open(NULL, 0, nic, &nic->device);
+}
+
+static VIP_RETURN open_device(struct nic *nic, const char *name)
+{
+	char device[64];
+	int index = -1, error;
+
+	if (mapped_device(name, device, sizeof(device)))
+		name = device;
+	else
+		index = legacy_number(name);
+	if (is_loopback(name))
+		error = loopback_device_ops.open(NULL, 0, nic, &nic->device);
+	else if (index >= 0)
+		error = open_legacy(nic, name, (unsigned)index);
+	else
+		error = rdma_device_ops.open(name, 0, nic, &nic->device);
+	switch (error) {
+	case 0:
+		return VIP_SUCCESS;
+	case ENXIO:
+		return VIP_INVALID_PARAMETER;
+	default:
+		return VIP_ERROR_RESOURCE;
+	}
+}
+
+static void set_attributes(struct nic *nic)
+{
+	VIP_NIC_ATTRIBUTES *attributes = &nic->attributes;
+
+	attributes->ProviderVersion = 1;
+	attributes->NicAddressLen = host_length();
+	attributes->LocalNicAddress = nic->local_address;
+	attributes->ThreadSafe = VIP_TRUE;
+	attributes->MaxDiscriminatorLen = MAX_DISCRIMINATOR_LEN;
+	attributes->MaxDescriptorsPerQueue = QUEUE_DESCRIPTORS;
+	attributes->MaxSegmentsPerDesc = MAX_SEGMENTS;
+	attributes->MaxTransferSize = MAX_TRANSFER;
+	nic->device->ops->query(nic->device, attributes, &nic->host);
+	host_write(nic->local_address, &nic->host);
+}
+
+static VIP_RETURN build(struct nic *nic, const char *name)
+{
+	VIP_RETURN rc = open_device(nic, name);
+	int error;
+
+	if (rc != VIP_SUCCESS)
+		return rc;
+	set_attributes(nic);
+	rc = VIP_ERROR_RESOURCE;
+	nic->default_tag->domain = nic->device->ops->domain_create(nic->device);
+	if (!nic->default_tag->domain)
+		goto close_device;
+	if (object_publish(&nic->object, OBJECT_NIC))
+		goto destroy_domain;
+	nic->notifier = notifier_create(object_handle(&nic->object));
+	if (!nic->notifier)
+		goto retire;
+	error = agent_start(nic);
+	if (!error)
+		return VIP_SUCCESS;
+
+	notifier_destroy(nic->notifier);
+	errno = error;
+retire:
+	log_error("cannot open \"%s\": %s%s", name, strerror(errno),
+		  errno == EMFILE ? " (see ulimit -n)" : "");
+	object_retire(&nic->object);
+	object_drain(&nic->object, 0);
+destroy_domain:
+	nic->device->ops->domain_destroy(nic->default_tag->domain);
+close_device:
+	nic->device->ops->close(nic->device);
+	return rc;
+}
+
+/* Who deregisters gets in between those who copy, however many they are. */
+static void init_copying(struct nic *nic)
+{
+	pthread_rwlockattr_t attributes;
+
+	pthread_rwlockattr_init(&attributes);
+	pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+	pthread_rwlock_init(&nic->copying, &attributes);
+	pthread_rwlockattr_destroy(&attributes);
+}
+
+VIP_RETURN VipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHandle)
+{
+	VIP_RETURN rc = VIP_ERROR_RESOURCE;
+	struct nic *nic;
+
+	if (!DeviceName || !NicHandle)
+		return VIP_INVALID_PARAMETER;
+	nic = calloc(1, sizeof(*nic));
+	if (!nic)
+		return rc;
+	nic->default_tag = calloc(1, sizeof(*nic->default_tag));
+	if (!nic->default_tag)
+		goto free_nic;
+	pthread_mutex_init(&nic->lock, NULL);
+	pthread_mutex_init(&nic->changing_regions, NULL);
+	init_copying(nic);
+	region_table_init(&nic->regions);
+	TAILQ_INIT(&nic->requests);
+	TAILQ_INIT(&nic->listeners);
+	TAILQ_INIT(&nic->pairings);
+	rc = build(nic, DeviceName);
+	if (rc == VIP_SUCCESS) {
+		*NicHandle = object_handle(&nic->object);
+		return rc;
+	}
+	pthread_rwlock_destroy(&nic->copying);
+	pthread_mutex_destroy(&nic->changing_regions);
+	pthread_mutex_destroy(&nic->lock);
+	free(nic->default_tag);
+free_nic:
+	free(nic);
+	return rc;
+}
+
+/*
+ * The NIC's lock is held. No call can find any object from here on, and those that sleep wake up.
+ * An object that is retired already is being destroyed by a thread that holds the NIC.
+ */
+static void retire_all(struct nic *nic)
+{
+	struct vi *vi;
+	struct cq *cq;
+
+	LIST_FOREACH(vi, &nic->vis, in_nic)
+		vi_unname(vi);
+	LIST_FOREACH(cq, &nic->cqs, in_nic)
+		if (cq->is_public)
+			cq_unname(cq);
+	connections_close(nic);
+	LIST_FOREACH(cq, &nic->cqs, in_nic)
+		channel_kick(cq->channel, cq);
+}
+
+/* Objects are waited for without the lock: who still uses them may want it. */
+static void free_vis(struct nic *nic)
+{
+	struct vi *vi;
+
+	while ((vi = LIST_FIRST(&nic->vis))) {
+		pthread_mutex_unlock(&nic->lock);
+		object_drain(&vi->object, 0);
+		pthread_mutex_lock(&nic->lock);
+		vi_free(vi);
+	}
+}
+
+static void free_cqs(struct nic *nic)
+{
+	struct cq *cq;
+
+	while ((cq = LIST_FIRST(&nic->cqs))) {
+		pthread_mutex_unlock(&nic->lock);
+		object_drain(&cq->object, 0);
+		pthread_mutex_lock(&nic->lock);
+		cq_destroy(cq);
+	}
+}
+
+static void free_memory(struct nic *nic)
+{
+	struct region *region;
+	struct tag *tag;
+
+	while ((region = region_table_remove_any(&nic->regions))) {
+		watch_end(&region->watched);
+		nic->device->ops->region_destroy(region->device_region);
+		free(region);
+	}
+	region_table_destroy(&nic->regions);
+	while ((tag = LIST_FIRST(&nic->tags))) {
+		object_retire(&tag->object);
+		object_drain(&tag->object, 0);
+		LIST_REMOVE(tag, in_nic);
+		if (!tag->is_alias)
+			nic->device->ops->domain_destroy(tag->domain);
+		free(tag);
+	}
+	nic->device->ops->domain_destroy(nic->default_tag->domain);
+	free(nic->default_tag);
+}
+
+VIP_RETURN VipCloseNic(VIP_NIC_HANDLE NicHandle)
+{
+	struct nic *nic = nic_get(NicHandle);
+
+	if (!nic)
+		return VIP_INVALID_PARAMETER;
+	if (!object_retire(&nic->object)) {
+		nic_put(nic);
+		return VIP_INVALID_PARAMETER;
+	}
+	notifier_stop(nic->notifier);
+	pthread_mutex_lock(&nic->lock);
+	retire_all(nic);
+	pthread_mutex_unlock(&nic->lock);
+	object_drain(&nic->object, 1);
+	agent_stop(nic);
+
+	pthread_mutex_lock(&nic->lock);
+	retire_all(nic); /* what calls under way have created meanwhile */
+	free_vis(nic);
+	free_cqs(nic);
+	pthread_mutex_unlock(&nic->lock);
+	notifier_destroy(nic->notifier);
+	free_memory(nic);
+	nic->device->ops->close(nic->device);
+	agent_free(nic);
+	pthread_rwlock_destroy(&nic->copying);
+	pthread_mutex_destroy(&nic->changing_regions);
+	pthread_mutex_destroy(&nic->lock);
+	free(nic);
+	return VIP_SUCCESS;
+}
+
+void device_failed(struct nic *nic)
+{
+	struct vi *vi;
+
+	if (!nic->failed) /* each connection may tell of it */
+		error_of_nic(nic, VIP_ERROR_CATASTROPHIC);
+	nic->failed = true;
+	LIST_FOREACH(vi, &nic->vis, in_nic) {
+		if (atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING)
+			nic->device->ops->disconnect(vi->endpoint);
+		endpoint_refused(vi, VIP_ERROR_RESOURCE);
+		endpoint_failed(vi, VIP_ERROR_CONN_LOST);
+	}
+}
+
+VIP_RETURN VipQueryNic(VIP_NIC_HANDLE NicHandle, VIP_NIC_ATTRIBUTES *Attributes)
+{
+	struct nic *nic = nic_get(NicHandle);
+	VIP_RETURN rc = VIP_INVALID_PARAMETER;
+
+	if (!nic)
+		return rc;
+	if (Attributes) {
+		*Attributes = nic->attributes;
+		rc = VIP_SUCCESS;
+	}
+	nic_put(nic);
+	return rc;
+}
+
+/* Neither devices nor their networks have anything that finds NICs: there is nothing to tell. */
+VIP_RETURN VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_ULONG InfoType,
+					VIP_PVOID SysManInfo)
+{
+	struct nic *nic = nic_get(NicHandle);
+
+	if (!nic)
+		return VIP_INVALID_PARAMETER;
+	nic_put(nic);
+	return SysManInfo && InfoType == VIP_SMI_AUTODISCOVERY ? VIP_ERROR_NOT_SUPPORTED
+							       : VIP_INVALID_PARAMETER;
+}

@@ -1,0 +1,382 @@
+/*
+ * VipSendNotify, VipRecvNotify, VipCQNotify.
+ *
+ * A CQ at which handlers wait is *watched*: it counts as one with a sleeper, so that whoever
+ * completes something there tells, and the notifier's thread sleeps on its channel. That thread
+ * looks as any sleeper does: take, arm, take again. Only then is anything taken; so all others that
+ * take from the same queue are served meanwhile as if there were no handler.
+ *
+ * Whom a handler is about may be destroyed at any time. While the thread takes it holds a
+ * reference; while a handler runs it holds none, since the handler itself may destroy, and who
+ * destroys waits for the end of the handler here.
+ */
+#include "core/notify.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "api.h"
+#include "core/nic.h"
+#include "trace/trace_handler.h"
+
+struct notify {
+	STAILQ_ENTRY(notify) next;
+	VIP_PVOID context;
+	VIP_VI_CALLBACK vi_handler;
+	VIP_CQ_CALLBACK cq_handler; /* this one when the CQ is the program's */
+};
+
+/* What a handler is told. */
+struct notice {
+	VIP_VI_HANDLE vi;
+	VIP_DESCRIPTOR *descriptor;
+	VIP_BOOLEAN is_receive;
+};
+
+void notifies_init(struct notifies *notifies)
+{
+	TAILQ_INIT(&notifies->watched);
+	notifies->channels_fd = -1;
+	pthread_cond_init(&notifies->returned, NULL);
+}
+
+void notifies_free(struct notifies *notifies)
+{
+	if (notifies->channels_fd >= 0)
+		close(notifies->channels_fd);
+	pthread_cond_destroy(&notifies->returned);
+}
+
+void cq_notifies_init(struct cq_notifies *notifies)
+{
+	STAILQ_INIT(&notifies->outstanding);
+}
+
+/* 0 or errno. */
+static int watch_channel(struct notifies *notifies, struct channel *channel)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = channel};
+
+	if (notifies->channels_fd < 0)
+		notifies->channels_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (notifies->channels_fd < 0)
+		return errno;
+	if (!channel->watched &&
+	    epoll_ctl(notifies->channels_fd, EPOLL_CTL_ADD, channel->device_fd, &event))
+		return errno;
+	channel->watched++;
+	return 0;
+}
+
+static void unwatch_channel(struct notifies *notifies, struct channel *channel)
+{
+	if (!--channel->watched)
+		epoll_ctl(notifies->channels_fd, EPOLL_CTL_DEL, channel->device_fd, NULL);
+}
+
+/* The lock is held. 0 or errno. */
+static int watch(struct notifies *notifies, struct cq *cq, struct workqueue *queue)
+{
+	int error;
+
+	if (atomic_load(&cq->notifies.watched))
+		return 0;
+	error = watch_channel(notifies, cq->channel);
+	if (error)
+		return error;
+	cq->notifies.queue = queue;
+	atomic_store(&cq->notifies.watched, true);
+	atomic_fetch_add(&cq->waiters, 1);
+	TAILQ_INSERT_TAIL(&notifies->watched, cq, notifies.in_watched);
+	return 0;
+}
+
+static void unwatch(struct notifies *notifies, struct cq *cq)
+{
+	TAILQ_REMOVE(&notifies->watched, cq, notifies.in_watched);
+	atomic_fetch_sub(&cq->waiters, 1);
+	atomic_store(&cq->notifies.watched, false);
+	unwatch_channel(notifies, cq->channel);
+}
+
+/* The lock is held. */
+static void cancel(struct notifies *notifies, struct cq *cq)
+{
+	struct notify *notify;
+
+	if (!atomic_load(&cq->notifies.watched))
+		return;
+	while ((notify = STAILQ_FIRST(&cq->notifies.outstanding))) {
+		STAILQ_REMOVE_HEAD(&cq->notifies.outstanding, next);
+		free(notify);
+	}
+	unwatch(notifies, cq);
+}
+
+void notify_cancel_all(struct notifier *notifier)
+{
+	struct cq *cq;
+
+	while ((cq = TAILQ_FIRST(&notifier->notifies.watched)))
+		cancel(&notifier->notifies, cq);
+	/* Those who wait for a handler that closes the NIC would be waited for by it. */
+	pthread_cond_broadcast(&notifier->notifies.returned);
+}
+
+/* The lock is held. */
+static void await_return(struct notifier *notifier, const VIP_PVOID *running, VIP_PVOID handle)
+{
+	while (*running == handle && !notifier_is_caller(notifier) && !notifier->self_stopped)
+		pthread_cond_wait(&notifier->notifies.returned, &notifier->lock);
+}
+
+void notify_cancel_vi(struct vi *vi)
+{
+	struct notifier *notifier = vi->nic->notifier;
+
+	pthread_mutex_lock(&notifier->lock);
+	if (!vi->send.cq->is_public)
+		cancel(&notifier->notifies, vi->send.cq);
+	if (!vi->receive.cq->is_public)
+		cancel(&notifier->notifies, vi->receive.cq);
+	await_return(notifier, &notifier->notifies.running_vi, object_handle(&vi->object));
+	pthread_mutex_unlock(&notifier->lock);
+}
+
+void notify_cancel_cq(struct cq *cq)
+{
+	struct notifier *notifier = cq->nic->notifier;
+
+	pthread_mutex_lock(&notifier->lock);
+	cancel(&notifier->notifies, cq);
+	await_return(notifier, &notifier->notifies.running_cq, object_handle(&cq->object));
+	pthread_mutex_unlock(&notifier->lock);
+}
+
+void notify_look(struct notifier *notifier)
+{
+	struct notifies *notifies = &notifier->notifies;
+	struct cq *cq;
+
+	/* As long as we have the lock no channel goes that is watched. */
+	if (notifies->channels_fd >= 0)
+		channels_look(notifies->channels_fd);
+	if (notifies->retry)
+		TAILQ_FOREACH(cq, &notifies->watched, notifies.in_watched)
+			cq->notifies.look = true;
+	notifies->retry = false;
+}
+
+/* The lock is held. A CQ that has something new, and handlers that wait; or NULL. */
+static struct cq *next_due(struct notifies *notifies)
+{
+	struct cq *cq, *next;
+
+	for (cq = TAILQ_FIRST(&notifies->watched); cq; cq = next) {
+		next = TAILQ_NEXT(cq, notifies.in_watched);
+		if (STAILQ_EMPTY(&cq->notifies.outstanding)) {
+			unwatch(notifies, cq); /* only now: most handlers ask to be called again */
+		} else if (cq->notifies.look || atomic_load(&cq->announced) != cq->notifies.seen) {
+			/* Others come first next time. */
+			TAILQ_REMOVE(&notifies->watched, cq, notifies.in_watched);
+			TAILQ_INSERT_TAIL(&notifies->watched, cq, notifies.in_watched);
+			return cq;
+		}
+	}
+	return NULL;
+}
+
+static bool take(struct cq *cq, struct notice *notice)
+{
+	struct workqueue *queue = cq->notifies.queue;
+
+	if (!queue)
+		return cq_take(cq, object_handle(&cq->object), &notice->vi,
+			       &notice->is_receive) == VIP_SUCCESS;
+	notice->vi = object_handle(&queue->vi->object);
+	notice->is_receive = queue->is_receive;
+	notice->descriptor = NULL;
+	workqueue_take(queue, notice->vi, &notice->descriptor);
+	return notice->descriptor;
+}
+
+/* Arms the CQ if there is nothing, and looks once more. The lock is held on entry and on return. */
+static bool look(struct notifier *notifier, struct cq *cq, struct notice *notice)
+{
+	uint32_t seen = atomic_load(&cq->announced);
+	bool found, armed = true;
+
+	pthread_mutex_unlock(&notifier->lock);
+	found = take(cq, notice);
+	if (!found) {
+		armed = !cq->ops->cq_arm(cq->device_cq);
+		found = take(cq, notice);
+	}
+	pthread_mutex_lock(&notifier->lock);
+	if (!found) {
+		cq->notifies.seen = seen;
+		cq->notifies.look = false;
+		notifier->notifies.retry |= !armed;
+	}
+	return found;
+}
+
+static bool is_live(VIP_VI_HANDLE handle)
+{
+	struct vi *vi = vi_get(handle);
+
+	if (vi)
+		vi_put(vi);
+	return vi;
+}
+
+/* The handler that has waited longest; NULL when it shall not be called. The lock is held. */
+static struct notify *begin(struct notifier *notifier, struct cq *cq, const struct notice *notice)
+{
+	struct notify *notify = STAILQ_FIRST(&cq->notifies.outstanding);
+
+	if (!notify || !is_live(notice->vi)) /* with a VI go its entries */
+		return NULL;
+	STAILQ_REMOVE_HEAD(&cq->notifies.outstanding, next);
+	notifier->notifies.running_vi = notice->vi;
+	notifier->notifies.running_cq = cq->is_public ? object_handle(&cq->object) : NULL;
+	return notify;
+}
+
+static const char *asked_by(const struct notify *notify, const struct notice *notice)
+{
+	if (notify->cq_handler)
+		return "VipCQNotify";
+	return notice->is_receive ? "VipRecvNotify" : "VipSendNotify";
+}
+
+/* The trace's line of a handler that is about to be called; when that was. */
+static int64_t trace_call(const struct notifier *notifier, const struct notify *notify,
+			  const struct notice *notice)
+{
+	if (notify->cq_handler)
+		return trace_cq_handler(notifier->notifies.running_cq, notice->vi,
+					notice->is_receive, notify->context, notify->cq_handler);
+	return trace_vi_handler(notice->is_receive, notice->vi, notice->descriptor, notify->context,
+				notify->vi_handler);
+}
+
+/* The lock is held on entry and on return. */
+static void call(struct notifier *notifier, struct notify *notify, const struct notice *notice)
+{
+	int64_t begun;
+
+	pthread_mutex_unlock(&notifier->lock);
+	begun = trace_is_on() ? trace_call(notifier, notify, notice) : 0;
+	if (notify->cq_handler)
+		notify->cq_handler(notify->context, notifier->nic, notice->vi, notice->is_receive);
+	else
+		notify->vi_handler(notify->context, notifier->nic, notice->vi, notice->descriptor);
+	trace_handler_returned(asked_by(notify, notice), begun);
+	free(notify);
+	pthread_mutex_lock(&notifier->lock);
+	notifier->notifies.running_vi = NULL;
+	notifier->notifies.running_cq = NULL;
+	pthread_cond_broadcast(&notifier->notifies.returned);
+}
+
+bool notify_deliver(struct notifier *notifier)
+{
+	struct cq *cq = next_due(&notifier->notifies);
+	struct notify *notify = NULL;
+	struct object *owner;
+	struct notice notice;
+
+	if (!cq)
+		return false;
+	owner = cq->is_public ? &cq->object : &cq->notifies.queue->vi->object;
+	if (!object_hold(owner)) { /* it is being destroyed */
+		cancel(&notifier->notifies, cq);
+		return true;
+	}
+	if (look(notifier, cq, &notice))
+		notify = begin(notifier, cq, &notice);
+	pthread_mutex_unlock(&notifier->lock);
+	object_put(owner); /* from here on the CQ may be gone */
+	pthread_mutex_lock(&notifier->lock);
+	if (notify)
+		call(notifier, notify, &notice);
+	return true;
+}
+
+/* The lock is held. */
+static VIP_RETURN append(struct notifier *notifier, struct cq *cq, struct workqueue *queue,
+			 struct notify *notify)
+{
+	const struct object *owner = queue ? &queue->vi->object : &cq->object;
+
+	if (notifier->stop || object_retired(owner)) /* nobody will cancel it any more */
+		return VIP_INVALID_PARAMETER;
+	if (notifier_start(notifier) || watch(&notifier->notifies, cq, queue))
+		return VIP_ERROR_RESOURCE;
+	cq->notifies.look |= STAILQ_EMPTY(&cq->notifies.outstanding);
+	STAILQ_INSERT_TAIL(&cq->notifies.outstanding, notify, next);
+	return VIP_SUCCESS;
+}
+
+static VIP_RETURN add(struct cq *cq, struct workqueue *queue, const struct notify *wanted)
+{
+	struct notifier *notifier = cq->nic->notifier;
+	struct notify *notify = malloc(sizeof(*notify));
+	VIP_RETURN rc;
+
+	if (!notify)
+		return VIP_ERROR_RESOURCE;
+	*notify = *wanted;
+	pthread_mutex_lock(&notifier->lock);
+	rc = append(notifier, cq, queue, notify);
+	pthread_mutex_unlock(&notifier->lock);
+	if (rc == VIP_SUCCESS)
+		notifier_wake(notifier);
+	else
+		free(notify);
+	return rc;
+}
+
+static VIP_RETURN queue_notify(VIP_VI_HANDLE handle, bool is_receive, VIP_PVOID context,
+			       VIP_VI_CALLBACK handler)
+{
+	struct notify wanted = {.context = context, .vi_handler = handler};
+	VIP_RETURN rc = VIP_INVALID_PARAMETER;
+	struct vi *vi = vi_get(handle);
+	struct workqueue *queue;
+
+	if (!vi)
+		return rc;
+	queue = is_receive ? &vi->receive : &vi->send;
+	if (handler)
+		rc = queue->cq->is_public ? VIP_ERROR_RESOURCE : add(queue->cq, queue, &wanted);
+	vi_put(vi);
+	return rc;
+}
+
+VIP_RETURN VipSendNotify(VIP_VI_HANDLE ViHandle, VIP_PVOID Context, VIP_VI_CALLBACK Handler)
+{
+	return queue_notify(ViHandle, false, Context, Handler);
+}
+
+VIP_RETURN VipRecvNotify(VIP_VI_HANDLE ViHandle, VIP_PVOID Context, VIP_VI_CALLBACK Handler)
+{
+	return queue_notify(ViHandle, true, Context, Handler);
+}
+
+VIP_RETURN VipCQNotify(VIP_CQ_HANDLE CQHandle, VIP_PVOID Context, VIP_CQ_CALLBACK Handler)
+{
+	struct notify wanted = {.context = Context, .cq_handler = Handler};
+	struct cq *cq = object_get(CQHandle, OBJECT_CQ);
+	VIP_RETURN rc = VIP_INVALID_PARAMETER;
+
+	if (!cq)
+		return rc;
+	if (Handler)
+		rc = add(cq, NULL, &wanted);
+	object_put(&cq->object);
+	return rc;
+}

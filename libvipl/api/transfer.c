@@ -1,0 +1,115 @@
+/* Data transfer: VipPostSend to VipRecvWait. */
+#include "api.h"
+#include "core/error.h"
+#include "core/nic.h"
+#include "core/object_at.h"
+#include "core/vi.h"
+
+static struct workqueue *queue_of(struct vi *vi, bool is_receive)
+{
+	return is_receive ? &vi->receive : &vi->send;
+}
+
+/* Nothing that could be posted. */
+static __attribute__((noinline)) VIP_RETURN refuse(VIP_VI_HANDLE handle, bool is_receive,
+						   VIP_DESCRIPTOR *descriptor)
+{
+	struct vi *vi = vi_get(handle);
+
+	if (vi && descriptor)
+		error_of_post(vi, VIP_ERROR_POST_DESC,
+			      is_receive ? VIP_STATUS_OP_RECEIVE : VIP_STATUS_OP_SEND, descriptor);
+	if (vi)
+		vi_put(vi);
+	return VIP_INVALID_PARAMETER;
+}
+
+/* The descriptor's own memory handle is not looked at: programs give wrong ones. */
+static inline VIP_RETURN post(VIP_VI_HANDLE handle, bool is_receive, VIP_DESCRIPTOR *descriptor)
+{
+	struct vi *vi = object_at(handle, OBJECT_VI);
+
+	if (!descriptor || (uintptr_t)descriptor % VIP_DESCRIPTOR_ALIGNMENT)
+		return refuse(handle, is_receive, descriptor);
+	if (!vi)
+		return VIP_INVALID_PARAMETER;
+	return is_receive ? workqueue_post_receive(&vi->receive, handle, descriptor)
+			  : workqueue_post_send(&vi->send, handle, descriptor);
+}
+
+static inline VIP_RETURN done(VIP_VI_HANDLE handle, bool is_receive, VIP_DESCRIPTOR **descriptor)
+{
+	struct vi *vi = object_at(handle, OBJECT_VI);
+
+	if (!vi || !descriptor)
+		return VIP_INVALID_PARAMETER;
+	return workqueue_take(queue_of(vi, is_receive), handle, descriptor);
+}
+
+struct taking {
+	struct workqueue *queue;
+	VIP_DESCRIPTOR **descriptor;
+};
+
+/* An empty queue is no reason to end a wait: another thread may post. */
+static VIP_RETURN take(void *argument)
+{
+	struct taking *taking = argument;
+	VIP_RETURN rc;
+
+	*taking->descriptor = NULL; /* it is left alone when the VI has gone */
+	rc = workqueue_take(taking->queue, object_handle(&taking->queue->vi->object),
+			    taking->descriptor);
+	return *taking->descriptor ? rc : VIP_NOT_DONE;
+}
+
+static VIP_RETURN wait(VIP_VI_HANDLE handle, bool is_receive, VIP_ULONG timeout,
+		       VIP_DESCRIPTOR **descriptor)
+{
+	struct vi *vi = vi_get(handle);
+	VIP_RETURN rc = VIP_INVALID_PARAMETER;
+
+	if (!vi)
+		return rc;
+	if (descriptor) {
+		struct taking taking = {queue_of(vi, is_receive), descriptor};
+
+		rc = cq_wait(taking.queue->cq, &vi->object, timeout, take, &taking);
+	}
+	vi_put(vi);
+	return rc;
+}
+
+VIP_RETURN VipPostSend(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
+		       VIP_MEM_HANDLE MemHandle)
+{
+	(void)MemHandle;
+	return post(ViHandle, false, DescriptorPtr);
+}
+
+VIP_RETURN VipPostRecv(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
+		       VIP_MEM_HANDLE MemHandle)
+{
+	(void)MemHandle;
+	return post(ViHandle, true, DescriptorPtr);
+}
+
+VIP_RETURN VipSendDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR **DescriptorPtr)
+{
+	return done(ViHandle, false, DescriptorPtr);
+}
+
+VIP_RETURN VipRecvDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR **DescriptorPtr)
+{
+	return done(ViHandle, true, DescriptorPtr);
+}
+
+VIP_RETURN VipSendWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR **DescriptorPtr)
+{
+	return wait(ViHandle, false, Timeout, DescriptorPtr);
+}
+
+VIP_RETURN VipRecvWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR **DescriptorPtr)
+{
+	return wait(ViHandle, true, Timeout, DescriptorPtr);
+}

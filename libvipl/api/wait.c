@@ -1,0 +1,341 @@
+/*
+ * Waiting for requests: VipConnectWait.
+ *
+ * Servers have gaps between two waits, in which they accept and prepare. For the grace time after a
+ * wait we still listen. What comes in the first part of it is held for the next wait, which takes the
+ * oldest whose requester is still there. Later, or when too many are held, who asks is told that the
+ * server is busy, and asks again: so it also finds others who wait for the same, and may have time.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "api.h"
+#include "base/config.h"
+#include "core/connect.h"
+#include "base/deadline.h"
+#include "core/nic.h"
+#include "core/peer.h"
+
+#define HELD_MOST    1024u /* of one discriminator */
+#define HOLD_PART    20	   /* of the grace time: one of so many parts */
+#define RECENT_WAITS 8	   /* the latest: listening takes ports, of which others want some, too */
+#define MSEC	     INT64_C(1000000)
+#define TURN_NSEC    (100 * MSEC) /* who finds no place to listen looks again after this */
+
+/* A discriminator that threads wait for, or have lately. */
+struct listener {
+	TAILQ_ENTRY(listener) in_nic;
+	struct discriminator wanted;
+	TAILQ_HEAD(, connect_waiter) waiters;
+	TAILQ_HEAD(, request) held; /* the oldest first */
+	unsigned held_count;
+	int64_t hold_ends, ends; /* as long as nobody waits; from the last wait on */
+};
+
+/* A thread in VipConnectWait. */
+struct connect_waiter {
+	TAILQ_ENTRY(connect_waiter) in_listener;
+	struct request *request; /* what has come */
+	pthread_cond_t changed;
+};
+
+static int64_t grace_nsec(void)
+{
+	return config()->grace_msec * MSEC;
+}
+
+static struct listener *find_listener(struct nic *nic, const struct discriminator *wanted)
+{
+	struct listener *listener;
+
+	TAILQ_FOREACH(listener, &nic->listeners, in_nic)
+		if (discriminator_equal(&listener->wanted, wanted))
+			break;
+	return listener;
+}
+
+static void turn_away(struct request *request, VIP_RETURN refusal)
+{
+	request->nic->device->ops->reject(request->device_request, refusal);
+	free(request);
+}
+
+/* NULL when there is none. */
+static struct request *take_oldest(struct listener *listener)
+{
+	struct request *request = TAILQ_FIRST(&listener->held);
+
+	if (request) {
+		TAILQ_REMOVE(&listener->held, request, in_list);
+		listener->held_count--;
+	}
+	return request;
+}
+
+static void release_held(struct listener *listener, VIP_RETURN refusal)
+{
+	struct request *request;
+
+	while ((request = take_oldest(listener)))
+		turn_away(request, refusal);
+}
+
+/* Nobody waits. */
+static void end_listener(struct nic *nic, struct listener *listener)
+{
+	TAILQ_REMOVE(&nic->listeners, listener, in_nic);
+	release_held(listener, VIP_NO_MATCH);
+	nic->device->ops->unlisten(nic->device, &listener->wanted);
+	free(listener);
+}
+
+static void end_more_than_recent(struct nic *nic)
+{
+	struct listener *listener;
+	unsigned count = 0;
+
+	TAILQ_FOREACH_REVERSE(listener, &nic->listeners, listeners, in_nic) {
+		if (!TAILQ_EMPTY(&listener->waiters) || ++count <= RECENT_WAITS)
+			continue;
+		end_listener(nic, listener);
+		break;
+	}
+}
+
+/* A wait is over; the listener may be so, too. */
+static void remember_wait(struct nic *nic, struct listener *listener)
+{
+	int64_t now = clock_nsec(), grace = grace_nsec();
+
+	TAILQ_REMOVE(&nic->listeners, listener, in_nic);
+	TAILQ_INSERT_TAIL(&nic->listeners, listener, in_nic);
+	if (listener->hold_ends <= now) /* else the agent looks then, and sees how it is */
+		agent_wake(nic);
+	listener->hold_ends = now + grace / HOLD_PART;
+	listener->ends = now + grace;
+	if (!TAILQ_EMPTY(&listener->waiters))
+		return;
+	if (grace)
+		end_more_than_recent(nic);
+	else
+		end_listener(nic, listener);
+}
+
+int64_t listeners_serve(struct nic *nic)
+{
+	struct listener *listener = TAILQ_FIRST(&nic->listeners), *following;
+	int64_t now = clock_nsec(), next = DEADLINE_NEVER;
+
+	for (; listener; listener = following) {
+		bool is_waited_for = !TAILQ_EMPTY(&listener->waiters);
+		int64_t due = now < listener->hold_ends ? listener->hold_ends : listener->ends;
+
+		following = TAILQ_NEXT(listener, in_nic);
+		if (due > now && due < next)
+			next = due;
+		if (is_waited_for || now < listener->hold_ends)
+			continue;
+		if (now < listener->ends)
+			release_held(listener, VIP_NOT_DONE);
+		else
+			end_listener(nic, listener);
+	}
+	return next;
+}
+
+static struct connect_waiter *free_waiter(struct listener *listener)
+{
+	struct connect_waiter *waiter;
+
+	TAILQ_FOREACH(waiter, &listener->waiters, in_listener)
+		if (!waiter->request)
+			break;
+	return waiter;
+}
+
+static bool can_hold(const struct nic *nic, const struct listener *listener,
+		     const struct device_request *request)
+{
+	return listener->held_count < HELD_MOST &&
+	       (!TAILQ_EMPTY(&listener->waiters) || clock_nsec() < listener->hold_ends) &&
+	       (!nic->device->ops->can_hold || nic->device->ops->can_hold(request));
+}
+
+VIP_RETURN request_arrived(struct nic *nic, struct device_request *device_request,
+			   const struct connect_info *peer, const struct discriminator *wanted)
+{
+	struct connect_waiter *waiter;
+	struct listener *listener;
+	struct request *request;
+
+	if (pairing_arrived(nic, device_request, peer, wanted))
+		return VIP_SUCCESS;
+	if (peer->mutual) /* not for anybody, as waiters are */
+		return VIP_NO_MATCH;
+	listener = find_listener(nic, wanted);
+	if (!listener)
+		return VIP_NO_MATCH;
+	waiter = free_waiter(listener);
+	if (!waiter && !can_hold(nic, listener, device_request))
+		return VIP_NOT_DONE;
+	request = calloc(1, sizeof(*request));
+	if (!request)
+		return VIP_NOT_DONE;
+	request->nic = nic;
+	request->device_request = device_request;
+	request->peer = *peer;
+	request->wanted = *wanted;
+	if (waiter) {
+		waiter->request = request;
+		pthread_cond_signal(&waiter->changed);
+	} else {
+		TAILQ_INSERT_TAIL(&listener->held, request, in_list);
+		listener->held_count++;
+	}
+	return VIP_SUCCESS;
+}
+
+/* 0 or errno, as of the device's listen(). */
+static int listen_for(struct nic *nic, const struct discriminator *wanted)
+{
+	struct listener *listener;
+	int error;
+
+	if (find_listener(nic, wanted))
+		return 0;
+	listener = calloc(1, sizeof(*listener));
+	if (!listener)
+		return ENOMEM;
+	error = nic->device->ops->listen(nic->device, wanted);
+	if (error) {
+		free(listener);
+		return error;
+	}
+	listener->wanted = *wanted;
+	TAILQ_INIT(&listener->waiters);
+	TAILQ_INIT(&listener->held);
+	TAILQ_INSERT_TAIL(&nic->listeners, listener, in_nic);
+	return 0;
+}
+
+/*
+ * The NIC's lock is held. Others may take up all that one can listen on only because they have waited
+ * lately: then it is free when their grace time is over.
+ */
+static VIP_RETURN listen_in_turn(struct nic *nic, struct connect_waiter *waiter,
+				 const struct discriminator *wanted, int64_t deadline)
+{
+	int64_t end = clock_nsec() + grace_nsec() + TURN_NSEC;
+	int error;
+
+	while ((error = listen_for(nic, wanted)) == EADDRINUSE) {
+		int64_t turn = clock_nsec() + TURN_NSEC;
+
+		if (turn > end)
+			break;
+		condition_wait(&waiter->changed, &nic->lock, turn < deadline ? turn : deadline);
+		if (object_retired(&nic->object))
+			return VIP_INVALID_PARAMETER;
+		if (!deadline_left(deadline))
+			return VIP_TIMEOUT;
+	}
+	return error ? VIP_ERROR_RESOURCE : VIP_SUCCESS;
+}
+
+/* What is held for who waits; NULL when nobody is there any more. */
+static struct request *take_held(struct nic *nic, struct listener *listener)
+{
+	struct request *request;
+
+	while ((request = take_oldest(listener))) {
+		if (nic->device->ops->has_requester(request->device_request))
+			break;
+		turn_away(request, VIP_NO_MATCH);
+	}
+	return request;
+}
+
+/* The NIC's lock is held. On success the waiter has a request, with a name. */
+static VIP_RETURN await_request(struct nic *nic, struct connect_waiter *waiter,
+				const struct discriminator *wanted, int64_t deadline)
+{
+	VIP_RETURN rc = listen_in_turn(nic, waiter, wanted, deadline);
+	struct listener *listener;
+
+	if (rc != VIP_SUCCESS)
+		return rc;
+	listener = find_listener(nic, wanted);
+	waiter->request = take_held(nic, listener);
+	TAILQ_INSERT_TAIL(&listener->waiters, waiter, in_listener);
+	while (!waiter->request && !object_retired(&nic->object) &&
+	       condition_wait(&waiter->changed, &nic->lock, deadline) != ETIMEDOUT)
+		;
+	TAILQ_REMOVE(&listener->waiters, waiter, in_listener);
+	remember_wait(nic, listener);
+	if (object_retired(&nic->object))
+		rc = VIP_INVALID_PARAMETER;
+	else if (!waiter->request)
+		rc = VIP_TIMEOUT;
+	else if (object_publish(&waiter->request->object, OBJECT_REQUEST))
+		rc = VIP_ERROR_RESOURCE;
+	if (rc == VIP_SUCCESS)
+		TAILQ_INSERT_TAIL(&nic->requests, waiter->request, in_list);
+	else if (waiter->request)
+		turn_away(waiter->request, VIP_NO_MATCH);
+	return rc;
+}
+
+static VIP_RETURN connect_wait(struct nic *nic, const struct discriminator *wanted,
+			       VIP_ULONG timeout, VIP_NET_ADDRESS *remote,
+			       VIP_VI_ATTRIBUTES *attributes, VIP_CONN_HANDLE *connection)
+{
+	int64_t deadline = deadline_after(timeout);
+	struct connect_waiter waiter = {0};
+	VIP_RETURN rc;
+
+	if (condition_init(&waiter.changed))
+		return VIP_ERROR_RESOURCE;
+	pthread_mutex_lock(&nic->lock);
+	rc = await_request(nic, &waiter, wanted, deadline);
+	if (rc == VIP_SUCCESS) {
+		const struct connect_info *peer = &waiter.request->peer;
+
+		address_write(remote, &peer->host, &peer->discriminator);
+		describe_peer(attributes, peer);
+		*connection = object_handle(&waiter.request->object);
+	}
+	pthread_mutex_unlock(&nic->lock);
+	pthread_cond_destroy(&waiter.changed);
+	return rc;
+}
+
+VIP_RETURN VipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *LocalAddr, VIP_ULONG Timeout,
+			  VIP_NET_ADDRESS *RemoteAddr, VIP_VI_ATTRIBUTES *RemoteViAttribs,
+			  VIP_CONN_HANDLE *ConnHandle)
+{
+	struct nic *nic = nic_get(NicHandle);
+	VIP_RETURN rc = VIP_INVALID_PARAMETER;
+	struct discriminator wanted;
+
+	if (!nic)
+		return rc;
+	if (LocalAddr && RemoteAddr && RemoteViAttribs && ConnHandle &&
+	    address_discriminator(LocalAddr, &wanted))
+		rc = connect_wait(nic, &wanted, Timeout, RemoteAddr, RemoteViAttribs, ConnHandle);
+	nic_put(nic);
+	return rc;
+}
+
+void listeners_close(struct nic *nic)
+{
+	struct listener *listener = TAILQ_FIRST(&nic->listeners), *following;
+	struct connect_waiter *waiter;
+
+	for (; listener; listener = following) {
+		following = TAILQ_NEXT(listener, in_nic);
+		TAILQ_FOREACH(waiter, &listener->waiters, in_listener)
+			pthread_cond_signal(&waiter->changed);
+		if (TAILQ_EMPTY(&listener->waiters))
+			end_listener(nic, listener);
+	}
+}

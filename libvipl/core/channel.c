@@ -1,0 +1,153 @@
+/*
+ * Sleeping until a completion comes. One of the sleepers of a channel, the leader, waits in
+ * ppoll() for the device's announcements and for kicks; the others wait for the leader.
+ */
+#include "channel.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "cq.h"
+#include "base/deadline.h"
+#include "nic.h"
+
+struct channel *channel_create(struct device *device)
+{
+	struct channel *channel = calloc(1, sizeof(*channel));
+	int error;
+
+	if (!channel)
+		return NULL;
+	channel->device = device;
+	channel->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (channel->kick_fd < 0)
+		goto free_channel;
+	error = condition_init(&channel->changed);
+	if (error) {
+		errno = error;
+		goto close_kick;
+	}
+	pthread_mutex_init(&channel->lock, NULL);
+	channel->device_channel = device->ops->channel_create(device, &channel->device_fd);
+	if (channel->device_channel)
+		return channel;
+
+	pthread_mutex_destroy(&channel->lock);
+	pthread_cond_destroy(&channel->changed);
+close_kick:
+	error = errno;
+	close(channel->kick_fd);
+	errno = error;
+free_channel:
+	free(channel);
+	return NULL;
+}
+
+void channel_destroy(struct channel *channel)
+{
+	channel->device->ops->channel_destroy(channel->device_channel);
+	close(channel->kick_fd);
+	pthread_cond_destroy(&channel->changed);
+	pthread_mutex_destroy(&channel->lock);
+	free(channel);
+}
+
+/* The channel's lock is held; also called by the device from channel_read(). */
+void cq_announced(struct cq *cq)
+{
+	atomic_fetch_add(&cq->announced, 1);
+	if (atomic_load(&cq->notifies.watched))
+		notifier_wake(cq->nic->notifier);
+	if (cq->nic->progress.channels_fd >= 0 && lock_thread != LOCK_GUEST) /* else it is awake */
+		agent_wake(cq->nic);
+}
+
+/* The lock is held. */
+static void read_announcements(struct channel *channel, bool all)
+{
+	channel->device->ops->channel_read(channel->device_channel, all);
+	/* Some of the sleepers have their announcement, and one has to lead. */
+	pthread_cond_broadcast(&channel->changed);
+}
+
+/* The lock is held. */
+static void wake_leader(struct channel *channel)
+{
+	if (channel->has_leader)
+		eventfd_write(channel->kick_fd, 1); /* or it was kicked 2^64 times, so it wakes */
+}
+
+void channel_look(struct channel *channel)
+{
+	pthread_mutex_lock(&channel->lock);
+	read_announcements(channel, true);
+	wake_leader(channel); /* its own may have been among what it does not find any more */
+	pthread_mutex_unlock(&channel->lock);
+}
+
+void channels_look(int epoll_fd)
+{
+	struct epoll_event events[CHANNELS_MOST];
+	int count = epoll_wait(epoll_fd, events, CHANNELS_MOST, 0);
+
+	for (int i = 0; i < count; i++)
+		channel_look(events[i].data.ptr);
+}
+
+/* The lock is held on entry and on return. */
+static void lead(struct channel *channel, int64_t deadline)
+{
+	struct pollfd fds[] = {
+		{.fd = channel->device_fd, .events = POLLIN},
+		{.fd = channel->kick_fd, .events = POLLIN},
+	};
+	int64_t left = deadline_left(deadline);
+	struct timespec timeout = nsec_timespec(left);
+	eventfd_t kicks;
+
+	channel->has_leader = true;
+	pthread_mutex_unlock(&channel->lock);
+	/* EINTR or any other error: the caller looks at the clock and comes again. */
+	ppoll(fds, 2, left == DEADLINE_NEVER ? NULL : &timeout, NULL);
+	pthread_mutex_lock(&channel->lock);
+	channel->has_leader = false;
+
+	/* Each is a system call between a message and who waits for it. */
+	if (fds[1].revents)
+		eventfd_read(channel->kick_fd, &kicks);
+	if (fds[0].revents)
+		read_announcements(channel, channel->sleepers > 1);
+	else /* one of the others has to lead */
+		pthread_cond_broadcast(&channel->changed);
+}
+
+bool channel_wait(struct channel *channel, struct cq *cq, uint32_t seen, int64_t deadline)
+{
+	bool announced;
+
+	pthread_mutex_lock(&channel->lock);
+	channel->sleepers++;
+	while (!(announced = atomic_load(&cq->announced) != seen) && deadline_left(deadline)) {
+		if (channel->has_leader)
+			condition_wait(&channel->changed, &channel->lock, deadline);
+		else
+			lead(channel, deadline);
+	}
+	channel->sleepers--;
+	pthread_mutex_unlock(&channel->lock);
+	return announced;
+}
+
+void channel_kick(struct channel *channel, struct cq *cq)
+{
+	pthread_mutex_lock(&channel->lock);
+	cq_announced(cq);
+	pthread_cond_broadcast(&channel->changed);
+	wake_leader(channel);
+	pthread_mutex_unlock(&channel->lock);
+}

@@ -1,0 +1,399 @@
+/* Completion queues, public or a work queue's own, and the one loop in which threads wait. */
+#include "cq.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/config.h"
+#include "base/deadline.h"
+#include "entries.h"
+#include "base/log.h"
+#include "nic.h"
+
+static struct channel *create_channel(struct nic *nic)
+{
+	struct channel *channel = channel_create(nic->device);
+	int error;
+
+	if (!channel)
+		return NULL;
+	error = progress_watch(nic, channel);
+	if (!error)
+		return channel;
+	channel_destroy(channel);
+	errno = error;
+	return NULL;
+}
+
+/* The first ones who ask get a channel each; later ones share, since channels are file descriptors. */
+static struct channel *find_channel(struct nic *nic)
+{
+	struct channel **best = &nic->channels[0];
+
+	for (unsigned i = 0; i < PRIVATE_CHANNELS; i++) {
+		struct channel **slot = &nic->channels[i];
+
+		if (!*slot || (*best && (*slot)->cqs < (*best)->cqs))
+			best = slot;
+		if (!*best)
+			break;
+	}
+	if (!*best)
+		*best = create_channel(nic);
+	return *best;
+}
+
+static void channel_release(struct nic *nic, struct channel *channel)
+{
+	if (--channel->cqs)
+		return;
+	for (unsigned i = 0; i < PRIVATE_CHANNELS; i++)
+		if (nic->channels[i] == channel)
+			nic->channels[i] = NULL;
+	progress_unwatch(nic, channel);
+	channel_destroy(channel);
+}
+
+/* What VipCQDone takes for the CQ's handle from now on. */
+static void name(struct cq *cq, VIP_CQ_HANDLE handle)
+{
+	lock_acquire(&cq->lock);
+	atomic_store_explicit(&cq->handle, handle, memory_order_relaxed);
+	lock_release(&cq->lock);
+}
+
+bool cq_unname(struct cq *cq)
+{
+	if (object_retired(&cq->object))
+		return false;
+	name(cq, NULL);
+	return object_retire(&cq->object);
+}
+
+static struct cq *allocate(void)
+{
+	bool is_new;
+	struct cq *cq = object_allocate(OBJECT_CQ, sizeof(*cq), &is_new);
+
+	if (!cq)
+		return NULL;
+	if (is_new)
+		lock_init(&cq->lock);
+	memset(&cq->is_public, 0, sizeof(*cq) - offsetof(struct cq, is_public));
+	return cq;
+}
+
+struct cq *cq_create(struct nic *nic, struct channel *channel, unsigned entries,
+		     bool is_public)
+{
+	struct cq *cq = allocate();
+	unsigned capacity;
+	int error = ENOMEM;
+
+	if (!cq)
+		return NULL;
+	cq->nic = nic;
+	cq->ops = nic->device->ops;
+	cq->is_public = is_public;
+	entries_init(&cq->entries);
+	TAILQ_INIT(&cq->starved);
+	TAILQ_INIT(&cq->attention);
+	cq_notifies_init(&cq->notifies);
+	cq->channel = channel ? channel : find_channel(nic);
+	if (!cq->channel) {
+		error = errno;
+		log_error("no completion channel: %s%s", strerror(error),
+			  error == EMFILE ? " (see ulimit -n)" : "");
+		goto free_cq;
+	}
+	cq->channel->cqs++;
+	cq->device_cq = cq->ops->cq_create(
+		nic->device, cq, cq->channel->device_channel, is_public, entries, &capacity);
+	if (!cq->device_cq) {
+		error = errno;
+		goto release_channel;
+	}
+	atomic_store(&cq->capacity, capacity);
+	if (is_public && object_publish(&cq->object, OBJECT_CQ))
+		goto destroy_device_cq;
+	if (is_public)
+		name(cq, object_handle(&cq->object));
+	LIST_INSERT_HEAD(&nic->cqs, cq, in_nic);
+	progress_begin(cq);
+	return cq;
+
+destroy_device_cq:
+	cq->ops->cq_destroy(cq->device_cq);
+release_channel:
+	channel_release(nic, cq->channel);
+free_cq:
+	object_free(&cq->object);
+	errno = error;
+	return NULL;
+}
+
+void cq_destroy(struct cq *cq)
+{
+	LIST_REMOVE(cq, in_nic);
+	cq->ops->cq_destroy(cq->device_cq);
+	channel_release(cq->nic, cq->channel);
+	entries_free(&cq->entries);
+	object_free(&cq->object);
+}
+
+VIP_RETURN cq_leave_slowly(struct cq *cq, struct object *owner, bool completed, bool attend,
+			   VIP_RETURN rc)
+{
+	/* With the lock it is certain that it is there, or the caller has a reference. */
+	bool held = object_hold(owner);
+
+	lock_release(&cq->lock);
+	if (attend)
+		cq_attend(cq);
+	if (completed) /* what others wait for may be among it */
+		cq_kick(cq);
+	if (held)
+		object_put(owner);
+	return rc;
+}
+
+bool cq_is_full(struct cq *cq, bool is_receive)
+{
+	return cq->is_public &&
+	       cq_outstanding(cq) >= cq_share(cq, atomic_load(&cq->capacity), is_receive);
+}
+
+/* The CQ's lock is held. 0 or errno. */
+static int grow(struct cq *cq, unsigned entries)
+{
+	unsigned capacity;
+	int error = cq->ops->cq_grow(cq->nic->device, cq->device_cq, entries,
+						  &capacity);
+
+	if (!error)
+		atomic_store(&cq->capacity, capacity);
+	return error;
+}
+
+int cq_make_room(struct cq *cq, unsigned entries)
+{
+	int error = 0;
+
+	lock_acquire(&cq->lock);
+	if (entries > atomic_load(&cq->capacity)) {
+		error = grow(cq, entries);
+		cq_retry_starved(cq);
+	}
+	cq_leave(cq, &cq->object, false, false, VIP_SUCCESS);
+	return error;
+}
+
+bool cq_reserve(struct cq *cq, bool is_receive)
+{
+	while (!cq_reserve_at_once(cq, is_receive)) {
+		int error = 0;
+
+		lock_acquire(&cq->lock);
+		if (cq_is_full(cq, is_receive)) /* still, and nobody has let it grow */
+			error = grow(cq, 2 * atomic_load(&cq->capacity));
+		lock_release(&cq->lock);
+		if (error)
+			return false;
+	}
+	return true;
+}
+
+void cq_retry_starved(struct cq *cq)
+{
+	struct workqueue *queue;
+
+	/* They stay on the list until they are fed: who completes meanwhile has to wait for that. */
+	TAILQ_FOREACH(queue, &cq->starved, in_starved)
+		workqueue_call_attention(queue);
+}
+
+void cq_lock(struct cq *cq)
+{
+	lock_acquire(&cq->lock);
+}
+
+void cq_unlock(struct cq *cq)
+{
+	lock_release(&cq->lock);
+}
+
+bool cq_poll_for_device(struct cq *cq)
+{
+	bool polled, attention;
+
+	lock_acquire(&cq->lock);
+	polled = cq_poll_locked(cq);
+	attention = !TAILQ_EMPTY(&cq->attention);
+	lock_release(&cq->lock);
+	if (polled)
+		cq_kick(cq);
+	if (attention)
+		agent_wake(cq->nic);
+	return polled;
+}
+
+void cq_catch_up(struct cq *cq)
+{
+	unsigned most = cq->is_public ? cq_outstanding(cq) : 0; /* queues of others may go on and on */
+
+	while (most-- && cq_poll_locked(cq))
+		;
+	if (!TAILQ_EMPTY(&cq->attention))
+		agent_wake(cq->nic);
+}
+
+static struct workqueue *next_attention(struct cq *cq)
+{
+	struct workqueue *queue;
+
+	lock_acquire(&cq->lock);
+	queue = TAILQ_FIRST(&cq->attention);
+	if (queue) {
+		TAILQ_REMOVE(&cq->attention, queue, in_attention);
+		queue->wants_attention = false;
+	}
+	lock_release(&cq->lock);
+	return queue;
+}
+
+void cq_attend_locked(struct cq *cq)
+{
+	struct workqueue *queue;
+
+	while ((queue = next_attention(cq))) {
+		if (atomic_load(&queue->vi->broken))
+			vi_break(queue->vi);
+		else if (atomic_load(&queue->vi->stalled))
+			vi_revive(queue->vi);
+		else
+			workqueue_feed(queue);
+	}
+}
+
+bool cq_serve(struct cq *cq, bool *progress)
+{
+	bool starved, polled = false;
+
+	if (!atomic_load_explicit(&cq->uneasy, memory_order_acquire))
+		return false; /* and its lock is left to those who use it */
+	lock_acquire(&cq->lock);
+	if (!TAILQ_EMPTY(&cq->starved)) {
+		polled = cq_poll_locked(cq);
+		cq_retry_starved(cq); /* room may have come without a completion, too */
+	}
+	lock_release(&cq->lock);
+	cq_attend_locked(cq);
+	if (polled) {
+		cq_kick(cq);
+		*progress = true;
+	}
+	lock_acquire(&cq->lock);
+	starved = !TAILQ_EMPTY(&cq->starved);
+	atomic_store(&cq->uneasy, starved || !TAILQ_EMPTY(&cq->attention));
+	lock_release(&cq->lock);
+	return starved;
+}
+
+void cq_attend(struct cq *cq)
+{
+	pthread_mutex_lock(&cq->nic->lock);
+	cq_attend_locked(cq);
+	pthread_mutex_unlock(&cq->nic->lock);
+}
+
+void cq_look(struct cq *cq, struct object *owner)
+{
+	lock_acquire(&cq->lock);
+	cq_leave(cq, owner, cq_poll_locked(cq), false, VIP_SUCCESS);
+}
+
+static inline void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#endif
+}
+
+/*
+ * Polling before sleeping is lost where what is waited for takes longer, and takes the processor from
+ * others. After so many waits for which it was in vain only one in many tries it again.
+ */
+#define IN_VAIN_MOST 8u
+#define TRY_AGAIN    64u
+
+static bool is_spinning_worth_it(struct cq *cq)
+{
+	return atomic_load_explicit(&cq->spun_in_vain, memory_order_relaxed) < IN_VAIN_MOST ||
+	       atomic_fetch_add_explicit(&cq->slept_at_once, 1, memory_order_relaxed) % TRY_AGAIN ==
+		       TRY_AGAIN - 1;
+}
+
+/* The waiting call without sleeping: VIP_NOT_DONE when it has to. */
+static VIP_RETURN spin(struct cq *cq, int64_t deadline, VIP_RETURN (*take)(void *argument),
+		       void *argument)
+{
+	VIP_RETURN rc = VIP_NOT_DONE;
+	int64_t until;
+
+	if (!is_spinning_worth_it(cq))
+		return rc;
+	until = clock_nsec() + config()->spin_usec * INT64_C(1000);
+	while (rc == VIP_NOT_DONE && clock_nsec() < until && deadline_left(deadline)) {
+		relax();
+		rc = take(argument);
+	}
+	if (rc != VIP_NOT_DONE)
+		atomic_store_explicit(&cq->spun_in_vain, 0, memory_order_relaxed);
+	else
+		atomic_fetch_add_explicit(&cq->spun_in_vain, 1, memory_order_relaxed);
+	return rc;
+}
+
+VIP_RETURN cq_wait(struct cq *cq, const struct object *owner, VIP_ULONG timeout,
+		   VIP_RETURN (*take)(void *argument), void *argument)
+{
+	VIP_RETURN rc = take(argument);
+	int64_t deadline;
+
+	if (rc != VIP_NOT_DONE)
+		return rc;
+	if (!timeout)
+		return VIP_TIMEOUT;
+	deadline = deadline_after(timeout);
+	rc = spin(cq, deadline, take, argument);
+	if (rc != VIP_NOT_DONE)
+		return rc;
+
+	atomic_fetch_add(&cq->waiters, 1);
+	for (;;) {
+		uint32_t seen = atomic_load(&cq->announced);
+		bool announced;
+
+		if (cq->ops->cq_arm(cq->device_cq)) {
+			rc = VIP_ERROR_RESOURCE;
+			break;
+		}
+		/* What completed before the CQ was armed is not announced. */
+		rc = take(argument);
+		if (rc != VIP_NOT_DONE)
+			break;
+		if (object_retired(owner)) {
+			rc = VIP_INVALID_PARAMETER;
+			break;
+		}
+		announced = channel_wait(cq->channel, cq, seen, deadline);
+		rc = take(argument); /* unarmed: what comes next is not to wake anybody who is gone */
+		if (rc == VIP_NOT_DONE && !announced)
+			rc = VIP_TIMEOUT;
+		if (rc != VIP_NOT_DONE)
+			break;
+	}
+	atomic_fetch_sub(&cq->waiters, 1);
+	return rc;
+}

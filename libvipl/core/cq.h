@@ -1,0 +1,201 @@
+/*
+ * Completion queues: one for each VIPL CQ, and one for each work queue that is on no VIPL CQ. A CQ
+ * cannot overflow: what may complete into it is counted, and posting holds back (and lets the CQ
+ * grow) when there is no room.
+ *
+ * Lock order: nic->changing_regions, nic->lock, queue->lock, cq->lock, channel->lock.
+ */
+#ifndef VIPL_CQ_H
+#define VIPL_CQ_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <sys/queue.h>
+
+#include "channel.h"
+#include "device.h"
+#include "base/lock.h"
+#include "notify.h"
+#include "object.h"
+
+/*
+ * A VIPL CQ's at first: not all devices can let it grow. Over RDMA one more is asked for, devices keep one of
+ * their own, and round up to a power of two.
+ */
+#define CQ_ENTRIES 4094u
+
+TAILQ_HEAD(queue_list, workqueue);
+
+/* What the CQ tells, in its order: see entries.h. */
+struct entries {
+	uint32_t *first, *last;	   /* where the oldest one is, and where the next one goes */
+	struct workqueue **queues; /* by their numbers; NULL where there is none */
+	uint32_t queues_room;	   /* for so many */
+	uint32_t spare;		   /* a place before that of any queue */
+};
+
+struct cq {
+	/* What is before the next blank line is never made anew: see object_at(). */
+	struct object object; /* with a handle if it is a VIPL CQ */
+	struct lock lock;     /* guards each queue's side of completion, and what is said below */
+	_Atomic(VIP_CQ_HANDLE) handle; /* by which VipCQDone finds it; NULL: it does not */
+
+	bool is_public;	      /* a VIPL CQ */
+	atomic_bool has_sends; /* a send queue completes here */
+	atomic_bool uneasy;    /* starved or attention may have something in it */
+	struct nic *nic;
+	struct device_cq *device_cq;
+
+	/* Each look needs these, to `waiters`: they share a line. The lock guards both lists. */
+	const struct device_ops *ops;
+	struct queue_list starved;   /* have descriptors that did not fit the device */
+	struct queue_list attention; /* need more than the lock allows: cq_attend_locked() */
+	_Atomic unsigned waiters;
+	_Atomic uint32_t announced;
+	_Atomic unsigned spun_in_vain; /* waits in a row, see cq_wait() */
+	_Atomic unsigned slept_at_once;
+	_Atomic unsigned retired; /* counts what has completed here; the CQ's lock guards it */
+	_Atomic unsigned capacity;
+	struct entries entries; /* of a VIPL CQ: completions that CQDone has not told; as above */
+
+	LIST_ENTRY(cq) in_nic;
+	struct channel *channel;
+	unsigned queues; /* that complete here; guarded by the NIC's lock */
+	struct cq_notifies notifies;
+	uint32_t served; /* announcements, up to progress_serve()'s last look; guarded by the NIC's lock */
+
+	/* Counts what was to complete here: written by who posts, so on a line of its own. */
+	alignas(OBJECT_ALIGNMENT) _Atomic unsigned reserved;
+};
+
+/* [nic] `channel`: another CQ's, or NULL. NULL and errno on failure. */
+struct cq *cq_create(struct nic *nic, struct channel *channel, unsigned entries, bool is_public);
+/* [nic] Nobody uses it any more. */
+void cq_destroy(struct cq *cq);
+/* [nic] Makes the handle invalid; no VipCQDone is in the CQ then. False when it was before. */
+bool cq_unname(struct cq *cq);
+
+/* The CQ's lock is held: queues that had no room shall try again. */
+void cq_retry_starved(struct cq *cq);
+
+/* The CQ's lock is held: takes what the device has completed. False when that was nothing. */
+static inline bool cq_poll_locked(struct cq *cq)
+{
+	if (cq->ops->cq_poll(cq->device_cq) <= 0)
+		return false;
+	if (!TAILQ_EMPTY(&cq->starved))
+		cq_retry_starved(cq);
+	return true;
+}
+
+/*
+ * The CQ's lock is held: something is about to be completed without the device. What the device has
+ * completed before is told before.
+ */
+void cq_catch_up(struct cq *cq);
+
+/* Wakes those who wait for this CQ, if there are any. */
+static inline void cq_kick(struct cq *cq)
+{
+	if (atomic_load(&cq->waiters))
+		channel_kick(cq->channel, cq);
+}
+
+/* The same as cq_attend_locked(), also for waiting until another thread has done it. */
+void cq_attend(struct cq *cq);
+
+VIP_RETURN cq_leave_slowly(struct cq *cq, struct object *owner, bool completed, bool attend,
+			   VIP_RETURN rc);
+/*
+ * Releases the CQ's lock after completions may have been taken: wakes others who wait for them, and
+ * does what attention is called for; with `attend`, also waits for another thread that does it. The
+ * `owner`, the CQ itself or the VI, keeps the CQ for so long. Returns `rc`.
+ */
+static inline VIP_RETURN cq_leave(struct cq *cq, struct object *owner, bool completed, bool attend,
+				  VIP_RETURN rc)
+{
+	/* Who begins to wait after this looks once more, with the lock. */
+	completed = completed && atomic_load_explicit(&cq->waiters, memory_order_relaxed);
+	attend |= !TAILQ_EMPTY(&cq->attention);
+	if (__builtin_expect(completed | attend, false))
+		return cq_leave_slowly(cq, owner, completed, attend, rc);
+	return (VIP_RETURN)lock_release_with(&cq->lock, rc);
+}
+
+/* Takes what has completed, and does what follows from it. */
+void cq_look(struct cq *cq, struct object *owner);
+
+/* VipCQDone. */
+VIP_RETURN cq_take(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive);
+
+/* For so many entries at least; nothing that is there is lost. 0 or errno. */
+int cq_make_room(struct cq *cq, unsigned entries);
+/* A queue's own CQ has room for all that the queue gives the device: nothing is counted there. */
+static inline void cq_unreserve(struct cq *cq)
+{
+	if (cq->is_public)
+		atomic_fetch_sub_explicit(&cq->reserved, 1, memory_order_relaxed);
+}
+/* The CQ's lock is held: entries that were reserved are free again. */
+static inline void cq_retire_counted(struct cq *cq, unsigned count)
+{
+	unsigned retired = atomic_load_explicit(&cq->retired, memory_order_relaxed);
+	atomic_store_explicit(&cq->retired, retired + count, memory_order_release);
+}
+static inline void cq_retire(struct cq *cq, unsigned count)
+{
+	if (cq->is_public)
+		cq_retire_counted(cq, count);
+}
+/* Of a VIPL CQ. */
+static inline unsigned cq_outstanding(const struct cq *cq)
+{
+	/* First: whoever sees an entry retired sees it reserved, so there are never fewer than none. */
+	unsigned retired = atomic_load_explicit(&cq->retired, memory_order_acquire);
+
+	return atomic_load_explicit(&cq->reserved, memory_order_relaxed) - retired;
+}
+/* Receives may stay for ever: they leave room for sends, which complete by themselves. */
+static inline unsigned cq_share(struct cq *cq, unsigned capacity, bool is_receive)
+{
+	bool shared = is_receive && atomic_load_explicit(&cq->has_sends, memory_order_relaxed);
+
+	return shared ? capacity - capacity / 4 : capacity;
+}
+bool cq_is_full(struct cq *cq, bool is_receive);
+
+/* Reserves one entry, if the CQ need not grow for it. */
+static inline bool cq_reserve_at_once(struct cq *cq, bool is_receive)
+{
+	unsigned retired, before, capacity;
+
+	if (!cq->is_public)
+		return true;
+	retired = atomic_load_explicit(&cq->retired, memory_order_acquire);
+	before = atomic_fetch_add_explicit(&cq->reserved, 1, memory_order_relaxed) - retired;
+	capacity = atomic_load_explicit(&cq->capacity, memory_order_relaxed);
+	if (before < cq_share(cq, capacity, is_receive))
+		return true;
+	cq_unreserve(cq);
+	return false;
+}
+/* Reserves one entry; false when the CQ is full and cannot grow. */
+bool cq_reserve(struct cq *cq, bool is_receive);
+
+/*
+ * [nic] Does what completions could not under the CQ's lock: feeds starved queues, breaks or revives
+ * VIs.
+ */
+void cq_attend_locked(struct cq *cq);
+/* [nic] The agent's look at a CQ. True while queues of it starve: then it must look again soon. */
+bool cq_serve(struct cq *cq, bool *progress);
+
+/*
+ * The one place where a thread waits for completions. `take` looks once and returns VIP_NOT_DONE
+ * when there is nothing; the wait ends with whatever else it returns, with VIP_TIMEOUT at the
+ * deadline, or with VIP_INVALID_PARAMETER when `owner` is destroyed meanwhile.
+ */
+VIP_RETURN cq_wait(struct cq *cq, const struct object *owner, VIP_ULONG timeout,
+		   VIP_RETURN (*take)(void *argument), void *argument);
+
+#endif

@@ -1,0 +1,82 @@
+/*
+ * Copying between plain memory and the segments of a posted descriptor, for devices that leave it to
+ * the processor. The segments are read and checked anew, for much may have happened since the
+ * descriptor was posted: a program that has changed it gets what it says now, and where its memory
+ * is no longer registered nothing is copied. VipDeregisterMem returns when copies are over.
+ */
+#include "base/copy.h"
+#include "descriptor.h"
+#include "nic.h"
+#include "base/span.h"
+
+/* Is the segment registered, as far as the piece reaches? `writes`: it is to be written. */
+static bool is_registered(const struct vi *vi, const struct segment *segment,
+			  const struct segment *piece, bool writes)
+{
+	uint32_t reach = (uint32_t)(piece->address - segment->address) + piece->length;
+	struct region_hint hint = {0};
+	const struct region_view *region = region_of(vi, segment->key, &hint);
+
+	return region && !(writes && region->read_only) &&
+	       within(region, segment->address, reach);
+}
+
+/* `key` is the program's name for the memory, not the device's. */
+static struct segment read_segment(const VIP_DATA_SEGMENT *data)
+{
+	return (struct segment){address_bits(&data->Data), READ_ONCE(data->Length),
+				READ_ONCE(data->Handle)};
+}
+
+static bool copy(const struct vi *vi, const VIP_DESCRIPTOR *descriptor, uint32_t offset,
+		 uint8_t *plain, uint32_t length, bool to_plain)
+{
+	unsigned count = READ_ONCE(descriptor->CS.SegCount);
+	bool is_rdma = READ_ONCE(descriptor->CS.Control) & VIP_CONTROL_OP_MASK;
+	struct span span = {offset, length};
+
+	for (unsigned i = is_rdma; i < count && i < MAX_SEGMENTS && span.length; i++) {
+		struct segment segment = read_segment(&descriptor->DS[i].Local);
+		struct segment piece = span_next(&span, segment);
+		void *memory = (void *)(uintptr_t)piece.address;
+
+		if (!piece.length)
+			continue;
+		if (!is_registered(vi, &segment, &piece, !to_plain))
+			return false;
+		if (to_plain)
+			copy_out(plain, memory, piece.length);
+		else
+			copy_unseen(memory, plain, piece.length);
+		plain += piece.length;
+	}
+	return !span.length;
+}
+
+static bool copy_locked(const struct workqueue *queue, uint32_t index, uint32_t offset,
+			uint8_t *plain, uint32_t length, bool to_plain)
+{
+	const VIP_DESCRIPTOR *descriptor = queue->ring[index & (QUEUE_DESCRIPTORS - 1)].descriptor;
+	struct nic *nic = queue->vi->nic;
+	bool copied;
+
+	pthread_rwlock_rdlock(&nic->copying);
+	copied = copy(queue->vi, descriptor, offset, plain, length, to_plain);
+	pthread_rwlock_unlock(&nic->copying);
+	return copied;
+}
+
+bool workqueue_gather(struct workqueue *queue, void *to, uint32_t length)
+{
+	return copy_locked(queue, queue->submitted, 0, to, length, true);
+}
+
+bool workqueue_scatter(struct workqueue *queue, uint32_t offset, const void *from, uint32_t length)
+{
+	uint32_t done = atomic_load_explicit(&queue->done, memory_order_relaxed);
+
+	/* The descriptor came here through the device; this orders its memory by our means, too. */
+	if (queue->dropped || atomic_load_explicit(&queue->tail, memory_order_acquire) == done)
+		return false;
+	return copy_locked(queue, done, offset, (uint8_t *)(uintptr_t)from, length, false);
+}

@@ -1,0 +1,63 @@
+/* An open VI NIC, and what belongs to it. */
+#ifndef VIPL_NIC_H
+#define VIPL_NIC_H
+
+#include <pthread.h>
+#include <sys/queue.h>
+
+#include "service/agent.h"
+#include "cq.h"
+#include "device.h"
+#include "memory.h"
+#include "service/notifier.h"
+#include "object.h"
+#include "progress.h"
+#include "vi.h"
+
+#define MAX_TRANSFER	 0x800000u /* bytes */
+#define PRIVATE_CHANNELS CHANNELS_MOST /* CQs that get one of their own; the rest share */
+
+struct listener;
+struct request;
+
+struct nic {
+	struct object object;
+	struct device *device;
+	VIP_NIC_ATTRIBUTES attributes;
+	uint8_t local_address[LONG_HOST_LEN];
+	struct in6_addr host;
+	struct agent agent;
+	struct progress progress;
+	struct notifier *notifier;
+	struct region_table regions;
+	pthread_mutex_t changing_regions; /* one at a time; comes before the NIC's lock */
+	pthread_rwlock_t copying; /* held for reading while the processor copies from or to regions */
+
+	pthread_mutex_t lock; /* guards what follows, and all that is marked [nic] */
+	struct tag *default_tag;
+	bool has_alias, failed;
+	LIST_HEAD(, tag) tags;
+	LIST_HEAD(, vi) vis;
+	LIST_HEAD(, cq) cqs;
+	TAILQ_HEAD(, request) requests;
+	TAILQ_HEAD(listeners, listener) listeners; /* the longest without a wait first: wait.c */
+	TAILQ_HEAD(, vi) pairings; /* peer.c */
+	struct channel *channels[PRIVATE_CHANNELS];
+};
+
+static inline struct nic *nic_get(VIP_NIC_HANDLE handle)
+{
+	return object_get(handle, OBJECT_NIC);
+}
+
+static inline void nic_put(struct nic *nic)
+{
+	object_put(&nic->object);
+}
+
+/* [nic] Ends what is over, and returns when to look again. */
+int64_t listeners_serve(struct nic *nic);
+/* [nic] Ends all connections, and whatever threads wait for in connecting; for VipCloseNic. */
+void connections_close(struct nic *nic);
+
+#endif

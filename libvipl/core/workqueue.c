@@ -1,0 +1,249 @@
+/* The ring of posted descriptors: making it, and its way out: what the device has done is completed, and taken. */
+#include "workqueue.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "entries.h"
+#include "nic.h"
+#include "base/pages.h"
+
+#define RING_BYTES (QUEUE_DESCRIPTORS * sizeof(struct posted))
+
+void workqueue_clear(struct workqueue *queue, struct vi *vi, bool is_new)
+{
+	if (is_new) {
+		lock_init(&queue->lock);
+		queue->vi = vi;
+	}
+	memset(&queue->ops, 0, sizeof(*queue) - offsetof(struct workqueue, ops));
+}
+
+int workqueue_init(struct workqueue *queue, struct cq *cq, bool is_receive)
+{
+	queue->ring = pages_allocate(RING_BYTES);
+	if (!queue->ring)
+		return ENOMEM;
+	if (cq->is_public && entries_admit(cq, queue)) {
+		pages_free(queue->ring, RING_BYTES);
+		return ENOMEM;
+	}
+	atomic_store_explicit(&queue->cq, cq, memory_order_relaxed);
+	queue->is_receive = is_receive;
+	queue->ops = queue->vi->nic->device->ops;
+	queue->mode = is_receive ? QUEUE_HOLDS : QUEUE_FLUSHES;
+	queue->sending = (struct device_send){.segments = &queue->segment, .count = 1};
+	return 0;
+}
+
+void workqueue_destroy(struct workqueue *queue)
+{
+	struct cq *cq = queue->cq;
+
+	if (cq->is_public)
+		entries_dismiss(cq, queue);
+	lock_acquire(&cq->lock);
+	leave_starved(queue);
+	if (queue->wants_attention)
+		TAILQ_REMOVE(&cq->attention, queue, in_attention);
+	lock_release(&cq->lock);
+	pages_free(queue->ring, RING_BYTES);
+}
+
+void workqueue_name(struct workqueue *queue, VIP_VI_HANDLE handle)
+{
+	lock_acquire(&queue->lock);
+	lock_acquire(&queue->cq->lock);
+	atomic_store_explicit(&queue->handle, handle, memory_order_relaxed);
+	lock_release(&queue->cq->lock);
+	lock_release(&queue->lock);
+}
+
+void workqueue_lock(struct workqueue *queue)
+{
+	lock_acquire(&queue->lock);
+	queue->clear = 0;
+}
+
+void workqueue_unlock(struct workqueue *queue)
+{
+	lock_release(&queue->lock);
+}
+
+void workqueue_call_attention(struct workqueue *queue)
+{
+	if (queue->wants_attention)
+		return;
+	queue->wants_attention = true;
+	TAILQ_INSERT_TAIL(&queue->cq->attention, queue, in_attention);
+	atomic_store(&queue->cq->uneasy, true);
+}
+
+/* `retires`: an entry of the CQ was reserved for it. */
+static inline uint32_t complete_oldest(struct workqueue *queue, uint32_t done, bool retires,
+				       uint32_t status, uint32_t length, uint32_t immediate)
+{
+	struct cq *cq = atomic_load_explicit(&queue->cq, memory_order_relaxed);
+	struct posted *posted = ring_at(queue, done);
+	VIP_DESCRIPTOR *descriptor = posted->descriptor;
+
+	if (queue->part_error) { /* the first thing that went wrong with it */
+		status = queue->part_error;
+		queue->part_error = 0;
+	}
+	status |= VIP_STATUS_DONE | posted->status;
+	if (queue->is_receive) {
+		descriptor->CS.Length = length;
+		if (status & VIP_STATUS_IMMEDIATE)
+			descriptor->CS.ImmediateData = immediate;
+	}
+	posted->status = status;
+	/* Programs poll the status in memory: it must come after all the rest. */
+	__atomic_store_n(&descriptor->CS.Status, status, __ATOMIC_RELEASE);
+	atomic_store_explicit(&queue->done, done + 1, memory_order_release);
+
+	if (cq->is_public) {
+		if (retires)
+			cq_retire_counted(cq, 1);
+		entries_add(&cq->entries, queue, done + 1, posted);
+	}
+	return status;
+}
+
+uint32_t workqueue_complete_oldest(struct workqueue *queue, uint32_t status, uint32_t length,
+				   uint32_t immediate)
+{
+	return complete_oldest(queue, atomic_load_explicit(&queue->done, memory_order_relaxed), false,
+			       status, length, immediate);
+}
+
+void workqueue_note_error(struct workqueue *queue, uint32_t status)
+{
+	uint32_t none = 0;
+
+	if (!is_reliable(queue->vi))
+		return; /* it is the descriptor's, and no more */
+	atomic_compare_exchange_strong(&queue->vi->failure, &none, status);
+	atomic_store(&queue->vi->broken, true);
+	workqueue_call_attention(queue);
+}
+
+void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t length,
+			uint32_t immediate)
+{
+	/* The descriptor came here through the device; this orders its memory by our own means, too. */
+	uint32_t tail = atomic_load_explicit(&queue->tail, memory_order_acquire);
+	uint32_t done = atomic_load_explicit(&queue->done, memory_order_relaxed);
+
+	if (queue->dropped || tail == done) { /* a device may complete what was never posted */
+		cq_retire(queue->cq, 1);
+		if (queue->dropped)
+			queue->dropped--;
+		return;
+	}
+	status = complete_oldest(queue, done, true, status, length, immediate);
+	if (status & VIP_STATUS_ERROR_MASK)
+		workqueue_note_error(queue, status);
+}
+
+void workqueue_stalled(struct workqueue *queue)
+{
+	atomic_store(&queue->vi->stalled, true);
+	workqueue_call_attention(queue);
+}
+
+void workqueue_part_done(struct workqueue *queue, uint32_t error)
+{
+	atomic_store_explicit(
+		&queue->parts_done,
+		atomic_load_explicit(&queue->parts_done, memory_order_relaxed) + 1,
+		memory_order_release);
+	cq_retire(queue->cq, 1);
+	if (!error || queue->dropped ||
+	    atomic_load_explicit(&queue->tail, memory_order_acquire) ==
+		    atomic_load_explicit(&queue->done, memory_order_relaxed))
+		return;
+	if (!queue->part_error)
+		queue->part_error = error;
+	workqueue_note_error(queue, error | ring_at(queue, atomic_load(&queue->done))->status);
+}
+
+bool workqueue_is_idle(const struct workqueue *queue)
+{
+	return !under_way(queue);
+}
+
+VIP_RETURN workqueue_turn_away(struct lock *lock)
+{
+	lock_release(lock);
+	return VIP_INVALID_PARAMETER;
+}
+
+/* The CQ's lock is held, and released here: the one at the head is done. */
+static inline VIP_RETURN take_head(struct workqueue *queue, struct cq *cq, uint32_t head, bool polled,
+				   VIP_DESCRIPTOR **descriptor)
+{
+	struct posted *posted = ring_at(queue, head);
+	VIP_RETURN rc = VIP_SUCCESS;
+	bool attend = false;
+
+	*descriptor = posted->descriptor;
+	if (posted->status & VIP_STATUS_ERROR_MASK) {
+		rc = VIP_DESCRIPTOR_ERROR;
+		/* Who is told of the error that broke the VI shall find it in ERROR. */
+		attend = atomic_load(&queue->vi->broken);
+	}
+	atomic_store_explicit(&queue->head, head + 1, memory_order_release);
+	return cq_leave(cq, &queue->vi->object, polled, attend, rc);
+}
+
+/* The same, when nothing is done yet as far as is known. */
+static __attribute__((noinline)) VIP_RETURN poll_and_take(struct workqueue *queue, struct cq *cq,
+							  VIP_DESCRIPTOR **descriptor)
+{
+	bool polled = cq_poll_locked(cq);
+	uint32_t head = atomic_load_explicit(&queue->head, memory_order_relaxed);
+	VIP_RETURN rc;
+
+	if (head != atomic_load_explicit(&queue->done, memory_order_relaxed))
+		return take_head(queue, cq, head, polled, descriptor);
+	*descriptor = NULL;
+	rc = workqueue_is_empty(queue) ? VIP_DESCRIPTOR_ERROR : VIP_NOT_DONE;
+	return cq_leave(cq, &queue->vi->object, polled, false, rc);
+}
+
+static inline VIP_RETURN take_from(struct workqueue *queue, struct cq *cq, VIP_VI_HANDLE handle,
+				   VIP_DESCRIPTOR **descriptor)
+{
+	uint32_t head;
+
+	if (!is_named(queue, handle) ||
+	    atomic_load_explicit(&queue->cq, memory_order_relaxed) != cq)
+		return workqueue_turn_away(&cq->lock);
+	head = atomic_load_explicit(&queue->head, memory_order_relaxed);
+	if (head == atomic_load_explicit(&queue->done, memory_order_relaxed))
+		return poll_and_take(queue, cq, descriptor);
+	return take_head(queue, cq, head, false, descriptor);
+}
+
+static __attribute__((noinline)) VIP_RETURN take_slowly(struct workqueue *queue, struct cq *cq,
+							VIP_VI_HANDLE handle,
+							VIP_DESCRIPTOR **descriptor,
+							enum lock_way way)
+{
+	lock_acquire_slowly(&cq->lock, way);
+	return take_from(queue, cq, handle, descriptor);
+}
+
+VIP_RETURN workqueue_take(struct workqueue *queue, VIP_VI_HANDLE handle,
+			  VIP_DESCRIPTOR **descriptor)
+{
+	struct cq *cq = atomic_load_explicit(&queue->cq, memory_order_relaxed);
+	enum lock_way way = lock_enter(&cq->lock);
+
+	if (way != LOCK_ENTERED)
+		return take_slowly(queue, cq, handle, descriptor, way);
+	return take_from(queue, cq, handle, descriptor);
+}
+

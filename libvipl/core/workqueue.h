@@ -1,0 +1,129 @@
+/*
+ * A VI's send or receive queue: a ring of the descriptors that were posted, in that order.
+ *
+ *     head <= done <= submitted <= tail
+ *
+ * [head, done) are completed and wait for the program; [done, submitted) are with the device;
+ * [submitted, tail) are still here, but that parts of the first of these may be with the device:
+ * some sends take it several requests. Posting moves tail and submitted under the queue's lock; the
+ * CQ's lock guards head and done. Both are atomic since each side reads the other's.
+ */
+#ifndef VIPL_WORKQUEUE_H
+#define VIPL_WORKQUEUE_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "cq.h"
+#include "base/lock.h"
+#include "memory.h"
+#include "vipl.h"
+
+#define QUEUE_DESCRIPTORS 1024u /* MaxDescriptorsPerQueue; a power of two */
+_Static_assert(RECEIVE_DEPTH == QUEUE_DESCRIPTORS, "receives must all be where the peer sees them");
+
+#define QUEUE_HINTS	  4u /* a power of two */
+
+enum queue_mode {
+	QUEUE_HOLDS,   /* keeps descriptors: receives before there is a connection */
+	QUEUE_OPEN,    /* the device takes descriptors */
+	QUEUE_FLUSHES, /* completes descriptors at once */
+};
+
+struct posted {
+	VIP_DESCRIPTOR *descriptor;
+	uint32_t status; /* its operation; once it is done, what was written into it */
+	uint32_t next;	 /* after the entry that is kept here: see entries.h */
+};
+
+/* Who posts and who completes may be two threads: what the one writes is on other lines than the other's. */
+struct workqueue {
+	/* What is before the next blank line is never made anew: see object_at(). */
+	alignas(OBJECT_ALIGNMENT) struct lock lock; /* posting */
+	struct vi *vi;
+	_Atomic(struct cq *) cq;
+	/* Of the VI, while calls of the data path may come: written with both locks, read with one. */
+	_Atomic(VIP_VI_HANDLE) handle;
+
+	const struct device_ops *ops;
+	struct posted *ring;
+	unsigned depth;
+	uint32_t number; /* in a VIPL CQ, among the queues there */
+	bool is_receive;
+
+	/* Guarded by the queue's lock. */
+	alignas(OBJECT_ALIGNMENT) enum queue_mode mode;
+	uint32_t clear; /* so many can be posted without a look whether they can: see post_to() */
+	_Atomic uint32_t tail;
+	uint32_t submitted;
+	uint32_t parts;	 /* requests to the device that were not the last of their descriptor */
+	uint32_t offset; /* bytes of the descriptor at `submitted` that such requests are for */
+	struct device_send sending; /* what is being posted, if it is short: of this segment */
+	struct segment segment;
+	struct region_hint regions[QUEUE_HINTS]; /* each for some of the handles; of the VI's tag */
+
+	/* Guarded by the CQ's lock. */
+	alignas(OBJECT_ALIGNMENT) _Atomic uint32_t head;
+	_Atomic uint32_t done;
+	_Atomic uint32_t parts_done;
+	uint32_t part_error; /* of a part of the descriptor at `done` */
+	uint32_t told;		     /* at a VIPL CQ: what is in [told, done) it has not told */
+	uint32_t waiting;	     /* for entries, of these the last: see entries.h */
+	uint32_t passed;	     /* while the CQ's entries are gone through */
+	uint32_t dropped;	     /* that the device still has, older than all in the ring */
+	bool is_starved, wants_attention;
+	TAILQ_ENTRY(workqueue) in_starved, in_attention;
+};
+
+/* Memory of the VI's that is new or has been another's is a queue's from now on. */
+void workqueue_clear(struct workqueue *queue, struct vi *vi, bool is_new);
+/* [nic] 0 or errno. */
+int workqueue_init(struct workqueue *queue, struct cq *cq, bool is_receive);
+/* [nic] Leaves its CQ's lists, too. */
+void workqueue_destroy(struct workqueue *queue);
+
+/* What calls of the data path take for the VI's handle from now on. With NULL, none is inside then. */
+void workqueue_name(struct workqueue *queue, VIP_VI_HANDLE handle);
+
+/*
+ * VipPostSend and VipPostRecv, VipSendDone and VipRecvDone. The queue may be that of any VI or of
+ * none: they see whether it is of the one with this handle.
+ */
+VIP_RETURN workqueue_post_send(struct workqueue *queue, VIP_VI_HANDLE handle,
+			       VIP_DESCRIPTOR *descriptor);
+VIP_RETURN workqueue_post_receive(struct workqueue *queue, VIP_VI_HANDLE handle,
+				  VIP_DESCRIPTOR *descriptor);
+VIP_RETURN workqueue_take(struct workqueue *queue, VIP_VI_HANDLE handle,
+			  VIP_DESCRIPTOR **descriptor);
+
+/* Hands over to the device what it has room for; after a completion, or when it is opened. */
+void workqueue_feed(struct workqueue *queue);
+
+/* The CQ's lock is held: cq_attend_locked() shall look at this queue. */
+void workqueue_call_attention(struct workqueue *queue);
+
+static inline bool workqueue_is_empty(const struct workqueue *queue)
+{
+	return atomic_load(&queue->head) == atomic_load(&queue->tail);
+}
+
+/* What follows is for when a connection begins, stalls or ends: workqueue_ends.c. */
+
+void workqueue_set_mode(struct workqueue *queue, enum queue_mode mode);
+
+/* What the device had is ours again, and the queue is in this mode from now on. */
+void workqueue_recall(struct workqueue *queue, enum queue_mode mode);
+
+/* Forgets everything that is posted; its memory may be gone. */
+void workqueue_drop(struct workqueue *queue);
+
+/* What the device has counts as done, though it has not said so. */
+void workqueue_assume_done(struct workqueue *queue);
+
+/* Completes everything that is posted as flushed. */
+void workqueue_flush(struct workqueue *queue);
+
+#endif

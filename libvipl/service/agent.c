@@ -1,0 +1,121 @@
+/* The NIC's service thread. It holds the NIC's lock but while it sleeps. */
+#include "agent.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/deadline.h"
+#include "core/nic.h"
+#include "core/peer.h"
+
+/* Between two looks at CQs with starved queues. */
+#define FIRST_STARVED_MSEC   1
+#define LONGEST_STARVED_MSEC 64
+
+int thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
+{
+	sigset_t all, before;
+	int error;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = pthread_create(thread, NULL, run, argument);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return error;
+}
+
+/*
+ * Does what is due at the NIC's CQs; returns msec until it has to be called again, or -1. Starved
+ * queues go on although the program may not ask for completions; those that nothing comes for are
+ * looked at less and less often.
+ */
+static int serve_cqs(struct nic *nic)
+{
+	bool starved = false, progress = false;
+	struct cq *cq;
+
+	LIST_FOREACH(cq, &nic->cqs, in_nic)
+		starved |= cq_serve(cq, &progress);
+	if (!starved || progress)
+		nic->agent.starved_msec = FIRST_STARVED_MSEC;
+	else if (nic->agent.starved_msec < LONGEST_STARVED_MSEC)
+		nic->agent.starved_msec *= 2;
+	return starved ? nic->agent.starved_msec : -1;
+}
+
+/* Of two times to sleep, in msec or -1 for ever. */
+static int shorter(int a, int b)
+{
+	return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
+static void *run(void *argument)
+{
+	enum { WAKE, DEVICE, CHANNELS };
+	struct nic *nic = argument;
+	/* Each is a system call between a message and who watches for it: only if there is something. */
+	struct pollfd fds[] = {
+		[WAKE] = {.fd = nic->agent.wake_fd, .events = POLLIN},
+		[DEVICE] = {.fd = nic->device->event_fd, .events = POLLIN},
+		[CHANNELS] = {.fd = nic->progress.channels_fd, .events = POLLIN},
+	};
+
+	lock_thread = LOCK_GUEST;
+	while (!atomic_load(&nic->agent.stop)) {
+		eventfd_t wakes;
+		int msec;
+
+		pthread_mutex_lock(&nic->lock);
+		msec = progress_serve(nic, fds[CHANNELS].revents);
+		if (fds[DEVICE].revents)
+			nic->device->ops->serve(nic->device);
+		msec = shorter(msec, serve_cqs(nic));
+		msec = shorter(msec, deadline_msec(pairings_serve(nic)));
+		msec = shorter(msec, deadline_msec(listeners_serve(nic)));
+		pthread_mutex_unlock(&nic->lock);
+		poll(fds, sizeof(fds) / sizeof(fds[0]), msec);
+		if (fds[WAKE].revents)
+			eventfd_read(nic->agent.wake_fd, &wakes);
+	}
+	return NULL;
+}
+
+int agent_start(struct nic *nic)
+{
+	int error;
+
+	nic->agent.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (nic->agent.wake_fd < 0)
+		return errno;
+	error = progress_start(nic);
+	if (error)
+		goto close_wake;
+	error = thread_start(&nic->agent.thread, run, nic);
+	if (!error)
+		return 0;
+	progress_end(nic);
+close_wake:
+	close(nic->agent.wake_fd);
+	return error;
+}
+
+void agent_wake(struct nic *nic)
+{
+	eventfd_write(nic->agent.wake_fd, 1); /* or it is awake */
+}
+
+void agent_stop(struct nic *nic)
+{
+	atomic_store(&nic->agent.stop, true);
+	agent_wake(nic);
+	pthread_join(nic->agent.thread, NULL);
+}
+
+void agent_free(struct nic *nic)
+{
+	progress_end(nic);
+	close(nic->agent.wake_fd);
+}

@@ -1,0 +1,192 @@
+/*
+ * Watching registered memory by a userfaultfd, which tells of unmapping and nothing else here. Who
+ * unmaps waits in the kernel until the thread below has read that, so this thread must never wait for
+ * a lock that others hold when they unmap: it has one lock of its own, and does not allocate.
+ */
+#include "watch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "service/agent.h"
+#include "base/deadline.h"
+#include "trace.h"
+
+#ifndef UFFD_USER_MODE_ONLY /* Linux 5.11; for it no privilege is needed */
+#define UFFD_USER_MODE_ONLY 1
+#endif
+#define EVENTS (UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_REMAP)
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static LIST_HEAD(, watched) list = LIST_HEAD_INITIALIZER(list);
+static int watch_fd = -1;
+static bool is_started;
+
+/* A program may close what is not its own; then the number is another file's. */
+static bool is_still_ours(void)
+{
+	struct uffdio_api again = {.api = UFFD_API};
+
+	return watch_fd >= 0 && ioctl(watch_fd, UFFDIO_API, &again) && errno == EINVAL;
+}
+
+/* Of each region once. The lock is held. */
+static void tell(uintptr_t start, uintptr_t end)
+{
+	int64_t now = clock_nsec();
+	struct watched *each;
+
+	LIST_FOREACH(each, &list, in_list) {
+		uintptr_t from = each->start > start ? each->start : start;
+		uintptr_t to = each->end < end ? each->end : end;
+
+		if (from >= to || each->is_told)
+			continue;
+		each->is_told = true;
+		trace_remark("unmapped=%#lx bytes=%lu mem=%#x time=%lld.%09lld",
+			     (unsigned long)from, (unsigned long)(to - from), each->handle,
+			     (long long)now / 1000000000, (long long)now % 1000000000);
+	}
+}
+
+/*
+ * With the lock: who unmaps goes on as soon as the event is read, and may register what it maps there
+ * next, of which the event does not tell. False when there are no more events.
+ */
+static bool take_event(void)
+{
+	struct uffd_msg event;
+	ssize_t length;
+
+	pthread_mutex_lock(&lock);
+	length = read(watch_fd, &event, sizeof(event));
+	if (length == sizeof(event) && event.event == UFFD_EVENT_REMAP)
+		tell(event.arg.remap.from, event.arg.remap.from + event.arg.remap.len);
+	else if (length == sizeof(event) &&
+		 (event.event == UFFD_EVENT_UNMAP || event.event == UFFD_EVENT_REMOVE))
+		tell(event.arg.remove.start, event.arg.remove.end);
+	pthread_mutex_unlock(&lock);
+	return length == sizeof(event) || (length < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+static void *run(void *unused)
+{
+	struct pollfd ready = {.fd = watch_fd, .events = POLLIN};
+
+	trace_prepare();
+	while (is_still_ours() && poll(&ready, 1, -1) >= 0 && is_still_ours() && take_event())
+		;
+	return unused;
+}
+
+/*
+ * 0 or errno: then this kernel has no such thing, or not for this process. The lock is held, which
+ * nobody else wants yet: so far no memory is watched.
+ */
+static int start(void)
+{
+	struct uffdio_api api = {.api = UFFD_API, .features = EVENTS};
+	pthread_t thread;
+	int error = 0;
+
+	watch_fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+	if (watch_fd < 0 && errno == EINVAL)
+		watch_fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	if (watch_fd < 0)
+		return errno;
+	if (ioctl(watch_fd, UFFDIO_API, &api))
+		error = errno;
+	else
+		error = thread_start(&thread, run, NULL);
+	if (!error) {
+		pthread_detach(thread);
+		return 0;
+	}
+	close(watch_fd);
+	watch_fd = -1;
+	return error;
+}
+
+static struct uffdio_range pages_of(const struct watched *watched)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = watched->start & -page;
+
+	return (struct uffdio_range){start, ((watched->end + page - 1) & -page) - start};
+}
+
+/*
+ * False for what cannot be watched: static data, mapped files. No page is write-protected by that, and
+ * none that is missing is asked us for.
+ */
+static bool register_pages(const struct watched *watched)
+{
+	struct uffdio_register pages = {.range = pages_of(watched), .mode = UFFDIO_REGISTER_MODE_WP};
+
+	return !ioctl(watch_fd, UFFDIO_REGISTER, &pages);
+}
+
+/* Unless another region is on them. The lock is held. */
+static void unregister_pages(const struct watched *watched)
+{
+	struct uffdio_range pages = pages_of(watched);
+	const struct watched *each;
+
+	LIST_FOREACH(each, &list, in_list) {
+		struct uffdio_range others = pages_of(each);
+
+		if (others.start < pages.start + pages.len && pages.start < others.start + others.len)
+			return;
+	}
+	ioctl(watch_fd, UFFDIO_UNREGISTER, &pages); /* they may be unmapped: no matter */
+}
+
+void watch_begin(struct watched *watched, const void *address, size_t length, uint32_t handle)
+{
+	int error = 0;
+
+	pthread_mutex_lock(&lock);
+	if (!is_started)
+		error = start();
+	is_started = true;
+	pthread_mutex_unlock(&lock);
+	if (error)
+		trace_remark("unmapping of registered memory is not seen: %s", strerror(error));
+	watched->start = (uintptr_t)address;
+	watched->end = watched->start + length;
+	watched->handle = handle;
+	if (watch_fd < 0 || !register_pages(watched))
+		return;
+	pthread_mutex_lock(&lock);
+	LIST_INSERT_HEAD(&list, watched, in_list);
+	pthread_mutex_unlock(&lock);
+	watched->is_listed = true;
+}
+
+void watch_end(struct watched *watched)
+{
+	if (!watched->is_listed)
+		return;
+	pthread_mutex_lock(&lock);
+	LIST_REMOVE(watched, in_list);
+	if (is_still_ours())
+		unregister_pages(watched);
+	pthread_mutex_unlock(&lock);
+	watched->is_listed = false;
+}
+
+void watch_forget(void)
+{
+	if (is_still_ours())
+		close(watch_fd);
+	watch_fd = -1;
+	is_started = false;
+	LIST_INIT(&list);
+	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
