@@ -84,7 +84,7 @@ struct connect_info {
 	VIP_RELIABILITY_LEVEL reliability;
 	uint32_t max_transfer;
 	struct region_rights rights;
-	bool mutual; /* of a request: it is for one who asks for the requester, not for any */
+	bool peer_to_peer; /* of a request: it is for one who asks for the requester, not for any */
 	uint32_t number; /* of a request: what the device tells endpoints of its host by, or 0 */
 };
 
@@ -183,8 +183,8 @@ struct device_ops {
 
 	/*
 	 * [nic] Looks once for somebody who waits, and connects. The end is told, perhaps before
-	 * this returns, by one of endpoint_connected(), endpoint_refused(), endpoint_nobody() and
-	 * endpoint_undecided(). After the last two it is called again, without a new prepare.
+	 * this returns, by one of endpoint_connected(), endpoint_refused(), endpoint_no_listener() and
+	 * endpoint_no_answer(). After the last two it is called again, without a new prepare.
 	 */
 	void (*connect)(struct device_endpoint *endpoint, const struct connect_info *own,
 			const struct in6_addr *host, const struct discriminator *wanted);
@@ -280,12 +280,12 @@ void endpoint_refused(struct vi *vi, VIP_RETURN reason);
  * over, and the device has forgotten about it. The endpoint stays prepared, for connect() is called
  * again after a pause. But when the grace time is over this is endpoint_refused(VIP_NO_MATCH).
  */
-void endpoint_nobody(struct vi *vi);
+void endpoint_no_listener(struct vi *vi);
 /*
- * [nic] As endpoint_nobody(), but the look has not told who waits. `reason`: what to refuse with
+ * [nic] As endpoint_no_listener(), but the look has not told who waits. `reason`: what to refuse with
  * after the grace time; VIP_TIMEOUT, for a host without a word, never: the caller's time ends it.
  */
-void endpoint_undecided(struct vi *vi, VIP_RETURN reason);
+void endpoint_no_answer(struct vi *vi, VIP_RETURN reason);
 /*
  * [nic] Before the end of a look: somebody is there who has waited lately, and may again. The grace
  * time begins anew.

@@ -51,7 +51,7 @@ void program_connect(struct input *input)
 	struct connect_info own = info;
 
 	host.s6_addr[15] = how & 2 ? 2 : 1;
-	own.mutual = vi == &world.vis[VIS - 1];
+	own.peer_to_peer = vi == &world.vis[VIS - 1];
 	if (vi->state != VI_IDLE && vi->state != VI_PAUSED)
 		return;
 	trouble_begin(how & ~3u);

@@ -84,16 +84,16 @@ void endpoint_refused(struct vi *vi, VIP_RETURN reason)
 	vi_unprepare(vi);
 }
 
-void endpoint_nobody(struct vi *vi)
+void endpoint_no_listener(struct vi *vi)
 {
 	check(vi->state == VI_LOOKING);
 	vi->state = VI_PAUSED;
 }
 
-void endpoint_undecided(struct vi *vi, VIP_RETURN reason)
+void endpoint_no_answer(struct vi *vi, VIP_RETURN reason)
 {
 	(void)reason;
-	endpoint_nobody(vi);
+	endpoint_no_listener(vi);
 }
 
 void endpoint_lost(struct vi *vi)
@@ -134,7 +134,7 @@ VIP_RETURN request_arrived(struct nic *nic, struct device_request *request,
 	check_info(peer);
 	check(wanted->length <= MAX_DISCRIMINATOR_LEN);
 	check(world.listening);
-	if (peer->mutual)
+	if (peer->peer_to_peer)
 		return program_accept(request) ? VIP_SUCCESS : VIP_NO_MATCH;
 	if (!world.takes_requests)
 		return VIP_NO_MATCH;

@@ -210,13 +210,13 @@ void endpoint_refused(struct vi *vi, VIP_RETURN reason)
 	check(!"nobody connects");
 }
 
-void endpoint_nobody(struct vi *vi)
+void endpoint_no_listener(struct vi *vi)
 {
 	(void)vi;
 	check(!"nobody connects");
 }
 
-void endpoint_undecided(struct vi *vi, VIP_RETURN reason)
+void endpoint_no_answer(struct vi *vi, VIP_RETURN reason)
 {
 	(void)vi;
 	(void)reason;

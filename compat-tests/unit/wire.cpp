@@ -78,7 +78,7 @@ TEST_F(Wire, EveryCodeAndEmptyPartsAreRead)
 	      WIRE_MUTUAL_REQUEST, WIRE_BUSY}) {
 		wire_write(&message, code, nullptr, nullptr);
 		EXPECT_EQ(read(), code);
-		EXPECT_EQ(got.mutual, code == WIRE_MUTUAL_REQUEST);
+		EXPECT_EQ(got.peer_to_peer, code == WIRE_MUTUAL_REQUEST);
 		EXPECT_EQ(got.discriminator.length, 0);
 		EXPECT_EQ(got_wanted.length, 0);
 	}

@@ -12,6 +12,7 @@
 #include "api.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "core/listening.h"
 
 #define MAX_NIC_NUMBER 255
 
@@ -214,7 +215,7 @@ VIP_RETURN VipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHandle)
 	region_table_init(&nic->regions);
 	TAILQ_INIT(&nic->requests);
 	TAILQ_INIT(&nic->listeners);
-	TAILQ_INIT(&nic->pairings);
+	TAILQ_INIT(&nic->attempts);
 	rc = build(nic, DeviceName);
 	if (rc == VIP_SUCCESS) {
 		*NicHandle = object_handle(&nic->object);

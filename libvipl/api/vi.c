@@ -31,12 +31,6 @@ static VIP_RETURN check_attributes(const struct nic *nic, const VIP_VI_ATTRIBUTE
 	return VIP_SUCCESS;
 }
 
-struct region_rights vi_rights(const VIP_VI_ATTRIBUTES *attributes)
-{
-	return (struct region_rights){.rdma_write = attributes->EnableRdmaWrite,
-				      .rdma_read = attributes->EnableRdmaRead};
-}
-
 /* The program's CQ, or one of the queue's own, with this channel if it is not NULL. */
 static struct cq *use_cq(struct nic *nic, struct cq *given, struct channel *channel,
 			 unsigned depth)

@@ -40,8 +40,8 @@ struct nic {
 	LIST_HEAD(, vi) vis;
 	LIST_HEAD(, cq) cqs;
 	TAILQ_HEAD(, request) requests;
-	TAILQ_HEAD(listeners, listener) listeners; /* the longest without a wait first: wait.c */
-	TAILQ_HEAD(, vi) pairings; /* peer.c */
+	TAILQ_HEAD(listeners, listener) listeners; /* the longest without a wait first: listening.c */
+	TAILQ_HEAD(, vi) attempts; /* that the agent sees through: connecting.c */
 	struct channel *channels[PRIVATE_CHANNELS];
 };
 
@@ -54,10 +54,5 @@ static inline void nic_put(struct nic *nic)
 {
 	object_put(&nic->object);
 }
-
-/* [nic] Ends what is over, and returns when to look again. */
-int64_t listeners_serve(struct nic *nic);
-/* [nic] Ends all connections, and whatever threads wait for in connecting; for VipCloseNic. */
-void connections_close(struct nic *nic);
 
 #endif

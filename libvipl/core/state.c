@@ -1,18 +1,12 @@
-/* The states of a VI and the ways between them; what devices report about connections. */
+/* The states of a VI and the ways between them. Connecting it is connecting.c's. */
 #include "vi.h"
 
 #include <sched.h>
 
-#include "base/config.h"
 #include "base/deadline.h"
 #include "nic.h"
-#include "peer.h"
 
-#define MSEC	      INT64_C(1000000)
-#define SETTLE_NSEC   (20 * MSEC)
-#define FIRST_PAUSE   (1 * MSEC)
-#define LONGEST_PAUSE (16 * MSEC)
-#define RARE_PAUSE    (256 * MSEC) /* at most, after the grace time */
+#define SETTLE_NSEC INT64_C(20000000)
 
 static const struct device_ops *ops_of(const struct vi *vi)
 {
@@ -35,14 +29,12 @@ static void drain_both(struct vi *vi)
 		drain(vi->receive.cq);
 }
 
-/* The device takes the endpoint, and receives. False when it cannot. */
-static bool offer(struct vi *vi)
+bool vi_offer(struct vi *vi)
 {
 	if (ops_of(vi)->endpoint_prepare(vi->endpoint)) {
 		ops_of(vi)->endpoint_reset(vi->endpoint);
 		return false;
 	}
-	vi->resume_at = DEADLINE_NEVER;
 	atomic_store(&vi->broken, false);
 	atomic_store(&vi->stalled, false);
 	vi->closed_by_peer = false;
@@ -54,16 +46,16 @@ static bool offer(struct vi *vi)
 
 VIP_RETURN vi_prepare(struct vi *vi)
 {
-	atomic_store(&vi->is_pairing, false);
-	if (!offer(vi))
+	atomic_store(&vi->attempt.is_peer_to_peer, false);
+	if (!vi_offer(vi))
 		return VIP_ERROR_RESOURCE;
-	vi->attempt++;
-	atomic_store(&vi->outcome, VIP_NOT_DONE);
+	vi->attempt.number++;
+	vi->attempt.next_at = DEADLINE_NEVER;
+	atomic_store(&vi->attempt.result, VIP_NOT_DONE);
 	return VIP_SUCCESS;
 }
 
-/* The device gives back endpoint and receives, which stay posted. Sends that were kept do not. */
-static void withdraw(struct vi *vi)
+void vi_withdraw(struct vi *vi)
 {
 	workqueue_set_mode(&vi->send, QUEUE_FLUSHES);
 	workqueue_flush(&vi->send);
@@ -74,9 +66,9 @@ static void withdraw(struct vi *vi)
 	workqueue_recall(&vi->receive, QUEUE_HOLDS);
 }
 
-void vi_decide(struct vi *vi, VIP_RETURN outcome)
+void vi_decide(struct vi *vi, VIP_RETURN result)
 {
-	atomic_store(&vi->outcome, outcome);
+	atomic_store(&vi->attempt.result, result);
 	pthread_cond_broadcast(&vi->changed);
 }
 
@@ -177,7 +169,7 @@ static void break_live(struct vi *vi, VIP_ERROR_CODE error)
 
 static void break_for(struct vi *vi, VIP_ERROR_CODE error)
 {
-	if (is_live(vi)) /* while connecting the outcome decides */
+	if (is_live(vi)) /* while connecting the result decides */
 		break_live(vi, error);
 }
 
@@ -221,91 +213,6 @@ void vi_revive(struct vi *vi)
 	workqueue_set_mode(&vi->send, QUEUE_OPEN);
 }
 
-void endpoint_establishing(struct vi *vi)
-{
-	if (atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING)
-		workqueue_set_mode(&vi->send, QUEUE_HOLDS);
-}
-
-void endpoint_connected(struct vi *vi, const struct connect_info *peer)
-{
-	if (atomic_load(&vi->state) != VIP_STATE_CONNECT_PENDING)
-		return;
-	vi->peer = *peer;
-	workqueue_set_mode(&vi->send, QUEUE_OPEN);
-	atomic_store(&vi->state, VIP_STATE_CONNECTED);
-	vi_decide(vi, VIP_SUCCESS);
-	/* A first message may have come, and failed, before the connection was known here. */
-	if (atomic_load(&vi->broken))
-		vi_break(vi);
-	else if (atomic_load(&vi->stalled))
-		vi_revive(vi);
-}
-
-void endpoint_refused(struct vi *vi, VIP_RETURN reason)
-{
-	if (atomic_load(&vi->state) != VIP_STATE_CONNECT_PENDING)
-		return;
-	/* Of equals, one that vanished amid connecting may come back as long as there is time. */
-	if (reason == VIP_TIMEOUT && atomic_load(&vi->is_pairing)) {
-		endpoint_unheard(vi);
-		return;
-	}
-	withdraw(vi);
-	atomic_store(&vi->state, VIP_STATE_IDLE);
-	vi_decide(vi, reason);
-}
-
-void endpoint_unheard(struct vi *vi)
-{
-	if (atomic_load(&vi->state) != VIP_STATE_CONNECT_PENDING)
-		return;
-	withdraw(vi);
-	if (offer(vi)) {
-		pairing_goes_on(vi);
-		return;
-	}
-	atomic_store(&vi->state, VIP_STATE_IDLE);
-	vi_decide(vi, VIP_ERROR_RESOURCE);
-}
-
-static void begin_grace(struct vi *vi)
-{
-	vi->grace_ends = clock_nsec() + config()->grace_msec * MSEC;
-}
-
-void endpoint_busy(struct vi *vi)
-{
-	begin_grace(vi);
-}
-
-/* A look has decided nothing: who connects, or the agent, looks again after a pause. */
-void endpoint_undecided(struct vi *vi, VIP_RETURN reason)
-{
-	/* A dead host may come to life, and an equal ask, as long as the caller has time. */
-	bool goes_on = reason == VIP_TIMEOUT || atomic_load(&vi->is_pairing);
-	int64_t now = clock_nsec(), longest = LONGEST_PAUSE;
-
-	if (atomic_load(&vi->state) != VIP_STATE_CONNECT_PENDING)
-		return;
-	if (now >= vi->grace_ends) {
-		if (!goes_on) {
-			endpoint_refused(vi, reason);
-			return;
-		}
-		longest = RARE_PAUSE;
-	}
-	vi->in_pause = reason == VIP_NO_MATCH ? VIP_NO_MATCH : VIP_TIMEOUT;
-	vi->resume_at = now + vi->pause;
-	vi->pause = vi->pause * 2 < longest ? vi->pause * 2 : longest;
-	pthread_cond_broadcast(&vi->changed);
-}
-
-void endpoint_nobody(struct vi *vi)
-{
-	endpoint_undecided(vi, VIP_NO_MATCH);
-}
-
 void endpoint_lost(struct vi *vi)
 {
 	break_for(vi, VIP_ERROR_CONN_LOST);
@@ -344,59 +251,8 @@ void cq_failed(struct cq *cq)
 			endpoint_failed(vi, VIP_ERROR_CONN_LOST);
 }
 
-VIP_RETURN vi_give_up(struct vi *vi)
+struct region_rights vi_rights(const VIP_VI_ATTRIBUTES *attributes)
 {
-	VIP_RETURN outcome = vi->in_pause;
-
-	if (vi->resume_at == DEADLINE_NEVER)
-		outcome = ops_of(vi)->cancel(vi->endpoint);
-	withdraw(vi);
-	atomic_store(&vi->state, VIP_STATE_IDLE);
-	return outcome;
-}
-
-void vi_begin_looking(struct vi *vi)
-{
-	vi->resume_at = clock_nsec();
-	begin_grace(vi);
-	vi->pause = FIRST_PAUSE;
-}
-
-void vi_look(struct vi *vi, const struct vi_target *target)
-{
-	vi->resume_at = DEADLINE_NEVER; /* first: the look may be over before connect() returns */
-	ops_of(vi)->connect(vi->endpoint, &target->own, &target->host, &target->wanted);
-}
-
-/* `target`: whom to look for again after each pause. Who accepts has no pauses, and none. */
-static VIP_RETURN await_outcome(struct vi *vi, const struct vi_target *target, int64_t deadline)
-{
-	unsigned attempt = vi->attempt;
-
-	while (vi->outcome == VIP_NOT_DONE) {
-		int64_t until = vi->resume_at < deadline ? vi->resume_at : deadline;
-		int timed_out = condition_wait(&vi->changed, &vi->nic->lock, until);
-
-		if (vi->attempt != attempt) /* disconnected, and used anew by another thread */
-			return VIP_INVALID_STATE;
-		if (!timed_out || vi->outcome != VIP_NOT_DONE)
-			continue;
-		if (!deadline_left(deadline))
-			atomic_store(&vi->outcome, vi_give_up(vi));
-		else if (!deadline_left(vi->resume_at))
-			vi_look(vi, target);
-	}
-	return vi->outcome;
-}
-
-VIP_RETURN vi_connect(struct vi *vi, const struct vi_target *target, int64_t deadline)
-{
-	vi_begin_looking(vi);
-	vi_look(vi, target);
-	return await_outcome(vi, target, deadline);
-}
-
-VIP_RETURN vi_await_outcome(struct vi *vi, int64_t deadline)
-{
-	return await_outcome(vi, NULL, deadline);
+	return (struct region_rights){.rdma_write = attributes->EnableRdmaWrite,
+				      .rdma_read = attributes->EnableRdmaRead};
 }

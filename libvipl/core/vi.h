@@ -19,18 +19,26 @@ struct vi_target {
 	struct discriminator wanted;
 };
 
-/*
- * A connection between equals that the program has asked for and the agent sees through; or one that is
- * being accepted, should the requester have to ask again: peer.c.
- */
-struct vi_pairing {
-	TAILQ_ENTRY(vi) in_nic;
-	bool is_listed; /* until it is decided */
+/* The last attempt to connect: connecting.c. The NIC's lock guards what is not atomic. */
+struct attempt {
+	unsigned number;	     /* counts the VI's attempts */
+	_Atomic VIP_RETURN result;   /* VIP_NOT_DONE while it goes on; written under the NIC's lock */
+	atomic_bool is_peer_to_peer; /* the agent sees it through, and VipConnectPeerDone asks for it */
 	struct vi_target target;
-	int64_t deadline;
-	bool listens; /* the other one asks */
-	bool taken;   /* and has: its request is being accepted */
-	uint32_t number; /* of the requester, if it is no equal */
+	int64_t deadline; /* of the caller */
+
+	/* Of one that probes. Whose turn it is: the device's while next_at is DEADLINE_NEVER. */
+	int64_t retry_until; /* the grace time: then probes end, if they were answered, or get rare */
+	int64_t backoff;     /* the pause before the next probe */
+	int64_t next_at;     /* when that is due */
+	VIP_RETURN result_if_expired; /* in a pause */
+
+	/* Of one that the agent sees through, or that accepts. */
+	TAILQ_ENTRY(vi) in_nic;
+	bool is_listed;	    /* there: the agent has it */
+	bool listens;	    /* the other end asks */
+	bool accepts;	    /* the other end has asked, and its request is being accepted */
+	uint32_t requester; /* the number of that, unless it is a peer */
 };
 
 struct vi {
@@ -48,23 +56,13 @@ struct vi {
 	atomic_bool broken;	    /* the device reported an error since the VI was prepared */
 	atomic_bool stalled;	    /* the device waits for vi_revive() */
 	_Atomic uint32_t failure;   /* the Status that broke it, if it was a descriptor's; or 0 */
-	/* Of the last attempt to connect; VIP_NOT_DONE while it goes on. Like the state. */
-	_Atomic VIP_RETURN outcome;
-	atomic_bool is_pairing; /* and it was one between equals */
+	struct attempt attempt;
 
 	/* Guarded by the NIC's lock. */
-	pthread_cond_t changed;	  /* outcome is there, or a pause begins */
-	unsigned attempt;	  /* counts attempts to connect */
+	pthread_cond_t changed;	  /* an attempt has its result, or a pause begins */
 	VIP_ERROR_CODE cause;	  /* why the connection ends */
 	bool closed_by_peer;	  /* and has told so */
 	struct connect_info peer; /* valid when connected */
-	struct vi_pairing pairing;
-
-	/* An attempt looks again and again, for who is wanted may begin to wait a little later. */
-	int64_t grace_ends;  /* then the looks end, if there was an answer, or get rare */
-	int64_t pause;	     /* before the next look */
-	int64_t resume_at;   /* the end of a pause; DEADLINE_NEVER while a look is under way */
-	VIP_RETURN in_pause; /* the outcome if the caller's time is over in it */
 };
 
 static inline struct vi *vi_get(VIP_VI_HANDLE handle)
@@ -85,22 +83,14 @@ struct region_rights vi_rights(const VIP_VI_ATTRIBUTES *attributes);
 /* Makes the handle invalid; no call of the data path is in the VI then. False when it was before. */
 bool vi_unname(struct vi *vi);
 
-/* IDLE -> CONNECT_PENDING: posted receives go to the device. */
+/* IDLE -> CONNECT_PENDING, and a new attempt begins: posted receives go to the device. */
 VIP_RETURN vi_prepare(struct vi *vi);
-/*
- * CONNECT_PENDING -> CONNECTED or IDLE: looks for the target's waiter for the grace time, and waits
- * until connecting is decided; at the deadline it is given up.
- */
-VIP_RETURN vi_connect(struct vi *vi, const struct vi_target *target, int64_t deadline);
-/* The same for who accepts: only waits. */
-VIP_RETURN vi_await_outcome(struct vi *vi, int64_t deadline);
-/* For who looks without waiting: begins, with a look that is due at once; looks when it is due. */
-void vi_begin_looking(struct vi *vi);
-void vi_look(struct vi *vi, const struct vi_target *target);
-/* CONNECT_PENDING -> IDLE: receives stay posted. Says what the one who connects should be told. */
-VIP_RETURN vi_give_up(struct vi *vi);
-/* The attempt to connect has ended: all who wait are told. */
-void vi_decide(struct vi *vi, VIP_RETURN outcome);
+/* The same for an attempt that goes on. False when the device cannot take endpoint and receives. */
+bool vi_offer(struct vi *vi);
+/* While CONNECT_PENDING: the device gives back endpoint and receives, which stay posted. Sends do not. */
+void vi_withdraw(struct vi *vi);
+/* The attempt to connect has its result: all who wait are told. */
+void vi_decide(struct vi *vi, VIP_RETURN result);
 /* CONNECTED or ERROR -> IDLE; everything posted is flushed, the peer told. */
 void vi_disconnect(struct vi *vi);
 /*

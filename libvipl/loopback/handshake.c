@@ -21,7 +21,7 @@ struct connect_info loopback_info(const struct loopback_device *device, const st
 		.max_transfer = hello->max_transfer,
 		.rights = {.rdma_write = hello->rights & HELLO_RDMA_WRITE,
 			   .rdma_read = hello->rights & HELLO_RDMA_READ},
-		.mutual = hello->kind == HELLO_MUTUAL_REQUEST,
+		.peer_to_peer = hello->kind == HELLO_MUTUAL_REQUEST,
 	};
 
 	info.discriminator.length = hello->own_length;
@@ -130,7 +130,7 @@ static int ask(struct loopback_endpoint *endpoint, uid_t user, unsigned place)
 	} else {
 		if (!rendezvous_peer(fd, &process) ||
 		    !introduce_with(endpoint, fd,
-				    endpoint->own.mutual ? HELLO_MUTUAL_REQUEST : HELLO_REQUEST, -1))
+				    endpoint->own.peer_to_peer ? HELLO_MUTUAL_REQUEST : HELLO_REQUEST, -1))
 			error = ECONNREFUSED; /* not one of ours, or gone again */
 	}
 	if (!error)
@@ -163,7 +163,7 @@ static void ask_next(struct loopback_endpoint *endpoint)
 			return;
 		}
 	}
-	endpoint_nobody(endpoint->vi);
+	endpoint_no_listener(endpoint->vi);
 }
 
 void loopback_connect(struct device_endpoint *base, const struct connect_info *own,

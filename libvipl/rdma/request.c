@@ -63,7 +63,7 @@ static void undecided(struct rdma_endpoint *endpoint, VIP_RETURN reason)
 {
 	endpoint->nobody = false;
 	rdma_drop_ids(endpoint);
-	endpoint_undecided(endpoint->vi, reason);
+	endpoint_no_answer(endpoint->vi, reason);
 }
 
 /* Nobody on this port waits for the discriminator. */
@@ -76,7 +76,7 @@ static void probe_next(struct rdma_endpoint *endpoint)
 	}
 	endpoint->probe = 0;
 	rdma_drop_ids(endpoint);
-	endpoint_nobody(endpoint->vi);
+	endpoint_no_listener(endpoint->vi);
 }
 
 /* 0 or errno. */
@@ -85,7 +85,7 @@ static int send_request(struct rdma_endpoint *endpoint, struct rdma_cm_id *id)
 	struct rdma_conn_param parameters;
 	struct wire_message message;
 
-	wire_write(&message, endpoint->own.mutual ? WIRE_MUTUAL_REQUEST : WIRE_REQUEST,
+	wire_write(&message, endpoint->own.peer_to_peer ? WIRE_MUTUAL_REQUEST : WIRE_REQUEST,
 		   &endpoint->own, &endpoint->wanted);
 	rdma_fill_parameters(endpoint, &endpoint->host, &parameters, &message);
 	return rdma_connect(id, &parameters) ? errno : 0;
@@ -233,7 +233,7 @@ static void unresolved(struct rdma_endpoint *endpoint, const struct rdma_cm_even
 	int error = -event->status;
 
 	/* An equal may yet come; and of a route InfiniBand's subnet manager may be late to tell. */
-	if (error == ETIMEDOUT && (endpoint->own.mutual || is_route)) {
+	if (error == ETIMEDOUT && (endpoint->own.peer_to_peer || is_route)) {
 		undecided(endpoint, VIP_TIMEOUT);
 		return;
 	}

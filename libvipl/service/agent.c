@@ -9,7 +9,8 @@
 
 #include "base/deadline.h"
 #include "core/nic.h"
-#include "core/peer.h"
+#include "core/connecting.h"
+#include "core/listening.h"
 
 /* Between two looks at CQs with starved queues. */
 #define FIRST_STARVED_MSEC   1
@@ -73,7 +74,7 @@ static void *run(void *argument)
 		if (fds[DEVICE].revents)
 			nic->device->ops->serve(nic->device);
 		msec = shorter(msec, serve_cqs(nic));
-		msec = shorter(msec, deadline_msec(pairings_serve(nic)));
+		msec = shorter(msec, deadline_msec(attempts_serve(nic)));
 		msec = shorter(msec, deadline_msec(listeners_serve(nic)));
 		pthread_mutex_unlock(&nic->lock);
 		poll(fds, sizeof(fds) / sizeof(fds[0]), msec);

@@ -1,20 +1,20 @@
 /*
- * Waiting for requests: VipConnectWait.
+ * Listening, and the requests that come: from VipConnectWait to VipConnectAccept and VipConnectReject.
  *
  * Servers have gaps between two waits, in which they accept and prepare. For the grace time after a
- * wait we still listen. What comes in the first part of it is held for the next wait, which takes the
- * oldest whose requester is still there. Later, or when too many are held, who asks is told that the
+ * wait the NIC still listens. What comes in the first part of it is held for the next wait, which takes the
+ * oldest request whose requester is still there. Later, or when too many are held, a requester is told that the
  * server is busy, and asks again: so it also finds others who wait for the same, and may have time.
  */
+#include "listening.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
-#include "api.h"
 #include "base/config.h"
-#include "core/connect.h"
 #include "base/deadline.h"
-#include "core/nic.h"
-#include "core/peer.h"
+#include "connecting.h"
+#include "nic.h"
 
 #define HELD_MOST    1024u /* of one discriminator */
 #define HOLD_PART    20	   /* of the grace time: one of so many parts */
@@ -168,9 +168,9 @@ VIP_RETURN request_arrived(struct nic *nic, struct device_request *device_reques
 	struct listener *listener;
 	struct request *request;
 
-	if (pairing_arrived(nic, device_request, peer, wanted))
+	if (attempts_take(nic, device_request, peer, wanted))
 		return VIP_SUCCESS;
-	if (peer->mutual) /* not for anybody, as waiters are */
+	if (peer->peer_to_peer) /* not for anybody, as waiters are */
 		return VIP_NO_MATCH;
 	listener = find_listener(nic, wanted);
 	if (!listener)
@@ -242,7 +242,7 @@ static VIP_RETURN listen_in_turn(struct nic *nic, struct connect_waiter *waiter,
 	return error ? VIP_ERROR_RESOURCE : VIP_SUCCESS;
 }
 
-/* What is held for who waits; NULL when nobody is there any more. */
+/* A held request for a thread that waits; NULL when no requester is there any more. */
 static struct request *take_held(struct nic *nic, struct listener *listener)
 {
 	struct request *request;
@@ -285,11 +285,9 @@ static VIP_RETURN await_request(struct nic *nic, struct connect_waiter *waiter,
 	return rc;
 }
 
-static VIP_RETURN connect_wait(struct nic *nic, const struct discriminator *wanted,
-			       VIP_ULONG timeout, VIP_NET_ADDRESS *remote,
-			       VIP_VI_ATTRIBUTES *attributes, VIP_CONN_HANDLE *connection)
+VIP_RETURN listening_wait(struct nic *nic, const struct discriminator *wanted, int64_t deadline,
+			  struct connect_info *peer, VIP_CONN_HANDLE *handle)
 {
-	int64_t deadline = deadline_after(timeout);
 	struct connect_waiter waiter = {0};
 	VIP_RETURN rc;
 
@@ -298,35 +296,16 @@ static VIP_RETURN connect_wait(struct nic *nic, const struct discriminator *want
 	pthread_mutex_lock(&nic->lock);
 	rc = await_request(nic, &waiter, wanted, deadline);
 	if (rc == VIP_SUCCESS) {
-		const struct connect_info *peer = &waiter.request->peer;
-
-		address_write(remote, &peer->host, &peer->discriminator);
-		describe_peer(attributes, peer);
-		*connection = object_handle(&waiter.request->object);
+		*peer = waiter.request->peer;
+		*handle = object_handle(&waiter.request->object);
 	}
 	pthread_mutex_unlock(&nic->lock);
 	pthread_cond_destroy(&waiter.changed);
 	return rc;
 }
 
-VIP_RETURN VipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *LocalAddr, VIP_ULONG Timeout,
-			  VIP_NET_ADDRESS *RemoteAddr, VIP_VI_ATTRIBUTES *RemoteViAttribs,
-			  VIP_CONN_HANDLE *ConnHandle)
-{
-	struct nic *nic = nic_get(NicHandle);
-	VIP_RETURN rc = VIP_INVALID_PARAMETER;
-	struct discriminator wanted;
-
-	if (!nic)
-		return rc;
-	if (LocalAddr && RemoteAddr && RemoteViAttribs && ConnHandle &&
-	    address_discriminator(LocalAddr, &wanted))
-		rc = connect_wait(nic, &wanted, Timeout, RemoteAddr, RemoteViAttribs, ConnHandle);
-	nic_put(nic);
-	return rc;
-}
-
-void listeners_close(struct nic *nic)
+/* Wakes those who wait, and tells those whose requests are held that nobody waits. */
+static void close_listeners(struct nic *nic)
 {
 	struct listener *listener = TAILQ_FIRST(&nic->listeners), *following;
 	struct connect_waiter *waiter;
@@ -337,5 +316,106 @@ void listeners_close(struct nic *nic)
 			pthread_cond_signal(&waiter->changed);
 		if (TAILQ_EMPTY(&listener->waiters))
 			end_listener(nic, listener);
+	}
+}
+
+/* ---- answers ---- */
+
+/* The request stays pending when they do not match. */
+static VIP_RETURN check_match(const struct vi *vi, const struct request *request)
+{
+	if (request->nic != vi->nic || object_retired(&request->object) ||
+	    object_retired(&vi->object))
+		return VIP_INVALID_PARAMETER;
+	if (atomic_load(&vi->state) != VIP_STATE_IDLE)
+		return VIP_INVALID_STATE;
+	return attempt_check_peer(vi, &request->peer);
+}
+
+/*
+ * The NIC's lock is held. Whoever retires the handle answers the request; false when another
+ * thread was first.
+ */
+static bool take_request(struct request *request)
+{
+	if (!object_retire(&request->object))
+		return false;
+	TAILQ_REMOVE(&request->nic->requests, request, in_list);
+	return true;
+}
+
+/* Without the lock: others that were late may still hold references, and want the lock. */
+static void release_request(struct request *request, bool taken)
+{
+	if (!taken) {
+		object_put(&request->object);
+		return;
+	}
+	object_drain(&request->object, 1);
+	free(request);
+}
+
+/* The NIC's lock is held. */
+static VIP_RETURN accept_request(struct request *request, struct vi *vi, bool *taken)
+{
+	VIP_RETURN rc = check_match(vi, request);
+
+	if (rc == VIP_SUCCESS)
+		rc = vi_prepare(vi);
+	if (rc != VIP_SUCCESS)
+		return rc;
+	*taken = take_request(request);
+	return attempt_accept(vi, request->device_request, &request->peer, &request->wanted);
+}
+
+VIP_RETURN request_accept(struct request *request, struct vi *vi)
+{
+	bool taken = false;
+	VIP_RETURN rc;
+
+	pthread_mutex_lock(&vi->nic->lock);
+	rc = accept_request(request, vi, &taken);
+	pthread_mutex_unlock(&vi->nic->lock);
+	release_request(request, taken);
+	return rc;
+}
+
+bool request_reject(struct request *request)
+{
+	struct nic *nic = request->nic;
+	bool taken;
+
+	if (!object_hold(&nic->object)) { /* being closed, which answers the request */
+		object_put(&request->object);
+		return false;
+	}
+	pthread_mutex_lock(&nic->lock);
+	taken = take_request(request);
+	if (taken)
+		nic->device->ops->reject(request->device_request, VIP_REJECT);
+	pthread_mutex_unlock(&nic->lock);
+	release_request(request, taken);
+	nic_put(nic);
+	return taken;
+}
+
+void connections_close(struct nic *nic)
+{
+	struct request *request;
+	struct vi *vi;
+
+	LIST_FOREACH(vi, &nic->vis, in_nic)
+		if (atomic_load(&vi->state) != VIP_STATE_IDLE)
+			vi_abandon(vi);
+	while ((vi = TAILQ_FIRST(&nic->attempts)))
+		attempt_end(vi);
+	close_listeners(nic);
+	while ((request = TAILQ_FIRST(&nic->requests))) {
+		take_request(request);
+		nic->device->ops->reject(request->device_request, VIP_REJECT);
+		pthread_mutex_unlock(&nic->lock);
+		object_drain(&request->object, 0);
+		free(request);
+		pthread_mutex_lock(&nic->lock);
 	}
 }

@@ -1,0 +1,414 @@
+/*
+ * Attempts to connect, from VIP_STATE_CONNECT_PENDING to their result: of a client, of a VI that accepts,
+ * and of a peer-to-peer connection.
+ *
+ * A client probes for a listener again and again, with a pause after each probe, until the grace time is
+ * over. The thread in VipConnectRequest does that.
+ *
+ * In a peer-to-peer connection both ends ask for each other, and their addresses decide who does what: the
+ * end with the lesser address probes as a client does; the other end listens, and takes the request that
+ * comes from the end that it asks for. So the two never meet half-way. The agent does all of it.
+ *
+ * A VI that accepts waits for the device's report. When its requester has not got the answer it listens,
+ * too, and takes the next request of that requester.
+ */
+#include "connecting.h"
+
+#include <string.h>
+
+#include "base/config.h"
+#include "base/deadline.h"
+#include "nic.h"
+
+#define MSEC	      INT64_C(1000000)
+#define FIRST_PAUSE   (1 * MSEC)
+#define LONGEST_PAUSE (16 * MSEC)
+#define RARE_PAUSE    (256 * MSEC) /* the longest one after the grace time */
+#define ACCEPT_MSEC   10000	   /* how long the last step of a requester may take */
+
+static const struct device_ops *ops_of(const struct vi *vi)
+{
+	return vi->nic->device->ops;
+}
+
+static bool is_pending(const struct vi *vi)
+{
+	return atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING;
+}
+
+/* ---- what both ends say of themselves ---- */
+
+static void describe_self(struct connect_info *own, const struct vi *vi)
+{
+	own->reliability = vi->attributes.ReliabilityLevel;
+	own->max_transfer = (uint32_t)vi->attributes.MaxTransferSize;
+	own->rights = vi_rights(&vi->attributes);
+}
+
+VIP_RETURN attempt_check_peer(const struct vi *vi, const struct connect_info *peer)
+{
+	if (peer->reliability != vi->attributes.ReliabilityLevel)
+		return VIP_INVALID_RELIABILITY_LEVEL;
+	if (peer->max_transfer != vi->attributes.MaxTransferSize)
+		return VIP_INVALID_MTU;
+	return VIP_SUCCESS;
+}
+
+/* ---- the beginning and the end of an attempt ---- */
+
+/* The VI is prepared. */
+static void begin(struct vi *vi, const struct vi_target *target, int64_t deadline)
+{
+	struct attempt *attempt = &vi->attempt;
+
+	attempt->target = *target;
+	describe_self(&attempt->target.own, vi);
+	attempt->deadline = deadline;
+	attempt->listens = attempt->accepts = false;
+	attempt->requester = 0;
+}
+
+static VIP_RETURN check_idle(const struct vi *vi)
+{
+	if (object_retired(&vi->object)) /* VipDestroyVi waits for the caller */
+		return VIP_INVALID_PARAMETER;
+	return atomic_load(&vi->state) == VIP_STATE_IDLE ? VIP_SUCCESS : VIP_INVALID_STATE;
+}
+
+static void enlist(struct vi *vi)
+{
+	TAILQ_INSERT_TAIL(&vi->nic->attempts, vi, attempt.in_nic);
+	vi->attempt.is_listed = true;
+}
+
+void attempt_end(struct vi *vi)
+{
+	struct nic *nic = vi->nic;
+
+	if (!vi->attempt.is_listed)
+		return;
+	vi->attempt.is_listed = false;
+	TAILQ_REMOVE(&nic->attempts, vi, attempt.in_nic);
+	if (vi->attempt.listens)
+		nic->device->ops->unlisten(nic->device, &vi->attempt.target.own.discriminator);
+}
+
+VIP_RETURN attempt_give_up(struct vi *vi)
+{
+	VIP_RETURN result = vi->attempt.result_if_expired;
+
+	if (vi->attempt.next_at == DEADLINE_NEVER)
+		result = ops_of(vi)->cancel(vi->endpoint);
+	vi_withdraw(vi);
+	atomic_store(&vi->state, VIP_STATE_IDLE);
+	return result;
+}
+
+/* ---- probes ---- */
+
+static void begin_grace(struct vi *vi)
+{
+	vi->attempt.retry_until = clock_nsec() + config()->grace_msec * MSEC;
+}
+
+/* The first probe is due at once. */
+static void begin_probes(struct vi *vi)
+{
+	vi->attempt.next_at = clock_nsec();
+	vi->attempt.backoff = FIRST_PAUSE;
+	begin_grace(vi);
+}
+
+static void probe(struct vi *vi)
+{
+	const struct vi_target *target = &vi->attempt.target;
+
+	vi->attempt.next_at = DEADLINE_NEVER; /* first: the probe may be over before connect() returns */
+	ops_of(vi)->connect(vi->endpoint, &target->own, &target->host, &target->wanted);
+}
+
+static VIP_RETURN await_result(struct vi *vi)
+{
+	struct attempt *attempt = &vi->attempt;
+	unsigned number = attempt->number;
+
+	while (attempt->result == VIP_NOT_DONE) {
+		int64_t until = attempt->next_at < attempt->deadline ? attempt->next_at
+								      : attempt->deadline;
+		int timed_out = condition_wait(&vi->changed, &vi->nic->lock, until);
+
+		if (attempt->number != number) /* disconnected, and used anew by another thread */
+			return VIP_INVALID_STATE;
+		if (!timed_out || attempt->result != VIP_NOT_DONE)
+			continue;
+		if (!deadline_left(attempt->deadline))
+			atomic_store(&attempt->result, attempt_give_up(vi));
+		else if (!deadline_left(attempt->next_at))
+			probe(vi);
+	}
+	return attempt->result;
+}
+
+VIP_RETURN attempt_request(struct vi *vi, const struct vi_target *target, int64_t deadline)
+{
+	VIP_RETURN rc = check_idle(vi);
+
+	if (rc == VIP_SUCCESS)
+		rc = vi_prepare(vi);
+	if (rc != VIP_SUCCESS)
+		return rc;
+	begin(vi, target, deadline);
+	begin_probes(vi);
+	probe(vi);
+	return await_result(vi);
+}
+
+/* ---- accepting ---- */
+
+VIP_RETURN attempt_accept(struct vi *vi, struct device_request *request,
+			  const struct connect_info *peer, const struct discriminator *wanted)
+{
+	/* Should the requester have to ask again, its request is for this VI. */
+	const struct vi_target target = {
+		.own = {.discriminator = *wanted},
+		.host = peer->host,
+		.wanted = peer->discriminator,
+	};
+	unsigned number = vi->attempt.number;
+	VIP_RETURN rc;
+
+	begin(vi, &target, deadline_after(ACCEPT_MSEC));
+	vi->attempt.accepts = true;
+	vi->attempt.requester = peer->number;
+	ops_of(vi)->accept(request, vi->endpoint, &vi->attempt.target.own);
+	rc = await_result(vi);
+	if (vi->attempt.number == number) /* not another thread's by now */
+		attempt_end(vi);
+	return rc;
+}
+
+/* ---- peer-to-peer ---- */
+
+/* Both ends get the same answer, but for the sign. */
+static int compare_ends(const struct vi_target *target)
+{
+	int order = discriminator_compare(&target->own.discriminator, &target->wanted);
+
+	return order ? order : memcmp(&target->own.host, &target->host, sizeof(target->host));
+}
+
+VIP_RETURN attempt_request_peer(struct vi *vi, const struct vi_target *target, int64_t deadline)
+{
+	const struct discriminator *own = &target->own.discriminator;
+	const struct device_ops *ops = ops_of(vi);
+	bool listens = compare_ends(target) > 0;
+	VIP_RETURN rc = check_idle(vi);
+
+	if (rc != VIP_SUCCESS)
+		return rc;
+	if (!compare_ends(target))
+		return VIP_INVALID_PARAMETER;
+	if (listens && ops->listen(vi->nic->device, own))
+		return VIP_ERROR_RESOURCE;
+	rc = vi_prepare(vi);
+	if (rc != VIP_SUCCESS) {
+		if (listens)
+			ops->unlisten(vi->nic->device, own);
+		return rc;
+	}
+	begin(vi, target, deadline);
+	vi->attempt.target.own.peer_to_peer = true;
+	vi->attempt.listens = listens;
+	if (!listens)
+		begin_probes(vi);
+	enlist(vi);
+	atomic_store(&vi->attempt.is_peer_to_peer, true);
+	agent_wake(vi->nic);
+	return VIP_SUCCESS;
+}
+
+VIP_RETURN attempt_await_peer(struct vi *vi)
+{
+	struct attempt *attempt = &vi->attempt;
+	unsigned number = attempt->number;
+
+	if (!atomic_load(&attempt->is_peer_to_peer))
+		return VIP_INVALID_STATE;
+	/* There is no deadline here: the agent knows when the time is over. */
+	while (atomic_load(&attempt->result) == VIP_NOT_DONE && attempt->number == number)
+		pthread_cond_wait(&vi->changed, &vi->nic->lock);
+	/* The VI may have been disconnected, and used anew by another thread. */
+	return attempt->number == number ? atomic_load(&attempt->result) : VIP_INVALID_STATE;
+}
+
+/* Does what is due; false when the attempt has its result. */
+static bool serve(struct vi *vi)
+{
+	if (atomic_load(&vi->attempt.result) != VIP_NOT_DONE)
+		return false;
+	if (!deadline_left(vi->attempt.deadline)) {
+		/* Also when the host says that nobody listens: the other end cannot know that. */
+		attempt_give_up(vi);
+		vi_decide(vi, VIP_TIMEOUT);
+	} else if (!deadline_left(vi->attempt.next_at)) {
+		probe(vi);
+	}
+	return atomic_load(&vi->attempt.result) == VIP_NOT_DONE;
+}
+
+int64_t attempts_serve(struct nic *nic)
+{
+	struct vi *vi = TAILQ_FIRST(&nic->attempts), *following;
+	int64_t next = DEADLINE_NEVER;
+
+	for (; vi; vi = following) {
+		following = TAILQ_NEXT(vi, attempt.in_nic);
+		if (!serve(vi)) {
+			attempt_end(vi);
+			continue;
+		}
+		if (vi->attempt.deadline < next)
+			next = vi->attempt.deadline;
+		if (vi->attempt.next_at < next)
+			next = vi->attempt.next_at;
+	}
+	return next;
+}
+
+static bool is_asked_for(const struct vi *vi, const struct connect_info *peer,
+			 const struct discriminator *wanted)
+{
+	const struct attempt *attempt = &vi->attempt;
+	const struct vi_target *target = &attempt->target;
+
+	return attempt->listens && !attempt->accepts &&
+	       target->own.peer_to_peer == peer->peer_to_peer &&
+	       (peer->peer_to_peer || attempt->requester == peer->number) &&
+	       atomic_load(&attempt->result) == VIP_NOT_DONE &&
+	       discriminator_equal(&target->own.discriminator, wanted) &&
+	       discriminator_equal(&target->wanted, &peer->discriminator) &&
+	       host_equal(&target->host, &peer->host);
+}
+
+bool attempts_take(struct nic *nic, struct device_request *request,
+		   const struct connect_info *peer, const struct discriminator *wanted)
+{
+	const struct device_ops *ops = nic->device->ops;
+	struct vi *vi;
+
+	TAILQ_FOREACH(vi, &nic->attempts, attempt.in_nic)
+		if (is_asked_for(vi, peer, wanted))
+			break;
+	if (!vi)
+		return false;
+	if (attempt_check_peer(vi, peer) == VIP_SUCCESS) {
+		vi->attempt.accepts = true;
+		ops->accept(request, vi->endpoint, &vi->attempt.target.own);
+	} else {
+		ops->reject(request, VIP_REJECT);
+		endpoint_refused(vi, VIP_REJECT); /* neither can ever get what it asks for */
+	}
+	return true;
+}
+
+/* ---- what devices report ---- */
+
+void endpoint_establishing(struct vi *vi)
+{
+	if (is_pending(vi))
+		workqueue_set_mode(&vi->send, QUEUE_HOLDS);
+}
+
+void endpoint_connected(struct vi *vi, const struct connect_info *peer)
+{
+	if (!is_pending(vi))
+		return;
+	vi->peer = *peer;
+	workqueue_set_mode(&vi->send, QUEUE_OPEN);
+	atomic_store(&vi->state, VIP_STATE_CONNECTED);
+	vi_decide(vi, VIP_SUCCESS);
+	/* A first message may have come, and failed, before the connection was known here. */
+	if (atomic_load(&vi->broken))
+		vi_break(vi);
+	else if (atomic_load(&vi->stalled))
+		vi_revive(vi);
+}
+
+void endpoint_refused(struct vi *vi, VIP_RETURN reason)
+{
+	if (!is_pending(vi))
+		return;
+	/* A peer that vanished amid connecting may come back as long as there is time. */
+	if (reason == VIP_TIMEOUT && atomic_load(&vi->attempt.is_peer_to_peer)) {
+		endpoint_unheard(vi);
+		return;
+	}
+	vi_withdraw(vi);
+	atomic_store(&vi->state, VIP_STATE_IDLE);
+	vi_decide(vi, reason);
+}
+
+/* Connecting has failed in the middle, and the VI is prepared again. */
+static void go_on(struct vi *vi)
+{
+	struct nic *nic = vi->nic;
+
+	vi->attempt.accepts = false;
+	vi->attempt.next_at = DEADLINE_NEVER;
+	if (vi->attempt.is_listed) {
+		if (!vi->attempt.listens)
+			endpoint_no_answer(vi, VIP_TIMEOUT); /* after a pause */
+		return;
+	}
+	if (nic->device->ops->listen(nic->device, &vi->attempt.target.own.discriminator)) {
+		endpoint_refused(vi, VIP_ERROR_RESOURCE);
+		return;
+	}
+	vi->attempt.listens = true;
+	enlist(vi);
+}
+
+void endpoint_unheard(struct vi *vi)
+{
+	if (!is_pending(vi))
+		return;
+	vi_withdraw(vi);
+	if (vi_offer(vi)) {
+		go_on(vi);
+		return;
+	}
+	atomic_store(&vi->state, VIP_STATE_IDLE);
+	vi_decide(vi, VIP_ERROR_RESOURCE);
+}
+
+void endpoint_busy(struct vi *vi)
+{
+	begin_grace(vi);
+}
+
+void endpoint_no_answer(struct vi *vi, VIP_RETURN reason)
+{
+	/* A dead host may come to life, and a peer may ask, as long as the caller has time. */
+	bool goes_on = reason == VIP_TIMEOUT || atomic_load(&vi->attempt.is_peer_to_peer);
+	int64_t now = clock_nsec(), longest = LONGEST_PAUSE;
+	struct attempt *attempt = &vi->attempt;
+
+	if (!is_pending(vi))
+		return;
+	if (now >= attempt->retry_until) {
+		if (!goes_on) {
+			endpoint_refused(vi, reason);
+			return;
+		}
+		longest = RARE_PAUSE;
+	}
+	attempt->result_if_expired = reason == VIP_NO_MATCH ? VIP_NO_MATCH : VIP_TIMEOUT;
+	attempt->next_at = now + attempt->backoff;
+	attempt->backoff = attempt->backoff * 2 < longest ? attempt->backoff * 2 : longest;
+	pthread_cond_broadcast(&vi->changed);
+}
+
+void endpoint_no_listener(struct vi *vi)
+{
+	endpoint_no_answer(vi, VIP_NO_MATCH);
+}

@@ -1,0 +1,34 @@
+/* Attempts to connect a VI: a client's, one that accepts, and a peer-to-peer connection's. */
+#ifndef VIPL_CONNECTING_H
+#define VIPL_CONNECTING_H
+
+#include "device.h"
+#include "vi.h"
+
+/* All of these: the NIC's lock is held. The target's `own` needs its host and discriminator alone. */
+
+/* VipConnectRequest: waits, and gives up at the deadline. */
+VIP_RETURN attempt_request(struct vi *vi, const struct vi_target *target, int64_t deadline);
+/* VipConnectAccept, of a VI that is prepared: takes the request, and waits. */
+VIP_RETURN attempt_accept(struct vi *vi, struct device_request *request,
+			  const struct connect_info *peer, const struct discriminator *wanted);
+/* VipConnectPeerRequest: only begins. */
+VIP_RETURN attempt_request_peer(struct vi *vi, const struct vi_target *target, int64_t deadline);
+/* VipConnectPeerWait. */
+VIP_RETURN attempt_await_peer(struct vi *vi);
+
+/* In these both ends must agree. VIP_SUCCESS, or what VipConnectAccept says. */
+VIP_RETURN attempt_check_peer(const struct vi *vi, const struct connect_info *peer);
+
+/* CONNECT_PENDING -> IDLE: receives stay posted. Says what the one who connects should be told. */
+VIP_RETURN attempt_give_up(struct vi *vi);
+/* The agent need not see it through any more; never from within a device's report. */
+void attempt_end(struct vi *vi);
+
+/* For the agent: does what is due, and tells when it has to be called again. */
+int64_t attempts_serve(struct nic *nic);
+/* A request has come. False when no attempt of this NIC waits for it. */
+bool attempts_take(struct nic *nic, struct device_request *request,
+		   const struct connect_info *peer, const struct discriminator *wanted);
+
+#endif

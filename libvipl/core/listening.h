@@ -1,0 +1,32 @@
+/* Listening for requests, and answering them. */
+#ifndef VIPL_LISTENING_H
+#define VIPL_LISTENING_H
+
+#include "device.h"
+#include "object.h"
+#include "vi.h"
+
+/* A connection request that nobody has answered: VipConnectWait has returned it, or is going to. */
+struct request {
+	struct object object; /* named when it is returned */
+	struct nic *nic;
+	TAILQ_ENTRY(request) in_list; /* of the NIC's, when it has a name; of those that are held */
+	struct device_request *device_request;
+	struct connect_info peer;
+	struct discriminator wanted;
+};
+
+/* VipConnectWait: on success there is a request, of this peer, with this handle. */
+VIP_RETURN listening_wait(struct nic *nic, const struct discriminator *wanted, int64_t deadline,
+			  struct connect_info *peer, VIP_CONN_HANDLE *handle);
+/* Both take the caller's reference. A request whose attributes do not fit the VI's stays. */
+VIP_RETURN request_accept(struct request *request, struct vi *vi);
+/* False when another thread was first. */
+bool request_reject(struct request *request);
+
+/* [nic] For the agent: ends what is over, and returns when to look again. */
+int64_t listeners_serve(struct nic *nic);
+/* [nic] Ends all connections, and whatever threads wait for in connecting; for VipCloseNic. */
+void connections_close(struct nic *nic);
+
+#endif
