@@ -1,67 +1,9 @@
 /* The completion queues of the program: VipCreateCQ to VipCQWait. */
 #include "api.h"
 #include "core/cq.h"
-#include "core/entries.h"
 #include "core/nic.h"
+#include "service/notify.h"
 #include "core/object_at.h"
-
-/* The CQ's lock is held, and released here: an entry of this queue was taken. */
-static __attribute__((noinline)) VIP_RETURN leave_with_waiting(struct cq *cq,
-							       struct workqueue *queue, bool polled)
-{
-	entries_add_waiting(&cq->entries, queue);
-	return cq_leave(cq, &cq->object, polled, false, VIP_SUCCESS);
-}
-
-/* The same; there is an entry. */
-static inline VIP_RETURN take_entry(struct cq *cq, bool polled, VIP_VI_HANDLE *vi,
-				    VIP_BOOLEAN *is_receive)
-{
-	struct workqueue *queue = entries_take(&cq->entries);
-
-	*vi = object_handle(&queue->vi->object);
-	*is_receive = queue->is_receive ? VIP_TRUE : VIP_FALSE;
-	if (__builtin_expect(queue->waiting > 0, false))
-		return leave_with_waiting(cq, queue, polled);
-	return cq_leave(cq, &cq->object, polled, false, VIP_SUCCESS);
-}
-
-/* The same, when there is none yet as far as is known. */
-static __attribute__((noinline)) VIP_RETURN poll_and_take(struct cq *cq, VIP_VI_HANDLE *vi,
-							  VIP_BOOLEAN *is_receive)
-{
-	bool polled = cq_poll_locked(cq);
-
-	return entries_are_none(&cq->entries)
-		       ? cq_leave(cq, &cq->object, polled, false, VIP_NOT_DONE)
-		       : take_entry(cq, polled, vi, is_receive);
-}
-
-static inline VIP_RETURN take_from(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi,
-				   VIP_BOOLEAN *is_receive)
-{
-	if (atomic_load_explicit(&cq->handle, memory_order_relaxed) != handle)
-		return workqueue_turn_away(&cq->lock);
-	return entries_are_none(&cq->entries) ? poll_and_take(cq, vi, is_receive)
-					      : take_entry(cq, false, vi, is_receive);
-}
-
-static __attribute__((noinline)) VIP_RETURN take_slowly(struct cq *cq, VIP_CQ_HANDLE handle,
-							VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive,
-							enum lock_way way)
-{
-	lock_acquire_slowly(&cq->lock, way);
-	return take_from(cq, handle, vi, is_receive);
-}
-
-VIP_RETURN cq_take(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive)
-{
-	enum lock_way way = lock_enter(&cq->lock);
-
-	if (way != LOCK_ENTERED)
-		return take_slowly(cq, handle, vi, is_receive, way);
-	return take_from(cq, handle, vi, is_receive);
-}
 
 struct cq_taking {
 	struct cq *cq;

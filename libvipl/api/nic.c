@@ -13,6 +13,8 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "core/listening.h"
+#include "service/agent.h"
+#include "service/notifier.h"
 
 #define MAX_NIC_NUMBER 255
 
@@ -328,21 +330,6 @@ VIP_RETURN VipCloseNic(VIP_NIC_HANDLE NicHandle)
 	pthread_mutex_destroy(&nic->lock);
 	free(nic);
 	return VIP_SUCCESS;
-}
-
-void device_failed(struct nic *nic)
-{
-	struct vi *vi;
-
-	if (!nic->failed) /* each connection may tell of it */
-		error_of_nic(nic, VIP_ERROR_CATASTROPHIC);
-	nic->failed = true;
-	LIST_FOREACH(vi, &nic->vis, in_nic) {
-		if (atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING)
-			nic->device->ops->disconnect(vi->endpoint);
-		endpoint_refused(vi, VIP_ERROR_RESOURCE);
-		endpoint_failed(vi, VIP_ERROR_CONN_LOST);
-	}
 }
 
 VIP_RETURN VipQueryNic(VIP_NIC_HANDLE NicHandle, VIP_NIC_ATTRIBUTES *Attributes)

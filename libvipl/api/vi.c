@@ -9,6 +9,7 @@
 #include "api.h"
 #include "base/deadline.h"
 #include "core/nic.h"
+#include "service/notify.h"
 
 static const struct device_ops *ops_of(const struct vi *vi)
 {

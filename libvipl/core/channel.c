@@ -16,9 +16,10 @@
 #include "base/deadline.h"
 #include "nic.h"
 
-struct channel *channel_create(struct device *device)
+struct channel *channel_create(struct device *device, int epoll_fd)
 {
 	struct channel *channel = calloc(1, sizeof(*channel));
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = channel};
 	int error;
 
 	if (!channel)
@@ -34,9 +35,16 @@ struct channel *channel_create(struct device *device)
 	}
 	pthread_mutex_init(&channel->lock, NULL);
 	channel->device_channel = device->ops->channel_create(device, &channel->device_fd);
-	if (channel->device_channel)
+	if (!channel->device_channel)
+		goto destroy_lock;
+	channel->epoll_fd = epoll_fd;
+	if (epoll_fd < 0 || !epoll_ctl(epoll_fd, EPOLL_CTL_ADD, channel->device_fd, &event))
 		return channel;
 
+	error = errno;
+	device->ops->channel_destroy(channel->device_channel);
+	errno = error;
+destroy_lock:
 	pthread_mutex_destroy(&channel->lock);
 	pthread_cond_destroy(&channel->changed);
 close_kick:
@@ -50,6 +58,8 @@ free_channel:
 
 void channel_destroy(struct channel *channel)
 {
+	if (channel->epoll_fd >= 0)
+		epoll_ctl(channel->epoll_fd, EPOLL_CTL_DEL, channel->device_fd, NULL);
 	channel->device->ops->channel_destroy(channel->device_channel);
 	close(channel->kick_fd);
 	pthread_cond_destroy(&channel->changed);

@@ -12,6 +12,7 @@ struct channel {
 	struct device *device;
 	struct device_channel *device_channel;
 	int device_fd, kick_fd;
+	int epoll_fd; /* that it is in; -1: none */
 	pthread_mutex_t lock; /* guards what follows, and the `announced` of its CQs */
 	pthread_cond_t changed;
 	bool has_leader; /* one of the sleepers reads the channel for all */
@@ -20,8 +21,8 @@ struct channel {
 	unsigned watched; /* CQs of these; guarded by the notifier's lock */
 };
 
-/* NULL and errno on failure. */
-struct channel *channel_create(struct device *device);
+/* `epoll_fd`: one that becomes readable when the channel does, for channels_look(), or -1. NULL and errno on failure. */
+struct channel *channel_create(struct device *device, int epoll_fd);
 void channel_destroy(struct channel *channel);
 
 /* Sleeps until cq->announced is no longer `seen`; false at the deadline. */

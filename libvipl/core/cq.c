@@ -11,21 +11,6 @@
 #include "base/log.h"
 #include "nic.h"
 
-static struct channel *create_channel(struct nic *nic)
-{
-	struct channel *channel = channel_create(nic->device);
-	int error;
-
-	if (!channel)
-		return NULL;
-	error = progress_watch(nic, channel);
-	if (!error)
-		return channel;
-	channel_destroy(channel);
-	errno = error;
-	return NULL;
-}
-
 /* The first ones who ask get a channel each; later ones share, since channels are file descriptors. */
 static struct channel *find_channel(struct nic *nic)
 {
@@ -40,7 +25,7 @@ static struct channel *find_channel(struct nic *nic)
 			break;
 	}
 	if (!*best)
-		*best = create_channel(nic);
+		*best = channel_create(nic->device, nic->progress.channels_fd);
 	return *best;
 }
 
@@ -51,7 +36,6 @@ static void channel_release(struct nic *nic, struct channel *channel)
 	for (unsigned i = 0; i < PRIVATE_CHANNELS; i++)
 		if (nic->channels[i] == channel)
 			nic->channels[i] = NULL;
-	progress_unwatch(nic, channel);
 	channel_destroy(channel);
 }
 
@@ -99,7 +83,7 @@ struct cq *cq_create(struct nic *nic, struct channel *channel, unsigned entries,
 	entries_init(&cq->entries);
 	TAILQ_INIT(&cq->starved);
 	TAILQ_INIT(&cq->attention);
-	cq_notifies_init(&cq->notifies);
+	STAILQ_INIT(&cq->notifies.outstanding);
 	cq->channel = channel ? channel : find_channel(nic);
 	if (!cq->channel) {
 		error = errno;
@@ -120,7 +104,9 @@ struct cq *cq_create(struct nic *nic, struct channel *channel, unsigned entries,
 	if (is_public)
 		name(cq, object_handle(&cq->object));
 	LIST_INSERT_HEAD(&nic->cqs, cq, in_nic);
-	progress_begin(cq);
+	cq->served = atomic_load(&cq->announced) - 1;
+	if (nic->progress.channels_fd >= 0)
+		agent_wake(nic); /* to arm it */
 	return cq;
 
 destroy_device_cq:

@@ -15,7 +15,7 @@
 #include "channel.h"
 #include "device.h"
 #include "base/lock.h"
-#include "notify.h"
+#include "handlers.h"
 #include "object.h"
 
 /*

@@ -1,9 +1,12 @@
-/* Which queues have entries in a CQ: they come with their VI, and go with it. */
+/* The entries of a CQ: the queues that have some, which come and go with their VIs, and VipCQDone. */
 #include "entries.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "cq.h"
+#include "nic.h"
 
 #define QUEUES_AT_FIRST 8u
 
@@ -107,4 +110,64 @@ void entries_dismiss(struct cq *cq, struct workqueue *queue)
 		entries->last = entries->first; /* the CQ goes, too, and nobody takes anything off it */
 	entries->queues[queue->number] = NULL;
 	lock_release(&cq->lock);
+}
+
+/* ---- VipCQDone ---- */
+
+/* The CQ's lock is held, and released here: an entry of this queue was taken. */
+static __attribute__((noinline)) VIP_RETURN leave_with_waiting(struct cq *cq,
+							       struct workqueue *queue, bool polled)
+{
+	entries_add_waiting(&cq->entries, queue);
+	return cq_leave(cq, &cq->object, polled, false, VIP_SUCCESS);
+}
+
+/* The same; there is an entry. */
+static inline VIP_RETURN take_entry(struct cq *cq, bool polled, VIP_VI_HANDLE *vi,
+				    VIP_BOOLEAN *is_receive)
+{
+	struct workqueue *queue = entries_take(&cq->entries);
+
+	*vi = object_handle(&queue->vi->object);
+	*is_receive = queue->is_receive ? VIP_TRUE : VIP_FALSE;
+	if (__builtin_expect(queue->waiting > 0, false))
+		return leave_with_waiting(cq, queue, polled);
+	return cq_leave(cq, &cq->object, polled, false, VIP_SUCCESS);
+}
+
+/* The same, when there is none yet as far as is known. */
+static __attribute__((noinline)) VIP_RETURN poll_and_take(struct cq *cq, VIP_VI_HANDLE *vi,
+							  VIP_BOOLEAN *is_receive)
+{
+	bool polled = cq_poll_locked(cq);
+
+	return entries_are_none(&cq->entries)
+		       ? cq_leave(cq, &cq->object, polled, false, VIP_NOT_DONE)
+		       : take_entry(cq, polled, vi, is_receive);
+}
+
+static inline VIP_RETURN take_from(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi,
+				   VIP_BOOLEAN *is_receive)
+{
+	if (atomic_load_explicit(&cq->handle, memory_order_relaxed) != handle)
+		return workqueue_turn_away(&cq->lock);
+	return entries_are_none(&cq->entries) ? poll_and_take(cq, vi, is_receive)
+					      : take_entry(cq, false, vi, is_receive);
+}
+
+static __attribute__((noinline)) VIP_RETURN take_slowly(struct cq *cq, VIP_CQ_HANDLE handle,
+							VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive,
+							enum lock_way way)
+{
+	lock_acquire_slowly(&cq->lock, way);
+	return take_from(cq, handle, vi, is_receive);
+}
+
+VIP_RETURN cq_take(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive)
+{
+	enum lock_way way = lock_enter(&cq->lock);
+
+	if (way != LOCK_ENTERED)
+		return take_slowly(cq, handle, vi, is_receive, way);
+	return take_from(cq, handle, vi, is_receive);
 }

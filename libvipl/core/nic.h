@@ -3,13 +3,13 @@
 #define VIPL_NIC_H
 
 #include <pthread.h>
+#include <sys/eventfd.h>
 #include <sys/queue.h>
 
-#include "service/agent.h"
 #include "cq.h"
 #include "device.h"
+#include "handlers.h"
 #include "memory.h"
-#include "service/notifier.h"
 #include "object.h"
 #include "progress.h"
 #include "vi.h"
@@ -19,6 +19,14 @@
 
 struct listener;
 struct request;
+
+/* The NIC's service thread: service/agent.c. */
+struct agent {
+	pthread_t thread;
+	int wake_fd;
+	atomic_bool stop;
+	int starved_msec; /* between two looks at starved queues; guarded by the NIC's lock */
+};
 
 struct nic {
 	struct object object;
@@ -53,6 +61,12 @@ static inline struct nic *nic_get(VIP_NIC_HANDLE handle)
 static inline void nic_put(struct nic *nic)
 {
 	object_put(&nic->object);
+}
+
+/* Makes the agent look at the device and at all CQs once more. */
+static inline void agent_wake(struct nic *nic)
+{
+	eventfd_write(nic->agent.wake_fd, 1); /* or it is awake */
 }
 
 #endif

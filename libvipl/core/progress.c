@@ -25,30 +25,6 @@ void progress_end(struct nic *nic)
 		close(nic->progress.channels_fd);
 }
 
-int progress_watch(struct nic *nic, struct channel *channel)
-{
-	struct epoll_event event = {.events = EPOLLIN, .data.ptr = channel};
-
-	if (nic->progress.channels_fd < 0)
-		return 0;
-	return epoll_ctl(nic->progress.channels_fd, EPOLL_CTL_ADD, channel->device_fd, &event)
-		       ? errno
-		       : 0;
-}
-
-void progress_unwatch(struct nic *nic, struct channel *channel)
-{
-	if (nic->progress.channels_fd >= 0)
-		epoll_ctl(nic->progress.channels_fd, EPOLL_CTL_DEL, channel->device_fd, NULL);
-}
-
-void progress_begin(struct cq *cq)
-{
-	cq->served = atomic_load(&cq->announced) - 1;
-	if (cq->nic->progress.channels_fd >= 0)
-		agent_wake(cq->nic);
-}
-
 /* False when the CQ could not be armed. */
 static bool look_at(struct cq *cq)
 {

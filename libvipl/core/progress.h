@@ -20,14 +20,7 @@ struct progress {
 int progress_start(struct nic *nic);
 void progress_end(struct nic *nic);
 
-/* [nic] All of these. */
-
-/* 0 or errno. */
-int progress_watch(struct nic *nic, struct channel *channel);
-void progress_unwatch(struct nic *nic, struct channel *channel);
-/* A CQ that is new shall be armed. */
-void progress_begin(struct cq *cq);
-/* Takes what has come; `rings`: a channel is readable. Returns msec until it has to be called again, or -1. */
+/* [nic] Takes what has come; `rings`: a channel is readable. Returns msec until it has to be called again, or -1. */
 int progress_serve(struct nic *nic, bool rings);
 
 #endif

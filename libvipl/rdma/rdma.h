@@ -10,8 +10,9 @@
 #include <sys/queue.h>
 
 #include "device.h"
-#include "core/object.h"
 #include "wire.h"
+
+#define CACHE_LINE 64 /* bytes */
 
 /* Memory for messages of more segments than one request takes: all of a NIC's. */
 struct staging {
@@ -88,7 +89,7 @@ enum rdma_phase {
 #define RDMA_COMPLETIONS 8u /* taken out of a CQ at a time */
 
 struct rdma_cq {
-	alignas(OBJECT_ALIGNMENT) struct ibv_cq *cq; /* on the line of the first completion */
+	alignas(CACHE_LINE) struct ibv_cq *cq; /* on the line of the first completion */
 	/* The CQ's lock guards it. An array on the stack would have each poll guard its frame. */
 	struct ibv_wc completions[RDMA_COMPLETIONS];
 };
@@ -107,7 +108,7 @@ struct rdma_endpoint {
 	struct ibv_mr *mark;	 /* of a VI at Reliable Reception: reception.c */
 	struct workqueue *send_queue, *receive_queue;
 	/* What is being posted; the queues' locks guard them. Not on the stack, for the same reason. */
-	alignas(OBJECT_ALIGNMENT) struct ibv_send_wr send_request;
+	alignas(CACHE_LINE) struct ibv_send_wr send_request;
 	struct ibv_recv_wr receive_request;
 	struct ibv_send_wr *bad_send;
 	struct ibv_recv_wr *bad_receive;

@@ -9,6 +9,7 @@
 
 #include "base/deadline.h"
 #include "core/nic.h"
+#include "notifier.h"
 #include "core/connecting.h"
 #include "core/listening.h"
 
@@ -76,6 +77,7 @@ static void *run(void *argument)
 		msec = shorter(msec, serve_cqs(nic));
 		msec = shorter(msec, deadline_msec(attempts_serve(nic)));
 		msec = shorter(msec, deadline_msec(listeners_serve(nic)));
+		msec = shorter(msec, notifier_serve(nic->notifier));
 		pthread_mutex_unlock(&nic->lock);
 		poll(fds, sizeof(fds) / sizeof(fds[0]), msec);
 		if (fds[WAKE].revents)
@@ -101,11 +103,6 @@ int agent_start(struct nic *nic)
 close_wake:
 	close(nic->agent.wake_fd);
 	return error;
-}
-
-void agent_wake(struct nic *nic)
-{
-	eventfd_write(nic->agent.wake_fd, 1); /* or it is awake */
 }
 
 void agent_stop(struct nic *nic)

@@ -3,16 +3,8 @@
 #define VIPL_AGENT_H
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 struct nic;
-
-struct agent {
-	pthread_t thread;
-	int wake_fd;
-	atomic_bool stop;
-	int starved_msec; /* between two looks at starved queues; guarded by the NIC's lock */
-};
 
 /* Starts a thread of the library, which takes no signals. 0 or errno. */
 int thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
@@ -22,7 +14,5 @@ int agent_start(struct nic *nic);
 /* From any thread but the agent. It may still be woken, to no effect, until it is freed. */
 void agent_stop(struct nic *nic);
 void agent_free(struct nic *nic);
-/* Makes it look at the device and at all CQs once more. */
-void agent_wake(struct nic *nic);
 
 #endif

@@ -1,15 +1,20 @@
-/* The thread that calls the program's handlers. What to call is error.c's and notify.c's. */
+/* The thread that calls the program's handlers: of errors here, of completions in notify.c. */
 #include "notifier.h"
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "agent.h"
+#include "base/log.h"
 #include "core/channel.h"
+#include "notify.h"
+#include "trace/trace_handler.h"
 
+#define START_RETRY_MSEC 100 /* until a thread that could not be started is tried again */
 
 struct notifier *notifier_create(VIP_NIC_HANDLE nic)
 {
@@ -27,7 +32,7 @@ struct notifier *notifier_create(VIP_NIC_HANDLE nic)
 		return NULL;
 	}
 	pthread_mutex_init(&notifier->lock, NULL);
-	errors_init(&notifier->errors);
+	STAILQ_INIT(&notifier->errors.pending);
 	notifies_init(&notifier->notifies);
 	return notifier;
 }
@@ -44,11 +49,6 @@ static void notifier_free(struct notifier *notifier)
 bool notifier_is_caller(const struct notifier *notifier)
 {
 	return notifier->has_thread && pthread_equal(notifier->thread, pthread_self());
-}
-
-void notifier_wake(struct notifier *notifier)
-{
-	eventfd_write(notifier->wake_fd, 1); /* or it is awake */
 }
 
 void notifier_stop(struct notifier *notifier)
@@ -92,6 +92,45 @@ static void rest(struct notifier *notifier)
 	notify_look(notifier);
 }
 
+/* That a peer has disconnected first is how most connections end: no error but by VIPL's word. */
+static void default_handler(const VIP_ERROR_DESCRIPTOR *error, bool closed_by_peer)
+{
+	char vi[32] = "";
+
+	if (error->ViHandle)
+		snprintf(vi, sizeof(vi), ", VI %p", error->ViHandle);
+	if (closed_by_peer)
+		log_info("NIC %p%s: the peer has ended the connection", error->NicHandle, vi);
+	else
+		log_error("NIC %p%s: %s (and no error handler is set)", error->NicHandle, vi,
+			  error_name(error->ErrorCode));
+}
+
+/* With the lock, which is released while a handler runs. False when there is no error. */
+static bool deliver_error(struct notifier *notifier)
+{
+	struct errors *errors = &notifier->errors;
+	struct pending_error *error = STAILQ_FIRST(&errors->pending);
+	VIP_ERROR_HANDLER handler = errors->handler;
+	VIP_PVOID context = errors->context;
+	int64_t begun;
+
+	if (!error)
+		return false;
+	STAILQ_REMOVE_HEAD(&errors->pending, next);
+	errors->of_posts -= error_is_of_post(&error->descriptor);
+	pthread_mutex_unlock(&notifier->lock);
+	begun = trace_is_on() ? trace_error_handler(&error->descriptor, context, handler) : 0;
+	if (handler)
+		handler(context, &error->descriptor);
+	else
+		default_handler(&error->descriptor, error->closed_by_peer);
+	trace_handler_returned("VipErrorCallback", begun);
+	free(error);
+	pthread_mutex_lock(&notifier->lock);
+	return true;
+}
+
 static void *run(void *argument)
 {
 	struct notifier *notifier = argument;
@@ -99,7 +138,7 @@ static void *run(void *argument)
 
 	pthread_mutex_lock(&notifier->lock);
 	while (!notifier->stop) {
-		bool worked = error_deliver(notifier);
+		bool worked = deliver_error(notifier);
 
 		worked |= notify_deliver(notifier);
 		if (!worked && !notifier->stop)
@@ -121,4 +160,18 @@ int notifier_start(struct notifier *notifier)
 		notifier->has_thread = !error;
 	}
 	return error;
+}
+
+int notifier_serve(struct notifier *notifier)
+{
+	int error = 0;
+
+	pthread_mutex_lock(&notifier->lock);
+	if (!STAILQ_EMPTY(&notifier->errors.pending) && !notifier->stop)
+		error = notifier_start(notifier);
+	pthread_mutex_unlock(&notifier->lock);
+	if (!error)
+		return -1;
+	log_error_ratelimited("an asynchronous error waits; no thread: %s", strerror(error));
+	return START_RETRY_MSEC;
 }

@@ -1,27 +1,13 @@
-/* Asynchronous errors: queued here until the notifier's thread delivers them. */
-#include "core/error.h"
+/* Asynchronous errors: they wait here until the notifier's thread delivers them. */
+#include "error.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api.h"
 #include "base/log.h"
-#include "core/nic.h"
-#include "trace/trace_handler.h"
+#include "nic.h"
 
-#define MOST_MISTAKES 256 /* a program may go on in a loop; no handler needs more to notice */
-
-struct pending_error {
-	STAILQ_ENTRY(pending_error) next;
-	VIP_ERROR_DESCRIPTOR descriptor;
-	bool closed_by_peer;
-};
-
-void errors_init(struct errors *errors)
-{
-	STAILQ_INIT(&errors->pending);
-}
+#define MOST_OF_POSTS 256 /* a program may go on in a loop; no handler needs more to notice */
 
 void errors_free(struct errors *errors)
 {
@@ -33,7 +19,7 @@ void errors_free(struct errors *errors)
 	}
 }
 
-static const char *error_name(VIP_ERROR_CODE code)
+const char *error_name(VIP_ERROR_CODE code)
 {
 	static const char *const names[] = {
 		[VIP_ERROR_POST_DESC] = "a descriptor could not be posted",
@@ -52,56 +38,17 @@ static const char *error_name(VIP_ERROR_CODE code)
 	return names[code];
 }
 
-/* The program's own, which it may make in a loop; all others come once for a connection. */
-static bool is_mistake(const VIP_ERROR_DESCRIPTOR *error)
+bool error_is_of_post(const VIP_ERROR_DESCRIPTOR *error)
 {
 	return error->ErrorCode == VIP_ERROR_POST_DESC || error->ErrorCode == VIP_ERROR_VI_OVERRUN;
 }
 
-/* That a peer has disconnected first is how most connections end: no error but by VIPL's word. */
-static void default_handler(const VIP_ERROR_DESCRIPTOR *error, bool closed_by_peer)
-{
-	char vi[32] = "";
-
-	if (error->ViHandle)
-		snprintf(vi, sizeof(vi), ", VI %p", error->ViHandle);
-	if (closed_by_peer)
-		log_info("NIC %p%s: the peer has ended the connection", error->NicHandle, vi);
-	else
-		log_error("NIC %p%s: %s (and no error handler is set)", error->NicHandle, vi,
-			  error_name(error->ErrorCode));
-}
-
-bool error_deliver(struct notifier *notifier)
-{
-	struct errors *errors = &notifier->errors;
-	struct pending_error *error = STAILQ_FIRST(&errors->pending);
-	VIP_ERROR_HANDLER handler = errors->handler;
-	VIP_PVOID context = errors->context;
-	int64_t begun;
-
-	if (!error)
-		return false;
-	STAILQ_REMOVE_HEAD(&errors->pending, next);
-	errors->mistakes -= is_mistake(&error->descriptor);
-	pthread_mutex_unlock(&notifier->lock);
-	begun = trace_is_on() ? trace_error_handler(&error->descriptor, context, handler) : 0;
-	if (handler)
-		handler(context, &error->descriptor);
-	else
-		default_handler(&error->descriptor, error->closed_by_peer);
-	trace_handler_returned("VipErrorCallback", begun);
-	free(error);
-	pthread_mutex_lock(&notifier->lock);
-	return true;
-}
-
 /* The notifier's lock is held. */
-static void enqueue(struct notifier *notifier, const VIP_ERROR_DESCRIPTOR *descriptor,
+static void enqueue(struct nic *nic, const VIP_ERROR_DESCRIPTOR *descriptor,
 		    bool closed_by_peer)
 {
 	struct pending_error *error = malloc(sizeof(*error));
-	int refused;
+	struct notifier *notifier = nic->notifier;
 
 	if (!error) {
 		log_error("an asynchronous error is lost: %s; no memory",
@@ -110,13 +57,12 @@ static void enqueue(struct notifier *notifier, const VIP_ERROR_DESCRIPTOR *descr
 	}
 	error->descriptor = *descriptor;
 	error->closed_by_peer = closed_by_peer;
-	notifier->errors.mistakes += is_mistake(descriptor);
+	notifier->errors.of_posts += error_is_of_post(descriptor);
 	STAILQ_INSERT_TAIL(&notifier->errors.pending, error, next);
-	refused = notifier_start(notifier);
-	if (refused)
-		log_error("an asynchronous error waits: %s; no thread: %s",
-			  error_name(descriptor->ErrorCode), strerror(refused));
-	notifier_wake(notifier);
+	if (notifier->has_thread)
+		notifier_wake(notifier);
+	else
+		agent_wake(nic); /* which starts it */
 }
 
 static void report(struct nic *nic, VIP_ERROR_DESCRIPTOR *error, bool closed_by_peer)
@@ -126,8 +72,8 @@ static void report(struct nic *nic, VIP_ERROR_DESCRIPTOR *error, bool closed_by_
 	error->NicHandle = object_handle(&nic->object);
 	pthread_mutex_lock(&notifier->lock);
 	/* The caller of the post was told already; the handler need not hear of each. */
-	if (!notifier->stop && !(is_mistake(error) && notifier->errors.mistakes >= MOST_MISTAKES))
-		enqueue(notifier, error, closed_by_peer);
+	if (!notifier->stop && !(error_is_of_post(error) && notifier->errors.of_posts >= MOST_OF_POSTS))
+		enqueue(nic, error, closed_by_peer);
 	pthread_mutex_unlock(&notifier->lock);
 }
 
@@ -171,25 +117,10 @@ void error_forget(struct nic *nic, VIP_VI_HANDLE vi)
 	pthread_mutex_lock(&notifier->lock);
 	for (error = STAILQ_FIRST(&notifier->errors.pending); error; error = next) {
 		next = STAILQ_NEXT(error, next);
-		if (error->descriptor.ViHandle != vi || is_mistake(&error->descriptor))
+		if (error->descriptor.ViHandle != vi || error_is_of_post(&error->descriptor))
 			continue;
 		STAILQ_REMOVE(&notifier->errors.pending, error, pending_error, next);
 		free(error);
 	}
 	pthread_mutex_unlock(&notifier->lock);
-}
-
-VIP_RETURN VipErrorCallback(VIP_NIC_HANDLE NicHandle, VIP_PVOID Context,
-			    VIP_ERROR_HANDLER Handler)
-{
-	struct nic *nic = nic_get(NicHandle);
-
-	if (!nic)
-		return VIP_INVALID_PARAMETER;
-	pthread_mutex_lock(&nic->notifier->lock);
-	nic->notifier->errors.handler = Handler;
-	nic->notifier->errors.context = Context;
-	pthread_mutex_unlock(&nic->notifier->lock);
-	nic_put(nic);
-	return VIP_SUCCESS;
 }

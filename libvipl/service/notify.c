@@ -1,24 +1,24 @@
 /*
- * VipSendNotify, VipRecvNotify, VipCQNotify.
+ * Handlers that wait for completions.
  *
  * A CQ at which handlers wait is *watched*: it counts as one with a sleeper, so that whoever
  * completes something there tells, and the notifier's thread sleeps on its channel. That thread
  * looks as any sleeper does: take, arm, take again. Only then is anything taken; so all others that
  * take from the same queue are served meanwhile as if there were no handler.
  *
- * Whom a handler is about may be destroyed at any time. While the thread takes it holds a
- * reference; while a handler runs it holds none, since the handler itself may destroy, and who
- * destroys waits for the end of the handler here.
+ * The VI or CQ that a handler is about may be destroyed at any time. While the thread takes it holds a
+ * reference; while a handler runs it holds none, since the handler itself may destroy, and the thread that
+ * destroys waits here for the end of the handler.
  */
-#include "core/notify.h"
+#include "notify.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "api.h"
 #include "core/nic.h"
+#include "notifier.h"
 #include "trace/trace_handler.h"
 
 struct notify {
@@ -47,11 +47,6 @@ void notifies_free(struct notifies *notifies)
 	if (notifies->channels_fd >= 0)
 		close(notifies->channels_fd);
 	pthread_cond_destroy(&notifies->returned);
-}
-
-void cq_notifies_init(struct cq_notifies *notifies)
-{
-	STAILQ_INIT(&notifies->outstanding);
 }
 
 /* 0 or errno. */
@@ -340,43 +335,17 @@ static VIP_RETURN add(struct cq *cq, struct workqueue *queue, const struct notif
 	return rc;
 }
 
-static VIP_RETURN queue_notify(VIP_VI_HANDLE handle, bool is_receive, VIP_PVOID context,
-			       VIP_VI_CALLBACK handler)
+VIP_RETURN notify_add_queue(struct workqueue *queue, VIP_PVOID context, VIP_VI_CALLBACK handler)
 {
-	struct notify wanted = {.context = context, .vi_handler = handler};
-	VIP_RETURN rc = VIP_INVALID_PARAMETER;
-	struct vi *vi = vi_get(handle);
-	struct workqueue *queue;
+	const struct notify wanted = {.context = context, .vi_handler = handler};
 
-	if (!vi)
-		return rc;
-	queue = is_receive ? &vi->receive : &vi->send;
-	if (handler)
-		rc = queue->cq->is_public ? VIP_ERROR_RESOURCE : add(queue->cq, queue, &wanted);
-	vi_put(vi);
-	return rc;
+	/* Completions of a queue on a public CQ are told there. */
+	return queue->cq->is_public ? VIP_ERROR_RESOURCE : add(queue->cq, queue, &wanted);
 }
 
-VIP_RETURN VipSendNotify(VIP_VI_HANDLE ViHandle, VIP_PVOID Context, VIP_VI_CALLBACK Handler)
+VIP_RETURN notify_add_cq(struct cq *cq, VIP_PVOID context, VIP_CQ_CALLBACK handler)
 {
-	return queue_notify(ViHandle, false, Context, Handler);
-}
+	const struct notify wanted = {.context = context, .cq_handler = handler};
 
-VIP_RETURN VipRecvNotify(VIP_VI_HANDLE ViHandle, VIP_PVOID Context, VIP_VI_CALLBACK Handler)
-{
-	return queue_notify(ViHandle, true, Context, Handler);
-}
-
-VIP_RETURN VipCQNotify(VIP_CQ_HANDLE CQHandle, VIP_PVOID Context, VIP_CQ_CALLBACK Handler)
-{
-	struct notify wanted = {.context = Context, .cq_handler = Handler};
-	struct cq *cq = object_get(CQHandle, OBJECT_CQ);
-	VIP_RETURN rc = VIP_INVALID_PARAMETER;
-
-	if (!cq)
-		return rc;
-	if (Handler)
-		rc = add(cq, NULL, &wanted);
-	object_put(&cq->object);
-	return rc;
+	return add(cq, NULL, &wanted);
 }

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""layers.py SOURCES OBJECTS: that libvipl's folders are layers, and which files go round in circles.
+
+SOURCES is libvipl/, OBJECTS a file that lists its object files. An arrow runs from a file to another one that it calls
+(by the symbols of the object files) or includes. It must not run to a higher folder: a device reports to what is
+above it by the functions of device.h alone. Files that are on one circle must be named in CIRCLES, and these in
+ARCHITECTURE.md.
+"""
+import collections
+import pathlib
+import re
+import subprocess
+import sys
+
+ORDER = ["base", "trace", "rdma loopback", "core", "service", "api"]  # from below
+RANK = {folder: rank for rank, names in enumerate(ORDER) for folder in names.split()}
+CIRCLES = []
+
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+
+
+def symbols(objects):
+    """What each file defines, and what it wants."""
+    defined, wanted = {}, collections.defaultdict(set)
+    for path in sorted(objects.read_text().split("\n")):
+        name = "/".join(path.split("/")[-2:]).removesuffix(".o")  # core/cq.c
+        output = subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout
+        for line in output.splitlines():
+            kind, symbol = line.split()[-2:]
+            if kind == "U":
+                wanted[name].add(symbol)
+            elif kind.isupper():
+                defined[symbol] = name
+    return defined, wanted
+
+
+def reports(sources):
+    """The functions of device.h that devices call."""
+    text = (sources / "device.h").read_text()
+    return set(re.findall(r"\b(\w+)\(", text[text.index("What a device reports"):]))
+
+
+def calls(sources, objects):
+    defined, wanted = symbols(objects)
+    up = reports(sources)
+    for name, names in sorted(wanted.items()):
+        for symbol in sorted(names):
+            other = defined.get(symbol)
+            is_report = symbol in up and folder(name) in ("rdma", "loopback")
+            if other and other != name and not is_report:
+                yield name, other, symbol
+
+
+def includes(sources):
+    for path in sorted(sources.rglob("*.[ch]")):
+        for name in INCLUDE.findall(path.read_text()):
+            other = path.parent / name if (path.parent / name).exists() else sources / name
+            if other.exists() and other.parent != sources:
+                yield str(path.relative_to(sources)), str(other.relative_to(sources)), "#include"
+
+
+def folder(name):
+    return name.split("/")[0]
+
+
+def is_up(name, other):
+    """device.h is between core and the devices."""
+    if name == "device.h":
+        return RANK[folder(other)] >= RANK["rdma"]
+    if folder(name) == folder(other):
+        return False
+    return RANK[folder(other)] >= RANK[folder(name)]
+
+
+def circles(arrows):
+    """The strongly connected files, by Tarjan's algorithm."""
+    found, index, low, stack = [], {}, {}, []
+
+    def visit(name):
+        index[name] = low[name] = len(index)
+        stack.append(name)
+        for other in sorted(arrows[name]):
+            if other not in index:
+                visit(other)
+                low[name] = min(low[name], low[other])
+            elif other in stack:
+                low[name] = min(low[name], index[other])
+        if low[name] == index[name]:
+            circle = stack[stack.index(name):]
+            del stack[stack.index(name):]
+            if len(circle) > 1:
+                found.append(sorted(circle))
+
+    for name in sorted(arrows):
+        if name not in index:
+            visit(name)
+    return sorted(found)
+
+
+def main():
+    sources, objects = (pathlib.Path(argument) for argument in sys.argv[1:3])
+    called = list(calls(sources, objects))
+    assert len(called) > 200, "the object files are not those of the library: %d" % len(called)
+    wrong = ["%s -> %s: %s" % arrow for arrow in [*called, *includes(sources)] if is_up(*arrow[:2])]
+    arrows = collections.defaultdict(set)
+    for name, other, _ in called:
+        arrows[name].add(other)
+        arrows[other]
+    found = circles(arrows)
+    wrong += ["a circle: " + " ".join(circle) for circle in found if circle not in CIRCLES]
+    wrong += ["no circle any more: " + " ".join(circle) for circle in CIRCLES if circle not in found]
+    document = (sources.parent / "ARCHITECTURE.md").read_text()
+    wrong += ["ARCHITECTURE.md does not name %s, which is on a circle" % name
+              for circle in CIRCLES for name in circle if "`%s`" % name not in document]
+    print("%d files, %d arrows, %d circles" % (len(arrows), sum(map(len, arrows.values())), len(found)))
+    sys.exit("\n".join(wrong) if wrong else 0)
+
+
+main()

@@ -1,0 +1,56 @@
+/* The program's handlers: VipErrorCallback, VipSendNotify, VipRecvNotify, VipCQNotify. */
+#include "api.h"
+#include "core/nic.h"
+#include "service/notify.h"
+
+VIP_RETURN VipErrorCallback(VIP_NIC_HANDLE NicHandle, VIP_PVOID Context,
+			    VIP_ERROR_HANDLER Handler)
+{
+	struct nic *nic = nic_get(NicHandle);
+
+	if (!nic)
+		return VIP_INVALID_PARAMETER;
+	pthread_mutex_lock(&nic->notifier->lock);
+	nic->notifier->errors.handler = Handler;
+	nic->notifier->errors.context = Context;
+	pthread_mutex_unlock(&nic->notifier->lock);
+	nic_put(nic);
+	return VIP_SUCCESS;
+}
+
+static VIP_RETURN queue_notify(VIP_VI_HANDLE handle, bool is_receive, VIP_PVOID context,
+			       VIP_VI_CALLBACK handler)
+{
+	VIP_RETURN rc = VIP_INVALID_PARAMETER;
+	struct vi *vi = vi_get(handle);
+
+	if (!vi)
+		return rc;
+	if (handler)
+		rc = notify_add_queue(is_receive ? &vi->receive : &vi->send, context, handler);
+	vi_put(vi);
+	return rc;
+}
+
+VIP_RETURN VipSendNotify(VIP_VI_HANDLE ViHandle, VIP_PVOID Context, VIP_VI_CALLBACK Handler)
+{
+	return queue_notify(ViHandle, false, Context, Handler);
+}
+
+VIP_RETURN VipRecvNotify(VIP_VI_HANDLE ViHandle, VIP_PVOID Context, VIP_VI_CALLBACK Handler)
+{
+	return queue_notify(ViHandle, true, Context, Handler);
+}
+
+VIP_RETURN VipCQNotify(VIP_CQ_HANDLE CQHandle, VIP_PVOID Context, VIP_CQ_CALLBACK Handler)
+{
+	struct cq *cq = object_get(CQHandle, OBJECT_CQ);
+	VIP_RETURN rc = VIP_INVALID_PARAMETER;
+
+	if (!cq)
+		return rc;
+	if (Handler)
+		rc = notify_add_cq(cq, Context, Handler);
+	object_put(&cq->object);
+	return rc;
+}

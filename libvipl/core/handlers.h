@@ -1,0 +1,60 @@
+/*
+ * What waits for the program's handlers: errors to be told, and CQs at which handlers wait. The thread that
+ * calls them is service/notifier.c's; here is what others leave for it.
+ */
+#ifndef VIPL_HANDLERS_H
+#define VIPL_HANDLERS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/eventfd.h>
+#include <sys/queue.h>
+
+#include "error.h"
+
+struct cq;
+struct notify;
+struct workqueue;
+
+/* A part of struct cq; the notifier's lock guards it. */
+struct cq_notifies {
+	STAILQ_HEAD(, notify) outstanding;
+	TAILQ_ENTRY(cq) in_watched;
+	struct workqueue *queue; /* that descriptors are taken from; NULL: entries, from the CQ */
+	atomic_bool watched;	 /* what is announced here is told to the notifier */
+	uint32_t seen;		 /* announcements, up to the last look */
+	bool look;		 /* there is another reason to look */
+};
+
+/* A part of struct notifier. */
+struct notifies {
+	TAILQ_HEAD(, cq) watched;
+	int channels_fd; /* readable when a channel of these CQs is; -1: not needed so far */
+	bool retry;	 /* a CQ could not be armed */
+	/* Whom the handler that runs is about; NULL: nothing. */
+	VIP_VI_HANDLE running_vi;
+	VIP_CQ_HANDLE running_cq;
+	pthread_cond_t returned; /* it does not run any more */
+};
+
+struct notifier {
+	VIP_NIC_HANDLE nic;
+	int wake_fd;
+	pthread_mutex_t lock; /* guards what follows; the NIC's comes before it, a channel's after */
+	pthread_t thread;
+	bool has_thread, stop;
+	bool self_stopped; /* by a handler */
+	bool orphaned;	   /* destroyed by a handler: the thread frees it */
+	struct errors errors;
+	struct notifies notifies;
+};
+
+/* Tells the thread that there is something to do. From anywhere, also under a channel's lock. */
+static inline void notifier_wake(struct notifier *notifier)
+{
+	eventfd_write(notifier->wake_fd, 1); /* or it is awake */
+}
+
+#endif

@@ -1,0 +1,43 @@
+/*
+ * Handlers that wait for completions, as VipCQNotify asks for. They wait at a CQ,
+ * the program's or the work queue's own; the notifier's thread looks after the CQs where some do.
+ */
+#ifndef VIPL_NOTIFY_H
+#define VIPL_NOTIFY_H
+
+#include "core/handlers.h"
+#include "vipl.h"
+
+struct cq;
+struct vi;
+struct workqueue;
+
+void notifies_init(struct notifies *notifies);
+void notifies_free(struct notifies *notifies);
+
+/*
+ * A handler waits for the next completion: of the CQ, or, without a public CQ, of the queue. VIP_SUCCESS, or what
+ * VipCQNotify says.
+ */
+VIP_RETURN notify_add_cq(struct cq *cq, VIP_PVOID context, VIP_CQ_CALLBACK handler);
+VIP_RETURN notify_add_queue(struct workqueue *queue, VIP_PVOID context, VIP_VI_CALLBACK handler);
+
+/*
+ * The object is retired. No handler waits for it any more, and none that is about it runs, but for
+ * the caller, or when a handler is just closing the NIC.
+ */
+void notify_cancel_vi(struct vi *vi);
+void notify_cancel_cq(struct cq *cq);
+
+/* All of these: the notifier's lock is held. */
+
+void notify_cancel_all(struct notifier *notifier);
+/* On the notifier's thread: after it has slept. */
+void notify_look(struct notifier *notifier);
+/*
+ * On the notifier's thread: looks at a CQ that has something new, and calls a handler if there is a
+ * completion. The lock is released meanwhile. False when nothing is new.
+ */
+bool notify_deliver(struct notifier *notifier);
+
+#endif
