@@ -151,6 +151,7 @@ struct device_ops {
 
 	struct device_endpoint *(*endpoint_create)(struct device *device,
 						   struct endpoint_config *config);
+	/* [nic] After disconnect(). */
 	void (*endpoint_destroy)(struct device_endpoint *endpoint);
 
 	/*

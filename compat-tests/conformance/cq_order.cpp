@@ -255,6 +255,33 @@ TEST_F(CqOrder, ASendThatFailsComesAfterWhatHadArrivedBeforeIt)
 // ---- how many there may be, and whose ----
 
 // All of a queue, which a library has seen before the first is asked for, or has not.
+TEST_F(CqOrder, RdmaWritesAndSendsAreNamedInTheirOrder)
+{
+	VIP_VI_ATTRIBUTES attributes = reliable();
+	attributes.EnableRdmaWrite = VIP_TRUE;
+	VIP_MEM_ATTRIBUTES open = memory(nullptr, VIP_TRUE);
+	OrderedCq cq(nic);
+	Vi from(nic, attributes, cq, nullptr), to(nic, attributes);
+	Region target(nic, 64, &open);
+	Pool in(nic, 2, 64), out(nic, 4, 64);
+	for (unsigned i = 0; i < 2; i++)
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(to, in.message(i, 64), in.handle()));
+	ASSERT_TRUE(harness::connect(to, from));
+	for (unsigned i = 0; i < 4; i++)
+		ASSERT_EQ(VIP_SUCCESS,
+			  VipPostSend(from,
+				      i % 2 ? out.message(i, 64)
+					    : out.write(i, 64, target.data(), target.handle()),
+				      out.handle()));
+	for (unsigned i = 0; i < 4; i++)
+		ASSERT_EQ(out.descriptor(i), cq.take().descriptor) << i;
+	EXPECT_TRUE(cq.isEmpty());
+	// With nothing behind it that could be named.
+	ASSERT_EQ(VIP_SUCCESS,
+		  VipPostSend(from, out.write(0, 64, target.data(), target.handle()), out.handle()));
+	ASSERT_EQ(out.descriptor(0), cq.take().descriptor);
+}
+
 TEST_F(CqOrder, AsManyAsAQueueTakesAreNamed)
 {
 	auto count = static_cast<unsigned>(

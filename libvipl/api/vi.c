@@ -83,6 +83,12 @@ static struct device_endpoint *create_endpoint(struct vi *vi, const VIP_VI_ATTRI
 	return endpoint;
 }
 
+static void destroy_endpoint(struct vi *vi, struct device_endpoint *endpoint)
+{
+	ops_of(vi)->disconnect(endpoint); /* it may remember its last connection */
+	ops_of(vi)->endpoint_destroy(endpoint);
+}
+
 /* The NIC's lock is held; `vi` has its tag. */
 static VIP_RETURN build(struct vi *vi, struct cq *send_cq, struct cq *receive_cq)
 {
@@ -121,7 +127,7 @@ static VIP_RETURN build(struct vi *vi, struct cq *send_cq, struct cq *receive_cq
 destroy_changed:
 	pthread_cond_destroy(&vi->changed);
 destroy_endpoint:
-	ops_of(vi)->endpoint_destroy(vi->endpoint);
+	destroy_endpoint(vi, vi->endpoint);
 destroy_receive:
 	workqueue_destroy(&vi->receive);
 destroy_send:
@@ -136,7 +142,7 @@ release_send_cq:
 void vi_free(struct vi *vi)
 {
 	LIST_REMOVE(vi, in_nic);
-	ops_of(vi)->endpoint_destroy(vi->endpoint);
+	destroy_endpoint(vi, vi->endpoint);
 	workqueue_destroy(&vi->receive);
 	workqueue_destroy(&vi->send);
 	release_cq(vi->receive.cq);
@@ -317,7 +323,7 @@ static VIP_RETURN set_attributes(struct vi *vi, const VIP_VI_ATTRIBUTES *attribu
 		return VIP_ERROR_RESOURCE;
 	become(vi, attributes, tag, endpoint);
 	if (endpoint != former)
-		ops_of(vi)->endpoint_destroy(former);
+		destroy_endpoint(vi, former);
 	tag->users++;
 	former_tag->users--;
 	return VIP_SUCCESS;

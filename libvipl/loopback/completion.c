@@ -6,7 +6,8 @@
 
 #include "base/lock.h"
 #include "base/log.h"
-#include "loopback.h"
+#include "order.h"
+#include "report.h"
 
 #define CQ_CAPACITY (1u << 30) /* entries are kept nowhere, so there is room for any number */
 
@@ -98,131 +99,6 @@ int loopback_cq_grow(struct device *device, struct device_cq *cq, unsigned entri
 	return ENOSPC;
 }
 
-static inline uint32_t get_reported(const struct loopback_endpoint *endpoint)
-{
-	return atomic_load_explicit(&endpoint->reported, memory_order_relaxed);
-}
-
-/* It is not before the bound, if there is one. */
-static inline bool is_late(const struct loopback_endpoint *endpoint, const uint32_t *bound,
-			   uint32_t stamp)
-{
-	return bound && !stamp_before(order_stamp(endpoint->send_cq, stamp), *bound);
-}
-
-/* Those that are finished: the first, and of the others those before the bound, if there is one. */
-static inline int report_finished(struct loopback_endpoint *endpoint, const uint32_t *bound,
-				  bool *has_more)
-{
-	uint32_t first = get_reported(endpoint), reported = first;
-	uint32_t finished = atomic_load_explicit(&endpoint->finished, memory_order_acquire);
-
-	/* After a failure, or when a pending one has been flushed, more are reported than finished. */
-	for (; (int32_t)(finished - reported) > 0; reported++) {
-		if (reported != first &&
-		    is_late(endpoint, bound, endpoint->stamps[reported % SEND_STAMPS])) {
-			*has_more = true;
-			break;
-		}
-		workqueue_complete(endpoint->send_queue, 0, 0, 0);
-	}
-	atomic_store_explicit(&endpoint->reported, reported, memory_order_relaxed);
-	return (int)(reported - first);
-}
-
-/* What comes after those that are finished: one that failed, and what is flushed. */
-static int report_rest(struct loopback_endpoint *endpoint, const uint32_t *bound, bool is_first,
-		       bool *has_more)
-{
-	uint32_t failure = atomic_load_explicit(&endpoint->failure, memory_order_acquire);
-	uint32_t first = get_reported(endpoint), reported = first;
-	bool flushes;
-
-	if (failure && !endpoint->failure_told) {
-		*has_more = !is_first &&
-			    is_late(endpoint, bound, endpoint->stamps[reported % SEND_STAMPS]);
-		if (*has_more)
-			return 0;
-		is_first = false;
-		endpoint->failure_told = true;
-		reported++;
-		workqueue_complete(endpoint->send_queue, failure, 0, 0);
-	}
-	flushes = atomic_load_explicit(&endpoint->stopped, memory_order_acquire) &&
-		  reported != endpoint->accepted;
-	*has_more = flushes && !is_first &&
-		    is_late(endpoint, bound,
-			    atomic_load_explicit(&endpoint->sending.end, memory_order_relaxed));
-	for (; flushes && !*has_more && reported != endpoint->accepted; reported++)
-		workqueue_complete(endpoint->send_queue, VIP_STATUS_DESC_FLUSHED_ERROR, 0, 0);
-	atomic_store_explicit(&endpoint->reported, reported, memory_order_relaxed);
-	return (int)(reported - first);
-}
-
-static int report_end(struct loopback_endpoint *endpoint, const uint32_t *bound, bool *has_more)
-{
-	int count = report_finished(endpoint, bound, has_more);
-
-	return *has_more ? count : count + report_rest(endpoint, bound, !count, has_more);
-}
-
-/* These are read first: nothing finishes after them. */
-static inline bool is_ending(const struct loopback_endpoint *endpoint)
-{
-	return atomic_load_explicit(&endpoint->failure, memory_order_acquire) ||
-	       atomic_load_explicit(&endpoint->stopped, memory_order_acquire);
-}
-
-static inline bool is_next_stamped(const struct loopback_endpoint *endpoint)
-{
-	return (int32_t)(atomic_load(&endpoint->stamped) - get_reported(endpoint)) > 0;
-}
-
-bool loopback_next_send_is_done(const struct loopback_endpoint *endpoint)
-{
-	return atomic_load(&endpoint->finished) != get_reported(endpoint) || is_ending(endpoint) ||
-	       !is_next_stamped(endpoint);
-}
-
-int loopback_report_sends_before(struct loopback_endpoint *endpoint, uint32_t bound, bool *has_more)
-{
-	int count;
-
-	*has_more = false;
-	count = is_ending(endpoint) ? report_end(endpoint, &bound, has_more)
-				    : report_finished(endpoint, &bound, has_more);
-	*has_more |= is_next_stamped(endpoint);
-	return count;
-}
-
-bool loopback_next_send(struct loopback_endpoint *endpoint, uint32_t *stamp)
-{
-	bool failed = atomic_load(&endpoint->failure);
-	uint32_t finished = atomic_load(&endpoint->finished);
-
-	if ((failed && !endpoint->failure_told) || (int32_t)(finished - get_reported(endpoint)) > 0 ||
-	    is_next_stamped(endpoint)) {
-		*stamp = endpoint->stamps[get_reported(endpoint) % SEND_STAMPS];
-		return true;
-	}
-	*stamp = atomic_load_explicit(&endpoint->sending.end, memory_order_relaxed);
-	return atomic_load(&endpoint->stopped) && get_reported(endpoint) != endpoint->accepted;
-}
-
-static __attribute__((noinline)) int report_all(struct loopback_endpoint *endpoint)
-{
-	bool has_more = false;
-
-	return report_end(endpoint, NULL, &has_more);
-}
-
-static __attribute__((noinline)) int report_sends(struct loopback_endpoint *endpoint)
-{
-	if (atomic_load_explicit(&endpoint->is_pending, memory_order_acquire))
-		loopback_advance(endpoint);
-	return is_ending(endpoint) ? report_all(endpoint) : report_finished(endpoint, NULL, NULL);
-}
-
 /* Both looks are short, since most find nothing. */
 static inline int look_at_receives(struct loopback_endpoint *endpoint)
 {
@@ -233,23 +109,13 @@ static inline int look_at_receives(struct loopback_endpoint *endpoint)
 	return loopback_consume(endpoint);
 }
 
-/* After a failure there may be something to report although nothing more is finished. */
-static inline bool has_sends(const struct loopback_endpoint *endpoint)
-{
-	return atomic_load_explicit(&endpoint->finished, memory_order_acquire) !=
-		       get_reported(endpoint) ||
-	       atomic_load_explicit(&endpoint->is_pending, memory_order_acquire) ||
-	       atomic_load_explicit(&endpoint->failure, memory_order_acquire) ||
-	       atomic_load_explicit(&endpoint->stopped, memory_order_acquire);
-}
-
 static __attribute__((noinline)) int poll_own_queues(struct loopback_cq *cq)
 {
 	struct loopback_endpoint *endpoint;
 	int count = 0;
 
 	LIST_FOREACH(endpoint, &cq->senders, in_send_cq)
-		count += has_sends(endpoint) ? report_sends(endpoint) : 0;
+		count += loopback_has_sends(endpoint) ? loopback_report_sends(endpoint) : 0;
 	LIST_FOREACH(endpoint, &cq->receivers, in_receive_cq)
 		count += look_at_receives(endpoint);
 	return count;
@@ -277,21 +143,6 @@ int loopback_cq_poll(struct device_cq *base)
 	if (!atomic_load_explicit(&cq->device->is_polled, memory_order_relaxed))
 		return poll_after_tick(cq);
 	return poll_cq(cq);
-}
-
-bool loopback_cq_has_news(const struct loopback_cq *cq)
-{
-	struct loopback_endpoint *endpoint;
-
-	if (cq->page)
-		return order_has_news(&cq->order, cq->page);
-	LIST_FOREACH(endpoint, &cq->senders, in_send_cq)
-		if (has_sends(endpoint))
-			return true;
-	LIST_FOREACH(endpoint, &cq->receivers, in_receive_cq)
-		if (atomic_load(&endpoint->stopped) || (endpoint->in && next_message(endpoint)))
-			return true;
-	return false;
 }
 
 int loopback_cq_arm(struct device_cq *base)

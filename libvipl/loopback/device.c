@@ -15,27 +15,6 @@
 #define NAME	       "via_lo"
 #define EVENTS_AT_ONCE 64
 
-int loopback_watch(struct loopback_device *device, struct watch *watch, int fd)
-{
-	struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = watch};
-
-	if (epoll_ctl(device->base.event_fd, EPOLL_CTL_ADD, fd, &event))
-		return errno;
-	watch->fd = fd;
-	return 0;
-}
-
-void loopback_unwatch(struct loopback_device *device, struct watch *watch)
-{
-	int fd = atomic_exchange(&watch->fd, -1);
-
-	if (fd < 0)
-		return;
-	/* Closing would not do, should a forked child have the descriptor, too. */
-	epoll_ctl(device->base.event_fd, EPOLL_CTL_DEL, fd, NULL);
-	close(fd);
-}
-
 static void loopback_serve(struct device *base)
 {
 	struct epoll_event event;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/deadline.h"
-#include "loopback.h"
+#include "order.h"
 #include "base/pages.h"
 
 /* How long a peer may take for one access to our memory: far longer than any copy. */
@@ -117,7 +117,6 @@ void loopback_endpoint_destroy(struct device_endpoint *base)
 {
 	struct loopback_endpoint *endpoint = (struct loopback_endpoint *)base;
 
-	loopback_disconnect(base);
 	loopback_endpoint_reset(base);
 	leave_cqs(endpoint);
 	pages_free(endpoint->arrays, sizeof(*endpoint->arrays));

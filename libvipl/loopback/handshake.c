@@ -13,22 +13,6 @@
 #include "base/log.h"
 #include "loopback.h"
 
-struct connect_info loopback_info(const struct loopback_device *device, const struct hello *hello)
-{
-	struct connect_info info = {
-		.host = device->host,
-		.reliability = hello->reliability,
-		.max_transfer = hello->max_transfer,
-		.rights = {.rdma_write = hello->rights & HELLO_RDMA_WRITE,
-			   .rdma_read = hello->rights & HELLO_RDMA_READ},
-		.peer_to_peer = hello->kind == HELLO_MUTUAL_REQUEST,
-	};
-
-	info.discriminator.length = hello->own_length;
-	memcpy(info.discriminator.bytes, hello->own, hello->own_length);
-	return info;
-}
-
 static void introduce(struct loopback_endpoint *endpoint, struct hello *hello,
 		      enum hello_kind kind)
 {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "loopback.h"
 
 _Static_assert(sizeof(struct hello) == 112, "layout");
 
@@ -94,4 +95,20 @@ void hello_close_fds(int fds[HELLO_FDS])
 			close(fds[i]);
 		fds[i] = -1;
 	}
+}
+
+struct connect_info loopback_info(const struct loopback_device *device, const struct hello *hello)
+{
+	struct connect_info info = {
+		.host = device->host,
+		.reliability = hello->reliability,
+		.max_transfer = hello->max_transfer,
+		.rights = {.rdma_write = hello->rights & HELLO_RDMA_WRITE,
+			   .rdma_read = hello->rights & HELLO_RDMA_READ},
+		.peer_to_peer = hello->kind == HELLO_MUTUAL_REQUEST,
+	};
+
+	info.discriminator.length = hello->own_length;
+	memcpy(info.discriminator.bytes, hello->own, hello->own_length);
+	return info;
 }

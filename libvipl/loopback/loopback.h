@@ -239,7 +239,7 @@ static inline struct loopback_receive *receive_at(const struct loopback_endpoint
 	return endpoint->arrays->receives + (index & (LANE_RECEIVES - 1));
 }
 
-/* device.c */
+/* events.c */
 /* [nic] 0 or errno. */
 int loopback_watch(struct loopback_device *device, struct watch *watch, int fd);
 /* [nic] Closes the descriptor, too. */
@@ -271,69 +271,6 @@ int loopback_cq_grow(struct device *device, struct device_cq *cq, unsigned entri
 		     unsigned *capacity);
 int loopback_cq_poll(struct device_cq *cq);
 int loopback_cq_arm(struct device_cq *cq);
-/* Without the lock: a poll may find something. */
-bool loopback_cq_has_news(const struct loopback_cq *cq);
-
-/*
- * The CQ's lock is held, and the CQ has several queues. Is there a send to report, or one that is being published?
- * Then this is its stamp.
- */
-bool loopback_next_send(struct loopback_endpoint *endpoint, uint32_t *stamp);
-bool loopback_next_send_is_done(const struct loopback_endpoint *endpoint);
-/* Reports the first, and those before the bound. Returns how many; says whether there are more. */
-int loopback_report_sends_before(struct loopback_endpoint *endpoint, uint32_t bound, bool *has_more);
-
-/* order.c: completions of CQs of several queues, in the order in which they happened */
-/* 0 or errno. */
-int order_init(struct loopback_cq *cq);
-void order_destroy(struct loopback_cq *cq);
-/* [nic] A queue completes here from now on, or no more. 0 or errno. */
-int order_join(struct loopback_cq *cq, struct loopback_source *source);
-void order_leave(struct loopback_cq *cq, struct loopback_source *source);
-/* The CQ's lock is held. */
-int order_poll(struct loopback_cq *cq);
-/* What the stamp of a completion counts as, which may be any number. The CQ's lock is held. */
-uint32_t order_doubt(struct loopback_cq *cq, uint32_t stamp);
-
-static inline bool order_has_come(const struct loopback_order *order, const struct cq_page *page)
-{
-	return atomic_load(&order->called) || atomic_load(&page->summary);
-}
-
-/* Without the lock, too: a poll may find something. */
-static inline bool order_has_news(const struct loopback_order *order, const struct cq_page *page)
-{
-	return atomic_load_explicit(&order->is_filled, memory_order_relaxed) ||
-	       atomic_load_explicit(&order->has_pending, memory_order_relaxed) ||
-	       order_has_come(order, page);
-}
-
-#define STAMPS_MOST (1u << 30) /* far more than there can be completions at a time */
-
-static inline uint32_t order_stamp(struct loopback_cq *cq, uint32_t stamp)
-{
-	return cq->order.limit - stamp - 1 < STAMPS_MOST ? stamp : order_doubt(cq, stamp);
-}
-
-/*
- * The CQ shall look at this source: something has been finished there. Sequentially consistent. A CQ of one
- * queue looks in any case.
- */
-static inline void order_call(struct loopback_cq *cq, struct loopback_source *source)
-{
-	struct loopback_source *first;
-
-	if (!cq->page)
-		return;
-	/* When it was called already it has not been looked at since, and it will be. */
-	if (atomic_exchange(&source->is_called, true))
-		return;
-	first = atomic_load_explicit(&cq->order.called, memory_order_relaxed);
-	do
-		source->next_called = first;
-	while (!atomic_compare_exchange_weak(&cq->order.called, &first, source));
-}
-
 /* region.c */
 struct device_domain *loopback_domain_create(struct device *device);
 void loopback_domain_destroy(struct device_domain *domain);
@@ -372,6 +309,20 @@ static inline uint32_t region_room(const struct region_entries *entries, uint32_
 	return room < length ? (uint32_t)room : length;
 }
 
+/* Whether the local memory of a send is still registered, with these rights. */
+static inline bool send_memory_is_there(const struct loopback_endpoint *endpoint, const struct device_send *send,
+			  uint32_t rights)
+{
+	for (unsigned i = 0; i < send->count; i++) {
+		const struct segment *segment = &send->segments[i];
+
+		if (region_room(endpoint->device->regions, segment->key, endpoint->domain->number,
+				rights, segment->address, segment->length) != segment->length)
+			return false;
+	}
+	return true;
+}
+
 /* endpoint.c */
 struct device_endpoint *loopback_endpoint_create(struct device *device,
 						 struct endpoint_config *config);
@@ -383,6 +334,10 @@ void loopback_endpoint_reset(struct device_endpoint *endpoint);
 void endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsigned out_lane);
 /* Waits until the peer is in none of our memory by virtue of what it has seen before. */
 void endpoint_quiesce(struct loopback_endpoint *endpoint);
+
+/* hello.c */
+/* What a request or an accept says of its sender. */
+struct connect_info loopback_info(const struct loopback_device *device, const struct hello *hello);
 
 /* copy.c: from one process's memory to another's, by the kernel */
 /* True when the process has `nonce` at `address`: it is the right one, and may be accessed. */
@@ -400,31 +355,6 @@ void copy_scatter(const struct device_send *send, uint32_t offset, const uint8_t
 
 /* send.c */
 int loopback_post_send(struct device_endpoint *endpoint, const struct device_send *send);
-/* False when the peer has no receive posted, else its room. */
-bool send_next_receive(struct loopback_endpoint *endpoint, uint32_t *room);
-/* The next message, to be filled and published; NULL when the lane is full. */
-struct lane_message *send_message(struct loopback_endpoint *endpoint);
-/* `length` bytes of the ring, or NULL when there is no room. */
-uint8_t *send_ring(struct loopback_endpoint *endpoint, uint32_t length);
-void send_publish(struct loopback_endpoint *endpoint, struct lane_message *message,
-		  enum message_kind kind, uint32_t length, const struct device_send *send);
-/* The send under way is over, with success or with an error bit: its turn in the CQ is now. */
-void send_finish(struct loopback_endpoint *endpoint, uint32_t error);
-/* The same when it has its stamp already, from a message that was published or by send_set_stamp(). */
-void send_finish_stamped(struct loopback_endpoint *endpoint, uint32_t error);
-static inline void send_set_stamp(struct loopback_endpoint *endpoint, uint32_t stamp)
-{
-	uint32_t place = atomic_load_explicit(&endpoint->finished, memory_order_relaxed);
-
-	endpoint->stamps[place % SEND_STAMPS] = stamp;
-}
-/* The same when the peer's end does not take it, for which the peer gets another error. */
-void send_refused(struct loopback_endpoint *endpoint, uint32_t error, enum lane_end end);
-/* Whether the local memory of a send is still registered, with these rights. */
-bool send_memory_is_there(const struct loopback_endpoint *endpoint, const struct device_send *send,
-			  uint32_t rights);
-/* Wakes those who asked to be woken, after something was published or finished. */
-void send_announce(struct loopback_endpoint *endpoint);
 
 /* pending.c */
 /* Begins what loopback_advance() goes on with. */
@@ -497,7 +427,4 @@ void loopback_accept(struct device_request *request, struct device_endpoint *end
 		     const struct connect_info *own);
 VIP_RETURN loopback_cancel(struct device_endpoint *endpoint);
 void loopback_disconnect(struct device_endpoint *endpoint);
-/* What a request or an accept says of its sender. */
-struct connect_info loopback_info(const struct loopback_device *device, const struct hello *hello);
-
 #endif

@@ -20,38 +20,11 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "loopback.h"
+#include "order.h"
+#include "report.h"
 
 #define ROUNDS 3u /* of a poll, when nothing comes of the first */
-#define BATCH  256 /* completions of a poll; the round goes on in the next one */
-
-/* ---- the counter ---- */
-
-static uint32_t now(struct loopback_cq *cq)
-{
-	uint32_t stamp = atomic_load_explicit(&cq->page->stamp, memory_order_acquire);
-
-	if (stamp - cq->order.limit <= STAMPS_MOST)
-		return cq->order.seen = stamp;
-	if (!cq->order.has_warned)
-		log_error("a peer has written to the counter of a completion queue: "
-			  "completions may be told in another order");
-	cq->order.has_warned = true;
-	atomic_store(&cq->page->stamp, cq->order.seen);
-	return cq->order.seen;
-}
-
-uint32_t order_doubt(struct loopback_cq *cq, uint32_t stamp)
-{
-	uint32_t end = now(cq);
-
-	/*
-	 * Stamps from the limit up to here were taken since the round began. What is neither one of
-	 * these nor before the limit has never been taken: it counts as the latest.
-	 */
-	return end - stamp - 1 < STAMPS_MOST ? stamp : end - 1;
-}
-
+#define BATCH  256 
 /* ---- the heap: the least stamp is first ---- */
 
 static bool is_before(const struct loopback_order *order, unsigned a, unsigned b)
@@ -196,7 +169,7 @@ static void go_on_with_pending(struct loopback_cq *cq)
 static void begin_round(struct loopback_cq *cq)
 {
 	cq->order.round++;
-	cq->order.limit = now(cq);
+	cq->order.limit = stamps_now(cq);
 	/*
 	 * Of what was found in an earlier round an honest stamp is less than this limit. One that is not
 	 * counts as the last before it. Those whose stamp is lowered stay behind all others, so it is

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "loopback.h"
+#include "lane_out.h"
 
 void loopback_suspend(struct loopback_endpoint *endpoint, const struct device_send *send,
 		      unsigned kind)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/copy.h"
-#include "loopback.h"
+#include "order.h"
 #include "base/span.h"
 
 /* How much of a segment is in registered memory. */

@@ -103,7 +103,6 @@ void rdma_endpoint_destroy(struct device_endpoint *base)
 {
 	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
 
-	rdma_hang_up(base);
 	LIST_REMOVE(endpoint, in_device);
 	ibv_destroy_qp(endpoint->qp);
 	staging_forget(endpoint);
@@ -317,4 +316,26 @@ int rdma_endpoint_start(struct rdma_endpoint *endpoint)
 	attributes.retry_cnt = ACK_RETRIES;
 	attributes.rnr_retry = 0; /* VIA: a message without a receive breaks the connection */
 	return ibv_modify_qp(endpoint->qp, &attributes, mask);
+}
+
+static bool has_stalled(struct rdma_endpoint *endpoint)
+{
+	struct ibv_qp_init_attr unused;
+	struct ibv_qp_attr attributes;
+
+	return !ibv_query_qp(endpoint->qp, &attributes, IBV_QP_STATE, &unused) &&
+	       attributes.qp_state == IBV_QPS_ERR;
+}
+
+int rdma_endpoint_resume(struct device_endpoint *base)
+{
+	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
+	int error = rdma_endpoint_start(endpoint);
+
+	if (error && has_stalled(endpoint))
+		return 0; /* again, by a message that came before RTS: a completion tells of it */
+	if (error && error != ECONNABORTED)
+		log_error("queue pair %u: cannot go on after an error: %s", endpoint->qp->qp_num,
+			  strerror(error));
+	return error;
 }

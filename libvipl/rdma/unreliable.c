@@ -65,25 +65,3 @@ bool rdma_unreliable_error(struct rdma_endpoint *endpoint, bool is_receive, uint
 	*status = 0;
 	return !is_receive;
 }
-
-static bool has_stalled(struct rdma_endpoint *endpoint)
-{
-	struct ibv_qp_init_attr unused;
-	struct ibv_qp_attr attributes;
-
-	return !ibv_query_qp(endpoint->qp, &attributes, IBV_QP_STATE, &unused) &&
-	       attributes.qp_state == IBV_QPS_ERR;
-}
-
-int rdma_endpoint_resume(struct device_endpoint *base)
-{
-	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
-	int error = rdma_endpoint_start(endpoint);
-
-	if (error && has_stalled(endpoint))
-		return 0; /* again, by a message that came before RTS: a completion tells of it */
-	if (error && error != ECONNABORTED)
-		log_error("queue pair %u: cannot go on after an error: %s", endpoint->qp->qp_num,
-			  strerror(error));
-	return error;
-}

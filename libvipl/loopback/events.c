@@ -1,0 +1,27 @@
+/* The file descriptors that the device's epoll descriptor is for. */
+#include <errno.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "loopback.h"
+
+int loopback_watch(struct loopback_device *device, struct watch *watch, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = watch};
+
+	if (epoll_ctl(device->base.event_fd, EPOLL_CTL_ADD, fd, &event))
+		return errno;
+	watch->fd = fd;
+	return 0;
+}
+
+void loopback_unwatch(struct loopback_device *device, struct watch *watch)
+{
+	int fd = atomic_exchange(&watch->fd, -1);
+
+	if (fd < 0)
+		return;
+	/* Closing would not do, should a forked child have the descriptor, too. */
+	epoll_ctl(device->base.event_fd, EPOLL_CTL_DEL, fd, NULL);
+	close(fd);
+}

@@ -1,0 +1,94 @@
+/* The lane that goes out: what is not short enough for lane_out.h. */
+#include "lane_out.h"
+
+uint8_t *send_ring(struct loopback_endpoint *endpoint, uint32_t length)
+{
+	uint64_t place = ring_place(endpoint->ring_written, length);
+	uint64_t after = ring_after(place, length);
+
+	if (after - endpoint->seen_ring_consumed > LANE_RING) {
+		endpoint->seen_ring_consumed = atomic_load_explicit(
+			&endpoint->out->ring_consumed, memory_order_acquire);
+		if (after - endpoint->seen_ring_consumed > LANE_RING)
+			return NULL;
+	}
+	endpoint->ring_written = after;
+	return &endpoint->out->ring[place & (LANE_RING - 1)];
+}
+
+void send_publish(struct loopback_endpoint *endpoint, struct lane_message *message,
+		  enum message_kind kind, uint32_t length, const struct device_send *send)
+{
+	send_publish_inline(endpoint, message, kind, length, send, endpoint->shares);
+}
+
+void send_finish_stamped(struct loopback_endpoint *endpoint, uint32_t error)
+{
+	if (!error || endpoint->own.reliability == VIP_SERVICE_UNRELIABLE) {
+		send_finish_well(endpoint);
+		return;
+	}
+	atomic_store_explicit(&endpoint->failure, error, memory_order_release);
+	order_call(endpoint->send_cq, &endpoint->sending);
+	/* The connection shall end although the program may not ask for completions. */
+	bell_ring(endpoint->device->bell.fd, endpoint->device->bell_name);
+}
+
+void send_finish(struct loopback_endpoint *endpoint, uint32_t error)
+{
+	send_stamp_now(endpoint);
+	send_finish_stamped(endpoint, error);
+}
+
+void send_refused(struct loopback_endpoint *endpoint, uint32_t error, enum lane_end end)
+{
+	/* It is read when the connection ends, which at the other levels is not for this. */
+	if (endpoint->own.reliability != VIP_SERVICE_UNRELIABLE)
+		atomic_store_explicit(&endpoint->out->end, end, memory_order_release);
+	send_finish(endpoint, error);
+}
+
+int send_wake(struct loopback_endpoint *endpoint, uint32_t waits)
+{
+	struct loopback_cq *cq = endpoint->send_cq;
+	int from_fd = endpoint->device->bell.fd;
+	uint32_t armed;
+
+	if (waits)
+		waits = atomic_exchange(endpoint->peer_waits, 0);
+	if (waits & WAIT_ON_CHANNEL)
+		bell_ring(from_fd, endpoint->peer_channel_bell);
+	if (waits & WAIT_IN_AGENT)
+		bell_ring(from_fd, endpoint->peer_agent_bell);
+	armed = atomic_load_explicit(&cq->armed, memory_order_relaxed);
+	if (armed & ARMED_TO_RING && atomic_fetch_and(&cq->armed, ~(uint32_t)ARMED_TO_RING) & ARMED_TO_RING)
+		bell_ring(from_fd, cq->channel->bell_name);
+	/* Nobody is woken for what can be told here. A pending send goes on where the CQ is polled. */
+	if (armed & ARMED_TO_LOOK &&
+	    !atomic_load_explicit(&endpoint->is_pending, memory_order_relaxed))
+		cq_poll_for_device(cq->cq);
+	return 0;
+}
+
+int send_announce_shared(struct loopback_endpoint *endpoint)
+{
+	struct loopback_cq *cq = endpoint->send_cq;
+	uint32_t waits;
+
+	/* Who is told in this way, or by the bit of publish(), cannot miss it. With the others it is as above. */
+	order_call(cq, &endpoint->sending);
+	if (!endpoint->peer_page || !cq->page)
+		atomic_thread_fence(memory_order_seq_cst);
+	waits = atomic_load(endpoint->peer_waits);
+	if (waits || atomic_load(&cq->armed))
+		return send_wake(endpoint, waits);
+	return 0;
+}
+
+void send_announce(struct loopback_endpoint *endpoint)
+{
+	if (endpoint->shares)
+		send_announce_shared(endpoint);
+	else
+		send_announce_alone(endpoint);
+}

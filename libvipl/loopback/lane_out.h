@@ -1,0 +1,131 @@
+/* What sending does with the lane that goes out: its messages, its ring, and who is woken. The send queue's lock is held. */
+#ifndef VIPL_LOOPBACK_LANE_OUT_H
+#define VIPL_LOOPBACK_LANE_OUT_H
+
+#include "order.h"
+
+/* False when the peer has no receive posted, else its room. */
+static inline bool send_next_receive(struct loopback_endpoint *endpoint, uint32_t *room)
+{
+	/* With the receive come its details. */
+	uint64_t receive = atomic_load_explicit(
+		&endpoint->out->receives[endpoint->taken & (LANE_RECEIVES - 1)],
+		memory_order_acquire);
+
+	*room = (uint32_t)receive;
+	return receive >> 32 == (uint32_t)(endpoint->taken + 1);
+}
+
+/* The next message, to be filled and published; NULL when the lane is full. */
+static inline struct lane_message *send_message(struct loopback_endpoint *endpoint)
+{
+	struct lane *out = endpoint->out;
+
+	if (endpoint->written - endpoint->seen_consumed >= LANE_MESSAGES) {
+		/* What the peer has consumed it does not read any more. */
+		endpoint->seen_consumed =
+			atomic_load_explicit(&out->consumed, memory_order_acquire);
+		if (endpoint->written - endpoint->seen_consumed >= LANE_MESSAGES)
+			return NULL;
+	}
+	return &out->messages[endpoint->written & (LANE_MESSAGES - 1)];
+}
+
+/* `length` bytes of the ring, or NULL when there is no room. */
+uint8_t *send_ring(struct loopback_endpoint *endpoint, uint32_t length);
+
+static inline void send_set_stamp(struct loopback_endpoint *endpoint, uint32_t stamp)
+{
+	uint32_t place = atomic_load_explicit(&endpoint->finished, memory_order_relaxed);
+
+	endpoint->stamps[place % SEND_STAMPS] = stamp;
+}
+
+/* The turn of the send under way in its CQ is now, whenever it is told. */
+static inline void send_stamp_now(struct loopback_endpoint *endpoint)
+{
+	if (endpoint->shares && endpoint->send_cq->page)
+		send_set_stamp(endpoint, cq_page_stamp(endpoint->send_cq->page));
+}
+
+/*
+ * The same before the message is published: from then on it may be answered, and another thread may poll the CQ
+ * before this one has said that the send is done. So that one finds the place. A pending send is gone on with
+ * under the CQ's lock: nobody polls meanwhile.
+ */
+static inline void send_take_place(struct loopback_endpoint *endpoint)
+{
+	send_stamp_now(endpoint);
+	if (!endpoint->send_cq->page ||
+	    atomic_load_explicit(&endpoint->is_pending, memory_order_relaxed))
+		return;
+	atomic_store_explicit(&endpoint->stamped,
+			      atomic_load_explicit(&endpoint->finished, memory_order_relaxed) + 1,
+			      memory_order_release);
+	order_call(endpoint->send_cq, &endpoint->sending);
+}
+
+static inline __attribute__((always_inline))
+void send_publish_inline(struct loopback_endpoint *endpoint, struct lane_message *message,
+	     enum message_kind kind, uint32_t length, const struct device_send *send, bool shares)
+{
+	message->kind = (uint8_t)kind;
+	message->has_immediate = !!(send->control & VIP_CONTROL_IMMEDIATE);
+	message->length = length;
+	message->immediate = send->immediate;
+	if (kind < MESSAGE_PART)
+		endpoint->taken++;
+	if (shares && endpoint->peer_page)
+		message->stamp = cq_page_stamp(endpoint->peer_page);
+	/* After the message's own stamp, for the CQ may be the same, and before an answer can have one. */
+	if (shares && kind < MESSAGE_PART)
+		send_take_place(endpoint);
+	/* With the number the peer gets all that was written before it, in the ring, too. */
+	atomic_store_explicit(&message->number, ++endpoint->written, memory_order_release);
+	/* Before the send is done: who sees that may send to the same CQ, and shall not overtake this. */
+	if (shares && endpoint->peer_page)
+		cq_page_arrived(endpoint->peer_page, endpoint->peer_queue);
+	/* What the next one needs is best fetched while the peer is at this one. */
+	__builtin_prefetch(&endpoint->out->messages[endpoint->written & (LANE_MESSAGES - 1)], 1);
+	__builtin_prefetch((void *)&endpoint->out->receives[endpoint->taken & (LANE_RECEIVES - 1)]);
+}
+
+/* The same, out of line. */
+void send_publish(struct loopback_endpoint *endpoint, struct lane_message *message,
+		  enum message_kind kind, uint32_t length, const struct device_send *send);
+
+static inline void send_finish_well(struct loopback_endpoint *endpoint)
+{
+	atomic_store_explicit(&endpoint->finished,
+			      atomic_load_explicit(&endpoint->finished, memory_order_relaxed) + 1,
+			      memory_order_release);
+}
+
+/* The send under way is over, with success or with an error bit: its turn in the CQ is now. */
+void send_finish(struct loopback_endpoint *endpoint, uint32_t error);
+/* The same when it has its stamp already, from a message that was published or by send_set_stamp(). */
+void send_finish_stamped(struct loopback_endpoint *endpoint, uint32_t error);
+/* The same when the peer's end does not take it, for which the peer gets another error. */
+void send_refused(struct loopback_endpoint *endpoint, uint32_t error, enum lane_end end);
+
+/* Wakes those who asked to be woken, after something was published or finished. Returns 0. */
+int send_wake(struct loopback_endpoint *endpoint, uint32_t waits);
+/* Those who are to be woken, if there are any. Returns 0. */
+static inline int send_announce_alone(struct loopback_endpoint *endpoint)
+{
+	uint32_t waits;
+
+	/* See loopback_cq_arm(). */
+	atomic_thread_fence(memory_order_seq_cst);
+	waits = atomic_load_explicit(&endpoint->out->receiver_waits, memory_order_relaxed);
+	if (waits || atomic_load_explicit(&endpoint->send_cq->armed, memory_order_relaxed))
+		return send_wake(endpoint, waits);
+	return 0;
+}
+
+/* The same with CQs of several queues: each is told which one has something. */
+int send_announce_shared(struct loopback_endpoint *endpoint);
+/* Whichever it is. */
+void send_announce(struct loopback_endpoint *endpoint);
+
+#endif

@@ -1,0 +1,35 @@
+/* What sends report to their CQ. */
+#ifndef VIPL_LOOPBACK_REPORT_H
+#define VIPL_LOOPBACK_REPORT_H
+
+#include "loopback.h"
+
+/* The CQ's lock is held, and it is for this queue alone: goes on with a pending send, and reports. Returns how many. */
+int loopback_report_sends(struct loopback_endpoint *endpoint);
+
+/*
+ * The CQ's lock is held, and the CQ has several queues. Is there a send to report, or one that is being published?
+ * Then this is its stamp.
+ */
+bool loopback_next_send(struct loopback_endpoint *endpoint, uint32_t *stamp);
+bool loopback_next_send_is_done(const struct loopback_endpoint *endpoint);
+/* Reports the first, and those before the bound. Returns how many; says whether there are more. */
+int loopback_report_sends_before(struct loopback_endpoint *endpoint, uint32_t bound, bool *has_more);
+
+/* The send CQ's lock is held. */
+static inline uint32_t reported_sends(const struct loopback_endpoint *endpoint)
+{
+	return atomic_load_explicit(&endpoint->reported, memory_order_relaxed);
+}
+
+/* After a failure there may be something to report although nothing more is finished. */
+static inline bool loopback_has_sends(const struct loopback_endpoint *endpoint)
+{
+	return atomic_load_explicit(&endpoint->finished, memory_order_acquire) !=
+		       reported_sends(endpoint) ||
+	       atomic_load_explicit(&endpoint->is_pending, memory_order_acquire) ||
+	       atomic_load_explicit(&endpoint->failure, memory_order_acquire) ||
+	       atomic_load_explicit(&endpoint->stopped, memory_order_acquire);
+}
+
+#endif

@@ -1,0 +1,32 @@
+/* The counter of a CQ of several queues, and the stamps that are taken from it. */
+#include "base/log.h"
+#include "order.h"
+
+/* ---- the counter ---- */
+
+uint32_t stamps_now(struct loopback_cq *cq)
+{
+	uint32_t stamp = atomic_load_explicit(&cq->page->stamp, memory_order_acquire);
+
+	if (stamp - cq->order.limit <= STAMPS_MOST)
+		return cq->order.seen = stamp;
+	if (!cq->order.has_warned)
+		log_error("a peer has written to the counter of a completion queue: "
+			  "completions may be told in another order");
+	cq->order.has_warned = true;
+	atomic_store(&cq->page->stamp, cq->order.seen);
+	return cq->order.seen;
+}
+
+/* completions of a poll; the round goes on in the next one */
+
+uint32_t stamps_doubt(struct loopback_cq *cq, uint32_t stamp)
+{
+	uint32_t end = stamps_now(cq);
+
+	/*
+	 * Stamps from the limit up to here were taken since the round began. What is neither one of
+	 * these nor before the limit has never been taken: it counts as the latest.
+	 */
+	return end - stamp - 1 < STAMPS_MOST ? stamp : end - 1;
+}
