@@ -1,6 +1,6 @@
 /*
  * For the files that define functions of the API. The linker calls what they define
- * untraced_VipOpenNic and so on: what programs call is in api.c, and is a jump to that unless calls
+ * untraced_VipOpenNic and so on: what programs call is in entry.c, and is a jump to that unless calls
  * are traced. In C, and for a debugger, each function has the name that is written there.
  */
 #ifndef VIPL_API_H
@@ -10,7 +10,7 @@
 
 #define API(name, ...)	 extern __typeof__(name) name __asm__("untraced_" #name);
 #define API_OTHER(name) API(name, )
-#include "trace/api_table.h"
+#include "api_table.h"
 #undef API
 #undef API_OTHER
 

@@ -3,11 +3,11 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/deadline.h"
+#include "base/thread.h"
 #include "core/nic.h"
 #include "notifier.h"
 #include "core/connecting.h"
@@ -16,18 +16,6 @@
 /* Between two looks at CQs with starved queues. */
 #define FIRST_STARVED_MSEC   1
 #define LONGEST_STARVED_MSEC 64
-
-int thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
-{
-	sigset_t all, before;
-	int error;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(thread, NULL, run, argument);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return error;
-}
 
 /*
  * Does what is due at the NIC's CQs; returns msec until it has to be called again, or -1. Starved

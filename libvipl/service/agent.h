@@ -2,12 +2,7 @@
 #ifndef VIPL_AGENT_H
 #define VIPL_AGENT_H
 
-#include <pthread.h>
-
 struct nic;
-
-/* Starts a thread of the library, which takes no signals. 0 or errno. */
-int thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 
 /* 0 or errno. */
 int agent_start(struct nic *nic);

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "core/channel.h"
 #include "notify.h"
 #include "trace/trace_handler.h"

@@ -15,8 +15,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "service/agent.h"
 #include "base/deadline.h"
+#include "base/thread.h"
 #include "trace.h"
 
 #ifndef UFFD_USER_MODE_ONLY /* Linux 5.11; for it no privilege is needed */

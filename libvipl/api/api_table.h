@@ -8,7 +8,7 @@
  * after   what is noted behind it; rc is its result. A function that has refused its arguments may
  *         not have looked at what they point to, and neither does this.
  *
- * API_OTHER(function) is written out in api.c. Included by those who say what API is.
+ * API_OTHER(function) is written out in entry.c. Included by those who say what API is.
  */
 // clang-format off
 

@@ -9,9 +9,8 @@
 #include "base/address.h"
 #include "core/memory.h"
 #include "core/object.h"
-#include "trace.h"
-#include "trace_handler.h"
-#include "trace_text.h"
+#include "trace/trace.h"
+#include "trace/trace_words.h"
 #include "vipl.h"
 
 enum how { RUNS, WAITS, POLLS };
@@ -43,13 +42,6 @@ static const char *result_name(VIP_RETURN rc)
 	return names[rc];
 }
 
-/* ---- the table's words ---- */
-
-static void handle(struct text *t, const char *key, const void *value)
-{
-	text_hex(t, key, (uintptr_t)value);
-}
-
 /* Is the handle one that the function will go on with? Otherwise it looks at nothing else. */
 static bool is_live(VIP_PVOID value, enum object_kind kind)
 {
@@ -58,12 +50,6 @@ static bool is_live(VIP_PVOID value, enum object_kind kind)
 	if (object)
 		object_put(object);
 	return object;
-}
-
-static void queue(struct trace_line *l, enum trace_queue which, VIP_PVOID owner)
-{
-	l->queue = which;
-	l->handle = owner;
 }
 
 static void timeout(struct text *t, VIP_ULONG msec)
@@ -204,16 +190,6 @@ static void posted(struct trace_line *l, enum trace_queue which, VIP_VI_HANDLE v
 		descriptor_read(&l->text, which == TRACE_SEND, descriptor);
 }
 
-/* Of one that was done, and is the program's again. */
-static void descriptor_done(struct text *t, const VIP_DESCRIPTOR *descriptor)
-{
-	handle(t, "desc", descriptor);
-	text_hex(t, "status", descriptor->CS.Status);
-	text_number(t, "bytes", descriptor->CS.Length);
-	if (descriptor->CS.Status & VIP_STATUS_IMMEDIATE)
-		text_hex(t, "imm", descriptor->CS.ImmediateData);
-}
-
 static void waited(struct text *t, VIP_RETURN rc, VIP_DESCRIPTOR *const *descriptor)
 {
 	if ((rc == VIP_SUCCESS || rc == VIP_DESCRIPTOR_ERROR) && *descriptor)
@@ -233,21 +209,6 @@ static void waits(struct trace_line *l, enum trace_queue which, VIP_VI_HANDLE vi
 	queue(l, which, vi);
 	handle(&l->text, "vi", vi);
 	timeout(&l->text, msec);
-}
-
-static void asks(struct trace_line *l, enum trace_queue which, const char *key, VIP_PVOID owner,
-		 VIP_PVOID context, uintptr_t handler)
-{
-	queue(l, which, owner);
-	handle(&l->text, key, owner);
-	handle(&l->text, "context", context);
-	text_hex(&l->text, "handler", handler);
-}
-
-static void entry(struct text *t, VIP_VI_HANDLE vi, VIP_BOOLEAN receives)
-{
-	handle(t, "vi", vi);
-	text_word(t, "queue", receives ? "recv" : "send");
 }
 
 /* ---- the functions ---- */
@@ -348,65 +309,4 @@ void VipSetUserData(VIP_VI_HANDLE vi, VIP_PVOID data)
 	trace_enter(&line, false);
 	untraced_VipSetUserData(vi, data);
 	user_data(&line, vi, data);
-}
-
-/* ---- handlers ---- */
-
-static int64_t handler_called(struct trace_line *line)
-{
-	trace_handler(line);
-	return line->now;
-}
-
-int64_t trace_error_handler(const VIP_ERROR_DESCRIPTOR *error, VIP_PVOID context,
-			    VIP_ERROR_HANDLER handler)
-{
-	static const char *const names[] = {
-		[VIP_ERROR_POST_DESC] = "VIP_ERROR_POST_DESC",
-		[VIP_ERROR_CONN_LOST] = "VIP_ERROR_CONN_LOST",
-		[VIP_ERROR_RECVQ_EMPTY] = "VIP_ERROR_RECVQ_EMPTY",
-		[VIP_ERROR_VI_OVERRUN] = "VIP_ERROR_VI_OVERRUN",
-		[VIP_ERROR_RDMAW_PROT] = "VIP_ERROR_RDMAW_PROT",
-		[VIP_ERROR_RDMAW_DATA] = "VIP_ERROR_RDMAW_DATA",
-		[VIP_ERROR_RDMAW_ABORT] = "VIP_ERROR_RDMAW_ABORT",
-		[VIP_ERROR_RDMAR_PROT] = "VIP_ERROR_RDMAR_PROT",
-		[VIP_ERROR_COMP_PROT] = "VIP_ERROR_COMP_PROT",
-		[VIP_ERROR_RDMA_TRANSPORT] = "VIP_ERROR_RDMA_TRANSPORT",
-		[VIP_ERROR_CATASTROPHIC] = "VIP_ERROR_CATASTROPHIC",
-	};
-	struct trace_line line;
-	struct text *t = &line.text;
-
-	trace_begin(&line, "VipErrorCallback");
-	handle(t, "nic", error->NicHandle);
-	handle(t, "vi", error->ViHandle);
-	handle(t, "desc", error->DescriptorPtr);
-	text_hex(t, "op", error->OpCode);
-	text_word(t, "error", names[error->ErrorCode]);
-	handle(t, "context", context);
-	text_hex(t, "handler", (uintptr_t)handler);
-	return handler_called(&line);
-}
-
-int64_t trace_vi_handler(bool is_receive, VIP_VI_HANDLE vi, const VIP_DESCRIPTOR *descriptor,
-			 VIP_PVOID context, VIP_VI_CALLBACK handler)
-{
-	struct trace_line line;
-
-	trace_begin(&line, is_receive ? "VipRecvNotify" : "VipSendNotify");
-	asks(&line, is_receive ? TRACE_RECV : TRACE_SEND, "vi", vi, context,
-	     (uintptr_t)handler);
-	descriptor_done(&line.text, descriptor);
-	return handler_called(&line);
-}
-
-int64_t trace_cq_handler(VIP_CQ_HANDLE cq, VIP_VI_HANDLE vi, VIP_BOOLEAN is_receive,
-			 VIP_PVOID context, VIP_CQ_CALLBACK handler)
-{
-	struct trace_line line;
-
-	trace_begin(&line, "VipCQNotify");
-	asks(&line, TRACE_CQ, "cq", cq, context, (uintptr_t)handler);
-	entry(&line.text, vi, is_receive);
-	return handler_called(&line);
 }

@@ -1,0 +1,10 @@
+/* Threads of the library. */
+#ifndef VIPL_THREAD_H
+#define VIPL_THREAD_H
+
+#include <pthread.h>
+
+/* Starts a thread that takes no signals. 0 or errno. */
+int thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
+
+#endif

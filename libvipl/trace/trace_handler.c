@@ -1,0 +1,65 @@
+/* The lines of handlers. */
+#include "trace_handler.h"
+
+#include "trace_words.h"
+
+/* ---- handlers ---- */
+
+static int64_t handler_called(struct trace_line *line)
+{
+	trace_handler(line);
+	return line->now;
+}
+
+int64_t trace_error_handler(const VIP_ERROR_DESCRIPTOR *error, VIP_PVOID context,
+			    VIP_ERROR_HANDLER handler)
+{
+	static const char *const names[] = {
+		[VIP_ERROR_POST_DESC] = "VIP_ERROR_POST_DESC",
+		[VIP_ERROR_CONN_LOST] = "VIP_ERROR_CONN_LOST",
+		[VIP_ERROR_RECVQ_EMPTY] = "VIP_ERROR_RECVQ_EMPTY",
+		[VIP_ERROR_VI_OVERRUN] = "VIP_ERROR_VI_OVERRUN",
+		[VIP_ERROR_RDMAW_PROT] = "VIP_ERROR_RDMAW_PROT",
+		[VIP_ERROR_RDMAW_DATA] = "VIP_ERROR_RDMAW_DATA",
+		[VIP_ERROR_RDMAW_ABORT] = "VIP_ERROR_RDMAW_ABORT",
+		[VIP_ERROR_RDMAR_PROT] = "VIP_ERROR_RDMAR_PROT",
+		[VIP_ERROR_COMP_PROT] = "VIP_ERROR_COMP_PROT",
+		[VIP_ERROR_RDMA_TRANSPORT] = "VIP_ERROR_RDMA_TRANSPORT",
+		[VIP_ERROR_CATASTROPHIC] = "VIP_ERROR_CATASTROPHIC",
+	};
+	struct trace_line line;
+	struct text *t = &line.text;
+
+	trace_begin(&line, "VipErrorCallback");
+	handle(t, "nic", error->NicHandle);
+	handle(t, "vi", error->ViHandle);
+	handle(t, "desc", error->DescriptorPtr);
+	text_hex(t, "op", error->OpCode);
+	text_word(t, "error", names[error->ErrorCode]);
+	handle(t, "context", context);
+	text_hex(t, "handler", (uintptr_t)handler);
+	return handler_called(&line);
+}
+
+int64_t trace_vi_handler(bool is_receive, VIP_VI_HANDLE vi, const VIP_DESCRIPTOR *descriptor,
+			 VIP_PVOID context, VIP_VI_CALLBACK handler)
+{
+	struct trace_line line;
+
+	trace_begin(&line, is_receive ? "VipRecvNotify" : "VipSendNotify");
+	asks(&line, is_receive ? TRACE_RECV : TRACE_SEND, "vi", vi, context,
+	     (uintptr_t)handler);
+	descriptor_done(&line.text, descriptor);
+	return handler_called(&line);
+}
+
+int64_t trace_cq_handler(VIP_CQ_HANDLE cq, VIP_VI_HANDLE vi, VIP_BOOLEAN is_receive,
+			 VIP_PVOID context, VIP_CQ_CALLBACK handler)
+{
+	struct trace_line line;
+
+	trace_begin(&line, "VipCQNotify");
+	asks(&line, TRACE_CQ, "cq", cq, context, (uintptr_t)handler);
+	entry(&line.text, vi, is_receive);
+	return handler_called(&line);
+}
