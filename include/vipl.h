@@ -34,7 +34,7 @@
  * Settings   In the environment: VIPL_NIC_MAP, VIPL_ADDRESS_BYTES, VIPL_GRACE_MSEC, VIPL_SPIN_USEC,
  *            VIPL_KEEPALIVE_SEC, VIPL_PROGRESS, VIPL_LO_COPY, VIPL_LO_USERS, VIPL_HOSTS, VIPL_LOG,
  *            VIPL_TRACE, VIPL_TRACE_MIB.
- *            What they mean is in README.md.
+ *            vipl(7), a manual page, says what each of them changes.
  */
 #ifndef VIPL_H
 #define VIPL_H

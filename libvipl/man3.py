@@ -159,7 +159,7 @@ def overview(header, functions, version):
             text += f'.SS "{escape(chapter)}"\n'
             chapter = None
         text += entry(with_names(found["name"]), escape(found["about"]))
-    return text
+    return text + '.SH "SEE ALSO"\n.BR vipl (7)\n'
 
 
 def pages_of(header, version):

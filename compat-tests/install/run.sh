@@ -95,4 +95,5 @@ done
 for function in "${api[@]}"; do
     grep -q "^\.SH NAME" "$prefix/share/man/man3/$function.3" || fail "no manual page of $function"
 done
+grep -q "^\.SH NAME" "$prefix/share/man/man7/vipl.7" || fail "no manual page vipl(7)"
 exit "$failed"
