@@ -162,7 +162,7 @@ TEST_F(CmConnected, ADisconnectionThatCrossesOursIsNotTold)
 	expect_traffic(a, b);
 }
 
-// Kernels stumble over a queue pair that is reset while they are at a message: see come_to_rest().
+// Kernels stumble over a queue pair that is reset while they are at a message: see drain() in queuepair.c.
 TEST_F(CmConnected, AQueuePairWithoutReceivesFlushesOneBeforeItIsReset)
 {
 	uint64_t before = fake_calls("ibv_post_recv");
@@ -192,7 +192,7 @@ TEST_F(CmConnected, AQueuePairWithReceivesNeedsNoOther)
 	expect_received(b, r2, VIP_STATUS_DESC_FLUSHED_ERROR);
 }
 
-TEST_F(CmConnected, AQueuePairThatDoesNotComeToRestIsWaitedForBriefly)
+TEST_F(CmConnected, AQueuePairThatIsNotDrainedIsWaitedForBriefly)
 {
 	options([](fake_options &o) { o.hold_completions = true; });
 	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);

@@ -30,7 +30,7 @@ void shim_lock_release(struct lock *lock)
 
 int shim_lock_is_owned(const struct lock *lock)
 {
-	return atomic_load(&lock->owner) != 0;
+	return atomic_load(&lock->owner) != LOCK_NOBODY;
 }
 
 void shim_lock_be_guest(void)

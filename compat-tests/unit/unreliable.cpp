@@ -480,6 +480,20 @@ TEST_F(UnreliableWrite, IsNotCutOnDevicesThatRecoverFromALostPacket)
 	EXPECT_EQ(receives[0]->CS.Length, 20000u);
 }
 
+TEST_F(UnreliableWrite, QueuePairsAreDrainedOfReceivesOnSoftRoceAlone)
+{
+	for (uint32_t vendor : {0xffffffU, 0x2c9U}) {
+		open_with([=](fake_device &d) { d.vendor_id = vendor; });
+		make_pair();
+		uint64_t before = fake_calls("ibv_post_recv");
+		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+		expect_state(b, VIP_STATE_ERROR);
+		EXPECT_EQ(fake_calls("ibv_post_recv") - before, vendor == 0xffffff ? 2U : 0U);
+		close();
+		fake_reset();
+	}
+}
+
 // 391 pieces where the device has room for 128, and then for ten only.
 TEST_F(UnreliableWrite, OfMorePiecesThanTheDeviceHoldsGoesOnByItself)
 {

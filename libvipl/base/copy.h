@@ -18,7 +18,15 @@
 #define ORDERED_TAIL 64u
 #endif
 
-/* The end of what arrives, in ascending order, each aligned word at once. */
+/*
+ * The end of what arrives, in ascending order, each aligned word at once. A program that sees the last byte sees
+ * what came before it, on any processor. On x86 plain stores are in order.
+ */
+#if defined(__x86_64__) || defined(__i386__)
+#define STORE_IN_ORDER(type, to, value) (*(volatile type *)(to) = (value))
+#else
+#define STORE_IN_ORDER(type, to, value) __atomic_store_n((volatile type *)(to), value, __ATOMIC_RELEASE)
+#endif
 UNSEEN static inline void copy_tail(volatile uint8_t *to, const uint8_t *from, size_t length)
 {
 	size_t i = 0;
@@ -28,7 +36,7 @@ UNSEEN static inline void copy_tail(volatile uint8_t *to, const uint8_t *from, s
 			uint64_t word;
 
 			__builtin_memcpy(&word, from + i, sizeof(word));
-			*(volatile uint64_t *)(to + i) = word;
+			STORE_IN_ORDER(uint64_t, to + i, word);
 		}
 	for (size_t step; i < length; i += step) {
 		uintptr_t place = (uintptr_t)(to + i);
@@ -38,14 +46,14 @@ UNSEEN static inline void copy_tail(volatile uint8_t *to, const uint8_t *from, s
 		if (place % sizeof(word) == 0 && length - i >= sizeof(word)) {
 			step = sizeof(word);
 			__builtin_memcpy(&word, from + i, step);
-			*(volatile uint64_t *)(to + i) = word;
+			STORE_IN_ORDER(uint64_t, to + i, word);
 		} else if (place % sizeof(half) == 0 && length - i >= sizeof(half)) {
 			step = sizeof(half);
 			__builtin_memcpy(&half, from + i, step);
-			*(volatile uint32_t *)(to + i) = half;
+			STORE_IN_ORDER(uint32_t, to + i, half);
 		} else {
 			step = 1;
-			to[i] = from[i];
+			STORE_IN_ORDER(uint8_t, to + i, from[i]);
 		}
 	}
 }
@@ -93,6 +101,7 @@ static inline void copy_out_short(uint8_t *to, const uint8_t *from, size_t lengt
 #endif
 }
 
+#undef STORE_IN_ORDER
 #undef UNSEEN
 #undef ORDERED_TAIL
 

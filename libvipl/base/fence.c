@@ -4,22 +4,36 @@
 #include <errno.h>
 #include <linux/membarrier.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "log.h"
+
 struct switches switches = {.is_traced = true};
 
+static bool membarrier(int command)
+{
+	return !syscall(SYS_membarrier, command, 0, 0);
+}
+
+/*
+ * The kernel may lack memory for a moment; and a process that was restored from a checkpoint has to register
+ * anew. Without the fence no lock would hold: there is no way on.
+ */
 void fence_heavy(void)
 {
-	/* It may lack memory for a moment. Without it no lock would hold: there is no way on. */
-	while (switches.fence_is_free && syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0))
-		if (errno != ENOMEM)
-			abort();
+	while (switches.fence_is_free && !membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) {
+		if (errno == ENOMEM ||
+		    (errno == EPERM && membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)))
+			continue;
+		log_error("membarrier: %s; no lock of this library holds without it", strerror(errno));
+		abort();
+	}
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
 void fence_init(void)
 {
-	switches.fence_is_free =
-		!syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+	switches.fence_is_free = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
 }

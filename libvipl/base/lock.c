@@ -21,13 +21,13 @@ static uint32_t this_thread(void)
 
 void lock_init(struct lock *lock)
 {
-	*lock = (struct lock){0};
+	*lock = (struct lock){.owner = LOCK_NOBODY};
 	pthread_mutex_init(&lock->mutex, NULL);
 }
 
 static void end_ownership(struct lock *lock)
 {
-	atomic_store_explicit(&lock->owner, 0, memory_order_relaxed);
+	atomic_store_explicit(&lock->owner, LOCK_NOBODY, memory_order_relaxed);
 	fence_heavy();
 	while (atomic_load_explicit(&lock->inside, memory_order_acquire))
 		syscall(SYS_futex, &lock->inside, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0);
@@ -47,7 +47,7 @@ void lock_acquire_slowly(struct lock *lock, enum lock_way way)
 		wake(lock);
 	}
 	pthread_mutex_lock(&lock->mutex);
-	if (atomic_load_explicit(&lock->owner, memory_order_relaxed))
+	if (atomic_load_explicit(&lock->owner, memory_order_relaxed) != LOCK_NOBODY)
 		end_ownership(lock);
 	atomic_store_explicit(&lock->holder, self, memory_order_relaxed);
 	lock->in_a_row = lock->last == self && self != LOCK_GUEST ? lock->in_a_row + 1 : 0;

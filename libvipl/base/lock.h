@@ -21,7 +21,7 @@
 #include "fence.h"
 
 struct lock {
-	_Atomic uint32_t owner;	 /* a thread's number, or 0 */
+	_Atomic uint32_t owner;	 /* a thread's number, or LOCK_NOBODY */
 	_Atomic uint32_t inside; /* 1: the favourite is */
 	_Atomic uint32_t holder; /* who has come in by the mutex, or 0 */
 	uint32_t favourite, last, in_a_row; /* the mutex guards these, and the next */
@@ -29,9 +29,10 @@ struct lock {
 	pthread_mutex_t mutex;
 };
 
-/* A number that no other thread has or will have. */
-#define LOCK_UNNUMBERED UINT32_MAX     /* until its first lock_acquire_slowly() */
+/* Threads have numbers, from 1 on, that no other thread has or will have. */
+#define LOCK_UNNUMBERED 0u	       /* a thread until its first lock_acquire_slowly() */
 #define LOCK_GUEST	(UINT32_MAX - 1) /* the agent: it is never a favourite */
+#define LOCK_NOBODY	UINT32_MAX     /* as an owner; no thread has it */
 extern _Thread_local uint32_t lock_thread __attribute__((tls_model("initial-exec")));
 
 void lock_init(struct lock *lock);

@@ -7,11 +7,13 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "memory.h"
 
 #define FIRST_SLOTS   64u
 #define FIRST_VERSION 2u
+#define YIELDS	      16u /* to a writer, before a search sleeps a little */
 
 struct slot {
 	_Atomic uint32_t handle; /* 0: free */
@@ -52,6 +54,7 @@ const struct region_view *region_table_search(struct region_table *table, uint32
 					      struct region_hint *hint)
 {
 	struct region_view *view = &hint->view;
+	unsigned tries = 0;
 
 	hint->version = 0;
 	for (;;) {
@@ -79,7 +82,11 @@ const struct region_view *region_table_search(struct region_table *table, uint32
 			hint->version = version;
 			return view;
 		}
-		sched_yield();
+		/* A writer of lower priority, which this thread may have preempted, gets the processor, too. */
+		if (++tries % YIELDS)
+			sched_yield();
+		else
+			nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
 	}
 }
 

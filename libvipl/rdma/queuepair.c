@@ -17,7 +17,7 @@
 #define ACK_RETRIES 6 /* 7 means for ever on some devices */
 
 /* Waited at most for a queue pair to come to rest. */
-#define REST_NSEC 1000000000
+#define DRAIN_NSEC 1000000000
 
 static unsigned lower(unsigned a, int b)
 {
@@ -180,26 +180,26 @@ int rdma_endpoint_prepare(struct device_endpoint *base)
 }
 
 /*
- * Soft-RoCE goes on with a message after it has told that the message has come, and frees it twice
+ * Only for soft-RoCE, which goes on with a message after it has told that the message has come, and frees it twice
  * when the queue pair is reset meanwhile. When it flushes a receive it is over with all messages. So
  * where no other receive's flush is waited for, one is posted to know when. Only now, lest a message takes
  * it; and a second time ERR, since there such a receive is flushed by that.
  */
-static void come_to_rest(struct rdma_endpoint *endpoint)
+static void drain(struct rdma_endpoint *endpoint)
 {
 	struct ibv_recv_wr *bad, last = {
 		.wr_id = atomic_load_explicit(&endpoint->cookie, memory_order_relaxed) |
-			 RDMA_COOKIE_LAST,
+			 RDMA_COOKIE_DRAIN,
 	};
 	struct cq *cq = endpoint->wanted_qp.recv_cq->cq_context;
-	int64_t deadline = clock_nsec() + REST_NSEC;
+	int64_t deadline = clock_nsec() + DRAIN_NSEC;
 
-	atomic_store_explicit(&endpoint->at_rest, false, memory_order_relaxed);
+	atomic_store_explicit(&endpoint->drained, false, memory_order_relaxed);
 	if (ibv_post_recv(endpoint->qp, &last, &bad) || move_to(endpoint, IBV_QPS_ERR))
 		return;
 	do
 		cq_poll_for_device(cq);
-	while (!atomic_load_explicit(&endpoint->at_rest, memory_order_relaxed) &&
+	while (!atomic_load_explicit(&endpoint->drained, memory_order_relaxed) &&
 	       clock_nsec() < deadline && !sched_yield());
 }
 
@@ -208,8 +208,9 @@ void rdma_endpoint_stop(struct device_endpoint *base)
 	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
 
 	atomic_store_explicit(&endpoint->stopped, true, memory_order_relaxed);
-	if (!move_to(endpoint, IBV_QPS_ERR) && !workqueue_with_device(endpoint->receive_queue))
-		come_to_rest(endpoint);
+	if (!move_to(endpoint, IBV_QPS_ERR) && rdma_is_soft(endpoint->device) &&
+	    !workqueue_with_device(endpoint->receive_queue))
+		drain(endpoint);
 }
 
 void rdma_endpoint_reset(struct device_endpoint *base)

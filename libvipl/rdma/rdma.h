@@ -75,6 +75,12 @@ struct rdma_device {
 	bool timer_runs;
 };
 
+/* Soft-RoCE, which has habits that other devices do not have. */
+static inline bool rdma_is_soft(const struct rdma_device *device)
+{
+	return device->limits.vendor_id == 0xffffffu;
+}
+
 /* What a cm_id's context points to; the first member of each of these. */
 enum rdma_role { RDMA_LISTENER, RDMA_REQUEST, RDMA_ENDPOINT, RDMA_PING };
 
@@ -119,7 +125,7 @@ struct rdma_endpoint {
 	struct ibv_qp_init_attr wanted_qp; /* what it was created with */
 	struct rdma_buffers staged_sends, staged_receives; /* with the queue pair, in order */
 	bool was_connected;  /* the queue pair, to any peer */
-	atomic_bool at_rest; /* since it was stopped */
+	atomic_bool drained; /* since it was stopped */
 	atomic_bool stopped;	 /* what is flushed was meant to be */
 
 	/* Connecting: request.c, cm.c. */
@@ -164,7 +170,7 @@ struct rdma_request {
 #define RDMA_COOKIE_PART	UINT64_C(4) /* of a send, and not the last one */
 #define RDMA_COOKIE_STAGED	UINT64_C(8)
 #define RDMA_COOKIE_KIND	UINT64_C(0xf)
-#define RDMA_COOKIE_LAST	(RDMA_COOKIE_RECEIVE | RDMA_COOKIE_PART) /* see come_to_rest() */
+#define RDMA_COOKIE_DRAIN	(RDMA_COOKIE_RECEIVE | RDMA_COOKIE_PART) /* see drain() */
 #define RDMA_COOKIE_GENERATION	UINT64_C(0x10)
 #define RDMA_COOKIE_BITS	UINT64_C(0x1ff)
 #define RDMA_ENDPOINT_ALIGNMENT 512

@@ -259,8 +259,8 @@ static uint32_t error_bit(enum ibv_wc_status status, bool is_receive, bool is_rd
 static bool completes_descriptor(struct rdma_endpoint *endpoint, const struct ibv_wc *completion,
 				 uint32_t *status)
 {
-	if ((completion->wr_id & RDMA_COOKIE_KIND) == RDMA_COOKIE_LAST) {
-		atomic_store_explicit(&endpoint->at_rest, true, memory_order_relaxed);
+	if ((completion->wr_id & RDMA_COOKIE_KIND) == RDMA_COOKIE_DRAIN) {
+		atomic_store_explicit(&endpoint->drained, true, memory_order_relaxed);
 		return false;
 	}
 	if (completion->wr_id & RDMA_COOKIE_STAGED && !staging_done(endpoint, completion))

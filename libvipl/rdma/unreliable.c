@@ -9,13 +9,6 @@
 #include "base/log.h"
 #include "rdma.h"
 
-/*
- * Soft-RoCE: after an RDMA write in several packets of which the last one was lost, or found no
- * receive for its immediate data, a UC queue pair takes nothing any more, and nobody is told. So
- * there each packet is a request of its own.
- */
-#define SOFT_ROCE_VENDOR 0xffffffu
-
 int rdma_find_uc(struct ibv_context *context, bool *found)
 {
 	struct ibv_qp_init_attr attributes = {
@@ -47,11 +40,14 @@ free_pd:
 	return error;
 }
 
+/*
+ * Soft-RoCE: after an RDMA write in several packets of which the last one was lost, or found no
+ * receive for its immediate data, a UC queue pair takes nothing any more, and nobody is told. So
+ * there each packet is a request of its own.
+ */
 uint32_t rdma_unreliable_request(const struct rdma_endpoint *endpoint, enum ibv_mtu path_mtu)
 {
-	bool soft_roce = endpoint->device->limits.vendor_id == SOFT_ROCE_VENDOR;
-
-	return soft_roce ? 128u << path_mtu : UINT32_MAX;
+	return rdma_is_soft(endpoint->device) ? 128u << path_mtu : UINT32_MAX;
 }
 
 bool rdma_unreliable_error(struct rdma_endpoint *endpoint, bool is_receive, uint32_t *status)
