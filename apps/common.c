@@ -92,37 +92,6 @@ const char *host_text(const uint8_t *host, size_t len, char text[ADDRESS_TEXT_MA
 	return hex_text(host, len, text);
 }
 
-void pause_ms(unsigned int ms)
-{
-	struct timespec pause = {ms / 1000, (ms % 1000) * 1000000L};
-
-	nanosleep(&pause, NULL);
-}
-
-struct timespec deadline_after(unsigned long ms)
-{
-	struct timespec at;
-
-	clock_gettime(CLOCK_MONOTONIC, &at);
-	at.tv_sec += (time_t)(ms / 1000);
-	at.tv_nsec += (long)(ms % 1000) * 1000000L;
-	if (at.tv_nsec >= 1000000000L) {
-		at.tv_nsec -= 1000000000L;
-		++at.tv_sec;
-	}
-	return at;
-}
-
-unsigned long ms_until(const struct timespec *deadline)
-{
-	struct timespec now;
-	long long ms;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	ms = (deadline->tv_sec - now.tv_sec) * 1000LL + (deadline->tv_nsec - now.tv_nsec) / 1000000;
-	return ms > 0 ? (unsigned long)ms : 0;
-}
-
 int parse_number(const char *text, unsigned long min, unsigned long max, unsigned long *number)
 {
 	unsigned long value;
@@ -137,28 +106,4 @@ int parse_number(const char *text, unsigned long min, unsigned long max, unsigne
 		return -1;
 	*number = value;
 	return 0;
-}
-
-int address_start(union address *address, const VIP_NIC_ATTRIBUTES *nic, const uint8_t *host)
-{
-	size_t need = offsetof(VIP_NET_ADDRESS, HostAddress) + nic->NicAddressLen +
-		      nic->MaxDiscriminatorLen;
-
-	if (need > sizeof(*address))
-		return -1;
-
-	memset(address, 0, sizeof(*address));
-	address->net.HostAddressLen = nic->NicAddressLen;
-	if (host)
-		memcpy(address->room + offsetof(VIP_NET_ADDRESS, HostAddress), host,
-		       nic->NicAddressLen);
-	return 0;
-}
-
-void address_discriminate(union address *address, const void *discriminator, size_t len)
-{
-	size_t at = offsetof(VIP_NET_ADDRESS, HostAddress) + address->net.HostAddressLen;
-
-	memcpy(address->room + at, discriminator, len);
-	address->net.DiscriminatorLen = (VIP_UINT16)len;
 }

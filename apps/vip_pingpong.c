@@ -1,353 +1,348 @@
 /*
- * vip_pingpong - latency and bandwidth between two VIs, and whether every
- * byte arrives. One process is the server, another one the client.
+ * vip_pingpong - a VIA program to read. Messages go to and fro between a client and a server, and
+ * both check every byte.
  *
- * The client's first message, the plan, tells the server what will come, so
- * that the server needs no options. Then, for each size, messages go to and
- * fro: a few that are checked byte by byte, then the timed ones. At the end
- * the client says goodbye: only after that may either side find the
- * connection gone.
+ * A connection needs: an open NIC, a protection tag, registered memory for descriptors and data, a
+ * VI, and a receive that is posted before the first message can come. The client asks for the
+ * connection by the server's host and a discriminator. The server learns the client's attributes
+ * with the request, and makes a VI with the same. Then each message is a descriptor that is posted
+ * and, when it is done, taken off its queue. An empty message is the client's goodbye; after it the
+ * server disconnects.
  */
-#include "pingpong.h"
+#include "common.h"
 
-#include <arpa/inet.h>
-#include <json-c/json.h>
+#include <getopt.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
-enum {
-	PLAN_MAGIC = 0x56695050,
-	PLAN_VERSION = 1,
-	PLAN_CHECK = 1,
-	PLAN_WAIT = 2,
-	PLAN_WATCH = 4,
-};
+#define DISCRIMINATOR "vip_pingpong"
+#define TIMEOUT       60000 /* milliseconds that the peer may be silent */
 
 const char *program_name = "vip_pingpong";
 
-/* As it travels: 32-bit numbers, most significant byte first. */
-struct plan_message {
-	uint32_t magic;
-	uint32_t version;
-	uint32_t flags;
-	uint32_t iterations;
-	uint32_t num_sizes;
-	uint32_t sizes[MAX_SIZES];
+struct options {
+	const char *server; /* NULL: be the server */
+	const char *nic;
+	VIP_RELIABILITY_LEVEL level;
+	unsigned long size;
+	unsigned long count;
 };
 
-struct pingpong {
-	struct endpoint ep;
-	const struct settings *settings;
-	bool is_server;
-	double usec[MAX_SIZES]; /* one way */
+/* One end of the connection. One message at a time is under way, so one descriptor each way will
+ * do. */
+struct end {
+	VIP_NIC_HANDLE nic;
+	VIP_NIC_ATTRIBUTES attributes;
+	VIP_PROTECTION_HANDLE ptag;
+	VIP_VI_HANDLE vi;
+	VIP_MEM_HANDLE memory;
+	VIP_DESCRIPTOR *send, *receive; /* where the registered memory starts, then the data */
+	uint8_t *out, *in;
+	size_t size; /* of out and of in */
 };
 
-/* What a byte has to be depends on all that could be mixed up. */
-static uint8_t pattern(size_t at, size_t size, unsigned long iteration, bool from_server)
+/* Ends the program unless a call has succeeded. The library tidies up after a process that has
+ * ended. */
+static void must(VIP_RETURN code, const char *what)
 {
-	return (uint8_t)(at * 7 + (at >> 8) * 13 + size * 31 + iteration * 3 +
-			 (from_server ? 101 : 0));
+	if (code == VIP_SUCCESS)
+		return;
+	complain_code(code, "%s", what);
+	exit(EXIT_FAILED);
 }
 
-/* In timed messages only the ends are written and checked: see --help. */
-static void fill(uint8_t *data, size_t size, unsigned long i, bool from_server, bool full)
+/* The same for a descriptor that was taken off its queue: its status says what went wrong with it.
+ */
+static void must_be_done(VIP_RETURN code, const VIP_DESCRIPTOR *descriptor, const char *what)
 {
-	for (size_t at = 0; full && at < size; ++at)
-		data[at] = pattern(at, size, i, from_server);
-	if (size) {
-		data[0] = pattern(0, size, i, from_server);
-		data[size - 1] = pattern(size - 1, size, i, from_server);
-	}
+	if (code == VIP_DESCRIPTOR_ERROR && descriptor)
+		complain("%s: status 0x%08x%s", what, (unsigned int)descriptor->CS.Status,
+			 descriptor->CS.Status & VIP_STATUS_DESC_FLUSHED_ERROR
+				 ? ", the connection is lost"
+				 : "");
+	must(code, what);
 }
 
-static int check(const uint8_t *data, size_t size, unsigned long i, bool from_server, bool full)
+/* An address has the host's bytes and right behind them those of the discriminator. */
+static void set_discriminator(VIP_NET_ADDRESS *address, const void *bytes, size_t length)
 {
-	size_t step = full || size < 2 ? 1 : size - 1;
-
-	for (size_t at = 0; at < size; at += step) {
-		uint8_t right = pattern(at, size, i, from_server);
-
-		if (data[at] == right)
-			continue;
-		complain("message %lu of %zu bytes: byte %zu is 0x%02x instead of 0x%02x", i, size,
-			 at, data[at], right);
-		return -1;
-	}
-	return 0;
+	address->DiscriminatorLen = (VIP_UINT16)length;
+	memcpy(address->HostAddress + address->HostAddressLen, bytes, length);
 }
 
-static int take(struct pingpong *pp, size_t size, unsigned long i, bool full)
+static VIP_NET_ADDRESS *new_address(const struct end *end)
 {
-	const uint8_t *data;
-	size_t length;
+	VIP_NET_ADDRESS *address =
+		calloc(1, offsetof(VIP_NET_ADDRESS, HostAddress) + end->attributes.NicAddressLen +
+				  end->attributes.MaxDiscriminatorLen);
 
-	if (endpoint_receive(&pp->ep, &data, &length))
-		return -1;
-	if (length != size) {
-		complain("message %lu has %zu bytes instead of %zu", i, length, size);
-		return -1;
-	}
-	return pp->settings->check ? check(data, size, i, !pp->is_server, full) : 0;
+	if (!address)
+		must(VIP_ERROR_RESOURCE, "no memory for an address");
+	address->HostAddressLen = end->attributes.NicAddressLen;
+	memcpy(address->HostAddress, end->attributes.LocalNicAddress, address->HostAddressLen);
+	return address;
 }
 
-/* The same loop on both sides: the server only starts with the other half. */
-static int exchange(struct pingpong *pp, size_t size, unsigned long count, bool full)
+/* Says where a message of so many bytes is or will be. */
+static void fill(const struct end *end, VIP_DESCRIPTOR *descriptor, uint8_t *data, size_t length)
 {
-	for (unsigned long i = 0; i < count; ++i) {
-		if (pp->is_server && take(pp, size, i, full))
-			return -1;
-		if (pp->settings->check)
-			fill(endpoint_next_buffer(&pp->ep), size, i, pp->is_server, full);
-		if (endpoint_send(&pp->ep, size))
-			return -1;
-		if (!pp->is_server && take(pp, size, i, full))
-			return -1;
-	}
-	return 0;
+	memset(descriptor, 0, sizeof(*descriptor));
+	descriptor->CS.Control = VIP_CONTROL_OP_SENDRECV;
+	descriptor->CS.Length = (VIP_UINT32)length;
+	descriptor->CS.SegCount = 1;
+	descriptor->DS[0].Local.Data.Address = data;
+	descriptor->DS[0].Local.Handle = end->memory;
+	descriptor->DS[0].Local.Length = (VIP_UINT32)length;
 }
 
-/* What both forms of output tell before the figures. */
-static json_object *describe(const struct pingpong *pp)
+static void post_receive(struct end *end)
 {
-	const struct endpoint *ep = &pp->ep;
-	json_object *head = json_object_new_object();
-	char local[ADDRESS_TEXT_MAX], remote[ADDRESS_TEXT_MAX];
-
-	host_text(ep->local.net.HostAddress, ep->local.net.HostAddressLen, local);
-	host_text(ep->remote.net.HostAddress, ep->remote.net.HostAddressLen, remote);
-	json_object_object_add(head, "nic", json_object_new_string(ep->options.nic));
-	json_object_object_add(head, "device", json_object_new_string(ep->attributes.Name));
-	json_object_object_add(head, "local", json_object_new_string(local));
-	json_object_object_add(head, "remote", json_object_new_string(remote));
-	json_object_object_add(head, "reliability",
-			       json_object_new_string(reliability_name(ep->options.reliability)));
-	json_object_object_add(head, "completion",
-			       json_object_new_string(ep->options.wait	  ? "wait"
-						      : ep->options.watch ? "watch"
-									  : "poll"));
-	json_object_object_add(head, "queue",
-			       json_object_new_string(ep->options.use_cq ? "cq" : "vi"));
-	json_object_object_add(head, "checked", json_object_new_boolean(pp->settings->check));
-	return head;
+	fill(end, end->receive, end->in, end->size);
+	must(VipPostRecv(end->vi, end->receive, end->memory), "cannot post a receive");
 }
 
-static double mib_per_second(size_t size, double usec)
+static void post_send(struct end *end, size_t length)
 {
-	return usec > 0 ? (double)size / usec * 1e6 / (1024 * 1024) : 0;
+	fill(end, end->send, end->out, length);
+	must(VipPostSend(end->vi, end->send, end->memory), "cannot post a send");
 }
 
-static void print_head(const struct pingpong *pp)
+static void open_nic(struct end *end, const char *name)
 {
-	json_object *head = describe(pp);
-
-	json_object_object_foreach(head, key, value)
-		printf("%-12s %s\n", key, json_object_get_string(value));
-	if (!pp->is_server)
-		printf("\n%10s %12s %14s %12s\n", "bytes", "iterations", "usec one way", "MiB/s");
-	fflush(stdout);
-	json_object_put(head);
-}
-
-static void print_row(const struct pingpong *pp, size_t i)
-{
-	size_t size = pp->settings->sizes[i];
-
-	printf("%10zu %12lu %14.2f %12.2f\n", size, pp->settings->iterations, pp->usec[i],
-	       mib_per_second(size, pp->usec[i]));
-	fflush(stdout);
-}
-
-/* Three decimals are more than a clock tells. */
-static struct json_object *json_decimal(double value)
-{
-	struct json_object *number = json_object_new_double(value);
-
-	json_object_set_serializer(number, json_object_double_to_json_string, "%.3f", NULL);
-	return number;
-}
-
-/* The figures are the client's: the server only says whom it served. */
-static void print_json(const struct pingpong *pp)
-{
-	const struct settings *s = pp->settings;
-	json_object *head = describe(pp);
-	json_object *results = json_object_new_array();
-
-	for (size_t i = 0; !pp->is_server && i < s->num_sizes; ++i) {
-		json_object *row = json_object_new_object();
-		double rate = mib_per_second(s->sizes[i], pp->usec[i]);
-
-		json_object_object_add(row, "bytes", json_object_new_int64((int64_t)s->sizes[i]));
-		json_object_object_add(row, "iterations",
-				       json_object_new_int64((int64_t)s->iterations));
-		json_object_object_add(row, "usec_one_way", json_decimal(pp->usec[i]));
-		json_object_object_add(row, "mib_per_second", json_decimal(rate));
-		json_object_array_add(results, row);
-	}
-	if (pp->is_server)
-		json_object_put(results);
-	else
-		json_object_object_add(head, "results", results);
-	puts(json_object_to_json_string_ext(head, JSON_C_TO_STRING_PRETTY |
-							  JSON_C_TO_STRING_NOSLASHESCAPE));
-	json_object_put(head);
-}
-
-static double usec_between(const struct timespec *start, const struct timespec *end)
-{
-	return (double)(end->tv_sec - start->tv_sec) * 1e6 +
-	       (double)(end->tv_nsec - start->tv_nsec) / 1e3;
+	must(VipOpenNic(name, &end->nic), "cannot open the NIC (vip_info tells which there are)");
+	must(VipQueryNic(end->nic, &end->attributes), "cannot query the NIC");
+	must(VipNSInit(end->nic, NULL), "cannot start the name service");
 }
 
 /*
- * The iterations before the timed ones are needed without any check as well:
- * they touch memory, fill caches and wake CPUs up.
+ * Makes a VI and all it needs. The receive is posted before the VI is connected: a message that
+ * finds none would break the connection.
  */
-static unsigned long warm_up(unsigned long iterations)
+static void make_vi(struct end *end, VIP_RELIABILITY_LEVEL level, size_t size)
 {
-	unsigned long count = iterations / 10 + 1;
+	VIP_VI_ATTRIBUTES vi = {.ReliabilityLevel = level, .MaxTransferSize = size};
+	VIP_MEM_ATTRIBUTES rights = {0};
+	size_t bytes = 2 * sizeof(VIP_DESCRIPTOR) + 2 * size;
 
-	return count < MAX_CHECKED ? count : MAX_CHECKED;
+	end->size = size;
+	must(VipCreatePtag(end->nic, &end->ptag), "cannot create a protection tag");
+	vi.Ptag = rights.Ptag = end->ptag;
+	must(VipCreateVi(end->nic, &vi, NULL, NULL, &end->vi), "cannot create a VI");
+
+	if (posix_memalign((void **)&end->send, VIP_DESCRIPTOR_ALIGNMENT, bytes))
+		must(VIP_ERROR_RESOURCE, "no memory for messages");
+	end->receive = end->send + 1;
+	end->out = (uint8_t *)(end->receive + 1);
+	end->in = end->out + size;
+	must(VipRegisterMem(end->nic, end->send, bytes, &rights, &end->memory),
+	     "cannot register memory");
+	post_receive(end);
 }
 
-static int run_sizes(struct pingpong *pp)
+static void connect_to(struct end *end, const struct options *options)
 {
-	const struct settings *s = pp->settings;
-	struct timespec start, end;
+	VIP_NET_ADDRESS *local = new_address(end), *remote = new_address(end);
+	char *server = strdup(options->server); /* VIPL takes a name that is not const */
+	VIP_VI_ATTRIBUTES ignored;
+	pid_t process = getpid();
 
-	if (!s->json)
-		print_head(pp);
-	for (size_t i = 0; i < s->num_sizes; ++i) {
-		if (exchange(pp, s->sizes[i], warm_up(s->iterations), s->check))
-			return -1;
-		clock_gettime(CLOCK_MONOTONIC, &start);
-		if (exchange(pp, s->sizes[i], s->iterations, false))
-			return -1;
-		clock_gettime(CLOCK_MONOTONIC, &end);
-		pp->usec[i] = usec_between(&start, &end) / (double)s->iterations / 2;
-		if (!s->json && !pp->is_server)
-			print_row(pp, i);
-	}
-	return 0;
+	must(VipNSGetHostByName(end->nic, server, remote, 0), "cannot find the server");
+	set_discriminator(remote, DISCRIMINATOR, strlen(DISCRIMINATOR));
+	set_discriminator(local, &process, sizeof(process)); /* unlike that of other clients */
+	must(VipConnectRequest(end->vi, local, remote, TIMEOUT, &ignored),
+	     "cannot connect to the server");
+	printf("connected to %s\n", server);
+	fflush(stdout);
+	free(server);
+	free(remote);
+	free(local);
 }
 
-static int send_plan(struct endpoint *ep, const struct settings *s)
+/* Both VIs of a connection have the same attributes, so the client's request comes first. */
+static void accept_client(struct end *end)
 {
-	struct plan_message plan = {
-		.magic = htonl(PLAN_MAGIC),
-		.version = htonl(PLAN_VERSION),
-		.flags = htonl((s->check ? PLAN_CHECK : 0) | (s->endpoint.wait ? PLAN_WAIT : 0) |
-			       (s->endpoint.watch ? PLAN_WATCH : 0)),
-		.iterations = htonl((uint32_t)s->iterations),
-		.num_sizes = htonl((uint32_t)s->num_sizes),
-	};
+	VIP_NET_ADDRESS *local = new_address(end), *remote = new_address(end);
+	VIP_VI_ATTRIBUTES wishes;
+	VIP_CONN_HANDLE request;
 
-	for (size_t i = 0; i < s->num_sizes; ++i)
-		plan.sizes[i] = htonl((uint32_t)s->sizes[i]);
-	memcpy(endpoint_next_buffer(ep), &plan, sizeof(plan));
-	return endpoint_send(ep, sizeof(plan));
+	set_discriminator(local, DISCRIMINATOR, strlen(DISCRIMINATOR));
+	remote->DiscriminatorLen = end->attributes.MaxDiscriminatorLen; /* the room there is */
+	must(VipConnectWait(end->nic, local, VIP_INFINITE, remote, &wishes, &request),
+	     "no client came");
+	make_vi(end, wishes.ReliabilityLevel, wishes.MaxTransferSize);
+	must(VipConnectAccept(request, end->vi), "cannot accept the client");
+	free(remote);
+	free(local);
 }
 
-static int receive_plan(struct endpoint *ep, struct settings *s)
+/* What a byte has to be: it depends on all that could be mixed up. */
+static uint8_t pattern(unsigned long message, size_t at, bool from_server)
 {
-	struct plan_message plan;
-	const uint8_t *data;
+	return (uint8_t)(message * 3 + at * 7 + (at >> 8) * 13 + (from_server ? 101 : 0));
+}
+
+static void send_message(struct end *end, unsigned long message, size_t size, bool is_server)
+{
+	VIP_DESCRIPTOR *done = NULL;
+	VIP_RETURN code;
+
+	for (size_t at = 0; at < size; at++)
+		end->out[at] = pattern(message, at, is_server);
+	post_send(end, size);
+	code = VipSendWait(end->vi, TIMEOUT, &done);
+	must_be_done(code, done, "cannot send");
+}
+
+/* Returns the length of the message. The next receive is posted before the answer can bring a
+ * message. */
+static size_t receive_message(struct end *end, unsigned long message, bool is_server)
+{
+	VIP_DESCRIPTOR *done = NULL;
+	VIP_RETURN code;
 	size_t length;
-	bool known;
 
-	if (endpoint_receive(ep, &data, &length))
-		return -1;
-	known = length == sizeof(plan);
-	if (known)
-		memcpy(&plan, data, sizeof(plan));
-	known = known && ntohl(plan.magic) == PLAN_MAGIC && ntohl(plan.version) == PLAN_VERSION &&
-		ntohl(plan.num_sizes) <= MAX_SIZES;
-	if (!known) {
-		complain("the client is not a vip_pingpong of this version");
-		return -1;
-	}
-	s->iterations = ntohl(plan.iterations);
-	s->check = ntohl(plan.flags) & PLAN_CHECK;
-	s->num_sizes = ntohl(plan.num_sizes);
-	ep->options.wait = ntohl(plan.flags) & PLAN_WAIT;
-	ep->options.watch = ntohl(plan.flags) & PLAN_WATCH;
-	for (size_t i = 0; i < s->num_sizes; ++i) {
-		s->sizes[i] = ntohl(plan.sizes[i]);
-		if (s->sizes[i] > ep->options.room) {
-			complain("the client's sizes exceed its own maximum");
-			return -1;
+	code = VipRecvWait(end->vi, TIMEOUT, &done);
+	must_be_done(code, done, "cannot receive");
+	length = done->CS.Length;
+	for (size_t at = 0; at < length; at++)
+		if (end->in[at] != pattern(message, at, !is_server)) {
+			complain("message %lu of %zu bytes: byte %zu is wrong", message, length,
+				 at);
+			exit(EXIT_FAILED);
+		}
+	post_receive(end);
+	return length;
+}
+
+static void run_server(struct end *end)
+{
+	unsigned long message = 0;
+	size_t length;
+
+	accept_client(end);
+	while ((length = receive_message(end, message, true)) > 0)
+		send_message(end, message++, length, true);
+}
+
+/* The server's disconnecting ends the receive that is still posted, and perhaps the goodbye's send.
+ */
+static void say_goodbye(struct end *end)
+{
+	VIP_DESCRIPTOR *done = NULL;
+	VIP_RETURN code;
+
+	post_send(end, 0);
+	code = VipRecvWait(end->vi, TIMEOUT, &done);
+	if (code != VIP_DESCRIPTOR_ERROR)
+		must(code, "the server does not hang up");
+}
+
+static double seconds_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void run_client(struct end *end, const struct options *options)
+{
+	double begun;
+
+	make_vi(end, options->level, options->size);
+	connect_to(end, options);
+	begun = seconds_now();
+	for (unsigned long message = 0; message < options->count; message++) {
+		send_message(end, message, options->size, false);
+		if (receive_message(end, message, false) != options->size) {
+			complain("message %lu has come back with another length", message);
+			exit(EXIT_FAILED);
 		}
 	}
-	/*
-	 * A receive is posted again with the next send; but none follows here,
-	 * and the first message would take the last one that is posted.
-	 */
-	return endpoint_post_receives(ep);
+	printf("%lu messages of %lu bytes and back: all right, %.2f microseconds each way\n",
+	       options->count, options->size,
+	       (seconds_now() - begun) * 1e6 / (double)options->count / 2);
+	say_goodbye(end);
 }
 
-/* The plan is a message as well. */
-static size_t longest_message(const struct settings *s)
+static void close_all(struct end *end)
 {
-	size_t longest = sizeof(struct plan_message);
-
-	for (size_t i = 0; i < s->num_sizes; ++i)
-		if (s->sizes[i] > longest)
-			longest = s->sizes[i];
-	return longest;
+	must(VipDisconnect(end->vi), "cannot disconnect");
+	must(VipDestroyVi(end->vi), "cannot destroy the VI");
+	must(VipDeregisterMem(end->nic, end->send, end->memory), "cannot deregister memory");
+	must(VipDestroyPtag(end->nic, end->ptag), "cannot destroy the protection tag");
+	must(VipNSShutdown(end->nic), "cannot shut the name service down");
+	must(VipCloseNic(end->nic), "cannot close the NIC");
+	free(end->send);
 }
 
-static int run_client(struct pingpong *pp)
+static int usage(int status)
 {
-	const struct settings *s = pp->settings;
+	fputs("Usage: vip_pingpong [OPTION]...         serve one client, then end\n"
+	      "       vip_pingpong [OPTION]... SERVER  be the client of SERVER\n"
+	      "Sends messages to and fro between two VIs; both sides check every byte. SERVER is\n"
+	      "a host's name, localhost, or an IP address.\n"
+	      "\n"
+	      "  -n, --nic=NAME     the NIC (default nic0)\n"
+	      "  -h, --help         print this and end\n"
+	      "Of the client alone:\n"
+	      "  -s, --size=BYTES   of each message, 1 or more (default 1024)\n"
+	      "  -c, --count=N      messages (default 1000)\n"
+	      "  -l, --level=LEVEL  unreliable, delivery or reception (default delivery)\n"
+	      "\n"
+	      "Exit status: 0 ok, 1 failed, 2 wrong usage.\n",
+	      status ? stderr : stdout);
+	return status;
+}
 
-	if (s->endpoint.room > pp->ep.attributes.MaxTransferSize) {
-		complain("a message of %zu bytes is more than the NIC's %lu", s->endpoint.room,
-			 pp->ep.attributes.MaxTransferSize);
-		return -1;
+/* Returns -1 to go on, else the status to exit with. */
+static int parse_arguments(int argc, char **argv, struct options *options)
+{
+	static const struct option known[] = {
+		{"nic", required_argument, NULL, 'n'},   {"size", required_argument, NULL, 's'},
+		{"count", required_argument, NULL, 'c'}, {"level", required_argument, NULL, 'l'},
+		{"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0},
+	};
+	int option;
+
+	while ((option = getopt_long(argc, argv, "n:s:c:l:h", known, NULL)) != -1) {
+		if (option == 'n')
+			options->nic = optarg;
+		else if (option == 's' && !parse_number(optarg, 1, UINT32_MAX / 4, &options->size))
+			continue;
+		else if (option == 'c' && !parse_number(optarg, 1, UINT32_MAX, &options->count))
+			continue;
+		else if (option == 'l' && !strcmp(optarg, "unreliable"))
+			options->level = VIP_SERVICE_UNRELIABLE;
+		else if (option == 'l' && !strcmp(optarg, "delivery"))
+			options->level = VIP_SERVICE_RELIABLE_DELIVERY;
+		else if (option == 'l' && !strcmp(optarg, "reception"))
+			options->level = VIP_SERVICE_RELIABLE_RECEPTION;
+		else
+			return usage(option == 'h' ? EXIT_OK : EXIT_USAGE);
 	}
-	if (endpoint_connect(&pp->ep, s->server) || send_plan(&pp->ep, s) || run_sizes(pp))
-		return -1;
-
-	/*
-	 * The goodbye. Whether it is still reported as done does not matter:
-	 * the server may be the first to disconnect.
-	 */
-	endpoint_send(&pp->ep, 0);
-	endpoint_await_hangup(&pp->ep);
-	if (s->json)
-		print_json(pp);
-	return 0;
-}
-
-static int run_server(struct pingpong *pp, struct settings *s)
-{
-	unsigned long limit = s->has_timeout ? s->endpoint.timeout : VIP_INFINITE;
-
-	if (endpoint_accept(&pp->ep, limit) || receive_plan(&pp->ep, s) || run_sizes(pp))
-		return -1;
-	/* The goodbye: an empty message. Our last pong was received before it was sent. */
-	if (endpoint_drain(&pp->ep) || take(pp, 0, 0, false))
-		return -1;
-	if (s->json)
-		print_json(pp);
-	return 0;
+	options->server = argv[optind]; /* NULL when there is none */
+	return argc - optind > 1 ? usage(EXIT_USAGE) : -1;
 }
 
 int main(int argc, char **argv)
 {
-	struct settings settings;
-	struct pingpong pp = {.settings = &settings};
-	int result = parse_arguments(argc, argv, &settings);
+	struct options options = {
+		.nic = "nic0", .level = VIP_SERVICE_RELIABLE_DELIVERY, .size = 1024, .count = 1000};
+	struct end end = {0};
+	int status = parse_arguments(argc, argv, &options);
 
-	if (result >= 0)
-		return result;
-
-	settings.endpoint.room = longest_message(&settings);
-	pp.is_server = !settings.server;
-	result = endpoint_open(&pp.ep, &settings.endpoint);
-	if (!result)
-		result = pp.is_server ? run_server(&pp, &settings) : run_client(&pp);
-	if (endpoint_close(&pp.ep))
-		result = -1;
-	return result ? EXIT_FAILED : EXIT_OK;
+	if (status >= 0)
+		return status;
+	open_nic(&end, options.nic);
+	if (options.server)
+		run_client(&end, &options);
+	else
+		run_server(&end);
+	close_all(&end);
+	return EXIT_OK;
 }

@@ -5,6 +5,7 @@ NAME=ARGUMENT. All of them run, and the exit status is 1 if one failed. host1 se
 """
 
 import contextlib
+import itertools
 import json
 import sys
 import time
@@ -12,7 +13,7 @@ import time
 HOSTS = hosts  # noqa: F821  with-hosts gives it
 SERVER, CLIENT = HOSTS[1], HOSTS[2]
 BUILD = sys.argv[1]
-PINGPONG, PERF = BUILD + "/apps/vip_pingpong --timeout=60", BUILD + "/apps/vip_perf"
+PINGPONG, PERF = "timeout 120 %s/apps/vip_pingpong" % BUILD, BUILD + "/apps/vip_perf"
 CONFORMANCE = BUILD + "/compat-tests/conformance/vip_conformance --nic=nic0"
 MPI = BUILD + "/compat-tests/legacy/mpi/vip_mpi"
 MEET, TALK = BUILD + "/compat-tests/hosts/vip_meet", BUILD + "/compat-tests/word_sizes/vip_talk"
@@ -188,7 +189,7 @@ def case_perf_all(name):
 
 
 def pingpong(name, server_env=None, client_env=None):
-    both(PINGPONG, "%s --sizes=1,4000 --iterations=20 %s" % (PINGPONG, name), 60, server_env, client_env)
+    both(PINGPONG, "%s --size=4000 --count=20 %s" % (PINGPONG, name), 60, server_env, client_env)
 
 
 def case_names(_):
@@ -230,9 +231,9 @@ def case_idle(count):
 def data(server, client):
     """Send, RDMA write and read, at all levels; what vip_talk moves is checked byte by byte."""
     both("%s serve words nic0" % TALK, "%s call words nic0 %s" % (TALK, server.name), server=server, client=client)
-    for level in LEVELS:
-        both(PINGPONG, "%s --reliability=%s --sizes=1,1000,3000,5000,20000 --iterations=20 %s"
-             % (PINGPONG, level, server.name), server=server, client=client)
+    for level, size in itertools.product(LEVELS, (1000, 3000, 5000, 20000)):
+        both(PINGPONG, "%s --level=%s --size=%d --count=20 %s" % (PINGPONG, level, size, server.name),
+             server=server, client=client)
     with serving(PERF + " server --nic nic0", "waits for clients", server=server):
         job = client.run("%s latency %s --nic nic0 --json --no-sockets --level %s --wait poll --from 500 --to 32000 "
                          "--factor 4 --perturb 0 --trials 2 --trial-ms 5" % (PERF, server.name, ",".join(LEVELS)), 120,
