@@ -6,7 +6,7 @@
 #include "health.h"
 
 #include <getopt.h>
-#include <json-c/json.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -65,14 +65,49 @@ static const struct {
 	{VIP_SERVICE_RELIABLE_RECEPTION, "reliable reception"},
 };
 
-static json_object *levels_json(VIP_UINT16 bits)
+static void json_string(const char *text)
 {
-	json_object *names = json_object_new_array();
+	putchar('"');
+	for (; *text; ++text)
+		if (*text == '"' || *text == '\\')
+			printf("\\%c", *text);
+		else if ((unsigned char)*text < ' ')
+			printf("\\u%04x", (unsigned int)*text);
+		else
+			putchar(*text);
+	putchar('"');
+}
 
+/* The first member of an object in a list. */
+static void json_begin(bool is_first, const char *key, const char *value)
+{
+	printf("%s\n    {\"%s\": ", is_first ? "" : ",", key);
+	json_string(value);
+}
+
+/* The others, each behind another one. */
+static void json_text(const char *key, const char *value)
+{
+	printf(",\n     \"%s\": ", key);
+	json_string(value);
+}
+
+static void json_number(const char *key, unsigned long value)
+{
+	printf(",\n     \"%s\": %lu", key, value);
+}
+
+static void json_levels(const char *key, VIP_UINT16 bits)
+{
+	const char *comma = "";
+
+	printf(",\n     \"%s\": [", key);
 	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); ++i)
-		if (bits & levels[i].bit)
-			json_object_array_add(names, json_object_new_string(levels[i].name));
-	return names;
+		if (bits & levels[i].bit) {
+			printf("%s\"%s\"", comma, levels[i].name);
+			comma = ", ";
+		}
+	putchar(']');
 }
 
 static void print_levels(const char *words, VIP_UINT16 bits)
@@ -88,28 +123,22 @@ static void print_levels(const char *words, VIP_UINT16 bits)
 	puts(*comma ? "" : "none");
 }
 
-static json_object *nic_json(const char *name, const VIP_NIC_ATTRIBUTES *a)
+static void print_nic_json(const char *name, const VIP_NIC_ATTRIBUTES *a, bool is_first)
 {
-	json_object *nic = json_object_new_object();
 	char hex[ADDRESS_TEXT_MAX], host[ADDRESS_TEXT_MAX];
 
-	hex_text(a->LocalNicAddress, a->NicAddressLen, hex);
-	host_text(a->LocalNicAddress, a->NicAddressLen, host);
-	json_object_object_add(nic, "nic", json_object_new_string(name));
-	json_object_object_add(nic, "Name", json_object_new_string(a->Name));
-	json_object_object_add(nic, "LocalNicAddress", json_object_new_string(hex));
-	json_object_object_add(nic, "host", json_object_new_string(host));
-	json_object_object_add(nic, "NicAddressLen", json_object_new_int(a->NicAddressLen));
-	json_object_object_add(nic, "MaxDiscriminatorLen",
-			       json_object_new_int(a->MaxDiscriminatorLen));
-	json_object_object_add(nic, "ThreadSafe", json_object_new_boolean(a->ThreadSafe));
-	json_object_object_add(nic, "ReliabilityLevelSupport",
-			       levels_json(a->ReliabilityLevelSupport));
-	json_object_object_add(nic, "RDMAReadSupport", levels_json(a->RDMAReadSupport));
+	json_begin(is_first, "nic", name);
+	json_text("Name", a->Name);
+	json_text("LocalNicAddress", hex_text(a->LocalNicAddress, a->NicAddressLen, hex));
+	json_text("host", host_text(a->LocalNicAddress, a->NicAddressLen, host));
+	json_number("NicAddressLen", a->NicAddressLen);
+	json_number("MaxDiscriminatorLen", a->MaxDiscriminatorLen);
+	printf(",\n     \"ThreadSafe\": %s", a->ThreadSafe ? "true" : "false");
+	json_levels("ReliabilityLevelSupport", a->ReliabilityLevelSupport);
+	json_levels("RDMAReadSupport", a->RDMAReadSupport);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); ++i)
-		json_object_object_add(nic, numbers[i].key,
-				       json_object_new_uint64(number_of(a, i)));
-	return nic;
+		json_number(numbers[i].key, number_of(a, i));
+	putchar('}');
 }
 
 static void print_nic(const char *name, const VIP_NIC_ATTRIBUTES *a)
@@ -130,8 +159,8 @@ static void print_nic(const char *name, const VIP_NIC_ATTRIBUTES *a)
 		       *numbers[i].unit ? " " : "", numbers[i].unit);
 }
 
-/* Opens one NIC and tells about it; nics is NULL when text is wanted. */
-static VIP_RETURN show_nic(const char *name, json_object *nics, bool *is_loopback)
+/* Opens one NIC and tells about it. */
+static VIP_RETURN show_nic(const char *name, bool json, bool is_first, bool *is_loopback)
 {
 	VIP_NIC_ATTRIBUTES attributes;
 	VIP_NIC_HANDLE nic;
@@ -140,8 +169,8 @@ static VIP_RETURN show_nic(const char *name, json_object *nics, bool *is_loopbac
 	if (code != VIP_SUCCESS)
 		return code;
 	code = VipQueryNic(nic, &attributes);
-	if (code == VIP_SUCCESS && nics)
-		json_object_array_add(nics, nic_json(name, &attributes));
+	if (code == VIP_SUCCESS && json)
+		print_nic_json(name, &attributes, is_first);
 	else if (code == VIP_SUCCESS)
 		print_nic(name, &attributes);
 	if (code == VIP_SUCCESS && !strcmp(attributes.Name, LOOPBACK))
@@ -151,7 +180,7 @@ static VIP_RETURN show_nic(const char *name, json_object *nics, bool *is_loopbac
 }
 
 /* Returns how many NICs can be used, and in *others how many of them are not the loopback one. */
-static int show_nics(const struct settings *s, json_object *nics, int *others)
+static int show_nics(const struct settings *s, int *others)
 {
 	VIP_RETURN code = VIP_SUCCESS;
 	const char *name = s->nic;
@@ -164,14 +193,15 @@ static int show_nics(const struct settings *s, json_object *nics, int *others)
 			snprintf(numbered, sizeof(numbered), "nic%d", count);
 			name = numbered;
 		}
-		code = show_nic(name, nics, &loopback_shown);
+		code = show_nic(name, s->json, !count, &loopback_shown);
 		count += code == VIP_SUCCESS;
 	}
 	/* After the first NIC a failure is just the end of the search. */
 	if (!count)
 		complain_code(code, "cannot use NIC %s", name);
 	*others = count - loopback_shown;
-	if (!s->nic && !loopback_shown && show_nic(LOOPBACK, nics, &loopback_shown) == VIP_SUCCESS)
+	if (!s->nic && !loopback_shown &&
+	    show_nic(LOOPBACK, s->json, !count, &loopback_shown) == VIP_SUCCESS)
 		count++;
 	return count;
 }
@@ -191,20 +221,13 @@ static void print_findings(const struct finding *findings, int count)
 	}
 }
 
-static json_object *findings_json(const struct finding *findings, int count)
+static void print_findings_json(const struct finding *findings, int count)
 {
-	json_object *list = json_object_new_array();
-
 	for (int i = 0; i < count; ++i) {
-		json_object *finding = json_object_new_object();
-
-		json_object_object_add(finding, "problem",
-				       json_object_new_string(findings[i].problem));
-		json_object_object_add(finding, "remedy",
-				       json_object_new_string(findings[i].remedy));
-		json_object_array_add(list, finding);
+		json_begin(!i, "problem", findings[i].problem);
+		json_text("remedy", findings[i].remedy);
+		putchar('}');
 	}
-	return list;
 }
 
 static void usage(void)
@@ -260,23 +283,19 @@ int main(int argc, char **argv)
 {
 	struct settings settings = {0};
 	struct finding findings[MAX_FINDINGS];
-	json_object *root = NULL, *nics = NULL;
 	int result = parse_arguments(argc, argv, &settings);
 	int num_nics, num_others, num_findings;
 
 	if (result >= 0)
 		return result;
 	if (settings.json)
-		nics = json_object_new_array();
-	num_nics = show_nics(&settings, nics, &num_others);
+		printf("{\n  \"nics\": [");
+	num_nics = show_nics(&settings, &num_others);
 	num_findings = find_problems(findings, !num_others);
 	if (settings.json) {
-		root = json_object_new_object();
-		json_object_object_add(root, "nics", nics);
-		json_object_object_add(root, "problems", findings_json(findings, num_findings));
-		puts(json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY |
-								  JSON_C_TO_STRING_NOSLASHESCAPE));
-		json_object_put(root);
+		printf("],\n  \"problems\": [");
+		print_findings_json(findings, num_findings);
+		puts("]\n}");
 	} else {
 		print_findings(findings, num_findings);
 	}
