@@ -15,6 +15,7 @@ const char *program_name = "vip_info";
 struct settings {
 	const char *nic; /* NULL: all that can be opened */
 	bool json;
+	bool problems; /* nothing else */
 };
 
 enum { MAX_NICS = 64 };
@@ -239,6 +240,7 @@ static void usage(void)
 	     "\n"
 	     "  -n, --nic=NAME  only this NIC (default: nic0, nic1 and so on, to the first one\n"
 	     "                  that cannot be opened, and the loopback device via_lo)\n"
+	     "  -p, --problems  only what is missing; opens no NIC\n"
 	     "  -j, --json      print JSON; attributes have the names of VIP_NIC_ATTRIBUTES\n"
 	     "  -h, --help      print this and end\n"
 	     "\n"
@@ -250,16 +252,20 @@ static int parse_arguments(int argc, char **argv, struct settings *s)
 {
 	static const struct option options[] = {
 		{"nic", required_argument, NULL, 'n'},
+		{"problems", no_argument, NULL, 'p'},
 		{"json", no_argument, NULL, 'j'},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
 	};
 	int option;
 
-	while ((option = getopt_long(argc, argv, "n:jh", options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "n:pjh", options, NULL)) != -1) {
 		switch (option) {
 		case 'n':
 			s->nic = optarg;
+			break;
+		case 'p':
+			s->problems = true;
 			break;
 		case 'j':
 			s->json = true;
@@ -284,13 +290,14 @@ int main(int argc, char **argv)
 	struct settings settings = {0};
 	struct finding findings[MAX_FINDINGS];
 	int result = parse_arguments(argc, argv, &settings);
-	int num_nics, num_others, num_findings;
+	int num_nics = 0, num_others = 1, num_findings;
 
 	if (result >= 0)
 		return result;
 	if (settings.json)
 		printf("{\n  \"nics\": [");
-	num_nics = show_nics(&settings, &num_others);
+	if (!settings.problems)
+		num_nics = show_nics(&settings, &num_others);
 	num_findings = find_problems(findings, !num_others);
 	if (settings.json) {
 		printf("],\n  \"problems\": [");
@@ -299,5 +306,5 @@ int main(int argc, char **argv)
 	} else {
 		print_findings(findings, num_findings);
 	}
-	return num_nics ? EXIT_OK : EXIT_FAILED;
+	return num_nics || settings.problems ? EXIT_OK : EXIT_FAILED;
 }

@@ -35,6 +35,8 @@ says 125 'more than VIPL_NIC_MAP' "$vip_run" --nic="nic0=$(printf '%0300d' 0)" "
 says 0 '^VIPL_NIC_MAP=a=via_lo,b=via_lo1,a=x$' env VIPL_NIC_MAP=a=x \
     "$vip_run" --check -n a=via_lo -n b=via_lo1 "$program"
 says 0 '^program: .*, (32|64) bits, linked with VIPL$' "$vip_run" --check -n a=via_lo "$program"
+strip -o "$work/stripped" "$program" &&
+    says 0 ', linked with VIPL$' "$vip_run" --check -n a=via_lo "$work/stripped"
 
 says 127 'there is no program .* in PATH' "$vip_run" no-such-program-of-ours
 says 127 'there is no program' "$vip_run" "$work/nothing"
@@ -52,7 +54,7 @@ says 126 'needs the dynamic linker /[^ ]*XX-linux' "$vip_run" "$work/old"
 for size in 1 4 16 20 40 60 64 100 700 900 5000 12000; do
     head -c "$size" "$program" >"$work/cut"
     chmod +x "$work/cut"
-    says 126 '' sh -c '"$@"; status=$?; [ $status -gt 127 ] && exit $status; exit 126' sh \
+    says 126 '^(vip_run|program): ' sh -c '"$@"; status=$?; [ $status -gt 127 ] && exit $status; exit 126' sh \
         "$vip_run" --check "$work/cut"
 done
 
