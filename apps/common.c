@@ -7,28 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <vipl_names.h>
+
 static const struct {
 	const char *name;
 	const char *sense;
 } codes[] = {
-	[VIP_SUCCESS] = {"VIP_SUCCESS", "no error"},
-	[VIP_NOT_DONE] = {"VIP_NOT_DONE", "not done yet"},
-	[VIP_INVALID_PARAMETER] = {"VIP_INVALID_PARAMETER", "an argument is wrong or unknown"},
-	[VIP_ERROR_RESOURCE] = {"VIP_ERROR_RESOURCE", "the system lacks something"},
-	[VIP_TIMEOUT] = {"VIP_TIMEOUT", "no answer in time"},
-	[VIP_REJECT] = {"VIP_REJECT", "the other side refused"},
-	[VIP_INVALID_RELIABILITY_LEVEL] = {"VIP_INVALID_RELIABILITY_LEVEL",
-					   "a reliability level that is not supported, or not the peer's"},
-	[VIP_INVALID_MTU] = {"VIP_INVALID_MTU", "transfer sizes do not agree or are too large"},
-	[VIP_INVALID_QOS] = {"VIP_INVALID_QOS", "qualities of service do not agree"},
-	[VIP_INVALID_PTAG] = {"VIP_INVALID_PTAG", "unknown protection tag"},
-	[VIP_INVALID_RDMAREAD] = {"VIP_INVALID_RDMAREAD", "RDMA read is not supported here"},
-	[VIP_DESCRIPTOR_ERROR] = {"VIP_DESCRIPTOR_ERROR", "a descriptor ended with an error"},
-	[VIP_INVALID_STATE] = {"VIP_INVALID_STATE", "not in this state of the VI"},
-	[VIP_ERROR_NAMESERVICE] = {"VIP_ERROR_NAMESERVICE", "the name is unknown"},
-	[VIP_NO_MATCH] = {"VIP_NO_MATCH", "the host is there, but nobody waits on it"},
-	[VIP_NOT_REACHABLE] = {"VIP_NOT_REACHABLE", "no way to that address"},
-	[VIP_ERROR_NOT_SUPPORTED] = {"VIP_ERROR_NOT_SUPPORTED", "not supported"},
+#define CODE(name, sense) [name] = {#name, sense},
+	VIPL_RESULTS(CODE)
+#undef CODE
 };
 
 static const size_t num_codes = sizeof(codes) / sizeof(codes[0]);
@@ -36,6 +23,16 @@ static const size_t num_codes = sizeof(codes) / sizeof(codes[0]);
 const char *return_name(VIP_RETURN code)
 {
 	return (size_t)code < num_codes ? codes[code].name : "unknown code";
+}
+
+const char *status_error(VIP_UINT32 status)
+{
+#define CHECK(name, sense)              \
+	if (status & VIP_STATUS_##name) \
+		return "VIP_STATUS_" #name " (" sense ")";
+	VIPL_STATUS_ERRORS(CHECK)
+#undef CHECK
+	return "no error";
 }
 
 static void vcomplain(const char *format, va_list args)

@@ -22,6 +22,9 @@ extern const char *program_name;
 /* "VIP_TIMEOUT" and the like. */
 const char *return_name(VIP_RETURN code);
 
+/* What went wrong with a descriptor, by its status: "VIP_STATUS_LENGTH_ERROR (its sense)". */
+const char *status_error(VIP_UINT32 status);
+
 /* One message on standard error: what failed, the code's name, its sense. */
 void complain_code(VIP_RETURN code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -60,10 +60,7 @@ static void must(VIP_RETURN code, const char *what)
 static void must_be_done(VIP_RETURN code, const VIP_DESCRIPTOR *descriptor, const char *what)
 {
 	if (code == VIP_DESCRIPTOR_ERROR && descriptor)
-		complain("%s: status 0x%08x%s", what, (unsigned int)descriptor->CS.Status,
-			 descriptor->CS.Status & VIP_STATUS_DESC_FLUSHED_ERROR
-				 ? ", the connection is lost"
-				 : "");
+		complain("%s: %s", what, status_error(descriptor->CS.Status));
 	must(code, what);
 }
 

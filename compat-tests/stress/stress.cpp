@@ -70,16 +70,12 @@ std::string statusText(VIP_UINT32 status)
 	static const struct {
 		VIP_UINT32 bit;
 		const char *name;
-	} bits[] = {{VIP_STATUS_DONE, "DONE"},
-		    {VIP_STATUS_FORMAT_ERROR, "FORMAT_ERROR"},
-		    {VIP_STATUS_PROTECTION_ERROR, "PROTECTION_ERROR"},
-		    {VIP_STATUS_LENGTH_ERROR, "LENGTH_ERROR"},
-		    {VIP_STATUS_PARTIAL_ERROR, "PARTIAL_ERROR"},
-		    {VIP_STATUS_DESC_FLUSHED_ERROR, "DESC_FLUSHED_ERROR"},
-		    {VIP_STATUS_TRANSPORT_ERROR, "TRANSPORT_ERROR"},
-		    {VIP_STATUS_RDMA_PROT_ERROR, "RDMA_PROT_ERROR"},
-		    {VIP_STATUS_REMOTE_DESC_ERROR, "REMOTE_DESC_ERROR"},
-		    {VIP_STATUS_IMMEDIATE, "IMMEDIATE"}};
+	} bits[] = {
+#define BIT(name, sense) {VIP_STATUS_##name, #name},
+		VIPL_STATUS_ERRORS(BIT)
+#undef BIT
+		{VIP_STATUS_DONE, "DONE"},
+		{VIP_STATUS_IMMEDIATE, "IMMEDIATE"}};
 	char number[16];
 	snprintf(number, sizeof number, "0x%x", status);
 	std::string all = number;

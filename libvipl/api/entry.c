@@ -12,6 +12,7 @@
 #include "trace/trace.h"
 #include "trace/trace_words.h"
 #include "vipl.h"
+#include "vipl_names.h"
 
 enum how { RUNS, WAITS, POLLS };
 
@@ -19,25 +20,9 @@ enum how { RUNS, WAITS, POLLS };
 
 static const char *result_name(VIP_RETURN rc)
 {
-	static const char *const names[] = {
-		[VIP_SUCCESS] = "VIP_SUCCESS",
-		[VIP_NOT_DONE] = "VIP_NOT_DONE",
-		[VIP_INVALID_PARAMETER] = "VIP_INVALID_PARAMETER",
-		[VIP_ERROR_RESOURCE] = "VIP_ERROR_RESOURCE",
-		[VIP_TIMEOUT] = "VIP_TIMEOUT",
-		[VIP_REJECT] = "VIP_REJECT",
-		[VIP_INVALID_RELIABILITY_LEVEL] = "VIP_INVALID_RELIABILITY_LEVEL",
-		[VIP_INVALID_MTU] = "VIP_INVALID_MTU",
-		[VIP_INVALID_QOS] = "VIP_INVALID_QOS",
-		[VIP_INVALID_PTAG] = "VIP_INVALID_PTAG",
-		[VIP_INVALID_RDMAREAD] = "VIP_INVALID_RDMAREAD",
-		[VIP_DESCRIPTOR_ERROR] = "VIP_DESCRIPTOR_ERROR",
-		[VIP_INVALID_STATE] = "VIP_INVALID_STATE",
-		[VIP_ERROR_NAMESERVICE] = "VIP_ERROR_NAMESERVICE",
-		[VIP_NO_MATCH] = "VIP_NO_MATCH",
-		[VIP_NOT_REACHABLE] = "VIP_NOT_REACHABLE",
-		[VIP_ERROR_NOT_SUPPORTED] = "VIP_ERROR_NOT_SUPPORTED",
-	};
+#define NAME(name, sense) [name] = #name,
+	static const char *const names[] = {VIPL_RESULTS(NAME)};
+#undef NAME
 
 	return names[rc];
 }

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "nic.h"
+#include "vipl_names.h"
 
 #define MOST_OF_POSTS 256 /* a program may go on in a loop; no handler needs more to notice */
 
@@ -21,19 +22,9 @@ void errors_free(struct errors *errors)
 
 const char *error_name(VIP_ERROR_CODE code)
 {
-	static const char *const names[] = {
-		[VIP_ERROR_POST_DESC] = "a descriptor could not be posted",
-		[VIP_ERROR_CONN_LOST] = "connection lost",
-		[VIP_ERROR_RECVQ_EMPTY] = "a message found no receive descriptor",
-		[VIP_ERROR_VI_OVERRUN] = "too many descriptors are posted",
-		[VIP_ERROR_RDMAW_PROT] = "RDMA write refused",
-		[VIP_ERROR_RDMAW_DATA] = "RDMA write: data error",
-		[VIP_ERROR_RDMAW_ABORT] = "RDMA write aborted",
-		[VIP_ERROR_RDMAR_PROT] = "RDMA read refused",
-		[VIP_ERROR_COMP_PROT] = "completion: protection error",
-		[VIP_ERROR_RDMA_TRANSPORT] = "RDMA: transport error",
-		[VIP_ERROR_CATASTROPHIC] = "the NIC has failed",
-	};
+#define SENSE(name, sense) [VIP_ERROR_##name] = sense,
+	static const char *const names[] = {VIPL_ERRORS(SENSE)};
+#undef SENSE
 
 	return names[code];
 }

@@ -2,6 +2,7 @@
 #include "trace_handler.h"
 
 #include "trace_words.h"
+#include "vipl_names.h"
 
 /* ---- handlers ---- */
 
@@ -14,19 +15,9 @@ static int64_t handler_called(struct trace_line *line)
 int64_t trace_error_handler(const VIP_ERROR_DESCRIPTOR *error, VIP_PVOID context,
 			    VIP_ERROR_HANDLER handler)
 {
-	static const char *const names[] = {
-		[VIP_ERROR_POST_DESC] = "VIP_ERROR_POST_DESC",
-		[VIP_ERROR_CONN_LOST] = "VIP_ERROR_CONN_LOST",
-		[VIP_ERROR_RECVQ_EMPTY] = "VIP_ERROR_RECVQ_EMPTY",
-		[VIP_ERROR_VI_OVERRUN] = "VIP_ERROR_VI_OVERRUN",
-		[VIP_ERROR_RDMAW_PROT] = "VIP_ERROR_RDMAW_PROT",
-		[VIP_ERROR_RDMAW_DATA] = "VIP_ERROR_RDMAW_DATA",
-		[VIP_ERROR_RDMAW_ABORT] = "VIP_ERROR_RDMAW_ABORT",
-		[VIP_ERROR_RDMAR_PROT] = "VIP_ERROR_RDMAR_PROT",
-		[VIP_ERROR_COMP_PROT] = "VIP_ERROR_COMP_PROT",
-		[VIP_ERROR_RDMA_TRANSPORT] = "VIP_ERROR_RDMA_TRANSPORT",
-		[VIP_ERROR_CATASTROPHIC] = "VIP_ERROR_CATASTROPHIC",
-	};
+#define NAME(name, sense) [VIP_ERROR_##name] = "VIP_ERROR_" #name,
+	static const char *const names[] = {VIPL_ERRORS(NAME)};
+#undef NAME
 	struct trace_line line;
 	struct text *t = &line.text;
 

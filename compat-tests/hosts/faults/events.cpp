@@ -61,10 +61,9 @@ const char *text(VIP_RETURN code)
 
 const char *text(VIP_ERROR_CODE code)
 {
-	static const char *const names[] = {"POST_DESC",      "CONN_LOST",   "RECVQ_EMPTY",
-					    "VI_OVERRUN",     "RDMAW_PROT",  "RDMAW_DATA",
-					    "RDMAW_ABORT",    "RDMAR_PROT",  "COMP_PROT",
-					    "RDMA_TRANSPORT", "CATASTROPHIC"};
+#define NAME(name, sense) #name,
+	static const char *const names[] = {VIPL_ERRORS(NAME)};
+#undef NAME
 	return static_cast<size_t>(code) < std::size(names) ? names[code] : "UNKNOWN";
 }
 
