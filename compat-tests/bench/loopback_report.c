@@ -1,7 +1,6 @@
 /* Prints the figures of vip_loopback, as a table or as JSON. */
 #include "loopback.h"
 
-#include <json-c/json.h>
 #include <stdio.h>
 
 static const struct {
@@ -68,106 +67,86 @@ void print_text(const struct figures *figures)
 		       is_met(&bars[i]) ? "met" : "MISSED");
 }
 
+/* The names and texts here need no escapes, but for what the user calls the NIC. */
+static void print_json_string(const char *text)
+{
+	putchar('"');
+	for (; *text; ++text)
+		printf(*text == '"' || *text == '\\' ? "\\%c" : "%c", *text);
+	putchar('"');
+}
+
 /* Three decimals are more than a clock tells. */
-static struct json_object *json_decimal(double value)
-{
-	struct json_object *number = json_object_new_double(value);
-
-	json_object_set_serializer(number, json_object_double_to_json_string, "%.3f", NULL);
-	return number;
-}
-
-static void add_number(json_object *to, const char *key, unsigned long number)
-{
-	json_object_object_add(to, key, json_object_new_int64((int64_t)number));
-}
-
-static json_object *contender_json(const struct figures *figures, enum measure measure,
-				   enum contender_id id)
+static void print_contender_json(const struct figures *figures, enum measure measure,
+				 enum contender_id id)
 {
 	struct summary summary = summarize(figures, measure, id);
-	json_object *contender = json_object_new_object();
-	json_object *rounds = json_object_new_array();
 
-	for (unsigned long i = 0; i < figures->settings->rounds; ++i)
-		json_object_array_add(rounds, json_decimal(figure(figures, measure, id, i)));
-	json_object_object_add(contender, "median", json_decimal(summary.median));
-	json_object_object_add(contender, "min", json_decimal(summary.min));
-	json_object_object_add(contender, "max", json_decimal(summary.max));
+	printf("\"%s\": {\"median\": %.3f, \"min\": %.3f, \"max\": %.3f, ", contender_names[id],
+	       summary.median, summary.min, summary.max);
 	if (id != VIPL && figures->measured[measure][VIPL])
-		json_object_object_add(contender, "median_ratio",
-				       json_decimal(vipl_ratio(figures, measure, id)));
-	json_object_object_add(contender, "rounds", rounds);
-	return contender;
+		printf("\"median_ratio\": %.3f, ", vipl_ratio(figures, measure, id));
+	printf("\"rounds\": [");
+	for (unsigned long i = 0; i < figures->settings->rounds; ++i)
+		printf("%s%.3f", i ? ", " : "", figure(figures, measure, id, i));
+	printf("]}");
 }
 
-static json_object *measure_json(const struct figures *figures, enum measure measure)
+/* Returns whether there was anything. */
+static bool print_measure_json(const struct figures *figures, enum measure measure,
+			       const char *comma)
 {
-	json_object *object = json_object_new_object();
-	json_object *contenders = json_object_new_object();
+	bool any = false;
 
-	json_object_object_add(object, "what", json_object_new_string(measures[measure].title));
-	json_object_object_add(object, "unit", json_object_new_string(measures[measure].unit));
-	for (enum contender_id id = 0; id < CONTENDERS; ++id)
-		if (figures->measured[measure][id])
-			json_object_object_add(contenders, contender_names[id],
-					       contender_json(figures, measure, id));
-	json_object_object_add(object, "contenders", contenders);
-	return object;
+	for (enum contender_id id = 0; id < CONTENDERS; ++id) {
+		if (!figures->measured[measure][id])
+			continue;
+		if (!any)
+			printf("%s\n    \"%s\": {\"what\": \"%s\", \"unit\": \"%s\", "
+			       "\"contenders\": {",
+			       comma, measures[measure].key, measures[measure].title,
+			       measures[measure].unit);
+		printf("%s\n      ", any ? "," : "");
+		print_contender_json(figures, measure, id);
+		any = true;
+	}
+	printf("%s", any ? "}}" : "");
+	return any;
 }
 
-static json_object *bars_json(const struct figures *figures)
+static void print_bars_json(const struct figures *figures)
 {
-	json_object *list = json_object_new_array();
 	struct bar bars[MAX_BARS];
 	size_t count = judge(figures, bars);
 
-	for (size_t i = 0; i < count; ++i) {
-		json_object *bar = json_object_new_object();
-
-		json_object_object_add(bar, "what", json_object_new_string(bars[i].text));
-		json_object_object_add(bar, bars[i].at_most ? "at_most" : "at_least",
-				       json_decimal(bars[i].limit));
-		json_object_object_add(bar, "value", json_decimal(bars[i].value));
-		json_object_object_add(bar, "met", json_object_new_boolean(is_met(&bars[i])));
-		json_object_array_add(list, bar);
-	}
-	return list;
+	for (size_t i = 0; i < count; ++i)
+		printf("%s\n    {\"what\": \"%s\", \"%s\": %.3f, \"value\": %.3f, \"met\": %s}",
+		       i ? "," : "", bars[i].text, bars[i].at_most ? "at_most" : "at_least",
+		       bars[i].limit, bars[i].value, is_met(&bars[i]) ? "true" : "false");
 }
 
 void print_json(const struct figures *figures)
 {
 	const struct settings *s = figures->settings;
-	json_object *root = json_object_new_object();
-	json_object *cpus = json_object_new_array();
-	json_object *list = json_object_new_object();
+	const char *comma = "";
 
+	printf("{");
 	if (s->contenders & 1u << VIPL) {
-		json_object_object_add(root, "nic", json_object_new_string(s->nic));
-		json_object_object_add(root, "device", json_object_new_string(figures->device));
+		printf("\n  \"nic\": ");
+		print_json_string(s->nic);
+		printf(",\n  \"device\": ");
+		print_json_string(figures->device);
+		printf(",");
 	}
-	for (int i = 0; i < 2; ++i)
-		json_object_array_add(cpus, json_object_new_int(figures->cpus[i]));
-	json_object_object_add(root, "cpus", cpus);
-	add_number(root, "rounds", s->rounds);
-	add_number(root, "iterations", s->iterations);
-	add_number(root, "messages", s->messages);
-	add_number(root, "bytes", s->bytes);
-	add_number(root, "window", s->window);
-	add_number(root, "connects", s->connects);
-	add_number(root, "preemptions", figures->preemptions);
-	for (enum measure measure = 0; measure < MEASURES; ++measure) {
-		bool any = false;
-
-		for (enum contender_id id = 0; id < CONTENDERS; ++id)
-			any = any || figures->measured[measure][id];
-		if (any)
-			json_object_object_add(list, measures[measure].key,
-					       measure_json(figures, measure));
-	}
-	json_object_object_add(root, "measures", list);
-	json_object_object_add(root, "bars", bars_json(figures));
-	puts(json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY |
-							  JSON_C_TO_STRING_NOSLASHESCAPE));
-	json_object_put(root);
+	printf("\n  \"cpus\": [%d, %d],\n  \"rounds\": %lu,\n  \"iterations\": %lu,\n"
+	       "  \"messages\": %lu,\n  \"bytes\": %lu,\n  \"window\": %lu,\n  \"connects\": %lu,\n"
+	       "  \"preemptions\": %lu,\n  \"measures\": {",
+	       figures->cpus[0], figures->cpus[1], s->rounds, s->iterations, s->messages, s->bytes,
+	       s->window, s->connects, figures->preemptions);
+	for (enum measure measure = 0; measure < MEASURES; ++measure)
+		if (print_measure_json(figures, measure, comma))
+			comma = ",";
+	printf("},\n  \"bars\": [");
+	print_bars_json(figures);
+	puts("]\n}");
 }
