@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 
 #include "failure.h"
-#include "plot/plot.h"
 #include "run.h"
 
 extern "C" {
@@ -46,7 +45,6 @@ int run_command(int argc, char **argv)
 	add_crowd(app);
 	add_logp(app);
 	add_overhead(app);
-	add_plot(app);
 	add_scale(app);
 	add_waking(app);
 	try {

@@ -69,8 +69,7 @@ def test_usage_errors():
             ("latency", "--level", "unreliable, delivery, reception"),
             ("latency", "--sockets", "tcp, unix"),
             ("scale", "--question", "vis, cq, segments, buffers, mtu, memory"),
-            ("connect", "--only", "vipl, tcp"),
-            ("plot", "--format", "svg, png, both")):
+            ("connect", "--only", "vipl, tcp")):
         _, _, err = run(measurement, option, "no", seconds=SOON)
         expect(err.splitlines()[0] == f'{option}: "no" is none of {words}',
                "a wrong word is told the right ones", err)
@@ -396,11 +395,12 @@ def test_plotted():
             report = os.path.join(directory, "report.json")
             with open(report, "w") as file:
                 json.dump(json_of(*words), file)
-            code, out, err = run("plot", "--format", "svg", "--output",
-                                 os.path.join(directory, f"figure{number}"), report)
-            expect(code == 0, "it is drawn", words, err)
+            done = subprocess.run([PROGRAM + "_plot", "--format", "svg", "--output",
+                                   os.path.join(directory, f"figure{number}"), report],
+                                  capture_output=True, text=True, timeout=SECONDS)
+            expect(done.returncode == 0, "it is drawn", words, done.stderr)
             expect(any(name.startswith(f"figure{number}-") for name in os.listdir(directory)),
-                   "a figure", words, out)
+                   "a figure", words, done.stdout)
 
 
 def test_json_of_several():
