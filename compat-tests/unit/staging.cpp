@@ -153,8 +153,9 @@ TEST_F(Staging, MemoryIsBoundedAndReceivesBeyondItFollow)
 		expect_received(y, receives[i]);
 		EXPECT_EQ(receives[i]->CS.Length, i);
 		size_t left = COUNT - 1 - i;
-		EXPECT_EQ(fake_posted(y.qp, FAKE_RECV),
-			  static_cast<int>(left < AT_ONCE ? left : AT_ONCE));
+		int expected = static_cast<int>(left < AT_ONCE ? left : AT_ONCE);
+		// The agent may be the one that posts what there is room for now.
+		EXPECT_TRUE(eventually([&] { return fake_posted(y.qp, FAKE_RECV) == expected; })) << i;
 	}
 }
 
