@@ -122,6 +122,7 @@ void world_destroy(void)
 	for (unsigned i = 0; i < VIS; i++) {
 		if (world.vis[i].state == VI_CONNECTED)
 			vi_tear_down(&world.vis[i]);
+		world.device->ops->disconnect(world.vis[i].endpoint);
 		world.device->ops->endpoint_destroy(world.vis[i].endpoint);
 	}
 	while (world.request_count)

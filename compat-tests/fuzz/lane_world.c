@@ -121,6 +121,7 @@ static void vi_destroy(struct vi *vi)
 		return;
 	if (vi->state == VI_LINKED)
 		vi_tear_down(vi);
+	world.device->ops->disconnect(vi->endpoint);
 	world.device->ops->endpoint_destroy(vi->endpoint);
 	vi->endpoint = NULL;
 	vi->state = VI_NONE;
