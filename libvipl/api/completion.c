@@ -1,5 +1,5 @@
 /* The completion queues of the program: VipCreateCQ to VipCQWait. */
-#include "api.h"
+#include "pvip.h"
 #include "core/cq.h"
 #include "core/nic.h"
 #include "service/notify.h"
@@ -24,7 +24,7 @@ static struct cq *cq_get(VIP_CQ_HANDLE handle)
 	return object_get(handle, OBJECT_CQ);
 }
 
-VIP_RETURN VipCreateCQ(VIP_NIC_HANDLE NicHandle, VIP_ULONG EntryCount, VIP_CQ_HANDLE *CQHandle)
+VIP_RETURN PVipCreateCQ(VIP_NIC_HANDLE NicHandle, VIP_ULONG EntryCount, VIP_CQ_HANDLE *CQHandle)
 {
 	VIP_RETURN rc = VIP_ERROR_RESOURCE;
 	struct nic *nic = nic_get(NicHandle);
@@ -65,7 +65,7 @@ static VIP_RETURN retire(struct cq *cq)
 	return rc;
 }
 
-VIP_RETURN VipDestroyCQ(VIP_CQ_HANDLE CQHandle)
+VIP_RETURN PVipDestroyCQ(VIP_CQ_HANDLE CQHandle)
 {
 	VIP_RETURN rc = VIP_INVALID_PARAMETER;
 	struct cq *cq = cq_get(CQHandle);
@@ -96,7 +96,7 @@ put_cq:
 }
 
 /* As in VipCreateCQ the count is a hint: a CQ that has more room keeps it. */
-VIP_RETURN VipResizeCQ(VIP_CQ_HANDLE CQHandle, VIP_ULONG EntryCount)
+VIP_RETURN PVipResizeCQ(VIP_CQ_HANDLE CQHandle, VIP_ULONG EntryCount)
 {
 	struct cq *cq = cq_get(CQHandle);
 	VIP_RETURN rc = VIP_INVALID_PARAMETER;
@@ -112,7 +112,7 @@ VIP_RETURN VipResizeCQ(VIP_CQ_HANDLE CQHandle, VIP_ULONG EntryCount)
 	return rc;
 }
 
-VIP_RETURN VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VIP_BOOLEAN *RecvQueue)
+VIP_RETURN PVipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VIP_BOOLEAN *RecvQueue)
 {
 	struct cq *cq = object_at(CQHandle, OBJECT_CQ);
 
@@ -121,8 +121,8 @@ VIP_RETURN VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VIP_BOOLEA
 	return cq_take(cq, CQHandle, ViHandle, RecvQueue);
 }
 
-VIP_RETURN VipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_HANDLE *ViHandle,
-		     VIP_BOOLEAN *RecvQueue)
+VIP_RETURN PVipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_HANDLE *ViHandle,
+		      VIP_BOOLEAN *RecvQueue)
 {
 	struct cq_taking taking = {cq_get(CQHandle), ViHandle, RecvQueue};
 	VIP_RETURN rc = VIP_INVALID_PARAMETER;

@@ -1,5 +1,5 @@
 /* Connection management: VipConnectWait to VipDisconnect. */
-#include "api.h"
+#include "pvip.h"
 #include "base/deadline.h"
 #include "core/connecting.h"
 #include "core/listening.h"
@@ -34,9 +34,9 @@ static VIP_RETURN target_read(struct vi_target *target, const struct nic *nic,
 
 /* ---- client and server ---- */
 
-VIP_RETURN VipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *LocalAddr, VIP_ULONG Timeout,
-			  VIP_NET_ADDRESS *RemoteAddr, VIP_VI_ATTRIBUTES *RemoteViAttribs,
-			  VIP_CONN_HANDLE *ConnHandle)
+VIP_RETURN PVipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *LocalAddr, VIP_ULONG Timeout,
+			   VIP_NET_ADDRESS *RemoteAddr, VIP_VI_ATTRIBUTES *RemoteViAttribs,
+			   VIP_CONN_HANDLE *ConnHandle)
 {
 	int64_t deadline = deadline_after(Timeout);
 	struct nic *nic = nic_get(NicHandle);
@@ -57,7 +57,7 @@ VIP_RETURN VipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *LocalAddr, 
 	return rc;
 }
 
-VIP_RETURN VipConnectAccept(VIP_CONN_HANDLE ConnHandle, VIP_VI_HANDLE ViHandle)
+VIP_RETURN PVipConnectAccept(VIP_CONN_HANDLE ConnHandle, VIP_VI_HANDLE ViHandle)
 {
 	struct request *request = object_get(ConnHandle, OBJECT_REQUEST);
 	VIP_RETURN rc = VIP_INVALID_PARAMETER;
@@ -72,16 +72,16 @@ VIP_RETURN VipConnectAccept(VIP_CONN_HANDLE ConnHandle, VIP_VI_HANDLE ViHandle)
 	return rc;
 }
 
-VIP_RETURN VipConnectReject(VIP_CONN_HANDLE ConnHandle)
+VIP_RETURN PVipConnectReject(VIP_CONN_HANDLE ConnHandle)
 {
 	struct request *request = object_get(ConnHandle, OBJECT_REQUEST);
 
 	return request && request_reject(request) ? VIP_SUCCESS : VIP_INVALID_PARAMETER;
 }
 
-VIP_RETURN VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
-			     VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout,
-			     VIP_VI_ATTRIBUTES *RemoteViAttribs)
+VIP_RETURN PVipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
+			      VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout,
+			      VIP_VI_ATTRIBUTES *RemoteViAttribs)
 {
 	int64_t deadline = deadline_after(Timeout);
 	struct vi *vi = vi_get(ViHandle);
@@ -105,8 +105,8 @@ VIP_RETURN VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
 
 /* ---- peer-to-peer ---- */
 
-VIP_RETURN VipConnectPeerRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
-				 VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout)
+VIP_RETURN PVipConnectPeerRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
+				  VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout)
 {
 	int64_t deadline = deadline_after(Timeout);
 	struct vi *vi = vi_get(ViHandle);
@@ -137,7 +137,7 @@ static VIP_RETURN peer_result(struct vi *vi, VIP_VI_ATTRIBUTES *attributes)
 	return rc;
 }
 
-VIP_RETURN VipConnectPeerDone(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteViAttribs)
+VIP_RETURN PVipConnectPeerDone(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteViAttribs)
 {
 	struct vi *vi = vi_get(ViHandle);
 	VIP_RETURN rc = VIP_INVALID_PARAMETER;
@@ -158,7 +158,7 @@ VIP_RETURN VipConnectPeerDone(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteV
 	return rc;
 }
 
-VIP_RETURN VipConnectPeerWait(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteViAttribs)
+VIP_RETURN PVipConnectPeerWait(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteViAttribs)
 {
 	struct vi *vi = vi_get(ViHandle);
 	VIP_RETURN rc = VIP_INVALID_PARAMETER;
@@ -198,7 +198,7 @@ static void disconnect(struct vi *vi)
 	atomic_store(&vi->attempt.is_peer_to_peer, false); /* there is no result to ask for any more */
 }
 
-VIP_RETURN VipDisconnect(VIP_VI_HANDLE ViHandle)
+VIP_RETURN PVipDisconnect(VIP_VI_HANDLE ViHandle)
 {
 	struct vi *vi = vi_get(ViHandle);
 

@@ -198,7 +198,7 @@ static void waits(struct trace_line *l, enum trace_queue which, VIP_VI_HANDLE vi
 
 /* ---- the functions ---- */
 
-HIDDEN __typeof__(VipQueryNic) untraced_VipQueryNic;
+HIDDEN __typeof__(VipQueryNic) PVipQueryNic;
 
 static void opened(struct text *t, VIP_NIC_HANDLE nic)
 {
@@ -207,7 +207,7 @@ static void opened(struct text *t, VIP_NIC_HANDLE nic)
 	struct in6_addr own;
 
 	handle(t, "nic", nic);
-	if (untraced_VipQueryNic(nic, &found) != VIP_SUCCESS)
+	if (PVipQueryNic(nic, &found) != VIP_SUCCESS)
 		return;
 	text_string(t, "device", found.Name);
 	if (!host_read(found.LocalNicAddress, found.NicAddressLen, &own))
@@ -220,11 +220,11 @@ static void opened(struct text *t, VIP_NIC_HANDLE nic)
 // clang-format off
 #define API_OTHER(name)
 #define API(name, how, parameters, arguments, before, after)                                      \
-	HIDDEN __typeof__(name) untraced_##name;                                                  \
+	HIDDEN __typeof__(name) P##name;                                                         \
 	static __typeof__(name) traced_##name;                                                    \
 	VIP_RETURN name parameters                                                                \
 	{                                                                                         \
-		return trace_is_on() ? traced_##name arguments : untraced_##name arguments;       \
+		return trace_is_on() ? traced_##name arguments : P##name arguments;       \
 	}
 #include "api_table.h"
 #undef API
@@ -238,7 +238,7 @@ static void opened(struct text *t, VIP_NIC_HANDLE nic)
 		trace_begin(l, #name);                                                            \
 		before;                                                                           \
 		trace_enter(l, (how) == WAITS);                                                   \
-		rc = untraced_##name arguments;                                                   \
+		rc = P##name arguments;                                                   \
 		if ((how) == POLLS && rc == VIP_NOT_DONE) {                                       \
 			trace_poll(l, false);                                                     \
 			return rc;                                                                \
@@ -257,8 +257,8 @@ static void opened(struct text *t, VIP_NIC_HANDLE nic)
 #undef API_OTHER
 // clang-format on
 
-HIDDEN __typeof__(VipGetUserData) untraced_VipGetUserData;
-HIDDEN __typeof__(VipSetUserData) untraced_VipSetUserData;
+HIDDEN __typeof__(VipGetUserData) PVipGetUserData;
+HIDDEN __typeof__(VipSetUserData) PVipSetUserData;
 
 static void user_data(struct trace_line *line, VIP_VI_HANDLE vi, VIP_PVOID data)
 {
@@ -274,10 +274,10 @@ VIP_PVOID VipGetUserData(VIP_VI_HANDLE vi)
 	VIP_PVOID data;
 
 	if (!trace_is_on())
-		return untraced_VipGetUserData(vi);
+		return PVipGetUserData(vi);
 	trace_begin(&line, "VipGetUserData");
 	trace_enter(&line, false);
-	data = untraced_VipGetUserData(vi);
+	data = PVipGetUserData(vi);
 	user_data(&line, vi, data);
 	return data;
 }
@@ -287,11 +287,11 @@ void VipSetUserData(VIP_VI_HANDLE vi, VIP_PVOID data)
 	struct trace_line line;
 
 	if (!trace_is_on()) {
-		untraced_VipSetUserData(vi, data);
+		PVipSetUserData(vi, data);
 		return;
 	}
 	trace_begin(&line, "VipSetUserData");
 	trace_enter(&line, false);
-	untraced_VipSetUserData(vi, data);
+	PVipSetUserData(vi, data);
 	user_data(&line, vi, data);
 }

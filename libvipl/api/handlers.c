@@ -1,10 +1,10 @@
 /* The program's handlers: VipErrorCallback, VipSendNotify, VipRecvNotify, VipCQNotify. */
-#include "api.h"
+#include "pvip.h"
 #include "core/nic.h"
 #include "service/notify.h"
 
-VIP_RETURN VipErrorCallback(VIP_NIC_HANDLE NicHandle, VIP_PVOID Context,
-			    VIP_ERROR_HANDLER Handler)
+VIP_RETURN PVipErrorCallback(VIP_NIC_HANDLE NicHandle, VIP_PVOID Context,
+			     VIP_ERROR_HANDLER Handler)
 {
 	struct nic *nic = nic_get(NicHandle);
 
@@ -32,17 +32,17 @@ static VIP_RETURN queue_notify(VIP_VI_HANDLE handle, bool is_receive, VIP_PVOID 
 	return rc;
 }
 
-VIP_RETURN VipSendNotify(VIP_VI_HANDLE ViHandle, VIP_PVOID Context, VIP_VI_CALLBACK Handler)
+VIP_RETURN PVipSendNotify(VIP_VI_HANDLE ViHandle, VIP_PVOID Context, VIP_VI_CALLBACK Handler)
 {
 	return queue_notify(ViHandle, false, Context, Handler);
 }
 
-VIP_RETURN VipRecvNotify(VIP_VI_HANDLE ViHandle, VIP_PVOID Context, VIP_VI_CALLBACK Handler)
+VIP_RETURN PVipRecvNotify(VIP_VI_HANDLE ViHandle, VIP_PVOID Context, VIP_VI_CALLBACK Handler)
 {
 	return queue_notify(ViHandle, true, Context, Handler);
 }
 
-VIP_RETURN VipCQNotify(VIP_CQ_HANDLE CQHandle, VIP_PVOID Context, VIP_CQ_CALLBACK Handler)
+VIP_RETURN PVipCQNotify(VIP_CQ_HANDLE CQHandle, VIP_PVOID Context, VIP_CQ_CALLBACK Handler)
 {
 	struct cq *cq = object_get(CQHandle, OBJECT_CQ);
 	VIP_RETURN rc = VIP_INVALID_PARAMETER;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api.h"
+#include "pvip.h"
 #include "base/log.h"
 #include "core/nic.h"
 #include "trace/trace.h"
@@ -27,7 +27,7 @@ struct tag *tag_find(struct nic *nic, VIP_PROTECTION_HANDLE handle)
 	return NULL;
 }
 
-VIP_RETURN VipCreatePtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE *Ptag)
+VIP_RETURN PVipCreatePtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE *Ptag)
 {
 	VIP_RETURN rc = VIP_ERROR_RESOURCE;
 	struct nic *nic = nic_get(NicHandle);
@@ -67,7 +67,7 @@ put_nic:
 	return rc;
 }
 
-VIP_RETURN VipDestroyPtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE Ptag)
+VIP_RETURN PVipDestroyPtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE Ptag)
 {
 	VIP_RETURN rc = VIP_INVALID_PTAG;
 	struct nic *nic = nic_get(NicHandle);
@@ -195,8 +195,8 @@ static VIP_RETURN register_region(struct nic *nic, struct region *region, uint32
 	return error ? VIP_ERROR_RESOURCE : VIP_SUCCESS;
 }
 
-VIP_RETURN VipRegisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress, VIP_ULONG Length,
-			  VIP_MEM_ATTRIBUTES *MemAttribs, VIP_MEM_HANDLE *MemoryHandle)
+VIP_RETURN PVipRegisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress, VIP_ULONG Length,
+			   VIP_MEM_ATTRIBUTES *MemAttribs, VIP_MEM_HANDLE *MemoryHandle)
 {
 	static const VIP_MEM_ATTRIBUTES none;
 	struct nic *nic = nic_get(NicHandle);
@@ -245,8 +245,8 @@ static void await_copies(struct nic *nic)
 	pthread_rwlock_unlock(&nic->copying);
 }
 
-VIP_RETURN VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
-			    VIP_MEM_HANDLE MemoryHandle)
+VIP_RETURN PVipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
+			     VIP_MEM_HANDLE MemoryHandle)
 {
 	struct nic *nic = nic_get(NicHandle);
 	struct region *region;
@@ -310,8 +310,8 @@ static VIP_RETURN change_region(struct nic *nic, struct region *region, uint32_t
 	return VIP_SUCCESS;
 }
 
-VIP_RETURN VipSetMemAttributes(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
-			       VIP_MEM_HANDLE MemoryHandle, VIP_MEM_ATTRIBUTES *MemAttribs)
+VIP_RETURN PVipSetMemAttributes(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
+				VIP_MEM_HANDLE MemoryHandle, VIP_MEM_ATTRIBUTES *MemAttribs)
 {
 	struct nic *nic = nic_get(NicHandle);
 	VIP_RETURN rc = VIP_INVALID_PARAMETER;
@@ -335,8 +335,8 @@ put_nic:
 	return rc;
 }
 
-VIP_RETURN VipQueryMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
-		       VIP_MEM_HANDLE MemoryHandle, VIP_MEM_ATTRIBUTES *MemAttribs)
+VIP_RETURN PVipQueryMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
+			VIP_MEM_HANDLE MemoryHandle, VIP_MEM_ATTRIBUTES *MemAttribs)
 {
 	struct nic *nic = nic_get(NicHandle);
 	VIP_RETURN rc = VIP_INVALID_PARAMETER;

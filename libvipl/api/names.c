@@ -12,12 +12,12 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "api.h"
+#include "pvip.h"
 #include "base/config.h"
 #include "core/nic.h"
 
 /* VIA knows one name service per NIC; ours needs no state, so it may be begun and ended at will. */
-VIP_RETURN VipNSInit(VIP_NIC_HANDLE NicHandle, VIP_PVOID NSInitInfo)
+VIP_RETURN PVipNSInit(VIP_NIC_HANDLE NicHandle, VIP_PVOID NSInitInfo)
 {
 	struct nic *nic = nic_get(NicHandle);
 
@@ -28,9 +28,9 @@ VIP_RETURN VipNSInit(VIP_NIC_HANDLE NicHandle, VIP_PVOID NSInitInfo)
 	return VIP_SUCCESS;
 }
 
-VIP_RETURN VipNSShutdown(VIP_NIC_HANDLE NicHandle)
+VIP_RETURN PVipNSShutdown(VIP_NIC_HANDLE NicHandle)
 {
-	return VipNSInit(NicHandle, NULL);
+	return PVipNSInit(NicHandle, NULL);
 }
 
 /* "host" names "host.domain", and the other way round. */
@@ -165,8 +165,8 @@ static bool find_by_name(const struct nic *nic, const char *name, VIP_ULONG inde
 	return find_in_file(nic, name, &index, out) || find_in_system(nic, name, &index, out);
 }
 
-VIP_RETURN VipNSGetHostByName(VIP_NIC_HANDLE NicHandle, VIP_CHAR *Name, VIP_NET_ADDRESS *Address,
-			      VIP_ULONG NameIndex)
+VIP_RETURN PVipNSGetHostByName(VIP_NIC_HANDLE NicHandle, VIP_CHAR *Name, VIP_NET_ADDRESS *Address,
+			       VIP_ULONG NameIndex)
 {
 	struct nic *nic = nic_get(NicHandle);
 	VIP_RETURN rc = VIP_INVALID_PARAMETER;
@@ -241,8 +241,8 @@ static bool find_by_address(const struct nic *nic, const VIP_NET_ADDRESS *addres
 	       (host_equal(&host, &nic->host) && name_of_this_machine(nic, name));
 }
 
-VIP_RETURN VipNSGetHostByAddr(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *Address, VIP_CHAR *Name,
-			      VIP_ULONG *NameLen)
+VIP_RETURN PVipNSGetHostByAddr(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *Address, VIP_CHAR *Name,
+			       VIP_ULONG *NameLen)
 {
 	struct nic *nic = nic_get(NicHandle);
 	VIP_RETURN rc = VIP_INVALID_PARAMETER;

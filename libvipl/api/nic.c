@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api.h"
+#include "pvip.h"
 #include "base/config.h"
 #include "base/log.h"
 #include "core/listening.h"
@@ -198,7 +198,7 @@ static void init_copying(struct nic *nic)
 	pthread_rwlockattr_destroy(&attributes);
 }
 
-VIP_RETURN VipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHandle)
+VIP_RETURN PVipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHandle)
 {
 	VIP_RETURN rc = VIP_ERROR_RESOURCE;
 	struct nic *nic;
@@ -299,7 +299,7 @@ static void free_memory(struct nic *nic)
 	free(nic->default_tag);
 }
 
-VIP_RETURN VipCloseNic(VIP_NIC_HANDLE NicHandle)
+VIP_RETURN PVipCloseNic(VIP_NIC_HANDLE NicHandle)
 {
 	struct nic *nic = nic_get(NicHandle);
 
@@ -332,7 +332,7 @@ VIP_RETURN VipCloseNic(VIP_NIC_HANDLE NicHandle)
 	return VIP_SUCCESS;
 }
 
-VIP_RETURN VipQueryNic(VIP_NIC_HANDLE NicHandle, VIP_NIC_ATTRIBUTES *Attributes)
+VIP_RETURN PVipQueryNic(VIP_NIC_HANDLE NicHandle, VIP_NIC_ATTRIBUTES *Attributes)
 {
 	struct nic *nic = nic_get(NicHandle);
 	VIP_RETURN rc = VIP_INVALID_PARAMETER;
@@ -348,8 +348,8 @@ VIP_RETURN VipQueryNic(VIP_NIC_HANDLE NicHandle, VIP_NIC_ATTRIBUTES *Attributes)
 }
 
 /* Neither devices nor their networks have anything that finds NICs: there is nothing to tell. */
-VIP_RETURN VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_ULONG InfoType,
-					VIP_PVOID SysManInfo)
+VIP_RETURN PVipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_ULONG InfoType,
+					 VIP_PVOID SysManInfo)
 {
 	struct nic *nic = nic_get(NicHandle);
 

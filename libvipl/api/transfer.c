@@ -1,5 +1,5 @@
 /* Data transfer: VipPostSend to VipRecvWait. */
-#include "api.h"
+#include "pvip.h"
 #include "core/error.h"
 #include "core/nic.h"
 #include "core/object_at.h"
@@ -80,36 +80,36 @@ static VIP_RETURN wait(VIP_VI_HANDLE handle, bool is_receive, VIP_ULONG timeout,
 	return rc;
 }
 
-VIP_RETURN VipPostSend(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
-		       VIP_MEM_HANDLE MemHandle)
+VIP_RETURN PVipPostSend(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
+			VIP_MEM_HANDLE MemHandle)
 {
 	(void)MemHandle;
 	return post(ViHandle, false, DescriptorPtr);
 }
 
-VIP_RETURN VipPostRecv(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
-		       VIP_MEM_HANDLE MemHandle)
+VIP_RETURN PVipPostRecv(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
+			VIP_MEM_HANDLE MemHandle)
 {
 	(void)MemHandle;
 	return post(ViHandle, true, DescriptorPtr);
 }
 
-VIP_RETURN VipSendDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR **DescriptorPtr)
+VIP_RETURN PVipSendDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR **DescriptorPtr)
 {
 	return done(ViHandle, false, DescriptorPtr);
 }
 
-VIP_RETURN VipRecvDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR **DescriptorPtr)
+VIP_RETURN PVipRecvDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR **DescriptorPtr)
 {
 	return done(ViHandle, true, DescriptorPtr);
 }
 
-VIP_RETURN VipSendWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR **DescriptorPtr)
+VIP_RETURN PVipSendWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR **DescriptorPtr)
 {
 	return wait(ViHandle, false, Timeout, DescriptorPtr);
 }
 
-VIP_RETURN VipRecvWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR **DescriptorPtr)
+VIP_RETURN PVipRecvWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR **DescriptorPtr)
 {
 	return wait(ViHandle, true, Timeout, DescriptorPtr);
 }

@@ -2,7 +2,7 @@
  * The functions of Giganet's that no release will have: what they ask for cLAN's hardware did, and
  * no device of ours does. vipl.h tells programs so.
  */
-#include "api.h"
+#include "pvip.h"
 #include "core/object.h"
 
 static VIP_RETURN answer(VIP_PVOID handle, enum object_kind kind)
@@ -15,21 +15,21 @@ static VIP_RETURN answer(VIP_PVOID handle, enum object_kind kind)
 	return VIP_ERROR_NOT_SUPPORTED;
 }
 
-VIP_RETURN VipAddTagCQ(VIP_CQ_HANDLE CQHandle, VIP_EVENT_HANDLE *Event, VIP_ULONG Tag,
-		       VIP_ULONG Priority)
+VIP_RETURN PVipAddTagCQ(VIP_CQ_HANDLE CQHandle, VIP_EVENT_HANDLE *Event, VIP_ULONG Tag,
+			VIP_ULONG Priority)
 {
 	(void)Tag, (void)Priority;
 	return Event ? answer(CQHandle, OBJECT_CQ) : VIP_INVALID_PARAMETER;
 }
 
-VIP_RETURN VipRemoveTagCQ(VIP_CQ_HANDLE CQHandle, VIP_EVENT_HANDLE Event, VIP_ULONG Tag)
+VIP_RETURN PVipRemoveTagCQ(VIP_CQ_HANDLE CQHandle, VIP_EVENT_HANDLE Event, VIP_ULONG Tag)
 {
 	(void)Event, (void)Tag;
 	return answer(CQHandle, OBJECT_CQ);
 }
 
-VIP_RETURN VipPostDeferredSends(VIP_VI_HANDLE ViHandle, VIP_BOOLEAN EnableInterrupt,
-				VIP_BOOLEAN *SendsDeferred)
+VIP_RETURN PVipPostDeferredSends(VIP_VI_HANDLE ViHandle, VIP_BOOLEAN EnableInterrupt,
+				 VIP_BOOLEAN *SendsDeferred)
 {
 	(void)EnableInterrupt;
 	return SendsDeferred ? answer(ViHandle, OBJECT_VI) : VIP_INVALID_PARAMETER;

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "api.h"
+#include "pvip.h"
 #include "base/deadline.h"
 #include "core/nic.h"
 #include "service/notify.h"
@@ -189,9 +189,9 @@ static VIP_RETURN create(struct nic *nic, const VIP_VI_ATTRIBUTES *attributes, s
 	return rc;
 }
 
-VIP_RETURN VipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES *ViAttribs,
-		       VIP_CQ_HANDLE SendCQHandle, VIP_CQ_HANDLE RecvCQHandle,
-		       VIP_VI_HANDLE *ViHandle)
+VIP_RETURN PVipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES *ViAttribs,
+			VIP_CQ_HANDLE SendCQHandle, VIP_CQ_HANDLE RecvCQHandle,
+			VIP_VI_HANDLE *ViHandle)
 {
 	struct nic *nic = nic_get(NicHandle);
 	struct cq *send_cq = SendCQHandle ? object_get(SendCQHandle, OBJECT_CQ) : NULL;
@@ -234,7 +234,7 @@ static VIP_RETURN retire(struct vi *vi)
 	return rc;
 }
 
-VIP_RETURN VipDestroyVi(VIP_VI_HANDLE ViHandle)
+VIP_RETURN PVipDestroyVi(VIP_VI_HANDLE ViHandle)
 {
 	struct vi *vi = vi_get(ViHandle);
 	VIP_RETURN rc = VIP_INVALID_PARAMETER;
@@ -329,7 +329,7 @@ static VIP_RETURN set_attributes(struct vi *vi, const VIP_VI_ATTRIBUTES *attribu
 	return VIP_SUCCESS;
 }
 
-VIP_RETURN VipSetViAttributes(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *ViAttribs)
+VIP_RETURN PVipSetViAttributes(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *ViAttribs)
 {
 	struct vi *vi = vi_get(ViHandle);
 	VIP_RETURN rc = VIP_INVALID_PARAMETER;
@@ -345,8 +345,8 @@ VIP_RETURN VipSetViAttributes(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *ViAttri
 	return rc;
 }
 
-VIP_RETURN VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTRIBUTES *Attributes,
-		      VIP_BOOLEAN *ViSendQEmpty, VIP_BOOLEAN *ViRecvQEmpty)
+VIP_RETURN PVipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTRIBUTES *Attributes,
+		       VIP_BOOLEAN *ViSendQEmpty, VIP_BOOLEAN *ViRecvQEmpty)
 {
 	struct vi *vi = vi_get(ViHandle);
 	VIP_RETURN rc = VIP_INVALID_PARAMETER;
@@ -369,7 +369,7 @@ VIP_RETURN VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTRIB
 	return rc;
 }
 
-VIP_PVOID VipGetUserData(VIP_VI_HANDLE ViHandle)
+VIP_PVOID PVipGetUserData(VIP_VI_HANDLE ViHandle)
 {
 	struct vi *vi = vi_get(ViHandle);
 	VIP_PVOID data;
@@ -381,7 +381,7 @@ VIP_PVOID VipGetUserData(VIP_VI_HANDLE ViHandle)
 	return data;
 }
 
-void VipSetUserData(VIP_VI_HANDLE ViHandle, VIP_PVOID Data)
+void PVipSetUserData(VIP_VI_HANDLE ViHandle, VIP_PVOID Data)
 {
 	struct vi *vi = vi_get(ViHandle);
 
