@@ -3,7 +3,7 @@
 
 usage: check.py CASE PROGRAM VIPL_H       what the trace of a program has in it
        check.py conformance VIP_CONFORMANCE VIP_TRACE
-       check.py table API_TABLE_H VIPL_H
+       check.py entries DIRECTORY VIPL_H  each function has its line, in these sources
        check.py summary|cut_summary|no_summary VIP_TRACE DIRECTORY
 
 VIPL_TEST_UNDER: a command that runs the program.
@@ -11,6 +11,7 @@ VIPL_TEST_UNDER: a command that runs the program.
 
 import difflib
 import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -333,12 +334,28 @@ def conformance(suite, vip_trace):
         assert done.returncode == 0 and "could not be read" not in done.stdout
 
 
+def bodies(directory, pattern):
+    """Of the functions that are defined in these files, by their names."""
+    found = {}
+    for path in sorted(pathlib.Path(directory).glob(pattern)):
+        text = path.read_text(encoding="ascii")
+        definitions = re.findall(r"^\w[\w *]*?\b(\w+)\([^;{]*\)\n\{(.*?)^\}", text, flags=re.M | re.S)
+        found.update(definitions)
+    return found
+
+
 @case
-def table(api_table, header):
-    """What is in vipl.h is traced: each function, in vipl.h's order."""
-    with open(api_table, encoding="ascii") as file:
-        names = re.findall(r"^API(?:_OTHER)?\((\w+)", file.read(), flags=re.M)
-    same(names, functions(header), "the table's functions and vipl.h's")
+def entries(directory, header):
+    """Each function of vipl.h jumps to its own two, and the traced one writes a line of that name."""
+    names = functions(header)
+    entry, traced = bodies(directory, "entry.c"), bodies(directory, "traced_*.c")
+    same(list(entry), names, "the functions of entry.c and of vipl.h")
+    for name in names:
+        called = set(re.findall(r"\b(\w*Vip\w+)\(", entry[name]))
+        assert called == {"traced_" + name, "P" + name}, (name, called)
+        body = traced["traced_" + name]
+        assert re.findall(r'trace_begin\(&line, "(\w+)"\)', body) == [name], name
+        assert set(re.findall(r"\b(\w*Vip\w+)\(", body)) == {"P" + name}, name
 
 
 @case

@@ -1,297 +1,303 @@
 /*
- * What programs call. Each function is a jump to the one of the same name in the API's files, or,
- * when calls are traced, a call of that with a line of the trace around it. The table says what is
- * in the line.
+ * What programs call: each function is a jump to what does it (PVipPostSend, in the files beside
+ * this one), or, while calls are traced, to that with a line of the trace around it
+ * (traced_VipPostSend).
  */
-#include <stdint.h>
-#include <string.h>
-
-#include "base/address.h"
-#include "core/memory.h"
-#include "core/object.h"
+#include "pvip.h"
 #include "trace/trace.h"
-#include "trace/trace_words.h"
+#include "traced.h"
 #include "vipl.h"
-#include "vipl_names.h"
 
-enum how { RUNS, WAITS, POLLS };
+/* ---- hardware connection ---- */
 
-#define HIDDEN __attribute__((visibility("hidden")))
-
-static const char *result_name(VIP_RETURN rc)
+VIP_RETURN VipOpenNic(const VIP_CHAR *name, VIP_NIC_HANDLE *nic)
 {
-#define NAME(name, sense) [name] = #name,
-	static const char *const names[] = {VIPL_RESULTS(NAME)};
-#undef NAME
-
-	return names[rc];
+	return trace_is_on() ? traced_VipOpenNic(name, nic) : PVipOpenNic(name, nic);
 }
 
-/* Is the handle one that the function will go on with? Otherwise it looks at nothing else. */
-static bool is_live(VIP_PVOID value, enum object_kind kind)
+VIP_RETURN VipCloseNic(VIP_NIC_HANDLE nic)
 {
-	struct object *object = object_get(value, kind);
-
-	if (object)
-		object_put(object);
-	return object;
+	return trace_is_on() ? traced_VipCloseNic(nic) : PVipCloseNic(nic);
 }
 
-static void timeout(struct text *t, VIP_ULONG msec)
+/* ---- endpoint creation and destruction ---- */
+
+VIP_RETURN VipCreateVi(VIP_NIC_HANDLE nic, VIP_VI_ATTRIBUTES *attributes, VIP_CQ_HANDLE send_cq,
+		       VIP_CQ_HANDLE recv_cq, VIP_VI_HANDLE *vi)
 {
-	if (msec >= 0xFFFFFFFFUL)
-		text_word(t, "timeout", "infinite");
-	else
-		text_number(t, "timeout", msec);
+	return trace_is_on() ? traced_VipCreateVi(nic, attributes, send_cq, recv_cq, vi)
+			     : PVipCreateVi(nic, attributes, send_cq, recv_cq, vi);
 }
 
-static void host(struct text *t, const char *key, const VIP_NET_ADDRESS *address)
+VIP_RETURN VipDestroyVi(VIP_VI_HANDLE vi)
 {
-	char written[INET6_ADDRSTRLEN];
-	struct in6_addr found;
-
-	if (!address)
-		return;
-	if (!address->HostAddressLen) {
-		text_word(t, key, "-");
-	} else if (!host_length_is_known(address->HostAddressLen) ||
-		   !address_host(address, &found)) {
-		text_word(t, key, "?");
-	} else {
-		host_text(&found, written);
-		text_word(t, key, written);
-	}
+	return trace_is_on() ? traced_VipDestroyVi(vi) : PVipDestroyVi(vi);
 }
 
-static void discriminator(struct text *t, const char *key, const VIP_NET_ADDRESS *address)
-{
-	struct discriminator found;
+/* ---- connection management ---- */
 
-	if (!address)
-		return;
-	if (address_discriminator(address, &found))
-		text_bytes(t, key, found.bytes, found.length);
-	else
-		text_word(t, key, "?");
+VIP_RETURN VipConnectWait(VIP_NIC_HANDLE nic, VIP_NET_ADDRESS *local, VIP_ULONG msec,
+			  VIP_NET_ADDRESS *remote, VIP_VI_ATTRIBUTES *attributes,
+			  VIP_CONN_HANDLE *connection)
+{
+	return trace_is_on()
+		       ? traced_VipConnectWait(nic, local, msec, remote, attributes, connection)
+		       : PVipConnectWait(nic, local, msec, remote, attributes, connection);
 }
 
-/* A function that finds the discriminator too long has not looked at the rest. */
-static void address(struct text *t, const char *host_key, const char *key,
-		    const VIP_NET_ADDRESS *address)
+VIP_RETURN VipConnectAccept(VIP_CONN_HANDLE connection, VIP_VI_HANDLE vi)
 {
-	struct discriminator found;
-
-	if (address && address_discriminator(address, &found))
-		host(t, host_key, address);
-	discriminator(t, key, address);
+	return trace_is_on() ? traced_VipConnectAccept(connection, vi)
+			     : PVipConnectAccept(connection, vi);
 }
 
-static void level(struct text *t, VIP_RELIABILITY_LEVEL level)
+VIP_RETURN VipConnectReject(VIP_CONN_HANDLE connection)
 {
-	switch (level) {
-	case VIP_SERVICE_UNRELIABLE:
-		text_word(t, "level", "unreliable");
-		break;
-	case VIP_SERVICE_RELIABLE_DELIVERY:
-		text_word(t, "level", "delivery");
-		break;
-	case VIP_SERVICE_RELIABLE_RECEPTION:
-		text_word(t, "level", "reception");
-		break;
-	default:
-		text_hex(t, "level", level);
-	}
+	return trace_is_on() ? traced_VipConnectReject(connection) : PVipConnectReject(connection);
 }
 
-static void rights(struct text *t, VIP_PROTECTION_HANDLE tag, VIP_BOOLEAN write, VIP_BOOLEAN read)
+VIP_RETURN VipConnectRequest(VIP_VI_HANDLE vi, VIP_NET_ADDRESS *local, VIP_NET_ADDRESS *remote,
+			     VIP_ULONG msec, VIP_VI_ATTRIBUTES *attributes)
 {
-	handle(t, "tag", tag);
-	text_number(t, "write", write != 0);
-	text_number(t, "read", read != 0);
+	return trace_is_on() ? traced_VipConnectRequest(vi, local, remote, msec, attributes)
+			     : PVipConnectRequest(vi, local, remote, msec, attributes);
 }
 
-static void vi_attributes(struct text *t, const VIP_VI_ATTRIBUTES *attributes)
+VIP_RETURN VipConnectPeerRequest(VIP_VI_HANDLE vi, VIP_NET_ADDRESS *local, VIP_NET_ADDRESS *remote,
+				 VIP_ULONG msec)
 {
-	level(t, attributes->ReliabilityLevel);
-	text_number(t, "mtu", attributes->MaxTransferSize);
-	rights(t, attributes->Ptag, attributes->EnableRdmaWrite, attributes->EnableRdmaRead);
+	return trace_is_on() ? traced_VipConnectPeerRequest(vi, local, remote, msec)
+			     : PVipConnectPeerRequest(vi, local, remote, msec);
 }
 
-static void mem_attributes(struct text *t, const VIP_MEM_ATTRIBUTES *attributes)
+VIP_RETURN VipConnectPeerDone(VIP_VI_HANDLE vi, VIP_VI_ATTRIBUTES *attributes)
 {
-	if (attributes)
-		rights(t, attributes->Ptag, attributes->EnableRdmaWrite,
-		       attributes->EnableRdmaRead);
+	return trace_is_on() ? traced_VipConnectPeerDone(vi, attributes)
+			     : PVipConnectPeerDone(vi, attributes);
 }
 
-static void vi_state(struct text *t, VIP_VI_STATE state, VIP_BOOLEAN sends_empty,
-		     VIP_BOOLEAN receives_empty)
+VIP_RETURN VipConnectPeerWait(VIP_VI_HANDLE vi, VIP_VI_ATTRIBUTES *attributes)
 {
-	static const char *const names[] = {
-		[VIP_STATE_IDLE] = "IDLE",
-		[VIP_STATE_CONNECTED] = "CONNECTED",
-		[VIP_STATE_CONNECT_PENDING] = "CONNECT_PENDING",
-		[VIP_STATE_ERROR] = "ERROR",
-	};
-
-	text_word(t, "state", names[state]);
-	text_number(t, "sendempty", sends_empty != 0);
-	text_number(t, "recvempty", receives_empty != 0);
+	return trace_is_on() ? traced_VipConnectPeerWait(vi, attributes)
+			     : PVipConnectPeerWait(vi, attributes);
 }
 
-/* ---- descriptors ---- */
-
-/* Of the program's, before it is posted. */
-static void descriptor_read(struct text *t, bool is_send, const VIP_DESCRIPTOR *descriptor)
+VIP_RETURN VipDisconnect(VIP_VI_HANDLE vi)
 {
-	static const char *const operations[] = {"send", "write", "read", "reserved"};
-	const VIP_CONTROL_SEGMENT *control = &descriptor->CS;
-	const VIP_DESCRIPTOR_SEGMENT *segment = descriptor->DS;
-	unsigned operation = control->Control & VIP_CONTROL_OP_MASK;
-	uint64_t bytes = 0;
-
-	if (is_send || operation != VIP_CONTROL_OP_SENDRECV)
-		text_word(t, "op", operations[operation]);
-	text_number(t, "segs", control->SegCount);
-	if (control->SegCount <= MAX_SEGMENTS)
-		for (unsigned i = operation != VIP_CONTROL_OP_SENDRECV; i < control->SegCount; i++)
-			bytes += segment[i].Local.Length;
-	text_number(t, "bytes", bytes);
-	if (control->Control & VIP_CONTROL_IMMEDIATE)
-		text_hex(t, "imm", control->ImmediateData);
-	if (control->Control & ~(VIP_CONTROL_OP_MASK | VIP_CONTROL_IMMEDIATE))
-		text_hex(t, "control", control->Control);
+	return trace_is_on() ? traced_VipDisconnect(vi) : PVipDisconnect(vi);
 }
 
-static void posted(struct trace_line *l, enum trace_queue which, VIP_VI_HANDLE vi,
-		   const VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE mem)
+/* ---- memory protection and registration ---- */
+
+VIP_RETURN VipCreatePtag(VIP_NIC_HANDLE nic, VIP_PROTECTION_HANDLE *tag)
 {
-	queue(l, which, vi);
-	handle(&l->text, "vi", vi);
-	handle(&l->text, "desc", descriptor);
-	text_hex(&l->text, "mem", mem);
-	if (descriptor && (uintptr_t)descriptor % VIP_DESCRIPTOR_ALIGNMENT == 0 &&
-	    is_live(vi, OBJECT_VI))
-		descriptor_read(&l->text, which == TRACE_SEND, descriptor);
+	return trace_is_on() ? traced_VipCreatePtag(nic, tag) : PVipCreatePtag(nic, tag);
 }
 
-static void waited(struct text *t, VIP_RETURN rc, VIP_DESCRIPTOR *const *descriptor)
+VIP_RETURN VipDestroyPtag(VIP_NIC_HANDLE nic, VIP_PROTECTION_HANDLE tag)
 {
-	if ((rc == VIP_SUCCESS || rc == VIP_DESCRIPTOR_ERROR) && *descriptor)
-		descriptor_done(t, *descriptor);
+	return trace_is_on() ? traced_VipDestroyPtag(nic, tag) : PVipDestroyPtag(nic, tag);
 }
 
-static void done(struct trace_line *l, VIP_VI_HANDLE vi, VIP_RETURN rc,
-		 VIP_DESCRIPTOR *const *descriptor)
+VIP_RETURN VipRegisterMem(VIP_NIC_HANDLE nic, VIP_PVOID memory, VIP_ULONG bytes,
+			  VIP_MEM_ATTRIBUTES *attributes, VIP_MEM_HANDLE *mem)
 {
-	handle(&l->text, "vi", vi);
-	waited(&l->text, rc, descriptor);
-	l->is_empty = rc == VIP_DESCRIPTOR_ERROR && !*descriptor;
+	return trace_is_on() ? traced_VipRegisterMem(nic, memory, bytes, attributes, mem)
+			     : PVipRegisterMem(nic, memory, bytes, attributes, mem);
 }
 
-static void waits(struct trace_line *l, enum trace_queue which, VIP_VI_HANDLE vi, VIP_ULONG msec)
+VIP_RETURN VipDeregisterMem(VIP_NIC_HANDLE nic, VIP_PVOID memory, VIP_MEM_HANDLE mem)
 {
-	queue(l, which, vi);
-	handle(&l->text, "vi", vi);
-	timeout(&l->text, msec);
+	return trace_is_on() ? traced_VipDeregisterMem(nic, memory, mem)
+			     : PVipDeregisterMem(nic, memory, mem);
 }
 
-/* ---- the functions ---- */
+/* ---- data transfer and completion ---- */
 
-HIDDEN __typeof__(VipQueryNic) PVipQueryNic;
-
-static void opened(struct text *t, VIP_NIC_HANDLE nic)
+VIP_RETURN VipPostSend(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE mem)
 {
-	char written[INET6_ADDRSTRLEN];
-	VIP_NIC_ATTRIBUTES found;
-	struct in6_addr own;
-
-	handle(t, "nic", nic);
-	if (PVipQueryNic(nic, &found) != VIP_SUCCESS)
-		return;
-	text_string(t, "device", found.Name);
-	if (!host_read(found.LocalNicAddress, found.NicAddressLen, &own))
-		return;
-	host_text(&own, written);
-	trace_remark("nic=%p device=%s address=%s", nic, found.Name, written);
+	return trace_is_on() ? traced_VipPostSend(vi, descriptor, mem)
+			     : PVipPostSend(vi, descriptor, mem);
 }
 
-/* What is called when nothing is traced comes first, so that it is together in memory. */
-// clang-format off
-#define API_OTHER(name)
-#define API(name, how, parameters, arguments, before, after)                                      \
-	HIDDEN __typeof__(name) P##name;                                                         \
-	static __typeof__(name) traced_##name;                                                    \
-	VIP_RETURN name parameters                                                                \
-	{                                                                                         \
-		return trace_is_on() ? traced_##name arguments : P##name arguments;       \
-	}
-#include "api_table.h"
-#undef API
-
-#define API(name, how, parameters, arguments, before, after)                                      \
-	static __attribute__((noinline)) VIP_RETURN traced_##name parameters                      \
-	{                                                                                         \
-		struct trace_line line, *const l = &line;                                         \
-		struct text *const t = &line.text;                                                \
-		VIP_RETURN rc;                                                                    \
-		trace_begin(l, #name);                                                            \
-		before;                                                                           \
-		trace_enter(l, (how) == WAITS);                                                   \
-		rc = P##name arguments;                                                   \
-		if ((how) == POLLS && rc == VIP_NOT_DONE) {                                       \
-			trace_poll(l, false);                                                     \
-			return rc;                                                                \
-		}                                                                                 \
-		trace_returned(l);                                                                \
-		after;                                                                            \
-		if (l->is_empty)                                                                  \
-			trace_poll(l, true);                                                      \
-		else                                                                              \
-			trace_return(l, result_name(rc));                                         \
-		(void)t;                                                                          \
-		return rc;                                                                        \
-	}
-#include "api_table.h"
-#undef API
-#undef API_OTHER
-// clang-format on
-
-HIDDEN __typeof__(VipGetUserData) PVipGetUserData;
-HIDDEN __typeof__(VipSetUserData) PVipSetUserData;
-
-static void user_data(struct trace_line *line, VIP_VI_HANDLE vi, VIP_PVOID data)
+VIP_RETURN VipSendDone(VIP_VI_HANDLE vi, VIP_DESCRIPTOR **descriptor)
 {
-	trace_returned(line);
-	handle(&line->text, "vi", vi);
-	handle(&line->text, "data", data);
-	trace_return(line, "-");
+	return trace_is_on() ? traced_VipSendDone(vi, descriptor) : PVipSendDone(vi, descriptor);
 }
+
+VIP_RETURN VipSendWait(VIP_VI_HANDLE vi, VIP_ULONG msec, VIP_DESCRIPTOR **descriptor)
+{
+	return trace_is_on() ? traced_VipSendWait(vi, msec, descriptor)
+			     : PVipSendWait(vi, msec, descriptor);
+}
+
+VIP_RETURN VipSendNotify(VIP_VI_HANDLE vi, VIP_PVOID context, VIP_VI_CALLBACK handler)
+{
+	return trace_is_on() ? traced_VipSendNotify(vi, context, handler)
+			     : PVipSendNotify(vi, context, handler);
+}
+
+VIP_RETURN VipPostRecv(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE mem)
+{
+	return trace_is_on() ? traced_VipPostRecv(vi, descriptor, mem)
+			     : PVipPostRecv(vi, descriptor, mem);
+}
+
+VIP_RETURN VipRecvDone(VIP_VI_HANDLE vi, VIP_DESCRIPTOR **descriptor)
+{
+	return trace_is_on() ? traced_VipRecvDone(vi, descriptor) : PVipRecvDone(vi, descriptor);
+}
+
+VIP_RETURN VipRecvWait(VIP_VI_HANDLE vi, VIP_ULONG msec, VIP_DESCRIPTOR **descriptor)
+{
+	return trace_is_on() ? traced_VipRecvWait(vi, msec, descriptor)
+			     : PVipRecvWait(vi, msec, descriptor);
+}
+
+VIP_RETURN VipRecvNotify(VIP_VI_HANDLE vi, VIP_PVOID context, VIP_VI_CALLBACK handler)
+{
+	return trace_is_on() ? traced_VipRecvNotify(vi, context, handler)
+			     : PVipRecvNotify(vi, context, handler);
+}
+
+/* ---- completion queues ---- */
+
+VIP_RETURN VipCreateCQ(VIP_NIC_HANDLE nic, VIP_ULONG entries, VIP_CQ_HANDLE *cq)
+{
+	return trace_is_on() ? traced_VipCreateCQ(nic, entries, cq)
+			     : PVipCreateCQ(nic, entries, cq);
+}
+
+VIP_RETURN VipDestroyCQ(VIP_CQ_HANDLE cq)
+{
+	return trace_is_on() ? traced_VipDestroyCQ(cq) : PVipDestroyCQ(cq);
+}
+
+VIP_RETURN VipResizeCQ(VIP_CQ_HANDLE cq, VIP_ULONG entries)
+{
+	return trace_is_on() ? traced_VipResizeCQ(cq, entries) : PVipResizeCQ(cq, entries);
+}
+
+VIP_RETURN VipCQDone(VIP_CQ_HANDLE cq, VIP_VI_HANDLE *vi, VIP_BOOLEAN *receives)
+{
+	return trace_is_on() ? traced_VipCQDone(cq, vi, receives) : PVipCQDone(cq, vi, receives);
+}
+
+VIP_RETURN VipCQWait(VIP_CQ_HANDLE cq, VIP_ULONG msec, VIP_VI_HANDLE *vi, VIP_BOOLEAN *receives)
+{
+	return trace_is_on() ? traced_VipCQWait(cq, msec, vi, receives)
+			     : PVipCQWait(cq, msec, vi, receives);
+}
+
+VIP_RETURN VipCQNotify(VIP_CQ_HANDLE cq, VIP_PVOID context, VIP_CQ_CALLBACK handler)
+{
+	return trace_is_on() ? traced_VipCQNotify(cq, context, handler)
+			     : PVipCQNotify(cq, context, handler);
+}
+
+/* ---- querying and setting attributes ---- */
+
+VIP_RETURN VipQueryNic(VIP_NIC_HANDLE nic, VIP_NIC_ATTRIBUTES *attributes)
+{
+	return trace_is_on() ? traced_VipQueryNic(nic, attributes) : PVipQueryNic(nic, attributes);
+}
+
+VIP_RETURN VipSetViAttributes(VIP_VI_HANDLE vi, VIP_VI_ATTRIBUTES *attributes)
+{
+	return trace_is_on() ? traced_VipSetViAttributes(vi, attributes)
+			     : PVipSetViAttributes(vi, attributes);
+}
+
+VIP_RETURN VipQueryVi(VIP_VI_HANDLE vi, VIP_VI_STATE *state, VIP_VI_ATTRIBUTES *attributes,
+		      VIP_BOOLEAN *sends_empty, VIP_BOOLEAN *receives_empty)
+{
+	return trace_is_on() ? traced_VipQueryVi(vi, state, attributes, sends_empty, receives_empty)
+			     : PVipQueryVi(vi, state, attributes, sends_empty, receives_empty);
+}
+
+VIP_RETURN VipSetMemAttributes(VIP_NIC_HANDLE nic, VIP_PVOID memory, VIP_MEM_HANDLE mem,
+			       VIP_MEM_ATTRIBUTES *attributes)
+{
+	return trace_is_on() ? traced_VipSetMemAttributes(nic, memory, mem, attributes)
+			     : PVipSetMemAttributes(nic, memory, mem, attributes);
+}
+
+VIP_RETURN VipQueryMem(VIP_NIC_HANDLE nic, VIP_PVOID memory, VIP_MEM_HANDLE mem,
+		       VIP_MEM_ATTRIBUTES *attributes)
+{
+	return trace_is_on() ? traced_VipQueryMem(nic, memory, mem, attributes)
+			     : PVipQueryMem(nic, memory, mem, attributes);
+}
+
+VIP_RETURN VipQuerySystemManagementInfo(VIP_NIC_HANDLE nic, VIP_ULONG type, VIP_PVOID info)
+{
+	return trace_is_on() ? traced_VipQuerySystemManagementInfo(nic, type, info)
+			     : PVipQuerySystemManagementInfo(nic, type, info);
+}
+
+/* ---- error handling ---- */
+
+VIP_RETURN VipErrorCallback(VIP_NIC_HANDLE nic, VIP_PVOID context, VIP_ERROR_HANDLER handler)
+{
+	return trace_is_on() ? traced_VipErrorCallback(nic, context, handler)
+			     : PVipErrorCallback(nic, context, handler);
+}
+
+/* ---- name service ---- */
+
+VIP_RETURN VipNSInit(VIP_NIC_HANDLE nic, VIP_PVOID info)
+{
+	return trace_is_on() ? traced_VipNSInit(nic, info) : PVipNSInit(nic, info);
+}
+
+VIP_RETURN VipNSGetHostByName(VIP_NIC_HANDLE nic, VIP_CHAR *name, VIP_NET_ADDRESS *found,
+			      VIP_ULONG index)
+{
+	return trace_is_on() ? traced_VipNSGetHostByName(nic, name, found, index)
+			     : PVipNSGetHostByName(nic, name, found, index);
+}
+
+VIP_RETURN VipNSGetHostByAddr(VIP_NIC_HANDLE nic, VIP_NET_ADDRESS *wanted, VIP_CHAR *name,
+			      VIP_ULONG *room)
+{
+	return trace_is_on() ? traced_VipNSGetHostByAddr(nic, wanted, name, room)
+			     : PVipNSGetHostByAddr(nic, wanted, name, room);
+}
+
+VIP_RETURN VipNSShutdown(VIP_NIC_HANDLE nic)
+{
+	return trace_is_on() ? traced_VipNSShutdown(nic) : PVipNSShutdown(nic);
+}
+
+/* ---- Giganet additions ---- */
 
 VIP_PVOID VipGetUserData(VIP_VI_HANDLE vi)
 {
-	struct trace_line line;
-	VIP_PVOID data;
-
-	if (!trace_is_on())
-		return PVipGetUserData(vi);
-	trace_begin(&line, "VipGetUserData");
-	trace_enter(&line, false);
-	data = PVipGetUserData(vi);
-	user_data(&line, vi, data);
-	return data;
+	return trace_is_on() ? traced_VipGetUserData(vi) : PVipGetUserData(vi);
 }
 
 void VipSetUserData(VIP_VI_HANDLE vi, VIP_PVOID data)
 {
-	struct trace_line line;
-
-	if (!trace_is_on()) {
+	if (trace_is_on())
+		traced_VipSetUserData(vi, data);
+	else
 		PVipSetUserData(vi, data);
-		return;
-	}
-	trace_begin(&line, "VipSetUserData");
-	trace_enter(&line, false);
-	PVipSetUserData(vi, data);
-	user_data(&line, vi, data);
+}
+
+VIP_RETURN VipAddTagCQ(VIP_CQ_HANDLE cq, VIP_EVENT_HANDLE *event, VIP_ULONG tag, VIP_ULONG priority)
+{
+	return trace_is_on() ? traced_VipAddTagCQ(cq, event, tag, priority)
+			     : PVipAddTagCQ(cq, event, tag, priority);
+}
+
+VIP_RETURN VipRemoveTagCQ(VIP_CQ_HANDLE cq, VIP_EVENT_HANDLE event, VIP_ULONG tag)
+{
+	return trace_is_on() ? traced_VipRemoveTagCQ(cq, event, tag)
+			     : PVipRemoveTagCQ(cq, event, tag);
+}
+
+VIP_RETURN VipPostDeferredSends(VIP_VI_HANDLE vi, VIP_BOOLEAN interrupt, VIP_BOOLEAN *deferred)
+{
+	return trace_is_on() ? traced_VipPostDeferredSends(vi, interrupt, deferred)
+			     : PVipPostDeferredSends(vi, interrupt, deferred);
 }

@@ -400,7 +400,6 @@ void trace_begin(struct trace_line *line, const char *function)
 	line->function = function;
 	line->queue = TRACE_NONE;
 	line->begun = 0;
-	line->is_empty = false;
 	text_clear(&line->text);
 }
 

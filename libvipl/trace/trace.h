@@ -1,6 +1,6 @@
 /*
  * VIPL_TRACE: a line in a file for each call of the API and each handler that is called. What is
- * told of which function is in api_table.h; docs/TRACE.md says what the lines look like.
+ * told of which function is in api/traced_*.c; docs/TRACE.md says what the lines look like.
  *
  * Each thread writes into a block of the file of its own, so no thread ever waits for another one.
  */
@@ -30,7 +30,6 @@ struct trace_line {
 	int64_t begun, now; /* nanoseconds of CLOCK_MONOTONIC */
 	VIP_PVOID handle;   /* of the queue, if it is about one */
 	enum trace_queue queue;
-	bool is_empty; /* the queue, so this was a poll */
 	struct text text; /* " key=value" for each thing it tells */
 };
 

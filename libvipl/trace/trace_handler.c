@@ -4,8 +4,6 @@
 #include "trace_words.h"
 #include "vipl_names.h"
 
-/* ---- handlers ---- */
-
 static int64_t handler_called(struct trace_line *line)
 {
 	trace_handler(line);
@@ -22,12 +20,12 @@ int64_t trace_error_handler(const VIP_ERROR_DESCRIPTOR *error, VIP_PVOID context
 	struct text *t = &line.text;
 
 	trace_begin(&line, "VipErrorCallback");
-	handle(t, "nic", error->NicHandle);
-	handle(t, "vi", error->ViHandle);
-	handle(t, "desc", error->DescriptorPtr);
+	text_handle(t, "nic", error->NicHandle);
+	text_handle(t, "vi", error->ViHandle);
+	text_handle(t, "desc", error->DescriptorPtr);
 	text_hex(t, "op", error->OpCode);
 	text_word(t, "error", names[error->ErrorCode]);
-	handle(t, "context", context);
+	text_handle(t, "context", context);
 	text_hex(t, "handler", (uintptr_t)handler);
 	return handler_called(&line);
 }
@@ -38,9 +36,9 @@ int64_t trace_vi_handler(bool is_receive, VIP_VI_HANDLE vi, const VIP_DESCRIPTOR
 	struct trace_line line;
 
 	trace_begin(&line, is_receive ? "VipRecvNotify" : "VipSendNotify");
-	asks(&line, is_receive ? TRACE_RECV : TRACE_SEND, "vi", vi, context,
-	     (uintptr_t)handler);
-	descriptor_done(&line.text, descriptor);
+	trace_asks(&line, is_receive ? TRACE_RECV : TRACE_SEND, "vi", vi, context,
+		   (uintptr_t)handler);
+	text_descriptor(&line.text, descriptor);
 	return handler_called(&line);
 }
 
@@ -50,7 +48,7 @@ int64_t trace_cq_handler(VIP_CQ_HANDLE cq, VIP_VI_HANDLE vi, VIP_BOOLEAN is_rece
 	struct trace_line line;
 
 	trace_begin(&line, "VipCQNotify");
-	asks(&line, TRACE_CQ, "cq", cq, context, (uintptr_t)handler);
-	entry(&line.text, vi, is_receive);
+	trace_asks(&line, TRACE_CQ, "cq", cq, context, (uintptr_t)handler);
+	text_entry(&line.text, vi, is_receive);
 	return handler_called(&line);
 }

@@ -1,44 +1,44 @@
-/* Words that lines of calls and lines of handlers have in common. */
+/* Words for values of the API, and what lines of calls and lines of handlers have in common. */
 #ifndef VIPL_TRACE_WORDS_H
 #define VIPL_TRACE_WORDS_H
 
+#include <stdint.h>
+
 #include "trace.h"
 #include "trace_text.h"
+#include "vipl.h"
 
-static inline void handle(struct text *t, const char *key, const void *value)
+static inline void text_handle(struct text *t, const char *key, const void *value)
 {
 	text_hex(t, key, (uintptr_t)value);
 }
 
-static inline void queue(struct trace_line *l, enum trace_queue which, VIP_PVOID owner)
-{
-	l->queue = which;
-	l->handle = owner;
-}
-
+void text_timeout(struct text *t, VIP_ULONG msec);
+void text_host(struct text *t, const char *key, const VIP_NET_ADDRESS *address);
+void text_discriminator(struct text *t, const char *key, const VIP_NET_ADDRESS *address);
+/* Both; a function that finds the discriminator too long has not looked at the host. */
+void text_address(struct text *t, const char *host_key, const char *key,
+		  const VIP_NET_ADDRESS *address);
+void text_vi_attributes(struct text *t, const VIP_VI_ATTRIBUTES *attributes);
+void text_mem_attributes(struct text *t, const VIP_MEM_ATTRIBUTES *attributes);
 /* Of one that was done, and is the program's again. */
-static inline void descriptor_done(struct text *t, const VIP_DESCRIPTOR *descriptor)
+void text_descriptor(struct text *t, const VIP_DESCRIPTOR *descriptor);
+/* Of a CQ. */
+void text_entry(struct text *t, VIP_VI_HANDLE vi, VIP_BOOLEAN receives);
+
+/* The queue that the line is about. */
+static inline void trace_about(struct trace_line *line, enum trace_queue which, VIP_PVOID owner)
 {
-	handle(t, "desc", descriptor);
-	text_hex(t, "status", descriptor->CS.Status);
-	text_number(t, "bytes", descriptor->CS.Length);
-	if (descriptor->CS.Status & VIP_STATUS_IMMEDIATE)
-		text_hex(t, "imm", descriptor->CS.ImmediateData);
+	line->queue = which;
+	line->handle = owner;
 }
 
-static inline void asks(struct trace_line *l, enum trace_queue which, const char *key,
-			VIP_PVOID owner, VIP_PVOID context, uintptr_t handler)
-{
-	queue(l, which, owner);
-	handle(&l->text, key, owner);
-	handle(&l->text, "context", context);
-	text_hex(&l->text, "handler", handler);
-}
-
-static inline void entry(struct text *t, VIP_VI_HANDLE vi, VIP_BOOLEAN receives)
-{
-	handle(t, "vi", vi);
-	text_word(t, "queue", receives ? "recv" : "send");
-}
+/* Of a call that asks for a handler, and of the handler. */
+void trace_asks(struct trace_line *line, enum trace_queue which, const char *key, VIP_PVOID owner,
+		VIP_PVOID context, uintptr_t handler);
+/* The end of a poll that has found nothing, which is counted; VIP_NOT_DONE. */
+VIP_RETURN trace_polled(const struct trace_line *line);
+/* The end of a line about a call: trace_return() with the name of its result, which it returns. */
+VIP_RETURN trace_result(struct trace_line *line, VIP_RETURN rc);
 
 #endif
