@@ -31,8 +31,14 @@ double processor_us()
 
 std::unique_ptr<Transport> make_transport(const Side &side, const Shape &shape)
 {
-	return shape.kind == Kind::vipl ? make_vipl_link(side, shape)
-					: make_socket_link(side, shape);
+	switch (shape.kind) {
+	case Kind::vipl:
+		return make_vipl_link(side, shape);
+	case Kind::bare:
+		return make_bare_link(side, shape);
+	default:
+		return make_socket_link(side, shape);
+	}
 }
 
 Match::Match(const Side &side, const Shape &shape)

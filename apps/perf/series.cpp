@@ -52,7 +52,8 @@ std::string obstacle(const Shape &shape, const Side &side)
 {
 	const VIP_NIC_ATTRIBUTES &nic = side.nic.attributes();
 
-	if (shape.kind == Kind::unix_socket && !side.control.is_one_host())
+	if ((shape.kind == Kind::unix_socket || shape.kind == Kind::bare) &&
+	    !side.control.is_one_host())
 		return "the two sides are on two hosts";
 	if (shape.kind != Kind::vipl)
 		return "";
@@ -73,7 +74,11 @@ void add_choice_options(CLI::App *command, Choice &choice)
 		->check(CLI::Range(0u, most_spin_us))
 		->capture_default_str();
 	CLI::Option *some = add_list(command, "--sockets", choice.sockets, sockets);
-	command->add_flag("--no-sockets", choice.no_sockets, "VIPL alone")->excludes(some);
+	command->add_flag("--no-sockets", choice.no_sockets, "no sockets")->excludes(some);
+	command->add_flag("--bare", choice.bare,
+			  "also what the machine does between two processes with nothing around\n"
+			  "it, polling: a word in shared memory (up to 8 bytes); longer messages,\n"
+			  "and those of a stream, by process_vm_writev");
 }
 
 namespace
@@ -101,6 +106,11 @@ std::vector<Shape> all_shapes(const Choice &choice)
 				shape.waiting = waiting;
 				all.push_back(shape);
 			}
+	if (choice.bare) {
+		shape.kind = Kind::bare;
+		shape.waiting = Waiting::poll;
+		all.push_back(shape);
+	}
 	return all;
 }
 } // namespace

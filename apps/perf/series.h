@@ -12,13 +12,13 @@ namespace CLI
 class App;
 }
 
-/* All transfers at all levels, and all sockets, each with all ways of waiting. */
+/* All transfers at all levels, and all sockets, each with all ways of waiting; a bare copy polls. */
 struct Choice {
 	std::vector<Transfer> transfers = {Transfer::send, Transfer::write, Transfer::read};
 	std::vector<Level> levels = {Level::delivery};
 	std::vector<Waiting> waits = {Waiting::poll, Waiting::block};
 	std::vector<Kind> sockets = {Kind::tcp, Kind::unix_socket};
-	bool no_sockets = false;
+	bool no_sockets = false, bare = false;
 	unsigned spin_us = Shape().spin_us;
 };
 

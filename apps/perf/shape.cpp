@@ -89,12 +89,11 @@ std::string name_of(const Shape &shape)
 	static const char *const transfers[] = {"send", "RDMA write", "RDMA read"};
 	static const char *const levels[] = {", Unreliable", "", ", Reliable Reception"};
 	static const char *const waits[] = {"polling", "blocking", "spinning, then blocking"};
-	std::string name = shape.kind == Kind::vipl ? "VIPL " : "";
+	static const char *const kinds[] = {"VIPL ", "TCP", "Unix socket", "Bare copy"};
+	std::string name = kinds[static_cast<int>(shape.kind)];
 
 	if (shape.kind == Kind::vipl)
 		name += transfers[static_cast<int>(shape.transfer)];
-	else
-		name += shape.kind == Kind::tcp ? "TCP" : "Unix socket";
 	name += std::string(", ") + waits[static_cast<int>(shape.waiting)];
 	if (shape.kind == Kind::vipl)
 		name += levels[static_cast<int>(shape.level)];

@@ -1,6 +1,7 @@
 /*
- * A way by which messages go, open between the two sides: VIPL in one of its shapes, or a socket.
- * Both sides make it with the same shape, and then work in pairs: one's ping is the other's echo.
+ * A way by which messages go, open between the two sides: VIPL in one of its shapes, a socket, or a
+ * bare copy. Both sides make it with the same shape, and then work in pairs: one's ping is the
+ * other's echo.
  */
 #ifndef VIP_PERF_TRANSPORT_H
 #define VIP_PERF_TRANSPORT_H
@@ -12,7 +13,7 @@
 #include "control.h"
 #include "vipl_objects.h"
 
-enum class Kind { vipl, tcp, unix_socket };
+enum class Kind { vipl, tcp, unix_socket, bare };
 enum class Transfer { send, write, read }; /* a write has immediate data, and takes a receive */
 enum class Level { unreliable, delivery, reception };
 enum class Waiting { poll, block, spin }; /* spin: poll for a while, then block */
@@ -21,7 +22,8 @@ enum class Cqs { none, one, each };	  /* for all VIs, or one for each */
 /* Their words: in options, too. */
 NLOHMANN_JSON_SERIALIZE_ENUM(Kind, {{Kind::vipl, "vipl"},
 				    {Kind::tcp, "tcp"},
-				    {Kind::unix_socket, "unix"}})
+				    {Kind::unix_socket, "unix"},
+				    {Kind::bare, "bare"}})
 NLOHMANN_JSON_SERIALIZE_ENUM(Transfer, {{Transfer::send, "send"},
 					{Transfer::write, "write"},
 					{Transfer::read, "read"}})
@@ -100,5 +102,6 @@ struct Side {
 std::unique_ptr<Transport> make_transport(const Side &side, const Shape &shape);
 std::unique_ptr<Transport> make_vipl_link(const Side &side, const Shape &shape);
 std::unique_ptr<Transport> make_socket_link(const Side &side, const Shape &shape);
+std::unique_ptr<Transport> make_bare_link(const Side &side, const Shape &shape);
 
 #endif

@@ -336,6 +336,21 @@ def test_peers_reason():
         expect(len(message) < 600 and message.isprintable(), "a few printable words", message)
 
 
+def test_bare_client_gone():
+    """The server of a bare copy, which looks at nothing but memory, notices that its client has gone."""
+    mine = json.dumps({"process": os.getpid(), "file": 0, "target": 0}).encode() + b"\n"
+    echo = b'{"do":"echo","match":0,"bytes":8,"count":1}\n'
+    with Server() as server:
+        with server.socket() as s:
+            s.sendall(MEET + shape(kind="bare") + mine + MEET + MEET + echo + MEET)
+            said = b""
+            while said.count(b"meet") < 4:  # of the greeting, the words, the match and the echo
+                said += s.recv(4096)
+        message = server.message()
+        expect(message == "vip_perf: the other side has gone", "it ends", message)
+        server.expect_service()
+
+
 # --- two at once ---------------------------------------------------------------------------------
 
 

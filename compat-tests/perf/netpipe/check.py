@@ -179,6 +179,30 @@ def test_with_server():
         server.expect_end()
 
 
+def test_bare():
+    """The bare copy polls, whatever else is waited for; a word, a copy and streams with few buffers and many."""
+    series = names(["send"], waits=["block"], sockets=[]) + ["Bare copy, polling"]
+    words = ["--bare", "--no-sockets", "--transfer", "send", "--wait", "block", "--perturb", "0"]
+    report = report_of("latency", *words, "--from", "1", "--to", "4k", "--factor", "8")
+    check_times(points_of(report, "latency", series, [1, 8, 64, 512, 4096]))
+    for more in (["--depth", "2", "--buffers", "1"], ["--depth", "8"]):
+        streams = words + ["--stream", "--from", "8", "--to", "1M", "--factor", "512", *more]
+        check_rates(points_of(report_of("bandwidth", *streams), "bandwidth of a stream", series, [8, 4096]))
+
+
+def test_bare_with_server():
+    """With a server of its own, too. To what looks like another host it is left out."""
+    words = ["--bare", "--no-sockets", "--transfer", "send", "--wait", "poll", "--from", "9", "--to", "9"]
+    series = names(["send"], waits=["poll"], sockets=[])
+    with Server() as server:
+        report = report_of("latency", *words, where=server.address())
+        check_times(points_of(report, "latency", series + ["Bare copy, polling"], [9]))
+        report = report_of("latency", *words, where=["127.0.0.2", "--port", str(server.port)])
+        check_times(points_of(report, "latency", series, [9]))
+        expect(report["remarks"] == ["left out: Bare copy, polling: the two sides are on two hosts"],
+               "it says so", report.get("remarks"))
+
+
 def test_nothing():
     """A run in which all is left out fails, and so does one of sizes that no NIC takes."""
     for more, why in (

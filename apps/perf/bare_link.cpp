@@ -1,0 +1,233 @@
+/*
+ * The transport with nothing around it: what the hardware and the kernel can do between two
+ * processes of one host.
+ *
+ * A message of up to 8 bytes is a word in shared memory. A longer one, and each one of a stream, is
+ * a process_vm_writev() into the other side's buffer; a word says how many messages have gone. A
+ * stream has as many under way as a VI has. It always polls.
+ */
+#include "transport.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "patience.h"
+
+namespace
+{
+/* One side writes it, the other one looks at it. Some prefetchers take two cache lines of 64 bytes
+ * at a time. */
+struct alignas(128) Word {
+	std::atomic<uint64_t> value;
+};
+static_assert(std::atomic<uint64_t>::is_always_lock_free, "two processes have no common lock");
+
+/* By side, the server's second: how many messages it has sent, and how many it has taken. */
+struct Words {
+	Word sent[2], taken[2];
+};
+
+constexpr unsigned looks_at_once = 64;      /* a look is far shorter than a poll of anything else */
+constexpr uint64_t looks_at_peer = 1 << 20; /* some hundred microseconds */
+
+class BareLink : public Transport
+{
+public:
+	BareLink(const Side &side, const Shape &shape);
+	~BareLink() override;
+	BareLink(const BareLink &) = delete;
+	BareLink &operator=(const BareLink &) = delete;
+
+	void ping(size_t bytes, uint64_t count) override;
+	void echo(size_t bytes, uint64_t count) override;
+	void stream(size_t bytes, uint64_t count) override;
+	void sink(size_t bytes, uint64_t count) override;
+
+private:
+	void make_buffers();
+	void share(const Side &side);
+	void await(const Word &word, uint64_t least, const char *what);
+	uint8_t *buffer_of(uint8_t *buffers, uint64_t message) const
+	{
+		return buffers + message % shape_.buffers * buffer_bytes(shape_);
+	}
+	void copy(size_t bytes);
+	void publish();
+	void send(size_t bytes);
+	void receive(size_t bytes);
+
+	const Control &control_;
+	const Shape shape_;
+	const unsigned own_, other_; /* sides */
+	std::unique_ptr<uint8_t, decltype(&std::free)> memory_ = {nullptr, std::free};
+	uint8_t *outgoing_ = nullptr, *incoming_ = nullptr;
+	uint64_t target_ = 0; /* the other side's incoming buffers */
+	pid_t other_process_ = 0;
+	Words *words_ = nullptr;
+	uint64_t sent_ = 0, received_ = 0;
+};
+
+BareLink::BareLink(const Side &side, const Shape &shape)
+    : control_(side.control), shape_(shape), own_(side.is_server), other_(!side.is_server)
+{
+	make_buffers();
+	share(side);
+}
+
+BareLink::~BareLink()
+{
+	munmap(words_, sizeof(Words));
+}
+
+/* As a program has them that does not think of it; touched, so that no copy has to make a page. */
+void BareLink::make_buffers()
+{
+	const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+	const size_t each = (shape_.buffers * buffer_bytes(shape_) + page - 1) / page * page;
+
+	memory_.reset(static_cast<uint8_t *>(std::aligned_alloc(page, 2 * each)));
+	if (!memory_)
+		throw Failure("no memory for " + std::to_string(2 * each) + " bytes of buffers");
+	std::memset(memory_.get(), 0, 2 * each);
+	outgoing_ = memory_.get();
+	incoming_ = outgoing_ + each;
+}
+
+/* The server makes a file of the words; the client opens it among the server's files. */
+void BareLink::share(const Side &side)
+{
+	Control &control = side.control;
+	Socket file(own_ ? memfd_create("vip_perf", MFD_CLOEXEC) : -1);
+
+	if (own_ && (file.fd() < 0 || ftruncate(file.fd(), sizeof(Words))))
+		fail_errno("make shared memory");
+	control.write({{"process", getpid()},
+		       {"file", std::max(file.fd(), 0)},
+		       {"target", reinterpret_cast<uintptr_t>(incoming_)}});
+	const Json theirs = control.read();
+	const std::string process = std::to_string(count_in(theirs, "process"));
+
+	target_ = count_in(theirs, "target");
+	other_process_ = static_cast<pid_t>(count_in(theirs, "process"));
+	prctl(PR_SET_PTRACER,
+	      other_process_); /* where only parents may write into their children */
+	if (!own_)
+		file = Socket(open(
+			("/proc/" + process + "/fd/" + std::to_string(count_in(theirs, "file")))
+				.c_str(),
+			O_RDWR | O_CLOEXEC));
+	void *words =
+		mmap(nullptr, sizeof(Words), PROT_READ | PROT_WRITE, MAP_SHARED, file.fd(), 0);
+
+	if (words == MAP_FAILED)
+		fail_errno("share memory with the other side");
+	words_ = static_cast<Words *>(words);
+	control.meet(); /* the file is closed now */
+}
+
+/* The other side's word is looked at once more when its process has gone: it may have been the last
+ * one. */
+void BareLink::await(const Word &word, uint64_t least, const char *what)
+{
+	const auto is_there = [&] { return word.value.load(std::memory_order_acquire) >= least; };
+	Patience patience;
+
+	for (uint64_t looks = 1; !is_there(); ++looks) {
+		if (looks % looks_at_once == 0)
+			patience.in_vain(what);
+		if (looks % looks_at_peer == 0 && control_.has_given_up() && !is_there())
+			throw Failure("the other side has gone");
+	}
+}
+
+void BareLink::copy(size_t bytes)
+{
+	uint8_t *const buffer = buffer_of(outgoing_, sent_);
+	const iovec from = {buffer, bytes};
+	const iovec to = {reinterpret_cast<void *>(
+				  static_cast<uintptr_t>(target_ + uint64_t(buffer - outgoing_))),
+			  bytes};
+	const ssize_t copied = process_vm_writev(other_process_, &from, 1, &to, 1, 0);
+
+	if (copied < 0)
+		fail_errno("write into the other side's memory");
+	if (static_cast<size_t>(copied) != bytes)
+		throw Failure("only a part of a message could be copied");
+}
+
+void BareLink::publish()
+{
+	words_->sent[own_].value.store(++sent_, std::memory_order_release);
+}
+
+/* Stamps as those of messages by VIPL; a word is its number. */
+void BareLink::send(size_t bytes)
+{
+	if (bytes > sizeof(uint64_t)) {
+		uint8_t *const buffer = buffer_of(outgoing_, sent_);
+
+		buffer[0] = buffer[bytes - 1] = static_cast<uint8_t>(sent_);
+		copy(bytes);
+	}
+	publish();
+}
+
+void BareLink::receive(size_t bytes)
+{
+	const uint8_t stamp = static_cast<uint8_t>(received_);
+	const volatile uint8_t *const buffer = buffer_of(incoming_, received_);
+
+	await(words_->sent[other_], ++received_, "a message");
+	if (words_->sent[other_].value.load(std::memory_order_relaxed) != received_ ||
+	    (bytes > sizeof(uint64_t) && (buffer[0] != stamp || buffer[bytes - 1] != stamp)))
+		throw Failure("a message came with wrong contents");
+}
+
+void BareLink::ping(size_t bytes, uint64_t count)
+{
+	for (uint64_t i = 0; i < count; ++i) {
+		send(bytes);
+		receive(bytes);
+	}
+}
+
+void BareLink::echo(size_t bytes, uint64_t count)
+{
+	for (uint64_t i = 0; i < count; ++i) {
+		receive(bytes);
+		send(bytes);
+	}
+}
+
+void BareLink::stream(size_t bytes, uint64_t count)
+{
+	const Word &taken = words_->taken[other_];
+
+	for (uint64_t i = 0; i < count; ++i) {
+		if (i >= shape_.depth)
+			await(taken, sent_ + 1 - shape_.depth, "that a message is taken");
+		copy(bytes);
+		publish();
+	}
+	await(taken, sent_, "that a message is taken");
+}
+
+void BareLink::sink(size_t, uint64_t count)
+{
+	for (uint64_t i = 0; i < count; ++i) {
+		await(words_->sent[other_], ++received_, "a message");
+		words_->taken[own_].value.store(received_, std::memory_order_release);
+	}
+}
+} // namespace
+
+std::unique_ptr<Transport> make_bare_link(const Side &side, const Shape &shape)
+{
+	return std::make_unique<BareLink>(side, shape);
+}
