@@ -33,8 +33,8 @@ struct Words {
 	Word sent[2], taken[2];
 };
 
-constexpr unsigned looks_at_once = 64;      /* a look is far shorter than a poll of anything else */
-constexpr uint64_t looks_at_peer = 1 << 20; /* some hundred microseconds */
+constexpr uint64_t looks_of_poll = 64;      /* together as long as a poll of anything else */
+constexpr uint64_t looks_at_peer = 1 << 17; /* so many take a tenth of a millisecond */
 
 class BareLink : public Transport
 {
@@ -52,7 +52,7 @@ public:
 private:
 	void make_buffers();
 	void share(const Side &side);
-	void await(const Word &word, uint64_t least, const char *what);
+	uint64_t await(const Word &word, uint64_t least, const char *what);
 	uint8_t *buffer_of(uint8_t *buffers, uint64_t message) const
 	{
 		return buffers + message % shape_.buffers * buffer_bytes(shape_);
@@ -131,19 +131,21 @@ void BareLink::share(const Side &side)
 	control.meet(); /* the file is closed now */
 }
 
-/* The other side's word is looked at once more when its process has gone: it may have been the last
- * one. */
-void BareLink::await(const Word &word, uint64_t least, const char *what)
+/* What the word is then. When the other side has gone it may have written its last one. */
+uint64_t BareLink::await(const Word &word, uint64_t least, const char *what)
 {
-	const auto is_there = [&] { return word.value.load(std::memory_order_acquire) >= least; };
+	const auto look = [&] { return word.value.load(std::memory_order_acquire); };
 	Patience patience;
+	uint64_t is;
 
-	for (uint64_t looks = 1; !is_there(); ++looks) {
-		if (looks % looks_at_once == 0)
-			patience.in_vain(what);
-		if (looks % looks_at_peer == 0 && control_.has_given_up() && !is_there())
+	for (uint64_t looks = 1; is = look(), is < least; ++looks) {
+		if (looks % looks_of_poll)
+			continue;
+		patience.in_vain(what);
+		if (looks % looks_at_peer == 0 && control_.has_given_up() && look() < least)
 			throw Failure("the other side has gone");
 	}
+	return is;
 }
 
 void BareLink::copy(size_t bytes)
@@ -180,12 +182,16 @@ void BareLink::send(size_t bytes)
 
 void BareLink::receive(size_t bytes)
 {
-	const uint8_t stamp = static_cast<uint8_t>(received_);
-	const volatile uint8_t *const buffer = buffer_of(incoming_, received_);
+	const uint64_t number = received_++;
+	bool is_right = await(words_->sent[other_], received_, "a message") == received_;
 
-	await(words_->sent[other_], ++received_, "a message");
-	if (words_->sent[other_].value.load(std::memory_order_relaxed) != received_ ||
-	    (bytes > sizeof(uint64_t) && (buffer[0] != stamp || buffer[bytes - 1] != stamp)))
+	if (bytes > sizeof(uint64_t)) {
+		const uint8_t *const buffer = buffer_of(incoming_, number);
+		const uint8_t stamp = static_cast<uint8_t>(number);
+
+		is_right = is_right && buffer[0] == stamp && buffer[bytes - 1] == stamp;
+	}
+	if (!is_right)
 		throw Failure("a message came with wrong contents");
 }
 

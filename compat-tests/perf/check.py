@@ -346,7 +346,7 @@ def test_bare_client_gone():
             said = b""
             while said.count(b"meet") < 4:  # of the greeting, the words, the match and the echo
                 said += s.recv(4096)
-        message = server.message()
+        message = server.message(SECONDS)  # another one after 20 seconds, if it does not notice
         expect(message == "vip_perf: the other side has gone", "it ends", message)
         server.expect_service()
 
