@@ -1,6 +1,5 @@
 #include "control.h"
 
-#include <cctype>
 #include <climits>
 #include <cmath>
 #include <exception>
@@ -14,18 +13,6 @@ namespace
 {
 constexpr int reason_limit_ms = 1000;
 constexpr size_t longest_line = 1 << 16; /* who sends more is no vip_perf */
-constexpr size_t longest_reason = 400;
-
-/* Not too much, and no terminal takes it for a command. A stranger need not even have sent text. */
-std::string shown(std::string text, bool is_strangers)
-{
-	if (text.size() > longest_reason)
-		text = text.substr(0, longest_reason) + "...";
-	for (char &c : text)
-		if (iscntrl(static_cast<unsigned char>(c)) || (is_strangers && !isascii(c)))
-			c = '?';
-	return text;
-}
 
 Json parse(const std::string &line)
 {
@@ -46,7 +33,7 @@ bool is_failure(const Json &message)
 
 std::string of_peers(const Json &failure)
 {
-	return "the other side: " + shown(failure["failed"].get<std::string>(), true);
+	return "the other side: " + failure["failed"].get<std::string>();
 }
 } // namespace
 
@@ -241,11 +228,9 @@ std::string text_of(const Json &json)
 
 std::string reason(const std::exception &failure)
 {
-	const bool is_of_json = dynamic_cast<const Json::exception *>(&failure);
 	std::string told;
 
-	if (is_of_json)
+	if (dynamic_cast<const Json::exception *>(&failure))
 		told = "what the other side says is no vip_perf's, or of another version: ";
-	told += failure.what();
-	return shown(told, is_of_json);
+	return told + failure.what();
 }

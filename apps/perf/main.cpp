@@ -1,6 +1,5 @@
 /* vip_perf - how fast VIPL is here: the benchmarks by which VIA was measured around 2000. */
 #include <cstdio>
-#include <fcntl.h>
 #include <iostream>
 
 #include <CLI/CLI.hpp>
@@ -16,14 +15,6 @@ const char *program_name = "vip_perf";
 
 namespace
 {
-/* What is closed would be the next socket's number. Writing to the output fails as if it were closed. */
-void fill_standard_files()
-{
-	for (int fd = 0; fd <= 2; ++fd)
-		if (fcntl(fd, F_GETFD) < 0)
-			open("/dev/null", fd == 1 ? O_RDONLY : O_RDWR);
-}
-
 bool is_output_written()
 {
 	return std::cout.flush() && !fflush(stdout) && !ferror(stdout);
@@ -66,7 +57,6 @@ int run_command(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	fill_standard_files();
 	const int rc = run_command(argc, argv);
 
 	if (is_output_written())

@@ -125,7 +125,7 @@ class Server:
                 self.said += piece
             line, _, self.said = self.said.partition(b"\n")
             if not line.startswith(b"vipl: "):
-                return line.decode()
+                return line.decode(errors="replace")
 
     def first_of_file(self):
         def lines():  # without a seek: the server writes where the file's offset is
