@@ -9,7 +9,7 @@
 #include "failure.h"
 
 extern "C" {
-#include "../common.h"
+#include "../common/common.h"
 }
 
 Child::Child(const std::function<int()> &work) : status_(EXIT_FAILED)

@@ -3,7 +3,7 @@
 #include <csignal>
 
 extern "C" {
-#include "../common.h"
+#include "../common/common.h"
 }
 
 namespace

@@ -22,7 +22,7 @@
 #include "stop.h"
 
 extern "C" {
-#include "../common.h"
+#include "../common/common.h"
 }
 
 namespace

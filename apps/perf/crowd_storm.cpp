@@ -23,7 +23,7 @@
 #include "stop.h"
 
 extern "C" {
-#include "../common.h"
+#include "../common/common.h"
 }
 
 namespace

@@ -8,7 +8,7 @@
 #include "run.h"
 
 extern "C" {
-#include "../common.h"
+#include "../common/common.h"
 
 const char *program_name = "vip_perf";
 }

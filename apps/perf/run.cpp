@@ -22,7 +22,7 @@
 #include "words.h"
 
 extern "C" {
-#include "../common.h"
+#include "../common/common.h"
 }
 
 namespace

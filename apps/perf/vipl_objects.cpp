@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 extern "C" {
-#include "../common.h"
+#include "../common/common.h"
 }
 
 namespace

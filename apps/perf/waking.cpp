@@ -30,7 +30,7 @@
 #include "small_vi.h"
 
 extern "C" {
-#include "../common.h"
+#include "../common/common.h"
 }
 
 namespace

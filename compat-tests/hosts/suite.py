@@ -16,7 +16,7 @@ BUILD = sys.argv[1]
 PINGPONG, PERF = "timeout 120 %s/apps/vip_pingpong" % BUILD, BUILD + "/apps/vip_perf"
 CONFORMANCE = BUILD + "/compat-tests/conformance/vip_conformance --nic=nic0"
 MPI = BUILD + "/compat-tests/legacy/mpi/vip_mpi"
-MEET, TALK = BUILD + "/compat-tests/hosts/vip_meet", BUILD + "/compat-tests/word_sizes/vip_talk"
+MEET, TALK = BUILD + "/compat-tests/hosts/vip_meet", BUILD + "/compat-tests/abi/word_sizes/vip_talk"
 IDLE = BUILD + "/compat-tests/hosts/vip_idle"
 
 # Where both start at once, the one who waits may be the later one by seconds.
@@ -248,7 +248,7 @@ def case_data_called_by(number):
 
 def case_word_sizes(other_build):
     """A program of the one build with one of the other."""
-    other = other_build + "/compat-tests/word_sizes/vip_talk"
+    other = other_build + "/compat-tests/abi/word_sizes/vip_talk"
     for server, client in (TALK, other), (other, TALK):
         both("%s serve words rxe0" % server, "%s call words rxe0 %s" % (client, SERVER.name))
 

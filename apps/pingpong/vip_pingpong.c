@@ -9,7 +9,7 @@
  * and, when it is done, taken off its queue. An empty message is the client's goodbye; after it the
  * server disconnects.
  */
-#include "common.h"
+#include "../common/common.h"
 
 #include <getopt.h>
 #include <stdbool.h>

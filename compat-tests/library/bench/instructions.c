@@ -1,5 +1,5 @@
 /*
- * What compat-tests/bench/instructions runs under callgrind: two VIs of one process and thread, which
+ * What compat-tests/library/bench/instructions runs under callgrind: two VIs of one process and thread, which
  * exchange messages, over the RDMA device of the unit tests' fake and over the loopback NIC. Only
  * the calls of one function are collected at a time; each block of them is dumped under a name.
  */

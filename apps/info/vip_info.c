@@ -2,7 +2,7 @@
  * vip_info - the VI NICs of this host and what they can do; when there are
  * none, what is missing and how to get it.
  */
-#include "common.h"
+#include "../common/common.h"
 #include "health.h"
 
 #include <getopt.h>

@@ -1,7 +1,7 @@
 // Time, and telling people what went wrong.
 #include "stress.h"
 
-#include "../result_names.h"
+#include "../../result_names.h"
 
 #include <algorithm>
 #include <cstdarg>

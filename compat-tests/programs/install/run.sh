@@ -67,7 +67,7 @@ diff <(printf '%s\n' "${api[@]}") \
         $(pkg-config --static --libs vipl | tr ' ' '\n' | grep -vx -- -lvipl)
 }
 # The program of README.md, as it is there.
-sed -n '/^```c$/,/^```$/{/^```/d;p}' "$here/../../README.md" >"$work/readme.c"
+sed -n '/^```c$/,/^```$/{/^```/d;p}' "$here/../../../README.md" >"$work/readme.c"
 CPATH=$prefix/include LIBRARY_PATH=$prefix/$libdir compile readme "$cc" "$work/readme.c" -lvipl
 [[ $(LD_LIBRARY_PATH=$prefix/$libdir "$work/readme") == 'Hello, VIA: 16 bytes' ]] ||
     fail "the program of README.md does not work"
