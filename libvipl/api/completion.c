@@ -59,7 +59,7 @@ static VIP_RETURN retire(struct cq *cq)
 	pthread_mutex_lock(&cq->nic->lock);
 	if (cq->queues)
 		rc = VIP_ERROR_RESOURCE;
-	else if (!cq_unname(cq))
+	else if (!cq_retract_handle(cq))
 		rc = VIP_INVALID_PARAMETER;
 	pthread_mutex_unlock(&cq->nic->lock);
 	return rc;

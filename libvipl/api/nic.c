@@ -242,10 +242,10 @@ static void retire_all(struct nic *nic)
 	struct cq *cq;
 
 	LIST_FOREACH(vi, &nic->vis, in_nic)
-		vi_unname(vi);
+		vi_retract_handle(vi);
 	LIST_FOREACH(cq, &nic->cqs, in_nic)
 		if (cq->is_public)
-			cq_unname(cq);
+			cq_retract_handle(cq);
 	connections_close(nic);
 	LIST_FOREACH(cq, &nic->cqs, in_nic)
 		channel_kick(cq->channel, cq);

@@ -211,7 +211,7 @@ VIP_RETURN PVipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES *ViAttribs,
 	return rc;
 }
 
-bool vi_unname(struct vi *vi)
+bool vi_retract_handle(struct vi *vi)
 {
 	if (object_retired(&vi->object))
 		return false;
@@ -228,7 +228,7 @@ static VIP_RETURN retire(struct vi *vi)
 	pthread_mutex_lock(&vi->nic->lock);
 	if (atomic_load(&vi->state) != VIP_STATE_IDLE)
 		rc = VIP_INVALID_STATE;
-	else if (!vi_unname(vi))
+	else if (!vi_retract_handle(vi))
 		rc = VIP_INVALID_PARAMETER;
 	pthread_mutex_unlock(&vi->nic->lock);
 	return rc;

@@ -10,7 +10,7 @@
 
 #include "log.h"
 
-struct switches switches = {.is_traced = true};
+struct hot_flags hot_flags = {.is_traced = true};
 
 static bool membarrier(int command)
 {
@@ -21,9 +21,9 @@ static bool membarrier(int command)
  * The kernel may lack memory for a moment; and a process that was restored from a checkpoint has to register
  * anew. Without the fence no lock would hold: there is no way on.
  */
-void fence_heavy(void)
+void asym_fence_heavy(void)
 {
-	while (switches.fence_is_free && !membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) {
+	while (hot_flags.has_membarrier && !membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) {
 		if (errno == ENOMEM ||
 		    (errno == EPERM && membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)))
 			continue;
@@ -35,5 +35,5 @@ void fence_heavy(void)
 
 void fence_init(void)
 {
-	switches.fence_is_free = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+	hot_flags.has_membarrier = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
 }

@@ -5,14 +5,14 @@
  *
  * The kernel makes the light one free: the heavy one is membarrier(), by which all running threads
  * of the process pass a fence, so the light one only has to keep the compiler from changing the order
- * (lock_is_own()). Without membarrier() there is no such pair: switches.fence_is_free says so.
+ * (lock_is_own()). Without membarrier() there is no such pair: hot_flags.has_membarrier says so.
  */
 #ifndef VIPL_FENCE_H
 #define VIPL_FENCE_H
 
-#include "switches.h"
+#include "hot_flags.h"
 
-void fence_heavy(void);
+void asym_fence_heavy(void);
 
 /* To be called before there is anything to be ordered, and in a child of fork(). */
 void fence_init(void);

@@ -25,10 +25,10 @@ void lock_init(struct lock *lock)
 	pthread_mutex_init(&lock->mutex, NULL);
 }
 
-static void end_ownership(struct lock *lock)
+static void revoke_bias(struct lock *lock)
 {
 	atomic_store_explicit(&lock->owner, LOCK_NOBODY, memory_order_relaxed);
-	fence_heavy();
+	asym_fence_heavy();
 	while (atomic_load_explicit(&lock->inside, memory_order_acquire))
 		syscall(SYS_futex, &lock->inside, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0);
 }
@@ -42,15 +42,15 @@ void lock_acquire_slowly(struct lock *lock, enum lock_way way)
 {
 	uint32_t self = this_thread();
 
-	if (way == LOCK_WAS_LOST) {
+	if (way == LOCK_REVOKED) {
 		atomic_store_explicit(&lock->inside, 0, memory_order_release);
 		wake(lock);
 	}
 	pthread_mutex_lock(&lock->mutex);
 	if (atomic_load_explicit(&lock->owner, memory_order_relaxed) != LOCK_NOBODY)
-		end_ownership(lock);
+		revoke_bias(lock);
 	atomic_store_explicit(&lock->holder, self, memory_order_relaxed);
-	lock->in_a_row = lock->last == self && self != LOCK_GUEST ? lock->in_a_row + 1 : 0;
+	lock->in_a_row = lock->last == self && self != LOCK_NEVER_BIASED ? lock->in_a_row + 1 : 0;
 	lock->last = self;
 }
 
@@ -61,15 +61,15 @@ static bool has_ended(pid_t thread)
 }
 
 /* The caller has come many times in a row, and has the mutex. */
-static void own_if_favourite(struct lock *lock)
+static void bias_if_usual(struct lock *lock)
 {
 	lock->in_a_row = 0;
-	if (!lock->favourite ||
-	    (lock->favourite != lock->last && has_ended(lock->favourite_id))) {
-		lock->favourite = lock->last;
-		lock->favourite_id = (pid_t)syscall(SYS_gettid);
+	if (!lock->bias_owner ||
+	    (lock->bias_owner != lock->last && has_ended(lock->bias_owner_id))) {
+		lock->bias_owner = lock->last;
+		lock->bias_owner_id = (pid_t)syscall(SYS_gettid);
 	}
-	if (lock->favourite == lock->last)
+	if (lock->bias_owner == lock->last)
 		atomic_store_explicit(&lock->owner, lock->last, memory_order_release);
 }
 
@@ -81,8 +81,8 @@ int lock_release_slowly(struct lock *lock, int result)
 		return result;
 	}
 	atomic_store_explicit(&lock->holder, 0, memory_order_relaxed);
-	if (lock->in_a_row >= MANY && switches.fence_is_free)
-		own_if_favourite(lock);
+	if (lock->in_a_row >= MANY && hot_flags.has_membarrier)
+		bias_if_usual(lock);
 	pthread_mutex_unlock(&lock->mutex);
 	return result;
 }

@@ -1,12 +1,12 @@
 /*
  * A mutex that costs its usual thread no locked instruction: biased locking.
  *
- * The first thread that has taken it many times in a row is its favourite from then on. While
- * nobody else comes, the favourite owns it: it says with plain stores that it is inside and that it
+ * The first thread that has taken it many times in a row is its bias owner from then on. While
+ * nobody else comes, the bias owner owns it: it says with plain stores that it is inside and that it
  * is not. Somebody else first takes the mutex below, ends the ownership, and waits for the
- * favourite to be outside; the favourite becomes the owner again after many more times in a row.
+ * bias owner to be outside; the bias owner becomes the owner again after many more times in a row.
  *
- * It stays the favourite for as long as it lives, also when the lock's memory is given to another object:
+ * It stays the bias owner for as long as it lives, also when the lock's memory is given to another object:
  * it may be on its way in, delayed for however long, and what it says then must not be somebody else's.
  */
 #ifndef VIPL_LOCK_H
@@ -22,16 +22,16 @@
 
 struct lock {
 	_Atomic uint32_t owner;	 /* a thread's number, or LOCK_NOBODY */
-	_Atomic uint32_t inside; /* 1: the favourite is */
+	_Atomic uint32_t inside; /* 1: the bias owner is */
 	_Atomic uint32_t holder; /* who has come in by the mutex, or 0 */
-	uint32_t favourite, last, in_a_row; /* the mutex guards these, and the next */
-	pid_t favourite_id;		    /* the kernel's number of it */
+	uint32_t bias_owner, last, in_a_row; /* the mutex guards these, and the next */
+	pid_t bias_owner_id;		    /* the kernel's number of it */
 	pthread_mutex_t mutex;
 };
 
 /* Threads have numbers, from 1 on, that no other thread has or will have. */
 #define LOCK_UNNUMBERED 0u	       /* a thread until its first lock_acquire_slowly() */
-#define LOCK_GUEST	(UINT32_MAX - 1) /* the agent: it is never a favourite */
+#define LOCK_NEVER_BIASED (UINT32_MAX - 1) /* the agent: it is never a bias owner */
 #define LOCK_NOBODY	UINT32_MAX     /* as an owner; no thread has it */
 extern _Thread_local uint32_t lock_thread __attribute__((tls_model("initial-exec")));
 
@@ -39,9 +39,9 @@ void lock_init(struct lock *lock);
 
 /* What came of the owner's way in. With one of the others, lock_acquire_slowly() goes on. */
 enum lock_way {
-	LOCK_ENTERED,
-	LOCK_IS_NOT_OWN,
-	LOCK_WAS_LOST, /* the ownership has ended on the way in */
+	LOCK_BIASED,
+	LOCK_CONTENDED,
+	LOCK_REVOKED, /* the ownership has ended on the way in */
 };
 
 void lock_acquire_slowly(struct lock *lock, enum lock_way way);
@@ -49,7 +49,7 @@ void lock_acquire_slowly(struct lock *lock, enum lock_way way);
 int lock_release_slowly(struct lock *lock, int result);
 
 /*
- * Whether the lock is owned by the caller. Only favourites are, and only where the light fence is free,
+ * Whether the lock is owned by the caller. Only bias owners are, and only where the light fence is free,
  * so none is needed here but towards the compiler: who ends the ownership sees what was said before
  * this, or this sees that it has ended.
  */
@@ -67,23 +67,23 @@ static inline enum lock_way lock_enter(struct lock *lock)
 {
 	if (__builtin_expect(atomic_load_explicit(&lock->owner, memory_order_relaxed) !=
 				     lock_thread, false))
-		return LOCK_IS_NOT_OWN;
+		return LOCK_CONTENDED;
 	atomic_store_explicit(&lock->inside, 1, memory_order_release);
-	return __builtin_expect(lock_is_own(lock), true) ? LOCK_ENTERED : LOCK_WAS_LOST;
+	return __builtin_expect(lock_is_own(lock), true) ? LOCK_BIASED : LOCK_REVOKED;
 }
 
 static inline void lock_acquire(struct lock *lock)
 {
 	enum lock_way way = lock_enter(lock);
 
-	if (__builtin_expect(way != LOCK_ENTERED, false))
+	if (__builtin_expect(way != LOCK_BIASED, false))
 		lock_acquire_slowly(lock, way);
 }
 
 /*
- * Who came in by the mutex says, too, that the favourite is outside. That is so: it may be on its way in
+ * Who came in by the mutex says, too, that the bias owner is outside. That is so: it may be on its way in
  * at most, and turns back, for while the mutex is held nobody is the owner; and nobody but the
- * favourite itself makes it the owner again.
+ * bias owner itself makes it the owner again.
  */
 static inline int lock_release_with(struct lock *lock, int result)
 {

@@ -73,7 +73,7 @@ void cq_announced(struct cq *cq)
 	atomic_fetch_add(&cq->announced, 1);
 	if (atomic_load(&cq->notifies.watched))
 		notifier_wake(cq->nic->notifier);
-	if (cq->nic->progress.channels_fd >= 0 && lock_thread != LOCK_GUEST) /* else it is awake */
+	if (cq->nic->progress.channels_fd >= 0 && lock_thread != LOCK_NEVER_BIASED) /* else it is awake */
 		agent_wake(cq->nic);
 }
 

@@ -42,14 +42,14 @@ struct cq {
 
 	bool is_public;	      /* a VIPL CQ */
 	atomic_bool has_sends; /* a send queue completes here */
-	atomic_bool uneasy;    /* starved or attention may have something in it */
+	atomic_bool has_deferred;  /* backlogs or deferred may have something in it */
 	struct nic *nic;
 	struct device_cq *device_cq;
 
 	/* Each look needs these, to `waiters`: they share a line. The lock guards both lists. */
 	const struct device_ops *ops;
-	struct queue_list starved;   /* have descriptors that did not fit the device */
-	struct queue_list attention; /* need more than the lock allows: cq_attend_locked() */
+	struct queue_list backlogs; /* have descriptors that did not fit the device */
+	struct queue_list deferred; /* need more than the lock allows: cq_run_deferred_locked() */
 	_Atomic unsigned waiters;
 	_Atomic uint32_t announced;
 	_Atomic unsigned spun_in_vain; /* waits in a row, see cq_wait() */
@@ -73,18 +73,18 @@ struct cq *cq_create(struct nic *nic, struct channel *channel, unsigned entries,
 /* [nic] Nobody uses it any more. */
 void cq_destroy(struct cq *cq);
 /* [nic] Makes the handle invalid; no VipCQDone is in the CQ then. False when it was before. */
-bool cq_unname(struct cq *cq);
+bool cq_retract_handle(struct cq *cq);
 
 /* The CQ's lock is held: queues that had no room shall try again. */
-void cq_retry_starved(struct cq *cq);
+void cq_retry_backlogs(struct cq *cq);
 
 /* The CQ's lock is held: takes what the device has completed. False when that was nothing. */
 static inline bool cq_poll_locked(struct cq *cq)
 {
 	if (cq->ops->cq_poll(cq->device_cq) <= 0)
 		return false;
-	if (!TAILQ_EMPTY(&cq->starved))
-		cq_retry_starved(cq);
+	if (!TAILQ_EMPTY(&cq->backlogs))
+		cq_retry_backlogs(cq);
 	return true;
 }
 
@@ -101,14 +101,14 @@ static inline void cq_kick(struct cq *cq)
 		channel_kick(cq->channel, cq);
 }
 
-/* The same as cq_attend_locked(), also for waiting until another thread has done it. */
-void cq_attend(struct cq *cq);
+/* The same as cq_run_deferred_locked(), also for waiting until another thread has done it. */
+void cq_run_deferred(struct cq *cq);
 
 VIP_RETURN cq_leave_slowly(struct cq *cq, struct object *owner, bool completed, bool attend,
 			   VIP_RETURN rc);
 /*
  * Releases the CQ's lock after completions may have been taken: wakes others who wait for them, and
- * does what attention is called for; with `attend`, also waits for another thread that does it. The
+ * runs the deferred work; with `attend`, also waits for another thread that does it. The
  * `owner`, the CQ itself or the VI, keeps the CQ for so long. Returns `rc`.
  */
 static inline VIP_RETURN cq_leave(struct cq *cq, struct object *owner, bool completed, bool attend,
@@ -116,7 +116,7 @@ static inline VIP_RETURN cq_leave(struct cq *cq, struct object *owner, bool comp
 {
 	/* Who begins to wait after this looks once more, with the lock. */
 	completed = completed && atomic_load_explicit(&cq->waiters, memory_order_relaxed);
-	attend |= !TAILQ_EMPTY(&cq->attention);
+	attend |= !TAILQ_EMPTY(&cq->deferred);
 	if (__builtin_expect(completed | attend, false))
 		return cq_leave_slowly(cq, owner, completed, attend, rc);
 	return (VIP_RETURN)lock_release_with(&cq->lock, rc);
@@ -183,11 +183,11 @@ static inline bool cq_reserve_at_once(struct cq *cq, bool is_receive)
 bool cq_reserve(struct cq *cq, bool is_receive);
 
 /*
- * [nic] Does what completions could not under the CQ's lock: feeds starved queues, breaks or revives
+ * [nic] Does what completions could not under the CQ's lock: submits backlogs, breaks or revives
  * VIs.
  */
-void cq_attend_locked(struct cq *cq);
-/* [nic] The agent's look at a CQ. True while queues of it starve: then it must look again soon. */
+void cq_run_deferred_locked(struct cq *cq);
+/* [nic] The agent serves a CQ. True while queues of it have backlogs: then it must come again soon. */
 bool cq_serve(struct cq *cq, bool *progress);
 
 /*

@@ -150,7 +150,7 @@ static inline VIP_RETURN take_from(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_H
 				   VIP_BOOLEAN *is_receive)
 {
 	if (atomic_load_explicit(&cq->handle, memory_order_relaxed) != handle)
-		return workqueue_turn_away(&cq->lock);
+		return workqueue_unlock_bad_handle(&cq->lock);
 	return entries_are_none(&cq->entries) ? poll_and_take(cq, vi, is_receive)
 					      : take_entry(cq, false, vi, is_receive);
 }
@@ -167,7 +167,7 @@ VIP_RETURN cq_take(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi, VIP_B
 {
 	enum lock_way way = lock_enter(&cq->lock);
 
-	if (way != LOCK_ENTERED)
+	if (way != LOCK_BIASED)
 		return take_slowly(cq, handle, vi, is_receive, way);
 	return take_from(cq, handle, vi, is_receive);
 }

@@ -8,14 +8,14 @@
  * searched.
  *
  * A program may take descriptors without asking the CQ. Their entries stay, while their places in the ring are
- * used again. So a queue may have more untold completions than places: then only so many of them have entries,
+ * used again. So a queue may have more unreported completions than places: then only so many of them have entries,
  * and the others wait. Whenever an entry of that queue is taken, one that waits gets an entry at the end of the
  * CQ. It comes too late there, but only of a queue whose descriptors the program takes without asking.
  */
 #ifndef VIPL_ENTRIES_H
 #define VIPL_ENTRIES_H
 
-#include "workqueue_steps.h"
+#include "workqueue_internal.h"
 
 /* Of a queue. One place stays free: the entry taken last leads to the oldest one. */
 #define ENTRIES_MOST (QUEUE_DESCRIPTORS - 1)

@@ -25,7 +25,7 @@ struct agent {
 	pthread_t thread;
 	int wake_fd;
 	atomic_bool stop;
-	int starved_msec; /* between two looks at starved queues; guarded by the NIC's lock */
+	int backlog_msec; /* between two looks at backlogs; guarded by the NIC's lock */
 };
 
 struct nic {

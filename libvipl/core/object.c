@@ -30,14 +30,14 @@ struct slot {
 };
 
 static struct slot *_Atomic chunks[OBJECT_CHUNKS];
-object_place *_Atomic object_places[OBJECT_LASTING][OBJECT_CHUNKS];
+object_place *_Atomic object_places[OBJECT_TYPE_STABLE][OBJECT_CHUNKS];
 
 /* Guards what follows, and the generation and next_free of free slots. */
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t reference_dropped = PTHREAD_COND_INITIALIZER;
 static uint32_t slots_made = 1; /* index 0 is never used: it ends the free list */
 static uint32_t first_free, last_free, free_slots;
-static struct object *unused[OBJECT_LASTING];
+static struct object *unused[OBJECT_TYPE_STABLE];
 
 static struct slot *slot_at(uint32_t index)
 {
@@ -126,7 +126,7 @@ static void forget_all_handles(void)
 	reference_dropped = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 	for (uint32_t index = 1; index < slots_made; index++)
 		atomic_store(&slot_at(index)->word, 0);
-	for (unsigned kind = 0; kind < OBJECT_LASTING; kind++) {
+	for (unsigned kind = 0; kind < OBJECT_TYPE_STABLE; kind++) {
 		forget_places(kind);
 		unused[kind] = NULL; /* the parent's threads may have had its locks */
 	}
@@ -176,7 +176,7 @@ int object_publish(struct object *object, enum object_kind kind)
 	pthread_once(&once, prepare);
 	pthread_mutex_lock(&table_lock);
 	index = take_free_index();
-	if (index && kind < OBJECT_LASTING && !set_place(kind, index, object)) {
+	if (index && kind < OBJECT_TYPE_STABLE && !set_place(kind, index, object)) {
 		give_back_index(index);
 		index = 0;
 	}
@@ -278,7 +278,7 @@ void object_drain(struct object *object, unsigned own)
 	while (references(atomic_load_explicit(&slot->word, memory_order_acquire)) > own)
 		pthread_cond_wait(&reference_dropped, &table_lock);
 	atomic_store(&slot->word, 0);
-	if (object->kind < OBJECT_LASTING)
+	if (object->kind < OBJECT_TYPE_STABLE)
 		set_place(object->kind, index, NULL);
 	give_back_index(index);
 	pthread_mutex_unlock(&table_lock);

@@ -23,7 +23,7 @@
 
 /* The memory of the first ones lasts. */
 enum object_kind { OBJECT_VI, OBJECT_CQ, OBJECT_NIC, OBJECT_TAG, OBJECT_REQUEST };
-#define OBJECT_LASTING 2
+#define OBJECT_TYPE_STABLE 2
 
 struct object {
 	enum object_kind kind;

@@ -13,7 +13,7 @@
 #define OBJECT_INDEX_MASK  ((1u << OBJECT_INDEX_BITS) - 1)
 
 typedef struct object *_Atomic object_place;
-extern object_place *_Atomic object_places[OBJECT_LASTING][OBJECT_CHUNKS];
+extern object_place *_Atomic object_places[OBJECT_TYPE_STABLE][OBJECT_CHUNKS];
 
 /*
  * Where the object would be that the handle names, of a kind that lasts; or NULL. It may be another one

@@ -81,7 +81,7 @@ struct region_rights vi_rights(const VIP_VI_ATTRIBUTES *attributes);
 /* All of these: the NIC's lock is held. */
 
 /* Makes the handle invalid; no call of the data path is in the VI then. False when it was before. */
-bool vi_unname(struct vi *vi);
+bool vi_retract_handle(struct vi *vi);
 
 /* IDLE -> CONNECT_PENDING, and a new attempt begins: posted receives go to the device. */
 VIP_RETURN vi_prepare(struct vi *vi);

@@ -44,9 +44,9 @@ void workqueue_destroy(struct workqueue *queue)
 	if (cq->is_public)
 		entries_dismiss(cq, queue);
 	lock_acquire(&cq->lock);
-	leave_starved(queue);
-	if (queue->wants_attention)
-		TAILQ_REMOVE(&cq->attention, queue, in_attention);
+	leave_backlogs(queue);
+	if (queue->is_deferred)
+		TAILQ_REMOVE(&cq->deferred, queue, in_deferred);
 	lock_release(&cq->lock);
 	pages_free(queue->ring, RING_BYTES);
 }
@@ -63,7 +63,7 @@ void workqueue_name(struct workqueue *queue, VIP_VI_HANDLE handle)
 void workqueue_lock(struct workqueue *queue)
 {
 	lock_acquire(&queue->lock);
-	queue->clear = 0;
+	queue->credits = 0;
 }
 
 void workqueue_unlock(struct workqueue *queue)
@@ -71,13 +71,13 @@ void workqueue_unlock(struct workqueue *queue)
 	lock_release(&queue->lock);
 }
 
-void workqueue_call_attention(struct workqueue *queue)
+void workqueue_defer(struct workqueue *queue)
 {
-	if (queue->wants_attention)
+	if (queue->is_deferred)
 		return;
-	queue->wants_attention = true;
-	TAILQ_INSERT_TAIL(&queue->cq->attention, queue, in_attention);
-	atomic_store(&queue->cq->uneasy, true);
+	queue->is_deferred = true;
+	TAILQ_INSERT_TAIL(&queue->cq->deferred, queue, in_deferred);
+	atomic_store(&queue->cq->has_deferred, true);
 }
 
 /* `retires`: an entry of the CQ was reserved for it. */
@@ -126,7 +126,7 @@ void workqueue_note_error(struct workqueue *queue, uint32_t status)
 		return; /* it is the descriptor's, and no more */
 	atomic_compare_exchange_strong(&queue->vi->failure, &none, status);
 	atomic_store(&queue->vi->broken, true);
-	workqueue_call_attention(queue);
+	workqueue_defer(queue);
 }
 
 void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t length,
@@ -150,7 +150,7 @@ void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t lengt
 void workqueue_stalled(struct workqueue *queue)
 {
 	atomic_store(&queue->vi->stalled, true);
-	workqueue_call_attention(queue);
+	workqueue_defer(queue);
 }
 
 void workqueue_part_done(struct workqueue *queue, uint32_t error)
@@ -174,7 +174,7 @@ bool workqueue_is_idle(const struct workqueue *queue)
 	return !under_way(queue);
 }
 
-VIP_RETURN workqueue_turn_away(struct lock *lock)
+VIP_RETURN workqueue_unlock_bad_handle(struct lock *lock)
 {
 	lock_release(lock);
 	return VIP_INVALID_PARAMETER;
@@ -220,7 +220,7 @@ static inline VIP_RETURN take_from(struct workqueue *queue, struct cq *cq, VIP_V
 
 	if (!is_named(queue, handle) ||
 	    atomic_load_explicit(&queue->cq, memory_order_relaxed) != cq)
-		return workqueue_turn_away(&cq->lock);
+		return workqueue_unlock_bad_handle(&cq->lock);
 	head = atomic_load_explicit(&queue->head, memory_order_relaxed);
 	if (head == atomic_load_explicit(&queue->done, memory_order_relaxed))
 		return poll_and_take(queue, cq, descriptor);
@@ -242,7 +242,7 @@ VIP_RETURN workqueue_take(struct workqueue *queue, VIP_VI_HANDLE handle,
 	struct cq *cq = atomic_load_explicit(&queue->cq, memory_order_relaxed);
 	enum lock_way way = lock_enter(&cq->lock);
 
-	if (way != LOCK_ENTERED)
+	if (way != LOCK_BIASED)
 		return take_slowly(queue, cq, handle, descriptor, way);
 	return take_from(queue, cq, handle, descriptor);
 }

@@ -56,7 +56,7 @@ struct workqueue {
 
 	/* Guarded by the queue's lock. */
 	alignas(OBJECT_ALIGNMENT) enum queue_mode mode;
-	uint32_t clear; /* so many can be posted without a look whether they can: see post_to() */
+	uint32_t credits; /* how many posts may skip the checks: see post_to() */
 	_Atomic uint32_t tail;
 	uint32_t submitted;
 	uint32_t parts;	 /* requests to the device that were not the last of their descriptor */
@@ -74,8 +74,8 @@ struct workqueue {
 	uint32_t waiting;	     /* for entries, of these the last: see entries.h */
 	uint32_t passed;	     /* while the CQ's entries are gone through */
 	uint32_t dropped;	     /* that the device still has, older than all in the ring */
-	bool is_starved, wants_attention;
-	TAILQ_ENTRY(workqueue) in_starved, in_attention;
+	bool has_backlog, is_deferred;
+	TAILQ_ENTRY(workqueue) in_backlogs, in_deferred;
 };
 
 /* Memory of the VI's that is new or has been another's is a queue's from now on. */
@@ -100,17 +100,17 @@ VIP_RETURN workqueue_take(struct workqueue *queue, VIP_VI_HANDLE handle,
 			  VIP_DESCRIPTOR **descriptor);
 
 /* Hands over to the device what it has room for; after a completion, or when it is opened. */
-void workqueue_feed(struct workqueue *queue);
+void workqueue_submit_backlog(struct workqueue *queue);
 
-/* The CQ's lock is held: cq_attend_locked() shall look at this queue. */
-void workqueue_call_attention(struct workqueue *queue);
+/* The CQ's lock is held: cq_run_deferred_locked() shall look at this queue. */
+void workqueue_defer(struct workqueue *queue);
 
 static inline bool workqueue_is_empty(const struct workqueue *queue)
 {
 	return atomic_load(&queue->head) == atomic_load(&queue->tail);
 }
 
-/* What follows is for when a connection begins, stalls or ends: workqueue_ends.c. */
+/* What follows is for when a connection begins, stalls or ends: workqueue_reset.c. */
 
 void workqueue_set_mode(struct workqueue *queue, enum queue_mode mode);
 

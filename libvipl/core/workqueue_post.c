@@ -3,7 +3,7 @@
 
 #include "descriptor.h"
 #include "nic.h"
-#include "workqueue_steps.h"
+#include "workqueue_internal.h"
 
 static inline uint32_t operation(bool is_receive, const VIP_DESCRIPTOR *descriptor)
 {
@@ -22,8 +22,8 @@ bool workqueue_next_part(struct workqueue *queue, uint32_t length)
 {
 	queue->parts++;
 	queue->offset += length;
-	if (queue->clear)
-		queue->clear--;
+	if (queue->credits)
+		queue->credits--;
 	return under_way(queue) < queue->depth && cq_reserve(queue->cq, false);
 }
 
@@ -48,7 +48,7 @@ static __attribute__((noinline)) struct refusal refuse(struct workqueue *queue, 
  * Hands over the oldest descriptor that is still here, for which there is room. `earlier`: others may be
  * under way.
  */
-static __attribute__((noinline)) struct refusal hand_over(struct workqueue *queue,
+static __attribute__((noinline)) struct refusal submit(struct workqueue *queue,
 							  const VIP_DESCRIPTOR *descriptor,
 							  bool earlier)
 {
@@ -75,13 +75,13 @@ static __attribute__((noinline)) struct refusal hand_over(struct workqueue *queu
 }
 
 /* The same, if there is room. The queue's lock is held. */
-static struct refusal pass_on(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor)
+static struct refusal try_submit(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor)
 {
 	uint32_t before = under_way(queue);
 
 	if (before >= queue->depth || !cq_reserve(queue->cq, queue->is_receive))
 		return (struct refusal){NO_ROOM, before > 0, 0};
-	return hand_over(queue, descriptor, before > 0);
+	return submit(queue, descriptor, before > 0);
 }
 
 /* The CQ's lock is held: the oldest descriptor that is still here has failed, and all before it are done. */
@@ -100,7 +100,7 @@ static void fail(struct workqueue *queue, uint32_t error)
  * come. For memory it waits as long as it takes: others may have it, and the agent comes back.
  * True when there is reason to try again at once.
  */
-static bool hold_or_fail(struct workqueue *queue, struct refusal why)
+static bool defer_or_fail(struct workqueue *queue, struct refusal why)
 {
 	struct cq *cq = queue->cq;
 	uint32_t requests;
@@ -112,13 +112,13 @@ static bool hold_or_fail(struct workqueue *queue, struct refusal why)
 	if (why.hindrance == NO_ROOM)
 		waits = requests >= queue->depth || cq_is_full(cq, queue->is_receive);
 	if (waits) {
-		bool was_starved = queue->is_starved;
+		bool had_backlog = queue->has_backlog;
 
-		leave_starved(queue);
-		TAILQ_INSERT_TAIL(&cq->starved, queue, in_starved); /* others come first now */
-		queue->is_starved = true;
-		atomic_store(&cq->uneasy, true);
-		if (!was_starved)
+		leave_backlogs(queue);
+		TAILQ_INSERT_TAIL(&cq->backlogs, queue, in_backlogs); /* others come first now */
+		queue->has_backlog = true;
+		atomic_store(&cq->has_deferred, true);
+		if (!had_backlog)
 			agent_wake(queue->vi->nic); /* the program may not ask for completions */
 	} else if (why.hindrance != NO_ROOM && !why.earlier) {
 		fail(queue, why.error ? why.error : VIP_STATUS_TRANSPORT_ERROR);
@@ -128,7 +128,7 @@ static bool hold_or_fail(struct workqueue *queue, struct refusal why)
 }
 
 /*
- * The queue's lock is held. `why`: what pass_on() has just been hindered by, if it was called. True
+ * The queue's lock is held. `why`: what try_submit() has just been hindered by, if it was called. True
  * when something was completed here, without the device.
  */
 static bool feed(struct workqueue *queue, struct refusal why)
@@ -137,20 +137,20 @@ static bool feed(struct workqueue *queue, struct refusal why)
 
 	while (queue->submitted != atomic_load_explicit(&queue->tail, memory_order_relaxed)) {
 		if (!why.hindrance)
-			why = pass_on(queue, ring_at(queue, queue->submitted)->descriptor);
+			why = try_submit(queue, ring_at(queue, queue->submitted)->descriptor);
 		if (!why.hindrance)
 			continue;
-		if (!hold_or_fail(queue, why)) {
+		if (!defer_or_fail(queue, why)) {
 			completed |= why.hindrance == REFUSED;
 			/* On an Unreliable VI the next one may do better. */
-			if (why.hindrance != REFUSED || queue->is_starved || is_reliable(queue->vi))
+			if (why.hindrance != REFUSED || queue->has_backlog || is_reliable(queue->vi))
 				return completed;
 		}
 		why.hindrance = NOTHING;
 	}
-	if (queue->is_starved) { /* no longer */
+	if (queue->has_backlog) { /* no longer */
 		lock_acquire(&queue->cq->lock);
-		leave_starved(queue);
+		leave_backlogs(queue);
 		lock_release(&queue->cq->lock);
 	}
 	return completed;
@@ -180,7 +180,7 @@ static bool fail_if_bad(struct workqueue *queue, const VIP_DESCRIPTOR *descripto
  * What to do with the descriptor posted last, which was not passed on: because of `why`, if that was
  * tried. Releases the queue's lock.
  */
-static __attribute__((noinline)) void settle_in(struct workqueue *queue,
+static __attribute__((noinline)) void submit_slowly(struct workqueue *queue,
 						const VIP_DESCRIPTOR *descriptor,
 						struct refusal why)
 {
@@ -188,7 +188,7 @@ static __attribute__((noinline)) void settle_in(struct workqueue *queue,
 	struct vi *vi = queue->vi;
 
 	object_hold(&vi->object);
-	queue->clear = 0;
+	queue->credits = 0;
 	switch (queue->mode) {
 	case QUEUE_OPEN:
 		completed = feed(queue, why);
@@ -250,7 +250,7 @@ static inline uint32_t operation_of_short(const struct workqueue *queue, bool is
 }
 
 /* Nothing is held back: how many can be posted before something has to be looked at again? */
-static uint32_t clear_way(const struct workqueue *queue, uint32_t tail)
+static uint32_t post_credits(const struct workqueue *queue, uint32_t tail)
 {
 	uint32_t waiting = tail - atomic_load_explicit(&queue->head, memory_order_acquire);
 	uint32_t with_device = under_way(queue), ring = QUEUE_DESCRIPTORS - waiting;
@@ -270,29 +270,29 @@ static __attribute__((noinline)) VIP_RETURN post_carefully(struct workqueue *que
 		return overrun(queue, descriptor);
 	append(queue, tail, operation(queue->is_receive, descriptor), descriptor);
 	if (queue->mode == QUEUE_OPEN && queue->submitted == tail) {
-		why = pass_on(queue, descriptor);
+		why = try_submit(queue, descriptor);
 		if (!why.hindrance) {
-			queue->clear = clear_way(queue, tail + 1);
+			queue->credits = post_credits(queue, tail + 1);
 			lock_release(&queue->lock);
 			return VIP_SUCCESS;
 		}
 	}
-	settle_in(queue, descriptor, why);
+	submit_slowly(queue, descriptor, why);
 	return VIP_SUCCESS;
 }
 
-/* While the way is clear, and a place in the CQ is reserved: another descriptor than a short one. */
+/* With a credit, and with a place reserved in the CQ: posts a descriptor that is not a short one. */
 static __attribute__((noinline)) VIP_RETURN post_long(struct workqueue *queue,
 						      VIP_DESCRIPTOR *descriptor)
 {
 	uint32_t tail = atomic_load_explicit(&queue->tail, memory_order_relaxed);
 	struct refusal why;
 
-	queue->clear--;
+	queue->credits--;
 	append(queue, tail, operation(queue->is_receive, descriptor), descriptor);
-	why = hand_over(queue, descriptor, true);
+	why = submit(queue, descriptor, true);
 	if (why.hindrance)
-		settle_in(queue, descriptor, why);
+		submit_slowly(queue, descriptor, why);
 	else
 		lock_release(&queue->lock);
 	return VIP_SUCCESS;
@@ -301,16 +301,16 @@ static __attribute__((noinline)) VIP_RETURN post_long(struct workqueue *queue,
 /* A short one that the device has not taken. */
 static __attribute__((noinline)) VIP_RETURN post_refused(struct workqueue *queue, int error)
 {
-	settle_in(queue, ring_at(queue, queue->submitted)->descriptor,
-		  refuse(queue, true, 0, error));
+	submit_slowly(queue, ring_at(queue, queue->submitted)->descriptor,
+		      refuse(queue, true, 0, error));
 	return VIP_SUCCESS;
 }
 
 /*
- * The queue's lock is held, and released here. While the way is clear, nothing is held back, the queue is
- * open, and there is room in the ring and with the device for so many more; completions only make it
- * more. Whoever changes any of that says that it is no longer clear. Only a VIPL CQ, which others fill as
- * well, has to be asked each time.
+ * The queue's lock is held, and released here. While the queue has credits, it is open and has no backlog,
+ * and the ring and the device have room for as many posts; completions only make more room. Code that
+ * changes any of that sets the credits to 0. Only a VIPL CQ, which other queues fill as well, is asked
+ * each time.
  *
  * All that is unusual ends in another function, so that nothing but the queue is kept over a call.
  */
@@ -326,13 +326,13 @@ VIP_RETURN post_to(struct workqueue *queue, VIP_VI_HANDLE handle, bool is_receiv
 	int rc;
 
 	if (!is_named(queue, handle))
-		return workqueue_turn_away(&queue->lock);
-	if (!queue->clear || !cq_reserve_at_once(queue->cq, is_receive))
+		return workqueue_unlock_bad_handle(&queue->lock);
+	if (!queue->credits || !cq_reserve_at_once(queue->cq, is_receive))
 		return post_carefully(queue, descriptor);
 	if (!(is_receive ? descriptor_read_short_receive(queue, vi, descriptor)
 			 : descriptor_read_short_send(queue, vi, descriptor)))
 		return post_long(queue, descriptor);
-	queue->clear--;
+	queue->credits--;
 	tail = atomic_load_explicit(&queue->tail, memory_order_relaxed);
 	append(queue, tail, operation_of_short(queue, is_receive), descriptor);
 	rc = is_receive ? queue->ops->post_receive(vi->endpoint, &queue->segment, 1)
@@ -356,7 +356,7 @@ VIP_RETURN workqueue_post_send(struct workqueue *queue, VIP_VI_HANDLE handle,
 {
 	enum lock_way way = lock_enter(&queue->lock);
 
-	if (way != LOCK_ENTERED)
+	if (way != LOCK_BIASED)
 		return post_send_slowly(queue, handle, descriptor, way);
 	return post_to(queue, handle, false, descriptor);
 }
@@ -374,12 +374,12 @@ VIP_RETURN workqueue_post_receive(struct workqueue *queue, VIP_VI_HANDLE handle,
 {
 	enum lock_way way = lock_enter(&queue->lock);
 
-	if (way != LOCK_ENTERED)
+	if (way != LOCK_BIASED)
 		return post_receive_slowly(queue, handle, descriptor, way);
 	return post_to(queue, handle, true, descriptor);
 }
 
-void workqueue_feed(struct workqueue *queue)
+void workqueue_submit_backlog(struct workqueue *queue)
 {
 	bool completed = false;
 

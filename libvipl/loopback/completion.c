@@ -104,7 +104,7 @@ static inline int look_at_receives(struct loopback_endpoint *endpoint)
 {
 	if (atomic_load_explicit(&endpoint->stopped, memory_order_acquire))
 		return loopback_flush_receives(endpoint);
-	if (!endpoint->in || endpoint->deaf || !next_message(endpoint))
+	if (!endpoint->in || endpoint->rx_stopped || !next_message(endpoint))
 		return 0;
 	return loopback_consume(endpoint);
 }
@@ -152,7 +152,7 @@ int loopback_cq_arm(struct device_cq *base)
 
 	cq_lock(cq->cq);
 	atomic_fetch_or_explicit(&cq->armed,
-				 lock_thread == LOCK_GUEST ? ARMED_TO_LOOK : ARMED_TO_RING,
+				 lock_thread == LOCK_NEVER_BIASED ? ARMED_TO_LOOK : ARMED_TO_RING,
 				 memory_order_relaxed);
 	if (cq->page)
 		atomic_fetch_or_explicit(&cq->page->waits, WAIT_ON_CHANNEL, memory_order_relaxed);

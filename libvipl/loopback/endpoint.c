@@ -249,7 +249,7 @@ static void forget(struct loopback_endpoint *endpoint)
 	endpoint->ring_written = endpoint->seen_ring_consumed = 0;
 	endpoint->accepted = 0;
 	atomic_store(&endpoint->reported, 0);
-	endpoint->failure_told = false;
+	endpoint->failure_reported = false;
 	atomic_store(&endpoint->stamped, 0);
 	atomic_store(&endpoint->finished, 0);
 	atomic_store(&endpoint->failure, 0);
@@ -257,8 +257,8 @@ static void forget(struct loopback_endpoint *endpoint)
 	atomic_store(&endpoint->read, 0);
 	endpoint->completed = endpoint->offset = 0;
 	endpoint->ring_read = 0;
-	endpoint->part_failed = endpoint->deaf = false;
-	atomic_store(&endpoint->violated, false);
+	endpoint->part_failed = endpoint->rx_stopped = false;
+	atomic_store(&endpoint->protocol_error, false);
 	atomic_store(&endpoint->posted, 0);
 }
 

@@ -58,7 +58,7 @@ static bool introduce_with(struct loopback_endpoint *endpoint, int fd, enum hell
 }
 
 /* Takes what the peer has told, but for the link. 0 or errno. */
-static int acquaint(struct loopback_endpoint *endpoint, const struct hello *hello, pid_t process,
+static int adopt_peer(struct loopback_endpoint *endpoint, const struct hello *hello, pid_t process,
 		    int regions_fd, int page_fd)
 {
 	endpoint->peer_regions = region_entries_map(regions_fd);
@@ -81,7 +81,7 @@ static int acquaint(struct loopback_endpoint *endpoint, const struct hello *hell
 	return 0;
 }
 
-static void hang_up(struct loopback_endpoint *endpoint)
+static void close_connection(struct loopback_endpoint *endpoint)
 {
 	endpoint->phase = LOOPBACK_UNCONNECTED;
 	/* Closing alone would not tell the peer, should a forked child have the socket, too. */
@@ -92,7 +92,7 @@ static void hang_up(struct loopback_endpoint *endpoint)
 
 static void refuse(struct loopback_endpoint *endpoint, VIP_RETURN reason)
 {
-	hang_up(endpoint);
+	close_connection(endpoint);
 	endpoint_refused(endpoint->vi, reason);
 }
 
@@ -168,7 +168,7 @@ static void accepted(struct loopback_endpoint *endpoint, const struct hello *hel
 {
 	struct hello confirm = {.magic = HELLO_MAGIC, .version = HELLO_VERSION,
 				.kind = HELLO_CONFIRM};
-	int error = acquaint(endpoint, hello, endpoint->peer_pid, fds[0], fds[2]);
+	int error = adopt_peer(endpoint, hello, endpoint->peer_pid, fds[0], fds[2]);
 	struct link *link = error ? NULL : link_map(fds[1]);
 
 	if (!link) {
@@ -205,7 +205,7 @@ static void answered(struct loopback_endpoint *endpoint, int kind, const struct 
 	default: /* BUSY, NO_MATCH, or it has stopped to wait without a word */
 		if (kind == HELLO_BUSY)
 			endpoint_busy(endpoint->vi);
-		hang_up(endpoint);
+		close_connection(endpoint);
 		endpoint->place++;
 		ask_next(endpoint);
 		break;
@@ -237,19 +237,19 @@ static void endpoint_ready(struct watch *watch)
 		break;
 	default: /* the end; and nothing but the end has to come */
 		endpoint_lost(endpoint->vi);
-		hang_up(endpoint);
+		close_connection(endpoint);
 		break;
 	}
 	hello_close_fds(fds);
 }
 
 /* Makes the link and says yes. 0 or errno; EPIPE when the requester is gone. */
-static int say_yes(struct loopback_endpoint *endpoint, const struct loopback_request *request)
+static int send_accept(struct loopback_endpoint *endpoint, const struct loopback_request *request)
 {
 	struct link *link;
 	int error, fd;
 
-	error = acquaint(endpoint, &request->hello, request->process, request->regions_fd,
+	error = adopt_peer(endpoint, &request->hello, request->process, request->regions_fd,
 			 request->page_fd);
 	if (error)
 		return error;
@@ -279,7 +279,7 @@ void loopback_accept(struct device_request *base, struct device_endpoint *base_e
 		request->fd = -1; /* it is the endpoint's */
 		endpoint->watch.ready = endpoint_ready;
 		endpoint->phase = LOOPBACK_CONFIRMING;
-		error = say_yes(endpoint, request);
+		error = send_accept(endpoint, request);
 	}
 	loopback_request_free(request);
 	if (error && error != EPIPE)
@@ -291,11 +291,11 @@ void loopback_accept(struct device_request *base, struct device_endpoint *base_e
 VIP_RETURN loopback_cancel(struct device_endpoint *endpoint)
 {
 	/* While a look goes on somebody has the request. */
-	hang_up((struct loopback_endpoint *)endpoint);
+	close_connection((struct loopback_endpoint *)endpoint);
 	return VIP_TIMEOUT;
 }
 
 void loopback_disconnect(struct device_endpoint *endpoint)
 {
-	hang_up((struct loopback_endpoint *)endpoint);
+	close_connection((struct loopback_endpoint *)endpoint);
 }

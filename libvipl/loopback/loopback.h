@@ -38,7 +38,7 @@ struct loopback_device {
 	bool ticks_slowly;	/* else each second, for a CQ's page has peers; guarded by the NIC's lock */
 	int spare_fd;	   /* to be given up when there are no more */
 	/* Counts what is taken back of our own regions. As long as it stays, what was found stays. */
-	_Atomic uint32_t taken_back;
+	_Atomic uint32_t dereg_epoch;
 	LIST_HEAD(, loopback_listener) listeners;
 
 	TAILQ_HEAD(loopback_cqs, loopback_cq) cqs; /* of linked endpoints; guarded by the NIC's lock */
@@ -123,7 +123,7 @@ struct loopback_cq {
 struct loopback_receive {
 	uint32_t room;
 	uint32_t usable; /* of it, the beginning that was registered memory when it was posted: */
-	uint32_t taken_back; /* the device's, then */
+	uint32_t dereg_epoch; /* the device's, then */
 	uint32_t count;
 	struct segment segments[LANE_SEGMENTS]; /* if it has no more, else they are not here */
 };
@@ -154,11 +154,11 @@ struct loopback_arrays {
 #define SEND_STAMPS 128u /* a power of two; so many sends at most are accepted and not reported */
 
 /* A region that a receive was posted for a short time ago. */
-#define NEAR_REGIONS 4u
+#define CACHED_REGIONS 4u
 
-struct loopback_near {
+struct cached_region {
 	uint32_t handle;
-	uint32_t taken_back; /* the device's, before it was looked at */
+	uint32_t dereg_epoch; /* the device's, before it was looked at */
 	uint64_t start, length;
 };
 
@@ -203,7 +203,7 @@ struct loopback_endpoint {
 	struct loopback_source sending; /* this and what follows: the send CQ's lock guards it */
 	LIST_ENTRY(loopback_endpoint) in_pending;
 	bool is_listed; /* among those of the CQ with pending sends */
-	bool failure_told;
+	bool failure_reported;
 	_Atomic uint32_t reported;
 
 	/* Receiving: the receive CQ's lock guards it. */
@@ -213,13 +213,13 @@ struct loopback_endpoint {
 	uint32_t completed; /* receives */
 	uint32_t offset;    /* what has come of a message in parts */
 	bool part_failed;   /* there is no place for it */
-	bool deaf;	    /* nothing is taken any more after an error */
-	atomic_bool violated; /* the peer broke the rules */
+	bool rx_stopped;	    /* nothing is taken any more after an error */
+	atomic_bool protocol_error; /* the peer broke the rules */
 
 	/* Posting receives: the receive queue's lock guards it. */
 	alignas(CACHE_LINE) _Atomic uint32_t posted;
 	struct loopback_arrays *arrays;
-	struct loopback_near near[NEAR_REGIONS];
+	struct cached_region region_cache[CACHED_REGIONS];
 
 	struct loopback_source receiving; /* in the receive CQ */
 	uint32_t queue;			  /* its number in the page of that */

@@ -155,7 +155,7 @@ static void expel(struct loopback_device *device)
 	struct loopback_endpoint *endpoint;
 
 	LIST_FOREACH (endpoint, &device->linked, in_linked) {
-		if (!atomic_exchange(&endpoint->violated, false))
+		if (!atomic_exchange(&endpoint->protocol_error, false))
 			continue;
 		bell_ring(device->bell.fd, device->bell_name); /* the list changes: come again */
 		log_error("a peer has broken the rules of shared memory: its connection ends");

@@ -15,32 +15,32 @@ static uint32_t usable(const struct loopback_endpoint *endpoint, const struct se
 			   RIGHT_LOCAL_WRITE, segment->address, segment->length);
 }
 
-/* The same, and remembers the region. `taken_back`: the device's, before. */
+/* The same, and remembers the region. `dereg_epoch`: the device's, before. */
 static uint32_t look_up(struct loopback_endpoint *endpoint, const struct segment *segment,
-			uint32_t taken_back)
+			uint32_t dereg_epoch)
 {
 	const struct region_entry *entry =
 		&endpoint->device->regions->entries[segment->key & (TABLE_REGIONS - 1)];
-	struct loopback_near *near = &endpoint->near[segment->key % NEAR_REGIONS];
+	struct cached_region *cached = &endpoint->region_cache[segment->key % CACHED_REGIONS];
 	uint32_t found = usable(endpoint, segment);
 
 	/* If this is about another region already, the one that was found has been taken back since. */
-	near->handle = found ? segment->key : 0;
-	near->taken_back = taken_back;
-	near->start = atomic_load_explicit(&entry->start, memory_order_relaxed);
-	near->length = atomic_load_explicit(&entry->length, memory_order_relaxed);
+	cached->handle = found ? segment->key : 0;
+	cached->dereg_epoch = dereg_epoch;
+	cached->start = atomic_load_explicit(&entry->start, memory_order_relaxed);
+	cached->length = atomic_load_explicit(&entry->length, memory_order_relaxed);
 	return found;
 }
 
 /* Is all of it usable, in a region that was looked up just before? */
-static inline bool is_near(const struct loopback_endpoint *endpoint, const struct segment *segment,
-			   uint32_t taken_back)
+static inline bool is_cached(const struct loopback_endpoint *endpoint, const struct segment *segment,
+			   uint32_t dereg_epoch)
 {
-	const struct loopback_near *near = &endpoint->near[segment->key % NEAR_REGIONS];
-	uint64_t offset = segment->address - near->start; /* huge when it is before the start */
+	const struct cached_region *cached = &endpoint->region_cache[segment->key % CACHED_REGIONS];
+	uint64_t offset = segment->address - cached->start; /* huge when it is before the start */
 
-	return near->handle == segment->key && near->taken_back == taken_back &&
-	       offset <= near->length && segment->length <= near->length - offset;
+	return cached->handle == segment->key && cached->dereg_epoch == dereg_epoch &&
+	       offset <= cached->length && segment->length <= cached->length - offset;
 }
 
 static inline void publish(struct loopback_endpoint *endpoint, uint32_t index, uint32_t count,
@@ -91,10 +91,10 @@ static __attribute__((noinline)) int add_any(struct loopback_endpoint *endpoint,
 	for (unsigned i = 0; i < count; i++) {
 		/* Data that comes where no registered memory is breaks the connection. */
 		if (room_usable == room)
-			room_usable += is_near(endpoint, &segments[i], receive->taken_back)
+			room_usable += is_cached(endpoint, &segments[i], receive->dereg_epoch)
 					       ? segments[i].length
 					       : look_up(endpoint, &segments[i],
-							 receive->taken_back);
+							 receive->dereg_epoch);
 		room += segments[i].length;
 		if (i < LANE_SEGMENTS)
 			receive->segments[i] = segments[i];
@@ -111,9 +111,9 @@ int loopback_post_receive(struct device_endpoint *base, const struct segment *se
 	uint32_t index = atomic_load_explicit(&endpoint->posted, memory_order_relaxed);
 	struct loopback_receive *receive = receive_at(endpoint, index);
 
-	receive->taken_back =
-		atomic_load_explicit(&endpoint->device->taken_back, memory_order_acquire);
-	if (count != 1 || !is_near(endpoint, segments, receive->taken_back))
+	receive->dereg_epoch =
+		atomic_load_explicit(&endpoint->device->dereg_epoch, memory_order_acquire);
+	if (count != 1 || !is_cached(endpoint, segments, receive->dereg_epoch))
 		return add_any(endpoint, segments, count);
 	receive->segments[0] = *segments;
 	receive->room = receive->usable = segments->length;
@@ -218,7 +218,7 @@ static bool take_message(struct loopback_endpoint *endpoint, const struct lane_m
 
 	if (told->kind == MESSAGE_TOO_LONG) {
 		/* Or too long for the registered part of it. */
-		endpoint->deaf = endpoint->own.reliability != VIP_SERVICE_UNRELIABLE;
+		endpoint->rx_stopped = endpoint->own.reliability != VIP_SERVICE_UNRELIABLE;
 		complete(endpoint,
 			 told->length > receive->room ? VIP_STATUS_LENGTH_ERROR
 						      : VIP_STATUS_PROTECTION_ERROR,
@@ -246,7 +246,7 @@ static bool take_message(struct loopback_endpoint *endpoint, const struct lane_m
 		return true;
 
 	if (endpoint->part_failed) { /* deregistered since it was posted */
-		endpoint->deaf = endpoint->own.reliability != VIP_SERVICE_UNRELIABLE;
+		endpoint->rx_stopped = endpoint->own.reliability != VIP_SERVICE_UNRELIABLE;
 		complete(endpoint, VIP_STATUS_PROTECTION_ERROR, 0, 0);
 		return true;
 	}
@@ -304,7 +304,7 @@ static inline bool is_still_usable(const struct loopback_endpoint *endpoint,
 				   const struct loopback_receive *receive, uint32_t length)
 {
 	return length <= receive->usable &&
-	       receive->taken_back == atomic_load_explicit(&endpoint->device->taken_back,
+	       receive->dereg_epoch == atomic_load_explicit(&endpoint->device->dereg_epoch,
 							   memory_order_acquire);
 }
 
@@ -364,8 +364,8 @@ int loopback_flush_receives(struct loopback_endpoint *endpoint)
 
 static __attribute__((noinline)) void accuse(struct loopback_endpoint *endpoint)
 {
-	endpoint->deaf = true;
-	atomic_store(&endpoint->violated, true);
+	endpoint->rx_stopped = true;
+	atomic_store(&endpoint->protocol_error, true);
 	bell_ring(endpoint->device->bell.fd, endpoint->device->bell_name);
 }
 
@@ -375,7 +375,7 @@ static inline bool take_any(struct loopback_endpoint *endpoint, const struct lan
 {
 	if (!take_short(endpoint, message) && !take(endpoint, message))
 		accuse(endpoint);
-	if (endpoint->deaf)
+	if (endpoint->rx_stopped)
 		return false; /* so it does not count as consumed: see PENDING_RECEPTION */
 	atomic_store_explicit(&endpoint->read, read + 1, memory_order_relaxed);
 	return true;
@@ -405,7 +405,7 @@ bool loopback_next_receive(struct loopback_endpoint *endpoint, uint32_t *stamp)
 		return endpoint->completed !=
 		       atomic_load_explicit(&endpoint->posted, memory_order_acquire);
 	}
-	message = endpoint->in && !endpoint->deaf ? next_message(endpoint) : NULL;
+	message = endpoint->in && !endpoint->rx_stopped ? next_message(endpoint) : NULL;
 	if (message)
 		*stamp = READ_ONCE(message->stamp);
 	return message;
@@ -421,7 +421,7 @@ int loopback_take_before(struct loopback_endpoint *endpoint, uint32_t bound, uin
 	*has_more = false;
 	if (atomic_load_explicit(&endpoint->stopped, memory_order_acquire))
 		return loopback_flush_receives(endpoint);
-	if (!endpoint->in || endpoint->deaf)
+	if (!endpoint->in || endpoint->rx_stopped)
 		return 0;
 	while ((message = next_message(endpoint))) {
 		/* The stamp of the first is known, and is not asked for once more: it might change. */

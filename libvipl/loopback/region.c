@@ -161,7 +161,7 @@ void loopback_region_destroy(struct device_region *base)
 
 	pthread_mutex_lock(&device->lock);
 	atomic_store(&device->regions->entries[region->handle & (TABLE_REGIONS - 1)].handle, 0);
-	atomic_fetch_add(&device->taken_back, 1);
+	atomic_fetch_add(&device->dereg_epoch, 1);
 	/* Who has found it before may still be at it, and the program may reuse the memory. */
 	quiesce_all(device);
 	pthread_mutex_unlock(&device->lock);
@@ -191,7 +191,7 @@ struct device_region *loopback_region_change(struct device_region *base,
 	if (number != atomic_load(&entry->domain) || before & ~after) {
 		atomic_store(&entry->rights, before & after);
 		atomic_store(&entry->domain, number);
-		atomic_fetch_add(&device->taken_back, 1);
+		atomic_fetch_add(&device->dereg_epoch, 1);
 		quiesce_all(device);
 	}
 	atomic_store(&entry->rights, after);

@@ -25,15 +25,15 @@ struct loopback_listener {
 	LIST_ENTRY(loopback_listener) in_device;
 	struct discriminator discriminator;
 	unsigned users;
-	TAILQ_HEAD(mutes, mute) mutes;
+	TAILQ_HEAD(half_open_clients, half_open) half_open_clients;
 	unsigned mute_count;
 };
 
 /* Somebody who has connected and not yet told what for. */
-struct mute {
+struct half_open {
 	struct watch watch;
 	struct loopback_listener *listener;
-	TAILQ_ENTRY(mute) in_listener;
+	TAILQ_ENTRY(half_open) in_listener;
 	pid_t process;
 };
 
@@ -142,30 +142,30 @@ bool loopback_can_hold(const struct device_request *base)
 	return !getrlimit(RLIMIT_NOFILE, &most) && (rlim_t)request->fd < most.rlim_cur / 2;
 }
 
-static void drop_mute(struct mute *mute)
+static void drop_half_open(struct half_open *half_open)
 {
-	TAILQ_REMOVE(&mute->listener->mutes, mute, in_listener);
-	mute->listener->mute_count--;
-	loopback_unwatch(mute->listener->device, &mute->watch);
-	free(mute);
+	TAILQ_REMOVE(&half_open->listener->half_open_clients, half_open, in_listener);
+	half_open->listener->mute_count--;
+	loopback_unwatch(half_open->listener->device, &half_open->watch);
+	free(half_open);
 }
 
 /* A request has come; from here on its socket is looked at when it is answered, not before. Takes `fds`. */
-static void arrive(struct mute *mute, const struct hello *hello, int fds[HELLO_FDS])
+static void arrive(struct half_open *half_open, const struct hello *hello, int fds[HELLO_FDS])
 {
-	struct loopback_device *device = mute->listener->device;
+	struct loopback_device *device = half_open->listener->device;
 	struct loopback_request *request = malloc(sizeof(*request));
 	struct discriminator wanted = {.length = hello->wanted_length};
 	struct connect_info peer = loopback_info(device, hello);
 
 	memcpy(wanted.bytes, hello->wanted, wanted.length);
 	if (request)
-		*request = (struct loopback_request){fcntl(mute->watch.fd, F_DUPFD_CLOEXEC, 0),
-						     fds[0], fds[1], mute->process, *hello};
+		*request = (struct loopback_request){fcntl(half_open->watch.fd, F_DUPFD_CLOEXEC, 0),
+						     fds[0], fds[1], half_open->process, *hello};
 	if (request)
 		fds[0] = fds[1] = -1;
 	if (!request || request->fd < 0) {
-		answer(mute->watch.fd, HELLO_NO_MATCH);
+		answer(half_open->watch.fd, HELLO_NO_MATCH);
 		if (request)
 			loopback_request_free(request);
 	} else {
@@ -179,7 +179,7 @@ static void arrive(struct mute *mute, const struct hello *hello, int fds[HELLO_F
 
 static void mute_ready(struct watch *watch)
 {
-	struct mute *mute = (struct mute *)watch;
+	struct half_open *half_open = (struct half_open *)watch;
 	struct hello hello;
 	int fds[HELLO_FDS];
 
@@ -188,7 +188,7 @@ static void mute_ready(struct watch *watch)
 		return;
 	case HELLO_REQUEST:
 	case HELLO_MUTUAL_REQUEST:
-		arrive(mute, &hello, fds);
+		arrive(half_open, &hello, fds);
 		break;
 	case HELLO_BAD_VERSION:
 		log_warning_ratelimited(
@@ -200,7 +200,7 @@ static void mute_ready(struct watch *watch)
 		break;
 	}
 	hello_close_fds(fds);
-	drop_mute(mute);
+	drop_half_open(half_open);
 }
 
 static void listener_ready(struct watch *watch)
@@ -208,7 +208,7 @@ static void listener_ready(struct watch *watch)
 	struct loopback_listener *listener = (struct loopback_listener *)watch;
 	struct loopback_device *device = listener->device;
 	int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	struct mute *mute = NULL;
+	struct half_open *half_open = NULL;
 	pid_t process;
 
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
@@ -224,19 +224,19 @@ static void listener_ready(struct watch *watch)
 	if (fd < 0)
 		return;
 	if (rendezvous_peer(fd, &process))
-		mute = calloc(1, sizeof(*mute));
-	if (!mute || loopback_watch(device, &mute->watch, fd)) {
-		free(mute);
+		half_open = calloc(1, sizeof(*half_open));
+	if (!half_open || loopback_watch(device, &half_open->watch, fd)) {
+		free(half_open);
 		close(fd);
 		return;
 	}
-	mute->watch.ready = mute_ready;
-	mute->listener = listener;
-	mute->process = process;
-	TAILQ_INSERT_TAIL(&listener->mutes, mute, in_listener);
+	half_open->watch.ready = mute_ready;
+	half_open->listener = listener;
+	half_open->process = process;
+	TAILQ_INSERT_TAIL(&listener->half_open_clients, half_open, in_listener);
 	if (++listener->mute_count > MOST_MUTES)
-		drop_mute(TAILQ_FIRST(&listener->mutes));
-	mute_ready(&mute->watch); /* mostly it has spoken already */
+		drop_half_open(TAILQ_FIRST(&listener->half_open_clients));
+	mute_ready(&half_open->watch); /* mostly it has spoken already */
 }
 
 static struct loopback_listener *find(struct loopback_device *device,
@@ -287,7 +287,7 @@ int loopback_listen(struct device *base, const struct discriminator *discriminat
 		listener->device = device;
 		listener->discriminator = *discriminator;
 		listener->users = 1;
-		TAILQ_INIT(&listener->mutes);
+		TAILQ_INIT(&listener->half_open_clients);
 		LIST_INSERT_HEAD(&device->listeners, listener, in_device);
 		return 0;
 	}
@@ -310,8 +310,8 @@ void loopback_unlisten(struct device *base, const struct discriminator *discrimi
 
 	if (!listener || --listener->users)
 		return;
-	while (!TAILQ_EMPTY(&listener->mutes))
-		drop_mute(TAILQ_FIRST(&listener->mutes));
+	while (!TAILQ_EMPTY(&listener->half_open_clients))
+		drop_half_open(TAILQ_FIRST(&listener->half_open_clients));
 	LIST_REMOVE(listener, in_device);
 	shutdown(listener->watch.fd, SHUT_RDWR); /* a forked child may have it, too, and not listen */
 	loopback_unwatch(device, &listener->watch);

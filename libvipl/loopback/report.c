@@ -38,13 +38,13 @@ static int report_rest(struct loopback_endpoint *endpoint, const uint32_t *bound
 	uint32_t first = reported_sends(endpoint), reported = first;
 	bool flushes;
 
-	if (failure && !endpoint->failure_told) {
+	if (failure && !endpoint->failure_reported) {
 		*has_more = !is_first &&
 			    is_late(endpoint, bound, endpoint->stamps[reported % SEND_STAMPS]);
 		if (*has_more)
 			return 0;
 		is_first = false;
-		endpoint->failure_told = true;
+		endpoint->failure_reported = true;
 		reported++;
 		workqueue_complete(endpoint->send_queue, failure, 0, 0);
 	}
@@ -100,7 +100,7 @@ bool loopback_next_send(struct loopback_endpoint *endpoint, uint32_t *stamp)
 	bool failed = atomic_load(&endpoint->failure);
 	uint32_t finished = atomic_load(&endpoint->finished);
 
-	if ((failed && !endpoint->failure_told) || (int32_t)(finished - reported_sends(endpoint)) > 0 ||
+	if ((failed && !endpoint->failure_reported) || (int32_t)(finished - reported_sends(endpoint)) > 0 ||
 	    is_next_stamped(endpoint)) {
 		*stamp = endpoint->stamps[reported_sends(endpoint) % SEND_STAMPS];
 		return true;

@@ -79,7 +79,7 @@ void rdma_fill_parameters(const struct rdma_endpoint *endpoint, const struct in6
 	const struct ibv_device_attr *limits = &endpoint->device->limits;
 
 	wire_write_extra(message, (struct wire_extra){
-					  .mark = endpoint->mark ? endpoint->mark->rkey : 0,
+					  .flush_rkey = endpoint->flush_mr ? endpoint->flush_mr->rkey : 0,
 					  .port = control_port(endpoint->device, host),
 					  .mtu = (uint8_t)endpoint->device->mtu,
 				  });

@@ -76,7 +76,7 @@ static void set_options(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof(limit));
 }
 
-static void hang_up(struct control *control)
+static void close_connection(struct control *control)
 {
 	struct rdma_device *device = control->device;
 
@@ -97,7 +97,7 @@ static void hang_up(struct control *control)
 
 void control_forget(struct control *control)
 {
-	hang_up(control);
+	close_connection(control);
 	ping_drop(&control->ping);
 	TAILQ_REMOVE(&control->device->control.all, control, in_device);
 	free(control);
@@ -115,7 +115,7 @@ static struct control *create(struct rdma_device *device, const struct in6_addr 
 	control->host = *host;
 	control->port = port;
 	control->deadline = clock_nsec() + AWAIT_NSEC;
-	control->look = control->deadline;
+	control->check_at = control->deadline;
 	ping_init(&control->ping, device, host);
 	TAILQ_INSERT_TAIL(&device->control.all, control, in_device);
 	return control;
@@ -177,7 +177,7 @@ static int dial(struct control *control)
 	    !control_watch(control->device, EPOLL_CTL_ADD, control->fd, control, EPOLLIN | EPOLLOUT))
 		return 0;
 	error = errno;
-	hang_up(control);
+	close_connection(control);
 	return error;
 }
 
@@ -268,7 +268,7 @@ void control_ended(struct control *control, int error)
 
 	log_debug("control connection: %s", error ? strerror(error) : "closed by the peer");
 	control->was_reset = error == ECONNRESET;
-	hang_up(control);
+	close_connection(control);
 	if (state == CONTROL_STRANGER) {
 		control_forget(control);
 	} else if (other) { /* it knows better, or will */
@@ -335,7 +335,7 @@ static bool look_after(struct control *control, int64_t now)
 			 !(other && other->state == CONTROL_UP);
 	int error = 0;
 
-	control->look = now + LOOK_NSEC;
+	control->check_at = now + LOOK_NSEC;
 	if (!is_needed && control->state == CONTROL_GREETING)
 		return true;
 	if (!is_needed) {
@@ -366,7 +366,7 @@ bool control_tick(struct rdma_device *device)
 			continue;
 		if (control->is_last && now >= control->deadline)
 			control_ended(control, ECONNREFUSED);
-		else if (control->is_last || now < control->look)
+		else if (control->is_last || now < control->check_at)
 			goes_on = true;
 		else
 			goes_on |= look_after(control, now);

@@ -28,7 +28,7 @@ struct control {
 	bool was_put_off; /* and is not tried again at once */
 	int error;	  /* by which sending has failed */
 	int64_t deadline; /* of one that is the last; when one that is awaited is to be made */
-	int64_t look;	  /* when to look after it, as long as it is not up */
+	int64_t check_at; /* when to look after it, as long as it is not up */
 	struct ping ping; /* until it is up */
 	size_t have;	  /* bytes of `input` */
 	struct wire_control input;

@@ -280,7 +280,7 @@ static void rdma_channel_read(struct device_channel *channel, bool all)
 	} while (all);
 }
 
-static unsigned with_kept(unsigned entries, const struct rdma_device *device)
+static unsigned with_own_entries(unsigned entries, const struct rdma_device *device)
 {
 	unsigned most = (unsigned)device->limits.max_cqe;
 
@@ -299,7 +299,7 @@ static struct device_cq *rdma_cq_create(struct device *base, struct cq *context,
 	if (!cq)
 		return NULL;
 	memset(cq, 0, sizeof(*cq));
-	entries = with_kept(entries, device);
+	entries = with_own_entries(entries, device);
 	cq->cq = ibv_create_cq(device->context, (int)entries, context,
 			       (struct ibv_comp_channel *)channel, 0);
 	if (cq->cq) {
@@ -330,7 +330,7 @@ static int rdma_cq_grow(struct device *base, struct device_cq *base_cq, unsigned
 	struct ibv_cq *cq = ((struct rdma_cq *)base_cq)->cq;
 	int error;
 
-	entries = with_kept(entries, (struct rdma_device *)base);
+	entries = with_own_entries(entries, (struct rdma_device *)base);
 	if (entries <= (unsigned)cq->cqe)
 		return ENOSPC;
 	error = ibv_resize_cq(cq, (int)entries);

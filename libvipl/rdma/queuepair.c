@@ -69,10 +69,10 @@ struct device_endpoint *rdma_endpoint_create(struct device *base, struct endpoin
 	endpoint->vi = config->vi;
 	endpoint->access = (unsigned)rdma_remote_access(config->rights);
 	if (config->reliability == VIP_SERVICE_RELIABLE_RECEPTION)
-		endpoint->access |= IBV_ACCESS_REMOTE_ATOMIC; /* to the mark */
+		endpoint->access |= IBV_ACCESS_REMOTE_ATOMIC; /* of flush.c */
 	endpoint->send_queue = config->send_queue;
 	endpoint->receive_queue = config->receive_queue;
-	endpoint->cookie = (uintptr_t)endpoint;
+	endpoint->wr_id_tag = (uintptr_t)endpoint;
 	endpoint->domain = (struct rdma_domain *)config->domain;
 	TAILQ_INIT(&endpoint->staged_sends);
 	TAILQ_INIT(&endpoint->staged_receives);
@@ -89,7 +89,7 @@ struct device_endpoint *rdma_endpoint_create(struct device *base, struct endpoin
 	};
 	if (create_qp(endpoint))
 		goto free_endpoint;
-	if (config->reliability != VIP_SERVICE_RELIABLE_RECEPTION || !rdma_mark_create(endpoint)) {
+	if (config->reliability != VIP_SERVICE_RELIABLE_RECEPTION || !rdma_flush_create(endpoint)) {
 		LIST_INSERT_HEAD(&device->endpoints, endpoint, in_device);
 		return (struct device_endpoint *)endpoint;
 	}
@@ -106,7 +106,7 @@ void rdma_endpoint_destroy(struct device_endpoint *base)
 	LIST_REMOVE(endpoint, in_device);
 	ibv_destroy_qp(endpoint->qp);
 	staging_forget(endpoint);
-	rdma_mark_destroy(endpoint);
+	rdma_flush_destroy(endpoint);
 	free(endpoint);
 }
 
@@ -124,10 +124,10 @@ static int move_to(struct rdma_endpoint *endpoint, enum ibv_qp_state state)
 /* What was posted before is forgotten: completions of it mean nothing from now on. */
 static void next_generation(struct rdma_endpoint *endpoint)
 {
-	uint64_t cookie = atomic_load_explicit(&endpoint->cookie, memory_order_relaxed);
-	uint64_t generation = (cookie + RDMA_COOKIE_GENERATION) & RDMA_COOKIE_BITS;
+	uint64_t wr_id_tag = atomic_load_explicit(&endpoint->wr_id_tag, memory_order_relaxed);
+	uint64_t generation = (wr_id_tag + RDMA_WR_ID_GENERATION) & RDMA_WR_ID_BITS;
 
-	atomic_store_explicit(&endpoint->cookie, (uintptr_t)endpoint | generation,
+	atomic_store_explicit(&endpoint->wr_id_tag, (uintptr_t)endpoint | generation,
 			      memory_order_relaxed);
 	staging_forget(endpoint);
 }
@@ -188,8 +188,8 @@ int rdma_endpoint_prepare(struct device_endpoint *base)
 static void drain(struct rdma_endpoint *endpoint)
 {
 	struct ibv_recv_wr *bad, last = {
-		.wr_id = atomic_load_explicit(&endpoint->cookie, memory_order_relaxed) |
-			 RDMA_COOKIE_DRAIN,
+		.wr_id = atomic_load_explicit(&endpoint->wr_id_tag, memory_order_relaxed) |
+			 RDMA_WR_ID_DRAIN,
 	};
 	struct cq *cq = endpoint->wanted_qp.recv_cq->cq_context;
 	int64_t deadline = clock_nsec() + DRAIN_NSEC;

@@ -110,8 +110,8 @@ struct rdma_endpoint {
 	unsigned receive_segments;
 	unsigned access; /* what the peer may do, IBV_ACCESS_ */
 	struct ibv_qp *qp;
-	_Atomic uint64_t cookie; /* wr_id, but for what the work is */
-	struct ibv_mr *mark;	 /* of a VI at Reliable Reception: reception.c */
+	_Atomic uint64_t wr_id_tag; /* wr_id, but for what the work is */
+	struct ibv_mr *flush_mr; /* of a VI at Reliable Reception: flush.c */
 	struct workqueue *send_queue, *receive_queue;
 	/* What is being posted; the queues' locks guard them. Not on the stack, for the same reason. */
 	alignas(CACHE_LINE) struct ibv_send_wr send_request;
@@ -165,14 +165,14 @@ struct rdma_request {
  * wr_id names the endpoint; its lowest bits say what the work was (wc.opcode may not, after an
  * error) and count resets of the queue pair: completions from before a reset may still come after it.
  */
-#define RDMA_COOKIE_RECEIVE	UINT64_C(1)
-#define RDMA_COOKIE_RDMA	UINT64_C(2)
-#define RDMA_COOKIE_PART	UINT64_C(4) /* of a send, and not the last one */
-#define RDMA_COOKIE_STAGED	UINT64_C(8)
-#define RDMA_COOKIE_KIND	UINT64_C(0xf)
-#define RDMA_COOKIE_DRAIN	(RDMA_COOKIE_RECEIVE | RDMA_COOKIE_PART) /* see drain() */
-#define RDMA_COOKIE_GENERATION	UINT64_C(0x10)
-#define RDMA_COOKIE_BITS	UINT64_C(0x1ff)
+#define RDMA_WR_ID_RECEIVE	UINT64_C(1)
+#define RDMA_WR_ID_RDMA	UINT64_C(2)
+#define RDMA_WR_ID_PART	UINT64_C(4) /* of a send, and not the last one */
+#define RDMA_WR_ID_STAGED	UINT64_C(8)
+#define RDMA_WR_ID_KIND	UINT64_C(0xf)
+#define RDMA_WR_ID_DRAIN	(RDMA_WR_ID_RECEIVE | RDMA_WR_ID_PART) /* see drain() */
+#define RDMA_WR_ID_GENERATION	UINT64_C(0x10)
+#define RDMA_WR_ID_BITS	UINT64_C(0x1ff)
 #define RDMA_ENDPOINT_ALIGNMENT 512
 
 /*
@@ -281,7 +281,7 @@ int rdma_post_receive(struct device_endpoint *endpoint, const struct segment *se
 		      unsigned count);
 int rdma_cq_poll(struct device_cq *cq);
 
-/* unreliable.c */
+/* uc.c */
 /* Has the device UC queue pairs? 0 or errno. */
 int rdma_find_uc(struct ibv_context *context, bool *found);
 /* Is a look for somebody who waits under way? */
@@ -299,20 +299,20 @@ uint32_t rdma_unreliable_request(const struct rdma_endpoint *endpoint, enum ibv_
 bool rdma_unreliable_error(struct rdma_endpoint *endpoint, bool is_receive, uint32_t *status);
 int rdma_endpoint_resume(struct device_endpoint *endpoint);
 
-/* reception.c */
+/* flush.c */
 bool rdma_has_reception(const struct ibv_device_attr *limits);
 /* 0 or errno. */
-int rdma_mark_create(struct rdma_endpoint *endpoint);
-void rdma_mark_destroy(struct rdma_endpoint *endpoint);
-/* Is this send done only when a mark behind it is? */
-static inline bool rdma_is_marked(const struct rdma_endpoint *endpoint,
+int rdma_flush_create(struct rdma_endpoint *endpoint);
+void rdma_flush_destroy(struct rdma_endpoint *endpoint);
+/* Is this send done only when a flush atomic behind it is? */
+static inline bool rdma_is_flushed_by_atomic(const struct rdma_endpoint *endpoint,
 				  const struct device_send *send)
 {
-	return endpoint->mark && send->length &&
+	return endpoint->flush_mr && send->length &&
 	       (send->control & VIP_CONTROL_OP_MASK) != VIP_CONTROL_OP_RDMAREAD;
 }
 /* 0 or errno. */
-int rdma_mark_post(struct rdma_endpoint *endpoint);
+int rdma_flush_post(struct rdma_endpoint *endpoint);
 
 /* staging.c */
 void staging_init(struct rdma_domain *domain);

@@ -59,7 +59,7 @@ static void probe(struct rdma_endpoint *endpoint)
 }
 
 /* This port has told nothing of who waits there: the next look goes on with it. */
-static void undecided(struct rdma_endpoint *endpoint, VIP_RETURN reason)
+static void no_answer(struct rdma_endpoint *endpoint, VIP_RETURN reason)
 {
 	endpoint->nobody = false;
 	rdma_drop_ids(endpoint);
@@ -192,7 +192,7 @@ static void refused(struct rdma_endpoint *endpoint, const struct rdma_cm_event *
 		}
 		break;
 	case REJECT_STALE: /* the peer has not seen yet that this queue pair was disconnected */
-		undecided(endpoint, VIP_ERROR_RESOURCE);
+		no_answer(endpoint, VIP_ERROR_RESOURCE);
 		return;
 	default: /* REJECT_INVALID_SERVICE, -ECONNREFUSED: nobody listens */
 		break;
@@ -234,7 +234,7 @@ static void unresolved(struct rdma_endpoint *endpoint, const struct rdma_cm_even
 
 	/* An equal may yet come; and of a route InfiniBand's subnet manager may be late to tell. */
 	if (error == ETIMEDOUT && (endpoint->own.peer_to_peer || is_route)) {
-		undecided(endpoint, VIP_TIMEOUT);
+		no_answer(endpoint, VIP_TIMEOUT);
 		return;
 	}
 	host_text(&endpoint->host, host);
@@ -321,7 +321,7 @@ static void requesting_event(struct rdma_endpoint *endpoint, const struct rdma_c
 			arrived(endpoint);
 		break;
 	case RDMA_CM_EVENT_UNREACHABLE:
-		undecided(endpoint, VIP_TIMEOUT);
+		no_answer(endpoint, VIP_TIMEOUT);
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_ROUTE_ERROR:
@@ -385,7 +385,7 @@ static void ask_again(struct rdma_endpoint *endpoint, int64_t now)
 void rdma_request_tick(struct rdma_endpoint *endpoint, int64_t now)
 {
 	if (now - endpoint->heard >= SILENCE) {
-		undecided(endpoint, VIP_TIMEOUT);
+		no_answer(endpoint, VIP_TIMEOUT);
 		return;
 	}
 	if (now >= endpoint->repeat_due)

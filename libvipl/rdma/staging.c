@@ -177,7 +177,7 @@ static struct rdma_buffer *oldest(struct rdma_endpoint *endpoint, struct rdma_bu
 
 bool staging_done(struct rdma_endpoint *endpoint, const struct ibv_wc *completion)
 {
-	bool is_receive = completion->wr_id & RDMA_COOKIE_RECEIVE;
+	bool is_receive = completion->wr_id & RDMA_WR_ID_RECEIVE;
 	struct rdma_buffers *users =
 		is_receive ? &endpoint->staged_receives : &endpoint->staged_sends;
 	struct rdma_buffer *buffer = oldest(endpoint, users);

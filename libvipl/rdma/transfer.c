@@ -38,7 +38,7 @@ static inline int post_message(struct rdma_endpoint *endpoint, const struct devi
 {
 	struct ibv_send_wr *request = &endpoint->send_request;
 
-	request->wr_id = atomic_load_explicit(&endpoint->cookie, memory_order_relaxed);
+	request->wr_id = atomic_load_explicit(&endpoint->wr_id_tag, memory_order_relaxed);
 	request->sg_list = (struct ibv_sge *)send->segments;
 	request->num_sge = (int)send->count;
 	request->opcode = IBV_WR_SEND;
@@ -47,27 +47,27 @@ static inline int post_message(struct rdma_endpoint *endpoint, const struct devi
 }
 
 /*
- * One request, for what `segments` and `length` say of the send. `kind`: RDMA_COOKIE_PART or
- * RDMA_COOKIE_STAGED. All requests are signalled: each takes a place in the CQ, and what is done is
+ * One request, for what `segments` and `length` say of the send. `kind`: RDMA_WR_ID_PART or
+ * RDMA_WR_ID_STAGED. All requests are signalled: each takes a place in the CQ, and what is done is
  * known one by one.
  */
 static inline int post_request(struct rdma_endpoint *endpoint, const struct device_send *send,
 			       const struct segment *segments, unsigned count, uint32_t length,
 			       uint64_t kind)
 {
-	bool immediate = send->control & VIP_CONTROL_IMMEDIATE && !(kind & RDMA_COOKIE_PART);
-	uint64_t part = rdma_is_marked(endpoint, send) ? RDMA_COOKIE_PART : 0;
+	bool immediate = send->control & VIP_CONTROL_IMMEDIATE && !(kind & RDMA_WR_ID_PART);
+	uint64_t part = rdma_is_flushed_by_atomic(endpoint, send) ? RDMA_WR_ID_PART : 0;
 	struct ibv_send_wr *request = &endpoint->send_request;
 
 	/* Most members are for other operations, and are not looked at; there is never a next one. */
-	request->wr_id = atomic_load_explicit(&endpoint->cookie, memory_order_relaxed) | kind |
+	request->wr_id = atomic_load_explicit(&endpoint->wr_id_tag, memory_order_relaxed) | kind |
 			part;
 	request->sg_list = (struct ibv_sge *)segments;
 	request->num_sge = (int)count;
 	request->send_flags = 0;
 	request->imm_data = htonl(send->immediate);
 	if (is_rdma(send)) {
-		request->wr_id |= RDMA_COOKIE_RDMA;
+		request->wr_id |= RDMA_WR_ID_RDMA;
 		request->opcode = immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
 		if (is_read(send))
 			request->opcode = IBV_WR_RDMA_READ;
@@ -100,13 +100,13 @@ static uint32_t cut(const struct rdma_endpoint *endpoint, const struct device_se
 	return endpoint->request_bytes - span.length;
 }
 
-/* All data of the send is posted, `length` bytes just now: the mark, if it takes one. */
+/* All data of the send is posted, `length` bytes just now. Posts the flush atomic, if the send takes one. */
 static inline int finish(struct rdma_endpoint *endpoint, const struct device_send *send,
 			 uint32_t length)
 {
-	if (!rdma_is_marked(endpoint, send))
+	if (!rdma_is_flushed_by_atomic(endpoint, send))
 		return 0;
-	return workqueue_next_part(endpoint->send_queue, length) ? rdma_mark_post(endpoint)
+	return workqueue_next_part(endpoint->send_queue, length) ? rdma_flush_post(endpoint)
 								 : EINPROGRESS;
 }
 
@@ -123,7 +123,7 @@ static int post_parts(struct rdma_endpoint *endpoint, struct device_send send)
 		if (!length) /* the program has changed the descriptor since */
 			return EINVAL;
 		error = post_request(endpoint, &send, segments, count, length,
-				     is_last ? 0 : RDMA_COOKIE_PART);
+				     is_last ? 0 : RDMA_WR_ID_PART);
 		if (error || is_last)
 			return error ? error : finish(endpoint, &send, length);
 		send.offset += length;
@@ -146,7 +146,7 @@ static int post_staged_send(struct rdma_endpoint *endpoint, const struct device_
 		return ENOBUFS;
 	if (workqueue_gather(endpoint->send_queue, staging_data(buffer), send->length))
 		error = post_request(endpoint, send, &buffer->segment, 1, send->length,
-				     RDMA_COOKIE_STAGED);
+				     RDMA_WR_ID_STAGED);
 	if (error)
 		staging_return(&endpoint->staged_sends, buffer);
 	return error;
@@ -159,8 +159,8 @@ static __attribute__((noinline)) int post_carefully(struct rdma_endpoint *endpoi
 	bool many = send->count > endpoint->request_segments;
 	int error;
 
-	if (rdma_is_marked(endpoint, send) && send->offset == send->length)
-		return rdma_mark_post(endpoint);
+	if (rdma_is_flushed_by_atomic(endpoint, send) && send->offset == send->length)
+		return rdma_flush_post(endpoint);
 	/* The target of a write with immediate data is told the length of one request. */
 	if (many && (!is_rdma(send) || (send->control & VIP_CONTROL_IMMEDIATE &&
 					send->length <= endpoint->request_bytes)))
@@ -176,7 +176,7 @@ int rdma_post_send(struct device_endpoint *base, const struct device_send *send)
 {
 	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
 
-	if (endpoint->mark || send->count > endpoint->request_segments)
+	if (endpoint->flush_mr || send->count > endpoint->request_segments)
 		return post_carefully(endpoint, send);
 	if (send->control == VIP_CONTROL_OP_SENDRECV)
 		return post_message(endpoint, send);
@@ -190,8 +190,8 @@ static inline int post_receive(struct rdma_endpoint *endpoint, const struct segm
 {
 	struct ibv_recv_wr *request = &endpoint->receive_request; /* there is never a next one */
 
-	request->wr_id = atomic_load_explicit(&endpoint->cookie, memory_order_relaxed) |
-			 RDMA_COOKIE_RECEIVE | kind;
+	request->wr_id = atomic_load_explicit(&endpoint->wr_id_tag, memory_order_relaxed) |
+			 RDMA_WR_ID_RECEIVE | kind;
 	request->sg_list = (struct ibv_sge *)segments;
 	request->num_sge = (int)count;
 	return ibv_post_recv(endpoint->qp, request, &endpoint->bad_receive);
@@ -211,7 +211,7 @@ int post_staged_receive(struct rdma_endpoint *endpoint, const struct segment *se
 	buffer = staging_take(endpoint->domain, &endpoint->staged_receives, room, true);
 	if (!buffer)
 		return ENOBUFS;
-	error = post_receive(endpoint, &buffer->segment, 1, RDMA_COOKIE_STAGED);
+	error = post_receive(endpoint, &buffer->segment, 1, RDMA_WR_ID_STAGED);
 	if (error)
 		staging_return(&endpoint->staged_receives, buffer);
 	return error;
@@ -259,13 +259,13 @@ static uint32_t error_bit(enum ibv_wc_status status, bool is_receive, bool is_rd
 static bool completes_descriptor(struct rdma_endpoint *endpoint, const struct ibv_wc *completion,
 				 uint32_t *status)
 {
-	if ((completion->wr_id & RDMA_COOKIE_KIND) == RDMA_COOKIE_DRAIN) {
+	if ((completion->wr_id & RDMA_WR_ID_KIND) == RDMA_WR_ID_DRAIN) {
 		atomic_store_explicit(&endpoint->drained, true, memory_order_relaxed);
 		return false;
 	}
-	if (completion->wr_id & RDMA_COOKIE_STAGED && !staging_done(endpoint, completion))
+	if (completion->wr_id & RDMA_WR_ID_STAGED && !staging_done(endpoint, completion))
 		*status = VIP_STATUS_PROTECTION_ERROR;
-	if (!(completion->wr_id & RDMA_COOKIE_PART))
+	if (!(completion->wr_id & RDMA_WR_ID_PART))
 		return true;
 	workqueue_part_done(endpoint->send_queue, *status);
 	return false;
@@ -275,7 +275,7 @@ static bool completes_descriptor(struct rdma_endpoint *endpoint, const struct ib
 static inline void complete(struct rdma_endpoint *endpoint, const struct ibv_wc *completion,
 			    uint32_t status)
 {
-	bool is_receive = completion->wr_id & RDMA_COOKIE_RECEIVE;
+	bool is_receive = completion->wr_id & RDMA_WR_ID_RECEIVE;
 	uint32_t length = 0, immediate = 0;
 
 	if (!status && is_receive) {
@@ -295,14 +295,14 @@ static inline void complete(struct rdma_endpoint *endpoint, const struct ibv_wc 
 static __attribute__((noinline)) void report_unusual(struct rdma_endpoint *endpoint,
 						     const struct ibv_wc *completion)
 {
-	bool is_receive = completion->wr_id & RDMA_COOKIE_RECEIVE;
+	bool is_receive = completion->wr_id & RDMA_WR_ID_RECEIVE;
 	uint32_t status = error_bit(completion->status, is_receive,
-				    completion->wr_id & RDMA_COOKIE_RDMA);
+				    completion->wr_id & RDMA_WR_ID_RDMA);
 
 	if (status && rdma_is_unreliable(endpoint) &&
 	    !rdma_unreliable_error(endpoint, is_receive, &status))
 		return;
-	if (completion->wr_id & (RDMA_COOKIE_PART | RDMA_COOKIE_STAGED) &&
+	if (completion->wr_id & (RDMA_WR_ID_PART | RDMA_WR_ID_STAGED) &&
 	    !completes_descriptor(endpoint, completion, &status))
 		return;
 	complete(endpoint, completion, status);
@@ -311,13 +311,13 @@ static __attribute__((noinline)) void report_unusual(struct rdma_endpoint *endpo
 static inline void report(const struct ibv_wc *completion)
 {
 	struct rdma_endpoint *endpoint =
-		(struct rdma_endpoint *)(uintptr_t)(completion->wr_id & ~RDMA_COOKIE_BITS);
+		(struct rdma_endpoint *)(uintptr_t)(completion->wr_id & ~RDMA_WR_ID_BITS);
 
-	if ((completion->wr_id ^ atomic_load_explicit(&endpoint->cookie, memory_order_relaxed)) &
-	    ~RDMA_COOKIE_KIND)
+	if ((completion->wr_id ^ atomic_load_explicit(&endpoint->wr_id_tag, memory_order_relaxed)) &
+	    ~RDMA_WR_ID_KIND)
 		return; /* from before a reset: that work was flushed then */
 	if (completion->status != IBV_WC_SUCCESS ||
-	    completion->wr_id & (RDMA_COOKIE_PART | RDMA_COOKIE_STAGED))
+	    completion->wr_id & (RDMA_WR_ID_PART | RDMA_WR_ID_STAGED))
 		report_unusual(endpoint, completion);
 	else
 		complete(endpoint, completion, 0);

@@ -101,7 +101,7 @@ enum wire_code wire_read(const void *data, size_t length, struct connect_info *o
 
 void wire_write_extra(struct wire_message *message, struct wire_extra extra)
 {
-	write_number(message->mark, sizeof(message->mark), extra.mark);
+	write_number(message->flush_rkey, sizeof(message->flush_rkey), extra.flush_rkey);
 	write_number(message->port, sizeof(message->port), extra.port);
 	if (message->code == WIRE_ACCEPT)
 		message->wanted[0] = extra.mtu;
@@ -113,7 +113,7 @@ struct wire_extra wire_read_extra(const void *data)
 
 	memcpy(&message, data, sizeof(message));
 	return (struct wire_extra){
-		.mark = read_number(message.mark, sizeof(message.mark)),
+		.flush_rkey = read_number(message.flush_rkey, sizeof(message.flush_rkey)),
 		.port = (uint16_t)read_number(message.port, sizeof(message.port)),
 		.mtu = message.code == WIRE_ACCEPT ? message.wanted[0] : 0,
 	};

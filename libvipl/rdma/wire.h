@@ -32,11 +32,11 @@ struct wire_message {
 	uint8_t version;
 	uint8_t code;
 	uint8_t flags;		 /* level, rights, and which discriminators are of full length */
-	uint8_t max_transfer[3]; /* big endian, like the port and the mark */
+	uint8_t max_transfer[3]; /* big endian, like the port and the rkey */
 	uint8_t port[2];
 	uint8_t own[MAX_DISCRIMINATOR_LEN];
 	uint8_t wanted[MAX_DISCRIMINATOR_LEN];
-	uint8_t mark[4];
+	uint8_t flush_rkey[4];
 };
 
 /* `own` and `wanted` may be NULL. */
@@ -52,7 +52,7 @@ enum wire_code wire_read(const void *data, size_t length, struct connect_info *o
 
 /* What only this device has use for, in a request and an accept; else zeros. */
 struct wire_extra {
-	uint32_t mark; /* the key of the sender's mark: reception.c */
+	uint32_t flush_rkey; /* the rkey of the sender's flush_mr: flush.c */
 	uint16_t port; /* where the sender takes control connections: control.c */
 	uint8_t mtu;   /* of an accept: the most that the sender's port takes, an enum ibv_mtu */
 };

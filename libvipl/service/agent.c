@@ -13,9 +13,9 @@
 #include "core/connecting.h"
 #include "core/listening.h"
 
-/* Between two looks at CQs with starved queues. */
-#define FIRST_STARVED_MSEC   1
-#define LONGEST_STARVED_MSEC 64
+/* Between two looks at CQs whose queues have backlogs. */
+#define FIRST_BACKLOG_MSEC   1
+#define LONGEST_BACKLOG_MSEC 64
 
 /*
  * Does what is due at the NIC's CQs; returns msec until it has to be called again, or -1. Starved
@@ -24,16 +24,16 @@
  */
 static int serve_cqs(struct nic *nic)
 {
-	bool starved = false, progress = false;
+	bool backlogs = false, progress = false;
 	struct cq *cq;
 
 	LIST_FOREACH(cq, &nic->cqs, in_nic)
-		starved |= cq_serve(cq, &progress);
-	if (!starved || progress)
-		nic->agent.starved_msec = FIRST_STARVED_MSEC;
-	else if (nic->agent.starved_msec < LONGEST_STARVED_MSEC)
-		nic->agent.starved_msec *= 2;
-	return starved ? nic->agent.starved_msec : -1;
+		backlogs |= cq_serve(cq, &progress);
+	if (!backlogs || progress)
+		nic->agent.backlog_msec = FIRST_BACKLOG_MSEC;
+	else if (nic->agent.backlog_msec < LONGEST_BACKLOG_MSEC)
+		nic->agent.backlog_msec *= 2;
+	return backlogs ? nic->agent.backlog_msec : -1;
 }
 
 /* Of two times to sleep, in msec or -1 for ever. */
@@ -53,7 +53,7 @@ static void *run(void *argument)
 		[CHANNELS] = {.fd = nic->progress.channels_fd, .events = POLLIN},
 	};
 
-	lock_thread = LOCK_GUEST;
+	lock_thread = LOCK_NEVER_BIASED;
 	while (!atomic_load(&nic->agent.stop)) {
 		eventfd_t wakes;
 		int msec;

@@ -53,7 +53,7 @@ static void stop(struct tracer *tracer, int error)
 {
 	char words[NOTE_ROOM];
 
-	if (!atomic_exchange(&switches.is_traced, false))
+	if (!atomic_exchange(&hot_flags.is_traced, false))
 		return;
 	log_warning("VIPL_TRACE: the trace ends here: %s", strerror(error));
 	snprintf(words, sizeof(words) - 3, "the trace ends here: %s", strerror(error));
@@ -205,7 +205,7 @@ static void decide(void)
 	}
 	if (!wanted || pthread_key_create(&key, give_back) ||
 	    pthread_atfork(NULL, NULL, begin_child))
-		atomic_store(&switches.is_traced, false);
+		atomic_store(&hot_flags.is_traced, false);
 }
 
 static void write_header(struct tracer *tracer)
@@ -241,7 +241,7 @@ static bool open_file(struct tracer *tracer)
 	pthread_mutex_lock(&opening);
 	if (!atomic_load(&is_open) && trace_is_on()) {
 		if (trace_file_open())
-			atomic_store(&switches.is_traced, false);
+			atomic_store(&hot_flags.is_traced, false);
 		else
 			write_header(tracer);
 		atomic_store(&is_open, true);
@@ -381,7 +381,7 @@ void trace_poll(const struct trace_line *line, bool empty)
 		tell_polls(tracer, tracer, polls);
 }
 
-/* What is still untold when the process ends; no thread is waited for. */
+/* What is still unreported when the process ends; no thread is waited for. */
 static __attribute__((destructor)) void tell_all_polls(void)
 {
 	struct tracer *tracer;

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/switches.h"
+#include "base/hot_flags.h"
 #include "trace_text.h"
 #include "vipl.h"
 
@@ -36,7 +36,7 @@ struct trace_line {
 static inline bool trace_is_on(void)
 {
 	return __builtin_expect(
-		atomic_load_explicit(&switches.is_traced, memory_order_relaxed), false);
+		atomic_load_explicit(&hot_flags.is_traced, memory_order_relaxed), false);
 }
 
 void trace_begin(struct trace_line *line, const char *function);

@@ -37,10 +37,10 @@ static void check_told(struct vi *vi)
 {
 	struct loopback_endpoint *endpoint = endpoint_of(vi);
 
-	if (vi->state != VI_LINKED || endpoint->deaf || vi->stopped)
+	if (vi->state != VI_LINKED || endpoint->rx_stopped || vi->stopped)
 		return;
 	poll_both(vi);
-	check(endpoint->deaf || !next_message(endpoint));
+	check(endpoint->rx_stopped || !next_message(endpoint));
 }
 
 void world_check_told(void)

@@ -45,9 +45,9 @@ TEST_F(Locks, AreOwnedByWhoTakesThemOftenUntilSomebodyElseComes)
 	take_elsewhere(1);
 	EXPECT_FALSE(shim_lock_is_owned(shared));
 	take(MANY);
-	EXPECT_TRUE(shim_lock_is_owned(shared)) << "the favourite owns it again";
+	EXPECT_TRUE(shim_lock_is_owned(shared)) << "the bias owner owns it again";
 	take_elsewhere(MANY);
-	EXPECT_FALSE(shim_lock_is_owned(shared)) << "the favourite lives, and may be on its way in";
+	EXPECT_FALSE(shim_lock_is_owned(shared)) << "the bias owner lives, and may be on its way in";
 	EXPECT_EQ(inside, 1 + MANY + 1 + MANY + MANY);
 }
 

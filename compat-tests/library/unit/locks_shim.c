@@ -35,10 +35,10 @@ int shim_lock_is_owned(const struct lock *lock)
 
 void shim_lock_be_guest(void)
 {
-	lock_thread = LOCK_GUEST;
+	lock_thread = LOCK_NEVER_BIASED;
 }
 
 int shim_lock_can_be_owned(void)
 {
-	return switches.fence_is_free;
+	return hot_flags.has_membarrier;
 }

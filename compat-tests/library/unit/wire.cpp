@@ -67,7 +67,7 @@ TEST_F(Wire, WhatIsWrittenIsRead)
 	EXPECT_EQ(got.max_transfer, own.max_transfer);
 	EXPECT_TRUE(got.rights.rdma_write);
 	EXPECT_FALSE(got.rights.rdma_read);
-	EXPECT_EQ(wire_read_extra(&message).mark, 0x05060708u);
+	EXPECT_EQ(wire_read_extra(&message).flush_rkey, 0x05060708u);
 	EXPECT_EQ(wire_read_extra(&message).port, 0x0203u);
 }
 

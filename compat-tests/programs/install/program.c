@@ -27,7 +27,7 @@ OWN(cq_wait)
 OWN(cq_enter)
 OWN(cq_leave)
 OWN(fence_init)
-OWN(fence_heavy)
+OWN(asym_fence_heavy)
 OWN(lock_take)
 OWN(object_create)
 OWN(workqueue_post)
@@ -36,7 +36,7 @@ OWN(sem_wait)
 OWN(sem_post)
 OWN(post)
 OWN(err_sys)
-int loopback_device_ops = 1, rdma_device_ops = 2, fence_is_free = 3;
+int loopback_device_ops = 1, rdma_device_ops = 2, has_membarrier = 3;
 
 #ifdef __cplusplus
 }
@@ -59,7 +59,7 @@ int main(void)
 	    VipDestroyVi(vi) != VIP_SUCCESS || VipDestroyCQ(cq) != VIP_SUCCESS ||
 	    VipCloseNic(nic) != VIP_SUCCESS)
 		return 1;
-	if (loopback_device_ops != 1 || rdma_device_ops != 2 || fence_is_free != 3)
+	if (loopback_device_ops != 1 || rdma_device_ops != 2 || has_membarrier != 3)
 		return 2;
 	printf("%s works\n", attributes.Name);
 	return 0;

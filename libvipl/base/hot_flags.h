@@ -9,9 +9,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-extern __attribute__((visibility("hidden"))) struct switches {
-	bool fence_is_free;    /* fence.h: changes once at most, before fence_init() returns */
+extern __attribute__((visibility("hidden"))) struct hot_flags {
+	bool has_membarrier;   /* fence.h: changes once at most, before fence_init() returns */
 	atomic_bool is_traced; /* trace.h: until it is known whether, true */
-} switches;
+} hot_flags;
 
 #endif

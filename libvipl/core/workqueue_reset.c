@@ -3,7 +3,7 @@
  * over, taken back, done, flushed or forgotten.
  */
 #include "nic.h"
-#include "workqueue_steps.h"
+#include "workqueue_internal.h"
 
 void workqueue_flush_locked(struct workqueue *queue)
 {
@@ -38,7 +38,7 @@ void workqueue_drop(struct workqueue *queue)
 	queue->offset = 0;
 	atomic_store(&queue->done, tail);
 	atomic_store(&queue->head, tail);
-	leave_starved(queue);
+	leave_backlogs(queue);
 	lock_release(&queue->cq->lock);
 	lock_release(&queue->lock);
 }
@@ -48,7 +48,7 @@ void workqueue_set_mode(struct workqueue *queue, enum queue_mode mode)
 	workqueue_lock(queue);
 	queue->mode = mode;
 	lock_release(&queue->lock);
-	workqueue_feed(queue);
+	workqueue_submit_backlog(queue);
 }
 
 void workqueue_recall(struct workqueue *queue, enum queue_mode mode)
@@ -62,9 +62,9 @@ void workqueue_recall(struct workqueue *queue, enum queue_mode mode)
 	queue->offset = 0;
 	atomic_store(&queue->parts_done, queue->parts);
 	queue->mode = mode;
-	leave_starved(queue);
-	cq_retry_starved(cq); /* there is room now */
-	if (!TAILQ_EMPTY(&cq->attention))
+	leave_backlogs(queue);
+	cq_retry_backlogs(cq); /* there is room now */
+	if (!TAILQ_EMPTY(&cq->deferred))
 		agent_wake(queue->vi->nic);
 	lock_release(&cq->lock);
 	lock_release(&queue->lock);

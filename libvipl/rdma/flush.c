@@ -1,13 +1,13 @@
 /*
  * Reliable Reception: a send is done when its data is in the peer's memory. RC's acknowledgement
  * does not say that. It says that the peer's adapter has the message and will put it there; the
- * writes may still be on their way through the machine. So each message is followed by a mark: an
+ * writes may still be on their way through the machine. So each message is followed by a flush atomic: an
  * atomic operation on memory of the peer's library. An adapter carries out requests in order, and a
  * read of memory, which an atomic operation is, overtakes none of its writes. When the answer is
  * here the data is there.
  *
  * It is an atomic operation and not an RDMA read so that the queue pair need not allow RDMA reads
- * to a peer that the VI allows none: nothing but the mark can be reached in this way.
+ * to a peer that the VI allows none: nothing but these 16 bytes can be reached in this way.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,8 +17,8 @@
 #include "base/log.h"
 #include "rdma.h"
 
-/* In the region of a mark, which begins at address 0: only the key has to be told. */
-enum { MARK_OF_PEER = 0, RESULT_OF_OURS = 8, MARK_BYTES = 16 };
+/* Offsets in the region flush_mr, which begins at address 0, so that the peer has to know its rkey only. */
+enum { FLUSH_TARGET = 0, FLUSH_RESULT = 8, FLUSH_BYTES = 16 };
 
 bool rdma_has_reception(const struct ibv_device_attr *limits)
 {
@@ -26,7 +26,7 @@ bool rdma_has_reception(const struct ibv_device_attr *limits)
 	       limits->max_qp_init_rd_atom > 0;
 }
 
-int rdma_mark_create(struct rdma_endpoint *endpoint)
+int rdma_flush_create(struct rdma_endpoint *endpoint)
 {
 	/* Whole pages: what is registered may not be there in a child of this process. */
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -36,9 +36,9 @@ int rdma_mark_create(struct rdma_endpoint *endpoint)
 	if (!memory)
 		return ENOMEM;
 	memset(memory, 0, page);
-	endpoint->mark = ibv_reg_mr_iova(endpoint->domain->pd, memory, MARK_BYTES, 0,
+	endpoint->flush_mr = ibv_reg_mr_iova(endpoint->domain->pd, memory, FLUSH_BYTES, 0,
 					 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
-	if (endpoint->mark)
+	if (endpoint->flush_mr)
 		return 0;
 	error = errno;
 	log_error_ratelimited("cannot register memory for Reliable Reception: %s%s", strerror(error),
@@ -47,29 +47,29 @@ int rdma_mark_create(struct rdma_endpoint *endpoint)
 	return error;
 }
 
-void rdma_mark_destroy(struct rdma_endpoint *endpoint)
+void rdma_flush_destroy(struct rdma_endpoint *endpoint)
 {
 	void *memory;
 
-	if (!endpoint->mark)
+	if (!endpoint->flush_mr)
 		return;
-	memory = endpoint->mark->addr;
-	ibv_dereg_mr(endpoint->mark);
+	memory = endpoint->flush_mr->addr;
+	ibv_dereg_mr(endpoint->flush_mr);
 	free(memory);
 }
 
-int rdma_mark_post(struct rdma_endpoint *endpoint)
+int rdma_flush_post(struct rdma_endpoint *endpoint)
 {
 	struct ibv_sge result = {
-		.addr = RESULT_OF_OURS, .length = sizeof(uint64_t), .lkey = endpoint->mark->lkey};
+		.addr = FLUSH_RESULT, .length = sizeof(uint64_t), .lkey = endpoint->flush_mr->lkey};
 	struct ibv_send_wr *bad, request = {
-		.wr_id = atomic_load_explicit(&endpoint->cookie, memory_order_relaxed),
+		.wr_id = atomic_load_explicit(&endpoint->wr_id_tag, memory_order_relaxed),
 		.sg_list = &result,
 		.num_sge = 1,
 		.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
-		.wr.atomic = {.remote_addr = MARK_OF_PEER,
+		.wr.atomic = {.remote_addr = FLUSH_TARGET,
 			      .compare_add = 1,
-			      .rkey = endpoint->peer_extra.mark},
+			      .rkey = endpoint->peer_extra.flush_rkey},
 	};
 
 	return ibv_post_send(endpoint->qp, &request, &bad);

@@ -1,4 +1,4 @@
-/* Steps that workqueue_post.c, workqueue.c and workqueue_ends.c have in common. */
+/* Steps that workqueue_post.c, workqueue.c and workqueue_reset.c have in common. */
 #ifndef VIPL_WORKQUEUE_STEPS_H
 #define VIPL_WORKQUEUE_STEPS_H
 
@@ -7,17 +7,17 @@
 /* The CQ's lock is held; a descriptor is posted. Returns what is its Status now. */
 uint32_t workqueue_complete_oldest(struct workqueue *queue, uint32_t status, uint32_t length,
 				   uint32_t immediate);
-/* An error on a connection: it is broken by cq_attend_locked(), with the NIC's lock. The CQ's is held. */
+/* An error on a connection: it is broken by cq_run_deferred_locked(), with the NIC's lock. The CQ's is held. */
 void workqueue_note_error(struct workqueue *queue, uint32_t status);
 /* Completes all as flushed; both locks are held. */
 void workqueue_flush_locked(struct workqueue *queue);
 
 /* The CQ's lock is held. */
-static inline void leave_starved(struct workqueue *queue)
+static inline void leave_backlogs(struct workqueue *queue)
 {
-	if (queue->is_starved)
-		TAILQ_REMOVE(&queue->cq->starved, queue, in_starved);
-	queue->is_starved = false;
+	if (queue->has_backlog)
+		TAILQ_REMOVE(&queue->cq->backlogs, queue, in_backlogs);
+	queue->has_backlog = false;
 }
 
 /* Requests that the device has. An upper bound without the CQ's lock. */
@@ -46,7 +46,7 @@ static inline bool is_named(const struct workqueue *queue, VIP_VI_HANDLE handle)
 }
 
 /* Releases the lock: this is no such queue. */
-VIP_RETURN workqueue_turn_away(struct lock *lock);
+VIP_RETURN workqueue_unlock_bad_handle(struct lock *lock);
 
 static inline bool is_reliable(const struct vi *vi)
 {
