@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // VIP_RETURN in words, for what tests print.
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * vipl.h - the VI Provider Library, the programming interface of the Virtual Interface
  * Architecture (VIA), version 1.0.

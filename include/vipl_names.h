@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * VIPL's numbers in words, for the library, the programs and the tests; not installed. Each list
  * applies X to what vipl.h has of a kind, in the order of the values.

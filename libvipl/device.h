@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The seam between VIA's semantics (above) and what moves the bytes (below).
  *

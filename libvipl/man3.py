@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
 """man3.py HEADER VERSION DIRECTORY: manual pages (section 3) from the comments of vipl.h.
 
 Each function has one, from the comment in front of its prototype:

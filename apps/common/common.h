@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What the example programs share: words for return codes and addresses. */
 #ifndef VIP_APPS_COMMON_H
 #define VIP_APPS_COMMON_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What this system lacks for VI NICs, found out by looking at the system itself. */
 #ifndef VIP_APPS_HEALTH_H
 #define VIP_APPS_HEALTH_H

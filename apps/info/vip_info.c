@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * vip_info - the VI NICs of this host and what they can do; when there are
  * none, what is missing and how to get it.

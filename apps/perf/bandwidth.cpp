@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 /*
  * vip_perf bandwidth - megabytes per second, by size of messages.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 /*
  * The transport with nothing around it: what the hardware and the kernel can do between two
  * processes of one host.

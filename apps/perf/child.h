@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A process of this program's that does something, and ends when its parent does. */
 #ifndef VIP_PERF_CHILD_H
 #define VIP_PERF_CHILD_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 /*
  * vip_perf connect - how long it takes to make a connection and to end it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the two sides of a measurement tell each other besides what is measured: lines of JSON over
  * a stream socket, TCP or, with both sides in one run, a pair made before the fork.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 /*
  * vip_perf cpu - how busy messages keep the processors, by size of messages.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* On which CPU a process runs. */
 #ifndef VIP_PERF_CPUS_H
 #define VIP_PERF_CPUS_H

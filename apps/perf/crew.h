@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Processes of one host that do the same at the same time, and who tells them when: the captain,
  * which is the process that makes them. Each has a control connection to it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 /*
  * vip_perf crowd - what clusters and servers of VIA's time did to a VI NIC all day and VIBe does not
  * ask: many clients at once, and what they find.

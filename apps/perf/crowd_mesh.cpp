@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 /*
  * vip_perf crowd --question mesh - processes that connect each with each, as MPI libraries did when
  * a program began: how many connections come about, what the others end with, and how long it takes

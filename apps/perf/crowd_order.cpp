@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 /*
  * vip_perf crowd --question order - how often a completion queue names completions in another order
  * than that in which they happened.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 /*
  * vip_perf crowd --question storm - clients that connect to one server, all at the same moment: how
  * many are connected, what the others are told, and how many a second the server takes.

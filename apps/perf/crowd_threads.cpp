@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 /*
  * vip_perf crowd --question threads - 1, 2, 4, ... threads of a process on one NIC, each with a VI of
  * its own with its own queues, by which it sends messages of eight bytes to the server: a few at a

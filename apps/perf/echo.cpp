@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 /*
  * vip_perf echo - latency and throughput by size, each message timed by itself.
  *

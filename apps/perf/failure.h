@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What ends a run: thrown where it is noticed, told once, by main(). */
 #ifndef VIP_PERF_FAILURE_H
 #define VIP_PERF_FAILURE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 /*
  * vip_perf logp - the parameters of the LogP model for messages of four bytes, and what it brings
  * that data need not be fetched by a descriptor (tables 2 and 3 of Buonadonna, Geweke and Culler,

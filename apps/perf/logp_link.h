@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A VI whose calls are taken apart, for measurements of single calls: what a message costs its
  * sender and its receiver, and not the waiting in between.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The parameters of LogP, out of what vip_perf logp measures. */
 #ifndef VIP_PERF_LOGP_MODEL_H
 #define VIP_PERF_LOGP_MODEL_H

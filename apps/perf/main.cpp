@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 /* vip_perf - how fast VIPL is here: the benchmarks by which VIA was measured around 2000. */
 #include <cstdio>
 #include <iostream>

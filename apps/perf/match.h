@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A transport as the client measures it, with the server working against it. There may be several
  * at a time, measured by turns.

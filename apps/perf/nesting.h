@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* How deep JSON from elsewhere is nested, before it is parsed. */
 #ifndef VIP_PERF_NESTING_H
 #define VIP_PERF_NESTING_H

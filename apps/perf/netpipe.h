@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * NetPIPE's way to measure, for several transports in one run: messages of growing sizes, and for
  * each size some trials, in each of which all transports have their turn. A machine's speed changes

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 /*
  * The cases. For each message both ways do the same: post a signalled request, take the receive at
  * the other end, post the next receive there, take the request's completion. One thread has both

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What VIPL costs over raw verbs, on the same RDMA device, in the same process. */
 #ifndef VIP_PERF_OVERHEAD_H
 #define VIP_PERF_OVERHEAD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What is timed, written once for both ways: a template, so that each has it with its own calls
  * inlined. A way `W` derives from Loops<W, End> and has

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The memory that a path's messages go from and to, and whether they came as they were sent. */
 #ifndef VIP_PERF_OVERHEAD_MESSAGES_H
 #define VIP_PERF_OVERHEAD_MESSAGES_H

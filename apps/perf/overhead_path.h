@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The two ways that `vip_perf overhead` compares, each with both of its ends in this process. */
 #ifndef VIP_PERF_OVERHEAD_PATH_H
 #define VIP_PERF_OVERHEAD_PATH_H

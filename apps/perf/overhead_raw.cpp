@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 /*
  * The raw way: queue pairs of one verbs context, connected to each other by hand. It does what VIA
  * asks of every message and nothing else: a receive and a signalled request posted, both

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 /* VIPL's way: VIs of one NIC handle, connected to each other. */
 #include <deque>
 #include <future>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* How many messages to send for a figure, when nothing is known but for how long it may take. */
 #ifndef VIP_PERF_PACE_H
 #define VIP_PERF_PACE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 #include "paired.h"
 
 Pairs measure_pairs(unsigned count, const std::function<double()> &first,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Two things compared that were measured by turns. Runs of identical code differ far more than what
  * is looked for (other CPUs, other frequency, other neighbours), those that follow each other less:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* How long one waits for the other side by polling, and what that costs meanwhile. */
 #ifndef VIP_PERF_PATIENCE_H
 #define VIP_PERF_PATIENCE_H

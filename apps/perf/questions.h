@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Subcommands that ask several questions, each with a report of its own: "--question". */
 #ifndef VIP_PERF_QUESTIONS_H
 #define VIP_PERF_QUESTIONS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What a run found: series of points, printed as a table, as JSON or as CSV.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The options that all measurements share, and how one is run with them. */
 #ifndef VIP_PERF_RUN_H
 #define VIP_PERF_RUN_H

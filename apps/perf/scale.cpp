@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 /*
  * vip_perf scale - what grows with what: the questions of VIBe, a suite for comparing
  * implementations of VIA (Banikazemi et al., IPDPS 2001).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What the questions of "vip_perf scale" share. Each makes a report of its own. */
 #ifndef VIP_PERF_SCALE_H
 #define VIP_PERF_SCALE_H

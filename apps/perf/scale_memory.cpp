@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 /*
  * vip_perf scale --question memory - VipRegisterMem and VipDeregisterMem by size: of memory that is
  * there (written before), the same each time. Without the server.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 /*
  * vip_perf scale --question vis, the series to compare with: connected queue pairs of raw verbs, with
  * queues as long as those of a VI, each with two CQs or one. Both ends are in this process, so that

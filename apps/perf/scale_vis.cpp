@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 /*
  * vip_perf scale --question vis - by the number of VIs: the time of messages that go by each in
  * turn, one at a time, the time to open one (creating, connecting), the memory and the files that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Which transports are compared in a run, by what its options say. */
 #ifndef VIP_PERF_SERIES_H
 #define VIP_PERF_SERIES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Where the server waits for connections, and how a VI of each side are connected. */
 #ifndef VIP_PERF_SERVER_ADDRESS_H
 #define VIP_PERF_SERVER_ADDRESS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 /* Shapes as the client tells them to the server, and as legends name them. */
 #include "transport.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 #include "sizes.h"
 
 std::vector<SizeGroup> netpipe_sizes(size_t from, size_t to, size_t factor, size_t perturb)

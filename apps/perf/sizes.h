@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The sizes of messages by which NetPIPE goes. */
 #ifndef VIP_PERF_SIZES_H
 #define VIP_PERF_SIZES_H

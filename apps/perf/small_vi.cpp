@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 #include "small_vi.h"
 
 #include "patience.h"

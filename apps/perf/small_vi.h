@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A VI with receives and sends of eight bytes, which are used in turn: a number each. */
 #ifndef VIP_PERF_SMALL_VI_H
 #define VIP_PERF_SMALL_VI_H

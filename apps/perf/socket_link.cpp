@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 /*
  * The transports that are sockets, for comparison: TCP, which sends at once, and Unix stream
  * sockets. Messages are as long as both sides know, so they need no frame. Buffers of the kernel

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* TCP and Unix stream sockets: opened, connected, and closed by themselves. */
 #ifndef VIP_PERF_SOCKETS_H
 #define VIP_PERF_SOCKETS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Figures of samples. All want at least one. */
 #ifndef VIP_PERF_STATISTICS_H
 #define VIP_PERF_STATISTICS_H

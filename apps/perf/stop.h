@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Ctrl-C in a measurement that can end early and print what it has found until then. */
 #ifndef VIP_PERF_STOP_H
 #define VIP_PERF_STOP_H

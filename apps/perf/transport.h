@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A way by which messages go, open between the two sides: VIPL in one of its shapes, a socket, or a
  * bare copy. Both sides make it with the same shape, and then work in pairs: one's ping is the

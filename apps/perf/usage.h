@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory and files of a process, and memory of the kernel, by which one can tell what VIs take. */
 #ifndef VIP_PERF_USAGE_H
 #define VIP_PERF_USAGE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 /*
  * The transport that is VIPL: VIs in turn, each used the way an MPI library does. Receives are
  * posted before there is a connection. VipPostSend, VipSendDone, VipRecvDone and VipPostRecv, or

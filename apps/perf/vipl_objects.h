@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* VIPL's objects as C++'s: made or thrown about, and given back by themselves. */
 #ifndef VIP_PERF_VIPL_OBJECTS_H
 #define VIP_PERF_VIPL_OBJECTS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 /*
  * vip_perf waking - what a message costs a program that watches memory and calls nothing, as programs
  * did where the adapter wrote the status of a descriptor: with VIPL_PROGRESS=on a thread of the library

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What the server of "vip_perf waking" does. */
 #ifndef VIP_PERF_WAKING_H
 #define VIP_PERF_WAKING_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Options whose values are words. CLI11's own checks tell their insides when a word is wrong,
  * these which words there are.

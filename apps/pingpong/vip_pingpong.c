@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * vip_pingpong - a VIA program to read. Messages go to and fro between a client and a server, and
  * both check every byte.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
 # Compiles vipl.h alone, and the programs of both dialects, in every standard of C and C++ that
 # programs may be built with, for each word size the compilers can do, with and without VIPL095.
 # No warning is accepted.

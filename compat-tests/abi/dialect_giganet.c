@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * dialect_giganet.c - how programs written against Giganet's header look.
  *

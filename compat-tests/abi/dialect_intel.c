@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * dialect_intel.c - how programs written against Intel's (and M-VIA's) header look.
  *

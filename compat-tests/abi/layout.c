@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * layout.c - the binary interface, as compiled programs have it built in.
  *

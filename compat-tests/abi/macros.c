@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * macros.c - what programs may ask for with #ifdef: all constants are macros, enumerations too.
  *

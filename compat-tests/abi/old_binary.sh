@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
 # Runs a program that was linked with a library without symbol versions, with libvipl in its place:
 # installed under the name the program asks for ("path"), or put in front of another library with
 # LD_PRELOAD ("preload").  The dynamic linker has to bind everything, and to say nothing.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * old_library.c - the library that old programs were linked with: no symbol versions.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * old_program.c - a program linked with a library without symbol versions.
  *

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
 """Checks what the shared library shows to the dynamic linker.
 
 The functions declared in vipl.h, the names in the version script, and the symbols that the library

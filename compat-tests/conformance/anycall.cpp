@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Any call from any thread on any object, also on one that another thread has just destroyed: each
 // returns, with a code that is its own, and nothing else happens.
 #include "notify.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Handles that are none, pointers that are NULL: VIP_INVALID_PARAMETER, and never a crash.
 #include "harness.h"
 

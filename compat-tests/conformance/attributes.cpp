@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Attributes, addresses and descriptors that are out of their bounds.
 #include "harness.h"
 

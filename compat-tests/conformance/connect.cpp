@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Connecting: who finds whom, and what each side is told.
 #include "harness.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Connecting when nobody answers, late answers, and how long each call takes.
 #include "harness.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // The order in which a completion queue names completions: that in which they happened, over all of its
 // queues. Here: the queues of one VI, what is flushed, and several threads.
 #include "cq_order.h"

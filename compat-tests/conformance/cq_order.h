@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // What the tests of a completion queue's order share.
 #pragma once
 

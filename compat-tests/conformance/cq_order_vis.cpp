@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // The order in which a completion queue names completions of several VIs: that in which they happened.
 //
 // The other end sends on one VI after the other, and each time waits until the send is done. At Reliable

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // What a descriptor says, and what is written into it: segments, immediate data, Length, Status.
 #include "harness.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // The end of a connection: what is flushed, in which order, and what each side is told.
 #include "harness.h"
 

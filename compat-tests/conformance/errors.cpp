@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Asynchronous errors: which one is told, what its descriptor says, and to whom.
 #include "notify.h"
 

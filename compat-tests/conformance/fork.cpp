@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // A child of fork(): it has none of its parent's objects, may have its own, and the parent does not
 // notice it.
 #include "notify.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Giganet's additions to VIPL.
 #include "harness.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 #include "harness.h"
 
 #include "../result_names.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // What the conformance tests share: owners for VIPL objects, messages in registered memory,
 // connecting two VIs of one process, and a second process to talk to. Uses nothing but the public
 // API.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // The promises of the three reliability levels: what arrives and in which order, when a send is
 // done, and which errors end a connection. VIs of a level that the NIC does not have are refused.
 #include "harness.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Descriptors that are malformed, or name memory that they may not use: posted all the same, and
 // the status tells.
 #include "harness.h"

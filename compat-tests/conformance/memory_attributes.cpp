@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Changing the tag and the RDMA rights of a region: who may use it before and after, under the same
 // handle.
 #include "harness.h"

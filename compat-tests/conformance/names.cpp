@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // The name service.
 #include "harness.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // VipSendNotify and VipRecvNotify.
 #include "notify.h"
 

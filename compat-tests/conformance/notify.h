@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // What the handlers of VipSendNotify, VipRecvNotify and VipCQNotify were told.
 #pragma once
 

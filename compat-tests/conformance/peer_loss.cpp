@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // The peer is another process, and it goes away.
 #include "harness.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Connecting equals: each end asks for the other one, and whoever asks for another is not taken.
 #include "peer_to_peer.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Requests between equals that come to nothing, or are ended: by time, by what does not fit, by
 // calls, by the loss of the other end; and what is told of them.
 #include "peer_to_peer.h"

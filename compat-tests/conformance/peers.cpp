@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Connections between VIs, and the second process.
 #include "harness.h"
 

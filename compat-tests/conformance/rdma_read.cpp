@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // RDMA reads: what arrives, in which order with other sends, and what the peer sees of it.
 #include "rdma_read.h"
 

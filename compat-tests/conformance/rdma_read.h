@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // What the tests of RDMA reads share: two connected VIs and memory to read, at each level that has
 // RDMA reads, and what is to be expected of a level that has none.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // RDMA reads: what is refused, to whom, and what a refusal leaves untouched.
 #include "rdma_read.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // RDMA writes: where the data goes, what the target sees of it, and what the target refuses.
 #include "harness.h"
 

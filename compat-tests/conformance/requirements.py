@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
 """What the conformance tests prove: requirements.txt, for the program, for the documentation, checked.
 
 usage: requirements.py source OUTPUT          write it as C++, for the program

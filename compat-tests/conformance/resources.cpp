@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // As many VIs as a server has, and connections made and ended as often as one does in a day:
 // everything works, and nothing is left behind.
 #include "harness.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Descriptors of up to 252 segments: VIA's limit, whatever a device takes at once. Uneven and empty
 // segments, on both sides of all operations, and what is wrong far behind in the list.
 #include "harness.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Several threads on one NIC, one VI, one queue.
 #include "harness.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // How long a test, or its other end, may take: then its process is ended.
 #pragma once
 

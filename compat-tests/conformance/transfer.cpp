@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Messages between two VIs: sizes, order, processes, and what Done and Wait answer.
 #include "harness.h"
 

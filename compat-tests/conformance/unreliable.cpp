@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // What unreliable VIs do after errors and losses that a reliable connection would break of: the
 // connection goes on, and later messages find the receives that are posted, in their order.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Changing the attributes of a VI: when that is allowed, what becomes of it, and what stays.
 #include "harness.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Several threads that wait for the same thing, and what is waited for taken away from them.
 #include "notify.h"
 

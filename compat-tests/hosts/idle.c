@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * vip_idle wait|HOST COUNT SECONDS: COUNT connections with another of these, between which nothing is sent
  * for so long. Prints the processor time that the process took meanwhile, all of its threads, and fails

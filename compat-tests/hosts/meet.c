@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * vip_meet HOST OWN OTHER ROUNDS: two of these ask for each other at the same time, each with its own
  * discriminator, exchange a number, disconnect, and do so again at once, on one VI. Whoever disconnects

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """suite.py BUILD CASE...: what runs between two hosts, as a scenario of tools/with-hosts.
 
 BUILD is a directory of libvipl's. Each case is a function case_NAME(argument) below; a CASE is NAME, or

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
 """tool.py wire|arguments: tools/with-hosts itself, as far as it goes without a guest."""
 
 import os

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // How programs find each other: the discriminators that they make, how they look for a server, and how
 // a server waits.
 #include "harness.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // How programs end connections, clean up, or do not.
 #include "leaving.h"
 

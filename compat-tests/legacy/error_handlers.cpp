@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Programs whose handler of asynchronous errors ends them, or takes every call for a catastrophe.
 #include "leaving.h"
 

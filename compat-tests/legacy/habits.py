@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
 """What programs rely on that VIA does not speak of: habits.txt, for the program and the documentation, checked.
 
 usage: habits.py source OUTPUT             write it as C++, for vip_legacy

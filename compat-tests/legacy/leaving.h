@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // A second process that connects, and then leaves in one of several ways.
 #pragma once
 

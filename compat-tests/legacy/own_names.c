@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A program with functions and variables of its own whose names are also the C library's, or might be a
  * VIPL library's. In the whole process they replace what others may have of these names; so a library

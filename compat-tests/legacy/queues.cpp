@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // How programs use queues and descriptors.
 #include "harness.h"
 

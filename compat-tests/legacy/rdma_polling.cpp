@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Two processes that talk by RDMA writes alone: each looks at the last byte of its buffer, and calls
 // the library only to write, and to collect what it has written.
 #include "harness.h"

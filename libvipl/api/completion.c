@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The completion queues of the program: VipCreateCQ to VipCQWait. */
 #include "pvip.h"
 #include "core/cq.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Connection management: VipConnectWait to VipDisconnect. */
 #include "pvip.h"
 #include "base/deadline.h"

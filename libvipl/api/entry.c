@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What programs call: each function is a jump to what does it (PVipPostSend, in the files beside
  * this one), or, while calls are traced, to that with a line of the trace around it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The program's handlers: VipErrorCallback, VipSendNotify, VipRecvNotify, VipCQNotify. */
 #include "pvip.h"
 #include "core/nic.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Protection tags and memory regions: VipCreatePtag to VipDeregisterMem, VipSetMemAttributes,
  * VipQueryMem.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Opening, querying and closing NICs: VipOpenNic, VipQueryNic, VipQuerySystemManagementInfo,
  * VipCloseNic.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The functions of the API under shifted names, as MPI's profiling interface has them: PVipPostSend
  * does what VipPostSend does, and is never traced. The files beside this one define them. They are not

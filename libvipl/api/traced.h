@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The functions of the API while calls are traced: each calls the one of pvip.h, and writes a line of
  * the trace that tells of it. What is noted before the call is what may be gone behind it. A function

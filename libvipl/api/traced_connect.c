@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What a trace tells of connections and of the name service: traced.h. */
 #include "pvip.h"
 #include "trace/trace_words.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What a trace tells of NICs, VIs, CQs, memory and their attributes: traced.h. */
 #include "base/address.h"
 #include "pvip.h"

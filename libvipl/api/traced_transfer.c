@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What a trace tells of descriptors and of completion queues: traced.h. */
 #include "device.h"
 #include "pvip.h"

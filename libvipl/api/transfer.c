@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Data transfer: VipPostSend to VipRecvWait. */
 #include "pvip.h"
 #include "core/error.h"

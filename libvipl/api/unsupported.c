@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The functions of Giganet's that no release will have: what they ask for cLAN's hardware did, and
  * no device of ours does. vipl.h tells programs so.

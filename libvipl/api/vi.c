@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Virtual interfaces: VipCreateVi, VipDestroyVi, VipSetViAttributes, VipQueryVi, VipGetUserData,
  * VipSetUserData.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Addresses to and from the parts that connections are made of. */
 #include "address.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Addresses. In the library a host is a struct in6_addr, IPv4 as ::ffff:a.b.c.d; here is what it
  * looks like to programs, in VIP_NET_ADDRESS (host address bytes followed directly by discriminator

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The one table of settings; unknown VIPL_ variables and values are warned about. */
 #include "config.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Access to memory that a program or a peer may access at the same time. */
 #ifndef VIPL_COPY_H
 #define VIPL_COPY_H

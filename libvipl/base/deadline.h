@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Points in time on CLOCK_MONOTONIC, made from VIPL's timeouts in milliseconds. */
 #ifndef VIPL_DEADLINE_H
 #define VIPL_DEADLINE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The heavy fence, by membarrier(). */
 #include "fence.h"
 

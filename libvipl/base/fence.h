@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A pair of fences for two sides of unlike weight: one that is passed with every call, and one that
  * is passed once in a while. Each orders as a full fence does, towards the other: of two threads

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What every call of the data path looks at, or every lock of it now and then, and what hardly ever
  * changes: all of it together, so that no switch takes a cache line of its own. Hidden, so that they are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What a biased lock does seldom: being taken by the mutex, and changing its owner. */
 #include "lock.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A mutex that costs its usual thread no locked instruction: biased locking.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Messages to standard error. The function that first decides which error it is logs it. */
 #include "log.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * System calls whose names are ordinary words. A program may have a function of its own that is called
  * bind or poll, and that replaces the C library's in the whole process. The linker leads the library's

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Some of the bytes that a list of segments describes: going along the list piece by piece. */
 #ifndef VIPL_SPAN_H
 #define VIPL_SPAN_H

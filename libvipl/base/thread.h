@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Threads of the library. */
 #ifndef VIPL_THREAD_H
 #define VIPL_THREAD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Sleeping until a completion comes. One of the sleepers of a channel, the leader, waits in
  * ppoll() for the device's announcements and for kicks; the others wait for the leader.

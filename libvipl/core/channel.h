@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Where threads sleep until a completion comes. Several CQs may share one channel. */
 #ifndef VIPL_CHANNEL_H
 #define VIPL_CHANNEL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Attempts to connect a VI: a client's, one that accepts, and a peer-to-peer connection's. */
 #ifndef VIPL_CONNECTING_H
 #define VIPL_CONNECTING_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Completion queues, public or a work queue's own, and the one loop in which threads wait. */
 #include "cq.h"
 

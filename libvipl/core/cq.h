@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Completion queues: one for each VIPL CQ, and one for each work queue that is on no VIPL CQ. A CQ
  * cannot overflow: what may complete into it is counted, and posting holds back (and lets the CQ

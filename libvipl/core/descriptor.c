@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Checking a descriptor and turning it into what the device takes. What decides is read once, should
  * the program change the descriptor while it is posted. Only the segments say how long

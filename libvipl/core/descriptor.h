@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Checking a descriptor and turning it into what the device takes. */
 #ifndef VIPL_DESCRIPTOR_H
 #define VIPL_DESCRIPTOR_H

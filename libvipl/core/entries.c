@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The entries of a CQ: the queues that have some, which come and go with their VIs, and VipCQDone. */
 #include "entries.h"
 

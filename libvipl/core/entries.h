@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The entries of a VIPL CQ: one for each completion, in the order in which they happened, over all queues
  * that complete there.

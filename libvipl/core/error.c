@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Asynchronous errors: they wait here until the notifier's thread delivers them. */
 #include "error.h"
 

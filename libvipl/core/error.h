@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Asynchronous errors: reported from anywhere, delivered by the notifier's thread. */
 #ifndef VIPL_ERROR_H
 #define VIPL_ERROR_H

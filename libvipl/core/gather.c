@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Copying between plain memory and the segments of a posted descriptor, for devices that leave it to
  * the processor. The segments are read and checked anew, for much may have happened since the

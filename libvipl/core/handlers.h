@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What waits for the program's handlers: errors to be told, and CQs at which handlers wait. The thread that
  * calls them is service/notifier.c's; here is what others leave for it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Listening, and the requests that come: from VipConnectWait to VipConnectAccept and VipConnectReject.
  *

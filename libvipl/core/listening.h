@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Listening for requests, and answering them. */
 #ifndef VIPL_LISTENING_H
 #define VIPL_LISTENING_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Protection tags, and the table of registered regions that posting looks into. */
 #ifndef VIPL_MEMORY_H
 #define VIPL_MEMORY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* An open VI NIC, and what belongs to it. */
 #ifndef VIPL_NIC_H
 #define VIPL_NIC_H

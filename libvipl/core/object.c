@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The table of handles. Its slots are never freed, so a look-up needs no lock: one word per slot
  * holds the live generation (0: retired or free) and the number of references. A handle is a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* From a handle to memory that lasts, in a few instructions: see object.h. */
 #ifndef VIPL_OBJECT_AT_H
 #define VIPL_OBJECT_AT_H

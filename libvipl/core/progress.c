@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The agent as one who asks for completions: as any sleeper it takes, arms, and takes again. */
 #include "progress.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Completions for programs that do not ask for them: they watch the status of their descriptors in
  * memory. With VIPL_PROGRESS=on the agent looks at all CQs, and sleeps on their channels.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The table from memory handle to region: open addressing, linear probing, at most half full.
  * A look-up copies what it finds and starts again when a writer was at work meanwhile. Tables that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The states of a VI and the ways between them. Connecting it is connecting.c's. */
 #include "vi.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Virtual interfaces: the pair of queues, the state, and the ways between states. */
 #ifndef VIPL_VI_H
 #define VIPL_VI_H

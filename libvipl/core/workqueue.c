@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The ring of posted descriptors: making it, and its way out: what the device has done is completed, and taken. */
 #include "workqueue.h"
 

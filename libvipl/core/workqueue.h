@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A VI's send or receive queue: a ring of the descriptors that were posted, in that order.
  *

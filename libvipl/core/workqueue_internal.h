@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Steps that workqueue_post.c, workqueue.c and workqueue_reset.c have in common. */
 #ifndef VIPL_WORKQUEUE_STEPS_H
 #define VIPL_WORKQUEUE_STEPS_H

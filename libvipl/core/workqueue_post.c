@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The way into the ring of posted descriptors, at its tail, and on to the device. */
 #include <errno.h>
 

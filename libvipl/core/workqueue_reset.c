@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What becomes of posted descriptors when a connection begins, stalls or ends: they are held, handed
  * over, taken back, done, flushed or forgotten.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Bells: datagram sockets with names of our own. A peer may ring as often as it likes: the owner
  * looks once too often, no more. An eventfd would not do: it would be shared with the peer, which

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Completion queues, and the channels on which they are announced; what sends report. */
 #include <errno.h>
 #include <stdlib.h>

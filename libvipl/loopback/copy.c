@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Copying between memory of two processes in one step, and between segments and plain memory. */
 #include <errno.h>
 #include <string.h>

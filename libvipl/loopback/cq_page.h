@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The shared memory of a completion queue that several queues complete into: docs/LOOPBACK.md. Each
  * completion takes a number, its stamp, when it happens, and a peer that has sent to one of the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The loopback NIC: opening, limits, and what its agent looks after. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A VI's end of a connection: creation, states, the link while there is one. */
 #include <poll.h>
 #include <sched.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The file descriptors that the device's epoll descriptor is for. */
 #include <errno.h>
 #include <sys/epoll.h>

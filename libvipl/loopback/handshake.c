@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Connecting: REQUEST, then ACCEPT with the link, then CONFIRM. The socket stays open as long as
  * the connection, and that it is closed tells the peer of its end, however it came.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Messages with file descriptors over a socket; nothing that comes in is believed. */
 #include "hello.h"
 

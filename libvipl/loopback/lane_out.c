@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The lane that goes out: what is not short enough for lane_out.h. */
 #include "lane_out.h"
 

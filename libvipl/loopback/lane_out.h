@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What sending does with the lane that goes out: its messages, its ring, and who is woken. The send queue's lock is held. */
 #ifndef VIPL_LOOPBACK_LANE_OUT_H
 #define VIPL_LOOPBACK_LANE_OUT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Making the memory that processes share, and mapping what another process has made. */
 #include "link.h"
 #include "cq_page.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The shared memory of a connection: what two processes see of each other. docs/LOOPBACK.md
  * describes it in prose.

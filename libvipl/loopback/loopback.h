@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The loopback device: VIs of processes of one machine, connected by shared memory.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Completions of a CQ of several queues, in the order in which they happened. The queues are its
  * sources.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Completions of CQs of several queues, in the order in which they happened. */
 #ifndef VIPL_LOOPBACK_ORDER_H
 #define VIPL_LOOPBACK_ORDER_H

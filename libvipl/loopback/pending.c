@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Sends that need the peer's help: long messages in pieces through the ring, RDMA that the kernel
  * does not let us do ourselves, Reliable Reception without direct access. One at a time; whoever

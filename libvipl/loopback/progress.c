@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Progress without the program's help. Usually the program asks for completions often, or sleeps
  * until there is one, and nothing has to be done here. While it asks for any, a timer runs, and

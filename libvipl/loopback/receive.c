@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The receiving end: publishes posted receives, and takes what the peer has sent. Everything that
  * is read from the link is read once, and checked.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Tags' domains, and the table of registered regions that peers look into. */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Waiting for requests, without a daemon: who waits for a discriminator listens on a socket whose
  * abstract name is made of the discriminator and the user.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What sends report to their CQ. */
 #include "report.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What sends report to their CQ. */
 #ifndef VIPL_LOOPBACK_REPORT_H
 #define VIPL_LOOPBACK_REPORT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The sending end. Most sends are over when they are posted: the peer's posted receives can be
  * seen, so there is nothing to wait for. The others go on in pending.c.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The counter of a CQ of several queues, and the stamps that are taken from it. */
 #include "base/log.h"
 #include "order.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The RDMA device's addresses. There is one IPv4 address; where programs get long addresses also
  * one IPv6 address, which the NIC is known by then: a global one (or unique local), or else a

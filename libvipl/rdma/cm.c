@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Connections: what happens to them, accepting and ending them. The requester's side is in request.c.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Control connections. What rdma_cm tells when a connection is made or ends goes in messages that may
  * be lost, and are repeated after seconds or not at all; and nobody tells that a host has died. So two

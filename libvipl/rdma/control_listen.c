@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Where a NIC takes control connections, and from whom: anybody may connect, and is a stranger at first. */
 #include <errno.h>
 #include <string.h>

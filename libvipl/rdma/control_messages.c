@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What two NICs tell each other over a control connection: docs/WIRE.md. */
 #include <errno.h>
 #include <sys/epoll.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Opening and closing the RDMA device; its channels and completion queues. */
 #include <dirent.h>
 #include <errno.h>

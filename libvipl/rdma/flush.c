@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Reliable Reception: a send is done when its data is in the peer's memory. RC's acknowledgement
  * does not say that. It says that the peer's adapter has the message and will put it there; the

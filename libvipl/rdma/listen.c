@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Waiting for requests: listeners on ports that discriminators select, and what arrives there. */
 #include <errno.h>
 #include <stdlib.h>

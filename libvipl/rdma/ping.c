@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Is a host there? A request for a port on which nobody listens finds out: the host's kernel refuses it.
  * It takes no queue pair, and the host keeps nothing of it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Is a host there? Asked by rdma_cm, where nothing else tells. */
 #ifndef VIPL_RDMA_PING_H
 #define VIPL_RDMA_PING_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Queue pairs, and their states. */
 #include <errno.h>
 #include <sched.h>

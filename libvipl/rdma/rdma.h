@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The RDMA device: VIs are queue pairs (RC, or UC), connections are made by rdma_cm. */
 #ifndef VIPL_RDMA_H
 #define VIPL_RDMA_H

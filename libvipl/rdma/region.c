@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Protection domains for tags, memory regions for memory. */
 #include <errno.h>
 #include <stdlib.h>

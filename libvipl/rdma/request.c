@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The requester's side of connecting. It tries the ports of the discriminator's bucket one after the
  * other, each with a new cm_id, until one's owner says yes or no, or nobody waits on any of them. Until

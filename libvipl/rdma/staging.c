@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Staging: memory of ours for messages of more segments than one request takes. A send is gathered
  * there when it is posted, a receive scattered from there when it is done.

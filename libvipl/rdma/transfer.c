@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Moving data: work requests out of sends and receives, and completions out of what is done. */
 #include <arpa/inet.h>
 #include <assert.h>

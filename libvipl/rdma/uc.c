@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Unreliable VIs: UC queue pairs. VIA lets an error be the descriptor's, and the connection go on;
  * a UC queue pair does nothing more after one. So it is stopped, and started again from what

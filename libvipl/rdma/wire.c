@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The private data of connection messages, and control messages: bytes in a fixed order, nothing of
  * the host's.

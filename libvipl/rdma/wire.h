@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What two libraries tell each other in the private data of a connection, and over control
  * connections: docs/WIRE.md describes it in prose.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The NIC's service thread. It holds the NIC's lock but while it sleeps. */
 #include "agent.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The NIC's service thread: connection events, the device's asynchronous events. */
 #ifndef VIPL_AGENT_H
 #define VIPL_AGENT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The thread that calls the program's handlers: of errors here, of completions in notify.c. */
 #include "notifier.h"
 

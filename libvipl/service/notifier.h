@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The thread of a NIC that calls the program's handlers: one at a time, and with no lock held, so
  * that a handler may call anything, close its own NIC included. It is started when there is

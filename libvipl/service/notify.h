@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Handlers that wait for completions, as VipCQNotify asks for. They wait at a CQ,
  * the program's or the work queue's own; the notifier's thread looks after the CQs where some do.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Who writes what into the trace: threads, their blocks of the file, the polls that they count. */
 #include "trace.h"
 

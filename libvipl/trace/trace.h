@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * VIPL_TRACE: a line in a file for each call of the API and each handler that is called. What is
  * told of which function is in api/traced_*.c; docs/TRACE.md says what the lines look like.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The trace's file: its name, its blocks, their room on the disk, and their memory. */
 #include "trace_file.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The file that VIPL_TRACE names, in blocks that threads write to: what they have written is the
  * kernel's to keep, however the process ends. A file that has reached its limit keeps its beginning;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The lines of handlers. */
 #include "trace_handler.h"
 

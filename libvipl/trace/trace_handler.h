@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* For those who call the program's handlers: lines of the trace before and behind. */
 #ifndef VIPL_TRACE_HANDLER_H
 #define VIPL_TRACE_HANDLER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Numbers and names as text, without the C library's locale and its time. */
 #include "trace_text.h"
 

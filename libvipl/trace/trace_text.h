@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The words of a trace's lines: " key=value", into a small buffer. What has no room is left out. */
 #ifndef VIPL_TRACE_TEXT_H
 #define VIPL_TRACE_TEXT_H

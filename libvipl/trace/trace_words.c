@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Words for values of the API: trace_words.h. */
 #include "trace_words.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Words for values of the API, and what lines of calls and lines of handlers have in common. */
 #ifndef VIPL_TRACE_WORDS_H
 #define VIPL_TRACE_WORDS_H

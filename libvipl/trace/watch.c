@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Watching registered memory by a userfaultfd, which tells of unmapping and nothing else here. Who
  * unmaps waits in the kernel until the thread below has read that, so this thread must never wait for

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * While calls are traced: tells in the trace of memory that the program unmaps although it has it
  * registered. An RDMA device goes on with the pages that were there before, silently.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Hosts for tests: QEMU guests with an rxe device each, on one virtual Ethernet.
 
     with Hosts(2) as hosts:

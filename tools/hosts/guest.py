@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A virtual machine: QEMU with the kernel of tools/with-rxe, on this machine's own files, which stay as they are.
 
 The agent in it takes commands by a virtual serial port, and leaves what they write in a directory that both see.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Hosts: guests on one wire, from their start to their end; and what can be done with each."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A command that runs on a host, or ran there."""
 
 import threading

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The Ethernet between the guests: what one sends goes to all others. It can be cut, and drop single frames.
 
 Each guest has one end of a pair of Unix sockets, on which a frame is preceded by its length in four bytes (QEMU's

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Stands in for the RDMA device in a 32-bit library: its libraries may not be installed for 32 bits. */
 #include <errno.h>
 

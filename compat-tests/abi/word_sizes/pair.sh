@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
 # pair.sh SERVER CALLER via_lo|rdma: runs one talk program against another, over the loopback device or the
 # first RDMA device.
 nic=$3

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * talk serve DISCRIMINATOR NIC, talk call DISCRIMINATOR NIC [HOST]: two of these, on one host unless one
  * is named, exchange messages and RDMA and check every byte. Built for 32 and for 64 bits, they show that

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
 """Tests of the conformance suite itself: what it says of libraries and NICs that are not as they should be.
 
 usage: check.py CASE VIP_CONFORMANCE [LIBRARY or NIC]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A part of VIPL: NICs, tags and memory, and the rest is missing. With CRASHING one function of it
  * crashes on what it should refuse. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // The functions of vipl.h: each passes its call on to the library under test.
 #include "library.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Loading the library under test, and what it exports.
 #include "library.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // The library under test. It is loaded when the program runs, so that any library can be tested; the
 // tests call the functions of vipl.h, which calls.cpp defines and passes on to it.
 #pragma once

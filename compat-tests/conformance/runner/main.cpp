@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Runs the tests of this program on a library, or plays the peer of one.
 //
 // A library under test may crash or hang. So the tests run in a process of their own: its end is that of

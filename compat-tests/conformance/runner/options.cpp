@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // The command line of vip_conformance, and of other programs with such tests.
 #include "options.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // Peers on another host: vip_conformance --peer on this one, vip_conformance --serve on that one.
 //
 // Two kinds of TCP connections lead to the server, both of Channel's frames. The first is for control,

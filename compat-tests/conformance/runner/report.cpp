@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // The summary, and JUnit's XML.
 #include "report.h"
 

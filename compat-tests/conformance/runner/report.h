@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // What a run has shown: a summary for people, JUnit's XML for programs.
 #pragma once
 

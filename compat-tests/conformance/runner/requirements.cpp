@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Looking up what a test proves.
 #include "requirements.h"
 

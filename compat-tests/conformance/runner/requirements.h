@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // What each test proves: requirements.txt, compiled into the program.
 #pragma once
 

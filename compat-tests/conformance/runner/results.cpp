@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // The results in a file without a name. A line has the fields of a result, with tabs between them; that of
 // a test that begins has its name alone.
 #include "results.h"

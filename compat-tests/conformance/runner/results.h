@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // What became of each test. The tests run in a process that may crash or hang with the library under test;
 // what is here is shared with the process that has started it.
 #pragma once

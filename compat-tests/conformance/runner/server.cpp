@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // The server's side of remote.h.
 #include "remote.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Making TCP connections.
 #include "tcp.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // TCP sockets as client and server of remote.h need them. They throw std::runtime_error.
 #pragma once
 

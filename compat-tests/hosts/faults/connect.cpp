@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // How one side is connected: as server, as client, or as one of two equals.
 #include "message.h"
 #include "side.h"

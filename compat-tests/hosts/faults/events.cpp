@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Lines of events, VIPL's constants in words, and waiting for a signal.
 #include "events.h"
 

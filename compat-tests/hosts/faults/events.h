@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // What the program says: one line for each event, for a machine to read. And the signal by which it
 // is told to go on.
 #pragma once

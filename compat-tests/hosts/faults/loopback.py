@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
 """loopback.py VIP_FAULTS TEST...: pairs of vip_faults over via_lo. That what it checks is checked, and what
 docs/FAULTS.md says of a peer on the same machine."""
 

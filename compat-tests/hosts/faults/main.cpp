@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // vip_faults: one side of a connection on which something is to go wrong. It sends and checks
 // numbered messages, or is in a named place, and says with times what it is told. Who starts two of
 // them, on one host or on two, makes the fault and looks at what they say.

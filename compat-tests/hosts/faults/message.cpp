@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // What messages contain.
 #include "message.h"
 

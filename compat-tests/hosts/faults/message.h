@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // A message: a header that says what it is, and a body whose every byte follows from the seed, the
 // direction, the connection and the message's number.
 #pragma once

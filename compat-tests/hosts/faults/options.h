@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // What vip_faults is asked to do.
 #pragma once
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Tests with vip_faults on two hosts: how they are booted, what runs on them, and that nothing is left."""
 
 import contextlib

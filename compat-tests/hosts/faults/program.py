@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """vip_faults as a test sees it: the events that it tells, and when they were by this machine's clock."""
 
 import collections

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // What is received, and whether it is what was sent.
 #include "traffic.h"
 

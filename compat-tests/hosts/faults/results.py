@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The times that were measured: a file of them, and their cells in docs/FAULTS.md.
 
     results.py DOCUMENT FILE...     puts what the files have into the document's cells

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Registered memory: descriptors, then buffers.
 #include "message.h"
 #include "side.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // What is sent: data as the window allows, and notes.
 #include "traffic.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // The life of one side, but for how it is connected and what it does then.
 #include "side.h"
 #include "message.h"

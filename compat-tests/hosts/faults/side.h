@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // One side: its NIC, its memory, its VI, and how it is connected.
 #pragma once
 

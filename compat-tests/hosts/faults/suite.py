@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
 """suite.py VIP_FAULTS TEST...: two hosts, and what can go wrong between them. docs/FAULTS.md has what is promised
 and, from these tests, the times that were measured."""
 

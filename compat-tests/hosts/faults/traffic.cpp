@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // The loop of the traffic on one connection, and what it has come to.
 #include "traffic.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // Messages both ways over one connection, numbered and checked.
 //
 // Each side has at most Room::kWindow messages under way that the other has not told of having

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * dead_library.c - a VIPL library whose hardware is gone, as old programs were linked with: no symbol
  * versions, and each call fails.

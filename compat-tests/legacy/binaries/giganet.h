@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * giganet.h - VIPL as programs of Giganet's cLAN saw it: members Control and Data, one segment in a
  * descriptor. Written for these tests from the tables of the binary interface. It shares nothing with

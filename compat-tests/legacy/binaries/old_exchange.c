@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * old_exchange NIC - a program as of the year 2000, for Giganet's header and a compiler of C89: server
  * and client, two processes, exchange messages and an RDMA write, and check every byte.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * old_loads LIBRARY NIC - a program that is not linked with VIPL but loads a library when it runs, and
  * opens a NIC with it.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
 # Runs old programs under vip_run, with the library they were linked with at hand: one whose calls all
 # fail. So what succeeds has reached libvipl; and that each fails without vip_run is tried first.
 #

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
 # What vip_run says, and its exit status, when a program cannot be run or something is missing.
 #
 # usage: says.sh VIP_RUN PROGRAM STATIC-PROGRAM [PROGRAM-OF-THE-OTHER-WORD-SIZE]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* channel.c - a VI for each peer: made first, connected then or later, destroyed at the end. */
 #include <stddef.h>
 #include <string.h>

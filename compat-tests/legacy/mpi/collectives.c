@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* collectives.c - made of sends and receives, which have a context of their own. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* connect.c - connections with everybody at the start: by request and wait, or between equals. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * demand.c - connections on demand. Whoever has something to send asks; a thread of each process
  * waits for those who ask. Of two that ask each other the one of lower rank wins: it rejects the

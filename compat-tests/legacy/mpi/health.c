@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* health.c - what this process holds: memory that is resident, and open files. */
 #include <dirent.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * launcher.c - starts a process for each rank, tells each where all of them are, and waits until
  * they have ended. It never opens a NIC: what a process has of one is its own. Who takes too long

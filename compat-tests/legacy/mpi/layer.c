@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* layer.c - the whole layer of one process: set up in order, taken down in the reverse of it. */
 #include <string.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * layer.h - what the files of the message-passing layer share. The way down: collectives.c,
  * request.c, match.c, rendezvous.c, packets.c, channel.c, nic.c. progress.c is the way up: it takes

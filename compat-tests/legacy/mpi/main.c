@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* main.c - the options of vip_mpi. */
 #include <getopt.h>
 #include <stdio.h>

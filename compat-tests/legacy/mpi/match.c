@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * match.c - which message belongs to which receive. Receives that wait are in the order of posting,
  * messages that nobody has asked for yet in the order of coming, so that none overtakes another.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * mp.h - the message-passing layer, as its programs see it: what MPI has, and no more of it than
  * they need. All of it belongs to one thread of a process; whatever goes wrong ends the process

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* nic.c - the NIC of this process, its completion queue, its tag, and its asynchronous errors. */
 #include <stdio.h>
 #include <string.h>

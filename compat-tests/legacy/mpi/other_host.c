@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * other_host.c - the launchers of two hosts find each other by TCP. The first host says what job
  * it is; later each tells the other where its processes are.

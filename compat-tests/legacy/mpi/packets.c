@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * packets.c - packets and their credits. Each packet uses up a receive of the peer's, so none is
  * sent without a credit. New credits travel with every packet, or by themselves when half of them

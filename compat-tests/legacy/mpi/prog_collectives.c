@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * prog_collectives.c - collectives of random length and root, checked against what each process can
  * compute by itself: the contribution of every rank is a function of seed, rank and place.

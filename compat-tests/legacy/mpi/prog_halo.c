@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * prog_halo.c - a grid in two dimensions, closed to a torus, of which each process has a block with
  * a halo one cell wide. Each step exchanges the halo and computes every cell from its nine. In the

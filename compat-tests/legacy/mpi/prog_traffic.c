@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * prog_traffic.c - random traffic. In each round all processes make the same plan of messages from
  * the seed: from whom to whom, tag, length, and the key of the content. Each keeps a window of its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* programs.h - the programs, what they share, and what they are told. */
 #ifndef PROGRAMS_H
 #define PROGRAMS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* progress.c - the one place that asks the CQ, and that waits: never longer than settings.stall. */
 #include <sched.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * regcache.c - memory for messages, and its registrations. They stay after use, so that the next
  * message from or to the same buffer finds them. The cache is bounded; what was unused for longest

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * rendezvous.c - long messages: the sender asks, the receiver replies with its buffer's address and
  * handle, the sender writes into it by RDMA and says that it has finished. FINISHED stays behind

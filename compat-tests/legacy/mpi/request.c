@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* request.c - sends and receives as requests, which have numbers for packets to name them by. */
 #include <stdio.h>
 #include <stdlib.h>

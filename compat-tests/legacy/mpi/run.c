@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* run.c - what each process does: programs in rounds, while there is time, a line about each. */
 #include <malloc.h>
 #include <stdio.h>

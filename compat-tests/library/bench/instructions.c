@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What compat-tests/library/bench/instructions runs under callgrind: two VIs of one process and thread, which
  * exchange messages, over the RDMA device of the unit tests' fake and over the loopback NIC. Only

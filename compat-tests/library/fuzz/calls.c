@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The device's calls of the kernel that are counted or made to fail, and a clock that runs a
  * thousand times faster: a peer can make us wait, but not longer than so and so many looks. Timers

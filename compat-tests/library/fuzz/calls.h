@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Renames some of the calls that the device makes, so that calls.c gets them. */
 #ifndef FUZZ_CALLS_H
 #define FUZZ_CALLS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What both fuzzers need: reading their input, failing, and watching what the device takes from
  * the kernel and has to give back.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Fuzzes how connections of the loopback device begin and end: an input is a program of steps that
  * the user of a device and a peer take. README.md says how to run it.

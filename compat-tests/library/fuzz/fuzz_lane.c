@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Fuzzes the data path of the loopback device: an input is a program of steps that two VIs, those
  * who use them, and their peers take. README.md says how to run it, lane.h what is checked.

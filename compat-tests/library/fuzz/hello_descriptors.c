@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The file descriptors that a peer sends along: right ones, and all sorts of wrong ones. */
 #include <fcntl.h>
 #include <stdio.h>

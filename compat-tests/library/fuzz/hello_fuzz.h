@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * fuzz_hello's world: a loopback device whose program listens, connects and accepts, and a peer
  * with sockets of its own, which says what it likes in any phase.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The peer: its sockets, and what it says. */
 #include <string.h>
 #include <sys/socket.h>

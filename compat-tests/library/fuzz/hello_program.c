@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What the program does that uses the device. */
 #include "hello_fuzz.h"
 

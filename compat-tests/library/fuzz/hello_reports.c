@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What the device reports, and whether it may. */
 #include "hello_fuzz.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The device under test, and the steps of a connection as those above the seam take them. */
 #include <string.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * fuzz_lane's world: a loopback device with two VIs, what is above it (which checks what the device
  * reports), and for each VI a peer that does what it likes to the memory they share.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The process that direct copies go to. It only waits, so that a wrong address can spoil nothing
  * but memory that nobody uses.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The program's memory: registered regions in an arena in which every byte has its value. What is
  * in no region is poisoned, so that reading it is found; what is written is found by comparing.

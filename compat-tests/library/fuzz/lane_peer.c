@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What a peer can do: put messages and receives as it should or nearly so, and write whatever it
  * likes wherever it likes in the memory that it shares.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What a program posts: what VipPostSend and VipPostRecv let through, and nothing else. */
 #include "lane.h"
 

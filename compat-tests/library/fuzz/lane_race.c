@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A peer that changes memory while the device reads it: always at the same place when an input is
  * run again, since reads are counted.

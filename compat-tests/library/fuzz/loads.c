@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The compiler puts a call of one of these before each load of the device. */
 #include "fuzz.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Reading inputs, failing, and the parts of the ground that a device stands on. */
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Times in which calls of the device fail, by themselves or since no file descriptor is left. */
 #include <sys/resource.h>
 #include <unistd.h>

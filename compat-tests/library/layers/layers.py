@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
 """layers.py SOURCES OBJECTS: that libvipl's folders are layers, and which files go round in circles.
 
 SOURCES is libvipl/, OBJECTS a file that lists its object files. An arrow runs from a file to another one that it calls

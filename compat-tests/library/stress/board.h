@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // What the processes of a run share: memory that outlives each of them.
 //
 // A process has a rank, which its replacements take over, and a life, counted from 1: "rank 3, life

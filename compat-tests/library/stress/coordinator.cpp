@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // The run: starting, killing, replacing, watching, and the phases that it goes through.
 #include "coordinator.h"
 

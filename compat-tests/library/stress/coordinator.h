@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // Starts the processes of a run, kills and replaces some, watches all, and says how it went.
 #pragma once
 

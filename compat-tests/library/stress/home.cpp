@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Opening the NIC, and registered memory.
 #include "home.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // What the parts of one process share: its NIC, its registered memory, and who it is.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Reading /proc, /dev/shm and /tmp for what should not be there.
 #include "leftovers.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // What a process, or the run as a whole, may have left behind.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // The life of a connection, but for the messages.
 #include "link.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // One process's end of the connection to one peer: its VI, its receives, the window that the peer
 // may write into, and what is known about what has been sent and received.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // vip_stress: many processes, all connected to all, exchange random messages over Reliable Delivery
 // VIs while some of them are killed and replaced. What has to hold:
 //

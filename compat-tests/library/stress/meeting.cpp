@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // The two threads that connect: one accepts, one requests.
 #include "meeting.h"
 

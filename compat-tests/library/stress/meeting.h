@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // How a process meets its peers: one thread waits for requests and accepts them, one makes
 // requests. Of two ranks it is fixed which one asks the other.
 #pragma once

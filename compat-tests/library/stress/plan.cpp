@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // What each message is, computed from the seed.
 #include "plan.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // The traffic that a run's seed asks for. The messages of a connection are numbered, in each
 // direction from 0, and sender and receiver both know from sender, receiver and number what a
 // message is. So nothing in it has to say so, and messages without a byte can be checked, too.

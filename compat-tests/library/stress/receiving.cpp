@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // A link's messages from its peer, and what they have to be.
 #include "link.h"
 

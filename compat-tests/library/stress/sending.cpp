@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // A link's messages to its peer.
 #include "link.h"
 

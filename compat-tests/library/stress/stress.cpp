@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Time, and telling people what went wrong.
 #include "stress.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // What all parts of the stress test share: its options, time, random numbers, and giving up.
 #pragma once
 

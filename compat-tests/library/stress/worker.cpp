@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // The main loop of a process: takes what is done, sends, waits, and ends in an orderly way.
 #include "worker.h"
 

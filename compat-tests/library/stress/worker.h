@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // One process of the run, from opening its NIC to the proof that nothing of it is left.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // VIP_NET_ADDRESS and discriminators, and the ports that discriminators select.
 #include "support.h"
 

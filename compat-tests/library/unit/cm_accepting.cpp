@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // VipConnectWait, Accept and Reject under whatever requesters do.
 #include "stranger.h"
 #include "support.h"

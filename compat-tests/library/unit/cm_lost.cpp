@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Messages of rdma_cm that get lost: the control connection between the two NICs helps.
 #include "two_nics.h"
 

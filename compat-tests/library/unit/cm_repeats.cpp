@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // A request without an answer is made once more, in another id: whichever of the two the host has, it is
 // the one that goes on.
 #include "two_vis.h"

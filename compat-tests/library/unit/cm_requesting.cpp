@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // VipConnectRequest under every event that rdma_cm may have for it.
 #include "stranger.h"
 #include "two_vis.h"

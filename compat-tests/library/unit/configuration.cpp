@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // What the environment sets, and that junk in it is warned about and changes nothing.
 #include "support.h"
 

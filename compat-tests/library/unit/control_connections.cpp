@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Control connections as a hand-written peer sees them: who connects, what is told, what is believed.
 #include "controlled.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Control connections with peers that are broken or mean harm, and where system calls fail.
 #include "controlled.h"
 

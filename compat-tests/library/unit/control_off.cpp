@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // VIPL_KEEPALIVE_SEC=0: no control connections, and no trace of them.
 #include "controlled.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // The other end of a control connection, that is not of this library: it says what a test likes.
 #pragma once
 

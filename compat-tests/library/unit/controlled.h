@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // A NIC that strangers have control connections with.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // What a completion queue tells, and in which order.
 #include "support.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Devices with little room: what does not fit is held back and fed later, and nothing is lost.
 #include "support.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Devices that differ from rxe: keys, segments, what happens to work in ERR and RESET.
 #include "support.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // A call below that fails, as parameter of a test.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Changing attributes of VIs and regions when a call below fails, and on devices that can more or
 // less of it.
 #include "support.h"

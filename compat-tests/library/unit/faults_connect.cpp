@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Connecting when a call below fails: the documented code on the side that fails, an end of the
 // wait on the other, both VIs IDLE with their receives still posted, and the next try works.
 #include "faults.h"

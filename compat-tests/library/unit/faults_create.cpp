@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Making tags, regions, CQs and VIs when a call below fails.
 #include "support.h"
 

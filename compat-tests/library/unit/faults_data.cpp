@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Posting, polling, waiting and disconnecting when a call below fails.
 #include "support.h"
 

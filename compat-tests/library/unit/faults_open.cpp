@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Opening a NIC when a call below fails: VIP_ERROR_RESOURCE, nothing is left, the next try works.
 #include "faults.h"
 

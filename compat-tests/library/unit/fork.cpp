@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // A child of fork() has none of its parent's objects.
 #include "support.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Error handlers may call the library, closing their own NIC included.
 #include "support.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // The table of handles: what names an object, for how long, and who waits for whom.
 #include <atomic>
 #include <cstdint>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* object_at.h has atomic types, which C++ does not know. */
 #include "core/object_at.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Requests that come soon after a wait are held for the next one, on both devices.
 #include "stranger.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // The page of a CQ, which all peers of its queues can write: what they do there changes the order of completions at
 // most, and nothing is lost.
 //

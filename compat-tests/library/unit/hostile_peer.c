@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 #include "hostile_peer.h"
 
 #include <poll.h>

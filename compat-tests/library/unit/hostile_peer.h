@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // A peer of the loopback device that is not of this library: it asks for a connection as it should, and then writes
 // into the shared memory what a test likes. For C++, which cannot read the headers of that memory.
 #pragma once

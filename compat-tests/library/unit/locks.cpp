@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // The biased lock: who owns it, and that owning it or not it excludes.
 #include "locks_shim.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // The biased lock for C++, which cannot read its header.
 #pragma once
 

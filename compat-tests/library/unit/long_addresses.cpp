@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Host addresses of 16 bytes: what programs see of them, which ones an RDMA device has, and that it
 // meets others by IPv4 and by IPv6.
 #include "peer_requests.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // Descriptors of many segments, on a device that takes few of them in a request.
 #pragma once
 

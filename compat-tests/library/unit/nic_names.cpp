@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Which device the name of a NIC means: by number, by name, by VIPL_NIC_MAP.
 #include "support.h"
 

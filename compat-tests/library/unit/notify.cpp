@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // VipRecvNotify and VipCQNotify when the device or the system fails, and what they cost.
 #include "support.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Connections between equals when a call below fails: the documented code at the end that fails,
 // and the other one goes on.
 #include "faults.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Connections between equals: who is taken for the other end, time, events that come at a bad time,
 // and calls in the middle.
 #include "peer_requests.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // What the tests of connections between equals share. Of "a" and "b", a has the lesser name and
 // asks, b listens.
 #pragma once

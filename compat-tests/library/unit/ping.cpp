@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Where no control connection comes about, rdma_cm is asked whether the peer's host is there.
 #include "controlled.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Work goes on whatever the program asks for, and completes in the order of posting.
 #include "support.h"
 

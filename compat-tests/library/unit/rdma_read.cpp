@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // RDMA reads on devices that differ: what is asked for, what is waited for, what is refused and how
 // each end is told.
 #include "support.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Between two waits a server is busy, not absent: who asks then is told so, and asks again.
 #include "peer_requests.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Reliable Reception on an RC queue pair: the mark behind each message, and what fails with it.
 #include "support.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // The table from memory handle to region.
 #include "regions_shim.h"
 

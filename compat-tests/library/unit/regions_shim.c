@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 #include "regions_shim.h"
 
 #include <stdlib.h>

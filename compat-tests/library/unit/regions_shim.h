@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // The region table for C++, which cannot read its header.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Descriptors of more segments than the device takes in a request, and sends of several requests:
 // counted one by one, told once.
 #include "many_segments.h"

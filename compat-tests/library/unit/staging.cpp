@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Messages that go through memory of the library's, since they have more segments than a request
 // takes: where that memory comes from, what happens when there is none, and what is checked.
 #include "many_segments.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Completions with an error: the right bit of VIA's status, all else flushed in order, the VI and
 // its peer in ERROR, each told once.
 #include "support.h"

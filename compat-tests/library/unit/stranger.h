@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // A requester on the fake device that is not of this library: it says what a test likes.
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // What the unit tests share: a NIC on the fake device, memory, VIs and pairs of them, and children
 // of the process. Every wait here is for a condition, with a bound.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // What is told of a connection's end where no error handler is set, on either device: that a peer has
 // disconnected is information, that it is lost is an error.
 #include "support.h"

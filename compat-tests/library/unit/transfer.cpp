@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // The data path in short: sizes, segments, immediate data, RDMA, completion queues.
 #include "support.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // A client, a, and a server, b, on two hosts with control connections between them. Each has a receive
 // that is posted.
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // Two VIs that are not connected, each with a receive that is posted.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Unreliable VIs on a UC queue pair: it is brought back to life after an error, RDMA writes are
 // cut, and what fails on the way.
 #include "fake_test.h"

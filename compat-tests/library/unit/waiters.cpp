@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Threads that wait for something while another one takes it away.
 #include "support.h"
 

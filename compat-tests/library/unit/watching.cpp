@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // VIPL_PROGRESS=on, and a program that watches its descriptors in memory and calls nothing.
 #include "support.h"
 

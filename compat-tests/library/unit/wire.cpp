@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // The private data of connection messages.
 #include <cstring>
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
 """Manual pages: they describe the options that programs tell of with --help, and have no others.
 
 usage: man_pages.py (PROGRAM PAGE)...

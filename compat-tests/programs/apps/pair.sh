@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
 # pair.sh [--under COMMAND] [--at HOST] VIP_PINGPONG [OPTION]...: server and client of a ping-pong on
 # this host, which the client calls HOST, or localhost. The options are the client's; COMMAND, with its
 # options, runs each of the two. Fails if either does.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
 """links.py SOURCES: what the documents link to is there, files as well as headings."""
 
 import pathlib

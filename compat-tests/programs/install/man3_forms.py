@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
 """man3_forms.py SOURCES: that each function has its manual page, and that libvipl/man3.py takes no
 comment of vipl.h of which a page would lack something."""
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A small VIA program with functions and variables of its own that have names which the library uses
  * inside: neither may get into the other's way, however the two are linked. Opens via_lo, and says so.

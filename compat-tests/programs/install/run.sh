@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
 # Installs into a directory of its own, and builds and runs a small program with what is there, in each
 # way that docs/PORTING.md names.
 #

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
 """settings.py SOURCES: the settings that libvipl's table has, and no others, are in vipl.h and in vipl(7), there
 with the same default and the same limits; and the documents name no setting that the library does not know."""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
 """check.py PROGRAM NIC CASE: how vip_perf behaves when something is wrong, and what it prints.
 
 Figures are not looked at.

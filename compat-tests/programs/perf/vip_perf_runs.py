@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the check.py of vip_perf share: running it, by itself or with a server, and what it prints.
 
 Each of them is run as "check.py PROGRAM NIC CASE", and its function test_CASE is the test.

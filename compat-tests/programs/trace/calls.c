@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Each function of the API, and each kind of handler, in an order that is always the same. */
 #include <pthread.h>
 #include <stddef.h>

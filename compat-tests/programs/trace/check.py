@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
 """Tests of VIPL_TRACE and vip_trace.
 
 usage: check.py CASE PROGRAM VIPL_H       what the trace of a program has in it

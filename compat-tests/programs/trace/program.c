@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* program CASE: calls the library in the way the case is about; check.py looks at the trace. */
 #include "program.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What the programs whose traces are checked have in common. */
 #ifndef TRACE_PROGRAM_H
 #define TRACE_PROGRAM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * unmappable PROGRAM [ARGUMENT]...: runs the program with a kernel that refuses to map a block of the
  * trace's file, as it does on a file system that cannot (9p). What is mapped otherwise is not shared,

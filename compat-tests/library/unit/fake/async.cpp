@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Asynchronous events of devices, queue pairs and completion queues.
 #include "world.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Queue pair attributes of a connection, and finding connections by queue pair.
 #include "world.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Connections: request, response, rejection, disconnection.
 //
 //   active:  ROUTE_RESOLVED -> REQ_SENT -> REP_RCVD -> ESTABLISHED -> DREQ_SENT or DREQ_RCVD ->

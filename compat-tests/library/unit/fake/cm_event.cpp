@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Connection events: queues, delays, delivery.
 #include "world.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Connection identifiers: creation, addresses, listening, options.
 #include "world.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Configuration, faults that make functions fail, misuse, counters.
 #include "world.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Devices, contexts, ports, protection domains, asynchronous events.
 #include "world.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Carrying out one send: checks, moving the data, completions on both sides.
 #include "world.h"
 

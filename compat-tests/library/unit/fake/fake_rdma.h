@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // A stand-in for libibverbs and librdmacm: link this instead of -libverbs -lrdmacm and the code
 // under test runs against simulated RDMA devices inside one process.  It imitates soft-RoCE (rxe)
 // by default, quirks included, and can be told to follow the InfiniBand specification / mlx5

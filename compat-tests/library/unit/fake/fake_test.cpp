@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // The fake driven by itself: devices, memory, events, faults.
 #include "fake_test.h"
 

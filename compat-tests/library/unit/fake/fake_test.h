@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // A queue pair with everything it needs, and the two ways to connect a pair of them.
 #pragma once
 

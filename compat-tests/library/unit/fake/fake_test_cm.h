@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // Two sides that connect by rdma_cm.
 #pragma once
 

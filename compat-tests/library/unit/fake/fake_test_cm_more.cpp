@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // The fake driven by itself: addresses, events injected, threads that wait.
 #include "fake_test_cm.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // The fake driven by itself: moving data, and what goes wrong with it.
 #include "fake_test.h"
 

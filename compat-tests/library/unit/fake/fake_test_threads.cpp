@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // The fake under several threads; most telling under ThreadSanitizer.
 #include "fake_test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // The functions that are counted and can be made to fail.
 #pragma once
 

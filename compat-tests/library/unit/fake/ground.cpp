@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Signals (pollable flags) and addresses.
 #include "world.h"
 

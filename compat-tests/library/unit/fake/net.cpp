@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // getifaddrs() of the simulated host: lo and one interface per device.
 #include "world.h"
 

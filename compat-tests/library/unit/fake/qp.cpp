@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Queue pairs: creation, states, destruction.
 #include "world.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // A FIFO that keeps its elements (and what they have allocated) for the next round, so that the
 // data path settles into no allocation at all.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Sockets and descriptors of the simulated host. They are the kernel's; but what is at 10.a.b.c here is
 // at 127.a.b.c there, if the test wants that, and each of these calls can fail.
 #include "world.h"

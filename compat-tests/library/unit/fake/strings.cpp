@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Names of states, statuses and events, and calls that do nothing here.
 #include "world.h"
 

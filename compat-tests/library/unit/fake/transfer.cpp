@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 // Posting work requests and completing them.
 #include "world.h"
 

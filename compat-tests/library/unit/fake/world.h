@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // The simulated world: all devices and objects of the process, behind one mutex.
 #pragma once
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
 """check.py PROGRAM NIC CASE: what vip_perf crowd counts, what waking compares,
 and what scale tells of VIs that were used. Times and rates are not looked at."""
 import pathlib

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
 """check.py PROGRAM NIC CASE: runs echo, connect or logp of vip_perf, and checks its JSON.
 
 What can be asserted on any machine: that all points are there, that figures which follow from each

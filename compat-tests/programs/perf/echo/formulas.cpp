@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 /* The formulas by which vip_perf echo, connect and logp make figures out of times. */
 #include <cmath>
 

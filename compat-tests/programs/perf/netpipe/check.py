@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
 """check.py PROGRAM NIC CASE: runs latency, bandwidth or cpu of vip_perf over few sizes, and checks
 in the JSON that all series and sizes are there, and what must hold of figures on any machine. How
 fast it is, is no matter here.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 /* How many messages are sent for a figure. */
 #include "pace.h"
 

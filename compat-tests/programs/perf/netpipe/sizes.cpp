@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 /* The sizes by which NetPIPE goes. */
 #include "sizes.h"
 

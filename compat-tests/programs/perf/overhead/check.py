@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
 """check.py PROGRAM NIC overhead_CASE: runs a case of vip_perf overhead and checks its JSON.
 
 How much VIPL costs is no matter here: that needs a quiet machine.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 /* What is measured has to be messages that come as they were sent. */
 #include "overhead_messages.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 /* Ratios of pairs, and the order in which pairs are measured. */
 #include "paired.h"
 

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause
 """check.py PROGRAM PAPERS.md: what vip_perf_plot draws, asked of matplotlib's objects, and what it says.
 
 reports.json has parts of real reports, a few points of each.
