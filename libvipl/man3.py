@@ -15,7 +15,7 @@ Each function has one, from the comment in front of its prototype:
      * Whether it blocks, and may be called by several threads.
      */
 
-vipl(3) has the header's first comment, which holds for all of them, and their list. A comment of
+vipl(3) has the header's first comment behind the licence's, which holds for all of them, and their list. A comment of
 another form is an error: no page may lack a part in silence.
 
 DIRECTORY is made if it is not there. Pages of VIPL that are in it already (Vip*.3, vipl.3) are deleted.
@@ -33,7 +33,7 @@ COMMENTS = re.compile(r"/\*.*?\*/", re.S)
 DECLARED = re.compile(r"\b(Vip\w+)\s*\(")
 CHAPTER = re.compile(r"^/\* =+ \*/\n/\* (\S.*?) +\*/\n/\* =+ \*/\n", re.M)
 COMMON = "What holds for every function"
-OVERVIEW = re.compile(rf"/\*\n((?: \*(?: .*)?\n)*? \* {COMMON}\n(?: \*(?: .*)?\n)*) \*/\n")
+OVERVIEW = re.compile(rf"(?:/\* SPDX-.* \*/\n)?/\*\n((?: \*(?: .*)?\n)*? \* {COMMON}\n(?: \*(?: .*)?\n)*) \*/\n")
 
 
 class FormError(Exception):
