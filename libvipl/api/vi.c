@@ -108,9 +108,9 @@ static VIP_RETURN build(struct vi *vi, struct cq *send_cq, struct cq *receive_cq
 			    RECEIVE_DEPTH);
 	if (!receive_cq)
 		goto release_send_cq;
-	if (workqueue_init(&vi->send, send_cq, false))
+	if (workqueue_init(&vi->send, send_cq, false, vi_run_deferred))
 		goto release_receive_cq;
-	if (workqueue_init(&vi->receive, receive_cq, true))
+	if (workqueue_init(&vi->receive, receive_cq, true, vi_run_deferred))
 		goto destroy_send;
 	vi->endpoint = create_endpoint(vi, &vi->attributes, vi->tag);
 	if (!vi->endpoint)

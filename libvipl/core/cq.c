@@ -82,8 +82,7 @@ struct cq *cq_create(struct nic *nic, struct channel *channel, unsigned entries,
 	cq->ops = nic->device->ops;
 	cq->is_public = is_public;
 	entries_init(&cq->entries);
-	TAILQ_INIT(&cq->backlogs);
-	TAILQ_INIT(&cq->deferred);
+	deferred_init(&cq->deferred);
 	STAILQ_INIT(&cq->notifies.outstanding);
 	cq->channel = channel ? channel : find_channel(nic);
 	if (!cq->channel) {
@@ -137,7 +136,7 @@ VIP_RETURN cq_leave_slowly(struct cq *cq, struct object *owner, bool completed, 
 
 	lock_release(&cq->lock);
 	if (attend)
-		cq_run_deferred(cq);
+		deferred_run(cq);
 	if (completed) /* what others wait for may be among it */
 		cq_kick(cq);
 	if (held)
@@ -170,7 +169,7 @@ int cq_make_room(struct cq *cq, unsigned entries)
 	lock_acquire(&cq->lock);
 	if (entries > atomic_load(&cq->capacity)) {
 		error = grow(cq, entries);
-		cq_retry_backlogs(cq);
+		backlogs_retry(cq);
 	}
 	cq_leave(cq, &cq->object, false, false, VIP_SUCCESS);
 	return error;
@@ -191,15 +190,6 @@ bool cq_reserve(struct cq *cq, bool is_receive)
 	return true;
 }
 
-void cq_retry_backlogs(struct cq *cq)
-{
-	struct workqueue *queue;
-
-	/* They stay on the list until they are fed: who completes meanwhile has to wait for that. */
-	TAILQ_FOREACH(queue, &cq->backlogs, in_backlogs)
-		workqueue_defer(queue);
-}
-
 void cq_lock(struct cq *cq)
 {
 	lock_acquire(&cq->lock);
@@ -216,7 +206,7 @@ bool cq_poll_for_device(struct cq *cq)
 
 	lock_acquire(&cq->lock);
 	polled = cq_poll_locked(cq);
-	deferred = !TAILQ_EMPTY(&cq->deferred);
+	deferred = deferred_is_due(&cq->deferred);
 	lock_release(&cq->lock);
 	if (polled)
 		cq_kick(cq);
@@ -231,67 +221,7 @@ void cq_catch_up(struct cq *cq)
 
 	while (most-- && cq_poll_locked(cq))
 		;
-	if (!TAILQ_EMPTY(&cq->deferred))
-		agent_wake(cq->nic);
-}
-
-static struct workqueue *next_deferred(struct cq *cq)
-{
-	struct workqueue *queue;
-
-	lock_acquire(&cq->lock);
-	queue = TAILQ_FIRST(&cq->deferred);
-	if (queue) {
-		TAILQ_REMOVE(&cq->deferred, queue, in_deferred);
-		queue->is_deferred = false;
-	}
-	lock_release(&cq->lock);
-	return queue;
-}
-
-void cq_run_deferred_locked(struct cq *cq)
-{
-	struct workqueue *queue;
-
-	while ((queue = next_deferred(cq))) {
-		if (atomic_load(&queue->vi->broken))
-			vi_break(queue->vi);
-		else if (atomic_load(&queue->vi->stalled))
-			vi_revive(queue->vi);
-		else
-			workqueue_submit_backlog(queue);
-	}
-}
-
-bool cq_serve(struct cq *cq, bool *progress)
-{
-	bool backlogs, polled = false;
-
-	if (!atomic_load_explicit(&cq->has_deferred, memory_order_acquire))
-		return false; /* and its lock is left to those who use it */
-	lock_acquire(&cq->lock);
-	if (!TAILQ_EMPTY(&cq->backlogs)) {
-		polled = cq_poll_locked(cq);
-		cq_retry_backlogs(cq); /* room may have come without a completion, too */
-	}
-	lock_release(&cq->lock);
-	cq_run_deferred_locked(cq);
-	if (polled) {
-		cq_kick(cq);
-		*progress = true;
-	}
-	lock_acquire(&cq->lock);
-	backlogs = !TAILQ_EMPTY(&cq->backlogs);
-	atomic_store(&cq->has_deferred, backlogs || !TAILQ_EMPTY(&cq->deferred));
-	lock_release(&cq->lock);
-	return backlogs;
-}
-
-void cq_run_deferred(struct cq *cq)
-{
-	pthread_mutex_lock(&cq->nic->lock);
-	cq_run_deferred_locked(cq);
-	pthread_mutex_unlock(&cq->nic->lock);
+	deferred_leave_to_agent(cq);
 }
 
 void cq_look(struct cq *cq, struct object *owner)

@@ -14,6 +14,7 @@
 #include <sys/queue.h>
 
 #include "channel.h"
+#include "deferred.h"
 #include "device.h"
 #include "base/lock.h"
 #include "handlers.h"
@@ -24,8 +25,6 @@
  * their own, and round up to a power of two.
  */
 #define CQ_ENTRIES 4094u
-
-TAILQ_HEAD(queue_list, workqueue);
 
 /* What the CQ tells, in its order: see entries.h. */
 struct entries {
@@ -43,14 +42,12 @@ struct cq {
 
 	bool is_public;	      /* a VIPL CQ */
 	atomic_bool has_sends; /* a send queue completes here */
-	atomic_bool has_deferred;  /* backlogs or deferred may have something in it */
 	struct nic *nic;
 	struct device_cq *device_cq;
 
-	/* Each look needs these, to `waiters`: they share a line. The lock guards both lists. */
+	/* Each look needs these, to `waiters`: they share a line. */
 	const struct device_ops *ops;
-	struct queue_list backlogs; /* have descriptors that did not fit the device */
-	struct queue_list deferred; /* need more than the lock allows: cq_run_deferred_locked() */
+	struct cq_deferred deferred;
 	_Atomic unsigned waiters;
 	_Atomic uint32_t announced;
 	_Atomic unsigned spun_in_vain; /* waits in a row, see cq_wait() */
@@ -76,16 +73,13 @@ void cq_destroy(struct cq *cq);
 /* [nic] Makes the handle invalid; no VipCQDone is in the CQ then. False when it was before. */
 bool cq_retract_handle(struct cq *cq);
 
-/* The CQ's lock is held: queues that had no room shall try again. */
-void cq_retry_backlogs(struct cq *cq);
-
 /* The CQ's lock is held: takes what the device has completed. False when that was nothing. */
 static inline bool cq_poll_locked(struct cq *cq)
 {
 	if (cq->ops->cq_poll(cq->device_cq) <= 0)
 		return false;
-	if (!TAILQ_EMPTY(&cq->backlogs))
-		cq_retry_backlogs(cq);
+	if (deferred_has_backlogs(&cq->deferred))
+		backlogs_retry(cq);
 	return true;
 }
 
@@ -102,9 +96,6 @@ static inline void cq_kick(struct cq *cq)
 		channel_kick(cq->channel, cq);
 }
 
-/* The same as cq_run_deferred_locked(), also for waiting until another thread has done it. */
-void cq_run_deferred(struct cq *cq);
-
 VIP_RETURN cq_leave_slowly(struct cq *cq, struct object *owner, bool completed, bool attend,
 			   VIP_RETURN rc);
 /*
@@ -117,7 +108,7 @@ static inline VIP_RETURN cq_leave(struct cq *cq, struct object *owner, bool comp
 {
 	/* Who begins to wait after this looks once more, with the lock. */
 	completed = completed && atomic_load_explicit(&cq->waiters, memory_order_relaxed);
-	attend |= !TAILQ_EMPTY(&cq->deferred);
+	attend |= deferred_is_due(&cq->deferred);
 	if (__builtin_expect(completed | attend, false))
 		return cq_leave_slowly(cq, owner, completed, attend, rc);
 	return (VIP_RETURN)lock_release_with(&cq->lock, rc);
@@ -182,14 +173,6 @@ static inline bool cq_reserve_at_once(struct cq *cq, bool is_receive)
 }
 /* Reserves one entry; false when the CQ is full and cannot grow. */
 bool cq_reserve(struct cq *cq, bool is_receive);
-
-/*
- * [nic] Does what completions could not under the CQ's lock: submits backlogs, breaks or revives
- * VIs.
- */
-void cq_run_deferred_locked(struct cq *cq);
-/* [nic] The agent serves a CQ. True while queues of it have backlogs: then it must come again soon. */
-bool cq_serve(struct cq *cq, bool *progress);
 
 /*
  * The one place where a thread waits for completions. `take` looks once and returns VIP_NOT_DONE

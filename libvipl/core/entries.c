@@ -8,18 +8,9 @@
 
 #include "cq.h"
 #include "nic.h"
+#include "object_at.h"
 
 #define QUEUES_AT_FIRST 8u
-
-void entries_init(struct entries *entries)
-{
-	*entries = (struct entries){.first = &entries->spare, .last = &entries->spare};
-}
-
-void entries_free(struct entries *entries)
-{
-	free(entries->queues);
-}
 
 /* A number that no queue has. */
 static uint32_t find_free_number(const struct entries *entries)
@@ -151,7 +142,7 @@ static inline VIP_RETURN take_from(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_H
 				   VIP_BOOLEAN *is_receive)
 {
 	if (atomic_load_explicit(&cq->handle, memory_order_relaxed) != handle)
-		return workqueue_unlock_bad_handle(&cq->lock);
+		return object_unlock_bad_handle(&cq->lock);
 	return entries_are_none(&cq->entries) ? poll_and_take(cq, vi, is_receive)
 					      : take_entry(cq, false, vi, is_receive);
 }

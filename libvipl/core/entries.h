@@ -16,13 +16,21 @@
 #ifndef VIPL_ENTRIES_H
 #define VIPL_ENTRIES_H
 
+#include <stdlib.h>
+
 #include "workqueue_internal.h"
 
 /* Of a queue. One place stays free: the entry taken last leads to the oldest one. */
 #define ENTRIES_MOST (QUEUE_DESCRIPTORS - 1)
 
-void entries_init(struct entries *entries);
-void entries_free(struct entries *entries);
+static inline void entries_init(struct entries *entries)
+{
+	*entries = (struct entries){.first = &entries->spare, .last = &entries->spare};
+}
+static inline void entries_free(struct entries *entries)
+{
+	free(entries->queues);
+}
 
 /* [nic] The queue completes into this CQ from now on. 0 or errno. */
 int entries_admit(struct cq *cq, struct workqueue *queue);

@@ -270,6 +270,12 @@ bool object_retired(const struct object *object)
 	       generation_in(object->handle);
 }
 
+VIP_RETURN object_unlock_bad_handle(struct lock *lock)
+{
+	lock_release(lock);
+	return VIP_INVALID_PARAMETER;
+}
+
 void object_drain(struct object *object, unsigned own)
 {
 	uint32_t index = index_of(object);

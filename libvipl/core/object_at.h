@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 
+#include "base/lock.h"
 #include "object.h"
 
 #define OBJECT_INDEX_BITS  20
@@ -30,5 +31,8 @@ static inline void *object_at(VIP_PVOID handle, enum object_kind kind)
 		return NULL;
 	return atomic_load_explicit(&chunk[index % OBJECT_CHUNK_SLOTS], memory_order_acquire);
 }
+
+/* Releases the lock that was taken in there: it is not the object that the handle names. */
+VIP_RETURN object_unlock_bad_handle(struct lock *lock);
 
 #endif

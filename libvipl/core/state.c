@@ -214,6 +214,16 @@ void vi_revive(struct vi *vi)
 	workqueue_set_mode(&vi->send, QUEUE_OPEN);
 }
 
+void vi_run_deferred(struct workqueue *queue)
+{
+	if (atomic_load(&queue->vi->broken))
+		vi_break(queue->vi);
+	else if (atomic_load(&queue->vi->stalled))
+		vi_revive(queue->vi);
+	else
+		workqueue_submit_backlog(queue);
+}
+
 void endpoint_lost(struct vi *vi)
 {
 	break_for(vi, VIP_ERROR_CONN_LOST);

@@ -106,6 +106,8 @@ void vi_abandon(struct vi *vi);
 void vi_break(struct vi *vi);
 /* A device that has stalled takes work again; what it had not done it gets anew. */
 void vi_revive(struct vi *vi);
+/* The deferred work of a queue of a VI: see deferred.h. */
+void vi_run_deferred(struct workqueue *queue);
 /* The VI is retired, and nobody uses it but the caller. */
 void vi_free(struct vi *vi);
 

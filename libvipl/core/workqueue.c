@@ -8,6 +8,7 @@
 
 #include "entries.h"
 #include "nic.h"
+#include "object_at.h"
 #include "base/pages.h"
 
 #define RING_BYTES (QUEUE_DESCRIPTORS * sizeof(struct posted))
@@ -21,7 +22,8 @@ void workqueue_clear(struct workqueue *queue, struct vi *vi, bool is_new)
 	memset(&queue->ops, 0, sizeof(*queue) - offsetof(struct workqueue, ops));
 }
 
-int workqueue_init(struct workqueue *queue, struct cq *cq, bool is_receive)
+int workqueue_init(struct workqueue *queue, struct cq *cq, bool is_receive,
+		   void (*run)(struct workqueue *queue))
 {
 	queue->ring = pages_allocate(RING_BYTES);
 	if (!queue->ring)
@@ -33,6 +35,7 @@ int workqueue_init(struct workqueue *queue, struct cq *cq, bool is_receive)
 	atomic_store_explicit(&queue->cq, cq, memory_order_relaxed);
 	queue->is_receive = is_receive;
 	queue->ops = queue->vi->nic->device->ops;
+	queue->deferred.run = run;
 	queue->mode = is_receive ? QUEUE_HOLDS : QUEUE_FLUSHES;
 	queue->sending = (struct device_send){.segments = &queue->segment, .count = 1};
 	return 0;
@@ -45,9 +48,7 @@ void workqueue_destroy(struct workqueue *queue)
 	if (cq->is_public)
 		entries_dismiss(cq, queue);
 	lock_acquire(&cq->lock);
-	leave_backlogs(queue);
-	if (queue->is_deferred)
-		TAILQ_REMOVE(&cq->deferred, queue, in_deferred);
+	deferred_forget(queue);
 	lock_release(&cq->lock);
 	pages_free(queue->ring, RING_BYTES);
 }
@@ -70,15 +71,6 @@ void workqueue_lock(struct workqueue *queue)
 void workqueue_unlock(struct workqueue *queue)
 {
 	lock_release(&queue->lock);
-}
-
-void workqueue_defer(struct workqueue *queue)
-{
-	if (queue->is_deferred)
-		return;
-	queue->is_deferred = true;
-	TAILQ_INSERT_TAIL(&queue->cq->deferred, queue, in_deferred);
-	atomic_store(&queue->cq->has_deferred, true);
 }
 
 /* `retires`: an entry of the CQ was reserved for it. */
@@ -119,6 +111,14 @@ uint32_t workqueue_complete_oldest(struct workqueue *queue, uint32_t status, uin
 			       status, length, immediate);
 }
 
+void workqueue_flush_locked(struct workqueue *queue)
+{
+	while (atomic_load(&queue->done) != atomic_load(&queue->tail))
+		workqueue_complete_oldest(queue, VIP_STATUS_DESC_FLUSHED_ERROR, 0, 0);
+	queue->submitted = atomic_load(&queue->tail);
+	queue->offset = 0;
+}
+
 void workqueue_note_error(struct workqueue *queue, uint32_t status)
 {
 	uint32_t none = 0;
@@ -127,7 +127,7 @@ void workqueue_note_error(struct workqueue *queue, uint32_t status)
 		return; /* it is the descriptor's, and no more */
 	atomic_compare_exchange_strong(&queue->vi->failure, &none, status);
 	atomic_store(&queue->vi->broken, true);
-	workqueue_defer(queue);
+	deferred_add(queue);
 }
 
 void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t length,
@@ -151,7 +151,7 @@ void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t lengt
 void workqueue_stalled(struct workqueue *queue)
 {
 	atomic_store(&queue->vi->stalled, true);
-	workqueue_defer(queue);
+	deferred_add(queue);
 }
 
 void workqueue_part_done(struct workqueue *queue, uint32_t error)
@@ -173,12 +173,6 @@ void workqueue_part_done(struct workqueue *queue, uint32_t error)
 bool workqueue_is_idle(const struct workqueue *queue)
 {
 	return !under_way(queue);
-}
-
-VIP_RETURN workqueue_unlock_bad_handle(struct lock *lock)
-{
-	lock_release(lock);
-	return VIP_INVALID_PARAMETER;
 }
 
 /* The CQ's lock is held, and released here: the one at the head is done. */
@@ -221,7 +215,7 @@ static inline VIP_RETURN take_from(struct workqueue *queue, struct cq *cq, VIP_V
 
 	if (!is_named(queue, handle) ||
 	    atomic_load_explicit(&queue->cq, memory_order_relaxed) != cq)
-		return workqueue_unlock_bad_handle(&cq->lock);
+		return object_unlock_bad_handle(&cq->lock);
 	head = atomic_load_explicit(&queue->head, memory_order_relaxed);
 	if (head == atomic_load_explicit(&queue->done, memory_order_relaxed))
 		return poll_and_take(queue, cq, descriptor);
@@ -247,4 +241,3 @@ VIP_RETURN workqueue_take(struct workqueue *queue, VIP_VI_HANDLE handle,
 		return take_slowly(queue, cq, handle, descriptor, way);
 	return take_from(queue, cq, handle, descriptor);
 }
-

@@ -75,14 +75,14 @@ struct workqueue {
 	uint32_t waiting;	     /* for entries, of these the last: see entries.h */
 	uint32_t passed;	     /* while the CQ's entries are gone through */
 	uint32_t dropped;	     /* that the device still has, older than all in the ring */
-	bool has_backlog, is_deferred;
-	TAILQ_ENTRY(workqueue) in_backlogs, in_deferred;
+	struct queue_deferred deferred;
 };
 
 /* Memory of the VI's that is new or has been another's is a queue's from now on. */
 void workqueue_clear(struct workqueue *queue, struct vi *vi, bool is_new);
-/* [nic] 0 or errno. */
-int workqueue_init(struct workqueue *queue, struct cq *cq, bool is_receive);
+/* [nic] `run`: does the queue's deferred work. 0 or errno. */
+int workqueue_init(struct workqueue *queue, struct cq *cq, bool is_receive,
+		   void (*run)(struct workqueue *queue));
 /* [nic] Leaves its CQ's lists, too. */
 void workqueue_destroy(struct workqueue *queue);
 
@@ -102,9 +102,6 @@ VIP_RETURN workqueue_take(struct workqueue *queue, VIP_VI_HANDLE handle,
 
 /* Hands over to the device what it has room for; after a completion, or when it is opened. */
 void workqueue_submit_backlog(struct workqueue *queue);
-
-/* The CQ's lock is held: cq_run_deferred_locked() shall look at this queue. */
-void workqueue_defer(struct workqueue *queue);
 
 static inline bool workqueue_is_empty(const struct workqueue *queue)
 {

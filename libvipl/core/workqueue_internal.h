@@ -1,25 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Steps that workqueue_post.c, workqueue.c and workqueue_reset.c have in common. */
-#ifndef VIPL_WORKQUEUE_STEPS_H
-#define VIPL_WORKQUEUE_STEPS_H
+/* What workqueue_post.c, workqueue.c and workqueue_reset.c have in common. */
+#ifndef VIPL_WORKQUEUE_INTERNAL_H
+#define VIPL_WORKQUEUE_INTERNAL_H
 
 #include "vi.h"
 
 /* The CQ's lock is held; a descriptor is posted. Returns what is its Status now. */
 uint32_t workqueue_complete_oldest(struct workqueue *queue, uint32_t status, uint32_t length,
 				   uint32_t immediate);
-/* An error on a connection: it is broken by cq_run_deferred_locked(), with the NIC's lock. The CQ's is held. */
+/* An error on a connection: deferred work breaks it, with the NIC's lock. The CQ's is held. */
 void workqueue_note_error(struct workqueue *queue, uint32_t status);
 /* Completes all as flushed; both locks are held. */
 void workqueue_flush_locked(struct workqueue *queue);
-
-/* The CQ's lock is held. */
-static inline void leave_backlogs(struct workqueue *queue)
-{
-	if (queue->has_backlog)
-		TAILQ_REMOVE(&queue->cq->backlogs, queue, in_backlogs);
-	queue->has_backlog = false;
-}
 
 /* Requests that the device has. An upper bound without the CQ's lock. */
 static inline uint32_t under_way(const struct workqueue *queue)
@@ -45,9 +37,6 @@ static inline bool is_named(const struct workqueue *queue, VIP_VI_HANDLE handle)
 {
 	return atomic_load_explicit(&queue->handle, memory_order_relaxed) == handle;
 }
-
-/* Releases the lock: this is no such queue. */
-VIP_RETURN workqueue_unlock_bad_handle(struct lock *lock);
 
 static inline bool is_reliable(const struct vi *vi)
 {

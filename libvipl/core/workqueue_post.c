@@ -4,6 +4,7 @@
 
 #include "descriptor.h"
 #include "nic.h"
+#include "object_at.h"
 #include "workqueue_internal.h"
 
 static inline uint32_t operation(bool is_receive, const VIP_DESCRIPTOR *descriptor)
@@ -112,18 +113,10 @@ static bool defer_or_fail(struct workqueue *queue, struct refusal why)
 	waits = requests > 0 || why.hindrance == NO_MEMORY;
 	if (why.hindrance == NO_ROOM)
 		waits = requests >= queue->depth || cq_is_full(cq, queue->is_receive);
-	if (waits) {
-		bool had_backlog = queue->has_backlog;
-
-		leave_backlogs(queue);
-		TAILQ_INSERT_TAIL(&cq->backlogs, queue, in_backlogs); /* others come first now */
-		queue->has_backlog = true;
-		atomic_store(&cq->has_deferred, true);
-		if (!had_backlog)
-			agent_wake(queue->vi->nic); /* the program may not ask for completions */
-	} else if (why.hindrance != NO_ROOM && !why.earlier) {
+	if (waits)
+		backlog_add(queue);
+	else if (why.hindrance != NO_ROOM && !why.earlier)
 		fail(queue, why.error ? why.error : VIP_STATUS_TRANSPORT_ERROR);
-	}
 	lock_release(&cq->lock);
 	return !waits && (why.hindrance == NO_ROOM || why.earlier);
 }
@@ -144,14 +137,15 @@ static bool feed(struct workqueue *queue, struct refusal why)
 		if (!defer_or_fail(queue, why)) {
 			completed |= why.hindrance == REFUSED;
 			/* On an Unreliable VI the next one may do better. */
-			if (why.hindrance != REFUSED || queue->has_backlog || is_reliable(queue->vi))
+			if (why.hindrance != REFUSED || queue->deferred.has_backlog ||
+			    is_reliable(queue->vi))
 				return completed;
 		}
 		why.hindrance = NOTHING;
 	}
-	if (queue->has_backlog) { /* no longer */
+	if (queue->deferred.has_backlog) { /* no longer */
 		lock_acquire(&queue->cq->lock);
-		leave_backlogs(queue);
+		backlog_remove(queue);
 		lock_release(&queue->cq->lock);
 	}
 	return completed;
@@ -327,7 +321,7 @@ VIP_RETURN post_to(struct workqueue *queue, VIP_VI_HANDLE handle, bool is_receiv
 	int rc;
 
 	if (!is_named(queue, handle))
-		return workqueue_unlock_bad_handle(&queue->lock);
+		return object_unlock_bad_handle(&queue->lock);
 	if (!queue->credits || !cq_reserve_at_once(queue->cq, is_receive))
 		return post_carefully(queue, descriptor);
 	if (!(is_receive ? descriptor_read_short_receive(queue, vi, descriptor)

@@ -6,14 +6,6 @@
 #include "nic.h"
 #include "workqueue_internal.h"
 
-void workqueue_flush_locked(struct workqueue *queue)
-{
-	while (atomic_load(&queue->done) != atomic_load(&queue->tail))
-		workqueue_complete_oldest(queue, VIP_STATUS_DESC_FLUSHED_ERROR, 0, 0);
-	queue->submitted = atomic_load(&queue->tail);
-	queue->offset = 0;
-}
-
 unsigned workqueue_with_device(struct workqueue *queue)
 {
 	unsigned count;
@@ -39,7 +31,7 @@ void workqueue_drop(struct workqueue *queue)
 	queue->offset = 0;
 	atomic_store(&queue->done, tail);
 	atomic_store(&queue->head, tail);
-	leave_backlogs(queue);
+	backlog_remove(queue);
 	lock_release(&queue->cq->lock);
 	lock_release(&queue->lock);
 }
@@ -63,10 +55,9 @@ void workqueue_recall(struct workqueue *queue, enum queue_mode mode)
 	queue->offset = 0;
 	atomic_store(&queue->parts_done, queue->parts);
 	queue->mode = mode;
-	leave_backlogs(queue);
-	cq_retry_backlogs(cq); /* there is room now */
-	if (!TAILQ_EMPTY(&cq->deferred))
-		agent_wake(queue->vi->nic);
+	backlog_remove(queue);
+	backlogs_retry(cq); /* there is room now */
+	deferred_leave_to_agent(cq);
 	lock_release(&cq->lock);
 	lock_release(&queue->lock);
 }

@@ -19,9 +19,9 @@
 #define LONGEST_BACKLOG_MSEC 64
 
 /*
- * Does what is due at the NIC's CQs; returns msec until it has to be called again, or -1. Starved
- * queues go on although the program may not ask for completions; those that nothing comes for are
- * looked at less and less often.
+ * Does what is due at the NIC's CQs; returns msec until it has to be called again, or -1. Queues
+ * with a backlog go on although the program may not ask for completions; those that nothing comes
+ * for are looked at less and less often.
  */
 static int serve_cqs(struct nic *nic)
 {
@@ -29,7 +29,7 @@ static int serve_cqs(struct nic *nic)
 	struct cq *cq;
 
 	LIST_FOREACH(cq, &nic->cqs, in_nic)
-		backlogs |= cq_serve(cq, &progress);
+		backlogs |= deferred_serve(cq, &progress);
 	if (!backlogs || progress)
 		nic->agent.backlog_msec = FIRST_BACKLOG_MSEC;
 	else if (nic->agent.backlog_msec < LONGEST_BACKLOG_MSEC)

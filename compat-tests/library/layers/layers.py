@@ -16,8 +16,6 @@ import sys
 ORDER = ["base", "trace", "rdma loopback", "core", "service", "api"]  # from below
 RANK = {folder: rank for rank, names in enumerate(ORDER) for folder in names.split()}
 CIRCLES = [
-    ["core/cq.c", "core/entries.c", "core/state.c", "core/workqueue.c", "core/workqueue_post.c",
-     "core/workqueue_reset.c"],
     ["rdma/cm.c", "rdma/control.c", "rdma/control_listen.c", "rdma/control_messages.c", "rdma/request.c"],
     ["service/notifier.c", "service/notify.c"],
     ["trace/trace.c", "trace/watch.c"],
