@@ -252,8 +252,7 @@ static bool is_spinning_worth_it(struct cq *cq)
 }
 
 /* The waiting call without sleeping: VIP_NOT_DONE when it has to. */
-static VIP_RETURN spin(struct cq *cq, int64_t deadline, VIP_RETURN (*take)(void *argument),
-		       void *argument)
+static VIP_RETURN spin(struct cq *cq, int64_t deadline, cq_taker *take, void *argument)
 {
 	VIP_RETURN rc = VIP_NOT_DONE;
 	int64_t until;
@@ -272,11 +271,23 @@ static VIP_RETURN spin(struct cq *cq, int64_t deadline, VIP_RETURN (*take)(void 
 	return rc;
 }
 
-VIP_RETURN cq_wait(struct cq *cq, const struct object *owner, VIP_ULONG timeout,
-		   VIP_RETURN (*take)(void *argument), void *argument)
+VIP_RETURN cq_take_or_arm(struct cq *cq, cq_taker *take, void *argument, uint32_t *seen)
+{
+	VIP_RETURN rc;
+
+	*seen = atomic_load(&cq->announced);
+	rc = take(argument);
+	if (rc != VIP_NOT_DONE)
+		return rc;
+	return cq->ops->cq_arm(cq->device_cq) ? VIP_ERROR_RESOURCE : take(argument);
+}
+
+VIP_RETURN cq_wait(struct cq *cq, const struct object *owner, VIP_ULONG timeout, cq_taker *take,
+		   void *argument)
 {
 	VIP_RETURN rc = take(argument);
 	int64_t deadline;
+	uint32_t seen;
 
 	if (rc != VIP_NOT_DONE)
 		return rc;
@@ -288,28 +299,17 @@ VIP_RETURN cq_wait(struct cq *cq, const struct object *owner, VIP_ULONG timeout,
 		return rc;
 
 	atomic_fetch_add(&cq->waiters, 1);
-	for (;;) {
-		uint32_t seen = atomic_load(&cq->announced);
-		bool announced;
-
-		if (cq->ops->cq_arm(cq->device_cq)) {
-			rc = VIP_ERROR_RESOURCE;
-			break;
-		}
-		/* What completed before the CQ was armed is not announced. */
-		rc = take(argument);
-		if (rc != VIP_NOT_DONE)
-			break;
+	while ((rc = cq_take_or_arm(cq, take, argument, &seen)) == VIP_NOT_DONE) {
 		if (object_retired(owner)) {
 			rc = VIP_INVALID_PARAMETER;
 			break;
 		}
-		announced = channel_wait(cq->channel, cq, seen, deadline);
-		rc = take(argument); /* unarmed: what comes next is not to wake anybody who is gone */
-		if (rc == VIP_NOT_DONE && !announced)
+		if (channel_wait(cq->channel, cq, seen, deadline))
+			continue;
+		rc = take(argument);
+		if (rc == VIP_NOT_DONE)
 			rc = VIP_TIMEOUT;
-		if (rc != VIP_NOT_DONE)
-			break;
+		break;
 	}
 	atomic_fetch_sub(&cq->waiters, 1);
 	return rc;

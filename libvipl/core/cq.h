@@ -174,12 +174,20 @@ static inline bool cq_reserve_at_once(struct cq *cq, bool is_receive)
 /* Reserves one entry; false when the CQ is full and cannot grow. */
 bool cq_reserve(struct cq *cq, bool is_receive);
 
+/* Looks once for a completion. VIP_NOT_DONE: there is none. */
+typedef VIP_RETURN cq_taker(void *argument);
+
 /*
- * The one place where a thread waits for completions. `take` looks once and returns VIP_NOT_DONE
- * when there is nothing; the wait ends with whatever else it returns, with VIP_TIMEOUT at the
- * deadline, or with VIP_INVALID_PARAMETER when `owner` is destroyed meanwhile.
+ * The step before any sleep: takes; if there is nothing, arms the CQ and takes again, because what completed before
+ * the CQ was armed is not announced. VIP_NOT_DONE: the caller may sleep until cq->announced is no longer `seen`.
+ * VIP_ERROR_RESOURCE: the CQ could not be armed. Else it returns what `take` has returned.
  */
-VIP_RETURN cq_wait(struct cq *cq, const struct object *owner, VIP_ULONG timeout,
-		   VIP_RETURN (*take)(void *argument), void *argument);
+VIP_RETURN cq_take_or_arm(struct cq *cq, cq_taker *take, void *argument, uint32_t *seen);
+/*
+ * The one place where a thread of the program waits for completions. The wait ends with whatever `take` returns but
+ * VIP_NOT_DONE, with VIP_TIMEOUT at the deadline, or with VIP_INVALID_PARAMETER when `owner` is destroyed meanwhile.
+ */
+VIP_RETURN cq_wait(struct cq *cq, const struct object *owner, VIP_ULONG timeout, cq_taker *take,
+		   void *argument);
 
 #endif

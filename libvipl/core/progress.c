@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The agent as one who asks for completions: as any sleeper it takes, arms, and takes again. */
+/* The agent asks for completions, too: as any sleeper it takes, arms, and takes again. */
 #include "progress.h"
 
 #include <errno.h>
@@ -26,24 +26,24 @@ void progress_end(struct nic *nic)
 		close(nic->progress.channels_fd);
 }
 
+static VIP_RETURN take(void *cq)
+{
+	return cq_poll_for_device(cq) ? VIP_SUCCESS : VIP_NOT_DONE;
+}
+
 /* False when the CQ could not be armed. */
 static bool look_at(struct cq *cq)
 {
-	uint32_t announced = atomic_load(&cq->announced);
+	VIP_RETURN rc = VIP_SUCCESS;
+	uint32_t seen;
 
-	for (unsigned turn = 0; turn < MOST_TURNS; turn++) {
-		if (cq_poll_for_device(cq))
-			continue;
-		if (cq->ops->cq_arm(cq->device_cq))
-			return false;
-		/* What completed before the CQ was armed is not announced. */
-		if (!cq_poll_for_device(cq)) {
-			cq->served = announced;
-			return true;
-		}
-	}
-	agent_wake(cq->nic);
-	return true;
+	for (unsigned turn = 0; turn < MOST_TURNS && rc == VIP_SUCCESS; turn++)
+		rc = cq_take_or_arm(cq, take, cq, &seen);
+	if (rc == VIP_NOT_DONE)
+		cq->served = seen;
+	else if (rc == VIP_SUCCESS)
+		agent_wake(cq->nic);
+	return rc != VIP_ERROR_RESOURCE;
 }
 
 int progress_serve(struct nic *nic, bool rings)

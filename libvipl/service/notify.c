@@ -31,6 +31,7 @@ struct notify {
 
 /* What a handler is told. */
 struct notice {
+	struct cq *cq; /* that it was taken from */
 	VIP_VI_HANDLE vi;
 	VIP_DESCRIPTOR *descriptor;
 	VIP_BOOLEAN is_receive;
@@ -184,39 +185,37 @@ static struct cq *next_due(struct notifies *notifies)
 	return NULL;
 }
 
-static bool take(struct cq *cq, struct notice *notice)
+static VIP_RETURN take(void *argument)
 {
+	struct notice *notice = argument;
+	struct cq *cq = notice->cq;
 	struct workqueue *queue = cq->notifies.queue;
 
 	if (!queue)
-		return cq_take(cq, object_handle(&cq->object), &notice->vi,
-			       &notice->is_receive) == VIP_SUCCESS;
+		return cq_take(cq, object_handle(&cq->object), &notice->vi, &notice->is_receive);
 	notice->vi = object_handle(&queue->vi->object);
 	notice->is_receive = queue->is_receive;
 	notice->descriptor = NULL;
 	workqueue_take(queue, notice->vi, &notice->descriptor);
-	return notice->descriptor;
+	return notice->descriptor ? VIP_SUCCESS : VIP_NOT_DONE;
 }
 
-/* Arms the CQ if there is nothing, and looks once more. The lock is held on entry and on return. */
+/* Takes, or arms the CQ if there is nothing. The lock is held on entry and on return. */
 static bool look(struct notifier *notifier, struct cq *cq, struct notice *notice)
 {
-	uint32_t seen = atomic_load(&cq->announced);
-	bool found, armed = true;
+	VIP_RETURN rc;
+	uint32_t seen;
 
+	notice->cq = cq;
 	pthread_mutex_unlock(&notifier->lock);
-	found = take(cq, notice);
-	if (!found) {
-		armed = !cq->ops->cq_arm(cq->device_cq);
-		found = take(cq, notice);
-	}
+	rc = cq_take_or_arm(cq, take, notice, &seen);
 	pthread_mutex_lock(&notifier->lock);
-	if (!found) {
-		cq->notifies.seen = seen;
-		cq->notifies.look = false;
-		notifier->notifies.retry |= !armed;
-	}
-	return found;
+	if (rc == VIP_SUCCESS)
+		return true;
+	cq->notifies.seen = seen;
+	cq->notifies.look = false;
+	notifier->notifies.retry |= rc == VIP_ERROR_RESOURCE;
+	return false;
 }
 
 static bool is_live(VIP_VI_HANDLE handle)
