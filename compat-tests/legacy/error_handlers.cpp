@@ -24,24 +24,31 @@ VIP_PEER(endsInItsErrorHandler)
 	static auto *own = new Pair(*nic);
 	static auto *vi = new Vi(*nic);
 	ASSERT_TRUE(own->connected);
-	bool aborts = test.get() == "abort";
+	std::string how = test.get();
 	std::string name = test.get();
 	test.put("ready");
 	ASSERT_TRUE(serve(*vi, name));
 	test.expect("end");
-	std::signal(SIGABRT, [](int) { _exit(0); }); // that it came to that is what is expected
+	for (int number : {SIGABRT, SIGSEGV})
+		std::signal(number, [](int) { _exit(0); }); // that it came to that is what is expected
 	auto abortion = [](VIP_PVOID, VIP_ERROR_DESCRIPTOR *) { abort(); };
+	auto fault = [](VIP_PVOID, VIP_ERROR_DESCRIPTOR *) { raise(SIGSEGV); };
 	auto end = [](VIP_PVOID, VIP_ERROR_DESCRIPTOR *) { exit(0); };
-	VipErrorCallback(*nic, nullptr, aborts ? VIP_ERROR_HANDLER{abortion} : end);
+	VIP_ERROR_HANDLER handler = end;
+	if (how == "abort")
+		handler = abortion;
+	else if (how == "fault")
+		handler = fault;
+	VipErrorCallback(*nic, nullptr, handler);
 	VipDisconnect(own->a);
 	VIP_DESCRIPTOR *d;
 	VipSendWait(own->b, kPatience, &d);
 	ADD_FAILURE() << "it goes on";
 }
 
-TEST_F(ErrorHandler, MayEndTheProcessByExitOrAbortAndItsPeersAreTold)
+TEST_F(ErrorHandler, MayEndTheProcessByExitAbortOrFaultAndItsPeersAreTold)
 {
-	for (const char *how : {"exit", "abort"}) {
+	for (const char *how : {"exit", "abort", "fault"}) {
 		SCOPED_TRACE(how);
 		Peer peer("endsInItsErrorHandler");
 		std::string name = freshDiscriminator();
