@@ -244,6 +244,7 @@ static void usage(void)
 	     "  -p, --problems  only what is missing; opens no NIC\n"
 	     "  -j, --json      print JSON; attributes have the names of VIP_NIC_ATTRIBUTES\n"
 	     "  -h, --help      print this and end\n"
+	     "      --version   print the version and end\n"
 	     "\n"
 	     "Exit status: 0 ok, 1 no NIC can be used, 2 wrong usage.");
 }
@@ -256,6 +257,7 @@ static int parse_arguments(int argc, char **argv, struct settings *s)
 		{"problems", no_argument, NULL, 'p'},
 		{"json", no_argument, NULL, 'j'},
 		{"help", no_argument, NULL, 'h'},
+		{"version", no_argument, NULL, 'v'},
 		{NULL, 0, NULL, 0},
 	};
 	int option;
@@ -274,6 +276,9 @@ static int parse_arguments(int argc, char **argv, struct settings *s)
 		case 'h':
 			usage();
 			return EXIT_OK;
+		case 'v':
+			puts(VIPL_VERSION);
+			return EXIT_OK;
 		default:
 			fputs("Try --help.\n", stderr);
 			return EXIT_USAGE;
@@ -290,9 +295,10 @@ int main(int argc, char **argv)
 {
 	struct settings settings = {0};
 	struct finding findings[MAX_FINDINGS];
-	int result = parse_arguments(argc, argv, &settings);
-	int num_nics = 0, num_others = 1, num_findings;
+	int num_nics = 0, num_others = 1, num_findings, result;
 
+	setvbuf(stderr, NULL, _IOLBF, 0); /* each message in one write(): those of several processes do not mix */
+	result = parse_arguments(argc, argv, &settings);
 	if (result >= 0)
 		return result;
 	if (settings.json)

@@ -49,7 +49,7 @@ int run_command(int argc, char **argv)
 		return rc ? EXIT_USAGE : EXIT_OK;
 	} catch (const std::exception &e) {
 		progress("");
-		std::cerr << "vip_perf: " << reason(e) << '\n';
+		std::cerr << "vip_perf: " + reason(e) + '\n';
 		return EXIT_FAILED;
 	}
 	return EXIT_OK;
@@ -58,6 +58,7 @@ int run_command(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+	setvbuf(stderr, nullptr, _IOLBF, 0); // each message in one write(): those of several processes do not mix
 	const int rc = run_command(argc, argv);
 
 	if (is_output_written())

@@ -287,6 +287,7 @@ static int usage(int status)
 	      "\n"
 	      "  -n, --nic=NAME     the NIC (default nic0)\n"
 	      "  -h, --help         print this and end\n"
+	      "      --version      print the version and end\n"
 	      "Of the client alone:\n"
 	      "  -s, --size=BYTES   of each message, 1 or more (default 1024)\n"
 	      "  -c, --count=N      messages (default 1000)\n"
@@ -303,7 +304,8 @@ static int parse_arguments(int argc, char **argv, struct options *options)
 	static const struct option known[] = {
 		{"nic", required_argument, NULL, 'n'},   {"size", required_argument, NULL, 's'},
 		{"count", required_argument, NULL, 'c'}, {"level", required_argument, NULL, 'l'},
-		{"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0},
+		{"help", no_argument, NULL, 'h'},        {"version", no_argument, NULL, 'v'},
+		{NULL, 0, NULL, 0},
 	};
 	int option;
 
@@ -320,6 +322,8 @@ static int parse_arguments(int argc, char **argv, struct options *options)
 			options->level = VIP_SERVICE_RELIABLE_DELIVERY;
 		else if (option == 'l' && !strcmp(optarg, "reception"))
 			options->level = VIP_SERVICE_RELIABLE_RECEPTION;
+		else if (option == 'v')
+			return puts(VIPL_VERSION) < 0 ? EXIT_FAILED : EXIT_OK;
 		else
 			return usage(option == 'h' ? EXIT_OK : EXIT_USAGE);
 	}
@@ -332,8 +336,10 @@ int main(int argc, char **argv)
 	struct options options = {
 		.nic = "nic0", .level = VIP_SERVICE_RELIABLE_DELIVERY, .size = 1024, .count = 1000};
 	struct end end = {0};
-	int status = parse_arguments(argc, argv, &options);
+	int status;
 
+	setvbuf(stderr, NULL, _IOLBF, 0); /* each message in one write(): those of several processes do not mix */
+	status = parse_arguments(argc, argv, &options);
 	if (status >= 0)
 		return status;
 	open_nic(&end, options.nic);
