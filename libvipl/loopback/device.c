@@ -70,6 +70,7 @@ static int watch_new(struct loopback_device *device, struct watch *watch, int fd
 static int loopback_open(const char *name, unsigned index, struct nic *nic, struct device **out)
 {
 	struct loopback_device *device;
+	const char *what = "epoll_create1()"; /* what fails, if it fails next */
 	int error;
 
 	(void)index; /* any number means the one there is */
@@ -87,18 +88,22 @@ static int loopback_open(const char *name, unsigned index, struct nic *nic, stru
 	error = device->base.event_fd < 0 ? errno : 0;
 	if (error)
 		goto free_device;
+	what = "shared memory: memfd_create(), ftruncate() or mmap()";
 	error = open_regions(device);
 	if (error)
 		goto close_events;
+	what = "socket(), bind() or getrandom()";
 	error = watch_new(device, &device->bell, bell_create(&device->bell_name),
 			  loopback_bell_ready);
 	if (error)
 		goto close_regions;
+	what = "timerfd_create()";
 	error = watch_new(device, &device->timer,
 			  timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK),
 			  loopback_timer_ready);
 	if (error)
 		goto close_bell;
+	what = "fcntl()";
 	device->spare_fd = fcntl(device->base.event_fd, F_DUPFD_CLOEXEC, 0);
 	if (device->spare_fd >= 0) {
 		*out = &device->base;
@@ -113,10 +118,11 @@ close_regions:
 close_events:
 	close(device->base.event_fd);
 free_device:
-	log_error("cannot open the loopback NIC: %s%s", strerror(error),
-		  error == EMFILE  ? " (see ulimit -n)"
-		  : error == EFBIG ? " (see ulimit -f)"
-				   : "");
+	log_error("cannot open the loopback NIC: %s: %s%s", what, strerror(error),
+		  error == EMFILE		       ? " (see ulimit -n)"
+		  : error == EFBIG		       ? " (see ulimit -f)"
+		  : error == ENOSYS || error == EPERM ? " (a filter of system calls may refuse it)"
+						       : "");
 	pthread_mutex_destroy(&device->lock);
 	free(device);
 	return error;
