@@ -128,7 +128,7 @@ static void lead(struct channel *channel, int64_t deadline)
 	pthread_mutex_lock(&channel->lock);
 	channel->has_leader = false;
 
-	/* Each is a system call between a message and who waits for it. */
+	/* Each is a system call between a message and the thread that waits for it. */
 	if (fds[1].revents)
 		eventfd_read(channel->kick_fd, &kicks);
 	if (fds[0].revents)

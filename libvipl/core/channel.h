@@ -32,12 +32,12 @@ bool channel_wait(struct channel *channel, struct cq *cq, uint32_t seen, int64_t
 #define CHANNELS_MOST	64u /* that channels_look() looks at */
 #define ARM_RETRY_MSEC	100 /* until a device that could not announce completions is asked again */
 
-/* Takes announcements that have come, for those who sleep, and without sleeping. */
+/* Takes announcements that have come, for threads that sleep. It does not sleep itself. */
 void channel_look(struct channel *channel);
 /* The same for all that an epoll descriptor has; their `data.ptr` is the channel, which stays. */
 void channels_look(int epoll_fd);
 
-/* Wakes all who wait for this CQ, so that they look again. */
+/* Wakes all threads that wait for this CQ, so that they look again. */
 void channel_kick(struct channel *channel, struct cq *cq);
 
 #endif

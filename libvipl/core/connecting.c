@@ -6,7 +6,7 @@
  * A client probes for a listener again and again, with a pause after each probe, until the grace time is
  * over. The thread in VipConnectRequest does that.
  *
- * In a peer-to-peer connection both ends ask for each other, and their addresses decide who does what: the
+ * In a peer-to-peer connection both ends ask for each other, and their addresses decide which part each end has: the
  * end with the lesser address probes as a client does; the other end listens, and takes the request that
  * comes from the end that it asks for. So the two never meet half-way. The agent does all of it.
  *

@@ -21,7 +21,7 @@ VIP_RETURN attempt_await_peer(struct vi *vi);
 /* In these both ends must agree. VIP_SUCCESS, or what VipConnectAccept says. */
 VIP_RETURN attempt_check_peer(const struct vi *vi, const struct connect_info *peer);
 
-/* CONNECT_PENDING -> IDLE: receives stay posted. Says what the one who connects should be told. */
+/* CONNECT_PENDING -> IDLE: receives stay posted. Returns the result for the caller that connects. */
 VIP_RETURN attempt_give_up(struct vi *vi);
 /* The agent need not see it through any more; never from within a device's report. */
 void attempt_end(struct vi *vi);

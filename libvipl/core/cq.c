@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "nic.h"
 
-/* The first ones who ask get a channel each; later ones share, since channels are file descriptors. */
+/* The first CQs get a channel each. Later ones share, since channels are file descriptors. */
 static struct channel *find_channel(struct nic *nic)
 {
 	struct channel **best = &nic->channels[0];
@@ -238,8 +238,8 @@ static inline void relax(void)
 }
 
 /*
- * Polling before sleeping is lost where what is waited for takes longer, and takes the processor from
- * others. After so many waits for which it was in vain only one in many tries it again.
+ * Polling before sleeping is in vain if the completion takes longer, and it takes the processor from others. After
+ * IN_VAIN_MOST such waits in a row only one wait in TRY_AGAIN polls first.
  */
 #define IN_VAIN_MOST 8u
 #define TRY_AGAIN    64u

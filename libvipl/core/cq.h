@@ -30,14 +30,14 @@
 struct entries {
 	uint32_t *first, *last;	   /* where the oldest one is, and where the next one goes */
 	struct workqueue **queues; /* by their numbers; NULL where there is none */
-	uint32_t queues_room;	   /* for so many */
+	uint32_t queues_room;	   /* the size of that table */
 	uint32_t spare;		   /* a place before that of any queue */
 };
 
 struct cq {
 	/* What is before the next blank line is never made anew: see object_at(). */
 	struct object object; /* with a handle if it is a VIPL CQ */
-	struct lock lock;     /* guards each queue's side of completion, and what is said below */
+	struct lock lock;     /* guards each queue's side of completion, and the members that name it */
 	_Atomic(VIP_CQ_HANDLE) handle; /* by which VipCQDone finds it; NULL: it does not */
 
 	bool is_public;	      /* a VIPL CQ */
@@ -62,7 +62,7 @@ struct cq {
 	struct cq_notifies notifies;
 	uint32_t served; /* announcements, up to progress_serve()'s last look; guarded by the NIC's lock */
 
-	/* Counts what was to complete here: written by who posts, so on a line of its own. */
+	/* Counts requests that were to complete here. Threads that post write it, so it has a line of its own. */
 	alignas(OBJECT_ALIGNMENT) _Atomic unsigned reserved;
 };
 
@@ -89,7 +89,7 @@ static inline bool cq_poll_locked(struct cq *cq)
  */
 void cq_catch_up(struct cq *cq);
 
-/* Wakes those who wait for this CQ, if there are any. */
+/* Wakes the threads that wait for this CQ, if there are any. */
 static inline void cq_kick(struct cq *cq)
 {
 	if (atomic_load(&cq->waiters))
@@ -99,14 +99,14 @@ static inline void cq_kick(struct cq *cq)
 VIP_RETURN cq_leave_slowly(struct cq *cq, struct object *owner, bool completed, bool attend,
 			   VIP_RETURN rc);
 /*
- * Releases the CQ's lock after completions may have been taken: wakes others who wait for them, and
+ * Releases the CQ's lock after completions may have been taken: wakes other threads that wait for them, and
  * runs the deferred work; with `attend`, also waits for another thread that does it. The
  * `owner`, the CQ itself or the VI, keeps the CQ for so long. Returns `rc`.
  */
 static inline VIP_RETURN cq_leave(struct cq *cq, struct object *owner, bool completed, bool attend,
 				  VIP_RETURN rc)
 {
-	/* Who begins to wait after this looks once more, with the lock. */
+	/* A thread that begins to wait after this looks once more, with the lock. */
 	completed = completed && atomic_load_explicit(&cq->waiters, memory_order_relaxed);
 	attend |= deferred_is_due(&cq->deferred);
 	if (__builtin_expect(completed | attend, false))
@@ -120,7 +120,7 @@ void cq_look(struct cq *cq, struct object *owner);
 /* VipCQDone. */
 VIP_RETURN cq_take(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive);
 
-/* For so many entries at least; nothing that is there is lost. 0 or errno. */
+/* Makes room for at least this number of entries. No completion is lost. 0 or errno. */
 int cq_make_room(struct cq *cq, unsigned entries);
 /* A queue's own CQ has room for all that the queue gives the device: nothing is counted there. */
 static inline void cq_unreserve(struct cq *cq)
@@ -142,7 +142,7 @@ static inline void cq_retire(struct cq *cq, unsigned count)
 /* Of a VIPL CQ. */
 static inline unsigned cq_outstanding(const struct cq *cq)
 {
-	/* First: whoever sees an entry retired sees it reserved, so there are never fewer than none. */
+	/* `retired` is read first: a thread that sees an entry retired also sees it reserved. */
 	unsigned retired = atomic_load_explicit(&cq->retired, memory_order_acquire);
 
 	return atomic_load_explicit(&cq->reserved, memory_order_relaxed) - retired;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Deferred work: which queues of a CQ have some, and who runs it. */
+/* Deferred work: which queues of a CQ have some, and the functions that run it. */
 #include "deferred.h"
 
 #include "nic.h"
@@ -104,7 +104,7 @@ bool deferred_serve(struct cq *cq, bool *progress)
 	bool backlogs, polled = false;
 
 	if (!atomic_load_explicit(&deferred->maybe, memory_order_acquire))
-		return false; /* and the CQ's lock is left to those who use it */
+		return false; /* and the CQ's lock is left to the threads that use it */
 	lock_acquire(&cq->lock);
 	if (deferred_has_backlogs(deferred)) {
 		polled = cq_poll_locked(cq);

@@ -51,7 +51,7 @@ uint32_t read_send(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
 
 	if (control & VIP_CONTROL_RESERVED || count > MAX_SEGMENTS)
 		return VIP_STATUS_FORMAT_ERROR;
-	/* Before the segments: what is kept for afterwards costs each of them. */
+	/* This is done before the segments: a value that is kept over them costs each of them. */
 	send->segments = segments;
 	send->control = control;
 	send->immediate = descriptor->CS.ImmediateData;

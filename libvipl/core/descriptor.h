@@ -22,7 +22,7 @@ static inline uint64_t address_bits(const VIP_PVOID64 *address)
 
 /*
  * The region of a segment of the VI's, or NULL: there is none, or it has another tag. Hints are about
- * regions of the VI's tag, and no others: what is in one need not be asked for the tag.
+ * regions of the VI's tag, and no others: a region in one need not be asked for its tag.
  */
 static inline const struct region_view *region_of(const struct vi *vi, uint32_t handle,
 						   struct region_hint *hint)
@@ -69,7 +69,7 @@ static inline bool read_near_segment(struct workqueue *queue, const struct vi *v
 	return true;
 }
 
-/* A send, or an RDMA write, without immediate data. Fills in what is not the same of all of them. */
+/* A send, or an RDMA write, without immediate data. Fills in the members that differ between such sends. */
 static inline bool descriptor_read_short_send(struct workqueue *queue, const struct vi *vi,
 					      const VIP_DESCRIPTOR *descriptor)
 {

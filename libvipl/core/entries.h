@@ -9,7 +9,7 @@
  * searched.
  *
  * A program may take descriptors without asking the CQ. Their entries stay, while their places in the ring are
- * used again. So a queue may have more unreported completions than places: then only so many of them have entries,
+ * used again. So a queue may have more unreported completions than places: then only ENTRIES_MOST of them have entries,
  * and the others wait. Whenever an entry of that queue is taken, one that waits gets an entry at the end of the
  * CQ. It comes too late there, but only of a queue whose descriptors the program takes without asking.
  */
@@ -51,7 +51,7 @@ static inline void entries_append(struct entries *entries, const struct workqueu
 	entries->last = &place->next;
 }
 
-/* The queue's descriptor in this place has completed, with which so many are done. */
+/* The queue's descriptor in this place has completed; `done` is the queue's index after it. */
 static inline void entries_add(struct entries *entries, struct workqueue *queue, uint32_t done,
 			       struct posted *place)
 {

@@ -24,7 +24,7 @@ struct cq_notifies {
 	STAILQ_HEAD(, notify) outstanding;
 	TAILQ_ENTRY(cq) in_watched;
 	struct workqueue *queue; /* that descriptors are taken from; NULL: entries, from the CQ */
-	atomic_bool watched;	 /* what is announced here is told to the notifier */
+	atomic_bool watched;	 /* the notifier is told of announcements here */
 	uint32_t seen;		 /* announcements, up to the last look */
 	bool look;		 /* there is another reason to look */
 };
@@ -34,7 +34,7 @@ struct notifies {
 	TAILQ_HEAD(, cq) watched;
 	int channels_fd; /* readable when a channel of these CQs is; -1: not needed so far */
 	bool retry;	 /* a CQ could not be armed */
-	/* Whom the handler that runs is about; NULL: nothing. */
+	/* The VI and the CQ that the running handler is about; NULL: none. */
 	VIP_VI_HANDLE running_vi;
 	VIP_CQ_HANDLE running_cq;
 	pthread_cond_t returned; /* it does not run any more */

@@ -18,10 +18,10 @@
 #include "nic.h"
 
 #define HELD_MOST    1024u /* of one discriminator */
-#define HOLD_PART    20	   /* of the grace time: one of so many parts */
+#define HOLD_PART    20	   /* requests are held in the first of this number of parts of the grace time */
 #define RECENT_WAITS 8	   /* the latest: listening takes ports, of which others want some, too */
 #define MSEC	     INT64_C(1000000)
-#define TURN_NSEC    (100 * MSEC) /* who finds no place to listen looks again after this */
+#define TURN_NSEC    (100 * MSEC) /* a wait that finds no place to listen looks again after this */
 
 /* A discriminator that threads wait for, or have lately. */
 struct listener {
@@ -305,7 +305,7 @@ VIP_RETURN listening_wait(struct nic *nic, const struct discriminator *wanted, i
 	return rc;
 }
 
-/* Wakes those who wait, and tells those whose requests are held that nobody waits. */
+/* Wakes the threads that wait. Requesters whose requests are held are told that nobody waits. */
 static void close_listeners(struct nic *nic)
 {
 	struct listener *listener = TAILQ_FIRST(&nic->listeners), *following;
@@ -334,7 +334,7 @@ static VIP_RETURN check_match(const struct vi *vi, const struct request *request
 }
 
 /*
- * The NIC's lock is held. Whoever retires the handle answers the request; false when another
+ * The NIC's lock is held. The thread that retires the handle answers the request; false when another
  * thread was first.
  */
 static bool take_request(struct request *request)

@@ -3,14 +3,14 @@
  * Handles and the lifetime of what they name.
  *
  * A handle is not a pointer but an index and a generation, so that any value a program may pass
- * is checked without touching memory behind it. Whoever works on an object holds a reference
- * from object_get() to object_put(); who destroys it retires the handle first (no new ones), wakes
- * those that sleep on the object, and waits for the others to let go.
+ * is checked without touching memory behind it. A thread that works on an object holds a
+ * reference from object_get() to object_put(). The thread that destroys it first retires the handle, so that there
+ * are no new references, then wakes the threads that sleep on the object, and waits for the others to let go.
  *
  * The calls of the data path hold no reference. They take a lock in the object in any case, and do that
- * before they know whether it is still there: what counts is what they see once they have it. For that
- * the memory of VIs and CQs *lasts*: it is never anything else, and a lock in it always is one. Who
- * retires such an object says so under its locks, so afterwards nobody is inside who was let in before.
+ * before they know whether it is still there: they check the handle once they have the lock. For that
+ * the memory of VIs and CQs *lasts*: it is never anything else, and a lock in it always is one. The thread that
+ * retires such an object changes its handle under its locks. Afterwards no call is inside that was let in before.
  * object_at.h is their way to it.
  */
 #ifndef VIPL_OBJECT_H
@@ -56,8 +56,8 @@ bool object_retire(struct object *object);
 bool object_retired(const struct object *object);
 
 /*
- * Waits until nobody but the caller (who holds `own` references) has one, and frees the handle.
- * The caller has retired the object and woken everybody who sleeps on it.
+ * Waits until only the caller has references (it holds `own` of them), and frees the handle.
+ * The caller has retired the object and woken all threads that sleep on it.
  */
 void object_drain(struct object *object, unsigned own);
 

@@ -163,7 +163,7 @@ static void break_live(struct vi *vi, VIP_ERROR_CODE error)
 {
 	vi->cause = error;
 	tear_down(vi, QUEUE_FLUSHES); /* the device may know a better cause */
-	/* Only now: who sees ERROR may rely on the queues being flushed. */
+	/* Only now: a thread that sees ERROR may rely on the queues being flushed. */
 	atomic_store(&vi->state, VIP_STATE_ERROR);
 	error_of_vi(vi, vi->cause, operation_of(vi, vi->cause));
 }
@@ -198,7 +198,7 @@ void vi_revive(struct vi *vi)
 	settle(vi, false);
 	error = ops_of(vi)->endpoint_rewind(vi->endpoint);
 	drain_both(vi);
-	/* Whoever polled before has told of it by now, and nobody will again. */
+	/* Threads that polled before have reported the stall by now, and none will report it again. */
 	atomic_store(&vi->stalled, false);
 	workqueue_assume_done(&vi->send);
 	workqueue_recall(&vi->send, QUEUE_HOLDS);

@@ -13,14 +13,14 @@
 
 struct tag;
 
-/* Whom a VI shall be connected to, and what it says of itself. */
+/* The end that a VI shall be connected to, and what the VI tells it about itself. */
 struct vi_target {
 	struct connect_info own;
 	struct in6_addr host;
 	struct discriminator wanted;
 };
 
-/* The last attempt to connect: connecting.c. The NIC's lock guards what is not atomic. */
+/* The last attempt to connect: connecting.c. The NIC's lock guards the members that are not atomic. */
 struct attempt {
 	unsigned number;	     /* counts the VI's attempts */
 	_Atomic VIP_RETURN result;   /* VIP_NOT_DONE while it goes on; written under the NIC's lock */
@@ -90,7 +90,7 @@ VIP_RETURN vi_prepare(struct vi *vi);
 bool vi_offer(struct vi *vi);
 /* While CONNECT_PENDING: the device gives back endpoint and receives, which stay posted. Sends do not. */
 void vi_withdraw(struct vi *vi);
-/* The attempt to connect has its result: all who wait are told. */
+/* The attempt to connect has its result: all threads that wait for it are woken. */
 void vi_decide(struct vi *vi, VIP_RETURN result);
 /* CONNECTED or ERROR -> IDLE; everything posted is flushed, the peer told. */
 void vi_disconnect(struct vi *vi);

@@ -186,7 +186,7 @@ static inline VIP_RETURN take_head(struct workqueue *queue, struct cq *cq, uint3
 	*descriptor = posted->descriptor;
 	if (posted->status & VIP_STATUS_ERROR_MASK) {
 		rc = VIP_DESCRIPTOR_ERROR;
-		/* Who is told of the error that broke the VI shall find it in ERROR. */
+		/* A caller that is told of the error that broke the VI shall find the VI in ERROR. */
 		attend = atomic_load(&queue->vi->broken);
 	}
 	atomic_store_explicit(&queue->head, head + 1, memory_order_release);

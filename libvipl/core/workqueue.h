@@ -40,7 +40,7 @@ struct posted {
 	uint32_t next;	 /* after the entry that is kept here: see entries.h */
 };
 
-/* Who posts and who completes may be two threads: what the one writes is on other lines than the other's. */
+/* Two threads may post and complete: the members that one of them writes are on other lines than the other's. */
 struct workqueue {
 	/* What is before the next blank line is never made anew: see object_at(). */
 	alignas(OBJECT_ALIGNMENT) struct lock lock; /* posting */
@@ -62,7 +62,7 @@ struct workqueue {
 	uint32_t submitted;
 	uint32_t parts;	 /* requests to the device that were not the last of their descriptor */
 	uint32_t offset; /* bytes of the descriptor at `submitted` that such requests are for */
-	struct device_send sending; /* what is being posted, if it is short: of this segment */
+	struct device_send sending; /* the send that is being posted, if it is short: it has this segment */
 	struct segment segment;
 	struct region_hint regions[QUEUE_HINTS]; /* each for some of the handles; of the VI's tag */
 
@@ -71,7 +71,7 @@ struct workqueue {
 	_Atomic uint32_t done;
 	_Atomic uint32_t parts_done;
 	uint32_t part_error; /* of a part of the descriptor at `done` */
-	uint32_t told;		     /* at a VIPL CQ: what is in [told, done) it has not told */
+	uint32_t told;		     /* at a VIPL CQ: it has not told the completions in [told, done) */
 	uint32_t waiting;	     /* for entries, of these the last: see entries.h */
 	uint32_t passed;	     /* while the CQ's entries are gone through */
 	uint32_t dropped;	     /* that the device still has, older than all in the ring */

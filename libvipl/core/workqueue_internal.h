@@ -5,7 +5,7 @@
 
 #include "vi.h"
 
-/* The CQ's lock is held; a descriptor is posted. Returns what is its Status now. */
+/* The CQ's lock is held; a descriptor is posted. Returns its new Status. */
 uint32_t workqueue_complete_oldest(struct workqueue *queue, uint32_t status, uint32_t length,
 				   uint32_t immediate);
 /* An error on a connection: deferred work breaks it, with the NIC's lock. The CQ's is held. */
