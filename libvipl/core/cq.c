@@ -271,14 +271,9 @@ static VIP_RETURN spin(struct cq *cq, int64_t deadline, cq_taker *take, void *ar
 	return rc;
 }
 
-VIP_RETURN cq_take_or_arm(struct cq *cq, cq_taker *take, void *argument, uint32_t *seen)
+VIP_RETURN cq_arm_and_take(struct cq *cq, cq_taker *take, void *argument, uint32_t *seen)
 {
-	VIP_RETURN rc;
-
 	*seen = atomic_load(&cq->announced);
-	rc = take(argument);
-	if (rc != VIP_NOT_DONE)
-		return rc;
 	return cq->ops->cq_arm(cq->device_cq) ? VIP_ERROR_RESOURCE : take(argument);
 }
 
@@ -299,17 +294,19 @@ VIP_RETURN cq_wait(struct cq *cq, const struct object *owner, VIP_ULONG timeout,
 		return rc;
 
 	atomic_fetch_add(&cq->waiters, 1);
-	while ((rc = cq_take_or_arm(cq, take, argument, &seen)) == VIP_NOT_DONE) {
+	while ((rc = cq_arm_and_take(cq, take, argument, &seen)) == VIP_NOT_DONE) {
+		bool announced;
+
 		if (object_retired(owner)) {
 			rc = VIP_INVALID_PARAMETER;
 			break;
 		}
-		if (channel_wait(cq->channel, cq, seen, deadline))
-			continue;
-		rc = take(argument);
-		if (rc == VIP_NOT_DONE)
+		announced = channel_wait(cq->channel, cq, seen, deadline);
+		rc = take(argument); /* the CQ is not armed: no later completion wakes a thread in vain */
+		if (rc == VIP_NOT_DONE && !announced)
 			rc = VIP_TIMEOUT;
-		break;
+		if (rc != VIP_NOT_DONE)
+			break;
 	}
 	atomic_fetch_sub(&cq->waiters, 1);
 	return rc;

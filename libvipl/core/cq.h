@@ -178,11 +178,11 @@ bool cq_reserve(struct cq *cq, bool is_receive);
 typedef VIP_RETURN cq_taker(void *argument);
 
 /*
- * The step before any sleep: takes; if there is nothing, arms the CQ and takes again, because what completed before
- * the CQ was armed is not announced. VIP_NOT_DONE: the caller may sleep until cq->announced is no longer `seen`.
+ * The step before any sleep, when there was nothing to take: arms the CQ and takes again, because what completed
+ * before the CQ was armed is not announced. VIP_NOT_DONE: the caller may sleep until cq->announced is no longer `seen`.
  * VIP_ERROR_RESOURCE: the CQ could not be armed. Else it returns what `take` has returned.
  */
-VIP_RETURN cq_take_or_arm(struct cq *cq, cq_taker *take, void *argument, uint32_t *seen);
+VIP_RETURN cq_arm_and_take(struct cq *cq, cq_taker *take, void *argument, uint32_t *seen);
 /*
  * The one place where a thread of the program waits for completions. The wait ends with whatever `take` returns but
  * VIP_NOT_DONE, with VIP_TIMEOUT at the deadline, or with VIP_INVALID_PARAMETER when `owner` is destroyed meanwhile.

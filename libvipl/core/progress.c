@@ -37,8 +37,11 @@ static bool look_at(struct cq *cq)
 	VIP_RETURN rc = VIP_SUCCESS;
 	uint32_t seen;
 
-	for (unsigned turn = 0; turn < MOST_TURNS && rc == VIP_SUCCESS; turn++)
-		rc = cq_take_or_arm(cq, take, cq, &seen);
+	for (unsigned turn = 0; turn < MOST_TURNS && rc == VIP_SUCCESS; turn++) {
+		rc = take(cq);
+		if (rc == VIP_NOT_DONE)
+			rc = cq_arm_and_take(cq, take, cq, &seen);
+	}
 	if (rc == VIP_NOT_DONE)
 		cq->served = seen;
 	else if (rc == VIP_SUCCESS)

@@ -203,12 +203,14 @@ static VIP_RETURN take(void *argument)
 /* Takes, or arms the CQ if there is nothing. The lock is held on entry and on return. */
 static bool look(struct notifier *notifier, struct cq *cq, struct notice *notice)
 {
+	uint32_t seen = atomic_load(&cq->announced);
 	VIP_RETURN rc;
-	uint32_t seen;
 
 	notice->cq = cq;
 	pthread_mutex_unlock(&notifier->lock);
-	rc = cq_take_or_arm(cq, take, notice, &seen);
+	rc = take(notice);
+	if (rc == VIP_NOT_DONE)
+		rc = cq_arm_and_take(cq, take, notice, &seen);
 	pthread_mutex_lock(&notifier->lock);
 	if (rc == VIP_SUCCESS)
 		return true;
