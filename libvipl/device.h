@@ -2,7 +2,7 @@
 /*
  * The seam between VIA's semantics (above) and what moves the bytes (below).
  *
- * Above, nobody knows which device a NIC has; below, nobody knows VIPL's functions. A device
+ * The files above do not know which device a NIC has; the files below do not know VIPL's functions. A device
  * reports in VIA's terms: status bits of descriptors, VIP_RETURN codes of connections.
  *
  * Locking: calls marked [nic] are made with the NIC's lock held, which serialises everything about
@@ -33,10 +33,10 @@ struct workqueue;
 #define SEND_DEPTH    126u
 #define RECEIVE_DEPTH 1024u
 
-/* What only the device looks into. */
+/* Only the device knows what is in these. */
 struct device_domain;  /* of a protection tag */
 struct device_region;  /* registered memory */
-struct device_channel; /* wakes those who wait for completions */
+struct device_channel; /* wakes threads that wait for completions */
 struct device_cq;
 struct device_endpoint; /* a VI's end of a connection */
 struct device_request;  /* a connection request that has arrived */
@@ -61,7 +61,7 @@ struct device_send {
 	uint32_t immediate;
 	uint64_t remote_address; /* of an RDMA operation */
 	uint32_t remote_handle;
-	uint32_t offset; /* so many bytes are under way already: see workqueue_next_part() */
+	uint32_t offset; /* the number of bytes that are under way already: see workqueue_next_part() */
 };
 
 struct region_rights {
@@ -78,15 +78,15 @@ struct endpoint_config {
 	unsigned send_depth, receive_depth; /* at most SEND_DEPTH, RECEIVE_DEPTH; it may lower them */
 };
 
-/* What each end tells the other about itself when a connection is made. */
+/* Each end sends this about itself when a connection is made. */
 struct connect_info {
 	struct in6_addr host;
 	struct discriminator discriminator;
 	VIP_RELIABILITY_LEVEL reliability;
 	uint32_t max_transfer;
 	struct region_rights rights;
-	bool peer_to_peer; /* of a request: it is for one who asks for the requester, not for any */
-	uint32_t number; /* of a request: what the device tells endpoints of its host by, or 0 */
+	bool peer_to_peer; /* of a request: it is for an end that requests the requester, not for a server */
+	uint32_t number; /* of a request: how the device distinguishes endpoints of one host, or 0 */
 };
 
 struct device_ops {
@@ -96,31 +96,30 @@ struct device_ops {
 	/* `host` is an IPv6 one only if programs get long addresses. */
 	void (*query)(struct device *device, VIP_NIC_ATTRIBUTES *attributes, struct in6_addr *host);
 	/*
-	 * A host may have several addresses: makes of each the one that its requests come from and
-	 * that connect() takes. `own` becomes the address that our requests to it come from. False
-	 * when it is known already that there is no such host, or no way to it.
+	 * A host may have several addresses. This replaces `host` by the address that the host's requests come
+	 * from, which connect() takes. `own` becomes the address that our requests to that host come from.
+	 * False: there is no such host, or no route to it.
 	 */
 	bool (*find_host)(struct device *device, struct in6_addr *host, struct in6_addr *own);
 
-	/* [nic] Handles what event_fd announced. */
+	/* [nic] Handles the events that event_fd has announced. */
 	void (*serve)(struct device *device);
 
 	struct device_domain *(*domain_create)(struct device *device);
 	void (*domain_destroy)(struct device_domain *domain);
 
 	/*
-	 * NULL and errno on failure. `handle` is what peers name the region by, never 0 or ~0.
-	 * Memory that cannot be written may be sent from: then `read_only` becomes true.
+	 * NULL and errno on failure. Peers name the region by `handle`, which is never 0 or ~0.
+	 * Read-only memory can be registered, too, to send from: then `read_only` becomes true.
 	 */
 	struct device_region *(*region_create)(struct device_domain *domain, void *address,
 					       size_t length, struct region_rights rights,
 					       uint32_t *handle, uint32_t *key, bool *read_only);
 	void (*region_destroy)(struct device_region *region);
 	/*
-	 * The region under its handle in another domain, or with other rights: changed in place, or
-	 * a new one that takes its place as soon as the caller has destroyed the former. `key` is
-	 * its key from then on. NULL and errno when nothing has changed; ENOTSUP when the device
-	 * cannot do it.
+	 * Gives the region another domain, or other rights; its handle stays. The region that is returned may be
+	 * the same one, or a new one that replaces it as soon as the caller has destroyed the old one. `key` is
+	 * its key from then on. NULL and errno: nothing has changed; ENOTSUP: the device cannot do it.
 	 */
 	struct device_region *(*region_change)(struct device_region *region,
 					       struct device_domain *domain,
@@ -129,8 +128,8 @@ struct device_ops {
 	struct device_channel *(*channel_create)(struct device *device, int *fd);
 	void (*channel_destroy)(struct device_channel *channel);
 	/*
-	 * Takes the announcements that are there and reports each by cq_announced(); without `all` one
-	 * will do, as long as the descriptor stays readable for the others.
+	 * Takes the announcements that have come and reports each by cq_announced(). Without `all` it may take
+	 * only one, as long as the file descriptor stays readable for the rest.
 	 */
 	void (*channel_read)(struct device_channel *channel, bool all);
 
@@ -143,8 +142,8 @@ struct device_ops {
 	int (*cq_grow)(struct device *device, struct device_cq *cq, unsigned entries,
 		       unsigned *capacity);
 	/*
-	 * Reports done work by workqueue_complete(), in the order in which it was done; returns how
-	 * many. The CQ's lock is held.
+	 * Reports completed work by workqueue_complete(), in the order of completion, and returns the number of
+	 * reports. The CQ's lock is held.
 	 */
 	int (*cq_poll)(struct device_cq *cq);
 	/* The next completion after this call is announced on the channel. 0 or errno. */
@@ -156,25 +155,25 @@ struct device_ops {
 	void (*endpoint_destroy)(struct device_endpoint *endpoint);
 
 	/*
-	 * 0 or errno; whatever it is, it may be tried again once earlier work is done. ENOBUFS: there
-	 * is no memory for it now, and may be later, although no earlier work is under way.
-	 * EINPROGRESS, of a send: a part is under way, and there was no room for more. Then `offset`
-	 * is where to go on.
+	 * 0 or errno. After any error the caller may try again once earlier work is done. ENOBUFS: there
+	 * is no memory now, but there may be some later, although no earlier work is under way.
+	 * EINPROGRESS, of a send: a part is under way, and there was no room for the rest, which begins
+	 * at `offset`.
 	 */
 	int (*post_send)(struct device_endpoint *endpoint, const struct device_send *send);
 	int (*post_receive)(struct device_endpoint *endpoint, const struct segment *segments,
 			    unsigned count);
 
-	/* [nic] From here on receives can be posted. 0 or errno. */
+	/* [nic] Receives can be posted after this. 0 or errno. */
 	int (*endpoint_prepare)(struct device_endpoint *endpoint);
-	/* [nic] No work is started or completed any more; what was completed can be polled. */
+	/* [nic] After this no work starts or completes. Completions from before can still be polled. */
 	void (*endpoint_stop)(struct device_endpoint *endpoint);
-	/* [nic] Forgets all posted work silently; after a last poll it can be prepared anew. */
+	/* [nic] Forgets all posted work without a report. After a last poll the endpoint can be prepared anew. */
 	void (*endpoint_reset)(struct device_endpoint *endpoint);
 	/*
-	 * [nic] For an endpoint that has stalled, whose connection goes on. Rewinding forgets all
-	 * posted work silently, and receives can be posted from there on; resuming lets messages
-	 * through again, and sends. 0 or errno, which ends the connection.
+	 * [nic] For an endpoint that has stalled and whose connection goes on. endpoint_rewind() forgets all
+	 * posted work without a report; receives can be posted after it. endpoint_resume() lets messages in
+	 * and sends out again. 0 or errno; an error ends the connection.
 	 */
 	int (*endpoint_rewind)(struct device_endpoint *endpoint);
 	int (*endpoint_resume)(struct device_endpoint *endpoint);
@@ -184,37 +183,38 @@ struct device_ops {
 	void (*unlisten)(struct device *device, const struct discriminator *discriminator);
 
 	/*
-	 * [nic] Looks once for somebody who waits, and connects. The end is told, perhaps before
-	 * this returns, by one of endpoint_connected(), endpoint_refused(), endpoint_no_listener() and
-	 * endpoint_no_answer(). After the last two it is called again, without a new prepare.
+	 * [nic] One attempt: asks the host once for a listener, and connects. The device reports the result,
+	 * perhaps before this returns, by one of endpoint_connected(), endpoint_refused(),
+	 * endpoint_no_listener() and endpoint_no_answer(). After the last two the caller makes another attempt,
+	 * without a new endpoint_prepare().
 	 */
 	void (*connect)(struct device_endpoint *endpoint, const struct connect_info *own,
 			const struct in6_addr *host, const struct discriminator *wanted);
-	/* [nic] Takes the request; endpoint_connected() or endpoint_refused() tells the end. */
+	/* [nic] Takes the request. The device reports endpoint_connected() or endpoint_refused(). */
 	void (*accept)(struct device_request *request, struct device_endpoint *endpoint,
 		       const struct connect_info *own);
 	/*
-	 * [nic] Gives up connecting or accepting, which is under way; says what the caller should
-	 * be told. VIP_NO_MATCH: all that was heard since endpoint_prepare() is that nobody waits,
-	 * and what is asked now is too young to have reached anybody. Else VIP_TIMEOUT.
+	 * [nic] Gives up connecting or accepting, and returns the code for the program. VIP_NO_MATCH: all
+	 * answers since endpoint_prepare() said that there is no listener, and the attempt under way is too
+	 * young for an answer. Else VIP_TIMEOUT.
 	 */
 	VIP_RETURN (*cancel)(struct device_endpoint *endpoint);
 	/*
-	 * [nic] `refusal`: VIP_REJECT, VIP_NO_MATCH, or VIP_NOT_DONE when who waits is busy. Takes
-	 * the request.
+	 * [nic] Refuses the request and takes it. `refusal`: VIP_REJECT; VIP_NO_MATCH; VIP_NOT_DONE: the
+	 * server is busy.
 	 */
 	void (*reject)(struct device_request *request, VIP_RETURN refusal);
-	/* [nic] There is room to leave it unanswered for some time. NULL: there always is. */
+	/* [nic] Whether the request may stay unanswered for some time. NULL: it always may. */
 	bool (*can_hold)(const struct device_request *request);
 	/* [nic] False when the requester is known to have given up, or to be gone. */
 	bool (*has_requester)(const struct device_request *request);
-	/* [nic] Ends connecting or a connection; tells the peer, if there is one. */
+	/* [nic] Ends an attempt or a connection, and informs the peer, if there is one. */
 	void (*disconnect)(struct device_endpoint *endpoint);
 };
 
 extern const struct device_ops rdma_device_ops, loopback_device_ops;
 
-/* What a device reports; implemented above the seam. */
+/* A device reports by these functions, which are implemented above the seam. */
 
 /*
  * The oldest work of this queue is done. The CQ's lock is held. `status`: an error bit or 0; for a
@@ -222,7 +222,7 @@ extern const struct device_ops rdma_device_ops, loopback_device_ops;
  */
 void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t length,
 			uint32_t immediate);
-/* How many requests of this queue the device has. */
+/* The number of requests of this queue that the device has. */
 unsigned workqueue_with_device(struct workqueue *queue);
 /*
  * For a device that needs several requests for one send. While it posts, with the queue's lock: one
@@ -230,7 +230,7 @@ unsigned workqueue_with_device(struct workqueue *queue);
  * another one.
  */
 bool workqueue_next_part(struct workqueue *queue, uint32_t length);
-/* While it posts: no request of the queue is under way. */
+/* For a device that is posting, with the queue's lock: true when no request of the queue is under way. */
 bool workqueue_is_idle(const struct workqueue *queue);
 /*
  * The oldest such request is done; the last request is reported by workqueue_complete(). The CQ's
@@ -238,23 +238,23 @@ bool workqueue_is_idle(const struct workqueue *queue);
  */
 void workqueue_part_done(struct workqueue *queue, uint32_t error);
 /*
- * For a device that lets the processor copy where it cannot take so many segments. False when some
+ * For a device that lets the processor copy a message of more segments than the device can take. False: some
  * of the memory is not registered, or not any more.
  *
- * Out of the send that is being posted, all of it; the queue's lock is held.
+ * This copies out of the send that is being posted, all of it. The queue's lock is held.
  */
 bool workqueue_gather(struct workqueue *queue, void *to, uint32_t length);
-/* Into the oldest receive that is not done, from byte `offset` on. The CQ's lock is held. */
+/* This copies into the oldest receive that is not done, from byte `offset` on. The CQ's lock is held. */
 bool workqueue_scatter(struct workqueue *queue, uint32_t offset, const void *from, uint32_t length);
 /*
- * The CQ's lock is held. After an error the endpoint of an Unreliable VI does nothing any more,
- * until it is rewound and resumed, which somebody is going to do soon. Work that it reports as done
- * until then is done. Receives are handed over to it again; sends that it has had count as done.
+ * The CQ's lock is held. After an error the endpoint of an Unreliable VI does nothing any more. Deferred work is
+ * going to rewind and to resume it. Work that it reports until then is done. Its receives are posted to it
+ * again; the sends that it had count as done.
  */
 void workqueue_stalled(struct workqueue *queue);
 /*
- * What a device may share with those above instead of having locks of its own. Posting to a queue
- * is done with the queue's lock, cq_poll() with the CQ's; a queue's comes before any CQ's.
+ * A device may use these locks of the layer above instead of locks of its own. Posting to a queue takes place
+ * with the queue's lock, cq_poll() with the CQ's. A queue's lock is taken before any CQ's.
  */
 void workqueue_lock(struct workqueue *queue);
 void workqueue_unlock(struct workqueue *queue);
@@ -262,58 +262,58 @@ void cq_lock(struct cq *cq);
 void cq_unlock(struct cq *cq);
 
 /*
- * [nic] There may be work to do in cq_poll(), and the program may not ask for it: does it, and sees to
- * it that those hear of it whom it concerns. False when there was nothing.
+ * [nic] Calls cq_poll() for a program that may not poll, and wakes the threads that wait for what it finds.
+ * False: it has found nothing.
  */
 bool cq_poll_for_device(struct cq *cq);
 /* An armed CQ has a completion. */
 void cq_announced(struct cq *cq);
 /*
- * [nic] The peer may send before endpoint_connected() or endpoint_refused() tells the end, and the program
- * may answer: from here on sends are kept until then, and not flushed.
+ * [nic] The peer may send before endpoint_connected() or endpoint_refused() is reported, and the program
+ * may answer. From here on sends are kept until that report, and not flushed.
  */
 void endpoint_establishing(struct vi *vi);
 /* [nic] */
 void endpoint_connected(struct vi *vi, const struct connect_info *peer);
-/* [nic] The device is done with it: on return it may have been prepared for another attempt. */
+/* [nic] The device is done with the endpoint, which on return may be prepared for another attempt. */
 void endpoint_refused(struct vi *vi, VIP_RETURN reason);
 /*
- * [nic] The host answers, and nobody waits there for the discriminator now: one whole look at it is
- * over, and the device has forgotten about it. The endpoint stays prepared, for connect() is called
- * again after a pause. But when the grace time is over this is endpoint_refused(VIP_NO_MATCH).
+ * [nic] The attempt is over: the host has answered that there is no listener for the discriminator. The endpoint
+ * stays prepared, and connect() is called again after a pause. When the grace time is over this does the same as
+ * endpoint_refused(VIP_NO_MATCH).
  */
 void endpoint_no_listener(struct vi *vi);
 /*
- * [nic] As endpoint_no_listener(), but the look has not told who waits. `reason`: what to refuse with
- * after the grace time; VIP_TIMEOUT, for a host without a word, never: the caller's time ends it.
+ * [nic] As endpoint_no_listener(), but it is not known whether there is a listener. `reason`: the result when the
+ * grace time is over. With VIP_TIMEOUT, for a host that has not answered, attempts go on until the caller's
+ * time is over.
  */
 void endpoint_no_answer(struct vi *vi, VIP_RETURN reason);
 /*
- * [nic] Before the end of a look: somebody is there who has waited lately, and may again. The grace
- * time begins anew.
+ * [nic] Before the end of an attempt: a server has waited there lately, and may wait again. The grace time begins
+ * anew.
  */
 void endpoint_busy(struct vi *vi);
 /*
- * [nic] The requester has not got the answer of the endpoint that has accepted. The device is done
- * with it, as after endpoint_refused(); the requester is going to ask again, and is to be accepted.
+ * [nic] The endpoint has accepted, and the requester has not got the answer. The device is done with the
+ * endpoint, as after endpoint_refused(). The requester is going to ask again, and is to be accepted then.
  */
 void endpoint_unheard(struct vi *vi);
-/* [nic] The peer vanished, or can be reached no more. */
+/* [nic] The peer has vanished, or cannot be reached any more. */
 void endpoint_lost(struct vi *vi);
 /* [nic] The peer has ended the connection, and said so. Also from within endpoint_stop(). */
 void endpoint_closed(struct vi *vi);
-/* [nic] From within endpoint_stop(): why the connection ends, when the device knows. */
+/* [nic] From within endpoint_stop(): the reason for the end of the connection, if the device knows it. */
 void endpoint_ends_for(struct vi *vi, VIP_ERROR_CODE error);
-/* [nic] The device itself saw an error that no completion tells of. */
+/* [nic] The device has seen an error that no completion reports. */
 void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error);
-/* [nic] As workqueue_stalled(), but no completion tells of it. */
+/* [nic] As workqueue_stalled(), but no completion reports it. */
 void endpoint_stalled(struct vi *vi);
 /* [nic] The CQ takes no completions any more. */
 void cq_failed(struct cq *cq);
 /*
- * [nic] Somebody asks for `wanted`. VIP_SUCCESS; or what to refuse with, which is the device's to do:
- * VIP_NO_MATCH or VIP_NOT_DONE. The request may be answered before this returns, but nobody calls
- * unlisten() in there.
+ * [nic] A request for `wanted` has come. VIP_SUCCESS; or VIP_NO_MATCH or VIP_NOT_DONE, with which the device has
+ * to refuse it. The request may be answered before this returns, but unlisten() is not called meanwhile.
  */
 VIP_RETURN request_arrived(struct nic *nic, struct device_request *request,
 			   const struct connect_info *peer, const struct discriminator *wanted);
