@@ -33,7 +33,7 @@ int discriminator_compare(const struct discriminator *a, const struct discrimina
 uint16_t host_length(void);
 /* Do we take host addresses of this length from a program? Short ones always: they are IPv4. */
 bool host_length_is_known(uint16_t length);
-/* A host address of a known length. False when it is nobody's, or no internet address. */
+/* A host address of a known length. False: it is 0, or no internet address. */
 bool host_read(const uint8_t *bytes, uint16_t length, struct in6_addr *out);
 bool address_host(const VIP_NET_ADDRESS *address, struct in6_addr *out);
 /* host_length() bytes. False when they cannot hold it: IPv6, but short addresses. */

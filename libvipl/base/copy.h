@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* What somebody else may change at any time is read once, and then checked. */
+/* Memory that another process may change at any time is read once, and the copy is checked. */
 #define READ_ONCE(member) (*(const volatile __typeof__(member) *)&(member))
 
 #ifdef __SANITIZE_THREAD__

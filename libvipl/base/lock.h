@@ -3,12 +3,12 @@
  * A mutex that costs its usual thread no locked instruction: biased locking.
  *
  * The first thread that has taken it many times in a row is its bias owner from then on. While
- * nobody else comes, the bias owner owns it: it says with plain stores that it is inside and that it
- * is not. Somebody else first takes the mutex below, ends the ownership, and waits for the
- * bias owner to be outside; the bias owner becomes the owner again after many more times in a row.
+ * no other thread comes, the bias owner owns it: it enters and leaves with plain stores to `inside`. Another
+ * thread first takes the mutex, revokes the ownership, and waits until the bias owner is not inside. The
+ * bias owner becomes the owner again after it has taken the lock many more times in a row.
  *
  * It stays the bias owner for as long as it lives, also when the lock's memory is given to another object:
- * it may be on its way in, delayed for however long, and what it says then must not be somebody else's.
+ * it may be delayed on its way in for any time, and its store to `inside` must not be taken for another thread's.
  */
 #ifndef VIPL_LOCK_H
 #define VIPL_LOCK_H
@@ -24,7 +24,7 @@
 struct lock {
 	_Atomic uint32_t owner;	 /* a thread's number, or LOCK_NOBODY */
 	_Atomic uint32_t inside; /* 1: the bias owner is */
-	_Atomic uint32_t holder; /* who has come in by the mutex, or 0 */
+	_Atomic uint32_t holder; /* the thread that has come in by the mutex, or 0 */
 	uint32_t bias_owner, last, in_a_row; /* the mutex guards these, and the next */
 	pid_t bias_owner_id;		    /* the kernel's number of it */
 	pthread_mutex_t mutex;
@@ -46,13 +46,13 @@ enum lock_way {
 };
 
 void lock_acquire_slowly(struct lock *lock, enum lock_way way);
-/* By who is inside as the owner no longer, or has come in by the mutex. Returns `result`. */
+/* For a thread that has come in by the mutex, or whose ownership was revoked inside. Returns `result`. */
 int lock_release_slowly(struct lock *lock, int result);
 
 /*
  * Whether the lock is owned by the caller. Only bias owners are, and only where the light fence is free,
- * so none is needed here but towards the compiler: who ends the ownership sees what was said before
- * this, or this sees that it has ended.
+ * so only the compiler needs a fence here: either the revoking thread sees the store to `inside` before this, or
+ * this sees the revocation.
  */
 static inline bool lock_is_own(const struct lock *lock)
 {
@@ -61,8 +61,8 @@ static inline bool lock_is_own(const struct lock *lock)
 }
 
 /*
- * For functions that shall call nothing else: what is to be kept over a call, even one that is never
- * made, goes to the stack first.
+ * For functions that shall call no other function: the compiler saves values on the stack for a call, even for
+ * one that is never made.
  */
 static inline enum lock_way lock_enter(struct lock *lock)
 {
@@ -82,9 +82,9 @@ static inline void lock_acquire(struct lock *lock)
 }
 
 /*
- * Who came in by the mutex says, too, that the bias owner is outside. That is so: it may be on its way in
- * at most, and turns back, for while the mutex is held nobody is the owner; and nobody but the
- * bias owner itself makes it the owner again.
+ * A thread that came in by the mutex stores 0 to `inside`, too. That is right: the bias owner is at most on its
+ * way in, and turns back, since the lock has no owner while the mutex is held. Only the bias owner itself makes
+ * itself the owner again.
  */
 static inline int lock_release_with(struct lock *lock, int result)
 {

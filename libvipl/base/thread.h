@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-/* Starts a thread that takes no signals but those of its own faults and of abort(). 0 or errno. */
+/* Starts a thread that blocks all signals but those of its own faults and of abort(). 0 or errno. */
 int thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 
 #endif

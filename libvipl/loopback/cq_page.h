@@ -2,8 +2,8 @@
 /*
  * The shared memory of a completion queue that several queues complete into: docs/LOOPBACK.md. Each
  * completion takes a number, its stamp, when it happens, and a peer that has sent to one of the
- * receive queues sets that queue's bit. So the owner finds what has come without a look at each
- * connection, and tells it in its order.
+ * receive queues sets that queue's bit. So the owner finds new messages without polling each
+ * connection, and reports them in their order.
  *
  * All peers of the CQ can write all of it, and none of them is believed.
  */
@@ -22,7 +22,7 @@
 
 struct cq_page {
 	alignas(64) _Atomic uint32_t stamp; /* of the next completion */
-	_Atomic uint32_t waits;             /* lane_wait: set by the owner, cleared by who rings */
+	_Atomic uint32_t waits;             /* lane_wait: the owner sets it, the peer that rings clears it */
 	_Atomic uint32_t summary;           /* bit i: look at the words from i * PAGE_SPREAD on */
 	uint32_t unused;
 	_Atomic uint32_t arrived[PAGE_WORDS]; /* a bit for each receive queue */
@@ -39,25 +39,25 @@ static inline bool stamp_before(uint32_t a, uint32_t b)
 	return (int32_t)(a - b) < 0;
 }
 
-/* Who sees a later stamp sees all that was done before this one was taken. */
+/* A process that sees a later stamp sees all that was done before this one was taken. */
 static inline uint32_t cq_page_stamp(struct cq_page *page)
 {
 	return atomic_fetch_add_explicit(&page->stamp, 1, memory_order_acq_rel);
 }
 
 /*
- * Something has been published for this queue. The bit before the summary's: who clears the
- * summary's looks at the bit after that. All of it is sequentially consistent, so what its caller
- * reads after this is as after a fence.
+ * A message has been published for this queue. Its bit is set before the summary's: the owner, which clears the
+ * summary's bit, reads the queue's bit after that. All of it is sequentially consistent, so the caller's
+ * later reads are as after a fence.
  */
 static inline void cq_page_arrived(struct cq_page *page, uint32_t queue)
 {
 	uint32_t word = queue / PAGE_WORD_BITS, bit = 1u << word / PAGE_SPREAD;
 
 	/*
-	 * Written also when it is set: the owner clears it after this, and with what it reads then
-	 * comes what was published. The summary's need not be: while it is set the owner has yet to
-	 * clear it, and looks at this word after that.
+	 * The bit is written even if it is set: the owner clears it after this write, and then sees the
+	 * message. The summary's bit need not be: while it is set the owner has yet to clear it, and reads
+	 * this word after that.
 	 */
 	atomic_fetch_or(&page->arrived[word], 1u << queue % PAGE_WORD_BITS);
 	if (!(atomic_load(&page->summary) & bit))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What two processes tell each other over the socket when they connect: docs/LOOPBACK.md. */
+/* The messages of two processes over the socket when they connect: docs/LOOPBACK.md. */
 #ifndef VIPL_LOOPBACK_HELLO_H
 #define VIPL_LOOPBACK_HELLO_H
 

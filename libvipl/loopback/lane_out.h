@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What sending does with the lane that goes out: its messages, its ring, and who is woken. The send queue's lock is held. */
+/* Sending: the messages and the ring of the lane that goes out, and waking the peer. The send queue's lock is held. */
 #ifndef VIPL_LOOPBACK_LANE_OUT_H
 #define VIPL_LOOPBACK_LANE_OUT_H
 
@@ -42,7 +42,7 @@ static inline void send_set_stamp(struct loopback_endpoint *endpoint, uint32_t s
 	endpoint->stamps[place % SEND_STAMPS] = stamp;
 }
 
-/* The turn of the send under way in its CQ is now, whenever it is told. */
+/* The send under way gets its place in the order of its CQ now, whenever it is reported. */
 static inline void send_stamp_now(struct loopback_endpoint *endpoint)
 {
 	if (endpoint->shares && endpoint->send_cq->page)
@@ -51,8 +51,8 @@ static inline void send_stamp_now(struct loopback_endpoint *endpoint)
 
 /*
  * The same before the message is published: from then on it may be answered, and another thread may poll the CQ
- * before this one has said that the send is done. So that one finds the place. A pending send is gone on with
- * under the CQ's lock: nobody polls meanwhile.
+ * before this one has marked the send as done. So the other thread finds the place. A pending send continues
+ * under the CQ's lock, so no thread polls meanwhile.
  */
 static inline void send_take_place(struct loopback_endpoint *endpoint)
 {
@@ -83,7 +83,7 @@ void send_publish_inline(struct loopback_endpoint *endpoint, struct lane_message
 		send_take_place(endpoint);
 	/* With the number the peer gets all that was written before it, in the ring, too. */
 	atomic_store_explicit(&message->number, ++endpoint->written, memory_order_release);
-	/* Before the send is done: who sees that may send to the same CQ, and shall not overtake this. */
+	/* Before the send is marked as done: a thread that sees the mark may send to the same CQ, and must not overtake. */
 	if (shares && endpoint->peer_page)
 		cq_page_arrived(endpoint->peer_page, endpoint->peer_queue);
 	/* What the next one needs is best fetched while the peer is at this one. */
@@ -109,9 +109,9 @@ void send_finish_stamped(struct loopback_endpoint *endpoint, uint32_t error);
 /* The same when the peer's end does not take it, for which the peer gets another error. */
 void send_refused(struct loopback_endpoint *endpoint, uint32_t error, enum lane_end end);
 
-/* Wakes those who asked to be woken, after something was published or finished. Returns 0. */
+/* Wakes the sleepers that asked for it, after a message was published or finished. Returns 0. */
 int send_wake(struct loopback_endpoint *endpoint, uint32_t waits);
-/* Those who are to be woken, if there are any. Returns 0. */
+/* Wakes the sleepers, if there are any. Returns 0. */
 static inline int send_announce_alone(struct loopback_endpoint *endpoint)
 {
 	uint32_t waits;
@@ -124,7 +124,7 @@ static inline int send_announce_alone(struct loopback_endpoint *endpoint)
 	return 0;
 }
 
-/* The same with CQs of several queues: each is told which one has something. */
+/* The same with CQs of several queues: sets the queue's bit in the CQ's page. */
 int send_announce_shared(struct loopback_endpoint *endpoint);
 /* Whichever it is. */
 void send_announce(struct loopback_endpoint *endpoint);

@@ -36,7 +36,7 @@ enum message_kind {
 	MESSAGE_TOO_LONG,    /* for the receive */
 	/* These do not. */
 	MESSAGE_PART,  /* a part of the data for the next receive is next in the ring */
-	MESSAGE_WRITE, /* asks the receiving end to write what is next in the ring */
+	MESSAGE_WRITE, /* asks the receiving end to write the next bytes of the ring */
 	MESSAGE_READ,  /* asks it to read */
 	MESSAGE_ABORT, /* the parts that have come are worth nothing */
 };
@@ -122,7 +122,7 @@ static inline uint64_t ring_after(uint64_t place, uint32_t length)
 	return (place + length + CACHE_LINE - 1) & ~(uint64_t)(CACHE_LINE - 1);
 }
 
-/* A region, as its owner publishes it to those that it is connected with. */
+/* A region, as its owner publishes it to its peers. */
 struct region_entry {
 	alignas(32) _Atomic uint32_t handle; /* 0: there is none */
 	_Atomic uint32_t domain;

@@ -3,8 +3,8 @@
  * The loopback device: VIs of processes of one machine, connected by shared memory.
  *
  * Locks, in this order: the NIC's, the device's, a send queue's, a receive queue's, CQs' by their
- * addresses, a channel's. Posting has the queue's lock, polling the CQ's; so who has all four of an
- * endpoint may change its link.
+ * addresses, a channel's. Posting holds the queue's lock, polling the CQ's, so a thread that holds all
+ * four of an endpoint may change its link.
  */
 #ifndef VIPL_LOOPBACK_H
 #define VIPL_LOOPBACK_H
@@ -38,7 +38,7 @@ struct loopback_device {
 	unsigned quiet;		/* ticks without a poll; guarded by the NIC's lock */
 	bool ticks_slowly;	/* else each second, for a CQ's page has peers; guarded by the NIC's lock */
 	int spare_fd;	   /* to be given up when there are no more */
-	/* Counts what is taken back of our own regions. As long as it stays, what was found stays. */
+	/* Counts deregistrations of our own regions. While it stays, cached regions are valid. */
 	_Atomic uint32_t dereg_epoch;
 	LIST_HEAD(, loopback_listener) listeners;
 
@@ -66,34 +66,34 @@ struct loopback_channel {
 	LIST_HEAD(, loopback_cq) cqs;
 };
 
-/* A queue that completes into a CQ with others. The CQ's lock guards what is not said otherwise. */
+/* A queue that completes into a CQ with others. The CQ's lock guards all members but those that name another. */
 struct loopback_source {
 	atomic_bool is_called; /* shall be looked at: it is in the CQ's list of these */
 	struct loopback_source *next_called;
 	struct loopback_endpoint *endpoint;
 	bool is_receive;
 	bool in_heap;
-	bool has_ended; /* nothing comes any more, and what is left is flushed */
+	bool has_ended; /* no completion comes any more, and the rest is flushed */
 	uint32_t stamp; /* of its next completion, while it is in the heap */
 	uint32_t round; /* the last one in which something was taken of it: */
-	uint32_t taken; /* so many */
-	_Atomic uint32_t end; /* the stamp of what is flushed */
+	uint32_t taken; /* the number of completions that were taken */
+	_Atomic uint32_t end; /* the stamp of flushed work */
 };
 
-/* The sources of a CQ and what is known of them. The CQ's lock guards what is not said otherwise. */
+/* The sources of a CQ and their state. The CQ's lock guards all members but those that name another. */
 struct loopback_order {
 	_Atomic(struct loopback_source *) called; /* from any thread, without the lock */
-	struct loopback_source **heap;		  /* those with completions, by their stamps */
+	struct loopback_source **heap;		  /* the sources with completions, by their stamps */
 	unsigned count, sources;		  /* in the heap, and of the CQ */
 	struct loopback_endpoint **receivers;	  /* by their numbers in the page; NULL: none */
-	uint32_t receivers_room, next_queue;	  /* for so many, and before this all is taken */
+	uint32_t receivers_room, next_queue;	  /* the size of the table; all queue numbers below are taken */
 	LIST_HEAD(, loopback_endpoint) pending;	  /* with sends that are pending */
 	uint32_t seen;				  /* of the page's counter, for it may be written to */
 	uint32_t round;				  /* counts them */
 	uint32_t limit;				  /* of this one: stamps before this */
 	bool in_round;				  /* it is not over */
-	bool has_warned;			  /* that somebody has written to the counter */
-	atomic_bool is_filled, has_pending;	  /* heap and pending are not empty; for those without the lock */
+	bool has_warned;			  /* it has been logged that a peer wrote to the counter */
+	atomic_bool is_filled, has_pending;	  /* heap and pending are not empty; for threads without the lock */
 };
 
 enum armed {
@@ -116,11 +116,11 @@ struct loopback_cq {
 	/* loopback/progress.c; guarded by the NIC's lock. */
 	TAILQ_ENTRY(loopback_cq) in_device;
 	unsigned ends; /* of linked endpoints that complete here */
-	TAILQ_HEAD(, loopback_endpoint) linked; /* those whose receives do */
-	unsigned links;				/* so many */
+	TAILQ_HEAD(, loopback_endpoint) linked; /* the endpoints whose receives complete here */
+	unsigned links;				/* the length of that list */
 };
 
-/* A posted receive, in memory of our own: what is published is for the peer's eyes only. */
+/* A posted receive, in memory of our own: the published copy is for the peer only. */
 struct loopback_receive {
 	uint32_t room;
 	uint32_t usable; /* of it, the beginning that was registered memory when it was posted: */
@@ -146,13 +146,13 @@ struct loopback_pending {
 	struct device_send send;
 };
 
-/* Long arrays of an endpoint: of these takes memory what is touched. */
+/* Long arrays of an endpoint: only the pages that are touched take memory. */
 struct loopback_arrays {
 	struct loopback_receive receives[LANE_RECEIVES]; /* a ring */
 	struct segment pending[MAX_SEGMENTS];		 /* of the pending send */
 };
 
-#define SEND_STAMPS 128u /* a power of two; so many sends at most are accepted and not reported */
+#define SEND_STAMPS 128u /* a power of two; the most sends that are accepted and not reported */
 
 /* A region that a receive was posted for a short time ago. */
 #define CACHED_REGIONS 4u
@@ -177,7 +177,7 @@ struct loopback_endpoint {
 	struct link *link; /* NULL: none */
 	atomic_bool stopped;
 
-	/* What the peer has told. */
+	/* From the peer's hello. */
 	const struct region_entries *peer_regions;
 	uint32_t peer_domain;
 	uint64_t peer_agent_bell, peer_channel_bell;
@@ -197,13 +197,13 @@ struct loopback_endpoint {
 	uint32_t accepted;	    /* sends */
 	_Atomic uint32_t finished;  /* of these; each but a last one with success */
 	_Atomic uint32_t failure;   /* how the one after `finished` ended, or 0 */
-	_Atomic uint32_t stamped;   /* so many have their stamps; the last one may be finished later */
+	_Atomic uint32_t stamped;   /* the number of sends that have their stamps; the last one may be finished later */
 	atomic_bool is_pending;	    /* whose turn it is: posting sets it, polling clears it */
 	struct loopback_pending pending;
-	uint32_t stamps[SEND_STAMPS]; /* of those that are finished and not reported; a ring */
+	uint32_t stamps[SEND_STAMPS]; /* of the sends that are finished and not reported; a ring */
 	struct loopback_source sending; /* this and what follows: the send CQ's lock guards it */
 	LIST_ENTRY(loopback_endpoint) in_pending;
-	bool is_listed; /* among those of the CQ with pending sends */
+	bool is_listed; /* in the CQ's list of endpoints with pending sends */
 	bool failure_reported;
 	_Atomic uint32_t reported;
 
@@ -212,7 +212,7 @@ struct loopback_endpoint {
 	_Atomic uint32_t read; /* messages */
 	uint64_t ring_read;
 	uint32_t completed; /* receives */
-	uint32_t offset;    /* what has come of a message in parts */
+	uint32_t offset;    /* the bytes that have come of a message in parts */
 	bool part_failed;   /* there is no place for it */
 	bool rx_stopped;	    /* nothing is taken any more after an error */
 	atomic_bool protocol_error; /* the peer broke the rules */
@@ -246,7 +246,7 @@ int loopback_watch(struct loopback_device *device, struct watch *watch, int fd);
 /* [nic] Closes the descriptor, too. */
 void loopback_unwatch(struct loopback_device *device, struct watch *watch);
 
-/* bell.c: sockets that wake those who sleep. Whatever a peer does, ringing never blocks. */
+/* bell.c: sockets that wake sleeping processes. Whatever a peer does, ringing never blocks. */
 int bell_create(uint64_t *name);
 void bell_ring(int from_fd, uint64_t name);
 void bell_drain(int fd);
@@ -331,7 +331,7 @@ void loopback_endpoint_destroy(struct device_endpoint *endpoint);
 int loopback_endpoint_prepare(struct device_endpoint *endpoint);
 void loopback_endpoint_stop(struct device_endpoint *endpoint);
 void loopback_endpoint_reset(struct device_endpoint *endpoint);
-/* [nic] From here on the endpoint uses the link; publishes what is posted. */
+/* [nic] From here on the endpoint uses the link. Publishes the posted receives. */
 void endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsigned out_lane);
 /* Waits until the peer is in none of our memory by virtue of what it has seen before. */
 void endpoint_quiesce(struct loopback_endpoint *endpoint);
@@ -361,7 +361,7 @@ int loopback_post_send(struct device_endpoint *endpoint, const struct device_sen
 /* Begins what loopback_advance() goes on with. */
 void loopback_suspend(struct loopback_endpoint *endpoint, const struct device_send *send,
 		      unsigned kind);
-/* The send CQ's lock is held. Goes on with what is pending. */
+/* The send CQ's lock is held. Continues pending sends. */
 void loopback_advance(struct loopback_endpoint *endpoint);
 
 /* receive.c */
@@ -370,14 +370,14 @@ int loopback_post_receive(struct device_endpoint *endpoint, const struct segment
 /* The receive queue's lock is held. */
 void loopback_publish(struct loopback_endpoint *endpoint, uint32_t index);
 /*
- * The receive CQ's lock is held. Takes what has arrived; after the end of the connection, completes
- * all that is posted. Both return how many receives were done.
+ * The receive CQ's lock is held. Takes messages that have arrived; after the end of the connection,
+ * completes all posted receives. Both return the number of receives that were done.
  */
 int loopback_consume(struct loopback_endpoint *endpoint);
 int loopback_flush_receives(struct loopback_endpoint *endpoint);
 /*
- * The same for a CQ of several queues: of the messages the first, and those before the bound; `most` of
- * them. Says whether there are more.
+ * The same for a CQ of several queues: takes the first message and those before the bound, at most `most`.
+ * `has_more`: there are more.
  */
 int loopback_take_before(struct loopback_endpoint *endpoint, uint32_t bound, uint32_t most,
 			 bool *has_more);
@@ -392,12 +392,12 @@ static inline struct lane_message *next_message(const struct loopback_endpoint *
 											: NULL;
 }
 
-/* rendezvous.c: names, and who waits under them */
+/* rendezvous.c: socket names, and the listeners behind them */
 /* So many of one user may wait for the same discriminator at the same time. */
 #define RENDEZVOUS_PLACES 4u
 
 struct sockaddr_un;
-/* The address of one who waits; returns its length. */
+/* The address of a listener; returns its length. */
 unsigned rendezvous_address(struct sockaddr_un *address, uid_t user,
 			    const struct discriminator *discriminator, unsigned place);
 /* The users that we connect to and that may connect to us, ourselves first; false after the last. */

@@ -14,7 +14,7 @@ int loopback_report_sends(struct loopback_endpoint *endpoint);
  */
 bool loopback_next_send(struct loopback_endpoint *endpoint, uint32_t *stamp);
 bool loopback_next_send_is_done(const struct loopback_endpoint *endpoint);
-/* Reports the first, and those before the bound. Returns how many; says whether there are more. */
+/* Reports the first completion and those before the bound. Returns their number. `has_more`: there are more. */
 int loopback_report_sends_before(struct loopback_endpoint *endpoint, uint32_t bound, bool *has_more);
 
 /* The send CQ's lock is held. */

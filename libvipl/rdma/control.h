@@ -10,8 +10,8 @@
 enum control_state {
 	CONTROL_AWAITED, /* the peer makes it; or it could not be made, and is tried again */
 	CONTROL_CONNECTING,
-	CONTROL_GREETING, /* what was connected to has not told yet that it is the peer's NIC */
-	CONTROL_STRANGER, /* has connected to us, and not told who it is */
+	CONTROL_GREETING, /* connected, and the other side has not confirmed yet that it is the peer's NIC */
+	CONTROL_STRANGER, /* a process has connected to us, and has not said which NIC it is */
 	CONTROL_UP,
 };
 
@@ -24,7 +24,7 @@ struct control {
 	uint16_t port;
 	bool is_last;	  /* one that was up has failed; this takes its place, or all is lost */
 	bool is_accepted; /* the other end has made it */
-	bool was_taken;	  /* the port has taken a connection: nobody but the NIC's end refuses another */
+	bool was_taken;	  /* the port has taken a connection; only when the NIC is gone is another one refused */
 	bool was_reset;	  /* the last one was, so the process at the other end may be another */
 	bool was_put_off; /* and is not tried again at once */
 	int error;	  /* by which sending has failed */
@@ -46,7 +46,7 @@ int control_watch(struct rdma_device *device, int operation, int fd, void *what,
 /* A socket of ours that is bound to our address for this host; -1 and errno when there is none. */
 int control_socket(struct rdma_device *device, const struct in6_addr *host,
 		   struct sockaddr_storage *own);
-/* Who has connected to us from this host. False when there is no memory, and the descriptor is closed then. */
+/* Takes a connection that has come from this host. False: there is no memory, and the descriptor is closed. */
 bool control_adopt(struct rdma_device *device, int fd, const struct in6_addr *host);
 void control_forget(struct control *control);
 /* One that is up if there is any. */
@@ -55,14 +55,14 @@ struct control *control_find(const struct rdma_device *device, const struct in6_
 
 bool control_is_needed(const struct rdma_device *device, const struct in6_addr *host, uint16_t port);
 /*
- * `error`: 0 when the peer has closed it, EPROTO when it makes no sense: then the NIC is gone. Else it may be
- * the network's fault, so where one stood one more attempt follows: who is gone refuses that. Where none
- * ever stood, nothing is known.
+ * `error`: 0: the peer has closed it; EPROTO: the peer has sent nonsense; in both cases the peer's NIC is gone. Any
+ * other error may be the network's, so if the connection was up another attempt follows, which a host without
+ * that NIC refuses. If it was never up, nothing is known.
  */
 void control_ended(struct control *control, int error);
 
 /* control_messages.c */
-/* False when it cannot be sent: an event tells of that. */
+/* False: it cannot be sent, and an event is going to report that. */
 bool control_send(struct control *control, enum wire_code code, uint32_t own_qp, uint32_t peer_qp,
 		  uint32_t number);
 void control_receive(struct control *control, uint32_t events);
@@ -76,7 +76,7 @@ static inline bool control_is_peers(const struct rdma_endpoint *endpoint, const 
 
 /* control_listen.c */
 void control_accept(struct rdma_device *device, int *listener);
-/* Who had no descriptor for a connection tries again. */
+/* Attempts that failed for want of a file descriptor begin again. */
 void control_resume(struct rdma_device *device);
 
 #endif

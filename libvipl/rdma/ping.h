@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Is a host there? Asked by rdma_cm, where nothing else tells. */
+/* Asks by rdma_cm whether a host is there, where there is no control connection. */
 #ifndef VIPL_RDMA_PING_H
 #define VIPL_RDMA_PING_H
 

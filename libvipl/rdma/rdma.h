@@ -19,8 +19,8 @@
 struct staging {
 	pthread_mutex_t lock; /* guards what follows, and the lists of buffers */
 	size_t size;	      /* of all buffers together */
-	size_t unused;	      /* of those that are kept for the next */
-	bool told;	      /* that there was no more */
+	size_t unused;	      /* of the buffers that are kept for later messages */
+	bool told;	      /* it has been logged that there was no more memory */
 };
 
 #define STAGING_CLASSES 12u /* of sizes: 4 KiB, 8 KiB, ... 8 MiB */
@@ -60,7 +60,7 @@ struct rdma_device {
 	struct ibv_device_attr limits;
 	/*
 	 * The addresses that connections come from and go to, all zeros where there is none. IPv6
-	 * only if programs get long addresses: the others could not be told of it.
+	 * only if programs get long addresses: other programs have no room for it.
 	 */
 	struct in6_addr ipv4, ipv6;
 	unsigned interface; /* of the IPv6 address: link-local ones mean nothing without it */
@@ -127,7 +127,7 @@ struct rdma_endpoint {
 	struct rdma_buffers staged_sends, staged_receives; /* with the queue pair, in order */
 	bool was_connected;  /* the queue pair, to any peer */
 	atomic_bool drained; /* since it was stopped */
-	atomic_bool stopped;	 /* what is flushed was meant to be */
+	atomic_bool stopped;	 /* flushed work is no error: the endpoint was stopped */
 
 	/* Connecting: request.c, cm.c. */
 	LIST_ENTRY(rdma_endpoint) in_device;
@@ -139,9 +139,9 @@ struct rdma_endpoint {
 	struct in6_addr host;
 	struct discriminator wanted;
 	unsigned probe; /* which port of the bucket is being tried */
-	bool nobody;	/* the host has answered that nobody waits; never while accepting */
+	bool nobody;	/* the host has answered that there is no listener; never set while accepting */
 	int64_t began;	/* resolving, or accepting */
-	int64_t asked;	/* whether its answer has come: by who accepts, last; 0: it has not */
+	int64_t asked;	/* when the accepting side has last asked whether its answer has come; 0: never */
 	bool is_to_be_asked; /* over a control connection that is up again, whether it is still there */
 
 	/* A request under way may be repeated, in another id. */
@@ -185,8 +185,8 @@ struct rdma_request {
 #define RDMA_RECEIVE_SEGMENTS 5u
 
 /*
- * Ports: a discriminator's hash selects a bucket of neighbouring ports, and who waits for it
- * listens on the first free one. So up to this many processes of one host wait in one bucket.
+ * Ports: a discriminator's hash selects a bucket of neighbouring ports. A process that waits for the
+ * discriminator listens on the first free one, so this is how many processes of a host can wait in one bucket.
  */
 #define RDMA_BUCKET_PORTS 4u
 
@@ -202,12 +202,12 @@ void rdma_socket(const struct rdma_device *device, const struct in6_addr *host, 
 
 /* cm.c */
 void rdma_serve(struct device *device);
-/* [nic] Has rdma_serve() look soon at what has to be done in time, and go on until there is nothing. */
+/* [nic] Makes rdma_serve() handle deadlines soon, and until there are none left. */
 void rdma_timer_start(struct rdma_device *device);
-/* rdma_serve() is told of them from now on. 0 or errno. */
+/* From now on rdma_serve() gets its events. 0 or errno. */
 int rdma_watch_events(struct rdma_device *device);
 int rdma_watch_control(struct rdma_device *device);
-/* Forgets what is under way; a requester that may have our answer is told. */
+/* Forgets the attempt that is under way. A requester that may have our answer gets a message. */
 void rdma_drop_ids(struct rdma_endpoint *endpoint);
 /* Connecting has failed. */
 void rdma_fail(struct rdma_endpoint *endpoint, VIP_RETURN reason);
@@ -216,7 +216,7 @@ void rdma_accept_start(struct device_request *request, struct device_endpoint *e
 		       const struct connect_info *own);
 VIP_RETURN rdma_cancel(struct device_endpoint *endpoint);
 void rdma_hang_up(struct device_endpoint *endpoint);
-/* What rdma_connect() and rdma_accept() are told, with the message's room for what we add to it. */
+/* The parameters of rdma_connect() and rdma_accept(), with room for our private data. */
 void rdma_fill_parameters(const struct rdma_endpoint *endpoint, const struct in6_addr *host,
 			  struct rdma_conn_param *parameters, struct wire_message *message);
 /*
@@ -231,9 +231,9 @@ void rdma_ended(struct rdma_endpoint *endpoint);
 /* request.c */
 void rdma_connect_start(struct device_endpoint *endpoint, const struct connect_info *own,
 			const struct in6_addr *host, const struct discriminator *wanted);
-/* An event while connecting as the one who asks. */
+/* An event of rdma_cm for an endpoint that requests a connection. */
 void rdma_request_event(struct rdma_endpoint *endpoint, const struct rdma_cm_event *event);
-/* Who accepts asks whether its answer, of this number, has come; it may be on the way. */
+/* The accepting side asks whether its answer with this number has come. The answer may still be on its way. */
 void rdma_answer_missing(struct rdma_endpoint *endpoint, const struct wire_control_fields *fields,
 			 uint16_t port);
 void rdma_request_tick(struct rdma_endpoint *endpoint, int64_t now);
@@ -249,14 +249,14 @@ bool control_tick(struct rdma_device *device);
 uint16_t control_port(const struct rdma_device *device, const struct in6_addr *host);
 /* There shall be one with the NIC of the endpoint's peer; if it `is_ours` to make, then at once. */
 void control_want(struct rdma_endpoint *endpoint, bool is_ours);
-/* False when there is none to tell it by. */
+/* False: there is no control connection to send it by. */
 bool control_tell(struct rdma_endpoint *endpoint, enum wire_code code, uint32_t peer_qp,
 		  uint32_t number);
 
 /* listen.c */
 int rdma_listen_start(struct device *device, const struct discriminator *discriminator);
 void rdma_listen_stop(struct device *device, const struct discriminator *discriminator);
-/* Somebody's request, in a new id. */
+/* A connection request, in a new id. */
 void rdma_request_arrived(struct rdma_device *device, struct rdma_cm_id *id,
 			  const struct rdma_conn_param *parameters);
 void rdma_refuse(struct device_request *request, VIP_RETURN refusal);
@@ -273,7 +273,7 @@ void rdma_endpoint_reset(struct device_endpoint *endpoint);
  * no peer any more.
  */
 int rdma_endpoint_start(struct rdma_endpoint *endpoint);
-/* Moves the queue pair to ERR, RESET and INIT, and forgets what was posted. 0 or errno. */
+/* Moves the queue pair to ERR, RESET and INIT, and forgets posted work. 0 or errno. */
 int rdma_endpoint_rewind(struct device_endpoint *endpoint);
 
 /* transfer.c */
@@ -285,7 +285,7 @@ int rdma_cq_poll(struct device_cq *cq);
 /* uc.c */
 /* Has the device UC queue pairs? 0 or errno. */
 int rdma_find_uc(struct ibv_context *context, bool *found);
-/* Is a look for somebody who waits under way? */
+/* Is an attempt under way? */
 static inline bool rdma_is_asking(const struct rdma_endpoint *endpoint)
 {
 	return endpoint->phase == RDMA_RESOLVING || endpoint->phase == RDMA_REQUESTING;
@@ -317,11 +317,11 @@ int rdma_flush_post(struct rdma_endpoint *endpoint);
 
 /* staging.c */
 void staging_init(struct rdma_domain *domain);
-/* Nobody uses any of its buffers. */
+/* None of its buffers is in use. */
 void staging_destroy(struct rdma_domain *domain);
 /*
- * A buffer for so many bytes, now the last of `users`, an endpoint's; NULL when there is none for
- * now.
+ * A buffer of at least `length` bytes, which becomes the last of an endpoint's list `users`. NULL: there is none
+ * at the moment.
  */
 struct rdma_buffer *staging_take(struct rdma_domain *domain, struct rdma_buffers *users,
 				 uint32_t length, bool is_receive);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What two libraries tell each other in the private data of a connection, and over control
- * connections: docs/WIRE.md describes it in prose.
+ * The messages of two libraries to each other, in the private data of a connection and over control
+ * connections: docs/WIRE.md describes them in prose.
  */
 #ifndef VIPL_RDMA_WIRE_H
 #define VIPL_RDMA_WIRE_H
