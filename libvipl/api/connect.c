@@ -6,7 +6,7 @@
 #include "core/listening.h"
 #include "core/nic.h"
 
-/* What a program is told of its peer. */
+/* The attributes of the peer, as a program gets them. */
 static void describe_peer(VIP_VI_ATTRIBUTES *attributes, const struct connect_info *peer)
 {
 	*attributes = (VIP_VI_ATTRIBUTES){
@@ -17,7 +17,7 @@ static void describe_peer(VIP_VI_ATTRIBUTES *attributes, const struct connect_in
 	};
 }
 
-/* Whom a program asks for, and by which discriminator it calls itself. */
+/* The address that a program requests, and its own discriminator. */
 static VIP_RETURN target_read(struct vi_target *target, const struct nic *nic,
 		       const VIP_NET_ADDRESS *local, const VIP_NET_ADDRESS *remote)
 {
@@ -68,7 +68,7 @@ VIP_RETURN PVipConnectAccept(VIP_CONN_HANDLE ConnHandle, VIP_VI_HANDLE ViHandle)
 		rc = request_accept(request, vi);
 	else if (request)
 		object_put(&request->object);
-	if (vi) /* last: as long as we have the VI the NIC stays, for all who have the request */
+	if (vi) /* last: as long as we have the VI the NIC stays, and with it the request */
 		vi_put(vi);
 	return rc;
 }

@@ -83,7 +83,7 @@ VIP_RETURN PVipDestroyPtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE Ptag)
 	rc = VIP_ERROR_RESOURCE;
 	if (tag->users)
 		goto unlock;
-	/* Tags are found by the NIC's list, so nobody has a reference. */
+	/* Tags are found by the NIC's list, so there are no references. */
 	object_retire(&tag->object);
 	object_drain(&tag->object, 0);
 	LIST_REMOVE(tag, in_nic);
@@ -239,7 +239,7 @@ put_nic:
 	return rc;
 }
 
-/* Who copies has found a region before it was changed, or finds it as it is now. */
+/* A thread that copies has found a region before it was changed, or finds it as it is now. */
 static void await_copies(struct nic *nic)
 {
 	pthread_rwlock_wrlock(&nic->copying);

@@ -188,7 +188,7 @@ close_device:
 	return rc;
 }
 
-/* Who deregisters gets in between those who copy, however many they are. */
+/* A deregistration gets its turn between threads that copy, however many they are. */
 static void init_copying(struct nic *nic)
 {
 	pthread_rwlockattr_t attributes;
@@ -252,7 +252,7 @@ static void retire_all(struct nic *nic)
 		channel_kick(cq->channel, cq);
 }
 
-/* Objects are waited for without the lock: who still uses them may want it. */
+/* This waits for objects without the lock, because a thread that still uses them may want it. */
 static void free_vis(struct nic *nic)
 {
 	struct vi *vi;

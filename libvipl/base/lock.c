@@ -76,7 +76,7 @@ static void bias_if_usual(struct lock *lock)
 
 int lock_release_slowly(struct lock *lock, int result)
 {
-	/* Who ended our ownership has the mutex, and has not come in yet. */
+	/* The thread that has revoked our ownership has the mutex, and is not inside yet. */
 	if (atomic_load_explicit(&lock->holder, memory_order_relaxed) != lock_thread) {
 		wake(lock);
 		return result;

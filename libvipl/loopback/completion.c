@@ -43,7 +43,7 @@ void loopback_channel_read(struct device_channel *base, bool all)
 	struct loopback_channel *channel = (struct loopback_channel *)base;
 	struct loopback_cq *cq;
 
-	(void)all; /* nobody knows whom it rings for */
+	(void)all; /* an announcement does not say which thread it is for */
 	/* Before they look: what comes after their look rings again. */
 	bell_drain(channel->bell_fd);
 	pthread_mutex_lock(&channel->lock);

@@ -177,7 +177,7 @@ static bool is_own_ipv4(const struct in6_addr *host)
 	return is;
 }
 
-/* Link-local ones can be bound to only by who knows the interface. */
+/* To bind to a link-local address one has to know its interface. */
 static bool is_own_ipv6(const struct in6_addr *host)
 {
 	struct ifaddrs *all;

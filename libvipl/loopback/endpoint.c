@@ -139,7 +139,7 @@ void endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsi
 	endpoint->shares = endpoint->peer_page || endpoint->send_cq->page;
 	endpoint->peer_waits = endpoint->peer_page ? &endpoint->peer_page->waits
 						   : &endpoint->out->receiver_waits;
-	/* Somebody may sleep already: the first message rings in any case. */
+	/* A thread may sleep already: the first message rings in any case. */
 	atomic_store(&endpoint->in->receiver_waits, WAIT_ON_CHANNEL | WAIT_IN_AGENT);
 	if (endpoint->receive_cq->page)
 		atomic_fetch_or(&endpoint->receive_cq->page->waits, WAIT_ON_CHANNEL | WAIT_IN_AGENT);
@@ -159,7 +159,7 @@ void endpoint_quiesce(struct loopback_endpoint *endpoint)
 	int64_t deadline = clock_nsec() + ACCESS_NSEC;
 	uint32_t busy;
 
-	/* Those of our own process who copy hold these. */
+	/* Threads of our own process hold these locks while they copy. */
 	lock_all(endpoint);
 	unlock_all(endpoint);
 	/* Either we see that the peer is in our memory, or it sees what we took back: both write,
@@ -236,7 +236,7 @@ void loopback_endpoint_stop(struct device_endpoint *base)
 	tell_cause(endpoint);
 }
 
-/* Nobody posts, and nobody but the caller has the link. */
+/* No thread posts, and only the caller has the link. */
 static void forget(struct loopback_endpoint *endpoint)
 {
 	endpoint->link = NULL;
@@ -276,7 +276,7 @@ void loopback_endpoint_reset(struct device_endpoint *base)
 		atomic_store(&endpoint->in->closed, 1);
 		endpoint_quiesce(endpoint);
 	}
-	/* Who takes memory back asks those in the list: who leaves it must be done with copying. */
+	/* A deregistration waits for the endpoints in the list, so one that leaves it must be done with copying. */
 	pthread_mutex_lock(&endpoint->device->lock);
 	if (link)
 		LIST_REMOVE(endpoint, in_linked);

@@ -99,7 +99,7 @@ static void refuse(struct loopback_endpoint *endpoint, VIP_RETURN reason)
 
 static void endpoint_ready(struct watch *watch);
 
-/* Asks who waits under one name. ECONNREFUSED: nobody does. */
+/* Asks for a listener under one name. ECONNREFUSED: there is none. */
 static int ask(struct loopback_endpoint *endpoint, uid_t user, unsigned place)
 {
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error = 0;
@@ -140,7 +140,7 @@ static void ask_next(struct loopback_endpoint *endpoint)
 
 		if (!error)
 			return;
-		/* EAGAIN: more wait there than are looked at, for somebody of whom we know nothing. */
+		/* EAGAIN: the listener's queue is full, so its discriminator is not known. */
 		if (error != ECONNREFUSED && error != EAGAIN) {
 			log_error("cannot connect: %s%s", strerror(error),
 				  error == EMFILE ? " (see ulimit -n)" : "");
@@ -291,7 +291,7 @@ void loopback_accept(struct device_request *base, struct device_endpoint *base_e
 
 VIP_RETURN loopback_cancel(struct device_endpoint *endpoint)
 {
-	/* While a look goes on somebody has the request. */
+	/* While an attempt is under way a listener has the request. */
 	close_connection((struct loopback_endpoint *)endpoint);
 	return VIP_TIMEOUT;
 }

@@ -188,7 +188,7 @@ static void begin_round(struct loopback_cq *cq)
 	gather_arrived(cq);
 }
 
-/* For those who look without the lock. */
+/* For threads that look without the lock. */
 static void note(struct loopback_order *order)
 {
 	atomic_store_explicit(&order->is_filled, order->count, memory_order_relaxed);

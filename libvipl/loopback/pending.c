@@ -19,9 +19,9 @@ void loopback_suspend(struct loopback_endpoint *endpoint, const struct device_se
 	pending->send = *send;
 	memcpy(endpoint->arrays->pending, send->segments, send->count * sizeof(send->segments[0]));
 	pending->send.segments = endpoint->arrays->pending;
-	/* From here on it is theirs who poll. */
+	/* From here on the threads that poll have it. */
 	atomic_store_explicit(&endpoint->is_pending, true, memory_order_release);
-	order_call(endpoint->send_cq, &endpoint->sending); /* who hears the bell finds it */
+	order_call(endpoint->send_cq, &endpoint->sending); /* the thread that the bell wakes finds it */
 	bell_ring(endpoint->device->bell.fd, endpoint->device->bell_name);
 }
 

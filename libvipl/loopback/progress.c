@@ -16,7 +16,7 @@
 
 #define TICK_MSEC        10
 #define SLOW_TICK_MSEC   1000
-#define QUIET_TICKS      8u  /* so many in which nothing is asked for, and the timer stops */
+#define QUIET_TICKS      8u  /* after this number without a poll the timer stops */
 #define MOST_TURNS       64u /* at one CQ */
 #define SOME_CQS         1024u
 #define SOME_CONNECTIONS 64u
@@ -44,7 +44,7 @@ static void unlink_cq(struct loopback_device *device, struct loopback_cq *cq)
 		TAILQ_REMOVE(&device->cqs, cq, in_device);
 }
 
-/* Whether somebody is woken shall not depend on what another one's peer does to the page. */
+/* Waking one queue's sleeper shall not depend on what another queue's peer does to the page. */
 static void begin_slow_ticks(struct loopback_device *device)
 {
 	device->ticks_slowly = true;
@@ -89,7 +89,7 @@ static bool has_news(const struct loopback_cq *cq)
 	return false;
 }
 
-/* Leaves the lock to those who use it when there is nothing. */
+/* Leaves the lock to the threads that use it when there is nothing to do. */
 static void look(struct loopback_device *device, struct loopback_cq *cq)
 {
 	unsigned turns = MOST_TURNS;

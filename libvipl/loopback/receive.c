@@ -59,7 +59,7 @@ static inline void publish(struct loopback_endpoint *endpoint, uint32_t index, u
 		detail->segments[i] =
 			(struct lane_segment){segment->address, segment->length, segment->key};
 	}
-	/* Who reads this reads the details as they are now. */
+	/* A peer that reads this sees the details as they are now. */
 	atomic_store_explicit(&in->receives[index & (LANE_RECEIVES - 1)],
 			      (uint64_t)(index + 1) << 32 | receive->usable, memory_order_release);
 }
@@ -286,7 +286,7 @@ static bool take_order(struct loopback_endpoint *endpoint, const struct lane_mes
 		copy_unseen((void *)(uintptr_t)address, data, told->length);
 	else if (allowed)
 		copy_unseen(endpoint->in->answer_data, (void *)(uintptr_t)address, told->length);
-	/* Who reads the answer finds the data there. */
+	/* A requester that reads the answer finds the data there. */
 	atomic_store_explicit(&endpoint->in->answer,
 			      (uint64_t)(atomic_load_explicit(&endpoint->read,
 							      memory_order_relaxed) +

@@ -99,7 +99,7 @@ static int publish(struct loopback_device *device, const struct region_entry *va
 	set(start);
 	set(length);
 #undef set
-	/* Who reads the handle reads the rest as it is now. */
+	/* A peer that reads the handle sees the rest as it is now. */
 	atomic_store_explicit(&entry->handle, *handle, memory_order_release);
 	pthread_mutex_unlock(&device->lock);
 	return 0;
@@ -146,7 +146,7 @@ struct device_region *loopback_region_create(struct device_domain *base, void *a
 	return (struct device_region *)region;
 }
 
-/* The device's lock is held: waits for those who may have seen the table as it was before. */
+/* The device's lock is held. Waits for the peers that may have seen the table as it was before. */
 static void quiesce_all(struct loopback_device *device)
 {
 	struct loopback_endpoint *endpoint;
@@ -163,7 +163,7 @@ void loopback_region_destroy(struct device_region *base)
 	pthread_mutex_lock(&device->lock);
 	atomic_store(&device->regions->entries[region->handle & (TABLE_REGIONS - 1)].handle, 0);
 	atomic_fetch_add(&device->dereg_epoch, 1);
-	/* Who has found it before may still be at it, and the program may reuse the memory. */
+	/* A peer that has found it before may still be copying, and the program may reuse the memory. */
 	quiesce_all(device);
 	pthread_mutex_unlock(&device->lock);
 	free(region);

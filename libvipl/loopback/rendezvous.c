@@ -18,7 +18,7 @@
 #include "loopback.h"
 
 #define BACKLOG	   1024
-#define MOST_MUTES 64u /* of those who connect and say nothing, the oldest goes */
+#define MOST_HALF_OPEN 64u /* of the half-open clients the oldest goes when there are more */
 
 struct loopback_listener {
 	struct watch watch;
@@ -30,7 +30,7 @@ struct loopback_listener {
 	unsigned mute_count;
 };
 
-/* Somebody who has connected and not yet told what for. */
+/* A half-open client: it has connected, and its hello has not come yet. */
 struct half_open {
 	struct watch watch;
 	struct loopback_listener *listener;
@@ -235,7 +235,7 @@ static void listener_ready(struct watch *watch)
 	half_open->listener = listener;
 	half_open->process = process;
 	TAILQ_INSERT_TAIL(&listener->half_open_clients, half_open, in_listener);
-	if (++listener->mute_count > MOST_MUTES)
+	if (++listener->mute_count > MOST_HALF_OPEN)
 		drop_half_open(TAILQ_FIRST(&listener->half_open_clients));
 	mute_ready(&half_open->watch); /* mostly it has spoken already */
 }

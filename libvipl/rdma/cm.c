@@ -3,7 +3,7 @@
  * Connections: what happens to them, accepting and ending them. The requester's side is in request.c.
  *
  * The NIC's lock is held from before an event is taken to after it was handled, so an id is never
- * destroyed while somebody else has an event of it.
+ * destroyed while another thread has an event of it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,10 +20,10 @@
 #include "wire.h"
 
 #define MSEC	      INT64_C(1000000)
-/* A probe without an answer for so long has reached somebody. */
+/* A probe without an answer for this time has reached a host. */
 #define ANSWER	      (100 * MSEC)
 #define TICK	      (100 * MSEC)
-/* Who accepts asks the requester whether it has the answer, after so long without its last word. */
+/* The accepting side asks the requester whether it has the answer, after this time without a confirmation. */
 #define FIRST_ASK     (250 * MSEC)
 #define ASK_AGAIN     (1000 * MSEC)
 #define ACCEPT_LIMIT  (10000 * MSEC) /* between equals; VipConnectAccept has the same one of its own */
@@ -144,7 +144,7 @@ enum wire_code rdma_control_arrived(struct rdma_endpoint *endpoint, enum wire_co
 			rdma_answer_missing(endpoint, fields, port);
 			break;
 		}
-		if (is_news && is_accepting) /* it asks as one who is connected */
+		if (is_news && is_accepting) /* it asks as a connected end */
 			confirmed(endpoint);
 		return is_news ? WIRE_CONNECTED : WIRE_GONE;
 	case WIRE_GONE:
@@ -306,7 +306,7 @@ void rdma_timer_start(struct rdma_device *device)
 	device->timer_runs = true;
 }
 
-/* Whoever has not got our answer may wait for it, be connected, or be gone. */
+/* A requester that has not confirmed our answer may wait for it, be connected, or be gone. */
 static void accepting_tick(struct rdma_endpoint *endpoint, int64_t now)
 {
 	int64_t due = endpoint->asked ? endpoint->asked + ASK_AGAIN : endpoint->began + FIRST_ASK;
@@ -436,7 +436,7 @@ VIP_RETURN rdma_cancel(struct device_endpoint *base)
 	bool unheard = clock_nsec() - endpoint->began < ANSWER;
 
 	rdma_drop_ids(endpoint);
-	return endpoint->nobody && unheard ? VIP_NO_MATCH : VIP_TIMEOUT;
+	return endpoint->no_listener && unheard ? VIP_NO_MATCH : VIP_TIMEOUT;
 }
 
 void rdma_hang_up(struct device_endpoint *base)

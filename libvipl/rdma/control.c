@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Control connections. What rdma_cm tells when a connection is made or ends goes in messages that may
- * be lost, and are repeated after seconds or not at all; and nobody tells that a host has died. So two
+ * be lost, and are repeated after seconds or not at all; and no message says that a host has died. So two
  * NICs whose VIs are connected have a TCP connection beside them, one for all their VIs. TCP repeats
  * what is lost; its keepalive, which kernels answer, finds out whether the other host and process are
  * there. It knows nothing of a process that is merely stopped, and needs no time of ours.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where a NIC takes control connections, and from whom: anybody may connect, and is a stranger at first. */
+/* Taking control connections: any process may connect, and is a stranger until it says which NIC it is. */
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>

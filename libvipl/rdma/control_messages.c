@@ -6,7 +6,7 @@
 
 #include "control.h"
 
-/* Is the endpoint's peer, or who it asks, on this host? */
+/* Is the endpoint's peer, or the host that it asks, this host? */
 static bool is_peer(const struct rdma_endpoint *endpoint, const struct in6_addr *host)
 {
 	return host_equal(rdma_is_asking(endpoint) ? &endpoint->host : &endpoint->peer.host, host);
@@ -96,7 +96,7 @@ static void ask_all(struct control *control)
 	ask_more(control);
 }
 
-/* Who has connected to us says who it is; who was connected to says that it is there. */
+/* The connecting NIC says which NIC it is; the other one says that it is there. */
 static bool take_hello(struct control *control, uint16_t port)
 {
 	if (control->state == CONTROL_UP) /* once is enough */

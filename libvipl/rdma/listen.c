@@ -8,7 +8,7 @@
 #include "rdma.h"
 #include "wire.h"
 
-#define FIRST_PORT 0x4000u /* below the ports that the system gives to those who ask for any */
+#define FIRST_PORT 0x4000u /* below the ports that the system gives to programs that ask for any */
 #define BUCKETS	   4096u
 #define ADDRESSES  2u /* IPv4, IPv6: a listener of rdma_cm's hears one of them */
 #define BACKLOG	   1024 /* requests beyond it are dropped silently, and repeated after seconds */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Is a host there? A request for a port on which nobody listens finds out: the host's kernel refuses it.
+ * Is a host there? A request for a port without a listener finds out: the host's kernel refuses it.
  * It takes no queue pair, and the host keeps nothing of it.
  *
- * Silence is so many questions without an answer, and not a time: this process may have been stopped.
+ * Silence is a number of questions without an answer, and not a time: this process may have been stopped.
  */
 #include "ping.h"
 

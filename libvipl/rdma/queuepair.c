@@ -169,7 +169,7 @@ int rdma_endpoint_prepare(struct device_endpoint *base)
 
 	/* Of a new attempt to connect, which may take several looks, nothing is known yet. */
 	endpoint->probe = 0;
-	endpoint->nobody = false;
+	endpoint->no_listener = false;
 	atomic_store_explicit(&endpoint->stopped, false, memory_order_relaxed);
 	if (!endpoint->was_connected && endpoint->qp->state == IBV_QPS_RESET && !move_to_init(endpoint))
 		return 0;

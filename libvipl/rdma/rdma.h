@@ -139,7 +139,7 @@ struct rdma_endpoint {
 	struct in6_addr host;
 	struct discriminator wanted;
 	unsigned probe; /* which port of the bucket is being tried */
-	bool nobody;	/* the host has answered that there is no listener; never set while accepting */
+	bool no_listener; /* the host has answered that there is no listener; never set while accepting */
 	int64_t began;	/* resolving, or accepting */
 	int64_t asked;	/* when the accepting side has last asked whether its answer has come; 0: never */
 	bool is_to_be_asked; /* over a control connection that is up again, whether it is still there */

@@ -59,18 +59,18 @@ static void probe(struct rdma_endpoint *endpoint)
 		rdma_fail(endpoint, endpoint->id ? rdma_reason(error) : VIP_ERROR_RESOURCE);
 }
 
-/* This port has told nothing of who waits there: the next look goes on with it. */
+/* It is not known whether this port has a listener: the next attempt begins with it. */
 static void no_answer(struct rdma_endpoint *endpoint, VIP_RETURN reason)
 {
-	endpoint->nobody = false;
+	endpoint->no_listener = false;
 	rdma_drop_ids(endpoint);
 	endpoint_no_answer(endpoint->vi, reason);
 }
 
-/* Nobody on this port waits for the discriminator. */
+/* This port has no listener for the discriminator. */
 static void probe_next(struct rdma_endpoint *endpoint)
 {
-	endpoint->nobody = true;
+	endpoint->no_listener = true;
 	if (++endpoint->probe < RDMA_BUCKET_PORTS) {
 		probe(endpoint);
 		return;
@@ -129,7 +129,7 @@ static void answered(struct rdma_endpoint *endpoint, const struct rdma_cm_event 
 	}
 	if (!error && rdma_establish(endpoint->id))
 		error = errno == EINVAL ? ECONNABORTED : errno;
-	if (error == ECONNABORTED) { /* who has accepted is gone again */
+	if (error == ECONNABORTED) { /* the accepting process is gone again */
 		rdma_fail(endpoint, VIP_TIMEOUT);
 		return;
 	}
@@ -143,7 +143,7 @@ static void answered(struct rdma_endpoint *endpoint, const struct rdma_cm_event 
 	endpoint_connected(endpoint->vi, &endpoint->peer);
 }
 
-/* Is it the answer of which we have said that it has not come? Who accepted has forgotten it. */
+/* Is it the answer that we have reported as missing? The accepting side has forgotten it. */
 static bool is_void(const struct rdma_endpoint *endpoint, struct rdma_cm_id *id)
 {
 	struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_RTR};
@@ -165,7 +165,7 @@ static enum wire_code words_of(const struct rdma_cm_event *event)
 			 &unused_too, &unused);
 }
 
-/* Somebody has refused, and not the absence of everybody. */
+/* A process has refused the request; it was not refused for want of a listener. */
 static bool is_final(const struct rdma_cm_event *event)
 {
 	enum wire_code code = words_of(event);
@@ -188,14 +188,14 @@ static void refused(struct rdma_endpoint *endpoint, const struct rdma_cm_event *
 		case WIRE_BUSY:
 			endpoint_busy(endpoint->vi);
 			break;
-		default: /* WIRE_NO_MATCH; or without words: who listened has gone */
+		default: /* WIRE_NO_MATCH; or no private data: the listener has gone */
 			break;
 		}
 		break;
 	case REJECT_STALE: /* the peer has not seen yet that this queue pair was disconnected */
 		no_answer(endpoint, VIP_ERROR_RESOURCE);
 		return;
-	default: /* REJECT_INVALID_SERVICE, -ECONNREFUSED: nobody listens */
+	default: /* REJECT_INVALID_SERVICE, -ECONNREFUSED: no listener */
 		break;
 	}
 	probe_next(endpoint);
@@ -316,7 +316,7 @@ static void requesting_event(struct rdma_endpoint *endpoint, const struct rdma_c
 			refused(endpoint, event);
 			break;
 		}
-		/* Where nobody was, somebody may have come since and taken the later one. */
+		/* A listener may have come since, and taken the later request. */
 		keep_repeat(endpoint);
 		if (event->status == REJECT_STALE)
 			arrived(endpoint);
@@ -369,7 +369,7 @@ void rdma_answer_missing(struct rdma_endpoint *endpoint, const struct wire_contr
 	endpoint->void_psn = fields->number;
 }
 
-/* Who has accepted drops what it has of the request, and takes it again: there is time for that. */
+/* The accepting side drops its half of the connection and takes the request again: there is time for that. */
 static void ask_again(struct rdma_endpoint *endpoint, int64_t now)
 {
 	endpoint->asked = 0;

@@ -3,9 +3,9 @@
  * Staging: memory of ours for messages of more segments than one request takes. A send is gathered
  * there when it is posted, a receive scattered from there when it is done.
  *
- * A buffer is registered when there is none to be used again, and kept afterwards. All those of a
- * NIC together are limited; who finds none waits in his queue. What is kept unused is limited to
- * much less, so memory that one VI does not need any more is soon there for another.
+ * A buffer is registered when no kept one is free, and kept afterwards. The buffers of a NIC together are
+ * limited; a message that finds none waits in its queue. Much less memory is kept unused, so memory that one
+ * VI does not need any more is soon there for another.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -198,7 +198,7 @@ static void return_all(struct rdma_endpoint *endpoint, struct rdma_buffers *user
 {
 	struct rdma_buffer *buffer;
 
-	cq_lock(cq->cq_context); /* somebody may be at a late completion */
+	cq_lock(cq->cq_context); /* a thread may be at a late completion */
 	while ((buffer = oldest(endpoint, users)))
 		staging_return(users, buffer);
 	cq_unlock(cq->cq_context);

@@ -33,7 +33,7 @@ int rdma_find_uc(struct ibv_context *context, bool *found)
 	*found = qp;
 	if (qp)
 		ibv_destroy_qp(qp);
-	else if (errno == ENOMEM) /* other errors are so many ways to say that it has none */
+	else if (errno == ENOMEM) /* any other error means that it has none */
 		error = errno;
 	ibv_destroy_cq(cq);
 free_pd:

@@ -47,7 +47,7 @@ static void *run(void *argument)
 {
 	enum { WAKE, DEVICE, CHANNELS };
 	struct nic *nic = argument;
-	/* Each is a system call between a message and who watches for it: only if there is something. */
+	/* Each is a system call between a message and the thread that watches for it, so only if there is an event. */
 	struct pollfd fds[] = {
 		[WAKE] = {.fd = nic->agent.wake_fd, .events = POLLIN},
 		[DEVICE] = {.fd = nic->device->event_fd, .events = POLLIN},

@@ -29,7 +29,7 @@ struct notify {
 	VIP_CQ_CALLBACK cq_handler; /* this one when the CQ is the program's */
 };
 
-/* What a handler is told. */
+/* The arguments of a handler. */
 struct notice {
 	struct cq *cq; /* that it was taken from */
 	VIP_VI_HANDLE vi;
@@ -118,7 +118,7 @@ void notify_cancel_all(struct notifier *notifier)
 
 	while ((cq = TAILQ_FIRST(&notifier->notifies.watched)))
 		cancel(&notifier->notifies, cq);
-	/* Those who wait for a handler that closes the NIC would be waited for by it. */
+	/* A handler that closes the NIC would wait for the threads that wait for this handler. */
 	pthread_cond_broadcast(&notifier->notifies.returned);
 }
 
@@ -309,7 +309,7 @@ static VIP_RETURN append(struct notifier *notifier, struct cq *cq, struct workqu
 {
 	const struct object *owner = queue ? &queue->vi->object : &cq->object;
 
-	if (notifier->stop || object_retired(owner)) /* nobody will cancel it any more */
+	if (notifier->stop || object_retired(owner)) /* no thread is going to cancel it any more */
 		return VIP_INVALID_PARAMETER;
 	if (notifier_start(notifier) || watch(&notifier->notifies, cq, queue))
 		return VIP_ERROR_RESOURCE;

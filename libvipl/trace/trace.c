@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who writes what into the trace: threads, their blocks of the file, the polls that they count. */
+/* The writers of the trace: threads, their blocks of the file, the polls that they count. */
 #include "trace.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@
 #define LINE_ROOM   (TEXT_ROOM + 192) /* a line's longest */
 #define NOTE_ROOM   128		      /* at a block's end, for why there is no further one */
 #define POLLED	    4096u	      /* queues that a thread remembers to have polled */
-#define POLLS_TOLD  1000000u	      /* so many are told of, even if nothing else happens */
+#define POLLS_TOLD  1000000u	      /* a line for this number, even if nothing else happens */
 
 /* Polls of a queue by a thread that no line has told of. Others read them when the process ends. */
 struct polls {
@@ -89,7 +89,7 @@ static void tell_cut(struct tracer *tracer)
 	write_remark(tracer, words);
 }
 
-/* Room for so many bytes, or NULL. The thread's errno is the program's. */
+/* Room for this number of bytes, or NULL. The thread's errno is the program's. */
 static char *room(struct tracer *tracer, size_t bytes)
 {
 	int saved = errno, error;

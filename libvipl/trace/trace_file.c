@@ -21,7 +21,7 @@
 
 #define PATH_ROOM      (sizeof(config()->trace) + 64)
 #define BLOCKS_PER_MIB (1048576 / TRACE_BLOCK)
-#define KEPT_PART      16 /* of the file: one in so many blocks */
+#define KEPT_PART      16 /* of the file: one block in this number */
 
 static struct {
 	int fd;

@@ -47,7 +47,7 @@ char *digits_of_nsec(char *at, uint64_t nsec)
 	return at + 10;
 }
 
-/* " key=", if there is room for it and for so many more. */
+/* " key=", if there is room for it and for this number of bytes behind it. */
 static bool begin(struct text *text, const char *key, size_t length, size_t more)
 {
 	char *at = text->at;
