@@ -183,9 +183,9 @@ struct device_ops {
 	void (*unlisten)(struct device *device, const struct discriminator *discriminator);
 
 	/*
-	 * [nic] One attempt: asks the host once for a listener, and connects. The device reports the result,
+	 * [nic] Probes: asks the host once for a listener, and connects. The device reports the result,
 	 * perhaps before this returns, by one of endpoint_connected(), endpoint_refused(),
-	 * endpoint_no_listener() and endpoint_no_answer(). After the last two the caller makes another attempt,
+	 * endpoint_no_listener() and endpoint_no_answer(). After the last two the caller probes again,
 	 * without a new endpoint_prepare().
 	 */
 	void (*connect)(struct device_endpoint *endpoint, const struct connect_info *own,
@@ -195,7 +195,7 @@ struct device_ops {
 		       const struct connect_info *own);
 	/*
 	 * [nic] Gives up connecting or accepting, and returns the code for the program. VIP_NO_MATCH: all
-	 * answers since endpoint_prepare() said that there is no listener, and the attempt under way is too
+	 * answers since endpoint_prepare() said that there is no listener, and the probe under way is too
 	 * young for an answer. Else VIP_TIMEOUT.
 	 */
 	VIP_RETURN (*cancel)(struct device_endpoint *endpoint);
@@ -275,22 +275,22 @@ void cq_announced(struct cq *cq);
 void endpoint_establishing(struct vi *vi);
 /* [nic] */
 void endpoint_connected(struct vi *vi, const struct connect_info *peer);
-/* [nic] The device is done with the endpoint, which on return may be prepared for another attempt. */
+/* [nic] The device is done with the endpoint, which on return may be prepared for another probe. */
 void endpoint_refused(struct vi *vi, VIP_RETURN reason);
 /*
- * [nic] The attempt is over: the host has answered that there is no listener for the discriminator. The endpoint
+ * [nic] The probe is over: the host has answered that there is no listener for the discriminator. The endpoint
  * stays prepared, and connect() is called again after a pause. When the grace time is over this does the same as
  * endpoint_refused(VIP_NO_MATCH).
  */
 void endpoint_no_listener(struct vi *vi);
 /*
  * [nic] As endpoint_no_listener(), but it is not known whether there is a listener. `reason`: the result when the
- * grace time is over. With VIP_TIMEOUT, for a host that has not answered, attempts go on until the caller's
+ * grace time is over. With VIP_TIMEOUT, for a host that has not answered, probes go on until the caller's
  * time is over.
  */
 void endpoint_no_answer(struct vi *vi, VIP_RETURN reason);
 /*
- * [nic] Before the end of an attempt: a server has waited there lately, and may wait again. The grace time begins
+ * [nic] Before the end of a probe: a server has waited there lately, and may wait again. The grace time begins
  * anew.
  */
 void endpoint_busy(struct vi *vi);

@@ -297,7 +297,7 @@ int main(int argc, char **argv)
 	struct finding findings[MAX_FINDINGS];
 	int num_nics = 0, num_others = 1, num_findings, result;
 
-	setvbuf(stderr, NULL, _IOLBF, 0); /* each message in one write(): those of several processes do not mix */
+	setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* each message in one write(): those of several processes do not mix */
 	result = parse_arguments(argc, argv, &settings);
 	if (result >= 0)
 		return result;

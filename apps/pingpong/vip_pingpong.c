@@ -338,7 +338,7 @@ int main(int argc, char **argv)
 	struct end end = {0};
 	int status;
 
-	setvbuf(stderr, NULL, _IOLBF, 0); /* each message in one write(): those of several processes do not mix */
+	setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* each message in one write(): those of several processes do not mix */
 	status = parse_arguments(argc, argv, &options);
 	if (status >= 0)
 		return status;

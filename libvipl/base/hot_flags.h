@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What every call of the data path looks at, or every lock of it now and then, and what hardly ever
- * changes: all of it together, so that no switch takes a cache line of its own. Hidden, so that they are
- * looked at in one step.
+ * Flags that each call of the data path reads and that hardly ever change. They are together, so that none takes a
+ * cache line of its own, and hidden, so that one instruction reads one.
  */
-#ifndef VIPL_SWITCHES_H
-#define VIPL_SWITCHES_H
+#ifndef VIPL_HOT_FLAGS_H
+#define VIPL_HOT_FLAGS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

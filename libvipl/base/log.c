@@ -17,18 +17,18 @@ void log_message(enum log_level level, const char *format, ...)
 {
 	static const char *const names[] = {"error", "warning", "info", "debug"};
 	char line[640];
-	size_t length, most = sizeof(line) - 1; /* the last one is for the end of the line */
+	size_t length;
 	va_list args;
 	int saved = errno;
 
 	if ((unsigned)level > config()->log_level)
 		return;
-	length = (size_t)snprintf(line, most, "vipl: %s: ", names[level]);
+	length = (size_t)snprintf(line, sizeof(line), "vipl: %s: ", names[level]);
 	va_start(args, format);
-	length += (size_t)vsnprintf(line + length, most - length, format, args);
+	length += (size_t)vsnprintf(line + length, sizeof(line) - length, format, args);
 	va_end(args);
-	if (length >= most)
-		length = most - 1;
+	if (length >= sizeof(line))
+		length = sizeof(line) - 1;
 	line[length++] = '\n';
 	/* One call, and so one write(): lines of several threads and processes do not mix. */
 	fwrite(line, 1, length, stderr);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Threads of the library. A signal that is meant for the process goes to one of the program's threads, so
- * these threads block it. What a handler of the program's does in such a thread, as abort() or a fault, raises a
- * signal in this very thread: those are not blocked, and the program's signal handlers run.
+ * Threads of the library. They block signals, so that a signal that is sent to the process goes to one of the
+ * program's threads. But abort() or a fault in a handler of the program's raises a signal in this very thread.
+ * These signals stay as they are in the thread that starts this one, and the program's signal handlers run.
  */
 #include "thread.h"
 
@@ -15,9 +15,11 @@ int thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
 	int error;
 
 	sigfillset(&blocked);
-	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
-		sigdelset(&blocked, own[i]);
 	pthread_sigmask(SIG_SETMASK, &blocked, &before);
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		if (!sigismember(&before, own[i]))
+			sigdelset(&blocked, own[i]);
+	pthread_sigmask(SIG_SETMASK, &blocked, NULL);
 	error = pthread_create(thread, NULL, run, argument);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return error;

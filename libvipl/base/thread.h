@@ -5,7 +5,10 @@
 
 #include <pthread.h>
 
-/* Starts a thread that blocks all signals but those of its own faults and of abort(). 0 or errno. */
+/*
+ * Starts a thread that blocks all signals, but those of its own faults and of abort() only if the caller does. 0 or
+ * errno.
+ */
 int thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 
 #endif

@@ -93,7 +93,7 @@ static void wake_leader(struct channel *channel)
 		eventfd_write(channel->kick_fd, 1); /* or it was kicked 2^64 times, so it wakes */
 }
 
-void channel_look(struct channel *channel)
+static void channel_look(struct channel *channel)
 {
 	pthread_mutex_lock(&channel->lock);
 	read_announcements(channel, true);

@@ -32,9 +32,10 @@ bool channel_wait(struct channel *channel, struct cq *cq, uint32_t seen, int64_t
 #define CHANNELS_MOST	64u /* that channels_look() looks at */
 #define ARM_RETRY_MSEC	100 /* until a device that could not announce completions is asked again */
 
-/* Takes announcements that have come, for threads that sleep. It does not sleep itself. */
-void channel_look(struct channel *channel);
-/* The same for all that an epoll descriptor has; their `data.ptr` is the channel, which stays. */
+/*
+ * Takes announcements that have come, for threads that sleep, from all channels in an epoll descriptor. `data.ptr` of an
+ * event is the channel, which stays. It does not sleep itself.
+ */
 void channels_look(int epoll_fd);
 
 /* Wakes all threads that wait for this CQ, so that they look again. */

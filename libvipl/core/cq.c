@@ -202,16 +202,14 @@ void cq_unlock(struct cq *cq)
 
 bool cq_poll_for_device(struct cq *cq)
 {
-	bool polled, deferred;
+	bool polled;
 
 	lock_acquire(&cq->lock);
 	polled = cq_poll_locked(cq);
-	deferred = deferred_is_due(&cq->deferred);
+	deferred_leave_to_agent(cq);
 	lock_release(&cq->lock);
 	if (polled)
 		cq_kick(cq);
-	if (deferred)
-		agent_wake(cq->nic);
 	return polled;
 }
 

@@ -83,7 +83,8 @@ static struct workqueue *next_due(struct cq *cq)
 	return queue;
 }
 
-void deferred_run_locked(struct cq *cq)
+/* The NIC's lock is held. */
+static void run_locked(struct cq *cq)
 {
 	struct workqueue *queue;
 
@@ -94,7 +95,7 @@ void deferred_run_locked(struct cq *cq)
 void deferred_run(struct cq *cq)
 {
 	pthread_mutex_lock(&cq->nic->lock);
-	deferred_run_locked(cq);
+	run_locked(cq);
 	pthread_mutex_unlock(&cq->nic->lock);
 }
 
@@ -111,7 +112,7 @@ bool deferred_serve(struct cq *cq, bool *progress)
 		backlogs_retry(cq); /* room may have come without a completion, too */
 	}
 	lock_release(&cq->lock);
-	deferred_run_locked(cq);
+	run_locked(cq);
 	if (polled) {
 		cq_kick(cq);
 		*progress = true;

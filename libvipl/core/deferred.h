@@ -28,7 +28,10 @@ struct cq_deferred {
 	atomic_bool maybe; /* there may be something in them */
 };
 
-/* A part of struct workqueue; its CQ's lock guards all but `run`. */
+/*
+ * A part of struct workqueue; its CQ's lock guards all but `run`. `has_backlog` is written with the queue's lock,
+ * too, and read with either.
+ */
 struct queue_deferred {
 	void (*run)(struct workqueue *queue); /* [nic] */
 	bool has_backlog, is_due;
@@ -63,9 +66,10 @@ void backlogs_retry(struct cq *cq);
 
 /* In what follows no lock of a queue or a CQ is held. */
 
-/* [nic] Runs what is due. */
-void deferred_run_locked(struct cq *cq);
-/* The same with the NIC's lock, for which it waits: afterwards what another thread had begun to run is done, too. */
+/*
+ * Takes the NIC's lock and runs what is due. It waits for the lock, so what another thread had begun to run is done
+ * afterwards, too.
+ */
 void deferred_run(struct cq *cq);
 /* [nic] The agent serves a CQ. True while queues of it have backlogs: then it must come again soon. */
 bool deferred_serve(struct cq *cq, bool *progress);

@@ -291,7 +291,7 @@ void loopback_accept(struct device_request *base, struct device_endpoint *base_e
 
 VIP_RETURN loopback_cancel(struct device_endpoint *endpoint)
 {
-	/* While an attempt is under way a listener has the request. */
+	/* While a probe is under way a listener has the request. */
 	close_connection((struct loopback_endpoint *)endpoint);
 	return VIP_TIMEOUT;
 }

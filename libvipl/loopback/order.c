@@ -25,7 +25,8 @@
 #include "report.h"
 
 #define ROUNDS 3u /* of a poll, when nothing comes of the first */
-#define BATCH  256 
+#define BATCH  256 /* completions of a poll; the round goes on in the next one */
+
 /* ---- the heap: the least stamp is first ---- */
 
 static bool is_before(const struct loopback_order *order, unsigned a, unsigned b)

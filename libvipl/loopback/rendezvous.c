@@ -27,7 +27,7 @@ struct loopback_listener {
 	struct discriminator discriminator;
 	unsigned users;
 	TAILQ_HEAD(half_open_clients, half_open) half_open_clients;
-	unsigned mute_count;
+	unsigned half_open_count;
 };
 
 /* A half-open client: it has connected, and its hello has not come yet. */
@@ -146,7 +146,7 @@ bool loopback_can_hold(const struct device_request *base)
 static void drop_half_open(struct half_open *half_open)
 {
 	TAILQ_REMOVE(&half_open->listener->half_open_clients, half_open, in_listener);
-	half_open->listener->mute_count--;
+	half_open->listener->half_open_count--;
 	loopback_unwatch(half_open->listener->device, &half_open->watch);
 	free(half_open);
 }
@@ -178,7 +178,7 @@ static void arrive(struct half_open *half_open, const struct hello *hello, int f
 	}
 }
 
-static void mute_ready(struct watch *watch)
+static void half_open_ready(struct watch *watch)
 {
 	struct half_open *half_open = (struct half_open *)watch;
 	struct hello hello;
@@ -231,13 +231,13 @@ static void listener_ready(struct watch *watch)
 		close(fd);
 		return;
 	}
-	half_open->watch.ready = mute_ready;
+	half_open->watch.ready = half_open_ready;
 	half_open->listener = listener;
 	half_open->process = process;
 	TAILQ_INSERT_TAIL(&listener->half_open_clients, half_open, in_listener);
-	if (++listener->mute_count > MOST_HALF_OPEN)
+	if (++listener->half_open_count > MOST_HALF_OPEN)
 		drop_half_open(TAILQ_FIRST(&listener->half_open_clients));
-	mute_ready(&half_open->watch); /* mostly it has spoken already */
+	half_open_ready(&half_open->watch); /* mostly it has spoken already */
 }
 
 static struct loopback_listener *find(struct loopback_device *device,

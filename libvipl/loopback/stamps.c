@@ -3,8 +3,6 @@
 #include "base/log.h"
 #include "order.h"
 
-/* ---- the counter ---- */
-
 uint32_t stamps_now(struct loopback_cq *cq)
 {
 	uint32_t stamp = atomic_load_explicit(&cq->page->stamp, memory_order_acquire);
@@ -18,8 +16,6 @@ uint32_t stamps_now(struct loopback_cq *cq)
 	atomic_store(&cq->page->stamp, cq->order.seen);
 	return cq->order.seen;
 }
-
-/* completions of a poll; the round goes on in the next one */
 
 uint32_t stamps_doubt(struct loopback_cq *cq, uint32_t stamp)
 {

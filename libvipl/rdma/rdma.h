@@ -285,7 +285,7 @@ int rdma_cq_poll(struct device_cq *cq);
 /* uc.c */
 /* Has the device UC queue pairs? 0 or errno. */
 int rdma_find_uc(struct ibv_context *context, bool *found);
-/* Is an attempt under way? */
+/* Is a probe under way? */
 static inline bool rdma_is_asking(const struct rdma_endpoint *endpoint)
 {
 	return endpoint->phase == RDMA_RESOLVING || endpoint->phase == RDMA_REQUESTING;

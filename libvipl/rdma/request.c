@@ -59,7 +59,7 @@ static void probe(struct rdma_endpoint *endpoint)
 		rdma_fail(endpoint, endpoint->id ? rdma_reason(error) : VIP_ERROR_RESOURCE);
 }
 
-/* It is not known whether this port has a listener: the next attempt begins with it. */
+/* It is not known whether this port has a listener: the next probe begins with it. */
 static void no_answer(struct rdma_endpoint *endpoint, VIP_RETURN reason)
 {
 	endpoint->no_listener = false;

@@ -42,7 +42,7 @@ def symbols(objects):
 def reports(sources):
     """The functions of device.h that devices call."""
     text = (sources / "device.h").read_text()
-    return set(re.findall(r"\b(\w+)\(", text[text.index("What a device reports"):]))
+    return set(re.findall(r"\b(\w+)\(", text[text.index("A device reports by these functions"):]))
 
 
 def calls(sources, objects):
