@@ -90,21 +90,21 @@ def not_on_rxe():
 
 def case_conformance(_):
     """At all three levels."""
-    conformance("*" + not_on_rxe(), 900, ALL_LEVELS, 22)
+    conformance("*" + not_on_rxe(), 2400, ALL_LEVELS, 22)
 
 
 def case_conformance_short(_):
     """Suites with tests of which one half runs on the other host."""
     suites = ("Connect", "ConnectTime", "PeerToPeer", "Levels", "PeerLoss", "Transfer", "Notify", "RdmaRead")
     tests = ":".join("%s.*:*/%s.*" % (suite, suite) for suite in suites)
-    conformance(tests + not_on_rxe(), 300, ALL_LEVELS, 10)
+    conformance(tests + not_on_rxe(), 900, ALL_LEVELS, 10)
 
 
 def case_conformance_long(_):
     """What has to do with host addresses, with those of 16 bytes."""
     suites = ("NicHandle", "Names", "Connect", "ConnectTime", "PeerToPeer", "PeerLoss", "Transfer")
     tests = ":".join("%s.*:*/%s.*" % (suite, suite) for suite in suites)
-    conformance(tests + not_on_rxe(), 300, {**ALL_LEVELS, **LONG}, 10)
+    conformance(tests + not_on_rxe(), 900, {**ALL_LEVELS, **LONG}, 10)
 
 
 # --- vip_mpi -------------------------------------------------------------------------------------
