@@ -36,24 +36,32 @@ const char *status_error(VIP_UINT32 status)
 	return "no error";
 }
 
-static void vcomplain(const char *format, va_list args)
+/* One line, in one write(), so that lines of several processes do not mix. `end`: what follows the message. */
+static void vcomplain(const char *end, const char *format, va_list args)
 {
-	fprintf(stderr, "%s: ", program_name);
-	vfprintf(stderr, format, args);
+	char *message, *line;
+
+	if (vasprintf(&message, format, args) < 0)
+		return;
+	if (asprintf(&line, "%s: %s%s\n", program_name, message, end) >= 0) {
+		fputs(line, stderr);
+		free(line);
+	}
+	free(message);
 }
 
 void complain_code(VIP_RETURN code, const char *format, ...)
 {
+	char end[160];
 	va_list args;
 
-	va_start(args, format);
-	vcomplain(format, args);
-	va_end(args);
-
 	if ((size_t)code < num_codes)
-		fprintf(stderr, ": %s (%s)\n", codes[code].name, codes[code].sense);
+		snprintf(end, sizeof(end), ": %s (%s)", codes[code].name, codes[code].sense);
 	else
-		fprintf(stderr, ": unknown code %u\n", (unsigned int)code);
+		snprintf(end, sizeof(end), ": unknown code %u", (unsigned int)code);
+	va_start(args, format);
+	vcomplain(end, format, args);
+	va_end(args);
 }
 
 void complain(const char *format, ...)
@@ -61,9 +69,8 @@ void complain(const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	vcomplain(format, args);
+	vcomplain("", format, args);
 	va_end(args);
-	fputc('\n', stderr);
 }
 
 const char *hex_text(const uint8_t *bytes, size_t len, char text[ADDRESS_TEXT_MAX])

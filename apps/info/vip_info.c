@@ -295,10 +295,9 @@ int main(int argc, char **argv)
 {
 	struct settings settings = {0};
 	struct finding findings[MAX_FINDINGS];
-	int num_nics = 0, num_others = 1, num_findings, result;
+	int result = parse_arguments(argc, argv, &settings);
+	int num_nics = 0, num_others = 1, num_findings;
 
-	setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* each message in one write(): those of several processes do not mix */
-	result = parse_arguments(argc, argv, &settings);
 	if (result >= 0)
 		return result;
 	if (settings.json)

@@ -58,7 +58,6 @@ int run_command(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	setvbuf(stderr, nullptr, _IOLBF, BUFSIZ); // each message in one write(): those of several processes do not mix
 	const int rc = run_command(argc, argv);
 
 	if (is_output_written())

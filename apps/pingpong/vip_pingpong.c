@@ -336,10 +336,8 @@ int main(int argc, char **argv)
 	struct options options = {
 		.nic = "nic0", .level = VIP_SERVICE_RELIABLE_DELIVERY, .size = 1024, .count = 1000};
 	struct end end = {0};
-	int status;
+	int status = parse_arguments(argc, argv, &options);
 
-	setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* each message in one write(): those of several processes do not mix */
-	status = parse_arguments(argc, argv, &options);
 	if (status >= 0)
 		return status;
 	open_nic(&end, options.nic);
