@@ -5,9 +5,13 @@
  * The files above do not know which device a NIC has; the files below do not know VIPL's functions. A device
  * reports in VIA's terms: status bits of descriptors, VIP_RETURN codes of connections.
  *
- * Locking: calls marked [nic] are made with the NIC's lock held, which serialises everything about
- * connections; so are the reports marked [nic], which a device makes from serve() or from within
- * a [nic] call. The others may come from any thread at any time. No call waits for a peer.
+ * Locks: calls and reports marked [nic] are made with the NIC's lock held, which serialises everything about
+ * connections. A device makes such reports from serve() or from within another [nic] call. Where other locks
+ * are held the comment names them. All other calls may come from any thread at any time. No call waits for a
+ * peer.
+ *
+ * Functions that return a pointer return NULL when they fail, and functions that return an int return 0 or
+ * errno, except where the comment says otherwise.
  */
 #ifndef VIPL_DEVICE_H
 #define VIPL_DEVICE_H
@@ -61,7 +65,7 @@ struct device_send {
 	uint32_t immediate;
 	uint64_t remote_address; /* of an RDMA operation */
 	uint32_t remote_handle;
-	uint32_t offset; /* the number of bytes that are under way already: see workqueue_next_part() */
+	uint32_t offset; /* the number of bytes that earlier parts carry: see workqueue_next_part() */
 };
 
 struct region_rights {
@@ -75,7 +79,7 @@ struct endpoint_config {
 	struct region_rights rights;
 	struct workqueue *send_queue, *receive_queue; /* named in reports */
 	struct device_cq *send_cq, *receive_cq;
-	unsigned send_depth, receive_depth; /* at most SEND_DEPTH, RECEIVE_DEPTH; it may lower them */
+	unsigned send_depth, receive_depth; /* at most SEND_DEPTH, RECEIVE_DEPTH; the device may lower them */
 };
 
 /* Each end sends this about itself when a connection is made. */
@@ -85,20 +89,26 @@ struct connect_info {
 	VIP_RELIABILITY_LEVEL reliability;
 	uint32_t max_transfer;
 	struct region_rights rights;
-	bool peer_to_peer; /* of a request: it is for an end that requests the requester, not for a server */
-	uint32_t number; /* of a request: how the device distinguishes endpoints of one host, or 0 */
+	bool peer_to_peer; /* this request is for an end that requests the requester, not for a server */
+	uint32_t number; /* in a request: distinguishes the endpoints of one host, or 0 */
 };
 
 struct device_ops {
-	/* 0 or errno. By name when `name` is not NULL, else the device with this number. */
+	/*
+	 * Opens the device called `name`, or if that is NULL the device with this number. ENXIO: there is no
+	 * such device. ENOENT, for a number: there is no device of this kind at all.
+	 */
 	int (*open)(const char *name, unsigned index, struct nic *nic, struct device **device);
 	void (*close)(struct device *device);
-	/* `host` is an IPv6 one only if programs get long addresses. */
+	/*
+	 * Sets what the device decides of the attributes, and `host` to the address that the NIC is known by.
+	 * That is an IPv6 address only if programs get long addresses.
+	 */
 	void (*query)(struct device *device, VIP_NIC_ATTRIBUTES *attributes, struct in6_addr *host);
 	/*
-	 * A host may have several addresses. This replaces `host` by the address that the host's requests come
-	 * from, which connect() takes. `own` becomes the address that our requests to that host come from.
-	 * False: there is no such host, or no route to it.
+	 * A host may have several addresses. This replaces `host` by the address that the host's requests
+	 * come from, which connect() takes. `own` becomes the address that our requests to that host come
+	 * from. Returns false if there is no such host, or no route to it.
 	 */
 	bool (*find_host)(struct device *device, struct in6_addr *host, struct in6_addr *own);
 
@@ -106,80 +116,98 @@ struct device_ops {
 	void (*serve)(struct device *device);
 
 	struct device_domain *(*domain_create)(struct device *device);
+	/* No region and no endpoint is in the domain any more. */
 	void (*domain_destroy)(struct device_domain *domain);
 
 	/*
-	 * NULL and errno on failure. Peers name the region by `handle`, which is never 0 or ~0.
-	 * Read-only memory can be registered, too, to send from: then `read_only` becomes true.
+	 * Registers memory; NULL and errno on failure. Peers name the region by `handle`, which is never 0 or
+	 * ~0, segments by `key`. Read-only memory can be registered, too, to send from: then `read_only`
+	 * becomes true.
 	 */
 	struct device_region *(*region_create)(struct device_domain *domain, void *address,
 					       size_t length, struct region_rights rights,
 					       uint32_t *handle, uint32_t *key, bool *read_only);
+	/* On return no peer accesses the memory. */
 	void (*region_destroy)(struct device_region *region);
 	/*
-	 * Gives the region another domain, or other rights; its handle stays. The region that is returned may be
-	 * the same one, or a new one that replaces it as soon as the caller has destroyed the old one. `key` is
-	 * its key from then on. NULL and errno: nothing has changed; ENOTSUP: the device cannot do it.
+	 * Gives the region another domain, or other rights; its handle stays. The region that is returned may
+	 * be the same one, or a new one that replaces it as soon as the caller has destroyed the old one.
+	 * `key` is its key from then on. Returns NULL and errno if nothing has changed; ENOTSUP if the device
+	 * cannot do it.
 	 */
 	struct device_region *(*region_change)(struct device_region *region,
 					       struct device_domain *domain,
 					       struct region_rights rights, uint32_t *key);
 
+	/* `fd` becomes readable when there are announcements. NULL and errno on failure. */
 	struct device_channel *(*channel_create)(struct device *device, int *fd);
 	void (*channel_destroy)(struct device_channel *channel);
 	/*
-	 * Takes the announcements that have come and reports each by cq_announced(). Without `all` it may take
-	 * only one, as long as the file descriptor stays readable for the rest.
+	 * Takes the announcements that have come and reports each by cq_announced(). Without `all` it may
+	 * take only one, as long as the file descriptor stays readable for the rest. The channel's lock is
+	 * held.
 	 */
 	void (*channel_read)(struct device_channel *channel, bool all);
 
-	/* `is_shared`: several queues may complete into it, else only one does. */
+	/*
+	 * [nic] `is_shared`: several queues may complete into the CQ, else only one does. `capacity` becomes
+	 * the number of entries that it has room for. NULL and errno on failure.
+	 */
 	struct device_cq *(*cq_create)(struct device *device, struct cq *cq,
 				       struct device_channel *channel, bool is_shared,
 				       unsigned entries, unsigned *capacity);
+	/* [nic] No endpoint completes into the CQ any more. */
 	void (*cq_destroy)(struct device_cq *cq);
-	/* Makes room for more entries. 0 or errno. */
+	/* Makes room for this number of entries, and sets `capacity`. The CQ's lock is held. */
 	int (*cq_grow)(struct device *device, struct device_cq *cq, unsigned entries,
 		       unsigned *capacity);
 	/*
-	 * Reports completed work by workqueue_complete(), in the order of completion, and returns the number of
-	 * reports. The CQ's lock is held.
+	 * Reports completed work by workqueue_complete(), in the order of completion. Returns the number of
+	 * completions that it has taken, or a number below 1. The CQ's lock is held.
 	 */
 	int (*cq_poll)(struct device_cq *cq);
-	/* The next completion after this call is announced on the channel. 0 or errno. */
+	/* The next completion after this call is announced on the channel. The CQ's lock is not held. */
 	int (*cq_arm)(struct device_cq *cq);
 
+	/* [nic] May lower the depths in `config`. */
 	struct device_endpoint *(*endpoint_create)(struct device *device,
 						   struct endpoint_config *config);
 	/* [nic] After disconnect(). */
 	void (*endpoint_destroy)(struct device_endpoint *endpoint);
 
 	/*
-	 * 0 or errno. After any error the caller may try again once earlier work is done. ENOBUFS: there
-	 * is no memory now, but there may be some later, although no earlier work is under way.
-	 * EINPROGRESS, of a send: a part is under way, and there was no room for the rest, which begins
-	 * at `offset`.
+	 * These two post one descriptor. The queue's lock is held. After any error the caller may try again
+	 * once earlier work is done. ENOBUFS: there is no memory now, but there may be some later, although
+	 * no earlier work is under way. EINPROGRESS, of a send: a part is under way, and there was no room
+	 * for the next one, which the caller posts later, from `offset` on.
 	 */
 	int (*post_send)(struct device_endpoint *endpoint, const struct device_send *send);
 	int (*post_receive)(struct device_endpoint *endpoint, const struct segment *segments,
 			    unsigned count);
 
-	/* [nic] Receives can be posted after this. 0 or errno. */
+	/* [nic] Receives can be posted after this. After an error the caller resets the endpoint. */
 	int (*endpoint_prepare)(struct device_endpoint *endpoint);
 	/* [nic] After this no work starts or completes. Completions from before can still be polled. */
 	void (*endpoint_stop)(struct device_endpoint *endpoint);
-	/* [nic] Forgets all posted work without a report. After a last poll the endpoint can be prepared anew. */
+	/*
+	 * [nic] Forgets all posted work without a report. After a last poll the endpoint can be prepared
+	 * anew.
+	 */
 	void (*endpoint_reset)(struct device_endpoint *endpoint);
 	/*
 	 * [nic] For an endpoint that has stalled and whose connection goes on. endpoint_rewind() forgets all
 	 * posted work without a report; receives can be posted after it. endpoint_resume() lets messages in
-	 * and sends out again. 0 or errno; an error ends the connection.
+	 * and sends out again. An error of either ends the connection.
 	 */
 	int (*endpoint_rewind)(struct device_endpoint *endpoint);
 	int (*endpoint_resume)(struct device_endpoint *endpoint);
 
-	/* [nic] Requests for this discriminator are reported from now on. 0 or errno. */
+	/*
+	 * [nic] Requests for this discriminator are reported by request_arrived() from now on. EADDRINUSE:
+	 * other listeners have all places for it.
+	 */
 	int (*listen)(struct device *device, const struct discriminator *discriminator);
+	/* [nic] Undoes one listen(). */
 	void (*unlisten)(struct device *device, const struct discriminator *discriminator);
 
 	/*
@@ -190,23 +218,28 @@ struct device_ops {
 	 */
 	void (*connect)(struct device_endpoint *endpoint, const struct connect_info *own,
 			const struct in6_addr *host, const struct discriminator *wanted);
-	/* [nic] Takes the request. The device reports endpoint_connected() or endpoint_refused(). */
+	/*
+	 * [nic] Accepts, and takes the request. The device reports the result, perhaps before this returns,
+	 * by one of endpoint_connected(), endpoint_refused() and endpoint_unheard().
+	 */
 	void (*accept)(struct device_request *request, struct device_endpoint *endpoint,
 		       const struct connect_info *own);
 	/*
-	 * [nic] Gives up connecting or accepting, and returns the code for the program. VIP_NO_MATCH: all
+	 * [nic] Gives up connecting or accepting, and returns the result for the program: VIP_NO_MATCH if all
 	 * answers since endpoint_prepare() said that there is no listener, and the probe under way is too
-	 * young for an answer. Else VIP_TIMEOUT.
+	 * young for an answer; else VIP_TIMEOUT.
 	 */
 	VIP_RETURN (*cancel)(struct device_endpoint *endpoint);
 	/*
-	 * [nic] Refuses the request and takes it. `refusal`: VIP_REJECT; VIP_NO_MATCH; VIP_NOT_DONE: the
-	 * server is busy.
+	 * [nic] Refuses the request and takes it. The requester is told VIP_REJECT; VIP_NO_MATCH; or, for
+	 * VIP_NOT_DONE, that the server is busy.
 	 */
 	void (*reject)(struct device_request *request, VIP_RETURN refusal);
-	/* [nic] Whether the request may stay unanswered for some time. NULL: it always may. */
+	/*
+	 * [nic] Returns whether the request may stay unanswered for some time. Without this function it may.
+	 */
 	bool (*can_hold)(const struct device_request *request);
-	/* [nic] False when the requester is known to have given up, or to be gone. */
+	/* [nic] Returns false if the requester is known to have given up, or to be gone. */
 	bool (*has_requester)(const struct device_request *request);
 	/* [nic] Ends an attempt or a connection, and informs the peer, if there is one. */
 	void (*disconnect)(struct device_endpoint *endpoint);
@@ -222,34 +255,37 @@ extern const struct device_ops rdma_device_ops, loopback_device_ops;
  */
 void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t length,
 			uint32_t immediate);
-/* The number of requests of this queue that the device has. */
+/*
+ * Returns the number of work requests of this queue that the device has. Takes the locks of the queue and its
+ * CQ.
+ */
 unsigned workqueue_with_device(struct workqueue *queue);
 /*
- * For a device that needs several requests for one send. While it posts, with the queue's lock: one
- * request is under way, for `length` more bytes, and it is not the last. True when there is room for
- * another one.
+ * For a device that needs several requests for one send, its parts. The device has posted a part of `length`
+ * bytes, which is not the last one. Returns true if there is room for the next part. The queue's lock is
+ * held.
  */
 bool workqueue_next_part(struct workqueue *queue, uint32_t length);
-/* For a device that is posting, with the queue's lock: true when no request of the queue is under way. */
+/* Returns true if no request of the queue is under way. The queue's lock is held. */
 bool workqueue_is_idle(const struct workqueue *queue);
 /*
- * The oldest such request is done; the last request is reported by workqueue_complete(). The CQ's
- * lock is held. `error`: an error bit, which the send will complete with, or 0.
+ * The oldest part is done, and it is not the last one, which is reported by workqueue_complete(). `error`: an
+ * error bit, with which the send will complete, or 0. The CQ's lock is held.
  */
 void workqueue_part_done(struct workqueue *queue, uint32_t error);
 /*
- * For a device that lets the processor copy a message of more segments than the device can take. False: some
- * of the memory is not registered, or not any more.
+ * These two let the processor copy a message of more segments than the device can take. They return false if
+ * some of the memory is not registered, or not any more.
  *
- * This copies out of the send that is being posted, all of it. The queue's lock is held.
+ * workqueue_gather() copies all of the send that is being posted to `to`. The queue's lock is held.
  */
 bool workqueue_gather(struct workqueue *queue, void *to, uint32_t length);
-/* This copies into the oldest receive that is not done, from byte `offset` on. The CQ's lock is held. */
+/* Copies into the oldest receive that is not done, from byte `offset` on. The CQ's lock is held. */
 bool workqueue_scatter(struct workqueue *queue, uint32_t offset, const void *from, uint32_t length);
 /*
- * The CQ's lock is held. After an error the endpoint of an Unreliable VI does nothing any more. Deferred work is
- * going to rewind and to resume it. Work that it reports until then is done. Its receives are posted to it
- * again; the sends that it had count as done.
+ * After an error the endpoint of an Unreliable VI does nothing any more. Deferred work is going to rewind and
+ * to resume it. Work that the endpoint reports until then is done. Its other receives are posted to it again;
+ * its other sends count as done. The CQ's lock is held.
  */
 void workqueue_stalled(struct workqueue *queue);
 /*
@@ -262,62 +298,64 @@ void cq_lock(struct cq *cq);
 void cq_unlock(struct cq *cq);
 
 /*
- * [nic] Calls cq_poll() for a program that may not poll, and wakes the threads that wait for what it finds.
- * False: it has found nothing.
+ * Calls cq_poll() for a program that may not poll, and wakes the threads that wait for what it finds. Returns
+ * false if it has found nothing. Takes the CQ's lock.
  */
 bool cq_poll_for_device(struct cq *cq);
-/* An armed CQ has a completion. */
+/* From within channel_read(): an armed CQ has a completion. The channel's lock is held. */
 void cq_announced(struct cq *cq);
 /*
  * [nic] The peer may send before endpoint_connected() or endpoint_refused() is reported, and the program
  * may answer. From here on sends are kept until that report, and not flushed.
  */
 void endpoint_establishing(struct vi *vi);
-/* [nic] */
+/* [nic] The connection is there. Posts the sends that were kept since endpoint_establishing(). */
 void endpoint_connected(struct vi *vi, const struct connect_info *peer);
-/* [nic] The device is done with the endpoint, which on return may be prepared for another probe. */
+/*
+ * [nic] Connecting has failed with this result. The device is done with the endpoint, which on return may be
+ * prepared for another probe.
+ */
 void endpoint_refused(struct vi *vi, VIP_RETURN reason);
 /*
- * [nic] The probe is over: the host has answered that there is no listener for the discriminator. The endpoint
- * stays prepared, and connect() is called again after a pause. When the grace time is over this does the same as
- * endpoint_refused(VIP_NO_MATCH).
+ * [nic] The probe is over: the host has answered that there is no listener for the discriminator. The
+ * endpoint stays prepared, and connect() is called again after a pause. When the grace time of a client is
+ * over this does the same as endpoint_refused(VIP_NO_MATCH).
  */
 void endpoint_no_listener(struct vi *vi);
 /*
- * [nic] As endpoint_no_listener(), but it is not known whether there is a listener. `reason`: the result when the
- * grace time is over. With VIP_TIMEOUT, for a host that has not answered, probes go on until the caller's
+ * [nic] As endpoint_no_listener(), but it is not known whether there is a listener. `reason`: the result when
+ * the grace time is over. With VIP_TIMEOUT, for a host that has not answered, probes go on until the caller's
  * time is over.
  */
 void endpoint_no_answer(struct vi *vi, VIP_RETURN reason);
-/*
- * [nic] Before the end of a probe: a server has waited there lately, and may wait again. The grace time begins
- * anew.
- */
+/* [nic] During a probe: a server has waited there lately, and may wait again. The grace time begins anew. */
 void endpoint_busy(struct vi *vi);
 /*
  * [nic] The endpoint has accepted, and the requester has not got the answer. The device is done with the
- * endpoint, as after endpoint_refused(). The requester is going to ask again, and is to be accepted then.
+ * endpoint, as after endpoint_refused(). The requester is going to ask again, and the endpoint accepts it
+ * then.
  */
 void endpoint_unheard(struct vi *vi);
 /* [nic] The peer has vanished, or cannot be reached any more. */
 void endpoint_lost(struct vi *vi);
-/* [nic] The peer has ended the connection, and said so. Also from within endpoint_stop(). */
+/* [nic] The peer has said that it ends the connection. Also from within endpoint_stop(). */
 void endpoint_closed(struct vi *vi);
-/* [nic] From within endpoint_stop(): the reason for the end of the connection, if the device knows it. */
+/* [nic] From within endpoint_stop(): the connection ends for this error, which the program is told. */
 void endpoint_ends_for(struct vi *vi, VIP_ERROR_CODE error);
-/* [nic] The device has seen an error that no completion reports. */
+/* [nic] The device has seen an error that no completion reports. It ends the connection. */
 void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error);
-/* [nic] As workqueue_stalled(), but no completion reports it. */
+/* [nic] As workqueue_stalled(), for an error that no completion reports. */
 void endpoint_stalled(struct vi *vi);
-/* [nic] The CQ takes no completions any more. */
+/* [nic] The CQ takes no completions any more. The connections of its VIs end. */
 void cq_failed(struct cq *cq);
 /*
- * [nic] A request for `wanted` has come. VIP_SUCCESS; or VIP_NO_MATCH or VIP_NOT_DONE, with which the device has
- * to refuse it. The request may be answered before this returns, but unlisten() is not called meanwhile.
+ * [nic] A request for `wanted` has come. Returns VIP_SUCCESS if it is accepted, rejected or kept, perhaps
+ * answered already; VIP_NO_MATCH or VIP_NOT_DONE if the device has to refuse it with this code. unlisten() is
+ * not called meanwhile.
  */
 VIP_RETURN request_arrived(struct nic *nic, struct device_request *request,
 			   const struct connect_info *peer, const struct discriminator *wanted);
-/* [nic] The device is gone. */
+/* [nic] The device is gone. All connections of the NIC end. */
 void device_failed(struct nic *nic);
 
 #endif
