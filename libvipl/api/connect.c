@@ -126,18 +126,6 @@ VIP_RETURN PVipConnectPeerRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *Local
 	return rc;
 }
 
-/* The NIC's lock is held: the attempt may have ended, and another one begun, since the caller looked. */
-static VIP_RETURN peer_result(struct vi *vi, VIP_VI_ATTRIBUTES *attributes)
-{
-	VIP_RETURN rc = VIP_INVALID_STATE;
-
-	if (atomic_load(&vi->attempt.is_peer_to_peer))
-		rc = atomic_load(&vi->attempt.result);
-	if (rc == VIP_SUCCESS)
-		describe_peer(attributes, &vi->peer);
-	return rc;
-}
-
 VIP_RETURN PVipConnectPeerDone(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteViAttribs)
 {
 	struct vi *vi = vi_get(ViHandle);
@@ -146,12 +134,13 @@ VIP_RETURN PVipConnectPeerDone(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *Remote
 	if (!vi)
 		return rc;
 	if (RemoteViAttribs) {
-		/* Programs ask in a loop: that must not keep the lock from the agent. */
+		/* Programs call this in a loop, which must not keep the lock from the agent. */
 		rc = VIP_NOT_DONE;
-		if (!atomic_load(&vi->attempt.is_peer_to_peer) ||
-		    atomic_load(&vi->attempt.result) != VIP_NOT_DONE) {
+		if (!attempt_peer_goes_on(vi)) {
 			pthread_mutex_lock(&vi->nic->lock);
-			rc = peer_result(vi, RemoteViAttribs);
+			rc = attempt_peer_result(vi); /* of another attempt, if one has begun since */
+			if (rc == VIP_SUCCESS)
+				describe_peer(RemoteViAttribs, &vi->peer);
 			pthread_mutex_unlock(&vi->nic->lock);
 		}
 	}
@@ -179,26 +168,6 @@ VIP_RETURN PVipConnectPeerWait(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *Remote
 
 /* ---- the end ---- */
 
-/* The NIC's lock is held. */
-static void disconnect(struct vi *vi)
-{
-	switch (atomic_load(&vi->state)) {
-	case VIP_STATE_IDLE:
-		break;
-	case VIP_STATE_CONNECT_PENDING: /* another thread is connecting it, or the agent */
-		attempt_give_up(vi);
-		attempt_end(vi);
-		workqueue_flush(&vi->receive);
-		vi_decide(vi, VIP_INVALID_STATE);
-		break;
-	case VIP_STATE_CONNECTED:
-	case VIP_STATE_ERROR:
-		vi_disconnect(vi);
-		break;
-	}
-	atomic_store(&vi->attempt.is_peer_to_peer, false); /* there is no result to ask for any more */
-}
-
 VIP_RETURN PVipDisconnect(VIP_VI_HANDLE ViHandle)
 {
 	struct vi *vi = vi_get(ViHandle);
@@ -206,7 +175,7 @@ VIP_RETURN PVipDisconnect(VIP_VI_HANDLE ViHandle)
 	if (!vi)
 		return VIP_INVALID_PARAMETER;
 	pthread_mutex_lock(&vi->nic->lock);
-	disconnect(vi);
+	connection_end(vi);
 	pthread_mutex_unlock(&vi->nic->lock);
 	vi_put(vi);
 	return VIP_SUCCESS;

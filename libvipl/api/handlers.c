@@ -11,10 +11,7 @@ VIP_RETURN PVipErrorCallback(VIP_NIC_HANDLE NicHandle, VIP_PVOID Context,
 
 	if (!nic)
 		return VIP_INVALID_PARAMETER;
-	pthread_mutex_lock(&nic->notifier->lock);
-	nic->notifier->errors.handler = Handler;
-	nic->notifier->errors.context = Context;
-	pthread_mutex_unlock(&nic->notifier->lock);
+	error_set_handler(nic, Handler, Context);
 	nic_put(nic);
 	return VIP_SUCCESS;
 }

@@ -3,312 +3,62 @@
  * Protection tags and memory regions: VipCreatePtag to VipDeregisterMem, VipSetMemAttributes,
  * VipQueryMem.
  */
-#include "core/memory.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "pvip.h"
-#include "base/log.h"
+#include "core/memory.h"
 #include "core/nic.h"
-#include "trace/trace.h"
-
-#define HANDLE_TRIES 8
-
-struct tag *tag_find(struct nic *nic, VIP_PROTECTION_HANDLE handle)
-{
-	struct tag *tag;
-
-	if (!handle)
-		return nic->default_tag;
-	LIST_FOREACH(tag, &nic->tags, in_nic)
-		if (object_handle(&tag->object) == handle)
-			return tag;
-	return NULL;
-}
 
 VIP_RETURN PVipCreatePtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE *Ptag)
 {
-	VIP_RETURN rc = VIP_ERROR_RESOURCE;
 	struct nic *nic = nic_get(NicHandle);
-	struct tag *tag;
+	VIP_RETURN rc = VIP_INVALID_PARAMETER;
 
 	if (!nic)
-		return VIP_INVALID_PARAMETER;
-	if (!Ptag) {
-		nic_put(nic);
-		return VIP_INVALID_PARAMETER;
-	}
-	tag = calloc(1, sizeof(*tag));
-	if (!tag)
-		goto put_nic;
-	pthread_mutex_lock(&nic->lock);
-	tag->nic = nic;
-	tag->is_alias = !nic->has_alias;
-	tag->domain = tag->is_alias ? nic->default_tag->domain
-				    : nic->device->ops->domain_create(nic->device);
-	if (!tag->domain)
-		goto unlock;
-	if (object_publish(&tag->object, OBJECT_TAG)) {
-		if (!tag->is_alias)
-			nic->device->ops->domain_destroy(tag->domain);
-		goto unlock;
-	}
-	nic->has_alias = true;
-	LIST_INSERT_HEAD(&nic->tags, tag, in_nic);
-	*Ptag = object_handle(&tag->object);
-	rc = VIP_SUCCESS;
-unlock:
-	pthread_mutex_unlock(&nic->lock);
-put_nic:
-	if (rc != VIP_SUCCESS)
-		free(tag);
+		return rc;
+	if (Ptag)
+		rc = tag_create(nic, Ptag);
 	nic_put(nic);
 	return rc;
 }
 
 VIP_RETURN PVipDestroyPtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE Ptag)
 {
-	VIP_RETURN rc = VIP_INVALID_PTAG;
 	struct nic *nic = nic_get(NicHandle);
-	struct tag *tag;
+	VIP_RETURN rc;
 
 	if (!nic)
 		return VIP_INVALID_PARAMETER;
-	pthread_mutex_lock(&nic->lock);
-	tag = Ptag ? tag_find(nic, Ptag) : NULL;
-	if (!tag)
-		goto unlock;
-	rc = VIP_ERROR_RESOURCE;
-	if (tag->users)
-		goto unlock;
-	/* Tags are found by the NIC's list, so there are no references. */
-	object_retire(&tag->object);
-	object_drain(&tag->object, 0);
-	LIST_REMOVE(tag, in_nic);
-	if (tag->is_alias)
-		nic->has_alias = false;
-	else
-		nic->device->ops->domain_destroy(tag->domain);
-	free(tag);
-	rc = VIP_SUCCESS;
-unlock:
-	pthread_mutex_unlock(&nic->lock);
+	rc = tag_destroy(nic, Ptag);
 	nic_put(nic);
 	return rc;
-}
-
-static void explain_refusal(size_t length, int error)
-{
-	/* A cache of registrations tries, gives another one up, and tries again. */
-	log_error_ratelimited("cannot register %zu bytes: %s%s%s", length, strerror(error),
-			      memory_hint(error),
-			      error == EFAULT ? " (not all of it is mapped, or it is read-only and "
-						"RDMA write was asked for)"
-					      : "");
-}
-
-/* The tag to use with one more user, or NULL. */
-static struct tag *tag_use(struct nic *nic, VIP_PROTECTION_HANDLE handle)
-{
-	struct tag *tag;
-
-	pthread_mutex_lock(&nic->lock);
-	tag = tag_find(nic, handle);
-	if (tag)
-		tag->users++;
-	pthread_mutex_unlock(&nic->lock);
-	return tag;
-}
-
-static void tag_release(struct nic *nic, struct tag *tag)
-{
-	pthread_mutex_lock(&nic->lock);
-	tag->users--;
-	pthread_mutex_unlock(&nic->lock);
-}
-
-static struct region_rights rights_of(const VIP_MEM_ATTRIBUTES *attributes)
-{
-	return (struct region_rights){.rdma_write = attributes->EnableRdmaWrite,
-				      .rdma_read = attributes->EnableRdmaRead};
-}
-
-/* What posting has to know, but for the key. */
-static struct region_view view_of(const struct region *region, const struct tag *tag)
-{
-	return (struct region_view){.start = (uintptr_t)region->address,
-				    .length = region->length,
-				    .read_only = region->read_only,
-				    .domain = tag->domain};
-}
-
-/* 0 or errno. EEXIST: the device has made the region, under a handle that another one has. */
-static int create_region(struct nic *nic, struct region *region, uint32_t *handle)
-{
-	struct region_view view = view_of(region, region->tag);
-	int error;
-
-	/* Pinning takes long for large regions: without the NIC's lock. */
-	region->device_region = nic->device->ops->region_create(
-		region->tag->domain, region->address, region->length,
-		rights_of(&region->attributes), handle, &view.key, &region->read_only);
-	if (!region->device_region) {
-		error = errno;
-		explain_refusal(region->length, error);
-		return error;
-	}
-	view.read_only = region->read_only;
-	if (trace_is_on())
-		watch_begin(&region->watched, region->address, region->length, *handle);
-	pthread_mutex_lock(&nic->lock);
-	error = region_table_insert(&nic->regions, *handle, &view, region);
-	pthread_mutex_unlock(&nic->lock);
-	if (error)
-		watch_end(&region->watched);
-	if (error && error != EEXIST) {
-		log_error_ratelimited("no place for memory handle %#x: %s", *handle,
-				      strerror(error));
-		nic->device->ops->region_destroy(region->device_region);
-	}
-	return error;
-}
-
-/*
- * A region whose attributes were changed may keep a handle that the device has forgotten, and gives
- * again. What got that one is registered once more, before the device may give it a third time.
- */
-static VIP_RETURN register_region(struct nic *nic, struct region *region, uint32_t *handle)
-{
-	int error = create_region(nic, region, handle);
-
-	for (unsigned tries = 0; error == EEXIST && tries < HANDLE_TRIES; tries++) {
-		struct device_region *former = region->device_region;
-
-		error = create_region(nic, region, handle);
-		nic->device->ops->region_destroy(former);
-	}
-	if (error == EEXIST) {
-		log_error_ratelimited("the device gives no memory handle that is free");
-		nic->device->ops->region_destroy(region->device_region);
-	}
-	return error ? VIP_ERROR_RESOURCE : VIP_SUCCESS;
 }
 
 VIP_RETURN PVipRegisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress, VIP_ULONG Length,
 			   VIP_MEM_ATTRIBUTES *MemAttribs, VIP_MEM_HANDLE *MemoryHandle)
 {
 	static const VIP_MEM_ATTRIBUTES none;
+	const VIP_MEM_ATTRIBUTES *attributes = MemAttribs ? MemAttribs : &none;
 	struct nic *nic = nic_get(NicHandle);
 	VIP_RETURN rc = VIP_INVALID_PARAMETER;
-	struct region *region;
-	uint32_t handle;
 
 	if (!nic)
 		return rc;
-	if (!VirtualAddress || !Length || !MemoryHandle ||
-	    Length > nic->attributes.MaxRegisterBlockBytes)
-		goto put_nic;
-	if (!MemAttribs)
-		MemAttribs = (VIP_MEM_ATTRIBUTES *)&none;
-	rc = VIP_INVALID_RDMAREAD;
-	if (MemAttribs->EnableRdmaRead && !nic->attributes.RDMAReadSupport)
-		goto put_nic;
-	rc = VIP_ERROR_RESOURCE;
-	region = calloc(1, sizeof(*region));
-	if (!region)
-		goto put_nic;
-	region->address = VirtualAddress;
-	region->length = Length;
-	region->attributes = *MemAttribs;
-	rc = VIP_INVALID_PTAG;
-	region->tag = tag_use(nic, MemAttribs->Ptag);
-	if (!region->tag)
-		goto free_region;
-	rc = register_region(nic, region, &handle);
-	if (rc == VIP_SUCCESS) {
-		*MemoryHandle = handle;
-		goto put_nic;
-	}
-	tag_release(nic, region->tag);
-free_region:
-	free(region);
-put_nic:
+	if (VirtualAddress && Length && MemoryHandle && Length <= nic->attributes.MaxRegisterBlockBytes)
+		rc = region_register(nic, VirtualAddress, Length, attributes, MemoryHandle);
 	nic_put(nic);
 	return rc;
-}
-
-/* A thread that copies has found a region before it was changed, or finds it as it is now. */
-static void await_copies(struct nic *nic)
-{
-	pthread_rwlock_wrlock(&nic->copying);
-	pthread_rwlock_unlock(&nic->copying);
 }
 
 VIP_RETURN PVipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
 			     VIP_MEM_HANDLE MemoryHandle)
 {
 	struct nic *nic = nic_get(NicHandle);
-	struct region *region;
+	VIP_RETURN rc;
 
 	if (!nic)
 		return VIP_INVALID_PARAMETER;
-	pthread_mutex_lock(&nic->changing_regions);
-	pthread_mutex_lock(&nic->lock);
-	region = region_table_remove(&nic->regions, MemoryHandle, VirtualAddress);
-	pthread_mutex_unlock(&nic->lock);
-	pthread_mutex_unlock(&nic->changing_regions);
-	if (region) {
-		watch_end(&region->watched);
-		await_copies(nic);
-		nic->device->ops->region_destroy(region->device_region);
-		tag_release(nic, region->tag);
-		free(region);
-	}
+	rc = region_deregister(nic, VirtualAddress, MemoryHandle);
 	nic_put(nic);
-	return region ? VIP_SUCCESS : VIP_INVALID_PARAMETER;
-}
-
-/*
- * The region cannot go meanwhile. First the device: who posts with the new tag may rely on it; then
- * what posting knows; and last what no new descriptor uses any more.
- */
-static VIP_RETURN change_region(struct nic *nic, struct region *region, uint32_t handle,
-				const VIP_MEM_ATTRIBUTES *attributes)
-{
-	struct device_region *former = region->device_region, *changed;
-	struct tag *tag = tag_use(nic, attributes->Ptag), *former_tag = region->tag;
-	struct region_view view;
-
-	if (!tag)
-		return VIP_INVALID_PTAG;
-	view = view_of(region, tag);
-	changed = nic->device->ops->region_change(former, tag->domain, rights_of(attributes),
-						  &view.key);
-	if (!changed) {
-		int error = errno;
-
-		log_error_ratelimited(
-			"cannot change the attributes of memory handle %#x: %s%s%s", handle,
-			strerror(error), memory_hint(error),
-			error == ENOTSUP ? " (this device can only take all RDMA rights of a "
-					   "region away: register the memory anew)"
-					 : "");
-		tag_release(nic, tag);
-		return error == ENOTSUP ? VIP_ERROR_NOT_SUPPORTED : VIP_ERROR_RESOURCE;
-	}
-	pthread_mutex_lock(&nic->lock);
-	region->device_region = changed;
-	region->tag = tag;
-	region->attributes = *attributes;
-	region_table_update(&nic->regions, handle, &view);
-	pthread_mutex_unlock(&nic->lock);
-	await_copies(nic);
-	if (changed != former)
-		nic->device->ops->region_destroy(former);
-	tag_release(nic, former_tag);
-	return VIP_SUCCESS;
+	return rc;
 }
 
 VIP_RETURN PVipSetMemAttributes(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
@@ -316,22 +66,11 @@ VIP_RETURN PVipSetMemAttributes(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddre
 {
 	struct nic *nic = nic_get(NicHandle);
 	VIP_RETURN rc = VIP_INVALID_PARAMETER;
-	struct region *region;
 
 	if (!nic)
 		return rc;
-	if (!MemAttribs)
-		goto put_nic;
-	pthread_mutex_lock(&nic->changing_regions);
-	pthread_mutex_lock(&nic->lock);
-	region = region_table_get(&nic->regions, MemoryHandle, VirtualAddress);
-	pthread_mutex_unlock(&nic->lock);
-	if (region && MemAttribs->EnableRdmaRead && !nic->attributes.RDMAReadSupport)
-		rc = VIP_INVALID_RDMAREAD;
-	else if (region)
-		rc = change_region(nic, region, MemoryHandle, MemAttribs);
-	pthread_mutex_unlock(&nic->changing_regions);
-put_nic:
+	if (MemAttribs)
+		rc = region_set_attributes(nic, VirtualAddress, MemoryHandle, MemAttribs);
 	nic_put(nic);
 	return rc;
 }
@@ -341,17 +80,11 @@ VIP_RETURN PVipQueryMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
 {
 	struct nic *nic = nic_get(NicHandle);
 	VIP_RETURN rc = VIP_INVALID_PARAMETER;
-	const struct region *region;
 
 	if (!nic)
 		return rc;
-	pthread_mutex_lock(&nic->lock);
-	region = region_table_get(&nic->regions, MemoryHandle, VirtualAddress);
-	if (region && MemAttribs) {
-		*MemAttribs = region->attributes;
-		rc = VIP_SUCCESS;
-	}
-	pthread_mutex_unlock(&nic->lock);
+	if (MemAttribs)
+		rc = region_query(nic, VirtualAddress, MemoryHandle, MemAttribs);
 	nic_put(nic);
 	return rc;
 }

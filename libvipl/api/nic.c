@@ -57,7 +57,7 @@ static int legacy_number(const char *name)
 	return -1;
 }
 
-/* What VIPL_NIC_MAP (NAME=DEVICE,...) says about the name; false when it says nothing. */
+/* Gives the device that VIPL_NIC_MAP (NAME=DEVICE,...) has for the name. False if it has none. */
 static bool mapped_device(const char *name, char *device, size_t room)
 {
 	size_t length = strlen(name);
@@ -277,29 +277,6 @@ static void free_cqs(struct nic *nic)
 	}
 }
 
-static void free_memory(struct nic *nic)
-{
-	struct region *region;
-	struct tag *tag;
-
-	while ((region = region_table_remove_any(&nic->regions))) {
-		watch_end(&region->watched);
-		nic->device->ops->region_destroy(region->device_region);
-		free(region);
-	}
-	region_table_destroy(&nic->regions);
-	while ((tag = LIST_FIRST(&nic->tags))) {
-		object_retire(&tag->object);
-		object_drain(&tag->object, 0);
-		LIST_REMOVE(tag, in_nic);
-		if (!tag->is_alias)
-			nic->device->ops->domain_destroy(tag->domain);
-		free(tag);
-	}
-	nic->device->ops->domain_destroy(nic->default_tag->domain);
-	free(nic->default_tag);
-}
-
 VIP_RETURN PVipCloseNic(VIP_NIC_HANDLE NicHandle)
 {
 	struct nic *nic = nic_get(NicHandle);
@@ -323,7 +300,7 @@ VIP_RETURN PVipCloseNic(VIP_NIC_HANDLE NicHandle)
 	free_cqs(nic);
 	pthread_mutex_unlock(&nic->lock);
 	notifier_destroy(nic->notifier);
-	free_memory(nic);
+	memory_free(nic);
 	nic->device->ops->close(nic->device);
 	agent_free(nic);
 	pthread_rwlock_destroy(&nic->copying);

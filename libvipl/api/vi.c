@@ -3,192 +3,9 @@
  * Virtual interfaces: VipCreateVi, VipDestroyVi, VipSetViAttributes, VipQueryVi, VipGetUserData,
  * VipSetUserData.
  */
-#include "core/vi.h"
-
-#include <string.h>
-
 #include "pvip.h"
-#include "base/deadline.h"
 #include "core/nic.h"
 #include "service/notify.h"
-
-static const struct device_ops *ops_of(const struct vi *vi)
-{
-	return vi->nic->device->ops;
-}
-
-static VIP_RETURN check_attributes(const struct nic *nic, const VIP_VI_ATTRIBUTES *attributes)
-{
-	VIP_RELIABILITY_LEVEL level = attributes->ReliabilityLevel;
-
-	if (!level || level & (level - 1) || !(level & nic->attributes.ReliabilityLevelSupport))
-		return VIP_INVALID_RELIABILITY_LEVEL;
-	if (!attributes->MaxTransferSize ||
-	    attributes->MaxTransferSize > nic->attributes.MaxTransferSize)
-		return VIP_INVALID_MTU;
-	if (attributes->QoS)
-		return VIP_INVALID_QOS;
-	if (attributes->EnableRdmaRead && !(level & nic->attributes.RDMAReadSupport))
-		return VIP_INVALID_RDMAREAD;
-	return VIP_SUCCESS;
-}
-
-/* The program's CQ, or one of the queue's own, with this channel if it is not NULL. */
-static struct cq *use_cq(struct nic *nic, struct cq *given, struct channel *channel,
-			 unsigned depth)
-{
-	struct cq *cq = given ? given : cq_create(nic, channel, depth, false);
-
-	if (cq)
-		cq->queues++;
-	return cq;
-}
-
-static void release_cq(struct cq *cq)
-{
-	if (!--cq->queues && !cq->is_public)
-		cq_destroy(cq);
-}
-
-/* A CQ of the queue's own has to have room for all: see cq_reserve(). */
-static unsigned depth_of(const struct workqueue *queue, unsigned depth)
-{
-	unsigned capacity = atomic_load(&queue->cq->capacity);
-
-	return queue->cq->is_public || depth < capacity ? depth : capacity;
-}
-
-/* The endpoint for these attributes, which are not yet the VI's, or NULL. */
-static struct device_endpoint *create_endpoint(struct vi *vi, const VIP_VI_ATTRIBUTES *attributes,
-					       const struct tag *tag)
-{
-	struct endpoint_config config = {
-		.vi = vi,
-		.domain = tag->domain,
-		.reliability = attributes->ReliabilityLevel,
-		.rights = vi_rights(attributes),
-		.send_queue = &vi->send,
-		.receive_queue = &vi->receive,
-		.send_cq = vi->send.cq->device_cq,
-		.receive_cq = vi->receive.cq->device_cq,
-		.send_depth = SEND_DEPTH,
-		.receive_depth = RECEIVE_DEPTH,
-	};
-	struct device_endpoint *endpoint =
-		ops_of(vi)->endpoint_create(vi->nic->device, &config);
-
-	if (endpoint) { /* as deep as any other one of this device */
-		vi->send.depth = depth_of(&vi->send, config.send_depth);
-		vi->receive.depth = depth_of(&vi->receive, config.receive_depth);
-	}
-	return endpoint;
-}
-
-static void destroy_endpoint(struct vi *vi, struct device_endpoint *endpoint)
-{
-	ops_of(vi)->disconnect(endpoint); /* it may remember its last connection */
-	ops_of(vi)->endpoint_destroy(endpoint);
-}
-
-/* The NIC's lock is held; `vi` has its tag. */
-static VIP_RETURN build(struct vi *vi, struct cq *send_cq, struct cq *receive_cq)
-{
-	struct nic *nic = vi->nic;
-
-	/* Destroying them was allowed, since no queue was on them. */
-	if ((send_cq && object_retired(&send_cq->object)) ||
-	    (receive_cq && object_retired(&receive_cq->object)))
-		return VIP_INVALID_PARAMETER;
-	send_cq = use_cq(nic, send_cq, NULL, SEND_DEPTH);
-	if (!send_cq)
-		return VIP_ERROR_RESOURCE;
-	atomic_store(&send_cq->has_sends, true);
-	/* Mostly one thread waits for both queues, and two VIs with a channel would wake each other's. */
-	receive_cq = use_cq(nic, receive_cq, send_cq->is_public ? NULL : send_cq->channel,
-			    RECEIVE_DEPTH);
-	if (!receive_cq)
-		goto release_send_cq;
-	if (workqueue_init(&vi->send, send_cq, false, vi_run_deferred))
-		goto release_receive_cq;
-	if (workqueue_init(&vi->receive, receive_cq, true, vi_run_deferred))
-		goto destroy_send;
-	vi->endpoint = create_endpoint(vi, &vi->attributes, vi->tag);
-	if (!vi->endpoint)
-		goto destroy_receive;
-	if (condition_init(&vi->changed))
-		goto destroy_endpoint;
-	if (object_publish(&vi->object, OBJECT_VI))
-		goto destroy_changed;
-	workqueue_name(&vi->send, object_handle(&vi->object));
-	workqueue_name(&vi->receive, object_handle(&vi->object));
-	vi->tag->users++;
-	LIST_INSERT_HEAD(&nic->vis, vi, in_nic);
-	return VIP_SUCCESS;
-
-destroy_changed:
-	pthread_cond_destroy(&vi->changed);
-destroy_endpoint:
-	destroy_endpoint(vi, vi->endpoint);
-destroy_receive:
-	workqueue_destroy(&vi->receive);
-destroy_send:
-	workqueue_destroy(&vi->send);
-release_receive_cq:
-	release_cq(receive_cq);
-release_send_cq:
-	release_cq(send_cq);
-	return VIP_ERROR_RESOURCE;
-}
-
-void vi_free(struct vi *vi)
-{
-	LIST_REMOVE(vi, in_nic);
-	destroy_endpoint(vi, vi->endpoint);
-	workqueue_destroy(&vi->receive);
-	workqueue_destroy(&vi->send);
-	release_cq(vi->receive.cq);
-	release_cq(vi->send.cq);
-	vi->tag->users--;
-	pthread_cond_destroy(&vi->changed);
-	object_free(&vi->object);
-}
-
-static struct vi *allocate(void)
-{
-	bool is_new;
-	struct vi *vi = object_allocate(OBJECT_VI, sizeof(*vi), &is_new);
-
-	if (!vi)
-		return NULL;
-	memset(&vi->nic, 0, sizeof(*vi) - offsetof(struct vi, nic));
-	workqueue_clear(&vi->send, vi, is_new);
-	workqueue_clear(&vi->receive, vi, is_new);
-	return vi;
-}
-
-static VIP_RETURN create(struct nic *nic, const VIP_VI_ATTRIBUTES *attributes, struct cq *send_cq,
-			 struct cq *receive_cq, VIP_VI_HANDLE *handle)
-{
-	VIP_RETURN rc = check_attributes(nic, attributes);
-	struct vi *vi;
-
-	if (rc != VIP_SUCCESS)
-		return rc;
-	vi = allocate();
-	if (!vi)
-		return VIP_ERROR_RESOURCE;
-	vi->nic = nic;
-	vi->attributes = *attributes;
-	pthread_mutex_lock(&nic->lock);
-	vi->tag = tag_find(nic, attributes->Ptag);
-	rc = vi->tag ? build(vi, send_cq, receive_cq) : VIP_INVALID_PTAG;
-	if (rc == VIP_SUCCESS)
-		*handle = object_handle(&vi->object);
-	pthread_mutex_unlock(&nic->lock);
-	if (rc != VIP_SUCCESS)
-		object_free(&vi->object);
-	return rc;
-}
 
 VIP_RETURN PVipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES *ViAttribs,
 			VIP_CQ_HANDLE SendCQHandle, VIP_CQ_HANDLE RecvCQHandle,
@@ -202,36 +19,13 @@ VIP_RETURN PVipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES *ViAttribs,
 	if (nic && ViAttribs && ViHandle && !SendCQHandle == !send_cq &&
 	    !RecvCQHandle == !receive_cq && (!send_cq || send_cq->nic == nic) &&
 	    (!receive_cq || receive_cq->nic == nic))
-		rc = create(nic, ViAttribs, send_cq, receive_cq, ViHandle);
+		rc = vi_create(nic, ViAttribs, send_cq, receive_cq, ViHandle);
 	if (receive_cq)
 		object_put(&receive_cq->object);
 	if (send_cq)
 		object_put(&send_cq->object);
 	if (nic)
 		nic_put(nic);
-	return rc;
-}
-
-bool vi_retract_handle(struct vi *vi)
-{
-	if (object_retired(&vi->object))
-		return false;
-	workqueue_name(&vi->send, NULL);
-	workqueue_name(&vi->receive, NULL);
-	return object_retire(&vi->object);
-}
-
-/* Makes the handle invalid, if the state allows. */
-static VIP_RETURN retire(struct vi *vi)
-{
-	VIP_RETURN rc = VIP_SUCCESS;
-
-	pthread_mutex_lock(&vi->nic->lock);
-	if (atomic_load(&vi->state) != VIP_STATE_IDLE)
-		rc = VIP_INVALID_STATE;
-	else if (!vi_retract_handle(vi))
-		rc = VIP_INVALID_PARAMETER;
-	pthread_mutex_unlock(&vi->nic->lock);
 	return rc;
 }
 
@@ -244,90 +38,19 @@ VIP_RETURN PVipDestroyVi(VIP_VI_HANDLE ViHandle)
 	if (!vi)
 		return rc;
 	nic = vi->nic;
-	if (!object_hold(&nic->object)) /* being closed, with all its VIs */
-		goto put_vi;
-	rc = retire(vi);
-	if (rc != VIP_SUCCESS) {
-		nic_put(nic);
-		goto put_vi;
+	if (!object_hold(&nic->object)) { /* VipCloseNic has begun, and destroys the VI */
+		vi_put(vi);
+		return rc;
 	}
-	channel_kick(vi->send.cq->channel, vi->send.cq);
-	channel_kick(vi->receive.cq->channel, vi->receive.cq);
-	notify_cancel_vi(vi);
-	object_drain(&vi->object, 1);
-	pthread_mutex_lock(&nic->lock);
-	vi_free(vi);
-	pthread_mutex_unlock(&nic->lock);
+	rc = vi_retire(vi);
+	if (rc == VIP_SUCCESS) {
+		notify_cancel_vi(vi);
+		vi_destroy(vi);
+	} else {
+		vi_put(vi);
+	}
 	nic_put(nic);
 	return rc;
-
-put_vi:
-	vi_put(vi);
-	return rc;
-}
-
-static bool same_endpoint(const struct vi *vi, const VIP_VI_ATTRIBUTES *wanted,
-			  const struct tag *tag)
-{
-	const VIP_VI_ATTRIBUTES *attributes = &vi->attributes;
-
-	return wanted->ReliabilityLevel == attributes->ReliabilityLevel &&
-	       !wanted->EnableRdmaWrite == !attributes->EnableRdmaWrite &&
-	       !wanted->EnableRdmaRead == !attributes->EnableRdmaRead &&
-	       tag->domain == vi->tag->domain;
-}
-
-/*
- * Who posts reads these with the queue's lock, who completes with the CQ's, all others with the
- * NIC's, which the caller holds. Nothing is with the device, so no receive is lost.
- */
-static void become(struct vi *vi, const VIP_VI_ATTRIBUTES *attributes, struct tag *tag,
-		   struct device_endpoint *endpoint)
-{
-	workqueue_lock(&vi->send);
-	workqueue_lock(&vi->receive);
-	vi->attributes = *attributes;
-	vi->tag = tag;
-	vi->endpoint = endpoint;
-	/* They are about the former tag. */
-	memset(vi->send.regions, 0, sizeof(vi->send.regions));
-	memset(vi->receive.regions, 0, sizeof(vi->receive.regions));
-	workqueue_unlock(&vi->receive);
-	workqueue_unlock(&vi->send);
-	/* Nothing completes yet: for the order of memory accesses only. */
-	cq_lock(vi->send.cq);
-	cq_unlock(vi->send.cq);
-	cq_lock(vi->receive.cq);
-	cq_unlock(vi->receive.cq);
-}
-
-/* The NIC's lock is held. */
-static VIP_RETURN set_attributes(struct vi *vi, const VIP_VI_ATTRIBUTES *attributes)
-{
-	struct device_endpoint *former = vi->endpoint, *endpoint = former;
-	struct tag *tag, *former_tag = vi->tag;
-	VIP_RETURN rc;
-
-	if (object_retired(&vi->object))
-		return VIP_INVALID_PARAMETER;
-	if (atomic_load(&vi->state) != VIP_STATE_IDLE)
-		return VIP_INVALID_STATE;
-	rc = check_attributes(vi->nic, attributes);
-	if (rc != VIP_SUCCESS)
-		return rc;
-	tag = tag_find(vi->nic, attributes->Ptag);
-	if (!tag)
-		return VIP_INVALID_PTAG;
-	if (!same_endpoint(vi, attributes, tag))
-		endpoint = create_endpoint(vi, attributes, tag);
-	if (!endpoint)
-		return VIP_ERROR_RESOURCE;
-	become(vi, attributes, tag, endpoint);
-	if (endpoint != former)
-		destroy_endpoint(vi, former);
-	tag->users++;
-	former_tag->users--;
-	return VIP_SUCCESS;
 }
 
 VIP_RETURN PVipSetViAttributes(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *ViAttribs)
@@ -339,7 +62,7 @@ VIP_RETURN PVipSetViAttributes(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *ViAttr
 		return rc;
 	if (ViAttribs) {
 		pthread_mutex_lock(&vi->nic->lock);
-		rc = set_attributes(vi, ViAttribs);
+		rc = vi_set_attributes(vi, ViAttribs);
 		pthread_mutex_unlock(&vi->nic->lock);
 	}
 	vi_put(vi);
@@ -355,7 +78,7 @@ VIP_RETURN PVipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTRI
 	if (!vi)
 		return rc;
 	if (State && Attributes && ViSendQEmpty && ViRecvQEmpty) {
-		/* A program that asks for nothing else shall learn of an error, too. */
+		/* A program that calls nothing else shall learn of an error, too. */
 		cq_look(vi->send.cq, &vi->object);
 		cq_look(vi->receive.cq, &vi->object);
 		*State = atomic_load(&vi->state);

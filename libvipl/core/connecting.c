@@ -228,6 +228,14 @@ VIP_RETURN attempt_request_peer(struct vi *vi, const struct vi_target *target, i
 	return VIP_SUCCESS;
 }
 
+VIP_RETURN attempt_peer_result(const struct vi *vi)
+{
+	const struct attempt *attempt = &vi->attempt;
+
+	return atomic_load(&attempt->is_peer_to_peer) ? atomic_load(&attempt->result)
+						      : VIP_INVALID_STATE;
+}
+
 VIP_RETURN attempt_await_peer(struct vi *vi)
 {
 	struct attempt *attempt = &vi->attempt;
@@ -310,6 +318,27 @@ bool attempts_take(struct nic *nic, struct device_request *request,
 		endpoint_refused(vi, VIP_REJECT); /* neither can ever get what it asks for */
 	}
 	return true;
+}
+
+/* ---- the program ends it ---- */
+
+void connection_end(struct vi *vi)
+{
+	switch (atomic_load(&vi->state)) {
+	case VIP_STATE_IDLE:
+		break;
+	case VIP_STATE_CONNECT_PENDING: /* another thread or the agent waits for the result */
+		attempt_give_up(vi);
+		attempt_end(vi);
+		workqueue_flush(&vi->receive);
+		vi_decide(vi, VIP_INVALID_STATE);
+		break;
+	case VIP_STATE_CONNECTED:
+	case VIP_STATE_ERROR:
+		vi_disconnect(vi);
+		break;
+	}
+	atomic_store(&vi->attempt.is_peer_to_peer, false); /* VipConnectPeerDone has no result any more */
 }
 
 /* ---- what devices report ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Attempts to connect a VI: a client's, one that accepts, and a peer-to-peer connection's. */
+/* Attempts to connect a VI: a client's, one that accepts, and a peer-to-peer connection's; and their end. */
 #ifndef VIPL_CONNECTING_H
 #define VIPL_CONNECTING_H
 
@@ -15,6 +15,8 @@ VIP_RETURN attempt_accept(struct vi *vi, struct device_request *request,
 			  const struct connect_info *peer, const struct discriminator *wanted);
 /* VipConnectPeerRequest: only begins. */
 VIP_RETURN attempt_request_peer(struct vi *vi, const struct vi_target *target, int64_t deadline);
+/* VipConnectPeerDone. */
+VIP_RETURN attempt_peer_result(const struct vi *vi);
 /* VipConnectPeerWait. */
 VIP_RETURN attempt_await_peer(struct vi *vi);
 
@@ -26,10 +28,20 @@ VIP_RETURN attempt_give_up(struct vi *vi);
 /* The agent need not see it through any more; never from within a device's report. */
 void attempt_end(struct vi *vi);
 
+/* VipDisconnect: ends the attempt or the connection, if the VI has one. */
+void connection_end(struct vi *vi);
+
 /* For the agent: does what is due, and tells when it has to be called again. */
 int64_t attempts_serve(struct nic *nic);
 /* A request has come. False when no attempt of this NIC waits for it. */
 bool attempts_take(struct nic *nic, struct device_request *request,
 		   const struct connect_info *peer, const struct discriminator *wanted);
+
+/* The result of VipConnectPeerRequest is still to come. The lock need not be held. */
+static inline bool attempt_peer_goes_on(const struct vi *vi)
+{
+	return atomic_load(&vi->attempt.is_peer_to_peer) &&
+	       atomic_load(&vi->attempt.result) == VIP_NOT_DONE;
+}
 
 #endif

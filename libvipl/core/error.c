@@ -21,6 +21,16 @@ void errors_free(struct errors *errors)
 	}
 }
 
+void error_set_handler(struct nic *nic, VIP_ERROR_HANDLER handler, VIP_PVOID context)
+{
+	struct notifier *notifier = nic->notifier;
+
+	pthread_mutex_lock(&notifier->lock);
+	notifier->errors.handler = handler;
+	notifier->errors.context = context;
+	pthread_mutex_unlock(&notifier->lock);
+}
+
 const char *error_name(VIP_ERROR_CODE code)
 {
 #define SENSE(name, sense) [VIP_ERROR_##name] = sense,

@@ -28,6 +28,9 @@ struct errors {
 
 void errors_free(struct errors *errors);
 
+/* VipErrorCallback. With NULL the notifier uses its own handler, which writes to the log. */
+void error_set_handler(struct nic *nic, VIP_ERROR_HANDLER handler, VIP_PVOID context);
+
 /* In words, for the log. */
 const char *error_name(VIP_ERROR_CODE code);
 /* The program's own error, which it may make in a loop; all others come once for a connection. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Protection tags, and the table of registered regions that posting looks into. */
+/* Protection tags, registered regions, and the table of regions that posting looks into. */
 #ifndef VIPL_MEMORY_H
 #define VIPL_MEMORY_H
 
@@ -27,6 +27,20 @@ struct tag {
 
 /* [nic] The tag a program named (NULL: the default one), or NULL. */
 struct tag *tag_find(struct nic *nic, VIP_PROTECTION_HANDLE handle);
+
+/* The functions from here to region_query() are calls of VIPL with their arguments checked. They take locks. */
+VIP_RETURN tag_create(struct nic *nic, VIP_PROTECTION_HANDLE *handle);
+VIP_RETURN tag_destroy(struct nic *nic, VIP_PROTECTION_HANDLE handle);
+VIP_RETURN region_register(struct nic *nic, void *address, size_t length,
+			   const VIP_MEM_ATTRIBUTES *attributes, VIP_MEM_HANDLE *handle);
+VIP_RETURN region_deregister(struct nic *nic, const void *address, VIP_MEM_HANDLE handle);
+VIP_RETURN region_set_attributes(struct nic *nic, const void *address, VIP_MEM_HANDLE handle,
+				 const VIP_MEM_ATTRIBUTES *attributes);
+VIP_RETURN region_query(struct nic *nic, const void *address, VIP_MEM_HANDLE handle,
+			VIP_MEM_ATTRIBUTES *attributes);
+
+/* For VipCloseNic: frees all regions and tags that the NIC has. */
+void memory_free(struct nic *nic);
 
 struct region {
 	struct device_region *device_region;

@@ -79,10 +79,22 @@ static inline void vi_put(struct vi *vi)
 /* What the peer of a VI with these attributes may do. */
 struct region_rights vi_rights(const VIP_VI_ATTRIBUTES *attributes);
 
+/* VipCreateVi. A queue without a CQ of the program's gets one of its own. Takes the NIC's lock. */
+VIP_RETURN vi_create(struct nic *nic, const VIP_VI_ATTRIBUTES *attributes, struct cq *send_cq,
+		     struct cq *receive_cq, VIP_VI_HANDLE *handle);
+/* Makes the handle of an idle VI invalid, and wakes the threads that wait for it. Takes the NIC's lock. */
+VIP_RETURN vi_retire(struct vi *vi);
+/* After vi_retire(): waits until the caller has the only reference, and frees the VI. Takes the NIC's lock. */
+void vi_destroy(struct vi *vi);
+
 /* All of these: the NIC's lock is held. */
 
 /* Makes the handle invalid; no call of the data path is in the VI then. False when it was before. */
 bool vi_retract_handle(struct vi *vi);
+/* The VI is retired, and the caller has the only reference. */
+void vi_free(struct vi *vi);
+/* VipSetViAttributes. The VI may get another endpoint. */
+VIP_RETURN vi_set_attributes(struct vi *vi, const VIP_VI_ATTRIBUTES *attributes);
 
 /* IDLE -> CONNECT_PENDING, and a new attempt begins: posted receives go to the device. */
 VIP_RETURN vi_prepare(struct vi *vi);
@@ -108,7 +120,5 @@ void vi_break(struct vi *vi);
 void vi_revive(struct vi *vi);
 /* The deferred work of a queue of a VI: see deferred.h. */
 void vi_run_deferred(struct workqueue *queue);
-/* The VI is retired, and nobody uses it but the caller. */
-void vi_free(struct vi *vi);
 
 #endif

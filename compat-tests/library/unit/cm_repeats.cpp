@@ -92,6 +92,13 @@ TEST_F(CmRepeats, AreAnsweredForTheFirstOneWhereNobodyWaits)
 	EXPECT_EQ(fake_live().ids, 0);
 }
 
+TEST_F(CmRepeats, OfAllPortsFollowUntilTheGraceTimeIsOver)
+{
+	EXPECT_EQ(request(a, "nobody", VIP_INFINITE), VIP_NO_MATCH);
+	EXPECT_GE(fake_calls("rdma_connect"), 8u) << "each of four ports was asked more than once";
+	expect_state(a, VIP_STATE_IDLE);
+}
+
 TEST_F(CmRepeats, MayBeRejectedByTheProgram)
 {
 	fake_lose_next(FAKE_REQ, 1);

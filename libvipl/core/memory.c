@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Protection tags and memory regions: making, changing and freeing them. */
+#include "memory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nic.h"
+#include "base/log.h"
+#include "trace/trace.h"
+
+#define HANDLE_TRIES 8
+
+struct tag *tag_find(struct nic *nic, VIP_PROTECTION_HANDLE handle)
+{
+	struct tag *tag;
+
+	if (!handle)
+		return nic->default_tag;
+	LIST_FOREACH(tag, &nic->tags, in_nic)
+		if (object_handle(&tag->object) == handle)
+			return tag;
+	return NULL;
+}
+
+VIP_RETURN tag_create(struct nic *nic, VIP_PROTECTION_HANDLE *handle)
+{
+	const struct device_ops *ops = nic->device->ops;
+	VIP_RETURN rc = VIP_ERROR_RESOURCE;
+	struct tag *tag = calloc(1, sizeof(*tag));
+
+	if (!tag)
+		return rc;
+	pthread_mutex_lock(&nic->lock);
+	tag->nic = nic;
+	tag->is_alias = !nic->has_alias;
+	tag->domain = tag->is_alias ? nic->default_tag->domain : ops->domain_create(nic->device);
+	if (!tag->domain)
+		goto unlock;
+	if (object_publish(&tag->object, OBJECT_TAG)) {
+		if (!tag->is_alias)
+			ops->domain_destroy(tag->domain);
+		goto unlock;
+	}
+	nic->has_alias = true;
+	LIST_INSERT_HEAD(&nic->tags, tag, in_nic);
+	*handle = object_handle(&tag->object);
+	rc = VIP_SUCCESS;
+unlock:
+	pthread_mutex_unlock(&nic->lock);
+	if (rc != VIP_SUCCESS)
+		free(tag);
+	return rc;
+}
+
+/* The NIC's lock is held. Threads find a tag in the NIC's list, so there are no references. */
+static void free_tag(struct nic *nic, struct tag *tag)
+{
+	object_retire(&tag->object);
+	object_drain(&tag->object, 0);
+	LIST_REMOVE(tag, in_nic);
+	if (tag->is_alias)
+		nic->has_alias = false;
+	else
+		nic->device->ops->domain_destroy(tag->domain);
+	free(tag);
+}
+
+VIP_RETURN tag_destroy(struct nic *nic, VIP_PROTECTION_HANDLE handle)
+{
+	VIP_RETURN rc = VIP_SUCCESS;
+	struct tag *tag;
+
+	pthread_mutex_lock(&nic->lock);
+	tag = handle ? tag_find(nic, handle) : NULL;
+	if (!tag)
+		rc = VIP_INVALID_PTAG;
+	else if (tag->users)
+		rc = VIP_ERROR_RESOURCE;
+	else
+		free_tag(nic, tag);
+	pthread_mutex_unlock(&nic->lock);
+	return rc;
+}
+
+static void explain_refusal(size_t length, int error)
+{
+	/* A cache of registrations tries, gives another one up, and tries again. */
+	log_error_ratelimited("cannot register %zu bytes: %s%s%s", length, strerror(error),
+			      memory_hint(error),
+			      error == EFAULT ? " (not all of it is mapped, or it is read-only and "
+						"RDMA write was asked for)"
+					      : "");
+}
+
+/* The tag to use with one more user, or NULL. */
+static struct tag *tag_use(struct nic *nic, VIP_PROTECTION_HANDLE handle)
+{
+	struct tag *tag;
+
+	pthread_mutex_lock(&nic->lock);
+	tag = tag_find(nic, handle);
+	if (tag)
+		tag->users++;
+	pthread_mutex_unlock(&nic->lock);
+	return tag;
+}
+
+static void tag_release(struct nic *nic, struct tag *tag)
+{
+	pthread_mutex_lock(&nic->lock);
+	tag->users--;
+	pthread_mutex_unlock(&nic->lock);
+}
+
+static struct region_rights rights_of(const VIP_MEM_ATTRIBUTES *attributes)
+{
+	return (struct region_rights){.rdma_write = attributes->EnableRdmaWrite,
+				      .rdma_read = attributes->EnableRdmaRead};
+}
+
+/* All that posting knows of the region, but for its key. */
+static struct region_view view_of(const struct region *region, const struct tag *tag)
+{
+	return (struct region_view){.start = (uintptr_t)region->address,
+				    .length = region->length,
+				    .read_only = region->read_only,
+				    .domain = tag->domain};
+}
+
+/* 0 or errno. EEXIST: the device has made the region, under a handle that another one has. */
+static int create_region(struct nic *nic, struct region *region, uint32_t *handle)
+{
+	struct region_view view = view_of(region, region->tag);
+	int error;
+
+	/* Pinning takes long for large regions: without the NIC's lock. */
+	region->device_region = nic->device->ops->region_create(
+		region->tag->domain, region->address, region->length,
+		rights_of(&region->attributes), handle, &view.key, &region->read_only);
+	if (!region->device_region) {
+		error = errno;
+		explain_refusal(region->length, error);
+		return error;
+	}
+	view.read_only = region->read_only;
+	if (trace_is_on())
+		watch_begin(&region->watched, region->address, region->length, *handle);
+	pthread_mutex_lock(&nic->lock);
+	error = region_table_insert(&nic->regions, *handle, &view, region);
+	pthread_mutex_unlock(&nic->lock);
+	if (error)
+		watch_end(&region->watched);
+	if (error && error != EEXIST) {
+		log_error_ratelimited("no place for memory handle %#x: %s", *handle,
+				      strerror(error));
+		nic->device->ops->region_destroy(region->device_region);
+	}
+	return error;
+}
+
+/*
+ * A region whose attributes were changed may keep a handle that the device has forgotten, and gives
+ * again. What got that one is registered once more, before the device may give it a third time.
+ */
+static VIP_RETURN register_region(struct nic *nic, struct region *region, uint32_t *handle)
+{
+	int error = create_region(nic, region, handle);
+
+	for (unsigned tries = 0; error == EEXIST && tries < HANDLE_TRIES; tries++) {
+		struct device_region *former = region->device_region;
+
+		error = create_region(nic, region, handle);
+		nic->device->ops->region_destroy(former);
+	}
+	if (error == EEXIST) {
+		log_error_ratelimited("the device gives no memory handle that is free");
+		nic->device->ops->region_destroy(region->device_region);
+	}
+	return error ? VIP_ERROR_RESOURCE : VIP_SUCCESS;
+}
+
+VIP_RETURN region_register(struct nic *nic, void *address, size_t length,
+			   const VIP_MEM_ATTRIBUTES *attributes, VIP_MEM_HANDLE *handle)
+{
+	VIP_RETURN rc = VIP_INVALID_PTAG;
+	struct region *region;
+	uint32_t given;
+
+	if (attributes->EnableRdmaRead && !nic->attributes.RDMAReadSupport)
+		return VIP_INVALID_RDMAREAD;
+	region = calloc(1, sizeof(*region));
+	if (!region)
+		return VIP_ERROR_RESOURCE;
+	region->address = address;
+	region->length = length;
+	region->attributes = *attributes;
+	region->tag = tag_use(nic, attributes->Ptag);
+	if (!region->tag)
+		goto free_region;
+	rc = register_region(nic, region, &given);
+	if (rc == VIP_SUCCESS) {
+		*handle = given;
+		return rc;
+	}
+	tag_release(nic, region->tag);
+free_region:
+	free(region);
+	return rc;
+}
+
+/* After this no thread copies from or to a region that it found before the table was changed. */
+static void await_copies(struct nic *nic)
+{
+	pthread_rwlock_wrlock(&nic->copying);
+	pthread_rwlock_unlock(&nic->copying);
+}
+
+VIP_RETURN region_deregister(struct nic *nic, const void *address, VIP_MEM_HANDLE handle)
+{
+	struct region *region;
+
+	pthread_mutex_lock(&nic->changing_regions);
+	pthread_mutex_lock(&nic->lock);
+	region = region_table_remove(&nic->regions, handle, address);
+	pthread_mutex_unlock(&nic->lock);
+	pthread_mutex_unlock(&nic->changing_regions);
+	if (!region)
+		return VIP_INVALID_PARAMETER;
+	watch_end(&region->watched);
+	await_copies(nic);
+	nic->device->ops->region_destroy(region->device_region);
+	tag_release(nic, region->tag);
+	free(region);
+	return VIP_SUCCESS;
+}
+
+/*
+ * The caller holds `changing_regions`, so the region stays. The device is changed first, because a thread that
+ * posts with the new tag may rely on it. What posting knows of the region follows. The former region of the
+ * device goes last, when no new descriptor uses it.
+ */
+static VIP_RETURN change_region(struct nic *nic, struct region *region, uint32_t handle,
+				const VIP_MEM_ATTRIBUTES *attributes)
+{
+	struct device_region *former = region->device_region, *changed;
+	struct tag *tag = tag_use(nic, attributes->Ptag), *former_tag = region->tag;
+	struct region_view view;
+
+	if (!tag)
+		return VIP_INVALID_PTAG;
+	view = view_of(region, tag);
+	changed = nic->device->ops->region_change(former, tag->domain, rights_of(attributes),
+						  &view.key);
+	if (!changed) {
+		int error = errno;
+
+		log_error_ratelimited(
+			"cannot change the attributes of memory handle %#x: %s%s%s", handle,
+			strerror(error), memory_hint(error),
+			error == ENOTSUP ? " (this device can only take all RDMA rights of a "
+					   "region away: register the memory anew)"
+					 : "");
+		tag_release(nic, tag);
+		return error == ENOTSUP ? VIP_ERROR_NOT_SUPPORTED : VIP_ERROR_RESOURCE;
+	}
+	pthread_mutex_lock(&nic->lock);
+	region->device_region = changed;
+	region->tag = tag;
+	region->attributes = *attributes;
+	region_table_update(&nic->regions, handle, &view);
+	pthread_mutex_unlock(&nic->lock);
+	await_copies(nic);
+	if (changed != former)
+		nic->device->ops->region_destroy(former);
+	tag_release(nic, former_tag);
+	return VIP_SUCCESS;
+}
+
+VIP_RETURN region_set_attributes(struct nic *nic, const void *address, VIP_MEM_HANDLE handle,
+				 const VIP_MEM_ATTRIBUTES *attributes)
+{
+	VIP_RETURN rc = VIP_INVALID_PARAMETER;
+	struct region *region;
+
+	pthread_mutex_lock(&nic->changing_regions);
+	pthread_mutex_lock(&nic->lock);
+	region = region_table_get(&nic->regions, handle, address);
+	pthread_mutex_unlock(&nic->lock);
+	if (region && attributes->EnableRdmaRead && !nic->attributes.RDMAReadSupport)
+		rc = VIP_INVALID_RDMAREAD;
+	else if (region)
+		rc = change_region(nic, region, handle, attributes);
+	pthread_mutex_unlock(&nic->changing_regions);
+	return rc;
+}
+
+VIP_RETURN region_query(struct nic *nic, const void *address, VIP_MEM_HANDLE handle,
+			VIP_MEM_ATTRIBUTES *attributes)
+{
+	const struct region *region;
+
+	pthread_mutex_lock(&nic->lock);
+	region = region_table_get(&nic->regions, handle, address);
+	if (region)
+		*attributes = region->attributes;
+	pthread_mutex_unlock(&nic->lock);
+	return region ? VIP_SUCCESS : VIP_INVALID_PARAMETER;
+}
+
+void memory_free(struct nic *nic)
+{
+	struct region *region;
+	struct tag *tag;
+
+	while ((region = region_table_remove_any(&nic->regions))) {
+		watch_end(&region->watched);
+		nic->device->ops->region_destroy(region->device_region);
+		free(region);
+	}
+	region_table_destroy(&nic->regions);
+	while ((tag = LIST_FIRST(&nic->tags)))
+		free_tag(nic, tag);
+	nic->device->ops->domain_destroy(nic->default_tag->domain);
+	free(nic->default_tag);
+}
