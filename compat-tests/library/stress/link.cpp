@@ -113,6 +113,13 @@ uint32_t Link::deadLife() const
 	return life >= peerLife_ ? life : 0;
 }
 
+// The peer's process was killed, and some of its threads have not ended yet. Its files are open as long.
+bool Link::peerIsEnding() const
+{
+	uint32_t life = deadLife();
+	return life && !home_.board.seat[peer_].goneAt[life];
+}
+
 // A killed process ends when the kernel finds the time; from then on the library is to blame.
 Time Link::lateness(Time when) const
 {
@@ -171,10 +178,16 @@ void Link::checkOverdue() const
 			fail("the process of rank %u ended %.1f ms ago, and no CONN_LOST since",
 			     peer_, static_cast<double>(late) / kMs);
 	}
-	if (sending() && now() - oldestPosted_ > kPatience * kMs) {
+	if (sending() && !peerIsEnding() && now() - blameSince() > kPatience * kMs) {
 		explain();
 		fail("a send to rank %u hangs", peer_);
 	}
+}
+
+// From here on a send that is not done is the library's fault: the peer lives, or its process has ended.
+Time Link::blameSince() const
+{
+	return std::max(oldestPosted_, home_.board.seat[peer_].goneAt[deadLife()].load());
 }
 
 void Link::checkState(VIP_VI_STATE expected, const char *when) const

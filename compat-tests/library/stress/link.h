@@ -115,6 +115,8 @@ class Link
 	void checkReceived() const;
 	void broken(VIP_UINT32 status, const char *queue);
 	uint32_t deadLife() const; // of the peer; 0: it lives
+	bool peerIsEnding() const;
+	Time blameSince() const;
 	Time lateness(Time when) const;
 
 	// sending.cpp

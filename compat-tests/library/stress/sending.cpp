@@ -180,6 +180,8 @@ void Link::waitSends()
 		Watched watched(home_.watch(), "VipSendWait", 2 * kPatience, peer_);
 		VIP_DESCRIPTOR *descriptor = nullptr;
 		VIP_RETURN result = VipSendWait(vi_, kPatience, &descriptor);
+		if (!descriptor && peerIsEnding())
+			continue;
 		if (!descriptor) {
 			explain();
 			fail("VipSendWait: %s", text(result));
