@@ -25,6 +25,7 @@ struct request;
 struct agent {
 	pthread_t thread;
 	int wake_fd;
+	int status_fd; /* where vip_stat asks, or -1 */
 	atomic_bool stop;
 	int backlog_msec; /* between two looks at backlogs; guarded by the NIC's lock */
 };

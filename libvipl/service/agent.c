@@ -10,9 +10,10 @@
 #include "base/deadline.h"
 #include "base/thread.h"
 #include "core/nic.h"
-#include "notifier.h"
 #include "core/connecting.h"
 #include "core/listening.h"
+#include "notifier.h"
+#include "status.h"
 
 /* Between two looks at CQs whose queues have backlogs. */
 #define FIRST_BACKLOG_MSEC   1
@@ -45,13 +46,14 @@ static int shorter(int a, int b)
 
 static void *run(void *argument)
 {
-	enum { WAKE, DEVICE, CHANNELS };
+	enum { WAKE, DEVICE, CHANNELS, STATUS };
 	struct nic *nic = argument;
 	/* Each is a system call between a message and the thread that watches for it, so only if there is an event. */
 	struct pollfd fds[] = {
 		[WAKE] = {.fd = nic->agent.wake_fd, .events = POLLIN},
 		[DEVICE] = {.fd = nic->device->event_fd, .events = POLLIN},
 		[CHANNELS] = {.fd = nic->progress.channels_fd, .events = POLLIN},
+		[STATUS] = {.fd = nic->agent.status_fd, .events = POLLIN}, /* -1 is passed over */
 	};
 
 	lock_thread = LOCK_NEVER_BIASED;
@@ -63,6 +65,8 @@ static void *run(void *argument)
 		msec = progress_serve(nic, fds[CHANNELS].revents);
 		if (fds[DEVICE].revents)
 			nic->device->ops->serve(nic->device);
+		if (fds[STATUS].revents)
+			status_serve(nic, nic->agent.status_fd);
 		msec = shorter(msec, serve_cqs(nic));
 		msec = shorter(msec, deadline_msec(attempts_serve(nic)));
 		msec = shorter(msec, deadline_msec(listeners_serve(nic)));
@@ -75,6 +79,12 @@ static void *run(void *argument)
 	return NULL;
 }
 
+static void close_status(struct nic *nic)
+{
+	if (nic->agent.status_fd >= 0)
+		close(nic->agent.status_fd);
+}
+
 int agent_start(struct nic *nic)
 {
 	int error;
@@ -85,9 +95,11 @@ int agent_start(struct nic *nic)
 	error = progress_start(nic);
 	if (error)
 		goto close_wake;
+	nic->agent.status_fd = status_open();
 	error = thread_start(&nic->agent.thread, run, nic);
 	if (!error)
 		return 0;
+	close_status(nic);
 	progress_end(nic);
 close_wake:
 	close(nic->agent.wake_fd);
@@ -103,6 +115,7 @@ void agent_stop(struct nic *nic)
 
 void agent_free(struct nic *nic)
 {
+	close_status(nic);
 	progress_end(nic);
 	close(nic->agent.wake_fd);
 }

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The status of a NIC for an operator. Each NIC listens on a socket with an abstract name. The agent answers a
+ * reader with a file in memory: a line of JSON about the NIC, and one about each VI. It reads what the queues
+ * count anyway, without their locks, so posting and completing cost no more.
+ */
+#include "status.h"
+
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "core/listening.h"
+#include "core/nic.h"
+#include "vipl_names.h"
+
+int status_open(void)
+{
+	struct sockaddr_un name = {.sun_family = AF_UNIX};
+	struct timespec now;
+	unsigned length;
+	int fd;
+
+	/* Containers that share a network may have the same process numbers: the time tells them apart. */
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	length = (unsigned)offsetof(struct sockaddr_un, sun_path) + 1 +
+		 (unsigned)snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "vipl-status-%d-%lld%09ld",
+				    (int)getpid(), (long long)now.tv_sec, now.tv_nsec);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -1;
+	if (bind(fd, (const struct sockaddr *)&name, length) || listen(fd, 1)) {
+		log_debug("vip_stat will not see this NIC: no socket can listen");
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+static bool may_read(int reader)
+{
+	struct ucred peer;
+	socklen_t length = sizeof(peer);
+
+	return !getsockopt(reader, SOL_SOCKET, SO_PEERCRED, &peer, &length) &&
+	       (peer.uid == geteuid() || peer.uid == 0);
+}
+
+static void print_end(FILE *out, const char *key, const struct in6_addr *host,
+		      const struct discriminator *discriminator)
+{
+	char text[INET6_ADDRSTRLEN];
+
+	host_text(host, text);
+	fprintf(out, ", \"%s\": {\"host\": \"%s\", \"discriminator\": \"", key, text);
+	for (unsigned i = 0; i < discriminator->length; i++)
+		fprintf(out, "%02x", discriminator->bytes[i]);
+	fputs("\"}", out);
+}
+
+static void print_queue(FILE *out, const char *key, const struct workqueue *queue)
+{
+	/* In this order, since a completion may come between the two. */
+	uint32_t done = atomic_load(&queue->done), tail = atomic_load(&queue->tail);
+
+	fprintf(out, ", \"%s\": {\"done\": %u, \"posted\": %u, \"taken\": %u, \"waiting_threads\": %u}", key, done,
+		tail - done, atomic_load(&queue->head), atomic_load(&queue->cq->waiters));
+}
+
+/* The error bit of the descriptor that broke the connection; "" if none did. */
+static const char *failure_name(uint32_t status)
+{
+#define NAME(name, sense) \
+	if (status & VIP_STATUS_##name) \
+		return #name;
+	VIPL_STATUS_ERRORS(NAME)
+#undef NAME
+	return "";
+}
+
+static void print_vi(FILE *out, const struct vi *vi)
+{
+	static const char *const states[] = {
+		[VIP_STATE_IDLE] = "idle",
+		[VIP_STATE_CONNECT_PENDING] = "connect pending",
+		[VIP_STATE_CONNECTED] = "connected",
+		[VIP_STATE_ERROR] = "error",
+	};
+	static const char *const levels[] = {
+		[VIP_SERVICE_UNRELIABLE] = "unreliable",
+		[VIP_SERVICE_RELIABLE_DELIVERY] = "reliable delivery",
+		[VIP_SERVICE_RELIABLE_RECEPTION] = "reliable reception",
+	};
+	const struct vi_target *target = &vi->attempt.target;
+	VIP_VI_STATE state = atomic_load(&vi->state);
+
+	fprintf(out, "{\"vi\": \"%p\", \"state\": \"%s\", \"level\": \"%s\"", object_handle(&vi->object),
+		states[state], levels[vi->attributes.ReliabilityLevel]);
+	if (state == VIP_STATE_CONNECTED || state == VIP_STATE_ERROR)
+		print_end(out, "peer", &vi->peer.host, &vi->peer.discriminator);
+	else if (state == VIP_STATE_CONNECT_PENDING)
+		print_end(out, "peer", &target->host, &target->wanted);
+	print_queue(out, "sends", &vi->send);
+	print_queue(out, "receives", &vi->receive);
+	fprintf(out, ", \"failure\": \"%s\"}\n", failure_name(atomic_load(&vi->failure)));
+}
+
+static void print_nic(FILE *out, const struct nic *nic)
+{
+	char host[INET6_ADDRSTRLEN];
+	const struct request *request;
+	unsigned requests = 0;
+	const struct vi *vi;
+
+	host_text(&nic->host, host);
+	TAILQ_FOREACH(request, &nic->requests, in_list)
+		requests++;
+	fprintf(out, "{\"nic\": \"%s\", \"host\": \"%s\", \"failed\": %s, \"regions\": %u, \"requests\": %u}\n",
+		nic->attributes.Name, host, nic->failed ? "true" : "false", nic->regions.used, requests);
+	LIST_FOREACH(vi, &nic->vis, in_nic)
+		print_vi(out, vi);
+}
+
+/* A file in memory with the answer, or -1. */
+static int write_answer(const struct nic *nic)
+{
+	int fd = memfd_create("vipl-status", MFD_CLOEXEC), copy = fd < 0 ? -1 : dup(fd);
+	FILE *out = copy < 0 ? NULL : fdopen(copy, "w");
+	bool failed;
+
+	if (!out) {
+		if (copy >= 0)
+			close(copy);
+		if (fd >= 0)
+			close(fd);
+		return -1;
+	}
+	print_nic(out, nic);
+	failed = ferror(out);
+	if (!fclose(out) && !failed)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static void send_file(int reader, int file)
+{
+	char unused = 0;
+	struct iovec byte = {&unused, 1};
+	alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(file))] = {0};
+	struct msghdr message = {
+		.msg_iov = &byte,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control),
+	};
+	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(sizeof(file));
+	*(int *)(void *)CMSG_DATA(header) = file;
+	sendmsg(reader, &message, MSG_NOSIGNAL | MSG_DONTWAIT); /* the reader may be gone */
+}
+
+void status_serve(struct nic *nic, int listener)
+{
+	int reader = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), file;
+
+	if (reader < 0)
+		return;
+	if (may_read(reader)) {
+		file = write_answer(nic);
+		if (file >= 0) {
+			send_file(reader, file);
+			close(file);
+		}
+	}
+	close(reader);
+}
