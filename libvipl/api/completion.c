@@ -3,8 +3,8 @@
 #include "pvip.h"
 #include "core/cq.h"
 #include "core/nic.h"
-#include "service/notify.h"
 #include "core/object_at.h"
+#include "service/notify.h"
 
 struct cq_taking {
 	struct cq *cq;
@@ -96,7 +96,7 @@ put_cq:
 	return rc;
 }
 
-/* As in VipCreateCQ the count is a hint: a CQ that has more room keeps it. */
+/* The count is a hint, as in VipCreateCQ: a CQ that has more room keeps it. */
 VIP_RETURN PVipResizeCQ(VIP_CQ_HANDLE CQHandle, VIP_ULONG EntryCount)
 {
 	struct cq *cq = cq_get(CQHandle);

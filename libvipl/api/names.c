@@ -52,7 +52,7 @@ static bool tell_host(const struct nic *nic, const struct in6_addr *host, uint8_
 	return host_write(out, host_is_loopback(host) ? &nic->host : host);
 }
 
-/* Six bytes, or what programs have given. They may mean something to nobody but the hosts file. */
+/* `bytes`: an address from the hosts file or the program, which need not be an internet address. */
 static bool tell_bytes(const struct nic *nic, const uint8_t *bytes, uint16_t length, uint8_t *out)
 {
 	struct in6_addr host;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a trace tells of connections and of the name service: traced.h. */
+/* The traced calls of connections and of the name service: traced.h. */
 #include "pvip.h"
 #include "trace/trace_words.h"
 #include "traced.h"

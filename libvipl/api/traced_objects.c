@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a trace tells of NICs, VIs, CQs, memory and their attributes: traced.h. */
-#include "base/address.h"
+/* The traced calls of NICs, VIs, CQs, memory and their attributes: traced.h. */
 #include "pvip.h"
+#include "base/address.h"
 #include "trace/trace_words.h"
 #include "traced.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a trace tells of descriptors and of completion queues: traced.h. */
-#include "device.h"
+/* The traced calls of descriptors and of completion queues: traced.h. */
 #include "pvip.h"
+#include "device.h"
 #include "trace/trace_words.h"
 #include "traced.h"
 
@@ -14,7 +14,7 @@ bool is_live(VIP_PVOID value, enum object_kind kind)
 	return object;
 }
 
-/* Of the program's, before it is posted. */
+/* The words about a descriptor before it is posted. */
 static void descriptor_read(struct text *t, bool is_send, const VIP_DESCRIPTOR *descriptor)
 {
 	static const char *const operations[] = {"send", "write", "read", "reserved"};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the environment (VIPL_*) says, read once, at the first call. */
+/* The settings (VIPL_*) of the environment, read once, at the first call. */
 #ifndef VIPL_CONFIG_H
 #define VIPL_CONFIG_H
 

@@ -85,7 +85,7 @@ static inline void copy_out(void *to, const void *from, size_t length)
 #endif
 }
 
-/* The same for a few bytes, without a call: words, and the last one may overlap with the one before. */
+/* Copies a few bytes without a call, in words. The last word may overlap with the one before. */
 static inline void copy_out_short(uint8_t *to, const uint8_t *from, size_t length)
 {
 #ifdef __SANITIZE_THREAD__

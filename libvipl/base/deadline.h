@@ -39,7 +39,7 @@ static inline int64_t deadline_left(int64_t deadline)
 	return left > 0 ? left : 0;
 }
 
-/* As poll() takes it: -1 for ever, never less than the time that is left. */
+/* The time left, as poll() takes it: -1 for ever, and never less than it is. */
 static inline int deadline_msec(int64_t deadline)
 {
 	int64_t left = deadline_left(deadline);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a biased lock does seldom: being taken by the mutex, and changing its owner. */
+/* Biased locks: the slow path by the mutex, and the change of the owner. */
 #include "lock.h"
 
 #include <errno.h>
@@ -22,13 +22,13 @@ static uint32_t this_thread(void)
 
 void lock_init(struct lock *lock)
 {
-	*lock = (struct lock){.owner = LOCK_NOBODY};
+	*lock = (struct lock){.owner = LOCK_NO_OWNER};
 	pthread_mutex_init(&lock->mutex, NULL);
 }
 
 static void revoke_bias(struct lock *lock)
 {
-	atomic_store_explicit(&lock->owner, LOCK_NOBODY, memory_order_relaxed);
+	atomic_store_explicit(&lock->owner, LOCK_NO_OWNER, memory_order_relaxed);
 	asym_fence_heavy();
 	while (atomic_load_explicit(&lock->inside, memory_order_acquire))
 		syscall(SYS_futex, &lock->inside, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0);
@@ -48,7 +48,7 @@ void lock_acquire_slowly(struct lock *lock, enum lock_way way)
 		wake(lock);
 	}
 	pthread_mutex_lock(&lock->mutex);
-	if (atomic_load_explicit(&lock->owner, memory_order_relaxed) != LOCK_NOBODY)
+	if (atomic_load_explicit(&lock->owner, memory_order_relaxed) != LOCK_NO_OWNER)
 		revoke_bias(lock);
 	atomic_store_explicit(&lock->holder, self, memory_order_relaxed);
 	lock->in_a_row = lock->last == self && self != LOCK_NEVER_BIASED ? lock->in_a_row + 1 : 0;

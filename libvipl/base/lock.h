@@ -22,7 +22,7 @@
 #include "fence.h"
 
 struct lock {
-	_Atomic uint32_t owner;	 /* a thread's number, or LOCK_NOBODY */
+	_Atomic uint32_t owner;	 /* a thread's number, or LOCK_NO_OWNER */
 	_Atomic uint32_t inside; /* 1: the bias owner is */
 	_Atomic uint32_t holder; /* the thread that has come in by the mutex, or 0 */
 	uint32_t bias_owner, last, in_a_row; /* the mutex guards these, and the next */
@@ -33,12 +33,12 @@ struct lock {
 /* Threads have numbers, from 1 on, that no other thread has or will have. */
 #define LOCK_UNNUMBERED 0u	       /* a thread until its first lock_acquire_slowly() */
 #define LOCK_NEVER_BIASED (UINT32_MAX - 1) /* the agent: it is never a bias owner */
-#define LOCK_NOBODY	UINT32_MAX     /* as an owner; no thread has it */
+#define LOCK_NO_OWNER	UINT32_MAX     /* as an owner; no thread has it */
 extern _Thread_local uint32_t lock_thread __attribute__((tls_model("initial-exec")));
 
 void lock_init(struct lock *lock);
 
-/* What came of the owner's way in. With one of the others, lock_acquire_slowly() goes on. */
+/* The result of lock_enter(). After the last two lock_acquire_slowly() goes on. */
 enum lock_way {
 	LOCK_BIASED,
 	LOCK_CONTENDED,

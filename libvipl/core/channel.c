@@ -13,8 +13,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "cq.h"
 #include "base/deadline.h"
+#include "cq.h"
 #include "nic.h"
 
 struct channel *channel_create(struct device *device, int epoll_fd)

@@ -256,7 +256,7 @@ static bool serve(struct vi *vi)
 	if (atomic_load(&vi->attempt.result) != VIP_NOT_DONE)
 		return false;
 	if (!deadline_left(vi->attempt.deadline)) {
-		/* Also when the host says that nobody listens: the other end cannot know that. */
+		/* The other end gets VIP_TIMEOUT, and both ends get the same result, even if the host has no listener. */
 		attempt_give_up(vi);
 		vi_decide(vi, VIP_TIMEOUT);
 	} else if (!deadline_left(vi->attempt.next_at)) {

@@ -3,13 +3,12 @@
 #include "cq.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/config.h"
 #include "base/deadline.h"
-#include "entries.h"
 #include "base/log.h"
+#include "entries.h"
 #include "nic.h"
 
 /* The first CQs get a channel each. Later ones share, since channels are file descriptors. */
@@ -40,7 +39,7 @@ static void channel_release(struct nic *nic, struct channel *channel)
 	channel_destroy(channel);
 }
 
-/* What VipCQDone takes for the CQ's handle from now on. */
+/* Sets the handle that VipCQDone accepts for the CQ from now on. */
 static void name(struct cq *cq, VIP_CQ_HANDLE handle)
 {
 	lock_acquire(&cq->lock);
@@ -181,7 +180,7 @@ bool cq_reserve(struct cq *cq, bool is_receive)
 		int error = 0;
 
 		lock_acquire(&cq->lock);
-		if (cq_is_full(cq, is_receive)) /* still, and nobody has let it grow */
+		if (cq_is_full(cq, is_receive)) /* still: no other thread has let it grow */
 			error = grow(cq, 2 * atomic_load(&cq->capacity));
 		lock_release(&cq->lock);
 		if (error)

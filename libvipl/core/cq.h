@@ -13,10 +13,10 @@
 #include <stdatomic.h>
 #include <sys/queue.h>
 
+#include "base/lock.h"
 #include "channel.h"
 #include "deferred.h"
 #include "device.h"
-#include "base/lock.h"
 #include "handlers.h"
 #include "object.h"
 
@@ -26,7 +26,7 @@
  */
 #define CQ_ENTRIES 4094u
 
-/* What the CQ tells, in its order: see entries.h. */
+/* The completions that VipCQDone has not told, in their order: see entries.h. */
 struct entries {
 	uint32_t *first, *last;	   /* where the oldest one is, and where the next one goes */
 	struct workqueue **queues; /* by their numbers; NULL where there is none */
@@ -35,7 +35,7 @@ struct entries {
 };
 
 struct cq {
-	/* What is before the next blank line is never made anew: see object_at(). */
+	/* The members before the next blank line are never made anew: see object_at(). */
 	struct object object; /* with a handle if it is a VIPL CQ */
 	struct lock lock;     /* guards each queue's side of completion, and the members that name it */
 	_Atomic(VIP_CQ_HANDLE) handle; /* by which VipCQDone finds it; NULL: it does not */
@@ -139,7 +139,7 @@ static inline void cq_retire(struct cq *cq, unsigned count)
 	if (cq->is_public)
 		cq_retire_counted(cq, count);
 }
-/* Of a VIPL CQ. */
+/* The number of entries of a VIPL CQ that are reserved and not retired. */
 static inline unsigned cq_outstanding(const struct cq *cq)
 {
 	/* `retired` is read first: a thread that sees an entry retired also sees it reserved. */

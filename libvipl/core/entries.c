@@ -99,7 +99,7 @@ void entries_dismiss(struct cq *cq, struct workqueue *queue)
 	if (atomic_load_explicit(&cq->handle, memory_order_relaxed))
 		remove_all_of(entries, queue);
 	else
-		entries->last = entries->first; /* the CQ goes, too, and nobody takes anything off it */
+		entries->last = entries->first; /* the CQ goes, too, and no thread takes an entry any more */
 	entries->queues[queue->number] = NULL;
 	lock_release(&cq->lock);
 }

@@ -3,7 +3,6 @@
 #include "error.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "nic.h"

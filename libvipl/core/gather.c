@@ -6,9 +6,9 @@
  * is no longer registered nothing is copied. VipDeregisterMem returns when copies are over.
  */
 #include "base/copy.h"
+#include "base/span.h"
 #include "descriptor.h"
 #include "nic.h"
-#include "base/span.h"
 
 /* Is the segment registered, as far as the piece reaches? `writes`: it is to be written. */
 static bool is_registered(const struct vi *vi, const struct segment *segment,

@@ -5,7 +5,7 @@
  * Servers have gaps between two waits, in which they accept and prepare. For the grace time after a
  * wait the NIC still listens. What comes in the first part of it is held for the next wait, which takes the
  * oldest request whose requester is still there. Later, or when too many are held, a requester is told that the
- * server is busy, and asks again: so it also finds others who wait for the same, and may have time.
+ * server is busy, and asks again: so it also finds other servers that wait for the same discriminator.
  */
 #include "listening.h"
 
@@ -30,7 +30,7 @@ struct listener {
 	TAILQ_HEAD(, connect_waiter) waiters;
 	TAILQ_HEAD(, request) held; /* the oldest first */
 	unsigned held_count;
-	int64_t hold_ends, ends; /* as long as nobody waits; from the last wait on */
+	int64_t hold_ends, ends; /* when no thread waits: held until then, and listened until then */
 };
 
 /* A thread in VipConnectWait. */
@@ -171,7 +171,7 @@ VIP_RETURN request_arrived(struct nic *nic, struct device_request *device_reques
 
 	if (attempts_take(nic, device_request, peer, wanted))
 		return VIP_SUCCESS;
-	if (peer->peer_to_peer) /* not for anybody, as waiters are */
+	if (peer->peer_to_peer) /* it names one VI, and servers take any client */
 		return VIP_NO_MATCH;
 	listener = find_listener(nic, wanted);
 	if (!listener)
@@ -305,7 +305,7 @@ VIP_RETURN listening_wait(struct nic *nic, const struct discriminator *wanted, i
 	return rc;
 }
 
-/* Wakes the threads that wait. Requesters whose requests are held are told that nobody waits. */
+/* Wakes the threads that wait. Requests that are held are refused with VIP_NO_MATCH. */
 static void close_listeners(struct nic *nic)
 {
 	struct listener *listener = TAILQ_FIRST(&nic->listeners), *following;

@@ -7,7 +7,7 @@
 #include "object.h"
 #include "vi.h"
 
-/* A connection request that nobody has answered: VipConnectWait has returned it, or is going to. */
+/* A connection request without an answer: VipConnectWait has returned it, or is going to. */
 struct request {
 	struct object object; /* named when it is returned */
 	struct nic *nic;

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nic.h"
 #include "base/log.h"
+#include "nic.h"
 #include "trace/trace.h"
 
 #define HANDLE_TRIES 8

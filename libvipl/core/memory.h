@@ -3,7 +3,6 @@
 #ifndef VIPL_MEMORY_H
 #define VIPL_MEMORY_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/queue.h>
@@ -52,7 +51,7 @@ struct region {
 	struct watched watched;	       /* when calls are traced */
 };
 
-/* What posting has to know of a region. */
+/* The data of a region that posting needs. */
 struct region_view {
 	uint32_t key;
 	bool read_only;
@@ -87,7 +86,7 @@ struct region *region_table_remove(struct region_table *table, uint32_t handle,
 struct region *region_table_remove_any(struct region_table *table);
 void region_table_destroy(struct region_table *table);
 
-/* What was found last: a work queue's segments are mostly of one region. One thread's at a time. */
+/* The region that was found last: a work queue's segments are mostly of one region. One thread uses it at a time. */
 struct region_hint {
 	uint32_t handle, version; /* 0: nothing */
 	struct region_view view;

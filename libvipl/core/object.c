@@ -246,7 +246,7 @@ void object_put(struct object *object)
 	struct slot *slot = slot_at(index_of(object));
 	uint64_t before = atomic_fetch_sub_explicit(&slot->word, 1, memory_order_acq_rel);
 
-	if (!generation_of(before)) /* retired: somebody may wait in object_drain() */
+	if (!generation_of(before)) /* retired: a thread may wait in object_drain() */
 		wake_drainers();
 }
 

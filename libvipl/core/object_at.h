@@ -18,8 +18,8 @@ typedef struct object *_Atomic object_place;
 extern object_place *_Atomic object_places[OBJECT_TYPE_STABLE][OBJECT_CHUNKS];
 
 /*
- * Where the object would be that the handle names, of a kind that lasts; or NULL. It may be another one
- * of that kind, or nobody's memory.
+ * The place of the object that the handle names, of a kind whose memory is type-stable; or NULL. At that place
+ * there may be another object of that kind, or a free one.
  */
 static inline void *object_at(VIP_PVOID handle, enum object_kind kind)
 {

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "nic.h"
 #include "base/deadline.h"
+#include "nic.h"
 
 static const struct device_ops *ops_of(const struct vi *vi)
 {
@@ -98,7 +98,10 @@ static VIP_RETURN build(struct vi *vi, struct cq *send_cq, struct cq *receive_cq
 	if (!send_cq)
 		return VIP_ERROR_RESOURCE;
 	atomic_store(&send_cq->has_sends, true);
-	/* Mostly one thread waits for both queues, and two VIs with a channel would wake each other's. */
+	/*
+	 * Both queues share a channel, since mostly one thread waits for both. VIs do not share one: they would
+	 * wake each other's threads.
+	 */
 	receive_cq = use_cq(nic, receive_cq, send_cq->is_public ? NULL : send_cq->channel,
 			    RECEIVE_DEPTH);
 	if (!receive_cq)

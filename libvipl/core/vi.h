@@ -28,13 +28,13 @@ struct attempt {
 	struct vi_target target;
 	int64_t deadline; /* of the caller */
 
-	/* Of one that probes. Whose turn it is: the device's while next_at is DEADLINE_NEVER. */
+	/* Of an attempt that probes. The device is at work while next_at is DEADLINE_NEVER. */
 	int64_t retry_until; /* the grace time: then probes end, if they were answered, or get rare */
 	int64_t backoff;     /* the pause before the next probe */
 	int64_t next_at;     /* when that is due */
 	VIP_RETURN result_if_expired; /* in a pause */
 
-	/* Of one that the agent sees through, or that accepts. */
+	/* Of an attempt that the agent runs, or that accepts. */
 	TAILQ_ENTRY(vi) in_nic;
 	bool is_listed;	    /* there: the agent has it */
 	bool listens;	    /* the other end asks */
@@ -76,7 +76,7 @@ static inline void vi_put(struct vi *vi)
 	object_put(&vi->object);
 }
 
-/* What the peer of a VI with these attributes may do. */
+/* The RDMA rights that the peer of a VI with these attributes has. */
 struct region_rights vi_rights(const VIP_VI_ATTRIBUTES *attributes);
 
 /* VipCreateVi. A queue without a CQ of the program's gets one of its own. Takes the NIC's lock. */
@@ -98,7 +98,7 @@ VIP_RETURN vi_set_attributes(struct vi *vi, const VIP_VI_ATTRIBUTES *attributes)
 
 /* IDLE -> CONNECT_PENDING, and a new attempt begins: posted receives go to the device. */
 VIP_RETURN vi_prepare(struct vi *vi);
-/* The same for an attempt that goes on. False when the device cannot take endpoint and receives. */
+/* The same within an attempt. False when the device cannot take the endpoint or its receives. */
 bool vi_offer(struct vi *vi);
 /* While CONNECT_PENDING: the device gives back endpoint and receives, which stay posted. Sends do not. */
 void vi_withdraw(struct vi *vi);

@@ -3,13 +3,12 @@
 #include "workqueue.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/pages.h"
 #include "entries.h"
 #include "nic.h"
 #include "object_at.h"
-#include "base/pages.h"
 
 #define RING_BYTES (QUEUE_DESCRIPTORS * sizeof(struct posted))
 

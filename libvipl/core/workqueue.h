@@ -16,10 +16,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/queue.h>
 
-#include "cq.h"
 #include "base/lock.h"
+#include "cq.h"
 #include "memory.h"
 #include "vipl.h"
 

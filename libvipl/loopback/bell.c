@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -70,7 +69,7 @@ void bell_ring(int from_fd, uint64_t name)
 
 void bell_drain(int fd)
 {
-	/* What is in them is of no interest. More than these ring on. */
+	/* The datagrams carry nothing. If there are more than these, the descriptor stays readable. */
 	struct mmsghdr rings[16] = {0};
 
 	recvmmsg(fd, rings, sizeof(rings) / sizeof(rings[0]), MSG_DONTWAIT, NULL);

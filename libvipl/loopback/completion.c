@@ -161,12 +161,14 @@ int loopback_cq_arm(struct device_cq *base)
 		if (endpoint->in)
 			atomic_fetch_or_explicit(&endpoint->in->receiver_waits, WAIT_ON_CHANNEL,
 						 memory_order_relaxed);
-	/* What has been gathered, and was not before the limit of its round, is announced by nobody else. */
+	/* Completions that were gathered after the limit of their round are in the heap, and no peer rings for them again. */
 	if (cq->page && atomic_load_explicit(&cq->order.is_filled, memory_order_relaxed))
 		bell_ring(cq->channel->device->bell.fd, cq->channel->bell_name);
 	cq_unlock(cq->cq);
-	/* The caller looks once more after this; who completes something looks at these flags after
-	   that. With a fence in between on both sides, at least one of the two sees the other. */
+	/*
+	 * The caller looks once more after this. A thread that completes something looks at these flags after that.
+	 * Both have a fence in between, so at least one of the two sees the other.
+	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	return 0;
 }

@@ -5,8 +5,8 @@
 #include <sys/uio.h>
 
 #include "base/copy.h"
-#include "loopback.h"
 #include "base/span.h"
+#include "loopback.h"
 
 static void *memory_at(uint64_t address)
 {
@@ -51,7 +51,7 @@ static unsigned cut(struct iovec *pieces, const struct segment *segments, unsign
 #define PIECES_IN_ORDER false
 #endif
 
-/* What is to be written next, for the kernel: all that is left, or all but what is watched. */
+/* The pieces that the kernel writes next: all that are left, or all but the bytes that programs watch. */
 static unsigned cut_written(struct iovec *pieces, const struct device_send *send, uint32_t done)
 {
 	uint32_t left = send->length - done, watched = left < WATCHED ? left : WATCHED;

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/deadline.h"
-#include "order.h"
 #include "base/pages.h"
+#include "order.h"
 
 /* How long a peer may take for one access to our memory: far longer than any copy. */
 #define ACCESS_NSEC    1000000000
@@ -36,7 +36,7 @@ static void unlock_cqs(struct loopback_endpoint *endpoint)
 		cq_unlock(endpoint->receive_cq->cq);
 }
 
-/* Keeps everybody else away from the link. */
+/* Keeps all other threads away from the link. */
 static void lock_all(struct loopback_endpoint *endpoint)
 {
 	workqueue_lock(endpoint->send_queue);
@@ -192,7 +192,7 @@ static void tell_cause(struct loopback_endpoint *endpoint)
 		endpoint_closed(endpoint->vi);
 }
 
-/* What is flushed has its place behind what was completed before; no poll completes anything in between. */
+/* Flushed descriptors have their place behind those that are done; no poll completes anything in between. */
 static void end_sources(struct loopback_endpoint *endpoint)
 {
 	struct loopback_cq *send_cq = endpoint->send_cq, *receive_cq = endpoint->receive_cq;

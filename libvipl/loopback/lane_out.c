@@ -43,7 +43,7 @@ void send_finish(struct loopback_endpoint *endpoint, uint32_t error)
 
 void send_refused(struct loopback_endpoint *endpoint, uint32_t error, enum lane_end end)
 {
-	/* It is read when the connection ends, which at the other levels is not for this. */
+	/* The peer reads it when the connection ends. Such an error ends no connection of an Unreliable VI. */
 	if (endpoint->own.reliability != VIP_SERVICE_UNRELIABLE)
 		atomic_store_explicit(&endpoint->out->end, end, memory_order_release);
 	send_finish(endpoint, error);

@@ -23,7 +23,7 @@ static inline struct lane_message *send_message(struct loopback_endpoint *endpoi
 	struct lane *out = endpoint->out;
 
 	if (endpoint->written - endpoint->seen_consumed >= LANE_MESSAGES) {
-		/* What the peer has consumed it does not read any more. */
+		/* The peer does not read a message any more once it has consumed it. */
 		endpoint->seen_consumed =
 			atomic_load_explicit(&out->consumed, memory_order_acquire);
 		if (endpoint->written - endpoint->seen_consumed >= LANE_MESSAGES)
@@ -86,7 +86,7 @@ void send_publish_inline(struct loopback_endpoint *endpoint, struct lane_message
 	/* Before the send is marked as done: a thread that sees the mark may send to the same CQ, and must not overtake. */
 	if (shares && endpoint->peer_page)
 		cq_page_arrived(endpoint->peer_page, endpoint->peer_queue);
-	/* What the next one needs is best fetched while the peer is at this one. */
+	/* The next message's cache lines are fetched while the peer reads this message. */
 	__builtin_prefetch(&endpoint->out->messages[endpoint->written & (LANE_MESSAGES - 1)], 1);
 	__builtin_prefetch((void *)&endpoint->out->receives[endpoint->taken & (LANE_RECEIVES - 1)]);
 }
@@ -104,9 +104,9 @@ static inline void send_finish_well(struct loopback_endpoint *endpoint)
 
 /* The send under way is over, with success or with an error bit: its turn in the CQ is now. */
 void send_finish(struct loopback_endpoint *endpoint, uint32_t error);
-/* The same when it has its stamp already, from a message that was published or by send_set_stamp(). */
+/* The same for a send that has its stamp already, from send_publish() or send_set_stamp(). */
 void send_finish_stamped(struct loopback_endpoint *endpoint, uint32_t error);
-/* The same when the peer's end does not take it, for which the peer gets another error. */
+/* The same for a send that the peer's end does not take. The peer gets the error `end`. */
 void send_refused(struct loopback_endpoint *endpoint, uint32_t error, enum lane_end end);
 
 /* Wakes the sleepers that asked for it, after a message was published or finished. Returns 0. */
@@ -124,7 +124,7 @@ static inline int send_announce_alone(struct loopback_endpoint *endpoint)
 	return 0;
 }
 
-/* The same with CQs of several queues: sets the queue's bit in the CQ's page. */
+/* The same where one of the two CQs has several queues. */
 int send_announce_shared(struct loopback_endpoint *endpoint);
 /* Whichever it is. */
 void send_announce(struct loopback_endpoint *endpoint);

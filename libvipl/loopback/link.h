@@ -16,7 +16,6 @@
 
 #include <stdalign.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #define CACHE_LINE     64
@@ -78,7 +77,7 @@ enum lane_end { END_NO_RECEIVE = 1, END_WRITE_REFUSED, END_READ_REFUSED };
 
 enum lane_answer { ANSWER_DONE = 1, ANSWER_REFUSED };
 
-/* What every connection uses is together: each page of it that is touched is memory. */
+/* The members that every connection uses are together, because each page that is touched takes memory. */
 struct lane {
 	/* The receiving end writes these. */
 	struct {
@@ -109,7 +108,7 @@ struct link {
 	struct lane lanes[2]; /* from the requester of the connection, and to it */
 };
 
-/* What goes through the ring is in one piece: the rest of the ring is left out if it is too short. */
+/* Data in the ring is in one piece. If the rest of the ring is too short it is left out. */
 static inline uint64_t ring_place(uint64_t position, uint32_t length)
 {
 	uint64_t rest = LANE_RING - (position & (LANE_RING - 1));
@@ -145,7 +144,7 @@ struct link *link_create(int *fd);
 struct link *link_map(int fd);
 void link_unmap(struct link *link);
 struct region_entries *region_entries_create(int *fd);
-/* What is mapped can only be read. */
+/* The mapping is read-only. */
 const struct region_entries *region_entries_map(int fd);
 void region_entries_unmap(const struct region_entries *entries);
 

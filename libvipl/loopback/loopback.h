@@ -337,7 +337,7 @@ void endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsi
 void endpoint_quiesce(struct loopback_endpoint *endpoint);
 
 /* hello.c */
-/* What a request or an accept says of its sender. */
+/* The sender of a request or an accept, as its hello describes it. */
 struct connect_info loopback_info(const struct loopback_device *device, const struct hello *hello);
 
 /* copy.c: from one process's memory to another's, by the kernel */
@@ -393,7 +393,7 @@ static inline struct lane_message *next_message(const struct loopback_endpoint *
 }
 
 /* rendezvous.c: socket names, and the listeners behind them */
-/* So many of one user may wait for the same discriminator at the same time. */
+/* This number of listeners of one user may wait for the same discriminator at the same time. */
 #define RENDEZVOUS_PLACES 4u
 
 struct sockaddr_un;

@@ -20,8 +20,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "order.h"
+#include "base/log.h"
 #include "report.h"
 
 #define ROUNDS 3u /* of a poll, when nothing comes of the first */
@@ -116,7 +116,7 @@ static void gather_called(struct loopback_cq *cq)
 		return;
 	for (source = atomic_exchange(&cq->order.called, NULL); source; source = next) {
 		next = source->next_called;
-		/* What is finished after this calls again. */
+		/* A send that finishes after this calls the source again. */
 		atomic_exchange(&source->is_called, false);
 		gather(cq, source);
 	}
@@ -262,7 +262,7 @@ int order_poll(struct loopback_cq *cq)
 		while (!is_over(order) && count < BATCH)
 			count += take_first(cq, (uint32_t)(BATCH - count));
 		order->in_round = !is_over(order);
-		/* What is left of a round may not complete anything: then there is another one. */
+		/* The rest of a round may complete nothing. Then there is another round. */
 	} while (!count && ++rounds < ROUNDS && (order->count || order_has_come(order, cq->page)));
 	note(order);
 	return count;

@@ -32,7 +32,7 @@ static inline bool order_has_news(const struct loopback_order *order, const stru
 
 /* The CQ's lock is held: what the counter has reached. */
 uint32_t stamps_now(struct loopback_cq *cq);
-/* What the stamp of a completion counts as, which may be any number. */
+/* A peer may write any number as a stamp. This is the stamp that it counts as. */
 uint32_t stamps_doubt(struct loopback_cq *cq, uint32_t stamp);
 
 static inline uint32_t order_stamp(struct loopback_cq *cq, uint32_t stamp)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Sends that need the peer's help: long messages in pieces through the ring, RDMA that the kernel
- * does not let us do ourselves, Reliable Reception without direct access. One at a time; whoever
- * polls the send CQ goes on with it, the program or, woken by the peer's bell, the agent.
+ * does not let us do ourselves, Reliable Reception without direct access. An endpoint
+ * has one at a time. The thread that polls the send CQ goes on with it: the program's, or the agent, which the
+ * peer's bell wakes.
  */
 #include <string.h>
 
@@ -38,7 +39,7 @@ static bool finish(struct loopback_endpoint *endpoint, uint32_t error)
 	return over(endpoint);
 }
 
-/* It has its stamp. */
+/* The send has its stamp. */
 static bool finish_stamped(struct loopback_endpoint *endpoint)
 {
 	send_finish_stamped(endpoint, 0);
@@ -203,7 +204,7 @@ static bool step(struct loopback_endpoint *endpoint)
 
 static bool is_pending(const struct loopback_endpoint *endpoint)
 {
-	/* It may be another one already, with another state. */
+	/* The pending send may be another one by now, with another state. */
 	return atomic_load_explicit(&endpoint->is_pending, memory_order_acquire);
 }
 

@@ -195,14 +195,14 @@ void progress_polled(struct loopback_device *device)
 		set_timer(device, TICK_MSEC);
 }
 
-/* Of those that are there, some at each turn. */
+/* Looks at some of the CQs at each turn. */
 static void look_at_some(struct loopback_device *device)
 {
 	struct loopback_cq *first = TAILQ_FIRST(&device->cqs), *cq = first;
 
 	for (unsigned i = 0; cq && i < SOME_CQS; i++) {
 		look_after(cq, SOME_CONNECTIONS);
-		/* What the program has looked at by itself since the last turn is left to it. */
+		/* A CQ that the program has polled since the last turn is left to the program. */
 		if (!atomic_exchange_explicit(&cq->is_polled, false, memory_order_relaxed))
 			look(device, cq);
 		TAILQ_REMOVE(&device->cqs, cq, in_device);

@@ -3,11 +3,9 @@
  * The receiving end: publishes posted receives, and takes what the peer has sent. Everything that
  * is read from the link is read once, and checked.
  */
-#include <string.h>
-
 #include "base/copy.h"
-#include "order.h"
 #include "base/span.h"
+#include "order.h"
 
 /* How much of a segment is in registered memory. */
 static uint32_t usable(const struct loopback_endpoint *endpoint, const struct segment *segment)
@@ -165,7 +163,7 @@ static inline bool put(const struct loopback_endpoint *endpoint,
 		       : scatter(endpoint, receive, endpoint->offset, data, length);
 }
 
-/* What comes next in the ring; both ends find it by the same rule. */
+/* The next `length` bytes of the ring. Both ends find them by the same rule. */
 static const uint8_t *ring_take(struct loopback_endpoint *endpoint, uint32_t length)
 {
 	uint64_t place = ring_place(endpoint->ring_read, length);
@@ -174,7 +172,7 @@ static const uint8_t *ring_take(struct loopback_endpoint *endpoint, uint32_t len
 	return &endpoint->in->ring[place & (LANE_RING - 1)];
 }
 
-/* What a message told. */
+/* The members of a message, each read once. */
 struct told {
 	uint8_t kind;
 	bool has_immediate;
@@ -232,7 +230,7 @@ static bool take_message(struct loopback_endpoint *endpoint, const struct lane_m
 	    (in_ring && told->length > LANE_PIECE) ||
 	    (told->kind != MESSAGE_WRITTEN && total > receive->room))
 		return false;
-	/* What an RDMA write needs a receive for is its immediate data. */
+	/* An RDMA write takes a receive only for its immediate data. */
 	if (told->kind == MESSAGE_WRITTEN &&
 	    (!told->has_immediate || endpoint->offset ||
 	     (told->length && !endpoint->own.rights.rdma_write)))
@@ -298,8 +296,8 @@ static bool take_order(struct loopback_endpoint *endpoint, const struct lane_mes
 }
 
 /*
- * Is the memory still registered that was when the receive was posted? While we hold the CQ's lock who
- * takes it back waits for us: see endpoint_quiesce().
+ * Is the memory still registered that was registered when the receive was posted? A thread that deregisters it
+ * waits while we hold the CQ's lock: see endpoint_quiesce().
  */
 static inline bool is_still_usable(const struct loopback_endpoint *endpoint,
 				   const struct loopback_receive *receive, uint32_t length)

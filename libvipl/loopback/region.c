@@ -170,8 +170,8 @@ void loopback_region_destroy(struct device_region *base)
 }
 
 /*
- * Peers look while the entry changes. What they may do before and after they may do throughout, and
- * nobody gets the new rights with the old domain: those that may have read that are waited for.
+ * Peers look while the entry changes. A right that a peer has before and after the change it has throughout. No
+ * peer gets the new rights with the old domain, because this waits for the peers that may have read the old one.
  */
 struct device_region *loopback_region_change(struct device_region *base,
 					     struct device_domain *domain,

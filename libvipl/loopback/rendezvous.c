@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Waiting for requests, without a daemon: who waits for a discriminator listens on a socket whose
- * abstract name is made of the discriminator and the user.
+ * Waiting for requests, without a daemon: a process that waits for a discriminator listens on a socket
+ * whose abstract name is made of the discriminator and the user.
  */
 #include <errno.h>
 #include <fcntl.h>

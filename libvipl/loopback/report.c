@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What sends report to their CQ. */
+/* Reports sends that are done to their CQ. */
 #include "report.h"
 
 #include "order.h"
 
-/* It is not before the bound, if there is one. */
+/* The stamp is not before the bound, if there is one. */
 static inline bool is_late(const struct loopback_endpoint *endpoint, const uint32_t *bound,
 			   uint32_t stamp)
 {
@@ -31,7 +31,7 @@ static inline int report_finished(struct loopback_endpoint *endpoint, const uint
 	return (int)(reported - first);
 }
 
-/* What comes after those that are finished: one that failed, and what is flushed. */
+/* Reports the sends after the finished ones: the one that failed, and those that are flushed. */
 static int report_rest(struct loopback_endpoint *endpoint, const uint32_t *bound, bool is_first,
 		       bool *has_more)
 {

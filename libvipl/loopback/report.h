@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What sends report to their CQ. */
+/* Reports sends that are done to their CQ. */
 #ifndef VIPL_LOOPBACK_REPORT_H
 #define VIPL_LOOPBACK_REPORT_H
 

@@ -131,7 +131,7 @@ static void send_plain(struct loopback_endpoint *endpoint, const struct device_s
 		send_misfit(endpoint, send);
 }
 
-/* What the kernel lets us do of an RDMA operation. 0 or errno. */
+/* Does the RDMA operation by the kernel. 0 or errno. */
 static int access_remote(struct loopback_endpoint *endpoint, const struct device_send *send,
 			 bool is_write)
 {

@@ -29,7 +29,7 @@
 #define ACCEPT_LIMIT  (10000 * MSEC) /* between equals; VipConnectAccept has the same one of its own */
 #define READS_AT_ONCE 16
 
-/* What the descriptors of the device's epoll are. */
+/* The kinds of descriptors in the device's epoll. */
 enum source { ASYNC_EVENTS, CM_EVENTS, CONTROL_EVENTS, TIMER, SOURCES };
 
 void rdma_drop_ids(struct rdma_endpoint *endpoint)

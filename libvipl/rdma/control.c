@@ -17,8 +17,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/config.h"
 #include "control.h"
+#include "base/config.h"
 #include "base/deadline.h"
 #include "base/log.h"
 
@@ -182,7 +182,7 @@ static int dial(struct control *control)
 	return error;
 }
 
-/* It cannot be made now. */
+/* The connection cannot be made now. */
 static void put_off(struct control *control, int error)
 {
 	int64_t now = clock_nsec();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What control connections are: control.c, control_messages.c, control_listen.c. */
+/* Control connections, for control.c, control_messages.c and control_listen.c. */
 #ifndef VIPL_RDMA_CONTROL_H
 #define VIPL_RDMA_CONTROL_H
 

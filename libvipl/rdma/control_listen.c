@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/config.h"
-#include "control.h"
 #include "base/log.h"
+#include "control.h"
 
 #define BACKLOG	      1024
 #define MOST_UNWANTED 64u
@@ -58,7 +58,7 @@ void control_accept(struct rdma_device *device, int *listener)
 	struct in6_addr host;
 
 	if (fd < 0 && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) {
-		/* It stays in the queue, and would keep us busy: until the next tick we look elsewhere. */
+		/* The connection stays in the queue and would keep us busy. Until the next tick we do not poll the listener. */
 		control_watch(device, EPOLL_CTL_MOD, *listener, listener, 0);
 		device->control.is_paused = true;
 		rdma_timer_start(device);

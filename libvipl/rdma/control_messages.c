@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What two NICs tell each other over a control connection: docs/WIRE.md. */
+/* The messages of a control connection: docs/WIRE.md. */
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -85,7 +85,7 @@ static void ask_more(struct control *control)
 		      EPOLLIN | (error == EAGAIN ? EPOLLOUT : 0));
 }
 
-/* What has happened before it was up is not known: whether the connections are still there. */
+/* Connections may have ended before the control connection was up. Asks whether they are still there. */
 static void ask_all(struct control *control)
 {
 	struct rdma_endpoint *endpoint;

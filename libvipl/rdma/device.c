@@ -77,7 +77,7 @@ static struct ibv_context *open_context(const char *name, unsigned index)
 	return context;
 }
 
-/* What the device cannot do is not imitated: docs/WIRE.md says why. 0 or errno. */
+/* Finds out what the device can do. The library imitates nothing: docs/WIRE.md says why. 0 or errno. */
 static int find_levels(struct rdma_device *device)
 {
 	const char *name = ibv_get_device_name(device->context->device);

@@ -69,7 +69,7 @@ static void stop(struct rdma_listener *listener)
 		rdma_destroy_id(listener->ids[i]);
 }
 
-/* The same port of all addresses that are there: an interface may have lost one. 0 or errno. */
+/* Listens at the same port of all addresses that are there; an interface may have lost one. 0 or errno. */
 static int listen_on(struct rdma_device *device, struct rdma_listener *listener, uint16_t port)
 {
 	const struct in6_addr *const hosts[ADDRESSES] = {&device->ipv4, &device->ipv6};

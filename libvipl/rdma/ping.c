@@ -10,9 +10,9 @@
 #include "base/config.h"
 #include "base/deadline.h"
 
-#define NOBODYS_PORT 1u
-/* Of no connection: this one is for management on every device, and so it makes none stale. */
-#define NOBODYS_QP	1u
+#define UNUSED_PORT 1u
+/* Every device keeps this queue pair for management, so a ping that names it makes no connection stale. */
+#define MANAGEMENT_QP	1u
 #define QUESTIONS	8u
 #define LEAST_PATIENCE	INT64_C(500000000)   /* for an answer */
 #define PAUSE		INT64_C(10000000000) /* after one */
@@ -49,7 +49,7 @@ static void ask(struct ping *ping)
 		return;
 	}
 	rdma_socket(ping->device, own, 0, &from);
-	rdma_socket(ping->device, &ping->host, NOBODYS_PORT, &to);
+	rdma_socket(ping->device, &ping->host, UNUSED_PORT, &to);
 	/* No route is no answer: our link may be down. */
 	if (rdma_resolve_addr(ping->id, (struct sockaddr *)&from, (struct sockaddr *)&to,
 			      RESOLVE_MSEC))
@@ -73,7 +73,7 @@ bool ping_tick(struct ping *ping, int64_t now)
 
 void ping_event(struct ping *ping, const struct rdma_cm_event *event)
 {
-	struct rdma_conn_param parameters = {.qp_num = NOBODYS_QP};
+	struct rdma_conn_param parameters = {.qp_num = MANAGEMENT_QP};
 
 	if (event->id != ping->id)
 		return;

@@ -19,7 +19,7 @@ void ping_init(struct ping *ping, struct rdma_device *device, const struct in6_a
 bool ping_tick(struct ping *ping, int64_t now);
 /* [nic] Gives up the one under way. */
 void ping_drop(struct ping *ping);
-/* What has come of it. */
+/* The result of the ping. */
 void ping_event(struct ping *ping, const struct rdma_cm_event *event);
 
 #endif

@@ -122,7 +122,7 @@ static int move_to(struct rdma_endpoint *endpoint, enum ibv_qp_state state)
 	return error;
 }
 
-/* What was posted before is forgotten: completions of it mean nothing from now on. */
+/* Work that was posted before is forgotten. Its completions mean nothing from now on. */
 static void next_generation(struct rdma_endpoint *endpoint)
 {
 	uint64_t wr_id_tag = atomic_load_explicit(&endpoint->wr_id_tag, memory_order_relaxed);
@@ -167,7 +167,7 @@ int rdma_endpoint_prepare(struct device_endpoint *base)
 	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
 	int error;
 
-	/* Of a new attempt to connect, which may take several looks, nothing is known yet. */
+	/* Nothing is known yet of a new attempt to connect. */
 	endpoint->probe = 0;
 	endpoint->no_listener = false;
 	atomic_store_explicit(&endpoint->stopped, false, memory_order_relaxed);
@@ -235,12 +235,12 @@ int rdma_endpoint_rewind(struct device_endpoint *base)
 	return error;
 }
 
-/* Of what rdma_cm says, as for RC, all that a UC queue pair has. */
+/* Those of the attributes that rdma_cm gives for RC that a UC queue pair has. */
 #define UC_ATTRIBUTES                                                                             \
 	(IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |           \
 	 IBV_QP_SQ_PSN)
 
-/* What rdma_cm says for this state. */
+/* The attributes that rdma_cm gives for this state. */
 static int learn(struct rdma_endpoint *endpoint, enum ibv_qp_state state,
 		 struct ibv_qp_attr *attributes, int *mask)
 {
@@ -275,8 +275,8 @@ static uint8_t clamp(uint8_t value, int limit)
 }
 
 /*
- * rdma_cm tells the requester's, whatever the other port takes. So the one who accepts takes no more than its
- * own, and says so; both come to the same.
+ * rdma_cm gives both ends the requester's path MTU, whatever the other port takes. So the end that accepts takes no
+ * more than its own port's, and says so in its accept. Both ends come to the same value.
  */
 static enum ibv_mtu path_mtu(const struct rdma_endpoint *endpoint, enum ibv_mtu requested)
 {

@@ -82,7 +82,7 @@ static inline bool rdma_is_soft(const struct rdma_device *device)
 	return device->limits.vendor_id == 0xffffffu;
 }
 
-/* What a cm_id's context points to; the first member of each of these. */
+/* A cm_id's context points to this, the first member of several structures. */
 enum rdma_role { RDMA_LISTENER, RDMA_REQUEST, RDMA_ENDPOINT, RDMA_PING };
 
 enum rdma_phase {
@@ -101,7 +101,7 @@ struct rdma_cq {
 	struct ibv_wc completions[RDMA_COMPLETIONS];
 };
 
-/* What each message needs comes first: three cache lines. */
+/* The members that each message needs come first: three cache lines. */
 struct rdma_endpoint {
 	enum rdma_role role;
 	uint32_t inline_size;
@@ -114,7 +114,7 @@ struct rdma_endpoint {
 	_Atomic uint64_t wr_id_tag; /* wr_id, but for what the work is */
 	struct ibv_mr *flush_mr; /* of a VI at Reliable Reception: flush.c */
 	struct workqueue *send_queue, *receive_queue;
-	/* What is being posted; the queues' locks guard them. Not on the stack, for the same reason. */
+	/* The requests that are being posted; the queues' locks guard them. They are not on the stack, for the same reason. */
 	alignas(CACHE_LINE) struct ibv_send_wr send_request;
 	struct ibv_recv_wr receive_request;
 	struct ibv_send_wr *bad_send;
@@ -243,7 +243,7 @@ void rdma_request_tick(struct rdma_endpoint *endpoint, int64_t now);
 void control_open(struct rdma_device *device);
 void control_close(struct rdma_device *device);
 void control_serve(struct rdma_device *device);
-/* What has to be done in time; false when nothing is left. */
+/* Does the work that is due. False when no work is left. */
 bool control_tick(struct rdma_device *device);
 /* Where we take connections from this host; 0 when we do not. */
 uint16_t control_port(const struct rdma_device *device, const struct in6_addr *host);

@@ -109,7 +109,7 @@ static int change_in_place(struct rdma_region *region, struct ibv_pd *pd, int ac
 
 	if (!flags)
 		return 0;
-	/* It takes no access but to change it. */
+	/* ibv_rereg_mr() takes access flags only together with IBV_REREG_MR_CHANGE_ACCESS. */
 	if (ibv_rereg_mr(mr, flags, pd, NULL, 0,
 			 flags & IBV_REREG_MR_CHANGE_ACCESS ? access : 0))
 		return errno ? errno : EIO;
@@ -125,9 +125,9 @@ static int change_in_place(struct rdma_region *region, struct ibv_pd *pd, int ac
 }
 
 /*
- * Peers know the handle, and that is a key of the device's. So where a region cannot be changed in
- * place, one that peers may reach cannot be had anew; but one that they may not can, since the key
- * that posting uses is nobody else's business.
+ * Peers know the handle, which is a key of the device's. So where the device cannot change a region in place, a
+ * region that peers may access cannot be registered anew. One that they may not access can, because no peer knows
+ * the key that posting uses.
  */
 struct device_region *rdma_region_change(struct device_region *base, struct device_domain *domain,
 					 struct region_rights rights, uint32_t *key)

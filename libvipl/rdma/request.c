@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The requester's side of connecting. It tries the ports of the discriminator's bucket one after the
- * other, each with a new cm_id, until one's owner says yes or no, or nobody waits on any of them. Until
+ * other, each with a new cm_id, until the owner of a port accepts or refuses, or no port has a listener. Until
  * an answer comes the queue pair stays in INIT, so posted receives outlive every failure.
  *
  * rdma_cm repeats a lost request after some four seconds, and waits for an answer whatever becomes of
@@ -59,7 +59,7 @@ static void probe(struct rdma_endpoint *endpoint)
 		rdma_fail(endpoint, endpoint->id ? rdma_reason(error) : VIP_ERROR_RESOURCE);
 }
 
-/* It is not known whether this port has a listener: the next probe begins with it. */
+/* This port may have a listener. The next probe begins with it. */
 static void no_answer(struct rdma_endpoint *endpoint, VIP_RETURN reason)
 {
 	endpoint->no_listener = false;
@@ -153,7 +153,7 @@ static bool is_void(const struct rdma_endpoint *endpoint, struct rdma_cm_id *id)
 	       attributes.rq_psn == endpoint->void_psn;
 }
 
-/* What a refusal says in our words; 0 when it has none. */
+/* The private data of a refusal as our code; 0 when it has none. */
 static enum wire_code words_of(const struct rdma_cm_event *event)
 {
 	struct discriminator unused;

@@ -6,8 +6,8 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-#include "rdma.h"
 #include "base/span.h"
+#include "rdma.h"
 
 static_assert(sizeof(struct segment) == sizeof(struct ibv_sge) &&
 	      offsetof(struct segment, address) == offsetof(struct ibv_sge, addr) &&

@@ -5,7 +5,6 @@
  * rdma_cm knows of the connection; the peer notices nothing, for UC takes any message that begins.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "rdma.h"
@@ -43,8 +42,8 @@ free_pd:
 
 /*
  * Soft-RoCE: after an RDMA write in several packets of which the last one was lost, or found no
- * receive for its immediate data, a UC queue pair takes nothing any more, and nobody is told. So
- * there each packet is a request of its own.
+ * receive for its immediate data, a UC queue pair takes nothing any more, and neither end is told.
+ * So there each packet is a request of its own.
  */
 uint32_t rdma_unreliable_request(const struct rdma_endpoint *endpoint, enum ibv_mtu path_mtu)
 {

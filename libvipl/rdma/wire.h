@@ -51,7 +51,7 @@ void wire_write(struct wire_message *message, enum wire_code code, const struct 
 enum wire_code wire_read(const void *data, size_t length, struct connect_info *own,
 			 struct discriminator *wanted);
 
-/* What only this device has use for, in a request and an accept; else zeros. */
+/* Members of a request and an accept that only this device uses; else zeros. */
 struct wire_extra {
 	uint32_t flush_rkey; /* the rkey of the sender's flush_mr: flush.c */
 	uint16_t port; /* where the sender takes control connections: control.c */
@@ -59,10 +59,10 @@ struct wire_extra {
 };
 
 void wire_write_extra(struct wire_message *message, struct wire_extra extra);
-/* Of data in which wire_read() has found a message. */
+/* For data in which wire_read() has found a message. */
 struct wire_extra wire_read_extra(const void *data);
 
-/* What goes over a control connection. */
+/* A message of a control connection. */
 struct wire_control {
 	uint8_t magic[4];
 	uint8_t version;

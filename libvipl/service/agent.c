@@ -9,9 +9,9 @@
 
 #include "base/deadline.h"
 #include "base/thread.h"
-#include "core/nic.h"
 #include "core/connecting.h"
 #include "core/listening.h"
+#include "core/nic.h"
 #include "notifier.h"
 #include "status.h"
 
@@ -38,7 +38,7 @@ static int serve_cqs(struct nic *nic)
 	return backlogs ? nic->agent.backlog_msec : -1;
 }
 
-/* Of two times to sleep, in msec or -1 for ever. */
+/* The shorter of two times to sleep, in msec or -1 for ever. */
 static int shorter(int a, int b)
 {
 	return a < 0 || (b >= 0 && b < a) ? b : a;

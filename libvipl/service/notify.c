@@ -2,10 +2,10 @@
 /*
  * Handlers that wait for completions.
  *
- * A CQ at which handlers wait is *watched*: it counts as one with a sleeper, so that whoever
- * completes something there tells, and the notifier's thread sleeps on its channel. That thread
- * looks as any sleeper does: take, arm, take again. Only then is anything taken; so all others that
- * take from the same queue are served meanwhile as if there were no handler.
+ * A CQ at which handlers wait is *watched*: it counts as one with a sleeper, so completions are announced, and
+ * the notifier's thread sleeps on its channel. That thread looks as any sleeper does: take, arm, take again. It
+ * takes nothing at any other time, so other threads that take from the same queue are served as if there were no
+ * handler.
  *
  * The VI or CQ that a handler is about may be destroyed at any time. While the thread takes it holds a
  * reference; while a handler runs it holds none, since the handler itself may destroy, and the thread that
@@ -157,7 +157,7 @@ void notify_look(struct notifier *notifier)
 	struct notifies *notifies = &notifier->notifies;
 	struct cq *cq;
 
-	/* As long as we have the lock no channel goes that is watched. */
+	/* No channel that is watched is destroyed while we have the lock. */
 	if (notifies->channels_fd >= 0)
 		channels_look(notifies->channels_fd);
 	if (notifies->retry)

@@ -32,7 +32,7 @@ struct polls {
 	_Atomic uint32_t none, empty;
 };
 
-/* What one thread needs to write; never freed, and taken over by later threads. */
+/* The state of a thread that writes. It is never freed; a later thread takes it over. */
 struct tracer {
 	struct tracer *next;
 	atomic_bool is_taken;
@@ -382,7 +382,7 @@ void trace_poll(const struct trace_line *line, bool empty)
 		tell_polls(tracer, tracer, polls);
 }
 
-/* What is still unreported when the process ends; no thread is waited for. */
+/* Reports the remaining polls when the process ends. Waits for no thread. */
 static __attribute__((destructor)) void tell_all_polls(void)
 {
 	struct tracer *tracer;

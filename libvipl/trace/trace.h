@@ -16,7 +16,7 @@
 #include "trace_text.h"
 #include "vipl.h"
 
-/* What can be polled; a thread counts its polls that find nothing until its next line about it. */
+/* The objects that can be polled. A thread counts its polls that find nothing, until its next line about the object. */
 enum trace_queue { TRACE_NONE, TRACE_SEND, TRACE_RECV, TRACE_CQ, TRACE_PEER };
 
 /* The events: the third word of a line. */
@@ -43,7 +43,7 @@ static inline bool trace_is_on(void)
 void trace_begin(struct trace_line *line, const char *function);
 /* The call that the line is about begins: what is noted so far is written if it may wait. */
 void trace_enter(struct trace_line *line, bool may_wait);
-/* It has returned; the line is written by trace_return(), with what is noted until then. */
+/* The call has returned. trace_return() writes the line, with all that is noted until then. */
 void trace_returned(struct trace_line *line);
 void trace_return(struct trace_line *line, const char *result);
 /* A handler is about to be called. */
@@ -54,7 +54,7 @@ void trace_handler_returned(const char *function, int64_t begun);
 void trace_poll(const struct trace_line *line, bool empty);
 /* From here on this thread writes without allocating anything. */
 void trace_prepare(void);
-/* A line for who reads the file: "# " and the text. */
+/* Writes a remark, a line that begins with "# ". */
 void trace_remark(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

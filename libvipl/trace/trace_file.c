@@ -112,7 +112,7 @@ int trace_file_open(void)
 	return error;
 }
 
-/* What is beyond the limit would not be refused, but end the process by SIGXFSZ. */
+/* A write beyond the limit would not be refused, but end the process by SIGXFSZ. */
 static bool is_too_large(uint64_t size)
 {
 	struct rlimit limit;
@@ -183,9 +183,9 @@ static int claim_next(struct trace_block *block)
 }
 
 /*
- * The next place in the file, in a ring once the file is full. What a thread has not yet filled is
- * left out: who is slow, or hangs, keeps its last lines. And of a thread's blocks the oldest goes first, for
- * places are given in their order, under a lock. 0 or errno.
+ * The next place in the file, in a ring once the file is full. A block that a thread has not filled
+ * yet is left out, so a thread that hangs keeps its last lines. Of a thread's blocks the oldest is overwritten first,
+ * because places are given in their order, under a lock. 0 or errno.
  */
 static int claim(struct trace_block *block)
 {

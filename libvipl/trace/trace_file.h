@@ -26,11 +26,11 @@ int trace_file_open(void);
 uint64_t trace_file_kept(void);
 
 /*
- * Exchanges the block for the next one, full of newlines, which nobody else writes. 0, or errno: it
+ * Exchanges the block for the next one, full of newlines, which no other thread writes. 0, or errno: it
  * stays the caller's. Waits for no other thread.
  */
 int trace_file_next(struct trace_block *block);
-/* What was written to the block's memory shall be in the file: 0 or errno. */
+/* Puts the block's memory into the file. 0 or errno. */
 int trace_file_write(const struct trace_block *block, const char *from, size_t length);
 
 /* In a child of fork(): the parent's file and blocks are none of ours. */

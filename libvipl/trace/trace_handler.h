@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For those who call the program's handlers: lines of the trace before and behind. */
+/* The lines of a trace before and after a call of a program's handler. */
 #ifndef VIPL_TRACE_HANDLER_H
 #define VIPL_TRACE_HANDLER_H
 

@@ -22,9 +22,9 @@ void text_address(struct text *t, const char *host_key, const char *key,
 		  const VIP_NET_ADDRESS *address);
 void text_vi_attributes(struct text *t, const VIP_VI_ATTRIBUTES *attributes);
 void text_mem_attributes(struct text *t, const VIP_MEM_ATTRIBUTES *attributes);
-/* Of one that was done, and is the program's again. */
+/* Of a descriptor that is done, and is the program's again. */
 void text_descriptor(struct text *t, const VIP_DESCRIPTOR *descriptor);
-/* Of a CQ. */
+/* The words about a CQ. */
 void text_entry(struct text *t, VIP_VI_HANDLE vi, VIP_BOOLEAN receives);
 
 /* The queue that the line is about. */
@@ -34,7 +34,7 @@ static inline void trace_about(struct trace_line *line, enum trace_queue which, 
 	line->handle = owner;
 }
 
-/* Of a call that asks for a handler, and of the handler. */
+/* The words about a handler: of the call that asks for it, and of the handler's own call. */
 void trace_asks(struct trace_line *line, enum trace_queue which, const char *key, VIP_PVOID owner,
 		VIP_PVOID context, uintptr_t handler);
 /* The end of a poll that has found nothing, which is counted; VIP_NOT_DONE. */

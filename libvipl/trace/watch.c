@@ -38,7 +38,7 @@ static bool is_still_ours(void)
 	return watch_fd >= 0 && ioctl(watch_fd, UFFDIO_API, &again) && errno == EINVAL;
 }
 
-/* Of each region once. The lock is held. */
+/* Says it once of each region. The lock is held. */
 static void tell(uintptr_t start, uintptr_t end)
 {
 	int64_t now = clock_nsec();
@@ -58,8 +58,8 @@ static void tell(uintptr_t start, uintptr_t end)
 }
 
 /*
- * With the lock: who unmaps goes on as soon as the event is read, and may register what it maps there
- * next, of which the event does not tell. False when there are no more events.
+ * The lock is held, because the thread that unmaps goes on as soon as the event is read. It may map and register
+ * memory at that place again, which the event is not about. False when there are no more events.
  */
 static bool take_event(void)
 {
@@ -88,8 +88,8 @@ static void *run(void *unused)
 }
 
 /*
- * 0 or errno: then this kernel has no such thing, or not for this process. The lock is held, which
- * nobody else wants yet: so far no memory is watched.
+ * 0 or errno: this kernel has no userfaultfd, or not for this process. The lock is held. No other
+ * thread wants it yet, because no memory is watched.
  */
 static int start(void)
 {

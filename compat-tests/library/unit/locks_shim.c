@@ -31,7 +31,7 @@ void shim_lock_release(struct lock *lock)
 
 int shim_lock_is_owned(const struct lock *lock)
 {
-	return atomic_load(&lock->owner) != LOCK_NOBODY;
+	return atomic_load(&lock->owner) != LOCK_NO_OWNER;
 }
 
 void shim_lock_be_guest(void)
