@@ -48,7 +48,7 @@ static int create_qp(struct rdma_endpoint *endpoint)
 	endpoint->request_segments = lower(RDMA_SEND_SEGMENTS, (int)attributes.cap.max_send_sge);
 	endpoint->request_segments =
 		lower(endpoint->request_segments, endpoint->device->limits.max_sge_rd);
-	endpoint->request_bytes = UINT32_MAX;
+	rdma_limit_requests(endpoint, UINT32_MAX);
 	endpoint->receive_segments = attributes.cap.max_recv_sge;
 	return 0;
 }
@@ -307,7 +307,8 @@ int rdma_endpoint_start(struct rdma_endpoint *endpoint)
 	if (error)
 		return error;
 	if (rdma_is_unreliable(endpoint))
-		endpoint->request_bytes = rdma_unreliable_request(endpoint, attributes.path_mtu);
+		rdma_limit_requests(endpoint,
+				    rdma_unreliable_request(endpoint, attributes.path_mtu));
 
 	error = learn(endpoint, IBV_QPS_RTS, &attributes, &mask);
 	if (error)

@@ -107,7 +107,7 @@ struct rdma_endpoint {
 	uint32_t inline_size;
 	/* An RDMA operation beyond these takes several requests; a send of more segments is staged. */
 	unsigned request_segments;
-	uint32_t request_bytes;
+	uint32_t whole_bytes; /* an RDMA operation that is no longer goes in one request */
 	unsigned receive_segments;
 	unsigned access; /* what the peer may do, IBV_ACCESS_ */
 	struct ibv_qp *qp;
@@ -119,6 +119,8 @@ struct rdma_endpoint {
 	struct ibv_recv_wr receive_request;
 	struct ibv_send_wr *bad_send;
 	struct ibv_recv_wr *bad_receive;
+
+	uint32_t request_bytes; /* the most of a request of an RDMA operation */
 
 	struct rdma_device *device;
 	struct vi *vi;
@@ -295,6 +297,8 @@ static inline bool rdma_is_unreliable(const struct rdma_endpoint *endpoint)
 	return endpoint->wanted_qp.qp_type == IBV_QPT_UC;
 }
 /* How much an RDMA write may carry in one request. */
+/* Sets how many bytes of an RDMA operation go in one request. */
+void rdma_limit_requests(struct rdma_endpoint *endpoint, uint32_t bytes);
 uint32_t rdma_unreliable_request(const struct rdma_endpoint *endpoint, enum ibv_mtu path_mtu);
 /* A completion with this error bit has come. True when `status` is to be reported. */
 bool rdma_unreliable_error(struct rdma_endpoint *endpoint, bool is_receive, uint32_t *status);

@@ -34,6 +34,25 @@ static bool is_read(const struct device_send *send)
 	return (send->control & VIP_CONTROL_OP_MASK) == VIP_CONTROL_OP_RDMAREAD;
 }
 
+/*
+ * Programs watch the last bytes of what an RDMA write brings. Soft-RoCE copies a packet by the kernel's memcpy(),
+ * which on some processors copies backwards in newer kernels. A request of their own, behind the others, brings these bytes last.
+ */
+#define WATCHED 8u
+
+/* The target of a write with immediate data waits for its completion. */
+static bool is_watched(const struct rdma_endpoint *endpoint, const struct device_send *send)
+{
+	return rdma_is_soft(endpoint->device) && is_rdma(send) && !is_read(send) &&
+	       !(send->control & VIP_CONTROL_IMMEDIATE) && send->length > WATCHED;
+}
+
+void rdma_limit_requests(struct rdma_endpoint *endpoint, uint32_t bytes)
+{
+	endpoint->request_bytes = bytes;
+	endpoint->whole_bytes = rdma_is_soft(endpoint->device) ? WATCHED : bytes;
+}
+
 /* As most are: a message in one request. */
 static inline int post_message(struct rdma_endpoint *endpoint, const struct device_send *send)
 {
@@ -88,8 +107,12 @@ static inline int post_request(struct rdma_endpoint *endpoint, const struct devi
 static uint32_t cut(const struct rdma_endpoint *endpoint, const struct device_send *send,
 		    struct segment *segments, unsigned *count)
 {
-	struct span span = {send->offset, endpoint->request_bytes};
+	uint32_t left = send->length - send->offset, most = endpoint->request_bytes;
+	struct span span;
 
+	if (is_watched(endpoint, send) && left > WATCHED && most > left - WATCHED)
+		most = left - WATCHED;
+	span = (struct span){send->offset, most};
 	*count = 0;
 	for (unsigned i = 0;
 	     i < send->count && *count < endpoint->request_segments && span.length; i++) {
@@ -98,7 +121,7 @@ static uint32_t cut(const struct rdma_endpoint *endpoint, const struct device_se
 		if (piece.length)
 			segments[(*count)++] = piece;
 	}
-	return endpoint->request_bytes - span.length;
+	return most - span.length;
 }
 
 /* All data of the send is posted, `length` bytes just now. Posts the flush atomic, if the send takes one. */
@@ -166,7 +189,8 @@ static __attribute__((noinline)) int post_carefully(struct rdma_endpoint *endpoi
 	if (many && (!is_rdma(send) || (send->control & VIP_CONTROL_IMMEDIATE &&
 					send->length <= endpoint->request_bytes)))
 		error = post_staged_send(endpoint, send);
-	else if (is_rdma(send) && (many || send->length > endpoint->request_bytes || send->offset))
+	else if (is_watched(endpoint, send) ||
+		 (is_rdma(send) && (many || send->length > endpoint->request_bytes || send->offset)))
 		return post_parts(endpoint, *send);
 	else
 		error = post_request(endpoint, send, send->segments, send->count, send->length, 0);
@@ -181,7 +205,7 @@ int rdma_post_send(struct device_endpoint *base, const struct device_send *send)
 		return post_carefully(endpoint, send);
 	if (send->control == VIP_CONTROL_OP_SENDRECV)
 		return post_message(endpoint, send);
-	if (is_rdma(send) && (send->length > endpoint->request_bytes || send->offset))
+	if (is_rdma(send) && (send->length > endpoint->whole_bytes || send->offset))
 		return post_carefully(endpoint, send);
 	return post_request(endpoint, send, send->segments, send->count, send->length, 0);
 }
