@@ -11,7 +11,7 @@
  * four calls. In the time of a request is what the server does to accept it: it has a VI ready
  * and waits in VipConnectWait, then calls VipConnectAccept. Not in it is how the server gets
  * there. It says that it is about to wait, and the client begins then, perhaps too early by a
- * moment; so the library is told (VIPL_GRACE_MSEC=0) to answer VIP_NO_MATCH at once where nobody
+ * moment; so the library is told (VIPL_GRACE_MSEC=0) to answer VIP_NO_MATCH at once where no server
  * waits, and such a try does not count: the VI is destroyed, and the whole is begun and timed
  * anew. The head of the JSON says how often that was so ("too_early"). The server disconnects when
  * the client has, in no time that counts.
@@ -107,7 +107,7 @@ template <class Once> void repeat(const Turn &turn, Times &times, const Once &on
 	}
 }
 
-/* A connection and its end, timed; false where nobody waited yet. */
+/* A connection and its end, timed; false where no server waited yet. */
 bool connect_once(const Nic &nic, Address &local, Address &remote, Times &times)
 {
 	VIP_VI_ATTRIBUTES attributes = {}, theirs;

@@ -13,7 +13,7 @@
 namespace
 {
 constexpr int reason_limit_ms = 1000;
-constexpr size_t longest_line = 1 << 16; /* who sends more is no vip_perf */
+constexpr size_t longest_line = 1 << 16; /* a peer that sends more is no vip_perf */
 
 Json parse(const std::string &line)
 {

@@ -13,7 +13,7 @@ int carry_out(Socket socket, const Crew::Work &work, unsigned number)
 {
 	Control captain(std::move(socket));
 
-	signal(SIGINT, SIG_IGN); /* is the captain's, who may want to end well */
+	signal(SIGINT, SIG_IGN); /* the captain handles it, to end in order */
 	try {
 		work(captain, number);
 		return EXIT_OK;

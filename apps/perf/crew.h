@@ -23,7 +23,7 @@ public:
 
 	/* To each of them, one line. */
 	void tell(const Json &order);
-	/* From each of them, one line; fails with whoever has failed. */
+	/* Reads one line from each of them. Fails if one of them has failed. */
 	std::vector<Json> hear();
 
 private:

@@ -183,7 +183,7 @@ void be_rank(Control &captain, const std::string &nic_name, Method method, uint3
 	if (captain.read().at("do") == "exchange")
 		rank.exchange();
 	captain.write({{"done", true}});
-	captain.read(); /* nobody leaves before all have their messages */
+	captain.read(); /* no process leaves before all have their messages */
 }
 
 /* Among so many processes; outcomes are those of both ends of each connection. */

@@ -110,7 +110,7 @@ std::vector<double> rates_of(const Side &side, const Plan &plan)
 	const double seconds = (now_us() - begun) / 1e6;
 	for (auto &thread : threads)
 		rates.push_back(static_cast<double>(thread.get()) / seconds);
-	side.control.meet(); /* what is flushed is nobody's message */
+	side.control.meet(); /* so no message is flushed */
 	return rates;
 }
 

@@ -54,7 +54,7 @@ private:
 /*
  * A match, or NULL with the reason when there cannot be one: it may be too large for this side or
  * for the server, which waits for orders then. That there is no room is seen as failures of several
- * kinds: who has no file left for a connection just does not answer.
+ * kinds: a process without a free file descriptor does not answer.
  */
 std::unique_ptr<Match> match_if_room(const Side &side, const Shape &shape, std::string &reason);
 

@@ -93,7 +93,7 @@ uint64_t iterations_of(const Case &one, unsigned asked)
 	return (wanted + round - 1) / round * round;
 }
 
-/* A thread for one end in all blocks: the library's locks are cheap for who usually takes them. */
+/* A thread for one end in all blocks: the library's locks are cheap for the thread that usually takes them. */
 class Worker
 {
 public:

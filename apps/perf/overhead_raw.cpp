@@ -436,7 +436,7 @@ void RawPath::give_up()
 {
 	ibv_qp_attr attributes = {};
 
-	attributes.qp_state = IBV_QPS_ERR; /* what is posted is flushed, and whoever sleeps told */
+	attributes.qp_state = IBV_QPS_ERR; /* flushes what is posted, and wakes a thread that sleeps */
 	for (const auto &end : ends_)
 		ibv_modify_qp(end->qp.get(), &attributes, IBV_QP_STATE);
 }

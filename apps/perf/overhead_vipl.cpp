@@ -178,7 +178,7 @@ void ViplPath::connect_link(unsigned link)
 void ViplPath::give_up()
 {
 	for (Vi &vi : vis_)
-		VipDisconnect(vi.handle()); /* what is posted is flushed, and whoever waits told */
+		VipDisconnect(vi.handle()); /* flushes what is posted, and wakes a thread that waits */
 }
 } // namespace
 

@@ -27,7 +27,7 @@ public:
 	void add(const std::string &series, Json point);
 	/* Something about the run that is no point: goes into the JSON's head. */
 	void note(const std::string &key, Json value);
-	/* Something that whoever reads the figures should know: on standard error, too. */
+	/* A remark that belongs to the figures. It is written to standard error, too. */
 	void remark(const std::string &text);
 	void print_table() const;
 	void tell_remarks() const;
@@ -73,7 +73,7 @@ private:
 	void print_csv() const;
 };
 
-/* On standard error, in one line that the next one replaces; only where somebody looks at it. */
+/* Progress on standard error, if that is a terminal: one line, which the next one replaces. */
 void progress(const std::string &doing);
 
 #endif

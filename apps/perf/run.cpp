@@ -107,7 +107,7 @@ public:
 			Control control(std::move(theirs));
 
 			ours = Socket();
-			signal(SIGINT, SIG_IGN); /* is the client's, who may want to end well */
+			signal(SIGINT, SIG_IGN); /* the client handles it, to end in order */
 			if (pins)
 				pin(1);
 			serve(control, nic);

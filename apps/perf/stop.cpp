@@ -14,7 +14,7 @@ void want_stop(int)
 
 	stop_wanted = 1;
 	if (write(STDERR_FILENO, word, sizeof(word) - 1) < 0)
-		return; /* nobody hears it */
+		return; /* there is no peer to tell */
 }
 } // namespace
 

@@ -300,7 +300,7 @@ void ViplLink::receive_stamped(End &end, size_t bytes)
 
 /*
  * What is not urgent is done while the message travels. So the last send's end, and the last
- * receive to be posted again, are left for whoever comes next.
+ * receive to be posted again, are left for the next call.
  */
 void ViplLink::ping(size_t bytes, uint64_t count)
 {

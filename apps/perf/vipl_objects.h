@@ -103,7 +103,7 @@ private:
 	VIP_CQ_HANDLE handle_ = nullptr;
 };
 
-/* Does who is to be connected with not come any more? */
+/* Is the process that is to be connected with gone? */
 using Gone = std::function<bool()>;
 
 class Vi

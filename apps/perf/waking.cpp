@@ -78,7 +78,7 @@ private:
 	T *object_;
 };
 
-/* Sleeps while the number is this one. False: nobody woke us for too long. */
+/* Sleeps while the number is this one. False: no wake-up came for too long. */
 bool sleep_on(std::atomic<uint32_t> &number, uint32_t value)
 {
 	const timespec limit = {silence_limit_ms / 1000, 0};
@@ -93,7 +93,7 @@ void add_and_wake(std::atomic<uint32_t> &number)
 	syscall(SYS_futex, &number, FUTEX_WAKE, 1, nullptr, nullptr, 0);
 }
 
-/* False: it is over, or nobody woke us for too long. */
+/* False: it is over, or no wake-up came for too long. */
 bool await_turn(Turns &turns, uint32_t parity)
 {
 	for (;;) {

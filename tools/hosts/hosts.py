@@ -80,7 +80,7 @@ class Host:
         return job
 
     def signal(self, job, name, seconds=ANSWER_LIMIT):
-        """Whether there was still somebody to send it to."""
+        """Whether the other end was still there."""
         with self._signals:
             self._guest.tell("signal %s %s" % (job.name, name))
             try:

@@ -15,7 +15,7 @@ import threading
 CHUNK = 1 << 18    # bytes that are read at once
 BACKLOG = 4 << 20  # bytes that wait for a guest that does not read
 LENGTH = struct.Struct("!I")
-LONGEST = 65550  # of a frame; who says more than that is no QEMU
+LONGEST = 65550  # of a frame; QEMU sends no longer ones
 
 # What rdma_cm sends over IPv4, by the attribute in its datagram.
 CM_MESSAGES = {"REQ": 0x10, "MRA": 0x11, "REJ": 0x12, "REP": 0x13, "RTU": 0x14, "DREQ": 0x15, "DREP": 0x16}
