@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""vip_pingpong over via_lo between namespaces and under limits, as containers have them: containers.py VIP_PINGPONG
+
+Root makes the namespaces, as an engine of containers does; another user is made root of a user namespace first, in
+which there is no second user. docs/PORTING.md, Containers, says what works."""
+
+import os
+import subprocess
+import sys
+import unittest
+
+PINGPONG = sys.argv[1]
+PATIENCE = 120  # seconds; only what hangs takes so long
+NOBODY = "65534"
+OWN = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--ipc", "--uts", "--"]
+READ_ONLY = ["unshare", "--mount", "--", "sh", "-c", 'mount -o remount,bind,ro / && exec "$@"', "sh"]
+LIMITED = ["sh", "-c", 'ulimit -l 64 && ulimit -n 64 && exec "$@"', "sh"]
+OTHER_NETWORK = ["unshare", "--net", "--"]
+OTHER_USER = ["setpriv", "--reuid=" + NOBODY, "--regid=" + NOBODY, "--clear-groups", "--"]
+
+
+with open("/proc/self/uid_map", encoding="ascii") as uid_map:
+    HAS_USERS = any(int(line.split()[2]) > 1 for line in uid_map)
+needs_users = unittest.skipUnless(HAS_USERS, "there is one user only")
+
+
+class Containers(unittest.TestCase):
+    def run_pair(self, server, client, users=("", ""), grace="60000"):
+        """What the client says, and its exit status, 0 only if all bytes are right."""
+        def command(prefix, *arguments):
+            return [*prefix, PINGPONG, "--nic=via_lo", *arguments]
+
+        def environment(user):
+            return {**os.environ, "VIPL_GRACE_MSEC": grace, "VIPL_LO_USERS": user, "VIPL_LOG": "info"}
+
+        waiting = subprocess.Popen(command(server), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                   env=environment(users[0]))
+        try:
+            done = subprocess.run(command(client, "--count=200", "--size=100000", "localhost"), capture_output=True,
+                                  text=True, timeout=PATIENCE, env=environment(users[1]))
+        finally:
+            waiting.terminate()
+            waiting.wait()
+        return done.returncode, done.stdout + done.stderr
+
+    def expect_works(self, server, client, users=("", "")):
+        status, said = self.run_pair(server, client, users)
+        self.assertEqual(status, 0, said)
+
+    def expect_no_match(self, server, client):
+        status, said = self.run_pair(server, client, grace="500")
+        self.assertEqual(status, 1, said)
+        self.assertIn("VIP_NO_MATCH", said)
+        self.assertIn("no process of this network namespace", said, "it says where to look")
+
+    def test_processes_of_two_pid_mount_ipc_and_uts_namespaces_connect(self):
+        self.expect_works(OWN, OWN)
+        self.expect_works([], OWN)
+        self.expect_works(OWN, [])
+
+    def test_a_read_only_root_does_no_harm(self):
+        self.expect_works(READ_ONLY, READ_ONLY)
+
+    def test_64_kib_of_locked_memory_and_64_files_suffice(self):
+        self.expect_works(LIMITED, LIMITED)
+
+    @needs_users
+    def test_a_user_without_rights_suffices(self):
+        self.expect_works(OTHER_USER, OTHER_USER)
+
+    @needs_users
+    def test_two_users_connect_if_each_names_the_other(self):
+        self.expect_works([], OTHER_USER, users=(NOBODY, "0"))
+
+    @needs_users
+    def test_two_users_do_not_match_otherwise(self):
+        self.expect_no_match([], OTHER_USER)
+
+    def test_two_networks_do_not_match(self):
+        self.expect_no_match([], OTHER_NETWORK)
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0:
+        os.execvp("unshare", ["unshare", "--user", "--map-root-user", "--", sys.executable, *sys.argv])
+    unittest.main(argv=sys.argv[:1])
