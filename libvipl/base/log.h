@@ -23,7 +23,7 @@ void log_message(enum log_level level, const char *format, ...)
 	} while (0)
 #define log_error_ratelimited(...)   log_ratelimited(LOG_LEVEL_ERROR, __VA_ARGS__)
 #define log_warning_ratelimited(...) log_ratelimited(LOG_LEVEL_WARNING, __VA_ARGS__)
-#define log_info_ratelimited(...)    log_ratelimited(LOG_LEVEL_INFO, __VA_ARGS__)
+#define log_debug_ratelimited(...)   log_ratelimited(LOG_LEVEL_DEBUG, __VA_ARGS__)
 bool log_is_due(_Atomic int64_t *next);
 
 /* For ENOMEM, what may be behind it, else "". Valid until the thread calls it again. */

@@ -31,7 +31,7 @@ class Containers(unittest.TestCase):
             return [*prefix, PINGPONG, "--nic=via_lo", *arguments]
 
         def environment(user):
-            return {**os.environ, "VIPL_GRACE_MSEC": grace, "VIPL_LO_USERS": user, "VIPL_LOG": "info"}
+            return {**os.environ, "VIPL_GRACE_MSEC": grace, "VIPL_LO_USERS": user, "VIPL_LOG": "debug"}
 
         waiting = subprocess.Popen(command(server), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                    env=environment(users[0]))
