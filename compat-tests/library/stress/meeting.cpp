@@ -9,7 +9,7 @@
 namespace stress
 {
 
-constexpr unsigned kRequestTimeout = 10000; // ms
+constexpr unsigned kRequestTimeout = kPatience - 5000; // ms; before the watchdog of the call
 constexpr Time kKeptAtMost = 1000 * kMs;    // a request that comes too early
 constexpr unsigned kLook = 20;              // ms between looks at what else there is to do
 
