@@ -11,7 +11,11 @@
  * peer.
  *
  * Functions that return a pointer return NULL when they fail, and functions that return an int return 0 or
- * errno, except where the comment says otherwise.
+ * errno, except where the comment says otherwise. A device has all functions of device_ops, except where the comment
+ * says otherwise.
+ *
+ * A program may not poll. With VIPL_PROGRESS=on the agent polls all CQs. A device that needs polling in other cases
+ * calls cq_poll_for_device() from serve().
  */
 #ifndef VIPL_DEVICE_H
 #define VIPL_DEVICE_H
@@ -197,7 +201,7 @@ struct device_ops {
 	/*
 	 * [nic] For an endpoint that has stalled and whose connection goes on. endpoint_rewind() forgets all
 	 * posted work without a report; receives can be posted after it. endpoint_resume() lets messages in
-	 * and sends out again. An error of either ends the connection.
+	 * and sends out again. An error of either ends the connection. A device that never reports a stall has neither.
 	 */
 	int (*endpoint_rewind)(struct device_endpoint *endpoint);
 	int (*endpoint_resume)(struct device_endpoint *endpoint);

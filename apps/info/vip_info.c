@@ -23,7 +23,7 @@ enum { MAX_NICS = 64 };
 
 #define LOOPBACK "via_lo" /* always there, and nic0 where there is nothing else */
 
-/* The numbers among the attributes: their keys, what they mean, their units. */
+/* The attributes of type VIP_ULONG: their keys, meanings and units. */
 static const struct {
 	const char *key;
 	const char *words;

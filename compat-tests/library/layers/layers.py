@@ -13,8 +13,9 @@ import re
 import subprocess
 import sys
 
-ORDER = ["base", "trace", "rdma loopback", "core", "service", "api"]  # from below
-RANK = {folder: rank for rank, names in enumerate(ORDER) for folder in names.split()}
+DEVICES = ["rdma", "loopback"]
+ORDER = [["base"], ["trace"], DEVICES, ["core"], ["service"], ["api"]]  # from below
+RANK = {folder: rank for rank, folders in enumerate(ORDER) for folder in folders}
 CIRCLES = [
     ["rdma/cm.c", "rdma/control.c", "rdma/control_listen.c", "rdma/control_messages.c", "rdma/request.c"],
     ["service/notifier.c", "service/notify.c"],
@@ -51,7 +52,7 @@ def calls(sources, objects):
     for name, names in sorted(wanted.items()):
         for symbol in sorted(names):
             other = defined.get(symbol)
-            is_report = symbol in up and folder(name) in ("rdma", "loopback")
+            is_report = symbol in up and folder(name) in DEVICES
             if other and other != name and not is_report:
                 yield name, other, symbol
 
