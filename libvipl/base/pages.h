@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Zeroed memory for arrays of which mostly the beginning is used: it takes room page by page, where it is
- * touched. calloc() clears all of what it has given out before.
+ * touched. calloc() clears memory that was used before.
  */
 #ifndef VIPL_PAGES_H
 #define VIPL_PAGES_H

@@ -250,7 +250,7 @@ VIP_RETURN attempt_await_peer(struct vi *vi)
 	return attempt->number == number ? atomic_load(&attempt->result) : VIP_INVALID_STATE;
 }
 
-/* Does what is due; false when the attempt has its result. */
+/* Takes the step that is due. Returns false if the attempt has its result. */
 static bool serve(struct vi *vi)
 {
 	if (atomic_load(&vi->attempt.result) != VIP_NOT_DONE)

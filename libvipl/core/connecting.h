@@ -31,7 +31,7 @@ void attempt_end(struct vi *vi);
 /* VipDisconnect: ends the attempt or the connection, if the VI has one. */
 void connection_end(struct vi *vi);
 
-/* For the agent: does what is due, and tells when it has to be called again. */
+/* For the agent: takes the next step of attempts that are due. Returns when to call it again. */
 int64_t attempts_serve(struct nic *nic);
 /* A request has come. False when no attempt of this NIC waits for it. */
 bool attempts_take(struct nic *nic, struct device_request *request,

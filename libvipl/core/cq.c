@@ -127,14 +127,14 @@ void cq_destroy(struct cq *cq)
 	object_free(&cq->object);
 }
 
-VIP_RETURN cq_leave_slowly(struct cq *cq, struct object *owner, bool completed, bool attend,
+VIP_RETURN cq_unlock_and_run_slowly(struct cq *cq, struct object *owner, bool completed, bool run_deferred,
 			   VIP_RETURN rc)
 {
 	/* With the lock it is certain that it is there, or the caller has a reference. */
 	bool held = object_hold(owner);
 
 	lock_release(&cq->lock);
-	if (attend)
+	if (run_deferred)
 		deferred_run(cq);
 	if (completed) /* what others wait for may be among it */
 		cq_kick(cq);
@@ -170,7 +170,7 @@ int cq_make_room(struct cq *cq, unsigned entries)
 		error = grow(cq, entries);
 		backlogs_retry(cq);
 	}
-	cq_leave(cq, &cq->object, false, false, VIP_SUCCESS);
+	cq_unlock_and_run(cq, &cq->object, false, false, VIP_SUCCESS);
 	return error;
 }
 
@@ -224,7 +224,7 @@ void cq_catch_up(struct cq *cq)
 void cq_look(struct cq *cq, struct object *owner)
 {
 	lock_acquire(&cq->lock);
-	cq_leave(cq, owner, cq_poll_locked(cq), false, VIP_SUCCESS);
+	cq_unlock_and_run(cq, owner, cq_poll_locked(cq), false, VIP_SUCCESS);
 }
 
 static inline void relax(void)

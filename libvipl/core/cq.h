@@ -26,7 +26,7 @@
  */
 #define CQ_ENTRIES 4094u
 
-/* The completions that VipCQDone has not told, in their order: see entries.h. */
+/* The completions that VipCQDone has not reported, in their order: see entries.h. */
 struct entries {
 	uint32_t *first, *last;	   /* where the oldest one is, and where the next one goes */
 	struct workqueue **queues; /* by their numbers; NULL where there is none */
@@ -54,7 +54,7 @@ struct cq {
 	_Atomic unsigned slept_at_once;
 	_Atomic unsigned retired; /* counts what has completed here; the CQ's lock guards it */
 	_Atomic unsigned capacity;
-	struct entries entries; /* of a VIPL CQ: completions that CQDone has not told; as above */
+	struct entries entries; /* of a VIPL CQ: completions that VipCQDone has not reported; as above */
 
 	LIST_ENTRY(cq) in_nic;
 	struct channel *channel;
@@ -85,7 +85,7 @@ static inline bool cq_poll_locked(struct cq *cq)
 
 /*
  * The CQ's lock is held: something is about to be completed without the device. What the device has
- * completed before is told before.
+ * completed before is reported before.
  */
 void cq_catch_up(struct cq *cq);
 
@@ -96,21 +96,21 @@ static inline void cq_kick(struct cq *cq)
 		channel_kick(cq->channel, cq);
 }
 
-VIP_RETURN cq_leave_slowly(struct cq *cq, struct object *owner, bool completed, bool attend,
+VIP_RETURN cq_unlock_and_run_slowly(struct cq *cq, struct object *owner, bool completed, bool run_deferred,
 			   VIP_RETURN rc);
 /*
  * Releases the CQ's lock after completions may have been taken: wakes other threads that wait for them, and
- * runs the deferred work; with `attend`, also waits for another thread that does it. The
- * `owner`, the CQ itself or the VI, keeps the CQ for so long. Returns `rc`.
+ * runs the deferred work. With `run_deferred` it also waits for another thread that runs it. Meanwhile the
+ * `owner`, which is the CQ or the VI, keeps the CQ. Returns `rc`.
  */
-static inline VIP_RETURN cq_leave(struct cq *cq, struct object *owner, bool completed, bool attend,
+static inline VIP_RETURN cq_unlock_and_run(struct cq *cq, struct object *owner, bool completed, bool run_deferred,
 				  VIP_RETURN rc)
 {
 	/* A thread that begins to wait after this looks once more, with the lock. */
 	completed = completed && atomic_load_explicit(&cq->waiters, memory_order_relaxed);
-	attend |= deferred_is_due(&cq->deferred);
-	if (__builtin_expect(completed | attend, false))
-		return cq_leave_slowly(cq, owner, completed, attend, rc);
+	run_deferred |= deferred_is_due(&cq->deferred);
+	if (__builtin_expect(completed | run_deferred, false))
+		return cq_unlock_and_run_slowly(cq, owner, completed, run_deferred, rc);
 	return (VIP_RETURN)lock_release_with(&cq->lock, rc);
 }
 

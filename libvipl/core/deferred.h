@@ -5,7 +5,7 @@
  *
  * - queues with a backlog: they have descriptors that did not fit the device. A completion makes all of them due;
  * - queues that are due: the function that they were given runs, with the NIC's lock. The thread that lets go of the
- *   CQ's lock runs it (cq_leave()), or the agent does.
+ *   CQ's lock runs it (cq_unlock_and_run()), or the agent does.
  *
  * Only deferred.c changes the lists. It knows neither VIs nor descriptors: the function is vi_run_deferred().
  */

@@ -58,14 +58,14 @@ int entries_admit(struct cq *cq, struct workqueue *queue)
 /* From the oldest entry on, until all of this queue's are found. */
 static void remove_all_of(struct entries *entries, const struct workqueue *queue)
 {
-	uint32_t left = atomic_load(&queue->done) - queue->told - queue->waiting;
+	uint32_t left = atomic_load(&queue->done) - queue->reported - queue->waiting;
 	uint32_t *entry = entries->first;
 
 	if (!left)
 		return;
 	for (uint32_t i = 0; i < entries->queues_room; i++)
 		if (entries->queues[i])
-			entries->queues[i]->passed = entries->queues[i]->told;
+			entries->queues[i]->passed = entries->queues[i]->reported;
 	while (left) {
 		struct workqueue *of = entries->queues[*entry];
 		uint32_t *next = &ring_at(of, of->passed++)->next;
@@ -111,10 +111,10 @@ static __attribute__((noinline)) VIP_RETURN leave_with_waiting(struct cq *cq,
 							       struct workqueue *queue, bool polled)
 {
 	entries_add_waiting(&cq->entries, queue);
-	return cq_leave(cq, &cq->object, polled, false, VIP_SUCCESS);
+	return cq_unlock_and_run(cq, &cq->object, polled, false, VIP_SUCCESS);
 }
 
-/* The same; there is an entry. */
+/* Takes the oldest entry, of which there is one. The CQ's lock is held, and released here. */
 static inline VIP_RETURN take_entry(struct cq *cq, bool polled, VIP_VI_HANDLE *vi,
 				    VIP_BOOLEAN *is_receive)
 {
@@ -124,17 +124,17 @@ static inline VIP_RETURN take_entry(struct cq *cq, bool polled, VIP_VI_HANDLE *v
 	*is_receive = queue->is_receive ? VIP_TRUE : VIP_FALSE;
 	if (__builtin_expect(queue->waiting > 0, false))
 		return leave_with_waiting(cq, queue, polled);
-	return cq_leave(cq, &cq->object, polled, false, VIP_SUCCESS);
+	return cq_unlock_and_run(cq, &cq->object, polled, false, VIP_SUCCESS);
 }
 
-/* The same, when there is none yet as far as is known. */
+/* Polls, and takes the oldest entry if there is one then. The CQ's lock is held, and released here. */
 static __attribute__((noinline)) VIP_RETURN poll_and_take(struct cq *cq, VIP_VI_HANDLE *vi,
 							  VIP_BOOLEAN *is_receive)
 {
 	bool polled = cq_poll_locked(cq);
 
 	return entries_are_none(&cq->entries)
-		       ? cq_leave(cq, &cq->object, polled, false, VIP_NOT_DONE)
+		       ? cq_unlock_and_run(cq, &cq->object, polled, false, VIP_NOT_DONE)
 		       : take_entry(cq, polled, vi, is_receive);
 }
 

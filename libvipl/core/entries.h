@@ -3,7 +3,7 @@
  * The entries of a VIPL CQ: one for each completion, in the order in which they happened, over all queues
  * that complete there.
  *
- * An entry says no more than which queue it is of: a queue's completions are told in their order. So it is
+ * An entry says no more than which queue it is of: a queue's completions are reported in their order. So it is
  * the number of that queue, and it is kept where the entry before it leads to: beside the descriptor whose
  * completion that one is, in the ring of its queue. This takes hardly any memory of its own, and nothing is
  * searched.
@@ -55,7 +55,7 @@ static inline void entries_append(struct entries *entries, const struct workqueu
 static inline void entries_add(struct entries *entries, struct workqueue *queue, uint32_t done,
 			       struct posted *place)
 {
-	if (__builtin_expect(done - queue->told <= ENTRIES_MOST, true))
+	if (__builtin_expect(done - queue->reported <= ENTRIES_MOST, true))
 		entries_append(entries, queue, place);
 	else
 		queue->waiting++;
@@ -69,14 +69,14 @@ static inline struct workqueue *entries_take(struct entries *entries)
 {
 	struct workqueue *queue = entries->queues[*entries->first];
 
-	entries->first = &ring_at(queue, queue->told++)->next;
+	entries->first = &ring_at(queue, queue->reported++)->next;
 	return queue;
 }
 
 static inline void entries_add_waiting(struct entries *entries, struct workqueue *queue)
 {
 	queue->waiting--;
-	entries_append(entries, queue, ring_at(queue, queue->told + ENTRIES_MOST - 1));
+	entries_append(entries, queue, ring_at(queue, queue->reported + ENTRIES_MOST - 1));
 }
 
 #endif

@@ -72,7 +72,7 @@ static void report(struct nic *nic, VIP_ERROR_DESCRIPTOR *error, bool closed_by_
 
 	error->NicHandle = object_handle(&nic->object);
 	pthread_mutex_lock(&notifier->lock);
-	/* The caller of the post was told already; the handler need not hear of each. */
+	/* The post has returned the error already, so the handler need not hear of each. */
 	if (!notifier->stop && !(error_is_of_post(error) && notifier->errors.of_posts >= MOST_OF_POSTS))
 		enqueue(nic, error, closed_by_peer);
 	pthread_mutex_unlock(&notifier->lock);

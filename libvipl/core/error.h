@@ -44,7 +44,7 @@ void error_of_vi(struct vi *vi, VIP_ERROR_CODE code, uint32_t operation);
 void error_of_post(struct vi *vi, VIP_ERROR_CODE code, uint32_t operation,
 		   VIP_DESCRIPTOR *descriptor);
 
-/* Errors of this VI's connection that were not delivered yet never will be. */
+/* Drops the errors of this VI's connection that no handler was given yet. */
 void error_forget(struct nic *nic, VIP_VI_HANDLE vi);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Copying between plain memory and the segments of a posted descriptor, for devices that leave it to
- * the processor. The segments are read and checked anew, for much may have happened since the
- * descriptor was posted: a program that has changed it gets what it says now, and where its memory
- * is no longer registered nothing is copied. VipDeregisterMem returns when copies are over.
+ * Copying between plain memory and the segments of a posted descriptor, for devices that leave it to the processor.
+ *
+ * The segments are read and checked again, because the program may have changed the descriptor or deregistered the memory
+ * since it posted. The copy follows the descriptor as it is now. Nothing is copied to or from memory that is not
+ * registered. VipDeregisterMem waits until copies have ended.
  */
 #include "base/copy.h"
 #include "base/span.h"
@@ -77,7 +78,7 @@ bool workqueue_scatter(struct workqueue *queue, uint32_t offset, const void *fro
 	uint32_t done = atomic_load_explicit(&queue->done, memory_order_relaxed);
 
 	/* The descriptor came here through the device; this orders its memory by our means, too. */
-	if (queue->dropped || atomic_load_explicit(&queue->tail, memory_order_acquire) == done)
+	if (queue->orphaned || atomic_load_explicit(&queue->tail, memory_order_acquire) == done)
 		return false;
 	return copy_locked(queue, done, offset, (uint8_t *)(uintptr_t)from, length, false);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What waits for the program's handlers: errors to be told, and CQs at which handlers wait. The thread that
- * calls them is service/notifier.c's; here is what others leave for it.
+ * Work for the thread that calls the program's handlers (service/notifier.c): errors to report, and CQs at which
+ * handlers wait.
  */
 #ifndef VIPL_HANDLERS_H
 #define VIPL_HANDLERS_H
@@ -24,7 +24,7 @@ struct cq_notifies {
 	STAILQ_HEAD(, notify) outstanding;
 	TAILQ_ENTRY(cq) in_watched;
 	struct workqueue *queue; /* that descriptors are taken from; NULL: entries, from the CQ */
-	atomic_bool watched;	 /* the notifier is told of announcements here */
+	atomic_bool watched;	 /* announcements here wake the notifier */
 	uint32_t seen;		 /* announcements, up to the last look */
 	bool look;		 /* there is another reason to look */
 };

@@ -2,10 +2,10 @@
 /*
  * Listening, and the requests that come: from VipConnectWait to VipConnectAccept and VipConnectReject.
  *
- * Servers have gaps between two waits, in which they accept and prepare. For the grace time after a
- * wait the NIC still listens. What comes in the first part of it is held for the next wait, which takes the
- * oldest request whose requester is still there. Later, or when too many are held, a requester is told that the
- * server is busy, and asks again: so it also finds other servers that wait for the same discriminator.
+ * Servers have gaps between two waits, in which they accept and prepare. For the grace time after a wait the
+ * NIC still listens. It holds the requests that come in the first part of that time for the next wait, which takes
+ * the oldest one whose requester is still there. Later, or when it holds too many, it answers a requester that the
+ * server is busy. The requester asks again, and so also finds other servers that wait for the same discriminator.
  */
 #include "listening.h"
 
@@ -55,7 +55,7 @@ static struct listener *find_listener(struct nic *nic, const struct discriminato
 	return listener;
 }
 
-static void turn_away(struct request *request, VIP_RETURN refusal)
+static void refuse(struct request *request, VIP_RETURN refusal)
 {
 	request->nic->device->ops->reject(request->device_request, refusal);
 	free(request);
@@ -78,7 +78,7 @@ static void release_held(struct listener *listener, VIP_RETURN refusal)
 	struct request *request;
 
 	while ((request = take_oldest(listener)))
-		turn_away(request, refusal);
+		refuse(request, refusal);
 }
 
 /* Nobody waits. */
@@ -251,7 +251,7 @@ static struct request *take_held(struct nic *nic, struct listener *listener)
 	while ((request = take_oldest(listener))) {
 		if (nic->device->ops->has_requester(request->device_request))
 			break;
-		turn_away(request, VIP_NO_MATCH);
+		refuse(request, VIP_NO_MATCH);
 	}
 	return request;
 }
@@ -282,7 +282,7 @@ static VIP_RETURN await_request(struct nic *nic, struct connect_waiter *waiter,
 	if (rc == VIP_SUCCESS)
 		TAILQ_INSERT_TAIL(&nic->requests, waiter->request, in_list);
 	else if (waiter->request)
-		turn_away(waiter->request, VIP_NO_MATCH);
+		refuse(waiter->request, VIP_NO_MATCH);
 	return rc;
 }
 

@@ -25,7 +25,7 @@ VIP_RETURN request_accept(struct request *request, struct vi *vi);
 /* False when another thread was first. */
 bool request_reject(struct request *request);
 
-/* [nic] For the agent: ends what is over, and returns when to look again. */
+/* [nic] For the agent: refuses requests and ends listeners whose time is over. Returns when to call it again. */
 int64_t listeners_serve(struct nic *nic);
 /* [nic] Ends all connections, and whatever threads wait for in connecting; for VipCloseNic. */
 void connections_close(struct nic *nic);

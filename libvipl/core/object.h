@@ -7,11 +7,10 @@
  * reference from object_get() to object_put(). The thread that destroys it first retires the handle, so that there
  * are no new references, then wakes the threads that sleep on the object, and waits for the others to let go.
  *
- * The calls of the data path hold no reference. They take a lock in the object in any case, and do that
- * before they know whether it is still there: they check the handle once they have the lock. For that
- * the memory of VIs and CQs *lasts*: it is never anything else, and a lock in it always is one. The thread that
- * retires such an object changes its handle under its locks. Afterwards no call is inside that was let in before.
- * object_at.h is their way to it.
+ * The calls of the data path hold no reference. They find the object by object_at(), take a lock in it, and check the
+ * handle only then. This is safe because the memory of VIs and CQs is type-stable: it is used again for objects of the
+ * same kind only, so a lock in it is always a lock. The thread that retires such an object changes its handle under its
+ * locks. Afterwards no call is inside that was let in before.
  */
 #ifndef VIPL_OBJECT_H
 #define VIPL_OBJECT_H
@@ -22,21 +21,21 @@
 
 #include "vipl.h"
 
-/* The memory of the first ones lasts. */
+/* The memory of the first ones is type-stable. */
 enum object_kind { OBJECT_VI, OBJECT_CQ, OBJECT_NIC, OBJECT_TAG, OBJECT_REQUEST };
 #define OBJECT_TYPE_STABLE 2
 
 struct object {
 	enum object_kind kind;
 	uintptr_t handle;
-	struct object *next_unused; /* of memory that lasts */
+	struct object *next_unused; /* of type-stable memory */
 };
 
-#define OBJECT_ALIGNMENT 64 /* of memory that lasts: a cache line */
+#define OBJECT_ALIGNMENT 64 /* of type-stable memory: a cache line */
 
 /*
- * Memory for an object of a kind that lasts, or NULL; all zeros if it `is_new`, else as one before has
- * left it. What may be looked at without a lock stays as it is, then.
+ * Allocates type-stable memory for an object, or returns NULL. If it `is_new` it is all zeros. Else it is as an earlier
+ * object has left it, and the members that are read without a lock must stay so.
  */
 void *object_allocate(enum object_kind kind, size_t size, bool *is_new);
 /* Keeps the memory for the next one. */

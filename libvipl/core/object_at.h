@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From a handle to memory that lasts, in a few instructions: see object.h. */
+/* From a handle to type-stable memory, in a few instructions: see object.h. */
 #ifndef VIPL_OBJECT_AT_H
 #define VIPL_OBJECT_AT_H
 
@@ -32,7 +32,7 @@ static inline void *object_at(VIP_PVOID handle, enum object_kind kind)
 	return atomic_load_explicit(&chunk[index % OBJECT_CHUNK_SLOTS], memory_order_acquire);
 }
 
-/* Releases the lock that was taken in there: it is not the object that the handle names. */
+/* Releases a lock that was taken at that place: another object is there than the handle names. */
 VIP_RETURN object_unlock_bad_handle(struct lock *lock);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The table from memory handle to region: open addressing, linear probing, at most half full.
- * A look-up copies what it finds and starts again when a writer was at work meanwhile. Tables that
- * were outgrown stay allocated until the NIC is closed, since a look-up may still be in them;
- * each is twice as large as the one before, so together they are no larger than the last.
+ * A look-up copies the entry that it finds, and starts again if a writer was active meanwhile. A table that is too small is
+ * replaced by one of twice the size. It stays allocated until the NIC is closed, since a look-up may still be in it. All
+ * earlier tables together are smaller than the last one.
  */
 #include <errno.h>
 #include <sched.h>

@@ -74,8 +74,8 @@ void vi_decide(struct vi *vi, VIP_RETURN result)
 }
 
 /*
- * Lets a stopped endpoint complete what it had, as flushed at the latest. It need not: what is left
- * is flushed here. But kernels have been seen to stumble over queue pairs reset in mid-flight.
+ * Waits until a stopped endpoint has completed its work requests, which it flushes. The wait is bounded, and the rest
+ * is flushed above the device. It is here because kernels have failed when a queue pair was reset with requests under way.
  */
 static void settle(struct vi *vi, bool receives_too)
 {

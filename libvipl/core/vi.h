@@ -62,7 +62,7 @@ struct vi {
 	/* Guarded by the NIC's lock. */
 	pthread_cond_t changed;	  /* an attempt has its result, or a pause begins */
 	VIP_ERROR_CODE cause;	  /* why the connection ends */
-	bool closed_by_peer;	  /* and has told so */
+	bool closed_by_peer;	  /* the peer has said that it ends the connection */
 	struct connect_info peer; /* valid when connected */
 };
 
@@ -98,25 +98,25 @@ VIP_RETURN vi_set_attributes(struct vi *vi, const VIP_VI_ATTRIBUTES *attributes)
 
 /* IDLE -> CONNECT_PENDING, and a new attempt begins: posted receives go to the device. */
 VIP_RETURN vi_prepare(struct vi *vi);
-/* The same within an attempt. False when the device cannot take the endpoint or its receives. */
+/* Does so within an attempt that goes on. False when the device cannot take the endpoint or its receives. */
 bool vi_offer(struct vi *vi);
 /* While CONNECT_PENDING: the device gives back endpoint and receives, which stay posted. Sends do not. */
 void vi_withdraw(struct vi *vi);
 /* The attempt to connect has its result: all threads that wait for it are woken. */
 void vi_decide(struct vi *vi, VIP_RETURN result);
-/* CONNECTED or ERROR -> IDLE; everything posted is flushed, the peer told. */
+/* CONNECTED or ERROR -> IDLE. Flushes everything posted, and informs the peer. */
 void vi_disconnect(struct vi *vi);
 /*
- * Any state -> IDLE, when the NIC is closed: the peer is told, and posted descriptors are not
- * touched any more, since programs free memory first and close the NIC then.
+ * Any state -> IDLE, when the NIC is closed. Informs the peer. Posted descriptors are not touched any
+ * more, since programs free memory first and close the NIC then.
  */
 void vi_abandon(struct vi *vi);
 /*
- * A descriptor of the VI has failed, which breaks the connection. Enters ERROR: everything posted
- * is flushed, the peer told, the error handler called.
+ * A descriptor of the VI has failed, which breaks the connection. Enters ERROR, flushes everything posted,
+ * informs the peer, and has the error handler called.
  */
 void vi_break(struct vi *vi);
-/* A device that has stalled takes work again; what it had not done it gets anew. */
+/* A stalled endpoint takes work again. The descriptors that it had not done are posted to it again. */
 void vi_revive(struct vi *vi);
 /* The deferred work of a queue of a VI: see deferred.h. */
 void vi_run_deferred(struct workqueue *queue);

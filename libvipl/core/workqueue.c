@@ -136,10 +136,10 @@ void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t lengt
 	uint32_t tail = atomic_load_explicit(&queue->tail, memory_order_acquire);
 	uint32_t done = atomic_load_explicit(&queue->done, memory_order_relaxed);
 
-	if (queue->dropped || tail == done) { /* a device may complete what was never posted */
+	if (queue->orphaned || tail == done) { /* a device may complete what was never posted */
 		cq_retire(queue->cq, 1);
-		if (queue->dropped)
-			queue->dropped--;
+		if (queue->orphaned)
+			queue->orphaned--;
 		return;
 	}
 	status = complete_oldest(queue, done, true, status, length, immediate);
@@ -160,7 +160,7 @@ void workqueue_part_done(struct workqueue *queue, uint32_t error)
 		atomic_load_explicit(&queue->parts_done, memory_order_relaxed) + 1,
 		memory_order_release);
 	cq_retire(queue->cq, 1);
-	if (!error || queue->dropped ||
+	if (!error || queue->orphaned ||
 	    atomic_load_explicit(&queue->tail, memory_order_acquire) ==
 		    atomic_load_explicit(&queue->done, memory_order_relaxed))
 		return;
@@ -180,19 +180,19 @@ static inline VIP_RETURN take_head(struct workqueue *queue, struct cq *cq, uint3
 {
 	struct posted *posted = ring_at(queue, head);
 	VIP_RETURN rc = VIP_SUCCESS;
-	bool attend = false;
+	bool run_deferred = false;
 
 	*descriptor = posted->descriptor;
 	if (posted->status & VIP_STATUS_ERROR_MASK) {
 		rc = VIP_DESCRIPTOR_ERROR;
 		/* A caller that is told of the error that broke the VI shall find the VI in ERROR. */
-		attend = atomic_load(&queue->vi->broken);
+		run_deferred = atomic_load(&queue->vi->broken);
 	}
 	atomic_store_explicit(&queue->head, head + 1, memory_order_release);
-	return cq_leave(cq, &queue->vi->object, polled, attend, rc);
+	return cq_unlock_and_run(cq, &queue->vi->object, polled, run_deferred, rc);
 }
 
-/* The same, when nothing is done yet as far as is known. */
+/* Polls, and takes the head if it is done then. The CQ's lock is held, and released here. */
 static __attribute__((noinline)) VIP_RETURN poll_and_take(struct workqueue *queue, struct cq *cq,
 							  VIP_DESCRIPTOR **descriptor)
 {
@@ -204,7 +204,7 @@ static __attribute__((noinline)) VIP_RETURN poll_and_take(struct workqueue *queu
 		return take_head(queue, cq, head, polled, descriptor);
 	*descriptor = NULL;
 	rc = workqueue_is_empty(queue) ? VIP_DESCRIPTOR_ERROR : VIP_NOT_DONE;
-	return cq_leave(cq, &queue->vi->object, polled, false, rc);
+	return cq_unlock_and_run(cq, &queue->vi->object, polled, false, rc);
 }
 
 static inline VIP_RETURN take_from(struct workqueue *queue, struct cq *cq, VIP_VI_HANDLE handle,

@@ -70,10 +70,10 @@ struct workqueue {
 	_Atomic uint32_t done;
 	_Atomic uint32_t parts_done;
 	uint32_t part_error; /* of a part of the descriptor at `done` */
-	uint32_t told;		     /* at a VIPL CQ: it has not told the completions in [told, done) */
+	uint32_t reported;	     /* by VipCQDone, of a VIPL CQ: not yet those in [reported, done) */
 	uint32_t waiting;	     /* for entries, of these the last: see entries.h */
 	uint32_t passed;	     /* while the CQ's entries are gone through */
-	uint32_t dropped;	     /* that the device still has, older than all in the ring */
+	uint32_t orphaned;	     /* requests that the device has, older than all in the ring */
 	struct queue_deferred deferred;
 };
 
@@ -99,7 +99,7 @@ VIP_RETURN workqueue_post_receive(struct workqueue *queue, VIP_VI_HANDLE handle,
 VIP_RETURN workqueue_take(struct workqueue *queue, VIP_VI_HANDLE handle,
 			  VIP_DESCRIPTOR **descriptor);
 
-/* Hands over to the device what it has room for; after a completion, or when it is opened. */
+/* Submits as much of the backlog as the device has room for. Called after a completion, or when the queue is opened. */
 void workqueue_submit_backlog(struct workqueue *queue);
 
 static inline bool workqueue_is_empty(const struct workqueue *queue)

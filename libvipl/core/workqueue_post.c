@@ -76,7 +76,7 @@ static __attribute__((noinline)) struct refusal submit(struct workqueue *queue,
 	return (struct refusal){NOTHING, earlier, 0};
 }
 
-/* The same, if there is room. The queue's lock is held. */
+/* Hands over the oldest descriptor that is still here, if there is room. The queue's lock is held. */
 static struct refusal try_submit(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor)
 {
 	uint32_t before = under_way(queue);
@@ -97,10 +97,14 @@ static void fail(struct workqueue *queue, uint32_t error)
 }
 
 /*
- * What could not be handed over while there were earlier ones waits for them (errors are told in
- * order, and room may come); if they are done by now it is worth another try; else its time has
- * come. For memory it waits as long as it takes: others may have it, and the agent comes back.
- * True when there is reason to try again at once.
+ * The oldest descriptor that is still here could not be handed over.
+ *
+ * - Requests are under way: it waits for them, because errors are reported in order and room may come.
+ * - There was no memory: it waits, and the agent tries again.
+ * - There were requests, and they are done by now: it is tried again at once.
+ * - Else it fails.
+ *
+ * Returns true if it is to be tried again at once.
  */
 static bool defer_or_fail(struct workqueue *queue, struct refusal why)
 {
@@ -125,7 +129,7 @@ static bool defer_or_fail(struct workqueue *queue, struct refusal why)
  * The queue's lock is held. `why`: what try_submit() has just been hindered by, if it was called. True
  * when something was completed here, without the device.
  */
-static bool feed(struct workqueue *queue, struct refusal why)
+static bool submit_backlog(struct workqueue *queue, struct refusal why)
 {
 	bool completed = false;
 
@@ -151,7 +155,7 @@ static bool feed(struct workqueue *queue, struct refusal why)
 	return completed;
 }
 
-/* A bad descriptor is told at once, also when no connection will process it. */
+/* A bad descriptor fails at once, even if no connection ever processes it. */
 static bool fail_if_bad(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor)
 {
 	struct segment segments[MAX_SEGMENTS];
@@ -186,7 +190,7 @@ static __attribute__((noinline)) void submit_slowly(struct workqueue *queue,
 	queue->credits = 0;
 	switch (queue->mode) {
 	case QUEUE_OPEN:
-		completed = feed(queue, why);
+		completed = submit_backlog(queue, why);
 		break;
 	case QUEUE_HOLDS:
 		completed = queue->is_receive && fail_if_bad(queue, descriptor);
@@ -203,7 +207,7 @@ static __attribute__((noinline)) void submit_slowly(struct workqueue *queue,
 
 	if (completed) {
 		lock_acquire(&queue->cq->lock);
-		cq_leave(queue->cq, &vi->object, true, false, VIP_SUCCESS);
+		cq_unlock_and_run(queue->cq, &vi->object, true, false, VIP_SUCCESS);
 	}
 	vi_put(vi);
 }
@@ -313,7 +317,7 @@ static inline __attribute__((always_inline))
 VIP_RETURN post_to(struct workqueue *queue, VIP_VI_HANDLE handle, bool is_receive,
 		   VIP_DESCRIPTOR *descriptor)
 {
-	/* The same as queue->vi, without a look. */
+	/* This is queue->vi, without a load. */
 	const struct vi *vi = (const struct vi *)((const char *)queue -
 						  (is_receive ? offsetof(struct vi, receive)
 							      : offsetof(struct vi, send)));
@@ -380,7 +384,7 @@ void workqueue_submit_backlog(struct workqueue *queue)
 
 	workqueue_lock(queue);
 	if (queue->mode == QUEUE_OPEN)
-		completed = feed(queue, (struct refusal){NOTHING, false, 0});
+		completed = submit_backlog(queue, (struct refusal){NOTHING, false, 0});
 	lock_release(&queue->lock);
 	if (completed)
 		cq_kick(queue->cq);

@@ -12,7 +12,7 @@ unsigned workqueue_with_device(struct workqueue *queue)
 
 	workqueue_lock(queue);
 	lock_acquire(&queue->cq->lock);
-	count = under_way(queue) + queue->dropped;
+	count = under_way(queue) + queue->orphaned;
 	lock_release(&queue->cq->lock);
 	lock_release(&queue->lock);
 	return count;
@@ -26,7 +26,7 @@ void workqueue_drop(struct workqueue *queue)
 	lock_acquire(&queue->cq->lock);
 	tail = atomic_load(&queue->tail);
 	queue->mode = QUEUE_HOLDS;
-	queue->dropped += queue->submitted - atomic_load(&queue->done);
+	queue->orphaned += queue->submitted - atomic_load(&queue->done);
 	queue->submitted = tail;
 	queue->offset = 0;
 	atomic_store(&queue->done, tail);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The loopback NIC: opening, limits, and what its agent looks after. */
+/* The loopback NIC: opening it, its limits, and the file descriptors that its agent serves. */
 #include <errno.h>
 #include <fcntl.h>
 #include <ifaddrs.h>

@@ -58,7 +58,7 @@ static bool introduce_with(struct loopback_endpoint *endpoint, int fd, enum hell
 	return hello_send(fd, &hello, fds, count);
 }
 
-/* Takes what the peer has told, but for the link. 0 or errno. */
+/* Takes all that the peer's hello says, except for the link. 0 or errno. */
 static int adopt_peer(struct loopback_endpoint *endpoint, const struct hello *hello, pid_t process,
 		    int regions_fd, int page_fd)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The lane that goes out: what is not short enough for lane_out.h. */
+/* The lane that goes out: the functions that are too long to be inline in lane_out.h. */
 #include "lane_out.h"
 
 uint8_t *send_ring(struct loopback_endpoint *endpoint, uint32_t length)

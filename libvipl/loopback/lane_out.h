@@ -42,7 +42,7 @@ static inline void send_set_stamp(struct loopback_endpoint *endpoint, uint32_t s
 	endpoint->stamps[place % SEND_STAMPS] = stamp;
 }
 
-/* The send under way gets its place in the order of its CQ now, whenever it is reported. */
+/* Gives the send under way its stamp, its place in the order of its CQ, even if it is reported later. */
 static inline void send_stamp_now(struct loopback_endpoint *endpoint)
 {
 	if (endpoint->shares && endpoint->send_cq->page)
@@ -50,8 +50,8 @@ static inline void send_stamp_now(struct loopback_endpoint *endpoint)
 }
 
 /*
- * The same before the message is published: from then on it may be answered, and another thread may poll the CQ
- * before this one has marked the send as done. So the other thread finds the place. A pending send continues
+ * Gives the send under way its stamp before the message is published. From then on it may be answered, and another thread
+ * may poll the CQ before this one has marked the send as done. That thread finds the stamp. A pending send continues
  * under the CQ's lock, so no thread polls meanwhile.
  */
 static inline void send_take_place(struct loopback_endpoint *endpoint)
@@ -91,7 +91,7 @@ void send_publish_inline(struct loopback_endpoint *endpoint, struct lane_message
 	__builtin_prefetch((void *)&endpoint->out->receives[endpoint->taken & (LANE_RECEIVES - 1)]);
 }
 
-/* The same, out of line. */
+/* send_publish_inline(), out of line. */
 void send_publish(struct loopback_endpoint *endpoint, struct lane_message *message,
 		  enum message_kind kind, uint32_t length, const struct device_send *send);
 
@@ -102,11 +102,11 @@ static inline void send_finish_well(struct loopback_endpoint *endpoint)
 			      memory_order_release);
 }
 
-/* The send under way is over, with success or with an error bit: its turn in the CQ is now. */
+/* The send under way has ended, with success or with an error bit. It gets its stamp now. */
 void send_finish(struct loopback_endpoint *endpoint, uint32_t error);
-/* The same for a send that has its stamp already, from send_publish() or send_set_stamp(). */
+/* The send under way has ended. It has its stamp already, from send_publish() or send_set_stamp(). */
 void send_finish_stamped(struct loopback_endpoint *endpoint, uint32_t error);
-/* The same for a send that the peer's end does not take. The peer gets the error `end`. */
+/* The send under way has ended because the peer's end does not take it. The peer gets the error `end`. */
 void send_refused(struct loopback_endpoint *endpoint, uint32_t error, enum lane_end end);
 
 /* Wakes the sleepers that asked for it, after a message was published or finished. Returns 0. */
@@ -124,9 +124,9 @@ static inline int send_announce_alone(struct loopback_endpoint *endpoint)
 	return 0;
 }
 
-/* The same where one of the two CQs has several queues. */
+/* Wakes the sleepers, if there are any, where the peer's receive queue or our send queue is on a VIPL CQ. */
 int send_announce_shared(struct loopback_endpoint *endpoint);
-/* Whichever it is. */
+/* Calls the one of the two that is right for the endpoint. */
 void send_announce(struct loopback_endpoint *endpoint);
 
 #endif

@@ -192,7 +192,7 @@ struct loopback_endpoint {
 	uint32_t taken;	  /* receives of the peer */
 	uint32_t written; /* messages */
 	uint32_t seen_consumed;
-	bool shares; /* a CQ with other queues: the peer's receive queue does, or ours */
+	bool shares; /* the peer's receive queue or our send queue is on a VIPL CQ */
 	uint64_t ring_written, seen_ring_consumed;
 	uint32_t accepted;	    /* sends */
 	_Atomic uint32_t finished;  /* of these; each but a last one with success */
@@ -333,7 +333,7 @@ void loopback_endpoint_stop(struct device_endpoint *endpoint);
 void loopback_endpoint_reset(struct device_endpoint *endpoint);
 /* [nic] From here on the endpoint uses the link. Publishes the posted receives. */
 void endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsigned out_lane);
-/* Waits until the peer is in none of our memory by virtue of what it has seen before. */
+/* Waits until the peer has ended all accesses to our memory that it began before this call. */
 void endpoint_quiesce(struct loopback_endpoint *endpoint);
 
 /* hello.c */
@@ -370,14 +370,14 @@ int loopback_post_receive(struct device_endpoint *endpoint, const struct segment
 /* The receive queue's lock is held. */
 void loopback_publish(struct loopback_endpoint *endpoint, uint32_t index);
 /*
- * The receive CQ's lock is held. Takes messages that have arrived; after the end of the connection,
- * completes all posted receives. Both return the number of receives that were done.
+ * The receive CQ's lock is held. loopback_consume() takes messages that have arrived. loopback_flush_receives() follows
+ * the end of the connection, and completes all posted receives as flushed. Both return how many receives they completed.
  */
 int loopback_consume(struct loopback_endpoint *endpoint);
 int loopback_flush_receives(struct loopback_endpoint *endpoint);
 /*
- * The same for a CQ of several queues: takes the first message and those before the bound, at most `most`.
- * `has_more`: there are more.
+ * For a VIPL CQ: takes the first message, and those whose stamps are before the bound, at most `most`. `has_more`: there
+ * are more. The rest is as for loopback_consume().
  */
 int loopback_take_before(struct loopback_endpoint *endpoint, uint32_t bound, uint32_t most,
 			 bool *has_more);

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Completions of a CQ of several queues, in the order in which they happened. The queues are its
- * sources.
+ * The completions of a VIPL CQ, in the order in which they happened. The queues that complete there are its sources.
  *
- * Each completion has a stamp, a number of the CQ's counter at the time. A round of polling first
- * looks where the counter is, the round's limit; then it gathers all sources that have something,
- * and takes from them what is before the limit, by stamps. What had happened before a completion
- * with such a stamp is found: its source was marked before that stamp was taken, hence before the
- * limit was.
+ * Each completion has a stamp: the value of the CQ's counter when it happened. A round of polling has three steps:
  *
- * Sources of this process are called by order_call(), those that peers fill by bits in the CQ's
- * page. A peer can clear the bits of others: progress.c looks after what stays. And it can write
- * any stamp: that changes where its own completions are among the others, and no round takes more
- * of one source than fits its lane. If it writes to the counter, then all order may be lost, and
- * nothing else.
+ * 1. It reads the counter. This value is the round's limit.
+ * 2. It gathers the sources that have completions.
+ * 3. It takes from them the completions whose stamps are less than the limit, the least stamp first.
+ *
+ * No earlier completion is missed. A source is marked before its completion takes a stamp. So if the stamp is less than
+ * the limit, the mark was there before step 2.
+ *
+ * Sources of this process are marked by order_call(), those that peers fill by bits in the CQ's page. What can a peer do?
+ *
+ * - It clears the bits of others: progress.c finds their messages.
+ * - It writes a false stamp: only its own completions change their places. No round takes more messages of one source than
+ *   a lane has room for.
+ * - It writes to the counter: the order may be lost, and nothing else.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -173,23 +176,23 @@ static void begin_round(struct loopback_cq *cq)
 	cq->order.round++;
 	cq->order.limit = stamps_now(cq);
 	/*
-	 * Of what was found in an earlier round an honest stamp is less than this limit. One that is not
-	 * counts as the last before it. Those whose stamp is lowered stay behind all others, so it is
-	 * still a heap.
+	 * Sources from an earlier round are in the heap. An honest stamp among them is less than this limit. A
+	 * stamp that is not becomes the greatest one below the limit. Such a source stays behind all others, so
+	 * this is still a heap.
 	 */
 	for (unsigned i = 0; i < cq->order.count; i++)
 		if (!stamp_before(cq->order.heap[i]->stamp, cq->order.limit))
 			cq->order.heap[i]->stamp = cq->order.limit - 1;
 	/*
-	 * After the limit was read: to what is found to be answered before it the peer has taken the
-	 * message before, so the send is found to be done here.
+	 * These steps come after the limit was read. A peer takes a message before it answers it. So if the answer's
+	 * stamp is less than the limit, the send of that message is found to be done here.
 	 */
 	go_on_with_pending(cq);
 	gather_called(cq);
 	gather_arrived(cq);
 }
 
-/* For threads that look without the lock. */
+/* Publishes for threads that look without the lock. */
 static void note(struct loopback_order *order)
 {
 	atomic_store_explicit(&order->is_filled, order->count, memory_order_relaxed);
@@ -197,7 +200,7 @@ static void note(struct loopback_order *order)
 			      memory_order_relaxed);
 }
 
-/* Takes of the first source what comes before all others. */
+/* Takes the completions of the first source that come before those of all others. */
 static int take_first(struct loopback_cq *cq, uint32_t most)
 {
 	struct loopback_order *order = &cq->order;
@@ -214,7 +217,7 @@ static int take_first(struct loopback_cq *cq, uint32_t most)
 		source->taken = 0;
 	}
 	if (source->is_receive && !source->has_ended && atomic_load(&source->endpoint->stopped)) {
-		/* The message that was next is gone: in its place comes what is flushed, in its own turn. */
+		/* The next message is gone. The flushed receives come instead, each in its turn. */
 		source->has_ended = true;
 		count = 0;
 		has_more = true;

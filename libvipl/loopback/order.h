@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Completions of CQs of several queues, in the order in which they happened. */
+/* The completions of VIPL CQs, in the order in which they happened. */
 #ifndef VIPL_LOOPBACK_ORDER_H
 #define VIPL_LOOPBACK_ORDER_H
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Progress without the program's help. Usually the program asks for completions often, or sleeps
- * until there is one, and nothing has to be done here. While it asks for any, a timer runs, and
- * what it has not asked for since the last turn is looked at. When it asks for none, the timer
- * stops, or slows down to a second, and from then on peers ring for the agent. The NIC's lock is held
- * everywhere here but in progress_polled().
+ * Progress without the program's help. Usually the program polls often, or sleeps until there is a completion, and there
+ * is nothing to do here. Otherwise:
+ *
+ * - While the program polls some CQs, a timer runs. Each tick looks at the CQs that were not polled since the last one.
+ * - When it polls none, the timer stops, or has ticks of a second. From then on peers ring for the agent.
+ *
+ * The NIC's lock is held everywhere in this file but in progress_polled().
  */
 #include <stdint.h>
 #include <sys/timerfd.h>
@@ -144,7 +146,7 @@ static void ask_for_bells(struct loopback_device *device)
 
 static bool has_stalled_sender(struct loopback_endpoint *endpoint)
 {
-	/* Between what was consumed and this; see loopback_advance(). */
+	/* Orders this look after the store to `consumed`; see loopback_advance(). */
 	atomic_thread_fence(memory_order_seq_cst);
 	return atomic_load_explicit(&endpoint->in->sender_waits, memory_order_relaxed) &&
 	       atomic_exchange(&endpoint->in->sender_waits, 0);

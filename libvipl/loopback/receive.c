@@ -14,7 +14,7 @@ static uint32_t usable(const struct loopback_endpoint *endpoint, const struct se
 			   RIGHT_LOCAL_WRITE, segment->address, segment->length);
 }
 
-/* The same, and remembers the region. `dereg_epoch`: the device's, before. */
+/* Looks the region up, and remembers it. `dereg_epoch`: the device's, before the look-up. */
 static uint32_t look_up(struct loopback_endpoint *endpoint, const struct segment *segment,
 			uint32_t dereg_epoch)
 {
@@ -173,7 +173,7 @@ static const uint8_t *ring_take(struct loopback_endpoint *endpoint, uint32_t len
 }
 
 /* The members of a message, each read once. */
-struct told {
+struct header {
 	uint8_t kind;
 	bool has_immediate;
 	uint32_t length, immediate;
@@ -208,40 +208,40 @@ static void tell_reception(struct loopback_endpoint *endpoint)
 
 /* A message for the oldest receive. False when the peer has broken the rules. */
 static bool take_message(struct loopback_endpoint *endpoint, const struct lane_message *message,
-			 const struct told *told)
+			 const struct header *header)
 {
 	const struct loopback_receive *receive = receive_at(endpoint, endpoint->completed);
-	uint32_t total = endpoint->offset + told->length, status = 0;
-	bool in_ring = told->kind == MESSAGE_IN_RING || told->kind == MESSAGE_PART;
+	uint32_t total = endpoint->offset + header->length, status = 0;
+	bool in_ring = header->kind == MESSAGE_IN_RING || header->kind == MESSAGE_PART;
 	const uint8_t *data = message->data;
 
-	if (told->kind == MESSAGE_TOO_LONG) {
+	if (header->kind == MESSAGE_TOO_LONG) {
 		/* Or too long for the registered part of it. */
 		endpoint->rx_stopped = endpoint->own.reliability != VIP_SERVICE_UNRELIABLE;
 		complete(endpoint,
-			 told->length > receive->room ? VIP_STATUS_LENGTH_ERROR
+			 header->length > receive->room ? VIP_STATUS_LENGTH_ERROR
 						      : VIP_STATUS_PROTECTION_ERROR,
 			 0, 0);
 		return true;
 	}
 	/* All parts together are one message. */
-	if (told->length > endpoint->own.max_transfer - endpoint->offset ||
-	    (told->kind == MESSAGE_INLINED && told->length > MESSAGE_INLINE) ||
-	    (in_ring && told->length > LANE_PIECE) ||
-	    (told->kind != MESSAGE_WRITTEN && total > receive->room))
+	if (header->length > endpoint->own.max_transfer - endpoint->offset ||
+	    (header->kind == MESSAGE_INLINED && header->length > MESSAGE_INLINE) ||
+	    (in_ring && header->length > LANE_PIECE) ||
+	    (header->kind != MESSAGE_WRITTEN && total > receive->room))
 		return false;
 	/* An RDMA write takes a receive only for its immediate data. */
-	if (told->kind == MESSAGE_WRITTEN &&
-	    (!told->has_immediate || endpoint->offset ||
-	     (told->length && !endpoint->own.rights.rdma_write)))
+	if (header->kind == MESSAGE_WRITTEN &&
+	    (!header->has_immediate || endpoint->offset ||
+	     (header->length && !endpoint->own.rights.rdma_write)))
 		return false;
 	if (in_ring)
-		data = ring_take(endpoint, told->length);
-	if ((in_ring || told->kind == MESSAGE_INLINED) &&
-	    !put(endpoint, receive, data, told->length))
+		data = ring_take(endpoint, header->length);
+	if ((in_ring || header->kind == MESSAGE_INLINED) &&
+	    !put(endpoint, receive, data, header->length))
 		endpoint->part_failed = true;
 	endpoint->offset = total;
-	if (told->kind == MESSAGE_PART)
+	if (header->kind == MESSAGE_PART)
 		return true;
 
 	if (endpoint->part_failed) { /* deregistered since it was posted */
@@ -249,41 +249,41 @@ static bool take_message(struct loopback_endpoint *endpoint, const struct lane_m
 		complete(endpoint, VIP_STATUS_PROTECTION_ERROR, 0, 0);
 		return true;
 	}
-	if (told->kind == MESSAGE_IN_RING &&
+	if (header->kind == MESSAGE_IN_RING &&
 	    endpoint->own.reliability == VIP_SERVICE_RELIABLE_RECEPTION)
 		tell_reception(endpoint);
-	if (told->has_immediate)
+	if (header->has_immediate)
 		status |= VIP_STATUS_IMMEDIATE;
-	if (told->kind == MESSAGE_WRITTEN)
+	if (header->kind == MESSAGE_WRITTEN)
 		status |= VIP_STATUS_OP_REMOTE_RDMA_WRITE;
-	complete(endpoint, status, total, told->immediate);
+	complete(endpoint, status, total, header->immediate);
 	return true;
 }
 
 /* An RDMA operation that the peer cannot do itself. False when it has broken the rules. */
 static bool take_order(struct loopback_endpoint *endpoint, const struct lane_message *message,
-		       const struct told *told)
+		       const struct header *header)
 {
 	uint64_t address = READ_ONCE(message->target.address);
 	uint32_t handle = READ_ONCE(message->target.handle);
-	bool is_write = told->kind == MESSAGE_WRITE;
+	bool is_write = header->kind == MESSAGE_WRITE;
 	uint32_t right = is_write ? RIGHT_RDMA_WRITE : RIGHT_RDMA_READ;
 	const uint8_t *data = NULL;
 	bool allowed;
 
-	if (told->length > LANE_PIECE)
+	if (header->length > LANE_PIECE)
 		return false;
 	if (is_write)
-		data = ring_take(endpoint, told->length);
+		data = ring_take(endpoint, header->length);
 	allowed = (is_write ? endpoint->own.rights.rdma_write : endpoint->own.rights.rdma_read) &&
 		  region_room(endpoint->device->regions, handle, endpoint->domain->number, right,
-			      address, told->length) == told->length;
-	if (allowed && !told->length)
+			      address, header->length) == header->length;
+	if (allowed && !header->length)
 		; /* the address may be anything */
 	else if (allowed && is_write)
-		copy_unseen((void *)(uintptr_t)address, data, told->length);
+		copy_unseen((void *)(uintptr_t)address, data, header->length);
 	else if (allowed)
-		copy_unseen(endpoint->in->answer_data, (void *)(uintptr_t)address, told->length);
+		copy_unseen(endpoint->in->answer_data, (void *)(uintptr_t)address, header->length);
 	/* A requester that reads the answer finds the data there. */
 	atomic_store_explicit(&endpoint->in->answer,
 			      (uint64_t)(atomic_load_explicit(&endpoint->read,
@@ -330,25 +330,25 @@ static inline bool take_short(struct loopback_endpoint *endpoint,
 static __attribute__((noinline)) bool take(struct loopback_endpoint *endpoint,
 					   const struct lane_message *message)
 {
-	struct told told = {
+	struct header header = {
 		.kind = READ_ONCE(message->kind),
 		.has_immediate = READ_ONCE(message->has_immediate),
 		.length = READ_ONCE(message->length),
 		.immediate = READ_ONCE(message->immediate),
 	};
 
-	if (told.kind == MESSAGE_WRITE || told.kind == MESSAGE_READ)
-		return take_order(endpoint, message, &told);
-	if (told.kind == MESSAGE_ABORT) {
+	if (header.kind == MESSAGE_WRITE || header.kind == MESSAGE_READ)
+		return take_order(endpoint, message, &header);
+	if (header.kind == MESSAGE_ABORT) {
 		endpoint->offset = 0;
 		endpoint->part_failed = false;
 		return true;
 	}
-	if (told.kind < MESSAGE_INLINED || told.kind > MESSAGE_PART)
+	if (header.kind < MESSAGE_INLINED || header.kind > MESSAGE_PART)
 		return false;
 	if (atomic_load_explicit(&endpoint->posted, memory_order_acquire) == endpoint->completed)
 		return false;
-	return take_message(endpoint, message, &told);
+	return take_message(endpoint, message, &header);
 }
 
 int loopback_flush_receives(struct loopback_endpoint *endpoint)

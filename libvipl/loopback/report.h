@@ -9,7 +9,7 @@
 int loopback_report_sends(struct loopback_endpoint *endpoint);
 
 /*
- * The CQ's lock is held, and the CQ has several queues. Is there a send to report, or one that is being published?
+ * For a VIPL CQ, whose lock is held. Is there a send to report, or one that is being published?
  * Then this is its stamp.
  */
 bool loopback_next_send(struct loopback_endpoint *endpoint, uint32_t *stamp);

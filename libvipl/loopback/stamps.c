@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The counter of a CQ of several queues, and the stamps that are taken from it. */
+/* The counter of a VIPL CQ, and the stamps that are taken from it. */
 #include "base/log.h"
 #include "order.h"
 

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "rdma.h"
 
-/* Is the address one of the device's? rdma_cm knows, whatever the link layer is. */
+/* Returns true if the address is one of the device's. rdma_cm knows this for every link layer. */
 static bool is_of_device(struct rdma_device *device, struct sockaddr *address)
 {
 	struct rdma_cm_id *id;

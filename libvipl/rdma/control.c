@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Control connections. What rdma_cm tells when a connection is made or ends goes in messages that may
- * be lost, and are repeated after seconds or not at all; and no message says that a host has died. So two
- * NICs whose VIs are connected have a TCP connection beside them, one for all their VIs. TCP repeats
- * what is lost; its keepalive, which kernels answer, finds out whether the other host and process are
- * there. It knows nothing of a process that is merely stopped, and needs no time of ours.
+ * Control connections. rdma_cm's messages about the beginning and the end of a connection may be lost. They are repeated
+ * after seconds, or not at all, and no message says that a host has died. So two NICs whose VIs are connected also have a
+ * TCP connection, one for all their VIs. TCP repeats lost messages. Its keepalive finds out whether the other host and
+ * process are there. Kernels answer it, so a stopped process counts as there, and the program spends no time on it.
  *
- * It is a help: without it (a firewall is between them) all else works as rdma_cm lets it, and pings
- * find out whether the other host is there.
+ * VIs also work without it, for example behind a firewall. Then news comes as rdma_cm brings it, and pings find out
+ * whether the other host is there.
  */
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -295,7 +294,7 @@ static void connected(struct control *control)
 		control_ended(control, error);
 		return;
 	}
-	/* Its kernel is there, whatever the process does. */
+	/* The peer's kernel is there, even if its process is stopped. */
 	control->state = CONTROL_GREETING;
 	control->was_taken = true;
 	if (!control->was_reset) /* of a process that is stopped there is no reset */

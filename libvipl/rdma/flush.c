@@ -29,7 +29,7 @@ bool rdma_has_reception(const struct ibv_device_attr *limits)
 
 int rdma_flush_create(struct rdma_endpoint *endpoint)
 {
-	/* Whole pages: what is registered may not be there in a child of this process. */
+	/* Whole pages, because registered pages may be missing in a child of this process. */
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	void *memory = aligned_alloc(page, page);
 	int error;

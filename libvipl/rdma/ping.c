@@ -30,7 +30,7 @@ void ping_drop(struct ping *ping)
 	ping->id = NULL;
 }
 
-/* Answered; or what is wrong is on this side, and the host is not to suffer for it. */
+/* The host has answered, or the ping has failed on this side, which says nothing about the host. */
 static void settle(struct ping *ping)
 {
 	ping_drop(ping);

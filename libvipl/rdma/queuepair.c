@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "rdma.h"
 
-/* Asked for, in bytes: what is sent inline the device need not fetch. It may give more, or none. */
+/* The bytes of inline data that are asked for. The device need not fetch inline data. It may allow more, or none. */
 #define INLINE_SIZE 128u
 
 /* Peers gone without a word are noticed after some 4.096 us * 2^16 * (6 + 1) = 2 s. */
@@ -181,10 +181,10 @@ int rdma_endpoint_prepare(struct device_endpoint *base)
 }
 
 /*
- * Only for soft-RoCE, which goes on with a message after it has told that the message has come, and frees it twice
- * when the queue pair is reset meanwhile. When it flushes a receive it is over with all messages. So
- * where no other receive's flush is waited for, one is posted to know when. Only now, lest a message takes
- * it; and a second time ERR, since there such a receive is flushed by that.
+ * Only for soft-RoCE. It still works on a message after the message's completion. If the queue pair is reset then, the
+ * kernel frees the message twice. When soft-RoCE flushes a receive it has finished all messages. So if no flush of
+ * another receive is outstanding, one receive is posted, and its flush is the end. It is posted only now, so that no
+ * message takes it. The second change to ERR flushes it.
  */
 static void drain(struct rdma_endpoint *endpoint)
 {
@@ -275,8 +275,8 @@ static uint8_t clamp(uint8_t value, int limit)
 }
 
 /*
- * rdma_cm gives both ends the requester's path MTU, whatever the other port takes. So the end that accepts takes no
- * more than its own port's, and says so in its accept. Both ends come to the same value.
+ * rdma_cm gives both ends the requester's path MTU, even if the other port's MTU is less. So the end that accepts takes
+ * the less of the two, and sends it in its accept. Both ends come to the same value.
  */
 static enum ibv_mtu path_mtu(const struct rdma_endpoint *endpoint, enum ibv_mtu requested)
 {

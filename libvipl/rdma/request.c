@@ -4,11 +4,10 @@
  * other, each with a new cm_id, until the owner of a port accepts or refuses, or no port has a listener. Until
  * an answer comes the queue pair stays in INIT, so posted receives outlive every failure.
  *
- * rdma_cm repeats a lost request after some four seconds, and waits for an answer whatever becomes of
- * the host. So a request without an answer is soon made once more, in another id, for the same queue
- * pair: a host that has it refuses the second one as stale, and goes on with the first; that also
- * tells, every now and then, that it is still there. The ids must go before the connection is
- * established: from then on such a repetition would end it.
+ * rdma_cm repeats a lost request after some four seconds, and waits for an answer even if the host is gone. So a request
+ * without an answer is soon made once more, with another cm_id and the same queue pair. A host that has the first one
+ * refuses the second as stale, and goes on with the first. This answer also shows that the host is still there. The
+ * additional cm_ids are destroyed before the connection is established, because a repeated request would end it.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Moving data: work requests out of sends and receives, and completions out of what is done. */
+/* Moving data: posts sends and receives as work requests, and reports work completions. */
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
@@ -21,8 +21,8 @@ static bool is_rdma(const struct device_send *send)
 }
 
 /*
- * Shall it wait for reads? On UC there are none. What they bring may be what is sent: it must not
- * be fetched when it is posted, as inline data is.
+ * Returns true if the send has to wait for earlier RDMA reads, of which UC has none. The reads may bring the data that
+ * is sent, so it must not be inline: inline data is fetched when it is posted.
  */
 static bool is_fenced(const struct rdma_endpoint *endpoint, const struct device_send *send)
 {
@@ -53,7 +53,7 @@ void rdma_limit_requests(struct rdma_endpoint *endpoint, uint32_t bytes)
 	endpoint->whole_bytes = rdma_is_soft(endpoint->device) ? WATCHED : bytes;
 }
 
-/* As most are: a message in one request. */
+/* Posts a message in one request, as most are. */
 static inline int post_message(struct rdma_endpoint *endpoint, const struct device_send *send)
 {
 	struct ibv_send_wr *request = &endpoint->send_request;
@@ -67,9 +67,8 @@ static inline int post_message(struct rdma_endpoint *endpoint, const struct devi
 }
 
 /*
- * One request, for what `segments` and `length` say of the send. `kind`: RDMA_WR_ID_PART or
- * RDMA_WR_ID_STAGED. All requests are signalled: each takes a place in the CQ, and what is done is
- * known one by one.
+ * Posts one request for a part of the send or for all of it: `length` bytes, in `segments`. `kind`: RDMA_WR_ID_PART,
+ * RDMA_WR_ID_STAGED or 0. All requests are signalled, so each takes a place in the CQ and has its own completion.
  */
 static inline int post_request(struct rdma_endpoint *endpoint, const struct device_send *send,
 			       const struct segment *segments, unsigned count, uint32_t length,
@@ -103,7 +102,7 @@ static inline int post_request(struct rdma_endpoint *endpoint, const struct devi
 	return ibv_post_send(endpoint->qp, request, &endpoint->bad_send);
 }
 
-/* The segments of what comes next, as much as one request takes. Returns how many bytes that is. */
+/* Cuts off the next part of the send: as many segments and bytes as one request takes. Returns its length. */
 static uint32_t cut(const struct rdma_endpoint *endpoint, const struct device_send *send,
 		    struct segment *segments, unsigned *count)
 {
@@ -134,7 +133,7 @@ static inline int finish(struct rdma_endpoint *endpoint, const struct device_sen
 								 : EINPROGRESS;
 }
 
-/* An RDMA operation in several requests, or what is left of it. */
+/* Posts an RDMA operation in several requests, from send.offset on. */
 static int post_parts(struct rdma_endpoint *endpoint, struct device_send send)
 {
 	for (;;) {
@@ -156,13 +155,13 @@ static int post_parts(struct rdma_endpoint *endpoint, struct device_send send)
 	}
 }
 
-/* In one request, out of a buffer. */
+/* Copies the send into a buffer, and posts it in one request. */
 static int post_staged_send(struct rdma_endpoint *endpoint, const struct device_send *send)
 {
 	int error = EFAULT; /* deregistered since the descriptor was read */
 	struct rdma_buffer *buffer;
 
-	/* It is fetched now, and what the reads before it bring may be what is sent. */
+	/* It is copied now, and earlier reads may bring the data that is sent. */
 	if (is_fenced(endpoint, send) && !workqueue_is_idle(endpoint->send_queue))
 		return EAGAIN;
 	buffer = staging_take(endpoint->domain, &endpoint->staged_sends, send->length, false);
@@ -176,7 +175,7 @@ static int post_staged_send(struct rdma_endpoint *endpoint, const struct device_
 	return error;
 }
 
-/* What may take more than one request, or a buffer. */
+/* Posts a send that may take more than one request, or a buffer. */
 static __attribute__((noinline)) int post_carefully(struct rdma_endpoint *endpoint,
 						    const struct device_send *send)
 {
@@ -185,7 +184,7 @@ static __attribute__((noinline)) int post_carefully(struct rdma_endpoint *endpoi
 
 	if (rdma_is_flushed_by_atomic(endpoint, send) && send->offset == send->length)
 		return rdma_flush_post(endpoint);
-	/* The target of a write with immediate data is told the length of one request. */
+	/* The target of a write with immediate data learns the length of one request only. */
 	if (many && (!is_rdma(send) || (send->control & VIP_CONTROL_IMMEDIATE &&
 					send->length <= endpoint->request_bytes)))
 		error = post_staged_send(endpoint, send);
@@ -222,7 +221,7 @@ static inline int post_receive(struct rdma_endpoint *endpoint, const struct segm
 	return ibv_post_recv(endpoint->qp, request, &endpoint->bad_receive);
 }
 
-/* Into a buffer as large as all segments together, since a message may come that is. */
+/* Receives into a buffer as large as all segments together, since the message may be as large. */
 static __attribute__((noinline))
 int post_staged_receive(struct rdma_endpoint *endpoint, const struct segment *segments,
 			unsigned count)
@@ -280,7 +279,7 @@ static uint32_t error_bit(enum ibv_wc_status status, bool is_receive, bool is_rd
 	}
 }
 
-/* What is not one request for one descriptor. False when that was all there is to it. */
+/* Handles the completion of a drain, a staged or a part request. Returns true if the descriptor is done. */
 static bool completes_descriptor(struct rdma_endpoint *endpoint, const struct ibv_wc *completion,
 				 uint32_t *status)
 {
@@ -348,7 +347,7 @@ static inline void report(const struct ibv_wc *completion)
 		complete(endpoint, completion, 0);
 }
 
-/* By themselves: most polls find nothing or one, and so save no registers for more. */
+/* Two functions, because most polls find one completion, and one needs fewer registers saved. */
 static __attribute__((noinline)) int report_one(const struct ibv_wc *completion)
 {
 	report(completion);

@@ -20,9 +20,8 @@
 #define LONGEST_BACKLOG_MSEC 64
 
 /*
- * Does what is due at the NIC's CQs; returns msec until it has to be called again, or -1. Queues
- * with a backlog go on although the program may not ask for completions; those that nothing comes
- * for are looked at less and less often.
+ * Runs the deferred work of the NIC's CQs. Returns after how many msec it has to be called again, or -1. It submits
+ * backlogs, since the program may not poll. While that makes no progress the pauses become longer.
  */
 static int serve_cqs(struct nic *nic)
 {

@@ -341,7 +341,7 @@ VIP_RETURN notify_add_queue(struct workqueue *queue, VIP_PVOID context, VIP_VI_C
 {
 	const struct notify wanted = {.context = context, .vi_handler = handler};
 
-	/* Completions of a queue on a public CQ are told there. */
+	/* Completions of a queue on a public CQ are reported there. */
 	return queue->cq->is_public ? VIP_ERROR_RESOURCE : add(queue->cq, queue, &wanted);
 }
 

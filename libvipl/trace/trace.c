@@ -25,7 +25,7 @@
 #define POLLED	    4096u	      /* queues that a thread remembers to have polled */
 #define POLLS_TOLD  1000000u	      /* a line for this number, even if nothing else happens */
 
-/* Polls of a queue by a thread that no line has told of. Others read them when the process ends. */
+/* A thread's polls of a queue that are in no line yet. Other threads read them when the process ends. */
 struct polls {
 	_Atomic(VIP_PVOID) handle;
 	_Atomic uint32_t queue; /* enum trace_queue */
@@ -323,7 +323,7 @@ static uint32_t read_count(_Atomic uint32_t *count)
 	return atomic_load_explicit(count, memory_order_relaxed);
 }
 
-/* Notes them in the line, and they are told. */
+/* Moves the counts into the line. */
 static void note_polls(struct trace_line *line, struct polls *polls)
 {
 	uint32_t none = read_count(&polls->none), empty = read_count(&polls->empty);
@@ -418,7 +418,7 @@ static void write_event(struct trace_line *line, char event, const char *result)
 			note_polls(line, polls);
 	}
 	write_line(tracer, tracer->thread, event, result, line);
-	line->text.at = end; /* they are told once, the rest may be told again */
+	line->text.at = end; /* the counts are written once, the rest may be written again */
 }
 
 void trace_enter(struct trace_line *line, bool may_wait)

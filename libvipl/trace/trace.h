@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * VIPL_TRACE: a line in a file for each call of the API and each handler that is called. What is
- * told of which function is in api/traced_*.c; docs/TRACE.md says what the lines look like.
+ * VIPL_TRACE: a line in a file for each call of the API and each call of a handler. api/traced_*.c says which
+ * arguments of each function are in its line; docs/TRACE.md says what the lines look like.
  *
  * Each thread writes into a block of the file of its own, so no thread ever waits for another one.
  */

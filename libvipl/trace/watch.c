@@ -38,7 +38,7 @@ static bool is_still_ours(void)
 	return watch_fd >= 0 && ioctl(watch_fd, UFFDIO_API, &again) && errno == EINVAL;
 }
 
-/* Says it once of each region. The lock is held. */
+/* Writes to the trace that registered memory was unmapped, once for each region. The lock is held. */
 static void tell(uintptr_t start, uintptr_t end)
 {
 	int64_t now = clock_nsec();
