@@ -249,7 +249,7 @@ struct device_ops {
 	void (*disconnect)(struct device_endpoint *endpoint);
 };
 
-extern const struct device_ops rdma_device_ops, loopback_device_ops;
+extern const struct device_ops verbs_device_ops, loopback_device_ops;
 
 /* A device reports by these functions, which are implemented above the seam. */
 

@@ -96,7 +96,7 @@ static bool is_loopback(const char *name)
 static int open_legacy(struct nic *nic, const char *name, unsigned index)
 {
 	static atomic_bool told;
-	int error = rdma_device_ops.open(NULL, index, nic, &nic->device);
+	int error = verbs_device_ops.open(NULL, index, nic, &nic->device);
 
 	if (error == ENXIO || (error == ENOENT && index)) { /* programs count up until then */
 		log_info("\"%s\" would be RDMA device number %u, counted from 0, which is not there",
@@ -126,7 +126,7 @@ static VIP_RETURN open_device(struct nic *nic, const char *name)
 	else if (index >= 0)
 		error = open_legacy(nic, name, (unsigned)index);
 	else
-		error = rdma_device_ops.open(name, 0, nic, &nic->device);
+		error = verbs_device_ops.open(name, 0, nic, &nic->device);
 	switch (error) {
 	case 0:
 		return VIP_SUCCESS;

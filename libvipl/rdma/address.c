@@ -13,7 +13,7 @@
 #include "rdma.h"
 
 /* Returns true if the address is one of the device's. rdma_cm knows this for every link layer. */
-static bool is_of_device(struct rdma_device *device, struct sockaddr *address)
+static bool is_of_device(struct verbs_device *device, struct sockaddr *address)
 {
 	struct rdma_cm_id *id;
 	bool matches;
@@ -42,7 +42,7 @@ static bool is_link_local(const struct sockaddr *address)
  * The one of this family that is the device's and was there first: of IPv4 Linux lists the oldest
  * first, of IPv6 the newest, which may be one that is made for a day. False when there is none.
  */
-static bool find(struct rdma_device *device, const struct ifaddrs *one, sa_family_t family,
+static bool find(struct verbs_device *device, const struct ifaddrs *one, sa_family_t family,
 		 bool link_local, struct in6_addr *host)
 {
 	bool found = false;
@@ -66,7 +66,7 @@ static bool find(struct rdma_device *device, const struct ifaddrs *one, sa_famil
 	return found;
 }
 
-int rdma_find_addresses(struct rdma_device *device)
+int verbs_find_addresses(struct verbs_device *device)
 {
 	bool takes_ipv6 = host_length() == LONG_HOST_LEN, found;
 	const char *lacks = takes_ipv6 ? "IP address" : "IPv4 address";
@@ -92,14 +92,14 @@ int rdma_find_addresses(struct rdma_device *device)
 	return ENODEV;
 }
 
-const struct in6_addr *rdma_own_host(const struct rdma_device *device, const struct in6_addr *host)
+const struct in6_addr *verbs_own_host(const struct verbs_device *device, const struct in6_addr *host)
 {
 	const struct in6_addr *own = host_is_ipv4(host) ? &device->ipv4 : &device->ipv6;
 
 	return IN6_IS_ADDR_UNSPECIFIED(own) ? NULL : own;
 }
 
-void rdma_socket(const struct rdma_device *device, const struct in6_addr *host, uint16_t port,
+void verbs_socket(const struct verbs_device *device, const struct in6_addr *host, uint16_t port,
 		 struct sockaddr_storage *out)
 {
 	host_to_socket(host, port, out);

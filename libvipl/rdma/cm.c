@@ -32,12 +32,12 @@
 /* The kinds of descriptors in the device's epoll. */
 enum source { ASYNC_EVENTS, CM_EVENTS, CONTROL_EVENTS, TIMER, SOURCES };
 
-void rdma_drop_ids(struct rdma_endpoint *endpoint)
+void verbs_drop_ids(struct verbs_endpoint *endpoint)
 {
 	/* The requester may have our answer, and be connected as far as it knows. */
-	if (endpoint->phase == RDMA_ACCEPTING)
+	if (endpoint->phase == VERBS_ACCEPTING)
 		control_tell(endpoint, WIRE_GONE, endpoint->peer_qp, endpoint->own_psn);
-	endpoint->phase = RDMA_UNCONNECTED;
+	endpoint->phase = VERBS_UNCONNECTED;
 	if (endpoint->id)
 		rdma_destroy_id(endpoint->id);
 	if (endpoint->repeat)
@@ -46,13 +46,13 @@ void rdma_drop_ids(struct rdma_endpoint *endpoint)
 	endpoint->repeat_is_out = false;
 }
 
-void rdma_fail(struct rdma_endpoint *endpoint, VIP_RETURN reason)
+void verbs_fail(struct verbs_endpoint *endpoint, VIP_RETURN reason)
 {
-	rdma_drop_ids(endpoint);
+	verbs_drop_ids(endpoint);
 	endpoint_refused(endpoint->vi, reason);
 }
 
-VIP_RETURN rdma_reason(int error)
+VIP_RETURN verbs_reason(int error)
 {
 	switch (error) {
 	case ENETUNREACH:
@@ -74,7 +74,7 @@ static uint8_t reads_at_once(int limit)
 	return (uint8_t)(limit < READS_AT_ONCE ? limit : READS_AT_ONCE);
 }
 
-void rdma_fill_parameters(const struct rdma_endpoint *endpoint, const struct in6_addr *host,
+void verbs_fill_parameters(const struct verbs_endpoint *endpoint, const struct in6_addr *host,
 			  struct rdma_conn_param *parameters, struct wire_message *message)
 {
 	const struct ibv_device_attr *limits = &endpoint->device->limits;
@@ -94,54 +94,54 @@ void rdma_fill_parameters(const struct rdma_endpoint *endpoint, const struct in6
 	};
 }
 
-static void established(struct rdma_endpoint *endpoint)
+static void established(struct verbs_endpoint *endpoint)
 {
-	endpoint->phase = RDMA_CONNECTED;
+	endpoint->phase = VERBS_CONNECTED;
 	endpoint_connected(endpoint->vi, &endpoint->peer);
 }
 
-void rdma_ended(struct rdma_endpoint *endpoint)
+void verbs_ended(struct verbs_endpoint *endpoint)
 {
-	if (endpoint->phase == RDMA_CONNECTED)
+	if (endpoint->phase == VERBS_CONNECTED)
 		endpoint_lost(endpoint->vi);
-	else if (endpoint->phase != RDMA_UNCONNECTED)
-		rdma_fail(endpoint, VIP_TIMEOUT);
+	else if (endpoint->phase != VERBS_UNCONNECTED)
+		verbs_fail(endpoint, VIP_TIMEOUT);
 }
 
 /* A requester that disconnects at once may do so before its last word of connecting arrives. */
-static void disconnected(struct rdma_endpoint *endpoint)
+static void disconnected(struct verbs_endpoint *endpoint)
 {
-	if (endpoint->phase == RDMA_ACCEPTING)
+	if (endpoint->phase == VERBS_ACCEPTING)
 		established(endpoint);
-	if (endpoint->phase == RDMA_CONNECTED)
+	if (endpoint->phase == VERBS_CONNECTED)
 		endpoint_closed(endpoint->vi);
 	else
-		rdma_ended(endpoint);
+		verbs_ended(endpoint);
 }
 
 /* The requester's last word, which rdma_cm would wait for. */
-static void confirmed(struct rdma_endpoint *endpoint)
+static void confirmed(struct verbs_endpoint *endpoint)
 {
 	/* Should it refuse, then since it has the last word by now. */
 	rdma_notify(endpoint->id, IBV_EVENT_COMM_EST);
 	established(endpoint);
 }
 
-enum wire_code rdma_control_arrived(struct rdma_endpoint *endpoint, enum wire_code code,
+enum wire_code verbs_control_arrived(struct verbs_endpoint *endpoint, enum wire_code code,
 				    const struct wire_control_fields *fields, uint16_t port)
 {
 	bool is_peer = fields->from == endpoint->peer_qp &&
-		       (endpoint->phase == RDMA_CONNECTED || endpoint->phase == RDMA_ACCEPTING);
-	bool is_accepting = endpoint->phase == RDMA_ACCEPTING;
+		       (endpoint->phase == VERBS_CONNECTED || endpoint->phase == VERBS_ACCEPTING);
+	bool is_accepting = endpoint->phase == VERBS_ACCEPTING;
 	bool is_answer = is_peer && fields->number == endpoint->own_psn;
 	bool is_news = is_peer && fields->number == endpoint->peer_psn;
 
 	switch (code) {
 	case WIRE_ASK:
-		if (endpoint->phase == RDMA_RESOLVING)
+		if (endpoint->phase == VERBS_RESOLVING)
 			return WIRE_UNHEARD;
-		if (endpoint->phase == RDMA_REQUESTING) {
-			rdma_answer_missing(endpoint, fields, port);
+		if (endpoint->phase == VERBS_REQUESTING) {
+			verbs_answer_missing(endpoint, fields, port);
 			break;
 		}
 		if (is_news && is_accepting) /* it asks as a connected end */
@@ -149,7 +149,7 @@ enum wire_code rdma_control_arrived(struct rdma_endpoint *endpoint, enum wire_co
 		return is_news ? WIRE_CONNECTED : WIRE_GONE;
 	case WIRE_GONE:
 		if (is_answer && is_accepting)
-			rdma_fail(endpoint, VIP_TIMEOUT);
+			verbs_fail(endpoint, VIP_TIMEOUT);
 		else if (is_answer || is_news)
 			disconnected(endpoint);
 		break;
@@ -159,7 +159,7 @@ enum wire_code rdma_control_arrived(struct rdma_endpoint *endpoint, enum wire_co
 		return is_peer ? 0 : WIRE_GONE;
 	case WIRE_UNHEARD:
 		if (is_answer && is_accepting) {
-			rdma_drop_ids(endpoint);
+			verbs_drop_ids(endpoint);
 			endpoint_unheard(endpoint->vi);
 		} else if (is_answer) { /* it has begun anew since */
 			disconnected(endpoint);
@@ -172,9 +172,9 @@ enum wire_code rdma_control_arrived(struct rdma_endpoint *endpoint, enum wire_co
 }
 
 /* Events may come in any phase: those that do not belong to it mean nothing. */
-static void endpoint_event(struct rdma_endpoint *endpoint, const struct rdma_cm_event *event)
+static void endpoint_event(struct verbs_endpoint *endpoint, const struct rdma_cm_event *event)
 {
-	bool requests = rdma_is_asking(endpoint);
+	bool requests = verbs_is_asking(endpoint);
 
 	switch (event->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
@@ -183,46 +183,46 @@ static void endpoint_event(struct rdma_endpoint *endpoint, const struct rdma_cm_
 	case RDMA_CM_EVENT_ROUTE_ERROR:
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
 		if (requests)
-			rdma_request_event(endpoint, event);
+			verbs_request_event(endpoint, event);
 		break;
 	case RDMA_CM_EVENT_REJECTED:
 	case RDMA_CM_EVENT_UNREACHABLE:
 		if (requests)
-			rdma_request_event(endpoint, event);
+			verbs_request_event(endpoint, event);
 		else
-			rdma_ended(endpoint);
+			verbs_ended(endpoint);
 		break;
 	case RDMA_CM_EVENT_ESTABLISHED:
-		if (endpoint->phase == RDMA_ACCEPTING)
+		if (endpoint->phase == VERBS_ACCEPTING)
 			established(endpoint);
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
 		disconnected(endpoint);
 		break;
 	case RDMA_CM_EVENT_CONNECT_ERROR:
-		rdma_ended(endpoint);
+		verbs_ended(endpoint);
 		break;
 	default: /* TIMEWAIT_EXIT and the like mean nothing here */
 		break;
 	}
 }
 
-static void dispatch(struct rdma_device *device, struct rdma_cm_event *event)
+static void dispatch(struct verbs_device *device, struct rdma_cm_event *event)
 {
-	enum rdma_role *role = event->id->context;
+	enum verbs_role *role = event->id->context;
 
 	log_debug("%s, status %d", rdma_event_str(event->event), event->status);
 	if (event->event == RDMA_CM_EVENT_DEVICE_REMOVAL)
 		device_failed(device->nic);
 	else if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST)
-		rdma_request_arrived(device, event->id, &event->param.conn);
-	else if (role && *role == RDMA_ENDPOINT)
-		endpoint_event((struct rdma_endpoint *)role, event);
-	else if (role && *role == RDMA_PING)
+		verbs_request_arrived(device, event->id, &event->param.conn);
+	else if (role && *role == VERBS_ENDPOINT)
+		endpoint_event((struct verbs_endpoint *)role, event);
+	else if (role && *role == VERBS_PING)
 		ping_event((struct ping *)role, event);
 }
 
-static void handle_cm_events(struct rdma_device *device)
+static void handle_cm_events(struct verbs_device *device)
 {
 	struct rdma_cm_event *event;
 
@@ -241,7 +241,7 @@ static void handle_cm_events(struct rdma_device *device)
 }
 
 /* The peer was refused an RDMA operation; the device does not say which. */
-static VIP_ERROR_CODE refused_operation(const struct rdma_endpoint *endpoint)
+static VIP_ERROR_CODE refused_operation(const struct verbs_endpoint *endpoint)
 {
 	if (!(endpoint->access & IBV_ACCESS_REMOTE_READ))
 		return VIP_ERROR_RDMAW_PROT;
@@ -249,9 +249,9 @@ static VIP_ERROR_CODE refused_operation(const struct rdma_endpoint *endpoint)
 							   : VIP_ERROR_RDMAR_PROT;
 }
 
-static void qp_event(struct rdma_endpoint *endpoint, enum ibv_event_type type)
+static void qp_event(struct verbs_endpoint *endpoint, enum ibv_event_type type)
 {
-	if (rdma_is_unreliable(endpoint))
+	if (verbs_is_unreliable(endpoint))
 		endpoint_stalled(endpoint->vi);
 	else
 		endpoint_failed(endpoint->vi, type == IBV_EVENT_QP_ACCESS_ERR
@@ -259,9 +259,9 @@ static void qp_event(struct rdma_endpoint *endpoint, enum ibv_event_type type)
 						      : VIP_ERROR_CONN_LOST);
 }
 
-static void async_event(struct rdma_device *device, const struct ibv_async_event *event)
+static void async_event(struct verbs_device *device, const struct ibv_async_event *event)
 {
-	struct rdma_endpoint *endpoint;
+	struct verbs_endpoint *endpoint;
 
 	switch (event->event_type) {
 	case IBV_EVENT_QP_FATAL:
@@ -271,7 +271,7 @@ static void async_event(struct rdma_device *device, const struct ibv_async_event
 		break;
 	case IBV_EVENT_COMM_EST: /* a first message has come before the requester's last word */
 		endpoint = event->element.qp->qp_context;
-		if (endpoint->phase == RDMA_ACCEPTING)
+		if (endpoint->phase == VERBS_ACCEPTING)
 			confirmed(endpoint);
 		break;
 	case IBV_EVENT_CQ_ERR:
@@ -285,7 +285,7 @@ static void async_event(struct rdma_device *device, const struct ibv_async_event
 	}
 }
 
-static void handle_async_events(struct rdma_device *device)
+static void handle_async_events(struct verbs_device *device)
 {
 	struct ibv_async_event event;
 
@@ -297,7 +297,7 @@ static void handle_async_events(struct rdma_device *device)
 	}
 }
 
-void rdma_timer_start(struct rdma_device *device)
+void verbs_timer_start(struct verbs_device *device)
 {
 	static const struct itimerspec tick = {.it_value.tv_nsec = TICK};
 
@@ -307,20 +307,20 @@ void rdma_timer_start(struct rdma_device *device)
 }
 
 /* A requester that has not confirmed our answer may wait for it, be connected, or be gone. */
-static void accepting_tick(struct rdma_endpoint *endpoint, int64_t now)
+static void accepting_tick(struct verbs_endpoint *endpoint, int64_t now)
 {
 	int64_t due = endpoint->asked ? endpoint->asked + ASK_AGAIN : endpoint->began + FIRST_ASK;
 
 	if (now - endpoint->began >= ACCEPT_LIMIT)
-		rdma_fail(endpoint, VIP_TIMEOUT);
+		verbs_fail(endpoint, VIP_TIMEOUT);
 	else if (now >= due &&
 		 control_tell(endpoint, WIRE_ASK, endpoint->peer_qp, endpoint->own_psn))
 		endpoint->asked = now;
 }
 
-static void tick(struct rdma_device *device)
+static void tick(struct verbs_device *device)
 {
-	struct rdma_endpoint *endpoint;
+	struct verbs_endpoint *endpoint;
 	int64_t now = clock_nsec();
 	uint64_t unused;
 	bool goes_on;
@@ -330,18 +330,18 @@ static void tick(struct rdma_device *device)
 	device->timer_runs = false;
 	goes_on = control_tick(device);
 	LIST_FOREACH(endpoint, &device->endpoints, in_device) {
-		if (endpoint->phase == RDMA_REQUESTING)
-			rdma_request_tick(endpoint, now);
-		else if (endpoint->phase == RDMA_ACCEPTING)
+		if (endpoint->phase == VERBS_REQUESTING)
+			verbs_request_tick(endpoint, now);
+		else if (endpoint->phase == VERBS_ACCEPTING)
 			accepting_tick(endpoint, now);
-		goes_on |= endpoint->phase == RDMA_REQUESTING || endpoint->phase == RDMA_ACCEPTING;
+		goes_on |= endpoint->phase == VERBS_REQUESTING || endpoint->phase == VERBS_ACCEPTING;
 	}
 	if (goes_on)
-		rdma_timer_start(device);
+		verbs_timer_start(device);
 }
 
 /* 0 or errno. */
-static int watch(struct rdma_device *device, int fd, enum source source)
+static int watch(struct verbs_device *device, int fd, enum source source)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.u32 = source};
 	int flags = fcntl(fd, F_GETFL);
@@ -352,7 +352,7 @@ static int watch(struct rdma_device *device, int fd, enum source source)
 	return 0;
 }
 
-int rdma_watch_events(struct rdma_device *device)
+int verbs_watch_events(struct verbs_device *device)
 {
 	int error = watch(device, device->events->fd, CM_EVENTS);
 
@@ -363,14 +363,14 @@ int rdma_watch_events(struct rdma_device *device)
 	return error;
 }
 
-int rdma_watch_control(struct rdma_device *device)
+int verbs_watch_control(struct verbs_device *device)
 {
 	return watch(device, device->control.epoll_fd, CONTROL_EVENTS);
 }
 
-void rdma_serve(struct device *base)
+void verbs_serve(struct device *base)
 {
-	struct rdma_device *device = (struct rdma_device *)base;
+	struct verbs_device *device = (struct verbs_device *)base;
 	struct epoll_event events[SOURCES];
 	bool ready[SOURCES] = {false};
 	int count = epoll_wait(device->base.event_fd, events, SOURCES, 0);
@@ -387,11 +387,11 @@ void rdma_serve(struct device *base)
 		tick(device);
 }
 
-void rdma_accept_start(struct device_request *base, struct device_endpoint *base_endpoint,
+void verbs_accept(struct device_request *base, struct device_endpoint *base_endpoint,
 		       const struct connect_info *own)
 {
-	struct rdma_request *request = (struct rdma_request *)base;
-	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base_endpoint;
+	struct verbs_request *request = (struct verbs_request *)base;
+	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base_endpoint;
 	struct rdma_conn_param parameters;
 	struct wire_message message;
 	int error;
@@ -400,52 +400,52 @@ void rdma_accept_start(struct device_request *base, struct device_endpoint *base
 	endpoint->id->context = endpoint;
 	endpoint->peer = request->peer;
 	endpoint->peer_extra = request->peer_extra;
-	endpoint->phase = RDMA_ACCEPTING;
+	endpoint->phase = VERBS_ACCEPTING;
 	endpoint->began = clock_nsec();
 	endpoint->asked = 0;
 	free(request);
 
 	wire_write(&message, WIRE_ACCEPT, own, NULL);
-	rdma_fill_parameters(endpoint, &endpoint->peer.host, &parameters, &message);
+	verbs_fill_parameters(endpoint, &endpoint->peer.host, &parameters, &message);
 	/* The queue pair must take messages before the requester learns that it may send. */
 	endpoint_establishing(endpoint->vi);
-	error = rdma_endpoint_start(endpoint);
+	error = verbs_endpoint_start(endpoint);
 	if (error == ETIMEDOUT || error == EHOSTUNREACH) /* its host is not there any more */
 		error = ECONNABORTED;
 	if (error && error != ECONNABORTED) {
 		log_error("cannot prepare to accept: %s", strerror(error));
 		wire_write(&message, WIRE_REJECT, NULL, NULL);
 		rdma_reject(endpoint->id, &message, sizeof(message));
-		rdma_fail(endpoint, VIP_ERROR_RESOURCE);
+		verbs_fail(endpoint, VIP_ERROR_RESOURCE);
 		return;
 	}
 	if (!error && rdma_accept(endpoint->id, &parameters))
 		error = errno;
 	if (error) /* ECONNABORTED, EINVAL: the requester has given up */
-		rdma_fail(endpoint, error == ECONNABORTED || error == EINVAL ? VIP_TIMEOUT
+		verbs_fail(endpoint, error == ECONNABORTED || error == EINVAL ? VIP_TIMEOUT
 									     : VIP_ERROR_RESOURCE);
 	if (error)
 		return;
 	control_want(endpoint, true);
-	rdma_timer_start(endpoint->device);
+	verbs_timer_start(endpoint->device);
 }
 
-VIP_RETURN rdma_cancel(struct device_endpoint *base)
+VIP_RETURN verbs_cancel(struct device_endpoint *base)
 {
-	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
+	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 	bool unheard = clock_nsec() - endpoint->began < ANSWER;
 
-	rdma_drop_ids(endpoint);
+	verbs_drop_ids(endpoint);
 	return endpoint->no_listener && unheard ? VIP_NO_MATCH : VIP_TIMEOUT;
 }
 
-void rdma_hang_up(struct device_endpoint *base)
+void verbs_disconnect(struct device_endpoint *base)
 {
-	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
+	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 
-	if (endpoint->phase == RDMA_CONNECTED) {
+	if (endpoint->phase == VERBS_CONNECTED) {
 		control_tell(endpoint, WIRE_GONE, endpoint->peer_qp, endpoint->own_psn);
 		rdma_disconnect(endpoint->id);
 	}
-	rdma_drop_ids(endpoint);
+	verbs_drop_ids(endpoint);
 }

@@ -34,7 +34,7 @@ static bool is_with(const struct control *control, const struct in6_addr *host, 
 }
 
 /* One that is up if there is any, and not this one. */
-static struct control *find_besides(const struct control *not, const struct rdma_device *device,
+static struct control *find_besides(const struct control *not, const struct verbs_device *device,
 				    const struct in6_addr *host, uint16_t port)
 {
 	struct control *control, *found = NULL;
@@ -46,7 +46,7 @@ static struct control *find_besides(const struct control *not, const struct rdma
 	return found;
 }
 
-struct control *control_find(const struct rdma_device *device, const struct in6_addr *host, uint16_t port)
+struct control *control_find(const struct verbs_device *device, const struct in6_addr *host, uint16_t port)
 {
 	return find_besides(NULL, device, host, port);
 }
@@ -57,7 +57,7 @@ static struct control *other_than(const struct control *control)
 	return find_besides(control, control->device, &control->host, control->port);
 }
 
-int control_watch(struct rdma_device *device, int operation, int fd, void *what, uint32_t events)
+int control_watch(struct verbs_device *device, int operation, int fd, void *what, uint32_t events)
 {
 	struct epoll_event event = {.events = events, .data.ptr = what};
 
@@ -78,7 +78,7 @@ static void set_options(int fd)
 
 static void close_connection(struct control *control)
 {
-	struct rdma_device *device = control->device;
+	struct verbs_device *device = control->device;
 
 	device->control.accepted -= control->is_accepted;
 	control->is_accepted = false;
@@ -104,7 +104,7 @@ void control_forget(struct control *control)
 }
 
 /* NULL when there is no memory for it. */
-static struct control *create(struct rdma_device *device, const struct in6_addr *host, uint16_t port)
+static struct control *create(struct verbs_device *device, const struct in6_addr *host, uint16_t port)
 {
 	struct control *control = calloc(1, sizeof(*control));
 
@@ -121,7 +121,7 @@ static struct control *create(struct rdma_device *device, const struct in6_addr 
 	return control;
 }
 
-bool control_adopt(struct rdma_device *device, int fd, const struct in6_addr *host)
+bool control_adopt(struct verbs_device *device, int fd, const struct in6_addr *host)
 {
 	struct control *control = create(device, host, 0);
 
@@ -140,17 +140,17 @@ bool control_adopt(struct rdma_device *device, int fd, const struct in6_addr *ho
 	return true;
 }
 
-int control_socket(struct rdma_device *device, const struct in6_addr *host,
+int control_socket(struct verbs_device *device, const struct in6_addr *host,
 		   struct sockaddr_storage *own)
 {
-	const struct in6_addr *own_host = rdma_own_host(device, host);
+	const struct in6_addr *own_host = verbs_own_host(device, host);
 	int fd, error;
 
 	if (!own_host) {
 		errno = EADDRNOTAVAIL;
 		return -1;
 	}
-	rdma_socket(device, own_host, 0, own);
+	verbs_socket(device, own_host, 0, own);
 	fd = socket(own->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0 || !bind(fd, (struct sockaddr *)own, sizeof(*own)))
 		return fd;
@@ -172,7 +172,7 @@ static int dial(struct control *control)
 	control->state = CONTROL_CONNECTING;
 	control->deadline = DEADLINE_NEVER;
 	set_options(control->fd);
-	rdma_socket(control->device, &control->host, control->port, &to);
+	verbs_socket(control->device, &control->host, control->port, &to);
 	if ((!connect(control->fd, (struct sockaddr *)&to, sizeof(to)) || errno == EINPROGRESS) &&
 	    !control_watch(control->device, EPOLL_CTL_ADD, control->fd, control, EPOLLIN | EPOLLOUT))
 		return 0;
@@ -194,10 +194,10 @@ static void put_off(struct control *control, int error)
 	control->was_put_off = true;
 }
 
-void control_want(struct rdma_endpoint *endpoint, bool is_ours)
+void control_want(struct verbs_endpoint *endpoint, bool is_ours)
 {
-	struct rdma_device *device = endpoint->device;
-	const struct in6_addr *host = &endpoint->peer.host, *own = rdma_own_host(device, host);
+	struct verbs_device *device = endpoint->device;
+	const struct in6_addr *host = &endpoint->peer.host, *own = verbs_own_host(device, host);
 	uint16_t port = endpoint->peer_extra.port;
 	struct control *control;
 	int error;
@@ -214,12 +214,12 @@ void control_want(struct rdma_endpoint *endpoint, bool is_ours)
 	error = is_ours ? dial(control) : 0;
 	if (error)
 		put_off(control, error);
-	rdma_timer_start(device);
+	verbs_timer_start(device);
 }
 
-bool control_is_needed(const struct rdma_device *device, const struct in6_addr *host, uint16_t port)
+bool control_is_needed(const struct verbs_device *device, const struct in6_addr *host, uint16_t port)
 {
-	const struct rdma_endpoint *endpoint;
+	const struct verbs_endpoint *endpoint;
 
 	LIST_FOREACH(endpoint, &device->endpoints, in_device)
 		if (control_is_peers(endpoint, host, port))
@@ -230,15 +230,15 @@ bool control_is_needed(const struct rdma_device *device, const struct in6_addr *
 /* The NIC at the other end is gone. */
 static void lose(struct control *control)
 {
-	struct rdma_device *device = control->device;
+	struct verbs_device *device = control->device;
 	struct in6_addr host = control->host;
 	uint16_t port = control->port;
-	struct rdma_endpoint *endpoint;
+	struct verbs_endpoint *endpoint;
 
 	control_forget(control);
 	LIST_FOREACH(endpoint, &device->endpoints, in_device)
 		if (control_is_peers(endpoint, &host, port))
-			rdma_ended(endpoint);
+			verbs_ended(endpoint);
 }
 
 /* One that was up has failed, and this takes its place; or all is lost. */
@@ -250,7 +250,7 @@ static void try_once_more(struct control *control)
 	}
 	control->is_last = true;
 	control->deadline = clock_nsec() + REOPEN_NSEC;
-	rdma_timer_start(control->device);
+	verbs_timer_start(control->device);
 }
 
 static bool is_silence(int error)
@@ -303,7 +303,7 @@ static void connected(struct control *control)
 	control_send(control, WIRE_HELLO, 0, 0, 0);
 }
 
-void control_serve(struct rdma_device *device)
+void control_serve(struct verbs_device *device)
 {
 	struct epoll_event event;
 
@@ -353,7 +353,7 @@ static bool look_after(struct control *control, int64_t now)
 	return true;
 }
 
-bool control_tick(struct rdma_device *device)
+bool control_tick(struct verbs_device *device)
 {
 	struct control *control, *next;
 	int64_t now = clock_nsec();

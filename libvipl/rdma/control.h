@@ -18,7 +18,7 @@ enum control_state {
 struct control {
 	enum control_state state;
 	int fd; /* -1 while it is awaited */
-	struct rdma_device *device;
+	struct verbs_device *device;
 	TAILQ_ENTRY(control) in_device;
 	struct in6_addr host; /* with the port, the NIC at the other end */
 	uint16_t port;
@@ -35,25 +35,25 @@ struct control {
 	struct wire_control input;
 };
 
-static inline bool control_is_off(const struct rdma_device *device)
+static inline bool control_is_off(const struct verbs_device *device)
 {
 	return device->control.epoll_fd < 0;
 }
 
 /* control.c */
 /* epoll_ctl() for a descriptor of a control connection, or a listener. */
-int control_watch(struct rdma_device *device, int operation, int fd, void *what, uint32_t events);
+int control_watch(struct verbs_device *device, int operation, int fd, void *what, uint32_t events);
 /* A socket of ours that is bound to our address for this host; -1 and errno when there is none. */
-int control_socket(struct rdma_device *device, const struct in6_addr *host,
+int control_socket(struct verbs_device *device, const struct in6_addr *host,
 		   struct sockaddr_storage *own);
 /* Takes a connection that has come from this host. False: there is no memory, and the descriptor is closed. */
-bool control_adopt(struct rdma_device *device, int fd, const struct in6_addr *host);
+bool control_adopt(struct verbs_device *device, int fd, const struct in6_addr *host);
 void control_forget(struct control *control);
 /* One that is up if there is any. */
-struct control *control_find(const struct rdma_device *device, const struct in6_addr *host,
+struct control *control_find(const struct verbs_device *device, const struct in6_addr *host,
 			     uint16_t port);
 
-bool control_is_needed(const struct rdma_device *device, const struct in6_addr *host, uint16_t port);
+bool control_is_needed(const struct verbs_device *device, const struct in6_addr *host, uint16_t port);
 /*
  * `error`: 0: the peer has closed it; EPROTO: the peer has sent nonsense; in both cases the peer's NIC is gone. Any
  * other error may be the network's, so if the connection was up another attempt follows, which a host without
@@ -67,16 +67,16 @@ bool control_send(struct control *control, enum wire_code code, uint32_t own_qp,
 		  uint32_t number);
 void control_receive(struct control *control, uint32_t events);
 /* Is the endpoint's peer at the NIC with this port? */
-static inline bool control_is_peers(const struct rdma_endpoint *endpoint, const struct in6_addr *host,
+static inline bool control_is_peers(const struct verbs_endpoint *endpoint, const struct in6_addr *host,
 			      uint16_t port)
 {
-	return (endpoint->phase == RDMA_CONNECTED || endpoint->phase == RDMA_ACCEPTING) &&
+	return (endpoint->phase == VERBS_CONNECTED || endpoint->phase == VERBS_ACCEPTING) &&
 	       endpoint->peer_extra.port == port && host_equal(&endpoint->peer.host, host);
 }
 
 /* control_listen.c */
-void control_accept(struct rdma_device *device, int *listener);
+void control_accept(struct verbs_device *device, int *listener);
 /* Attempts that failed for want of a file descriptor begin again. */
-void control_resume(struct rdma_device *device);
+void control_resume(struct verbs_device *device);
 
 #endif

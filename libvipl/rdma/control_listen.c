@@ -14,7 +14,7 @@
 #define MOST_UNWANTED 64u
 #define LOOKS	      4u
 
-uint16_t control_port(const struct rdma_device *device, const struct in6_addr *host)
+uint16_t control_port(const struct verbs_device *device, const struct in6_addr *host)
 {
 	return device->control.ports[host_is_ipv4(host) ? 0 : 1];
 }
@@ -22,7 +22,7 @@ uint16_t control_port(const struct rdma_device *device, const struct in6_addr *h
 /* Is there a connection with that NIC, or may there soon be one with that host? */
 static bool is_wanted(const struct control *control)
 {
-	const struct rdma_endpoint *endpoint;
+	const struct verbs_endpoint *endpoint;
 
 	if (control->state == CONTROL_STRANGER)
 		return false;
@@ -30,13 +30,13 @@ static bool is_wanted(const struct control *control)
 	    control_is_needed(control->device, &control->host, control->port))
 		return true;
 	LIST_FOREACH(endpoint, &control->device->endpoints, in_device)
-		if (rdma_is_asking(endpoint) && host_equal(&endpoint->host, &control->host))
+		if (verbs_is_asking(endpoint) && host_equal(&endpoint->host, &control->host))
 			return true;
 	return false;
 }
 
 /* The oldest that is of no use goes; with each new one some are looked at. */
-static void make_room(struct rdma_device *device)
+static void make_room(struct verbs_device *device)
 {
 	for (unsigned i = 0; i < LOOKS && device->control.accepted > MOST_UNWANTED; i++) {
 		struct control *oldest = TAILQ_FIRST(&device->control.all);
@@ -50,7 +50,7 @@ static void make_room(struct rdma_device *device)
 	}
 }
 
-void control_accept(struct rdma_device *device, int *listener)
+void control_accept(struct verbs_device *device, int *listener)
 {
 	struct sockaddr_storage from = {0};
 	socklen_t length = sizeof(from);
@@ -61,7 +61,7 @@ void control_accept(struct rdma_device *device, int *listener)
 		/* The connection stays in the queue and would keep us busy. Until the next tick we do not poll the listener. */
 		control_watch(device, EPOLL_CTL_MOD, *listener, listener, 0);
 		device->control.is_paused = true;
-		rdma_timer_start(device);
+		verbs_timer_start(device);
 		log_warning_ratelimited("cannot take a control connection: %s%s", strerror(errno),
 					errno == EMFILE ? " (see ulimit -n)" : "");
 	}
@@ -72,9 +72,9 @@ void control_accept(struct rdma_device *device, int *listener)
 		make_room(device);
 }
 
-void control_resume(struct rdma_device *device)
+void control_resume(struct verbs_device *device)
 {
-	for (unsigned i = 0; device->control.is_paused && i < RDMA_FAMILIES; i++)
+	for (unsigned i = 0; device->control.is_paused && i < VERBS_FAMILIES; i++)
 		if (device->control.ports[i])
 			control_watch(device, EPOLL_CTL_MOD, device->control.listeners[i],
 				      &device->control.listeners[i], EPOLLIN);
@@ -82,7 +82,7 @@ void control_resume(struct rdma_device *device)
 }
 
 /* Takes control connections at one of our addresses. 0 or errno. */
-static int listen_at(struct rdma_device *device, const struct in6_addr *host, unsigned family)
+static int listen_at(struct verbs_device *device, const struct in6_addr *host, unsigned family)
 {
 	struct sockaddr_storage own;
 	socklen_t length = sizeof(own);
@@ -101,14 +101,14 @@ static int listen_at(struct rdma_device *device, const struct in6_addr *host, un
 	return 0;
 }
 
-void control_open(struct rdma_device *device)
+void control_open(struct verbs_device *device)
 {
-	const struct in6_addr *const hosts[RDMA_FAMILIES] = {&device->ipv4, &device->ipv6};
+	const struct in6_addr *const hosts[VERBS_FAMILIES] = {&device->ipv4, &device->ipv6};
 	int error = 0;
 
 	TAILQ_INIT(&device->control.all);
 	device->control.epoll_fd = -1;
-	for (unsigned i = 0; i < RDMA_FAMILIES; i++)
+	for (unsigned i = 0; i < VERBS_FAMILIES; i++)
 		device->control.listeners[i] = -1;
 	if (!config()->keepalive_sec)
 		return;
@@ -116,8 +116,8 @@ void control_open(struct rdma_device *device)
 	if (control_is_off(device))
 		error = errno;
 	else
-		error = rdma_watch_control(device);
-	for (unsigned i = 0; i < RDMA_FAMILIES && !error; i++)
+		error = verbs_watch_control(device);
+	for (unsigned i = 0; i < VERBS_FAMILIES && !error; i++)
 		if (!IN6_IS_ADDR_UNSPECIFIED(hosts[i]))
 			error = listen_at(device, hosts[i], i);
 	if (!error)
@@ -127,11 +127,11 @@ void control_open(struct rdma_device *device)
 	control_close(device);
 }
 
-void control_close(struct rdma_device *device)
+void control_close(struct verbs_device *device)
 {
 	while (!TAILQ_EMPTY(&device->control.all))
 		control_forget(TAILQ_FIRST(&device->control.all));
-	for (unsigned i = 0; i < RDMA_FAMILIES; i++) {
+	for (unsigned i = 0; i < VERBS_FAMILIES; i++) {
 		int *listener = &device->control.listeners[i];
 
 		device->control.ports[i] = 0;

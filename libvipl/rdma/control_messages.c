@@ -7,9 +7,9 @@
 #include "control.h"
 
 /* Is the endpoint's peer, or the host that it asks, this host? */
-static bool is_peer(const struct rdma_endpoint *endpoint, const struct in6_addr *host)
+static bool is_peer(const struct verbs_endpoint *endpoint, const struct in6_addr *host)
 {
-	return host_equal(rdma_is_asking(endpoint) ? &endpoint->host : &endpoint->peer.host, host);
+	return host_equal(verbs_is_asking(endpoint) ? &endpoint->host : &endpoint->peer.host, host);
 }
 
 /* 0 or errno. */
@@ -52,7 +52,7 @@ bool control_send(struct control *control, enum wire_code code, uint32_t own_qp,
 	return !error;
 }
 
-bool control_tell(struct rdma_endpoint *endpoint, enum wire_code code, uint32_t peer_qp,
+bool control_tell(struct verbs_endpoint *endpoint, enum wire_code code, uint32_t peer_qp,
 		  uint32_t number)
 {
 	struct control *control = NULL;
@@ -66,11 +66,11 @@ bool control_tell(struct rdma_endpoint *endpoint, enum wire_code code, uint32_t 
 /* Asks as many as there is room for; an event tells when there is more. */
 static void ask_more(struct control *control)
 {
-	struct rdma_endpoint *endpoint;
+	struct verbs_endpoint *endpoint;
 	int error = 0;
 
 	LIST_FOREACH(endpoint, &control->device->endpoints, in_device) {
-		if (!endpoint->is_to_be_asked || endpoint->phase != RDMA_CONNECTED ||
+		if (!endpoint->is_to_be_asked || endpoint->phase != VERBS_CONNECTED ||
 		    !control_is_peers(endpoint, &control->host, control->port))
 			continue;
 		error = try_to_send(control, WIRE_ASK, endpoint->qp->qp_num, endpoint->peer_qp,
@@ -88,7 +88,7 @@ static void ask_more(struct control *control)
 /* Connections may have ended before the control connection was up. Asks whether they are still there. */
 static void ask_all(struct control *control)
 {
-	struct rdma_endpoint *endpoint;
+	struct verbs_endpoint *endpoint;
 
 	LIST_FOREACH(endpoint, &control->device->endpoints, in_device)
 		if (control_is_peers(endpoint, &control->host, control->port))
@@ -118,7 +118,7 @@ static bool take_hello(struct control *control, uint16_t port)
 /* False when it is no message that this end may be sent. */
 static bool take(struct control *control)
 {
-	struct rdma_endpoint *endpoint;
+	struct verbs_endpoint *endpoint;
 	struct wire_control_fields fields;
 	enum wire_code code = wire_read_control(&control->input, &fields), answer = 0;
 
@@ -130,7 +130,7 @@ static bool take(struct control *control)
 		if (endpoint->qp->qp_num == fields.to && is_peer(endpoint, &control->host))
 			break;
 	if (endpoint)
-		answer = rdma_control_arrived(endpoint, code, &fields, control->port);
+		answer = verbs_control_arrived(endpoint, code, &fields, control->port);
 	else if (code == WIRE_ASK || code == WIRE_CONNECTED)
 		answer = WIRE_GONE;
 	if (answer)

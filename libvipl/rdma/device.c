@@ -78,10 +78,10 @@ static struct ibv_context *open_context(const char *name, unsigned index)
 }
 
 /* Finds out what the device can do. The library imitates nothing: docs/WIRE.md says why. 0 or errno. */
-static int find_levels(struct rdma_device *device)
+static int find_levels(struct verbs_device *device)
 {
 	const char *name = ibv_get_device_name(device->context->device);
-	int error = rdma_find_uc(device->context, &device->has_uc);
+	int error = verbs_find_uc(device->context, &device->has_uc);
 
 	if (error) {
 		log_error("cannot try whether RDMA device %s has UC queue pairs: %s%s", name,
@@ -90,13 +90,13 @@ static int find_levels(struct rdma_device *device)
 	}
 	if (!device->has_uc)
 		log_info("RDMA device %s has no UC queue pairs, so no Unreliable VIs", name);
-	if (!rdma_has_reception(&device->limits))
+	if (!verbs_has_reception(&device->limits))
 		log_info("RDMA device %s has no atomic operations, so no VIs at Reliable Reception",
 			 name);
 	return 0;
 }
 
-static int open_events(struct rdma_device *device)
+static int open_events(struct verbs_device *device)
 {
 	int error;
 
@@ -111,7 +111,7 @@ static int open_events(struct rdma_device *device)
 		goto close_event_fd;
 	}
 	device->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
-	error = device->timer_fd < 0 ? errno : rdma_watch_events(device);
+	error = device->timer_fd < 0 ? errno : verbs_watch_events(device);
 	if (!error)
 		return 0;
 	if (device->timer_fd >= 0)
@@ -122,7 +122,7 @@ close_event_fd:
 	return error;
 }
 
-static void find_mtu(struct rdma_device *device)
+static void find_mtu(struct verbs_device *device)
 {
 	struct ibv_port_attr port;
 
@@ -130,21 +130,21 @@ static void find_mtu(struct rdma_device *device)
 									   : port.active_mtu;
 }
 
-static void close_events(struct rdma_device *device)
+static void close_events(struct verbs_device *device)
 {
 	close(device->timer_fd);
 	rdma_destroy_event_channel(device->events);
 	close(device->base.event_fd);
 }
 
-static int rdma_open(const char *name, unsigned index, struct nic *nic, struct device **opened)
+static int verbs_open(const char *name, unsigned index, struct nic *nic, struct device **opened)
 {
-	struct rdma_device *device = calloc(1, sizeof(*device));
+	struct verbs_device *device = calloc(1, sizeof(*device));
 	int error;
 
 	if (!device)
 		return ENOMEM;
-	device->base.ops = &rdma_device_ops;
+	device->base.ops = &verbs_device_ops;
 	device->nic = nic;
 	pthread_mutex_init(&device->staging.lock, NULL);
 	device->context = open_context(name, index);
@@ -165,7 +165,7 @@ static int rdma_open(const char *name, unsigned index, struct nic *nic, struct d
 	error = open_events(device);
 	if (error)
 		goto close_context;
-	error = rdma_find_addresses(device);
+	error = verbs_find_addresses(device);
 	if (!error)
 		error = find_levels(device);
 	if (!error) {
@@ -183,9 +183,9 @@ free_device:
 	return error;
 }
 
-static void rdma_close(struct device *base)
+static void verbs_close(struct device *base)
 {
-	struct rdma_device *device = (struct rdma_device *)base;
+	struct verbs_device *device = (struct verbs_device *)base;
 
 	control_close(device);
 	close_events(device);
@@ -205,9 +205,9 @@ static unsigned capacity_of(int entries)
 	return entries > 1 ? (unsigned)entries - 1 : 1;
 }
 
-static void rdma_query(struct device *base, VIP_NIC_ATTRIBUTES *attributes, struct in6_addr *host)
+static void verbs_query(struct device *base, VIP_NIC_ATTRIBUTES *attributes, struct in6_addr *host)
 {
-	struct rdma_device *device = (struct rdma_device *)base;
+	struct verbs_device *device = (struct verbs_device *)base;
 	const struct ibv_device_attr *limits = &device->limits;
 	struct ibv_port_attr port;
 
@@ -224,7 +224,7 @@ static void rdma_query(struct device *base, VIP_NIC_ATTRIBUTES *attributes, stru
 	attributes->ReliabilityLevelSupport =
 		(VIP_UINT16)(VIP_SERVICE_RELIABLE_DELIVERY |
 			     (device->has_uc ? VIP_SERVICE_UNRELIABLE : 0) |
-			     (rdma_has_reception(limits) ? VIP_SERVICE_RELIABLE_RECEPTION : 0));
+			     (verbs_has_reception(limits) ? VIP_SERVICE_RELIABLE_RECEPTION : 0));
 	if (limits->max_qp_rd_atom > 0 && limits->max_qp_init_rd_atom > 0)
 		attributes->RDMAReadSupport = (VIP_UINT16)(attributes->ReliabilityLevelSupport &
 							   ~VIP_SERVICE_UNRELIABLE);
@@ -236,19 +236,19 @@ static void rdma_query(struct device *base, VIP_NIC_ATTRIBUTES *attributes, stru
 	*host = IN6_IS_ADDR_UNSPECIFIED(&device->ipv6) ? device->ipv4 : device->ipv6;
 }
 
-static bool rdma_find_host(struct device *base, struct in6_addr *host, struct in6_addr *own)
+static bool verbs_find_host(struct device *base, struct in6_addr *host, struct in6_addr *own)
 {
-	const struct in6_addr *found = rdma_own_host((struct rdma_device *)base, host);
+	const struct in6_addr *found = verbs_own_host((struct verbs_device *)base, host);
 
 	if (found)
 		*own = *found;
 	return found; /* only the host itself could tell more */
 }
 
-static struct device_channel *rdma_channel_create(struct device *base, int *fd)
+static struct device_channel *verbs_channel_create(struct device *base, int *fd)
 {
 	struct ibv_comp_channel *channel =
-		ibv_create_comp_channel(((struct rdma_device *)base)->context);
+		ibv_create_comp_channel(((struct verbs_device *)base)->context);
 	int error;
 
 	if (!channel)
@@ -263,12 +263,12 @@ static struct device_channel *rdma_channel_create(struct device *base, int *fd)
 	return NULL;
 }
 
-static void rdma_channel_destroy(struct device_channel *channel)
+static void verbs_channel_destroy(struct device_channel *channel)
 {
 	ibv_destroy_comp_channel((struct ibv_comp_channel *)channel);
 }
 
-static void rdma_channel_read(struct device_channel *channel, bool all)
+static void verbs_channel_read(struct device_channel *channel, bool all)
 {
 	struct ibv_cq *cq;
 	void *context;
@@ -281,19 +281,19 @@ static void rdma_channel_read(struct device_channel *channel, bool all)
 	} while (all);
 }
 
-static unsigned with_own_entries(unsigned entries, const struct rdma_device *device)
+static unsigned with_own_entries(unsigned entries, const struct verbs_device *device)
 {
 	unsigned most = (unsigned)device->limits.max_cqe;
 
 	return entries < most ? entries + 1 : most;
 }
 
-static struct device_cq *rdma_cq_create(struct device *base, struct cq *context,
+static struct device_cq *verbs_cq_create(struct device *base, struct cq *context,
 					struct device_channel *channel, bool is_shared,
 					unsigned entries, unsigned *capacity)
 {
-	struct rdma_device *device = (struct rdma_device *)base;
-	struct rdma_cq *cq = aligned_alloc(alignof(struct rdma_cq), sizeof(*cq));
+	struct verbs_device *device = (struct verbs_device *)base;
+	struct verbs_cq *cq = aligned_alloc(alignof(struct verbs_cq), sizeof(*cq));
 	int error;
 
 	(void)is_shared;
@@ -315,9 +315,9 @@ static struct device_cq *rdma_cq_create(struct device *base, struct cq *context,
 	return NULL;
 }
 
-static void rdma_cq_destroy(struct device_cq *base)
+static void verbs_cq_destroy(struct device_cq *base)
 {
-	struct rdma_cq *cq = (struct rdma_cq *)base;
+	struct verbs_cq *cq = (struct verbs_cq *)base;
 	int error = ibv_destroy_cq(cq->cq);
 
 	if (error)
@@ -325,13 +325,13 @@ static void rdma_cq_destroy(struct device_cq *base)
 	free(cq);
 }
 
-static int rdma_cq_grow(struct device *base, struct device_cq *base_cq, unsigned entries,
+static int verbs_cq_grow(struct device *base, struct device_cq *base_cq, unsigned entries,
 			unsigned *capacity)
 {
-	struct ibv_cq *cq = ((struct rdma_cq *)base_cq)->cq;
+	struct ibv_cq *cq = ((struct verbs_cq *)base_cq)->cq;
 	int error;
 
-	entries = with_own_entries(entries, (struct rdma_device *)base);
+	entries = with_own_entries(entries, (struct verbs_device *)base);
 	if (entries <= (unsigned)cq->cqe)
 		return ENOSPC;
 	error = ibv_resize_cq(cq, (int)entries);
@@ -340,45 +340,45 @@ static int rdma_cq_grow(struct device *base, struct device_cq *base_cq, unsigned
 	return error;
 }
 
-static int rdma_cq_arm(struct device_cq *cq)
+static int verbs_cq_arm(struct device_cq *cq)
 {
-	return ibv_req_notify_cq(((struct rdma_cq *)cq)->cq, 0);
+	return ibv_req_notify_cq(((struct verbs_cq *)cq)->cq, 0);
 }
 
-const struct device_ops rdma_device_ops = {
-	.open = rdma_open,
-	.close = rdma_close,
-	.query = rdma_query,
-	.find_host = rdma_find_host,
-	.serve = rdma_serve,
-	.domain_create = rdma_domain_create,
-	.domain_destroy = rdma_domain_destroy,
-	.region_create = rdma_region_create,
-	.region_destroy = rdma_region_destroy,
-	.region_change = rdma_region_change,
-	.channel_create = rdma_channel_create,
-	.channel_destroy = rdma_channel_destroy,
-	.channel_read = rdma_channel_read,
-	.cq_create = rdma_cq_create,
-	.cq_destroy = rdma_cq_destroy,
-	.cq_grow = rdma_cq_grow,
-	.cq_poll = rdma_cq_poll,
-	.cq_arm = rdma_cq_arm,
-	.endpoint_create = rdma_endpoint_create,
-	.endpoint_destroy = rdma_endpoint_destroy,
-	.endpoint_prepare = rdma_endpoint_prepare,
-	.endpoint_stop = rdma_endpoint_stop,
-	.endpoint_reset = rdma_endpoint_reset,
-	.endpoint_rewind = rdma_endpoint_rewind,
-	.endpoint_resume = rdma_endpoint_resume,
-	.post_send = rdma_post_send,
-	.post_receive = rdma_post_receive,
-	.listen = rdma_listen_start,
-	.unlisten = rdma_listen_stop,
-	.connect = rdma_connect_start,
-	.accept = rdma_accept_start,
-	.cancel = rdma_cancel,
-	.reject = rdma_refuse,
-	.has_requester = rdma_has_requester,
-	.disconnect = rdma_hang_up,
+const struct device_ops verbs_device_ops = {
+	.open = verbs_open,
+	.close = verbs_close,
+	.query = verbs_query,
+	.find_host = verbs_find_host,
+	.serve = verbs_serve,
+	.domain_create = verbs_domain_create,
+	.domain_destroy = verbs_domain_destroy,
+	.region_create = verbs_region_create,
+	.region_destroy = verbs_region_destroy,
+	.region_change = verbs_region_change,
+	.channel_create = verbs_channel_create,
+	.channel_destroy = verbs_channel_destroy,
+	.channel_read = verbs_channel_read,
+	.cq_create = verbs_cq_create,
+	.cq_destroy = verbs_cq_destroy,
+	.cq_grow = verbs_cq_grow,
+	.cq_poll = verbs_cq_poll,
+	.cq_arm = verbs_cq_arm,
+	.endpoint_create = verbs_endpoint_create,
+	.endpoint_destroy = verbs_endpoint_destroy,
+	.endpoint_prepare = verbs_endpoint_prepare,
+	.endpoint_stop = verbs_endpoint_stop,
+	.endpoint_reset = verbs_endpoint_reset,
+	.endpoint_rewind = verbs_endpoint_rewind,
+	.endpoint_resume = verbs_endpoint_resume,
+	.post_send = verbs_post_send,
+	.post_receive = verbs_post_receive,
+	.listen = verbs_listen,
+	.unlisten = verbs_unlisten,
+	.connect = verbs_connect,
+	.accept = verbs_accept,
+	.cancel = verbs_cancel,
+	.reject = verbs_reject,
+	.has_requester = verbs_has_requester,
+	.disconnect = verbs_disconnect,
 };

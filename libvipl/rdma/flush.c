@@ -21,13 +21,13 @@
 /* Offsets in the region flush_mr, which begins at address 0, so that the peer has to know its rkey only. */
 enum { FLUSH_TARGET = 0, FLUSH_RESULT = 8, FLUSH_BYTES = 16 };
 
-bool rdma_has_reception(const struct ibv_device_attr *limits)
+bool verbs_has_reception(const struct ibv_device_attr *limits)
 {
 	return limits->atomic_cap != IBV_ATOMIC_NONE && limits->max_qp_rd_atom > 0 &&
 	       limits->max_qp_init_rd_atom > 0;
 }
 
-int rdma_flush_create(struct rdma_endpoint *endpoint)
+int verbs_flush_create(struct verbs_endpoint *endpoint)
 {
 	/* Whole pages, because registered pages may be missing in a child of this process. */
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -48,7 +48,7 @@ int rdma_flush_create(struct rdma_endpoint *endpoint)
 	return error;
 }
 
-void rdma_flush_destroy(struct rdma_endpoint *endpoint)
+void verbs_flush_destroy(struct verbs_endpoint *endpoint)
 {
 	void *memory;
 
@@ -59,7 +59,7 @@ void rdma_flush_destroy(struct rdma_endpoint *endpoint)
 	free(memory);
 }
 
-int rdma_flush_post(struct rdma_endpoint *endpoint)
+int verbs_flush_post(struct verbs_endpoint *endpoint)
 {
 	struct ibv_sge result = {
 		.addr = FLUSH_RESULT, .length = sizeof(uint64_t), .lkey = endpoint->flush_mr->lkey};

@@ -14,29 +14,29 @@
 #define BACKLOG	   1024 /* requests beyond it are dropped silently, and repeated after seconds */
 
 /* One for all discriminators of a bucket that this NIC's threads wait for. */
-struct rdma_listener {
-	enum rdma_role role;
-	LIST_ENTRY(rdma_listener) in_device;
+struct verbs_listener {
+	enum verbs_role role;
+	LIST_ENTRY(verbs_listener) in_device;
 	struct rdma_cm_id *ids[ADDRESSES]; /* NULLs at the end */
 	uint16_t first_port;
 	unsigned users;
 };
 
 /* FNV-1a: peers must agree, so this is part of the protocol. */
-uint16_t rdma_bucket_port(const struct discriminator *discriminator, unsigned probe)
+uint16_t verbs_bucket_port(const struct discriminator *discriminator, unsigned probe)
 {
 	uint32_t hash = 2166136261u;
 
 	for (unsigned i = 0; i < discriminator->length; i++)
 		hash = (hash ^ discriminator->bytes[i]) * 16777619u;
-	return (uint16_t)(FIRST_PORT + hash % BUCKETS * RDMA_BUCKET_PORTS + probe);
+	return (uint16_t)(FIRST_PORT + hash % BUCKETS * VERBS_BUCKET_PORTS + probe);
 }
 
-static struct rdma_listener *find(struct rdma_device *device,
+static struct verbs_listener *find(struct verbs_device *device,
 				  const struct discriminator *discriminator)
 {
-	uint16_t first_port = rdma_bucket_port(discriminator, 0);
-	struct rdma_listener *listener;
+	uint16_t first_port = verbs_bucket_port(discriminator, 0);
+	struct verbs_listener *listener;
 
 	LIST_FOREACH(listener, &device->listeners, in_device)
 		if (listener->first_port == first_port)
@@ -45,7 +45,7 @@ static struct rdma_listener *find(struct rdma_device *device,
 }
 
 /* NULL and errno on failure. */
-static struct rdma_cm_id *listen_at(struct rdma_device *device, struct rdma_listener *listener,
+static struct rdma_cm_id *listen_at(struct verbs_device *device, struct verbs_listener *listener,
 				    const struct in6_addr *host, uint16_t port)
 {
 	struct sockaddr_storage address;
@@ -54,7 +54,7 @@ static struct rdma_cm_id *listen_at(struct rdma_device *device, struct rdma_list
 
 	if (rdma_create_id(device->events, &id, listener, RDMA_PS_TCP))
 		return NULL;
-	rdma_socket(device, host, port, &address);
+	verbs_socket(device, host, port, &address);
 	if (!rdma_bind_addr(id, (struct sockaddr *)&address) && !rdma_listen(id, BACKLOG))
 		return id;
 	error = errno;
@@ -63,14 +63,14 @@ static struct rdma_cm_id *listen_at(struct rdma_device *device, struct rdma_list
 	return NULL;
 }
 
-static void stop(struct rdma_listener *listener)
+static void stop(struct verbs_listener *listener)
 {
 	for (unsigned i = 0; i < ADDRESSES && listener->ids[i]; i++)
 		rdma_destroy_id(listener->ids[i]);
 }
 
 /* Listens at the same port of all addresses that are there; an interface may have lost one. 0 or errno. */
-static int listen_on(struct rdma_device *device, struct rdma_listener *listener, uint16_t port)
+static int listen_on(struct verbs_device *device, struct verbs_listener *listener, uint16_t port)
 {
 	const struct in6_addr *const hosts[ADDRESSES] = {&device->ipv4, &device->ipv6};
 	unsigned used = 0;
@@ -92,10 +92,10 @@ static int listen_on(struct rdma_device *device, struct rdma_listener *listener,
 	return used ? 0 : EADDRNOTAVAIL;
 }
 
-int rdma_listen_start(struct device *base, const struct discriminator *discriminator)
+int verbs_listen(struct device *base, const struct discriminator *discriminator)
 {
-	struct rdma_device *device = (struct rdma_device *)base;
-	struct rdma_listener *listener = find(device, discriminator);
+	struct verbs_device *device = (struct verbs_device *)base;
+	struct verbs_listener *listener = find(device, discriminator);
 	int error = EADDRINUSE;
 
 	if (listener) {
@@ -105,10 +105,10 @@ int rdma_listen_start(struct device *base, const struct discriminator *discrimin
 	listener = calloc(1, sizeof(*listener));
 	if (!listener)
 		return ENOMEM;
-	listener->role = RDMA_LISTENER;
+	listener->role = VERBS_LISTENER;
 	listener->users = 1;
-	listener->first_port = rdma_bucket_port(discriminator, 0);
-	for (unsigned i = 0; i < RDMA_BUCKET_PORTS && error == EADDRINUSE; i++)
+	listener->first_port = verbs_bucket_port(discriminator, 0);
+	for (unsigned i = 0; i < VERBS_BUCKET_PORTS && error == EADDRINUSE; i++)
 		error = listen_on(device, listener, (uint16_t)(listener->first_port + i));
 	if (!error) {
 		LIST_INSERT_HEAD(&device->listeners, listener, in_device);
@@ -116,7 +116,7 @@ int rdma_listen_start(struct device *base, const struct discriminator *discrimin
 	}
 	log_ratelimited(error == EADDRINUSE ? LOG_LEVEL_WARNING : LOG_LEVEL_ERROR,
 			"cannot listen on ports %u to %u: %s%s", listener->first_port,
-			listener->first_port + RDMA_BUCKET_PORTS - 1, strerror(error),
+			listener->first_port + VERBS_BUCKET_PORTS - 1, strerror(error),
 			error == EADDRINUSE
 				? ": four processes of this host wait, or have waited lately, "
 				  "for the same discriminator, or for others with the same hash"
@@ -125,9 +125,9 @@ int rdma_listen_start(struct device *base, const struct discriminator *discrimin
 	return error;
 }
 
-void rdma_listen_stop(struct device *base, const struct discriminator *discriminator)
+void verbs_unlisten(struct device *base, const struct discriminator *discriminator)
 {
-	struct rdma_listener *listener = find((struct rdma_device *)base, discriminator);
+	struct verbs_listener *listener = find((struct verbs_device *)base, discriminator);
 
 	if (!listener || --listener->users)
 		return;
@@ -146,12 +146,12 @@ static void refuse(struct rdma_cm_id *id, enum wire_code code)
 	rdma_destroy_id(id);
 }
 
-void rdma_request_arrived(struct rdma_device *device, struct rdma_cm_id *id,
+void verbs_request_arrived(struct verbs_device *device, struct rdma_cm_id *id,
 			  const struct rdma_conn_param *parameters)
 {
 	const void *private_data = parameters->private_data;
 	struct discriminator wanted;
-	struct rdma_request *request = NULL;
+	struct verbs_request *request = NULL;
 	struct connect_info peer;
 	VIP_RETURN refusal;
 	enum wire_code code = wire_read(private_data, parameters->private_data_len, &peer, &wanted);
@@ -170,17 +170,17 @@ void rdma_request_arrived(struct rdma_device *device, struct rdma_cm_id *id,
 	}
 	peer.host = host_from_socket(rdma_get_peer_addr(id));
 	peer.number = parameters->qp_num;
-	*request = (struct rdma_request){RDMA_REQUEST, device, id, peer,
+	*request = (struct verbs_request){VERBS_REQUEST, device, id, peer,
 					 wire_read_extra(private_data)};
 	id->context = request;
 	refusal = request_arrived(device->nic, (struct device_request *)request, &peer, &wanted);
 	if (refusal != VIP_SUCCESS)
-		rdma_refuse((struct device_request *)request, refusal);
+		verbs_reject((struct device_request *)request, refusal);
 }
 
-void rdma_refuse(struct device_request *base, VIP_RETURN refusal)
+void verbs_reject(struct device_request *base, VIP_RETURN refusal)
 {
-	struct rdma_request *request = (struct rdma_request *)base;
+	struct verbs_request *request = (struct verbs_request *)base;
 
 	refuse(request->id, refusal == VIP_NO_MATCH   ? WIRE_NO_MATCH
 			    : refusal == VIP_NOT_DONE ? WIRE_BUSY
@@ -189,9 +189,9 @@ void rdma_refuse(struct device_request *base, VIP_RETURN refusal)
 }
 
 /* No event tells of a requester that has given up, but then nothing can be made of its request. */
-bool rdma_has_requester(const struct device_request *base)
+bool verbs_has_requester(const struct device_request *base)
 {
-	const struct rdma_request *request = (const struct rdma_request *)base;
+	const struct verbs_request *request = (const struct verbs_request *)base;
 	struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_RTR};
 	int mask;
 

@@ -18,9 +18,9 @@
 #define PAUSE		INT64_C(10000000000) /* after one */
 #define RESOLVE_MSEC	2000
 
-void ping_init(struct ping *ping, struct rdma_device *device, const struct in6_addr *host)
+void ping_init(struct ping *ping, struct verbs_device *device, const struct in6_addr *host)
 {
-	*ping = (struct ping){.role = RDMA_PING, .device = device, .host = *host};
+	*ping = (struct ping){.role = VERBS_PING, .device = device, .host = *host};
 }
 
 void ping_drop(struct ping *ping)
@@ -40,7 +40,7 @@ static void settle(struct ping *ping)
 
 static void ask(struct ping *ping)
 {
-	const struct in6_addr *own = rdma_own_host(ping->device, &ping->host);
+	const struct in6_addr *own = verbs_own_host(ping->device, &ping->host);
 	struct sockaddr_storage from, to;
 
 	if (!own || rdma_create_id(ping->device->events, &ping->id, ping, RDMA_PS_TCP)) {
@@ -48,8 +48,8 @@ static void ask(struct ping *ping)
 		settle(ping);
 		return;
 	}
-	rdma_socket(ping->device, own, 0, &from);
-	rdma_socket(ping->device, &ping->host, UNUSED_PORT, &to);
+	verbs_socket(ping->device, own, 0, &from);
+	verbs_socket(ping->device, &ping->host, UNUSED_PORT, &to);
 	/* No route is no answer: our link may be down. */
 	if (rdma_resolve_addr(ping->id, (struct sockaddr *)&from, (struct sockaddr *)&to,
 			      RESOLVE_MSEC))

@@ -6,15 +6,15 @@
 #include "rdma.h"
 
 struct ping {
-	enum rdma_role role;
-	struct rdma_device *device;
+	enum verbs_role role;
+	struct verbs_device *device;
 	struct in6_addr host;
 	struct rdma_cm_id *id; /* of the one under way, or NULL */
 	int64_t due;	       /* the next one, or the end of waiting for this one's answer */
 	unsigned unanswered;   /* since the last answer, with the one under way */
 };
 
-void ping_init(struct ping *ping, struct rdma_device *device, const struct in6_addr *host);
+void ping_init(struct ping *ping, struct verbs_device *device, const struct in6_addr *host);
 /* [nic] Asks when it is time to. True when eight questions in a row have had no answer. */
 bool ping_tick(struct ping *ping, int64_t now);
 /* [nic] Gives up the one under way. */

@@ -26,7 +26,7 @@ static unsigned lower(unsigned a, int b)
 }
 
 /* 0 or errno. */
-static int create_qp(struct rdma_endpoint *endpoint)
+static int create_qp(struct verbs_endpoint *endpoint)
 {
 	struct ibv_qp_init_attr attributes = endpoint->wanted_qp;
 	struct ibv_qp *qp = ibv_create_qp(endpoint->domain->pd, &attributes);
@@ -45,52 +45,52 @@ static int create_qp(struct rdma_endpoint *endpoint)
 	endpoint->qp = qp;
 	endpoint->qp->qp_context = endpoint;
 	endpoint->inline_size = attributes.cap.max_inline_data;
-	endpoint->request_segments = lower(RDMA_SEND_SEGMENTS, (int)attributes.cap.max_send_sge);
+	endpoint->request_segments = lower(VERBS_SEND_SEGMENTS, (int)attributes.cap.max_send_sge);
 	endpoint->request_segments =
 		lower(endpoint->request_segments, endpoint->device->limits.max_sge_rd);
-	rdma_limit_requests(endpoint, UINT32_MAX);
+	verbs_limit_requests(endpoint, UINT32_MAX);
 	endpoint->receive_segments = attributes.cap.max_recv_sge;
 	return 0;
 }
 
-struct device_endpoint *rdma_endpoint_create(struct device *base, struct endpoint_config *config)
+struct device_endpoint *verbs_endpoint_create(struct device *base, struct endpoint_config *config)
 {
-	struct rdma_device *device = (struct rdma_device *)base;
-	size_t size = (sizeof(struct rdma_endpoint) + RDMA_ENDPOINT_ALIGNMENT - 1) &
-		      ~(size_t)(RDMA_ENDPOINT_ALIGNMENT - 1);
-	struct rdma_endpoint *endpoint = aligned_alloc(RDMA_ENDPOINT_ALIGNMENT, size);
+	struct verbs_device *device = (struct verbs_device *)base;
+	size_t size = (sizeof(struct verbs_endpoint) + VERBS_ENDPOINT_ALIGNMENT - 1) &
+		      ~(size_t)(VERBS_ENDPOINT_ALIGNMENT - 1);
+	struct verbs_endpoint *endpoint = aligned_alloc(VERBS_ENDPOINT_ALIGNMENT, size);
 
 	if (!endpoint)
 		return NULL;
 	memset(endpoint, 0, sizeof(*endpoint));
 	config->send_depth = lower(config->send_depth, device->limits.max_qp_wr);
 	config->receive_depth = lower(config->receive_depth, device->limits.max_qp_wr);
-	endpoint->role = RDMA_ENDPOINT;
+	endpoint->role = VERBS_ENDPOINT;
 	endpoint->device = device;
 	endpoint->vi = config->vi;
-	endpoint->access = (unsigned)rdma_remote_access(config->rights);
+	endpoint->access = (unsigned)verbs_remote_access(config->rights);
 	if (config->reliability == VIP_SERVICE_RELIABLE_RECEPTION)
 		endpoint->access |= IBV_ACCESS_REMOTE_ATOMIC; /* of flush.c */
 	endpoint->send_queue = config->send_queue;
 	endpoint->receive_queue = config->receive_queue;
 	endpoint->wr_id_tag = (uintptr_t)endpoint;
-	endpoint->domain = (struct rdma_domain *)config->domain;
+	endpoint->domain = (struct verbs_domain *)config->domain;
 	TAILQ_INIT(&endpoint->staged_sends);
 	TAILQ_INIT(&endpoint->staged_receives);
 	endpoint->wanted_qp = (struct ibv_qp_init_attr){
-		.send_cq = ((struct rdma_cq *)config->send_cq)->cq,
-		.recv_cq = ((struct rdma_cq *)config->receive_cq)->cq,
+		.send_cq = ((struct verbs_cq *)config->send_cq)->cq,
+		.recv_cq = ((struct verbs_cq *)config->receive_cq)->cq,
 		.cap = {.max_send_wr = config->send_depth,
 			.max_recv_wr = config->receive_depth,
-			.max_send_sge = lower(RDMA_SEND_SEGMENTS, device->limits.max_sge),
-			.max_recv_sge = lower(RDMA_RECEIVE_SEGMENTS, device->limits.max_sge),
+			.max_send_sge = lower(VERBS_SEND_SEGMENTS, device->limits.max_sge),
+			.max_recv_sge = lower(VERBS_RECEIVE_SEGMENTS, device->limits.max_sge),
 			.max_inline_data = INLINE_SIZE},
 		.qp_type = config->reliability == VIP_SERVICE_UNRELIABLE ? IBV_QPT_UC : IBV_QPT_RC,
 		.sq_sig_all = 1,
 	};
 	if (create_qp(endpoint))
 		goto free_endpoint;
-	if (config->reliability != VIP_SERVICE_RELIABLE_RECEPTION || !rdma_flush_create(endpoint)) {
+	if (config->reliability != VIP_SERVICE_RELIABLE_RECEPTION || !verbs_flush_create(endpoint)) {
 		LIST_INSERT_HEAD(&device->endpoints, endpoint, in_device);
 		return (struct device_endpoint *)endpoint;
 	}
@@ -100,18 +100,18 @@ free_endpoint:
 	return NULL;
 }
 
-void rdma_endpoint_destroy(struct device_endpoint *base)
+void verbs_endpoint_destroy(struct device_endpoint *base)
 {
-	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
+	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 
 	LIST_REMOVE(endpoint, in_device);
 	ibv_destroy_qp(endpoint->qp);
 	staging_forget(endpoint);
-	rdma_flush_destroy(endpoint);
+	verbs_flush_destroy(endpoint);
 	free(endpoint);
 }
 
-static int move_to(struct rdma_endpoint *endpoint, enum ibv_qp_state state)
+static int move_to(struct verbs_endpoint *endpoint, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attributes = {.qp_state = state};
 	int error = ibv_modify_qp(endpoint->qp, &attributes, IBV_QP_STATE);
@@ -123,17 +123,17 @@ static int move_to(struct rdma_endpoint *endpoint, enum ibv_qp_state state)
 }
 
 /* Work that was posted before is forgotten. Its completions mean nothing from now on. */
-static void next_generation(struct rdma_endpoint *endpoint)
+static void next_generation(struct verbs_endpoint *endpoint)
 {
 	uint64_t wr_id_tag = atomic_load_explicit(&endpoint->wr_id_tag, memory_order_relaxed);
-	uint64_t generation = (wr_id_tag + RDMA_WR_ID_GENERATION) & RDMA_WR_ID_BITS;
+	uint64_t generation = (wr_id_tag + VERBS_WR_ID_GENERATION) & VERBS_WR_ID_BITS;
 
 	atomic_store_explicit(&endpoint->wr_id_tag, (uintptr_t)endpoint | generation,
 			      memory_order_relaxed);
 	staging_forget(endpoint);
 }
 
-static int move_to_init(struct rdma_endpoint *endpoint)
+static int move_to_init(struct verbs_endpoint *endpoint)
 {
 	struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_INIT,
 					 .port_num = endpoint->device->port,
@@ -149,7 +149,7 @@ static int move_to_init(struct rdma_endpoint *endpoint)
  * one again once it was in ERR, although they say RESET. And a peer that has not noticed the end yet
  * refuses one that it knows.
  */
-static int replace_qp(struct rdma_endpoint *endpoint)
+static int replace_qp(struct verbs_endpoint *endpoint)
 {
 	struct ibv_qp *former = endpoint->qp;
 	int error = create_qp(endpoint);
@@ -162,9 +162,9 @@ static int replace_qp(struct rdma_endpoint *endpoint)
 	return 0;
 }
 
-int rdma_endpoint_prepare(struct device_endpoint *base)
+int verbs_endpoint_prepare(struct device_endpoint *base)
 {
-	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
+	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 	int error;
 
 	/* Nothing is known yet of a new attempt to connect. */
@@ -186,11 +186,11 @@ int rdma_endpoint_prepare(struct device_endpoint *base)
  * another receive is outstanding, one receive is posted, and its flush is the end. It is posted only now, so that no
  * message takes it. The second change to ERR flushes it.
  */
-static void drain(struct rdma_endpoint *endpoint)
+static void drain(struct verbs_endpoint *endpoint)
 {
 	struct ibv_recv_wr *bad, last = {
 		.wr_id = atomic_load_explicit(&endpoint->wr_id_tag, memory_order_relaxed) |
-			 RDMA_WR_ID_DRAIN,
+			 VERBS_WR_ID_DRAIN,
 	};
 	struct cq *cq = endpoint->wanted_qp.recv_cq->cq_context;
 	int64_t deadline = clock_nsec() + DRAIN_NSEC;
@@ -204,27 +204,27 @@ static void drain(struct rdma_endpoint *endpoint)
 	       clock_nsec() < deadline && !sched_yield());
 }
 
-void rdma_endpoint_stop(struct device_endpoint *base)
+void verbs_endpoint_stop(struct device_endpoint *base)
 {
-	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
+	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 
 	atomic_store_explicit(&endpoint->stopped, true, memory_order_relaxed);
-	if (!move_to(endpoint, IBV_QPS_ERR) && rdma_is_soft(endpoint->device) &&
+	if (!move_to(endpoint, IBV_QPS_ERR) && verbs_is_soft(endpoint->device) &&
 	    !workqueue_with_device(endpoint->receive_queue))
 		drain(endpoint);
 }
 
-void rdma_endpoint_reset(struct device_endpoint *base)
+void verbs_endpoint_reset(struct device_endpoint *base)
 {
-	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
+	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 
 	move_to(endpoint, IBV_QPS_RESET);
 	next_generation(endpoint);
 }
 
-int rdma_endpoint_rewind(struct device_endpoint *base)
+int verbs_endpoint_rewind(struct device_endpoint *base)
 {
-	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
+	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 	int error = move_to(endpoint, IBV_QPS_ERR);
 
 	if (!error)
@@ -241,13 +241,13 @@ int rdma_endpoint_rewind(struct device_endpoint *base)
 	 IBV_QP_SQ_PSN)
 
 /* The attributes that rdma_cm gives for this state. */
-static int learn(struct rdma_endpoint *endpoint, enum ibv_qp_state state,
+static int learn(struct verbs_endpoint *endpoint, enum ibv_qp_state state,
 		 struct ibv_qp_attr *attributes, int *mask)
 {
 	memset(attributes, 0, sizeof(*attributes));
 	attributes->qp_state = state;
 	if (!rdma_init_qp_attr(endpoint->id, attributes, mask)) {
-		if (rdma_is_unreliable(endpoint) && state != IBV_QPS_INIT)
+		if (verbs_is_unreliable(endpoint) && state != IBV_QPS_INIT)
 			*mask &= UC_ATTRIBUTES;
 		return 0;
 	}
@@ -255,7 +255,7 @@ static int learn(struct rdma_endpoint *endpoint, enum ibv_qp_state state,
 }
 
 /* The connection may be in a partition that was not known when the queue pair was prepared. */
-static int enter_partition(struct rdma_endpoint *endpoint)
+static int enter_partition(struct verbs_endpoint *endpoint)
 {
 	struct ibv_qp_attr attributes;
 	int mask, error = learn(endpoint, IBV_QPS_INIT, &attributes, &mask);
@@ -278,7 +278,7 @@ static uint8_t clamp(uint8_t value, int limit)
  * rdma_cm gives both ends the requester's path MTU, even if the other port's MTU is less. So the end that accepts takes
  * the less of the two, and sends it in its accept. Both ends come to the same value.
  */
-static enum ibv_mtu path_mtu(const struct rdma_endpoint *endpoint, enum ibv_mtu requested)
+static enum ibv_mtu path_mtu(const struct verbs_endpoint *endpoint, enum ibv_mtu requested)
 {
 	enum ibv_mtu own = endpoint->device->mtu, peers = endpoint->peer_extra.mtu;
 
@@ -287,7 +287,7 @@ static enum ibv_mtu path_mtu(const struct rdma_endpoint *endpoint, enum ibv_mtu 
 	return peers >= IBV_MTU_256 && peers < requested ? peers : requested;
 }
 
-int rdma_endpoint_start(struct rdma_endpoint *endpoint)
+int verbs_endpoint_start(struct verbs_endpoint *endpoint)
 {
 	const struct ibv_device_attr *limits = &endpoint->device->limits;
 	struct ibv_qp_attr attributes;
@@ -306,9 +306,9 @@ int rdma_endpoint_start(struct rdma_endpoint *endpoint)
 	error = ibv_modify_qp(endpoint->qp, &attributes, mask);
 	if (error)
 		return error;
-	if (rdma_is_unreliable(endpoint))
-		rdma_limit_requests(endpoint,
-				    rdma_unreliable_request(endpoint, attributes.path_mtu));
+	if (verbs_is_unreliable(endpoint))
+		verbs_limit_requests(endpoint,
+				    verbs_unreliable_request(endpoint, attributes.path_mtu));
 
 	error = learn(endpoint, IBV_QPS_RTS, &attributes, &mask);
 	if (error)
@@ -321,7 +321,7 @@ int rdma_endpoint_start(struct rdma_endpoint *endpoint)
 	return ibv_modify_qp(endpoint->qp, &attributes, mask);
 }
 
-static bool has_stalled(struct rdma_endpoint *endpoint)
+static bool has_stalled(struct verbs_endpoint *endpoint)
 {
 	struct ibv_qp_init_attr unused;
 	struct ibv_qp_attr attributes;
@@ -330,10 +330,10 @@ static bool has_stalled(struct rdma_endpoint *endpoint)
 	       attributes.qp_state == IBV_QPS_ERR;
 }
 
-int rdma_endpoint_resume(struct device_endpoint *base)
+int verbs_endpoint_resume(struct device_endpoint *base)
 {
-	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
-	int error = rdma_endpoint_start(endpoint);
+	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
+	int error = verbs_endpoint_start(endpoint);
 
 	if (error && has_stalled(endpoint))
 		return 0; /* again, by a message that came before RTS: a completion tells of it */

@@ -25,35 +25,35 @@ struct staging {
 
 #define STAGING_CLASSES 12u /* of sizes: 4 KiB, 8 KiB, ... 8 MiB */
 
-struct rdma_buffer {
-	struct rdma_domain *domain;
+struct verbs_buffer {
+	struct verbs_domain *domain;
 	struct ibv_mr *mr;
 	struct segment segment; /* as much of it as is used */
-	LIST_ENTRY(rdma_buffer) in_unused;
-	TAILQ_ENTRY(rdma_buffer) in_use;
+	LIST_ENTRY(verbs_buffer) in_unused;
+	TAILQ_ENTRY(verbs_buffer) in_use;
 };
 
-TAILQ_HEAD(rdma_buffers, rdma_buffer);
+TAILQ_HEAD(verbs_buffers, verbs_buffer);
 
-struct rdma_domain {
-	struct rdma_device *device;
+struct verbs_domain {
+	struct verbs_device *device;
 	struct ibv_pd *pd;
-	LIST_HEAD(, rdma_buffer) unused[STAGING_CLASSES];
+	LIST_HEAD(, verbs_buffer) unused[STAGING_CLASSES];
 };
 
-#define RDMA_FAMILIES 2u /* of addresses: IPv4, IPv6 */
+#define VERBS_FAMILIES 2u /* of addresses: IPv4, IPv6 */
 
 /* All control connections of a NIC: control.c. */
 struct controls {
 	int epoll_fd; /* -1: there are none */
-	int listeners[RDMA_FAMILIES];
-	uint16_t ports[RDMA_FAMILIES]; /* of the listeners; 0 where there is none */
+	int listeners[VERBS_FAMILIES];
+	uint16_t ports[VERBS_FAMILIES]; /* of the listeners; 0 where there is none */
 	bool is_paused;		       /* the listeners are, until the next tick */
 	TAILQ_HEAD(, control) all;
 	unsigned accepted; /* that others have made */
 };
 
-struct rdma_device {
+struct verbs_device {
 	struct device base;
 	struct nic *nic;
 	struct ibv_context *context;
@@ -69,41 +69,41 @@ struct rdma_device {
 	bool has_uc;
 	struct rdma_event_channel *events;
 	struct staging staging;
-	LIST_HEAD(, rdma_listener) listeners;
-	LIST_HEAD(, rdma_endpoint) endpoints;
+	LIST_HEAD(, verbs_listener) listeners;
+	LIST_HEAD(, verbs_endpoint) endpoints;
 	struct controls control;
-	int timer_fd; /* runs while something has to be done in time: rdma_timer_start() */
+	int timer_fd; /* runs while something has to be done in time: verbs_timer_start() */
 	bool timer_runs;
 };
 
 /* Soft-RoCE, which has habits that other devices do not have. */
-static inline bool rdma_is_soft(const struct rdma_device *device)
+static inline bool verbs_is_soft(const struct verbs_device *device)
 {
 	return device->limits.vendor_id == 0xffffffu;
 }
 
 /* A cm_id's context points to this, the first member of several structures. */
-enum rdma_role { RDMA_LISTENER, RDMA_REQUEST, RDMA_ENDPOINT, RDMA_PING };
+enum verbs_role { VERBS_LISTENER, VERBS_REQUEST, VERBS_ENDPOINT, VERBS_PING };
 
-enum rdma_phase {
-	RDMA_UNCONNECTED,
-	RDMA_RESOLVING,	 /* address, then route */
-	RDMA_REQUESTING, /* waiting for the peer's answer */
-	RDMA_ACCEPTING,	 /* waiting for the requester's last word */
-	RDMA_CONNECTED,
+enum verbs_phase {
+	VERBS_UNCONNECTED,
+	VERBS_RESOLVING,	 /* address, then route */
+	VERBS_REQUESTING, /* waiting for the peer's answer */
+	VERBS_ACCEPTING,	 /* waiting for the requester's last word */
+	VERBS_CONNECTED,
 };
 
-#define RDMA_COMPLETIONS 8u /* taken out of a CQ at a time */
+#define VERBS_COMPLETIONS 8u /* taken out of a CQ at a time */
 
-struct rdma_cq {
+struct verbs_cq {
 	alignas(CACHE_LINE) struct ibv_cq *cq; /* on the line of the first completion */
 	/* The CQ's lock guards it. An array on the stack would have each poll guard its frame. */
-	struct ibv_wc completions[RDMA_COMPLETIONS];
+	struct ibv_wc completions[VERBS_COMPLETIONS];
 };
 
 /* The members that each message needs come first: three cache lines. */
-struct rdma_endpoint {
-	enum rdma_role role;
+struct verbs_endpoint {
+	enum verbs_role role;
 	uint32_t inline_size;
 	/* An RDMA operation beyond these takes several requests; a send of more segments is staged. */
 	unsigned request_segments;
@@ -122,18 +122,18 @@ struct rdma_endpoint {
 
 	uint32_t request_bytes; /* the most of a request of an RDMA operation */
 
-	struct rdma_device *device;
+	struct verbs_device *device;
 	struct vi *vi;
-	struct rdma_domain *domain;
+	struct verbs_domain *domain;
 	struct ibv_qp_init_attr wanted_qp; /* what it was created with */
-	struct rdma_buffers staged_sends, staged_receives; /* with the queue pair, in order */
+	struct verbs_buffers staged_sends, staged_receives; /* with the queue pair, in order */
 	bool was_connected;  /* the queue pair, to any peer */
 	atomic_bool drained; /* since it was stopped */
 	atomic_bool stopped;	 /* flushed work is no error: the endpoint was stopped */
 
 	/* Connecting: request.c, cm.c. */
-	LIST_ENTRY(rdma_endpoint) in_device;
-	enum rdma_phase phase;
+	LIST_ENTRY(verbs_endpoint) in_device;
+	enum verbs_phase phase;
 	struct rdma_cm_id *id;
 	struct connect_info own, peer;
 	struct wire_extra peer_extra;
@@ -156,9 +156,9 @@ struct rdma_endpoint {
 	int64_t repeat_due, repeat_pause;
 };
 
-struct rdma_request {
-	enum rdma_role role;
-	struct rdma_device *device;
+struct verbs_request {
+	enum verbs_role role;
+	struct verbs_device *device;
 	struct rdma_cm_id *id;
 	struct connect_info peer;
 	struct wire_extra peer_extra;
@@ -168,190 +168,190 @@ struct rdma_request {
  * wr_id names the endpoint; its lowest bits say what the work was (wc.opcode may not, after an
  * error) and count resets of the queue pair: completions from before a reset may still come after it.
  */
-#define RDMA_WR_ID_RECEIVE	UINT64_C(1)
-#define RDMA_WR_ID_RDMA	UINT64_C(2)
-#define RDMA_WR_ID_PART	UINT64_C(4) /* of a send, and not the last one */
-#define RDMA_WR_ID_STAGED	UINT64_C(8)
-#define RDMA_WR_ID_KIND	UINT64_C(0xf)
-#define RDMA_WR_ID_DRAIN	(RDMA_WR_ID_RECEIVE | RDMA_WR_ID_PART) /* see drain() */
-#define RDMA_WR_ID_GENERATION	UINT64_C(0x10)
-#define RDMA_WR_ID_BITS	UINT64_C(0x1ff)
-#define RDMA_ENDPOINT_ALIGNMENT 512
+#define VERBS_WR_ID_RECEIVE	UINT64_C(1)
+#define VERBS_WR_ID_RDMA	UINT64_C(2)
+#define VERBS_WR_ID_PART	UINT64_C(4) /* of a send, and not the last one */
+#define VERBS_WR_ID_STAGED	UINT64_C(8)
+#define VERBS_WR_ID_KIND	UINT64_C(0xf)
+#define VERBS_WR_ID_DRAIN	(VERBS_WR_ID_RECEIVE | VERBS_WR_ID_PART) /* see drain() */
+#define VERBS_WR_ID_GENERATION	UINT64_C(0x10)
+#define VERBS_WR_ID_BITS	UINT64_C(0x1ff)
+#define VERBS_ENDPOINT_ALIGNMENT 512
 
 /*
  * What queue pairs are made for. Room for more would make each of them large: they have a thousand
  * receives. With 5 segments these have 128 bytes each on soft-RoCE, with 8 at most on adapters that
  * need 16 bytes for each. 1000 VIs with queues of their own take it 0.6 GB; with 13 it was 0.85.
  */
-#define RDMA_SEND_SEGMENTS    16u
-#define RDMA_RECEIVE_SEGMENTS 5u
+#define VERBS_SEND_SEGMENTS    16u
+#define VERBS_RECEIVE_SEGMENTS 5u
 
 /*
  * Ports: a discriminator's hash selects a bucket of neighbouring ports. A process that waits for the
  * discriminator listens on the first free one, so this is how many processes of a host can wait in one bucket.
  */
-#define RDMA_BUCKET_PORTS 4u
+#define VERBS_BUCKET_PORTS 4u
 
-uint16_t rdma_bucket_port(const struct discriminator *discriminator, unsigned probe);
+uint16_t verbs_bucket_port(const struct discriminator *discriminator, unsigned probe);
 
 /* address.c */
 /* Finds the device's addresses, and its port by them. 0 or errno. */
-int rdma_find_addresses(struct rdma_device *device);
+int verbs_find_addresses(struct verbs_device *device);
 /* The one that connections with this host come from and go to; NULL when there is none. */
-const struct in6_addr *rdma_own_host(const struct rdma_device *device, const struct in6_addr *host);
-void rdma_socket(const struct rdma_device *device, const struct in6_addr *host, uint16_t port,
+const struct in6_addr *verbs_own_host(const struct verbs_device *device, const struct in6_addr *host);
+void verbs_socket(const struct verbs_device *device, const struct in6_addr *host, uint16_t port,
 		 struct sockaddr_storage *out);
 
 /* cm.c */
-void rdma_serve(struct device *device);
-/* [nic] Makes rdma_serve() handle deadlines soon, and until there are none left. */
-void rdma_timer_start(struct rdma_device *device);
-/* From now on rdma_serve() gets its events. 0 or errno. */
-int rdma_watch_events(struct rdma_device *device);
-int rdma_watch_control(struct rdma_device *device);
+void verbs_serve(struct device *device);
+/* [nic] Makes verbs_serve() handle deadlines soon, and until there are none left. */
+void verbs_timer_start(struct verbs_device *device);
+/* From now on verbs_serve() gets its events. 0 or errno. */
+int verbs_watch_events(struct verbs_device *device);
+int verbs_watch_control(struct verbs_device *device);
 /* Forgets the attempt that is under way. A requester that may have our answer gets a message. */
-void rdma_drop_ids(struct rdma_endpoint *endpoint);
+void verbs_drop_ids(struct verbs_endpoint *endpoint);
 /* Connecting has failed. */
-void rdma_fail(struct rdma_endpoint *endpoint, VIP_RETURN reason);
-VIP_RETURN rdma_reason(int error);
-void rdma_accept_start(struct device_request *request, struct device_endpoint *endpoint,
+void verbs_fail(struct verbs_endpoint *endpoint, VIP_RETURN reason);
+VIP_RETURN verbs_reason(int error);
+void verbs_accept(struct device_request *request, struct device_endpoint *endpoint,
 		       const struct connect_info *own);
-VIP_RETURN rdma_cancel(struct device_endpoint *endpoint);
-void rdma_hang_up(struct device_endpoint *endpoint);
+VIP_RETURN verbs_cancel(struct device_endpoint *endpoint);
+void verbs_disconnect(struct device_endpoint *endpoint);
 /* The parameters of rdma_connect() and rdma_accept(), with room for our private data. */
-void rdma_fill_parameters(const struct rdma_endpoint *endpoint, const struct in6_addr *host,
+void verbs_fill_parameters(const struct verbs_endpoint *endpoint, const struct in6_addr *host,
 			  struct rdma_conn_param *parameters, struct wire_message *message);
 /*
  * A control message to this endpoint, from the host of its peer, and from the NIC with this port there.
  * Returns what to answer, or 0.
  */
-enum wire_code rdma_control_arrived(struct rdma_endpoint *endpoint, enum wire_code code,
+enum wire_code verbs_control_arrived(struct verbs_endpoint *endpoint, enum wire_code code,
 				    const struct wire_control_fields *fields, uint16_t port);
 /* Whatever was there has ended, as far as this side knows without having been answered. */
-void rdma_ended(struct rdma_endpoint *endpoint);
+void verbs_ended(struct verbs_endpoint *endpoint);
 
 /* request.c */
-void rdma_connect_start(struct device_endpoint *endpoint, const struct connect_info *own,
+void verbs_connect(struct device_endpoint *endpoint, const struct connect_info *own,
 			const struct in6_addr *host, const struct discriminator *wanted);
 /* An event of rdma_cm for an endpoint that requests a connection. */
-void rdma_request_event(struct rdma_endpoint *endpoint, const struct rdma_cm_event *event);
+void verbs_request_event(struct verbs_endpoint *endpoint, const struct rdma_cm_event *event);
 /* The accepting side asks whether its answer with this number has come. The answer may still be on its way. */
-void rdma_answer_missing(struct rdma_endpoint *endpoint, const struct wire_control_fields *fields,
+void verbs_answer_missing(struct verbs_endpoint *endpoint, const struct wire_control_fields *fields,
 			 uint16_t port);
-void rdma_request_tick(struct rdma_endpoint *endpoint, int64_t now);
+void verbs_request_tick(struct verbs_endpoint *endpoint, int64_t now);
 
 /* control.c, control_listen.c, control_messages.c */
 /* Without control connections where they cannot be had. */
-void control_open(struct rdma_device *device);
-void control_close(struct rdma_device *device);
-void control_serve(struct rdma_device *device);
+void control_open(struct verbs_device *device);
+void control_close(struct verbs_device *device);
+void control_serve(struct verbs_device *device);
 /* Does the work that is due. False when no work is left. */
-bool control_tick(struct rdma_device *device);
+bool control_tick(struct verbs_device *device);
 /* Where we take connections from this host; 0 when we do not. */
-uint16_t control_port(const struct rdma_device *device, const struct in6_addr *host);
+uint16_t control_port(const struct verbs_device *device, const struct in6_addr *host);
 /* There shall be one with the NIC of the endpoint's peer; if it `is_ours` to make, then at once. */
-void control_want(struct rdma_endpoint *endpoint, bool is_ours);
+void control_want(struct verbs_endpoint *endpoint, bool is_ours);
 /* False: there is no control connection to send it by. */
-bool control_tell(struct rdma_endpoint *endpoint, enum wire_code code, uint32_t peer_qp,
+bool control_tell(struct verbs_endpoint *endpoint, enum wire_code code, uint32_t peer_qp,
 		  uint32_t number);
 
 /* listen.c */
-int rdma_listen_start(struct device *device, const struct discriminator *discriminator);
-void rdma_listen_stop(struct device *device, const struct discriminator *discriminator);
+int verbs_listen(struct device *device, const struct discriminator *discriminator);
+void verbs_unlisten(struct device *device, const struct discriminator *discriminator);
 /* A connection request, in a new id. */
-void rdma_request_arrived(struct rdma_device *device, struct rdma_cm_id *id,
+void verbs_request_arrived(struct verbs_device *device, struct rdma_cm_id *id,
 			  const struct rdma_conn_param *parameters);
-void rdma_refuse(struct device_request *request, VIP_RETURN refusal);
-bool rdma_has_requester(const struct device_request *request);
+void verbs_reject(struct device_request *request, VIP_RETURN refusal);
+bool verbs_has_requester(const struct device_request *request);
 
 /* queuepair.c */
-struct device_endpoint *rdma_endpoint_create(struct device *device, struct endpoint_config *config);
-void rdma_endpoint_destroy(struct device_endpoint *endpoint);
-int rdma_endpoint_prepare(struct device_endpoint *endpoint);
-void rdma_endpoint_stop(struct device_endpoint *endpoint);
-void rdma_endpoint_reset(struct device_endpoint *endpoint);
+struct device_endpoint *verbs_endpoint_create(struct device *device, struct endpoint_config *config);
+void verbs_endpoint_destroy(struct device_endpoint *endpoint);
+int verbs_endpoint_prepare(struct device_endpoint *endpoint);
+void verbs_endpoint_stop(struct device_endpoint *endpoint);
+void verbs_endpoint_reset(struct device_endpoint *endpoint);
 /*
  * INIT -> RTS with what the cm_id has learnt about the peer. 0 or errno; ECONNABORTED when there is
  * no peer any more.
  */
-int rdma_endpoint_start(struct rdma_endpoint *endpoint);
+int verbs_endpoint_start(struct verbs_endpoint *endpoint);
 /* Moves the queue pair to ERR, RESET and INIT, and forgets posted work. 0 or errno. */
-int rdma_endpoint_rewind(struct device_endpoint *endpoint);
+int verbs_endpoint_rewind(struct device_endpoint *endpoint);
 
 /* transfer.c */
-int rdma_post_send(struct device_endpoint *endpoint, const struct device_send *send);
-int rdma_post_receive(struct device_endpoint *endpoint, const struct segment *segments,
+int verbs_post_send(struct device_endpoint *endpoint, const struct device_send *send);
+int verbs_post_receive(struct device_endpoint *endpoint, const struct segment *segments,
 		      unsigned count);
-int rdma_cq_poll(struct device_cq *cq);
+int verbs_cq_poll(struct device_cq *cq);
 
 /* uc.c */
 /* Has the device UC queue pairs? 0 or errno. */
-int rdma_find_uc(struct ibv_context *context, bool *found);
+int verbs_find_uc(struct ibv_context *context, bool *found);
 /* Is a probe under way? */
-static inline bool rdma_is_asking(const struct rdma_endpoint *endpoint)
+static inline bool verbs_is_asking(const struct verbs_endpoint *endpoint)
 {
-	return endpoint->phase == RDMA_RESOLVING || endpoint->phase == RDMA_REQUESTING;
+	return endpoint->phase == VERBS_RESOLVING || endpoint->phase == VERBS_REQUESTING;
 }
-static inline bool rdma_is_unreliable(const struct rdma_endpoint *endpoint)
+static inline bool verbs_is_unreliable(const struct verbs_endpoint *endpoint)
 {
 	return endpoint->wanted_qp.qp_type == IBV_QPT_UC;
 }
 /* How much an RDMA write may carry in one request. */
 /* Sets how many bytes of an RDMA operation go in one request. */
-void rdma_limit_requests(struct rdma_endpoint *endpoint, uint32_t bytes);
-uint32_t rdma_unreliable_request(const struct rdma_endpoint *endpoint, enum ibv_mtu path_mtu);
+void verbs_limit_requests(struct verbs_endpoint *endpoint, uint32_t bytes);
+uint32_t verbs_unreliable_request(const struct verbs_endpoint *endpoint, enum ibv_mtu path_mtu);
 /* A completion with this error bit has come. True when `status` is to be reported. */
-bool rdma_unreliable_error(struct rdma_endpoint *endpoint, bool is_receive, uint32_t *status);
-int rdma_endpoint_resume(struct device_endpoint *endpoint);
+bool verbs_unreliable_error(struct verbs_endpoint *endpoint, bool is_receive, uint32_t *status);
+int verbs_endpoint_resume(struct device_endpoint *endpoint);
 
 /* flush.c */
-bool rdma_has_reception(const struct ibv_device_attr *limits);
+bool verbs_has_reception(const struct ibv_device_attr *limits);
 /* 0 or errno. */
-int rdma_flush_create(struct rdma_endpoint *endpoint);
-void rdma_flush_destroy(struct rdma_endpoint *endpoint);
+int verbs_flush_create(struct verbs_endpoint *endpoint);
+void verbs_flush_destroy(struct verbs_endpoint *endpoint);
 /* Is this send done only when a flush atomic behind it is? */
-static inline bool rdma_is_flushed_by_atomic(const struct rdma_endpoint *endpoint,
+static inline bool verbs_is_flushed_by_atomic(const struct verbs_endpoint *endpoint,
 				  const struct device_send *send)
 {
 	return endpoint->flush_mr && send->length &&
 	       (send->control & VIP_CONTROL_OP_MASK) != VIP_CONTROL_OP_RDMAREAD;
 }
 /* 0 or errno. */
-int rdma_flush_post(struct rdma_endpoint *endpoint);
+int verbs_flush_post(struct verbs_endpoint *endpoint);
 
 /* staging.c */
-void staging_init(struct rdma_domain *domain);
+void staging_init(struct verbs_domain *domain);
 /* None of its buffers is in use. */
-void staging_destroy(struct rdma_domain *domain);
+void staging_destroy(struct verbs_domain *domain);
 /*
  * A buffer of at least `length` bytes, which becomes the last of an endpoint's list `users`. NULL: there is none
  * at the moment.
  */
-struct rdma_buffer *staging_take(struct rdma_domain *domain, struct rdma_buffers *users,
+struct verbs_buffer *staging_take(struct verbs_domain *domain, struct verbs_buffers *users,
 				 uint32_t length, bool is_receive);
-void staging_return(struct rdma_buffers *users, struct rdma_buffer *buffer);
+void staging_return(struct verbs_buffers *users, struct verbs_buffer *buffer);
 /*
  * The oldest staged send or receive is done, and the CQ's lock is held. False when a message has
  * come, and there is no memory any more that it can go to.
  */
-bool staging_done(struct rdma_endpoint *endpoint, const struct ibv_wc *completion);
+bool staging_done(struct verbs_endpoint *endpoint, const struct ibv_wc *completion);
 /* The queue pair has forgotten all that was posted. */
-void staging_forget(struct rdma_endpoint *endpoint);
-static inline void *staging_data(const struct rdma_buffer *buffer)
+void staging_forget(struct verbs_endpoint *endpoint);
+static inline void *staging_data(const struct verbs_buffer *buffer)
 {
 	return buffer->mr->addr;
 }
 
 /* region.c */
 /* IBV_ACCESS_ bits of what a peer may do. */
-int rdma_remote_access(struct region_rights rights);
-struct device_domain *rdma_domain_create(struct device *device);
-void rdma_domain_destroy(struct device_domain *domain);
-struct device_region *rdma_region_create(struct device_domain *domain, void *address, size_t length,
+int verbs_remote_access(struct region_rights rights);
+struct device_domain *verbs_domain_create(struct device *device);
+void verbs_domain_destroy(struct device_domain *domain);
+struct device_region *verbs_region_create(struct device_domain *domain, void *address, size_t length,
 					 struct region_rights rights, uint32_t *handle,
 					 uint32_t *key, bool *read_only);
-void rdma_region_destroy(struct device_region *region);
-struct device_region *rdma_region_change(struct device_region *region, struct device_domain *domain,
+void verbs_region_destroy(struct device_region *region);
+struct device_region *verbs_region_change(struct device_region *region, struct device_domain *domain,
 					 struct region_rights rights, uint32_t *key);
 
 #endif

@@ -9,19 +9,19 @@
 
 #define REMOTE_ACCESS ((int)IBV_ACCESS_REMOTE_WRITE | (int)IBV_ACCESS_REMOTE_READ)
 
-struct rdma_region {
+struct verbs_region {
 	struct ibv_mr *mr;
 	int access;
 	uint32_t handle;
 };
 
-struct device_domain *rdma_domain_create(struct device *device)
+struct device_domain *verbs_domain_create(struct device *device)
 {
-	struct rdma_domain *domain = malloc(sizeof(*domain));
+	struct verbs_domain *domain = malloc(sizeof(*domain));
 
 	if (!domain)
 		return NULL;
-	domain->device = (struct rdma_device *)device;
+	domain->device = (struct verbs_device *)device;
 	domain->pd = ibv_alloc_pd(domain->device->context);
 	if (!domain->pd) {
 		free(domain);
@@ -31,26 +31,26 @@ struct device_domain *rdma_domain_create(struct device *device)
 	return (struct device_domain *)domain;
 }
 
-void rdma_domain_destroy(struct device_domain *base)
+void verbs_domain_destroy(struct device_domain *base)
 {
-	struct rdma_domain *domain = (struct rdma_domain *)base;
+	struct verbs_domain *domain = (struct verbs_domain *)base;
 
 	staging_destroy(domain);
 	ibv_dealloc_pd(domain->pd);
 	free(domain);
 }
 
-int rdma_remote_access(struct region_rights rights)
+int verbs_remote_access(struct region_rights rights)
 {
 	return (rights.rdma_write ? (int)IBV_ACCESS_REMOTE_WRITE : 0) |
 	       (rights.rdma_read ? (int)IBV_ACCESS_REMOTE_READ : 0);
 }
 
 /* NULL and errno on failure. */
-static struct rdma_region *register_memory(struct ibv_pd *pd, void *address, size_t length,
+static struct verbs_region *register_memory(struct ibv_pd *pd, void *address, size_t length,
 					   int access)
 {
-	struct rdma_region *region = malloc(sizeof(*region));
+	struct verbs_region *region = malloc(sizeof(*region));
 
 	if (!region)
 		return NULL;
@@ -62,13 +62,13 @@ static struct rdma_region *register_memory(struct ibv_pd *pd, void *address, siz
 	return NULL;
 }
 
-struct device_region *rdma_region_create(struct device_domain *domain, void *address, size_t length,
+struct device_region *verbs_region_create(struct device_domain *domain, void *address, size_t length,
 					 struct region_rights rights, uint32_t *handle,
 					 uint32_t *key, bool *read_only)
 {
-	struct ibv_pd *pd = ((struct rdma_domain *)domain)->pd;
-	int access = rdma_remote_access(rights);
-	struct rdma_region *region =
+	struct ibv_pd *pd = ((struct verbs_domain *)domain)->pd;
+	int access = verbs_remote_access(rights);
+	struct verbs_region *region =
 		register_memory(pd, address, length, access | IBV_ACCESS_LOCAL_WRITE);
 
 	/* Memory that is only read may be sent from. */
@@ -84,14 +84,14 @@ struct device_region *rdma_region_create(struct device_domain *domain, void *add
 		access || region->mr->rkey ? region->mr->rkey : region->mr->lkey;
 	if (*handle && *handle != UINT32_MAX)
 		return (struct device_region *)region;
-	rdma_region_destroy((struct device_region *)region);
+	verbs_region_destroy((struct device_region *)region);
 	errno = EAGAIN;
 	return NULL;
 }
 
-void rdma_region_destroy(struct device_region *base)
+void verbs_region_destroy(struct device_region *base)
 {
-	struct rdma_region *region = (struct rdma_region *)base;
+	struct verbs_region *region = (struct verbs_region *)base;
 	int error = ibv_dereg_mr(region->mr);
 
 	if (error)
@@ -100,7 +100,7 @@ void rdma_region_destroy(struct device_region *base)
 }
 
 /* Changes the region in place. 0 or errno: nothing has changed. */
-static int change_in_place(struct rdma_region *region, struct ibv_pd *pd, int access)
+static int change_in_place(struct verbs_region *region, struct ibv_pd *pd, int access)
 {
 	struct ibv_mr *mr = region->mr;
 	struct ibv_pd *former_pd = mr->pd;
@@ -129,12 +129,12 @@ static int change_in_place(struct rdma_region *region, struct ibv_pd *pd, int ac
  * region that peers may access cannot be registered anew. One that they may not access can, because no peer knows
  * the key that posting uses.
  */
-struct device_region *rdma_region_change(struct device_region *base, struct device_domain *domain,
+struct device_region *verbs_region_change(struct device_region *base, struct device_domain *domain,
 					 struct region_rights rights, uint32_t *key)
 {
-	struct rdma_region *region = (struct rdma_region *)base, *replacement;
-	int access = rdma_remote_access(rights) | (region->access & (int)IBV_ACCESS_LOCAL_WRITE);
-	struct ibv_pd *pd = ((struct rdma_domain *)domain)->pd;
+	struct verbs_region *region = (struct verbs_region *)base, *replacement;
+	int access = verbs_remote_access(rights) | (region->access & (int)IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_pd *pd = ((struct verbs_domain *)domain)->pd;
 	int error;
 
 	if (rights.rdma_write && !(access & IBV_ACCESS_LOCAL_WRITE)) {

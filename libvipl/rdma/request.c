@@ -27,17 +27,17 @@
 enum { REJECT_INVALID_SERVICE = 8, REJECT_STALE = 10, REJECT_CONSUMER = 28 };
 
 /* 0 or errno. */
-static int resolve(struct rdma_endpoint *endpoint, struct rdma_cm_id **id)
+static int resolve(struct verbs_endpoint *endpoint, struct rdma_cm_id **id)
 {
-	struct rdma_device *device = endpoint->device;
+	struct verbs_device *device = endpoint->device;
 	struct sockaddr_storage from, to;
 
 	if (rdma_create_id(device->events, id, endpoint, RDMA_PS_TCP)) {
 		*id = NULL;
 		return errno;
 	}
-	rdma_socket(device, &endpoint->own.host, 0, &from);
-	rdma_socket(device, &endpoint->host, rdma_bucket_port(&endpoint->wanted, endpoint->probe),
+	verbs_socket(device, &endpoint->own.host, 0, &from);
+	verbs_socket(device, &endpoint->host, verbs_bucket_port(&endpoint->wanted, endpoint->probe),
 		    &to);
 	return rdma_resolve_addr(*id, (struct sockaddr *)&from, (struct sockaddr *)&to,
 				 RESOLVE_MSEC)
@@ -46,74 +46,74 @@ static int resolve(struct rdma_endpoint *endpoint, struct rdma_cm_id **id)
 }
 
 /* Asks the owner of one port of the bucket. */
-static void probe(struct rdma_endpoint *endpoint)
+static void probe(struct verbs_endpoint *endpoint)
 {
 	int error;
 
-	rdma_drop_ids(endpoint);
+	verbs_drop_ids(endpoint);
 	endpoint->began = clock_nsec();
-	endpoint->phase = RDMA_RESOLVING;
+	endpoint->phase = VERBS_RESOLVING;
 	error = resolve(endpoint, &endpoint->id);
 	if (error)
-		rdma_fail(endpoint, endpoint->id ? rdma_reason(error) : VIP_ERROR_RESOURCE);
+		verbs_fail(endpoint, endpoint->id ? verbs_reason(error) : VIP_ERROR_RESOURCE);
 }
 
 /* This port may have a listener. The next probe begins with it. */
-static void no_answer(struct rdma_endpoint *endpoint, VIP_RETURN reason)
+static void no_answer(struct verbs_endpoint *endpoint, VIP_RETURN reason)
 {
 	endpoint->no_listener = false;
-	rdma_drop_ids(endpoint);
+	verbs_drop_ids(endpoint);
 	endpoint_no_answer(endpoint->vi, reason);
 }
 
 /* This port has no listener for the discriminator. */
-static void probe_next(struct rdma_endpoint *endpoint)
+static void probe_next(struct verbs_endpoint *endpoint)
 {
 	endpoint->no_listener = true;
-	if (++endpoint->probe < RDMA_BUCKET_PORTS) {
+	if (++endpoint->probe < VERBS_BUCKET_PORTS) {
 		probe(endpoint);
 		return;
 	}
 	endpoint->probe = 0;
-	rdma_drop_ids(endpoint);
+	verbs_drop_ids(endpoint);
 	endpoint_no_listener(endpoint->vi);
 }
 
 /* 0 or errno. */
-static int send_request(struct rdma_endpoint *endpoint, struct rdma_cm_id *id)
+static int send_request(struct verbs_endpoint *endpoint, struct rdma_cm_id *id)
 {
 	struct rdma_conn_param parameters;
 	struct wire_message message;
 
 	wire_write(&message, endpoint->own.peer_to_peer ? WIRE_MUTUAL_REQUEST : WIRE_REQUEST,
 		   &endpoint->own, &endpoint->wanted);
-	rdma_fill_parameters(endpoint, &endpoint->host, &parameters, &message);
+	verbs_fill_parameters(endpoint, &endpoint->host, &parameters, &message);
 	return rdma_connect(id, &parameters) ? errno : 0;
 }
 
-static void repeat_soon(struct rdma_endpoint *endpoint, int64_t now)
+static void repeat_soon(struct verbs_endpoint *endpoint, int64_t now)
 {
 	endpoint->repeat_pause = FIRST_REPEAT;
 	endpoint->repeat_due = now + FIRST_REPEAT;
 }
 
-static void send_first(struct rdma_endpoint *endpoint)
+static void send_first(struct verbs_endpoint *endpoint)
 {
 	int error;
 
-	endpoint->phase = RDMA_REQUESTING;
+	endpoint->phase = VERBS_REQUESTING;
 	endpoint->has_arrived = false;
 	endpoint->asked = 0;
 	endpoint->heard = clock_nsec();
 	repeat_soon(endpoint, endpoint->heard);
 	error = send_request(endpoint, endpoint->id);
 	if (error)
-		rdma_fail(endpoint, rdma_reason(error));
+		verbs_fail(endpoint, verbs_reason(error));
 	else
-		rdma_timer_start(endpoint->device);
+		verbs_timer_start(endpoint->device);
 }
 
-static void answered(struct rdma_endpoint *endpoint, const struct rdma_cm_event *event)
+static void answered(struct verbs_endpoint *endpoint, const struct rdma_cm_event *event)
 {
 	struct discriminator unused;
 	enum wire_code code = wire_read(event->param.conn.private_data,
@@ -124,26 +124,26 @@ static void answered(struct rdma_endpoint *endpoint, const struct rdma_cm_event 
 	if (code == WIRE_ACCEPT && endpoint->peer.reliability == endpoint->own.reliability) {
 		endpoint->peer_extra = wire_read_extra(event->param.conn.private_data);
 		endpoint_establishing(endpoint->vi);
-		error = rdma_endpoint_start(endpoint);
+		error = verbs_endpoint_start(endpoint);
 	}
 	if (!error && rdma_establish(endpoint->id))
 		error = errno == EINVAL ? ECONNABORTED : errno;
 	if (error == ECONNABORTED) { /* the accepting process is gone again */
-		rdma_fail(endpoint, VIP_TIMEOUT);
+		verbs_fail(endpoint, VIP_TIMEOUT);
 		return;
 	}
 	if (error) {
 		log_error("cannot complete a connection: %s", strerror(error));
-		rdma_fail(endpoint, error == EPROTO ? VIP_NOT_REACHABLE : VIP_ERROR_RESOURCE);
+		verbs_fail(endpoint, error == EPROTO ? VIP_NOT_REACHABLE : VIP_ERROR_RESOURCE);
 		return;
 	}
-	endpoint->phase = RDMA_CONNECTED;
+	endpoint->phase = VERBS_CONNECTED;
 	control_want(endpoint, false);
 	endpoint_connected(endpoint->vi, &endpoint->peer);
 }
 
 /* Is it the answer that we have reported as missing? The accepting side has forgotten it. */
-static bool is_void(const struct rdma_endpoint *endpoint, struct rdma_cm_id *id)
+static bool is_void(const struct verbs_endpoint *endpoint, struct rdma_cm_id *id)
 {
 	struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_RTR};
 	int mask;
@@ -172,17 +172,17 @@ static bool is_final(const struct rdma_cm_event *event)
 	return code == WIRE_REJECT || code == WIRE_BAD_VERSION;
 }
 
-static void refused(struct rdma_endpoint *endpoint, const struct rdma_cm_event *event)
+static void refused(struct verbs_endpoint *endpoint, const struct rdma_cm_event *event)
 {
 	switch (event->status) {
 	case REJECT_CONSUMER:
 		switch (words_of(event)) {
 		case WIRE_REJECT:
-			rdma_fail(endpoint, VIP_REJECT);
+			verbs_fail(endpoint, VIP_REJECT);
 			return;
 		case WIRE_BAD_VERSION:
 			log_error("the peer has another version of this library");
-			rdma_fail(endpoint, VIP_REJECT);
+			verbs_fail(endpoint, VIP_REJECT);
 			return;
 		case WIRE_BUSY:
 			endpoint_busy(endpoint->vi);
@@ -200,7 +200,7 @@ static void refused(struct rdma_endpoint *endpoint, const struct rdma_cm_event *
 	probe_next(endpoint);
 }
 
-static void drop_repeat(struct rdma_endpoint *endpoint)
+static void drop_repeat(struct verbs_endpoint *endpoint)
 {
 	if (endpoint->repeat)
 		rdma_destroy_id(endpoint->repeat);
@@ -209,7 +209,7 @@ static void drop_repeat(struct rdma_endpoint *endpoint)
 }
 
 /* The one of the two that has not got there goes; the other one is waited for. */
-static void keep_repeat(struct rdma_endpoint *endpoint)
+static void keep_repeat(struct verbs_endpoint *endpoint)
 {
 	struct rdma_cm_id *other = endpoint->id;
 
@@ -219,14 +219,14 @@ static void keep_repeat(struct rdma_endpoint *endpoint)
 }
 
 /* The host has the request. */
-static void arrived(struct rdma_endpoint *endpoint)
+static void arrived(struct verbs_endpoint *endpoint)
 {
 	endpoint->has_arrived = true;
 	endpoint->heard = clock_nsec();
 }
 
 /* There is no way to the host. */
-static void unresolved(struct rdma_endpoint *endpoint, const struct rdma_cm_event *event)
+static void unresolved(struct verbs_endpoint *endpoint, const struct rdma_cm_event *event)
 {
 	bool is_route = event->event == RDMA_CM_EVENT_ROUTE_ERROR;
 	char host[INET6_ADDRSTRLEN];
@@ -240,10 +240,10 @@ static void unresolved(struct rdma_endpoint *endpoint, const struct rdma_cm_even
 	host_text(&endpoint->host, host);
 	log_info("%s is not reachable: %s", host,
 		 error == ETIMEDOUT ? "nobody on the network has this address" : strerror(error));
-	rdma_fail(endpoint, error == ETIMEDOUT ? VIP_NOT_REACHABLE : rdma_reason(error));
+	verbs_fail(endpoint, error == ETIMEDOUT ? VIP_NOT_REACHABLE : verbs_reason(error));
 }
 
-static void repeat_event(struct rdma_endpoint *endpoint, const struct rdma_cm_event *event)
+static void repeat_event(struct verbs_endpoint *endpoint, const struct rdma_cm_event *event)
 {
 	switch (event->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
@@ -277,12 +277,12 @@ static void repeat_event(struct rdma_endpoint *endpoint, const struct rdma_cm_ev
 	}
 }
 
-static void resolving_event(struct rdma_endpoint *endpoint, const struct rdma_cm_event *event)
+static void resolving_event(struct verbs_endpoint *endpoint, const struct rdma_cm_event *event)
 {
 	switch (event->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 		if (rdma_resolve_route(endpoint->id, RESOLVE_MSEC))
-			rdma_fail(endpoint, rdma_reason(errno));
+			verbs_fail(endpoint, verbs_reason(errno));
 		break;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
 		send_first(endpoint);
@@ -296,7 +296,7 @@ static void resolving_event(struct rdma_endpoint *endpoint, const struct rdma_cm
 	}
 }
 
-static void requesting_event(struct rdma_endpoint *endpoint, const struct rdma_cm_event *event)
+static void requesting_event(struct verbs_endpoint *endpoint, const struct rdma_cm_event *event)
 {
 	switch (event->event) {
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
@@ -332,20 +332,20 @@ static void requesting_event(struct rdma_endpoint *endpoint, const struct rdma_c
 	}
 }
 
-void rdma_request_event(struct rdma_endpoint *endpoint, const struct rdma_cm_event *event)
+void verbs_request_event(struct verbs_endpoint *endpoint, const struct rdma_cm_event *event)
 {
 	if (event->id == endpoint->repeat)
 		repeat_event(endpoint, event);
 	else if (event->id != endpoint->id)
 		return;
-	else if (endpoint->phase == RDMA_RESOLVING)
+	else if (endpoint->phase == VERBS_RESOLVING)
 		resolving_event(endpoint, event);
 	else
 		requesting_event(endpoint, event);
 }
 
 /* One at a time is under way; of two it is not known which of them the host has, so both stay. */
-static void repeat(struct rdma_endpoint *endpoint, int64_t now)
+static void repeat(struct verbs_endpoint *endpoint, int64_t now)
 {
 	endpoint->repeat_pause *= 2;
 	if (endpoint->repeat_pause > LAST_REPEAT)
@@ -358,7 +358,7 @@ static void repeat(struct rdma_endpoint *endpoint, int64_t now)
 		drop_repeat(endpoint);
 }
 
-void rdma_answer_missing(struct rdma_endpoint *endpoint, const struct wire_control_fields *fields,
+void verbs_answer_missing(struct verbs_endpoint *endpoint, const struct wire_control_fields *fields,
 			 uint16_t port)
 {
 	endpoint->asked = clock_nsec();
@@ -369,7 +369,7 @@ void rdma_answer_missing(struct rdma_endpoint *endpoint, const struct wire_contr
 }
 
 /* The accepting side drops its half of the connection and takes the request again: there is time for that. */
-static void ask_again(struct rdma_endpoint *endpoint, int64_t now)
+static void ask_again(struct verbs_endpoint *endpoint, int64_t now)
 {
 	endpoint->asked = 0;
 	endpoint->is_void =
@@ -382,7 +382,7 @@ static void ask_again(struct rdma_endpoint *endpoint, int64_t now)
 	repeat_soon(endpoint, now - FIRST_REPEAT);
 }
 
-void rdma_request_tick(struct rdma_endpoint *endpoint, int64_t now)
+void verbs_request_tick(struct verbs_endpoint *endpoint, int64_t now)
 {
 	if (now - endpoint->heard >= SILENCE) {
 		no_answer(endpoint, VIP_TIMEOUT);
@@ -394,10 +394,10 @@ void rdma_request_tick(struct rdma_endpoint *endpoint, int64_t now)
 		ask_again(endpoint, now);
 }
 
-void rdma_connect_start(struct device_endpoint *base, const struct connect_info *own,
+void verbs_connect(struct device_endpoint *base, const struct connect_info *own,
 			const struct in6_addr *host, const struct discriminator *wanted)
 {
-	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
+	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 
 	endpoint->own = *own;
 	endpoint->host = *host;

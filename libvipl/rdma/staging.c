@@ -30,13 +30,13 @@ static unsigned size_class(uint32_t length)
 	return class;
 }
 
-void staging_init(struct rdma_domain *domain)
+void staging_init(struct verbs_domain *domain)
 {
 	for (unsigned i = 0; i < STAGING_CLASSES; i++)
 		LIST_INIT(&domain->unused[i]);
 }
 
-static void destroy(struct rdma_buffer *buffer)
+static void destroy(struct verbs_buffer *buffer)
 {
 	struct staging *staging = &buffer->domain->device->staging;
 	void *data = staging_data(buffer);
@@ -53,10 +53,10 @@ static void destroy(struct rdma_buffer *buffer)
 	pthread_mutex_unlock(&staging->lock);
 }
 
-void staging_destroy(struct rdma_domain *domain)
+void staging_destroy(struct verbs_domain *domain)
 {
 	for (unsigned i = 0; i < STAGING_CLASSES; i++) {
-		struct rdma_buffer *buffer;
+		struct verbs_buffer *buffer;
 
 		while ((buffer = LIST_FIRST(&domain->unused[i]))) {
 			LIST_REMOVE(buffer, in_unused);
@@ -69,9 +69,9 @@ void staging_destroy(struct rdma_domain *domain)
 }
 
 /* On pages of its own, so that a fork of the program cannot take them apart. NULL and errno. */
-static struct rdma_buffer *create_buffer(struct rdma_domain *domain, size_t size)
+static struct verbs_buffer *create_buffer(struct verbs_domain *domain, size_t size)
 {
-	struct rdma_buffer *buffer = malloc(sizeof(*buffer));
+	struct verbs_buffer *buffer = malloc(sizeof(*buffer));
 	void *data;
 	int error;
 
@@ -93,10 +93,10 @@ free_buffer:
 }
 
 /* NULL when there is no memory, or all that there may be is in use. */
-static struct rdma_buffer *grow(struct rdma_domain *domain, size_t size, size_t most)
+static struct verbs_buffer *grow(struct verbs_domain *domain, size_t size, size_t most)
 {
 	struct staging *staging = &domain->device->staging;
-	struct rdma_buffer *buffer = NULL;
+	struct verbs_buffer *buffer = NULL;
 	bool allowed, told;
 
 	pthread_mutex_lock(&staging->lock);
@@ -121,12 +121,12 @@ static struct rdma_buffer *grow(struct rdma_domain *domain, size_t size, size_t 
 	return NULL;
 }
 
-struct rdma_buffer *staging_take(struct rdma_domain *domain, struct rdma_buffers *users,
+struct verbs_buffer *staging_take(struct verbs_domain *domain, struct verbs_buffers *users,
 				 uint32_t length, bool is_receive)
 {
 	struct staging *staging = &domain->device->staging;
 	unsigned class = size_class(length);
-	struct rdma_buffer *buffer;
+	struct verbs_buffer *buffer;
 
 	pthread_mutex_lock(&staging->lock);
 	buffer = LIST_FIRST(&domain->unused[class]);
@@ -147,9 +147,9 @@ struct rdma_buffer *staging_take(struct rdma_domain *domain, struct rdma_buffers
 	return buffer;
 }
 
-void staging_return(struct rdma_buffers *users, struct rdma_buffer *buffer)
+void staging_return(struct verbs_buffers *users, struct verbs_buffer *buffer)
 {
-	struct rdma_domain *domain = buffer->domain;
+	struct verbs_domain *domain = buffer->domain;
 	struct staging *staging = &domain->device->staging;
 	size_t size = buffer->mr->length;
 	bool keep;
@@ -166,9 +166,9 @@ void staging_return(struct rdma_buffers *users, struct rdma_buffer *buffer)
 		destroy(buffer);
 }
 
-static struct rdma_buffer *oldest(struct rdma_endpoint *endpoint, struct rdma_buffers *users)
+static struct verbs_buffer *oldest(struct verbs_endpoint *endpoint, struct verbs_buffers *users)
 {
-	struct rdma_buffer *buffer;
+	struct verbs_buffer *buffer;
 
 	pthread_mutex_lock(&endpoint->device->staging.lock);
 	buffer = TAILQ_FIRST(users);
@@ -176,12 +176,12 @@ static struct rdma_buffer *oldest(struct rdma_endpoint *endpoint, struct rdma_bu
 	return buffer;
 }
 
-bool staging_done(struct rdma_endpoint *endpoint, const struct ibv_wc *completion)
+bool staging_done(struct verbs_endpoint *endpoint, const struct ibv_wc *completion)
 {
-	bool is_receive = completion->wr_id & RDMA_WR_ID_RECEIVE;
-	struct rdma_buffers *users =
+	bool is_receive = completion->wr_id & VERBS_WR_ID_RECEIVE;
+	struct verbs_buffers *users =
 		is_receive ? &endpoint->staged_receives : &endpoint->staged_sends;
-	struct rdma_buffer *buffer = oldest(endpoint, users);
+	struct verbs_buffer *buffer = oldest(endpoint, users);
 	bool has_place = true;
 
 	if (!buffer) /* a device that completes what was never posted */
@@ -193,10 +193,10 @@ bool staging_done(struct rdma_endpoint *endpoint, const struct ibv_wc *completio
 	return has_place;
 }
 
-static void return_all(struct rdma_endpoint *endpoint, struct rdma_buffers *users,
+static void return_all(struct verbs_endpoint *endpoint, struct verbs_buffers *users,
 		       const struct ibv_cq *cq)
 {
-	struct rdma_buffer *buffer;
+	struct verbs_buffer *buffer;
 
 	cq_lock(cq->cq_context); /* a thread may be at a late completion */
 	while ((buffer = oldest(endpoint, users)))
@@ -204,7 +204,7 @@ static void return_all(struct rdma_endpoint *endpoint, struct rdma_buffers *user
 	cq_unlock(cq->cq_context);
 }
 
-void staging_forget(struct rdma_endpoint *endpoint)
+void staging_forget(struct verbs_endpoint *endpoint)
 {
 	return_all(endpoint, &endpoint->staged_sends, endpoint->wanted_qp.send_cq);
 	return_all(endpoint, &endpoint->staged_receives, endpoint->wanted_qp.recv_cq);

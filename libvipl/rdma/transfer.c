@@ -24,9 +24,9 @@ static bool is_rdma(const struct device_send *send)
  * Returns true if the send has to wait for earlier RDMA reads, of which UC has none. The reads may bring the data that
  * is sent, so it must not be inline: inline data is fetched when it is posted.
  */
-static bool is_fenced(const struct rdma_endpoint *endpoint, const struct device_send *send)
+static bool is_fenced(const struct verbs_endpoint *endpoint, const struct device_send *send)
 {
-	return send->control & VIP_CONTROL_QFENCE && !rdma_is_unreliable(endpoint);
+	return send->control & VIP_CONTROL_QFENCE && !verbs_is_unreliable(endpoint);
 }
 
 static bool is_read(const struct device_send *send)
@@ -41,20 +41,20 @@ static bool is_read(const struct device_send *send)
 #define WATCHED 8u
 
 /* The target of a write with immediate data waits for its completion. */
-static bool is_watched(const struct rdma_endpoint *endpoint, const struct device_send *send)
+static bool is_watched(const struct verbs_endpoint *endpoint, const struct device_send *send)
 {
-	return rdma_is_soft(endpoint->device) && is_rdma(send) && !is_read(send) &&
+	return verbs_is_soft(endpoint->device) && is_rdma(send) && !is_read(send) &&
 	       !(send->control & VIP_CONTROL_IMMEDIATE) && send->length > WATCHED;
 }
 
-void rdma_limit_requests(struct rdma_endpoint *endpoint, uint32_t bytes)
+void verbs_limit_requests(struct verbs_endpoint *endpoint, uint32_t bytes)
 {
 	endpoint->request_bytes = bytes;
-	endpoint->whole_bytes = rdma_is_soft(endpoint->device) ? WATCHED : bytes;
+	endpoint->whole_bytes = verbs_is_soft(endpoint->device) ? WATCHED : bytes;
 }
 
 /* Posts a message in one request, as most are. */
-static inline int post_message(struct rdma_endpoint *endpoint, const struct device_send *send)
+static inline int post_message(struct verbs_endpoint *endpoint, const struct device_send *send)
 {
 	struct ibv_send_wr *request = &endpoint->send_request;
 
@@ -67,15 +67,15 @@ static inline int post_message(struct rdma_endpoint *endpoint, const struct devi
 }
 
 /*
- * Posts one request for a part of the send or for all of it: `length` bytes, in `segments`. `kind`: RDMA_WR_ID_PART,
- * RDMA_WR_ID_STAGED or 0. All requests are signalled, so each takes a place in the CQ and has its own completion.
+ * Posts one request for a part of the send or for all of it: `length` bytes, in `segments`. `kind`: VERBS_WR_ID_PART,
+ * VERBS_WR_ID_STAGED or 0. All requests are signalled, so each takes a place in the CQ and has its own completion.
  */
-static inline int post_request(struct rdma_endpoint *endpoint, const struct device_send *send,
+static inline int post_request(struct verbs_endpoint *endpoint, const struct device_send *send,
 			       const struct segment *segments, unsigned count, uint32_t length,
 			       uint64_t kind)
 {
-	bool immediate = send->control & VIP_CONTROL_IMMEDIATE && !(kind & RDMA_WR_ID_PART);
-	uint64_t part = rdma_is_flushed_by_atomic(endpoint, send) ? RDMA_WR_ID_PART : 0;
+	bool immediate = send->control & VIP_CONTROL_IMMEDIATE && !(kind & VERBS_WR_ID_PART);
+	uint64_t part = verbs_is_flushed_by_atomic(endpoint, send) ? VERBS_WR_ID_PART : 0;
 	struct ibv_send_wr *request = &endpoint->send_request;
 
 	/* Most members are for other operations, and are not looked at; there is never a next one. */
@@ -86,7 +86,7 @@ static inline int post_request(struct rdma_endpoint *endpoint, const struct devi
 	request->send_flags = 0;
 	request->imm_data = htonl(send->immediate);
 	if (is_rdma(send)) {
-		request->wr_id |= RDMA_WR_ID_RDMA;
+		request->wr_id |= VERBS_WR_ID_RDMA;
 		request->opcode = immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
 		if (is_read(send))
 			request->opcode = IBV_WR_RDMA_READ;
@@ -103,7 +103,7 @@ static inline int post_request(struct rdma_endpoint *endpoint, const struct devi
 }
 
 /* Cuts off the next part of the send: as many segments and bytes as one request takes. Returns its length. */
-static uint32_t cut(const struct rdma_endpoint *endpoint, const struct device_send *send,
+static uint32_t cut(const struct verbs_endpoint *endpoint, const struct device_send *send,
 		    struct segment *segments, unsigned *count)
 {
 	uint32_t left = send->length - send->offset, most = endpoint->request_bytes;
@@ -124,20 +124,20 @@ static uint32_t cut(const struct rdma_endpoint *endpoint, const struct device_se
 }
 
 /* All data of the send is posted, `length` bytes just now. Posts the flush atomic, if the send takes one. */
-static inline int finish(struct rdma_endpoint *endpoint, const struct device_send *send,
+static inline int finish(struct verbs_endpoint *endpoint, const struct device_send *send,
 			 uint32_t length)
 {
-	if (!rdma_is_flushed_by_atomic(endpoint, send))
+	if (!verbs_is_flushed_by_atomic(endpoint, send))
 		return 0;
-	return workqueue_next_part(endpoint->send_queue, length) ? rdma_flush_post(endpoint)
+	return workqueue_next_part(endpoint->send_queue, length) ? verbs_flush_post(endpoint)
 								 : EINPROGRESS;
 }
 
 /* Posts an RDMA operation in several requests, from send.offset on. */
-static int post_parts(struct rdma_endpoint *endpoint, struct device_send send)
+static int post_parts(struct verbs_endpoint *endpoint, struct device_send send)
 {
 	for (;;) {
-		struct segment segments[RDMA_SEND_SEGMENTS];
+		struct segment segments[VERBS_SEND_SEGMENTS];
 		unsigned count;
 		uint32_t length = cut(endpoint, &send, segments, &count);
 		bool is_last = length >= send.length - send.offset;
@@ -146,7 +146,7 @@ static int post_parts(struct rdma_endpoint *endpoint, struct device_send send)
 		if (!length) /* the program has changed the descriptor since */
 			return EINVAL;
 		error = post_request(endpoint, &send, segments, count, length,
-				     is_last ? 0 : RDMA_WR_ID_PART);
+				     is_last ? 0 : VERBS_WR_ID_PART);
 		if (error || is_last)
 			return error ? error : finish(endpoint, &send, length);
 		send.offset += length;
@@ -156,10 +156,10 @@ static int post_parts(struct rdma_endpoint *endpoint, struct device_send send)
 }
 
 /* Copies the send into a buffer, and posts it in one request. */
-static int post_staged_send(struct rdma_endpoint *endpoint, const struct device_send *send)
+static int post_staged_send(struct verbs_endpoint *endpoint, const struct device_send *send)
 {
 	int error = EFAULT; /* deregistered since the descriptor was read */
-	struct rdma_buffer *buffer;
+	struct verbs_buffer *buffer;
 
 	/* It is copied now, and earlier reads may bring the data that is sent. */
 	if (is_fenced(endpoint, send) && !workqueue_is_idle(endpoint->send_queue))
@@ -169,21 +169,21 @@ static int post_staged_send(struct rdma_endpoint *endpoint, const struct device_
 		return ENOBUFS;
 	if (workqueue_gather(endpoint->send_queue, staging_data(buffer), send->length))
 		error = post_request(endpoint, send, &buffer->segment, 1, send->length,
-				     RDMA_WR_ID_STAGED);
+				     VERBS_WR_ID_STAGED);
 	if (error)
 		staging_return(&endpoint->staged_sends, buffer);
 	return error;
 }
 
 /* Posts a send that may take more than one request, or a buffer. */
-static __attribute__((noinline)) int post_carefully(struct rdma_endpoint *endpoint,
+static __attribute__((noinline)) int post_carefully(struct verbs_endpoint *endpoint,
 						    const struct device_send *send)
 {
 	bool many = send->count > endpoint->request_segments;
 	int error;
 
-	if (rdma_is_flushed_by_atomic(endpoint, send) && send->offset == send->length)
-		return rdma_flush_post(endpoint);
+	if (verbs_is_flushed_by_atomic(endpoint, send) && send->offset == send->length)
+		return verbs_flush_post(endpoint);
 	/* The target of a write with immediate data learns the length of one request only. */
 	if (many && (!is_rdma(send) || (send->control & VIP_CONTROL_IMMEDIATE &&
 					send->length <= endpoint->request_bytes)))
@@ -196,9 +196,9 @@ static __attribute__((noinline)) int post_carefully(struct rdma_endpoint *endpoi
 	return error ? error : finish(endpoint, send, send->length);
 }
 
-int rdma_post_send(struct device_endpoint *base, const struct device_send *send)
+int verbs_post_send(struct device_endpoint *base, const struct device_send *send)
 {
-	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
+	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 
 	if (endpoint->flush_mr || send->count > endpoint->request_segments)
 		return post_carefully(endpoint, send);
@@ -209,13 +209,13 @@ int rdma_post_send(struct device_endpoint *base, const struct device_send *send)
 	return post_request(endpoint, send, send->segments, send->count, send->length, 0);
 }
 
-static inline int post_receive(struct rdma_endpoint *endpoint, const struct segment *segments,
+static inline int post_receive(struct verbs_endpoint *endpoint, const struct segment *segments,
 			       unsigned count, uint64_t kind)
 {
 	struct ibv_recv_wr *request = &endpoint->receive_request; /* there is never a next one */
 
 	request->wr_id = atomic_load_explicit(&endpoint->wr_id_tag, memory_order_relaxed) |
-			 RDMA_WR_ID_RECEIVE | kind;
+			 VERBS_WR_ID_RECEIVE | kind;
 	request->sg_list = (struct ibv_sge *)segments;
 	request->num_sge = (int)count;
 	return ibv_post_recv(endpoint->qp, request, &endpoint->bad_receive);
@@ -223,10 +223,10 @@ static inline int post_receive(struct rdma_endpoint *endpoint, const struct segm
 
 /* Receives into a buffer as large as all segments together, since the message may be as large. */
 static __attribute__((noinline))
-int post_staged_receive(struct rdma_endpoint *endpoint, const struct segment *segments,
+int post_staged_receive(struct verbs_endpoint *endpoint, const struct segment *segments,
 			unsigned count)
 {
-	struct rdma_buffer *buffer;
+	struct verbs_buffer *buffer;
 	uint32_t room = 0;
 	int error;
 
@@ -235,15 +235,15 @@ int post_staged_receive(struct rdma_endpoint *endpoint, const struct segment *se
 	buffer = staging_take(endpoint->domain, &endpoint->staged_receives, room, true);
 	if (!buffer)
 		return ENOBUFS;
-	error = post_receive(endpoint, &buffer->segment, 1, RDMA_WR_ID_STAGED);
+	error = post_receive(endpoint, &buffer->segment, 1, VERBS_WR_ID_STAGED);
 	if (error)
 		staging_return(&endpoint->staged_receives, buffer);
 	return error;
 }
 
-int rdma_post_receive(struct device_endpoint *base, const struct segment *segments, unsigned count)
+int verbs_post_receive(struct device_endpoint *base, const struct segment *segments, unsigned count)
 {
-	struct rdma_endpoint *endpoint = (struct rdma_endpoint *)base;
+	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 
 	if (__builtin_expect(count > endpoint->receive_segments, false))
 		return post_staged_receive(endpoint, segments, count);
@@ -280,26 +280,26 @@ static uint32_t error_bit(enum ibv_wc_status status, bool is_receive, bool is_rd
 }
 
 /* Handles the completion of a drain, a staged or a part request. Returns true if the descriptor is done. */
-static bool completes_descriptor(struct rdma_endpoint *endpoint, const struct ibv_wc *completion,
+static bool completes_descriptor(struct verbs_endpoint *endpoint, const struct ibv_wc *completion,
 				 uint32_t *status)
 {
-	if ((completion->wr_id & RDMA_WR_ID_KIND) == RDMA_WR_ID_DRAIN) {
+	if ((completion->wr_id & VERBS_WR_ID_KIND) == VERBS_WR_ID_DRAIN) {
 		atomic_store_explicit(&endpoint->drained, true, memory_order_relaxed);
 		return false;
 	}
-	if (completion->wr_id & RDMA_WR_ID_STAGED && !staging_done(endpoint, completion))
+	if (completion->wr_id & VERBS_WR_ID_STAGED && !staging_done(endpoint, completion))
 		*status = VIP_STATUS_PROTECTION_ERROR;
-	if (!(completion->wr_id & RDMA_WR_ID_PART))
+	if (!(completion->wr_id & VERBS_WR_ID_PART))
 		return true;
 	workqueue_part_done(endpoint->send_queue, *status);
 	return false;
 }
 
 /* wc.opcode may be read of successful ones only. */
-static inline void complete(struct rdma_endpoint *endpoint, const struct ibv_wc *completion,
+static inline void complete(struct verbs_endpoint *endpoint, const struct ibv_wc *completion,
 			    uint32_t status)
 {
-	bool is_receive = completion->wr_id & RDMA_WR_ID_RECEIVE;
+	bool is_receive = completion->wr_id & VERBS_WR_ID_RECEIVE;
 	uint32_t length = 0, immediate = 0;
 
 	if (!status && is_receive) {
@@ -316,17 +316,17 @@ static inline void complete(struct rdma_endpoint *endpoint, const struct ibv_wc 
 }
 
 /* An error, or not one request for one descriptor. */
-static __attribute__((noinline)) void report_unusual(struct rdma_endpoint *endpoint,
+static __attribute__((noinline)) void report_unusual(struct verbs_endpoint *endpoint,
 						     const struct ibv_wc *completion)
 {
-	bool is_receive = completion->wr_id & RDMA_WR_ID_RECEIVE;
+	bool is_receive = completion->wr_id & VERBS_WR_ID_RECEIVE;
 	uint32_t status = error_bit(completion->status, is_receive,
-				    completion->wr_id & RDMA_WR_ID_RDMA);
+				    completion->wr_id & VERBS_WR_ID_RDMA);
 
-	if (status && rdma_is_unreliable(endpoint) &&
-	    !rdma_unreliable_error(endpoint, is_receive, &status))
+	if (status && verbs_is_unreliable(endpoint) &&
+	    !verbs_unreliable_error(endpoint, is_receive, &status))
 		return;
-	if (completion->wr_id & (RDMA_WR_ID_PART | RDMA_WR_ID_STAGED) &&
+	if (completion->wr_id & (VERBS_WR_ID_PART | VERBS_WR_ID_STAGED) &&
 	    !completes_descriptor(endpoint, completion, &status))
 		return;
 	complete(endpoint, completion, status);
@@ -334,14 +334,14 @@ static __attribute__((noinline)) void report_unusual(struct rdma_endpoint *endpo
 
 static inline void report(const struct ibv_wc *completion)
 {
-	struct rdma_endpoint *endpoint =
-		(struct rdma_endpoint *)(uintptr_t)(completion->wr_id & ~RDMA_WR_ID_BITS);
+	struct verbs_endpoint *endpoint =
+		(struct verbs_endpoint *)(uintptr_t)(completion->wr_id & ~VERBS_WR_ID_BITS);
 
 	if ((completion->wr_id ^ atomic_load_explicit(&endpoint->wr_id_tag, memory_order_relaxed)) &
-	    ~RDMA_WR_ID_KIND)
+	    ~VERBS_WR_ID_KIND)
 		return; /* from before a reset: that work was flushed then */
 	if (completion->status != IBV_WC_SUCCESS ||
-	    completion->wr_id & (RDMA_WR_ID_PART | RDMA_WR_ID_STAGED))
+	    completion->wr_id & (VERBS_WR_ID_PART | VERBS_WR_ID_STAGED))
 		report_unusual(endpoint, completion);
 	else
 		complete(endpoint, completion, 0);
@@ -364,10 +364,10 @@ static __attribute__((noinline)) int report_all(const struct ibv_wc *completions
 	return count;
 }
 
-int rdma_cq_poll(struct device_cq *base)
+int verbs_cq_poll(struct device_cq *base)
 {
-	struct rdma_cq *cq = (struct rdma_cq *)base;
-	int count = ibv_poll_cq(cq->cq, RDMA_COMPLETIONS, cq->completions);
+	struct verbs_cq *cq = (struct verbs_cq *)base;
+	int count = ibv_poll_cq(cq->cq, VERBS_COMPLETIONS, cq->completions);
 
 	if (count <= 0)
 		return count;

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "rdma.h"
 
-int rdma_find_uc(struct ibv_context *context, bool *found)
+int verbs_find_uc(struct ibv_context *context, bool *found)
 {
 	struct ibv_qp_init_attr attributes = {
 		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
@@ -45,12 +45,12 @@ free_pd:
  * receive for its immediate data, a UC queue pair takes nothing any more, and neither end is told.
  * So there each packet is a request of its own.
  */
-uint32_t rdma_unreliable_request(const struct rdma_endpoint *endpoint, enum ibv_mtu path_mtu)
+uint32_t verbs_unreliable_request(const struct verbs_endpoint *endpoint, enum ibv_mtu path_mtu)
 {
-	return rdma_is_soft(endpoint->device) ? 128u << path_mtu : UINT32_MAX;
+	return verbs_is_soft(endpoint->device) ? 128u << path_mtu : UINT32_MAX;
 }
 
-bool rdma_unreliable_error(struct rdma_endpoint *endpoint, bool is_receive, uint32_t *status)
+bool verbs_unreliable_error(struct verbs_endpoint *endpoint, bool is_receive, uint32_t *status)
 {
 	if (atomic_load_explicit(&endpoint->stopped, memory_order_relaxed))
 		return true;

@@ -12,4 +12,4 @@ static int none(const char *name, unsigned index, struct nic *nic, struct device
 	return name ? ENXIO : ENOENT;
 }
 
-const struct device_ops rdma_device_ops = {.open = none};
+const struct device_ops verbs_device_ops = {.open = none};

@@ -7,7 +7,7 @@
 
 extern "C" {
 #include "base/address.h"
-uint16_t rdma_bucket_port(const struct discriminator *discriminator, unsigned probe);
+uint16_t verbs_bucket_port(const struct discriminator *discriminator, unsigned probe);
 }
 
 namespace
@@ -182,8 +182,8 @@ TEST(Addresses, DiscriminatorsSelectTheSamePortsEverywhere)
 	discriminator none = make(""), a = make("a");
 
 	for (unsigned probe = 0; probe < 4; probe++) {
-		EXPECT_EQ(rdma_bucket_port(&none, probe), 0x4000 + (0x811c9dc5 % 4096) * 4 + probe);
-		EXPECT_EQ(rdma_bucket_port(&a, probe), 0x4000 + (0xe40c292c % 4096) * 4 + probe);
+		EXPECT_EQ(verbs_bucket_port(&none, probe), 0x4000 + (0x811c9dc5 % 4096) * 4 + probe);
+		EXPECT_EQ(verbs_bucket_port(&a, probe), 0x4000 + (0xe40c292c % 4096) * 4 + probe);
 	}
 }
 
@@ -193,7 +193,7 @@ TEST(Addresses, PortsStayBelowThoseOfTheSystemAndSpread)
 
 	for (int i = 0; i < 4096; i++) {
 		discriminator d = make("service " + std::to_string(i));
-		uint16_t port = rdma_bucket_port(&d, 0);
+		uint16_t port = verbs_bucket_port(&d, 0);
 		EXPECT_GE(port, 0x4000);
 		EXPECT_LE(port + 3, 0x7FFF);
 		EXPECT_EQ(port % 4, 0);

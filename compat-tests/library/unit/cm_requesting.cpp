@@ -206,7 +206,7 @@ TEST_F(Rejections, WithoutOurWordsMeanThatNobodyIsThere)
 	for (auto [status, code] : {std::pair{8, 0}, {28, 0}, {28, +WIRE_NO_MATCH}, {unknown, +WIRE_REJECT}}) {
 		auto requested = ask_silence(VIP_INFINITE);
 		answer(status, code);
-		EXPECT_TRUE(eventually([&] { return fake_id_asking(rdma_bucket_port(&silence, 1)); }))
+		EXPECT_TRUE(eventually([&] { return fake_id_asking(verbs_bucket_port(&silence, 1)); }))
 			<< status << ", " << code;
 		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
 		EXPECT_EQ(requested.get(), VIP_INVALID_STATE);

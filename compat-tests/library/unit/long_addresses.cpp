@@ -252,7 +252,7 @@ TEST_F(LongAddresses, AreListenedOnAtTheSamePort)
 
 		SCOPED_TRACE(taken);
 		inet_pton(AF_INET6, taken, &host);
-		host_to_socket(&host, rdma_bucket_port(&door, 0), &at);
+		host_to_socket(&host, verbs_bucket_port(&door, 0), &at);
 		ASSERT_EQ(rdma_create_id(channel, &other, nullptr, RDMA_PS_TCP), 0);
 		ASSERT_EQ(rdma_bind_addr(other, reinterpret_cast<sockaddr *>(&at)), 0);
 		a = make_vi();

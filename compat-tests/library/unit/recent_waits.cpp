@@ -210,7 +210,7 @@ class BusyServer : public RecentWaits
 	{
 		discriminator door = discriminator_of("door");
 
-		return fake_id_asking(rdma_bucket_port(&door, port));
+		return fake_id_asking(verbs_bucket_port(&door, port));
 	}
 	std::future<VIP_RETURN> requested;
 };

@@ -11,7 +11,7 @@
 
 extern "C" {
 #include "rdma/wire.h"
-uint16_t rdma_bucket_port(const struct discriminator *discriminator, unsigned probe);
+uint16_t verbs_bucket_port(const struct discriminator *discriminator, unsigned probe);
 }
 
 inline discriminator discriminator_of(const std::string &name)
@@ -36,7 +36,7 @@ class Stranger
 		from.sin_addr.s_addr = inet_addr(host);
 		to.sin_family = AF_INET;
 		to.sin_addr.s_addr = inet_addr("10.9.9.1");
-		to.sin_port = htons(rdma_bucket_port(&d, 0));
+		to.sin_port = htons(verbs_bucket_port(&d, 0));
 		rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP);
 		rdma_resolve_addr(id, reinterpret_cast<sockaddr *>(&from),
 				  reinterpret_cast<sockaddr *>(&to), 1000);

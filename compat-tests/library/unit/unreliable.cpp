@@ -121,7 +121,7 @@ class Hasty
 	Hasty() : channel(rdma_create_event_channel())
 	{
 		discriminator door{4, {'d', 'o', 'o', 'r'}};
-		sockaddr_in to = address("10.9.9.1", rdma_bucket_port(&door, 0));
+		sockaddr_in to = address("10.9.9.1", verbs_bucket_port(&door, 0));
 		connect_info own{};
 		wire_message message;
 		rdma_conn_param param{};

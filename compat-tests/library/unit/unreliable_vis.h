@@ -9,7 +9,7 @@
 
 extern "C" {
 #include "rdma/wire.h"
-uint16_t rdma_bucket_port(const struct discriminator *discriminator, unsigned probe);
+uint16_t verbs_bucket_port(const struct discriminator *discriminator, unsigned probe);
 }
 
 

@@ -37,7 +37,7 @@ OWN(sem_wait)
 OWN(sem_post)
 OWN(post)
 OWN(err_sys)
-int loopback_device_ops = 1, rdma_device_ops = 2, has_membarrier = 3;
+int loopback_device_ops = 1, verbs_device_ops = 2, has_membarrier = 3;
 
 #ifdef __cplusplus
 }
@@ -60,7 +60,7 @@ int main(void)
 	    VipDestroyVi(vi) != VIP_SUCCESS || VipDestroyCQ(cq) != VIP_SUCCESS ||
 	    VipCloseNic(nic) != VIP_SUCCESS)
 		return 1;
-	if (loopback_device_ops != 1 || rdma_device_ops != 2 || has_membarrier != 3)
+	if (loopback_device_ops != 1 || verbs_device_ops != 2 || has_membarrier != 3)
 		return 2;
 	printf("%s works\n", attributes.Name);
 	return 0;
