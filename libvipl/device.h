@@ -7,14 +7,14 @@
  *
  * Locks: calls and reports marked [nic] are made with the NIC's lock held, which serialises everything about
  * connections. A device makes such reports from serve() or from within another [nic] call. Where other locks
- * are held the comment names them. All other calls may come from any thread at any time. No call waits for a
- * peer.
+ * are held the comment names them. All other calls may come from any thread at any time. A call may wait for a peer
+ * that is accessing our memory, a second at most for each connection, and for nothing else of a peer.
  *
  * Functions that return a pointer return NULL when they fail, and functions that return an int return 0 or
  * errno, except where the comment says otherwise. A device has all functions of device_ops, except where the comment
  * says otherwise.
  *
- * A program may not poll. With VIPL_PROGRESS=on the agent polls all CQs. A device that needs polling in other cases
+ * Some programs do not poll. With VIPL_PROGRESS=on the agent polls all CQs. A device that needs polling in other cases
  * calls cq_poll_for_device() from serve().
  */
 #ifndef VIPL_DEVICE_H

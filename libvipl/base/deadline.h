@@ -10,6 +10,9 @@
 
 #include "vipl.h"
 
+#define NSEC_PER_MSEC INT64_C(1000000)
+#define NSEC_PER_SEC  INT64_C(1000000000)
+
 #define DEADLINE_NEVER INT64_MAX
 
 static inline int64_t clock_nsec(void)
@@ -17,7 +20,7 @@ static inline int64_t clock_nsec(void)
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+	return (int64_t)now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
 }
 
 /* Programs mean for ever by 0xFFFFFFFF as well as by ~0UL, also where longs have 64 bits. */
@@ -25,7 +28,7 @@ static inline int64_t deadline_after(VIP_ULONG msec)
 {
 	if (msec >= 0xFFFFFFFFUL)
 		return DEADLINE_NEVER;
-	return clock_nsec() + (int64_t)msec * 1000000;
+	return clock_nsec() + (int64_t)msec * NSEC_PER_MSEC;
 }
 
 /* Nanoseconds left, 0 when it has passed. */
@@ -46,13 +49,13 @@ static inline int deadline_msec(int64_t deadline)
 
 	if (left == DEADLINE_NEVER)
 		return -1;
-	return left < INT64_C(1000000) * INT_MAX ? (int)((left + 999999) / 1000000) : INT_MAX;
+	return left < NSEC_PER_MSEC * INT_MAX ? (int)((left + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC) : INT_MAX;
 }
 
 static inline struct timespec nsec_timespec(int64_t nsec)
 {
-	return (struct timespec){.tv_sec = (time_t)(nsec / 1000000000),
-				 .tv_nsec = (long)(nsec % 1000000000)};
+	return (struct timespec){.tv_sec = (time_t)(nsec / NSEC_PER_SEC),
+				 .tv_nsec = (long)(nsec % NSEC_PER_SEC)};
 }
 
 /* Makes a condition whose timed waits count on CLOCK_MONOTONIC. */

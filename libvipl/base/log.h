@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Messages to standard error, each below a level that VIPL_LOG sets. */
+/* Messages to standard error, up to the level that VIPL_LOG sets. */
 #ifndef VIPL_LOG_H
 #define VIPL_LOG_H
 

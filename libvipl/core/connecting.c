@@ -21,10 +21,9 @@
 #include "base/deadline.h"
 #include "nic.h"
 
-#define MSEC	      INT64_C(1000000)
-#define FIRST_PAUSE   (1 * MSEC)
-#define LONGEST_PAUSE (16 * MSEC)
-#define RARE_PAUSE    (256 * MSEC) /* the longest one after the grace time */
+#define FIRST_PAUSE   (1 * NSEC_PER_MSEC)
+#define LONGEST_PAUSE (16 * NSEC_PER_MSEC)
+#define RARE_PAUSE    (256 * NSEC_PER_MSEC) /* the longest one after the grace time */
 #define ACCEPT_MSEC   10000	   /* how long the last step of a requester may take */
 
 static const struct device_ops *ops_of(const struct vi *vi)
@@ -109,7 +108,7 @@ VIP_RETURN attempt_give_up(struct vi *vi)
 
 static void begin_grace(struct vi *vi)
 {
-	vi->attempt.retry_until = clock_nsec() + config()->grace_msec * MSEC;
+	vi->attempt.retry_until = clock_nsec() + config()->grace_msec * NSEC_PER_MSEC;
 }
 
 /* The first probe is due at once. */

@@ -3,8 +3,6 @@
  * Completion queues: one for each VIPL CQ, and one for each work queue that is on no VIPL CQ. A CQ
  * cannot overflow: what may complete into it is counted, and posting holds back (and lets the CQ
  * grow) when there is no room.
- *
- * Lock order: nic->changing_regions, nic->lock, queue->lock, cq->lock, channel->lock.
  */
 #ifndef VIPL_CQ_H
 #define VIPL_CQ_H

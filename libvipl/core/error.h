@@ -36,11 +36,14 @@ const char *error_name(VIP_ERROR_CODE code);
 /* The program's own error, which it may make in a loop; all others come once for a connection. */
 bool error_is_of_post(const VIP_ERROR_DESCRIPTOR *error);
 
-/* The operation is given as in a descriptor's Status; 0 when the error is not about one. */
+/* About the NIC. */
 void error_of_nic(struct nic *nic, VIP_ERROR_CODE code);
-/* About a connection; the NIC's lock is held. */
+/*
+ * About a connection; the NIC's lock is held. The operation is given as in a descriptor's Status; 0 when the error is
+ * not about one.
+ */
 void error_of_vi(struct vi *vi, VIP_ERROR_CODE code, uint32_t operation);
-/* About a descriptor, or about the queue, which is full. */
+/* About a descriptor, or about the queue, which is full. The operation as for error_of_vi(). */
 void error_of_post(struct vi *vi, VIP_ERROR_CODE code, uint32_t operation,
 		   VIP_DESCRIPTOR *descriptor);
 

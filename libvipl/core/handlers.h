@@ -43,7 +43,7 @@ struct notifies {
 struct notifier {
 	VIP_NIC_HANDLE nic;
 	int wake_fd;
-	pthread_mutex_t lock; /* guards what follows; the NIC's comes before it, a channel's after */
+	pthread_mutex_t lock; /* guards all that follows */
 	pthread_t thread;
 	bool has_thread, stop;
 	bool self_stopped; /* by a handler */

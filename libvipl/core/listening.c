@@ -20,8 +20,7 @@
 #define HELD_MOST    1024u /* of one discriminator */
 #define HOLD_PART    20	   /* requests are held in the first of this number of parts of the grace time */
 #define RECENT_WAITS 8	   /* the latest: listening takes ports, of which others want some, too */
-#define MSEC	     INT64_C(1000000)
-#define TURN_NSEC    (100 * MSEC) /* a wait that finds no place to listen looks again after this */
+#define TURN_NSEC    (100 * NSEC_PER_MSEC) /* a wait that finds no place to listen looks again after this */
 
 /* A discriminator that threads wait for, or have lately. */
 struct listener {
@@ -42,7 +41,7 @@ struct connect_waiter {
 
 static int64_t grace_nsec(void)
 {
-	return config()->grace_msec * MSEC;
+	return config()->grace_msec * NSEC_PER_MSEC;
 }
 
 static struct listener *find_listener(struct nic *nic, const struct discriminator *wanted)

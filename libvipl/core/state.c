@@ -96,6 +96,15 @@ static bool is_live(const struct vi *vi)
 	return vi->send.mode == QUEUE_OPEN;
 }
 
+/* Nothing is with the endpoint afterwards, and no completion names it. */
+static void stop_endpoint(struct vi *vi)
+{
+	ops_of(vi)->endpoint_stop(vi->endpoint);
+	settle(vi, true);
+	ops_of(vi)->endpoint_reset(vi->endpoint);
+	drain_both(vi);
+}
+
 /* Ends the connection; what completed before stays completed, all else is flushed. */
 static void tear_down(struct vi *vi, enum queue_mode receive_mode)
 {
@@ -103,10 +112,7 @@ static void tear_down(struct vi *vi, enum queue_mode receive_mode)
 	workqueue_set_mode(&vi->send, QUEUE_HOLDS);
 	workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
 	drain_both(vi); /* what has come before the end shall arrive */
-	ops_of(vi)->endpoint_stop(vi->endpoint);
-	settle(vi, true);
-	ops_of(vi)->endpoint_reset(vi->endpoint);
-	drain_both(vi);
+	stop_endpoint(vi);
 	ops_of(vi)->disconnect(vi->endpoint);
 	workqueue_recall(&vi->send, QUEUE_FLUSHES);
 	workqueue_recall(&vi->receive, receive_mode);
@@ -131,12 +137,8 @@ void vi_abandon(struct vi *vi)
 
 	workqueue_drop(&vi->send);
 	workqueue_drop(&vi->receive);
-	if (at_work) {
-		ops_of(vi)->endpoint_stop(vi->endpoint);
-		settle(vi, true);
-		ops_of(vi)->endpoint_reset(vi->endpoint);
-		drain_both(vi); /* no completion shall name it when it is gone */
-	}
+	if (at_work)
+		stop_endpoint(vi);
 	ops_of(vi)->disconnect(vi->endpoint);
 	atomic_store(&vi->state, VIP_STATE_IDLE);
 	vi_decide(vi, VIP_INVALID_PARAMETER);

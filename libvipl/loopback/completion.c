@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Completion queues, and the channels on which they are announced; what sends report. */
+/* Completion queues, and the channels on which they are announced. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include <sys/uio.h>
 
 #include "base/copy.h"
-#include "base/span.h"
+#include "span.h"
 #include "loopback.h"
 
 static void *memory_at(uint64_t address)

@@ -6,11 +6,12 @@
 #include <string.h>
 
 #include "base/deadline.h"
+#include "base/log.h"
 #include "base/pages.h"
 #include "order.h"
 
 /* How long a peer may take for one access to our memory: far longer than any copy. */
-#define ACCESS_NSEC    1000000000
+#define ACCESS_NSEC    NSEC_PER_SEC
 
 _Static_assert(RECEIVE_DEPTH <= LANE_RECEIVES, "there is a place for each in the lane");
 _Static_assert(SEND_DEPTH <= SEND_STAMPS, "there is a stamp for each");
@@ -171,9 +172,11 @@ void endpoint_quiesce(struct loopback_endpoint *endpoint)
 		struct pollfd hangup = {.fd = endpoint->watch.fd, .events = POLLRDHUP};
 
 		if (poll(&hangup, 1, 0) > 0)
-			break; /* it died in there */
+			return; /* it died in there */
 		sched_yield();
 	}
+	if (busy & 1 && atomic_load_explicit(&in->busy, memory_order_acquire) == busy)
+		log_warning_ratelimited("a peer has not ended its access to our memory within a second");
 }
 
 /* The peer may have said why it ends the connection, or may have just ended it. */

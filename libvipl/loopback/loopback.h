@@ -2,9 +2,8 @@
 /*
  * The loopback device: VIs of processes of one machine, connected by shared memory.
  *
- * Locks, in this order: the NIC's, the device's, a send queue's, a receive queue's, CQs' by their
- * addresses, a channel's. Posting holds the queue's lock, polling the CQ's, so a thread that holds all
- * four of an endpoint may change its link.
+ * Posting holds the queue's lock, polling the CQ's. So a thread that holds all four locks of an endpoint, those of its
+ * queues and CQs, may change its link. ARCHITECTURE.md has the order of locks.
  */
 #ifndef VIPL_LOOPBACK_H
 #define VIPL_LOOPBACK_H

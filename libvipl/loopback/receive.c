@@ -4,7 +4,7 @@
  * is read from the link is read once, and checked.
  */
 #include "base/copy.h"
-#include "base/span.h"
+#include "span.h"
 #include "order.h"
 
 /* How much of a segment is in registered memory. */

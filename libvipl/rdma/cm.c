@@ -19,14 +19,13 @@
 #include "rdma.h"
 #include "wire.h"
 
-#define MSEC	      INT64_C(1000000)
-/* A probe without an answer for this time has reached a host. */
-#define ANSWER	      (100 * MSEC)
-#define TICK	      (100 * MSEC)
+/* A request without an answer for this time has reached a host. */
+#define ANSWER	      (100 * NSEC_PER_MSEC)
+#define TICK	      (100 * NSEC_PER_MSEC)
 /* The accepting side asks the requester whether it has the answer, after this time without a confirmation. */
-#define FIRST_ASK     (250 * MSEC)
-#define ASK_AGAIN     (1000 * MSEC)
-#define ACCEPT_LIMIT  (10000 * MSEC) /* between equals; VipConnectAccept has the same one of its own */
+#define FIRST_ASK     (250 * NSEC_PER_MSEC)
+#define ASK_AGAIN     (1000 * NSEC_PER_MSEC)
+#define ACCEPT_LIMIT  (10000 * NSEC_PER_MSEC) /* peer-to-peer; VipConnectAccept has the same one of its own */
 #define READS_AT_ONCE 16
 
 /* The kinds of descriptors in the device's epoll. */
@@ -65,6 +64,7 @@ VIP_RETURN verbs_reason(int error)
 	case ETIMEDOUT:
 		return VIP_TIMEOUT;
 	default:
+		log_error_ratelimited("cannot connect: %s%s", strerror(error), memory_hint(error));
 		return VIP_ERROR_RESOURCE;
 	}
 }
@@ -421,11 +421,12 @@ void verbs_accept(struct device_request *base, struct device_endpoint *base_endp
 	}
 	if (!error && rdma_accept(endpoint->id, &parameters))
 		error = errno;
-	if (error) /* ECONNABORTED, EINVAL: the requester has given up */
-		verbs_fail(endpoint, error == ECONNABORTED || error == EINVAL ? VIP_TIMEOUT
-									     : VIP_ERROR_RESOURCE);
-	if (error)
+	if (error) { /* ECONNABORTED, EINVAL: the requester has given up */
+		bool gave_up = error == ECONNABORTED || error == EINVAL;
+
+		verbs_fail(endpoint, gave_up ? VIP_TIMEOUT : verbs_reason(error));
 		return;
+	}
 	control_want(endpoint, true);
 	verbs_timer_start(endpoint->device);
 }

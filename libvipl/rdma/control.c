@@ -22,7 +22,7 @@
 #include "base/log.h"
 
 #define EVENTS_AT_ONCE	16u /* then it is the turn of the NIC's other work */
-#define AWAIT_NSEC	INT64_C(1000000000) /* the peer makes it within a round trip */
+#define AWAIT_NSEC	NSEC_PER_SEC /* the peer makes it within a round trip */
 #define TRY_AGAIN_NSEC	INT64_C(10000000000)
 #define LOOK_NSEC	INT64_C(500000000)
 #define REOPEN_NSEC	INT64_C(1500000000)

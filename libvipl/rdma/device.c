@@ -101,8 +101,11 @@ static int open_events(struct verbs_device *device)
 	int error;
 
 	device->base.event_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (device->base.event_fd < 0)
-		return errno;
+	if (device->base.event_fd < 0) {
+		error = errno;
+		log_error("cannot watch the events of an RDMA device: %s", strerror(error));
+		return error;
+	}
 	device->events = rdma_create_event_channel();
 	if (!device->events) {
 		error = errno;
@@ -114,6 +117,7 @@ static int open_events(struct verbs_device *device)
 	error = device->timer_fd < 0 ? errno : verbs_watch_events(device);
 	if (!error)
 		return 0;
+	log_error("cannot watch the events of an RDMA device: %s", strerror(error));
 	if (device->timer_fd >= 0)
 		close(device->timer_fd);
 	rdma_destroy_event_channel(device->events);
@@ -153,8 +157,11 @@ static int verbs_open(const char *name, unsigned index, struct nic *nic, struct 
 		goto free_device;
 	}
 	error = ibv_query_device(device->context, &device->limits);
-	if (error)
+	if (error) {
+		log_error("cannot query RDMA device %s: %s", ibv_get_device_name(device->context->device),
+			  strerror(error));
 		goto close_context;
+	}
 	if (device->context->device->transport_type == IBV_TRANSPORT_IWARP) {
 		log_error("RDMA device %s speaks iWARP, which is not supported yet; some devices can "
 			  "be switched to RoCE",

@@ -23,13 +23,13 @@ struct verbs_listener {
 };
 
 /* FNV-1a: peers must agree, so this is part of the protocol. */
-uint16_t verbs_bucket_port(const struct discriminator *discriminator, unsigned probe)
+uint16_t verbs_bucket_port(const struct discriminator *discriminator, unsigned index)
 {
 	uint32_t hash = 2166136261u;
 
 	for (unsigned i = 0; i < discriminator->length; i++)
 		hash = (hash ^ discriminator->bytes[i]) * 16777619u;
-	return (uint16_t)(FIRST_PORT + hash % BUCKETS * VERBS_BUCKET_PORTS + probe);
+	return (uint16_t)(FIRST_PORT + hash % BUCKETS * VERBS_BUCKET_PORTS + index);
 }
 
 static struct verbs_listener *find(struct verbs_device *device,

@@ -58,7 +58,7 @@ static void ask(struct ping *ping)
 
 bool ping_tick(struct ping *ping, int64_t now)
 {
-	int64_t patience = config()->keepalive_sec * INT64_C(1000000000) / QUESTIONS;
+	int64_t patience = config()->keepalive_sec * NSEC_PER_SEC / QUESTIONS;
 
 	if (now < ping->due)
 		return false;

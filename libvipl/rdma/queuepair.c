@@ -18,7 +18,7 @@
 #define ACK_RETRIES 6 /* 7 means for ever on some devices */
 
 /* Waited at most for a queue pair to come to rest. */
-#define DRAIN_NSEC 1000000000
+#define DRAIN_NSEC NSEC_PER_SEC
 
 static unsigned lower(unsigned a, int b)
 {
@@ -168,7 +168,7 @@ int verbs_endpoint_prepare(struct device_endpoint *base)
 	int error;
 
 	/* Nothing is known yet of a new attempt to connect. */
-	endpoint->probe = 0;
+	endpoint->port_index = 0;
 	endpoint->no_listener = false;
 	atomic_store_explicit(&endpoint->stopped, false, memory_order_relaxed);
 	if (!endpoint->was_connected && endpoint->qp->state == IBV_QPS_RESET && !move_to_init(endpoint))

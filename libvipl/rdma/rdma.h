@@ -140,7 +140,7 @@ struct verbs_endpoint {
 	uint32_t peer_qp, own_psn, peer_psn; /* of a connection: what it is known by to both ends */
 	struct in6_addr host;
 	struct discriminator wanted;
-	unsigned probe; /* which port of the bucket is being tried */
+	unsigned port_index; /* of the bucket's port that is being tried */
 	bool no_listener; /* the host has answered that there is no listener; never set while accepting */
 	int64_t began;	/* resolving, or accepting */
 	int64_t asked;	/* when the accepting side has last asked whether its answer has come; 0: never */
@@ -192,7 +192,7 @@ struct verbs_request {
  */
 #define VERBS_BUCKET_PORTS 4u
 
-uint16_t verbs_bucket_port(const struct discriminator *discriminator, unsigned probe);
+uint16_t verbs_bucket_port(const struct discriminator *discriminator, unsigned index);
 
 /* address.c */
 /* Finds the device's addresses, and its port by them. 0 or errno. */
@@ -296,9 +296,9 @@ static inline bool verbs_is_unreliable(const struct verbs_endpoint *endpoint)
 {
 	return endpoint->wanted_qp.qp_type == IBV_QPT_UC;
 }
-/* How much an RDMA write may carry in one request. */
 /* Sets how many bytes of an RDMA operation go in one request. */
 void verbs_limit_requests(struct verbs_endpoint *endpoint, uint32_t bytes);
+/* Returns how many bytes an RDMA write may carry in one request. */
 uint32_t verbs_unreliable_request(const struct verbs_endpoint *endpoint, enum ibv_mtu path_mtu);
 /* A completion with this error bit has come. True when `status` is to be reported. */
 bool verbs_unreliable_error(struct verbs_endpoint *endpoint, bool is_receive, uint32_t *status);

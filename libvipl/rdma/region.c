@@ -24,6 +24,7 @@ struct device_domain *verbs_domain_create(struct device *device)
 	domain->device = (struct verbs_device *)device;
 	domain->pd = ibv_alloc_pd(domain->device->context);
 	if (!domain->pd) {
+		log_error_ratelimited("no protection domain: %s", strerror(errno));
 		free(domain);
 		return NULL;
 	}

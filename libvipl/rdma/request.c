@@ -16,12 +16,11 @@
 #include "base/log.h"
 #include "rdma.h"
 
-#define MSEC	      INT64_C(1000000)
 #define RESOLVE_MSEC  3000 /* as long as Linux asks for an address, three times */
-#define FIRST_REPEAT  (400 * MSEC)
-#define LAST_REPEAT   (3000 * MSEC) /* each is twice as late; this asks whether the host is still there */
-#define SILENCE	      (9000 * MSEC) /* then it is not, and all begins anew */
-#define UNHEARD	      (200 * MSEC)  /* the answer has been sent, and has not come for so long */
+#define FIRST_REPEAT  (400 * NSEC_PER_MSEC)
+#define LAST_REPEAT   (3000 * NSEC_PER_MSEC) /* each is twice as late; this asks whether the host is still there */
+#define SILENCE	      (9000 * NSEC_PER_MSEC) /* then it is not, and all begins anew */
+#define UNHEARD	      (200 * NSEC_PER_MSEC)  /* the answer has been sent, and has not come for so long */
 
 /* REJECTED's status, by the InfiniBand architecture. */
 enum { REJECT_INVALID_SERVICE = 8, REJECT_STALE = 10, REJECT_CONSUMER = 28 };
@@ -37,7 +36,7 @@ static int resolve(struct verbs_endpoint *endpoint, struct rdma_cm_id **id)
 		return errno;
 	}
 	verbs_socket(device, &endpoint->own.host, 0, &from);
-	verbs_socket(device, &endpoint->host, verbs_bucket_port(&endpoint->wanted, endpoint->probe),
+	verbs_socket(device, &endpoint->host, verbs_bucket_port(&endpoint->wanted, endpoint->port_index),
 		    &to);
 	return rdma_resolve_addr(*id, (struct sockaddr *)&from, (struct sockaddr *)&to,
 				 RESOLVE_MSEC)
@@ -46,7 +45,7 @@ static int resolve(struct verbs_endpoint *endpoint, struct rdma_cm_id **id)
 }
 
 /* Asks the owner of one port of the bucket. */
-static void probe(struct verbs_endpoint *endpoint)
+static void try_port(struct verbs_endpoint *endpoint)
 {
 	int error;
 
@@ -58,7 +57,7 @@ static void probe(struct verbs_endpoint *endpoint)
 		verbs_fail(endpoint, endpoint->id ? verbs_reason(error) : VIP_ERROR_RESOURCE);
 }
 
-/* This port may have a listener. The next probe begins with it. */
+/* The port may have a listener. The next probe begins with this port. */
 static void no_answer(struct verbs_endpoint *endpoint, VIP_RETURN reason)
 {
 	endpoint->no_listener = false;
@@ -66,15 +65,15 @@ static void no_answer(struct verbs_endpoint *endpoint, VIP_RETURN reason)
 	endpoint_no_answer(endpoint->vi, reason);
 }
 
-/* This port has no listener for the discriminator. */
-static void probe_next(struct verbs_endpoint *endpoint)
+/* The port has no listener for the discriminator. */
+static void try_next_port(struct verbs_endpoint *endpoint)
 {
 	endpoint->no_listener = true;
-	if (++endpoint->probe < VERBS_BUCKET_PORTS) {
-		probe(endpoint);
+	if (++endpoint->port_index < VERBS_BUCKET_PORTS) {
+		try_port(endpoint);
 		return;
 	}
-	endpoint->probe = 0;
+	endpoint->port_index = 0;
 	verbs_drop_ids(endpoint);
 	endpoint_no_listener(endpoint->vi);
 }
@@ -197,7 +196,7 @@ static void refused(struct verbs_endpoint *endpoint, const struct rdma_cm_event 
 	default: /* REJECT_INVALID_SERVICE, -ECONNREFUSED: no listener */
 		break;
 	}
-	probe_next(endpoint);
+	try_next_port(endpoint);
 }
 
 static void drop_repeat(struct verbs_endpoint *endpoint)
@@ -304,7 +303,7 @@ static void requesting_event(struct verbs_endpoint *endpoint, const struct rdma_
 			if (endpoint->repeat_is_out)
 				keep_repeat(endpoint);
 			else
-				probe(endpoint);
+				try_port(endpoint);
 			break;
 		}
 		drop_repeat(endpoint);
@@ -403,5 +402,5 @@ void verbs_connect(struct device_endpoint *base, const struct connect_info *own,
 	endpoint->host = *host;
 	endpoint->wanted = *wanted;
 	endpoint->is_void = false;
-	probe(endpoint);
+	try_port(endpoint);
 }

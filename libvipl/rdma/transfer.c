@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-#include "base/span.h"
+#include "span.h"
 #include "rdma.h"
 
 static_assert(sizeof(struct segment) == sizeof(struct ibv_sge) &&

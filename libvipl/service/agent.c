@@ -21,7 +21,7 @@
 
 /*
  * Runs the deferred work of the NIC's CQs. Returns after how many msec it has to be called again, or -1. It submits
- * backlogs, since the program may not poll. While that makes no progress the pauses become longer.
+ * backlogs, since perhaps the program does not poll. While that makes no progress the pauses become longer.
  */
 static int serve_cqs(struct nic *nic)
 {

@@ -67,8 +67,9 @@ static void print_queue(FILE *out, const char *key, const struct workqueue *queu
 	/* In this order, since a completion may come between the two. */
 	uint32_t done = atomic_load(&queue->done), tail = atomic_load(&queue->tail);
 
-	fprintf(out, ", \"%s\": {\"done\": %u, \"posted\": %u, \"taken\": %u, \"waiting_threads\": %u}", key, done,
-		tail - done, atomic_load(&queue->head), atomic_load(&queue->cq->waiters));
+	/* A CQ at which handlers wait counts as one of the waiters, but no thread of the program waits there. */
+	fprintf(out, ", \"%s\": {\"done\": %u, \"posted\": %u, \"waiting_threads\": %u}", key, done, tail - done,
+		atomic_load(&queue->cq->waiters) - atomic_load(&queue->cq->notifies.watched));
 }
 
 /* The error bit of the descriptor that broke the connection; "" if none did. */

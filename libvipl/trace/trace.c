@@ -204,8 +204,16 @@ static void decide(void)
 		log_warning("VIPL_TRACE: no trace is written: this program has others' privileges");
 		wanted = false;
 	}
-	if (!wanted || pthread_key_create(&key, give_back) ||
-	    pthread_atfork(NULL, NULL, begin_child))
+	if (wanted) {
+		int error = pthread_key_create(&key, give_back);
+
+		if (!error)
+			error = pthread_atfork(NULL, NULL, begin_child);
+		if (error)
+			log_warning("VIPL_TRACE: no trace is written: %s", strerror(error));
+		wanted = !error;
+	}
+	if (!wanted)
 		atomic_store(&hot_flags.is_traced, false);
 }
 

@@ -3,7 +3,7 @@
  * VIPL_TRACE: a line in a file for each call of the API and each call of a handler. api/traced_*.c says which
  * arguments of each function are in its line; docs/TRACE.md says what the lines look like.
  *
- * Each thread writes into a block of the file of its own, so no thread ever waits for another one.
+ * Each thread writes into a block of the file of its own, without a lock. Only a new block, of 64 KiB, takes a short one.
  */
 #ifndef VIPL_TRACE_H
 #define VIPL_TRACE_H

@@ -26,8 +26,8 @@ int trace_file_open(void);
 uint64_t trace_file_kept(void);
 
 /*
- * Exchanges the block for the next one, full of newlines, which no other thread writes. 0, or errno: it
- * stays the caller's. Waits for no other thread.
+ * Exchanges the block for the next one, full of newlines, which no other thread writes. 0, or errno: then the block
+ * stays the caller's. Takes the file's lock.
  */
 int trace_file_next(struct trace_block *block);
 /* Puts the block's memory into the file. 0 or errno. */

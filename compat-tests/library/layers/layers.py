@@ -15,6 +15,7 @@ import sys
 
 DEVICES = ["rdma", "loopback"]
 ORDER = [["base"], ["trace"], DEVICES, ["core"], ["service"], ["api"]]  # from below
+BETWEEN = ["device.h", "span.h"]
 RANK = {folder: rank for rank, folders in enumerate(ORDER) for folder in folders}
 CIRCLES = [
     ["rdma/cm.c", "rdma/control.c", "rdma/control_listen.c", "rdma/control_messages.c", "rdma/request.c"],
@@ -61,7 +62,7 @@ def includes(sources):
     for path in sorted(sources.rglob("*.[ch]")):
         for name in INCLUDE.findall(path.read_text()):
             other = path.parent / name if (path.parent / name).exists() else sources / name
-            if other.exists() and other.parent != sources:
+            if other.exists():
                 yield str(path.relative_to(sources)), str(other.relative_to(sources)), "#include"
 
 
@@ -70,8 +71,10 @@ def folder(name):
 
 
 def is_up(name, other):
-    """device.h is between core and the devices."""
-    if name == "device.h":
+    """BETWEEN is below the devices and above the rest."""
+    if other in BETWEEN:
+        return RANK[folder(name)] < RANK["rdma"]
+    if name in BETWEEN:
         return RANK[folder(other)] >= RANK["rdma"]
     if folder(name) == folder(other):
         return False
