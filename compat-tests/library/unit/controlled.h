@@ -9,7 +9,7 @@
 
 constexpr uint32_t PEER_QP = 999;
 
-// b is accepted by the NIC. Its peers are strangers, who have control connections.
+// b is connected with strangers. They have control connections.
 class ControlConnections : public NicTest
 {
       protected:

@@ -17,7 +17,7 @@ class Ping : public ControlConnections
 	void TearDown() override
 	{
 	}
-	// A host that does not answer for so many seconds is gone.
+	// Runs `body` with this VIPL_KEEPALIVE_SEC: after it a host that does not answer is gone.
 	void run(const std::function<void()> &body, const char *seconds = "1")
 	{
 		Child child = in_child({{"VIPL_KEEPALIVE_SEC", seconds}}, [&] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Between two waits a server is busy, not absent. A requester is told so then, and repeats its request.
+// Between two waits a server is busy, not absent. A request gets that answer then, and the requester repeats it.
 #include "peer_requests.h"
 
 #include <chrono>
