@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What compat-tests/library/bench/instructions runs under callgrind: two VIs of one process and thread, which
- * exchange messages, over the RDMA device of the unit tests' fake and over the loopback NIC. Only
- * the calls of one function are collected at a time; each block of them is dumped under a name.
+ * The program that compat-tests/library/bench/instructions runs under callgrind. Two VIs of one process and thread
+ * exchange messages, over the unit tests' fake RDMA device and over the loopback NIC. Only the calls of one function
+ * are collected at a time. Each block of them is dumped under a name.
  */
 #include <stdalign.h>
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 
 enum {
 	SETTLING = 1200, /* rounds until each biased lock has found its thread */
-	BLOCKS = 7,	 /* on the loopback NIC the agent comes in between, now and then */
+	BLOCKS = 7,	 /* several: on the loopback NIC the agent comes in between, now and then */
 	BLOCK = 64,	 /* rounds */
 	PATIENCE_MS = 20000,
 	SEGMENT_BYTES = 8,
@@ -22,7 +22,7 @@ enum {
 	STRIDE = 256,
 };
 
-/* The calls that are counted. A round makes each once, but for those that its way does not have. */
+/* The calls that are counted. A round makes each call once, except those that its way does not have. */
 enum call {
 	POST_SEND,
 	SEND_DONE,
@@ -49,9 +49,9 @@ static const char *const call_names[CALLS] = {
 struct way {
 	const char *name;
 	unsigned segments;
-	bool is_write; /* RDMA: no receive is taken; on the loopback NIC mostly a system call */
+	bool is_write; /* RDMA: it takes no receive; on the loopback NIC mostly a system call */
 	bool has_cqs;  /* both queues of a VI on a VIPL CQ of its own */
-	bool by_turns; /* each descriptor is about another region than the one before */
+	bool by_turns; /* each descriptor names another region than the one before */
 };
 
 static const struct way ways[] = {
@@ -88,7 +88,7 @@ static void check(VIP_RETURN code, VIP_RETURN wanted, const char *what)
 static void ignore_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 {
 	(void)context;
-	(void)error; /* one end destroyed is a lost connection to the other */
+	(void)error; /* destroying one end is a lost connection for the other */
 }
 
 static alignas(4096) char memory[4096];
@@ -98,7 +98,7 @@ static VIP_DESCRIPTOR *descriptor_at(unsigned place)
 	return (VIP_DESCRIPTOR *)(memory + place * STRIDE);
 }
 
-/* Of the descriptor at this place; the data is behind both descriptors. */
+/* Fills the descriptor at this place. The data is behind both descriptors. */
 static void fill(const struct pair *pair, unsigned place, bool is_write)
 {
 	VIP_DESCRIPTOR *descriptor = descriptor_at(place);
@@ -202,7 +202,7 @@ static void look_in_vain(const struct pair *pair, enum call wanted)
 		CALL(EMPTY_CQ_DONE, VIP_NOT_DONE, VipCQDone(pair->to.cq, &vi, &is_receive));
 }
 
-/* Changes the region, if that is the way. */
+/* Changes the region of the descriptor, if the way goes by turns. */
 static void turn(const struct pair *pair, const struct end *end)
 {
 	VIP_MEM_HANDLE *handle = &end->descriptor->DS[0].Local.Handle;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The device's calls of the kernel that are counted or made to fail, and a clock that runs a
- * thousand times faster: a peer can make us wait, but not longer than so and so many looks. Timers
- * stand still until fuzz_tick(), so that an input always does the same.
+ * Replaces calls that the device makes to the kernel and to the C library. Some are counted, and
+ * some can be made to fail. The clock goes on by TICK_NSEC at each look, so a wait ends after a
+ * limited number of looks, whatever a peer does. Timers stand still until fuzz_tick(), so an input
+ * does the same whenever it is run.
  */
 #include <errno.h>
 #include <poll.h>
@@ -18,7 +19,7 @@
 #define TICK_NSEC 50000000
 
 static unsigned mappings, fail_in;
-static int timer = -1; /* that is set */
+static int timer = -1; /* the timer that the device has set; -1: none */
 
 void *fuzz_calloc(size_t count, size_t size);
 void *fuzz_malloc(size_t size);
@@ -93,7 +94,7 @@ int fuzz_epoll_ctl(int set, int operation, int fd, struct epoll_event *event)
 							   : epoll_ctl(set, operation, fd, event);
 }
 
-/* Instead of failing it tells of a user that nobody knows. */
+/* A call that is to fail succeeds here. The peer's user ID is then one that no user has. */
 int fuzz_getsockopt(int fd, int level, int name, void *value, socklen_t *length)
 {
 	int result = getsockopt(fd, level, name, value, length);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Renames some of the calls that the device makes, so that calls.c gets them. */
+/* Renames some of the calls that the device makes, so that they reach calls.c. */
 #ifndef FUZZ_CALLS_H
 #define FUZZ_CALLS_H
 

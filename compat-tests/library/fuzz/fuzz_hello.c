@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Fuzzes how connections of the loopback device begin and end: an input is a program of steps that
- * the user of a device and a peer take. README.md says how to run it.
+ * Fuzzes the beginning and the end of connections of the loopback device. An input is a program of
+ * steps, which the user of a device and a peer take. README.md says how to run it.
  */
 #include "hello_fuzz.h"
 
@@ -17,7 +17,10 @@ static void (*const steps[])(struct input *input) = {
 	peer_say,       program_serve,
 };
 
-/* So that short inputs can do something: one who waits, and one who asks. */
+/*
+ * Two flags start a request each: the peer's to the program, and the program's to the peer. So
+ * short inputs reach much of the device, too.
+ */
 static void begin(struct input *input)
 {
 	static const char *const users[] = {"", "0", "0,1,4294967295", "12,nobody"};
@@ -50,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		steps[take8(&input) % (sizeof(steps) / sizeof(*steps))](&input);
 	check(fuzz_descriptors(true) == inheritable);
 	peer_close();
-	if (size & 1) /* some notice it, and some are closed before */
+	if (size & 1) /* else the device closes before it sees that the peer has gone */
 		program_serve(&input);
 	world_destroy();
 	check(fuzz_mappings() == mappings);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Fuzzes the data path of the loopback device: an input is a program of steps that two VIs, those
- * who use them, and their peers take. README.md says how to run it, lane.h what is checked.
+ * Fuzzes the data path of the loopback device. An input is a program of steps. Each step is one of
+ * the program's or the peer's, at one of two VIs. README.md says how to run it. lane.h says what is
+ * checked.
  */
 #include "lane.h"
 
@@ -15,7 +16,7 @@ static void poll_one(struct vi *vi, struct input *input)
 	world_poll(take8(input) & 1 ? vi->send_cq : vi->receive_cq);
 }
 
-/* Sleeps, as far as the device is concerned, and is woken. */
+/* Makes the calls by which a thread goes to sleep and is woken, without sleeping. */
 static void wait_for(struct vi *vi, struct input *input)
 {
 	struct cq *cq = take8(input) & 1 ? vi->send_cq : vi->receive_cq;
@@ -64,7 +65,7 @@ static void prepare_only(struct vi *vi, struct input *input)
 	vi_prepare(vi);
 }
 
-/* A program that disconnects, whatever the state. */
+/* The program disconnects, with or without a connection. */
 static void disconnect(struct vi *vi, struct input *input)
 {
 	(void)input;
@@ -72,7 +73,7 @@ static void disconnect(struct vi *vi, struct input *input)
 		vi_tear_down(vi);
 }
 
-/* What follows from an error that was told. */
+/* The program disconnects if it has seen an error. */
 static void attend(struct vi *vi, struct input *input)
 {
 	if (vi->broken)
@@ -107,7 +108,7 @@ static void (*const steps[])(struct vi *vi, struct input *input) = {
 	tick,
 };
 
-/* So that short inputs can do something. */
+/* Registers memory and connects a VI, unless a flag forbids it. So short inputs can move data. */
 static void begin(struct input *input)
 {
 	static const uint8_t mine[] = {1 | 2, 0, 0, 0x71, 0, 0x20};

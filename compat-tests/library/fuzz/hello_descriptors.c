@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The file descriptors that a peer sends along: right ones, and all sorts of wrong ones. */
+/* Makes the file descriptors that a peer sends: right ones, and wrong ones of several kinds. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
@@ -33,7 +33,7 @@ void descriptor_shrink(struct input *input)
 
 	for (unsigned i = 0; i < kept_count; i++) {
 		if (ftruncate(kept[i], size)) {
-			/* As it should be. */
+			/* Sealed memory cannot be resized. */
 		}
 	}
 }
@@ -64,7 +64,7 @@ static int make_right(enum what what)
 	return fd;
 }
 
-/* The same memory, but opened in another way. */
+/* Opens the same memory again, with other flags. */
 static int reopen(int fd, int flags)
 {
 	char path[64];
@@ -99,7 +99,7 @@ static int make_other(unsigned kind)
 	case 6:
 		return reopen(make_right(LINK), O_PATH);
 	default:
-		return memfd_create("fuzz", MFD_CLOEXEC); /* which cannot be sealed */
+		return memfd_create("fuzz", MFD_CLOEXEC); /* memory that cannot be sealed */
 	}
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fuzz_hello's world: a loopback device whose program listens, connects and accepts, and a peer
- * with sockets of its own, which says what it likes in any phase.
+ * fuzz_hello's world: a loopback device, whose program listens, connects and accepts, and a peer.
+ * The peer has sockets of its own, and sends anything in any phase.
  */
 #ifndef FUZZ_HELLO_FUZZ_H
 #define FUZZ_HELLO_FUZZ_H
@@ -11,16 +11,16 @@
 
 #define VIS      3u
 #define REQUESTS 8u
-#define LINES    96u /* more than may wait without a word */
+#define LINES    96u /* more than the device's limit of half-open clients */
 #define HOSTAGES 32u
 
 struct vi {
 	enum { VI_IDLE, VI_LOOKING, VI_PAUSED, VI_ACCEPTING, VI_CONNECTED } state;
 	struct device_endpoint *endpoint;
-	unsigned posted, sent; /* and not completed */
+	unsigned posted, sent; /* descriptors that are not completed */
 };
 
-/* A queue names its VI and says which it is. */
+/* A queue names its VI, and the VI's count of descriptors in this queue. */
 struct workqueue {
 	struct vi *vi;
 	unsigned *count;
@@ -41,7 +41,7 @@ struct world {
 	uint32_t region_key;
 	struct vi vis[VIS];
 	struct workqueue sends[VIS], receives[VIS];
-	struct device_request *requests[REQUESTS]; /* that the program has not answered */
+	struct device_request *requests[REQUESTS]; /* not answered by the program yet */
 	unsigned request_count, listening;
 	bool takes_requests;
 };
@@ -52,14 +52,14 @@ extern struct world world;
 void world_create(struct input *input);
 void world_destroy(void);
 void world_poll(void);
-/* What the device's program and the peer wait under: nobody else's names. */
+/* The discriminators of the device's program and of the peer. No other process uses them. */
 struct discriminator world_own(void);
 struct discriminator world_other(void);
-/* Back to VI_IDLE, as libvipl/core/state.c does it. */
+/* These two put the VI back into VI_IDLE, as libvipl/core/state.c does. */
 void vi_unprepare(struct vi *vi);
 void vi_tear_down(struct vi *vi);
 
-/* hello_program.c: what programs do */
+/* hello_program.c: the program's steps */
 void program_listen(struct input *input);
 void program_unlisten(struct input *input);
 void program_connect(struct input *input);
@@ -67,10 +67,10 @@ void program_answer(struct input *input);
 void program_give_up(struct input *input);
 void program_use(struct input *input);
 void program_serve(struct input *input);
-/* Between equals: the first VI that is idle takes it. */
+/* Peer-to-peer: the first idle VI takes the request. */
 bool program_accept(struct device_request *request);
 
-/* hello_peer.c: what the peer does */
+/* hello_peer.c: the peer's steps */
 void peer_open(void);
 void peer_close(void);
 void peer_call(struct input *input);
@@ -81,12 +81,12 @@ void peer_say(struct input *input);
 void peer_listen(struct input *input);
 void peer_hang_up(struct input *input);
 
-/* hello_descriptors.c: what it sends along */
-/* A new file descriptor of some kind. */
+/* hello_descriptors.c: the file descriptors that the peer sends */
+/* Makes a file descriptor of some kind. */
 int descriptor_make(struct input *input);
-/* The peer keeps this one, to send it along later or to spoil what is behind it. */
+/* The peer keeps this descriptor, to send it later or to shrink the memory behind it. */
 void descriptor_keep(int fd);
-/* Tries to take away the memory behind all that it has kept. */
+/* Tries to shrink the memory behind all descriptors that are kept. */
 void descriptor_shrink(struct input *input);
 void descriptor_forget(void);
 

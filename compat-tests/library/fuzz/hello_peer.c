@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The peer: its sockets, and what it says. */
+/* The peer's steps: its sockets, and the messages that it sends. */
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -7,11 +7,11 @@
 
 #include "hello_fuzz.h"
 
-#define SENT_ALONG 10u /* at most, with a message */
+#define SENT_ALONG 10u /* descriptors with a message, at most */
 
 static int lines[LINES]; /* sockets to the device's program */
 static unsigned line_count;
-/* Under the names of those it expects, and then under those of the program; -1: not there. */
+/* Listening sockets: first under the peer's discriminator, then under the program's. -1: none. */
 #define NAMES (2 * RENDEZVOUS_PLACES)
 static int waiting[NAMES];
 static const uint8_t nonce[16] = "a peer's nonce";
@@ -88,7 +88,7 @@ void peer_wait(struct input *input)
 	}
 	waiting[place] = open_socket();
 	if (bind(waiting[place], (struct sockaddr *)&address, length)) {
-		close(waiting[place]); /* the program was first */
+		close(waiting[place]); /* the program has this address already */
 		waiting[place] = -1;
 		return;
 	}
@@ -107,7 +107,7 @@ void peer_take_call(struct input *input)
 		add_line(fd);
 }
 
-/* What would be right, with a few bytes changed. Returns how long it is. */
+/* Composes a right hello, and then changes a few of its bytes. Returns its length. */
 static size_t compose(struct input *input, uint8_t bytes[512])
 {
 	struct hello hello = {
@@ -164,7 +164,7 @@ static void say(int line, const uint8_t *bytes, size_t length, const int *fds, u
 	}
 }
 
-/* Region table, link and page; a request has no link. */
+/* The right kinds of descriptors: region table, link and page. A request has no link. */
 static uint8_t right_kind(unsigned index, bool is_request)
 {
 	return (uint8_t)(16 * (index && is_request ? 2 : index));
@@ -173,14 +173,14 @@ static uint8_t right_kind(unsigned index, bool is_request)
 void peer_say(struct input *input)
 {
 	uint8_t flags = take8(input), bytes[512];
-	/* Mostly as many as there should be. */
+	/* The right number, unless flag 64 is set. */
 	unsigned count = flags & 64 ? (flags >> 2) % (SENT_ALONG + 1) : 2 - (flags & 1);
 	size_t length = compose(input, bytes);
 	int fds[SENT_ALONG];
 
 	if (!line_count)
 		return;
-	/* The page of its CQ, too. */
+	/* If the hello names a queue, the page of its CQ comes along, too. */
 	if (!(flags & 64) && bytes[offsetof(struct hello, queue)])
 		count++;
 	for (unsigned i = 0; i < count; i++)
@@ -194,7 +194,7 @@ void peer_say(struct input *input)
 		close(fds[i]);
 }
 
-/* Hears what the device says, and keeps what comes along. */
+/* Reads a message of the device, and keeps the descriptors that come with it. */
 void peer_listen(struct input *input)
 {
 	unsigned index = take8(input);

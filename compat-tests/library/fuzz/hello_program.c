@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the program does that uses the device. */
+/* The steps of the program that uses the device. */
 #include "hello_fuzz.h"
 
 static const struct connect_info info = {
@@ -123,7 +123,9 @@ void program_give_up(struct input *input)
 	}
 }
 
-/* All of the memory that the peer has given must be there, whatever it does to it. */
+/*
+ * Reads all the memory that the peer has given. It must be there, whatever the peer has done to it.
+ */
 static void touch(const struct loopback_endpoint *endpoint)
 {
 	const volatile uint8_t *link = (const volatile uint8_t *)endpoint->link;

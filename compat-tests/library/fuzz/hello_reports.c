@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the device reports, and whether it may. */
+/* The functions by which the device reports. They check that each report is allowed. */
 #include "hello_fuzz.h"
 
 void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t length,
@@ -22,7 +22,9 @@ bool workqueue_scatter(struct workqueue *queue, uint32_t offset, const void *fro
 	return false;
 }
 
-/* Whoever locks something twice, or in another order, would wait for ever. */
+/*
+ * These locks find a second lock by the same thread, and a wrong order. Real ones would deadlock.
+ */
 
 void workqueue_lock(struct workqueue *queue)
 {
@@ -123,7 +125,7 @@ void endpoint_busy(struct vi *vi)
 void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error)
 {
 	(void)error;
-	/* A peer may break the rules as soon as there is memory that is shared. */
+	/* The peer can break the rules of a connection whose memory it shares. */
 	if (vi->state == VI_CONNECTED)
 		vi_tear_down(vi);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The device under test, and the steps of a connection as those above the seam take them. */
+/* The device under test, and the steps of a connection as libvipl/core takes them. */
 #include <string.h>
 #include <unistd.h>
 
@@ -49,7 +49,7 @@ static void create_vi(unsigned index)
 	world.receives[index] = (struct workqueue){vi, &vi->posted, false};
 }
 
-/* In trouble, it may be that it cannot be opened. */
+/* Opening may fail while calls fail. The second try must succeed. */
 static void open_device(struct input *input)
 {
 	VIP_NIC_ATTRIBUTES attributes;

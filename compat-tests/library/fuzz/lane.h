@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fuzz_lane's world: a loopback device with two VIs, what is above it (which checks what the device
- * reports), and for each VI a peer that does what it likes to the memory they share.
+ * fuzz_lane's world. It has a loopback device with two VIs. The layer above the device checks the
+ * device's reports. Each VI has a peer, which writes anything into the memory that they share.
  */
 #ifndef FUZZ_LANE_H
 #define FUZZ_LANE_H
@@ -20,7 +20,7 @@
 #define WORK_MOST     LANE_RECEIVES
 #define SENDS_MOST    128u
 #define TRANSFER_MOST 0x800000u
-#define SEGMENTS_MOST 40u /* more than are published */
+#define SEGMENTS_MOST 40u /* more than a published receive can have */
 
 struct region {
 	struct device_region *device; /* NULL: not registered */
@@ -43,7 +43,7 @@ struct work {
 struct workqueue {
 	struct vi *vi;
 	bool is_receive, locked;
-	bool over; /* an error was told, or a flush: no success may follow */
+	bool over; /* an error or a flush was reported: no success may follow */
 	uint32_t checked, head, tail;
 	struct work ring[WORK_MOST];
 };
@@ -51,26 +51,26 @@ struct workqueue {
 struct cq {
 	struct device_cq *device;
 	bool locked;
-	int told; /* by this poll */
+	int told; /* completions that this poll has reported */
 };
 
-/* The other process, as far as the device can see it. */
+/* The other process, as the device sees it. */
 struct peer {
-	struct link *link;     /* our mapping of it; NULL: there has been none */
-	struct lane *in, *out; /* the device's names for them */
+	struct link *link;     /* the peer's mapping; NULL: never connected */
+	struct lane *in, *out; /* named as the device names them */
 	struct region_entries *table;
 	int table_fd;
 	struct cq_page *page;  /* of the device's receive CQ; NULL: it has none */
-	uint32_t queue;	       /* the number in there */
-	struct cq_page *own_page; /* of its own receive CQ */
-	enum { NO_STAMP = 1, NO_BIT = 2 } leaves_out; /* what a message should have */
+	uint32_t queue;	       /* the number of the VI's receive queue in that page */
+	struct cq_page *own_page; /* of the peer's receive CQ */
+	enum { NO_STAMP = 1, NO_BIT = 2 } leaves_out; /* the parts of a message that it omits */
 	uint32_t written, published;
 	uint64_t ring_written;
 	uint8_t pattern;
-	/* What was sent to it, as long as nothing else was written there. */
+	/* The device's messages are checked while the peer has written nothing else over them. */
 	bool is_honest;
 	uint32_t seen, parts;
-	/* The last order, and whether nothing else was done to it. */
+	/* The peer's last order. Its answer is checked while nothing else was done to the order. */
 	bool tracked;
 	uint32_t order_number, order_length, order_handle;
 	uint64_t order_address;
@@ -114,15 +114,15 @@ static inline uint32_t work_count(const struct workqueue *queue)
 	return queue->tail - queue->head;
 }
 
-/* Which queues complete into the same CQ. */
+/* Says which queues complete into the same CQ. */
 enum sharing { ONE_CQ, TWO_CQS, OWN_CQS };
 
 /* lane_world.c */
 void world_create(enum sharing sharing);
-/* All that has come is told soon, whatever was done to the pages of CQs. */
+/* Checks that few polls report every message, whatever was done to the pages of CQs. */
 void world_check_told(void);
 void world_destroy(void);
-/* False when nothing was told. */
+/* False when the poll reported no completion. */
 bool world_poll(struct cq *cq);
 void vi_create(struct vi *vi);
 void vi_prepare(struct vi *vi);
@@ -134,40 +134,46 @@ void vi_tear_down(struct vi *vi);
 void memory_reset(void);
 void memory_register(struct region *region, struct input *input);
 void memory_deregister(struct region *region);
-/* The region of that name, if a VI with this domain may use it. */
+/* The region with this key in this domain, or NULL. */
 const struct region *memory_find(uint32_t key, uint32_t domain);
-/* No byte may have changed but where a receive, an RDMA read or a peer with rights may write. */
+/*
+ * Checks that bytes have changed only where a receive, an RDMA read or a peer with rights may
+ * write.
+ */
 void memory_check(void);
 
 /* lane_child.c */
-/* Another process, whose memory can be accessed from here; it never does anything. */
+/* Another process, whose memory this process may access. It only sleeps. */
 pid_t child_process(void);
 /* PEER_SIZE bytes at this address in both processes. */
 uint8_t *child_memory(void);
 
 /* lane_race.c */
 /*
- * The so-and-so-many-th time that the device reads shared memory from now on, it is changed just
- * before that: at `offset` of the VI's link, or, with `at_last`, where it was read last.
+ * Counts the device's reads of the link. Just before read number `reads` from now on, `value` is
+ * written into the link: at `offset`, or, with `at_last`, where the device read last.
  */
 void race_start(struct vi *vi, unsigned reads, bool at_last, uint32_t offset, uint64_t value);
 void race_stop(void);
 
-/* lane_peer.c: what peers do */
+/* lane_peer.c: the peers' steps */
 void peer_message(struct vi *vi, struct input *input);
 void peer_publish(struct vi *vi, struct input *input);
 void peer_region(struct vi *vi, struct input *input);
 void peer_answer(struct vi *vi, struct input *input);
 void peer_consume(struct vi *vi, struct input *input);
 void peer_field(struct vi *vi, struct input *input);
-/* The same in the page of the CQ. */
+/* Changes a word in the page of a CQ. */
 void peer_page(struct vi *vi, struct input *input);
 void peer_scribble(struct vi *vi, struct input *input);
 void peer_race(struct vi *vi, struct input *input);
-/* After the device has looked: whether it did what the peer asked for, and only then. */
+/*
+ * Called after a poll. Checks the device's messages, and that it has carried out the peer's order
+ * if and only if that is allowed.
+ */
 void peer_check(struct vi *vi);
 
-/* lane_post.c: what programs do */
+/* lane_post.c: the program's posts */
 void post_receive(struct vi *vi, struct input *input);
 void post_send(struct vi *vi, struct input *input);
 

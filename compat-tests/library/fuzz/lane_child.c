@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The process that direct copies go to. It only waits, so that a wrong address can spoil nothing
- * but memory that nobody uses.
+ * The process to which the device copies directly. It only sleeps. So a copy to a wrong address
+ * spoils memory that no code uses.
  */
 #include <signal.h>
 #include <sys/mman.h>

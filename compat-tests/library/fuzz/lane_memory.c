@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The program's memory: registered regions in an arena in which every byte has its value. What is
- * in no region is poisoned, so that reading it is found; what is written is found by comparing.
+ * The program's memory: registered regions in an arena. The value of each byte is known, so a wrong
+ * write is found by comparing. Bytes outside of regions are poisoned, so the sanitizer finds a
+ * wrong read.
  */
 #include <sanitizer/asan_interface.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 
 #include "lane.h"
 
-/* In words, since they are compared after each step. */
+/* Words, since they are compared after each step. */
 static _Alignas(4096) uint64_t arena[ARENA_SIZE / 8], expected[ARENA_SIZE / 8];
 static uint8_t differs[ARENA_SIZE];
 static uint8_t *fixed; /* memory that cannot be written */
@@ -54,12 +55,12 @@ void memory_register(struct region *region, struct input *input)
 			length = ARENA_SIZE - offset;
 	}
 	region->read_only = false;
-	region->length = length ? length : 1; /* above, no length of 0 is let through */
+	region->length = length ? length : 1; /* libvipl/api refuses a length of 0 */
 	region->device = world.device->ops->region_create(world.domains[region->domain],
 							  region->start, region->length,
 							  region->rights, &handle, &region->key,
 							  &region->read_only);
-	/* Only this may be refused: a peer shall write where nobody can. */
+	/* The device may refuse one kind of region: read-only memory that peers shall write. */
 	check(region->device || (flags & 8 && region->rights.rdma_write));
 	if (region->device)
 		check(handle && handle != UINT32_MAX);
@@ -84,10 +85,15 @@ const struct region *memory_find(uint32_t key, uint32_t domain)
 	return NULL;
 }
 
-/* Looks at poisoned memory, and so often that being counted would take most of the time. */
+/*
+ * These functions read poisoned memory. They run so often that counting their branches would take
+ * most of the time.
+ */
 #define UNWATCHED __attribute__((no_sanitize("address", "undefined", "coverage")))
 
-/* The bytes [first, end) of the arena that have changed; false when there are none. */
+/*
+ * Finds the range [first, end) of the arena's bytes that have changed. False when there are none.
+ */
 UNWATCHED static bool find_changes(size_t *first, size_t *end)
 {
 	size_t low = 0, high = ARENA_SIZE / 8;
@@ -107,7 +113,7 @@ UNWATCHED static bool find_changes(size_t *first, size_t *end)
 	return true;
 }
 
-/* These bytes may have changed. */
+/* Allows a change of these bytes. */
 static void allow(uint64_t address, uint64_t length, size_t first, size_t end)
 {
 	uint64_t start = address - (uintptr_t)arena;
@@ -139,7 +145,7 @@ static void allow_segment(const struct vi *vi, const struct segment *segment, si
 		allow(start, stop - start, first, end);
 }
 
-/* What was under way in this queue at any time since the last check. */
+/* Allows changes by every descriptor that was under way in this queue since the last check. */
 static void allow_queue(struct workqueue *queue, size_t first, size_t end)
 {
 	for (uint32_t i = queue->checked; i != queue->tail; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a peer can do: put messages and receives as it should or nearly so, and write whatever it
- * likes wherever it likes in the memory that it shares.
+ * The peers' steps. A peer posts messages and receives as it should, or nearly so. It also writes
+ * anything anywhere in the memory that it shares.
  */
 #include <string.h>
 
@@ -20,7 +20,9 @@ static uint32_t put_ring(struct peer *peer, uint32_t length)
 	return offset;
 }
 
-/* Aims at one of the program's regions. */
+/*
+ * Sets an order's target to one of the program's regions or near it. With `off` it may be anywhere.
+ */
 static void aim(struct peer *peer, struct lane_message *message, struct input *input, bool off)
 {
 	uint8_t flags = take8(input);
@@ -80,7 +82,10 @@ void peer_message(struct vi *vi, struct input *input)
 	message = &peer->in->messages[peer->written & (LANE_MESSAGES - 1)];
 	if (is_order)
 		aim(peer, message, input, flags & TARGET_OFF);
-	/* Number 0, after four thousand million messages, is also that of no answer at all. */
+	/*
+	 * Numbers wrap around. Number 0 stands for "no answer" as well, so such an order is not
+	 * checked.
+	 */
 	peer->tracked = is_order && times == 1 && number && !(flags & NUMBER_OFF);
 	peer->order_number = number;
 	peer->order_length = length;
@@ -108,7 +113,7 @@ static bool is_allowed(const struct vi *vi)
 	       peer->order_length <= region->length - (peer->order_address - start);
 }
 
-/* The parts of a message come one after the other, and then its end, or that there is none. */
+/* Checks the device's messages. After parts, only the end of the message or an abort may come. */
 static void check_sent(struct peer *peer, uint32_t written)
 {
 	for (; peer->seen != written; peer->seen++) {
@@ -144,7 +149,7 @@ void peer_check(struct vi *vi)
 	peer->tracked = false;
 }
 
-/* Posts a receive, as the peer's own end would publish it. */
+/* Publishes a receive in the format of the peer's own end. */
 static void publish(struct peer *peer, unsigned count, const uint8_t *choice, uint32_t length,
 		    const uint32_t *room)
 {
@@ -182,7 +187,7 @@ void peer_publish(struct vi *vi, struct input *input)
 		publish(&vi->peer, count, choice, length, flags & 32 ? &room : NULL);
 }
 
-/* Registers memory of the peer's, or says so. */
+/* Writes an entry of the peer's region table, which names the peer's memory or claims to. */
 void peer_region(struct vi *vi, struct input *input)
 {
 	uint8_t flags = take8(input);
@@ -198,11 +203,11 @@ void peer_region(struct vi *vi, struct input *input)
 	atomic_store(&entry->rights, flags >> 5);
 	atomic_store(&entry->start, (uintptr_t)child_memory() + offset);
 	atomic_store(&entry->length, length);
-	if ((flags & 0xF8) == 0xF8) { /* whatever */
+	if ((flags & 0xF8) == 0xF8) { /* any values */
 		atomic_store(&entry->start, take64(input));
 		atomic_store(&entry->length, take64(input));
 	}
-	/* The index, and any generation. */
+	/* The handle is the index with a generation, or any number. */
 	atomic_store(&entry->handle,
 		     length & 1 && flags & 8 ? take32(input) : (flags & 7) + TABLE_REGIONS);
 }
@@ -222,7 +227,7 @@ void peer_answer(struct vi *vi, struct input *input)
 		     (uint64_t)number << 32 | (flags & 3 ? flags & 3 : ANSWER_DONE));
 }
 
-/* As if it had read everything that was sent, and done what it was asked for. */
+/* The peer acts as if it had read all messages and carried out all orders. */
 void peer_consume(struct vi *vi, struct input *input)
 {
 	struct input nothing = {NULL, 0};
@@ -237,7 +242,7 @@ void peer_consume(struct vi *vi, struct input *input)
 	atomic_store(&vi->peer.out->consumed, endpoint_of(vi)->written - (less & 15));
 }
 
-/* A word that means something; near its value, or any. */
+/* Changes one word of a lane that has a meaning, to a value near the old one or to any value. */
 void peer_field(struct vi *vi, struct input *input)
 {
 	uint8_t choice = take8(input);
@@ -313,9 +318,9 @@ void peer_page(struct vi *vi, struct input *input)
 		atomic_store(&page->arrived[index % PAGE_WORDS], value);
 		break;
 	case 5:
-		atomic_store(&page->arrived[0], value); /* where all of them are */
+		atomic_store(&page->arrived[0], value); /* the word with all bits that are in use */
 		break;
-	case 6: /* another one's, or nobody's */
+	case 6: /* the bit of another queue, or of no queue */
 		cq_page_arrived(page, index);
 		break;
 	default:

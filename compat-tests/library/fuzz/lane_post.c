@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a program posts: what VipPostSend and VipPostRecv let through, and nothing else. */
+/* The program's posts. They are posts that VipPostSend and VipPostRecv accept. */
 #include "lane.h"
 
 /* Where a segment lies, in relation to its region. */
@@ -32,7 +32,7 @@ static bool make_segment(const struct vi *vi, struct input *input, bool is_bound
 	return segment->length;
 }
 
-/* The same segments once more, and again, so that there are too many to be published. */
+/* Repeats the segments, so that there are too many to be published. */
 static void repeat(struct work *work, uint32_t room)
 {
 	for (unsigned i = 0; work->count && work->count < SEGMENTS_MOST && work->length < room; i++) {
@@ -46,7 +46,7 @@ static void repeat(struct work *work, uint32_t room)
 	}
 }
 
-/* Up to `most` segments, or, when it is to be so many, more; of at most `room` bytes. */
+/* Makes up to `most` segments of at most `room` bytes. If the input asks for `most`, it repeats them. */
 static void make_work(const struct vi *vi, struct input *input, bool is_bounded, unsigned most,
 		      uint32_t room, struct work *work)
 {
@@ -85,7 +85,7 @@ void post_receive(struct vi *vi, struct input *input)
 	workqueue_unlock(&vi->receive);
 }
 
-/* Where an RDMA operation goes to: an entry of the peer's table, or wherever. */
+/* Sets the target of an RDMA operation: an entry of the peer's table, or anywhere. */
 static void aim(const struct vi *vi, struct input *input, struct device_send *send)
 {
 	uint8_t flags = take8(input);

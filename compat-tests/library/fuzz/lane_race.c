@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A peer that changes memory while the device reads it: always at the same place when an input is
- * run again, since reads are counted.
+ * A peer that changes memory while the device reads it. Reads are counted, so the change is at the
+ * same place whenever an input is run.
  */
 #include <string.h>
 
 #include "lane.h"
 
 static struct {
-	unsigned reads; /* until it happens; 0: nothing does */
+	unsigned reads; /* until the change; 0: no change */
 	bool at_last;
 	struct vi *vi;
 	uint32_t offset;
@@ -30,7 +30,7 @@ static void loads(const void *address, size_t size)
 	if (!--race.reads) {
 		uint8_t *bytes = (uint8_t *)race.vi->peer.link;
 
-		/* Also what was sent since race_start(). */
+		/* The change may hit messages that were put after race_start(). */
 		race.vi->peer.tracked = race.vi->peer.is_honest = false;
 		if (!race.at_last)
 			memcpy(bytes + race.offset, &race.value, sizeof(race.value));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the device reports, and whether it may. */
+/* The functions by which the device reports. They check that each report is allowed. */
 #include <string.h>
 
 #include "lane.h"
@@ -104,7 +104,7 @@ void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t lengt
 	vi->broken |= is_reliable(vi) && status & VIP_STATUS_ERROR_MASK;
 }
 
-/* As libvipl/core/gather.c does it. */
+/* Copies as libvipl/core/gather.c does. */
 bool workqueue_scatter(struct workqueue *queue, uint32_t offset, const void *from, uint32_t length)
 {
 	const struct work *work = work_at(queue, queue->head);
@@ -136,7 +136,7 @@ bool workqueue_scatter(struct workqueue *queue, uint32_t offset, const void *fro
 	return !length;
 }
 
-/* Whoever locks something twice, or in another order, would wait for ever. */
+/* These locks find a second lock by the same thread. A real one would deadlock. */
 
 void workqueue_lock(struct workqueue *queue)
 {
@@ -189,7 +189,10 @@ void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error)
 	vi_tear_down(vi);
 }
 
-/* What follows comes of connecting, which is not done here. */
+/*
+ * The device calls the next functions while it connects. This fuzzer makes no connections in that
+ * way.
+ */
 
 void endpoint_establishing(struct vi *vi)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The device under test, and the steps of a connection as those above the seam take them. */
+/* The device under test, and the steps of a connection as libvipl/core takes them. */
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ bool world_poll(struct cq *cq)
 	return reported;
 }
 
-/* Until nothing is left: a poll tells so many at a time. */
+/* Polls until no completion is left, since one poll reports a limited number. */
 static void poll_both(struct vi *vi)
 {
 	for (unsigned i = 0; i < MOST_POLLS && world_poll(vi->send_cq); i++)
@@ -51,9 +51,9 @@ void world_check_told(void)
 	for (unsigned i = 0; i < VIS; i++) {
 		page = world.vis[i].peer.page;
 		if (page)
-			atomic_store(&page->waits, 0); /* nobody rings any more */
+			atomic_store(&page->waits, 0); /* no peer rings the bell any more */
 	}
-	/* With the first the device sees that somebody polls. */
+	/* By the first round the device learns that the program polls. */
 	for (unsigned i = 0; i < 3; i++) {
 		for (unsigned v = 0; v < VIS; v++)
 			if (world.vis[v].state == VI_LINKED)
@@ -69,7 +69,10 @@ static struct cq *cq_for(enum sharing sharing, unsigned vi, bool is_receive)
 {
 	if (sharing == ONE_CQ)
 		return &world.cqs[0];
-	/* With two, for one VI the other way round: locks must have an order all the same. */
+	/*
+	 * With two CQs, the second VI has them the other way round. The device must still lock them
+	 * in one order.
+	 */
 	return &world.cqs[sharing == TWO_CQS ? vi ^ is_receive : 2 * vi + is_receive];
 }
 
@@ -187,7 +190,7 @@ void vi_prepare(struct vi *vi)
 	vi->send.over = vi->receive.over = false;
 }
 
-/* Both ends map the same memory; the device has its own mapping. */
+/* Makes the memory of a link. The peer and the device each have a mapping of it. */
 static struct link *make_link(struct vi *vi, bool device_makes_it)
 {
 	struct link *made, *mapped;
@@ -203,7 +206,7 @@ static struct link *make_link(struct vi *vi, bool device_makes_it)
 	return device_makes_it ? made : mapped;
 }
 
-/* The CQs of the device, and of the peer, are for several queues or not, each by itself. */
+/* A CQ of several queues has a page. The device's CQ and the peer's may each have one. */
 static void make_pages(struct vi *vi, bool peers_is_shared)
 {
 	struct loopback_cq *cq = (struct loopback_cq *)vi->receive_cq->device;
@@ -236,10 +239,10 @@ static int dead_socket(void)
 
 static pid_t choose_process(unsigned kind)
 {
-	return kind == 3 ? INT32_MAX : child_process(); /* nobody has the greatest number */
+	return kind == 3 ? INT32_MAX : child_process(); /* no process has the greatest number */
 }
 
-/* What a hello can say, all of it. */
+/* Sets all that a hello could say. */
 static void introduce(struct loopback_endpoint *endpoint, const struct peer *peer,
 		      struct input *input)
 {
@@ -269,8 +272,10 @@ static void introduce(struct loopback_endpoint *endpoint, const struct peer *pee
 		endpoint->watch.fd = dead_socket();
 }
 
-/* As if the connection had lasted for a while: lanes and rings that are nearly full or at their
- * end. */
+/*
+ * Makes the connection look old: lanes and rings are nearly full, or their counts are about to wrap
+ * around.
+ */
 static void age(struct loopback_endpoint *endpoint, struct peer *peer, struct input *input)
 {
 	static const uint32_t ages[] = {LANE_MESSAGES - 3, UINT32_MAX - 3,
@@ -289,7 +294,7 @@ static void age(struct loopback_endpoint *endpoint, struct peer *peer, struct in
 	endpoint->ring_written = endpoint->ring_read = peer->ring_written = bytes;
 	endpoint->seen_ring_consumed = bytes - (flags & 8 ? LANE_RING - 0x400 : 0);
 	atomic_store(&peer->out->ring_consumed, endpoint->seen_ring_consumed);
-	if (atomic_load(&endpoint->posted)) /* they are the first ones */
+	if (atomic_load(&endpoint->posted)) /* receives that are published keep their numbers */
 		return;
 	endpoint->taken = peer->published = messages;
 	endpoint->completed = messages;
@@ -334,13 +339,13 @@ void vi_tear_down(struct vi *vi)
 	ops->endpoint_stop(vi->endpoint);
 	vi->stopped = true;
 	poll_both(vi);
-	/* Nothing waits for the peer. */
+	/* All descriptors must be completed: none waits for the peer. */
 	check(vi->state != VI_LINKED || !work_count(&vi->send));
 	check(vi->state != VI_LINKED || !work_count(&vi->receive));
 	ops->endpoint_reset(vi->endpoint);
 	recall(&vi->send);
 	recall(&vi->receive);
 	vi->state = VI_IDLE;
-	poll_both(vi); /* which finds nothing, or completes what nobody has posted */
+	poll_both(vi); /* a completion would fail a check, since nothing is posted */
 	ops->disconnect(vi->endpoint);
 }

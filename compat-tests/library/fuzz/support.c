@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reading inputs, failing, and the parts of the ground that a device stands on. */
+/* Reads inputs and fails, and stands in for the parts of libvipl/base that the device needs. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 
-_Thread_local uint32_t lock_thread = LOCK_UNNUMBERED; /* never the agent */
+_Thread_local uint32_t lock_thread = LOCK_UNNUMBERED; /* no thread here is the agent */
 
 static struct config settings;
 
@@ -102,7 +102,9 @@ const struct config *config(void)
 	return &settings;
 }
 
-/* Reads what it is given, so that a wrong argument is found, and says it when asked to. */
+/*
+ * Formats every message, so that a sanitizer finds a wrong argument. Prints it if FUZZ_LOG is set.
+ */
 void log_message(enum log_level level, const char *format, ...)
 {
 	char text[512];

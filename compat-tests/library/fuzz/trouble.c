@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Times in which calls of the device fail, by themselves or since no file descriptor is left. */
+/* Makes calls of the device fail: a chosen one, or all that need a file descriptor. */
 #include <sys/resource.h>
 #include <unistd.h>
 

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""layers.py SOURCES OBJECTS: that libvipl's folders are layers, and which files go round in circles.
+"""layers.py SOURCES OBJECTS: checks that libvipl's folders are layers, and which files go round in circles.
 
-SOURCES is libvipl/, OBJECTS a file that lists its object files. An arrow runs from a file to another one that it calls
-(by the symbols of the object files) or includes. It must not run to a higher folder: a device reports to what is
-above it by the functions of device.h alone. Files that are on one circle must be named in CIRCLES, and these in
-ARCHITECTURE.md.
+SOURCES is libvipl/. OBJECTS is a file that lists its object files. An arrow runs from a file to another one that it
+calls (by the symbols of the object files) or includes. It must not run to a higher folder: a device reports to the
+layer above it by the functions of device.h alone. Files on a circle must be named in CIRCLES and in ARCHITECTURE.md.
 """
 import collections
 import pathlib
@@ -27,7 +26,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 
 
 def symbols(objects):
-    """What each file defines, and what it wants."""
+    """Returns the file that defines each symbol, and the symbols that each file needs."""
     defined, wanted = {}, collections.defaultdict(set)
     for path in sorted(objects.read_text().split("\n")):
         name = "/".join(path.split("/")[-2:]).removesuffix(".o")  # core/cq.c
@@ -42,7 +41,7 @@ def symbols(objects):
 
 
 def reports(sources):
-    """The functions of device.h that devices call."""
+    """Returns the functions of device.h that devices call."""
     text = (sources / "device.h").read_text()
     return set(re.findall(r"\b(\w+)\(", text[text.index("A device reports by these functions"):]))
 
@@ -71,7 +70,7 @@ def folder(name):
 
 
 def is_up(name, other):
-    """BETWEEN is below the devices and above the rest."""
+    """Says whether an arrow runs up. The headers of BETWEEN are below the devices and above the rest."""
     if other in BETWEEN:
         return RANK[folder(name)] < RANK["rdma"]
     if name in BETWEEN:
@@ -82,7 +81,7 @@ def is_up(name, other):
 
 
 def circles(arrows):
-    """The strongly connected files, by Tarjan's algorithm."""
+    """Returns the strongly connected files, by Tarjan's algorithm."""
     found, index, low, stack = [], {}, {}, []
 
     def visit(name):

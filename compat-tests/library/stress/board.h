@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// What the processes of a run share: memory that outlives each of them.
+// The memory that the processes of a run share. It outlives each of them.
 //
-// A process has a rank, which its replacements take over, and a life, counted from 1: "rank 3, life
-// 2" is the first replacement of the first process of rank 3.
+// A process has a rank and a life. Its replacements take over the rank. Lives are counted from 1:
+// "rank 3, life 2" is the first replacement of the first process of rank 3.
 #pragma once
 
 #include "stress.h"
@@ -15,22 +15,22 @@ namespace stress
 constexpr unsigned kRanks = 64;
 constexpr unsigned kLives = 256;
 
-// The coordinator leads from one to the next when all processes have done what belongs to it.
+// The coordinator begins the next phase when all processes have done the work of the present one.
 enum class Phase : int {
 	Run,   // messages and kills
-	Quiet, // no new messages; what was sent is completed
-	Drain, // what was completed is received
-	Close, // each ends by itself; the connections go
+	Quiet, // no new messages; posted sends complete
+	Drain, // messages whose sends are completed are received
+	Close, // each process closes its connections and ends
 };
 
-// What a thread is doing, and when at the latest it will have done it; 0: it is not being watched.
+// The work that a thread is doing, and when it must be done. 0: the thread is not watched.
 struct Watch {
 	std::atomic<Time> until{0};
 	std::atomic<const char *> what{""};
 	std::atomic<unsigned> peer{0};
 };
 
-// Watched for as long as it lives; may be nested.
+// The thread is watched for as long as this object lives. Objects may be nested.
 class Watched
 {
       public:
@@ -60,11 +60,11 @@ class Watched
 	unsigned peer_;
 };
 
-// How many of its numbered messages to a receiver a sender has seen completed, in one connection.
+// The number of completed messages from a sender to a receiver, in one connection.
 struct Sent {
-	uint32_t receiverLife; // 0: there can be no doubt
+	uint32_t receiverLife; // 0: the sender was the requester, whose life the receiver knows
 	uint32_t count;
-	bool write; // and the RDMA write that goes before message number `count` as well
+	bool write; // the RDMA write before message number `count` is completed, too
 	uint64_t packed() const
 	{
 		return static_cast<uint64_t>(receiverLife) << 32 | (write ? 1U << 31 : 0U) | count;
@@ -76,26 +76,26 @@ struct Sent {
 	}
 };
 
-// Over all lives of a rank.
+// The counts of a rank, over all its lives.
 struct Tally {
 	std::atomic<uint64_t> messages{0}, bytes{0}, writes{0}; // received, and found right
 	std::atomic<uint64_t> losses{0}, reconnects{0};
-	std::atomic<uint64_t> noMatch{0}, rejected{0}, timedOut{0}; // what requests came to
-	std::atomic<Time> slowest{0};                               // from a kill to CONN_LOST,
-	std::atomic<uint32_t> slowestPeer{0}, slowestLife{0};       // of this one
+	std::atomic<uint64_t> noMatch{0}, rejected{0}, timedOut{0}; // results of requests
+	std::atomic<Time> slowest{0};                               // longest: kill to CONN_LOST
+	std::atomic<uint32_t> slowestPeer{0}, slowestLife{0};       // the killed process
 };
 
 enum Thread : unsigned { kMain, kAcceptor, kRequester, kThreads };
 
-// One rank.
+// The state of one rank.
 struct Seat {
 	std::atomic<uint32_t> life{0};
-	std::atomic<Time> killedAt[kLives]; // by life; set just before
-	std::atomic<Time> goneAt[kLives];   // when the coordinator knew that it had ended
+	std::atomic<Time> killedAt[kLives]; // by life; set just before the kill
+	std::atomic<Time> goneAt[kLives];   // by life; when the coordinator saw its end
 	Watch watch[kThreads];
-	std::atomic<unsigned> connected{0};     // to so many peers
-	std::atomic<uint8_t> up[kRanks];        // to this one
-	std::atomic<Phase> reached{Phase::Run}; // all that belongs to the one before is done
+	std::atomic<unsigned> connected{0};     // number of connected peers
+	std::atomic<uint8_t> up[kRanks];        // 1: connected to this peer
+	std::atomic<Phase> reached{Phase::Run}; // the last phase whose work is done
 	Tally tally;
 	std::atomic<uint64_t> sent[kLives][kRanks]; // Sent, by own life and receiver
 	std::atomic<Time> sentAt[kRanks];           // when `sent` was changed, by receiver
@@ -105,7 +105,7 @@ struct Board {
 	std::atomic<Phase> phase{Phase::Run};
 	std::atomic<bool> failed{false};
 	Seat seat[kRanks];
-	static Board *make(); // zeroed, and inherited by children
+	static Board *make(); // zeroed; children inherit it
 	bool killed(unsigned rank, uint32_t life) const
 	{
 		return seat[rank].killedAt[life] != 0;

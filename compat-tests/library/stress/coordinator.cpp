@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The run: starting, killing, replacing, watching, and the phases that it goes through.
+// The coordinator starts, kills, replaces and watches the processes of a run, and leads them
+// through the phases.
 #include "coordinator.h"
 
 #include "worker.h"
@@ -21,7 +22,7 @@ namespace stress
 
 constexpr unsigned kReplacedWithin = 100; // ms, from a kill to the start of the replacement
 constexpr Time kLook = 20 * kMs;          // between looks at the watches
-constexpr unsigned kMeshPatience = 60000; // ms, until everybody is connected to everybody
+constexpr unsigned kMeshPatience = 60000; // ms, until all processes are connected to each other
 
 Board *Board::make()
 {
@@ -38,7 +39,7 @@ Coordinator::Coordinator(const Options &options)
 	sigemptyset(&childEnds_);
 	sigaddset(&childEnds_, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &childEnds_, &inherited_);
-	// What its children leave running becomes its own, and so is noticed.
+	// A process that a child leaves running becomes our child, and reap() finds it.
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	processes_.resize(options.processes);
 	for (Process &process : processes_)
@@ -73,7 +74,7 @@ void Coordinator::beWorker(unsigned rank)
 		       " (process " + std::to_string(getpid()) + ")",
 	       &board_.failed);
 	work(options_, board_, rank);
-	exit(0); // and not _exit: leak checkers have something to say
+	exit(0); // not _exit(), so that leak checkers run
 }
 
 void Coordinator::start(unsigned rank)
@@ -114,7 +115,7 @@ void Coordinator::killDue()
 	    now() - begun_ >= options_.seconds * kSecond)
 		return;
 	bool due = killAt_ != 0 && now() >= killAt_;
-	if (due || killAt_ == 0) // the next one: at any moment as likely as at any other
+	if (due || killAt_ == 0) // the next kill is as likely at any moment as at any other
 		killAt_ = now() + static_cast<Time>(-std::log(1 - random_.fraction()) /
 						    options_.killsPerSecond * kSecond);
 	if (!due)
@@ -188,7 +189,7 @@ void Coordinator::watch()
 			wrong("rank %u life %u (process %d) hangs: its %s is still at %s (rank %u)",
 			      rank, board_.seat[rank].life.load(), process.pid, threads[i],
 			      one.what.load(), one.peer.load());
-			kill(process.pid, SIGABRT); // for a core, where there are any
+			kill(process.pid, SIGABRT); // for a core dump
 			break;
 		}
 	}
@@ -271,10 +272,10 @@ bool Coordinator::run()
 	return !failed_;
 }
 
-// Whatever is left of the processes after a failure.
+// Waits until all processes have ended. After a failure it kills the last of them.
 void Coordinator::end()
 {
-	Time deadline = now() + 5 * kSecond; // for cores, and for others to say what they saw
+	Time deadline = now() + 5 * kSecond; // time for core dumps and messages
 	auto running = [this] {
 		return std::any_of(processes_.begin(), processes_.end(),
 				   [](const Process &one) { return one.pid >= 0; });
@@ -308,7 +309,8 @@ void Coordinator::checkLeftovers()
 	if (pid >= 0 || errno != ECHILD)
 		wrong("a process is left that this program has not started");
 	std::set<std::string> left = PublicTraces().since(before_);
-	// What others have may go between two looks: only what is there each time is left.
+	// Traces of other programs may go between two looks. Only a trace that every look finds is
+	// left behind.
 	for (Time deadline = now() + 2 * kSecond; !left.empty() && now() < deadline;) {
 		std::set<std::string> still = PublicTraces().since(before_), both;
 		for (const std::string &trace : left)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// Starts the processes of a run, kills and replaces some, watches all, and says how it went.
+// The coordinator starts the processes of a run, kills and replaces some, watches all, and prints
+// the result.
 #pragma once
 
 #include "board.h"
@@ -19,12 +20,12 @@ class Coordinator
 	~Coordinator();
 	Coordinator(const Coordinator &) = delete;
 	Coordinator &operator=(const Coordinator &) = delete;
-	bool run(); // whether everything was as it has to be
+	bool run(); // false if anything went wrong
 
       private:
 	struct Process {
 		pid_t pid = -1;   // -1: not running
-		Time startAt = 0; // when it is not running and shall be
+		Time startAt = 0; // when to start it, if it is not running
 		bool killed = false;
 		bool done = false;
 	};
@@ -38,7 +39,7 @@ class Coordinator
 	void watch();
 	void advance();
 	bool allReached(Phase phase) const;
-	void stuck(); // in this phase
+	void stuck(); // names the processes that are not ready for the next phase
 	void waitForNews();
 	void wrong(const char *format, ...) __attribute__((format(printf, 2, 3)));
 	void end();
@@ -48,7 +49,7 @@ class Coordinator
 	const Options &options_;
 	Board &board_;
 	PublicTraces before_;
-	Random random_; // when, and whom
+	Random random_; // chooses the times and the victims of kills
 	std::vector<Process> processes_;
 	sigset_t childEnds_, inherited_;
 	Time begun_ = now(), phaseSince_ = begun_, killAt_ = 0;

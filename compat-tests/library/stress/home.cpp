@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Opening the NIC, and registered memory.
+// Opens the NIC, and registers memory.
 #include "home.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// What the parts of one process share: its NIC, its registered memory, and who it is.
+// The objects that the parts of one process share: its NIC, its registered memory, its rank and its
+// life.
 #pragma once
 
 #include "board.h"
@@ -17,7 +18,7 @@ class Region
 	Region(VIP_NIC_HANDLE nic, size_t bytes, VIP_BOOLEAN rdmaWrite = VIP_FALSE);
 	Region(const Region &) = delete;
 	Region &operator=(const Region &) = delete;
-	~Region(); // gives the memory back; the NIC has been closed before
+	~Region(); // frees the memory; the NIC is closed by then
 	void deregister();
 	void registerAnew();
 	uint8_t *data() const
@@ -37,7 +38,7 @@ class Region
 	VIP_MEM_HANDLE handle_ = 0;
 };
 
-// A few large buffers for all connections: who finds none sends from somewhere else.
+// A few large buffers for all connections. A link that gets none sends from the pattern.
 class LargeBuffers
 {
       public:
@@ -73,13 +74,14 @@ struct Home {
 	Random random;
 	VIP_NIC_HANDLE nic = nullptr;
 	VIP_NIC_ATTRIBUTES attributes{};
-	// A process has all of its queues on the CQ, some, or, as there is no CQ, none.
+	// Some processes have all of their queues on the CQ, some have a part of them there, some
+	// have no CQ.
 	VIP_CQ_HANDLE cq = nullptr;
 	const bool allOnCq = random.once(2);
-	size_t largest = 0; // bytes of a message
+	size_t largest = 0; // bytes of the longest message
 };
 
-// What the messages are made of, and where they wait when not with the connection.
+// The pattern that the contents of messages are cut from, and the large buffers.
 struct Stock {
 	Stock(VIP_NIC_HANDLE nic, uint64_t seed);
 	Region pattern;

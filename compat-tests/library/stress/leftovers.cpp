@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Reading /proc, /dev/shm and /tmp for what should not be there.
+// Looks for files, mappings and sockets that are left behind, in /proc, /dev/shm and /tmp.
 #include "leftovers.h"
 
 #include "stress.h"
@@ -50,11 +50,11 @@ static bool contains(const std::string &text, const char *part)
 
 OwnTraces::OwnTraces()
 {
-	// Among them is the one by which they are read.
+	// The directory itself is open while it is read.
 	std::string reading = "/proc/" + std::to_string(getpid()) + "/fd";
 	forEntries("/proc/self/fd", [&](const char *number) {
 		std::string file = linkTarget(std::string("/proc/self/fd/") + number);
-		// librdmacm keeps those for as long as the process lives.
+		// librdmacm keeps its files of /dev/infiniband open until the process ends.
 		if (*number != '.' && file != reading && !contains(file, "infiniband"))
 			traces_.insert(std::string("descriptor ") + number + ": " + file);
 	});
@@ -112,7 +112,7 @@ PublicTraces::PublicTraces()
 	addSockets();
 }
 
-// The files that processes have open or mapped, as far as this one may know.
+// The files that processes have open or mapped. Other users' processes may be hidden from this one.
 static std::set<std::string> inUse()
 {
 	std::set<std::string> all;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// What a process, or the run as a whole, may have left behind.
+// The traces that a process, or a whole run, may leave behind.
 #pragma once
 
 #include <map>
@@ -9,21 +9,22 @@
 namespace stress
 {
 
-// Of this process, now: its open files, and the files that are mapped and have no name to be.
+// The traces of this process at this moment: its open files, and the mapped files of the library.
 class OwnTraces
 {
       public:
 	OwnTraces();
-	// What was not there before.
+	// The traces that `before` does not have.
 	std::set<std::string> since(const OwnTraces &before) const;
 
       private:
 	std::set<std::string> traces_;
 };
 
-// On this machine, now: files in /dev/shm and /tmp, and abstract sockets. Others are at work there,
-// too: what is looked at in /tmp and of sockets are names with "vip" or "via" in them, and what a
-// process that lives has open is not left behind.
+// The traces of the run on this machine at this moment: files in /dev/shm and /tmp, and abstract
+// sockets. Other programs have such files and sockets, too. So names in /tmp and of sockets count
+// only if they have "vip" or "via" in them, and a file that is open in a live process is not left
+// behind.
 class PublicTraces
 {
       public:
@@ -34,7 +35,7 @@ class PublicTraces
 	void addFiles(const std::string &directory, bool all);
 	void addSockets();
 	std::set<std::string> traces_;
-	std::map<std::string, std::string> names_; // of a trace, as /proc/.../fd has it
+	std::map<std::string, std::string> names_; // of traces, as links in /proc/.../fd name them
 };
 
 } // namespace stress

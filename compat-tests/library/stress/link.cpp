@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The life of a connection, but for the messages.
+// The states of a link, and its checks when the peer is killed.
 #include "link.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace stress
 {
 
-// In a link's room: descriptors, receive buffers (the last one large), send buffers.
+// A link's room has descriptors, receive buffers (the last one is large) and send buffers.
 constexpr size_t kDescriptorBytes = 256;
 constexpr size_t kReceivesAt = kDescriptorBytes * 2 * kDepth;
 constexpr size_t kReceiveBuffersAt = 8192;
@@ -104,7 +104,7 @@ void Link::connected(const Arrival &arrival)
 		takeReceive(true);
 }
 
-// If it is not known which life this is: the last one that it may be and that was killed.
+// The connection may be with one of several lives of the peer. This is the last of them that was killed.
 uint32_t Link::deadLife() const
 {
 	uint32_t life = peerLifeAtMost_;
@@ -113,14 +113,14 @@ uint32_t Link::deadLife() const
 	return life >= peerLife_ ? life : 0;
 }
 
-// The peer's process was killed, and some of its threads have not ended yet. Its files are open as long.
+// The peer was killed, and some of its threads have not ended yet. Its files stay open until they have.
 bool Link::peerIsEnding() const
 {
 	uint32_t life = deadLife();
 	return life && !home_.board.seat[peer_].goneAt[life];
 }
 
-// A killed process ends when the kernel finds the time; from then on the library is to blame.
+// The kernel may take long to end a killed process. So the time counts from its end, not from the kill.
 Time Link::lateness(Time when) const
 {
 	Time gone = home_.board.seat[peer_].goneAt[deadLife()];
@@ -146,7 +146,7 @@ void Link::lost(const Loss &loss)
 	if (!life)
 		fail("asynchronous error %d about rank %u, which lives", loss.code, peer_);
 	if (loss.code == VIP_ERROR_RDMAW_ABORT || loss.code == VIP_ERROR_RDMA_TRANSPORT)
-		return; // it was killed while it wrote into our window
+		return; // the peer was killed during an RDMA write into our window
 	if (loss.code != VIP_ERROR_CONN_LOST)
 		fail("asynchronous error %d instead of CONN_LOST", loss.code);
 	if (told_)
@@ -174,7 +174,7 @@ void Link::checkOverdue() const
 	bool certain = home_.board.killed(peer_, peerLifeAtMost_);
 	if ((isUp() || isBroken()) && !told_ && certain) {
 		Time late = lateness(now());
-		if (late > home_.options.bound * kMs + kSecond) // its handler may wait to run
+		if (late > home_.options.bound * kMs + kSecond) // its handler may wait for a CPU
 			fail("the process of rank %u ended %.1f ms ago, and no CONN_LOST since",
 			     peer_, static_cast<double>(late) / kMs);
 	}
@@ -184,7 +184,7 @@ void Link::checkOverdue() const
 	}
 }
 
-// From here on a send that is not done is the library's fault: the peer lives, or its process has ended.
+// A send that is not done is the library's fault from this time on: the peer lives, or its process has ended.
 Time Link::blameSince() const
 {
 	return std::max(oldestPosted_, home_.board.seat[peer_].goneAt[deadLife()].load());
@@ -202,13 +202,13 @@ void Link::checkState(VIP_VI_STATE expected, const char *when) const
 		     receivesEmpty ? "empty" : "not empty");
 }
 
-// What a killed peer had seen completed has to be here.
+// Messages whose sends a killed peer saw completed must have arrived.
 void Link::checkReceived() const
 {
 	for (uint32_t life = peerLife_; life <= peerLifeAtMost_; life++) {
 		Sent sent = Sent::unpacked(home_.board.seat[peer_].sent[life][home_.rank]);
 		if (peerLife_ != peerLifeAtMost_ && sent.receiverLife != home_.life)
-			continue; // not this connection
+			continue; // `sent` is about another connection
 		if (sent.count > received_)
 			fail("rank %u (life %u) had %u messages completed when it was killed, and "
 			     "only %u are here",

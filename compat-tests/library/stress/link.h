@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// One process's end of the connection to one peer: its VI, its receives, the window that the peer
-// may write into, and what is known about what has been sent and received.
+// One process's end of the connection to one peer. It has a VI, receives, a window that the peer
+// may write into, and counts of messages.
 #pragma once
 
 #include "home.h"
@@ -10,10 +10,10 @@
 namespace stress
 {
 
-// A connection that has come about.
+// A new connection.
 struct Arrival {
 	unsigned peer;
-	uint32_t peerLife, peerLifeAtMost; // the same, where that is known
+	uint32_t peerLife, peerLifeAtMost; // bounds of the peer's life; equal if it is known
 	Time when;
 };
 
@@ -21,7 +21,7 @@ struct Arrival {
 struct Loss {
 	VIP_VI_HANDLE vi;
 	VIP_ERROR_CODE code;
-	VIP_VI_STATE state; // of the VI when it was told
+	VIP_VI_STATE state; // of the VI, when the handler was called
 	Time when;
 };
 
@@ -32,35 +32,35 @@ class Link
 	Link(const Link &) = delete;
 	Link &operator=(const Link &) = delete;
 
-	// Down -> Ready: an idle VI with all receives posted, to be connected.
+	// Down -> Ready: the VI is idle, and all receives are posted.
 	void prepare();
-	// Ready -> Up
+	// Ready -> Up.
 	void connected(const Arrival &arrival);
-	// Up or Broken -> Broken, and told so.
+	// Up or Broken -> Broken: CONN_LOST was reported.
 	void lost(const Loss &loss);
-	// Broken -> Down, if everything has come back by now. Fails if the library is too slow.
+	// Broken -> Down, once all descriptors are completed. Fails if that takes too long.
 	bool finish();
-	// The end, from Up or Broken: disconnects, takes what is left, destroys.
+	// Ends a link that is Up or Broken: disconnects, takes the completions, destroys the VI.
 	void close();
 
-	// Sends one message if it may.
+	// Sends one message, unless the link has to wait.
 	bool step();
-	// Takes one completion, if there is one; fails if the CQ has promised it.
+	// Take one completion, if there is one. They fail if the CQ has promised one in vain.
 	bool takeSend(bool promised = false);
 	bool takeReceive(bool promised = false);
-	// The CQ has told of a receive, and the connection is not known to be up yet.
+	// The CQ has reported a receive, but the link does not know yet that it is connected.
 	void takeReceiveLater()
 	{
 		early_++;
 	}
-	// Takes the next receive, or lets that much time pass.
+	// Takes the next receive, or waits for it until the time is over.
 	void waitReceive(unsigned ms);
 	void checkSleep(Time began) const;
-	// Until all sends are completed.
+	// Waits until all sends are completed.
 	void waitSends();
-	// Fails when the peer has been dead for too long and CONN_LOST has not been told.
+	// Fails when the peer has ended and CONN_LOST or a send's completion takes too long.
 	void checkOverdue() const;
-	// Whether all that the peer has seen completed is here.
+	// True when all messages have arrived whose completion the peer has seen.
 	bool drained() const;
 	void explain() const; // to standard error
 
@@ -103,10 +103,10 @@ class Link
 	struct Posted {
 		VIP_DESCRIPTOR *descriptor;
 		VIP_UINT32 operation; // as in Status
-		bool last;            // of its message
-		uint8_t *buffer;      // to be overwritten when it is done
+		bool last;            // the last send of its message
+		uint8_t *buffer;      // overwritten when the send is done
 		uint32_t length;
-		bool large; // from the stock
+		bool large; // the buffer is one of the stock's
 	};
 
 	// link.cpp
@@ -157,30 +157,30 @@ class Link
 	VIP_VI_HANDLE vi_ = nullptr;
 	VIP_CQ_HANDLE sendCq_ = nullptr, receiveCq_ = nullptr;
 	State state_ = State::Down;
-	uint32_t lostLife_ = 0; // of the peer, the last one that was met
+	uint32_t lostLife_ = 0; // the last known life of the peer that this link lost
 
-	// Of the present connection:
-	uint32_t peerLife_ = 0, peerLifeAtMost_ = 0; // between them
+	// The next members are about the present connection.
+	uint32_t peerLife_ = 0, peerLifeAtMost_ = 0; // the peer's life is within these bounds
 	Time upSince_ = 0, lostSince_ = 0;
-	bool told_ = false;  // CONN_LOST
-	bool heard_ = false; // the peer's hello
+	bool told_ = false;  // CONN_LOST was reported
+	bool heard_ = false; // the peer's hello has arrived
 	bool sendsFail_ = false, receivesFail_ = false;
 	uint64_t peerWindow_ = 0;
 	VIP_MEM_HANDLE peerWindowHandle_ = 0;
 	std::deque<Posted> posted_;
-	Time oldestPosted_ = 0;             // when what is the oldest now became that
+	Time oldestPosted_ = 0;             // when the oldest send became the oldest
 	uint32_t sent_ = 0, sendsDone_ = 0; // messages
-	uint32_t granted_ = 0;              // receives of the peer, in all
+	uint32_t granted_ = 0;              // receives that the peer has announced, in all
 	uint32_t receivesPosted_ = 0;       // in all
 	uint32_t receivesTaken_ = 0, early_ = 0;
 	uint32_t received_ = 0;  // messages
 	uint32_t announced_ = 0; // receives that the peer knows of
 };
 
-// Makes the descriptor's data segments, from number `first`, those bytes cut into random pieces.
+// Cuts the bytes into random pieces. These become the descriptor's data segments from `first` on.
 void cut(VIP_DESCRIPTOR *descriptor, unsigned first, unsigned most, uint8_t *data, size_t bytes,
 	 VIP_MEM_HANDLE handle, Random &random);
 
-constexpr uint8_t kUntouched = 0; // in buffers where nothing has arrived, also fresh ones
+constexpr uint8_t kUntouched = 0; // value of bytes into which nothing has been written
 
 } // namespace stress

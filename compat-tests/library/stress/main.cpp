@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // vip_stress: many processes, all connected to all, exchange random messages over Reliable Delivery
-// VIs while some of them are killed and replaced. What has to hold:
+// VIs while some of them are killed and replaced. These rules must hold:
 //
 // - Every message whose send was completed arrives at a receiver that lives on: intact, in order,
-//   once, with its immediate data. Also if the sender was killed right after.
-// - Who is connected to a killed process is told CONN_LOST within a bound, finds the VI in ERROR
-//   and its queues flushed, and gets connected to the replacement.
+//   once, with its immediate data. That holds even if the sender was killed right afterwards.
+// - A process that is connected to a killed one gets CONN_LOST within a bound. Its VI is then in
+//   ERROR, and its queues are flushed. It gets connected to the replacement.
 // - Nothing hangs, and nothing is left behind: no descriptors, mappings, processes, files, sockets.
 //
 // It uses the public API alone, and so can judge any VIPL library on any NIC.
@@ -105,9 +105,9 @@ int main(int argc, char **argv)
 	       options.nic.c_str(), options.processes, options.seconds, options.killsPerSecond,
 	       options.bound, static_cast<unsigned long long>(options.seed));
 	fflush(stdout);
-	// This library tries again for a while before it says VIP_NO_MATCH; here the program does.
+	// libvipl repeats a request for a while before VIP_NO_MATCH. Here the program repeats it.
 	setenv("VIPL_GRACE_MSEC", "200", 0);
-	alarm(options.seconds + 300); // whatever the other watchdogs do
+	alarm(options.seconds + 300); // ends the program even if the other watchdogs fail
 	Coordinator coordinator(options);
 	bool well = coordinator.run();
 	puts(well ? "vip_stress: all was well" : "vip_stress: FAILED");

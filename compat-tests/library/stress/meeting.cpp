@@ -9,9 +9,9 @@
 namespace stress
 {
 
-constexpr unsigned kRequestTimeout = kPatience - 5000; // ms; before the watchdog of the call
-constexpr Time kKeptAtMost = 1000 * kMs;    // a request that comes too early
-constexpr unsigned kLook = 20;              // ms between looks at what else there is to do
+constexpr unsigned kRequestTimeout = kPatience - 5000; // ms; it ends before the call's watchdog
+constexpr Time kKeptAtMost = 1000 * kMs;    // for a request that comes too early
+constexpr unsigned kLook = 20;              // ms between looks for other work
 
 // A network address with its bytes.
 class Address
@@ -25,7 +25,7 @@ class Address
 		memcpy(host(), nic.LocalNicAddress, nic.NicAddressLen);
 		memcpy(host() + nic.NicAddressLen, discriminator.data(), discriminator.size());
 	}
-	// With room for anyone's.
+	// Has room for any discriminator.
 	explicit Address(const VIP_NIC_ATTRIBUTES &nic)
 	    : Address(nic, std::string(nic.MaxDiscriminatorLen, 0))
 	{
@@ -73,7 +73,7 @@ bool Meeting::asks(unsigned peer) const
 	return (home_.rank < peer) == ((home_.rank + peer) % 2 == 1);
 }
 
-// The same for all lives: the name of the dead has to be free at once.
+// All lives of a rank have the same one: that of a killed process must be free at once.
 std::string Meeting::discriminator(unsigned rank) const
 {
 	return "s" + std::to_string(getppid()) + "." + std::to_string(rank);
@@ -158,7 +158,7 @@ bool Meeting::answered(Request &request)
 		if (found != toAccept_.end())
 			vi = found->second;
 	}
-	// A requester that has died meanwhile: accepting it has to come to nothing, too.
+	// The requester may have died meanwhile. To accept its request must have no effect then.
 	bool dead = home_.board.killed(request.peer, request.life);
 	if (vi && !(dead && acceptorRandom_.once(2))) {
 		accept(request, vi);
@@ -203,7 +203,7 @@ void Meeting::requestAll()
 		Wish wish;
 		{
 			std::unique_lock<std::mutex> lock(mutex_);
-			// Nobody there for any of them: not again at once.
+			// Waits if there is no request to make, or if all have failed in a row.
 			if (wishes_.empty() || failures >= wishes_.size())
 				changed_.wait_for(lock, std::chrono::milliseconds(kLook));
 			if (stopping_)
@@ -223,7 +223,7 @@ void Meeting::requestAll()
 	}
 }
 
-// Somebody has taken a request and not answered. Only the dead may do that.
+// A process has taken the request and not answered it. Only a killed process may do that.
 void Meeting::explainTimeout(unsigned peer, uint32_t life, Time asked) const
 {
 	Time killed = home_.board.seat[peer].killedAt[life];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// How a process meets its peers: one thread waits for requests and accepts them, one makes
-// requests. Of two ranks it is fixed which one asks the other.
+// A process's connections to its peers. One thread waits for requests and accepts them, and another
+// one makes requests. For each pair of ranks it is fixed which one makes the request.
 #pragma once
 
 #include "link.h"
@@ -23,21 +23,21 @@ class Meeting
 	Meeting(const Meeting &) = delete;
 	Meeting &operator=(const Meeting &) = delete;
 	void start();
-	void stop(); // within a bounded time; what is pending is refused
-	// This idle VI is to be connected to that peer, however long it takes.
+	void stop(); // takes a bounded time; rejects the pending requests
+	// Has this idle VI connected to that peer, however long it takes.
 	void want(unsigned peer, VIP_VI_HANDLE vi);
-	// Those that have come about since the last call; waits so long for one.
+	// The new connections since the last call. Waits up to `ms` for one.
 	std::vector<Arrival> arrivals(unsigned ms = 0);
 
       private:
-	struct Request { // that somebody made
+	struct Request { // by a peer
 		unsigned peer;
 		uint32_t life;
 		VIP_CONN_HANDLE connection;
 		Time since;
-		bool patient; // kept when it comes too early, and not rejected
+		bool patient; // kept, not rejected, when it comes too early
 	};
-	struct Wish { // a request to be made
+	struct Wish { // a request that this process has to make
 		unsigned peer;
 		VIP_VI_HANDLE vi;
 	};
@@ -60,7 +60,7 @@ class Meeting
 	std::map<unsigned, VIP_VI_HANDLE> toAccept_;
 	std::deque<Wish> wishes_;
 	std::vector<Arrival> arrivals_;
-	std::vector<Request> pending_; // the acceptor's
+	std::vector<Request> pending_; // requests without an answer; the acceptor's
 	std::thread acceptor_, requester_;
 };
 

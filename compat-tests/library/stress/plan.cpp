@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What each message is, computed from the seed.
+// Computes each message from the seed.
 #include "plan.h"
 
 #include <algorithm>
@@ -8,7 +8,8 @@
 namespace stress
 {
 
-// Every power of two is as likely, so small ones dominate; now and then none at all, or the most.
+// Each power of two is as likely as any other, so short lengths dominate. Some lengths are 0, and
+// some the most.
 static uint32_t length(Random &random, size_t most)
 {
 	unsigned bits = 0;

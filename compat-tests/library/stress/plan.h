@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// The traffic that a run's seed asks for. The messages of a connection are numbered, in each
-// direction from 0, and sender and receiver both know from sender, receiver and number what a
-// message is. So nothing in it has to say so, and messages without a byte can be checked, too.
+// The traffic of a run, which follows from its seed. The messages of a connection are numbered, in
+// each direction from 0. Sender and receiver both compute a message from sender, receiver and
+// number. So a message need not describe itself, and messages of no bytes can be checked, too.
 //
-// Number 0 is the hello. Any later one may be a credit message instead, at the sender's choice:
-// "so many receives have I posted for you up to now".
+// Number 0 is the hello. Instead of any later one the sender may send a credit message, which tells
+// the number of receives that it has posted for the receiver up to now.
 #pragma once
 
 #include "stress.h"
@@ -14,22 +14,22 @@
 namespace stress
 {
 
-// Receives posted for each peer, at all times. Message n goes into buffer n mod kDepth; the last of
-// them is large, the others are small.
+// The number of receives that are posted for each peer, at all times. Message n goes into buffer n
+// mod kDepth. The last buffer is large, the others are small.
 constexpr uint32_t kDepth = 8;
 constexpr size_t kSmall = 16 << 10;
 constexpr size_t kLarge = 1 << 20;
-constexpr size_t kWindow = 64 << 10; // what a peer may write into
+constexpr size_t kWindow = 64 << 10; // the memory that a peer may write into
 
 inline bool isLarge(uint32_t number)
 {
 	return number % kDepth == kDepth - 1;
 }
 
-// Immediate data of a credit message: this bit, and the number modulo 2^31.
+// Immediate data of a credit message: this bit, and the number of receives modulo 2^31.
 constexpr VIP_UINT32 kCredit = 1U << 31;
 
-// From whom to whom.
+// A sender and a receiver.
 struct Way {
 	uint64_t seed;
 	unsigned from;
@@ -41,7 +41,7 @@ struct Way {
 struct Element {
 	enum class Kind {
 		Message,
-		WriteAndMessage, // an RDMA write, and the message tells of it
+		WriteAndMessage, // an RDMA write, and a message after it
 		WriteImmediate,  // an RDMA write with immediate data, which is the message
 	};
 	Kind kind = Kind::Message;
@@ -54,18 +54,18 @@ struct Element {
 	size_t writeContent = 0;
 };
 
-// Number n of this way, if no message may have more than so many bytes. RDMA writes are at least
-// kDepth apart, so the credit for the second one says that the first one has been looked at.
+// Message `number` of this way, of at most `most` bytes. RDMA writes are at least kDepth messages
+// apart. So the credit for the second one says that the receiver has checked the first one.
 Element planned(const Way &way, uint32_t number, size_t most);
 
-// Random bytes that all contents are cut from.
+// Random bytes. The contents of all messages are cut from them.
 constexpr size_t kPatternBytes = 2 * kLarge;
 void fillPattern(uint64_t seed, uint8_t *pattern);
 
 struct Hello {
 	uint64_t seed;
-	uint32_t rank, life;           // who is speaking
-	uint32_t toRank, windowHandle; // to whom
+	uint32_t rank, life;           // the sender
+	uint32_t toRank, windowHandle; // the receiver; the sender's window
 	uint64_t window;
 };
 

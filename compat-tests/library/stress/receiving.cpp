@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A link's messages from its peer, and what they have to be.
+// Receives and checks a link's messages.
 #include "link.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace stress
 {
 
-constexpr size_t kMargin = 64; // bytes beside a message that are looked at, too
+constexpr size_t kMargin = 64; // bytes beside a message that are checked, too
 
 Way Link::inward() const
 {
@@ -59,7 +59,8 @@ void Link::waitReceive(unsigned ms)
 	receiveTaken(result, descriptor);
 }
 
-// After a wait that began then and found a receive: not while the sender knew that it was done.
+// Called after a wait from `began` on that has found a receive. Fails if the wait went on for too
+// long after the sender had seen the completion.
 void Link::checkSleep(Time began) const
 {
 	Time ended = now();
@@ -170,7 +171,7 @@ void Link::checkArrived(uint32_t number, const Element &element, const VIP_DESCR
 		     peer_, descriptor->CS.ImmediateData, element.immediate);
 }
 
-// The bytes have arrived, and those beside them are untouched.
+// Checks that the bytes have arrived and that the bytes beside them are untouched.
 void Link::checkContent(const char *where, uint32_t number, const uint8_t *data, size_t room,
 			size_t at, size_t length, size_t content) const
 {
@@ -195,7 +196,7 @@ void Link::checkWindow(uint32_t number, const Element &element)
 		     element.writeLength, element.writeContent);
 }
 
-// Of the killed peer's last message only the RDMA write was completed.
+// Called when the killed peer had completed only the RDMA write of its last message.
 void Link::checkLastWrite() const
 {
 	Element element = planned(inward(), received_, home_.largest);

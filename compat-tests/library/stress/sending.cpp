@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A link's messages to its peer.
+// Sends a link's messages.
 #include "link.h"
 
 #include <algorithm>
@@ -8,11 +8,11 @@
 namespace stress
 {
 
-constexpr uint8_t kUsed = 0xEE; // what becomes of a message's buffer once it is done
+constexpr uint8_t kUsed = 0xEE; // overwrites the buffer of a send that is done
 
-// A credit goes out when so many are owed. Data leaves one receive of the peer for a credit: with
-// more than one owed, of two sides that have used up all, the one whose credit crossed last has
-// been given some.
+// A side sends a credit message when it owes kOwed receives. It always leaves one receive of the
+// peer for a credit message. kOwed is more than 1: of two sides that have used up all their
+// receives and whose credits cross, one has receives again.
 constexpr uint32_t kOwed = kDepth / 2;
 
 Way Link::outward() const
@@ -85,8 +85,7 @@ void Link::sendPlanned()
 		sendMessage(element);
 }
 
-// From a buffer that is overwritten as soon as the library has done with it, or, which is as good,
-// straight from the pattern.
+// Sends from a buffer that is overwritten when the send is done, or straight from the pattern.
 void Link::sendMessage(const Element &element)
 {
 	uint8_t *from = stock_.pattern.data() + element.content, *buffer = nullptr;
@@ -125,7 +124,7 @@ void Link::sendWrite(const Element &element)
 void Link::publish(bool write)
 {
 	std::atomic<uint64_t> &board = home_.seat.sent[home_.life][peer_];
-	home_.seat.sentAt[peer_] = now(); // before the count that it is about
+	home_.seat.sentAt[peer_] = now(); // before the count itself
 	board = Sent{Sent::unpacked(board).receiverLife, sendsDone_, write}.packed();
 }
 

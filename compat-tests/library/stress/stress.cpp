@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Time, and telling people what went wrong.
+// Time, and messages to the user.
 #include "stress.h"
 
 #include "../../result_names.h"
@@ -39,7 +39,7 @@ __attribute__((format(printf, 1, 0))) static void print(const char *format, va_l
 	int length = head + std::min(body, room - 1);
 	line[length++] = '\n';
 	if (write(STDERR_FILENO, line, static_cast<size_t>(length)) < 0)
-		return; // nobody reads it
+		return; // the message is lost
 }
 
 void say(const char *format, ...)
@@ -58,7 +58,7 @@ void fail(const char *format, ...)
 		print(format, arguments);
 		va_end(arguments);
 	}
-	_exit(1); // with all its threads; what it has is the system's to take back
+	_exit(1); // ends all threads; the kernel takes back their files and memory
 }
 
 const char *text(VIP_RETURN result)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// What all parts of the stress test share: its options, time, random numbers, and giving up.
+// The declarations that all parts of the stress test share: options, time, random numbers,
+// failures.
 #pragma once
 
 #include <vipl.h>
@@ -27,13 +28,13 @@ constexpr Time kMs = 1000000;
 constexpr Time kSecond = 1000 * kMs;
 Time now();
 
-// Bound, in ms, of what has to happen and of which nobody says how fast: the machine may be slow.
+// The bound, in ms, of events whose time is specified nowhere. The machine may be slow.
 constexpr unsigned kPatience = 30000;
 
 class Random
 {
       public:
-	// What all the numbers together lead to: the same sequence for the same numbers.
+	// The numbers together are the seed: equal numbers give equal sequences.
 	Random(std::initializer_list<uint64_t> from)
 	{
 		for (uint64_t number : from)
@@ -50,7 +51,7 @@ class Random
 	{
 		return next() % limit;
 	}
-	bool once(unsigned in) // true once in so many times
+	bool once(unsigned in) // true once in `in` times, on average
 	{
 		return below(in) == 0;
 	}
@@ -63,12 +64,12 @@ class Random
 	uint64_t state_ = 0;
 };
 
-// Names this process in what it prints. Of those who share `failed`, only the first to fail says
-// what is wrong: what it leaves makes others fail.
+// Sets the name of this process in its messages. Of the processes that share `failed`, only the
+// first one that fails prints the reason: its end makes others fail.
 void callMe(const std::string &name, std::atomic<bool> *failed);
-// One line to standard error, in one piece whatever other processes print.
+// Prints one line to standard error, by one write(), so that lines of several processes do not mix.
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-// Says what is wrong and ends this process, which ends the test.
+// Prints the reason and ends this process. That ends the test.
 [[noreturn]] void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 const char *text(VIP_RETURN result);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The main loop of a process: takes what is done, sends, waits, and ends in an orderly way.
+// The main loop of a process: it takes completions, sends, waits, and ends in an orderly way.
 #include "worker.h"
 
 #include "leftovers.h"
@@ -55,10 +55,10 @@ class Worker
 	Phase phase_ = Phase::Run;
 	Time phaseSince_ = now();
 	std::mutex mutex_;
-	std::vector<Loss> losses_; // told by the handler's thread, not yet looked at
+	std::vector<Loss> losses_; // reported by the handler's thread, not handled yet
 };
 
-// On a thread of the library.
+// Runs on a thread of the library.
 void Worker::handler(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 {
 	auto *self = static_cast<Worker *>(context);
@@ -84,7 +84,7 @@ void Worker::open()
 {
 	home_.open(handler, this);
 	unsigned peers = home_.options.processes - 1;
-	if (!home_.random.once(4)) // a quarter of all does without
+	if (!home_.random.once(4)) // a quarter of all processes has no CQ
 		must(VipCreateCQ(home_.nic, VIP_ULONG{4} * kDepth * peers, &home_.cq),
 		     "VipCreateCQ");
 	stock_ = std::make_unique<Stock>(home_.nic, home_.options.seed);
@@ -134,7 +134,7 @@ void Worker::takeLosses()
 			link->lost(loss);
 			continue;
 		}
-		// It may have been lost before we know that it came about.
+		// The connection may be lost before this thread knows that it was made.
 		if (now() - loss.when > kPatience * kMs)
 			fail("asynchronous error %d of a VI that is not connected", loss.code);
 		std::lock_guard<std::mutex> lock(mutex_);
@@ -205,7 +205,7 @@ bool Worker::send()
 	return any;
 }
 
-// Where nothing but this one wait can bring news it may last, and shows when a wake-up is lost.
+// A wait may be long if only that wait can bring news. A long wait shows a lost wake-up.
 bool Worker::mayWaitLong() const
 {
 	if (phase_ != Phase::Run || !(home_.cq ? home_.allOnCq : links_.size() == 1))
@@ -215,7 +215,7 @@ bool Worker::mayWaitLong() const
 	});
 }
 
-// Waits for what comes next, in one of the ways that there are.
+// Waits for a receive, on the CQ, or for a connection.
 void Worker::idle()
 {
 	unsigned ms = mayWaitLong() ? kLong : kMoment;
@@ -246,7 +246,7 @@ void Worker::waitOnCq(unsigned ms)
 	takeEntry(vi, isReceive);
 }
 
-// Says how far this process is, and fails if it does not get further.
+// Reports the phase that this process has reached. Fails if that takes too long.
 void Worker::advance()
 {
 	Phase phase = home_.board.phase;
@@ -271,7 +271,7 @@ void Worker::advance()
 void Worker::turn()
 {
 	Watched watched(home_.watch(), "a turn of its loop", kPatience);
-	// Lazy ones leave the NIC alone now and then, as programs do that compute.
+	// A lazy process leaves the NIC alone now and then, as a program does that computes.
 	takeArrivals(lazy_ && home_.random.once(64) ? kPause : 0);
 	bool busy = takeCompletions();
 	takeLosses();
@@ -318,7 +318,7 @@ void work(const Options &options, Board &board, unsigned rank)
 		worker.run();
 		worker.close();
 	}
-	// Somebody of the library's may have to end yet.
+	// A thread of the library may have to end yet.
 	std::set<std::string> left;
 	Time deadline = now() + 2 * kSecond;
 	while (!(left = OwnTraces().since(before)).empty() && now() < deadline)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// One process of the run, from opening its NIC to the proof that nothing of it is left.
+// One process of the run: it opens its NIC, runs, and checks that nothing of it is left.
 #pragma once
 
 #include "board.h"
@@ -7,7 +7,7 @@
 namespace stress
 {
 
-// The whole life of a process; returns when the phase Close is over, or does not.
+// Runs the whole life of a process. Returns in the phase Close, or ends the process.
 void work(const Options &options, Board &board, unsigned rank);
 
 } // namespace stress

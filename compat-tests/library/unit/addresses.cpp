@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// VIP_NET_ADDRESS and discriminators, and the ports that discriminators select.
+// VIP_NET_ADDRESS, discriminators, and the ports that a discriminator selects.
 #include "support.h"
 
 #include <arpa/inet.h>
@@ -84,7 +84,7 @@ TEST(Addresses, DiscriminatorsAreEqualOnlyInLengthAndBytes)
 	EXPECT_TRUE(discriminator_equal(&empty, &empty));
 }
 
-// Two libraries have to agree, so this is written down in docs/WIRE.md.
+// Two libraries have to agree on the order, so docs/WIRE.md defines it.
 TEST(Addresses, DiscriminatorsAreOrderedByUnsignedBytesAndThenByLength)
 {
 	const std::string ordered[] = {"",  std::string(1, '\0'),   std::string(2, '\0'), "\1",
@@ -175,8 +175,8 @@ TEST(Addresses, AreWrittenAsTheyAreRead)
 	EXPECT_TRUE(discriminator_equal(&d, &back));
 }
 
-// Part of the protocol: peers of different versions must agree. FNV-1a of "" is 0x811c9dc5, of "a"
-// 0xe40c292c.
+// The ports are part of the protocol: peers of different versions must agree on them. FNV-1a of ""
+// is 0x811c9dc5, of "a" 0xe40c292c.
 TEST(Addresses, DiscriminatorsSelectTheSamePortsEverywhere)
 {
 	discriminator none = make(""), a = make("a");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// VipConnectWait, Accept and Reject under whatever requesters do.
+// VipConnectWait, Accept and Reject, whatever requesters do.
 #include "stranger.h"
 #include "support.h"
 
@@ -23,7 +23,7 @@ class CmAccepting : public NicTest
 		a = make_vi();
 		b = make_vi();
 	}
-	// With a discriminator that nobody has waited for lately, which would be listened for already.
+	// Waits under a new discriminator. One that was waited for lately would be listened for already.
 	std::future<VIP_RETURN> wait_async(const std::string &discriminator)
 	{
 		uint64_t before = fake_calls("rdma_listen");
@@ -53,7 +53,7 @@ TEST_F(CmAccepting, ManyRequestsOfAnotherVersionDoNotFillTheLog)
 
 	for (size_t at = log.find(line); at != std::string::npos; at = log.find(line, at + 1))
 		lines++;
-	/* One, at once, and one in five seconds; of a process that has logged none before. */
+	/* The log gets one line at once, and one in five seconds. This process has logged no such line before. */
 	EXPECT_GE(lines, 1u);
 	EXPECT_LE(lines, 1 + (std::chrono::steady_clock::now() - start) / 5s) << log;
 	auto requested = request_async(a, "door");
@@ -154,7 +154,7 @@ TEST_F(CmAccepting, ARequesterThatGaveUpBeforeIsTimeout)
 	expect_traffic(a, b);
 }
 
-// Without its host there is no way for answers to take.
+// The host of the requester does not answer, so no answer can be sent.
 TEST_F(CmAccepting, ARequesterWhoseHostHasDiedIsTimeout)
 {
 	for (int error : {ETIMEDOUT, EHOSTUNREACH}) {
@@ -163,7 +163,7 @@ TEST_F(CmAccepting, ARequesterWhoseHostHasDiedIsTimeout)
 		Stranger s("door " + std::to_string(error), &message, sizeof(message));
 
 		ASSERT_EQ(waited.get(), VIP_SUCCESS);
-		fake_fail("ibv_modify_qp", 2, error); // INIT, RTR
+		fake_fail("ibv_modify_qp", 2, error); // 1 is INIT, 2 is RTR
 		EXPECT_EQ(VipConnectAccept(conn, b), VIP_TIMEOUT);
 		EXPECT_EQ(state_of(b), VIP_STATE_IDLE);
 	}
@@ -257,7 +257,7 @@ INSTANTIATE_TEST_SUITE_P(CmAccepting, EachEventInTheLastStep,
 					 Event{RDMA_CM_EVENT_DEVICE_REMOVAL, VIP_ERROR_RESOURCE},
 					 Event{RDMA_CM_EVENT_ESTABLISHED, VIP_SUCCESS}));
 
-// Its messages may be here already: they must not be lost with the last word of connecting.
+// Its messages may have arrived already. They must not be lost when its last message of connecting is.
 TEST_F(CmAccepting, ARequesterThatDisconnectsAtOnceWasConnected)
 {
 	auto waited = wait_async("door");
@@ -329,13 +329,13 @@ TEST_F(CmAccepting, AWaitTimesOutAndStopsListeningAfterTheGraceTime)
 	EXPECT_TRUE(eventually([] { return fake_live().ids == 0; })) << "it still listens";
 }
 
-// ---- before the end is known ----
+// ---- answers before the call to connect returns ----
 
-// A first message may be there by then, and another thread may answer it.
+// A first message may arrive before the call returns, and another thread may answer it.
 class EarlyAnswers : public CmAccepting
 {
       protected:
-	// Posted by `vi` when this function is called, in which its attempt to connect is not over yet.
+	// Has `vi` post a send when this function is called. Its attempt to connect is not over by then.
 	void post_before(const char *function, const Vi &vi)
 	{
 		answering = vi;

@@ -50,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P(CmConnected, Losing,
 			 testing::Values(RDMA_CM_EVENT_DISCONNECTED, RDMA_CM_EVENT_UNREACHABLE,
 					 RDMA_CM_EVENT_CONNECT_ERROR, RDMA_CM_EVENT_REJECTED));
 
-// None of these can come any more; should one, the connection stays or is lost, but never half.
+// None of these events can come for a connection. If one does, the connection stays or is lost as a whole.
 class OutOfPlace : public CmConnected, public testing::WithParamInterface<rdma_cm_event_type>
 {
 };
@@ -58,7 +58,7 @@ class OutOfPlace : public CmConnected, public testing::WithParamInterface<rdma_c
 TEST_P(OutOfPlace, EventsLeaveTheConnectionWholeOrLost)
 {
 	fake_cm_event(fake_id_of_qp(a.qp), GetParam(), -EINVAL, nullptr, 0);
-	// Behind it, so that it has been handled.
+	// This connection comes after the event, so the event has been handled then.
 	Vi x = make_vi(), y = make_vi();
 	connect(x, y, "after it");
 	if (state_of(a) == VIP_STATE_CONNECTED && state_of(b) == VIP_STATE_CONNECTED)
@@ -139,14 +139,14 @@ TEST_F(CmConnected, TheDeviceFailsIsCatastrophicAndLosesAllConnections)
 	EXPECT_EQ(errors.count(VIP_ERROR_CATASTROPHIC), 1);
 }
 
-// rdma_cm tells of it once per connection.
+// rdma_cm reports the removal once per connection.
 TEST_F(CmConnected, TheDeviceIsRemovedIsToldOnce)
 {
 	fake_cm_event(fake_id_of_qp(a.qp), RDMA_CM_EVENT_DEVICE_REMOVAL, 0, nullptr, 0);
 	expect_lost(a);
 	expect_lost(b);
 	Vi x = make_vi();
-	EXPECT_EQ(request(x, "nobody", 5000), VIP_NO_MATCH); // all events are handled by then
+	EXPECT_EQ(request(x, "nobody", 5000), VIP_NO_MATCH); // its events come last
 	EXPECT_EQ(errors.count(VIP_ERROR_CATASTROPHIC), 1);
 }
 
@@ -163,7 +163,7 @@ TEST_F(CmConnected, ADisconnectionThatCrossesOursIsNotTold)
 	expect_traffic(a, b);
 }
 
-// Kernels stumble over a queue pair that is reset while they are at a message: see drain() in queuepair.c.
+// Kernels have bugs with a queue pair that is reset while they handle a message: see drain() in queuepair.c.
 TEST_F(CmConnected, AQueuePairWithoutReceivesFlushesOneBeforeItIsReset)
 {
 	uint64_t before = fake_calls("ibv_post_recv");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Messages of rdma_cm that get lost: the control connection between the two NICs helps.
+// Messages of rdma_cm that get lost. The control connection between the two NICs makes up for them.
 #include "two_nics.h"
 
 namespace
@@ -9,7 +9,7 @@ class CmLost : public TwoNics
 {
 };
 
-// The requester has nothing to accept, and asks again; the server's accept takes that, too.
+// The requester gets no response, and repeats its request. The server accepts that one, too.
 TEST_F(CmLost, ResponseIsGivenAgain)
 {
 	fake_lose_next(FAKE_REP, 1);
@@ -52,7 +52,7 @@ TEST_F(CmLost, LastWordIsAskedFor)
 	EXPECT_TRUE(other_errors.reach(VIP_ERROR_CONN_LOST, b));
 }
 
-// Who accepts makes it; where that fails, the requester does.
+// The end that accepts makes the control connection. If that fails, the requester makes it.
 TEST_F(CmLost, ControlConnectionIsMadeByTheOtherEnd)
 {
 	fake_fail("connect", 1, EHOSTUNREACH);
@@ -62,7 +62,7 @@ TEST_F(CmLost, ControlConnectionIsMadeByTheOtherEnd)
 	expect_messages();
 }
 
-// It refuses when the last word has arrived by then.
+// rdma_notify() fails if the last message of connecting has arrived by then.
 TEST_F(CmLost, LastWordIsKnownThoughRdmaCmTakesNoNotice)
 {
 	fake_lose_next(FAKE_RTU, 1);
@@ -99,7 +99,7 @@ TEST_F(CmLost, EndOfTheServerIsToldByTheControlConnection)
 	EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a));
 }
 
-// As if its process had ended.
+// This is the same as the end of the process.
 TEST_F(CmLost, EndOfANicIsTheEndOfItsControlConnections)
 {
 	connect_them();
@@ -112,7 +112,7 @@ TEST_F(CmLost, EndOfANicIsTheEndOfItsControlConnections)
 	expect_usable();
 }
 
-// What was told of a connection says nothing of the next one between the same two.
+// The report of a connection's end must not end the next connection of the same two VIs.
 TEST_F(CmLost, EndsDoNotEndTheNextConnection)
 {
 	for (int round = 0; round < 20; round++) {
@@ -126,7 +126,7 @@ TEST_F(CmLost, EndsDoNotEndTheNextConnection)
 	EXPECT_LE(fake_calls("accept4"), 2u) << "one control connection is for all";
 }
 
-// ---- between equals ----
+// ---- peer-to-peer ----
 
 class CmLostBetweenEquals : public TwoNics
 {

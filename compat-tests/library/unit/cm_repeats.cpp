@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A request without an answer is made once more, in another id: whichever of the two the host has, it is
-// the one that goes on.
+// A request without an answer is made once more, with another id. The attempt goes on with the one of the two that the
+// host has.
 #include "two_vis.h"
 
 #include <chrono>
@@ -8,13 +8,13 @@
 namespace
 {
 
-// Before main().
+// This is set before main().
 const int longer = grace_msec = LONG_GRACE_MSEC;
 
 class CmRepeats : public TwoVis
 {
       protected:
-	// a asks, and b's NIC waits.
+	// a makes a request, and b's NIC waits for one.
 	void begin()
 	{
 		uint64_t before = fake_calls("rdma_listen");
@@ -25,12 +25,12 @@ class CmRepeats : public TwoVis
 				       [this] { return request(a, "door", VIP_INFINITE); });
 		requests_reach(1);
 	}
-	// Until so many requests were made.
+	// Waits until `count` requests were made.
 	void requests_reach(uint64_t count, VIP_ULONG ms = PATIENCE)
 	{
 		ASSERT_TRUE(eventually([&] { return fake_calls("rdma_connect") >= count; }, ms));
 	}
-	// Those of a that have sent a request, the newest last.
+	// The ids of a that have sent a request, the newest last.
 	std::vector<rdma_cm_id *> ids_of_a()
 	{
 		std::vector<rdma_cm_id *> found(8);
@@ -71,7 +71,7 @@ TEST_F(CmRepeats, OfARequestThatTheHostHasAreRefusedAndTheFirstOneGoesOn)
 	accept();
 }
 
-// The host took the second one first, for the first one was late.
+// The first request was late, so the host took the second one first.
 TEST_F(CmRepeats, AreKeptWhenTheFirstOneIsRefusedAsStale)
 {
 	fake_lose_next(FAKE_REQ, 1);
@@ -109,7 +109,7 @@ TEST_F(CmRepeats, MayBeRejectedByTheProgram)
 	expect_state(a, VIP_STATE_IDLE);
 }
 
-// Nothing may be concluded from what the way to the host says about a second request.
+// An error of the way to the host, for the second request, must not end the first one.
 class EachEventOfARepeat : public CmRepeats, public testing::WithParamInterface<int>
 {
 };
@@ -129,7 +129,7 @@ TEST_P(EachEventOfARepeat, ChangesNothing)
 		<< "it is of no use";
 	EXPECT_EQ(ids_of_a().front(), first);
 	expect_state(a, VIP_STATE_CONNECT_PENDING);
-	requests_reach(3); // and another one follows
+	requests_reach(3); // and a third request follows
 	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
 	EXPECT_EQ(requested.get(), VIP_INVALID_STATE);
 	EXPECT_EQ(fake_live().ids, 0);
@@ -191,7 +191,7 @@ TEST_F(CmRepeats, AndTheFirstOneEndWithSilenceAndAllBeginsAnew)
 	requests_reach(3, 30000);
 	EXPECT_GT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(6))
 		<< "of two it is not known which one the host has, so there is no third one";
-	fake_address("10.9.9.1", FAKE_REACH_OK, 0); // it has been away
+	fake_address("10.9.9.1", FAKE_REACH_OK, 0); // the host is back
 	EXPECT_EQ(wait("door", 30000, &conn), VIP_SUCCESS);
 	accept();
 }
@@ -205,13 +205,13 @@ TEST_F(CmRepeats, ThatNobodyHearsGoWithTheAnswerToTheFirstOne)
 	accept();
 }
 
-// Whoever refuses the repetitions is there, and will answer some time.
+// A host that refuses the repetitions is alive. It will answer the first request.
 TEST_F(CmRepeats, KeepARequestThatTheHostHasBeyondTheTimeOfSilence)
 {
 	begin();
 	ASSERT_EQ(waited.get(), VIP_SUCCESS);
 	rdma_cm_id *first = ids_of_a().front();
-	requests_reach(8, 30000); // the seventh is made after some nine seconds, the eighth after eleven
+	requests_reach(8, 30000); // the seventh comes after some nine seconds, the eighth after eleven
 	EXPECT_EQ(ids_of_a().front(), first);
 	accept();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// VipConnectRequest under every event that rdma_cm may have for it.
+// VipConnectRequest, with every event that rdma_cm may report for it.
 #include "stranger.h"
 #include "two_vis.h"
 
@@ -9,7 +9,7 @@ namespace
 class CmRequesting : public TwoVis
 {
       protected:
-	// A request that has reached a silent host: only the test will answer it.
+	// Makes a request that reaches a silent host. Only the test can answer it.
 	std::future<VIP_RETURN> ask_silence(VIP_ULONG timeout = PATIENCE)
 	{
 		fake_address("10.9.9.50", FAKE_REACH_SILENT, 1000000);
@@ -31,7 +31,7 @@ class CmRequesting : public TwoVis
 		expect_state(a, VIP_STATE_IDLE);
 		connect(a, b, "again");
 		ASSERT_EQ(post_send(b, descriptor(2, {{memory.data(128), 8}})), VIP_SUCCESS);
-		expect_received(a, d); // posted before all this
+		expect_received(a, d); // posted in the beginning
 	}
 };
 
@@ -172,7 +172,7 @@ class Rejections : public CmRequesting
 		answer(status, code, version);
 		return requested.get();
 	}
-	// REJECTED with this message, or none.
+	// Reports RDMA_CM_EVENT_REJECTED with this message, or with none.
 	void answer(int status, int code, int version = WIRE_VERSION)
 	{
 		wire_message message;
@@ -197,7 +197,7 @@ TEST_F(Rejections, ByAnotherVersionAreReject)
 	expect_works();
 }
 
-// The next port is asked, which stays silent.
+// The next port gets a request then, and stays silent.
 TEST_F(Rejections, WithoutOurWordsMeanThatNobodyIsThere)
 {
 	const discriminator silence = discriminator_of("silence");
@@ -271,7 +271,7 @@ TEST_F(CmRequesting, AnErrorOfAnIdleQueuePairIsForgotten)
 {
 	fake_async_event_qp(IBV_EVENT_QP_FATAL, a.qp);
 	EXPECT_TRUE(eventually([] { return fake_calls("ibv_ack_async_event") == 1; }));
-	expect_works(); // an IDLE VI has nothing to lose
+	expect_works(); // an IDLE VI has no connection to lose
 }
 
 TEST_F(CmRequesting, LooksAtASilentHostAreBoundedThoughTheTransportGivesUpAtOnce)
@@ -282,7 +282,7 @@ TEST_F(CmRequesting, LooksAtASilentHostAreBoundedThoughTheTransportGivesUpAtOnce
 
 	bool ended = requested.wait_for(std::chrono::milliseconds(PATIENCE)) == std::future_status::ready;
 	EXPECT_TRUE(ended) << "the service thread goes round and round with the NIC locked";
-	fake_address("10.9.9.50", FAKE_REACH_UNREACHABLE, 0); // lets it out
+	fake_address("10.9.9.50", FAKE_REACH_UNREACHABLE, 0); // ends the request
 	requested.get();
 }
 

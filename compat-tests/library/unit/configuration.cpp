@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What the environment sets, and that junk in it is warned about and changes nothing.
+// The settings of the environment. A wrong value is ignored, with a warning.
 #include "support.h"
 
 #pragma GCC diagnostic push
@@ -44,7 +44,7 @@ void expect(const std::map<std::string, std::string> &environment, const Setting
 	EXPECT_EQ(child.err, "");
 }
 
-// Ignored with a warning that names the variable.
+// Checks that the value is ignored, with a warning that names the variable.
 void expect_warning(const std::string &name, const std::string &value)
 {
 	Child child = with({{name, value}});

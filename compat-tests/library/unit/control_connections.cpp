@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Control connections as a hand-written peer sees them: who connects, what is told, what is believed.
+// Control connections, tested by a hand-written peer: which end connects, which messages are sent, and which are
+// believed.
 #include "controlled.h"
 
 #include <cstdlib>
@@ -7,7 +8,7 @@
 namespace
 {
 
-// Before main(): the kernel is not to find out first what the library has to.
+// This is set before main(). The kernel must not find a silent peer before the library does.
 const int patient = setenv("VIPL_KEEPALIVE_SEC", "3600", 1);
 
 TEST_F(ControlConnections, AreMadeByWhoAcceptsToThePortInTheRequest)
@@ -73,7 +74,7 @@ TEST_F(ControlConnections, ThatCannotBeMadeAreDoneWithout)
 	EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST), 0) << "who refuses may have a firewall";
 }
 
-// What was connected to may have been too busy to hear us, or no NIC at all.
+// The peer may have been too busy to read our hello, or the port may belong to another program.
 TEST_F(ControlConnections, ThatEndBeforeTheHelloAreTriedAgain)
 {
 	ControlListener listener;
@@ -84,7 +85,7 @@ TEST_F(ControlConnections, ThatEndBeforeTheHelloAreTriedAgain)
 	expect_connected(again);
 }
 
-// A proxy does that. It is looked at again when a ping would have come of it.
+// A proxy behaves in this way. The library makes a ping by rdma_cm before it tries again.
 TEST_F(ControlConnections, ThatEndBeforeTheHelloAgainAreNotTriedAtOnce)
 {
 	ControlListener listener;
@@ -98,7 +99,7 @@ TEST_F(ControlConnections, ThatEndBeforeTheHelloAgainAreNotTriedAtOnce)
 	expect_state(b, VIP_STATE_CONNECTED);
 }
 
-// The peer has made one, and is gone; ours, which was put off, finds out.
+// The peer has made a control connection and then gone. So the library tries its own, which was put off.
 TEST_F(ControlConnections, ThatWerePutOffAreTriedWhenTheOtherEnds)
 {
 	ControlListener listener;
@@ -113,7 +114,7 @@ TEST_F(ControlConnections, ThatWerePutOffAreTriedWhenTheOtherEnds)
 	expect_lost(b);
 }
 
-// No firewall does that.
+// A firewall does not behave in this way.
 TEST_F(ControlConnections, ThatWereTakenAndThenAreRefusedAreTheEnd)
 {
 	ControlListener listener;
@@ -125,7 +126,7 @@ TEST_F(ControlConnections, ThatWereTakenAndThenAreRefusedAreTheEnd)
 	expect_lost(b);
 }
 
-// ---- the last word of a requester ----
+// ---- the last message of a requester ----
 
 TEST_F(ControlConnections, AskARequesterWhoseLastWordIsLate)
 {
@@ -138,7 +139,7 @@ TEST_F(ControlConnections, AskARequesterWhoseLastWordIsLate)
 	EXPECT_EQ(control.fields.from, b.qp);
 	wire_control_fields ask = control.fields, answer{0, PEER_QP, b.qp, ask.number + 1};
 	for (wire_code code : {WIRE_GONE, WIRE_CONNECTED, WIRE_UNHEARD}) {
-		control.send(code, answer); // of another attempt
+		control.send(code, answer); // a number of another attempt
 		control.send(code, {0, PEER_QP + 1, b.qp, ask.number});
 		control.send(code, {0, PEER_QP, b.qp + 1000, ask.number});
 	}
@@ -163,7 +164,7 @@ TEST_F(ControlConnections, EndAnAcceptWhoseRequesterIsGone)
 
 	ASSERT_EQ(control.next(), WIRE_ASK);
 	control.send(WIRE_GONE, {0, PEER_QP, b.qp, control.fields.number});
-	expect_state(b, VIP_STATE_IDLE); // well before the time of an accept is over
+	expect_state(b, VIP_STATE_IDLE); // well before the time limit of an accept
 	EXPECT_EQ(accepted.get(), VIP_TIMEOUT);
 }
 
@@ -177,7 +178,7 @@ TEST_F(ControlConnections, ThatEndEndAnAcceptToo)
 	EXPECT_EQ(accepted.get(), VIP_TIMEOUT);
 }
 
-// The requester may have the answer, and be connected as far as it knows.
+// The requester may have the response already, and may take itself for connected.
 TEST_F(ControlConnections, TellOfAnAcceptThatWasGivenUp)
 {
 	ControlListener listener;
@@ -194,7 +195,7 @@ TEST_F(ControlConnections, TellOfAnAcceptThatWasGivenUp)
 	EXPECT_EQ(control.fields.number, 5u);
 }
 
-// Only the request that was accepted comes again for the same VI.
+// Only the request that was accepted may come again for the same VI.
 TEST_F(ControlConnections, HaveAServerThatIsUnheardAcceptOnceMore)
 {
 	ControlListener listener;
@@ -253,7 +254,7 @@ TEST_F(ControlConnections, AreNotWaitedForWhereTheAdapterHasSeenAFirstMessage)
 
 // ---- the end of a connection ----
 
-// What was told while there was no control connection has reached nobody.
+// Messages could not be sent while there was no control connection.
 TEST_F(ControlConnections, AskWhetherConnectionsAreStillThereWhenTheyComeUp)
 {
 	ControlListener listener;
@@ -323,7 +324,7 @@ TEST_F(ControlConnections, OfAnotherHostTellNothing)
 	EXPECT_EQ(other.next_answer(), WIRE_GONE) << "nobody of that host is connected with it";
 	expect_connected(control);
 	other.close();
-	/* When this one has been heard, the end of that one has. */
+	/* The library has seen the end of `other` when it answers this one. */
 	Control last("10.9.9.3", s->extra.port);
 	last.send(WIRE_HELLO, {1, 0, 0, 0});
 	ASSERT_EQ(last.next(), WIRE_HELLO);
@@ -351,7 +352,7 @@ TEST_F(ControlConnections, ThatThePeerClosesEndAllItsConnectionsAndNoOthers)
 	expect_traffic(y, z);
 }
 
-// Both ends may have made one at the same time.
+// Both ends may have made a control connection at the same time.
 TEST_F(ControlConnections, OfWhichOneIsLeftAreEnough)
 {
 	ControlListener listener;
@@ -363,7 +364,7 @@ TEST_F(ControlConnections, OfWhichOneIsLeftAreEnough)
 	expect_connected(first);
 	first.close();
 	expect_connected(second);
-	/* When this one has been heard, the end of that one has. */
+	/* The library has seen the end of `first` when it answers this one. */
 	Control last("10.9.9.3", s->extra.port);
 	last.send(WIRE_HELLO, {1, 0, 0, 0});
 	ASSERT_EQ(last.next(), WIRE_HELLO);
@@ -372,7 +373,7 @@ TEST_F(ControlConnections, OfWhichOneIsLeftAreEnough)
 	expect_lost(b);
 }
 
-// ---- silence: TCP's keepalive or user timeout, as read() tells of it ----
+// ---- silence: read() fails because of TCP's keepalive or user timeout ----
 
 class SilentControlConnections : public ControlConnections
 {
@@ -382,7 +383,7 @@ class SilentControlConnections : public ControlConnections
 		s.reset();
 		ControlConnections::TearDown();
 	}
-	// b is connected, and its control connection ends with this error.
+	// Connects b. Its control connection then ends with this error.
 	void fall_silent(ControlListener &listener, int error)
 	{
 		s = connect_to(b, listener.port);
@@ -391,7 +392,7 @@ class SilentControlConnections : public ControlConnections
 		if (before_silence)
 			before_silence();
 		fake_fail("recv", 1, error);
-		control->send_bytes("", 1); // there is something to read
+		control->send_bytes("", 1); // makes the library read
 	}
 	std::function<void()> before_silence;
 	std::unique_ptr<Stranger> s;
@@ -412,7 +413,7 @@ TEST_F(SilentControlConnections, AreTriedOnceMoreAndTheConnectionsStay)
 	}
 }
 
-// A send may be the first to be told of what is wrong.
+// A send may be the first call that finds the error.
 TEST_F(SilentControlConnections, AreTriedOnceMoreAfterASendHasFailed)
 {
 	for (int error : {ETIMEDOUT, EHOSTUNREACH, EAGAIN}) {
@@ -432,7 +433,7 @@ TEST_F(SilentControlConnections, AreTriedOnceMoreAfterASendHasFailed)
 	}
 }
 
-// There is no room for questions about all connections: the rest follows.
+// The socket has no room for all questions. The others follow when it has.
 TEST_F(ControlConnections, AskForTheRestWhenThereIsRoom)
 {
 	ControlListener listener;
@@ -461,14 +462,14 @@ TEST_F(SilentControlConnections, ThatAreRefusedAreTheEnd)
 	expect_lost(b);
 }
 
-// The host is gone: nobody answers.
+// The host does not answer any more.
 TEST_F(SilentControlConnections, ThatStaySilentAreTheEnd)
 {
 	ControlListener listener("10.9.9.1", 0);
 	std::vector<int> fillers;
 
 	before_silence = [&] {
-		/* Into the queue of the listener, as far as it goes. */
+		/* These connections fill the listener's queue. */
 		sockaddr_in to = tcp_address("10.9.9.1", listener.port);
 		for (int i = 0; i < 4; i++) {
 			fillers.push_back(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Control connections with peers that are broken or mean harm, and where system calls fail.
+// Control connections with broken and with hostile peers, and with system calls that fail.
 #include "controlled.h"
 
 namespace
@@ -26,7 +26,7 @@ class HostileControl : public ControlConnections
 	{
 		return Control(ip, s->extra.port);
 	}
-	// It still takes connections, and talks.
+	// Checks that the NIC still takes control connections, and answers.
 	void expect_usable_control()
 	{
 		Control other = stranger();
@@ -84,7 +84,7 @@ TEST_F(HostileControl, AnotherVersionEndsTheConnection)
 TEST_F(HostileControl, NothingIsTakenBeforeTheHello)
 {
 	for (wire_code code : {WIRE_GONE, WIRE_ASK, WIRE_CONNECTED, WIRE_UNHEARD, WIRE_REQUEST}) {
-		Control other = stranger("10.9.9.1"); // where the peer is
+		Control other = stranger("10.9.9.1"); // the address of b's peer
 		other.send(code, {listener->port, PEER_QP, b.qp, psn});
 		EXPECT_EQ(other.next_answer(), 0) << code;
 	}
@@ -143,7 +143,7 @@ TEST_F(HostileControl, ManyWhoSayHelloAndAreOfNoUseAreTurnedAway)
 		ASSERT_EQ(all[static_cast<size_t>(i)].next_answer(), 0) << "the oldest go first: " << i;
 }
 
-// Only the latest 64 of them may take up memory and descriptors.
+// At most 64 such connections, the latest, may take up memory and descriptors.
 TEST_F(HostileControl, ManyWhoSayNothingAreTurnedAway)
 {
 	std::vector<Control> all;
@@ -159,7 +159,7 @@ TEST_F(HostileControl, ManyWhoSayNothingAreTurnedAway)
 	expect_usable_control();
 }
 
-// Who says port 0 takes no control connections, and so has none: it is nobody's peer.
+// A peer with port 0 in its request takes no control connections. So no control connection is that peer's.
 TEST_F(HostileControl, WithoutAPortAreNobodysEnd)
 {
 	Vi none = make_vi();
@@ -180,7 +180,7 @@ TEST_F(HostileControl, HellosMayComeAgain)
 	expect_connected(*control);
 }
 
-// Its answers wait for it, for nobody else's connections.
+// Answers that a peer does not read must not delay those of other connections.
 TEST_F(HostileControl, WhoReadsNothingIsCutOff)
 {
 	Control other = stranger();
@@ -213,7 +213,7 @@ TEST_F(HostileControl, WithoutDescriptorsWaitAndCostNothing)
 TEST_F(HostileControl, ThatAreGoneWhenTheyAreTakenAreForgotten)
 {
 	fake_fail("accept4", 1, ECONNABORTED);
-	Control other = stranger(); // and is taken the next time
+	Control other = stranger(); // the library takes it at its next try
 	expect_usable_control();
 }
 
@@ -227,7 +227,7 @@ class FailingControl : public ControlConnections,
 	}
 };
 
-// Each of these alone; the NIC works without control connections then.
+// Each of these calls fails by itself. The NIC then works without control connections.
 TEST_P(FailingControl, IsDoneWithout)
 {
 	auto [function, nth] = GetParam();
@@ -243,7 +243,7 @@ TEST_P(FailingControl, IsDoneWithout)
 	expect_state(b, VIP_STATE_CONNECTED);
 	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
 	expect_usable();
-	/* The numbers of what was closed then may be other files' by now. */
+	/* These files may have the numbers of the descriptors that were closed. The NIC must not close them. */
 	std::vector<int> files;
 	for (int i = 0; i < 8; i++)
 		files.push_back(dup(STDERR_FILENO));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// VIPL_KEEPALIVE_SEC=0: no control connections, and no trace of them.
+// VIPL_KEEPALIVE_SEC=0: there are no control connections, and no sockets for them.
 #include "controlled.h"
 
 namespace

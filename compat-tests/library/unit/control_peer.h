@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// The other end of a control connection, that is not of this library: it says what a test likes.
+// The other end of a control connection. It is not of this library, and sends any message that a
+// test likes.
 #pragma once
 
 #include <fcntl.h>
@@ -25,7 +26,7 @@ class Control
 	explicit Control(int fd) : fd_(fd)
 	{
 	}
-	// From this address to a NIC.
+	// Connects from this address to a NIC.
 	Control(const char *ip, uint16_t port, const char *nic = "10.9.9.1")
 	{
 		sockaddr_in from = tcp_address(ip, 0), to = tcp_address(nic, port);
@@ -49,7 +50,7 @@ class Control
 			::close(fd_);
 		fd_ = -1;
 	}
-	// Whatever it is. False when the peer has closed the connection.
+	// Sends any bytes. False when the peer has closed the connection.
 	bool send_bytes(const void *bytes, size_t length)
 	{
 		return ::send(fd_, bytes, length, MSG_NOSIGNAL) == static_cast<ssize_t>(length);
@@ -61,8 +62,8 @@ class Control
 		wire_write_control(&message, code, &what);
 		send_bytes(&message, sizeof(message));
 	}
-	// The code of the next message; 0 when the connection has ended, -1 when there is nothing.
-	// But for the library's questions whether its connections are still there.
+	// The code of the next message that is not WIRE_ASK. 0: the connection has ended, -1: there
+	// is no message.
 	int next_answer()
 	{
 		int code = next();
@@ -82,7 +83,7 @@ class Control
 			return 0;
 		return wire_read_control(&message, &fields);
 	}
-	// What ends it is a reset, and not an orderly end.
+	// True when the connection ends by a reset, and not in an orderly way.
 	bool is_reset()
 	{
 		char byte;
@@ -92,13 +93,13 @@ class Control
 			;
 		return got < 0 && errno == ECONNRESET;
 	}
-	wire_control_fields fields{}; // of the last one
+	wire_control_fields fields{}; // of the last message
 
       private:
 	int fd_ = -1;
 };
 
-// Where a stranger takes control connections.
+// A listener at which a stranger takes control connections.
 class ControlListener
 {
       public:
@@ -134,7 +135,7 @@ class ControlListener
 		EXPECT_TRUE(has_come());
 		return Control(accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC));
 	}
-	// And both have said who they are.
+	// Accepts a connection, and exchanges hellos.
 	Control accept_up()
 	{
 		Control control = accept();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// A NIC that strangers have control connections with.
+// A NIC with control connections to strangers.
 #pragma once
 
 #include <map>
@@ -9,7 +9,7 @@
 
 constexpr uint32_t PEER_QP = 999;
 
-// b is accepted by the NIC for strangers, who have a control connection.
+// b is connected with strangers. They have control connections.
 class ControlConnections : public NicTest
 {
       protected:
@@ -20,7 +20,7 @@ class ControlConnections : public NicTest
 		open();
 		b = make_vi();
 	}
-	// A request to this VI, answered and not confirmed.
+	// Makes a request to this VI. It is answered, and not confirmed.
 	std::unique_ptr<Stranger> answer_to(const Vi &vi, uint16_t port, uint32_t qp = PEER_QP,
 					    const char *host = "10.9.9.1")
 	{
@@ -52,7 +52,7 @@ class ControlConnections : public NicTest
 		EXPECT_EQ(accepted.get(), VIP_SUCCESS);
 		return s;
 	}
-	// What was sent before over this connection has been dealt with, and b is connected with PEER_QP.
+	// Checks that b is still connected with PEER_QP, after all messages that were sent before on this connection.
 	void expect_connected(Control &control)
 	{
 		control.send(WIRE_ASK, {0, PEER_QP, b.qp, psns[PEER_QP]});
@@ -68,7 +68,7 @@ class ControlConnections : public NicTest
 		EXPECT_EQ(state_of(vi), VIP_STATE_ERROR);
 	}
 	std::future<VIP_RETURN> accepted;
-	uint32_t psn = 0; // of the last stranger: what its connection is known by
-	std::map<uint32_t, uint32_t> psns; // of all, by their queue pairs
+	uint32_t psn = 0; // of the last stranger: the number that names its connection
+	std::map<uint32_t, uint32_t> psns; // of all strangers, by their queue pairs
 	int doors = 0;
 };

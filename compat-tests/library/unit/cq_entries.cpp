@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What a completion queue tells, and in which order.
+// The entries of a completion queue, and their order.
 #include "support.h"
 
 namespace
@@ -23,7 +23,7 @@ class CqEntries : public NicTest
 		open();
 		ASSERT_EQ(VipCreateCQ(nic, 64, &cq), VIP_SUCCESS);
 	}
-	// Connected to `from`, and both queues on the CQ.
+	// Makes a VI with both queues on the CQ, and `from` connected to it.
 	Vi make_receiver(Vi &from)
 	{
 		Vi to = make_vi(cq, cq);
@@ -31,7 +31,7 @@ class CqEntries : public NicTest
 		connect(from, to, "vi " + std::to_string(connections++));
 		return to;
 	}
-	// A message, which has arrived; nobody has asked for it.
+	// Has a message arrive, without a call that takes its completion.
 	void deliver(Vi &from, Vi &to)
 	{
 		VIP_DESCRIPTOR *d = descriptor(number++ % 500, {{memory.data(), 16}});
@@ -40,7 +40,7 @@ class CqEntries : public NicTest
 		ASSERT_EQ(post_send(from, s), VIP_SUCCESS);
 		expect_sent(from, s);
 	}
-	// All that it tells.
+	// All entries of the CQ.
 	std::vector<Entry> told()
 	{
 		std::vector<Entry> entries;
@@ -50,7 +50,7 @@ class CqEntries : public NicTest
 			entries.push_back(entry);
 		return entries;
 	}
-	// The same, of receives alone.
+	// The VIs of all entries, which must be receives.
 	std::vector<VIP_VI_HANDLE> vis_told()
 	{
 		std::vector<VIP_VI_HANDLE> vis;
@@ -63,7 +63,7 @@ class CqEntries : public NicTest
 	}
 	using Vis = std::vector<VIP_VI_HANDLE>;
 	VIP_CQ_HANDLE cq = nullptr;
-	Vi from_a, from_b; // whose peers a and b are
+	Vi from_a, from_b; // the peers of a and b
 	size_t number = 0, connections = 0;
 };
 
@@ -106,8 +106,8 @@ TEST_F(CqEntries, SendsAndReceivesOfOneViAreInTheirOrderAndThenWhatIsFlushed)
 	EXPECT_EQ(told(), expected);
 }
 
-// What arrives on another VI while the end of a connection is under way: before that the device has flushed what
-// it had, afterwards the library what it had not given to the device.
+// A message arrives at another VI while a connection ends. Before it the device has flushed the descriptors that it
+// had. After it the library flushes those that the device did not have.
 TEST_F(CqEntries, OfWhatIsFlushedComeAfterWhatTheDeviceHas)
 {
 	close();
@@ -144,7 +144,7 @@ TEST_F(CqEntries, OfABadDescriptorComeAfterWhatTheDeviceHas)
 
 	bad->DS[0].Local.Handle += 1000;
 	deliver(from, to);
-	ASSERT_EQ(post_recv(idle, bad), VIP_SUCCESS); // told at once, though no connection takes it
+	ASSERT_EQ(post_recv(idle, bad), VIP_SUCCESS); // completed at once, though no connection takes it
 	EXPECT_EQ(vis_told(), (Vis{to, idle}));
 	deliver(from, to);
 	bad->CS.Control = VIP_CONTROL_OP_RESERVED;
@@ -152,7 +152,7 @@ TEST_F(CqEntries, OfABadDescriptorComeAfterWhatTheDeviceHas)
 	EXPECT_EQ(told(), (std::vector<Entry>{{to, VIP_TRUE}, {to, VIP_FALSE}}));
 }
 
-// Wherever they are among those of others, which keep their order; and more can come afterwards.
+// The entries may be anywhere among those of other VIs, which keep their order. More can come afterwards.
 TEST_F(CqEntries, OfADestroyedViVanishFromAmongThoseOfOthers)
 {
 	for (unsigned order : {0x0, 0x1f, 0x15, 0x0a, 0x03, 0x18, 0x0e, 0x11}) {
@@ -189,7 +189,7 @@ TEST_F(CqEntries, OfADestroyedViVanishFromAmongThoseOfOthers)
 	}
 }
 
-// The entry that was taken last may be kept where its VI was.
+// The entry that was taken last may be kept in the place of the destroyed VI.
 TEST_F(CqEntries, GoOnWhenTheViIsDestroyedThatWasToldLast)
 {
 	for (bool more : {false, true}) {
@@ -209,10 +209,10 @@ TEST_F(CqEntries, GoOnWhenTheViIsDestroyedThatWasToldLast)
 	}
 }
 
-// A program that asks queues and not the CQ leaves as many entries there as there were completions.
+// A program may ask the queues and not the CQ. It then leaves one entry per completion there.
 TEST_F(CqEntries, StayWhenDescriptorsAreTakenWithoutThem)
 {
-	const size_t COUNT = 2500; // more than twice what a ring has places for
+	const size_t COUNT = 2500; // more than twice the places of a ring
 	a = make_receiver(from_a);
 	b = make_receiver(from_b);
 	std::map<VIP_VI_HANDLE, size_t> entries;
@@ -228,7 +228,7 @@ TEST_F(CqEntries, StayWhenDescriptorsAreTakenWithoutThem)
 		entries[vi]++;
 	EXPECT_EQ(entries[a], COUNT);
 	EXPECT_EQ(entries[b], 3U);
-	// And all is in order afterwards.
+	// The order is right afterwards, too.
 	deliver(from_b, b);
 	deliver(from_a, a);
 	deliver(from_a, a);
@@ -253,7 +253,7 @@ TEST_F(CqEntries, OfADestroyedViVanishAlsoWhenSomeHadNoPlace)
 	EXPECT_EQ(vis_told(), (Vis{b, b, b}));
 }
 
-// Their memory is that of as many queues as there are.
+// The CQ needs memory for as many queues as it has.
 TEST_F(CqEntries, OfManyVisAreInOrder)
 {
 	const size_t COUNT = 40;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Devices with little room: what does not fit is held back and fed later, and nothing is lost.
+// Devices with little room. Work that does not fit is held back and posted later, and none is lost.
 #include "support.h"
 
 namespace
@@ -8,7 +8,7 @@ namespace
 class DeviceLimits : public NicTest
 {
       protected:
-	// Posts `count` receives at b and sends at a; all arrive, in order.
+	// Posts `count` receives at b and sends at a. All messages arrive, in order.
 	void expect_all_arrive(size_t count)
 	{
 		for (size_t i = 0; i < count; i++)
@@ -37,7 +37,7 @@ TEST_F(DeviceLimits, ShortWorkQueuesCarryAllThatIsPosted)
 		open_with([=](fake_device &d) { d.max_qp_wr = depth; });
 		make_pair();
 		options([](fake_options &o) { o.exact_depths = true; });
-		if (depth >= 16) // with fewer, messages outrun the receives
+		if (depth >= 16) // with fewer, a message may find no receive
 			expect_all_arrive(static_cast<size_t>(depth));
 		expect_traffic(a, b);
 		close();
@@ -76,7 +76,7 @@ TEST_F(DeviceLimits, SmallCqsCarryAllThatIsPosted)
 	}
 }
 
-// 8 VIs with 20 receives each on a CQ of 31: some must wait for their place.
+// 8 VIs have 20 receives each on a CQ of 31 entries, so some receives must wait for a place.
 TEST_F(DeviceLimits, ManyVisOnASmallCqTakeTurns)
 {
 	VIP_CQ_HANDLE cq;
@@ -96,7 +96,7 @@ TEST_F(DeviceLimits, ManyVisOnASmallCqTakeTurns)
 	for (size_t i = 0; i < VIS * EACH; i++)
 		ASSERT_EQ(post_recv(receivers[i / EACH], descriptor(i, {{memory.data(), 4}})),
 			  VIP_SUCCESS);
-	// Only who has a receive at the device may be sent to; whose turn that is, is open.
+	// A message may go only to a VI with a receive at the device. The order of the VIs is open.
 	std::vector<size_t> received(VIS);
 	for (size_t total = 0; total < VIS * EACH; total++) {
 		size_t i = VIS;
@@ -152,7 +152,7 @@ TEST_F(DeviceLimits, ResizingACqMakesRoomForThoseThatHadNone)
 	std::vector<Vi> vis;
 	fake_fail_always("ibv_resize_cq", ENOMEM);
 	EXPECT_EQ(VipResizeCQ(cq, 10000), VIP_ERROR_RESOURCE);
-	for (size_t i = 0; i < 5; i++) { // 5 * 1000 receives, and 4094 entries
+	for (size_t i = 0; i < 5; i++) { // 5 * 1000 receives, but 4094 entries
 		Vi other = make_vi();
 		vis.push_back(make_vi(nullptr, cq));
 		connect(other, vis[i], "vi " + std::to_string(i));
@@ -193,7 +193,7 @@ TEST_F(DeviceLimits, ACqOfADeviceThatCannotResizeIsNotResized)
 	expect_traffic(a, b);
 }
 
-// Receives that nobody sends to must not keep the same CQ's sends from going.
+// Receives without a message must not keep the same CQ's sends from going.
 TEST_F(DeviceLimits, SendsGoThoughReceivesFillTheirCq)
 {
 	VIP_CQ_HANDLE cq;

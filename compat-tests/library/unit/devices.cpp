@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Devices that differ from rxe: keys, segments, what happens to work in ERR and RESET.
+// Devices that differ from rxe: in keys, in segments, and in the work of queue pairs in ERR and
+// RESET.
 #include "support.h"
 
 #include <set>
@@ -119,7 +120,7 @@ TEST_P(Habits, ErrorsFlushAllInOrderAndTheViConnectsAgain)
 		for (size_t i = 1; i < 5; i++)
 			expect_received(b, receives[i], VIP_STATUS_DESC_FLUSHED_ERROR);
 		expect_state(b, VIP_STATE_ERROR);
-		// Posted in ERROR: completed at once, whatever the device does.
+		// A descriptor that is posted in ERROR completes at once, whatever the device does.
 		for (const Vi &vi : {a, b}) {
 			VIP_DESCRIPTOR *late = descriptor(30, {{memory.data(), 2}}), *done;
 			ASSERT_EQ(post_recv(vi, late), VIP_SUCCESS);
@@ -175,7 +176,7 @@ INSTANTIATE_TEST_SUITE_P(
 			Habit{"WithTimewait", [](fake_options &o) { o.timewait_ms = 1; }}),
 	[](const auto &each) { return each.param.name; });
 
-// The device tells of an access that it refused: the handler learns what it was.
+// The device reports that it has refused an access, so the handler gets the precise error.
 TEST_F(Devices, RefusedRdmaIsToldAsSuchWhereTheDeviceTells)
 {
 	Memory closed;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// A call below that fails, as parameter of a test.
+// A failing call below the library, as the parameter of a test.
 #pragma once
 
 #include "support.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Changing attributes of VIs and regions when a call below fails, and on devices that can more or
-// less of it.
+// Changes of attributes of VIs and regions, when a call below fails, and on devices with different
+// abilities.
 #include "support.h"
 
 #include <sys/mman.h>
@@ -96,7 +96,7 @@ TEST_F(FaultsViAttributes, WhatTheQueuePairHasNothingToDoWithNeedsNoOther)
 	ASSERT_EQ(VipSetViAttributes(a, &changed), VIP_SUCCESS);
 	EXPECT_EQ(query(a).MaxTransferSize, 1000u);
 	EXPECT_EQ(fake_calls("ibv_create_qp"), made);
-	// The first tag is another name of the default one.
+	// The first tag is another name of the default tag.
 	ASSERT_EQ(VipCreatePtag(nic, &changed.Ptag), VIP_SUCCESS);
 	ASSERT_EQ(VipSetViAttributes(a, &changed), VIP_SUCCESS);
 	EXPECT_EQ(fake_calls("ibv_create_qp"), made);
@@ -145,7 +145,7 @@ class FaultsMemAttributes : public NicTest
 		fake_set_devices(1, &device);
 		open();
 	}
-	// rxe cannot re-register; hardware that can gives every region an rkey.
+	// rxe cannot re-register. Hardware that can gives every region an rkey.
 	void open_rxe()
 	{
 		open_with([](fake_device &) {});
@@ -172,7 +172,7 @@ class FaultsMemAttributes : public NicTest
 		EXPECT_EQ(VipQueryMem(nic, bytes, handle, &got), VIP_SUCCESS);
 		return got;
 	}
-	// Whether an RDMA write of a's into the region arrives, on a connection of its own.
+	// True when an RDMA write of a's into the region arrives. It uses a connection of its own.
 	bool writable()
 	{
 		make_pair();
@@ -192,7 +192,7 @@ class FaultsMemAttributes : public NicTest
 		drop_pair();
 		return written;
 	}
-	// Whether a message into the region arrives at a VI of the tag.
+	// True when a message into the region arrives at a VI of the tag.
 	bool receivable(VIP_PROTECTION_HANDLE tag = nullptr)
 	{
 		make_pair();
@@ -313,7 +313,7 @@ TEST_F(FaultsMemAttributes, OthersTakeRightsAwayAndCannotGiveThem)
 	EXPECT_EQ(VipDestroyPtag(nic, tag), VIP_SUCCESS);
 }
 
-// A region that peers cannot reach has no rkey there, and changing it does not give it one.
+// On such a device a region without rights has no rkey, and a change does not give it one.
 TEST_F(FaultsMemAttributes, ADeviceThatGivesNoKeyLaterCannotGiveRights)
 {
 	open_with([](fake_device &d) { d.rereg_mr = true; });
@@ -330,7 +330,7 @@ TEST_F(FaultsMemAttributes, ADeviceThatGivesNoKeyLaterCannotGiveRights)
 	EXPECT_TRUE(receivable(tag));
 	ASSERT_EQ(VipDeregisterMem(nic, bytes, handle), VIP_SUCCESS);
 	ASSERT_EQ(add(rights(true)), VIP_SUCCESS);
-	for (bool write : {false, true}) { // one that it had may come back
+	for (bool write : {false, true}) { // a right that the region had can be given back
 		ASSERT_EQ(set(rights(write)), VIP_SUCCESS);
 		EXPECT_EQ(writable(), write);
 	}
@@ -359,7 +359,7 @@ TEST_F(FaultsMemAttributes, AFailingChangeIsErrorResourceAndChangesNothing)
 	EXPECT_EQ(VipDestroyPtag(nic, tag), VIP_SUCCESS) << "nobody uses it";
 }
 
-// Whatever the reason is: security is not to depend on it.
+// The rights must go for any reason of the failure: security depends on it.
 TEST_F(FaultsMemAttributes, RightsAreTakenAwayAlsoWhereChangingInPlaceFails)
 {
 	open_hardware();
@@ -417,7 +417,7 @@ TEST_F(FaultsMemAttributes, PeersCannotBeAllowedToWriteToMemoryThatIsOnlyRead)
 	attributes = rights(true);
 	EXPECT_EQ(VipSetMemAttributes(nic, page, handle, &attributes), VIP_ERROR_RESOURCE);
 	EXPECT_EQ(fake_calls("ibv_rereg_mr"), 0u) << "some would";
-	// As it is, it can have another tag.
+	// The region can still get another tag.
 	make_tag();
 	attributes = rights(false, make_tag());
 	EXPECT_EQ(VipSetMemAttributes(nic, page, handle, &attributes), VIP_SUCCESS);
@@ -425,7 +425,8 @@ TEST_F(FaultsMemAttributes, PeersCannotBeAllowedToWriteToMemoryThatIsOnlyRead)
 	munmap(page, 4096);
 }
 
-// The region keeps a handle that the device has forgotten, and gives to the next but some.
+// The region keeps its handle after a change. The device has forgotten that handle, and will use it
+// again.
 TEST_F(FaultsMemAttributes, AHandleThatIsKeptIsNotGivenTwice)
 {
 	open_rxe();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Connecting when a call below fails: the documented code on the side that fails, an end of the
-// wait on the other, both VIs IDLE with their receives still posted, and the next try works.
+// Connecting when a call below fails. The side where it fails returns the documented code, and the wait of the other
+// side ends. Both VIs are IDLE and keep their receives, and the next try works.
 #include "faults.h"
 #include "two_vis.h"
 
@@ -12,7 +12,7 @@ namespace
 class FaultsConnect : public TwoVis
 {
       protected:
-	// As if nothing had happened; the receives are those posted in the beginning.
+	// Checks that the VIs connect and work. Their receives are those posted in the beginning.
 	void expect_works()
 	{
 		forget_faults();
@@ -56,8 +56,8 @@ INSTANTIATE_TEST_SUITE_P(
 			Fault{"rdma_connect", 4, ENOMEM, VIP_ERROR_RESOURCE}),
 	name_of);
 
-// The requester's last steps. Transitions by now: INIT of the requester; INIT, RTR, RTS of who
-// accepts; RTR, RTS of the requester.
+// The requester's last steps. The transitions before them: INIT of the requester; INIT, RTR, RTS of the server. Then
+// come RTR and RTS of the requester.
 class LastStepFails : public FaultsConnect, public testing::WithParamInterface<Fault>
 {
 };
@@ -122,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(FaultsConnect, AcceptFails,
 					 Fault{"ibv_modify_qp", 3, ENOMEM, VIP_ERROR_RESOURCE}),
 			 name_of);
 
-// Some devices never let a queue pair out of ERR again, although RESET succeeds.
+// Some devices never let a queue pair out of ERR again, although the change to RESET succeeds.
 TEST_F(FaultsConnect, AQueuePairThatCannotBeUsedAgainIsReplaced)
 {
 	VIP_DESCRIPTOR *r = descriptor(0, {{memory.data(), 8}});
@@ -139,7 +139,7 @@ TEST_F(FaultsConnect, AQueuePairThatCannotBeUsedAgainIsReplaced)
 	expect_works();
 }
 
-// Soft-RoCE's goes on with the read that it was answering.
+// A queue pair of soft-RoCE would go on with the read that it was answering.
 TEST_F(FaultsConnect, AQueuePairThatWasConnectedIsNotUsedAgain)
 {
 	connect(a, b, "once");
@@ -186,7 +186,7 @@ TEST_F(FaultsConnect, AWaitThatCannotListenIsErrorResource)
 		fake_fail(function, 1, ENOMEM);
 		EXPECT_EQ(wait("fault", 5000, &conn), VIP_ERROR_RESOURCE) << function;
 	}
-	fake_fail_always("rdma_bind_addr", EADDRINUSE); // four processes wait there
+	fake_fail_always("rdma_bind_addr", EADDRINUSE); // as if four processes waited there
 	EXPECT_EQ(wait("fault", 1, &conn), VIP_TIMEOUT) << "they may only have waited lately";
 	EXPECT_EQ(wait("fault", PATIENCE, &conn), VIP_ERROR_RESOURCE) << "for longer than the grace time";
 	expect_works();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Making tags, regions, CQs and VIs when a call below fails.
+// Creating tags, regions, CQs and VIs when a call below fails.
 #include "support.h"
 
 #include <algorithm>
@@ -36,7 +36,8 @@ class FaultsCreate : public NicTest
 	char bytes[4096];
 };
 
-// A cache of registrations that gives one up and tries again may be refused hundreds of times.
+// A program with a cache of registrations may be refused hundreds of times: it frees one and tries
+// again.
 TEST_F(FaultsCreate, ManyRefusedRegistrationsDoNotFillTheLog)
 {
 	const auto start = std::chrono::steady_clock::now();
@@ -48,7 +49,8 @@ TEST_F(FaultsCreate, ManyRefusedRegistrationsDoNotFillTheLog)
 	const std::string log = testing::internal::GetCapturedStderr();
 	fake_fail_always("ibv_reg_mr", 0);
 
-	// One, at once, and one in five seconds; of a process that has logged none before.
+	// The log gets one line at once, and one in five seconds. This process has logged none
+	// before.
 	const auto lines = std::count(log.begin(), log.end(), '\n');
 	EXPECT_EQ(log.find("vipl: error: cannot register 4096 bytes: "), 0u) << log;
 	EXPECT_LE(lines, 1 + (std::chrono::steady_clock::now() - start) / 5s) << log;
@@ -88,7 +90,7 @@ TEST_F(FaultsCreate, ADeviceThatRefusesInlineDataIsAskedWithout)
 	EXPECT_EQ(create_vi(), VIP_SUCCESS);
 	EXPECT_EQ(fake_calls("ibv_create_qp"), calls + 2);
 	EXPECT_EQ(VipDestroyVi(vi), VIP_SUCCESS);
-	fake_fail("ibv_create_qp", 2, EINVAL); // the second VI of the pair
+	fake_fail("ibv_create_qp", 2, EINVAL); // that of the second VI of the pair
 	make_pair();
 	expect_traffic(a, b);
 }
@@ -115,7 +117,7 @@ TEST_F(FaultsCreate, TagsThatCannotBeMadeAreErrorResource)
 	VIP_PROTECTION_HANDLE first, second;
 
 	fake_fail_always("ibv_alloc_pd", ENOMEM);
-	VIP_RETURN rc = VipCreatePtag(nic, &first); // may do without a domain of its own
+	VIP_RETURN rc = VipCreatePtag(nic, &first); // it may do without a domain of its own
 	VIP_RETURN rc2 = VipCreatePtag(nic, &second);
 	EXPECT_TRUE(rc == VIP_SUCCESS || rc == VIP_ERROR_RESOURCE);
 	EXPECT_EQ(rc2, VIP_ERROR_RESOURCE);
@@ -148,7 +150,6 @@ TEST_F(FaultsCreate, MemoryThatIsOnlyReadIsRegisteredWithoutWriting)
 	EXPECT_EQ(register_memory(true), VIP_ERROR_RESOURCE) << "peers shall write there";
 }
 
-// The tag of memory that could not be registered has no user.
 TEST_F(FaultsCreate, AFailedRegistrationDoesNotUseItsTag)
 {
 	VIP_PROTECTION_HANDLE tag;
@@ -187,7 +188,7 @@ TEST_F(FaultsCreate, LimitsOfTheDeviceAreErrorResource)
 	expect_usable();
 }
 
-// What cannot be given back is gone, but nothing else suffers.
+// A failure loses the object below the library, and does no other harm.
 TEST_F(FaultsCreate, DeregistrationThatFailsBelowDoesNoHarm)
 {
 	expect_clean = false;
@@ -223,7 +224,7 @@ TEST_F(FaultsCreate, ManyCqsShareChannels)
 		ASSERT_EQ(VipCreateCQ(nic, 1, &cq), VIP_SUCCESS);
 	EXPECT_LE(fake_live().channels, 64);
 	fake_fail_always("ibv_create_comp_channel", EMFILE);
-	make_pair(cqs[70], cqs[99]); // needs no further channel
+	make_pair(cqs[70], cqs[99]); // it needs no further channel
 	fake_fail_always("ibv_create_comp_channel", 0);
 	expect_traffic(a, b);
 	EXPECT_EQ(VipDestroyCQ(cqs[70]), VIP_ERROR_RESOURCE) << "in use";

@@ -58,7 +58,7 @@ TEST_F(FaultsData, ASendThatFindsNoRoomWaitsForEarlierOnes)
 	ASSERT_EQ(post_send(a, s[2]), VIP_SUCCESS);
 	EXPECT_EQ(fake_posted(a.qp, FAKE_SEND), 1);
 	fake_fail_always("ibv_post_send", 0);
-	// Nobody asks for the completion of the first.
+	// The program does not ask for the completion of the first send.
 	int moved = 0;
 	EXPECT_TRUE(eventually([&] { return (moved += fake_progress(-1)) == 3; }));
 	for (int i = 0; i < 3; i++) {
@@ -164,7 +164,7 @@ TEST_F(FaultsData, DisconnectingThoughThePeerCannotBeToldSucceeds)
 		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
 		EXPECT_EQ(state_of(a), VIP_STATE_IDLE);
 		expect_received(a, r[0], VIP_STATUS_DESC_FLUSHED_ERROR);
-		expect_state(b, VIP_STATE_ERROR); // the end of the connection tells it
+		expect_state(b, VIP_STATE_ERROR); // the end of the connection reports it
 		end();
 	}
 }
@@ -173,7 +173,7 @@ TEST_F(FaultsData, DisconnectingAQueuePairThatCannotBeStoppedStillFlushesAll)
 {
 	ASSERT_EQ(post_recv(a, r[0]), VIP_SUCCESS);
 	ASSERT_EQ(post_recv(a, r[1]), VIP_SUCCESS);
-	fake_fail("ibv_modify_qp", 1, EIO); // to ERR
+	fake_fail("ibv_modify_qp", 1, EIO); // the change to ERR
 	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
 	expect_received(a, r[0], VIP_STATUS_DESC_FLUSHED_ERROR);
 	expect_received(a, r[1], VIP_STATUS_DESC_FLUSHED_ERROR);
@@ -183,7 +183,7 @@ TEST_F(FaultsData, DisconnectingAQueuePairThatCannotBeStoppedStillFlushesAll)
 TEST_F(FaultsData, DisconnectingAQueuePairThatCannotBeResetStillFlushesAll)
 {
 	ASSERT_EQ(post_recv(a, r[0]), VIP_SUCCESS);
-	fake_fail("ibv_modify_qp", 2, EIO); // to RESET
+	fake_fail("ibv_modify_qp", 2, EIO); // the change to RESET
 	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
 	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
 	expect_received(a, r[0], VIP_STATUS_DESC_FLUSHED_ERROR);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Opening a NIC when a call below fails: VIP_ERROR_RESOURCE, nothing is left, the next try works.
+// Opening a NIC when a call below fails. The result is VIP_ERROR_RESOURCE, nothing is left, and the
+// next try works.
 #include "faults.h"
 
 namespace
@@ -34,7 +35,8 @@ INSTANTIATE_TEST_SUITE_P(
 			Fault{"rdma_create_event_channel", 1, EMFILE},
 			Fault{"rdma_create_id", 1, ENOMEM}, Fault{"rdma_bind_addr", 1, ENODEV},
 			Fault{"getifaddrs", 1, ENOMEM},
-			// To try for UC; then the tag's.
+			// The first three calls are those of a trial of UC. The fourth is the
+			// default tag's.
 			Fault{"ibv_alloc_pd", 1, ENOMEM}, Fault{"ibv_create_cq", 1, ENOMEM},
 			Fault{"ibv_create_qp", 1, ENOMEM}, Fault{"ibv_alloc_pd", 2, ENOMEM}),
 	name_of);

@@ -12,7 +12,7 @@ class Fork : public NicTest
 {
 };
 
-// No more than this may run in a child of a process with threads.
+// A child of a process with threads may do no more than this.
 int refused(const std::function<VIP_RETURN()> &call)
 {
 	return call() != VIP_INVALID_PARAMETER;
@@ -45,7 +45,7 @@ TEST_F(Fork, TheParentsHandlesAreRefusedInTheChild)
 	int status = -1;
 	ASSERT_EQ(waitpid(pid, &status, 0), pid);
 	EXPECT_EQ(status, 0);
-	expect_traffic(a, b); // nothing has changed here
+	expect_traffic(a, b); // the parent's objects still work
 }
 
 } // namespace

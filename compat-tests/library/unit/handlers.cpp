@@ -77,7 +77,7 @@ TEST_F(Handlers, RunOneAtATimeAndNoneStartsAfterTheNicIsClosed)
 	EXPECT_EQ(most, 1);
 }
 
-// A program may post badly in a loop; what is not its mistake must get through to the handler.
+// A program may make the same wrong post in a loop. Other errors must still reach the handler.
 TEST_F(Handlers, OfManyMistakesHearSomeAndOfALostConnectionAllTheSame)
 {
 	std::promise<void> go;

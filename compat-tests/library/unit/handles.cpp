@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The table of handles: what names an object, for how long, and who waits for whom.
+// The table of handles: the objects that handles name, for how long, and the waits for references.
 #include <atomic>
 #include <cstdint>
 #include <fstream>
@@ -144,7 +144,7 @@ TEST(Handles, DrainWaitsForEveryReference)
 	ASSERT_TRUE(object_hold(&thing.base));
 	ASSERT_TRUE(object_retire(&thing.base));
 	std::thread drainer([&] {
-		object_drain(&thing.base, 1); // the one of object_hold()
+		object_drain(&thing.base, 1); // 1: the reference of object_hold()
 		EXPECT_EQ(left.load(), 0);
 		drained = true;
 	});
@@ -157,8 +157,8 @@ TEST(Handles, DrainWaitsForEveryReference)
 	EXPECT_TRUE(drained);
 }
 
-// Threads take what the handle names and give it back, as fast as they can, while one object after
-// another goes.
+// Threads get the object of the handle and put it, as fast as they can. Meanwhile one object after another is
+// destroyed.
 TEST(Handles, NoThreadGetsAnObjectThatIsGone)
 {
 	std::atomic<uintptr_t> handle{0};

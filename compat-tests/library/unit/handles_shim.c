@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* object_at.h has atomic types, which C++ does not know. */
+/* object_at.h has atomic types, which C++ cannot read. */
 #include "core/object_at.h"
 
 void *shim_object_at(VIP_PVOID handle, enum object_kind kind);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Requests that come soon after a wait are held for the next one, on both devices.
+// A request that comes soon after a wait is held for the next wait. The tests run on both devices.
 #include "stranger.h"
 
 #include <sys/resource.h>
@@ -17,17 +17,17 @@ unsigned rendezvous_address(struct sockaddr_un *address, uid_t user,
 }
 #pragma GCC diagnostic pop
 
-// Held for a twentieth of it, which no test waits for.
+// Requests are held for a twentieth of the grace time. No test waits for that.
 const int longer = grace_msec = 20 * static_cast<int>(PATIENCE);
 
 namespace
 {
 
-// Who asks once, and is not of this library.
+// A requester that is not of this library. It makes one request.
 struct Asker {
 	virtual ~Asker() = default;
 	virtual void give_up() = 0;
-	// What it is refused with.
+	// The result with which the NIC refuses it.
 	virtual VIP_RETURN answer() = 0;
 };
 
@@ -115,7 +115,7 @@ class LoopbackAsker : public Asker
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 };
 
-// How many file descriptors this process may have.
+// Limits the number of file descriptors of this process.
 class FileLimit
 {
       public:
@@ -134,7 +134,7 @@ class FileLimit
 	rlimit before{};
 };
 
-// Another grace time than that of this program.
+// Sets another grace time than that of this program.
 class GraceTime
 {
       public:
@@ -148,14 +148,14 @@ class GraceTime
 	}
 
       private:
-	// The environment is read once per process, before any of this.
+	// The environment has been read by then: that happens once per process.
 	static void set(int msec)
 	{
 		const_cast<struct config *>(config())->grace_msec = msec;
 	}
 };
 
-// All processes of this host are there on the loopback device, other tests as well.
+// On the loopback device all processes of this host meet, those of other tests as well.
 std::string door(const std::string &name = "")
 {
 	return std::to_string(getpid()) + name;
@@ -180,7 +180,7 @@ class HeldRequests : public NicTest, public testing::WithParamInterface<const ch
 	{
 		return !strcmp(GetParam(), "via_lo");
 	}
-	// Until the NIC has seen all that has come before: it refuses such a request at once.
+	// Waits until the NIC has seen all earlier requests: it refuses this one at once.
 	void let_arrive(const std::string &at = door())
 	{
 		EXPECT_EQ(ask("equal", at, true)->answer(), VIP_NO_MATCH);
@@ -189,7 +189,7 @@ class HeldRequests : public NicTest, public testing::WithParamInterface<const ch
 	{
 		ASSERT_EQ(wait(at, 0, &conn), VIP_TIMEOUT);
 	}
-	// Whose request there is by now, or "".
+	// Takes a request without waiting. Returns its discriminator, or "" if there is none.
 	std::string take(const std::string &at = door())
 	{
 		Address local("0.0.0.0", at), remote;
@@ -251,7 +251,7 @@ TEST_P(HeldRequests, WhoseRequesterHasGoneAreLeftOut)
 	EXPECT_EQ(take(), "");
 }
 
-// Those who have gone count until somebody waits.
+// Requests whose requester has gone count until the next wait.
 TEST_P(HeldRequests, AreAThousandAndTwentyFourAtMost)
 {
 	const FileLimit limit(4096);
@@ -270,7 +270,7 @@ TEST_P(HeldRequests, AreAThousandAndTwentyFourAtMost)
 	EXPECT_EQ(take(), "later");
 }
 
-// On RDMA devices they need none.
+// A held request on an RDMA device needs no file descriptor.
 TEST_P(HeldRequests, LeaveHalfOfTheFileDescriptorsToTheProgram)
 {
 	const int next = dup(0);
@@ -287,7 +287,7 @@ TEST_P(HeldRequests, LeaveHalfOfTheFileDescriptorsToTheProgram)
 	EXPECT_EQ(take(), is_loopback() ? "" : "asker");
 }
 
-// One that comes too late to be held gets the same answer.
+// A request that comes too late to be held gets the same answer.
 TEST_P(HeldRequests, AreToldThatTheServerIsBusyWhenTheirTimeIsOver)
 {
 	const GraceTime some_seconds(20 * 500);

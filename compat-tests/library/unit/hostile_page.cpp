@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The page of a CQ, which all peers of its queues can write: what they do there changes the order of completions at
-// most, and nothing is lost.
+// The page of a CQ, which all peers of its queues can write. Their writes change the order of completions at most, and
+// nothing is lost.
 //
-// The agent may look at the CQ at any time. So in each of these tests what is told is the same, whenever that is.
+// The agent may look at the CQ at any time. So each of these tests expects the same completions, whenever it does.
 #include "hostile_peer.h"
 #include "support.h"
 
@@ -15,7 +15,7 @@
 namespace
 {
 
-constexpr uint32_t kFar = 1U << 31; // of any stamp that there can be
+constexpr uint32_t kFar = 1U << 31; // from any stamp that can be in use
 
 class HostilePage : public NicTest
 {
@@ -35,7 +35,7 @@ class HostilePage : public NicTest
 	}
 	void connect_hostile(Vi &vi, Peer &peer, const std::string &name)
 	{
-		// All processes of this host are there, other tests as well.
+		// On the loopback device all processes of this host meet, those of other tests as well.
 		const std::string door = name + std::to_string(getpid());
 		VIP_CONN_HANDLE conn = nullptr;
 
@@ -50,7 +50,7 @@ class HostilePage : public NicTest
 		peer.reset(connected.get());
 		ASSERT_TRUE(peer);
 	}
-	// Until the peer confirms, the call is under way.
+	// The call does not return until the peer confirms.
 	std::future<VIP_RETURN> accept_hostile(VIP_VI_HANDLE vi, Peer &peer, const std::string &name)
 	{
 		const std::string door = name + std::to_string(getpid());
@@ -64,7 +64,7 @@ class HostilePage : public NicTest
 		peer.reset(asked.get());
 		return accepted;
 	}
-	// As an honest peer does.
+	// Sends a message as an honest peer does.
 	static void send(const Peer &peer)
 	{
 		send(peer, hostile_peer_stamp(peer.get()));
@@ -74,7 +74,7 @@ class HostilePage : public NicTest
 		hostile_peer_publish(peer.get(), stamp);
 		hostile_peer_announce(peer.get());
 	}
-	// Whose completions the CQ tells next, so many; each of them is a message.
+	// Takes `count` completions of the CQ, which must be messages, and returns their VIs.
 	Vis told(size_t count)
 	{
 		Vis vis;
@@ -91,7 +91,7 @@ class HostilePage : public NicTest
 		return vis;
 	}
 
-	// A message with a stamp so far from the counter is told after one that was there before.
+	// A message whose stamp is so far from the counter is reported after an earlier message.
 	void expect_late(uint32_t distance)
 	{
 		for (bool lies_a : {false, true}) {
@@ -164,7 +164,7 @@ TEST_F(HostilePage, BitsOfQueuesThatDoNotExistAreNobodys)
 	EXPECT_EQ(told(1), Vis{a});
 }
 
-// Its connection ends before the agent has looked after what bits are missing, mostly.
+// In most runs the connection ends before the agent looks for messages without bits.
 TEST_F(HostilePage, AMessageWhoseBitsAreMissingComesBeforeTheEnd)
 {
 	send(of_a);
@@ -180,7 +180,7 @@ TEST_F(HostilePage, AMessageWhoseBitsAreMissingComesBeforeTheEnd)
 	}
 }
 
-// Nothing has asked this NIC for a completion so far.
+// The program has made no call that asks for a completion.
 TEST_F(HostilePage, AMessageWhoseBitsAreMissingIsFoundAlsoByAProgramThatNeverAsks)
 {
 	hostile_peer_publish(of_a.get(), hostile_peer_stamp(of_a.get()));
@@ -191,7 +191,7 @@ TEST_F(HostilePage, AMessageWhoseBitsAreMissingIsFoundAlsoByAProgramThatNeverAsk
 
 // ---- before the connection is known ----
 
-// Who is told of it may answer. This peer has no receive for that.
+// A program may answer such a message. This peer has no receive for the answer.
 TEST_F(HostilePage, WhatAnswersAMessageThatComesBeforeTheConnectionIsKnownIsKeptUntilThen)
 {
 	for (bool confirms : {true, false}) {
@@ -217,7 +217,8 @@ TEST_F(HostilePage, WhatAnswersAMessageThatComesBeforeTheConnectionIsKnownIsKept
 
 // ---- Reliable Reception ----
 
-// Who watches its memory may answer before the messages that came with it are taken. The peer's send is done then.
+// A program that watches its memory may answer before the messages that came later are taken. By then the peer's send
+// is done.
 TEST_F(HostilePage, AMessageIsConsumedBeforeItsReceiveIsComplete)
 {
 	constexpr size_t kMore = 200;

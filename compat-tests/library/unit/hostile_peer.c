@@ -21,7 +21,7 @@ struct hostile_peer {
 	uint32_t written;
 };
 
-/* Who waits may come later. */
+/* The server may begin to wait later. */
 static bool find(int fd, const struct discriminator *wanted)
 {
 	const int64_t end = deadline_after(PATIENCE_MSEC);
@@ -37,7 +37,7 @@ static bool find(int fd, const struct discriminator *wanted)
 	return false;
 }
 
-/* The region table is empty: nobody copies to or from this peer. */
+/* The region table is empty: no other process copies to or from this peer. */
 static bool ask(int fd, const struct discriminator *wanted, uint16_t reliability,
 		uint32_t max_transfer)
 {
@@ -71,7 +71,7 @@ static bool take_answer(struct hostile_peer *peer)
 
 	if (poll(&readable, 1, PATIENCE_MSEC) != 1 ||
 	    hello_receive(peer->fd, &hello, fds) != HELLO_ACCEPT)
-		return false; /* nothing else brings descriptors */
+		return false; /* no other answer has descriptors with it */
 	peer->link = link_map(fds[1]);
 	peer->page = cq_page_map(fds[2]);
 	peer->queue = hello.queue - 1;

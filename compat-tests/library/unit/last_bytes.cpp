@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The last bytes of an RDMA write, which programs watch: on soft-RoCE they go in a request of their own.
+// The last bytes of an RDMA write, which programs watch. On soft-RoCE they go in a request of their own.
 #include "many_segments.h"
 
 namespace
@@ -16,7 +16,7 @@ class LastBytes : public ManySegments
 		make_pair();
 		options([](fake_options &o) { o.manual = true; });
 	}
-	// The number of requests that this RDMA write takes. It is with the device then.
+	// Posts an RDMA write, and returns the number of requests that it takes. The device has them then.
 	uint64_t requests_of(const std::vector<size_t> &lengths, unsigned control = 0)
 	{
 		uint64_t before = requests();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The biased lock: who owns it, and that owning it or not it excludes.
+// The biased lock: its owner, and mutual exclusion with and without an owner.
 #include "locks_shim.h"
 
 #include <atomic>
@@ -10,7 +10,7 @@
 namespace
 {
 
-const int MANY = 1000; // times in a row after which a lock is owned for sure
+const int MANY = 1000; // of takings in a row, after which a lock has an owner for sure
 
 class Locks : public testing::Test
 {
@@ -89,7 +89,7 @@ TEST_F(Locks, WhoComesWhileTheOwnerIsInsideWaits)
 		shim_lock_release(shared);
 	});
 	while (shim_lock_can_be_owned() && shim_lock_is_owned(shared))
-		std::this_thread::yield(); // until the other thread is on its way in
+		std::this_thread::yield(); // until the other thread is about to take it
 	EXPECT_FALSE(got_it);
 	inside++;
 	shim_lock_release(shared);
@@ -98,7 +98,7 @@ TEST_F(Locks, WhoComesWhileTheOwnerIsInsideWaits)
 	EXPECT_EQ(inside, MANY + 2);
 }
 
-// The owner runs at full speed; the others come now and then, so ownership comes and goes.
+// The owner takes the lock at full speed. The other threads take it now and then, so the owner changes.
 TEST_F(Locks, ExcludeWhileTheOwnerChanges)
 {
 	const int visitors = 2, visits = 300;

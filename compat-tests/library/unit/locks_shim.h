@@ -12,11 +12,11 @@ struct lock *shim_lock_create(void);
 void shim_lock_destroy(struct lock *lock);
 void shim_lock_acquire(struct lock *lock);
 void shim_lock_release(struct lock *lock);
-// Is it taken without its mutex by some thread?
+// True when the lock has a bias owner.
 int shim_lock_is_owned(const struct lock *lock);
-// The calling thread is one of the library's from now on.
+// From now on the calling thread is one of the library's.
 void shim_lock_be_guest(void);
-// Does the kernel have what ownership needs?
+// True when the kernel has the system call that ownership needs.
 int shim_lock_can_be_owned(void);
 
 #ifdef __cplusplus

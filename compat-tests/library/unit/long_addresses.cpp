@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Host addresses of 16 bytes: what programs see of them, which ones an RDMA device has, and that it
-// meets others by IPv4 and by IPv6.
+// Host addresses of 16 bytes: the addresses that programs see, those that an RDMA device has, and
+// connections by IPv4 and by IPv6.
 #include "peer_requests.h"
 
 #include <arpa/inet.h>
@@ -9,7 +9,7 @@
 namespace
 {
 
-// Before the library reads it.
+// This is set before the library reads it.
 const int asked_for = setenv("VIPL_ADDRESS_BYTES", "16", 1);
 
 constexpr size_t HEADER = offsetof(VIP_NET_ADDRESS, HostAddress);
@@ -30,7 +30,7 @@ void set_addresses(fake_device &device, const std::vector<const char *> &address
 class LongAddresses : public NicTest
 {
       protected:
-	// Opens a NIC on a device with these addresses; tells which one is the NIC's.
+	// Opens a NIC on a device with these addresses. Returns the NIC's address.
 	std::string open_at(const std::vector<const char *> &addresses)
 	{
 		VIP_NIC_ATTRIBUTES attributes{};
@@ -40,7 +40,8 @@ class LongAddresses : public NicTest
 		EXPECT_EQ(attributes.NicAddressLen, 16);
 		return text_of(attributes.LocalNicAddress);
 	}
-	// b waits, a asks it at this address; tells which address b is told of a.
+	// b waits, and a makes a request to this address. Returns the address of a that
+	// VipConnectWait gives to b.
 	std::string meet(const char *ip)
 	{
 		std::future<VIP_RETURN> requested = request_async(a, "door", ip);
@@ -116,7 +117,7 @@ TEST_F(LongAddresses, OfTheNicAreLinkLocalOnlyWhereNothingElseIsIPv6)
 	EXPECT_EQ(open_at({"fe80::1", "fd00::1"}), "fd00::1");
 }
 
-// The kernel lists the newest first.
+// The kernel lists the newest address first.
 TEST_F(LongAddresses, OfTheNicAreTheOldestOfSeveral)
 {
 	EXPECT_EQ(open_at({"fd00::3", "fd00::2", "fd00::1", "fe80::1"}), "fd00::1");
@@ -201,7 +202,7 @@ TEST_F(LongAddresses, OfOtherLengthsAreInvalid)
 	}
 }
 
-// ---- listening, on both ----
+// ---- listening, at both addresses ----
 
 TEST_F(LongAddresses, AreBothListenedOnOrNeither)
 {
@@ -219,8 +220,8 @@ TEST_F(LongAddresses, AreBothListenedOnOrNeither)
 	EXPECT_EQ(meet("fd00::1"), "fd00::1");
 }
 
-// Somebody else, who waits at one of the addresses only, has the first port.
-// An interface that was down has lost its IPv6 addresses, but not those of IPv4.
+// rdma_bind_addr() says that one of the addresses is not there. An interface that was down has lost
+// its IPv6 addresses, but not those of IPv4.
 TEST_F(LongAddresses, ThatHaveGoneAreNotListenedOnAndTheOthersAre)
 {
 	VIP_CONN_HANDLE conn;
@@ -230,7 +231,7 @@ TEST_F(LongAddresses, ThatHaveGoneAreNotListenedOnAndTheOthersAre)
 		uint64_t before = fake_calls("rdma_listen");
 
 		fake_fail("rdma_bind_addr", nth, EADDRNOTAVAIL);
-		/* Another name each time: the one before is still listened for. */
+		/* Each wait needs another discriminator: the one before is still listened for. */
 		EXPECT_EQ(wait("half " + std::to_string(nth), 1, &conn), VIP_TIMEOUT) << nth;
 		EXPECT_EQ(fake_calls("rdma_listen") - before, 1u) << nth;
 	}
@@ -268,7 +269,8 @@ TEST_F(LongAddresses, AreListenedOnAtTheSamePort)
 	rdma_destroy_event_channel(channel);
 }
 
-// Here those of IPv6 cannot: the kernel has no such address. Or peers would connect in vain.
+// Here the IPv6 address cannot take them: the kernel does not have it. So peers must get the port
+// of the IPv4 address.
 TEST_F(LongAddresses, ThatCannotTakeControlConnectionsLeaveThatToTheOthers)
 {
 	options([](fake_options &to) { to.sockets = true; });
@@ -290,9 +292,9 @@ TEST_F(LongAddresses, ThatCannotTakeControlConnectionsLeaveThatToTheOthers)
 	EXPECT_EQ(accepted.get(), VIP_TIMEOUT);
 }
 
-// ---- between equals ----
+// ---- peer-to-peer ----
 
-// Of two hosts the one has the lesser IPv4 address, the other one the lesser IPv6 address.
+// One of the two hosts has the lesser IPv4 address, and the other one the lesser IPv6 address.
 class TwoLongHosts : public TwoHosts
 {
       protected:
@@ -315,7 +317,7 @@ TEST_F(TwoLongHosts, WithTheSameNameMeetByIPv6)
 	expect_meeting("fd00::2", "fd00::1");
 }
 
-// Which is not the address that the NICs are known by: both still agree who asks.
+// This is not the address that the NICs report. Both ends still agree which one makes the request.
 TEST_F(TwoLongHosts, WithTheSameNameMeetByIPv4)
 {
 	expect_meeting("10.9.9.1", "::ffff:10.9.9.2");

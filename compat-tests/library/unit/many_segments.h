@@ -31,7 +31,7 @@ class ManySegments : public NicTest
 		memset(base_.get(), 0, SIZE);
 		ASSERT_EQ(VipRegisterMem(nic, base_.get(), SIZE, &rights, &handle_), VIP_SUCCESS);
 	}
-	// The lengths of `count` segments, all different from their neighbours'.
+	// The lengths of `count` segments. Each differs from its neighbours.
 	static std::vector<size_t> uneven(size_t count)
 	{
 		std::vector<size_t> lengths(count);
@@ -44,7 +44,7 @@ class ManySegments : public NicTest
 	{
 		return std::accumulate(lengths.begin(), lengths.end(), size_t{0});
 	}
-	// `offset`: where its segments lie in the data, one after the other with a gap of `gap`.
+	// The segments lie one after the other from `offset` in the data, with gaps of `gap` bytes.
 	VIP_DESCRIPTOR *many(size_t number, size_t offset, const std::vector<size_t> &lengths,
 			     unsigned control = 0, size_t gap = 3)
 	{
@@ -58,7 +58,7 @@ class ManySegments : public NicTest
 		}
 		return d;
 	}
-	// An RDMA write to here.
+	// Makes an RDMA write to the offset `to` of the same data.
 	VIP_DESCRIPTOR *write_many(size_t number, size_t to, size_t offset,
 				   const std::vector<size_t> &lengths, unsigned control = 0)
 	{
@@ -95,7 +95,7 @@ class ManySegments : public NicTest
 			offset += length + gap;
 		}
 	}
-	// The bytes of the segments, without the gaps; what is in the gaps has to be zero.
+	// The bytes of the segments, without the gaps. The bytes in the gaps must be zero.
 	std::string bytes(size_t offset, const std::vector<size_t> &lengths, size_t gap = 3)
 	{
 		std::string all;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The name service: the hosts file, then the system.
+// The name service: it asks the hosts file first, and then the system.
 #include "support.h"
 
 #include <arpa/inet.h>
@@ -11,7 +11,8 @@
 namespace
 {
 
-// What the system knows: the name of an address, and this machine's; a name's addresses.
+// The answers of the system: the names of addresses, the name of this machine, and the addresses of
+// names.
 std::map<std::string, std::string> known;
 std::string machine = "no-such-host.invalid";
 std::map<std::string, std::vector<const char *>> listed;
@@ -28,7 +29,7 @@ std::string text_of(const sockaddr *address)
 
 } // namespace
 
-// Also as they are: what is not listed here the system knows.
+// The real function answers for names that are not in `listed`.
 extern "C" int getaddrinfo(const char *name, const char *service, const addrinfo *hints,
 			   addrinfo **all)
 {
@@ -41,7 +42,7 @@ extern "C" int getaddrinfo(const char *name, const char *service, const addrinfo
 		return real(name, service, hints, all);
 	*all = nullptr;
 	for (const char *address : found->second)
-		if (!real(address, service, hints, end)) // unless it is of another family
+		if (!real(address, service, hints, end)) // else it is of another family
 			end = &(*end)->ai_next;
 	return *all ? 0 : EAI_NONAME;
 }
@@ -82,7 +83,7 @@ class Names : public testing::Test
 	{
 		unlink(path);
 	}
-	// Looks `name` up with this hosts file; "" when there is no such name.
+	// Looks `name` up with this hosts file. Returns "" if there is no such name.
 	std::string look_up(const std::string &hosts, const std::string &name, VIP_ULONG index = 0)
 	{
 		FILE *file = fopen(path, "w");
@@ -111,7 +112,7 @@ class Names : public testing::Test
 
 		open_nic(&nic);
 		ASSERT_EQ(VipNSInit(nic, nullptr), VIP_SUCCESS);
-		memset(address.bytes, 0xFF, 4); // what is there on entry is ignored
+		memset(address.bytes, 0xFF, 4); // the bytes there on entry are ignored
 		VIP_RETURN rc = VipNSGetHostByName(nic, &copy[0], address.get(), index);
 		if (rc == VIP_SUCCESS) {
 			const unsigned char *h =
@@ -129,7 +130,7 @@ class Names : public testing::Test
 		EXPECT_EQ(VipCloseNic(nic), VIP_SUCCESS);
 		EXPECT_EQ(fake_live_total(), 0);
 	}
-	// The name of an address with this hosts file; "" when it has none.
+	// The name of an address with this hosts file, or "" if it has none.
 	std::string name_of(const std::string &hosts, const std::vector<int> &six)
 	{
 		Address address;
@@ -165,7 +166,7 @@ class Names : public testing::Test
 		}
 		EXPECT_EQ(VipCloseNic(nic), VIP_SUCCESS);
 	}
-	std::string bytes = "6"; // of a host address
+	std::string bytes = "6"; // the length of a host address
 	const char *nic_ipv6 = nullptr;
 	char path[32] = "/tmp/vipl-hosts-XXXXXX";
 };

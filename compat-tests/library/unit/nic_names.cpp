@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Which device the name of a NIC means: by number, by name, by VIPL_NIC_MAP.
+// The device that the name of a NIC means: by number, by name, or by VIPL_NIC_MAP.
 #include "support.h"
 
 namespace
 {
 
-// Opens `name` with this many devices "fake<N>"; the device it got, or the code.
+// Opens `name` with `devices` devices "fake<N>". Returns the name of the device, or the code.
 std::string opened(const std::string &name, int devices, const std::string &map = "")
 {
 	static const char *const names[] = {"fake0", "fake1", "fake2"};
@@ -104,7 +104,7 @@ TEST(NicNames, WithoutVerbsInTheKernelTheFirstIsTheLoopback)
 	fake_reset();
 }
 
-// What is said of a NIC that cannot be opened.
+// The message about a NIC that cannot be opened.
 std::string complaint(const char *address, const char *address_bytes)
 {
 	Child child = in_child({{"VIPL_ADDRESS_BYTES", address_bytes}}, [&] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// VipRecvNotify and VipCQNotify when the device or the system fails, and what they cost.
+// VipRecvNotify and VipCQNotify: failures of the device or the system, and their costs.
 #include "support.h"
 
 #include <atomic>
@@ -58,7 +58,7 @@ TEST_F(Notify, WithoutFileDescriptorsIsAResourceError)
 	rlimit before{}, none{};
 	ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
 	none = {0, before.rlim_max};
-	// Nothing else in between: a sanitizer needs file descriptors, too.
+	// No other call may come in between, since a sanitizer needs file descriptors, too.
 	ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
 	VIP_RETURN rc = VipRecvNotify(handle, nullptr, count);
 	ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
@@ -75,7 +75,7 @@ TEST_F(Notify, ThatHasBeenServedCostsNothingAnyMore)
 	ASSERT_TRUE(reach(1));
 	uint64_t armed = fake_calls("ibv_req_notify_cq");
 	for (int i = 0; i < 50; i++)
-		expect_traffic(a, b); // with waits that need not sleep
+		expect_traffic(a, b); // its waits need not sleep
 	EXPECT_EQ(fake_calls("ibv_req_notify_cq"), armed);
 }
 
@@ -95,7 +95,7 @@ TEST_F(Notify, ThatIsOutstandingSleepsAlsoAfterItWasWokenForNothing)
 	uint64_t armed = fake_calls("ibv_req_notify_cq");
 	ASSERT_EQ(VipCQNotify(cq, nullptr, ignore), VIP_SUCCESS);
 	EXPECT_TRUE(eventually([&] { return fake_calls("ibv_req_notify_cq") > armed; }));
-	EXPECT_EQ(VipDestroyVi(on_cq), VIP_SUCCESS); // wakes all who wait at its CQs
+	EXPECT_EQ(VipDestroyVi(on_cq), VIP_SUCCESS); // wakes all threads that wait at its CQs
 	EXPECT_TRUE(eventually([&] { return fake_calls("ibv_req_notify_cq") > armed + 1; }));
 	double before = cpu_msec();
 	poll(nullptr, 0, 300);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Connections between equals when a call below fails: the documented code at the end that fails,
-// and the other one goes on.
+// Peer-to-peer connections when a call below fails. The end where it fails returns the documented
+// code, and the other end goes on.
 #include "faults.h"
 #include "peer_requests.h"
 
@@ -14,7 +14,7 @@ TEST_F(PeerRequests, WhoCannotListenIsToldAtOnce)
 		EXPECT_EQ(ask(b, "b", "a"), VIP_ERROR_RESOURCE) << function;
 		EXPECT_EQ(outcome_so_far(b), VIP_INVALID_STATE) << function;
 	}
-	fake_fail_always("rdma_bind_addr", EADDRINUSE); // four processes wait there
+	fake_fail_always("rdma_bind_addr", EADDRINUSE); // as if four processes waited there
 	EXPECT_EQ(ask(b, "b", "a"), VIP_ERROR_RESOURCE);
 	expect_works();
 }
@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(
 			Fault{"rdma_connect", 6, ENOMEM, VIP_ERROR_RESOURCE}),
 	name_of);
 
-// Transitions when b has asked: INIT of a; RTR, RTS of b; RTR, RTS of a.
+// The transitions after b's request: INIT of a; RTR, RTS of b; RTR, RTS of a.
 class MeetingFails : public PeerRequests, public testing::WithParamInterface<Fault>
 {
 };
@@ -115,7 +115,7 @@ INSTANTIATE_TEST_SUITE_P(PeerRequests, AskerFails,
 					 Fault{"ibv_modify_qp", 5, ENOMEM, VIP_ERROR_RESOURCE}),
 			 name_of);
 
-// These say that the other end has gone again: it may come back.
+// Such an error says that the other end has gone again. It may come back.
 class VanishesAmidConnecting : public MeetingFails
 {
 };

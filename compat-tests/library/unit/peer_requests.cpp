@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Connections between equals: who is taken for the other end, time, events that come at a bad time,
-// and calls in the middle.
+// Peer-to-peer connections: the choice of the other end, time, events at a bad time, and calls in the middle.
 #include "peer_requests.h"
 
 #include <memory>
@@ -16,7 +15,7 @@ TEST_F(PeerRequests, ConnectInEitherOrder)
 	ASSERT_EQ(VipDisconnect(b), VIP_SUCCESS);
 	EXPECT_TRUE(eventually([] { return fake_live().ids == 0; }));
 	ASSERT_EQ(ask(a, "a", "b"), VIP_SUCCESS);
-	next_look(8); // it has looked in vain
+	next_look(8); // a has looked for b in vain
 	ASSERT_EQ(ask(b, "b", "a"), VIP_SUCCESS);
 	EXPECT_EQ(outcome(a), VIP_SUCCESS);
 	EXPECT_EQ(outcome(b), VIP_SUCCESS);
@@ -60,7 +59,7 @@ TEST_F(PeerRequests, NobodyThereIsATimeoutAtBothEndsAndLeavesNothing)
 
 TEST_F(PeerRequests, ASilentOrDeadHostIsATimeout)
 {
-	fake_address("10.9.9.50", FAKE_REACH_SILENT, 10); // the transport gives up, we do not
+	fake_address("10.9.9.50", FAKE_REACH_SILENT, 10); // the transport gives up, the library does not
 	fake_address("10.9.9.77", FAKE_REACH_TIMEOUT, 10);
 	for (const char *ip : {"10.9.9.50", "10.9.9.77"}) {
 		uint64_t before = fake_calls("rdma_resolve_addr");
@@ -83,14 +82,15 @@ TEST_F(PeerRequests, LooksGetRareAfterTheGraceTime)
 {
 	ASSERT_EQ(ask(a, "a", "b", 1500), VIP_SUCCESS);
 	EXPECT_EQ(outcome(a), VIP_TIMEOUT);
-	// Four requests each: some 11 looks in the grace time, 9 after it; or else 90.
+	// A look takes four requests. Some 11 looks come in the grace time and 9 after it. At the same rate there would
+	// be 90.
 	EXPECT_LT(fake_calls("rdma_connect"), 4 * 40u);
 	EXPECT_GT(fake_calls("rdma_connect"), 4 * 4u);
 }
 
 TEST_F(PeerRequests, WhoWaitsForOneMayStillBeConnectedInTheMeantime)
 {
-	ask_silence(VIP_INFINITE); // the agent must not wait for an answer
+	ask_silence(VIP_INFINITE); // the agent must not block for the answer
 	Vi x = make_vi(), y = make_vi();
 	connect(x, y, "meantime");
 	expect_traffic(x, y);
@@ -178,7 +178,7 @@ TEST_F(PeerRequests, TheDeviceFailsEndsAllOfThem)
 class Answers : public PeerRequests
 {
       protected:
-	// REJECTED with this message, or none.
+	// Reports RDMA_CM_EVENT_REJECTED with this message, or with none.
 	void answer(int status, int code, int version = WIRE_VERSION)
 	{
 		wire_message message;
@@ -211,7 +211,7 @@ TEST_F(Answers, ThatNobodyIsThereMoveTheLookToTheNextPort)
 	answer(28, WIRE_NO_MATCH);
 	next_look(3);
 	answer(28, WIRE_NO_MATCH);
-	next_look(4); // another look
+	next_look(4); // the next look begins
 	EXPECT_EQ(outcome(a), VIP_TIMEOUT);
 	expect_works();
 }
@@ -229,7 +229,7 @@ TEST_F(PeerRequests, StrangersAreNotTakenForTheOtherEnd)
 	struct {
 		const char *wanted, *own;
 		wire_code code;
-	} cases[] = {{"b", "a", WIRE_REQUEST}, // right, but for anybody
+	} cases[] = {{"b", "a", WIRE_REQUEST}, // right, but not a peer-to-peer request
 		     {"b", "", WIRE_MUTUAL_REQUEST},
 		     {"b", "b", WIRE_MUTUAL_REQUEST},
 		     {"b", "aa", WIRE_MUTUAL_REQUEST},

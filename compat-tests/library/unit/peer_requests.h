@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// What the tests of connections between equals share. Of "a" and "b", a has the lesser name and
-// asks, b listens.
+// The base class of the tests of peer-to-peer connections. Of "a" and "b", a has the lesser name
+// and makes the request, and b listens.
 #pragma once
 
 #include "stranger.h"
@@ -43,7 +43,7 @@ class PeerRequests : public TwoVis
 		ASSERT_EQ(state_of(b), VIP_STATE_CONNECTED);
 		expect_messages();
 	}
-	// As if nothing had happened.
+	// Checks that the VIs are IDLE, and that they connect and work.
 	void expect_works()
 	{
 		forget_faults();
@@ -53,14 +53,14 @@ class PeerRequests : public TwoVis
 		ask_both();
 		expect_connected();
 	}
-	// a asks a host that says nothing: only the test will answer.
+	// a makes a request to a silent host. Only the test can answer it.
 	void ask_silence(VIP_ULONG timeout = PATIENCE)
 	{
 		fake_address("10.9.9.50", FAKE_REACH_SILENT, 1000000);
 		ASSERT_EQ(ask(a, "a", "b", timeout, "10.9.9.50"), VIP_SUCCESS);
 		next_look(0);
 	}
-	// Until there have been more requests to connect than so many.
+	// Waits until there have been more than `before` requests to connect.
 	void next_look(uint64_t before)
 	{
 		EXPECT_TRUE(eventually([&] { return fake_calls("rdma_connect") > before; }));
@@ -73,7 +73,7 @@ class PeerRequests : public TwoVis
 	}
 };
 
-// a is on the one host, b on the other.
+// a is on one host, b on the other one.
 class TwoHosts : public PeerRequests
 {
       protected:
@@ -103,7 +103,7 @@ class TwoHosts : public PeerRequests
 		}
 		NicTest::TearDown();
 	}
-	// The first one has 10.9.9.1.
+	// The first device has 10.9.9.1.
 	virtual void give_addresses(fake_device &, fake_device &other)
 	{
 		other.addresses[0] = "10.9.9.2";

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Where no control connection comes about, rdma_cm is asked whether the peer's host is there.
+// Where no control connection can be made, the library asks the peer's host by rdma_cm: a ping.
 #include "controlled.h"
 
 namespace
 {
 
-// b's peer is on 10.9.9.1, x's on 10.9.9.2. Nobody takes control connections.
+// b's peer is on 10.9.9.1, x's on 10.9.9.2. Neither takes control connections.
 class Ping : public ControlConnections
 {
       protected:
@@ -17,7 +17,7 @@ class Ping : public ControlConnections
 	void TearDown() override
 	{
 	}
-	// Who does not answer for so long is gone.
+	// Runs `body` with this VIPL_KEEPALIVE_SEC: after it a host that does not answer is gone.
 	void run(const std::function<void()> &body, const char *seconds = "1")
 	{
 		Child child = in_child({{"VIPL_KEEPALIVE_SEC", seconds}}, [&] {
@@ -38,7 +38,7 @@ class Ping : public ControlConnections
 		});
 		EXPECT_EQ(child.status, 0) << child.out << child.err;
 	}
-	// Calls of rdma_connect() beyond `before`, none of which is under way.
+	// Waits for `count` calls of rdma_connect() after the first `before`. None of those may be under way.
 	void expect_pings(uint64_t before, uint64_t count)
 	{
 		EXPECT_TRUE(eventually([&] { return fake_calls("rdma_connect") == before + count; }));
@@ -74,7 +74,7 @@ TEST_F(Ping, FindsOutThatThereIsNoWayAnyMore)
 	});
 }
 
-// What takes connections there may be a proxy.
+// A proxy may take connections at that port.
 TEST_F(Ping, FindsOutThatAHostIsGoneWhosePortTakesConnectionsAndClosesThem)
 {
 	run([this] {
@@ -106,7 +106,7 @@ TEST_F(Ping, IsNotWaitedForAfterTcpHasFoundOut)
 		"3600");
 }
 
-// When x is lost, b would have been long since.
+// b would have been lost long before x is.
 TEST_F(Ping, LeavesConnectionsWithAHostThatAnswers)
 {
 	run([this] {
@@ -132,7 +132,7 @@ TEST_F(Ping, ThatIsLostIsRepeated)
 	});
 }
 
-// iWARP wants a queue pair for it; and there may be no descriptor for an id.
+// iWARP needs a queue pair for a ping, and there may be no file descriptor for an id.
 TEST_F(Ping, ThatCannotBeMadeTellsNothing)
 {
 	for (const char *function : {"rdma_connect", "rdma_create_id"})
@@ -148,7 +148,7 @@ TEST_F(Ping, ThatCannotBeMadeTellsNothing)
 		});
 }
 
-// b's would be due before x's is.
+// The ping for b would be due before the one for x.
 TEST_F(Ping, IsNotMadeWhenTheConnectionHasEnded)
 {
 	run([this] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Work goes on whatever the program asks for, and completes in the order of posting.
+// Work goes on even if the program asks for other work only. It completes in the order of posting.
 #include "support.h"
 
 #include <atomic>
@@ -19,7 +19,8 @@ class Progress : public NicTest
 	}
 };
 
-// Far more than the device's send queue holds; VipSendDone is called only at the very end.
+// There are far more sends than the device's queue holds. VipSendDone is called only at the very
+// end.
 TEST_F(Progress, SendsGoThoughTheProgramNeverPollsTheSendQueue)
 {
 	const size_t COUNT = 600;
@@ -119,7 +120,7 @@ TEST_F(Progress, SeveralThreadsPostAndTakeOnOneVi)
 			VIP_DESCRIPTOR *done = nullptr;
 			VIP_DESCRIPTOR *s = descriptor(700 + t, {{memory.data(100), 8}});
 			for (size_t i = 0; i < EACH; i++) {
-				// One descriptor each, and any thread may take it.
+				// Each thread posts its own descriptor. Any thread may take it.
 				if (post_send(a, s) != VIP_SUCCESS || !eventually([&] {
 					    return VipSendDone(a, &done) == VIP_SUCCESS;
 				    }))

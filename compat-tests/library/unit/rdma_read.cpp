@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// RDMA reads on devices that differ: what is asked for, what is waited for, what is refused and how
-// each end is told.
+// RDMA reads on devices that differ: requests, waits, refusals, and the errors at each end.
 #include "support.h"
 
 #include <cstring>
@@ -20,7 +19,7 @@ class RdmaRead : public NicTest
 		vi_kind.EnableRdmaRead = VIP_TRUE;
 		make_pair();
 	}
-	// The memory can be read and written by peers.
+	// Gives peers the right to read and to write the memory.
 	void readable()
 	{
 		EXPECT_EQ(VipDeregisterMem(nic, memory.base, memory.handle), VIP_SUCCESS);
@@ -75,7 +74,8 @@ TEST_F(RdmaRead, AsManyAreUnderWayAsTheDeviceCan)
 	}
 }
 
-// A fence for the device, and no data that was fetched before the read has brought it.
+// The device gets a fence. The send has no inline data, which would be fetched before the read is
+// done.
 TEST_F(RdmaRead, AFencedSendIsFencedAndNotInline)
 {
 	start();
@@ -106,7 +106,7 @@ TEST_F(RdmaRead, AFencedSendIsFencedAndNotInline)
 	}
 }
 
-// Where there are no reads there is nothing to wait for, and no fence in the device.
+// An Unreliable VI has no reads, so a fence has nothing to wait for, and the device gets none.
 TEST_F(RdmaRead, AFenceOnAnUnreliableViIsNone)
 {
 	vi_kind.ReliabilityLevel = VIP_SERVICE_UNRELIABLE;
@@ -142,7 +142,7 @@ TEST_F(RdmaRead, DevicesWithoutReadsRefuseAllOfIt)
 	expect_sent(a, d, VIP_STATUS_FORMAT_ERROR | READ);
 }
 
-// The peer's device can answer no read: it says so, and nobody waits for ever.
+// The peer's device can answer no read. The library reports that, and no call waits for ever.
 TEST_F(RdmaRead, OfAPeerWithoutReadsIsRefused)
 {
 	fake_device devices[2];
@@ -194,7 +194,7 @@ class RefusedRead : public RdmaRead, public testing::WithParamInterface<Refusal>
 {
 };
 
-// The device tells that an access was refused, and not which.
+// The device reports that it has refused an access, but not which kind of access.
 TEST_P(RefusedRead, TellsTheTargetWhatIsKnown)
 {
 	options([](fake_options &o) { o.async_errors = true; });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Between two waits a server is busy, not absent: who asks then is told so, and asks again.
+// Between two waits a server is busy, not absent. A request gets that answer then, and the requester repeats it.
 #include "peer_requests.h"
 
 #include <chrono>
@@ -11,12 +11,12 @@ namespace
 class RecentWaits : public TwoVis
 {
       protected:
-	// One that nobody answers.
+	// Waits, but no request comes.
 	void wait_in_vain(const std::string &door)
 	{
 		ASSERT_EQ(wait(door, 0, &conn), VIP_TIMEOUT);
 	}
-	// How the NIC refuses a request: the wire's code, or 0 when nobody listens.
+	// The code with which the NIC refuses a request, or 0 when it does not listen.
 	int refusal(const std::string &door, wire_code code = WIRE_REQUEST)
 	{
 		wire_message message = good_request(door, "", code);
@@ -25,7 +25,7 @@ class RecentWaits : public TwoVis
 		EXPECT_EQ(s.next(), RDMA_CM_EVENT_REJECTED);
 		return s.code;
 	}
-	// Until so long after the beginning, in grace times.
+	// Waits until `grace_times` grace times after the beginning.
 	void pass(double grace_times)
 	{
 		auto until = begin + std::chrono::duration<double, std::milli>(grace_times * grace_msec);
@@ -58,7 +58,7 @@ TEST_F(RecentWaits, ThatGotARequestAreRememberedToo)
 	EXPECT_EQ(refusal("door"), WIRE_BUSY);
 }
 
-// What one NIC holds is not kept from another one that waits, until the first one's grace time is over.
+// A NIC that has waited lately keeps a port from another NIC that waits, until its grace time is over.
 TEST_F(RecentWaits, GiveWayToAnotherNicSoon)
 {
 	VIP_NIC_HANDLE other;
@@ -79,7 +79,7 @@ TEST_F(RecentWaits, GiveWayToAnotherNicSoon)
 	EXPECT_EQ(VipCloseNic(other), VIP_SUCCESS);
 }
 
-// Four NICs that have waited lately have all ports: a fifth one gets one when a grace time is over.
+// Four NICs that have waited lately have all ports. A fifth NIC gets a port when a grace time is over.
 TEST_F(RecentWaits, GiveWayToAFifthNicInTheEnd)
 {
 	std::vector<VIP_NIC_HANDLE> nics(5);
@@ -106,7 +106,7 @@ TEST_F(RecentWaits, GiveWayToAFifthNicInTheEnd)
 		EXPECT_EQ(VipCloseNic(other), VIP_SUCCESS);
 }
 
-// Of servers that accept, prepare, and wait anew.
+// A server may wait, accept, prepare, and wait again.
 TEST_F(RecentWaits, KeepARequestAliveForMoreThanTheGraceTime)
 {
 	wait_in_vain("door");
@@ -137,7 +137,7 @@ TEST_F(RecentWaits, AreRememberedUpToEight)
 	for (const char *door : {"1", "2", "3", "4", "5", "6", "7", "8"})
 		wait_in_vain(door);
 	EXPECT_EQ(fake_live().ids, 8);
-	wait_in_vain("1"); // now it is the latest
+	wait_in_vain("1"); // now it is the latest one
 	wait_in_vain("9");
 	EXPECT_EQ(fake_live().ids, 8);
 	EXPECT_EQ(refusal("2"), 0) << "it was the oldest";
@@ -168,12 +168,13 @@ TEST_F(RecentWaits, ThatEndDoNotEndANewerWait)
 	EXPECT_EQ(fake_calls("rdma_listen"), 1u) << "there was always somebody who listened";
 }
 
-// ---- what the requester makes of that ----
+// ---- the requester ----
 
 class BusyServer : public RecentWaits
 {
       protected:
-	// Tells a of three ports where nobody waits and, after the grace time, of this at the fourth.
+	// Refuses a's requests at three ports with WIRE_NO_MATCH. Refuses the one at the fourth port with `last`, after
+	// the grace time.
 	void answer_after_the_grace_time(wire_code last)
 	{
 		fake_address("10.9.9.50", FAKE_REACH_SILENT, 1000000);
@@ -181,7 +182,7 @@ class BusyServer : public RecentWaits
 			return request(a, "door", VIP_INFINITE, "10.9.9.50");
 		});
 		ASSERT_TRUE(asks_at(0));
-		begin = std::chrono::steady_clock::now(); // the grace time has begun before
+		begin = std::chrono::steady_clock::now(); // the grace time began before this
 		for (unsigned port = 0; port < 3; port++)
 			answer(port, WIRE_NO_MATCH);
 		ASSERT_TRUE(asks_at(3));
@@ -192,7 +193,7 @@ class BusyServer : public RecentWaits
 	{
 		return eventually([&] { return id_asking(port) != nullptr; });
 	}
-	// Whatever asks there: when a request is late to be answered there is a repetition of it, too.
+	// Refuses all requests at the port. A request whose answer is late has a repetition.
 	void answer(unsigned port, wire_code code)
 	{
 		wire_message message;
@@ -255,7 +256,7 @@ class RecentWaitsOnLoopback : public RecentWaits
 				  [this] { return request(a, door, VIP_INFINITE, own.c_str()); });
 	}
 	std::string own;
-	// All processes of this host are there, other tests as well.
+	// On the loopback device all processes of this host meet, those of other tests as well.
 	const std::string door = "door of " + std::to_string(getpid());
 };
 
@@ -281,9 +282,9 @@ TEST_F(RecentWaitsOnLoopback, AreNotForEver)
 	EXPECT_EQ(ask_door().get(), VIP_NO_MATCH);
 }
 
-// ---- between equals ----
+// ---- peer-to-peer ----
 
-// Who listens as an equal has left when its request is over: nobody is told that it is busy.
+// A VI that listens for a peer-to-peer connection is gone when its request is over. It does not count as a busy server.
 TEST_F(PeerRequests, ThatAreOverAreNotListenedForAnyMore)
 {
 	wire_message message = good_request("b", "a", WIRE_MUTUAL_REQUEST);

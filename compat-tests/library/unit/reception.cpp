@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Reliable Reception on an RC queue pair: the mark behind each message, and what fails with it.
+// Reliable Reception on an RC queue pair. Tests the mark (the flush atomic) behind each message,
+// and failures with it.
 #include "support.h"
 
 #include <cstring>
@@ -104,7 +105,7 @@ class ReceptionRoom : public Reception, public testing::WithParamInterface<int>
 	}
 };
 
-// With room for one request the mark follows when the message is done.
+// With room for one request only, the mark is posted when the message is done.
 TEST_P(ReceptionRoom, ShortSendQueuesCarryAllThatIsPosted)
 {
 	open_with([](fake_device &d) { d.max_qp_wr = GetParam(); });
@@ -158,7 +159,7 @@ TEST_F(Reception, AMarkThatIsRefusedForGoodBreaksTheConnection)
 	fake_fail_always("ibv_post_send", EIO);
 	EXPECT_TRUE(eventually([&] { return fake_progress(-1), s->CS.Status; }));
 	expect_sent(a, at(2));
-	expect_sent(a, s, REMOTE); // the first took the receive
+	expect_sent(a, s, REMOTE); // the first message took the receive
 	expect_state(a, VIP_STATE_ERROR);
 	expect_state(b, VIP_STATE_ERROR);
 }
@@ -200,7 +201,8 @@ TEST_F(Reception, ALostPeerBeforeTheMarkIsAnError)
 	expect_state(a, VIP_STATE_ERROR);
 }
 
-// Nothing but the mark: what the VI does not allow is not allowed by its queue pair.
+// The mark gives the peer no other right: the queue pair does not allow RDMA that the VI does not
+// allow.
 TEST_F(Reception, OpensNothingElseToThePeer)
 {
 	vi_kind.EnableRdmaWrite = VIP_FALSE;

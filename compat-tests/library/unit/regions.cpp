@@ -92,7 +92,7 @@ TEST_F(Regions, LookUpsDuringUpdatesSeeOneOrTheOther)
 	reader.join();
 }
 
-// Handles that all want the same slot, or neighbouring ones, at the end of the table too.
+// All these handles want the same slot or a neighbouring one, at the end of the table, too.
 TEST_F(Regions, CollidingHandlesStayFoundWhateverIsRemoved)
 {
 	std::vector<uint32_t> handles;
@@ -147,7 +147,7 @@ TEST_F(Regions, LookUpsWhileOthersRegisterSeeAllOrNothing)
 	std::atomic<long> found{0};
 	std::vector<std::thread> readers;
 
-	ASSERT_EQ(shim_insert(table, 77, 770), 0); // always there
+	ASSERT_EQ(shim_insert(table, 77, 770), 0); // it is there all the time
 	for (int i = 0; i < 2; i++) {
 		readers.emplace_back([&, i] {
 			for (uint32_t n = static_cast<uint32_t>(i); !stop; n++) {

@@ -13,11 +13,11 @@ struct region_table;
 
 struct region_table *shim_table_create(void);
 void shim_table_destroy(struct region_table *table);
-// `tag` stands for all that is stored with the handle; the region starts at that address.
+// `tag` stands for all data that is stored with the handle. The region starts at that address.
 int shim_insert(struct region_table *table, uint32_t handle, uintptr_t tag);
-// Stores `tag` with the handle of a region that starts at `address`; 0 when there is none.
+// Stores `tag` with the handle of a region that starts at `address`. Returns 0 when there is none.
 int shim_update(struct region_table *table, uint32_t handle, uintptr_t address, uintptr_t tag);
-// 1 found, 0 not found, -1 found but what was stored does not belong together.
+// Returns 1: found; 0: not found; -1: found, but the data is of two regions.
 int shim_find(struct region_table *table, uint32_t handle, uintptr_t *tag);
 int shim_remove(struct region_table *table, uint32_t handle, uintptr_t address);
 int shim_remove_any(struct region_table *table);

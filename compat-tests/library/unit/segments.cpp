@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Descriptors of more segments than the device takes in a request, and sends of several requests:
-// counted one by one, told once.
+// Descriptors of more segments than the device takes in a request, and sends of several requests. Each request is
+// counted. The descriptor completes once.
 #include "many_segments.h"
 
 namespace
@@ -107,7 +107,7 @@ TEST_F(Segments, AWriteInPartsIsDoneWhenAllOfItIs)
 	EXPECT_EQ(done, nullptr);
 }
 
-// 63 requests on a queue pair, or a CQ, of fewer.
+// 63 requests go to a queue pair, or a CQ, of fewer entries.
 TEST_F(Segments, PartsThatDoNotFitFollowWhenThereIsRoom)
 {
 	for (auto [depth, entries] : {std::make_pair(1, 4095), std::make_pair(5, 4095),
@@ -130,7 +130,7 @@ TEST_F(Segments, PartsThatDoNotFitFollowWhenThereIsRoom)
 		ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
 		for (VIP_DESCRIPTOR *d : {w[0], w[1], s})
 			ASSERT_EQ(post_send(a, d), VIP_SUCCESS);
-		expect_received(b, r); // although nobody asks for the sends
+		expect_received(b, r); // without a call that asks for the sends
 		EXPECT_EQ(std::string(data(500000), sum(from)), bytes(0, from));
 		EXPECT_EQ(std::string(data(600000), sum(from)), bytes(0, from));
 		for (VIP_DESCRIPTOR *d : {w[0], w[1], s}) {
@@ -144,7 +144,7 @@ TEST_F(Segments, PartsThatDoNotFitFollowWhenThereIsRoom)
 	}
 }
 
-// The CQ has room for the requests of either VI, not of both: it must not overflow.
+// The CQ has room for the requests of one VI only. It must not overflow.
 TEST_F(Segments, RequestsOfSeveralVisShareACq)
 {
 	VIP_CQ_HANDLE cq;
@@ -210,8 +210,8 @@ TEST_F(Segments, AWriteCompletesWithTheErrorOfItsFirstPartThatFailed)
 class RefusedPart : public ManySegments, public testing::WithParamInterface<int>
 {
       protected:
-	// Posts a write of five parts, of which the last three are refused, however often they are
-	// tried. Nothing of it is done yet.
+	// Posts a write of five parts. The device refuses the last three as often as they are tried. None of the write
+	// is done yet.
 	VIP_DESCRIPTOR *post_half()
 	{
 		VIP_DESCRIPTOR *w, *done;
@@ -252,8 +252,8 @@ TEST_P(RefusedPart, IsTheErrorOfItsDescriptorWhenOthersAreDone)
 
 INSTANTIATE_TEST_SUITE_P(With, RefusedPart, testing::Values(ENOMEM, EINVAL));
 
-// What the device still had of them gives its places back: the same CQ serves as before. In every
-// other round the device tells of nothing before it is too late.
+// Requests that the device still had give back their places, so the CQ serves as before. In every other round their
+// completions come too late.
 TEST_F(Segments, DisconnectingFlushesPartsAndFreesTheirPlaces)
 {
 	VIP_CQ_HANDLE cq;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Messages that go through memory of the library's, since they have more segments than a request
-// takes: where that memory comes from, what happens when there is none, and what is checked.
+// Messages of more segments than a request takes go through memory of the library. Tests where it comes from, the lack
+// of it, and the checks of segments.
 #include "many_segments.h"
 
 #include <sys/mman.h>
@@ -62,18 +62,18 @@ TEST_F(Staging, ASendThatFindsNoMemoryWaitsForIt)
 	VIP_DESCRIPTOR *r = many(0, 500000, sent), *s = many(1, 0, sent), *done;
 	VIP_DESCRIPTOR *r2 = many(2, 600000, {8}), *s2 = many(3, 0, {8});
 
-	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS); // it has found some
+	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS); // it has found memory
 	ASSERT_EQ(post_recv(b, r2), VIP_SUCCESS);
 	fake_fail_always("ibv_reg_mr", ENOMEM);
 	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
-	ASSERT_EQ(post_send(a, s2), VIP_SUCCESS); // not before the other one
+	ASSERT_EQ(post_send(a, s2), VIP_SUCCESS); // must wait for the other one
 	uint64_t tries = fake_calls("ibv_reg_mr");
 	EXPECT_TRUE(eventually([&] { return fake_calls("ibv_reg_mr") > tries + 3; }));
 	EXPECT_EQ(VipSendDone(a, &done), VIP_NOT_DONE);
 	EXPECT_EQ(VipRecvDone(b, &done), VIP_NOT_DONE);
 	EXPECT_EQ(state_of(a), VIP_STATE_CONNECTED);
 	fake_fail_always("ibv_reg_mr", 0);
-	expect_arrived(r); // although nobody asks for the sends
+	expect_arrived(r); // without a call that asks for the sends
 	expect_received(b, r2);
 	expect_sent(a, s);
 	expect_sent(a, s2);
@@ -127,7 +127,7 @@ TEST_F(Staging, AReceivePostedBeforeConnectingWaitsForMemoryToo)
 	EXPECT_EQ(bytes(500000, sent), bytes(0, sent));
 }
 
-// 8 MiB each, in segments that all mean the same memory.
+// The receives have 8 MiB each, in segments that all name the same memory.
 TEST_F(Staging, MemoryIsBoundedAndReceivesBeyondItFollow)
 {
 	VIP_VI_ATTRIBUTES attributes = vi_attributes();
@@ -155,7 +155,7 @@ TEST_F(Staging, MemoryIsBoundedAndReceivesBeyondItFollow)
 		EXPECT_EQ(receives[i]->CS.Length, i);
 		size_t left = COUNT - 1 - i;
 		int expected = static_cast<int>(left < AT_ONCE ? left : AT_ONCE);
-		// The agent may be the one that posts what there is room for now.
+		// The agent may be the thread that posts the next receive.
 		EXPECT_TRUE(eventually([&] { return fake_posted(y.qp, FAKE_RECV) == expected; })) << i;
 	}
 }
@@ -168,7 +168,7 @@ TEST_F(Staging, MemoryThatOneViNoLongerUsesIsThereForOthers)
 	char *place = data(0);
 
 	attributes.MaxTransferSize = 8 << 20;
-	for (int i = 0; i < 2; i++) { // the first tag is the default one's alias
+	for (int i = 0; i < 2; i++) { // the first tag is an alias of the default tag
 		ASSERT_EQ(VipCreatePtag(nic, &tags[i]), VIP_SUCCESS);
 		attributes.Ptag = tags[i];
 		ASSERT_EQ(VipCreateVi(nic, &attributes, nullptr, nullptr, &vis[i].handle),
@@ -199,7 +199,7 @@ TEST_F(Staging, MemoryThatOneViNoLongerUsesIsThereForOthers)
 				}
 				ASSERT_EQ(post_recv(vis[i], r), VIP_SUCCESS);
 			}
-			// But for what is kept for the other one, should it come again.
+			// Some memory is kept for the other VI, which may use it again.
 			EXPECT_GE(fake_posted(vis[i].qp, FAKE_RECV), 22);
 			EXPECT_EQ(VipDisconnect(vis[i]), VIP_SUCCESS);
 			EXPECT_EQ(VipDisconnect(peer), VIP_SUCCESS);
@@ -218,7 +218,7 @@ TEST_F(Staging, ADisconnectReturnsTheMemory)
 	for (int i = 0; i < 12; i++) {
 		for (size_t j = 0; j < 10; j++)
 			ASSERT_EQ(post_recv(b, many(j, 500000, sent)), VIP_SUCCESS);
-		// Whether the device tells that it has flushed them or not.
+		// In every other round the device does not report the flushed receives in time.
 		options([=](fake_options &o) { o.hold_completions = i % 2; });
 		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
 		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
@@ -303,7 +303,7 @@ TEST_F(Staging, AReceiveIntoMemoryThatCannotBeWrittenIsAProtectionError)
 	munmap(place, 4096);
 }
 
-// It counts when data comes: see Descriptor in the conformance tests.
+// The region counts when data arrives: see Descriptor in the conformance tests.
 TEST_F(Staging, AReceiveMayReachPastItsRegionWhileNoMessageIsThatLong)
 {
 	VIP_DESCRIPTOR *r = many(0, 500000, sent), *s = many(1, 0, sent);
@@ -329,7 +329,7 @@ TEST_F(Staging, ProgramsThatChangeAPostedReceiveHarmThemselvesOnly)
 	VIP_MEM_ATTRIBUTES attributes{};
 	VIP_MEM_HANDLE foreign;
 
-	ASSERT_EQ(VipCreatePtag(nic, &alias), VIP_SUCCESS); // the default tag's
+	ASSERT_EQ(VipCreatePtag(nic, &alias), VIP_SUCCESS); // an alias of the default tag
 	ASSERT_EQ(VipCreatePtag(nic, &tag), VIP_SUCCESS);
 	attributes.Ptag = tag;
 	ASSERT_EQ(VipRegisterMem(nic, data(500000), 4096, &attributes, &foreign), VIP_SUCCESS);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Completions with an error: the right bit of VIA's status, all else flushed in order, the VI and
-// its peer in ERROR, each told once.
+// Completions with an error: the right bit of VIA's status, all other descriptors flushed in order,
+// the VI and its peer in ERROR, and one report for each.
 #include "support.h"
 
 namespace
@@ -15,7 +15,7 @@ class Statuses : public NicTest
 		open();
 		make_pair();
 	}
-	// `told`: by which error, at the VI whose descriptor has failed.
+	// `told` is the error that the handler gets about the VI whose descriptor has failed.
 	void expect_broken(const std::vector<VIP_DESCRIPTOR *> &receives_of_peer, const Vi &vi,
 			   const Vi &peer, VIP_ERROR_CODE told = VIP_ERROR_CONN_LOST)
 	{
@@ -150,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(Statuses, EachStatus, testing::ValuesIn(cases), [](cons
 	return "Number" + std::to_string(each.param.status);
 });
 
-// A program that asks for nothing but the state learns of a failed send, and its peer does.
+// A program may query only the state. It learns of a failed send then, and so does its peer.
 TEST_F(Statuses, BreakTheConnectionAlsoWhenTheProgramAsksForTheStateOnly)
 {
 	ASSERT_EQ(post_send(a, descriptor(1, {{memory.data(100), 8}})), VIP_SUCCESS);

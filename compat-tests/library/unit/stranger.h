@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// A requester on the fake device that is not of this library: it says what a test likes.
+// A requester on the fake device that is not of this library. It sends what a test likes.
 #pragma once
 
 #include <arpa/inet.h>
@@ -23,7 +23,6 @@ inline discriminator discriminator_of(const std::string &name)
 	return d;
 }
 
-// A requester of its own, which sends what it likes.
 class Stranger
 {
       public:
@@ -83,7 +82,7 @@ class Stranger
 	wire_extra extra{}; // of the same message
 };
 
-// What this library would say.
+// The request that this library would send.
 inline wire_message good_request(const std::string &wanted, const std::string &own = "",
 				 wire_code code = WIRE_REQUEST, uint16_t control_port = 0)
 {

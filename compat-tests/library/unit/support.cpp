@@ -297,7 +297,7 @@ VIP_DESCRIPTOR *NicTest::descriptor(size_t number, const std::vector<Segment> &s
 	d->CS.Control = static_cast<VIP_UINT16>(control);
 	d->CS.ImmediateData = immediate;
 	for (size_t i = 0; i < segments.size(); i++) {
-		// More than the two segments that the type is declared with.
+		// There are more segments than the two that the type is declared with.
 		VIP_DESCRIPTOR_SEGMENT *segment =
 			reinterpret_cast<VIP_DESCRIPTOR_SEGMENT *>(reinterpret_cast<char *>(d) +
 								   sizeof(d->CS)) +
@@ -368,7 +368,7 @@ void NicTest::expect_traffic(Vi &from, Vi &to)
 {
 	const size_t first = Memory::DESCRIPTORS - 8, at = Memory::DATA - 4096;
 
-	if (HasFatalFailure()) // not connected at all
+	if (HasFatalFailure()) // the VIs are not connected
 		return;
 	for (auto [x, y] : {std::make_pair(&from, &to), std::make_pair(&to, &from)}) {
 		VIP_DESCRIPTOR *r = descriptor(first, {{memory.data(at + 1024), 512}});
@@ -486,7 +486,7 @@ Child in_child(const std::map<std::string, std::string> &environment,
 		run_child(environment, body, out[1], err[1]);
 	::close(out[1]);
 	::close(err[1]);
-	// Little is written, so one may be read after the other.
+	// The child writes little, so the two pipes may be read one after the other.
 	child.out = read_all(out[0]);
 	child.err = read_all(err[0]);
 	waitpid(pid, &child.status, 0);

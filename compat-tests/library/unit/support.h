@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// What the unit tests share: a NIC on the fake device, memory, VIs and pairs of them, and children
-// of the process. Every wait here is for a condition, with a bound.
+// The unit tests share these: a NIC on the fake device, memory, VIs and pairs of them, and children of the process.
+// Every wait is for a condition, and has a bound.
 #pragma once
 
 #include <condition_variable>
@@ -15,11 +15,11 @@
 #include "fake_rdma.h"
 #include "vipl.h"
 
-// Bound, in ms, of what is expected to happen.
+// The bound, in ms, for an event that a test expects.
 constexpr VIP_ULONG PATIENCE = 8000;
-// How long a request looks for somebody who waits, in these tests.
+// The grace time of these tests: how long a request looks for a server.
 constexpr int GRACE_MSEC = 100;
-// Or so long, where a busy machine must not make it too short: a test program says so before main().
+// A longer grace time, for tests that a busy machine would fail. Such a test program sets it before main().
 constexpr int LONG_GRACE_MSEC = 3000;
 extern int grace_msec;
 
@@ -48,7 +48,7 @@ class Errors
 	static void handler(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error);
 	int count(VIP_ERROR_CODE code, VIP_VI_HANDLE vi = nullptr);
 	bool reach(VIP_ERROR_CODE code, VIP_VI_HANDLE vi = nullptr, int count = 1);
-	// Waits for the first one of this code, and checks what it says.
+	// Waits for the first error of this code, and checks its contents.
 	void expect_first(VIP_ERROR_CODE code, VIP_RESOURCE_CODE resource, VIP_NIC_HANDLE nic,
 			  VIP_VI_HANDLE vi, VIP_ULONG operation);
 	std::function<void(const VIP_ERROR_DESCRIPTOR &)> then; // called by the handler, too
@@ -58,7 +58,7 @@ class Errors
 	std::vector<VIP_ERROR_DESCRIPTOR> seen_;
 };
 
-// Registered memory: descriptors by number, then room for data.
+// Registered memory. It has descriptors, by number, and then room for data.
 class Memory
 {
       public:
@@ -97,7 +97,7 @@ class NicTest : public testing::Test
 	void SetUp() override;
 	void TearDown() override;
 
-	// Tests that configure the fake do so first.
+	// A test configures the fake before it calls this.
 	void open();
 	void open_with(const std::function<void(fake_device &)> &change);
 	void close();
@@ -107,23 +107,23 @@ class NicTest : public testing::Test
 	void make_pair();
 	void make_pair(VIP_CQ_HANDLE send_cq, VIP_CQ_HANDLE recv_cq);
 	void connect(Vi &from, Vi &to, const std::string &discriminator = "pair");
-	// One message each way.
+	// Sends one message each way.
 	void expect_traffic(Vi &from, Vi &to);
-	// A fresh pair of VIs connects and works.
+	// Checks that a new pair of VIs connects and works.
 	void expect_usable();
 
 	VIP_RETURN request(VIP_VI_HANDLE vi, const std::string &discriminator, VIP_ULONG timeout,
 			   const char *ip = "10.9.9.1");
-	// The same by another thread; waits with all patience, also for somebody who waits.
+	// The same by another thread, without a timeout. It also waits for a server.
 	std::future<VIP_RETURN> request_async(VIP_VI_HANDLE vi, const std::string &discriminator,
 					      const char *ip = "10.9.9.1");
 	VIP_RETURN wait(const std::string &discriminator, VIP_ULONG timeout, VIP_CONN_HANDLE *conn);
 
 	VIP_DESCRIPTOR *descriptor(size_t number, const std::vector<Segment> &segments,
 				   unsigned control = 0, VIP_UINT32 immediate = 0);
-	// The one that was made last with this number.
+	// The descriptor that was made last with this number.
 	VIP_DESCRIPTOR *at(size_t number);
-	// An RDMA write to the same memory.
+	// Makes an RDMA write to the same memory.
 	VIP_DESCRIPTOR *write_descriptor(size_t number, const void *to, Segment from,
 					 unsigned control = 0, VIP_UINT32 immediate = 0);
 	VIP_RETURN post_send(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor);
@@ -131,7 +131,7 @@ class NicTest : public testing::Test
 	void expect_sent(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor, VIP_UINT32 status = 0);
 	void expect_received(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor, VIP_UINT32 status = 0);
 	void expect_state(VIP_VI_HANDLE vi, VIP_VI_STATE state);
-	// Faults that are pending do not reach what comes after.
+	// Ends pending faults, so that they do not hit later calls.
 	void forget_faults();
 
 	VIP_NIC_HANDLE nic = nullptr;
@@ -142,9 +142,9 @@ class NicTest : public testing::Test
 	bool expect_clean = true; // no leak and no misuse
 };
 
-// A child of this process with this environment and no other VIPL_ variable.
+// A child of this process, with this environment and no other VIPL_ variable.
 struct Child {
-	std::string out, err; // what it wrote
+	std::string out, err; // its output
 	int status;           // as of waitpid()
 };
 Child in_child(const std::map<std::string, std::string> &environment,

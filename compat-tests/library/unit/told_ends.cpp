@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What is told of a connection's end where no error handler is set, on either device: that a peer has
-// disconnected is information, that it is lost is an error.
+// The log line about a connection's end, where no error handler is set, on either device. A disconnect of the peer is
+// information, and a loss is an error.
 #include "support.h"
 
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 namespace
 {
 
-// Standard error of this process, to read from.
+// Reads standard error of this process.
 class StandardError
 {
       public:
@@ -24,7 +24,7 @@ class StandardError
 		::close(ends[1]);
 		end_ = ends[0];
 	}
-	// The next line; waits for it.
+	// Waits for the next line and returns it.
 	std::string line()
 	{
 		pollfd readable = {end_, POLLIN, 0};
@@ -39,7 +39,7 @@ class StandardError
 	int end_;
 };
 
-// A VI on a NIC of its own, and its end of a connection.
+// A VI on a NIC of its own. It is one end of a connection.
 struct End {
 	explicit End(const char *name)
 	{
@@ -68,8 +68,8 @@ struct End {
 	VIP_VI_HANDLE vi = nullptr;
 };
 
-// The first line that is told of a connection that has ended, in a child of this process. There is one
-// in any case, since the last thing that is done is a mistake.
+// The first log line after the end of a connection, in a child of this process. There is always one, since the last
+// call of the child is a mistake.
 std::string first_line(const char *level, const char *device,
 		       const std::function<void(const End &)> &connect_and_end)
 {
@@ -80,7 +80,7 @@ std::string first_line(const char *level, const char *device,
 
 		fake_reset();
 		fake_get_options(&options);
-		options.sockets = true; // or a line would tell that there are no control connections
+		options.sockets = true; // else a line would report that there are no control connections
 		fake_set_options(&options);
 		End end(device);
 		StandardError err;
@@ -101,7 +101,7 @@ struct Device {
 class ToldEnds : public testing::TestWithParam<Device>
 {
       protected:
-	// The peer is of this process, and disconnects first.
+	// The peer is in this process, and disconnects first.
 	static void disconnected(const End &end)
 	{
 		End peer(GetParam().name);

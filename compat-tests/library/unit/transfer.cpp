@@ -52,7 +52,7 @@ TEST_F(Transfer, MessagesAreGatheredAndScattered)
 	std::vector<Segment> from, to;
 	size_t length = 0;
 	for (size_t i = 0; i < 16; i++) {
-		from.push_back({memory.data(length), i * 13}); // the first one is empty
+		from.push_back({memory.data(length), i * 13}); // the first segment is empty
 		length += i * 13;
 	}
 	to = {{memory.data(20000), 1},
@@ -199,7 +199,7 @@ TEST_F(Transfer, AnUnalignedDescriptorIsRefusedAndTold)
 	expect_traffic(a, b);
 }
 
-// More regions than a queue remembers, so that they take each other's places.
+// There are more regions than a queue remembers, so they take each other's places.
 class ManyRegions : public Transfer
 {
       protected:
@@ -207,7 +207,7 @@ class ManyRegions : public Transfer
 	void SetUp() override
 	{
 		Transfer::SetUp();
-		vi_kind.ReliabilityLevel = VIP_SERVICE_UNRELIABLE; // lives on after an error
+		vi_kind.ReliabilityLevel = VIP_SERVICE_UNRELIABLE; // the VI lives on after an error
 		make_pair();
 		for (size_t i = 0; i < REGIONS; i++) {
 			VIP_MEM_ATTRIBUTES attributes{};

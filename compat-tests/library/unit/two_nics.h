@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// A client, a, and a server, b, on two hosts with control connections between them. Each has a receive
-// that is posted.
+// a is a client and b a server, on two hosts with control connections between them. Each has a receive that is posted.
 #pragma once
 
 #include "peer_requests.h"
@@ -8,7 +7,7 @@
 class TwoNics : public TwoHosts
 {
       protected:
-	static constexpr char OTHER[] = "10.9.9.2"; // b's
+	static constexpr char OTHER[] = "10.9.9.2"; // b's address
 
 	void SetUp() override
 	{
@@ -41,8 +40,8 @@ class TwoNics : public TwoHosts
 		return VipConnectWait(other_nic, local.get(), timeout, remote.get(), &attributes,
 				      conn);
 	}
-	// Waits for a request, and accepts it with b. It listens when this returns, if nobody has waited
-	// for this discriminator lately.
+	// Waits for a request, and accepts it with b. When this returns, b listens. The discriminator must not have
+	// been waited for lately.
 	std::future<VIP_RETURN> serve_async(const std::string &discriminator = "door")
 	{
 		uint64_t before = fake_calls("rdma_listen");
@@ -62,12 +61,12 @@ class TwoNics : public TwoHosts
 		ASSERT_EQ(request(a, discriminator, PATIENCE, OTHER), VIP_SUCCESS);
 		ASSERT_EQ(served.get(), VIP_SUCCESS);
 	}
-	// Each end has read the other one's hello.
+	// Waits until each end has read the other one's hello.
 	void expect_control()
 	{
 		EXPECT_TRUE(eventually([] { return fake_calls("recv") >= 2; }));
 	}
-	// Messages go both ways, into the receives that were posted first.
+	// Sends a message each way, into the receives that were posted first.
 	void expect_messages()
 	{
 		ASSERT_EQ(state_of(a), VIP_STATE_CONNECTED);

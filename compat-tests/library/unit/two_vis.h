@@ -18,7 +18,7 @@ class TwoVis : public NicTest
 		e = descriptor(1, {{memory.data(64), 64}});
 		ASSERT_EQ(post_recv(b, e), VIP_SUCCESS);
 	}
-	// Both ways, into these receives.
+	// Sends a message each way, into these receives.
 	void expect_messages()
 	{
 		VIP_DESCRIPTOR *s = descriptor(2, {{memory.data(128), 8}});
@@ -30,5 +30,5 @@ class TwoVis : public NicTest
 		expect_sent(b, s);
 		expect_received(a, d);
 	}
-	VIP_DESCRIPTOR *d = nullptr, *e = nullptr; // of a, of b
+	VIP_DESCRIPTOR *d = nullptr, *e = nullptr; // receives of a, of b
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Unreliable VIs on a UC queue pair: it is brought back to life after an error, and what fails on the way.
+// Unreliable VIs on a UC queue pair. It is revived after an error. Tests failures on the way, too.
 #include "unreliable_vis.h"
 
 namespace
@@ -43,7 +43,7 @@ TEST_F(Unreliable, AMessageThatIsTooLongIsLostOnDevicesThatDropIt)
 	expect_unharmed();
 }
 
-// The queue of sends tells of it before the queue of receives does.
+// The send queue reports the error before the receive queue does.
 TEST_F(Unreliable, ASendThatIsFlushedIsLostAndTheNextOneGoes)
 {
 	start();
@@ -114,7 +114,7 @@ TEST_F(Unreliable, ASendThatFailsHereIsItsDescriptorsErrorOnly)
 	expect_received(b, receives[1], FLUSHED);
 }
 
-// A requester that sends before it says its last word of connecting.
+// A requester that sends a message before its last message of connecting.
 class Hasty
 {
       public:
@@ -196,7 +196,7 @@ TEST_F(Unreliable, AMessageThatIsTooLongBeforeTheConnectionIsKnownHarmsNoLaterOn
 	EXPECT_EQ(state_of(b), VIP_STATE_CONNECTED);
 }
 
-// Completions of before come when the queue pair is alive again.
+// Completions from before the error may come after the revival.
 TEST_F(Unreliable, CompletionsFromBeforeTheRevivalMeanNothingAfterIt)
 {
 	start();
@@ -219,7 +219,7 @@ TEST_F(Unreliable, CompletionsFromBeforeTheRevivalMeanNothingAfterIt)
 	expect_unharmed();
 }
 
-// Sends that the device had are not sent again, for they may have gone out.
+// Sends that the device had are not sent again, since they may have gone out.
 TEST_F(Unreliable, SendsUnderWayDuringARevivalAreDoneAndNotRepeated)
 {
 	start();
@@ -241,7 +241,7 @@ TEST_F(Unreliable, SendsUnderWayDuringARevivalAreDoneAndNotRepeated)
 	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
 }
 
-// It comes when the queue pair can receive again, and not yet send.
+// The message comes when the queue pair can receive again, but cannot send yet.
 TEST_F(Unreliable, AMessageThatIsTooLongDuringARevivalIsTheNextReceivesError)
 {
 	start();
@@ -251,7 +251,7 @@ TEST_F(Unreliable, AMessageThatIsTooLongDuringARevivalIsTheNextReceivesError)
 		ASSERT_EQ(post_send(a, message(9)), VIP_SUCCESS);
 	};
 	fake_before(
-		"ibv_modify_qp", 5, // to RTS
+		"ibv_modify_qp", 5, // the change to RTS
 		[](void *call) { (*static_cast<std::function<void()> *>(call))(); }, &again);
 	expect_received(b, receives[0], LENGTH);
 	EXPECT_EQ(fake_misuse_count(), 1) << "RTS was too late";
@@ -267,7 +267,7 @@ class RevivalFails : public Unreliable, public testing::WithParamInterface<int>
 {
 };
 
-// ERR, RESET, INIT, RTR, RTS.
+// The changes are to ERR, RESET, INIT, RTR, RTS.
 TEST_P(RevivalFails, ByAChangeOfStateBreaksTheConnection)
 {
 	start();

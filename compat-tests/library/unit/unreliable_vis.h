@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// Two unreliable VIs, and the words for what becomes of their descriptors.
+// Two Unreliable VIs, and names for the statuses of their descriptors.
 #pragma once
 
 #include "fake_test.h"
@@ -30,7 +30,7 @@ class Unreliable : public NicTest
 		open();
 		make_pair();
 	}
-	// Receives 0 .. count - 1 at b, of 8 bytes each.
+	// Posts receives 0 .. count - 1 at b, of 8 bytes each.
 	void post_receives(size_t count)
 	{
 		for (size_t i = 0; i < count; i++) {

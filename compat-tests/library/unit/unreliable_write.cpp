@@ -9,7 +9,7 @@ class UnreliableWrite : public Unreliable
 {
       protected:
 	static constexpr size_t SOURCE = 0, TARGET = 120000, MOST = 100000;
-	static constexpr size_t LAST = 8; // bytes that go by themselves
+	static constexpr size_t LAST = 8; // bytes that go in a request of their own
 
 	VIP_DESCRIPTOR *long_write(size_t bytes, unsigned control = 0)
 	{
@@ -79,7 +79,7 @@ TEST_F(UnreliableWrite, QueuePairsAreDrainedOfReceivesOnSoftRoceAlone)
 	}
 }
 
-// 391 pieces where the device has room for 128, and then for ten only.
+// 391 pieces go to a device with room for 128, and then to one with room for ten.
 TEST_F(UnreliableWrite, OfMorePiecesThanTheDeviceHoldsGoesOnByItself)
 {
 	vi_kind.MaxTransferSize = MOST;
@@ -94,7 +94,7 @@ TEST_F(UnreliableWrite, OfMorePiecesThanTheDeviceHoldsGoesOnByItself)
 		VIP_DESCRIPTOR *s = descriptor(201, {}, VIP_CONTROL_IMMEDIATE, 78);
 		ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
 		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
-		// Nobody asks for a's completions.
+		// The program does not ask for a's completions.
 		expect_received(b, receives[0], WRITTEN);
 		EXPECT_TRUE(is_written(MOST));
 		EXPECT_EQ(receives[0]->CS.ImmediateData, 77u);
@@ -137,7 +137,7 @@ TEST_F(UnreliableWrite, APieceThatFailsHereIsTheDescriptorsErrorOnce)
 	}
 }
 
-// Some pieces are not even with the device when an earlier one fails.
+// The device does not have all pieces yet when an early one fails.
 TEST_F(UnreliableWrite, APieceThatFailsEndsAWriteThatDoesNotFitTheDevice)
 {
 	vi_kind.MaxTransferSize = MOST;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Threads that wait for something while another one takes it away.
+// Threads wait for something, and another thread takes it away.
 #include "support.h"
 
 #include <atomic>
@@ -16,7 +16,8 @@ class Waiters : public NicTest
 		NicTest::SetUp();
 		open();
 	}
-	// Starts a call that will sleep, and returns once it does: it has armed a CQ or listens.
+	// Starts a call that will sleep. Returns when the call is about to: it has armed a CQ, or
+	// it listens.
 	std::future<VIP_RETURN> start(const char *signature, std::function<VIP_RETURN()> call)
 	{
 		uint64_t before = fake_calls(signature);
@@ -209,7 +210,7 @@ TEST_F(Waiters, APostWakesWhoWaitsOnAnEmptyQueueOfAViThatIsFlushing)
 	a = make_vi();
 	auto waited = send_wait(a);
 
-	EXPECT_EQ(post_send(a, descriptor(0, {})), VIP_SUCCESS); // not connected: flushed
+	EXPECT_EQ(post_send(a, descriptor(0, {})), VIP_SUCCESS); // not connected, so it is flushed
 	EXPECT_EQ(waited.get(), VIP_DESCRIPTOR_ERROR);
 }
 
@@ -243,7 +244,7 @@ TEST_F(Waiters, OnAllQueuesOfManyVisEachGetTheirOwn)
 	EXPECT_EQ(got, 40);
 }
 
-// One of those who wait reads the channel for all; when its time is over another one has to.
+// One of the waiting threads reads the channel for all. When its time is over, another one has to.
 TEST_F(Waiters, ATimeoutOfTheFirstLeavesTheSecondItsCompletion)
 {
 	make_pair();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// VIPL_PROGRESS=on, and a program that watches its descriptors in memory and calls nothing.
+// VIPL_PROGRESS=on, and a program that watches its descriptors in memory and makes no call.
 #include "support.h"
 
 #pragma GCC diagnostic push
@@ -12,7 +12,7 @@ extern "C" {
 namespace
 {
 
-// The environment is read once per process, before any of this.
+// The environment has been read by then: that happens once per process.
 void set_progress(bool on)
 {
 	const_cast<struct config *>(config())->progress = on;
@@ -38,7 +38,7 @@ class Watching : public NicTest
 			       (status | VIP_STATUS_DONE);
 		});
 	}
-	// One message, of which both sides hear in memory.
+	// Sends one message. Both sides see its completion in memory.
 	void expect_seen(Vi &from, Vi &to, size_t number)
 	{
 		VIP_DESCRIPTOR *r = descriptor(number, {{memory.data(), 8}});
@@ -138,7 +138,8 @@ TEST_F(Watching, WaitsAndPollsGetTheirCompletionsToo)
 	}
 }
 
-// Once the agent has armed the CQ: who posts takes what is done already, and nobody is woken for it.
+// This holds once the agent has armed the CQ. The thread that posts takes the completion, and no thread is woken for
+// it.
 TEST_F(Watching, OnTheLoopbackDeviceASendIsDoneWhenItIsPosted)
 {
 	Address local("127.0.0.1", "pair"), remote;

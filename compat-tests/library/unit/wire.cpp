@@ -128,7 +128,7 @@ TEST_F(Wire, AnotherVersionIsSaidToBeOne)
 {
 	for (int version : {0, WIRE_VERSION + 1, 255}) {
 		message.version = static_cast<uint8_t>(version);
-		message.own[MAX_DISCRIMINATOR_LEN - 1] = 255; // may mean anything there
+		message.own[MAX_DISCRIMINATOR_LEN - 1] = 255; // another version may use it
 		EXPECT_EQ(read(), WIRE_BAD_VERSION);
 	}
 }
@@ -142,7 +142,7 @@ TEST_F(Wire, DiscriminatorsThatAreTooLongAreNoMessage)
 	}
 	own_length = 3;
 	EXPECT_EQ(read(), WIRE_REQUEST);
-	message.flags &= 0x7f; // the wanted one is not of full length
+	message.flags &= 0x7f; // the wanted discriminator is not of full length
 	EXPECT_EQ(read(), 0) << "its last byte is no length";
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Queue pair attributes of a connection, and finding connections by queue pair.
+// Queue pair attributes of a connection, and connections found by queue pair.
 #include "world.h"
 
 using namespace fake;
@@ -79,7 +79,7 @@ int rdma_init_qp_attr(rdma_cm_id *rid, ibv_qp_attr *attr, int *mask)
 	return 0;
 }
 
-// A queue pair number may have been used by several ids, one after the other.
+// Several ids may have used a queue pair number, one after the other.
 static Id *newest_id_of(uint32_t qp_num)
 {
 	Id *newest = nullptr;
@@ -99,7 +99,7 @@ rdma_cm_id *fake_id_of_qp(uint32_t qp_num)
 int fake_ids_of_qp(uint32_t qp_num, rdma_cm_id **ids, int max)
 {
 	std::lock_guard<std::mutex> lock(world().mutex);
-	std::map<uint32_t, Id *> by_age; // the numbers are given one after the other
+	std::map<uint32_t, Id *> by_age; // numbers are given in order of age
 	int n = 0;
 
 	for (Id *id : world().ids)

@@ -2,7 +2,8 @@
 // Connections: request, response, rejection, disconnection.
 //
 //   active:  ROUTE_RESOLVED -> REQ_SENT -> REP_RCVD -> ESTABLISHED -> DREQ_SENT or DREQ_RCVD ->
-//   DEAD passive:                   REQ_RCVD -> REP_SENT -> ESTABLISHED -> ...
+//            DEAD
+//   passive: REQ_RCVD -> REP_SENT -> ESTABLISHED -> ...
 #include "world.h"
 
 #include <algorithm>
@@ -13,7 +14,7 @@ namespace fake
 static const size_t REQ_DATA = 56, REP_DATA = 196, REJ_DATA = 148;
 static const int NO_ANSWER = 4, NO_LISTENER = 8, STALE = 10, CONSUMER = 28; // reasons of a rejection
 
-// Does the CM on that side still hold a connection with this remote queue pair?
+// True when the CM on that side still has a connection with this remote queue pair.
 static bool connected(const Id *id)
 {
 	switch (id->state) {
@@ -94,7 +95,7 @@ void hang_up(Id *id)
 	if (!peer)
 		return;
 	switch (id->state) {
-	case Cm::REQ_SENT: // before it accepts the server hears nothing, but its accept will fail
+	case Cm::REQ_SENT: // a server that has not accepted gets no event; its accept will fail
 		if (peer->state == Cm::REP_SENT)
 			report_reject(peer, NO_ANSWER);
 		end(peer);
@@ -131,7 +132,7 @@ static Id *find_listener(const Addr &dst)
 {
 	auto range = world().ports.equal_range(dst.port);
 
-	if (!device_of(dst)) // not one of this host's addresses
+	if (!device_of(dst)) // no address of this host
 		return nullptr;
 	for (auto it = range.first; it != range.second; ++it) {
 		Id *id = it->second;
@@ -235,7 +236,7 @@ static void send_request(Id *id, const rdma_conn_param &param)
 			       id->silent_ms >= 0 ? id->silent_ms : w.opt.silent_ms);
 		return;
 	}
-	if (refuse_stale(id)) // whether or not anybody listens
+	if (refuse_stale(id)) // with or without a listener
 		return;
 	Id *listener = find_listener(id->dst);
 	if (!listener) {
@@ -263,7 +264,7 @@ static void send_response(Id *id, const rdma_conn_param &param)
 	active->state = Cm::REP_RCVD;
 	active->remote_qpn = param.qp_num;
 	active->remote_psn = id->local_psn;
-	active->rnr_retry = param.rnr_retry_count & 7; // each side gives the other's
+	active->rnr_retry = param.rnr_retry_count & 7; // each side sets the other's value
 	active->responder = param.initiator_depth;
 	active->initiator = param.responder_resources;
 	queue_event(channel_of(active),
@@ -307,7 +308,7 @@ int rdma_accept(rdma_cm_id *rid, rdma_conn_param *param)
 		return by_minus(fault ? fault : EINVAL);
 	if (!fault && (!param || too_long(param, REP_DATA)))
 		fault = EINVAL;
-	if (fault) { // the client is turned away behind our back
+	if (fault) { // the client gets a rejection at once
 		hang_up(id);
 		end(id);
 		return by_minus(fault);
@@ -326,7 +327,7 @@ int rdma_establish(rdma_cm_id *rid)
 	if (fault)
 		return by_minus(fault);
 	id->state = Cm::ESTABLISHED;
-	if (id->peer->state == Cm::ESTABLISHED) // it was notified of a first message
+	if (id->peer->state == Cm::ESTABLISHED) // rdma_notify() has been called
 		return 0;
 	if (is_lost(FAKE_RTU))
 		return 0;

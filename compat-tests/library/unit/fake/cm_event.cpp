@@ -42,7 +42,7 @@ void queue_event(CmChannel *channel, Event *event)
 	channel->signal.set(true);
 }
 
-// The timer only makes the channel readable in time; rdma_get_cm_event looks at the clock.
+// The timer only makes the channel readable in time. rdma_get_cm_event compares the clock.
 static void set_timer(CmChannel *channel)
 {
 	itimerspec when{};
@@ -98,7 +98,7 @@ static void take_due(CmChannel *channel)
 	set_timer(channel);
 }
 
-// Takes the id's events out; take(event) becomes their owner.
+// Takes the id's events out. take(event) becomes their owner.
 template <typename Take> static void extract(CmChannel *channel, const Id *id, Take take)
 {
 	auto &ready = channel->ready;
@@ -133,7 +133,7 @@ void drop_events(Id *id)
 
 	extract(channel_of(id), id, [&](Event *event, uint64_t) { dropped.push_back(event); });
 	for (Event *event : dropped) {
-		// Nobody has seen this request: its id goes with the listener.
+		// The program has not seen this request, so its id goes with the listener.
 		if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST && event->id != id) {
 			auto *child = static_cast<Id *>(event->id);
 			hang_up(child);
@@ -156,7 +156,7 @@ void move_events(Id *id, CmChannel *to)
 	set_timer(to);
 }
 
-// A child that is not accepted yet hears nothing.
+// A child that is not accepted yet gets no events.
 void report(Id *id, rdma_cm_event_type type, int status)
 {
 	if (id->accepted)
@@ -205,7 +205,7 @@ static void hand_out(CmChannel *channel, Event *event)
 		return;
 	Id *listener = event->owner;
 	auto *child = static_cast<Id *>(event->id);
-	child->channel = channel; // should the listener have migrated meanwhile
+	child->channel = channel; // the listener may have migrated meanwhile
 	child->visible = true;
 	++w.live.ids;
 	++channel->ids;

@@ -36,7 +36,7 @@ static void release_port(Id *id)
 	}
 }
 
-// 0, EADDRINUSE or EADDRNOTAVAIL
+// Returns 0, EADDRINUSE or EADDRNOTAVAIL.
 static int check_port(const Id *id, const Addr &addr)
 {
 	auto range = world().ports.equal_range(addr.port);
@@ -96,7 +96,7 @@ static Reach reach_of(const Addr &dst)
 	return {device_of(dst) ? FAKE_REACH_OK : FAKE_REACH_TIMEOUT, -1};
 }
 
-// The source address that the routing table would give.
+// The source address that the routing table would choose.
 static Addr choose_source(const Addr &dst)
 {
 	World &w = world();
@@ -250,7 +250,7 @@ int rdma_resolve_addr(rdma_cm_id *rid, sockaddr *src_addr, sockaddr *dst_addr, i
 		queue_event_in(channel_of(id), event, reach.ms >= 0 ? reach.ms : timeout_ms);
 		return 0;
 	}
-	if (!id->verbs) { // bound to the wildcard address
+	if (!id->verbs) { // it is bound to the wildcard address
 		Addr src = choose_source(dst);
 		src.port = id->src.port;
 		id->src = src;

@@ -19,7 +19,7 @@ World::World()
 	default_devices(*this);
 }
 
-// Never destroyed: atexit handlers of the code under test may still call us.
+// The world is never destroyed: atexit handlers of the code under test may still call the fake.
 World &world()
 {
 	static World *const the = new World;
@@ -49,7 +49,7 @@ void die(const char *format, ...)
 	abort();
 }
 
-// Out of line: only when a fault is pending for this function.
+// This is out of line, since it is called only when a fault is pending for the function.
 int strike(Point &point)
 {
 	void (*happen)(void *) = nullptr;

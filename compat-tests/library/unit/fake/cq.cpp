@@ -50,7 +50,8 @@ int poll_cq(ibv_cq *ibcq, int count, ibv_wc *wc)
 	return n;
 }
 
-// Completions already there raise no event: who arms has to poll once more.
+// A completion that is there already raises no event. So a program has to poll once more after it
+// has armed.
 int req_notify_cq(ibv_cq *ibcq, int solicited_only)
 {
 	FAKE_ENTER(ibv_req_notify_cq);

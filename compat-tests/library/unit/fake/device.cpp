@@ -28,7 +28,7 @@ static std::unique_ptr<Device> make_device(const fake_device &cfg)
 		if (!Addr::parse(cfg.addresses[i], addr))
 			die("device %s: \"%s\" is no IP address", cfg.name, cfg.addresses[i]);
 		dev->addrs.push_back(addr);
-		dev->cfg.addresses[i] = nullptr; // the caller's text need not live on
+		dev->cfg.addresses[i] = nullptr; // the caller's text may be gone later
 	}
 	return dev;
 }
@@ -236,7 +236,7 @@ int ibv_close_device(ibv_context *context)
 	if (fault)
 		return by_minus(fault);
 	--world().live.contexts;
-	if (ctx->objects) // they still point to it: fake_reset() frees it after them
+	if (ctx->objects) // they still point to the context: fake_reset() frees it after them
 		misuse("ibv_close_device: %d objects of the context are alive", ctx->objects);
 	else
 		close_context(ctx);
@@ -270,7 +270,7 @@ int ibv_query_device(ibv_context *context, ibv_device_attr *attr)
 	return 0;
 }
 
-// The old symbol behind the macro; only taken when a context has no extensions.
+// The old symbol behind the macro. It is called only when a context has no extensions.
 int ibv_query_port(ibv_context *, uint8_t, struct _compat_ibv_port_attr *)
 {
 	return by_value(EOPNOTSUPP);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Carrying out one send: checks, moving the data, completions on both sides.
+// Executes one send: checks it, moves the data, and completes it on both sides.
 #include "world.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ static bool has_imm(ibv_wr_opcode opcode)
 	return opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
-// Brings data back.
+// True when the operation brings data back.
 static bool is_answered(ibv_wr_opcode opcode)
 {
 	return opcode == IBV_WR_RDMA_READ || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
@@ -64,7 +64,7 @@ static ibv_wc_status map_local(const Qp *qp, const std::vector<ibv_sge> &sges, i
 	for (const ibv_sge &sge : sges) {
 		auto length = std::min<uint64_t>(sge.length, limit);
 		if (!length)
-			continue; // an empty segment's key is not looked at
+			continue; // the key of an empty segment does not matter
 		const Mr *mr = mr_by_key(sge.lkey, false);
 		if (!mr || mr->pd != qp->pd || (static_cast<int>(mr->access) & access) != access)
 			return bad_key;
@@ -139,7 +139,7 @@ static Step finish(Qp *qp, ibv_wc_status status)
 	return Step::DONE;
 }
 
-// On an unreliable connection the sender never hears of what went wrong over there.
+// On an unreliable connection the sender gets no report of the receiver's errors.
 static Step finish_failed(Qp *qp, ibv_wc_status status)
 {
 	return finish(qp, qp->qp_type == IBV_QPT_UC ? IBV_WC_SUCCESS : status);
@@ -189,7 +189,7 @@ static Step deliver(Qp *qp, Qp *to, const SendWork &work)
 	return finish(qp, IBV_WC_SUCCESS);
 }
 
-// The receive at the head of the queue is of no use for this message.
+// The receive at the head of the queue cannot take this message.
 static Step bad_receive(Qp *qp, Qp *to, ibv_wc_status theirs, ibv_wc_status ours)
 {
 	if (world().opt.async_errors && qp->qp_type == IBV_QPT_RC)
@@ -251,7 +251,7 @@ static Step do_write(Qp *qp, Qp *to, const SendWork &work)
 
 	if (missing) // all packets but the last arrive
 		length = length ? (length - 1) / mtu * mtu : 0;
-	if (work.length) { // the key of an empty write is not looked at
+	if (work.length) { // the key of an empty write does not matter
 		uint8_t *target = map_remote(to, work, IBV_ACCESS_REMOTE_WRITE);
 		if (!target)
 			return refuse_access(qp, to);

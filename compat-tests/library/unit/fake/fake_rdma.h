@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// A stand-in for libibverbs and librdmacm: link this instead of -libverbs -lrdmacm and the code
-// under test runs against simulated RDMA devices inside one process.  It imitates soft-RoCE (rxe)
-// by default, quirks included, and can be told to follow the InfiniBand specification / mlx5
+// A stand-in for libibverbs and librdmacm. Link this instead of -libverbs -lrdmacm, and the code
+// under test runs against simulated RDMA devices inside one process. By default it imitates
+// soft-RoCE (rxe), quirks included. By options it follows the InfiniBand specification or mlx5
 // instead.
 //
-// All calls are thread-safe.  A test calls fake_reset() first (or in SetUp and TearDown), then
-// configures, then runs the code under test, then looks at fake_misuse_count() and fake_live().
-// A test may play the remote side itself: it just calls verbs and rdma_cm too.
+// All calls are thread-safe. A test calls fake_reset() first (or in SetUp and TearDown), configures
+// the fake, and runs the code under test. Then it looks at fake_misuse_count() and fake_live(). A
+// test may play the remote side itself: it calls verbs and rdma_cm, too.
 #ifndef FAKE_RDMA_H
 #define FAKE_RDMA_H
 
@@ -22,8 +22,8 @@ extern "C" {
 
 // ---- Life cycle -----------------------------------------------------------------------------
 
-// Frees every object still alive, forgets faults, misuse and counters, restores one device "fake0"
-// (10.9.9.1) and rxe's behaviour.  No other thread may be inside the fake.
+// Frees every object that is alive. Forgets faults, misuse and counters. Restores one device
+// "fake0" (10.9.9.1) and rxe's behaviour. No other thread may be inside the fake.
 void fake_reset(void);
 
 // ---- Devices --------------------------------------------------------------------------------
@@ -54,8 +54,8 @@ struct fake_device {
 };
 
 void fake_device_default(struct fake_device *device); // rxe's numbers, "fake0", 10.9.9.1
-// Replaces the list (0 .. n devices).  Contexts opened before keep working.  getifaddrs() lists
-// the addresses of all devices (interfaces "eth<N>") besides lo.
+// Replaces the list by 0 .. n devices. Contexts that were opened before keep working. getifaddrs()
+// lists the addresses of all devices (interfaces "eth<N>") and of lo.
 void fake_set_devices(int count, const struct fake_device *devices);
 
 // ---- Behaviour ------------------------------------------------------------------------------
@@ -100,35 +100,37 @@ int fake_release(int count);  // lets up to count held completions out (-1: all)
 
 // ---- Fault injection ------------------------------------------------------------------------
 
-// The nth next call (1 = the next) of the function fails with errno err, in the function's own
-// way (errno returned, -1 or NULL).  Several may be pending.  Unknown names abort.
+// The nth next call (1 = the next) of the function fails with errno err, in the function's own way
+// (errno returned, -1 or NULL). Several faults may be pending. An unknown name aborts.
 void fake_fail(const char *function, int nth, int err);
-void fake_fail_always(const char *function, int err); // err 0: stop failing (pending ones too)
+void fake_fail_always(const char *function, int err); // err 0: stop failing (pending faults, too)
 
-// The nth next call of the function lets this happen first, as if another thread were faster.
+// The nth next call of the function first calls `happen`, as if another thread were faster.
 void fake_before(const char *function, int nth, void (*happen)(void *argument), void *argument);
 
 enum fake_direction { FAKE_SEND, FAKE_RECV };
-// The next work request of that direction on this QP (0: any QP) that would complete does so with
-// this status, without moving data; the QP goes to ERR (unless the status is SUCCESS).
+// The next work request of that direction on this QP (0: any QP) that would complete gets this
+// status, without moving data. The QP goes to ERR, unless the status is SUCCESS.
 void fake_complete_next(uint32_t qp_num, enum fake_direction direction, enum ibv_wc_status status);
-// The oldest posted work request completes now.  Returns false if there is none.
+// The oldest posted work request completes now. Returns false if there is none.
 bool fake_complete_now(uint32_t qp_num, enum fake_direction direction, enum ibv_wc_status status);
 void fake_drop_next(uint32_t qp_num, int count); // next messages sent by this UC QP get lost
 void fake_cut(uint32_t qp_num, bool cut);        // wire cut: RC sends wait, UC messages are lost
 
 void fake_async_event_qp(enum ibv_event_type type, uint32_t qp_num);
 void fake_async_event_cq(enum ibv_event_type type, struct ibv_cq *cq);
-// To every context opened on the device; PORT_ERR and PORT_ACTIVE change the port's state too.
+// The event goes to every context that is opened on the device. PORT_ERR and PORT_ACTIVE change the
+// port's state, too.
 void fake_async_event_port(enum ibv_event_type type, const char *device);
 
-// Queues this event for the id, whatever its state, which stays as it is; not if it is destroyed by now.
+// Queues this event for the id, in any state. The state does not change. Does nothing if the id is
+// destroyed by now.
 void fake_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type type, int status,
 		   const void *private_data, size_t length);
 void fake_reject_next(int count,
 		      int status);       // the next connect requests: REJECTED, e.g. 10 (stale)
 enum fake_message { FAKE_REQ, FAKE_REP, FAKE_RTU, FAKE_DREQ, FAKE_MESSAGES };
-// The next messages of this kind get lost, and are not repeated within the time of a test.
+// The next messages of this kind get lost. They are not repeated within the time of a test.
 void fake_lose_next(enum fake_message message, int count);
 void fake_kill_peer_of(uint32_t qp_num); // the partner's process dies: DISCONNECTED here,
 					 // the partner's id and QP are of no use any more
@@ -142,13 +144,14 @@ struct fake_counts fake_live(void);
 int fake_live_total(void); // the sum: 0 when nothing is leaked
 uint64_t fake_calls(const char *function);
 
-// What the code under test did wrong although it may have got away with it.
+// Misuse of the libraries by the code under test, even where the call has worked.
 int fake_misuse_count(void);
-const char *fake_misuse(int index); // valid until cleared
+const char *fake_misuse(int index); // valid until fake_misuse_clear()
 void fake_misuse_clear(void);
 
 struct rdma_cm_id *fake_id_of_qp(uint32_t qp_num); // newest id connected/accepted with this QP
-// All that are connecting or connected with this queue pair, the newest last; returns the number.
+// All ids that are connecting or connected with this queue pair, the newest last. Returns their
+// number.
 int fake_ids_of_qp(uint32_t qp_num, struct rdma_cm_id **ids, int max);
 struct rdma_cm_id *fake_id_asking(uint16_t port);  // the newest request to this port (host order)
 struct rdma_cm_id *fake_listener(uint16_t port);   // host byte order
@@ -156,7 +159,7 @@ int fake_ids(struct rdma_cm_id **ids, int max);    // all the program's ids; ret
 struct ibv_qp *fake_qp(uint32_t qp_num);
 int fake_qps(uint32_t *numbers, int max);
 int fake_posted(uint32_t qp_num, enum fake_direction direction); // work requests not yet completed
-// The IBV_SEND_ flags of one of these sends, 0 being the oldest.
+// The IBV_SEND_ flags of one of these sends. Index 0 is the oldest send.
 unsigned fake_posted_flags(uint32_t qp_num, int index);
 
 #ifdef __cplusplus

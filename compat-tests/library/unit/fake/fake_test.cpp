@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The fake driven by itself: devices, memory, events, faults.
+// Tests of the fake itself: devices, memory, events, faults.
 #include "fake_test.h"
 
 #include <fcntl.h>
@@ -95,12 +95,12 @@ TEST_F(Fake, CompletionEvents)
 	fcntl(b.channel->fd, F_SETFL, O_NONBLOCK);
 	b.recv(1);
 	b.recv(2);
-	a.send(1); // not armed: no event
+	a.send(1); // the CQ is not armed: no event
 	EXPECT_EQ(ibv_get_cq_event(b.channel, &cq, &context), -1);
 	EXPECT_EQ(errno, EAGAIN);
 	EXPECT_EQ(ibv_req_notify_cq(b.recv_cq, 0), 0);
 	EXPECT_EQ(ibv_get_cq_event(b.channel, &cq, &context),
-		  -1); // what is there already raises none
+		  -1); // a completion that is there already raises none
 	a.send(2);
 	pollfd p = {b.channel->fd, POLLIN, 0};
 	EXPECT_EQ(::poll(&p, 1, 0), 1);
@@ -199,7 +199,7 @@ TEST_F(Fake, AsyncEvents)
 	ASSERT_EQ(ibv_get_async_event(a.ctx, &event), 0);
 	EXPECT_EQ(event.event_type, IBV_EVENT_PORT_ERR);
 	ibv_ack_async_event(&event);
-	fake_async_event_qp(IBV_EVENT_QP_FATAL, a.qp->qp_num); // unread: goes with the queue pair
+	fake_async_event_qp(IBV_EVENT_QP_FATAL, a.qp->qp_num); // it goes with the queue pair
 }
 
 TEST_F(Fake, FunctionsFailOnDemand)
@@ -257,7 +257,7 @@ TEST_F(Fake, HardwareLikeAsyncErrors)
 	ASSERT_EQ(ibv_get_async_event(b.ctx, &event), 0);
 	EXPECT_EQ(event.event_type, IBV_EVENT_QP_ACCESS_ERR);
 	ibv_ack_async_event(&event);
-	EXPECT_EQ(b.recv(1), 0); // posted in ERR: flushed at once here
+	EXPECT_EQ(b.recv(1), 0); // posted in ERR: here it is flushed at once
 	expect_wc(b.recv_cq, 1, IBV_WC_WR_FLUSH_ERR);
 }
 
@@ -278,6 +278,6 @@ TEST_F(Fake, ResetFreesWhatIsLeft)
 	auto *a = new Node;
 	a->recv(1);
 	fake_reset();
-	a->ctx = nullptr; // gone already
+	a->ctx = nullptr; // it is freed already
 	delete a;
 }

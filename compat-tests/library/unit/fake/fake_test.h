@@ -81,7 +81,7 @@ struct Node {
 			  0);
 	}
 
-	// Without rdma_cm
+	// Connects without rdma_cm.
 	void to_rts(uint32_t peer, uint8_t rnr_retry = 0)
 	{
 		bool uc = qp->qp_type == IBV_QPT_UC;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The fake driven by itself: connections.
+// Tests of the fake itself: connections.
 #include "fake_test_cm.h"
 
 TEST_F(FakeCm, ConnectAndPingPong)
@@ -21,7 +21,7 @@ TEST_F(FakeCm, ConnectAndPingPong)
 	b->send(4);
 	EXPECT_EQ(poll(a->recv_cq).wr_id, 2u);
 	EXPECT_EQ(to_rts(client, a),
-		  EINVAL); // the attributes are still given, the transition is wrong
+		  EINVAL); // the attributes are still given, but the transition is wrong
 	fake_misuse_clear();
 }
 
@@ -43,7 +43,7 @@ TEST_F(FakeCm, PrivateDataTooLong)
 	EXPECT_EQ(errno, EINVAL);
 	EXPECT_EQ(rdma_accept(child, &p), -1);
 	EXPECT_EQ(errno, EINVAL);
-	expect_rejected(28); // behind our back
+	expect_rejected(28); // the client gets a rejection at once
 	EXPECT_EQ(accept(), -1);
 	destroy(client);
 	resolve();
@@ -58,7 +58,7 @@ TEST_F(FakeCm, NobodyListens)
 	resolve();
 	ASSERT_EQ(connect(), 0);
 	expect_rejected(8);
-	EXPECT_EQ(connect(), -1); // a used id is used up
+	EXPECT_EQ(connect(), -1); // an id connects once only
 	EXPECT_EQ(errno, EINVAL);
 }
 
@@ -99,7 +99,7 @@ TEST_F(FakeCm, ClientGivesUpBeforeAccept)
 {
 	request();
 	destroy(client);
-	EXPECT_EQ(next(server_channel), -1); // nobody tells the server
+	EXPECT_EQ(next(server_channel), -1); // the server gets no event
 	EXPECT_EQ(to_rts(child, b), EINVAL);
 	EXPECT_EQ(accept(), -1);
 	EXPECT_EQ(errno, EINVAL);
@@ -120,7 +120,7 @@ TEST_F(FakeCm, DisconnectNeedsTheOtherSideToo)
 	ASSERT_EQ(rdma_disconnect(client), 0);
 	EXPECT_EQ(next(client_channel), -1);
 	ASSERT_EQ(next(server_channel), RDMA_CM_EVENT_DISCONNECTED);
-	EXPECT_EQ(a->state(), IBV_QPS_RTS); // the queue pairs are ours to move
+	EXPECT_EQ(a->state(), IBV_QPS_RTS); // the program moves the queue pairs
 	ASSERT_EQ(rdma_disconnect(child), 0);
 	ASSERT_EQ(next(client_channel), RDMA_CM_EVENT_DISCONNECTED);
 	EXPECT_EQ(next(server_channel), -1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// Two sides that connect by rdma_cm.
+// The base class of the tests of connections by rdma_cm.
 #pragma once
 
 #include "fake_test.h"
@@ -34,7 +34,7 @@ class FakeCm : public FakeTest
 		FakeTest::TearDown();
 	}
 
-	// The next event's type (-1: none); its details stay in last and data.
+	// Returns the next event's type (-1: none). Its details are in last and data.
 	int next(rdma_event_channel *channel)
 	{
 		rdma_cm_event *event;

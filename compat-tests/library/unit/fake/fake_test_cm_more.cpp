@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The fake driven by itself: addresses, events injected, threads that wait.
+// Tests of the fake itself: addresses, injected events, threads that wait.
 #include "fake_test_cm.h"
 
 #include <chrono>
@@ -51,7 +51,7 @@ TEST_F(FakeCm, AddressesThatDoNotAnswer)
 	EXPECT_EQ(next(client_channel), RDMA_CM_EVENT_ADDR_ERROR);
 	ASSERT_EQ(rdma_resolve_addr(client, nullptr, sa, 60000), 0); // again
 	destroy(client);
-	EXPECT_EQ(next(client_channel), -1); // gone with the id
+	EXPECT_EQ(next(client_channel), -1); // the event has gone with the id
 }
 
 TEST_F(FakeCm, SilentHost)
@@ -88,7 +88,7 @@ TEST_F(FakeCm, PeerDies)
 	EXPECT_EQ(next(server_channel), -1);
 	b->recv(1);
 	a->send(1);
-	EXPECT_EQ(poll(a->send_cq).wr_id, 0u); // nobody answers, nobody says so
+	EXPECT_EQ(poll(a->send_cq).wr_id, 0u); // no answer comes, and no error
 	EXPECT_EQ(a->modify(IBV_QPS_ERR), 0);
 	EXPECT_EQ(poll(a->send_cq).status, IBV_WC_WR_FLUSH_ERR);
 }
@@ -206,7 +206,7 @@ TEST_F(FakeCm, ALostEndIsNotHeardOf)
 	EXPECT_EQ(next(server_channel), -1);
 }
 
-// Also where nobody listens any more.
+// This holds without a listener, too.
 TEST_F(FakeCm, ASecondRequestOfAQueuePairIsStale)
 {
 	request();

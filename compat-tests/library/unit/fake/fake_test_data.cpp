@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The fake driven by itself: moving data, and what goes wrong with it.
+// Tests of the fake itself: data, and errors with it.
 #include "fake_test.h"
 
 using Fake = FakeTest;
@@ -34,7 +34,7 @@ TEST_F(Fake, InlineIsTakenWhenPosted)
 	char text[] = "abcd";
 	ibv_sge sge = {reinterpret_cast<uintptr_t>(text), 4, 0xbad};
 	b.recv(1);
-	EXPECT_EQ(a.send(1, {sge}, IBV_WR_SEND, 0, 0, IBV_SEND_INLINE), 0); // unsignalled
+	EXPECT_EQ(a.send(1, {sge}, IBV_WR_SEND, 0, 0, IBV_SEND_INLINE), 0); // not signalled
 	memcpy(text, "zzzz", 4);
 	EXPECT_EQ(poll(b.recv_cq).wr_id, 0u);
 	EXPECT_EQ(fake_posted(a.qp->qp_num, FAKE_SEND), 1);
@@ -55,7 +55,7 @@ TEST_F(Fake, WriteReadAndTheirChecks)
 	a.send(2, {a.sge(1000, 3)}, IBV_WR_RDMA_READ, b.addr(52), b.mr->rkey);
 	expect_wc(a.send_cq, 2, IBV_WC_SUCCESS);
 	EXPECT_EQ(memcmp(&a.memory[1000], "345", 3), 0);
-	a.send(3, {}, IBV_WR_RDMA_WRITE, 0, 0); // empty: no key is looked at
+	a.send(3, {}, IBV_WR_RDMA_WRITE, 0, 0); // empty: its key does not matter
 	expect_wc(a.send_cq, 3, IBV_WC_SUCCESS);
 	b.recv(9);
 	a.send(4, {a.sge(0, 5)}, IBV_WR_RDMA_WRITE_WITH_IMM, b.addr(60), b.mr->rkey);
@@ -141,7 +141,7 @@ static void too_long(ibv_wc_status sender, ibv_wc_status receiver)
 	expect_wc(b.recv_cq, 1, receiver);
 	expect_wc(b.recv_cq, 2, IBV_WC_WR_FLUSH_ERR);
 	EXPECT_EQ(a.state(), IBV_QPS_ERR);
-	EXPECT_EQ(a.qp->state, IBV_QPS_ERR); // known since the query
+	EXPECT_EQ(a.qp->state, IBV_QPS_ERR); // libibverbs knows the state since the query
 }
 
 TEST_F(Fake, LengthErrorLikeRxe)
@@ -261,7 +261,7 @@ TEST_F(Fake, IllegalTransitionsAndFullQueues)
 		EXPECT_EQ(a.recv(i), 0);
 	EXPECT_EQ(fake_misuse_count(), 2);
 	for (uint64_t i = 0; i < 3; ++i)
-		EXPECT_EQ(a.recv(i), 0); // 4 is rounded up to 7, but nobody promised
+		EXPECT_EQ(a.recv(i), 0); // 4 is rounded up to 7, which is not promised
 	EXPECT_EQ(a.recv(8), ENOMEM);
 	EXPECT_EQ(fake_misuse_count(), 6);
 	fake_misuse_clear();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The fake under several threads; most telling under ThreadSanitizer.
+// Tests of the fake under several threads. ThreadSanitizer makes them most useful.
 #include "fake_test.h"
 
 #include <memory>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// The functions that are counted and can be made to fail.
+// The functions of the fake that are counted and can be made to fail.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ struct Fault {
 struct Point {
 	const char *name = nullptr;
 	uint64_t calls = 0;
-	bool armed = false; // anything below set
+	bool armed = false; // a fault below is set
 	int always = 0;
 	std::vector<Fault> faults;
 };

@@ -14,14 +14,14 @@ namespace fake
 {
 
 // A key is a slot's number and eight bits that change with each use of the slot, so that a stale
-// key is noticed.  Slots come back last freed, last used.
+// key is noticed. A freed slot is used again as late as possible.
 static uint32_t take_key(Mr *mr, bool local, bool remote)
 {
 	World &w = world();
 	uint32_t index;
 
 	if (w.keys.empty())
-		w.keys.resize(1); // key 0 is none
+		w.keys.resize(1); // 0 is no key
 	if (w.free_keys.size() > 64) {
 		index = w.free_keys.front();
 		w.free_keys.pop_front();
@@ -74,7 +74,7 @@ static bool madvise_works() // MADV_POPULATE_* came with Linux 5.14
 	return works;
 }
 
-// Touches the pages as pinning would.
+// Touches the pages as pinning does.
 static bool can_be_pinned(void *addr, size_t length, bool for_writing)
 {
 	auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));

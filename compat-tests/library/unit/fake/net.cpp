@@ -37,7 +37,7 @@ static Interface *add(Interface *next, const char *name, const Addr &addr, unsig
 	return entry;
 }
 
-// As on a real host, every interface also has an entry without an address family of ours.
+// As on a real host, every interface also has an entry without an IP address.
 static Interface *add_nameless(Interface *next, const char *name)
 {
 	auto *entry = new Interface;
@@ -49,8 +49,8 @@ static Interface *add_nameless(Interface *next, const char *name)
 	return entry;
 }
 
-// A sanitizer's run-time library offers getifaddrs() too: refer to this file from one that is
-// always linked, so that ours is the one.
+// A sanitizer's run-time library has a getifaddrs(), too. A file that is always linked refers to
+// this one, so that this getifaddrs() is called.
 void use_our_interfaces()
 {
 }
@@ -68,7 +68,7 @@ extern "C" int getifaddrs(ifaddrs **list) noexcept
 
 	if (fault)
 		return by_minus(fault);
-	for (size_t i = w.devices.size(); i-- > 0;) { // built from the end
+	for (size_t i = w.devices.size(); i-- > 0;) { // the list is built from its end
 		snprintf(name, sizeof name, "eth%u", static_cast<unsigned>(i));
 		const auto &addrs = w.devices[i]->addrs;
 		for (size_t j = addrs.size(); j-- > 0;) {

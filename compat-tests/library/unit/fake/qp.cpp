@@ -52,7 +52,7 @@ static void qp_to_reset(Qp *qp)
 	clean_completions(qp);
 }
 
-// What a transition needs and what else it may bring along.
+// The attributes that a transition needs, and those that it may have.
 struct Transition {
 	ibv_qp_state from, to;
 	int rc_needs, uc_needs, may;
@@ -143,7 +143,7 @@ static void change_state(Qp *qp, ibv_qp_state to)
 	else
 		qp->now = to;
 	qp->state = to;
-	if (to == IBV_QPS_RTS) // also what was posted too early
+	if (to == IBV_QPS_RTS) // runs sends that were posted too early, too
 		run_sends(qp);
 }
 

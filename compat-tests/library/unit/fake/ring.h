@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// A FIFO that keeps its elements (and what they have allocated) for the next round, so that the
-// data path settles into no allocation at all.
+// A FIFO that keeps its elements, and their memory, for later use. So the data path allocates
+// nothing after a while.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Sockets and descriptors of the simulated host. They are the kernel's; but what is at 10.a.b.c here is
-// at 127.a.b.c there, if the test wants that, and each of these calls can fail.
+// Sockets and descriptors of the simulated host. The kernel makes them. If a test wants that, an address 10.a.b.c here
+// is 127.a.b.c there. Each of these calls can be made to fail.
 #include "world.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace fake
 {
 
-// The C library's, or that of a sanitizer, which calls it.
+// The C library's function, or that of a sanitizer, which calls it.
 template <typename Function> static Function *next_of(const char *name)
 {
 	return reinterpret_cast<Function *>(dlsym(RTLD_NEXT, name));
@@ -38,7 +38,7 @@ static void move(sockaddr *address, uint8_t from, uint8_t to)
 			&reinterpret_cast<sockaddr_in *>(address)->sin_addr) = to;
 }
 
-// What the kernel is told instead.
+// The address that the kernel gets instead.
 struct Outward {
 	Outward(const sockaddr *address, socklen_t length, bool translate)
 	    : size(std::min<socklen_t>(length, sizeof storage))
@@ -55,7 +55,7 @@ struct Outward {
 	socklen_t size;
 };
 
-// Counts the call; tells whether, and how, it fails.
+// Counts the call. Returns the error if it has to fail.
 static int point(Fn fn, bool *translate = nullptr)
 {
 	std::unique_lock<std::mutex> lock(world().mutex);
@@ -115,7 +115,7 @@ extern "C" int bind(int fd, const sockaddr *address, socklen_t length) noexcept
 	int fault = point(FN_bind, &translate);
 	Outward to(address, length, translate);
 
-	if (!fault && !translate && is_simulated(address)) // whatever this machine has
+	if (!fault && !translate && is_simulated(address)) // even if this machine has the address
 		fault = EADDRNOTAVAIL;
 	return fault ? by_minus(fault) : real(fd, to.get(), to.size);
 }

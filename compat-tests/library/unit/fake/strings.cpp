@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Names of states, statuses and events, and calls that do nothing here.
+// Names of states, statuses and events, and calls that have no effect.
 #include "world.h"
 
 using namespace fake;

@@ -32,7 +32,7 @@ static ibv_wc_opcode completed_opcode(ibv_wr_opcode opcode)
 
 void complete_send(Qp *qp, ibv_wc_status status)
 {
-	if (qp->sq.empty()) // flushed meanwhile: a queue pair connected to itself
+	if (qp->sq.empty()) // flushed meanwhile: the queue pair is connected to itself
 		return;
 	SendWork &work = qp->sq.front();
 	bool wanted = status || qp->signal_all || (work.flags & IBV_SEND_SIGNALED);
@@ -41,7 +41,7 @@ void complete_send(Qp *qp, ibv_wc_status status)
 	wc.wr_id = work.wr_id;
 	wc.status = status;
 	wc.qp_num = qp->qp_num;
-	if (!status) { // the rest means nothing in an error completion
+	if (!status) { // the other members mean nothing in an error completion
 		wc.opcode = completed_opcode(work.opcode);
 		wc.byte_len = work.length;
 	}

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-// These are macros around the functions that we define.
+// These are macros around functions that the fake defines.
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 #undef ibv_query_port
@@ -31,8 +31,8 @@ struct Cq;
 struct Id;
 struct Mr;
 
-// A pollable "there is something to read".  Only touched with the world locked, so the counter is
-// known to be 1 when it is taken back and no read can block.
+// A pollable flag: there is something to read. It is only touched with the world locked. So the
+// counter is 1 when it is taken back, and no read can block.
 struct Signal {
 	int fd = -1;
 	bool up = false;
@@ -41,7 +41,7 @@ struct Signal {
 	void set(bool on);
 };
 
-// Waits, unlocked, until fd is readable.  Returns 0, or EAGAIN (O_NONBLOCK is set) or EINTR.
+// Waits, unlocked, until fd is readable. Returns 0, or EAGAIN (O_NONBLOCK is set), or EINTR.
 int wait_readable(std::unique_lock<std::mutex> &lock, int fd);
 
 struct Addr {
@@ -130,14 +130,14 @@ struct RecvWork {
 };
 
 struct Qp : ibv_qp {
-	ibv_qp_cap cap{};                // as reported
+	ibv_qp_cap cap{};                // as reported to the program
 	size_t sq_size = 0, rq_size = 0; // as enforced
 	bool signal_all = false;
 	ibv_qp_attr attr{};
 	Ring<SendWork> sq;
 	Ring<RecvWork> rq;
-	ibv_qp_state now = IBV_QPS_RESET; // ibv_qp::state is only what the last call has seen
-	bool waiting = false; // the oldest send cannot go on before the peer does something
+	ibv_qp_state now = IBV_QPS_RESET; // ibv_qp::state is as of the last call
+	bool waiting = false; // the oldest send waits for an action of the peer
 	bool deaf = false, cut = false, dead = false, heard = false;
 	int drop = 0;
 	unsigned async_reported = 0;
@@ -261,11 +261,11 @@ struct World {
 	uint32_t next_psn = 0x1000;
 	int reject_count = 0, reject_status = 0;
 	int lose[FAKE_MESSAGES] = {};
-	std::map<std::string, Reach> reach; // by bytes of the address
+	std::map<std::string, Reach> reach; // by the bytes of the address
 
 	std::vector<Injection> next;
 	std::deque<HeldWc> held;
-	std::vector<Span> from, to; // scratch of the data path
+	std::vector<Span> from, to; // scratch memory of the data path
 	World();
 };
 
@@ -307,12 +307,12 @@ inline std::nullptr_t by_null(int err)
 // device.cpp
 Context *open_context(Device *dev);
 void close_context(Context *ctx);
-// Of the interface of the device with this number: the scope of its link-local addresses.
+// The scope of link-local addresses on the interface of the device with this number.
 inline uint32_t interface_index(size_t device)
 {
-	return static_cast<uint32_t>(device + 2); // 1 is lo's
+	return static_cast<uint32_t>(device + 2); // 1 is that of lo
 }
-Device *device_of(const Addr &addr); // by local address; 127.0.0.1 is the first's
+Device *device_of(const Addr &addr); // by local address; 127.0.0.1 is the first device's
 void add_async(Context *ctx, const ibv_async_event &event);
 void drop_async(Context *ctx, const void *element);
 inline Context *ctx_of(ibv_context *ctx)
@@ -341,7 +341,7 @@ void free_channel(Channel *channel);
 Qp *qp_by_num(uint32_t num);
 void qp_to_error(Qp *qp);
 void free_qp(Qp *qp);
-size_t rounded(size_t depth); // what the device makes of a depth
+size_t rounded(size_t depth); // the depth that the device makes of this one
 
 // transfer.cpp
 int post_send(ibv_qp *qp, ibv_send_wr *wr, ibv_send_wr **bad);
@@ -350,7 +350,7 @@ void complete_send(Qp *qp, ibv_wc_status status); // the oldest one
 void complete_recv(Qp *qp, ibv_wc_status status);
 void complete_recv(Qp *qp, ibv_wc wc, bool solicited);
 void run_sends(Qp *qp);
-void run_sender_to(Qp *qp); // its peer, should it be waiting for this QP
+void run_sender_to(Qp *qp); // runs the peer, should it wait for this QP
 
 // execute.cpp
 enum class Step { DONE, WAIT };
@@ -363,7 +363,7 @@ void use_our_interfaces();
 
 // sockets.cpp
 void use_our_sockets();
-// For ourselves: neither counted nor made to fail.
+// For the fake itself. These calls are not counted, and cannot be made to fail.
 int own_epoll_create1(int flags);
 int own_timerfd_create(int clock, int flags);
 
@@ -388,7 +388,7 @@ void set_addresses(Id *id);
 void attach(Id *id, Device *dev);
 
 // cm_connect.cpp
-void hang_up(Id *id); // what the peer sees when the id is destroyed
+void hang_up(Id *id); // tells the peer that the id is destroyed
 void vanish(Id *id);
 void deliver_request(Id *listener, Id *requester);
 
