@@ -50,7 +50,7 @@ struct cq {
 	_Atomic uint32_t announced;
 	_Atomic unsigned spun_in_vain; /* waits in a row, see cq_wait() */
 	_Atomic unsigned slept_at_once;
-	_Atomic unsigned retired; /* counts what has completed here; the CQ's lock guards it */
+	_Atomic unsigned released; /* counts what has completed here; the CQ's lock guards it */
 	_Atomic unsigned capacity;
 	struct entries entries; /* of a VIPL CQ: completions that VipCQDone has not reported; as above */
 
@@ -127,23 +127,23 @@ static inline void cq_unreserve(struct cq *cq)
 		atomic_fetch_sub_explicit(&cq->reserved, 1, memory_order_relaxed);
 }
 /* The CQ's lock is held: entries that were reserved are free again. */
-static inline void cq_retire_counted(struct cq *cq, unsigned count)
+static inline void cq_release_counted(struct cq *cq, unsigned count)
 {
-	unsigned retired = atomic_load_explicit(&cq->retired, memory_order_relaxed);
-	atomic_store_explicit(&cq->retired, retired + count, memory_order_release);
+	unsigned released = atomic_load_explicit(&cq->released, memory_order_relaxed);
+	atomic_store_explicit(&cq->released, released + count, memory_order_release);
 }
-static inline void cq_retire(struct cq *cq, unsigned count)
+static inline void cq_release_entries(struct cq *cq, unsigned count)
 {
 	if (cq->is_public)
-		cq_retire_counted(cq, count);
+		cq_release_counted(cq, count);
 }
-/* The number of entries of a VIPL CQ that are reserved and not retired. */
+/* The number of entries of a VIPL CQ that are reserved and not released. */
 static inline unsigned cq_outstanding(const struct cq *cq)
 {
-	/* `retired` is read first: a thread that sees an entry retired also sees it reserved. */
-	unsigned retired = atomic_load_explicit(&cq->retired, memory_order_acquire);
+	/* `released` is read first: a thread that sees an entry released also sees it reserved. */
+	unsigned released = atomic_load_explicit(&cq->released, memory_order_acquire);
 
-	return atomic_load_explicit(&cq->reserved, memory_order_relaxed) - retired;
+	return atomic_load_explicit(&cq->reserved, memory_order_relaxed) - released;
 }
 /* Receives may stay for ever: they leave room for sends, which complete by themselves. */
 static inline unsigned cq_share(struct cq *cq, unsigned capacity, bool is_receive)
@@ -157,12 +157,12 @@ bool cq_is_full(struct cq *cq, bool is_receive);
 /* Reserves one entry, if the CQ need not grow for it. */
 static inline bool cq_reserve_at_once(struct cq *cq, bool is_receive)
 {
-	unsigned retired, before, capacity;
+	unsigned released, before, capacity;
 
 	if (!cq->is_public)
 		return true;
-	retired = atomic_load_explicit(&cq->retired, memory_order_acquire);
-	before = atomic_fetch_add_explicit(&cq->reserved, 1, memory_order_relaxed) - retired;
+	released = atomic_load_explicit(&cq->released, memory_order_acquire);
+	before = atomic_fetch_add_explicit(&cq->reserved, 1, memory_order_relaxed) - released;
 	capacity = atomic_load_explicit(&cq->capacity, memory_order_relaxed);
 	if (before < cq_share(cq, capacity, is_receive))
 		return true;

@@ -33,7 +33,6 @@ VIP_RETURN tag_create(struct nic *nic, VIP_PROTECTION_HANDLE *handle)
 	if (!tag)
 		return rc;
 	pthread_mutex_lock(&nic->lock);
-	tag->nic = nic;
 	tag->is_alias = !nic->has_alias;
 	tag->domain = tag->is_alias ? nic->default_tag->domain : ops->domain_create(nic->device);
 	if (!tag->domain)

@@ -17,7 +17,6 @@
  */
 struct tag {
 	struct object object;
-	struct nic *nic;
 	LIST_ENTRY(tag) in_nic;
 	struct device_domain *domain;
 	unsigned users; /* VIs and regions; guarded by the NIC's lock */

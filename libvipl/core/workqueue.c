@@ -97,7 +97,7 @@ static inline uint32_t complete_oldest(struct workqueue *queue, uint32_t done, b
 
 	if (cq->is_public) {
 		if (retires)
-			cq_retire_counted(cq, 1);
+			cq_release_counted(cq, 1);
 		entries_add(&cq->entries, queue, done + 1, posted);
 	}
 	return status;
@@ -137,7 +137,7 @@ void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t lengt
 	uint32_t done = atomic_load_explicit(&queue->done, memory_order_relaxed);
 
 	if (queue->orphaned || tail == done) { /* a device may complete what was never posted */
-		cq_retire(queue->cq, 1);
+		cq_release_entries(queue->cq, 1);
 		if (queue->orphaned)
 			queue->orphaned--;
 		return;
@@ -159,7 +159,7 @@ void workqueue_part_done(struct workqueue *queue, uint32_t error)
 		&queue->parts_done,
 		atomic_load_explicit(&queue->parts_done, memory_order_relaxed) + 1,
 		memory_order_release);
-	cq_retire(queue->cq, 1);
+	cq_release_entries(queue->cq, 1);
 	if (!error || queue->orphaned ||
 	    atomic_load_explicit(&queue->tail, memory_order_acquire) ==
 		    atomic_load_explicit(&queue->done, memory_order_relaxed))

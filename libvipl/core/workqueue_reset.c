@@ -50,7 +50,7 @@ void workqueue_recall(struct workqueue *queue, enum queue_mode mode)
 
 	workqueue_lock(queue);
 	lock_acquire(&cq->lock);
-	cq_retire(cq, under_way(queue));
+	cq_release_entries(cq, under_way(queue));
 	queue->submitted = atomic_load(&queue->done);
 	queue->offset = 0;
 	atomic_store(&queue->parts_done, queue->parts);
@@ -68,7 +68,7 @@ void workqueue_assume_done(struct workqueue *queue)
 	lock_acquire(&queue->cq->lock);
 	cq_catch_up(queue->cq);
 	while (atomic_load(&queue->done) != queue->submitted) {
-		cq_retire(queue->cq, 1);
+		cq_release_entries(queue->cq, 1);
 		workqueue_complete_oldest(queue, 0, 0, 0);
 	}
 	if (queue->part_error) { /* of the one whose other parts are still here */

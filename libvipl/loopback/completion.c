@@ -131,7 +131,7 @@ static inline int poll_cq(struct loopback_cq *cq)
 
 static __attribute__((noinline)) int poll_after_tick(struct loopback_cq *cq)
 {
-	progress_polled(cq->device);
+	loopback_progress_polled(cq->device);
 	return poll_cq(cq);
 }
 

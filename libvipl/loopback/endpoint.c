@@ -151,7 +151,7 @@ void endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsi
 	pthread_mutex_lock(&endpoint->device->lock);
 	LIST_INSERT_HEAD(&endpoint->device->linked, endpoint, in_linked);
 	pthread_mutex_unlock(&endpoint->device->lock);
-	progress_link(endpoint);
+	loopback_progress_link(endpoint);
 }
 
 void endpoint_quiesce(struct loopback_endpoint *endpoint)
@@ -274,7 +274,7 @@ void loopback_endpoint_reset(struct device_endpoint *base)
 	struct link *link = endpoint->link;
 
 	if (link) {
-		progress_unlink(endpoint);
+		loopback_progress_unlink(endpoint);
 		/* Connecting may be given up when the peer has begun already. */
 		atomic_store(&endpoint->in->closed, 1);
 		endpoint_quiesce(endpoint);

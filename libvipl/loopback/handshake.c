@@ -115,7 +115,7 @@ static int ask(struct loopback_endpoint *endpoint, uid_t user, unsigned place)
 	} else {
 		if (!rendezvous_peer(fd, &process) ||
 		    !introduce_with(endpoint, fd,
-				    endpoint->own.peer_to_peer ? HELLO_MUTUAL_REQUEST : HELLO_REQUEST, -1))
+				    endpoint->own.peer_to_peer ? HELLO_PEER_REQUEST : HELLO_REQUEST, -1))
 			error = ECONNREFUSED; /* not one of ours, or gone again */
 	}
 	if (!error)

@@ -106,7 +106,7 @@ struct connect_info loopback_info(const struct loopback_device *device, const st
 		.max_transfer = hello->max_transfer,
 		.rights = {.rdma_write = hello->rights & HELLO_RDMA_WRITE,
 			   .rdma_read = hello->rights & HELLO_RDMA_READ},
-		.peer_to_peer = hello->kind == HELLO_MUTUAL_REQUEST,
+		.peer_to_peer = hello->kind == HELLO_PEER_REQUEST,
 	};
 
 	info.discriminator.length = hello->own_length;

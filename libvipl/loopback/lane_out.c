@@ -2,7 +2,7 @@
 /* The lane that goes out: the functions that are too long to be inline in lane_out.h. */
 #include "lane_out.h"
 
-uint8_t *send_ring(struct loopback_endpoint *endpoint, uint32_t length)
+uint8_t *lane_ring_room(struct loopback_endpoint *endpoint, uint32_t length)
 {
 	uint64_t place = ring_place(endpoint->ring_written, length);
 	uint64_t after = ring_after(place, length);

@@ -6,7 +6,7 @@
 #include "order.h"
 
 /* False when the peer has no receive posted, else its room. */
-static inline bool send_next_receive(struct loopback_endpoint *endpoint, uint32_t *room)
+static inline bool lane_next_receive(struct loopback_endpoint *endpoint, uint32_t *room)
 {
 	/* With the receive come its details. */
 	uint64_t receive = atomic_load_explicit(
@@ -18,7 +18,7 @@ static inline bool send_next_receive(struct loopback_endpoint *endpoint, uint32_
 }
 
 /* The next message, to be filled and published; NULL when the lane is full. */
-static inline struct lane_message *send_message(struct loopback_endpoint *endpoint)
+static inline struct lane_message *lane_next_message(struct loopback_endpoint *endpoint)
 {
 	struct lane *out = endpoint->out;
 
@@ -33,7 +33,7 @@ static inline struct lane_message *send_message(struct loopback_endpoint *endpoi
 }
 
 /* `length` bytes of the ring, or NULL when there is no room. */
-uint8_t *send_ring(struct loopback_endpoint *endpoint, uint32_t length);
+uint8_t *lane_ring_room(struct loopback_endpoint *endpoint, uint32_t length);
 
 static inline void send_set_stamp(struct loopback_endpoint *endpoint, uint32_t stamp)
 {

@@ -254,10 +254,10 @@ void bell_drain(int fd);
 void loopback_bell_ready(struct watch *watch);
 void loopback_timer_ready(struct watch *watch);
 /* [nic] A connection begins, or ends. */
-void progress_link(struct loopback_endpoint *endpoint);
-void progress_unlink(struct loopback_endpoint *endpoint);
+void loopback_progress_link(struct loopback_endpoint *endpoint);
+void loopback_progress_unlink(struct loopback_endpoint *endpoint);
 /* Completions are asked for: the agent shall notice when that ends. */
-void progress_polled(struct loopback_device *device);
+void loopback_progress_polled(struct loopback_device *device);
 
 /* completion.c */
 struct device_channel *loopback_channel_create(struct device *device, int *fd);

@@ -66,7 +66,7 @@ static bool give_up(struct loopback_endpoint *endpoint, uint32_t error)
 
 static bool step_abort(struct loopback_endpoint *endpoint)
 {
-	struct lane_message *message = send_message(endpoint);
+	struct lane_message *message = lane_next_message(endpoint);
 
 	if (!message)
 		return false;
@@ -87,13 +87,13 @@ static bool put_piece(struct loopback_endpoint *endpoint, enum message_kind kind
 {
 	struct loopback_pending *pending = &endpoint->pending;
 	uint32_t length = next_piece(pending);
-	struct lane_message *message = send_message(endpoint);
+	struct lane_message *message = lane_next_message(endpoint);
 	uint8_t *ring;
 
 	if (!message)
 		return false;
 	if (kind != MESSAGE_READ) {
-		ring = send_ring(endpoint, length);
+		ring = lane_ring_room(endpoint, length);
 		if (!ring)
 			return false;
 		copy_gather(ring, &pending->send, pending->offset, length);
@@ -143,11 +143,11 @@ static bool step_reception(struct loopback_endpoint *endpoint)
 /* The immediate data of an RDMA write, when all the rest is done. */
 static bool step_immediate(struct loopback_endpoint *endpoint)
 {
-	struct lane_message *message = send_message(endpoint);
+	struct lane_message *message = lane_next_message(endpoint);
 	const struct device_send *send = &endpoint->pending.send;
 	uint32_t room;
 
-	if (!send_next_receive(endpoint, &room))
+	if (!lane_next_receive(endpoint, &room))
 		return refused(endpoint, VIP_STATUS_REMOTE_DESC_ERROR, END_NO_RECEIVE);
 	if (!message)
 		return false;

@@ -6,7 +6,7 @@
  * - While the program polls some CQs, a timer runs. Each tick looks at the CQs that were not polled since the last one.
  * - When it polls none, the timer stops, or has ticks of a second. From then on peers ring for the agent.
  *
- * The NIC's lock is held everywhere in this file but in progress_polled().
+ * The NIC's lock is held everywhere in this file but in loopback_progress_polled().
  */
 #include <stdint.h>
 #include <sys/timerfd.h>
@@ -55,7 +55,7 @@ static void begin_slow_ticks(struct loopback_device *device)
 		set_timer(device, TICK_MSEC);
 }
 
-void progress_link(struct loopback_endpoint *endpoint)
+void loopback_progress_link(struct loopback_endpoint *endpoint)
 {
 	link_cq(endpoint->device, endpoint->send_cq);
 	link_cq(endpoint->device, endpoint->receive_cq);
@@ -65,7 +65,7 @@ void progress_link(struct loopback_endpoint *endpoint)
 		begin_slow_ticks(endpoint->device);
 }
 
-void progress_unlink(struct loopback_endpoint *endpoint)
+void loopback_progress_unlink(struct loopback_endpoint *endpoint)
 {
 	TAILQ_REMOVE(&endpoint->receive_cq->linked, endpoint, in_cq_linked);
 	endpoint->receive_cq->links--;
@@ -188,7 +188,7 @@ void loopback_bell_ready(struct watch *watch)
 
 /* ---- the timer ---- */
 
-void progress_polled(struct loopback_device *device)
+void loopback_progress_polled(struct loopback_device *device)
 {
 	if (atomic_load_explicit(&device->is_looking, memory_order_relaxed))
 		return; /* it is the agent, or so it seems: then the next one counts */

@@ -261,7 +261,7 @@ static bool take_message(struct loopback_endpoint *endpoint, const struct lane_m
 }
 
 /* An RDMA operation that the peer cannot do itself. False when it has broken the rules. */
-static bool take_order(struct loopback_endpoint *endpoint, const struct lane_message *message,
+static bool take_rdma(struct loopback_endpoint *endpoint, const struct lane_message *message,
 		       const struct header *header)
 {
 	uint64_t address = READ_ONCE(message->target.address);
@@ -338,7 +338,7 @@ static __attribute__((noinline)) bool take(struct loopback_endpoint *endpoint,
 	};
 
 	if (header.kind == MESSAGE_WRITE || header.kind == MESSAGE_READ)
-		return take_order(endpoint, message, &header);
+		return take_rdma(endpoint, message, &header);
 	if (header.kind == MESSAGE_ABORT) {
 		endpoint->offset = 0;
 		endpoint->part_failed = false;

@@ -188,7 +188,7 @@ static void half_open_ready(struct watch *watch)
 	case -1:
 		return;
 	case HELLO_REQUEST:
-	case HELLO_MUTUAL_REQUEST:
+	case HELLO_PEER_REQUEST:
 		arrive(half_open, &hello, fds);
 		break;
 	case HELLO_BAD_VERSION:

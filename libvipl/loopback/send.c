@@ -64,7 +64,7 @@ end:
 /* The peer's receive cannot take the message. */
 static void send_misfit(struct loopback_endpoint *endpoint, const struct device_send *send)
 {
-	struct lane_message *message = send_message(endpoint);
+	struct lane_message *message = lane_next_message(endpoint);
 
 	if (message && endpoint->own.reliability != VIP_SERVICE_UNRELIABLE) {
 		send_publish(endpoint, message, MESSAGE_TOO_LONG, send->length, send);
@@ -98,7 +98,7 @@ static __attribute__((noinline)) void send_long(struct loopback_endpoint *endpoi
 static void send_data(struct loopback_endpoint *endpoint, const struct device_send *send)
 {
 	bool in_memory = endpoint->own.reliability == VIP_SERVICE_RELIABLE_RECEPTION && send->length;
-	struct lane_message *message = send_message(endpoint);
+	struct lane_message *message = lane_next_message(endpoint);
 	uint8_t *ring;
 
 	if (message && send->length <= MESSAGE_INLINE && !in_memory) {
@@ -108,7 +108,7 @@ static void send_data(struct loopback_endpoint *endpoint, const struct device_se
 		return;
 	}
 	if (message && send->length <= RING_MOST && !in_memory) {
-		ring = send_ring(endpoint, send->length);
+		ring = lane_ring_room(endpoint, send->length);
 		if (ring) {
 			copy_gather(ring, send, 0, send->length);
 			send_publish(endpoint, message, MESSAGE_IN_RING, send->length, send);
@@ -123,7 +123,7 @@ static void send_plain(struct loopback_endpoint *endpoint, const struct device_s
 {
 	uint32_t room;
 
-	if (!send_next_receive(endpoint, &room))
+	if (!lane_next_receive(endpoint, &room))
 		send_refused(endpoint, VIP_STATUS_REMOTE_DESC_ERROR, END_NO_RECEIVE);
 	else if (send->length <= room)
 		send_data(endpoint, send);
@@ -163,7 +163,7 @@ static void send_rdma(struct loopback_endpoint *endpoint, const struct device_se
 		send_refused(endpoint, VIP_STATUS_RDMA_PROT_ERROR, refused);
 		return;
 	}
-	if (announced && !send_next_receive(endpoint, &room)) {
+	if (announced && !lane_next_receive(endpoint, &room)) {
 		send_refused(endpoint, VIP_STATUS_REMOTE_DESC_ERROR, END_NO_RECEIVE);
 		return;
 	}
@@ -171,7 +171,7 @@ static void send_rdma(struct loopback_endpoint *endpoint, const struct device_se
 		send_finish(endpoint, VIP_STATUS_PROTECTION_ERROR);
 		return;
 	}
-	if (announced && !send_message(endpoint)) {
+	if (announced && !lane_next_message(endpoint)) {
 		loopback_suspend(endpoint, send, PENDING_WRITE);
 		return;
 	}
@@ -185,7 +185,7 @@ static void send_rdma(struct loopback_endpoint *endpoint, const struct device_se
 			send_finish(endpoint, 0);
 			break;
 		}
-		send_publish(endpoint, send_message(endpoint), MESSAGE_WRITTEN, send->length, send);
+		send_publish(endpoint, lane_next_message(endpoint), MESSAGE_WRITTEN, send->length, send);
 		send_finish_well(endpoint);
 		break;
 	case EACCES:
@@ -234,7 +234,7 @@ bool send_short(struct loopback_endpoint *endpoint, const struct device_send *se
 	    length > MESSAGE_INLINE ||
 	    endpoint->own.reliability == VIP_SERVICE_RELIABLE_RECEPTION ||
 	    endpoint->written - endpoint->seen_consumed >= LANE_MESSAGES ||
-	    !send_next_receive(endpoint, &room) || length > room)
+	    !lane_next_receive(endpoint, &room) || length > room)
 		return false;
 	message = &endpoint->out->messages[endpoint->written & (LANE_MESSAGES - 1)];
 	copy_out_short(message->data, (const uint8_t *)(uintptr_t)send->segments->address, length);

@@ -162,7 +162,7 @@ void verbs_request_arrived(struct verbs_device *device, struct rdma_cm_id *id,
 		refuse(id, WIRE_BAD_VERSION);
 		return;
 	}
-	if (code == WIRE_REQUEST || code == WIRE_MUTUAL_REQUEST)
+	if (code == WIRE_REQUEST || code == WIRE_PEER_REQUEST)
 		request = calloc(1, sizeof(*request));
 	if (!request) {
 		refuse(id, WIRE_NO_MATCH);
@@ -170,7 +170,7 @@ void verbs_request_arrived(struct verbs_device *device, struct rdma_cm_id *id,
 	}
 	peer.host = host_from_socket(rdma_get_peer_addr(id));
 	peer.number = parameters->qp_num;
-	*request = (struct verbs_request){VERBS_REQUEST, device, id, peer,
+	*request = (struct verbs_request){VERBS_REQUEST, id, peer,
 					 wire_read_extra(private_data)};
 	id->context = request;
 	refusal = request_arrived(device->nic, (struct device_request *)request, &peer, &wanted);

@@ -158,7 +158,6 @@ struct verbs_endpoint {
 
 struct verbs_request {
 	enum verbs_role role;
-	struct verbs_device *device;
 	struct rdma_cm_id *id;
 	struct connect_info peer;
 	struct wire_extra peer_extra;

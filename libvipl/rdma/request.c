@@ -84,7 +84,7 @@ static int send_request(struct verbs_endpoint *endpoint, struct rdma_cm_id *id)
 	struct rdma_conn_param parameters;
 	struct wire_message message;
 
-	wire_write(&message, endpoint->own.peer_to_peer ? WIRE_MUTUAL_REQUEST : WIRE_REQUEST,
+	wire_write(&message, endpoint->own.peer_to_peer ? WIRE_PEER_REQUEST : WIRE_REQUEST,
 		   &endpoint->own, &endpoint->wanted);
 	verbs_fill_parameters(endpoint, &endpoint->host, &parameters, &message);
 	return rdma_connect(id, &parameters) ? errno : 0;
@@ -231,7 +231,7 @@ static void unresolved(struct verbs_endpoint *endpoint, const struct rdma_cm_eve
 	char host[INET6_ADDRSTRLEN];
 	int error = -event->status;
 
-	/* An equal may yet come; and of a route InfiniBand's subnet manager may be late to tell. */
+	/* A peer-to-peer end may still request us, and InfiniBand's subnet manager may answer late. */
 	if (error == ETIMEDOUT && (endpoint->own.peer_to_peer || is_route)) {
 		no_answer(endpoint, VIP_TIMEOUT);
 		return;

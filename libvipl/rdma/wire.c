@@ -92,7 +92,7 @@ enum wire_code wire_read(const void *data, size_t length, struct connect_info *o
 	if (!read_discriminator(&own->discriminator, message.own, message.flags & OWN_IS_FULL) ||
 	    !read_discriminator(wanted, message.wanted, message.flags & WANTED_IS_FULL))
 		return 0;
-	own->peer_to_peer = message.code == WIRE_MUTUAL_REQUEST;
+	own->peer_to_peer = message.code == WIRE_PEER_REQUEST;
 	own->reliability = message.flags & LEVEL_MASK;
 	own->rights.rdma_write = message.flags & RIGHT_RDMA_WRITE;
 	own->rights.rdma_read = message.flags & RIGHT_RDMA_READ;

@@ -18,7 +18,7 @@ enum wire_code {
 	WIRE_REJECT = 3,
 	WIRE_NO_MATCH = 4,
 	WIRE_BAD_VERSION = 5,
-	WIRE_MUTUAL_REQUEST = 6,
+	WIRE_PEER_REQUEST = 6,
 	WIRE_BUSY = 7,
 	/* On control connections. */
 	WIRE_HELLO = 16,

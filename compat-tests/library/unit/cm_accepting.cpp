@@ -84,7 +84,7 @@ TEST_F(CmAccepting, RequestsThatAreNoneAreRefusedAndTheWaitGoesOn)
 		EXPECT_EQ(s.next(), RDMA_CM_EVENT_REJECTED);
 		EXPECT_EQ(s.code, WIRE_BAD_VERSION);
 	}
-	for (int code : {0, 2, 3, 4, 5, int{WIRE_MUTUAL_REQUEST}, 77}) {
+	for (int code : {0, 2, 3, 4, 5, int{WIRE_PEER_REQUEST}, 77}) {
 		message = good_request("door");
 		message.code = static_cast<uint8_t>(code);
 		Stranger s("door", &message, sizeof(message));

@@ -208,7 +208,7 @@ TEST_F(ControlConnections, HaveAServerThatIsUnheardAcceptOnceMore)
 	EXPECT_EQ(s->next(), RDMA_CM_EVENT_REJECTED);
 	for (int kind = 0; kind < 2; kind++) {
 		wire_message message = kind ? good_request(door, "another one")
-					    : good_request(door, "", WIRE_MUTUAL_REQUEST);
+					    : good_request(door, "", WIRE_PEER_REQUEST);
 		Stranger t(door, &message, sizeof(message), PEER_QP + 2);
 		EXPECT_EQ(t.next(), RDMA_CM_EVENT_REJECTED) << kind;
 	}

@@ -34,8 +34,8 @@ struct Asker {
 class RdmaAsker : public Asker
 {
       public:
-	RdmaAsker(const std::string &door, const std::string &own, bool is_mutual)
-	    : message(good_request(door, own, is_mutual ? WIRE_MUTUAL_REQUEST : WIRE_REQUEST)),
+	RdmaAsker(const std::string &door, const std::string &own, bool is_peer_to_peer)
+	    : message(good_request(door, own, is_peer_to_peer ? WIRE_PEER_REQUEST : WIRE_REQUEST)),
 	      stranger(door, &message, sizeof(message), next_qp++)
 	{
 	}
@@ -65,7 +65,7 @@ class RdmaAsker : public Asker
 class LoopbackAsker : public Asker
 {
       public:
-	LoopbackAsker(const std::string &door, const std::string &own, bool is_mutual)
+	LoopbackAsker(const std::string &door, const std::string &own, bool is_peer_to_peer)
 	{
 		const discriminator wanted = discriminator_of(door);
 		sockaddr_un address;
@@ -74,7 +74,7 @@ class LoopbackAsker : public Asker
 
 		hello.magic = HELLO_MAGIC;
 		hello.version = HELLO_VERSION;
-		hello.kind = is_mutual ? HELLO_MUTUAL_REQUEST : HELLO_REQUEST;
+		hello.kind = is_peer_to_peer ? HELLO_PEER_REQUEST : HELLO_REQUEST;
 		hello.own_length = static_cast<uint8_t>(own.size());
 		hello.wanted_length = wanted.length;
 		memcpy(hello.own, own.data(), own.size());
@@ -170,11 +170,11 @@ class HeldRequests : public NicTest, public testing::WithParamInterface<const ch
 		ASSERT_EQ(VipOpenNic(GetParam(), &nic), VIP_SUCCESS);
 	}
 	std::unique_ptr<Asker> ask(const std::string &own, const std::string &at = door(),
-				   bool is_mutual = false)
+				   bool is_peer_to_peer = false)
 	{
 		if (is_loopback())
-			return std::make_unique<LoopbackAsker>(at, own, is_mutual);
-		return std::make_unique<RdmaAsker>(at, own, is_mutual);
+			return std::make_unique<LoopbackAsker>(at, own, is_peer_to_peer);
+		return std::make_unique<RdmaAsker>(at, own, is_peer_to_peer);
 	}
 	static bool is_loopback()
 	{

@@ -141,7 +141,7 @@ INSTANTIATE_TEST_SUITE_P(PeerRequests, VanishesAmidConnecting,
 
 TEST_F(PeerRequests, WhoCannotGoOnIsErrorResource)
 {
-	wire_message message = good_request("b", "a", WIRE_MUTUAL_REQUEST);
+	wire_message message = good_request("b", "a", WIRE_PEER_REQUEST);
 
 	ASSERT_EQ(ask(b, "b", "a"), VIP_SUCCESS);
 	fake_fail("rdma_accept", 1, EINVAL);

@@ -139,7 +139,7 @@ class EachEventWhileAccepting : public PeerRequests,
 TEST_P(EachEventWhileAccepting, EndsTheRequestOrItGoesOn)
 {
 	auto [type, wanted] = GetParam();
-	wire_message message = good_request("b", "a", WIRE_MUTUAL_REQUEST);
+	wire_message message = good_request("b", "a", WIRE_PEER_REQUEST);
 
 	ASSERT_EQ(ask(b, "b", "a"), VIP_SUCCESS);
 	Stranger s("b", &message, sizeof(message), a.qp);
@@ -230,11 +230,11 @@ TEST_F(PeerRequests, StrangersAreNotTakenForTheOtherEnd)
 		const char *wanted, *own;
 		wire_code code;
 	} cases[] = {{"b", "a", WIRE_REQUEST}, // right, but not a peer-to-peer request
-		     {"b", "", WIRE_MUTUAL_REQUEST},
-		     {"b", "b", WIRE_MUTUAL_REQUEST},
-		     {"b", "aa", WIRE_MUTUAL_REQUEST},
-		     {"bb", "a", WIRE_MUTUAL_REQUEST},
-		     {"a", "b", WIRE_MUTUAL_REQUEST}};
+		     {"b", "", WIRE_PEER_REQUEST},
+		     {"b", "b", WIRE_PEER_REQUEST},
+		     {"b", "aa", WIRE_PEER_REQUEST},
+		     {"bb", "a", WIRE_PEER_REQUEST},
+		     {"a", "b", WIRE_PEER_REQUEST}};
 
 	ASSERT_EQ(ask(b, "b", "a"), VIP_SUCCESS);
 	for (const auto &each : cases) {
@@ -253,7 +253,7 @@ TEST_F(PeerRequests, OneThatWaitsForAnybodyDoesNotTakeARequestBetweenEquals)
 	VIP_CONN_HANDLE conn = nullptr;
 	auto waited = std::async(std::launch::async, [&] { return wait("b", PATIENCE, &conn); });
 	EXPECT_TRUE(eventually([] { return fake_calls("rdma_listen") > 0; }));
-	wire_message message = good_request("b", "a", WIRE_MUTUAL_REQUEST);
+	wire_message message = good_request("b", "a", WIRE_PEER_REQUEST);
 	{
 		Stranger s("b", &message, sizeof(message));
 		EXPECT_EQ(s.next(), RDMA_CM_EVENT_REJECTED);
@@ -269,7 +269,7 @@ TEST_F(PeerRequests, OddAttributesAreRejectedAndEndTheRequest)
 {
 	for (bool reliability : {false, true}) {
 		ASSERT_EQ(ask(b, "b", "a"), VIP_SUCCESS);
-		wire_message message = good_request("b", "a", WIRE_MUTUAL_REQUEST);
+		wire_message message = good_request("b", "a", WIRE_PEER_REQUEST);
 		if (reliability)
 			message.flags |= 0x0f;
 		else
@@ -285,7 +285,7 @@ TEST_F(PeerRequests, OddAttributesAreRejectedAndEndTheRequest)
 
 TEST_F(PeerRequests, OnlyOneIsTakenAtATimeAndTheNextWhenItHasGone)
 {
-	wire_message message = good_request("b", "a", WIRE_MUTUAL_REQUEST);
+	wire_message message = good_request("b", "a", WIRE_PEER_REQUEST);
 
 	ASSERT_EQ(ask(b, "b", "a"), VIP_SUCCESS);
 	Stranger first("b", &message, sizeof(message), 998);
@@ -303,7 +303,7 @@ TEST_F(PeerRequests, OnlyOneIsTakenAtATimeAndTheNextWhenItHasGone)
 
 TEST_F(PeerRequests, OneThatNeverSaysTheLastWordIsATimeout)
 {
-	wire_message message = good_request("b", "a", WIRE_MUTUAL_REQUEST);
+	wire_message message = good_request("b", "a", WIRE_PEER_REQUEST);
 
 	ASSERT_EQ(ask(b, "b", "a", 300), VIP_SUCCESS);
 	Stranger s("b", &message, sizeof(message));
@@ -317,7 +317,7 @@ TEST_F(PeerRequests, OneThatNeverSaysTheLastWordIsATimeout)
 
 TEST_F(PeerRequests, DisconnectEndsThemInEveryStep)
 {
-	wire_message message = good_request("b", "a", WIRE_MUTUAL_REQUEST);
+	wire_message message = good_request("b", "a", WIRE_PEER_REQUEST);
 
 	for (int step = 0; step < 3; step++) {
 		Vi &vi = step ? b : a;
@@ -341,7 +341,7 @@ TEST_F(PeerRequests, DisconnectEndsThemInEveryStep)
 
 TEST_F(PeerRequests, ClosingTheNicEndsThemInEveryStep)
 {
-	wire_message message = good_request("b", "a", WIRE_MUTUAL_REQUEST);
+	wire_message message = good_request("b", "a", WIRE_PEER_REQUEST);
 	Vi third = make_vi();
 
 	ask_silence(VIP_INFINITE);

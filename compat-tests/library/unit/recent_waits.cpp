@@ -45,7 +45,7 @@ TEST_F(RecentWaits, AreToldToWhoAsks)
 	wait_in_vain("door");
 	EXPECT_EQ(refusal("door"), WIRE_BUSY);
 	EXPECT_EQ(refusal("door"), WIRE_BUSY) << "as often as one asks";
-	EXPECT_EQ(refusal("door", WIRE_MUTUAL_REQUEST), WIRE_NO_MATCH)
+	EXPECT_EQ(refusal("door", WIRE_PEER_REQUEST), WIRE_NO_MATCH)
 		<< "who waits is for nobody's equal";
 	EXPECT_EQ(refusal("another door"), 0);
 	EXPECT_TRUE(no_ids()) << "it still listens";
@@ -287,7 +287,7 @@ TEST_F(RecentWaitsOnLoopback, AreNotForEver)
 // A VI that listens for a peer-to-peer connection is gone when its request is over. It does not count as a busy server.
 TEST_F(PeerRequests, ThatAreOverAreNotListenedForAnyMore)
 {
-	wire_message message = good_request("b", "a", WIRE_MUTUAL_REQUEST);
+	wire_message message = good_request("b", "a", WIRE_PEER_REQUEST);
 
 	ASSERT_EQ(ask(b, "b", "a", 50), VIP_SUCCESS);
 	EXPECT_EQ(outcome(b), VIP_TIMEOUT);

@@ -76,10 +76,10 @@ TEST_F(Wire, EveryCodeAndEmptyPartsAreRead)
 {
 	for (wire_code code :
 	     {WIRE_REQUEST, WIRE_ACCEPT, WIRE_REJECT, WIRE_NO_MATCH, WIRE_BAD_VERSION,
-	      WIRE_MUTUAL_REQUEST, WIRE_BUSY}) {
+	      WIRE_PEER_REQUEST, WIRE_BUSY}) {
 		wire_write(&message, code, nullptr, nullptr);
 		EXPECT_EQ(read(), code);
-		EXPECT_EQ(got.peer_to_peer, code == WIRE_MUTUAL_REQUEST);
+		EXPECT_EQ(got.peer_to_peer, code == WIRE_PEER_REQUEST);
 		EXPECT_EQ(got.discriminator.length, 0);
 		EXPECT_EQ(got_wanted.length, 0);
 	}
