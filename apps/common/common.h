@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the example programs share: words for return codes and addresses. */
+/* Functions that the example programs share: names of return codes, texts of addresses. */
 #ifndef VIP_APPS_COMMON_H
 #define VIP_APPS_COMMON_H
 
