@@ -36,7 +36,7 @@ const char *status_error(VIP_UINT32 status)
 	return "no error";
 }
 
-/* One line, in one write(), so that lines of several processes do not mix. `end`: what follows the message. */
+/* Prints one line in one write(), so that lines of several processes do not mix. `end` follows the message. */
 static void vcomplain(const char *end, const char *format, va_list args)
 {
 	char *message, *line;
@@ -85,8 +85,8 @@ const char *hex_text(const uint8_t *bytes, size_t len, char text[ADDRESS_TEXT_MA
 }
 
 /*
- * VI host addresses have no structure that the standard tells of. Here those
- * of 6 bytes start with an IPv4 address, and those of 16 are IPv6.
+ * The standard does not define the structure of a host address. Here 6 bytes start with an IPv4 address, and
+ * 16 bytes are an IPv6 address.
  */
 const char *host_text(const uint8_t *host, size_t len, char text[ADDRESS_TEXT_MAX])
 {
@@ -102,7 +102,7 @@ int parse_number(const char *text, unsigned long min, unsigned long max, unsigne
 	unsigned long value;
 	char *end;
 
-	/* strtoul would take " 1" and "-1" for numbers. */
+	/* strtoul() would accept " 1" and "-1". */
 	if (*text < '0' || *text > '9')
 		return -1;
 	errno = 0;

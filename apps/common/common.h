@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the example programs share: words for return codes and addresses. */
+/* Functions that the example programs share: names of return codes, texts of addresses. */
 #ifndef VIP_APPS_COMMON_H
 #define VIP_APPS_COMMON_H
 
@@ -14,28 +14,28 @@ enum {
 	EXIT_USAGE = 2,
 };
 
-/* Room for the text of an address: "aa:bb:... (dotted quad)". */
+/* The size of a buffer for the text of an address: "aa:bb:... (dotted quad)". */
 #define ADDRESS_TEXT_MAX 128
 
 /* The name that the programs put in front of their messages. */
 extern const char *program_name;
 
-/* "VIP_TIMEOUT" and the like. */
+/* Returns "VIP_TIMEOUT" and the like. */
 const char *return_name(VIP_RETURN code);
 
-/* What went wrong with a descriptor, by its status: "VIP_STATUS_LENGTH_ERROR (its sense)". */
+/* Says what went wrong with a descriptor, by its status: "VIP_STATUS_LENGTH_ERROR (its sense)". */
 const char *status_error(VIP_UINT32 status);
 
-/* One message on standard error: what failed, the code's name, its sense. */
+/* Prints one message on standard error: the failed action, the code's name, its meaning. */
 void complain_code(VIP_RETURN code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The same without a code of VIPL's. */
+/* Prints a message without a return code. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The host part of an address as people read it, else in hex. */
+/* Returns the host part of an address as an IP address, or in hex. */
 const char *host_text(const uint8_t *host, size_t len, char text[ADDRESS_TEXT_MAX]);
 
-/* Bytes in hex, with colons in between. */
+/* Returns bytes in hex, separated by colons. */
 const char *hex_text(const uint8_t *bytes, size_t len, char text[ADDRESS_TEXT_MAX]);
 
 /* Parses a decimal number from min to max; returns -1 for anything else. */

@@ -16,7 +16,7 @@
 #define DEV_DIR      "/dev/infiniband"
 
 enum {
-	/* With less memory to lock even small programs run into the limit. */
+	/* Even small programs need more memory to lock than this. */
 	SMALL_MEMLOCK_MIB = 64,
 	CAP_IPC_LOCK_BIT = 14,
 };
@@ -76,7 +76,7 @@ static void add(struct report *report, const char *remedy, const char *format, .
 	va_end(args);
 }
 
-/* Opening tells more than access(): containers refuse devices in other ways too. */
+/* Opens the file, because access() does not see every way in which a container refuses a device. */
 static void check_file(struct report *report, const char *path, const char *absent_remedy)
 {
 	int fd = open(path, O_RDWR | O_CLOEXEC);
@@ -136,7 +136,7 @@ static void check_uverbs(struct report *report)
 		add(report, no_uverbs_remedy, "the kernel does not let programs use RDMA devices");
 }
 
-/* The limit on locked memory does not hold for processes with CAP_IPC_LOCK. */
+/* Processes with CAP_IPC_LOCK have no limit on locked memory. */
 static bool may_lock_all(void)
 {
 	FILE *status = fopen("/proc/self/status", "re");
@@ -167,7 +167,7 @@ static void check_memlock(struct report *report)
 	    (unsigned long long)limit.rlim_cur >> 10, hard);
 }
 
-/* libibverbs loads a driver for each kind of device; they are a package of their own. */
+/* libibverbs loads a driver for each kind of device. The drivers are in a package of their own. */
 static void check_provider(struct report *report)
 {
 	glob_t drivers;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What this system lacks for VI NICs, found out by looking at the system itself. */
+/* Finds out what a VI NIC needs and this system lacks. It looks at the system itself. */
 #ifndef VIP_APPS_HEALTH_H
 #define VIP_APPS_HEALTH_H
 
@@ -13,9 +13,8 @@ struct finding {
 enum { MAX_FINDINGS = 16 };
 
 /*
- * Looks around. no_nic: not a single NIC but the loopback one could be opened, so that a missing
- * driver in user space is to be suspected; else there is one, wherever it is.
- * Returns the number of findings.
+ * Looks for problems and returns the number of findings. no_nic: no NIC except the loopback one
+ * could be opened, so a driver in user space may be missing.
  */
 int find_problems(struct finding findings[MAX_FINDINGS], bool no_nic);
 

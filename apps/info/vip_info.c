@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * vip_info - the VI NICs of this host and what they can do; when there are
- * none, what is missing and how to get it.
+ * vip_info - lists the VI NICs of this host and their attributes. When there are none it says what
+ * is missing and how to get it.
  */
 #include "../common/common.h"
 #include "health.h"
@@ -14,14 +14,14 @@
 const char *program_name = "vip_info";
 
 struct settings {
-	const char *nic; /* NULL: all that can be opened */
+	const char *nic; /* NULL: every NIC that can be opened */
 	bool json;
-	bool problems; /* nothing else */
+	bool problems; /* print the problems only */
 };
 
 enum { MAX_NICS = 64 };
 
-#define LOOPBACK "via_lo" /* always there, and nic0 where there is nothing else */
+#define LOOPBACK "via_lo" /* it always exists, and is nic0 where there is no other NIC */
 
 /* The attributes of type VIP_ULONG: their keys, meanings and units. */
 static const struct {
@@ -80,14 +80,14 @@ static void json_string(const char *text)
 	putchar('"');
 }
 
-/* The first member of an object in a list. */
+/* Prints the first member of an object in a list. */
 static void json_begin(bool is_first, const char *key, const char *value)
 {
 	printf("%s\n    {\"%s\": ", is_first ? "" : ",", key);
 	json_string(value);
 }
 
-/* The others, each behind another one. */
+/* Prints a further member. */
 static void json_text(const char *key, const char *value)
 {
 	printf(",\n     \"%s\": ", key);
@@ -161,7 +161,7 @@ static void print_nic(const char *name, const VIP_NIC_ATTRIBUTES *a)
 		       *numbers[i].unit ? " " : "", numbers[i].unit);
 }
 
-/* Opens one NIC and tells about it. */
+/* Opens one NIC and prints its attributes. */
 static VIP_RETURN show_nic(const char *name, bool json, bool is_first, bool *is_loopback)
 {
 	VIP_NIC_ATTRIBUTES attributes;
@@ -181,7 +181,7 @@ static VIP_RETURN show_nic(const char *name, bool json, bool is_first, bool *is_
 	return code;
 }
 
-/* Returns how many NICs can be used, and in *others how many of them are not the loopback one. */
+/* Returns how many NICs can be opened. *others is how many of them are not the loopback NIC. */
 static int show_nics(const struct settings *s, int *others)
 {
 	VIP_RETURN code = VIP_SUCCESS;
@@ -198,7 +198,7 @@ static int show_nics(const struct settings *s, int *others)
 		code = show_nic(name, s->json, !count, &loopback_shown);
 		count += code == VIP_SUCCESS;
 	}
-	/* After the first NIC a failure is just the end of the search. */
+	/* A failure after the first NIC means that there are no more NICs. */
 	if (!count)
 		complain_code(code, "cannot use NIC %s", name);
 	*others = count - loopback_shown;
@@ -249,7 +249,7 @@ static void usage(void)
 	     "Exit status: 0 ok, 1 no NIC can be used, 2 wrong usage.");
 }
 
-/* Returns -1 to go on, else the status to exit with. */
+/* Returns -1 to go on, or else the exit status. */
 static int parse_arguments(int argc, char **argv, struct settings *s)
 {
 	static const struct option options[] = {

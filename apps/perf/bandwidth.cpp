@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * vip_perf bandwidth - megabytes per second, by size of messages.
+ * vip_perf bandwidth - measures megabytes per second, by message size.
  *
- * NetPIPE's throughput, as Farrell and Ong and Park et al. give it: size divided by time one way in
- * a ping-pong, so that one message is under way at a time. Or that of a stream one way with several
- * under way, up to the arrival of the last one. A megabyte is 10^6 bytes. Of several trials the
- * best.
+ * By default it measures NetPIPE's throughput, as Farrell and Ong and Park et al. give it: the size
+ * divided by the one-way time of a ping-pong, in which one message is under way at a time. With
+ * --stream several messages are under way in one direction, and the time ends when the last one
+ * arrives. A megabyte is 10^6 bytes. The best of several trials counts.
  */
 #include <memory>
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The transport with nothing around it: what the hardware and the kernel can do between two
+ * A transport without a protocol: it shows what the hardware and the kernel can do between two
  * processes of one host.
  *
- * A message of up to 8 bytes is a word in shared memory. A longer one, and each one of a stream, is
- * a process_vm_writev() into the other side's buffer; a word says how many messages have gone. A
- * stream has as many under way as a VI has. It always polls.
+ * A message of up to 8 bytes is a word in shared memory. A longer message, and every message of a
+ * stream, is a process_vm_writev() into the other side's buffer, and a word in shared memory counts
+ * the messages. A stream has as many messages under way as a VI has. This transport always polls.
  */
 #include "transport.h"
 
@@ -22,20 +22,26 @@
 
 namespace
 {
-/* One side writes it, the other one looks at it. Some prefetchers take two cache lines of 64 bytes
- * at a time. */
+/*
+ * One side writes it and the other side reads it. Some prefetchers fetch two cache lines of 64
+ * bytes at a time.
+ */
 struct alignas(128) Word {
 	std::atomic<uint64_t> value;
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "two processes have no common lock");
 
-/* By side, the server's second: how many messages it has sent, and how many it has taken. */
+/*
+ * For each side, the server's second: the number of messages that it has sent, and that it has
+ * taken.
+ */
 struct Words {
 	Word sent[2], taken[2];
 };
 
-constexpr uint64_t looks_of_poll = 64;      /* together as long as a poll of anything else */
-constexpr uint64_t looks_at_peer = 1 << 17; /* so many take a tenth of a millisecond */
+/* These take as long as one poll of another transport. */
+constexpr uint64_t looks_of_poll = 64;
+constexpr uint64_t looks_at_peer = 1 << 17; /* these take a tenth of a millisecond */
 
 class BareLink : public Transport
 {
@@ -86,7 +92,10 @@ BareLink::~BareLink()
 	munmap(words_, sizeof(Words));
 }
 
-/* As a program has them that does not think of it; touched, so that no copy has to make a page. */
+/*
+ * Allocates plain memory, as most programs do. It writes to each page, so that no copy has to
+ * allocate one.
+ */
 void BareLink::make_buffers()
 {
 	const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
@@ -100,7 +109,7 @@ void BareLink::make_buffers()
 	incoming_ = outgoing_ + each;
 }
 
-/* The server makes a file of the words; the client opens it among the server's files. */
+/* The server makes a file for the words. The client opens it through the server's /proc/PID/fd. */
 void BareLink::share(const Side &side)
 {
 	Control &control = side.control;
@@ -117,7 +126,7 @@ void BareLink::share(const Side &side)
 	target_ = count_in(theirs, "target");
 	other_process_ = static_cast<pid_t>(count_in(theirs, "process"));
 	prctl(PR_SET_PTRACER,
-	      other_process_); /* where only parents may write into their children */
+	      other_process_); /* needed where only a parent may write into another process */
 	if (!own_)
 		file = Socket(open(
 			("/proc/" + process + "/fd/" + std::to_string(count_in(theirs, "file")))
@@ -129,10 +138,13 @@ void BareLink::share(const Side &side)
 	if (words == MAP_FAILED)
 		fail_errno("share memory with the other side");
 	words_ = static_cast<Words *>(words);
-	control.meet(); /* the file is closed now */
+	control.meet(); /* the client has opened the file */
 }
 
-/* What the word is then. When the other side has gone it may have written its last one. */
+/*
+ * Waits until the word is at least `least`, and returns it. Looks once more after the other side
+ * has gone, because its last word may have come.
+ */
 uint64_t BareLink::await(const Word &word, uint64_t least, const char *what)
 {
 	const auto look = [&] { return word.value.load(std::memory_order_acquire); };
@@ -169,7 +181,7 @@ void BareLink::publish()
 	words_->sent[own_].value.store(++sent_, std::memory_order_release);
 }
 
-/* Stamps as those of messages by VIPL; a word is its number. */
+/* Stamps messages as vipl_link.cpp does. A message that is a word holds its number. */
 void BareLink::send(size_t bytes)
 {
 	if (bytes > sizeof(uint64_t)) {

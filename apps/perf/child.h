@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A process of this program's that does something, and ends when its parent does. */
+/* A child process that runs a function of this program and ends when its parent ends. */
 #ifndef VIP_PERF_CHILD_H
 #define VIP_PERF_CHILD_H
 
@@ -14,16 +14,19 @@ class Child
 public:
 	static constexpr int parting_limit_ms = 3000;
 
-	/* What the work returns is the exit status. */
+	/* The exit status is the value that `work` returns. */
 	explicit Child(const std::function<int()> &work);
-	/* One that hangs must not hang us, too: it is killed. */
+	/* Kills a child that does not end, so that this process does not hang. */
 	~Child();
 	Child(const Child &) = delete;
 	Child &operator=(const Child &) = delete;
 
-	/* Has it ended, or does it within that time? It closes its end of the pair then. */
+	/*
+	 * Whether the child ends within that time. A child that ends closes its end of the socket
+	 * pair.
+	 */
 	bool ends_within(int limit_ms) const;
-	/* Until it has; returns its exit status. */
+	/* Waits until the child has ended and returns its exit status. */
 	int wait();
 
 private:

@@ -1,28 +1,30 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * vip_perf connect - how long it takes to make a connection and to end it.
+ * vip_perf connect - measures how long it takes to make a connection and to end it.
  *
- * The method of Jacobson, MacDonald and Du (University of Minnesota, TR 00-023, 4.3), N times:
+ * The method is that of Jacobson, MacDonald and Du (University of Minnesota, TR 00-023, 4.3). It
+ * does this N times:
  *
  *	connection	VipCreateVi and VipConnectRequest
  *	disconnection	VipDisconnect and VipDestroyVi
  *
- * with the average, its standard error, minimum, median and maximum, and the same of each of the
- * four calls. In the time of a request is what the server does to accept it: it has a VI ready
- * and waits in VipConnectWait, then calls VipConnectAccept. Not in it is how the server gets
- * there. It says that it is about to wait, and the client begins then, perhaps too early by a
- * moment; so the library is told (VIPL_GRACE_MSEC=0) to answer VIP_NO_MATCH at once where no server
- * waits, and such a try does not count: the VI is destroyed, and the whole is begun and timed
- * anew. The head of the JSON says how often that was so ("too_early"). The server disconnects when
- * the client has, in no time that counts.
+ * It reports the average, its standard error, minimum, median and maximum of both, and of each of
+ * the four calls. The time of a request includes the server's work to accept it: the server has a
+ * VI ready and waits in VipConnectWait, then calls VipConnectAccept. It does not include the time
+ * until the server waits. The server says that it is about to wait, and the client begins then,
+ * which may be a moment too early. So VIPL_GRACE_MSEC=0 makes the library answer VIP_NO_MATCH at
+ * once where no server waits. Such a try does not count: the client destroys the VI, and begins and
+ * times the connection again. The head of the JSON has the number of these tries ("too_early"). The
+ * server disconnects after the client, outside of the measured time.
  *
- * TCP, for comparison: socket and connect, then close. They do less: connect returns when the
- * server's kernel, not the server, has taken the connection, and close does not wait for anything.
+ * TCP is measured for comparison: socket and connect, then close. These calls do less: connect
+ * returns when the server's kernel, not the server, has accepted the connection, and close waits
+ * for nothing.
  *
- * A machine's speed changes within a run, so VIPL and TCP take turns, ten each: a tenth of the
- * connections, one after the other. What the first turn has time for is the number of the others,
- * too, else slow moments would have fewer samples than fast ones. The first three of each turn do
- * not count.
+ * A machine's speed changes within a run, so VIPL and TCP take turns, ten each. A turn is a tenth
+ * of the connections, one after the other. The later turns have as many connections as the first
+ * turn had time for; otherwise slow moments would have fewer samples than fast ones. The first
+ * three connections of each turn do not count.
  */
 #include "connect.h"
 
@@ -44,10 +46,11 @@ namespace
 {
 constexpr unsigned usual_count = 1000, least_count = 20, most_count = 20000;
 constexpr unsigned most_turns = 10, warm_up = 3;
-/* Tries keep the server busy. */
+/* A try keeps the server busy, so the client pauses between tries. */
 constexpr auto early_pause = std::chrono::milliseconds(1);
-constexpr double turn_limit_us = 1.5e6; /* of the first: after that, no more than the least count */
-constexpr double match_limit_us = 10e6; /* the server's VipConnectWait takes as long */
+/* Of the first turn: after that it stops at the least count. */
+constexpr double turn_limit_us = 1.5e6;
+constexpr double match_limit_us = 10e6; /* the server's VipConnectWait has the same limit */
 constexpr VIP_ULONG request_limit_ms = 10000;
 constexpr size_t max_transfer = 4096;
 
@@ -56,11 +59,11 @@ struct Times {
 };
 
 struct Wanted {
-	unsigned count = 0; /* 0: as many as usual */
+	unsigned count = 0; /* 0: the usual count */
 	std::string only;
 };
 
-/* So many connections, and more, up to so many, while there is time. */
+/* At least `least` connections, and up to `most` while there is time. */
 struct Turn {
 	unsigned least, most;
 };
@@ -80,7 +83,9 @@ std::vector<Turn> turns_of(const Wanted &wanted)
 	return all;
 }
 
-/* With no count given, as many as the first one had time for. */
+/*
+ * Unless the user gave a count, a later turn has as many connections as the first one had time for.
+ */
 Turn next_turn(const Turn &planned, size_t turns_done, const Times &times)
 {
 	const auto samples = static_cast<unsigned>(times.connection.size());
@@ -91,7 +96,7 @@ Turn next_turn(const Turn &planned, size_t turns_done, const Times &times)
 	return {samples / unsigned(turns_done), samples / unsigned(turns_done)};
 }
 
-/* Each `once(times)` adds a sample to each of the times. */
+/* Each call of `once(times)` adds a sample to each of the times. */
 template <class Once> void repeat(const Turn &turn, Times &times, const Once &once)
 {
 	const double start = now_us();
@@ -107,7 +112,7 @@ template <class Once> void repeat(const Turn &turn, Times &times, const Once &on
 	}
 }
 
-/* A connection and its end, timed; false where no server waited yet. */
+/* Makes and ends one connection and times both. Returns false when no server waited yet. */
 bool connect_once(const Nic &nic, Address &local, Address &remote, Times &times)
 {
 	VIP_VI_ATTRIBUTES attributes = {}, theirs;
@@ -127,7 +132,7 @@ bool connect_once(const Nic &nic, Address &local, Address &remote, Times &times)
 		check(VipDestroyVi(vi), "destroy a VI");
 		return false;
 	}
-	check(code, "connect"); /* the VI goes with the NIC */
+	check(code, "connect"); /* a failure ends the run, and the VI goes with the NIC */
 	at[3] = now_us();
 	check(VipDisconnect(vi), "disconnect");
 	at[4] = now_us();
@@ -153,7 +158,7 @@ Json point(const char *what, const Samples &us)
 		{"us_max", maximum(us)}};
 }
 
-/* Returns how many tries came too early. */
+/* Returns the number of tries that came too early. */
 unsigned measure_vipl(const Side &side, const Turn &turn, Times &times)
 {
 	const std::string mark = "client" + std::to_string(getpid());
@@ -165,7 +170,7 @@ unsigned measure_vipl(const Side &side, const Turn &turn, Times &times)
 
 	const auto connect_to_it = [&](Times &to) {
 		side.control.write({{"do", "wait"}});
-		side.control.read(); /* it is about to */
+		side.control.read(); /* the server is about to wait */
 		const double begun = now_us();
 
 		while (!connect_once(side.nic, local, remote, to)) {
@@ -187,7 +192,7 @@ void serve_vipl(const Side &side)
 	Address local = share_server_address(side);
 
 	for (std::unique_ptr<Vi> vi; side.control.read().at("do") != "end";) {
-		vi.reset(); /* it disconnects the last one */
+		vi.reset(); /* disconnects the last connection */
 		vi = std::make_unique<Vi>(side.nic, VIP_SERVICE_RELIABLE_DELIVERY, max_transfer,
 					  false, nullptr);
 		side.control.write({{"waits", true}});
@@ -206,7 +211,7 @@ void connect_tcp_once(const addrinfo *to, Times &times)
 
 	at[1] = now_us();
 	if (rc)
-		fail_errno("connect by TCP"); /* the program ends */
+		fail_errno("connect by TCP"); /* ends the program */
 	at[2] = now_us();
 	socket = Socket();
 	at[3] = now_us();
@@ -214,7 +219,7 @@ void connect_tcp_once(const addrinfo *to, Times &times)
 	times.disconnection.push_back(at[3] - at[2]);
 }
 
-/* The server has closed its end, too, before the next connection. */
+/* The server closes its end before the next connection begins. */
 void measure_tcp(const Side &side, const Turn &turn, Times &times)
 {
 	side.control.write({{"do", "connections"}, {"kind", "tcp"}});
@@ -224,7 +229,7 @@ void measure_tcp(const Side &side, const Turn &turn, Times &times)
 	repeat(turn, times, [&](Times &to) {
 		side.control.write({{"do", "wait"}});
 		connect_tcp_once(found.get(), to);
-		side.control.read(); /* it has ended */
+		side.control.read(); /* the server has closed its end */
 	});
 	side.control.write({{"do", "end"}});
 	side.control.meet();
@@ -309,6 +314,6 @@ void add_connect(CLI::App &app)
 			    "connections (default: 1000, or as many as about 15 s are\n"
 			    "enough for)")
 		->check(CLI::Range(2u, most_count));
-	/* Before the NIC is opened; the head of this file says why. */
+	/* The NIC reads the variable when it is opened. The head of this file gives the reason. */
 	command->parse_complete_callback([] { setenv("VIPL_GRACE_MSEC", "0", 1); });
 }

@@ -13,7 +13,7 @@
 namespace
 {
 constexpr int reason_limit_ms = 1000;
-constexpr size_t longest_line = 1 << 16; /* a peer that sends more is no vip_perf */
+constexpr size_t longest_line = 1 << 16; /* a peer that sends more is not vip_perf */
 
 Json parse(const std::string &line)
 {
@@ -69,7 +69,7 @@ void Control::write(const Json &message)
 	}
 }
 
-/* False: the end, or there is no line until then. */
+/* Returns false at the end of the stream, or when no line comes until then. */
 bool Control::read_line(std::string &line, double until_us)
 {
 	size_t end;
@@ -158,7 +158,7 @@ bool Control::await_recovery()
 	return false;
 }
 
-/* Whatever it says, it does not take the place of what is known. */
+/* Returns the peer's reason, if it sends one. Nothing that it sends replaces our own failure. */
 std::string Control::peers_reason()
 try {
 	const double until_us = deadline_us(reason_limit_ms);
@@ -221,7 +221,7 @@ uint64_t count_in(const Json &message, const char *key)
 	return count.get<uint64_t>();
 }
 
-/* Texts may come from anywhere, such as a line that was no JSON. */
+/* Escapes all of it: a text may come from anywhere, such as a line that is not JSON. */
 std::string text_of(const Json &json)
 {
 	return json.dump(-1, ' ', true, Json::error_handler_t::replace);

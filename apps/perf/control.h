@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the two sides of a measurement tell each other besides what is measured: lines of JSON over
- * a stream socket, TCP or, with both sides in one run, a pair made before the fork.
+ * The control connection, by which the two sides of a measurement coordinate: lines of JSON over a
+ * stream socket. It is TCP or, with both sides in one run, a socket pair made before the fork.
  */
 #ifndef VIP_PERF_CONTROL_H
 #define VIP_PERF_CONTROL_H
@@ -23,27 +23,30 @@ public:
 
 	explicit Control(Socket socket);
 
-	/* Tries until a server is there, for some seconds. */
+	/* Tries for some seconds, until a server listens. */
 	static Control connect(const std::string &host, uint16_t port);
 
 	void write(const Json &message);
 	/* Fails when the peer has gone, has failed, or is silent for two minutes. */
 	Json read(int limit_ms = silence_limit_ms);
-	/* The same, but the peer's end is fine: false. The wait has no limit. */
+	/*
+	 * Reads as read() does, but without a time limit. Returns false when the peer has closed the
+	 * connection.
+	 */
 	bool read_next(Json &message);
-	/* Returns on both sides when both have come. */
+	/* Waits until the other side calls it, too. */
 	void meet(int limit_ms = silence_limit_ms);
 	void write_failure(const std::exception &failure);
 	/*
-	 * After a failure that need not be the run's end: returns when the server has given up what
-	 * both did, and waits for orders again.
+	 * For a failure after which the run may go on. Returns when the server has given up the joint
+	 * work and waits for orders again.
 	 */
 	void recover(const Failure &failure);
-	/* The server's part of it. False: the client does not want to go on. */
+	/* The server's part of recover(). Returns false when the client does not want to go on. */
 	bool await_recovery();
 	/*
-	 * Does what both sides are to do now. If it fails, the reason may be that the peer has: what
-	 * that says of it, if it says it soon, is told as well.
+	 * Does the part of this side in joint work. A failure of the peer may be the cause of a
+	 * failure here, so the message of the failure includes the peer's reason if one comes soon.
 	 */
 	template <typename Work> auto together(Work work)
 	{
@@ -56,16 +59,19 @@ public:
 		}
 	}
 	/*
-	 * Has the server end what both did; for a destructor. The server may be gone, and the run with
-	 * it: there is nothing left to be told. After a failure of ours it may still wait for a
-	 * message, until the VI is gone.
+	 * Makes the server end the joint work; for a destructor. It ignores failures, because the
+	 * server may be gone. After a failure of ours the server may wait for a message until our VI
+	 * is gone.
 	 */
 	void end(const Json &order) noexcept;
-	/* Has the peer hung up, or said something, though nothing is due: how it has failed? */
+	/*
+	 * Whether the peer has hung up, or has sent something although nothing is due. Both mean that
+	 * it has failed.
+	 */
 	bool has_given_up() const;
-	/* The peer's address as text, to connect something else to. */
+	/* Returns the peer's address as text, for another connection. */
 	std::string peer_host() const;
-	/* As the addresses of the two ends show. */
+	/* Whether both ends of the connection have the same address. */
 	bool is_one_host() const;
 
 private:
@@ -76,11 +82,14 @@ private:
 	std::string pending_;
 };
 
-/* A count that the other side says; fails for what is none. */
+/* Reads a count from a message of the other side. Fails if it is not a count. */
 uint64_t count_in(const Json &message, const char *key);
-/* In one line, whatever texts are in it. */
+/* Returns the JSON as one line of printable characters. */
 std::string text_of(const Json &json);
-/* What to tell of a failure: that of a JSON library is that the other side is no vip_perf. */
+/*
+ * Returns the text of a failure. A failure of the JSON library means that the other side is not
+ * vip_perf.
+ */
 std::string reason(const std::exception &failure);
 
 #endif

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * vip_perf cpu - how busy messages keep the processors, by size of messages.
+ * vip_perf cpu - measures how busy messages keep the processors, by message size.
  *
- * Of a ping-pong or a stream: the processor time of each side's process, in user and kernel, in
- * percent of one CPU; and what it buys, the time one way and the bytes per second. A process's time
- * lacks what the kernel does in interrupts for it, such as most of soft-RoCE and of TCP's
- * receiving, though that may be charged to whoever is interrupted. So there is also how busy the
- * client's host was with everything, other programs included, in percent of one CPU.
+ * For a ping-pong or a stream it reports the processor time of each side's process, user and
+ * kernel, in percent of one CPU, with the time one way and the bytes per second. The kernel does
+ * some work for a process in interrupts, such as most of soft-RoCE and of TCP's receiving. That
+ * time is not in the process's time, or is charged to the process that is interrupted. So the
+ * report also has the load of the client's whole host, other programs included, in percent of one
+ * CPU.
  */
 #include <memory>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* On which CPU a process runs. */
+/* Binds a process to a CPU. */
 #ifndef VIP_PERF_CPUS_H
 #define VIP_PERF_CPUS_H
 
-/* On the n-th of the CPUs that this process may use; where there are too few, on any. */
+/* Binds this process to the n-th of the CPUs that it may use. Does nothing if there are fewer. */
 void pin(int n);
 
 #endif

@@ -13,7 +13,7 @@ int carry_out(Socket socket, const Crew::Work &work, unsigned number)
 {
 	Control captain(std::move(socket));
 
-	signal(SIGINT, SIG_IGN); /* the captain handles it, to end in order */
+	signal(SIGINT, SIG_IGN); /* the captain handles it and ends the crew in order */
 	try {
 		work(captain, number);
 		return EXIT_OK;
@@ -21,7 +21,7 @@ int carry_out(Socket socket, const Crew::Work &work, unsigned number)
 		try {
 			captain.write_failure(e);
 		} catch (const std::exception &) {
-			/* it has gone */
+			/* the captain has gone */
 		}
 		return EXIT_FAILED;
 	}

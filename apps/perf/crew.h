@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Processes of one host that do the same at the same time, and who tells them when: the captain,
- * which is the process that makes them. Each has a control connection to it.
+ * A crew: processes of one host that do the same work at the same time. The captain is the process
+ * that makes them and gives them orders. Each has a control connection to it.
  */
 #ifndef VIP_PERF_CREW_H
 #define VIP_PERF_CREW_H
@@ -16,20 +16,20 @@
 class Crew
 {
 public:
-	/* What each does; `number` is from 0. What fails is told to the captain. */
+	/* The work of each process; `number` counts from 0. A failure is sent to the captain. */
 	using Work = std::function<void(Control &captain, unsigned number)>;
 
 	Crew(unsigned count, const Work &work);
 
-	/* To each of them, one line. */
+	/* Sends one line to each process. */
 	void tell(const Json &order);
-	/* Reads one line from each of them. Fails if one of them has failed. */
+	/* Reads one line from each process. Fails if one of them has failed. */
 	std::vector<Json> hear();
 
 private:
 	struct Member {
 		std::unique_ptr<Child> child;
-		std::unique_ptr<Control> control; /* goes first, so that the child ends */
+		std::unique_ptr<Control> control; /* destroyed first, so that the child ends */
 	};
 	std::vector<Member> members_;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * vip_perf crowd - what clusters and servers of VIA's time did to a VI NIC all day and VIBe does not
- * ask: many clients at once, and what they find.
+ * vip_perf crowd - measures many clients at once. Clusters and servers of VIA's time did this to a
+ * NIC, and VIBe does not measure it.
  */
 #include "crowd.h"
 
@@ -15,10 +15,11 @@ namespace
 struct Question {
 	std::string name;
 	Report (*ask)(const Side &side, const CrowdOptions &options);
-	void (*serve)(const Side &side, const Json &request); /* none: it is all the client's */
+	/* NULL: the server has no part in it. */
+	void (*serve)(const Side &side, const Json &request);
 };
 
-/* In the order in which they are asked. */
+/* The order is the order of the reports. */
 const std::vector<Question> questions = {{"storm", crowd_storm, serve_storm},
 					 {"order", crowd_order, serve_order},
 					 {"threads", crowd_threads, serve_threads},

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the questions of "vip_perf crowd" share. Each makes a report of its own. */
+/*
+ * Declarations that the questions of "vip_perf crowd" share. Each question makes a report of its
+ * own.
+ */
 #ifndef VIP_PERF_CROWD_H
 #define VIP_PERF_CROWD_H
 
@@ -11,7 +14,7 @@
 
 struct CrowdOptions {
 	unsigned clients = 1000;
-	unsigned processes = 0; /* 0: as many as the question usually has */
+	unsigned processes = 0; /* 0: the question's usual number */
 	unsigned rounds = 2000;
 	unsigned threads = 64;
 };
@@ -24,14 +27,14 @@ Report crowd_threads(const Side &side, const CrowdOptions &options);
 void serve_threads(const Side &side, const Json &request);
 Report crowd_mesh(const Side &side, const CrowdOptions &options); /* needs no server */
 
-/* The server's part of what the client asks for. */
+/* The server's part of a question. */
 void serve_crowd(const Side &side, const Json &request);
 
-/* How often calls returned something, by its name. */
+/* The number of calls that returned each result, by the result's name. */
 using Outcomes = std::map<std::string, unsigned>;
 
 void add(Outcomes &sum, const Outcomes &more);
-/* "3 VIP_NO_MATCH, 1 VIP_TIMEOUT" */
+/* Returns "3 VIP_NO_MATCH, 1 VIP_TIMEOUT", for example. */
 std::string text_of(const Outcomes &outcomes);
 
 #endif

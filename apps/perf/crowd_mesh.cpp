@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * vip_perf crowd --question mesh - processes that connect each with each, as MPI libraries did when
- * a program began: how many connections come about, what the others end with, and how long it takes
- * until the last process has its last one. All are on the client's host; the server has no part in it.
+ * vip_perf crowd --question mesh - connects each process with each other one, as MPI libraries did when a
+ * program began. It reports how many connections succeed, the results of the others, and the time until
+ * the last process has its last connection. All processes are on the client's host; the server has no part
+ * in it.
  *
  *	peer requests		VipConnectPeerRequest for all, then VipConnectPeerWait for each
- *	client and server	each asks those before it, in their order, by VipConnectRequest, then
- *				takes those after it, in theirs, by VipConnectWait and VipConnectAccept
+ *	client and server	each process calls VipConnectRequest for the lower ranks, in their order,
+ *				then VipConnectWait and VipConnectAccept for the higher ranks, in theirs
  *
- * The clock runs from the moment at which all have their NIC open; making VIs and posting receives is
- * in it. Nothing is tried twice. Then a message goes each way over each connection, uncounted.
+ * The time begins when all processes have opened their NIC, so it includes making VIs and posting
+ * receives. No attempt is repeated. Afterwards, outside of the measured time, a message goes each way over
+ * each connection.
  */
 #include "crowd.h"
 
@@ -30,7 +32,7 @@ namespace
 {
 constexpr unsigned usual_on_loopback = 48, usual_elsewhere = 8;
 constexpr unsigned depth = 2;
-constexpr double limit_us = 100e6; /* for all connections of a process */
+constexpr double limit_us = 100e6; /* for all connections of one process */
 constexpr char success[] = "VIP_SUCCESS";
 
 enum class Method { peers, in_rank_order };
@@ -44,12 +46,12 @@ public:
 	{
 	}
 	void connect(Method method);
-	/* A message each way over each connection that has come about. */
+	/* Sends a message each way over each connection that was made. */
 	void exchange();
 	Outcomes outcomes() const;
 
 private:
-	/* That of `rank` for its connection with `other`. */
+	/* Returns the address of `rank` for its connection with `other`. */
 	Address address(uint32_t rank, uint32_t other) const;
 	VIP_ULONG ms_left() const;
 	void ask_all();
@@ -64,7 +66,7 @@ private:
 
 	const Nic &nic_;
 	const uint32_t job_, number_;
-	std::vector<std::unique_ptr<SmallVi>> vis_; /* by the other's number; none for itself */
+	std::vector<std::unique_ptr<SmallVi>> vis_; /* by the other's rank; NULL for its own */
 	std::vector<VIP_RETURN> codes_;
 	double begun_us_ = 0;
 };
@@ -77,7 +79,10 @@ Address Rank::address(uint32_t rank, uint32_t other) const
 	return {nic_.host_address(), {bytes, bytes + sizeof(mark)}};
 }
 
-/* At least 1, when the time is over, too: VipConnectRequest takes a timeout of 0 for a wrong parameter. */
+/*
+ * Returns at least 1, even after the end of the time: VipConnectRequest takes a timeout of 0 for an
+ * invalid parameter.
+ */
 VIP_ULONG Rank::ms_left() const
 {
 	return static_cast<VIP_ULONG>(std::max(1.0, (begun_us_ + limit_us - now_us()) / 1000));
@@ -186,7 +191,7 @@ void be_rank(Control &captain, const std::string &nic_name, Method method, uint3
 	captain.read(); /* no process leaves before all have their messages */
 }
 
-/* Among so many processes; outcomes are those of both ends of each connection. */
+/* Measures a mesh of that many processes. `outcomes` counts both ends of each connection. */
 Json mesh_of(const std::string &nic_name, Method method, uint32_t count, Outcomes &outcomes)
 {
 	static uint32_t meshes = 0;
@@ -207,7 +212,10 @@ Json mesh_of(const std::string &nic_name, Method method, uint32_t count, Outcome
 	const unsigned connected = outcomes[success] / 2;
 	const bool are_all = connected == pairs;
 
-	/* An end that believes in a connection which has no other end would wait for its message. */
+	/*
+	 * The exchange needs all connections: an end whose peer has no connection would wait for its
+	 * message.
+	 */
 	crew.tell({{"do", are_all ? "exchange" : "nothing"}});
 	crew.hear();
 	crew.tell({{"do", "end"}});
@@ -219,7 +227,7 @@ Json mesh_of(const std::string &nic_name, Method method, uint32_t count, Outcome
 }
 } // namespace
 
-/* 2, 4, 8, ... processes, and as many as are asked for. */
+/* Measures 2, 4, 8, ... processes, and the number that the user asks for. */
 Report crowd_mesh(const Side &side, const CrowdOptions &options)
 {
 	static const std::pair<const char *, Method> methods[] = {

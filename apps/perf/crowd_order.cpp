@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * vip_perf crowd --question order - how often a completion queue names completions in another order
- * than that in which they happened.
+ * vip_perf crowd --question order - counts how often a completion queue names completions in another
+ * order than that in which they happened.
  *
- *	two VIs		the server sends four messages, or one, by A, each when the one before is done,
- *			then one by B. The client, which looks at its CQ all the time, must not be
- *			told of B before it has been told of all of A's.
- *	a teardown	the client sends five messages, of which it collects nothing until the server has
- *			them all and says so; then it disconnects. Of the CQ for both queues it must be
- *			told of all sends that were done before it is told of the first flushed receive.
+ *	two VIs		the server sends four messages, or one, by A, each when the send before it is
+ *			done, then one by B. The client polls its CQ, which must name all messages of A
+ *			before that of B.
+ *	a teardown	the client sends five messages. It collects nothing until the server says that
+ *			it has all of them; then it disconnects. Its CQ, which has both queues, must name
+ *			all sends that were done before the first flushed receive.
  *
- * The client says by a VI without a CQ when it is ready for the next round, and the server answers
- * by it in a teardown.
+ * The client sends a message by a third VI, without a CQ, when it is ready for the next round. In a
+ * teardown the server answers by that VI.
  */
 #include "crowd.h"
 
@@ -23,8 +23,9 @@
 namespace
 {
 constexpr unsigned depth = 16;
-constexpr unsigned before_end = 5; /* messages before a teardown, and receives */
-constexpr unsigned rounds_per_teardown = 20; /* connecting takes time */
+constexpr unsigned before_end = 5; /* messages before a teardown; also the number of receives */
+/* Fewer teardowns than rounds, because connecting takes time. */
+constexpr unsigned rounds_per_teardown = 20;
 constexpr uint64_t most_rounds = 100000000;
 
 struct Named {
@@ -46,10 +47,10 @@ Named await_entry(const CompletionQueue &cq)
 	return named;
 }
 
-/* What both sides do, and how often. */
+/* The work of both sides, and the number of rounds. */
 struct Plan {
 	VIP_RELIABILITY_LEVEL level;
-	unsigned by_a; /* messages; 0: a teardown */
+	unsigned by_a; /* messages by A; 0: a teardown */
 	uint64_t rounds;
 };
 
@@ -68,7 +69,7 @@ Plan plan_of(const Json &json)
 	return plan;
 }
 
-/* How many rounds were out of order. */
+/* Returns the number of rounds that were out of order. */
 uint64_t look_at_two(const Side &side, const Plan &plan)
 {
 	const CompletionQueue cq(side.nic, 4 * depth);
@@ -120,10 +121,10 @@ void send_by_two(const Side &side, const Plan &plan)
 			send(a, round);
 		send(b, round);
 	}
-	side.control.meet(); /* the client has taken the last one */
+	side.control.meet(); /* the client has taken the last message */
 }
 
-/* Is a send that was done named after a receive that was flushed? */
+/* Whether the CQ names a completed send after a flushed receive. */
 bool ends_out_of_order(const CompletionQueue &cq, const Vi &vi)
 {
 	bool is_flushed = false, is_out_of_order = false;

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * vip_perf crowd --question storm - clients that connect to one server, all at the same moment: how
- * many are connected, what the others are told, and how many a second the server takes.
+ * vip_perf crowd --question storm - connects many clients to one server at the same moment. It
+ * reports how many are connected, the results of the others, and how many connections per second the
+ * server makes.
  *
- * The clients are in some processes, each with a VI that is there already. In one series a process
- * asks for one after the other, as programs without threads do: there are as many requests at a time
- * as there are processes. In the other one each client is a thread, and all requests are there at the
- * same time. The server is what servers of VIA's time were: one
- * loop of VipConnectWait, for one discriminator, VipCreateVi and VipConnectAccept. The clock runs
- * from the first request until the last one has its answer. When all have theirs all clients
- * disconnect, in each process one after the other.
+ * The clients are in several processes, and each has a VI before the time begins. In one series each
+ * process makes its requests one after the other, as programs without threads do, so there are as
+ * many requests at a time as processes. In the other series each client is a thread, and all requests
+ * are made at once. The server works as servers of VIA's time did: one loop of VipConnectWait, for
+ * one discriminator, VipCreateVi and VipConnectAccept. The time goes from the first request to the
+ * answer to the last one. When all clients have their answers all disconnect, in each process one
+ * after the other.
  */
 #include "crowd.h"
 
@@ -32,10 +33,10 @@ namespace
 constexpr unsigned usual_processes = 64;
 constexpr size_t max_transfer = 4096;
 constexpr VIP_ULONG request_limit_ms = 60000;
-constexpr VIP_ULONG wait_ms = 100; /* then it is looked whether the client wants something else */
+constexpr VIP_ULONG wait_ms = 100; /* after it the server looks for a new order of the client */
 constexpr char served[] = "connected";
 
-enum class Asking { in_turn, at_once }; /* what the clients of a process do */
+enum class Asking { in_turn, at_once }; /* how the clients of a process make their requests */
 
 std::unique_ptr<Vi> make_vi(const Nic &nic)
 {
@@ -43,7 +44,7 @@ std::unique_ptr<Vi> make_vi(const Nic &nic)
 				    nullptr);
 }
 
-/* What a client was told. */
+/* The result of a client's request. */
 struct Answer {
 	double begun_us, ended_us;
 	VIP_RETURN code;
@@ -78,7 +79,7 @@ Json json_of(const std::vector<Answer> &answers)
 	return {{"first", first}, {"last", last}, {"outcomes", outcomes}};
 }
 
-/* Those of one process. */
+/* The clients of one process. */
 class Clients
 {
 public:
@@ -92,10 +93,10 @@ private:
 	const Address server_;
 	std::vector<std::unique_ptr<Vi>> vis_;
 	std::promise<void> start_;
-	std::vector<std::future<Answer>> requests_; /* a thread for each, or for none */
+	std::vector<std::future<Answer>> requests_; /* each is a thread, or is deferred */
 };
 
-/* Threads are there before anything is timed. */
+/* Starts the threads before the time begins. */
 Clients::Clients(const Nic &nic, const Address &server, Asking asking, unsigned count)
     : nic_(nic), asking_(asking), server_(server)
 {
@@ -137,10 +138,10 @@ void be_clients(Control &captain, const std::string &nic_name, const Address &se
 	captain.read();
 	clients.reset();
 	captain.write({{"disconnected", true}});
-	captain.read(); /* the library's part of a disconnection may come after it */
+	captain.read(); /* the library may still work at a disconnection after the call */
 }
 
-/* Of so many clients, on the client's host; the server's part of it runs. */
+/* Measures one storm. The clients are on the client's host, and the server's part already runs. */
 Json storm_of(const Side &side, Asking asking, unsigned clients, unsigned processes,
 	      Outcomes &others)
 {
@@ -178,7 +179,7 @@ Json storm_of(const Side &side, Asking asking, unsigned clients, unsigned proces
 		{"disconnect_s", (ended - begun) / 1e6}};
 }
 
-/* As the server sees it: whom it wanted to take and could not. */
+/* Returns the failures that the server saw while accepting. */
 Outcomes end_of_server(const Side &side)
 {
 	side.control.write({{"do", "end"}});
@@ -188,7 +189,7 @@ Outcomes end_of_server(const Side &side)
 	return failures;
 }
 
-/* Waits for a client, and takes it. */
+/* Waits for a request and accepts it. */
 void take_one(const Nic &nic, Address &local, Address &remote,
 	      std::vector<std::unique_ptr<Vi>> &vis, Outcomes &failures)
 {
@@ -230,7 +231,7 @@ void serve_storm(const Side &side, const Json &)
 
 namespace
 {
-/* 1, 10, 100, ... clients, and as many as are asked for. */
+/* Measures 1, 10, 100, ... clients, and the number that the user asks for. */
 void add_series(const Side &side, Report &report, const std::string &series, Asking asking,
 		const CrowdOptions &options)
 {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * vip_perf crowd --question threads - 1, 2, 4, ... threads of a process on one NIC, each with a VI of
- * its own with its own queues, by which it sends messages of eight bytes to the server: a few at a
- * time, and the next one when one has come back. How many come back in a second, and how much the
- * slowest thread has of what the fastest has.
+ * vip_perf crowd --question threads - measures 1, 2, 4, ... threads of a process on one NIC. Each thread
+ * has a VI with queues of its own and sends messages of eight bytes to the server. It has a few messages
+ * under way and sends the next one when an answer comes. The report has the answers per second, and the
+ * rate of the slowest thread in relation to the fastest.
  *
  * The server answers in one of three ways:
  *
- *	own queues		a thread for each VI, as the client
- *	one CQ, one thread	for all queues of all VIs, as the servers of VIA's time that had one loop
- *	one CQ, all threads	as many threads as VIs, and each serves whatever the CQ names
+ *	own queues		a thread for each VI, as in the client
+ *	one CQ, one thread	for all queues of all VIs, as in servers of VIA's time with one loop
+ *	one CQ, all threads	as many threads as VIs, each of which serves any queue that the CQ names
  */
 #include "crowd.h"
 
@@ -28,16 +28,16 @@
 
 namespace
 {
-constexpr unsigned depth = 16, window = 8; /* receives, and messages that have not come back */
+constexpr unsigned depth = 16, window = 8; /* receives, and messages without an answer */
 constexpr unsigned most_threads = 4096;
-/* Threads have to share the CPUs: each is to have some turns. */
+/* The time grows with the number of threads: they share the CPUs, and each needs some turns. */
 constexpr unsigned duration_ms = 500, duration_each_ms = 25;
-constexpr VIP_ULONG wait_ms = 100; /* then it is looked whether all is over */
-constexpr uint64_t last = UINT64_MAX; /* of the messages of a VI */
+constexpr VIP_ULONG wait_ms = 100; /* after it the thread looks whether the measurement is over */
+constexpr uint64_t last = UINT64_MAX; /* the number of a VI's last message */
 
 struct Plan {
 	unsigned vis;
-	unsigned collectors; /* of one CQ; 0: there is none */
+	unsigned collectors; /* threads on one CQ; 0: there is no CQ */
 	Waiting waiting;
 };
 
@@ -56,7 +56,7 @@ Plan plan_of(const Json &json)
 		json.at("waiting").get<Waiting>()};
 }
 
-/* Returns how many came back before the end. */
+/* Returns the number of answers that came before the end. */
 uint64_t converse(SmallVi &vi, Waiting waiting, const std::atomic<bool> &is_over)
 {
 	unsigned under_way = 0;
@@ -79,7 +79,7 @@ uint64_t converse(SmallVi &vi, Waiting waiting, const std::atomic<bool> &is_over
 	return count;
 }
 
-/* Messages a second of each thread. */
+/* Returns the messages per second of each thread. */
 std::vector<double> rates_of(const Side &side, const Plan &plan)
 {
 	std::vector<std::unique_ptr<SmallVi>> vis;
@@ -110,11 +110,11 @@ std::vector<double> rates_of(const Side &side, const Plan &plan)
 	const double seconds = (now_us() - begun) / 1e6;
 	for (auto &thread : threads)
 		rates.push_back(static_cast<double>(thread.get()) / seconds);
-	side.control.meet(); /* so no message is flushed */
+	side.control.meet(); /* no message of the other side is flushed */
 	return rates;
 }
 
-/* A VI of the server's, that several threads may serve. */
+/* A VI of the server, which several threads may serve. */
 class Served
 {
 public:
@@ -126,16 +126,16 @@ public:
 	{
 		return vi_;
 	}
-	/* Until its last message is answered. */
+	/* Answers messages until the VI's last one. */
 	void answer_all(Waiting waiting);
-	/* What a CQ names; true: it was the last message, and it is answered. */
+	/* Serves a queue that the CQ names. Returns true when it has answered the last message. */
 	bool serve(bool is_receive);
 
 private:
 	SmallVi vi_;
 	std::mutex mutex_;
 	unsigned sends_ = 0;	    /* under way */
-	std::deque<uint64_t> owed_; /* answers that wait for one of them */
+	std::deque<uint64_t> owed_; /* answers that wait for a free send */
 };
 
 void Served::answer_all(Waiting waiting)
@@ -178,7 +178,7 @@ bool Served::serve(bool is_receive)
 	return number == last;
 }
 
-/* Those of one CQ, and how many of them have had their last message. */
+/* The VIs of one CQ, and the number of VIs that have answered their last message. */
 struct Hall {
 	Hall(const Nic &nic, size_t entries) : cq(nic, entries)
 	{
@@ -190,7 +190,7 @@ struct Hall {
 	std::atomic<bool> has_failed = false;
 };
 
-/* One of the threads that serve what the CQ names. */
+/* The work of a thread that serves the CQ. */
 void collect(Hall &hall, Waiting waiting)
 try {
 	Patience patience;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * vip_perf echo - latency and throughput by size, each message timed by itself.
+ * vip_perf echo - measures latency and throughput by size. It times each message by itself.
  *
- * The method of Jacobson, MacDonald and Du ("Experimental Analysis of VI Architecture",
- * University of Minnesota, TR 00-023, 2000). The client sends a packet of M bytes, the server
- * sends it back; the clock is looked at before the packet goes and when it is back, on the client
- * only, and half of that is the time t. It is done N times, 64 by default (the size of the
- * samples in the paper's figures), after four times that do not count. Where 64 would take more
- * than 0.4 s there are fewer, at least 10. A machine's speed changes within a run, so VIPL and TCP
- * take turns: all samples of a size by the one, then by the other, then those of the next size.
+ * The method is that of Jacobson, MacDonald and Du ("Experimental Analysis of VI Architecture",
+ * University of Minnesota, TR 00-023, 2000). The client sends a packet of M bytes, and the server
+ * sends it back. The client reads the clock before it sends the packet and when the packet is back;
+ * half of the difference is the time t. It does so N times, by default 64 (the size of the samples
+ * in the paper's figures), after four times that do not count. Where 64 would take more than 0.4 s
+ * there are fewer, at least 10. A machine's speed changes within a run, so VIPL and TCP take turns:
+ * all samples of a size by the one, then by the other, then those of the next size.
  *
  *	us		average of t
  *	us_stderr	its standard error, sqrt(sum((t - average)^2) / ((N - 1) N))
@@ -17,9 +17,9 @@
  *	MBps_max	M / the least t
  *
  * The three ranges of sizes are the paper's: "small" gives its figures 1, 2 (latency) and 7 (VIA
- * and TCP), "medium" 3, 4 and 8 (throughput), "large" 5, 6 and 9. One look at the clock is in
- * each t; a round trip holds what vipl_link.cpp says, so also the posting of the next receive and
- * the taking of the send.
+ * and TCP), "medium" 3, 4 and 8 (throughput), "large" 5, 6 and 9. Each t includes reading the clock
+ * once. vipl_link.cpp says what a round trip includes: also posting the next receive and taking the
+ * completed send.
  */
 #include <algorithm>
 #include <deque>
@@ -51,7 +51,7 @@ constexpr Range ranges[] = {{"small", 16, KiB, 16},
 struct Wanted {
 	Waiting waiting = Waiting::poll;
 	std::string range, only; /* empty: all */
-	unsigned samples = 0;	 /* 0: as many as usual */
+	unsigned samples = 0;	 /* 0: the usual number */
 };
 
 unsigned usual_count(Match &match, size_t bytes)
@@ -64,7 +64,7 @@ unsigned usual_count(Match &match, size_t bytes)
 
 Json point(size_t bytes, Samples us)
 {
-	const double amount = static_cast<double>(bytes); /* bytes in 1 us are 10^6 in 1 s */
+	const double amount = static_cast<double>(bytes); /* bytes in 1 us are 10^6 bytes in 1 s */
 
 	for (double &sample : us)
 		sample /= 2;
@@ -96,7 +96,7 @@ std::vector<Shape> shapes_of(const Wanted &wanted, const Range &range)
 	return shapes;
 }
 
-/* Each size by all transports in turn. */
+/* Measures each size by all transports in turn. */
 void measure_range(const Side &side, const Wanted &wanted, const Range &range, Report &report)
 {
 	const std::vector<Shape> shapes = shapes_of(wanted, range);

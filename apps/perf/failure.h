@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What ends a run: thrown where it is noticed, told once, by main(). */
+/* A failure ends the run. It is thrown where it is noticed, and main() prints it once. */
 #ifndef VIP_PERF_FAILURE_H
 #define VIP_PERF_FAILURE_H
 
@@ -14,14 +14,14 @@ public:
 	using std::runtime_error::runtime_error;
 };
 
-/* What the other side says of how it has failed. */
+/* A failure that the other side has reported. */
 class PeersFailure : public Failure
 {
 public:
 	using Failure::Failure;
 };
 
-/* "cannot WHAT: REASON", of errno. */
+/* Throws "cannot WHAT: REASON", with the text of errno. */
 [[noreturn]] inline void fail_errno(const std::string &what, int error = errno)
 {
 	throw Failure("cannot " + what + ": " + std::strerror(error));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * vip_perf latency - the time of one message one way, by size.
+ * vip_perf latency - measures the one-way time of a message, by size.
  *
- * NetPIPE's method, as Farrell and Ong used it for VIA: a ping-pong over sizes that grow
- * exponentially, each one also a little shorter and longer; half of the time there and back; of
- * several trials the best one, for what disturbs only ever slows.
+ * The method is NetPIPE's, as Farrell and Ong used it for VIA: a ping-pong over sizes that grow
+ * exponentially, with neighbours a little shorter and longer. A figure is half of the round-trip
+ * time. The best of several trials counts, because disturbances only ever slow a message.
  */
 #include <memory>
 

@@ -1,43 +1,43 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * vip_perf logp - the parameters of the LogP model for messages of four bytes, and what it brings
- * that data need not be fetched by a descriptor (tables 2 and 3 of Buonadonna, Geweke and Culler,
- * "An Implementation and Analysis of the Virtual Interface Architecture", SC98).
+ * vip_perf logp - measures the parameters of the LogP model for messages of four bytes, and what a
+ * message gains when its data need not be fetched by a descriptor (tables 2 and 3 of Buonadonna,
+ * Geweke and Culler, "An Implementation and Analysis of the Virtual Interface Architecture", SC98).
  *
  * The method is that of Culler, Liu, Martin and Yoshikawa ("Assessing Fast Network Interfaces",
- * IEEE Micro, 1996). The client sends bursts of M messages, each of which the server answers;
- * between two messages it computes (here: looks at the clock) for a delay D, and then looks once
- * whether an answer has come. What a message takes of the client's time in a burst, for growing M
- * and D, shows the parameters:
+ * IEEE Micro, 1996). The client sends bursts of M messages, and the server answers each message.
+ * Between two messages the client computes for a delay D (here it reads the clock), and then looks
+ * once for an answer. The client's time for a message of a burst gives the parameters, for growing
+ * M and D:
  *
- *	o_s	a burst so short that no answer has come: the time of a message is what
- *		sending takes. In it: filling in the descriptor, four bytes of data, and
- *		VipPostSend. 8 messages, in which the client does not look for answers at
- *		all, less one look at the clock.
+ *	o_s	a burst so short that no answer has come: the time of a message is that of
+ *		sending. It includes filling in the descriptor, four bytes of data, and
+ *		VipPostSend. The burst has 8 messages, and the client does not look for answers.
+ *		One reading of the clock is subtracted.
  *	g	a long burst without a delay: the time of a message grows to that of the
- *		slowest part of the way, be it the device or a processor. It is the slope
- *		between bursts of 256 and of 1024 messages; at most 64 are unanswered at a
- *		time. In it is all that lasting traffic takes, also taking the sends by
- *		VipSendDone, and on the server the answers.
+ *		slowest part of the way, a device or a processor. It is the slope between
+ *		bursts of 256 and of 1024 messages; at most 64 are unanswered at a time. It
+ *		includes all work of lasting traffic, also taking the sends by VipSendDone,
+ *		and the answers of the server.
  *	o_r	a delay longer than the round trip: each message finds an answer, so that
- *		its time, less the delay, is o_s + o_r. In o_r: the VipRecvDone that finds
- *		the message, a look at its four bytes, and filling in the receive's
- *		descriptor and VipPostRecv. That is 16 messages with a delay of four round
- *		trips; and 16 with the same delay but without taking answers, which say
- *		what of it is o_s ("o_s, delayed"): after a delay caches are colder than
- *		in a row. ("o_r in a row" is eight that have all come, for comparison.)
+ *		its time, less the delay, is o_s + o_r. o_r includes the VipRecvDone that
+ *		finds the message, reading its four bytes, filling in the receive's
+ *		descriptor, and VipPostRecv. There are 16 messages with a delay of four round
+ *		trips; and 16 with the same delay but without taking answers, which give the
+ *		part of o_s ("o_s, delayed"): after a delay caches are colder than in a row.
+ *		("o_r in a row" is eight answers that have all come, for comparison.)
  *	L	half the round trip, less o_s and o_r. The client takes no sends meanwhile.
- *		L is what neither processor is busy with; where VipPostSend itself carries
- *		the message to the other side (soft-RoCE within a host), or where the way
- *		is in the receiver's look (via_lo), parts overlap, and L is too small, or
+ *		L is the time in which neither processor is busy. VipPostSend itself carries
+ *		the message to the other side with soft-RoCE within a host, and the receiver's
+ *		call carries it with via_lo. Parts overlap there, and L is too small, or
  *		negative.
  *
- * All are medians, of bursts or of blocks of 16 round trips. All kinds are measured in turn, in
- * 20 rounds (fewer when that takes more than 40 s), so that what else happens meanwhile happens
- * to all.
+ * All figures are medians, of bursts or of blocks of 16 round trips. All kinds are measured in
+ * turn, in 20 rounds (fewer when these take more than 40 s), so that a disturbance affects all
+ * kinds alike.
  *
  * For table 3 the round trip is measured with messages of three forms. The paper changed its
- * firmware; a program of VIPL can ask for this much:
+ * firmware. A program of VIPL can choose these forms:
  *
  *	plain		libvipl sends data of a few bytes with the work request (RDMA: as
  *			much as the queue pair takes inline, 128 bytes or more) or in the
@@ -63,8 +63,8 @@
 namespace
 {
 constexpr size_t small = 4;
-constexpr double turn_us = 5000; /* that a measurement goes on for, in each round */
-constexpr double limit_us = 40e6; /* after that, no more than the least number of rounds */
+constexpr double turn_us = 5000; /* the duration of a measurement in each round */
+constexpr double limit_us = 40e6; /* after this time it stops at the least number of rounds */
 constexpr unsigned rounds = 20, least_rounds = 3, most_repeats = 1000;
 constexpr unsigned short_messages = 8, delayed_messages = 16, block = 16;
 constexpr unsigned burst_sizes[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 1024};
@@ -83,7 +83,7 @@ double clock_us()
 	return median(us);
 }
 
-/* Returns how long it was, but for one look at the clock. */
+/* Returns how long it took, less one reading of the clock. */
 double spin(double us)
 {
 	const double start = now_us();
@@ -97,7 +97,7 @@ double spin(double us)
 
 class Client;
 
-/* A kind of burst, with what it has taken each time, in microseconds. */
+/* A kind of burst, with its samples in microseconds. */
 struct Setting {
 	double (Client::*burst)(const Setting &setting);
 	unsigned messages;
@@ -105,7 +105,7 @@ struct Setting {
 	Form form = Form::plain;
 	size_t bytes = small;
 	unsigned repeats = 2;
-	bool looks = true; /* for answers, in the burst */
+	bool looks = true; /* whether the client looks for answers within the burst */
 	Samples us = {};
 
 	double whole() const
@@ -137,10 +137,10 @@ public:
 	{
 		return clock_;
 	}
-	/* Repeats it for a turn, and adds the samples. */
+	/* Repeats the burst for a turn and adds the samples. */
 	void measure(Setting &setting);
 
-	/* Each returns the time of one; NAN: it was not what it should be. */
+	/* Each returns the time of one burst, or NAN if the burst does not fit its definition. */
 	double short_burst(const Setting &setting);
 	double burst(const Setting &setting);
 	double takes(const Setting &setting);
@@ -154,7 +154,7 @@ private:
 	const double clock_ = clock_us();
 };
 
-/* The next turn's number of repeats is what this one would have needed. */
+/* The next turn's number of repeats is what this turn would have needed. */
 void Client::measure(Setting &setting)
 {
 	side_.control.write({{"do", "answer"},
@@ -179,7 +179,7 @@ void Client::measure(Setting &setting)
 	side_.control.meet();
 }
 
-/* What is left over from a burst, in no time that counts. */
+/* Takes what is left over from a burst, outside of the measured time. */
 void Client::finish(unsigned unanswered)
 {
 	while (unanswered--)
@@ -223,7 +223,7 @@ double Client::burst(const Setting &setting)
 	return us;
 }
 
-/* NAN unless all are there. */
+/* Returns NAN unless all answers have come. */
 double Client::takes(const Setting &setting)
 {
 	unsigned taken = 0;
@@ -255,7 +255,7 @@ double Client::round_trips(const Setting &setting)
 	return us;
 }
 
-/* What is measured, and the report of it. */
+/* All measurements, and their report. */
 class Logps
 {
 public:
@@ -289,7 +289,10 @@ Logps::Logps(Client &client, double round_trip_us)
 	round_trips_.push_back({&Client::round_trips, block, 0, Form::immediate, small});
 }
 
-/* In turn, so that what else happens meanwhile happens to all. The first round does not count. */
+/*
+ * Measures all kinds in turn, so that a disturbance affects all of them. The first round does not
+ * count.
+ */
 void Logps::measure()
 {
 	std::vector<Setting *> all = {&short_bursts_, &takes_, &delayed_sends_};
@@ -310,7 +313,7 @@ void Logps::measure()
 	}
 }
 
-/* Table 2. */
+/* Adds table 2. */
 void Logps::report_parameters(Report &report) const
 {
 	const Setting &burst = bursts_[bursts_.size() - 2], &longer = bursts_.back();
@@ -331,7 +334,7 @@ void Logps::report_parameters(Report &report) const
 			    {"us", takes_.us.empty() ? Json() : Json(takes_.each())}});
 }
 
-/* And the curves that table 2 is read from, and table 3. */
+/* Adds table 3, and the curves from which table 2 is derived. */
 void Logps::report(Report &report) const
 {
 	report_parameters(report);

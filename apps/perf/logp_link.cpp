@@ -9,11 +9,11 @@
 
 namespace
 {
-constexpr size_t slot = 128; /* of a descriptor; at least its alignment */
+constexpr size_t slot = 128; /* bytes of a descriptor's slot; at least its alignment */
 constexpr uint64_t most_answered = 100000000;
 } // namespace
 
-/* Sends' descriptors, receives' descriptors, then their buffers, each of its own. */
+/* The memory holds the sends' descriptors, the receives' descriptors, then a buffer for each. */
 LogpLink::LogpLink(const Side &side)
     : memory_(side.nic, 2 * depth * (slot + room), false),
       vi_(side.nic, VIP_SERVICE_RELIABLE_DELIVERY, room, false, nullptr)
@@ -51,7 +51,7 @@ void LogpLink::post_receive()
 	++receives_;
 }
 
-/* Each message has its number in its first four bytes. */
+/* Each message begins with its number, four bytes. */
 void LogpLink::post(Form form, size_t bytes)
 {
 	const uint32_t number = static_cast<uint32_t>(sent_);
@@ -139,7 +139,7 @@ void LogpLink::collect_all()
 			patience.in_vain("the end of a send");
 }
 
-/* Each message is taken and its receive posted again, then it is answered: as the client does. */
+/* Takes each message, posts its receive again, and then answers, as the client does. */
 void serve_logp(const Side &side)
 {
 	LogpLink link(side);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A VI whose calls are taken apart, for measurements of single calls: what a message costs its
- * sender and its receiver, and not the waiting in between.
+ * A VI for measurements of single calls: the time that a message costs its sender and its receiver,
+ * without the waiting in between.
  */
 #ifndef VIP_PERF_LOGP_LINK_H
 #define VIP_PERF_LOGP_LINK_H
@@ -9,10 +9,10 @@
 #include "transport.h"
 
 /*
- * How a message goes. Plain: a data segment, and the library may take the data along when it is
- * posted. Fenced: the same with VIP_CONTROL_QFENCE; there are no reads to wait for, but data that
- * reads could still bring must not be taken early. Immediate: four bytes in the descriptor, no
- * segment.
+ * The form of a message. Plain: a data segment, whose data the library may copy when it is posted.
+ * Fenced: a data segment and VIP_CONTROL_QFENCE. There are no reads to wait for, but the library
+ * must not copy the data early, since a read could still change it. Immediate: four bytes in the
+ * descriptor, without a segment.
  */
 enum class Form { plain, fenced, immediate };
 NLOHMANN_JSON_SERIALIZE_ENUM(Form, {{Form::plain, "plain"},
@@ -22,17 +22,24 @@ NLOHMANN_JSON_SERIALIZE_ENUM(Form, {{Form::plain, "plain"},
 class LogpLink
 {
 public:
-	static constexpr unsigned depth = 64; /* receives posted, and sends under way */
+	/* Receives that are posted, and most sends under way. */
+	static constexpr unsigned depth = 64;
 	static constexpr size_t room = 4096;
 
 	explicit LogpLink(const Side &side);
 
-	/* Builds a descriptor and posts it; with `depth` sends under way it takes one first. */
+	/*
+	 * Builds a descriptor and posts it. With `depth` sends under way it takes one of them
+	 * first.
+	 */
 	void post(Form form, size_t bytes);
-	/* Looks once for a message; one that is there is checked, its receive posted again. */
+	/*
+	 * Looks once for a message. If there is one it checks the message and posts its receive
+	 * again.
+	 */
 	bool take();
 	void await();
-	/* Takes the sends that are done; all: also those that are not, when they are. */
+	/* Takes the sends that are done; `all`: waits for the others, too. */
 	void collect();
 	void collect_all();
 
@@ -47,7 +54,7 @@ private:
 	uint64_t sent_ = 0, collected_ = 0, receives_ = 0, taken_ = 0;
 };
 
-/* The server: answers messages by such, as the client orders. */
+/* The server's part: answers messages as the client orders. */
 void serve_logp(const Side &side);
 
 #endif

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The parameters of LogP, out of what vip_perf logp measures. */
+/* Computes the parameters of LogP from the measurements of vip_perf logp. */
 #ifndef VIP_PERF_LOGP_MODEL_H
 #define VIP_PERF_LOGP_MODEL_H
 
-/* In microseconds, but for the two numbers of messages. */
+/* Times are in microseconds. */
 struct LogpTimes {
-	double clock; /* a look at the clock */
+	double clock; /* one reading of the clock */
 	double short_burst, long_burst, longer_burst;
 	unsigned short_messages, long_messages, longer_messages;
-	/* In a burst with long delays, less the delay: a message; a message and its answer. */
+	/*
+	 * The time of a message, and of a message and its answer, in a burst with long delays, less
+	 * the delay.
+	 */
 	double delayed_send, saturated;
 	double round_trip;
 };

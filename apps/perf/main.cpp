@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* vip_perf - how fast VIPL is here: the benchmarks by which VIA was measured around 2000. */
+/* vip_perf - the benchmarks by which VIA was measured around 2000. */
 #include <cstdio>
 #include <iostream>
 
@@ -41,7 +41,7 @@ int run_command(int argc, char **argv)
 	add_waking(app);
 	try {
 		app.parse(argc, argv);
-	} catch (const CLI::RuntimeError &e) { /* has been told */
+	} catch (const CLI::RuntimeError &e) { /* the usage was printed */
 		return e.get_exit_code();
 	} catch (const CLI::ParseError &e) {
 		const int rc = app.exit(e);

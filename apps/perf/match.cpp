@@ -10,8 +10,12 @@
 
 namespace
 {
-constexpr uint64_t uncounted = 4; /* while the server gets there, and touches the buffers */
-/* At once, with those that are not counted, or that make the last round of all VIs whole. */
+/* The first messages come while the server begins, and touch the buffers. */
+constexpr uint64_t uncounted = 4;
+/*
+ * The most messages of one order. It includes uncounted ones and those that complete a round of all
+ * VIs.
+ */
 constexpr uint64_t most_ordered = 2 * most_messages;
 
 uint64_t next_number()
@@ -56,7 +60,7 @@ Match::~Match()
 	side_.control.end({{"do", "end"}, {"match", number_}});
 }
 
-/* The server does so from now on. */
+/* Makes the server begin this work. */
 void Match::order(const char *what, size_t bytes, uint64_t count)
 {
 	side_.control.write({{"do", what}, {"match", number_}, {"bytes", bytes}, {"count", count}});

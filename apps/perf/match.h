@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A transport as the client measures it, with the server working against it. There may be several
- * at a time, measured by turns.
+ * A transport as the client measures it, with the server as its opponent. Several matches may exist
+ * at a time and be measured by turns.
  */
 #ifndef VIP_PERF_MATCH_H
 #define VIP_PERF_MATCH_H
@@ -10,35 +10,35 @@
 #include "transport.h"
 #include "usage.h"
 
-/* Of a block of messages. Processor time is that of the process, in user and kernel. */
+/* The times of a block of messages. Processor time is that of the process, in user and kernel. */
 struct Block {
-	double us;	  /* that it took */
-	double client_us; /* processor time of the client, */
-	double server_us; /* and of the server, */
-	double server_took_us; /* in that time of its own: it may begin sooner */
+	double us;	  /* duration */
+	double client_us; /* processor time of the client */
+	double server_us; /* processor time of the server */
+	double server_took_us; /* duration at the server, which may begin sooner */
 };
 
 class Match
 {
 public:
 	Match(const Side &side, const Shape &shape);
-	~Match(); /* the server gives its side back, too */
+	~Match(); /* makes the server release its side, too */
 	Match(const Match &) = delete;
 	Match &operator=(const Match &) = delete;
 
 	Block ping(size_t bytes, uint64_t count);
 	Block stream(size_t bytes, uint64_t count);
-	/* Microseconds of each round trip by itself, after a few that are not counted. */
+	/* Returns the microseconds of each round trip. The first few are not counted. */
 	Samples ping_each(size_t bytes, uint64_t count);
 
-	/* Microseconds of a look at a VI's receives that finds nothing. */
+	/* Returns the microseconds of a look at a VI's empty receive queue. */
 	double look_us(uint64_t times);
 
-	/* Of the server's process, as it is now. */
+	/* Returns the present usage of the server's process. */
 	Usage server_usage();
-	/* Microseconds of one message one way; of a read there and back, for that is what it is. */
+	/* Returns the microseconds of one message one way, or of a whole read. */
 	double one_way_us(size_t bytes, uint64_t count);
-	/* How many messages take about so long by ping(): at least three. */
+	/* Returns how many messages of ping() take about that long, at least three. */
 	uint64_t pings_for(double us, size_t bytes);
 
 private:
@@ -47,18 +47,21 @@ private:
 
 	const Side &side_;
 	const Shape shape_;
-	const uint64_t number_; /* by which the server knows it */
+	const uint64_t number_; /* the server's key for this match */
 	std::unique_ptr<Transport> transport_;
 };
 
 /*
- * A match, or NULL with the reason when there cannot be one: it may be too large for this side or
- * for the server, which waits for orders then. That there is no room is seen as failures of several
- * kinds: a process without a free file descriptor does not answer.
+ * Returns a match, or NULL and the reason if it is too large for this side or for the server. In
+ * that case the server waits for orders. Lack of room shows as several kinds of failures: a process
+ * without a free file descriptor does not answer.
  */
 std::unique_ptr<Match> match_if_room(const Side &side, const Shape &shape, std::string &reason);
 
-/* The server's part of this match, and of those that the client begins before it has ended all. */
+/*
+ * The server's part of this match, and of further matches that the client begins before all have
+ * ended.
+ */
 void serve_match(const Side &side, const Json &request);
 
 #endif

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How deep JSON from elsewhere is nested, before it is parsed. */
+/* Finds out how deep JSON from outside is nested, before it is parsed. */
 #ifndef VIP_PERF_NESTING_H
 #define VIP_PERF_NESTING_H
 
 #include <string>
 
 /*
- * Nothing of vip_perf's is that deep: what is shall not fill the stack of whoever goes through it.
- * The parser could tell, too, but looks through a whole list again behind each object of it then.
+ * vip_perf's own JSON is never that deep. Deeper JSON could exhaust the stack of the code that
+ * walks through it. The parser could report the depth, too, but would then look through a whole
+ * list again after each object in it.
  */
 inline bool is_deep(const std::string &json)
 {

@@ -14,12 +14,15 @@
 
 namespace
 {
-/* Each transport is warmed up for so long, or up to twice as long; or with enough messages. */
+/*
+ * The warm-up of each transport takes this many trials' time, or up to twice that; enough messages
+ * end it, too.
+ */
 constexpr double warm_trials = 10;
-/* That much for the messages under way in one direction: more than a CPU's own caches hold. */
+/* The buffer space for the messages under way in one direction. It exceeds a CPU's own caches. */
 constexpr size_t most_buffered = 16 << 20;
 
-/* Since it booted. */
+/* Reads the ticks since boot. */
 HostTicks host_ticks()
 {
 	std::ifstream stat("/proc/stat");
@@ -33,7 +36,7 @@ HostTicks host_ticks()
 	return {busy, busy + idle + iowait + steal};
 }
 
-/* One of the transports that have their turns. */
+/* A transport that takes its turns. */
 class Contestant
 {
 public:
@@ -42,7 +45,7 @@ public:
 	{
 	}
 
-	/* Each buffer once: what is new is slow when it is first used. */
+	/* Uses each buffer once, because the first use of memory is slow. */
 	void touch()
 	{
 		run(shape_.room, shape_.buffers);
@@ -51,10 +54,10 @@ public:
 	{
 		warm_up(us, sending(bytes));
 	}
-	/* Finds out how many messages take so long. That warms the way for this size, too. */
+	/* Finds the number of messages for a trial. This warms up the way for the size, too. */
 	void prepare(size_t bytes, double trial_us)
 	{
-		const size_t times = bytes_ ? bytes / bytes_ : 1; /* as long as before */
+		const size_t times = bytes_ ? bytes / bytes_ : 1; /* keeps the duration */
 
 		count_ = count_for(trial_us, count_ / 4 / std::max<size_t>(times, 1), sending(bytes));
 		bytes_ = bytes;
@@ -86,7 +89,7 @@ private:
 	const Shape shape_;
 	const bool is_stream_;
 	Match match_;
-	uint64_t count_ = 8; /* messages of a trial of the size before; at first a guess */
+	uint64_t count_ = 8; /* messages of a trial of the last size; first a guess */
 	size_t bytes_ = 0; /* of the last size */
 };
 
@@ -97,9 +100,9 @@ public:
 	    : side_(side), plan_(plan), shapes_(shapes)
 	{
 	}
-	/* Fails, before anything is measured, where messages so long cannot be. */
+	/* Fails, before anything is measured, where messages of this size are not possible. */
 	void expect_possible(size_t room) const;
-	/* Makes all transports anew, for messages up to that long. */
+	/* Makes all transports anew, for messages of up to `room` bytes. */
 	void open(size_t room);
 	std::vector<Result> measure(size_t bytes);
 
@@ -111,7 +114,7 @@ private:
 	const Plan &plan_;
 	const std::vector<Shape> &shapes_;
 	std::vector<std::unique_ptr<Contestant>> contestants_;
-	bool is_warm_ = false; /* and stays so when they are made anew */
+	bool is_warm_ = false; /* remains true when the transports are made anew */
 };
 
 unsigned Contest::buffers(size_t room) const
@@ -240,7 +243,10 @@ void measure_by_turns(const Side &side, const std::vector<Shape> &shapes, const 
 	for (const SizeGroup &group : groups) {
 		if (is_stopped())
 			return;
-		/* A stream's buffers lie side by side, else they fight for the same cache lines. */
+		/*
+		 * The buffers of a stream are adjacent. Otherwise they would compete for the same
+		 * cache lines.
+		 */
 		if (plan.is_stream)
 			contest.open(std::min(group.back(), most));
 		for (size_t bytes : group)
@@ -252,7 +258,7 @@ void measure_by_turns(const Side &side, const std::vector<Shape> &shapes, const 
 
 namespace
 {
-/* Said by the option's text, not once more. */
+/* The option's text gives the range, so CLI11 need not repeat it. */
 template <typename Number> CLI::Validator in_range(Number least, Number most)
 {
 	return CLI::Range(least, most).description("");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * NetPIPE's way to measure, for several transports in one run: messages of growing sizes, and for
- * each size some trials, in each of which all transports have their turn. A machine's speed changes
- * within a run, and so for all of them.
+ * NetPIPE's method, for several transports in one run: messages of growing sizes, and some trials
+ * for each size. In each trial every transport has its turn. A machine's speed changes within a
+ * run, so the changes affect all transports.
  */
 #ifndef VIP_PERF_NETPIPE_H
 #define VIP_PERF_NETPIPE_H
@@ -23,18 +23,22 @@ struct Plan {
 	uint64_t from, to; /* sizes */
 	unsigned factor, perturb;
 	unsigned trials;
-	unsigned trial_ms; /* how long one takes, about; at least one message */
+	/* The approximate duration of a trial; a trial has at least one message. */
+	unsigned trial_ms;
 	bool is_stream = false;
 	unsigned depth = Shape().depth;
-	unsigned buffers = 0; /* 0: by itself */
+	unsigned buffers = 0; /* 0: the program chooses */
 };
 
-/* --from and the others; the defaults are what is in the plan. */
+/* Adds --from and the other options. The defaults are the values in the plan. */
 void add_plan_options(CLI::App *command, Plan &plan);
-/* --stream, and what belongs to it. */
+/* Adds --stream and its options. */
 void add_stream_options(CLI::App *command, Plan &plan);
 
-/* Ticks of some milliseconds of all CPUs of the client's host: those with work, and all. */
+/*
+ * The ticks (some milliseconds each) of all CPUs of the client's host: of those with work, and of
+ * all.
+ */
 struct HostTicks {
 	double busy, all;
 };
@@ -42,25 +46,31 @@ struct HostTicks {
 struct Trial {
 	Block block;
 	uint64_t count;
-	HostTicks host; /* meanwhile */
+	HostTicks host; /* ticks during the trial */
 };
 
-/* What the trials of a size found about one transport. */
+/* The results of a size's trials for one transport. */
 struct Result {
 	Shape shape;
 	size_t bytes;
 	bool is_stream;
 	std::vector<Trial> trials;
 
-	/* One number of each trial. One way; of a read there and back, for that is what it is. */
+	/*
+	 * Each of the two has one number per trial. A read goes there and back and counts as one
+	 * way.
+	 */
 	Samples one_way_us() const;
 	Samples MBps() const;
-	/* A side's processor time in percent of its time; and how busy the host was, of one CPU. */
+	/*
+	 * A side's processor time in percent of its duration, and the host's load in percent of one
+	 * CPU.
+	 */
 	double percent(double Block::*processor_us, double Block::*took_us) const;
 	double host_percent() const;
 };
 
-/* Measures, and calls `found` for each transport and size. The report gets what the plan was. */
+/* Measures, and calls `found` for each transport and size. Adds the plan to the report. */
 void measure_by_turns(const Side &side, const std::vector<Shape> &shapes, const Plan &plan,
 		      Report &report, const std::function<void(const Result &)> &found);
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The cases. For each message both ways do the same: post a signalled request, take the receive at
- * the other end, post the next receive there, take the request's completion. One thread has both
- * ends, so that no scheduler is in the figure: post on A, take on B, post on B, take on A, take
- * both requests' completions. Where threads sleep for messages each end has one, since a thread
- * which has both would find its message there already and never sleep where the device works within
- * the call that posts, as software devices do.
+ * The cases of vip_perf overhead. For each message libvipl and raw verbs do the same: post a signalled
+ * request, take the receive at the other end, post the next receive there, take the request's completion. One
+ * thread has both ends, so that the scheduler has no influence: it posts on A, takes on B, posts on B, takes
+ * on A, and takes the completions of both requests. Where threads sleep until a message comes, each end has a
+ * thread. A software device works within the call that posts, so a thread with both ends would find its
+ * message there already and never sleep.
  */
 #include "overhead.h"
 
@@ -33,7 +33,7 @@ namespace
 struct Case {
 	const char *name;
 	bool streams;
-	unsigned share; /* of the iterations asked for: one in so many, at least one */
+	unsigned share; /* this case has 1/share of the iterations, at least one */
 	Traffic traffic;
 };
 
@@ -84,7 +84,7 @@ const Case &case_named(const std::string &name)
 	return *found;
 }
 
-/* Whole rounds of the buffers and the links, so that all of them can be checked. */
+/* Returns whole rounds of the buffers and the links, so that all of them can be checked. */
 uint64_t iterations_of(const Case &one, unsigned asked)
 {
 	const uint64_t wanted = std::max(1u, asked / one.share);
@@ -93,7 +93,9 @@ uint64_t iterations_of(const Case &one, unsigned asked)
 	return (wanted + round - 1) / round * round;
 }
 
-/* A thread for one end in all blocks: the library's locks are cheap for the thread that usually takes them. */
+/*
+ * The thread of one end for all blocks. The library's locks are cheap for the thread that usually takes them.
+ */
 class Worker
 {
 public:
@@ -145,17 +147,17 @@ private:
 	std::condition_variable changed_;
 	std::packaged_task<double()> task_;
 	bool ends_ = false;
-	std::thread thread_; /* the last one: it uses the others */
+	std::thread thread_; /* the last member, because the thread uses the others */
 };
 
 struct Workers {
 	Worker ping, echo;
 };
 
-/* Microseconds. Both ends fail as soon as one does, or nothing comes. */
+/* Returns microseconds. Both ends fail when one fails or no message comes. */
 double time_two_threads(Workers &workers, Path &path, uint64_t iterations, uint32_t bytes)
 {
-	/* Ten seconds, and for each round trip ten milliseconds and what 1 MB/s would take. */
+	/* Ten seconds, and for each round trip ten milliseconds and the duration at 1 MB/s. */
 	const auto limit = std::chrono::milliseconds(10000 + iterations * (10 + bytes / 500));
 	const auto start = [&](Worker &worker, auto work) {
 		return worker.start([&path, work] {
@@ -196,7 +198,7 @@ double time_one_thread(Path &path, const Case &one, uint64_t iterations)
 	return now_us() - began;
 }
 
-/* One block: microseconds one way, or MB/s. */
+/* Runs one block. Returns microseconds one way, or MB/s. */
 double figure_of_block(Workers &workers, Path &path, const Case &one, uint64_t iterations)
 {
 	double us;
@@ -209,7 +211,7 @@ double figure_of_block(Workers &workers, Path &path, const Case &one, uint64_t i
 			   : us / static_cast<double>(iterations) / 2;
 }
 
-/* To a tenth of a per mille: more is noise. */
+/* Rounds to a tenth of a per mille, because the rest is noise. */
 double rounded(double value, double steps)
 {
 	return std::round(value * steps) / steps;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is timed, written once for both ways: a template, so that each has it with its own calls
- * inlined. A way `W` derives from Loops<W, End> and has
+ * The timed loops, for libvipl and for raw verbs: a template, so that the calls of each are
+ * inlined. Each implementation `W` derives from Loops<W, End> and has
  *
  *   End &end(unsigned number)              the links' ends: 2 * link, 2 * link + 1
  *   void post(End &, unsigned slot)        a send or an RDMA write, signalled
@@ -62,7 +62,7 @@ public:
 		}
 	}
 
-	/* As many under way as there are receives: none comes without one. */
+	/* As many messages are under way as there are receives, so that each finds one. */
 	void stream(uint64_t messages) final
 	{
 		End &from = way().end(0), &to = way().end(1);

@@ -41,7 +41,10 @@ uint8_t *Messages::to_receive(unsigned end, unsigned slot) const
 	return to_send(end, slot) + stride_;
 }
 
-/* Of what this end sends. Neighbours differ: bytes, slots, ends, and rounds. */
+/*
+ * Returns a byte of a message that this end sends. The bytes differ between neighbouring places,
+ * slots, ends, and rounds.
+ */
 uint8_t Messages::expected(unsigned end, unsigned slot, size_t at) const
 {
 	return static_cast<uint8_t>(at + (at >> 8) + 31 * end + (end >> 3) + 7 * slot +
@@ -55,7 +58,10 @@ void Messages::prepare()
 		for (unsigned slot = 0; slot < traffic_.window; slot++) {
 			for (size_t at = 0; at < traffic_.bytes; at++)
 				to_send(end, slot)[at] = expected(end, slot, at);
-			/* Not what is going to come, in any byte. */
+			/*
+			 * Fill the receive buffer with bytes that all differ from the expected
+			 * ones.
+			 */
 			for (size_t at = 0; at < traffic_.bytes; at++)
 				to_receive(end, slot)[at] =
 					static_cast<uint8_t>(~expected(end ^ 1, slot, at));

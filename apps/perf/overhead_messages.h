@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The memory that a path's messages go from and to, and whether they came as they were sent. */
+/* The memory for the messages of a path, and the check of what arrives. */
 #ifndef VIP_PERF_OVERHEAD_MESSAGES_H
 #define VIP_PERF_OVERHEAD_MESSAGES_H
 
@@ -7,22 +7,26 @@
 #include <cstdint>
 #include <vector>
 
-/* What goes over a path. */
+/* A description of the messages on a path. */
 struct Traffic {
 	uint32_t bytes = 8; /* of a message */
 	bool unreliable = false;
-	bool writes = false; /* RDMA, with immediate data: the target's receive completes, too */
+	/* RDMA writes with immediate data, so that the target's receive completes, too. */
+	bool writes = false;
 	bool waits = false;
 	unsigned window = 1; /* messages under way on a link, each with buffers of its own */
 	unsigned links = 1;
-	bool has_limit = false; /* the raw side, too, waits no longer than some time, as VIPL does */
-	/* Of many raw links: queues as long as those of a VI; and a CQ for both, by which none waits. */
+	bool has_limit = false; /* the raw side, too, waits with a time limit, as VIPL does */
+	/*
+	 * For many raw links: queues as long as those of a VI, and one CQ for both queues, on which no
+	 * thread waits.
+	 */
 	bool is_deep = false, has_one_cq = false;
 };
 
 constexpr uint32_t immediate_data = 0x56495041;
 
-/* What a completion told. */
+/* The length and the immediate data of a completion. */
 struct Received {
 	uint32_t length, immediate;
 };
@@ -31,10 +35,10 @@ class Messages
 {
 public:
 	static size_t size(const Traffic &traffic);
-	/* `memory`: of that size, the caller's. */
+	/* `memory` has size() bytes and belongs to the caller. */
 	Messages(const Traffic &traffic, uint8_t *memory);
 
-	/* Of the ends 2 * link and 2 * link + 1. */
+	/* `end` is 2 * link or 2 * link + 1. */
 	uint8_t *to_send(unsigned end, unsigned slot) const;
 	uint8_t *to_receive(unsigned end, unsigned slot) const;
 	Received *received(unsigned end)
@@ -46,9 +50,9 @@ public:
 		return to_receive(end ^ 1, slot);
 	}
 
-	/* Writes messages that there have not been before, and wipes what came of the former. */
+	/* Writes messages that differ from all former ones, and overwrites the received ones. */
 	void prepare();
-	/* Fails unless all have come, at both ends or at the odd ones only. */
+	/* Fails unless all messages have come, at both ends or at the odd ends only. */
 	void check(bool at_both) const;
 
 private:

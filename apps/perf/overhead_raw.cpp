@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The raw way: queue pairs of one verbs context, connected to each other by hand. It does what VIA
- * asks of every message and nothing else: a receive and a signalled request posted, both
- * completions taken. Each queue has a completion queue of its own, as the queues of a VI without a
- * VIPL completion queue have. What can be done beforehand is: requests are filled in for good,
- * small messages go inline, sleeping is a single system call after arming.
+ * The path by raw verbs: queue pairs of one verbs context, connected to each other directly. It does
+ * what VIA requires for every message and nothing else: it posts a receive and a signalled request,
+ * and takes both completions. Each queue has a completion queue of its own, as the queues of a VI
+ * without a VIPL completion queue have. Everything possible is done before the measurement: the
+ * requests are filled in once, small messages are inline, and sleeping is a single system call after
+ * arming.
  */
 #include <arpa/inet.h>
 #include <cstdlib>
@@ -31,8 +32,8 @@ using Cq = Owner<ibv_cq, ibv_destroy_cq>;
 using Qp = Owner<ibv_qp, ibv_destroy_qp>;
 
 /*
- * A queue pair as VIA asks for it, and as libvipl makes them: where a device's queues lie in memory
- * is part of its speed. For many links, of which each is used once in a while, it has the least.
+ * A queue pair's sizes as VIA requires them and libvipl chooses them: the place of a device's queues
+ * in memory influences its speed. Many links, of which each is used rarely, have the least sizes.
  */
 struct Size {
 	unsigned sends, receives, send_segments, receive_segments;
@@ -45,11 +46,11 @@ const Size &size_for(const Traffic &traffic)
 	return traffic.links == 1 || traffic.is_deep ? usual : least;
 }
 
-constexpr unsigned most_inline = 256; /* longer messages are no question of latency */
+constexpr unsigned most_inline = 256; /* the latency of longer messages does not matter */
 constexpr uint32_t first_psn = 1;
 constexpr unsigned events_per_ack = 64; /* acknowledging takes a lock */
 
-/* `error`: an errno, or 0 when all went well. */
+/* `error` is an errno value, or 0 for success. */
 void must(int error, const char *what)
 {
 	if (error)
@@ -69,7 +70,7 @@ template <class Object> Object made(Object object, const char *what)
 }
 
 struct Queue {
-	/* None with a depth of 0. */
+	/* With a depth of 0 there is no queue. */
 	Queue(ibv_context *device, unsigned depth, const Traffic &traffic)
 	    : has_limit(traffic.has_limit)
 	{
@@ -84,7 +85,7 @@ struct Queue {
 	Queue &operator=(const Queue &) = delete;
 	~Queue()
 	{
-		if (unacked) /* destroying a CQ waits for that */
+		if (unacked) /* destroying a CQ waits until all events are acknowledged */
 			ibv_ack_cq_events(cq.get(), unacked);
 	}
 
@@ -99,7 +100,7 @@ struct Queue {
 			lost(completion.status);
 		return count;
 	}
-	/* Look, arm, look again, sleep: the way that loses no completion. */
+	/* Looks, arms, looks again, and then sleeps. In this order no completion is lost. */
 	void wait(ibv_wc &completion)
 	{
 		while (!take(completion)) {
@@ -121,11 +122,11 @@ struct Queue {
 		}
 	}
 
-	Channel channel; /* none when polling */
+	Channel channel; /* NULL when polling */
 	Cq cq;
 
 private:
-	/* ibv_get_cq_event() itself knows no limit. */
+	/* ibv_get_cq_event() has no time limit. */
 	void await_event()
 	{
 		pollfd event = {channel->fd, POLLIN, 0};
@@ -140,7 +141,7 @@ private:
 	unsigned unacked = 0;
 };
 
-/* The requests of a buffer pair. */
+/* The work requests of a pair of buffers. */
 struct Slot {
 	ibv_sge from, to;
 	ibv_send_wr send;
@@ -295,7 +296,10 @@ void RawPath::find_device(const char *name)
 			      "(vip_info tells what is missing)");
 }
 
-/* By the NIC's address, which RoCE has for its GIDs; of both RoCE v2, as rdma_cm does. */
+/*
+ * Finds the GID by the NIC's address, from which RoCE makes its GIDs. If RoCE v1 and v2 have the same
+ * GID it takes v2, as rdma_cm does.
+ */
 void RawPath::find_gid(const std::vector<uint8_t> &host)
 {
 	std::vector<ibv_gid_entry> entries(256);
@@ -356,7 +360,7 @@ void RawPath::make_end(unsigned number)
 	init.cap.max_recv_sge = size.receive_segments;
 	init.cap.max_inline_data = traffic_.bytes <= most_inline ? traffic_.bytes : 0;
 	end.qp.reset(ibv_create_qp(domain_.get(), &init));
-	if (!end.qp) { /* perhaps there is no such inline data */
+	if (!end.qp) { /* the device may not support so much inline data */
 		init.cap.max_inline_data = 0;
 		end.qp.reset(made(ibv_create_qp(domain_.get(), &init), "create a queue pair"));
 	}
@@ -436,7 +440,7 @@ void RawPath::give_up()
 {
 	ibv_qp_attr attributes = {};
 
-	attributes.qp_state = IBV_QPS_ERR; /* flushes what is posted, and wakes a thread that sleeps */
+	attributes.qp_state = IBV_QPS_ERR; /* flushes posted requests and wakes a thread that sleeps */
 	for (const auto &end : ends_)
 		ibv_modify_qp(end->qp.get(), &attributes, IBV_QP_STATE);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* VIPL's way: VIs of one NIC handle, connected to each other. */
+/* The path by VIPL: VIs of one NIC handle, connected to each other. */
 #include <deque>
 #include <future>
 #include <unistd.h>
@@ -10,7 +10,7 @@ namespace
 {
 struct ViplEnd {
 	VIP_VI_HANDLE vi;
-	VIP_DESCRIPTOR *sends, *receives; /* an array each, filled in for good */
+	VIP_DESCRIPTOR *sends, *receives; /* two arrays, filled in once */
 	Received *received;
 };
 
@@ -96,7 +96,7 @@ private:
 	void connect_link(unsigned link);
 
 	const Nic &nic_;
-	const size_t descriptors_; /* bytes of them: they come first */
+	const size_t descriptors_; /* bytes of the descriptors, which come first */
 	Memory memory_;
 	Messages messages_;
 	std::vector<ViplEnd> ends_;
@@ -161,13 +161,13 @@ void ViplPath::fill_in(unsigned number, unsigned slot)
 	send.DS[send.CS.SegCount++].Local = data;
 }
 
-/* The one that accepts has a thread until it has. */
+/* A thread accepts the connection and then ends. */
 void ViplPath::connect_link(unsigned link)
 {
 	const pid_t process = getpid();
 	const auto *mark = reinterpret_cast<const uint8_t *>(&process);
 	Address meeting(nic_.host_address(), {mark, mark + sizeof(process)});
-	const Gone is_gone = [] { return false; }; /* it is this process */
+	const Gone is_gone = [] { return false; }; /* the other side is this process */
 	auto accepted = std::async(std::launch::async,
 				   [&] { vis_[2 * link + 1].accept(nic_, meeting, is_gone); });
 
@@ -178,7 +178,8 @@ void ViplPath::connect_link(unsigned link)
 void ViplPath::give_up()
 {
 	for (Vi &vi : vis_)
-		VipDisconnect(vi.handle()); /* flushes what is posted, and wakes a thread that waits */
+		/* Flushes posted descriptors and wakes a thread that waits. */
+		VipDisconnect(vi.handle());
 }
 } // namespace
 

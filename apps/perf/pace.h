@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How many messages to send for a figure, when nothing is known but for how long it may take. */
+/* Chooses the number of messages for a measurement of a given duration. */
 #ifndef VIP_PERF_PACE_H
 #define VIP_PERF_PACE_H
 
 #include <cstdint>
 #include <functional>
 
-constexpr uint64_t most_messages = 1000000; /* at once */
+constexpr uint64_t most_messages = 1000000; /* in one order */
 
-/* Sends so many, and returns the microseconds that they took. */
+/* Sends `count` messages and returns the microseconds that they took. */
 using Send = std::function<double(uint64_t count)>;
 
-/* A number that takes about so long, from 1 on: found by trying, `first` of them and then more. */
+/*
+ * Returns a number of messages, at least 1, that takes about that long. It tries `first` messages,
+ * and then more.
+ */
 uint64_t count_for(double us, uint64_t first, const Send &send);
 
 /*
- * The first messages of all are slow, on an emulated machine for a while: sends one, two, four, ...
- * until they took so long, or until there were as many as are enough on any machine.
+ * The first messages of a run are slow, on an emulated machine for a while. warm_up() sends one,
+ * two, four, ... messages, until they take `us` or until warm_messages have gone, which are enough
+ * on any machine.
  */
 constexpr uint64_t warm_messages = 10000;
 void warm_up(double us, const Send &send);

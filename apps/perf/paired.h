@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two things compared that were measured by turns. Runs of identical code differ far more than what
- * is looked for (other CPUs, other frequency, other neighbours), those that follow each other less:
- * only what is within pairs counts.
+ * Compares two things that were measured by turns. Runs of identical code differ more than the
+ * difference in question (other CPUs, another frequency, other neighbours). Runs that follow each
+ * other differ less, so only differences within pairs count.
  */
 #ifndef VIP_PERF_PAIRED_H
 #define VIP_PERF_PAIRED_H
@@ -16,21 +16,21 @@ struct Pairs {
 };
 
 struct Comparison {
-	double ratio;	      /* the median of the pairs' second / first */
+	double ratio;	      /* the median of second / first over the pairs */
 	double first, second; /* the median of each */
 };
 
 /*
- * One of each beforehand, which does not count; then `count` pairs. Which of the two comes first
- * changes from pair to pair, so that a drift favours neither.
+ * Measures each once without counting it, and then `count` pairs. The order changes from pair to
+ * pair, so that a drift favours neither.
  */
 Pairs measure_pairs(unsigned count, const std::function<double()> &first,
 		    const std::function<double()> &second);
 
-/* Of each pair, second - first. */
+/* Returns second - first of each pair. */
 Samples differences(const Pairs &pairs);
 
-/* Of at least one pair. */
+/* Needs at least one pair. */
 Comparison compare(const Pairs &pairs);
 
 #endif

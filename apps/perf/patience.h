@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How long one waits for the other side by polling, and what that costs meanwhile. */
+/* Limits the time of polling for the other side, and gives up the CPU meanwhile. */
 #ifndef VIP_PERF_PATIENCE_H
 #define VIP_PERF_PATIENCE_H
 
@@ -11,11 +11,11 @@
 #include "failure.h"
 #include "statistics.h"
 
-/* So long nothing comes, and the run is over. */
+/* When nothing comes for this time the run fails. */
 constexpr uint64_t silence_limit_us = 20000000;
 constexpr unsigned silence_limit_ms = silence_limit_us / 1000;
 
-/* Counts polls in vain of one wait. */
+/* Counts the polls of one wait that find nothing. */
 class Patience
 {
 public:
@@ -26,7 +26,7 @@ public:
 		if (polls_ % clock_polls == 0)
 			look_at_clock(what);
 	}
-	/* A call has blocked until its time was over: of these there need not be many. */
+	/* For a call that blocks until its time limit. A few such calls are enough. */
 	void blocked_in_vain(const char *what)
 	{
 		look_at_clock(what);
@@ -42,9 +42,8 @@ private:
 	}
 
 	/*
-	 * With fewer CPUs than polling programs each poll takes time from the one that is waited
-	 * for. That many polls in vain are more than a message takes, so a system call is usually
-	 * in no figure.
+	 * With fewer CPUs than polling programs each poll takes time from the peer. A message
+	 * usually comes within this number of polls, so the system call is rarely in a figure.
 	 */
 	static constexpr unsigned yield_polls = 256;
 	static constexpr unsigned clock_polls = 16 * yield_polls;

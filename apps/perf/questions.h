@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Subcommands that ask several questions, each with a report of its own: "--question". */
+/*
+ * The option "--question" of subcommands that answer several questions, each with a report of its own.
+ */
 #ifndef VIP_PERF_QUESTIONS_H
 #define VIP_PERF_QUESTIONS_H
 
@@ -17,8 +19,9 @@
 using QuestionNames = std::vector<std::string>;
 
 /*
- * What `questions` has of these, in its order; no names: all of them. Each has a `name`, and a function
- * `ask`. The first one in any case, so that there is something to be told.
+ * Answers the questions with these names, in the order of `questions`; all if there are no names. A
+ * question has a `name` and a function `ask`. It answers the first one even after Ctrl-C, so that there
+ * is a report.
  */
 template <typename Questions, typename Options>
 Reports answer(const Questions &questions, const QuestionNames &names, const Side &side,
@@ -38,7 +41,7 @@ Reports answer(const Questions &questions, const QuestionNames &names, const Sid
 	return reports;
 }
 
-/* "--question", with what each of them is. */
+/* Adds "--question" with a description of each question. */
 template <typename Questions>
 void add_question_option(CLI::App *command, const Questions &questions, QuestionNames &asked,
 			 const std::string &what)
@@ -50,7 +53,7 @@ void add_question_option(CLI::App *command, const Questions &questions, Question
 	command->add_option("--question", asked,
 			    what + ". Several may be given; all if none is")
 		->delimiter(',')
-		->allow_extra_args(false) /* what follows may be the host */
+		->allow_extra_args(false) /* the next word may be the host */
 		->transform(one_of(names))
 		->type_name("NAME");
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a run found: series of points, printed as a table, as JSON or as CSV.
+ * The result of a run: series of points, printed as a table, as JSON or as CSV.
  *
- * A key of a point says its unit: us is microseconds, MBps 10^6 bytes per second.
+ * The key of a point contains its unit: us is microseconds, MBps 10^6 bytes per second.
  */
 #ifndef VIP_PERF_REPORT_H
 #define VIP_PERF_REPORT_H
@@ -23,11 +23,11 @@ class Report
 public:
 	Report(std::string test, std::vector<Column> columns);
 
-	/* A point of a series, which is begun with its first one. An error that is not known is null. */
+	/* Adds a point to a series; the first point begins the series. An unknown error is null. */
 	void add(const std::string &series, Json point);
-	/* Something about the run that is no point: goes into the JSON's head. */
+	/* Adds a fact about the run to the head of the JSON. */
 	void note(const std::string &key, Json value);
-	/* A remark that belongs to the figures. It is written to standard error, too. */
+	/* Adds a remark on the figures. It goes to standard error, too. */
 	void remark(const std::string &text);
 	void print_table() const;
 	void tell_remarks() const;
@@ -36,7 +36,7 @@ public:
 	{
 		return columns_;
 	}
-	/* One for each point: first of all `lead`, then what it has of these columns. */
+	/* Prints a row for each point: `lead`, and then the point's values of these columns. */
 	void print_rows(const std::string &lead, const std::vector<std::string> &keys) const;
 	std::string test() const
 	{
@@ -48,21 +48,21 @@ private:
 	Json head_, series_ = Json::array();
 };
 
-/* What a measurement finds: mostly one report. */
+/* The reports of a measurement, usually one. */
 class Reports : public std::vector<Report>
 {
 public:
 	Reports(Report report) : std::vector<Report>{std::move(report)}
 	{
 	}
-	/* For so many, though there may be fewer of them in the end. */
+	/* For `wanted` reports. A run that is stopped has fewer. */
 	explicit Reports(size_t wanted) : are_several_(wanted > 1)
 	{
 	}
 	/*
-	 * JSON of one is an object, of several a list. CSV is one table, with all columns of all
-	 * reports; of several each row begins with the test that it is of. How many were wanted
-	 * decides: a program that reads it need not know when the run was stopped.
+	 * The JSON of one report is an object, that of several reports is a list. The CSV is one table
+	 * with the columns of all reports; with several reports each row begins with its test. The
+	 * number of wanted reports decides, so that the form is the same when the run is stopped.
 	 */
 	void print(Format format) const;
 
@@ -73,7 +73,7 @@ private:
 	void print_csv() const;
 };
 
-/* Progress on standard error, if that is a terminal: one line, which the next one replaces. */
+/* Shows the progress on standard error, if that is a terminal. The next line replaces this one. */
 void progress(const std::string &doing);
 
 #endif

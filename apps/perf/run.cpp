@@ -51,7 +51,7 @@ void carry_out(const Side &side, const Json &request)
 		throw Failure("the client asks for " + text_of(what) + ", which is unknown here");
 }
 
-/* Serves one client, until it hangs up. What fails is told to it, and returned. */
+/* Serves one client until it hangs up. Sends a failure to the client, and returns it. */
 std::string serve(Control &control, const std::string &nic_name)
 {
 	std::string failed;
@@ -75,14 +75,14 @@ std::string serve(Control &control, const std::string &nic_name)
 		try {
 			control.write_failure(e);
 		} catch (const std::exception &) {
-			/* it has gone */
+			/* the client has gone */
 		}
 		return failed.empty() ? reason(e) : failed;
 	}
 	return "";
 }
 
-/* Each connection may take some. */
+/* A connection may need several files. */
 void allow_many_files()
 {
 	rlimit limit;
@@ -93,7 +93,7 @@ void allow_many_files()
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* The server as a child of this process; it goes when the client has hung up. */
+/* The server as a child of this process. It ends when the client has hung up. */
 class OwnServer
 {
 public:
@@ -107,7 +107,7 @@ public:
 			Control control(std::move(theirs));
 
 			ours = Socket();
-			signal(SIGINT, SIG_IGN); /* the client handles it, to end in order */
+			signal(SIGINT, SIG_IGN); /* the client handles it and ends in order */
 			if (pins)
 				pin(1);
 			serve(control, nic);
@@ -133,15 +133,15 @@ std::string command_line()
 	std::ifstream file("/proc/self/cmdline");
 	std::string line = "vip_perf", word;
 
-	std::getline(file, word, '\0'); /* the program, wherever it is */
+	std::getline(file, word, '\0'); /* skips the program's path */
 	while (std::getline(file, word, '\0'))
 		line += ' ' + word;
 	return line;
 }
 
 /*
- * Waiting calls poll for a while before they sleep. What is called blocking here is to block, as
- * sockets do; polling before that is a way to wait of its own.
+ * The library's waiting calls poll before they sleep. In the measurements "block" means to sleep at
+ * once, as sockets do, and "spin" means to poll first.
  */
 void let_waits_block()
 {
@@ -176,7 +176,7 @@ void run(const Options &options, const Measurement &measurement, Placing placing
 		throw CLI::RuntimeError(128 + SIGINT);
 }
 
-/* What one client does or suffers is of no concern to the next. */
+/* Serves a client in a child, so that its failure does not affect the next client. */
 int serve_socket(Socket client, const std::string &nic)
 {
 	Control control(std::move(client));
@@ -188,7 +188,7 @@ int serve_socket(Socket client, const std::string &nic)
 	return EXIT_FAILED;
 }
 
-/* That there is such a NIC is found out before a client comes. */
+/* Checks that the NIC exists before a client comes. */
 void try_nic(const std::string &name)
 {
 	Child child([&] {
@@ -212,16 +212,16 @@ void refuse(Socket client)
 		Control(std::move(client))
 			.write_failure(Failure("the server has another client now"));
 	} catch (const std::exception &) {
-		/* it has gone */
+		/* the client has gone */
 	}
 }
 
-/* Takes the next client; `child` serves the one before, and then this one. */
+/* Takes the next client. `child` serves the former client, and then this one. */
 void serve_next(Socket &listener, const std::string &nic, std::unique_ptr<Child> &child)
 {
 	Socket client = accept_from(listener, no_limit);
 
-	/* One that hangs up and comes again may be faster than the child. */
+	/* A client that hangs up and comes again may be faster than the child. */
 	if (child && !child->ends_within(Child::parting_limit_ms)) {
 		refuse(std::move(client));
 		return;
@@ -233,7 +233,10 @@ void serve_next(Socket &listener, const std::string &nic, std::unique_ptr<Child>
 	});
 }
 
-/* One client after the other: a second one would spoil the first one's figures. */
+/*
+ * Serves one client after the other. A second client at a time would change the first one's
+ * figures.
+ */
 void run_server(const Options &options, bool once)
 {
 	std::unique_ptr<Child> child;
@@ -247,7 +250,7 @@ void run_server(const Options &options, bool once)
 	do {
 		try {
 			serve_next(listener, options.nic, child);
-		} catch (const Failure &e) { /* of files, processes: it may pass */
+		} catch (const Failure &e) { /* of files or processes: it may not last */
 			if (once)
 				throw;
 			std::cerr << "vip_perf: " << e.what() << '\n';

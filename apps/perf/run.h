@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The options that all measurements share, and how one is run with them. */
+/* Runs a measurement with the options that all measurements share. */
 #ifndef VIP_PERF_RUN_H
 #define VIP_PERF_RUN_H
 
@@ -27,20 +27,20 @@ struct Options {
 	}
 };
 
-/* What the client does; what it reports is printed afterwards. */
+/* The client's work. It returns the reports, which are printed afterwards. */
 using Measurement = std::function<Reports(const Side &client)>;
 
-/* With --self, where the two processes run: a CPU for each, or wherever there is room. */
+/* The CPUs of the two processes with --self: a CPU for each, or any CPU. */
 enum class Placing { one_cpu_each, anywhere };
 
-/* A subcommand with these options, which runs the measurement when it is the one that was given. */
+/* Adds a subcommand with these options, which runs the measurement. */
 CLI::App *add_measurement(CLI::App &app, const std::string &name, const std::string &about,
 			  Measurement measurement, Placing placing = Placing::one_cpu_each);
 
-/* "vip_perf server". */
+/* Adds "vip_perf server". */
 void add_server(CLI::App &app);
 
-/* The measurements, each in the file of its name. */
+/* Each measurement is in the file of its name. */
 void add_bandwidth(CLI::App &app);
 void add_cpu(CLI::App &app);
 void add_latency(CLI::App &app);
@@ -48,11 +48,11 @@ void add_echo(CLI::App &app);
 void add_connect(CLI::App &app);
 void add_crowd(CLI::App &app);
 void add_logp(CLI::App &app);
-void add_overhead(CLI::App &app); /* all in this process */
+void add_overhead(CLI::App &app); /* needs no second process */
 void add_scale(CLI::App &app);
 void add_waking(CLI::App &app);
 
-/* --only vipl, or tcp; empty for both. */
+/* Adds --only with the values vipl and tcp; empty: both. */
 void add_only_option(CLI::App *command, std::string &only);
 
 #endif

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * vip_perf scale - what grows with what: the questions of VIBe, a suite for comparing
- * implementations of VIA (Banikazemi et al., IPDPS 2001).
+ * vip_perf scale - measures how times and memory grow with numbers and sizes: the questions of
+ * VIBe, a suite for comparing implementations of VIA (Banikazemi et al., IPDPS 2001).
  *
- * All times but those of registering are of messages one way, in a ping-pong.
+ * All times except those of registering memory are one-way times of messages in a ping-pong.
  */
 #include "scale.h"
 
@@ -21,7 +21,7 @@ namespace
 {
 constexpr unsigned blocks = 5;
 constexpr double block_us = 20000;
-constexpr unsigned most_segments = 128; /* of what is tried */
+constexpr unsigned most_segments = 128; /* the largest number that is tried */
 constexpr unsigned most_buffers = 256;
 
 const Column us_column = {"us", "one way", "us"};
@@ -33,7 +33,7 @@ struct Question {
 	Report (*ask)(const Side &side, const ScaleOptions &options);
 };
 
-/* In the order in which they are asked. */
+/* The order is the order of the reports. */
 const std::vector<Question> questions = {
 	{"vis", scale_vis},	    {"cq", scale_cq},	{"segments", scale_segments},
 	{"buffers", scale_buffers}, {"mtu", scale_mtu}, {"memory", scale_memory}};
@@ -45,7 +45,7 @@ void add_figures(Json &point, const Samples &us)
 	point["us_stderr"] = standard_error(us);
 }
 
-/* One match for each number that grows, until there is no room for more. */
+/* Measures a match for each number, until there is no room for more. */
 void series_of_matches(const Side &side, Report &report, Shape shape, const char *key,
 		       unsigned Shape::*number, unsigned most)
 {
@@ -68,7 +68,9 @@ void series_of_matches(const Side &side, Report &report, Shape shape, const char
 	}
 }
 
-/* The blocks go by turns: what a CQ costs is less than what else changes meanwhile. */
+/*
+ * Measures the blocks by turns, because the cost of a CQ is less than the variation within a run.
+ */
 void compare_cq(Report &report, const std::string &how, size_t bytes, Match &without,
 		Match &with)
 {
@@ -150,7 +152,7 @@ Report scale_segments(const Side &side, const ScaleOptions &options)
 	return report;
 }
 
-/* The queues are as long for one buffer as for many, so that nothing else changes. */
+/* The queues have the same length for any number of buffers, so that nothing else changes. */
 Report scale_buffers(const Side &side, const ScaleOptions &options)
 {
 	Report report("scale-buffers",
@@ -172,7 +174,9 @@ Report scale_mtu(const Side &side, const ScaleOptions &options)
 	const size_t mtu = side.nic.attributes().NativeMTU;
 	Report report("scale-mtu",
 		      {{"bytes", "message size", "B"}, us_column, least_column, error_column});
-	/* A series each: in a figure of all three sizes they would be one on the other. */
+	/*
+	 * Each has a series: in one figure the curves of the three sizes would lie on each other.
+	 */
 	const std::pair<int, const char *> around[] = {
 		{-1, "1 byte less than units of "},
 		{0, "units of "},

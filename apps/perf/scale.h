@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the questions of "vip_perf scale" share. Each makes a report of its own. */
+/*
+ * Declarations that the questions of "vip_perf scale" share. Each question makes a report of its
+ * own.
+ */
 #ifndef VIP_PERF_SCALE_H
 #define VIP_PERF_SCALE_H
 
@@ -19,13 +22,16 @@ Report scale_buffers(const Side &side, const ScaleOptions &options);
 Report scale_mtu(const Side &side, const ScaleOptions &options);
 Report scale_memory(const Side &side, const ScaleOptions &options);
 
-/* In the report of scale_vis(): raw queue pairs on the same device; none where it has no verbs. */
+/*
+ * Adds to the report of scale_vis() the raw queue pairs of the same device, if the device has
+ * verbs.
+ */
 void add_raw_queue_pairs(const Side &side, const ScaleOptions &options, Report &report);
 
 /*
- * Adds to the point the time one way, us, the median of some blocks of messages, with the least and
- * the standard error. Before them go `round` messages, and each block is of a multiple of so many,
- * so that each VI has its turns.
+ * Adds to the point the one-way time us, the median of some blocks of messages, with the least and
+ * the standard error. `round` messages go before them. Each block has a multiple of `round`
+ * messages, so that each VI has its turns.
  */
 void add_time(Json &point, Match &match, size_t bytes, uint64_t round);
 

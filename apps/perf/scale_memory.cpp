@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * vip_perf scale --question memory - VipRegisterMem and VipDeregisterMem by size: of memory that is
- * there (written before), the same each time. Without the server.
+ * vip_perf scale --question memory - measures VipRegisterMem and VipDeregisterMem by size. The
+ * memory is the same each time and was written before. The server has no part in it.
  */
 #include <cstdlib>
 #include <cstring>

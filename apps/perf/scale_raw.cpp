@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * vip_perf scale --question vis, the series to compare with: connected queue pairs of raw verbs, with
- * queues as long as those of a VI, each with two CQs or one. Both ends are in this process, so that
- * is what two sides have together. No message goes by them, and nobody could wait for one.
+ * The comparison series of vip_perf scale --question vis: connected queue pairs of raw verbs, with
+ * queues as long as those of a VI, each with two CQs or one. Both ends are in this process, so a
+ * figure is the sum of both sides. They carry no messages and have no channel to wait on.
  */
 #include "overhead_path.h"
 #include "scale.h"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * vip_perf scale --question vis - by the number of VIs: the time of messages that go by each in
- * turn, one at a time, the time to open one (creating, connecting), the memory and the files that
- * one takes, and the time of a look at one that finds nothing.
+ * vip_perf scale --question vis - measures by the number of VIs: the time of messages that use the
+ * VIs in turn, one at a time; the time to open a VI (create, connect); the memory and the files of
+ * a VI; and the time of a look at an empty queue.
  *
- * Memory of a process is what is resident, less this program's own buffers: with memory that is
- * shared, which counts in both. That of the kernel is of the whole machine, where others grow and
- * shrink, too; so it is not told of few VIs.
+ * A process's memory is its resident memory, less this program's own buffers. Shared memory counts
+ * in both processes. The kernel's memory is that of the whole machine, which other programs change,
+ * too; so it is not reported for few VIs.
  */
 #include <vector>
 
@@ -18,9 +18,10 @@ namespace
 {
 constexpr size_t bytes = 8, room = 64;
 constexpr unsigned fewest_for_kernel = 64;
-constexpr unsigned few_messages = 4; /* by each VI, each way, before memory is "used" */
+/* Messages by each VI, each way, before "used" memory is measured. */
+constexpr unsigned few_messages = 4;
 constexpr unsigned look_blocks = 5;
-constexpr uint64_t looks = 16384; /* of each block, at least */
+constexpr uint64_t looks = 16384; /* in each block, at least */
 
 struct State {
 	Usage client, server;
@@ -37,7 +38,7 @@ Shape shape_of(const ScaleOptions &options, Cqs cqs)
 	return shape;
 }
 
-/* All memory of a VI, in KiB, that has grown since. */
+/* Adds the growth of memory per VI in KiB. */
 void add_memory(Json &point, const State &before, const State &now, const Shape &shape)
 {
 	const double buffers = static_cast<double>(memory_of(shape)) / 1024;
@@ -57,7 +58,10 @@ void add_files(Json &point, const State &before, const State &now, unsigned vis)
 	point["server_files"] = (now.server.files - before.server.files) / vis;
 }
 
-/* What both sides have more in all, shared memory counted once, for each pair of connected VIs. */
+/*
+ * Returns the growth of both sides together for each pair of connected VIs. Shared memory counts
+ * once.
+ */
 double pair_KiB(const State &before, const State &now, const Shape &shape)
 {
 	const double more = now.client.fair_KiB + now.server.fair_KiB - before.client.fair_KiB -
@@ -66,7 +70,7 @@ double pair_KiB(const State &before, const State &now, const Shape &shape)
 	return more / shape.vis - 2 * static_cast<double>(memory_of(shape)) / 1024 / shape.vis;
 }
 
-/* Each block looks at all VIs in turn; the first one, in which caches are cold, does not count. */
+/* Each block looks at all VIs in turn. The first block, with cold caches, does not count. */
 void add_look(Json &point, Match &match, unsigned vis)
 {
 	const uint64_t times = (looks + vis - 1) / vis;
@@ -79,7 +83,7 @@ void add_look(Json &point, Match &match, unsigned vis)
 	point["look_ns_min"] = minimum(ns);
 }
 
-/* Its points, until opening takes too long or there is no room. */
+/* Adds the points of a series, until opening takes too long or there is no room. */
 void measure_series(const Side &side, const ScaleOptions &options, Report &report,
 		    const std::string &series, Cqs cqs)
 {

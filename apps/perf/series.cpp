@@ -9,12 +9,12 @@
 
 namespace
 {
-/* All that an option takes, in the order in which they are told. */
+/* The values of each option, in the order of its help. */
 const std::vector<Waiting> waits = {Waiting::poll, Waiting::block, Waiting::spin};
 const std::vector<Transfer> transfers = {Transfer::send, Transfer::write, Transfer::read};
 const std::vector<Level> levels = {Level::unreliable, Level::delivery, Level::reception};
 const std::vector<Kind> sockets = {Kind::tcp, Kind::unix_socket};
-const char *const about_spin = " (polls for a while, then blocks)"; /* the last one */
+const char *const about_spin = " (polls for a while, then blocks)"; /* for the last value */
 
 template <typename Value> Words<Value> words_of(const std::vector<Value> &values)
 {
@@ -25,7 +25,7 @@ template <typename Value> Words<Value> words_of(const std::vector<Value> &values
 	return words;
 }
 
-/* "send, write" */
+/* Returns "send, write", for example. */
 template <typename Value>
 std::string list_of(const std::vector<Value> &values, const char *between = ", ")
 {
@@ -42,13 +42,13 @@ CLI::Option *add_list(CLI::App *command, const std::string &name, std::vector<Va
 {
 	return command->add_option(name, values, list_of(all) + more)
 		->delimiter(',')
-		->allow_extra_args(false) /* what follows may be the host */
+		->allow_extra_args(false) /* the next word may be the host */
 		->transform(value_of(words_of(all)))
 		->type_name("LIST")
 		->default_str(list_of(values, ","));
 }
 
-/* Why it cannot be measured here, or nothing. */
+/* Returns the reason why this shape cannot be measured here, or "". */
 std::string obstacle(const Shape &shape, const Side &side)
 {
 	const VIP_NIC_ATTRIBUTES &nic = side.nic.attributes();
@@ -125,7 +125,7 @@ std::vector<Shape> shapes_of(const Choice &choice, const Side &side, Report &rep
 		const std::string name = name_of(wanted), why = obstacle(wanted, side);
 
 		if (!names.insert(name).second)
-			continue; /* given twice */
+			continue; /* the shape was given twice */
 		if (why.empty())
 			possible.push_back(wanted);
 		else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which transports are compared in a run, by what its options say. */
+/* Chooses the transports of a run by its options. */
 #ifndef VIP_PERF_SERIES_H
 #define VIP_PERF_SERIES_H
 
@@ -13,7 +13,10 @@ namespace CLI
 class App;
 }
 
-/* All transfers at all levels, and all sockets, each with all ways of waiting; a bare copy polls. */
+/*
+ * The defaults are all transfers at all levels, and all sockets, each with all ways of waiting. A
+ * bare copy always polls.
+ */
 struct Choice {
 	std::vector<Transfer> transfers = {Transfer::send, Transfer::write, Transfer::read};
 	std::vector<Level> levels = {Level::delivery};
@@ -23,14 +26,14 @@ struct Choice {
 	unsigned spin_us = Shape().spin_us;
 };
 
-/* The options' defaults are what is in the choice. */
+/* The options' defaults are the values in `choice`. */
 void add_choice_options(CLI::App *command, Choice &choice);
-/* --wait, where there is but one way in a run. */
+/* Adds --wait for a run with one way of waiting. */
 void add_waiting_option(CLI::App *command, Waiting &waiting);
 
 /*
- * What of the choice can be had here. The rest is left out, with a remark; fails when nothing is
- * left. Room, depth and buffers are not set.
+ * Returns the chosen shapes that are possible here. Leaves out the others, with a remark, and fails
+ * when none remains. It does not set room, depth and buffers.
  */
 std::vector<Shape> shapes_of(const Choice &choice, const Side &side, Report &report);
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where the server waits for connections, and how a VI of each side are connected. */
+/* Shares the server's address between the sides, and connects a VI of each. */
 #ifndef VIP_PERF_SERVER_ADDRESS_H
 #define VIP_PERF_SERVER_ADDRESS_H
 
 #include "transport.h"
 
 /*
- * The server makes a discriminator of its own and tells the client its address; both get that. Of
- * two sides that are at the same place in their work.
+ * The server makes a new discriminator and sends the client its address. Returns it on both sides.
+ * Both sides call it at the same point of their work.
  */
 Address share_server_address(const Side &side);
-/* The server accepts, the client requests. Both give up when the other one has. */
+/* The server accepts, and the client requests. Each gives up when the other has given up. */
 void connect_vi(const Side &side, Vi &vi, Address &server);
 
 #endif

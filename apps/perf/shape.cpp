@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Shapes as the client tells them to the server, and as legends name them. */
+/* Converts shapes to and from JSON, and to names for legends. */
 #include "transport.h"
 
 namespace
@@ -62,7 +62,8 @@ void from_json(const Json &json, Shape &shape)
 	json.at("segments").get_to(shape.segments);
 	json.at("vis").get_to(shape.vis);
 	json.at("spin_us").get_to(shape.spin_us);
-	if (Json(shape) != json) /* unknown words and numbers that do not fit are read as others */
+	/* The parser reads unknown words and numbers that do not fit as other values. */
+	if (Json(shape) != json)
 		throw Failure("a shape that cannot be: " + text_of(json));
 	expect_possible(shape);
 }

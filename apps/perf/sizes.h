@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The sizes of messages by which NetPIPE goes. */
+/* NetPIPE's message sizes. */
 #ifndef VIP_PERF_SIZES_H
 #define VIP_PERF_SIZES_H
 
 #include <cstddef>
 #include <vector>
 
-/* A size, and those a little shorter and longer; ascending. */
+/* A size, with a size a little below and one a little above it, in ascending order. */
 using SizeGroup = std::vector<size_t>;
 
 /*
- * From `from`, times `factor` until it is more than `to`: each one, one `perturb` bytes shorter and
- * one as much longer, which show what just fits into some buffer and what does not. Sizes so small
- * that these would meet their neighbours' are alone. No size occurs twice.
+ * The sizes are `from`, multiplied by `factor` until they exceed `to`. Each has neighbours that are
+ * `perturb` bytes shorter and longer. They show which messages just fit into a buffer. A size has
+ * no neighbours if these would meet those of another size. No size occurs twice.
  */
 std::vector<SizeGroup> netpipe_sizes(size_t from, size_t to, size_t factor, size_t perturb);
 

@@ -6,7 +6,7 @@
 namespace
 {
 constexpr size_t bytes = sizeof(uint64_t);
-constexpr size_t slot_bytes = 256, buffer_offset = 192; /* each in cache lines of its own */
+constexpr size_t slot_bytes = 256, buffer_offset = 192; /* each slot has cache lines of its own */
 } // namespace
 
 SmallVi::SmallVi(const Nic &nic, VIP_RELIABILITY_LEVEL level, unsigned depth, VIP_CQ_HANDLE cq)

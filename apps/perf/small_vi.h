@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A VI with receives and sends of eight bytes, which are used in turn: a number each. */
+/* A VI with sends and receives of eight bytes, used in turn. Each message is a number. */
 #ifndef VIP_PERF_SMALL_VI_H
 #define VIP_PERF_SMALL_VI_H
 
@@ -8,7 +8,7 @@
 class SmallVi
 {
 public:
-	/* `depth` receives are posted, and as many sends may be under way. cq: for both, or NULL. */
+	/* Posts `depth` receives; as many sends may be under way. `cq` is for both queues, or NULL. */
 	SmallVi(const Nic &nic, VIP_RELIABILITY_LEVEL level, unsigned depth, VIP_CQ_HANDLE cq);
 
 	Vi &vi()
@@ -16,22 +16,22 @@ public:
 		return vi_;
 	}
 	void send(uint64_t number);
-	/* The oldest receive that was taken is posted again. */
+	/* Posts the oldest taken receive again. */
 	void post_receive();
 
-	/* False: there is none yet. Fail when it is done with an error. */
+	/* Returns false if none is done. Fails when it is done with an error. */
 	bool take_sent();
 	bool take_message(uint64_t &number);
 
-	/* Wait, at most as long as Patience has it; `waiting`: by polling, or by the calls that block. */
+	/* Waits as long as Patience allows, by polling or by the calls that block. */
 	void await_sent(Waiting waiting = Waiting::poll);
 	uint64_t await_message(Waiting waiting = Waiting::poll);
-	/* The same for a program that looks at nothing but the descriptor's status in memory. */
+	/* Waits as a program does that reads only the descriptor's status in memory. */
 	void watch_sent();
 	uint64_t watch_message();
 
 private:
-	/* One of the descriptors, with its buffer behind it. */
+	/* A descriptor, followed by its buffer. */
 	struct Slot {
 		VIP_DESCRIPTOR *descriptor;
 		uint64_t *number;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The transports that are sockets, for comparison: TCP, which sends at once, and Unix stream
- * sockets. Messages are as long as both sides know, so they need no frame. Buffers of the kernel
- * are as large as it makes them.
+ * The socket transports, for comparison: TCP, which sends at once, and Unix stream sockets. Both
+ * sides know the length of each message, so the messages need no frame. The kernel chooses the size
+ * of its buffers.
  *
- * Polling is calls that do not block, in a loop; blocking is calls that do. A stream has as many
- * messages under way as the kernel takes, and ends with a byte from the sink.
+ * Polling uses calls that do not block, in a loop; blocking uses calls that do. A stream has as
+ * many messages under way as the kernel accepts, and ends with a byte from the sink.
  */
 #include "transport.h"
 
@@ -16,7 +16,7 @@
 
 namespace
 {
-/* The server finds a free port, and tells it. */
+/* The server listens on any free port and sends its number. */
 Socket open_tcp(const Side &side)
 {
 	if (side.is_server) {
@@ -29,7 +29,7 @@ Socket open_tcp(const Side &side)
 		    "the other side by TCP");
 }
 
-/* The same with a name. */
+/* The server listens on any free name and sends it. */
 Socket open_unix(const Side &side)
 {
 	if (side.is_server) {
@@ -79,7 +79,7 @@ SocketLink::SocketLink(const Side &side, const Shape &shape)
 	setsockopt(socket_.fd(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 }
 
-/* Calls `call(done, flags)`, which returns like recv(), until all has gone. */
+/* Calls `call(done, flags)`, which returns like recv(), until all bytes have gone. */
 template <typename Call> void SocketLink::transfer(size_t bytes, const char *what, Call call)
 {
 	const bool spins = shape_.waiting == Waiting::spin;
@@ -122,7 +122,7 @@ void SocketLink::receive(uint8_t *to, size_t bytes)
 	});
 }
 
-/* Stamps as those of messages by VIPL. */
+/* Stamps messages as vipl_link.cpp does. */
 void SocketLink::send_stamped(size_t bytes)
 {
 	uint8_t *buffer = buffer_of(outgoing_, sent_);

@@ -19,7 +19,7 @@ namespace
 constexpr auto server_limit = std::chrono::seconds(10);
 constexpr auto retry_pause = std::chrono::milliseconds(100);
 
-/* None, with errno, when no address answers. */
+/* Returns an empty Socket, with errno, when no address answers. */
 Socket try_connect(const addrinfo *found)
 {
 	const timeval limit = {server_limit.count(), 0};
@@ -28,7 +28,7 @@ Socket try_connect(const addrinfo *found)
 	for (; found; found = found->ai_next) {
 		Socket socket(::socket(found->ai_family, found->ai_socktype | SOCK_CLOEXEC, 0));
 
-		/* The limit is for connect(), too, which else waits for minutes. */
+		/* The limit also applies to connect(), which would otherwise wait for minutes. */
 		if (socket.fd() >= 0 &&
 		    !setsockopt(socket.fd(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) &&
 		    !connect(socket.fd(), found->ai_addr, found->ai_addrlen))
@@ -39,7 +39,7 @@ Socket try_connect(const addrinfo *found)
 	return Socket();
 }
 
-/* A Unix socket with such a name, if any. */
+/* The name of a Unix socket. With an empty name bind() chooses one. */
 struct UnixName {
 	sockaddr_un name = {};
 	socklen_t length = offsetof(sockaddr_un, sun_path);
@@ -79,7 +79,7 @@ std::string host_of(int (*name_of_end)(int, sockaddr *, socklen_t *), const Sock
 
 static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
 
-/* Of IPv6 it takes IPv4, too; not every kernel has it. */
+/* An IPv6 socket takes IPv4 connections, too. Some kernels have no IPv6. */
 Socket tcp_socket(sa_family_t &family)
 {
 	family = AF_INET6;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* TCP and Unix stream sockets: opened, connected, and closed by themselves. */
+/* Opens, connects and closes TCP sockets and Unix stream sockets. */
 #ifndef VIP_PERF_SOCKETS_H
 #define VIP_PERF_SOCKETS_H
 
@@ -15,7 +15,7 @@
 class Socket
 {
 public:
-	Socket() = default; /* none */
+	Socket() = default; /* an empty Socket */
 	explicit Socket(int fd) : fd_(fd)
 	{
 	}
@@ -43,20 +43,20 @@ private:
 	int fd_ = -1;
 };
 
-/* Two that are connected with each other. */
+/* Returns two connected sockets. */
 std::pair<Socket, Socket> socket_pair();
 
-/* Listens on the port, 0 for any, of IPv6 and IPv4. */
+/* Listens on the port, 0 for any, by IPv6 and IPv4. */
 Socket listen_on(uint16_t port);
 uint16_t port_of(const Socket &listener);
-/* Tries for some seconds; fails then: "cannot reach WHOM, port PORT". */
+/* Tries for some seconds, then fails: "cannot reach WHOM, port PORT". */
 Socket dial(const std::string &host, uint16_t port, const std::string &whom);
 
-/* Where a host is: of several addresses a list. */
+/* A list of a host's addresses. */
 using FoundHost = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 FoundHost find_host(const std::string &host, uint16_t port);
 
-/* The same by a Unix socket, whose name, which is in no directory, the kernel chooses. */
+/* Listens on a Unix socket. The kernel chooses an abstract name for it. */
 Socket listen_on_any_name();
 std::vector<char> unix_name_of(const Socket &listener);
 Socket dial_unix(const std::vector<char> &name);
@@ -64,17 +64,17 @@ Socket dial_unix(const std::vector<char> &name);
 constexpr int accept_limit_ms = 10000;
 constexpr int no_limit = -1;
 
-/* The next connection. Fails when none comes in time. */
+/* Returns the next connection. Fails when none comes in time. */
 Socket accept_from(const Socket &listener, int limit_ms = accept_limit_ms);
-/* Is there something, or the end, to be read within that time? */
+/* Whether data or the end of the stream can be read within that time. */
 bool is_readable_within(const Socket &socket, int limit_ms);
 
-/* Of TCP; others have nothing of the kind, and need it not. */
+/* Turns off TCP's delay of short messages. Other sockets have no such delay. */
 void send_at_once(const Socket &socket);
-/* A peer that says nothing any more since its host has gone is noticed in a minute. */
+/* Makes the kernel notice within a minute that a silent peer's host has gone. */
 void expect_life(const Socket &socket);
 
-/* Numbers of the hosts at the two ends of a connection; "" of one that is not by TCP. */
+/* Returns the numeric address of the host at that end of a TCP connection, "" for other sockets. */
 std::string peer_host_of(const Socket &socket);
 std::string own_host_of(const Socket &socket);
 

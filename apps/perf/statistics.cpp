@@ -44,7 +44,7 @@ double standard_error(const Samples &samples)
 	double squares = 0;
 
 	if (samples.size() < 2)
-		return std::nan(""); /* one alone does not tell */
+		return std::nan(""); /* a single sample has no error */
 	for (double sample : samples)
 		squares += (sample - average) * (sample - average);
 	return std::sqrt(squares / ((n - 1) * n));

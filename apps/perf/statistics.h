@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Figures of samples. All want at least one. */
+/* Statistics of samples. Each needs at least one sample. */
 #ifndef VIP_PERF_STATISTICS_H
 #define VIP_PERF_STATISTICS_H
 
 #include <vector>
 
-double now_us(); /* of the monotonic clock */
+double now_us(); /* by the monotonic clock */
 
 using Samples = std::vector<double>;
 
@@ -13,9 +13,15 @@ double minimum(const Samples &samples);
 double maximum(const Samples &samples);
 double mean(const Samples &samples);
 double median(Samples samples);
-/* Of the mean: sqrt(sum of squared differences from it / ((n - 1) n)); NaN of a single sample. */
+/*
+ * The standard error of the mean: sqrt(sum of squared differences from it / ((n - 1) n)); NaN of a
+ * single sample.
+ */
 double standard_error(const Samples &samples);
-/* Of the rate amount / time, for an error of the time: |d(amount / time) / d time| * error. */
+/*
+ * The error of the rate amount / time, from an error of the time: |d(amount / time) / d time| *
+ * error.
+ */
 double rate_error(double amount, double time, double time_error);
 
 #endif

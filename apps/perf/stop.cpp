@@ -14,11 +14,11 @@ void want_stop(int)
 
 	stop_wanted = 1;
 	if (write(STDERR_FILENO, word, sizeof(word) - 1) < 0)
-		return; /* there is no peer to tell */
+		return; /* there is no peer to inform */
 }
 } // namespace
 
-/* Unless it is ignored, as in the background of a script. */
+/* Does nothing if SIGINT is ignored, as in the background of a script. */
 void stop_on_interrupt()
 {
 	struct sigaction action = {};

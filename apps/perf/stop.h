@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Ctrl-C in a measurement that can end early and print what it has found until then. */
+/* Ctrl-C ends a measurement early, and the measurement prints its results so far. */
 #ifndef VIP_PERF_STOP_H
 #define VIP_PERF_STOP_H
 
-/* From now on it does not end the program: is_stopped() tells of it. A second one ends it. */
+/*
+ * From now on Ctrl-C does not end the program but makes is_stopped() true. A second Ctrl-C ends the
+ * program.
+ */
 void stop_on_interrupt();
 bool is_stopped();
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A way by which messages go, open between the two sides: VIPL in one of its shapes, a socket, or a
- * bare copy. Both sides make it with the same shape, and then work in pairs: one's ping is the
- * other's echo.
+ * A transport carries messages between the two sides: VIPL in one of its shapes, a socket, or a
+ * bare copy. Both sides make it with the same shape and then work in pairs: the ping of one side
+ * needs the echo of the other side.
  */
 #ifndef VIP_PERF_TRANSPORT_H
 #define VIP_PERF_TRANSPORT_H
@@ -15,12 +15,12 @@
 #include "vipl_objects.h"
 
 enum class Kind { vipl, tcp, unix_socket, bare };
-enum class Transfer { send, write, read }; /* a write has immediate data, and takes a receive */
+enum class Transfer { send, write, read }; /* a write has immediate data, and so takes a receive */
 enum class Level { unreliable, delivery, reception };
 enum class Waiting { poll, block, spin }; /* spin: poll for a while, then block */
-enum class Cqs { none, one, each };	  /* for all VIs, or one for each */
+enum class Cqs { none, one, each };	  /* one CQ for all VIs, or one for each */
 
-/* Their words: in options, too. */
+/* The words for options and JSON. */
 NLOHMANN_JSON_SERIALIZE_ENUM(Kind, {{Kind::vipl, "vipl"},
 				    {Kind::tcp, "tcp"},
 				    {Kind::unix_socket, "unix"},
@@ -36,7 +36,7 @@ NLOHMANN_JSON_SERIALIZE_ENUM(Waiting, {{Waiting::poll, "poll"},
 				       {Waiting::spin, "spin"}})
 NLOHMANN_JSON_SERIALIZE_ENUM(Cqs, {{Cqs::none, "none"}, {Cqs::one, "one"}, {Cqs::each, "each"}})
 
-constexpr unsigned most_spin_us = 1000000; /* all limits of silence are long beside it */
+constexpr unsigned most_spin_us = 1000000; /* all limits of silence are much longer */
 
 struct Shape {
 	Kind kind = Kind::vipl;
@@ -46,31 +46,32 @@ struct Shape {
 	Cqs cqs = Cqs::none;
 	size_t room = 4096;   /* bytes of the longest message */
 	unsigned depth = 16;  /* messages under way, and receives posted, on each VI */
-	unsigned buffers = 1; /* that messages go from and to by turns */
+	unsigned buffers = 1; /* used by the messages in turn */
 	unsigned segments = 1;
-	unsigned vis = 1; /* that messages go by in turn */
+	unsigned vis = 1; /* used by the messages in turn */
 	unsigned spin_us = 20;
 };
 
-/* Fails, and says what it is, where no side may ask for it. */
+/* Throws, with a description, if no side may ask for this shape. */
 void expect_possible(const Shape &shape);
 void to_json(Json &json, const Shape &shape);
-/* Fails for what no side may ask for. */
+/* Throws if no side may ask for this shape. */
 void from_json(const Json &json, Shape &shape);
 
 /*
- * Bytes of registered memory: of a descriptor, with room for the address segment of RDMA; of a
- * buffer; and of all that a side has, for sends and receives of each VI, descriptors and buffers.
+ * Bytes of registered memory. descriptor_bytes(): a descriptor, with room for the address segment
+ * of RDMA. buffer_bytes(): a buffer. memory_of(): all of one side, descriptors and buffers for
+ * sends and receives of each VI.
  */
 size_t descriptor_bytes(const Shape &shape);
 size_t buffer_bytes(const Shape &shape);
 uint64_t memory_of(const Shape &shape);
-/* How many ways a message of a ping goes: there and back; a read is just that, so it is one. */
+/* Returns 2, there and back. A read goes there and back, too, but counts as one way. */
 double ways_of_ping(const Shape &shape);
-/* "VIPL send, polling": what the legend of a figure calls it. */
+/* Returns the name for the legend of a figure: "VIPL send, polling". */
 std::string name_of(const Shape &shape);
 
-/* VIPL's word for the level. */
+/* Returns VIPL's constant for the level. */
 VIP_RELIABILITY_LEVEL level_of(const Shape &shape);
 
 class Transport
@@ -78,15 +79,21 @@ class Transport
 public:
 	virtual ~Transport() = default;
 
-	/* `count` messages there and back, one at a time; read: one's reads, the other is idle. */
+	/*
+	 * Sends `count` messages there and back, one at a time. With reads one side reads and the
+	 * other one is idle.
+	 */
 	virtual void ping(size_t bytes, uint64_t count) = 0;
 	virtual void echo(size_t bytes, uint64_t count) = 0;
 
-	/* `count` messages one way, as fast as they go; both return when all have arrived. */
+	/*
+	 * Sends `count` messages one way, as fast as possible. Both calls return when all have
+	 * arrived.
+	 */
 	virtual void stream(size_t bytes, uint64_t count) = 0;
 	virtual void sink(size_t bytes, uint64_t count) = 0;
 
-	/* Looks so often at the receives of each VI in turn, where nothing is. */
+	/* Looks that many times at the empty receive queue of each VI in turn. */
 	virtual void look_in_vain(uint64_t)
 	{
 		throw Failure("there are no VIs to look at");

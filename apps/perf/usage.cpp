@@ -9,7 +9,7 @@
 
 namespace
 {
-/* The sum of these lines of a file like /proc/meminfo. */
+/* Returns the sum of these lines of a file like /proc/meminfo. */
 double sum_of(const char *path, const std::set<std::string> &names)
 {
 	std::ifstream file(path);

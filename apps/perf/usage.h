@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory and files of a process, and memory of the kernel, by which one can tell what VIs take. */
+/* Memory and files of a process, and memory of the kernel. Their growth shows the cost of VIs. */
 #ifndef VIP_PERF_USAGE_H
 #define VIP_PERF_USAGE_H
 
 #include "control.h"
 
 struct Usage {
-	double process_KiB; /* resident: its own, and what it shares */
-	double fair_KiB;    /* the same, of what it shares with n others one in n + 1 */
-	double files;	    /* that it has open */
+	double process_KiB; /* resident memory, shared memory included */
+	double fair_KiB;    /* the same, but memory that n others share counts 1 / (n + 1) */
+	double files;	    /* open files */
 	double kernel_KiB;  /* of the whole machine: slabs, page tables, vmalloc'ed memory */
 };
 
 void to_json(Json &json, const Usage &usage);
 void from_json(const Json &json, Usage &usage);
 
-/* After giving back what the process has freed. */
+/* Returns the usage after the process has given freed memory back to the kernel. */
 Usage usage_now();
 Usage usage_of_server(Control &control);
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The transport that is VIPL: VIs in turn, each used the way an MPI library does. Receives are
- * posted before there is a connection. VipPostSend, VipSendDone, VipRecvDone and VipPostRecv, or
- * the waiting calls, are called for each message; those that the answer need not wait for while a
- * message is under way.
+ * The VIPL transport: VIs that are used in turn, each in the way of an MPI library. Receives are
+ * posted before the connection is made. VipPostSend, VipSendDone, VipRecvDone and VipPostRecv, or
+ * the waiting calls, are called for each message. A call whose result the answer does not need is
+ * made while a message is under way.
  *
- * In a stream the sink gives credit, by messages of its own, for receives that it has posted again.
+ * In a stream the sink sends messages that give credit for the receives that it has posted again.
  */
 #include "transport.h"
 
@@ -18,9 +18,9 @@
 
 namespace
 {
-constexpr size_t credit_bytes = sizeof(uint64_t); /* which is the least room */
+constexpr size_t credit_bytes = sizeof(uint64_t); /* the smallest room of a message is as large */
 
-/* The descriptors of a queue: used in turn, and done in turn. */
+/* The descriptors of a queue. They are used in turn and complete in turn. */
 struct Ring {
 	std::vector<VIP_DESCRIPTOR *> descriptors;
 	uint8_t *buffers = nullptr;
@@ -33,13 +33,14 @@ struct Ring {
 };
 
 struct End {
-	std::unique_ptr<CompletionQueue> own_cq; /* goes after its VI */
+	std::unique_ptr<CompletionQueue> own_cq; /* must outlive the VI */
 	std::unique_ptr<Vi> vi;
 	VIP_CQ_HANDLE cq = nullptr;
 	Ring send, receive;
 	uint64_t target = 0; /* the peer's receive buffers */
 	VIP_MEM_HANDLE target_handle = 0;
-	unsigned told[2] = {};	       /* by the CQ: sends and receives that are to be taken */
+	/* Completions that the CQ has named and that are not taken, of sends and of receives. */
+	unsigned told[2] = {};
 };
 
 class ViplLink : public Transport
@@ -83,9 +84,9 @@ private:
 	std::unique_ptr<Memory> memory_;
 	std::unique_ptr<CompletionQueue> cq_;
 	std::vector<End> ends_;
-	size_t least_mtu_ = 0; /* of the two NICs */
-	End *owed_ = nullptr; /* where a receive is to be posted again */
-	std::unordered_map<VIP_VI_HANDLE, End *> by_handle_; /* for what a CQ tells */
+	size_t least_mtu_ = 0; /* the smaller MTU of the two NICs */
+	End *owed_ = nullptr; /* the end whose last receive must be posted again */
+	std::unordered_map<VIP_VI_HANDLE, End *> by_handle_; /* for the handles that a CQ names */
 };
 
 void ViplLink::lay_out(End &end, size_t &offset)
@@ -122,12 +123,13 @@ ViplLink::ViplLink(const Side &side, const Shape &shape)
 	connect(side);
 }
 
-/* Each side's buffers and MTU, too, are told by the control connection. */
+/* The control connection also carries each side's buffer addresses and MTU. */
 void ViplLink::connect(const Side &side)
 {
 	const VIP_ULONG mtu = side.nic.attributes().NativeMTU;
 	Address server = share_server_address(side);
-	const uint64_t each = memory_of(shape_) / shape_.vis; /* so far apart are the VIs' buffers */
+	/* The distance between the VIs' buffers. */
+	const uint64_t each = memory_of(shape_) / shape_.vis;
 	const auto target = reinterpret_cast<uintptr_t>(ends_[0].receive.buffers);
 
 	side.control.write({{"handle", memory_->handle()}, {"target", target}, {"mtu", mtu}});
@@ -141,7 +143,9 @@ void ViplLink::connect(const Side &side)
 	}
 }
 
-/* The data segments: the buffer in equal parts, the last one takes what is left. */
+/*
+ * Fills in the data segments. They split the buffer into equal parts; the last segment has the rest.
+ */
 void ViplLink::fill(VIP_DESCRIPTOR *descriptor, uint8_t *buffer, size_t bytes)
 {
 	const size_t part = bytes / shape_.segments;
@@ -195,7 +199,7 @@ void ViplLink::post(End &end, size_t bytes, Transfer transfer)
 	++end.send.posted;
 }
 
-/* The waiting calls return VIP_TIMEOUT when nothing came for too long. */
+/* The waiting calls return VIP_TIMEOUT when nothing comes for too long. */
 VIP_RETURN ViplLink::look(End &end, bool is_receive, bool may_block, VIP_DESCRIPTOR **descriptor)
 {
 	VIP_VI_HANDLE vi = end.vi->handle();
@@ -208,7 +212,7 @@ VIP_RETURN ViplLink::look(End &end, bool is_receive, bool may_block, VIP_DESCRIP
 	return is_receive ? VipRecvDone(vi, descriptor) : VipSendDone(vi, descriptor);
 }
 
-/* What the CQ tells of others, or too early, is remembered. */
+/* Remembers completions that the CQ names for other VIs, or too early. */
 VIP_RETURN ViplLink::look_by_cq(End &end, bool is_receive, bool may_block,
 				VIP_DESCRIPTOR **descriptor)
 {
@@ -252,7 +256,7 @@ VIP_DESCRIPTOR *ViplLink::await(End &end, bool is_receive)
 	return descriptor;
 }
 
-/* Waits until at most `left` messages of ours are under way. */
+/* Waits until at most `left` of our messages are under way. */
 void ViplLink::collect_sends(End &end, uint64_t left)
 {
 	while (end.send.posted - end.send.done > left)
@@ -260,8 +264,8 @@ void ViplLink::collect_sends(End &end, uint64_t left)
 }
 
 /*
- * Soft-RoCE takes a write without reliability that is longer than the path's MTU in pieces, and the
- * receive is told of the last one alone: docs/WIRE.md has the reason.
+ * With soft-RoCE an unreliable write that is longer than the path's MTU goes in pieces, and the
+ * receive's Length is that of the last piece. docs/WIRE.md gives the reason.
  */
 void ViplLink::check_length(const VIP_DESCRIPTOR *descriptor, size_t bytes) const
 {
@@ -274,8 +278,8 @@ void ViplLink::check_length(const VIP_DESCRIPTOR *descriptor, size_t bytes) cons
 }
 
 /*
- * The first and the last byte of a message are its number, so that one that came too early, late
- * or not whole is noticed.
+ * The first and the last byte of a message are its number. So a message that is too early, too late
+ * or incomplete is noticed.
  */
 void ViplLink::send_stamped(End &end, size_t bytes)
 {
@@ -299,8 +303,8 @@ void ViplLink::receive_stamped(End &end, size_t bytes)
 }
 
 /*
- * What is not urgent is done while the message travels. So the last send's end, and the last
- * receive to be posted again, are left for the next call.
+ * Work that is not urgent is done while the message is under way. So the completion of the last
+ * send, and the last receive to post again, are left for the next call.
  */
 void ViplLink::ping(size_t bytes, uint64_t count)
 {
@@ -349,13 +353,13 @@ void ViplLink::read(size_t bytes, uint64_t count)
 	}
 }
 
-/* So many messages of a stream each credit is for; the last one also for fewer. */
+/* Returns the number of messages per credit. The last credit may be for fewer. */
 unsigned ViplLink::batch() const
 {
 	return std::max(1u, shape_.depth / 4);
 }
 
-/* What a credit holds is no matter: with few buffers the next one may be there already. */
+/* Does not look at the content: with few buffers the next credit may have overwritten it. */
 void ViplLink::take_credit(End &end)
 {
 	await(end, true);
@@ -402,7 +406,7 @@ void ViplLink::sink(size_t bytes, uint64_t count)
 	collect_sends(end, 0);
 }
 
-/* By the CQ, where there is one. */
+/* Looks at the CQ, where there is one. */
 void ViplLink::look_in_vain(uint64_t times)
 {
 	VIP_DESCRIPTOR *descriptor;

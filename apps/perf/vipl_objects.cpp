@@ -17,9 +17,9 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t page = 4096;
 constexpr auto connect_limit = std::chrono::seconds(10);
 constexpr VIP_ULONG connect_limit_ms = 10000;
-constexpr VIP_ULONG wait_ms = 500; /* then it is looked whether the peer is there */
+constexpr VIP_ULONG wait_ms = 500; /* after it the caller looks whether the peer is there */
 
-/* Errors show in what calls return; and that the peer has hung up is none here. */
+/* The results of the calls show errors. A peer that hangs up is not an error here. */
 void ignore_error(VIP_PVOID, VIP_ERROR_DESCRIPTOR *)
 {
 }

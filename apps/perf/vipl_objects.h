@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* VIPL's objects as C++'s: made or thrown about, and given back by themselves. */
+/* Classes for VIPL's objects. Constructors throw, and destructors release the objects. */
 #ifndef VIP_PERF_VIPL_OBJECTS_H
 #define VIP_PERF_VIPL_OBJECTS_H
 
@@ -12,10 +12,10 @@
 
 #include "failure.h"
 
-/* Throws "cannot WHAT: VIP_..." unless it is VIP_SUCCESS. */
+/* Throws "cannot WHAT: VIP_..." unless the code is VIP_SUCCESS. */
 void check(VIP_RETURN code, const char *what);
 
-/* An open NIC with a protection tag, which all of this program's memory and VIs have. */
+/* An open NIC with a protection tag, which all of this program's memory and VIs use. */
 class Nic
 {
 public:
@@ -44,10 +44,10 @@ private:
 	VIP_NIC_ATTRIBUTES attributes_ = {};
 };
 
-/* Is it the one without a device? */
+/* Whether it is the loopback NIC, which has no device. */
 bool is_loopback(const Nic &nic);
 
-/* A network address with the room it needs. */
+/* A network address in memory of the necessary size. */
 class Address
 {
 public:
@@ -61,11 +61,11 @@ private:
 	alignas(VIP_NET_ADDRESS) uint8_t room_[512] = {};
 };
 
-/* Registered memory, in whole pages, zeroed. */
+/* Registered memory: whole pages of zeros. */
 class Memory
 {
 public:
-	/* is_target: the peer may write into it and read from it. */
+	/* is_target: the peer may write into the memory and read from it. */
 	Memory(const Nic &nic, size_t bytes, bool is_target);
 	~Memory();
 	Memory(const Memory &) = delete;
@@ -103,16 +103,16 @@ private:
 	VIP_CQ_HANDLE handle_ = nullptr;
 };
 
-/* Is the process that is to be connected with gone? */
+/* Whether the peer's process is gone. */
 using Gone = std::function<bool()>;
 
 class Vi
 {
 public:
-	/* cq: for both queues, or NULL. */
+	/* cq: the CQ of both queues, or NULL. */
 	Vi(const Nic &nic, VIP_RELIABILITY_LEVEL level, size_t max_transfer, bool is_target,
 	   VIP_CQ_HANDLE cq);
-	~Vi(); /* disconnects, too */
+	~Vi(); /* disconnects first */
 	Vi(const Vi &) = delete;
 	Vi &operator=(const Vi &) = delete;
 
@@ -121,8 +121,8 @@ public:
 		return handle_;
 	}
 	/*
-	 * Both give up after ten seconds, or when the peer is gone; nobody waiting yet is worth
-	 * another try until then.
+	 * Both give up after ten seconds, or when the peer is gone. request() tries again until
+	 * then if no server waits.
 	 */
 	void request(const Nic &nic, Address &remote, const Gone &is_gone);
 	void accept(const Nic &nic, Address &local, const Gone &is_gone);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * vip_perf waking - what a message costs a program that watches memory and calls nothing, as programs
- * did where the adapter wrote the status of a descriptor: with VIPL_PROGRESS=on a thread of the library
- * is woken for it. Beside it, by turns, what it costs on this machine that one process wakes another
- * one by a futex, which is the least that waking can be; and what it costs when, as here, it is a thread
- * that is woken, and writes what the program looks at.
+ * vip_perf waking - measures the cost of a message for a program that watches memory and calls nothing.
+ * Programs did this where the adapter wrote the status of a descriptor. With VIPL_PROGRESS=on a thread
+ * of the library is woken and writes the status. Two futex measurements are made by turns with it: one
+ * process wakes another one, which is the least cost of waking; and a process wakes a thread, which
+ * writes memory that its program watches.
  *
- * Half of a round trip of eight bytes: each side looks at the status of its receive until that is
- * done, takes it, posts it again, answers. The futexes' processes are on the client's host.
+ * A figure is half of a round trip of eight bytes: each side watches the status of its receive until it
+ * is done, takes it, posts it again, and answers. The futexes' processes are on the client's host.
  */
 #include "waking.h"
 
@@ -43,13 +43,13 @@ struct Wanted {
 	unsigned pairs = 15, round_trips = 500;
 };
 
-/* Turns of two processes: whose number it is not, sleeps. */
+/* Two processes take turns. The number says whose turn it is, and the other process sleeps. */
 struct Turns {
 	std::atomic<uint32_t> number;
 	std::atomic<bool> is_over;
 };
 
-/* In memory that children share. */
+/* An object in memory that children share. */
 template <typename T> class Shared
 {
 public:
@@ -78,7 +78,7 @@ private:
 	T *object_;
 };
 
-/* Sleeps while the number is this one. False: no wake-up came for too long. */
+/* Sleeps while the number has this value. Returns false if no wake-up came for too long. */
 bool sleep_on(std::atomic<uint32_t> &number, uint32_t value)
 {
 	const timespec limit = {silence_limit_ms / 1000, 0};
@@ -93,7 +93,7 @@ void add_and_wake(std::atomic<uint32_t> &number)
 	syscall(SYS_futex, &number, FUTEX_WAKE, 1, nullptr, nullptr, 0);
 }
 
-/* False: it is over, or no wake-up came for too long. */
+/* Returns false if the measurement is over or no wake-up came for too long. */
 bool await_turn(Turns &turns, uint32_t parity)
 {
 	for (;;) {
@@ -108,7 +108,7 @@ bool await_turn(Turns &turns, uint32_t parity)
 	}
 }
 
-/* This process and a child of it, which is there for the object's life. */
+/* This process and a child, which lives as long as the object. */
 class FutexPair
 {
 public:
@@ -147,12 +147,12 @@ private:
 	std::unique_ptr<Child> child_;
 };
 
-/* By which a process is woken, and what its thread writes then. */
+/* `rung` wakes a process's thread, and the thread writes `seen`. */
 struct Bell {
 	std::atomic<uint32_t> rung, seen;
 };
 
-/* The thread that is woken, by so many rings. */
+/* The work of the thread: it is woken for each ring. */
 void take_rings(Bell &bell, uint32_t rings)
 {
 	for (uint32_t seen = 0; seen < rings; bell.seen = seen = bell.rung)
@@ -160,7 +160,7 @@ void take_rings(Bell &bell, uint32_t rings)
 			throw Failure("a thread was not woken by a futex");
 }
 
-/* A program that looks at what its thread writes, rings, and looks again. */
+/* The work of a program: it watches what its thread writes, rings, and watches again. */
 void look_and_ring(Bell &own, Bell &other, uint32_t rings, bool begins)
 {
 	const auto thread = std::async(std::launch::async, take_rings, std::ref(own), rings);
@@ -290,6 +290,6 @@ void add_waking(CLI::App &app)
 	command->add_option("--iterations", wanted->round_trips, "round trips in a block")
 		->check(CLI::Range(1u, static_cast<unsigned>(most_messages)))
 		->capture_default_str();
-	/* Before the NIC is opened. */
+	/* The NIC reads the variable when it is opened. */
 	command->parse_complete_callback([] { setenv("VIPL_PROGRESS", "on", 1); });
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the server of "vip_perf waking" does. */
+/* The server's part of "vip_perf waking". */
 #ifndef VIP_PERF_WAKING_H
 #define VIP_PERF_WAKING_H
 

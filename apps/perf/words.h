@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Options whose values are words. CLI11's own checks tell their insides when a word is wrong,
- * these which words there are.
+ * Options whose values are words. When a word is wrong these checks list the valid words. CLI11's
+ * own checks show internal values.
  */
 #ifndef VIP_PERF_WORDS_H
 #define VIP_PERF_WORDS_H
@@ -12,7 +12,7 @@
 
 #include <CLI/CLI.hpp>
 
-/* In the order in which they are told. */
+/* The order is that of the help text. */
 template <typename Value> using Words = std::vector<std::pair<std::string, Value>>;
 
 inline std::string is_none_of(const std::string &word, const std::vector<std::string> &words)
@@ -20,7 +20,7 @@ inline std::string is_none_of(const std::string &word, const std::vector<std::st
 	return '"' + word + "\" is none of " + CLI::detail::join(words, ", ");
 }
 
-/* For transform(): each word, in small letters or capitals, becomes what is beside it. */
+/* For transform(): replaces each word, in small letters or capitals, by the text beside it. */
 inline CLI::Validator changed(const Words<std::string> &words)
 {
 	const auto change = [words](std::string &word) {
@@ -39,7 +39,7 @@ inline CLI::Validator changed(const Words<std::string> &words)
 	return CLI::Validator(change, "");
 }
 
-/* For transform(): takes these words. */
+/* For transform(): accepts these words. */
 inline CLI::Validator one_of(const std::vector<std::string> &words)
 {
 	Words<std::string> same;
@@ -49,7 +49,7 @@ inline CLI::Validator one_of(const std::vector<std::string> &words)
 	return changed(same);
 }
 
-/* For transform(): takes these words for values of an enum. */
+/* For transform(): accepts these words as values of an enum. */
 template <typename Value> CLI::Validator value_of(const Words<Value> &words)
 {
 	Words<std::string> numbers;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * vip_pingpong - a VIA program to read. Messages go to and fro between a client and a server, and
- * both check every byte.
+ * vip_pingpong - a VIA program as an example. Messages go to and fro between a client and a server,
+ * and both check every byte.
  *
- * A connection needs: an open NIC, a protection tag, registered memory for descriptors and data, a
- * VI, and a receive that is posted before the first message can come. The client asks for the
+ * A connection needs an open NIC, a protection tag, registered memory for descriptors and data, a
+ * VI, and a receive that is posted before the first message can come. The client requests the
  * connection by the server's host and a discriminator. The server learns the client's attributes
- * with the request, and makes a VI with the same. Then each message is a descriptor that is posted
- * and, when it is done, taken off its queue. An empty message is the client's goodbye; after it the
- * server disconnects.
+ * with the request, and makes a VI with the same attributes. Then each message is a descriptor that
+ * is posted and, when it is done, taken off its queue. The client ends with an empty message. After
+ * it the server disconnects.
  */
 #include "../common/common.h"
 
@@ -26,28 +26,30 @@
 const char *program_name = "vip_pingpong";
 
 struct options {
-	const char *server; /* NULL: be the server */
+	const char *server; /* NULL: this is the server */
 	const char *nic;
 	VIP_RELIABILITY_LEVEL level;
 	unsigned long size;
 	unsigned long count;
 };
 
-/* One end of the connection. One message at a time is under way, so one descriptor each way will
- * do. */
+/*
+ * One end of the connection. One message at a time is under way, so one descriptor each way is
+ * enough.
+ */
 struct end {
 	VIP_NIC_HANDLE nic;
 	VIP_NIC_ATTRIBUTES attributes;
 	VIP_PROTECTION_HANDLE ptag;
 	VIP_VI_HANDLE vi;
 	VIP_MEM_HANDLE memory;
-	VIP_DESCRIPTOR *send, *receive; /* where the registered memory starts, then the data */
+	/* The registered memory begins with them; the data follows. */
+	VIP_DESCRIPTOR *send, *receive;
 	uint8_t *out, *in;
-	size_t size; /* of out and of in */
+	size_t size; /* bytes of out and of in */
 };
 
-/* Ends the program unless a call has succeeded. The library tidies up after a process that has
- * ended. */
+/* Ends the program unless a call has succeeded. The library cleans up after a process that ends. */
 static void must(VIP_RETURN code, const char *what)
 {
 	if (code == VIP_SUCCESS)
@@ -56,8 +58,7 @@ static void must(VIP_RETURN code, const char *what)
 	exit(EXIT_FAILED);
 }
 
-/* The same for a descriptor that was taken off its queue: its status says what went wrong with it.
- */
+/* The same for a descriptor that was taken off its queue. Its status says what went wrong. */
 static void must_be_done(VIP_RETURN code, const VIP_DESCRIPTOR *descriptor, const char *what)
 {
 	if (code == VIP_DESCRIPTOR_ERROR && descriptor)
@@ -65,7 +66,7 @@ static void must_be_done(VIP_RETURN code, const VIP_DESCRIPTOR *descriptor, cons
 	must(code, what);
 }
 
-/* An address has the host's bytes and right behind them those of the discriminator. */
+/* An address has the bytes of the host, and right behind them those of the discriminator. */
 static void set_discriminator(VIP_NET_ADDRESS *address, const void *bytes, size_t length)
 {
 	address->DiscriminatorLen = (VIP_UINT16)length;
@@ -85,7 +86,7 @@ static VIP_NET_ADDRESS *new_address(const struct end *end)
 	return address;
 }
 
-/* Says where a message of so many bytes is or will be. */
+/* Fills in a descriptor for a message of that length. */
 static void fill(const struct end *end, VIP_DESCRIPTOR *descriptor, uint8_t *data, size_t length)
 {
 	memset(descriptor, 0, sizeof(*descriptor));
@@ -117,8 +118,8 @@ static void open_nic(struct end *end, const char *name)
 }
 
 /*
- * Makes a VI and all it needs. The receive is posted before the VI is connected: a message that
- * finds none would break the connection.
+ * Makes a VI and its memory. The receive is posted before the VI is connected: a message that finds
+ * no receive would break the connection.
  */
 static void make_vi(struct end *end, VIP_RELIABILITY_LEVEL level, size_t size)
 {
@@ -144,13 +145,14 @@ static void make_vi(struct end *end, VIP_RELIABILITY_LEVEL level, size_t size)
 static void connect_to(struct end *end, const struct options *options)
 {
 	VIP_NET_ADDRESS *local = new_address(end), *remote = new_address(end);
-	char *server = strdup(options->server); /* VIPL takes a name that is not const */
+	char *server = strdup(options->server); /* VIPL's parameter is not const */
 	VIP_VI_ATTRIBUTES ignored;
 	pid_t process = getpid();
 
 	must(VipNSGetHostByName(end->nic, server, remote, 0), "cannot find the server");
 	set_discriminator(remote, DISCRIMINATOR, strlen(DISCRIMINATOR));
-	set_discriminator(local, &process, sizeof(process)); /* unlike that of other clients */
+	/* Differs from those of other clients. */
+	set_discriminator(local, &process, sizeof(process));
 	must(VipConnectRequest(end->vi, local, remote, TIMEOUT, &ignored),
 	     "cannot connect to the server");
 	printf("connected to %s\n", server);
@@ -160,7 +162,10 @@ static void connect_to(struct end *end, const struct options *options)
 	free(local);
 }
 
-/* Both VIs of a connection have the same attributes, so the client's request comes first. */
+/*
+ * Both VIs of a connection have the same attributes, so the server waits for the client's request
+ * before it makes its VI.
+ */
 static void accept_client(struct end *end)
 {
 	VIP_NET_ADDRESS *local = new_address(end), *remote = new_address(end);
@@ -168,7 +173,8 @@ static void accept_client(struct end *end)
 	VIP_CONN_HANDLE request;
 
 	set_discriminator(local, DISCRIMINATOR, strlen(DISCRIMINATOR));
-	remote->DiscriminatorLen = end->attributes.MaxDiscriminatorLen; /* the room there is */
+	/* The room for the client's discriminator. */
+	remote->DiscriminatorLen = end->attributes.MaxDiscriminatorLen;
 	must(VipConnectWait(end->nic, local, VIP_INFINITE, remote, &wishes, &request),
 	     "no client came");
 	make_vi(end, wishes.ReliabilityLevel, wishes.MaxTransferSize);
@@ -177,7 +183,10 @@ static void accept_client(struct end *end)
 	free(local);
 }
 
-/* What a byte has to be: it depends on all that could be mixed up. */
+/*
+ * Returns the expected byte. It depends on the message, the place and the direction, so that no two
+ * can be confused.
+ */
 static uint8_t pattern(unsigned long message, size_t at, bool from_server)
 {
 	return (uint8_t)(message * 3 + at * 7 + (at >> 8) * 13 + (from_server ? 101 : 0));
@@ -195,8 +204,10 @@ static void send_message(struct end *end, unsigned long message, size_t size, bo
 	must_be_done(code, done, "cannot send");
 }
 
-/* Returns the length of the message. The next receive is posted before the answer can bring a
- * message. */
+/*
+ * Returns the length of the message. It posts the next receive before the answer can bring a
+ * message.
+ */
 static size_t receive_message(struct end *end, unsigned long message, bool is_server)
 {
 	VIP_DESCRIPTOR *done = NULL;
@@ -226,7 +237,8 @@ static void run_server(struct end *end)
 		send_message(end, message++, length, true);
 }
 
-/* The server's disconnecting ends the receive that is still posted, and perhaps the goodbye's send.
+/*
+ * The server's disconnecting flushes the receive that is still posted, and perhaps the last send.
  */
 static void say_goodbye(struct end *end)
 {
@@ -298,7 +310,7 @@ static int usage(int status)
 	return status;
 }
 
-/* Returns -1 to go on, else the status to exit with. */
+/* Returns -1 to go on, or else the exit status. */
 static int parse_arguments(int argc, char **argv, struct options *options)
 {
 	static const struct option known[] = {
@@ -327,7 +339,7 @@ static int parse_arguments(int argc, char **argv, struct options *options)
 		else
 			return usage(option == 'h' ? EXIT_OK : EXIT_USAGE);
 	}
-	options->server = argv[optind]; /* NULL when there is none */
+	options->server = argv[optind]; /* NULL if no host is given */
 	return argc - optind > 1 ? usage(EXIT_USAGE) : -1;
 }
 

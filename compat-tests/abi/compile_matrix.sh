@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # Compiles vipl.h alone, and the programs of both dialects, in every standard of C and C++ that
-# programs may be built with, for each word size the compilers can do, with and without VIPL095.
-# No warning is accepted.
+# programs may be built with, for each word size that the compilers support, with and without
+# VIPL095. A warning is a failure.
 #
 # usage: compile_matrix.sh C-COMPILER C++-COMPILER INCLUDE-DIRECTORY SOURCE-DIRECTORY
 set -u
@@ -15,7 +15,8 @@ cc=$1 cxx=$2 include=$3 sources=$4
 
 c_standards='c89 gnu89 c99 gnu99 c11 gnu11 c17 gnu17 c2x gnu2x'
 cxx_standards='c++98 gnu++98 c++11 c++14 c++17 gnu++17 c++20 c++2b'
-required='gnu89 c99 c11 c17 c2x c++98 c++11 c++17 c++20' # not knowing one of these is a failure
+# A compiler that does not know one of these fails the test.
+required='gnu89 c99 c11 c17 c2x c++98 c++11 c++17 c++20'
 
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
@@ -37,10 +38,10 @@ compiled=0 failed=0
 # try COMPILER LANGUAGE STANDARD WORD-SIZE DEFINITION
 try() {
 	for source in "$work/alone.c" "$sources/dialect_intel.c" "$sources/dialect_giganet.c"; do
-		# Optimised too, since some warnings come only then.
+		# It also optimises, since some warnings come only then.
 		for level in -O0 -O2; do
 			compiled=$((compiled + 1))
-			# $5 is one option, or none.
+			# $5 is an option or empty.
 			"$1" -x "$2" "-std=$3" "$4" "$level" ${5:+"$5"} -Wall -Wextra -Wundef \
 				-Wshadow -pedantic -Werror "-I$include" -c "$source" \
 				-o "$work/out.o" && continue

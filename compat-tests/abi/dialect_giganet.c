@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * dialect_giganet.c - how programs written against Giganet's header look.
+ * dialect_giganet.c - an example of programs written against Giganet's header.
  *
- * Compiled only, in each standard of C and C++, without a warning.  With VIPL095 such programs
+ * It is compiled only, in each standard of C and C++, without a warning. With VIPL095 such programs
  * switch to the other names themselves.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Known by their tags before the header is seen. */
+/* Programs use these tags before they include the header. */
 struct _VIP_DESCRIPTOR;
 struct _VIP_NET_ADDRESS;
 struct _VIP_NIC_ATTRIBUTES;
@@ -149,7 +149,7 @@ VIP_RETURN send_two(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d, VIP_MEM_HANDLE mh, char
 	return VipPostSend(vi, d, mh);
 }
 
-/* An RDMA write: the address segment is the first of the same array. */
+/* Posts an RDMA write. The address segment is the first of the same array. */
 VIP_RETURN put(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d, VIP_MEM_HANDLE mh, VIP_PVOID buf,
 	       VIP_UINT64 raddr, VIP_MEM_HANDLE rmh)
 {

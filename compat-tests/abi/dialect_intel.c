@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * dialect_intel.c - how programs written against Intel's (and M-VIA's) header look.
+ * dialect_intel.c - an example of programs written against Intel's (and M-VIA's) header.
  *
- * Compiled only, in each standard of C and C++, without a warning.
+ * It is compiled only, in each standard of C and C++, without a warning.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@
 #define BUFSZ   4096
 #define MAXSEGS 128
 
-/* A program's own structures, with VIPL's inside. */
+/* A program's own structures contain VIPL's. */
 struct buffer {
 	VIP_DESCRIPTOR desc;
 	struct buffer *next;
@@ -40,7 +40,10 @@ struct endpoint {
 	VIP_PVOID mem;
 };
 
-/* Declared the old way, with the markers of direction, and the handler's type written out. */
+/*
+ * These declarations are in the old way, with the markers of direction, and the handler's type
+ * written out.
+ */
 VIP_RETURN VI_CALL ep_open(IN const char *device, OUT struct endpoint *ep);
 VIP_RETURN VI_CALL ep_connect(IN struct endpoint *ep, IN char *host, IN int port);
 VIP_RETURN VI_CALL ep_serve(IN struct endpoint *ep, IN int port);
@@ -200,7 +203,7 @@ VIP_RETURN ep_post_recv(struct endpoint *ep, VIP_DESCRIPTOR *d, void *buf, unsig
 	return VipPostRecv(ep->vi, d, ep->mh);
 }
 
-/* More segments than the array declares. */
+/* A descriptor may have more segments than the array declares. */
 VIP_RETURN ep_send_gather(struct endpoint *ep, VIP_DESCRIPTOR *d, void **bufs, int *lens, int n)
 {
 	VIP_DESCRIPTOR *done = NULL;

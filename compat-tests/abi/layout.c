@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * layout.c - the binary interface, as compiled programs have it built in.
+ * layout.c - the binary interface as compiled programs contain it.
  *
- * Nothing here runs: that the file compiles is the test.  It is compiled for each word size, with
- * and without VIPL095.  The numbers stand for programs that exist; they are never adapted to
- * the header.
+ * Nothing here runs: the test is that the file compiles. It is compiled for each word size, with
+ * and without VIPL095. The numbers are those of existing programs and are never adapted to the
+ * header.
  */
 #include <stddef.h>
 
@@ -21,7 +21,7 @@
 #define SAME(type, other) \
 	_Static_assert(__builtin_types_compatible_p(type, other), #type " is not " #other)
 
-/* A member's offset and size on both word sizes. */
+/* Checks a member's offset and size for both word sizes. */
 #define MEMBER(type, member, off32, size32, off64, size64)                  \
 	_Static_assert(offsetof(type, member) == WORD(off32, off64),        \
 		       "offset of " #type "." #member);                     \
@@ -33,7 +33,6 @@
 	_Static_assert(__builtin_types_compatible_p(__typeof__(name), result arguments), \
 		       "prototype of " #name)
 
-/* Scalars and handles. */
 SAME(VIP_PVOID, void *);
 SAME(VIP_BOOLEAN, int);
 SAME(VIP_CHAR, char);
@@ -73,7 +72,7 @@ SIZE(VIP_VI_STATE, 4);
 SIZE(VIP_RESOURCE_CODE, 4);
 SIZE(VIP_ERROR_CODE, 4);
 
-/* The tags that programs use instead of the typedef. */
+/* Programs use these tags instead of the typedefs. */
 SAME(struct _VIP_DESCRIPTOR, VIP_DESCRIPTOR);
 SAME(struct _VIP_MEM_ATTRIBUTES, VIP_MEM_ATTRIBUTES);
 SAME(struct _VIP_ERROR_DESCRIPTOR, VIP_ERROR_DESCRIPTOR);
@@ -83,7 +82,7 @@ SAME(struct _VIP_NET_ADDRESS, VIP_NET_ADDRESS);
 SAME(struct _VIP_NIC_ATTRIBUTES, VIP_NIC_ATTRIBUTES);
 SAME(struct _VIP_VI_ATTRIBUTES, VIP_VI_ATTRIBUTES);
 
-/* Structures: member, then offset and size for 32 bits, offset and size for 64 bits. */
+/* Each line has a member, its offset and size for 32 bits, and its offset and size for 64 bits. */
 SIZE(VIP_NET_ADDRESS, 6);
 ALIGN(VIP_NET_ADDRESS, 2);
 MEMBER(VIP_NET_ADDRESS, HostAddressLen, 0, 2, 0, 2);
@@ -204,7 +203,6 @@ MEMBER(VIP_AUTODISCOVERY_LIST, NumberOfHops, 0, 4, 0, 8);
 MEMBER(VIP_AUTODISCOVERY_LIST, ADAddrArray, 4, 4, 8, 8);
 MEMBER(VIP_AUTODISCOVERY_LIST, NumAdAddrs, 8, 4, 16, 8);
 
-/* Enumerations. */
 VALUE(VIP_SUCCESS, 0);
 VALUE(VIP_NOT_DONE, 1);
 VALUE(VIP_INVALID_PARAMETER, 2);
@@ -247,7 +245,6 @@ VALUE(VIP_ERROR_COMP_PROT, 8);
 VALUE(VIP_ERROR_RDMA_TRANSPORT, 9);
 VALUE(VIP_ERROR_CATASTROPHIC, 10);
 
-/* Constants. */
 VALUE(VIP_TRUE, 1);
 VALUE(VIP_FALSE, 0);
 VALUE(VIP_INFINITE, (VIP_ULONG)-1);
@@ -291,7 +288,7 @@ VALUE(VIP_STATUS_OP_MASK, 0x70000);
 VALUE(VIP_STATUS_IMMEDIATE, 0x80000);
 VALUE(VIP_STATUS_RESERVED, 0xFFF0FE00);
 
-/* Constants of enumerations are macros too, since programs ask for them with #ifdef. */
+/* Constants of enumerations are macros too, since programs test them with #ifdef. */
 #if !defined(VIP_SUCCESS) || !defined(VIP_NOT_DONE) || !defined(VIP_INVALID_PARAMETER) ||       \
 	!defined(VIP_ERROR_RESOURCE) || !defined(VIP_TIMEOUT) || !defined(VIP_REJECT) ||        \
 	!defined(VIP_INVALID_RELIABILITY_LEVEL) || !defined(VIP_INVALID_MTU) ||                 \
@@ -312,17 +309,16 @@ VALUE(VIP_STATUS_RESERVED, 0xFFF0FE00);
 #error "a constant of an enumeration is not a macro"
 #endif
 
-/* Programs write these into their own declarations; they have to be there, and empty. */
+/* Programs write these into their own declarations, so they must exist and be empty. */
 IN OUT VI_CALL extern int nothing_left_of_in_out_vi_call;
 
-/* Callbacks: what programs write out by hand is the same type. */
+/* Programs write out these types of callbacks. They must be the same types. */
 SAME(VIP_ERROR_HANDLER, void (*)(VIP_PVOID, VIP_ERROR_DESCRIPTOR *));
 #define VI_CALLBACK_BY_HAND void (*)(VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_DESCRIPTOR *)
 #define CQ_CALLBACK_BY_HAND void (*)(VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_BOOLEAN)
 _Static_assert(__builtin_types_compatible_p(VIP_VI_CALLBACK, VI_CALLBACK_BY_HAND), "VI");
 _Static_assert(__builtin_types_compatible_p(VIP_CQ_CALLBACK, CQ_CALLBACK_BY_HAND), "CQ");
 
-/* Functions. */
 PROTOTYPE(VipOpenNic, VIP_RETURN, (const VIP_CHAR *, VIP_NIC_HANDLE *));
 PROTOTYPE(VipCloseNic, VIP_RETURN, (VIP_NIC_HANDLE));
 PROTOTYPE(VipQueryNic, VIP_RETURN, (VIP_NIC_HANDLE, VIP_NIC_ATTRIBUTES *));

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * macros.c - what programs may ask for with #ifdef: all constants are macros, enumerations too.
+ * macros.c - checks that all constants are macros, enumerations too, because programs may test them
+ * with #ifdef.
  *
- * Compiled only.
+ * It is compiled only.
  */
 #include <vipl.h>
 

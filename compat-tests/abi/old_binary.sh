@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# Runs a program that was linked with a library without symbol versions, with libvipl in its place:
-# installed under the name the program asks for ("path"), or put in front of another library with
-# LD_PRELOAD ("preload").  The dynamic linker has to bind everything, and to say nothing.
+# Runs a program that was linked with a library without symbol versions, with libvipl in its place.
+# libvipl is installed under the name that the program asks for ("path"), or put in front of another
+# library with LD_PRELOAD ("preload"). The dynamic linker has to bind all symbols and must not print
+# anything.
 #
 # usage: old_binary.sh path|preload PROGRAM OLD-LIBRARY-DIRECTORY LIBVIPL MAP
 set -u
@@ -23,7 +24,7 @@ messages=$(mktemp) || exit 2
 trap 'rm -f "$messages"' EXIT
 trap 'exit 2' HUP INT TERM
 
-# Without the sanitizers' complaint that they are not the first library.
+# Turn off the sanitizers' message that they are not the first library.
 export ASAN_OPTIONS="verify_asan_link_order=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
 export LD_BIND_NOW=1
 
@@ -34,7 +35,7 @@ path)
 	LD_LIBRARY_PATH=${library%/*} "$program" $names 2>"$messages"
 	;;
 preload)
-	# First without libvipl: if that succeeded, the test would show nothing.
+	# Without libvipl it has to fail: otherwise the test would show nothing.
 	if LD_LIBRARY_PATH=$old "$program" $names 2>/dev/null; then
 		echo "the program succeeds without libvipl" >&2
 		exit 1

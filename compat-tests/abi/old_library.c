@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * old_library.c - the library that old programs were linked with: no symbol versions.
+ * old_library.c - a library without symbol versions, as old programs were linked with.
  *
- * old_program is linked with it, and run with libvipl in its place.  Its answers are such that
- * libvipl never gives them here.
+ * old_program is linked with it, and run with libvipl in its place. libvipl never gives the answers
+ * of this library here.
  */
 #include <vipl.h>
 

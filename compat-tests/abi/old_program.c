@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * old_program.c - a program linked with a library without symbol versions.
+ * old_program.c - a program that is linked with a library without symbol versions.
  *
- * Succeeds when its calls reach libvipl, and dlsym finds every function named as an argument in the
- * same library.
+ * It succeeds when its calls reach libvipl, and dlsym finds every function named as an argument in
+ * the same library.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

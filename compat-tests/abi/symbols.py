@@ -19,11 +19,11 @@ import sys
 VERSION = "VIPL_1.0"
 SONAME = "libvipl.so.1"
 
-# Whom the library may need, and the symbol versions that come from there.
+# The libraries that libvipl may need, and the symbol versions of these.
 LIBRARIES = r"(libc|libpthread|libdl|librt|ld-linux[\w-]*|libibverbs|librdmacm|libgcc_s)\.so\.\d+$"
 VERSIONS = r"(GLIBC_|IBVERBS_|RDMACM_|GCC_)"
 
-# Programs have functions of their own with these names, which then replace the C library's.
+# Programs have functions of their own with these names. They replace the C library's.
 OWNED_BY_PROGRAMS = (
     r"(sem_\w+|accept|bind|close|connect|error|flock|gettid|glob|index|listen|log|open|poll|post|read|recv|recvmsg|select|send|sendmsg|sendto"
     r"|shutdown|signal|socket|time|wait|warn|write)$"
@@ -49,12 +49,12 @@ def without_comments(path):
 
 
 def declared(path):
-    """Functions declared in the header, in its order."""
+    """Returns the functions that the header declares, in its order."""
     return re.findall(r"\b(Vip\w+)\s*\(", without_comments(path))
 
 
 def mapped(path):
-    """Names in the version script, in its order."""
+    """Returns the names in the version script, in its order."""
     text = without_comments(path)
     nodes = re.findall(r"([\w.]+)\s*\{(.*?)\}\s*([\w.]*)\s*;", text, flags=re.S)
     if [node[0] for node in nodes] != [VERSION]:
@@ -74,7 +74,7 @@ def mapped(path):
 
 
 def exported(nm, library):
-    """Functions the library exports; says what is wrong with them."""
+    """Returns the functions that the library exports. Reports what is wrong with them."""
     names = []
     for line in output(nm, "-D", "--defined-only", "--with-symbol-versions", library).splitlines():
         kind, symbol = line.split()[-2:]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Any call from any thread on any object, also on one that another thread has just destroyed: each
-// returns, with a code that is its own, and nothing else happens.
+// Several threads make any call on any object, also on an object that another thread has just
+// destroyed. Each call returns with a valid code of its own and has no other effect.
 #include "notify.h"
 
 #include <atomic>
@@ -13,7 +13,7 @@ namespace
 
 constexpr size_t kThreads = 6, kSlots = 4, kRounds = 300;
 
-// What the threads share: handles, live or not any more.
+// The threads share these handles, which are live or destroyed.
 class Arena
 {
       public:
@@ -69,7 +69,7 @@ class Arena
 		if (!vi)
 			return;
 		VIP_RETURN result;
-		do { // again if somebody connects it meanwhile
+		do { // again if another thread connects it meanwhile
 			VipDisconnect(vi);
 			result = VipDestroyVi(vi);
 		} while (result == VIP_INVALID_STATE);
@@ -103,7 +103,7 @@ class Arena
 			return;
 		expectOneOf("VipConnectAccept", VipConnectAccept(connection, vi),
 			    {VIP_TIMEOUT, VIP_INVALID_STATE});
-		VipConnectReject(connection); // unless it is used up
+		VipConnectReject(connection); // fails if the handle is used up
 	}
 	void transfer(std::mt19937 &random, VIP_VI_HANDLE vi, VIP_DESCRIPTOR *own)
 	{
@@ -210,7 +210,7 @@ class Arena
 	}
 	Nic &nic_;
 	Pool pool_;
-	const std::string host_ = nic_.address(); // it goes with the NIC
+	const std::string host_ = nic_.address(); // remains valid after the NIC
 	const std::string meeting_ = freshDiscriminator();
 	std::atomic<void *> vis_[kSlots], cqs_[kSlots];
 };
@@ -247,7 +247,7 @@ TEST_F(AnyCall, ReturnsWhileTheNicIsClosedUnderIt)
 				arena.run(i);
 			});
 		EXPECT_TRUE(eventually([&] { return ready == kThreads; }));
-		letTimePass(5 * round); // at one point or another of what they do
+		letTimePass(5 * round); // at any point of the other threads' work
 		EXPECT_EQ(VIP_SUCCESS, doomed.close());
 		unsigned called = arena.called;
 		for (auto &thread : threads)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Handles that are none, pointers that are NULL: VIP_INVALID_PARAMETER, and never a crash.
+// Invalid handles and NULL pointers: the result is VIP_INVALID_PARAMETER, and never a crash.
 #include "harness.h"
 
 #include <cstring>
@@ -21,7 +21,7 @@ void ignoreCompletion(VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_BOOLEAN)
 
 enum Kind { kNic, kVi, kCq, kConnection };
 
-// Every function, called with everything right but the handle under test.
+// Calls every function with valid arguments except the handle under test.
 class Functions : public NicTest
 {
       protected:
@@ -194,7 +194,7 @@ const char *const kFunctions[] = {"VipCloseNic",
 				  "VipConnectAccept",
 				  "VipConnectReject"};
 
-// One test for each function, so that its name is in the result.
+// Each function has a test, so that the result contains its name.
 class Handle : public Functions, public testing::WithParamInterface<const char *>
 {
       protected:
@@ -436,7 +436,7 @@ TEST_F(Arguments, TypeOfSystemManagementInformationThatIsNone)
 {
 	for (VIP_ULONG type : {VIP_ULONG{0}, VIP_ULONG{2}, ~VIP_ULONG{0}})
 		EXPECT_EQ(VIP_INVALID_PARAMETER, VipQuerySystemManagementInfo(nic, type, &list));
-	// There may be something to tell, or no room for it here, or nothing.
+	// The library may have an answer, too little room for it here, or no answer.
 	VIP_RETURN told = VipQuerySystemManagementInfo(nic, VIP_SMI_AUTODISCOVERY, &list);
 	EXPECT_TRUE(told == VIP_SUCCESS || told == VIP_ERROR_RESOURCE ||
 		    told == VIP_ERROR_NOT_SUPPORTED)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Connecting: who finds whom, and what each side is told.
+// Connecting: which server gets which request, and what each side learns.
 #include "harness.h"
 
 #include <memory>
@@ -12,8 +12,8 @@ namespace
 class Connect : public NicTest
 {
       protected:
-	// One message each way proves which two VIs are connected. Posts and collects its own
-	// receives.
+	// Sends a message each way, which proves that these two VIs are connected. Posts and
+	// collects its own receives.
 	void expectTalk(Vi &one, Vi &other, VIP_UINT32 value)
 	{
 		Pool pool(nic, 2, 64);
@@ -29,14 +29,14 @@ class Connect : public NicTest
 			EXPECT_EQ(value, pool.descriptor(0)->CS.ImmediateData);
 		}
 	}
-	// A request of `client`, and the connection handle that a wait got for it.
+	// Makes a request of `client` and returns the connection handle that a wait got for it.
 	VIP_CONN_HANDLE pendingRequest(const std::string &discriminator)
 	{
 		VIP_CONN_HANDLE connection = nullptr;
 		EXPECT_EQ(VIP_SUCCESS, waitOn(nic, discriminator, kPatience, &connection));
 		return connection;
 	}
-	// Accepting with a VI that does not fit fails, and another VI can be taken instead.
+	// Accepting with a VI that does not fit fails. Another VI can be used instead.
 	void expectOnlyTheRightOneIsAccepted(VIP_RETURN refusal, Vi &wrong, Vi &right, Vi &client)
 	{
 		std::string discriminator = freshDiscriminator();
@@ -91,8 +91,8 @@ TEST_F(Connect, SixtyFourAtOnceOnSixtyFourDiscriminators)
 	}
 }
 
-// Waits on the discriminator it is told and sends that discriminator's last character over the
-// connection.
+// Waits on the discriminator that the test sends. Then it sends that discriminator's last character
+// over the connection.
 VIP_PEER(waiterThatTellsItsName)
 {
 	Nic nic;
@@ -121,7 +121,8 @@ TEST_F(Connect, TwoProcessesOfOneHostWaitOnDifferentDiscriminatorsAndEachGetsIts
 	Vi first(nic), second(nic);
 	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(first, pool.message(0, 64), pool.handle()));
 	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(second, pool.message(1, 64), pool.handle()));
-	// In the opposite order of their start, so that "whoever waits first" would be seen.
+	// The requests are not in the order in which the servers began to wait. So the test notices
+	// a library that prefers the server that waits longest.
 	ASSERT_TRUE(call(second, base + "2", other.channel.host()));
 	ASSERT_TRUE(call(first, base + "1", one.channel.host()));
 	ASSERT_EQ(pool.descriptor(0), takeReceive(first));
@@ -354,7 +355,7 @@ TEST_F(Connect, RejectedRequestIsToldSoAndTheViCanTryAgain)
 
 TEST_F(Connect, AcceptWithAnotherReliabilityLevelLeavesTheRequestPending)
 {
-	// There are no VIs of a level that the NIC does not have, and nothing to mismatch.
+	// If the NIC lacks a level there is no VI of it, and nothing can mismatch.
 	atEach(nic, {VIP_SERVICE_UNRELIABLE, VIP_SERVICE_RELIABLE_RECEPTION},
 	       [&](VIP_RELIABILITY_LEVEL other) {
 		       Vi wrong(nic, ofLevel(other)), right(nic), client(nic);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Connecting when nobody answers, late answers, and how long each call takes.
+// Connecting without an answer, late answers, and the duration of each call.
 #include "harness.h"
 
 #include <memory>
@@ -9,7 +9,7 @@ using namespace harness;
 namespace
 {
 
-// The least grace time a server is given to begin to wait, in ms.
+// The least grace time in which a server may begin to wait, in ms.
 constexpr int kLateness = 300;
 constexpr double kNever = 1e9; // ms
 
@@ -35,7 +35,7 @@ TEST_F(ConnectTime, NobodyWaitsIsNoMatchAndNotTimeoutAlsoWhenTheTimeoutIsShort)
 		EXPECT_TRUE(takesBetween(0, static_cast<double>(timeout) * 1.2 + 20, [&] {
 			Stopwatch watch;
 			VIP_RETURN rc = requestTo(vi, freshDiscriminator(), timeout);
-			// A busy machine may be late with what the other end says.
+			// On a busy machine the answer of the other end may be late.
 			return rc == VIP_NO_MATCH ? watch.ms() : kNever;
 		})) << "never beyond the timeout";
 	}
@@ -60,15 +60,15 @@ TEST_F(ConnectTime, ViOfARequestInVainKeepsItsReceivesAndTakesMore)
 
 TEST_F(ConnectTime, WaiterOfAnotherDiscriminatorIsNoMatch)
 {
-	// Each differs from the waiter's in length or in one byte, also at the ends; none is what
-	// it waits for.
+	// Each differs from the waiter's in length or in one byte, also at the ends. None matches
+	// the waiter's.
 	std::string waited = freshDiscriminator(), changedEnd = waited, changedBegin = waited;
 	changedEnd.back() ^= 1;
 	changedBegin.front() ^= 1;
 	VIP_CONN_HANDLE connection = nullptr;
 	VIP_RETURN result = VIP_NOT_DONE;
 	Thread waiter([&] { result = waitOn(nic, waited, 10000, &connection); });
-	// All at once, for each takes the grace time.
+	// The requests run at once, because each takes the grace time.
 	std::vector<std::unique_ptr<Vi>> vis;
 	std::vector<std::unique_ptr<Thread>> requesters;
 	for (const std::string &asked : {changedEnd, changedBegin, waited + 'x', waited + '\0',
@@ -174,8 +174,8 @@ TEST_F(ConnectTime, RejectOfARequesterThatHasGivenUpSucceeds)
 
 TEST_F(ConnectTime, HostThatIsNotThereIsNotReachableOrDoesNotAnswer)
 {
-	// An address of a network for documentation. That there is no way to it may be known at
-	// once, and is to a NIC whose network ends at this machine.
+	// The address is of a network for documentation. A NIC may know at once that no route leads
+	// to it. The loopback NIC knows this at once.
 	std::string nobody = hostAddress(nic, {"\xC0\0\2\1", 4});
 	Vi vi(nic);
 	Address local(nic.address(), "x"), remote(nobody, freshDiscriminator());
@@ -223,7 +223,7 @@ TEST_F(ConnectTime, BothFormsOfInfiniteWaitUntilTheOtherSideComes)
 		VIP_RETURN requested = VIP_NOT_DONE;
 		Thread requester([&] {
 			letTimePass(
-				100); // the wait is on its way: one that ends at once ends before
+				100); // a wait that returns at once has returned
 			requested = requestTo(client, discriminator, forever);
 		});
 		VIP_CONN_HANDLE connection = nullptr;
@@ -255,7 +255,7 @@ TEST_F(ConnectTime, RetryingOnNoMatchFindsTheServerWhenItComes)
 	int tries = 0;
 	Thread requester([&] {
 		Stopwatch watch;
-		// A try that the waiter took just before its end is a timeout.
+		// A try ends with a timeout if the waiter took it just before its end.
 		do
 			requested = requestTo(client, discriminator, 200);
 		while ((requested == VIP_NO_MATCH || requested == VIP_TIMEOUT) && ++tries &&
@@ -263,7 +263,8 @@ TEST_F(ConnectTime, RetryingOnNoMatchFindsTheServerWhenItComes)
 	});
 	letTimePass(kLateness);
 	VIP_CONN_HANDLE connection = nullptr;
-	// A try may run out just between the wait and the accept; the next one is waited for then.
+	// A try may end just between the wait and the accept. Then the server waits for the next
+	// one.
 	VIP_RETURN accepted = VIP_TIMEOUT;
 	for (Stopwatch watch; accepted == VIP_TIMEOUT && watch.ms() < double{kPatience};) {
 		if (waitOn(nic, discriminator, 1000, &connection) != VIP_SUCCESS)
@@ -294,7 +295,7 @@ VIP_PEER(waiterForEver)
 	std::string discriminator = test.get();
 	VIP_CONN_HANDLE connection;
 	EXPECT_EQ(VIP_TIMEOUT,
-		  waitOn(nic, discriminator, 50, &connection)); // whatever is set up lazily, is now
+		  waitOn(nic, discriminator, 50, &connection)); // the first wait may set up things
 	test.put("waiting");
 	waitOn(nic, discriminator, VIP_INFINITE, &connection);
 }

@@ -35,7 +35,8 @@ class Cq
 class CompletionQueue : public NicTest
 {
       protected:
-	// What the CQ names next, taken off that queue at once, as is promised.
+	// Asks the CQ and takes the descriptor off the queue that it names. VIA promises that the
+	// descriptor is there at once.
 	VIP_DESCRIPTOR *takeNamed(VIP_CQ_HANDLE cq, VIP_VI_HANDLE *vi, VIP_BOOLEAN *receive)
 	{
 		*vi = nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The order in which a completion queue names completions: that in which they happened, over all of its
-// queues. Here: the queues of one VI, what is flushed, and several threads.
+// A completion queue names completions in the order in which they happened, over all of its queues. Here: the
+// queues of one VI, flushed descriptors, and several threads.
 #include "cq_order.h"
 
 #include <algorithm>
@@ -25,13 +25,13 @@ class CqOrder : public NicTest
 	}
 };
 
-// Whether the descriptor is done, as its Status says, before the CQ is asked. The question may have a library
-// look at the CQ, and so note the order of all that is done by then: a test of what is done unseen knows from
-// the other end that it is.
+// Whether the descriptor's Status says that it is done, without asking the CQ. VipQueryVi may make a library
+// look at its CQ and note the order of all completions so far. A test of completions that the library has not
+// seen learns from the other end that they are done.
 testing::AssertionResult isDoneWhenAsked(Vi &vi, const VIP_DESCRIPTOR *d)
 {
 	bool done = eventually([&] {
-		vi.state(); // a library may need a call to get on
+		vi.state(); // some libraries need a call to make progress
 		return __atomic_load_n(&d->CS.Status, __ATOMIC_ACQUIRE) & VIP_STATUS_DONE;
 	});
 	return done ? testing::AssertionSuccess()
@@ -42,8 +42,9 @@ testing::AssertionResult isDoneWhenAsked(Vi &vi, const VIP_DESCRIPTOR *d)
 
 constexpr unsigned kSends = 5, kArrived = 3, kReceives = 8;
 
-// The other end: sends some messages, says so, and takes those that come. It then disconnects, or waits for that;
-// what it is told before decides whether it takes them first, and says so.
+// The other end. It sends some messages, reports that, and takes the messages that come. Then it disconnects,
+// or waits until the test disconnects. An order of the test before that decides whether it takes the messages
+// first, and reports that.
 VIP_PEER(cqOrderLeaver)
 {
 	Nic nic;
@@ -80,7 +81,7 @@ VIP_PEER(cqOrderLeaver)
 	}
 }
 
-// One VI with both queues on a CQ, which has posted receives and sends; some messages have come.
+// A VI with both queues on a CQ. It has posted receives and sends, and some messages have come.
 struct Ending {
 	Ending(Nic &nic, VIP_RELIABILITY_LEVEL level)
 	    : cq(nic), vi(nic, ofLevel(level), cq, cq), pool(nic, kReceives + kSends, 64)
@@ -103,7 +104,7 @@ struct Ending {
 			ASSERT_EQ(VIP_SUCCESS, VipPostSend(vi, pool.message(kReceives + i, 64),
 							   pool.handle()));
 	}
-	// What the CQ tells: each descriptor once and in order, and nothing done after something flushed.
+	// The CQ names each descriptor once and in order, and no completed one after a flushed one.
 	void expectOrder(unsigned leastDone)
 	{
 		unsigned sends = 0, receives = 0, done = 0;
@@ -129,11 +130,11 @@ struct Ending {
 	Pool pool;
 };
 
-// When a connection ends: while sends are under way; when the other end has all of them, and nobody has asked
-// here; or when this end has been asked, and has said that they are done.
+// The time at which a connection ends. Any: sends are under way. Unseen: the other end has all messages, and no
+// call here has looked. Seen: a call here has shown that they are done.
 enum class Ends { Any, Unseen, Seen };
 
-// Connections one after the other, which the two ends end by turns.
+// Makes connections one after the other. The two ends disconnect by turns.
 void endEach(Nic &nic, VIP_RELIABILITY_LEVEL level, std::initializer_list<Ends> whens)
 {
 	Peer other("cqOrderLeaver");
@@ -155,7 +156,8 @@ void endEach(Nic &nic, VIP_RELIABILITY_LEVEL level, std::initializer_list<Ends> 
 		} else {
 			ASSERT_TRUE(ending.vi.becomes(VIP_STATE_ERROR));
 		}
-		// A send may be there, and not done: what says that it is there is under way to this end.
+		// A message may be at the other end while its send is not done: the acknowledgement is under
+		// way to this end.
 		ASSERT_NO_FATAL_FAILURE(ending.expectOrder(when == Ends::Seen ? kSends + kArrived : 0));
 		other.channel.expect("left");
 	}
@@ -173,7 +175,8 @@ TEST_F(CqOrder, NothingIsDoneAfterSomethingWasFlushed)
 	atEachLevel([&](VIP_RELIABILITY_LEVEL level) { endEach(nic, level, {Ends::Any}); });
 }
 
-// What is flushed at once, as a send on an idle VI is, comes after what has arrived before.
+// A descriptor that is flushed at once, as a send on an idle VI is, comes after the messages that arrived
+// before.
 TEST_F(CqOrder, WhatHasArrivedComesBeforeWhatIsFlushedAfterwards)
 {
 	atEach(nic, {VIP_SERVICE_RELIABLE_RECEPTION}, [&](VIP_RELIABILITY_LEVEL level) {
@@ -195,7 +198,7 @@ TEST_F(CqOrder, WhatHasArrivedComesBeforeWhatIsFlushedAfterwards)
 	});
 }
 
-// Nothing asks the CQ between the message and the send.
+// No call asks the CQ between the message and the send.
 TEST_F(CqOrder, ASendComesAfterWhatHadArrivedBeforeItWasPosted)
 {
 	atEach(nic, {VIP_SERVICE_RELIABLE_RECEPTION}, [&](VIP_RELIABILITY_LEVEL level) {
@@ -219,7 +222,8 @@ TEST_F(CqOrder, ASendComesAfterWhatHadArrivedBeforeItWasPosted)
 	});
 }
 
-// A send that finds no receive fails, after what had come when it was posted; its VI has one before that is done.
+// A send fails because it finds no receive. It comes after the messages that arrived before it was posted. Its
+// VI also has a send that was done before these.
 TEST_F(CqOrder, ASendThatFailsComesAfterWhatHadArrivedBeforeIt)
 {
 	atEach(nic, {VIP_SERVICE_RELIABLE_RECEPTION}, [&](VIP_RELIABILITY_LEVEL level) {
@@ -234,12 +238,12 @@ TEST_F(CqOrder, ASendThatFailsComesAfterWhatHadArrivedBeforeIt)
 			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(peer, in.message(0, 64), in.handle()));
 			ASSERT_EQ(VIP_SUCCESS, VipPostSend(failing, sends.message(0, 64), sends.handle()));
 			ASSERT_EQ(VIP_SUCCESS, VipRecvWait(peer, kPatience, &arrived));
-			// So it is certain which of the two is done first.
+			// This makes certain which of the two is done first.
 			ASSERT_TRUE(isDoneWhenAsked(failing, sends.descriptor(0)));
 			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(to, in.message(1, 64), in.handle()));
 			ASSERT_TRUE(harness::send(from, out.message(0, 64), out.handle(), Mode::Polling));
 		};
-		for (unsigned i = 0; i < 10; i++) { // a library may look at first messages by itself
+		for (unsigned i = 0; i < 10; i++) { // a library may look at the first messages by itself
 			ASSERT_NO_FATAL_FAILURE(bothArrive());
 			ASSERT_EQ(sends.descriptor(0), cq.take().descriptor) << i;
 			ASSERT_EQ(in.descriptor(1), cq.take().descriptor) << i;
@@ -253,9 +257,9 @@ TEST_F(CqOrder, ASendThatFailsComesAfterWhatHadArrivedBeforeIt)
 	});
 }
 
-// ---- how many there may be, and whose ----
+// ---- numbers of completions, and their queues ----
 
-// All of a queue, which a library has seen before the first is asked for, or has not.
+// Takes all completions of a queue, which the library has seen before the first question, or has not seen.
 TEST_F(CqOrder, RdmaWritesAndSendsAreNamedInTheirOrder)
 {
 	VIP_VI_ATTRIBUTES attributes = reliable();
@@ -277,7 +281,7 @@ TEST_F(CqOrder, RdmaWritesAndSendsAreNamedInTheirOrder)
 	for (unsigned i = 0; i < 4; i++)
 		ASSERT_EQ(out.descriptor(i), cq.take().descriptor) << i;
 	EXPECT_TRUE(cq.isEmpty());
-	// With nothing behind it that could be named.
+	// A message on another queue follows, but no completion of this CQ.
 	ASSERT_EQ(VIP_SUCCESS,
 		  VipPostSend(from, out.write(0, 64, target.data(), target.handle()), out.handle()));
 	ASSERT_EQ(out.descriptor(0), cq.take().descriptor);
@@ -306,7 +310,7 @@ TEST_F(CqOrder, AsManyAsAQueueTakesAreNamed)
 	}
 }
 
-// Of what a library has noted in its order all of one VI goes, wherever it is.
+// Destroying a VI removes all of its completions from the order that a library has noted, and no others.
 TEST_F(CqOrder, OthersStayWhenAViIsDestroyed)
 {
 	constexpr unsigned messages = 4;
@@ -365,8 +369,8 @@ TEST_F(CqOrder, SendsThatAreDoneComeBeforeTheAnswer)
 		other.channel.put(std::to_string(level));
 		other.channel.put(discriminator);
 		ASSERT_TRUE(serve(vi, discriminator));
-		// Where nothing is between the two ends a send is done when the other end has the message. At
-		// Reliable Reception a library may need a call to learn of it.
+		// Without a network a send is done when the other end has the message. At Reliable Reception a
+		// library may need a call to notice this.
 		bool mayBeUnseen = nic.isLoopback() && level != VIP_SERVICE_RELIABLE_RECEPTION;
 		for (OrderRounds rounds(10); rounds.next();) {
 			bool unseen = mayBeUnseen && rounds.number() % 2;
@@ -392,7 +396,7 @@ TEST_F(CqOrder, SendsThatAreDoneComeBeforeTheAnswer)
 	});
 }
 
-// Answers each message with the receive's own memory.
+// Answers each message from the receive's own memory.
 VIP_PEER(cqOrderEcho)
 {
 	Nic nic;
@@ -411,8 +415,8 @@ VIP_PEER(cqOrderEcho)
 	}
 }
 
-// A send may need the library's help to be done, and is so before anybody can answer it. Over a network it is done
-// when its acknowledgement comes, which may be after the answer.
+// The library may have to complete a send, and does so before the other end can answer it. Over a network a
+// send is done when its acknowledgement comes, which may be after the answer.
 TEST_F(CqOrder, ASendComesBeforeTheAnswerToItHoweverLongItIs)
 {
 	atEachLevel([&](VIP_RELIABILITY_LEVEL level) {
@@ -448,7 +452,7 @@ TEST_F(CqOrder, ASendComesBeforeTheAnswerToItHoweverLongItIs)
 
 // ---- threads ----
 
-// Each message is there before the next one is sent.
+// Each message has arrived before the next one is sent.
 TEST_F(CqOrder, AThreadPostsWhileAnotherCollects)
 {
 	constexpr unsigned vis = 3, messages = 300;
@@ -465,7 +469,8 @@ TEST_F(CqOrder, AThreadPostsWhileAnotherCollects)
 			std::atomic<unsigned> posted{0};
 			Thread posting([&] {
 				for (unsigned i = 0; i < messages; i++) {
-					unsigned v = i * 7 / 5 % vis; // now one after the other, now one twice
+					// The VIs one after the other, or the same one twice.
+					unsigned v = i * 7 / 5 % vis;
 					VIP_RETURN rc = VipPostRecv(*to[v], in.message(i, 16), in.handle());
 					posted += rc == VIP_SUCCESS &&
 						  harness::send(*from[v], out.message(0, 16),

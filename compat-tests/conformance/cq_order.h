@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// What the tests of a completion queue's order share.
+// Declarations that the tests of a completion queue's order share.
 #pragma once
 
 #include "harness.h"
@@ -9,8 +9,8 @@
 #include <chrono>
 #include <cstdlib>
 
-// Something is tried that a race may put out of order: $VIPL_TEST_ROUNDS times, or 1000 times, or as often as a slow
-// host can in some seconds. Those that take longer are one of so many.
+// Counts rounds of a test that a race may put out of order. There are $VIPL_TEST_ROUNDS rounds, or by default
+// 1000, or as many as a slow host can do in some seconds. Tests with long rounds do one of `oneOf` rounds.
 class OrderRounds
 {
       public:
@@ -28,7 +28,7 @@ class OrderRounds
 		count_++;
 		return true;
 	}
-	// Of this one, from 0 on.
+	// The number of this round, from 0.
 	unsigned number() const
 	{
 		return count_ - 1;
@@ -41,11 +41,11 @@ class OrderRounds
 	bool limited_ = false;
 };
 
-// What a CQ has named, and what was at the head of that queue then.
+// The queue that a CQ has named, and the descriptor at its head.
 struct Named {
 	VIP_VI_HANDLE vi = nullptr;
 	VIP_BOOLEAN receive = VIP_FALSE;
-	VIP_DESCRIPTOR *descriptor = nullptr; // NULL: a failure, which was told
+	VIP_DESCRIPTOR *descriptor = nullptr; // NULL after a failure, which is reported
 };
 
 class OrderedCq

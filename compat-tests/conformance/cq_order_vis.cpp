@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The order in which a completion queue names completions of several VIs: that in which they happened.
+// A completion queue names completions of several VIs in the order in which they happened.
 //
 // The other end sends on one VI after the other, and each time waits until the send is done. At Reliable
-// Reception the message is in this end's memory then: its completion has happened before the next message is
-// sent. At the other levels a send may be done earlier; but there, too, the library has told one after the
-// other.
+// Reception the message is in this end's memory then, so its completion has happened before the next message
+// is sent. At the other levels a send may be done earlier. There, too, the library has reported one send as
+// done before the next is posted.
 #include "cq_order.h"
 
 using namespace harness;
@@ -12,13 +12,13 @@ using namespace harness;
 namespace
 {
 
-// Rounds without a word in between: there is a receive for each message.
+// Rounds without coordination: there is a receive for each message.
 constexpr unsigned kBatch = 50;
 
 class CqOrderOfVis : public NicTest
 {
       protected:
-	// In each round so many messages come on A, then one on B.
+	// In each round `onA` messages come on A, then one on B.
 	void expectOrder(VIP_RELIABILITY_LEVEL level, unsigned onA);
 };
 
@@ -65,7 +65,7 @@ void CqOrderOfVis::expectOrder(VIP_RELIABILITY_LEVEL level, unsigned onA)
 		for (unsigned i = 0; i < kBatch * (onA + 1); i++)
 			ASSERT_EQ(VIP_SUCCESS, VipPostRecv((i + 1) % (onA + 1) ? a : b,
 							   pool.message(i, 16), pool.handle()));
-		// Taken as they come, or when all are there.
+		// The messages are taken as they come, or when all have come.
 		bool late = batches.number() % 2;
 		other.channel.put(late ? "tell" : "go");
 		if (late)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What a descriptor says, and what is written into it: segments, immediate data, Length, Status.
+// The fields of a descriptor and what the library writes into them: segments, immediate data,
+// Length, Status.
 #include "harness.h"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ void *const kGarbageAddress = reinterpret_cast<void *>(0x13);
 class Descriptor : public PairTest
 {
       protected:
-	// Posts the receive at b, sends at a, and takes both: the common course of these tests.
+	// Posts the receive at b, sends at a, and takes both. Most of these tests do this.
 	void exchange(VIP_DESCRIPTOR *receive, VIP_DESCRIPTOR *message, VIP_MEM_HANDLE handle)
 	{
 		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), receive, handle));
@@ -32,7 +33,7 @@ TEST_F(Descriptor, SeveralSegmentsAreGatheredAndScatteredInOrder)
 	Pool pool(nic, 2, 8192, nullptr, 8);
 	VIP_DESCRIPTOR *out = pool.empty(0), *in = pool.empty(1);
 	paint(pool.buffer(0), 8192, 1);
-	// Gathered from back to front, so that the order of segments and not of addresses decides.
+	// The segments go from back to front: their order decides, not that of the addresses.
 	out->CS.SegCount = 4;
 	setSegment(out, 0, pool.buffer(0) + 5000, 1000, pool.handle());
 	setSegment(out, 1, pool.buffer(0) + 3000, 1, pool.handle());
@@ -134,7 +135,7 @@ TEST_F(Descriptor, NoSegmentAtAllIsAnEmptyMessage)
 	exchange(pool.descriptor(1), pool.empty(0), pool.handle());
 	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(pool.descriptor(1)));
 	EXPECT_EQ(0U, pool.descriptor(1)->CS.Length);
-	// And into a receive that has room.
+	// The same with a receive that has room.
 	exchange(pool.message(1, 64), pool.empty(0), pool.handle());
 	EXPECT_EQ(0U, pool.descriptor(1)->CS.Length);
 }
@@ -168,14 +169,15 @@ TEST_F(Descriptor, ImmediateDataArrivesWithoutAPayload)
 
 TEST_F(Descriptor, ImmediateDataAndLengthOfASendStayAsTheyWere)
 {
-	// Length is the sum of the segments, stale, or 0: the segments decide how much is sent.
+	// Length is the sum of the segments, an old value, or 0. The segments decide how much is
+	// sent.
 	Pool pool(nic, 2, 64);
 	for (VIP_UINT32 length : {64U, 0U, 5U, 4000000000U}) {
 		VIP_DESCRIPTOR *out = pool.message(0, 64), *in = pool.message(1, 64);
 		setImmediate(out, 0x600DDA7A);
 		out->CS.Length = length;
 		exchange(in, out, pool.handle());
-		// Whether IMMEDIATE is also set at the sender is left open.
+		// VIA leaves open whether IMMEDIATE is also set at the sender.
 		EXPECT_EQ(status(VIP_STATUS_OP_SEND),
 			  Status{out->CS.Status & ~VIP_STATUS_IMMEDIATE});
 		EXPECT_EQ(0x600DDA7AU, out->CS.ImmediateData);
@@ -229,7 +231,7 @@ TEST_F(Descriptor, StaleStatusAndLengthInAPostedDescriptorAreIgnored)
 	}
 }
 
-// For programs that look at the status in their own memory.
+// For programs that read the status in their own memory.
 TEST_F(Descriptor, StatusOfAPostedDescriptorIsNotDoneUntilItIs)
 {
 	Pool pool(nic, 2, 64);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The end of a connection: what is flushed, in which order, and what each side is told.
+// The end of a connection: which descriptors are flushed, in which order, and what each side
+// learns.
 #include "harness.h"
 
 using namespace harness;
@@ -9,7 +10,7 @@ namespace
 
 constexpr VIP_UINT32 kFlushedReceive = VIP_STATUS_OP_RECEIVE | VIP_STATUS_DESC_FLUSHED_ERROR;
 constexpr VIP_UINT32 kFlushedSend = VIP_STATUS_OP_SEND | VIP_STATUS_DESC_FLUSHED_ERROR;
-// How long to look for something that must not come.
+// The time in ms to look for something that must not come.
 constexpr int kQuiet = 300;
 
 class Disconnect : public PairTest
@@ -20,7 +21,7 @@ class Disconnect : public PairTest
 		for (unsigned i = first; i < first + count; i++)
 			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, pool.message(i, 64), pool.handle()));
 	}
-	// Everything is on the queue already, flushed, in order, and nothing else.
+	// All receives are on the queue already, flushed and in order. Nothing else is on it.
 	void expectFlushed(Vi &vi, Pool &pool, unsigned first, unsigned count)
 	{
 		VIP_DESCRIPTOR *d = nullptr;
@@ -32,7 +33,7 @@ class Disconnect : public PairTest
 		EXPECT_EQ(VIP_DESCRIPTOR_ERROR, VipRecvDone(vi, &d));
 		EXPECT_EQ(nullptr, d);
 	}
-	// That end disconnects: a thread that is blocked in VipRecvWait gets the receive of b.
+	// When that end disconnects, a thread that is blocked in VipRecvWait gets the receive of b.
 	void expectFlushesToABlockedThread(Vi &disconnecting)
 	{
 		Pool pool(nic, 1, 64);
@@ -73,7 +74,7 @@ TEST_F(Disconnect, LeavesEverySendDoneInTheOrderOfPosting)
 	for (unsigned i = 0; i < count; i++)
 		ASSERT_EQ(VIP_SUCCESS, VipPostSend(a(), sends.message(i, size), sends.handle()));
 	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(a()));
-	// Some may have gone out before; after the first that did not, none did.
+	// Some may have gone out before. After the first flushed one all are flushed.
 	bool flushed = false;
 	VIP_DESCRIPTOR *d = nullptr;
 	for (unsigned i = 0; i < count; i++) {
@@ -121,7 +122,7 @@ TEST_F(Disconnect, MessagesDeliveredBeforeItAreNotLostWhenTheProgramLooksLater)
 	for (unsigned i = 0; i < 3; i++)
 		ASSERT_EQ(status(VIP_STATUS_OP_SEND), statusOf(pool.descriptor(5 + i)));
 	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(a()));
-	// No call on the VI between the messages and the end.
+	// No call is made on the VI between the messages and the end.
 	ASSERT_TRUE(nic.errors.reaches(b(), 1));
 	for (unsigned i = 0; i < 5; i++) {
 		ASSERT_EQ(pool.descriptor(i), takeReceive(b()));
@@ -144,8 +145,8 @@ TEST_F(Disconnect, WhatWasDoneBeforeAndNotCollectedComesFirst)
 		VIP_VI_HANDLE named = nullptr;
 		VIP_BOOLEAN receive = VIP_FALSE;
 		ASSERT_EQ(VIP_SUCCESS, VipCQWait(cq, kPatience, &named, &receive));
-		// The first receive is done; whether a second message, which may still be on its
-		// way into the receiver's memory, is in time for its receive is left open.
+		// The first receive is done. A second message may still be on its way into the
+		// receiver's memory. The test allows both results for it.
 		ASSERT_TRUE(harness::send(from, pool.message(3, 64), pool.handle()));
 		ASSERT_EQ(VIP_SUCCESS, VipDisconnect(to));
 		VIP_DESCRIPTOR *d = nullptr;
@@ -354,8 +355,8 @@ TEST_F(Disconnect, MessageWithoutAPostedReceiveBreaksTheConnection)
 	EXPECT_EQ(status(VIP_STATUS_OP_SEND | VIP_STATUS_REMOTE_DESC_ERROR), statusOf(out));
 	EXPECT_TRUE(becomes(a(), VIP_STATE_ERROR));
 	EXPECT_TRUE(becomes(b(), VIP_STATE_ERROR));
-	// The receiver is told that its queue was empty where that can be known, else of the lost
-	// connection.
+	// The error says that the receiver's queue was empty, if the NIC can know this; otherwise
+	// it says that the connection was lost.
 	ASSERT_TRUE(nic.errors.reaches(b(), 1));
 	VIP_ERROR_CODE code = nic.errors.first(b()).ErrorCode;
 	EXPECT_TRUE(code == VIP_ERROR_RECVQ_EMPTY || code == VIP_ERROR_CONN_LOST) << code;

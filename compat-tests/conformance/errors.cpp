@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Asynchronous errors: which one is told, what its descriptor says, and to whom.
+// Asynchronous errors: which error is reported, its descriptor, and the handler that gets it.
 #include "notify.h"
 
 #include <atomic>
@@ -28,8 +28,8 @@ class AsyncErrors : public NicTest
 		EXPECT_EQ(descriptor, error.DescriptorPtr);
 		EXPECT_EQ(operation, error.OpCode);
 	}
-	// The VI's only error, of a connection that is lost for it: a network may have no way to
-	// tell the cause, the memory of one machine has.
+	// The VI has one error, and its connection is lost by it. A network may not be able to
+	// report the cause. The loopback NIC reports it.
 	void expectLoss(Vi &vi, VIP_ERROR_CODE cause, VIP_ULONG operation)
 	{
 		ASSERT_TRUE(nic.errors.reaches(vi, 1));
@@ -72,7 +72,7 @@ TEST_F(AsyncErrors, ADescriptorThatIsNotAlignedIsPostDescAboutTheDescriptor)
 	ASSERT_TRUE(nic.errors.reaches(sends, 1));
 	expect(nic.errors.first(sends), VIP_ERROR_POST_DESC, VIP_RESOURCE_DESCRIPTOR, sends, odd,
 	       VIP_STATUS_OP_SEND);
-	// Nothing need be where it points.
+	// The pointer need not be valid.
 	auto *nowhere = reinterpret_cast<VIP_DESCRIPTOR *>(1);
 	ASSERT_EQ(VIP_INVALID_PARAMETER, VipPostRecv(receives, nowhere, pool.handle()));
 	ASSERT_TRUE(nic.errors.reaches(receives, 1));
@@ -99,7 +99,7 @@ TEST_F(AsyncErrors, OneSendTooManyIsViOverrunWithItsOperation)
 	VIP_ULONG most = nic.attributes().MaxDescriptorsPerQueue;
 	Pool pool(nic, most + 1, 4);
 	for (bool write : {false, true}) {
-		Vi vi(nic); // idle: all are done, flushed, and none is collected
+		Vi vi(nic); // on an idle VI all are done, flushed, and not collected
 		VIP_DESCRIPTOR *last = write ? pool.write(most, 4, pool.data(), pool.handle())
 					     : pool.message(most, 4);
 		fill(vi, pool, VipPostSend);
@@ -175,7 +175,7 @@ TEST_F(AsyncErrors, ReadThatIsRefusedIsRdmarProtAtTheTarget)
 	Region closed(nic, 65536);
 	atEach(nic, kReliable, [&](VIP_RELIABILITY_LEVEL level) {
 		if (!(nic.attributes().RDMAReadSupport & level))
-			return; // RdmaRead tests what there is to expect then
+			return; // RdmaRead tests a NIC without this level
 		Pool pool(nic, 1, 65536);
 		Pair pair(nic, ofRdma(level, true));
 		ASSERT_TRUE(pair.connected);
@@ -201,7 +201,7 @@ TEST_F(AsyncErrors, GoToTheHandlerThatWasSetLast)
 	EXPECT_EQ(1U, nic.errors.count(vi));
 }
 
-// Standard error, as long as this lives.
+// Captures standard error as long as the object lives.
 class StandardError
 {
       public:

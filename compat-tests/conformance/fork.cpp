@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A child of fork(): it has none of its parent's objects, may have its own, and the parent does not
-// notice it.
+// A child of fork(): it has none of its parent's objects, it can make its own, and it does not affect
+// the parent.
 #include "notify.h"
 
 #include <list>
@@ -20,8 +20,8 @@ class Fork : public PairTest
 		PairTest::TearDown();
 		nic.close(); // no handler runs after it
 	}
-	// What the child's body returns is its exit status, 0 for all well: a child of a process with
-	// threads has no business with the test's own output.
+	// The result of the child's body is its exit status, 0 for success. The child of a process
+	// with threads must not write the test's output.
 	pid_t startChild(const std::function<int()> &body)
 	{
 		pid_t pid = fork();
@@ -50,7 +50,7 @@ class Fork : public PairTest
 	}
 };
 
-// The number of the first call that does not refuse the handles; 0: none.
+// Returns the number of the first call that does not refuse the handles, or 0.
 int firstNotRefused(VIP_NIC_HANDLE nic, VIP_VI_HANDLE vi, VIP_CQ_HANDLE cq,
 		    VIP_PROTECTION_HANDLE tag, Pool &pool)
 {
@@ -113,8 +113,8 @@ TEST_F(Fork, ChildIsRefusedEveryHandleOfItsParent)
 	EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
 }
 
-// 0 when two VIs of a NIC of the child's own can talk. (The thread sanitizer ends a child that
-// starts threads, so it has to go without.)
+// Returns 0 when two VIs of the child's own NIC can talk. (The thread sanitizer ends a child that
+// starts threads, so the child does not do this with it.)
 #ifdef __SANITIZE_THREAD__
 constexpr bool kChildrenMayHaveThreads = false;
 #else
@@ -168,11 +168,11 @@ TEST_F(Fork, ParentGoesOnWhileTheChildLives)
 	pid_t child = startChild([&] {
 		char byte;
 		close(go[1]);
-		return static_cast<int>(read(go[0], &byte, 1)); // until the parent closes its end
+		return static_cast<int>(read(go[0], &byte, 1)); // ends with the parent's end
 	});
 	for (unsigned i = 0; i < 20; i++)
 		exchange(i % 2 ? a() : b(), i % 2 ? b() : a(), pool, i);
-	Pair fresh(nic); // connects, registers and disconnects, too
+	Pair fresh(nic); // also connects, registers and disconnects
 	EXPECT_TRUE(fresh.connected);
 	Pool more(nic, 2, 4096);
 	exchange(fresh.a, fresh.b, more, 1);

@@ -78,7 +78,7 @@ TEST_F(Giganet, TagsOfCqsAndDeferredSendsNeedLiveHandlesAndPointers)
 	EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
 }
 
-// Whoever has none says so, for the program has another way then.
+// A library without these functions says so, because the program has another way then.
 TEST_F(Giganet, TagsOfCqsAndDeferredSendsMayBeMissing)
 {
 	Vi vi(nic);

@@ -210,7 +210,7 @@ void NicTest::SetUp()
 	ASSERT_EQ("", missing) << "not exported by " << library::path();
 	ASSERT_TRUE(nic.opened()) << "VipOpenNic(\"" << nicName()
 				  << "\") = " << testing::PrintToString(nic.openResult());
-	// Tests that were meant for a network's NIC shall not pass on what takes its place.
+	// Tests of a network's NIC must not pass on the loopback NIC.
 	ASSERT_TRUE(!nic.isLoopback() || getenv("VIPL_TEST_NIC"))
 		<< nicName() << " is a loopback device here: name it with --nic if that is meant";
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// What the conformance tests share: owners for VIPL objects, messages in registered memory,
-// connecting two VIs of one process, and a second process to talk to. Uses nothing but the public
-// API.
+// Declarations that the conformance tests share: owners of VIPL objects, messages in registered memory,
+// connecting two VIs of one process, and a second process as the peer. It uses only the public API.
 //
-// Owners release what they own in their destructors and ignore the result there: a test that cares
-// about the result of a release calls the function itself.
+// Owners release their objects in the destructors and ignore the results. A test of a release calls the
+// function itself.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +28,8 @@ void PrintTo(VIP_VI_STATE state, std::ostream *out);
 namespace harness
 {
 
-// Bound, in ms, of every wait that is expected to succeed: generous, as the device may be emulated.
+// The limit, in ms, of every wait that is expected to succeed. It is generous, because the device may be
+// emulated.
 constexpr VIP_ULONG kPatience = 20000;
 constexpr VIP_ULONG kTransferSize = 65536; // the least that a NIC's MaxTransferSize may be
 
@@ -48,21 +48,20 @@ class Stopwatch
       private:
 	Clock::time_point start_ = Clock::now();
 };
-// So many ms more than it should a call may take on a busy machine. A wait that has forgotten its time
-// takes longer.
+// A call may take this many ms more on a busy machine. A wait that ignores its timeout takes longer.
 constexpr double kBusy = 5000;
-// What is tried tells how many ms it took: never less than `least`, and in one of some tries, as a busy
-// machine makes others late, no more than `most`.
+// `timed` returns the ms that it took. Each try takes at least `least`. One of several tries takes at most
+// `most`, because a busy machine delays the others.
 testing::AssertionResult takesBetween(double least, double most,
 				      const std::function<double()> &timed);
-// Neither before the asked time (1 ms for a coarse clock) nor much after it: what tells its time, or a call.
+// The time is not below `asked` (except 1 ms for a coarse clock) and not much above it. `timed` returns its
+// time; `call` is timed here.
 testing::AssertionResult tellsAbout(double asked, const std::function<double()> &timed);
 testing::AssertionResult takesAbout(double asked, const std::function<void()> &call);
-// Lets time pass where the passing of time is what is tested; never a substitute for
-// synchronisation.
+// Lets time pass where a test needs that. It never replaces synchronisation.
 void letTimePass(int ms);
-// A thread that is joined where it goes out of scope, so that a fatal failure before its join ends
-// the test only.
+// A thread that is joined at the end of its scope, so that a fatal failure before the join ends only the
+// test.
 struct Thread : std::thread {
 	using std::thread::thread;
 	~Thread()
@@ -71,7 +70,7 @@ struct Thread : std::thread {
 			join();
 	}
 };
-// Whether the condition came true within the bound; for what has no call to wait for it.
+// Whether the condition becomes true within the limit; for conditions that no call waits for.
 bool eventually(const std::function<bool()> &condition, VIP_ULONG ms = kPatience);
 
 // ---- status words ----
@@ -97,7 +96,7 @@ inline VIP_UINT32 errorOf(const VIP_DESCRIPTOR *d)
 }
 
 // ---- NIC ----
-// The asynchronous errors that a NIC handle was told of.
+// The asynchronous errors of a NIC handle.
 class Errors
 {
       public:
@@ -138,12 +137,12 @@ class Nic
 		return attributes_;
 	}
 	std::string address() const; // the NIC's own address, as bytes
-	// All that lead to it. A NIC of a network is known by its own address; one that ends at this
-	// machine, by any that the machine has.
+	// Returns all addresses that lead to the NIC. A NIC of a network is known by its own address. The
+	// loopback NIC is known by any address of the machine.
 	std::vector<std::string> addresses() const;
-	// Whether the NIC is one whose network ends at this machine: its address is a loopback one.
+	// Whether this is a loopback NIC: its address is a loopback address.
 	bool isLoopback() const;
-	// Frees it when the handle is closed: a VI may still have descriptors posted in there.
+	// Frees the memory when the handle is closed: a VI may still have descriptors posted in it.
 	void freeLater(void *memory);
 	Errors errors;
 
@@ -156,7 +155,7 @@ class Nic
 	bool open_ = false;
 };
 
-// Every test that needs a NIC: one that does not open is a failure, never a skip.
+// The base of every test that needs a NIC. A NIC that does not open is a failure, never a skip.
 class NicTest : public testing::Test
 {
       protected:
@@ -197,7 +196,7 @@ class Region
 VIP_MEM_ATTRIBUTES memory(VIP_PROTECTION_HANDLE tag, VIP_BOOLEAN rdmaWrite = VIP_FALSE,
 			  VIP_BOOLEAN rdmaRead = VIP_FALSE);
 
-// One region of slots, each a descriptor with room for some segments, and a buffer.
+// A region of slots. Each slot is a descriptor with room for some segments, and a buffer.
 class Pool : public Region
 {
       public:
@@ -205,15 +204,15 @@ class Pool : public Region
 	     size_t segments = 2);
 	VIP_DESCRIPTOR *descriptor(size_t slot) const;
 	VIP_UCHAR *buffer(size_t slot) const;
-	// The slot's descriptor as a send or receive of one segment: the first `length` bytes of
-	// its buffer.
+	// Makes the slot's descriptor a send or receive of one segment: the first `length` bytes of its
+	// buffer.
 	VIP_DESCRIPTOR *message(size_t slot, VIP_UINT32 length) const;
-	// The same with no segment at all.
+	// Makes it a send or receive without a segment.
 	VIP_DESCRIPTOR *empty(size_t slot) const;
-	// The slot's descriptor as an RDMA write of the first `length` bytes of its buffer.
+	// Makes it an RDMA write of the first `length` bytes of its buffer.
 	VIP_DESCRIPTOR *write(size_t slot, VIP_UINT32 length, void *target,
 			      VIP_MEM_HANDLE targetHandle) const;
-	// The same as an RDMA read into its buffer.
+	// Makes it an RDMA read into its buffer.
 	VIP_DESCRIPTOR *read(size_t slot, VIP_UINT32 length, void *source,
 			     VIP_MEM_HANDLE sourceHandle) const;
 
@@ -231,8 +230,8 @@ testing::AssertionResult painted(const VIP_UCHAR *data, size_t bytes, unsigned s
 // ---- VIs ----
 VIP_VI_ATTRIBUTES ofLevel(VIP_RELIABILITY_LEVEL level, VIP_ULONG transferSize = kTransferSize);
 VIP_VI_ATTRIBUTES reliable(VIP_ULONG transferSize = kTransferSize); // Reliable Delivery
-// Runs the body at each of these levels that the NIC has. That of the others no VI can be had is
-// what there is to expect of them.
+// Runs the body at each of these levels that the NIC has. For the other levels it checks that no VI can be
+// made.
 void atEach(Nic &nic, std::initializer_list<VIP_RELIABILITY_LEVEL> levels,
 	    const std::function<void(VIP_RELIABILITY_LEVEL)> &body);
 
@@ -253,7 +252,7 @@ class Vi
 		return nic_;
 	}
 	VIP_VI_STATE state() const;
-	bool becomes(VIP_VI_STATE wanted) const; // in good time
+	bool becomes(VIP_VI_STATE wanted) const; // within kPatience
 
       private:
 	Nic &nic_;
@@ -261,11 +260,11 @@ class Vi
 };
 
 enum class Mode { Polling, Waiting };
-// The head of the queue once it is done, whatever its status; NULL and a test failure if that takes
-// too long.
+// Returns the head of the queue once it is done, with any status; NULL and a test failure if that takes too
+// long.
 VIP_DESCRIPTOR *takeSend(VIP_VI_HANDLE vi, Mode mode = Mode::Waiting);
 VIP_DESCRIPTOR *takeReceive(VIP_VI_HANDLE vi, Mode mode = Mode::Waiting);
-// Posts, and takes what completes.
+// Posts the send and returns the completed descriptor.
 VIP_DESCRIPTOR *send(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d, VIP_MEM_HANDLE handle,
 		     Mode mode = Mode::Waiting);
 
@@ -274,7 +273,7 @@ class Address
 {
       public:
 	Address(const std::string &host, const std::string &discriminator);
-	// With room for anything of that NIC's.
+	// Has room for any address of that NIC.
 	explicit Address(const Nic &nic);
 	VIP_NET_ADDRESS *get()
 	{
@@ -286,14 +285,14 @@ class Address
       private:
 	std::vector<VIP_UCHAR> bytes_;
 };
-std::string freshDiscriminator(); // one that no other test or process uses
-// Host addresses as this NIC has them, of 6 bytes or 16: of an IPv4 address (4 bytes) or an IPv6 one
-// (16), and all of this machine.
+std::string freshDiscriminator(); // no other test or process uses it
+// Makes a host address in the form of this NIC, of 6 or 16 bytes, from an IPv4 address (4 bytes) or an IPv6
+// address (16). The second function returns all addresses of this machine.
 std::string hostAddress(const Nic &nic, const std::string &internet);
 std::vector<std::string> addressesOfThisMachine(const Nic &nic);
 
-// Each is one side of a connection, to the end of the three-way greeting. Who waits is on the host with
-// that address; "" is the NIC's own.
+// Each makes one side of a connection, up to the end of the three-way handshake. The server is on the host
+// with that address; "" is the NIC's own.
 testing::AssertionResult serve(Vi &vi, const std::string &discriminator);
 testing::AssertionResult call(Vi &vi, const std::string &discriminator,
 			      const std::string &host = "");
@@ -301,7 +300,7 @@ VIP_RETURN requestTo(Vi &vi, const std::string &discriminator, VIP_ULONG timeout
 		     const std::string &host = "");
 VIP_RETURN waitOn(Nic &nic, const std::string &discriminator, VIP_ULONG timeout,
 		  VIP_CONN_HANDLE *connection);
-// Both sides, by two threads.
+// Makes both sides by two threads.
 testing::AssertionResult connect(Vi &server, Vi &client);
 
 // Two connected VIs of one NIC.
@@ -310,7 +309,7 @@ struct Pair {
 	Vi a, b;
 	testing::AssertionResult connected;
 };
-// For tests that are about what happens between two connected VIs.
+// For tests of two connected VIs.
 class PairTest : public NicTest
 {
       protected:
@@ -337,12 +336,11 @@ class PairTest : public NicTest
 };
 
 // ---- a second process ----
-// One end of the stream between a test and its peer. Every read is bounded and throws when it
-// fails.
+// One end of the stream between a test and its peer. Every read has a time limit and throws when it fails.
 class Channel
 {
       public:
-	// The other end is on that host: the address of the NIC there, "" if it is the same one.
+	// `host` is the NIC's address on the host of the other end, "" for the same NIC.
 	explicit Channel(int fd, const std::string &host = "") : fd_(fd), host_(host)
 	{
 	}
@@ -365,12 +363,12 @@ class Channel
 	std::string host_;
 };
 
-// This executable started anew to play a role, on this host or, with --peer, on that one: fork and
-// exec in one step (posix_spawn), so that no registered page is ever shared with a copy of this
-// process. A failed EXPECT of the peer fails the test.
+// A process of this executable that plays a role, on this host or on the host of --peer. posix_spawn makes
+// fork and exec one step, so that no registered page is ever shared with a copy of this process. A failed
+// EXPECT of the peer fails the test.
 class Peer
 {
-	pid_t pid_ = -1; // first: starting the channel sets it
+	pid_t pid_ = -1; // the first member, because making the channel sets it
 
       public:
 	explicit Peer(const char *role);
@@ -378,12 +376,12 @@ class Peer
 	Peer(const Peer &) = delete;
 	Peer &operator=(const Peer &) = delete;
 	Channel channel;
-	void finish(); // expects it to end by itself, without a failure
-	void kill();   // SIGKILL, and returns when it is gone
+	void finish(); // expects that it ends by itself, without a failure
+	void kill();   // sends SIGKILL, and returns when the process is gone
 };
 
-// The socket is the role's end of the channel; it prints where this process does, or into that file.
-// The first thing it is told is the host of who started it.
+// The socket is the role's end of the channel. The role prints to this process's output, or into that file.
+// It first reads the host of the process that started it.
 pid_t startRole(const std::string &name, int socket, int output = -1);
 
 using Role = void (*)(Channel &test);

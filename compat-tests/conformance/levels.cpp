@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The promises of the three reliability levels: what arrives and in which order, when a send is
-// done, and which errors end a connection. VIs of a level that the NIC does not have are refused.
+// The promises of the three reliability levels: which messages arrive, in which order, when a send
+// is done, and which errors end a connection. If the NIC lacks a level it refuses VIs of it.
 #include "harness.h"
 
 #include <algorithm>
@@ -16,12 +16,12 @@ namespace
 constexpr VIP_RELIABILITY_LEVEL kUnreliable = VIP_SERVICE_UNRELIABLE,
 				kDelivery = VIP_SERVICE_RELIABLE_DELIVERY,
 				kReception = VIP_SERVICE_RELIABLE_RECEPTION;
-// Long ones before short ones: a message that overtook another would be seen.
+// Long messages go before short ones, so that a message which overtakes another one is noticed.
 constexpr VIP_UINT32 kSizes[] = {0, 1 << 20, 1, 65536, 48, 4096, 49};
 constexpr unsigned kCount = std::size(kSizes);
-// How long to wait for what may never come, or must not come, in ms.
+// The time in ms to wait for a message that may be lost, or that must not come.
 constexpr int kQuiet = 200;
-// How often to try what an unreliable VI may lose.
+// The number of tries with an unreliable VI, which may lose messages.
 constexpr unsigned kTries = 10;
 
 VIP_UINT32 largest(const Nic &nic)
@@ -35,7 +35,7 @@ VIP_UINT32 sizeOf(const Nic &nic, unsigned number)
 	return std::min(kSizes[number], largest(nic));
 }
 
-// A receive for each of the messages that sendAll sends.
+// Posts a receive for each of the messages that sendAll sends.
 void postAll(Vi &to, Pool &pool)
 {
 	for (unsigned i = 0; i < kCount; i++)
@@ -43,7 +43,7 @@ void postAll(Vi &to, Pool &pool)
 			  VipPostRecv(to, pool.message(i, largest(to.nic())), pool.handle()));
 }
 
-// One message of every size, all of them under way at once.
+// Sends one message of every size. All of them are under way at once.
 void sendAll(Vi &from, Pool &pool)
 {
 	for (unsigned i = 0; i < kCount; i++) {
@@ -63,8 +63,8 @@ void collectSends(Vi &from, Pool &pool)
 	}
 }
 
-// Takes what arrives until all has, or nothing more does. It must be whole, in the order of
-// sending, and in the receives' order of posting.
+// Takes what arrives until all has arrived, or nothing more arrives. It must be complete, in the
+// order of sending, and in the receives' order of posting.
 void takeAll(Vi &to, Pool &pool, VIP_ULONG patience, std::set<unsigned> *arrived)
 {
 	VIP_DESCRIPTOR *d = nullptr;
@@ -104,7 +104,7 @@ VIP_PEER(idleReceiver)
 	std::set<unsigned> arrived;
 	takeAll(vi, pool, level == kUnreliable ? 1000 : kPatience, &arrived);
 	test.put(std::to_string(arrived.size()));
-	test.expect("done"); // the connection stays until both sides have what they wait for
+	test.expect("done"); // the connection stays until both sides have all messages
 }
 
 class Levels : public NicTest
@@ -127,8 +127,8 @@ class Levels : public NicTest
 		collectSends(from, sends);
 	}
 
-	// Both VIs are connected and what is sent gets through, if not at the first try. Finds room
-	// in any receive.
+	// Both VIs are connected and messages get through, some of them at a later try. The
+	// messages fit into any receive.
 	void expectTalk(Vi &from, Vi &to)
 	{
 		EXPECT_EQ(VIP_STATE_CONNECTED, from.state());
@@ -154,8 +154,8 @@ class Levels : public NicTest
 		EXPECT_TRUE(other.becomes(VIP_STATE_ERROR));
 	}
 
-	// An RDMA write that the target refuses, on an unreliable connection. Whether the initiator
-	// learns of it is left open.
+	// Posts an RDMA write that the target refuses, on an unreliable connection. VIA leaves open
+	// whether the initiator learns of it.
 	void expectNoHarm(Vi &a, Vi &b, VIP_DESCRIPTOR *d, VIP_MEM_HANDLE handle)
 	{
 		ASSERT_TRUE(harness::send(a, d, handle));
@@ -170,7 +170,7 @@ class Levels : public NicTest
 	VIP_UINT32 number_ = 1000;
 };
 
-// What the NIC is known to have ($VIPL_TEST_LEVELS, a sum of bits) is there to be tested.
+// The NIC has all levels of $VIPL_TEST_LEVELS, a sum of bits. So they are tested.
 TEST_F(Levels, AreThoseThatTheNicIsKnownToHave)
 {
 	const char *known = getenv("VIPL_TEST_LEVELS");
@@ -184,7 +184,7 @@ TEST_F(Levels, AreThoseThatTheNicIsKnownToHave)
 TEST_F(Levels, MessagesOfEverySizeArriveIntactAndInOrder)
 {
 	atEach(nic, {kUnreliable, kDelivery, kReception}, [&](VIP_RELIABILITY_LEVEL level) {
-		// An unreliable VI may lose some, but not the same ones for ever.
+		// An unreliable VI may lose some messages, but not the same ones every time.
 		bool lossy = level == kUnreliable;
 		std::set<unsigned> there, back;
 		for (unsigned i = 0; i < (lossy ? kTries : 1); i++) {
@@ -277,8 +277,8 @@ TEST_F(Levels, RdmaWriteWithImmediateDataArrivesWithIt)
 			EXPECT_EQ(status(VIP_STATUS_OP_REMOTE_RDMA_WRITE | VIP_STATUS_IMMEDIATE),
 				  statusOf(d));
 			EXPECT_EQ(70 + i, d->CS.ImmediateData);
-			// A device that cannot tell how much came before the last packet may say so
-			// where it may lose any.
+			// A device may not be able to tell how much came before the last packet. It
+			// may say so at a level that may lose packets.
 			if (!lossy || size(i) <= nic.attributes().NativeMTU) {
 				EXPECT_EQ(size(i), d->CS.Length);
 			}
@@ -372,12 +372,13 @@ TEST_F(Levels, UnreliableMessageWithoutAReceiveIsDropped)
 				EXPECT_EQ(status(VIP_STATUS_OP_SEND),
 					  Status{d->CS.Status & ~VIP_STATUS_IMMEDIATE});
 				letTimePass(kQuiet);
-				// Nor does what was dropped come for the receive that is posted
-				// now.
+				// A dropped message does not come later for the receive that is
+				// posted now.
 				expectTalk(pair.a, pair.b);
 				expectTalk(pair.b, pair.a);
 			}
-			// The receiver may be told of what it missed; the connection is not lost.
+			// The receiver may get an error for the lost message. The connection is not
+			// lost.
 			for (Vi *vi : {&pair.a, &pair.b})
 				EXPECT_EQ(nic.errors.count(*vi),
 					  nic.errors.count(*vi, VIP_ERROR_RECVQ_EMPTY));
@@ -400,8 +401,8 @@ TEST_F(Levels, UnreliableMessageLongerThanItsReceiveHarmsNoLaterOne)
 			ASSERT_TRUE(harness::send(pair.a, out, pool.handle()));
 			EXPECT_EQ(status(VIP_STATUS_OP_SEND), statusOf(out));
 			letTimePass(kQuiet);
-			// It is done with an error, or the message was dropped and it is still
-			// posted.
+			// The receive is done with an error, or the message was dropped and the
+			// receive is still posted.
 			if (VipRecvDone(pair.b, &d) != VIP_NOT_DONE) {
 				ASSERT_EQ(in, d);
 				EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE | VIP_STATUS_LENGTH_ERROR),
@@ -459,7 +460,7 @@ TEST_F(Levels, UnreliableSendFromAnUnknownHandleIsAProtectionError)
 		d->DS[0].Local.Handle = 0xDEADBEEF;
 		ASSERT_TRUE(harness::send(pair.a, d, pool.handle()));
 		EXPECT_EQ(status(VIP_STATUS_OP_SEND | VIP_STATUS_PROTECTION_ERROR), statusOf(d));
-		// Whether the VI can go on is left open; it can be connected anew in any case.
+		// VIA leaves open whether the VI can go on. It can always be connected anew.
 		VIP_VI_STATE state = pair.a.state();
 		EXPECT_TRUE(state == VIP_STATE_CONNECTED || state == VIP_STATE_ERROR)
 			<< testing::PrintToString(state);
@@ -484,7 +485,7 @@ TEST_F(Levels, ReceptionOneSendIsDoneWhenItsDataIsInTheReceiversMemory)
 								   pool.handle()));
 				VIP_DESCRIPTOR *d = harness::send(pair.a, pool.message(1, size(i)),
 								  pool.handle(), mode);
-				// Before any other call on the receiver's VI.
+				// No other call on the receiver's VI comes before this.
 				EXPECT_TRUE(painted(pool.buffer(0), size(i), i));
 				ASSERT_TRUE(d);
 				EXPECT_EQ(status(VIP_STATUS_OP_SEND), statusOf(d));
@@ -502,7 +503,7 @@ TEST_F(Levels, ReceptionEachOfSeveralSendsIsDoneWhenItsDataIsInTheReceiversMemor
 		Pool receives(nic, kCount, most(), nullptr, 3), sends(nic, kCount, most());
 		for (unsigned i = 0; i < kCount; i++) {
 			VIP_DESCRIPTOR *d = receives.empty(i);
-			d->CS.SegCount = 3; // which lie one behind the other
+			d->CS.SegCount = 3; // three adjacent segments
 			setSegment(d, 0, receives.buffer(i), 1, receives.handle());
 			setSegment(d, 1, receives.buffer(i) + 1, 47, receives.handle());
 			setSegment(d, 2, receives.buffer(i) + 48, most() - 48, receives.handle());

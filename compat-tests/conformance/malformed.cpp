@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Descriptors that are malformed, or name memory that they may not use: posted all the same, and
-// the status tells.
+// Descriptors that are malformed, or name memory that they may not use. Posting them succeeds, and
+// their status reports the error.
 #include "harness.h"
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace
 class DescriptorError : public PairTest
 {
       protected:
-	// The only error bit of the completed descriptor; the op bits of a malformed one are left
-	// open.
+	// The completed descriptor has this error bit and no other. The op bits of a malformed
+	// descriptor are not checked.
 	void expectSendFails(VIP_UINT32 error, VIP_DESCRIPTOR *d, VIP_MEM_HANDLE handle)
 	{
 		Pair pair(nic);
@@ -28,13 +28,14 @@ class DescriptorError : public PairTest
 		Pair pair(nic);
 		ASSERT_TRUE(pair.connected);
 		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, d, handle));
-		// It may be found wrong when it is posted or when a message comes for it.
+		// The library may find the error when the receive is posted or when a message comes
+		// for it.
 		ASSERT_EQ(VIP_SUCCESS, VipPostSend(pair.a, out.message(0, 64), out.handle()));
 		ASSERT_EQ(d, takeReceive(pair.b));
 		EXPECT_EQ(Status{error}, Status{errorOf(d)});
 		takeSend(pair.a);
 	}
-	// A send that names memory it may not use: also the end of a reliable connection.
+	// A send names memory that it may not use. This also ends a reliable connection.
 	void expectProtectionError(Vi &from, Vi &to, VIP_DESCRIPTOR *d, VIP_MEM_HANDLE handle)
 	{
 		ASSERT_TRUE(harness::send(from, d, handle));
@@ -244,8 +245,7 @@ TEST_F(DescriptorError, MessageThatReachesPastTheEndOfTheReceivesRegionIsNotWrit
 	paint(pool.buffer(1), 1024, 1);
 	ASSERT_EQ(VIP_SUCCESS, VipPostSend(a(), pool.message(1, 1024), pool.handle()));
 	ASSERT_EQ(in, takeReceive(b()));
-	// The message is longer than the room that the region leaves, so either name of the error
-	// will do.
+	// The message is longer than the room in the region, so either error is right.
 	EXPECT_TRUE(errorOf(in) == VIP_STATUS_PROTECTION_ERROR ||
 		    errorOf(in) == VIP_STATUS_LENGTH_ERROR)
 		<< statusOf(in);

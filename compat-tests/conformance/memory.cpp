@@ -12,12 +12,11 @@ namespace
 class Memory : public NicTest
 {
       protected:
-	// Whether a message goes through from the one region to the other between two VIs of the
-	// tag.
+	// Whether a message goes from the one region to the other between two VIs of the tag.
 	bool works(VIP_PROTECTION_HANDLE viTag, VIP_UCHAR *from, VIP_MEM_HANDLE fromHandle,
 		   VIP_UCHAR *to, VIP_MEM_HANDLE toHandle)
 	{
-		Pool pool(nic, 2, 64); // the descriptors' own region has no say
+		Pool pool(nic, 2, 64); // the tag of the descriptors' own region does not matter
 		VIP_VI_ATTRIBUTES attributes = reliable();
 		attributes.Ptag = viTag;
 		Pair pair(nic, attributes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Changing the tag and the RDMA rights of a region: who may use it before and after, under the same
-// handle.
+// Changing the tag and the RDMA rights of a region, and which VIs may use it before and after. The
+// handle stays the same.
 #include "harness.h"
 
 #include <atomic>
@@ -18,7 +18,7 @@ VIP_VI_ATTRIBUTES writable(VIP_PROTECTION_HANDLE tag = nullptr)
 	return attributes;
 }
 
-// Changes something again and again, in a thread of its own, as long as it is there.
+// Changes something again and again in a thread, as long as the object lives.
 class Changer
 {
       public:
@@ -33,7 +33,7 @@ class Changer
 	{
 		stop_ = true;
 	}
-	// Whether to go on: as long as the test is `unfinished`, or few changes have been made.
+	// Whether to go on: the test is `unfinished`, or there are few changes so far.
 	bool goesOn(bool unfinished) const
 	{
 		return (unfinished || changes_ < 20) && !testing::Test::HasFailure();
@@ -66,7 +66,7 @@ class MemoryAttributes : public NicTest
 		EXPECT_EQ(VIP_SUCCESS, VipCreatePtag(nic, &made));
 		return made;
 	}
-	// The status of a message from the region, between two VIs of the tag.
+	// Returns the status of a message from the region, between two VIs of the tag.
 	Status sendFrom(const Region &region, VIP_PROTECTION_HANDLE tag)
 	{
 		VIP_MEM_ATTRIBUTES ofTag = memory(tag);
@@ -79,7 +79,7 @@ class MemoryAttributes : public NicTest
 		EXPECT_TRUE(harness::send(pair.a, out, pool.handle()));
 		return statusOf(out);
 	}
-	// The same of a message into the region.
+	// Returns the status of a message into the region.
 	Status receiveInto(const Region &region, VIP_PROTECTION_HANDLE tag)
 	{
 		VIP_MEM_ATTRIBUTES ofTag = memory(tag);
@@ -94,7 +94,7 @@ class MemoryAttributes : public NicTest
 		EXPECT_EQ(in, takeReceive(to));
 		return statusOf(in);
 	}
-	// The same of an RDMA write into the region, by the peer of a VI of the tag.
+	// Returns the status of an RDMA write into the region, by the peer of a VI of the tag.
 	Status writeInto(const Region &region, VIP_PROTECTION_HANDLE tag)
 	{
 		VIP_MEM_ATTRIBUTES ofTag = memory(tag);
@@ -119,7 +119,7 @@ class MemoryAttributes : public NicTest
 		     kNotWritten = status(VIP_STATUS_OP_RDMA_WRITE | VIP_STATUS_RDMA_PROT_ERROR);
 
       private:
-	unsigned seed_ = 100; // apart from that of messages
+	unsigned seed_ = 100; // differs from the seeds of messages
 };
 
 TEST_F(MemoryAttributes, TagIsThatOfTheVisThatMayUseTheRegion)
@@ -234,7 +234,7 @@ TEST_F(MemoryAttributes, RdmaWriteThatIsTakenAwayIsRefused)
 	expectAttributes(region, closed);
 	EXPECT_EQ(kNotWritten, writeInto(region, nullptr));
 	EXPECT_EQ(kWritten, writeInto(same, nullptr)) << "another region";
-	// The region's own side, and its other handle, have lost nothing.
+	// The region keeps its local rights, and its other handle keeps its rights.
 	EXPECT_EQ(kReceived, receiveInto(region, nullptr));
 	VIP_MEM_ATTRIBUTES got{};
 	ASSERT_EQ(VIP_SUCCESS, VipQueryMem(nic, region.data(), other, &got));
@@ -283,7 +283,8 @@ TEST_F(MemoryAttributes, TagOfARegionThatPeersWriteIsChanged)
 	}
 }
 
-// Not every device can give rights under a handle that has been given out: then that is said.
+// Some devices cannot give rights under an existing handle. Then the call returns
+// VIP_ERROR_NOT_SUPPORTED.
 TEST_F(MemoryAttributes, RdmaWriteThatIsGivenIsAllowedOrNotSupported)
 {
 	VIP_MEM_ATTRIBUTES closed = memory(nullptr), open = memory(nullptr, VIP_TRUE);
@@ -325,8 +326,8 @@ TEST_F(MemoryAttributes, MessagesGoOnWhileOtherRegionsChange)
 	}
 }
 
-// Each receive is posted before a change or after it. One in memory of another tag is done at once;
-// those behind one that is not done wait for a connection.
+// Each receive is posted before or after a change. A receive in memory of another tag is done at
+// once. Receives behind one that is not done wait for a connection.
 TEST_F(MemoryAttributes, PostingWhileTheRegionsTagChanges)
 {
 	constexpr unsigned rounds = 15, count = 64;
@@ -359,12 +360,12 @@ TEST_F(MemoryAttributes, PostingWhileTheRegionsTagChanges)
 	EXPECT_EQ(kReceived, receiveInto(region, nullptr));
 }
 
-// What an RDMA write may do before and after a change it may do throughout.
+// If an RDMA write is allowed before and after a change it is always allowed.
 TEST_F(MemoryAttributes, RightThatStaysIsNeverRefused)
 {
 	constexpr unsigned count = 3000;
 	VIP_MEM_ATTRIBUTES open = memory(nullptr, VIP_TRUE);
-	VIP_PROTECTION_HANDLE alias = tag(); // of the default tag
+	VIP_PROTECTION_HANDLE alias = tag(); // an alias of the default tag
 	Region region(nic, 4096, &open);
 	Pool pool(nic, 1, 64);
 	Pair pair(nic, writable());

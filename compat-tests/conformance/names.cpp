@@ -44,8 +44,8 @@ class Names : public NicTest
 		EXPECT_EQ(VIP_SUCCESS, resolve(name, &host)) << name;
 		EXPECT_EQ(nic.address(), host) << name;
 	}
-	// This NIC's own address, unless the system knows the name as another one of this machine.
-	// That it can be connected to has a test of its own.
+	// Expects this NIC's own address, or another address of this machine if the system gives
+	// the name that. Another test connects to it.
 	void expectThisHost(const std::string &name)
 	{
 		std::string host;
@@ -89,7 +89,7 @@ TEST_F(Names, LoopbackAddressIsThisNicsOwnAddress)
 
 TEST_F(Names, AddressInWritingIsTheAddressItself)
 {
-	// An IPv4 address is the first four bytes of a host address of six, the rest is zero.
+	// An IPv4 address is the first four bytes of a host address of six bytes. The rest is zero.
 	std::string own = nic.address(), host;
 	char text[INET6_ADDRSTRLEN];
 	expectOwn(inet_ntop(takesIpv6() ? AF_INET6 : AF_INET, own.data(), text, sizeof text));
@@ -186,7 +186,7 @@ TEST_F(Names, OwnAddressHasANameThatLeadsBackToIt)
 	EXPECT_GT(length, 0U);
 	expectOwn(name);
 
-	// Exactly enough room, and one byte less.
+	// First the room is sufficient, then it is one byte too small.
 	VIP_ULONG needed = length + 1, room = needed;
 	std::vector<char> exact(needed + 1, '\x5A');
 	EXPECT_EQ(VIP_SUCCESS, VipNSGetHostByAddr(nic, own.get(), exact.data(), &room));

@@ -53,7 +53,7 @@ TEST_F(NicHandle, LimitsAreThoseThatProgramsRelyOn)
 	const VIP_NIC_ATTRIBUTES &limits = nic.attributes();
 	EXPECT_NE(nullptr, memchr(limits.Name, 0, sizeof limits.Name)) << "the name does not end";
 	EXPECT_NE('\0', limits.Name[0]);
-	const char *asked = getenv("VIPL_ADDRESS_BYTES"); // else what programs take for granted
+	const char *asked = getenv("VIPL_ADDRESS_BYTES"); // 6 by default, as programs assume
 	EXPECT_EQ(asked ? atoi(asked) : 6, limits.NicAddressLen);
 	ASSERT_NE(nullptr, limits.LocalNicAddress);
 	EXPECT_NE(std::string(limits.NicAddressLen, '\0'), nic.address());
@@ -137,8 +137,8 @@ TEST_F(NicHandle, ProbingNic0Nic1AndSoOnEnds)
 	while ((result = opens(("nic" + std::to_string(number)).c_str())) == VIP_SUCCESS)
 		ASSERT_LT(++number, 256);
 	EXPECT_GE(number, 1);
-	// A name that is right without a device to it, or no name at all: programs take any failure
-	// as the end.
+	// The name is valid but has no device, or is not valid. Programs take any failure as the
+	// end of their search.
 	EXPECT_TRUE(result == VIP_INVALID_PARAMETER || result == VIP_ERROR_RESOURCE)
 		<< testing::PrintToString(result);
 }
@@ -159,7 +159,6 @@ TEST_F(NicHandle, SeveralHandlesOfOneNicAreIndependent)
 	ASSERT_TRUE(harness::send(client, mine.message(0, 64), mine.handle()));
 	ASSERT_EQ(others.descriptor(0), takeReceive(server));
 	EXPECT_TRUE(painted(others.buffer(0), 64, 1));
-	// Each handle has an error handler of its own.
 	EXPECT_EQ(VIP_SUCCESS, VipDisconnect(client));
 	EXPECT_TRUE(other.errors.reaches(server, 1));
 	EXPECT_EQ(0U, nic.errors.count(server));
@@ -194,8 +193,7 @@ TEST_F(NicHandle, CloseReleasesEverythingThatIsStillOpen)
 	Vi connected(doomed, reliable(), nullptr, cq), peer(nic), requester(nic);
 	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(connected, pool.message(1, 64), pool.handle()));
 	ASSERT_TRUE(harness::connect(connected, peer));
-	// A request that was neither accepted nor rejected: its requester must not be left without
-	// an answer.
+	// A request was neither accepted nor rejected. Its requester must get an answer.
 	std::string discriminator = freshDiscriminator();
 	VIP_RETURN requested = VIP_NOT_DONE;
 	Thread asking([&] { requested = requestTo(requester, discriminator, 5000); });
@@ -228,11 +226,11 @@ TEST_F(NicHandle, OpenedAndClosedFiftyTimesLeaksNeitherFilesNorThreads)
 			expectWorks(again);
 		EXPECT_EQ(VIP_SUCCESS, again.close());
 	};
-	cycle(true); // what is made once per process is made now
+	cycle(true); // makes what the library makes once per process
 	size_t files = entriesOf("/proc/self/fd"), threads = entriesOf("/proc/self/task");
 	for (int i = 0; i < 50; i++)
 		ASSERT_NO_FATAL_FAILURE(cycle(i % 10 == 0));
-	// A thread that was joined may take a moment to leave /proc.
+	// A joined thread may take a moment to leave /proc.
 	EXPECT_TRUE(eventually([&] { return entriesOf("/proc/self/task") <= threads; }))
 		<< entriesOf("/proc/self/task") - threads << " threads more";
 	EXPECT_TRUE(eventually([&] { return entriesOf("/proc/self/fd") <= files; }))
@@ -247,7 +245,7 @@ TEST_F(NicHandle, ObjectsMadeAndDestroyedAndRequestsInVainLeakNoFiles)
 		ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 8, &cq));
 		{
 			Vi vi(nic, reliable(), cq, cq), other(nic);
-			requestTo(other, freshDiscriminator(), 100); // in vain, however it says so
+			requestTo(other, freshDiscriminator(), 100); // fails with any code
 		}
 		EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
 	};

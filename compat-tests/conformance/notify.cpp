@@ -32,7 +32,7 @@ class Notify : public PairTest
 		for (size_t i = first; i < first + count; i++)
 			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, pool.message(i, 64), pool.handle()));
 	}
-	// On a VI that is idle: done at once, flushed.
+	// The VI is idle, so the send is done at once, flushed.
 	void flushSend(VIP_VI_HANDLE idle, Pool &pool, size_t slot)
 	{
 		ASSERT_EQ(VIP_SUCCESS, VipPostSend(idle, pool.message(slot, 64), pool.handle()));
@@ -82,7 +82,7 @@ TEST_F(Notify, OfWhatIsDoneAlreadyCallsTheHandlerAtOnce)
 	postReceives(b(), pool, 0, 1);
 	ASSERT_EQ(VIP_SUCCESS, VipPostSend(a(), pool.message(1, 64), pool.handle()));
 	auto bothAreDone = [&] {
-		a().state(); // asking makes a library look that does not look by itself
+		a().state(); // some libraries look only in a call
 		b().state();
 		return pool.descriptor(0)->CS.Status && pool.descriptor(1)->CS.Status;
 	};
@@ -127,7 +127,7 @@ TEST_F(Notify, SeveralOutstandingServeOneDescriptorEachInOrder)
 		Calls::ofVi(own->calls, on, vi, d);
 	};
 	for (size_t i = 0; i < count; i++) {
-		if (i == count / 2) // some before there is anything on the queue, some after
+		if (i == count / 2) // after half of the requests
 			postReceives(b(), pool, 0, count);
 		ASSERT_EQ(VIP_SUCCESS, VipRecvNotify(b(), &contexts[i], handler));
 	}
@@ -142,7 +142,7 @@ TEST_F(Notify, SeveralOutstandingServeOneDescriptorEachInOrder)
 
 TEST_F(Notify, TheQueuesOfManyVisEachCallTheirOwn)
 {
-	constexpr size_t count = 80; // more than a library may want to spend descriptors on
+	constexpr size_t count = 80; // exceeds the descriptors that a library may reserve for handlers
 	Pool pool(nic, count, 64);
 	std::vector<std::unique_ptr<Vi>> vis;
 	for (size_t i = 0; i < count; i++) {
@@ -166,7 +166,7 @@ TEST_F(Notify, FlushedDescriptorsAreDeliveredToo)
 		ASSERT_EQ(VIP_SUCCESS, recvNotify(b()));
 		ASSERT_EQ(VIP_SUCCESS, recvNotify(a()));
 	}
-	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(a())); // the one side's own, and the other's loss
+	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(a())); // b loses the connection
 	ASSERT_TRUE(calls.reach(4));
 	for (size_t i = 0; i < 4; i++)
 		EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE | VIP_STATUS_DESC_FLUSHED_ERROR),
@@ -188,18 +188,18 @@ TEST_F(Notify, StaysOutstandingWhileTheViIsDisconnectedAndConnectedAnew)
 	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(calls[0].descriptor));
 }
 
-// What stops here also stops programs that are nothing but handlers.
+// A fault here also stops programs that consist of handlers alone.
 TEST_F(Notify, HandlersThatPostAndAskToBeCalledAgainKeepAPingPongGoing)
 {
 	constexpr unsigned rounds = 200;
-	// A receive of each side, and a descriptor for each message: the answer may be here before the
-	// message that it answers is off its queue.
+	// Each side has a receive, and there is a descriptor for each message: the answer may come
+	// before the message that it answers is off its queue.
 	Pool pool(nic, 2 + rounds + 1, 64);
 	Vi *vis[2] = {&a(), &b()};
 	auto work = calls.each([&](const Calls::Call &call) {
 		unsigned side = call.vi == *vis[1];
 		if (call.descriptor != pool.descriptor(side))
-			return; // a send
+			return; // it is a send
 		unsigned next = call.descriptor->CS.ImmediateData + 1;
 		EXPECT_EQ(VIP_SUCCESS, recvNotify(*vis[side]));
 		EXPECT_EQ(VIP_SUCCESS, VipPostRecv(*vis[side], pool.message(side, 64),
@@ -229,7 +229,7 @@ TEST_F(Notify, DescriptorsGoEitherToTheHandlerOrToAThreadThatTakesThemItself)
 	postReceives(b(), pool, 0, count);
 	std::atomic<unsigned> taken{0};
 	std::atomic<bool> stop{false};
-	std::vector<unsigned> times(count, 0); // each slot is written by who got the descriptor
+	std::vector<unsigned> times(count, 0); // the thread that gets the descriptor writes its slot
 	auto note = [&](VIP_DESCRIPTOR *d) {
 		ASSERT_LT(d->CS.ImmediateData, count);
 		times[d->CS.ImmediateData]++;
@@ -366,7 +366,7 @@ TEST_F(Notify, DestroyOfAViWaitsForItsHandlerAndNoneRunsAfterIt)
 	}
 	ASSERT_NO_FATAL_FAILURE(
 		expectWaitsForTheHandler(gate, destroyed, [&] { return VipDestroyVi(vi); }));
-	letTimePass(kQuiet); // a handler that runs now says so
+	letTimePass(kQuiet); // a handler that runs now is noticed
 }
 
 TEST_F(Notify, CloseOfTheNicWaitsForAHandlerAndNoneRunsAfterIt)
@@ -387,10 +387,10 @@ TEST_F(Notify, CloseOfTheNicWaitsForAHandlerAndNoneRunsAfterIt)
 	}
 	ASSERT_NO_FATAL_FAILURE(
 		expectWaitsForTheHandler(gate, closed, [&] { return doomed.close(); }));
-	letTimePass(kQuiet); // a handler that runs now says so
+	letTimePass(kQuiet); // a handler that runs now is noticed
 }
 
-// The one waits for the handler, the handler for all calls on the NIC.
+// One call waits for the handler, and the handler's call waits for all calls on the NIC.
 TEST_F(Notify, HandlerMayCloseTheNicWhileAnotherThreadDestroysItsVi)
 {
 	Nic doomed;
@@ -413,7 +413,7 @@ TEST_F(Notify, HandlerMayCloseTheNicWhileAnotherThreadDestroysItsVi)
 	gate.open();
 	destroys.join();
 	EXPECT_TRUE(destroyed == VIP_SUCCESS ||
-		    destroyed == VIP_INVALID_PARAMETER) // it began when the NIC was closed
+		    destroyed == VIP_INVALID_PARAMETER) // the call began when the NIC was closed
 		<< testing::PrintToString(destroyed);
 	EXPECT_TRUE(calls.reach(1));
 }
@@ -449,7 +449,7 @@ VIP_PEER(closesItsNicAtTheExitOfAHandler)
 	VipSendNotify(vi, nullptr,
 		      [](VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_DESCRIPTOR *) { exit(0); });
 	VipPostSend(vi, pool.message(0, 64), pool.handle());
-	VipRecvWait(vi, VIP_INFINITE, &d); // ends with the NIC
+	VipRecvWait(vi, VIP_INFINITE, &d); // returns when the NIC is closed
 	pause();
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// What the handlers of VipSendNotify, VipRecvNotify and VipCQNotify were told.
+// The calls of the handlers of VipSendNotify, VipRecvNotify and VipCQNotify, with their arguments.
 #pragma once
 
 #include "harness.h"
@@ -16,8 +16,8 @@ class Calls
 	struct Call {
 		VIP_NIC_HANDLE nic;
 		VIP_VI_HANDLE vi;
-		VIP_DESCRIPTOR *descriptor; // NULL: of VipCQNotify
-		bool isReceive;             // of VipCQNotify
+		VIP_DESCRIPTOR *descriptor; // NULL for VipCQNotify
+		bool isReceive;             // for VipCQNotify only
 		std::thread::id thread;
 	};
 	using Work = std::function<void(const Call &)>;
@@ -32,14 +32,14 @@ class Calls
 	      private:
 		Calls &calls_;
 	};
-	// Done by each handler, before the call counts, for as long as the result lives: handlers are
-	// called until the VI is gone, which is later than what the test's own block has.
+	// Each handler does this work before the call counts, as long as the result lives. Handlers are
+	// called until the VI is gone, when the variables that the work uses may be gone.
 	[[nodiscard]] Working each(Work work)
 	{
 		return {*this, std::move(work)};
 	}
 
-	// The context is the Calls that the call belongs to.
+	// `context` is the Calls object to which the call belongs.
 	static void ofVi(VIP_PVOID context, VIP_NIC_HANDLE nic, VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d)
 	{
 		static_cast<Calls *>(context)->add(
@@ -72,7 +72,8 @@ class Calls
 	void add(const Call &call)
 	{
 		{
-			std::shared_lock<std::shared_mutex> working(working_); // no one at a time of ours
+			// Several handlers may work at a time.
+			std::shared_lock<std::shared_mutex> working(working_);
 			if (work_)
 				work_(call);
 		}
@@ -92,7 +93,7 @@ class Calls
 	std::vector<Call> calls_;
 };
 
-// A thread arrives, another one lets it go on.
+// A thread waits here until another thread opens the gate.
 class Gate
 {
       public:
@@ -123,10 +124,10 @@ class Gate
 	bool arrived_ = false, open_ = false;
 };
 
-constexpr VIP_ULONG kQuiet = 150; // how long nothing has to happen where nothing shall
+constexpr VIP_ULONG kQuiet = 150; // the time in which no handler may run
 
-// Destroys what a handler is about that arrives at the gate: that waits for the handler. `over` when
-// it is destroyed.
+// Destroys the object of a handler that waits at the gate. `destroy` has to wait for that handler. `over`
+// is true when it has returned.
 template <typename Destroy>
 void expectWaitsForTheHandler(Gate &gate, std::atomic<bool> &over, Destroy destroy)
 {

@@ -31,7 +31,7 @@ class NotifyCq : public NicTest
 	{
 		return VipCQNotify(cq, &calls, Calls::ofCq);
 	}
-	// The VI is idle: done at once, flushed.
+	// The VI is idle, so the send is done at once, flushed.
 	void flushSend(size_t slot)
 	{
 		ASSERT_EQ(VIP_SUCCESS, VipPostSend(vi, pool->message(slot, 64), pool->handle()));
@@ -114,7 +114,7 @@ TEST_F(NotifyCq, SeveralOutstandingServeOneEntryEachInOrder)
 	ASSERT_TRUE(calls.reach(count));
 	for (size_t i = 0; i < count; i++)
 		EXPECT_EQ(static_cast<int>(i), order[i]);
-	for (size_t i = 0; i < 3; i++) { // the others are for who asks
+	for (size_t i = 0; i < 3; i++) { // VipCQDone gets the other completions
 		VIP_VI_HANDLE named;
 		VIP_BOOLEAN receive;
 		EXPECT_EQ(VIP_SUCCESS, VipCQDone(cq, &named, &receive));
@@ -187,7 +187,7 @@ TEST_F(NotifyCq, DestroyOfAViWaitsForAHandlerThatIsAboutIt)
 	flushSend(1);
 	ASSERT_NO_FATAL_FAILURE(
 		expectWaitsForTheHandler(gate, destroyed, [&] { return VipDestroyVi(vi); }));
-	letTimePass(kQuiet); // a handler that runs now says so
+	letTimePass(kQuiet); // a handler that runs now is noticed
 }
 
 TEST_F(NotifyCq, DestroyOfTheCqWaitsForItsHandler)
@@ -210,7 +210,7 @@ TEST_F(NotifyCq, HandlerMayDestroyItsViAndItsCq)
 {
 	std::atomic<bool> posted{false};
 	auto work = calls.each([&](const Calls::Call &call) {
-		while (!posted) // both, while there is a VI
+		while (!posted) // both calls run while the VI exists
 			std::this_thread::yield();
 		EXPECT_EQ(VIP_SUCCESS, VipDestroyVi(call.vi));
 		EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The peer is another process, and it goes away.
+// The peer is another process, and it ends.
 #include "harness.h"
 
 using namespace harness;
@@ -8,10 +8,11 @@ namespace
 {
 
 constexpr unsigned kReceives = 4;
-constexpr VIP_ULONG kSoon = 5000; // ms; it is much sooner where nothing else runs
+constexpr VIP_ULONG kSoon = 5000; // ms; without other load it is much sooner
 constexpr VIP_UINT32 kFlushed = VIP_STATUS_OP_RECEIVE | VIP_STATUS_DESC_FLUSHED_ERROR;
 
-// Accepts, and then ends as it is told. Nothing here is released: that is the point of it.
+// Accepts a connection, and then ends in the way that the test orders. It does not release
+// anything, because the test is about that.
 VIP_PEER(leavingServer)
 {
 	static VIP_NIC_HANDLE nic;
@@ -151,8 +152,8 @@ TEST_F(PeerLoss, SendsAfterThePeerWasKilledFailAndDoNotHang)
 	ASSERT_EQ(VIP_SUCCESS, VipPostSend(*vi, pool->message(kReceives, 64), pool->handle()));
 	Stopwatch watch;
 	ASSERT_EQ(pool->descriptor(kReceives), takeSend(*vi));
-	// Whether the loss was known when it was posted decides between the two; the killed peer
-	// had no receive posted, which may have been noticed as well.
+	// The error depends on whether the loss was known when the send was posted. The killed peer
+	// had no receive posted, and that may have been noticed, too.
 	VIP_UINT32 error = errorOf(pool->descriptor(kReceives));
 	EXPECT_TRUE(error == VIP_STATUS_DESC_FLUSHED_ERROR || error == VIP_STATUS_TRANSPORT_ERROR ||
 		    error == VIP_STATUS_REMOTE_DESC_ERROR)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Connecting equals: each end asks for the other one, and whoever asks for another is not taken.
+// Peer-to-peer connections: each end requests the other one. An end that requests another peer is
+// not connected.
 #include "peer_to_peer.h"
 
 #include <memory>
@@ -51,7 +52,7 @@ TEST_F(PeerToPeer, DoneTellsNotDoneUntilTheOtherAsksAndThenTheOutcome)
 		EXPECT_EQ(VIP_NOT_DONE, outcomeSoFar(one));
 		EXPECT_EQ(VIP_STATE_CONNECT_PENDING, one.state());
 		ASSERT_EQ(VIP_SUCCESS, ask(two, other, own));
-		// Without a pause, as programs ask.
+		// No pause comes before it, as in programs.
 		for (Vi *vi : {&one, &two}) {
 			VIP_RETURN result;
 			Stopwatch watch;
@@ -65,7 +66,8 @@ TEST_F(PeerToPeer, DoneTellsNotDoneUntilTheOtherAsksAndThenTheOutcome)
 	});
 }
 
-// Asks when it is told to, and sends the last character of its own name over the connection.
+// Requests when the test orders it, and sends the last character of its own name over the
+// connection.
 VIP_PEER(equal)
 {
 	Nic nic;
@@ -100,7 +102,7 @@ TEST_F(PeerToPeer, ProcessesConnectInEitherOrderOfTheirCalls)
 			if (first) {
 				ASSERT_EQ(VIP_SUCCESS, askNow());
 			}
-			letTimePass(first ? 100 : 0); // some looks in vain
+			letTimePass(first ? 100 : 0); // the first end looks in vain for some time
 			peer.channel.put("ask");
 			peer.channel.expect("asked");
 			letTimePass(first ? 0 : 100);
@@ -118,13 +120,13 @@ TEST_F(PeerToPeer, ProcessesConnectInEitherOrderOfTheirCalls)
 
 constexpr unsigned kMany = 12;
 
-// One name of many; every second pair has the lesser one here.
+// Returns one of many names. In every second pair the name here is the lesser one.
 std::string nameOf(const std::string &base, unsigned pair, bool here)
 {
 	return base + "." + std::to_string(pair) + ((pair % 2 == 0) == here ? "a" : "b");
 }
 
-// Asks for all, last ones first, and sends each number over its connection.
+// Requests all connections, the last ones first, and sends each number over its connection.
 VIP_PEER(manyEquals)
 {
 	Nic nic;
@@ -174,7 +176,7 @@ TEST_F(PeerToPeer, ManyConnectionsBetweenTwoProcessesAtOnce)
 TEST_F(PeerToPeer, OneNameHasAConnectionWithEachOfSeveral)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
-		Nic second; // as another process of this host would have it
+		Nic second; // a second handle, as another process of this host would have
 		ASSERT_TRUE(second.opened());
 		Vi one(nic), two(nic), toOne(nic), toTwo(second);
 		ASSERT_EQ(VIP_SUCCESS, ask(toOne, own, other + "1"));
@@ -196,7 +198,7 @@ TEST_F(PeerToPeer, NamesOfEveryLength)
 	for (size_t length : {size_t{0}, size_t{1}, most - 1}) {
 		SCOPED_TRACE(length);
 		Vi one(nic), two(nic);
-		// One is the beginning of the other.
+		// One name is the beginning of the other.
 		ASSERT_EQ(VIP_SUCCESS, ask(one, id.substr(0, length), id));
 		ASSERT_NO_FATAL_FAILURE(expectMeeting(one, id.substr(0, length), two, id));
 	}
@@ -291,7 +293,7 @@ TEST_F(PeerToPeer, ManyThatWaitDoNotHoldUpOthers)
 	std::vector<std::unique_ptr<Vi>> waiting;
 	Vi lost(nic);
 	Address local(nic.address(), "a"), nowhere(hostThatIsNotThere(), "b");
-	VipConnectPeerRequest(lost, local.get(), nowhere.get(), VIP_INFINITE); // comes to nothing
+	VipConnectPeerRequest(lost, local.get(), nowhere.get(), VIP_INFINITE); // does not succeed
 	for (unsigned i = 0; i < 8; i++) {
 		Names names;
 		waiting.push_back(std::make_unique<Vi>(nic));
@@ -307,7 +309,7 @@ TEST_F(PeerToPeer, ManyThatWaitDoNotHoldUpOthers)
 		EXPECT_EQ(VIP_NOT_DONE, outcomeSoFar(*vi));
 }
 
-// ---- those who ask and those who wait for anybody ----
+// ---- requests to a peer, and VipConnectWait ----
 
 TEST_F(PeerToPeer, WaitNeverTakesARequestBetweenEquals)
 {
@@ -330,7 +332,7 @@ TEST_F(PeerToPeer, RequestNeverConnectsToOneThatAsksForAnother)
 		ASSERT_EQ(VIP_SUCCESS, ask(equal, own, other));
 		EXPECT_EQ(VIP_NO_MATCH, requestTo(client, own, kPatience));
 		EXPECT_EQ(VIP_NOT_DONE, outcomeSoFar(equal));
-		// Not even when it calls itself what the other one asks for.
+		// It is not connected even if its own name is the name that the other end requests.
 		Address local(nic.address(), other), remote(nic.address(), own);
 		VIP_VI_ATTRIBUTES attributes;
 		EXPECT_EQ(VIP_NO_MATCH, VipConnectRequest(client, local.get(), remote.get(),
@@ -357,14 +359,14 @@ TEST_F(PeerToPeer, WaiterAndEqualOfTheSameNameGetEachItsOwn)
 	});
 }
 
-// Waits for anybody under a name, and accepts who comes.
+// Waits under a name for any client, and accepts it.
 VIP_PEER(waiterForAnybody)
 {
 	Nic nic;
 	ASSERT_TRUE(nic.opened());
 	std::string name = test.get();
 	VIP_CONN_HANDLE connection;
-	EXPECT_EQ(VIP_TIMEOUT, waitOn(nic, name, 50, &connection)); // whatever is set up lazily
+	EXPECT_EQ(VIP_TIMEOUT, waitOn(nic, name, 50, &connection)); // may set up things
 	Vi vi(nic);
 	test.put("ready");
 	EXPECT_TRUE(serve(vi, name));
@@ -375,9 +377,9 @@ VIP_PEER(waiterForAnybody)
 TEST_F(PeerToPeer, WaiterOfAnotherProcessAndEqualOfTheSameNameGetEachItsOwn)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
-		// Whichever of the two comes first.
+		// Either of the two may come first.
 		for (bool waiterFirst : {false, true}) {
-			Peer equal("equal"), waiter("waiterForAnybody"); // of one host
+			Peer equal("equal"), waiter("waiterForAnybody"); // both on one host
 			begin(equal, own, other, "ready");
 			auto equalAsks = [&] {
 				equal.channel.put("ask");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// What the tests of connections between equals share.
+// Declarations that the tests of peer-to-peer connections share.
 #pragma once
 
 #include "harness.h"
@@ -12,7 +12,7 @@ namespace equals
 
 using namespace harness;
 
-// Two names that nobody else has, of which the first is the lesser.
+// Two fresh names. The first is the lesser.
 struct Names {
 	std::string own, other;
 	Names() : own(freshDiscriminator()), other(own)
@@ -22,7 +22,7 @@ struct Names {
 	}
 };
 
-// The other one is on the host with that address; "" is the NIC's own.
+// `host` is the address of the other end's host; "" is the NIC's own.
 inline VIP_RETURN ask(Vi &vi, const std::string &own, const std::string &other,
 		      VIP_ULONG timeout = kPatience, const std::string &host = "")
 {
@@ -43,7 +43,7 @@ inline VIP_RETURN outcomeSoFar(Vi &vi)
 	return VipConnectPeerDone(vi, &attributes);
 }
 
-// Tells a peer what it is called and whom to ask for, and waits until it says the word.
+// Sends a peer its own name and the name to request, and waits until the peer sends the word.
 inline void begin(Peer &peer, const std::string &own, const std::string &other,
 		  const std::string &word)
 {
@@ -52,7 +52,8 @@ inline void begin(Peer &peer, const std::string &own, const std::string &other,
 	peer.channel.expect(word);
 }
 
-// One message each way proves which two VIs are connected. Posts and collects its own receives.
+// Sends a message each way, which proves that these two VIs are connected. Posts and collects its
+// own receives.
 inline void expectTalk(Vi &one, Vi &other, VIP_UINT32 value)
 {
 	Pool here(one.nic(), 2, 64), there(other.nic(), 2, 64);
@@ -81,7 +82,7 @@ class EqualsTest : public NicTest
 	{
 		pool.reset();
 	}
-	// The one has asked for the other, which asks for it now: both are told `wanted`.
+	// `one` has requested `other`, which requests `one` now. The outcome of both is `wanted`.
 	static void expectMeeting(Vi &one, const std::string &itsName, Vi &other,
 				  const std::string &othersName, VIP_RETURN wanted = VIP_SUCCESS)
 	{
@@ -95,7 +96,7 @@ class EqualsTest : public NicTest
 		ASSERT_EQ(VIP_SUCCESS, ask(one, names.own, names.other));
 		ASSERT_NO_FATAL_FAILURE(expectMeeting(one, names.own, other, names.other));
 	}
-	// Idle, with the receive from before still posted, and good for a connection that uses it.
+	// The VI is idle, its receive is still posted, and a connection can use it.
 	void expectAsBefore(Vi &vi, VIP_DESCRIPTOR *receive)
 	{
 		EXPECT_EQ(VIP_STATE_IDLE, vi.state());
@@ -120,7 +121,7 @@ class EqualsTest : public NicTest
 		EXPECT_EQ(VIP_SUCCESS, VipPostRecv(vi, d, pool->handle()));
 		return d;
 	}
-	// Runs the body for an end with the lesser name and for one with the greater.
+	// Runs the body for an end with the lesser name, and for an end with the greater name.
 	template <typename Body> void eitherWay(Body body)
 	{
 		for (bool swapped : {false, true}) {
@@ -131,7 +132,7 @@ class EqualsTest : public NicTest
 			ASSERT_NO_FATAL_FAILURE(body(names.own, names.other));
 		}
 	}
-	// Of a network for documentation.
+	// The address is of a network for documentation.
 	std::string hostThatIsNotThere() const
 	{
 		return hostAddress(nic, {"\xC0\0\2\1", 4});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Requests between equals that come to nothing, or are ended: by time, by what does not fit, by
-// calls, by the loss of the other end; and what is told of them.
+// Peer-to-peer requests that do not succeed or are ended: by a timeout, by attributes that do not
+// fit, by calls, by the loss of the other end; and the results that the ends get.
 #include "peer_to_peer.h"
 
 #include <memory>
@@ -13,12 +13,12 @@ namespace
 class PeerToPeerEnd : public EqualsTest
 {
       protected:
-	// A thread waits for the outcome, and `end` is called: the wait is over with that result.
+	// While a thread waits for the outcome, `end` is called. The wait returns with that result.
 	template <typename End> void expectEndsTheWait(Vi &vi, VIP_RETURN wanted, End end)
 	{
 		VIP_RETURN waited = VIP_NOT_DONE;
 		Thread waiter([&] { waited = outcome(vi); });
-		letTimePass(20); // most of all while it sleeps
+		letTimePass(20); // the thread is probably asleep
 		ASSERT_EQ(VIP_SUCCESS, end());
 		waiter.join();
 		EXPECT_EQ(wanted, waited);
@@ -72,7 +72,7 @@ TEST_F(PeerToPeerEnd, BothFormsOfInfiniteWaitUntilTheOtherAsks)
 		for (VIP_ULONG forever : {VIP_ULONG{0xFFFFFFFF}, ~VIP_ULONG{0}}) {
 			Vi one(nic), two(nic);
 			ASSERT_EQ(VIP_SUCCESS, ask(one, own, other, forever));
-			// Longer than a client looks for a server.
+			// A client does not look for a server this long.
 			letTimePass(forever == 0xFFFFFFFF ? 2500 : 100);
 			EXPECT_EQ(VIP_NOT_DONE, outcomeSoFar(one));
 			ASSERT_NO_FATAL_FAILURE(expectMeeting(one, own, two, other));
@@ -92,7 +92,8 @@ TEST_F(PeerToPeerEnd, TimeoutThatRacesWithSuccessLeavesBothEndsInOrder)
 			for (auto [vi, result, others] : {std::make_tuple(&one, first, second),
 							  std::make_tuple(&two, second, first)}) {
 				if (result == VIP_SUCCESS) {
-					// Connected with one whose time was over a moment before.
+					// The timeout of the other end came just before the
+					// connection.
 					EXPECT_TRUE(vi->becomes(others == VIP_SUCCESS
 									? VIP_STATE_CONNECTED
 									: VIP_STATE_ERROR));
@@ -115,8 +116,8 @@ TEST_F(PeerToPeerEnd, HostThatIsNotThereIsNotReachableOrATimeout)
 		Vi vi(nic);
 		Address local(nic.address(), own), remote(hostThatIsNotThere(), other);
 		Stopwatch watch;
-		// That there is no way may be known at once, later or never; to a NIC whose network
-		// ends at this machine it is at once.
+		// A NIC may learn at once, later or never that no route leads there. The loopback
+		// NIC knows at once.
 		constexpr VIP_ULONG timeout = 4000;
 		VIP_RETURN result = VipConnectPeerRequest(vi, local.get(), remote.get(), timeout);
 		EXPECT_LT(watch.ms(), timeout * 0.9) << "it does not block";
@@ -147,7 +148,7 @@ TEST_F(PeerToPeerEnd, AnotherMaxTransferSizeIsARejectOnBothEndsWithReceivesStill
 
 TEST_F(PeerToPeerEnd, AnotherReliabilityLevelIsARejectOnBothEnds)
 {
-	// There are no VIs of a level that the NIC does not have, and nothing to mismatch.
+	// If the NIC lacks a level there is no VI of it, and nothing can mismatch.
 	atEach(nic, {VIP_SERVICE_UNRELIABLE, VIP_SERVICE_RELIABLE_RECEPTION},
 	       [&](VIP_RELIABILITY_LEVEL level) {
 		       eitherWay([&](const std::string &own, const std::string &other) {
@@ -215,7 +216,7 @@ TEST_F(PeerToPeerEnd, WithoutARequestThereIsNoOutcome)
 	EXPECT_EQ(VIP_INVALID_STATE, outcome(vi));
 	Pair pair(nic);
 	ASSERT_TRUE(pair.connected);
-	for (Vi *end : {&pair.a, &pair.b}) { // by a request of another kind
+	for (Vi *end : {&pair.a, &pair.b}) { // connected by a request of another kind
 		EXPECT_EQ(VIP_INVALID_STATE, outcomeSoFar(*end));
 		EXPECT_EQ(VIP_INVALID_STATE, outcome(*end));
 	}
@@ -325,7 +326,7 @@ TEST_F(PeerToPeerEnd, EachOfSeveralThreadsThatWaitIsTold)
 
 // ---- the other end goes away ----
 
-// Asks for ever.
+// Requests without a time limit.
 VIP_PEER(equalForEver)
 {
 	Nic nic;
@@ -339,7 +340,8 @@ VIP_PEER(equalForEver)
 	test.expect("never");
 }
 
-// Asks for as long as it is told, tells the outcome, and sends a message if it is connected.
+// Requests with the timeout that the test sends, and reports the result. Sends a message if it is
+// connected.
 VIP_PEER(successor)
 {
 	Nic nic;
@@ -361,7 +363,7 @@ VIP_PEER(successor)
 	test.expect("received");
 }
 
-// Does not ask yet. On the host of the one that it succeeds.
+// Starts a successor on the host of the peer that it succeeds. It does not request yet.
 std::unique_ptr<Peer> successorOf(const std::string &own, const std::string &other)
 {
 	auto peer = std::make_unique<Peer>("successor");
@@ -404,7 +406,7 @@ TEST_F(PeerToPeerEnd, OneThatIsKilledJustWhenTheyMeetLeavesTheOtherEndInOrder)
 			ASSERT_EQ(VIP_SUCCESS,
 				  ask(vi, own, other, kPatience, peer.channel.host()));
 			peer.kill();
-			// Nobody knows how far they were.
+			// How far the connection was is unknown.
 			successor->channel.put("1000");
 			bool connected = successor->channel.get() == "connected";
 			EXPECT_EQ(VIP_SUCCESS, outcome(vi));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Connections between VIs, and the second process.
+// Connecting VIs, and the second process.
 #include "harness.h"
 
 #include "runner/remote.h"
@@ -291,7 +291,7 @@ Peer::Peer(const char *role) : channel(startPeer(role, &pid_))
 
 void Peer::finish()
 {
-	bool ended = channel.drained(kPatience); // the peer's end closes when it exits
+	bool ended = channel.drained(kPatience); // the peer's end is closed when its process ends
 	EXPECT_TRUE(ended) << "the peer did not end";
 	if (!ended) {
 		kill();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// RDMA reads: what arrives, in which order with other sends, and what the peer sees of it.
+// RDMA reads: their data, their order with other sends, and what the peer notices.
 #include "rdma_read.h"
 
 #include <cstring>
@@ -51,7 +51,7 @@ void RdmaRead::expectRefused(Vi &a, Vi &b, Pool &pool, VIP_DESCRIPTOR *d)
 	EXPECT_TRUE(untouched(pool.buffer(0), 64));
 	EXPECT_TRUE(a.becomes(VIP_STATE_ERROR)) << "initiator";
 	EXPECT_TRUE(b.becomes(VIP_STATE_ERROR)) << "target";
-	// The target is told what was refused where that can be known.
+	// The target gets an error for the refused read if the NIC can know it.
 	ASSERT_TRUE(nic.errors.reaches(b, 1));
 	VIP_ERROR_CODE code = nic.errors.first(b).ErrorCode;
 	EXPECT_TRUE(code == VIP_ERROR_RDMAR_PROT || code == VIP_ERROR_CONN_LOST) << code;
@@ -64,7 +64,7 @@ using namespace harness;
 namespace
 {
 
-// How long to look for something that must not come, in ms.
+// The time in ms to look for something that must not come.
 constexpr VIP_ULONG kQuiet = 200;
 
 TEST_F(RdmaRead, BringsEverySizeIntact)
@@ -95,7 +95,7 @@ TEST_F(RdmaRead, OfNothingIsDoneWithAndWithoutASegment)
 		setSegment(d, 1, reinterpret_cast<void *>(0x13), 0, 0xDEADBEEF);
 		ASSERT_NO_FATAL_FAILURE(expectDone(on.a, pool, d));
 		d = pool.read(0, 0, on.source.data(), on.source.handle());
-		d->CS.SegCount = 1; // the address segment alone
+		d->CS.SegCount = 1; // the address segment only
 		ASSERT_NO_FATAL_FAILURE(expectDone(on.a, pool, d));
 		EXPECT_TRUE(untouched(pool.buffer(0), 64));
 		EXPECT_EQ(VIP_STATE_CONNECTED, on.b.state());
@@ -154,7 +154,7 @@ TEST_F(RdmaRead, UpToTheLastByteOfTheRegion)
 	});
 }
 
-// Tells where its memory is and makes no call until the reader is done.
+// Sends the place of its memory and makes no call until the reader is done.
 VIP_PEER(ownerOfMemory)
 {
 	Nic nic;
@@ -214,8 +214,8 @@ TEST_F(RdmaRead, UsesUpNoReceiveOfThePeer)
 	});
 }
 
-// Immediate data has no meaning in a read: the bit is ignored or the descriptor malformed, and
-// either way nothing of it reaches the peer.
+// Immediate data has no meaning in a read. The bit is ignored or the descriptor is malformed. In
+// both cases the peer gets nothing.
 TEST_F(RdmaRead, WithImmediateDataTellsThePeerNothing)
 {
 	each([&](const Reading &on) {
@@ -231,8 +231,8 @@ TEST_F(RdmaRead, WithImmediateDataTellsThePeerNothing)
 		} else {
 			EXPECT_TRUE(painted(pool.buffer(0), 64, 1));
 		}
-		// What ends the connection, if anything does, flushes the receive; nothing fills
-		// it.
+		// The end of the connection, if it ends, flushes the receive. Nothing completes it
+		// otherwise.
 		if (VipRecvWait(on.b, kQuiet, &d) != VIP_TIMEOUT) {
 			EXPECT_NE(0U, errorOf(out));
 			EXPECT_EQ(VIP_UINT32{VIP_STATUS_DESC_FLUSHED_ERROR}, errorOf(in));
@@ -313,7 +313,7 @@ TEST_F(RdmaRead, InBothDirectionsAtOnce)
 	});
 }
 
-// What is sent with VIP_CONTROL_QFENCE may be what the reads before it bring.
+// The data of a send with VIP_CONTROL_QFENCE may be the result of the reads before it.
 TEST_F(RdmaRead, FencedSendStartsWhenTheReadsBeforeItAreDone)
 {
 	each([&](const Reading &on) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// What the tests of RDMA reads share: two connected VIs and memory to read, at each level that has
-// RDMA reads, and what is to be expected of a level that has none.
+// Declarations that the tests of RDMA reads share: two connected VIs and memory to read, at each
+// level that has RDMA reads; and the expectations for a level without RDMA reads.
 #pragma once
 
 #include "harness.h"
@@ -10,7 +10,7 @@
 namespace harness
 {
 
-// a reads from memory of b. Both VIs allow their peer to read and to write.
+// `a` reads from memory of `b`. Both VIs allow their peer to read and to write.
 struct Reading {
 	Vi &a, &b;
 	Region &source; // for reading and writing, painted with 1
@@ -37,11 +37,11 @@ class RdmaRead : public NicTest
 		return attributes;
 	}
 
-	// A level without RDMA reads: nobody can allow them, and none can be posted.
+	// A level without RDMA reads: they cannot be enabled and cannot be posted.
 	void expectNoReads(VIP_RELIABILITY_LEVEL level);
 	// Runs the body at each reliable level that has RDMA reads, on a connection of its own.
 	void each(const std::function<void(const Reading &)> &body);
-	// The read is refused: its status says so, nothing has come into the pool's first buffer,
+	// The read is refused: its status says so, no data has come into the pool's first buffer,
 	// and the connection is broken at both ends.
 	void expectRefused(Vi &a, Vi &b, Pool &pool, VIP_DESCRIPTOR *d);
 	void expectDone(Vi &a, Pool &pool, VIP_DESCRIPTOR *d)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// RDMA reads: what is refused, to whom, and what a refusal leaves untouched.
+// RDMA reads that are refused: the reasons, the errors at both ends, and that no memory is changed.
 #include "rdma_read.h"
 
 #include <sys/mman.h>
@@ -81,7 +81,7 @@ TEST_F(RdmaRead, OfAViWithoutEnableRdmaReadIsRefused)
 
 TEST_F(RdmaRead, ByAViWithoutEnableRdmaReadIsFine)
 {
-	// The attribute says what the peer may do here, not what this VI may do there.
+	// The attribute allows the peer to read here. It does not allow this VI to read there.
 	each([&](const Reading &on) {
 		Pool pool(nic, 1, 64);
 		Vi initiator(nic, readable(on.level, VIP_FALSE)), open(nic, readable(on.level));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// RDMA writes: where the data goes, what the target sees of it, and what the target refuses.
+// RDMA writes: the place of the data, what the target notices, and what the target refuses.
 #include "harness.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ VIP_VI_ATTRIBUTES writable(VIP_BOOLEAN enable = VIP_TRUE, VIP_PROTECTION_HANDLE 
 	return attributes;
 }
 
-// a writes into memory of b.
+// `a` writes into memory of `b`.
 class RdmaWrite : public PairTest
 {
       protected:
@@ -145,7 +145,7 @@ TEST_F(RdmaWrite, WithImmediateDataOneReceiveIsUsedUpAndItsBufferUntouched)
 	Pool pool(nic, 2, 4096);
 	for (VIP_UINT32 size : {1U, 64U, 4096U}) {
 		VIP_DESCRIPTOR *in =
-			pool.message(1, 16); // shorter than the write: its segments play no part
+			pool.message(1, 16); // shorter than the write: its segments do not matter
 		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), in, pool.handle()));
 		paint(pool.buffer(0), size, size);
 		VIP_DESCRIPTOR *out = pool.write(0, size, target().data(), target().handle());
@@ -181,7 +181,7 @@ TEST_F(RdmaWrite, OfLengthZeroWithImmediateData)
 	Pool pool(nic, 2, 64);
 	VIP_DESCRIPTOR *in = pool.message(1, 64),
 		       *out = pool.write(0, 0, target().data(), target().handle());
-	out->CS.SegCount = 1; // the address segment alone
+	out->CS.SegCount = 1; // the address segment only
 	in->CS.Length = 99;
 	setImmediate(out, 7);
 	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), in, pool.handle()));
@@ -296,7 +296,7 @@ TEST_F(RdmaWrite, ToAViWithoutEnableRdmaWriteIsRefused)
 
 TEST_F(RdmaWrite, FromAViWithoutEnableRdmaWriteIsFine)
 {
-	// The attribute says what the peer may do here, not what this VI may do there.
+	// The attribute allows the peer to write here. It does not allow this VI to write there.
 	Pool pool(nic, 1, 64);
 	Vi initiator(nic, writable(VIP_FALSE)), open(nic, writable());
 	ASSERT_TRUE(harness::connect(open, initiator));

@@ -15,10 +15,10 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TABLE = os.path.join(HERE, "requirements.txt")
-LEVELS = ["early", "functional", "full", "addition"]  # the last one is none of VIA's
+LEVELS = ["early", "functional", "full", "addition"]  # the last one is not a level of VIA
 IDENTIFIERS = ["EarlyAdopter", "Functional", "Full", "Addition"]
 TITLES = ["early adopter", "functional", "full", "addition"]
-AT_LEAST = {"early": 34, "functional": 134, "full": 156}  # tests, each level with those before
+AT_LEAST = {"early": 34, "functional": 134, "full": 156}  # tests of each level and those before it
 BEGIN, END = "<!-- written by a program from here -->", "<!-- to here -->"
 
 FUNCTION = re.compile(r"(Vip\w+) (\w+)$")
@@ -93,7 +93,8 @@ class Table:
         return self.tests[name]
 
     def tests_of(self, level):
-        """Those of the level and of the levels before; an addition's alone."""
+        """Returns the tests of the level and of the levels before it. For an addition it returns only
+        its own."""
         return [r.test for r in self.tests.values() if included(r.level, level)]
 
     def functions_of(self, level):
@@ -151,7 +152,7 @@ def document(table):
 
 
 def write_document(text, path, check):
-    """Puts the text between the marks in the file, or sees whether it is there."""
+    """Puts the text between the marks in the file, or checks that it is there."""
     with open(path, encoding="utf-8") as file:
         old = file.read()
     if old.count(BEGIN) != 1 or old.count(END) != 1:
@@ -168,7 +169,7 @@ def write_document(text, path, check):
 
 
 def listed(program):
-    """The tests of the program, without prefixes and parameters."""
+    """Returns the tests of the program, without prefixes and parameters."""
     output = subprocess.run(
         [program, "--gtest_list_tests"], check=True, stdout=subprocess.PIPE, universal_newlines=True
     ).stdout
@@ -198,7 +199,7 @@ def check_tests(table, program):
 
 
 def run(read, source, document, check_tests, programs):
-    """What both tables are asked for; `programs` are as many as their tests are in."""
+    """The command line of both tables. The tests are in that many `programs`."""
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("source").add_argument("output")

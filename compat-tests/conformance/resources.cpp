@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// As many VIs as a server has, and connections made and ended as often as one does in a day:
-// everything works, and nothing is left behind.
+// Many VIs at a time, and many connections in a row, as a server has them: everything works, and
+// nothing remains allocated.
 #include "harness.h"
 #include "time_limit.h"
 
@@ -19,7 +19,7 @@ using namespace harness;
 namespace
 {
 
-// A program of a thousand connections asks for the file descriptors that they may take.
+// A program with a thousand connections raises its limit of file descriptors.
 void raiseFileLimit()
 {
 	rlimit limit;
@@ -29,10 +29,10 @@ void raiseFileLimit()
 	}
 }
 
-// What the process and the NIC have now.
+// The resources of the process and the NIC at one time.
 struct Census {
 	long files = 0, heap = 0, mappings = 0;
-	std::map<std::string, long> objects; // of the RDMA device, of all processes: "qp", "cm_id"
+	std::map<std::string, long> objects; // of the RDMA device and all processes: "qp", "cm_id"
 
 	explicit Census(Nic &nic)
 	{
@@ -53,7 +53,7 @@ struct Census {
 	}
 
       private:
-	// "0: rxe0: pd 2 cq 3 qp 4 cm_id 5 mr 1 ctx 1 srq 0"
+	// A line is "0: rxe0: pd 2 cq 3 qp 4 cm_id 5 mr 1 ctx 1 srq 0".
 	void askTheKernel(const char *device)
 	{
 		FILE *answer = popen("rdma resource show", "r");
@@ -83,15 +83,15 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = false;
 #endif
 
-// `heap`: bytes of tables that have grown, and are kept for the next.
+// `heap`: bytes by which tables may have grown; the library keeps them.
 void expectNoMore(const Census &before, const Census &now, long heap)
 {
 	EXPECT_LE(now.files, before.files);
 	for (auto [what, count] : before.objects)
 		EXPECT_LE(now.objects.at(what), count) << what;
-	if (kSanitized) // its memory comes and goes as it likes, and it finds leaks itself
+	if (kSanitized) // a sanitizer keeps memory for itself, and finds leaks by itself
 		return;
-	EXPECT_LE(now.mappings, before.mappings + 8); // threads' stacks are kept, too
+	EXPECT_LE(now.mappings, before.mappings + 8); // the C library keeps stacks of threads
 	EXPECT_LE(now.heap, before.heap + heap);
 }
 
@@ -109,7 +109,7 @@ constexpr size_t kVis = 1000;
 
 struct Meeting {
 	std::vector<std::unique_ptr<Vi>> vis;
-	Pool &pool; // with a receive and a send for each
+	Pool &pool; // has a receive and a send for each VI
 
 	Meeting(Nic &nic, VIP_CQ_HANDLE cq, Pool &memory) : pool(memory)
 	{
@@ -154,9 +154,9 @@ struct Meeting {
 };
 
 constexpr unsigned kAsked = 1, kAnswered = 2;
-constexpr VIP_ULONG kOneTurn = 1000 * kSecondsPerTest; // of all of them, at the other end
+constexpr VIP_ULONG kOneTurn = 1000 * kSecondsPerTest; // for one pass over all VIs, at the other end
 
-// Accepts kVis connections, answers each one's message, and sees them end.
+// Accepts kVis connections, answers a message on each, and waits for their ends.
 VIP_PEER(serveAThousand)
 {
 	raiseFileLimit();
@@ -209,7 +209,7 @@ TEST_P(AThousandVis, ConnectTalkAndClose)
 	if (!strcmp(GetParam(), "on one CQ")) {
 		ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 2 * kVis, &cq));
 	}
-	Meeting(nic, cq, pool); // a library may keep memory of theirs for the next ones
+	Meeting(nic, cq, pool); // a library may keep memory of these VIs for the next ones
 	Census before(nic);
 	{
 		std::string discriminator = freshDiscriminator();
@@ -225,7 +225,7 @@ TEST_P(AThousandVis, ConnectTalkAndClose)
 				<< i;
 			meeting.postReceive(i);
 		}
-		// Those that were first are still there when the last one is.
+		// The first connections still exist when the last one is made.
 		for (size_t i = 0; i < kVis; i++)
 			meeting.postSend(i, kAsked);
 		for (size_t i = 0; i < kVis; i++) {
@@ -257,9 +257,11 @@ INSTANTIATE_TEST_SUITE_P(With, AThousandVis,
 
 struct Course {
 	const char *name;
-	bool newVis;	   // for each connection; else the same two all the time
-	bool requesterEnds; // and who waits sees that it has ended; else the other way round
-	bool atOnce;	    // when it has got its message; else when both sides have all they wait for
+	bool newVis;	   // a new VI for each connection; otherwise the same two VIs
+	// The requester disconnects, and the server notices; otherwise the other way round.
+	bool requesterEnds;
+	// It ends when that side has its message; otherwise when both sides have theirs.
+	bool atOnce;
 };
 
 void PrintTo(const Course &course, std::ostream *out)
@@ -281,7 +283,7 @@ struct End {
 		}
 		EXPECT_EQ(VIP_SUCCESS, VipPostRecv(*vi, pool.message(0, 64), pool.handle()));
 	}
-	// The peer may end the connection when it has the message, before we are told.
+	// The peer may end the connection when it has the message, before our send is done.
 	void talk(bool peerEndsAtOnce)
 	{
 		EXPECT_TRUE(harness::send(*vi, pool.message(1, 64), pool.handle()));
@@ -300,7 +302,7 @@ struct End {
 	}
 };
 
-// One thread says how far it is, another one waits for that.
+// One thread publishes its progress, and another one waits for it.
 class Counter
 {
       public:
@@ -328,7 +330,7 @@ void connectAndDisconnect(Nic &nic, Pool (&pools)[2], const Course &course, size
 	std::string discriminator = freshDiscriminator();
 	std::atomic<bool> over{false};
 	Counter ready, talked[2];
-	// Who asks before somebody waits would get there, too, but take longer.
+	// A request before the server waits would succeed, too, but take longer.
 	Thread server([&] {
 		End end{nic, pools[0]};
 		for (size_t i = 0; i < times && !over; i++) {
@@ -336,7 +338,7 @@ void connectAndDisconnect(Nic &nic, Pool (&pools)[2], const Course &course, size
 			end.begin(course.newVis);
 			ready.reach(i + 1);
 			if (waitOn(nic, discriminator, kPatience, &connection) != VIP_SUCCESS)
-				break; // the other side says what it was
+				break; // the other side reports the reason
 			EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, *end.vi));
 			end.talk(course.requesterEnds && course.atOnce);
 			talked[0].reach(i + 1);
@@ -359,7 +361,7 @@ void connectAndDisconnect(Nic &nic, Pool (&pools)[2], const Course &course, size
 	over = true;
 }
 
-// Two thousand all in all.
+// The four courses make two thousand connections.
 class FiveHundredConnections : public Resources, public testing::WithParamInterface<Course>
 {
 };
@@ -367,14 +369,14 @@ class FiveHundredConnections : public Resources, public testing::WithParamInterf
 TEST_P(FiveHundredConnections, LeaveNothing)
 {
 	Pool pools[] = {Pool(nic, 2, 64), Pool(nic, 2, 64)};
-	// What it would be told is kept by the test's handler for ever.
+	// The test's usual handler keeps each error in memory.
 	ASSERT_EQ(VIP_SUCCESS, VipErrorCallback(nic, nullptr, [](VIP_PVOID, VIP_ERROR_DESCRIPTOR *) {}));
-	// So that all that is made once is there, and all that is kept for a while of the latest waits.
+	// Makes what the library makes once, and what it keeps of the latest waits.
 	for (int i = 0; i < 16; i++)
 		connectAndDisconnect(nic, pools, GetParam(), 2);
 	Census before(nic);
 	connectAndDisconnect(nic, pools, GetParam(), 500);
-	expectNoMore(before, Census(nic), 16384); // 32 bytes for each would be too much
+	expectNoMore(before, Census(nic), 16384); // 32 bytes per connection would be too much
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, FiveHundredConnections,

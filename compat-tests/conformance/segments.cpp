@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Descriptors of up to 252 segments: VIA's limit, whatever a device takes at once. Uneven and empty
-// segments, on both sides of all operations, and what is wrong far behind in the list.
+// Descriptors of up to 252 segments, which is VIA's limit, even if the device takes fewer at once.
+// The tests have uneven and empty segments on both sides of all operations, and errors far behind
+// in the list.
 #include "harness.h"
 
 #include <algorithm>
@@ -14,13 +15,13 @@ namespace
 
 constexpr unsigned kMost = 252;
 const unsigned kCounts[] = {1, 4, 16, 17, 30, 33, 64, 128, 251, 252};
-constexpr VIP_UINT32 kSpread = 40000; // bytes of memory that the segments of a descriptor lie in
+constexpr VIP_UINT32 kSpread = 40000; // bytes of memory with the segments of a descriptor
 
-// Where each segment of a list lies in memory, and how long it is: some have no length.
+// The place and the length of each segment of a list. Some segments are empty.
 struct List {
 	std::vector<std::pair<VIP_UINT32, VIP_UINT32>> pieces;
 
-	// `seed` makes lists different from each other.
+	// Another `seed` makes another list.
 	List(unsigned count, unsigned seed)
 	{
 		VIP_UINT32 place = seed % 7;
@@ -38,7 +39,8 @@ struct List {
 			sum += length;
 		return sum;
 	}
-	// Makes the last that has a length longer, until together they have at least that much.
+	// Extends the last segment that is not empty, until the sum of the lengths is at least
+	// `bytes`.
 	void growTo(VIP_UINT32 bytes)
 	{
 		auto last = std::find_if(pieces.rbegin(), pieces.rend(),
@@ -47,7 +49,7 @@ struct List {
 		if (now < bytes)
 			last->second += bytes - now;
 	}
-	// The bytes of the segments, one after the other.
+	// Returns the bytes of the segments, one after the other.
 	std::string of(const VIP_UCHAR *memory) const
 	{
 		std::string all;
@@ -55,7 +57,7 @@ struct List {
 			all.append(reinterpret_cast<const char *>(memory) + place, length);
 		return all;
 	}
-	// All that is not in a segment, or behind the first `used` bytes of the segments, is zero.
+	// Whether all bytes are zero, except the first `used` bytes of the segments.
 	bool leavesTheRest(const VIP_UCHAR *memory, VIP_UINT32 used) const
 	{
 		std::string rest(reinterpret_cast<const char *>(memory), kSpread);
@@ -89,7 +91,7 @@ class Segments : public NicTest
 	{
 		return *pool_;
 	}
-	// The slot's descriptor with the list's segments in its buffer, behind those it has.
+	// Appends the list's segments, in the slot's buffer, to the slot's descriptor.
 	void append(size_t slot, const List &list)
 	{
 		VIP_DESCRIPTOR *d = pool().descriptor(slot);
@@ -184,7 +186,7 @@ TEST_F(Segments, AnyNumberIsWrittenByRdma)
 						       pool().buffer(1) + 3);
 			ASSERT_TRUE(harness::send(a, out, pool().handle()));
 			EXPECT_EQ(status(VIP_STATUS_OP_RDMA_WRITE), statusOf(out));
-			// What comes behind it says that it is there.
+			// A message behind it shows that the write has arrived.
 			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b, pool().empty(2), pool().handle()));
 			ASSERT_TRUE(harness::send(a, pool().empty(3), pool().handle()));
 			ASSERT_TRUE(takeReceive(b));
@@ -210,7 +212,8 @@ TEST_F(Segments, AnyNumberIsWrittenByRdmaWithImmediateData)
 			VIP_DESCRIPTOR *out = makeRdma(0, VIP_CONTROL_OP_RDMAWRITE, from,
 						       pool().buffer(1));
 			setImmediate(out, 0x5EC00000 + count);
-			VIP_DESCRIPTOR *in = make(2, List(count, 1)); // not written to
+			// The write does not change its memory.
+			VIP_DESCRIPTOR *in = make(2, List(count, 1));
 			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b, in, pool().handle()));
 			ASSERT_TRUE(harness::send(a, out, pool().handle()));
 			EXPECT_EQ(status(VIP_STATUS_OP_RDMA_WRITE),
@@ -219,7 +222,7 @@ TEST_F(Segments, AnyNumberIsWrittenByRdmaWithImmediateData)
 			EXPECT_EQ(status(VIP_STATUS_OP_REMOTE_RDMA_WRITE | VIP_STATUS_IMMEDIATE),
 				  statusOf(in));
 			EXPECT_EQ(0x5EC00000 + count, in->CS.ImmediateData);
-			if (level != VIP_SERVICE_UNRELIABLE) { // see the next test
+			if (level != VIP_SERVICE_UNRELIABLE) { // the next test is about it
 				EXPECT_EQ(from.length(), in->CS.Length);
 			}
 			std::string sent = from.of(pool().buffer(0));
@@ -234,7 +237,7 @@ TEST_F(Segments, LengthOfAnUnreliableWriteWithImmediateDataIsThatOfAllOfThem)
 	eachLevel([&](Vi &a, Vi &b, VIP_RELIABILITY_LEVEL level) {
 		if (level != VIP_SERVICE_UNRELIABLE)
 			return;
-		List from(200, 1); // long enough for several packets
+		List from(200, 1); // several packets long
 		VIP_DESCRIPTOR *out =
 			makeRdma(0, VIP_CONTROL_OP_RDMAWRITE, from, pool().buffer(1));
 		setImmediate(out, 0x5EC00000);
@@ -316,7 +319,7 @@ TEST_F(Segments, TogetherTheyMayBeAsLongAsMaxTransferSizeAndNoLonger)
 	EXPECT_EQ(status(VIP_STATUS_OP_SEND | VIP_STATUS_LENGTH_ERROR), statusOf(out));
 }
 
-// 252 times the whole region is 4 GiB and 248 bytes.
+// The sum of 252 times the whole region is 4 GiB and 248 bytes.
 TEST_F(Segments, TheirSumIsNotTakenFor32Bits)
 {
 	constexpr VIP_UINT32 each = 17043522;
@@ -347,7 +350,7 @@ TEST_F(Segments, AMessageOneByteTooLongForManyIsALengthError)
 	}
 }
 
-// Three ways in which the 200th segment may name memory that the VI may not use.
+// Three faults by which the 200th segment names memory that the VI may not use.
 class Spoilt : public Segments
 {
       protected:
@@ -359,7 +362,7 @@ class Spoilt : public Segments
 	void eachWay(const std::function<void(const Way &)> &body)
 	{
 		VIP_PROTECTION_HANDLE alias, tag;
-		ASSERT_EQ(VIP_SUCCESS, VipCreatePtag(nic, &alias)); // the default tag's
+		ASSERT_EQ(VIP_SUCCESS, VipCreatePtag(nic, &alias)); // of the default tag
 		ASSERT_EQ(VIP_SUCCESS, VipCreatePtag(nic, &tag));
 		VIP_MEM_ATTRIBUTES attributes = memory(tag);
 		Region other(nic, 4096, &attributes), small(nic, 4096);
@@ -379,7 +382,7 @@ class Spoilt : public Segments
 			body(way);
 		}
 	}
-	// With `kMost` segments of 10 bytes, of which one is spoilt.
+	// Makes a descriptor with `kMost` segments of 10 bytes, one of them with the fault.
 	VIP_DESCRIPTOR *spoilt(size_t slot, VIP_UINT16 operation, const Way &way)
 	{
 		VIP_DESCRIPTOR *d = pool().empty(slot);
@@ -412,7 +415,8 @@ TEST_F(Spoilt, TwoHundredthSegmentOfAnRdmaWriteIsAProtectionErrorAndNothingIsWri
 	});
 }
 
-// It may be found when it is posted, or when a message comes that reaches it.
+// The library may find the fault when the receive is posted, or when a message comes that reaches
+// it.
 TEST_F(Spoilt, TwoHundredthSegmentOfAReceiveIsAProtectionError)
 {
 	eachWay([&](const Way &way) {
@@ -451,7 +455,7 @@ TEST_F(Spoilt, TwoHundredthSegmentPastItsRegionIsFineWhileNoMessageIsThatLong)
 	EXPECT_EQ(0, memcmp(small.data() + 4090, pool().buffer(0) + 10 * kSpoilt, 6));
 }
 
-// Descriptors that a device takes at once and such that it does not, in one queue.
+// One queue has descriptors that a device takes at once and longer ones.
 TEST_F(Segments, FewAndManyTakeTheirTurns)
 {
 	constexpr size_t kMessages = 64, kBytes = 640;
@@ -487,7 +491,8 @@ TEST_F(Segments, FewAndManyTakeTheirTurns)
 	}
 }
 
-// MaxDescriptorsPerQueue on either side, of MaxSegmentsPerDesc each, told by one CQ.
+// Both queues hold MaxDescriptorsPerQueue descriptors of MaxSegmentsPerDesc segments each. One CQ
+// names them.
 TEST_F(Segments, QueuesFullOfManyLoseNothing)
 {
 	const size_t depth = nic.attributes().MaxDescriptorsPerQueue;

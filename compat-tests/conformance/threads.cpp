@@ -13,9 +13,9 @@ namespace
 class Threads : public PairTest
 {
       protected:
-	// Runs a call that blocks until `release` ends it; what it returned, which must not be
-	// VIP_SUCCESS and must not take longer than everything else may. Either may come first: a
-	// call on something that is gone already is an error just as well.
+	// Runs `block`, a call that blocks, and `release`, which ends it. `block` must not return
+	// VIP_SUCCESS and must return within the usual limit. Either call may come first: an error
+	// is also right when the object is gone already.
 	void expectEnded(const std::function<VIP_RETURN()> &block,
 			 const std::function<VIP_RETURN()> &release)
 	{
@@ -83,7 +83,8 @@ TEST_F(Threads, OneThreadBlocksInRecvWaitWhileOthersPost)
 			ASSERT_EQ(pool.descriptor(i), d) << i;
 		}
 	});
-	// Each receive is posted while the receiver waits on the empty queue, or on the one before.
+	// Each receive is posted while the receiver waits on the empty queue, or on the receive
+	// before it.
 	for (unsigned i = 0; i < count; i++) {
 		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(i, 64), pool.handle()));
 		ASSERT_TRUE(harness::send(a(), pool.message(count + i, 64), pool.handle()));

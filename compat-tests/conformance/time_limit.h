@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// How long a test, or its other end, may take: then its process is ended.
+// The time limit of a test, and of its other end. The process ends after it.
 #pragma once
 
 #include <unistd.h>
@@ -9,7 +9,7 @@ namespace harness
 
 constexpr unsigned kSecondsPerTest = 90;
 
-// Also by a test of many rounds, at each of them.
+// A test of many rounds calls this at each round.
 inline void beginTimeLimit()
 {
 	alarm(kSecondsPerTest);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Messages between two VIs: sizes, order, processes, and what Done and Wait answer.
+// Messages between two VIs: sizes, order, processes, and the results of Done and Wait.
 #include "harness.h"
 
 #include <algorithm>
@@ -13,8 +13,8 @@ constexpr VIP_UINT32 kSizes[] = {0, 1, 63, 64, 1024, 1025, 4096, 32768, 65472};
 constexpr VIP_UINT32 kLargest = 65472;
 enum Slot { kFirstReceive, kSecondReceive, kSend, kSlots };
 
-// One side of a ping-pong over every size, all data compared. Receives alternate between two slots,
-// the next one always posted before the message that allows the peer to fill it.
+// One side of a ping-pong over every size, which compares all data. Receives alternate between two
+// slots. The next receive is always posted before the message that allows the peer to fill it.
 class PingPong
 {
       public:
@@ -94,7 +94,7 @@ void serverOfPingPong(Channel &test, Mode mode)
 	ASSERT_TRUE(serve(vi, discriminator));
 	side.serve(false);
 	test.put("done");
-	test.expect("done"); // the connection stays until both sides have what they wait for
+	test.expect("done"); // the connection stays until both sides have all messages
 }
 
 VIP_PEER(pollingServer)
@@ -239,7 +239,7 @@ TEST_F(Transfer, DoneIsADescriptorErrorWithNoDescriptorOnAnEmptyQueue)
 		EXPECT_EQ(VIP_DESCRIPTOR_ERROR, done(b(), &d));
 		EXPECT_EQ(nullptr, d);
 	}
-	// Empty again, after something was taken.
+	// The queue is empty again after a descriptor was taken.
 	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(0, 64), pool.handle()));
 	ASSERT_TRUE(harness::send(a(), pool.message(1, 64), pool.handle()));
 	ASSERT_TRUE(takeReceive(b()));
@@ -358,8 +358,8 @@ TEST_F(Transfer, MaxDescriptorsPerQueueReceivesCanBeOutstandingAndOneMoreIsRefus
 
 TEST_F(Transfer, MaxDescriptorsPerQueueSendsCanBeOutstandingAndAreAllDelivered)
 {
-	// Sends that are done and not collected still count, so that the limit is reached for
-	// certain.
+	// Sends that are done and not collected still count, so that the test certainly reaches the
+	// limit.
 	auto most = static_cast<unsigned>(nic.attributes().MaxDescriptorsPerQueue);
 	Pool receives(nic, most, 4), sends(nic, most + 1, 4);
 	for (unsigned i = 0; i < most; i++)
@@ -379,8 +379,8 @@ TEST_F(Transfer, MaxDescriptorsPerQueueSendsCanBeOutstandingAndAreAllDelivered)
 
 TEST_F(Transfer, SendsGoOutAndReceivesAreFilledWithoutBeingCollected)
 {
-	// The sender's program does not look at its queue again until everything has arrived, nor
-	// the receiver's at its own: it watches the last descriptor's buffer.
+	// The sender does not look at its queue until everything has arrived. The receiver does not
+	// look at its queue either. It watches the last descriptor's buffer.
 	auto most = static_cast<unsigned>(nic.attributes().MaxDescriptorsPerQueue);
 	Pool receives(nic, most, 4), sends(nic, most, 4);
 	for (unsigned i = 0; i < most; i++)

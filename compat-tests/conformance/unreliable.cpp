@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What unreliable VIs do after errors and losses that a reliable connection would break of: the
-// connection goes on, and later messages find the receives that are posted, in their order.
+// Unreliable VIs after errors and losses that would break a reliable connection: the connection goes on, and
+// later messages find the posted receives in their order.
 //
 // A message may be lost, so each is sent until it arrives.
 #include "harness.h"
@@ -15,13 +15,13 @@ namespace
 {
 
 constexpr unsigned kTries = 10;
-constexpr VIP_ULONG kSecond = 1000; // for what may have been lost
-constexpr VIP_UINT32 kRoom = 64;    // in most receives
+constexpr VIP_ULONG kSecond = 1000; // the wait for a message that may be lost
+constexpr VIP_UINT32 kRoom = 64;    // the size of most receives
 
 class Unreliable : public NicTest
 {
       protected:
-	// On a connection of its own, if the NIC has the level.
+	// Runs the body on a new connection, if the NIC has the level.
 	void each(const std::function<void(Vi &, Vi &)> &body)
 	{
 		atEach(nic, {VIP_SERVICE_UNRELIABLE}, [&](VIP_RELIABILITY_LEVEL level) {
@@ -39,7 +39,7 @@ class Unreliable : public NicTest
 			EXPECT_EQ(0U, nic.errors.count(*vi, VIP_ERROR_CONN_LOST));
 		}
 	}
-	// Nothing is left of what was, whatever is posted or under way; the pair is new.
+	// Makes a new connection of the two VIs. Nothing of the former one remains, posted or under way.
 	void connectAgain(Vi &a, Vi &b)
 	{
 		ASSERT_EQ(VIP_SUCCESS, VipDisconnect(a));
@@ -58,7 +58,7 @@ class Unreliable : public NicTest
 			std::min<VIP_ULONG>(1 << 20, nic.attributes().MaxTransferSize));
 	}
 
-	// Sends until the receive that is next at `to` is done.
+	// Sends until the next receive of `to` is done.
 	void deliver(Vi &from, Vi &to, const std::function<VIP_DESCRIPTOR *()> &make,
 		     VIP_MEM_HANDLE handle, VIP_DESCRIPTOR **received)
 	{
@@ -71,7 +71,7 @@ class Unreliable : public NicTest
 		}
 		FAIL() << "lost " << kTries << " times";
 	}
-	// The same with a number, for the receive `in`.
+	// Sends a number until it arrives in the receive `in`.
 	void deliverNumber(Vi &from, Vi &to, VIP_UINT32 number, VIP_DESCRIPTOR *in)
 	{
 		Pool pool(nic, 1, kRoom);
@@ -93,8 +93,8 @@ class Unreliable : public NicTest
 		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(to, pool.message(0, kRoom), pool.handle()));
 		deliverNumber(from, to, number, pool.descriptor(0));
 	}
-	// Waits until `writes` RDMA writes with immediate data have found a receive, or are known to be dropped: a
-	// message behind them has come.
+	// Waits until `writes` RDMA writes with immediate data have found a receive, or are known to be dropped
+	// because a message behind them has come.
 	void passWrites(Vi &from, Vi &to, unsigned writes)
 	{
 		Pool in(nic, 1, kRoom), out(nic, 1, kRoom);
@@ -108,7 +108,7 @@ class Unreliable : public NicTest
 		}
 		FAIL() << "more writes have found receives than were posted";
 	}
-	// A message that is longer than the receive that is next at `to`, which has room for 16.
+	// Sends a message that is longer than the next receive of `to`, which has room for 16 bytes.
 	void sendTooMuch(Vi &from)
 	{
 		Pool pool(nic, 1, kRoom);
@@ -116,8 +116,8 @@ class Unreliable : public NicTest
 		ASSERT_TRUE(harness::send(from, out, pool.handle()));
 		EXPECT_EQ(status(VIP_STATUS_OP_SEND), statusOf(out));
 	}
-	// What became of the receive: done with an error; or the message was dropped, and it takes
-	// the next one that fits.
+	// The receive is done with an error. Or the message was dropped, and the receive takes the next message
+	// that fits.
 	void takeShort(Vi &from, Vi &to, VIP_DESCRIPTOR *in)
 	{
 		VIP_DESCRIPTOR *d = nullptr;
@@ -157,7 +157,7 @@ TEST_F(Unreliable, AfterAMessageThatIsTooLongReceivesAreUsedInTheirOrder)
 	});
 }
 
-// The receiver does not look at its receive queue, where the error is told.
+// The receiver does not look at its receive queue, which has the error.
 TEST_F(Unreliable, AfterAMessageThatIsTooLongTheReceiverCanStillSend)
 {
 	each([&](Vi &a, Vi &b) {
@@ -174,7 +174,7 @@ TEST_F(Unreliable, AfterAMessageThatIsTooLongTheReceiverCanStillSend)
 	});
 }
 
-// A stream of messages, many of which do not fit, and nobody waits for anybody.
+// Many messages of a stream do not fit, and neither end waits for the other.
 TEST_F(Unreliable, WhatArrivesAmongMessagesThatAreTooLongIsWholeAndInOrder)
 {
 	constexpr VIP_UINT32 count = 400;
@@ -229,7 +229,7 @@ TEST_F(Unreliable, WhatArrivesAmongMessagesThatAreTooLongIsWholeAndInOrder)
 	});
 }
 
-// On some devices a connection has been seen to go deaf after these.
+// These have made the connections of some devices stop receiving.
 TEST_F(Unreliable, WritesWhoseImmediateDataFindsNoReceiveHarmNoLaterMessage)
 {
 	each([&](Vi &a, Vi &b) {
@@ -245,7 +245,7 @@ TEST_F(Unreliable, WritesWhoseImmediateDataFindsNoReceiveHarmNoLaterMessage)
 				ASSERT_TRUE(harness::send(a, d, pool.handle()));
 				EXPECT_EQ(0U, errorOf(d)) << statusOf(d);
 			}
-			// A write is done when it has left, and may come after the next receive is posted.
+			// A write is done when it has left. It may arrive after the next receive is posted.
 			ASSERT_NO_FATAL_FAILURE(passWrites(a, b, 4));
 			ASSERT_NO_FATAL_FAILURE(deliverNumberTo(a, b, size));
 			ASSERT_NO_FATAL_FAILURE(deliverNumberTo(b, a, size));
@@ -254,7 +254,7 @@ TEST_F(Unreliable, WritesWhoseImmediateDataFindsNoReceiveHarmNoLaterMessage)
 	});
 }
 
-// More of them than any send queue holds, each of many packets.
+// There are more writes than any send queue holds, each of many packets.
 TEST_F(Unreliable, ManyLongWritesAndMessagesBetweenThemComeInOrder)
 {
 	constexpr VIP_UINT32 count = 24, size = 65536;
@@ -277,7 +277,7 @@ TEST_F(Unreliable, ManyLongWritesAndMessagesBetweenThemComeInOrder)
 					      writes.handle()));
 			ASSERT_EQ(VIP_SUCCESS, VipPostSend(a, d, sends.handle()));
 		}
-		// Nobody asks for the sends' completions while they are under way.
+		// The program does not take the sends' completions while they are under way.
 		VIP_DESCRIPTOR *d = nullptr;
 		VIP_UINT32 next = 0, arrived = 0;
 		while (arrived < count && VipRecvWait(b, 3 * kSecond, &d) != VIP_TIMEOUT) {

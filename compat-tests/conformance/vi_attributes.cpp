@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Changing the attributes of a VI: when that is allowed, what becomes of it, and what stays.
+// Changing the attributes of a VI: when it is allowed, its effect, and what does not change.
 #include "harness.h"
 
 #include <atomic>
@@ -55,7 +55,7 @@ class ViAttributes : public NicTest
 		EXPECT_EQ(VIP_SUCCESS, VipCreatePtag(nic, &made));
 		return made;
 	}
-	// A message into the first slot, from the second, of memory that both VIs may use.
+	// Sends a message from the second slot into the first. Both VIs may use the memory.
 	void expectMessage(Vi &from, Vi &to, Pool &pool, VIP_UINT32 number = 7)
 	{
 		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(to, pool.message(0, 64), pool.handle()));
@@ -111,7 +111,7 @@ TEST_F(ViAttributes, ChangeThatFailsChangesNothing)
 	EXPECT_EQ(VIP_INVALID_PTAG, set(vi, wrong));
 	EXPECT_EQ(VIP_INVALID_PTAG, set(vi, gone));
 	expectSame(writable(), attributesOf(vi));
-	// What the VI is connected as has not changed, either.
+	// The attributes of the VI's connection have not changed, either.
 	ASSERT_TRUE(harness::connect(vi, peer));
 	VIP_MEM_ATTRIBUTES open = memory(nullptr, VIP_TRUE);
 	Pool pool(nic, 2, 64, &open);
@@ -201,7 +201,7 @@ TEST_F(ViAttributes, OfAnyLevelAreThoseOfTheNextConnection)
 		       ASSERT_NO_FATAL_FAILURE(expectMessage(made, changed, pool));
 		       ASSERT_EQ(VIP_SUCCESS, VipDisconnect(changed));
 		       ASSERT_EQ(VIP_SUCCESS, VipDisconnect(made));
-		       // A message without a receive is an error, but at the unreliable level.
+		       // A message without a receive is an error, except at the unreliable level.
 		       ASSERT_TRUE(harness::connect(made, changed));
 		       ASSERT_TRUE(harness::send(changed, pool.message(1, 64), pool.handle()));
 		       bool lives = level == VIP_SERVICE_UNRELIABLE;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Several threads that wait for the same thing, and what is waited for taken away from them.
+// Several threads wait for the same thing, or its object is destroyed meanwhile.
 #include "notify.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ class Blocked
 			result = call();
 		});
 	}
-	// All are in their calls, as far as can be seen from outside, and none has returned.
+	// All threads have begun their calls, as far as the test can see, and none has returned.
 	void expectBlocked()
 	{
 		EXPECT_TRUE(eventually([&] { return started_ == results_.size(); }));
@@ -64,7 +64,7 @@ class Blocked
       private:
 	std::atomic<size_t> started_{0};
 	std::list<std::atomic<int>> results_;
-	std::list<Thread> threads_; // joined first
+	std::list<Thread> threads_; // destroyed first, which joins them
 };
 
 TEST_F(Waits, EightThreadsOnOneQueueGetADescriptorEach)
@@ -101,7 +101,7 @@ TEST_F(Waits, EightThreadsOnOneCqGetAnEntryEach)
 		blocked.add([&, i] { return VipCQWait(cq, VIP_INFINITE, &got[i], &receive[i]); });
 	}
 	blocked.expectBlocked();
-	for (size_t i = 0; i < count; i++) // idle: done at once, flushed
+	for (size_t i = 0; i < count; i++) // idle: the sends are done at once, flushed
 		ASSERT_EQ(VIP_SUCCESS, VipPostSend(*vis[i], pool.message(i, 64), pool.handle()));
 	blocked.expectAll([](VIP_RETURN result) { return result == VIP_SUCCESS; });
 	for (size_t i = 0; i < count; i++)
@@ -150,7 +150,7 @@ TEST_F(Waits, ATimeoutThatEndsLeavesTheOthersTheirCompletions)
 	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(0, 64), pool.handle()));
 	for (int round = 0; round < 3; round++) {
 		VIP_DESCRIPTOR *early = nullptr, *late = nullptr;
-		Blocked shorter, longer; // who waits first may be who reads for all
+		Blocked shorter, longer; // the first waiter may be the one that reads for all
 		shorter.add([&] { return VipRecvWait(b(), 300, &early); });
 		longer.add([&] { return VipRecvWait(b(), VIP_INFINITE, &late); });
 		shorter.expectAll([](VIP_RETURN result) { return result == VIP_TIMEOUT; });
@@ -167,7 +167,7 @@ TEST_F(Waits, SignalsNeitherEndAWaitNorProlongIt)
 	static std::atomic<int> caught;
 	struct sigaction action {
 	}, before;
-	action.sa_handler = [](int) { caught++; }; // and no SA_RESTART
+	action.sa_handler = [](int) { caught++; }; // without SA_RESTART
 	ASSERT_EQ(0, sigaction(SIGUSR1, &action, &before));
 	EXPECT_TRUE(tellsAbout(500, [&] {
 		std::atomic<bool> over{false};
@@ -238,7 +238,7 @@ TEST_F(Waits, DestroyOfAViEndsAllWaitsOnBothOfItsQueues)
 		EXPECT_EQ(VIP_SUCCESS, VipDestroyVi(vi));
 		blocked.expectAll(
 			[](VIP_RETURN result) { return result == VIP_INVALID_PARAMETER; });
-		// The CQ is still there.
+		// The CQ still exists.
 		onCq.expectAll([](VIP_RETURN result) { return result == VIP_TIMEOUT; });
 	}
 	EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
@@ -266,7 +266,7 @@ TEST_F(Waits, DisconnectEndsARequestOfAnotherThread)
 	Blocked blocked;
 	blocked.add([&] { return requestTo(asks, discriminator, VIP_INFINITE); });
 	ASSERT_EQ(VIP_SUCCESS, waitOn(nic, discriminator, kPatience, &connection));
-	blocked.expectBlocked(); // nobody accepts
+	blocked.expectBlocked(); // no server accepts
 	EXPECT_EQ(VIP_SUCCESS, VipDisconnect(asks));
 	blocked.expectAll([](VIP_RETURN result) { return result != VIP_SUCCESS; });
 	EXPECT_EQ(VIP_STATE_IDLE, asks.state());

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * vip_idle wait|HOST COUNT SECONDS: COUNT connections with another of these, between which nothing is sent
- * for so long. Prints the processor time that the process took meanwhile, all of its threads, and fails
- * when that was more than one percent of the time, or a connection is lost.
+ * vip_idle wait|HOST COUNT SECONDS: makes COUNT connections with another process of this program, and
+ * sends nothing on them for SECONDS. It prints the processor time that all threads of the process used
+ * meanwhile. It fails when that was more than one percent of the time, or when a connection was lost.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ static void must(VIP_RETURN code, const char *what)
 	exit(1);
 }
 
-/* host NULL: this one. */
+/* host NULL: this host. */
 static VIP_NET_ADDRESS *address(const char *host)
 {
 	VIP_NET_ADDRESS *result = calloc(1, 64);
@@ -97,12 +97,12 @@ int main(int argc, char **argv)
 		vis[i] = connected(host, own, other);
 	begun = seconds(CLOCK_MONOTONIC);
 	used = seconds(CLOCK_PROCESS_CPUTIME_ID);
-	nanosleep(&pause, NULL); /* it is what is measured */
+	nanosleep(&pause, NULL); /* the measured time */
 	used = seconds(CLOCK_PROCESS_CPUTIME_ID) - used;
 	begun = seconds(CLOCK_MONOTONIC) - begun;
 	printf("%d idle connections: %.3f s of processor time in %.1f s, %.2f %%\n", count, used, begun,
 	       100 * used / begun);
-	/* The one who waits looks first, and then closes its NIC. */
+	/* The server looks first, and then closes its NIC. */
 	for (int i = 0; i < count && !host; i++)
 		if (!is_connected(vis[i])) {
 			fprintf(stderr, "vip_idle: connection %d is lost\n", i);

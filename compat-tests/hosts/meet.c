@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * vip_meet HOST OWN OTHER ROUNDS: two of these ask for each other at the same time, each with its own
- * discriminator, exchange a number, disconnect, and do so again at once, on one VI. Whoever disconnects
- * first asks for a peer that has not noticed yet.
+ * vip_meet HOST OWN OTHER ROUNDS: two processes of this program request each other at the same time,
+ * each with its own discriminator. They exchange a number, disconnect, and do so again at once, on one
+ * VI. The side that disconnects first makes its next request before its peer has noticed the end.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ static void must(VIP_RETURN code, const char *what)
 	exit(1);
 }
 
-/* The peer's end is no error here. */
+/* The peer's disconnecting is not an error here. */
 static void ignore(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 {
 	(void)context;
@@ -56,7 +56,7 @@ static void open_all(void)
 	must(VipCreateVi(nic, &attributes, NULL, NULL, &vi), "VipCreateVi");
 }
 
-/* host NULL: this one. */
+/* host NULL: this host. */
 static VIP_NET_ADDRESS *address(const char *host, const char *discriminator)
 {
 	unsigned char *bytes = calloc(1, 64);

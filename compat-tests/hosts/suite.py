@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""suite.py BUILD CASE...: what runs between two hosts, as a scenario of tools/with-hosts.
+"""suite.py BUILD CASE...: tests between two hosts, as a scenario of tools/with-hosts.
 
 BUILD is a directory of libvipl's. Each case is a function case_NAME(argument) below; a CASE is NAME, or
-NAME=ARGUMENT. All of them run, and the exit status is 1 if one failed. host1 serves, host2 calls.
+NAME=ARGUMENT. All cases run, and the exit status is 1 if one failed. host1 is the server, host2 the client.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ import json
 import sys
 import time
 
-HOSTS = hosts  # noqa: F821  with-hosts gives it
+HOSTS = hosts  # noqa: F821  with-hosts defines it
 SERVER, CLIENT = HOSTS[1], HOSTS[2]
 BUILD = sys.argv[1]
 PINGPONG, PERF = "timeout 120 %s/apps/vip_pingpong" % BUILD, BUILD + "/apps/vip_perf"
@@ -20,7 +20,7 @@ MPI = BUILD + "/compat-tests/legacy/mpi/vip_mpi"
 MEET, TALK = BUILD + "/compat-tests/hosts/vip_meet", BUILD + "/compat-tests/abi/word_sizes/vip_talk"
 IDLE = BUILD + "/compat-tests/hosts/vip_idle"
 
-# Where both start at once, the one who waits may be the later one by seconds.
+# Where both start at once, the server may begin to wait seconds after the request.
 PATIENCE = {"VIPL_GRACE_MSEC": 20000}
 LONG = {"VIPL_ADDRESS_BYTES": 16}
 ALL_LEVELS = {"VIPL_TEST_LEVELS": 7}
@@ -52,7 +52,7 @@ def both(serves, calls, seconds=120, server_env=None, client_env=None, server=SE
 
 @contextlib.contextmanager
 def serving(command, ready, env=None, server=SERVER):
-    """While a server runs that does not end by itself."""
+    """Runs a server, which does not end by itself, for the duration of the block."""
     job = server.start(command, env=env)
     expect(job.wait_for(ready, 60), "it says that it is ready", job, job.err)
     try:
@@ -66,13 +66,13 @@ def serving(command, ready, env=None, server=SERVER):
 
 
 def failed_tests(text):
-    """What they said, of a test program's output."""
+    """Returns the output of the tests that failed."""
     tests = [part.partition("[       OK ]")[0] for part in text.split("[ RUN      ]")[1:]]
     return "".join(test for test in tests if "[  FAILED  ]" in test)
 
 
 def conformance(tests, seconds, env, least):
-    """tests: as --gtest_filter wants it; least: so many must have had their peer on the other host."""
+    """tests: the value of --gtest_filter; least: the least number of tests with their peer on the other host."""
     with serving(CONFORMANCE + " --serve", "plays peers", env):
         job = CLIENT.run("%s --peer=%s --gtest_filter='%s'" % (CONFORMANCE, SERVER.name, tests), seconds, env=env,
                          show=False)
@@ -89,19 +89,19 @@ def not_on_rxe():
 
 
 def case_conformance(_):
-    """At all three levels."""
+    """Runs all tests, at all three levels."""
     conformance("*" + not_on_rxe(), 2400, ALL_LEVELS, 22)
 
 
 def case_conformance_short(_):
-    """Suites with tests of which one half runs on the other host."""
+    """Runs the suites with tests that have a peer on the other host."""
     suites = ("Connect", "ConnectTime", "PeerToPeer", "Levels", "PeerLoss", "Transfer", "Notify", "RdmaRead")
     tests = ":".join("%s.*:*/%s.*" % (suite, suite) for suite in suites)
     conformance(tests + not_on_rxe(), 900, ALL_LEVELS, 10)
 
 
 def case_conformance_long(_):
-    """What has to do with host addresses, with those of 16 bytes."""
+    """Runs the suites about host addresses, with addresses of 16 bytes."""
     suites = ("NicHandle", "Names", "Connect", "ConnectTime", "PeerToPeer", "PeerLoss", "Transfer")
     tests = ":".join("%s.*:*/%s.*" % (suite, suite) for suite in suites)
     conformance(tests + not_on_rxe(), 900, {**ALL_LEVELS, **LONG}, 10)
@@ -111,7 +111,7 @@ def case_conformance_long(_):
 
 
 def mpi(ranks, options, seconds=240):
-    """So many ranks, half of them on each host."""
+    """Runs that many ranks, half of them on each host."""
     command = "%s --nic nic0 -n %d --seed 1 %s" % (MPI, ranks // 2, options)
     job = SERVER.start(command + " --first 7000")
     other = CLIENT.start(command + " --second %s:7000" % SERVER.name)
@@ -139,7 +139,7 @@ def case_mpi_longer(ranks):
 
 # --- vip_perf ------------------------------------------------------------------------------------
 
-# The least that each measurement can be asked for, and what it takes without options.
+# Options with which each measurement has little work.
 FEW = "--trials 2 --trial-ms 5 --factor 16 "
 PERF_SHORT = {
     "latency": FEW + "--perturb 0 --level unreliable,delivery,reception --wait poll,block",
@@ -150,8 +150,8 @@ PERF_SHORT = {
     "connect": "--count 20",
     "logp": "",
     "scale": "--to 16 --limit 2 --question vis,mtu"}
-# All sizes and levels, but for echo, which takes a second for each of its sizes; the figures are not looked at, so
-# that few trials do.
+# All sizes and levels. echo takes a second for each of its sizes, so it has fewer. The figures are not checked, so
+# few trials are enough.
 PERF_ALL = {
     "latency": "--trials 1 --trial-ms 5 --level unreliable,delivery,reception",
     "bandwidth": "--trials 1 --trial-ms 5 --to 1M --level unreliable,delivery,reception",
@@ -164,7 +164,7 @@ PERF_ALL = {
 
 
 def perf(name, options, seconds):
-    """A measurement, of which figures are not looked at, but that it has some."""
+    """Runs a measurement. It checks that there are figures, but not their values."""
     measurement = "bandwidth --stream" if name == "stream" else name
     job = CLIENT.run("%s %s %s --nic nic0 --json %s" % (PERF, measurement, SERVER.name, options), seconds, show=False)
     expect(job.status == 0, "vip_perf succeeds", job, job.status, job.err)
@@ -194,7 +194,7 @@ def pingpong(name, server_env=None, client_env=None):
 
 
 def case_names(_):
-    """Names that /etc/vip_hosts has, or the file of VIPL_HOSTS, and nobody else."""
+    """Names from /etc/vip_hosts or the file of VIPL_HOSTS, which no other name service knows."""
     CLIENT.run("echo 'node7 %s  # host1' >/etc/vip_hosts" % SERVER.ipv4)
     CLIENT.run("echo 'node8 0a:09:09:01:00:00' >/run/hosts; echo 'node9 %s' >>/run/hosts" % SERVER.ipv6)
     other = {"VIPL_HOSTS": "/run/hosts"}
@@ -207,7 +207,7 @@ def case_names(_):
 
 
 def case_long_addresses(_):
-    """Host addresses of 16 bytes: IPv6, and with a library that has 6."""
+    """Host addresses of 16 bytes: both sides by IPv6, and with a library that has addresses of 6 bytes."""
     pingpong(SERVER.ipv6, LONG, LONG)
     pingpong(SERVER.name, LONG, LONG)
     pingpong("::ffff:" + SERVER.ipv4, {}, LONG)
@@ -215,22 +215,22 @@ def case_long_addresses(_):
 
 
 def case_equals(rounds):
-    """VipConnectPeerRequest on both at once, again and again."""
+    """Both hosts call VipConnectPeerRequest at once, again and again."""
     for env in {}, LONG:
         both("%s %s this that %s" % (MEET, CLIENT.name, rounds), "%s %s that this %s" % (MEET, SERVER.name, rounds),
              240, env, env)
 
 
 def case_idle(count):
-    """What connections cost that are there, and no more."""
+    """Measures the cost of idle connections."""
     both("%s wait %s 60" % (IDLE, count), "%s %s %s 60" % (IDLE, SERVER.name, count), 400)
 
 
-# --- data, where the two are not alike -----------------------------------------------------------
+# --- data, where the two hosts differ -------------------------------------------------------------
 
 
 def data(server, client):
-    """Send, RDMA write and read, at all levels; what vip_talk moves is checked byte by byte."""
+    """Send, RDMA write and read, at all levels. vip_talk checks every byte."""
     both("%s serve words nic0" % TALK, "%s call words nic0 %s" % (TALK, server.name), server=server, client=client)
     for level, size in itertools.product(LEVELS, (1000, 3000, 5000, 20000)):
         both(PINGPONG, "%s --level=%s --size=%d --count=20 %s" % (PINGPONG, level, size, server.name),
@@ -248,7 +248,7 @@ def case_data_called_by(number):
 
 
 def case_word_sizes(other_build):
-    """A program of the one build with one of the other."""
+    """A program of one build with a program of the other build."""
     other = other_build + "/compat-tests/abi/word_sizes/vip_talk"
     for server, client in (TALK, other), (other, TALK):
         both("%s serve words rxe0" % server, "%s call words rxe0 %s" % (client, SERVER.name))
@@ -258,12 +258,12 @@ def case_word_sizes(other_build):
 
 
 def run(case):
-    """Whether it passed."""
+    """Returns whether the case passed."""
     name, _, argument = case.partition("=")
     began = time.monotonic()
     try:
         globals()["case_" + name](argument)
-    except Exception as failure:  # the other cases run all the same
+    except Exception as failure:  # the other cases run nevertheless
         HOSTS.say("case %s: FAILED after %.1f s: %s" % (case, time.monotonic() - began, failure))
         return False
     HOSTS.say("case %s: ok, %.1f s" % (case, time.monotonic() - began))

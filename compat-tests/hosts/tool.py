@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""tool.py wire|arguments: tools/with-hosts itself, as far as it goes without a guest."""
+"""tool.py wire|arguments: tests the parts of tools/with-hosts that need no guest."""
 
 import os
 import socket
@@ -16,7 +16,7 @@ sys.path.insert(0, TOOLS)
 from hosts import Wire, cm_message  # noqa: E402
 from hosts.wire import BACKLOG, frames_of, whole_frames  # noqa: E402
 
-SECONDS = 30  # for whatever has to come
+SECONDS = 30  # for any event
 
 
 def on_the_wire(*frames):
@@ -24,7 +24,7 @@ def on_the_wire(*frames):
 
 
 class Guest:
-    """What a QEMU does with its end of the wire."""
+    """Acts as QEMU does at its end of the wire."""
 
     def __init__(self, wire, number):
         self.end = wire.attach(number)
@@ -52,7 +52,7 @@ class WireTest(unittest.TestCase):
         return guest
 
     def expect_only(self, frames, *guests):
-        """They get these, and nothing before them."""
+        """The guests get these frames, and nothing before them."""
         for guest in guests:
             self.assertEqual(frames, guest.receive(len(frames)))
 
@@ -75,7 +75,7 @@ class WireTest(unittest.TestCase):
         self.expect_only([b"piecemeal", b"x"], self.two, self.three)
 
     def cut_then(self, join, host, direction):
-        """What one sends while the wire is cut is gone; what it sends afterwards arrives."""
+        """Frames that a guest sends while the wire is cut are lost. Later frames arrive."""
         self.wire.cut(host, direction)
         self.one.send(b"gone", b"gone")
         counted = host if direction == "to" else 1

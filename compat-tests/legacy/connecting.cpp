@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// How programs find each other: the discriminators that they make, how they look for a server, and how
-// a server waits.
+// Habits of connecting: the discriminators that programs make, their loops until a server is found,
+// and the waits of a server.
 #include "harness.h"
 
 #include <array>
@@ -23,7 +23,7 @@ template <typename Type> std::string bytesOf(const Type &value)
 	return {reinterpret_cast<const char *>(&value), sizeof value};
 }
 
-// Connects with these two discriminators, and expects the waiter to be told the requester's.
+// Connects with these two discriminators, and checks that the server gets the requester's.
 void expectConnects(Nic &nic, const std::string &requester, const std::string &waiter)
 {
 	Vi server(nic), client(nic);
@@ -70,13 +70,13 @@ TEST_F(Connecting, DiscriminatorsAreNumbersStructsAndTexts)
 		       "b" + std::to_string(id) + std::string(1, '\0')}};
 	for (const auto &shape : shapes) {
 		SCOPED_TRACE(shape.what);
-		expectConnects(nic, shape.one, shape.other); // what the other one has mirrored
+		expectConnects(nic, shape.one, shape.other); // the server has the mirrored one
 		expectConnects(nic, shape.other, shape.one);
-		expectConnects(nic, shape.one, shape.one); // or both the same
+		expectConnects(nic, shape.one, shape.one); // or both have the same
 	}
 }
 
-// A client that takes VIP_NO_MATCH, and nothing else, for a reason to try again.
+// A client that tries again on VIP_NO_MATCH, and on no other error.
 struct Client {
 	explicit Client(Nic &nic, useconds_t pauses) : pause(pauses), server(nic), client(nic)
 	{
@@ -162,7 +162,7 @@ TEST_F(Connecting, ServerThatWaitsForOneMillisecondAgainAndAgainIsFound)
 	}
 }
 
-// Where messages are sent only for credits, the first receives may come late.
+// Receives may be posted late where messages wait for credits.
 TEST_F(Connecting, ReceivesPostedAfterwardsWillDoWhereMessagesWaitForCredits)
 {
 	constexpr unsigned credits = 4;
@@ -173,7 +173,7 @@ TEST_F(Connecting, ReceivesPostedAfterwardsWillDoWhereMessagesWaitForCredits)
 		       Vi server(nic, ofLevel(level)), client(nic, ofLevel(level));
 		       ASSERT_EQ(VIP_SUCCESS,
 				 VipPostRecv(client, pool.message(credits, 64), pool.handle()));
-		       ASSERT_TRUE(harness::connect(server, client)); // which has no receives
+		       ASSERT_TRUE(harness::connect(server, client)); // without receives
 		       for (unsigned i = 0; i < credits; i++)
 			       ASSERT_EQ(VIP_SUCCESS, VipPostRecv(server, pool.message(i, 64),
 								  pool.handle()));

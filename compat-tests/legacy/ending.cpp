@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// How programs end connections, clean up, or do not.
+// Habits of ending connections and cleaning up, or of not doing so.
 #include "leaving.h"
 
 #include <cstdlib>
@@ -16,7 +16,7 @@ class Ending : public NicTest
 {
 };
 
-// Nothing here is released, unless that is what it was told.
+// Releases nothing, unless the test orders it.
 VIP_PEER(leaves)
 {
 	static auto *nic = new Nic;
@@ -38,7 +38,7 @@ VIP_PEER(leaves)
 	}
 }
 
-// As programs do it that know of nothing but the state.
+// Notices the end of the connection only by the VI's state, as some programs do.
 testing::AssertionResult leavesConnected(const Vi &vi)
 {
 	Stopwatch watch;
@@ -53,7 +53,7 @@ TEST_F(Ending, OfTheOtherProcessIsSeenByQueryViAloneHoweverItLeaves)
 	for (const char *how : {"disconnect", "close", "exit", "kill"}) {
 		SCOPED_TRACE(how);
 		Leaving peer;
-		Vi vi(nic); // and no descriptor is posted
+		Vi vi(nic); // no descriptor is posted
 		ASSERT_TRUE(peer.connect(vi));
 		if (!strcmp(how, "kill"))
 			peer.kill();
@@ -66,7 +66,7 @@ TEST_F(Ending, OfTheOtherProcessIsSeenByQueryViAloneHoweverItLeaves)
 	}
 }
 
-// The two loops by which programs empty a queue, each with the number of descriptors that it got.
+// The two loops by which programs empty a queue. Each returns the number of descriptors.
 using Done = VIP_RETURN (*)(VIP_VI_HANDLE, VIP_DESCRIPTOR **);
 constexpr unsigned kTooMany = 1000;
 
@@ -112,7 +112,7 @@ TEST_F(Ending, LoopsOfBothFormsEmptyTheQueuesAfterDisconnect)
 				ASSERT_TRUE(leavesConnected(pair.a));
 			}
 			for (unsigned i = receives; i < receives + sends; i++)
-				ASSERT_EQ(VIP_SUCCESS, // none of which finds a receive
+				ASSERT_EQ(VIP_SUCCESS, // none of them finds a receive
 					  VipPostSend(pair.a, pool.message(i, 64), pool.handle()));
 			ASSERT_EQ(VIP_SUCCESS, VipDisconnect(pair.a));
 			EXPECT_EQ(receives, drain(pair.a, VipRecvDone));
@@ -122,7 +122,7 @@ TEST_F(Ending, LoopsOfBothFormsEmptyTheQueuesAfterDisconnect)
 		}
 }
 
-// One side, of plain calls, on memory that is the program's again afterwards.
+// One side, by plain calls, with memory that the program uses again afterwards.
 struct Side {
 	static constexpr size_t kBytes = 8192;
 	static constexpr unsigned kReceives = 8;
@@ -152,7 +152,7 @@ struct Side {
 		EXPECT_EQ(VIP_SUCCESS, VipDestroyVi(vi));
 		EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
 		EXPECT_EQ(VIP_SUCCESS, VipDeregisterMem(nic, data, handle));
-		memset(data, 0, kBytes); // and whoever writes there now is found out
+		memset(data, 0, kBytes); // a later write into it would be noticed
 	}
 	Nic &nic;
 	VIP_UCHAR *data;
@@ -177,20 +177,20 @@ TEST_F(Ending, ViThenCqThenMemoryWithReceivesLeftWhoeverDisconnectsFirst)
 								 kPatience, &attributes));
 			server.join();
 			paint(pool.buffer(0), 64, 1);
-			// One message is never looked at.
+			// The program never takes one of the messages.
 			ASSERT_TRUE(harness::send(peer, pool.message(0, 64), pool.handle()));
 			if (peerFirst) {
 				ASSERT_EQ(VIP_SUCCESS, VipDisconnect(peer));
 			}
 			side.cleanUp(disconnects);
 			paint(pool.buffer(1), 64, 2);
-			// It may be on its way before the peer learns of the end.
+			// It may be sent before the peer learns of the end.
 			ASSERT_TRUE(harness::send(peer, pool.message(1, 64), pool.handle()));
 			EXPECT_TRUE(untouched(side.data, Side::kBytes));
 		}
 }
 
-// Everything is open and in use, and threads and handlers wait, when it returns from main().
+// When it returns from main(), all objects are open and in use, and threads and handlers wait.
 VIP_PEER(returnsFromMain)
 {
 	static auto *nic = new Nic;

@@ -17,7 +17,7 @@ class ErrorHandler : public NicTest
 {
 };
 
-// Connects with the test, and with itself; the end of the latter connection calls the handler.
+// Connects with the test, and with itself. The end of the latter connection calls the handler.
 VIP_PEER(endsInItsErrorHandler)
 {
 	static auto *nic = new Nic;
@@ -30,7 +30,7 @@ VIP_PEER(endsInItsErrorHandler)
 	ASSERT_TRUE(serve(*vi, name));
 	test.expect("end");
 	for (int number : {SIGABRT, SIGSEGV})
-		std::signal(number, [](int) { _exit(0); }); // that it came to that is what is expected
+		std::signal(number, [](int) { _exit(0); }); // the test expects this signal
 	auto abortion = [](VIP_PVOID, VIP_ERROR_DESCRIPTOR *) { abort(); };
 	auto fault = [](VIP_PVOID, VIP_ERROR_DESCRIPTOR *) { raise(SIGSEGV); };
 	auto end = [](VIP_PVOID, VIP_ERROR_DESCRIPTOR *) { exit(0); };
@@ -64,7 +64,7 @@ TEST_F(ErrorHandler, MayEndTheProcessByExitAbortOrFaultAndItsPeersAreTold)
 	}
 }
 
-// Counts calls of any kind.
+// Counts the handler's calls.
 struct Calls {
 	explicit Calls(Nic &nic)
 	{
@@ -77,7 +77,8 @@ struct Calls {
 	std::atomic<int> seen{0};
 };
 
-// What is no error of the NIC: attempts in vain, waits that time out, and the ordinary course of things.
+// Does things that are not errors of the NIC: failed attempts, waits that time out, and an ordinary
+// connection.
 void doWhatFailsInOrder(Nic &nic)
 {
 	Pool pool(nic, 3, 64);
@@ -115,14 +116,14 @@ TEST_F(ErrorHandler, IsNotCalledInAProgramThatEndsInOrder)
 		EXPECT_EQ(VIP_STATE_IDLE, ended.state());
 		EXPECT_EQ(VIP_SUCCESS, VipDestroyVi(ended));
 		EXPECT_EQ(0, calls.seen) << "before its end";
-		EXPECT_EQ(VIP_SUCCESS, own.close()); // with the other connection
+		EXPECT_EQ(VIP_SUCCESS, own.close()); // also ends the other connection
 	}
 	second.tell("exit");
 	second.finish();
 	EXPECT_EQ(0, calls.seen);
 }
 
-// Stays in its first call until it may go on.
+// A handler whose first call waits until the test lets it go on.
 struct Busy {
 	static void handle(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 	{
@@ -136,7 +137,7 @@ struct Busy {
 
 TEST_F(ErrorHandler, IsNotCalledForAViOnceItIsDisconnectedThoughThePeerWentBefore)
 {
-	Busy busy; // it is in use until the NIC is closed
+	Busy busy; // in use until the NIC is closed
 	Nic own;
 	ASSERT_TRUE(own.opened());
 	Pool pool(own, 1, 64);
@@ -147,13 +148,13 @@ TEST_F(ErrorHandler, IsNotCalledForAViOnceItIsDisconnectedThoughThePeerWentBefor
 	std::unique_lock<std::mutex> hold(busy.mayGoOn);
 	ASSERT_TRUE(pair.connected);
 	EXPECT_EQ(VIP_INVALID_PARAMETER, VipPostSend(first, odd, pool.handle()));
-	EXPECT_TRUE(busy.errors.reaches(first, 1)); // and the handler is in that call
+	EXPECT_TRUE(busy.errors.reaches(first, 1)); // the handler is in that call
 	EXPECT_EQ(VIP_SUCCESS, VipDisconnect(pair.b));
 	EXPECT_TRUE(pair.a.becomes(VIP_STATE_ERROR));
 	EXPECT_EQ(VIP_SUCCESS, VipDisconnect(pair.a));
 	hold.unlock();
 	EXPECT_EQ(VIP_INVALID_PARAMETER, VipPostSend(last, odd, pool.handle()));
-	EXPECT_TRUE(busy.errors.reaches(last, 1)); // the errors come in their order
+	EXPECT_TRUE(busy.errors.reaches(last, 1)); // errors come in their order
 	EXPECT_EQ(0U, busy.errors.count(pair.a));
 	EXPECT_EQ(0U, busy.errors.count(pair.b));
 }

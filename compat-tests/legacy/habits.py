@@ -40,7 +40,7 @@ def table():
             elif line[0] in " \t":
                 habits[-1].tests += line.split()
             else:
-                # A sentence may take several lines; its tests end it.
+                # A sentence may take several lines. The first test ends it.
                 if not habits or habits[-1].tests or habits[-1].chapter != chapter:
                     habits.append(Habit(chapter))
                 habits[-1].sentence = (habits[-1].sentence + " " + line).strip()

@@ -4,15 +4,15 @@
 
 #include "harness.h"
 
-// Holds a connected VI until it is told how to leave: "disconnect" (and then "exit"), "close", "exit" or
-// "stay".
+// Holds a connected VI until the test orders how to leave: "disconnect" (and then "exit"), "close",
+// "exit" or "stay".
 class Leaving
 {
       public:
 	Leaving() : peer_("leaves")
 	{
 	}
-	// For several connections, one after the other.
+	// Makes one connection. It may be called several times.
 	testing::AssertionResult connect(harness::Vi &vi)
 	{
 		std::string name = harness::freshDiscriminator();

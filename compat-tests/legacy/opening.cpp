@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// How programs open NICs.
+// Habits of opening NICs.
 #include "harness.h"
 
 #include <array>
@@ -14,8 +14,8 @@ class Opening : public NicTest
 {
 };
 
-// One end of a ping-pong on a handle of its own: everything that it uses is made on that handle.
-// The ends of one connection stay until both are done.
+// One end of a ping-pong, with all objects on a NIC handle of its own. The ends of one connection
+// stay until both are done.
 void talk(const std::string &name, bool first, unsigned rounds, std::atomic<int> &done)
 {
 	Nic own;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A program with functions and variables of its own whose names are also the C library's, or might be a
- * VIPL library's. In the whole process they replace what others may have of these names; so a library
- * that calls them calls this program, which it must not.
+ * VIPL library's. They replace all others of these names in the whole process. So a library that calls
+ * such a function would call this program's, which it must not.
  *
- * It talks to itself, by everything that a library may need one of these names for. No header is
- * included that declares one of them. For an RDMA device the names that libibverbs and librdmacm call
- * themselves are left out (-DRDMA_DEVICE): what those call is not ours to choose.
+ * The program talks to itself, and makes the library do everything for which it may need one of these
+ * names. It includes no header that declares one of them. With an RDMA device the names that libibverbs
+ * and librdmacm call are left out (-DRDMA_DEVICE), because their calls are not ours to choose.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -17,11 +17,11 @@
 #define BYTES 4096
 #define PATIENCE 20000
 
-static int mine;   /* calls that this program makes */
-static int called; /* calls of its functions, whosoever */
+static int mine;   /* calls of its own functions by this program */
+static int called; /* all calls of its functions */
 static const char *last_called;
 
-/* Each function tells who was called, and answers what none of the C library's would. */
+/* Each function notes its name, and returns a value that the C library's function never returns. */
 #define OWN(name)                    \
 	int name(void);              \
 	int name(void)               \
@@ -76,10 +76,10 @@ struct side {
 	VIP_CQ_HANDLE cq;
 	VIP_VI_HANDLE vi;
 	VIP_MEM_HANDLE handle;
-	unsigned char *data; /* two descriptors, then two buffers */
+	unsigned char *data; /* two descriptors, followed by two buffers */
 };
 
-/* Both ends have the same address: where the server waits. */
+/* Both ends use the same address, on which the server waits. */
 union net_address {
 	VIP_NET_ADDRESS net;
 	unsigned char bytes[64];
@@ -186,7 +186,7 @@ static void close_side(struct side *side)
 static void ignore(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 {
 	(void)context;
-	(void)error; /* that the peer has disconnected */
+	(void)error; /* the peer has disconnected */
 }
 
 static void talk(const char *nic_name)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// How programs use queues and descriptors.
+// Habits of using queues and descriptors.
 #include "harness.h"
 
 #include <memory>
@@ -14,7 +14,7 @@ class Queues : public NicTest
 {
 };
 
-// Polls the CQ, and expects what it names to be there at the first look.
+// Polls the CQ. The descriptor of the queue that it names must be there at the first look.
 testing::AssertionResult pollTake(VIP_CQ_HANDLE cq, VIP_BOOLEAN wanted)
 {
 	VIP_VI_HANDLE vi = nullptr;
@@ -92,8 +92,8 @@ TEST_F(Queues, OneThatIsOnACqMayBeLookedAtAndWaitedForItself)
 	EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
 }
 
-// A ring of receives that are posted as they came back, and sends in which only the segment
-// changes: whatever was written into them stays there.
+// Receives are posted again as they came back, and sends change only in the segment. All other
+// fields keep what the library has written into them.
 TEST_F(Queues, DescriptorsArePostedAgainAsTheyCameBack)
 {
 	constexpr unsigned ring = 4, messages = 100;
@@ -148,7 +148,7 @@ TEST_F(Queues, OneRegionIsWrittenThroughTheHandleThatMayAndReceivedIntoThroughTh
 					       allowed ? open : closed.handle());
 		ASSERT_TRUE(harness::send(pair.a, d, pool.handle()));
 		EXPECT_EQ(allowed ? 0U : VIP_UINT32{VIP_STATUS_RDMA_PROT_ERROR}, errorOf(d));
-		// What was written before the connection ends is there at the end.
+		// Data that was written before the end of the connection is there afterwards.
 		EXPECT_TRUE(eventually([&] { return painted(closed.data(), 64, 1); }));
 		EXPECT_TRUE(untouched(closed.data() + 2000, 64));
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Two processes that talk by RDMA writes alone: each looks at the last byte of its buffer, and calls
-// the library only to write, and to collect what it has written.
+// Two processes that communicate by RDMA writes alone. Each looks at the last byte of its buffer.
+// They call the library only to write, and to take completed writes.
 #include "harness.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ class End
 	{
 		return vi_;
 	}
-	// Each tells the other where it can be written to, by a message.
+	// Each sends the other one the place of its buffer, by a message.
 	void exchangePlaces()
 	{
 		Place own{reinterpret_cast<uintptr_t>(target_.data()), target_.handle()};
@@ -64,7 +64,7 @@ class End
 				ASSERT_LT(watch.ms(), kPatience) << size << " bytes did not arrive";
 			}
 		std::atomic_thread_fence(std::memory_order_acquire);
-		// From behind, and at once: what comes too late is not there yet.
+		// Looks at once, and from the end: bytes that come too late are not there yet.
 		for (size_t end = size; end;) {
 			size_t part = std::min<size_t>(end, 256);
 			end -= part;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Stands in for the RDMA device in a 32-bit library: its libraries may not be installed for 32 bits. */
+/*
+ * Replaces the RDMA device in a 32-bit library, because its libraries may not be installed for 32 bits.
+ */
 #include <errno.h>
 
 #include "device.h"

@@ -3,7 +3,8 @@
 # pair.sh SERVER CALLER via_lo|rdma: runs one talk program against another, over the loopback device or the
 # first RDMA device.
 nic=$3
-# By its name: nic0 could be the loopback device for one of the word sizes.
+# The RDMA device is opened by its name, because nic0 could be the loopback device for one of the word
+# sizes.
 [ "$nic" != rdma ] || nic=$(ls /sys/class/infiniband | head -n 1)
 name=words.$$
 "$1" serve "$name" "$nic" &

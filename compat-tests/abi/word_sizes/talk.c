@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * talk serve DISCRIMINATOR NIC, talk call DISCRIMINATOR NIC [HOST]: two of these, on one host unless one
- * is named, exchange messages and RDMA and check every byte. Built for 32 and for 64 bits, they show that
- * the two understand each other.
+ * talk serve DISCRIMINATOR NIC, talk call DISCRIMINATOR NIC [HOST]: two of these programs exchange
+ * messages and RDMA and check every byte. They are on one host unless a HOST is given. Built for 32 and
+ * for 64 bits, they show that both word sizes work together.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -14,7 +14,8 @@
 #define MSEC	    20000
 #define WINDOW_SEED 99
 
-struct window { /* what the peer may write to and read from: the same for both word sizes */
+/* The memory for the peer's writes and reads; its layout is the same for both word sizes. */
+struct window {
 	VIP_UINT64 address;
 	VIP_UINT32 handle;
 	VIP_UINT32 unused;
@@ -105,7 +106,7 @@ static void rdma(unsigned operation, const struct window *target, void *data, un
 	must(VipSendWait(vi, MSEC, &done), "VipSendWait for RDMA");
 }
 
-/* The peer's end is no error here. */
+/* The peer's disconnecting is not an error here. */
 static void ignore(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 {
 	(void)context;
@@ -146,7 +147,10 @@ static VIP_NET_ADDRESS *address(const char *discriminator)
 	return result;
 }
 
-/* Echoes; then tells its window, and checks it when the caller says that it has written. */
+/*
+ * Echoes messages. Then it sends the place of its window, and checks the window when the caller has
+ * written.
+ */
 static void serve(const char *discriminator)
 {
 	VIP_NET_ADDRESS *local = address(discriminator), *remote = address("");
@@ -187,7 +191,8 @@ static void call(const char *discriminator, const char *host)
 	VIP_NET_ADDRESS *local = address("caller"), *remote = address(discriminator);
 	VIP_VI_ATTRIBUTES attributes;
 	struct window window;
-	unsigned reach; /* of addresses with 64 bits i386 programs give the lower half only */
+	/* The significant bits of addresses: i386 programs set only the lower half of 64 bits. */
+	unsigned reach;
 
 	if (host)
 		look_up(host, remote);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Tests of the conformance suite itself: what it says of libraries and NICs that are not as they should be.
+"""Tests of the conformance suite itself: its results for faulty libraries and NICs.
 
 usage: check.py CASE VIP_CONFORMANCE [LIBRARY or NIC]
 """
@@ -20,7 +20,7 @@ def case(function):
 
 
 class Run:
-    """One run of the suite: its exit status, and what its summary says."""
+    """One run of the suite, with its exit status and its summary."""
 
     def __init__(self, *command):
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -28,7 +28,7 @@ class Run:
         print(self.output)
 
     def row(self, title):
-        """The numbers in a line of the summary."""
+        """Returns the numbers in a line of the summary."""
         match = re.search(r"^%s +([\d ]+)$" % re.escape(title), self.output, re.M)
         assert match, "no line %r" % title
         names = ["tests", "passed", "failed", "skipped", "not exported", "not run"]
@@ -51,7 +51,7 @@ def nothing_exported(suite, library):
 
 @case
 def half_exported(suite, library):
-    """What is there is tested, what is missing is told; and the XML has both."""
+    """The suite tests the functions that exist and reports the missing ones. The XML has both."""
     with tempfile.NamedTemporaryFile(suffix=".xml") as junit:
         run = Run(suite, "--library=" + library, "--nic=half", "--junit=" + junit.name)
         cases = xml.parse(junit.name).getroot().findall("testsuite/testcase")
@@ -70,7 +70,8 @@ def half_exported(suite, library):
 
 @case
 def crash(suite, library):
-    """A crash is one test's failure: those after it run, and those before it are in the summary."""
+    """A crash is the failure of one test. The tests after it run, and the summary has the tests before
+    it."""
     crashing = "Bounds.RegionOfNoLengthOrBeyondTheNicsLimitIsInvalid"
     tests = "NicHandle.UnknownNameIsInvalid:Bounds.MemoryThatIsNotThereCannotBeRegistered:" + crashing
     command = [suite, "--library=" + library, "--nic=half", "--gtest_filter=" + tests]
@@ -87,7 +88,7 @@ def crash(suite, library):
 
 @case
 def unknown_nic(suite):
-    """A NIC that is not there is said once, and no test runs."""
+    """The suite reports a missing NIC once and runs no test."""
     run = Run(suite, "--nic=no such nic")
     assert run.status == 2
     assert 'VipOpenNic("no such nic") answers VIP_INVALID_PARAMETER' in run.output
@@ -104,7 +105,7 @@ def no_test(suite):
 
 @case
 def unknown_library(suite):
-    """So is a library that cannot be loaded."""
+    """A library that cannot be loaded is a failure."""
     run = Run(suite, "--library=/nowhere/libvipl.so")
     assert run.status == 2
     assert "vip_conformance: /nowhere/libvipl.so: " in run.output
@@ -112,7 +113,7 @@ def unknown_library(suite):
 
 @case
 def unknown_peer(suite):
-    """So is a host where nobody serves."""
+    """A host without a server is a failure."""
     run = Run(suite, "--nic=via_lo", "--peer=localhost:1")
     assert run.status == 2
     assert "vip_conformance: nobody serves at localhost, port 1" in run.output
@@ -120,7 +121,7 @@ def unknown_peer(suite):
 
 @case
 def levels(suite):
-    """Each level has more tests than the one before, and only its own run."""
+    """Each level has more tests than the level before, and only tests up to the level run."""
     ran = []
     for level, title in (("early", "early adopter"), ("functional", "functional")):
         run = Run(suite, "--nic=via_lo", "--level=" + level, "--gtest_filter=Transfer.*:RdmaRead.By*")
@@ -134,12 +135,12 @@ def levels(suite):
 
 @case
 def two_hosts(suite, nic):
-    """What needs a second process has it played by a server, and the summary says so."""
+    """A server plays the second process of a test, and the summary says so."""
     server = subprocess.Popen(
         [suite, "--nic=" + nic, "--serve=0"], stdout=subprocess.PIPE, text=True
     )
     try:
-        port = server.stdout.readline().split()[-1]  # it listens now
+        port = server.stdout.readline().split()[-1]  # the server listens now
         tests = "--gtest_filter=PeerLoss.*:*Process*:RdmaRead.NeedsNoCall*"
         run = Run(suite, "--nic=" + nic, "--peer=localhost:" + port, tests)
     finally:

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A part of VIPL: NICs, tags and memory, and the rest is missing. With CRASHING one function of it
- * crashes on what it should refuse. */
+/*
+ * A part of VIPL: NICs, tags and memory. The rest is missing. With CRASHING one function crashes on
+ * an argument that it should refuse.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <vipl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A library that is no VIPL at all. */
+/* A library without any function of VIPL. */
 int vip_conformance_found_nothing(void);
 int vip_conformance_found_nothing(void)
 {

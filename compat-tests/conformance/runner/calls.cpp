@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The functions of vipl.h: each passes its call on to the library under test.
+// Defines the functions of vipl.h. Each passes its call on to the library under test.
 #include "library.h"
 
-// When the library under test does not have a function its caller gets what is missing here. The test
-// has failed then; the rest of it shall find a way out.
+// When the library under test lacks a function the caller gets `missing`. The test has failed then,
+// and its rest must be able to end.
 #define FORWARD(result, missing, name, parameters, arguments)          \
 	static library::Function name##Function(#name);                \
 	result name parameters                                         \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Loading the library under test, and what it exports.
+// Loads the library under test and looks up its functions.
 #include "library.h"
 
 #include <dlfcn.h>

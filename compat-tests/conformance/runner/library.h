@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// The library under test. It is loaded when the program runs, so that any library can be tested; the
-// tests call the functions of vipl.h, which calls.cpp defines and passes on to it.
+// The library under test. The program loads it when it runs, so that it can test any library. The
+// tests call the functions of vipl.h, which calls.cpp defines and passes on to the library.
 #pragma once
 
 #include <vipl.h>
@@ -11,7 +11,7 @@
 namespace library
 {
 
-// One function of vipl.h: where the library under test has it, or NULL.
+// One function of vipl.h: its address in the library under test, or NULL.
 class Function
 {
       public:
@@ -24,7 +24,8 @@ class Function
 	{
 		return code_ != nullptr;
 	}
-	// As what it is called as; NULL, and the running test fails, if the library has it not.
+	// Returns the function with its type. If the library lacks it, returns NULL and fails the
+	// running test.
 	template <typename Type> Type *get()
 	{
 		if (!code_)
@@ -41,7 +42,7 @@ class Function
 	void fail();
 	const char *name_;
 	void *code_ = nullptr;
-	bool failed_ = false; // of a function, one failure per test says it all
+	bool failed_ = false; // one failure per test is enough for a function
 };
 
 const std::vector<Function *> &functions();

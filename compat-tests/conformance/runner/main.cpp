@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Runs the tests of this program on a library, or plays the peer of one.
+// Runs the tests of this program on a library, or plays the peer of a test.
 //
-// A library under test may crash or hang. So the tests run in a process of their own: its end is that of
-// the running test, as failed, and another one runs the tests that are left. One bad call hides no
-// other result.
+// A library under test may crash or hang. So the tests run in a process of their own. When it ends early
+// the running test has failed, and another process runs the remaining tests. So one faulty call does not
+// hide other results.
 #include "../harness.h"
 #include "../time_limit.h"
 #include "library.h"
@@ -61,7 +61,7 @@ class Watchdog : public testing::EmptyTestEventListener
 	}
 };
 
-// Leaves out the tests above the level, and those that have run already.
+// Leaves out the tests above the level, and the tests that have run already.
 void narrowFilter(requirements::Level level)
 {
 	std::set<std::string> ran, out;
@@ -78,7 +78,7 @@ void narrowFilter(requirements::Level level)
 				left.insert(test);
 		}
 		if (left.size() == static_cast<size_t>(suite.total_test_count()))
-			left = {prefix + "*"}; // GoogleTest prints the filter
+			left = {prefix + "*"}; // GoogleTest prints the filter, so this keeps it short
 		out.merge(left);
 	}
 	std::string filter = GTEST_FLAG_GET(filter);
@@ -87,12 +87,12 @@ void narrowFilter(requirements::Level level)
 	GTEST_FLAG_SET(filter, filter);
 }
 
-// Whether the library has such a NIC; says so if not. In a process of its own, so that this one is as the
-// tests expect it, and lives on.
+// Whether the library has this NIC; prints a message if not. A child process opens the NIC, so that this
+// process stays unchanged and alive.
 bool nicOpens(const std::string &nic)
 {
 	if (!library::exports("VipOpenNic"))
-		return true; // the tests have more to say
+		return true; // the tests report other results
 	fflush(nullptr);
 	pid_t child = fork();
 	if (child == 0) {
@@ -132,7 +132,7 @@ int playRole(const std::string &name)
 	return testing::UnitTest::GetInstance()->Failed() ? 1 : 0;
 }
 
-// In a process of its own: the tests that have not run yet.
+// Runs the remaining tests in a child process.
 int runLeft(const Options &options)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -143,7 +143,7 @@ int runLeft(const Options &options)
 	return RUN_ALL_TESTS();
 }
 
-// The process has ended with this test.
+// Notes that the process has ended during this test.
 void noteCrash(const std::string &test, int status)
 {
 	bool late = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
@@ -154,7 +154,7 @@ void noteCrash(const std::string &test, int status)
 	results::add({test, late ? Outcome::TookTooLong : Outcome::Crashed, 0, false, how});
 }
 
-// Returns an exit status: that of the last process, or 1 if one did not end as it should.
+// Returns an exit status: that of the last process, or 1 if a process did not end normally.
 int runAll(const Options &options)
 {
 	for (bool crashed = false;;) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The command line of vip_conformance, and of other programs with such tests.
+// The command line of vip_conformance, and of other programs with this runner.
 #include "options.h"
 
 #include "remote.h"
@@ -105,12 +105,13 @@ Options parseOptions(int *argc, char **argv)
 				{"peer", required_argument, nullptr, 'p'},
 				{"serve", optional_argument, nullptr, 's'},
 				{"junit", required_argument, nullptr, 'j'},
-				{"role", required_argument, nullptr, 'r'}, // of peers; not for people
+				// For starting peers; people do not use it.
+				{"role", required_argument, nullptr, 'r'},
 				{"help", no_argument, nullptr, 'h'},
 				{}};
 	for (int i = 1; i < *argc; i++)
 		if (!strcmp(argv[i], "--help"))
-			usage(true); // GoogleTest's own would hide ours
+			usage(true); // GoogleTest's usage would hide ours
 	testing::InitGoogleTest(argc, argv);
 	Options options;
 	options.library = setting(kLibrary, VIPL_BUILT_WITH);

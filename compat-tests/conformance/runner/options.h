@@ -8,12 +8,12 @@
 
 struct Options {
 	std::string library, nic, peer, junit;
-	requirements::Level level = requirements::Level::Addition; // so, all tests
+	requirements::Level level = requirements::Level::Addition; // runs all tests
 	bool serve = false;
 	unsigned short port = 0; // to serve at
-	std::string role;        // to play, with its channel as standard input
+	std::string role;        // with its channel as standard input
 };
 
-// Takes what is GoogleTest's, too. Prints the usage and ends the program if that is asked for or needed.
-// Processes that this one starts get library and NIC from the environment.
+// Also takes GoogleTest's options. Prints the usage and ends the program if that is requested or an
+// option is wrong. Child processes get the library and the NIC from the environment.
 Options parseOptions(int *argc, char **argv);

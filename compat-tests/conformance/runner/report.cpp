@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The summary, and JUnit's XML.
+// Writes the summary, and JUnit's XML.
 #include "report.h"
 
 #include "library.h"
@@ -24,7 +24,7 @@ using results::Result;
 namespace
 {
 
-// A test that ran more than once, with --gtest_repeat, is as good as its worst run.
+// With --gtest_repeat a test may run several times. Its worst run counts.
 std::map<std::string, Result> worst()
 {
 	std::map<std::string, Result> found;
@@ -49,7 +49,7 @@ std::vector<std::string> allTests()
 	return names;
 }
 
-// A line of a table.
+// The numbers in a line of a table.
 struct Counts {
 	unsigned tests = 0, notRun = 0;
 	std::map<Outcome, unsigned> of;

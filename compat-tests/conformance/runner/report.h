@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// What a run has shown: a summary for people, JUnit's XML for programs.
+// The results of a run: a summary for people, JUnit's XML for programs.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 namespace report
 {
 
-// Of all tests that ran, also before the program was started anew. What ran is judged by level and by
-// function. Returns whether something ran, and nothing failed.
+// Summarises all tests that ran, also those of former processes, by level and by function. Returns
+// whether a test ran, and none failed.
 bool summarise(const std::string &nic, const std::string &peer);
 // Throws std::runtime_error if the file cannot be written.
 void writeJunit(const std::string &file);

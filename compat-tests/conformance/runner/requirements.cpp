@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Looking up what a test proves.
+// Looks up what a test proves.
 #include "requirements.h"
 
 #include "library.h"
@@ -40,7 +40,8 @@ const std::vector<Function> &functions()
 	return functionTable;
 }
 
-// "Prefix/Suite.Test/Parameter": the name without its prefix and parameter, and the parameter.
+// Splits "Prefix/Suite.Test/Parameter". Returns the name without its prefix and parameter, and the
+// parameter.
 static std::string split(const std::string &test, std::string *parameter)
 {
 	size_t dot = test.find('.'), begin = test.rfind('/', dot), end = test.find('/', dot);
@@ -66,7 +67,7 @@ Level levelOf(const std::string &test)
 {
 	const Requirement *requirement = find(test);
 	Level level = requirement ? requirement->level : Level::Full;
-	// A test of one function after the other is, for each, of the function's level.
+	// A test with a function as its parameter has the level of that function.
 	const std::set<std::string> about = functionsOf(test);
 	for (const Function &function : functionTable)
 		if (about.count(function.name))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// What each test proves: requirements.txt, compiled into the program.
+// The sentence about each test: requirements.txt, compiled into the program.
 #pragma once
 
 #include <set>
@@ -9,31 +9,33 @@
 namespace requirements
 {
 
-// VIA's three levels of conformance. Each includes those before it. What is not VIA's, but of one of its
-// makers, is an addition and belongs to none of them.
+// VIA's three levels of conformance. Each includes the levels before it. An addition is a function of one
+// of VIA's makers that VIA does not have. It belongs to no level.
 enum class Level { EarlyAdopter, Functional, Full, Addition };
 inline constexpr Level kLevels[] = {Level::EarlyAdopter, Level::Functional, Level::Full};
 const char *name(Level level); // as in "early adopter"
 
 struct Function {
 	const char *name;
-	Level level; // the first at which a library has to have it
+	Level level; // the first level that requires it
 };
 
 struct Requirement {
 	const char *test; // "Suite.Test"
 	Level level;
-	const char *functions; // those it is about, each followed by a blank; "*" if its parameter is one
+	// The functions under test, each followed by a blank; "*": the parameter is a function.
+	const char *functions;
 	const char *sentence;
 };
 
 const std::vector<Function> &functions();
-// Of a test as GoogleTest names it ("Prefix/Suite.Test/Parameter"); NULL if the table has it not.
+// Finds a test by GoogleTest's name ("Prefix/Suite.Test/Parameter"). Returns NULL if it is not in the
+// table.
 const Requirement *find(const std::string &test);
-// A test that the table does not have belongs to full conformance.
+// A test that is not in the table belongs to full conformance.
 Level levelOf(const std::string &test);
 std::set<std::string> functionsOf(const std::string &test);
-// Those of them that the library under test does not have, with blanks between them.
+// Returns the test's functions that the library under test lacks, with blanks between them.
 std::string missingFor(const std::string &test);
 
 } // namespace requirements

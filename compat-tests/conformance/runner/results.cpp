@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The results in a file without a name. A line has the fields of a result, with tabs between them; that of
-// a test that begins has its name alone.
+// Keeps the results in a file without a name. A line has the fields of a result, with tabs between them.
+// The line of a test that begins has only its name.
 #include "results.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace results
 {
 
-static constexpr char kNewline = '\x1F'; // inside of a message
+static constexpr char kNewline = '\x1F'; // within a message
 static int file = -1;
 
 static const char *const names[] = {"passed",  "skipped",       "failed",

@@ -44,7 +44,7 @@ class Socket
 	int fd_;
 };
 
-// What a role prints.
+// The output of a role.
 class Output
 {
       public:
@@ -67,7 +67,7 @@ class Output
 	Socket file_;
 };
 
-// One client, from its greeting to its end. Roles that are left over then end with it.
+// Serves one client, from its greeting to its end. The client's remaining roles end with it.
 class Client
 {
       public:
@@ -96,7 +96,7 @@ class Client
 	}
 
       private:
-	// Its second connection; whoever else comes is told to come later.
+	// Accepts the client's connection for a role. Other clients get "busy".
 	int channel()
 	{
 		for (int fd; (fd = tcp::accept(listener_, 10000)) >= 0; close(fd)) {
@@ -106,7 +106,7 @@ class Client
 					return fd;
 				comer.put("busy");
 			} catch (const std::runtime_error &) {
-				continue; // said nothing, or does not listen
+				continue; // the program sent nothing, or does not read
 			}
 		}
 		throw std::runtime_error("the second connection does not come");
@@ -146,7 +146,7 @@ class Client
 	void wait(pid_t number)
 	{
 		auto output = take(number);
-		int result = reap(number, 0); // its own alarm bounds it
+		int result = reap(number, 0); // the role's own alarm limits the time
 		bool well = WIFEXITED(result) && WEXITSTATUS(result) == 0;
 		control_.put(well ? "" : output->text() + "\nthe peer failed on its host");
 	}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Making TCP connections.
+// Makes TCP connections.
 #include "tcp.h"
 
 #include <cerrno>
@@ -15,7 +15,7 @@
 namespace tcp
 {
 
-// A host that is switched off must not keep the other one waiting for ever.
+// A host that is switched off must not block the other one for ever.
 static void prepare(int fd)
 {
 	int yes = 1;

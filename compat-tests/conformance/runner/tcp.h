@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// TCP sockets as client and server of remote.h need them. They throw std::runtime_error.
+// TCP sockets for the client and the server of remote.h. They throw std::runtime_error.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@ namespace tcp
 {
 
 int connect(const std::string &host, const std::string &port);
-// The port is changed from 0 to the one it got.
+// A port of 0 is replaced by the port that the socket got.
 int listen(unsigned short *port);
-// Of one who has connected; -1 if nobody does in that time. A negative time is for ever.
+// Returns a connection, or -1 if none comes within that time. A negative time has no limit.
 int accept(int listener, int ms);
 
 } // namespace tcp

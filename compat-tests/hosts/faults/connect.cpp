@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// How one side is connected: as server, as client, or as one of two equals.
+// Connects one side: as server, as client, or as one of two equals.
 #include "message.h"
 #include "side.h"
 
@@ -8,10 +8,10 @@
 namespace faults
 {
 
-constexpr double kAgain = 240000; // ms, for which connecting anew is tried after a break
+constexpr double kAgain = 240000; // ms for tries to connect again after a break
 constexpr double kPause = 50;     // ms, between two tries
 
-// A network address with that discriminator, on that host or, if it is "", on the NIC's own.
+// Returns a network address with that discriminator, on that host or, for "", on the NIC's own.
 std::vector<uint8_t> Side::address(const std::string &host, const std::string &discriminator) const
 {
 	VIP_NET_ADDRESS head{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Lines of events, VIPL's constants in words, and waiting for a signal.
+// Prints events, names VIPL's constants, and waits for a signal.
 #include "events.h"
 
 #include "../../result_names.h"
@@ -35,7 +35,7 @@ __attribute__((format(printf, 2, 0))) static void print(const char *name, const 
 		length--;
 	line[length++] = '\n';
 	if (write(STDOUT_FILENO, line, static_cast<size_t>(length)) < 0)
-		return; // nobody reads it
+		return; // standard output is closed
 }
 
 void event(const char *name, const char *details, ...)
@@ -52,7 +52,7 @@ void wrong(const char *details, ...)
 	va_start(arguments, details);
 	print("wrong", details, arguments);
 	va_end(arguments);
-	_exit(1); // with all its threads; what it has is the system's to take back
+	_exit(1); // ends all threads; the system releases the process's resources
 }
 
 const char *text(VIP_RETURN code)

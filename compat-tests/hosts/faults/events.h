@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// What the program says: one line for each event, for a machine to read. And the signal by which it
-// is told to go on.
+// The program's output, one line for each event, for a machine to read; and the signal that lets
+// the program go on.
 #pragma once
 
 #include <vipl.h>
@@ -12,24 +12,24 @@
 namespace faults
 {
 
-double now(); // ms of the system's clock that no one sets
+double now(); // ms of the monotonic clock, which is never set
 
-// "event NAME MS DETAILS" as one line, at once.
+// Prints "event NAME MS DETAILS" as one line, at once.
 void event(const char *name, const char *details, ...) __attribute__((format(printf, 2, 3)));
 inline void event(const char *name)
 {
 	event(name, "%s", "");
 }
-// The same with the name "wrong", and the process ends with status 1.
+// Prints an event with the name "wrong". The process ends with status 1.
 [[noreturn]] void wrong(const char *details, ...) __attribute__((format(printf, 1, 2)));
 
 const char *text(VIP_RETURN code);
 const char *text(VIP_ERROR_CODE code);
 const char *text(VIP_VI_STATE state);
 std::string statusText(VIP_UINT32 status);
-void must(VIP_RETURN code, const char *call); // wrong unless VIP_SUCCESS
+void must(VIP_RETURN code, const char *call); // calls wrong() unless the code is VIP_SUCCESS
 
-// Tells of a call that may last: before it, and how it ended.
+// Prints an event before a call that may last, and an event with its result.
 class Call
 {
       public:
@@ -41,14 +41,14 @@ class Call
 	const double began_;
 };
 
-// Something that a thread waits for. It stays rung.
+// A thread waits for it. It stays rung.
 class Bell
 {
       public:
 	void ring();
 	void reset();
 	bool rung();
-	bool wait(double ms); // whether it has been rung
+	bool wait(double ms); // returns whether it has been rung
 
       private:
 	std::mutex mutex_;
@@ -56,7 +56,7 @@ class Bell
 	bool rung_ = false;
 };
 
-// SIGUSR1 rings it, from here on. To be called before there is another thread.
+// From now on SIGUSR1 rings the bell. It must be called before there is another thread.
 void ringOnSignal(Bell &bell);
 
 } // namespace faults

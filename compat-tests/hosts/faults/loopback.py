@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""loopback.py VIP_FAULTS TEST...: pairs of vip_faults over via_lo. That what it checks is checked, and what
-docs/FAULTS.md says of a peer on the same machine."""
+"""loopback.py VIP_FAULTS TEST...: runs pairs of vip_faults over via_lo. The tests show that its checker
+works, and check the rules of docs/FAULTS.md for a peer on the same machine."""
 
 import itertools
 import os
@@ -15,12 +15,12 @@ from program import Clock, LocalJob, Program  # noqa: E402
 
 LEVELS = ("unreliable", "delivery", "reception")
 OPERATIONS = ("send", "write", "read")
-PATIENCE = 60  # seconds, for what nobody says how fast it is: the machine may be slow
-TOLD = 5       # after which a killed process's peer has been told
+PATIENCE = 60  # seconds, for events without a stated time: the machine may be slow
+TOLD = 5       # seconds after which the error handler of a killed process's peer was called
 
 
 def shapes():
-    """Each level with each operation that it has."""
+    """Returns each level with each operation that it has."""
     return [shape for shape in itertools.product(LEVELS, OPERATIONS) if shape != ("unreliable", "read")]
 
 
@@ -85,7 +85,7 @@ class Traffic(Loopback):
 
 
 class Checker(Loopback):
-    """A program that finds nothing wrong has shown something only if it finds what is wrong."""
+    """If a program reports no error, that is a result only if it finds errors."""
 
     def spoilt(self, how, level, operation):
         server = self.start("serve", level=level, operation=operation)
@@ -163,7 +163,7 @@ class Ends(Loopback):
                 server, client = self.pair(level=level, seconds=PATIENCE)
                 client.wait_for("connected", PATIENCE)
                 client.job.signal("STOP")
-                server.job.wait(2)  # lets time pass: nothing is to happen
+                server.job.wait(2)  # lets time pass, and nothing may happen
                 self.assertFalse(server.events("told"))
                 client.job.signal("CONT")
                 client.job.signal("USR1")

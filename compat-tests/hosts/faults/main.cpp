@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// vip_faults: one side of a connection on which something is to go wrong. It sends and checks
-// numbered messages, or is in a named place, and says with times what it is told. Who starts two of
-// them, on one host or on two, makes the fault and looks at what they say.
+// vip_faults: one side of a connection for tests with faults. It sends and checks numbered
+// messages, or stays in a given state, and prints the errors that it gets, with times. A test
+// starts two of them, on one host or on two, makes the fault and reads their output.
 //
 // It uses the public API alone, and so can be linked with any VIPL library.
 #include "traffic.h"
@@ -19,7 +19,7 @@ using namespace faults;
 namespace
 {
 
-enum Exit { kWell = 0, kUsage = 2, kBroke = 3 }; // and 1, when something was wrong
+enum Exit { kWell = 0, kUsage = 2, kBroke = 3 }; // and 1 after an error
 
 Options parsed(CLI::App &app, int argc, char **argv)
 {
@@ -74,7 +74,7 @@ Options parsed(CLI::App &app, int argc, char **argv)
 	return options;
 }
 
-// In no call until it is told of the end, from the peer or by the signal.
+// Makes no call until the connection ends, by the peer or by the signal.
 bool idle(Side &side, double endsAt)
 {
 	event("idle");
@@ -90,7 +90,7 @@ bool sleepInVipl(Side &side)
 	return false;
 }
 
-// Whether the connection ended in good order.
+// Returns whether the connection ended in good order.
 bool act(Side &side, double endsAt)
 {
 	if (side.options.act == Act::Traffic)
@@ -100,7 +100,7 @@ bool act(Side &side, double endsAt)
 
 int run(const Options &options)
 {
-	static Bell signal; // the thread that rings it stays
+	static Bell signal; // static, because the thread that rings it remains
 	ringOnSignal(signal);
 	alarm(options.limit);
 	Side side(options, signal);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What messages contain.
+// The contents of messages.
 #include "message.h"
 
 #include <algorithm>

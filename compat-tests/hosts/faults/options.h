@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// What vip_faults is asked to do.
+// The options of vip_faults.
 #pragma once
 
 #include <vipl.h>
@@ -10,7 +10,7 @@
 namespace faults
 {
 
-// How this side is connected, and where it is to be when the fault comes.
+// Role: how this side connects. Act: what it does when the fault comes.
 enum class Role {
 	Serve, // VipConnectWait and VipConnectAccept
 	Call,  // VipConnectRequest
@@ -20,9 +20,9 @@ enum class Act {
 	Traffic, // messages both ways
 	Idle,    // connected, and in no call
 	Sleep,   // in VipRecvWait(VIP_INFINITE)
-	Hold     // as server: has the request, and does not accept it until SIGUSR1 comes
+	Hold     // a server that has the request, and does not accept it until SIGUSR1 comes
 };
-// What a sender does wrong at one message, to show that the receiver notices.
+// The fault that a sender makes in one message, to show that the receiver notices it.
 enum class Spoil { Nothing, Byte, Missing, Twice };
 
 struct Options {
@@ -34,16 +34,17 @@ struct Options {
 	std::string own = "caller";  // the caller's
 	VIP_RELIABILITY_LEVEL level = VIP_SERVICE_RELIABLE_DELIVERY;
 	VIP_UINT16 operation = VIP_CONTROL_OP_SENDRECV;
-	double seconds = 5; // from the first connection on; then this side ends in good order
-	uint64_t messages = UINT64_MAX; // or after so many of its own on one connection
+	double seconds = 5; // after the first connection; then this side ends in good order
+	// The most messages of its own on one connection; then it ends.
+	uint64_t messages = UINT64_MAX;
 	double rate = 1e9;              // messages a second, at most
 	uint32_t largest = 20000;       // bytes of a message
-	uint64_t seed = 1;              // of what messages contain; the same on both sides
-	VIP_ULONG timeout = 20000;      // ms, of the calls that connect
-	bool unordered = false;         // data may come twice, and late: that is counted
-	bool reconnect = false;         // after a break it connects anew and goes on
-	bool stay = false;              // when all is released, until SIGUSR1 comes
-	unsigned limit = 600;           // seconds, after which the process ends itself
+	uint64_t seed = 1;              // for the contents of messages; the same on both sides
+	VIP_ULONG timeout = 20000;      // ms, for the calls that connect
+	bool unordered = false;         // data may come twice and late, and is counted
+	bool reconnect = false;         // connects anew after a break and goes on
+	bool stay = false;              // after the release, until SIGUSR1 comes
+	unsigned limit = 600;           // seconds after which the process ends itself
 	Spoil spoil = Spoil::Nothing;
 };
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Tests with vip_faults on two hosts: how they are booted, what runs on them, and that nothing is left."""
+"""The base of tests with vip_faults on two hosts: it boots them, runs programs on them, and checks that
+nothing remains."""
 
 import contextlib
 import itertools
@@ -16,34 +17,35 @@ from program import Clock, Program  # noqa: E402
 LEVELS = ("unreliable", "delivery", "reception")
 OPERATIONS = ("send", "write", "read")
 
-# What the library promises, in seconds. docs/FAULTS.md says the same.
-TOLD = {"unreliable": 30, "delivery": 10, "reception": 10}  # of a peer that is silent
-FIREWALL = 21      # the same, where no TCP gets through
-ANEW = 15          # until an attempt to connect begins anew, when its host has died in the middle
-LOST_MESSAGE = 1   # what a lost message of rdma_cm costs
-NOBODY = 4         # until a host that does not exist is VIP_NOT_REACHABLE
+# The library's promises, in seconds. docs/FAULTS.md has the same numbers.
+TOLD = {"unreliable": 30, "delivery": 10, "reception": 10}  # for a silent peer
+FIREWALL = 21      # for a silent peer without TCP
+ANEW = 15          # until an attempt to connect begins anew, when its host has died meanwhile
+LOST_MESSAGE = 1   # the delay by a lost message of rdma_cm
+NOBODY = 4         # until VIP_NOT_REACHABLE for a host that does not exist
 AT_ONCE = 0
-# What a UC queue pair takes at the unreliable level: whatever comes, also twice and late.
+# A UC queue pair at the unreliable level takes all packets that come, also twice and late.
 DISORDER = "unreliable"
-# The hosts are emulated, and the machine is busy with others: so much later is still in time.
+# The hosts are emulated, and the machine is busy with others, so events may be late by this.
 MARGIN = 4
 AT_ONCE_MARGIN = 1.5
-CONNECT_MARGIN = 2   # beside LOST_MESSAGE: rdma_cm's own repetitions come after 4 s and more
-PATIENCE = 240       # for what nobody says how fast it is: eight programs may take a minute to start
+CONNECT_MARGIN = 2   # in addition to LOST_MESSAGE: rdma_cm itself repeats after 4 s and more
+PATIENCE = 240       # for events without a stated time: eight programs may take a minute to start
 
 
 def shapes():
-    """Each level with each operation that it has."""
+    """Returns each level with each operation that it has."""
     return [shape for shape in itertools.product(LEVELS, OPERATIONS) if shape != ("unreliable", "read")]
 
 
 def short(level):
-    """Of the queue pair: both reliable levels have the same."""
+    """Returns the type of the queue pair. Both reliable levels have the same type."""
     return "uc" if level == "unreliable" else "rc"
 
 
 def without_known(complaints):
-    """Soft-RoCE of Linux 6.1 warns of its own when a request that was lost too often is given up."""
+    """Removes a known warning: soft-RoCE of Linux 6.1 warns when a request that was lost too often is given
+    up."""
     found = []
     known = False
     for line in complaints:
@@ -54,7 +56,7 @@ def without_known(complaints):
 
 
 class PairTest(unittest.TestCase):
-    """self.hosts[1] and [2], booted once for the tests of a class."""
+    """Has self.hosts[1] and [2], booted once for the tests of a class."""
 
     program = None  # the path of vip_faults
     names = itertools.count()
@@ -76,7 +78,7 @@ class PairTest(unittest.TestCase):
 
     @classmethod
     def tell_time(cls, host):
-        """To be called after each boot: what the host's clock is ahead of this machine's."""
+        """Measures by how much the host's clock is ahead of this machine's. Must be called after each boot."""
         clock = cls.clocks[host.number] = Clock()
         ticks = host.start("for i in 1 2 3 4 5 6 7 8; do"
                            " read up _ </proc/uptime; echo event tick ${up/./}0; sleep 0.2; done")
@@ -102,7 +104,7 @@ class PairTest(unittest.TestCase):
         self.tell_time(host)
 
     def nothing_left(self, host):
-        """Of ended programs, on its device."""
+        """Checks that the host's device has no objects of ended programs."""
         show = "for what in qp mr cm_id cq; do rdma resource show $what; done | grep vip_faults"
         end = time.monotonic() + PATIENCE
         while True:
@@ -116,7 +118,7 @@ class PairTest(unittest.TestCase):
     # --- programs
 
     def start(self, where, role, *flags, env=None, **options):
-        """vip_faults on hosts[where]; its peer is the other one unless it is said."""
+        """Starts vip_faults on hosts[where]. Its peer is on the other host unless an option names it."""
         words = ["exec", self.program, role, "--nic", "rxe0", *flags]
         if "host" not in options:
             options["host"] = self.hosts[3 - where].ipv4
@@ -130,8 +132,8 @@ class PairTest(unittest.TestCase):
         return "f%d" % next(self.names)
 
     def connect_all(self, shapes, *flags, server=1, wait=True, **options):
-        """For each of these (level, operation) a server on that host and a client on the other one, which are
-        connected: {shape: (server, client)}."""
+        """Starts for each (level, operation) a server on that host and a client on the other one, and
+        connects them. Returns {shape: (server, client)}."""
         servers, pairs = {}, {}
         for shape in shapes:
             name = options.get("name", self.name())
@@ -148,35 +150,36 @@ class PairTest(unittest.TestCase):
         return pairs
 
     def connect(self, *flags, level="delivery", operation="send", **options):
-        """One such pair."""
+        """Starts and connects one pair."""
         return self.connect_all([(level, operation)], *flags, **options)[level, operation]
 
     def connect_levels(self, *flags, **options):
-        """{level: (server, client)}"""
+        """Returns {level: (server, client)}."""
         pairs = self.connect_all([(level, "send") for level in LEVELS], *flags, **options)
         return {level: pair for (level, _), pair in pairs.items()}
 
     def works(self, level, operation="send"):
-        """A new connection between the hosts."""
+        """Checks that a new connection between the hosts works."""
         for program in self.connect(level=level, operation=operation, messages=50, seconds=PATIENCE):
             self.assertEqual(program.end(PATIENCE), 0, program.text())
 
-    # --- what they say
+    # --- their output
 
     def told_after(self, program, fault, bound, since=0):
-        """Seconds from then until its handler was told of the VI; fails when that is longer than the bound."""
+        """Returns the seconds from the fault until the handler was called for the VI. Fails when that
+        exceeds the bound."""
         rest = fault + bound + MARGIN - time.monotonic()
         after = program.here(program.wait_for("told", rest, since, state="ERROR")) - fault
         self.assertLess(after, bound + MARGIN, program.text())
         return after
 
     def returned(self, program, call, seconds, since=0):
-        """How a call of it ended: its code, and the seconds that it took."""
+        """Returns the result of a call: its code, and the seconds that it took."""
         details = program.wait_for("return", seconds, since, call=call).details
         return details["code"], float(details["took"]) / 1000
 
     def broke(self, program):
-        """It ends by itself, nothing was wrong, and it has given everything back."""
+        """Checks that the program ends by itself, without an error, and has released everything."""
         self.assertEqual(program.end(PATIENCE), 3, program.text())
         self.gave_back(program)
 
@@ -185,6 +188,6 @@ class PairTest(unittest.TestCase):
         self.gave_back(program)
 
     def gave_back(self, program):
-        # librdmacm keeps a file or two for the next NIC that is opened.
+        # librdmacm keeps one or two files for the next NIC that is opened.
         released = program.events("released")[-1].details
         self.assertLessEqual(int(released["files"]), int(released["before"]) + 3, program.text())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""vip_faults as a test sees it: the events that it tells, and when they were by this machine's clock."""
+"""A running vip_faults as a test sees it: its events, with their times by this machine's clock."""
 
 import collections
 import os
@@ -9,14 +9,14 @@ import tempfile
 import threading
 import time
 
-GLANCE = 0.02  # seconds between two looks at what it has written
-SHOWN = 5000  # characters of the beginning and of the end of what a program has said
+GLANCE = 0.02  # seconds between two looks at its output
+SHOWN = 5000  # characters of the beginning and of the end of its output
 
 Event = collections.namedtuple("Event", "name ms details")
 
 
 def parsed(line):
-    """The Event of a line, or None."""
+    """Returns the Event of a line, or None."""
     words = line.split()
     if len(words) < 3 or words[0] != "event":
         return None
@@ -24,7 +24,8 @@ def parsed(line):
 
 
 class Clock:
-    """Of the host that programs run on. An event is seen some time after it was: the least tells the difference."""
+    """The clock of the programs' host. An event is seen some time after it happened; the least delay gives the
+    difference."""
 
     def __init__(self):
         self._ahead = float("inf")
@@ -33,12 +34,12 @@ class Clock:
         self._ahead = min(self._ahead, time.monotonic() - ms / 1000)
 
     def here(self, ms):
-        """time.monotonic() of this machine then."""
+        """Returns that time as time.monotonic() of this machine."""
         return ms / 1000 + self._ahead
 
 
 class LocalJob:
-    """A command on this machine, with what tools/hosts says of a Job."""
+    """A command on this machine, with the interface of a Job of tools/hosts."""
 
     def __init__(self, command, env=None):
         self.command = command
@@ -84,7 +85,7 @@ class Program:
         self._events, self._read = [], 0
 
     def look(self):
-        """All its events until now."""
+        """Returns all its events so far."""
         ended = self.job.ended
         text = self.job.out
         end = len(text) if ended else text.rfind("\n") + 1
@@ -97,12 +98,13 @@ class Program:
         return self._events
 
     def events(self, name, since=0, **details):
-        """Those of that name and with these details, from the number `since` on."""
+        """Returns the events of that name with these details, from the number `since` on."""
         return [event for event in self.look()[since:]
                 if event.name == name and details.items() <= event.details.items()]
 
     def wait_for(self, name, seconds, since=0, **details):
-        """The first such event; fails when it does not come within that time or the program ends without."""
+        """Returns the first such event. Fails when it does not come within that time or the program ends without
+        it."""
         end = time.monotonic() + seconds
         while True:
             last_look = self.job.ended or time.monotonic() > end
@@ -116,11 +118,11 @@ class Program:
             time.sleep(GLANCE)
 
     def mark(self):
-        """For `since`: what comes from here on."""
+        """Returns the number for `since`: it selects the events from here on."""
         return len(self.look())
 
     def end(self, seconds):
-        """Its exit status; fails when it does not end within that time."""
+        """Returns its exit status. Fails when it does not end within that time."""
         limit = time.monotonic() + seconds
         while not self.job.ended and time.monotonic() < limit:
             self.look()
@@ -133,7 +135,7 @@ class Program:
         return self.job.status
 
     def here(self, event):
-        """When it was, by time.monotonic() of this machine."""
+        """Returns the time of the event as time.monotonic() of this machine."""
         return self.clock.here(event.ms)
 
     def said(self):
@@ -143,9 +145,9 @@ class Program:
         return text[:SHOWN] + "\n[...]\n" + text[-SHOWN:]
 
     def text(self):
-        """What it has said, and what its peer has: of much of it the beginning and the end."""
+        """Returns its output and its peer's; of a long output the beginning and the end."""
         return self.said() + ("\nits peer:\n" + self.peer.said() if self.peer else "")
 
     def number(self, event_name, key):
-        """Of the last such event."""
+        """Returns a number from the last such event."""
         return int(self.events(event_name)[-1].details[key])

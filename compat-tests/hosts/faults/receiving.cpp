@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What is received, and whether it is what was sent.
+// Receives messages and compares them with what was sent.
 #include "traffic.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ void Traffic::receiveTaken(VIP_DESCRIPTOR *descriptor)
 	}
 	if (receivesFail_)
 		wrong("a message comes after a receive that was flushed");
-	if (error) { // part of an unreliable message was lost
+	if (error) { // a part of an unreliable message was lost
 		if (!isUnreliable() ||
 		    error & ~(VIP_STATUS_PARTIAL_ERROR | VIP_STATUS_LENGTH_ERROR))
 			wrong("a receive ends with status %s",
@@ -63,7 +63,7 @@ void Traffic::takeMessage(const VIP_DESCRIPTOR *descriptor, const uint8_t *messa
 		takeNote(header);
 }
 
-// What every message tells.
+// Reads the fields that every message has.
 void Traffic::takeHeader(const Header &header)
 {
 	if (!in_.connection) {
@@ -87,7 +87,8 @@ void Traffic::takeHeader(const Header &header)
 		peerBye_ = true;
 }
 
-// Data comes in the order of its numbers. False: this has come before, or was taken for lost.
+// Data comes in the order of its numbers. Returns false if this data came before or was counted as
+// lost.
 bool Traffic::isNext(const Header &header)
 {
 	if (header.number <= announced_) {

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The times that were measured: a file of them, and their cells in docs/FAULTS.md.
+"""Keeps measured times in a file, and puts them into their cells of docs/FAULTS.md.
 
     results.py DOCUMENT FILE...     puts what the files have into the document's cells
 
-A line of a file is KEY TAB SECONDS. A cell of the document begins with <!--KEY-->; what several runs measured is
-written as the least and the most.
+A line of a file is KEY TAB SECONDS. A cell of the document begins with <!--KEY-->; it has the least and the most
+of several runs.
 """
 
 import collections
@@ -16,7 +16,7 @@ CELL = re.compile(r"<!--([^>]+)-->[^|]*")
 
 
 def record(key, seconds):
-    """Into the file $FAULTS_RESULTS, if it is set; and on the standard output in any case."""
+    """Appends the time to the file $FAULTS_RESULTS, if it is set, and prints it."""
     line = "%s\t%.2f" % (key, seconds)
     print("measured", line, flush=True)
     path = os.environ.get("FAULTS_RESULTS")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Registered memory: descriptors, then buffers.
+// Registered memory: the descriptors, and then the buffers.
 #include "message.h"
 #include "side.h"
 
@@ -12,7 +12,7 @@ namespace faults
 
 constexpr size_t kDescriptorBytes = 128;
 constexpr size_t kBuffersAt = 16384;
-// Numbers of descriptors and buffers: receives, sends, pulls, and buffers of the inbox.
+// The indices of descriptors and buffers: receives, sends, reads, and buffers of the inbox.
 constexpr unsigned kSendsAt = Room::kReceives, kPullsAt = kSendsAt + Room::kSlots,
 		   kInboxAt = kPullsAt + Room::kWindow, kBuffers = kInboxAt + Room::kWindow;
 static_assert(kInboxAt * kDescriptorBytes <= kBuffersAt);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What is sent: data as the window allows, and notes.
+// Sends data, as much as the window allows, and notes.
 #include "traffic.h"
 
 #include <cinttypes>
@@ -9,8 +9,8 @@ namespace faults
 {
 
 constexpr double kAskAgain = 200;               // ms, at the unreliable level
-constexpr uint64_t kSpoilt = 5;                 // the message that is sent wrong
-constexpr uint64_t kTellAt = Room::kWindow / 2; // so many seen, and the peer has to hear of it
+constexpr uint64_t kSpoilt = 5;                 // the message with the fault
+constexpr uint64_t kTellAt = Room::kWindow / 2; // after this many the peer must learn of them
 
 Header Traffic::header(Kind kind, uint64_t number, uint32_t length) const
 {
@@ -47,7 +47,7 @@ void Traffic::sendData()
 	if (spoils(Spoil::Missing))
 		skew_ = 1;
 	if (spoils(Spoil::Twice))
-		skew_ = UINT64_MAX; // one less
+		skew_ = UINT64_MAX; // -1: the number is that of the message before
 	uint64_t number = sent_ + skew_;
 	uint32_t length = lengthOf(number, out_, side_.largest);
 	Header head = header(Kind::Data, number, length);
@@ -99,7 +99,7 @@ bool Traffic::noteIsDue()
 		return true;
 	if (seen_ - seenTold_ >= kTellAt || (hasAllOfPeer() && seenTold_ != seen_))
 		return true;
-	// What may have been lost is asked for again.
+	// A note that may have been lost is requested again.
 	return isUnreliable() && now() - noteAt_ > kAskAgain &&
 	       (!heardBack_ || acked_ != sent_ || !peerEnded_ || !peerBye_);
 }
@@ -108,7 +108,8 @@ void Traffic::sendWhatMay()
 {
 	if (!ended_ && heardBack_ && mayEnd())
 		ended_ = true;
-	// The slot of a send may be used again when it is done and its data was seen.
+	// The slot of a send may be used again when the send is done and the peer has seen its
+	// data.
 	double due = (now() - began_) / 1e3 * side_.options.rate;
 	while (!ended_ && heardBack_ && sent_ - acked_ < Room::kWindow &&
 	       sent_ - done_ < Room::kWindow && sent_ < side_.options.messages &&

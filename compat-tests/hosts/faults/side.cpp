@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The life of one side, but for how it is connected and what it does then.
+// The life of one side, except how it connects and what it does then.
 #include "side.h"
 #include "message.h"
 
@@ -11,7 +11,7 @@
 namespace faults
 {
 
-// How many files this process has open.
+// Returns the number of files that this process has open.
 static unsigned openFiles()
 {
 	DIR *directory = opendir("/proc/self/fd");
@@ -24,7 +24,7 @@ static unsigned openFiles()
 	return count;
 }
 
-// Its memory in KiB.
+// Returns the process's resident memory in KiB.
 static unsigned long residentKiB()
 {
 	unsigned long pages = 0;
@@ -46,7 +46,7 @@ Side::Side(const Options &someOptions, Bell &aSignal) : options(someOptions), si
 	must(VipQueryNic(nic_, &attributes_), "VipQueryNic");
 	must(VipNSInit(nic_, nullptr), "VipNSInit");
 	largest = options.largest;
-	// A write of several packets of which some are lost has holes, of which nobody is told.
+	// If some packets of a long write are lost its data has holes, and no status reports them.
 	if (isUnreliable && options.operation == VIP_CONTROL_OP_RDMAWRITE)
 		largest = std::min<uint32_t>(
 			largest, static_cast<uint32_t>(attributes_.NativeMTU - sizeof(Header)));
@@ -73,7 +73,7 @@ void Side::told(const VIP_ERROR_DESCRIPTOR &error)
 	bool isNic = error.ResourceCode == VIP_RESOURCE_NIC;
 	VIP_VI_STATE now = VIP_STATE_ERROR;
 	VIP_RETURN rc = isNic ? VIP_SUCCESS : query(&now);
-	if (rc != VIP_SUCCESS && leaving_) // and has destroyed the VI since
+	if (rc != VIP_SUCCESS && leaving_) // the VI has been destroyed meanwhile
 		return;
 	must(rc, "VipQueryVi");
 	event("told", "code=%s state=%s", text(error.ErrorCode), isNic ? "-" : text(now));
@@ -83,7 +83,7 @@ void Side::told(const VIP_ERROR_DESCRIPTOR &error)
 	}
 	if (error.ErrorCode != VIP_ERROR_CONN_LOST && error.ErrorCode != VIP_ERROR_RDMA_TRANSPORT)
 		wrong("the handler was told %s", text(error.ErrorCode));
-	if (leaving_) // and was told just before
+	if (leaving_) // the call began just before leaving
 		return;
 	if (now != VIP_STATE_ERROR)
 		wrong("the VI is %s when the handler is told", text(now));
@@ -182,7 +182,7 @@ void Side::tellFlushed(const char *queue, const VIP_DESCRIPTOR *descriptor)
 	flushedTold_ = true;
 }
 
-// What has come back and nobody wants any more.
+// Takes descriptors that have come back and are not needed.
 void Side::collect()
 {
 	VIP_VI_HANDLE which;
@@ -204,7 +204,7 @@ void Side::awaitLoss()
 		wrong("everything is flushed, and the handler has not been told");
 }
 
-// When the handler is called everything is flushed already: so there is nothing more to wait for.
+// Everything must be flushed before the handler is called, so there is no wait here.
 void Side::checkLost()
 {
 	collect();
@@ -232,7 +232,7 @@ void Side::disconnect()
 
 void Side::release()
 {
-	collect(); // receives of a connection that did not come about stay posted
+	collect(); // receives of a failed attempt to connect are still posted
 	must(VipDestroyVi(vi), "VipDestroyVi");
 	if (cq)
 		must(VipDestroyCQ(cq), "VipDestroyCQ");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// One side: its NIC, its memory, its VI, and how it is connected.
+// One side: its NIC, its memory, its VI, and connecting it.
 #pragma once
 
 #include "events.h"
@@ -13,22 +13,22 @@
 namespace faults
 {
 
-// Bound, in ms, of what has to happen soon and of which nobody says how fast: the machine may be
+// The limit, in ms, for events that have to come soon without a stated time: the machine may be
 // slow.
 constexpr double kPatience = 30000;
 
-// Registered memory, and what lies in it.
+// Registered memory with descriptors and buffers.
 class Room
 {
       public:
-	static constexpr unsigned kWindow = 16;              // messages under way, each way
-	static constexpr unsigned kReceives = kWindow + 8;   // and notes beside them
-	static constexpr unsigned kNotes = 8;                // of our own under way
+	static constexpr unsigned kWindow = 16;              // messages under way in each direction
+	static constexpr unsigned kReceives = kWindow + 8;   // also for notes
+	static constexpr unsigned kNotes = 8;                // our notes under way
 	static constexpr unsigned kSlots = kWindow + kNotes; // sends and notes
 
 	// A slot has room for a message of that many bytes, the header included.
 	Room(VIP_NIC_HANDLE nic, size_t slotBytes, bool isReadable);
-	~Room(); // the NIC is closed by then
+	~Room(); // the NIC is closed before
 	Room(const Room &) = delete;
 	Room &operator=(const Room &) = delete;
 	void deregister();
@@ -39,7 +39,7 @@ class Room
 	uint8_t *receiveBuffer(unsigned slot) const;
 	uint8_t *sendBuffer(unsigned slot) const;
 	uint8_t *pullBuffer(unsigned slot) const;
-	uint8_t *inbox(unsigned slot) const; // what the peer writes to
+	uint8_t *inbox(unsigned slot) const; // the peer writes here
 	size_t slotBytes() const
 	{
 		return slotBytes_;
@@ -58,7 +58,7 @@ class Room
 	VIP_MEM_HANDLE handle_ = 0;
 };
 
-// Makes it a descriptor of one local segment and, if there is a target, an address segment.
+// Makes it a descriptor with a local segment and, if there is a target, an address segment.
 struct Remote {
 	uint64_t address;
 	VIP_MEM_HANDLE handle;
@@ -73,33 +73,35 @@ class Side
 	Side(const Side &) = delete;
 	Side &operator=(const Side &) = delete;
 
-	// Whether it came about; what its calls said has been told. The receives are posted before.
+	// Returns whether the connection was made. The calls print their results. The receives are
+	// posted before.
 	bool connect();
-	// The connection has broken: the handler has to be called, and everything is back then.
+	// The connection has broken. Waits for the handler's call. All descriptors are back then.
 	void awaitLoss();
 	void checkLost();
-	// The VI is idle afterwards, and its queues empty.
+	// Afterwards the VI is idle, and its queues are empty.
 	void disconnect();
-	void release(); // everything, the NIC too
+	void release(); // also closes the NIC
 
 	void postReceive(unsigned slot);
 	void postSend(VIP_DESCRIPTOR *descriptor);
-	// The head of the queue if it is done, NULL if not; `promised`: the CQ said that it is.
+	// Returns the head of the queue if it is done, otherwise NULL. `promised`: the CQ has named
+	// it.
 	VIP_DESCRIPTOR *takeReceive(bool promised = false);
 	VIP_DESCRIPTOR *takeSend(bool promised = false);
-	VIP_DESCRIPTOR *awaitReceive(); // without a bound: what comes has to be flushed
-	// Tells of it, and that all else of that queue comes back flushed, the first time on a
-	// connection.
+	VIP_DESCRIPTOR *awaitReceive(); // without a time limit: the receive will be flushed
+	// Prints this descriptor's status at the first flush of a connection. All further
+	// descriptors of the queue come back flushed, too.
 	void tellFlushed(const char *queue, const VIP_DESCRIPTOR *descriptor);
 	unsigned receiveSlot(const VIP_DESCRIPTOR *descriptor) const;
 
 	const Options &options;
-	Bell &signal; // SIGUSR1
-	Bell lost;    // the error handler was told so
+	Bell &signal; // rung by SIGUSR1
+	Bell lost;    // rung by the error handler
 	VIP_VI_HANDLE vi = nullptr;
-	VIP_CQ_HANDLE cq = nullptr; // of both queues, for traffic only
+	VIP_CQ_HANDLE cq = nullptr; // of both queues; only for traffic
 	std::unique_ptr<Room> room;
-	unsigned number = 0;  // 0 or 1: which of the two it is
+	unsigned number = 0;  // 0 or 1: this side's number
 	uint32_t largest = 0; // bytes of a body
 	bool isDeviceGone() const
 	{
@@ -121,7 +123,7 @@ class Side
 
 	VIP_NIC_HANDLE nic_ = nullptr;
 	VIP_NIC_ATTRIBUTES attributes_{};
-	unsigned files_ = 0; // that were open before the NIC was
+	unsigned files_ = 0; // files open before the NIC was opened
 	unsigned receivesOut_ = 0, sendsOut_ = 0;
 	bool flushedTold_ = false;
 	std::atomic<bool> leaving_{false}, deviceGone_{false};

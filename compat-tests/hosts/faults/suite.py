@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""suite.py VIP_FAULTS TEST...: two hosts, and what can go wrong between them. docs/FAULTS.md has what is promised
-and, from these tests, the times that were measured."""
+"""suite.py VIP_FAULTS TEST...: faults between two hosts. docs/FAULTS.md has the promises and the times that these
+tests have measured."""
 
 import sys
 import time
@@ -17,12 +17,13 @@ TRIES = 3
 
 
 class Lossy(PairTest):
-    """A network that loses, duplicates, and mixes up."""
+    """A network that loses, duplicates, and reorders packets."""
 
     def lossy(self, netem, disorder=False):
-        """Nothing is wrong, and all arrives, perhaps by another connection: whether any was lost."""
-        # docs/FAULTS.md says so: what is late comes late there, and what is doubled comes twice. What a late write
-        # leaves in memory is then not for a program to check.
+        """Checks that there is no error and that everything arrives, perhaps by another connection. Returns whether
+        a connection was lost."""
+        # docs/FAULTS.md says so: at this level late packets come late, and duplicates come twice. A late write may
+        # change memory, so a program cannot check it.
         disordered = [shape for shape in shapes() if disorder and shape[0] == DISORDER]
         unordered = [shape for shape in disordered if shape[1] == "send"]
         for host in self.hosts:
@@ -40,8 +41,8 @@ class Lossy(PairTest):
         return broken
 
     def goes_on(self, netem):
-        """No connection is lost. A host that is kept from the processor for two seconds answers as one whose packets
-        are lost, so one of some tries has to show it."""
+        """No connection is lost. A host that gets no processor time for two seconds looks like a host whose packets
+        are lost, so one of several tries has to succeed."""
         for _ in range(TRIES):
             if not self.lossy(netem):
                 return
@@ -64,21 +65,21 @@ class Lossy(PairTest):
         self.lossy("loss 20%")
 
     def test_reordering(self):
-        self.assertFalse(self.lossy("delay 5ms reorder 95%", disorder=True))  # 5 % are late
+        self.assertFalse(self.lossy("delay 5ms reorder 95%", disorder=True))  # 5 % overtake others
 
     def test_duplication(self):
         self.assertFalse(self.lossy("duplicate 10%", disorder=True))
 
 
 class Outage(PairTest):
-    """Nothing passes for a while. The hosts' interfaces stay up."""
+    """The network is cut for a while. The hosts' interfaces stay up."""
 
     def outage(self, seconds, pairs):
-        """Returns when it began."""
+        """Cuts the network, and returns the time when it did."""
         fault = time.monotonic()
         self.hosts.wire.cut()
         end = fault + seconds
-        while time.monotonic() < end:  # lets time pass: that is the fault; and the events' times are noted
+        while time.monotonic() < end:  # lets time pass during the fault, and notes the times of events
             for program in pairs:
                 program.look()
             time.sleep(0.02)
@@ -100,7 +101,7 @@ class Outage(PairTest):
                 self.works(level)
 
     def lived(self, pair):
-        """Still connected, both ways: one disconnects, and the other is told of nothing but that."""
+        """The pair is still connected both ways: when one side disconnects, the other side gets only that error."""
         for program in pair:
             program.look()
             self.assertFalse(program.events("told"), program.text())
@@ -140,12 +141,12 @@ class Outage(PairTest):
             time.sleep(0.1)
 
     def what_was_done_is_there(self, sender, target):
-        """Of the same connection, the first that broke."""
+        """The sends that were done have arrived. Both events belong to the first connection that broke."""
         there = max(int(target.details["received"]), int(target.details["stored"]))
         self.assertGreaterEqual(there, int(sender.details["done"]))
 
     def test_reads_under_way(self):
-        """A connection after one whose reads were cut off, of the same VIs."""
+        """After reads were cut off, a new connection of the same VIs works."""
         shapes = [(level, "read") for level in ("delivery", "reception")] * 3
         pairs = [self.connect("--reconnect", level=level, operation=operation, seconds=10 * PATIENCE, rate=200,
                               largest=200000, timeout=5000) for level, operation in shapes]
@@ -163,7 +164,7 @@ class Outage(PairTest):
         self.silent("sleep", 5, lives=True)
 
     def test_5_seconds_and_a_disconnect(self):
-        """What one side has to say does not get through, and comes when the network is back."""
+        """The disconnect of one side does not get through, and arrives when the network is back."""
         pairs = self.connect_levels(act="idle", seconds=10 * PATIENCE)
         self.hosts.wire.cut()
         for one, _ in pairs.values():
@@ -192,7 +193,7 @@ class Outage(PairTest):
 
 
 class Link(PairTest):
-    """The second host's interface is set down, and up again."""
+    """The second host's interface is set down and up again."""
 
     def test_down(self):
         pairs = self.connect_levels(act="sleep", seconds=10 * PATIENCE)
@@ -204,14 +205,14 @@ class Link(PairTest):
                     record("link.down.%s" % short(level), self.told_after(program, fault, TOLD["delivery"]))
                     self.broke(program)
         self.hosts[2].link("up")
-        # docs/FAULTS.md says why: soft-RoCE takes nothing any more.
+        # docs/FAULTS.md gives the reason: soft-RoCE no longer receives packets.
         self.assertEqual(self.hosts[2].run("rdma link delete rxe0 && rdma link add rxe0 type rxe netdev eth0").status, 0)
         for level in LEVELS:
             self.works(level)
 
 
 class Power(PairTest):
-    """The second host loses its power, and comes back with the same address."""
+    """The second host loses its power and comes back with the same address."""
 
     def loses_power(self):
         fault = time.monotonic()
@@ -241,7 +242,7 @@ class Power(PairTest):
         self.told("traffic")
 
     def without_tcp(self, what, packets, bound):
-        """The first so many TCP packets of each host are lost, and so what they look after each other by."""
+        """The first `packets` TCP packets of each host are lost, so the control connection does not notice the end."""
         dropped = [self.hosts.wire.drop(host, packets, {12: b"\x08\x00", 23: 6}) for host in (1, 2)]
         pairs = self.connect_levels(act="sleep", seconds=10 * PATIENCE)
         fault = self.loses_power()
@@ -272,14 +273,14 @@ class Power(PairTest):
                 self.ended_well(survivor)
 
     def test_while_the_other_is_in_vip_connect_request(self):
-        """The host has the request and has not answered. Its successor does."""
+        """The host has the request and has not answered. Its successor answers."""
         names = {level: self.name() for level in LEVELS}
         callers = {level: self.connect(server=2, wait=False, level=level, act="hold", name=name,
                                        timeout="infinite")
                    for level, name in names.items()}
         for held, _ in callers.values():
             held.wait_for("holding", PATIENCE)
-        callers["delivery"][0].job.wait(10)  # lets time pass, in which rdma_cm repeats and answers requests
+        callers["delivery"][0].job.wait(10)  # lets time pass, in which rdma_cm repeats requests and answers them
         fault = self.loses_power()
         self.boot(self.hosts[2])
         for level, name in names.items():
@@ -290,7 +291,7 @@ class Power(PairTest):
         server = self.start(2, "serve", level=level, name=name, act="idle", seconds=10 * PATIENCE)
         server.wait_for("entering", PATIENCE, call="VipConnectWait")
         returned = caller.wait_for("return", ANEW + MARGIN, call="VipConnectRequest")
-        if returned.details["code"] != "VIP_SUCCESS":  # it has ended: then it may be called again
+        if returned.details["code"] != "VIP_SUCCESS":  # it has ended, so the program may call it again
             self.assertIn(returned.details["code"], ("VIP_TIMEOUT", "VIP_NOT_REACHABLE", "VIP_NO_MATCH"))
             record("power.request.%s" % short(level), caller.here(returned) - fault)
             caller = self.start(1, "call", level=level, name=name, act="idle", seconds=10 * PATIENCE)
@@ -336,7 +337,8 @@ class Power(PairTest):
                 self.ended_well(client)
 
     def test_while_the_other_is_in_vip_connect_peer_wait(self):
-        """Both kinds: the one that asks, which has the lesser discriminator, and the one that waits."""
+        """Tests both kinds of equals: the one that sends the request, which has the lesser discriminator, and the
+        one that listens."""
         for mine, theirs in (("a", "b"), ("b", "a")):
             name = self.name()
             waiting = self.start(1, "equal", own=mine + name, name=theirs + name, timeout="infinite", messages=50)
@@ -357,11 +359,11 @@ class Power(PairTest):
 
 
 class Ends(PairTest):
-    """A process of the second host ends, or stands still."""
+    """A process of the second host ends or is stopped."""
 
     def told(self, key, signal, drop, act="sleep"):
-        """All levels at once: so many DREQs are lost, if any is to be. Not all come to be sent: one that has heard
-        otherwise is ended by then."""
+        """Tests all levels at once, so a DREQ of each may be lost. Not all DREQs are sent: a peer that has learned
+        of the end otherwise has ended by then."""
         pairs = self.connect_levels(act=act, seconds=10 * PATIENCE, rate=50)
         dropped = self.hosts.wire.drop(2, len(pairs), cm_message("DREQ")) if drop else None
         fault = {}
@@ -389,7 +391,7 @@ class Ends(PairTest):
         self.told("kill_lost", "KILL", drop=True)
 
     def test_kill_with_a_request_taken(self):
-        """The host has the request, and nobody is left who could answer it."""
+        """The host has the request, and the process that could answer it is gone."""
         for level in LEVELS:
             with self.subTest(level=level):
                 held, caller = self.connect(server=2, wait=False, level=level, act="hold", name=self.name(),
@@ -408,12 +410,12 @@ class Ends(PairTest):
         self.told("disconnect_lost", "USR1", drop=True, act="idle")
 
     def test_a_stopped_process_is_waited_for(self):
-        """It is not gone: its host answers for it."""
+        """A stopped process is not gone, because its host answers for it."""
         idle = self.connect_levels(act="idle", seconds=10 * PATIENCE)
         busy = self.connect_all(shapes(), rate=50, seconds=10 * PATIENCE)
         for _, other in (*idle.values(), *busy.values()):
             other.job.signal("STOP")
-        idle["delivery"][0].job.wait(20)  # lets time pass: nothing is to happen
+        idle["delivery"][0].job.wait(20)  # lets time pass, and nothing may happen
         for shape, (survivor, other) in (*idle.items(), *busy.items()):
             with self.subTest(shape=shape):
                 self.assertFalse(survivor.events("told"), survivor.text())
@@ -425,7 +427,7 @@ class Ends(PairTest):
                     self.ended_well(other)
 
     def test_again_and_again(self):
-        """One survivor, and five peers that are killed: it needs no more files and no more memory for each."""
+        """One survivor and five peers that are killed: the survivor needs no more files and memory for each."""
         name = self.name()
         survivor = self.start(1, "serve", "--reconnect", name=name, seconds=10 * PATIENCE, rate=200)
         for _ in range(5):
@@ -441,10 +443,10 @@ class Ends(PairTest):
 
 
 class Connect(PairTest):
-    """Connecting, while a message is lost or where nobody is; and a device that vanishes."""
+    """Connecting while a message is lost or to a host that does not exist; and a device that is removed."""
 
     def lost(self, message, sender, call):
-        """Whoever notices it is in that call."""
+        """The side that notices the loss is in that call."""
         for level in LEVELS:
             with self.subTest(lost=message, level=level):
                 drop = self.hosts.wire.drop(sender, 1, cm_message(message))
@@ -497,7 +499,8 @@ class Connect(PairTest):
         self.works("delivery")
 
     def test_device_that_is_deleted(self):
-        """Under programs that sleep, are idle, and are busy; the command waits until they have closed the NIC."""
+        """The device is deleted under programs that sleep, are idle, and are busy. The command waits until they have
+        closed the NIC."""
         pairs = [(level, act, pair) for act in ("sleep", "idle", "traffic")
                  for level, pair in self.connect_levels(act=act, rate=50, seconds=10 * PATIENCE).items()]
         fault = time.monotonic()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The loop of the traffic on one connection, and what it has come to.
+// The loop of the traffic on one connection, and its counts.
 #include "traffic.h"
 
 #include <cinttypes>
@@ -7,8 +7,8 @@
 namespace faults
 {
 
-constexpr VIP_ULONG kNap = 50;   // ms, that the loop sleeps at most
-constexpr double kLinger = 5000; // ms, that an unreliable peer's last word is waited for
+constexpr VIP_ULONG kNap = 50;   // ms, the longest sleep of the loop
+constexpr double kLinger = 5000; // ms, the wait for an unreliable peer's last note
 
 Traffic::Traffic(Side &side, uint32_t connection, double endsAt)
     : side_(side),
@@ -18,7 +18,7 @@ Traffic::Traffic(Side &side, uint32_t connection, double endsAt)
 {
 }
 
-// One sleep at most, then all that has completed.
+// Sleeps at most once, then takes all completions.
 void Traffic::step()
 {
 	VIP_VI_HANDLE vi;
@@ -38,7 +38,7 @@ bool Traffic::hasAll() const
 	return ended_ && acked_ == sent_ && hasAllOfPeer() && posted_.empty();
 }
 
-// Both know that the other has all; or the peer has said so and is gone.
+// Both sides know that the other side has everything, or the peer has said so and is gone.
 bool Traffic::isOver()
 {
 	if (!byeSent_ || !posted_.empty())
@@ -55,7 +55,7 @@ bool Traffic::run()
 		if (byeSent_ && now() - byeAt_ > kPatience)
 			wrong("the peer says no goodbye");
 	}
-	if (broken_) { // what has come before is checked all the same
+	if (broken_) { // messages that came before are checked, too
 		side_.awaitLoss();
 		step();
 	}
@@ -68,7 +68,7 @@ bool Traffic::run()
 	return true;
 }
 
-// `stored`: the last number whose data an RDMA write has brought whole into our memory.
+// `stored`: the last number whose data an RDMA write has put completely into our memory.
 void Traffic::tell(const char *what)
 {
 	event(what,

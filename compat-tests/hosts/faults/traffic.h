@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 // Messages both ways over one connection, numbered and checked.
 //
-// Each side has at most Room::kWindow messages under way that the other has not told of having
-// seen, so that a receive is always posted. What it has seen goes with its own messages; where it
-// has none to send, and for hello and goodbye, there are notes. At the unreliable level a message
-// may be lost, and a note asks the other side for one: since nothing overtakes anything, all that
-// was sent before a note that has come is either here or lost.
+// Each side has at most Room::kWindow messages under way that the other side has not acknowledged,
+// so that a receive is always posted. An acknowledgement goes with a message, or with a note if
+// there is no message. The first and the last message of each side are notes, too. At the
+// unreliable level a message may be lost, and a note asks the other side for one. Nothing overtakes
+// anything, so each message that was sent before a received note is either here or lost.
 #pragma once
 
 #include "message.h"
@@ -19,9 +19,10 @@ namespace faults
 class Traffic
 {
       public:
-	// `connection` names it: another one each time.
+	// `connection` is the number of this connection; each connection has another one.
 	Traffic(Side &side, uint32_t connection, double endsAt);
-	// Until both sides have ended in good order; false: the connection broke before.
+	// Runs until both sides have ended in good order. Returns false if the connection broke
+	// before.
 	bool run();
 
       private:
@@ -30,7 +31,7 @@ class Traffic
 		enum What { Data, Note, Pull } what;
 		uint64_t number;
 	};
-	struct Pulled { // what an RDMA read is to bring
+	struct Pulled { // the data that an RDMA read brings
 		uint64_t number;
 		uint32_t length;
 	};
@@ -80,25 +81,27 @@ class Traffic
 	{
 		return peerEnded_ && seen_ == peerLast_;
 	}
-	bool hasAll() const; // and the peer has all of ours
+	bool hasAll() const; // and the peer has all of our data
 
 	Side &side_;
 	const Room &room_;
-	Way out_, in_; // in_.connection: 0 until the peer was heard
+	Way out_, in_; // in_.connection is 0 until a message of the peer has come
 	const double began_ = now(), endsAt_;
 	bool broken_ = false, sendsFail_ = false, receivesFail_ = false;
 
-	uint64_t sent_ = 0, done_ = 0, acked_ = 0; // numbers of our last data that are so
-	uint64_t skew_ = 0;                        // added to them by a spoilt one
+	// The last numbers of our data that were sent, done, acknowledged.
+	uint64_t sent_ = 0, done_ = 0, acked_ = 0;
+	uint64_t skew_ = 0;                        // added to them by an intended fault
 	std::deque<Posted> posted_;
 	unsigned notesOut_ = 0, nextNote_ = 0;
 	bool ended_ = false, endTold_ = false, heardBack_ = false, byeSent_ = false;
 	uint64_t seenTold_ = 0;
-	double noteAt_ = 0, byeAt_ = 0; // when the last one was sent
+	double noteAt_ = 0, byeAt_ = 0; // the times of the last note and the last goodbye
 
-	uint64_t announced_ = 0, seen_ = 0; // the peer's last: told of, checked or lost
+	// The peer's last numbers: announced, and checked or lost.
+	uint64_t announced_ = 0, seen_ = 0;
 	uint64_t received_ = 0, missing_ = 0, damaged_ = 0, late_ = 0, bytes_ = 0;
-	uint64_t peerLast_ = 0; // its last one, once it has ended
+	uint64_t peerLast_ = 0; // the peer's last number, once it has ended
 	bool peerEnded_ = false, peerBye_ = false, answerDue_ = false;
 	Remote peerWindow_{};
 	std::deque<Pulled> pulls_;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * dead_library.c - a VIPL library whose hardware is gone, as old programs were linked with: no symbol
- * versions, and each call fails.
+ * dead_library.c - replaces a VIPL library for former hardware, with which old programs were linked.
+ * It has no symbol versions, and each call fails.
  */
 #define DEAD(name)          \
 	int name(void);     \

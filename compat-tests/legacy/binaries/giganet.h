@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * giganet.h - VIPL as programs of Giganet's cLAN saw it: members Control and Data, one segment in a
- * descriptor. Written for these tests from the tables of the binary interface. It shares nothing with
- * include/vipl.h, which is the point: what is compiled with it shows whether the library keeps to the
- * interface that old programs have built in.
+ * giganet.h - VIPL as programs of Giganet's cLAN saw it: members Control and Data, and one segment in
+ * a descriptor. It was written for these tests from the tables of the binary interface. It shares
+ * nothing with include/vipl.h on purpose: programs compiled with it show whether the library keeps to
+ * the interface that old programs contain.
  */
 #ifndef GIGANET_H
 #define GIGANET_H
@@ -26,11 +26,11 @@ typedef VIP_PVOID VIP_QOS, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_CQ_HANDLE, VIP_CON
 typedef VIP_PVOID VIP_PROTECTION_HANDLE, VIP_EVENT_HANDLE;
 typedef VIP_UINT32 VIP_MEM_HANDLE;
 typedef VIP_USHORT VIP_RELIABILITY_LEVEL;
-typedef int VIP_RETURN; /* an enum in the original: as wide */
+typedef int VIP_RETURN; /* an enum in the original, of the same size */
 
 #define VIP_TRUE		      1
 #define VIP_FALSE		      0
-#define VIP_INFINITE		      0xFFFFFFFF /* one of the two spellings programs have */
+#define VIP_INFINITE		      0xFFFFFFFF /* one of the two spellings in programs */
 #define VIP_SUCCESS		      0
 #define VIP_NOT_DONE		      1
 #define VIP_NO_MATCH		      14

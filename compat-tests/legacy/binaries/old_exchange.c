@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * old_exchange NIC - a program as of the year 2000, for Giganet's header and a compiler of C89: server
- * and client, two processes, exchange messages and an RDMA write, and check every byte.
+ * old_exchange NIC - a program of the year 2000 for Giganet's header and a C89 compiler. Its server
+ * and client are two processes. They exchange messages and an RDMA write, and check every byte.
  *
- * It does what such programs do: looks for its own address with VipQueryNic, leaves memory it need not
- * set as it was (on i386 that includes the upper half of each address), waits with 0xFFFFFFFF, makes a
- * CQ of one entry, takes the first protection tag it makes, tries again on VIP_NO_MATCH.
+ * It has the habits of such programs. It gets its own address from VipQueryNic. It does not initialise
+ * memory that it need not set (on i386 that includes the upper half of each address). It waits with
+ * 0xFFFFFFFF, makes a CQ of one entry, takes the first protection tag that it makes, and tries again
+ * on VIP_NO_MATCH.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@
 #define LARGEST 65472
 #define WINDOW	8192
 
-struct message { /* the first that the server sends: where the client may write */
+struct message { /* the server's first message: where the client may write */
 	VIP_UINT32 address_low, address_high;
 	VIP_MEM_HANDLE handle;
 };
@@ -31,7 +32,7 @@ static VIP_VI_HANDLE vi;
 static VIP_CQ_HANDLE cq;
 static VIP_PROTECTION_HANDLE ptag;
 static VIP_MEM_HANDLE handle;
-static char *memory, *out, *in, *window; /* of one region */
+static char *memory, *out, *in, *window; /* in one region */
 static VIP_DESCRIPTOR *sending, *receiving;
 static VIP_NET_ADDRESS *server_address, *client_address, *remote_address;
 
@@ -69,7 +70,7 @@ static VIP_NET_ADDRESS *make_address(VIP_NIC_ATTRIBUTES *attributes, int discrim
 static void error_handler(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 {
 	(void)context;
-	(void)error; /* the peer's exit is one */
+	(void)error; /* the peer's exit is an error, too */
 }
 
 static void set_up(char *name, int discriminator)
@@ -199,7 +200,7 @@ static void server(void)
 	post_receive();
 	memcpy(out, &message, sizeof(message));
 	send_out(sizeof(message), 1001);
-	await_receive(1002); /* comes after what was written */
+	await_receive(1002); /* this message comes after the written data */
 	for (i = 0; i < WINDOW; i++)
 		check_that(window[i] == (char)(i * 7), "what was written");
 	send_out(0, 1003);
@@ -233,7 +234,7 @@ static void client(void)
 	for (i = 0; i < WINDOW; i++)
 		out[i] = (char)(i * 7);
 	describe(sending, 2, VIP_CONTROL_OP_RDMAWRITE);
-	segment = sending->Data; /* the second follows in memory */
+	segment = sending->Data; /* the second segment follows in memory */
 	segment[0].Data.AddressBits = message.address_high;
 	segment[0].Data.AddressBits = segment[0].Data.AddressBits << 32 | message.address_low;
 	segment[0].Handle = message.handle;

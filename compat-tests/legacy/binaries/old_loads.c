@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * old_loads LIBRARY NIC - a program that is not linked with VIPL but loads a library when it runs, and
+ * old_loads LIBRARY NIC - a program that is not linked with VIPL. It loads a library when it runs, and
  * opens a NIC with it.
  */
 #include <dlfcn.h>
@@ -23,7 +23,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "old_loads: %s\n", dlerror());
 		return 1;
 	}
-	/* POSIX wants it written so, since C knows no such conversion. */
+	/* POSIX prescribes this form, since C does not have this conversion. */
 	*(void **)&open_nic = dlsym(library, "VipOpenNic");
 	*(void **)&close_nic = dlsym(library, "VipCloseNic");
 	if (!open_nic || !close_nic) {

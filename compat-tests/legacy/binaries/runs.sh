@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# Runs old programs under vip_run, with the library they were linked with at hand: one whose calls all
-# fail. So what succeeds has reached libvipl; and that each fails without vip_run is tried first.
+# Runs old programs under vip_run. The library with which they were linked is present, and all of its
+# calls fail. So a program that succeeds has reached libvipl. The script first checks that each program
+# fails without vip_run.
 #
 # usage: runs.sh VIP_RUN DIRECTORY CASE [NIC=DEVICE]
-# DIRECTORY has the programs, and the dead libraries below dead/. Without NIC=DEVICE the program opens
-# nic0, and that is the first RDMA device: by its name, since else it would be the loopback device where
-# programs of this word size can use no other.
+# DIRECTORY has the programs, and below dead/ the libraries whose calls fail. Without NIC=DEVICE the
+# program opens nic0, which vip_run maps to the first RDMA device. It gives the device's name, because
+# nic0 would be the loopback device where programs of this word size can use no other.
 set -u
 
 if [ $# -lt 3 ] || [ $# -gt 4 ]; then
@@ -16,7 +17,7 @@ fi
 vip_run=$1 here=$2 case=$3 map=${4:-nic0=$(ls /sys/class/infiniband | head -n 1)}
 nic=${map%%=*}
 
-# Without the sanitizers' complaint that they are not the first library, and about what they leak.
+# Turn off the sanitizers' message that they are not the first library, and their leak check.
 export ASAN_OPTIONS="verify_asan_link_order=0:detect_leaks=0"
 
 failed=0
@@ -25,7 +26,7 @@ fail() {
 	failed=1
 }
 
-# runs COMMAND...: has to fail by itself, and to succeed under vip_run.
+# runs COMMAND...: the command must fail by itself, and succeed under vip_run.
 runs() {
 	if "$@" 2>/dev/null; then
 		fail "succeeds without vip_run, so nothing is shown: $*"
@@ -36,16 +37,16 @@ runs() {
 preload=
 case $case in
 gnivipl | vipl | other)
-	# The dead library is where the dynamic linker looks.
+	# The dynamic linker finds the failing library here.
 	export LD_LIBRARY_PATH="$here/dead/$case"
 	runs "$here/old_exchange_$case" "$nic"
 	;;
 absent)
-	# There is no library but ours.
+	# There is no other library than libvipl.
 	runs "$here/old_exchange_gnivipl" "$nic"
 	;;
 rpath)
-	# The program itself says where the dead library is, and that comes before LD_LIBRARY_PATH.
+	# The program contains the path of the failing library, which has priority over LD_LIBRARY_PATH.
 	runs "$here/old_exchange_rpath" "$nic"
 	;;
 loads)

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# What vip_run says, and its exit status, when a program cannot be run or something is missing.
+# Checks vip_run's messages and exit status when a program cannot be run or something is missing.
 #
 # usage: says.sh VIP_RUN PROGRAM STATIC-PROGRAM [PROGRAM-OF-THE-OTHER-WORD-SIZE]
 set -u
@@ -17,7 +17,8 @@ chmod 755 "$work"
 unset VIPL_NIC_MAP LD_LIBRARY_PATH LD_PRELOAD
 failed=0
 
-# says STATUS WORDS COMMAND...: ends so, and WORDS (a regular expression) are in what it prints.
+# says STATUS WORDS COMMAND...: the command exits with STATUS, and its output matches the regular
+# expression WORDS.
 says() {
     local expected=$1 words=$2 output status=0
     shift 2
@@ -46,9 +47,9 @@ says 126 'is not executable' "$vip_run" "$work/plain"
 says 126 'is a directory' "$vip_run" "$work"
 says 126 'statically linked' "$vip_run" "$static"
 says 7 '' "$vip_run" -n a=via_lo sh -c 'exit 7'
-says 0 '^--nic$' "$vip_run" -n a=via_lo printf '%s\n' x --nic # a program's own options
+says 0 '^--nic$' "$vip_run" -n a=via_lo printf '%s\n' x --nic # the program's option
 
-# An interpreter that is not there; and programs that are cut off, which may not do any harm.
+# An interpreter that does not exist; and truncated programs, which must not do any harm.
 sed 's,/ld-linux,/XX-linux,' "$program" >"$work/old"
 chmod +x "$work/old"
 says 126 'needs the dynamic linker /[^ ]*XX-linux' "$vip_run" "$work/old"
@@ -59,7 +60,7 @@ for size in 1 4 16 20 40 60 64 100 700 900 5000 12000; do
         "$vip_run" --check "$work/cut"
 done
 
-# No library; and a library of one word size only.
+# First there is no library, then only a library of one word size.
 mkdir -p "$work/bin" "$work/lib/libvipl"
 cp "$vip_run" "$work/bin/vip_run"
 says 125 'there is no libvipl beside' "$work/bin/vip_run" "$program"
@@ -69,7 +70,7 @@ if [[ -n $other ]]; then
     says 125 'is a program of (32|64) bits, and no libvipl of (32|64) bits' "$work/bin/vip_run" "$other"
 fi
 
-# Programs of 32 bits have drivers of their own. They are hidden where that can be done.
+# 32-bit programs have drivers of their own. The test hides them where it can.
 hide=(unshare --mount sh -c 'mount -t tmpfs none /usr/lib/i386-linux-gnu/libibverbs && exec "$@"' sh)
 for each in "$program" ${other:+"$other"}; do
     if [[ $("$vip_run" --check "$each" 2>/dev/null) == *' 32 bits,'* ]] && "${hide[@]}" true 2>/dev/null; then
@@ -77,7 +78,8 @@ for each in "$program" ${other:+"$other"}; do
     fi
 done
 
-# As somebody without rights, if we can be: a program of another user's, a low limit.
+# If possible the next tests run as an unprivileged user: with a program of another user, and with a
+# low limit.
 as_nobody=()
 if ((EUID == 0)); then
     as_nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups)
@@ -90,7 +92,7 @@ fi
 if ((EUID != 0)) || "${as_nobody[@]}" test -x "$vip_run"; then
     says 0 'can register 64 KiB .*hard limit: 64 KiB' prlimit --memlock=65536:65536 \
         "${as_nobody[@]}" "$vip_run" --check "$program"
-    # What may be raised is raised.
+    # vip_run raises a limit that it may raise.
     says 0 'can register 128 KiB' prlimit --memlock=65536:131072 \
         "${as_nobody[@]}" "$vip_run" --check "$program"
 fi

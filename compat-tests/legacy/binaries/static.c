@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A program without a dynamic linker, for which vip_run can do nothing. */
+/* A static program has no dynamic linker, so vip_run cannot run it with libvipl. */
 int main(void)
 {
 	return 0;

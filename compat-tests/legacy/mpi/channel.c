@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* channel.c - a VI for each peer: made first, connected then or later, destroyed at the end. */
+/*
+ * channel.c - a VI for each peer. It is made first, connected then or later, and destroyed at the
+ * end.
+ */
 #include <stddef.h>
 #include <string.h>
 
@@ -36,7 +39,9 @@ struct discriminator address_discriminator(const union address *address)
 	return discriminator;
 }
 
-/* With its receives: the peer's first packet may come as soon as there is a connection. */
+/*
+ * Makes a VI with its receives posted: the peer's first packet may come as soon as it is connected.
+ */
 static void make(struct channel *channel)
 {
 	VIP_VI_ATTRIBUTES attributes;

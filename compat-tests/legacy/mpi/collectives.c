@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* collectives.c - made of sends and receives, which have a context of their own. */
+/*
+ * collectives.c - collective operations. They consist of sends and receives with a context of their
+ * own.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +10,7 @@
 
 #define TAGS 1024
 
-static int tag; /* of the collective that runs: the same one everywhere */
+static int tag; /* of the present collective; the same in all processes */
 
 static void next_tag(void)
 {
@@ -39,7 +42,7 @@ static void receive(void *data, long length, int from)
 			from);
 }
 
-/* After round k each one has heard, maybe by way of others, of the 2^k ranks before it. */
+/* After round k each process has heard, directly or through others, of the 2^k ranks before it. */
 void mp_barrier(void)
 {
 	int rank = settings.rank, size = settings.size;
@@ -55,7 +58,7 @@ void mp_barrier(void)
 	}
 }
 
-/* A binomial tree, with the ranks counted from the root. */
+/* Uses a binomial tree, with the ranks counted from the root. */
 void mp_bcast(void *data, long length, int root)
 {
 	int size = settings.size;
@@ -72,7 +75,9 @@ void mp_bcast(void *data, long length, int root)
 			send(data, length, (place + mask + root) % size);
 }
 
-/* A binomial tree towards rank 0, so that the operation sees the ranks in their order. */
+/*
+ * Uses a binomial tree towards rank 0, so that the operation is applied in the order of the ranks.
+ */
 void mp_reduce(const void *in, void *out, long length, mp_operation op, int root)
 {
 	int rank = settings.rank, size = settings.size;
@@ -125,7 +130,7 @@ void mp_gather(const void *in, void *out, long length, int root)
 	mp_wait(own, NULL);
 }
 
-/* A ring: in each step what came in the one before goes on. */
+/* Uses a ring: each step sends on what came in the step before. */
 void mp_allgather(const void *in, void *out, long length)
 {
 	int rank = settings.rank, size = settings.size;
@@ -164,7 +169,7 @@ void mp_alltoall(const void *in, void *out, long length)
 	}
 }
 
-/* Before each step, out is of the "distance" ranks that end with this one. */
+/* Before each step, `out` is the result of the "distance" ranks that end with this one. */
 void mp_scan(const void *in, void *out, long length, mp_operation op)
 {
 	int rank = settings.rank, size = settings.size;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* connect.c - connections with everybody at the start: by request and wait, or between equals. */
+/* connect.c - connects with all processes at the start: by request and wait, or between equals. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,8 +8,8 @@
 #define PATIENCE 10000 /* milliseconds */
 
 /*
- * Asks until the peer waits, as programs did: it may be on its way. Of the local address only the
- * discriminator counts, so any host will do.
+ * Makes the request until the peer waits, as programs did: the peer may not be ready. Only the
+ * discriminator of the local address counts, so any host is right.
  */
 VIP_RETURN connect_request(struct channel *channel, const struct host *host, int at, int of)
 {
@@ -46,8 +46,9 @@ static void wait_for(struct channel *channel, const struct host *own)
 }
 
 /*
- * First it asks those of lower rank, in their order, then waits for the others, in theirs: so
- * nobody waits in a circle. Many ask rank 0 before it waits for them.
+ * Each process first sends requests to the lower ranks, in their order. Then it waits for the
+ * higher ranks, in theirs. So there is no deadlock. Many requests reach rank 0 before it waits for
+ * them.
  */
 void connect_all(const struct host *hosts)
 {

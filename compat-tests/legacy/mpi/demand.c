@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * demand.c - connections on demand. Whoever has something to send asks; a thread of each process
- * waits for those who ask. Of two that ask each other the one of lower rank wins: it rejects the
- * other's request, and the other one, rejected, takes its.
+ * demand.c - makes connections on demand. A process that has something to send makes a request. A
+ * thread of each process waits for requests. When two processes request each other the lower rank
+ * wins: it rejects the other's request, and the other process accepts its request.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 #include "layer.h"
 
-#define LOOK 100 /* milliseconds after which the waiting thread looks whether it is over */
+#define LOOK 100 /* milliseconds between two looks of the waiting thread at `over` */
 
 static const struct host *hosts;
 static pthread_t waiter;
@@ -83,7 +83,7 @@ void demand_start(const struct host *all)
 		mp_fail("no thread");
 }
 
-/* Rejected: the winner's own request has come, or will. */
+/* Our request was rejected, so the winner's request has come, or will come. */
 static void take_theirs(struct channel *channel)
 {
 	struct timeval now;

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* health.c - what this process holds: memory that is resident, and open files. */
+/* health.c - the resources of this process: its resident memory and its open files. */
 #include <dirent.h>
 #include <stdio.h>
 
 #include "programs.h"
 
-/* KiB that may come to be used later, for good reasons: what malloc keeps, and what a NIC may share
- * with each peer, of which ever more has been touched. */
+/*
+ * KiB by which a process may grow later: memory that malloc keeps, and memory that a NIC may share
+ * with each peer and touches only gradually.
+ */
 #define MORE_OWN    4096
 #define MORE_SHARED 1536
 
-/* A sanitizer keeps for itself what a program frees. */
+/* A sanitizer keeps memory that a program frees. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define COUNTS_MEMORY 0
 #else

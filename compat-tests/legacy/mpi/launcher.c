@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * launcher.c - starts a process for each rank, tells each where all of them are, and waits until
- * they have ended. It never opens a NIC: what a process has of one is its own. Who takes too long
- * is asked what it waits for, and killed if it does not end then.
+ * launcher.c - starts a process for each rank, sends each the addresses of all, and waits until
+ * they have ended. It never opens a NIC, so each process opens its own. If a process takes too long
+ * the launcher makes it print what it waits for. Then it kills the process if it does not end.
  */
 #include <errno.h>
 #include <signal.h>
@@ -17,19 +17,19 @@
 #include "layer.h"
 #include "programs.h"
 
-#define FOR_START     20.0 /* seconds until all have opened their NIC */
-#define AFTER_FAILURE 3.0  /* that the others have to end by themselves */
-#define AFTER_REQUEST 2.0  /* and to say what they wait for */
+#define FOR_START     20.0 /* seconds until all processes have opened their NIC */
+#define AFTER_FAILURE 3.0  /* seconds until the others end by themselves */
+#define AFTER_REQUEST 2.0  /* seconds until they have printed what they wait for */
 
 volatile unsigned int *arrivals;
 
 static struct child {
-	pid_t process; /* 0: ended */
+	pid_t process; /* 0: it has ended */
 	int to, from;
 } children[MAX_PROCESSES];
 static int alive, failed;
 
-/* In a child that has taken too long. */
+/* The signal handler of a child that has taken too long. */
 static void tell_and_end(int signal_number)
 {
 	(void)signal_number;
@@ -51,7 +51,7 @@ static void catch_signal(int number, void (*handler)(int))
 	sigaction(number, &action, NULL);
 }
 
-/* rank counts from this host's first, here and in all that follows. */
+/* `rank` counts from this host's first rank, here and below. */
 static int start(int rank, const struct plan *plan)
 {
 	int down[2], up[2];
@@ -93,8 +93,8 @@ static int hear_from(const struct child *child, struct host *host, double end)
 }
 
 /*
- * From all, those of another host included, then to all. A process that cannot open its NIC says
- * nothing, and closes its pipe.
+ * Reads the addresses of all processes, also of the other host, and sends them to all. A process
+ * that cannot open its NIC sends nothing, and closes its pipe.
  */
 static int exchange(int size)
 {
@@ -196,7 +196,8 @@ int launch(struct settings *with, const struct plan *plan, int limit)
 			return 1;
 		}
 	catch_signal(SIGALRM, tick);
-	setitimer(ITIMER_REAL, &second, NULL); /* ends read and waitpid, to look at the clock */
+	/* Interrupts read and waitpid each second, to look at the clock. */
+	setitimer(ITIMER_REAL, &second, NULL);
 	if (exchange(settings.here))
 		++failed;
 	wait_for_all(settings.here, limit);

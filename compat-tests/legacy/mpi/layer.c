@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* layer.c - the whole layer of one process: set up in order, taken down in the reverse of it. */
+/*
+ * layer.c - starts and ends the whole layer of one process. It ends the parts in the reverse order.
+ */
 #include <string.h>
 #include <unistd.h>
 
@@ -18,7 +20,7 @@ int mp_size(void)
 	return settings.size;
 }
 
-/* Tells the launcher where this process is, and is told where all of them are. */
+/* Sends the launcher the address of this process, and reads the addresses of all. */
 static void exchange(const struct host *own, struct host *hosts, int to_launcher,
 		     int from_launcher)
 {
@@ -38,7 +40,7 @@ static void exchange(const struct host *own, struct host *hosts, int to_launcher
 
 void layer_open(const struct settings *with, int to_launcher, int from_launcher)
 {
-	static struct host hosts[MAX_PROCESSES]; /* kept by those who connect later */
+	static struct host hosts[MAX_PROCESSES]; /* static, because later connections use it */
 	struct host own;
 
 	settings = *with;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * layer.h - what the files of the message-passing layer share. The way down: collectives.c,
- * request.c, match.c, rendezvous.c, packets.c, channel.c, nic.c. progress.c is the way up: it takes
- * completions from the CQ and gives packets to packets.c, which gives them to match.c.
+ * layer.h - declarations that the files of the message-passing layer share. The way down is
+ * collectives.c, request.c, match.c, rendezvous.c, packets.c, channel.c, nic.c. The way up is
+ * progress.c: it takes completions from the CQ and gives packets to packets.c, which gives them to
+ * match.c.
  */
 #ifndef LAYER_H
 #define LAYER_H
@@ -15,7 +16,7 @@
 #define MAX_PROCESSES  32
 #define MAX_HOST_BYTES 16
 
-/* How processes find each other: what programs of that time put there, a structure of ints. */
+/* The discriminators of the processes. Programs of that time used such structures of ints. */
 struct discriminator {
 	int job;
 	int at; /* the process that has it */
@@ -23,13 +24,13 @@ struct discriminator {
 };
 #define ANYBODY (-1)
 
-/* An address with room for what may follow it. */
+/* An address with room for its bytes. */
 union address {
 	VIP_NET_ADDRESS net;
 	unsigned char room[64];
 };
 
-/* What the launcher hands out, for each process. */
+/* The address of each process, from the launcher. */
 struct host {
 	int bytes;
 	unsigned char address[MAX_HOST_BYTES];
@@ -41,21 +42,21 @@ struct settings {
 	const char *nic;
 	int rank;
 	int size;
-	int first, here; /* the ranks on this host: from first, so many */
-	const char *port; /* of the first of two hosts; NULL: there is one */
-	const char *other_host; /* the first one, to the second */
+	int first, here; /* the ranks on this host: `first` is the first, `here` their number */
+	const char *port; /* at the first of two hosts; NULL: there is one host */
+	const char *other_host; /* at the second host: the name of the first */
 	int job;
 	enum connecting connecting;
 	int only_poll;
 	long eager;  /* the longest message that is copied */
-	int credits; /* receives that are posted for each peer */
-	int stall;   /* seconds without progress after which this is a failure */
+	int credits; /* receives posted for each peer */
+	int stall;   /* seconds without progress that count as a failure */
 };
 
 enum kind { EAGER = 1, REQUEST, REPLY, FINISHED, CREDIT, GOODBYE };
 enum context { POINT_TO_POINT, COLLECTIVE };
 
-/* What each packet begins with. Both sides are of the same kind of machine. */
+/* The first bytes of each packet. Both sides have machines of the same kind. */
 struct head {
 	int kind;
 	int credits; /* receives posted since the last packet */
@@ -63,21 +64,21 @@ struct head {
 	int context;
 	int tag;
 	VIP_UINT32 length;   /* of the message */
-	int sender_request;  /* EAGER has none */
+	int sender_request;  /* EAGER has no request */
 	int receiver_request;
-	VIP_MEM_HANDLE handle; /* REPLY: where the data may be written */
+	VIP_MEM_HANDLE handle; /* REPLY: the region for the data */
 	VIP_UINT32 unused;
 	VIP_UINT64 address;
 };
 
-/* A packet's memory, and the descriptor for it, which comes first as it has to be aligned. */
+/* A packet's memory and its descriptor. The descriptor comes first because it must be aligned. */
 struct slot {
 	VIP_DESCRIPTOR descriptor;
 	struct slot *next;
-	struct mp_request *finishes; /* done when this send is */
+	struct mp_request *finishes; /* this request is done when the send is done */
 	int kind;
 	struct head head;
-	char data[8]; /* and more: settings.eager */
+	char data[8]; /* the real size is settings.eager */
 };
 
 struct registration {
@@ -94,17 +95,17 @@ struct mp_request {
 	enum role role;
 	int id;
 	int done;
-	int peer; /* may be MP_ANY_SOURCE until matched */
+	int peer; /* MP_ANY_SOURCE until it is matched */
 	int tag;
 	enum context context;
 	char *data;
 	long length; /* of a receive: the room */
 	struct mp_status status;
 	struct mp_request *next; /* in the list of posted, or of free ones */
-	/* What it has to send, in its channel's queue. */
+	/* The packet that it has to send, while it is in its channel's queue. */
 	int out;
 	struct mp_request *out_next;
-	/* Rendezvous. */
+	/* For rendezvous. */
 	int partner; /* the peer's request */
 	long written;
 	VIP_UINT64 address;
@@ -118,12 +119,12 @@ enum link { UNCONNECTED, ASKING, HELD, CONNECTED };
 struct channel {
 	int peer;
 	VIP_VI_HANDLE vi;
-	int usable; /* what the main thread knows of link */
-	enum link link; /* guarded by connecting_lock, as the next two are */
+	int usable; /* the main thread's view of `link` */
+	enum link link; /* guarded by connecting_lock, like the next two */
 	VIP_CONN_HANDLE held;
 	int said_goodbye;
 	int credits; /* packets that the peer has room for */
-	int owed;    /* receives posted that the peer does not know of */
+	int owed;    /* receives posted that the peer does not know yet */
 	unsigned int sent, received; /* packets */
 	struct slot *free_sends;
 	int posted_sends;
@@ -140,7 +141,7 @@ struct counters {
 extern struct settings settings;
 extern struct channel channels[MAX_PROCESSES];
 extern struct counters counters;
-extern const char *volatile doing; /* what a process is in that is no wait of progress.c */
+extern const char *volatile doing; /* the state of a process outside of a wait of progress.c */
 
 /* nic.c */
 extern VIP_NIC_HANDLE nic;
@@ -214,7 +215,7 @@ int progress_poll(void);
 void progress_until(const int *done, const char *what);
 void progress_describe(int file);
 
-/* launcher.c starts processes; in each of them run.c runs the programs. */
+/* launcher.c starts processes. In each of them run.c runs the programs. */
 struct plan;
 int other_host_meet(struct settings *with, struct plan *plan);
 int other_host_exchange(struct host *hosts);

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * match.c - which message belongs to which receive. Receives that wait are in the order of posting,
- * messages that nobody has asked for yet in the order of coming, so that none overtakes another.
+ * match.c - finds the receive for each message. Posted receives are in the order of posting.
+ * Messages without a receive are in the order of arrival, so that none overtakes another.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "layer.h"
 
-/* A message that has come first: copied here, or still with its sender. */
+/* A message that came before its receive. It is copied here, or still with its sender. */
 struct unexpected {
 	int source;
 	int tag;
 	enum context context;
 	long length;
 	char *data;                   /* NULL while it is with the sender */
-	int sender_request;           /* of another process */
-	struct mp_request *self_send; /* or of this one */
+	int sender_request;           /* if the sender is another process */
+	struct mp_request *self_send; /* if the sender is this process */
 	struct unexpected *next;
 };
 
@@ -107,7 +107,10 @@ void match_request(int source, const struct head *head)
 			head->sender_request;
 }
 
-/* A short message to oneself is done when it is copied, as any other; a long one when received. */
+/*
+ * A short message to this process itself is done when it is copied, as any other. A long one is
+ * done when it is received.
+ */
 void match_self(struct mp_request *send)
 {
 	struct mp_request *receive = take_posted(settings.rank, send->tag, send->context);
@@ -143,7 +146,7 @@ static struct unexpected *take_unexpected(const struct mp_request *receive)
 	return NULL;
 }
 
-/* Gives it a message that has come already, or posts it. */
+/* Gives the receive a message that has already come, or posts it. */
 void match_receive(struct mp_request *receive)
 {
 	struct unexpected *message = take_unexpected(receive);
@@ -172,7 +175,7 @@ void match_receive(struct mp_request *receive)
 	free(message);
 }
 
-/* At the end there is nothing left over. */
+/* Checks at the end that no message and no receive is left. */
 void match_close(void)
 {
 	if (posted_first)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * mp.h - the message-passing layer, as its programs see it: what MPI has, and no more of it than
- * they need. All of it belongs to one thread of a process; whatever goes wrong ends the process
- * with a message.
+ * mp.h - the interface of the message-passing layer: the part of MPI that these programs need. One
+ * thread of a process uses it. An error ends the process with a message.
  */
 #ifndef MP_H
 #define MP_H
@@ -20,22 +19,22 @@ typedef struct mp_request *mp_request;
 int mp_rank(void);
 int mp_size(void);
 
-/* Memory for messages. Freeing it makes the layer forget that it was registered. */
+/* Allocates memory for messages. Freeing it also ends its registration in the layer. */
 void *mp_alloc(unsigned long length);
 void mp_free(void *memory, unsigned long length);
 
-/* Tags are not negative. Whoever has seen a request done may not use it again. */
+/* Tags are not negative. A request may not be used again after it was seen done. */
 mp_request mp_isend(const void *data, long length, int to, int tag);
 mp_request mp_irecv(void *data, long room, int from, int tag);
 int mp_test(mp_request request, struct mp_status *status);
 void mp_wait(mp_request request, struct mp_status *status);
 
-/* Does what can be done now; without anything to do it waits a moment, and not for ever. */
+/* Does the work that is possible now. If there is none it waits for a limited time. */
 void mp_progress(void);
 
 /*
  * Collectives: all processes call them in the same order. Lengths are in bytes, for each process.
- * An operation makes into = from op into, for elements of the caller's kind; it has to be
+ * An operation computes into = from op into, for elements of the caller's kind. It has to be
  * associative, and is applied in the order of ranks.
  */
 typedef void (*mp_operation)(void *into, const void *from, long bytes);
@@ -49,10 +48,10 @@ void mp_allgather(const void *in, void *out, long length);
 void mp_alltoall(const void *in, void *out, long length);
 void mp_scan(const void *in, void *out, long length, mp_operation op);
 
-/* Ends this process, after a line that begins with its rank. */
+/* Ends this process, after printing a line that begins with its rank. */
 void mp_fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
-/* Monotonic seconds. */
+/* Returns seconds of a monotonic clock. */
 double mp_now(void);
 
 #endif

@@ -10,7 +10,7 @@ VIP_CQ_HANDLE cq;
 VIP_PROTECTION_HANDLE ptag;
 unsigned long longest_transfer;
 
-/* So that long messages take several descriptors. */
+/* It is small, so that long messages take several descriptors. */
 #define LONGEST_TRANSFER (256 * 1024UL)
 
 static pthread_mutex_t error_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -37,7 +37,10 @@ void must(VIP_RETURN code, const char *what)
 		mp_fail("%s: %s", what, code_name(code));
 }
 
-/* A peer that has our goodbye may go; any other loss is worth telling. On the library's thread. */
+/*
+ * A peer that has our goodbye may leave. Any other loss is reported. The library's thread calls
+ * this.
+ */
 static void note_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 {
 	struct channel *channel = NULL;

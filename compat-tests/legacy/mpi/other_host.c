@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * other_host.c - the launchers of two hosts find each other by TCP. The first host says what job
- * it is; later each tells the other where its processes are.
+ * other_host.c - connects the launchers of two hosts by TCP. The first host sends the job's number.
+ * Later each sends the addresses of its processes.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -14,7 +14,7 @@
 #include "layer.h"
 #include "programs.h"
 
-#define FOR_MEETING 60 /* seconds until the other host's launcher is there, or answers */
+#define FOR_MEETING 60 /* seconds until the other host's launcher listens, or answers */
 #define PAUSE       100000 /* microseconds */
 
 struct hello {
@@ -35,7 +35,7 @@ static int send_all(const void *data, size_t length)
 	return send(other, data, length, MSG_NOSIGNAL) == (ssize_t)length ? 0 : -1;
 }
 
-/* The launcher's clock interrupts. */
+/* Calls recv() again when the launcher's timer interrupts it. */
 static int receive_all(void *data, size_t length)
 {
 	double end = mp_now() + FOR_MEETING;
@@ -56,7 +56,8 @@ static void limit_waits(int file)
 {
 	struct timeval limit = {FOR_MEETING, 0};
 
-	setsockopt(file, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)); /* also for accept */
+	/* Also applies to accept. */
+	setsockopt(file, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 }
 
 static int wait_at(const struct addrinfo *own)
@@ -75,7 +76,7 @@ static int wait_at(const struct addrinfo *own)
 	return result;
 }
 
-/* It may be on its way. */
+/* Tries again, because the other launcher may not listen yet. */
 static int connect_to(const struct addrinfo *where)
 {
 	double end = mp_now() + FOR_MEETING;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * packets.c - packets and their credits. Each packet uses up a receive of the peer's, so none is
- * sent without a credit. New credits travel with every packet, or by themselves when half of them
- * are due. The last credit is kept for that: two ends that owe each other credits could not tell
- * otherwise.
+ * packets.c - packets and their credits. Each packet takes a receive of the peer, so each packet
+ * needs a credit. New credits go with every packet, or in a packet of their own when half of them
+ * are due. The last credit is kept for that packet: otherwise two ends that owe each other credits
+ * could not send them.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -11,13 +11,13 @@
 
 #include "layer.h"
 
-#define SPARE_SENDS 8 /* completions of sends may be noticed later than the credits come back */
+#define SPARE_SENDS 8 /* sends' completions may be noticed later than their credits come back */
 
 static char *memory;
 static unsigned long memory_bytes, slot_bytes, slots_used;
 static VIP_MEM_HANDLE memory_handle;
 
-/* One region for all descriptors and buffers. */
+/* Makes one region for all descriptors and buffers. */
 void packets_open(void)
 {
 	unsigned long alignment = VIP_DESCRIPTOR_ALIGNMENT;
@@ -59,7 +59,7 @@ static struct slot *new_slot(void)
 	return (struct slot *)(memory + slots_used++ * slot_bytes);
 }
 
-/* Both sides post as many receives, so the peer's number is known. */
+/* Both sides post the same number of receives, so this side knows the peer's number. */
 void packets_prepare(struct channel *channel)
 {
 	struct slot *slot;
@@ -75,7 +75,7 @@ void packets_prepare(struct channel *channel)
 	channel->credits = settings.credits;
 }
 
-/* A free descriptor for a send, or NULL. */
+/* Returns a free descriptor for a send, or NULL. */
 struct slot *packets_slot(struct channel *channel)
 {
 	struct slot *slot = channel->free_sends;
@@ -124,7 +124,7 @@ static void send_packet(struct channel *channel, struct slot *slot, long data_by
 	packets_post(channel, slot);
 }
 
-/* Sends what a request has to send, if there is a credit and a descriptor for it. */
+/* Sends a request's packet, if there is a credit and a descriptor for it. */
 static int send_for(struct channel *channel, struct mp_request *request)
 {
 	struct slot *slot;
@@ -181,7 +181,7 @@ static void say_goodbye(struct channel *channel)
 	send_alone(channel, GOODBYE);
 }
 
-/* Sends what can be sent now. */
+/* Sends all packets that can be sent now. */
 void packets_push(struct channel *channel)
 {
 	struct mp_request *request;
@@ -216,7 +216,10 @@ void packets_queue(struct channel *channel, struct mp_request *request, enum kin
 	packets_push(channel);
 }
 
-/* A send is done. A peer that has our goodbye may go before the NIC knows that it arrived. */
+/*
+ * Handles a completed send. A peer that has our goodbye may leave before the NIC knows that it
+ * arrived.
+ */
 void packets_sent(struct channel *channel, struct slot *slot)
 {
 	VIP_UINT32 status = slot->descriptor.CS.Status;
@@ -266,7 +269,7 @@ void packets_received(struct channel *channel, struct slot *slot)
 	unsigned long data_bytes = head->kind == EAGER ? head->length : 0;
 
 	if (control->Status & VIP_STATUS_ERROR_MASK) {
-		if (channel->got_goodbye) /* flushed when the peer went */
+		if (channel->got_goodbye) /* flushed when the peer left */
 			return;
 		mp_fail("a receive from rank %d ended with status 0x%x", channel->peer,
 			(unsigned int)control->Status);
@@ -302,7 +305,7 @@ static int is_connected(struct channel *channel)
 	return result;
 }
 
-/* Says goodbye to each peer and waits for its: then nothing is under way any more. */
+/* Sends goodbye to each peer and waits for its goodbye. After that nothing is under way. */
 void packets_goodbye(void)
 {
 	int i;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * prog_collectives.c - collectives of random length and root, checked against what each process can
- * compute by itself: the contribution of every rank is a function of seed, rank and place.
+ * prog_collectives.c - collectives of random length and root. Each process computes the expected
+ * results by itself: the contribution of every rank is a function of seed, rank and place.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "programs.h"
 
-#define LONGEST 12000 /* elements: some are eager, some take rendezvous */
+#define LONGEST 12000 /* elements: some messages are eager, some take rendezvous */
 
 typedef unsigned int word;
 
-/* A function x -> a x + b. Doing one after the other is associative, and the order matters. */
+/* A function x -> a x + b. Composition of such functions is associative, and its order matters. */
 struct map {
 	word a, b;
 };
@@ -57,7 +57,7 @@ static void compose(void *into, const void *from, long bytes)
 	}
 }
 
-/* What the maps of ranks 0 to last make together. */
+/* Checks the composition of the maps of ranks 0 to `last`. */
 static void check_maps(const word *out, long count, word seed, int last, const char *what)
 {
 	long i;
@@ -121,7 +121,7 @@ static void reductions(word *in, word *out, long count, word seed, int root)
 	check_maps(out, count, seed + 1, rank, "scan");
 }
 
-/* The block from i to j is as if it came from a rank i * size + j. */
+/* The block from i to j has the contents of a rank i * size + j. */
 static void everybody(word *in, word *out, long count, word seed)
 {
 	int rank = mp_rank(), size = mp_size();
@@ -135,7 +135,7 @@ static void everybody(word *in, word *out, long count, word seed)
 		check(out + i * count, count, seed + 2, i * size + rank, "alltoall");
 }
 
-/* Nobody leaves a barrier before all have come to it. One of them dawdles. */
+/* No process leaves a barrier before all have come to it. One of them is late on purpose. */
 static void barriers(word seed)
 {
 	static word visit;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * prog_halo.c - a grid in two dimensions, closed to a torus, of which each process has a block with
- * a halo one cell wide. Each step exchanges the halo and computes every cell from its nine. In the
- * end each process computes the whole grid by itself, and compares its block: all cells, all bits.
- * Rows are long enough for rendezvous, in place; columns are packed, and eager.
+ * prog_halo.c - a grid in two dimensions, closed to a torus. Each process has a block of it with a
+ * halo one cell wide. Each step exchanges the halo and computes every cell from nine cells. At the
+ * end each process computes the whole grid by itself, and compares all bits of its block. Rows are
+ * long enough for rendezvous and are sent in place. Columns are copied and go as eager messages.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,14 +19,15 @@ enum tag { TO_LEFT, TO_RIGHT, UP, DOWN };
 
 typedef unsigned int word;
 
-static word *block, *next_block; /* (HEIGHT + 2) rows of STRIDE */
-static word *columns;            /* four of HEIGHT: to send left and right, received so */
-static int across, down;         /* blocks */
+static word *block, *next_block; /* (HEIGHT + 2) rows of STRIDE cells */
+/* Four of HEIGHT cells: sent left, sent right, and both received ones. */
+static word *columns;
+static int across, down;         /* the number of blocks */
 
 #define BLOCK_BYTES  (sizeof(word) * (HEIGHT + 2) * STRIDE)
 #define COLUMN_BYTES (sizeof(word) * HEIGHT)
 
-/* The rank of the block so far away. */
+/* Returns the rank of the block at that distance. */
 static int neighbour(int right, int below)
 {
 	int x = (mp_rank() % across + across + right) % across;
@@ -35,7 +36,7 @@ static int neighbour(int right, int below)
 	return y * across + x;
 }
 
-/* Sends one edge to one side, and receives the like from the other. */
+/* Sends one edge to one side, and receives the same edge from the other side. */
 static mp_request shift(const void *edge, void *halo, long bytes, int to, int from, enum tag tag,
 			mp_request *receive)
 {
@@ -74,7 +75,7 @@ static void exchange_columns(void)
 	}
 }
 
-/* With the halo's columns, which brings the corners along. */
+/* Rows include the halo's columns, which brings the corners along. */
 static void exchange_rows(void)
 {
 	long bytes = sizeof(word) * STRIDE;
@@ -87,7 +88,7 @@ static void exchange_rows(void)
 	finish(requests, 4);
 }
 
-/* Each of the nine has a weight of its own, so that none can stand for another. */
+/* Each of the nine cells has another weight, so that none can replace another. */
 static word cell(const word *above, const word *here, const word *below, long left, long x,
 		 long right)
 {
@@ -148,7 +149,7 @@ static void compare(const word *whole, long width)
 					STEPS, x, y);
 }
 
-/* The same, without messages. */
+/* Computes the same without messages. */
 static void check(word seed)
 {
 	long width = (long)across * WIDTH, height = (long)down * HEIGHT;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * prog_traffic.c - random traffic. In each round all processes make the same plan of messages from
- * the seed: from whom to whom, tag, length, and the key of the content. Each keeps a window of its
- * sends and one of its receives open, in the order of the plan; so the first message that is not
- * done is always in both windows, and nobody waits in a circle. Messages of one tag are taken from
- * any source; for these there is always a receive.
+ * the seed: sender, receiver, tag, length, and the key of the content. Each process keeps a window
+ * of its sends and a window of its receives open, in the order of the plan. So the first message
+ * that is not done is always in both windows, and there is no deadlock. Messages of one tag are
+ * taken from any source; a receive for these is always open.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -33,17 +33,17 @@ struct message {
 
 /* A message under way: its request, and the buffer around it. */
 struct flight {
-	mp_request request; /* NULL: none */
+	mp_request request; /* NULL: it is not in use */
 	const struct message *message;
 	char *data;
-	char *own;    /* a buffer that was made for this message */
-	char *always; /* one that is always there, and may be registered still */
+	char *own;    /* made for this message only */
+	char *always; /* used for many messages; it may still be registered */
 	unsigned long own_bytes;
 };
 
 struct side {
 	struct flight flights[WINDOW];
-	int next; /* in the plan */
+	int next; /* the next message in the plan */
 	int left;
 	int pause;
 };
@@ -53,7 +53,7 @@ static int planned;
 static struct side sends, receives;
 static struct flight wild;
 static int wild_left, wild_next[32];
-static int wild_tag; /* another one in each round: some processes are ahead of others */
+static int wild_tag; /* changes in each round, because some processes are ahead of others */
 
 word next_random(word *state)
 {
@@ -75,7 +75,8 @@ static long random_length(word *state)
 	case 0:
 		return random_below(state, 17);
 	case 1:
-		return 4096 - 2 + random_below(state, 5); /* where rendezvous begins by default */
+		/* Near the default limit between eager and rendezvous. */
+		return 4096 - 2 + random_below(state, 5);
 	case 2:
 	case 3:
 		return random_below(state, 65536);
@@ -157,7 +158,7 @@ static void guard(char *data, long length, int check_it)
 			mp_fail("memory around a message of %ld bytes was written to", length);
 }
 
-/* A place for length bytes, at any alignment: in a new buffer, or in the flight's own. */
+/* Finds a place for length bytes, at any alignment: in a new buffer, or in the flight's own. */
 static void make_room(struct flight *flight, long length, word key)
 {
 	unsigned long offset = GUARD + key % OFFSETS;
@@ -221,7 +222,10 @@ static void finish(struct flight *flight, const struct mp_status *status)
 	give_room_back(flight);
 }
 
-/* Begins what there is room for, and ends what is done. 0 if there is nothing to do. */
+/*
+ * Begins messages that there is room for, and ends those that are done. Returns 0 if there was
+ * nothing to do.
+ */
 static int work(struct side *side, word *state)
 {
 	struct mp_status status;
@@ -239,7 +243,7 @@ static int work(struct side *side, word *state)
 			continue;
 		++events;
 		if (side->pause)
-			--side->pause; /* holds back, so that messages come unexpected */
+			--side->pause; /* waits, so that messages come before their receives */
 		else
 			start(side, flight);
 		if (side == &receives && random_below(state, 4) == 0)
@@ -248,7 +252,7 @@ static int work(struct side *side, word *state)
 	return events;
 }
 
-/* The source says which message it is: they do not overtake each other. */
+/* The source determines the message, because messages do not overtake each other. */
 static const struct message *next_wild(int source)
 {
 	int *next = &wild_next[source];
@@ -299,7 +303,7 @@ void traffic_round(unsigned int seed, long round)
 
 	wild_tag = FIRST_WILD_TAG + (int)(round % 100000);
 	make_plan(state);
-	state += (word)mp_rank(); /* from here on each its own */
+	state += (word)mp_rank(); /* from here on each process has its own random numbers */
 	while (is_open(&sends) || is_open(&receives) || wild_left || wild.request)
 		if (!(work(&sends, &state) + work(&receives, &state) + work_wild(&state)))
 			mp_progress();

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* progress.c - the one place that asks the CQ, and that waits: never longer than settings.stall. */
+/*
+ * progress.c - the only place that asks the CQ, and that waits. It never waits longer than
+ * settings.stall.
+ */
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,8 +13,8 @@
 
 #include "layer.h"
 
-#define BURST      64  /* completions before the program goes on */
-#define SPINS      50  /* looks without anything before it sleeps */
+#define BURST      64  /* completions taken before the program goes on */
+#define SPINS      50  /* looks that find nothing before it sleeps */
 #define SLEEP      200 /* milliseconds */
 #define LOOK_AGAIN 1000 /* looks between two checks when it never sleeps */
 
@@ -55,7 +58,10 @@ static void say(int file, const char *line)
 		_exit(3);
 }
 
-/* Who waits for what. Also called by a signal handler: no stdio's streams here. */
+/*
+ * Prints what this process waits for. A signal handler calls it, too, so it must not use stdio's
+ * streams.
+ */
 void progress_describe(int file)
 {
 	char line[240];
@@ -104,7 +110,7 @@ static void handle(VIP_VI_HANDLE vi, VIP_BOOLEAN is_receive)
 static void note_event(void)
 {
 	idle_looks = 0;
-	last_event = 0; /* the clock is only read when there is time for it */
+	last_event = 0; /* the clock is read only when there is time for it */
 }
 
 int progress_poll(void)
@@ -134,7 +140,7 @@ static void check_for_trouble(void)
 	if (now - last_event < settings.stall)
 		return;
 	progress_describe(2);
-	sleep(1); /* so that the others, who may wait as long, can say so before they lose this one */
+	sleep(1); /* lets the other processes, which may wait as long, print their state first */
 	mp_fail("nothing has come for %d seconds", settings.stall);
 }
 

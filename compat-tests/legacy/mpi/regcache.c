@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * regcache.c - memory for messages, and its registrations. They stay after use, so that the next
- * message from or to the same buffer finds them. The cache is bounded; what was unused for longest
- * goes first, and what the program frees goes at once: the next allocation may get the address with
- * other pages behind it. No two allocations share a page.
+ * regcache.c - memory for messages, and its registrations. Registrations stay after use, so that
+ * the next message from or to the same buffer finds them. The cache is bounded, and the least
+ * recently used entry goes first. Memory that the program frees is removed at once, because the
+ * next allocation may get the same address with other pages behind it. No two allocations share a
+ * page.
  */
 #include <stdlib.h>
 
@@ -13,7 +14,7 @@
 #define MOST_BYTES   (8UL * 1024 * 1024)
 #define PAGE         4096UL
 
-static struct registration *recent; /* a list, the most recently used one first */
+static struct registration *recent; /* a list; the most recently used entry is the first */
 static int regions;
 static unsigned long bytes;
 
@@ -48,7 +49,7 @@ static void drop(struct registration **place)
 	free(gone);
 }
 
-/* Regions in use stay, whatever the bounds say. */
+/* Regions in use stay, even beyond the bounds. */
 static void trim(void)
 {
 	struct registration **place, **oldest;

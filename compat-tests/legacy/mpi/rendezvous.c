@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rendezvous.c - long messages: the sender asks, the receiver replies with its buffer's address and
- * handle, the sender writes into it by RDMA and says that it has finished. FINISHED stays behind
- * the writes, as both are in order on one send queue.
+ * rendezvous.c - long messages. The sender asks, and the receiver replies with its buffer's address
+ * and handle. The sender writes into the buffer by RDMA and then sends FINISHED. FINISHED stays
+ * behind the writes, as both are in order on one send queue.
  */
 #include <string.h>
 
@@ -32,7 +32,7 @@ void rendezvous_replied(struct channel *channel, const struct head *head)
 	packets_queue(channel, send, FINISHED);
 }
 
-/* Hands RDMA writes to the NIC, as long as there are descriptors. True when nothing is left. */
+/* Posts RDMA writes as long as there are descriptors. Returns true when nothing is left. */
 int rendezvous_write(struct channel *channel, struct mp_request *send)
 {
 	VIP_DESCRIPTOR *descriptor;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* request.c - sends and receives as requests, which have numbers for packets to name them by. */
+/* request.c - sends and receives as requests. Each has a number, by which packets name it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "layer.h"
 
 #define MOST_REQUESTS 4096
-#define NOT_IN_USE    (-2) /* as the peer of a request */
+#define NOT_IN_USE    (-2) /* the peer of an unused request */
 
 static struct mp_request *requests[MOST_REQUESTS];
 static int request_count;
@@ -144,7 +144,7 @@ void request_describe(const struct mp_request *request, char *text, unsigned lon
 		 out[request->out]);
 }
 
-/* For somebody who wonders why nothing goes on. */
+/* Prints the open requests, for finding the reason of a deadlock. */
 void requests_describe(int file)
 {
 	char text[160], line[200];

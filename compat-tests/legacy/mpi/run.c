@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* run.c - what each process does: programs in rounds, while there is time, a line about each. */
+/*
+ * run.c - the work of each process: it runs the programs in rounds, while there is time, and prints
+ * a line about each.
+ */
 #include <malloc.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +10,7 @@
 #include "layer.h"
 #include "programs.h"
 
-#define EARLY       0.25 /* the part of a course after which a process should not grow any more */
+#define EARLY       0.25 /* after this part of a course a process must not grow any more */
 #define LEAST_EARLY 3    /* rounds */
 
 static const struct {
@@ -21,17 +24,17 @@ static const struct {
 
 #define PROGRAMS (int)(sizeof(programs) / sizeof(programs[0]))
 
-/* The rounds of one program. */
+/* All rounds of one program. */
 struct course {
 	const struct plan *plan;
 	const char *name;
 	double start;
 	long round;
-	struct health early; /* none: memory is 0 */
-	long growth;         /* KiB since then */
+	struct health early; /* memory is 0 before the measurement */
+	long growth;         /* KiB since the measurement */
 };
 
-/* Rank 0 looks at the clock: 0 is the end, 2 the moment to measure at. */
+/* Rank 0 looks at the clock and sends its verdict: 0 ends the course, 2 measures now. */
 static int goes_on(struct course *course)
 {
 	const struct plan *plan = course->plan;
@@ -96,7 +99,9 @@ int run(const struct plan *plan, int to_launcher, int from_launcher)
 	int done = 0;
 	int i;
 
-	/* Long blocks go back to the system when they are freed, whatever was freed before. */
+	/*
+	 * Long blocks go back to the system when they are freed, no matter what was freed before.
+	 */
 	mallopt(M_MMAP_THRESHOLD, 64 * 1024);
 	layer_open(&with, to_launcher, from_launcher);
 	for (i = 0; i < PROGRAMS; ++i) {

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""vip_pingpong over via_lo between namespaces and under limits, as containers have them: containers.py VIP_PINGPONG
+"""vip_pingpong over via_lo between namespaces and under limits, as in containers: containers.py VIP_PINGPONG
 
-Root makes the namespaces, as an engine of containers does; another user is made root of a user namespace first, in
-which there is no second user. docs/PORTING.md, Containers, says what works."""
+Root makes the namespaces, as a container engine does. Another user first becomes root of a user namespace, in
+which there is no second user. docs/PORTING.md, Containers, lists the cases that work."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import sys
 import unittest
 
 PINGPONG = sys.argv[1]
-PATIENCE = 120  # seconds; only what hangs takes so long
+PATIENCE = 120  # seconds; only a program that hangs takes this long
 NOBODY = "65534"
 OWN = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--ipc", "--uts", "--"]
 READ_ONLY = ["unshare", "--mount", "--", "sh", "-c", 'mount -o remount,bind,ro / && exec "$@"', "sh"]
@@ -26,7 +26,7 @@ needs_users = unittest.skipUnless(HAS_USERS, "there is one user only")
 
 class Containers(unittest.TestCase):
     def run_pair(self, server, client, users=("", ""), grace="60000"):
-        """What the client says, and its exit status, 0 only if all bytes are right."""
+        """Returns the client's output and its exit status, which is 0 only if all bytes are right."""
         def command(prefix, *arguments):
             return [*prefix, PINGPONG, "--nic=via_lo", *arguments]
 

@@ -16,7 +16,8 @@ import sys
 SUBCOMMANDS = re.compile(r"^Subcommands:\n((?: .*\n?)+)", re.M)
 OPTION = r"(?<![\w\\-])(?:%s){1,2}[A-Za-z0-9](?:\w|%s(?=\w))*"
 IN_HELP = re.compile(OPTION % ("-", "-"))
-IN_PAGE = re.compile(OPTION % (r"\\?-", r"\\?-"))  # those that are not escaped are found, and wrong
+# Also finds options that are not escaped, which are errors.
+IN_PAGE = re.compile(OPTION % (r"\\?-", r"\\?-"))
 COMMENT = re.compile(r"(?:^[.'] *)?\\\".*", re.M)
 FONT = re.compile(r"\\f(?:\(..|\[.*?\]|.)")
 TAG = re.compile(r"^\.TP\b.*\n(.+)", re.M)
@@ -37,7 +38,8 @@ def help_of(*command):
 
 
 def subcommands_of(text):
-    """Each begins a line of the list; what is told of it may go on in others, which begin farther right."""
+    """A line of the list begins each subcommand. Its description may go on in further lines, which begin
+    farther right."""
     if "Subcommands:" not in text:
         return []
     found = SUBCOMMANDS.search(text)

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# pair.sh [--under COMMAND] [--at HOST] VIP_PINGPONG [OPTION]...: server and client of a ping-pong on
-# this host, which the client calls HOST, or localhost. The options are the client's; COMMAND, with its
-# options, runs each of the two. Fails if either does.
+# pair.sh [--under COMMAND] [--at HOST] VIP_PINGPONG [OPTION]...: runs server and client of a ping-pong
+# on this host. The client calls the host HOST, or localhost. The options are the client's. COMMAND,
+# with its options, runs each of the two. It fails if either fails.
 under=
 host=localhost
 if [ "$1" = --under ]; then
@@ -15,11 +15,11 @@ if [ "$1" = --at ]; then
 fi
 program=$1
 shift
-nic= # both use the same
+nic= # for both
 for option; do
 	case $option in --nic=*) nic=$option ;; esac
 done
-# Both start at once, and on a busy machine the server may be the later one by seconds.
+# Both start at once, and on a busy machine the server may begin to wait seconds after the request.
 export VIPL_GRACE_MSEC="${VIPL_GRACE_MSEC:-60000}"
 
 # shellcheck disable=SC2086 # the command's options are words of their own
@@ -28,7 +28,7 @@ server=$!
 failed=0
 # shellcheck disable=SC2086
 $under "$program" "$@" "$host" || failed=1
-# A server whose client has failed may wait for another one.
+# A server whose client has failed may wait for another client.
 [ "$failed" = 0 ] || kill "$server" 2>/dev/null
 wait "$server" || failed=1
 exit "$failed"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""vip_stat beside two processes that send each other messages: stat.py VIP_STAT VIP_PINGPONG"""
+"""Runs vip_stat beside two processes that send each other messages: stat.py VIP_STAT
+VIP_PINGPONG"""
 
 import json
 import os
@@ -10,7 +11,7 @@ import time
 import unittest
 
 STAT, PINGPONG = sys.argv[1:3]
-PATIENCE = 60  # seconds; only what hangs takes so long
+PATIENCE = 60  # seconds; only a program that hangs takes this long
 NOBODY = 65534
 
 
@@ -51,7 +52,7 @@ class Stat(unittest.TestCase):
             process.wait()
 
     def connect(self):
-        """The client, and the VIs of both."""
+        """Returns the client, and the VIs of both processes."""
         def vis():
             found = [nic["vis"][0] for process in (client, self.server) for nic in nics_of(process) if nic["vis"]]
             return len(found) == 2 and all(vi["receives"]["done"] for vi in found) and found

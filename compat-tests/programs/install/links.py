@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""links.py SOURCES: what the documents link to is there, files as well as headings."""
+"""links.py SOURCES: checks that the targets of the documents' links exist, files as well as
+headings."""
 
 import pathlib
 import re
@@ -14,7 +15,8 @@ CODE = re.compile(r"^```.*?^```$|^(?: {4}|\t)[^\n]*$|`[^`\n]*`", re.M | re.S)
 
 
 def anchors(path):
-    """As GitHub makes them of headings: small letters, hyphens for blanks, and no other signs."""
+    """Returns GitHub's anchors of the headings: small letters, hyphens for blanks, and no other
+    signs."""
     headings = HEADING.findall(path.read_text(encoding="utf-8"))
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

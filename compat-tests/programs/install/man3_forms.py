@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""man3_forms.py SOURCES: that each function has its manual page, and that libvipl/man3.py takes no
-comment of vipl.h of which a page would lack something."""
+"""man3_forms.py SOURCES: checks that each function has its manual page, and that libvipl/man3.py
+refuses a comment of vipl.h if a page would lack a part of it."""
 
 import importlib.util
 import pathlib

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A small VIA program with functions and variables of its own that have names which the library uses
- * inside: neither may get into the other's way, however the two are linked. Opens via_lo, and says so.
+ * inside. Neither may affect the other, no matter how the two are linked. It opens via_lo, and says
+ * so.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 extern "C" {
 #endif
 
-/* Called by nobody: if the library calls one, it has taken ours for its own. */
+/* No function calls these. If the library calls one, it has taken ours for its own. */
 #define OWN(name)        \
 	void name(void); \
 	void name(void)  \

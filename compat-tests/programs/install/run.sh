@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Installs into a directory of its own, and builds and runs a small program with what is there, in each
-# way that docs/PORTING.md names.
+# Installs into a directory of its own, and builds and runs a small program with the installed files, in
+# each way that docs/PORTING.md names.
 #
 # usage: run.sh CMAKE BUILD-DIRECTORY LIBDIR CC CXX "FLAGS" MAP OLD-PROGRAM [OTHER-BUILD]
-# LIBDIR is below the prefix; OLD-PROGRAM is one linked with another VIPL library; OTHER-BUILD, if any, is
+# LIBDIR is below the prefix. OLD-PROGRAM was linked with another VIPL library. OTHER-BUILD, if given, is
 # installed there first.
 set -u
 
@@ -52,12 +52,12 @@ for tree in ${9:+"$9"} "$build"; do
     }
 done
 
-# The API, all of it and nothing else, is what a program can see of the static library.
+# A program can see the API in the static library, and nothing else.
 diff <(printf '%s\n' "${api[@]}") \
     <(nm -g --defined-only "$prefix/$libdir/libvipl.a" | awk 'NF == 3 { print $3 }' | sort) ||
     fail "libvipl.a does not have the API's names, or has others"
 
-# pkg-config's output is meant to be split.
+# pkg-config's output has to be split into words.
 # shellcheck disable=SC2046
 {
     compile by_pkg_config "$cc" "$here/program.c" $(pkg-config --cflags --libs vipl) "-Wl,-rpath,$prefix/$libdir"
@@ -67,7 +67,7 @@ diff <(printf '%s\n' "${api[@]}") \
         "$(pkg-config --variable=libdir vipl)/libvipl.a" \
         $(pkg-config --static --libs vipl | tr ' ' '\n' | grep -vx -- -lvipl)
 }
-# The program of README.md, as it is there.
+# The program of README.md is compiled unchanged.
 sed -n '/^```c$/,/^```$/{/^```/d;p}' "$here/../../../README.md" >"$work/readme.c"
 CPATH=$prefix/include LIBRARY_PATH=$prefix/$libdir compile readme "$cc" "$work/readme.c" -lvipl
 [[ $(LD_LIBRARY_PATH=$prefix/$libdir "$work/readme") == 'Hello, VIA: 16 bytes' ]] ||
@@ -76,7 +76,8 @@ works by_pkg_config shared
 works by_pkg_config_in_cxx shared
 works by_static_library static
 
-# As from the directories that compilers and the dynamic linker look into by themselves.
+# These variables make the directories behave like those that compilers and the dynamic linker search by
+# themselves.
 CPATH=$prefix/include LIBRARY_PATH=$prefix/$libdir compile by_name "$cc" "$here/program.c" -lvipl
 LD_LIBRARY_PATH=$prefix/$libdir works by_name shared
 
@@ -91,7 +92,7 @@ else
     fail "a project of CMake's cannot be built"
 fi
 
-# vip_run finds the library where it is installed, and only there.
+# vip_run finds the installed library, and no other.
 "$prefix/bin/vip_run" --check --nic=nic0=via_lo "$old" |
     grep -q "^LD_LIBRARY_PATH=$prefix/$libdir/libvipl" || fail "vip_run does not find the library"
 "$prefix/bin/vip_run" --nic=nic0=via_lo "$old" nic0 || fail "vip_run does not run an old program"

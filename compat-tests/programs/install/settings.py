@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""settings.py SOURCES: the settings that libvipl's table has, and no others, are in vipl.h and in vipl(7), there
-with the same default and the same limits; and the documents name no setting that the library does not know."""
+"""settings.py SOURCES: checks that vipl.h and vipl(7) have exactly the settings of libvipl's table, with the
+same defaults and limits, and that the documents name no other setting."""
 
 import pathlib
 import re
@@ -21,7 +21,7 @@ def read(path):
 
 
 def table():
-    """Of config.c: each setting, by name, and what a manual page says of its values."""
+    """Returns the settings in config.c: each setting by name, and the text of a manual page about its values."""
     source, = (SOURCES / "libvipl").rglob("config.c")
     text = read(source)
     text_defaults = dict(TEXT_DEFAULT.findall(text))
@@ -32,7 +32,7 @@ def table():
     for row in rows:
         name = "VIPL_" + row["name"]
         if row["text"] == row["number"] == "NULL":
-            others.add(name)  # of the test programs
+            others.add(name)  # for the test programs
         elif row["words"]:
             words = row["words"].split()
             initial = row["initial"].lower().split("_")[-1]

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""check.py PROGRAM NIC CASE: how vip_perf behaves when something is wrong, and what it prints.
+"""check.py PROGRAM NIC CASE: checks how vip_perf reacts to errors, and its output.
 
-Figures are not looked at.
+It does not check figures.
 """
 import csv
 import io
@@ -22,7 +22,7 @@ from vip_perf_runs import (  # noqa: E402
     NIC, PROGRAM, SECONDS, SOON, Client, Server, command, expect, expect_usage_error, free_port, json_of,
     run, run_case, wait_until)
 
-# Who was started in the background ignores it, and so would whom we start.
+# A process that was started in the background ignores SIGINT, and its children would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -30,12 +30,12 @@ def expect_one_message(result, status=1):
     code, out, err = result
     expect(code == status, "the exit status", code, out, err)
     expect(out == "", "nothing but a message", out)
-    said = [line for line in err.splitlines() if not line.startswith("vipl: ")]  # the library's
+    said = [line for line in err.splitlines() if not line.startswith("vipl: ")]  # without the library's
     expect(len(said) == 1 and said[0].startswith("vip_perf: "), "one message", err)
 
 
 def is_gone(number):
-    """No such process, or one that is dead and only not waited for."""
+    """Returns whether there is no such process, or only one that is dead and not waited for."""
     try:
         with open(f"/proc/{number}/stat") as stat:
             return stat.read().rpartition(")")[2].split()[0] == "Z"
@@ -43,7 +43,7 @@ def is_gone(number):
         return True
 
 
-# --- what is asked for wrongly -------------------------------------------------------------------
+# --- wrong requests --------------------------------------------------------------------------------
 
 
 def test_help():
@@ -103,7 +103,7 @@ def test_port_in_use():
         server.expect_service()
 
 
-# --- who goes in the middle ----------------------------------------------------------------------
+# --- processes that end in the middle --------------------------------------------------------------
 
 
 def test_client_killed():
@@ -144,7 +144,7 @@ def test_self_killed():
         wait_until("the child has gone, too", lambda: is_gone(child))
 
 
-# What is measured, the progress at which it is stopped, and how many points it has that is not.
+# The measurement, the progress at which it is stopped, and the number of points of a whole measurement.
 STOPPABLE = ((["latency", "--sockets", "tcp"], "64 bytes,", 8 * 43),
              (["echo", "--only", "vipl"], "128 bytes", 64 + 64 + 63),
              (["scale", "--question", "vis"], ", 16 VIs", 3 * 13),
@@ -156,7 +156,7 @@ STOPPABLE = ((["latency", "--sockets", "tcp"], "64 bytes,", 8 * 43),
 
 
 def output_of_stopped(words, point):
-    """By Ctrl-C, which the child gets, too."""
+    """Stops the measurement with Ctrl-C, which the child gets, too."""
     with tempfile.TemporaryFile() as output:
         client = Client(command(*words, "--self"), output)
         client.await_progress(point)
@@ -169,7 +169,7 @@ def output_of_stopped(words, point):
 
 
 def test_stopped():
-    """What has been measured until then is told."""
+    """A stopped measurement prints its results so far."""
     for words, point, whole in STOPPABLE:
         report = json.loads(output_of_stopped(words + ["--json"], point))
         expect(report["test"].startswith(words[0]), "the report", report["test"])
@@ -179,7 +179,7 @@ def test_stopped():
 
 
 def test_stopped_in_the_first_of_several():
-    """One report has the form that several have when several were asked for."""
+    """If several reports were requested, a single report has the form of several."""
     words = ["scale", "--question", "memory,vis"]
     reports = json.loads(output_of_stopped(words + ["--json"], ", 16 VIs"))
     expect([report["test"] for report in reports] == ["scale-vis"], "a list of one", reports)
@@ -190,7 +190,7 @@ def test_stopped_in_the_first_of_several():
 
 
 def test_interrupted():
-    """What cannot end early ends at once, and prints nothing."""
+    """A measurement that cannot end early ends at once, and prints nothing."""
     for words, point in ((["connect", "--count", "20000"], "connection 20"), (["logp"], "round ")):
         with tempfile.TemporaryFile() as output:
             client = Client(command(*words, "--self"), output)
@@ -204,7 +204,7 @@ def test_interrupted():
             expect(output.seek(0, os.SEEK_END) == 0, "no output", words)
 
 
-# --- who is no vip_perf --------------------------------------------------------------------------
+# --- clients and servers that are not vip_perf -----------------------------------------------------
 
 MEET = b'{"meet":true}\n'
 
@@ -226,7 +226,7 @@ NO_ORDERS = [b"{}\n", b"null\n", b"[1]\n", b'{"do":7}\n', b'{"do":null}\n', b'{"
              b'{"do":"match","shape":{}}\n', b'{"do":"match","shape":[]}\n', b"1e999\n", b"\n",
              b'{"do":"recover"}\n',
              b'{"do":"match","shape":' + b"[" * 30000 + b"]" * 30000 + b"}\n",
-             # These are longer than any line. Parsed, they would take minutes, or the whole stack.
+             # These are longer than any line. Parsing them would take minutes, or the whole stack.
              b"[" + b"{}," * 300000 + b"{}]\n",
              b"{" + b",".join(b'"%d":0' % i for i in range(100000)) + b"}\n",
              b'{"do":"match","shape":' + b"[" * 400000 + b"]" * 400000 + b"}\n"]
@@ -237,7 +237,7 @@ NO_SHAPES = [shape(vis=0), shape(vis=-1), shape(vis=10 ** 30), shape(vis=1.5), s
              shape(room=1 << 31), shape(room=-1), shape(room=1 << 30, buffers=16),
              shape(kind="pigeon"), shape(kind=3), shape(transfer="throw"), shape(level=True),
              shape(waiting="never"), shape(cqs=[]), shape(spin_us=-1)]
-# Answers of one that the server connects its VIs with.
+# Answers of a peer with which the server connects its VIs.
 NO_PEERS = [shape() + line for line in
             (b"{}\n", b"[]\n", b"nothing\n", b'{"handle":0,"mtu":4096}\n',
              b'{"handle":0,"target":"here","mtu":4096}\n', b'{"handle":0,"target":1,"mtu":[]}\n',
@@ -245,7 +245,7 @@ NO_PEERS = [shape() + line for line in
 
 
 def answer(server, sent):
-    """All that the server says to one who sends this, until it or we hang up."""
+    """Sends this to the server. Returns the server's output until one side closes the connection."""
     with server.socket() as s:
         try:
             s.sendall(sent)
@@ -254,7 +254,7 @@ def answer(server, sent):
             while piece := s.recv(65536):
                 said += piece
             return said.decode()
-        except (BrokenPipeError, ConnectionResetError):  # it has had enough
+        except (BrokenPipeError, ConnectionResetError):  # the server has closed the connection
             return ""
 
 
@@ -295,7 +295,7 @@ def test_impossible_peers():
 
 
 def test_random_garbage():
-    """Bytes, and lines of the protocol with some bytes changed. Some of these may be right."""
+    """Sends random bytes, and lines of the protocol with some bytes changed. Some of these may be valid."""
     import random
     source = random.Random(7)
     with tempfile.TemporaryFile() as messages, Server(messages=messages) as server:
@@ -310,13 +310,13 @@ def test_random_garbage():
             expect(server.process.poll() is None, "the server lives")
         server.expect_service()
         messages.seek(0)
-        for line in messages.read().decode(errors="replace").rstrip().split("\n"):  # a sanitizer's are others
+        for line in messages.read().decode(errors="replace").rstrip().split("\n"):  # not a sanitizer's
             expect(line.startswith(("vip_perf: ", "vipl: ")), "its messages are its own", line)
 
 
 def test_peers_reason():
-    """A client whose server has failed while they connected says why the server has."""
-    place = b'{"host":[127,0,0,1,0,0],"mark":[1]}\n'  # where nobody waits, over via_lo
+    """The server fails while both connect, and the client's message contains the server's reason."""
+    place = b'{"host":[127,0,0,1,0,0],"mark":[1]}\n'  # no server waits there, over via_lo
     link = b'{"handle":1,"target":1,"mtu":4096}\n'
     rains, no_text = b'{"failed":"it rains"}', b'{"failed":7}'
     for words, begins, reason, told in (
@@ -335,16 +335,16 @@ def test_peers_reason():
 
 
 def test_bare_client_gone():
-    """The server of a bare copy, which looks at nothing but memory, notices that its client has gone."""
+    """The server of a bare copy looks only at memory, and notices that its client has gone."""
     mine = json.dumps({"process": os.getpid(), "file": 0, "target": 0}).encode() + b"\n"
     echo = b'{"do":"echo","match":0,"bytes":8,"count":1}\n'
     with Server() as server:
         with server.socket() as s:
             s.sendall(MEET + shape(kind="bare") + mine + MEET + MEET + echo + MEET)
             said = b""
-            while said.count(b"meet") < 4:  # of the greeting, the words, the match and the echo
+            while said.count(b"meet") < 4:  # those of the greeting, the words, the match and the echo
                 said += s.recv(4096)
-        message = server.message(SECONDS)  # another one after 20 seconds, if it does not notice
+        message = server.message(SECONDS)  # without noticing it would print another message after 20 seconds
         expect(message == "vip_perf: the other side has gone", "it ends", message)
         server.expect_service()
 
@@ -372,7 +372,7 @@ def test_one_after_the_other():
             server.expect_service()
 
 
-# --- what is printed -----------------------------------------------------------------------------
+# --- output ----------------------------------------------------------------------------------------
 
 MEASUREMENTS = [["latency", "--to", "64", "--trials", "2", "--trial-ms", "2"],
                 ["scale", "--question", "vis", "--to", "4"],
@@ -402,7 +402,7 @@ def test_json():
 
 
 def test_plotted():
-    """Each of these reports has a figure, at least."""
+    """Each of these reports has at least one figure."""
     with tempfile.TemporaryDirectory() as directory:
         for number, words in enumerate(MEASUREMENTS):
             report = os.path.join(directory, "report.json")
@@ -425,7 +425,7 @@ def test_json_of_several():
 
 
 def test_output_lost():
-    """Where the output cannot be written, that is a failure."""
+    """vip_perf fails when it cannot write its output."""
     few = ["latency", "--self", "--nic", NIC, "--from", "64", "--to", "64", "--trials", "1",
            "--trial-ms", "1", "--no-sockets", "--transfer", "send", "--wait", "block"]
     for words in ([*few, "--json"], [*few, "--csv"], few, ["--help"]):
@@ -449,7 +449,7 @@ def test_csv():
 
 
 def test_csv_of_several():
-    """One table: a head, then rows that say which test they are of, with that test's columns."""
+    """The CSV is one table: a head, then rows that begin with their test and have that test's columns."""
     code, out, err = run("scale", "--self", "--nic", NIC, "--csv", "--question", "memory",
                          "--question", "mtu")
     expect(code == 0, "it works", code, err)
@@ -464,7 +464,7 @@ def test_csv_of_several():
 
 
 def test_out_of_room():
-    """VIs of via_lo take a file each: with few of them the series ends, not the run."""
+    """VIs of via_lo take a file each. With few files the series ends, but not the run."""
     def few_files():
         resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
     report = json_of("scale", "--question", "vis", preexec_fn=few_files)

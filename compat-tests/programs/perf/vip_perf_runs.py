@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the check.py of vip_perf share: running it, by itself or with a server, and what it prints.
+"""Functions that the check.py files of vip_perf share. They run vip_perf, by itself or with a
+server, and read its output.
 
-Each of them is run as "check.py PROGRAM NIC CASE", and its function test_CASE is the test.
+Each check.py is run as "check.py PROGRAM NIC CASE", and its function test_CASE is the test.
 """
 import json
 import os
@@ -14,12 +15,12 @@ import sys
 import time
 
 PROGRAM, NIC = sys.argv[1:3]
-SECONDS = 100  # for whatever has to end by itself
-SOON = 8       # for what has to be noticed at once, also on a busy machine
+SECONDS = 100  # for programs that end by themselves
+SOON = 8       # for events that must be noticed at once, also on a busy machine
 
 
 def run_case(module):
-    """Of a module's globals(), the test that is asked for."""
+    """Runs the test that the arguments name, from a module's globals()."""
     module["test_" + sys.argv[3]]()
 
 
@@ -33,14 +34,14 @@ def command(*words):
 
 
 def run(*words, seconds=SECONDS, **more):
-    """Of arguments as they are; its exit status, output and messages."""
+    """Runs vip_perf with these arguments. Returns its exit status, output and messages."""
     done = subprocess.run([PROGRAM, *words], stdin=subprocess.DEVNULL, capture_output=True,
                           text=True, timeout=seconds, **more)
     return done.returncode, done.stdout, done.stderr
 
 
 def json_of(measurement, *words, where=("--self",), **more):
-    """What a run that works prints with --json: a report, or a list of them."""
+    """Returns the output of a successful run with --json: a report, or a list of reports."""
     code, out, err = run(measurement, *where, "--nic", NIC, "--json", *words, **more)
     expect(code == 0, "it works", measurement, words, code, err)
     return json.loads(out)
@@ -67,7 +68,7 @@ def free_port():
 class Server:
     """"vip_perf server" on a port of its own, until the end of the block.
 
-    What it says is for message(), or goes to the file that is given.
+    Its messages are read by message(), or go to the file if one is given.
     """
 
     def __init__(self, *words, messages=None):
@@ -94,29 +95,29 @@ class Server:
         self.process.wait()
 
     def is_listening(self):
-        # Not by connecting, which would be a client.
+        # It does not connect, because that would be a client.
         with open("/proc/net/tcp6") as table:
             return any(line.split()[1].endswith(f":{self.port:04X}") and line.split()[3] == "0A"
                        for line in table)
 
     def address(self):
-        """The client's arguments that say where it is."""
+        """Returns the client's arguments for the server's address."""
         return ["localhost", "--port", str(self.port)]
 
     def client(self, *words):
         return command(*words, *self.address())
 
     def expect_service(self):
-        """Even though whoever came before was what he was."""
+        """Checks that the server works, no matter what the former clients did."""
         expect(self.process.poll() is None, "the server lives")
         json_of("scale", "--question", "vis", "--to", "1", where=self.address())
 
     def expect_end(self):
-        """Of one with --once."""
+        """Waits for the end of a server with --once."""
         expect(self.process.wait(SECONDS) == 0, "the server ends well", self.process.returncode)
 
     def message(self, seconds=SOON):
-        """The next line that the server says, and not the library."""
+        """Returns the next line of the server that is not a message of the library."""
         while True:
             while b"\n" not in self.said:
                 readable, _, _ = select.select([self.process.stderr], [], [], seconds)
@@ -129,7 +130,7 @@ class Server:
                 return line.decode(errors="replace")
 
     def first_of_file(self):
-        def lines():  # without a seek: the server writes where the file's offset is
+        def lines():  # uses no seek, because the server writes at the file's offset
             said = os.pread(self.file.fileno(), 4096, 0)
             return [line.decode() for line in said.splitlines(True)
                     if line.endswith(b"\n") and not line.startswith(b"vipl: ")]
@@ -142,7 +143,7 @@ class Server:
 
 
 class Client:
-    """A client that tells its progress, and can be killed in the middle of it."""
+    """A client that prints its progress, so that a test can kill it in the middle."""
 
     def __init__(self, words, output=subprocess.DEVNULL):
         self.terminal, theirs = pty.openpty()
@@ -153,7 +154,7 @@ class Client:
     def read(self):
         try:
             piece = os.read(self.terminal, 4096)
-        except OSError:  # EIO: nobody has the other end any more
+        except OSError:  # EIO: the other end of the terminal is closed
             piece = b""
         self.said += piece.decode()
         return bool(piece)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Each function of the API, and each kind of handler, in an order that is always the same. */
+/*
+ * Calls each function of the API, and makes the library call each kind of handler. The order is
+ * always the same.
+ */
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -59,7 +62,7 @@ static void on_entry(VIP_PVOID context, VIP_NIC_HANDLE from, VIP_VI_HANDLE vi,
 	count_call();
 }
 
-/* Of this process alone. */
+/* Returns an address for this process alone. */
 static struct address address(const char *what)
 {
 	struct address a = {.net = {6, 0, {0}}};
@@ -109,7 +112,7 @@ static void ask_nic(void)
 	VipQuerySystemManagementInfo(nic, VIP_SMI_AUTODISCOVERY, &list);
 	VipErrorCallback(nic, &called, on_error);
 	VipNSInit(nic, NULL);
-	VipNSGetHostByName(nic, (char *)"local host", &found.net, 0); /* no such name */
+	VipNSGetHostByName(nic, (char *)"local host", &found.net, 0); /* there is no such name */
 	VipNSGetHostByName(nic, (char *)"localhost", &found.net, 0);
 	VipNSGetHostByAddr(nic, &found.net, host, &room);
 	VipNSShutdown(nic);
@@ -143,7 +146,7 @@ static void connect_equals(VIP_VI_HANDLE a, VIP_VI_HANDLE b)
 	must(VipConnectPeerDone(b, &attributes) == VIP_SUCCESS, "VipConnectPeerDone");
 }
 
-/* From a to b, whose receives are on the CQ. */
+/* Sends from a to b, whose receives are on the CQ. */
 static void transfer(VIP_VI_HANDLE a, VIP_VI_HANDLE b, VIP_CQ_HANDLE cq)
 {
 	VIP_DESCRIPTOR *receive = describe(64, 0), *send = describe(8, VIP_CONTROL_IMMEDIATE);
@@ -232,7 +235,7 @@ void call_everything(void)
 	connect_equals(a, b);
 	transfer(a, b, cq);
 	name("LAST", last);
-	VipPostRecv(b, last, 0); /* flushed when the connection is lost */
+	VipPostRecv(b, last, 0); /* it is flushed when the connection is lost */
 	VipDisconnect(a);
 	await_calls(5);
 	VipDisconnect(b);
@@ -249,8 +252,9 @@ void call_everything(void)
 	VipDestroyCQ(cq);
 	VipDeregisterMem(nic, memory, handle);
 	VipDestroyPtag(nic, tag);
-	VipQueryVi(a, &state, &attributes, &sends_empty, &receives_empty); /* it is no VI any more, */
-	VipPostSend(a, nowhere, 0); /* so nothing looks there */
+	/* The handle is not valid now,. */
+	VipQueryVi(a, &state, &attributes, &sends_empty, &receives_empty);
+	VipPostSend(a, nowhere, 0); /* so the library does not read the descriptor */
 	VipConnectRequest(a, nowhere, nowhere, MSEC, &attributes);
 	VipCloseNic(nic);
 }

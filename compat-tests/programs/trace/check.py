@@ -47,7 +47,7 @@ class Trace:
         self.header = dict(word.split("=", 1) for word in header.split()[3:])
 
     def of_thread(self, thread):
-        """As in the file: each thread's are in the order of time."""
+        """Returns the thread's lines as in the file. They must be in the order of time."""
         lines = [line for line in self.lines if line[1] == thread]
         times = [float(line[0]) for line in lines]
         assert times == sorted(times)
@@ -58,7 +58,7 @@ class Trace:
 
 
 class Run:
-    """One run of the program; `name` is VIPL_TRACE, in a directory of the test's."""
+    """One run of the program. `name` is the value of VIPL_TRACE, in a directory of the test."""
 
     def __init__(self, program, what, name="trace", **environment):
         self.scratch = tempfile.TemporaryDirectory(prefix="vipl-trace.")
@@ -106,7 +106,8 @@ def expected_lines(name):
 
 @case
 def calls(program, header):
-    """Every function and every handler, with arguments and results, in order, by thread."""
+    """The trace has every function and every handler, with arguments and results, in order, by
+    thread."""
     run = Run(program, "calls").end()
     trace = Trace(run.path)
     found = []
@@ -133,7 +134,8 @@ def calls(program, header):
 
 @case
 def polls(program, _):
-    """They are counted, and told with the queue's next line, by the million, and at the end."""
+    """Polls are counted. The queue's next line has the count, and so has a line at each million and
+    at the end."""
     run = Run(program, "polls").end()
     trace = Trace(run.path)
     vi, cq = run.names["VI"], run.names["CQ"]
@@ -152,10 +154,10 @@ def polls(program, _):
 
 @case
 def threads(program, _):
-    """Each writes all it does, in order, also what it has counted when it ends."""
+    """Each thread writes all its calls, in order, and at its end also its counts."""
     run = Run(program, "threads").end()
     trace = Trace(run.path)
-    assert len(trace.threads) in range(5, 10)  # numbers of threads may come again
+    assert len(trace.threads) in range(5, 10)  # a thread's number may be used again
     assert trace.count("VipPostSend") == trace.count("VipSendDone") == 8 * 1500
     assert len([line for line in trace.lines if line[6].endswith(" polls=11")]) == 8
     for thread in trace.threads[1:]:
@@ -179,7 +181,7 @@ def check_fork(run, parents, childs):
 
 @case
 def forks(program, _):
-    """A child has a file of its own, named by its number."""
+    """A child has a file of its own, with its process number in the name."""
     run = Run(program, "forks").end()
     check_fork(run, "trace", "trace." + run.names["CHILD"])
 
@@ -192,7 +194,7 @@ def forks_with_pattern(program, _):
 
 @case
 def crashes(program, _):
-    """Nothing is missing up to the crash."""
+    """The trace is complete up to the crash."""
     run = Run(program, "crashes")
     run.end(run.process.wait())
     assert run.process.returncode != 0
@@ -218,13 +220,14 @@ def check_stopped(run, reason, least, most, told=True):
 
 @case
 def full(program, _):
-    """The program goes on, and what was written stays; the last line says why it is the last."""
+    """The program goes on, and the trace keeps what was written. The last line gives the reason for
+    its end."""
     check_stopped(Run(program, "full").end(), "No space left on device", 600, 1999)
 
 
 @case
 def limited(program, _):
-    """A limit on the size of files ends the trace, not the program."""
+    """A limit on the size of files ends the trace, but not the program."""
     run = Run(program, "limited").end()
     check_stopped(run, "File too large", 300, 1999)
     assert os.path.getsize(run.path) <= 150000
@@ -232,9 +235,9 @@ def limited(program, _):
 
 @case
 def closes(program, _):
-    """A file that has got the number of the trace's is not written to."""
+    """A program's file that has got the descriptor number of the trace is not written to."""
     run = Run(program, "closes").end()
-    if "VIPL_TEST_UNDER" in os.environ:  # then each line needs the descriptor
+    if "VIPL_TEST_UNDER" in os.environ:  # in this case each line needs the descriptor
         check_stopped(run, "Bad file descriptor", -1, 1, told=False)
     else:
         check_stopped(run, "Bad file descriptor", 100, 1999)
@@ -242,7 +245,8 @@ def closes(program, _):
 
 @case
 def overflows(program, _):
-    """At its limit it keeps the beginning, each thread's last lines without a gap, and says so."""
+    """A trace at its limit keeps the beginning and each thread's last lines without a gap, and says
+    so."""
     run = Run(program, "overflows", VIPL_TRACE_MIB="1").end(-signal.SIGKILL)
     assert os.path.getsize(run.path) == 1 << 20
     trace = Trace(run.path)
@@ -265,14 +269,14 @@ def overflows(program, _):
     for vi, posted in numbers.items():
         gaps = [n for n, after in zip(posted, posted[1:] + [10000]) if after != n + 1]
         assert not gaps, (vi, gaps)
-    # There is room for some 3100; of each thread's last block any part may be empty.
+    # There is room for about 3100 lines. Any part of each thread's last block may be empty.
     total = sum(len(posted) for posted in numbers.values())
     assert 2000 < total < 15000, total
 
 
 @case
 def unmaps(program, _):
-    """Memory that is unmapped while it is registered is told of, once for each registration."""
+    """Memory that is unmapped while it is registered is reported once for each registration."""
     run = Run(program, "unmaps").end()
     names, remarks = run.names, Trace(run.path).remarks[2:]
     if names["AVAILABLE"] == "0":
@@ -303,7 +307,8 @@ def not_a_file(program, _):
 
 @case
 def same_file(program, _):
-    """Of two processes with one name, the second writes elsewhere, and the first's stays whole."""
+    """When two processes have one name, the second writes to another file, and the first's file
+    stays whole."""
     first = Run(program, "holds")
     assert first.process.stdout.readline() == "OPEN 1\n"
     second = Run(program, "posts", first.path).end()
@@ -318,9 +323,9 @@ def same_file(program, _):
 
 @case
 def conformance(suite, vip_trace):
-    """Whatever is called: each line is well-formed, and vip_trace can read it.
+    """Each line of any call is well-formed, and vip_trace can read it.
 
-    The suites are those that do not depend on time: a trace takes some, when the disk is busy.
+    The suites do not depend on time, because tracing takes time when the disk is busy.
     """
     suites = "Handle Arguments Bounds AnyCall Descriptor DescriptorError Spoilt Giganet Fork"
     tests = "--gtest_filter=" + ":".join("%s.*:*/%s.*" % (name, name) for name in suites.split())
@@ -336,7 +341,7 @@ def conformance(suite, vip_trace):
 
 
 def bodies(directory, pattern):
-    """Of the functions that are defined in these files, by their names."""
+    """Returns the bodies of the functions that are defined in these files, by their names."""
     found = {}
     for path in sorted(pathlib.Path(directory).glob(pattern)):
         text = path.read_text(encoding="ascii")
@@ -347,7 +352,8 @@ def bodies(directory, pattern):
 
 @case
 def entries(directory, header):
-    """Each function of vipl.h jumps to its own two, and the traced one writes a line of that name."""
+    """Each function of vipl.h jumps to its plain and its traced function, and the traced one writes
+    a line of that name."""
     names = functions(header)
     entry, traced = bodies(directory, "entry.c"), bodies(directory, "traced_*.c")
     same(list(entry), names, "the functions of entry.c and of vipl.h")
@@ -361,7 +367,7 @@ def entries(directory, header):
 
 @case
 def summary(vip_trace, directory):
-    """Of a trace that has all there can be in one, to the letter."""
+    """Checks the exact summary of a trace that has every kind of line."""
     known = os.path.join(directory, "known.trace")
     done = subprocess.run([vip_trace, "--long=0.5", known], text=True, capture_output=True)
     assert done.returncode == 0 and not done.stderr, done.stderr
@@ -374,7 +380,8 @@ def block(*lines):
 
 @case
 def cut_summary(vip_trace, _):
-    """What was overwritten may have ended whatever had begun; blocks are read in the order of time."""
+    """Overwritten lines may have ended any call or descriptor. Blocks are read in the order of
+    time."""
     post = "%d.000000000 %d = VipPostRecv VIP_SUCCESS 100 vi=0x2 desc=0x%x0 mem=0x1 segs=0 bytes=0"
     done = "%d.000000000 %d = VipRecvDone VIP_SUCCESS 100 vi=0x2 desc=0x%x0 status=0x1 bytes=0"
     waits = "%d.000000000 %d > VipRecvWait - - vi=0x2 timeout=infinite"
@@ -384,7 +391,7 @@ def cut_summary(vip_trace, _):
         with open(path, "w", encoding="ascii") as file:
             file.write(block("# vipl-trace 1 library=0 pid=1 bits=64 host=h date=d program=p",
                              post % (1, 7, 1), post % (1, 7, 2), waits % (1, 7), waits % (1, 8)))
-            # Posted and taken in the gap: 2; taken only: 3; taken, and posted again: 4.
+            # Descriptor 2 was posted and taken in the gap, 3 only taken, 4 taken and posted again.
             file.write(block("# cut=131072 kept=65536", done % (13, 7, 6), post % (14, 7, 4)))
             file.write(block(waits % (15, 7)))
             file.write(block("# cut=65536 kept=65536", done % (10, 7, 3), done % (10, 7, 4),
@@ -401,7 +408,7 @@ def cut_summary(vip_trace, _):
 
 @case
 def no_summary(vip_trace, directory):
-    """Files that are no trace, or one of another format, are refused with a message."""
+    """Files that are no trace, or have another format, are refused with a message."""
     with tempfile.TemporaryDirectory() as scratch:
         other = os.path.join(scratch, "other")
         with open(other, "w", encoding="ascii") as file:

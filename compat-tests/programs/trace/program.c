@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* program CASE: calls the library in the way the case is about; check.py looks at the trace. */
+/* program CASE: calls the library in the way that the case needs. check.py checks the trace. */
 #include "program.h"
 
 #include <errno.h>
@@ -24,9 +24,9 @@
 
 VIP_NIC_HANDLE nic;
 
-static int blocks_left = -1; /* the disk has room for so many; -1: for all */
+static int blocks_left = -1; /* the blocks that fit on the disk; -1: no limit */
 
-/* Instead of the C library's, for the trace's file. */
+/* Replaces the C library's function, for the trace's file. */
 __attribute__((visibility("default"))) ssize_t
 pwritev64(int fd, const struct iovec *parts, int count, __off64_t offset);
 ssize_t pwritev64(int fd, const struct iovec *parts, int count, __off64_t offset)
@@ -118,7 +118,7 @@ static void *thread(void *argument)
 	(void)argument;
 	must(VipPostRecv(vi, make_descriptor(), 0) == VIP_SUCCESS, "VipPostRecv");
 	post_and_take(vi, 1500);
-	for (int i = 0; i < 11; i++) /* no line of this thread tells of them any more */
+	for (int i = 0; i < 11; i++) /* no later line has their count */
 		must(VipRecvDone(vi, &done) == VIP_NOT_DONE, "VipRecvDone");
 	return NULL;
 }
@@ -127,7 +127,7 @@ static void threads(void)
 {
 	pthread_t ids[4];
 
-	for (int round = 0; round < 2; round++) { /* the second ones take over what the first had */
+	for (int round = 0; round < 2; round++) { /* the second threads reuse buffers */
 		for (int i = 0; i < 4; i++)
 			must(!pthread_create(&ids[i], NULL, thread, NULL), "pthread_create");
 		for (int i = 0; i < 4; i++)
@@ -167,7 +167,7 @@ static void crashes(void)
 
 static void is_full(void)
 {
-	blocks_left = 2; /* beside the first one */
+	blocks_left = 2; /* in addition to the first block */
 	post_and_take(make_vi(NULL), 2000);
 }
 
@@ -179,7 +179,7 @@ static void is_limited(void)
 	post_and_take(make_vi(NULL), 2000);
 }
 
-/* A program may close what is not its own. The number is another file's then. */
+/* A program may close a descriptor that is not its own. Its number then belongs to another file. */
 static void closes_files(void)
 {
 	char link[64], path[512], content[6] = "";
@@ -225,7 +225,10 @@ static VIP_MEM_HANDLE register_pages(const char *text, char *memory)
 	return handle;
 }
 
-/* Who unmaps waits until that is seen, so each is told before the next one has been unmapped. */
+/*
+ * A call that unmaps memory waits until the library has noticed it. So each unmapping is reported
+ * before the next one is done.
+ */
 static void unmaps(void)
 {
 	char *part = pages(), *twice = pages(), *whole = pages(), *dropped = pages();
@@ -252,7 +255,7 @@ static void unmaps(void)
 
 static pthread_barrier_t all_have_begun;
 
-/* Its one line stays, however much the others write. */
+/* Its one line stays in the trace, no matter how much the others write. */
 static void *calls_once(void *argument)
 {
 	VIP_VI_HANDLE vi = make_vi(NULL);
@@ -265,7 +268,7 @@ static void *calls_once(void *argument)
 	return NULL;
 }
 
-/* A number in each line, so that one can see whether any is missing. */
+/* Each line has a number, so that a missing line is noticed. */
 static void *numbers(void *argument)
 {
 	VIP_VI_HANDLE vi = make_vi(NULL);
@@ -283,7 +286,7 @@ static void *numbers(void *argument)
 	return NULL;
 }
 
-/* Far more than the trace may have; and then it is killed. */
+/* Writes far more than the trace may have. Then the process is killed. */
 static void overflows(void)
 {
 	pthread_t ids[3], sleeper;

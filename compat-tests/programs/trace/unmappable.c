@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * unmappable PROGRAM [ARGUMENT]...: runs the program with a kernel that refuses to map a block of the
- * trace's file, as it does on a file system that cannot (9p). What is mapped otherwise is not shared,
- * or has another size.
+ * trace's file, as on a file system that cannot do it (9p). Other mappings are not shared, or have
+ * another size.
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -21,7 +21,7 @@
 #endif
 #define BLOCK 65536
 
-/* The low half of an argument; all that is compared fits. */
+/* The low half of an argument. All compared values fit into it. */
 #define ARGUMENT(index) offsetof(struct seccomp_data, args[index])
 #define LOAD(offset)	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset)
 #define UNLESS(value, skipped) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, skipped)

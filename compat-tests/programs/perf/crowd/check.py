@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""check.py PROGRAM NIC CASE: what vip_perf crowd counts, what waking compares,
-and what scale tells of VIs that were used. Times and rates are not looked at."""
+"""check.py PROGRAM NIC CASE: checks the counts of vip_perf crowd, the comparisons of waking, and
+the figures of scale for VIs that were used. It does not check times and rates."""
 import pathlib
 import sys
 
@@ -12,7 +12,7 @@ from vip_perf_runs import NIC, expect, json_of, run_case  # noqa: E402
 
 
 def points_of(question, *words):
-    """Of a report without remarks, by series."""
+    """Returns the points of a report without remarks, by series."""
     report = json_of("crowd", "--question", question, *words)
     expect(report["test"] == "crowd-" + question, "the test's name", report["test"])
     expect("remarks" not in report, "nothing to remark", report.get("remarks"))
@@ -30,7 +30,7 @@ def test_storm():
 
 
 def test_order():
-    """A right library names nothing out of order."""
+    """A correct library names nothing out of order."""
     found = points_of("order", "--rounds", "40")
     expect("Reliable Delivery" in found, "by level", found)
     for level, points in found.items():
@@ -56,7 +56,7 @@ def test_mesh():
 
 
 def test_used_vis():
-    """What scale tells of each VI beside times, of the same report."""
+    """Checks the figures of scale for each VI, except times, within one report."""
     report = json_of("scale", "--question", "vis", "--to", "4")
     names = [series["name"] for series in report["series"]]
     expect(names[:3] == ["own queues", "one CQ", "a CQ each"], "the series", names)

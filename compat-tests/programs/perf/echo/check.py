@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """check.py PROGRAM NIC CASE: runs echo, connect or logp of vip_perf, and checks its JSON.
 
-What can be asserted on any machine: that all points are there, that figures which follow from each
-other do, and that what is asked for wrongly is a usage error. How fast it is, is no matter here.
+It checks what holds on any machine: the reports have all points, figures that depend on each other
+fit, and wrong options are usage errors. It does not check speed.
 """
 
 import json
@@ -60,7 +60,7 @@ def check_echo_point(point, size, samples):
 
 
 def test_echo():
-    """All sizes of each range, as many samples as asked for."""
+    """The report has all sizes of each range, with the requested number of samples."""
     for name, sizes in RANGES.items():
         series = series_of(report_of("echo", "--only", "vipl", "--range", name, "--samples", "3"))
         expect(list(series) == ["VIPL send, polling, " + name], f"series of {name}: {list(series)}")
@@ -71,7 +71,7 @@ def test_echo():
 
 
 def test_echo_both():
-    """VIPL and TCP by turns at each size, each in its series."""
+    """VIPL and TCP take turns at each size, each with a series of its own."""
     with tempfile.TemporaryFile() as output:
         words = ["echo", "--self", "--json", "--range", "small", "--samples", "3"]
         client = Client(command(*words), output)
@@ -89,7 +89,7 @@ def test_echo_both():
 
 
 def test_echo_usual():
-    """Without --samples: 64, or fewer where they take long, but 10."""
+    """Without --samples there are 64, or fewer where they take long, but at least 10."""
     report = report_of("echo", "--only", "vipl", "--range", "small")
     (points,) = series_of(report).values()
     expect(all(10 <= point["samples"] <= 64 for point in points), "10 to 64 samples")
@@ -118,7 +118,8 @@ def test_connect():
 
 
 def test_connect_usual():
-    """Without --count: 1000, or fewer where they take long, but as many in each of ten turns."""
+    """Without --count there are 1000, or fewer where they take long, but the same number in each
+    of ten turns."""
     report = report_of("connect", "--only", "vipl")
     counts = {point["samples"] for points in series_of(report).values() for point in points}
     (count,) = counts
@@ -126,7 +127,7 @@ def test_connect_usual():
 
 
 def test_connect_few():
-    """Fewer connections than turns, and one transport."""
+    """There are fewer connections than turns, and one transport."""
     for count in (2, 11):
         report = report_of("connect", "--only", "tcp", "--count", str(count))
         (points,) = series_of(report).values()
@@ -134,7 +135,7 @@ def test_connect_few():
 
 
 def test_connect_host():
-    """The same with a server of its own."""
+    """The server is a program of its own."""
     with Server("--once") as server:
         check_connect(report_of("connect", "--count", "10", where=server.address()), 10)
         server.expect_end()
@@ -145,7 +146,7 @@ def test_logp():
     found = {what: point["us"] for what, point in by_what(series["LogP"]).items()}
     bursts = {point["messages"]: point["us"] for point in series["bursts"]}
     delays = series["bursts with delays"]
-    # Differences of two times, as g is one, may be anything on a busy machine.
+    # g is a difference of two times, and may have any value on a busy machine.
     expect(found["o_s"] > 0 and found["RTT / 2"] > 0, f"parameters: {found}")
     expect_near(found["L"] + found["o_s"] + found["o_r"], found["RTT / 2"], "half the round trip")
     expect_near(found["g"], (1024 * bursts[1024] - 256 * bursts[256]) / (1024 - 256), "the slope")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The formulas by which vip_perf echo, connect and logp make figures out of times. */
+/* The formulas by which vip_perf echo, connect and logp compute figures from times. */
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include "logp_model.h"
 #include "statistics.h"
 
-/* By hand: the mean is 5, squared differences are 9, 1, 1, 9; sqrt(20 / (3 * 4)). */
+/* Computed by hand: the mean is 5, squared differences are 9, 1, 1, 9; sqrt(20 / (3 * 4)). */
 TEST(Statistics, StandardErrorOfTheMean)
 {
 	EXPECT_DOUBLE_EQ(standard_error({2, 4, 6, 8}), std::sqrt(20.0 / 12));
@@ -23,7 +23,10 @@ TEST(Statistics, StandardErrorOfOneSampleIsUnknown)
 	EXPECT_TRUE(std::isnan(standard_error({3})));
 }
 
-/* Twice the samples of the same spread: smaller by sqrt((n - 1) / (2 n - 1)), here sqrt(3 / 7). */
+/*
+ * With twice the samples of the same spread the error is smaller by sqrt((n - 1) / (2 n - 1)), here
+ * sqrt(3 / 7).
+ */
 TEST(Statistics, StandardErrorShrinksWithTheNumberOfSamples)
 {
 	EXPECT_NEAR(standard_error({2, 4, 6, 8, 2, 4, 6, 8}),
@@ -32,7 +35,7 @@ TEST(Statistics, StandardErrorShrinksWithTheNumberOfSamples)
 
 /*
  * The example of TR 00-023's appendix: 1 MB in 0.041374 +- 0.001866 s. Its rate is 24.17 MB/s, as
- * the paper says; its error by the paper's formula is 1.090, though the paper prints 1.044.
+ * the paper says. Its error by the paper's formula is 1.090, though the paper prints 1.044.
  */
 TEST(Statistics, RateErrorOfThePapersExample)
 {
@@ -46,7 +49,10 @@ TEST(Statistics, RateErrorIsRelative)
 	EXPECT_DOUBLE_EQ(rate_error(4096, 8, 0.4) / (4096 / 8.0), 0.4 / 8);
 }
 
-/* Made of o_s = 2, o_r = 3, L = 5, g = 7, a clock of 0.5: they are found again. */
+/*
+ * The times are made from o_s = 2, o_r = 3, L = 5, g = 7 and a clock of 0.5. The model has to find
+ * these values.
+ */
 TEST(LogpModel, FindsTheParametersThatTimesWereMadeOf)
 {
 	LogpTimes times = {};
@@ -58,7 +64,7 @@ TEST(LogpModel, FindsTheParametersThatTimesWereMadeOf)
 	times.long_burst = 11 + 256 * 7;
 	times.longer_messages = 1024;
 	times.longer_burst = 11 + 1024 * 7;
-	times.delayed_send = 2.5; /* caches are colder */
+	times.delayed_send = 2.5; /* delayed sends have colder caches */
 	times.saturated = 2.5 + 3;
 	times.round_trip = 2 * (2 + 5 + 3);
 	const Logp logp = logp_of(times);

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""check.py PROGRAM NIC CASE: runs latency, bandwidth or cpu of vip_perf over few sizes, and checks
-in the JSON that all series and sizes are there, and what must hold of figures on any machine. How
-fast it is, is no matter here.
+"""check.py PROGRAM NIC CASE: runs latency, bandwidth or cpu of vip_perf over few sizes. It checks that the JSON
+has all series and sizes, and conditions that hold for figures on any machine. It does not check speed.
 """
 
 import itertools
@@ -23,7 +22,7 @@ SOCKETS = {"tcp": "TCP", "unix": "Unix socket"}
 
 
 def names(transfers=TRANSFERS, levels=("delivery",), waits=("poll", "block"), sockets=SOCKETS):
-    """The series that there should be, in their order."""
+    """Returns the expected series, in their order."""
     vipl = [
         f"VIPL {TRANSFERS[transfer]}, {WAITS[wait]}{LEVELS[level]}"
         for transfer, level, wait in itertools.product(transfers, levels, waits)
@@ -37,7 +36,7 @@ def report_of(measurement, *options, trial_ms=1, **more):
 
 
 def points_of(report, test, series, sizes):
-    """All points, when each series has each size once, and numbers for all columns."""
+    """Returns all points, after checking that each series has each size once, and numbers for all columns."""
     expect(report["test"] == test, f"the report is of {test}: {report['test']}")
     found = [one["name"] for one in report["series"]]
     expect(found == series, f"series are {series}: {found}")
@@ -64,7 +63,7 @@ def check_rates(points):
 
 
 def test_one_trial():
-    """Its error is not known, which is not the same as none."""
+    """The error of one trial is unknown, which differs from zero."""
     words = ["--from", "8", "--to", "8", "--no-sockets", "--transfer", "send", "--wait", "poll",
              "--trial-ms", "1", "--trials", "1"]
     for measurement, key in (("latency", "us"), ("bandwidth", "MBps")):
@@ -86,7 +85,7 @@ def check_load(report, points):
 
 
 def test_latency():
-    """What one gets without options, but over fewer sizes."""
+    """Checks a run without options, except that it has fewer sizes."""
     report = report_of("latency", "--to", "64")
     sizes = [1, 2, 4, 8, 13, 16, 19, 29, 32, 35, 61, 64, 67]
     check_times(points_of(report, "latency", names(), sizes))
@@ -102,18 +101,18 @@ def check_all(levels):
 
 
 def test_latency_of_all():
-    """Every transfer at every reliable level with every way of waiting."""
+    """Checks every transfer at every reliable level with every way of waiting."""
     expect(not check_all(["delivery", "reception"]), "nothing is left out")
 
 
 def test_latency_unreliable():
-    """At the other one, too; what cannot be is named."""
+    """Checks the unreliable level. A remark names the transfers that it does not have."""
     remarks = check_all(["unreliable"])
     expect(len(remarks) == len(WAITS), f"only reads are left out: {remarks}")
 
 
 def test_latency_chosen():
-    """One transfer, one level, one way of waiting, no sockets; each but once."""
+    """Chooses one transfer, one level, one way of waiting and no sockets. Repeated values count once."""
     wanted = ["--transfer", "write,write", "--level", "reception", "--wait", "spin", "--no-sockets"]
     report = report_of("latency", *wanted, "--from", "5", "--to", "5")
     series = names(["write"], ["reception"], ["spin"], [])
@@ -127,7 +126,7 @@ def test_bandwidth():
 
 
 def test_bandwidth_of_longest():
-    """Sizes end with the longest that the NIC takes, and that is said."""
+    """The sizes end with the longest message of the NIC, and a remark says so."""
     wanted = ["--transfer", "send", "--wait", "poll", "--sockets", "unix"]
     report = report_of("bandwidth", *wanted, "--from", "8M", "--to", "16M", "--perturb", "1")
     series = names(["send"], waits=["poll"], sockets=["unix"])
@@ -152,7 +151,7 @@ def test_stream_unreliable():
 
 
 def test_stream_of_depths():
-    """The least of messages under way and of buffers, and many."""
+    """Tries the least number of messages under way and of buffers, and many."""
     for more in (["--depth", "2", "--buffers", "1"], ["--depth", "512", "--buffers", "512"]):
         wanted = ["--stream", "--from", "1", "--to", "32", "--factor", "32", *more]
         report = report_of("bandwidth", *wanted)
@@ -173,7 +172,7 @@ def test_cpu_of_stream():
 
 
 def test_with_server():
-    """Sockets, too, when the server is a program of its own, Unix' as well: this is one host."""
+    """The server is a program of its own. Sockets work, also Unix sockets, because it is on this host."""
     with Server("--once") as server:
         report = report_of("latency", "--from", "100", "--to", "100", where=server.address())
         check_times(points_of(report, "latency", names(), [97, 100, 103]))
@@ -181,7 +180,8 @@ def test_with_server():
 
 
 def test_bare():
-    """The bare copy polls, whatever else is waited for; a word, a copy and streams with few buffers and many."""
+    """A bare copy polls, also if the others block. Tries a word, a copy, and streams with few buffers and
+    with many."""
     series = names(["send"], waits=["block"], sockets=[]) + ["Bare copy, polling"]
     words = ["--bare", "--no-sockets", "--transfer", "send", "--wait", "block", "--perturb", "0"]
     report = report_of("latency", *words, "--from", "1", "--to", "4k", "--factor", "8")
@@ -192,7 +192,8 @@ def test_bare():
 
 
 def test_bare_with_server():
-    """With a server of its own, too. To what looks like another host it is left out."""
+    """The server is a program of its own. The bare copy is left out if the server seems to be on another
+    host."""
     words = ["--bare", "--no-sockets", "--transfer", "send", "--wait", "poll", "--from", "9", "--to", "9"]
     series = names(["send"], waits=["poll"], sockets=[])
     with Server() as server:
@@ -205,7 +206,7 @@ def test_bare_with_server():
 
 
 def test_nothing():
-    """A run in which all is left out fails, and so does one of sizes that no NIC takes."""
+    """A run without any possible series fails, and so does a run with sizes beyond the NIC's limit."""
     for more, why in (
         (["--transfer", "read", "--level", "unreliable", "--no-sockets"], "nothing of what"),
         (["--from", "1G", "--to", "1G"], "no size from"),
@@ -215,7 +216,7 @@ def test_nothing():
 
 
 def test_netpipe_usage():
-    """What is asked for wrongly is a usage error."""
+    """Wrong options are usage errors."""
     for wrong in (
         ["latency", "--self", "--wait", "poll,never"],
         ["latency", "--self", "--transfer", "send,push"],

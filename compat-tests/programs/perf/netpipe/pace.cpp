@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* How many messages are sent for a figure. */
+/* Tests the choice of the number of messages for a figure. */
 #include "pace.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 namespace
 {
-/* Messages that take as long each, and a start of its own for each time that some are sent. */
+/* A simulated transport: each message takes the same time, and each call has an additional time. */
 class Way
 {
 public:

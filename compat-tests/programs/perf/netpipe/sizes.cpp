@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The sizes by which NetPIPE goes. */
+/* Tests NetPIPE's message sizes. */
 #include "sizes.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ TEST(NetpipeSizes, EndWhereNumbersDo)
 	EXPECT_EQ(flat(netpipe_sizes(top, ~size_t{0}, 2, 0)), (std::vector<size_t>{top}));
 }
 
-/* None is zero or negative (which would be huge), and none occurs twice. */
+/* No size is zero or negative (which would be huge), and no size occurs twice. */
 TEST(NetpipeSizes, GrowStrictlyWhateverThePerturbation)
 {
 	for (size_t from = 1; from <= 40; ++from)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """check.py PROGRAM NIC overhead_CASE: runs a case of vip_perf overhead and checks its JSON.
 
-How much VIPL costs is no matter here: that needs a quiet machine.
+It does not check the cost of VIPL: that would need a quiet machine.
 """
 
 import os
@@ -29,7 +29,7 @@ def check(case):
 
 
 def test_overhead_has_no_verbs():
-    """Where there are none it has to say so, and must not pass."""
+    """On a NIC without verbs it has to say so, and must fail."""
     code, out, err = run("overhead", "--nic", NIC, "--json", "--case", "rc_send_8B", *FEW)
     expect(code == 1, "status 1", code)
     expect("no RDMA device" in err, "the reason", err)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What is measured has to be messages that come as they were sent. */
+/* Tests that a measurement notices messages that did not arrive as they were sent. */
 #include "overhead_messages.h"
 
 #include <cstring>
@@ -10,7 +10,7 @@
 
 namespace
 {
-/* Messages that a path would have moved, of two links with two slots each. */
+/* The messages of two links with two slots each. The test moves them like a path. */
 class OverheadMessages : public testing::Test
 {
 protected:

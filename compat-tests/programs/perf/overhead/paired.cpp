@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Ratios of pairs, and the order in which pairs are measured. */
+/* Tests the ratios of pairs, and the order in which pairs are measured. */
 #include "paired.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@ namespace
 {
 TEST(Paired, TheRatioIsTheMedianOfThePairsRatios)
 {
-	/* The medians are 2 and 4; the pairs' ratios 4, 2, 1. */
+	/* The medians are 2 and 4, and the pairs' ratios are 4, 2, 1. */
 	const Comparison result = compare({{1, 2, 8}, {4, 4, 8}});
 
 	EXPECT_DOUBLE_EQ(result.ratio, 2);
@@ -19,8 +19,8 @@ TEST(Paired, TheRatioIsTheMedianOfThePairsRatios)
 TEST(Paired, ADriftThatBothShareIsNotInTheRatio)
 {
 	/*
-	 * Slower by the pair, the second by a tenth in each: medians alone would be 1.1 of other
-	 * pairs.
+	 * The pairs become slower, and the second value is a tenth above the first in each. The
+	 * ratio of the medians would compare values of different pairs.
 	 */
 	const Comparison result = compare({{10, 40, 20, 80}, {11, 44, 22, 88}});
 

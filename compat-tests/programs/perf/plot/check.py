@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""check.py PROGRAM PAPERS.md: what vip_perf_plot draws, asked of matplotlib's objects, and what it says.
+"""check.py PROGRAM PAPERS.md: checks the messages of vip_perf_plot and its figures, by the objects of
+matplotlib.
 
 reports.json has parts of real reports, a few points of each.
 """
@@ -47,7 +48,7 @@ class Case(unittest.TestCase):
     @staticmethod
     @functools.lru_cache
     def figures(*paths, papers=True):
-        """Each figure by its name, drawn."""
+        """Returns all figures, drawn, by their names."""
         plots = plot.plots_of(plot.reports_of(paths or [REPORTS]), plot.papers_rows() if papers else [])
         return {one.name: plot.draw(one) for one in plots}
 
@@ -114,10 +115,10 @@ class Figures(Case):
         points = [{"what": "L", "us": -0.5}, {"what": "o_s", "us": 0.25}, {"what": "g", "us": 100}, {"us": 7}]
         path = self.save("r.json", report_of("logp") | {"series": [{"name": "LogP", "points": points}]})
         figure = self.figures(path)["logp"]
-        # What is not positive is at the edge of the logarithmic axis, with its number beside it.
+        # A value that is not positive is at the edge of the logarithmic axis, with its number beside it.
         self.assertEqual([x for x, _ in data(line(figure, "LogP"))], [0.125, 0.25, 100])
         self.assertEqual(len(set(y for one in figure.axes[0].lines if one.get_label()[0] != "_" for _, y in data(one))),
-                         3 + 8)  # the papers' too
+                         3 + 8)  # includes the papers' lines
         texts = [text.get_text() for text in figure.axes[0].texts]
         self.assertEqual([texts.count(text) for text in ("L", "o_s", "o_r", "g", "-0.5", "0.25", "100")], [1] * 7)
         figure = self.figures()["overhead"]
@@ -215,7 +216,7 @@ class Program(Case):
 
 class Papers(unittest.TestCase):
     def cell(self, row, name):
-        """Of the table in the paper's section."""
+        """Returns a cell of the table in the paper's section."""
         text = PAPERS_MD.read_text(encoding="utf-8")
         text = text.partition(f"\n## {row['paper']}\n")[2].partition("\n## ")[0]
         text = re.split(r"\n### ", text)
@@ -233,7 +234,7 @@ class Papers(unittest.TestCase):
         self.assertGreater(len(rows), 100)
         for row in rows:
             self.assertTrue(row["where"] and row["hardware"] and (row["value"] or row["low"] and row["high"]), row)
-            unit = 1000 if row["figures"] == "connect" else 1  # milliseconds there
+            unit = 1000 if row["figures"] == "connect" else 1  # the unit of this figure is milliseconds
             for name in row["row"].split(";"):
                 numbers = [number.rstrip(".") for number in re.findall(r"[\d.]+", self.cell(row, name))]
                 for key in ("value", "low", "high", "stderr"):
