@@ -23,7 +23,7 @@ public:
 	 * ends.
 	 */
 	virtual void ping_pong(uint64_t round_trips) = 0;
-	/* The same over the first link, with a thread for each end. */
+	/* Both use the first link: one thread calls ping(), another one echo(). */
 	virtual void ping(uint64_t round_trips) = 0;
 	virtual void echo(uint64_t round_trips) = 0;
 	/*

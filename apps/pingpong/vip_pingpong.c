@@ -58,7 +58,7 @@ static void must(VIP_RETURN code, const char *what)
 	exit(EXIT_FAILED);
 }
 
-/* The same for a descriptor that was taken off its queue. Its status says what went wrong. */
+/* Ends the program unless the descriptor, which was taken off its queue, is done without an error. */
 static void must_be_done(VIP_RETURN code, const VIP_DESCRIPTOR *descriptor, const char *what)
 {
 	if (code == VIP_DESCRIPTOR_ERROR && descriptor)

@@ -135,7 +135,7 @@ TEST_F(Descriptor, NoSegmentAtAllIsAnEmptyMessage)
 	exchange(pool.descriptor(1), pool.empty(0), pool.handle());
 	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(pool.descriptor(1)));
 	EXPECT_EQ(0U, pool.descriptor(1)->CS.Length);
-	// The same with a receive that has room.
+	// The receive of an empty message may have room.
 	exchange(pool.message(1, 64), pool.empty(0), pool.handle());
 	EXPECT_EQ(0U, pool.descriptor(1)->CS.Length);
 }

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-namespace equals
+namespace peer_to_peer
 {
 
 using namespace harness;
@@ -140,4 +140,4 @@ class EqualsTest : public NicTest
 	std::unique_ptr<Pool> pool;
 };
 
-} // namespace equals
+} // namespace peer_to_peer

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-using namespace equals;
+using namespace peer_to_peer;
 
 namespace
 {

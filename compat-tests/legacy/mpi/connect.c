@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* connect.c - connects with all processes at the start: by request and wait, or between equals. */
+/* connect.c - connects with all processes at the start: by request and wait, or peer-to-peer. */
 #include <stdio.h>
 #include <string.h>
 

@@ -114,7 +114,7 @@ class NicTest : public testing::Test
 
 	VIP_RETURN request(VIP_VI_HANDLE vi, const std::string &discriminator, VIP_ULONG timeout,
 			   const char *ip = "10.9.9.1");
-	// The same by another thread, without a timeout. It also waits for a server.
+	// Requests in another thread, without a timeout, so it also waits for a server.
 	std::future<VIP_RETURN> request_async(VIP_VI_HANDLE vi, const std::string &discriminator,
 					      const char *ip = "10.9.9.1");
 	VIP_RETURN wait(const std::string &discriminator, VIP_ULONG timeout, VIP_CONN_HANDLE *conn);
