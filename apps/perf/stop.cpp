@@ -10,7 +10,7 @@ volatile std::sig_atomic_t stop_wanted = 0;
 
 void want_stop(int)
 {
-	static const char word[] = "\nvip_perf: ends after this size; once more: at once\n";
+	static const char word[] = "\nvip_perf: ends after this point; once more: at once\n";
 
 	stop_wanted = 1;
 	if (write(STDERR_FILENO, word, sizeof(word) - 1) < 0)
