@@ -11,17 +11,17 @@ namespace
 {
 int carry_out(Socket socket, const Crew::Work &work, unsigned number)
 {
-	Control captain(std::move(socket));
+	Control parent(std::move(socket));
 
-	signal(SIGINT, SIG_IGN); /* the captain handles it and ends the crew in order */
+	signal(SIGINT, SIG_IGN); /* the parent handles it and ends the crew in order */
 	try {
-		work(captain, number);
+		work(parent, number);
 		return EXIT_OK;
 	} catch (const std::exception &e) {
 		try {
-			captain.write_failure(e);
+			parent.write_failure(e);
 		} catch (const std::exception &) {
-			/* the captain has gone */
+			/* the parent has gone */
 		}
 		return EXIT_FAILED;
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A crew: processes of one host that do the same work at the same time. The captain is the process
+ * A crew: processes of one host that do the same work at the same time. The parent is the process
  * that makes them and gives them orders. Each has a control connection to it.
  */
 #ifndef VIP_PERF_CREW_H
@@ -16,8 +16,8 @@
 class Crew
 {
 public:
-	/* The work of each process; `number` counts from 0. A failure is sent to the captain. */
-	using Work = std::function<void(Control &captain, unsigned number)>;
+	/* The work of each process; `number` counts from 0. A failure is sent to the parent. */
+	using Work = std::function<void(Control &parent, unsigned number)>;
 
 	Crew(unsigned count, const Work &work);
 

@@ -175,20 +175,20 @@ Outcomes Rank::outcomes() const
 	return outcomes;
 }
 
-void be_rank(Control &captain, const std::string &nic_name, Method method, uint32_t job,
+void be_rank(Control &parent, const std::string &nic_name, Method method, uint32_t job,
 	     uint32_t number, uint32_t count)
 {
 	const Nic nic(nic_name);
 	Rank rank(nic, job, number, count);
 
-	captain.write({{"ready", true}});
-	captain.read();
+	parent.write({{"ready", true}});
+	parent.read();
 	rank.connect(method);
-	captain.write({{"at", now_us()}, {"outcomes", rank.outcomes()}});
-	if (captain.read().at("do") == "exchange")
+	parent.write({{"at", now_us()}, {"outcomes", rank.outcomes()}});
+	if (parent.read().at("do") == "exchange")
 		rank.exchange();
-	captain.write({{"done", true}});
-	captain.read(); /* no process leaves before all have their messages */
+	parent.write({{"done", true}});
+	parent.read(); /* no process leaves before all have their messages */
 }
 
 /* Measures a mesh of that many processes. `outcomes` counts both ends of each connection. */
@@ -197,8 +197,8 @@ Json mesh_of(const std::string &nic_name, Method method, uint32_t count, Outcome
 	static uint32_t meshes = 0;
 	const uint32_t job = static_cast<uint32_t>(getpid()) * 100 + ++meshes;
 	const unsigned pairs = count * (count - 1) / 2;
-	Crew crew(count, [&](Control &captain, unsigned number) {
-		be_rank(captain, nic_name, method, job, number, count);
+	Crew crew(count, [&](Control &parent, unsigned number) {
+		be_rank(parent, nic_name, method, job, number, count);
 	});
 	double last = 0;
 

@@ -126,19 +126,19 @@ std::vector<Answer> Clients::connect()
 	return answers;
 }
 
-void be_clients(Control &captain, const std::string &nic_name, const Address &server,
+void be_clients(Control &parent, const std::string &nic_name, const Address &server,
 		Asking asking, unsigned count)
 {
 	const Nic nic(nic_name);
 	auto clients = std::make_unique<Clients>(nic, server, asking, count);
 
-	captain.write({{"ready", true}});
-	captain.read();
-	captain.write(json_of(clients->connect()));
-	captain.read();
+	parent.write({{"ready", true}});
+	parent.read();
+	parent.write(json_of(clients->connect()));
+	parent.read();
 	clients.reset();
-	captain.write({{"disconnected", true}});
-	captain.read(); /* the library may still work at a disconnection after the call */
+	parent.write({{"disconnected", true}});
+	parent.read(); /* the library may still work at a disconnection after the call */
 }
 
 /* Measures one storm. The clients are on the client's host, and the server's part already runs. */
@@ -148,8 +148,8 @@ Json storm_of(const Side &side, Asking asking, unsigned clients, unsigned proces
 	const std::string nic_name = side.nic.attributes().Name;
 	const unsigned in_each = clients / processes, left = clients % processes;
 	const Address server = share_server_address(side);
-	Crew crew(processes, [&](Control &captain, unsigned number) {
-		be_clients(captain, nic_name, server, asking, in_each + (number < left));
+	Crew crew(processes, [&](Control &parent, unsigned number) {
+		be_clients(parent, nic_name, server, asking, in_each + (number < left));
 	});
 	double first = INFINITY, last = 0;
 	Outcomes outcomes;
