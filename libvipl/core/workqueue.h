@@ -19,7 +19,7 @@
 
 #include "base/lock.h"
 #include "cq.h"
-#include "memory.h"
+#include "region_table.h"
 #include "vipl.h"
 
 #define QUEUE_DESCRIPTORS 1024u /* MaxDescriptorsPerQueue; a power of two */
