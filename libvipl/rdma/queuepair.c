@@ -19,6 +19,7 @@
 
 /* Waited at most for a queue pair to come to rest. */
 #define DRAIN_NSEC NSEC_PER_SEC
+#define REWINDS	   8u /* tries, each of which fails only if a message comes just then */
 
 static unsigned lower(unsigned a, int b)
 {
@@ -222,16 +223,34 @@ void verbs_endpoint_reset(struct device_endpoint *base)
 	next_generation(endpoint);
 }
 
+static bool has_stalled(struct verbs_endpoint *endpoint)
+{
+	struct ibv_qp_init_attr unused;
+	struct ibv_qp_attr attributes;
+
+	return !ibv_query_qp(endpoint->qp, &attributes, IBV_QP_STATE, &unused) &&
+	       attributes.qp_state == IBV_QPS_ERR;
+}
+
+/* Soft-RoCE may still be at a message that is an error, and change to ERR behind the change to RESET. */
 int verbs_endpoint_rewind(struct device_endpoint *base)
 {
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
-	int error = move_to(endpoint, IBV_QPS_ERR);
+	unsigned tries = 0;
+	int error;
 
-	if (!error)
-		error = move_to(endpoint, IBV_QPS_RESET);
-	next_generation(endpoint);
-	if (!error)
+	do {
+		error = move_to(endpoint, IBV_QPS_ERR);
+		if (!error)
+			error = move_to(endpoint, IBV_QPS_RESET);
+		next_generation(endpoint);
+		if (error)
+			break;
 		error = move_to_init(endpoint);
+	} while (error && ++tries < REWINDS && has_stalled(endpoint));
+	if (error)
+		log_error("queue pair %u: cannot begin anew after an error: %s", endpoint->qp->qp_num,
+			  strerror(error));
 	return error;
 }
 
@@ -319,15 +338,6 @@ int verbs_endpoint_start(struct verbs_endpoint *endpoint)
 	attributes.retry_cnt = ACK_RETRIES;
 	attributes.rnr_retry = 0; /* VIA: a message without a receive breaks the connection */
 	return ibv_modify_qp(endpoint->qp, &attributes, mask);
-}
-
-static bool has_stalled(struct verbs_endpoint *endpoint)
-{
-	struct ibv_qp_init_attr unused;
-	struct ibv_qp_attr attributes;
-
-	return !ibv_query_qp(endpoint->qp, &attributes, IBV_QP_STATE, &unused) &&
-	       attributes.qp_state == IBV_QPS_ERR;
 }
 
 int verbs_endpoint_resume(struct device_endpoint *base)

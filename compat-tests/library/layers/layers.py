@@ -71,10 +71,10 @@ def folder(name):
 
 def is_up(name, other):
     """Says whether an arrow runs up. The headers of BETWEEN are below the devices and above the rest."""
+    if name in BETWEEN:
+        return other not in BETWEEN and RANK[folder(other)] >= RANK["rdma"]
     if other in BETWEEN:
         return RANK[folder(name)] < RANK["rdma"]
-    if name in BETWEEN:
-        return RANK[folder(other)] >= RANK["rdma"]
     if folder(name) == folder(other):
         return False
     return RANK[folder(other)] >= RANK[folder(name)]

@@ -263,6 +263,31 @@ TEST_F(Unreliable, AMessageThatIsTooLongDuringARevivalIsTheNextReceivesError)
 	expect_unharmed();
 }
 
+// The device is still at a message, and puts the queue pair into ERR behind the change to RESET.
+TEST_F(Unreliable, AnErrorBehindTheResetOfARevivalIsResetAgain)
+{
+	start();
+	post_receives(2);
+	send(a, 9);
+	uint32_t number = b.qp;
+	fake_before(
+		"ibv_modify_qp", 3, // the change to INIT
+		[](void *qp_number) {
+			ibv_qp_attr attributes{};
+			attributes.qp_state = IBV_QPS_ERR;
+			ASSERT_EQ(ibv_modify_qp(fake_qp(*static_cast<uint32_t *>(qp_number)), &attributes,
+						IBV_QP_STATE),
+				  0);
+		},
+		&number);
+	expect_received(b, receives[0], LENGTH);
+	EXPECT_EQ(fake_misuse_count(), 1) << "INIT was too late";
+	fake_misuse_clear();
+	send(a, 8);
+	expect_received(b, receives[1]);
+	expect_unharmed();
+}
+
 class RevivalFails : public Unreliable, public testing::WithParamInterface<int>
 {
 };
