@@ -456,8 +456,8 @@ VIP_RETURN VipCloseNic(VIP_NIC_HANDLE NicHandle);
 /*
  * VipCreateVi - create a VI.                                          VIPL: endpoint creation
  *
- * The new VI is idle.  Completions of its send queue are told to SendCQHandle, those of its
- * receive queue to RecvCQHandle; both may be the same CQ, and either may be NULL for none.
+ * The new VI is idle.  Its send queue completes into SendCQHandle, its receive queue into
+ * RecvCQHandle.  Both may be the same CQ, and either may be NULL for none.
  * A NULL tag in ViAttribs means the default tag of the NIC handle.
  *
  *   VIP_SUCCESS                    *ViHandle is the new VI
@@ -560,10 +560,10 @@ VIP_RETURN VipConnectReject(VIP_CONN_HANDLE ConnHandle);
 /*
  * VipConnectRequest - ask a waiting peer for a connection.        VIPL: connection management
  *
- * RemoteAddr says whom to ask: the host, and the discriminator that is waited for there.  Of
- * LocalAddr only the discriminator counts, its host address is always the NIC's own; the peer
- * gets to see it.  RemoteViAttribs gets the attributes of the peer's VI.  Receives may be posted
- * before, and stay posted when the request fails; the VI is then idle again.
+ * RemoteAddr is the server's address: its host, and the discriminator that it waits for.  Of
+ * LocalAddr only the discriminator is used, and the server receives it.  The host address of
+ * LocalAddr is always the NIC's own.  RemoteViAttribs gets the attributes of the server's VI.
+ * Receives may be posted before.  If the request fails they stay posted, and the VI is idle again.
  *
  *   VIP_SUCCESS            connected; the local address belongs to the VI
  *   VIP_TIMEOUT            no answer within Timeout milliseconds: the host has no RDMA device, or has
@@ -571,11 +571,11 @@ VIP_RETURN VipConnectReject(VIP_CONN_HANDLE ConnHandle);
  *                          request and neither accepted nor rejected it.  A host that dies and
  *                          comes back meanwhile is asked anew
  *   VIP_REJECT             the peer rejected it
- *   VIP_NO_MATCH           the host answers and nobody waits there for this discriminator, nor did
+ *   VIP_NO_MATCH           the host answers, and no server has waited there for this discriminator
  *                          within a grace time (VIPL_GRACE_MSEC, 5 seconds; never longer than
- *                          Timeout).  Where somebody has waited so lately, it begins anew
- *   VIP_NOT_REACHABLE      no route leads to the address, or nobody on its
- *                          network has it; which is known after 3 seconds at most
+ *                          Timeout).  The grace time begins anew where a server has waited lately
+ *   VIP_NOT_REACHABLE      no route leads to the address, or no host on its network has it.  The
+ *                          library knows this after 3 seconds at most
  *   VIP_INVALID_STATE      the VI is not idle
  *   VIP_INVALID_PARAMETER  ViHandle is not a VI, a pointer is NULL, Timeout is 0, or an address
  *                          has lengths that the NIC does not know
@@ -619,14 +619,14 @@ VIP_RETURN VipConnectPeerRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalA
  * Any answer but VIP_NOT_DONE is the outcome, which stays until the VI is disconnected or connected
  * anew.  Unless it is VIP_SUCCESS the VI is idle again, with its receives still posted.
  *
- * That nobody asks at the other end is VIP_TIMEOUT and never VIP_NO_MATCH: it may begin to at any
- * time, and only one of the two ends, which cannot know that it is the one, could tell.
+ * If the other end does not ask, the outcome is VIP_TIMEOUT and never VIP_NO_MATCH.  The other end
+ * may begin to ask at any time.
  *
  *   VIP_SUCCESS            connected; *RemoteViAttribs holds the attributes of the other VI
  *   VIP_NOT_DONE           not yet
  *   VIP_TIMEOUT            the request's time is over, and the other end has not asked for this one
  *   VIP_REJECT             the VIs do not fit: their reliability levels, MaxTransferSizes or
- *                          qualities of service differ; both ends are told so
+ *                          qualities of service differ; both ends get this code
  *   VIP_NOT_REACHABLE      there is no way to the other host
  *   VIP_INVALID_STATE      no peer request was made for this VI, or the VI was disconnected or
  *                          connected in another way since
@@ -641,12 +641,12 @@ VIP_RETURN VipConnectPeerDone(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteV
  * VipConnectPeerWait - wait for the peer connection.              VIPL: connection management
  *
  * Like VipConnectPeerDone, but returns only when there is an outcome.  Any number of threads may
- * wait for it, and each is told.
+ * wait for it, and each gets it.
  *
  *   VIP_SUCCESS            connected; *RemoteViAttribs holds the attributes of the other VI
  *   VIP_TIMEOUT            the request's time is over, and the other end has not asked for this one
  *   VIP_REJECT             the VIs do not fit: their reliability levels, MaxTransferSizes or
- *                          qualities of service differ; both ends are told so
+ *                          qualities of service differ; both ends get this code
  *   VIP_NOT_REACHABLE      there is no way to the other host
  *   VIP_INVALID_STATE      no peer request was made for this VI, or the VI was disconnected or
  *                          connected in another way since; also meanwhile
@@ -915,8 +915,8 @@ VIP_RETURN VipDestroyCQ(VIP_CQ_HANDLE CQHandle);
 /*
  * VipResizeCQ - change the size of a completion queue.                 VIPL: completion queue
  *
- * EntryCount is a hint, as in VipCreateCQ: there is room for so many at least, and if there is more
- * already nothing changes.  The entries in the CQ are kept, however many they are.  Threads may be
+ * EntryCount is a hint, as in VipCreateCQ: the CQ has room for at least this number of entries.  If
+ * it has more room already nothing changes.  All entries in the CQ are kept.  Threads may be
  * blocked in VipCQWait on the CQ; they go on waiting.
  *
  *   VIP_SUCCESS            resized
@@ -1068,7 +1068,7 @@ VIP_RETURN VipSetMemAttributes(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddres
 /*
  * VipQueryMem - read tag and RDMA rights of a region.                          VIPL: querying
  *
- * They are told as the program gave them: a NULL tag as NULL.
+ * The attributes are those that the program gave: a NULL tag stays NULL.
  *
  *   VIP_SUCCESS            *MemAttribs is filled in
  *   VIP_INVALID_PARAMETER  NicHandle is not an open NIC, MemHandle is not a region of it,
@@ -1086,9 +1086,8 @@ VIP_RETURN VipQueryMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress, VIP_M
  * NumAdAddrs is the number of addresses that ADAddrArray has room for, and NumberOfHops how far to
  * look; on return NumAdAddrs is the number found.
  *
- * No NIC of this library has anything to tell: neither InfiniBand nor Ethernet tells a program
- * which of their hosts speak VIPL, and a list that nobody can vouch for would be worse than none.
- * *SysManInfo is not touched.  Hosts are found by name.
+ * No NIC of this library has such a list: neither InfiniBand nor Ethernet knows which of its hosts
+ * speak VIPL.  *SysManInfo is not touched.  Hosts are found by name.
  *
  *   VIP_INVALID_PARAMETER    NicHandle is not an open NIC, SysManInfo is NULL, or InfoType is
  *                            unknown
@@ -1112,14 +1111,14 @@ VIP_RETURN VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_ULONG Info
  * writes one with VIPL_LOG=info only.  Handlers of one NIC handle run one at a time.  Context may be
  * NULL.
  *
- * A connection that is lost is told once: at once when its peer has ended, and when its host is silent
- * within K + 3 seconds, or K + 14 behind a firewall, K being VIPL_KEEPALIVE_SEC (7; docs/FAULTS.md).
+ * A lost connection is reported once: at once when its peer has ended, and within K + 3 seconds when
+ * the peer's host is silent, or K + 14 behind a firewall.  K is VIPL_KEEPALIVE_SEC (7; docs/FAULTS.md).
  * When the handler is called its VI is in error, with everything flushed:
  *   CONN_LOST       for all reasons that are not below; by the side that is at fault, too
  *   RECVQ_EMPTY     a message, or an RDMA write with immediate data, found no receive here.  The
  *                   loopback NIC knows; on an RDMA device it is CONN_LOST
  *   RDMAW_PROT      a write of the peer was refused here: the loopback NIC knows
- *   RDMAR_PROT      a read was.  RDMA devices that tell of either do not say which: it is
+ *   RDMAR_PROT      a read was.  RDMA devices that report either do not say which: it is
  *                   RDMAR_PROT if the VI allows reads only, CONN_LOST if it allows both, else
  *                   RDMAW_PROT
  *   RDMA_TRANSPORT  the network gave up on an RDMA operation of this side
@@ -1130,8 +1129,8 @@ VIP_RETURN VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_ULONG Info
  * And CATASTROPHIC, VIP_RESOURCE_NIC: the device is gone, and all connections are lost, too.
  * OpCode is that of the descriptor; of RECVQ_EMPTY, VIP_STATUS_OP_RECEIVE; of RDMAW_PROT,
  * VIP_STATUS_OP_REMOTE_RDMA_WRITE; of RDMAR_PROT, VIP_STATUS_OP_RDMA_READ; of RDMA_TRANSPORT, that
- * of the failed descriptor; else 0.  RDMAW_DATA, RDMAW_ABORT and COMP_PROT do not occur.  Nothing
- * is told of a VI that VipDisconnect was called for.
+ * of the failed descriptor; else 0.  RDMAW_DATA, RDMAW_ABORT and COMP_PROT do not occur.
+ * After VipDisconnect the handler gets no error of that VI.
  *
  *   VIP_SUCCESS            set, for errors delivered from now on; a handler that is just running
  *                          on another thread goes on
@@ -1181,8 +1180,9 @@ VIP_RETURN VipNSGetHostByName(VIP_NIC_HANDLE NicHandle, VIP_CHAR *Name, VIP_NET_
  *
  * The reverse of VipNSGetHostByName: looks into the hosts file first, where the first name of the
  * address counts, and then asks the system.  Only the host part of Address is looked at.  *NameLen
- * is on entry the room at Name in bytes, the terminating 0 included.  A NIC whose own address
- * nobody knows has this machine's name, if VipNSGetHostByName leads from there back to it.
+ * is on entry the room at Name in bytes, the terminating 0 included.  If
+ * neither knows a NIC's own address, its name is that of this machine, provided that
+ * VipNSGetHostByName leads from this name back to it.
  *
  *   VIP_SUCCESS            Name holds the host's name, terminated by 0; *NameLen is its length,
  *                          without the 0

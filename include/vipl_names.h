@@ -22,7 +22,7 @@
 	X(VIP_DESCRIPTOR_ERROR, "a descriptor ended with an error")                          \
 	X(VIP_INVALID_STATE, "not in this state of the VI")                                  \
 	X(VIP_ERROR_NAMESERVICE, "the name is unknown")                                      \
-	X(VIP_NO_MATCH, "the host is there, but nobody waits on it")                         \
+	X(VIP_NO_MATCH, "the host is there, but no server waits on it")                         \
 	X(VIP_NOT_REACHABLE, "no way to that address")                                       \
 	X(VIP_ERROR_NOT_SUPPORTED, "not supported")
 

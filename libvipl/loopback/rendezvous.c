@@ -15,6 +15,7 @@
 
 #include "base/config.h"
 #include "base/log.h"
+#include "base/user.h"
 #include "loopback.h"
 
 #define BACKLOG	   1024
@@ -78,21 +79,20 @@ bool rendezvous_user(unsigned index, uid_t *user)
 
 bool rendezvous_peer(int fd, pid_t *process)
 {
-	struct ucred peer;
-	socklen_t length = sizeof(peer);
-	uid_t user;
+	uid_t peer, user;
 
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length))
+	if (!user_of_peer(fd, &peer, process))
 		return false;
 	/*
 	 * Memory is accessed directly only among processes that could do so anyway: with others, an
 	 * access can take as long as the owner of the memory likes.
 	 */
-	*process = peer.uid == geteuid() ? peer.pid : 0;
+	if (peer != geteuid())
+		*process = 0;
 	for (unsigned i = 0; rendezvous_user(i, &user); i++)
-		if (user == peer.uid)
+		if (user == peer)
 			return true;
-	log_debug("user %u may not be connected with (see VIPL_LO_USERS)", (unsigned)peer.uid);
+	log_debug("user %u may not be connected with (see VIPL_LO_USERS)", (unsigned)peer);
 	return false;
 }
 

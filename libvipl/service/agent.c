@@ -43,6 +43,20 @@ static int shorter(int a, int b)
 	return a < 0 || (b >= 0 && b < a) ? b : a;
 }
 
+/* A reader that cannot be accepted stays at the socket, so the socket is left alone for a second. */
+static int serve_status(struct nic *nic, struct pollfd *status, int64_t *again)
+{
+	if (status->revents && !status_serve(nic, nic->agent.status_fd)) {
+		status->fd = -1;
+		*again = clock_nsec() + NSEC_PER_SEC;
+	}
+	if (*again != DEADLINE_NEVER && !deadline_left(*again)) {
+		status->fd = nic->agent.status_fd;
+		*again = DEADLINE_NEVER;
+	}
+	return deadline_msec(*again);
+}
+
 static void *run(void *argument)
 {
 	enum { WAKE, DEVICE, CHANNELS, STATUS };
@@ -55,6 +69,8 @@ static void *run(void *argument)
 		[STATUS] = {.fd = nic->agent.status_fd, .events = POLLIN}, /* -1 is passed over */
 	};
 
+	int64_t status_again = DEADLINE_NEVER;
+
 	lock_thread = LOCK_NEVER_BIASED;
 	while (!atomic_load(&nic->agent.stop)) {
 		eventfd_t wakes;
@@ -64,8 +80,7 @@ static void *run(void *argument)
 		msec = progress_serve(nic, fds[CHANNELS].revents);
 		if (fds[DEVICE].revents)
 			nic->device->ops->serve(nic->device);
-		if (fds[STATUS].revents)
-			status_serve(nic, nic->agent.status_fd);
+		msec = shorter(msec, serve_status(nic, &fds[STATUS], &status_again));
 		msec = shorter(msec, serve_cqs(nic));
 		msec = shorter(msec, deadline_msec(attempts_serve(nic)));
 		msec = shorter(msec, deadline_msec(listeners_serve(nic)));

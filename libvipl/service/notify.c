@@ -84,8 +84,8 @@ static int watch(struct notifies *notifies, struct cq *cq, struct workqueue *que
 	if (error)
 		return error;
 	cq->notifies.queue = queue;
-	atomic_store(&cq->notifies.watched, true);
 	atomic_fetch_add(&cq->waiters, 1);
+	atomic_store(&cq->notifies.watched, true);
 	TAILQ_INSERT_TAIL(&notifies->watched, cq, notifies.in_watched);
 	return 0;
 }
@@ -93,8 +93,8 @@ static int watch(struct notifies *notifies, struct cq *cq, struct workqueue *que
 static void unwatch(struct notifies *notifies, struct cq *cq)
 {
 	TAILQ_REMOVE(&notifies->watched, cq, notifies.in_watched);
-	atomic_fetch_sub(&cq->waiters, 1);
 	atomic_store(&cq->notifies.watched, false);
+	atomic_fetch_sub(&cq->waiters, 1);
 	unwatch_channel(notifies, cq->channel);
 }
 

@@ -6,6 +6,8 @@
  */
 #include "status.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -14,9 +16,12 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/user.h"
 #include "core/listening.h"
 #include "core/nic.h"
 #include "vipl_names.h"
+
+#define STATUS_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 int status_open(void)
 {
@@ -43,11 +48,9 @@ int status_open(void)
 
 static bool may_read(int reader)
 {
-	struct ucred peer;
-	socklen_t length = sizeof(peer);
+	uid_t user;
 
-	return !getsockopt(reader, SOL_SOCKET, SO_PEERCRED, &peer, &length) &&
-	       (peer.uid == geteuid() || peer.uid == 0);
+	return user_of_peer(reader, &user, NULL) && (user == geteuid() || user == 0);
 }
 
 static void print_end(FILE *out, const char *key, const struct in6_addr *host,
@@ -67,9 +70,15 @@ static void print_queue(FILE *out, const char *key, const struct workqueue *queu
 	/* In this order, since a completion may come between the two. */
 	uint32_t done = atomic_load(&queue->done), tail = atomic_load(&queue->tail);
 
-	/* A CQ at which handlers wait counts as one of the waiters, but no thread of the program waits there. */
+	/*
+	 * A CQ at which handlers wait counts as one of the waiters, but no thread of the program waits there. It is
+	 * `watched` only while it counts.
+	 */
+	bool watched = atomic_load(&queue->cq->notifies.watched);
+	unsigned waiters = atomic_load(&queue->cq->waiters);
+
 	fprintf(out, ", \"%s\": {\"done\": %u, \"posted\": %u, \"waiting_threads\": %u}", key, done, tail - done,
-		atomic_load(&queue->cq->waiters) - atomic_load(&queue->cq->notifies.watched));
+		waiters > watched ? waiters - watched : 0);
 }
 
 /* The error bit of the descriptor that broke the connection; "" if none did. */
@@ -129,7 +138,7 @@ static void print_nic(FILE *out, const struct nic *nic)
 /* A file in memory with the answer, or -1. */
 static int write_answer(const struct nic *nic)
 {
-	int fd = memfd_create("vipl-status", MFD_CLOEXEC), copy = fd < 0 ? -1 : dup(fd);
+	int fd = memfd_create("vipl-status", MFD_CLOEXEC | MFD_ALLOW_SEALING), copy = fd < 0 ? -1 : dup(fd);
 	FILE *out = copy < 0 ? NULL : fdopen(copy, "w");
 	bool failed;
 
@@ -142,12 +151,14 @@ static int write_answer(const struct nic *nic)
 	}
 	print_nic(out, nic);
 	failed = ferror(out);
-	if (!fclose(out) && !failed)
+	/* A reader sees by the seals that the file does not change. */
+	if (!fclose(out) && !failed && !fcntl(fd, F_ADD_SEALS, STATUS_SEALS))
 		return fd;
 	close(fd);
 	return -1;
 }
 
+/* A byte, and the file if there is one. */
 static void send_file(int reader, int file)
 {
 	char unused = 0;
@@ -156,30 +167,34 @@ static void send_file(int reader, int file)
 	struct msghdr message = {
 		.msg_iov = &byte,
 		.msg_iovlen = 1,
-		.msg_control = control,
-		.msg_controllen = sizeof(control),
 	};
-	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
 
-	header->cmsg_level = SOL_SOCKET;
-	header->cmsg_type = SCM_RIGHTS;
-	header->cmsg_len = CMSG_LEN(sizeof(file));
-	*(int *)(void *)CMSG_DATA(header) = file;
+	if (file >= 0) {
+		struct cmsghdr *header;
+
+		message.msg_control = control;
+		message.msg_controllen = sizeof(control);
+		header = CMSG_FIRSTHDR(&message);
+		header->cmsg_level = SOL_SOCKET;
+		header->cmsg_type = SCM_RIGHTS;
+		header->cmsg_len = CMSG_LEN(sizeof(file));
+		*(int *)(void *)CMSG_DATA(header) = file;
+	}
 	sendmsg(reader, &message, MSG_NOSIGNAL | MSG_DONTWAIT); /* the reader may be gone */
 }
 
-void status_serve(struct nic *nic, int listener)
+bool status_serve(struct nic *nic, int listener)
 {
 	int reader = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), file;
 
 	if (reader < 0)
-		return;
+		return errno == EAGAIN || errno == ECONNABORTED || errno == EINTR;
 	if (may_read(reader)) {
 		file = write_answer(nic);
-		if (file >= 0) {
-			send_file(reader, file);
+		send_file(reader, file);
+		if (file >= 0)
 			close(file);
-		}
 	}
 	close(reader);
+	return true;
 }

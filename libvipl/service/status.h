@@ -3,11 +3,16 @@
 #ifndef VIPL_STATUS_H
 #define VIPL_STATUS_H
 
+#include <stdbool.h>
+
 struct nic;
 
 /* Returns a socket that is readable when a reader has come, or -1. A NIC does without it. */
 int status_open(void);
-/* [nic] Answers one reader, if it is this user or root. Waits for no one. */
-void status_serve(struct nic *nic, int listener);
+/*
+ * [nic] Answers one reader, if it is this user or root. Does not wait. Returns false if a reader is there and cannot be
+ * accepted, because there is no file descriptor for it.
+ */
+bool status_serve(struct nic *nic, int listener);
 
 #endif

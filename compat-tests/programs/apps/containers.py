@@ -76,6 +76,15 @@ class Containers(unittest.TestCase):
     def test_two_users_do_not_match_otherwise(self):
         self.expect_no_match([], OTHER_USER)
 
+    @needs_users
+    def test_users_that_their_namespaces_do_not_map_are_not_one_user(self):
+        def unmapped(user):
+            return ["setpriv", "--reuid=" + user, "--regid=" + user, "--clear-groups", "--", "unshare", "--user", "--"]
+        status, said = self.run_pair(unmapped("3000"), unmapped("3001"), grace="500")
+        self.assertEqual(status, 1, said)
+        self.assertIn("VIP_NO_MATCH", said)
+        self.assertIn("does not map", said)
+
     def test_two_networks_do_not_match(self):
         self.expect_no_match([], OTHER_NETWORK)
 

@@ -2,11 +2,14 @@
 """Runs vip_stat beside two processes that send each other messages: stat.py VIP_STAT
 VIP_PINGPONG"""
 
+import fcntl
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
@@ -90,6 +93,59 @@ class Stat(unittest.TestCase):
         self.assertEqual(json.loads(answer.stdout), [])
         self.assertIn("belong to other users", answer.stderr)
         self.assertEqual(answer.returncode, 1)
+
+    def answered_by(self, send):
+        """What vip_stat says when another program has taken a name, and sends this to each reader."""
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(b"\0vipl-status-stranger")
+            listener.listen(8)
+
+            def answer():
+                reader, _ = listener.accept()
+                with reader:
+                    send(reader)
+            thread = threading.Thread(target=answer, daemon=True)
+            thread.start()
+            said = stat(self.server.pid, os.getpid())
+            thread.join(PATIENCE)
+        self.assertIn("vip_pingpong (%d): via_lo" % self.server.pid, said.stdout)
+        self.assertEqual(said.returncode, 0)
+        return said
+
+    def sealed(self, text):
+        file = os.memfd_create("answer", os.MFD_ALLOW_SEALING)
+        self.addCleanup(os.close, file)
+        os.write(file, text)
+        fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE)
+        return file
+
+    def test_answers_of_strangers_are_left_out(self):
+        zero = os.open("/dev/zero", os.O_RDONLY)
+        self.addCleanup(os.close, zero)
+        for file in (zero, os.memfd_create("not sealed"), self.sealed(b""), self.sealed(b"[" * 100000),
+                     self.sealed(b'{"nic": "via_lo"}'), self.sealed(b"\xff"),
+                     self.sealed(b'{"nic": "x", "host": "", "regions": 1e999, "requests": 0, "failed": false}')):
+            said = self.answered_by(lambda reader: socket.send_fds(reader, [b"x"], [file]))
+            self.assertIn("no answer that can be read", said.stderr)
+        said = self.answered_by(lambda reader: reader.send(b"x"))
+        self.assertIn("no answer that can be read", said.stderr)
+
+    def test_a_stranger_takes_no_other_process_and_sends_no_control_characters(self):
+        file = self.sealed(b'{"pid": 1, "program": "init", "nic": "\\u001b[2J", "host": "", "regions": 1,'
+                           b' "requests": 0, "failed": false}')
+        said = self.answered_by(lambda reader: socket.send_fds(reader, [b"x"], [file]))
+        self.assertNotIn("\x1b", said.stdout)
+        self.assertNotIn("init (1)", said.stdout)
+        self.assertIn("(%d): ?[2J" % os.getpid(), said.stdout)
+
+    def test_the_socket_that_a_child_has_of_a_dead_parent_is_no_nic(self):
+        program = ("import os, socket, sys; nic = socket.socket(socket.AF_UNIX); nic.bind(b'\\0vipl-status-dead'); "
+                   "nic.listen(1); os.fork() and os._exit(0); print(os.getppid(), flush=True); sys.stdin.read()")
+        with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+            parent.stdout.readline()
+            os.waitid(os.P_PID, parent.pid, os.WEXITED)
+            self.assertEqual(stat(parent.pid).stderr, "")
+            parent.stdin.close()
 
     def test_wrong_usage_is_2(self):
         self.assertEqual(stat("x").returncode, 2)
