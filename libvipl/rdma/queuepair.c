@@ -176,7 +176,7 @@ int verbs_endpoint_prepare(struct device_endpoint *base)
 		return 0;
 	error = replace_qp(endpoint);
 	/* There may be as many as there can be, and no room for one more: then the former has to do. */
-	if (error && endpoint->was_connected && endpoint->qp->state == IBV_QPS_RESET)
+	if (error && endpoint->was_connected && !move_to(endpoint, IBV_QPS_RESET))
 		error = 0;
 	return error ? error : move_to_init(endpoint);
 }
@@ -219,7 +219,12 @@ void verbs_endpoint_reset(struct device_endpoint *base)
 {
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 
-	move_to(endpoint, IBV_QPS_RESET);
+	/*
+	 * Soft-RoCE has been seen to crash when a message came during the change from ERR to RESET. Without it there is
+	 * no harm: what is in ERR does nothing, and this queue pair is going to be replaced or destroyed.
+	 */
+	if (!verbs_is_soft(endpoint->device) || !endpoint->was_connected)
+		move_to(endpoint, IBV_QPS_RESET);
 	next_generation(endpoint);
 }
 
