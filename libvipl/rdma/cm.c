@@ -421,10 +421,13 @@ void verbs_accept(struct device_request *base, struct device_endpoint *base_endp
 	}
 	if (!error && rdma_accept(endpoint->id, &parameters))
 		error = errno;
-	if (error) { /* ECONNABORTED, EINVAL: the requester has given up */
-		bool gave_up = error == ECONNABORTED || error == EINVAL;
-
-		verbs_fail(endpoint, gave_up ? VIP_TIMEOUT : verbs_reason(error));
+	if (error == ECONNABORTED || error == EINVAL) { /* the requester has given up */
+		verbs_fail(endpoint, VIP_TIMEOUT);
+		return;
+	}
+	if (error) {
+		log_error_ratelimited("cannot accept: %s", strerror(error));
+		verbs_fail(endpoint, VIP_ERROR_RESOURCE);
 		return;
 	}
 	control_want(endpoint, true);
