@@ -2,6 +2,7 @@
 /* SO_PEERCRED, and what it cannot tell in a user namespace: user_namespaces(7). */
 #include "user.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -10,16 +11,21 @@
 
 #define USERS UINT32_MAX /* of a namespace that maps all of them */
 
-/* The number of users without a mapping. */
+/* The number of users without a mapping. It is read once, since each connection of via_lo asks for it. */
 static uid_t overflow_user(void)
 {
-	FILE *file = fopen("/proc/sys/kernel/overflowuid", "re");
-	unsigned user;
+	static _Atomic uid_t known; /* 0: not yet */
+	unsigned user = atomic_load(&known);
+	FILE *file;
 
+	if (user)
+		return user;
+	user = 65534; /* Linux's default */
+	file = fopen("/proc/sys/kernel/overflowuid", "re");
 	if (!file)
-		return 65534; /* Linux's default */
-	if (fscanf(file, "%u", &user) != 1)
-		user = 65534;
+		return user;
+	if (fscanf(file, "%u", &user) == 1)
+		atomic_store(&known, user);
 	fclose(file);
 	return user;
 }

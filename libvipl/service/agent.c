@@ -68,7 +68,6 @@ static void *run(void *argument)
 		[CHANNELS] = {.fd = nic->progress.channels_fd, .events = POLLIN},
 		[STATUS] = {.fd = nic->agent.status_fd, .events = POLLIN}, /* -1 is passed over */
 	};
-
 	int64_t status_again = DEADLINE_NEVER;
 
 	lock_thread = LOCK_NEVER_BIASED;

@@ -69,7 +69,6 @@ static void print_queue(FILE *out, const char *key, const struct workqueue *queu
 {
 	/* In this order, since a completion may come between the two. */
 	uint32_t done = atomic_load(&queue->done), tail = atomic_load(&queue->tail);
-
 	/*
 	 * A CQ at which handlers wait counts as one of the waiters, but no thread of the program waits there. It is
 	 * `watched` only while it counts.
@@ -167,19 +166,17 @@ static void send_file(int reader, int file)
 	struct msghdr message = {
 		.msg_iov = &byte,
 		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control),
 	};
+	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
 
-	if (file >= 0) {
-		struct cmsghdr *header;
-
-		message.msg_control = control;
-		message.msg_controllen = sizeof(control);
-		header = CMSG_FIRSTHDR(&message);
-		header->cmsg_level = SOL_SOCKET;
-		header->cmsg_type = SCM_RIGHTS;
-		header->cmsg_len = CMSG_LEN(sizeof(file));
-		*(int *)(void *)CMSG_DATA(header) = file;
-	}
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(sizeof(file));
+	*(int *)(void *)CMSG_DATA(header) = file;
+	if (file < 0)
+		message.msg_controllen = 0;
 	sendmsg(reader, &message, MSG_NOSIGNAL | MSG_DONTWAIT); /* the reader may be gone */
 }
 
