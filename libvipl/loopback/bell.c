@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -69,8 +70,13 @@ void bell_ring(int from_fd, uint64_t name)
 
 void bell_drain(int fd)
 {
-	/* The datagrams carry nothing. If there are more than these, the descriptor stays readable. */
-	struct mmsghdr rings[16] = {0};
+	/* The datagrams carry nothing. But QEMU's user mode takes none when there is no place for their bytes. */
+	uint8_t byte;
+	struct iovec place = {&byte, sizeof(byte)};
+	struct mmsghdr rings[16];
 
+	/* If there are more than these, the descriptor stays readable. */
+	for (unsigned i = 0; i < sizeof(rings) / sizeof(rings[0]); i++)
+		rings[i] = (struct mmsghdr){.msg_hdr = {.msg_iov = &place, .msg_iovlen = 1}};
 	recvmmsg(fd, rings, sizeof(rings) / sizeof(rings[0]), MSG_DONTWAIT, NULL);
 }
