@@ -53,11 +53,16 @@ try() {
 
 # language COMPILER LANGUAGE STANDARDS
 language() {
+	sizes=
 	for bits in -m64 -m32; do
-		if ! "$1" -x "$2" "$bits" -c "$work/libc.c" -o "$work/out.o" 2>/dev/null; then
+		if "$1" -x "$2" "$bits" -c "$work/libc.c" -o "$work/out.o" 2>/dev/null; then
+			sizes="$sizes $bits"
+		else
 			echo "skipped: $2 $bits, which this compiler cannot do"
-			continue
 		fi
+	done
+	# A compiler for one word size may know neither option. -pipe changes nothing.
+	for bits in ${sizes:--pipe}; do
 		for standard in $3; do
 			if ! "$1" -x "$2" "-std=$standard" -c "$work/empty.c" -o "$work/out.o" \
 				2>/dev/null; then

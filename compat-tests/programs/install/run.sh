@@ -69,16 +69,16 @@ diff <(printf '%s\n' "${api[@]}") \
 }
 # The program of README.md is compiled unchanged.
 sed -n '/^```c$/,/^```$/{/^```/d;p}' "$here/../../../README.md" >"$work/readme.c"
-CPATH=$prefix/include LIBRARY_PATH=$prefix/$libdir compile readme "$cc" "$work/readme.c" -lvipl
+CPATH=$prefix/include compile readme "$cc" "$work/readme.c" "-L$prefix/$libdir" -lvipl
 [[ $(LD_LIBRARY_PATH=$prefix/$libdir "$work/readme") == 'Hello, VIA: 16 bytes' ]] ||
     fail "the program of README.md does not work"
 works by_pkg_config shared
 works by_pkg_config_in_cxx shared
 works by_static_library static
 
-# These variables make the directories behave like those that compilers and the dynamic linker search by
-# themselves.
-CPATH=$prefix/include LIBRARY_PATH=$prefix/$libdir compile by_name "$cc" "$here/program.c" -lvipl
+# This makes the directories behave like those that compilers and the dynamic linker search by themselves.
+# (A compiler for another processor does not read LIBRARY_PATH.)
+CPATH=$prefix/include compile by_name "$cc" "$here/program.c" "-L$prefix/$libdir" -lvipl
 LD_LIBRARY_PATH=$prefix/$libdir works by_name shared
 
 if "$cmake" -S "$here/project" -B "$work/project" -DCMAKE_PREFIX_PATH="$prefix" -Dvipl_DIR="$prefix/$libdir/cmake/vipl" \
