@@ -20,8 +20,8 @@
 #endif
 
 /*
- * The end of what arrives, in ascending order, each aligned word at once. A program that sees the last byte sees
- * what came before it, on any processor. On x86 plain stores are in order.
+ * The end of what arrives, in ascending order, each aligned word at once. A program that sees the last byte, and reads
+ * in order, sees what came before it, on any processor: litmus/last_bytes. On x86 plain stores are in order.
  */
 #if defined(__x86_64__) || defined(__i386__)
 #define STORE_IN_ORDER(type, to, value) (*(volatile type *)(to) = (value))

@@ -52,7 +52,8 @@ int lock_release_slowly(struct lock *lock, int result);
 /*
  * Whether the lock is owned by the caller. Only bias owners are, and only where the light fence is free,
  * so only the compiler needs a fence here: either the revoking thread sees the store to `inside` before this, or
- * this sees the revocation.
+ * this sees the revocation. On any processor: membarrier() gives this thread a full fence somewhere. If that is before
+ * the load, the load sees the revocation. If it is after the load, the store is seen. See litmus/biased_lock.
  */
 static inline bool lock_is_own(const struct lock *lock)
 {

@@ -74,7 +74,7 @@ const struct region_view *region_table_search(struct region_table *table, uint32
 		view->start = get(slot->start);
 		view->length = get(slot->length);
 		view->domain = get(slot->domain);
-		/* The loads above come before this one. */
+		/* The loads above come before this one: litmus/region_search. */
 		atomic_thread_fence(memory_order_acquire);
 		if (!(version & 1) && get(table->version) == version) {
 			if (!found)
@@ -99,6 +99,7 @@ void region_table_init(struct region_table *table)
 static void begin_write(struct region_table *table)
 {
 	set(table->version, get(table->version) + 1);
+	/* A look-up that sees a store behind the fence sees this version in its second look: litmus/region_search. */
 	atomic_thread_fence(memory_order_release);
 }
 

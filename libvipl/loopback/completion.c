@@ -167,7 +167,8 @@ int loopback_cq_arm(struct device_cq *base)
 	cq_unlock(cq->cq);
 	/*
 	 * The caller looks once more after this. A thread that completes something looks at these flags after that.
-	 * Both have a fence in between, so at least one of the two sees the other.
+	 * Both have a fence in between, so at least one of the two sees the other: litmus/publish_and_wait, and
+	 * litmus/arrived_and_wait for a CQ with a page.
 	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	return 0;

@@ -57,7 +57,7 @@ static inline void cq_page_arrived(struct cq_page *page, uint32_t queue)
 	/*
 	 * The bit is written even if it is set: the owner clears it after this write, and then sees the
 	 * message. The summary's bit need not be: while it is set the owner has yet to clear it, and reads
-	 * this word after that.
+	 * this word after that: litmus/arrived_already.
 	 */
 	atomic_fetch_or(&page->arrived[word], 1u << queue % PAGE_WORD_BITS);
 	if (!(atomic_load(&page->summary) & bit))

@@ -164,7 +164,7 @@ void endpoint_quiesce(struct loopback_endpoint *endpoint)
 	lock_all(endpoint);
 	unlock_all(endpoint);
 	/* Either we see that the peer is in our memory, or it sees what we took back: both write,
-	   then have a fence, then read. */
+	   then have a fence, then read. See litmus/take_back. */
 	atomic_thread_fence(memory_order_seq_cst);
 	busy = atomic_load_explicit(&in->busy, memory_order_acquire);
 	while (busy & 1 && atomic_load_explicit(&in->busy, memory_order_acquire) == busy &&

@@ -76,7 +76,8 @@ int send_announce_shared(struct loopback_endpoint *endpoint)
 	struct loopback_cq *cq = endpoint->send_cq;
 	uint32_t waits;
 
-	/* A CQ that is called in this way, or by the queue's bit (cq_page_arrived()), cannot miss it. The others are as above. */
+	/* A CQ that is called in this way, or by the queue's bit (cq_page_arrived()), cannot miss it: litmus/arrived_and_wait.
+	   The others are as above. */
 	order_call(cq, &endpoint->sending);
 	if (!endpoint->peer_page || !cq->page)
 		atomic_thread_fence(memory_order_seq_cst);

@@ -23,7 +23,7 @@ static inline struct lane_message *lane_next_message(struct loopback_endpoint *e
 	struct lane *out = endpoint->out;
 
 	if (endpoint->written - endpoint->seen_consumed >= LANE_MESSAGES) {
-		/* The peer does not read a message any more once it has consumed it. */
+		/* The peer does not read a message any more once it has consumed it: litmus/message_place. */
 		endpoint->seen_consumed =
 			atomic_load_explicit(&out->consumed, memory_order_acquire);
 		if (endpoint->written - endpoint->seen_consumed >= LANE_MESSAGES)
@@ -81,7 +81,7 @@ void send_publish_inline(struct loopback_endpoint *endpoint, struct lane_message
 	/* After the message's own stamp, for the CQ may be the same, and before an answer can have one. */
 	if (shares && kind < MESSAGE_PART)
 		send_take_place(endpoint);
-	/* With the number the peer gets all that was written before it, in the ring, too. */
+	/* With the number the peer gets all that was written before it, in the ring, too: litmus/message_number. */
 	atomic_store_explicit(&message->number, ++endpoint->written, memory_order_release);
 	/* Before the send is marked as done: a thread that sees the mark may send to the same CQ, and must not overtake. */
 	if (shares && endpoint->peer_page)
@@ -116,7 +116,7 @@ static inline int send_announce_alone(struct loopback_endpoint *endpoint)
 {
 	uint32_t waits;
 
-	/* See loopback_cq_arm(). */
+	/* See loopback_cq_arm(), and litmus/publish_and_wait. */
 	atomic_thread_fence(memory_order_seq_cst);
 	waits = atomic_load_explicit(&endpoint->out->receiver_waits, memory_order_relaxed);
 	if (waits || atomic_load_explicit(&endpoint->send_cq->armed, memory_order_relaxed))

@@ -300,7 +300,7 @@ static inline uint32_t region_room(const struct region_entries *entries, uint32_
 		return 0;
 	start = get(start);
 	room = get(length);
-	/* If the entry was taken for another region meanwhile, its handle has changed first. */
+	/* If the entry was taken for another region meanwhile, its handle has changed first: litmus/region_entry. */
 	atomic_thread_fence(memory_order_acquire);
 	if (get(handle) != handle || address < start || address - start > room)
 		return 0;
@@ -381,7 +381,7 @@ int loopback_flush_receives(struct loopback_endpoint *endpoint);
 int loopback_take_before(struct loopback_endpoint *endpoint, uint32_t bound, uint32_t most,
 			 bool *has_more);
 bool loopback_next_receive(struct loopback_endpoint *endpoint, uint32_t *stamp);
-/* The message that is next, if it is there; with its number comes all that was written before it. */
+/* The message that is next, if it is there; with its number comes all that was written before it: litmus/message_number. */
 static inline struct lane_message *next_message(const struct loopback_endpoint *endpoint)
 {
 	uint32_t read = atomic_load_explicit(&endpoint->read, memory_order_relaxed);

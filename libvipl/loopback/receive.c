@@ -188,7 +188,7 @@ static void complete(struct loopback_endpoint *endpoint, uint32_t status, uint32
 	workqueue_complete(endpoint->receive_queue, status, length, immediate);
 }
 
-/* The peer may use the ring and the messages before this one again: we have read them. */
+/* The peer may use the ring and the messages before this one again: we have read them. See litmus/message_place. */
 static inline void consumed(struct loopback_endpoint *endpoint, uint32_t read)
 {
 	struct lane *in = endpoint->in;

@@ -92,7 +92,7 @@ static int publish(struct loopback_device *device, const struct region_entry *va
 	*handle = make_handle(device, index);
 	entry = &device->regions->entries[index];
 #define set(member) atomic_store_explicit(&entry->member, values->member, memory_order_relaxed)
-	/* A reader that sees any of these sees, by the fence, that the old handle has gone. */
+	/* A reader that sees any of these sees, by the fence, that the old handle has gone: litmus/region_entry. */
 	atomic_thread_fence(memory_order_release);
 	set(domain);
 	set(rights);
@@ -171,7 +171,8 @@ void loopback_region_destroy(struct device_region *base)
 
 /*
  * Peers look while the entry changes. A right that a peer has before and after the change it has throughout. No
- * peer gets the new rights with the old domain, because this waits for the peers that may have read the old one.
+ * peer gets the new rights with the old domain, because this waits for the peers that may have read the old one:
+ * litmus/region_change.
  */
 struct device_region *loopback_region_change(struct device_region *base,
 					     struct device_domain *domain,

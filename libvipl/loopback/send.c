@@ -14,7 +14,7 @@
 
 /*
  * Says to the peer that we are in its memory from here on. What it takes back after this, it takes
- * back before we look, or it waits for us: see endpoint_quiesce().
+ * back before we look, or it waits for us: see endpoint_quiesce() and litmus/take_back.
  */
 static void begin_access(struct loopback_endpoint *endpoint)
 {
