@@ -37,7 +37,8 @@ const char *status_error(VIP_UINT32 status)
 }
 
 /* Prints one line in one write(), so that lines of several processes do not mix. `end` follows the message. */
-static void vcomplain(const char *end, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void vcomplain(const char *end, const char *format,
+							    va_list args)
 {
 	char *message, *line;
 

@@ -34,9 +34,9 @@ Crew::Crew(unsigned count, const Work &work)
 		auto [ours, theirs] = socket_pair();
 		Member member;
 
-		member.child = std::make_unique<Child>([&ours = ours, &theirs = theirs, &work, number] {
-			ours = Socket();
-			return carry_out(std::move(theirs), work, number);
+		member.child = std::make_unique<Child>([&parents = ours, &own = theirs, &work, number] {
+			parents = Socket();
+			return carry_out(std::move(own), work, number);
 		});
 		member.control = std::make_unique<Control>(std::move(ours));
 		members_.push_back(std::move(member));

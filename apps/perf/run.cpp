@@ -103,10 +103,10 @@ public:
 
 		auto [ours, theirs] = socket_pair();
 
-		child_ = std::make_unique<Child>([&ours = ours, &theirs = theirs, &nic, pins] {
-			Control control(std::move(theirs));
+		child_ = std::make_unique<Child>([&parents = ours, &own = theirs, &nic, pins] {
+			Control control(std::move(own));
 
-			ours = Socket();
+			parents = Socket();
 			signal(SIGINT, SIG_IGN); /* the client handles it and ends in order */
 			if (pins)
 				pin(1);

@@ -17,8 +17,7 @@ class Connect : public NicTest
 	void expectTalk(Vi &one, Vi &other, VIP_UINT32 value)
 	{
 		Pool pool(nic, 2, 64);
-		for (auto [from, to] :
-		     {std::make_pair(&one, &other), std::make_pair(&other, &one)}) {
+		for (auto [from, to] : {std::pair(&one, &other), std::pair(&other, &one)}) {
 			ASSERT_EQ(VIP_SUCCESS,
 				  VipPostRecv(*to, pool.message(0, 64), pool.handle()));
 			VIP_DESCRIPTOR *d = pool.message(1, 64);

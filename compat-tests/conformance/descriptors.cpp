@@ -283,8 +283,7 @@ TEST_F(Descriptor, CompletedDescriptorKeepsItsSegmentsAndControl)
 	VIP_DESCRIPTOR *out = pool.message(0, 64), *in = pool.message(1, 64);
 	VIP_DESCRIPTOR outBefore = *out, inBefore = *in;
 	exchange(in, out, pool.handle());
-	for (auto [now, before] :
-	     {std::make_pair(out, &outBefore), std::make_pair(in, &inBefore)}) {
+	for (auto [now, before] : {std::pair(out, &outBefore), std::pair(in, &inBefore)}) {
 		EXPECT_EQ(0, memcmp(now->DS, before->DS, sizeof now->DS));
 		EXPECT_EQ(before->CS.SegCount, now->CS.SegCount);
 		EXPECT_EQ(before->CS.Control, now->CS.Control);

@@ -12,6 +12,8 @@ using namespace harness;
 namespace
 {
 
+const char kInHosts[] = ", a name that the system itself has to know (/etc/hosts)";
+
 class Names : public NicTest
 {
       protected:
@@ -49,7 +51,7 @@ class Names : public NicTest
 	void expectThisHost(const std::string &name)
 	{
 		std::string host;
-		ASSERT_EQ(VIP_SUCCESS, resolve(name, &host)) << name;
+		ASSERT_EQ(VIP_SUCCESS, resolve(name, &host)) << name << kInHosts;
 		auto all = addressesOfThisMachine(nic);
 		EXPECT_TRUE(host == nic.address() || std::count(all.begin(), all.end(), host))
 			<< name << " is " << testing::PrintToString(host);
@@ -127,7 +129,7 @@ TEST_F(Names, OnlyTheHostAddressIsWritten)
 TEST_F(Names, ResolvedAddressCanBeConnectedTo)
 {
 	std::string host, discriminator = freshDiscriminator();
-	ASSERT_EQ(VIP_SUCCESS, resolve(hostname(), &host));
+	ASSERT_EQ(VIP_SUCCESS, resolve(hostname(), &host)) << hostname() << kInHosts;
 	Vi server(nic), client(nic);
 	testing::AssertionResult served = testing::AssertionFailure();
 	Thread waiter([&] { served = serve(server, discriminator); });

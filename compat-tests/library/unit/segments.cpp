@@ -114,9 +114,9 @@ TEST_F(Segments, PartsThatDoNotFitFollowWhenThereIsRoom)
 				      std::make_pair(1000, 15), std::make_pair(2, 3)}) {
 		SCOPED_TRACE(depth);
 		VIP_CQ_HANDLE cq;
-		open_with(4, [=](fake_device &d) {
-			d.max_qp_wr = depth;
-			d.max_cqe = entries;
+		open_with(4, [requests = depth, room = entries](fake_device &d) {
+			d.max_qp_wr = requests;
+			d.max_cqe = room;
 			d.resize_cq = false;
 		});
 		options([](fake_options &o) { o.exact_depths = true; });

@@ -370,7 +370,7 @@ void NicTest::expect_traffic(Vi &from, Vi &to)
 
 	if (HasFatalFailure()) // the VIs are not connected
 		return;
-	for (auto [x, y] : {std::make_pair(&from, &to), std::make_pair(&to, &from)}) {
+	for (auto [x, y] : {std::pair(&from, &to), std::pair(&to, &from)}) {
 		VIP_DESCRIPTOR *r = descriptor(first, {{memory.data(at + 1024), 512}});
 		VIP_DESCRIPTOR *s = descriptor(first + 1, {{memory.data(at), 512}});
 
