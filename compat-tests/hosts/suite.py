@@ -265,6 +265,7 @@ def run(case):
         globals()["case_" + name](argument)
     except Exception as failure:  # the other cases run nevertheless
         HOSTS.say("case %s: FAILED after %.1f s: %s" % (case, time.monotonic() - began, failure))
+        HOSTS.say("frames on the wire: " + HOSTS.wire.state())
         return False
     HOSTS.say("case %s: ok, %.1f s" % (case, time.monotonic() - began))
     return True

@@ -42,7 +42,8 @@ class Guest:
 
 class WireTest(unittest.TestCase):
     def setUp(self):
-        self.wire = Wire()
+        self.said = []
+        self.wire = Wire(self.said.append)
         self.addCleanup(self.wire.close)
         self.one, self.two, self.three = (self.guest(number) for number in (1, 2, 3))
 
@@ -149,14 +150,23 @@ class WireTest(unittest.TestCase):
         self.two.end.close()
         self.one.send(b"gone")
         self.expect_only([b"gone"], self.three)
+        self.until(lambda: self.said, "it is said that a guest has left")
+        self.assertIn("host2 is off", self.said[0])
         again = self.guest(2)
         self.one.send(b"here")
         self.expect_only([b"here"], again, self.three)
 
     def test_nonsense_is_no_frame(self):
+        self.one.send(b"sense")
         self.one.end.sendall(b"\xff\xff\xff\xff")
+        self.expect_only([b"sense"], self.two, self.three)
         self.two.send(b"fine")
         self.expect_only([b"fine"], self.three)
+        self.until(lambda: self.said, "it is said that a guest is cut off")
+        self.assertEqual(["wire: host1 is off, after 1 sent, 0 cut, 0 matched, 0 lost: a frame of 4294967295 bytes"],
+                         self.said)
+        self.assertEqual("host2: 1 sent, 0 cut, 0 matched, 0 lost, 0 bytes wait for it; "
+                         "host3: 0 sent, 0 cut, 0 matched, 0 lost, 0 bytes wait for it", self.wire.state())
 
     def test_a_new_end_takes_the_place_of_the_old_one(self):
         again = self.guest(1)

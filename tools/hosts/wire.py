@@ -15,7 +15,7 @@ import threading
 CHUNK = 1 << 18    # bytes that are read at once
 BACKLOG = 4 << 20  # bytes that wait for a guest that does not read
 LENGTH = struct.Struct("!I")
-LONGEST = 65550  # of a frame; QEMU sends no longer ones
+LONGEST = 68 << 10  # of a frame; QEMU has no room for longer ones
 
 # What rdma_cm sends over IPv4, by the attribute in its datagram.
 CM_MESSAGES = {"REQ": 0x10, "MRA": 0x11, "REJ": 0x12, "REP": 0x13, "RTU": 0x14, "DREQ": 0x15, "DREP": 0x16}
@@ -78,6 +78,9 @@ class Counters:
         self.matched = 0  # of these, by Wire.drop()
         self.lost = 0     # of those for it, because it did not read
 
+    def __str__(self):
+        return "%d sent, %d cut, %d matched, %d lost" % (self.sent, self.cut, self.matched, self.lost)
+
 
 def whole_frames(data):
     """Where the last whole frame ends, and how many there are."""
@@ -103,7 +106,7 @@ def frames_of(data):
 
 class Wire:
     def __init__(self, say=lambda text: None):
-        """say() is told what is done to the wire."""
+        """say() is told what is done to the wire, and who leaves it."""
         self._say = say
         self._lock = threading.Lock()  # guards all below
         self._ports = {}
@@ -157,6 +160,12 @@ class Wire:
         with self._lock:
             return self._counters[host]
 
+    def state(self):
+        """In words, for who looks for what went wrong."""
+        with self._lock:
+            return "; ".join("host%d: %s, %d bytes wait for it" % (number, self._counters[number], port.queued)
+                             for number, port in sorted(self._ports.items()))
+
     # --- for guests that come and go
 
     def attach(self, number):
@@ -197,9 +206,11 @@ class Wire:
                         if events & selectors.EVENT_READ:
                             self._read(port)
 
-    def _detach(self, number):
+    def _detach(self, number, why=None):
         port = self._ports.pop(number, None)
         if port:
+            if why:
+                self._say("wire: host%d is off, after %s: %s" % (number, self._counters[number], why))
             self._selector.unregister(port.end)
             port.end.close()
 
@@ -208,24 +219,21 @@ class Wire:
             data = port.end.recv(CHUNK)
         except BlockingIOError:
             return
-        except OSError:
-            data = b""
+        except OSError as error:
+            self._detach(port.number, error)
+            return
         if not data:
-            self._detach(port.number)
+            self._detach(port.number, "its machine has closed its end")
             return
         if port.part:
             data = port.part + data
         end, count = whole_frames(data)
         port.part = data[end:]
+        if count:
+            self._counters[port.number].sent += count
+            self._forward(port, data[:end] if port.part else data, count)
         if len(port.part) >= LENGTH.size and LENGTH.unpack_from(port.part)[0] > LONGEST:
-            self._detach(port.number)
-            return
-        if not count:
-            return
-        if port.part:
-            data = data[:end]
-        self._counters[port.number].sent += count
-        self._forward(port, data, count)
+            self._detach(port.number, "a frame of %d bytes" % LENGTH.unpack_from(port.part))
 
     def _forward(self, port, data, count):
         """Of whole frames."""
@@ -282,6 +290,6 @@ class Wire:
             return port.end.send(data, socket.MSG_NOSIGNAL)
         except BlockingIOError:
             return 0
-        except OSError:
-            self._detach(port.number)
+        except OSError as error:
+            self._detach(port.number, error)
             return None
