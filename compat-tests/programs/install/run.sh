@@ -66,7 +66,10 @@ diff <(printf '%s\n' "${api[@]}") \
     compile by_static_library "$cc" $(pkg-config --cflags vipl) "$here/program.c" \
         "$(pkg-config --variable=libdir vipl)/libvipl.a" \
         $(pkg-config --static --libs vipl | tr ' ' '\n' | grep -vx -- -lvipl)
+    compile all_static "$cc" -static "$here/program.c" $(pkg-config --static --cflags --libs vipl)
 }
+[[ " $(pkg-config --cflags --libs vipl) " == *" -I$prefix/include "*" -L$prefix/$libdir "* ]] ||
+    fail "pkg-config does not name the directories as they are: $(pkg-config --cflags --libs vipl)"
 # The program of README.md is compiled unchanged.
 sed -n '/^```c$/,/^```$/{/^```/d;p}' "$here/../../../README.md" >"$work/readme.c"
 CPATH=$prefix/include compile readme "$cc" "$work/readme.c" "-L$prefix/$libdir" -lvipl
@@ -75,6 +78,8 @@ CPATH=$prefix/include compile readme "$cc" "$work/readme.c" "-L$prefix/$libdir" 
 works by_pkg_config shared
 works by_pkg_config_in_cxx shared
 works by_static_library static
+works all_static static
+! readelf -l "$work/all_static" | grep -q INTERP || fail "all_static needs the dynamic linker"
 
 # This makes the directories behave like those that compilers and the dynamic linker search by themselves.
 # (A compiler for another processor does not read LIBRARY_PATH.)
