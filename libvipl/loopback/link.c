@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Making the memory that processes share, and mapping what another process has made. */
 #include "link.h"
+#include "base/log.h"
 #include "cq_page.h"
 
 #include <errno.h>
@@ -8,6 +9,7 @@
 #include <linux/magic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -70,15 +72,23 @@ static void *create(const char *name, size_t size, int seals, int *fd)
 	return NULL;
 }
 
+/* Sets errno otherwise. Only a call that is refused is worth a line here: the caller names the connection. */
 static bool is_trustworthy(int fd, size_t size)
 {
 	const int needed = F_SEAL_SHRINK;
 	struct statfs file_system;
 	struct stat status;
 
+	if (fstatfs(fd, &file_system) || fstat(fd, &status)) {
+		int error = errno;
+
+		log_error("cannot check a peer's memory: fstatfs() or fstat(): %s", strerror(error));
+		errno = error;
+		return false;
+	}
+	errno = EPROTO;
 	/* Not on huge pages, which may run out when they are touched. */
-	return !fstatfs(fd, &file_system) && file_system.f_type == TMPFS_MAGIC &&
-	       !fstat(fd, &status) && status.st_size == (off_t)size &&
+	return file_system.f_type == TMPFS_MAGIC && status.st_size == (off_t)size &&
 	       (fcntl(fd, F_GET_SEALS) & needed) == needed;
 }
 
@@ -86,10 +96,8 @@ static void *map(int fd, size_t size, int protection)
 {
 	void *memory;
 
-	if (!is_trustworthy(fd, size)) {
-		errno = EPROTO;
+	if (!is_trustworthy(fd, size))
 		return NULL;
-	}
 	memory = mmap(NULL, size, protection, MAP_SHARED, fd, 0);
 	return memory == MAP_FAILED ? NULL : memory;
 }

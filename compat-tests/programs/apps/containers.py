@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""vip_pingpong over via_lo between namespaces and under limits, as in containers: containers.py VIP_PINGPONG
+"""vip_pingpong over via_lo between namespaces and under limits, as in containers:
+containers.py VIP_PINGPONG REFUSING
 
 Root makes the namespaces, as a container engine does. Another user first becomes root of a user namespace, in
 which there is no second user. docs/PORTING.md, Containers, lists the cases that work."""
@@ -7,9 +8,10 @@ which there is no second user. docs/PORTING.md, Containers, lists the cases that
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 
-PINGPONG = sys.argv[1]
+PINGPONG, REFUSING = sys.argv[1:]
 PATIENCE = 120  # seconds; only a program that hangs takes this long
 NOBODY = "65534"
 OWN = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--ipc", "--uts", "--"]
@@ -19,6 +21,10 @@ OTHER_NETWORK = ["unshare", "--net", "--"]
 OTHER_USER = ["setpriv", "--reuid=" + NOBODY, "--regid=" + NOBODY, "--clear-groups", "--"]
 
 
+def refusing(calls):
+    return [REFUSING, calls]
+
+
 with open("/proc/self/uid_map", encoding="ascii") as uid_map:
     HAS_USERS = any(int(line.split()[2]) > 1 for line in uid_map)
 needs_users = unittest.skipUnless(HAS_USERS, "there is one user only")
@@ -26,22 +32,23 @@ needs_users = unittest.skipUnless(HAS_USERS, "there is one user only")
 
 class Containers(unittest.TestCase):
     def run_pair(self, server, client, users=("", ""), grace="60000"):
-        """Returns the client's output and its exit status, which is 0 only if all bytes are right."""
+        """Returns the client's exit status, which is 0 only if all bytes are right, and the output of both."""
         def command(prefix, *arguments):
             return [*prefix, PINGPONG, "--nic=via_lo", *arguments]
 
         def environment(user):
             return {**os.environ, "VIPL_GRACE_MSEC": grace, "VIPL_LO_USERS": user, "VIPL_LOG": "debug"}
 
-        waiting = subprocess.Popen(command(server), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                   env=environment(users[0]))
-        try:
-            done = subprocess.run(command(client, "--count=200", "--size=100000", "localhost"), capture_output=True,
-                                  text=True, timeout=PATIENCE, env=environment(users[1]))
-        finally:
-            waiting.terminate()
-            waiting.wait()
-        return done.returncode, done.stdout + done.stderr
+        with tempfile.TemporaryFile("w+") as output:
+            waiting = subprocess.Popen(command(server), stdout=output, stderr=output, env=environment(users[0]))
+            try:
+                done = subprocess.run(command(client, "--count=200", "--size=100000", "localhost"),
+                                      capture_output=True, text=True, timeout=PATIENCE, env=environment(users[1]))
+            finally:
+                waiting.terminate()
+                waiting.wait()
+            output.seek(0)
+            return done.returncode, done.stdout + done.stderr + output.read()
 
     def expect_works(self, server, client, users=("", "")):
         status, said = self.run_pair(server, client, users)
@@ -87,6 +94,25 @@ class Containers(unittest.TestCase):
 
     def test_two_networks_do_not_match(self):
         self.expect_no_match([], OTHER_NETWORK)
+
+    def test_calls_that_a_filter_may_refuse_are_done_without(self):
+        filtered = refusing("membarrier,mincore,process_vm_readv,process_vm_writev,sched_yield")
+        self.expect_works(filtered, filtered)
+        self.expect_works([], filtered)
+        self.expect_works(filtered, [])
+
+    def test_a_refused_call_is_named_when_the_nic_cannot_be_opened(self):
+        for call in "epoll_create1", "getrandom", "memfd_create", "timerfd_create":
+            with self.subTest(call):
+                done = subprocess.run([*refusing(call), PINGPONG, "--nic=via_lo"], capture_output=True, text=True,
+                                      timeout=PATIENCE)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn(call + "()", done.stderr)
+
+    def test_a_refused_call_is_named_when_a_peer_cannot_be_accepted(self):
+        status, said = self.run_pair(refusing("fstatfs"), [], grace="500")
+        self.assertEqual(status, 1, said)
+        self.assertIn("fstatfs() or fstat(): Operation not permitted", said)
 
 
 if __name__ == "__main__":
