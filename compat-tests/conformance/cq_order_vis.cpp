@@ -3,8 +3,10 @@
 //
 // The other end sends on one VI after the other, and each time waits until the send is done. At Reliable
 // Reception the message is in this end's memory then, so its completion has happened before the next message
-// is sent. At the other levels a send may be done earlier. There, too, the library has reported one send as
-// done before the next is posted.
+// is sent. At Reliable Delivery a send may be done earlier, but adapters complete the receive first. At
+// Unreliable a send over a network is done when it has left, and messages of two VIs may overtake each other,
+// as they do on soft-RoCE of Linux 6.12, which handles each queue pair by itself. So Unreliable is tested over
+// via_lo alone.
 #include "cq_order.h"
 
 using namespace harness;
@@ -19,6 +21,7 @@ class CqOrderOfVis : public NicTest
 {
       protected:
 	// In each round `onA` messages come on A, then one on B.
+	void expectOrder(unsigned onA);
 	void expectOrder(VIP_RELIABILITY_LEVEL level, unsigned onA);
 };
 
@@ -84,20 +87,22 @@ void CqOrderOfVis::expectOrder(VIP_RELIABILITY_LEVEL level, unsigned onA)
 	other.finish();
 }
 
+void CqOrderOfVis::expectOrder(unsigned onA)
+{
+	if (nic.isLoopback())
+		expectOrder(VIP_SERVICE_UNRELIABLE, onA);
+	atEach(nic, {VIP_SERVICE_RELIABLE_DELIVERY, VIP_SERVICE_RELIABLE_RECEPTION},
+	       [&](VIP_RELIABILITY_LEVEL level) { expectOrder(level, onA); });
+}
+
 TEST_F(CqOrderOfVis, FourOnOneAndThenOneOnAnother)
 {
-	atEach(nic,
-	       {VIP_SERVICE_UNRELIABLE, VIP_SERVICE_RELIABLE_DELIVERY,
-		VIP_SERVICE_RELIABLE_RECEPTION},
-	       [&](VIP_RELIABILITY_LEVEL level) { expectOrder(level, 4); });
+	expectOrder(4);
 }
 
 TEST_F(CqOrderOfVis, OneOnOneAndThenOneOnAnother)
 {
-	atEach(nic,
-	       {VIP_SERVICE_UNRELIABLE, VIP_SERVICE_RELIABLE_DELIVERY,
-		VIP_SERVICE_RELIABLE_RECEPTION},
-	       [&](VIP_RELIABILITY_LEVEL level) { expectOrder(level, 1); });
+	expectOrder(1);
 }
 
 } // namespace
