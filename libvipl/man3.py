@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""man3.py HEADER VERSION DIRECTORY: manual pages (section 3) from the comments of vipl.h.
+"""man3.py HEADER VERSION DATE DIRECTORY: manual pages (section 3) from the comments of vipl.h.
 
 Each function has one, from the comment in front of its prototype:
 
@@ -104,8 +104,8 @@ def section(title, blocks):
     return f'.SH "{title}"\n' + text.removeprefix(".PP\n")
 
 
-def head(name, about, version, prototype=""):
-    return (f'.TH {name} 3 "" "libvipl {version}" "VI Provider Library"\n'
+def head(name, about, release, prototype=""):
+    return (f'.TH {name} 3 {release[1]} "libvipl {release[0]}" "VI Provider Library"\n'
             f".SH NAME\n{name} \\- {escape(about)}\n"
             f".SH SYNOPSIS\n.nf\n.B #include <vipl.h>\n{prototype}.fi\n"
             ".PP\nLink with \\fI\\-lvipl\\fR.\n")
@@ -119,7 +119,7 @@ def prototype_text(prototype):
     return ".PP\n" + ",\n".join(f'.B "{line}' for line in lines).replace(",\n", ',"\n') + '"\n'
 
 
-def page(function, version):
+def page(function, release):
     name = function["name"]
     blocks = list(blocks_of(uncommented(function["comment"])))
     results = [block for block in blocks if re.match(" +VIP_", block[0])]
@@ -131,7 +131,7 @@ def page(function, version):
         raise FormError(f"{name}: a list of what it returns is missing, or one too many")
     if "Thread-safe" not in " ".join(threads) or results and blocks[-2:] != results + [threads]:
         raise FormError(f"{name}: the end is not what it returns, and then what of threads")
-    text = head(name, function["about"], version, prototype_text(function["prototype"]))
+    text = head(name, function["about"], release, prototype_text(function["prototype"]))
     if described:
         text += section("DESCRIPTION", described)
     if results:
@@ -141,14 +141,14 @@ def page(function, version):
     return text + f'.SH "CONFORMING TO"\n{escape(source)}\n.SH "SEE ALSO"\n.BR vipl (3)\n'
 
 
-def overview(header, functions, version):
+def overview(header, functions, release):
     first_comment = OVERVIEW.match(header)
     if not first_comment:
         raise FormError(f'the first comment has no "{COMMON}", or lines of another form')
     lines = uncommented(first_comment[1])
     common = lines.index(COMMON)
     first = next(i for i, line in enumerate(lines) if not line)  # behind what NAME says
-    text = head("vipl", "the VI Provider Library, VIA 1.0", version)
+    text = head("vipl", "the VI Provider Library, VIA 1.0", release)
     text += section("DESCRIPTION", blocks_of(lines[first:common]))
     text += section("CONVENTIONS", [["  " + line for line in lines[common + 1:] if line]])
     chapter = None  # that has begun, and no function of it has come
@@ -163,23 +163,24 @@ def overview(header, functions, version):
     return text + '.SH "SEE ALSO"\n.BR vipl (7)\n'
 
 
-def pages_of(header, version):
+def pages_of(header, release):
+    """RELEASE is its version and its date."""
     functions = list(FUNCTION.finditer(header))
     if DECLARED.findall(COMMENTS.sub("", header)) != [f["name"] for f in functions]:
         raise FormError("not each function has one comment of the usual form")
     if "\t" in "".join(COMMENTS.findall(header)):
         raise FormError("there is a tab in a comment")
-    pages = {function["name"]: page(function, version) for function in functions}
-    pages["vipl"] = overview(header, functions, version)
+    pages = {function["name"]: page(function, release) for function in functions}
+    pages["vipl"] = overview(header, functions, release)
     return pages
 
 
 def main():
-    if len(sys.argv) != 4:
-        sys.exit("usage: man3.py HEADER VERSION DIRECTORY")
-    header, version, directory = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
+    if len(sys.argv) != 5:
+        sys.exit("usage: man3.py HEADER VERSION DATE DIRECTORY")
+    header, release, directory = sys.argv[1], sys.argv[2:4], pathlib.Path(sys.argv[4])
     try:
-        pages = pages_of(pathlib.Path(header).read_text(encoding="utf-8"), version)
+        pages = pages_of(pathlib.Path(header).read_text(encoding="utf-8"), release)
     except (FormError, OSError, UnicodeError) as error:
         sys.exit(f"man3.py: {header}: {error}")
     try:

@@ -17,6 +17,7 @@ spec = importlib.util.spec_from_file_location("man3", SOURCES / "libvipl/man3.py
 man3 = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(man3)
 
+RELEASE = "1.2", "2001-02-03"
 HEADER = (SOURCES / "include/vipl.h").read_text(encoding="utf-8")
 FIRST = f"""/*
  * vipl.h - about it,
@@ -50,20 +51,21 @@ PROTOTYPE = "VIP_RETURN VipOne(VIP_VI_HANDLE Vi, VIP_ULONG Two);\n"
 
 
 def page_of(text):
-    return man3.pages_of(FIRST + text, "1.2")["VipOne"]
+    return man3.pages_of(FIRST + text, RELEASE)["VipOne"]
 
 
 class Pages(unittest.TestCase):
     def test_each_function_has_one(self):
         names = re.findall(r"^ *(Vip\w+);", (SOURCES / "libvipl/vipl.map").read_text(), re.M)
-        pages = man3.pages_of(HEADER, "1.2")
+        pages = man3.pages_of(HEADER, RELEASE)
         self.assertEqual(sorted(pages), sorted(names + ["vipl"]))
         for name in names:
             self.assertIn(f"\\fB{name}\\fR(3)\n", pages["vipl"])
 
     def test_a_page_has_all_that_the_comment_says(self):
         text = page_of(COMMENT + PROTOTYPE)
-        for part in ("VipOne \\- do one\n", '.B "VIP_RETURN VipOne(VIP_VI_HANDLE Vi,"\n',
+        for part in ('.TH VipOne 3 2001-02-03 "libvipl 1.2" ', "VipOne \\- do one\n",
+                     '.B "VIP_RETURN VipOne(VIP_VI_HANDLE Vi,"\n',
                      '.B "                  VIP_ULONG Two);"\n', "\\fBVipTwo\\fR(3), \\-1 times.\n",
                      ".TP\n\\fBVIP_SUCCESS\\fR\ndone, or done before\n",
                      ".TP\n\\fBVIP_NOT_DONE\\fR\nnot\n", "Does not block.  Thread\\-safe.\n",
@@ -71,7 +73,7 @@ class Pages(unittest.TestCase):
             self.assertIn(part, text)
 
     def test_the_overview_has_what_holds_for_all(self):
-        text = man3.pages_of(FIRST + COMMENT + PROTOTYPE, "1.2")["vipl"]
+        text = man3.pages_of(FIRST + COMMENT + PROTOTYPE, RELEASE)["vipl"]
         for part in ("What it is.\n", ".TP\nLengths\nIn bytes.\n", '.SS "Chapter"\n',
                      ".TP\n\\fBVipOne\\fR(3)\ndo one\n"):
             self.assertIn(part, text)
@@ -113,7 +115,7 @@ class Pages(unittest.TestCase):
                 ("no blank behind a star", FIRST.replace(" * What it is", " *What it is")),
                 ("something before it", "int one;\n" + FIRST)):
             with self.subTest(what), self.assertRaises(man3.FormError):
-                man3.pages_of(first + COMMENT + PROTOTYPE, "1.2")
+                man3.pages_of(first + COMMENT + PROTOTYPE, RELEASE)
 
     def test_pages_of_before_are_taken_away_and_nothing_else(self):
         with tempfile.TemporaryDirectory() as name:
@@ -121,7 +123,7 @@ class Pages(unittest.TestCase):
             for there in "VipZero.3", "malloc.3":
                 (directory / there).write_text("")
             subprocess.run([sys.executable, SOURCES / "libvipl/man3.py",
-                            SOURCES / "include/vipl.h", "1.2", name], check=True)
+                            SOURCES / "include/vipl.h", *RELEASE, name], check=True)
             self.assertFalse((directory / "VipZero.3").exists())
             self.assertTrue((directory / "malloc.3").exists())
             self.assertTrue((directory / "VipPostSend.3").stat().st_size)
