@@ -33,7 +33,7 @@ class Release(unittest.TestCase):
         self.assertEqual(found(r"^%changelog\n\*.* - (\S+)-1$", "packaging/libvipl.spec"), version)
 
     def test_its_date_is_the_same_everywhere(self):
-        date = found(r"^set\(VIPL_DATE (\S+)\)", "CMakeLists.txt")
+        date = found(r"^set\(RELEASE_DATE (\S+)\)", "CMakeLists.txt")
         self.assertEqual(iso(found(r"^ -- .*>  \w+, (.*) \d\d:", "debian/changelog"), "%d %b %Y"), date)
         self.assertEqual(iso(found(r"^%changelog\n\* \w+ (\w+ \d+ \d+) ", "packaging/libvipl.spec"), "%b %d %Y"), date)
 
@@ -42,7 +42,7 @@ class Release(unittest.TestCase):
         self.assertGreater(len(pages), 1)
         for page in pages:
             head = found(r"^\.TH (.*)$", page)
-            self.assertRegex(head, r'^[A-Z_]+ [17] @VIPL_DATE@ "libvipl @PROJECT_VERSION@" "[^"]+"$', page)
+            self.assertRegex(head, r'^[A-Z_]+ [17] @RELEASE_DATE@ "libvipl @PROJECT_VERSION@" "[^"]+"$', page)
 
 
 unittest.main()
