@@ -575,7 +575,8 @@ VIP_RETURN VipConnectReject(VIP_CONN_HANDLE ConnHandle);
  *                          within a grace time (VIPL_GRACE_MSEC, 5 seconds; never longer than
  *                          Timeout).  The grace time begins anew where a server has waited lately
  *   VIP_NOT_REACHABLE      no route leads to the address, or no host on its network has it.  The
- *                          library knows this after 3 seconds at most
+ *                          library knows this after 3 seconds; of a host that has died just now
+ *                          the system may learn it a minute later
  *   VIP_INVALID_STATE      the VI is not idle
  *   VIP_INVALID_PARAMETER  ViHandle is not a VI, a pointer is NULL, Timeout is 0, or an address
  *                          has lengths that the NIC does not know
@@ -780,7 +781,8 @@ VIP_RETURN VipSendDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR **DescriptorPtr);
  * VipSendWait - wait for the head of the send queue.                      VIPL: data transfer
  *
  * Like VipSendDone, but waits until the head is done.  On an empty queue it waits as well: another
- * thread may post.
+ * thread may post.  A lost connection ends the wait by the descriptors that it flushes, so not where
+ * none is posted; VipErrorCallback tells of it.
  *
  *   VIP_SUCCESS            *DescriptorPtr was done without error
  *   VIP_DESCRIPTOR_ERROR   *DescriptorPtr was done with an error bit in its Status
@@ -848,7 +850,8 @@ VIP_RETURN VipRecvDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR **DescriptorPtr);
  * VipRecvWait - wait for the head of the receive queue.                   VIPL: data transfer
  *
  * Like VipRecvDone, but waits until the head is done.  On an empty queue it waits as well: another
- * thread may post.
+ * thread may post.  A lost connection ends the wait by the descriptors that it flushes, so not where
+ * none is posted; VipErrorCallback tells of it.
  *
  *   VIP_SUCCESS            *DescriptorPtr was done without error
  *   VIP_DESCRIPTOR_ERROR   *DescriptorPtr was done with an error bit in its Status
