@@ -75,6 +75,7 @@ sed -n '/^```c$/,/^```$/{/^```/d;p}' "$here/../../../README.md" >"$work/readme.c
 CPATH=$prefix/include compile readme "$cc" "$work/readme.c" "-L$prefix/$libdir" -lvipl
 [[ $(LD_LIBRARY_PATH=$prefix/$libdir "$work/readme") == 'Hello, VIA: 16 bytes' ]] ||
     fail "the program of README.md does not work"
+"$prefix/bin/vip_info" --version >/dev/null || fail "vip_info does not find the library that is installed with it"
 works by_pkg_config shared
 works by_pkg_config_in_cxx shared
 works by_static_library static
