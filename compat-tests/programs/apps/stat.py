@@ -91,7 +91,7 @@ class Stat(unittest.TestCase):
             self.skipTest("only root can become another user")
         answer = stat("--json", self.server.pid, user=NOBODY, group=NOBODY, extra_groups=[])
         self.assertEqual(json.loads(answer.stdout), [])
-        self.assertIn("belong to other users", answer.stderr)
+        self.assertIn("of other users", answer.stderr)
         self.assertEqual(answer.returncode, 1)
 
     def answered_by(self, send):
