@@ -121,17 +121,15 @@ void BareLink::share(const Side &side)
 		       {"file", std::max(file.fd(), 0)},
 		       {"target", reinterpret_cast<uintptr_t>(incoming_)}});
 	const Json theirs = control.read();
-	const std::string process = std::to_string(count_in(theirs, "process"));
+	const std::string process = theirs.at("process").dump();
 
-	target_ = count_in(theirs, "target");
-	other_process_ = static_cast<pid_t>(count_in(theirs, "process"));
+	target_ = theirs.at("target").get<uint64_t>();
+	other_process_ = theirs.at("process").get<pid_t>();
 	prctl(PR_SET_PTRACER,
 	      other_process_); /* needed where only a parent may write into another process */
 	if (!own_)
-		file = Socket(open(
-			("/proc/" + process + "/fd/" + std::to_string(count_in(theirs, "file")))
-				.c_str(),
-			O_RDWR | O_CLOEXEC));
+		file = Socket(open(("/proc/" + process + "/fd/" + theirs.at("file").dump()).c_str(),
+				   O_RDWR | O_CLOEXEC));
 	void *words =
 		mmap(nullptr, sizeof(Words), PROT_READ | PROT_WRITE, MAP_SHARED, file.fd(), 0);
 

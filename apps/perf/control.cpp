@@ -7,20 +7,12 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include "nesting.h"
 #include "statistics.h"
 
 namespace
 {
 constexpr int reason_limit_ms = 1000;
 constexpr size_t longest_line = 1 << 16; /* a peer that sends more is not vip_perf */
-
-Json parse(const std::string &line)
-{
-	if (is_deep(line))
-		throw Failure("what the other side says is no vip_perf's");
-	return Json::parse(line);
-}
 
 double deadline_us(int limit_ms)
 {
@@ -106,7 +98,7 @@ bool Control::read_next(Json &message)
 
 	if (!read_line(line, INFINITY))
 		return false;
-	message = parse(line);
+	message = Json::parse(line);
 	return true;
 }
 
@@ -117,7 +109,7 @@ Json Control::read(int limit_ms)
 
 	if (!read_line(line, deadline_us(limit_ms)))
 		throw Failure("the other side has gone, or is silent");
-	message = parse(line);
+	message = Json::parse(line);
 	if (is_failure(message))
 		throw PeersFailure(of_peers(message));
 	return message;
@@ -139,7 +131,7 @@ void Control::recover(const Failure &failure)
 		if (!read_line(line, until_us))
 			throw Failure(failure.what() +
 				      std::string("; and the other side has gone, or is silent"));
-	} while (!parse(line).contains("recovered"));
+	} while (!Json::parse(line).contains("recovered"));
 }
 
 bool Control::await_recovery()
@@ -148,7 +140,7 @@ bool Control::await_recovery()
 	std::string line;
 
 	while (read_line(line, until_us)) {
-		const Json message = parse(line);
+		const Json message = Json::parse(line);
 
 		if (!message.is_object() || message.value("do", Json()) != "recover")
 			continue;
@@ -165,7 +157,7 @@ try {
 	std::string line;
 
 	while (read_line(line, until_us)) {
-		const Json message = parse(line);
+		const Json message = Json::parse(line);
 
 		if (is_failure(message))
 			return "; " + of_peers(message);
@@ -210,15 +202,6 @@ std::string Control::peer_host() const
 bool Control::is_one_host() const
 {
 	return peer_host_of(socket_) == own_host_of(socket_);
-}
-
-uint64_t count_in(const Json &message, const char *key)
-{
-	const Json &count = message.at(key);
-
-	if (!count.is_number_unsigned())
-		throw Failure(std::string("the other side's \"") + key + "\" is no count");
-	return count.get<uint64_t>();
 }
 
 /* Escapes all of it: a text may come from anywhere, such as a line that is not JSON. */

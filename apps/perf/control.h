@@ -16,6 +16,17 @@
 
 using Json = nlohmann::ordered_json;
 
+/* Converts a struct with these members. The library's own macro knows nlohmann::json only, up to 3.11.2. */
+#define MEMBERS_IN_JSON(Type, ...) \
+	inline void to_json(Json &nlohmann_json_j, const Type &nlohmann_json_t) \
+	{ \
+		NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(NLOHMANN_JSON_TO, __VA_ARGS__)) \
+	} \
+	inline void from_json(const Json &nlohmann_json_j, Type &nlohmann_json_t) \
+	{ \
+		NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(NLOHMANN_JSON_FROM, __VA_ARGS__)) \
+	}
+
 class Control
 {
 public:
@@ -82,8 +93,6 @@ private:
 	std::string pending_;
 };
 
-/* Reads a count from a message of the other side. Fails if it is not a count. */
-uint64_t count_in(const Json &message, const char *key);
 /* Returns the JSON as one line of printable characters. */
 std::string text_of(const Json &json);
 /*

@@ -26,7 +26,6 @@ constexpr unsigned depth = 16;
 constexpr unsigned before_end = 5; /* messages before a teardown; also the number of receives */
 /* Fewer teardowns than rounds, because connecting takes time. */
 constexpr unsigned rounds_per_teardown = 20;
-constexpr uint64_t most_rounds = 100000000;
 
 struct Named {
 	VIP_VI_HANDLE vi;
@@ -54,20 +53,7 @@ struct Plan {
 	uint64_t rounds;
 };
 
-Json json_of(const Plan &plan)
-{
-	return {{"level", plan.level}, {"by_a", plan.by_a}, {"rounds", plan.rounds}};
-}
-
-Plan plan_of(const Json &json)
-{
-	const Plan plan = {static_cast<VIP_RELIABILITY_LEVEL>(count_in(json, "level")),
-			   static_cast<unsigned>(count_in(json, "by_a")), count_in(json, "rounds")};
-
-	if (plan.by_a >= depth || plan.rounds > most_rounds)
-		throw Failure("the client asks for what cannot be: " + text_of(json));
-	return plan;
-}
+MEMBERS_IN_JSON(Plan, level, by_a, rounds)
 
 /* Returns the number of rounds that were out of order. */
 uint64_t look_at_two(const Side &side, const Plan &plan)
@@ -189,7 +175,7 @@ Json count_disorder(const Side &side, const Plan &plan)
 {
 	uint64_t disorder;
 
-	side.control.write({{"do", "crowd"}, {"question", "order"}, {"plan", json_of(plan)}});
+	side.control.write({{"do", "crowd"}, {"question", "order"}, {"plan", plan}});
 	disorder = side.control.together(
 		[&] { return plan.by_a ? look_at_two(side, plan) : tear_down(side, plan); });
 	side.control.meet();
@@ -202,7 +188,7 @@ Json count_disorder(const Side &side, const Plan &plan)
 
 void serve_order(const Side &side, const Json &request)
 {
-	const Plan plan = plan_of(request.at("plan"));
+	const Plan plan = request.at("plan").get<Plan>();
 
 	if (plan.by_a)
 		send_by_two(side, plan);

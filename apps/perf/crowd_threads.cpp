@@ -29,7 +29,6 @@
 namespace
 {
 constexpr unsigned depth = 16, window = 8; /* receives, and messages without an answer */
-constexpr unsigned most_threads = 4096;
 /* The time grows with the number of threads: they share the CPUs, and each needs some turns. */
 constexpr unsigned duration_ms = 500, duration_each_ms = 25;
 constexpr VIP_ULONG wait_ms = 100; /* after it the thread looks whether the measurement is over */
@@ -41,20 +40,7 @@ struct Plan {
 	Waiting waiting;
 };
 
-Json json_of(const Plan &plan)
-{
-	return {{"vis", plan.vis}, {"collectors", plan.collectors}, {"waiting", plan.waiting}};
-}
-
-Plan plan_of(const Json &json)
-{
-	const uint64_t vis = count_in(json, "vis"), collectors = count_in(json, "collectors");
-
-	if (vis < 1 || vis > most_threads || collectors > most_threads)
-		throw Failure("the client asks for what cannot be: " + text_of(json));
-	return {static_cast<unsigned>(vis), static_cast<unsigned>(collectors),
-		json.at("waiting").get<Waiting>()};
-}
+MEMBERS_IN_JSON(Plan, vis, collectors, waiting)
 
 /* Returns the number of answers that came before the end. */
 uint64_t converse(SmallVi &vi, Waiting waiting, const std::atomic<bool> &is_over)
@@ -223,7 +209,7 @@ try {
 
 Json count_messages(const Side &side, const Plan &plan)
 {
-	side.control.write({{"do", "crowd"}, {"question", "threads"}, {"plan", json_of(plan)}});
+	side.control.write({{"do", "crowd"}, {"question", "threads"}, {"plan", plan}});
 	const std::vector<double> rates = side.control.together([&] { return rates_of(side, plan); });
 	const double least = *std::min_element(rates.begin(), rates.end());
 	const double most = *std::max_element(rates.begin(), rates.end());
@@ -241,7 +227,7 @@ Json count_messages(const Side &side, const Plan &plan)
 
 void serve_threads(const Side &side, const Json &request)
 {
-	const Plan plan = plan_of(request.at("plan"));
+	const Plan plan = request.at("plan").get<Plan>();
 	Hall hall(side.nic, size_t{2} * depth * plan.vis);
 	std::vector<std::unique_ptr<Served>> vis;
 	std::vector<std::future<void>> threads;

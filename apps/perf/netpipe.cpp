@@ -100,8 +100,8 @@ public:
 	    : side_(side), plan_(plan), shapes_(shapes)
 	{
 	}
-	/* Fails, before anything is measured, where messages of this size are not possible. */
-	void expect_possible(size_t room) const;
+	/* Fails, before anything is measured, where there is no room for messages of this size. */
+	void expect_room(size_t room) const;
 	/* Makes all transports anew, for messages of up to `room` bytes. */
 	void open(size_t room);
 	std::vector<Result> measure(size_t bytes);
@@ -135,10 +135,10 @@ Shape Contest::fitted(Shape shape, size_t room) const
 	return shape;
 }
 
-void Contest::expect_possible(size_t room) const
+void Contest::expect_room(size_t room) const
 {
 	for (const Shape &shape : shapes_)
-		::expect_possible(fitted(shape, room));
+		::expect_room(fitted(shape, room));
 }
 
 void Contest::open(size_t room)
@@ -233,7 +233,7 @@ void measure_by_turns(const Side &side, const std::vector<Shape> &shapes, const 
 	if (plan.to > most)
 		report.remark("left out: messages over " + std::to_string(most) +
 			      " bytes, the longest of this NIC");
-	contest.expect_possible(std::min(groups.back().back(), most));
+	contest.expect_room(std::min(groups.back().back(), most));
 	report.note("trials", plan.trials);
 	report.note("trial_ms", plan.trial_ms);
 	if (plan.is_stream)

@@ -52,11 +52,10 @@ struct Shape {
 	unsigned spin_us = 20;
 };
 
-/* Throws, with a description, if no side may ask for this shape. */
-void expect_possible(const Shape &shape);
-void to_json(Json &json, const Shape &shape);
-/* Throws if no side may ask for this shape. */
-void from_json(const Json &json, Shape &shape);
+MEMBERS_IN_JSON(Shape, kind, transfer, level, waiting, cqs, room, depth, buffers, segments, vis, spin_us)
+
+/* Throws if the buffers would be too large. */
+void expect_room(const Shape &shape);
 
 /*
  * Bytes of registered memory. descriptor_bytes(): a descriptor, with room for the address segment

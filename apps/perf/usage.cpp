@@ -33,22 +33,6 @@ double open_files()
 }
 } // namespace
 
-void to_json(Json &json, const Usage &usage)
-{
-	json = {{"process_KiB", usage.process_KiB},
-		{"fair_KiB", usage.fair_KiB},
-		{"files", usage.files},
-		{"kernel_KiB", usage.kernel_KiB}};
-}
-
-void from_json(const Json &json, Usage &usage)
-{
-	json.at("process_KiB").get_to(usage.process_KiB);
-	json.at("fair_KiB").get_to(usage.fair_KiB);
-	json.at("files").get_to(usage.files);
-	json.at("kernel_KiB").get_to(usage.kernel_KiB);
-}
-
 Usage usage_now()
 {
 	malloc_trim(0);

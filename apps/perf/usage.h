@@ -12,8 +12,7 @@ struct Usage {
 	double kernel_KiB;  /* of the whole machine: slabs, page tables, vmalloc'ed memory */
 };
 
-void to_json(Json &json, const Usage &usage);
-void from_json(const Json &json, Usage &usage);
+MEMBERS_IN_JSON(Usage, process_KiB, fair_KiB, files, kernel_KiB)
 
 /* Returns the usage after the process has given freed memory back to the kernel. */
 Usage usage_now();

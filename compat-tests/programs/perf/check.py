@@ -217,31 +217,10 @@ def shape(**different):
     return json.dumps({"do": "match", "shape": whole}, separators=(",", ":")).encode() + b"\n"
 
 
-NO_JSON = [b"\n", b"GET / HTTP/1.1\r\n\r\n", b"{\n", b"\xff\xfe\x00\x01\n", b"[" * 5000 + b"\n",
-           b"nothing that ends" * 100, b"x" * (3 << 20), b"null\n", b"[]\n", b"3\n", b'"meet"\n',
-           b'{"failed":7}\n', b'{"failed":"it rains"}\n', b'{"meet":\n']
-NO_ORDERS = [b"{}\n", b"null\n", b"[1]\n", b'{"do":7}\n', b'{"do":null}\n', b'{"do":"dance"}\n',
-             b'{"do":"' + b"x" * 5000 + b'"}\n',
-             b'{"do":"match"}\n', b'{"do":"match","shape":7}\n',
-             b'{"do":"match","shape":{}}\n', b'{"do":"match","shape":[]}\n', b"1e999\n", b"\n",
-             b'{"do":"recover"}\n',
-             b'{"do":"match","shape":' + b"[" * 30000 + b"]" * 30000 + b"}\n",
-             # These are longer than any line. Parsing them would take minutes, or the whole stack.
-             b"[" + b"{}," * 300000 + b"{}]\n",
-             b"{" + b",".join(b'"%d":0' % i for i in range(100000)) + b"}\n",
-             b'{"do":"match","shape":' + b"[" * 400000 + b"]" * 400000 + b"}\n"]
-NO_SHAPES = [shape(vis=0), shape(vis=-1), shape(vis=10 ** 30), shape(vis=1.5), shape(vis="many"),
-             shape(vis=None), shape(vis=65536, depth=512), shape(vis=1 << 32 | 1),
-             shape(depth=1), shape(depth=513), shape(buffers=0), shape(buffers=17),
-             shape(segments=0), shape(segments=251), shape(room=0), shape(room=7),
-             shape(room=1 << 31), shape(room=-1), shape(room=1 << 30, buffers=16),
-             shape(kind="pigeon"), shape(kind=3), shape(transfer="throw"), shape(level=True),
-             shape(waiting="never"), shape(cqs=[]), shape(spin_us=-1)]
-# Answers of a peer with which the server connects its VIs.
-NO_PEERS = [shape() + line for line in
-            (b"{}\n", b"[]\n", b"nothing\n", b'{"handle":0,"mtu":4096}\n',
-             b'{"handle":0,"target":"here","mtu":4096}\n', b'{"handle":0,"target":1,"mtu":[]}\n',
-             b'{"handle":"x","target":1,"mtu":4096}\n', b'{"failed":"no"}\n')]
+NO_JSON = [b"\n", b"GET / HTTP/1.1\r\n\r\n", b"\xff\xfe\x00\x01\n", b"x" * (3 << 20), b"null\n",
+           b'{"failed":"it rains"}\n', b'{"meet":\n']
+NO_ORDERS = [b"{}\n", b'{"do":7}\n', b'{"do":"dance"}\n', b'{"do":"match","shape":7}\n',
+             b'{"do":"recover"}\n', shape(vis=65536, depth=512), shape() + b"nothing\n"]
 
 
 def answer(server, sent):
@@ -275,43 +254,6 @@ def test_garbage():
         for sent in NO_ORDERS:
             expect_refusal(server, MEET + sent)
         server.expect_service()
-
-
-def test_impossible_shapes():
-    with Server() as server:
-        for sent in NO_SHAPES:
-            said = answer(server, MEET + sent)
-            message = server.message()
-            expect(message.startswith("vip_perf: ") and '"failed"' in said, "it is refused",
-                   sent, said, message)
-        server.expect_service()
-
-
-def test_impossible_peers():
-    with Server() as server:
-        for sent in NO_PEERS:
-            expect_refusal(server, MEET + sent)
-        server.expect_service()
-
-
-def test_random_garbage():
-    """Sends random bytes, and lines of the protocol with some bytes changed. Some of these may be valid."""
-    import random
-    source = random.Random(7)
-    with tempfile.TemporaryFile() as messages, Server(messages=messages) as server:
-        for _ in range(60):
-            if source.random() < 0.5:
-                sent = bytearray(source.randbytes(source.randrange(1, 2000)))
-            else:
-                sent = bytearray(MEET + shape())
-                for _ in range(source.randrange(1, 6)):
-                    sent[source.randrange(len(sent))] = source.randrange(256)
-            answer(server, bytes(sent))
-            expect(server.process.poll() is None, "the server lives")
-        server.expect_service()
-        messages.seek(0)
-        for line in messages.read().decode(errors="replace").rstrip().split("\n"):  # not a sanitizer's
-            expect(line.startswith(("vip_perf: ", "vipl: ")), "its messages are its own", line)
 
 
 def test_peers_reason():

@@ -66,21 +66,17 @@ def free_port():
 
 
 class Server:
-    """"vip_perf server" on a port of its own, until the end of the block.
+    """"vip_perf server" on a port of its own, until the end of the block."""
 
-    Its messages are read by message(), or go to the file if one is given.
-    """
-
-    def __init__(self, *words, messages=None):
+    def __init__(self, *words):
         self.words = words
-        self.file = messages
         self.said = b""
 
     def __enter__(self):
         self.process = subprocess.Popen(command("server", "--port", "0", *self.words),
-                                        stderr=self.file or subprocess.PIPE)
+                                        stderr=subprocess.PIPE)
         try:
-            said = self.first_of_file() if self.file else self.message(SECONDS)
+            said = self.message(SECONDS)
             found = re.fullmatch(r"vip_perf: waits for clients on port (\d+), NIC (.*)", said)
             expect(found and found[2] == NIC, "it says where it waits", said)
             self.port = int(found[1])
@@ -128,15 +124,6 @@ class Server:
             line, _, self.said = self.said.partition(b"\n")
             if not line.startswith(b"vipl: "):
                 return line.decode(errors="replace")
-
-    def first_of_file(self):
-        def lines():  # uses no seek, because the server writes at the file's offset
-            said = os.pread(self.file.fileno(), 4096, 0)
-            return [line.decode() for line in said.splitlines(True)
-                    if line.endswith(b"\n") and not line.startswith(b"vipl: ")]
-
-        wait_until("the server says something", lines, SECONDS)
-        return lines()[0].rstrip("\n")
 
     def socket(self):
         return socket.create_connection(("localhost", self.port), timeout=SOON)
