@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "report.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <ctime>
@@ -117,20 +116,6 @@ void Report::print_table() const
 	}
 }
 
-void Report::print_rows(const std::string &lead, const std::vector<std::string> &keys) const
-{
-	for (const Json &series : series_)
-		for (const Json &point : series["points"]) {
-			printf("%s\"%s\"", lead.c_str(), series["name"].get<std::string>().c_str());
-			for (const std::string &key : keys) {
-				const Json value = point.value(key, Json());
-
-				printf(",%s", value.is_null() ? "" : value.dump().c_str());
-			}
-			printf("\n");
-		}
-}
-
 Json Report::json() const
 {
 	Json whole = head_;
@@ -149,43 +134,20 @@ void Report::tell_remarks() const
 		std::cerr << "vip_perf: " << text.get<std::string>() << '\n';
 }
 
-void Reports::print_json() const
+void Reports::print(bool as_json) const
 {
 	Json all = Json::array();
 
-	for (const Report &report : *this)
-		all.push_back(report.json());
-	std::cout << (are_several_ ? all : all.at(0))
-			     .dump(1, ' ', false, Json::error_handler_t::replace)
-		  << std::endl;
-}
-
-void Reports::print_csv() const
-{
-	std::vector<std::string> keys;
-
-	for (const Report &report : *this)
-		for (const Column &column : report.columns())
-			if (std::find(keys.begin(), keys.end(), column.key) == keys.end())
-				keys.push_back(column.key);
-	fputs(are_several_ ? "test,series" : "series", stdout);
-	for (const std::string &key : keys)
-		printf(",%s", key.c_str());
-	printf("\n");
-	for (const Report &report : *this)
-		report.print_rows(are_several_ ? '"' + report.test() + "\"," : "", keys);
-}
-
-void Reports::print(Format format) const
-{
 	progress("");
-	if (format == Format::json)
-		print_json();
-	else if (format == Format::csv)
-		print_csv();
-	else
-		for (const Report &report : *this)
+	for (const Report &report : *this)
+		if (as_json)
+			all.push_back(report.json());
+		else
 			report.print_table();
+	if (as_json)
+		std::cout << (are_several_ ? all : all.at(0))
+				     .dump(1, ' ', false, Json::error_handler_t::replace)
+			  << std::endl;
 	fflush(stdout);
 	for (const Report &report : *this)
 		report.tell_remarks();

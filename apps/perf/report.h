@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The result of a run: series of points, printed as a table, as JSON or as CSV.
+ * The result of a run: series of points, printed as a table or as JSON.
  *
  * The key of a point contains its unit: us is microseconds, MBps 10^6 bytes per second.
  */
@@ -11,8 +11,6 @@
 #include <vector>
 
 #include "control.h"
-
-enum class Format { table, json, csv };
 
 struct Column {
 	std::string key, title, unit;
@@ -32,16 +30,6 @@ public:
 	void print_table() const;
 	void tell_remarks() const;
 	Json json() const;
-	const std::vector<Column> &columns() const
-	{
-		return columns_;
-	}
-	/* Prints a row for each point: `lead`, and then the point's values of these columns. */
-	void print_rows(const std::string &lead, const std::vector<std::string> &keys) const;
-	std::string test() const
-	{
-		return head_.at("test").get<std::string>();
-	}
 
 private:
 	std::vector<Column> columns_;
@@ -60,17 +48,13 @@ public:
 	{
 	}
 	/*
-	 * The JSON of one report is an object, that of several reports is a list. The CSV is one table
-	 * with the columns of all reports; with several reports each row begins with its test. The
-	 * number of wanted reports decides, so that the form is the same when the run is stopped.
+	 * The JSON of one report is an object, that of several reports is a list. The number of wanted
+	 * reports decides, so that the form is the same when the run is stopped.
 	 */
-	void print(Format format) const;
+	void print(bool as_json) const;
 
 private:
 	bool are_several_ = false;
-
-	void print_json() const;
-	void print_csv() const;
 };
 
 /* Shows the progress on standard error, if that is a terminal. The next line replaces this one. */

@@ -171,7 +171,7 @@ void run(const Options &options, const Measurement &measurement, Placing placing
 		if (is_stopped())
 			report.remark("stopped by the user");
 	}
-	reports.print(options.format());
+	reports.print(options.json);
 	if (is_stopped())
 		throw CLI::RuntimeError(128 + SIGINT);
 }
@@ -280,8 +280,7 @@ CLI::App *add_measurement(CLI::App &app, const std::string &name, const std::str
 	add_common(command, *options);
 	command->add_option("HOST", options->host, "where \"vip_perf server\" runs");
 	command->add_flag("--self", options->is_self, "be the server, too, as a second process");
-	CLI::Option *json = command->add_flag("--json", options->json, "print JSON");
-	command->add_flag("--csv", options->csv, "print comma-separated values")->excludes(json);
+	command->add_flag("--json", options->json, "print JSON");
 	command->callback([=] { run(*options, measurement, placing); });
 	return command;
 }

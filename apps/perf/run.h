@@ -19,12 +19,7 @@ struct Options {
 	std::string host;
 	bool is_self = false;
 	uint16_t port = 18516;
-	bool json = false, csv = false;
-
-	Format format() const
-	{
-		return json ? Format::json : csv ? Format::csv : Format::table;
-	}
+	bool json = false;
 };
 
 /* The client's work. It returns the reports, which are printed afterwards. */

@@ -71,9 +71,6 @@ void add_choice_options(CLI::App *command, Choice &choice)
 	add_list(command, "--transfer", choice.transfers, transfers);
 	add_list(command, "--level", choice.levels, levels);
 	add_list(command, "--wait", choice.waits, waits, about_spin);
-	command->add_option("--spin-us", choice.spin_us, "how long a while is, in microseconds")
-		->check(CLI::Range(0u, most_spin_us))
-		->capture_default_str();
 	CLI::Option *some = add_list(command, "--sockets", choice.sockets, sockets);
 	command->add_flag("--no-sockets", choice.no_sockets, "no sockets")->excludes(some);
 	command->add_flag("--bare", choice.bare,
@@ -89,7 +86,6 @@ std::vector<Shape> all_shapes(const Choice &choice)
 	std::vector<Shape> all;
 	Shape shape;
 
-	shape.spin_us = choice.spin_us;
 	for (Transfer transfer : choice.transfers)
 		for (Level level : choice.levels)
 			for (Waiting waiting : choice.waits) {
@@ -99,7 +95,6 @@ std::vector<Shape> all_shapes(const Choice &choice)
 				all.push_back(shape);
 			}
 	shape = Shape();
-	shape.spin_us = choice.spin_us;
 	if (!choice.no_sockets)
 		for (Kind kind : choice.sockets)
 			for (Waiting waiting : choice.waits) {

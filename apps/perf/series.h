@@ -23,7 +23,6 @@ struct Choice {
 	std::vector<Waiting> waits = {Waiting::poll, Waiting::block};
 	std::vector<Kind> sockets = {Kind::tcp, Kind::unix_socket};
 	bool no_sockets = false, bare = false;
-	unsigned spin_us = Shape().spin_us;
 };
 
 /* The options' defaults are the values in `choice`. */

@@ -83,7 +83,7 @@ SocketLink::SocketLink(const Side &side, const Shape &shape)
 template <typename Call> void SocketLink::transfer(size_t bytes, const char *what, Call call)
 {
 	const bool spins = shape_.waiting == Waiting::spin;
-	const double until = spins ? now_us() + shape_.spin_us : 0;
+	const double until = spins ? now_us() + spin_us : 0;
 	int flags = shape_.waiting == Waiting::block ? 0 : MSG_DONTWAIT;
 	Patience patience;
 	size_t done = 0;

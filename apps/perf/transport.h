@@ -36,7 +36,7 @@ NLOHMANN_JSON_SERIALIZE_ENUM(Waiting, {{Waiting::poll, "poll"},
 				       {Waiting::spin, "spin"}})
 NLOHMANN_JSON_SERIALIZE_ENUM(Cqs, {{Cqs::none, "none"}, {Cqs::one, "one"}, {Cqs::each, "each"}})
 
-constexpr unsigned most_spin_us = 1000000; /* all limits of silence are much longer */
+constexpr double spin_us = 20; /* how long Waiting::spin polls */
 
 struct Shape {
 	Kind kind = Kind::vipl;
@@ -49,10 +49,9 @@ struct Shape {
 	unsigned buffers = 1; /* used by the messages in turn */
 	unsigned segments = 1;
 	unsigned vis = 1; /* used by the messages in turn */
-	unsigned spin_us = 20;
 };
 
-MEMBERS_IN_JSON(Shape, kind, transfer, level, waiting, cqs, room, depth, buffers, segments, vis, spin_us)
+MEMBERS_IN_JSON(Shape, kind, transfer, level, waiting, cqs, room, depth, buffers, segments, vis)
 
 /* Throws if the buffers would be too large. */
 void expect_room(const Shape &shape);

@@ -238,7 +238,7 @@ VIP_RETURN ViplLink::look_by_cq(End &end, bool is_receive, bool may_block,
 VIP_DESCRIPTOR *ViplLink::await(End &end, bool is_receive)
 {
 	const bool spins = shape_.waiting == Waiting::spin;
-	const double until = spins ? now_us() + shape_.spin_us : 0;
+	const double until = spins ? now_us() + spin_us : 0;
 	bool may_block = shape_.waiting == Waiting::block;
 	VIP_DESCRIPTOR *descriptor;
 	Patience patience;

@@ -4,8 +4,6 @@
 
 It does not check figures.
 """
-import csv
-import io
 import json
 import os
 import resource
@@ -57,8 +55,7 @@ def test_help():
 def test_usage_errors():
     for words in ([], ["nothing"], ["latency"], ["latency", "--self", "localhost"],
                   ["latency", "--self", "--port", "65536"], ["latency", "--self", "--port", "x"],
-                  ["latency", "--self", "--json", "--csv"], ["latency", "--self", "--spin-us", "1000001"], ["latency", "--self", "--wait", "no"],
-                  ["latency", "--self", "--nothing"], ["scale", "--self", "--question", "no"],
+                  ["latency", "--self", "--wait", "no"], ["latency", "--self", "--nothing"], ["scale", "--self", "--question", "no"],
                   ["scale", "--self", "--to", "0"], ["scale", "--self", "--limit", "-1"],
                   ["scale", "--self", "--limit", "nan"], ["scale", "--self", "--limit", "0.5"],
                   ["server", "localhost"]):
@@ -183,10 +180,6 @@ def test_stopped_in_the_first_of_several():
     words = ["scale", "--question", "memory,vis"]
     reports = json.loads(output_of_stopped(words + ["--json"], ", 16 VIs"))
     expect([report["test"] for report in reports] == ["scale-vis"], "a list of one", reports)
-    table = csv.DictReader(io.StringIO(output_of_stopped(words + ["--csv"], ", 16 VIs")))
-    rows = list(table)
-    expect(table.fieldnames[:3] == ["test", "series", "vis"], "a head", table.fieldnames)
-    expect({row["test"] for row in rows} == {"scale-vis"}, "rows of one", rows)
 
 
 def test_interrupted():
@@ -211,8 +204,7 @@ MEET = b'{"meet":true}\n'
 
 def shape(**different):
     whole = {"kind": "vipl", "transfer": "send", "level": "delivery", "waiting": "poll",
-             "cqs": "none", "room": 4096, "depth": 16, "buffers": 1, "segments": 1, "vis": 1,
-             "spin_us": 50}
+             "cqs": "none", "room": 4096, "depth": 16, "buffers": 1, "segments": 1, "vis": 1}
     whole.update(different)
     return json.dumps({"do": "match", "shape": whole}, separators=(",", ":")).encode() + b"\n"
 
@@ -370,39 +362,12 @@ def test_output_lost():
     """vip_perf fails when it cannot write its output."""
     few = ["latency", "--self", "--nic", NIC, "--from", "64", "--to", "64", "--trials", "1",
            "--trial-ms", "1", "--no-sockets", "--transfer", "send", "--wait", "block"]
-    for words in ([*few, "--json"], [*few, "--csv"], few, ["--help"]):
+    for words in ([*few, "--json"], few, ["--help"]):
         with open("/dev/full", "w") as full:
             done = subprocess.run([PROGRAM, *words], stdout=full, stderr=subprocess.PIPE, text=True,
                                   timeout=SECONDS)
         expect(done.returncode == 1 and "standard output" in done.stderr, "it fails", words,
                done.returncode, done.stderr)
-
-
-def test_csv():
-    for words in MEASUREMENTS[:2] + MEASUREMENTS[-1:]:
-        code, out, err = run(*words, "--self", "--nic", NIC, "--csv")
-        expect(code == 0, "it works", words, code, err)
-        rows = list(csv.reader(io.StringIO(out)))
-        expect(rows[0][0] == "series" and len(rows) > 1, "a head", rows[:1])
-        for row in rows[1:]:
-            expect(len(row) == len(rows[0]), "as many fields in each row", row, rows[0])
-            for field in row[1:]:
-                expect(field == "" or float(field) is not None, "numbers", row)
-
-
-def test_csv_of_several():
-    """The CSV is one table: a head, then rows that begin with their test and have that test's columns."""
-    code, out, err = run("scale", "--self", "--nic", NIC, "--csv", "--question", "memory",
-                         "--question", "mtu")
-    expect(code == 0, "it works", code, err)
-    table = csv.DictReader(io.StringIO(out))
-    rows = list(table)
-    expect(table.fieldnames[:3] == ["test", "series", "bytes"], "a head", table.fieldnames)
-    expect({row["test"] for row in rows} == {"scale-mtu", "scale-memory"}, "rows of both", rows)
-    for row in rows:
-        own, other = ("us", "register_us") if row["test"] == "scale-mtu" else ("register_us", "us")
-        expect(None not in row and None not in row.values(), "as many fields in each row", row)
-        expect(float(row[own]) > 0 and row[other] == "", "numbers of its own test", row)
 
 
 def test_out_of_room():

@@ -71,8 +71,6 @@ def test_one_trial():
         expect(point[key] > 0 and point[key + "_stderr"] is None, "null in JSON", point)
         _, out, _ = run(measurement, "--self", "--nic", NIC, *words)
         expect(out.split()[-1] == "-", "- in the table", out)
-        _, out, _ = run(measurement, "--self", "--nic", NIC, "--csv", *words)
-        expect(out.splitlines()[1].endswith(","), "nothing in CSV", out)
 
 
 def check_load(report, points):
