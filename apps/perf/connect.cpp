@@ -26,8 +26,6 @@
  * turn had time for; otherwise slow moments would have fewer samples than fast ones. The first
  * three connections of each turn do not count.
  */
-#include "connect.h"
-
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>

@@ -31,7 +31,6 @@
 #include "run.h"
 #include "series.h"
 #include "stop.h"
-#include "words.h"
 
 namespace
 {
@@ -150,7 +149,7 @@ void add_echo(CLI::App &app)
 	command->add_option("--range", wanted->range,
 			    "small: 16 to 1024 bytes by 16, medium: 1 to 64 KiB by 1 KiB,\n"
 			    "large: 64 KiB to 2 MiB by 32 KiB (default: all)")
-		->transform(one_of({"small", "medium", "large"}));
+		->transform(CLI::IsMember({"small", "medium", "large"}, CLI::ignore_case));
 	command->add_option("--samples", wanted->samples,
 			    "echoes of each size (default: 64, or as many as 0.4 s are\n"
 			    "enough for, at least 10)")

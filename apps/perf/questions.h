@@ -14,7 +14,6 @@
 #include "report.h"
 #include "stop.h"
 #include "transport.h"
-#include "words.h"
 
 using QuestionNames = std::vector<std::string>;
 
@@ -54,8 +53,7 @@ void add_question_option(CLI::App *command, const Questions &questions, Question
 			    what + ". Several may be given; all if none is")
 		->delimiter(',')
 		->allow_extra_args(false) /* the next word may be the host */
-		->transform(one_of(names))
-		->type_name("NAME");
+		->transform(CLI::IsMember(names, CLI::ignore_case));
 }
 
 #endif

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <sched.h>
 #include <sys/resource.h>
 #include <thread>
 #include <unistd.h>
@@ -13,14 +14,10 @@
 #include <CLI/CLI.hpp>
 
 #include "child.h"
-#include "connect.h"
-#include "cpus.h"
 #include "crowd.h"
 #include "logp_link.h"
 #include "match.h"
 #include "stop.h"
-#include "waking.h"
-#include "words.h"
 
 extern "C" {
 #include "../common/common.h"
@@ -91,6 +88,20 @@ void allow_many_files()
 		return;
 	limit.rlim_cur = limit.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* Binds this process to the n-th of the CPUs that it may use. Does nothing if there is but one. */
+void pin(int n)
+{
+	cpu_set_t allowed, one;
+
+	if (sched_getaffinity(0, sizeof(allowed), &allowed) || CPU_COUNT(&allowed) < 2)
+		return;
+	CPU_ZERO(&one);
+	for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+		if (CPU_ISSET(cpu, &allowed) && n-- == 0)
+			CPU_SET(cpu, &one);
+	sched_setaffinity(0, sizeof(one), &one);
 }
 
 /* The server as a child of this process. It ends when the client has hung up. */
@@ -300,5 +311,5 @@ void add_server(CLI::App &app)
 void add_only_option(CLI::App *command, std::string &only)
 {
 	command->add_option("--only", only, "vipl or tcp (default: both, to be compared)")
-		->transform(one_of({"vipl", "tcp"}));
+		->transform(CLI::IsMember({"vipl", "tcp"}, CLI::ignore_case));
 }

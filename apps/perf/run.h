@@ -47,6 +47,10 @@ void add_overhead(CLI::App &app); /* needs no second process */
 void add_scale(CLI::App &app);
 void add_waking(CLI::App &app);
 
+/* The server's parts of two of them. */
+void serve_connections(const Side &side, const Json &request);
+void serve_waking(const Side &side);
+
 /* Adds --only with the values vipl and tcp; empty: both. */
 void add_only_option(CLI::App *command, std::string &only);
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "series.h"
 
+#include <map>
 #include <set>
 
 #include <CLI/CLI.hpp>
 
-#include "words.h"
 
 namespace
 {
@@ -16,34 +16,39 @@ const std::vector<Level> levels = {Level::unreliable, Level::delivery, Level::re
 const std::vector<Kind> sockets = {Kind::tcp, Kind::unix_socket};
 const char *const about_spin = " (polls for a while, then blocks)"; /* for the last value */
 
-template <typename Value> Words<Value> words_of(const std::vector<Value> &values)
-{
-	Words<Value> words;
-
-	for (const Value value : values)
-		words.emplace_back(Json(value).template get<std::string>(), value);
-	return words;
-}
-
 /* Returns "send, write", for example. */
 template <typename Value>
 std::string list_of(const std::vector<Value> &values, const char *between = ", ")
 {
 	std::string list;
 
-	for (const auto &[word, value] : words_of(values))
-		list += (list.empty() ? "" : between) + word;
+	for (const Value value : values)
+		list += (list.empty() ? "" : between) + Json(value).template get<std::string>();
 	return list;
+}
+
+/* Makes an option take the words of these values. CLI11 applies the last transformation first. */
+template <typename Value>
+CLI::Option *take_words(CLI::Option *option, const std::vector<Value> &all)
+{
+	std::vector<std::string> words;
+	std::map<std::string, Value> values;
+
+	for (const Value value : all) {
+		words.push_back(Json(value).template get<std::string>());
+		values[words.back()] = value;
+	}
+	return option->transform(CLI::Transformer(values).description(""))
+		->transform(CLI::IsMember(words, CLI::ignore_case).description(""));
 }
 
 template <typename Value>
 CLI::Option *add_list(CLI::App *command, const std::string &name, std::vector<Value> &values,
 		      const std::vector<Value> &all, const std::string &more = "")
 {
-	return command->add_option(name, values, list_of(all) + more)
+	return take_words(command->add_option(name, values, list_of(all) + more), all)
 		->delimiter(',')
 		->allow_extra_args(false) /* the next word may be the host */
-		->transform(value_of(words_of(all)))
 		->type_name("LIST")
 		->default_str(list_of(values, ","));
 }
@@ -133,7 +138,6 @@ std::vector<Shape> shapes_of(const Choice &choice, const Side &side, Report &rep
 
 void add_waiting_option(CLI::App *command, Waiting &waiting)
 {
-	command->add_option("--wait", waiting, list_of(waits) + about_spin)
-		->transform(value_of(words_of(waits)))
+	take_words(command->add_option("--wait", waiting, list_of(waits) + about_spin), waits)
 		->type_name("HOW");
 }

@@ -9,8 +9,6 @@
  * A figure is half of a round trip of eight bytes: each side watches the status of its receive until it
  * is done, takes it, posts it again, and answers. The futexes' processes are on the client's host.
  */
-#include "waking.h"
-
 #include <atomic>
 #include <cstdlib>
 #include <functional>

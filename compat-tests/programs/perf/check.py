@@ -60,16 +60,11 @@ def test_usage_errors():
                   ["scale", "--self", "--limit", "nan"], ["scale", "--self", "--limit", "0.5"],
                   ["server", "localhost"]):
         expect_usage_error(*words)
-    for measurement, option, words in (
-            ("scale", "--wait", "poll, block, spin"),
-            ("latency", "--wait", "poll, block, spin"),
-            ("latency", "--transfer", "send, write, read"),
-            ("latency", "--level", "unreliable, delivery, reception"),
-            ("latency", "--sockets", "tcp, unix"),
-            ("scale", "--question", "vis, cq, segments, buffers, mtu, memory"),
-            ("connect", "--only", "vipl, tcp")):
+    for measurement, option, words in (("latency", "--wait", "poll,block,spin"),
+                                       ("scale", "--question", "vis,cq,segments,buffers,mtu,memory"),
+                                       ("connect", "--only", "vipl,tcp")):
         _, _, err = run(measurement, option, "no", seconds=SOON)
-        expect(err.splitlines()[0] == f'{option}: "no" is none of {words}',
+        expect(err.splitlines()[0] == f"{option}: no not in {{{words}}}",
                "a wrong word is told the right ones", err)
 
 
