@@ -50,7 +50,7 @@ Named await_entry(const CompletionQueue &cq)
 struct Plan {
 	VIP_RELIABILITY_LEVEL level;
 	unsigned by_a; /* messages by A; 0: a teardown */
-	uint64_t rounds;
+	uint32_t rounds;
 };
 
 MEMBERS_IN_JSON(Plan, level, by_a, rounds)
@@ -67,7 +67,7 @@ uint64_t look_at_two(const Side &side, const Plan &plan)
 
 	for (SmallVi *vi : {&ready, &a, &b})
 		connect_vi(side, vi->vi(), server);
-	for (uint64_t round = 0; round < plan.rounds; ++round) {
+	for (uint32_t round = 0; round < plan.rounds; ++round) {
 		bool b_was_last = false;
 
 		ready.send(round);
@@ -75,7 +75,7 @@ uint64_t look_at_two(const Side &side, const Plan &plan)
 		for (unsigned i = 0; i < plan.by_a + 1; ++i) {
 			const Named named = await_entry(cq);
 			SmallVi &vi = named.vi == a.vi().handle() ? a : b;
-			uint64_t number;
+			uint32_t number;
 
 			if (!vi.take_message(number) || number != round)
 				throw Failure("the completion queue names a message that is not there");
@@ -92,15 +92,15 @@ void send_by_two(const Side &side, const Plan &plan)
 	SmallVi ready(side.nic, VIP_SERVICE_RELIABLE_DELIVERY, depth, nullptr);
 	SmallVi a(side.nic, plan.level, depth, nullptr), b(side.nic, plan.level, depth, nullptr);
 	Address server = share_server_address(side);
-	const auto send = [](SmallVi &vi, uint64_t round) {
+	const auto send = [](SmallVi &vi, uint32_t round) {
 		vi.send(round);
 		vi.await_sent();
 	};
 
 	for (SmallVi *vi : {&ready, &a, &b})
 		connect_vi(side, vi->vi(), server);
-	for (uint64_t i = 0; i < plan.rounds; ++i) {
-		const uint64_t round = ready.await_message();
+	for (uint32_t i = 0; i < plan.rounds; ++i) {
+		const uint32_t round = ready.await_message();
 
 		ready.post_receive();
 		for (unsigned message = 0; message < plan.by_a; ++message)
@@ -139,7 +139,7 @@ uint64_t tear_down(const Side &side, const Plan &plan)
 	uint64_t disorder = 0;
 
 	connect_vi(side, answers.vi(), server);
-	for (uint64_t round = 0; round < plan.rounds; ++round) {
+	for (uint32_t round = 0; round < plan.rounds; ++round) {
 		SmallVi vi(side.nic, plan.level, before_end, cq.handle());
 
 		connect_vi(side, vi.vi(), server);
@@ -160,7 +160,7 @@ void see_torn_down(const Side &side, const Plan &plan)
 	Address server = share_server_address(side);
 
 	connect_vi(side, answers.vi(), server);
-	for (uint64_t round = 0; round < plan.rounds; ++round) {
+	for (uint32_t round = 0; round < plan.rounds; ++round) {
 		vi = std::make_unique<SmallVi>(side.nic, plan.level, before_end, nullptr);
 		connect_vi(side, vi->vi(), server);
 		for (unsigned i = 0; i < before_end; ++i)
@@ -213,7 +213,7 @@ Report crowd_order(const Side &side, const CrowdOptions &options)
 		if (!(side.nic.attributes().ReliabilityLevelSupport & level))
 			continue;
 		for (const auto &[what, by_a] : tests) {
-			const uint64_t rounds =
+			const uint32_t rounds =
 				by_a ? options.rounds
 				     : (options.rounds + rounds_per_teardown - 1) /
 					       rounds_per_teardown;

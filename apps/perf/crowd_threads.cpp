@@ -32,7 +32,7 @@ constexpr unsigned depth = 16, window = 8; /* receives, and messages without an 
 /* The time grows with the number of threads: they share the CPUs, and each needs some turns. */
 constexpr unsigned duration_ms = 500, duration_each_ms = 25;
 constexpr VIP_ULONG wait_ms = 100; /* after it the thread looks whether the measurement is over */
-constexpr uint64_t last = UINT64_MAX; /* the number of a VI's last message */
+constexpr uint32_t last = UINT32_MAX; /* the number of a VI's last message */
 
 struct Plan {
 	unsigned vis;
@@ -50,7 +50,7 @@ uint64_t converse(SmallVi &vi, Waiting waiting, const std::atomic<bool> &is_over
 
 	for (;;) {
 		for (; under_way < window && !is_over; ++under_way)
-			vi.send(count);
+			vi.send(static_cast<uint32_t>(count));
 		if (!under_way)
 			break;
 		vi.await_message(waiting);
@@ -121,12 +121,12 @@ private:
 	SmallVi vi_;
 	std::mutex mutex_;
 	unsigned sends_ = 0;	    /* under way */
-	std::deque<uint64_t> owed_; /* answers that wait for a free send */
+	std::deque<uint32_t> owed_; /* answers that wait for a free send */
 };
 
 void Served::answer_all(Waiting waiting)
 {
-	uint64_t number;
+	uint32_t number;
 
 	do {
 		number = vi_.await_message(waiting);
@@ -145,7 +145,7 @@ void Served::answer_all(Waiting waiting)
 bool Served::serve(bool is_receive)
 {
 	const std::lock_guard<std::mutex> lock(mutex_);
-	uint64_t number;
+	uint32_t number;
 
 	if (is_receive ? !vi_.take_message(number) : !vi_.take_sent())
 		throw Failure("the completion queue names a queue in which nothing is done");

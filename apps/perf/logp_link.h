@@ -6,18 +6,7 @@
 #ifndef VIP_PERF_LOGP_LINK_H
 #define VIP_PERF_LOGP_LINK_H
 
-#include "transport.h"
-
-/*
- * The form of a message. Plain: a data segment, whose data the library may copy when it is posted.
- * Fenced: a data segment and VIP_CONTROL_QFENCE. There are no reads to wait for, but the library
- * must not copy the data early, since a read could still change it. Immediate: four bytes in the
- * descriptor, without a segment.
- */
-enum class Form { plain, fenced, immediate };
-NLOHMANN_JSON_SERIALIZE_ENUM(Form, {{Form::plain, "plain"},
-				    {Form::fenced, "fenced"},
-				    {Form::immediate, "immediate"}})
+#include "small_vi.h"
 
 class LogpLink
 {
@@ -44,14 +33,8 @@ public:
 	void collect_all();
 
 private:
-	VIP_DESCRIPTOR *descriptor(bool is_receive, uint64_t number) const;
-	uint8_t *buffer(bool is_receive, uint64_t number) const;
-	void post_receive();
-	bool take_send();
-
-	const Memory memory_;
-	Vi vi_;
-	uint64_t sent_ = 0, collected_ = 0, receives_ = 0, taken_ = 0;
+	SmallVi vi_;
+	uint32_t sent_ = 0, taken_ = 0;
 };
 
 /* The server's part: answers messages as the client orders. */

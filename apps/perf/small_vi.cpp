@@ -5,12 +5,13 @@
 
 namespace
 {
-constexpr size_t bytes = sizeof(uint64_t);
-constexpr size_t slot_bytes = 256, buffer_offset = 192; /* each slot has cache lines of its own */
+constexpr size_t buffer_offset = 192; /* each slot has cache lines of its own */
 } // namespace
 
-SmallVi::SmallVi(const Nic &nic, VIP_RELIABILITY_LEVEL level, unsigned depth, VIP_CQ_HANDLE cq)
-    : depth_(depth), memory_(nic, 2 * depth * slot_bytes, false), vi_(nic, level, bytes, false, cq)
+SmallVi::SmallVi(const Nic &nic, VIP_RELIABILITY_LEVEL level, unsigned depth, VIP_CQ_HANDLE cq,
+		 size_t room)
+    : depth_(depth), room_(room), slot_bytes_(buffer_offset + (room + 63) / 64 * 64),
+      memory_(nic, 2 * depth * slot_bytes_, false), vi_(nic, level, room, false, cq)
 {
 	for (unsigned i = 0; i < depth; ++i)
 		post_receive();
@@ -19,29 +20,38 @@ SmallVi::SmallVi(const Nic &nic, VIP_RELIABILITY_LEVEL level, unsigned depth, VI
 SmallVi::Slot SmallVi::slot(bool is_receive, uint64_t count) const
 {
 	const size_t number = count % depth_ + (is_receive ? depth_ : 0);
-	uint8_t *at = memory_.at(number * slot_bytes);
+	uint8_t *at = memory_.at(number * slot_bytes_);
 
 	return {reinterpret_cast<VIP_DESCRIPTOR *>(at),
-		reinterpret_cast<uint64_t *>(at + buffer_offset)};
+		reinterpret_cast<uint32_t *>(at + buffer_offset)};
 }
 
-void SmallVi::fill(const Slot &slot)
+void SmallVi::fill(const Slot &slot, size_t bytes)
 {
 	slot.descriptor->CS.SegCount = 1;
 	slot.descriptor->CS.Control = VIP_CONTROL_OP_SENDRECV;
-	slot.descriptor->CS.Length = bytes;
+	slot.descriptor->CS.Length = static_cast<VIP_UINT32>(bytes);
 	slot.descriptor->CS.Status = 0;
 	slot.descriptor->DS[0].Local.Data.Address = slot.number;
 	slot.descriptor->DS[0].Local.Handle = memory_.handle();
-	slot.descriptor->DS[0].Local.Length = bytes;
+	slot.descriptor->DS[0].Local.Length = static_cast<VIP_UINT32>(bytes);
 }
 
-void SmallVi::send(uint64_t number)
+void SmallVi::send(uint32_t number, Form form, size_t bytes)
 {
 	const Slot next = slot(false, sent_++);
+	VIP_CONTROL_SEGMENT &control = next.descriptor->CS;
 
-	fill(next);
+	fill(next, bytes);
 	*next.number = number;
+	if (form == Form::fenced)
+		control.Control |= VIP_CONTROL_QFENCE;
+	if (form == Form::immediate) {
+		control.Control |= VIP_CONTROL_IMMEDIATE;
+		control.SegCount = 0;
+		control.Length = 0;
+		control.ImmediateData = number;
+	}
 	check(VipPostSend(vi_.handle(), next.descriptor, memory_.handle()), "post a message");
 }
 
@@ -49,7 +59,7 @@ void SmallVi::post_receive()
 {
 	const Slot next = slot(true, posted_++);
 
-	fill(next);
+	fill(next, room_);
 	check(VipPostRecv(vi_.handle(), next.descriptor, memory_.handle()), "post a receive");
 }
 
@@ -65,7 +75,15 @@ bool SmallVi::take_sent()
 	return true;
 }
 
-bool SmallVi::take_message(uint64_t &number)
+uint32_t SmallVi::taken_number()
+{
+	const Slot taken = slot(true, taken_++);
+	const VIP_CONTROL_SEGMENT &control = taken.descriptor->CS;
+
+	return control.Status & VIP_STATUS_IMMEDIATE ? control.ImmediateData : *taken.number;
+}
+
+bool SmallVi::take_message(uint32_t &number)
 {
 	VIP_DESCRIPTOR *descriptor;
 	const VIP_RETURN code = VipRecvDone(vi_.handle(), &descriptor);
@@ -73,7 +91,7 @@ bool SmallVi::take_message(uint64_t &number)
 	if (code == VIP_NOT_DONE)
 		return false;
 	check(code, "receive a message");
-	number = *slot(true, taken_++).number;
+	number = taken_number();
 	return true;
 }
 
@@ -91,15 +109,15 @@ void SmallVi::await_sent(Waiting waiting)
 		patience.in_vain("the end of a send");
 }
 
-uint64_t SmallVi::await_message(Waiting waiting)
+uint32_t SmallVi::await_message(Waiting waiting)
 {
 	VIP_DESCRIPTOR *descriptor;
 	Patience patience;
-	uint64_t number;
+	uint32_t number;
 
 	if (waiting == Waiting::block) {
 		check(VipRecvWait(vi_.handle(), silence_limit_ms, &descriptor), "receive a message");
-		return *slot(true, taken_++).number;
+		return taken_number();
 	}
 	while (!take_message(number))
 		patience.in_vain("a message");
@@ -120,7 +138,7 @@ void SmallVi::watch_sent()
 	await_sent();
 }
 
-uint64_t SmallVi::watch_message()
+uint32_t SmallVi::watch_message()
 {
 	watch(slot(true, taken_), "a message");
 	return await_message();

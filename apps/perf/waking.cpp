@@ -188,7 +188,7 @@ double looked_for_us(unsigned round_trips)
 	return (now_us() - start) / round_trips / 2;
 }
 
-void send_and_watch(SmallVi &vi, uint64_t number)
+void send_and_watch(SmallVi &vi, uint32_t number)
 {
 	vi.send(number);
 	vi.watch_sent();
@@ -199,7 +199,7 @@ double watched_us(const Side &side, SmallVi &vi, unsigned round_trips)
 	side.control.write({{"messages", round_trips}});
 	side.control.meet();
 	const double start = now_us();
-	for (uint64_t i = 0; i < round_trips; ++i) {
+	for (uint32_t i = 0; i < round_trips; ++i) {
 		vi.send(i);
 		if (vi.watch_message() != i)
 			throw Failure("a message came with wrong contents");
@@ -261,7 +261,7 @@ void serve_waking(const Side &side)
 	while (uint64_t messages = side.control.read().at("messages").get<uint64_t>()) {
 		side.control.meet();
 		for (; messages; --messages) {
-			const uint64_t number = vi.watch_message();
+			const uint32_t number = vi.watch_message();
 
 			vi.post_receive();
 			send_and_watch(vi, number);
