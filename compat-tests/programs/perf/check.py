@@ -54,11 +54,8 @@ def test_help():
 
 def test_usage_errors():
     for words in ([], ["nothing"], ["latency"], ["latency", "--self", "localhost"],
-                  ["latency", "--self", "--port", "65536"], ["latency", "--self", "--port", "x"],
-                  ["latency", "--self", "--wait", "no"], ["latency", "--self", "--nothing"], ["scale", "--self", "--question", "no"],
-                  ["scale", "--self", "--to", "0"], ["scale", "--self", "--limit", "-1"],
-                  ["scale", "--self", "--limit", "nan"], ["scale", "--self", "--limit", "0.5"],
-                  ["server", "localhost"]):
+                  ["latency", "--self", "--port", "65536"], ["latency", "--self", "--nothing"],
+                  ["scale", "--self", "--to", "0"], ["server", "localhost"]):
         expect_usage_error(*words)
     for measurement, option, words in (("latency", "--wait", "poll,block,spin"),
                                        ("scale", "--question", "vis,cq,segments,buffers,mtu,memory"),

@@ -216,23 +216,13 @@ def test_nothing():
 def test_netpipe_usage():
     """Wrong options are usage errors."""
     for wrong in (
-        ["latency", "--self", "--wait", "poll,never"],
         ["latency", "--self", "--transfer", "send,push"],
-        ["latency", "--self", "--level", "high"],
-        ["latency", "--self", "--sockets", "tcp,udp"],
         ["latency", "--self", "--sockets", "tcp", "--no-sockets"],
-        ["latency", "--self", "--from", "0"],
         ["latency", "--self", "--to", "2G"],
         ["latency", "--self", "--factor", "1"],
-        ["latency", "--self", "--perturb", "-1"],
-        ["latency", "--self", "--trials", "0"],
-        ["latency", "--self", "--trial-ms", "0"],
-        ["latency", "--self", "--trial-ms", "nan"],
         ["latency", "--self", "--from", "65", "--to", "64"],
         ["latency", "--self", "--stream"],
         ["bandwidth", "--self", "--depth", "8"],
-        ["bandwidth", "--self", "--stream", "--depth", "1"],
-        ["bandwidth", "--self", "--stream", "--buffers", "0"],
         ["bandwidth", "--self", "--stream", "--depth", "2", "--buffers", "3"],
     ):
         expect_usage_error(*wrong)
