@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "run.h"
 
-#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <sched.h>
 #include <sys/resource.h>
-#include <thread>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -26,7 +24,6 @@ extern "C" {
 namespace
 {
 constexpr int greeting_limit_ms = 20000;
-constexpr auto shortage_pause = std::chrono::milliseconds(100);
 
 void carry_out(const Side &side, const Json &request)
 {
@@ -258,16 +255,9 @@ void run_server(const Options &options, bool once)
 	Socket listener = listen_on(options.port);
 	std::cerr << "vip_perf: waits for clients on port " << port_of(listener) << ", NIC "
 		  << options.nic << '\n';
-	do {
-		try {
-			serve_next(listener, options.nic, child);
-		} catch (const Failure &e) { /* of files or processes: it may not last */
-			if (once)
-				throw;
-			std::cerr << "vip_perf: " << e.what() << '\n';
-			std::this_thread::sleep_for(shortage_pause);
-		}
-	} while (!once);
+	do
+		serve_next(listener, options.nic, child);
+	while (!once);
 	listener = Socket();
 	if (child->wait() != EXIT_OK)
 		throw CLI::RuntimeError(EXIT_FAILED);

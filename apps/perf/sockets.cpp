@@ -181,9 +181,8 @@ Socket dial_unix(const std::vector<char> &name)
 	Socket socket = unix_socket();
 	UnixName theirs;
 
-	if (name.size() > sizeof(theirs.name.sun_path))
-		throw Failure("the name of a Unix socket is too long");
-	std::copy(name.begin(), name.end(), theirs.name.sun_path);
+	std::copy_n(name.begin(), std::min(name.size(), sizeof(theirs.name.sun_path)),
+		    theirs.name.sun_path);
 	theirs.length += static_cast<socklen_t>(name.size());
 	if (connect(socket.fd(), theirs.address(), theirs.length))
 		fail_errno("reach the other side by a Unix socket, which both must be on one host "
