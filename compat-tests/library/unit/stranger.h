@@ -84,14 +84,15 @@ class Stranger
 
 // The request that this library would send.
 inline wire_message good_request(const std::string &wanted, const std::string &own = "",
-				 wire_code code = WIRE_REQUEST, uint16_t control_port = 0)
+				 wire_code code = WIRE_REQUEST, uint16_t control_port = 0,
+				 VIP_RELIABILITY_LEVEL level = VIP_SERVICE_RELIABLE_DELIVERY)
 {
 	wire_message message;
 	connect_info info{};
 	discriminator want = discriminator_of(wanted);
 
 	info.discriminator = discriminator_of(own);
-	info.reliability = VIP_SERVICE_RELIABLE_DELIVERY;
+	info.reliability = static_cast<uint8_t>(level);
 	info.max_transfer = 65536;
 	wire_write(&message, code, &info, &want);
 	wire_write_extra(&message, {0, control_port, 0});

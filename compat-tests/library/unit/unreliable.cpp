@@ -118,57 +118,24 @@ TEST_F(Unreliable, ASendThatFailsHereIsItsDescriptorsErrorOnly)
 class Hasty
 {
       public:
-	Hasty() : channel(rdma_create_event_channel())
+	Hasty()
 	{
-		discriminator door{4, {'d', 'o', 'o', 'r'}};
-		sockaddr_in to = address("10.9.9.1", verbs_bucket_port(&door, 0));
-		connect_info own{};
-		wire_message message;
-		rdma_conn_param param{};
-
-		rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP);
-		rdma_resolve_addr(id, nullptr, reinterpret_cast<sockaddr *>(&to), 1000);
-		EXPECT_EQ(next(), RDMA_CM_EVENT_ADDR_RESOLVED);
-		rdma_resolve_route(id, 1000);
-		EXPECT_EQ(next(), RDMA_CM_EVENT_ROUTE_RESOLVED);
-		own.reliability = VIP_SERVICE_UNRELIABLE;
-		own.max_transfer = 65536;
-		wire_write(&message, WIRE_REQUEST, &own, &door);
-		param.private_data = &message;
-		param.private_data_len = sizeof(message);
-		param.qp_num = node.qp->qp_num;
-		EXPECT_EQ(rdma_connect(id, &param), 0);
-		EXPECT_EQ(next(), RDMA_CM_EVENT_CONNECT_RESPONSE);
+		EXPECT_EQ(stranger.next(), RDMA_CM_EVENT_CONNECT_RESPONSE);
 		change(IBV_QPS_RTR, 0x101181);
 		change(IBV_QPS_RTS, 0x10001);
 	}
-	~Hasty()
-	{
-		rdma_destroy_id(id);
-		rdma_destroy_event_channel(channel);
-	}
 	Node node{IBV_QPT_UC};
-	rdma_event_channel *channel;
-	rdma_cm_id *id = nullptr;
+	wire_message request = good_request("door", "", WIRE_REQUEST, 0, VIP_SERVICE_UNRELIABLE);
+	Stranger stranger{"door", &request, sizeof(request), node.qp->qp_num};
 
       private:
-	int next()
-	{
-		rdma_cm_event *event;
-
-		if (rdma_get_cm_event(channel, &event))
-			return -1;
-		int type = event->event;
-		rdma_ack_cm_event(event);
-		return type;
-	}
 	void change(ibv_qp_state state, int mask)
 	{
 		ibv_qp_attr attr{};
 		int all;
 
 		attr.qp_state = state;
-		EXPECT_EQ(rdma_init_qp_attr(id, &attr, &all), 0);
+		EXPECT_EQ(rdma_init_qp_attr(stranger.id, &attr, &all), 0);
 		EXPECT_EQ(ibv_modify_qp(node.qp, &attr, mask), 0);
 	}
 };
@@ -189,7 +156,7 @@ TEST_F(Unreliable, AMessageThatIsTooLongBeforeTheConnectionIsKnownHarmsNoLaterOn
 	peer.node.send(1, 9);
 	expect_received(b, receives[0], LENGTH);
 	EXPECT_EQ(state_of(b), VIP_STATE_CONNECT_PENDING);
-	EXPECT_EQ(rdma_establish(peer.id), 0);
+	EXPECT_EQ(rdma_establish(peer.stranger.id), 0);
 	EXPECT_EQ(accepted.get(), VIP_SUCCESS);
 	peer.node.send(2, 8);
 	expect_received(b, receives[1]);

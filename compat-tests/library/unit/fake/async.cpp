@@ -57,9 +57,8 @@ int ibv_get_async_event(ibv_context *context, ibv_async_event *event)
 
 	if (fault)
 		return by_minus(fault);
-	while (ctx->async.empty())
-		if (int err = wait_readable(lock, ctx->signal.fd))
-			return by_minus(err);
+	if (ctx->async.empty())
+		return nothing_to_read(ctx->signal.fd);
 	*event = ctx->async.front();
 	ctx->async.pop_front();
 	ctx->signal.set(!ctx->async.empty());

@@ -12,6 +12,7 @@ namespace fake
 {
 
 static const size_t REQ_DATA = 56, REP_DATA = 196, REJ_DATA = 148;
+static const int SILENT_MS = 102000; // Linux gives up then
 static const int NO_ANSWER = 4, NO_LISTENER = 8, STALE = 10, CONSUMER = 28; // reasons of a rejection
 
 // True when the CM on that side still has a connection with this remote queue pair.
@@ -136,7 +137,7 @@ static Id *find_listener(const Addr &dst)
 		return nullptr;
 	for (auto it = range.first; it != range.second; ++it) {
 		Id *id = it->second;
-		if (id->state == Cm::LISTEN && (id->src.any() || id->src.same_ip(dst)))
+		if (id->state == Cm::LISTEN && id->src.same_ip(dst))
 			return id;
 	}
 	return nullptr;
@@ -203,23 +204,6 @@ static bool refuse_stale(Id *requester)
 	return stale;
 }
 
-void deliver_request(Id *listener, Id *requester)
-{
-	Event *event = requester->request;
-
-	requester->request = nullptr;
-	if (refuse_stale(requester)) { // another request was delivered meanwhile
-		delete event;
-		return;
-	}
-	Id *child = make_child(listener, requester);
-	event->id = child;
-	event->listen_id = listener;
-	event->owner = listener;
-	++listener->unread;
-	queue_event(channel_of(listener), event);
-}
-
 static void send_request(Id *id, const rdma_conn_param &param)
 {
 	World &w = world();
@@ -233,7 +217,7 @@ static void send_request(Id *id, const rdma_conn_param &param)
 	if (id->silent || is_lost(FAKE_REQ)) {
 		Event *event = make_event(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, nullptr, 0, 0);
 		queue_event_in(channel_of(id), event,
-			       id->silent_ms >= 0 ? id->silent_ms : w.opt.silent_ms);
+			       id->silent_ms >= 0 ? id->silent_ms : SILENT_MS);
 		return;
 	}
 	if (refuse_stale(id)) // with or without a listener
@@ -243,11 +227,11 @@ static void send_request(Id *id, const rdma_conn_param &param)
 		refuse(id, NO_LISTENER);
 		return;
 	}
-	id->request = response_or_request(id, RDMA_CM_EVENT_CONNECT_REQUEST, param, REQ_DATA);
-	if (listener->unread >= listener->backlog)
-		listener->overflow.push_back(id);
-	else
-		deliver_request(listener, id);
+	Event *event = response_or_request(make_child(listener, id), RDMA_CM_EVENT_CONNECT_REQUEST,
+					   param, REQ_DATA);
+	event->listen_id = listener;
+	event->owner = listener;
+	queue_event(channel_of(listener), event);
 }
 
 static void send_response(Id *id, const rdma_conn_param &param)

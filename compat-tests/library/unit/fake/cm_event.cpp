@@ -98,40 +98,25 @@ static void take_due(CmChannel *channel)
 	set_timer(channel);
 }
 
-// Takes the id's events out. take(event) becomes their owner.
-template <typename Take> static void extract(CmChannel *channel, const Id *id, Take take)
-{
-	auto &ready = channel->ready;
-	auto &delayed = channel->delayed;
-	auto of_id = [id](const Event *e) { return e->owner == id || e->id == id; };
-
-	for (size_t i = 0; i < ready.size();) {
-		if (!of_id(ready[i])) {
-			++i;
-			continue;
-		}
-		Event *event = ready[i];
-		ready.erase(ready.begin() + static_cast<long>(i));
-		take(event, 0);
-	}
-	for (size_t i = 0; i < delayed.size();) {
-		if (!of_id(delayed[i].event)) {
-			++i;
-			continue;
-		}
-		DelayedEvent d = delayed[i];
-		delayed.erase(delayed.begin() + static_cast<long>(i));
-		take(d.event, d.due_ns);
-	}
-	channel->signal.set(!ready.empty());
-	set_timer(channel);
-}
-
 void drop_events(Id *id)
 {
+	CmChannel *channel = channel_of(id);
 	std::vector<Event *> dropped;
+	auto drop = [&](Event *event) {
+		bool ours = event->owner == id || event->id == id;
+		if (ours)
+			dropped.push_back(event);
+		return ours;
+	};
 
-	extract(channel_of(id), id, [&](Event *event, uint64_t) { dropped.push_back(event); });
+	auto &ready = channel->ready;
+	ready.erase(std::remove_if(ready.begin(), ready.end(), drop), ready.end());
+	auto &delayed = channel->delayed;
+	delayed.erase(std::remove_if(delayed.begin(), delayed.end(),
+				     [&](DelayedEvent &d) { return drop(d.event); }),
+		      delayed.end());
+	channel->signal.set(!ready.empty());
+	set_timer(channel);
 	for (Event *event : dropped) {
 		// The program has not seen this request, so its id goes with the listener.
 		if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST && event->id != id) {
@@ -141,19 +126,6 @@ void drop_events(Id *id)
 		}
 		delete event;
 	}
-}
-
-void move_events(Id *id, CmChannel *to)
-{
-	extract(channel_of(id), id, [to](Event *event, uint64_t due) {
-		if (!due) {
-			queue_event(to, event);
-			return;
-		}
-		make_timer(to);
-		to->delayed.push_back({due, event});
-	});
-	set_timer(to);
 }
 
 // A child that is not accepted yet gets no events.
@@ -203,19 +175,9 @@ static void hand_out(CmChannel *channel, Event *event)
 	w.events_out.insert(event);
 	if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST || event->id == event->owner)
 		return;
-	Id *listener = event->owner;
-	auto *child = static_cast<Id *>(event->id);
-	child->channel = channel; // the listener may have migrated meanwhile
-	child->visible = true;
+	static_cast<Id *>(event->id)->visible = true;
 	++w.live.ids;
 	++channel->ids;
-	--listener->unread;
-	if (!listener->overflow.empty()) { // the requester's next attempt finds room
-		Id *requester = listener->overflow.front();
-		listener->overflow.pop_front();
-		if (requester->state == Cm::REQ_SENT)
-			deliver_request(listener, requester);
-	}
 }
 
 } // namespace fake
@@ -260,9 +222,9 @@ int rdma_get_cm_event(rdma_event_channel *rchannel, rdma_cm_event **out)
 
 	if (fault)
 		return by_minus(fault);
-	for (take_due(channel); channel->ready.empty(); take_due(channel))
-		if (int err = wait_readable(lock, channel->fd))
-			return by_minus(err);
+	take_due(channel);
+	if (channel->ready.empty())
+		return nothing_to_read(channel->fd);
 	Event *event = channel->ready.front();
 	channel->ready.pop_front();
 	channel->signal.set(!channel->ready.empty());

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Connection identifiers: creation, addresses, listening, options.
+// Connection identifiers: creation, addresses, listening.
 #include "world.h"
-
-#include <arpa/inet.h>
 
 namespace fake
 {
@@ -36,21 +34,14 @@ static void release_port(Id *id)
 	}
 }
 
-// Returns 0, EADDRINUSE or EADDRNOTAVAIL.
-static int check_port(const Id *id, const Addr &addr)
+static bool is_taken(const Addr &addr)
 {
 	auto range = world().ports.equal_range(addr.port);
 
-	for (auto it = range.first; it != range.second; ++it) {
-		const Id *other = it->second;
-		if (id->reuse && other->reuse && other->state != Cm::LISTEN)
-			continue;
-		if (addr.any() || other->src.any())
-			return EADDRNOTAVAIL;
-		if (addr.same_ip(other->src))
-			return EADDRINUSE;
-	}
-	return 0;
+	for (auto it = range.first; it != range.second; ++it)
+		if (addr.same_ip(it->second->src))
+			return true;
+	return false;
 }
 
 static uint16_t free_port()
@@ -66,18 +57,17 @@ static uint16_t free_port()
 
 static int bind_to(Id *id, Addr addr)
 {
-	Device *dev = nullptr;
+	Device *dev = device_of(addr);
 
 	if (addr.link_local() && !addr.scope)
 		return EINVAL;
-	if (!addr.any() && !(dev = device_of(addr)))
+	if (!dev) // the wildcard address, too: this library never binds to it
 		return EADDRNOTAVAIL;
 	if (!addr.port)
 		addr.port = free_port();
-	else if (int err = check_port(id, addr))
-		return err;
-	if (dev)
-		attach(id, dev);
+	else if (is_taken(addr))
+		return EADDRINUSE;
+	attach(id, dev);
 	id->src = addr;
 	id->has_port = true;
 	id->state = Cm::BOUND;
@@ -120,23 +110,12 @@ void free_id(Id *id)
 	drop_events(id);
 	if (id->has_port)
 		release_port(id);
-	for (Id *requester : id->overflow)
-		if (requester->state == Cm::REQ_SENT) {
-			requester->state = Cm::DEAD;
-			report_reject(requester, 8);
-		}
 	if (id->visible)
 		--channel_of(id)->ids;
-	delete id->request;
 	w.ids.erase(id);
-	for (Id *other : w.ids) {
+	for (Id *other : w.ids)
 		if (other->peer == id)
 			other->peer = nullptr;
-		for (size_t i = 0; i < other->overflow.size(); ++i)
-			if (other->overflow[i] == id)
-				other->overflow.erase(other->overflow.begin() +
-						      static_cast<long>(i--));
-	}
 	delete id;
 }
 
@@ -210,7 +189,7 @@ int rdma_bind_addr(rdma_cm_id *rid, sockaddr *sa)
 	return fault ? by_minus(fault) : 0;
 }
 
-int rdma_listen(rdma_cm_id *rid, int backlog)
+int rdma_listen(rdma_cm_id *rid, int)
 {
 	FAKE_ENTER(rdma_listen);
 	auto *id = static_cast<Id *>(rid);
@@ -219,7 +198,6 @@ int rdma_listen(rdma_cm_id *rid, int backlog)
 		fault = EINVAL;
 	if (fault)
 		return by_minus(fault);
-	id->backlog = backlog > 0 && backlog < 1024 ? backlog : 1024;
 	id->state = Cm::LISTEN;
 	return 0;
 }
@@ -240,8 +218,7 @@ int rdma_resolve_addr(rdma_cm_id *rid, sockaddr *src_addr, sockaddr *dst_addr, i
 	if (fault)
 		return by_minus(fault);
 	Reach reach = reach_of(dst);
-	auto *ctx = id->verbs ? ctx_of(id->verbs) : nullptr;
-	if (reach.how == FAKE_REACH_UNREACHABLE || (ctx && !ctx->dev->cfg.port_up))
+	if (reach.how == FAKE_REACH_UNREACHABLE || !ctx_of(id->verbs)->dev->cfg.port_up)
 		return by_minus(ENETUNREACH);
 	id->dst = dst;
 	set_addresses(id);
@@ -249,14 +226,6 @@ int rdma_resolve_addr(rdma_cm_id *rid, sockaddr *src_addr, sockaddr *dst_addr, i
 		Event *event = make_event(id, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT, nullptr, 0, 0);
 		queue_event_in(channel_of(id), event, reach.ms >= 0 ? reach.ms : timeout_ms);
 		return 0;
-	}
-	if (!id->verbs) { // it is bound to the wildcard address
-		Addr src = choose_source(dst);
-		src.port = id->src.port;
-		id->src = src;
-		if (Device *dev = device_of(src))
-			attach(id, dev);
-		set_addresses(id);
 	}
 	id->silent = reach.how == FAKE_REACH_SILENT;
 	id->silent_ms = reach.ms;
@@ -277,82 +246,4 @@ int rdma_resolve_route(rdma_cm_id *rid, int)
 	id->state = Cm::ROUTE_RESOLVED;
 	report(id, RDMA_CM_EVENT_ROUTE_RESOLVED);
 	return 0;
-}
-
-__be16 rdma_get_src_port(rdma_cm_id *id)
-{
-	return htons(static_cast<Id *>(id)->src.port);
-}
-
-__be16 rdma_get_dst_port(rdma_cm_id *id)
-{
-	return htons(static_cast<Id *>(id)->dst.port);
-}
-
-int rdma_migrate_id(rdma_cm_id *rid, rdma_event_channel *rchannel)
-{
-	FAKE_ENTER(rdma_migrate_id);
-	auto *id = static_cast<Id *>(rid);
-	auto *to = static_cast<CmChannel *>(rchannel);
-
-	if (!fault && !to)
-		fault = EINVAL;
-	if (fault)
-		return by_minus(fault);
-	if (id->unacked)
-		die("rdma_migrate_id would wait for ever: %u events of the id are not acknowledged",
-		    id->unacked);
-	move_events(id, to);
-	--channel_of(id)->ids;
-	++to->ids;
-	id->channel = to;
-	return 0;
-}
-
-int rdma_set_option(rdma_cm_id *rid, int level, int optname, void *optval, size_t optlen)
-{
-	FAKE_ENTER(rdma_set_option);
-	auto *id = static_cast<Id *>(rid);
-
-	if (!fault && level != RDMA_OPTION_ID)
-		fault = ENOSYS;
-	if (!fault && (!optval || !optlen))
-		fault = EINVAL;
-	if (fault)
-		return by_minus(fault);
-	switch (optname) {
-	case RDMA_OPTION_ID_REUSEADDR:
-		id->reuse = *static_cast<int *>(optval) != 0;
-		return 0;
-	case RDMA_OPTION_ID_ACK_TIMEOUT:
-		id->timeout = *static_cast<uint8_t *>(optval);
-		return 0;
-	case RDMA_OPTION_ID_TOS:
-	case RDMA_OPTION_ID_AFONLY:
-		return 0;
-	default:
-		return by_minus(ENOSYS);
-	}
-}
-
-rdma_cm_id *fake_listener(uint16_t port)
-{
-	std::lock_guard<std::mutex> lock(world().mutex);
-	auto range = world().ports.equal_range(port);
-
-	for (auto it = range.first; it != range.second; ++it)
-		if (it->second->state == Cm::LISTEN)
-			return it->second;
-	return nullptr;
-}
-
-int fake_ids(rdma_cm_id **ids, int max)
-{
-	std::lock_guard<std::mutex> lock(world().mutex);
-	int n = 0;
-
-	for (Id *id : world().ids)
-		if (id->visible && n++ < max)
-			ids[n - 1] = id;
-	return n;
 }

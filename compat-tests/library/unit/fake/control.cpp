@@ -157,7 +157,6 @@ void fake_options_rxe(fake_options *options)
 {
 	*options = fake_options{};
 	options->timewait_ms = -1;
-	options->silent_ms = 102000;
 }
 
 void fake_options_mlx5(fake_options *options)
@@ -165,10 +164,8 @@ void fake_options_mlx5(fake_options *options)
 	fake_options_rxe(options);
 	options->spec_status = true;
 	options->async_errors = true;
-	options->comm_est = true;
 	options->flush_late_receives = true;
 	options->reset_cleans_cq = true;
-	options->early_send_forgotten = true;
 	options->uc_stays_hearing = true;
 }
 

@@ -11,12 +11,12 @@ static void notify(Cq *cq)
 {
 	auto *channel = static_cast<Channel *>(cq->channel);
 
-	cq->armed = Arm::NONE;
+	cq->armed = false;
 	channel->events.push_back(cq);
 	channel->signal.set(true);
 }
 
-bool add_completion(Cq *cq, const ibv_wc &wc, bool solicited)
+bool add_completion(Cq *cq, const ibv_wc &wc)
 {
 	if (static_cast<int>(cq->ring.size()) >= cq->cqe) {
 		ibv_async_event event{};
@@ -30,7 +30,7 @@ bool add_completion(Cq *cq, const ibv_wc &wc, bool solicited)
 		return false;
 	}
 	cq->ring.push() = wc;
-	if (cq->armed == Arm::ANY || (cq->armed == Arm::SOLICITED && (solicited || wc.status)))
+	if (cq->armed)
 		notify(cq);
 	return true;
 }
@@ -52,7 +52,7 @@ int poll_cq(ibv_cq *ibcq, int count, ibv_wc *wc)
 
 // A completion that is there already raises no event. So a program has to poll once more after it
 // has armed.
-int req_notify_cq(ibv_cq *ibcq, int solicited_only)
+int req_notify_cq(ibv_cq *ibcq, int)
 {
 	FAKE_ENTER(ibv_req_notify_cq);
 	auto *cq = static_cast<Cq *>(ibcq);
@@ -63,10 +63,7 @@ int req_notify_cq(ibv_cq *ibcq, int solicited_only)
 		misuse("ibv_req_notify_cq: the completion queue has no channel");
 		return by_value(EINVAL);
 	}
-	if (!solicited_only)
-		cq->armed = Arm::ANY;
-	else if (cq->armed == Arm::NONE)
-		cq->armed = Arm::SOLICITED;
+	cq->armed = true;
 	return 0;
 }
 
@@ -101,7 +98,6 @@ void free_cq(Cq *cq)
 	forget_events(cq);
 	if (cq->channel)
 		--cq->channel->refcnt;
-	--ctx_of(cq->context)->dev->cqs;
 	--ctx_of(cq->context)->objects;
 	pthread_mutex_destroy(&cq->mutex);
 	pthread_cond_destroy(&cq->cond);
@@ -171,8 +167,6 @@ ibv_cq *ibv_create_cq(ibv_context *context, int cqe, void *cq_context, ibv_comp_
 		fault = EINVAL;
 	if (!fault)
 		fault = check_size(dev, cqe);
-	if (!fault && dev->cqs >= dev->cfg.max_cq)
-		fault = ENOMEM;
 	if (fault)
 		return by_null(fault);
 	auto *cq = new Cq;
@@ -184,7 +178,6 @@ ibv_cq *ibv_create_cq(ibv_context *context, int cqe, void *cq_context, ibv_comp_
 	pthread_cond_init(&cq->cond, nullptr);
 	if (channel)
 		++channel->refcnt;
-	++dev->cqs;
 	++ctx_of(context)->objects;
 	world().cqs.insert(cq);
 	++world().live.cqs;
@@ -238,9 +231,8 @@ int ibv_get_cq_event(ibv_comp_channel *ibchannel, ibv_cq **cq, void **cq_context
 
 	if (fault)
 		return by_minus(fault);
-	while (channel->events.empty())
-		if (int err = wait_readable(lock, channel->fd))
-			return by_minus(err);
+	if (channel->events.empty())
+		return nothing_to_read(channel->fd);
 	Cq *first = channel->events.front();
 	channel->events.pop_front();
 	channel->signal.set(!channel->events.empty());
@@ -268,7 +260,7 @@ int fake_release(int count)
 	for (; n != count && !held.empty(); ++n) {
 		HeldWc first = held.front();
 		held.pop_front();
-		if (!add_completion(first.cq, first.wc, first.solicited))
+		if (!add_completion(first.cq, first.wc))
 			if (Qp *qp = qp_by_num(first.wc.qp_num))
 				qp_to_error(qp);
 	}

@@ -3,7 +3,6 @@
 #include "world.h"
 
 #include <algorithm>
-#include <arpa/inet.h>
 #include <cstdio>
 #include <cstdlib>
 
@@ -129,21 +128,6 @@ static int query_port(ibv_context *context, uint8_t port_num, ibv_port_attr *att
 	return 0;
 }
 
-static bool gid_at(const Device *dev, int index, ibv_gid *gid)
-{
-	*gid = ibv_gid{};
-	if (index < 0 || index >= 1024)
-		return false;
-	if (index == 0) { // link-local
-		gid->raw[0] = 0xfe;
-		gid->raw[1] = 0x80;
-		gid->raw[15] = 1;
-	} else if (static_cast<size_t>(index) <= dev->addrs.size()) {
-		*gid = dev->addrs[static_cast<size_t>(index) - 1].gid();
-	}
-	return true;
-}
-
 } // namespace fake
 
 using namespace fake;
@@ -158,7 +142,7 @@ void fake_device_default(fake_device *device)
 	device->max_cqe = 32767;
 	device->max_inline = 512;
 	device->max_mr = 524287;
-	device->max_qp = device->max_cq = device->max_pd = 1048576;
+	device->max_qp = 1048576;
 	device->max_rd_atomic = 128;
 	device->mtu = 1024;
 	device->max_msg_size = 0x800000;
@@ -206,16 +190,6 @@ const char *ibv_get_device_name(ibv_device *device)
 	return device->name;
 }
 
-__be64 ibv_get_device_guid(ibv_device *)
-{
-	return htonl(0x02fa4e);
-}
-
-int ibv_get_device_index(ibv_device *)
-{
-	return 0;
-}
-
 ibv_context *ibv_open_device(ibv_device *device)
 {
 	FAKE_ENTER(ibv_open_device);
@@ -256,10 +230,10 @@ int ibv_query_device(ibv_context *context, ibv_device_attr *attr)
 	attr->max_qp = cfg.max_qp;
 	attr->max_qp_wr = cfg.max_qp_wr;
 	attr->max_sge = attr->max_sge_rd = cfg.max_sge;
-	attr->max_cq = cfg.max_cq;
+	attr->max_cq = 1048576;
 	attr->max_cqe = cfg.max_cqe;
 	attr->max_mr = cfg.max_mr;
-	attr->max_pd = cfg.max_pd;
+	attr->max_pd = 1048576;
 	attr->max_qp_rd_atom = attr->max_qp_init_rd_atom = cfg.max_rd_atomic;
 	attr->max_res_rd_atom = cfg.max_rd_atomic * 1024;
 	attr->vendor_id = cfg.vendor_id;
@@ -276,57 +250,18 @@ int ibv_query_port(ibv_context *, uint8_t, struct _compat_ibv_port_attr *)
 	return by_value(EOPNOTSUPP);
 }
 
-int ibv_query_gid(ibv_context *context, uint8_t port_num, int index, ibv_gid *gid)
-{
-	FAKE_ENTER(ibv_query_gid);
-	if (fault)
-		return by_minus(fault);
-	if (port_num != 1 || !gid_at(ctx_of(context)->dev, index, gid))
-		return by_minus(EINVAL);
-	return 0;
-}
-
-int _ibv_query_gid_ex(ibv_context *context, uint32_t port_num, uint32_t gid_index,
-		      ibv_gid_entry *entry, uint32_t, size_t)
-{
-	FAKE_ENTER(ibv_query_gid);
-	if (fault)
-		return by_value(fault);
-	*entry = ibv_gid_entry{};
-	entry->gid_index = gid_index;
-	entry->port_num = port_num;
-	entry->gid_type = IBV_GID_TYPE_ROCE_V2;
-	const Device *dev = ctx_of(context)->dev;
-	if (port_num != 1 || gid_index > dev->addrs.size() ||
-	    !gid_at(dev, static_cast<int>(gid_index), &entry->gid))
-		return by_value(ENODATA);
-	return 0;
-}
-
-int ibv_query_pkey(ibv_context *, uint8_t, int index, __be16 *pkey)
-{
-	FAKE_ENTER(ibv_query_pkey);
-	if (fault || index != 0)
-		return by_minus(fault ? fault : EINVAL);
-	*pkey = 0xffff;
-	return 0;
-}
-
 ibv_pd *ibv_alloc_pd(ibv_context *context)
 {
 	FAKE_ENTER(ibv_alloc_pd);
 	World &w = world();
 	Context *ctx = ctx_of(context);
 
-	if (!fault && ctx->dev->pds >= ctx->dev->cfg.max_pd)
-		fault = ENOMEM;
 	if (fault)
 		return by_null(fault);
 	Pd *pd = new Pd;
 	pd->context = context;
 	w.pds.insert(pd);
 	++w.live.pds;
-	++ctx->dev->pds;
 	++ctx->objects;
 	return pd;
 }
@@ -345,7 +280,6 @@ int ibv_dealloc_pd(ibv_pd *ibpd)
 		return by_value(EBUSY);
 	}
 	--w.live.pds;
-	--ctx_of(pd->context)->dev->pds;
 	--ctx_of(pd->context)->objects;
 	w.pds.erase(pd);
 	delete pd;

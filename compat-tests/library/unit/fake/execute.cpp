@@ -117,20 +117,15 @@ static ibv_wc_status map_source(Qp *qp, SendWork &work)
 	return map_local(qp, work.sges, access, UINT64_MAX, spans);
 }
 
-enum class Path { OPEN, NOT_YET, GONE };
-
-static Path find_peer(const Qp *qp, Qp **to)
+// The peer, when it can receive; NULL when it has gone, or is not ready yet.
+static Qp *find_peer(const Qp *qp)
 {
-	Qp *peer = *to = qp_by_num(qp->attr.dest_qp_num);
+	Qp *peer = qp_by_num(qp->attr.dest_qp_num);
+	bool ready = peer && !peer->dead && !qp->dead && peer->qp_type == qp->qp_type &&
+		     (peer->now == IBV_QPS_RTR || peer->now == IBV_QPS_RTS) &&
+		     peer->attr.dest_qp_num == qp->qp_num;
 
-	if (!peer || peer->dead || qp->dead || peer->cut || qp->cut || peer->qp_type != qp->qp_type)
-		return Path::GONE;
-	if (peer->now == IBV_QPS_INIT)
-		return Path::NOT_YET;
-	if ((peer->now != IBV_QPS_RTR && peer->now != IBV_QPS_RTS) ||
-	    peer->attr.dest_qp_num != qp->qp_num)
-		return Path::GONE;
-	return Path::OPEN;
+	return ready ? peer : nullptr;
 }
 
 static Step finish(Qp *qp, ibv_wc_status status)
@@ -154,15 +149,6 @@ static void raise(Qp *qp, ibv_event_type type)
 	add_async(ctx_of(qp), event);
 }
 
-static Step no_path(Qp *qp, Path path)
-{
-	if (qp->qp_type == IBV_QPT_UC)
-		return finish(qp, IBV_WC_SUCCESS);
-	if (path == Path::GONE && world().opt.gone_fails)
-		return finish(qp, IBV_WC_RETRY_EXC_ERR);
-	return Step::WAIT;
-}
-
 static Step no_receive(Qp *qp, Qp *to, const SendWork &work)
 {
 	if (qp->qp_type == IBV_QPT_UC) {
@@ -175,7 +161,6 @@ static Step no_receive(Qp *qp, Qp *to, const SendWork &work)
 
 static Step deliver(Qp *qp, Qp *to, const SendWork &work)
 {
-	bool solicited = work.flags & IBV_SEND_SOLICITED;
 	ibv_wc wc{};
 
 	wc.opcode = is_write(work.opcode) ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
@@ -185,7 +170,7 @@ static Step deliver(Qp *qp, Qp *to, const SendWork &work)
 		wc.imm_data = work.imm;
 		wc.wc_flags = IBV_WC_WITH_IMM;
 	}
-	complete_recv(to, wc, solicited);
+	complete_recv(to, wc);
 	return finish(qp, IBV_WC_SUCCESS);
 }
 
@@ -298,46 +283,24 @@ static Step do_read(Qp *qp, Qp *to, const SendWork &work)
 	return finish(qp, IBV_WC_SUCCESS);
 }
 
-static bool lost(Qp *qp, Qp *to, const SendWork &work)
-{
-	if (qp->qp_type != IBV_QPT_UC)
-		return false;
-	if (to->deaf)
-		return true;
-	if (!qp->drop)
-		return false;
-	--qp->drop;
-	if (is_write(work.opcode) && work.length > mtu_bytes(qp))
-		to->deaf = !world().opt.uc_stays_hearing;
-	return true;
-}
-
-static void first_packet(Qp *to)
-{
-	if (world().opt.comm_est && to->now == IBV_QPS_RTR && !to->heard)
-		raise(to, IBV_EVENT_COMM_EST);
-	to->heard = true;
-}
-
 Step execute(Qp *qp)
 {
 	SendWork &work = qp->sq.front();
+	bool reliable = qp->qp_type == IBV_QPT_RC;
 	ibv_wc_status status;
-	Qp *to;
 
 	if (!world().next.empty() && injected(qp, FAKE_SEND, &status))
 		return finish(qp, status);
-	if (qp->qp_type == IBV_QPT_UC && is_answered(work.opcode))
+	if (!reliable && is_answered(work.opcode))
 		return finish(qp, IBV_WC_LOC_QP_OP_ERR);
 	status = map_source(qp, work);
 	if (status)
 		return finish(qp, status);
-	Path path = find_peer(qp, &to);
-	if (path != Path::OPEN)
-		return no_path(qp, path);
-	if (lost(qp, to, work))
+	Qp *to = find_peer(qp);
+	if (!to && reliable)
+		return Step::WAIT;
+	if (!to || to->deaf) // the message is lost
 		return finish(qp, IBV_WC_SUCCESS);
-	first_packet(to);
 	if (is_answered(work.opcode))
 		return do_read(qp, to, work);
 	return is_write(work.opcode) ? do_write(qp, to, work) : do_send(qp, to, work);

@@ -4,6 +4,7 @@
 // soft-RoCE (rxe), quirks included. By options it follows the InfiniBand specification or mlx5
 // instead.
 //
+// It has the functions that the library calls. Its channels are only read without waiting.
 // All calls are thread-safe. A test calls fake_reset() first (or in SetUp and TearDown), configures
 // the fake, and runs the code under test. Then it looks at fake_misuse_count() and fake_live(). A
 // test may play the remote side itself: it calls verbs and rdma_cm, too.
@@ -40,7 +41,7 @@ struct fake_device {
 	const char *name;
 	const char *addresses[FAKE_MAX_ADDRESSES]; // IPv4 or IPv6 text, up to the first NULL
 	int max_sge, max_qp_wr, max_cqe, max_inline;
-	int max_mr, max_qp, max_cq, max_pd; // counted per device; ENOMEM beyond
+	int max_mr, max_qp; // counted per device; ENOMEM beyond
 	int max_rd_atomic;
 	int mtu; // path MTU in bytes: 256, 512, 1024, 2048 or 4096
 	uint32_t max_msg_size;
@@ -65,17 +66,13 @@ struct fake_options {
 	bool hold_completions;     // completions wait for fake_release()
 	bool spec_status;          // the specification's statuses instead of rxe's
 	bool async_errors;         // responder errors raise QP_ACCESS_ERR / QP_REQ_ERR (mlx5)
-	bool comm_est;             // first packet at a QP in RTR raises COMM_EST (mlx5)
 	bool flush_late_receives;  // receives posted in ERR are flushed (rxe: only at ERR->ERR)
 	bool reset_cleans_cq;      // RESET and destroy remove the QP's completions (rxe: they stay)
 	bool exact_depths;         // queue and CQ depths as asked (rxe: rounded up to 2^n - 1)
-	bool early_send_forgotten; // a send refused before RTS is forgotten (rxe: sent after RTS)
 	bool uc_long_dropped;  // UC message longer than the receive: lost (rxe: receiver to ERR)
 	bool uc_stays_hearing; // no rxe bug of UC QPs deaf after a broken multi-packet write
-	bool gone_fails; // send to a peer that is gone: RETRY_EXC at once (else: it just waits)
 	bool sockets; // the program's sockets can have IPv4 addresses 10.a.b.c (else bind() fails)
 	int timewait_ms; // TIMEWAIT_EXIT this long after a disconnect; -1: never (default)
-	int silent_ms;   // UNREACHABLE this long after connecting to a silent host (102 s)
 };
 
 void fake_options_rxe(struct fake_options *options);  // the default
@@ -89,7 +86,7 @@ enum fake_reach {
 	FAKE_REACH_UNREACHABLE, // rdma_resolve_addr fails with ENETUNREACH at once
 	FAKE_REACH_SILENT,      // resolves, but a connect request is never answered
 };
-// ms >= 0 replaces the waiting time of TIMEOUT (rdma_resolve_addr's) and of SILENT (silent_ms).
+// ms >= 0 replaces the waiting time of TIMEOUT (rdma_resolve_addr's) and of SILENT (102 s).
 void fake_address(const char *ip, enum fake_reach how, int ms);
 
 // ---- Moving things by hand ------------------------------------------------------------------
@@ -112,10 +109,6 @@ enum fake_direction { FAKE_SEND, FAKE_RECV };
 // The next work request of that direction on this QP (0: any QP) that would complete gets this
 // status, without moving data. The QP goes to ERR, unless the status is SUCCESS.
 void fake_complete_next(uint32_t qp_num, enum fake_direction direction, enum ibv_wc_status status);
-// The oldest posted work request completes now. Returns false if there is none.
-bool fake_complete_now(uint32_t qp_num, enum fake_direction direction, enum ibv_wc_status status);
-void fake_drop_next(uint32_t qp_num, int count); // next messages sent by this UC QP get lost
-void fake_cut(uint32_t qp_num, bool cut);        // wire cut: RC sends wait, UC messages are lost
 
 void fake_async_event_qp(enum ibv_event_type type, uint32_t qp_num);
 void fake_async_event_cq(enum ibv_event_type type, struct ibv_cq *cq);
@@ -154,8 +147,6 @@ struct rdma_cm_id *fake_id_of_qp(uint32_t qp_num); // newest id connected/accept
 // number.
 int fake_ids_of_qp(uint32_t qp_num, struct rdma_cm_id **ids, int max);
 struct rdma_cm_id *fake_id_asking(uint16_t port);  // the newest request to this port (host order)
-struct rdma_cm_id *fake_listener(uint16_t port);   // host byte order
-int fake_ids(struct rdma_cm_id **ids, int max);    // all the program's ids; returns the number
 struct ibv_qp *fake_qp(uint32_t qp_num);
 int fake_qps(uint32_t *numbers, int max);
 int fake_posted(uint32_t qp_num, enum fake_direction direction); // work requests not yet completed

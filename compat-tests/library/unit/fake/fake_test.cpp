@@ -6,7 +6,6 @@
 #include <ifaddrs.h>
 #include <poll.h>
 #include <sys/mman.h>
-#include <thread>
 
 using Fake = FakeTest;
 
@@ -109,25 +108,6 @@ TEST_F(Fake, CompletionEvents)
 	EXPECT_EQ(context, &b);
 	EXPECT_EQ(::poll(&p, 1, 0), 0);
 	ibv_ack_cq_events(cq, 1);
-}
-
-TEST_F(Fake, BlockingCompletionWaitInAnotherThread)
-{
-	Node a, b;
-	join(a, b);
-	b.recv(1);
-	ASSERT_EQ(ibv_req_notify_cq(b.recv_cq, 0), 0);
-	std::thread waiter([&] {
-		ibv_cq *cq;
-		void *context;
-		EXPECT_EQ(ibv_get_cq_event(b.channel, &cq, &context), 0);
-		ibv_ack_cq_events(cq, 1);
-		expect_wc(cq, 1, IBV_WC_SUCCESS);
-		EXPECT_EQ(b.memory[8192], 'x');
-	});
-	a.memory[0] = 'x';
-	a.send(1);
-	waiter.join();
 }
 
 TEST_F(Fake, UnacknowledgedEventsAbort)
@@ -259,18 +239,6 @@ TEST_F(Fake, HardwareLikeAsyncErrors)
 	ibv_ack_async_event(&event);
 	EXPECT_EQ(b.recv(1), 0); // posted in ERR: here it is flushed at once
 	expect_wc(b.recv_cq, 1, IBV_WC_WR_FLUSH_ERR);
-}
-
-TEST_F(Fake, CutWire)
-{
-	Node a, b;
-	join(a, b);
-	b.recv(1);
-	fake_cut(b.qp->qp_num, true);
-	a.send(1);
-	EXPECT_EQ(poll(a.send_cq).wr_id, 0u);
-	fake_cut(b.qp->qp_num, false);
-	expect_wc(a.send_cq, 1, IBV_WC_SUCCESS);
 }
 
 TEST_F(Fake, ResetFreesWhatIsLeft)

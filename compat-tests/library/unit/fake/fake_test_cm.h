@@ -49,14 +49,13 @@ class FakeCm : public FakeTest
 		return last.event;
 	}
 
-	void listen(int backlog = 10)
+	void listen()
 	{
 		sockaddr_in sin = address("10.9.9.1", 5000);
 		ASSERT_EQ(rdma_create_id(server_channel, &listener, this, RDMA_PS_TCP), 0);
 		ASSERT_EQ(rdma_bind_addr(listener, reinterpret_cast<sockaddr *>(&sin)), 0);
 		EXPECT_STREQ(listener->verbs->device->name, "fake0");
-		ASSERT_EQ(rdma_listen(listener, backlog), 0);
-		EXPECT_EQ(fake_listener(5000), listener);
+		ASSERT_EQ(rdma_listen(listener, 10), 0);
 	}
 
 	void resolve(const char *ip = "10.9.9.1")

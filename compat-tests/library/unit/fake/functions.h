@@ -8,18 +8,18 @@
 // clang-format off
 #define FAKE_FUNCTIONS(X) \
 	X(ibv_get_device_list) X(ibv_open_device) X(ibv_close_device) X(ibv_query_device) \
-	X(ibv_query_port) X(ibv_query_gid) X(ibv_query_pkey) X(ibv_alloc_pd) \
+	X(ibv_query_port) X(ibv_alloc_pd) \
 	X(ibv_dealloc_pd) X(ibv_reg_mr) X(ibv_rereg_mr) X(ibv_dereg_mr) \
 	X(ibv_create_comp_channel) X(ibv_destroy_comp_channel) X(ibv_create_cq) \
 	X(ibv_resize_cq) X(ibv_destroy_cq) X(ibv_req_notify_cq) X(ibv_poll_cq) \
 	X(ibv_get_cq_event) X(ibv_ack_cq_events) X(ibv_create_qp) X(ibv_modify_qp) \
 	X(ibv_query_qp) X(ibv_destroy_qp) X(ibv_post_send) X(ibv_post_recv) \
-	X(ibv_get_async_event) X(ibv_ack_async_event) X(ibv_fork_init) \
+	X(ibv_get_async_event) X(ibv_ack_async_event) \
 	X(rdma_create_event_channel) X(rdma_destroy_event_channel) X(rdma_create_id) \
 	X(rdma_destroy_id) X(rdma_bind_addr) X(rdma_listen) X(rdma_resolve_addr) \
 	X(rdma_resolve_route) X(rdma_connect) X(rdma_establish) X(rdma_accept) \
 	X(rdma_reject) X(rdma_notify) X(rdma_disconnect) X(rdma_get_cm_event) X(rdma_ack_cm_event) \
-	X(rdma_init_qp_attr) X(rdma_migrate_id) X(rdma_set_option) X(getifaddrs) \
+	X(rdma_init_qp_attr) X(getifaddrs) \
 	X(epoll_create1) X(timerfd_create) X(socket) X(bind) X(listen) X(connect) X(accept4) \
 	X(getsockname) X(recv) X(sendto)
 // clang-format on

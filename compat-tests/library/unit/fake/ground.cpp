@@ -4,7 +4,6 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -38,18 +37,11 @@ void Signal::set(bool on)
 		    fd);
 }
 
-int wait_readable(std::unique_lock<std::mutex> &lock, int fd)
+int nothing_to_read(int fd)
 {
-	struct pollfd p = {fd, POLLIN, 0};
-	int err = 0;
-
-	if (fcntl(fd, F_GETFL) & O_NONBLOCK)
-		return EAGAIN;
-	lock.unlock();
-	if (poll(&p, 1, -1) < 0)
-		err = errno;
-	lock.lock();
-	return err;
+	if (!(fcntl(fd, F_GETFL) & O_NONBLOCK))
+		die("the program would wait for the file descriptor %d of an event channel", fd);
+	return by_minus(EAGAIN);
 }
 
 static size_t ip_size(int family)

@@ -47,7 +47,7 @@ static void qp_to_reset(Qp *qp)
 	qp->sq.clear();
 	qp->rq.clear();
 	qp->attr = ibv_qp_attr{};
-	qp->waiting = qp->deaf = qp->heard = false;
+	qp->waiting = qp->deaf = false;
 	qp->now = IBV_QPS_RESET;
 	clean_completions(qp);
 }

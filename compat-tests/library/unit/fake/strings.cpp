@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Names of states, statuses and events, and calls that have no effect.
+// Names of statuses and events.
 #include "world.h"
 
 using namespace fake;
@@ -67,20 +67,6 @@ const char *ibv_event_type_str(ibv_event_type event)
 	return pick(names, event);
 }
 
-const char *ibv_node_type_str(ibv_node_type node_type)
-{
-	static const char *const names[] = {"unknown", "InfiniBand channel adapter",
-					    "InfiniBand switch", "InfiniBand router", "iWARP NIC"};
-	return pick(names, node_type);
-}
-
-const char *ibv_port_state_str(ibv_port_state port_state)
-{
-	static const char *const names[] = {
-		"no state change (NOP)", "down", "init", "armed", "active", "active defer"};
-	return pick(names, port_state);
-}
-
 const char *rdma_event_str(rdma_cm_event_type event)
 {
 #define NAME(x) "RDMA_CM_EVENT_" #x
@@ -94,15 +80,4 @@ const char *rdma_event_str(rdma_cm_event_type event)
 	};
 #undef NAME
 	return pick(names, event);
-}
-
-int ibv_fork_init(void)
-{
-	FAKE_ENTER(ibv_fork_init);
-	return fault ? by_value(fault) : 0;
-}
-
-ibv_fork_status ibv_is_fork_initialized(void)
-{
-	return IBV_FORK_UNNEEDED;
 }

@@ -5,13 +5,13 @@
 namespace fake
 {
 
-static void emit(Qp *qp, ibv_cq *cq, const ibv_wc &wc, bool solicited)
+static void emit(Qp *qp, ibv_cq *cq, const ibv_wc &wc)
 {
 	World &w = world();
 
 	if (w.opt.hold_completions)
-		w.held.push_back({static_cast<Cq *>(cq), wc, solicited});
-	else if (!add_completion(static_cast<Cq *>(cq), wc, solicited) && qp->now != IBV_QPS_ERR)
+		w.held.push_back({static_cast<Cq *>(cq), wc});
+	else if (!add_completion(static_cast<Cq *>(cq), wc) && qp->now != IBV_QPS_ERR)
 		qp_to_error(qp);
 }
 
@@ -47,17 +47,17 @@ void complete_send(Qp *qp, ibv_wc_status status)
 	}
 	qp->sq.pop();
 	if (wanted)
-		emit(qp, qp->send_cq, wc, false);
+		emit(qp, qp->send_cq, wc);
 	if (status && qp->now != IBV_QPS_ERR)
 		qp_to_error(qp);
 }
 
-void complete_recv(Qp *qp, ibv_wc wc, bool solicited)
+void complete_recv(Qp *qp, ibv_wc wc)
 {
 	wc.wr_id = qp->rq.front().wr_id;
 	wc.qp_num = qp->qp_num;
 	qp->rq.pop();
-	emit(qp, qp->recv_cq, wc, solicited);
+	emit(qp, qp->recv_cq, wc);
 	if (wc.status && qp->now != IBV_QPS_ERR)
 		qp_to_error(qp);
 }
@@ -66,7 +66,7 @@ void complete_recv(Qp *qp, ibv_wc_status status)
 {
 	ibv_wc wc{};
 	wc.status = status;
-	complete_recv(qp, wc, false);
+	complete_recv(qp, wc);
 }
 
 void run_sends(Qp *qp)
@@ -171,8 +171,7 @@ static int post_one_send(Qp *qp, const ibv_send_wr *wr)
 	if (qp->now != IBV_QPS_RTS && qp->now != IBV_QPS_ERR) {
 		misuse("ibv_post_send: queue pair %u is in state %d, not ready to send", qp->qp_num,
 		       qp->now);
-		if (!world().opt.early_send_forgotten)
-			enqueue_send(qp, wr, length);
+		enqueue_send(qp, wr, length);
 		return EINVAL;
 	}
 	enqueue_send(qp, wr, length);
@@ -275,41 +274,8 @@ int fake_progress(int count)
 	return n;
 }
 
-bool fake_complete_now(uint32_t qp_num, fake_direction direction, ibv_wc_status status)
-{
-	std::lock_guard<std::mutex> lock(world().mutex);
-	Qp *qp = qp_by_num(qp_num);
-
-	if (!qp || (direction == FAKE_SEND ? qp->sq.empty() : qp->rq.empty()))
-		return false;
-	if (direction == FAKE_SEND)
-		complete_send(qp, status);
-	else
-		complete_recv(qp, status);
-	return true;
-}
-
 void fake_complete_next(uint32_t qp_num, fake_direction direction, ibv_wc_status status)
 {
 	std::lock_guard<std::mutex> lock(world().mutex);
 	world().next.push_back({qp_num, direction, status});
-}
-
-void fake_drop_next(uint32_t qp_num, int count)
-{
-	std::lock_guard<std::mutex> lock(world().mutex);
-	if (Qp *qp = qp_by_num(qp_num))
-		qp->drop = count;
-}
-
-void fake_cut(uint32_t qp_num, bool cut)
-{
-	std::lock_guard<std::mutex> lock(world().mutex);
-	Qp *qp = qp_by_num(qp_num);
-
-	if (!qp)
-		die("fake_cut: no queue pair %u", qp_num);
-	qp->cut = cut;
-	run_sends(qp);
-	run_sender_to(qp);
 }

@@ -41,8 +41,8 @@ struct Signal {
 	void set(bool on);
 };
 
-// Waits, unlocked, until fd is readable. Returns 0, or EAGAIN (O_NONBLOCK is set), or EINTR.
-int wait_readable(std::unique_lock<std::mutex> &lock, int fd);
+// Fails with EAGAIN. The library must have set O_NONBLOCK.
+int nothing_to_read(int fd);
 
 struct Addr {
 	int family = 0;
@@ -63,7 +63,7 @@ struct Device : ibv_device {
 	fake_device cfg{};
 	std::vector<Addr> addrs;
 	Context *cm_context = nullptr; // librdmacm's own
-	int mrs = 0, qps = 0, cqs = 0, pds = 0;
+	int mrs = 0, qps = 0;
 	Device() : ibv_device{}
 	{
 	}
@@ -102,11 +102,9 @@ struct Channel : ibv_comp_channel {
 	}
 };
 
-enum class Arm { NONE, SOLICITED, ANY };
-
 struct Cq : ibv_cq {
 	Ring<ibv_wc> ring;
-	Arm armed = Arm::NONE;
+	bool armed = false;
 	unsigned reported = 0, async_reported = 0;
 	int users = 0;
 	bool overflowed = false;
@@ -138,8 +136,7 @@ struct Qp : ibv_qp {
 	Ring<RecvWork> rq;
 	ibv_qp_state now = IBV_QPS_RESET; // ibv_qp::state is as of the last call
 	bool waiting = false; // the oldest send waits for an action of the peer
-	bool deaf = false, cut = false, dead = false, heard = false;
-	int drop = 0;
+	bool deaf = false, dead = false;
 	unsigned async_reported = 0;
 	Qp() : ibv_qp{}
 	{
@@ -195,12 +192,9 @@ struct Id : rdma_cm_id {
 	bool passive = false;
 	bool visible = true;  // handed to the program
 	bool accepted = true; // events of a child count only from rdma_accept on
-	bool reuse = false;
 	uint32_t local_qpn = 0, remote_qpn = 0, local_psn = 0, remote_psn = 0;
 	uint8_t timeout = 19, retry = 7, rnr_retry = 7, responder = 0, initiator = 0;
-	int backlog = 0, unread = 0, silent_ms = -1;
-	Event *request = nullptr;  // a connect request on its way
-	std::deque<Id *> overflow; // requesters that found the backlog full
+	int silent_ms = -1;
 	unsigned unacked = 0;
 	Id() : rdma_cm_id{}
 	{
@@ -227,7 +221,6 @@ struct Reach {
 struct HeldWc {
 	Cq *cq;
 	ibv_wc wc;
-	bool solicited;
 };
 
 struct Span {
@@ -332,7 +325,7 @@ void free_mr(Mr *mr);
 // cq.cpp
 int poll_cq(ibv_cq *cq, int count, ibv_wc *wc);
 int req_notify_cq(ibv_cq *cq, int solicited_only);
-bool add_completion(Cq *cq, const ibv_wc &wc, bool solicited); // false: overflow
+bool add_completion(Cq *cq, const ibv_wc &wc); // false: overflow
 void remove_completions(Cq *cq, uint32_t qp_num);
 void free_cq(Cq *cq);
 void free_channel(Channel *channel);
@@ -348,7 +341,7 @@ int post_send(ibv_qp *qp, ibv_send_wr *wr, ibv_send_wr **bad);
 int post_recv(ibv_qp *qp, ibv_recv_wr *wr, ibv_recv_wr **bad);
 void complete_send(Qp *qp, ibv_wc_status status); // the oldest one
 void complete_recv(Qp *qp, ibv_wc_status status);
-void complete_recv(Qp *qp, ibv_wc wc, bool solicited);
+void complete_recv(Qp *qp, ibv_wc wc);
 void run_sends(Qp *qp);
 void run_sender_to(Qp *qp); // runs the peer, should it wait for this QP
 
@@ -373,7 +366,6 @@ Event *make_event(Id *id, rdma_cm_event_type type, int status, const void *data,
 void queue_event(CmChannel *channel, Event *event);
 void queue_event_in(CmChannel *channel, Event *event, int ms);
 void drop_events(Id *id);
-void move_events(Id *id, CmChannel *to);
 void report(Id *id, rdma_cm_event_type type, int status = 0);
 void report_reject(Id *id, int status, const void *data = nullptr, size_t length = 0);
 void free_cm_channel(CmChannel *channel);
@@ -390,6 +382,5 @@ void attach(Id *id, Device *dev);
 // cm_connect.cpp
 void hang_up(Id *id); // tells the peer that the id is destroyed
 void vanish(Id *id);
-void deliver_request(Id *listener, Id *requester);
 
 } // namespace fake
