@@ -215,9 +215,7 @@ class Arena
 	std::atomic<void *> vis_[kSlots], cqs_[kSlots];
 };
 
-class AnyCall : public NicTest
-{
-};
+using AnyCall = NicTest;
 
 TEST_F(AnyCall, OfAnyThreadOnAnyObjectReturnsWithACodeOfItsOwn)
 {

@@ -21,105 +21,24 @@ void ignoreCompletion(VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_BOOLEAN)
 
 enum Kind { kNic, kVi, kCq, kConnection };
 
-// Calls every function with valid arguments except the handle under test.
 class Functions : public NicTest
 {
-      protected:
+      public:
 	struct Call {
 		const char *name;
 		Kind kind;
-		std::function<VIP_RETURN(void *)> call;
+		VIP_RETURN (*call)(Functions &f, void *handle);
+		friend void PrintTo(const Call &call, std::ostream *out)
+		{
+			*out << call.name;
+		}
 	};
+	static const Call kCalls[];
 
-	Functions()
-	{
-		auto add = [this](const char *function, Kind kind,
-				  std::function<VIP_RETURN(void *)> call) {
-			calls.push_back({function, kind, std::move(call)});
-		};
-		add("VipCloseNic", kNic, [](void *h) { return VipCloseNic(h); });
-		add("VipQueryNic", kNic,
-		    [this](void *h) { return VipQueryNic(h, &nicAttributes); });
-		add("VipCreatePtag", kNic, [this](void *h) { return VipCreatePtag(h, &tag); });
-		add("VipDestroyPtag", kNic, [this](void *h) { return VipDestroyPtag(h, tag); });
-		add("VipRegisterMem", kNic,
-		    [this](void *h) { return VipRegisterMem(h, bytes, 64, nullptr, &handle); });
-		add("VipDeregisterMem", kNic,
-		    [this](void *h) { return VipDeregisterMem(h, pool->data(), pool->handle()); });
-		add("VipQueryMem", kNic, [this](void *h) {
-			return VipQueryMem(h, pool->data(), pool->handle(), &rights);
-		});
-		add("VipSetMemAttributes", kNic, [this](void *h) {
-			return VipSetMemAttributes(h, pool->data(), pool->handle(), &rights);
-		});
-		add("VipErrorCallback", kNic,
-		    [](void *h) { return VipErrorCallback(h, nullptr, ignoreError); });
-		add("VipQuerySystemManagementInfo", kNic, [this](void *h) {
-			return VipQuerySystemManagementInfo(h, VIP_SMI_AUTODISCOVERY, &list);
-		});
-		add("VipCreateVi", kNic, [this](void *h) {
-			return VipCreateVi(h, &attributes, nullptr, nullptr, &made);
-		});
-		add("VipCreateCQ", kNic, [this](void *h) { return VipCreateCQ(h, 8, &made); });
-		add("VipConnectWait", kNic, [this](void *h) {
-			return VipConnectWait(h, local->get(), 1, remote->get(), &attributes,
-					      &made);
-		});
-		add("VipNSInit", kNic, [](void *h) { return VipNSInit(h, nullptr); });
-		add("VipNSShutdown", kNic, [](void *h) { return VipNSShutdown(h); });
-		add("VipNSGetHostByName", kNic,
-		    [this](void *h) { return VipNSGetHostByName(h, name, remote->get(), 0); });
-		add("VipNSGetHostByAddr", kNic,
-		    [this](void *h) { return VipNSGetHostByAddr(h, local->get(), name, &length); });
-
-		add("VipDestroyVi", kVi, [](void *h) { return VipDestroyVi(h); });
-		add("VipQueryVi", kVi,
-		    [this](void *h) { return VipQueryVi(h, &state, &attributes, &empty, &empty); });
-		add("VipSetViAttributes", kVi,
-		    [this](void *h) { return VipSetViAttributes(h, &attributes); });
-		add("VipDisconnect", kVi, [](void *h) { return VipDisconnect(h); });
-		add("VipPostSend", kVi, [this](void *h) {
-			return VipPostSend(h, pool->message(0, 8), pool->handle());
-		});
-		add("VipPostRecv", kVi, [this](void *h) {
-			return VipPostRecv(h, pool->message(0, 8), pool->handle());
-		});
-		add("VipSendDone", kVi, [this](void *h) { return VipSendDone(h, &descriptor); });
-		add("VipRecvDone", kVi, [this](void *h) { return VipRecvDone(h, &descriptor); });
-		add("VipSendWait", kVi, [this](void *h) { return VipSendWait(h, 1, &descriptor); });
-		add("VipRecvWait", kVi, [this](void *h) { return VipRecvWait(h, 1, &descriptor); });
-		add("VipSendNotify", kVi,
-		    [](void *h) { return VipSendNotify(h, nullptr, ignoreDescriptor); });
-		add("VipRecvNotify", kVi,
-		    [](void *h) { return VipRecvNotify(h, nullptr, ignoreDescriptor); });
-		add("VipConnectRequest", kVi, [this](void *h) {
-			return VipConnectRequest(h, local->get(), remote->get(), 1, &attributes);
-		});
-		add("VipConnectPeerRequest", kVi, [this](void *h) {
-			return VipConnectPeerRequest(h, local->get(), remote->get(), 1);
-		});
-		add("VipConnectPeerDone", kVi,
-		    [this](void *h) { return VipConnectPeerDone(h, &attributes); });
-		add("VipConnectPeerWait", kVi,
-		    [this](void *h) { return VipConnectPeerWait(h, &attributes); });
-
-		add("VipDestroyCQ", kCq, [](void *h) { return VipDestroyCQ(h); });
-		add("VipResizeCQ", kCq, [](void *h) { return VipResizeCQ(h, 16); });
-		add("VipCQDone", kCq, [this](void *h) { return VipCQDone(h, &made, &empty); });
-		add("VipCQWait", kCq, [this](void *h) { return VipCQWait(h, 1, &made, &empty); });
-		add("VipCQNotify", kCq,
-		    [](void *h) { return VipCQNotify(h, nullptr, ignoreCompletion); });
-
-		add("VipConnectAccept", kConnection,
-		    [this](void *h) { return VipConnectAccept(h, *vi); });
-		add("VipConnectReject", kConnection, [](void *h) { return VipConnectReject(h); });
-	}
-
+      protected:
 	void SetUp() override
 	{
-		NicTest::SetUp();
-		if (HasFatalFailure())
-			return;
+		ASSERT_NO_FATAL_FAILURE(NicTest::SetUp());
 		pool = std::make_unique<Pool>(nic, 4, 64);
 		vi = std::make_unique<Vi>(nic);
 		local = std::make_unique<Address>(nic.address(), freshDiscriminator());
@@ -134,7 +53,6 @@ class Functions : public NicTest
 		pool.reset();
 	}
 
-	std::vector<Call> calls;
 	std::unique_ptr<Pool> pool;
 	std::unique_ptr<Vi> vi;
 	std::unique_ptr<Address> local, remote;
@@ -153,64 +71,112 @@ class Functions : public NicTest
 	char name[256] = "localhost", bytes[64] = {};
 };
 
-const char *const kFunctions[] = {"VipCloseNic",
-				  "VipQueryNic",
-				  "VipCreatePtag",
-				  "VipDestroyPtag",
-				  "VipRegisterMem",
-				  "VipDeregisterMem",
-				  "VipQueryMem",
-				  "VipSetMemAttributes",
-				  "VipErrorCallback",
-				  "VipQuerySystemManagementInfo",
-				  "VipCreateVi",
-				  "VipCreateCQ",
-				  "VipConnectWait",
-				  "VipNSInit",
-				  "VipNSShutdown",
-				  "VipNSGetHostByName",
-				  "VipNSGetHostByAddr",
-				  "VipDestroyVi",
-				  "VipQueryVi",
-				  "VipSetViAttributes",
-				  "VipDisconnect",
-				  "VipPostSend",
-				  "VipPostRecv",
-				  "VipSendDone",
-				  "VipRecvDone",
-				  "VipSendWait",
-				  "VipRecvWait",
-				  "VipSendNotify",
-				  "VipRecvNotify",
-				  "VipConnectRequest",
-				  "VipConnectPeerRequest",
-				  "VipConnectPeerDone",
-				  "VipConnectPeerWait",
-				  "VipDestroyCQ",
-				  "VipResizeCQ",
-				  "VipCQDone",
-				  "VipCQWait",
-				  "VipCQNotify",
-				  "VipConnectAccept",
-				  "VipConnectReject"};
+// Calls every function with valid arguments except the handle under test.
+const Functions::Call Functions::kCalls[] = {
+	{"VipCloseNic", kNic, [](Functions &, void *h) { return VipCloseNic(h); }},
+	{"VipQueryNic", kNic,
+	 [](Functions &f, void *h) { return VipQueryNic(h, &f.nicAttributes); }},
+	{"VipCreatePtag", kNic, [](Functions &f, void *h) { return VipCreatePtag(h, &f.tag); }},
+	{"VipDestroyPtag", kNic, [](Functions &f, void *h) { return VipDestroyPtag(h, f.tag); }},
+	{"VipRegisterMem", kNic,
+	 [](Functions &f, void *h) { return VipRegisterMem(h, f.bytes, 64, nullptr, &f.handle); }},
+	{"VipDeregisterMem", kNic,
+	 [](Functions &f, void *h) {
+		 return VipDeregisterMem(h, f.pool->data(), f.pool->handle());
+	 }},
+	{"VipQueryMem", kNic,
+	 [](Functions &f, void *h) {
+		 return VipQueryMem(h, f.pool->data(), f.pool->handle(), &f.rights);
+	 }},
+	{"VipSetMemAttributes", kNic,
+	 [](Functions &f, void *h) {
+		 return VipSetMemAttributes(h, f.pool->data(), f.pool->handle(), &f.rights);
+	 }},
+	{"VipErrorCallback", kNic,
+	 [](Functions &, void *h) { return VipErrorCallback(h, nullptr, ignoreError); }},
+	{"VipQuerySystemManagementInfo", kNic,
+	 [](Functions &f, void *h) {
+		 return VipQuerySystemManagementInfo(h, VIP_SMI_AUTODISCOVERY, &f.list);
+	 }},
+	{"VipCreateVi", kNic,
+	 [](Functions &f, void *h) {
+		 return VipCreateVi(h, &f.attributes, nullptr, nullptr, &f.made);
+	 }},
+	{"VipCreateCQ", kNic, [](Functions &f, void *h) { return VipCreateCQ(h, 8, &f.made); }},
+	{"VipConnectWait", kNic,
+	 [](Functions &f, void *h) {
+		 return VipConnectWait(h, f.local->get(), 1, f.remote->get(), &f.attributes,
+				       &f.made);
+	 }},
+	{"VipNSInit", kNic, [](Functions &, void *h) { return VipNSInit(h, nullptr); }},
+	{"VipNSShutdown", kNic, [](Functions &, void *h) { return VipNSShutdown(h); }},
+	{"VipNSGetHostByName", kNic,
+	 [](Functions &f, void *h) { return VipNSGetHostByName(h, f.name, f.remote->get(), 0); }},
+	{"VipNSGetHostByAddr", kNic,
+	 [](Functions &f, void *h) {
+		 return VipNSGetHostByAddr(h, f.local->get(), f.name, &f.length);
+	 }},
+
+	{"VipDestroyVi", kVi, [](Functions &, void *h) { return VipDestroyVi(h); }},
+	{"VipQueryVi", kVi,
+	 [](Functions &f, void *h) {
+		 return VipQueryVi(h, &f.state, &f.attributes, &f.empty, &f.empty);
+	 }},
+	{"VipSetViAttributes", kVi,
+	 [](Functions &f, void *h) { return VipSetViAttributes(h, &f.attributes); }},
+	{"VipDisconnect", kVi, [](Functions &, void *h) { return VipDisconnect(h); }},
+	{"VipPostSend", kVi,
+	 [](Functions &f, void *h) {
+		 return VipPostSend(h, f.pool->message(0, 8), f.pool->handle());
+	 }},
+	{"VipPostRecv", kVi,
+	 [](Functions &f, void *h) {
+		 return VipPostRecv(h, f.pool->message(0, 8), f.pool->handle());
+	 }},
+	{"VipSendDone", kVi, [](Functions &f, void *h) { return VipSendDone(h, &f.descriptor); }},
+	{"VipRecvDone", kVi, [](Functions &f, void *h) { return VipRecvDone(h, &f.descriptor); }},
+	{"VipSendWait", kVi,
+	 [](Functions &f, void *h) { return VipSendWait(h, 1, &f.descriptor); }},
+	{"VipRecvWait", kVi,
+	 [](Functions &f, void *h) { return VipRecvWait(h, 1, &f.descriptor); }},
+	{"VipSendNotify", kVi,
+	 [](Functions &, void *h) { return VipSendNotify(h, nullptr, ignoreDescriptor); }},
+	{"VipRecvNotify", kVi,
+	 [](Functions &, void *h) { return VipRecvNotify(h, nullptr, ignoreDescriptor); }},
+	{"VipConnectRequest", kVi,
+	 [](Functions &f, void *h) {
+		 return VipConnectRequest(h, f.local->get(), f.remote->get(), 1, &f.attributes);
+	 }},
+	{"VipConnectPeerRequest", kVi,
+	 [](Functions &f, void *h) {
+		 return VipConnectPeerRequest(h, f.local->get(), f.remote->get(), 1);
+	 }},
+	{"VipConnectPeerDone", kVi,
+	 [](Functions &f, void *h) { return VipConnectPeerDone(h, &f.attributes); }},
+	{"VipConnectPeerWait", kVi,
+	 [](Functions &f, void *h) { return VipConnectPeerWait(h, &f.attributes); }},
+
+	{"VipDestroyCQ", kCq, [](Functions &, void *h) { return VipDestroyCQ(h); }},
+	{"VipResizeCQ", kCq, [](Functions &, void *h) { return VipResizeCQ(h, 16); }},
+	{"VipCQDone", kCq, [](Functions &f, void *h) { return VipCQDone(h, &f.made, &f.empty); }},
+	{"VipCQWait", kCq,
+	 [](Functions &f, void *h) { return VipCQWait(h, 1, &f.made, &f.empty); }},
+	{"VipCQNotify", kCq,
+	 [](Functions &, void *h) { return VipCQNotify(h, nullptr, ignoreCompletion); }},
+
+	{"VipConnectAccept", kConnection,
+	 [](Functions &f, void *h) { return VipConnectAccept(h, *f.vi); }},
+	{"VipConnectReject", kConnection, [](Functions &, void *h) { return VipConnectReject(h); }},
+};
 
 // Each function has a test, so that the result contains its name.
-class Handle : public Functions, public testing::WithParamInterface<const char *>
+class Handle : public Functions, public testing::WithParamInterface<Functions::Call>
 {
       protected:
-	void SetUp() override
-	{
-		Functions::SetUp();
-		for (const Call &call : calls)
-			if (!strcmp(call.name, GetParam()))
-				function = &call;
-		ASSERT_NE(nullptr, function);
-	}
 	void expectInvalid(void *invalid, const char *what)
 	{
-		EXPECT_EQ(VIP_INVALID_PARAMETER, function->call(invalid)) << what;
+		EXPECT_EQ(VIP_INVALID_PARAMETER, GetParam().call(*this, invalid)) << what;
 	}
-	const Call *function = nullptr;
 };
 
 TEST_P(Handle, ThatIsNoneIsInvalid)
@@ -232,11 +198,11 @@ TEST_P(Handle, ThatIsNoneIsInvalid)
 
 TEST_P(Handle, OfAnotherKindIsInvalid)
 {
-	if (function->kind != kNic)
+	if (GetParam().kind != kNic)
 		expectInvalid(nic, "a NIC handle");
-	if (function->kind != kVi)
+	if (GetParam().kind != kVi)
 		expectInvalid(*vi, "a VI handle");
-	if (function->kind != kCq)
+	if (GetParam().kind != kCq)
 		expectInvalid(cq, "a CQ handle");
 	expectInvalid(tag, "a tag");
 }
@@ -257,13 +223,11 @@ TEST_P(Handle, OfAnObjectThatIsGoneIsInvalid)
 	expectInvalid(oldCq, "a destroyed CQ");
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, Handle, testing::ValuesIn(kFunctions),
-			 [](const auto &function) { return std::string(function.param); });
+INSTANTIATE_TEST_SUITE_P(Of, Handle, testing::ValuesIn(Functions::kCalls),
+			 [](const auto &function) { return std::string(function.param.name); });
 
 // The functions' other arguments.
-class Arguments : public Functions
-{
-};
+using Arguments = Functions;
 
 TEST_F(Arguments, HandlesOfAnotherNicHandle)
 {
@@ -307,8 +271,7 @@ TEST_F(Arguments, AcceptWithAViThatIsNone)
 {
 	Vi client(nic);
 	std::string discriminator = freshDiscriminator();
-	VIP_RETURN requested = VIP_NOT_DONE;
-	Thread requester([&] { requested = requestTo(client, discriminator, kPatience); });
+	auto requested = inThread([&] { return requestTo(client, discriminator, kPatience); });
 	VIP_CONN_HANDLE connection = nullptr;
 	EXPECT_EQ(VIP_SUCCESS, waitOn(nic, discriminator, kPatience, &connection));
 	for (void *wrong : {static_cast<void *>(nullptr), reinterpret_cast<void *>(0x1),
@@ -319,8 +282,7 @@ TEST_F(Arguments, AcceptWithAViThatIsNone)
 	EXPECT_EQ(VIP_INVALID_PARAMETER, VipDestroyCQ(connection)) << "nor a CQ";
 	EXPECT_EQ(VIP_INVALID_PARAMETER, VipCloseNic(connection)) << "nor a NIC";
 	EXPECT_EQ(VIP_SUCCESS, VipConnectReject(connection)) << "the request is still pending";
-	requester.join();
-	EXPECT_EQ(VIP_REJECT, requested);
+	EXPECT_EQ(VIP_REJECT, requested.get());
 }
 
 TEST_F(Arguments, NullPointersInOpeningAndQueryingANic)

@@ -94,8 +94,7 @@ TEST_F(Bounds, RdmaReadNeedsItsSupportAtTheLevel)
 
 TEST_F(Bounds, AttributesAreReadBackAsTheyWereCreatedOrSet)
 {
-	VIP_PROTECTION_HANDLE tag = nullptr;
-	ASSERT_EQ(VIP_SUCCESS, VipCreatePtag(nic, &tag));
+	VIP_PROTECTION_HANDLE tag = makeTag(nic);
 	VIP_VI_ATTRIBUTES given = reliable(4321);
 	given.EnableRdmaWrite = VIP_TRUE;
 	given.Ptag = tag;

@@ -171,15 +171,13 @@ TEST_F(Connect, ReceivesPostedBeforeConnectingAndBetweenWaitAndAcceptAreUsedInOr
 	std::string discriminator = freshDiscriminator();
 	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(client, pool.message(0, 64), pool.handle()));
 	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(server, pool.message(1, 64), pool.handle()));
-	testing::AssertionResult called = testing::AssertionFailure();
-	Thread requester([&] { called = call(client, discriminator); });
+	auto called = inThread([&] { return call(client, discriminator); });
 	VIP_CONN_HANDLE connection = pendingRequest(discriminator);
 	EXPECT_EQ(VIP_SUCCESS, VipPostRecv(server, pool.message(2, 64), pool.handle()));
 	EXPECT_EQ(VIP_STATE_CONNECT_PENDING, client.state());
 	EXPECT_EQ(VIP_SUCCESS, VipPostRecv(client, pool.message(3, 64), pool.handle()));
 	EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, server));
-	requester.join();
-	ASSERT_TRUE(called);
+	ASSERT_TRUE(called.get());
 	for (unsigned i = 0; i < 2; i++) {
 		ASSERT_TRUE(harness::send(client, pool.message(4, 10 + i), pool.handle()));
 		ASSERT_TRUE(harness::send(server, pool.message(5, 20 + i), pool.handle()));
@@ -200,11 +198,9 @@ TEST_F(Connect, DiscriminatorsOfEveryLength)
 		SCOPED_TRACE(testing::Message() << length << " bytes");
 		std::string discriminator =
 			(std::string("\0\xFF", 2) + id + std::string(16, '\x80')).substr(0, length);
-		testing::AssertionResult served = testing::AssertionFailure();
-		Thread waiter([&] { served = serve(server, discriminator); });
+		auto served = inThread([&] { return serve(server, discriminator); });
 		EXPECT_TRUE(call(client, discriminator));
-		waiter.join();
-		ASSERT_TRUE(served);
+		ASSERT_TRUE(served.get());
 		EXPECT_EQ(VIP_SUCCESS, VipDisconnect(client));
 		EXPECT_EQ(VIP_SUCCESS, VipDisconnect(server));
 	}
@@ -215,11 +211,9 @@ TEST_F(Connect, DiscriminatorOfMaxDiscriminatorLen)
 	Vi server(nic), client(nic);
 	std::string discriminator = freshDiscriminator();
 	discriminator.resize(nic.attributes().MaxDiscriminatorLen, 'x');
-	testing::AssertionResult served = testing::AssertionFailure();
-	Thread waiter([&] { served = serve(server, discriminator); });
+	auto served = inThread([&] { return serve(server, discriminator); });
 	EXPECT_TRUE(call(client, discriminator));
-	waiter.join();
-	EXPECT_TRUE(served);
+	EXPECT_TRUE(served.get());
 }
 
 TEST_F(Connect, LongestDiscriminatorsThatDifferInTheLastByteAreApart)
@@ -227,12 +221,10 @@ TEST_F(Connect, LongestDiscriminatorsThatDifferInTheLastByteAreApart)
 	Vi server(nic), client(nic);
 	std::string base = freshDiscriminator();
 	base.resize(nic.attributes().MaxDiscriminatorLen - 1U, 'x');
-	testing::AssertionResult served = testing::AssertionFailure();
-	Thread waiter([&] { served = serve(server, base + "1"); });
+	auto served = inThread([&] { return serve(server, base + "1"); });
 	EXPECT_EQ(VIP_NO_MATCH, requestTo(client, base + "2", kPatience));
 	EXPECT_TRUE(call(client, base + "1"));
-	waiter.join();
-	EXPECT_TRUE(served);
+	EXPECT_TRUE(served.get());
 }
 
 TEST_F(Connect, BothSidesAreToldTheOthersAddressAndAttributes)
@@ -279,14 +271,12 @@ TEST_F(Connect, RequestersDiscriminatorMayEqualTheWaiters)
 {
 	Vi server(nic), client(nic);
 	std::string discriminator = freshDiscriminator();
-	testing::AssertionResult served = testing::AssertionFailure();
-	Thread waiter([&] { served = serve(server, discriminator); });
+	auto served = inThread([&] { return serve(server, discriminator); });
 	Address local(nic.address(), discriminator), remote(nic.address(), discriminator);
 	VIP_VI_ATTRIBUTES attributes;
 	EXPECT_EQ(VIP_SUCCESS,
 		  VipConnectRequest(client, local.get(), remote.get(), kPatience, &attributes));
-	waiter.join();
-	EXPECT_TRUE(served);
+	EXPECT_TRUE(served.get());
 }
 
 TEST_F(Connect, GarbageInTheLocalHostAddressIsIgnored)
@@ -318,14 +308,12 @@ TEST_F(Connect, EveryAddressOfTheNicsHostLeadsToIt)
 		SCOPED_TRACE(testing::PrintToString(host));
 		Vi server(nic), client(nic);
 		std::string discriminator = freshDiscriminator();
-		testing::AssertionResult served = testing::AssertionFailure();
-		Thread waiter([&] { served = serve(server, discriminator); });
+		auto served = inThread([&] { return serve(server, discriminator); });
 		Address local(nic.address(), "x"), remote(host, discriminator);
 		VIP_VI_ATTRIBUTES attributes;
 		EXPECT_EQ(VIP_SUCCESS, VipConnectRequest(client, local.get(), remote.get(),
 							 kPatience, &attributes));
-		waiter.join();
-		EXPECT_TRUE(served);
+		EXPECT_TRUE(served.get());
 	}
 }
 
@@ -335,12 +323,10 @@ TEST_F(Connect, RejectedRequestIsToldSoAndTheViCanTryAgain)
 	Vi server(nic), client(nic);
 	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(client, pool.message(0, 64), pool.handle()));
 	std::string discriminator = freshDiscriminator();
-	VIP_RETURN requested = VIP_NOT_DONE;
-	Thread requester([&] { requested = requestTo(client, discriminator, kPatience); });
+	auto requested = inThread([&] { return requestTo(client, discriminator, kPatience); });
 	VIP_CONN_HANDLE connection = pendingRequest(discriminator);
 	EXPECT_EQ(VIP_SUCCESS, VipConnectReject(connection));
-	requester.join();
-	EXPECT_EQ(VIP_REJECT, requested);
+	EXPECT_EQ(VIP_REJECT, requested.get());
 	EXPECT_EQ(VIP_INVALID_PARAMETER, VipConnectReject(connection)) << "the handle is used up";
 	EXPECT_EQ(VIP_INVALID_PARAMETER, VipConnectAccept(connection, server))
 		<< "the handle is used up";
@@ -373,8 +359,7 @@ TEST_F(Connect, AcceptingViMayBeChangedToFitAPendingRequest)
 {
 	Vi server(nic, reliable(kTransferSize / 2)), client(nic);
 	std::string discriminator = freshDiscriminator();
-	testing::AssertionResult called = testing::AssertionFailure();
-	Thread requester([&] { called = call(client, discriminator); });
+	auto called = inThread([&] { return call(client, discriminator); });
 	VIP_CONN_HANDLE connection = pendingRequest(discriminator);
 	EXPECT_EQ(VIP_INVALID_MTU, VipConnectAccept(connection, server));
 	VIP_VI_ATTRIBUTES fitting = reliable();
@@ -383,8 +368,7 @@ TEST_F(Connect, AcceptingViMayBeChangedToFitAPendingRequest)
 	EXPECT_EQ(VIP_SUCCESS, accepted);
 	if (accepted != VIP_SUCCESS)
 		VipConnectReject(connection);
-	requester.join();
-	ASSERT_TRUE(called);
+	ASSERT_TRUE(called.get());
 	expectTalk(server, client, 1);
 }
 
@@ -395,14 +379,12 @@ TEST_F(Connect, ConnectedViCanNeitherRequestNorAccept)
 	EXPECT_EQ(VIP_INVALID_STATE, requestTo(pair.a, freshDiscriminator(), 1000));
 	Vi server(nic), client(nic);
 	std::string discriminator = freshDiscriminator();
-	testing::AssertionResult called = testing::AssertionFailure();
-	Thread requester([&] { called = call(client, discriminator); });
+	auto called = inThread([&] { return call(client, discriminator); });
 	VIP_CONN_HANDLE connection = pendingRequest(discriminator);
 	EXPECT_EQ(VIP_INVALID_STATE, VipConnectAccept(connection, pair.a));
 	EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, server))
 		<< "the request is still pending";
-	requester.join();
-	EXPECT_TRUE(called);
+	EXPECT_TRUE(called.get());
 	expectTalk(pair.a, pair.b, 1);
 }
 

@@ -13,9 +13,7 @@ namespace
 constexpr int kLateness = 300;
 constexpr double kNever = 1e9; // ms
 
-class ConnectTime : public NicTest
-{
-};
+using ConnectTime = NicTest;
 
 TEST_F(ConnectTime, NobodyWaitsIsNoMatchAfterAGraceTime)
 {
@@ -87,29 +85,23 @@ TEST_F(ConnectTime, WaiterOfAnotherDiscriminatorIsNoMatch)
 TEST_F(ConnectTime, WaiterWithoutDiscriminatorMatchesOnlyRequestsWithoutOne)
 {
 	VIP_CONN_HANDLE connection = nullptr;
-	VIP_RETURN result = VIP_NOT_DONE;
-	Thread waiter([&] { result = waitOn(nic, "", kPatience, &connection); });
+	auto result = inThread([&] { return waitOn(nic, "", kPatience, &connection); });
 	Vi client(nic), server(nic);
 	EXPECT_EQ(VIP_NO_MATCH, requestTo(client, freshDiscriminator(), kPatience));
-	testing::AssertionResult called = testing::AssertionFailure();
-	Thread requester([&] { called = call(client, ""); });
-	waiter.join();
-	EXPECT_EQ(VIP_SUCCESS, result);
+	auto called = inThread([&] { return call(client, ""); });
+	EXPECT_EQ(VIP_SUCCESS, result.get());
 	EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, server));
-	requester.join();
-	EXPECT_TRUE(called);
+	EXPECT_TRUE(called.get());
 }
 
 TEST_F(ConnectTime, ServerThatBeginsToWaitAfterTheRequestStartedIsFound)
 {
 	Vi server(nic), client(nic);
 	std::string discriminator = freshDiscriminator();
-	testing::AssertionResult called = testing::AssertionFailure();
-	Thread requester([&] { called = call(client, discriminator); });
+	auto called = inThread([&] { return call(client, discriminator); });
 	letTimePass(kLateness);
 	EXPECT_TRUE(serve(server, discriminator));
-	requester.join();
-	EXPECT_TRUE(called);
+	EXPECT_TRUE(called.get());
 }
 
 TEST_F(ConnectTime, ServerThatWaitsAgainAfterAGapIsFound)
@@ -117,12 +109,10 @@ TEST_F(ConnectTime, ServerThatWaitsAgainAfterAGapIsFound)
 	std::string discriminator = freshDiscriminator();
 	for (int i = 0; i < 3; i++) {
 		Vi server(nic), client(nic);
-		testing::AssertionResult called = testing::AssertionFailure();
-		Thread requester([&] { called = call(client, discriminator); });
+		auto called = inThread([&] { return call(client, discriminator); });
 		letTimePass(50);
 		EXPECT_TRUE(serve(server, discriminator));
-		requester.join();
-		EXPECT_TRUE(called);
+		EXPECT_TRUE(called.get());
 	}
 }
 
@@ -163,12 +153,10 @@ TEST_F(ConnectTime, RejectOfARequesterThatHasGivenUpSucceeds)
 {
 	Vi client(nic);
 	std::string discriminator = freshDiscriminator();
-	VIP_RETURN requested = VIP_NOT_DONE;
-	Thread requester([&] { requested = requestTo(client, discriminator, 500); });
+	auto requested = inThread([&] { return requestTo(client, discriminator, 500); });
 	VIP_CONN_HANDLE connection = nullptr;
 	EXPECT_EQ(VIP_SUCCESS, waitOn(nic, discriminator, kPatience, &connection));
-	requester.join();
-	EXPECT_EQ(VIP_TIMEOUT, requested);
+	EXPECT_EQ(VIP_TIMEOUT, requested.get());
 	EXPECT_EQ(VIP_SUCCESS, VipConnectReject(connection));
 }
 

@@ -262,8 +262,7 @@ TEST_F(CompletionQueue, FlushedDescriptorsAreNamedToo)
 
 TEST_F(CompletionQueue, DestroyFailsWhileAViUsesIt)
 {
-	VIP_CQ_HANDLE cq = nullptr;
-	ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 1, &cq));
+	VIP_CQ_HANDLE cq = makeCq(nic, 1);
 	{
 		Vi sends(nic, reliable(), cq, nullptr);
 		EXPECT_EQ(VIP_ERROR_RESOURCE, VipDestroyCQ(cq));

@@ -13,17 +13,7 @@ using namespace harness;
 namespace
 {
 
-constexpr VIP_RELIABILITY_LEVEL kLevels[] = {
-	VIP_SERVICE_UNRELIABLE, VIP_SERVICE_RELIABLE_DELIVERY, VIP_SERVICE_RELIABLE_RECEPTION};
-
-class CqOrder : public NicTest
-{
-      protected:
-	void atEachLevel(const std::function<void(VIP_RELIABILITY_LEVEL)> &body)
-	{
-		atEach(nic, {kLevels[0], kLevels[1], kLevels[2]}, body);
-	}
-};
+using CqOrder = NicTest;
 
 // Whether the descriptor's Status says that it is done, without asking the CQ. VipQueryVi may make a library
 // look at its CQ and note the order of all completions so far. A test of completions that the library has not
@@ -167,12 +157,12 @@ void endEach(Nic &nic, VIP_RELIABILITY_LEVEL level, std::initializer_list<Ends> 
 
 TEST_F(CqOrder, WhatWasDoneBeforeTheEndComesBeforeWhatIsFlushed)
 {
-	atEachLevel([&](VIP_RELIABILITY_LEVEL level) { endEach(nic, level, {Ends::Seen, Ends::Unseen}); });
+	atEachLevel(nic, [&](VIP_RELIABILITY_LEVEL level) { endEach(nic, level, {Ends::Seen, Ends::Unseen}); });
 }
 
 TEST_F(CqOrder, NothingIsDoneAfterSomethingWasFlushed)
 {
-	atEachLevel([&](VIP_RELIABILITY_LEVEL level) { endEach(nic, level, {Ends::Any}); });
+	atEachLevel(nic, [&](VIP_RELIABILITY_LEVEL level) { endEach(nic, level, {Ends::Any}); });
 }
 
 // A descriptor that is flushed at once, as a send on an idle VI is, comes after the messages that arrived
@@ -360,7 +350,7 @@ VIP_PEER(cqOrderAnswerer)
 
 TEST_F(CqOrder, SendsThatAreDoneComeBeforeTheAnswer)
 {
-	atEachLevel([&](VIP_RELIABILITY_LEVEL level) {
+	atEachLevel(nic, [&](VIP_RELIABILITY_LEVEL level) {
 		Peer other("cqOrderAnswerer");
 		OrderedCq cq(nic);
 		Vi vi(nic, ofLevel(level), cq, cq);
@@ -419,7 +409,7 @@ VIP_PEER(cqOrderEcho)
 // send is done when its acknowledgement comes, which may be after the answer.
 TEST_F(CqOrder, ASendComesBeforeTheAnswerToItHoweverLongItIs)
 {
-	atEachLevel([&](VIP_RELIABILITY_LEVEL level) {
+	atEachLevel(nic, [&](VIP_RELIABILITY_LEVEL level) {
 		for (VIP_UINT32 size : {8U, 30000U}) {
 			Peer other("cqOrderEcho");
 			OrderedCq cq(nic);

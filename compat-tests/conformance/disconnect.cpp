@@ -39,12 +39,10 @@ class Disconnect : public PairTest
 		Pool pool(nic, 1, 64);
 		post(b(), pool, 0, 1);
 		VIP_DESCRIPTOR *d = nullptr;
-		VIP_RETURN result = VIP_NOT_DONE;
-		Thread blocked([&] { result = VipRecvWait(b(), VIP_INFINITE, &d); });
+		auto result = inThread([&] { return VipRecvWait(b(), VIP_INFINITE, &d); });
 		letTimePass(50);
 		ASSERT_EQ(VIP_SUCCESS, VipDisconnect(disconnecting));
-		blocked.join();
-		EXPECT_EQ(VIP_DESCRIPTOR_ERROR, result);
+		EXPECT_EQ(VIP_DESCRIPTOR_ERROR, result.get());
 		EXPECT_EQ(pool.descriptor(0), d);
 		EXPECT_EQ(status(kFlushedReceive), statusOf(pool.descriptor(0)));
 	}
@@ -135,8 +133,7 @@ TEST_F(Disconnect, MessagesDeliveredBeforeItAreNotLostWhenTheProgramLooksLater)
 TEST_F(Disconnect, WhatWasDoneBeforeAndNotCollectedComesFirst)
 {
 	Pool pool(nic, 4, 64);
-	VIP_CQ_HANDLE cq = nullptr;
-	ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 8, &cq));
+	VIP_CQ_HANDLE cq = makeCq(nic, 8);
 	{
 		Vi from(nic), to(nic, reliable(), nullptr, cq);
 		post(to, pool, 0, 3);

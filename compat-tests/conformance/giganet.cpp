@@ -7,9 +7,7 @@ using namespace harness;
 namespace
 {
 
-class Giganet : public NicTest
-{
-};
+using Giganet = NicTest;
 
 TEST_F(Giganet, UserDataIsNullAtFirstAndThenWhatWasSetLast)
 {

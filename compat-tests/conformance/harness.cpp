@@ -217,6 +217,21 @@ void NicTest::SetUp()
 
 // ---- memory ----
 
+VIP_PROTECTION_HANDLE makeTag(VIP_NIC_HANDLE nic)
+{
+	VIP_PROTECTION_HANDLE tag = nullptr;
+	EXPECT_EQ(VIP_SUCCESS, VipCreatePtag(nic, &tag));
+	EXPECT_NE(nullptr, tag);
+	return tag;
+}
+
+VIP_CQ_HANDLE makeCq(VIP_NIC_HANDLE nic, VIP_ULONG entries)
+{
+	VIP_CQ_HANDLE cq = nullptr;
+	EXPECT_EQ(VIP_SUCCESS, VipCreateCQ(nic, entries, &cq));
+	return cq;
+}
+
 VIP_MEM_ATTRIBUTES memory(VIP_PROTECTION_HANDLE tag, VIP_BOOLEAN rdmaWrite, VIP_BOOLEAN rdmaRead)
 {
 	VIP_MEM_ATTRIBUTES attributes{};
@@ -381,6 +396,14 @@ void atEach(Nic &nic, std::initializer_list<VIP_RELIABILITY_LEVEL> levels,
 		EXPECT_EQ(VIP_INVALID_RELIABILITY_LEVEL,
 			  VipCreateVi(nic, &attributes, nullptr, nullptr, &vi));
 	}
+}
+
+void atEachLevel(Nic &nic, const std::function<void(VIP_RELIABILITY_LEVEL)> &body)
+{
+	atEach(nic,
+	       {VIP_SERVICE_UNRELIABLE, VIP_SERVICE_RELIABLE_DELIVERY,
+		VIP_SERVICE_RELIABLE_RECEPTION},
+	       body);
 }
 
 Vi::Vi(Nic &nic, VIP_VI_ATTRIBUTES attributes, VIP_CQ_HANDLE sends, VIP_CQ_HANDLE receives)

@@ -13,6 +13,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <functional>
+#include <future>
 #include <initializer_list>
 #include <memory>
 #include <mutex>
@@ -70,6 +71,11 @@ struct Thread : std::thread {
 			join();
 	}
 };
+// Makes the call in a thread of its own. The future has the result, and its end joins the thread.
+template <typename Call> auto inThread(Call call)
+{
+	return std::async(std::launch::async, call);
+}
 // Whether the condition becomes true within the limit; for conditions that no call waits for.
 bool eventually(const std::function<bool()> &condition, VIP_ULONG ms = kPatience);
 
@@ -193,6 +199,8 @@ class Region
 	bool registered_ = false;
 };
 
+VIP_PROTECTION_HANDLE makeTag(VIP_NIC_HANDLE nic);
+VIP_CQ_HANDLE makeCq(VIP_NIC_HANDLE nic, VIP_ULONG entries);
 VIP_MEM_ATTRIBUTES memory(VIP_PROTECTION_HANDLE tag, VIP_BOOLEAN rdmaWrite = VIP_FALSE,
 			  VIP_BOOLEAN rdmaRead = VIP_FALSE);
 
@@ -234,6 +242,7 @@ VIP_VI_ATTRIBUTES reliable(VIP_ULONG transferSize = kTransferSize); // Reliable 
 // made.
 void atEach(Nic &nic, std::initializer_list<VIP_RELIABILITY_LEVEL> levels,
 	    const std::function<void(VIP_RELIABILITY_LEVEL)> &body);
+void atEachLevel(Nic &nic, const std::function<void(VIP_RELIABILITY_LEVEL)> &body);
 
 class Vi
 {

@@ -423,9 +423,8 @@ TEST_F(Levels, UnreliableRdmaWriteThatIsRefusedLeavesBothConnected)
 	atEach(nic, {kUnreliable}, [&](VIP_RELIABILITY_LEVEL level) {
 		VIP_VI_ATTRIBUTES open = ofLevel(level);
 		open.EnableRdmaWrite = VIP_TRUE;
-		VIP_PROTECTION_HANDLE alias = nullptr, separate = nullptr;
-		ASSERT_EQ(VIP_SUCCESS, VipCreatePtag(nic, &alias));
-		ASSERT_EQ(VIP_SUCCESS, VipCreatePtag(nic, &separate));
+		makeTag(nic); // another name of the default tag
+		VIP_PROTECTION_HANDLE separate = makeTag(nic);
 		VIP_MEM_ATTRIBUTES writable = memory(nullptr, VIP_TRUE),
 				   ofAnother = memory(separate, VIP_TRUE);
 		Region target(nic, 4096, &writable), closed(nic, 4096),

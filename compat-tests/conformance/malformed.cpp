@@ -193,9 +193,8 @@ TEST_F(DescriptorError, SendFromOneWrongSegmentAmongRightOnesIsAProtectionError)
 
 TEST_F(DescriptorError, SendFromMemoryOfAnotherTagIsAProtectionError)
 {
-	VIP_PROTECTION_HANDLE alias = nullptr, separate = nullptr;
-	ASSERT_EQ(VIP_SUCCESS, VipCreatePtag(nic, &alias));
-	ASSERT_EQ(VIP_SUCCESS, VipCreatePtag(nic, &separate));
+	makeTag(nic); // another name of the default tag
+	VIP_PROTECTION_HANDLE separate = makeTag(nic);
 	VIP_MEM_ATTRIBUTES attributes = memory(separate);
 	Pool pool(nic, 2, 64), other(nic, 1, 64, &attributes);
 	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(1, 64), pool.handle()));
@@ -223,9 +222,8 @@ TEST_F(DescriptorError, ReceiveIntoAnUnknownHandleIsAProtectionError)
 
 TEST_F(DescriptorError, ReceiveIntoMemoryOfAnotherTagIsAProtectionError)
 {
-	VIP_PROTECTION_HANDLE alias = nullptr, separate = nullptr;
-	ASSERT_EQ(VIP_SUCCESS, VipCreatePtag(nic, &alias));
-	ASSERT_EQ(VIP_SUCCESS, VipCreatePtag(nic, &separate));
+	makeTag(nic); // another name of the default tag
+	VIP_PROTECTION_HANDLE separate = makeTag(nic);
 	VIP_MEM_ATTRIBUTES attributes = memory(separate);
 	Pool pool(nic, 1, 64), other(nic, 1, 64, &attributes);
 	VIP_DESCRIPTOR *d = pool.message(0, 64);

@@ -35,18 +35,11 @@ class Memory : public NicTest
 		EXPECT_EQ(0U, errorOf(in)) << statusOf(in);
 		return painted(to, 64, 7);
 	}
-	VIP_PROTECTION_HANDLE tag()
-	{
-		VIP_PROTECTION_HANDLE made = nullptr;
-		EXPECT_EQ(VIP_SUCCESS, VipCreatePtag(nic, &made));
-		EXPECT_NE(nullptr, made);
-		return made;
-	}
 };
 
 TEST_F(Memory, FirstTagIsAnotherNameOfTheDefaultTagInBothDirections)
 {
-	VIP_PROTECTION_HANDLE first = tag();
+	VIP_PROTECTION_HANDLE first = makeTag(nic);
 	VIP_MEM_ATTRIBUTES attributes = memory(first);
 	Region tagged(nic, 4096, &attributes), plain(nic, 4096);
 	EXPECT_TRUE(works(nullptr, tagged.data(), tagged.handle(), tagged.data() + 64,
@@ -57,12 +50,12 @@ TEST_F(Memory, FirstTagIsAnotherNameOfTheDefaultTagInBothDirections)
 TEST_F(Memory, FirstTagIsAnotherNameOfTheDefaultTagForRegionsThatWereThereBefore)
 {
 	Region plain(nic, 4096);
-	EXPECT_TRUE(works(tag(), plain.data(), plain.handle(), plain.data() + 64, plain.handle()));
+	EXPECT_TRUE(works(makeTag(nic), plain.data(), plain.handle(), plain.data() + 64, plain.handle()));
 }
 
 TEST_F(Memory, SecondTagIsApart)
 {
-	VIP_PROTECTION_HANDLE first = tag(), second = tag(), third = tag();
+	VIP_PROTECTION_HANDLE first = makeTag(nic), second = makeTag(nic), third = makeTag(nic);
 	EXPECT_NE(first, second);
 	VIP_MEM_ATTRIBUTES ofFirst = memory(first), ofSecond = memory(second),
 			   ofThird = memory(third);
@@ -78,7 +71,7 @@ TEST_F(Memory, SecondTagIsApart)
 
 TEST_F(Memory, DestroyOfATagThatAViOrARegionUsesFails)
 {
-	for (VIP_PROTECTION_HANDLE used : {tag(), tag()}) {
+	for (VIP_PROTECTION_HANDLE used : {makeTag(nic), makeTag(nic)}) {
 		VIP_VI_ATTRIBUTES viAttributes = reliable();
 		viAttributes.Ptag = used;
 		VIP_MEM_ATTRIBUTES attributes = memory(used);
@@ -96,7 +89,7 @@ TEST_F(Memory, DestroyOfATagThatAViOrARegionUsesFails)
 
 TEST_F(Memory, DestroyedTagIsInvalidEverywhere)
 {
-	for (VIP_PROTECTION_HANDLE gone : {tag(), tag()}) {
+	for (VIP_PROTECTION_HANDLE gone : {makeTag(nic), makeTag(nic)}) {
 		ASSERT_EQ(VIP_SUCCESS, VipDestroyPtag(nic, gone));
 		VIP_VI_ATTRIBUTES viAttributes = reliable();
 		viAttributes.Ptag = gone;
@@ -227,7 +220,7 @@ TEST_F(Memory, QueryMemAndSetMemAttributesNeedALiveHandleAndItsAddress)
 
 TEST_F(Memory, SetMemAttributesWithADestroyedTagIsInvalid)
 {
-	VIP_PROTECTION_HANDLE gone = tag();
+	VIP_PROTECTION_HANDLE gone = makeTag(nic);
 	ASSERT_EQ(VIP_SUCCESS, VipDestroyPtag(nic, gone));
 	VIP_MEM_ATTRIBUTES attributes = memory(gone);
 	Region region(nic, 4096);
@@ -237,8 +230,8 @@ TEST_F(Memory, SetMemAttributesWithADestroyedTagIsInvalid)
 
 TEST_F(Memory, SetMemAttributesChangesTheTagAndKeepsTheHandle)
 {
-	tag();
-	VIP_PROTECTION_HANDLE separate = tag();
+	makeTag(nic);
+	VIP_PROTECTION_HANDLE separate = makeTag(nic);
 	Region region(nic, 4096), plain(nic, 4096);
 	VIP_MEM_ATTRIBUTES moved = memory(separate), got{};
 	ASSERT_EQ(VIP_SUCCESS, VipSetMemAttributes(nic, region.data(), region.handle(), &moved));

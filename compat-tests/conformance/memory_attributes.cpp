@@ -60,12 +60,6 @@ class MemoryAttributes : public NicTest
 		EXPECT_EQ(expected.EnableRdmaWrite, got.EnableRdmaWrite);
 		EXPECT_EQ(expected.EnableRdmaRead, got.EnableRdmaRead);
 	}
-	VIP_PROTECTION_HANDLE tag()
-	{
-		VIP_PROTECTION_HANDLE made = nullptr;
-		EXPECT_EQ(VIP_SUCCESS, VipCreatePtag(nic, &made));
-		return made;
-	}
 	// Returns the status of a message from the region, between two VIs of the tag.
 	Status sendFrom(const Region &region, VIP_PROTECTION_HANDLE tag)
 	{
@@ -124,8 +118,8 @@ class MemoryAttributes : public NicTest
 
 TEST_F(MemoryAttributes, TagIsThatOfTheVisThatMayUseTheRegion)
 {
-	tag();
-	VIP_PROTECTION_HANDLE one = tag(), other = tag();
+	makeTag(nic);
+	VIP_PROTECTION_HANDLE one = makeTag(nic), other = makeTag(nic);
 	VIP_MEM_ATTRIBUTES ofOne = memory(one);
 	Region region(nic, 4096, &ofOne);
 	for (VIP_PROTECTION_HANDLE now : {other, one, VIP_PROTECTION_HANDLE{nullptr}}) {
@@ -143,8 +137,8 @@ TEST_F(MemoryAttributes, TagIsThatOfTheVisThatMayUseTheRegion)
 TEST_F(MemoryAttributes, NoMessageComesIntoMemoryThatHasAnotherTagSinceTheReceiveWasPosted)
 {
 	constexpr VIP_UINT32 most = kTransferSize;
-	tag();
-	VIP_PROTECTION_HANDLE other = tag();
+	makeTag(nic);
+	VIP_PROTECTION_HANDLE other = makeTag(nic);
 	Pool pool(nic, 2, most);
 	paint(pool.buffer(1), most, 1);
 	for (VIP_UINT32 size : {VIP_UINT32{16}, VIP_UINT32{4096}, most}) {
@@ -164,8 +158,8 @@ TEST_F(MemoryAttributes, NoMessageComesIntoMemoryThatHasAnotherTagSinceTheReceiv
 
 TEST_F(MemoryAttributes, FormerTagIsFreeAndTheNewOneInUse)
 {
-	tag();
-	VIP_PROTECTION_HANDLE former = tag(), present = tag();
+	makeTag(nic);
+	VIP_PROTECTION_HANDLE former = makeTag(nic), present = makeTag(nic);
 	VIP_MEM_ATTRIBUTES ofFormer = memory(former);
 	Region region(nic, 4096, &ofFormer);
 	ASSERT_EQ(VIP_SUCCESS, set(region, memory(present)));
@@ -181,8 +175,7 @@ TEST_F(MemoryAttributes, TagMayBeThatOfNoOtherNicHandle)
 {
 	Nic other;
 	ASSERT_TRUE(other.opened());
-	VIP_PROTECTION_HANDLE foreign = nullptr;
-	ASSERT_EQ(VIP_SUCCESS, VipCreatePtag(other, &foreign));
+	VIP_PROTECTION_HANDLE foreign = makeTag(other);
 	Region region(nic, 4096);
 	EXPECT_EQ(VIP_INVALID_PTAG, set(region, memory(foreign)));
 	VIP_MEM_ATTRIBUTES attributes = memory(nullptr);
@@ -194,8 +187,8 @@ TEST_F(MemoryAttributes, TagMayBeThatOfNoOtherNicHandle)
 
 TEST_F(MemoryAttributes, ChangeThatFailsChangesNothing)
 {
-	tag();
-	VIP_PROTECTION_HANDLE separate = tag();
+	makeTag(nic);
+	VIP_PROTECTION_HANDLE separate = makeTag(nic);
 	VIP_MEM_ATTRIBUTES open = memory(separate, VIP_TRUE), wrong = memory(&open);
 	Region region(nic, 4096, &open);
 	EXPECT_EQ(VIP_INVALID_PTAG, set(region, wrong));
@@ -210,8 +203,8 @@ TEST_F(MemoryAttributes, ChangeThatFailsChangesNothing)
 
 TEST_F(MemoryAttributes, ThatAreTheSameMayBeSet)
 {
-	tag();
-	for (VIP_PROTECTION_HANDLE of : {VIP_PROTECTION_HANDLE{nullptr}, tag()}) {
+	makeTag(nic);
+	for (VIP_PROTECTION_HANDLE of : {VIP_PROTECTION_HANDLE{nullptr}, makeTag(nic)}) {
 		for (VIP_BOOLEAN write : {VIP_FALSE, VIP_TRUE}) {
 			VIP_MEM_ATTRIBUTES attributes = memory(of, write);
 			Region region(nic, 4096, &attributes);
@@ -272,8 +265,8 @@ TEST_F(MemoryAttributes, OfAConnectionThatStaysAreThoseOfTheMoment)
 
 TEST_F(MemoryAttributes, TagOfARegionThatPeersWriteIsChanged)
 {
-	tag();
-	VIP_PROTECTION_HANDLE one = tag(), other = tag();
+	makeTag(nic);
+	VIP_PROTECTION_HANDLE one = makeTag(nic), other = makeTag(nic);
 	VIP_MEM_ATTRIBUTES ofOne = memory(one, VIP_TRUE);
 	Region region(nic, 4096, &ofOne);
 	for (VIP_PROTECTION_HANDLE now : {other, one}) {
@@ -308,8 +301,8 @@ TEST_F(MemoryAttributes, RdmaWriteThatIsGivenIsAllowedOrNotSupported)
 TEST_F(MemoryAttributes, MessagesGoOnWhileOtherRegionsChange)
 {
 	constexpr unsigned count = 200;
-	tag();
-	VIP_PROTECTION_HANDLE separate = tag();
+	makeTag(nic);
+	VIP_PROTECTION_HANDLE separate = makeTag(nic);
 	Pool pool(nic, 2, 64);
 	Pair pair(nic);
 	ASSERT_TRUE(pair.connected);
@@ -331,8 +324,8 @@ TEST_F(MemoryAttributes, MessagesGoOnWhileOtherRegionsChange)
 TEST_F(MemoryAttributes, PostingWhileTheRegionsTagChanges)
 {
 	constexpr unsigned rounds = 15, count = 64;
-	tag();
-	VIP_PROTECTION_HANDLE separate = tag();
+	makeTag(nic);
+	VIP_PROTECTION_HANDLE separate = makeTag(nic);
 	Pool pool(nic, count, 16);
 	Region region(nic, 4096);
 	{
@@ -365,7 +358,7 @@ TEST_F(MemoryAttributes, RightThatStaysIsNeverRefused)
 {
 	constexpr unsigned count = 3000;
 	VIP_MEM_ATTRIBUTES open = memory(nullptr, VIP_TRUE);
-	VIP_PROTECTION_HANDLE alias = tag(); // an alias of the default tag
+	VIP_PROTECTION_HANDLE alias = makeTag(nic); // an alias of the default tag
 	Region region(nic, 4096, &open);
 	Pool pool(nic, 1, 64);
 	Pair pair(nic, writable());

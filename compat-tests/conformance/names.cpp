@@ -19,9 +19,7 @@ class Names : public NicTest
       protected:
 	void SetUp() override
 	{
-		NicTest::SetUp();
-		if (HasFatalFailure())
-			return;
+		ASSERT_NO_FATAL_FAILURE(NicTest::SetUp());
 		ASSERT_EQ(VIP_SUCCESS, VipNSInit(nic, nullptr));
 	}
 	VIP_RETURN resolve(std::string name, std::string *host, VIP_UINT16 lengthOnEntry = 0)
@@ -131,14 +129,12 @@ TEST_F(Names, ResolvedAddressCanBeConnectedTo)
 	std::string host, discriminator = freshDiscriminator();
 	ASSERT_EQ(VIP_SUCCESS, resolve(hostname(), &host)) << hostname() << kInHosts;
 	Vi server(nic), client(nic);
-	testing::AssertionResult served = testing::AssertionFailure();
-	Thread waiter([&] { served = serve(server, discriminator); });
+	auto served = inThread([&] { return serve(server, discriminator); });
 	Address local(nic.address(), "x"), remote(host, discriminator);
 	VIP_VI_ATTRIBUTES attributes;
 	EXPECT_EQ(VIP_SUCCESS,
 		  VipConnectRequest(client, local.get(), remote.get(), kPatience, &attributes));
-	waiter.join();
-	EXPECT_TRUE(served);
+	EXPECT_TRUE(served.get());
 }
 
 TEST_F(Names, UnknownNameIsANameServiceError)

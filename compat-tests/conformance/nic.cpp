@@ -195,15 +195,13 @@ TEST_F(NicHandle, CloseReleasesEverythingThatIsStillOpen)
 	ASSERT_TRUE(harness::connect(connected, peer));
 	// A request was neither accepted nor rejected. Its requester must get an answer.
 	std::string discriminator = freshDiscriminator();
-	VIP_RETURN requested = VIP_NOT_DONE;
-	Thread asking([&] { requested = requestTo(requester, discriminator, 5000); });
+	auto requested = inThread([&] { return requestTo(requester, discriminator, 5000); });
 	VIP_CONN_HANDLE pending = nullptr;
 	EXPECT_EQ(VIP_SUCCESS, waitOn(doomed, discriminator, kPatience, &pending));
 
 	VIP_VI_HANDLE connectedHandle = connected;
 	EXPECT_EQ(VIP_SUCCESS, doomed.close());
-	asking.join();
-	EXPECT_NE(VIP_SUCCESS, requested);
+	EXPECT_NE(VIP_SUCCESS, requested.get());
 	EXPECT_TRUE(eventually([&] { return peer.state() == VIP_STATE_ERROR; }))
 		<< "the peer is told";
 	EXPECT_EQ(0U, doomed.errors.count(connectedHandle)) << "told of its own closing";
@@ -241,8 +239,7 @@ TEST_F(NicHandle, ObjectsMadeAndDestroyedAndRequestsInVainLeakNoFiles)
 {
 	auto cycle = [this] {
 		Pool pool(nic, 1, 64);
-		VIP_CQ_HANDLE cq = nullptr;
-		ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 8, &cq));
+		VIP_CQ_HANDLE cq = makeCq(nic, 8);
 		{
 			Vi vi(nic, reliable(), cq, cq), other(nic);
 			requestTo(other, freshDiscriminator(), 100); // fails with any code

@@ -14,9 +14,7 @@ class NotifyCq : public NicTest
       protected:
 	void SetUp() override
 	{
-		NicTest::SetUp();
-		if (HasFatalFailure())
-			return;
+		ASSERT_NO_FATAL_FAILURE(NicTest::SetUp());
 		ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 16, &cq));
 		VIP_VI_ATTRIBUTES attributes = reliable();
 		ASSERT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, cq, cq, &vi));

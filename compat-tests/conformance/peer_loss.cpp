@@ -51,9 +51,7 @@ class PeerLoss : public NicTest
       protected:
 	void SetUp() override
 	{
-		NicTest::SetUp();
-		if (HasFatalFailure())
-			return;
+		ASSERT_NO_FATAL_FAILURE(NicTest::SetUp());
 		pool = std::make_unique<Pool>(nic, kReceives + 1, 64);
 		vi = std::make_unique<Vi>(nic);
 		peer = std::make_unique<Peer>("leavingServer");

@@ -10,9 +10,7 @@ using namespace peer_to_peer;
 namespace
 {
 
-class PeerToPeer : public EqualsTest
-{
-};
+using PeerToPeer = EqualsTest;
 
 // ---- connecting ----
 
@@ -315,13 +313,11 @@ TEST_F(PeerToPeer, WaitNeverTakesARequestBetweenEquals)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
 		VIP_CONN_HANDLE connection = nullptr;
-		VIP_RETURN waited = VIP_NOT_DONE;
-		Thread waiter([&] { waited = waitOn(nic, other, 600, &connection); });
+		auto waited = inThread([&] { return waitOn(nic, other, 600, &connection); });
 		Vi vi(nic);
 		ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other, 500));
 		EXPECT_EQ(VIP_TIMEOUT, outcome(vi));
-		waiter.join();
-		EXPECT_EQ(VIP_TIMEOUT, waited);
+		EXPECT_EQ(VIP_TIMEOUT, waited.get());
 	});
 }
 
@@ -346,12 +342,10 @@ TEST_F(PeerToPeer, WaiterAndEqualOfTheSameNameGetEachItsOwn)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
 		Vi equal(nic), server(nic), client(nic), right(nic);
-		testing::AssertionResult served = testing::AssertionFailure();
-		Thread waiter([&] { served = serve(server, own); });
+		auto served = inThread([&] { return serve(server, own); });
 		ASSERT_EQ(VIP_SUCCESS, ask(equal, own, other));
 		EXPECT_TRUE(call(client, own));
-		waiter.join();
-		EXPECT_TRUE(served);
+		EXPECT_TRUE(served.get());
 		EXPECT_EQ(VIP_NOT_DONE, outcomeSoFar(equal));
 		ASSERT_NO_FATAL_FAILURE(expectMeeting(equal, own, right, other));
 		expectTalk(server, client, 1);

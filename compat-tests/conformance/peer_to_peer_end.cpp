@@ -16,12 +16,10 @@ class PeerToPeerEnd : public EqualsTest
 	// While a thread waits for the outcome, `end` is called. The wait returns with that result.
 	template <typename End> void expectEndsTheWait(Vi &vi, VIP_RETURN wanted, End end)
 	{
-		VIP_RETURN waited = VIP_NOT_DONE;
-		Thread waiter([&] { waited = outcome(vi); });
+		auto waited = inThread([&] { return outcome(vi); });
 		letTimePass(20); // the thread is probably asleep
 		ASSERT_EQ(VIP_SUCCESS, end());
-		waiter.join();
-		EXPECT_EQ(wanted, waited);
+		EXPECT_EQ(wanted, waited.get());
 	}
 };
 
@@ -164,14 +162,11 @@ TEST_F(PeerToPeerEnd, AnotherReliabilityLevelIsARejectOnBothEnds)
 
 TEST_F(PeerToPeerEnd, EveryLevelConnects)
 {
-	atEach(nic,
-	       {VIP_SERVICE_UNRELIABLE, VIP_SERVICE_RELIABLE_DELIVERY,
-		VIP_SERVICE_RELIABLE_RECEPTION},
-	       [&](VIP_RELIABILITY_LEVEL level) {
-		       Vi one(nic, ofLevel(level)), two(nic, ofLevel(level));
-		       ASSERT_NO_FATAL_FAILURE(connectEquals(one, two));
-		       expectTalk(one, two, level);
-	       });
+	atEachLevel(nic, [&](VIP_RELIABILITY_LEVEL level) {
+		Vi one(nic, ofLevel(level)), two(nic, ofLevel(level));
+		ASSERT_NO_FATAL_FAILURE(connectEquals(one, two));
+		expectTalk(one, two, level);
+	});
 }
 
 TEST_F(PeerToPeerEnd, AddressCannotBeConnectedWithItself)
@@ -248,14 +243,12 @@ TEST_F(PeerToPeerEnd, PendingViCanNeitherRequestNorAcceptNorBeDestroyed)
 		EXPECT_EQ(VIP_INVALID_STATE, requestTo(equal, freshDiscriminator(), 1000));
 		EXPECT_EQ(VIP_INVALID_STATE, VipDestroyVi(equal));
 		std::string name = freshDiscriminator();
-		testing::AssertionResult called = testing::AssertionFailure();
-		Thread requester([&] { called = call(client, name); });
+		auto called = inThread([&] { return call(client, name); });
 		VIP_CONN_HANDLE connection = nullptr;
 		EXPECT_EQ(VIP_SUCCESS, waitOn(nic, name, kPatience, &connection));
 		EXPECT_EQ(VIP_INVALID_STATE, VipConnectAccept(connection, equal));
 		EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, server));
-		requester.join();
-		EXPECT_TRUE(called);
+		EXPECT_TRUE(called.get());
 		EXPECT_EQ(VIP_NOT_DONE, outcomeSoFar(equal)) << "all that has changed nothing";
 		ASSERT_NO_FATAL_FAILURE(expectMeeting(equal, own, right, other));
 		expectTalk(equal, right, 1);

@@ -145,11 +145,9 @@ AssertionResult call(Vi &vi, const std::string &discriminator, const std::string
 AssertionResult connect(Vi &server, Vi &client)
 {
 	std::string discriminator = freshDiscriminator();
-	AssertionResult served = AssertionFailure();
-	Thread waiter([&] { served = serve(server, discriminator); });
+	auto served = inThread([&] { return serve(server, discriminator); });
 	AssertionResult called = call(client, discriminator);
-	waiter.join();
-	return called ? served : called;
+	return called ? served.get() : called;
 }
 
 Pair::Pair(Nic &nic, VIP_VI_ATTRIBUTES attributes)
@@ -159,9 +157,7 @@ Pair::Pair(Nic &nic, VIP_VI_ATTRIBUTES attributes)
 
 void PairTest::SetUp()
 {
-	NicTest::SetUp();
-	if (HasFatalFailure())
-		return;
+	ASSERT_NO_FATAL_FAILURE(NicTest::SetUp());
 	pair_ = std::make_unique<Pair>(nic, attributes_);
 	ASSERT_TRUE(pair_->connected);
 }

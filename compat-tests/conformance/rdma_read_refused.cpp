@@ -94,9 +94,8 @@ TEST_F(RdmaRead, ByAViWithoutEnableRdmaReadIsFine)
 
 TEST_F(RdmaRead, FromARegionOfAnotherTagIsRefused)
 {
-	VIP_PROTECTION_HANDLE alias = nullptr, separate = nullptr;
-	ASSERT_EQ(VIP_SUCCESS, VipCreatePtag(nic, &alias));
-	ASSERT_EQ(VIP_SUCCESS, VipCreatePtag(nic, &separate));
+	makeTag(nic); // another name of the default tag
+	VIP_PROTECTION_HANDLE separate = makeTag(nic);
 	each([&](const Reading &on) {
 		Pool pool(nic, 1, 64);
 		VIP_MEM_ATTRIBUTES rights = memory(separate, VIP_TRUE, VIP_TRUE);
@@ -142,9 +141,8 @@ TEST_F(RdmaRead, ThatWasRefusedFlushesWhatIsPosted)
 
 TEST_F(RdmaRead, IntoMemoryThatIsNotOursIsAProtectionError)
 {
-	VIP_PROTECTION_HANDLE alias = nullptr, separate = nullptr;
-	ASSERT_EQ(VIP_SUCCESS, VipCreatePtag(nic, &alias));
-	ASSERT_EQ(VIP_SUCCESS, VipCreatePtag(nic, &separate));
+	makeTag(nic); // another name of the default tag
+	VIP_PROTECTION_HANDLE separate = makeTag(nic);
 	VIP_MEM_ATTRIBUTES rights = memory(separate);
 	Region apart(nic, 4096, &rights), end(nic, 4096);
 	struct {

@@ -75,9 +75,7 @@ class Segments : public NicTest
       protected:
 	void SetUp() override
 	{
-		NicTest::SetUp();
-		if (HasFatalFailure())
-			return;
+		ASSERT_NO_FATAL_FAILURE(NicTest::SetUp());
 		ASSERT_EQ(VIP_ULONG{kMost}, nic.attributes().MaxSegmentsPerDesc);
 		VIP_MEM_ATTRIBUTES rights =
 			memory(nullptr, VIP_TRUE, nic.attributes().RDMAReadSupport ? VIP_TRUE : VIP_FALSE);
@@ -125,14 +123,11 @@ class Segments : public NicTest
 	}
 	void eachLevel(const std::function<void(Vi &, Vi &, VIP_RELIABILITY_LEVEL)> &body)
 	{
-		atEach(nic,
-		       {VIP_SERVICE_UNRELIABLE, VIP_SERVICE_RELIABLE_DELIVERY,
-			VIP_SERVICE_RELIABLE_RECEPTION},
-		       [&](VIP_RELIABILITY_LEVEL level) {
-			       Pair pair(nic, open(level));
-			       ASSERT_TRUE(pair.connected);
-			       body(pair.a, pair.b, level);
-		       });
+		atEachLevel(nic, [&](VIP_RELIABILITY_LEVEL level) {
+			Pair pair(nic, open(level));
+			ASSERT_TRUE(pair.connected);
+			body(pair.a, pair.b, level);
+		});
 	}
 	// The send fails with this error, and the connection is broken at both ends.
 	void expectError(VIP_UINT32 error, VIP_DESCRIPTOR *d)
@@ -361,9 +356,8 @@ class Spoilt : public Segments
 	};
 	void eachWay(const std::function<void(const Way &)> &body)
 	{
-		VIP_PROTECTION_HANDLE alias, tag;
-		ASSERT_EQ(VIP_SUCCESS, VipCreatePtag(nic, &alias)); // of the default tag
-		ASSERT_EQ(VIP_SUCCESS, VipCreatePtag(nic, &tag));
+		makeTag(nic); // another name of the default tag
+		VIP_PROTECTION_HANDLE tag = makeTag(nic);
 		VIP_MEM_ATTRIBUTES attributes = memory(tag);
 		Region other(nic, 4096, &attributes), small(nic, 4096);
 		for (const Way &way : {Way{"no such handle",
@@ -499,8 +493,7 @@ TEST_F(Segments, QueuesFullOfManyLoseNothing)
 	ASSERT_GE(depth, 1024U);
 	constexpr VIP_UINT32 kEach = 2, kBytes = kEach * kMost;
 	Pool full(nic, 2 * depth, kBytes, nullptr, kMost);
-	VIP_CQ_HANDLE cq;
-	ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 1, &cq));
+	VIP_CQ_HANDLE cq = makeCq(nic, 1);
 	{
 		Vi a(nic, reliable(), cq, cq), b(nic, reliable(), cq, cq);
 		ASSERT_TRUE(connect(a, b));

@@ -198,8 +198,7 @@ TEST_F(Threads, DestroyOfAViEndsAWaitOnIt)
 
 TEST_F(Threads, DestroyOfACqEndsAWaitOnIt)
 {
-	VIP_CQ_HANDLE cq = nullptr;
-	ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 8, &cq));
+	VIP_CQ_HANDLE cq = makeCq(nic, 8);
 	VIP_VI_HANDLE vi;
 	VIP_BOOLEAN receive;
 	expectEnded([&] { return VipCQWait(cq, VIP_INFINITE, &vi, &receive); },
@@ -208,22 +207,19 @@ TEST_F(Threads, DestroyOfACqEndsAWaitOnIt)
 
 TEST_F(Threads, ResizeOfACqDoesNotEndAWaitOnIt)
 {
-	VIP_CQ_HANDLE cq = nullptr;
-	ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 8, &cq));
+	VIP_CQ_HANDLE cq = makeCq(nic, 8);
 	{
 		Pool pool(nic, 1, 64);
 		Vi idle(nic, reliable(), cq, nullptr);
 		VIP_VI_HANDLE named = nullptr;
 		VIP_BOOLEAN receive = VIP_TRUE;
-		VIP_RETURN result = VIP_NOT_DONE;
-		Thread waiter([&] { result = VipCQWait(cq, kPatience, &named, &receive); });
+		auto result = inThread([&] { return VipCQWait(cq, kPatience, &named, &receive); });
 		letTimePass(50);
 		EXPECT_EQ(VIP_SUCCESS, VipResizeCQ(cq, 500));
 		EXPECT_EQ(VIP_SUCCESS, VipResizeCQ(cq, 4));
 		EXPECT_EQ(VIP_SUCCESS,
 			  VipPostSend(idle, pool.message(0, 64), pool.handle())); // flushed at once
-		waiter.join();
-		EXPECT_EQ(VIP_SUCCESS, result);
+		EXPECT_EQ(VIP_SUCCESS, result.get());
 		EXPECT_EQ(idle, named);
 		EXPECT_EQ(VIP_FALSE, receive);
 	}

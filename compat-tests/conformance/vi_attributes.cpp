@@ -49,12 +49,6 @@ class ViAttributes : public NicTest
 	{
 		return VipSetViAttributes(vi, &attributes);
 	}
-	VIP_PROTECTION_HANDLE tag()
-	{
-		VIP_PROTECTION_HANDLE made = nullptr;
-		EXPECT_EQ(VIP_SUCCESS, VipCreatePtag(nic, &made));
-		return made;
-	}
 	// Sends a message from the second slot into the first. Both VIs may use the memory.
 	void expectMessage(Vi &from, Vi &to, Pool &pool, VIP_UINT32 number = 7)
 	{
@@ -75,14 +69,12 @@ TEST_F(ViAttributes, CannotBeChangedUnlessTheViIsIdle)
 {
 	Vi vi(nic), peer(nic);
 	std::string discriminator = freshDiscriminator();
-	testing::AssertionResult called = testing::AssertionFailure();
-	Thread requester([&] { called = call(vi, discriminator); });
+	auto called = inThread([&] { return call(vi, discriminator); });
 	VIP_CONN_HANDLE connection = nullptr;
 	ASSERT_EQ(VIP_SUCCESS, waitOn(nic, discriminator, kPatience, &connection));
 	EXPECT_EQ(VIP_INVALID_STATE, set(vi, writable())) << "connect-pending";
 	ASSERT_EQ(VIP_SUCCESS, VipConnectAccept(connection, peer));
-	requester.join();
-	ASSERT_TRUE(called);
+	ASSERT_TRUE(called.get());
 	EXPECT_EQ(VIP_INVALID_STATE, set(vi, writable())) << "connected";
 	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(peer));
 	ASSERT_TRUE(vi.becomes(VIP_STATE_ERROR));
@@ -102,7 +94,7 @@ TEST_F(ViAttributes, ChangeThatFailsChangesNothing)
 	level.ReliabilityLevel = 3;
 	quality.QoS = &quality;
 	wrong.Ptag = &wrong;
-	gone.Ptag = tag();
+	gone.Ptag = makeTag(nic);
 	ASSERT_EQ(VIP_SUCCESS, VipDestroyPtag(nic, gone.Ptag));
 	EXPECT_EQ(VIP_INVALID_RELIABILITY_LEVEL, set(vi, level));
 	EXPECT_EQ(VIP_INVALID_MTU, set(vi, small));
@@ -124,16 +116,14 @@ TEST_F(ViAttributes, ChangeThatFailsChangesNothing)
 
 TEST_F(ViAttributes, RdmaReadNeedsItsSupportAtTheLevel)
 {
-	atEach(nic, {VIP_SERVICE_UNRELIABLE, VIP_SERVICE_RELIABLE_DELIVERY,
-		     VIP_SERVICE_RELIABLE_RECEPTION},
-	       [&](VIP_RELIABILITY_LEVEL level) {
-		       Vi vi(nic);
-		       VIP_VI_ATTRIBUTES read = ofLevel(level);
-		       read.EnableRdmaRead = VIP_TRUE;
-		       bool supported = nic.attributes().RDMAReadSupport & level;
-		       EXPECT_EQ(supported ? VIP_SUCCESS : VIP_INVALID_RDMAREAD, set(vi, read));
-		       expectSame(supported ? read : reliable(), attributesOf(vi));
-	       });
+	atEachLevel(nic, [&](VIP_RELIABILITY_LEVEL level) {
+		Vi vi(nic);
+		VIP_VI_ATTRIBUTES read = ofLevel(level);
+		read.EnableRdmaRead = VIP_TRUE;
+		bool supported = nic.attributes().RDMAReadSupport & level;
+		EXPECT_EQ(supported ? VIP_SUCCESS : VIP_INVALID_RDMAREAD, set(vi, read));
+		expectSame(supported ? read : reliable(), attributesOf(vi));
+	});
 }
 
 TEST_F(ViAttributes, ReceivesPostedBeforeAChangeStayInTheirOrder)
@@ -173,8 +163,7 @@ TEST_F(ViAttributes, ArePartOfTheNextRequest)
 	changed.EnableRdmaWrite = VIP_TRUE;
 	ASSERT_EQ(VIP_SUCCESS, set(client, changed));
 	std::string discriminator = freshDiscriminator();
-	VIP_RETURN requested = VIP_NOT_DONE;
-	Thread requester([&] { requested = requestTo(client, discriminator, kPatience); });
+	auto requested = inThread([&] { return requestTo(client, discriminator, kPatience); });
 	Address local(nic.address(), discriminator), remote(nic);
 	VIP_CONN_HANDLE connection = nullptr;
 	ASSERT_EQ(VIP_SUCCESS, VipConnectWait(nic, local.get(), kPatience, remote.get(), &told,
@@ -184,31 +173,28 @@ TEST_F(ViAttributes, ArePartOfTheNextRequest)
 	EXPECT_TRUE(told.EnableRdmaWrite);
 	EXPECT_FALSE(told.EnableRdmaRead);
 	EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, server));
-	requester.join();
-	EXPECT_EQ(VIP_SUCCESS, requested);
+	EXPECT_EQ(VIP_SUCCESS, requested.get());
 }
 
 TEST_F(ViAttributes, OfAnyLevelAreThoseOfTheNextConnection)
 {
 	Pool pool(nic, 2, 64);
-	atEach(nic, {VIP_SERVICE_UNRELIABLE, VIP_SERVICE_RELIABLE_DELIVERY,
-		     VIP_SERVICE_RELIABLE_RECEPTION},
-	       [&](VIP_RELIABILITY_LEVEL level) {
-		       Vi changed(nic), made(nic, ofLevel(level));
-		       ASSERT_EQ(VIP_SUCCESS, set(changed, ofLevel(level)));
-		       ASSERT_TRUE(harness::connect(changed, made));
-		       ASSERT_NO_FATAL_FAILURE(expectMessage(changed, made, pool));
-		       ASSERT_NO_FATAL_FAILURE(expectMessage(made, changed, pool));
-		       ASSERT_EQ(VIP_SUCCESS, VipDisconnect(changed));
-		       ASSERT_EQ(VIP_SUCCESS, VipDisconnect(made));
-		       // A message without a receive is an error, except at the unreliable level.
-		       ASSERT_TRUE(harness::connect(made, changed));
-		       ASSERT_TRUE(harness::send(changed, pool.message(1, 64), pool.handle()));
-		       bool lives = level == VIP_SERVICE_UNRELIABLE;
-		       EXPECT_EQ(lives ? 0U : VIP_STATUS_REMOTE_DESC_ERROR,
+	atEachLevel(nic, [&](VIP_RELIABILITY_LEVEL level) {
+		Vi changed(nic), made(nic, ofLevel(level));
+		ASSERT_EQ(VIP_SUCCESS, set(changed, ofLevel(level)));
+		ASSERT_TRUE(harness::connect(changed, made));
+		ASSERT_NO_FATAL_FAILURE(expectMessage(changed, made, pool));
+		ASSERT_NO_FATAL_FAILURE(expectMessage(made, changed, pool));
+		ASSERT_EQ(VIP_SUCCESS, VipDisconnect(changed));
+		ASSERT_EQ(VIP_SUCCESS, VipDisconnect(made));
+		// A message without a receive is an error, except at the unreliable level.
+		ASSERT_TRUE(harness::connect(made, changed));
+		ASSERT_TRUE(harness::send(changed, pool.message(1, 64), pool.handle()));
+		bool lives = level == VIP_SERVICE_UNRELIABLE;
+		EXPECT_EQ(lives ? 0U : VIP_STATUS_REMOTE_DESC_ERROR,
 				 errorOf(pool.descriptor(1)));
-		       EXPECT_TRUE(changed.becomes(lives ? VIP_STATE_CONNECTED : VIP_STATE_ERROR));
-	       });
+		EXPECT_TRUE(changed.becomes(lives ? VIP_STATE_CONNECTED : VIP_STATE_ERROR));
+	});
 }
 
 TEST_F(ViAttributes, AcceptingVisLevelMayBeChangedToFitAPendingRequest)
@@ -235,8 +221,7 @@ TEST_F(ViAttributes, AcceptingVisLevelMayBeChangedToFitAPendingRequest)
 
 TEST_F(ViAttributes, ChangeBetweenConnectionsAgainAndAgain)
 {
-	VIP_CQ_HANDLE cq = nullptr;
-	ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 16, &cq));
+	VIP_CQ_HANDLE cq = makeCq(nic, 16);
 	VIP_MEM_ATTRIBUTES open = memory(nullptr, VIP_TRUE);
 	Pool pool(nic, 2, 64, &open);
 	{
@@ -278,8 +263,8 @@ TEST_F(ViAttributes, SmallerMaxTransferSizeHolds)
 
 TEST_F(ViAttributes, NewTagDecidesWhichMemoryMayBeUsed)
 {
-	tag();
-	VIP_PROTECTION_HANDLE separate = tag();
+	makeTag(nic);
+	VIP_PROTECTION_HANDLE separate = makeTag(nic);
 	VIP_MEM_ATTRIBUTES ofSeparate = memory(separate);
 	Pool before(nic, 2, 64), after(nic, 2, 64, &ofSeparate);
 	Vi vi(nic), peer(nic, ofTag(separate));
@@ -294,8 +279,8 @@ TEST_F(ViAttributes, NewTagDecidesWhichMemoryMayBeUsed)
 
 TEST_F(ViAttributes, NewTagDecidesWhatPeersMayWriteTo)
 {
-	tag();
-	VIP_PROTECTION_HANDLE separate = tag();
+	makeTag(nic);
+	VIP_PROTECTION_HANDLE separate = makeTag(nic);
 	VIP_MEM_ATTRIBUTES ofSeparate = memory(separate, VIP_TRUE),
 			   ofDefault = memory(nullptr, VIP_TRUE);
 	Pool pool(nic, 1, 64);
@@ -318,7 +303,7 @@ TEST_F(ViAttributes, NewTagDecidesWhatPeersMayWriteTo)
 
 TEST_F(ViAttributes, FormerTagIsFreeAndTheNewOneInUse)
 {
-	VIP_PROTECTION_HANDLE first = tag(), former = tag(), present = tag();
+	VIP_PROTECTION_HANDLE first = makeTag(nic), former = makeTag(nic), present = makeTag(nic);
 	Vi vi(nic, ofTag(former));
 	ASSERT_EQ(VIP_SUCCESS, set(vi, ofTag(present)));
 	EXPECT_EQ(VIP_SUCCESS, VipDestroyPtag(nic, former));

@@ -90,8 +90,7 @@ TEST_F(Waits, EightThreadsOnOneCqGetAnEntryEach)
 {
 	constexpr size_t count = 8;
 	Pool pool(nic, count, 64);
-	VIP_CQ_HANDLE cq = nullptr;
-	ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 8, &cq));
+	VIP_CQ_HANDLE cq = makeCq(nic, 8);
 	std::vector<std::unique_ptr<Vi>> vis;
 	VIP_VI_HANDLE got[count] = {};
 	VIP_BOOLEAN receive[count];
@@ -220,8 +219,7 @@ TEST_F(Waits, DisconnectGivesEachAFlushedDescriptorAndThoseBeyondGoOnWaiting)
 TEST_F(Waits, DestroyOfAViEndsAllWaitsOnBothOfItsQueues)
 {
 	VIP_VI_ATTRIBUTES attributes = reliable();
-	VIP_CQ_HANDLE cq = nullptr;
-	ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 8, &cq));
+	VIP_CQ_HANDLE cq = makeCq(nic, 8);
 	for (VIP_CQ_HANDLE on : {VIP_CQ_HANDLE{}, cq}) {
 		VIP_VI_HANDLE vi = nullptr, named;
 		VIP_BOOLEAN receive;
@@ -246,8 +244,7 @@ TEST_F(Waits, DestroyOfAViEndsAllWaitsOnBothOfItsQueues)
 
 TEST_F(Waits, DestroyOfACqEndsAllWaitsOnIt)
 {
-	VIP_CQ_HANDLE cq = nullptr;
-	ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 8, &cq));
+	VIP_CQ_HANDLE cq = makeCq(nic, 8);
 	VIP_VI_HANDLE vi[4];
 	VIP_BOOLEAN receive[4];
 	Blocked blocked;
@@ -280,8 +277,7 @@ TEST_F(Waits, CloseOfTheNicEndsEveryKindOfWaitAtOnce)
 	ASSERT_TRUE(doomed.opened());
 	std::string waited = freshDiscriminator(), asked = freshDiscriminator();
 	VIP_CONN_HANDLE connection = nullptr, pending = nullptr;
-	VIP_CQ_HANDLE cq = nullptr;
-	ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(doomed, 8, &cq));
+	VIP_CQ_HANDLE cq = makeCq(doomed, 8);
 	Vi one(doomed), onCq(doomed, reliable(), cq, cq), asks(doomed);
 	VIP_DESCRIPTOR *d[3];
 	VIP_VI_HANDLE named;

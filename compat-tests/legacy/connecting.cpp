@@ -14,9 +14,7 @@ using namespace harness;
 namespace
 {
 
-class Connecting : public NicTest
-{
-};
+using Connecting = NicTest;
 
 template <typename Type> std::string bytesOf(const Type &value)
 {
@@ -166,31 +164,29 @@ TEST_F(Connecting, ServerThatWaitsForOneMillisecondAgainAndAgainIsFound)
 TEST_F(Connecting, ReceivesPostedAfterwardsWillDoWhereMessagesWaitForCredits)
 {
 	constexpr unsigned credits = 4;
-	atEach(nic, {VIP_SERVICE_UNRELIABLE, VIP_SERVICE_RELIABLE_DELIVERY,
-		     VIP_SERVICE_RELIABLE_RECEPTION},
-	       [&](VIP_RELIABILITY_LEVEL level) {
-		       Pool pool(nic, credits + 3, 64);
-		       Vi server(nic, ofLevel(level)), client(nic, ofLevel(level));
-		       ASSERT_EQ(VIP_SUCCESS,
+	atEachLevel(nic, [&](VIP_RELIABILITY_LEVEL level) {
+		Pool pool(nic, credits + 3, 64);
+		Vi server(nic, ofLevel(level)), client(nic, ofLevel(level));
+		ASSERT_EQ(VIP_SUCCESS,
 				 VipPostRecv(client, pool.message(credits, 64), pool.handle()));
-		       ASSERT_TRUE(harness::connect(server, client)); // without receives
-		       for (unsigned i = 0; i < credits; i++)
-			       ASSERT_EQ(VIP_SUCCESS, VipPostRecv(server, pool.message(i, 64),
+		ASSERT_TRUE(harness::connect(server, client)); // without receives
+		for (unsigned i = 0; i < credits; i++)
+			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(server, pool.message(i, 64),
 								  pool.handle()));
-		       VIP_DESCRIPTOR *credit = pool.empty(credits + 1);
-		       setImmediate(credit, credits);
-		       ASSERT_TRUE(harness::send(server, credit, pool.handle()));
-		       ASSERT_EQ(pool.descriptor(credits), takeReceive(client));
-		       ASSERT_EQ(credits, pool.descriptor(credits)->CS.ImmediateData);
-		       for (unsigned i = 0; i < credits; i++) {
-			       VIP_DESCRIPTOR *d = pool.message(credits + 2, 10 + i);
-			       ASSERT_TRUE(harness::send(client, d, pool.handle()));
-			       ASSERT_EQ(pool.descriptor(i), takeReceive(server));
-			       EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE),
+		VIP_DESCRIPTOR *credit = pool.empty(credits + 1);
+		setImmediate(credit, credits);
+		ASSERT_TRUE(harness::send(server, credit, pool.handle()));
+		ASSERT_EQ(pool.descriptor(credits), takeReceive(client));
+		ASSERT_EQ(credits, pool.descriptor(credits)->CS.ImmediateData);
+		for (unsigned i = 0; i < credits; i++) {
+			VIP_DESCRIPTOR *d = pool.message(credits + 2, 10 + i);
+			ASSERT_TRUE(harness::send(client, d, pool.handle()));
+			ASSERT_EQ(pool.descriptor(i), takeReceive(server));
+			EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE),
 					 statusOf(pool.descriptor(i)));
-			       EXPECT_EQ(10 + i, pool.descriptor(i)->CS.Length);
-		       }
-	       });
+			EXPECT_EQ(10 + i, pool.descriptor(i)->CS.Length);
+		}
+	});
 }
 
 } // namespace

@@ -12,9 +12,7 @@ using namespace harness;
 namespace
 {
 
-class Ending : public NicTest
-{
-};
+using Ending = NicTest;
 
 // Releases nothing, unless the test orders it.
 VIP_PEER(leaves)

@@ -13,9 +13,7 @@ using namespace harness;
 namespace
 {
 
-class ErrorHandler : public NicTest
-{
-};
+using ErrorHandler = NicTest;
 
 // Connects with the test, and with itself. The end of the latter connection calls the handler.
 VIP_PEER(endsInItsErrorHandler)

@@ -10,9 +10,7 @@ using namespace harness;
 namespace
 {
 
-class Opening : public NicTest
-{
-};
+using Opening = NicTest;
 
 // One end of a ping-pong, with all objects on a NIC handle of its own. The ends of one connection
 // stay until both are done.

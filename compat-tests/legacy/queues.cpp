@@ -10,9 +10,7 @@ using namespace harness;
 namespace
 {
 
-class Queues : public NicTest
-{
-};
+using Queues = NicTest;
 
 // Polls the CQ. The descriptor of the queue that it names must be there at the first look.
 testing::AssertionResult pollTake(VIP_CQ_HANDLE cq, VIP_BOOLEAN wanted)
@@ -73,8 +71,7 @@ TEST_F(Queues, WhatCqDoneNamesIsDoneAtTheFirstLook)
 TEST_F(Queues, OneThatIsOnACqMayBeLookedAtAndWaitedForItself)
 {
 	Pool pool(nic, 3, 64);
-	VIP_CQ_HANDLE cq = nullptr;
-	ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 8, &cq));
+	VIP_CQ_HANDLE cq = makeCq(nic, 8);
 	{
 		Vi to(nic, reliable(), nullptr, cq), from(nic, reliable(), cq, nullptr);
 		for (unsigned i = 0; i < 2; i++)

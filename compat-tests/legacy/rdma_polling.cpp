@@ -123,9 +123,7 @@ VIP_PEER(writesAndLooks)
 	test.expect("done");
 }
 
-class RdmaPolling : public NicTest
-{
-};
+using RdmaPolling = NicTest;
 
 TEST_F(RdmaPolling, PingPongOfProcessesThatLookAtTheLastByteOnly)
 {
