@@ -32,6 +32,28 @@ class CmAccepting : public NicTest
 		EXPECT_TRUE(eventually([&] { return fake_calls("rdma_listen") > before; }));
 		return waited;
 	}
+	// A stranger whose request a wait has got, as `conn`.
+	std::unique_ptr<Stranger> make_request(const std::string &door = "door", uint32_t qp = 999)
+	{
+		auto waited = wait_async(door);
+		wire_message message = good_request(door);
+		auto s = std::make_unique<Stranger>(door, &message, sizeof(message), qp);
+
+		EXPECT_EQ(waited.get(), VIP_SUCCESS);
+		return s;
+	}
+	std::future<VIP_RETURN> accept_async()
+	{
+		return std::async(std::launch::async, [&] { return VipConnectAccept(conn, b); });
+	}
+	void expect_refused(const void *message, uint8_t length, int code = 0)
+	{
+		Stranger s("door", message, length);
+		EXPECT_EQ(s.next(), RDMA_CM_EVENT_REJECTED);
+		if (code) {
+			EXPECT_EQ(s.code, code);
+		}
+	}
 	VIP_CONN_HANDLE conn = nullptr;
 };
 
@@ -45,10 +67,8 @@ TEST_F(CmAccepting, ManyRequestsOfAnotherVersionDoNotFillTheLog)
 
 	message.version++;
 	testing::internal::CaptureStderr();
-	for (int i = 0; i < 10; i++) {
-		Stranger s("door", &message, sizeof(message));
-		EXPECT_EQ(s.next(), RDMA_CM_EVENT_REJECTED);
-	}
+	for (int i = 0; i < 10; i++)
+		expect_refused(&message, sizeof(message));
 	const std::string log = testing::internal::GetCapturedStderr();
 
 	for (size_t at = log.find(line); at != std::string::npos; at = log.find(line, at + 1))
@@ -69,39 +89,23 @@ TEST_F(CmAccepting, RequestsThatAreNoneAreRefusedAndTheWaitGoesOn)
 	uint8_t garbage[56];
 
 	memset(garbage, 0xA5, sizeof(garbage));
-	{
-		Stranger s("door", garbage, sizeof(garbage));
-		EXPECT_EQ(s.next(), RDMA_CM_EVENT_REJECTED);
-		EXPECT_EQ(s.code, WIRE_NO_MATCH);
-	}
-	{
-		Stranger s("door", nullptr, 0);
-		EXPECT_EQ(s.next(), RDMA_CM_EVENT_REJECTED);
-	}
-	{
-		message.version++;
-		Stranger s("door", &message, sizeof(message));
-		EXPECT_EQ(s.next(), RDMA_CM_EVENT_REJECTED);
-		EXPECT_EQ(s.code, WIRE_BAD_VERSION);
-	}
+	expect_refused(garbage, sizeof(garbage), WIRE_NO_MATCH);
+	expect_refused(nullptr, 0);
+	message.version++;
+	expect_refused(&message, sizeof(message), WIRE_BAD_VERSION);
 	for (int code : {0, 2, 3, 4, 5, int{WIRE_PEER_REQUEST}, 77}) {
+		SCOPED_TRACE(code);
 		message = good_request("door");
 		message.code = static_cast<uint8_t>(code);
-		Stranger s("door", &message, sizeof(message));
-		EXPECT_EQ(s.next(), RDMA_CM_EVENT_REJECTED) << code;
+		expect_refused(&message, sizeof(message));
 	}
 	for (int i = 0; i < 2; i++) {
 		message = good_request("door");
 		(i ? message.own : message.wanted)[MAX_DISCRIMINATOR_LEN - 1] = 255;
-		Stranger s("door", &message, sizeof(message));
-		EXPECT_EQ(s.next(), RDMA_CM_EVENT_REJECTED);
+		expect_refused(&message, sizeof(message));
 	}
-	{
-		message = good_request("another one");
-		Stranger s("door", &message, sizeof(message));
-		EXPECT_EQ(s.next(), RDMA_CM_EVENT_REJECTED);
-		EXPECT_EQ(s.code, WIRE_NO_MATCH);
-	}
+	message = good_request("another one");
+	expect_refused(&message, sizeof(message), WIRE_NO_MATCH);
 	auto requested = request_async(a, "door");
 	EXPECT_EQ(waited.get(), VIP_SUCCESS);
 	EXPECT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
@@ -142,12 +146,9 @@ TEST_F(CmAccepting, ARequestWithOddAttributesIsNotAccepted)
 
 TEST_F(CmAccepting, ARequesterThatGaveUpBeforeIsTimeout)
 {
-	auto waited = wait_async("door");
-	wire_message message = good_request("door");
-	Stranger s("door", &message, sizeof(message));
+	auto s = make_request();
 
-	ASSERT_EQ(waited.get(), VIP_SUCCESS);
-	s.give_up();
+	s->give_up();
 	EXPECT_EQ(VipConnectAccept(conn, b), VIP_TIMEOUT);
 	EXPECT_EQ(VipConnectAccept(conn, b), VIP_INVALID_PARAMETER);
 	connect(a, b, "again");
@@ -158,11 +159,8 @@ TEST_F(CmAccepting, ARequesterThatGaveUpBeforeIsTimeout)
 TEST_F(CmAccepting, ARequesterWhoseHostHasDiedIsTimeout)
 {
 	for (int error : {ETIMEDOUT, EHOSTUNREACH}) {
-		auto waited = wait_async("door " + std::to_string(error));
-		wire_message message = good_request("door " + std::to_string(error));
-		Stranger s("door " + std::to_string(error), &message, sizeof(message));
+		auto s = make_request("door " + std::to_string(error));
 
-		ASSERT_EQ(waited.get(), VIP_SUCCESS);
 		fake_fail("ibv_modify_qp", 2, error); // 1 is INIT, 2 is RTR
 		EXPECT_EQ(VipConnectAccept(conn, b), VIP_TIMEOUT);
 		EXPECT_EQ(state_of(b), VIP_STATE_IDLE);
@@ -173,27 +171,20 @@ TEST_F(CmAccepting, ARequesterWhoseHostHasDiedIsTimeout)
 
 TEST_F(CmAccepting, AnAnswerTellsTheMtuOfThePort)
 {
-	auto waited = wait_async("door");
-	wire_message message = good_request("door");
-	Stranger s("door", &message, sizeof(message));
+	auto s = make_request();
 
-	ASSERT_EQ(waited.get(), VIP_SUCCESS);
-	auto accepted =
-		std::async(std::launch::async, [&] { return VipConnectAccept(conn, b); });
-	EXPECT_EQ(s.next(), RDMA_CM_EVENT_CONNECT_RESPONSE);
-	EXPECT_EQ(s.extra.mtu, IBV_MTU_1024);
-	s.give_up();
+	auto accepted = accept_async();
+	EXPECT_EQ(s->next(), RDMA_CM_EVENT_CONNECT_RESPONSE);
+	EXPECT_EQ(s->extra.mtu, IBV_MTU_1024);
+	s->give_up();
 	EXPECT_EQ(accepted.get(), VIP_TIMEOUT);
 }
 
 TEST_F(CmAccepting, ARequesterThatGaveUpMayBeRejected)
 {
-	auto waited = wait_async("door");
-	wire_message message = good_request("door");
-	Stranger s("door", &message, sizeof(message));
+	auto s = make_request();
 
-	ASSERT_EQ(waited.get(), VIP_SUCCESS);
-	s.give_up();
+	s->give_up();
 	EXPECT_EQ(VipConnectReject(conn), VIP_SUCCESS);
 	EXPECT_EQ(VipConnectReject(conn), VIP_INVALID_PARAMETER);
 }
@@ -202,16 +193,12 @@ TEST_F(CmAccepting, ARequesterThatGivesUpInTheLastStepIsTimeout)
 {
 	for (bool reject : {false, true}) {
 		const std::string door = reject ? "one door" : "another door";
-		auto waited = wait_async(door);
-		wire_message message = good_request(door);
-		Stranger s(door, &message, sizeof(message));
-		ASSERT_EQ(waited.get(), VIP_SUCCESS);
-		auto accepted =
-			std::async(std::launch::async, [&] { return VipConnectAccept(conn, b); });
-		EXPECT_EQ(s.next(), RDMA_CM_EVENT_CONNECT_RESPONSE);
+		auto s = make_request(door);
+		auto accepted = accept_async();
+		EXPECT_EQ(s->next(), RDMA_CM_EVENT_CONNECT_RESPONSE);
 		if (reject)
-			rdma_reject(s.id, "no", 2);
-		s.give_up();
+			rdma_reject(s->id, "no", 2);
+		s->give_up();
 		EXPECT_EQ(accepted.get(), VIP_TIMEOUT);
 	}
 	connect(a, b, "again");
@@ -228,19 +215,14 @@ void PrintTo(const Event &event, std::ostream *out)
 	*out << rdma_event_str(event.type);
 }
 
-class EachEventInTheLastStep : public CmAccepting, public testing::WithParamInterface<Event>
-{
-};
+using EachEventInTheLastStep = Each<CmAccepting, Event>;
 
 TEST_P(EachEventInTheLastStep, HasItsDocumentedCode)
 {
-	auto waited = wait_async("door");
-	wire_message message = good_request("door");
-	Stranger s("door", &message, sizeof(message), a.qp);
+	auto s = make_request("door", a.qp);
 
-	ASSERT_EQ(waited.get(), VIP_SUCCESS);
-	auto accepted = std::async(std::launch::async, [&] { return VipConnectAccept(conn, b); });
-	ASSERT_EQ(s.next(), RDMA_CM_EVENT_CONNECT_RESPONSE);
+	auto accepted = accept_async();
+	ASSERT_EQ(s->next(), RDMA_CM_EVENT_CONNECT_RESPONSE);
 	fake_cm_event(fake_id_of_qp(b.qp), GetParam().type, -EIO, nullptr, 0);
 	EXPECT_EQ(accepted.get(), GetParam().wanted);
 	if (GetParam().wanted != VIP_SUCCESS) {
@@ -260,13 +242,10 @@ INSTANTIATE_TEST_SUITE_P(CmAccepting, EachEventInTheLastStep,
 // Its messages may have arrived already. They must not be lost when its last message of connecting is.
 TEST_F(CmAccepting, ARequesterThatDisconnectsAtOnceWasConnected)
 {
-	auto waited = wait_async("door");
-	wire_message message = good_request("door");
-	Stranger s("door", &message, sizeof(message), a.qp);
+	auto s = make_request("door", a.qp);
 
-	ASSERT_EQ(waited.get(), VIP_SUCCESS);
-	auto accepted = std::async(std::launch::async, [&] { return VipConnectAccept(conn, b); });
-	ASSERT_EQ(s.next(), RDMA_CM_EVENT_CONNECT_RESPONSE);
+	auto accepted = accept_async();
+	ASSERT_EQ(s->next(), RDMA_CM_EVENT_CONNECT_RESPONSE);
 	fake_cm_event(fake_id_of_qp(b.qp), RDMA_CM_EVENT_DISCONNECTED, 0, nullptr, 0);
 	EXPECT_EQ(accepted.get(), VIP_SUCCESS);
 	expect_state(b, VIP_STATE_ERROR);
@@ -304,8 +283,7 @@ TEST_F(CmAccepting, AcceptAndRejectAtOnceGiveOneAnswer)
 		VIP_RETURN accept = VipConnectAccept(conn, b), reject = rejected.get();
 		EXPECT_NE(accept == VIP_SUCCESS, reject == VIP_SUCCESS);
 		EXPECT_EQ(requested.get(), accept == VIP_SUCCESS ? VIP_SUCCESS : VIP_REJECT);
-		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+		disconnect_pair();
 	}
 }
 
@@ -354,22 +332,19 @@ class EarlyAnswers : public CmAccepting
 	Vi answering;
 };
 
-TEST_F(EarlyAnswers, OfTheOneWhoAcceptsAreSentWhenItIsConnected)
+TEST_F(EarlyAnswers, OfEitherSideAreSentWhenItIsConnected)
 {
-	ASSERT_EQ(post_recv(a, descriptor(2, {{memory.data(64), 8}})), VIP_SUCCESS);
-	post_before("rdma_accept", b);
-	connect(a, b);
-	expect_sent(b, at(1));
-	expect_received(a, at(2));
-}
-
-TEST_F(EarlyAnswers, OfTheRequesterAreSentWhenItIsConnected)
-{
-	ASSERT_EQ(post_recv(b, descriptor(2, {{memory.data(64), 8}})), VIP_SUCCESS);
-	post_before("rdma_establish", a);
-	connect(a, b);
-	expect_sent(a, at(1));
-	expect_received(b, at(2));
+	for (bool accepting : {true, false}) {
+		SCOPED_TRACE(accepting ? "the one who accepts" : "the requester");
+		const Vi &early = accepting ? b : a, &other = accepting ? a : b;
+		ASSERT_EQ(post_recv(other, descriptor(2, {{memory.data(64), 8}})), VIP_SUCCESS);
+		post_before(accepting ? "rdma_accept" : "rdma_establish", early);
+		connect(a, b, accepting ? "accepting" : "requesting");
+		expect_sent(early, at(1));
+		expect_received(other, at(2));
+		disconnect_pair();
+		expect_received(early, at(0), VIP_STATUS_DESC_FLUSHED_ERROR);
+	}
 }
 
 TEST_F(EarlyAnswers, AreFlushedWhenThereIsNoConnection)

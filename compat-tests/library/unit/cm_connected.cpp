@@ -5,34 +5,24 @@
 namespace
 {
 
-class CmConnected : public NicTest
+class CmConnected : public PairTest
 {
       protected:
-	void SetUp() override
-	{
-		NicTest::SetUp();
-		open();
-		make_pair();
-	}
 	void expect_lost(const Vi &vi)
 	{
 		expect_state(vi, VIP_STATE_ERROR);
 		EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, vi));
 	}
-	void expect_again()
+	// No end may be told twice.
+	void expect_again_told_once()
 	{
-		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+		expect_again();
 		EXPECT_LE(errors.count(VIP_ERROR_CONN_LOST, a), 1);
 		EXPECT_LE(errors.count(VIP_ERROR_CONN_LOST, b), 1);
-		connect(a, b, "again");
-		expect_traffic(a, b);
 	}
 };
 
-class Losing : public CmConnected, public testing::WithParamInterface<rdma_cm_event_type>
-{
-};
+using Losing = Each<CmConnected, rdma_cm_event_type>;
 
 TEST_P(Losing, TheConnectionFlushesAllAndIsToldOnceOnBothSides)
 {
@@ -43,7 +33,7 @@ TEST_P(Losing, TheConnectionFlushesAllAndIsToldOnceOnBothSides)
 	expect_lost(a);
 	expect_lost(b);
 	expect_received(a, r, VIP_STATUS_DESC_FLUSHED_ERROR);
-	expect_again();
+	expect_again_told_once();
 }
 
 INSTANTIATE_TEST_SUITE_P(CmConnected, Losing,
@@ -51,9 +41,7 @@ INSTANTIATE_TEST_SUITE_P(CmConnected, Losing,
 					 RDMA_CM_EVENT_CONNECT_ERROR, RDMA_CM_EVENT_REJECTED));
 
 // None of these events can come for a connection. If one does, the connection stays or is lost as a whole.
-class OutOfPlace : public CmConnected, public testing::WithParamInterface<rdma_cm_event_type>
-{
-};
+using OutOfPlace = Each<CmConnected, rdma_cm_event_type>;
 
 TEST_P(OutOfPlace, EventsLeaveTheConnectionWholeOrLost)
 {
@@ -65,7 +53,7 @@ TEST_P(OutOfPlace, EventsLeaveTheConnectionWholeOrLost)
 		expect_traffic(a, b);
 	else
 		expect_lost(a), expect_lost(b);
-	expect_again();
+	expect_again_told_once();
 }
 
 INSTANTIATE_TEST_SUITE_P(CmConnected, OutOfPlace,
@@ -87,16 +75,14 @@ TEST_F(CmConnected, ThePeersProcessDiesIsConnectionLost)
 	expect_clean = true;
 }
 
-class QueuePairError : public CmConnected, public testing::WithParamInterface<ibv_event_type>
-{
-};
+using QueuePairError = Each<CmConnected, ibv_event_type>;
 
 TEST_P(QueuePairError, BreaksTheConnection)
 {
 	fake_async_event_qp(GetParam(), a.qp);
 	expect_state(a, VIP_STATE_ERROR);
 	expect_lost(b);
-	expect_again();
+	expect_again_told_once();
 }
 
 INSTANTIATE_TEST_SUITE_P(CmConnected, QueuePairError,
@@ -196,8 +182,7 @@ TEST_F(CmConnected, AQueuePairWithReceivesNeedsNoOther)
 TEST_F(CmConnected, AQueuePairThatIsNotDrainedIsWaitedForBriefly)
 {
 	options([](fake_options &o) { o.hold_completions = true; });
-	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	disconnect_pair();
 	options([](fake_options &o) { o.hold_completions = false; });
 	fake_release(-1);
 	connect(a, b, "again");

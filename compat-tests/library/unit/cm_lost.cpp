@@ -5,9 +5,7 @@
 namespace
 {
 
-class CmLost : public TwoNics
-{
-};
+using CmLost = TwoNics;
 
 // The requester gets no response, and repeats its request. The server accepts that one, too.
 TEST_F(CmLost, ResponseIsGivenAgain)

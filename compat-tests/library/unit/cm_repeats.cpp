@@ -110,9 +110,7 @@ TEST_F(CmRepeats, MayBeRejectedByTheProgram)
 }
 
 // An error of the way to the host, for the second request, must not end the first one.
-class EachEventOfARepeat : public CmRepeats, public testing::WithParamInterface<int>
-{
-};
+using EachEventOfARepeat = Each<CmRepeats, int>;
 
 TEST_P(EachEventOfARepeat, ChangesNothing)
 {
@@ -139,9 +137,7 @@ INSTANTIATE_TEST_SUITE_P(CmRepeats, EachEventOfARepeat,
 			 testing::Values(RDMA_CM_EVENT_ADDR_ERROR, RDMA_CM_EVENT_ROUTE_ERROR,
 					 RDMA_CM_EVENT_UNREACHABLE));
 
-class EachCallOfARepeat : public CmRepeats, public testing::WithParamInterface<const char *>
-{
-};
+using EachCallOfARepeat = Each<CmRepeats, const char *>;
 
 TEST_P(EachCallOfARepeat, MayFailAndTheFirstOneGoesOn)
 {

@@ -116,9 +116,7 @@ void PrintTo(const Event &event, std::ostream *out)
 	*out << rdma_event_str(event.type) << ", status " << event.status;
 }
 
-class EachEvent : public CmRequesting, public testing::WithParamInterface<Event>
-{
-};
+using EachEvent = Each<CmRequesting, Event>;
 
 TEST_P(EachEvent, EndsARequestWithTheDocumentedCode)
 {
@@ -144,9 +142,7 @@ INSTANTIATE_TEST_SUITE_P(
 		       std::to_string(-each.param.status);
 	});
 
-class HarmlessEvent : public CmRequesting, public testing::WithParamInterface<rdma_cm_event_type>
-{
-};
+using HarmlessEvent = Each<CmRequesting, rdma_cm_event_type>;
 
 TEST_P(HarmlessEvent, ChangesNothing)
 {
@@ -219,8 +215,7 @@ TEST_F(Rejections, OfAStaleConnectionAreTriedAgain)
 {
 	fake_reject_next(2, 10);
 	connect(a, b, "stale");
-	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	disconnect_pair();
 	fake_reject_next(100000, 10);
 	EXPECT_EQ(request(a, "stale", 10000), VIP_ERROR_RESOURCE) << "after the grace time";
 	fake_reject_next(0, 0);

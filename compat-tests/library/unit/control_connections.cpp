@@ -8,6 +8,28 @@
 namespace
 {
 
+// A control connection that a peer makes to this port. Each end has had the other one's hello.
+Control greeted(const char *host, uint16_t to, uint16_t own)
+{
+	Control control(host, to);
+
+	control.send(WIRE_HELLO, {own, 0, 0, 0});
+	EXPECT_EQ(control.next(), WIRE_HELLO);
+	return control;
+}
+
+// The queue pairs that the next two questions are about.
+std::set<uint32_t> asked_twice(Control &control)
+{
+	std::set<uint32_t> asked;
+
+	for (int i = 0; i < 2; i++) {
+		EXPECT_EQ(control.next(), WIRE_ASK);
+		asked.insert(control.fields.to);
+	}
+	return asked;
+}
+
 // This is set before main(). The kernel must not find a silent peer before the library does.
 const int patient = setenv("VIPL_KEEPALIVE_SEC", "3600", 1);
 
@@ -67,9 +89,7 @@ TEST_F(ControlConnections, ThatCannotBeMadeAreDoneWithout)
 	uint16_t nobody = listener.port;
 	listener.close();
 	auto s = connect_to(b, nobody);
-	Control control("10.9.9.1", s->extra.port);
-	control.send(WIRE_HELLO, {nobody, 0, 0, 0});
-	EXPECT_EQ(control.next(), WIRE_HELLO);
+	Control control = greeted("10.9.9.1", s->extra.port, nobody);
 	expect_connected(control);
 	EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST), 0) << "who refuses may have a firewall";
 }
@@ -107,10 +127,7 @@ TEST_F(ControlConnections, ThatWerePutOffAreTriedWhenTheOtherEnds)
 
 	listener.close();
 	auto s = connect_to(b, port);
-	Control theirs("10.9.9.1", s->extra.port);
-	theirs.send(WIRE_HELLO, {port, 0, 0, 0});
-	ASSERT_EQ(theirs.next(), WIRE_HELLO);
-	theirs.close();
+	greeted("10.9.9.1", s->extra.port, port).close();
 	expect_lost(b);
 }
 
@@ -275,13 +292,8 @@ TEST_F(ControlConnections, AskForAllThatAreConnectedWithThatNicOnly)
 	auto s = connect_to(b, listener.port), t = connect_to(x, listener.port, PEER_QP + 1),
 	     u = connect_to(y, other_listener.port, PEER_QP + 2);
 	Control control = listener.accept_up();
-	std::set<uint32_t> asked;
 
-	for (int i = 0; i < 2; i++) {
-		ASSERT_EQ(control.next(), WIRE_ASK);
-		asked.insert(control.fields.to);
-	}
-	EXPECT_EQ(asked, (std::set<uint32_t>{PEER_QP, PEER_QP + 1}));
+	EXPECT_EQ(asked_twice(control), (std::set<uint32_t>{PEER_QP, PEER_QP + 1}));
 	expect_connected(control);
 }
 
@@ -315,19 +327,16 @@ TEST_F(ControlConnections, OfAnotherHostTellNothing)
 {
 	ControlListener listener;
 	auto s = connect_to(b, listener.port);
-	Control control = listener.accept_up(), other("10.9.9.3", s->extra.port);
+	Control control = listener.accept_up();
+	Control other = greeted("10.9.9.3", s->extra.port, listener.port);
 
-	other.send(WIRE_HELLO, {listener.port, 0, 0, 0});
-	ASSERT_EQ(other.next(), WIRE_HELLO);
 	other.send(WIRE_GONE, {0, PEER_QP, b.qp, psn});
 	other.send(WIRE_ASK, {0, PEER_QP, b.qp, 5});
 	EXPECT_EQ(other.next_answer(), WIRE_GONE) << "nobody of that host is connected with it";
 	expect_connected(control);
 	other.close();
 	/* The library has seen the end of `other` when it answers this one. */
-	Control last("10.9.9.3", s->extra.port);
-	last.send(WIRE_HELLO, {1, 0, 0, 0});
-	ASSERT_EQ(last.next(), WIRE_HELLO);
+	Control last = greeted("10.9.9.3", s->extra.port, 1);
 	expect_connected(control);
 }
 
@@ -357,17 +366,14 @@ TEST_F(ControlConnections, OfWhichOneIsLeftAreEnough)
 {
 	ControlListener listener;
 	auto s = connect_to(b, listener.port);
-	Control first = listener.accept_up(), second("10.9.9.1", s->extra.port);
+	Control first = listener.accept_up();
+	Control second = greeted("10.9.9.1", s->extra.port, listener.port);
 
-	second.send(WIRE_HELLO, {listener.port, 0, 0, 0});
-	ASSERT_EQ(second.next(), WIRE_HELLO);
 	expect_connected(first);
 	first.close();
 	expect_connected(second);
 	/* The library has seen the end of `first` when it answers this one. */
-	Control last("10.9.9.3", s->extra.port);
-	last.send(WIRE_HELLO, {1, 0, 0, 0});
-	ASSERT_EQ(last.next(), WIRE_HELLO);
+	Control last = greeted("10.9.9.3", s->extra.port, 1);
 	expect_connected(second);
 	second.close();
 	expect_lost(b);
@@ -440,16 +446,11 @@ TEST_F(ControlConnections, AskForTheRestWhenThereIsRoom)
 	Vi x = make_vi();
 	auto s = connect_to(b, listener.port), t = connect_to(x, listener.port, PEER_QP + 1);
 	Control control = listener.accept();
-	std::set<uint32_t> asked;
 
 	ASSERT_EQ(control.next(), WIRE_HELLO);
 	fake_fail("sendto", 2, EAGAIN);
 	control.send(WIRE_HELLO, {listener.port, 0, 0, 0});
-	for (int i = 0; i < 2; i++) {
-		ASSERT_EQ(control.next(), WIRE_ASK);
-		asked.insert(control.fields.to);
-	}
-	EXPECT_EQ(asked, (std::set<uint32_t>{PEER_QP, PEER_QP + 1}));
+	EXPECT_EQ(asked_twice(control), (std::set<uint32_t>{PEER_QP, PEER_QP + 1}));
 	expect_connected(control);
 }
 
@@ -508,10 +509,9 @@ TEST_F(SilentControlConnections, OfAnotherNicAreNotTheEnd)
 {
 	ControlListener listener;
 	auto u = connect_to(b, listener.port);
-	Control mine = listener.accept_up(), stranger("10.9.9.3", u->extra.port);
+	Control mine = listener.accept_up();
+	Control stranger = greeted("10.9.9.3", u->extra.port, listener.port);
 
-	stranger.send(WIRE_HELLO, {listener.port, 0, 0, 0});
-	ASSERT_EQ(stranger.next(), WIRE_HELLO);
 	fake_fail("recv", 1, ECONNRESET);
 	stranger.send_bytes("", 1);
 	EXPECT_EQ(stranger.next_answer(), 0);

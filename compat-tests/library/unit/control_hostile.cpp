@@ -258,10 +258,7 @@ INSTANTIATE_TEST_SUITE_P(Control, FailingControl,
 					 std::make_pair("epoll_create1", 2)),
 			 [](const auto &each) { return std::string(each.param.first); });
 
-class FailingOpen : public NicTest,
-		    public testing::WithParamInterface<std::pair<const char *, int>>
-{
-};
+using FailingOpen = Each<NicTest, std::pair<const char *, int>>;
 
 TEST_P(FailingOpen, FailsForGoodAndLeavesNothing)
 {

@@ -110,8 +110,7 @@ TEST_F(CqEntries, SendsAndReceivesOfOneViAreInTheirOrderAndThenWhatIsFlushed)
 // had. After it the library flushes those that the device did not have.
 TEST_F(CqEntries, OfWhatIsFlushedComeAfterWhatTheDeviceHas)
 {
-	close();
-	fake_reset();
+	start_over();
 	options([](fake_options &o) { o.exact_depths = true; });
 	open_with([](fake_device &d) { d.max_qp_wr = 2; });
 	ASSERT_EQ(VipCreateCQ(nic, 64, &cq), VIP_SUCCESS);

@@ -40,8 +40,7 @@ TEST_F(DeviceLimits, ShortWorkQueuesCarryAllThatIsPosted)
 		if (depth >= 16) // with fewer, a message may find no receive
 			expect_all_arrive(static_cast<size_t>(depth));
 		expect_traffic(a, b);
-		close();
-		fake_reset();
+		start_over();
 	}
 }
 
@@ -71,23 +70,18 @@ TEST_F(DeviceLimits, SmallCqsCarryAllThatIsPosted)
 		});
 		make_pair();
 		expect_all_arrive(60);
-		close();
-		fake_reset();
+		start_over();
 	}
 }
 
 // 8 VIs have 20 receives each on a CQ of 31 entries, so some receives must wait for a place.
 TEST_F(DeviceLimits, ManyVisOnASmallCqTakeTurns)
 {
-	VIP_CQ_HANDLE cq;
 	std::vector<Vi> senders, receivers;
 	const size_t VIS = 8, EACH = 20;
 
-	open_with([](fake_device &d) {
-		d.max_cqe = 31;
-		d.resize_cq = false;
-	});
-	ASSERT_EQ(VipCreateCQ(nic, 16, &cq), VIP_SUCCESS);
+	open_with_cqs_of(31);
+	VIP_CQ_HANDLE cq = make_cq(16);
 	for (size_t i = 0; i < VIS; i++) {
 		senders.push_back(make_vi());
 		receivers.push_back(make_vi(nullptr, cq));
@@ -121,13 +115,8 @@ TEST_F(DeviceLimits, ManyVisOnASmallCqTakeTurns)
 
 TEST_F(DeviceLimits, RoomThatAViLeavesIsGivenToOthers)
 {
-	VIP_CQ_HANDLE cq;
-
-	open_with([](fake_device &d) {
-		d.max_cqe = 15;
-		d.resize_cq = false;
-	});
-	ASSERT_EQ(VipCreateCQ(nic, 14, &cq), VIP_SUCCESS);
+	open_with_cqs_of(15);
+	VIP_CQ_HANDLE cq = make_cq(14);
 	make_pair(nullptr, cq);
 	for (size_t i = 0; i < 20; i++)
 		ASSERT_EQ(post_recv(a, descriptor(i, {{memory.data(), 4}})), VIP_SUCCESS);
@@ -144,11 +133,9 @@ TEST_F(DeviceLimits, RoomThatAViLeavesIsGivenToOthers)
 
 TEST_F(DeviceLimits, ResizingACqMakesRoomForThoseThatHadNone)
 {
-	VIP_CQ_HANDLE cq;
-
 	options([](fake_options &o) { o.exact_depths = true; });
 	open_with([](fake_device &d) { d.max_cqe = 20000; });
-	ASSERT_EQ(VipCreateCQ(nic, 1, &cq), VIP_SUCCESS);
+	VIP_CQ_HANDLE cq = make_cq(1);
 	std::vector<Vi> vis;
 	fake_fail_always("ibv_resize_cq", ENOMEM);
 	EXPECT_EQ(VipResizeCQ(cq, 10000), VIP_ERROR_RESOURCE);
@@ -170,7 +157,7 @@ TEST_F(DeviceLimits, ResizingACqMakesRoomForThoseThatHadNone)
 	EXPECT_EQ(VipResizeCQ(cq, 4094), VIP_SUCCESS) << "it has so many already";
 	EXPECT_EQ(VipResizeCQ(cq, 4095), VIP_ERROR_RESOURCE);
 	EXPECT_EQ(posted(), 4094);
-	forget_faults();
+	fake_forget_faults();
 	EXPECT_EQ(VipResizeCQ(cq, 10000), VIP_SUCCESS);
 	EXPECT_EQ(posted(), 5000);
 	EXPECT_EQ(VipResizeCQ(cq, 1), VIP_SUCCESS);
@@ -179,13 +166,8 @@ TEST_F(DeviceLimits, ResizingACqMakesRoomForThoseThatHadNone)
 
 TEST_F(DeviceLimits, ACqOfADeviceThatCannotResizeIsNotResized)
 {
-	VIP_CQ_HANDLE cq;
-
-	open_with([](fake_device &d) {
-		d.max_cqe = 20000;
-		d.resize_cq = false;
-	});
-	ASSERT_EQ(VipCreateCQ(nic, 100, &cq), VIP_SUCCESS);
+	open_with_cqs_of(20000);
+	VIP_CQ_HANDLE cq = make_cq(100);
 	EXPECT_EQ(VipResizeCQ(cq, 200), VIP_SUCCESS) << "it has so many already";
 	EXPECT_EQ(VipResizeCQ(cq, 20000), VIP_ERROR_RESOURCE);
 	make_pair(cq, cq);
@@ -196,13 +178,8 @@ TEST_F(DeviceLimits, ACqOfADeviceThatCannotResizeIsNotResized)
 // Receives without a message must not keep the same CQ's sends from going.
 TEST_F(DeviceLimits, SendsGoThoughReceivesFillTheirCq)
 {
-	VIP_CQ_HANDLE cq;
-
-	open_with([](fake_device &d) {
-		d.max_cqe = 15;
-		d.resize_cq = false;
-	});
-	ASSERT_EQ(VipCreateCQ(nic, 14, &cq), VIP_SUCCESS);
+	open_with_cqs_of(15);
+	VIP_CQ_HANDLE cq = make_cq(14);
 	a = make_vi(cq, cq);
 	b = make_vi();
 	connect(a, b);

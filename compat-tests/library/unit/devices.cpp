@@ -24,9 +24,7 @@ class Devices : public NicTest
 	}
 };
 
-class Keys : public Devices, public testing::WithParamInterface<fake_keys>
-{
-};
+using Keys = Each<Devices, fake_keys>;
 
 TEST_P(Keys, OfEveryKindNameRegionsForSendsAndRdma)
 {
@@ -91,9 +89,7 @@ void PrintTo(const Habit &habit, std::ostream *out)
 	*out << habit.name;
 }
 
-class Habits : public Devices, public testing::WithParamInterface<Habit>
-{
-};
+using Habits = Each<Devices, Habit>;
 
 TEST_P(Habits, ErrorsFlushAllInOrderAndTheViConnectsAgain)
 {
@@ -131,18 +127,15 @@ TEST_P(Habits, ErrorsFlushAllInOrderAndTheViConnectsAgain)
 			EXPECT_EQ(done, late);
 		}
 		EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a, round + 1));
-		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+		disconnect_pair();
 	}
 }
 
 TEST_P(Habits, VisOnOneCqDisconnectWithWorkPosted)
 {
-	VIP_CQ_HANDLE cq;
-
 	options([](fake_options &o) { GetParam().set(o); });
 	open();
-	ASSERT_EQ(VipCreateCQ(nic, 4, &cq), VIP_SUCCESS);
+	VIP_CQ_HANDLE cq = make_cq(4);
 	make_pair(cq, cq);
 	for (int round = 0; round < 3; round++) {
 		VIP_DESCRIPTOR *r[4];
@@ -152,8 +145,7 @@ TEST_P(Habits, VisOnOneCqDisconnectWithWorkPosted)
 		}
 		ASSERT_EQ(post_send(b, descriptor(9, {{memory.data(), 1}})), VIP_SUCCESS);
 		expect_received(a, r[0]);
-		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+		disconnect_pair();
 		expect_received(a, r[1], VIP_STATUS_DESC_FLUSHED_ERROR);
 		expect_received(b, r[2], VIP_STATUS_DESC_FLUSHED_ERROR);
 		expect_received(b, r[3], VIP_STATUS_DESC_FLUSHED_ERROR);

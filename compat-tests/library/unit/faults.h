@@ -20,3 +20,12 @@ inline std::string name_of(const testing::TestParamInfo<Fault> &info)
 	return std::string(info.param.function) + "_" + std::to_string(info.param.nth) + "_" +
 	       std::to_string(info.param.error);
 }
+
+template <class Base> class Failing : public Each<Base, Fault>
+{
+      protected:
+	void fail()
+	{
+		fake_fail(this->GetParam().function, this->GetParam().nth, this->GetParam().error);
+	}
+};

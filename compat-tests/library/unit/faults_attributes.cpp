@@ -104,13 +104,8 @@ TEST_F(FaultsViAttributes, WhatTheQueuePairHasNothingToDoWithNeedsNoOther)
 
 TEST_F(FaultsViAttributes, WithoutRoomForTheChangedViBesideTheFormerIsErrorResource)
 {
-	fake_device device;
-
 	close();
-	fake_device_default(&device);
-	device.max_qp = 2;
-	fake_set_devices(1, &device);
-	open();
+	open_with([](fake_device &d) { d.max_qp = 2; });
 	a = make_vi();
 	b = make_vi();
 	EXPECT_EQ(VipSetViAttributes(a, &changed), VIP_ERROR_RESOURCE);
@@ -136,19 +131,10 @@ TEST_F(FaultsViAttributes, AFailedChangeDoesNotUseItsTag)
 class FaultsMemAttributes : public NicTest
 {
       protected:
-	void open_with(const std::function<void(fake_device &)> &change)
-	{
-		fake_device device;
-
-		fake_device_default(&device);
-		change(device);
-		fake_set_devices(1, &device);
-		open();
-	}
 	// rxe cannot re-register. Hardware that can gives every region an rkey.
 	void open_rxe()
 	{
-		open_with([](fake_device &) {});
+		open();
 	}
 	void open_hardware()
 	{
@@ -403,8 +389,7 @@ TEST_F(FaultsMemAttributes, AFormerRegistrationThatCannotBeGivenBackDoesNoHarmHe
 	EXPECT_EQ(set(rights(false)), VIP_SUCCESS);
 	EXPECT_TRUE(receivable());
 	EXPECT_EQ(VipDeregisterMem(nic, bytes, handle), VIP_SUCCESS);
-	close();
-	fake_reset();
+	start_over();
 }
 
 TEST_F(FaultsMemAttributes, PeersCannotBeAllowedToWriteToMemoryThatIsOnlyRead)

@@ -15,7 +15,7 @@ class FaultsConnect : public TwoVis
 	// Checks that the VIs connect and work. Their receives are those posted in the beginning.
 	void expect_works()
 	{
-		forget_faults();
+		fake_forget_faults();
 		expect_state(a, VIP_STATE_IDLE);
 		expect_state(b, VIP_STATE_IDLE);
 		connect(a, b, "again");
@@ -27,18 +27,25 @@ class FaultsConnect : public TwoVis
 		expect_received(b, e);
 		EXPECT_EQ(d->CS.Length, 8u);
 	}
+	// Makes requests in another thread until there is an answer.
+	std::future<VIP_RETURN> request_until_answered()
+	{
+		return std::async(std::launch::async, [this] {
+			VIP_RETURN rc;
+			while ((rc = request(a, "fault", PATIENCE)) == VIP_NO_MATCH && !answered)
+				;
+			return rc;
+		});
+	}
+	std::atomic<bool> answered{false};
 };
 
-class RequestFails : public FaultsConnect, public testing::WithParamInterface<Fault>
-{
-};
+using RequestFails = Failing<FaultsConnect>;
 
 TEST_P(RequestFails, WithTheDocumentedCode)
 {
-	const Fault &fault = GetParam();
-
-	fake_fail(fault.function, fault.nth, fault.error);
-	EXPECT_EQ(request(a, "nobody", 5000), fault.wanted);
+	fail();
+	EXPECT_EQ(request(a, "nobody", 5000), GetParam().wanted);
 	expect_works();
 }
 
@@ -58,20 +65,17 @@ INSTANTIATE_TEST_SUITE_P(
 
 // The requester's last steps. The transitions before them: INIT of the requester; INIT, RTR, RTS of the server. Then
 // come RTR and RTS of the requester.
-class LastStepFails : public FaultsConnect, public testing::WithParamInterface<Fault>
-{
-};
+using LastStepFails = Failing<FaultsConnect>;
 
 TEST_P(LastStepFails, WithTheDocumentedCodeAndTheOtherSideIsTold)
 {
-	const Fault &fault = GetParam();
 	VIP_CONN_HANDLE conn = nullptr;
 	auto requested = request_async(a, "fault");
 
 	ASSERT_EQ(wait("fault", PATIENCE, &conn), VIP_SUCCESS);
-	fake_fail(fault.function, fault.nth, fault.error);
+	fail();
 	EXPECT_EQ(VipConnectAccept(conn, b), VIP_TIMEOUT) << "it never came to be";
-	EXPECT_EQ(requested.get(), fault.wanted);
+	EXPECT_EQ(requested.get(), GetParam().wanted);
 	expect_works();
 }
 
@@ -86,26 +90,17 @@ INSTANTIATE_TEST_SUITE_P(FaultsConnect, LastStepFails,
 					 Fault{"ibv_modify_qp", 5, ENOMEM, VIP_ERROR_RESOURCE}),
 			 name_of);
 
-class AcceptFails : public FaultsConnect, public testing::WithParamInterface<Fault>
-{
-};
+using AcceptFails = Failing<FaultsConnect>;
 
 TEST_P(AcceptFails, WithTheDocumentedCodeAndTheRequesterIsTold)
 {
-	const Fault &fault = GetParam();
 	VIP_CONN_HANDLE conn = nullptr;
-	std::atomic<bool> answered{false};
-	auto requested = std::async(std::launch::async, [&] {
-		VIP_RETURN rc;
-		while ((rc = request(a, "fault", PATIENCE)) == VIP_NO_MATCH && !answered)
-			;
-		return rc;
-	});
+	auto requested = request_until_answered();
 
 	ASSERT_EQ(wait("fault", PATIENCE, &conn), VIP_SUCCESS);
-	fake_fail(fault.function, fault.nth, fault.error);
+	fail();
 	answered = true;
-	EXPECT_EQ(VipConnectAccept(conn, b), fault.wanted);
+	EXPECT_EQ(VipConnectAccept(conn, b), GetParam().wanted);
 	EXPECT_NE(requested.get(), VIP_SUCCESS);
 	EXPECT_EQ(VipConnectReject(conn), VIP_INVALID_PARAMETER) << "it is answered";
 	expect_works();
@@ -143,8 +138,7 @@ TEST_F(FaultsConnect, AQueuePairThatCannotBeUsedAgainIsReplaced)
 TEST_F(FaultsConnect, AQueuePairThatWasConnectedIsNotUsedAgain)
 {
 	connect(a, b, "once");
-	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	disconnect_pair();
 	const uint64_t created = fake_calls("ibv_create_qp"), destroyed = fake_calls("ibv_destroy_qp");
 	EXPECT_EQ(request(a, "nobody", 200), VIP_NO_MATCH);
 	EXPECT_EQ(fake_calls("ibv_create_qp"), created + 1);
@@ -157,8 +151,7 @@ TEST_F(FaultsConnect, AQueuePairThatWasConnectedIsNotUsedAgain)
 TEST_F(FaultsConnect, AQueuePairThatWasConnectedIsUsedAgainWhereThereIsNoRoomForAnother)
 {
 	connect(a, b, "once");
-	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	disconnect_pair();
 	fake_fail_always("ibv_create_qp", ENOMEM);
 	connect(a, b, "again");
 	fake_fail_always("ibv_create_qp", 0);
@@ -202,18 +195,12 @@ TEST_F(FaultsConnect, PortsInUseByOthersArePassedOver)
 TEST_F(FaultsConnect, ARejectionThatCannotBeSentStillEndsTheRequest)
 {
 	VIP_CONN_HANDLE conn = nullptr;
-	std::atomic<bool> rejected{false};
-	auto requested = std::async(std::launch::async, [&] {
-		VIP_RETURN rc;
-		while ((rc = request(a, "fault", PATIENCE)) == VIP_NO_MATCH && !rejected)
-			;
-		return rc;
-	});
+	auto requested = request_until_answered();
 
 	ASSERT_EQ(wait("fault", PATIENCE, &conn), VIP_SUCCESS);
 	fake_fail("rdma_reject", 1, EINVAL);
 	EXPECT_EQ(VipConnectReject(conn), VIP_SUCCESS);
-	rejected = true;
+	answered = true;
 	EXPECT_EQ(requested.get(), VIP_NO_MATCH) << "an end without a word";
 	expect_works();
 }

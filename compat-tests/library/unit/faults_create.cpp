@@ -169,15 +169,13 @@ TEST_F(FaultsCreate, AFailedRegistrationDoesNotUseItsTag)
 
 TEST_F(FaultsCreate, LimitsOfTheDeviceAreErrorResource)
 {
-	fake_device device;
 	std::vector<VIP_VI_HANDLE> vis;
 
 	close();
-	fake_device_default(&device);
-	device.max_qp = 3;
-	device.max_mr = 2;
-	fake_set_devices(1, &device);
-	open();
+	open_with([](fake_device &d) {
+		d.max_qp = 3;
+		d.max_mr = 2;
+	});
 	while (vis.size() < 10 && create_vi() == VIP_SUCCESS)
 		vis.push_back(vi);
 	EXPECT_EQ(vis.size(), 3u);
@@ -202,8 +200,7 @@ TEST_F(FaultsCreate, DeregistrationThatFailsBelowDoesNoHarm)
 	close();
 	open();
 	expect_usable();
-	close();
-	fake_reset();
+	start_over();
 }
 
 TEST_F(FaultsCreate, QueuesOfAViShareAChannel)
@@ -228,8 +225,7 @@ TEST_F(FaultsCreate, ManyCqsShareChannels)
 	fake_fail_always("ibv_create_comp_channel", 0);
 	expect_traffic(a, b);
 	EXPECT_EQ(VipDestroyCQ(cqs[70]), VIP_ERROR_RESOURCE) << "in use";
-	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	disconnect_pair();
 	EXPECT_EQ(VipDestroyVi(a), VIP_SUCCESS);
 	EXPECT_EQ(VipDestroyVi(b), VIP_SUCCESS);
 	for (VIP_CQ_HANDLE cq : cqs)

@@ -5,26 +5,16 @@
 namespace
 {
 
-class FaultsData : public NicTest
+class FaultsData : public PairTest
 {
       protected:
 	void SetUp() override
 	{
-		NicTest::SetUp();
-		open();
-		make_pair();
+		PairTest::SetUp();
 		for (size_t i = 0; i < 3; i++) {
 			r[i] = descriptor(i, {{memory.data(100 * i), 8}});
 			s[i] = descriptor(10 + i, {{memory.data(1000), 8}});
 		}
-	}
-	void end()
-	{
-		forget_faults();
-		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
-		connect(a, b, "again");
-		expect_traffic(a, b);
 	}
 	void post_receives()
 	{
@@ -44,7 +34,7 @@ TEST_F(FaultsData, ASendThatIsRefusedIsATransportErrorAndBreaksTheConnection)
 		expect_state(a, VIP_STATE_ERROR);
 		expect_state(b, VIP_STATE_ERROR);
 		EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a));
-		end();
+		expect_again();
 	}
 }
 
@@ -66,7 +56,7 @@ TEST_F(FaultsData, ASendThatFindsNoRoomWaitsForEarlierOnes)
 		expect_sent(a, s[i]);
 	}
 	options([](fake_options &o) { o.manual = false; });
-	end();
+	expect_again();
 }
 
 TEST_F(FaultsData, ASendThatIsRefusedIsToldInItsTurn)
@@ -85,7 +75,7 @@ TEST_F(FaultsData, ASendThatIsRefusedIsToldInItsTurn)
 	expect_received(b, r[0]);
 	expect_received(b, r[1], VIP_STATUS_DESC_FLUSHED_ERROR);
 	expect_received(b, r[2], VIP_STATUS_DESC_FLUSHED_ERROR);
-	end();
+	expect_again();
 }
 
 TEST_F(FaultsData, AReceiveThatIsRefusedIsATransportErrorAndBreaksTheConnection)
@@ -97,7 +87,7 @@ TEST_F(FaultsData, AReceiveThatIsRefusedIsATransportErrorAndBreaksTheConnection)
 		expect_received(a, r[0], VIP_STATUS_TRANSPORT_ERROR);
 		expect_state(a, VIP_STATE_ERROR);
 		expect_state(b, VIP_STATE_ERROR);
-		end();
+		expect_again();
 	}
 }
 
@@ -114,7 +104,7 @@ TEST_F(FaultsData, WaitsThatCannotBeArmedAreErrorResource)
 	ASSERT_EQ(post_send(b, s[0]), VIP_SUCCESS);
 	expect_received(a, r[0]);
 	expect_sent(b, s[0]);
-	end();
+	expect_again();
 }
 
 TEST_F(FaultsData, ACqThatCannotBePolledJustHasNothing)
@@ -130,7 +120,7 @@ TEST_F(FaultsData, ACqThatCannotBePolledJustHasNothing)
 	fake_fail_always("ibv_poll_cq", 0);
 	expect_received(b, r[0]);
 	expect_sent(a, s[0]);
-	end();
+	expect_again();
 }
 
 TEST_F(FaultsData, ACqThatCannotBePolledDoesNotHoldUpDisconnecting)
@@ -139,7 +129,7 @@ TEST_F(FaultsData, ACqThatCannotBePolledDoesNotHoldUpDisconnecting)
 	fake_fail_always("ibv_poll_cq", EINVAL);
 	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
 	expect_received(b, r[0], VIP_STATUS_DESC_FLUSHED_ERROR);
-	end();
+	expect_again();
 }
 
 TEST_F(FaultsData, EventsThatCannotBeReadAreReadLater)
@@ -153,7 +143,7 @@ TEST_F(FaultsData, EventsThatCannotBeReadAreReadLater)
 	expect_sent(a, s[0]);
 	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
 	expect_state(b, VIP_STATE_ERROR);
-	end();
+	expect_again();
 }
 
 TEST_F(FaultsData, DisconnectingThoughThePeerCannotBeToldSucceeds)
@@ -165,7 +155,7 @@ TEST_F(FaultsData, DisconnectingThoughThePeerCannotBeToldSucceeds)
 		EXPECT_EQ(state_of(a), VIP_STATE_IDLE);
 		expect_received(a, r[0], VIP_STATUS_DESC_FLUSHED_ERROR);
 		expect_state(b, VIP_STATE_ERROR); // the end of the connection reports it
-		end();
+		expect_again();
 	}
 }
 
@@ -177,17 +167,16 @@ TEST_F(FaultsData, DisconnectingAQueuePairThatCannotBeStoppedStillFlushesAll)
 	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
 	expect_received(a, r[0], VIP_STATUS_DESC_FLUSHED_ERROR);
 	expect_received(a, r[1], VIP_STATUS_DESC_FLUSHED_ERROR);
-	end();
+	expect_again();
 }
 
 TEST_F(FaultsData, DisconnectingAQueuePairThatCannotBeResetStillFlushesAll)
 {
 	ASSERT_EQ(post_recv(a, r[0]), VIP_SUCCESS);
 	fake_fail("ibv_modify_qp", 2, EIO); // the change to RESET
-	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	disconnect_pair();
 	expect_received(a, r[0], VIP_STATUS_DESC_FLUSHED_ERROR);
-	end();
+	expect_again();
 }
 
 } // namespace

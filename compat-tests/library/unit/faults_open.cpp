@@ -6,19 +6,15 @@
 namespace
 {
 
-class FaultsOpen : public NicTest
-{
-};
+using FaultsOpen = NicTest;
 
-class OpenFails : public NicTest, public testing::WithParamInterface<Fault>
-{
-};
+using OpenFails = Failing<NicTest>;
 
 TEST_P(OpenFails, WithErrorResource)
 {
 	VIP_NIC_HANDLE none = nullptr;
 
-	fake_fail(GetParam().function, GetParam().nth, GetParam().error);
+	fail();
 	EXPECT_EQ(VipOpenNic("nic0", &none), VIP_ERROR_RESOURCE);
 	EXPECT_EQ(fake_live_total(), 0);
 	open();
@@ -80,16 +76,14 @@ TEST_F(FaultsOpen, APortThatCannotBeQueriedLeavesTheMtuUnknown)
 TEST_F(FaultsOpen, AttributesAreTheDevices)
 {
 	VIP_NIC_ATTRIBUTES attributes{};
-	fake_device device;
 
-	fake_device_default(&device);
-	device.max_msg_size = 100000;
-	device.mtu = 4096;
-	device.max_sge = 3;
-	device.max_mr = 11;
-	device.max_qp = 12;
-	fake_set_devices(1, &device);
-	open();
+	open_with([](fake_device &d) {
+		d.max_msg_size = 100000;
+		d.mtu = 4096;
+		d.max_sge = 3;
+		d.max_mr = 11;
+		d.max_qp = 12;
+	});
 	ASSERT_EQ(VipQueryNic(nic, &attributes), VIP_SUCCESS);
 	EXPECT_STREQ(attributes.Name, "fake0");
 	EXPECT_EQ(attributes.MaxTransferSize, 100000u);
@@ -105,7 +99,6 @@ TEST_F(FaultsOpen, AttributesAreTheDevices)
 TEST_F(FaultsOpen, ClosingReleasesAllThatStillBelongsToTheNic)
 {
 	VIP_PROTECTION_HANDLE tags[3];
-	VIP_CQ_HANDLE cq;
 	VIP_CONN_HANDLE conn;
 
 	open();
@@ -113,7 +106,7 @@ TEST_F(FaultsOpen, ClosingReleasesAllThatStillBelongsToTheNic)
 		ASSERT_EQ(VipCreatePtag(nic, &tag), VIP_SUCCESS);
 	Memory more;
 	ASSERT_EQ(more.add(nic, tags[2]), VIP_SUCCESS);
-	ASSERT_EQ(VipCreateCQ(nic, 10, &cq), VIP_SUCCESS);
+	VIP_CQ_HANDLE cq = make_cq(10);
 	make_pair(cq, cq);
 	Vi idle = make_vi(cq, nullptr), asks = make_vi();
 	EXPECT_EQ(post_recv(idle, descriptor(0, {})), VIP_SUCCESS);

@@ -8,9 +8,7 @@
 namespace
 {
 
-class Fork : public NicTest
-{
-};
+using Fork = NicTest;
 
 // A child of a process with threads may do no more than this.
 int refused(const std::function<VIP_RETURN()> &call)
@@ -20,14 +18,13 @@ int refused(const std::function<VIP_RETURN()> &call)
 
 TEST_F(Fork, TheParentsHandlesAreRefusedInTheChild)
 {
-	VIP_CQ_HANDLE cq;
 	VIP_DESCRIPTOR *d, *done;
 	VIP_NIC_ATTRIBUTES attributes;
 	VIP_VI_HANDLE which;
 	VIP_BOOLEAN is_recv;
 
 	open();
-	ASSERT_EQ(VipCreateCQ(nic, 8, &cq), VIP_SUCCESS);
+	VIP_CQ_HANDLE cq = make_cq(8);
 	make_pair();
 	d = descriptor(0, {{memory.data(), 8}});
 	pid_t pid = fork();

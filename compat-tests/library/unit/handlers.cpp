@@ -11,16 +11,7 @@
 namespace
 {
 
-class Handlers : public NicTest
-{
-      protected:
-	void SetUp() override
-	{
-		NicTest::SetUp();
-		open();
-		make_pair();
-	}
-};
+using Handlers = PairTest;
 
 TEST_F(Handlers, MayDisconnectAndDestroyTheVi)
 {

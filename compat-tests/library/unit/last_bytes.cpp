@@ -68,8 +68,7 @@ TEST_F(LastBytes, GoWithTheOthersInAShortWriteAndOnOtherDevices)
 				EXPECT_EQ(requests_of({length}), 1u) << length;
 				expect_written({length});
 			}
-		close();
-		fake_reset();
+		start_over();
 	}
 }
 

@@ -154,8 +154,7 @@ TEST_F(LongAddresses, OfRequestersAreOfTheFamilyTheyAskBy)
 		b = make_vi();
 		EXPECT_EQ(meet(ip), strcmp(ip, "fd00::1") ? "::ffff:10.9.9.1" : ip);
 		expect_traffic(a, b);
-		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+		disconnect_pair();
 	}
 }
 
@@ -216,7 +215,7 @@ TEST_F(LongAddresses, AreBothListenedOnOrNeither)
 			EXPECT_EQ(wait("door", 10, &conn), VIP_ERROR_RESOURCE) << function << nth;
 			EXPECT_EQ(fake_live().ids, 0);
 		}
-	forget_faults();
+	fake_forget_faults();
 	EXPECT_EQ(meet("fd00::1"), "fd00::1");
 }
 
@@ -261,8 +260,7 @@ TEST_F(LongAddresses, AreListenedOnAtTheSamePort)
 		uint64_t before = fake_calls("rdma_listen");
 		EXPECT_EQ(meet("fd00::1"), "fd00::1");
 		EXPECT_EQ(fake_calls("rdma_listen") - before, taken[0] == 'f' ? 3u : 2u);
-		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+		disconnect_pair();
 		EXPECT_TRUE(eventually([] { return fake_live().ids == 1; })) << "it still listens";
 		rdma_destroy_id(other);
 	}

@@ -16,14 +16,11 @@ class ManySegments : public NicTest
 
 	void open_with(int max_sge, const std::function<void(fake_device &)> &change = {})
 	{
-		fake_device device;
-
-		fake_device_default(&device);
-		device.max_sge = max_sge;
-		if (change)
-			change(device);
-		fake_set_devices(1, &device);
-		open();
+		NicTest::open_with([&](fake_device &device) {
+			device.max_sge = max_sge;
+			if (change)
+				change(device);
+		});
 		VIP_MEM_ATTRIBUTES rights{};
 		rights.EnableRdmaWrite = VIP_TRUE;
 		if (!base_)

@@ -83,16 +83,20 @@ class Names : public testing::Test
 	{
 		unlink(path);
 	}
-	// Looks `name` up with this hosts file. Returns "" if there is no such name.
-	std::string look_up(const std::string &hosts, const std::string &name, VIP_ULONG index = 0)
+	// What the body prints, with this hosts file.
+	std::string printed(const std::string &hosts, const std::function<void()> &body)
 	{
 		FILE *file = fopen(path, "w");
 		fputs(hosts.c_str(), file);
 		fclose(file);
-		Child child = in_child({{"VIPL_HOSTS", path}, {"VIPL_ADDRESS_BYTES", bytes}},
-				       [&] { print(name, index); });
+		Child child = in_child({{"VIPL_HOSTS", path}, {"VIPL_ADDRESS_BYTES", bytes}}, body);
 		EXPECT_EQ(child.status, 0) << child.err;
 		return child.out;
+	}
+	// Looks `name` up with this hosts file. Returns "" if there is no such name.
+	std::string look_up(const std::string &hosts, const std::string &name, VIP_ULONG index = 0)
+	{
+		return printed(hosts, [&] { print(name, index); });
 	}
 	void open_nic(VIP_NIC_HANDLE *nic) const
 	{
@@ -142,13 +146,7 @@ class Names : public testing::Test
 	}
 	std::string name_of(const std::string &hosts, Address address)
 	{
-		FILE *file = fopen(path, "w");
-		fputs(hosts.c_str(), file);
-		fclose(file);
-		Child child = in_child({{"VIPL_HOSTS", path}, {"VIPL_ADDRESS_BYTES", bytes}},
-				       [&] { print_name(address); });
-		EXPECT_EQ(child.status, 0) << child.err;
-		return child.out;
+		return printed(hosts, [&] { print_name(address); });
 	}
 	void print_name(Address &address) const
 	{

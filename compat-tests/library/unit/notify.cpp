@@ -10,15 +10,9 @@
 namespace
 {
 
-class Notify : public NicTest
+class Notify : public PairTest
 {
       protected:
-	void SetUp() override
-	{
-		NicTest::SetUp();
-		open();
-		make_pair();
-	}
 	static void count(VIP_PVOID context, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_DESCRIPTOR *)
 	{
 		++*static_cast<std::atomic<int> *>(context);
@@ -49,7 +43,7 @@ TEST_F(Notify, ACqThatCannotBeArmedIsLookedAtAgainAndAgain)
 	EXPECT_TRUE(eventually([&] { return fake_calls("ibv_req_notify_cq") > before; }));
 	send_one();
 	EXPECT_TRUE(reach(1));
-	forget_faults();
+	fake_forget_faults();
 }
 
 TEST_F(Notify, WithoutFileDescriptorsIsAResourceError)
@@ -88,8 +82,7 @@ double cpu_msec()
 
 TEST_F(Notify, ThatIsOutstandingSleepsAlsoAfterItWasWokenForNothing)
 {
-	VIP_CQ_HANDLE cq;
-	ASSERT_EQ(VipCreateCQ(nic, 5, &cq), VIP_SUCCESS);
+	VIP_CQ_HANDLE cq = make_cq(5);
 	Vi on_cq = make_vi(cq, cq);
 	auto ignore = [](VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_BOOLEAN) {};
 	uint64_t armed = fake_calls("ibv_req_notify_cq");

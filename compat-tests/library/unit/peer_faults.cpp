@@ -30,17 +30,13 @@ TEST_F(PeerRequests, AQueuePairThatCannotBeUsedIsToldAtOnce)
 	expect_works();
 }
 
-class LookFails : public PeerRequests, public testing::WithParamInterface<Fault>
-{
-};
+using LookFails = Failing<PeerRequests>;
 
 TEST_P(LookFails, WithTheDocumentedCode)
 {
-	const Fault &fault = GetParam();
-
-	fake_fail(fault.function, fault.nth, fault.error);
+	fail();
 	ASSERT_EQ(ask(a, "a", "b"), VIP_SUCCESS) << "the agent looks, not the caller";
-	EXPECT_EQ(outcome(a), fault.wanted);
+	EXPECT_EQ(outcome(a), GetParam().wanted);
 	expect_works();
 }
 
@@ -58,22 +54,14 @@ INSTANTIATE_TEST_SUITE_P(
 	name_of);
 
 // The transitions after b's request: INIT of a; RTR, RTS of b; RTR, RTS of a.
-class MeetingFails : public PeerRequests, public testing::WithParamInterface<Fault>
-{
-};
-
-class ListenerFails : public MeetingFails
-{
-};
+using ListenerFails = Failing<PeerRequests>;
 
 TEST_P(ListenerFails, WithTheDocumentedCodeAndTheOtherOneIsTold)
 {
-	const Fault &fault = GetParam();
-
 	ASSERT_EQ(ask(b, "b", "a"), VIP_SUCCESS);
-	fake_fail(fault.function, fault.nth, fault.error);
+	fail();
 	ASSERT_EQ(ask(a, "a", "b", 600), VIP_SUCCESS);
-	EXPECT_EQ(outcome(b), fault.wanted);
+	EXPECT_EQ(outcome(b), GetParam().wanted);
 	VIP_RETURN other = outcome(a);
 	EXPECT_TRUE(other == VIP_REJECT || other == VIP_TIMEOUT) << testing::PrintToString(other);
 	expect_works();
@@ -88,18 +76,14 @@ INSTANTIATE_TEST_SUITE_P(PeerRequests, ListenerFails,
 					 Fault{"ibv_modify_qp", 3, ENOMEM, VIP_ERROR_RESOURCE}),
 			 name_of);
 
-class AskerFails : public MeetingFails
-{
-};
+using AskerFails = Failing<PeerRequests>;
 
 TEST_P(AskerFails, WithTheDocumentedCodeAndTheOtherOneGoesOn)
 {
-	const Fault &fault = GetParam();
-
 	ASSERT_EQ(ask(b, "b", "a"), VIP_SUCCESS);
-	fake_fail(fault.function, fault.nth, fault.error);
+	fail();
 	ASSERT_EQ(ask(a, "a", "b"), VIP_SUCCESS);
-	EXPECT_EQ(outcome(a), fault.wanted);
+	EXPECT_EQ(outcome(a), GetParam().wanted);
 	EXPECT_EQ(outcome_so_far(b), VIP_NOT_DONE);
 	EXPECT_EQ(state_of(b), VIP_STATE_CONNECT_PENDING);
 	ASSERT_EQ(ask(a, "a", "b"), VIP_SUCCESS);
@@ -116,16 +100,12 @@ INSTANTIATE_TEST_SUITE_P(PeerRequests, AskerFails,
 			 name_of);
 
 // Such an error says that the other end has gone again. It may come back.
-class VanishesAmidConnecting : public MeetingFails
-{
-};
+using VanishesAmidConnecting = Failing<PeerRequests>;
 
 TEST_P(VanishesAmidConnecting, AndBothGoOnUntilTheyMeet)
 {
-	const Fault &fault = GetParam();
-
 	ASSERT_EQ(ask(b, "b", "a"), VIP_SUCCESS);
-	fake_fail(fault.function, fault.nth, fault.error);
+	fail();
 	ASSERT_EQ(ask(a, "a", "b"), VIP_SUCCESS);
 	expect_connected();
 }

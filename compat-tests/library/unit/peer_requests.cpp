@@ -99,10 +99,7 @@ TEST_F(PeerRequests, WhoWaitsForOneMayStillBeConnectedInTheMeantime)
 
 // ---- events ----
 
-class EachEventWhileAsking : public PeerRequests,
-			     public testing::WithParamInterface<std::pair<int, VIP_RETURN>>
-{
-};
+using EachEventWhileAsking = Each<PeerRequests, std::pair<int, VIP_RETURN>>;
 
 TEST_P(EachEventWhileAsking, EndsTheLookOrTheRequest)
 {
@@ -131,10 +128,7 @@ INSTANTIATE_TEST_SUITE_P(
 			std::make_pair(RDMA_CM_EVENT_UNREACHABLE, VIP_NOT_DONE),
 			std::make_pair(RDMA_CM_EVENT_DEVICE_REMOVAL, VIP_ERROR_RESOURCE)));
 
-class EachEventWhileAccepting : public PeerRequests,
-				public testing::WithParamInterface<std::pair<int, VIP_RETURN>>
-{
-};
+using EachEventWhileAccepting = Each<PeerRequests, std::pair<int, VIP_RETURN>>;
 
 TEST_P(EachEventWhileAccepting, EndsTheRequestOrItGoesOn)
 {

@@ -46,7 +46,7 @@ class PeerRequests : public TwoVis
 	// Checks that the VIs are IDLE, and that they connect and work.
 	void expect_works()
 	{
-		forget_faults();
+		fake_forget_faults();
 		expect_state(a, VIP_STATE_IDLE);
 		expect_state(b, VIP_STATE_IDLE);
 		EXPECT_EQ(fake_live().ids, 0) << "something still listens or asks";

@@ -21,14 +21,9 @@ class Ping : public ControlConnections
 	void run(const std::function<void()> &body, const char *seconds = "1")
 	{
 		Child child = in_child({{"VIPL_KEEPALIVE_SEC", seconds}}, [&] {
-			fake_device device;
-
 			NicTest::SetUp();
-			fake_device_default(&device);
-			device.addresses[1] = OTHER;
-			fake_set_devices(1, &device);
 			options([](fake_options &to) { to.sockets = true; });
-			open();
+			open_with([](fake_device &device) { device.addresses[1] = OTHER; });
 			b = make_vi();
 			x = make_vi();
 			fake_fail_always("connect", EHOSTUNREACH);

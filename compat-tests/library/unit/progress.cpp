@@ -8,16 +8,7 @@
 namespace
 {
 
-class Progress : public NicTest
-{
-      protected:
-	void SetUp() override
-	{
-		NicTest::SetUp();
-		open();
-		make_pair();
-	}
-};
+using Progress = PairTest;
 
 // There are far more sends than the device's queue holds. VipSendDone is called only at the very
 // end.

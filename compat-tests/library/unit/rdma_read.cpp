@@ -56,8 +56,7 @@ TEST_F(RdmaRead, WorksWithKeysOfEveryKind)
 	for (fake_keys keys : {FAKE_KEYS_RXE, FAKE_KEYS_EQUAL, FAKE_KEYS_DIFFERENT}) {
 		start([=](fake_device &d) { d.keys = keys; });
 		expect_read();
-		close();
-		fake_reset();
+		start_over();
 	}
 }
 
@@ -69,8 +68,7 @@ TEST_F(RdmaRead, AsManyAreUnderWayAsTheDeviceCan)
 			for (bool as_target : {false, true})
 				EXPECT_EQ(reads_at_once(vi, as_target), most < 16 ? most : 16);
 		expect_read();
-		close();
-		fake_reset();
+		start_over();
 	}
 }
 
@@ -190,9 +188,7 @@ void PrintTo(const Refusal &refusal, std::ostream *out)
 	*out << refusal.name;
 }
 
-class RefusedRead : public RdmaRead, public testing::WithParamInterface<Refusal>
-{
-};
+using RefusedRead = Each<RdmaRead, Refusal>;
 
 // The device reports that it has refused an access, but not which kind of access.
 TEST_P(RefusedRead, TellsTheTargetWhatIsKnown)

@@ -117,10 +117,7 @@ TEST_P(ReceptionRoom, ShortSendQueuesCarryAllThatIsPosted)
 
 TEST_P(ReceptionRoom, SmallCqsCarryAllThatIsPosted)
 {
-	open_with([](fake_device &d) {
-		d.max_cqe = GetParam();
-		d.resize_cq = false;
-	});
+	open_with_cqs_of(GetParam());
 	make_pair();
 	expect_all_arrive(static_cast<size_t>(GetParam()));
 }
@@ -257,8 +254,7 @@ TEST_F(Reception, IsNotThereWithoutAtomicOperationsOrReads)
 		EXPECT_EQ(limits.RDMAReadSupport, atomics ? 0 : VIP_SERVICE_RELIABLE_DELIVERY);
 		EXPECT_EQ(VipCreateVi(nic, &vi_kind, nullptr, nullptr, &vi),
 			  VIP_INVALID_RELIABILITY_LEVEL);
-		close();
-		fake_reset();
+		start_over();
 	}
 }
 

@@ -6,13 +6,9 @@
 namespace
 {
 
-class Segments : public ManySegments
-{
-};
+using Segments = ManySegments;
 
-class EachDevice : public ManySegments, public testing::WithParamInterface<int>
-{
-};
+using EachDevice = Each<ManySegments, int>;
 
 TEST_P(EachDevice, CarriesMessagesOfAnyNumberOfSegments)
 {
@@ -113,14 +109,13 @@ TEST_F(Segments, PartsThatDoNotFitFollowWhenThereIsRoom)
 	for (auto [depth, entries] : {std::make_pair(1, 4095), std::make_pair(5, 4095),
 				      std::make_pair(1000, 15), std::make_pair(2, 3)}) {
 		SCOPED_TRACE(depth);
-		VIP_CQ_HANDLE cq;
 		open_with(4, [requests = depth, room = entries](fake_device &d) {
 			d.max_qp_wr = requests;
 			d.max_cqe = room;
 			d.resize_cq = false;
 		});
 		options([](fake_options &o) { o.exact_depths = true; });
-		ASSERT_EQ(VipCreateCQ(nic, 1, &cq), VIP_SUCCESS);
+		VIP_CQ_HANDLE cq = make_cq(1);
 		make_pair(cq, nullptr);
 		std::vector<size_t> from = uneven(251);
 		paint(0, from);
@@ -139,15 +134,13 @@ TEST_F(Segments, PartsThatDoNotFitFollowWhenThereIsRoom)
 			ASSERT_EQ(VipCQWait(cq, PATIENCE, &vi, &is_receive), VIP_SUCCESS);
 			expect_sent(a, d, d == s ? 0 : VIP_STATUS_OP_RDMA_WRITE);
 		}
-		close();
-		fake_reset();
+		start_over();
 	}
 }
 
 // The CQ has room for the requests of one VI only. It must not overflow.
 TEST_F(Segments, RequestsOfSeveralVisShareACq)
 {
-	VIP_CQ_HANDLE cq;
 	const size_t VIS = 4;
 	std::vector<Vi> from, to;
 
@@ -155,7 +148,7 @@ TEST_F(Segments, RequestsOfSeveralVisShareACq)
 		d.max_cqe = 31;
 		d.resize_cq = false;
 	});
-	ASSERT_EQ(VipCreateCQ(nic, 1, &cq), VIP_SUCCESS);
+	VIP_CQ_HANDLE cq = make_cq(1);
 	for (size_t i = 0; i < VIS; i++) {
 		from.push_back(make_vi(cq));
 		to.push_back(make_vi());
@@ -198,12 +191,8 @@ TEST_F(Segments, AWriteCompletesWithTheErrorOfItsFirstPartThatFailed)
 		expect_received(b, r);
 		expect_received(b, unused, VIP_STATUS_DESC_FLUSHED_ERROR);
 		options([](fake_options &o) { o.manual = false; });
-		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
-		connect(a, b, "again");
-		expect_traffic(a, b);
-		close();
-		fake_reset();
+		expect_again();
+		start_over();
 	}
 }
 
@@ -256,14 +245,12 @@ INSTANTIATE_TEST_SUITE_P(With, RefusedPart, testing::Values(ENOMEM, EINVAL));
 // completions come too late.
 TEST_F(Segments, DisconnectingFlushesPartsAndFreesTheirPlaces)
 {
-	VIP_CQ_HANDLE cq;
-
 	open_with(4, [](fake_device &d) {
 		d.max_cqe = 15;
 		d.max_qp_wr = 10;
 		d.resize_cq = false;
 	});
-	ASSERT_EQ(VipCreateCQ(nic, 1, &cq), VIP_SUCCESS);
+	VIP_CQ_HANDLE cq = make_cq(1);
 	make_pair(cq, nullptr);
 	for (int round = 0; round < 10; round++) {
 		options([=](fake_options &o) {
@@ -318,10 +305,7 @@ TEST_F(Segments, ProgramsThatChangeAPostedDescriptorHarmThemselvesOnly)
 		}));
 		EXPECT_EQ(done, w);
 		options([](fake_options &o) { o.manual = false; });
-		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
-		connect(a, b, "again");
-		expect_traffic(a, b);
+		expect_again();
 	}
 }
 

@@ -103,8 +103,7 @@ TEST_F(Staging, WhoWaitsForMemoryCanBeDisconnected)
 	fake_fail_always("ibv_reg_mr", ENOMEM);
 	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
 	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
-	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	disconnect_pair();
 	expect_sent(a, s, VIP_STATUS_DESC_FLUSHED_ERROR);
 	expect_received(b, r, VIP_STATUS_DESC_FLUSHED_ERROR);
 	fake_fail_always("ibv_reg_mr", 0);
@@ -242,15 +241,13 @@ TEST_F(Staging, ASendThatTheDeviceRefusesReturnsItsMemory)
 	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
 	expect_sent(a, s, VIP_STATUS_TRANSPORT_ERROR);
 	expect_state(b, VIP_STATE_ERROR);
-	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	disconnect_pair();
 	fake_fail("ibv_post_recv", 1, EINVAL);
 	connect(a, b, "again");
 	VIP_DESCRIPTOR *r = many(0, 500000, sent);
 	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
 	expect_received(b, r, VIP_STATUS_TRANSPORT_ERROR);
-	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	disconnect_pair();
 	connect(a, b, "again");
 	uint64_t before = fake_calls("ibv_reg_mr");
 	ASSERT_EQ(post_recv(b, r = many(0, 500000, sent)), VIP_SUCCESS);
@@ -355,8 +352,7 @@ TEST_F(Staging, ProgramsThatChangeAPostedReceiveHarmThemselvesOnly)
 		each.change(r);
 		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
 		expect_received(b, r, each.status);
-		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+		disconnect_pair();
 		connect(a, b, "again");
 	}
 }

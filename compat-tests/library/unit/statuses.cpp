@@ -6,15 +6,9 @@
 namespace
 {
 
-class Statuses : public NicTest
+class Statuses : public PairTest
 {
       protected:
-	void SetUp() override
-	{
-		NicTest::SetUp();
-		open();
-		make_pair();
-	}
 	// `told` is the error that the handler gets about the VI whose descriptor has failed.
 	void expect_broken(const std::vector<VIP_DESCRIPTOR *> &receives_of_peer, const Vi &vi,
 			   const Vi &peer, VIP_ERROR_CODE told = VIP_ERROR_CONN_LOST)
@@ -181,8 +175,7 @@ TEST_F(Statuses, AMessageThatIsTooLongIsALengthErrorAtTheReceiver)
 		expect_sent(a, s, REMOTE);
 		expect_received(b, r, LENGTH);
 		expect_state(b, VIP_STATE_ERROR);
-		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+		disconnect_pair();
 	}
 }
 

@@ -176,13 +176,8 @@ void NicTest::SetUp()
 
 void NicTest::TearDown()
 {
-	forget_faults();
-	fake_set_options([] {
-		static fake_options now;
-		fake_get_options(&now);
-		now.manual = false;
-		return &now;
-	}());
+	fake_forget_faults();
+	options([](fake_options &o) { o.manual = false; });
 	close();
 	if (!expect_clean)
 		return;
@@ -208,12 +203,26 @@ void NicTest::open_with(const std::function<void(fake_device &)> &change)
 	open();
 }
 
+void NicTest::open_with_cqs_of(int entries)
+{
+	open_with([=](fake_device &d) {
+		d.max_cqe = entries;
+		d.resize_cq = false;
+	});
+}
+
 void NicTest::close()
 {
 	if (nic) {
 		EXPECT_EQ(VipCloseNic(nic), VIP_SUCCESS);
 	}
 	nic = nullptr;
+}
+
+void NicTest::start_over()
+{
+	close();
+	fake_reset();
 }
 
 void NicTest::options(const std::function<void(fake_options &)> &change)
@@ -232,6 +241,14 @@ Vi NicTest::make_vi(VIP_CQ_HANDLE send_cq, VIP_CQ_HANDLE recv_cq)
 	EXPECT_EQ(VipCreateVi(nic, &vi_kind, send_cq, recv_cq, &vi.handle), VIP_SUCCESS);
 	vi.qp = newest_qp();
 	return vi;
+}
+
+VIP_CQ_HANDLE NicTest::make_cq(VIP_ULONG entries)
+{
+	VIP_CQ_HANDLE cq = nullptr;
+
+	EXPECT_EQ(VipCreateCQ(nic, entries, &cq), VIP_SUCCESS);
+	return cq;
 }
 
 void NicTest::make_pair()
@@ -286,6 +303,20 @@ void NicTest::connect(Vi &from, Vi &to, const std::string &discriminator)
 	EXPECT_EQ(requested.get(), VIP_SUCCESS);
 	ASSERT_EQ(state_of(from), VIP_STATE_CONNECTED);
 	ASSERT_EQ(state_of(to), VIP_STATE_CONNECTED);
+}
+
+void NicTest::disconnect_pair()
+{
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+}
+
+void NicTest::expect_again()
+{
+	fake_forget_faults();
+	disconnect_pair();
+	connect(a, b, "again");
+	expect_traffic(a, b);
 }
 
 VIP_DESCRIPTOR *NicTest::descriptor(size_t number, const std::vector<Segment> &segments,
@@ -396,54 +427,6 @@ void NicTest::expect_usable()
 	EXPECT_EQ(VipDisconnect(y), VIP_SUCCESS);
 	EXPECT_EQ(VipDestroyVi(x), VIP_SUCCESS);
 	EXPECT_EQ(VipDestroyVi(y), VIP_SUCCESS);
-}
-
-static const char *const functions[] = {"ibv_get_device_list",
-					"ibv_open_device",
-					"ibv_query_device",
-					"ibv_query_port",
-					"ibv_alloc_pd",
-					"ibv_dealloc_pd",
-					"ibv_reg_mr",
-					"ibv_dereg_mr",
-					"ibv_create_comp_channel",
-					"ibv_create_cq",
-					"ibv_resize_cq",
-					"ibv_destroy_cq",
-					"ibv_req_notify_cq",
-					"ibv_poll_cq",
-					"ibv_create_qp",
-					"ibv_modify_qp",
-					"ibv_post_send",
-					"ibv_post_recv",
-					"rdma_create_event_channel",
-					"rdma_create_id",
-					"rdma_bind_addr",
-					"rdma_listen",
-					"rdma_resolve_addr",
-					"rdma_resolve_route",
-					"rdma_connect",
-					"rdma_establish",
-					"rdma_accept",
-					"rdma_reject",
-					"rdma_notify",
-					"rdma_disconnect",
-					"rdma_init_qp_attr",
-					"getifaddrs",
-					"socket",
-					"bind",
-					"listen",
-					"connect",
-					"accept4",
-					"getsockname",
-					"recv",
-					"epoll_create1",
-					"timerfd_create"};
-
-void NicTest::forget_faults()
-{
-	for (const char *function : functions)
-		fake_fail_always(function, 0);
 }
 
 static std::string read_all(int fd)

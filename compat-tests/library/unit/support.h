@@ -100,15 +100,23 @@ class NicTest : public testing::Test
 	// A test configures the fake before it calls this.
 	void open();
 	void open_with(const std::function<void(fake_device &)> &change);
+	// Opens a device whose CQs have at most so many entries, and cannot be resized.
+	void open_with_cqs_of(int entries);
 	void close();
+	// Closes the NIC, and makes the fake what it is at the beginning of a test.
+	void start_over();
 	void options(const std::function<void(fake_options &)> &change);
 	Vi make_vi(VIP_CQ_HANDLE send_cq = nullptr, VIP_CQ_HANDLE recv_cq = nullptr);
+	VIP_CQ_HANDLE make_cq(VIP_ULONG entries);
 	// Makes a and b, and connects them.
 	void make_pair();
 	void make_pair(VIP_CQ_HANDLE send_cq, VIP_CQ_HANDLE recv_cq);
 	void connect(Vi &from, Vi &to, const std::string &discriminator = "pair");
+	void disconnect_pair();
 	// Sends one message each way.
 	void expect_traffic(Vi &from, Vi &to);
+	// Checks that a and b can be disconnected, and that they connect again and work.
+	void expect_again();
 	// Checks that a new pair of VIs connects and works.
 	void expect_usable();
 
@@ -131,8 +139,6 @@ class NicTest : public testing::Test
 	void expect_sent(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor, VIP_UINT32 status = 0);
 	void expect_received(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor, VIP_UINT32 status = 0);
 	void expect_state(VIP_VI_HANDLE vi, VIP_VI_STATE state);
-	// Ends pending faults, so that they do not hit later calls.
-	void forget_faults();
 
 	VIP_NIC_HANDLE nic = nullptr;
 	VIP_VI_ATTRIBUTES vi_kind = vi_attributes(); // of VIs that are made here
@@ -140,6 +146,24 @@ class NicTest : public testing::Test
 	Memory memory;
 	Vi a, b;
 	bool expect_clean = true; // no leak and no misuse
+};
+
+// A test of two connected VIs.
+class PairTest : public NicTest
+{
+      protected:
+	void SetUp() override
+	{
+		NicTest::SetUp();
+		open();
+		make_pair();
+	}
+};
+
+// A test with a parameter.
+template <class Base, class Parameter>
+class Each : public Base, public testing::WithParamInterface<Parameter>
+{
 };
 
 // A child of this process, with this environment and no other VIPL_ variable.

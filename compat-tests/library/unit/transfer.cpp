@@ -108,12 +108,11 @@ TEST_F(Transfer, RdmaWritesArriveSilently)
 
 TEST_F(Transfer, ACqTellsOfEachCompletionOnce)
 {
-	VIP_CQ_HANDLE cq;
 	VIP_VI_HANDLE vi;
 	VIP_BOOLEAN is_receive;
 	int sends = 0, receives = 0;
 
-	ASSERT_EQ(VipCreateCQ(nic, 10, &cq), VIP_SUCCESS);
+	VIP_CQ_HANDLE cq = make_cq(10);
 	make_pair(cq, cq);
 	EXPECT_EQ(VipCQDone(cq, &vi, &is_receive), VIP_NOT_DONE);
 	EXPECT_EQ(VipCQWait(cq, 5, &vi, &is_receive), VIP_TIMEOUT);
@@ -182,8 +181,7 @@ TEST_F(Transfer, BadDescriptorsSayWhatIsWrong)
 		ASSERT_EQ(done, s);
 		EXPECT_EQ(s->CS.Status & VIP_STATUS_ERROR_MASK, each.status);
 		expect_state(b, VIP_STATE_ERROR);
-		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+		disconnect_pair();
 		connect(a, b, "again");
 	}
 }

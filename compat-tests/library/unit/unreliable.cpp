@@ -65,12 +65,11 @@ TEST_F(Unreliable, ASendThatIsFlushedIsLostAndTheNextOneGoes)
 
 TEST_F(Unreliable, VisOnOneCqComeBack)
 {
-	VIP_CQ_HANDLE cq;
 	VIP_VI_HANDLE vi;
 	VIP_BOOLEAN is_receive;
 
 	open();
-	ASSERT_EQ(VipCreateCQ(nic, 16, &cq), VIP_SUCCESS);
+	VIP_CQ_HANDLE cq = make_cq(16);
 	make_pair(cq, cq);
 	post_receives(3);
 	for (VIP_UINT32 bytes : {9u, 8u, 8u}) {
@@ -255,9 +254,7 @@ TEST_F(Unreliable, AnErrorBehindTheResetOfARevivalIsResetAgain)
 	expect_unharmed();
 }
 
-class RevivalFails : public Unreliable, public testing::WithParamInterface<int>
-{
-};
+using RevivalFails = Each<Unreliable, int>;
 
 // The changes are to ERR, RESET, INIT, RTR, RTS.
 TEST_P(RevivalFails, ByAChangeOfStateBreaksTheConnection)

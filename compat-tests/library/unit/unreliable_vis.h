@@ -52,13 +52,5 @@ class Unreliable : public NicTest
 		expect_state(vi, VIP_STATE_ERROR);
 		EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, vi));
 	}
-	void expect_again()
-	{
-		forget_faults();
-		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
-		connect(a, b, "again");
-		expect_traffic(a, b);
-	}
 	std::vector<VIP_DESCRIPTOR *> receives;
 };

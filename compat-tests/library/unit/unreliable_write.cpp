@@ -44,8 +44,7 @@ TEST_F(UnreliableWrite, IsCutAtThePathMtu)
 			EXPECT_EQ(fake_progress(1), 1);
 			expect_sent(a, w, WRITE);
 			EXPECT_TRUE(is_written(bytes));
-			close();
-			fake_reset();
+			start_over();
 		}
 }
 
@@ -74,8 +73,7 @@ TEST_F(UnreliableWrite, QueuePairsAreDrainedOfReceivesOnSoftRoceAlone)
 		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
 		expect_state(b, VIP_STATE_ERROR);
 		EXPECT_EQ(fake_calls("ibv_post_recv") - before, vendor == 0xffffff ? 2U : 0U);
-		close();
-		fake_reset();
+		start_over();
 	}
 }
 
@@ -103,8 +101,7 @@ TEST_F(UnreliableWrite, OfMorePiecesThanTheDeviceHoldsGoesOnByItself)
 		expect_sent(a, w, WRITE);
 		expect_sent(a, s);
 		EXPECT_EQ(fake_posted(a.qp, FAKE_SEND), 0);
-		close();
-		fake_reset();
+		start_over();
 		receives.clear();
 	}
 }

@@ -115,9 +115,7 @@ TEST_F(Waiters, DestroyingAViEndsTheirWaits)
 
 TEST_F(Waiters, DestroyingAViOnACqEndsTheirWaits)
 {
-	VIP_CQ_HANDLE cq;
-
-	ASSERT_EQ(VipCreateCQ(nic, 5, &cq), VIP_SUCCESS);
+	VIP_CQ_HANDLE cq = make_cq(5);
 	a = make_vi(cq, cq);
 	auto receive = recv_wait(a);
 	auto completion = cq_wait(cq);
@@ -131,9 +129,7 @@ TEST_F(Waiters, DestroyingAViOnACqEndsTheirWaits)
 
 TEST_F(Waiters, DestroyingACqEndsTheirWaits)
 {
-	VIP_CQ_HANDLE cq;
-
-	ASSERT_EQ(VipCreateCQ(nic, 5, &cq), VIP_SUCCESS);
+	VIP_CQ_HANDLE cq = make_cq(5);
 	auto first = cq_wait(cq), second = cq_wait(cq);
 	EXPECT_EQ(VipDestroyCQ(cq), VIP_SUCCESS);
 	EXPECT_EQ(first.get(), VIP_INVALID_PARAMETER);
@@ -142,10 +138,9 @@ TEST_F(Waiters, DestroyingACqEndsTheirWaits)
 
 TEST_F(Waiters, ClosingTheNicEndsEveryWait)
 {
-	VIP_CQ_HANDLE cq;
 	std::vector<std::future<VIP_RETURN>> waits;
 
-	ASSERT_EQ(VipCreateCQ(nic, 5, &cq), VIP_SUCCESS);
+	VIP_CQ_HANDLE cq = make_cq(5);
 	make_pair();
 	Vi on_cq = make_vi(cq, cq), asks = make_vi();
 	waits.push_back(recv_wait(a));

@@ -63,13 +63,12 @@ TEST_F(Watching, SendsAndReceivesAreDoneWithoutACall)
 
 TEST_F(Watching, SoAreThoseOfAVipCq)
 {
-	VIP_CQ_HANDLE cq;
 	VIP_VI_HANDLE vi;
 	VIP_BOOLEAN is_receive;
 	VIP_DESCRIPTOR *r, *s;
 
 	open();
-	ASSERT_EQ(VipCreateCQ(nic, 10, &cq), VIP_SUCCESS);
+	VIP_CQ_HANDLE cq = make_cq(10);
 	make_pair(cq, cq);
 	r = descriptor(0, {{memory.data(), 8}});
 	s = descriptor(1, {{memory.data(100), 8}});

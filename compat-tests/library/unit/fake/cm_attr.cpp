@@ -64,10 +64,8 @@ int rdma_init_qp_attr(rdma_cm_id *rid, ibv_qp_attr *attr, int *mask)
 		fault = EINVAL;
 	if (!fault && wanted != IBV_QPS_INIT && !ready)
 		fault = EINVAL;
-	if (!fault && wanted != IBV_QPS_INIT && wanted != IBV_QPS_RTR && wanted != IBV_QPS_RTS)
-		fault = EINVAL;
-	if (fault)
-		return by_minus(fault);
+	if (refused(fault, wanted != IBV_QPS_INIT && wanted != IBV_QPS_RTR && wanted != IBV_QPS_RTS))
+		return -1;
 	*attr = ibv_qp_attr{};
 	attr->qp_state = wanted;
 	if (wanted == IBV_QPS_INIT)

@@ -269,10 +269,8 @@ int rdma_connect(rdma_cm_id *rid, rdma_conn_param *param)
 	FAKE_ENTER(rdma_connect);
 	auto *id = static_cast<Id *>(rid);
 
-	if (!fault && (id->state != Cm::ROUTE_RESOLVED || !param || too_long(param, REQ_DATA)))
-		fault = EINVAL;
-	if (fault)
-		return by_minus(fault);
+	if (refused(fault, id->state != Cm::ROUTE_RESOLVED || !param || too_long(param, REQ_DATA)))
+		return -1;
 	id->local_qpn = param->qp_num;
 	id->local_psn = world().next_psn++;
 	id->retry = param->retry_count & 7;
@@ -306,10 +304,8 @@ int rdma_establish(rdma_cm_id *rid)
 	FAKE_ENTER(rdma_establish);
 	auto *id = static_cast<Id *>(rid);
 
-	if (!fault && id->state != Cm::REP_RCVD)
-		fault = EINVAL;
-	if (fault)
-		return by_minus(fault);
+	if (refused(fault, id->state != Cm::REP_RCVD))
+		return -1;
 	id->state = Cm::ESTABLISHED;
 	if (id->peer->state == Cm::ESTABLISHED) // rdma_notify() has been called
 		return 0;
@@ -325,10 +321,8 @@ int rdma_notify(rdma_cm_id *rid, ibv_event_type type)
 	FAKE_ENTER(rdma_notify);
 	auto *id = static_cast<Id *>(rid);
 
-	if (!fault && (type != IBV_EVENT_COMM_EST || id->state != Cm::REP_SENT))
-		fault = EINVAL;
-	if (fault)
-		return by_minus(fault);
+	if (refused(fault, type != IBV_EVENT_COMM_EST || id->state != Cm::REP_SENT))
+		return -1;
 	id->state = Cm::ESTABLISHED;
 	report(id, RDMA_CM_EVENT_ESTABLISHED);
 	return 0;
@@ -356,10 +350,8 @@ int rdma_disconnect(rdma_cm_id *rid)
 	FAKE_ENTER(rdma_disconnect);
 	auto *id = static_cast<Id *>(rid);
 
-	if (!fault && (id->state < Cm::REQ_SENT))
-		fault = EINVAL;
-	if (fault)
-		return by_minus(fault);
+	if (refused(fault, id->state < Cm::REQ_SENT))
+		return -1;
 	Id *peer = id->peer;
 	if (id->state == Cm::ESTABLISHED) {
 		id->state = Cm::DREQ_SENT;

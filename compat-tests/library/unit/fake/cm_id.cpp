@@ -142,10 +142,8 @@ using namespace fake;
 int rdma_create_id(rdma_event_channel *channel, rdma_cm_id **out, void *context, rdma_port_space ps)
 {
 	FAKE_ENTER(rdma_create_id);
-	if (!fault && (!channel || ps != RDMA_PS_TCP))
-		fault = EINVAL;
-	if (fault)
-		return by_minus(fault);
+	if (refused(fault, !channel || ps != RDMA_PS_TCP))
+		return -1;
 	auto *id = new Id;
 	id->channel = channel;
 	id->context = context;
@@ -194,10 +192,8 @@ int rdma_listen(rdma_cm_id *rid, int)
 	FAKE_ENTER(rdma_listen);
 	auto *id = static_cast<Id *>(rid);
 
-	if (!fault && id->state != Cm::BOUND)
-		fault = EINVAL;
-	if (fault)
-		return by_minus(fault);
+	if (refused(fault, id->state != Cm::BOUND))
+		return -1;
 	id->state = Cm::LISTEN;
 	return 0;
 }
@@ -239,10 +235,8 @@ int rdma_resolve_route(rdma_cm_id *rid, int)
 	FAKE_ENTER(rdma_resolve_route);
 	auto *id = static_cast<Id *>(rid);
 
-	if (!fault && id->state != Cm::ADDR_RESOLVED)
-		fault = EINVAL;
-	if (fault)
-		return by_minus(fault);
+	if (refused(fault, id->state != Cm::ADDR_RESOLVED))
+		return -1;
 	id->state = Cm::ROUTE_RESOLVED;
 	report(id, RDMA_CM_EVENT_ROUTE_RESOLVED);
 	return 0;

@@ -210,6 +210,17 @@ void fake_fail_always(const char *function, int err)
 		point.faults.clear();
 }
 
+void fake_forget_faults(void)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+
+	for (Point &point : world().points) {
+		point.always = 0;
+		point.armed = false;
+		point.faults.clear();
+	}
+}
+
 uint64_t fake_calls(const char *function)
 {
 	std::lock_guard<std::mutex> lock(world().mutex);

@@ -29,7 +29,7 @@ bool add_completion(Cq *cq, const ibv_wc &wc)
 		add_async(ctx_of(cq->context), event);
 		return false;
 	}
-	cq->ring.push() = wc;
+	cq->ring.push_back(wc);
 	if (cq->armed)
 		notify(cq);
 	return true;
@@ -45,7 +45,7 @@ int poll_cq(ibv_cq *ibcq, int count, ibv_wc *wc)
 		return by_minus(fault);
 	for (; n < count && !cq->ring.empty(); ++n) {
 		wc[n] = cq->ring.front();
-		cq->ring.pop();
+		cq->ring.pop_front();
 	}
 	return n;
 }
@@ -70,8 +70,11 @@ int req_notify_cq(ibv_cq *ibcq, int)
 void remove_completions(Cq *cq, uint32_t qp_num)
 {
 	auto &held = world().held;
+	auto &ring = cq->ring;
 
-	cq->ring.remove_if([&](const ibv_wc &wc) { return wc.qp_num == qp_num; });
+	ring.erase(std::remove_if(ring.begin(), ring.end(),
+				  [&](const ibv_wc &wc) { return wc.qp_num == qp_num; }),
+		   ring.end());
 	held.erase(std::remove_if(
 			   held.begin(), held.end(),
 			   [&](const HeldWc &h) { return h.cq == cq && h.wc.qp_num == qp_num; }),

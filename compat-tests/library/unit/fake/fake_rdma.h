@@ -101,6 +101,7 @@ int fake_release(int count);  // lets up to count held completions out (-1: all)
 // (errno returned, -1 or NULL). Several faults may be pending. An unknown name aborts.
 void fake_fail(const char *function, int nth, int err);
 void fake_fail_always(const char *function, int err); // err 0: stop failing (pending faults, too)
+void fake_forget_faults(void);                        // the same for all functions
 
 // The nth next call of the function first calls `happen`, as if another thread were faster.
 void fake_before(const char *function, int nth, void (*happen)(void *argument), void *argument);

@@ -1,63 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Tests of the fake itself: devices, memory, events, faults.
+// Tests of the fake itself: memory and events.
 #include "fake_test.h"
 
 #include <fcntl.h>
-#include <ifaddrs.h>
 #include <poll.h>
 #include <sys/mman.h>
 
 using Fake = FakeTest;
-
-TEST_F(Fake, DevicesAsConfigured)
-{
-	fake_device d[3];
-	const char *names[] = {"one", "two", "three"};
-	for (int i = 0; i < 3; ++i) {
-		fake_device_default(&d[i]);
-		d[i].name = names[i];
-	}
-	d[1].addresses[0] = "10.9.9.2";
-	d[1].addresses[1] = "fd00::2";
-	d[2].max_sge = 4;
-	fake_set_devices(3, d);
-	int n;
-	ibv_device **list = ibv_get_device_list(&n);
-	ASSERT_EQ(n, 3);
-	EXPECT_STREQ(ibv_get_device_name(list[1]), "two");
-	ibv_context *ctx = ibv_open_device(list[2]);
-	ibv_free_device_list(list);
-	ibv_device_attr attr;
-	EXPECT_EQ(ibv_query_device(ctx, &attr), 0);
-	EXPECT_EQ(attr.max_sge, 4);
-	ibv_port_attr port;
-	EXPECT_EQ(ibv_query_port(ctx, 1, &port), 0);
-	EXPECT_EQ(port.active_mtu, IBV_MTU_1024);
-	EXPECT_EQ(port.state, IBV_PORT_ACTIVE);
-	EXPECT_EQ(ibv_query_port(ctx, 2, &port), EINVAL);
-	EXPECT_EQ(ibv_close_device(ctx), 0);
-	fake_set_devices(0, nullptr);
-	list = ibv_get_device_list(&n);
-	EXPECT_EQ(n, 0);
-	EXPECT_EQ(list[0], nullptr);
-	ibv_free_device_list(list);
-}
-
-TEST_F(Fake, InterfacesOfTheSimulatedHost)
-{
-	ifaddrs *list;
-	std::vector<std::string> found;
-	ASSERT_EQ(getifaddrs(&list), 0);
-	for (ifaddrs *i = list; i; i = i->ifa_next) {
-		char text[64];
-		if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET)
-			continue;
-		auto *sin = reinterpret_cast<sockaddr_in *>(i->ifa_addr);
-		found.push_back(inet_ntop(AF_INET, &sin->sin_addr, text, sizeof text));
-	}
-	freeifaddrs(list);
-	EXPECT_EQ(found, (std::vector<std::string>{"127.0.0.1", "10.9.9.1"}));
-}
 
 TEST_F(Fake, RegistrationRules)
 {
@@ -127,24 +76,6 @@ TEST_F(Fake, UnacknowledgedEventsAbort)
 		"ibv_destroy_cq would wait");
 }
 
-TEST_F(Fake, CompletionsHeldBack)
-{
-	fake_options options;
-	fake_options_rxe(&options);
-	options.hold_completions = true;
-	fake_set_options(&options);
-	Node a, b;
-	join(a, b);
-	b.recv(1);
-	a.send(2);
-	EXPECT_EQ(poll(b.recv_cq).wr_id, 0u);
-	EXPECT_EQ(fake_release(1), 1);
-	expect_wc(b.recv_cq, 1, IBV_WC_SUCCESS);
-	EXPECT_EQ(poll(a.send_cq).wr_id, 0u);
-	EXPECT_EQ(fake_release(-1), 1);
-	expect_wc(a.send_cq, 2, IBV_WC_SUCCESS);
-}
-
 TEST_F(Fake, CqOverflowAndResize)
 {
 	Node a(IBV_QPT_RC, 128);
@@ -180,48 +111,6 @@ TEST_F(Fake, AsyncEvents)
 	EXPECT_EQ(event.event_type, IBV_EVENT_PORT_ERR);
 	ibv_ack_async_event(&event);
 	fake_async_event_qp(IBV_EVENT_QP_FATAL, a.qp->qp_num); // it goes with the queue pair
-}
-
-TEST_F(Fake, FunctionsFailOnDemand)
-{
-	Node a, b;
-	fake_fail("ibv_alloc_pd", 2, ENOMEM);
-	ibv_pd *pd = ibv_alloc_pd(a.ctx);
-	ASSERT_NE(pd, nullptr);
-	EXPECT_EQ(ibv_alloc_pd(a.ctx), nullptr);
-	EXPECT_EQ(errno, ENOMEM);
-	fake_fail("ibv_dealloc_pd", 1, EIO);
-	EXPECT_EQ(ibv_dealloc_pd(pd), EIO);
-	EXPECT_EQ(ibv_dealloc_pd(pd), 0);
-	fake_fail_always("ibv_post_recv", ENOMEM);
-	EXPECT_EQ(a.recv(1), ENOMEM);
-	EXPECT_EQ(a.recv(1), ENOMEM);
-	fake_fail_always("ibv_post_recv", 0);
-	EXPECT_EQ(a.recv(1), 0);
-	EXPECT_EQ(fake_calls("ibv_post_recv"), 3u);
-	fake_fail("ibv_poll_cq", 1, EIO);
-	ibv_wc wc;
-	EXPECT_LT(ibv_poll_cq(a.recv_cq, 1, &wc), 0);
-}
-
-TEST_F(Fake, StatusesOnDemand)
-{
-	Node a, b;
-	join(a, b);
-	b.recv(1);
-	b.recv(2);
-	fake_complete_next(a.qp->qp_num, FAKE_SEND, IBV_WC_GENERAL_ERR);
-	a.send(1);
-	expect_wc(a.send_cq, 1, IBV_WC_GENERAL_ERR);
-	EXPECT_EQ(a.state(), IBV_QPS_ERR);
-	fake_complete_next(0, FAKE_RECV, IBV_WC_FATAL_ERR);
-	a.modify(IBV_QPS_RESET);
-	a.to_init();
-	a.to_rts(b.qp->qp_num);
-	a.send(2);
-	expect_wc(b.recv_cq, 1, IBV_WC_FATAL_ERR);
-	expect_wc(b.recv_cq, 2, IBV_WC_WR_FLUSH_ERR);
-	expect_wc(a.send_cq, 2, IBV_WC_REM_OP_ERR);
 }
 
 TEST_F(Fake, HardwareLikeAsyncErrors)

@@ -59,13 +59,6 @@ TEST_F(FakeCm, NobodyListens)
 	EXPECT_EQ(errno, EINVAL);
 }
 
-TEST_F(FakeCm, RejectedByTheUser)
-{
-	request();
-	ASSERT_EQ(rdma_reject(child, "no", 2), 0);
-	expect_rejected(28, "no");
-}
-
 TEST_F(FakeCm, RejectedByTheActiveSide)
 {
 	request();
@@ -150,13 +143,4 @@ TEST_F(FakeCm, StaleUntilTheServerHasDisconnected)
 	ASSERT_EQ(connect(), 0);
 	ASSERT_EQ(next(server_channel), RDMA_CM_EVENT_CONNECT_REQUEST);
 	child = last.id;
-}
-
-TEST_F(FakeCm, StaleOnDemand)
-{
-	listen();
-	resolve();
-	fake_reject_next(1, 10);
-	ASSERT_EQ(connect(), 0);
-	expect_rejected(10);
 }

@@ -45,7 +45,7 @@ void complete_send(Qp *qp, ibv_wc_status status)
 		wc.opcode = completed_opcode(work.opcode);
 		wc.byte_len = work.length;
 	}
-	qp->sq.pop();
+	qp->sq.pop_front();
 	if (wanted)
 		emit(qp, qp->send_cq, wc);
 	if (status && qp->now != IBV_QPS_ERR)
@@ -56,7 +56,7 @@ void complete_recv(Qp *qp, ibv_wc wc)
 {
 	wc.wr_id = qp->rq.front().wr_id;
 	wc.qp_num = qp->qp_num;
-	qp->rq.pop();
+	qp->rq.pop_front();
 	emit(qp, qp->recv_cq, wc);
 	if (wc.status && qp->now != IBV_QPS_ERR)
 		qp_to_error(qp);
@@ -125,7 +125,6 @@ static int check_send(const Qp *qp, const ibv_send_wr *wr, uint32_t *length)
 
 static void take_inline(SendWork &work, const ibv_send_wr *wr)
 {
-	work.inline_data.clear();
 	for (int i = 0; i < wr->num_sge; ++i) {
 		auto *data = reinterpret_cast<const uint8_t *>(
 			static_cast<uintptr_t>(wr->sg_list[i].addr));
@@ -138,7 +137,7 @@ static void enqueue_send(Qp *qp, const ibv_send_wr *wr, uint32_t length)
 	if (qp->sq.size() >= qp->cap.max_send_wr)
 		misuse("ibv_post_send: more than the %u sends that queue pair %u was made for",
 		       qp->cap.max_send_wr, qp->qp_num);
-	SendWork &work = qp->sq.push();
+	SendWork &work = qp->sq.emplace_back();
 	work.wr_id = wr->wr_id;
 	work.seq = world().seq++;
 	work.opcode = wr->opcode;
@@ -215,7 +214,7 @@ static int post_one_recv(Qp *qp, const ibv_recv_wr *wr)
 		misuse("ibv_post_recv: queue pair %u: %s", qp->qp_num, wrong);
 	if (wrong && err)
 		return err;
-	RecvWork &work = qp->rq.push();
+	RecvWork &work = qp->rq.emplace_back();
 	work.wr_id = wr->wr_id;
 	work.sges.assign(wr->sg_list, wr->sg_list + wr->num_sge);
 	return 0;

@@ -21,7 +21,6 @@
 #undef ibv_get_device_list
 
 #include "functions.h"
-#include "ring.h"
 
 namespace fake
 {
@@ -103,7 +102,7 @@ struct Channel : ibv_comp_channel {
 };
 
 struct Cq : ibv_cq {
-	Ring<ibv_wc> ring;
+	std::deque<ibv_wc> ring;
 	bool armed = false;
 	unsigned reported = 0, async_reported = 0;
 	int users = 0;
@@ -132,8 +131,8 @@ struct Qp : ibv_qp {
 	size_t sq_size = 0, rq_size = 0; // as enforced
 	bool signal_all = false;
 	ibv_qp_attr attr{};
-	Ring<SendWork> sq;
-	Ring<RecvWork> rq;
+	std::deque<SendWork> sq;
+	std::deque<RecvWork> rq;
 	ibv_qp_state now = IBV_QPS_RESET; // ibv_qp::state is as of the last call
 	bool waiting = false; // the oldest send waits for an action of the peer
 	bool deaf = false, dead = false;
@@ -291,6 +290,13 @@ inline std::nullptr_t by_null(int err)
 {
 	errno = err;
 	return nullptr;
+}
+
+// Whether a call fails with -1: it has to, or it is not valid.
+inline bool refused(int fault, bool invalid)
+{
+	errno = fault ? fault : EINVAL;
+	return fault || invalid;
 }
 
 #define FAKE_ENTER(fn)                                          \
