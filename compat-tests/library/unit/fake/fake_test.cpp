@@ -8,6 +8,17 @@
 
 using Fake = FakeTest;
 
+TEST_F(Fake, DevicesHaveOnePortAndTheirListEndsWithNull)
+{
+	Node a;
+	ibv_port_attr port;
+	EXPECT_EQ(ibv_query_port(a.ctx, 2, &port), EINVAL);
+	fake_set_devices(0, nullptr);
+	ibv_device **list = ibv_get_device_list(nullptr);
+	EXPECT_EQ(list[0], nullptr);
+	ibv_free_device_list(list);
+}
+
 TEST_F(Fake, RegistrationRules)
 {
 	Node a;
