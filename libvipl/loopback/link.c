@@ -16,30 +16,6 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* Both word sizes must see the same. */
-_Static_assert(sizeof(struct lane_message) == 64, "layout");
-_Static_assert(sizeof(struct lane_detail) == 320, "layout");
-_Static_assert(sizeof(struct region_entry) == 32, "layout");
-_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "peers may not be able to write, and have no lock of ours");
-_Static_assert(offsetof(struct lane, consumed) == 0, "layout");
-_Static_assert(offsetof(struct lane, receives) == 128, "layout");
-_Static_assert(offsetof(struct lane, details) == 8320, "layout");
-_Static_assert(offsetof(struct lane, closed) == 4, "layout");
-_Static_assert(offsetof(struct lane, ring_consumed) == 8, "layout");
-_Static_assert(offsetof(struct lane, reception) == 16, "layout");
-_Static_assert(offsetof(struct lane, answer) == 64, "layout");
-_Static_assert(offsetof(struct lane, answer_data) == 336000, "layout");
-_Static_assert(offsetof(struct lane, busy) == 368768, "layout");
-_Static_assert(offsetof(struct lane, end) == 368772, "layout");
-_Static_assert(offsetof(struct lane, messages) == 368960, "layout");
-_Static_assert(offsetof(struct lane, ring) == 434496, "layout");
-_Static_assert(offsetof(struct lane, receiver_waits) == 368832, "layout");
-_Static_assert(offsetof(struct lane, sender_waits) == 368896, "layout");
-_Static_assert(sizeof(struct lane) == 696640, "layout");
-_Static_assert(offsetof(struct lane_message, stamp) == 60, "layout");
-_Static_assert(offsetof(struct cq_page, arrived) == 16, "layout");
-_Static_assert(sizeof(struct cq_page) == 8256, "layout");
-
 /* A size that can change would let its maker crash us. */
 static void *create(const char *name, size_t size, int seals, int *fd)
 {

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a process sees of its peers, in numbers: the hello and the shared memory of version 4, as docs/LOOPBACK.md has them.
+ *
+ * There is no code here: the test is that this compiles, for 64 and for 32 bits. Peers of the same version may be another
+ * build of the library. So a number changes only together with HELLO_VERSION.
+ */
+#include <stddef.h>
+
+#include "cq_page.h"
+#include "hello.h"
+#include "link.h"
+
+#define VALUE(name, value)  _Static_assert((name) == (value), "value of " #name)
+#define SIZE(type, size)    _Static_assert(sizeof(struct type) == (size), "size of " #type)
+#define ALIGN(type, bytes)  _Static_assert(_Alignof(struct type) == (bytes), "alignment of " #type)
+#define MEMBER(type, member, offset, size)                                                             \
+	_Static_assert(offsetof(struct type, member) == (offset), "offset of " #type "." #member);     \
+	_Static_assert(sizeof(((struct type *)0)->member) == (size), "size of " #type "." #member)
+
+VALUE(HELLO_VERSION, 4);
+
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "peers may not be able to write, and have no lock of ours");
+
+/* The handshake. */
+VALUE(HELLO_MAGIC, 0x4c504956);
+VALUE(HELLO_REQUEST, 1);
+VALUE(HELLO_ACCEPT, 2);
+VALUE(HELLO_REJECT, 3);
+VALUE(HELLO_NO_MATCH, 4);
+VALUE(HELLO_BAD_VERSION, 5);
+VALUE(HELLO_CONFIRM, 6);
+VALUE(HELLO_PEER_REQUEST, 7);
+VALUE(HELLO_BUSY, 8);
+VALUE(HELLO_RDMA_WRITE, 1);
+VALUE(HELLO_RDMA_READ, 2);
+VALUE(HELLO_FDS, 3);
+SIZE(hello, 112);
+MEMBER(hello, magic, 0, 4);
+MEMBER(hello, version, 4, 2);
+MEMBER(hello, kind, 6, 2);
+MEMBER(hello, reliability, 8, 2);
+MEMBER(hello, rights, 10, 2);
+MEMBER(hello, max_transfer, 12, 4);
+MEMBER(hello, domain, 16, 4);
+MEMBER(hello, queue, 20, 4);
+MEMBER(hello, agent_bell, 24, 8);
+MEMBER(hello, channel_bell, 32, 8);
+MEMBER(hello, nonce_address, 40, 8);
+MEMBER(hello, nonce, 48, 16);
+MEMBER(hello, own_length, 64, 1);
+MEMBER(hello, wanted_length, 65, 1);
+MEMBER(hello, own, 66, 20);
+MEMBER(hello, wanted, 86, 20);
+MEMBER(hello, filler, 106, 6);
+
+/* The link. */
+SIZE(link, 2 * 696640);
+SIZE(lane, 696640);
+ALIGN(lane, 64);
+MEMBER(lane, consumed, 0, 4);
+MEMBER(lane, closed, 4, 4);
+MEMBER(lane, ring_consumed, 8, 8);
+MEMBER(lane, reception, 16, 4);
+MEMBER(lane, answer, 64, 8);
+MEMBER(lane, receives, 128, 1024 * 8);
+MEMBER(lane, details, 8320, 1024 * 320);
+MEMBER(lane, answer_data, 336000, 32768);
+MEMBER(lane, busy, 368768, 4);
+MEMBER(lane, end, 368772, 4);
+MEMBER(lane, receiver_waits, 368832, 4);
+MEMBER(lane, sender_waits, 368896, 4);
+MEMBER(lane, messages, 368960, 1024 * 64);
+MEMBER(lane, ring, 434496, 262144);
+VALUE(LANE_PIECE, 32768);
+VALUE(WAIT_ON_CHANNEL, 1);
+VALUE(WAIT_IN_AGENT, 2);
+VALUE(END_NO_RECEIVE, 1);
+VALUE(END_WRITE_REFUSED, 2);
+VALUE(END_READ_REFUSED, 3);
+VALUE(ANSWER_DONE, 1);
+VALUE(ANSWER_REFUSED, 2);
+
+/* A message. */
+SIZE(lane_message, 64);
+MEMBER(lane_message, number, 0, 4);
+MEMBER(lane_message, kind, 4, 1);
+MEMBER(lane_message, has_immediate, 5, 1);
+MEMBER(lane_message, length, 8, 4);
+MEMBER(lane_message, immediate, 12, 4);
+MEMBER(lane_message, data, 16, 44);
+MEMBER(lane_message, target.address, 16, 8);
+MEMBER(lane_message, target.handle, 24, 4);
+MEMBER(lane_message, stamp, 60, 4);
+VALUE(MESSAGE_INLINED, 1);
+VALUE(MESSAGE_IN_RING, 2);
+VALUE(MESSAGE_PLACED, 3);
+VALUE(MESSAGE_WRITTEN, 4);
+VALUE(MESSAGE_TOO_LONG, 5);
+VALUE(MESSAGE_PART, 6);
+VALUE(MESSAGE_WRITE, 7);
+VALUE(MESSAGE_READ, 8);
+VALUE(MESSAGE_ABORT, 9);
+
+/* Details of a posted receive. */
+SIZE(lane_detail, 320);
+MEMBER(lane_detail, count, 0, 4);
+MEMBER(lane_detail, segments, 8, 16 * 16);
+SIZE(lane_segment, 16);
+MEMBER(lane_segment, address, 0, 8);
+MEMBER(lane_segment, length, 8, 4);
+MEMBER(lane_segment, handle, 12, 4);
+
+/* The page of a CQ. */
+SIZE(cq_page, 8256);
+MEMBER(cq_page, stamp, 0, 4);
+MEMBER(cq_page, waits, 4, 4);
+MEMBER(cq_page, summary, 8, 4);
+MEMBER(cq_page, arrived, 16, 2048 * 4);
+VALUE(PAGE_QUEUES, 65536);
+VALUE(PAGE_WORD_BITS, 32);
+VALUE(PAGE_SPREAD, 64);
+
+/* The region table. */
+SIZE(region_entries, 32768 * 32);
+SIZE(region_entry, 32);
+MEMBER(region_entry, handle, 0, 4);
+MEMBER(region_entry, domain, 4, 4);
+MEMBER(region_entry, rights, 8, 4);
+MEMBER(region_entry, start, 16, 8);
+MEMBER(region_entry, length, 24, 8);
+VALUE(RIGHT_LOCAL_WRITE, 1);
+VALUE(RIGHT_RDMA_WRITE, 2);
+VALUE(RIGHT_RDMA_READ, 4);
