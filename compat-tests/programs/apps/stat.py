@@ -126,9 +126,9 @@ class Stat(unittest.TestCase):
                      self.sealed(b'{"nic": "via_lo"}'), self.sealed(b"\xff"),
                      self.sealed(b'{"nic": "x", "host": "", "regions": 1e999, "requests": 0, "failed": false}')):
             said = self.answered_by(lambda reader: socket.send_fds(reader, [b"x"], [file]))
-            self.assertIn("no answer that can be read", said.stderr)
+            self.assertIn("1 NIC without an answer that can be read", said.stderr)
         said = self.answered_by(lambda reader: reader.send(b"x"))
-        self.assertIn("no answer that can be read", said.stderr)
+        self.assertIn("1 NIC without an answer that can be read", said.stderr)
 
     def test_a_stranger_takes_no_other_process_and_sends_no_control_characters(self):
         file = self.sealed(b'{"pid": 1, "program": "init", "nic": "\\u001b[2J", "host": "", "regions": 1,'
