@@ -123,14 +123,20 @@ static int move_to(struct verbs_endpoint *endpoint, enum ibv_qp_state state)
 	return error;
 }
 
-/* Work that was posted before is forgotten. Its completions mean nothing from now on. */
-static void next_generation(struct verbs_endpoint *endpoint)
+/* Completions of work that was posted before mean nothing from now on. */
+static void disown_completions(struct verbs_endpoint *endpoint)
 {
 	uint64_t wr_id_tag = atomic_load_explicit(&endpoint->wr_id_tag, memory_order_relaxed);
 	uint64_t generation = (wr_id_tag + VERBS_WR_ID_GENERATION) & VERBS_WR_ID_BITS;
 
 	atomic_store_explicit(&endpoint->wr_id_tag, (uintptr_t)endpoint | generation,
 			      memory_order_relaxed);
+}
+
+/* Work that was posted before is forgotten. */
+static void next_generation(struct verbs_endpoint *endpoint)
+{
+	disown_completions(endpoint);
 	staging_forget(endpoint);
 }
 
@@ -215,17 +221,23 @@ void verbs_endpoint_stop(struct device_endpoint *base)
 		drain(endpoint);
 }
 
+/*
+ * Soft-RoCE has been seen to crash when a message came during the change from ERR to RESET. Without it there is
+ * no harm: what is in ERR does nothing, and this queue pair is going to be replaced or destroyed.
+ */
 void verbs_endpoint_reset(struct device_endpoint *base)
 {
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
+	bool stays_in_error = verbs_is_soft(endpoint->device) && endpoint->was_connected;
 
-	/*
-	 * Soft-RoCE has been seen to crash when a message came during the change from ERR to RESET. Without it there is
-	 * no harm: what is in ERR does nothing, and this queue pair is going to be replaced or destroyed.
-	 */
-	if (!verbs_is_soft(endpoint->device) || !endpoint->was_connected)
+	if (!stays_in_error)
 		move_to(endpoint, IBV_QPS_RESET);
-	next_generation(endpoint);
+	disown_completions(endpoint); /* the receives that are flushed now stay posted */
+	/* It was not stopped if its connection did not come about. */
+	if (stays_in_error && !atomic_load_explicit(&endpoint->stopped, memory_order_relaxed) &&
+	    !move_to(endpoint, IBV_QPS_ERR))
+		drain(endpoint);
+	staging_forget(endpoint);
 }
 
 static bool has_stalled(struct verbs_endpoint *endpoint)

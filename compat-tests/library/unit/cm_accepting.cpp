@@ -205,6 +205,30 @@ TEST_F(CmAccepting, ARequesterThatGivesUpInTheLastStepIsTimeout)
 	expect_traffic(a, b);
 }
 
+// The requester takes the answer and dies. Its messages must not reach memory that is the program's again.
+TEST_F(CmAccepting, AQueuePairWhoseAcceptHasFailedTakesNoMessage)
+{
+	VIP_DESCRIPTOR *receive = descriptor(0, {{memory.data(0), 8}}), *done;
+	auto s = make_request();
+
+	ASSERT_EQ(post_recv(b, receive), VIP_SUCCESS);
+	auto accepted = accept_async();
+	ASSERT_EQ(s->next(), RDMA_CM_EVENT_CONNECT_RESPONSE);
+	s->give_up();
+	ASSERT_EQ(accepted.get(), VIP_TIMEOUT);
+	uint32_t numbers[16];
+	int count = fake_qps(numbers, 16);
+	for (int i = 0; i < count; i++) {
+		ibv_qp_state state = fake_qp(numbers[i])->state;
+		EXPECT_TRUE(state != IBV_QPS_RTR && state != IBV_QPS_RTS) << state;
+		EXPECT_EQ(fake_posted(numbers[i], FAKE_RECV), 0);
+	}
+	EXPECT_EQ(VipRecvDone(b, &done), VIP_NOT_DONE) << "it stays posted";
+	connect(a, b, "again");
+	ASSERT_EQ(post_send(a, descriptor(1, {{memory.data(64), 8}})), VIP_SUCCESS);
+	expect_received(b, receive);
+}
+
 struct Event {
 	rdma_cm_event_type type;
 	VIP_RETURN wanted;

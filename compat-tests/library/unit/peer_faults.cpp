@@ -125,7 +125,7 @@ TEST_F(PeerRequests, WhoCannotGoOnIsErrorResource)
 
 	ASSERT_EQ(ask(b, "b", "a"), VIP_SUCCESS);
 	fake_fail("rdma_accept", 1, EINVAL);
-	fake_fail("ibv_modify_qp", 4, ENOMEM); // after RTR, RTS and RESET
+	fake_fail("ibv_modify_qp", 6, ENOMEM); // after RTR, RTS, ERR, ERR again to drain, and RESET
 	fake_fail("ibv_create_qp", 1, ENOMEM);
 	Stranger s("b", &message, sizeof(message));
 	EXPECT_EQ(outcome(b), VIP_ERROR_RESOURCE);
