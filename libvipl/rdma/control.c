@@ -100,7 +100,15 @@ void control_forget(struct control *control)
 	close_connection(control);
 	ping_drop(&control->ping);
 	TAILQ_REMOVE(&control->device->control.all, control, in_device);
+	control->device->control.count--;
 	free(control);
+}
+
+void control_drop(struct control *control)
+{
+	if (control->fd >= 0)
+		control_reset(control, ECONNRESET);
+	control_forget(control);
 }
 
 /* NULL when there is no memory for it. */
@@ -114,10 +122,12 @@ static struct control *create(struct verbs_device *device, const struct in6_addr
 	control->fd = -1;
 	control->host = *host;
 	control->port = port;
-	control->deadline = clock_nsec() + AWAIT_NSEC;
+	control->made = clock_nsec();
+	control->deadline = control->made + AWAIT_NSEC;
 	control->check_at = control->deadline;
 	ping_init(&control->ping, device, host);
 	TAILQ_INSERT_TAIL(&device->control.all, control, in_device);
+	device->control.count++;
 	return control;
 }
 
@@ -215,6 +225,7 @@ void control_want(struct verbs_endpoint *endpoint, bool is_ours)
 	if (error)
 		put_off(control, error);
 	verbs_timer_start(device);
+	control_make_room(device);
 }
 
 bool control_is_needed(const struct verbs_device *device, const struct in6_addr *host, uint16_t port)
@@ -277,6 +288,8 @@ void control_ended(struct control *control, int error)
 			try_once_more(other);
 	} else if (is_gone) {
 		lose(control);
+	} else if (was_there && !control_is_needed(control->device, &control->host, control->port)) {
+		control_forget(control); /* the other end has too many, or is silent: no matter */
 	} else if (was_there) {
 		try_once_more(control);
 	} else {

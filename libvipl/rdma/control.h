@@ -27,6 +27,7 @@ struct control {
 	bool was_taken;	  /* the port has taken a connection; only when the NIC is gone is another one refused */
 	bool was_reset;	  /* the last one was, so the process at the other end may be another */
 	bool was_put_off; /* and is not tried again at once */
+	int64_t made;	  /* when; to tell the older of two */
 	int error;	  /* by which sending has failed */
 	int64_t deadline; /* of one that is the last; when one that is awaited is to be made */
 	int64_t check_at; /* when to look after it, as long as it is not up */
@@ -49,6 +50,8 @@ int control_socket(struct verbs_device *device, const struct in6_addr *host,
 /* Takes a connection that has come from this host. False: there is no memory, and the descriptor is closed. */
 bool control_adopt(struct verbs_device *device, int fd, const struct in6_addr *host);
 void control_forget(struct control *control);
+/* The same with a reset, which does not tell the other end that this NIC is gone. */
+void control_drop(struct control *control);
 /* One that is up if there is any. */
 struct control *control_find(const struct verbs_device *device, const struct in6_addr *host,
 			     uint16_t port);
@@ -65,6 +68,8 @@ void control_ended(struct control *control, int error);
 /* False: it cannot be sent, and an event is going to report that. */
 bool control_send(struct control *control, enum wire_code code, uint32_t own_qp, uint32_t peer_qp,
 		  uint32_t number);
+/* When it is closed the peer gets a reset, not an end: it does not mean that this NIC is gone. An event follows here. */
+void control_reset(struct control *control, int error);
 void control_receive(struct control *control, uint32_t events);
 /* Is the endpoint's peer at the NIC with this port? */
 static inline bool control_is_peers(const struct verbs_endpoint *endpoint, const struct in6_addr *host,
@@ -76,6 +81,8 @@ static inline bool control_is_peers(const struct verbs_endpoint *endpoint, const
 
 /* control_listen.c */
 void control_accept(struct verbs_device *device, int *listener);
+/* Drops one that no connection needs, if there are too many. */
+void control_make_room(struct verbs_device *device);
 /* Attempts that failed for want of a file descriptor begin again. */
 void control_resume(struct verbs_device *device);
 

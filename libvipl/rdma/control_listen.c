@@ -19,6 +19,24 @@ uint16_t control_port(const struct verbs_device *device, const struct in6_addr *
 	return device->control.ports[host_is_ipv4(host) ? 0 : 1];
 }
 
+/*
+ * Has another one with the same NIC been up before? A user of that host can make any number. The older one is the NIC's: if it
+ * has been lost at the other end, keepalive finds that out soon.
+ */
+static bool has_older(const struct control *control)
+{
+	const struct control *other;
+
+	if (!control->is_accepted)
+		return false;
+	TAILQ_FOREACH(other, &control->device->control.all, in_device)
+		if (other->state == CONTROL_UP && other->port == control->port &&
+		    host_equal(&other->host, &control->host) &&
+		    (!other->is_accepted || other->made < control->made))
+			return true;
+	return false;
+}
+
 /* Is there a connection with that NIC, or may there soon be one with that host? */
 static bool is_wanted(const struct control *control)
 {
@@ -26,8 +44,9 @@ static bool is_wanted(const struct control *control)
 
 	if (control->state == CONTROL_STRANGER)
 		return false;
-	if (!control->is_accepted ||
-	    control_is_needed(control->device, &control->host, control->port))
+	if (has_older(control))
+		return false;
+	if (control_is_needed(control->device, &control->host, control->port))
 		return true;
 	LIST_FOREACH(endpoint, &control->device->endpoints, in_device)
 		if (verbs_is_asking(endpoint) && host_equal(&endpoint->host, &control->host))
@@ -35,14 +54,17 @@ static bool is_wanted(const struct control *control)
 	return false;
 }
 
-/* The oldest that is of no use goes; with each new one some are looked at. */
-static void make_room(struct verbs_device *device)
+/* The oldest that is of no use goes; with each new one some are looked at. Those that each end has made count apart. */
+void control_make_room(struct verbs_device *device)
 {
-	for (unsigned i = 0; i < LOOKS && device->control.accepted > MOST_UNWANTED; i++) {
+	bool many_accepted = device->control.accepted > MOST_UNWANTED;
+	bool many_own = device->control.count - device->control.accepted > MOST_UNWANTED;
+
+	for (unsigned i = 0; i < LOOKS && (many_accepted || many_own); i++) {
 		struct control *oldest = TAILQ_FIRST(&device->control.all);
 
-		if (!is_wanted(oldest)) {
-			control_forget(oldest);
+		if ((oldest->is_accepted ? many_accepted : many_own) && !is_wanted(oldest)) {
+			control_drop(oldest);
 			return;
 		}
 		TAILQ_REMOVE(&device->control.all, oldest, in_device);
@@ -69,7 +91,7 @@ void control_accept(struct verbs_device *device, int *listener)
 		return;
 	host = host_from_socket((struct sockaddr *)&from);
 	if (control_adopt(device, fd, &host))
-		make_room(device);
+		control_make_room(device);
 }
 
 void control_resume(struct verbs_device *device)

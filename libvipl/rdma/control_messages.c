@@ -32,8 +32,7 @@ static int try_to_send(struct control *control, enum wire_code code, uint32_t ow
 	return sent == (ssize_t)sizeof(message) ? 0 : EIO;
 }
 
-/* The peer gets a reset, not an end: it does not mean that this NIC is gone. An event follows here. */
-static void fail(struct control *control, int error)
+void control_reset(struct control *control, int error)
 {
 	const struct linger none = {.l_onoff = 1};
 
@@ -48,7 +47,7 @@ bool control_send(struct control *control, enum wire_code code, uint32_t own_qp,
 	int error = try_to_send(control, code, own_qp, peer_qp, number);
 
 	if (error) /* EAGAIN: the peer has read none of thousands of messages, or more than those wait */
-		fail(control, error);
+		control_reset(control, error);
 	return !error;
 }
 
@@ -80,7 +79,7 @@ static void ask_more(struct control *control)
 		endpoint->is_to_be_asked = false;
 	}
 	if (error && error != EAGAIN)
-		fail(control, error);
+		control_reset(control, error);
 	control_watch(control->device, EPOLL_CTL_MOD, control->fd, control,
 		      EPOLLIN | (error == EAGAIN ? EPOLLOUT : 0));
 }

@@ -50,7 +50,8 @@ struct controls {
 	uint16_t ports[VERBS_FAMILIES]; /* of the listeners; 0 where there is none */
 	bool is_paused;		       /* the listeners are, until the next tick */
 	TAILQ_HEAD(, control) all;
-	unsigned accepted; /* that others have made */
+	unsigned count;	   /* of all */
+	unsigned accepted; /* of those that others have made */
 };
 
 struct verbs_device {
