@@ -122,7 +122,7 @@ static void disconnected(struct verbs_endpoint *endpoint)
 /* The requester's last word, which rdma_cm would wait for. */
 static void confirmed(struct verbs_endpoint *endpoint)
 {
-	/* Should it refuse, then since it has the last word by now. */
+	/* If it refuses, the last word has come meanwhile. */
 	rdma_notify(endpoint->id, IBV_EVENT_COMM_EST);
 	established(endpoint);
 }

@@ -86,7 +86,7 @@ static void close_connection(struct control *control)
 	control->have = 0;
 	if (control->fd < 0)
 		return;
-	/* Closing alone would do neither, should a forked child have the socket, too. */
+	/* Closing alone would neither end the events nor tell the peer, should a forked child have the socket, too. */
 	control_watch(device, EPOLL_CTL_DEL, control->fd, NULL, 0);
 	if (!control->error) /* else closing resets it */
 		shutdown(control->fd, SHUT_RDWR);

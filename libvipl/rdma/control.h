@@ -83,7 +83,7 @@ static inline bool control_is_peers(const struct verbs_endpoint *endpoint, const
 void control_accept(struct verbs_device *device, int *listener);
 /* Drops one that no connection needs, if there are too many. */
 void control_make_room(struct verbs_device *device);
-/* Attempts that failed for want of a file descriptor begin again. */
+/* Listens again, where it was paused for want of a file descriptor. */
 void control_resume(struct verbs_device *device);
 
 #endif

@@ -145,6 +145,10 @@ void control_receive(struct control *control, uint32_t events)
 		ask_more(control);
 	if (!(events & ~(uint32_t)EPOLLOUT))
 		return;
+	if (control->error && control->error != EPIPE) { /* what a peer that reads nothing still sends is not read */
+		control_ended(control, control->error);
+		return;
+	}
 	got = recv(control->fd, (char *)&control->input + control->have,
 		   sizeof(control->input) - control->have, 0);
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))

@@ -106,7 +106,7 @@ def frames_of(data):
 
 class Wire:
     def __init__(self, say=lambda text: None):
-        """say() is told what is done to the wire, and who leaves it."""
+        """say() is told what is done to the wire, and which host leaves it."""
         self._say = say
         self._lock = threading.Lock()  # guards all below
         self._ports = {}
@@ -148,7 +148,7 @@ class Wire:
     def drop(self, host, count, match):
         """The next count frames from this host vanish that have these bytes: {offset: number or bytes}.
 
-        Offsets count from the frame's first byte. Returns a Drop, which tells how many it were.
+        Offsets count from the frame's first byte. Returns a Drop, which counts them.
         """
         self._say("wire: drops %d frames from host%d" % (count, host))
         drop = Drop(host, count, match)
@@ -161,7 +161,7 @@ class Wire:
             return self._counters[host]
 
     def state(self):
-        """In words, for who looks for what went wrong."""
+        """In words, for a reader who looks for the cause of a failure."""
         with self._lock:
             return "; ".join("host%d: %s, %d bytes wait for it" % (number, self._counters[number], port.queued)
                              for number, port in sorted(self._ports.items()))
