@@ -154,7 +154,7 @@ void control_receive(struct control *control, uint32_t events)
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (got <= 0) {
-		control_ended(control, got ? errno : control->error == EPIPE ? 0 : control->error);
+		control_ended(control, got ? errno : 0);
 		return;
 	}
 	control->have += (size_t)got;
