@@ -27,6 +27,7 @@
 #define ASK_AGAIN     (1000 * NSEC_PER_MSEC)
 #define ACCEPT_LIMIT  (10000 * NSEC_PER_MSEC) /* peer-to-peer; VipConnectAccept has the same one of its own */
 #define READS_AT_ONCE 16
+#define EVENTS_AT_ONCE 16u /* of a source; then it is the turn of the NIC's other work */
 
 /* The kinds of descriptors in the device's epoll. */
 enum source { ASYNC_EVENTS, CM_EVENTS, CONTROL_EVENTS, TIMER, SOURCES };
@@ -226,7 +227,7 @@ static void handle_cm_events(struct verbs_device *device)
 {
 	struct rdma_cm_event *event;
 
-	while (!rdma_get_cm_event(device->events, &event)) {
+	for (unsigned i = 0; i < EVENTS_AT_ONCE && !rdma_get_cm_event(device->events, &event); i++) {
 		struct rdma_cm_event copy = *event;
 		uint8_t private_data[256];
 
@@ -290,7 +291,8 @@ static void handle_async_events(struct verbs_device *device)
 	struct ibv_async_event event;
 
 	/* Objects are destroyed with the NIC's lock, or not before their events are acknowledged. */
-	while (!ibv_get_async_event(device->context, &event)) {
+	for (unsigned i = 0;
+	     i < EVENTS_AT_ONCE && !ibv_get_async_event(device->context, &event); i++) {
 		log_debug("asynchronous event: %s", ibv_event_type_str(event.event_type));
 		async_event(device, &event);
 		ibv_ack_async_event(&event);
