@@ -580,7 +580,9 @@ VIP_RETURN VipConnectReject(VIP_CONN_HANDLE ConnHandle);
  *   VIP_INVALID_STATE      the VI is not idle
  *   VIP_INVALID_PARAMETER  ViHandle is not a VI, a pointer is NULL, Timeout is 0, or an address
  *                          has lengths that the NIC does not know
- *   VIP_ERROR_RESOURCE     the system is out of something
+ *   VIP_ERROR_RESOURCE     the system is out of something; or the peer's host still takes the number
+ *                          of the VI's queue pair for one that is connected with it, after the
+ *                          grace time, too
  *
  * Blocks up to Timeout milliseconds.  Thread-safe.
  */
