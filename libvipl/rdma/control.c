@@ -27,12 +27,6 @@
 #define LOOK_NSEC	INT64_C(500000000)
 #define REOPEN_NSEC	INT64_C(1500000000)
 
-static bool is_with(const struct control *control, const struct in6_addr *host, uint16_t port)
-{
-	return control->state != CONTROL_STRANGER && control->port == port &&
-	       host_equal(&control->host, host);
-}
-
 /* One that is up if there is any, and not this one. */
 static struct control *find_besides(const struct control *not, const struct verbs_device *device,
 				    const struct in6_addr *host, uint16_t port)
@@ -40,7 +34,7 @@ static struct control *find_besides(const struct control *not, const struct verb
 	struct control *control, *found = NULL;
 
 	TAILQ_FOREACH(control, &device->control.all, in_device)
-		if (control != not && is_with(control, host, port) &&
+		if (control != not && control_is_with(control, host, port) &&
 		    (!found || control->state == CONTROL_UP))
 			found = control;
 	return found;
@@ -252,10 +246,24 @@ static void lose(struct control *control)
 			verbs_ended(endpoint);
 }
 
+/* This process or its host has no room, which says nothing about the peer. */
+static bool is_lack(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS || error == ENOSPC;
+}
+
 /* One that was up has failed, and this takes its place; or all is lost. */
 static void try_once_more(struct control *control)
 {
-	if (control->state == CONTROL_AWAITED && dial(control)) {
+	int error = control->state == CONTROL_AWAITED ? dial(control) : 0;
+
+	if (is_lack(error)) {
+		control->was_taken = true;
+		put_off(control, error);
+		verbs_timer_start(control->device);
+		return;
+	}
+	if (error) {
 		lose(control);
 		return;
 	}

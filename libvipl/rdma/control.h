@@ -41,6 +41,14 @@ static inline bool control_is_off(const struct verbs_device *device)
 	return device->control.epoll_fd < 0;
 }
 
+/* Is the NIC with this port at the other end? */
+static inline bool control_is_with(const struct control *control, const struct in6_addr *host,
+				   uint16_t port)
+{
+	return control->state != CONTROL_STRANGER && control->port == port &&
+	       host_equal(&control->host, host);
+}
+
 /* control.c */
 /* epoll_ctl() for a descriptor of a control connection, or a listener. */
 int control_watch(struct verbs_device *device, int operation, int fd, void *what, uint32_t events);

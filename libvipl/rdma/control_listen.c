@@ -30,8 +30,7 @@ static bool has_older(const struct control *control)
 	if (!control->is_accepted)
 		return false;
 	TAILQ_FOREACH(other, &control->device->control.all, in_device)
-		if (other->state == CONTROL_UP && other->port == control->port &&
-		    host_equal(&other->host, &control->host) &&
+		if (other->state == CONTROL_UP && control_is_with(other, &control->host, control->port) &&
 		    (!other->is_accepted || other->made < control->made))
 			return true;
 	return false;

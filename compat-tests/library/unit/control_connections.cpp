@@ -484,11 +484,34 @@ TEST_F(SilentControlConnections, ThatStaySilentAreTheEnd)
 		::close(fd);
 }
 
-TEST_F(SilentControlConnections, ThatCannotBeTriedAgainAreTheEnd)
+TEST_F(SilentControlConnections, AreTheEndWhenNoRouteLeadsToThePeerAnyMore)
+{
+	ControlListener listener;
+
+	before_silence = [] { fake_fail("connect", 1, ENETUNREACH); };
+	fall_silent(listener, ETIMEDOUT);
+	expect_lost(b);
+}
+
+// That this process has no room says nothing about the peer. It is tried once more, when there may be room.
+TEST_F(SilentControlConnections, AreTriedAgainWhenThereIsNoFileDescriptor)
 {
 	ControlListener listener;
 
 	before_silence = [] { fake_fail("socket", 1, EMFILE); };
+	fall_silent(listener, ETIMEDOUT);
+	Control again = listener.accept_up();
+	expect_connected(again);
+}
+
+TEST_F(SilentControlConnections, ThatCouldNotBeTriedAgainAtOnceAreTheEndWhenRefused)
+{
+	ControlListener listener;
+
+	before_silence = [&] {
+		fake_fail("socket", 1, EMFILE);
+		listener.close();
+	};
 	fall_silent(listener, ETIMEDOUT);
 	expect_lost(b);
 }
