@@ -40,6 +40,7 @@ struct workqueue;
  */
 #define SEND_DEPTH    126u
 #define RECEIVE_DEPTH 1024u
+#define ACCEPT_MSEC   10000 /* how long a requester may take to confirm that it was accepted */
 
 /* Only the device knows what is in these. */
 struct device_domain;  /* of a protection tag */

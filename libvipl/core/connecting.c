@@ -24,7 +24,6 @@
 #define FIRST_PAUSE   (1 * NSEC_PER_MSEC)
 #define LONGEST_PAUSE (16 * NSEC_PER_MSEC)
 #define RARE_PAUSE    (256 * NSEC_PER_MSEC) /* the longest one after the grace time */
-#define ACCEPT_MSEC   10000	   /* how long the last step of a requester may take */
 
 static const struct device_ops *ops_of(const struct vi *vi)
 {

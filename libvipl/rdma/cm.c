@@ -19,13 +19,12 @@
 #include "rdma.h"
 #include "wire.h"
 
-/* A request without an answer for this time has reached a host. */
-#define ANSWER	      (100 * NSEC_PER_MSEC)
+/* A probe that is younger may still get its answer. */
+#define ANSWER_TIME   (100 * NSEC_PER_MSEC)
 #define TICK	      (100 * NSEC_PER_MSEC)
 /* The accepting side asks the requester whether it has the answer, after this time without a confirmation. */
 #define FIRST_ASK     (250 * NSEC_PER_MSEC)
 #define ASK_AGAIN     (1000 * NSEC_PER_MSEC)
-#define ACCEPT_LIMIT  (10000 * NSEC_PER_MSEC) /* peer-to-peer; VipConnectAccept has the same one of its own */
 #define READS_AT_ONCE 16
 #define EVENTS_AT_ONCE 16u /* of a source; then it is the turn of the NIC's other work */
 
@@ -40,10 +39,10 @@ void verbs_drop_ids(struct verbs_endpoint *endpoint)
 	endpoint->phase = VERBS_UNCONNECTED;
 	if (endpoint->id)
 		rdma_destroy_id(endpoint->id);
-	if (endpoint->repeat)
-		rdma_destroy_id(endpoint->repeat);
-	endpoint->id = endpoint->repeat = NULL;
-	endpoint->repeat_is_out = false;
+	if (endpoint->probe.repeat)
+		rdma_destroy_id(endpoint->probe.repeat);
+	endpoint->id = endpoint->probe.repeat = NULL;
+	endpoint->probe.repeat_is_out = false;
 }
 
 void verbs_fail(struct verbs_endpoint *endpoint, VIP_RETURN reason)
@@ -313,7 +312,7 @@ static void accepting_tick(struct verbs_endpoint *endpoint, int64_t now)
 {
 	int64_t due = endpoint->asked ? endpoint->asked + ASK_AGAIN : endpoint->began + FIRST_ASK;
 
-	if (now - endpoint->began >= ACCEPT_LIMIT)
+	if (now - endpoint->began >= ACCEPT_MSEC * NSEC_PER_MSEC)
 		verbs_fail(endpoint, VIP_TIMEOUT);
 	else if (now >= due &&
 		 control_tell(endpoint, WIRE_ASK, endpoint->peer_qp, endpoint->own_psn))
@@ -439,10 +438,10 @@ void verbs_accept(struct device_request *base, struct device_endpoint *base_endp
 VIP_RETURN verbs_cancel(struct device_endpoint *base)
 {
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
-	bool unheard = clock_nsec() - endpoint->began < ANSWER;
+	bool unheard = clock_nsec() - endpoint->began < ANSWER_TIME;
 
 	verbs_drop_ids(endpoint);
-	return endpoint->no_listener && unheard ? VIP_NO_MATCH : VIP_TIMEOUT;
+	return endpoint->probe.no_listener && unheard ? VIP_NO_MATCH : VIP_TIMEOUT;
 }
 
 void verbs_disconnect(struct device_endpoint *base)

@@ -48,7 +48,7 @@ static bool is_wanted(const struct control *control)
 	if (control_is_needed(control->device, &control->host, control->port))
 		return true;
 	LIST_FOREACH(endpoint, &control->device->endpoints, in_device)
-		if (verbs_is_asking(endpoint) && host_equal(&endpoint->host, &control->host))
+		if (verbs_is_asking(endpoint) && host_equal(&endpoint->probe.host, &control->host))
 			return true;
 	return false;
 }

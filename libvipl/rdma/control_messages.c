@@ -9,7 +9,7 @@
 /* Is the endpoint's peer, or the host that it asks, this host? */
 static bool is_peer(const struct verbs_endpoint *endpoint, const struct in6_addr *host)
 {
-	return host_equal(verbs_is_asking(endpoint) ? &endpoint->host : &endpoint->peer.host, host);
+	return host_equal(verbs_is_asking(endpoint) ? &endpoint->probe.host : &endpoint->peer.host, host);
 }
 
 /* 0 or errno. */

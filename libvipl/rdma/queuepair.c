@@ -175,8 +175,8 @@ int verbs_endpoint_prepare(struct device_endpoint *base)
 	int error;
 
 	/* Nothing is known yet of a new attempt to connect. */
-	endpoint->port_index = 0;
-	endpoint->no_listener = false;
+	endpoint->probe.port_index = 0;
+	endpoint->probe.no_listener = false;
 	atomic_store_explicit(&endpoint->stopped, false, memory_order_relaxed);
 	if (!endpoint->was_connected && endpoint->qp->state == IBV_QPS_RESET && !move_to_init(endpoint))
 		return 0;

@@ -102,6 +102,24 @@ struct verbs_cq {
 	struct ibv_wc completions[VERBS_COMPLETIONS];
 };
 
+/* A probe of the requester's side: request.c. */
+struct verbs_probe {
+	struct connect_info own;
+	struct in6_addr host; /* that is asked */
+	struct discriminator wanted;
+	unsigned port_index; /* of the bucket's port that is being tried */
+	bool no_listener; /* the host has answered that there is none; never set while accepting */
+
+	/* A request under way may be repeated, in another id. */
+	struct rdma_cm_id *repeat;
+	bool repeat_is_out; /* and not being resolved */
+	bool has_arrived;   /* the request is known to be at the host */
+	bool is_void;	    /* an answer with this number is: we have said that we have none */
+	uint32_t void_psn;
+	int64_t heard;	    /* when the host has last given a sign of that */
+	int64_t repeat_due, repeat_pause;
+};
+
 /* The members that each message needs come first: three cache lines. */
 struct verbs_endpoint {
 	enum verbs_role role;
@@ -136,25 +154,13 @@ struct verbs_endpoint {
 	LIST_ENTRY(verbs_endpoint) in_device;
 	enum verbs_phase phase;
 	struct rdma_cm_id *id;
-	struct connect_info own, peer;
+	struct connect_info peer;
 	struct wire_extra peer_extra;
 	uint32_t peer_qp, own_psn, peer_psn; /* of a connection: what it is known by to both ends */
-	struct in6_addr host;
-	struct discriminator wanted;
-	unsigned port_index; /* of the bucket's port that is being tried */
-	bool no_listener; /* the host has answered that there is no listener; never set while accepting */
-	int64_t began;	/* resolving, or accepting */
-	int64_t asked;	/* when the accepting side has last asked whether its answer has come; 0: never */
+	int64_t began; /* resolving, or accepting */
+	int64_t asked; /* when the accepting side has last asked whether its answer has come; 0: never */
 	bool is_to_be_asked; /* over a control connection that is up again, whether it is still there */
-
-	/* A request under way may be repeated, in another id. */
-	struct rdma_cm_id *repeat;
-	bool repeat_is_out; /* and not being resolved */
-	bool has_arrived;   /* the request is known to be at the host */
-	bool is_void;	    /* an answer with this number is: we have said that we have none */
-	uint32_t void_psn;
-	int64_t heard;	    /* when the host has last given a sign of that */
-	int64_t repeat_due, repeat_pause;
+	struct verbs_probe probe;
 };
 
 struct verbs_request {

@@ -29,15 +29,15 @@ enum { REJECT_INVALID_SERVICE = 8, REJECT_STALE = 10, REJECT_CONSUMER = 28 };
 static int resolve(struct verbs_endpoint *endpoint, struct rdma_cm_id **id)
 {
 	struct verbs_device *device = endpoint->device;
+	const struct verbs_probe *probe = &endpoint->probe;
 	struct sockaddr_storage from, to;
 
 	if (rdma_create_id(device->events, id, endpoint, RDMA_PS_TCP)) {
 		*id = NULL;
 		return errno;
 	}
-	verbs_socket(device, &endpoint->own.host, 0, &from);
-	verbs_socket(device, &endpoint->host, verbs_bucket_port(&endpoint->wanted, endpoint->port_index),
-		    &to);
+	verbs_socket(device, &probe->own.host, 0, &from);
+	verbs_socket(device, &probe->host, verbs_bucket_port(&probe->wanted, probe->port_index), &to);
 	return rdma_resolve_addr(*id, (struct sockaddr *)&from, (struct sockaddr *)&to,
 				 RESOLVE_MSEC)
 		       ? errno
@@ -60,7 +60,7 @@ static void try_port(struct verbs_endpoint *endpoint)
 /* The port may have a listener. The next probe begins with this port. */
 static void no_answer(struct verbs_endpoint *endpoint, VIP_RETURN reason)
 {
-	endpoint->no_listener = false;
+	endpoint->probe.no_listener = false;
 	verbs_drop_ids(endpoint);
 	endpoint_no_answer(endpoint->vi, reason);
 }
@@ -68,12 +68,12 @@ static void no_answer(struct verbs_endpoint *endpoint, VIP_RETURN reason)
 /* The port has no listener for the discriminator. */
 static void try_next_port(struct verbs_endpoint *endpoint)
 {
-	endpoint->no_listener = true;
-	if (++endpoint->port_index < VERBS_BUCKET_PORTS) {
+	endpoint->probe.no_listener = true;
+	if (++endpoint->probe.port_index < VERBS_BUCKET_PORTS) {
 		try_port(endpoint);
 		return;
 	}
-	endpoint->port_index = 0;
+	endpoint->probe.port_index = 0;
 	verbs_drop_ids(endpoint);
 	endpoint_no_listener(endpoint->vi);
 }
@@ -84,16 +84,16 @@ static int send_request(struct verbs_endpoint *endpoint, struct rdma_cm_id *id)
 	struct rdma_conn_param parameters;
 	struct wire_message message;
 
-	wire_write(&message, endpoint->own.peer_to_peer ? WIRE_PEER_REQUEST : WIRE_REQUEST,
-		   &endpoint->own, &endpoint->wanted);
-	verbs_fill_parameters(endpoint, &endpoint->host, &parameters, &message);
+	wire_write(&message, endpoint->probe.own.peer_to_peer ? WIRE_PEER_REQUEST : WIRE_REQUEST,
+		   &endpoint->probe.own, &endpoint->probe.wanted);
+	verbs_fill_parameters(endpoint, &endpoint->probe.host, &parameters, &message);
 	return rdma_connect(id, &parameters) ? errno : 0;
 }
 
 static void repeat_soon(struct verbs_endpoint *endpoint, int64_t now)
 {
-	endpoint->repeat_pause = FIRST_REPEAT;
-	endpoint->repeat_due = now + FIRST_REPEAT;
+	endpoint->probe.repeat_pause = FIRST_REPEAT;
+	endpoint->probe.repeat_due = now + FIRST_REPEAT;
 }
 
 static void send_first(struct verbs_endpoint *endpoint)
@@ -101,10 +101,10 @@ static void send_first(struct verbs_endpoint *endpoint)
 	int error;
 
 	endpoint->phase = VERBS_REQUESTING;
-	endpoint->has_arrived = false;
+	endpoint->probe.has_arrived = false;
 	endpoint->asked = 0;
-	endpoint->heard = clock_nsec();
-	repeat_soon(endpoint, endpoint->heard);
+	endpoint->probe.heard = clock_nsec();
+	repeat_soon(endpoint, endpoint->probe.heard);
 	error = send_request(endpoint, endpoint->id);
 	if (error)
 		verbs_fail(endpoint, verbs_reason(error));
@@ -119,8 +119,8 @@ static void answered(struct verbs_endpoint *endpoint, const struct rdma_cm_event
 					event->param.conn.private_data_len, &endpoint->peer, &unused);
 	int error = EPROTO;
 
-	endpoint->peer.host = endpoint->host;
-	if (code == WIRE_ACCEPT && endpoint->peer.reliability == endpoint->own.reliability) {
+	endpoint->peer.host = endpoint->probe.host;
+	if (code == WIRE_ACCEPT && endpoint->peer.reliability == endpoint->probe.own.reliability) {
 		endpoint->peer_extra = wire_read_extra(event->param.conn.private_data);
 		endpoint_establishing(endpoint->vi);
 		error = verbs_endpoint_start(endpoint);
@@ -147,8 +147,8 @@ static bool is_void(const struct verbs_endpoint *endpoint, struct rdma_cm_id *id
 	struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_RTR};
 	int mask;
 
-	return endpoint->is_void && !rdma_init_qp_attr(id, &attributes, &mask) &&
-	       attributes.rq_psn == endpoint->void_psn;
+	return endpoint->probe.is_void && !rdma_init_qp_attr(id, &attributes, &mask) &&
+	       attributes.rq_psn == endpoint->probe.void_psn;
 }
 
 /* The private data of a refusal as our code; 0 when it has none. */
@@ -201,10 +201,12 @@ static void refused(struct verbs_endpoint *endpoint, const struct rdma_cm_event 
 
 static void drop_repeat(struct verbs_endpoint *endpoint)
 {
-	if (endpoint->repeat)
-		rdma_destroy_id(endpoint->repeat);
-	endpoint->repeat = NULL;
-	endpoint->repeat_is_out = false;
+	struct verbs_probe *probe = &endpoint->probe;
+
+	if (probe->repeat)
+		rdma_destroy_id(probe->repeat);
+	probe->repeat = NULL;
+	probe->repeat_is_out = false;
 }
 
 /* The one of the two that has not got there goes; the other one is waited for. */
@@ -212,16 +214,16 @@ static void keep_repeat(struct verbs_endpoint *endpoint)
 {
 	struct rdma_cm_id *other = endpoint->id;
 
-	endpoint->id = endpoint->repeat;
-	endpoint->repeat = other;
+	endpoint->id = endpoint->probe.repeat;
+	endpoint->probe.repeat = other;
 	drop_repeat(endpoint);
 }
 
 /* The host has the request. */
 static void arrived(struct verbs_endpoint *endpoint)
 {
-	endpoint->has_arrived = true;
-	endpoint->heard = clock_nsec();
+	endpoint->probe.has_arrived = true;
+	endpoint->probe.heard = clock_nsec();
 }
 
 /* There is no way to the host. */
@@ -232,11 +234,11 @@ static void unresolved(struct verbs_endpoint *endpoint, const struct rdma_cm_eve
 	int error = -event->status;
 
 	/* A peer-to-peer end may still request us, and InfiniBand's subnet manager may answer late. */
-	if (error == ETIMEDOUT && (endpoint->own.peer_to_peer || is_route)) {
+	if (error == ETIMEDOUT && (endpoint->probe.own.peer_to_peer || is_route)) {
 		no_answer(endpoint, VIP_TIMEOUT);
 		return;
 	}
-	host_text(&endpoint->host, host);
+	host_text(&endpoint->probe.host, host);
 	log_info("%s is not reachable: %s", host,
 		 error == ETIMEDOUT ? "nobody on the network has this address" : strerror(error));
 	verbs_fail(endpoint, error == ETIMEDOUT ? VIP_NOT_REACHABLE : verbs_reason(error));
@@ -246,16 +248,16 @@ static void repeat_event(struct verbs_endpoint *endpoint, const struct rdma_cm_e
 {
 	switch (event->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
-		if (rdma_resolve_route(endpoint->repeat, RESOLVE_MSEC))
+		if (rdma_resolve_route(endpoint->probe.repeat, RESOLVE_MSEC))
 			drop_repeat(endpoint);
 		break;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		endpoint->repeat_is_out = true;
-		if (send_request(endpoint, endpoint->repeat))
+		endpoint->probe.repeat_is_out = true;
+		if (send_request(endpoint, endpoint->probe.repeat))
 			drop_repeat(endpoint);
 		break;
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
-		if (is_void(endpoint, endpoint->repeat)) {
+		if (is_void(endpoint, endpoint->probe.repeat)) {
 			drop_repeat(endpoint);
 			break;
 		}
@@ -300,7 +302,7 @@ static void requesting_event(struct verbs_endpoint *endpoint, const struct rdma_
 	switch (event->event) {
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
 		if (is_void(endpoint, endpoint->id)) {
-			if (endpoint->repeat_is_out)
+			if (endpoint->probe.repeat_is_out)
 				keep_repeat(endpoint);
 			else
 				try_port(endpoint);
@@ -310,7 +312,7 @@ static void requesting_event(struct verbs_endpoint *endpoint, const struct rdma_
 		answered(endpoint, event);
 		break;
 	case RDMA_CM_EVENT_REJECTED:
-		if (!endpoint->repeat_is_out || is_final(event)) {
+		if (!endpoint->probe.repeat_is_out || is_final(event)) {
 			refused(endpoint, event);
 			break;
 		}
@@ -333,7 +335,7 @@ static void requesting_event(struct verbs_endpoint *endpoint, const struct rdma_
 
 void verbs_request_event(struct verbs_endpoint *endpoint, const struct rdma_cm_event *event)
 {
-	if (event->id == endpoint->repeat)
+	if (event->id == endpoint->probe.repeat)
 		repeat_event(endpoint, event);
 	else if (event->id != endpoint->id)
 		return;
@@ -346,14 +348,16 @@ void verbs_request_event(struct verbs_endpoint *endpoint, const struct rdma_cm_e
 /* One at a time is under way; of two it is not known which of them the host has, so both stay. */
 static void repeat(struct verbs_endpoint *endpoint, int64_t now)
 {
-	endpoint->repeat_pause *= 2;
-	if (endpoint->repeat_pause > LAST_REPEAT)
-		endpoint->repeat_pause = LAST_REPEAT;
-	endpoint->repeat_due = now + endpoint->repeat_pause;
-	if (endpoint->repeat && !endpoint->has_arrived)
+	struct verbs_probe *probe = &endpoint->probe;
+
+	probe->repeat_pause *= 2;
+	if (probe->repeat_pause > LAST_REPEAT)
+		probe->repeat_pause = LAST_REPEAT;
+	probe->repeat_due = now + probe->repeat_pause;
+	if (probe->repeat && !probe->has_arrived)
 		return;
 	drop_repeat(endpoint);
-	if (resolve(endpoint, &endpoint->repeat))
+	if (resolve(endpoint, &probe->repeat))
 		drop_repeat(endpoint);
 }
 
@@ -361,33 +365,35 @@ void verbs_answer_missing(struct verbs_endpoint *endpoint, const struct wire_con
 			 uint16_t port)
 {
 	endpoint->asked = clock_nsec();
-	endpoint->peer.host = endpoint->host;
+	endpoint->peer.host = endpoint->probe.host;
 	endpoint->peer_extra.port = port;
 	endpoint->peer_qp = fields->from;
-	endpoint->void_psn = fields->number;
+	endpoint->probe.void_psn = fields->number;
 }
 
 /* The accepting side drops its half of the connection and takes the request again: there is time for that. */
 static void ask_again(struct verbs_endpoint *endpoint, int64_t now)
 {
+	struct verbs_probe *probe = &endpoint->probe;
+
 	endpoint->asked = 0;
-	endpoint->is_void =
-		control_tell(endpoint, WIRE_UNHEARD, endpoint->peer_qp, endpoint->void_psn);
-	if (!endpoint->is_void)
+	probe->is_void =
+		control_tell(endpoint, WIRE_UNHEARD, endpoint->peer_qp, probe->void_psn);
+	if (!probe->is_void)
 		return;
 	endpoint_busy(endpoint->vi);
-	endpoint->has_arrived = false;
+	probe->has_arrived = false;
 	drop_repeat(endpoint);
 	repeat_soon(endpoint, now - FIRST_REPEAT);
 }
 
 void verbs_request_tick(struct verbs_endpoint *endpoint, int64_t now)
 {
-	if (now - endpoint->heard >= SILENCE) {
+	if (now - endpoint->probe.heard >= SILENCE) {
 		no_answer(endpoint, VIP_TIMEOUT);
 		return;
 	}
-	if (now >= endpoint->repeat_due)
+	if (now >= endpoint->probe.repeat_due)
 		repeat(endpoint, now);
 	if (endpoint->asked && now - endpoint->asked >= UNHEARD)
 		ask_again(endpoint, now);
@@ -397,10 +403,11 @@ void verbs_connect(struct device_endpoint *base, const struct connect_info *own,
 			const struct in6_addr *host, const struct discriminator *wanted)
 {
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
+	struct verbs_probe *probe = &endpoint->probe;
 
-	endpoint->own = *own;
-	endpoint->host = *host;
-	endpoint->wanted = *wanted;
-	endpoint->is_void = false;
+	probe->own = *own;
+	probe->host = *host;
+	probe->wanted = *wanted;
+	probe->is_void = false;
 	try_port(endpoint);
 }
