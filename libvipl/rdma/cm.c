@@ -25,8 +25,8 @@
 /* The accepting side asks the requester whether it has the answer, after this time without a confirmation. */
 #define FIRST_ASK     (250 * NSEC_PER_MSEC)
 #define ASK_AGAIN     (1000 * NSEC_PER_MSEC)
-#define READS_AT_ONCE 16
-#define EVENTS_AT_ONCE 16u /* of a source; then it is the turn of the NIC's other work */
+#define READS_AT_ONCE  16
+#define EVENTS_AT_ONCE 16u /* of rdma_cm; then it is the turn of the NIC's other work */
 
 /* The kinds of descriptors in the device's epoll. */
 enum source { ASYNC_EVENTS, CM_EVENTS, CONTROL_EVENTS, TIMER, SOURCES };
@@ -290,8 +290,7 @@ static void handle_async_events(struct verbs_device *device)
 	struct ibv_async_event event;
 
 	/* Objects are destroyed with the NIC's lock, or not before their events are acknowledged. */
-	for (unsigned i = 0;
-	     i < EVENTS_AT_ONCE && !ibv_get_async_event(device->context, &event); i++) {
+	while (!ibv_get_async_event(device->context, &event)) {
 		log_debug("asynchronous event: %s", ibv_event_type_str(event.event_type));
 		async_event(device, &event);
 		ibv_ack_async_event(&event);
