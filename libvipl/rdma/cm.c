@@ -25,6 +25,7 @@
 /* The accepting side asks the requester whether it has the answer, after this time without a confirmation. */
 #define FIRST_ASK     (250 * NSEC_PER_MSEC)
 #define ASK_AGAIN     (1000 * NSEC_PER_MSEC)
+#define LAST_ACKS     (50 * NSEC_PER_MSEC)
 #define READS_AT_ONCE  16
 #define EVENTS_AT_ONCE 16u /* of rdma_cm; then it is the turn of the NIC's other work */
 
@@ -37,6 +38,7 @@ void verbs_drop_ids(struct verbs_endpoint *endpoint)
 	if (endpoint->phase == VERBS_ACCEPTING)
 		control_tell(endpoint, WIRE_GONE, endpoint->peer_qp, endpoint->own_psn);
 	endpoint->phase = VERBS_UNCONNECTED;
+	endpoint->ends_at = 0;
 	if (endpoint->id)
 		rdma_destroy_id(endpoint->id);
 	if (endpoint->probe.repeat)
@@ -108,15 +110,31 @@ void verbs_ended(struct verbs_endpoint *endpoint)
 		verbs_fail(endpoint, VIP_TIMEOUT);
 }
 
+/*
+ * Soft-RoCE of newer kernels (seen in Linux 6.12) works on acknowledgements behind the arrival of packets, and drops
+ * those that it has not got to when the queue pair changes to ERR. So what the peer has received before it
+ * disconnected would be flushed. There the end waits a little while sends are outstanding. This is not done by waiting
+ * here, since all VIs of a peer may end at once.
+ */
+static bool awaits_acks(struct verbs_endpoint *endpoint)
+{
+	if (!verbs_is_soft(endpoint->device) || !workqueue_with_device(endpoint->send_queue))
+		return false;
+	if (!endpoint->ends_at)
+		endpoint->ends_at = clock_nsec() + LAST_ACKS;
+	verbs_timer_start(endpoint->device);
+	return true;
+}
+
 /* A requester that disconnects at once may do so before its last word of connecting arrives. */
 static void disconnected(struct verbs_endpoint *endpoint)
 {
 	if (endpoint->phase == VERBS_ACCEPTING)
 		established(endpoint);
-	if (endpoint->phase == VERBS_CONNECTED)
-		endpoint_closed(endpoint->vi);
-	else
+	if (endpoint->phase != VERBS_CONNECTED)
 		verbs_ended(endpoint);
+	else if (!awaits_acks(endpoint))
+		endpoint_closed(endpoint->vi);
 }
 
 /* The requester's last word, which rdma_cm would wait for. */
@@ -334,7 +352,10 @@ static void tick(struct verbs_device *device)
 			verbs_request_tick(endpoint, now);
 		else if (endpoint->phase == VERBS_ACCEPTING)
 			accepting_tick(endpoint, now);
-		goes_on |= endpoint->phase == VERBS_REQUESTING || endpoint->phase == VERBS_ACCEPTING;
+		else if (endpoint->ends_at && now >= endpoint->ends_at)
+			endpoint_closed(endpoint->vi);
+		goes_on |= endpoint->phase == VERBS_REQUESTING || endpoint->phase == VERBS_ACCEPTING ||
+			   endpoint->ends_at;
 	}
 	if (goes_on)
 		verbs_timer_start(device);
