@@ -39,6 +39,7 @@ void verbs_drop_ids(struct verbs_endpoint *endpoint)
 		control_tell(endpoint, WIRE_GONE, endpoint->peer_qp, endpoint->own_psn);
 	endpoint->phase = VERBS_UNCONNECTED;
 	endpoint->ends_at = 0;
+	endpoint->is_closed = false;
 	if (endpoint->id)
 		rdma_destroy_id(endpoint->id);
 	if (endpoint->probe.repeat)
@@ -102,14 +103,6 @@ static void established(struct verbs_endpoint *endpoint)
 	endpoint_connected(endpoint->vi, &endpoint->peer);
 }
 
-void verbs_ended(struct verbs_endpoint *endpoint)
-{
-	if (endpoint->phase == VERBS_CONNECTED)
-		endpoint_lost(endpoint->vi);
-	else if (endpoint->phase != VERBS_UNCONNECTED)
-		verbs_fail(endpoint, VIP_TIMEOUT);
-}
-
 /*
  * Soft-RoCE of newer kernels (seen in Linux 6.12) works on acknowledgements behind the arrival of packets, and drops
  * those that it has not got to when the queue pair changes to ERR. So what the peer has received before it
@@ -126,15 +119,29 @@ static bool awaits_acks(struct verbs_endpoint *endpoint)
 	return true;
 }
 
+static void end(struct verbs_endpoint *endpoint)
+{
+	if (endpoint->is_closed)
+		endpoint_closed(endpoint->vi);
+	else
+		endpoint_lost(endpoint->vi);
+}
+
+void verbs_ended(struct verbs_endpoint *endpoint)
+{
+	if (endpoint->phase == VERBS_CONNECTED && !awaits_acks(endpoint))
+		end(endpoint);
+	else if (endpoint->phase != VERBS_CONNECTED && endpoint->phase != VERBS_UNCONNECTED)
+		verbs_fail(endpoint, VIP_TIMEOUT);
+}
+
 /* A requester that disconnects at once may do so before its last word of connecting arrives. */
 static void disconnected(struct verbs_endpoint *endpoint)
 {
 	if (endpoint->phase == VERBS_ACCEPTING)
 		established(endpoint);
-	if (endpoint->phase != VERBS_CONNECTED)
-		verbs_ended(endpoint);
-	else if (!awaits_acks(endpoint))
-		endpoint_closed(endpoint->vi);
+	endpoint->is_closed = endpoint->phase == VERBS_CONNECTED;
+	verbs_ended(endpoint);
 }
 
 /* The requester's last word, which rdma_cm would wait for. */
@@ -353,7 +360,7 @@ static void tick(struct verbs_device *device)
 		else if (endpoint->phase == VERBS_ACCEPTING)
 			accepting_tick(endpoint, now);
 		else if (endpoint->ends_at && now >= endpoint->ends_at)
-			endpoint_closed(endpoint->vi);
+			end(endpoint);
 		goes_on |= endpoint->phase == VERBS_REQUESTING || endpoint->phase == VERBS_ACCEPTING ||
 			   endpoint->ends_at;
 	}
