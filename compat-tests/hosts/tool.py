@@ -1,19 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""tool.py wire|arguments: tests the parts of tools/with-hosts that need no guest."""
+"""tool.py wire|hosts|arguments: tests the parts of tools/with-hosts that need no guest."""
 
+import contextlib
+import io
 import os
-import socket
+import stat
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
+from unittest import mock
 
 sys.dont_write_bytecode = True  # tests leave the sources alone
 TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools")
 sys.path.insert(0, TOOLS)
-from hosts import Wire, cm_message  # noqa: E402
+from hosts import GuestDied, Hosts, Wire, cm_message  # noqa: E402
 from hosts.wire import BACKLOG, frames_of, whole_frames  # noqa: E402
 
 SECONDS = 30  # for any event
@@ -178,6 +182,68 @@ class WireTest(unittest.TestCase):
         self.expect_only([b"new"], self.two, self.three)
 
 
+# Stands in for virtme-run: a process of this machine, whose child holds QEMU's sockets. It runs the commands.
+MACHINE = r"""#!/bin/bash
+[[ $* =~ --rwdir\ [^=]*=([^ ]*).*id=agent,fd=([0-9]+) ]]
+share=${BASH_REMATCH[1]}
+PATH=$share/first:$PATH
+. "$share/commands"
+exec 3<&"${BASH_REMATCH[2]}"
+sleep infinity &
+echo ready >&3
+take_commands
+"""
+
+
+class HostsTest(unittest.TestCase):
+    """Hosts whose guests are not there."""
+
+    def setUp(self):
+        cache = self.enterContext(tempfile.TemporaryDirectory())
+        os.makedirs(cache + "/kernel")
+        self.write(cache + "/kernel/version", "0\n")
+        self.program(cache + "/venv/bin/virtme-run", MACHINE)
+        self.enterContext(mock.patch("hosts.guest.CACHE", cache))
+        self.enterContext(mock.patch("hosts.hosts.SETUP", "true"))
+        self.enterContext(mock.patch("hosts.hosts.Host._has_right_clock", lambda host: True))
+        self.shown = io.StringIO()
+        self.hosts = self.enterContext(Hosts(2, show=self.shown))
+        self.addCleanup(self.end_jobs)
+
+    def end_jobs(self):
+        for job in [job for host in self.hosts if host.alive for job in host.jobs() if not job.ended]:
+            job.signal("KILL")
+
+    def write(self, path, text):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def program(self, path, text):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        self.write(path, text)
+        os.chmod(path, stat.S_IRWXU)
+
+    def test_a_signal_waits_for_the_process_to_lead_its_session(self):
+        """This setsid waits until send_signal has looked for the process once, and sleeps."""
+        first, host = self.hosts.directory + "/host1/first/", self.hosts[1]
+        self.program(first + "setsid", "#!/bin/sh\nPATH=/usr/bin:/bin\necho waits\n"
+                     "until [ -e %sslept ]; do sleep 0.01; done\nexec setsid \"$@\"\n" % first)
+        self.program(first + "sleep", "#!/bin/sh\n: >%sslept\nexec /bin/sleep \"$@\"\n" % first)
+        job = host.start("exec sleep infinity")
+        self.assertTrue(job.wait_for("waits", SECONDS))
+        self.assertTrue(job.signal("KILL"))
+        self.assertEqual(128 + 9, job.wait(SECONDS))
+
+    def test_an_answer_that_comes_late_is_not_taken_for_another(self):
+        host = self.hosts[1]
+        jobs = [host.start("exec sleep infinity"), host.start("exec sleep infinity")]
+        with contextlib.suppress(GuestDied):
+            jobs[0].signal("KILL", seconds=0)
+        jobs[0].wait(SECONDS)
+        self.assertFalse(jobs[0].signal("KILL"))
+        self.assertTrue(jobs[1].signal("KILL"))
+
+
 class ArgumentsTest(unittest.TestCase):
     def expect_usage_error(self, *words):
         done = subprocess.run([TOOLS + "/with-hosts", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -212,6 +278,6 @@ class ArgumentsTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    cases = {"wire": WireTest, "arguments": ArgumentsTest}[sys.argv[1]]
+    cases = {"wire": WireTest, "hosts": HostsTest, "arguments": ArgumentsTest}[sys.argv[1]]
     suite = unittest.defaultTestLoader.loadTestsFromTestCase(cases)
     sys.exit(not unittest.TextTestRunner(stream=sys.stdout, verbosity=1).run(suite).wasSuccessful())

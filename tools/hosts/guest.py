@@ -78,7 +78,8 @@ class Guest:
             link = os.path.join(directory, "skip", program)
             if not os.path.islink(link):
                 os.symlink("/bin/true", link)
-        shutil.copy(os.path.join(HERE, "agent"), directory)
+        for file_name in ("agent", "commands"):
+            shutil.copy(os.path.join(HERE, file_name), directory)
         with open(os.path.join(directory, "settings"), "w", encoding="utf-8") as file:
             file.writelines("%s=%s\n" % (key, shlex.quote(str(value))) for key, value in settings.items())
         self._console = os.path.join(directory, "console")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Hosts: guests on one wire, from their start to their end; and what can be done with each."""
 
+import itertools
 import os
-import queue
 import shlex
 import shutil
 import signal
@@ -39,9 +39,8 @@ class Host:
         self._guest = None
         self._off = True  # as it was told to be
         self._jobs = {}
-        self._count = 0
+        self._numbers = itertools.count(1)
         self._complaints = []  # of earlier boots
-        self._signals, self._signalled = threading.Lock(), queue.Queue()
 
     # --- commands
 
@@ -53,19 +52,13 @@ class Host:
         """
         if not isinstance(command, str):
             command = shlex.join(command)
-        self._count += 1
-        job = Job(self, str(self._count), self._directory, command, show)
+        job = Job(self, str(next(self._numbers)), self._directory, command, show)
         with open("%s/%s.command" % (self._directory, job.name), "w", encoding="utf-8") as file:
             file.write(environment())
             file.write("PATH=$PATH:/usr/sbin:/sbin\n")
             file.writelines("export %s=%s\n" % (name, shlex.quote(str(value))) for name, value in (env or {}).items())
             file.write("cd %s || exit\n%s\n" % (shlex.quote(os.getcwd()), command))
-        self._jobs[job.name] = job
-        try:
-            self._guest.tell("run " + job.name)
-        except GuestDied:
-            job.note_end(None)
-            raise
+        self._tell(job, "run " + job.name)
         return job
 
     def run(self, command, seconds=60, env=None, show=True):
@@ -81,12 +74,20 @@ class Host:
 
     def signal(self, job, name, seconds=ANSWER_LIMIT):
         """Whether the other end was still there."""
-        with self._signals:
-            self._guest.tell("signal %s %s" % (job.name, name))
-            try:
-                return self._signalled.get(timeout=seconds) == "0"
-            except queue.Empty:
-                raise GuestDied("%s does not answer" % self.name) from None
+        request = Job(self, str(next(self._numbers)), self._directory, "kill -s " + name, show=False)
+        self._tell(request, "signal %s %s %s" % (request.name, job.name, name))
+        if request.wait(seconds) is None:
+            raise GuestDied("%s does not answer" % self.name)
+        return request.status == 0
+
+    def _tell(self, job, line):
+        """The agent says when that is done, or the host dies."""
+        self._jobs[job.name] = job
+        try:
+            self._guest.tell(line)
+        except GuestDied:
+            job.note_end(None)
+            raise
 
     def _must(self, command):
         job = self.run(command)
@@ -172,8 +173,6 @@ class Host:
     def _answered(self, words):
         if words[0] == "done":
             self._jobs[words[1]].note_end(int(words[2]))
-        elif words[0] == "signalled":
-            self._signalled.put(words[2])
 
     def _died(self):
         for job in list(self._jobs.values()):
