@@ -184,12 +184,12 @@ class WireTest(unittest.TestCase):
 
 # Stands in for virtme-run: a process of this machine, whose child holds QEMU's sockets. It runs the commands.
 MACHINE = r"""#!/bin/bash
-[[ $* =~ --rwdir\ [^=]*=([^ ]*).*id=agent,fd=([0-9]+) ]]
-share=${BASH_REMATCH[1]}
+[[ $* =~ --rwdir\ [^=]*=([^ ]*).*addr.str=([0-9]+).*id=agent,fd=([0-9]+) ]]
+share=${BASH_REMATCH[1]} wire=${BASH_REMATCH[2]} agent=${BASH_REMATCH[3]}
 PATH=$share/first:$PATH
 . "$share/commands"
-exec 3<&"${BASH_REMATCH[2]}"
 sleep infinity &
+exec 3<&"$agent" {agent}<&- {wire}<&- # these are not for the commands
 echo ready >&3
 take_commands
 """
@@ -208,11 +208,10 @@ class HostsTest(unittest.TestCase):
         self.enterContext(mock.patch("hosts.hosts.Host._has_right_clock", lambda host: True))
         self.shown = io.StringIO()
         self.hosts = self.enterContext(Hosts(2, show=self.shown))
-        self.addCleanup(self.end_jobs)
 
-    def end_jobs(self):
-        for job in [job for host in self.hosts if host.alive for job in host.jobs() if not job.ended]:
-            job.signal("KILL")
+    def idle(self, host):
+        """Starts a job of one process, which ends with this one at the latest."""
+        return host.start("exec tail --pid=%d -f /dev/null" % os.getpid())
 
     def write(self, path, text):
         with open(path, "w", encoding="utf-8") as file:
@@ -229,19 +228,45 @@ class HostsTest(unittest.TestCase):
         self.program(first + "setsid", "#!/bin/sh\nPATH=/usr/bin:/bin\necho waits\n"
                      "until [ -e %sslept ]; do sleep 0.01; done\nexec setsid \"$@\"\n" % first)
         self.program(first + "sleep", "#!/bin/sh\n: >%sslept\nexec /bin/sleep \"$@\"\n" % first)
-        job = host.start("exec sleep infinity")
+        job = self.idle(host)
         self.assertTrue(job.wait_for("waits", SECONDS))
         self.assertTrue(job.signal("KILL"))
         self.assertEqual(128 + 9, job.wait(SECONDS))
 
     def test_an_answer_that_comes_late_is_not_taken_for_another(self):
         host = self.hosts[1]
-        jobs = [host.start("exec sleep infinity"), host.start("exec sleep infinity")]
+        jobs = [self.idle(host), self.idle(host)]
         with contextlib.suppress(GuestDied):
             jobs[0].signal("KILL", seconds=0)
         jobs[0].wait(SECONDS)
         self.assertFalse(jobs[0].signal("KILL"))
         self.assertTrue(jobs[1].signal("KILL"))
+
+    def test_nonsense_of_an_agent_is_a_complaint_and_the_end_of_its_host(self):
+        for host, command, nonsense in ((self.hosts[1], "dance", "no command: dance"),
+                                        (self.hosts[2], "run 99", "done 99 127")):
+            job = self.idle(host)
+            host._guest.tell(command)
+            self.assertIsNone(job.wait(SECONDS))
+            self.assertTrue(job.ended and host.died)
+            self.assertEqual(["its agent said '%s'" % nonsense], host.complaints())
+            with self.assertRaisesRegex(GuestDied, "said '%s'" % nonsense):
+                host.start("true")
+
+    def test_jobs_end_before_their_host_has_gone(self):
+        host, seen = self.hosts[1], []
+        host._guest._died = lambda: seen.append(host._guest._gone.is_set())
+        host.power_off()
+        self.assertEqual([False], seen)
+
+    def test_a_host_boots_again(self):
+        host = self.hosts[1]
+        job = self.idle(host)
+        host._guest.tell("dance")
+        job.wait(SECONDS)
+        host.boot()
+        self.assertEqual(0, host.run("true", SECONDS).status)
+        self.assertEqual(["its agent said 'no command: dance'"], host.complaints())
 
 
 class ArgumentsTest(unittest.TestCase):

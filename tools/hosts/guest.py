@@ -66,13 +66,15 @@ class Guest:
     def __init__(self, name, directory, wire_end, settings, memory, answered, died):
         """directory: seen by both; wire_end: the socket of its network card; settings: for the agent.
 
-        answered(words) is called for what the agent says, died() when it is gone, both by a thread of ours.
+        answered(words) is called for what the agent says, died() when it is gone, both by a thread of ours. What
+        answered() does not understand is a LookupError or a ValueError there, and the guest counts as gone.
         """
         self.name = name
         self._directory = directory
         self._answered, self._died = answered, died
         self._ready, self._gone = threading.Event(), threading.Event()
-        self._is_off = False
+        self._is_off = self._leaves = False
+        self._nonsense = []  # the line that nobody understood
         os.makedirs(os.path.join(directory, "skip"), exist_ok=True)
         for program in ("systemd-tmpfiles", "udevadm"):  # as with-rxe: virtme-ng runs them, and no guest needs them
             link = os.path.join(directory, "skip", program)
@@ -148,13 +150,20 @@ class Guest:
                         self._answered(words)
             except OSError:
                 pass
+            except (LookupError, ValueError):
+                self._nonsense.append("its agent said %r" % line.strip())
+                self._control.shutdown(socket.SHUT_RDWR)  # nothing is told any more, and the guest ends by itself
+        self._leaves = True
+        self._died()
         self._gone.set()
         self._ready.set()
-        self._died()
 
     @property
     def alive(self):
-        return not self._gone.is_set()
+        """If it is not, its jobs have ended."""
+        if self._leaves:
+            self._gone.wait()
+        return not self._leaves
 
     def tell(self, line):
         """A line for the agent."""
@@ -192,11 +201,12 @@ class Guest:
         for path in (self._console + ".tty", self._console):
             with open(path, encoding="utf-8", errors="replace") as file:
                 text += file.read().replace("\r", "").splitlines()[-lines:]
-        return "\n".join(text)
+        return "\n".join(text + self._nonsense)
 
     def complaints(self):
-        """Lines of the kernel's since it was ready, as the console had them: so also of one that died."""
+        """Lines of the kernel's since it was ready, as the console had them: so also of one that died. And nonsense
+        of the agent's."""
         with open(self._console, "rb") as file:
             file.seek(self._console_at_start)
             lines = file.read().decode(errors="replace").splitlines()
-        return [line.strip() for line in lines if COMPLAINT.search(line)]
+        return [line.strip() for line in lines if COMPLAINT.search(line)] + self._nonsense

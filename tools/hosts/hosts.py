@@ -124,6 +124,7 @@ class Host:
     def begin_boot(self):
         settings = {"NUMBER": self.number, "HOSTS": len(self._hosts), "IPV4": IPV4, "IPV6": IPV6, "MTU": self.mtu,
                     "MAC": "52:54:00:09:09:%02x" % self.number}
+        self.end()
         self._complaints = self.complaints()
         self._off = False
         self._guest = Guest(self.name, self._directory, self._hosts.wire.attach(self.number), settings, self._memory,
@@ -139,8 +140,6 @@ class Host:
             if boot == BOOTS:
                 raise NoStart("%s: no clock of the right speed after %d boots" % (self.name, BOOTS))
             self._hosts.say("%s: its clock runs at a wrong speed: it is booted again" % self.name)
-            self._off = True
-            self._guest.power_off()
             self.begin_boot()
 
     def _has_right_clock(self):
@@ -171,8 +170,10 @@ class Host:
     # --- what the guest says, on a thread of its own
 
     def _answered(self, words):
-        if words[0] == "done":
-            self._jobs[words[1]].note_end(int(words[2]))
+        done, name, status = words
+        if done != "done":
+            raise ValueError
+        self._jobs[name].note_end(int(status))
 
     def _died(self):
         for job in list(self._jobs.values()):
