@@ -259,6 +259,16 @@ class HostsTest(unittest.TestCase):
         host.power_off()
         self.assertEqual([False], seen)
 
+    def test_power_off_ends_qemu_and_nothing_else(self):
+        other = subprocess.Popen(["sleep", "infinity"], start_new_session=True)
+        self.addCleanup(other.wait)
+        self.addCleanup(other.kill)
+        self.write(self.hosts.directory + "/host1/qemu.pid", str(other.pid))
+        with mock.patch("hosts.guest.ANSWER_LIMIT", SECONDS):
+            self.hosts[1].power_off()
+        self.assertFalse(self.hosts[1].alive)
+        self.assertIsNone(other.poll())
+
     def test_a_host_boots_again(self):
         host = self.hosts[1]
         job = self.idle(host)

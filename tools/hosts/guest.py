@@ -86,9 +86,6 @@ class Guest:
             file.writelines("%s=%s\n" % (key, shlex.quote(str(value))) for key, value in settings.items())
         self._console = os.path.join(directory, "console")
         self._console_at_start = self._console_size()
-        self._pidfile = os.path.join(directory, "qemu.pid")
-        if os.path.exists(self._pidfile):
-            os.unlink(self._pidfile)  # of an earlier boot
         self._began = time.monotonic()
         self._control, theirs = socket.socketpair()
         try:
@@ -114,7 +111,7 @@ class Guest:
         if not has_kvm():
             command.append("--disable-kvm")
         command += ["--overlay-rwdir=" + name for name in writable_directories()]
-        qemu = ["-no-reboot", "-pidfile", self._pidfile,
+        qemu = ["-no-reboot",
                 "-netdev", "stream,id=wire,addr.type=fd,addr.str=%d" % wire_end.fileno(),
                 "-device", "virtio-net-pci,netdev=wire,mac=" + mac,
                 "-chardev", "socket,id=agent,fd=%d" % control.fileno(),
@@ -178,17 +175,8 @@ class Guest:
         if self._is_off:
             return
         self._is_off = True
-        # QEMU first, so that virtme-run, whose child it is, takes its status.
-        try:
-            with open(self._pidfile, encoding="ascii") as file:
-                os.kill(int(file.read()), signal.SIGKILL)
-            self._process.wait(5)
-        except (FileNotFoundError, ValueError, ProcessLookupError, subprocess.TimeoutExpired):
-            pass
-        try:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        # QEMU is in the group of virtme-run. That number is theirs until virtme-run has been waited for.
+        os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._gone.wait(ANSWER_LIMIT)  # QEMU's end of the socket has been closed
         self._control.close()
