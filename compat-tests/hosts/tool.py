@@ -279,6 +279,22 @@ class HostsTest(unittest.TestCase):
         self.assertEqual(["its agent said 'no command: dance'"], host.complaints())
 
 
+# with-hosts with hosts that only end it, and say what its alarm is.
+TERMINATED = """
+import runpy, signal, sys
+class Hosts:
+    def __init__(self, *_, **__): pass
+    def __enter__(self): return self
+    def __iter__(self): yield self
+    def start(self, command): sys.exit(128 + signal.SIGTERM)
+    def __exit__(self, *_): print(signal.alarm(0), "seconds left")
+with_hosts = runpy.run_path(sys.argv[1])
+sys.argv[1:] = ["--time-limit", "500", "true", "true"]
+with_hosts["run"].__globals__["Hosts"] = Hosts
+with_hosts["main"]()
+"""
+
+
 class ArgumentsTest(unittest.TestCase):
     def expect_usage_error(self, *words):
         done = subprocess.run([TOOLS + "/with-hosts", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -306,6 +322,12 @@ class ArgumentsTest(unittest.TestCase):
         self.expect_usage_error("--memory", "1", "true", "true")
         self.expect_usage_error("--hosts", "3", "true", "true")
         self.expect_usage_error("--hosts", "33", "--scenario", __file__)
+
+    def test_no_time_limit_while_it_cleans_up(self):
+        """The first command ends with-hosts by SIGTERM."""
+        done = subprocess.run([sys.executable, "-c", TERMINATED, TOOLS + "/with-hosts"], capture_output=True, text=True,
+                              timeout=SECONDS, check=False)
+        self.assertEqual((128 + 15, "0 seconds left\n", ""), (done.returncode, done.stdout, done.stderr))
 
     def test_says_what_is_wrong(self):
         self.assertIn("there is no scenario /nowhere.py", self.expect_usage_error("--scenario", "/nowhere.py"))
