@@ -188,7 +188,7 @@ MACHINE = r"""#!/bin/bash
 share=${BASH_REMATCH[1]} wire=${BASH_REMATCH[2]} agent=${BASH_REMATCH[3]}
 PATH=$share/first:$PATH
 . "$share/commands"
-sleep infinity &
+tail --pid=$PPID -f /dev/null &
 exec 3<&"$agent" {agent}<&- {wire}<&- # these are not for the commands
 echo ready >&3
 take_commands
@@ -206,8 +206,7 @@ class HostsTest(unittest.TestCase):
         self.enterContext(mock.patch("hosts.guest.CACHE", cache))
         self.enterContext(mock.patch("hosts.hosts.SETUP", "true"))
         self.enterContext(mock.patch("hosts.hosts.Host._has_right_clock", lambda host: True))
-        self.shown = io.StringIO()
-        self.hosts = self.enterContext(Hosts(2, show=self.shown))
+        self.hosts = self.enterContext(Hosts(2))
 
     def idle(self, host):
         """Starts a job of one process, which ends with this one at the latest."""
@@ -258,6 +257,12 @@ class HostsTest(unittest.TestCase):
         host._guest._died = lambda: seen.append(host._guest._gone.is_set())
         host.power_off()
         self.assertEqual([False], seen)
+
+    def test_nothing_is_said_at_the_end(self):
+        shown = io.StringIO()
+        with Hosts(2, show=shown):
+            said = shown.getvalue()
+        self.assertEqual(said, shown.getvalue())
 
     def test_power_off_ends_qemu_and_nothing_else(self):
         other = subprocess.Popen(["sleep", "infinity"], start_new_session=True)

@@ -73,7 +73,7 @@ class Host:
         return job
 
     def signal(self, job, name, seconds=ANSWER_LIMIT):
-        """Whether the other end was still there."""
+        """What Job.signal() does."""
         request = Job(self, str(next(self._numbers)), self._directory, "kill -s " + name, show=False)
         self._tell(request, "signal %s %s %s" % (request.name, job.name, name))
         if request.wait(seconds) is None:
@@ -249,13 +249,13 @@ class Hosts:
     def __exit__(self, *_):
         handled = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, *self._handlers)} \
             if self._handlers else {}
+        if self.wire:
+            self.wire.close()  # before the hosts end, or it would say that they leave it
         for host in self._hosts:
             host.end()
         self._closing.set()
         if self._printer and self._printer.ident:
             self._printer.join()
-        if self.wire:
-            self.wire.close()
         shutil.rmtree(self.directory, ignore_errors=True)
         for number, handler in {**handled, **self._handlers}.items():
             signal.signal(number, handler)
