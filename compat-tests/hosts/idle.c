@@ -2,7 +2,8 @@
 /*
  * vip_idle wait|HOST COUNT SECONDS: makes COUNT connections with another process of this program, and
  * sends nothing on them for SECONDS. It prints the processor time that all threads of the process used
- * meanwhile. It fails when that was more than one percent of the time, or when a connection was lost.
+ * meanwhile. It fails when that was more than one percent of the time. The waiting process also fails when a
+ * connection was lost, and the other one when the connections do not end afterwards.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -27,7 +28,8 @@ static void must(VIP_RETURN code, const char *what)
 /* host NULL: this host. */
 static VIP_NET_ADDRESS *address(const char *host)
 {
-	VIP_NET_ADDRESS *result = calloc(1, 64);
+	VIP_NET_ADDRESS *result = calloc(1, sizeof(*result) + nic_attributes.NicAddressLen +
+						    nic_attributes.MaxDiscriminatorLen);
 
 	if (!result)
 		exit(1);
@@ -77,17 +79,26 @@ static double seconds(clockid_t clock)
 
 int main(int argc, char **argv)
 {
-	const char *host = argc == 4 && strcmp(argv[1], "wait") ? argv[1] : NULL;
-	struct timespec pause = {argc == 4 ? atoi(argv[3]) : 0, 0};
-	int count = argc == 4 ? atoi(argv[2]) : 0;
+	const struct timespec glance = {0, 100000000};
+	struct timespec pause = {0};
 	VIP_NET_ADDRESS *own, *other;
-	VIP_VI_HANDLE *vis = calloc((size_t)(count > 0 ? count : 1), sizeof(*vis));
-	double begun, used;
+	const char *host;
+	VIP_VI_HANDLE *vis;
+	double begun, elapsed, used;
+	int count = 0;
 
-	if (argc != 4 || count < 1 || pause.tv_sec < 1 || !vis) {
+	if (argc == 4) {
+		count = atoi(argv[2]);
+		pause.tv_sec = atoi(argv[3]);
+	}
+	if (count < 1 || pause.tv_sec < 1) {
 		fprintf(stderr, "usage: vip_idle wait|HOST COUNT SECONDS\n");
 		return 2;
 	}
+	host = strcmp(argv[1], "wait") ? argv[1] : NULL;
+	vis = calloc((size_t)count, sizeof(VIP_VI_HANDLE));
+	if (!vis)
+		return 1;
 	must(VipOpenNic("nic0", &nic), "VipOpenNic");
 	must(VipQueryNic(nic, &nic_attributes), "VipQueryNic");
 	must(VipNSInit(nic, NULL), "VipNSInit");
@@ -99,18 +110,25 @@ int main(int argc, char **argv)
 	used = seconds(CLOCK_PROCESS_CPUTIME_ID);
 	nanosleep(&pause, NULL); /* the measured time */
 	used = seconds(CLOCK_PROCESS_CPUTIME_ID) - used;
-	begun = seconds(CLOCK_MONOTONIC) - begun;
-	printf("%d idle connections: %.3f s of processor time in %.1f s, %.2f %%\n", count, used, begun,
-	       100 * used / begun);
+	elapsed = seconds(CLOCK_MONOTONIC) - begun;
+	printf("%d idle connections: %.3f s of processor time in %.1f s, %.2f %%\n", count, used, elapsed,
+	       100 * used / elapsed);
 	/* The server looks first, and then closes its NIC. */
 	for (int i = 0; i < count && !host; i++)
 		if (!is_connected(vis[i])) {
 			fprintf(stderr, "vip_idle: connection %d is lost\n", i);
 			return 1;
 		}
-	pause = (struct timespec){0, 100000000};
-	for (int i = 0; host && i < 600 && is_connected(vis[0]); i++)
-		nanosleep(&pause, NULL);
+	for (int i = 0; host && is_connected(vis[0]); i++) {
+		if (i == 600) {
+			fprintf(stderr, "vip_idle: the other process does not end its connections\n");
+			return 1;
+		}
+		nanosleep(&glance, NULL);
+	}
 	must(VipCloseNic(nic), "VipCloseNic");
-	return used > begun / 100;
+	free(own);
+	free(other);
+	free(vis);
+	return used > elapsed / 100;
 }

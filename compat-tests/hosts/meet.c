@@ -59,10 +59,9 @@ static void open_all(void)
 /* host NULL: this host. */
 static VIP_NET_ADDRESS *address(const char *host, const char *discriminator)
 {
-	unsigned char *bytes = calloc(1, 64);
-	VIP_NET_ADDRESS *result = (VIP_NET_ADDRESS *)bytes;
+	VIP_NET_ADDRESS *result = calloc(1, sizeof(*result) + nic_attributes.NicAddressLen + strlen(discriminator));
 
-	if (!bytes)
+	if (!result)
 		exit(1);
 	result->HostAddressLen = nic_attributes.NicAddressLen;
 	memcpy(result->HostAddress, nic_attributes.LocalNicAddress, result->HostAddressLen);
@@ -88,6 +87,7 @@ static void meet(VIP_NET_ADDRESS *own, VIP_NET_ADDRESS *other)
 	VIP_VI_ATTRIBUTES attributes;
 	VIP_DESCRIPTOR *done;
 
+	memory->in = 0;
 	must(VipPostRecv(vi, describe(&memory->receive, &memory->in), handle), "VipPostRecv");
 	must(VipConnectPeerRequest(vi, own, other, MSEC), "VipConnectPeerRequest");
 	must(VipConnectPeerWait(vi, &attributes), "VipConnectPeerWait");
@@ -106,15 +106,16 @@ static void meet(VIP_NET_ADDRESS *own, VIP_NET_ADDRESS *other)
 int main(int argc, char **argv)
 {
 	VIP_NET_ADDRESS *own, *other;
-	unsigned rounds;
+	unsigned rounds = argc == 5 ? (unsigned)strtoul(argv[4], NULL, 10) : 0;
 
-	if (argc != 5)
+	if (!rounds) {
+		fprintf(stderr, "usage: vip_meet HOST OWN OTHER ROUNDS\n");
 		return 2;
+	}
 	open_all();
 	own = address(NULL, argv[2]);
 	other = address(argv[1], argv[3]);
-	rounds = (unsigned)strtoul(argv[4], NULL, 10);
-	for (round_number = 0; round_number < rounds; round_number++)
+	for (round_number = 1; round_number <= rounds; round_number++)
 		meet(own, other);
 	must(VipDestroyVi(vi), "VipDestroyVi");
 	must(VipDeregisterMem(nic, memory, handle), "VipDeregisterMem");
