@@ -128,6 +128,15 @@ class WireTest(unittest.TestCase):
         self.assertTrue(first.wait(SECONDS) and second.wait(SECONDS))
         self.expect_only([b"a2", b"b2"], self.two, self.three)
 
+    def test_watches_for_frames_and_lets_them_go_on(self):
+        watch, drop = self.wire.watch(1, 2, {0: b"a"}), self.wire.drop(1, 1, {0: b"a"})
+        self.one.send(b"a1", b"b")
+        self.expect_only([b"b"], self.two, self.three)
+        self.assertFalse(watch.wait(0))
+        self.one.send(b"a2", b"a3")
+        self.expect_only([b"a2", b"a3"], self.two, self.three)
+        self.assertTrue(watch.wait(SECONDS))
+
     def test_knows_messages_of_rdma_cm(self):
         def message(attribute):
             frame = bytearray(14 + 20 + 8 + 12 + 8 + 256)

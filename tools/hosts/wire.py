@@ -30,10 +30,11 @@ def cm_message(name):
 
 
 class Drop:
-    """The next count frames from a host that have these bytes at these offsets vanish."""
+    """The next count frames from a host that have these bytes at these offsets vanish, or are counted."""
 
-    def __init__(self, host, count, match):
+    def __init__(self, host, count, match, vanish=True):
         self.host = host
+        self._vanish = vanish
         self.dropped = 0
         self._left = count
         self._ended = False
@@ -56,7 +57,7 @@ class Drop:
         self.dropped += 1
         if not self._left:
             self._done.set()
-        return True
+        return self._vanish
 
 
 class Port:
@@ -151,7 +152,13 @@ class Wire:
         Offsets count from the frame's first byte. Returns a Drop, which counts them.
         """
         self._say("wire: drops %d frames from host%d" % (count, host))
-        drop = Drop(host, count, match)
+        return self._add(Drop(host, count, match))
+
+    def watch(self, host, count, match):
+        """As drop(), but the frames go on: Drop.wait() waits for them."""
+        return self._add(Drop(host, count, match, vanish=False))
+
+    def _add(self, drop):
         with self._lock:
             self._drops = [other for other in self._drops if other._left] + [drop]
         return drop
