@@ -63,8 +63,9 @@ class PairTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.stack = contextlib.ExitStack()
-        cls.hosts = cls.stack.enter_context(Hosts(2, show=sys.stdout))
+        stack = contextlib.ExitStack()
+        cls.addClassCleanup(stack.close)
+        cls.hosts = stack.enter_context(Hosts(2, show=sys.stdout))
         cls.clocks = {}
         for host in cls.hosts:
             cls.tell_time(host)
@@ -72,7 +73,6 @@ class PairTest(unittest.TestCase):
     @classmethod
     def tearDownClass(cls):
         found = without_known(cls.hosts.end_all())
-        cls.stack.close()
         if found:
             raise AssertionError("the hosts complained:\n" + "\n".join(found))
 
