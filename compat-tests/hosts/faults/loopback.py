@@ -10,13 +10,13 @@ import time
 import unittest
 
 sys.dont_write_bytecode = True
-import results  # noqa: E402
 from program import Clock, LocalJob, Program  # noqa: E402
+from promises import limit  # noqa: E402
+from results import record  # noqa: E402
 
 LEVELS = ("unreliable", "delivery", "reception")
 OPERATIONS = ("send", "write", "read")
 PATIENCE = 60  # seconds, for events without a stated time: the machine may be slow
-TOLD = 5       # seconds after which the error handler of a killed process's peer was called
 
 
 def shapes():
@@ -52,6 +52,11 @@ class Loopback(unittest.TestCase):
         server.wait_for("entering", PATIENCE, call="VipConnectWait")
         client = self.start("call", *options, **more)
         return server, client
+
+    def took(self, key, seconds):
+        """Records a time, and fails when it is longer than docs/FAULTS.md promises."""
+        record(key, max(seconds, 0))
+        self.assertLess(seconds, limit(key), key)
 
     def ended_well(self, *programs):
         for program in programs:
@@ -120,25 +125,24 @@ class Ends(Loopback):
                 client.wait_for("connected", PATIENCE)
                 fault = time.monotonic()
                 client.job.signal(signal)
-                after = server.here(server.wait_for("told", TOLD, code="CONN_LOST")) - fault
+                self.took(key, server.here(server.wait_for("told", PATIENCE, code="CONN_LOST")) - fault)
                 if act != "idle":
-                    server.wait_for("flushed", TOLD)
-                results.record("lo.%s" % key, max(after, 0))
+                    server.wait_for("flushed", PATIENCE)
                 self.assertEqual(server.end(PATIENCE), 3, server.text())
                 released = server.events("released")[-1].details
                 self.assertEqual(released["files"], released["before"])
 
     def test_kill_of_a_peer_that_sleeps(self):
-        self.told("kill", "sleep", "KILL")
+        self.told("lo.kill", "sleep", "KILL")
 
     def test_kill_of_a_peer_that_is_idle(self):
-        self.told("kill", "idle", "KILL")
+        self.told("lo.kill", "idle", "KILL")
 
     def test_kill_of_a_peer_that_sends(self):
-        self.told("kill", "traffic", "KILL")
+        self.told("lo.kill", "traffic", "KILL")
 
     def test_disconnect(self):
-        self.told("disconnect", "idle", "USR1")
+        self.told("lo.disconnect", "idle", "USR1")
 
     def test_reconnect(self):
         server = self.start("serve", "--reconnect", seconds=PATIENCE)
@@ -190,7 +194,7 @@ class Ends(Loopback):
         server.job.signal("KILL")
         returned = client.wait_for("return", PATIENCE, call="VipConnectRequest")
         self.assertEqual(returned.details["code"], "VIP_NO_MATCH")
-        results.record("lo.kill.request", max(client.here(returned) - fault, 0))
+        self.took("lo.kill.request", client.here(returned) - fault)
 
 
 if __name__ == "__main__":
