@@ -9,7 +9,7 @@ import unittest
 
 sys.dont_write_bytecode = True
 from pairs import DISORDER, LEVELS, PATIENCE, PairTest, shapes, short  # noqa: E402
-from promises import limit  # noqa: E402
+from promises import K, limit  # noqa: E402
 from results import record  # noqa: E402
 from hosts import cm_message  # noqa: E402
 
@@ -247,14 +247,19 @@ class Power(PairTest):
     def test_while_the_other_sends(self):
         self.told("traffic")
 
-    def without_tcp(self, what, packets):
-        """The first `packets` TCP packets of each host are lost, so the control connection does not notice the end."""
+    def without_tcp(self, what, packets, answers=None):
+        """The first `packets` TCP packets of each host are lost, so the control connection does not notice the end.
+        `answers` are those to questions that come before it."""
         dropped = [self.hosts.wire.drop(host, packets, {12: b"\x08\x00", 23: 6}) for host in (1, 2)]
         pairs = self.connect_levels(act="sleep", seconds=10 * PATIENCE)
+        if answers:
+            self.assertTrue(answers.wait(PATIENCE), "no question was answered")
         fault = self.loses_power()
         for level, (survivor, _) in pairs.items():
             with self.subTest(level=level):
-                self.told_after("%s.%s" % (what, short(level)), survivor, fault)
+                after = self.told_after("%s.%s" % (what, short(level)), survivor, fault)
+                if answers:
+                    self.assertGreater(after, K, "it was not a question that found out")
                 self.broke(survivor)
         for one in dropped:
             one.end()
@@ -264,7 +269,9 @@ class Power(PairTest):
         self.without_tcp("power.new", 3)
 
     def test_behind_a_firewall(self):
-        self.without_tcp("power.firewall", 1000000)
+        """Each survivor has had an answer from the host, and asks again 10 seconds later."""
+        answers = self.hosts.wire.watch(2, len(LEVELS), cm_message("REJ"))
+        self.without_tcp("power.firewall", 1000000, answers)
 
     def test_before_the_other_calls_vip_disconnect(self):
         pairs = self.connect_levels(act="idle", seconds=10 * PATIENCE)
