@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Faults between two hosts: one loses its power."""
+
+import time
+
+from hosts import cm_message
+from pairs import LEVELS, PATIENCE, PairTest, shapes, short
+from promises import K, limit
+from results import record
+
+
+class Power(PairTest):
+    """The second host loses its power and comes back with the same address."""
+
+    def loses_power(self):
+        fault = time.monotonic()
+        self.hosts[2].power_off()
+        return fault
+
+    def told(self, act):
+        which = [shape for shape in shapes() if act == "traffic" or shape[1] == "send"]
+        pairs = self.connect_all(which, act=act, rate=50, seconds=10 * PATIENCE)
+        fault = self.loses_power()
+        for (level, operation), (survivor, _) in pairs.items():
+            with self.subTest(act=act, level=level, operation=operation):
+                self.told_after("power.%s.%s" % (act, short(level)), survivor, fault)
+                self.broke(survivor)
+        self.boot(self.hosts[2])
+        for level in LEVELS:
+            with self.subTest(act=act, level=level, after="its boot"):
+                self.works(level)
+
+    def test_while_idle(self):
+        self.told("idle")
+
+    def test_while_the_other_sleeps_in_vip_recv_wait(self):
+        self.told("sleep")
+
+    def test_while_the_other_sends(self):
+        self.told("traffic")
+
+    def without_tcp(self, what, packets, answers=None):
+        """The first `packets` TCP packets of each host are lost, so the control connection does not notice the end.
+        `answers` are those to questions that come before it."""
+        dropped = [self.hosts.wire.drop(host, packets, {12: b"\x08\x00", 23: 6}) for host in (1, 2)]
+        pairs = self.connect_levels(act="sleep", seconds=10 * PATIENCE)
+        if answers:
+            self.assertTrue(answers.wait(PATIENCE), "no question was answered")
+        fault = self.loses_power()
+        for level, (survivor, _) in pairs.items():
+            with self.subTest(level=level):
+                after = self.told_after("%s.%s" % (what, short(level)), survivor, fault)
+                if answers:
+                    self.assertGreater(after, K, "it was not a question that found out")
+                self.broke(survivor)
+        for one in dropped:
+            one.end()
+        self.assertGreater(dropped[0].dropped + dropped[1].dropped, 0, "nothing was lost: this test has shown nothing")
+
+    def test_right_after_connecting(self):
+        self.without_tcp("power.new", 3)
+
+    def test_behind_a_firewall(self):
+        """Each survivor has had an answer from the host, and asks again 10 seconds later."""
+        answers = self.hosts.wire.watch(2, len(LEVELS), cm_message("REJ"))
+        self.without_tcp("power.firewall", 1000000, answers)
+
+    def test_before_the_other_calls_vip_disconnect(self):
+        pairs = self.connect_levels(act="idle", seconds=10 * PATIENCE)
+        self.loses_power()
+        for level, (survivor, _) in pairs.items():
+            with self.subTest(level=level):
+                survivor.job.signal("USR1")
+                code, took = self.returned(survivor, "VipDisconnect", PATIENCE)
+                self.assertEqual(code, "VIP_SUCCESS")
+                self.took("power.disconnect.%s" % short(level), took)
+                self.ended_well(survivor)
+
+    def test_while_the_other_is_in_vip_connect_request(self):
+        """The host has the request and has not answered. Its successor answers."""
+        names = {level: self.name() for level in LEVELS}
+        callers = {level: self.connect(server=2, wait=False, level=level, act="hold", name=name,
+                                       timeout="infinite")
+                   for level, name in names.items()}
+        for held, _ in callers.values():
+            held.wait_for("holding", PATIENCE)
+        callers["delivery"][0].job.wait(10)  # lets time pass, in which rdma_cm repeats requests and answers them
+        fault = self.loses_power()
+        self.boot(self.hosts[2])
+        for level, name in names.items():
+            with self.subTest(level=level):
+                self.answered_at_last(callers[level][1], level, name, fault)
+
+    def answered_at_last(self, caller, level, name, fault):
+        """The host may be back later than the library has promised to end the call, so the bound counts from then."""
+        key = "power.request.%s" % short(level)
+        server = self.start(2, "serve", level=level, name=name, act="idle", seconds=10 * PATIENCE)
+        server.wait_for("entering", PATIENCE, call="VipConnectWait")
+        returned = caller.wait_for("return", limit(key), call="VipConnectRequest")
+        if returned.details["code"] != "VIP_SUCCESS":  # it has ended, so the program may call it again
+            self.assertIn(returned.details["code"], ("VIP_TIMEOUT", "VIP_NOT_REACHABLE", "VIP_NO_MATCH"))
+            record(key, caller.here(returned) - fault)
+            caller = self.start(1, "call", level=level, name=name, act="idle", seconds=10 * PATIENCE)
+        caller.wait_for("connected", PATIENCE)
+
+    def test_while_the_other_is_in_vip_connect_wait(self):
+        names = {level: self.name() for level in LEVELS}
+        servers = {level: self.start(1, "serve", level=level, name=name, timeout="infinite")
+                   for level, name in names.items()}
+        for server in servers.values():
+            server.wait_for("entering", PATIENCE, call="VipConnectWait")
+        self.loses_power()
+        self.boot(self.hosts[2])
+        for level, name in names.items():
+            with self.subTest(level=level):
+                client = self.start(2, "call", level=level, name=name, messages=50)
+                self.ended_well(client)
+                self.ended_well(servers[level])
+
+    def test_before_the_other_calls_vip_connect_accept(self):
+        """VipConnectAccept ends, and the server can wait again."""
+        names = {level: self.name() for level in LEVELS}
+        servers = {level: self.connect("--reconnect", wait=False, level=level, act="hold", name=name,
+                                       timeout="infinite", seconds=5)[0]
+                   for level, name in names.items()}
+        for server in servers.values():
+            server.wait_for("holding", PATIENCE)
+        self.loses_power()
+        for level, server in servers.items():
+            with self.subTest(level=level):
+                server.job.signal("USR1")
+                code, took = self.returned(server, "VipConnectAccept", PATIENCE)
+                self.assertEqual(code, "VIP_TIMEOUT")
+                self.took("power.accept.%s" % short(level), took)
+        self.boot(self.hosts[2])
+        for level, name in names.items():
+            with self.subTest(level=level, after="its boot"):
+                mark = servers[level].mark()
+                client = self.start(2, "call", level=level, name=name, act="idle", seconds=2)
+                if not servers[level].events("holding")[1:]:
+                    servers[level].wait_for("holding", PATIENCE, since=mark)
+                servers[level].job.signal("USR1")
+                self.ended_well(client)
+
+    def test_while_the_other_is_in_vip_connect_peer_wait(self):
+        """Tests both kinds of equals: the one that sends the request, which has the lesser discriminator, and the
+        one that listens."""
+        for mine, theirs in (("a", "b"), ("b", "a")):
+            name = self.name()
+            waiting = self.start(1, "equal", own=mine + name, name=theirs + name, timeout="infinite", messages=50)
+            waiting.wait_for("entering", PATIENCE, call="VipConnectPeerWait")
+            self.hosts.wire.cut(2, "from")
+            waiting.job.wait(6)  # lets time pass, in which requests get no answer
+            self.loses_power()
+            self.hosts.wire.join()
+            self.boot(self.hosts[2])
+            with self.subTest(mine=mine):
+                other = self.start(2, "equal", own=theirs + name, name=mine + name, timeout=1000 * PATIENCE,
+                                   messages=50)
+                back = other.wait_for("entering", PATIENCE, call="VipConnectPeerWait")
+                connected = other.wait_for("connected", PATIENCE)
+                self.took("power.peer.rc", (connected.ms - back.ms) / 1000)
+                self.ended_well(other)
+                self.ended_well(waiting)
