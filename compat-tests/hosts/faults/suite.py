@@ -80,6 +80,7 @@ class Outage(PairTest):
 
     def silent(self, act, seconds, lives):
         pairs = self.connect_levels(act=act, seconds=10 * PATIENCE)
+        self.await_control(len(pairs))
         fault = self.outage(seconds, sum(pairs.values(), ()))
         for level, pair in pairs.items():
             with self.subTest(act=act, outage=seconds, level=level):
@@ -103,6 +104,7 @@ class Outage(PairTest):
         """The connections of the levels `lost` are lost on both sides, and Unreliable goes on otherwise. Returns
         whether another connection was lost."""
         pairs = self.connect_all(shapes(), "--reconnect", seconds=10 * PATIENCE, rate=50, timeout=5000)
+        self.await_control(len(pairs))
         fault = self.outage(seconds, sum(pairs.values(), ()))
         others = []
         for (level, operation), pair in pairs.items():
@@ -154,6 +156,7 @@ class Outage(PairTest):
         shapes = [(level, "read") for level in RELIABLE] * 3
         pairs = [self.connect("--reconnect", level=level, operation=operation, seconds=10 * PATIENCE, rate=200,
                               largest=200000, timeout=5000) for level, operation in shapes]
+        self.await_control(len(pairs))
         fault = self.outage(5, sum(pairs, ()))
         for (level, operation), pair in zip(shapes, pairs):
             with self.subTest(level=level):
@@ -171,6 +174,7 @@ class Outage(PairTest):
     def test_5_seconds_and_a_disconnect(self):
         """The disconnect of one side does not get through, and arrives when the network is back."""
         pairs = self.connect_levels(act="idle", seconds=10 * PATIENCE)
+        self.await_control(len(pairs))
         self.hosts.wire.cut()
         for one, _ in pairs.values():
             one.job.signal("USR1")
@@ -223,6 +227,7 @@ class Ends(PairTest):
         """Tests all levels at once, so a DREQ of each may be lost. Not all DREQs are sent: a peer that has learned
         of the end otherwise has ended by then."""
         pairs = self.connect_levels(act=act, seconds=10 * PATIENCE, rate=50)
+        self.await_control(len(pairs))
         dropped = self.hosts.wire.drop(2, len(pairs), cm_message("DREQ")) if drop else None
         fault = {}
         for level, (_, other) in pairs.items():
