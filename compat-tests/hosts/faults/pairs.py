@@ -127,6 +127,7 @@ class PairTest(unittest.TestCase):
         """Starts for each (level, operation) a server on that host and a client on the other one, and
         connects them. Returns {shape: (server, client)}."""
         servers, pairs = {}, {}
+        options.setdefault("timeout", 1000 * PATIENCE)
         for shape in shapes:
             name = options.get("name", self.name())
             chosen = dict(options, level=shape[0], operation=shape[1], name=name)
