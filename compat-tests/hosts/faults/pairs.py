@@ -171,11 +171,11 @@ class PairTest(unittest.TestCase):
         record(key, seconds)
         self.assertLess(seconds, limit(key, **how), key)
 
-    def told_after(self, key, program, fault):
+    def told_after(self, key, program, fault, **how):
         """The handler is called for the VI, and soon enough. Returns the seconds since the fault."""
-        told = program.wait_for("told", fault + limit(key) - time.monotonic(), state="ERROR")
+        told = program.wait_for("told", fault + limit(key, **how) - time.monotonic(), state="ERROR")
         after = program.here(told) - fault
-        self.took(key, after)
+        self.took(key, after, **how)
         return after
 
     def goes_on(self, is_lost):

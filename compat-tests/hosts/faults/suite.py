@@ -10,6 +10,7 @@ import unittest
 sys.dont_write_bytecode = True
 from pairs import DISORDER, LEVELS, PATIENCE, PairTest, shapes, short  # noqa: E402
 from power import Power  # noqa: E402, F401
+from promises import K  # noqa: E402
 from hosts import cm_message  # noqa: E402
 
 RELIABLE = ("delivery", "reception")
@@ -370,8 +371,9 @@ class Connect(PairTest):
         try:
             for level, act, (survivor, victim) in pairs:
                 with self.subTest(level=level, act=act):
-                    self.told_after("device.here.%s" % short(level), victim, fault)
-                    self.told_after("device.there.%s" % short(level), survivor, fault)
+                    # Silence cannot tell of this, so K is no limit, and nine programs have to see it.
+                    self.told_after("device.here.%s" % short(level), victim, fault, promise=K)
+                    self.told_after("device.there.%s" % short(level), survivor, fault, promise=K)
                     self.assertEqual(victim.end(PATIENCE), 3, victim.text())
                     self.broke(survivor)
             self.assertEqual(delete.wait(PATIENCE), 0, "rdma link delete does not end")
