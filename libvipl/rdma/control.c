@@ -367,8 +367,10 @@ static bool look_after(struct control *control, int64_t now)
 		lose(control);
 		return false;
 	}
-	if (control->state == CONTROL_AWAITED && now >= control->deadline)
+	if (control->state == CONTROL_AWAITED && (now >= control->deadline || control->ping.is_back)) {
+		control->ping.is_back = false;
 		error = dial(control);
+	}
 	if (error)
 		put_off(control, error);
 	return true;

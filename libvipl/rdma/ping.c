@@ -88,6 +88,7 @@ void ping_event(struct ping *ping, const struct rdma_cm_event *event)
 		break;
 	case RDMA_CM_EVENT_REJECTED:
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+		ping->is_back |= ping->unanswered > 1;
 		settle(ping);
 		break;
 	default:

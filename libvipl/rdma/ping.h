@@ -12,6 +12,7 @@ struct ping {
 	struct rdma_cm_id *id; /* of the one under way, or NULL */
 	int64_t due;	       /* the next one, or the end of waiting for this one's answer */
 	unsigned unanswered;   /* since the last answer, with the one under way */
+	bool is_back;	       /* the host has answered after questions without an answer; whoever uses this resets it */
 };
 
 void ping_init(struct ping *ping, struct verbs_device *device, const struct in6_addr *host);

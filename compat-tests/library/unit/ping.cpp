@@ -127,6 +127,25 @@ TEST_F(Ping, ThatIsLostIsRepeated)
 	});
 }
 
+// Both control connections cannot be made, and are put off for the same time. x's comes first then.
+TEST_F(Ping, ThatIsAnsweredAfterSilenceHasTheControlConnectionMadeAtOnce)
+{
+	run(
+		[this] {
+			ControlListener listener;
+			auto t = connect_to(x, 4712, PEER_QP + 1, OTHER);
+			fake_address(OTHER, FAKE_REACH_SILENT, 1000000);
+			EXPECT_TRUE(eventually([] { return fake_calls("connect") == 1; }));
+			auto s = connect_to(b, listener.port);
+			fake_lose_next(FAKE_REQ, 1);
+			EXPECT_TRUE(eventually([] { return fake_calls("connect") == 2; }));
+			fake_fail_always("connect", 0);
+			listener.accept();
+			EXPECT_EQ(fake_calls("connect"), 3U) << "x's came before";
+		},
+		"8");
+}
+
 // iWARP needs a queue pair for a ping, and there may be no file descriptor for an id.
 TEST_F(Ping, ThatCannotBeMadeTellsNothing)
 {
