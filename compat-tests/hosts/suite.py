@@ -20,6 +20,7 @@ MPI = BUILD + "/compat-tests/legacy/mpi/vip_mpi"
 MEET, TALK = BUILD + "/compat-tests/hosts/vip_meet", BUILD + "/compat-tests/abi/word_sizes/vip_talk"
 IDLE = BUILD + "/compat-tests/hosts/vip_idle"
 
+READY = 240  # seconds: only a hang takes longer, but a program may take a minute to start on a busy machine
 # Where both start at once, the server may begin to wait seconds after the request.
 PATIENCE = {"VIPL_GRACE_MSEC": 20000}
 LONG = {"VIPL_ADDRESS_BYTES": 16}
@@ -54,8 +55,8 @@ def both(serves, calls, seconds=120, server_env=None, client_env=None, server=SE
 def serving(command, ready, env=None, server=SERVER):
     """Runs a server, which does not end by itself, for the duration of the block."""
     job = server.start(command, env=env)
-    expect(job.wait_for(ready, 60), "it says that it is ready", job, job.err)
     try:
+        expect(job.wait_for(ready, READY), "it says that it is ready", job, job.err)
         yield
         expect(not job.ended, "the server lives on", job, job.status, job.err[-2000:])
     finally:
@@ -112,7 +113,7 @@ def case_conformance_long(_):
 
 def mpi(ranks, options, seconds=240):
     """Runs that many ranks, half of them on each host."""
-    command = "%s --nic nic0 -n %d --seed 1 %s" % (MPI, ranks // 2, options)
+    command = "%s --nic nic0 -n %d --seed 1 --stall 60 %s" % (MPI, ranks // 2, options)
     job = SERVER.start(command + " --first 7000")
     other = CLIENT.start(command + " --second %s:7000" % SERVER.name)
     expect_done(job, seconds)

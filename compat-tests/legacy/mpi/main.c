@@ -10,7 +10,7 @@
 #include "layer.h"
 #include "programs.h"
 
-#define START_LIMIT 30 /* seconds for the work before and after the programs */
+#define START_LIMIT 120 /* seconds for the work before and after the programs */
 
 static const char usage_text[] =
 	"usage: vip_mpi [OPTION]...\n"

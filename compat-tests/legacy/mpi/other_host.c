@@ -14,7 +14,7 @@
 #include "layer.h"
 #include "programs.h"
 
-#define FOR_MEETING 60 /* seconds until the other host's launcher listens, or answers */
+#define FOR_MEETING 120 /* seconds until the other host's launcher listens, or answers */
 #define PAUSE       100000 /* microseconds */
 
 struct hello {
