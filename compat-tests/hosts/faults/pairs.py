@@ -156,8 +156,9 @@ class PairTest(unittest.TestCase):
         end = time.monotonic() + PATIENCE
         for host in self.hosts:
             show = "cat /proc/net/tcp /proc/net/tcp6 | grep -c ' 01 '"  # those that are established
-            while int(host.run(show, show=False).out) < count:
+            while int(host.run(show, PATIENCE, show=False).out) < count:
                 self.assertLess(time.monotonic(), end, "not all programs have a control connection")
+                time.sleep(0.2)
 
     def works(self, level, operation="send"):
         """Checks that a new connection between the hosts works."""

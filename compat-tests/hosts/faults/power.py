@@ -39,22 +39,24 @@ class Power(PairTest):
     def test_while_the_other_sends(self):
         self.told("traffic")
 
-    def without_tcp(self, what, packets, answers=None):
+    def without_tcp(self, what, packets, is_answered=False):
         """The first `packets` TCP packets of each host are lost, so the control connection does not notice the end.
-        `answers` are those to questions that come before it."""
+        If `is_answered`, the host has answered questions before it."""
         dropped = [self.hosts.wire.drop(host, packets, {12: b"\x08\x00", 23: 6}) for host in (1, 2)]
+        for one in dropped:
+            self.addCleanup(one.end)
         pairs = self.connect_levels(act="sleep", seconds=10 * PATIENCE)
-        if answers:
+        if is_answered:  # each survivor asks every ten seconds, so each has asked when there are so many answers
+            answers = self.hosts.wire.watch(2, len(pairs), cm_message("REJ"))
+            self.addCleanup(answers.end)
             self.assertTrue(answers.wait(PATIENCE), "no question was answered")
         fault = self.loses_power()
         for level, (survivor, _) in pairs.items():
             with self.subTest(level=level):
                 after = self.told_after("%s.%s" % (what, short(level)), survivor, fault)
-                if answers:
+                if is_answered:
                     self.assertGreater(after, K, "it was not a question that found out")
                 self.broke(survivor)
-        for one in dropped:
-            one.end()
         self.assertGreater(dropped[0].dropped + dropped[1].dropped, 0, "nothing was lost: this test has shown nothing")
 
     def test_right_after_connecting(self):
@@ -62,8 +64,7 @@ class Power(PairTest):
 
     def test_behind_a_firewall(self):
         """Each survivor has had an answer from the host, and asks again 10 seconds later."""
-        answers = self.hosts.wire.watch(2, len(LEVELS), cm_message("REJ"))
-        self.without_tcp("power.firewall", 1000000, answers)
+        self.without_tcp("power.firewall", 1000000, is_answered=True)
 
     def test_before_the_other_calls_vip_disconnect(self):
         pairs = self.connect_levels(act="idle", seconds=10 * PATIENCE)

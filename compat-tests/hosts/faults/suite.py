@@ -229,7 +229,9 @@ class Ends(PairTest):
         of the end otherwise has ended by then."""
         pairs = self.connect_levels(act=act, seconds=10 * PATIENCE, rate=50)
         self.await_control(len(pairs))
-        dropped = self.hosts.wire.drop(2, len(pairs), cm_message("DREQ")) if drop else None
+        if drop:
+            dropped = self.hosts.wire.drop(2, len(pairs), cm_message("DREQ"))
+            self.addCleanup(dropped.end)
         fault = {}
         for level, (_, other) in pairs.items():
             fault[level] = time.monotonic()
