@@ -143,7 +143,7 @@ class Guest:
                     words = line.split()
                     if words == ["ready"]:
                         self._ready.set()
-                    elif words:
+                    elif words and line.endswith("\n"):  # else it died while it wrote
                         self._answered(words)
             except OSError:
                 pass

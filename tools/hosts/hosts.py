@@ -125,6 +125,9 @@ class Host:
         settings = {"NUMBER": self.number, "HOSTS": len(self._hosts), "IPV4": IPV4, "IPV6": IPV6, "MTU": self.mtu,
                     "MAC": "52:54:00:09:09:%02x" % self.number}
         self.end()
+        for name in os.listdir(self._directory):  # these numbers mean other processes after the boot
+            if name.endswith(".process"):
+                os.unlink(os.path.join(self._directory, name))
         self._complaints = self.complaints()
         self._off = False
         self._guest = Guest(self.name, self._directory, self._hosts.wire.attach(self.number), settings, self._memory,
