@@ -106,12 +106,13 @@ static void established(struct verbs_endpoint *endpoint)
 /*
  * Soft-RoCE of newer kernels (seen in Linux 6.12) works on acknowledgements behind the arrival of packets, and drops
  * those that it has not got to when the queue pair changes to ERR. So what the peer has received before it
- * disconnected would be flushed. There the end waits a little while sends are outstanding. This is not done by waiting
- * here, since all VIs of a peer may end at once.
+ * disconnected would be flushed. There the end is put off a little while sends are outstanding. This function does not
+ * wait, since all VIs of a peer may end at once.
  */
-static bool awaits_acks(struct verbs_endpoint *endpoint)
+static bool put_off_end(struct verbs_endpoint *endpoint)
 {
-	if (!verbs_is_soft(endpoint->device) || !workqueue_with_device(endpoint->send_queue))
+	if (!verbs_is_soft(endpoint->device) || verbs_is_unreliable(endpoint) ||
+	    !workqueue_with_device(endpoint->send_queue))
 		return false;
 	if (!endpoint->ends_at)
 		endpoint->ends_at = clock_nsec() + LAST_ACKS;
@@ -129,7 +130,7 @@ static void end(struct verbs_endpoint *endpoint)
 
 void verbs_ended(struct verbs_endpoint *endpoint)
 {
-	if (endpoint->phase == VERBS_CONNECTED && !awaits_acks(endpoint))
+	if (endpoint->phase == VERBS_CONNECTED && !put_off_end(endpoint))
 		end(endpoint);
 	else if (endpoint->phase != VERBS_CONNECTED && endpoint->phase != VERBS_UNCONNECTED)
 		verbs_fail(endpoint, VIP_TIMEOUT);

@@ -249,7 +249,8 @@ static void lose(struct control *control)
 /* This process or its host has no room, which says nothing about the peer. */
 static bool is_lack(int error)
 {
-	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS || error == ENOSPC;
+	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS ||
+	       error == ENOSPC || error == EADDRINUSE;
 }
 
 /* One that was up has failed, and this takes its place; or all is lost. */

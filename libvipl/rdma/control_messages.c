@@ -110,6 +110,7 @@ static bool take_hello(struct control *control, uint16_t port)
 	control->state = CONTROL_UP;
 	control->is_last = control->was_reset = control->was_put_off = false;
 	ping_drop(&control->ping);
+	ping_init(&control->ping, control->device, &control->host);
 	ask_all(control);
 	return true;
 }

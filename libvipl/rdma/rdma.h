@@ -114,7 +114,7 @@ struct verbs_probe {
 	struct rdma_cm_id *repeat;
 	bool repeat_is_out; /* and not being resolved */
 	bool has_arrived;   /* the request is known to be at the host */
-	bool is_void;	    /* an answer with this number is: we have said that we have none */
+	bool is_void;	    /* we have said that we have no answer, so the one with this number does not count */
 	uint32_t void_psn;
 	int64_t heard;	    /* when the host has last given a sign of that */
 	int64_t repeat_due, repeat_pause;
