@@ -48,7 +48,7 @@ def both(serves, calls, seconds=120, server_env=None, client_env=None, server=SE
     first = server.start(serves, env={**PATIENCE, **(server_env or {})})
     second = client.start(calls, env={**PATIENCE, **(client_env or {})})
     expect_done(second, seconds)
-    expect_done(first, 20)
+    expect_done(first, 60)
 
 
 @contextlib.contextmanager
@@ -117,7 +117,7 @@ def mpi(ranks, options, seconds=240):
     job = SERVER.start(command + " --first 7000")
     other = CLIENT.start(command + " --second %s:7000" % SERVER.name)
     expect_done(job, seconds)
-    expect_done(other, 30)
+    expect_done(other, 60)
     lines = [line for line in job.out.splitlines() if "%d processes" % ranks in line and line.endswith("ok")]
     expect(len(lines) == 3, "rank 0 tells of three programs", job.out)
 

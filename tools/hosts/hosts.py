@@ -89,8 +89,8 @@ class Host:
             job.note_end(None)
             raise
 
-    def _must(self, command):
-        job = self.run(command)
+    def _must(self, command, seconds=60):
+        job = self.run(command, seconds)
         if job.status:
             raise GuestError("%s: status %d of: %s\n%s" % (self.name, job.status, command, job.err))
 
@@ -199,7 +199,7 @@ class Host:
             for job in self.jobs():
                 if not job.ended:
                     job.signal("KILL")
-            self._must("timeout 20 rdma link delete rxe0")
+            self._must("timeout 120 rdma link delete rxe0", 150)
         except GuestError as error:
             return ["rxe0 cannot be removed: %s" % error]
         return []

@@ -5,7 +5,7 @@
 
 #include "layer.h"
 
-#define PATIENCE 10000 /* milliseconds */
+#define PATIENCE 60000 /* milliseconds */
 
 /*
  * Makes the request until the peer waits, as programs did: the peer may not be ready. Only the
