@@ -343,7 +343,7 @@ void endpoint_busy(struct vi *vi);
 void endpoint_unheard(struct vi *vi);
 /* [nic] The peer has vanished, or cannot be reached any more. */
 void endpoint_lost(struct vi *vi);
-/* [nic] The peer has said that it ends the connection. Also from within endpoint_stop(). */
+/* [nic] The peer has said that it ends the connection. endpoint_lost() follows, except from within endpoint_stop(). */
 void endpoint_closed(struct vi *vi);
 /* [nic] From within endpoint_stop(): the connection ends for this error, which the program is told. */
 void endpoint_ends_for(struct vi *vi, VIP_ERROR_CODE error);

@@ -235,7 +235,6 @@ void endpoint_closed(struct vi *vi)
 {
 	vi->closed_by_peer = true;
 	vi->cause = VIP_ERROR_CONN_LOST;
-	endpoint_lost(vi);
 }
 
 void endpoint_ends_for(struct vi *vi, VIP_ERROR_CODE error)

@@ -39,7 +39,6 @@ void verbs_drop_ids(struct verbs_endpoint *endpoint)
 		control_tell(endpoint, WIRE_GONE, endpoint->peer_qp, endpoint->own_psn);
 	endpoint->phase = VERBS_UNCONNECTED;
 	endpoint->ends_at = 0;
-	endpoint->is_closed = false;
 	if (endpoint->id)
 		rdma_destroy_id(endpoint->id);
 	if (endpoint->probe.repeat)
@@ -120,20 +119,14 @@ static bool put_off_end(struct verbs_endpoint *endpoint)
 	return true;
 }
 
-static void end(struct verbs_endpoint *endpoint)
-{
-	if (endpoint->is_closed)
-		endpoint_closed(endpoint->vi);
-	else
-		endpoint_lost(endpoint->vi);
-}
-
 void verbs_ended(struct verbs_endpoint *endpoint)
 {
-	if (endpoint->phase == VERBS_CONNECTED && !put_off_end(endpoint))
-		end(endpoint);
-	else if (endpoint->phase != VERBS_CONNECTED && endpoint->phase != VERBS_UNCONNECTED)
+	if (endpoint->phase == VERBS_CONNECTED) {
+		if (!put_off_end(endpoint))
+			endpoint_lost(endpoint->vi);
+	} else if (endpoint->phase != VERBS_UNCONNECTED) {
 		verbs_fail(endpoint, VIP_TIMEOUT);
+	}
 }
 
 /* A requester that disconnects at once may do so before its last word of connecting arrives. */
@@ -141,7 +134,8 @@ static void disconnected(struct verbs_endpoint *endpoint)
 {
 	if (endpoint->phase == VERBS_ACCEPTING)
 		established(endpoint);
-	endpoint->is_closed = endpoint->phase == VERBS_CONNECTED;
+	if (endpoint->phase == VERBS_CONNECTED)
+		endpoint_closed(endpoint->vi);
 	verbs_ended(endpoint);
 }
 
@@ -361,7 +355,7 @@ static void tick(struct verbs_device *device)
 		else if (endpoint->phase == VERBS_ACCEPTING)
 			accepting_tick(endpoint, now);
 		else if (endpoint->ends_at && now >= endpoint->ends_at)
-			end(endpoint);
+			endpoint_lost(endpoint->vi);
 		goes_on |= endpoint->phase == VERBS_REQUESTING || endpoint->phase == VERBS_ACCEPTING ||
 			   endpoint->ends_at;
 	}

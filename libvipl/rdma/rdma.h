@@ -159,7 +159,6 @@ struct verbs_endpoint {
 	uint32_t peer_qp, own_psn, peer_psn; /* of a connection: what it is known by to both ends */
 	int64_t began; /* resolving, or accepting */
 	int64_t asked; /* when the accepting side has last asked whether its answer has come; 0: never */
-	bool is_closed;	 /* the peer has disconnected */
 	int64_t ends_at; /* the connection has ended, and the last acknowledgements are waited for; 0: it has not */
 	bool is_to_be_asked; /* over a control connection that is up again, whether it is still there */
 	struct verbs_probe probe;
