@@ -26,8 +26,7 @@
 #define FIRST_ASK     (250 * NSEC_PER_MSEC)
 #define ASK_AGAIN     (1000 * NSEC_PER_MSEC)
 #define LAST_ACKS     (50 * NSEC_PER_MSEC)
-#define READS_AT_ONCE  16
-#define EVENTS_AT_ONCE 16u /* of rdma_cm; then it is the turn of the NIC's other work */
+#define READS_AT_ONCE 16
 
 /* The kinds of descriptors in the device's epoll. */
 enum source { ASYNC_EVENTS, CM_EVENTS, CONTROL_EVENTS, TIMER, SOURCES };
@@ -41,10 +40,8 @@ void verbs_drop_ids(struct verbs_endpoint *endpoint)
 	endpoint->ends_at = 0;
 	if (endpoint->id)
 		rdma_destroy_id(endpoint->id);
-	if (endpoint->probe.repeat)
-		rdma_destroy_id(endpoint->probe.repeat);
-	endpoint->id = endpoint->probe.repeat = NULL;
-	endpoint->probe.repeat_is_out = false;
+	endpoint->id = NULL;
+	verbs_drop_repeat(endpoint);
 }
 
 void verbs_fail(struct verbs_endpoint *endpoint, VIP_RETURN reason)
@@ -246,7 +243,7 @@ static void handle_cm_events(struct verbs_device *device)
 {
 	struct rdma_cm_event *event;
 
-	for (unsigned i = 0; i < EVENTS_AT_ONCE && !rdma_get_cm_event(device->events, &event); i++) {
+	for (unsigned i = 0; i < VERBS_EVENTS_AT_ONCE && !rdma_get_cm_event(device->events, &event); i++) {
 		struct rdma_cm_event copy = *event;
 		uint8_t private_data[256];
 

@@ -21,7 +21,6 @@
 #include "base/deadline.h"
 #include "base/log.h"
 
-#define EVENTS_AT_ONCE	16u /* then it is the turn of the NIC's other work */
 #define AWAIT_NSEC	NSEC_PER_SEC /* the peer makes it within a round trip */
 #define TRY_AGAIN_NSEC	INT64_C(10000000000)
 #define LOOK_NSEC	INT64_C(500000000)
@@ -330,7 +329,7 @@ void control_serve(struct verbs_device *device)
 	struct epoll_event event;
 
 	/* One at a time: what one tells may be the end of another. */
-	for (unsigned i = 0; i < EVENTS_AT_ONCE; i++) {
+	for (unsigned i = 0; i < VERBS_EVENTS_AT_ONCE; i++) {
 		struct control *control;
 
 		if (epoll_wait(device->control.epoll_fd, &event, 1, 0) != 1)

@@ -94,7 +94,8 @@ enum verbs_phase {
 	VERBS_CONNECTED,
 };
 
-#define VERBS_COMPLETIONS 8u /* taken out of a CQ at a time */
+#define VERBS_COMPLETIONS    8u	 /* taken out of a CQ at a time */
+#define VERBS_EVENTS_AT_ONCE 16u /* of rdma_cm, or of control connections; then it is the turn of the NIC's other work */
 
 struct verbs_cq {
 	alignas(CACHE_LINE) struct ibv_cq *cq; /* on the line of the first completion */
@@ -246,6 +247,8 @@ void verbs_request_event(struct verbs_endpoint *endpoint, const struct rdma_cm_e
 void verbs_answer_missing(struct verbs_endpoint *endpoint, const struct wire_control_fields *fields,
 			 uint16_t port);
 void verbs_request_tick(struct verbs_endpoint *endpoint, int64_t now);
+/* Gives up the request that repeats another one. */
+void verbs_drop_repeat(struct verbs_endpoint *endpoint);
 
 /* control.c, control_listen.c, control_messages.c */
 /* Without control connections where they cannot be had. */

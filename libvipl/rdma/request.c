@@ -199,7 +199,7 @@ static void refused(struct verbs_endpoint *endpoint, const struct rdma_cm_event 
 	try_next_port(endpoint);
 }
 
-static void drop_repeat(struct verbs_endpoint *endpoint)
+void verbs_drop_repeat(struct verbs_endpoint *endpoint)
 {
 	struct verbs_probe *probe = &endpoint->probe;
 
@@ -216,7 +216,7 @@ static void keep_repeat(struct verbs_endpoint *endpoint)
 
 	endpoint->id = endpoint->probe.repeat;
 	endpoint->probe.repeat = other;
-	drop_repeat(endpoint);
+	verbs_drop_repeat(endpoint);
 }
 
 /* The host has the request. */
@@ -249,16 +249,16 @@ static void repeat_event(struct verbs_endpoint *endpoint, const struct rdma_cm_e
 	switch (event->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 		if (rdma_resolve_route(endpoint->probe.repeat, RESOLVE_MSEC))
-			drop_repeat(endpoint);
+			verbs_drop_repeat(endpoint);
 		break;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
 		endpoint->probe.repeat_is_out = true;
 		if (send_request(endpoint, endpoint->probe.repeat))
-			drop_repeat(endpoint);
+			verbs_drop_repeat(endpoint);
 		break;
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
 		if (is_void(endpoint, endpoint->probe.repeat)) {
-			drop_repeat(endpoint);
+			verbs_drop_repeat(endpoint);
 			break;
 		}
 		keep_repeat(endpoint);
@@ -266,14 +266,14 @@ static void repeat_event(struct verbs_endpoint *endpoint, const struct rdma_cm_e
 		break;
 	case RDMA_CM_EVENT_REJECTED:
 		if (event->status == REJECT_STALE) {
-			drop_repeat(endpoint);
+			verbs_drop_repeat(endpoint);
 			arrived(endpoint);
 		} else {
 			refused(endpoint, event);
 		}
 		break;
 	default: /* what has no answer is no news */
-		drop_repeat(endpoint);
+		verbs_drop_repeat(endpoint);
 		break;
 	}
 }
@@ -308,7 +308,7 @@ static void requesting_event(struct verbs_endpoint *endpoint, const struct rdma_
 				try_port(endpoint);
 			break;
 		}
-		drop_repeat(endpoint);
+		verbs_drop_repeat(endpoint);
 		answered(endpoint, event);
 		break;
 	case RDMA_CM_EVENT_REJECTED:
@@ -356,9 +356,9 @@ static void repeat(struct verbs_endpoint *endpoint, int64_t now)
 	probe->repeat_due = now + probe->repeat_pause;
 	if (probe->repeat && !probe->has_arrived)
 		return;
-	drop_repeat(endpoint);
+	verbs_drop_repeat(endpoint);
 	if (resolve(endpoint, &probe->repeat))
-		drop_repeat(endpoint);
+		verbs_drop_repeat(endpoint);
 }
 
 void verbs_answer_missing(struct verbs_endpoint *endpoint, const struct wire_control_fields *fields,
@@ -383,7 +383,7 @@ static void ask_again(struct verbs_endpoint *endpoint, int64_t now)
 		return;
 	endpoint_busy(endpoint->vi);
 	probe->has_arrived = false;
-	drop_repeat(endpoint);
+	verbs_drop_repeat(endpoint);
 	repeat_soon(endpoint, now - FIRST_REPEAT);
 }
 
