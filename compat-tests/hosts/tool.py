@@ -117,7 +117,7 @@ class WireTest(unittest.TestCase):
         self.one.send(b"no ! 1", b"yes", b"no ? 2", b"no ! 3", b"no", b"no ! 4")
         self.two.send(b"no ! 5")
         self.assertTrue(drop.wait(SECONDS))
-        self.assertEqual(2, drop.dropped)
+        self.assertEqual(2, drop.matched)
         self.expect_only([b"yes", b"no ? 2", b"no", b"no ! 4"], self.two)
         self.expect_only([b"no ! 5"], self.one)
         self.assertEqual(2, self.wire.counters(1).matched)

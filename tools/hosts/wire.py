@@ -35,7 +35,7 @@ class Drop:
     def __init__(self, host, count, match, vanish=True):
         self.host = host
         self._vanish = vanish
-        self.dropped = 0
+        self.matched = 0
         self._left = count
         self._ended = False
         self._match = [(offset, bytes([value]) if isinstance(value, int) else bytes(value))
@@ -54,7 +54,7 @@ class Drop:
         if self._ended or not self._left or any(frame[offset:offset + len(value)] != value for offset, value in self._match):
             return False
         self._left -= 1
-        self.dropped += 1
+        self.matched += 1
         if not self._left:
             self._done.set()
         return self._vanish

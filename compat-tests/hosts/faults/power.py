@@ -57,7 +57,7 @@ class Power(PairTest):
                 if is_answered:
                     self.assertGreater(after, K, "it was not a question that found out")
                 self.broke(survivor)
-        self.assertGreater(dropped[0].dropped + dropped[1].dropped, 0, "nothing was lost: this test has shown nothing")
+        self.assertGreater(dropped[0].matched + dropped[1].matched, 0, "nothing was lost: this test has shown nothing")
 
     def test_right_after_connecting(self):
         self.without_tcp("power.new", 3)

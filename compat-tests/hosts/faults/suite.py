@@ -243,7 +243,7 @@ class Ends(PairTest):
                 if signal == "USR1":
                     self.ended_well(other)
         if drop:
-            self.assertGreater(dropped.dropped, 0, "no DREQ was lost: this test has shown nothing")
+            self.assertGreater(dropped.matched, 0, "no DREQ was lost: this test has shown nothing")
         for level in LEVELS:
             self.works(level)
 
@@ -317,7 +317,7 @@ class Connect(PairTest):
             with self.subTest(lost=message, level=level):
                 drop = self.hosts.wire.drop(sender, 1, cm_message(message))
                 pair = self.connect(level=level, act="idle", seconds=10 * PATIENCE)
-                self.assertEqual(drop.dropped, 1, "nothing was lost: this test has shown nothing")
+                self.assertEqual(drop.matched, 1, "nothing was lost: this test has shown nothing")
                 code, took = self.returned(pair[0 if call == "VipConnectAccept" else 1], call, PATIENCE)
                 self.assertEqual(code, "VIP_SUCCESS")
                 self.took("lost.%s" % message, took, margin=LOST_MARGIN)
