@@ -10,7 +10,7 @@
 #include <string.h>
 #include <vipl.h>
 
-#define MSEC 60000
+#define MSEC 120000
 
 struct memory {
 	VIP_DESCRIPTOR send, receive;

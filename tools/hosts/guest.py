@@ -17,7 +17,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "libvipl")
 BOOT_LIMIT = 180  # seconds
-ANSWER_LIMIT = 30
+ANSWER_LIMIT = 60
 SHARE = "/run/with-hosts"  # in the guest
 
 # The environment that commands are given, as tools/with-rxe does it.

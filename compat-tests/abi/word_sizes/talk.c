@@ -11,7 +11,7 @@
 #include <vipl.h>
 
 #define MOST	    (1u << 20)
-#define MSEC	    20000
+#define MSEC	    120000
 #define WINDOW_SEED 99
 
 /* The memory for the peer's writes and reads; its layout is the same for both word sizes. */

@@ -17,9 +17,9 @@
 #include "layer.h"
 #include "programs.h"
 
-#define FOR_START     20.0 /* seconds until all processes have opened their NIC */
-#define AFTER_FAILURE 3.0  /* seconds until the others end by themselves */
-#define AFTER_REQUEST 2.0  /* seconds until they have printed what they wait for */
+#define FOR_START     120.0 /* seconds until all processes have opened their NIC */
+#define AFTER_FAILURE 3.0   /* seconds until the others end by themselves */
+#define AFTER_REQUEST 20.0  /* seconds until they have printed what they wait for */
 
 volatile unsigned int *arrivals;
 
