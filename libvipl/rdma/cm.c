@@ -26,6 +26,8 @@
 #define FIRST_ASK     (250 * NSEC_PER_MSEC)
 #define ASK_AGAIN     (1000 * NSEC_PER_MSEC)
 #define LAST_ACKS     (50 * NSEC_PER_MSEC)
+/* rdma_cm gives a missing last word up after some 60 s. */
+#define PROVE_AFTER   (3000 * NSEC_PER_MSEC)
 #define READS_AT_ONCE 16
 
 /* The kinds of descriptors in the device's epoll. */
@@ -37,6 +39,7 @@ void verbs_drop_ids(struct verbs_endpoint *endpoint)
 	if (endpoint->phase == VERBS_ACCEPTING)
 		control_tell(endpoint, WIRE_GONE, endpoint->peer_qp, endpoint->own_psn);
 	endpoint->phase = VERBS_UNCONNECTED;
+	endpoint->is_unproved = false;
 	endpoint->ends_at = 0;
 	if (endpoint->id)
 		rdma_destroy_id(endpoint->id);
@@ -136,12 +139,24 @@ static void disconnected(struct verbs_endpoint *endpoint)
 	verbs_ended(endpoint);
 }
 
-/* The requester's last word, which rdma_cm would wait for. */
+/* The requester has our answer, though its last word, which rdma_cm waits for, has not come. */
 static void confirmed(struct verbs_endpoint *endpoint)
 {
+	endpoint->is_unproved = true;
+	established(endpoint);
+}
+
+/*
+ * Tells rdma_cm what only we know: that the connection is there. This is put off, because the last word is mostly
+ * late and not lost, and rdma_cm does two harmful things when it is told early. It takes a repeated request that it
+ * works on afterwards for a new one, and ends the connection. And if the connection ends before the kernel has worked
+ * on this, rdma_destroy_id() waits until the answer has been repeated in vain: for a minute, with the NIC's lock.
+ */
+static void prove(struct verbs_endpoint *endpoint)
+{
+	endpoint->is_unproved = false;
 	/* If it refuses, the last word has come meanwhile. */
 	rdma_notify(endpoint->id, IBV_EVENT_COMM_EST);
-	established(endpoint);
 }
 
 enum wire_code verbs_control_arrived(struct verbs_endpoint *endpoint, enum wire_code code,
@@ -203,6 +218,13 @@ static void endpoint_event(struct verbs_endpoint *endpoint, const struct rdma_cm
 			verbs_request_event(endpoint, event);
 		break;
 	case RDMA_CM_EVENT_REJECTED:
+		if (requests)
+			verbs_request_event(endpoint, event);
+		else if (endpoint->phase == VERBS_CONNECTED) /* the accepting side has disconnected before the last word */
+			disconnected(endpoint);
+		else
+			verbs_ended(endpoint);
+		break;
 	case RDMA_CM_EVENT_UNREACHABLE:
 		if (requests)
 			verbs_request_event(endpoint, event);
@@ -210,6 +232,7 @@ static void endpoint_event(struct verbs_endpoint *endpoint, const struct rdma_cm
 			verbs_ended(endpoint);
 		break;
 	case RDMA_CM_EVENT_ESTABLISHED:
+		endpoint->is_unproved = false;
 		if (endpoint->phase == VERBS_ACCEPTING)
 			established(endpoint);
 		break;
@@ -353,8 +376,10 @@ static void tick(struct verbs_device *device)
 			accepting_tick(endpoint, now);
 		else if (endpoint->ends_at && now >= endpoint->ends_at)
 			endpoint_lost(endpoint->vi);
+		if (endpoint->is_unproved && now - endpoint->began >= PROVE_AFTER)
+			prove(endpoint);
 		goes_on |= endpoint->phase == VERBS_REQUESTING || endpoint->phase == VERBS_ACCEPTING ||
-			   endpoint->ends_at;
+			   endpoint->is_unproved || endpoint->ends_at;
 	}
 	if (goes_on)
 		verbs_timer_start(device);
