@@ -173,6 +173,9 @@ void fake_set_options(const fake_options *options)
 {
 	std::lock_guard<std::mutex> lock(world().mutex);
 	world().opt = *options;
+	for (Qp *qp : world().qps) // those whose sends have waited for fake_progress()
+		if (qp)
+			run_sends(qp);
 }
 
 void fake_get_options(fake_options *options)

@@ -62,7 +62,7 @@ void fake_set_devices(int count, const struct fake_device *devices);
 // ---- Behaviour ------------------------------------------------------------------------------
 
 struct fake_options {
-	bool manual;               // sends wait for fake_progress()
+	bool manual;               // sends wait for fake_progress(), or for the end of this
 	bool hold_completions;     // completions wait for fake_release()
 	bool spec_status;          // the specification's statuses instead of rxe's
 	bool async_errors;         // responder errors raise QP_ACCESS_ERR / QP_REQ_ERR (mlx5)

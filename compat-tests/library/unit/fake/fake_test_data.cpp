@@ -23,6 +23,25 @@ TEST_F(Fake, SendReceiveGatherScatter)
 	EXPECT_EQ(memcmp(&b.memory[300], "lo, world", 9), 0);
 }
 
+TEST_F(Fake, SendsThatWaitGoOnWhenTheyAreNotMovedByHandAnyMore)
+{
+	Node a, b;
+	fake_options options;
+	fake_get_options(&options);
+	options.manual = true;
+	fake_set_options(&options);
+	join(a, b);
+	EXPECT_EQ(a.send(1), 0);
+	EXPECT_EQ(a.send(2), 0);
+	b.recv(1);
+	b.recv(2);
+	EXPECT_EQ(fake_posted(a.qp->qp_num, FAKE_SEND), 2);
+	options.manual = false;
+	fake_set_options(&options);
+	expect_wc(b.recv_cq, 1, IBV_WC_SUCCESS);
+	expect_wc(b.recv_cq, 2, IBV_WC_SUCCESS);
+}
+
 TEST_F(Fake, InlineIsTakenWhenPosted)
 {
 	Node a, b;
