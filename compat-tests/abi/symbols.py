@@ -3,8 +3,8 @@
 """Checks what the shared library shows to the dynamic linker.
 
 The functions declared in vipl.h, the names in the version script, and the symbols that the library
-exports have to be the same, each with the version VIPL_1.0 as its default.  The soname has to be
-libvipl.so.1, and nothing may be needed from elsewhere than the C library, libibverbs and librdmacm.
+exports have to be the same, each with the version that the script gives it as its default: VIPL_1.N
+for what 1.N has added. The soname has to be libvipl.so.1, and nothing may be needed from elsewhere than the C library, libibverbs and librdmacm.
 The static library has the same functions and no other global name.
 
 usage: symbols.py [--nm NM] [--readelf READELF] HEADER MAP LIBRARY STATIC
@@ -16,7 +16,6 @@ import re
 import subprocess
 import sys
 
-VERSION = "VIPL_1.0"
 SONAME = "libvipl.so.1"
 
 # The libraries that libvipl may need, and the symbol versions of these.
@@ -54,38 +53,36 @@ def declared(path):
 
 
 def mapped(path):
-    """Returns the names in the version script, in its order."""
-    text = without_comments(path)
-    nodes = re.findall(r"([\w.]+)\s*\{(.*?)\}\s*([\w.]*)\s*;", text, flags=re.S)
-    if [node[0] for node in nodes] != [VERSION]:
-        problem("the map has the versions %s, not %s alone" % ([n[0] for n in nodes], VERSION))
-        return []
-    match = re.fullmatch(r"\s*global:(.*)local:\s*\*\s*;\s*", nodes[0][1], flags=re.S)
-    if not match:
-        problem("the map is not made of global names and 'local: *;'")
-        return []
-    names = [name.strip() for name in match.group(1).split(";")]
-    if names.pop():
-        problem("the map's last global name lacks its semicolon")
-    for name in names:
-        if not re.fullmatch(r"\w+", name):
-            problem("the map has %r, which is not a plain name" % name)
+    """Returns the names in the version script, in its order, with the version of each."""
+    names = {}
+    nodes = re.findall(r"([\w.]+)\s*\{(.*?)\}\s*([\w.]*)\s*;", without_comments(path), flags=re.S)
+    before = ""
+    for version, content, inherited in nodes:
+        local = "" if before else r"local:\s*\*\s*;\s*"
+        match = re.fullmatch(r"\s*global:\s*((?:\w+;\s*)+)" + local, content)
+        if not match or inherited != before or not re.fullmatch(r"VIPL_1\.\d+", version):
+            problem("%s in the map is not made of plain global names, or does not follow %s" % (version, before or "nothing"))
+            continue
+        names.update((name, version) for name in re.findall(r"\w+", match.group(1)))
+        before = version
     return names
 
 
 def exported(nm, library):
-    """Returns the functions that the library exports. Reports what is wrong with them."""
-    names = []
+    """Returns the functions that the library exports, with their versions. Reports what is wrong with them."""
+    names = {}
     for line in output(nm, "-D", "--defined-only", "--with-symbol-versions", library).splitlines():
         kind, symbol = line.split()[-2:]
         name, at, version = symbol.partition("@")
-        if kind == "A" and name == VERSION:
+        if kind == "A" and name.startswith("VIPL_"):
             continue  # the version itself
         if kind != "T":
             problem("%s is exported as type %s, not as a function" % (name, kind))
-        if at + version != "@@" + VERSION:
-            problem("%s is exported as %r, not with the version %s" % (name, symbol, VERSION))
-        names.append(name)
+        if not at or not version.startswith("@"):
+            problem("%s is exported without a default version" % symbol)
+        if name in names:
+            problem("%s is exported twice" % name)
+        names[name] = version.lstrip("@")
     return names
 
 
@@ -153,11 +150,12 @@ def main():
     for where, names in (("the header", header), ("the map", script), ("the library", library)):
         if not names:
             problem("no function found in %s" % where)
-        for name in sorted({name for name in names if names.count(name) > 1}):
-            problem("%s is twice in %s" % (name, where))
     compare("the header", header, "the map", script)
     compare("the map", script, "the library", library)
-    if set(header) == set(script) and header != script:
+    for name in sorted(set(script) & set(library)):
+        if script[name] != library[name]:
+            problem("%s has the version %s in the map and %s in the library" % (name, script[name], library[name]))
+    if set(header) == set(script) and header != list(script):
         problem("the map is not in the header's order")
 
     check_dynamic_section(arguments.readelf, arguments.library)
@@ -167,7 +165,7 @@ def main():
     for text in problems:
         print("symbols: " + text, file=sys.stderr)
     if not problems:
-        print("%d functions, all exported with version %s" % (len(library), VERSION))
+        print("%d functions, all exported with the versions of the map" % len(library))
     return 1 if problems else 0
 
 
