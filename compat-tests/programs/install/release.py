@@ -34,6 +34,7 @@ class Release(unittest.TestCase):
 
     def test_its_date_is_the_same_everywhere(self):
         date = found(r"^set\(RELEASE_DATE (\S+)\)", "CMakeLists.txt")
+        self.assertEqual(iso(found(r"^## .*?, (.*)", "CHANGELOG.md"), "%d %B %Y"), date)
         self.assertEqual(iso(found(r"^ -- .*>  \w+, (.*) \d\d:", "debian/changelog"), "%d %b %Y"), date)
         self.assertEqual(iso(found(r"^%changelog\n\* \w+ (\w+ \d+ \d+) ", "packaging/libvipl.spec"), "%b %d %Y"), date)
 
