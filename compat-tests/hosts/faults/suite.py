@@ -311,8 +311,8 @@ class Ends(PairTest):
 class Connect(PairTest):
     """Connecting while a message is lost or to a host that does not exist; and a device that is removed."""
 
-    def lost(self, message, sender, call):
-        """The side that notices the loss is in that call."""
+    def lost(self, message, sender, call, ends=1):
+        """The side that notices the loss is in that call. The side `ends`, 0 for the server, disconnects then."""
         for level in LEVELS:
             with self.subTest(lost=message, level=level):
                 drop = self.hosts.wire.drop(sender, 1, cm_message(message))
@@ -321,13 +321,13 @@ class Connect(PairTest):
                 code, took = self.returned(pair[0 if call == "VipConnectAccept" else 1], call, PATIENCE)
                 self.assertEqual(code, "VIP_SUCCESS")
                 self.took("lost.%s" % message, took, margin=LOST_MARGIN)
-                self.lives(pair)
+                self.lives(pair[ends], pair[1 - ends])
 
-    def lives(self, pair):
-        pair[1].job.signal("USR1")
-        self.ended_well(pair[1])
-        pair[0].wait_for("told", PATIENCE, code="CONN_LOST")
-        self.broke(pair[0])
+    def lives(self, one, other):
+        one.job.signal("USR1")
+        self.ended_well(one)
+        other.wait_for("told", PATIENCE, code="CONN_LOST")
+        self.broke(other)
 
     def test_lost_req(self):
         self.lost("REQ", 2, "VipConnectRequest")
@@ -337,6 +337,10 @@ class Connect(PairTest):
 
     def test_lost_rtu(self):
         self.lost("RTU", 2, "VipConnectAccept")
+
+    def test_lost_rtu_and_the_server_disconnects(self):
+        """To the kernel the server has not been connected yet, so it rejects a client that has."""
+        self.lost("RTU", 2, "VipConnectAccept", ends=0)
 
     def refused(self, key, code, timeout, promise=None, **options):
         for level in LEVELS:
