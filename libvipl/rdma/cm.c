@@ -26,8 +26,8 @@
 #define FIRST_ASK     (250 * NSEC_PER_MSEC)
 #define ASK_AGAIN     (1000 * NSEC_PER_MSEC)
 #define LAST_ACKS     (50 * NSEC_PER_MSEC)
-/* rdma_cm gives a missing last word up after some 60 s. */
-#define PROVE_AFTER   (3000 * NSEC_PER_MSEC)
+/* Meanwhile rdma_cm repeats the answer twice, which mostly brings the last word. It gives up after a minute. */
+#define PROVE_AFTER   (10000 * NSEC_PER_MSEC)
 #define READS_AT_ONCE 16
 
 /* The kinds of descriptors in the device's epoll. */
@@ -39,7 +39,7 @@ void verbs_drop_ids(struct verbs_endpoint *endpoint)
 	if (endpoint->phase == VERBS_ACCEPTING)
 		control_tell(endpoint, WIRE_GONE, endpoint->peer_qp, endpoint->own_psn);
 	endpoint->phase = VERBS_UNCONNECTED;
-	endpoint->is_unproved = false;
+	endpoint->prove_at = 0;
 	endpoint->ends_at = 0;
 	if (endpoint->id)
 		rdma_destroy_id(endpoint->id);
@@ -142,7 +142,7 @@ static void disconnected(struct verbs_endpoint *endpoint)
 /* The requester has our answer, though its last word, which rdma_cm waits for, has not come. */
 static void confirmed(struct verbs_endpoint *endpoint)
 {
-	endpoint->is_unproved = true;
+	endpoint->prove_at = clock_nsec() + PROVE_AFTER;
 	established(endpoint);
 }
 
@@ -154,8 +154,8 @@ static void confirmed(struct verbs_endpoint *endpoint)
  */
 static void prove(struct verbs_endpoint *endpoint)
 {
-	endpoint->is_unproved = false;
-	/* If it refuses, the last word has come meanwhile. */
+	endpoint->prove_at = 0;
+	/* If it refuses, the last word has come meanwhile, or the connection has ended. */
 	rdma_notify(endpoint->id, IBV_EVENT_COMM_EST);
 }
 
@@ -232,7 +232,7 @@ static void endpoint_event(struct verbs_endpoint *endpoint, const struct rdma_cm
 			verbs_ended(endpoint);
 		break;
 	case RDMA_CM_EVENT_ESTABLISHED:
-		endpoint->is_unproved = false;
+		endpoint->prove_at = 0;
 		if (endpoint->phase == VERBS_ACCEPTING)
 			established(endpoint);
 		break;
@@ -376,10 +376,10 @@ static void tick(struct verbs_device *device)
 			accepting_tick(endpoint, now);
 		else if (endpoint->ends_at && now >= endpoint->ends_at)
 			endpoint_lost(endpoint->vi);
-		if (endpoint->is_unproved && now - endpoint->began >= PROVE_AFTER)
+		if (endpoint->prove_at && now >= endpoint->prove_at)
 			prove(endpoint);
 		goes_on |= endpoint->phase == VERBS_REQUESTING || endpoint->phase == VERBS_ACCEPTING ||
-			   endpoint->is_unproved || endpoint->ends_at;
+			   endpoint->prove_at || endpoint->ends_at;
 	}
 	if (goes_on)
 		verbs_timer_start(device);

@@ -161,7 +161,7 @@ struct verbs_endpoint {
 	int64_t began; /* resolving, or accepting */
 	int64_t asked; /* when the accepting side has last asked whether its answer has come; 0: never */
 	int64_t ends_at; /* the connection has ended, and the last acknowledgements are waited for; 0: it has not */
-	bool is_unproved; /* connected, but rdma_cm still waits for the requester's last word */
+	int64_t prove_at; /* connected, and rdma_cm still waits for the requester's last word; 0: it does not */
 	bool is_to_be_asked; /* over a control connection that is up again, whether it is still there */
 	struct verbs_probe probe;
 };
