@@ -4,8 +4,8 @@
 
 The functions declared in vipl.h, the names in the version script, and the symbols that the library
 exports have to be the same, each with the version that the script gives it as its default: VIPL_1.N
-for what 1.N has added. The soname has to be libvipl.so.1, and nothing may be needed from elsewhere than the C library, libibverbs and librdmacm.
-The static library has the same functions and no other global name.
+for what 1.N has added. The soname has to be libvipl.so.1, and nothing may be needed from elsewhere
+than the C library, libibverbs and librdmacm. The static library has the same functions and no other global name.
 
 usage: symbols.py [--nm NM] [--readelf READELF] HEADER MAP LIBRARY STATIC
 """
@@ -74,7 +74,7 @@ def exported(nm, library):
     for line in output(nm, "-D", "--defined-only", "--with-symbol-versions", library).splitlines():
         kind, symbol = line.split()[-2:]
         name, at, version = symbol.partition("@")
-        if kind == "A" and name.startswith("VIPL_"):
+        if kind == "A" and re.fullmatch(r"VIPL_1\.\d+", name):
             continue  # the version itself
         if kind != "T":
             problem("%s is exported as type %s, not as a function" % (name, kind))
@@ -155,7 +155,8 @@ def main():
     for name in sorted(set(script) & set(library)):
         if script[name] != library[name]:
             problem("%s has the version %s in the map and %s in the library" % (name, script[name], library[name]))
-    if set(header) == set(script) and header != list(script):
+    in_order = [name for version in sorted(set(script.values())) for name in header if script.get(name) == version]
+    if set(header) == set(script) and sorted(script, key=script.get) != in_order:
         problem("the map is not in the header's order")
 
     check_dynamic_section(arguments.readelf, arguments.library)

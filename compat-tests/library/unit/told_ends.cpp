@@ -137,17 +137,32 @@ INSTANTIATE_TEST_SUITE_P(OnEach, ToldEnds,
 
 const char LOST[] = ": connection lost (and no error handler is set)";
 
-TEST(LostEnds, AreAnErrorOnAnRdmaDevice)
+// The line about an event that the requester gets of its connection.
+std::string line_about(rdma_cm_event_type event)
 {
-	std::string line = first_line("error", "fake0", [](const End &end) {
+	return first_line("error", "fake0", [=](const End &end) {
 		uint32_t qp = newest_qp();
 		End peer("fake0");
 		std::thread acceptor([&] { peer.accept("10.9.9.1"); });
 		end.request("10.9.9.1");
 		acceptor.join();
-		fake_cm_event(fake_id_of_qp(qp), RDMA_CM_EVENT_UNREACHABLE, 0, nullptr, 0);
+		fake_cm_event(fake_id_of_qp(qp), event, 0, nullptr, 0);
 	});
+}
+
+TEST(LostEnds, AreAnErrorOnAnRdmaDevice)
+{
+	std::string line = line_about(RDMA_CM_EVENT_UNREACHABLE);
+
 	EXPECT_NE(line.find(LOST), std::string::npos) << line;
+}
+
+// The accepting side has disconnected before rdma_cm counted it as connected.
+TEST(LostEnds, AreNoneWhereARequesterIsRejectedAfterItHasConnected)
+{
+	std::string line = line_about(RDMA_CM_EVENT_REJECTED);
+
+	EXPECT_NE(line.find(MISTAKE), std::string::npos) << line;
 }
 
 TEST(LostEnds, AreAnErrorOnTheLoopbackDevice)
