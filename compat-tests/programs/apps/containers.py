@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """vip_pingpong over via_lo between namespaces and under limits, as in containers:
-containers.py VIP_PINGPONG REFUSING
+containers.py VIP_PINGPONG LIBRARY REFUSING
 
 Root makes the namespaces, as a container engine does. Another user first becomes root of a user namespace, in
 which there is no second user. docs/PORTING.md, Containers, lists the cases that work."""
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
 
-PINGPONG, REFUSING = sys.argv[1:]
+if os.geteuid() != 0:
+    os.execvp("unshare", ["unshare", "--user", "--map-root-user", "--", sys.executable, *sys.argv])
+
+BUILT, LIBRARY, REFUSING = sys.argv[1:]
 PATIENCE = 120  # seconds; only a program that hangs takes this long
 NOBODY = "65534"
 OWN = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--ipc", "--uts", "--"]
@@ -19,6 +23,14 @@ READ_ONLY = ["unshare", "--mount", "--", "sh", "-c", 'mount -o remount,bind,ro /
 LIMITED = ["sh", "-c", 'ulimit -l 64 && ulimit -n 64 && exec "$@"', "sh"]
 OTHER_NETWORK = ["unshare", "--net", "--"]
 OTHER_USER = ["setpriv", "--reuid=" + NOBODY, "--regid=" + NOBODY, "--clear-groups", "--"]
+
+
+# Copies that other users can run. The build may be below the home of root, which is closed to them.
+OPEN = tempfile.TemporaryDirectory()
+PINGPONG = shutil.copy(BUILT, OPEN.name)
+shutil.copy(LIBRARY, OPEN.name + "/libvipl.so.1")
+os.environ["LD_LIBRARY_PATH"] = OPEN.name
+os.chmod(OPEN.name, 0o755)
 
 
 def refusing(calls):
@@ -115,7 +127,4 @@ class Containers(unittest.TestCase):
         self.assertIn("fstatfs() or fstat(): Operation not permitted", said)
 
 
-if __name__ == "__main__":
-    if os.geteuid() != 0:
-        os.execvp("unshare", ["unshare", "--user", "--map-root-user", "--", sys.executable, *sys.argv])
-    unittest.main(argv=sys.argv[:1])
+unittest.main(argv=sys.argv[:1])
