@@ -23,21 +23,26 @@ TEST_F(Fake, SendReceiveGatherScatter)
 	EXPECT_EQ(memcmp(&b.memory[300], "lo, world", 9), 0);
 }
 
+static void move_by_hand(bool manual)
+{
+	fake_options options;
+
+	fake_get_options(&options);
+	options.manual = manual;
+	fake_set_options(&options);
+}
+
 TEST_F(Fake, SendsThatWaitGoOnWhenTheyAreNotMovedByHandAnyMore)
 {
 	Node a, b;
-	fake_options options;
-	fake_get_options(&options);
-	options.manual = true;
-	fake_set_options(&options);
+	move_by_hand(true);
 	join(a, b);
 	EXPECT_EQ(a.send(1), 0);
 	EXPECT_EQ(a.send(2), 0);
 	b.recv(1);
 	b.recv(2);
 	EXPECT_EQ(fake_posted(a.qp->qp_num, FAKE_SEND), 2);
-	options.manual = false;
-	fake_set_options(&options);
+	move_by_hand(false);
 	expect_wc(b.recv_cq, 1, IBV_WC_SUCCESS);
 	expect_wc(b.recv_cq, 2, IBV_WC_SUCCESS);
 }
@@ -45,10 +50,7 @@ TEST_F(Fake, SendsThatWaitGoOnWhenTheyAreNotMovedByHandAnyMore)
 TEST_F(Fake, InlineIsTakenWhenPosted)
 {
 	Node a, b;
-	fake_options options;
-	fake_get_options(&options);
-	options.manual = true;
-	fake_set_options(&options);
+	move_by_hand(true);
 	join(a, b);
 	char text[] = "abcd";
 	ibv_sge sge = {reinterpret_cast<uintptr_t>(text), 4, 0xbad};
