@@ -13,8 +13,11 @@
 /* The bytes of inline data that are asked for. The device need not fetch inline data. It may allow more, or none. */
 #define INLINE_SIZE 128u
 
-/* Peers gone without a word are noticed after some 4.096 us * 2^16 * (6 + 1) = 2 s. */
-#define ACK_TIMEOUT 16
+/*
+ * A peer that gives no acknowledgement for 4.096 us * 2^18 * (6 + 1) = 7.5 s is gone. With soft-RoCE its processors make
+ * acknowledgements, so on a busy host these may take seconds.
+ */
+#define ACK_TIMEOUT 18
 #define ACK_RETRIES 6 /* 7 means for ever on some devices */
 
 /* Waited at most for a queue pair to come to rest. */

@@ -31,7 +31,7 @@ class Table(unittest.TestCase):
     def test_times(self):
         for cell, seconds in (("K", 7), ("K + 3, when the network is back at the latest", 10),
                               ("at once then", 0), ("3, at once where the system knows it", 3),
-                              ("RC 2, UC and a side that waits for the other K + 3", 10),
+                              ("RC 2, UC K + 3", 10),
                               ("9 + 5 (fixed)", 14), ("the grace time (`VIPL_GRACE_MSEC`, 5)", 5),
                               ("1 at most: 0.5 to 0.7 (fixed)", 1)):
             with self.subTest(cell=cell):
