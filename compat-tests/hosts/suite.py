@@ -25,6 +25,7 @@ IDLE = BUILD + "/compat-tests/hosts/vip_idle"
 PATIENCE = {"VIPL_GRACE_MSEC": 120000}
 LONG = {"VIPL_ADDRESS_BYTES": 16}
 ALL_LEVELS = {"VIPL_TEST_LEVELS": 7}
+TELLING = {"VIPL_LOG": "info"}
 LEVELS = ("unreliable", "delivery", "reception")
 
 
@@ -114,8 +115,8 @@ def case_conformance_long(_):
 def mpi(ranks, options):
     """Runs that many ranks, half of them on each host."""
     command = "%s --nic nic0 -n %d --seed 1 --stall 60 %s" % (MPI, ranks // 2, options)
-    job = SERVER.start(command + " --first 7000")
-    other = CLIENT.start(command + " --second %s:7000" % SERVER.name)
+    job = SERVER.start(command + " --first 7000", env=TELLING)
+    other = CLIENT.start(command + " --second %s:7000" % SERVER.name, env=TELLING)
     expect_done(job)
     expect_done(other)
     lines = [line for line in job.out.splitlines() if "%d processes" % ranks in line and line.endswith("ok")]

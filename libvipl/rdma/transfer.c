@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "base/log.h"
 #include "span.h"
 #include "rdma.h"
 
@@ -323,6 +324,9 @@ static __attribute__((noinline)) void report_unusual(struct verbs_endpoint *endp
 	uint32_t status = error_bit(completion->status, is_receive,
 				    completion->wr_id & VERBS_WR_ID_RDMA);
 
+	if (status && status != VIP_STATUS_DESC_FLUSHED_ERROR)
+		log_info("queue pair %u: a %s has failed: %s (0x%x)", completion->qp_num, is_receive ? "receive" : "send",
+			 ibv_wc_status_str(completion->status), completion->vendor_err);
 	if (status && verbs_is_unreliable(endpoint) &&
 	    !verbs_unreliable_error(endpoint, is_receive, &status))
 		return;

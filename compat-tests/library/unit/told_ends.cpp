@@ -137,15 +137,22 @@ INSTANTIATE_TEST_SUITE_P(OnEach, ToldEnds,
 
 const char LOST[] = ": connection lost (and no error handler is set)";
 
-// The line about an event that the requester gets of its connection.
-std::string line_about(rdma_cm_event_type event)
+// The first line after this was done to the requester's queue pair.
+std::string line_after(const char *level, const std::function<void(const End &, uint32_t qp)> &act)
 {
-	return first_line("error", "fake0", [=](const End &end) {
+	return first_line(level, "fake0", [=](const End &end) {
 		uint32_t qp = newest_qp();
 		End peer("fake0");
 		std::thread acceptor([&] { peer.accept("10.9.9.1"); });
 		end.request("10.9.9.1");
 		acceptor.join();
+		act(end, qp);
+	});
+}
+
+std::string line_about(rdma_cm_event_type event)
+{
+	return line_after("error", [=](const End &, uint32_t qp) {
 		fake_cm_event(fake_id_of_qp(qp), event, 0, nullptr, 0);
 	});
 }
@@ -163,6 +170,24 @@ TEST(LostEnds, AreNoneWhereARequesterIsRejectedAfterItHasConnected)
 	std::string line = line_about(RDMA_CM_EVENT_REJECTED);
 
 	EXPECT_NE(line.find(MISTAKE), std::string::npos) << line;
+}
+
+// VIA has one status for several errors.
+TEST(FailedSends, AreNamedInTheDevicesWords)
+{
+	std::string line = line_after("info", [](const End &end, uint32_t qp) {
+		alignas(VIP_DESCRIPTOR_ALIGNMENT) static VIP_DESCRIPTOR send;
+		VIP_MEM_ATTRIBUTES attributes{};
+		VIP_MEM_HANDLE handle;
+		VIP_DESCRIPTOR *done;
+
+		EXPECT_EQ(VipRegisterMem(end.nic, &send, sizeof(send), &attributes, &handle), VIP_SUCCESS);
+		fake_complete_next(qp, FAKE_SEND, IBV_WC_RETRY_EXC_ERR);
+		EXPECT_EQ(VipPostSend(end.vi, &send, handle), VIP_SUCCESS);
+		EXPECT_EQ(VipSendWait(end.vi, PATIENCE, &done), VIP_DESCRIPTOR_ERROR);
+	});
+	EXPECT_NE(line.find(std::string("a send has failed: ") + ibv_wc_status_str(IBV_WC_RETRY_EXC_ERR)),
+		  std::string::npos) << line;
 }
 
 TEST(LostEnds, AreAnErrorOnTheLoopbackDevice)
