@@ -1112,8 +1112,8 @@ VIP_RETURN VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_ULONG Info
  *
  * Handler(Context, error descriptor) is called for every error on this NIC handle that no
  * descriptor's Status tells, and for each connection that is lost.  NULL brings back the default,
- * which writes a line to standard error; of a connection that the peer, or its system, has ended it
- * writes one with VIPL_LOG=info only.  Handlers of one NIC handle run one at a time.  Context may be
+ * which writes a line to standard error; of a connection that the peer has disconnected it writes one
+ * with VIPL_LOG=info only.  Handlers of one NIC handle run one at a time.  Context may be
  * NULL.
  *
  * A lost connection is reported once: at once when its peer has ended, and within K + 3 seconds when

@@ -88,6 +88,11 @@ class Stat(unittest.TestCase):
         self.server.send_signal(signal.SIGCONT)
         eventually(lambda: nics_of(self.server))
 
+    def test_that_no_nic_is_open_is_said(self):
+        answer = stat(os.getpid())
+        self.assertEqual((answer.returncode, answer.stdout), (0, ""))
+        self.assertIn("no such process of this network namespace has a NIC open", answer.stderr)
+
     def test_another_user_sees_nothing(self):
         if os.geteuid() != 0:
             self.skipTest("only root can become another user")
@@ -149,7 +154,7 @@ class Stat(unittest.TestCase):
         with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
             parent.stdout.readline()
             os.waitid(os.P_PID, parent.pid, os.WEXITED)
-            self.assertEqual(stat(parent.pid).stderr, "")
+            self.assertIn("no such process", stat(parent.pid).stderr)
             parent.stdin.close()
 
     def test_wrong_usage_is_2(self):
