@@ -135,7 +135,9 @@ AssertionResult serve(Vi &vi, const std::string &discriminator)
 
 AssertionResult call(Vi &vi, const std::string &discriminator, const std::string &host)
 {
-	VIP_RETURN result = requestTo(vi, discriminator, kPatience, host);
+	VIP_RETURN result = VIP_NO_MATCH;
+	// The server's thread or process may begin to wait late.
+	eventually([&] { return (result = requestTo(vi, discriminator, kPatience, host)) != VIP_NO_MATCH; });
 	if (result != VIP_SUCCESS)
 		return AssertionFailure()
 		       << "VipConnectRequest: " << testing::PrintToString(result);
