@@ -16,6 +16,7 @@ import re
 import subprocess
 import sys
 
+VERSION = r"VIPL_1\.\d+"
 SONAME = "libvipl.so.1"
 
 # The libraries that libvipl may need, and the symbol versions of these.
@@ -60,10 +61,13 @@ def mapped(path):
     for version, content, inherited in nodes:
         local = "" if before else r"local:\s*\*\s*;\s*"
         match = re.fullmatch(r"\s*global:\s*((?:\w+;\s*)+)" + local, content)
-        if not match or inherited != before or not re.fullmatch(r"VIPL_1\.\d+", version):
+        if not match or inherited != before or not re.fullmatch(VERSION, version):
             problem("%s in the map is not made of plain global names, or does not follow %s" % (version, before or "nothing"))
             continue
-        names.update((name, version) for name in re.findall(r"\w+", match.group(1)))
+        for name in re.findall(r"\w+", match.group(1)):
+            if name in names:
+                problem("%s is twice in the map" % name)
+            names[name] = version
         before = version
     return names
 
@@ -74,7 +78,7 @@ def exported(nm, library):
     for line in output(nm, "-D", "--defined-only", "--with-symbol-versions", library).splitlines():
         kind, symbol = line.split()[-2:]
         name, at, version = symbol.partition("@")
-        if kind == "A" and re.fullmatch(r"VIPL_1\.\d+", name):
+        if kind == "A" and re.fullmatch(VERSION, name):
             continue  # the version itself
         if kind != "T":
             problem("%s is exported as type %s, not as a function" % (name, kind))
@@ -155,8 +159,7 @@ def main():
     for name in sorted(set(script) & set(library)):
         if script[name] != library[name]:
             problem("%s has the version %s in the map and %s in the library" % (name, script[name], library[name]))
-    in_order = [name for version in sorted(set(script.values())) for name in header if script.get(name) == version]
-    if set(header) == set(script) and sorted(script, key=script.get) != in_order:
+    if set(header) == set(script) and sorted(header, key=script.get) != sorted(script, key=script.get):
         problem("the map is not in the header's order")
 
     check_dynamic_section(arguments.readelf, arguments.library)

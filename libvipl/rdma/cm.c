@@ -218,16 +218,11 @@ static void endpoint_event(struct verbs_endpoint *endpoint, const struct rdma_cm
 			verbs_request_event(endpoint, event);
 		break;
 	case RDMA_CM_EVENT_REJECTED:
-		if (requests)
-			verbs_request_event(endpoint, event);
-		else if (endpoint->phase == VERBS_CONNECTED) /* the accepting side has disconnected before the last word */
-			disconnected(endpoint);
-		else
-			verbs_ended(endpoint);
-		break;
 	case RDMA_CM_EVENT_UNREACHABLE:
 		if (requests)
 			verbs_request_event(endpoint, event);
+		else if (event->event == RDMA_CM_EVENT_REJECTED && endpoint->phase == VERBS_CONNECTED)
+			disconnected(endpoint); /* by the accepting side, before the last word */
 		else
 			verbs_ended(endpoint);
 		break;

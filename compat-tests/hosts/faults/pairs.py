@@ -180,8 +180,8 @@ class PairTest(unittest.TestCase):
         return after
 
     def goes_on(self, is_lost):
-        """No connection is lost. A host that gets no processor time for seconds looks like a host whose
-        packets are lost, so one of several tries has to succeed."""
+        """No connection is lost. A host that gets no processor time for seconds looks like a host whose packets
+        are lost, so one of several tries has to succeed."""
         for _ in range(TRIES):
             if not is_lost():
                 return

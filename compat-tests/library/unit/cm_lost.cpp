@@ -168,6 +168,7 @@ TEST_F(CmLostBetweenEquals, LastWordIsAskedFor)
 {
 	fake_lose_next(FAKE_RTU, 1);
 	ask_each_other();
+	EXPECT_TRUE(eventually([] { return fake_calls("rdma_notify") == 1; }, 60000));
 }
 
 TEST_F(CmLostBetweenEquals, EndIsToldByTheControlConnection)
