@@ -41,6 +41,7 @@ void verbs_drop_ids(struct verbs_endpoint *endpoint)
 	endpoint->phase = VERBS_UNCONNECTED;
 	endpoint->prove_at = 0;
 	endpoint->ends_at = 0;
+	endpoint->probe.last_word_due = 0;
 	if (endpoint->id)
 		rdma_destroy_id(endpoint->id);
 	endpoint->id = NULL;
@@ -206,7 +207,7 @@ enum wire_code verbs_control_arrived(struct verbs_endpoint *endpoint, enum wire_
 /* Events may come in any phase: those that do not belong to it mean nothing. */
 static void endpoint_event(struct verbs_endpoint *endpoint, const struct rdma_cm_event *event)
 {
-	bool requests = verbs_is_asking(endpoint);
+	bool requests = verbs_is_asking(endpoint) || event->id == endpoint->probe.repeat;
 
 	switch (event->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
@@ -373,8 +374,10 @@ static void tick(struct verbs_device *device)
 			endpoint_lost(endpoint->vi);
 		if (endpoint->prove_at && now >= endpoint->prove_at)
 			prove(endpoint);
+		if (endpoint->probe.last_word_due && now >= endpoint->probe.last_word_due)
+			verbs_last_word(endpoint);
 		goes_on |= endpoint->phase == VERBS_REQUESTING || endpoint->phase == VERBS_ACCEPTING ||
-			   endpoint->prove_at || endpoint->ends_at;
+			   endpoint->prove_at || endpoint->probe.last_word_due || endpoint->ends_at;
 	}
 	if (goes_on)
 		verbs_timer_start(device);
@@ -488,6 +491,8 @@ void verbs_disconnect(struct device_endpoint *base)
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 
 	if (endpoint->phase == VERBS_CONNECTED) {
+		if (endpoint->probe.last_word_due)
+			verbs_last_word(endpoint);
 		control_tell(endpoint, WIRE_GONE, endpoint->peer_qp, endpoint->own_psn);
 		rdma_disconnect(endpoint->id);
 	}

@@ -119,6 +119,7 @@ struct verbs_probe {
 	uint32_t void_psn;
 	int64_t heard;	    /* when the host has last given a sign of that */
 	int64_t repeat_due, repeat_pause;
+	int64_t last_word_due; /* connected, and `repeat` is waited for before rdma_cm sends it; 0: it is not */
 };
 
 /* The members that each message needs come first: three cache lines. */
@@ -161,7 +162,7 @@ struct verbs_endpoint {
 	int64_t began; /* resolving, or accepting */
 	int64_t asked; /* when the accepting side has last asked whether its answer has come; 0: never */
 	int64_t ends_at; /* the connection has ended, and the last acknowledgements are waited for; 0: it has not */
-	int64_t prove_at; /* connected, and rdma_cm still waits for the requester's last word; 0: it does not */
+	int64_t prove_at; /* accepted, and rdma_cm still waits for the requester's last word; 0: it does not */
 	bool is_to_be_asked; /* over a control connection that is up again, whether it is still there */
 	struct verbs_probe probe;
 };
@@ -250,6 +251,8 @@ void verbs_answer_missing(struct verbs_endpoint *endpoint, const struct wire_con
 void verbs_request_tick(struct verbs_endpoint *endpoint, int64_t now);
 /* Gives up the request that repeats another one. */
 void verbs_drop_repeat(struct verbs_endpoint *endpoint);
+/* Has rdma_cm send the last word of connecting, which was put off. */
+void verbs_last_word(struct verbs_endpoint *endpoint);
 
 /* control.c, control_listen.c, control_messages.c */
 /* Without control connections where they cannot be had. */

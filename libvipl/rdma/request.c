@@ -6,8 +6,10 @@
  *
  * rdma_cm repeats a lost request after some four seconds, and waits for an answer even if the host is gone. So a request
  * without an answer is soon made once more, with another cm_id and the same queue pair. A host that has the first one
- * refuses the second as stale, and goes on with the first. This answer also shows that the host is still there. The
- * additional cm_ids are destroyed before the connection is established, because a repeated request would end it.
+ * refuses the second as stale, and goes on with the first. This answer also shows that the host is still there.
+ *
+ * A host whose connection is established ends it when it gets to a repeated request. So the last word of connecting, which
+ * establishes it there, waits until the other request is refused, and the cm_id of that one is destroyed.
  */
 #include <errno.h>
 #include <string.h>
@@ -21,6 +23,7 @@
 #define LAST_REPEAT   (3000 * NSEC_PER_MSEC) /* each is twice as late; this asks whether the host is still there */
 #define SILENCE	      (9000 * NSEC_PER_MSEC) /* then it is not, and all begins anew */
 #define UNHEARD	      (200 * NSEC_PER_MSEC)  /* the answer has been sent, and has not come for so long */
+#define LATE	      (1000 * NSEC_PER_MSEC) /* a request without an answer for so long after the other one's is lost */
 
 /* REJECTED's status, by the InfiniBand architecture. */
 enum { REJECT_INVALID_SERVICE = 8, REJECT_STALE = 10, REJECT_CONSUMER = 28 };
@@ -112,6 +115,19 @@ static void send_first(struct verbs_endpoint *endpoint)
 		verbs_timer_start(endpoint->device);
 }
 
+static void put_off_last_word(struct verbs_endpoint *endpoint)
+{
+	endpoint->probe.last_word_due = clock_nsec() + LATE;
+	verbs_timer_start(endpoint->device);
+}
+
+void verbs_last_word(struct verbs_endpoint *endpoint)
+{
+	endpoint->probe.last_word_due = 0;
+	verbs_drop_repeat(endpoint);
+	rdma_establish(endpoint->id); /* if it fails, an event tells of the connection's end */
+}
+
 static void answered(struct verbs_endpoint *endpoint, const struct rdma_cm_event *event)
 {
 	struct discriminator unused;
@@ -125,7 +141,9 @@ static void answered(struct verbs_endpoint *endpoint, const struct rdma_cm_event
 		endpoint_establishing(endpoint->vi);
 		error = verbs_endpoint_start(endpoint);
 	}
-	if (!error && rdma_establish(endpoint->id))
+	if (!error && endpoint->probe.repeat)
+		put_off_last_word(endpoint);
+	else if (!error && rdma_establish(endpoint->id))
 		error = errno == EINVAL ? ECONNABORTED : errno;
 	if (error == ECONNABORTED) { /* the accepting process is gone again */
 		verbs_fail(endpoint, VIP_TIMEOUT);
@@ -209,13 +227,18 @@ void verbs_drop_repeat(struct verbs_endpoint *endpoint)
 	probe->repeat_is_out = false;
 }
 
-/* The one of the two that has not got there goes; the other one is waited for. */
-static void keep_repeat(struct verbs_endpoint *endpoint)
+static void swap_requests(struct verbs_endpoint *endpoint)
 {
 	struct rdma_cm_id *other = endpoint->id;
 
 	endpoint->id = endpoint->probe.repeat;
 	endpoint->probe.repeat = other;
+}
+
+/* The one of the two that has not got there goes; the other one is waited for. */
+static void keep_repeat(struct verbs_endpoint *endpoint)
+{
+	swap_requests(endpoint);
 	verbs_drop_repeat(endpoint);
 }
 
@@ -261,7 +284,7 @@ static void repeat_event(struct verbs_endpoint *endpoint, const struct rdma_cm_e
 			verbs_drop_repeat(endpoint);
 			break;
 		}
-		keep_repeat(endpoint);
+		swap_requests(endpoint);
 		answered(endpoint, event);
 		break;
 	case RDMA_CM_EVENT_REJECTED:
@@ -308,7 +331,8 @@ static void requesting_event(struct verbs_endpoint *endpoint, const struct rdma_
 				try_port(endpoint);
 			break;
 		}
-		verbs_drop_repeat(endpoint);
+		if (!endpoint->probe.repeat_is_out)
+			verbs_drop_repeat(endpoint);
 		answered(endpoint, event);
 		break;
 	case RDMA_CM_EVENT_REJECTED:
@@ -335,7 +359,9 @@ static void requesting_event(struct verbs_endpoint *endpoint, const struct rdma_
 
 void verbs_request_event(struct verbs_endpoint *endpoint, const struct rdma_cm_event *event)
 {
-	if (event->id == endpoint->probe.repeat)
+	if (event->id == endpoint->probe.repeat && endpoint->probe.last_word_due)
+		verbs_last_word(endpoint);
+	else if (event->id == endpoint->probe.repeat)
 		repeat_event(endpoint, event);
 	else if (event->id != endpoint->id)
 		return;

@@ -50,8 +50,16 @@ class CmRepeats : public TwoVis
 		expect_messages();
 		EXPECT_EQ(ids_of_a().size(), 1u) << "the other id is still there";
 	}
+	// b accepts, and the answer has reached a.
+	void answer()
+	{
+		ASSERT_EQ(waited.get(), VIP_SUCCESS);
+		accepted = std::async(std::launch::async, VipConnectAccept, conn, b.handle);
+		ASSERT_EQ(requested.get(), VIP_SUCCESS);
+		EXPECT_EQ(ids_of_a().size(), 2u) << "the other request is not waited for";
+	}
 	VIP_CONN_HANDLE conn = nullptr;
-	std::future<VIP_RETURN> waited, requested;
+	std::future<VIP_RETURN> waited, requested, accepted;
 };
 
 TEST_F(CmRepeats, OfALostRequestConnect)
@@ -69,6 +77,50 @@ TEST_F(CmRepeats, OfARequestThatTheHostHasAreRefusedAndTheFirstOneGoesOn)
 	requests_reach(3);
 	EXPECT_EQ(fake_calls("rdma_reject"), 0u) << "rdma_cm has refused them, not the program's NIC";
 	accept();
+}
+
+// To the host that is connected a repeated request means that the requester has begun anew.
+TEST_F(CmRepeats, ThatComeAfterTheAnswerDoNotEndTheConnection)
+{
+	begin();
+	fake_lose_next(FAKE_REQ, 1);
+	requests_reach(2);
+	answer();
+	fake_late_request(a.qp);
+	EXPECT_EQ(accepted.get(), VIP_SUCCESS);
+	expect_messages();
+	EXPECT_EQ(ids_of_a().size(), 1u);
+}
+
+TEST_F(CmRepeats, AreAnsweredAndTheFirstOneThatComesLaterDoesNotEndTheConnection)
+{
+	fake_lose_next(FAKE_REQ, 1);
+	begin();
+	answer();
+	fake_late_request(a.qp);
+	EXPECT_EQ(accepted.get(), VIP_SUCCESS);
+	expect_messages();
+	EXPECT_EQ(ids_of_a().size(), 1u);
+}
+
+TEST_F(CmRepeats, AreNotWaitedForByTheRequestersDisconnect)
+{
+	fake_lose_next(FAKE_REQ, 1);
+	begin();
+	answer();
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	EXPECT_EQ(accepted.get(), VIP_SUCCESS);
+	EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, b));
+}
+
+TEST_F(CmRepeats, AreNotWaitedForByTheServersDisconnect)
+{
+	fake_lose_next(FAKE_REQ, 1);
+	begin();
+	answer();
+	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	EXPECT_EQ(accepted.get(), VIP_INVALID_STATE);
+	EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a));
 }
 
 // The first request was late, so the host took the second one first.
