@@ -41,11 +41,8 @@ void verbs_drop_ids(struct verbs_endpoint *endpoint)
 	endpoint->phase = VERBS_UNCONNECTED;
 	endpoint->prove_at = 0;
 	endpoint->ends_at = 0;
-	endpoint->probe.last_word_due = 0;
-	if (endpoint->id)
-		rdma_destroy_id(endpoint->id);
-	endpoint->id = NULL;
-	verbs_drop_repeat(endpoint);
+	endpoint->last_word_at = 0;
+	verbs_drop_requests(endpoint);
 }
 
 void verbs_fail(struct verbs_endpoint *endpoint, VIP_RETURN reason)
@@ -207,7 +204,7 @@ enum wire_code verbs_control_arrived(struct verbs_endpoint *endpoint, enum wire_
 /* Events may come in any phase: those that do not belong to it mean nothing. */
 static void endpoint_event(struct verbs_endpoint *endpoint, const struct rdma_cm_event *event)
 {
-	bool requests = verbs_is_asking(endpoint) || event->id == endpoint->probe.repeat;
+	bool requests = verbs_is_asking(endpoint);
 
 	switch (event->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
@@ -374,10 +371,10 @@ static void tick(struct verbs_device *device)
 			endpoint_lost(endpoint->vi);
 		if (endpoint->prove_at && now >= endpoint->prove_at)
 			prove(endpoint);
-		if (endpoint->probe.last_word_due && now >= endpoint->probe.last_word_due)
+		if (endpoint->last_word_at && now >= endpoint->last_word_at)
 			verbs_last_word(endpoint);
 		goes_on |= endpoint->phase == VERBS_REQUESTING || endpoint->phase == VERBS_ACCEPTING ||
-			   endpoint->prove_at || endpoint->probe.last_word_due || endpoint->ends_at;
+			   endpoint->prove_at || endpoint->last_word_at || endpoint->ends_at;
 	}
 	if (goes_on)
 		verbs_timer_start(device);
@@ -491,8 +488,8 @@ void verbs_disconnect(struct device_endpoint *base)
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 
 	if (endpoint->phase == VERBS_CONNECTED) {
-		if (endpoint->probe.last_word_due)
-			verbs_last_word(endpoint);
+		if (endpoint->last_word_at)
+			rdma_establish(endpoint->id);
 		control_tell(endpoint, WIRE_GONE, endpoint->peer_qp, endpoint->own_psn);
 		rdma_disconnect(endpoint->id);
 	}

@@ -169,6 +169,7 @@ static int replace_qp(struct verbs_endpoint *endpoint)
 	ibv_destroy_qp(former);
 	next_generation(endpoint);
 	endpoint->was_connected = false;
+	endpoint->late_until = 0;
 	return 0;
 }
 

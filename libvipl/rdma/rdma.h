@@ -111,15 +111,14 @@ struct verbs_probe {
 	unsigned port_index; /* of the bucket's port that is being tried */
 	bool no_listener; /* the host has answered that there is none; never set while accepting */
 
-	/* A request under way may be repeated, in another id. */
+	/* A request under way may be repeated, in another id. It is out from its sending until the host is known to have got to it. */
+	bool is_out, repeat_is_out;
 	struct rdma_cm_id *repeat;
-	bool repeat_is_out; /* and not being resolved */
-	bool has_arrived;   /* the request is known to be at the host */
+	bool has_arrived;   /* one of the two is known to be at the host */
 	bool is_void;	    /* we have said that we have no answer, so the one with this number does not count */
 	uint32_t void_psn;
 	int64_t heard;	    /* when the host has last given a sign of that */
 	int64_t repeat_due, repeat_pause;
-	int64_t last_word_due; /* connected, and `repeat` is waited for before rdma_cm sends it; 0: it is not */
 };
 
 /* The members that each message needs come first: three cache lines. */
@@ -163,6 +162,8 @@ struct verbs_endpoint {
 	int64_t asked; /* when the accepting side has last asked whether its answer has come; 0: never */
 	int64_t ends_at; /* the connection has ended, and the last acknowledgements are waited for; 0: it has not */
 	int64_t prove_at; /* accepted, and rdma_cm still waits for the requester's last word; 0: it does not */
+	int64_t late_until; /* until then the host may get to a request of this queue pair that was given up */
+	int64_t last_word_at; /* connected, and rdma_cm is to send the requester's last word then; 0: it has */
 	bool is_to_be_asked; /* over a control connection that is up again, whether it is still there */
 	struct verbs_probe probe;
 };
@@ -249,10 +250,10 @@ void verbs_request_event(struct verbs_endpoint *endpoint, const struct rdma_cm_e
 void verbs_answer_missing(struct verbs_endpoint *endpoint, const struct wire_control_fields *fields,
 			 uint16_t port);
 void verbs_request_tick(struct verbs_endpoint *endpoint, int64_t now);
-/* Gives up the request that repeats another one. */
-void verbs_drop_repeat(struct verbs_endpoint *endpoint);
 /* Has rdma_cm send the last word of connecting, which was put off. */
 void verbs_last_word(struct verbs_endpoint *endpoint);
+/* Destroys the endpoint's ids. */
+void verbs_drop_requests(struct verbs_endpoint *endpoint);
 
 /* control.c, control_listen.c, control_messages.c */
 /* Without control connections where they cannot be had. */

@@ -8,8 +8,9 @@
  * without an answer is soon made once more, with another cm_id and the same queue pair. A host that has the first one
  * refuses the second as stale, and goes on with the first. This answer also shows that the host is still there.
  *
- * A host whose connection is established ends it when it gets to a repeated request. So the last word of connecting, which
- * establishes it there, waits until the other request is refused, and the cm_id of that one is destroyed.
+ * A host whose connection is established ends it when it gets to another request of the same queue pair. It may work on
+ * them in another order than they were sent. So the last word of connecting, which establishes the connection there, is put
+ * off if a request was given up without an answer shortly before. Meanwhile the requester is connected.
  */
 #include <errno.h>
 #include <string.h>
@@ -23,7 +24,7 @@
 #define LAST_REPEAT   (3000 * NSEC_PER_MSEC) /* each is twice as late; this asks whether the host is still there */
 #define SILENCE	      (9000 * NSEC_PER_MSEC) /* then it is not, and all begins anew */
 #define UNHEARD	      (200 * NSEC_PER_MSEC)  /* the answer has been sent, and has not come for so long */
-#define LATE	      (1000 * NSEC_PER_MSEC) /* a request without an answer for so long after the other one's is lost */
+#define LATE	      (1000 * NSEC_PER_MSEC) /* a request that was given up so long ago is lost */
 
 /* REJECTED's status, by the InfiniBand architecture. */
 enum { REJECT_INVALID_SERVICE = 8, REJECT_STALE = 10, REJECT_CONSUMER = 28 };
@@ -45,6 +46,28 @@ static int resolve(struct verbs_endpoint *endpoint, struct rdma_cm_id **id)
 				 RESOLVE_MSEC)
 		       ? errno
 		       : 0;
+}
+
+/* Destroys one of the two ids. */
+static void drop(struct verbs_endpoint *endpoint, struct rdma_cm_id **id, bool *is_out)
+{
+	if (*is_out)
+		endpoint->late_until = clock_nsec() + LATE;
+	*is_out = false;
+	if (*id)
+		rdma_destroy_id(*id);
+	*id = NULL;
+}
+
+static void drop_repeat(struct verbs_endpoint *endpoint)
+{
+	drop(endpoint, &endpoint->probe.repeat, &endpoint->probe.repeat_is_out);
+}
+
+void verbs_drop_requests(struct verbs_endpoint *endpoint)
+{
+	drop(endpoint, &endpoint->id, &endpoint->probe.is_out);
+	drop_repeat(endpoint);
 }
 
 /* Asks the owner of one port of the bucket. */
@@ -109,23 +132,33 @@ static void send_first(struct verbs_endpoint *endpoint)
 	endpoint->probe.heard = clock_nsec();
 	repeat_soon(endpoint, endpoint->probe.heard);
 	error = send_request(endpoint, endpoint->id);
-	if (error)
+	if (error) {
 		verbs_fail(endpoint, verbs_reason(error));
-	else
-		verbs_timer_start(endpoint->device);
+		return;
+	}
+	endpoint->probe.is_out = true;
+	verbs_timer_start(endpoint->device);
 }
 
-static void put_off_last_word(struct verbs_endpoint *endpoint)
+/* 0 or errno. */
+static int establish(struct verbs_endpoint *endpoint)
 {
-	endpoint->probe.last_word_due = clock_nsec() + LATE;
-	verbs_timer_start(endpoint->device);
+	if (clock_nsec() < endpoint->late_until) {
+		endpoint->last_word_at = endpoint->late_until;
+		verbs_timer_start(endpoint->device);
+		return 0;
+	}
+	if (rdma_establish(endpoint->id))
+		return errno == EINVAL ? ECONNABORTED : errno;
+	return 0;
 }
 
 void verbs_last_word(struct verbs_endpoint *endpoint)
 {
-	endpoint->probe.last_word_due = 0;
-	verbs_drop_repeat(endpoint);
-	rdma_establish(endpoint->id); /* if it fails, an event tells of the connection's end */
+	endpoint->last_word_at = 0;
+	/* After EINVAL the connection has ended, and an event says how. After other errors rdma_cm tells the peer only. */
+	if (rdma_establish(endpoint->id) && errno != EINVAL)
+		verbs_ended(endpoint);
 }
 
 static void answered(struct verbs_endpoint *endpoint, const struct rdma_cm_event *event)
@@ -141,10 +174,8 @@ static void answered(struct verbs_endpoint *endpoint, const struct rdma_cm_event
 		endpoint_establishing(endpoint->vi);
 		error = verbs_endpoint_start(endpoint);
 	}
-	if (!error && endpoint->probe.repeat)
-		put_off_last_word(endpoint);
-	else if (!error && rdma_establish(endpoint->id))
-		error = errno == EINVAL ? ECONNABORTED : errno;
+	if (!error)
+		error = establish(endpoint);
 	if (error == ECONNABORTED) { /* the accepting process is gone again */
 		verbs_fail(endpoint, VIP_TIMEOUT);
 		return;
@@ -217,35 +248,23 @@ static void refused(struct verbs_endpoint *endpoint, const struct rdma_cm_event 
 	try_next_port(endpoint);
 }
 
-void verbs_drop_repeat(struct verbs_endpoint *endpoint)
-{
-	struct verbs_probe *probe = &endpoint->probe;
-
-	if (probe->repeat)
-		rdma_destroy_id(probe->repeat);
-	probe->repeat = NULL;
-	probe->repeat_is_out = false;
-}
-
-static void swap_requests(struct verbs_endpoint *endpoint)
-{
-	struct rdma_cm_id *other = endpoint->id;
-
-	endpoint->id = endpoint->probe.repeat;
-	endpoint->probe.repeat = other;
-}
-
 /* The one of the two that has not got there goes; the other one is waited for. */
 static void keep_repeat(struct verbs_endpoint *endpoint)
 {
-	swap_requests(endpoint);
-	verbs_drop_repeat(endpoint);
+	struct verbs_probe *probe = &endpoint->probe;
+
+	drop(endpoint, &endpoint->id, &probe->is_out);
+	endpoint->id = probe->repeat;
+	probe->is_out = probe->repeat_is_out;
+	probe->repeat_is_out = false;
+	probe->repeat = NULL;
 }
 
 /* The host has the request. */
 static void arrived(struct verbs_endpoint *endpoint)
 {
 	endpoint->probe.has_arrived = true;
+	endpoint->probe.is_out = false;
 	endpoint->probe.heard = clock_nsec();
 }
 
@@ -272,31 +291,32 @@ static void repeat_event(struct verbs_endpoint *endpoint, const struct rdma_cm_e
 	switch (event->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 		if (rdma_resolve_route(endpoint->probe.repeat, RESOLVE_MSEC))
-			verbs_drop_repeat(endpoint);
+			drop_repeat(endpoint);
 		break;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		endpoint->probe.repeat_is_out = true;
 		if (send_request(endpoint, endpoint->probe.repeat))
-			verbs_drop_repeat(endpoint);
+			drop_repeat(endpoint);
+		else
+			endpoint->probe.repeat_is_out = true;
 		break;
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
 		if (is_void(endpoint, endpoint->probe.repeat)) {
-			verbs_drop_repeat(endpoint);
+			drop_repeat(endpoint);
 			break;
 		}
-		swap_requests(endpoint);
+		keep_repeat(endpoint);
 		answered(endpoint, event);
 		break;
 	case RDMA_CM_EVENT_REJECTED:
 		if (event->status == REJECT_STALE) {
-			verbs_drop_repeat(endpoint);
+			drop_repeat(endpoint);
 			arrived(endpoint);
 		} else {
 			refused(endpoint, event);
 		}
 		break;
 	default: /* what has no answer is no news */
-		verbs_drop_repeat(endpoint);
+		drop_repeat(endpoint);
 		break;
 	}
 }
@@ -331,8 +351,7 @@ static void requesting_event(struct verbs_endpoint *endpoint, const struct rdma_
 				try_port(endpoint);
 			break;
 		}
-		if (!endpoint->probe.repeat_is_out)
-			verbs_drop_repeat(endpoint);
+		drop_repeat(endpoint);
 		answered(endpoint, event);
 		break;
 	case RDMA_CM_EVENT_REJECTED:
@@ -359,12 +378,14 @@ static void requesting_event(struct verbs_endpoint *endpoint, const struct rdma_
 
 void verbs_request_event(struct verbs_endpoint *endpoint, const struct rdma_cm_event *event)
 {
-	if (event->id == endpoint->probe.repeat && endpoint->probe.last_word_due)
-		verbs_last_word(endpoint);
-	else if (event->id == endpoint->probe.repeat)
-		repeat_event(endpoint, event);
-	else if (event->id != endpoint->id)
+	bool is_repeat = event->id == endpoint->probe.repeat;
+
+	if (!is_repeat && event->id != endpoint->id)
 		return;
+	if (event->event == RDMA_CM_EVENT_CONNECT_RESPONSE || event->event == RDMA_CM_EVENT_REJECTED)
+		*(is_repeat ? &endpoint->probe.repeat_is_out : &endpoint->probe.is_out) = false;
+	if (is_repeat)
+		repeat_event(endpoint, event);
 	else if (endpoint->phase == VERBS_RESOLVING)
 		resolving_event(endpoint, event);
 	else
@@ -382,15 +403,16 @@ static void repeat(struct verbs_endpoint *endpoint, int64_t now)
 	probe->repeat_due = now + probe->repeat_pause;
 	if (probe->repeat && !probe->has_arrived)
 		return;
-	verbs_drop_repeat(endpoint);
+	drop_repeat(endpoint);
 	if (resolve(endpoint, &probe->repeat))
-		verbs_drop_repeat(endpoint);
+		drop_repeat(endpoint);
 }
 
 void verbs_answer_missing(struct verbs_endpoint *endpoint, const struct wire_control_fields *fields,
 			 uint16_t port)
 {
 	endpoint->asked = clock_nsec();
+	endpoint->probe.is_out = false;
 	endpoint->peer.host = endpoint->probe.host;
 	endpoint->peer_extra.port = port;
 	endpoint->peer_qp = fields->from;
@@ -409,7 +431,7 @@ static void ask_again(struct verbs_endpoint *endpoint, int64_t now)
 		return;
 	endpoint_busy(endpoint->vi);
 	probe->has_arrived = false;
-	verbs_drop_repeat(endpoint);
+	drop_repeat(endpoint);
 	repeat_soon(endpoint, now - FIRST_REPEAT);
 }
 

@@ -7,6 +7,15 @@ namespace
 
 using CmLost = TwoNics;
 
+// The server need not wait for the last word, which is put off.
+TEST_F(CmLost, RequestIsRepeated)
+{
+	fake_lose_next(FAKE_REQ, 1);
+	connect_them();
+	expect_messages();
+	EXPECT_TRUE(eventually([] { return fake_calls("rdma_establish") == 1; }));
+}
+
 // The requester gets no response, and repeats its request. The server accepts that one, too.
 TEST_F(CmLost, ResponseIsGivenAgain)
 {
@@ -134,6 +143,32 @@ TEST_F(CmLost, EndsDoNotEndTheNextConnection)
 	EXPECT_EQ(other_errors.count(VIP_ERROR_CONN_LOST), 20);
 	EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST), 0);
 	EXPECT_LE(fake_calls("accept4"), 2u) << "one control connection is for all";
+}
+
+// ---- without control connections ----
+
+class CmLostUnhelped : public TwoNics
+{
+      protected:
+	void SetUp() override
+	{
+	}
+	void TearDown() override
+	{
+	}
+};
+
+TEST_F(CmLostUnhelped, RequestIsRepeatedAndTheLastWordComesLate)
+{
+	Child child = in_child({{"VIPL_KEEPALIVE_SEC", "0"}}, [this] {
+		TwoNics::SetUp();
+		fake_lose_next(FAKE_REQ, 1);
+		connect_them();
+		expect_messages();
+		TwoNics::TearDown();
+	});
+
+	EXPECT_EQ(child.status, 0) << child.out << child.err;
 }
 
 // ---- peer-to-peer ----

@@ -4,6 +4,7 @@
 #include "two_vis.h"
 
 #include <chrono>
+#include <thread>
 
 namespace
 {
@@ -15,15 +16,15 @@ class CmRepeats : public TwoVis
 {
       protected:
 	// a makes a request, and b's NIC waits for one.
-	void begin()
+	void begin(VIP_ULONG patience = PATIENCE)
 	{
 		uint64_t before = fake_calls("rdma_listen");
 		waited = std::async(std::launch::async,
-				    [this] { return wait("door", PATIENCE, &conn); });
+				    [=] { return wait(door, patience, &conn); });
 		EXPECT_TRUE(eventually([&] { return fake_calls("rdma_listen") > before; }));
 		requested = std::async(std::launch::async,
-				       [this] { return request(a, "door", VIP_INFINITE); });
-		requests_reach(1);
+				       [this] { return request(a, door, VIP_INFINITE); });
+		requests_reach(1, patience);
 	}
 	// Waits until `count` requests were made.
 	void requests_reach(uint64_t count, VIP_ULONG ms = PATIENCE)
@@ -50,14 +51,21 @@ class CmRepeats : public TwoVis
 		expect_messages();
 		EXPECT_EQ(ids_of_a().size(), 1u) << "the other id is still there";
 	}
-	// b accepts, and the answer has reached a.
-	void answer()
+	// b accepts, and the answer has reached a, which has said so many last words since the test began.
+	void answer(uint64_t last_words = 0)
 	{
 		ASSERT_EQ(waited.get(), VIP_SUCCESS);
 		accepted = std::async(std::launch::async, VipConnectAccept, conn, b.handle);
 		ASSERT_EQ(requested.get(), VIP_SUCCESS);
-		EXPECT_EQ(ids_of_a().size(), 2u) << "the other request is not waited for";
+		EXPECT_EQ(fake_calls("rdma_establish"), last_words);
 	}
+	void expect_connection()
+	{
+		EXPECT_EQ(accepted.get(), VIP_SUCCESS);
+		expect_messages();
+		EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST), 0);
+	}
+	std::string door = "door";
 	VIP_CONN_HANDLE conn = nullptr;
 	std::future<VIP_RETURN> waited, requested, accepted;
 };
@@ -79,7 +87,7 @@ TEST_F(CmRepeats, OfARequestThatTheHostHasAreRefusedAndTheFirstOneGoesOn)
 	accept();
 }
 
-// To the host that is connected a repeated request means that the requester has begun anew.
+// To the host that is connected another request of the queue pair means that the requester has begun anew.
 TEST_F(CmRepeats, ThatComeAfterTheAnswerDoNotEndTheConnection)
 {
 	begin();
@@ -87,9 +95,7 @@ TEST_F(CmRepeats, ThatComeAfterTheAnswerDoNotEndTheConnection)
 	requests_reach(2);
 	answer();
 	fake_late_request(a.qp);
-	EXPECT_EQ(accepted.get(), VIP_SUCCESS);
-	expect_messages();
-	EXPECT_EQ(ids_of_a().size(), 1u);
+	expect_connection();
 }
 
 TEST_F(CmRepeats, AreAnsweredAndTheFirstOneThatComesLaterDoesNotEndTheConnection)
@@ -98,9 +104,60 @@ TEST_F(CmRepeats, AreAnsweredAndTheFirstOneThatComesLaterDoesNotEndTheConnection
 	begin();
 	answer();
 	fake_late_request(a.qp);
+	expect_connection();
+}
+
+TEST_F(CmRepeats, AreRefusedAndTheFirstOneThatComesLaterDoesNotEndTheConnection)
+{
+	fake_lose_next(FAKE_REQ, 1);
+	begin();
+	fake_reject_next(1, 8);
+	requests_reach(3); // at the next port
+	answer();
+	fake_late_request(a.qp);
+	expect_connection();
+}
+
+TEST_F(CmRepeats, OfAnEarlierAttemptDoNotEndTheConnection)
+{
+	fake_lose_next(FAKE_REQ, 2);
+	EXPECT_EQ(request(a, "door", 500), VIP_TIMEOUT);
+	begin();
+	answer();
+	fake_late_request(a.qp);
+	expect_connection();
+}
+
+TEST_F(CmRepeats, ThatTheHostHasRefusedDoNotPutOffTheLastWord)
+{
+	begin();
+	requests_reach(2);
+	ASSERT_TRUE(eventually([&] { return ids_of_a().size() == 1; }));
+	answer(1);
+	expect_connection();
+}
+
+TEST_F(CmRepeats, AreNotWaitedForWhereTheFirstOneWasRefused)
+{
+	fake_reject_next(1, 8);
+	begin();
+	requests_reach(2); // at the next port
+	answer(1);
+	expect_connection();
+}
+
+TEST_F(CmRepeats, OfAnotherQueuePairDoNotPutOffTheLastWord)
+{
+	fake_lose_next(FAKE_REQ, 1);
+	begin();
+	answer();
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
 	EXPECT_EQ(accepted.get(), VIP_SUCCESS);
-	expect_messages();
-	EXPECT_EQ(ids_of_a().size(), 1u);
+	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	door = "another";
+	begin();
+	answer(2);
+	EXPECT_EQ(accepted.get(), VIP_SUCCESS);
 }
 
 TEST_F(CmRepeats, AreNotWaitedForByTheRequestersDisconnect)
@@ -121,6 +178,28 @@ TEST_F(CmRepeats, AreNotWaitedForByTheServersDisconnect)
 	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
 	EXPECT_EQ(accepted.get(), VIP_INVALID_STATE);
 	EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a));
+}
+
+TEST_F(CmRepeats, AreNotWaitedForByTheNicsEnd)
+{
+	fake_lose_next(FAKE_REQ, 1);
+	begin();
+	answer();
+	close();
+	EXPECT_NE(accepted.get(), VIP_SUCCESS);
+	EXPECT_EQ(fake_live().ids, 0);
+}
+
+// rdma_cm tells the other side of it, but not this one.
+TEST_F(CmRepeats, AndALastWordThatFailsAfterwardsIsTheEnd)
+{
+	fake_lose_next(FAKE_REQ, 1);
+	fake_fail("rdma_establish", 1, ENOMEM);
+	begin();
+	answer();
+	EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a));
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	EXPECT_EQ(accepted.get(), VIP_TIMEOUT);
 }
 
 // The first request was late, so the host took the second one first.

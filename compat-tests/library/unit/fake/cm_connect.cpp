@@ -272,9 +272,6 @@ void fake_late_request(uint32_t qp_num)
 	if (!stale)
 		die("fake_late_request: no connection of queue pair %u", qp_num);
 	tear_down(stale);
-	for (Id *id : world().ids)
-		if (id->local_qpn == qp_num && id->state == Cm::REQ_SENT && !id->peer)
-			refuse(id, STALE);
 }
 
 int rdma_connect(rdma_cm_id *rid, rdma_conn_param *param)

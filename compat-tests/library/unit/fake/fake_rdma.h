@@ -126,8 +126,7 @@ void fake_reject_next(int count,
 enum fake_message { FAKE_REQ, FAKE_REP, FAKE_RTU, FAKE_DREQ, FAKE_MESSAGES };
 // The next messages of this kind get lost. They are not repeated within the time of a test.
 void fake_lose_next(enum fake_message message, int count);
-// A request of this queue pair, which was given up or had no answer yet, reaches the host that it is connected with, or
-// connecting to, only now.
+// A request of this queue pair that was given up reaches the host that it is connected with, or connecting to, only now.
 void fake_late_request(uint32_t qp_num);
 void fake_kill_peer_of(uint32_t qp_num); // the partner's process dies: DISCONNECTED here,
 					 // the partner's id and QP are of no use any more
