@@ -117,7 +117,7 @@ struct verbs_probe {
 	bool has_arrived;   /* one of the two is known to be at the host */
 	bool is_void;	    /* we have said that we have no answer, so the one with this number does not count */
 	uint32_t void_psn;
-	int64_t heard;	    /* when the host has last given a sign of that */
+	unsigned silence;   /* ticks since the host has last given a sign of that, or the request was sent */
 	int64_t repeat_due, repeat_pause;
 };
 
