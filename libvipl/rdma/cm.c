@@ -21,7 +21,6 @@
 
 /* A probe that is younger may still get its answer. */
 #define ANSWER_TIME   (100 * NSEC_PER_MSEC)
-#define TICK	      (100 * NSEC_PER_MSEC)
 /* The accepting side asks the requester whether it has the answer, after this time without a confirmation. */
 #define FIRST_ASK     (250 * NSEC_PER_MSEC)
 #define ASK_AGAIN     (1000 * NSEC_PER_MSEC)
@@ -42,7 +41,7 @@ void verbs_drop_ids(struct verbs_endpoint *endpoint)
 	endpoint->prove_at = 0;
 	endpoint->ends_at = 0;
 	endpoint->last_word_at = 0;
-	verbs_drop_requests(endpoint);
+	verbs_destroy_ids(endpoint);
 }
 
 void verbs_fail(struct verbs_endpoint *endpoint, VIP_RETURN reason)
@@ -332,7 +331,7 @@ static void handle_async_events(struct verbs_device *device)
 
 void verbs_timer_start(struct verbs_device *device)
 {
-	static const struct itimerspec tick = {.it_value.tv_nsec = TICK};
+	static const struct itimerspec tick = {.it_value.tv_nsec = VERBS_TICK};
 
 	if (!device->timer_runs)
 		timerfd_settime(device->timer_fd, 0, &tick, NULL);

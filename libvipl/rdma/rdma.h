@@ -14,6 +14,7 @@
 #include "wire.h"
 
 #define CACHE_LINE 64 /* bytes */
+#define VERBS_TICK (100 * NSEC_PER_MSEC) /* verbs_timer_start() */
 
 /* Memory for messages of more segments than one request takes: all of a NIC's. */
 struct staging {
@@ -111,7 +112,7 @@ struct verbs_probe {
 	unsigned port_index; /* of the bucket's port that is being tried */
 	bool no_listener; /* the host has answered that there is none; never set while accepting */
 
-	/* A request under way may be repeated, in another id. It is out from its sending until the host is known to have got to it. */
+	/* A request under way may be repeated, in another id. Each is out from its sending until the host is known to have it. */
 	bool is_out, repeat_is_out;
 	struct rdma_cm_id *repeat;
 	bool has_arrived;   /* one of the two is known to be at the host */
@@ -252,8 +253,7 @@ void verbs_answer_missing(struct verbs_endpoint *endpoint, const struct wire_con
 void verbs_request_tick(struct verbs_endpoint *endpoint, int64_t now);
 /* Has rdma_cm send the last word of connecting, which was put off. */
 void verbs_last_word(struct verbs_endpoint *endpoint);
-/* Destroys the endpoint's ids. */
-void verbs_drop_requests(struct verbs_endpoint *endpoint);
+void verbs_destroy_ids(struct verbs_endpoint *endpoint);
 
 /* control.c, control_listen.c, control_messages.c */
 /* Without control connections where they cannot be had. */

@@ -10,7 +10,7 @@
  *
  * A host whose connection is established ends it when it gets to another request of the same queue pair. It may work on
  * them in another order than they were sent. So the last word of connecting, which establishes the connection there, is put
- * off if a request was given up without an answer shortly before. Meanwhile the requester is connected.
+ * off if a request that the host may not have was given up shortly before. Meanwhile the requester is connected.
  */
 #include <errno.h>
 #include <string.h>
@@ -22,9 +22,10 @@
 #define RESOLVE_MSEC  3000 /* as long as Linux asks for an address, three times */
 #define FIRST_REPEAT  (400 * NSEC_PER_MSEC)
 #define LAST_REPEAT   (3000 * NSEC_PER_MSEC) /* each is twice as late; this asks whether the host is still there */
-#define SILENCE	      90 /* ticks of 0.1 s, then it is not, and all begins anew; while this thread has no processor it hears nothing */
+/* Without a sign for so long the host is not there, and all begins anew. A thread without a processor hears nothing, nor ticks. */
+#define SILENT_TICKS  (9000 * NSEC_PER_MSEC / VERBS_TICK)
 #define UNHEARD	      (200 * NSEC_PER_MSEC)  /* the answer has been sent, and has not come for so long */
-#define LATE	      (1000 * NSEC_PER_MSEC) /* a request that was given up so long ago is lost */
+#define LATE	      (1000 * NSEC_PER_MSEC) /* a request that was given up so long ago counts as lost */
 
 /* REJECTED's status, by the InfiniBand architecture. */
 enum { REJECT_INVALID_SERVICE = 8, REJECT_STALE = 10, REJECT_CONSUMER = 28 };
@@ -64,7 +65,7 @@ static void drop_repeat(struct verbs_endpoint *endpoint)
 	drop(endpoint, &endpoint->probe.repeat, &endpoint->probe.repeat_is_out);
 }
 
-void verbs_drop_requests(struct verbs_endpoint *endpoint)
+void verbs_destroy_ids(struct verbs_endpoint *endpoint)
 {
 	drop(endpoint, &endpoint->id, &endpoint->probe.is_out);
 	drop_repeat(endpoint);
@@ -412,7 +413,8 @@ void verbs_answer_missing(struct verbs_endpoint *endpoint, const struct wire_con
 			 uint16_t port)
 {
 	endpoint->asked = clock_nsec();
-	endpoint->probe.is_out = false;
+	if (!endpoint->probe.repeat_is_out) /* else it may be about that one */
+		endpoint->probe.is_out = false;
 	endpoint->peer.host = endpoint->probe.host;
 	endpoint->peer_extra.port = port;
 	endpoint->peer_qp = fields->from;
@@ -437,7 +439,7 @@ static void ask_again(struct verbs_endpoint *endpoint, int64_t now)
 
 void verbs_request_tick(struct verbs_endpoint *endpoint, int64_t now)
 {
-	if (++endpoint->probe.silence >= SILENCE) {
+	if (++endpoint->probe.silence >= SILENT_TICKS) {
 		no_answer(endpoint, VIP_TIMEOUT);
 		return;
 	}
