@@ -237,8 +237,8 @@ void verbs_endpoint_reset(struct device_endpoint *base)
 	if (!stays_in_error)
 		move_to(endpoint, IBV_QPS_RESET);
 	disown_completions(endpoint); /* the receives that are flushed now stay posted */
-	/* It was not stopped if its connection did not come about. */
-	if (stays_in_error && !atomic_load_explicit(&endpoint->stopped, memory_order_relaxed) &&
+	/* It was not stopped if its connection did not come about. A flush is no error from now on. */
+	if (stays_in_error && !atomic_exchange_explicit(&endpoint->stopped, true, memory_order_relaxed) &&
 	    !move_to(endpoint, IBV_QPS_ERR))
 		drain(endpoint);
 	staging_forget(endpoint);

@@ -162,6 +162,28 @@ TEST_F(Unreliable, AMessageThatIsTooLongBeforeTheConnectionIsKnownHarmsNoLaterOn
 	EXPECT_EQ(state_of(b), VIP_STATE_CONNECTED);
 }
 
+// The library waits for the flush of a receive of its own, with the NIC's lock, and for a second at most.
+TEST_F(Unreliable, AQueuePairWhoseAcceptHasFailedStopsAtOnce)
+{
+	VIP_CONN_HANDLE conn;
+
+	open();
+	a = make_vi();
+	b = make_vi();
+	post_receives(1);
+	auto requested = request_async(a, "door");
+	ASSERT_EQ(wait("door", PATIENCE, &conn), VIP_SUCCESS);
+	uint64_t polls = fake_calls("ibv_poll_cq");
+	fake_fail("rdma_accept", 1, EINVAL);
+	EXPECT_EQ(VipConnectAccept(conn, b), VIP_TIMEOUT);
+	EXPECT_LE(fake_calls("ibv_poll_cq") - polls, 20u) << "its flush is not noticed";
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	requested.get();
+	connect(a, b, "again");
+	send(a, 8);
+	expect_received(b, receives[0]);
+}
+
 // Completions from before the error may come after the revival.
 TEST_F(Unreliable, CompletionsFromBeforeTheRevivalMeanNothingAfterIt)
 {
