@@ -86,6 +86,8 @@ std::string first_line(const char *level, const char *device,
 		StandardError err;
 		connect_and_end(end);
 		EXPECT_TRUE(eventually([&] { return state_of(end.vi) == VIP_STATE_ERROR; }));
+		VIP_CQ_HANDLE cq; // its creation waits for the lock that is held from the change of state to the report
+		EXPECT_EQ(VipCreateCQ(end.nic, 1, &cq), VIP_SUCCESS);
 		auto *odd = reinterpret_cast<VIP_DESCRIPTOR *>(memory + 1);
 		EXPECT_EQ(VipPostSend(end.vi, odd, 0), VIP_INVALID_PARAMETER);
 		printf("%s", err.line().c_str());
