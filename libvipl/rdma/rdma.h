@@ -117,7 +117,8 @@ struct verbs_probe {
 	struct rdma_cm_id *repeat;
 	bool has_arrived;   /* one of the two is known to be at the host */
 	bool is_void;	    /* we have said that we have no answer, so the one with this number does not count */
-	uint32_t void_psn;
+	uint32_t void_psn, asked_psn;
+	unsigned unheard; /* how many answers of this attempt were */
 	unsigned silence;   /* ticks since the host has last given a sign of that, or the request was sent */
 	int64_t repeat_due, repeat_pause;
 };

@@ -24,7 +24,7 @@
 #define LAST_REPEAT   (3000 * NSEC_PER_MSEC) /* each is twice as late; this asks whether the host is still there */
 /* Without a sign for so long the host is not there, and all begins anew. A thread without a processor hears nothing, nor ticks. */
 #define SILENT_TICKS  (9000 * NSEC_PER_MSEC / VERBS_TICK)
-#define UNHEARD	      (200 * NSEC_PER_MSEC)  /* the answer has been sent, and has not come for so long */
+#define UNHEARD	      (200 * NSEC_PER_MSEC)  /* the answer has been sent, and has not come for so long; each time twice as long */
 #define LATE	      (1000 * NSEC_PER_MSEC) /* a request that was given up so long ago counts as lost */
 
 /* REJECTED's status, by the InfiniBand architecture. */
@@ -412,13 +412,14 @@ static void repeat(struct verbs_endpoint *endpoint, int64_t now)
 void verbs_answer_missing(struct verbs_endpoint *endpoint, const struct wire_control_fields *fields,
 			 uint16_t port)
 {
-	endpoint->asked = clock_nsec();
+	if (!endpoint->asked || endpoint->probe.asked_psn != fields->number)
+		endpoint->asked = clock_nsec();
 	if (!endpoint->probe.repeat_is_out) /* else it may be about that one */
 		endpoint->probe.is_out = false;
 	endpoint->peer.host = endpoint->probe.host;
 	endpoint->peer_extra.port = port;
 	endpoint->peer_qp = fields->from;
-	endpoint->probe.void_psn = fields->number;
+	endpoint->probe.asked_psn = fields->number;
 }
 
 /* The accepting side drops its half of the connection and takes the request again: there is time for that. */
@@ -427,10 +428,11 @@ static void ask_again(struct verbs_endpoint *endpoint, int64_t now)
 	struct verbs_probe *probe = &endpoint->probe;
 
 	endpoint->asked = 0;
-	probe->is_void =
-		control_tell(endpoint, WIRE_UNHEARD, endpoint->peer_qp, probe->void_psn);
-	if (!probe->is_void)
+	if (!control_tell(endpoint, WIRE_UNHEARD, endpoint->peer_qp, probe->asked_psn))
 		return;
+	probe->is_void = true;
+	probe->void_psn = probe->asked_psn;
+	probe->unheard++;
 	endpoint_busy(endpoint->vi);
 	probe->has_arrived = false;
 	drop_repeat(endpoint);
@@ -445,7 +447,7 @@ void verbs_request_tick(struct verbs_endpoint *endpoint, int64_t now)
 	}
 	if (now >= endpoint->probe.repeat_due)
 		repeat(endpoint, now);
-	if (endpoint->asked && now - endpoint->asked >= UNHEARD)
+	if (endpoint->asked && now - endpoint->asked >= UNHEARD << endpoint->probe.unheard)
 		ask_again(endpoint, now);
 }
 

@@ -251,8 +251,9 @@ static void send_response(Id *id, const rdma_conn_param &param)
 	active->rnr_retry = param.rnr_retry_count & 7; // each side sets the other's value
 	active->responder = param.initiator_depth;
 	active->initiator = param.responder_resources;
-	queue_event(channel_of(active),
-		    response_or_request(active, RDMA_CM_EVENT_CONNECT_RESPONSE, param, REP_DATA));
+	queue_event_in(channel_of(active),
+		       response_or_request(active, RDMA_CM_EVENT_CONNECT_RESPONSE, param, REP_DATA),
+		       world().opt.response_ms);
 }
 
 static bool too_long(const rdma_conn_param *param, size_t limit)
