@@ -3,6 +3,7 @@
 // the parent.
 #include "notify.h"
 
+#include <atomic>
 #include <list>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -189,13 +190,19 @@ TEST_F(Fork, WhileThreadsWaitAndHandlersAreOutstandingDisturbsNone)
 	Pool pool(nic, 2 * count + 1, 64);
 	Calls calls;
 	VIP_DESCRIPTOR *got[count] = {};
+	std::atomic<size_t> started{0};
 	std::list<Thread> threads;
 	for (size_t i = 0; i < 2 * count; i++)
 		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(i, 64), pool.handle()));
 	for (size_t i = 0; i < count; i++) {
 		ASSERT_EQ(VIP_SUCCESS, VipRecvNotify(b(), &calls, Calls::ofVi));
-		threads.emplace_back([&, i] { got[i] = takeReceive(b()); });
+		threads.emplace_back([&, i] {
+			started++;
+			got[i] = takeReceive(b());
+		});
 	}
+	/* A sanitizer holds locks in a thread's beginning, which the child would wait for. */
+	ASSERT_TRUE(eventually([&] { return started == count; }));
 	letTimePass(50);
 	expectEnd(startChild(talkInChild));
 	for (size_t i = 0; i < 2 * count; i++)
