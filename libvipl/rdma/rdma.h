@@ -14,7 +14,7 @@
 #include "wire.h"
 
 #define CACHE_LINE 64 /* bytes */
-#define VERBS_TICK (100 * NSEC_PER_MSEC) /* verbs_timer_start() */
+#define VERBS_TICK (100 * NSEC_PER_MSEC) /* how often verbs_serve() handles deadlines while there are any */
 
 /* Memory for messages of more segments than one request takes: all of a NIC's. */
 struct staging {
@@ -118,7 +118,7 @@ struct verbs_probe {
 	bool has_arrived;   /* one of the two is known to be at the host */
 	bool is_void;	    /* we have said that we have no answer, so the one with this number does not count */
 	uint32_t void_psn, asked_psn;
-	unsigned unheard; /* how many answers of this attempt were */
+	unsigned unheard;   /* how many answers of this attempt we have called lost */
 	unsigned silence;   /* ticks since the host has last given a sign of that, or the request was sent */
 	int64_t repeat_due, repeat_pause;
 };
