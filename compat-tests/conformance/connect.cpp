@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Connecting: which server gets which request, and what each side learns.
 #include "harness.h"
+#include "time_limit.h"
 
 #include <memory>
 
@@ -158,6 +159,7 @@ TEST_F(Connect, OneViPairAHundredTimesWithDataEachTime)
 	Vi one(nic), other(nic);
 	for (unsigned i = 0; i < 100; i++) {
 		SCOPED_TRACE(i);
+		beginTimeLimit();
 		ASSERT_TRUE(harness::connect(i % 2 ? one : other, i % 2 ? other : one));
 		ASSERT_NO_FATAL_FAILURE(expectTalk(one, other, i));
 		ASSERT_EQ(VIP_SUCCESS, VipDisconnect(i % 3 ? one : other));

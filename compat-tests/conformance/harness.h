@@ -31,7 +31,7 @@ namespace harness
 
 // The limit, in ms, of every wait that is expected to succeed. It is generous, because the device may be
 // emulated.
-constexpr VIP_ULONG kPatience = 60000;
+constexpr VIP_ULONG kPatience = 40000;
 constexpr VIP_ULONG kTransferSize = 65536; // the least that a NIC's MaxTransferSize may be
 
 const char *nicName(); // $VIPL_TEST_NIC, or "nic0"
