@@ -201,7 +201,7 @@ TEST_F(Fork, WhileThreadsWaitAndHandlersAreOutstandingDisturbsNone)
 			got[i] = takeReceive(b());
 		});
 	}
-	/* A sanitizer holds locks in a thread's beginning, which the child would wait for. */
+	// A sanitizer holds locks in a thread's beginning, which the child would wait for.
 	ASSERT_TRUE(eventually([&] { return started == count; }));
 	letTimePass(50);
 	expectEnd(startChild(talkInChild));
