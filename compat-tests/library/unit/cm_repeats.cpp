@@ -39,6 +39,12 @@ class CmRepeats : public TwoVis
 		found.resize(static_cast<size_t>(fake_ids_of_qp(a.qp, found.data(), 8)));
 		return found;
 	}
+	// The host has the first request, so it refuses the second.
+	void a_repeat_is_refused()
+	{
+		requests_reach(2);
+		ASSERT_TRUE(eventually([&] { return ids_of_a().size() == 1; }));
+	}
 	void expect_accepted()
 	{
 		ASSERT_EQ(waited.get(), VIP_SUCCESS);
@@ -140,8 +146,7 @@ TEST_F(CmRepeats, OfAnEarlierAttemptDoNotEndTheConnection)
 TEST_F(CmRepeats, ThatTheHostHasRefusedDoNotPutOffTheLastWord)
 {
 	begin();
-	requests_reach(2);
-	ASSERT_TRUE(eventually([&] { return ids_of_a().size() == 1; }));
+	a_repeat_is_refused();
 	answer();
 	EXPECT_EQ(fake_calls("rdma_establish"), 1u);
 	expect_connection();
@@ -175,8 +180,7 @@ TEST_F(CmRepeats, OfAnotherQueuePairDoNotPutOffTheLastWord)
 TEST_F(CmRepeats, ThatTheHostHasRefusedDoNotPutOffTheLastWordOfTheNextAttempt)
 {
 	begin();
-	requests_reach(2);
-	ASSERT_TRUE(eventually([&] { return ids_of_a().size() == 1; }));
+	a_repeat_is_refused();
 	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
 	EXPECT_EQ(requested.get(), VIP_INVALID_STATE);
 	ASSERT_EQ(waited.get(), VIP_SUCCESS);
