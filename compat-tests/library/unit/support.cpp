@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -444,6 +445,7 @@ static std::string read_all(int fd)
 static void run_child(const std::map<std::string, std::string> &environment,
 		      const std::function<void()> &body, int out, int err)
 {
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	dup2(out, STDOUT_FILENO);
 	dup2(err, STDERR_FILENO);
 	unsetenv("VIPL_GRACE_MSEC");
