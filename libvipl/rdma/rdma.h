@@ -104,6 +104,8 @@ struct verbs_cq {
 	struct ibv_wc completions[VERBS_COMPLETIONS];
 };
 
+#define VERBS_VOID_ANSWERS 8
+
 /* A probe of the requester's side: request.c. */
 struct verbs_probe {
 	struct connect_info own;
@@ -116,9 +118,9 @@ struct verbs_probe {
 	bool is_out, repeat_is_out;
 	struct rdma_cm_id *repeat;
 	bool has_arrived;   /* one of the two is known to be at the host */
-	bool is_void;	    /* we have said that we have no answer, so the one with this number does not count */
-	uint32_t void_psn, asked_psn;
+	uint32_t asked_psn; /* of the answer that the host says it has given */
 	unsigned unheard;   /* how many answers of this attempt we have called lost */
+	uint32_t void_psn[VERBS_VOID_ANSWERS]; /* of the last ones of these, which do not count any more */
 	unsigned silence;   /* ticks since the host has last given a sign of that, or the request was sent */
 	int64_t repeat_due, repeat_pause;
 };

@@ -191,14 +191,21 @@ static void answered(struct verbs_endpoint *endpoint, const struct rdma_cm_event
 	endpoint_connected(endpoint->vi, &endpoint->peer);
 }
 
-/* Is it the answer that we have reported as missing? The accepting side has forgotten it. */
+/* Is it an answer that we have called lost? The accepting side has forgotten it, and may have taken it back already. */
 static bool is_void(const struct verbs_endpoint *endpoint, struct rdma_cm_id *id)
 {
+	const struct verbs_probe *probe = &endpoint->probe;
 	struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_RTR};
 	int mask;
 
-	return endpoint->probe.is_void && !rdma_init_qp_attr(id, &attributes, &mask) &&
-	       attributes.rq_psn == endpoint->probe.void_psn;
+	if (!probe->unheard)
+		return false;
+	if (rdma_init_qp_attr(id, &attributes, &mask))
+		return errno == EINVAL;
+	for (unsigned i = 0; i < VERBS_VOID_ANSWERS && i < probe->unheard; i++)
+		if (probe->void_psn[i] == attributes.rq_psn)
+			return true;
+	return false;
 }
 
 /* The private data of a refusal as our code; 0 when it has none. */
@@ -430,9 +437,7 @@ static void ask_again(struct verbs_endpoint *endpoint, int64_t now)
 	endpoint->asked = 0;
 	if (!control_tell(endpoint, WIRE_UNHEARD, endpoint->peer_qp, probe->asked_psn))
 		return;
-	probe->is_void = true;
-	probe->void_psn = probe->asked_psn;
-	probe->unheard++;
+	probe->void_psn[probe->unheard++ % VERBS_VOID_ANSWERS] = probe->asked_psn;
 	endpoint_busy(endpoint->vi);
 	probe->has_arrived = false;
 	drop_repeat(endpoint);
@@ -460,6 +465,5 @@ void verbs_connect(struct device_endpoint *base, const struct connect_info *own,
 	probe->own = *own;
 	probe->host = *host;
 	probe->wanted = *wanted;
-	probe->is_void = false;
 	try_port(endpoint);
 }

@@ -138,8 +138,9 @@ void report(Id *id, rdma_cm_event_type type, int status)
 void report_reject(Id *id, int status, const void *data, size_t length)
 {
 	if (id->accepted)
-		queue_event(channel_of(id),
-			    make_event(id, RDMA_CM_EVENT_REJECTED, status, data, length, 148));
+		queue_event_in(channel_of(id),
+			       make_event(id, RDMA_CM_EVENT_REJECTED, status, data, length, 148),
+			       world().opt.response_ms);
 }
 
 void free_cm_channel(CmChannel *channel)

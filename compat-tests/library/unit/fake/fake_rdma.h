@@ -72,7 +72,7 @@ struct fake_options {
 	bool uc_long_dropped;  // UC message longer than the receive: lost (rxe: receiver to ERR)
 	bool uc_stays_hearing; // no rxe bug of UC QPs deaf after a broken multi-packet write
 	bool sockets; // the program's sockets can have IPv4 addresses 10.a.b.c (else bind() fails)
-	int response_ms; // a connection response arrives so much later
+	int response_ms; // responses and rejections of connections arrive so much later
 	int timewait_ms; // TIMEWAIT_EXIT this long after a disconnect; -1: never (default)
 };
 
