@@ -16,6 +16,13 @@ int loopback_watch(struct loopback_device *device, struct watch *watch, int fd)
 	return 0;
 }
 
+void loopback_leave_alone(struct loopback_device *device, struct watch *watch, bool for_now)
+{
+	struct epoll_event event = {.events = for_now ? 0 : EPOLLIN | EPOLLRDHUP, .data.ptr = watch};
+
+	epoll_ctl(device->base.event_fd, EPOLL_CTL_MOD, watch->fd, &event);
+}
+
 void loopback_unwatch(struct loopback_device *device, struct watch *watch)
 {
 	int fd = atomic_exchange(&watch->fd, -1);

@@ -205,6 +205,9 @@ static void answered(struct loopback_endpoint *endpoint, int kind, const struct 
 			  hello->version, HELLO_VERSION);
 		refuse(endpoint, VIP_ERROR_RESOURCE);
 		break;
+	case HELLO_CUT:
+		refuse(endpoint, VIP_ERROR_RESOURCE);
+		break;
 	default: /* BUSY, NO_MATCH, or it has stopped to wait without a word */
 		if (kind == HELLO_BUSY)
 			endpoint_busy(endpoint->vi);

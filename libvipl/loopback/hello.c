@@ -72,14 +72,16 @@ int hello_receive(int fd, struct hello *hello, int fds[HELLO_FDS])
 	if (length < 0)
 		return errno == EAGAIN || errno == EINTR ? -1 : 0;
 	take_fds(&message, fds);
-	if (message.msg_flags & MSG_CTRUNC)
+	if (message.msg_flags & MSG_CTRUNC) {
 		log_warning_ratelimited(
 			"a connection fails: too many file descriptors are open (see ulimit -n)");
+		return HELLO_CUT;
+	}
 	if (length >= (ssize_t)(2 * sizeof(uint32_t)) && hello->magic == HELLO_MAGIC) {
 		if (hello->version != HELLO_VERSION)
 			return HELLO_BAD_VERSION;
 		if (length == (ssize_t)sizeof(*hello) && hello->kind <= HELLO_BUSY &&
-		    !(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
+		    !(message.msg_flags & MSG_TRUNC) &&
 		    hello->own_length <= MAX_DISCRIMINATOR_LEN &&
 		    hello->wanted_length <= MAX_DISCRIMINATOR_LEN)
 			return hello->kind;

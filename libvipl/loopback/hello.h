@@ -47,11 +47,14 @@ struct hello {
 /* The region table; in an accept also the link; and if the sender's receive queue has one, its CQ's page. */
 #define HELLO_FDS 3
 
+#define HELLO_CUT (-2)
+
 /* False when the other end is gone. Does not block. */
 bool hello_send(int fd, const struct hello *hello, const int *fds, unsigned count);
 /*
  * The kind; 0 when the other end is gone or makes no sense; HELLO_BAD_VERSION when it is of a
- * version that we do not know; -1 when there is nothing yet. `fds` are the caller's, -1 for none.
+ * version that we do not know; HELLO_CUT when it came without its descriptors, as we may have no more;
+ * -1 when there is nothing yet. `fds` are the caller's, -1 for none.
  */
 int hello_receive(int fd, struct hello *hello, int fds[HELLO_FDS]);
 void hello_close_fds(int fds[HELLO_FDS]);

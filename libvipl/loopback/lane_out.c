@@ -64,7 +64,7 @@ int send_wake(struct loopback_endpoint *endpoint, uint32_t waits)
 	armed = atomic_load_explicit(&cq->armed, memory_order_relaxed);
 	if (armed & ARMED_TO_RING && atomic_fetch_and(&cq->armed, ~(uint32_t)ARMED_TO_RING) & ARMED_TO_RING)
 		bell_ring(from_fd, cq->channel->bell_name);
-	/* No thread is woken for a completion that can be reported here. A pending send continues where the CQ is polled. */
+	/* No thread is woken for a completion that can be reported here. A pending send goes on where the CQ is polled. */
 	if (armed & ARMED_TO_LOOK &&
 	    !atomic_load_explicit(&endpoint->is_pending, memory_order_relaxed))
 		cq_poll_for_device(cq->cq);

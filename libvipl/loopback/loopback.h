@@ -242,6 +242,8 @@ static inline struct loopback_receive *receive_at(const struct loopback_endpoint
 /* events.c */
 /* [nic] 0 or errno. */
 int loopback_watch(struct loopback_device *device, struct watch *watch, int fd);
+/* [nic] Its events wait for now, or no longer. */
+void loopback_leave_alone(struct loopback_device *device, struct watch *watch, bool for_now);
 /* [nic] Closes the descriptor, too. */
 void loopback_unwatch(struct loopback_device *device, struct watch *watch);
 
@@ -253,6 +255,8 @@ void bell_drain(int fd);
 /* progress.c */
 void loopback_bell_ready(struct watch *watch);
 void loopback_timer_ready(struct watch *watch);
+/* [nic] There is a tick within a second. */
+void loopback_progress_tick(struct loopback_device *device);
 /* [nic] A connection begins, or ends. */
 void loopback_progress_link(struct loopback_endpoint *endpoint);
 void loopback_progress_unlink(struct loopback_endpoint *endpoint);
@@ -399,6 +403,8 @@ struct sockaddr_un;
 /* The address of a listener; returns its length. */
 unsigned rendezvous_address(struct sockaddr_un *address, uid_t user,
 			    const struct discriminator *discriminator, unsigned place);
+/* [nic] Listeners that wait for a file descriptor try again. */
+void loopback_listeners_tick(struct loopback_device *device);
 /* The users that we connect to and that may connect to us, ourselves first; false after the last. */
 bool rendezvous_user(unsigned index, uid_t *user);
 /*

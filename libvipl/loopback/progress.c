@@ -46,13 +46,18 @@ static void unlink_cq(struct loopback_device *device, struct loopback_cq *cq)
 		TAILQ_REMOVE(&device->cqs, cq, in_device);
 }
 
+void loopback_progress_tick(struct loopback_device *device)
+{
+	set_timer(device, SLOW_TICK_MSEC);
+	if (atomic_load(&device->ticks)) /* already, or just now */
+		set_timer(device, TICK_MSEC);
+}
+
 /* Waking one queue's sleeper shall not depend on what another queue's peer does to the page. */
 static void begin_slow_ticks(struct loopback_device *device)
 {
 	device->ticks_slowly = true;
-	set_timer(device, SLOW_TICK_MSEC);
-	if (atomic_load(&device->ticks)) /* already, or just now */
-		set_timer(device, TICK_MSEC);
+	loopback_progress_tick(device);
 }
 
 void loopback_progress_link(struct loopback_endpoint *endpoint)
@@ -245,6 +250,7 @@ void loopback_timer_ready(struct watch *watch)
 	if (read(watch->fd, &ticks, sizeof(ticks)) < 0) {
 		/* EAGAIN: set anew since. */
 	}
+	loopback_listeners_tick(device);
 	device->quiet = atomic_exchange(&device->is_polled, false) ? 0 : device->quiet + 1;
 	if (device->quiet >= QUIET_TICKS || !atomic_load(&device->ticks)) {
 		stop_ticking(device);

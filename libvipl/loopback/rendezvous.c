@@ -29,6 +29,7 @@ struct loopback_listener {
 	unsigned users;
 	TAILQ_HEAD(half_open_clients, half_open) half_open_clients;
 	unsigned half_open_count;
+	bool is_left_alone; /* until the next tick */
 };
 
 /* A half-open client: it has connected, and its hello has not come yet. */
@@ -166,6 +167,8 @@ static void arrive(struct half_open *half_open, const struct hello *hello, int f
 	if (request)
 		fds[0] = fds[1] = -1;
 	if (!request || request->fd < 0) {
+		log_warning_ratelimited("a connection request is refused: %s",
+					request ? "no file descriptor (see ulimit -n)" : "no memory");
 		answer(half_open->watch.fd, HELLO_NO_MATCH);
 		if (request)
 			loopback_request_free(request);
@@ -204,6 +207,41 @@ static void half_open_ready(struct watch *watch)
 	drop_half_open(half_open);
 }
 
+/*
+ * No file descriptor is left. Turned away, the client tries again after a pause. Left in the queue, it would keep us busy.
+ */
+static void turn_away(struct loopback_listener *listener)
+{
+	struct loopback_device *device = listener->device;
+	int fd;
+
+	close(device->spare_fd);
+	fd = accept4(listener->watch.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd >= 0) {
+		close(fd);
+	} else { /* another thread has taken the spare one */
+		listener->is_left_alone = true;
+		loopback_leave_alone(device, &listener->watch, true);
+		loopback_progress_tick(device);
+	}
+	device->spare_fd = fcntl(device->base.event_fd, F_DUPFD_CLOEXEC, 0);
+	log_warning_ratelimited("no file descriptor for a connection (see ulimit -n)");
+}
+
+void loopback_listeners_tick(struct loopback_device *device)
+{
+	struct loopback_listener *listener;
+
+	LIST_FOREACH(listener, &device->listeners, in_device) {
+		if (!listener->is_left_alone)
+			continue;
+		listener->is_left_alone = false;
+		loopback_leave_alone(device, &listener->watch, false);
+		if (device->spare_fd < 0)
+			device->spare_fd = fcntl(device->base.event_fd, F_DUPFD_CLOEXEC, 0);
+	}
+}
+
 static void listener_ready(struct watch *watch)
 {
 	struct loopback_listener *listener = (struct loopback_listener *)watch;
@@ -213,13 +251,7 @@ static void listener_ready(struct watch *watch)
 	pid_t process;
 
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
-		/* Turned away, it tries again after a pause; left in the queue, it would keep us busy. */
-		close(device->spare_fd);
-		fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		if (fd >= 0)
-			close(fd);
-		device->spare_fd = fcntl(device->base.event_fd, F_DUPFD_CLOEXEC, 0);
-		log_warning_ratelimited("no file descriptor for a connection (see ulimit -n)");
+		turn_away(listener);
 		return;
 	}
 	if (fd < 0)

@@ -287,6 +287,54 @@ TEST_P(HeldRequests, LeaveHalfOfTheFileDescriptorsToTheProgram)
 	EXPECT_EQ(take(), is_loopback() ? "" : "asker");
 }
 
+// It stays at the socket of a listener on the loopback device, which the agent looks at each second.
+TEST_P(HeldRequests, KeepNobodyBusyWhereNoFileDescriptorIsLeft)
+{
+	const GraceTime long_enough(20 * PATIENCE);
+
+	wait_in_vain();
+	const uint64_t before = fake_calls("accept4");
+	fake_fail_always("accept4", EMFILE);
+	auto asker = ask("asker");
+	EXPECT_FALSE(eventually([&] { return fake_calls("accept4") - before > 12; }, 1500));
+	EXPECT_EQ(fake_calls("accept4") > before, is_loopback());
+	fake_fail_always("accept4", 0);
+	let_arrive();
+	EXPECT_EQ(take(), "asker");
+}
+
+using Requests = NicTest;
+
+TEST_F(Requests, WithoutAFileDescriptorForTheAnswersAreOutOfResources)
+{
+	const discriminator wanted = discriminator_of(door("full"));
+	sockaddr_un address;
+	const socklen_t length = rendezvous_address(&address, geteuid(), &wanted, 0);
+	hello hello;
+	int fds[HELLO_FDS];
+
+	ASSERT_EQ(VipOpenNic("via_lo", &nic), VIP_SUCCESS);
+	a = make_vi();
+	int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr *>(&address), length), 0);
+	ASSERT_EQ(listen(listener, 1), 0);
+	auto requested = request_async(a, door("full"), "127.0.0.1");
+	int server = accept(listener, nullptr, nullptr);
+	pollfd readable = {server, POLLIN, 0};
+	ASSERT_EQ(poll(&readable, 1, static_cast<int>(PATIENCE)), 1);
+	ASSERT_EQ(hello_receive(server, &hello, fds), HELLO_REQUEST);
+	hello_close_fds(fds);
+
+	const int next = dup(0), answer[] = {listener, listener, listener};
+	::close(next);
+	const FileLimit limit(static_cast<rlim_t>(next));
+	hello.kind = HELLO_ACCEPT;
+	ASSERT_TRUE(hello_send(server, &hello, answer, HELLO_FDS));
+	EXPECT_EQ(requested.get(), VIP_ERROR_RESOURCE);
+	::close(server);
+	::close(listener);
+}
+
 // A request that comes too late to be held gets the same answer.
 TEST_P(HeldRequests, AreToldThatTheServerIsBusyWhenTheirTimeIsOver)
 {
