@@ -214,7 +214,6 @@ class HostsTest(unittest.TestCase):
         self.program(cache + "/venv/bin/virtme-run", MACHINE)
         self.enterContext(mock.patch("hosts.guest.CACHE", cache))
         self.enterContext(mock.patch("hosts.hosts.SETUP", "true"))
-        self.enterContext(mock.patch("hosts.hosts.Host._has_right_clock", lambda host: True))
         self.hosts = self.enterContext(Hosts(2))
 
     def idle(self, host):

@@ -18,8 +18,6 @@ from .wire import Wire
 
 SETUP = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "setup")
 IPV4, IPV6 = "10.9.9.", "fd00:9:9::"  # and the host's number
-BOOTS = 4                             # until a host has a clock that runs at the right speed
-LOOK_SECONDS = 3                      # at its clock
 
 
 class TimeIsOver(GuestError):
@@ -134,28 +132,7 @@ class Host:
                             self._answered, self._died)
 
     def finish_boot(self):
-        """On a busy machine a guest's kernel may find a wrong speed for its clock, and all that runs there would wait
-        too long, or not long enough, by that factor: then it is booted again."""
-        for boot in range(1, BOOTS + 1):
-            self._hosts.say("%s: ready after %.1f seconds" % (self.name, self._guest.wait_until_ready()))
-            if self._has_right_clock():
-                return
-            if boot == BOOTS:
-                raise NoStart("%s: no clock of the right speed after %d boots" % (self.name, BOOTS))
-            self._hosts.say("%s: its clock runs at a wrong speed: it is booted again" % self.name)
-            self.begin_boot()
-
-    def _has_right_clock(self):
-        """Each look is between two readings of this machine's clock, so this is wrong only where it is certain."""
-        looks = []
-        for pause in (LOOK_SECONDS, 0):
-            before = time.monotonic()
-            there = float(self.run("read up _ </proc/uptime; echo $up", show=False).out)
-            looks.append((before, there, time.monotonic()))
-            time.sleep(pause)
-        (first_before, first, first_after), (second_before, second, second_after) = looks
-        return ((second - first) * 1.1 > second_before - first_after
-                and (second - first) * 0.9 < second_after - first_before)
+        self._hosts.say("%s: ready after %.1f seconds" % (self.name, self._guest.wait_until_ready()))
 
     @property
     def alive(self):
