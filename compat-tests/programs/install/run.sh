@@ -3,6 +3,8 @@
 # Installs into a directory of its own, and builds and runs a small program with the installed files, in
 # each way that docs/PORTING.md names.
 #
+# CMake keeps the list of the files of the last installation, by which a user removes them. It stays as it was.
+#
 # usage: run.sh CMAKE BUILD-DIRECTORY LIBDIR CC CXX "FLAGS" MAP OLD-PROGRAM [OTHER-BUILD]
 # LIBDIR is below the prefix. OLD-PROGRAM was linked with another VIPL library. OTHER-BUILD, if given, is
 # installed there first.
@@ -14,9 +16,10 @@ if (($# < 8 || $# > 9)); then
 fi
 cmake=$1 build=$2 libdir=$3 cc=$4 cxx=$5 map=$7 old=$8
 read -ra flags <<<"$6"
+trees=(${9:+"$9"} "$build")
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 work=$(mktemp -d) || exit 2
-trap 'rm -rf "$work"' EXIT
+trap 'keep_lists restore; rm -rf "$work"' EXIT
 trap 'exit 2' HUP INT TERM
 prefix=$work/installed
 unset LD_LIBRARY_PATH LD_PRELOAD DESTDIR
@@ -27,6 +30,19 @@ failed=0
 fail() {
     echo "$0: $*" >&2
     failed=1
+}
+
+# keep_lists save|restore
+keep_lists() {
+    local i list
+    for i in "${!trees[@]}"; do
+        list=${trees[i]}/install_manifest.txt
+        case $1 in
+            save) [[ ! -e $list ]] || cp -p "$list" "$work/list$i" ;;
+            restore) [[ ! -d $work/installed ]] || rm -f "$list" ;;&
+            restore) [[ ! -e $work/list$i ]] || cp -p "$work/list$i" "$list" ;;
+        esac
+    done
 }
 
 # compile OUTPUT COMPILER ARGUMENT...
@@ -45,7 +61,8 @@ works() {
     [[ $needs == "$2" ]] || fail "$1 is linked with the $needs library"
 }
 
-for tree in ${9:+"$9"} "$build"; do
+keep_lists save
+for tree in "${trees[@]}"; do
     "$cmake" --install "$tree" --prefix "$prefix" >/dev/null || {
         fail "cannot install $tree"
         exit 1
