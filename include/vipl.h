@@ -1135,7 +1135,8 @@ VIP_RETURN VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_ULONG Info
  * OpCode is that of the descriptor; of RECVQ_EMPTY, VIP_STATUS_OP_RECEIVE; of RDMAW_PROT,
  * VIP_STATUS_OP_REMOTE_RDMA_WRITE; of RDMAR_PROT, VIP_STATUS_OP_RDMA_READ; of RDMA_TRANSPORT, that
  * of the failed descriptor; else 0.  RDMAW_DATA, RDMAW_ABORT and COMP_PROT do not occur.
- * After VipDisconnect the handler gets no error of that VI.
+ * After VipDisconnect the handler gets no error of that VI, but for one whose call was under way on
+ * another thread.  VipDisconnect does not wait for that.
  *
  *   VIP_SUCCESS            set, for errors delivered from now on; a handler that is just running
  *                          on another thread goes on

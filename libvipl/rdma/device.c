@@ -62,8 +62,8 @@ static struct ibv_context *open_context(const char *name, unsigned index)
 		}
 	} else if (name && !list && errno == ENOSYS) {
 		log_warning("there is no RDMA device, so none called \"%s\" "
-			    "(VIPL_NIC_MAP=%s=via_lo would make it the loopback device)",
-			    name, name);
+			    "(VIPL_NIC_MAP=NAME=via_lo would make the program's NAME the loopback device)",
+			    name);
 	} else if (!list) {
 		log_error("cannot list the RDMA devices: %s", strerror(errno));
 		error = ENODEV;
