@@ -79,7 +79,7 @@ void control_accept(struct verbs_device *device, int *listener)
 	struct in6_addr host;
 
 	if (fd < 0 && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) {
-		/* The connection stays in the queue and would keep us busy. Until the next tick we do not poll the listener. */
+		/* The connection stays in the queue and would keep us busy, so the listener is polled at the next tick. */
 		control_watch(device, EPOLL_CTL_MOD, *listener, listener, 0);
 		device->control.is_paused = true;
 		verbs_timer_start(device);

@@ -114,7 +114,10 @@ struct verbs_probe {
 	unsigned port_index; /* of the bucket's port that is being tried */
 	bool no_listener; /* the host has answered that there is none; never set while accepting */
 
-	/* A request under way may be repeated, in another id. Each is out from its sending until the host is known to have it. */
+	/*
+	 * A request under way may be repeated, in another id. Each is out from its sending until the host is known to have
+	 * it.
+	 */
 	bool is_out, repeat_is_out;
 	struct rdma_cm_id *repeat;
 	bool has_arrived;   /* one of the two is known to be at the host */
@@ -138,7 +141,7 @@ struct verbs_endpoint {
 	_Atomic uint64_t wr_id_tag; /* wr_id, but for what the work is */
 	struct ibv_mr *flush_mr; /* of a VI at Reliable Reception: flush.c */
 	struct workqueue *send_queue, *receive_queue;
-	/* The requests that are being posted; the queues' locks guard them. They are not on the stack, for the same reason. */
+	/* The requests that are being posted, not on the stack for the same reason. The queues' locks guard them. */
 	alignas(CACHE_LINE) struct ibv_send_wr send_request;
 	struct ibv_recv_wr receive_request;
 	struct ibv_send_wr *bad_send;

@@ -22,9 +22,12 @@
 #define RESOLVE_MSEC  3000 /* as long as Linux asks for an address, three times */
 #define FIRST_REPEAT  (400 * NSEC_PER_MSEC)
 #define LAST_REPEAT   (3000 * NSEC_PER_MSEC) /* each is twice as late; this asks whether the host is still there */
-/* Without a sign for so long the host is not there, and all begins anew. A thread without a processor hears nothing, nor ticks. */
+/*
+ * Without a sign for so long the host is not there, and all begins anew. A thread without a processor hears nothing, and
+ * does not tick.
+ */
 #define SILENT_TICKS  (9000 * NSEC_PER_MSEC / VERBS_TICK)
-#define UNHEARD	      (200 * NSEC_PER_MSEC)  /* the answer has been sent, and has not come for so long; each time twice as long */
+#define UNHEARD	      (200 * NSEC_PER_MSEC)  /* an answer that was sent has not come for so long; each time it is twice as long */
 #define LATE	      (1000 * NSEC_PER_MSEC) /* a request that was given up so long ago counts as lost */
 
 /* REJECTED's status, by the InfiniBand architecture. */
