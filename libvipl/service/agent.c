@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/deadline.h"
@@ -94,8 +95,10 @@ static void *run(void *argument)
 
 static void close_status(struct nic *nic)
 {
-	if (nic->agent.status_fd >= 0)
-		close(nic->agent.status_fd);
+	if (nic->agent.status_fd < 0)
+		return;
+	shutdown(nic->agent.status_fd, SHUT_RDWR); /* a forked child may have it, too, and not answer */
+	close(nic->agent.status_fd);
 }
 
 int agent_start(struct nic *nic)

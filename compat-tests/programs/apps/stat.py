@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Runs vip_stat beside two processes that send each other messages: stat.py VIP_STAT
-VIP_PINGPONG"""
+VIP_PINGPONG CLOSING"""
 
 import fcntl
 import json
@@ -15,7 +15,7 @@ import threading
 import time
 import unittest
 
-STAT, PINGPONG = sys.argv[1:3]
+STAT, PINGPONG, CLOSING = sys.argv[1:4]
 PATIENCE = 60  # seconds; only a program that hangs takes this long
 NOBODY = 65534
 
@@ -92,6 +92,12 @@ class Stat(unittest.TestCase):
         answer = stat(os.getpid())
         self.assertEqual((answer.returncode, answer.stdout), (0, ""))
         self.assertIn("no such process of this network namespace has a NIC open", answer.stderr)
+
+    def test_a_closed_nic_is_shown_no_more_while_a_forked_child_lives(self):
+        with subprocess.Popen([CLOSING], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+            self.assertEqual(parent.stdout.readline(), b"closed\n")
+            self.assertIn("no such process", stat(parent.pid).stderr)
+            parent.stdin.close()
 
     def test_another_user_sees_nothing(self):
         if os.geteuid() != 0:
