@@ -2,6 +2,7 @@
 """Runs vip_stat beside two processes that send each other messages: stat.py VIP_STAT
 VIP_PINGPONG CLOSING"""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -20,8 +21,8 @@ PATIENCE = 60  # seconds; only a program that hangs takes this long
 NOBODY = 65534
 
 
-def stat(*arguments):
-    return subprocess.run([STAT, *map(str, arguments)], capture_output=True, text=True, timeout=PATIENCE)
+def stat(*arguments, under=()):
+    return subprocess.run([*under, STAT, *map(str, arguments)], capture_output=True, text=True, timeout=PATIENCE)
 
 
 def nics_of(process):
@@ -99,6 +100,20 @@ class Stat(unittest.TestCase):
             self.assertIn("no such process", stat(parent.pid).stderr)
             parent.stdin.close()
 
+    def test_a_nic_with_too_many_readers_is_told_of_to_those_who_ask_for_its_process(self):
+        with socket.socket(socket.AF_UNIX) as listener, contextlib.ExitStack() as readers:
+            listener.bind(b"\0vipl-status-full")
+            listener.listen(0)
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    reader = readers.enter_context(socket.socket(socket.AF_UNIX))
+                    reader.setblocking(False)
+                    reader.connect(listener.getsockname())
+            answer = stat(os.getpid())
+            self.assertIn("1 NIC without an answer, of processes that may be stopped", answer.stderr)
+            self.assertEqual(answer.returncode, 1)
+            self.assertEqual(stat(self.server.pid).stderr, "")
+
     def test_another_user_sees_nothing(self):
         if os.geteuid() != 0:
             self.skipTest("only root can become another user")
@@ -154,14 +169,51 @@ class Stat(unittest.TestCase):
         self.assertNotIn("init (1)", said.stdout)
         self.assertIn("(%d): ?[2J" % os.getpid(), said.stdout)
 
+    def test_more_nics_than_file_descriptors_are_shown(self):
+        file = self.sealed(b'{"nic": "x", "host": "", "regions": 0, "requests": 0, "failed": false}')
+
+        def answer(listener):
+            with contextlib.suppress(OSError):  # shutdown() ends accept()
+                while True:
+                    reader, _ = listener.accept()
+                    with reader:
+                        socket.send_fds(reader, [b"x"], [file])
+        for number in range(100):
+            listener = socket.socket(socket.AF_UNIX)
+            self.addCleanup(listener.close)
+            listener.bind(b"\0vipl-status-%d" % number)
+            listener.listen(8)
+            thread = threading.Thread(target=answer, args=(listener,))
+            thread.start()
+            self.addCleanup(thread.join)
+            self.addCleanup(listener.shutdown, socket.SHUT_RDWR)
+        for limit in "ulimit -S -n 64", "ulimit -n 64":
+            said = stat("--json", os.getpid(), under=["sh", "-c", limit + ' && exec "$@"', "sh"])
+            self.assertEqual((len(json.loads(said.stdout)), said.stderr), (100, ""))
+
     def test_the_socket_that_a_child_has_of_a_dead_parent_is_no_nic(self):
         program = ("import os, socket, sys; nic = socket.socket(socket.AF_UNIX); nic.bind(b'\\0vipl-status-dead'); "
-                   "nic.listen(1); os.fork() and os._exit(0); print(os.getppid(), flush=True); sys.stdin.read()")
+                   "nic.listen(8); os.fork() and os._exit(0); print(os.getppid(), flush=True); sys.stdin.read()")
         with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
             parent.stdout.readline()
-            os.waitid(os.P_PID, parent.pid, os.WEXITED)
-            self.assertIn("no such process", stat(parent.pid).stderr)
+            for flag in os.WNOWAIT, 0:  # its parent has not waited for it yet, and has
+                os.waitid(os.P_PID, parent.pid, os.WEXITED | flag)
+                self.assertIn("no such process", stat(parent.pid).stderr)
             parent.stdin.close()
+
+    def test_a_process_whose_main_thread_has_ended_has_its_nic(self):
+        program = ("import ctypes, socket, threading; nic = socket.socket(socket.AF_UNIX); "
+                   "nic.bind(b'\\0vipl-status-threads'); nic.listen(8); "
+                   "threading.Thread(target=lambda: [nic.accept()[0].send(b'x') for _ in iter(int, 1)]).start(); "
+                   "ctypes.CDLL(None).pthread_exit(None)")
+        process = subprocess.Popen([sys.executable, "-c", program])
+        self.processes.append(process)
+
+        def main_thread_has_ended():
+            with open("/proc/%d/stat" % process.pid, encoding="ascii") as file:
+                return ") Z " in file.read()
+        eventually(main_thread_has_ended)
+        self.assertIn("1 NIC without an answer that can be read", stat(process.pid).stderr)
 
     def test_wrong_usage_is_2(self):
         self.assertEqual(stat("x").returncode, 2)
