@@ -3,10 +3,12 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <vipl_names.h>
 
@@ -72,6 +74,25 @@ void complain(const char *format, ...)
 	va_start(args, format);
 	vcomplain("", format, args);
 	va_end(args);
+}
+
+void hold_standard_files(void)
+{
+	int file;
+
+	do
+		file = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	while (file >= 0 && file <= STDERR_FILENO);
+	if (file >= 0)
+		close(file);
+}
+
+int status_with_output(int status)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return status;
+	complain("cannot write to the standard output");
+	return status ? status : EXIT_FAILED;
 }
 
 const char *hex_text(const uint8_t *bytes, size_t len, char text[ADDRESS_TEXT_MAX])

@@ -32,6 +32,15 @@ void complain_code(VIP_RETURN code, const char *format, ...) __attribute__((form
 /* Prints a message without a return code. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/*
+ * Opens those standard files that are closed, so that nothing can be written to them. Otherwise the
+ * library's first files would become the standard ones, and the program's output go there.
+ */
+void hold_standard_files(void);
+
+/* Writes the standard output. Returns the exit status: `status`, or if that fails not EXIT_OK. */
+int status_with_output(int status);
+
 /* Returns the host part of an address as an IP address, or in hex. */
 const char *host_text(const uint8_t *host, size_t len, char text[ADDRESS_TEXT_MAX]);
 

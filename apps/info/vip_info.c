@@ -246,7 +246,7 @@ static void usage(void)
 	     "  -h, --help      print this and end\n"
 	     "      --version   print the version and end\n"
 	     "\n"
-	     "Exit status: 0 ok, 1 no NIC can be used, 2 wrong usage.");
+	     "Exit status: 0 ok, 1 no NIC can be used or the output is lost, 2 wrong usage.");
 }
 
 /* Returns -1 to go on, or else the exit status. */
@@ -291,26 +291,31 @@ static int parse_arguments(int argc, char **argv, struct settings *s)
 	return -1;
 }
 
-int main(int argc, char **argv)
+static int show(const struct settings *settings)
 {
-	struct settings settings = {0};
 	struct finding findings[MAX_FINDINGS];
-	int result = parse_arguments(argc, argv, &settings);
 	int num_nics = 0, num_others = 1, num_findings;
 
-	if (result >= 0)
-		return result;
-	if (settings.json)
+	if (settings->json)
 		printf("{\n  \"nics\": [");
-	if (!settings.problems)
-		num_nics = show_nics(&settings, &num_others);
+	if (!settings->problems)
+		num_nics = show_nics(settings, &num_others);
 	num_findings = find_problems(findings, !num_others);
-	if (settings.json) {
+	if (settings->json) {
 		printf("],\n  \"problems\": [");
 		print_findings_json(findings, num_findings);
 		puts("]\n}");
 	} else {
 		print_findings(findings, num_findings);
 	}
-	return num_nics || settings.problems ? EXIT_OK : EXIT_FAILED;
+	return num_nics || settings->problems ? EXIT_OK : EXIT_FAILED;
+}
+
+int main(int argc, char **argv)
+{
+	struct settings settings = {0};
+	int result = parse_arguments(argc, argv, &settings);
+
+	hold_standard_files();
+	return status_with_output(result >= 0 ? result : show(&settings));
 }

@@ -58,6 +58,8 @@ int run_command(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+	hold_standard_files();
+
 	const int rc = run_command(argc, argv);
 
 	if (is_output_written())

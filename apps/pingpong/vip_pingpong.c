@@ -351,12 +351,13 @@ int main(int argc, char **argv)
 	int status = parse_arguments(argc, argv, &options);
 
 	if (status >= 0)
-		return status;
+		return status_with_output(status);
+	hold_standard_files();
 	open_nic(&end, options.nic);
 	if (options.server)
 		run_client(&end, &options);
 	else
 		run_server(&end);
 	close_all(&end);
-	return EXIT_OK;
+	return status_with_output(EXIT_OK);
 }

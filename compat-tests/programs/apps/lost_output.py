@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Programs fail when their standard output is full or closed: lost_output.py VIP_INFO VIP_PINGPONG"""
+
+import os
+import subprocess
+import sys
+import unittest
+
+INFO, PINGPONG = sys.argv[1:3]
+PATIENCE = 60  # seconds; only a program that hangs takes this long
+
+
+def run(redirection, *command):
+    return subprocess.run(["sh", "-c", 'exec "$@" ' + redirection, "sh", *command], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=PATIENCE)
+
+
+class LostOutput(unittest.TestCase):
+    def expect_failure(self, status, *command):
+        for redirection in ">/dev/full", ">&-":
+            with self.subTest(redirection=redirection, command=command):
+                done = run(redirection, *command)
+                self.assertEqual(status, done.returncode, done.stderr)
+                self.assertRegex(done.stderr, r"\A\w+: cannot write to the standard output.*\n\Z")
+
+    def test_info(self):
+        for options in "--version", "--help", "--nic=via_lo", "--nic=via_lo --json", "--problems --json":
+            self.expect_failure(1, INFO, *options.split())
+
+    def test_pingpong(self):
+        for option in "--version", "--help":
+            self.expect_failure(1, PINGPONG, option)
+
+    def test_pingpong_of_two(self):
+        """The server, which prints nothing, does not fail."""
+        for redirection in ">/dev/full", ">&-":
+            with self.subTest(redirection=redirection):
+                server = subprocess.Popen(["sh", "-c", 'exec "$@" ' + redirection, "sh", PINGPONG, "--nic=via_lo"])
+                self.addCleanup(server.wait)
+                self.addCleanup(server.kill)
+                client = run(redirection, PINGPONG, "--nic=via_lo", "--count=20", "localhost")
+                self.assertEqual((1, "vip_pingpong: cannot write to the standard output\n"),
+                                 (client.returncode, client.stderr))
+                self.assertEqual(0, server.wait(PATIENCE))
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("VIPL_GRACE_MSEC", "60000")  # on a busy machine the server may begin late
+    unittest.main(argv=sys.argv[:1])
