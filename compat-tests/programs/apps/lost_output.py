@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Programs fail when their standard output is full or closed: lost_output.py VIP_INFO VIP_PINGPONG"""
+"""Programs fail when their standard output is full or closed, and their messages never go there: lost_output.py
+VIP_INFO VIP_PINGPONG VIP_RUN VIP_TRACE TRACE"""
 
 import os
 import subprocess
 import sys
 import unittest
 
-INFO, PINGPONG = sys.argv[1:3]
+INFO, PINGPONG, RUN, TRACE, KNOWN = sys.argv[1:6]
 PATIENCE = 60  # seconds; only a program that hangs takes this long
 
 
@@ -30,6 +31,28 @@ class LostOutput(unittest.TestCase):
     def test_pingpong(self):
         for option in "--version", "--help":
             self.expect_failure(1, PINGPONG, option)
+
+    def test_run(self):
+        for option in "--version", "--help":
+            self.expect_failure(125, RUN, option)
+        self.expect_failure(125, RUN, "--check", "--nic=nic0=via_lo", INFO)
+
+    def test_trace(self):
+        for argument in "--version", "--help", KNOWN:
+            self.expect_failure(1, TRACE, argument)
+
+    def test_lost_messages(self):
+        for redirection in "2>&-", "2>/dev/full":
+            with self.subTest(redirection=redirection):
+                self.assertEqual((127, ""), self.ends(redirection, RUN, "no-such-program-of-ours"))
+                self.assertEqual((125, ""), self.ends(redirection, RUN))
+                self.assertEqual((1, ""), self.ends(redirection, TRACE, "no-such-trace-of-ours"))
+                said = run("", INFO, "--version").stdout
+                self.assertEqual((0, said), self.ends(redirection, RUN, "--nic=nic0=nothing", INFO, "--version"))
+
+    def ends(self, *words):
+        done = run(*words)
+        return done.returncode, done.stdout
 
     def test_pingpong_of_two(self):
         """The server, which prints nothing, does not fail."""
