@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""tool.py wire|hosts|arguments: tests the parts of tools/with-hosts that need no guest."""
+"""tool.py wire|hosts|arguments|home: tests what of tools/with-hosts, with-rxe and setup needs no guest."""
 
 import contextlib
 import io
 import os
+import shutil
 import stat
 import struct
 import subprocess
@@ -347,7 +348,30 @@ class ArgumentsTest(unittest.TestCase):
         self.assertIn("2 hosts, and an MTU for 3", self.expect_usage_error("--mtu", "1500,1500,1500", "true", "true"))
 
 
+class HomeTest(unittest.TestCase):
+    """Without HOME the tools take the user's home directory from the list of users."""
+
+    def run_without_home(self, *words):
+        environment = {name: value for name, value in os.environ.items() if name not in ("HOME", "XDG_CACHE_HOME")}
+        return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS,
+                              env=environment, check=False)
+
+    def test_setup(self):
+        done = self.run_without_home("bash", TOOLS + "/setup", "--help")
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+
+    def test_with_rxe(self):
+        """This setup has no guest."""
+        directory = self.enterContext(tempfile.TemporaryDirectory())
+        shutil.copy(TOOLS + "/with-rxe", directory)
+        with open(directory + "/setup", "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\necho no guest >&2\nexit 1\n")
+        os.chmod(directory + "/setup", stat.S_IRWXU)
+        done = self.run_without_home("bash", directory + "/with-rxe", "--kernel", __file__, "true")
+        self.assertEqual((98, "no guest\n"), (done.returncode, done.stderr))
+
+
 if __name__ == "__main__":
-    cases = {"wire": WireTest, "hosts": HostsTest, "arguments": ArgumentsTest}[sys.argv[1]]
+    cases = {"wire": WireTest, "hosts": HostsTest, "arguments": ArgumentsTest, "home": HomeTest}[sys.argv[1]]
     suite = unittest.defaultTestLoader.loadTestsFromTestCase(cases)
     sys.exit(not unittest.TextTestRunner(stream=sys.stdout, verbosity=1).run(suite).wasSuccessful())
