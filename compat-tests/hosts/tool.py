@@ -333,6 +333,7 @@ class ArgumentsTest(unittest.TestCase):
         self.expect_usage_error("--mtu", "1279", "true", "true")
         self.expect_usage_error("--mtu", "9001", "true", "true")
         self.expect_usage_error("--time-limit", "soon", "true", "true")
+        self.expect_usage_error("--time-limit", "2147483648", "true", "true")
         self.expect_usage_error("--memory", "1", "true", "true")
         self.expect_usage_error("--hosts", "3", "true", "true")
         self.expect_usage_error("--hosts", "33", "--scenario", __file__)
