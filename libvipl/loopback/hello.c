@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/log.h"
 #include "loopback.h"
 
@@ -44,10 +45,13 @@ static void take_fds(struct msghdr *message, int fds[HELLO_FDS])
 			int fd;
 
 			memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(fd));
-			if (used < HELLO_FDS)
-				fds[used++] = fd;
-			else
+			if (used == HELLO_FDS) {
 				close(fd);
+				continue;
+			}
+			fds[used] = fd_above_standard(fd);
+			if (fds[used++] < 0)
+				message->msg_flags |= MSG_CTRUNC; /* the same reason: there are too many */
 		}
 	}
 }

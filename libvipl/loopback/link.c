@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Making the memory that processes share, and mapping what another process has made. */
 #include "link.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "cq_page.h"
 
@@ -28,7 +29,7 @@ static void *create(const char *name, size_t size, int seals, int *fd)
 		errno = EFBIG;
 		return NULL;
 	}
-	*fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	*fd = fd_above_standard(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (*fd < 0)
 		return NULL;
 	if (!ftruncate(*fd, (off_t)size)) {

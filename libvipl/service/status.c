@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/user.h"
 #include "core/listening.h"
@@ -137,7 +138,8 @@ static void print_nic(FILE *out, const struct nic *nic)
 /* A file in memory with the answer, or -1. */
 static int write_answer(const struct nic *nic)
 {
-	int fd = memfd_create("vipl-status", MFD_CLOEXEC | MFD_ALLOW_SEALING), copy = fd < 0 ? -1 : dup(fd);
+	int fd = fd_above_standard(memfd_create("vipl-status", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+	int copy = fd < 0 ? -1 : fd_above_standard(dup(fd));
 	FILE *out = copy < 0 ? NULL : fdopen(copy, "w");
 	bool failed;
 

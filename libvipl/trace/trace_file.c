@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/config.h"
+#include "base/fd.h"
 #include "base/log.h"
 
 #define PATH_ROOM      (sizeof(config()->trace) + 64)
@@ -70,7 +71,8 @@ static int set_limit(void)
 /* 0 or errno: EWOULDBLOCK when another process writes it, EINVAL when it is no regular file. */
 static int open_path(const char *path)
 {
-	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666), error = 0;
+	int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, error = 0;
+	int fd = fd_above_standard(open(path, flags, 0666));
 	struct stat found;
 
 	if (fd < 0)

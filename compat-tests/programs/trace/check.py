@@ -60,7 +60,7 @@ class Trace:
 class Run:
     """One run of the program. `name` is the value of VIPL_TRACE, in a directory of the test."""
 
-    def __init__(self, program, what, name="trace", **environment):
+    def __init__(self, program, what, name="trace", under=(), **environment):
         self.scratch = tempfile.TemporaryDirectory(prefix="vipl-trace.")
         self.directory = self.scratch.name
         self.path = os.path.join(self.directory, name)
@@ -68,7 +68,7 @@ class Run:
         with open(hosts, "w", encoding="ascii") as file:
             file.write("localhost 127.0.0.1\n")
         environment = dict(os.environ, VIPL_TRACE=self.path, VIPL_HOSTS=hosts, **environment)
-        under = os.environ.get("VIPL_TEST_UNDER", "").split()
+        under = [*under, *os.environ.get("VIPL_TEST_UNDER", "").split()]
         self.process = subprocess.Popen(under + [program, what], env=environment, text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE)
@@ -241,6 +241,16 @@ def closes(program, _):
         check_stopped(run, "Bad file descriptor", -1, 1, told=False)
     else:
         check_stopped(run, "Bad file descriptor", 100, 1999)
+
+
+@case
+def standard_closed(program, _):
+    """What a program writes to a standard output or error that it does not have is not in the
+    trace."""
+    closing = ("sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh")
+    run = Run(program, "standard_closed", under=closing).end()
+    trace = Trace(run.path)
+    assert trace.count("VipPostSend") == trace.count("VipSendDone") == 1000
 
 
 @case

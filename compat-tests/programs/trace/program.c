@@ -204,6 +204,18 @@ static void closes_files(void)
 	must(read(own, content, sizeof(content)) == 4 && !strcmp(content, "mine"), "its content");
 }
 
+/* A program that was started without standard input, output and error, and writes to them. */
+static void writes_to_closed(void)
+{
+	VIP_VI_HANDLE vi = make_vi(NULL);
+	ssize_t unused;
+
+	for (int fd = 0; fd <= STDERR_FILENO; fd++)
+		unused = write(fd, "lost\n", 5);
+	(void)unused;
+	post_and_take(vi, 1000);
+}
+
 #define PAGES 16384
 
 static char *pages(void)
@@ -333,6 +345,7 @@ int main(int argc, char **argv)
 		{"full", is_full, 0},
 		{"limited", is_limited, 0},
 		{"closes", closes_files, 0},
+		{"standard_closed", writes_to_closed, 0},
 		{"holds", holds, 0},
 		{"overflows", overflows, 0},
 		{"unmaps", unmaps, 0},
