@@ -52,12 +52,14 @@ static void write_remark(struct tracer *tracer, const char *words);
 
 static void stop(struct tracer *tracer, int error)
 {
+	const char *reason = error == EBUSY ? "more threads write than VIPL_TRACE_MIB has room for" :
+					      strerror(error);
 	char words[NOTE_ROOM];
 
 	if (!atomic_exchange(&hot_flags.is_traced, false))
 		return;
-	log_warning("VIPL_TRACE: the trace ends here: %s", strerror(error));
-	snprintf(words, sizeof(words) - 3, "the trace ends here: %s", strerror(error));
+	log_warning("VIPL_TRACE: the trace ends here: %s", reason);
+	snprintf(words, sizeof(words) - 3, "the trace ends here: %s", reason);
 	if (tracer->block.memory)
 		tracer->end = tracer->block.memory + TRACE_BLOCK;
 	write_remark(tracer, words);

@@ -181,13 +181,14 @@ static int claim_next(struct trace_block *block)
 		block->offset = number * TRACE_BLOCK;
 		return 0;
 	}
-	return EFBIG;
+	return EBUSY;
 }
 
 /*
  * The next place in the file, in a ring once the file is full. A block that a thread has not filled
  * yet is left out, so a thread that hangs keeps its last lines. Of a thread's blocks the oldest is overwritten first,
- * because places are given in their order, under a lock. 0 or errno.
+ * because places are given in their order, under a lock. 0 or errno; EBUSY
+ * when threads have all blocks.
  */
 static int claim(struct trace_block *block)
 {

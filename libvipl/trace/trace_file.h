@@ -27,7 +27,7 @@ uint64_t trace_file_kept(void);
 
 /*
  * Exchanges the block for the next one, full of newlines, which no other thread writes. 0, or errno: then the block
- * stays the caller's. Takes the file's lock.
+ * stays the caller's; EBUSY when more threads write than the file has blocks. Takes the file's lock.
  */
 int trace_file_next(struct trace_block *block);
 /* Puts the block's memory into the file. 0 or errno. */

@@ -285,6 +285,13 @@ def overflows(program, _):
 
 
 @case
+def crowded(program, _):
+    """Where threads have all blocks, the trace ends and says that this is the reason."""
+    run = Run(program, "crowded", VIPL_TRACE_MIB="1").end()
+    check_stopped(run, "more threads write than VIPL_TRACE_MIB has room for", 100, 1999)
+
+
+@case
 def unmaps(program, _):
     """Memory that is unmapped while it is registered is reported once for each registration."""
     run = Run(program, "unmaps").end()

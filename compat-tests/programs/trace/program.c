@@ -280,6 +280,18 @@ static void *calls_once(void *argument)
 	return NULL;
 }
 
+/* 15 threads that sleep, beside this one, have the blocks of a trace of one MiB. Then this one needs another. */
+static void crowds(void)
+{
+	pthread_t ids[15];
+
+	must(!pthread_barrier_init(&all_have_begun, NULL, 16), "pthread_barrier_init");
+	for (int i = 0; i < 15; i++)
+		must(!pthread_create(&ids[i], NULL, calls_once, NULL), "pthread_create");
+	pthread_barrier_wait(&all_have_begun);
+	post_and_take(make_vi(NULL), 2000);
+}
+
 /* Each line has a number, so that a missing line is noticed. */
 static void *numbers(void *argument)
 {
@@ -348,6 +360,7 @@ int main(int argc, char **argv)
 		{"standard_closed", writes_to_closed, 0},
 		{"holds", holds, 0},
 		{"overflows", overflows, 0},
+		{"crowded", crowds, 0},
 		{"unmaps", unmaps, 0},
 		{"calls", call_everything, 0},
 	};
