@@ -5,7 +5,8 @@
 usage: check.py CASE PROGRAM VIPL_H       what the trace of a program has in it
        check.py conformance VIP_CONFORMANCE VIP_TRACE
        check.py entries DIRECTORY VIPL_H  each function has its line, in these sources
-       check.py summary|cut_summary|no_summary VIP_TRACE DIRECTORY
+       check.py summary|cut_summary|damaged_summary|callless_summary|no_summary VIP_TRACE
+                DIRECTORY
 
 VIPL_TEST_UNDER: a command that runs the program.
 """
@@ -421,6 +422,42 @@ def cut_summary(vip_trace, _):
     lines = [line.split()[:3] for line in unfinished.splitlines()[2:4]]
     assert lines == [["0.000000", "8", "VipRecvWait"], ["14.000000", "7", "VipRecvWait"]], lines
     assert [line.split()[4] for line in never_done.splitlines()[2:]] == ["0x40"], never_done
+
+
+@case
+def damaged_summary(vip_trace, directory):
+    """A line that is damaged is counted and not used, and files after it are read."""
+    known = pathlib.Path(directory, "known.trace").read_text(encoding="ascii")
+    header, call = known.splitlines()[0], known.splitlines()[3]
+    unmapped = "# unmapped=0x7f0000001000 bytes=8192 mem=0x8000 time=101.500000000"
+    post = "100.300000000 4711 = VipPostSend VIP_SUCCESS 10"
+    for damaged in ("# cut=", "# cut=12", "# cut=1 kept=", "# unmapped=0x7f12345", unmapped[:-1],
+                    unmapped[:-10], "# nic=0x10000", "# nic=0x1 device=", post[:30],
+                    post + "0" * 19 + " vi=0x1", post + " polls=", post + " empty=1x",
+                    "1" * 5000 + post[3:] + " vi=0x1", post + " status=0x"):
+        with tempfile.TemporaryDirectory() as scratch:
+            path = os.path.join(scratch, "trace")
+            with open(path, "w", encoding="ascii") as file:
+                file.write("\n".join((header, call, damaged, "")))
+            done = subprocess.run([vip_trace, path, path], text=True, capture_output=True)
+        assert done.returncode == 0 and not done.stderr, (damaged, done.stderr)
+        assert done.stdout.count("\n1 lines of 1 threads in ") == 2, (damaged, done.stdout)
+        assert done.stdout.count("\n1 lines could not be read\n") == 2, (damaged, done.stdout)
+
+
+@case
+def callless_summary(vip_trace, _):
+    """A trace of remarks without a call has a summary, also with a gap where none can be."""
+    unmapped = "# unmapped=0x7000 bytes=8192 mem=0x8000 time=101.500000000"
+    with tempfile.TemporaryDirectory() as scratch:
+        path = os.path.join(scratch, "trace")
+        for kept in "65536", "9" * 19, "9" * 5000:
+            with open(path, "w", encoding="ascii") as file:
+                file.write(block("# vipl-trace 1 library=0 pid=1", unmapped))
+                file.write(block("# cut=131072 kept=" + kept))
+            done = subprocess.run([vip_trace, path], text=True, capture_output=True)
+            assert done.returncode == 0 and not done.stderr, (kept, done.stderr)
+            assert ["-", "0x8000", "0x7000", "8192"] in map(str.split, done.stdout.splitlines())
 
 
 @case
