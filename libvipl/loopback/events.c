@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The file descriptors that the device's epoll descriptor is for. */
+/* The file descriptors that the device's epoll descriptor is for, and the timer, which is one of them. */
 #include <errno.h>
 #include <sys/epoll.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "loopback.h"
@@ -32,4 +33,19 @@ void loopback_unwatch(struct loopback_device *device, struct watch *watch)
 	/* Closing would not do, should a forked child have the descriptor, too. */
 	epoll_ctl(device->base.event_fd, EPOLL_CTL_DEL, fd, NULL);
 	close(fd);
+}
+
+void loopback_set_timer(struct loopback_device *device, long milliseconds)
+{
+	struct itimerspec tick = {.it_value = {.tv_sec = milliseconds / 1000,
+					       .tv_nsec = milliseconds % 1000 * 1000000}};
+
+	timerfd_settime(device->timer.fd, 0, &tick, NULL);
+}
+
+void loopback_slow_tick(struct loopback_device *device)
+{
+	loopback_set_timer(device, SLOW_TICK_MSEC);
+	if (atomic_load(&device->ticks)) /* already, or just now */
+		loopback_set_timer(device, TICK_MSEC);
 }

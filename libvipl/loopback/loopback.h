@@ -246,6 +246,12 @@ int loopback_watch(struct loopback_device *device, struct watch *watch, int fd);
 void loopback_leave_alone(struct loopback_device *device, struct watch *watch, bool for_now);
 /* [nic] Closes the descriptor, too. */
 void loopback_unwatch(struct loopback_device *device, struct watch *watch);
+#define TICK_MSEC      10
+#define SLOW_TICK_MSEC 1000
+/* The next tick is after this time. */
+void loopback_set_timer(struct loopback_device *device, long milliseconds);
+/* There is a tick within a second. */
+void loopback_slow_tick(struct loopback_device *device);
 
 /* bell.c: sockets that wake sleeping processes. Whatever a peer does, ringing never blocks. */
 int bell_create(uint64_t *name);
@@ -255,8 +261,6 @@ void bell_drain(int fd);
 /* progress.c */
 void loopback_bell_ready(struct watch *watch);
 void loopback_timer_ready(struct watch *watch);
-/* [nic] There is a tick within a second. */
-void loopback_progress_tick(struct loopback_device *device);
 /* [nic] A connection begins, or ends. */
 void loopback_progress_link(struct loopback_endpoint *endpoint);
 void loopback_progress_unlink(struct loopback_endpoint *endpoint);

@@ -9,28 +9,17 @@
  * The NIC's lock is held everywhere in this file but in loopback_progress_polled().
  */
 #include <stdint.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "order.h"
 #include "report.h"
 
-#define TICK_MSEC        10
-#define SLOW_TICK_MSEC   1000
 #define QUIET_TICKS      8u  /* after this number without a poll the timer stops */
 #define MOST_TURNS       64u /* at one CQ */
 #define SOME_CQS         1024u
 #define SOME_CONNECTIONS 64u
 #define MANY_CONNECTIONS 1024u
-
-static void set_timer(struct loopback_device *device, long milliseconds)
-{
-	struct itimerspec tick = {.it_value = {.tv_sec = milliseconds / 1000,
-					       .tv_nsec = milliseconds % 1000 * 1000000}};
-
-	timerfd_settime(device->timer.fd, 0, &tick, NULL);
-}
 
 /* ---- which CQs there are ---- */
 
@@ -46,18 +35,11 @@ static void unlink_cq(struct loopback_device *device, struct loopback_cq *cq)
 		TAILQ_REMOVE(&device->cqs, cq, in_device);
 }
 
-void loopback_progress_tick(struct loopback_device *device)
-{
-	set_timer(device, SLOW_TICK_MSEC);
-	if (atomic_load(&device->ticks)) /* already, or just now */
-		set_timer(device, TICK_MSEC);
-}
-
 /* Waking one queue's sleeper shall not depend on what another queue's peer does to the page. */
 static void begin_slow_ticks(struct loopback_device *device)
 {
 	device->ticks_slowly = true;
-	loopback_progress_tick(device);
+	loopback_slow_tick(device);
 }
 
 void loopback_progress_link(struct loopback_endpoint *endpoint)
@@ -199,7 +181,7 @@ void loopback_progress_polled(struct loopback_device *device)
 		return; /* it is the agent, or so it seems: then the next one counts */
 	atomic_store(&device->is_polled, true);
 	if (!atomic_exchange(&device->ticks, true))
-		set_timer(device, TICK_MSEC);
+		loopback_set_timer(device, TICK_MSEC);
 }
 
 /* Looks at some of the CQs at each turn. */
@@ -230,10 +212,10 @@ static void stop_ticking(struct loopback_device *device)
 		depends |= cq->page && cq->links;
 	device->ticks_slowly = depends;
 	if (depends)
-		set_timer(device, SLOW_TICK_MSEC);
+		loopback_set_timer(device, SLOW_TICK_MSEC);
 	atomic_store(&device->ticks, false);
 	if (atomic_load(&device->is_polled) && !atomic_exchange(&device->ticks, true))
-		set_timer(device, TICK_MSEC); /* just now */
+		loopback_set_timer(device, TICK_MSEC); /* just now */
 	ask_for_bells(device);
 	TAILQ_FOREACH (cq, &device->cqs, in_device) {
 		look_after(cq, MANY_CONNECTIONS);
@@ -257,5 +239,5 @@ void loopback_timer_ready(struct watch *watch)
 		return;
 	}
 	look_at_some(device);
-	set_timer(device, TICK_MSEC);
+	loopback_set_timer(device, TICK_MSEC);
 }

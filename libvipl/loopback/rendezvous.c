@@ -222,7 +222,7 @@ static void turn_away(struct loopback_listener *listener)
 	} else { /* another thread has taken the spare one */
 		listener->is_left_alone = true;
 		loopback_leave_alone(device, &listener->watch, true);
-		loopback_progress_tick(device);
+		loopback_slow_tick(device);
 	}
 	device->spare_fd = fcntl(device->base.event_fd, F_DUPFD_CLOEXEC, 0);
 	log_warning_ratelimited("no file descriptor for a connection (see ulimit -n)");
