@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * File descriptors of files that the library maps. A program that has closed standard input, output or error may still
- * write to their numbers, which what is opened next gets.
+ * File descriptors of files that the library maps, and of connections with peers. A program that has closed standard
+ * input, output or error may still write to their numbers, which what is opened next gets.
  */
 #ifndef VIPL_FD_H
 #define VIPL_FD_H

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/config.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "loopback.h"
 
@@ -102,7 +103,7 @@ static void endpoint_ready(struct watch *watch);
 /* Asks for a listener under one name. ECONNREFUSED: there is none. */
 static int ask(struct loopback_endpoint *endpoint, uid_t user, unsigned place)
 {
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error = 0;
+	int fd = fd_above_standard(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)), error = 0;
 	struct sockaddr_un address;
 	socklen_t length;
 	pid_t process;

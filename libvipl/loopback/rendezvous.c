@@ -162,7 +162,7 @@ static void arrive(struct half_open *half_open, const struct hello *hello, int f
 
 	memcpy(wanted.bytes, hello->wanted, wanted.length);
 	if (request)
-		*request = (struct loopback_request){fcntl(half_open->watch.fd, F_DUPFD_CLOEXEC, 0),
+		*request = (struct loopback_request){fcntl(half_open->watch.fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1),
 						     fds[0], fds[1], half_open->process, *hello};
 	if (request)
 		fds[0] = fds[1] = -1;

@@ -19,6 +19,7 @@
 #include "control.h"
 #include "base/config.h"
 #include "base/deadline.h"
+#include "base/fd.h"
 #include "base/log.h"
 
 #define AWAIT_NSEC	NSEC_PER_SEC /* the peer makes it within a round trip */
@@ -154,7 +155,7 @@ int control_socket(struct verbs_device *device, const struct in6_addr *host,
 		return -1;
 	}
 	verbs_socket(device, own_host, 0, own);
-	fd = socket(own->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	fd = fd_above_standard(socket(own->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (fd < 0 || !bind(fd, (struct sockaddr *)own, sizeof(*own)))
 		return fd;
 	error = errno;

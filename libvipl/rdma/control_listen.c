@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/config.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "control.h"
 
@@ -75,7 +76,8 @@ void control_accept(struct verbs_device *device, int *listener)
 {
 	struct sockaddr_storage from = {0};
 	socklen_t length = sizeof(from);
-	int fd = accept4(*listener, (struct sockaddr *)&from, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int fd = fd_above_standard(
+		accept4(*listener, (struct sockaddr *)&from, &length, SOCK_CLOEXEC | SOCK_NONBLOCK));
 	struct in6_addr host;
 
 	if (fd < 0 && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // A program that has closed standard input, output and error, and may write to their numbers nevertheless: they are not
-// those of memory that the loopback device shares.
+// those of memory that the loopback device shares, nor of its connections.
 #include "support.h"
 
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 namespace
@@ -11,8 +12,17 @@ namespace
 
 using StandardFds = NicTest;
 
-// The shared memory that a write to 0, 1 or 2 would change.
-std::string writable_memory()
+bool is_connection(int fd)
+{
+	int type = 0;
+	socklen_t size = sizeof(type), length = 0;
+
+	return !getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) && type == SOCK_SEQPACKET &&
+	       !getpeername(fd, nullptr, &length);
+}
+
+// What a write to 0, 1 or 2 would change, or send to a peer.
+std::string writable()
 {
 	std::string found;
 
@@ -23,11 +33,13 @@ std::string writable_memory()
 
 		if (length > 0 && !strncmp(name, "/memfd:", 7))
 			found += std::string(name, static_cast<size_t>(length)) + " ";
+		if (is_connection(fd))
+			found += "a connection ";
 	}
 	return found;
 }
 
-TEST_F(StandardFds, AreNotSharedMemory)
+TEST_F(StandardFds, AreNeitherSharedMemoryNorConnections)
 {
 	const std::string door = "standard" + std::to_string(getpid());
 	std::future<VIP_RETURN> requested;
@@ -60,7 +72,7 @@ TEST_F(StandardFds, AreNotSharedMemory)
 				for (int fd = 0; i == closed && fd <= STDERR_FILENO; fd++)
 					::close(fd);
 				steps[i]();
-				dprintf(out, "%s", writable_memory().c_str());
+				dprintf(out, "%s", writable().c_str());
 			}
 		});
 		EXPECT_EQ(child.status, 0) << closed;
