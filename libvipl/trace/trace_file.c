@@ -24,14 +24,20 @@
 #define BLOCKS_PER_MIB (1048576 / TRACE_BLOCK)
 #define KEPT_PART      16 /* of the file: one block in this number */
 
+/* One block of a file that has a limit. */
+struct place {
+	uint64_t turn; /* when it was given to a thread for the last time */
+	bool is_used;  /* by that thread, still */
+};
+
 static struct {
 	int fd;
 	dev_t device; /* which file it is: a program may close what is not its own, and */
 	ino_t inode;  /* get the number for a file that is */
 	uint64_t most, kept;	   /* blocks in the file; those at its beginning that stay */
 	pthread_mutex_t lock; /* guards the next three */
-	bool *used;	      /* which blocks threads have; NULL: there is no limit */
-	uint64_t asked;	      /* for blocks, so often */
+	struct place *places; /* NULL: there is no limit */
+	uint64_t given;	      /* blocks, so often */
 	uint64_t replaced;    /* blocks that were written anew */
 	bool is_forked; /* the name is the parent's, if it has no %p */
 } file = {.fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
@@ -62,10 +68,10 @@ static int set_limit(void)
 {
 	file.most = (uint64_t)config()->trace_mib * BLOCKS_PER_MIB;
 	file.kept = file.most / KEPT_PART;
-	file.asked = file.replaced = 0;
-	free(file.used); /* the parent's */
-	file.used = file.most ? calloc(file.most, sizeof(*file.used)) : NULL;
-	return file.most && !file.used ? ENOMEM : 0;
+	file.given = file.replaced = 0;
+	free(file.places); /* the parent's */
+	file.places = file.most ? calloc(file.most, sizeof(*file.places)) : NULL;
+	return file.most && !file.places ? ENOMEM : 0;
 }
 
 /* 0 or errno: EWOULDBLOCK when another process writes it, EINVAL when it is no regular file. */
@@ -161,34 +167,42 @@ static int fill(uint64_t offset)
 	return written == TRACE_BLOCK ? 0 : ENOSPC;
 }
 
+/* The place behind the kept ones that was given first of those that no thread has, or file.most: none. */
+static uint64_t oldest_place(void)
+{
+	uint64_t oldest = file.most;
+
+	for (uint64_t number = file.kept; number < file.most; number++)
+		if (!file.places[number].is_used &&
+		    (oldest == file.most || file.places[number].turn < file.places[oldest].turn))
+			oldest = number;
+	return oldest;
+}
+
 /* The lock is held. */
 static int claim_next(struct trace_block *block)
 {
-	for (uint64_t tries = 0; !file.used || tries < file.most; tries++) {
-		uint64_t number = file.asked++, ring = file.most - file.kept;
+	uint64_t number = file.given;
 
-		block->cut = 0;
-		if (file.used && number >= file.kept) {
-			bool is_anew = number >= file.most;
-
-			number = file.kept + (number - file.kept) % ring;
-			if (file.used[number])
-				continue;
-			file.used[number] = true;
-			if (is_anew)
-				block->cut = ++file.replaced * TRACE_BLOCK;
-		}
-		block->offset = number * TRACE_BLOCK;
-		return 0;
+	block->cut = 0;
+	if (file.places && number >= file.most) {
+		number = oldest_place();
+		if (number == file.most)
+			return EBUSY;
+		block->cut = ++file.replaced * TRACE_BLOCK;
 	}
-	return EBUSY;
+	if (file.places)
+		file.places[number] = (struct place){file.given, true};
+	file.given++;
+	block->offset = number * TRACE_BLOCK;
+	return 0;
 }
 
 /*
- * The next place in the file, in a ring once the file is full. A block that a thread has not filled
- * yet is left out, so a thread that hangs keeps its last lines. Of a thread's blocks the oldest is overwritten first,
- * because places are given in their order, under a lock. 0 or errno; EBUSY
- * when threads have all blocks.
+ * The next place in the file, or once the file is full the oldest one. A block that a thread has not filled yet is left
+ * out, so a thread that hangs keeps its last lines. Of a thread's blocks the oldest is overwritten first, also if the
+ * thread rests for long between taking the next one and giving back the last. 0 or errno; EBUSY when threads have all
+ * blocks.
  */
 static int claim(struct trace_block *block)
 {
@@ -203,8 +217,8 @@ static int claim(struct trace_block *block)
 static void release(const struct trace_block *block)
 {
 	pthread_mutex_lock(&file.lock);
-	if (block->memory && file.used)
-		file.used[block->offset / TRACE_BLOCK] = false;
+	if (block->memory && file.places)
+		file.places[block->offset / TRACE_BLOCK].is_used = false;
 	pthread_mutex_unlock(&file.lock);
 }
 
