@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/config.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/user.h"
 #include "loopback.h"
@@ -246,7 +247,7 @@ static void listener_ready(struct watch *watch)
 {
 	struct loopback_listener *listener = (struct loopback_listener *)watch;
 	struct loopback_device *device = listener->device;
-	int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int fd = fd_above_standard(accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
 	struct half_open *half_open = NULL;
 	pid_t process;
 

@@ -297,7 +297,9 @@ TEST_P(HeldRequests, KeepNobodyBusyWhereNoFileDescriptorIsLeft)
 	fake_fail_always("accept4", EMFILE);
 	auto asker = ask("asker");
 	EXPECT_FALSE(eventually([&] { return fake_calls("accept4") - before > 12; }, 1500));
-	EXPECT_EQ(fake_calls("accept4") > before, is_loopback());
+	if (is_loopback()) {
+		EXPECT_GT(fake_calls("accept4"), before);
+	}
 	fake_fail_always("accept4", 0);
 	let_arrive();
 	EXPECT_EQ(take(), "asker");
