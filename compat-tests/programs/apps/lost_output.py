@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Programs fail when their standard output is full or closed, and their messages never go there: lost_output.py
-VIP_INFO VIP_PINGPONG VIP_RUN VIP_TRACE TRACE"""
+VIP_INFO VIP_PINGPONG VIP_RUN VIP_TRACE TRACE VIP_STAT"""
 
 import os
 import subprocess
 import sys
 import unittest
 
-INFO, PINGPONG, RUN, TRACE, KNOWN = sys.argv[1:6]
+INFO, PINGPONG, RUN, TRACE, KNOWN, STAT = sys.argv[1:7]
 PATIENCE = 60  # seconds; only a program that hangs takes this long
 
 
@@ -41,12 +41,17 @@ class LostOutput(unittest.TestCase):
         for argument in "--version", "--help", KNOWN:
             self.expect_failure(1, TRACE, argument)
 
+    def test_stat(self):
+        for argument in "--version", "--help", "--json":
+            self.expect_failure(1, STAT, argument)
+
     def test_lost_messages(self):
         for redirection in "2>&-", "2>/dev/full":
             with self.subTest(redirection=redirection):
                 self.assertEqual((127, ""), self.ends(redirection, RUN, "no-such-program-of-ours"))
                 self.assertEqual((125, ""), self.ends(redirection, RUN))
                 self.assertEqual((1, ""), self.ends(redirection, TRACE, "no-such-trace-of-ours"))
+                self.assertEqual((0, ""), self.ends(redirection, STAT, str(os.getpid())))
                 said = run("", INFO, "--version").stdout
                 self.assertEqual((0, said), self.ends(redirection, RUN, "--nic=nic0=nothing", INFO, "--version"))
 
