@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/queue.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -26,8 +27,8 @@
 
 /* One block of a file that has a limit. */
 struct place {
-	uint64_t turn; /* when it was given to a thread for the last time */
-	bool is_used;  /* by that thread, still */
+	bool is_used; /* by a thread */
+	TAILQ_ENTRY(place) younger;
 };
 
 static struct {
@@ -35,9 +36,10 @@ static struct {
 	dev_t device; /* which file it is: a program may close what is not its own, and */
 	ino_t inode;  /* get the number for a file that is */
 	uint64_t most, kept;	   /* blocks in the file; those at its beginning that stay */
-	pthread_mutex_t lock; /* guards the next three */
+	pthread_mutex_t lock; /* guards what follows, up to `replaced` */
 	struct place *places; /* NULL: there is no limit */
-	uint64_t given;	      /* blocks, so often */
+	TAILQ_HEAD(, place) by_age; /* but those that stay, in the order in which threads were given them */
+	uint64_t given;	      /* blocks, for the first time */
 	uint64_t replaced;    /* blocks that were written anew */
 	bool is_forked; /* the name is the parent's, if it has no %p */
 } file = {.fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
@@ -69,6 +71,7 @@ static int set_limit(void)
 	file.most = (uint64_t)config()->trace_mib * BLOCKS_PER_MIB;
 	file.kept = file.most / KEPT_PART;
 	file.given = file.replaced = 0;
+	TAILQ_INIT(&file.by_age);
 	free(file.places); /* the parent's */
 	file.places = file.most ? calloc(file.most, sizeof(*file.places)) : NULL;
 	return file.most && !file.places ? ENOMEM : 0;
@@ -167,16 +170,17 @@ static int fill(uint64_t offset)
 	return written == TRACE_BLOCK ? 0 : ENOSPC;
 }
 
-/* The place behind the kept ones that was given first of those that no thread has, or file.most: none. */
-static uint64_t oldest_place(void)
+/* Takes the oldest place that no thread has out of the order. NULL: there is none. */
+static struct place *take_oldest(void)
 {
-	uint64_t oldest = file.most;
+	struct place *place;
 
-	for (uint64_t number = file.kept; number < file.most; number++)
-		if (!file.places[number].is_used &&
-		    (oldest == file.most || file.places[number].turn < file.places[oldest].turn))
-			oldest = number;
-	return oldest;
+	TAILQ_FOREACH (place, &file.by_age, younger)
+		if (!place->is_used)
+			break;
+	if (place)
+		TAILQ_REMOVE(&file.by_age, place, younger);
+	return place;
 }
 
 /* The lock is held. */
@@ -185,15 +189,20 @@ static int claim_next(struct trace_block *block)
 	uint64_t number = file.given;
 
 	block->cut = 0;
-	if (file.places && number >= file.most) {
-		number = oldest_place();
-		if (number == file.most)
+	if (!file.places || number < file.most) {
+		file.given++;
+	} else {
+		struct place *place = take_oldest();
+
+		if (!place)
 			return EBUSY;
+		number = (uint64_t)(place - file.places);
 		block->cut = ++file.replaced * TRACE_BLOCK;
 	}
-	if (file.places)
-		file.places[number] = (struct place){file.given, true};
-	file.given++;
+	if (file.places && number >= file.kept) {
+		file.places[number].is_used = true;
+		TAILQ_INSERT_TAIL(&file.by_age, &file.places[number], younger);
+	}
 	block->offset = number * TRACE_BLOCK;
 	return 0;
 }
