@@ -19,7 +19,7 @@ read -ra flags <<<"$6"
 trees=(${9:+"$9"} "$build")
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 work=$(mktemp -d) || exit 2
-trap 'keep_lists restore; rm -rf "$work"' EXIT
+trap 'rm -rf "$work"' EXIT
 trap 'exit 2' HUP INT TERM
 prefix=$work/installed
 unset LD_LIBRARY_PATH LD_PRELOAD DESTDIR
@@ -32,16 +32,11 @@ fail() {
     failed=1
 }
 
-# keep_lists save|restore
-keep_lists() {
-    local i list
+put_lists_back() {
+    local i
     for i in "${!trees[@]}"; do
-        list=${trees[i]}/install_manifest.txt
-        case $1 in
-            save) [[ ! -e $list ]] || cp -p "$list" "$work/list$i" ;;
-            restore) [[ ! -d $work/installed ]] || rm -f "$list" ;;&
-            restore) [[ ! -e $work/list$i ]] || cp -p "$work/list$i" "$list" ;;
-        esac
+        rm -f "${trees[i]}/install_manifest.txt"
+        [[ ! -e $work/list$i ]] || mv "$work/list$i" "${trees[i]}/install_manifest.txt"
     done
 }
 
@@ -61,7 +56,10 @@ works() {
     [[ $needs == "$2" ]] || fail "$1 is linked with the $needs library"
 }
 
-keep_lists save
+for i in "${!trees[@]}"; do
+    [[ ! -e ${trees[i]}/install_manifest.txt ]] || mv "${trees[i]}/install_manifest.txt" "$work/list$i"
+done
+trap 'put_lists_back; rm -rf "$work"' EXIT
 for tree in "${trees[@]}"; do
     "$cmake" --install "$tree" --prefix "$prefix" >/dev/null || {
         fail "cannot install $tree"
