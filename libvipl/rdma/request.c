@@ -27,7 +27,7 @@
  * does not tick.
  */
 #define SILENT_TICKS  (9000 * NSEC_PER_MSEC / VERBS_TICK)
-#define UNHEARD	      (200 * NSEC_PER_MSEC)  /* an answer that was sent has not come for so long; each time it is twice as long */
+#define UNHEARD	      (200 * NSEC_PER_MSEC)  /* an answer was sent, and has not come; twice as long each time */
 #define LATE	      (1000 * NSEC_PER_MSEC) /* a request that was given up so long ago counts as lost */
 
 /* REJECTED's status, by the InfiniBand architecture. */
