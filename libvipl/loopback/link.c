@@ -17,6 +17,18 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+/*
+ * Allocates all of the memory. Where memory is short a later access, which takes a page, would be a signal. 0 or errno.
+ * fallocate() may be interrupted, in any thread that handles signals.
+ */
+static int allocate(int fd, size_t size)
+{
+	while (fallocate(fd, 0, 0, (off_t)size))
+		if (errno != EINTR)
+			return errno == ENOSPC ? ENOMEM : errno;
+	return 0;
+}
+
 /* A size that can change would let its maker crash us. */
 static void *create(const char *name, size_t size, int seals, int *fd)
 {
@@ -32,7 +44,8 @@ static void *create(const char *name, size_t size, int seals, int *fd)
 	*fd = fd_above_standard(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (*fd < 0)
 		return NULL;
-	if (!ftruncate(*fd, (off_t)size)) {
+	error = ftruncate(*fd, (off_t)size) ? errno : allocate(*fd, size);
+	if (!error) {
 		memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
 		if (memory != MAP_FAILED) {
 			seals |= F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
@@ -40,10 +53,10 @@ static void *create(const char *name, size_t size, int seals, int *fd)
 				return memory;
 			error = errno;
 			munmap(memory, size);
-			errno = error;
+		} else {
+			error = errno;
 		}
 	}
-	error = errno;
 	close(*fd);
 	errno = error;
 	return NULL;
@@ -74,6 +87,9 @@ static void *map(int fd, size_t size, int protection)
 	void *memory;
 
 	if (!is_trustworthy(fd, size))
+		return NULL;
+	errno = allocate(fd, size); /* its maker may have left out what it does not use */
+	if (errno)
 		return NULL;
 	memory = mmap(NULL, size, protection, MAP_SHARED, fd, 0);
 	return memory == MAP_FAILED ? NULL : memory;
