@@ -8,6 +8,8 @@
 
 #include <signal.h>
 
+_Thread_local bool thread_is_library;
+
 int thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
 {
 	static const int own[] = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};

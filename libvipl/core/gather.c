@@ -7,6 +7,8 @@
  * registered. VipDeregisterMem waits until copies have ended.
  */
 #include "base/copy.h"
+#include "base/own_memory.h"
+#include "base/thread.h"
 #include "span.h"
 #include "descriptor.h"
 #include "nic.h"
@@ -46,10 +48,9 @@ static bool copy(const struct vi *vi, const VIP_DESCRIPTOR *descriptor, uint32_t
 			continue;
 		if (!is_registered(vi, &segment, &piece, !to_plain))
 			return false;
-		if (to_plain)
-			copy_out(plain, memory, piece.length);
-		else
-			copy_unseen(memory, plain, piece.length);
+		if (!(to_plain ? own_memory_take(plain, memory, piece.length, thread_is_library)
+			       : own_memory_put(memory, plain, piece.length, thread_is_library)))
+			return false;
 		plain += piece.length;
 	}
 	return !span.length;

@@ -82,6 +82,7 @@ static int loopback_open(const char *name, unsigned index, struct nic *nic, stru
 	device->base.ops = &loopback_device_ops;
 	device->nic = nic;
 	TAILQ_INIT(&device->cqs);
+	device->nonce_page = nonce_page_create();
 	device->host = host_from_ipv4((struct in_addr){htonl(INADDR_LOOPBACK)});
 	pthread_mutex_init(&device->lock, NULL);
 	device->base.event_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -124,6 +125,7 @@ free_device:
 		  : error == ENOSYS || error == EPERM ? " (a filter of system calls may refuse it)"
 						       : "");
 	pthread_mutex_destroy(&device->lock);
+	nonce_page_destroy(device->nonce_page);
 	free(device);
 	return error;
 }
@@ -137,6 +139,7 @@ static void loopback_close(struct device *base)
 	loopback_unwatch(device, &device->bell);
 	close_regions(device);
 	close(base->event_fd);
+	nonce_page_destroy(device->nonce_page);
 	pthread_mutex_destroy(&device->lock);
 	free(device);
 }

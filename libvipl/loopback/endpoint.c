@@ -7,6 +7,7 @@
 
 #include "base/deadline.h"
 #include "base/log.h"
+#include "base/own_memory.h"
 #include "base/pages.h"
 #include "order.h"
 
@@ -131,6 +132,14 @@ int loopback_endpoint_prepare(struct device_endpoint *base)
 	return 0;
 }
 
+void endpoint_set_careful(struct loopback_endpoint *endpoint, bool is_careful)
+{
+	uint32_t most = endpoint->own.max_transfer < MESSAGE_INLINE ? endpoint->own.max_transfer : MESSAGE_INLINE;
+
+	endpoint->is_careful = endpoint->takes_carefully = is_careful;
+	endpoint->short_most = is_careful ? 0 : most;
+}
+
 void endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsigned out_lane)
 {
 	lock_all(endpoint);
@@ -138,6 +147,7 @@ void endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsi
 	endpoint->out = &link->lanes[out_lane];
 	endpoint->in = &link->lanes[!out_lane];
 	endpoint->shares = endpoint->peer_page || endpoint->send_cq->page;
+	endpoint_set_careful(endpoint, own_memory_may_be_protected());
 	endpoint->peer_waits = endpoint->peer_page ? &endpoint->peer_page->waits
 						   : &endpoint->out->receiver_waits;
 	/* A thread may sleep already: the first message rings in any case. */
@@ -262,7 +272,7 @@ static void forget(struct loopback_endpoint *endpoint)
 	endpoint->completed = endpoint->offset = 0;
 	endpoint->ring_read = 0;
 	endpoint->part_failed = endpoint->rx_stopped = false;
-	atomic_store(&endpoint->protocol_error, false);
+	atomic_store(&endpoint->fault, 0);
 	atomic_store(&endpoint->posted, 0);
 }
 
@@ -270,6 +280,7 @@ void loopback_endpoint_reset(struct device_endpoint *base)
 {
 	struct loopback_endpoint *endpoint = (struct loopback_endpoint *)base;
 	const struct region_entries *regions = endpoint->peer_regions;
+	struct peer_memory *memory = endpoint->peer_memory;
 	struct cq_page *page = endpoint->peer_page;
 	struct link *link = endpoint->link;
 
@@ -286,10 +297,12 @@ void loopback_endpoint_reset(struct device_endpoint *base)
 	lock_all(endpoint);
 	forget(endpoint);
 	endpoint->peer_regions = NULL;
+	endpoint->peer_memory = NULL;
 	unlock_all(endpoint);
 	pthread_mutex_unlock(&endpoint->device->lock);
 	if (link)
 		link_unmap(link);
+	peer_memory_close(memory);
 	if (regions)
 		region_entries_unmap(regions);
 	if (page)

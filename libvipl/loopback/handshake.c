@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -19,6 +18,7 @@ static void introduce(struct loopback_endpoint *endpoint, struct hello *hello,
 		      enum hello_kind kind)
 {
 	const struct connect_info *own = &endpoint->own;
+	const struct nonce_page *page = endpoint->device->nonce_page;
 
 	*hello = (struct hello){
 		.magic = HELLO_MAGIC,
@@ -32,14 +32,13 @@ static void introduce(struct loopback_endpoint *endpoint, struct hello *hello,
 		.queue = endpoint->receive_cq->page ? endpoint->queue + 1 : 0,
 		.agent_bell = endpoint->device->bell_name,
 		.channel_bell = endpoint->receive_cq->channel->bell_name,
-		.nonce_address = (uintptr_t)endpoint->nonce,
 		.own_length = own->discriminator.length,
 		.wanted_length = endpoint->wanted.length,
 	};
-	/* Without randomness there is no direct access, no more. */
-	if (getrandom(endpoint->nonce, sizeof(endpoint->nonce), 0) != sizeof(endpoint->nonce))
-		hello->nonce_address = 0;
-	memcpy(hello->nonce, endpoint->nonce, sizeof(hello->nonce));
+	if (page) {
+		hello->nonce_address = (uintptr_t)page->nonce;
+		memcpy(hello->nonce, page->nonce, sizeof(hello->nonce));
+	}
 	memcpy(hello->own, own->discriminator.bytes, own->discriminator.length);
 	memcpy(hello->wanted, endpoint->wanted.bytes, endpoint->wanted.length);
 }
@@ -76,10 +75,9 @@ static int adopt_peer(struct loopback_endpoint *endpoint, const struct hello *he
 	endpoint->peer_domain = hello->domain;
 	endpoint->peer_agent_bell = hello->agent_bell;
 	endpoint->peer_channel_bell = hello->channel_bell;
-	endpoint->peer_pid = process;
-	endpoint->one_copy = config()->lo_copy == LO_COPY_DIRECT && hello->nonce_address &&
-			     copy_probe(process, hello->nonce_address, hello->nonce,
-					sizeof(hello->nonce));
+	if (config()->lo_copy == LO_COPY_DIRECT)
+		endpoint->peer_memory = peer_memory_open(&endpoint->device->peer_memories, process,
+							 hello->nonce_address, hello->nonce);
 	return 0;
 }
 

@@ -42,8 +42,13 @@ enum message_kind {
 
 struct lane_message {
 	alignas(CACHE_LINE) _Atomic uint32_t number; /* written last: its place in the lane, plus 1 */
-	uint8_t kind;
-	uint8_t has_immediate;
+	union {
+		struct {
+			uint8_t kind;
+			uint8_t has_immediate;
+		};
+		uint16_t kind_and_immediate;
+	};
 	uint16_t unused;
 	uint32_t length; /* of what it carries or asks for */
 	uint32_t immediate;

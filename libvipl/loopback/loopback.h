@@ -13,10 +13,12 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
+#include "base/thread.h"
 #include "cq_page.h"
 #include "device.h"
 #include "hello.h"
 #include "link.h"
+#include "peer_memory.h"
 
 /* A file descriptor that the agent looks after. */
 struct watch {
@@ -40,6 +42,8 @@ struct loopback_device {
 	/* Counts deregistrations of our own regions. While it stays, cached regions are valid. */
 	_Atomic uint32_t dereg_epoch;
 	LIST_HEAD(, loopback_listener) listeners;
+	struct nonce_page *nonce_page; /* NULL: no peer copies directly */
+	struct peer_memories peer_memories;
 
 	TAILQ_HEAD(loopback_cqs, loopback_cq) cqs; /* of linked endpoints; guarded by the NIC's lock */
 
@@ -136,6 +140,7 @@ struct loopback_pending {
 		PENDING_READ,
 		PENDING_RECEPTION,
 		PENDING_ABORT,
+		PENDING_END, /* of the connection: it is flushed then */
 	} kind;
 	uint32_t offset; /* bytes that are done */
 	uint32_t piece;	 /* bytes that the peer is asked for now */
@@ -162,6 +167,11 @@ struct cached_region {
 	uint64_t start, length;
 };
 
+enum loopback_fault {
+	FAULT_OF_PROTOCOL = 1, /* the peer has broken the rules */
+	FAULT_NO_PROCESS, /* the peer's process has ended, although another one may still have its socket */
+};
+
 enum loopback_phase { LOOPBACK_UNCONNECTED, LOOPBACK_ASKING, LOOPBACK_CONFIRMING, LOOPBACK_CONNECTED };
 
 struct loopback_endpoint {
@@ -175,6 +185,8 @@ struct loopback_endpoint {
 	TAILQ_ENTRY(loopback_endpoint) in_cq_linked;
 	struct link *link; /* NULL: none */
 	atomic_bool stopped;
+	bool is_careful;	/* the program may have protected its memory: copies_carefully() */
+	uint32_t short_most;	/* up to this length messages are inline, and copied without more care */
 
 	/* From the peer's hello. */
 	const struct region_entries *peer_regions;
@@ -183,8 +195,7 @@ struct loopback_endpoint {
 	struct cq_page *peer_page; /* of its receive CQ; NULL: that is for one queue */
 	uint32_t peer_queue;	   /* the number in there */
 	_Atomic uint32_t *peer_waits; /* lane_wait */
-	pid_t peer_pid;
-	bool one_copy; /* its memory can be accessed from here */
+	struct peer_memory *peer_memory; /* NULL: it cannot be accessed from here */
 
 	/* Sending: the send queue's lock guards it. */
 	alignas(CACHE_LINE) struct lane *out;
@@ -213,8 +224,9 @@ struct loopback_endpoint {
 	uint32_t completed; /* receives */
 	uint32_t offset;    /* the bytes that have come of a message in parts */
 	bool part_failed;   /* there is no place for it */
+	bool takes_carefully; /* copies_carefully(), of the thread that takes messages now */
 	bool rx_stopped;	    /* nothing is taken any more after an error */
-	atomic_bool protocol_error; /* the peer broke the rules */
+	_Atomic uint32_t fault; /* loopback_fault: the agent ends the connection for it */
 
 	/* Posting receives: the receive queue's lock guards it. */
 	alignas(CACHE_LINE) _Atomic uint32_t posted;
@@ -230,8 +242,18 @@ struct loopback_endpoint {
 	struct connect_info own, peer;
 	struct discriminator wanted;
 	unsigned place; /* which of the names of the discriminator is being tried */
-	uint8_t nonce[16];
+	pid_t peer_pid; /* the process that listens there */
 };
+
+/*
+ * Whether the kernel shall copy to and from memory of the program, so that no copy faults. A thread of the library has
+ * nobody who handles its faults; and a handler of the program's that uses the library finds a lock held that the copy
+ * holds.
+ */
+static inline bool copies_carefully(const struct loopback_endpoint *endpoint)
+{
+	return endpoint->is_careful || thread_is_library;
+}
 
 static inline struct loopback_receive *receive_at(const struct loopback_endpoint *endpoint,
 						  uint32_t index)
@@ -338,6 +360,8 @@ void loopback_endpoint_destroy(struct device_endpoint *endpoint);
 int loopback_endpoint_prepare(struct device_endpoint *endpoint);
 void loopback_endpoint_stop(struct device_endpoint *endpoint);
 void loopback_endpoint_reset(struct device_endpoint *endpoint);
+/* The caller has all locks: loopback.h's first lines. See copies_carefully(). */
+void endpoint_set_careful(struct loopback_endpoint *endpoint, bool is_careful);
 /* [nic] From here on the endpoint uses the link. Publishes the posted receives. */
 void endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsigned out_lane);
 /* Waits until the peer has ended all accesses to our memory that it began before this call. */
@@ -347,19 +371,16 @@ void endpoint_quiesce(struct loopback_endpoint *endpoint);
 /* The sender of a request or an accept, as its hello describes it. */
 struct connect_info loopback_info(const struct loopback_device *device, const struct hello *hello);
 
-/* copy.c: from one process's memory to another's, by the kernel */
-/* True when the process has `nonce` at `address`: it is the right one, and may be accessed. */
-bool copy_probe(pid_t process, uint64_t address, const uint8_t *nonce, size_t length);
 /*
- * Copies between the send's local segments and remote ones, LANE_SEGMENTS at most. 0 or errno;
- * EFAULT when memory of either side is not there.
+ * copy.c: between plain memory and bytes [offset, offset + length) of the segments. Careful copies are made by the kernel:
+ * copies_carefully(). They return false when no memory is there.
  */
-int copy_remote(pid_t process, const struct device_send *send, const struct segment *remote,
-		unsigned remote_count, bool is_write);
-/* Between plain memory and bytes [offset, offset + length) of the segments. */
 void copy_gather(uint8_t *to, const struct device_send *send, uint32_t offset, uint32_t length);
-void copy_scatter(const struct device_send *send, uint32_t offset, const uint8_t *from,
-		  uint32_t length);
+bool copy_gather_carefully(uint8_t *to, const struct device_send *send, uint32_t offset, uint32_t length);
+bool copy_scatter_carefully(const struct device_send *send, uint32_t offset, const uint8_t *from, uint32_t length);
+/* Into the oldest receive. */
+bool copy_receive_carefully(const struct loopback_endpoint *endpoint, const struct loopback_receive *receive,
+			    const uint8_t *from, uint32_t length);
 
 /* send.c */
 int loopback_post_send(struct device_endpoint *endpoint, const struct device_send *send);

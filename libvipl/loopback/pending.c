@@ -88,6 +88,7 @@ static bool put_piece(struct loopback_endpoint *endpoint, enum message_kind kind
 	struct loopback_pending *pending = &endpoint->pending;
 	uint32_t length = next_piece(pending);
 	struct lane_message *message = lane_next_message(endpoint);
+	uint64_t ring_written = endpoint->ring_written;
 	uint8_t *ring;
 
 	if (!message)
@@ -96,7 +97,16 @@ static bool put_piece(struct loopback_endpoint *endpoint, enum message_kind kind
 		ring = lane_ring_room(endpoint, length);
 		if (!ring)
 			return false;
-		copy_gather(ring, &pending->send, pending->offset, length);
+		bool carefully = kind == MESSAGE_WRITE || copies_carefully(endpoint);
+
+		if (!carefully)
+			copy_gather(ring, &pending->send, pending->offset, length);
+		else if (!copy_gather_carefully(ring, &pending->send, pending->offset, length)) {
+			endpoint->ring_written = ring_written;
+			pending->kind = PENDING_ABORT; /* is the next step */
+			pending->error = VIP_STATUS_PROTECTION_ERROR;
+			return false;
+		}
 	}
 	if (kind == MESSAGE_WRITE || kind == MESSAGE_READ) {
 		message->target.address = pending->send.remote_address + pending->offset;
@@ -178,9 +188,9 @@ static bool step_rdma(struct loopback_endpoint *endpoint)
 	if ((uint32_t)answer != ANSWER_DONE)
 		return refused(endpoint, VIP_STATUS_RDMA_PROT_ERROR,
 			       is_write ? END_WRITE_REFUSED : END_READ_REFUSED);
-	if (!is_write)
-		copy_scatter(&pending->send, pending->offset, endpoint->out->answer_data,
-			     pending->piece);
+	if (!is_write && !copy_scatter_carefully(&pending->send, pending->offset, endpoint->out->answer_data,
+				       pending->piece))
+		return finish(endpoint, VIP_STATUS_PROTECTION_ERROR);
 	pending->offset += pending->piece;
 	pending->asked = false;
 	return true;
@@ -195,6 +205,8 @@ static bool step(struct loopback_endpoint *endpoint)
 		return step_reception(endpoint);
 	if (pending->kind == PENDING_ABORT)
 		return step_abort(endpoint);
+	if (pending->kind == PENDING_END)
+		return false;
 	/* The program may have deregistered its memory meanwhile. */
 	if (!send_memory_is_there(endpoint, &pending->send,
 				  pending->kind == PENDING_READ ? RIGHT_LOCAL_WRITE : 0))

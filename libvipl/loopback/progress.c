@@ -139,17 +139,23 @@ static bool has_stalled_sender(struct loopback_endpoint *endpoint)
 	       atomic_exchange(&endpoint->in->sender_waits, 0);
 }
 
-/* Ends the connection with one peer that broke the rules, if there is any. */
+/* Ends the connection with one peer that has broken the rules or is no more, if there is any. */
 static void expel(struct loopback_device *device)
 {
 	struct loopback_endpoint *endpoint;
 
 	LIST_FOREACH (endpoint, &device->linked, in_linked) {
-		if (!atomic_exchange(&endpoint->protocol_error, false))
+		uint32_t fault = atomic_exchange(&endpoint->fault, 0);
+
+		if (!fault)
 			continue;
 		bell_ring(device->bell.fd, device->bell_name); /* the list changes: come again */
-		log_error("a peer has broken the rules of shared memory: its connection ends");
-		endpoint_failed(endpoint->vi, VIP_ERROR_CONN_LOST);
+		if (fault == FAULT_OF_PROTOCOL) {
+			log_error_ratelimited("a peer has broken the rules of shared memory: its connection ends");
+			endpoint_failed(endpoint->vi, VIP_ERROR_CONN_LOST);
+		} else {
+			endpoint_lost(endpoint->vi);
+		}
 		return;
 	}
 }

@@ -4,6 +4,7 @@
  * is read from the link is read once, and checked.
  */
 #include "base/copy.h"
+#include "base/own_memory.h"
 #include "span.h"
 #include "order.h"
 
@@ -158,6 +159,8 @@ static inline bool put(const struct loopback_endpoint *endpoint,
 {
 	if (!length)
 		return true;
+	if (endpoint->takes_carefully)
+		return copy_receive_carefully(endpoint, receive, data, length);
 	return receive->count == 1
 		       ? place(endpoint, &receive->segments[0], endpoint->offset, data, length)
 		       : scatter(endpoint, receive, endpoint->offset, data, length);
@@ -278,12 +281,11 @@ static bool take_rdma(struct loopback_endpoint *endpoint, const struct lane_mess
 	allowed = (is_write ? endpoint->own.rights.rdma_write : endpoint->own.rights.rdma_read) &&
 		  region_room(endpoint->device->regions, handle, endpoint->domain->number, right,
 			      address, header->length) == header->length;
-	if (allowed && !header->length)
-		; /* the address may be anything */
-	else if (allowed && is_write)
-		copy_unseen((void *)(uintptr_t)address, data, header->length);
-	else if (allowed)
-		copy_unseen(endpoint->in->answer_data, (void *)(uintptr_t)address, header->length);
+	/* With a length of 0 the address may be anything. Any memory of RDMA may be protected, as a shared page is. */
+	if (allowed && header->length)
+		allowed = is_write ? own_memory_write((void *)(uintptr_t)address, data, header->length)
+				   : own_memory_read(endpoint->in->answer_data, (void *)(uintptr_t)address,
+						     header->length);
 	/* A requester that reads the answer finds the data there. */
 	atomic_store_explicit(&endpoint->in->answer,
 			      (uint64_t)(atomic_load_explicit(&endpoint->read,
@@ -315,10 +317,11 @@ static inline bool take_short(struct loopback_endpoint *endpoint,
 			      const struct lane_message *message)
 {
 	const struct loopback_receive *receive = receive_at(endpoint, endpoint->completed);
+	const struct lane_message inlined = {.kind = MESSAGE_INLINED};
 	uint32_t length = READ_ONCE(message->length);
 
-	if (READ_ONCE(message->kind) != MESSAGE_INLINED || READ_ONCE(message->has_immediate) ||
-	    endpoint->offset || length > MESSAGE_INLINE || length > endpoint->own.max_transfer ||
+	if (READ_ONCE(message->kind_and_immediate) != inlined.kind_and_immediate ||
+	    endpoint->offset || length > endpoint->short_most ||
 	    atomic_load_explicit(&endpoint->posted, memory_order_acquire) == endpoint->completed ||
 	    receive->count != 1 || !is_still_usable(endpoint, receive, length))
 		return false;
@@ -364,15 +367,15 @@ int loopback_flush_receives(struct loopback_endpoint *endpoint)
 static __attribute__((noinline)) void accuse(struct loopback_endpoint *endpoint)
 {
 	endpoint->rx_stopped = true;
-	atomic_store(&endpoint->protocol_error, true);
+	atomic_store(&endpoint->fault, FAULT_OF_PROTOCOL);
 	bell_ring(endpoint->device->bell.fd, endpoint->device->bell_name);
 }
 
 /* False when nothing is taken any more. */
 static inline bool take_any(struct loopback_endpoint *endpoint, const struct lane_message *message,
-			    uint32_t read)
+			    uint32_t read, bool in_library)
 {
-	if (!take_short(endpoint, message) && !take(endpoint, message))
+	if ((in_library || !take_short(endpoint, message)) && !take(endpoint, message))
 		accuse(endpoint);
 	if (endpoint->rx_stopped)
 		return false; /* so it does not count as consumed: see PENDING_RECEPTION */
@@ -380,7 +383,8 @@ static inline bool take_any(struct loopback_endpoint *endpoint, const struct lan
 	return true;
 }
 
-int loopback_consume(struct loopback_endpoint *endpoint)
+/* `in_library`: thread_is_library. It is a constant here, for the program's threads are in a hurry. */
+static inline __attribute__((always_inline)) int consume(struct loopback_endpoint *endpoint, bool in_library)
 {
 	uint32_t before = endpoint->completed;
 	uint32_t first = atomic_load_explicit(&endpoint->read, memory_order_relaxed), read = first;
@@ -388,11 +392,26 @@ int loopback_consume(struct loopback_endpoint *endpoint)
 
 	/* A peer that asks for ever must not keep us here for ever. */
 	while (read - first < LANE_MESSAGES && (message = next_message(endpoint)) &&
-	       take_any(endpoint, message, read))
+	       take_any(endpoint, message, read, in_library))
 		read++;
 	if (read != first)
 		consumed(endpoint, read);
 	return (int)(endpoint->completed - before);
+}
+
+static __attribute__((noinline)) int consume_in_library(struct loopback_endpoint *endpoint)
+{
+	int count;
+
+	endpoint->takes_carefully = true;
+	count = consume(endpoint, true);
+	endpoint->takes_carefully = endpoint->is_careful;
+	return count;
+}
+
+int loopback_consume(struct loopback_endpoint *endpoint)
+{
+	return thread_is_library ? consume_in_library(endpoint) : consume(endpoint, false);
 }
 
 bool loopback_next_receive(struct loopback_endpoint *endpoint, uint32_t *stamp)
@@ -410,8 +429,8 @@ bool loopback_next_receive(struct loopback_endpoint *endpoint, uint32_t *stamp)
 	return message;
 }
 
-int loopback_take_before(struct loopback_endpoint *endpoint, uint32_t bound, uint32_t most,
-			 bool *has_more)
+static inline __attribute__((always_inline))
+int take_before(struct loopback_endpoint *endpoint, uint32_t bound, uint32_t most, bool *has_more, bool in_library)
 {
 	uint32_t before = endpoint->completed;
 	uint32_t first = atomic_load_explicit(&endpoint->read, memory_order_relaxed), read = first;
@@ -429,11 +448,28 @@ int loopback_take_before(struct loopback_endpoint *endpoint, uint32_t bound, uin
 			     !stamp_before(order_stamp(endpoint->receive_cq,
 						       READ_ONCE(message->stamp)),
 					   bound));
-		if (*has_more || !take_any(endpoint, message, read))
+		if (*has_more || !take_any(endpoint, message, read, in_library))
 			break;
 		read++;
 	}
 	if (read != first)
 		consumed(endpoint, read);
 	return (int)(endpoint->completed - before);
+}
+
+static __attribute__((noinline)) int take_before_in_library(struct loopback_endpoint *endpoint, uint32_t bound,
+							    uint32_t most, bool *has_more)
+{
+	int count;
+
+	endpoint->takes_carefully = true;
+	count = take_before(endpoint, bound, most, has_more, true);
+	endpoint->takes_carefully = endpoint->is_careful;
+	return count;
+}
+
+int loopback_take_before(struct loopback_endpoint *endpoint, uint32_t bound, uint32_t most, bool *has_more)
+{
+	return thread_is_library ? take_before_in_library(endpoint, bound, most, has_more)
+				 : take_before(endpoint, bound, most, has_more, false);
 }

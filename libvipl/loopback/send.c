@@ -55,7 +55,7 @@ static int place(struct loopback_endpoint *endpoint, const struct device_send *s
 		left -= here;
 	}
 	if (!left)
-		error = copy_remote(endpoint->peer_pid, send, segments, count, true);
+		error = peer_memory_copy(endpoint->peer_memory, send, segments, count, true);
 end:
 	end_access(endpoint);
 	return error;
@@ -74,17 +74,35 @@ static void send_misfit(struct loopback_endpoint *endpoint, const struct device_
 	}
 }
 
+/*
+ * The peer takes nothing any more. The send ends with the connection, for nothing has been copied: at no level is it a
+ * success.
+ */
+static void send_to_nobody(struct loopback_endpoint *endpoint, const struct device_send *send, int error)
+{
+	if (error == ECONNABORTED && endpoint->own.reliability != VIP_SERVICE_UNRELIABLE) {
+		send_finish(endpoint, VIP_STATUS_TRANSPORT_ERROR);
+		return;
+	}
+	if (error == ESRCH)
+		atomic_store(&endpoint->fault, FAULT_NO_PROCESS);
+	loopback_suspend(endpoint, send, PENDING_END); /* and the agent looks */
+}
+
 static __attribute__((noinline)) void send_long(struct loopback_endpoint *endpoint,
 						const struct device_send *send,
 						struct lane_message *message)
 {
-	switch (message && endpoint->one_copy ? place(endpoint, send) : EPERM) {
+	int error = message && endpoint->peer_memory ? place(endpoint, send) : EPERM;
+
+	switch (error) {
 	case 0:
 		send_publish(endpoint, message, MESSAGE_PLACED, send->length, send);
 		send_finish_well(endpoint);
 		break;
 	case ECONNABORTED:
-		send_finish(endpoint, VIP_STATUS_TRANSPORT_ERROR);
+	case ESRCH:
+		send_to_nobody(endpoint, send, error);
 		break;
 	case EFAULT:
 		send_misfit(endpoint, send);
@@ -95,24 +113,37 @@ static __attribute__((noinline)) void send_long(struct loopback_endpoint *endpoi
 	}
 }
 
+/* Sends a copy, which goes to `to`. If there is nothing to copy, the ring is as it was before: `ring_written`. */
+static inline __attribute__((always_inline))
+void send_copy(struct loopback_endpoint *endpoint, const struct device_send *send,
+		      struct lane_message *message, enum message_kind kind, uint8_t *to, uint64_t ring_written)
+{
+	if (!copies_carefully(endpoint)) {
+		copy_gather(to, send, 0, send->length);
+	} else if (!copy_gather_carefully(to, send, 0, send->length)) {
+		endpoint->ring_written = ring_written;
+		send_finish(endpoint, VIP_STATUS_PROTECTION_ERROR);
+		return;
+	}
+	send_publish(endpoint, message, kind, send->length, send);
+	send_finish_well(endpoint);
+}
+
 static void send_data(struct loopback_endpoint *endpoint, const struct device_send *send)
 {
 	bool in_memory = endpoint->own.reliability == VIP_SERVICE_RELIABLE_RECEPTION && send->length;
 	struct lane_message *message = lane_next_message(endpoint);
+	uint64_t ring_written = endpoint->ring_written;
 	uint8_t *ring;
 
 	if (message && send->length <= MESSAGE_INLINE && !in_memory) {
-		copy_gather(message->data, send, 0, send->length);
-		send_publish(endpoint, message, MESSAGE_INLINED, send->length, send);
-		send_finish_well(endpoint);
+		send_copy(endpoint, send, message, MESSAGE_INLINED, message->data, ring_written);
 		return;
 	}
 	if (message && send->length <= RING_MOST && !in_memory) {
 		ring = lane_ring_room(endpoint, send->length);
 		if (ring) {
-			copy_gather(ring, send, 0, send->length);
-			send_publish(endpoint, message, MESSAGE_IN_RING, send->length, send);
-			send_finish_well(endpoint);
+			send_copy(endpoint, send, message, MESSAGE_IN_RING, ring, ring_written);
 			return;
 		}
 	}
@@ -144,7 +175,7 @@ static int access_remote(struct loopback_endpoint *endpoint, const struct device
 		if (region_room(endpoint->peer_regions, remote.key, endpoint->peer_domain,
 				is_write ? RIGHT_RDMA_WRITE : RIGHT_RDMA_READ, remote.address,
 				remote.length) == remote.length)
-			error = copy_remote(endpoint->peer_pid, send, &remote, 1, is_write);
+			error = peer_memory_copy(endpoint->peer_memory, send, &remote, 1, is_write);
 	}
 	end_access(endpoint);
 	return error;
@@ -177,7 +208,7 @@ static void send_rdma(struct loopback_endpoint *endpoint, const struct device_se
 	}
 	if (!send->length)
 		error = 0;
-	else if (endpoint->one_copy)
+	else if (endpoint->peer_memory)
 		error = access_remote(endpoint, send, is_write);
 	switch (error) {
 	case 0:
@@ -195,7 +226,8 @@ static void send_rdma(struct loopback_endpoint *endpoint, const struct device_se
 		send_finish(endpoint, VIP_STATUS_RDMA_PROT_ERROR);
 		break;
 	case ECONNABORTED:
-		send_finish(endpoint, VIP_STATUS_TRANSPORT_ERROR);
+	case ESRCH:
+		send_to_nobody(endpoint, send, error);
 		break;
 	default: /* the kernel does not let us: the peer has to do it */
 		loopback_suspend(endpoint, send, is_write ? PENDING_WRITE : PENDING_READ);
@@ -231,7 +263,7 @@ bool send_short(struct loopback_endpoint *endpoint, const struct device_send *se
 	struct lane_message *message;
 
 	if (send->control != VIP_CONTROL_OP_SENDRECV || send->count != 1 ||
-	    length > MESSAGE_INLINE ||
+	    length > endpoint->short_most || thread_is_library ||
 	    endpoint->own.reliability == VIP_SERVICE_RELIABLE_RECEPTION ||
 	    endpoint->written - endpoint->seen_consumed >= LANE_MESSAGES ||
 	    !lane_next_receive(endpoint, &room) || length > room)

@@ -72,6 +72,7 @@ static void *run(void *argument)
 	int64_t status_again = DEADLINE_NEVER;
 
 	lock_thread = LOCK_NEVER_BIASED;
+	thread_is_library = true;
 	while (!atomic_load(&nic->agent.stop)) {
 		eventfd_t wakes;
 		int msec;

@@ -137,6 +137,7 @@ static void *run(void *argument)
 	struct notifier *notifier = argument;
 	bool orphaned;
 
+	thread_is_library = true;
 	pthread_mutex_lock(&notifier->lock);
 	while (!notifier->stop) {
 		bool worked = deliver_error(notifier);

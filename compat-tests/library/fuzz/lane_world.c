@@ -237,6 +237,9 @@ static int dead_socket(void)
 	return ends[0];
 }
 
+/* A child of this process has it at the same address. */
+static const uint8_t nonce[NONCE_BYTES] = "a child's nonce";
+
 static pid_t choose_process(unsigned kind)
 {
 	return kind == 3 ? INT32_MAX : child_process(); /* no process has the greatest number */
@@ -266,8 +269,9 @@ static void introduce(struct loopback_endpoint *endpoint, const struct peer *pee
 	endpoint->peer_agent_bell = rest & 1 ? endpoint->device->bell_name : 1;
 	endpoint->peer_channel_bell =
 		rest & 2 ? ((struct loopback_channel *)world.channel)->bell_name : 1;
-	endpoint->one_copy = !(rest & 4);
-	endpoint->peer_pid = choose_process(rest >> 3 & 3);
+	if (!(rest & 4))
+		endpoint->peer_memory = peer_memory_open(&endpoint->device->peer_memories, choose_process(rest >> 3 & 3),
+							 (uintptr_t)nonce, nonce);
 	if (rest & 32)
 		endpoint->watch.fd = dead_socket();
 }
@@ -321,6 +325,8 @@ void vi_connect(struct vi *vi, struct input *input)
 	peer->tracked = false;
 	peer->is_honest = true;
 	endpoint_attach(endpoint, link, out_lane);
+	/* The sanitizer handles faults, and the program of an input need not. */
+	endpoint_set_careful(endpoint, flags & 8);
 	if (flags & 2)
 		age(endpoint, peer, input);
 	vi->state = VI_LINKED;

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * process_vm_readv() on the own process fails where an access would fault. /proc/self/mem passes
+ * over the protection of private mappings. It is opened for each such copy, so that a child of fork(), which would have
+ * its parent's, and a program that closes all descriptors need no care.
+ */
+#include "own_memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "copy.h"
+#include "fd.h"
+
+#define WATCHED 8u /* programs watch the last bytes of what arrives: these are written last */
+
+/* Returns how many bytes were copied. */
+static size_t copy_protected(uint8_t *to, const uint8_t *from, size_t length, bool is_write)
+{
+	int fd = fd_above_standard(open("/proc/self/mem", (is_write ? O_WRONLY : O_RDONLY) | O_CLOEXEC));
+	size_t done = 0;
+
+	if (fd < 0)
+		return 0;
+	while (done < length) {
+		ssize_t copied = is_write ? pwrite(fd, from + done, length - done, (off_t)(uintptr_t)(to + done))
+					  : pread(fd, to + done, length - done, (off_t)(uintptr_t)(from + done));
+
+		if (copied <= 0)
+			break;
+		done += (size_t)copied;
+	}
+	close(fd);
+	return done;
+}
+
+/* `is_write`: the program's memory is where it goes to, else where it comes from. */
+static bool copy(uint8_t *to, const uint8_t *from, size_t length, bool is_write)
+{
+	struct iovec here = {to, length}, there = {(void *)(uintptr_t)from, length};
+	/* Not the C library's function, in which the thread sanitizer would see an access. An adapter's are not seen either. */
+	long copied = syscall(SYS_process_vm_readv, getpid(), &here, 1UL, &there, 1UL, 0UL);
+	bool is_refused = copied < 0 && errno != EFAULT; /* by a filter of system calls */
+	size_t done = copied < 0 ? 0 : (size_t)copied;
+
+	if (done < length)
+		done += copy_protected(to + done, from + done, length - done, is_write);
+	if (!done && length && is_refused) { /* and without /proc: the kernel does not help */
+		memcpy(to, from, length);
+		return true;
+	}
+	return done == length;
+}
+
+bool own_memory_write(void *to, const void *from, size_t length)
+{
+	size_t first = length > WATCHED ? length - WATCHED : 0;
+
+	if (first && !copy(to, from, first, true))
+		return false;
+	atomic_thread_fence(memory_order_release);
+	return copy((uint8_t *)to + first, (const uint8_t *)from + first, length - first, true);
+}
+
+bool own_memory_read(void *to, const void *from, size_t length)
+{
+	return copy(to, from, length, false);
+}
+
+bool own_memory_may_be_protected(void)
+{
+	struct sigaction action;
+
+	return !sigaction(SIGSEGV, NULL, &action) && action.sa_flags & SA_SIGINFO;
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Two ways to a peer's memory, neither of which believes a process number:
+ *
+ * - a descriptor of /proc/PID/mem. It stays with the memory that the process had when it was opened: it ends with the
+ *   process, and when the process executes another program. It is the faster way for a few bytes. It passes over the
+ *   protection of private mappings, as an adapter does.
+ * - process_vm_writev() and process_vm_readv(), which take a number, and are faster for more. Each call begins with
+ *   the peer's nonce page. Its address is random, in a part of the address space that is empty otherwise. So in
+ *   another process the call fails before it copies anything.
+ */
+#include "peer_memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/own_memory.h"
+#include "loopback.h"
+#include "span.h"
+
+/*
+ * Where nonce pages are: no program, stack, heap or mapping of Linux's choice is there, and no other library is
+ * known to put anything there.
+ */
+#define PAGES_FIRST (UINT64_C(1) << 45)
+#define PAGES_END   (UINT64_C(1) << 46)
+#define PAGES_UNIT  UINT64_C(0x10000) /* no page is larger */
+
+#define FILE_READ_MOST 0x2000u /* longer reads are faster by process_vm_readv() */
+
+struct peer_memory {
+	LIST_ENTRY(peer_memory) in_memories;
+	unsigned users;
+	pid_t process;
+	int fd; /* of /proc/PID/mem; -1: none */
+	bool has_page; /* its nonce is where no other process has memory */
+	uint64_t nonce_address;
+	uint8_t nonce[NONCE_BYTES];
+};
+
+struct nonce_page *nonce_page_create(void)
+{
+	struct nonce_page *page;
+	uint64_t place = 0;
+
+	if (sizeof(void *) > sizeof(uint32_t) && getrandom(&place, sizeof(place), 0) == sizeof(place))
+		place = PAGES_FIRST + place % ((PAGES_END - PAGES_FIRST) / PAGES_UNIT) * PAGES_UNIT;
+	/* Where the place is taken, or there is none, the kernel chooses another, which serves for the nonce. */
+	page = mmap((void *)(uintptr_t)place, sizeof(*page), PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (page == MAP_FAILED)
+		return NULL;
+	if (getrandom(page->nonce, sizeof(page->nonce), 0) == sizeof(page->nonce) &&
+	    !madvise(page, sizeof(*page), MADV_DONTFORK))
+		return page;
+	nonce_page_destroy(page);
+	return NULL;
+}
+
+void nonce_page_destroy(struct nonce_page *page)
+{
+	if (page)
+		munmap(page, sizeof(*page));
+}
+
+static void *memory_at(uint64_t address)
+{
+	return (void *)(uintptr_t)address;
+}
+
+/*
+ * Its number is far above those that a program gets next. Should the program have closed the descriptor, no file of
+ * its own is likely to be in its place.
+ */
+static int open_file(pid_t process)
+{
+	char path[32];
+	struct rlimit most;
+	int fd, far;
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)process);
+	fd = fd_above_standard(open(path, O_RDWR | O_CLOEXEC));
+	if (fd < 0 || getrlimit(RLIMIT_NOFILE, &most))
+		return fd;
+	far = fcntl(fd, F_DUPFD_CLOEXEC, most.rlim_cur < 2048 ? (int)most.rlim_cur / 2 : 1024);
+	if (far < 0)
+		return fd;
+	close(fd);
+	return far;
+}
+
+/* Reads the nonce in the way that copies will take. */
+static bool has_nonce(const struct peer_memory *memory)
+{
+	uint8_t seen[NONCE_BYTES];
+	struct iovec here = {seen, sizeof(seen)}, there = {memory_at(memory->nonce_address), sizeof(seen)};
+	ssize_t length = memory->fd >= 0
+				 ? pread(memory->fd, seen, sizeof(seen), (off_t)memory->nonce_address)
+				 : process_vm_readv(memory->process, &here, 1, &there, 1, 0);
+
+	return length == sizeof(seen) && !memcmp(seen, memory->nonce, sizeof(seen));
+}
+
+struct peer_memory *peer_memory_open(struct peer_memories *memories, pid_t process, uint64_t nonce_address,
+				     const uint8_t nonce[NONCE_BYTES])
+{
+	struct peer_memory *memory;
+
+	if (process <= 0 || !nonce_address)
+		return NULL;
+	LIST_FOREACH(memory, memories, in_memories) {
+		if (memory->process == process && memory->nonce_address == nonce_address &&
+		    !memcmp(memory->nonce, nonce, NONCE_BYTES)) {
+			memory->users++;
+			return memory;
+		}
+	}
+	memory = malloc(sizeof(*memory));
+	if (!memory)
+		return NULL;
+	*memory = (struct peer_memory){
+		.users = 1,
+		.process = process,
+		.fd = open_file(process),
+		.nonce_address = nonce_address,
+		.has_page = nonce_address >= PAGES_FIRST && nonce_address < PAGES_END &&
+			    (uintptr_t)nonce_address == nonce_address,
+	};
+	memcpy(memory->nonce, nonce, NONCE_BYTES);
+	LIST_INSERT_HEAD(memories, memory, in_memories);
+	if (memory->fd >= 0 && !has_nonce(memory)) { /* /proc may be that of another namespace */
+		close(memory->fd);
+		memory->fd = -1;
+	}
+	if (memory->fd >= 0 || (memory->has_page && has_nonce(memory)))
+		return memory;
+	peer_memory_close(memory);
+	return NULL;
+}
+
+void peer_memory_close(struct peer_memory *memory)
+{
+	if (!memory || --memory->users)
+		return;
+	LIST_REMOVE(memory, in_memories);
+	if (memory->fd >= 0)
+		close(memory->fd);
+	free(memory);
+}
+
+/* A copy under way. */
+struct copying {
+	const struct peer_memory *memory;
+	const struct device_send *send;
+	const struct segment *remote;
+	unsigned remote_count;
+	bool is_write;
+	uint32_t done; /* bytes */
+};
+
+/* The pieces in the span, for the kernel. Returns how many: no more than there are segments. */
+static unsigned cut(struct iovec *pieces, const struct segment *segments, unsigned count,
+		    struct span span)
+{
+	unsigned used = 0;
+
+	for (unsigned i = 0; i < count && span.length; i++) {
+		struct segment piece = span_next(&span, segments[i]);
+
+		if (piece.length)
+			pieces[used++] = (struct iovec){memory_at(piece.address), piece.length};
+	}
+	return used;
+}
+
+/*
+ * Programs watch the last bytes of what an RDMA write brings. The kernel copies with instructions that
+ * may write a piece in any order, so these are a piece of their own, behind the others. Processors that
+ * may confuse the order of pieces, too, get them by a call of their own; within it nothing is promised.
+ */
+#define WATCHED 8u
+#if defined(__x86_64__) || defined(__i386__)
+#define PIECES_IN_ORDER true
+#else
+#define PIECES_IN_ORDER false
+#endif
+
+/* Our pieces of what is copied next: `length` bytes, or of a write all but those that programs watch. */
+static unsigned cut_here(const struct copying *copying, struct iovec *pieces, uint32_t length)
+{
+	const struct device_send *send = copying->send;
+	bool is_end = copying->done + length == send->length;
+	uint32_t watched = !copying->is_write || !is_end ? 0 : length < WATCHED ? length : WATCHED;
+	unsigned count = cut(pieces, send->segments, send->count,
+			     (struct span){copying->done, length - watched});
+
+	if (!watched || (count && !PIECES_IN_ORDER))
+		return count;
+	return count + cut(pieces + count, send->segments, send->count,
+			   (struct span){send->length - watched, watched});
+}
+
+static struct span rest(const struct copying *copying)
+{
+	return (struct span){copying->done, copying->send->length - copying->done};
+}
+
+/* All that is left, by the number of the process. 0 or errno. */
+static int copy_by_number(struct copying *copying)
+{
+	const struct peer_memory *memory = copying->memory;
+	struct iovec here[1 + MAX_SEGMENTS + WATCHED], there[1 + LANE_SEGMENTS];
+	uint8_t seen[NONCE_BYTES];
+	size_t first = copying->is_write ? 1 : sizeof(seen);
+
+	for (unsigned i = 0; i < copying->remote_count; i++)
+		if ((uintptr_t)copying->remote[i].address != copying->remote[i].address)
+			return EINVAL; /* we have 32 bits, and the peer has 64 */
+	while (copying->done < copying->send->length) {
+		struct span left = rest(copying);
+		unsigned here_count = 1 + cut_here(copying, here + 1, left.length);
+		unsigned there_count = 1 + cut(there + 1, copying->remote, copying->remote_count, left);
+		uint64_t page = memory->nonce_address;
+		ssize_t copied;
+
+		if (copying->is_write)
+			page += offsetof(struct nonce_page, written);
+		here[0] = (struct iovec){seen, first};
+		there[0] = (struct iovec){memory_at(page), first};
+		copied = copying->is_write
+				 ? process_vm_writev(memory->process, here, here_count, there, there_count, 0)
+				 : process_vm_readv(memory->process, here, here_count, there, there_count, 0);
+		if (copied < 0) /* not even the page */
+			return errno == EFAULT ? ESRCH : errno;
+		if (!copying->is_write && memcmp(seen, memory->nonce, sizeof(seen)))
+			return ESRCH;
+		if ((size_t)copied <= first)
+			return EFAULT;
+		copying->done += (uint32_t)copied - (uint32_t)first;
+		atomic_thread_fence(memory_order_release);
+	}
+	return 0;
+}
+
+/* A copy of the next bytes, `length` at most, in two steps: our own memory may be protected. Returns as pwrite(). */
+static ssize_t copy_in_two_steps(const struct copying *copying, uint64_t address, uint32_t length)
+{
+	const struct device_send *send = copying->send;
+	uint8_t bytes[1024];
+	struct iovec here[MAX_SEGMENTS];
+	ssize_t copied;
+
+	if (length > sizeof(bytes))
+		length = sizeof(bytes);
+	if (length > WATCHED && copying->done + length == send->length)
+		length -= WATCHED;
+	cut(here, send->segments, send->count, (struct span){copying->done, length});
+	length = (uint32_t)here[0].iov_len;
+	if (!copying->is_write) {
+		copied = pread(copying->memory->fd, bytes, length, (off_t)address);
+		if (copied <= 0 || own_memory_write(here[0].iov_base, bytes, (size_t)copied))
+			return copied;
+	} else if (own_memory_read(bytes, here[0].iov_base, length)) {
+		return pwrite(copying->memory->fd, bytes, length, (off_t)address);
+	}
+	errno = EFAULT;
+	return -1;
+}
+
+/* The next bytes in one step. Returns as pwrite(). */
+static ssize_t copy_in_one_step(const struct copying *copying, uint64_t address, uint32_t length)
+{
+	struct iovec here[MAX_SEGMENTS + WATCHED];
+	int count = (int)cut_here(copying, here, length), fd = copying->memory->fd;
+	off_t place = (off_t)address;
+
+	if (copying->is_write)
+		return count == 1 ? pwrite(fd, here[0].iov_base, here[0].iov_len, place)
+				  : pwritev(fd, here, count, place);
+	return count == 1 ? pread(fd, here[0].iov_base, here[0].iov_len, place)
+			  : preadv(fd, here, count, place);
+}
+
+/* The first remote segment's piece of what is left. */
+static struct segment next_remote(const struct copying *copying)
+{
+	struct span left = rest(copying);
+	struct segment piece = {0};
+
+	for (unsigned i = 0; i < copying->remote_count && !piece.length; i++)
+		piece = span_next(&left, copying->remote[i]);
+	return piece;
+}
+
+/* All that is left, by the descriptor of the memory. 0 or errno. */
+static int copy_by_file(struct copying *copying)
+{
+	while (copying->done < copying->send->length) {
+		struct segment next = next_remote(copying);
+		ssize_t copied = copy_in_one_step(copying, next.address, next.length);
+
+		if (copied < 0 && (errno == EFAULT || errno == EIO))
+			copied = copy_in_two_steps(copying, next.address, next.length);
+		if (!copied)
+			return ESRCH;
+		if (copied < 0)
+			return errno == EIO ? EFAULT : errno;
+		copying->done += (uint32_t)copied;
+		atomic_thread_fence(memory_order_release);
+	}
+	return 0;
+}
+
+int peer_memory_copy(const struct peer_memory *memory, const struct device_send *send,
+		     const struct segment *remote, unsigned remote_count, bool is_write)
+{
+	struct copying copying = {memory, send, remote, remote_count, is_write, 0};
+	uint32_t file_most = is_write ? WATCHED : FILE_READ_MOST;
+	int error;
+
+	if (memory->has_page && (memory->fd < 0 || send->length > file_most)) {
+		error = copy_by_number(&copying);
+		if (!error || memory->fd < 0)
+			return error;
+	}
+	return copy_by_file(&copying);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The memory of a peer's process, for copies by the kernel. A copy goes to the process that was connected, or nowhere:
+ * the number of a process that has died is given to another one.
+ */
+#ifndef VIPL_LOOPBACK_PEER_MEMORY_H
+#define VIPL_LOOPBACK_PEER_MEMORY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+
+#include "device.h"
+
+#define NONCE_BYTES 16
+
+/* A page of our own, by which peers recognise this process. It holds the nonce. A child of fork() does not get it. */
+struct nonce_page {
+	uint8_t nonce[NONCE_BYTES];
+	uint8_t written; /* peers write here, and nobody reads it */
+};
+
+/* NULL when there is no memory or no randomness: there are no direct copies then. */
+struct nonce_page *nonce_page_create(void);
+void nonce_page_destroy(struct nonce_page *page);
+
+/* The peers of a device whose memory is open; guarded by the NIC's lock. */
+LIST_HEAD(peer_memories, peer_memory);
+
+/*
+ * [nic] Opens the memory of a process that has the nonce at this address. Connections with the same process share it.
+ * NULL when it is another process, or when the kernel gives no access.
+ */
+struct peer_memory *peer_memory_open(struct peer_memories *memories, pid_t process, uint64_t nonce_address,
+				     const uint8_t nonce[NONCE_BYTES]);
+/* [nic] `memory` may be NULL. */
+void peer_memory_close(struct peer_memory *memory);
+
+/*
+ * Copies between the send's local segments and remote ones, LANE_SEGMENTS at most. 0 or errno: EFAULT if memory of
+ * either side is not there; ESRCH if the process has ended or has executed another program.
+ */
+int peer_memory_copy(const struct peer_memory *memory, const struct device_send *send,
+		     const struct segment *remote, unsigned remote_count, bool is_write);
+
+#endif
