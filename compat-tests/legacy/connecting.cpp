@@ -3,11 +3,14 @@
 // and the waits of a server.
 #include "harness.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstring>
 #include <memory>
 #include <unistd.h>
+#include <vector>
 
 using namespace harness;
 
@@ -21,31 +24,71 @@ template <typename Type> std::string bytesOf(const Type &value)
 	return {reinterpret_cast<const char *>(&value), sizeof value};
 }
 
-// Connects with these two discriminators, and checks that the server gets the requester's.
-void expectConnects(Nic &nic, const std::string &requester, const std::string &waiter)
+// Connects with these two discriminators. The server is told the requester's address in `remote`.
+void connectAndTell(Nic &nic, const std::string &requester, const std::string &waiter,
+		    VIP_NET_ADDRESS *remote)
 {
 	Vi server(nic), client(nic);
 	VIP_RETURN requested = VIP_NOT_DONE;
 	Thread requests([&] {
-		Address local(nic.address(), requester), remote(nic.address(), waiter);
+		Address local(nic.address(), requester), to(nic.address(), waiter);
 		VIP_VI_ATTRIBUTES attributes;
-		requested = VipConnectRequest(client, local.get(), remote.get(), kPatience,
-					      &attributes);
+		requested = VipConnectRequest(client, local.get(), to.get(), kPatience, &attributes);
 	});
-	Address local(nic.address(), waiter), remote(nic);
+	Address local(nic.address(), waiter);
 	VIP_VI_ATTRIBUTES attributes;
 	VIP_CONN_HANDLE connection = nullptr;
-	VIP_RETURN waited = VipConnectWait(nic, local.get(), kPatience, remote.get(), &attributes,
-					   &connection);
+	VIP_RETURN waited =
+		VipConnectWait(nic, local.get(), kPatience, remote, &attributes, &connection);
 	EXPECT_EQ(VIP_SUCCESS, waited);
 	if (waited == VIP_SUCCESS) {
 		EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, server));
 	}
 	requests.join();
 	EXPECT_EQ(VIP_SUCCESS, requested);
+}
+
+// Checks that the server gets the requester's discriminator.
+void expectConnects(Nic &nic, const std::string &requester, const std::string &waiter)
+{
+	Address remote(nic);
+	connectAndTell(nic, requester, waiter, remote.get());
 	EXPECT_EQ(requester, remote.discriminator());
 	EXPECT_EQ(nic.address(), remote.host());
 }
+
+// Memory of a program that has room for a host address and for some bytes of discriminator.
+class TightAddress
+{
+      public:
+	explicit TightAddress(size_t hostLength)
+	    : start_(offsetof(VIP_NET_ADDRESS, HostAddress) + hostLength),
+	      bytes_(start_ + 256, kUntouched)
+	{
+	}
+	VIP_NET_ADDRESS *get()
+	{
+		return reinterpret_cast<VIP_NET_ADDRESS *>(bytes_.data());
+	}
+	std::string discriminator()
+	{
+		return {reinterpret_cast<const char *>(bytes_.data()) + start_,
+			get()->DiscriminatorLen};
+	}
+	// How many bytes of discriminator were written, whatever DiscriminatorLen says.
+	size_t written()
+	{
+		size_t end = bytes_.size();
+		while (end > start_ && bytes_[end - 1] == kUntouched)
+			end--;
+		return end - start_;
+	}
+
+      private:
+	static constexpr VIP_UCHAR kUntouched = 0xEE;
+	size_t start_; // of the discriminator
+	std::vector<VIP_UCHAR> bytes_;
+};
 
 TEST_F(Connecting, DiscriminatorsAreNumbersStructsAndTexts)
 {
@@ -71,6 +114,42 @@ TEST_F(Connecting, DiscriminatorsAreNumbersStructsAndTexts)
 		expectConnects(nic, shape.one, shape.other); // the server has the mirrored one
 		expectConnects(nic, shape.other, shape.one);
 		expectConnects(nic, shape.one, shape.one); // or both have the same
+	}
+}
+
+TEST_F(Connecting, NoRequestersDiscriminatorIsLongerThanTheServersRoom)
+{
+	const size_t most = nic.attributes().MaxDiscriminatorLen;
+	const struct {
+		VIP_UINT16 said; // in DiscriminatorLen
+		size_t room;
+	} servers[] = {{0, 16}, {0xEEEE, 16}, {0xFFFF, 16}, {32, 16},
+		       {1, 1},	{4, 4},	      {12, 12},	    {16, 16},
+		       {static_cast<VIP_UINT16>(most), most}};
+	for (const auto &server : servers) {
+		for (size_t length : {size_t{0}, server.room - 1, server.room, server.room + 1, most}) {
+			SCOPED_TRACE(testing::Message() << "DiscriminatorLen is " << server.said
+							<< ", the requester's has " << length);
+			if (length > most)
+				continue;
+			TightAddress remote(nic.attributes().NicAddressLen);
+			const std::string requester(length, 'r');
+			remote.get()->DiscriminatorLen = server.said;
+			connectAndTell(nic, requester, freshDiscriminator(), remote.get());
+			EXPECT_EQ(requester.substr(0, server.room), remote.discriminator());
+			EXPECT_EQ(std::min(length, server.room), remote.written());
+		}
+	}
+}
+
+TEST_F(Connecting, ServerThatWaitsInALoopIsToldEachRequestersWholeDiscriminator)
+{
+	const std::string name = freshDiscriminator();
+	TightAddress remote(nic.attributes().NicAddressLen);
+	for (const char *requester : {"", "client9", "client10", "c", "client of 16 byt", "client11"}) {
+		SCOPED_TRACE(requester);
+		connectAndTell(nic, requester, name, remote.get());
+		EXPECT_EQ(requester, remote.discriminator());
 	}
 }
 

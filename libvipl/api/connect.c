@@ -2,6 +2,7 @@
 /* Connection management: VipConnectWait to VipDisconnect. */
 #include "pvip.h"
 #include "base/deadline.h"
+#include "base/log.h"
 #include "core/connecting.h"
 #include "core/listening.h"
 #include "core/nic.h"
@@ -35,6 +36,43 @@ static VIP_RETURN target_read(struct vi_target *target, const struct nic *nic,
 
 /* ---- client and server ---- */
 
+#define UNTOLD_ROOM 16 /* programs of VIA's time have this for a discriminator, and never say so */
+
+/*
+ * The last requester's address that this thread was told. A program that waits in a loop passes its
+ * DiscriminatorLen again, which then is no room.
+ */
+static _Thread_local struct {
+	const VIP_NET_ADDRESS *at;
+	uint16_t length, room;
+} told;
+
+/* How much of a discriminator, which any host may have chosen, the program has room for. */
+static uint16_t room_for_discriminator(const VIP_NET_ADDRESS *remote)
+{
+	uint16_t length = remote->DiscriminatorLen;
+
+	if (remote == told.at && length == told.length)
+		return told.room;
+	return length && length <= MAX_DISCRIMINATOR_LEN ? length : UNTOLD_ROOM;
+}
+
+static void tell_requester(VIP_NET_ADDRESS *remote, uint16_t room, const struct connect_info *peer)
+{
+	struct discriminator discriminator = peer->discriminator;
+
+	if (discriminator.length > room) {
+		log_warning_ratelimited("VipConnectWait told %u of the %u bytes of a requester's "
+					"discriminator: DiscriminatorLen says the room, or 16 is assumed",
+					(unsigned)room, (unsigned)discriminator.length);
+		discriminator.length = (uint8_t)room;
+	}
+	address_write(remote, &peer->host, &discriminator);
+	told.at = remote;
+	told.length = discriminator.length;
+	told.room = room;
+}
+
 VIP_RETURN PVipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *LocalAddr, VIP_ULONG Timeout,
 			   VIP_NET_ADDRESS *RemoteAddr, VIP_VI_ATTRIBUTES *RemoteViAttribs,
 			   VIP_CONN_HANDLE *ConnHandle)
@@ -44,14 +82,17 @@ VIP_RETURN PVipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *LocalAddr,
 	VIP_RETURN rc = VIP_INVALID_PARAMETER;
 	struct discriminator wanted;
 	struct connect_info peer;
+	uint16_t room = 0;
 
 	if (!nic)
 		return rc;
 	if (LocalAddr && RemoteAddr && RemoteViAttribs && ConnHandle &&
-	    address_discriminator(LocalAddr, &wanted))
+	    address_discriminator(LocalAddr, &wanted)) {
+		room = room_for_discriminator(RemoteAddr);
 		rc = listening_wait(nic, &wanted, deadline, &peer, ConnHandle);
+	}
 	if (rc == VIP_SUCCESS) {
-		address_write(RemoteAddr, &peer.host, &peer.discriminator);
+		tell_requester(RemoteAddr, room, &peer);
 		describe_peer(RemoteViAttribs, &peer);
 	}
 	nic_put(nic);
