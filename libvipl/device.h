@@ -212,6 +212,11 @@ struct device_ops {
 	 * other listeners have all places for it.
 	 */
 	int (*listen)(struct device *device, const struct discriminator *discriminator);
+	/*
+	 * [nic] The program waits again for what is listened for, and may have become another user meanwhile. An
+	 * error: no requests can come.
+	 */
+	int (*relisten)(struct device *device, const struct discriminator *discriminator);
 	/* [nic] Undoes one listen(). */
 	void (*unlisten)(struct device *device, const struct discriminator *discriminator);
 

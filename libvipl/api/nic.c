@@ -13,6 +13,7 @@
 #include "pvip.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "base/user.h"
 #include "core/listening.h"
 #include "service/agent.h"
 #include "service/notifier.h"
@@ -160,6 +161,7 @@ static VIP_RETURN build(struct nic *nic, const char *name)
 
 	if (rc != VIP_SUCCESS)
 		return rc;
+	users_read();
 	set_attributes(nic);
 	rc = VIP_ERROR_RESOURCE;
 	nic->default_tag->domain = nic->device->ops->domain_create(nic->device);

@@ -2,14 +2,35 @@
 /* SO_PEERCRED, and what it cannot tell in a user namespace: user_namespaces(7). */
 #include "user.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include "fd.h"
 #include "log.h"
 
 #define USERS UINT32_MAX /* of a namespace that maps all of them */
+
+/* Where there are two of a call, one has users of 16 bits. */
+#ifdef SYS_geteuid32
+#define GETEUID SYS_geteuid32
+#define FCHOWN	SYS_fchown32
+#else
+#define GETEUID SYS_geteuid
+#define FCHOWN	SYS_fchown
+#endif
+
+static atomic_bool all_are_mapped; /* known, since users_read() */
+
+uid_t own_user(void)
+{
+	return (uid_t)syscall(GETEUID);
+}
 
 /* The number of users without a mapping. It is read once, since each connection of via_lo asks for it. */
 static uid_t overflow_user(void)
@@ -30,6 +51,35 @@ static uid_t overflow_user(void)
 	return user;
 }
 
+const char *user_hint(int error)
+{
+	return error == EACCES ? " (the kernel refuses RDMA to a process whose user, groups or capabilities have "
+				 "changed since VipOpenNic: open the NIC afterwards)"
+			       : "";
+}
+
+/* A number without a mapping cannot own a file: EINVAL. Whether this process may give it away does not matter. */
+static bool is_mapped(int file, uid_t user)
+{
+	return !syscall(FCHOWN, file, user, -1) || errno != EINVAL;
+}
+
+/*
+ * Without /proc. Nobody can ask for all mappings, but those of a container are a few ranges: this looks on both sides of
+ * each power of two, and at the last number.
+ */
+static bool all_users_seem_mapped(void)
+{
+	int file = fd_above_standard(memfd_create("vipl-users", MFD_CLOEXEC));
+	bool all = file >= 0 && !syscall(FCHOWN, file, own_user(), -1) && is_mapped(file, USERS - 1);
+
+	for (unsigned bit = 1; all && bit < 32; bit++)
+		all = is_mapped(file, (1U << bit) - 1) && is_mapped(file, 1U << bit);
+	if (file >= 0)
+		close(file);
+	return all;
+}
+
 static bool all_users_are_mapped(void)
 {
 	FILE *file = fopen("/proc/self/uid_map", "re");
@@ -37,11 +87,17 @@ static bool all_users_are_mapped(void)
 	unsigned inside, outside, count;
 
 	if (!file)
-		return false;
+		return all_users_seem_mapped();
 	while (fscanf(file, "%u %u %u", &inside, &outside, &count) == 3)
 		mapped += count;
 	fclose(file);
 	return mapped >= USERS;
+}
+
+void users_read(void)
+{
+	overflow_user();
+	atomic_store(&all_are_mapped, all_users_are_mapped());
 }
 
 bool user_of_peer(int fd, uid_t *user, pid_t *process)
@@ -54,7 +110,8 @@ bool user_of_peer(int fd, uid_t *user, pid_t *process)
 	*user = peer.uid;
 	if (process)
 		*process = peer.pid;
-	if (!peer.uid || peer.uid != overflow_user() || all_users_are_mapped())
+	if (!peer.uid || peer.uid != overflow_user() || atomic_load(&all_are_mapped) ||
+	    all_users_are_mapped())
 		return true;
 	log_warning_ratelimited("refused a process: here user %u stands for every user that this user "
 				"namespace does not map",

@@ -202,7 +202,7 @@ static int listen_for(struct nic *nic, const struct discriminator *wanted)
 	int error;
 
 	if (find_listener(nic, wanted))
-		return 0;
+		return nic->device->ops->relisten(nic->device, wanted);
 	listener = calloc(1, sizeof(*listener));
 	if (!listener)
 		return ENOMEM;

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The way into the ring of posted descriptors, at its tail, and on to the device. */
 #include <errno.h>
+#include <string.h>
 
+#include "base/log.h"
+#include "base/user.h"
 #include "descriptor.h"
 #include "nic.h"
 #include "object_at.h"
@@ -43,6 +46,8 @@ static __attribute__((noinline)) struct refusal refuse(struct workqueue *queue, 
 	if (rc == EINPROGRESS) /* there is no room for the rest */
 		return (struct refusal){NO_ROOM, earlier, 0};
 	cq_unreserve(queue->cq);
+	if (rc == EACCES)
+		log_error_ratelimited("a descriptor is refused: %s%s", strerror(rc), user_hint(rc));
 	return (struct refusal){rc == ENOBUFS ? NO_MEMORY : REFUSED, earlier, error};
 }
 

@@ -237,6 +237,7 @@ const struct device_ops loopback_device_ops = {
 	.post_send = loopback_post_send,
 	.post_receive = loopback_post_receive,
 	.listen = loopback_listen,
+	.relisten = loopback_relisten,
 	.unlisten = loopback_unlisten,
 	.connect = loopback_connect,
 	.accept = loopback_accept,

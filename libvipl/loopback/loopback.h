@@ -438,6 +438,7 @@ bool rendezvous_user(unsigned index, uid_t *user);
  */
 bool rendezvous_peer(int fd, pid_t *process);
 int loopback_listen(struct device *device, const struct discriminator *discriminator);
+int loopback_relisten(struct device *device, const struct discriminator *discriminator);
 void loopback_unlisten(struct device *device, const struct discriminator *discriminator);
 void loopback_reject(struct device_request *request, VIP_RETURN refusal);
 bool loopback_can_hold(const struct device_request *request);

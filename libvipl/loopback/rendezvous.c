@@ -27,6 +27,7 @@ struct loopback_listener {
 	struct loopback_device *device;
 	LIST_ENTRY(loopback_listener) in_device;
 	struct discriminator discriminator;
+	uid_t user; /* under whose name */
 	unsigned users;
 	TAILQ_HEAD(half_open_clients, half_open) half_open_clients;
 	unsigned half_open_count;
@@ -59,7 +60,7 @@ bool rendezvous_user(unsigned index, uid_t *user)
 	static atomic_bool told;
 	const char *list = config()->lo_users;
 
-	*user = geteuid();
+	*user = own_user();
 	while (index--) {
 		unsigned long long number;
 		char *end;
@@ -89,7 +90,7 @@ bool rendezvous_peer(int fd, pid_t *process)
 	 * Memory is accessed directly only among processes that could do so anyway: with others, an
 	 * access can take as long as the owner of the memory likes.
 	 */
-	if (peer != geteuid())
+	if (peer != own_user())
 		*process = 0;
 	for (unsigned i = 0; rendezvous_user(i, &user); i++)
 		if (user == peer)
@@ -289,7 +290,7 @@ static int take_name(int fd, const struct discriminator *discriminator)
 {
 	for (unsigned place = 0; place < RENDEZVOUS_PLACES; place++) {
 		struct sockaddr_un address;
-		socklen_t length = rendezvous_address(&address, geteuid(), discriminator, place);
+		socklen_t length = rendezvous_address(&address, own_user(), discriminator, place);
 
 		if (!bind(fd, (struct sockaddr *)&address, length))
 			return listen(fd, BACKLOG) ? errno : 0;
@@ -320,6 +321,7 @@ int loopback_listen(struct device *base, const struct discriminator *discriminat
 		listener->watch.ready = listener_ready;
 		listener->device = device;
 		listener->discriminator = *discriminator;
+		listener->user = own_user();
 		listener->users = 1;
 		TAILQ_INIT(&listener->half_open_clients);
 		LIST_INSERT_HEAD(&device->listeners, listener, in_device);
@@ -335,6 +337,34 @@ int loopback_listen(struct device *base, const struct discriminator *discriminat
 		close(fd);
 	free(listener);
 	return error;
+}
+
+int loopback_relisten(struct device *base, const struct discriminator *discriminator)
+{
+	struct loopback_device *device = (struct loopback_device *)base;
+	struct loopback_listener *listener = find(device, discriminator);
+	struct watch former;
+	int fd, error;
+
+	if (!listener || listener->user == own_user())
+		return 0;
+	former = (struct watch){.fd = listener->watch.fd};
+	fd = fd_above_standard(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	error = fd < 0 ? errno : take_name(fd, discriminator);
+	if (!error)
+		error = loopback_watch(device, &listener->watch, fd);
+	if (error) {
+		log_warning_ratelimited("cannot wait for a connection as user %u, which this process has become: %s",
+					(unsigned)own_user(), strerror(error));
+		if (fd >= 0)
+			close(fd);
+		return error;
+	}
+	listener->user = own_user();
+	listener->is_left_alone = false;
+	shutdown(former.fd, SHUT_RDWR);
+	loopback_unwatch(device, &former);
+	return 0;
 }
 
 void loopback_unlisten(struct device *base, const struct discriminator *discriminator)

@@ -15,6 +15,7 @@
 
 #include "base/deadline.h"
 #include "base/log.h"
+#include "base/user.h"
 #include "ping.h"
 #include "rdma.h"
 #include "wire.h"
@@ -63,7 +64,8 @@ VIP_RETURN verbs_reason(int error)
 	case ETIMEDOUT:
 		return VIP_TIMEOUT;
 	default:
-		log_error_ratelimited("cannot connect: %s%s", strerror(error), memory_hint(error));
+		log_error_ratelimited("cannot connect: %s%s%s", strerror(error), memory_hint(error),
+				      user_hint(error));
 		return VIP_ERROR_RESOURCE;
 	}
 }
@@ -257,8 +259,9 @@ static void dispatch(struct verbs_device *device, struct rdma_cm_event *event)
 static void handle_cm_events(struct verbs_device *device)
 {
 	struct rdma_cm_event *event;
+	unsigned i = 0;
 
-	for (unsigned i = 0; i < VERBS_EVENTS_AT_ONCE && !rdma_get_cm_event(device->events, &event); i++) {
+	for (; i < VERBS_EVENTS_AT_ONCE && !rdma_get_cm_event(device->events, &event); i++) {
 		struct rdma_cm_event copy = *event;
 		uint8_t private_data[256];
 
@@ -270,6 +273,12 @@ static void handle_cm_events(struct verbs_device *device)
 		rdma_ack_cm_event(event);
 		dispatch(device, &copy);
 	}
+	if (i == VERBS_EVENTS_AT_ONCE || errno != EACCES)
+		return;
+	log_error("no connection can be made or accepted: %s%s", strerror(EACCES), user_hint(EACCES));
+	device->is_refused = true;
+	/* The event stays, and the agent would be told of it for ever. */
+	epoll_ctl(device->base.event_fd, EPOLL_CTL_DEL, device->events->fd, NULL);
 }
 
 /* The peer was refused an RDMA operation; the device does not say which. */
@@ -452,7 +461,7 @@ void verbs_accept(struct device_request *base, struct device_endpoint *base_endp
 	if (error == ETIMEDOUT || error == EHOSTUNREACH) /* its host is not there any more */
 		error = ECONNABORTED;
 	if (error && error != ECONNABORTED) {
-		log_error("cannot prepare to accept: %s", strerror(error));
+		log_error("cannot prepare to accept: %s%s", strerror(error), user_hint(error));
 		wire_write(&message, WIRE_REJECT, NULL, NULL);
 		rdma_reject(endpoint->id, &message, sizeof(message));
 		verbs_fail(endpoint, VIP_ERROR_RESOURCE);
@@ -465,7 +474,7 @@ void verbs_accept(struct device_request *base, struct device_endpoint *base_endp
 		return;
 	}
 	if (error) {
-		log_error_ratelimited("cannot accept: %s", strerror(error));
+		log_error_ratelimited("cannot accept: %s%s", strerror(error), user_hint(error));
 		verbs_fail(endpoint, VIP_ERROR_RESOURCE);
 		return;
 	}

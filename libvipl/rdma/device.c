@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/user.h"
 #include "rdma.h"
 
 static int set_nonblocking(int fd)
@@ -106,6 +107,7 @@ static int open_events(struct verbs_device *device)
 		log_error("cannot watch the events of an RDMA device: %s", strerror(error));
 		return error;
 	}
+	device->user = own_user();
 	device->events = rdma_create_event_channel();
 	if (!device->events) {
 		error = errno;
@@ -381,6 +383,7 @@ const struct device_ops verbs_device_ops = {
 	.post_send = verbs_post_send,
 	.post_receive = verbs_post_receive,
 	.listen = verbs_listen,
+	.relisten = verbs_relisten,
 	.unlisten = verbs_unlisten,
 	.connect = verbs_connect,
 	.accept = verbs_accept,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/user.h"
 #include "rdma.h"
 #include "wire.h"
 
@@ -120,9 +121,20 @@ int verbs_listen(struct device *base, const struct discriminator *discriminator)
 			error == EADDRINUSE
 				? ": four processes of this host wait, or have waited lately, "
 				  "for the same discriminator, or for others with the same hash"
-				: "");
+				: user_hint(error));
 	free(listener);
 	return error;
+}
+
+int verbs_relisten(struct device *base, const struct discriminator *discriminator)
+{
+	struct verbs_device *device = (struct verbs_device *)base;
+
+	(void)discriminator;
+	if (device->user == own_user() && !device->is_refused)
+		return 0;
+	log_error_ratelimited("cannot wait for a connection: %s%s", strerror(EACCES), user_hint(EACCES));
+	return EACCES;
 }
 
 void verbs_unlisten(struct device *base, const struct discriminator *discriminator)

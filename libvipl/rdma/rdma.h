@@ -70,6 +70,8 @@ struct verbs_device {
 	enum ibv_mtu mtu; /* of the port */
 	bool has_uc;
 	struct rdma_event_channel *events;
+	uid_t user;	 /* who opened it: the kernel serves no other one */
+	bool is_refused; /* the kernel has said so */
 	struct staging staging;
 	LIST_HEAD(, verbs_listener) listeners;
 	LIST_HEAD(, verbs_endpoint) endpoints;
@@ -278,6 +280,7 @@ bool control_tell(struct verbs_endpoint *endpoint, enum wire_code code, uint32_t
 
 /* listen.c */
 int verbs_listen(struct device *device, const struct discriminator *discriminator);
+int verbs_relisten(struct device *device, const struct discriminator *discriminator);
 void verbs_unlisten(struct device *device, const struct discriminator *discriminator);
 /* A connection request, in a new id. */
 void verbs_request_arrived(struct verbs_device *device, struct rdma_cm_id *id,

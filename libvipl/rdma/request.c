@@ -17,6 +17,7 @@
 
 #include "base/deadline.h"
 #include "base/log.h"
+#include "base/user.h"
 #include "rdma.h"
 
 #define RESOLVE_MSEC  3000 /* as long as Linux asks for an address, three times */
@@ -185,7 +186,7 @@ static void answered(struct verbs_endpoint *endpoint, const struct rdma_cm_event
 		return;
 	}
 	if (error) {
-		log_error("cannot complete a connection: %s", strerror(error));
+		log_error("cannot complete a connection: %s%s", strerror(error), user_hint(error));
 		verbs_fail(endpoint, error == EPROTO ? VIP_NOT_REACHABLE : VIP_ERROR_RESOURCE);
 		return;
 	}

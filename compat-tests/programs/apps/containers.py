@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""vip_pingpong over via_lo between namespaces and under limits, as in containers:
-containers.py VIP_PINGPONG LIBRARY REFUSING
+"""Processes over via_lo in namespaces, under limits, and after they have become another user, as in containers:
+containers.py VIP_PINGPONG LIBRARY REFUSING BECOMING
 
 Root makes the namespaces, as a container engine does. Another user first becomes root of a user namespace, in
 which there is no second user. docs/PORTING.md, Containers, lists the cases that work."""
@@ -15,7 +15,7 @@ import unittest
 if os.geteuid() != 0:
     os.execvp("unshare", ["unshare", "--user", "--map-root-user", "--", sys.executable, *sys.argv])
 
-BUILT, LIBRARY, REFUSING = sys.argv[1:]
+BUILT, LIBRARY, REFUSING, BECOMING = sys.argv[1:]
 PATIENCE = 120  # seconds; only a program that hangs takes this long
 NOBODY = "65534"
 OWN = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--ipc", "--uts", "--"]
@@ -125,6 +125,23 @@ class Containers(unittest.TestCase):
         status, said = self.run_pair(refusing("fstatfs"), [], grace="500")
         self.assertEqual(status, 1, said)
         self.assertIn("fstatfs() or fstat(): Operation not permitted", said)
+
+    def expect_becomes(self, how):
+        done = subprocess.run([BECOMING, how], capture_output=True, text=True, timeout=PATIENCE,
+                              env={**os.environ, "VIPL_GRACE_MSEC": "5000"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    @needs_users
+    def test_a_server_that_becomes_another_user_waits_as_that_one(self):
+        self.expect_becomes("user")
+
+    @needs_users
+    def test_nobody_connects_without_proc(self):
+        self.expect_becomes("chroot")
+        self.expect_becomes("late")
+
+    def test_what_geteuid_says_does_not_matter(self):
+        self.expect_becomes("fake")
 
 
 unittest.main(argv=sys.argv[:1])
