@@ -1173,7 +1173,8 @@ VIP_RETURN VipNSInit(VIP_NIC_HANDLE NicHandle, VIP_PVOID NSInitInfo);
  * DiscriminatorLen alone; Address needs room for NicAddressLen bytes.  NameIndex picks one address
  * of several, from 0: first those in the hosts file, then the system's, those of the family of the
  * NIC's own before others.  Only those count that NicAddressLen bytes can hold.  Name may be short
- * or full, or an IP address in writing.  A name of a loopback address gives the NIC's own address.
+ * or full, or an IP address in writing.  A name of a loopback address gives the NIC's own address, and
+ * so does this machine's own name where neither knows it.
  *
  *   VIP_SUCCESS            *Address holds the host address
  *   VIP_INVALID_PARAMETER  NicHandle is not an open NIC, or a pointer is NULL

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "pvip.h"
@@ -161,9 +162,21 @@ static bool find_in_system(const struct nic *nic, const char *name, VIP_ULONG *i
 	return found;
 }
 
+/* A machine's own name may be in no file. Then it means the NIC, as it does where Debian gives it 127.0.1.1. */
+static bool is_own_name(const char *name)
+{
+	struct utsname own;
+
+	return !uname(&own) && *own.nodename && same_host(name, own.nodename);
+}
+
 static bool find_by_name(const struct nic *nic, const char *name, VIP_ULONG index, uint8_t *out)
 {
-	return find_in_file(nic, name, &index, out) || find_in_system(nic, name, &index, out);
+	bool is_first = !index;
+
+	if (find_in_file(nic, name, &index, out) || find_in_system(nic, name, &index, out))
+		return true;
+	return is_first && is_own_name(name) && host_write(out, &nic->host);
 }
 
 VIP_RETURN PVipNSGetHostByName(VIP_NIC_HANDLE NicHandle, VIP_CHAR *Name, VIP_NET_ADDRESS *Address,

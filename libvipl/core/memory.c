@@ -86,7 +86,9 @@ VIP_RETURN tag_destroy(struct nic *nic, VIP_PROTECTION_HANDLE handle)
 static void explain_refusal(size_t length, int error)
 {
 	/* A cache of registrations tries, gives another one up, and tries again. */
-	log_error_ratelimited("cannot register %zu bytes: %s%s%s", length, strerror(error),
+	log_error_ratelimited("cannot register %zu bytes: %s%s%s", length,
+			      error == ENOSPC ? "the NIC has all its regions (MaxRegisterRegions)"
+					      : strerror(error),
 			      memory_hint(error),
 			      error == EFAULT ? " (not all of it is mapped, or it is read-only and "
 						"RDMA write was asked for)"

@@ -49,6 +49,24 @@ says 126 'statically linked' "$vip_run" "$static"
 says 7 '' "$vip_run" -n a=via_lo sh -c 'exit 7'
 says 0 '^--nic$' "$vip_run" -n a=via_lo printf '%s\n' x --nic # the program's option
 
+# A terminal gets no control characters of a name, and a search in PATH passes over what this user may not see.
+printf '#!/bin/true\n' >"$work/"$'\e[2Jx'
+says 126 '\\x1b\[2Jx is not executable' "$vip_run" "$work/"$'\e[2Jx'
+chmod +x "$work/"$'\e[2Jx'
+says 0 '^program: .*/\\x1b\[2Jx, a script$' "$vip_run" --check -n a=via_lo "$work/"$'\e[2Jx'
+mkdir -p "$work/closed/within"
+chmod 0 "$work/closed"
+passing=()
+((EUID == 0)) && passing=(setpriv --bounding-set=-all --inh-caps=-all --reuid=65534 --clear-groups)
+if ((EUID != 0)) || "${passing[@]}" test -x "$vip_run"; then
+    says 127 'there is no program no-such-program-of-ours in PATH' "${passing[@]}" \
+        env PATH="$work/closed/within:$PATH" "$vip_run" no-such-program-of-ours
+fi
+# Of a job, one process tells of a missing device.
+for number in MPI_LOCALRANKID MPIRUN_RANK OMPI_COMM_WORLD_LOCAL_RANK SLURM_LOCALID; do
+    says 0 '^$' env "$number=3" "$vip_run" -n a=none -n b=via_lo true
+done
+
 # An interpreter that does not exist; and truncated programs, which must not do any harm.
 sed 's,/ld-linux,/XX-linux,' "$program" >"$work/old"
 chmod +x "$work/old"
@@ -64,6 +82,16 @@ done
 mkdir -p "$work/bin" "$work/lib/libvipl"
 cp "$vip_run" "$work/bin/vip_run"
 says 125 'there is no libvipl beside' "$work/bin/vip_run" "$program"
+for name in 'a:b' 'a;b' 'a$LIB'; do
+    mkdir -p "$work/$name/bin" "$work/$name/lib/libvipl"
+    cp "$vip_run" "$work/$name/bin/"
+    cp -L "${vip_run%/*}/../libvipl/libvipl.so.1" "$work/$name/lib/libvipl/"
+    says 125 'cannot be told to search .*/lib/libvipl' "$work/$name/bin/vip_run" "$program"
+done
+mkdir -p "$work/a[b]/bin" "$work/a[b]/lib/libvipl"
+cp "$vip_run" "$work/a[b]/bin/"
+cp -L "${vip_run%/*}/../libvipl/libvipl.so.1" "$work/a[b]/lib/libvipl/"
+says 0 '^LD_LIBRARY_PATH=.*/a\[b\]/lib/libvipl$' "$work/a[b]/bin/vip_run" --check "$program"
 if [[ -n $other ]]; then
     cp -L "${vip_run%/*}/../libvipl/libvipl.so.1" "$work/lib/libvipl/libvipl.so.1"
     says 0 'LD_LIBRARY_PATH=.*/lib/libvipl$' "$work/bin/vip_run" --check "$program"

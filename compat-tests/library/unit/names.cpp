@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <netdb.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 namespace
@@ -225,6 +226,21 @@ TEST_F(Names, LoopbackMeansThisNicsOwnAddress)
 TEST_F(Names, LoopbackInTheHostsFileMeansThisNicsOwnAddressToo)
 {
 	EXPECT_EQ(look_up("me 127.0.1.1\n", "me"), "10.9.9.1.0.0");
+}
+
+TEST_F(Names, TheMachinesOwnIsThisNicsOwnAddressWhereNobodyKnowsIt)
+{
+	utsname own{};
+	ASSERT_EQ(uname(&own), 0);
+	const std::string name = own.nodename, first = name.substr(0, name.find('.'));
+	for (const std::string &each : {name, first, name + "x"})
+		listed[each] = {};
+	EXPECT_EQ(look_up("", name), "10.9.9.1.0.0");
+	EXPECT_EQ(look_up("", first), "10.9.9.1.0.0");
+	EXPECT_EQ(look_up("", name, 1), "");
+	EXPECT_EQ(look_up("", name + "x"), "");
+	EXPECT_EQ(look_up(name + " 10.1.1.1\n", name), "10.1.1.1.0.0") << "somebody knows it";
+	listed.clear();
 }
 
 TEST_F(Names, UnknownAndEmptyNamesAreErrorNameservice)
