@@ -141,6 +141,11 @@ std::set<std::string> PublicTraces::since(const PublicTraces &before) const
 	for (const auto &[trace, name] : names_)
 		if (used.count(name))
 			left.erase(trace);
+	// What another process had, and has given up before its use could be seen, is not there any more.
+	const PublicTraces now;
+	for (const auto &entry : names_)
+		if (!now.traces_.count(entry.first))
+			left.erase(entry.first);
 	return left;
 }
 
