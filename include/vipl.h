@@ -505,9 +505,9 @@ VIP_RETURN VipDestroyVi(VIP_VI_HANDLE ViHandle);
  * The request then stays pending until it is accepted or rejected, or its requester gives up.
  * What comes soon after a wait, within a twentieth of the grace time (VIPL_GRACE_MSEC), is kept for
  * the next one.  RemoteAddr gets the local address of the requester: it needs room for NicAddressLen bytes of
- * host address and 16 bytes of discriminator.  Where there is other room, at most MaxDiscriminatorLen
- * bytes, its DiscriminatorLen says so on entry; any other value, 0 and one of more than MaxDiscriminatorLen
- * included, means 16.  Of a longer discriminator the server gets the first bytes only, and the connection can be
+ * host address and 16 bytes of discriminator.  Where there is other room, its DiscriminatorLen
+ * says so on entry, which may be as much as LocalAddr's to MaxDiscriminatorLen; any other value, as
+ * programs leave there, means 16.  Of a longer discriminator the server gets the first bytes only, and the connection can be
  * made as any other.  DiscriminatorLen says how many it got; unchanged, it does not limit the thread's next
  * wait with the same RemoteAddr.  RemoteViAttribs gets the attributes of the requester's VI.
  *

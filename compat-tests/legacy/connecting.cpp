@@ -123,9 +123,9 @@ TEST_F(Connecting, NoRequestersDiscriminatorIsLongerThanTheServersRoom)
 	const struct {
 		VIP_UINT16 said; // in DiscriminatorLen
 		size_t room;
-	} servers[] = {{0, 16}, {0xEEEE, 16}, {0xFFFF, 16}, {32, 16},
-		       {1, 1},	{4, 4},	      {12, 12},	    {16, 16},
-		       {static_cast<VIP_UINT16>(most), most}};
+		size_t own = 1; // bytes of the server's discriminator
+	} servers[] = {{0, 16}, {0xEEEE, 16}, {0xFFFF, 16}, {32, 16},	{3, 16, 4}, {1, 1},
+		       {4, 4},	{4, 4, 4},    {12, 12},	    {16, 16, 4}, {static_cast<VIP_UINT16>(most), most}};
 	for (const auto &server : servers) {
 		for (size_t length : {size_t{0}, server.room - 1, server.room, server.room + 1, most}) {
 			SCOPED_TRACE(testing::Message() << "DiscriminatorLen is " << server.said
@@ -135,7 +135,9 @@ TEST_F(Connecting, NoRequestersDiscriminatorIsLongerThanTheServersRoom)
 			TightAddress remote(nic.attributes().NicAddressLen);
 			const std::string requester(length, 'r');
 			remote.get()->DiscriminatorLen = server.said;
-			connectAndTell(nic, requester, freshDiscriminator(), remote.get());
+			std::string name = freshDiscriminator();
+			name.erase(0, name.size() - server.own);
+			connectAndTell(nic, requester, name, remote.get());
 			EXPECT_EQ(requester.substr(0, server.room), remote.discriminator());
 			EXPECT_EQ(std::min(length, server.room), remote.written());
 		}

@@ -47,14 +47,17 @@ static _Thread_local struct {
 	uint16_t length, room;
 } told;
 
-/* How much of a discriminator, which any host may have chosen, the program has room for. */
-static uint16_t room_for_discriminator(const VIP_NET_ADDRESS *remote)
+/*
+ * How much of a discriminator, which any host may have chosen, the program has room for. DiscriminatorLen may be garbage.
+ * It is taken for the room if the program's own discriminator would fit, since addresses of a program are alike.
+ */
+static uint16_t room_for_discriminator(const VIP_NET_ADDRESS *remote, const struct discriminator *own)
 {
 	uint16_t length = remote->DiscriminatorLen;
 
 	if (remote == told.at && length == told.length)
 		return told.room;
-	return length && length <= MAX_DISCRIMINATOR_LEN ? length : UNTOLD_ROOM;
+	return length && length >= own->length && length <= MAX_DISCRIMINATOR_LEN ? length : UNTOLD_ROOM;
 }
 
 static void tell_requester(VIP_NET_ADDRESS *remote, uint16_t room, const struct connect_info *peer)
@@ -88,7 +91,7 @@ VIP_RETURN PVipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *LocalAddr,
 		return rc;
 	if (LocalAddr && RemoteAddr && RemoteViAttribs && ConnHandle &&
 	    address_discriminator(LocalAddr, &wanted)) {
-		room = room_for_discriminator(RemoteAddr);
+		room = room_for_discriminator(RemoteAddr, &wanted);
 		rc = listening_wait(nic, &wanted, deadline, &peer, ConnHandle);
 	}
 	if (rc == VIP_SUCCESS) {
