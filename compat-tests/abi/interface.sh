@@ -13,6 +13,9 @@
 # Functions that are removed or changed break programs. What else is different, as an addition, asks for a look at it, and for
 # the file to be made anew in the same commit: cmake --build --preset release --target abi_dump.
 #
+# Formats of different numbers cannot be compared. FILE.abi is for format 2, FILE.3.abi for format 3 (libabigail 3, in Debian
+# testing), and so on: after an addition both are made, each on a system that has it.
+#
 # usage: interface.sh [--write] LIBRARY FILE; ABIDW and ABIDIFF name the programs
 set -eu
 
@@ -23,6 +26,12 @@ if [ "$1" = --write ]; then
 fi
 library=$1
 file=$2
+format=$("${ABIDW:-abidw}" --abixml-version | sed 's/.* //; s/\..*//')
+[ "$format" = 2 ] || file=${file%.abi}.$format.abi
+if [ ! "$write" ] && [ ! -e "$file" ]; then
+	echo "interface: $file is missing, the release's interface in the format of this libabigail: --target abi_dump" >&2
+	exit 1
+fi
 new=$(mktemp)
 trap 'rm -f "$new"' EXIT
 

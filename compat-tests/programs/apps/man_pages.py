@@ -13,7 +13,8 @@ import re
 import subprocess
 import sys
 
-SUBCOMMANDS = re.compile(r"^Subcommands:\n((?: .*\n?)+)", re.M)
+# CLI11 writes this word in capitals from 2.5 on.
+SUBCOMMANDS = re.compile(r"^Subcommands:\n((?: .*\n?)+)", re.M | re.I)
 OPTION = r"(?<![\w\\-])(?:%s){1,2}[A-Za-z0-9](?:\w|%s(?=\w))*"
 IN_HELP = re.compile(OPTION % ("-", "-"))
 # Also finds options that are not escaped, which are errors.
@@ -40,7 +41,7 @@ def help_of(*command):
 def subcommands_of(text):
     """A line of the list begins each subcommand. Its description may go on in further lines, which begin
     farther right."""
-    if "Subcommands:" not in text:
+    if not re.search("^Subcommands:", text, re.M | re.I):
         return []
     found = SUBCOMMANDS.search(text)
     names = re.findall(r"^  (\w+)", found[1], re.M) if found else []
