@@ -153,6 +153,7 @@ static int verbs_open(const char *name, unsigned index, struct nic *nic, struct 
 	device->base.ops = &verbs_device_ops;
 	device->nic = nic;
 	pthread_mutex_init(&device->staging.lock, NULL);
+	STAILQ_INIT(&device->unused_endpoints);
 	device->context = open_context(name, index);
 	if (!device->context) {
 		error = errno;
@@ -198,6 +199,7 @@ static void verbs_close(struct device *base)
 
 	control_close(device);
 	close_events(device);
+	verbs_endpoints_free(device);
 	ibv_close_device(device->context);
 	pthread_mutex_destroy(&device->staging.lock);
 	free(device);

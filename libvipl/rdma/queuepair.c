@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,16 +58,46 @@ static int create_qp(struct verbs_endpoint *endpoint)
 	return 0;
 }
 
+/*
+ * All zeros but for the tag, by which a completion is known that names an earlier endpoint here. The endpoint that
+ * has been out of use for longest comes first.
+ */
+static struct verbs_endpoint *allocate(struct verbs_device *device)
+{
+	size_t size = (sizeof(struct verbs_endpoint) + VERBS_ENDPOINT_ALIGNMENT - 1) &
+		      ~(size_t)(VERBS_ENDPOINT_ALIGNMENT - 1);
+	struct verbs_endpoint *endpoint = STAILQ_FIRST(&device->unused_endpoints);
+
+	if (endpoint) {
+		STAILQ_REMOVE_HEAD(&device->unused_endpoints, in_unused);
+	} else {
+		endpoint = aligned_alloc(VERBS_ENDPOINT_ALIGNMENT, size);
+		if (!endpoint)
+			return NULL;
+		atomic_init(&endpoint->wr_id_tag, (uintptr_t)endpoint);
+	}
+	memset(&endpoint->request_segments, 0,
+	       sizeof(*endpoint) - offsetof(struct verbs_endpoint, request_segments));
+	return endpoint;
+}
+
+void verbs_endpoints_free(struct verbs_device *device)
+{
+	struct verbs_endpoint *endpoint;
+
+	while ((endpoint = STAILQ_FIRST(&device->unused_endpoints))) {
+		STAILQ_REMOVE_HEAD(&device->unused_endpoints, in_unused);
+		free(endpoint);
+	}
+}
+
 struct device_endpoint *verbs_endpoint_create(struct device *base, struct endpoint_config *config)
 {
 	struct verbs_device *device = (struct verbs_device *)base;
-	size_t size = (sizeof(struct verbs_endpoint) + VERBS_ENDPOINT_ALIGNMENT - 1) &
-		      ~(size_t)(VERBS_ENDPOINT_ALIGNMENT - 1);
-	struct verbs_endpoint *endpoint = aligned_alloc(VERBS_ENDPOINT_ALIGNMENT, size);
+	struct verbs_endpoint *endpoint = allocate(device);
 
 	if (!endpoint)
 		return NULL;
-	memset(endpoint, 0, sizeof(*endpoint));
 	config->send_depth = lower(config->send_depth, device->limits.max_qp_wr);
 	config->receive_depth = lower(config->receive_depth, device->limits.max_qp_wr);
 	endpoint->role = VERBS_ENDPOINT;
@@ -77,7 +108,6 @@ struct device_endpoint *verbs_endpoint_create(struct device *base, struct endpoi
 		endpoint->access |= IBV_ACCESS_REMOTE_ATOMIC; /* of flush.c */
 	endpoint->send_queue = config->send_queue;
 	endpoint->receive_queue = config->receive_queue;
-	endpoint->wr_id_tag = (uintptr_t)endpoint;
 	endpoint->domain = (struct verbs_domain *)config->domain;
 	TAILQ_INIT(&endpoint->staged_sends);
 	TAILQ_INIT(&endpoint->staged_receives);
@@ -93,26 +123,15 @@ struct device_endpoint *verbs_endpoint_create(struct device *base, struct endpoi
 		.sq_sig_all = 1,
 	};
 	if (create_qp(endpoint))
-		goto free_endpoint;
+		goto keep_memory;
 	if (config->reliability != VIP_SERVICE_RELIABLE_RECEPTION || !verbs_flush_create(endpoint)) {
 		LIST_INSERT_HEAD(&device->endpoints, endpoint, in_device);
 		return (struct device_endpoint *)endpoint;
 	}
 	ibv_destroy_qp(endpoint->qp);
-free_endpoint:
-	free(endpoint);
+keep_memory:
+	STAILQ_INSERT_TAIL(&device->unused_endpoints, endpoint, in_unused);
 	return NULL;
-}
-
-void verbs_endpoint_destroy(struct device_endpoint *base)
-{
-	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
-
-	LIST_REMOVE(endpoint, in_device);
-	ibv_destroy_qp(endpoint->qp);
-	staging_forget(endpoint);
-	verbs_flush_destroy(endpoint);
-	free(endpoint);
 }
 
 static int move_to(struct verbs_endpoint *endpoint, enum ibv_qp_state state)
@@ -143,6 +162,40 @@ static void next_generation(struct verbs_endpoint *endpoint)
 	staging_forget(endpoint);
 }
 
+/* Takes what is in the CQ at this moment: no more than it has room for. */
+static void take_all(struct ibv_cq *cq)
+{
+	int most;
+
+	cq_lock(cq->cq_context); /* another thread may let it grow */
+	most = cq->cqe;
+	cq_unlock(cq->cq_context);
+	while (most-- > 0 && cq_poll_for_device(cq->cq_context))
+		;
+}
+
+/* Some devices leave the completions of a queue pair that is destroyed in the CQs, as soft-RoCE and qedr do. */
+static void destroy_qp(struct verbs_endpoint *endpoint, struct ibv_qp *qp)
+{
+	const struct ibv_qp_init_attr *cqs = &endpoint->wanted_qp;
+
+	ibv_destroy_qp(qp);
+	next_generation(endpoint);
+	take_all(cqs->send_cq);
+	if (cqs->recv_cq != cqs->send_cq)
+		take_all(cqs->recv_cq);
+}
+
+void verbs_endpoint_destroy(struct device_endpoint *base)
+{
+	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
+
+	LIST_REMOVE(endpoint, in_device);
+	destroy_qp(endpoint, endpoint->qp);
+	verbs_flush_destroy(endpoint);
+	STAILQ_INSERT_TAIL(&endpoint->device->unused_endpoints, endpoint, in_unused);
+}
+
 static int move_to_init(struct verbs_endpoint *endpoint)
 {
 	struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_INIT,
@@ -166,8 +219,7 @@ static int replace_qp(struct verbs_endpoint *endpoint)
 
 	if (error)
 		return error;
-	ibv_destroy_qp(former);
-	next_generation(endpoint);
+	destroy_qp(endpoint, former);
 	endpoint->was_connected = false;
 	endpoint->late_until = 0;
 	return 0;

@@ -75,6 +75,7 @@ struct verbs_device {
 	struct staging staging;
 	LIST_HEAD(, verbs_listener) listeners;
 	LIST_HEAD(, verbs_endpoint) endpoints;
+	STAILQ_HEAD(, verbs_endpoint) unused_endpoints; /* destroyed; their memory is for later ones only */
 	struct controls control;
 	int timer_fd; /* runs while something has to be done in time: verbs_timer_start() */
 	bool timer_runs;
@@ -134,13 +135,13 @@ struct verbs_probe {
 struct verbs_endpoint {
 	enum verbs_role role;
 	uint32_t inline_size;
+	_Atomic uint64_t wr_id_tag; /* wr_id, but for what the work is; it goes on when the endpoint is another VI's */
 	/* An RDMA operation beyond these takes several requests; a send of more segments is staged. */
 	unsigned request_segments;
 	uint32_t whole_bytes; /* an RDMA operation that is no longer goes in one request */
 	unsigned receive_segments;
 	unsigned access; /* what the peer may do, IBV_ACCESS_ */
 	struct ibv_qp *qp;
-	_Atomic uint64_t wr_id_tag; /* wr_id, but for what the work is */
 	struct ibv_mr *flush_mr; /* of a VI at Reliable Reception: flush.c */
 	struct workqueue *send_queue, *receive_queue;
 	/* The requests that are being posted, not on the stack for the same reason. The queues' locks guard them. */
@@ -162,6 +163,7 @@ struct verbs_endpoint {
 
 	/* Connecting: request.c, cm.c. */
 	LIST_ENTRY(verbs_endpoint) in_device;
+	STAILQ_ENTRY(verbs_endpoint) in_unused;
 	enum verbs_phase phase;
 	struct rdma_cm_id *id;
 	struct connect_info peer;
@@ -186,7 +188,8 @@ struct verbs_request {
 
 /*
  * wr_id names the endpoint; its lowest bits say what the work was (wc.opcode may not, after an
- * error) and count resets of the queue pair: completions from before a reset may still come after it.
+ * error) and count resets of the queue pair: completions from before a reset may still come after it,
+ * and completions of a queue pair that is destroyed after that.
  */
 #define VERBS_WR_ID_RECEIVE	UINT64_C(1)
 #define VERBS_WR_ID_RDMA	UINT64_C(2)
@@ -291,6 +294,8 @@ bool verbs_has_requester(const struct device_request *request);
 /* queuepair.c */
 struct device_endpoint *verbs_endpoint_create(struct device *device, struct endpoint_config *config);
 void verbs_endpoint_destroy(struct device_endpoint *endpoint);
+/* Frees the memory of destroyed endpoints. There is no CQ any more. */
+void verbs_endpoints_free(struct verbs_device *device);
 int verbs_endpoint_prepare(struct device_endpoint *endpoint);
 void verbs_endpoint_stop(struct device_endpoint *endpoint);
 void verbs_endpoint_reset(struct device_endpoint *endpoint);

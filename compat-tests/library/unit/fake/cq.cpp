@@ -81,6 +81,17 @@ void remove_completions(Cq *cq, uint32_t qp_num)
 		   held.end());
 }
 
+void release_completions(uint32_t qp_num)
+{
+	auto &held = world().held;
+	auto other = [&](const HeldWc &h) { return h.wc.qp_num != qp_num; };
+	auto first = std::stable_partition(held.begin(), held.end(), other);
+
+	for (auto each = first; each != held.end(); ++each)
+		add_completion(each->cq, each->wc);
+	held.erase(first, held.end());
+}
+
 static void forget_events(Cq *cq)
 {
 	auto &held = world().held;

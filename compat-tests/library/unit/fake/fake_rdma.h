@@ -68,6 +68,7 @@ struct fake_options {
 	bool async_errors;         // responder errors raise QP_ACCESS_ERR / QP_REQ_ERR (mlx5)
 	bool flush_late_receives;  // receives posted in ERR are flushed (rxe: only at ERR->ERR)
 	bool reset_cleans_cq;      // RESET and destroy remove the QP's completions (rxe: they stay)
+	bool late_completions;     // held completions stay so when their QP is destroyed (rxe: they come by then)
 	bool exact_depths;         // queue and CQ depths as asked (rxe: rounded up to 2^n - 1)
 	bool uc_long_dropped;  // UC message longer than the receive: lost (rxe: receiver to ERR)
 	bool uc_stays_hearing; // no rxe bug of UC QPs deaf after a broken multi-packet write

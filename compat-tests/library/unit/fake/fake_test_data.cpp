@@ -325,3 +325,28 @@ TEST_F(Fake, UnreliableGoesDeafUntilReset)
 		expect_wc(a.send_cq, i, IBV_WC_SUCCESS);
 	expect_wc(a.send_cq, 4, IBV_WC_LOC_QP_OP_ERR);
 }
+
+TEST_F(Fake, DestroyedQueuePairsLeaveTheirCompletions)
+{
+	for (bool late : {false, true}) {
+		Node node;
+		fake_options options;
+		ibv_cq *cq = node.recv_cq;
+
+		fake_get_options(&options);
+		options.hold_completions = true;
+		options.late_completions = late;
+		fake_set_options(&options);
+		EXPECT_EQ(node.recv(7), 0);
+		EXPECT_EQ(node.modify(IBV_QPS_ERR), 0);
+		EXPECT_EQ(poll(cq).wr_id, 0u);
+		EXPECT_EQ(ibv_destroy_qp(node.qp), 0);
+		EXPECT_EQ(fake_release(-1), late ? 1 : 0);
+		expect_wc(cq, 7, IBV_WC_WR_FLUSH_ERR);
+		ibv_qp_init_attr init{};
+		init.send_cq = init.recv_cq = cq;
+		init.qp_type = IBV_QPT_RC;
+		init.cap.max_send_wr = init.cap.max_recv_wr = 1;
+		node.qp = ibv_create_qp(node.pd, &init);
+	}
+}

@@ -42,6 +42,16 @@ static void clean_completions(Qp *qp)
 	remove_completions(static_cast<Cq *>(qp->recv_cq), qp->qp_num);
 }
 
+// What the device is still at when the queue pair is destroyed: it flushes that, and leaves it in the CQs.
+static void leave_completions(Qp *qp)
+{
+	if (qp->now == IBV_QPS_ERR)
+		qp_to_error(qp);
+	if (!world().opt.late_completions)
+		release_completions(qp->qp_num);
+	clean_completions(qp);
+}
+
 static void qp_to_reset(Qp *qp)
 {
 	qp->sq.clear();
@@ -286,6 +296,7 @@ int ibv_destroy_qp(ibv_qp *ibqp)
 		die("ibv_destroy_qp would wait for ever: asynchronous events not acknowledged");
 	--world().live.qps;
 	Qp *peer = qp_by_num(qp->attr.dest_qp_num);
+	leave_completions(qp);
 	free_qp(qp);
 	if (peer && peer != qp && peer->waiting)
 		run_sends(peer);

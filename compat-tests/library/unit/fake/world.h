@@ -333,6 +333,7 @@ int poll_cq(ibv_cq *cq, int count, ibv_wc *wc);
 int req_notify_cq(ibv_cq *cq, int solicited_only);
 bool add_completion(Cq *cq, const ibv_wc &wc); // false: overflow
 void remove_completions(Cq *cq, uint32_t qp_num);
+void release_completions(uint32_t qp_num); // the held ones of this queue pair
 void free_cq(Cq *cq);
 void free_channel(Channel *channel);
 
