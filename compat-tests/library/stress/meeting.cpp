@@ -2,8 +2,9 @@
 // The two threads that connect: one accepts, one requests.
 #include "meeting.h"
 
+#include "address.h"
+
 #include <algorithm>
-#include <cstring>
 #include <unistd.h>
 
 namespace stress
@@ -12,40 +13,6 @@ namespace stress
 constexpr unsigned kRequestTimeout = kPatience - 5000; // ms; it ends before the call's watchdog
 constexpr Time kKeptAtMost = 1000 * kMs;    // for a request that comes too early
 constexpr unsigned kLook = 20;              // ms between looks for other work
-
-// A network address with its bytes.
-class Address
-{
-      public:
-	Address(const VIP_NIC_ATTRIBUTES &nic, const std::string &discriminator)
-	    : bytes_(sizeof(VIP_NET_ADDRESS) + nic.NicAddressLen + nic.MaxDiscriminatorLen + 1)
-	{
-		get()->HostAddressLen = nic.NicAddressLen;
-		get()->DiscriminatorLen = static_cast<VIP_UINT16>(discriminator.size());
-		memcpy(host(), nic.LocalNicAddress, nic.NicAddressLen);
-		memcpy(host() + nic.NicAddressLen, discriminator.data(), discriminator.size());
-	}
-	// Has room for any discriminator.
-	explicit Address(const VIP_NIC_ATTRIBUTES &nic)
-	    : Address(nic, std::string(nic.MaxDiscriminatorLen, 0))
-	{
-	}
-	VIP_NET_ADDRESS *get()
-	{
-		return reinterpret_cast<VIP_NET_ADDRESS *>(bytes_.data());
-	}
-	std::string discriminator()
-	{
-		return {host() + get()->HostAddressLen, get()->DiscriminatorLen};
-	}
-
-      private:
-	char *host()
-	{
-		return bytes_.data() + offsetof(VIP_NET_ADDRESS, HostAddress);
-	}
-	std::vector<char> bytes_;
-};
 
 Meeting::Meeting(Home &home) : home_(home), acceptorRandom_{home.random.next()}
 {
