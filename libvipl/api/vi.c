@@ -81,6 +81,7 @@ VIP_RETURN PVipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTRI
 		/* A program that calls nothing else shall learn of an error, too. */
 		cq_look(vi->send.cq, &vi->object);
 		cq_look(vi->receive.cq, &vi->object);
+		vi_catch_up(vi);
 		*State = atomic_load(&vi->state);
 		workqueue_lock(&vi->receive);
 		*Attributes = vi->attributes;

@@ -135,18 +135,12 @@ VIP_RETURN cq_unlock_and_run_slowly(struct cq *cq, struct object *owner, bool co
 
 	lock_release(&cq->lock);
 	if (run_deferred)
-		deferred_run(cq);
+		deferred_run(cq, owner);
 	if (completed) /* what others wait for may be among it */
 		cq_kick(cq);
 	if (held)
 		object_put(owner);
 	return rc;
-}
-
-bool cq_is_full(struct cq *cq, bool is_receive)
-{
-	return cq->is_public &&
-	       cq_outstanding(cq) >= cq_share(cq, atomic_load(&cq->capacity), is_receive);
 }
 
 /* The CQ's lock is held. 0 or errno. */
@@ -168,7 +162,7 @@ int cq_make_room(struct cq *cq, unsigned entries)
 	lock_acquire(&cq->lock);
 	if (entries > atomic_load(&cq->capacity)) {
 		error = grow(cq, entries);
-		backlogs_retry(cq);
+		backlogs_admit(cq);
 	}
 	cq_unlock_and_run(cq, &cq->object, false, false, VIP_SUCCESS);
 	return error;

@@ -43,10 +43,10 @@ struct cq {
 	struct nic *nic;
 	struct device_cq *device_cq;
 
-	/* Each look needs these, to `waiters`: they share a line. */
+	/* Each look needs these, to the first members of `deferred`: they share a line. */
 	const struct device_ops *ops;
-	struct cq_deferred deferred;
 	_Atomic unsigned waiters;
+	struct cq_deferred deferred;
 	_Atomic uint32_t announced;
 	_Atomic unsigned spun_in_vain; /* waits in a row, see cq_wait() */
 	_Atomic unsigned slept_at_once;
@@ -76,8 +76,8 @@ static inline bool cq_poll_locked(struct cq *cq)
 {
 	if (cq->ops->cq_poll(cq->device_cq) <= 0)
 		return false;
-	if (deferred_has_backlogs(&cq->deferred))
-		backlogs_retry(cq);
+	if (cq->deferred.crowd)
+		backlogs_admit(cq);
 	return true;
 }
 
@@ -98,15 +98,15 @@ VIP_RETURN cq_unlock_and_run_slowly(struct cq *cq, struct object *owner, bool co
 			   VIP_RETURN rc);
 /*
  * Releases the CQ's lock after completions may have been taken: wakes other threads that wait for them, and
- * runs the deferred work. With `run_deferred` it also waits for another thread that runs it. Meanwhile the
- * `owner`, which is the CQ or the VI, keeps the CQ. Returns `rc`.
+ * does the deferred work that has come, or leaves it to the agent. With `run_deferred` it also looks for what others
+ * have left. Meanwhile the `owner`, which is the CQ or the VI, keeps the CQ. Returns `rc`.
  */
 static inline VIP_RETURN cq_unlock_and_run(struct cq *cq, struct object *owner, bool completed, bool run_deferred,
 				  VIP_RETURN rc)
 {
 	/* A thread that begins to wait after this looks once more, with the lock. */
 	completed = completed && atomic_load_explicit(&cq->waiters, memory_order_relaxed);
-	run_deferred |= deferred_is_due(&cq->deferred);
+	run_deferred |= cq->deferred.pending;
 	if (__builtin_expect(completed | run_deferred, false))
 		return cq_unlock_and_run_slowly(cq, owner, completed, run_deferred, rc);
 	return (VIP_RETURN)lock_release_with(&cq->lock, rc);
@@ -152,7 +152,11 @@ static inline unsigned cq_share(struct cq *cq, unsigned capacity, bool is_receiv
 
 	return shared ? capacity - capacity / 4 : capacity;
 }
-bool cq_is_full(struct cq *cq, bool is_receive);
+static inline bool cq_is_full(struct cq *cq, bool is_receive)
+{
+	return cq->is_public &&
+	       cq_outstanding(cq) >= cq_share(cq, atomic_load(&cq->capacity), is_receive);
+}
 
 /* Reserves one entry, if the CQ need not grow for it. */
 static inline bool cq_reserve_at_once(struct cq *cq, bool is_receive)

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Deferred work: which queues of a CQ have some, and the functions that run it. */
+/* Deferred work: which queues of a CQ have some, and the threads that do it. */
 #include "deferred.h"
 
 #include "nic.h"
 #include "workqueue.h"
 
+#define MOST_AT_ONCE 16u /* backlogs that a call submits; a poll finds half as many completions */
+
 void deferred_init(struct cq_deferred *deferred)
 {
-	TAILQ_INIT(&deferred->backlogs);
+	TAILQ_INIT(&deferred->waiting);
+	TAILQ_INIT(&deferred->crowded[false]);
+	TAILQ_INIT(&deferred->crowded[true]);
+	TAILQ_INIT(&deferred->ready);
 	TAILQ_INIT(&deferred->due);
 }
 
@@ -19,7 +24,8 @@ void deferred_add(struct workqueue *queue)
 		return;
 	queue->deferred.is_due = true;
 	TAILQ_INSERT_TAIL(&deferred->due, queue, deferred.in_due);
-	atomic_store(&deferred->maybe, true);
+	deferred->pending = true;
+	atomic_fetch_or(&deferred->maybe, DEFERRED_DUE);
 }
 
 /* The CQ's lock is held. */
@@ -32,7 +38,7 @@ static void remove_due(struct workqueue *queue)
 
 void deferred_leave_to_agent(struct cq *cq)
 {
-	if (deferred_is_due(&cq->deferred))
+	if (cq->deferred.pending)
 		agent_wake(cq->nic);
 }
 
@@ -42,41 +48,130 @@ void deferred_forget(struct workqueue *queue)
 	remove_due(queue);
 }
 
-void backlog_add(struct workqueue *queue)
+/* The CQ's lock is held. NULL: the queue is in no list of backlogs. */
+static void move_to(struct workqueue *queue, struct queue_list *list)
+{
+	struct cq_deferred *deferred = &queue->cq->deferred;
+	struct queue_list *crowded = &deferred->crowded[queue->is_receive];
+
+	if (queue->deferred.backlog_in) {
+		TAILQ_REMOVE(queue->deferred.backlog_in, queue, deferred.in_backlogs);
+		deferred->crowd -= queue->deferred.backlog_in == crowded;
+	}
+	queue->deferred.backlog_in = list;
+	if (list) {
+		TAILQ_INSERT_TAIL(list, queue, deferred.in_backlogs);
+		deferred->crowd += list == crowded;
+	}
+	if (list == &deferred->ready)
+		deferred->pending = true;
+}
+
+void backlog_add(struct workqueue *queue, bool crowded)
 {
 	struct cq_deferred *deferred = &queue->cq->deferred;
 	bool is_new = !queue->deferred.has_backlog;
 
-	backlog_remove(queue);
-	TAILQ_INSERT_TAIL(&deferred->backlogs, queue, deferred.in_backlogs); /* others come first now */
+	move_to(queue, crowded ? &deferred->crowded[queue->is_receive] : &deferred->waiting);
 	queue->deferred.has_backlog = true;
-	atomic_store(&deferred->maybe, true);
-	if (is_new)
-		agent_wake(queue->cq->nic); /* the program may not ask for completions */
+	deferred->backlogs += is_new;
+	atomic_fetch_or(&deferred->maybe, DEFERRED_BACKLOG);
+	if (!is_new)
+		return;
+	atomic_store(&deferred->is_served, true); /* there was no room just now */
+	agent_wake(queue->cq->nic);		  /* the program may not ask for completions */
 }
 
 void backlog_remove(struct workqueue *queue)
 {
-	if (queue->deferred.has_backlog)
-		TAILQ_REMOVE(&queue->cq->deferred.backlogs, queue, deferred.in_backlogs);
+	move_to(queue, NULL);
+	queue->cq->deferred.backlogs -= queue->deferred.has_backlog;
 	queue->deferred.has_backlog = false;
 }
 
-void backlogs_retry(struct cq *cq)
+void backlog_has_room(struct workqueue *queue)
 {
-	struct workqueue *queue;
+	struct cq_deferred *deferred = &queue->cq->deferred;
 
-	/* They stay on the list until they are submitted: a thread that completes meanwhile waits for that. */
-	TAILQ_FOREACH(queue, &cq->deferred.backlogs, deferred.in_backlogs)
-		deferred_add(queue);
+	if (queue->deferred.backlog_in != &deferred->ready)
+		move_to(queue, &deferred->ready);
+	deferred->pending = true; /* if another thread has left it to the agent, this one need not */
 }
 
-static struct workqueue *next_due(struct cq *cq)
+static unsigned room_for(struct cq *cq, bool is_receive)
+{
+	unsigned outstanding = cq_outstanding(cq);
+	unsigned share = cq_share(cq, atomic_load(&cq->capacity), is_receive);
+
+	return outstanding < share ? share - outstanding : 0;
+}
+
+void backlogs_admit(struct cq *cq)
+{
+	struct cq_deferred *deferred = &cq->deferred;
+
+	for (int is_receive = false; is_receive <= true; is_receive++) {
+		struct queue_list *crowded = &deferred->crowded[is_receive];
+		unsigned room = room_for(cq, is_receive);
+
+		for (unsigned i = 0; i < MOST_AT_ONCE && i < room && !TAILQ_EMPTY(crowded); i++)
+			move_to(TAILQ_FIRST(crowded), &deferred->ready);
+	}
+}
+
+/* The CQ's lock is held. */
+static void retry_all(struct cq_deferred *deferred, struct queue_list *list)
+{
+	while (!TAILQ_EMPTY(list))
+		move_to(TAILQ_FIRST(list), &deferred->ready);
+}
+
+/* With a reference to its VI. One that is being destroyed has nothing to submit any more. */
+static struct workqueue *next_ready(struct cq *cq)
 {
 	struct workqueue *queue;
 
 	lock_acquire(&cq->lock);
-	queue = TAILQ_FIRST(&cq->deferred.due);
+	while ((queue = TAILQ_FIRST(&cq->deferred.ready))) {
+		move_to(queue, NULL);
+		if (object_hold(&queue->vi->object))
+			break;
+	}
+	lock_release(&cq->lock);
+	return queue;
+}
+
+/* True when there were some. */
+static bool submit_ready(struct cq *cq, unsigned most)
+{
+	struct workqueue *queue;
+	unsigned count = 0;
+
+	while (count < most && (queue = next_ready(cq))) {
+		queue->deferred.functions->submit(queue);
+		object_put(&queue->vi->object);
+		count++;
+	}
+	return count;
+}
+
+/* The CQ's lock is held. `owner`: the VI that a queue has to be of, or NULL. */
+static struct workqueue *find_due(const struct cq *cq, const struct object *owner)
+{
+	struct workqueue *queue;
+
+	TAILQ_FOREACH(queue, &cq->deferred.due, deferred.in_due)
+		if (!owner || &queue->vi->object == owner)
+			break;
+	return queue;
+}
+
+static struct workqueue *next_due(struct cq *cq, const struct object *owner)
+{
+	struct workqueue *queue;
+
+	lock_acquire(&cq->lock);
+	queue = find_due(cq, owner);
 	if (queue)
 		remove_due(queue);
 	lock_release(&cq->lock);
@@ -84,42 +179,81 @@ static struct workqueue *next_due(struct cq *cq)
 }
 
 /* The NIC's lock is held. */
-static void run_locked(struct cq *cq)
+static void run_due(struct cq *cq, const struct object *owner)
 {
 	struct workqueue *queue;
 
-	while ((queue = next_due(cq)))
-		queue->deferred.run(queue);
+	while ((queue = next_due(cq, owner)))
+		queue->deferred.functions->run(queue);
 }
 
-void deferred_run(struct cq *cq)
+static bool has_due(struct cq *cq, const struct object *owner)
 {
-	pthread_mutex_lock(&cq->nic->lock);
-	run_locked(cq);
-	pthread_mutex_unlock(&cq->nic->lock);
+	bool found;
+
+	lock_acquire(&cq->lock);
+	found = find_due(cq, owner);
+	lock_release(&cq->lock);
+	return found;
 }
 
-bool deferred_serve(struct cq *cq, bool *progress)
+/* What a thread has not done of what was pending is the agent's. */
+static void leave_rest(struct cq *cq)
 {
 	struct cq_deferred *deferred = &cq->deferred;
-	bool backlogs, polled = false;
+	bool rest;
 
-	if (!atomic_load_explicit(&deferred->maybe, memory_order_acquire))
-		return false; /* and the CQ's lock is left to the threads that use it */
 	lock_acquire(&cq->lock);
-	if (deferred_has_backlogs(deferred)) {
-		polled = cq_poll_locked(cq);
-		backlogs_retry(cq); /* room may have come without a completion, too */
-	}
+	rest = deferred->pending && (!TAILQ_EMPTY(&deferred->ready) || !TAILQ_EMPTY(&deferred->due));
+	deferred->pending = false;
 	lock_release(&cq->lock);
-	run_locked(cq);
+	if (rest)
+		agent_wake(cq->nic);
+}
+
+void deferred_run(struct cq *cq, const struct object *owner)
+{
+	if (submit_ready(cq, MOST_AT_ONCE))
+		atomic_store(&cq->deferred.is_served, true);
+	if (has_due(cq, owner) && !pthread_mutex_trylock(&cq->nic->lock)) {
+		run_due(cq, owner);
+		pthread_mutex_unlock(&cq->nic->lock);
+	}
+	leave_rest(cq);
+}
+
+bool deferred_serve(struct cq *cq, bool may_skip, bool *progress)
+{
+	struct cq_deferred *deferred = &cq->deferred;
+	unsigned ready, maybe = atomic_load_explicit(&deferred->maybe, memory_order_acquire);
+	bool polled = false, backlogs;
+
+	/* The CQ's lock is left to the threads that use it. */
+	if (!maybe)
+		return false;
+	if (atomic_exchange(&deferred->is_served, false) && may_skip && maybe == DEFERRED_BACKLOG)
+		return true;
+	lock_acquire(&cq->lock);
+	ready = deferred->backlogs;
+	if (ready) {
+		polled = cq_poll_locked(cq);
+		/* Room may have come without a completion, too. */
+		retry_all(deferred, &deferred->waiting);
+		retry_all(deferred, &deferred->crowded[false]);
+		retry_all(deferred, &deferred->crowded[true]);
+	}
+	deferred->pending = false;
+	lock_release(&cq->lock);
+	submit_ready(cq, ready);
+	run_due(cq, NULL);
 	if (polled) {
 		cq_kick(cq);
 		*progress = true;
 	}
 	lock_acquire(&cq->lock);
-	backlogs = deferred_has_backlogs(deferred);
-	atomic_store(&deferred->maybe, backlogs || deferred_is_due(deferred));
+	backlogs = deferred->backlogs;
+	atomic_store(&deferred->maybe, (backlogs ? DEFERRED_BACKLOG : 0) |
+					       (TAILQ_EMPTY(&deferred->due) ? 0 : DEFERRED_DUE));
 	lock_release(&cq->lock);
 	return backlogs;
 }

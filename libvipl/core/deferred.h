@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Deferred work: what a call has found and must not do under its locks. Each CQ has two lists of queues that
- * complete there:
+ * Deferred work: what a call has found and must not do under its locks. There are two kinds:
  *
- * - queues with a backlog: they have descriptors that did not fit the device. A completion makes all of them due;
- * - queues that are due: the function that they were given runs, with the NIC's lock. The thread that lets go of the
- *   CQ's lock runs it (cq_unlock_and_run()), or the agent does.
+ * - Queues with a backlog have descriptors that the device had no room for. Such a queue waits for a completion of its
+ *   own, or for room in its CQ or memory; then it is ready. The thread that lets go of the CQ's lock submits the backlogs that are
+ *   ready. It takes no lock but the queue's and the CQ's, so a call of the data path waits for no connection.
+ * - Queues that are due have a function that runs with the NIC's lock. The agent runs it. So does a call that tells of
+ *   an error of this very VI, if the lock is free.
  *
- * Only deferred.c changes the lists. It knows neither VIs nor descriptors: the function is vi_run_deferred().
+ * The agent looks at both, too. Only deferred.c changes the lists. It knows neither VIs nor descriptors: the functions
+ * are workqueue_submit_backlog() and vi_run_deferred().
  */
 #ifndef VIPL_DEFERRED_H
 #define VIPL_DEFERRED_H
@@ -18,60 +20,72 @@
 #include <sys/queue.h>
 
 struct cq;
+struct object;
 struct workqueue;
 
 TAILQ_HEAD(queue_list, workqueue);
 
-/* A part of struct cq; its lock guards both lists. */
+/* What there may be in the lists. */
+enum { DEFERRED_BACKLOG = 1, DEFERRED_DUE = 2 };
+
+/* A part of struct cq; its lock guards all but the atomic members. Each look at the CQ needs the first two members. */
 struct cq_deferred {
-	struct queue_list backlogs, due;
-	atomic_bool maybe; /* there may be something in them */
+	unsigned crowd; /* queues in `crowded` */
+	bool pending;	/* who lets go of the lock has something to do: neither a thread nor the agent has begun yet */
+	atomic_bool is_served; /* a call of the program has made or submitted a backlog since the agent has looked */
+	_Atomic unsigned maybe; /* DEFERRED_ bits */
+	unsigned backlogs; /* queues that have one */
+	struct queue_list waiting, ready; /* of these: those that wait for a completion of their own; those that are ready */
+	struct queue_list crowded[2];	  /* the send queues, and the receive queues, that wait for room or memory */
+	struct queue_list due;
 };
 
 /*
- * A part of struct workqueue; its CQ's lock guards all but `run`. `has_backlog` is written with the queue's lock,
- * too, and read with either.
+ * A part of struct workqueue; its CQ's lock guards all but the functions. `has_backlog` is written with the queue's
+ * lock, too, and read with either.
  */
 struct queue_deferred {
-	void (*run)(struct workqueue *queue); /* [nic] */
+	struct queue_list *backlog_in; /* NULL: there is none, or a thread is submitting it */
 	bool has_backlog, is_due;
+	const struct deferred_functions *functions;
 	TAILQ_ENTRY(workqueue) in_backlogs, in_due;
+};
+
+struct deferred_functions {
+	void (*submit)(struct workqueue *queue); /* with a reference to the VI */
+	void (*run)(struct workqueue *queue);	 /* [nic] */
 };
 
 void deferred_init(struct cq_deferred *deferred);
 
 /* In what follows the CQ's lock is held. */
 
-static inline bool deferred_is_due(const struct cq_deferred *deferred)
-{
-	return !TAILQ_EMPTY(&deferred->due);
-}
-static inline bool deferred_has_backlogs(const struct cq_deferred *deferred)
-{
-	return !TAILQ_EMPTY(&deferred->backlogs);
-}
-
 /* The queue's function shall run. */
 void deferred_add(struct workqueue *queue);
-/* The agent shall run what is due, for a caller that has to keep its locks. */
+/* The agent shall do what there is, for a caller that has to keep its locks. */
 void deferred_leave_to_agent(struct cq *cq);
-/* The queue goes: it leaves both lists. */
+/* The queue goes: it leaves all lists. */
 void deferred_forget(struct workqueue *queue);
 
-/* The queue has a backlog, and it is the last in turn. */
-void backlog_add(struct workqueue *queue);
+/* The queue has a backlog, and it is the last in turn. `crowded`: it waits for room in the CQ, or for memory. */
+void backlog_add(struct workqueue *queue, bool crowded);
 void backlog_remove(struct workqueue *queue);
-/* Queues that had no room shall try again. */
-void backlogs_retry(struct cq *cq);
+/* A request of a queue with a backlog is done. */
+void backlog_has_room(struct workqueue *queue);
+/* There may be room or memory now: some queues of the crowd are ready, as many at most as can have an entry. */
+void backlogs_admit(struct cq *cq);
 
 /* In what follows no lock of a queue or a CQ is held. */
 
 /*
- * Takes the NIC's lock and runs what is due. It waits for the lock, so what another thread had begun to run is done
- * afterwards, too.
+ * Does what there is after a look at the CQ, without waiting for the NIC's lock. `owner`: the VI that the call is
+ * about, or the CQ.
  */
-void deferred_run(struct cq *cq);
-/* [nic] The agent serves a CQ. True while queues of it have backlogs: then it must come again soon. */
-bool deferred_serve(struct cq *cq, bool *progress);
+void deferred_run(struct cq *cq, const struct object *owner);
+/*
+ * [nic] The agent serves a CQ. True while queues of it have backlogs: then it must come again soon. If it `may_skip` it
+ * takes no lock of a CQ whose backlogs the program itself makes and submits.
+ */
+bool deferred_serve(struct cq *cq, bool may_skip, bool *progress);
 
 #endif

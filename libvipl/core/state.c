@@ -222,8 +222,16 @@ void vi_run_deferred(struct workqueue *queue)
 		vi_break(queue->vi);
 	else if (atomic_load(&queue->vi->stalled))
 		vi_revive(queue->vi);
-	else
-		workqueue_submit_backlog(queue);
+}
+
+void vi_catch_up(struct vi *vi)
+{
+	if (!atomic_load(&vi->stalled) &&
+	    !(atomic_load(&vi->broken) && atomic_load(&vi->state) == VIP_STATE_CONNECTED))
+		return;
+	pthread_mutex_lock(&vi->nic->lock);
+	vi_run_deferred(&vi->send);
+	pthread_mutex_unlock(&vi->nic->lock);
 }
 
 void endpoint_lost(struct vi *vi)

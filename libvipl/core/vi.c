@@ -85,6 +85,8 @@ static void destroy_endpoint(struct vi *vi, struct device_endpoint *endpoint)
 	ops_of(vi)->endpoint_destroy(endpoint);
 }
 
+static const struct deferred_functions deferred_functions = {workqueue_submit_backlog, vi_run_deferred};
+
 /* The NIC's lock is held; `vi` has its tag. */
 static VIP_RETURN build(struct vi *vi, struct cq *send_cq, struct cq *receive_cq)
 {
@@ -106,9 +108,9 @@ static VIP_RETURN build(struct vi *vi, struct cq *send_cq, struct cq *receive_cq
 			    RECEIVE_DEPTH);
 	if (!receive_cq)
 		goto release_send_cq;
-	if (workqueue_init(&vi->send, send_cq, false, vi_run_deferred))
+	if (workqueue_init(&vi->send, send_cq, false, &deferred_functions))
 		goto release_receive_cq;
-	if (workqueue_init(&vi->receive, receive_cq, true, vi_run_deferred))
+	if (workqueue_init(&vi->receive, receive_cq, true, &deferred_functions))
 		goto destroy_send;
 	vi->endpoint = create_endpoint(vi, &vi->attributes, vi->tag);
 	if (!vi->endpoint)

@@ -87,6 +87,9 @@ VIP_RETURN vi_retire(struct vi *vi);
 /* After vi_retire(): waits until the caller has the only reference, and frees the VI. Takes the NIC's lock. */
 void vi_destroy(struct vi *vi);
 
+/* Does the VI's deferred work, for a caller that may wait for it. Takes the NIC's lock if there is any. */
+void vi_catch_up(struct vi *vi);
+
 /* All of these: the NIC's lock is held. */
 
 /* Makes the handle invalid; no call of the data path is in the VI then. False when it was before. */
@@ -118,7 +121,7 @@ void vi_abandon(struct vi *vi);
 void vi_break(struct vi *vi);
 /* A stalled endpoint takes work again. The descriptors that it had not done are posted to it again. */
 void vi_revive(struct vi *vi);
-/* The deferred work of a queue of a VI: see deferred.h. */
+/* The deferred work of a queue of a VI that takes the NIC's lock: see deferred.h. */
 void vi_run_deferred(struct workqueue *queue);
 
 #endif

@@ -22,7 +22,7 @@ void workqueue_clear(struct workqueue *queue, struct vi *vi, bool is_new)
 }
 
 int workqueue_init(struct workqueue *queue, struct cq *cq, bool is_receive,
-		   void (*run)(struct workqueue *queue))
+		   const struct deferred_functions *functions)
 {
 	queue->ring = pages_allocate(RING_BYTES);
 	if (!queue->ring)
@@ -34,7 +34,7 @@ int workqueue_init(struct workqueue *queue, struct cq *cq, bool is_receive,
 	atomic_store_explicit(&queue->cq, cq, memory_order_relaxed);
 	queue->is_receive = is_receive;
 	queue->ops = queue->vi->nic->device->ops;
-	queue->deferred.run = run;
+	queue->deferred.functions = functions;
 	queue->mode = is_receive ? QUEUE_HOLDS : QUEUE_FLUSHES;
 	queue->sending = (struct device_send){.segments = &queue->segment, .count = 1};
 	return 0;
@@ -129,6 +129,15 @@ void workqueue_note_error(struct workqueue *queue, uint32_t status)
 	deferred_add(queue);
 }
 
+/* One with an error, or of a queue with a backlog. */
+static __attribute__((noinline)) void completed_unusually(struct workqueue *queue, uint32_t status)
+{
+	if (queue->deferred.backlog_in)
+		backlog_has_room(queue);
+	if (status & VIP_STATUS_ERROR_MASK)
+		workqueue_note_error(queue, status);
+}
+
 void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t length,
 			uint32_t immediate)
 {
@@ -143,8 +152,8 @@ void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t lengt
 		return;
 	}
 	status = complete_oldest(queue, done, true, status, length, immediate);
-	if (status & VIP_STATUS_ERROR_MASK)
-		workqueue_note_error(queue, status);
+	if (__builtin_expect(status & VIP_STATUS_ERROR_MASK || queue->deferred.backlog_in, false))
+		completed_unusually(queue, status);
 }
 
 void workqueue_stalled(struct workqueue *queue)
@@ -160,6 +169,8 @@ void workqueue_part_done(struct workqueue *queue, uint32_t error)
 		atomic_load_explicit(&queue->parts_done, memory_order_relaxed) + 1,
 		memory_order_release);
 	cq_release_entries(queue->cq, 1);
+	if (queue->deferred.backlog_in)
+		backlog_has_room(queue);
 	if (!error || queue->orphaned ||
 	    atomic_load_explicit(&queue->tail, memory_order_acquire) ==
 		    atomic_load_explicit(&queue->done, memory_order_relaxed))
@@ -185,8 +196,8 @@ static inline VIP_RETURN take_head(struct workqueue *queue, struct cq *cq, uint3
 	*descriptor = posted->descriptor;
 	if (posted->status & VIP_STATUS_ERROR_MASK) {
 		rc = VIP_DESCRIPTOR_ERROR;
-		/* A caller that is told of the error that broke the VI shall find the VI in ERROR. */
-		run_deferred = atomic_load(&queue->vi->broken);
+		/* A caller that is told of the error that broke the VI shall find the VI in ERROR: see vi_catch_up(), too. */
+		run_deferred = atomic_load(&queue->vi->broken) || atomic_load(&queue->vi->stalled);
 	}
 	atomic_store_explicit(&queue->head, head + 1, memory_order_release);
 	return cq_unlock_and_run(cq, &queue->vi->object, polled, run_deferred, rc);

@@ -79,9 +79,9 @@ struct workqueue {
 
 /* Memory of the VI's that is new or has been another's is a queue's from now on. */
 void workqueue_clear(struct workqueue *queue, struct vi *vi, bool is_new);
-/* [nic] `run`: does the queue's deferred work. 0 or errno. */
+/* [nic] `functions`: do the queue's deferred work. 0 or errno. */
 int workqueue_init(struct workqueue *queue, struct cq *cq, bool is_receive,
-		   void (*run)(struct workqueue *queue));
+		   const struct deferred_functions *functions);
 /* [nic] Leaves its CQ's lists, too. */
 void workqueue_destroy(struct workqueue *queue);
 

@@ -115,15 +115,17 @@ static bool defer_or_fail(struct workqueue *queue, struct refusal why)
 {
 	struct cq *cq = queue->cq;
 	uint32_t requests;
-	bool waits;
+	bool waits, crowded = why.hindrance == NO_MEMORY;
 
 	lock_acquire(&cq->lock);
 	requests = under_way(queue);
 	waits = requests > 0 || why.hindrance == NO_MEMORY;
-	if (why.hindrance == NO_ROOM)
-		waits = requests >= queue->depth || cq_is_full(cq, queue->is_receive);
+	if (why.hindrance == NO_ROOM) {
+		crowded = requests < queue->depth;
+		waits = !crowded || cq_is_full(cq, queue->is_receive);
+	}
 	if (waits)
-		backlog_add(queue);
+		backlog_add(queue, crowded);
 	else if (why.hindrance != NO_ROOM && !why.earlier)
 		fail(queue, why.error ? why.error : VIP_STATUS_TRANSPORT_ERROR);
 	lock_release(&cq->lock);

@@ -56,7 +56,7 @@ void workqueue_recall(struct workqueue *queue, enum queue_mode mode)
 	atomic_store(&queue->parts_done, queue->parts);
 	queue->mode = mode;
 	backlog_remove(queue);
-	backlogs_retry(cq); /* there is room now */
+	backlogs_admit(cq); /* there is room now */
 	deferred_leave_to_agent(cq);
 	lock_release(&cq->lock);
 	lock_release(&queue->lock);

@@ -26,11 +26,11 @@
  */
 static int serve_cqs(struct nic *nic)
 {
-	bool backlogs = false, progress = false;
+	bool backlogs = false, progress = false, may_skip = nic->agent.backlog_msec < LONGEST_BACKLOG_MSEC;
 	struct cq *cq;
 
 	LIST_FOREACH(cq, &nic->cqs, in_nic)
-		backlogs |= deferred_serve(cq, &progress);
+		backlogs |= deferred_serve(cq, may_skip, &progress);
 	if (!backlogs || progress)
 		nic->agent.backlog_msec = FIRST_BACKLOG_MSEC;
 	else if (nic->agent.backlog_msec < LONGEST_BACKLOG_MSEC)

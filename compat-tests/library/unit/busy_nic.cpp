@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The calls of the data path while another thread makes or destroys a VI, and takes long: they do not wait for it.
+#include "support.h"
+
+namespace
+{
+
+class BusyNic : public NicTest
+{
+      protected:
+	static constexpr size_t SENDS = 300, DEPTH = 126; // more than an RDMA device takes at once
+
+	void SetUp() override
+	{
+		NicTest::SetUp();
+		open();
+		cq = make_cq(1024);
+		make_pair(cq, nullptr);
+		for (size_t i = 0; i < SENDS; i++)
+			ASSERT_EQ(post_recv(b, descriptor(400 + i, {{memory.data(64), 8}})), VIP_SUCCESS);
+	}
+	void TearDown() override
+	{
+		go_on.set_value();
+		if (busy.valid())
+			busy.get();
+		NicTest::TearDown();
+	}
+	// Another thread is in the midst of VipCreateVi until the test ends.
+	void be_busy()
+	{
+		fake_before(
+			"ibv_create_qp", 1,
+			[](void *self) {
+				static_cast<BusyNic *>(self)->has_begun.set_value();
+				static_cast<BusyNic *>(self)->may_go_on.wait();
+			},
+			this);
+		busy = std::async(std::launch::async, [this] { make_vi(); });
+		has_begun.get_future().wait();
+	}
+	void post_sends()
+	{
+		for (size_t i = 0; i < SENDS; i++)
+			ASSERT_EQ(post_send(a, descriptor(i, {{memory.data(), 8}})), VIP_SUCCESS);
+	}
+	// Whether the calls end, without the other thread's having to.
+	static bool end(const std::function<void()> &calls, std::future<void> &running)
+	{
+		running = std::async(std::launch::async, calls);
+		return running.wait_for(std::chrono::milliseconds(PATIENCE)) == std::future_status::ready;
+	}
+	VIP_CQ_HANDLE cq = nullptr;
+	std::promise<void> has_begun, go_on;
+	std::shared_future<void> may_go_on{go_on.get_future()};
+	std::future<void> busy, calling;
+};
+
+TEST_F(BusyNic, MoreSendsThanTheDeviceTakesAreDone)
+{
+	options([](fake_options &o) { o.manual = true; });
+	be_busy();
+	EXPECT_TRUE(end(
+		[this] {
+			VIP_DESCRIPTOR *done;
+			VIP_VI_HANDLE vi;
+			VIP_BOOLEAN is_receive;
+
+			post_sends();
+			for (size_t i = 0; i < SENDS; i++) {
+				EXPECT_EQ(fake_posted(a.qp, FAKE_SEND),
+					  static_cast<int>(std::min(DEPTH, SENDS - i)));
+				EXPECT_EQ(fake_progress(1), 1);
+				EXPECT_EQ(VipCQDone(cq, &vi, &is_receive), VIP_SUCCESS);
+				EXPECT_EQ(VipSendDone(a, &done), VIP_SUCCESS);
+				EXPECT_EQ(done, at(i));
+			}
+		},
+		calling));
+}
+
+TEST_F(BusyNic, AnErrorIsToldAndTheViBreaksLater)
+{
+	be_busy();
+	EXPECT_TRUE(end(
+		[this] {
+			VIP_DESCRIPTOR *done;
+
+			fake_complete_next(a.qp, FAKE_SEND, IBV_WC_REM_OP_ERR);
+			ASSERT_EQ(post_send(a, descriptor(0, {{memory.data(), 8}})), VIP_SUCCESS);
+			EXPECT_EQ(VipSendDone(a, &done), VIP_DESCRIPTOR_ERROR);
+			EXPECT_EQ(done, at(0));
+			ASSERT_EQ(post_send(a, descriptor(1, {{memory.data(), 8}})), VIP_SUCCESS);
+		},
+		calling));
+	go_on.set_value();
+	busy.get();
+	go_on = std::promise<void>();
+	EXPECT_EQ(state_of(a), VIP_STATE_ERROR);
+	VIP_DESCRIPTOR *done;
+	EXPECT_EQ(VipSendDone(a, &done), VIP_DESCRIPTOR_ERROR);
+	EXPECT_EQ(done, at(1));
+	EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a));
+}
+
+TEST_F(BusyNic, TheBacklogOfAnotherViOfTheCqIsSubmitted)
+{
+	options([](fake_options &o) { o.manual = true; });
+	Vi c = make_vi(cq, cq), d = make_vi();
+	connect(c, d, "another");
+	for (size_t i = 0; i < SENDS; i++)
+		ASSERT_EQ(post_recv(d, descriptor(400 + i, {{memory.data(64), 8}})), VIP_SUCCESS);
+	be_busy();
+	post_sends();
+	for (size_t i = 0; i < SENDS; i++)
+		ASSERT_EQ(post_send(c, descriptor(800 + i, {{memory.data(), 8}})), VIP_SUCCESS);
+	EXPECT_TRUE(end(
+		[&] {
+			VIP_DESCRIPTOR *done;
+
+			EXPECT_EQ(fake_progress(8), 8); // they are a's
+			EXPECT_EQ(VipSendDone(c, &done), VIP_NOT_DONE) << "has found them, and submits a's";
+			EXPECT_EQ(fake_posted(a.qp, FAKE_SEND), static_cast<int>(DEPTH));
+			EXPECT_EQ(fake_posted(c.qp, FAKE_SEND), static_cast<int>(DEPTH));
+			for (size_t i = 0; i < 8; i++)
+				EXPECT_EQ(VipSendDone(a, &done), VIP_SUCCESS);
+		},
+		calling));
+}
+
+} // namespace
