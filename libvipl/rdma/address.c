@@ -66,6 +66,26 @@ static bool find(struct verbs_device *device, const struct ifaddrs *one, sa_fami
 	return found;
 }
 
+/* Nobody listens at other addresses of the device: who asks there gets VIP_NO_MATCH. */
+static void tell_others(struct verbs_device *device, const struct ifaddrs *one)
+{
+	char own[INET6_ADDRSTRLEN], other[INET6_ADDRSTRLEN];
+
+	host_text(&device->ipv4, own);
+	for (; one; one = one->ifa_next) {
+		struct in6_addr host;
+
+		if (!one->ifa_addr || one->ifa_addr->sa_family != AF_INET)
+			continue;
+		host = host_from_socket(one->ifa_addr);
+		if (IN6_ARE_ADDR_EQUAL(&host, &device->ipv4) || !is_of_device(device, one->ifa_addr))
+			continue;
+		host_text(&host, other);
+		log_info("RDMA device %s is reached at %s, and not at %s",
+			 ibv_get_device_name(device->context->device), own, other);
+	}
+}
+
 int verbs_find_addresses(struct verbs_device *device)
 {
 	bool takes_ipv6 = host_length() == LONG_HOST_LEN, found;
@@ -84,6 +104,8 @@ int verbs_find_addresses(struct verbs_device *device)
 	     find(device, all, AF_INET6, true, &device->ipv6)))
 		lacks = "IPv4 address; its IPv6 address needs host addresses of 16 bytes "
 			"(VIPL_ADDRESS_BYTES=16)";
+	if (!IN6_IS_ADDR_UNSPECIFIED(&device->ipv4))
+		tell_others(device, all);
 	freeifaddrs(all);
 	if (found)
 		return 0;

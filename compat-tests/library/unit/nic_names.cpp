@@ -134,6 +134,25 @@ TEST(NicNames, OfADeviceWithoutAnAddressOfUseAreComplainedAboutInWords)
 	EXPECT_EQ(complaint(nullptr, "16"), lacks + "IP address\n");
 }
 
+TEST(NicNames, OfADeviceWithSeveralAddressesMeanTheFirstAndTheLogSaysSo)
+{
+	Child child = in_child({{"VIPL_LOG", "info"}}, [] {
+		VIP_NIC_HANDLE nic;
+		fake_device device;
+
+		fake_reset();
+		fake_device_default(&device);
+		device.addresses[1] = "10.9.9.2";
+		fake_set_devices(1, &device);
+		EXPECT_EQ(VipOpenNic("nic0", &nic), VIP_SUCCESS);
+		EXPECT_EQ(VipCloseNic(nic), VIP_SUCCESS);
+	});
+	EXPECT_EQ(child.status, 0) << child.out;
+	EXPECT_NE(child.err.find("RDMA device fake0 is reached at 10.9.9.1, and not at 10.9.9.2\n"),
+		  std::string::npos)
+		<< child.err;
+}
+
 TEST(NicNames, TheMapComesFirst)
 {
 	const char *map = "VINIC=fake2,my=fake1,nic0=fake1";
