@@ -31,7 +31,11 @@
  *            said with the function, and why.
  * Callbacks  Handlers run on a thread of the library, never inside a call of the program, and
  *            one at a time for each NIC handle.  They may call any function of the library.
- * Blocking   "Does not block" means: never waits for a peer or for an event.
+ * Blocking   "Does not block" means: never waits for a peer or for an event.  The calls that post
+ *            descriptors and that ask for completions (VipPostSend, VipPostRecv, VipSendDone,
+ *            VipRecvDone, VipCQDone) wait for no connection either that is made or ends meanwhile:
+ *            for nothing but other threads at the same queue or CQ.  Other calls may wait until the
+ *            library is done with it, a second at most for each connection.
  * Settings   In the environment: VIPL_NIC_MAP, VIPL_ADDRESS_BYTES, VIPL_GRACE_MSEC, VIPL_SPIN_USEC,
  *            VIPL_KEEPALIVE_SEC, VIPL_PROGRESS, VIPL_LO_COPY, VIPL_LO_USERS, VIPL_HOSTS, VIPL_LOG,
  *            VIPL_TRACE, VIPL_TRACE_MIB.
@@ -739,7 +743,11 @@ VIP_RETURN VipRegisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress, VI
  *   VIP_INVALID_PARAMETER  NicHandle is not an open NIC, MemHandle is not a region of it, or
  *                          VirtualAddress is not where this region was registered
  *
- * Does not block.  Thread-safe.
+ * On return nobody accesses the memory.  So it waits for copies of messages into and out of memory
+ * that are under way: on an RDMA device for those of the adapter, on the loopback NIC for those of
+ * this process and of its peers, of other regions, too.  That takes as long as a copy; for a peer
+ * that is stopped in the midst of one it waits a second and no longer, and the log says so.
+ * Thread-safe.
  */
 VIP_RETURN VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
 			    VIP_MEM_HANDLE MemHandle);
@@ -1067,8 +1075,8 @@ VIP_RETURN VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTRIB
  *   VIP_ERROR_RESOURCE       the system is out of something, or peers are to write to memory that
  *                            can only be read
  *
- * Does not block.  Thread-safe: threads may post descriptors that name the region meanwhile; each
- * of them finds it as it was or as it is.
+ * May wait as VipDeregisterMem does.  Thread-safe: threads may post descriptors that name the region
+ * meanwhile; each of them finds it as it was or as it is.
  */
 VIP_RETURN VipSetMemAttributes(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
 			       VIP_MEM_HANDLE MemHandle, VIP_MEM_ATTRIBUTES *MemAttribs);
