@@ -3,11 +3,13 @@
 #include "config.h"
 
 #include <pthread.h>
+#include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "standard_error.h"
 
 #define PREFIX "VIPL_"
 
@@ -40,6 +42,16 @@ static const struct setting {
 
 #define SETTINGS (sizeof(settings) / sizeof(settings[0]))
 
+/* log.c needs the settings, so they cannot need it. */
+static __attribute__((format(printf, 1, 2))) void warn(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	standard_error_line("warning", format, args);
+	va_end(args);
+}
+
 static int word_index(const char *words, const char *value)
 {
 	size_t length = strlen(value);
@@ -58,8 +70,7 @@ static void read_setting(const struct setting *setting, const char *value)
 
 	if (setting->text) {
 		if (strlen(value) > setting->most)
-			fprintf(stderr, "vipl: warning: %s%s is too long, ignored\n", PREFIX,
-				setting->name);
+			warn("%s%s is too long, ignored", PREFIX, setting->name);
 		else
 			strcpy(setting->text, value);
 		return;
@@ -73,14 +84,12 @@ static void read_setting(const struct setting *setting, const char *value)
 			*setting->number = (unsigned)index;
 			return;
 		}
-		fprintf(stderr, "vipl: warning: %s%s=%s ignored: one of: %s\n", PREFIX,
-			setting->name, value, setting->words);
+		warn("%s%s=%s ignored: one of: %s", PREFIX, setting->name, value, setting->words);
 		return;
 	}
 	number = strtoul(value, &end, 10);
 	if (*value < '0' || *value > '9' || *end || number > setting->most)
-		fprintf(stderr, "vipl: warning: %s%s=%s ignored: a number from 0 to %u\n", PREFIX,
-			setting->name, value, setting->most);
+		warn("%s%s=%s ignored: a number from 0 to %u", PREFIX, setting->name, value, setting->most);
 	else
 		*setting->number = (unsigned)number;
 }
@@ -96,12 +105,12 @@ static void read_variable(const char *variable)
 			return;
 		}
 	}
-	fprintf(stderr, "vipl: warning: %.*s is no setting of this library\n",
-		(int)strcspn(variable, "="), variable);
+	warn("%.*s is no setting of this library", (int)strcspn(variable, "="), variable);
 }
 
 static void read_environment(void)
 {
+	standard_error_look();
 	for (size_t i = 0; i < SETTINGS; i++)
 		if (settings[i].number)
 			*settings[i].number = settings[i].initial;

@@ -10,29 +10,20 @@
 
 #include "config.h"
 #include "deadline.h"
+#include "standard_error.h"
 
 #define INTERVAL_NSEC INT64_C(5000000000)
 
 void log_message(enum log_level level, const char *format, ...)
 {
 	static const char *const names[] = {"error", "warning", "info", "debug"};
-	char line[640];
-	size_t length;
 	va_list args;
-	int saved = errno;
 
 	if ((unsigned)level > config()->log_level)
 		return;
-	length = (size_t)snprintf(line, sizeof(line), "vipl: %s: ", names[level]);
 	va_start(args, format);
-	length += (size_t)vsnprintf(line + length, sizeof(line) - length, format, args);
+	standard_error_line(names[level], format, args);
 	va_end(args);
-	if (length >= sizeof(line))
-		length = sizeof(line) - 1;
-	line[length++] = '\n';
-	/* One call, and so one write(): lines of several threads and processes do not mix. */
-	fwrite(line, 1, length, stderr);
-	errno = saved;
 }
 
 bool log_is_due(_Atomic int64_t *next)

@@ -35,6 +35,7 @@ OWN(ssize_t, sendto,
     sendto, fd, bytes, length, flags, to, size)
 OWN(int, shutdown, (int fd, int how), shutdown, fd, how)
 OWN(int, socket, (int domain, int type, int protocol), socket, domain, type, protocol)
+OWN(ssize_t, write, (int fd, const void *bytes, size_t length), write, fd, bytes, length)
 
 int __wrap_poll(struct pollfd *fds, nfds_t count, int msec);
 int __wrap_poll(struct pollfd *fds, nfds_t count, int msec)

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Lines to standard error.
+ *
+ * Who reads them may have stopped, or be gone. Where the kernel can write without waiting (RWF_NOWAIT: sockets have
+ * MSG_DONTWAIT) that is used. Pipes of older kernels, and terminals, are opened once more for it, since
+ * O_NONBLOCK belongs to the open file, which the program and others share. Regular files are written as they are.
+ *
+ * Programs close standard error, and the next file that they open gets its number. Others redirect it while they run.
+ * Nothing says which it was, so it is judged by what number 2 is now: is_standard_error().
+ */
+#include "standard_error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#ifndef RWF_NOWAIT
+#define RWF_NOWAIT 8
+#endif
+#define TRIES 3 /* where there is room, and another writer was in the way */
+
+static atomic_bool was_closed;
+static atomic_uint dropped; /* lines, since the last one that was written */
+
+void standard_error_look(void)
+{
+	if (fcntl(STDERR_FILENO, F_GETFD) < 0)
+		atomic_store(&was_closed, true);
+}
+
+static bool is_unix_socket(void)
+{
+	int domain = 0;
+	socklen_t length = sizeof(domain);
+
+	return !getsockopt(STDERR_FILENO, SOL_SOCKET, SO_DOMAIN, &domain, &length) && domain == AF_UNIX;
+}
+
+/*
+ * Standard error outlives exec(), and is a terminal, or the same file as standard output, or one to which things are
+ * appended. Any other file that is only written to is it, too, unless number 2 has been seen closed.
+ */
+static bool is_standard_error(const struct stat *file)
+{
+	int close_on_exec = fcntl(STDERR_FILENO, F_GETFD), flags = fcntl(STDERR_FILENO, F_GETFL);
+	struct stat output;
+
+	if (close_on_exec & FD_CLOEXEC || (flags & O_ACCMODE) == O_RDONLY)
+		return false;
+	if (flags & O_APPEND || isatty(STDERR_FILENO))
+		return true;
+	if (!fstat(STDOUT_FILENO, &output) && output.st_dev == file->st_dev && output.st_ino == file->st_ino)
+		return true;
+	if (atomic_load(&was_closed))
+		return false;
+	return S_ISSOCK(file->st_mode) ? is_unix_socket() : (flags & O_ACCMODE) == O_WRONLY;
+}
+
+static bool has_room(void)
+{
+	struct timespec at_once = {0};
+	fd_set fds;
+
+	/* The limit on descriptors may be 0, at which poll() fails. */
+	FD_ZERO(&fds);
+	FD_SET(STDERR_FILENO, &fds);
+	return pselect(STDERR_FILENO + 1, NULL, &fds, NULL, &at_once, NULL) > 0;
+}
+
+/* Through an open file of our own, which does not wait. Without one, as a process may lack /proc, look first. */
+static ssize_t write_anew(const struct stat *file, const char *line, size_t length)
+{
+	int fd = -1, error;
+	ssize_t written;
+
+	if (S_ISFIFO(file->st_mode) || isatty(STDERR_FILENO))
+		fd = openat(AT_FDCWD, "/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0)
+		return errno != ENXIO && has_room() ? write(STDERR_FILENO, line, length) : -1;
+	written = write(fd, line, length);
+	error = errno;
+	close(fd);
+	errno = error;
+	return written;
+}
+
+static ssize_t write_at_once(const struct stat *file, const char *line, size_t length)
+{
+	struct iovec all = {(void *)(uintptr_t)line, length};
+	ssize_t written;
+
+	if (S_ISSOCK(file->st_mode))
+		return sendto(STDERR_FILENO, line, length, MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0);
+	if (S_ISREG(file->st_mode))
+		return write(STDERR_FILENO, line, length);
+	written = pwritev2(STDERR_FILENO, &all, 1, -1, RWF_NOWAIT);
+	if (written < 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EPERM))
+		return write_anew(file, line, length);
+	return written;
+}
+
+/* Takes the signal that a write has raised. The write was this thread's, and so is the signal. */
+static void take_signal(int number, const sigset_t *pending_before)
+{
+	struct timespec at_once = {0};
+	sigset_t raised;
+
+	if (sigismember(pending_before, number))
+		return;
+	sigemptyset(&raised);
+	sigaddset(&raised, number);
+	while (sigtimedwait(&raised, NULL, &at_once) < 0 && errno == EINTR)
+		;
+}
+
+/* False when the line is lost. */
+static bool write_line(const char *line, size_t length)
+{
+	sigset_t raised, before, pending;
+	ssize_t written = -1;
+	struct stat file;
+
+	if (fstat(STDERR_FILENO, &file)) {
+		atomic_store(&was_closed, true);
+		return false;
+	}
+	if (!is_standard_error(&file))
+		return false;
+	sigemptyset(&raised);
+	sigaddset(&raised, SIGPIPE); /* no reader */
+	sigaddset(&raised, SIGXFSZ); /* a file as large as ulimit -f */
+	sigaddset(&raised, SIGTTOU); /* a terminal in whose background this process is */
+	pthread_sigmask(SIG_BLOCK, &raised, &before);
+	sigpending(&pending);
+	for (unsigned i = 0; i < TRIES; i++) {
+		written = write_at_once(&file, line, length);
+		if (written >= 0 || errno != EAGAIN || !has_room())
+			break;
+	}
+	if (written < 0 && errno == EPIPE)
+		take_signal(SIGPIPE, &pending);
+	else if (written < 0 && errno == EFBIG)
+		take_signal(SIGXFSZ, &pending);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return written >= 0;
+}
+
+void standard_error_line(const char *level, const char *format, va_list args)
+{
+	unsigned lost = atomic_exchange(&dropped, 0);
+	int saved = errno;
+	char line[640];
+	size_t length;
+
+	length = (size_t)snprintf(line, sizeof(line), "vipl: %s: ", level);
+	if (lost)
+		length += (size_t)snprintf(line + length, sizeof(line) - length, "(%u lines were lost before) ", lost);
+	length += (size_t)vsnprintf(line + length, sizeof(line) - length, format, args);
+	if (length >= sizeof(line))
+		length = sizeof(line) - 1;
+	line[length++] = '\n';
+	/* One call, and so one write(): lines of several threads and processes do not mix. */
+	if (!write_line(line, length))
+		atomic_fetch_add(&dropped, lost + 1);
+	errno = saved;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Lines to standard error. A line never waits, raises no signal, takes no lock of the program's, and is dropped where
+ * number 2 is not standard error.
+ */
+#ifndef VIPL_STANDARD_ERROR_H
+#define VIPL_STANDARD_ERROR_H
+
+#include <stdarg.h>
+
+/* "vipl: LEVEL: ...", a line. errno stays as it is. */
+void standard_error_line(const char *level, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
+
+/* To be called early: what number 2 becomes after it was closed is most likely no standard error. */
+void standard_error_look(void);
+
+#endif
