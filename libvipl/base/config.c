@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "standard_error.h"
@@ -114,9 +115,15 @@ static void read_environment(void)
 	for (size_t i = 0; i < SETTINGS; i++)
 		if (settings[i].number)
 			*settings[i].number = settings[i].initial;
-	for (char **variable = environ; variable && *variable; variable++)
-		if (!strncmp(*variable, PREFIX, strlen(PREFIX)))
-			read_variable(*variable);
+	for (char **variable = environ; variable && *variable; variable++) {
+		if (strncmp(*variable, PREFIX, strlen(PREFIX)))
+			continue;
+		if (getauxval(AT_SECURE)) {
+			warn("all " PREFIX " settings are ignored: this program has others' privileges");
+			return;
+		}
+		read_variable(*variable);
+	}
 }
 
 const struct config *config(void)

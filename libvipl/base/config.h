@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The settings (VIPL_*) of the environment, read once, at the first call. */
+/*
+ * The settings (VIPL_*) of the environment, read once, at the first call. A program with more privileges than its caller
+ * has the defaults.
+ */
 #ifndef VIPL_CONFIG_H
 #define VIPL_CONFIG_H
 

@@ -2,6 +2,9 @@
 // The settings of the environment. A wrong value is ignored, with a warning.
 #include "support.h"
 
+#include <dlfcn.h>
+#include <sys/auxv.h>
+
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow" // a function may have the name of a structure in C
 extern "C" {
@@ -9,6 +12,16 @@ extern "C" {
 #include "base/config.h"
 }
 #pragma GCC diagnostic pop
+
+static bool is_set_user_id;
+
+// In place of the C library's.
+extern "C" unsigned long getauxval(unsigned long type) noexcept
+{
+	static const auto real = reinterpret_cast<decltype(&getauxval)>(dlsym(RTLD_NEXT, "getauxval"));
+
+	return type == AT_SECURE && is_set_user_id ? 1 : real(type);
+}
 
 namespace
 {
@@ -138,6 +151,20 @@ TEST(Configuration, UnknownVariablesAreWarnedAbout)
 	expect_warning("VIPL_GRACE", "1");
 	expect_warning("VIPL_NO_SUCH_SETTING", "");
 	expect({{"VIPLX", "1"}, {"XVIPL_LOG", "x"}}, {});
+}
+
+TEST(Configuration, ProgramsWithOthersPrivilegesHaveTheDefaults)
+{
+	const std::map<std::string, std::string> all = {{"VIPL_LOG", "debug"},	    {"VIPL_GRACE_MSEC", "1"},
+							{"VIPL_SPIN_USEC", "2"},    {"VIPL_NIC_MAP", "x=y"},
+							{"VIPL_HOSTS", "/etc/shadow"}, {"VIPL_TRACE", "/tmp/trace"},
+							{"VIPL_NO_SUCH", ""}};
+
+	is_set_user_id = true;
+	Child child = with(all);
+	is_set_user_id = false;
+	EXPECT_EQ(child.out, show({}));
+	EXPECT_EQ(child.err, "vipl: warning: all VIPL_ settings are ignored: this program has others' privileges\n");
 }
 
 TEST(Configuration, VariablesOfOurTestProgramsAreNoneOfTheLibrarys)
