@@ -12,6 +12,7 @@
 
 #include "pvip.h"
 #include "base/config.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/user.h"
 #include "core/listening.h"
@@ -156,9 +157,11 @@ static void set_attributes(struct nic *nic)
 
 static VIP_RETURN build(struct nic *nic, const char *name)
 {
+	unsigned held = fd_hold_standard();
 	VIP_RETURN rc = open_device(nic, name);
 	int error;
 
+	fd_release_standard(held);
 	if (rc != VIP_SUCCESS)
 		return rc;
 	users_read();

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * File descriptors of files that the library maps, and of connections with peers. A program that has closed standard
- * input, output or error may still write to their numbers, which what is opened next gets.
+ * The library's own file descriptors, in a process whose program may close any.
+ *
+ * A program that has closed standard input, output or error may still write to their numbers, which what is opened next
+ * gets. So no descriptor of ours has them. And a program may close all descriptors, ours too, and get their numbers for
+ * files of its own: a descriptor that is kept is marked, and is closed only while it still has the mark.
  */
 #ifndef VIPL_FD_H
 #define VIPL_FD_H
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <unistd.h>
 
 /* Takes a new descriptor, or -1. Returns it with a number above theirs, or -1 and errno. */
@@ -23,5 +27,27 @@ static inline int fd_above_standard(int fd)
 	errno = error;
 	return above;
 }
+
+/* Marks a descriptor that the library keeps, or -1, and returns it. errno stays as it is. */
+int fd_mark(int fd);
+/* It has the mark, or this system has none. */
+bool fd_is_own(int fd);
+/* Ends the connection of a socket that still has it, also where a forked child has the socket, too. */
+void fd_shutdown(int fd);
+/* Closes a marked descriptor, unless its number is another file's by now. */
+void fd_close(int fd);
+
+/* Both of it. */
+static inline int fd_keep(int fd)
+{
+	return fd_mark(fd_above_standard(fd));
+}
+
+/*
+ * While another library opens descriptors: occupies the numbers of standard files that are closed. What hold returns
+ * goes to release.
+ */
+unsigned fd_hold_standard(void);
+void fd_release_standard(unsigned held);
 
 #endif

@@ -39,32 +39,21 @@ void standard_error_look(void)
 		atomic_store(&was_closed, true);
 }
 
-static bool is_unix_socket(void)
-{
-	int domain = 0;
-	socklen_t length = sizeof(domain);
-
-	return !getsockopt(STDERR_FILENO, SOL_SOCKET, SO_DOMAIN, &domain, &length) && domain == AF_UNIX;
-}
-
 /*
- * Standard error outlives exec(), and is a terminal, or the same file as standard output, or one to which things are
- * appended. Any other file that is only written to is it, too, unless number 2 has been seen closed.
+ * Standard error outlives exec(). What has the number when the library begins is taken for it, and what takes its place
+ * later. But once the number was seen closed it must be a terminal, or the same file as standard output, or one to which
+ * things are appended: anything else may have got it by chance.
  */
 static bool is_standard_error(const struct stat *file)
 {
 	int close_on_exec = fcntl(STDERR_FILENO, F_GETFD), flags = fcntl(STDERR_FILENO, F_GETFL);
 	struct stat output;
 
-	if (close_on_exec & FD_CLOEXEC || (flags & O_ACCMODE) == O_RDONLY)
+	if (close_on_exec & FD_CLOEXEC || (flags & O_ACCMODE) == O_RDONLY ||
+	    !(S_ISREG(file->st_mode) || S_ISCHR(file->st_mode) || S_ISFIFO(file->st_mode) || S_ISSOCK(file->st_mode)))
 		return false;
-	if (flags & O_APPEND || isatty(STDERR_FILENO))
-		return true;
-	if (!fstat(STDOUT_FILENO, &output) && output.st_dev == file->st_dev && output.st_ino == file->st_ino)
-		return true;
-	if (atomic_load(&was_closed))
-		return false;
-	return S_ISSOCK(file->st_mode) ? is_unix_socket() : (flags & O_ACCMODE) == O_WRONLY;
+	return !atomic_load(&was_closed) || flags & O_APPEND || isatty(STDERR_FILENO) ||
+	       (!fstat(STDOUT_FILENO, &output) && output.st_dev == file->st_dev && output.st_ino == file->st_ino);
 }
 
 static bool has_room(void)

@@ -1,59 +1,61 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sleeping until a completion comes. One of the sleepers of a channel, the leader, waits in
- * ppoll() for the device's announcements and for kicks; the others wait for the leader.
+ * Sleeping until a completion comes. One of the sleepers of a channel, the leader, waits
+ * for the device's announcements and for kicks; the others wait for the leader.
  */
 #include "channel.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "base/deadline.h"
+#include "base/fd.h"
 #include "cq.h"
 #include "nic.h"
 
-struct channel *channel_create(struct device *device, int epoll_fd)
+#define ANNOUNCED 1u /* this source of the leader's is the device */
+
+struct channel *channel_create(struct device *device, int always_fd, int epoll_fd)
 {
 	struct channel *channel = calloc(1, sizeof(*channel));
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = channel};
+	unsigned held;
 	int error;
 
 	if (!channel)
 		return NULL;
 	channel->device = device;
-	channel->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (channel->kick_fd < 0)
+	error = sleeper_init(&channel->sleeper, always_fd);
+	if (error)
 		goto free_channel;
 	error = condition_init(&channel->changed);
-	if (error) {
-		errno = error;
-		goto close_kick;
-	}
+	if (error)
+		goto destroy_sleeper;
 	pthread_mutex_init(&channel->lock, NULL);
+	held = fd_hold_standard();
 	channel->device_channel = device->ops->channel_create(device, &channel->device_fd);
+	error = errno;
+	fd_release_standard(held);
 	if (!channel->device_channel)
 		goto destroy_lock;
 	channel->epoll_fd = epoll_fd;
-	if (epoll_fd < 0 || !epoll_ctl(epoll_fd, EPOLL_CTL_ADD, channel->device_fd, &event))
+	error = sleeper_watch(&channel->sleeper, ANNOUNCED, channel->device_fd);
+	if (!error && epoll_fd >= 0 && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, channel->device_fd, &event))
+		error = errno;
+	if (!error)
 		return channel;
 
-	error = errno;
 	device->ops->channel_destroy(channel->device_channel);
-	errno = error;
 destroy_lock:
 	pthread_mutex_destroy(&channel->lock);
 	pthread_cond_destroy(&channel->changed);
-close_kick:
-	error = errno;
-	close(channel->kick_fd);
-	errno = error;
+destroy_sleeper:
+	sleeper_destroy(&channel->sleeper);
 free_channel:
 	free(channel);
+	errno = error;
 	return NULL;
 }
 
@@ -62,7 +64,7 @@ void channel_destroy(struct channel *channel)
 	if (channel->epoll_fd >= 0)
 		epoll_ctl(channel->epoll_fd, EPOLL_CTL_DEL, channel->device_fd, NULL);
 	channel->device->ops->channel_destroy(channel->device_channel);
-	close(channel->kick_fd);
+	sleeper_destroy(&channel->sleeper);
 	pthread_cond_destroy(&channel->changed);
 	pthread_mutex_destroy(&channel->lock);
 	free(channel);
@@ -90,7 +92,7 @@ static void read_announcements(struct channel *channel, bool all)
 static void wake_leader(struct channel *channel)
 {
 	if (channel->has_leader)
-		eventfd_write(channel->kick_fd, 1); /* or it was kicked 2^64 times, so it wakes */
+		sleeper_wake(&channel->sleeper);
 }
 
 static void channel_look(struct channel *channel)
@@ -113,25 +115,17 @@ void channels_look(int epoll_fd)
 /* The lock is held on entry and on return. */
 static void lead(struct channel *channel, int64_t deadline)
 {
-	struct pollfd fds[] = {
-		{.fd = channel->device_fd, .events = POLLIN},
-		{.fd = channel->kick_fd, .events = POLLIN},
-	};
-	int64_t left = deadline_left(deadline);
-	struct timespec timeout = nsec_timespec(left);
-	eventfd_t kicks;
+	unsigned ready;
 
 	channel->has_leader = true;
 	pthread_mutex_unlock(&channel->lock);
-	/* EINTR or any other error: the caller looks at the clock and comes again. */
-	ppoll(fds, 2, left == DEADLINE_NEVER ? NULL : &timeout, NULL);
+	/* The caller looks at the clock and comes again. */
+	ready = sleeper_sleep(&channel->sleeper, deadline_msec(deadline));
 	pthread_mutex_lock(&channel->lock);
 	channel->has_leader = false;
 
-	/* Each is a system call between a message and the thread that waits for it. */
-	if (fds[1].revents)
-		eventfd_read(channel->kick_fd, &kicks);
-	if (fds[0].revents)
+	/* It is a system call between a message and the thread that waits for it. */
+	if (ready & 1u << ANNOUNCED)
 		read_announcements(channel, channel->sleepers > 1);
 	else /* one of the others has to lead */
 		pthread_cond_broadcast(&channel->changed);
@@ -148,6 +142,11 @@ bool channel_wait(struct channel *channel, struct cq *cq, uint32_t seen, int64_t
 			condition_wait(&channel->changed, &channel->lock, deadline);
 		else
 			lead(channel, deadline);
+		/* Nothing is announced any more, so look. The agent ends the connections. */
+		if (atomic_load(&channel->sleeper.is_lost)) {
+			announced = true;
+			break;
+		}
 	}
 	channel->sleepers--;
 	pthread_mutex_unlock(&channel->lock);

@@ -7,12 +7,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/sleeper.h"
 #include "device.h"
 
 struct channel {
 	struct device *device;
 	struct device_channel *device_channel;
-	int device_fd, kick_fd;
+	struct sleeper sleeper; /* who leads */
+	int device_fd;
 	int epoll_fd; /* that it is in; -1: none */
 	pthread_mutex_t lock; /* guards what follows, and the `announced` of its CQs */
 	pthread_cond_t changed;
@@ -22,8 +24,11 @@ struct channel {
 	unsigned watched; /* CQs of these; guarded by the notifier's lock */
 };
 
-/* `epoll_fd`: one that becomes readable when the channel does, for channels_look(), or -1. NULL and errno on failure. */
-struct channel *channel_create(struct device *device, int epoll_fd);
+/*
+ * `always_fd`: as of sleeper_init(). `epoll_fd`: one that becomes readable when the channel does, for channels_look(),
+ * or -1. NULL and errno on failure.
+ */
+struct channel *channel_create(struct device *device, int always_fd, int epoll_fd);
 void channel_destroy(struct channel *channel);
 
 /* Sleeps until cq->announced is no longer `seen`; false at the deadline. */

@@ -440,18 +440,3 @@ void endpoint_no_listener(struct vi *vi)
 {
 	endpoint_no_answer(vi, VIP_NO_MATCH);
 }
-
-void device_failed(struct nic *nic)
-{
-	struct vi *vi;
-
-	if (!nic->failed) /* each connection may tell of it */
-		error_of_nic(nic, VIP_ERROR_CATASTROPHIC);
-	nic->failed = true;
-	LIST_FOREACH(vi, &nic->vis, in_nic) {
-		if (atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING)
-			nic->device->ops->disconnect(vi->endpoint);
-		endpoint_refused(vi, VIP_ERROR_RESOURCE);
-		endpoint_failed(vi, VIP_ERROR_CONN_LOST);
-	}
-}

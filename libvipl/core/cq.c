@@ -25,7 +25,8 @@ static struct channel *find_channel(struct nic *nic)
 			break;
 	}
 	if (!*best)
-		*best = channel_create(nic->device, nic->progress.channels_fd);
+		*best = channel_create(nic->device, nic->agent.sleeper.always_fd,
+				       nic->progress.channels_fd);
 	return *best;
 }
 

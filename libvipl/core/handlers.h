@@ -10,9 +10,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/eventfd.h>
 #include <sys/queue.h>
 
+#include "base/sleeper.h"
 #include "error.h"
 
 struct cq;
@@ -42,7 +42,7 @@ struct notifies {
 
 struct notifier {
 	VIP_NIC_HANDLE nic;
-	int wake_fd;
+	struct sleeper sleeper;
 	pthread_mutex_t lock; /* guards all that follows */
 	pthread_t thread;
 	bool has_thread, stop;
@@ -55,7 +55,7 @@ struct notifier {
 /* Tells the thread that there is something to do. From anywhere, also under a channel's lock. */
 static inline void notifier_wake(struct notifier *notifier)
 {
-	eventfd_write(notifier->wake_fd, 1); /* or it is awake */
+	sleeper_wake(&notifier->sleeper);
 }
 
 #endif

@@ -259,7 +259,7 @@ static struct request *take_held(struct nic *nic, struct listener *listener)
 static VIP_RETURN await_request(struct nic *nic, struct connect_waiter *waiter,
 				const struct discriminator *wanted, int64_t deadline)
 {
-	VIP_RETURN rc = listen_in_turn(nic, waiter, wanted, deadline);
+	VIP_RETURN rc = nic_is_lost(nic) ? VIP_ERROR_RESOURCE : listen_in_turn(nic, waiter, wanted, deadline);
 	struct listener *listener;
 
 	if (rc != VIP_SUCCESS)
@@ -267,7 +267,7 @@ static VIP_RETURN await_request(struct nic *nic, struct connect_waiter *waiter,
 	listener = find_listener(nic, wanted);
 	waiter->request = take_held(nic, listener);
 	TAILQ_INSERT_TAIL(&listener->waiters, waiter, in_listener);
-	while (!waiter->request && !object_retired(&nic->object) &&
+	while (!waiter->request && !object_retired(&nic->object) && !nic_is_lost(nic) &&
 	       condition_wait(&waiter->changed, &nic->lock, deadline) != ETIMEDOUT)
 		;
 	TAILQ_REMOVE(&listener->waiters, waiter, in_listener);
@@ -275,7 +275,7 @@ static VIP_RETURN await_request(struct nic *nic, struct connect_waiter *waiter,
 	if (object_retired(&nic->object))
 		rc = VIP_INVALID_PARAMETER;
 	else if (!waiter->request)
-		rc = VIP_TIMEOUT;
+		rc = nic_is_lost(nic) ? VIP_ERROR_RESOURCE : VIP_TIMEOUT;
 	else if (object_publish(&waiter->request->object, OBJECT_REQUEST))
 		rc = VIP_ERROR_RESOURCE;
 	if (rc == VIP_SUCCESS)
@@ -418,4 +418,24 @@ void connections_close(struct nic *nic)
 		free(request);
 		pthread_mutex_lock(&nic->lock);
 	}
+}
+
+void device_failed(struct nic *nic)
+{
+	struct connect_waiter *waiter;
+	struct listener *listener;
+	struct vi *vi;
+
+	if (!nic->failed) /* each connection may tell of it */
+		error_of_nic(nic, VIP_ERROR_CATASTROPHIC);
+	nic->failed = true;
+	LIST_FOREACH(vi, &nic->vis, in_nic) {
+		if (atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING)
+			nic->device->ops->disconnect(vi->endpoint);
+		endpoint_refused(vi, VIP_ERROR_RESOURCE);
+		endpoint_failed(vi, VIP_ERROR_CONN_LOST);
+	}
+	TAILQ_FOREACH (listener, &nic->listeners, in_nic)
+		TAILQ_FOREACH (waiter, &listener->waiters, in_listener)
+			pthread_cond_signal(&waiter->changed);
 }

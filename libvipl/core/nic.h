@@ -4,9 +4,9 @@
 #define VIPL_NIC_H
 
 #include <pthread.h>
-#include <sys/eventfd.h>
 #include <sys/queue.h>
 
+#include "base/sleeper.h"
 #include "cq.h"
 #include "device.h"
 #include "handlers.h"
@@ -24,7 +24,7 @@ struct request;
 /* The NIC's service thread: service/agent.c. */
 struct agent {
 	pthread_t thread;
-	int wake_fd;
+	struct sleeper sleeper;
 	int status_fd; /* where vip_stat asks, or -1 */
 	atomic_bool stop;
 	int backlog_msec; /* between two looks at backlogs; guarded by the NIC's lock */
@@ -65,10 +65,16 @@ static inline void nic_put(struct nic *nic)
 	object_put(&nic->object);
 }
 
+/* The program has closed its descriptors: no event comes any more. */
+static inline bool nic_is_lost(const struct nic *nic)
+{
+	return atomic_load(&nic->agent.sleeper.is_lost);
+}
+
 /* Makes the agent look at the device and at all CQs once more. */
 static inline void agent_wake(struct nic *nic)
 {
-	eventfd_write(nic->agent.wake_fd, 1); /* or it is awake */
+	sleeper_wake(&nic->agent.sleeper);
 }
 
 #endif

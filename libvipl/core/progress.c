@@ -4,9 +4,9 @@
 
 #include <errno.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "base/config.h"
+#include "base/fd.h"
 #include "nic.h"
 
 #define MOST_TURNS 64u /* at one CQ, then it is the others' turn, and the program's */
@@ -16,14 +16,13 @@ int progress_start(struct nic *nic)
 	nic->progress.channels_fd = -1;
 	if (!config()->progress)
 		return 0;
-	nic->progress.channels_fd = epoll_create1(EPOLL_CLOEXEC);
+	nic->progress.channels_fd = fd_keep(epoll_create1(EPOLL_CLOEXEC));
 	return nic->progress.channels_fd < 0 ? errno : 0;
 }
 
 void progress_end(struct nic *nic)
 {
-	if (nic->progress.channels_fd >= 0)
-		close(nic->progress.channels_fd);
+	fd_close(nic->progress.channels_fd);
 }
 
 static VIP_RETURN take(void *cq)

@@ -48,7 +48,7 @@ bool vi_offer(struct vi *vi)
 VIP_RETURN vi_prepare(struct vi *vi)
 {
 	atomic_store(&vi->attempt.is_peer_to_peer, false);
-	if (!vi_offer(vi))
+	if (nic_is_lost(vi->nic) || !vi_offer(vi))
 		return VIP_ERROR_RESOURCE;
 	vi->attempt.number++;
 	vi->attempt.next_at = DEADLINE_NEVER;

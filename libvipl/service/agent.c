@@ -3,12 +3,10 @@
 #include "agent.h"
 
 #include <errno.h>
-#include <poll.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/deadline.h"
+#include "base/fd.h"
+#include "base/log.h"
 #include "base/thread.h"
 #include "core/connecting.h"
 #include "core/listening.h"
@@ -19,6 +17,9 @@
 /* Between two looks at CQs whose queues have backlogs. */
 #define FIRST_BACKLOG_MSEC   1
 #define LONGEST_BACKLOG_MSEC 64
+
+/* What the agent sleeps for, beside being woken. */
+enum { DEVICE = SLEEPER_WOKEN + 1, CHANNELS, STATUS };
 
 /*
  * Runs the deferred work of the NIC's CQs. Returns after how many msec it has to be called again, or -1. It submits
@@ -45,81 +46,95 @@ static int shorter(int a, int b)
 }
 
 /* A reader that cannot be accepted stays at the socket, so the socket is left alone for a second. */
-static int serve_status(struct nic *nic, struct pollfd *status, int64_t *again)
+static int serve_status(struct nic *nic, bool rings, int64_t *again)
 {
-	if (status->revents && !status_serve(nic, nic->agent.status_fd)) {
-		status->fd = -1;
+	if (rings && !status_serve(nic, nic->agent.status_fd)) {
+		sleeper_ignore(&nic->agent.sleeper, STATUS, nic->agent.status_fd, true);
 		*again = clock_nsec() + NSEC_PER_SEC;
 	}
 	if (*again != DEADLINE_NEVER && !deadline_left(*again)) {
-		status->fd = nic->agent.status_fd;
+		sleeper_ignore(&nic->agent.sleeper, STATUS, nic->agent.status_fd, false);
 		*again = DEADLINE_NEVER;
 	}
 	return deadline_msec(*again);
 }
 
+/* A program that closes descriptors which are not its own has taken the device away. */
+static void fail_if_lost(struct nic *nic)
+{
+	if (nic->failed || !nic_is_lost(nic))
+		return;
+	log_error("NIC %p has failed: the program has closed file descriptors of the library's",
+		  object_handle(&nic->object));
+	device_failed(nic);
+}
+
 static void *run(void *argument)
 {
-	enum { WAKE, DEVICE, CHANNELS, STATUS };
 	struct nic *nic = argument;
-	/* Each is a system call between a message and the thread that watches for it, so only if there is an event. */
-	struct pollfd fds[] = {
-		[WAKE] = {.fd = nic->agent.wake_fd, .events = POLLIN},
-		[DEVICE] = {.fd = nic->device->event_fd, .events = POLLIN},
-		[CHANNELS] = {.fd = nic->progress.channels_fd, .events = POLLIN},
-		[STATUS] = {.fd = nic->agent.status_fd, .events = POLLIN}, /* -1 is passed over */
-	};
 	int64_t status_again = DEADLINE_NEVER;
+	unsigned ready = 0;
 
 	lock_thread = LOCK_NEVER_BIASED;
 	thread_is_library = true;
 	while (!atomic_load(&nic->agent.stop)) {
-		eventfd_t wakes;
 		int msec;
 
 		pthread_mutex_lock(&nic->lock);
-		msec = progress_serve(nic, fds[CHANNELS].revents);
-		if (fds[DEVICE].revents)
+		fail_if_lost(nic);
+		/* Each is a system call between a message and the thread that watches for it, so only if there is an event. */
+		msec = progress_serve(nic, ready & 1u << CHANNELS);
+		if (ready & 1u << DEVICE)
 			nic->device->ops->serve(nic->device);
-		msec = shorter(msec, serve_status(nic, &fds[STATUS], &status_again));
+		msec = shorter(msec, serve_status(nic, ready & 1u << STATUS, &status_again));
 		msec = shorter(msec, serve_cqs(nic));
 		msec = shorter(msec, deadline_msec(attempts_serve(nic)));
 		msec = shorter(msec, deadline_msec(listeners_serve(nic)));
 		msec = shorter(msec, notifier_serve(nic->notifier));
 		pthread_mutex_unlock(&nic->lock);
-		poll(fds, sizeof(fds) / sizeof(fds[0]), msec);
-		if (fds[WAKE].revents)
-			eventfd_read(nic->agent.wake_fd, &wakes);
+		ready = sleeper_sleep(&nic->agent.sleeper, msec);
 	}
 	return NULL;
 }
 
 static void close_status(struct nic *nic)
 {
-	if (nic->agent.status_fd < 0)
-		return;
-	shutdown(nic->agent.status_fd, SHUT_RDWR); /* a forked child may have it, too, and not answer */
-	close(nic->agent.status_fd);
+	fd_shutdown(nic->agent.status_fd); /* a forked child may have it, too, and not answer */
+	fd_close(nic->agent.status_fd);
+}
+
+/* 0 or errno. */
+static int watch_all(struct nic *nic)
+{
+	struct sleeper *sleeper = &nic->agent.sleeper;
+	int error = sleeper_watch(sleeper, DEVICE, nic->device->event_fd);
+
+	if (!error)
+		error = sleeper_watch(sleeper, CHANNELS, nic->progress.channels_fd);
+	if (!error)
+		error = sleeper_watch(sleeper, STATUS, nic->agent.status_fd);
+	return error;
 }
 
 int agent_start(struct nic *nic)
 {
-	int error;
+	int error = sleeper_init(&nic->agent.sleeper, nic->notifier->sleeper.always_fd);
 
-	nic->agent.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (nic->agent.wake_fd < 0)
-		return errno;
+	if (error)
+		return error;
 	error = progress_start(nic);
 	if (error)
-		goto close_wake;
-	nic->agent.status_fd = status_open();
-	error = thread_start(&nic->agent.thread, run, nic);
+		goto destroy_sleeper;
+	nic->agent.status_fd = fd_mark(status_open());
+	error = watch_all(nic);
+	if (!error)
+		error = thread_start(&nic->agent.thread, run, nic);
 	if (!error)
 		return 0;
 	close_status(nic);
 	progress_end(nic);
-close_wake:
-	close(nic->agent.wake_fd);
+destroy_sleeper:
+	sleeper_destroy(&nic->agent.sleeper);
 	return error;
 }
 
@@ -134,5 +149,5 @@ void agent_free(struct nic *nic)
 {
 	close_status(nic);
 	progress_end(nic);
-	close(nic->agent.wake_fd);
+	sleeper_destroy(&nic->agent.sleeper);
 }

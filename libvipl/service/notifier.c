@@ -3,11 +3,9 @@
 #include "notifier.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/thread.h"
@@ -25,9 +23,8 @@ struct notifier *notifier_create(VIP_NIC_HANDLE nic)
 	if (!notifier)
 		return NULL;
 	notifier->nic = nic;
-	notifier->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (notifier->wake_fd < 0) {
-		error = errno;
+	error = sleeper_init(&notifier->sleeper, -1);
+	if (error) {
 		free(notifier);
 		errno = error;
 		return NULL;
@@ -43,7 +40,7 @@ static void notifier_free(struct notifier *notifier)
 	errors_free(&notifier->errors);
 	notifies_free(&notifier->notifies);
 	pthread_mutex_destroy(&notifier->lock);
-	close(notifier->wake_fd);
+	sleeper_destroy(&notifier->sleeper);
 	free(notifier);
 }
 
@@ -79,18 +76,13 @@ void notifier_destroy(struct notifier *notifier)
 /* The lock is held on entry and on return. */
 static void rest(struct notifier *notifier)
 {
-	struct pollfd fds[] = {
-		{.fd = notifier->wake_fd, .events = POLLIN},
-		{.fd = notifier->notifies.channels_fd, .events = POLLIN},
-	};
 	int msec = notifier->notifies.retry ? ARM_RETRY_MSEC : -1;
-	eventfd_t wakes;
+	unsigned ready;
 
 	pthread_mutex_unlock(&notifier->lock);
-	poll(fds, 2, msec);
-	eventfd_read(notifier->wake_fd, &wakes); /* or it was a channel, or time */
+	ready = sleeper_sleep(&notifier->sleeper, msec);
 	pthread_mutex_lock(&notifier->lock);
-	notify_look(notifier);
+	notify_look(notifier, ready & 1u << NOTIFY_CHANNELS);
 }
 
 /* That a peer has disconnected first is how most connections end: no error but by VIPL's word. */

@@ -16,8 +16,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
+#include "base/fd.h"
 #include "core/nic.h"
 #include "notifier.h"
 #include "trace/trace_handler.h"
@@ -46,9 +46,27 @@ void notifies_init(struct notifies *notifies)
 
 void notifies_free(struct notifies *notifies)
 {
-	if (notifies->channels_fd >= 0)
-		close(notifies->channels_fd);
+	fd_close(notifies->channels_fd);
 	pthread_cond_destroy(&notifies->returned);
+}
+
+/* 0 or errno. */
+static int open_channels(struct notifier *notifier)
+{
+	struct notifies *notifies = &notifier->notifies;
+	int error;
+
+	if (notifies->channels_fd >= 0)
+		return 0;
+	notifies->channels_fd = fd_keep(epoll_create1(EPOLL_CLOEXEC));
+	if (notifies->channels_fd < 0)
+		return errno;
+	error = sleeper_watch(&notifier->sleeper, NOTIFY_CHANNELS, notifies->channels_fd);
+	if (error) {
+		fd_close(notifies->channels_fd);
+		notifies->channels_fd = -1;
+	}
+	return error;
 }
 
 /* 0 or errno. */
@@ -56,10 +74,6 @@ static int watch_channel(struct notifies *notifies, struct channel *channel)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = channel};
 
-	if (notifies->channels_fd < 0)
-		notifies->channels_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (notifies->channels_fd < 0)
-		return errno;
 	if (!channel->watched &&
 	    epoll_ctl(notifies->channels_fd, EPOLL_CTL_ADD, channel->device_fd, &event))
 		return errno;
@@ -152,13 +166,13 @@ void notify_cancel_cq(struct cq *cq)
 	pthread_mutex_unlock(&notifier->lock);
 }
 
-void notify_look(struct notifier *notifier)
+void notify_look(struct notifier *notifier, bool rings)
 {
 	struct notifies *notifies = &notifier->notifies;
 	struct cq *cq;
 
 	/* No channel that is watched is destroyed while we have the lock. */
-	if (notifies->channels_fd >= 0)
+	if (rings)
 		channels_look(notifies->channels_fd);
 	if (notifies->retry)
 		TAILQ_FOREACH(cq, &notifies->watched, notifies.in_watched)
@@ -311,7 +325,7 @@ static VIP_RETURN append(struct notifier *notifier, struct cq *cq, struct workqu
 
 	if (notifier->stop || object_retired(owner)) /* no thread is going to cancel it any more */
 		return VIP_INVALID_PARAMETER;
-	if (notifier_start(notifier) || watch(&notifier->notifies, cq, queue))
+	if (notifier_start(notifier) || open_channels(notifier) || watch(&notifier->notifies, cq, queue))
 		return VIP_ERROR_RESOURCE;
 	cq->notifies.look |= STAILQ_EMPTY(&cq->notifies.outstanding);
 	STAILQ_INSERT_TAIL(&cq->notifies.outstanding, notify, next);

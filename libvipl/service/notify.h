@@ -33,8 +33,10 @@ void notify_cancel_cq(struct cq *cq);
 /* All of these: the notifier's lock is held. */
 
 void notify_cancel_all(struct notifier *notifier);
-/* On the notifier's thread: after it has slept. */
-void notify_look(struct notifier *notifier);
+/* On the notifier's thread: after it has slept; `rings`: a channel is readable. */
+void notify_look(struct notifier *notifier, bool rings);
+
+#define NOTIFY_CHANNELS 1u /* the notifier's source that says so */
 /*
  * On the notifier's thread: looks at a CQ that has something new, and calls a handler if there is a
  * completion. The lock is released meanwhile. False when nothing is new.

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Marks of descriptors, and descriptors that hold the numbers of standard files.
+ *
+ * The mark is the signal that the open file would send if it were asynchronous, which ours are not. Device and inode
+ * would not do: all eventfds, epolls and timers have the same ones.
+ */
+#include "fd.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include "standard_error.h"
+
+static atomic_bool has_no_marks; /* this system has none: then all that we have is closed */
+static pthread_mutex_t holding = PTHREAD_MUTEX_INITIALIZER;
+
+int fd_mark(int fd)
+{
+	int error = errno;
+
+	if (fd >= 0 && (fcntl(fd, F_SETSIG, SIGRTMAX) || fcntl(fd, F_GETSIG) != SIGRTMAX))
+		atomic_store(&has_no_marks, true);
+	errno = error;
+	return fd;
+}
+
+bool fd_is_own(int fd)
+{
+	return fd >= 0 && (atomic_load(&has_no_marks) || fcntl(fd, F_GETSIG) == SIGRTMAX);
+}
+
+void fd_shutdown(int fd)
+{
+	if (fd_is_own(fd))
+		shutdown(fd, SHUT_RDWR);
+}
+
+void fd_close(int fd)
+{
+	if (fd_is_own(fd))
+		close(fd);
+}
+
+/* One at a time: who opens while another's are held would be without when that one releases them. */
+unsigned fd_hold_standard(void)
+{
+	unsigned held = 0;
+	int fd;
+
+	standard_error_look();
+	pthread_mutex_lock(&holding);
+	/* What is written to it meanwhile goes nowhere. */
+	while ((fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) >= 0 && fd <= STDERR_FILENO) {
+		fd_mark(fd);
+		held |= 1u << fd;
+	}
+	if (fd >= 0)
+		close(fd);
+	return held;
+}
+
+void fd_release_standard(unsigned held)
+{
+	int error = errno;
+
+	for (int fd = 0; fd <= STDERR_FILENO; fd++)
+		if (held & 1u << fd)
+			fd_close(fd); /* or another thread has redirected it meanwhile */
+	pthread_mutex_unlock(&holding);
+	errno = error;
+}

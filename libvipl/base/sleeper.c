@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Sleeping by epoll, and waking by epoll_ctl(). */
+#include "sleeper.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+#include "fd.h"
+
+#define LOOK_MSEC 1000 /* until the thread looks whether its descriptors are there */
+#define LOST_MSEC 50   /* how long it sleeps without them */
+
+int sleeper_init(struct sleeper *sleeper, int always_fd)
+{
+	struct epoll_event event = {.events = 0, .data.ptr = &sleeper->sources[SLEEPER_WOKEN]};
+	int error;
+
+	*sleeper = (struct sleeper){.always_fd = always_fd, .owns_always = always_fd < 0};
+	sleeper->epoll_fd = fd_keep(epoll_create1(EPOLL_CLOEXEC));
+	if (sleeper->epoll_fd < 0)
+		return errno;
+	if (sleeper->owns_always)
+		sleeper->always_fd = fd_keep(eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (sleeper->always_fd >= 0 &&
+	    !epoll_ctl(sleeper->epoll_fd, EPOLL_CTL_ADD, sleeper->always_fd, &event))
+		return 0;
+	error = errno;
+	sleeper_destroy(sleeper);
+	return error;
+}
+
+void sleeper_destroy(struct sleeper *sleeper)
+{
+	fd_close(sleeper->epoll_fd);
+	if (sleeper->owns_always)
+		fd_close(sleeper->always_fd);
+}
+
+static int change(struct sleeper *sleeper, int operation, unsigned source, int fd, uint32_t events)
+{
+	struct epoll_event event = {.events = events, .data.ptr = &sleeper->sources[source]};
+
+	return epoll_ctl(sleeper->epoll_fd, operation, fd, &event) ? errno : 0;
+}
+
+int sleeper_watch(struct sleeper *sleeper, unsigned source, int fd)
+{
+	return fd < 0 ? 0 : change(sleeper, EPOLL_CTL_ADD, source, fd, EPOLLIN);
+}
+
+void sleeper_ignore(struct sleeper *sleeper, unsigned source, int fd, bool ignore)
+{
+	change(sleeper, EPOLL_CTL_MOD, source, fd, ignore ? 0 : EPOLLIN);
+}
+
+/* If another file has either of the numbers this fails, and does nothing. */
+void sleeper_wake(struct sleeper *sleeper)
+{
+	if (change(sleeper, EPOLL_CTL_MOD, SLEEPER_WOKEN, sleeper->always_fd, EPOLLIN | EPOLLONESHOT))
+		atomic_store(&sleeper->is_lost, true);
+}
+
+static void nap(int msec)
+{
+	struct timespec moment = {.tv_nsec = msec * 1000000L};
+
+	nanosleep(&moment, NULL);
+}
+
+/* From nothing but an own epoll descriptor comes an address of one of its sources. */
+static unsigned source_bit(const struct sleeper *sleeper, const struct epoll_event *event)
+{
+	uintptr_t source = (uintptr_t)event->data.ptr - (uintptr_t)sleeper->sources;
+
+	return source < SLEEPER_SOURCES ? 1u << source : 0;
+}
+
+unsigned sleeper_sleep(struct sleeper *sleeper, int msec)
+{
+	struct epoll_event events[SLEEPER_SOURCES];
+	unsigned ready = 0;
+	int count;
+
+	if (msec < 0 || msec > LOOK_MSEC)
+		msec = LOOK_MSEC;
+	if (atomic_load(&sleeper->is_lost)) {
+		nap(msec < LOST_MSEC ? msec : LOST_MSEC);
+		return 0;
+	}
+	count = epoll_wait(sleeper->epoll_fd, events, SLEEPER_SOURCES, msec);
+	for (int i = 0; i < count; i++)
+		ready |= source_bit(sleeper, &events[i]);
+	if ((count > 0 && !ready) || (count < 0 && errno != EINTR))
+		atomic_store(&sleeper->is_lost, true);
+	sleeper->unchecked_msec = count ? 0 : sleeper->unchecked_msec + msec;
+	if (sleeper->unchecked_msec >= LOOK_MSEC)
+		sleeper_wake(sleeper); /* can it still? */
+	return ready;
+}
