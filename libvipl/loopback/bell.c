@@ -12,6 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "loopback.h"
 
 static socklen_t bell_address(struct sockaddr_un *address, uint64_t name)
@@ -24,7 +25,7 @@ static socklen_t bell_address(struct sockaddr_un *address, uint64_t name)
 
 int bell_create(uint64_t *name)
 {
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error;
+	int fd = fd_keep(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)), error;
 	struct sockaddr_un address;
 	socklen_t length;
 
@@ -61,7 +62,7 @@ void bell_ring(int from_fd, uint64_t name)
 	 * It rings already; or those whom we rang before do not listen, and what they leave counts
 	 * as ours. A socket without a past tells.
 	 */
-	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	fd = fd_above_standard(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	if (fd < 0)
 		return;
 	ring_once(fd, name);

@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/fd.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "order.h"
@@ -33,7 +33,7 @@ void loopback_channel_destroy(struct device_channel *base)
 {
 	struct loopback_channel *channel = (struct loopback_channel *)base;
 
-	close(channel->bell_fd);
+	fd_close(channel->bell_fd);
 	pthread_mutex_destroy(&channel->lock);
 	free(channel);
 }

@@ -10,6 +10,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/log.h"
 #include "loopback.h"
 
@@ -48,7 +49,7 @@ static int open_regions(struct loopback_device *device)
 static void close_regions(struct loopback_device *device)
 {
 	region_entries_unmap(device->regions);
-	close(device->regions_fd);
+	fd_close(device->regions_fd);
 	free(device->generations);
 }
 
@@ -85,7 +86,7 @@ static int loopback_open(const char *name, unsigned index, struct nic *nic, stru
 	device->nonce_page = nonce_page_create();
 	device->host = host_from_ipv4((struct in_addr){htonl(INADDR_LOOPBACK)});
 	pthread_mutex_init(&device->lock, NULL);
-	device->base.event_fd = epoll_create1(EPOLL_CLOEXEC);
+	device->base.event_fd = fd_keep(epoll_create1(EPOLL_CLOEXEC));
 	error = device->base.event_fd < 0 ? errno : 0;
 	if (error)
 		goto free_device;
@@ -100,12 +101,12 @@ static int loopback_open(const char *name, unsigned index, struct nic *nic, stru
 		goto close_regions;
 	what = "timerfd_create()";
 	error = watch_new(device, &device->timer,
-			  timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK),
+			  fd_above_standard(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
 			  loopback_timer_ready);
 	if (error)
 		goto close_bell;
 	what = "fcntl()";
-	device->spare_fd = fcntl(device->base.event_fd, F_DUPFD_CLOEXEC, 0);
+	device->spare_fd = fcntl(device->base.event_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	if (device->spare_fd >= 0) {
 		*out = &device->base;
 		return 0;
@@ -117,7 +118,7 @@ close_bell:
 close_regions:
 	close_regions(device);
 close_events:
-	close(device->base.event_fd);
+	fd_close(device->base.event_fd);
 free_device:
 	log_error("cannot open the loopback NIC: %s: %s%s", what, strerror(error),
 		  error == EMFILE		       ? " (see ulimit -n)"
@@ -134,11 +135,11 @@ static void loopback_close(struct device *base)
 {
 	struct loopback_device *device = (struct loopback_device *)base;
 
-	close(device->spare_fd);
+	fd_close(device->spare_fd);
 	loopback_unwatch(device, &device->timer);
 	loopback_unwatch(device, &device->bell);
 	close_regions(device);
-	close(base->event_fd);
+	fd_close(base->event_fd);
 	nonce_page_destroy(device->nonce_page);
 	pthread_mutex_destroy(&device->lock);
 	free(device);
@@ -171,7 +172,7 @@ static bool is_own_ipv4(const struct in6_addr *host)
 	struct sockaddr_storage address;
 	socklen_t length = host_to_socket(host, 0, &address);
 	in_addr_t ipv4 = ((struct sockaddr_in *)&address)->sin_addr.s_addr;
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = fd_above_standard(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	bool is = fd >= 0 && !IN_MULTICAST(ntohl(ipv4)) && ipv4 != INADDR_BROADCAST &&
 		  !bind(fd, (struct sockaddr *)&address, length);
 

@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
-#include <unistd.h>
 
+#include "base/fd.h"
 #include "loopback.h"
 
 int loopback_watch(struct loopback_device *device, struct watch *watch, int fd)
@@ -13,7 +13,7 @@ int loopback_watch(struct loopback_device *device, struct watch *watch, int fd)
 
 	if (epoll_ctl(device->base.event_fd, EPOLL_CTL_ADD, fd, &event))
 		return errno;
-	watch->fd = fd;
+	watch->fd = fd_mark(fd);
 	return 0;
 }
 
@@ -32,7 +32,7 @@ void loopback_unwatch(struct loopback_device *device, struct watch *watch)
 		return;
 	/* Closing would not do, should a forked child have the descriptor, too. */
 	epoll_ctl(device->base.event_fd, EPOLL_CTL_DEL, fd, NULL);
-	close(fd);
+	fd_close(fd);
 }
 
 void loopback_set_timer(struct loopback_device *device, long milliseconds)

@@ -86,7 +86,7 @@ static void close_connection(struct loopback_endpoint *endpoint)
 	endpoint->phase = LOOPBACK_UNCONNECTED;
 	/* Closing alone would not tell the peer, should a forked child have the socket, too. */
 	if (endpoint->watch.fd >= 0)
-		shutdown(endpoint->watch.fd, SHUT_RDWR);
+		fd_shutdown(endpoint->watch.fd);
 	loopback_unwatch(endpoint->device, &endpoint->watch);
 }
 

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "order.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "report.h"
 
@@ -284,7 +285,7 @@ void order_destroy(struct loopback_cq *cq)
 	if (!cq->page)
 		return;
 	cq_page_unmap(cq->page);
-	close(cq->page_fd);
+	fd_close(cq->page_fd);
 	free(cq->order.heap);
 	free(cq->order.receivers);
 }

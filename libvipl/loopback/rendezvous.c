@@ -217,7 +217,7 @@ static void turn_away(struct loopback_listener *listener)
 	struct loopback_device *device = listener->device;
 	int fd;
 
-	close(device->spare_fd);
+	fd_close(device->spare_fd);
 	fd = accept4(listener->watch.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd >= 0) {
 		close(fd);
@@ -226,7 +226,7 @@ static void turn_away(struct loopback_listener *listener)
 		loopback_leave_alone(device, &listener->watch, true);
 		loopback_slow_tick(device);
 	}
-	device->spare_fd = fcntl(device->base.event_fd, F_DUPFD_CLOEXEC, 0);
+	device->spare_fd = fcntl(device->base.event_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	log_warning_ratelimited("no file descriptor for a connection (see ulimit -n)");
 }
 
@@ -240,7 +240,7 @@ void loopback_listeners_tick(struct loopback_device *device)
 		listener->is_left_alone = false;
 		loopback_leave_alone(device, &listener->watch, false);
 		if (device->spare_fd < 0)
-			device->spare_fd = fcntl(device->base.event_fd, F_DUPFD_CLOEXEC, 0);
+			device->spare_fd = fcntl(device->base.event_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	}
 }
 
@@ -313,7 +313,7 @@ int loopback_listen(struct device *base, const struct discriminator *discriminat
 	listener = calloc(1, sizeof(*listener));
 	if (!listener)
 		return ENOMEM;
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	fd = fd_above_standard(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	error = fd < 0 ? errno : take_name(fd, discriminator);
 	if (!error)
 		error = loopback_watch(device, &listener->watch, fd);
@@ -377,7 +377,7 @@ void loopback_unlisten(struct device *base, const struct discriminator *discrimi
 	while (!TAILQ_EMPTY(&listener->half_open_clients))
 		drop_half_open(TAILQ_FIRST(&listener->half_open_clients));
 	LIST_REMOVE(listener, in_device);
-	shutdown(listener->watch.fd, SHUT_RDWR); /* a forked child may have it, too, and not listen */
+	fd_shutdown(listener->watch.fd); /* a forked child may have it, too, and not listen */
 	loopback_unwatch(device, &listener->watch);
 	free(listener);
 }

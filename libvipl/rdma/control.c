@@ -83,8 +83,8 @@ static void close_connection(struct control *control)
 	/* Closing alone would neither end the events nor tell the peer, should a forked child have the socket, too. */
 	control_watch(device, EPOLL_CTL_DEL, control->fd, NULL, 0);
 	if (!control->error) /* else closing resets it */
-		shutdown(control->fd, SHUT_RDWR);
-	close(control->fd);
+		fd_shutdown(control->fd);
+	fd_close(control->fd);
 	control->fd = -1;
 	control->error = 0;
 }
@@ -155,7 +155,7 @@ int control_socket(struct verbs_device *device, const struct in6_addr *host,
 		return -1;
 	}
 	verbs_socket(device, own_host, 0, own);
-	fd = fd_above_standard(socket(own->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	fd = fd_keep(socket(own->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (fd < 0 || !bind(fd, (struct sockaddr *)own, sizeof(*own)))
 		return fd;
 	error = errno;

@@ -76,7 +76,7 @@ void control_accept(struct verbs_device *device, int *listener)
 {
 	struct sockaddr_storage from = {0};
 	socklen_t length = sizeof(from);
-	int fd = fd_above_standard(
+	int fd = fd_keep(
 		accept4(*listener, (struct sockaddr *)&from, &length, SOCK_CLOEXEC | SOCK_NONBLOCK));
 	struct in6_addr host;
 
@@ -135,7 +135,7 @@ void control_open(struct verbs_device *device)
 		device->control.listeners[i] = -1;
 	if (!config()->keepalive_sec)
 		return;
-	device->control.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	device->control.epoll_fd = fd_keep(epoll_create1(EPOLL_CLOEXEC));
 	if (control_is_off(device))
 		error = errno;
 	else
@@ -160,11 +160,11 @@ void control_close(struct verbs_device *device)
 		device->control.ports[i] = 0;
 		if (*listener < 0)
 			continue;
-		shutdown(*listener, SHUT_RDWR); /* a forked child may have it, too */
-		close(*listener);
+		fd_shutdown(*listener); /* a forked child may have it, too */
+		fd_close(*listener);
 		*listener = -1;
 	}
 	if (!control_is_off(device))
-		close(device->control.epoll_fd);
+		fd_close(device->control.epoll_fd);
 	device->control.epoll_fd = -1;
 }

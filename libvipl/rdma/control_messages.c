@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include "base/fd.h"
 #include "control.h"
 
 /* Is the endpoint's peer, or the host that it asks, this host? */
@@ -26,6 +27,8 @@ static int try_to_send(struct control *control, enum wire_code code, uint32_t ow
 	ssize_t sent;
 
 	wire_write_control(&message, code, &fields);
+	if (!fd_is_own(control->fd))
+		return EBADF;
 	sent = sendto(control->fd, &message, sizeof(message), MSG_NOSIGNAL, NULL, 0);
 	if (sent < 0)
 		return errno;

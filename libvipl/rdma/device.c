@@ -10,6 +10,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/user.h"
 #include "rdma.h"
@@ -101,7 +102,7 @@ static int open_events(struct verbs_device *device)
 {
 	int error;
 
-	device->base.event_fd = epoll_create1(EPOLL_CLOEXEC);
+	device->base.event_fd = fd_keep(epoll_create1(EPOLL_CLOEXEC));
 	if (device->base.event_fd < 0) {
 		error = errno;
 		log_error("cannot watch the events of an RDMA device: %s", strerror(error));
@@ -115,16 +116,17 @@ static int open_events(struct verbs_device *device)
 			  "modprobe rdma_ucm; may this user open it?)", strerror(error));
 		goto close_event_fd;
 	}
-	device->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+	fd_mark(device->events->fd);
+	device->timer_fd = fd_keep(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC));
 	error = device->timer_fd < 0 ? errno : verbs_watch_events(device);
 	if (!error)
 		return 0;
 	log_error("cannot watch the events of an RDMA device: %s", strerror(error));
 	if (device->timer_fd >= 0)
-		close(device->timer_fd);
+		fd_close(device->timer_fd);
 	rdma_destroy_event_channel(device->events);
 close_event_fd:
-	close(device->base.event_fd);
+	fd_close(device->base.event_fd);
 	return error;
 }
 
@@ -138,9 +140,10 @@ static void find_mtu(struct verbs_device *device)
 
 static void close_events(struct verbs_device *device)
 {
-	close(device->timer_fd);
-	rdma_destroy_event_channel(device->events);
-	close(device->base.event_fd);
+	fd_close(device->timer_fd);
+	if (fd_is_own(device->events->fd)) /* see verbs_channel_destroy() */
+		rdma_destroy_event_channel(device->events);
+	fd_close(device->base.event_fd);
 }
 
 static int verbs_open(const char *name, unsigned index, struct nic *nic, struct device **opened)
@@ -159,6 +162,7 @@ static int verbs_open(const char *name, unsigned index, struct nic *nic, struct 
 		error = errno;
 		goto free_device;
 	}
+	fd_mark(device->context->async_fd);
 	error = ibv_query_device(device->context, &device->limits);
 	if (error) {
 		log_error("cannot query RDMA device %s: %s", ibv_get_device_name(device->context->device),
@@ -200,7 +204,8 @@ static void verbs_close(struct device *base)
 	control_close(device);
 	close_events(device);
 	verbs_endpoints_free(device);
-	ibv_close_device(device->context);
+	if (fd_is_own(device->context->async_fd)) /* see verbs_channel_destroy() */
+		ibv_close_device(device->context);
 	pthread_mutex_destroy(&device->staging.lock);
 	free(device);
 }
@@ -265,7 +270,7 @@ static struct device_channel *verbs_channel_create(struct device *base, int *fd)
 	if (!channel)
 		return NULL;
 	if (!set_nonblocking(channel->fd)) {
-		*fd = channel->fd;
+		*fd = fd_mark(channel->fd);
 		return (struct device_channel *)channel;
 	}
 	error = errno;
@@ -276,7 +281,9 @@ static struct device_channel *verbs_channel_create(struct device *base, int *fd)
 
 static void verbs_channel_destroy(struct device_channel *channel)
 {
-	ibv_destroy_comp_channel((struct ibv_comp_channel *)channel);
+	/* Else the program has closed it, and this would close a file of the program's. */
+	if (fd_is_own(((struct ibv_comp_channel *)channel)->fd))
+		ibv_destroy_comp_channel((struct ibv_comp_channel *)channel);
 }
 
 static void verbs_channel_read(struct device_channel *channel, bool all)

@@ -36,7 +36,7 @@ int status_open(void)
 	length = (unsigned)offsetof(struct sockaddr_un, sun_path) + 1 +
 		 (unsigned)snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "vipl-status-%d-%lld%09ld",
 				    (int)getpid(), (long long)now.tv_sec, now.tv_nsec);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	fd = fd_above_standard(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (fd < 0)
 		return -1;
 	if (bind(fd, (const struct sockaddr *)&name, length) || listen(fd, 1)) {
@@ -184,7 +184,7 @@ static void send_file(int reader, int file)
 
 bool status_serve(struct nic *nic, int listener)
 {
-	int reader = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), file;
+	int reader = fd_above_standard(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)), file;
 
 	if (reader < 0)
 		return errno == EAGAIN || errno == ECONNABORTED || errno == EINTR;
