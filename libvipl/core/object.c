@@ -10,8 +10,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "base/aligned.h"
 #include "base/fence.h"
 #include "object_at.h"
 
@@ -301,12 +301,8 @@ void *object_allocate(enum object_kind kind, size_t size, bool *is_new)
 		unused[kind] = object->next_unused;
 	pthread_mutex_unlock(&table_lock);
 	*is_new = !object;
-	if (!object) {
-		object = aligned_alloc(OBJECT_ALIGNMENT, (size + OBJECT_ALIGNMENT - 1) /
-								 OBJECT_ALIGNMENT * OBJECT_ALIGNMENT);
-		if (object)
-			memset(object, 0, size);
-	}
+	if (!object)
+		object = aligned_create(OBJECT_ALIGNMENT, size);
 	if (object)
 		object->kind = kind;
 	return object;

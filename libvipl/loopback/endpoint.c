@@ -2,9 +2,8 @@
 /* A VI's end of a connection: creation, states, the link while there is one. */
 #include <poll.h>
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "base/aligned.h"
 #include "base/deadline.h"
 #include "base/log.h"
 #include "base/own_memory.h"
@@ -95,11 +94,10 @@ static void leave_cqs(struct loopback_endpoint *endpoint)
 struct device_endpoint *loopback_endpoint_create(struct device *device,
 						 struct endpoint_config *config)
 {
-	struct loopback_endpoint *endpoint;
+	struct loopback_endpoint *endpoint = aligned_create(CACHE_LINE, sizeof(*endpoint));
 
-	if (posix_memalign((void **)&endpoint, CACHE_LINE, sizeof(*endpoint)))
+	if (!endpoint)
 		return NULL;
-	memset(endpoint, 0, sizeof(*endpoint));
 	endpoint->arrays = pages_allocate(sizeof(*endpoint->arrays));
 	endpoint->device = (struct loopback_device *)device;
 	endpoint->vi = config->vi;
@@ -112,7 +110,7 @@ struct device_endpoint *loopback_endpoint_create(struct device *device,
 	if (endpoint->arrays && join_cqs(endpoint))
 		return (struct device_endpoint *)endpoint;
 	pages_free(endpoint->arrays, sizeof(*endpoint->arrays));
-	free(endpoint);
+	aligned_free(endpoint);
 	return NULL;
 }
 
@@ -123,7 +121,7 @@ void loopback_endpoint_destroy(struct device_endpoint *base)
 	loopback_endpoint_reset(base);
 	leave_cqs(endpoint);
 	pages_free(endpoint->arrays, sizeof(*endpoint->arrays));
-	free(endpoint);
+	aligned_free(endpoint);
 }
 
 int loopback_endpoint_prepare(struct device_endpoint *base)

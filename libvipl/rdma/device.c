@@ -10,6 +10,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/aligned.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/user.h"
@@ -311,13 +312,12 @@ static struct device_cq *verbs_cq_create(struct device *base, struct cq *context
 					unsigned entries, unsigned *capacity)
 {
 	struct verbs_device *device = (struct verbs_device *)base;
-	struct verbs_cq *cq = aligned_alloc(alignof(struct verbs_cq), sizeof(*cq));
+	struct verbs_cq *cq = aligned_create(alignof(struct verbs_cq), sizeof(*cq));
 	int error;
 
 	(void)is_shared;
 	if (!cq)
 		return NULL;
-	memset(cq, 0, sizeof(*cq));
 	entries = with_own_entries(entries, device);
 	cq->cq = ibv_create_cq(device->context, (int)entries, context,
 			       (struct ibv_comp_channel *)channel, 0);
@@ -328,7 +328,7 @@ static struct device_cq *verbs_cq_create(struct device *base, struct cq *context
 	error = errno;
 	log_error("cannot create a completion queue of %u entries: %s%s", entries, strerror(error),
 		  memory_hint(error));
-	free(cq);
+	aligned_free(cq);
 	errno = error;
 	return NULL;
 }
@@ -340,7 +340,7 @@ static void verbs_cq_destroy(struct device_cq *base)
 
 	if (error)
 		log_error("cannot destroy a completion queue: %s", strerror(error));
-	free(cq);
+	aligned_free(cq);
 }
 
 static int verbs_cq_grow(struct device *base, struct device_cq *base_cq, unsigned entries,

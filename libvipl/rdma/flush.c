@@ -11,11 +11,11 @@
  * to a peer that the VI allows none: nothing but these 16 bytes can be reached in this way.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/pages.h"
 #include "rdma.h"
 
 /* Offsets in the region flush_mr, which begins at address 0, so that the peer has to know its rkey only. */
@@ -31,12 +31,11 @@ int verbs_flush_create(struct verbs_endpoint *endpoint)
 {
 	/* Whole pages, because registered pages may be missing in a child of this process. */
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	void *memory = aligned_alloc(page, page);
+	void *memory = pages_allocate(page);
 	int error;
 
 	if (!memory)
 		return ENOMEM;
-	memset(memory, 0, page);
 	endpoint->flush_mr = ibv_reg_mr_iova(endpoint->domain->pd, memory, FLUSH_BYTES, 0,
 					 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
 	if (endpoint->flush_mr)
@@ -44,7 +43,7 @@ int verbs_flush_create(struct verbs_endpoint *endpoint)
 	error = errno;
 	log_error_ratelimited("cannot register memory for Reliable Reception: %s%s", strerror(error),
 			      memory_hint(error));
-	free(memory);
+	pages_free(memory, page);
 	return error;
 }
 
@@ -56,7 +55,7 @@ void verbs_flush_destroy(struct verbs_endpoint *endpoint)
 		return;
 	memory = endpoint->flush_mr->addr;
 	ibv_dereg_mr(endpoint->flush_mr);
-	free(memory);
+	pages_free(memory, (size_t)sysconf(_SC_PAGESIZE));
 }
 
 int verbs_flush_post(struct verbs_endpoint *endpoint)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/aligned.h"
 #include "base/deadline.h"
 #include "base/log.h"
 #include "rdma.h"
@@ -64,14 +65,12 @@ static int create_qp(struct verbs_endpoint *endpoint)
  */
 static struct verbs_endpoint *allocate(struct verbs_device *device)
 {
-	size_t size = (sizeof(struct verbs_endpoint) + VERBS_ENDPOINT_ALIGNMENT - 1) &
-		      ~(size_t)(VERBS_ENDPOINT_ALIGNMENT - 1);
 	struct verbs_endpoint *endpoint = STAILQ_FIRST(&device->unused_endpoints);
 
 	if (endpoint) {
 		STAILQ_REMOVE_HEAD(&device->unused_endpoints, in_unused);
 	} else {
-		endpoint = aligned_alloc(VERBS_ENDPOINT_ALIGNMENT, size);
+		endpoint = aligned_create(VERBS_ENDPOINT_ALIGNMENT, sizeof(*endpoint));
 		if (!endpoint)
 			return NULL;
 		atomic_init(&endpoint->wr_id_tag, (uintptr_t)endpoint);
@@ -87,7 +86,7 @@ void verbs_endpoints_free(struct verbs_device *device)
 
 	while ((endpoint = STAILQ_FIRST(&device->unused_endpoints))) {
 		STAILQ_REMOVE_HEAD(&device->unused_endpoints, in_unused);
-		free(endpoint);
+		aligned_free(endpoint);
 	}
 }
 
