@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
-#include <poll.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -17,17 +16,21 @@
 #include <unistd.h>
 
 #include "base/deadline.h"
+#include "base/fd.h"
+#include "base/sleeper.h"
 #include "base/thread.h"
 #include "trace.h"
 
 #ifndef UFFD_USER_MODE_ONLY /* Linux 5.11; for it no privilege is needed */
 #define UFFD_USER_MODE_ONLY 1
 #endif
-#define EVENTS (UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_REMAP)
+#define UNMAPPED 1u /* this source of the thread's is watch_fd */
+#define EVENTS	 (UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_REMAP)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static LIST_HEAD(, watched) list = LIST_HEAD_INITIALIZER(list);
 static int watch_fd = -1;
+static struct sleeper sleeper;
 static bool is_started;
 
 /* A program may close what is not its own; then the number is another file's. */
@@ -79,11 +82,18 @@ static bool take_event(void)
 
 static void *run(void *unused)
 {
-	struct pollfd ready = {.fd = watch_fd, .events = POLLIN};
+	bool goes_on = true;
 
 	trace_prepare();
-	while (is_still_ours() && poll(&ready, 1, -1) >= 0 && is_still_ours() && take_event())
-		;
+	while (goes_on && is_still_ours() && !atomic_load(&sleeper.is_lost))
+		if (sleeper_sleep(&sleeper, -1) & 1u << UNMAPPED)
+			goes_on = is_still_ours() && take_event();
+	/* Else who unmaps would wait for ever. */
+	pthread_mutex_lock(&lock);
+	if (is_still_ours())
+		close(watch_fd);
+	watch_fd = -1;
+	pthread_mutex_unlock(&lock);
 	return unused;
 }
 
@@ -102,15 +112,24 @@ static int start(void)
 		watch_fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 	if (watch_fd < 0)
 		return errno;
+	watch_fd = fd_above_standard(watch_fd);
+	error = watch_fd < 0 ? errno : sleeper_init(&sleeper, -1);
+	if (error)
+		goto close_watch;
 	if (ioctl(watch_fd, UFFDIO_API, &api))
 		error = errno;
 	else
+		error = sleeper_watch(&sleeper, UNMAPPED, watch_fd);
+	if (!error)
 		error = thread_start(&thread, run, NULL);
 	if (!error) {
 		pthread_detach(thread);
 		return 0;
 	}
-	close(watch_fd);
+	sleeper_destroy(&sleeper);
+close_watch:
+	if (watch_fd >= 0)
+		close(watch_fd);
 	watch_fd = -1;
 	return error;
 }
@@ -186,6 +205,8 @@ void watch_forget(void)
 {
 	if (is_still_ours())
 		close(watch_fd);
+	if (watch_fd >= 0)
+		sleeper_destroy(&sleeper);
 	watch_fd = -1;
 	is_started = false;
 	LIST_INIT(&list);
