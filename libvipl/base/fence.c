@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The heavy fence, by membarrier(). */
+/* The heavy fence, by membarrier(), or by waiting. */
 #include "fence.h"
 
 #include <errno.h>
 #include <linux/membarrier.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "deadline.h"
 #include "log.h"
+
+#define DRAIN_NSEC (50 * NSEC_PER_MSEC)
 
 struct hot_flags hot_flags = {.is_traced = true};
 
@@ -18,23 +21,45 @@ static bool membarrier(int command)
 	return !syscall(SYS_membarrier, command, 0, 0);
 }
 
+/* A process that was restored from a checkpoint has to register anew. */
+static bool fence_all_threads(void)
+{
+	return membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) ||
+	       (errno == EPERM && membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
+		membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED));
+}
+
 /*
- * The kernel may lack memory for a moment; and a process that was restored from a checkpoint has to register
- * anew. Without the fence no lock would hold: there is no way on.
+ * In place of the fence. Another thread may have loaded before our store, while its own store is still on its way to
+ * memory. A store is on its way for less than a microsecond; and a processor that is interrupted passes a fence, as
+ * timers do at least every 10 ms where they are not switched off (nohz_full). So after this both see each other.
+ */
+static void await_stores(void)
+{
+	int64_t end = clock_nsec() + DRAIN_NSEC, left;
+
+	while ((left = deadline_left(end))) {
+		struct timespec rest = nsec_timespec(left);
+
+		nanosleep(&rest, NULL); /* a filter may refuse that, too */
+	}
+}
+
+/*
+ * The kernel lacks memory for a moment, or refuses from now on, by a filter of system calls that the program has
+ * installed late. Then no lock gets another owner, so each waits once at most.
  */
 void asym_fence_heavy(void)
 {
-	while (hot_flags.has_membarrier && !membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) {
-		if (errno == ENOMEM ||
-		    (errno == EPERM && membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)))
-			continue;
-		log_error("membarrier: %s; no lock of this library holds without it", strerror(errno));
-		abort();
+	if (!fence_all_threads()) {
+		if (errno != ENOMEM && atomic_exchange(&hot_flags.has_membarrier, false))
+			log_warning("membarrier: %s; from now on calls take mutexes, and are slower", strerror(errno));
+		await_stores();
 	}
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
 void fence_init(void)
 {
-	hot_flags.has_membarrier = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+	atomic_store(&hot_flags.has_membarrier, membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED));
 }

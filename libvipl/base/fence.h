@@ -6,7 +6,8 @@
  *
  * The kernel makes the light one free: the heavy one is membarrier(), by which all running threads
  * of the process pass a fence, so the light one only has to keep the compiler from changing the order
- * (lock_is_own()). Without membarrier() there is no such pair: hot_flags.has_membarrier says so.
+ * (lock_is_own()). Without membarrier() there is no such pair: hot_flags.has_membarrier says so. Where it is refused
+ * later, the heavy fence waits instead: fence.c.
  */
 #ifndef VIPL_FENCE_H
 #define VIPL_FENCE_H

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 extern __attribute__((visibility("hidden"))) struct hot_flags {
-	bool has_membarrier;   /* fence.h: changes once at most, before fence_init() returns */
+	atomic_bool has_membarrier; /* fence.h: true since fence_init(), until it is refused */
 	atomic_bool is_traced; /* trace.h: until it is known whether, true */
 } hot_flags;
 

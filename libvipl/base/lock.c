@@ -82,7 +82,8 @@ int lock_release_slowly(struct lock *lock, int result)
 		return result;
 	}
 	atomic_store_explicit(&lock->holder, 0, memory_order_relaxed);
-	if (lock->in_a_row >= MANY && hot_flags.has_membarrier)
+	if (lock->in_a_row >= MANY &&
+	    atomic_load_explicit(&hot_flags.has_membarrier, memory_order_relaxed))
 		bias_if_usual(lock);
 	pthread_mutex_unlock(&lock->mutex);
 	return result;

@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "support.h"
+
 namespace
 {
 
@@ -122,6 +124,35 @@ TEST_F(Locks, ExcludeWhileTheOwnerChanges)
 	for (std::thread &other : others)
 		other.join();
 	EXPECT_EQ(inside, taken + visitors * visits);
+}
+
+// The program has installed a filter of system calls when the lock has an owner already.
+TEST_F(Locks, ExcludeWhenTheKernelRefusesTheFenceLater)
+{
+	if (!shim_lock_can_be_owned())
+		GTEST_SKIP() << "membarrier() is missing here";
+	Child child = in_child({}, [this] {
+		std::atomic<bool> stop{false};
+
+		take(MANY);
+		ASSERT_TRUE(shim_refuse_membarrier());
+		ASSERT_TRUE(shim_lock_is_owned(shared));
+		std::thread other([&] {
+			take(MANY);
+			stop = true;
+		});
+		long taken = 0;
+		for (; !stop; taken++)
+			take(1);
+		other.join();
+		EXPECT_EQ(inside, MANY + MANY + taken);
+		EXPECT_FALSE(shim_lock_can_be_owned());
+		take(MANY);
+		EXPECT_FALSE(shim_lock_is_owned(shared));
+	});
+	EXPECT_EQ(child.status, 0) << child.out;
+	EXPECT_EQ(child.err,
+		  "vipl: warning: membarrier: Operation not permitted; from now on calls take mutexes, and are slower\n");
 }
 
 } // namespace

@@ -18,6 +18,8 @@ int shim_lock_is_owned(const struct lock *lock);
 void shim_lock_be_guest(void);
 // True when the kernel has the system call that ownership needs.
 int shim_lock_can_be_owned(void);
+// From now on the kernel refuses that call. False if it does not let itself be told to.
+int shim_refuse_membarrier(void);
 
 #ifdef __cplusplus
 }
