@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "lane.h"
 
 #define MOST_POLLS 64
@@ -273,7 +274,7 @@ static void introduce(struct loopback_endpoint *endpoint, const struct peer *pee
 		endpoint->peer_memory = peer_memory_open(&endpoint->device->peer_memories, choose_process(rest >> 3 & 3),
 							 (uintptr_t)nonce, nonce);
 	if (rest & 32)
-		endpoint->watch.fd = dead_socket();
+		endpoint->watch.fd = fd_mark(dead_socket());
 }
 
 /*

@@ -12,6 +12,7 @@
 #include "link.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/standard_error.h"
 
 _Thread_local uint32_t lock_thread = LOCK_UNNUMBERED; /* no thread here is the agent */
 
@@ -127,6 +128,10 @@ const char *memory_hint(int error)
 {
 	(void)error;
 	return "";
+}
+
+void standard_error_look(void)
+{
 }
 
 unsigned fuzz_descriptors(bool inheritable)
