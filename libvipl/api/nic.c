@@ -183,7 +183,7 @@ static VIP_RETURN build(struct nic *nic, const char *name)
 	errno = error;
 retire:
 	log_error("cannot open \"%s\": %s%s", name, strerror(errno),
-		  errno == EMFILE ? " (see ulimit -n)" : "");
+		  errno == EMFILE ? " (see ulimit -n)" : thread_hint(errno));
 	object_retire(&nic->object);
 	object_drain(&nic->object, 0);
 destroy_domain:

@@ -38,10 +38,25 @@ const char *memory_hint(int error)
 	static _Thread_local char hint[128];
 	struct rlimit limit;
 
-	if (error != ENOMEM || getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY)
+	if ((error != ENOMEM && error != EAGAIN) || getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY)
 		return "";
 	snprintf(hint, sizeof(hint),
 		 " (the limit on locked memory may be too low: %llu KiB; ulimit -l, RLIMIT_MEMLOCK)",
 		 (unsigned long long)limit.rlim_cur / 1024);
+	return hint;
+}
+
+const char *thread_hint(int error)
+{
+	static _Thread_local char hint[192];
+	struct rlimit threads, memory;
+
+	if (error != EAGAIN || getrlimit(RLIMIT_NPROC, &threads) || getrlimit(RLIMIT_MEMLOCK, &memory))
+		return "";
+	snprintf(hint, sizeof(hint),
+		 " (no thread can be started: threads of this user, ulimit -u, are limited to %lld; locked memory, "
+		 "ulimit -l, to %lld KiB; or a container limits them)",
+		 threads.rlim_cur == RLIM_INFINITY ? -1 : (long long)threads.rlim_cur,
+		 memory.rlim_cur == RLIM_INFINITY ? -1 : (long long)memory.rlim_cur / 1024);
 	return hint;
 }

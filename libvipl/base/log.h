@@ -26,8 +26,9 @@ void log_message(enum log_level level, const char *format, ...)
 #define log_debug_ratelimited(...)   log_ratelimited(LOG_LEVEL_DEBUG, __VA_ARGS__)
 bool log_is_due(_Atomic int64_t *next);
 
-/* For ENOMEM, what may be behind it, else "". Valid until the thread calls it again. */
-const char *memory_hint(int error);
+/* What may be behind these, or "". Valid until the thread calls it again. */
+const char *memory_hint(int error); /* ENOMEM, and EAGAIN: of mmap() in a program that locks its memory */
+const char *thread_hint(int error); /* EAGAIN: of pthread_create() */
 
 #define log_error(...)   log_message(LOG_LEVEL_ERROR, __VA_ARGS__)
 #define log_warning(...) log_message(LOG_LEVEL_WARNING, __VA_ARGS__)

@@ -10,11 +10,35 @@
 
 _Thread_local bool thread_is_library;
 
-int thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
+#define KIB	 1024u
+#define ATTEMPTS 3
+
+/* 0: the default. A program with much thread-local data needs more than the library does: the kernel says EINVAL. */
+static const size_t stacks[][ATTEMPTS] = {
+	[THREAD_OWN] = {256 * KIB, 1024 * KIB, 0},
+	[THREAD_HANDLERS] = {0, 1024 * KIB, 256 * KIB},
+};
+
+static int create(pthread_t *thread, size_t stack, void *(*run)(void *), void *argument)
+{
+	pthread_attr_t attributes;
+	int error = pthread_attr_init(&attributes);
+
+	if (error)
+		return error;
+	if (stack)
+		error = pthread_attr_setstacksize(&attributes, stack);
+	if (!error)
+		error = pthread_create(thread, &attributes, run, argument);
+	pthread_attr_destroy(&attributes);
+	return error;
+}
+
+int thread_start(pthread_t *thread, enum thread_stack stack, void *(*run)(void *), void *argument)
 {
 	static const int own[] = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
 	sigset_t blocked, before;
-	int error;
+	int error = 0;
 
 	sigfillset(&blocked);
 	pthread_sigmask(SIG_SETMASK, &blocked, &before);
@@ -22,7 +46,11 @@ int thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
 		if (!sigismember(&before, own[i]))
 			sigdelset(&blocked, own[i]);
 	pthread_sigmask(SIG_SETMASK, &blocked, NULL);
-	error = pthread_create(thread, NULL, run, argument);
+	for (unsigned i = 0; i < ATTEMPTS; i++) {
+		error = create(thread, stacks[stack][i], run, argument);
+		if (!error)
+			break;
+	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return error;
 }

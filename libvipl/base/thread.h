@@ -10,9 +10,18 @@
 extern _Thread_local bool thread_is_library __attribute__((tls_model("initial-exec")));
 
 /*
+ * The default stack has the size of ulimit -s, which may be more than there is, above all where a program locks all its
+ * memory (mlockall()).
+ */
+enum thread_stack {
+	THREAD_OWN,	 /* runs nothing but the library: a small stack */
+	THREAD_HANDLERS, /* runs the program's handlers: the default, or 1 MiB where that cannot be had */
+};
+
+/*
  * Starts a thread that blocks all signals, but those of its own faults and of abort() only if the caller does. 0 or
  * errno.
  */
-int thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
+int thread_start(pthread_t *thread, enum thread_stack stack, void *(*run)(void *), void *argument);
 
 #endif

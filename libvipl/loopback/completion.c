@@ -68,7 +68,7 @@ struct device_cq *loopback_cq_create(struct device *device, struct cq *named,
 	TAILQ_INIT(&cq->linked);
 	if (is_shared && order_init(cq)) {
 		log_error("no memory for a completion queue: %s%s", strerror(errno),
-			  errno == EMFILE ? " (see ulimit -n)" : "");
+			  errno == EMFILE ? " (see ulimit -n)" : memory_hint(errno));
 		free(cq);
 		return NULL;
 	}

@@ -124,7 +124,7 @@ free_device:
 		  error == EMFILE		       ? " (see ulimit -n)"
 		  : error == EFBIG		       ? " (see ulimit -f)"
 		  : error == ENOSYS || error == EPERM ? " (a filter of system calls may refuse it)"
-						       : "");
+						       : memory_hint(error));
 	pthread_mutex_destroy(&device->lock);
 	nonce_page_destroy(device->nonce_page);
 	free(device);

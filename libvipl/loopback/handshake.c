@@ -174,8 +174,8 @@ static void accepted(struct loopback_endpoint *endpoint, const struct hello *hel
 	struct link *link = error ? NULL : link_map(fds[1]);
 
 	if (!link) {
-		log_error("cannot map the memory of a connection: %s",
-			  strerror(error ? error : errno));
+		log_error("cannot map the memory of a connection: %s%s",
+			  strerror(error ? error : errno), memory_hint(error ? error : errno));
 		refuse(endpoint, VIP_ERROR_RESOURCE);
 		return;
 	}
@@ -288,7 +288,7 @@ void loopback_accept(struct device_request *base, struct device_endpoint *base_e
 	}
 	loopback_request_free(request);
 	if (error && error != EPIPE)
-		log_error("cannot accept a connection: %s", strerror(error));
+		log_error("cannot accept a connection: %s%s", strerror(error), memory_hint(error));
 	if (error)
 		refuse(endpoint, error == EPIPE ? VIP_TIMEOUT : VIP_ERROR_RESOURCE);
 }

@@ -128,7 +128,7 @@ int agent_start(struct nic *nic)
 	nic->agent.status_fd = fd_mark(status_open());
 	error = watch_all(nic);
 	if (!error)
-		error = thread_start(&nic->agent.thread, run, nic);
+		error = thread_start(&nic->agent.thread, THREAD_OWN, run, nic);
 	if (!error)
 		return 0;
 	close_status(nic);

@@ -150,9 +150,11 @@ int notifier_start(struct notifier *notifier)
 	int error = 0;
 
 	if (!notifier->has_thread) {
-		error = thread_start(&notifier->thread, run, notifier);
+		error = thread_start(&notifier->thread, THREAD_HANDLERS, run, notifier);
 		notifier->has_thread = !error;
 	}
+	if (error)
+		log_error_ratelimited("no thread for handlers: %s%s", strerror(error), thread_hint(error));
 	return error;
 }
 
@@ -164,8 +166,5 @@ int notifier_serve(struct notifier *notifier)
 	if (!STAILQ_EMPTY(&notifier->errors.pending) && !notifier->stop)
 		error = notifier_start(notifier);
 	pthread_mutex_unlock(&notifier->lock);
-	if (!error)
-		return -1;
-	log_error_ratelimited("an asynchronous error waits; no thread: %s", strerror(error));
-	return START_RETRY_MSEC;
+	return error ? START_RETRY_MSEC : -1;
 }

@@ -121,7 +121,7 @@ static int start(void)
 	else
 		error = sleeper_watch(&sleeper, UNMAPPED, watch_fd);
 	if (!error)
-		error = thread_start(&thread, run, NULL);
+		error = thread_start(&thread, THREAD_OWN, run, NULL);
 	if (!error) {
 		pthread_detach(thread);
 		return 0;

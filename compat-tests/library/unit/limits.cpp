@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Programs that lock all their memory, or whose default stack is larger than what there is.
+#include "support.h"
+
+#include <algorithm>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+namespace
+{
+
+class Limits : public NicTest
+{
+      protected:
+	// A child with a default stack of this size, which glibc takes from the limit when the process begins, and
+	// no more memory than it has now and this.
+	static Child child_with(size_t stack, size_t memory, const std::function<void()> &body)
+	{
+		return in_child({}, [&] {
+			pthread_attr_t attributes;
+			rlimit limit;
+			long pages = 0;
+			FILE *file = fopen("/proc/self/statm", "re");
+
+			ASSERT_EQ(fscanf(file, "%ld", &pages), 1);
+			fclose(file);
+			pthread_attr_init(&attributes);
+			ASSERT_EQ(pthread_attr_setstacksize(&attributes, stack), 0);
+			ASSERT_EQ(pthread_setattr_default_np(&attributes), 0);
+			limit.rlim_cur = limit.rlim_max = static_cast<size_t>(pages * sysconf(_SC_PAGESIZE)) + memory;
+			ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+			body();
+		});
+	}
+};
+
+constexpr size_t MIB = 1 << 20;
+
+TEST_F(Limits, TheDefaultStackMayBeLargerThanTheMemoryThatThereIs)
+{
+	Child child = child_with(512 * MIB, 128 * MIB, [this] {
+		ASSERT_EQ(VipOpenNic("via_lo", &nic), VIP_SUCCESS);
+		ASSERT_EQ(VipErrorCallback(nic, &errors, Errors::handler), VIP_SUCCESS);
+		VIP_CQ_HANDLE cq = make_cq(10);
+		ASSERT_EQ(VipCQNotify(cq, nullptr, [](VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_BOOLEAN) {}),
+			  VIP_SUCCESS);
+		close();
+	});
+	EXPECT_EQ(child.status, 0) << child.out << child.err;
+}
+
+TEST_F(Limits, ThatForbidAThreadAreNamed)
+{
+	Child child = in_child({}, [this] {
+		const rlimit none = {0, 0};
+
+		ASSERT_EQ(setrlimit(RLIMIT_NPROC, &none), 0);
+		if (!geteuid()) { // no limit holds for root
+			ASSERT_EQ(setresuid(65534, 65534, 65534), 0);
+		}
+		EXPECT_EQ(VipOpenNic("via_lo", &nic), VIP_ERROR_RESOURCE);
+	});
+	EXPECT_EQ(child.status, 0) << child.out << child.err;
+	EXPECT_NE(child.err.find("ulimit -u, are limited to 0"), std::string::npos) << child.err;
+}
+
+} // namespace
