@@ -6,6 +6,7 @@
 #include "core/connecting.h"
 #include "core/listening.h"
 #include "core/nic.h"
+#include "service/agent.h"
 
 /* The attributes of the peer, as a program gets them. */
 static void describe_peer(VIP_VI_ATTRIBUTES *attributes, const struct connect_info *peer)
@@ -178,6 +179,7 @@ VIP_RETURN PVipConnectPeerDone(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *Remote
 	if (!vi)
 		return rc;
 	if (RemoteViAttribs) {
+		agent_stand_in(vi->nic);
 		/* Programs call this in a loop, which must not keep the lock from the agent. */
 		rc = VIP_NOT_DONE;
 		if (!attempt_peer_goes_on(vi)) {

@@ -5,6 +5,7 @@
  */
 #include "pvip.h"
 #include "core/nic.h"
+#include "service/agent.h"
 #include "service/notify.h"
 
 VIP_RETURN PVipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES *ViAttribs,
@@ -79,6 +80,7 @@ VIP_RETURN PVipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTRI
 		return rc;
 	if (State && Attributes && ViSendQEmpty && ViRecvQEmpty) {
 		/* A program that calls nothing else shall learn of an error, too. */
+		agent_stand_in(vi->nic);
 		cq_look(vi->send.cq, &vi->object);
 		cq_look(vi->receive.cq, &vi->object);
 		vi_catch_up(vi);

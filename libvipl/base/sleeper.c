@@ -96,6 +96,8 @@ unsigned sleeper_sleep(struct sleeper *sleeper, int msec)
 		ready |= source_bit(sleeper, &events[i]);
 	if ((count > 0 && !ready) || (count < 0 && errno != EINTR))
 		atomic_store(&sleeper->is_lost, true);
+	if (!msec)
+		return ready;
 	sleeper->unchecked_msec = count ? 0 : sleeper->unchecked_msec + msec;
 	if (sleeper->unchecked_msec >= LOOK_MSEC)
 		sleeper_wake(sleeper); /* can it still? */

@@ -38,7 +38,8 @@ void sleeper_wake(struct sleeper *sleeper);
 
 /*
  * Sleeps for so many msec at most, -1: any time, and never longer than a second. Returns a bit for each source that is
- * readable, 1 << SLEEPER_WOKEN among them. Without its descriptors it does nothing but sleep, for a moment.
+ * readable, 1 << SLEEPER_WOKEN among them. Without its descriptors it does nothing but sleep, for a moment. With 0 msec
+ * another thread may look, too.
  */
 unsigned sleeper_sleep(struct sleeper *sleeper, int msec);
 

@@ -18,6 +18,9 @@
 #define FIRST_BACKLOG_MSEC   1
 #define LONGEST_BACKLOG_MSEC 64
 
+#define STAND_IN_NSEC (10 * NSEC_PER_MSEC)
+#define WAIT_NSEC     (10 * STAND_IN_NSEC)
+
 /* What the agent sleeps for, beside being woken. */
 enum { DEVICE = SLEEPER_WOKEN + 1, CHANNELS, STATUS };
 
@@ -46,8 +49,10 @@ static int shorter(int a, int b)
 }
 
 /* A reader that cannot be accepted stays at the socket, so the socket is left alone for a second. */
-static int serve_status(struct nic *nic, bool rings, int64_t *again)
+static int serve_status(struct nic *nic, bool rings)
 {
+	int64_t *again = &nic->agent.status_again;
+
 	if (rings && !status_serve(nic, nic->agent.status_fd)) {
 		sleeper_ignore(&nic->agent.sleeper, STATUS, nic->agent.status_fd, true);
 		*again = clock_nsec() + NSEC_PER_SEC;
@@ -69,10 +74,28 @@ static void fail_if_lost(struct nic *nic)
 	device_failed(nic);
 }
 
+/* The lock is held. Returns after how many msec it has to be called again, or -1. */
+static int take_turn(struct nic *nic, unsigned ready)
+{
+	int msec;
+
+	fail_if_lost(nic);
+	/* Each is a system call between a message and the thread that watches for it, so only if there is an event. */
+	msec = progress_serve(nic, ready & 1u << CHANNELS);
+	if (ready & 1u << DEVICE)
+		nic->device->ops->serve(nic->device);
+	msec = shorter(msec, serve_status(nic, ready & 1u << STATUS));
+	msec = shorter(msec, serve_cqs(nic));
+	msec = shorter(msec, deadline_msec(attempts_serve(nic)));
+	msec = shorter(msec, deadline_msec(listeners_serve(nic)));
+	msec = shorter(msec, notifier_serve(nic->notifier));
+	atomic_store_explicit(&nic->agent.turned, clock_nsec(), memory_order_relaxed);
+	return msec;
+}
+
 static void *run(void *argument)
 {
 	struct nic *nic = argument;
-	int64_t status_again = DEADLINE_NEVER;
 	unsigned ready = 0;
 
 	lock_thread = LOCK_NEVER_BIASED;
@@ -81,20 +104,36 @@ static void *run(void *argument)
 		int msec;
 
 		pthread_mutex_lock(&nic->lock);
-		fail_if_lost(nic);
-		/* Each is a system call between a message and the thread that watches for it, so only if there is an event. */
-		msec = progress_serve(nic, ready & 1u << CHANNELS);
-		if (ready & 1u << DEVICE)
-			nic->device->ops->serve(nic->device);
-		msec = shorter(msec, serve_status(nic, ready & 1u << STATUS, &status_again));
-		msec = shorter(msec, serve_cqs(nic));
-		msec = shorter(msec, deadline_msec(attempts_serve(nic)));
-		msec = shorter(msec, deadline_msec(listeners_serve(nic)));
-		msec = shorter(msec, notifier_serve(nic->notifier));
+		msec = take_turn(nic, ready);
 		pthread_mutex_unlock(&nic->lock);
 		ready = sleeper_sleep(&nic->agent.sleeper, msec);
 	}
 	return NULL;
+}
+
+/* The agent may have the lock, and not the processor. Who waits for the lock leaves it the processor. */
+static bool lock_in_place_of_agent(struct nic *nic)
+{
+	int64_t idle = clock_nsec() - atomic_load_explicit(&nic->agent.turned, memory_order_relaxed);
+
+	if (idle < STAND_IN_NSEC)
+		return false;
+	return !pthread_mutex_trylock(&nic->lock) || (idle >= WAIT_NSEC && !pthread_mutex_lock(&nic->lock));
+}
+
+void agent_stand_in(struct nic *nic)
+{
+	unsigned ready = 0;
+
+	if (!lock_in_place_of_agent(nic))
+		return;
+	if (!object_retired(&nic->object)) {
+		ready = sleeper_sleep(&nic->agent.sleeper, 0);
+		take_turn(nic, ready);
+	}
+	pthread_mutex_unlock(&nic->lock);
+	if (ready) /* for how long the agent may sleep has changed */
+		agent_wake(nic);
 }
 
 static void close_status(struct nic *nic)
@@ -126,6 +165,7 @@ int agent_start(struct nic *nic)
 	if (error)
 		goto destroy_sleeper;
 	nic->agent.status_fd = fd_mark(status_open());
+	nic->agent.status_again = DEADLINE_NEVER;
 	error = watch_all(nic);
 	if (!error)
 		error = thread_start(&nic->agent.thread, THREAD_OWN, run, nic);

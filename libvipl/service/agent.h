@@ -11,4 +11,10 @@ int agent_start(struct nic *nic);
 void agent_stop(struct nic *nic);
 void agent_free(struct nic *nic);
 
+/*
+ * For calls in which a program polls: does what the agent has to do, if the agent has not done it lately. No lock is
+ * held. A real-time program that polls on its only processor keeps the agent from it.
+ */
+void agent_stand_in(struct nic *nic);
+
 #endif
