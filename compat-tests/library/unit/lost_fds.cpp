@@ -161,7 +161,9 @@ TEST_P(LostFds, ALimitThatIsLoweredHindersNobody)
 }
 
 // The fake of libibverbs does not bear it.
-INSTANTIATE_TEST_SUITE_P(Devices, AllFdsLost, testing::Values("via_lo"));
-INSTANTIATE_TEST_SUITE_P(Devices, LostFds, testing::Values("via_lo", "nic0"));
+INSTANTIATE_TEST_SUITE_P(Devices, AllFdsLost, testing::Values("via_lo"),
+			 [](const auto &device) { return std::string(device.param); });
+INSTANTIATE_TEST_SUITE_P(Devices, LostFds, testing::Values("via_lo", "nic0"),
+			 [](const auto &device) { return std::string(device.param); });
 
 } // namespace

@@ -71,6 +71,7 @@ TEST_P(StandardFds, AreNeverTheLibrarys)
 	}
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, StandardFds, testing::Values("via_lo", "nic0"));
+INSTANTIATE_TEST_SUITE_P(Devices, StandardFds, testing::Values("via_lo", "nic0"),
+			 [](const auto &device) { return std::string(device.param); });
 
 } // namespace

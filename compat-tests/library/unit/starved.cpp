@@ -103,6 +103,7 @@ TEST_P(Starved, WhoPollsConnectsAndSeesTheEnd)
 		::close(fd);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Starved, testing::Values("via_lo"));
+INSTANTIATE_TEST_SUITE_P(Devices, Starved, testing::Values("via_lo"),
+			 [](const auto &device) { return std::string(device.param); });
 
 } // namespace
