@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -38,6 +39,23 @@ def eventually(condition):
             return found
         time.sleep(0.02)
     raise AssertionError("this has not become true: %s" % condition.__name__)
+
+
+def lingering(test):
+    """A connection that makes whoever closes it last wait for ever. It ends with the test."""
+    listener, file = socket.socket(), socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(1)
+    file.connect(listener.getsockname())
+    taken, _ = listener.accept()
+    for each in taken, listener:
+        test.addCleanup(each.close)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            file.send(bytes(65536), socket.MSG_DONTWAIT)
+    file.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 10000))
+    return file.detach()
 
 
 class Stat(unittest.TestCase):
@@ -169,6 +187,48 @@ class Stat(unittest.TestCase):
         self.assertNotIn("\x1b", said.stdout)
         self.assertNotIn("init (1)", said.stdout)
         self.assertIn("(%d): ?[2J" % os.getpid(), said.stdout)
+
+    def test_an_answer_of_very_many_bytes_is_left_out(self):
+        file = os.memfd_create("answer", os.MFD_ALLOW_SEALING)
+        self.addCleanup(os.close, file)
+        os.write(file, b'{"nic": "via_lo", "host": "", "regions": 1, "requests": 0, "failed": false}\n')
+        os.truncate(file, 1 << 40)
+        fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE)
+        said = self.answered_by(lambda reader: socket.send_fds(reader, [b"x"], [file]))
+        self.assertIn("1 NIC without an answer that can be read", said.stderr)
+
+    def test_a_long_line_is_left_out(self):
+        file = self.sealed(b'{"nic": "x", "host": "", "regions": 1, "requests": 0, "failed": false}\n["%s"]' % (b"x" * 100000))
+        said = self.answered_by(lambda reader: socket.send_fds(reader, [b"x"], [file]))
+        self.assertIn("1 NIC without an answer that can be read", said.stderr)
+
+    def test_a_file_that_nobody_can_close_stops_nothing(self):
+        for others in [], [self.sealed(b"{}")]:
+            file = lingering(self)
+
+            def answer(reader):
+                socket.send_fds(reader, [b"x"], [*others, file])
+                os.close(file)  # so that the one under way is the last
+            said = self.answered_by(answer)
+            self.assertIn("1 NIC without an answer that can be read", said.stderr)
+
+    def test_what_another_user_says_is_shown_as_his(self):
+        if os.geteuid() != 0:
+            self.skipTest("only root can become another user")
+        program = (
+            "import fcntl, os, signal, socket; nic = socket.socket(socket.AF_UNIX); nic.bind(%a); nic.listen(8); "
+            "file = os.memfd_create('answer', os.MFD_ALLOW_SEALING); "
+            "os.write(file, b'{\"nic\": \"x\", \"host\": \"\", \"regions\": 1, \"requests\": 0, \"failed\": false, "
+            "\"user\": 0}'); fcntl.fcntl(file, fcntl.F_ADD_SEALS, 14); print(flush=True)\n"
+            "while True: socket.send_fds(nic.accept()[0], [b'x'], [file])" % (NAME + "other"))
+        process = subprocess.Popen(["/usr/bin/python3", "-c", program], stdout=subprocess.PIPE, user=NOBODY, group=NOBODY,
+                                   extra_groups=[])
+        self.processes.append(process)
+        with process.stdout:
+            process.stdout.readline()
+        self.assertIn("(%d of nobody): x" % process.pid, stat(process.pid).stdout)
+        self.assertEqual(nics_of(process)[0]["user"], NOBODY)
+        self.assertIn("vip_pingpong (%d): via_lo" % self.server.pid, stat().stdout)
 
     def test_more_nics_than_file_descriptors_are_shown(self):
         file = self.sealed(b'{"nic": "x", "host": "", "regions": 0, "requests": 0, "failed": false}')
