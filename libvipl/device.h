@@ -113,9 +113,9 @@ struct device_ops {
 	/*
 	 * A host may have several addresses. This replaces `host` by the address that the host's requests
 	 * come from, which connect() takes. `own` becomes the address that our requests to that host come
-	 * from. Returns false if there is no such host, or no route to it.
+	 * from. VIP_NOT_REACHABLE if there is no such host, or no route to it; or VIP_ERROR_RESOURCE.
 	 */
-	bool (*find_host)(struct device *device, struct in6_addr *host, struct in6_addr *own);
+	VIP_RETURN (*find_host)(struct device *device, struct in6_addr *host, struct in6_addr *own);
 
 	/* [nic] Handles the events that event_fd has announced. */
 	void (*serve)(struct device *device);

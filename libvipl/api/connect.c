@@ -29,10 +29,9 @@ static VIP_RETURN target_read(struct vi_target *target, const struct nic *nic,
 	    !address_discriminator(remote, &target->wanted) ||
 	    !host_length_is_known(remote->HostAddressLen))
 		return VIP_INVALID_PARAMETER;
-	if (!address_host(remote, &target->host) ||
-	    !nic->device->ops->find_host(nic->device, &target->host, &target->own.host))
+	if (!address_host(remote, &target->host))
 		return VIP_NOT_REACHABLE;
-	return VIP_SUCCESS;
+	return nic->device->ops->find_host(nic->device, &target->host, &target->own.host);
 }
 
 /* ---- client and server ---- */

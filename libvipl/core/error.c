@@ -52,8 +52,8 @@ static void enqueue(struct nic *nic, const VIP_ERROR_DESCRIPTOR *descriptor,
 	struct notifier *notifier = nic->notifier;
 
 	if (!error) {
-		log_error("an asynchronous error is lost: %s; no memory",
-			  error_name(descriptor->ErrorCode));
+		log_error_ratelimited("an asynchronous error is lost: %s; no memory",
+				      error_name(descriptor->ErrorCode));
 		return;
 	}
 	error->descriptor = *descriptor;

@@ -33,7 +33,7 @@ void loopback_channel_destroy(struct device_channel *base)
 {
 	struct loopback_channel *channel = (struct loopback_channel *)base;
 
-	fd_close(channel->bell_fd);
+	bell_destroy(channel->bell_fd);
 	pthread_mutex_destroy(&channel->lock);
 	free(channel);
 }

@@ -112,9 +112,9 @@ static int loopback_open(const char *name, unsigned index, struct nic *nic, stru
 		return 0;
 	}
 	error = errno;
-	loopback_unwatch(device, &device->timer);
+	fd_close(loopback_release(device, &device->timer));
 close_bell:
-	loopback_unwatch(device, &device->bell);
+	bell_destroy(loopback_release(device, &device->bell));
 close_regions:
 	close_regions(device);
 close_events:
@@ -136,8 +136,8 @@ static void loopback_close(struct device *base)
 	struct loopback_device *device = (struct loopback_device *)base;
 
 	fd_close(device->spare_fd);
-	loopback_unwatch(device, &device->timer);
-	loopback_unwatch(device, &device->bell);
+	fd_close(loopback_release(device, &device->timer));
+	bell_destroy(loopback_release(device, &device->bell));
 	close_regions(device);
 	fd_close(base->event_fd);
 	nonce_page_destroy(device->nonce_page);
@@ -166,29 +166,34 @@ static void loopback_query(struct device *base, VIP_NIC_ATTRIBUTES *attributes,
 	*host = ((struct loopback_device *)base)->host;
 }
 
-/* Those of 127.0.0.0/8 belong to no interface, and yet can be bound to. */
-static bool is_own_ipv4(const struct in6_addr *host)
+/* Those of 127.0.0.0/8 belong to no interface, and yet can be bound to. 0; EADDRNOTAVAIL; or why it is not known. */
+static int look_for_ipv4(const struct in6_addr *host)
 {
 	struct sockaddr_storage address;
 	socklen_t length = host_to_socket(host, 0, &address);
 	in_addr_t ipv4 = ((struct sockaddr_in *)&address)->sin_addr.s_addr;
-	int fd = fd_above_standard(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-	bool is = fd >= 0 && !IN_MULTICAST(ntohl(ipv4)) && ipv4 != INADDR_BROADCAST &&
-		  !bind(fd, (struct sockaddr *)&address, length);
+	int fd, error;
 
-	if (fd >= 0)
-		close(fd);
-	return is;
+	if (IN_MULTICAST(ntohl(ipv4)) || ipv4 == INADDR_BROADCAST)
+		return EADDRNOTAVAIL;
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return errno;
+	error = bind(fd, (struct sockaddr *)&address, length) ? EADDRNOTAVAIL : 0;
+	close(fd);
+	return error;
 }
 
 /* To bind to a link-local address one has to know its interface. */
-static bool is_own_ipv6(const struct in6_addr *host)
+static int look_for_ipv6(const struct in6_addr *host)
 {
 	struct ifaddrs *all;
-	bool is = host_is_loopback(host); /* also where no interface has IPv6 */
+	bool is = false;
 
-	if (is || getifaddrs(&all))
-		return is;
+	if (host_is_loopback(host)) /* also where no interface has IPv6 */
+		return 0;
+	if (getifaddrs(&all))
+		return errno;
 	for (struct ifaddrs *one = all; one && !is; one = one->ifa_next) {
 		if (one->ifa_addr && one->ifa_addr->sa_family == AF_INET6) {
 			struct in6_addr own = host_from_socket(one->ifa_addr);
@@ -197,18 +202,29 @@ static bool is_own_ipv6(const struct in6_addr *host)
 		}
 	}
 	freeifaddrs(all);
-	return is;
+	return is ? 0 : EADDRNOTAVAIL;
+}
+
+static bool is_short(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
 
 /* All addresses of this machine mean this NIC. */
-static bool loopback_find_host(struct device *base, struct in6_addr *host, struct in6_addr *own)
+static VIP_RETURN loopback_find_host(struct device *base, struct in6_addr *host, struct in6_addr *own)
 {
+	int error = 0;
+
 	*own = ((struct loopback_device *)base)->host;
-	if (!host_equal(host, own) &&
-	    !(host_is_ipv4(host) ? is_own_ipv4(host) : is_own_ipv6(host)))
-		return false;
+	if (!host_equal(host, own))
+		error = host_is_ipv4(host) ? look_for_ipv4(host) : look_for_ipv6(host);
+	if (is_short(error))
+		log_error_ratelimited("cannot see whether an address is one of this machine's: %s%s", strerror(error),
+				      error == EMFILE ? " (see ulimit -n)" : "");
+	if (error)
+		return is_short(error) ? VIP_ERROR_RESOURCE : VIP_NOT_REACHABLE;
 	*host = *own;
-	return true;
+	return VIP_SUCCESS;
 }
 
 const struct device_ops loopback_device_ops = {

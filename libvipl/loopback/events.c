@@ -5,6 +5,7 @@
 #include <sys/timerfd.h>
 
 #include "base/fd.h"
+#include "base/strange.h"
 #include "loopback.h"
 
 int loopback_watch(struct loopback_device *device, struct watch *watch, int fd)
@@ -24,15 +25,22 @@ void loopback_leave_alone(struct loopback_device *device, struct watch *watch, b
 	epoll_ctl(device->base.event_fd, EPOLL_CTL_MOD, watch->fd, &event);
 }
 
-void loopback_unwatch(struct loopback_device *device, struct watch *watch)
+int loopback_release(struct loopback_device *device, struct watch *watch)
 {
 	int fd = atomic_exchange(&watch->fd, -1);
 
-	if (fd < 0)
-		return;
-	/* Closing would not do, should a forked child have the descriptor, too. */
-	epoll_ctl(device->base.event_fd, EPOLL_CTL_DEL, fd, NULL);
-	fd_close(fd);
+	/* To close it would not do, should a forked child have the descriptor, too. */
+	if (fd >= 0)
+		epoll_ctl(device->base.event_fd, EPOLL_CTL_DEL, fd, NULL);
+	return fd;
+}
+
+void loopback_unwatch(struct loopback_device *device, struct watch *watch)
+{
+	int fd = loopback_release(device, watch);
+
+	if (fd_is_own(fd))
+		strange_close(fd);
 }
 
 void loopback_set_timer(struct loopback_device *device, long milliseconds)

@@ -12,6 +12,7 @@
 #include "base/config.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/strange.h"
 #include "loopback.h"
 
 static void introduce(struct loopback_endpoint *endpoint, struct hello *hello,
@@ -84,9 +85,6 @@ static int adopt_peer(struct loopback_endpoint *endpoint, const struct hello *he
 static void close_connection(struct loopback_endpoint *endpoint)
 {
 	endpoint->phase = LOOPBACK_UNCONNECTED;
-	/* Closing alone would not tell the peer, should a forked child have the socket, too. */
-	if (endpoint->watch.fd >= 0)
-		fd_shutdown(endpoint->watch.fd);
 	loopback_unwatch(endpoint->device, &endpoint->watch);
 }
 
@@ -97,6 +95,16 @@ static void refuse(struct loopback_endpoint *endpoint, VIP_RETURN reason)
 }
 
 static void endpoint_ready(struct watch *watch);
+
+/* What may be behind an error, or "". */
+static const char *error_hint(int error)
+{
+	return error == EMFILE ? " (see ulimit -n)"
+	       : error == ETOOMANYREFS
+		       ? " (a process has not received yet what it was sent, and that counts against ulimit -n of this user: "
+			 "is one stopped?)"
+		       : "";
+}
 
 /* Asks for a listener under one name. ECONNREFUSED: there is none. */
 static int ask(struct loopback_endpoint *endpoint, uid_t user, unsigned place)
@@ -112,15 +120,16 @@ static int ask(struct loopback_endpoint *endpoint, uid_t user, unsigned place)
 	if (connect(fd, (struct sockaddr *)&address, length)) {
 		error = errno;
 	} else {
-		if (!rendezvous_peer(fd, &process) ||
-		    !introduce_with(endpoint, fd,
-				    endpoint->own.peer_to_peer ? HELLO_PEER_REQUEST : HELLO_REQUEST, -1))
-			error = ECONNREFUSED; /* not one of ours, or gone again */
+		if (!rendezvous_peer(fd, &process))
+			error = ECONNREFUSED; /* not one of ours */
+		else if (!introduce_with(endpoint, fd,
+					 endpoint->own.peer_to_peer ? HELLO_PEER_REQUEST : HELLO_REQUEST, -1))
+			error = errno == ETOOMANYREFS ? errno : ECONNREFUSED; /* or gone again */
 	}
 	if (!error)
 		error = loopback_watch(endpoint->device, &endpoint->watch, fd);
 	if (error) {
-		close(fd);
+		strange_close(fd);
 		return error;
 	}
 	endpoint->watch.ready = endpoint_ready;
@@ -141,9 +150,11 @@ static void ask_next(struct loopback_endpoint *endpoint)
 			return;
 		/* EAGAIN: the listener's queue is full, so its discriminator is not known. */
 		if (error != ECONNREFUSED && error != EAGAIN) {
-			log_error("cannot connect: %s%s", strerror(error),
-				  error == EMFILE ? " (see ulimit -n)" : "");
-			endpoint_refused(endpoint->vi, VIP_ERROR_RESOURCE);
+			log_error_ratelimited("cannot connect: %s%s", strerror(error), error_hint(error));
+			if (error == ETOOMANYREFS) /* others of this user cause it, and soon it may be over */
+				endpoint_no_answer(endpoint->vi, VIP_ERROR_RESOURCE);
+			else
+				endpoint_refused(endpoint->vi, VIP_ERROR_RESOURCE);
 			return;
 		}
 	}
@@ -174,8 +185,7 @@ static void accepted(struct loopback_endpoint *endpoint, const struct hello *hel
 	struct link *link = error ? NULL : link_map(fds[1]);
 
 	if (!link) {
-		log_error("cannot map the memory of a connection: %s%s",
-			  strerror(error ? error : errno), memory_hint(error ? error : errno));
+		log_error_ratelimited("cannot map the memory of a connection: %s", strerror(error ? error : errno));
 		refuse(endpoint, VIP_ERROR_RESOURCE);
 		return;
 	}
@@ -200,8 +210,8 @@ static void answered(struct loopback_endpoint *endpoint, int kind, const struct 
 		refuse(endpoint, VIP_REJECT);
 		break;
 	case HELLO_BAD_VERSION:
-		log_error("the peer has another version of this library (%u, not %u)",
-			  hello->version, HELLO_VERSION);
+		log_error_ratelimited("the peer has another version of this library (%u, not %u)", hello->version,
+				      HELLO_VERSION);
 		refuse(endpoint, VIP_ERROR_RESOURCE);
 		break;
 	case HELLO_CUT:
@@ -265,7 +275,7 @@ static int send_accept(struct loopback_endpoint *endpoint, const struct loopback
 	endpoint_establishing(endpoint->vi);
 	endpoint_attach(endpoint, link, 1);
 	if (!introduce_with(endpoint, endpoint->watch.fd, HELLO_ACCEPT, fd))
-		error = EPIPE;
+		error = errno == ETOOMANYREFS ? errno : EPIPE;
 	close(fd);
 	return error;
 }
@@ -288,7 +298,7 @@ void loopback_accept(struct device_request *base, struct device_endpoint *base_e
 	}
 	loopback_request_free(request);
 	if (error && error != EPIPE)
-		log_error("cannot accept a connection: %s%s", strerror(error), memory_hint(error));
+		log_error_ratelimited("cannot accept a connection: %s%s", strerror(error), error_hint(error));
 	if (error)
 		refuse(endpoint, error == EPIPE ? VIP_TIMEOUT : VIP_ERROR_RESOURCE);
 }

@@ -9,6 +9,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/undertaker.h"
 #include "loopback.h"
 
 bool hello_send(int fd, const struct hello *hello, const int *fds, unsigned count)
@@ -31,9 +32,11 @@ bool hello_send(int fd, const struct hello *hello, const int *fds, unsigned coun
 	return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*hello);
 }
 
-static void take_fds(struct msghdr *message, int fds[HELLO_FDS])
+/* Returns false if there is one that no process of this library sends: it is closed, and not by this thread. */
+static bool take_fds(struct msghdr *message, int fds[HELLO_FDS])
 {
 	unsigned used = 0;
+	bool are_good = true;
 
 	for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header;
 	     header = CMSG_NXTHDR(message, header)) {
@@ -45,15 +48,17 @@ static void take_fds(struct msghdr *message, int fds[HELLO_FDS])
 			int fd;
 
 			memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(fd));
-			if (used == HELLO_FDS) {
-				close(fd);
-				continue;
+			if (used < HELLO_FDS && memory_may_be_shared(fd)) {
+				fds[used] = fd_above_standard(fd);
+				if (fds[used++] < 0)
+					message->msg_flags |= MSG_CTRUNC; /* the same reason: there are too many */
+			} else {
+				undertaker_take(fd);
+				are_good = false;
 			}
-			fds[used] = fd_above_standard(fd);
-			if (fds[used++] < 0)
-				message->msg_flags |= MSG_CTRUNC; /* the same reason: there are too many */
 		}
 	}
+	return are_good;
 }
 
 int hello_receive(int fd, struct hello *hello, int fds[HELLO_FDS])
@@ -68,19 +73,26 @@ int hello_receive(int fd, struct hello *hello, int fds[HELLO_FDS])
 				 .msg_control = &control,
 				 .msg_controllen = sizeof(control)};
 	ssize_t length;
+	bool are_good;
+	char unused;
 
 	for (unsigned i = 0; i < HELLO_FDS; i++)
 		fds[i] = -1;
 	memset(hello, 0, sizeof(*hello));
-	length = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	/* The message, and whatever is not taken of it, stays in the socket. */
+	length = recvmsg(fd, &message, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (length < 0)
 		return errno == EAGAIN || errno == EINTR ? -1 : 0;
-	take_fds(&message, fds);
+	are_good = take_fds(&message, fds);
 	if (message.msg_flags & MSG_CTRUNC) {
 		log_warning_ratelimited(
 			"a connection fails: too many file descriptors are open (see ulimit -n)");
 		return HELLO_CUT;
 	}
+	if (!are_good)
+		return 0;
+	/* Now that we have each of its descriptors this closes none. */
+	recv(fd, &unused, sizeof(unused), MSG_DONTWAIT);
 	if (length >= (ssize_t)(2 * sizeof(uint32_t)) && hello->magic == HELLO_MAGIC) {
 		if (hello->version != HELLO_VERSION)
 			return HELLO_BAD_VERSION;

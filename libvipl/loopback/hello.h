@@ -10,7 +10,7 @@
 #include "vipl.h"
 
 #define HELLO_MAGIC   0x4c504956u /* "VIPL" */
-#define HELLO_VERSION 4 /* of these messages, and of what link.h and cq_page.h describe */
+#define HELLO_VERSION 5 /* of these messages, and of what link.h and cq_page.h describe */
 
 enum hello_kind {
 	HELLO_REQUEST = 1,
@@ -54,7 +54,8 @@ bool hello_send(int fd, const struct hello *hello, const int *fds, unsigned coun
 /*
  * The kind; 0 when the other end is gone or makes no sense; HELLO_BAD_VERSION when it is of a
  * version that we do not know; HELLO_CUT when it came without its descriptors, as we may have no more;
- * -1 when there is nothing yet. `fds` are the caller's, -1 for none.
+ * -1 when there is nothing yet. `fds` are the caller's, -1 for none: memory that may be mapped. After 0 or HELLO_CUT
+ * the socket has to be closed.
  */
 int hello_receive(int fd, struct hello *hello, int fds[HELLO_FDS]);
 void hello_close_fds(int fds[HELLO_FDS]);

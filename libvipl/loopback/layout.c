@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a process sees of its peers, in numbers: the hello and the shared memory of version 4, as docs/LOOPBACK.md has them.
+ * What a process sees of its peers, in numbers: the hello and the shared memory of version 5, as docs/LOOPBACK.md has them.
  *
  * There is no code here: the test is that this compiles, for 64 and for 32 bits. Peers of the same version may be another
  * build of the library. So a number changes only together with HELLO_VERSION.
@@ -18,7 +18,7 @@
 	_Static_assert(offsetof(struct type, member) == (offset), "offset of " #type "." #member);     \
 	_Static_assert(sizeof(((struct type *)0)->member) == (size), "size of " #type "." #member)
 
-VALUE(HELLO_VERSION, 4);
+VALUE(HELLO_VERSION, 5);
 
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "peers may not be able to write, and have no lock of ours");
 

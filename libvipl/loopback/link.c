@@ -62,24 +62,47 @@ static void *create(const char *name, size_t size, int seals, int *fd)
 	return NULL;
 }
 
-/* Sets errno otherwise. Only a call that is refused is worth a line here: the caller names the connection. */
-static bool is_trustworthy(int fd, size_t size)
+/* The size of the file, or -1 and errno. Only a call that is refused is worth a line: the caller names the connection. */
+static off_t sealed_size(int fd)
 {
-	const int needed = F_SEAL_SHRINK;
+	const int needed = F_SEAL_SHRINK | F_SEAL_GROW;
 	struct statfs file_system;
 	struct stat status;
+	int seals = fcntl(fd, F_GET_SEALS);
 
+	/* No file has them but one in memory. Another one may be of a file system that does not answer. */
+	if (seals < 0 || (seals & needed) != needed) {
+		errno = EPROTO;
+		return -1;
+	}
 	if (fstatfs(fd, &file_system) || fstat(fd, &status)) {
 		int error = errno;
 
-		log_error("cannot check a peer's memory: fstatfs() or fstat(): %s", strerror(error));
+		log_error_ratelimited("cannot check a peer's memory: fstatfs() or fstat(): %s", strerror(error));
 		errno = error;
-		return false;
+		return -1;
 	}
 	errno = EPROTO;
 	/* Not on huge pages, which may run out when they are touched. */
-	return file_system.f_type == TMPFS_MAGIC && status.st_size == (off_t)size &&
-	       (fcntl(fd, F_GET_SEALS) & needed) == needed;
+	return file_system.f_type == TMPFS_MAGIC ? status.st_size : -1;
+}
+
+bool memory_may_be_shared(int fd)
+{
+	off_t size = sealed_size(fd);
+
+	return size >= 0 && size <= (off_t)sizeof(struct link);
+}
+
+static bool is_trustworthy(int fd, size_t size)
+{
+	off_t is = sealed_size(fd);
+
+	if (is == (off_t)size)
+		return true;
+	if (is >= 0)
+		errno = EPROTO;
+	return false;
 }
 
 static void *map(int fd, size_t size, int protection)

@@ -16,6 +16,7 @@
 
 #include <stdalign.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define CACHE_LINE     64
@@ -146,6 +147,8 @@ struct region_entries {
 
 /* All of these: a mapping, or NULL and errno. */
 struct link *link_create(int *fd);
+/* A file in memory of a fixed size that is not great: to map it, and to close it, takes no time. */
+bool memory_may_be_shared(int fd);
 struct link *link_map(int fd);
 void link_unmap(struct link *link);
 struct region_entries *region_entries_create(int *fd);

@@ -266,7 +266,9 @@ static inline struct loopback_receive *receive_at(const struct loopback_endpoint
 int loopback_watch(struct loopback_device *device, struct watch *watch, int fd);
 /* [nic] Its events wait for now, or no longer. */
 void loopback_leave_alone(struct loopback_device *device, struct watch *watch, bool for_now);
-/* [nic] Closes the descriptor, too. */
+/* [nic] Returns the descriptor, which is the caller's now, or -1. */
+int loopback_release(struct loopback_device *device, struct watch *watch);
+/* [nic] Closes the descriptor, too, a socket that another process can send to. */
 void loopback_unwatch(struct loopback_device *device, struct watch *watch);
 #define TICK_MSEC      10
 #define SLOW_TICK_MSEC 1000
@@ -276,8 +278,9 @@ void loopback_set_timer(struct loopback_device *device, long milliseconds);
 void loopback_slow_tick(struct loopback_device *device);
 
 /* bell.c: sockets that wake sleeping processes. Whatever a peer does, ringing never blocks. */
-int bell_create(uint64_t *name);
-void bell_ring(int from_fd, uint64_t name);
+int bell_create(uint64_t *number);
+void bell_destroy(int fd);
+void bell_ring(int from_fd, uint64_t number);
 void bell_drain(int fd);
 
 /* progress.c */

@@ -90,12 +90,12 @@ static int open_file(pid_t process)
 	snprintf(path, sizeof(path), "/proc/%d/mem", (int)process);
 	fd = fd_above_standard(open(path, O_RDWR | O_CLOEXEC));
 	if (fd < 0 || getrlimit(RLIMIT_NOFILE, &most))
-		return fd;
+		return fd_mark(fd);
 	far = fcntl(fd, F_DUPFD_CLOEXEC, most.rlim_cur < 2048 ? (int)most.rlim_cur / 2 : 1024);
 	if (far < 0)
-		return fd;
+		return fd_mark(fd);
 	close(fd);
-	return far;
+	return fd_mark(far);
 }
 
 /* Reads the nonce in the way that copies will take. */
@@ -138,7 +138,7 @@ struct peer_memory *peer_memory_open(struct peer_memories *memories, pid_t proce
 	memcpy(memory->nonce, nonce, NONCE_BYTES);
 	LIST_INSERT_HEAD(memories, memory, in_memories);
 	if (memory->fd >= 0 && !has_nonce(memory)) { /* /proc may be that of another namespace */
-		close(memory->fd);
+		fd_close(memory->fd);
 		memory->fd = -1;
 	}
 	if (memory->fd >= 0 || (memory->has_page && has_nonce(memory)))
@@ -153,7 +153,7 @@ void peer_memory_close(struct peer_memory *memory)
 		return;
 	LIST_REMOVE(memory, in_memories);
 	if (memory->fd >= 0)
-		close(memory->fd);
+		fd_close(memory->fd);
 	free(memory);
 }
 

@@ -16,6 +16,8 @@
 #include "base/config.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/strange.h"
+#include "base/undertaker.h"
 #include "base/user.h"
 #include "loopback.h"
 
@@ -95,14 +97,14 @@ bool rendezvous_peer(int fd, pid_t *process)
 	for (unsigned i = 0; rendezvous_user(i, &user); i++)
 		if (user == peer)
 			return true;
-	log_debug("user %u may not be connected with (see VIPL_LO_USERS)", (unsigned)peer);
+	log_debug_ratelimited("user %u may not be connected with (see VIPL_LO_USERS)", (unsigned)peer);
 	return false;
 }
 
 void loopback_request_free(struct loopback_request *request)
 {
 	if (request->fd >= 0)
-		close(request->fd);
+		strange_close(request->fd);
 	if (request->regions_fd >= 0)
 		close(request->regions_fd);
 	if (request->page_fd >= 0)
@@ -164,22 +166,18 @@ static void arrive(struct half_open *half_open, const struct hello *hello, int f
 
 	memcpy(wanted.bytes, hello->wanted, wanted.length);
 	if (request)
-		*request = (struct loopback_request){fcntl(half_open->watch.fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1),
-						     fds[0], fds[1], half_open->process, *hello};
-	if (request)
-		fds[0] = fds[1] = -1;
-	if (!request || request->fd < 0) {
-		log_warning_ratelimited("a connection request is refused: %s",
-					request ? "no file descriptor (see ulimit -n)" : "no memory");
-		answer(half_open->watch.fd, HELLO_NO_MATCH);
-		if (request)
-			loopback_request_free(request);
-	} else {
-		VIP_RETURN refusal = request_arrived(
-			device->nic, (struct device_request *)request, &peer, &wanted);
+		*request = (struct loopback_request){loopback_release(device, &half_open->watch), fds[0], fds[1],
+						     half_open->process, *hello};
+	if (request) {
+		VIP_RETURN refusal;
 
+		fds[0] = fds[1] = -1;
+		refusal = request_arrived(device->nic, (struct device_request *)request, &peer, &wanted);
 		if (refusal != VIP_SUCCESS)
 			loopback_reject((struct device_request *)request, refusal);
+	} else {
+		log_warning_ratelimited("a connection request is refused: no memory");
+		answer(half_open->watch.fd, HELLO_NO_MATCH);
 	}
 }
 
@@ -209,6 +207,14 @@ static void half_open_ready(struct watch *watch)
 	drop_half_open(half_open);
 }
 
+/* Whoever asks waits until the next tick. */
+static void leave_alone(struct loopback_listener *listener)
+{
+	listener->is_left_alone = true;
+	loopback_leave_alone(listener->device, &listener->watch, true);
+	loopback_slow_tick(listener->device);
+}
+
 /*
  * No file descriptor is left. Turned away, the client tries again after a pause. Left in the queue, it would keep us busy.
  */
@@ -219,13 +225,10 @@ static void turn_away(struct loopback_listener *listener)
 
 	fd_close(device->spare_fd);
 	fd = accept4(listener->watch.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	if (fd >= 0) {
-		close(fd);
-	} else { /* another thread has taken the spare one */
-		listener->is_left_alone = true;
-		loopback_leave_alone(device, &listener->watch, true);
-		loopback_slow_tick(device);
-	}
+	if (fd >= 0)
+		strange_close(fd);
+	else /* another thread has taken the spare one */
+		leave_alone(listener);
 	device->spare_fd = fcntl(device->base.event_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	log_warning_ratelimited("no file descriptor for a connection (see ulimit -n)");
 }
@@ -248,10 +251,15 @@ static void listener_ready(struct watch *watch)
 {
 	struct loopback_listener *listener = (struct loopback_listener *)watch;
 	struct loopback_device *device = listener->device;
-	int fd = fd_above_standard(accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
 	struct half_open *half_open = NULL;
 	pid_t process;
+	int fd;
 
+	if (undertaker_is_busy()) {
+		leave_alone(listener);
+		return;
+	}
+	fd = fd_above_standard(accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
 		turn_away(listener);
 		return;
@@ -262,7 +270,7 @@ static void listener_ready(struct watch *watch)
 		half_open = calloc(1, sizeof(*half_open));
 	if (!half_open || loopback_watch(device, &half_open->watch, fd)) {
 		free(half_open);
-		close(fd);
+		strange_close(fd);
 		return;
 	}
 	half_open->watch.ready = half_open_ready;
@@ -339,6 +347,14 @@ int loopback_listen(struct device *base, const struct discriminator *discriminat
 	return error;
 }
 
+static void close_listener(struct loopback_device *device, struct watch *watch)
+{
+	int fd = loopback_release(device, watch);
+
+	if (fd_is_own(fd))
+		strange_close_listener(fd);
+}
+
 int loopback_relisten(struct device *base, const struct discriminator *discriminator)
 {
 	struct loopback_device *device = (struct loopback_device *)base;
@@ -362,8 +378,7 @@ int loopback_relisten(struct device *base, const struct discriminator *discrimin
 	}
 	listener->user = own_user();
 	listener->is_left_alone = false;
-	shutdown(former.fd, SHUT_RDWR);
-	loopback_unwatch(device, &former);
+	close_listener(device, &former);
 	return 0;
 }
 
@@ -377,7 +392,6 @@ void loopback_unlisten(struct device *base, const struct discriminator *discrimi
 	while (!TAILQ_EMPTY(&listener->half_open_clients))
 		drop_half_open(TAILQ_FIRST(&listener->half_open_clients));
 	LIST_REMOVE(listener, in_device);
-	fd_shutdown(listener->watch.fd); /* a forked child may have it, too, and not listen */
-	loopback_unwatch(device, &listener->watch);
+	close_listener(device, &listener->watch);
 	free(listener);
 }

@@ -10,8 +10,8 @@ uint32_t stamps_now(struct loopback_cq *cq)
 	if (stamp - cq->order.limit <= STAMPS_MOST)
 		return cq->order.seen = stamp;
 	if (!cq->order.has_warned)
-		log_error("a peer has written to the counter of a completion queue: "
-			  "completions may be told in another order");
+		log_error_ratelimited("a peer has written to the counter of a completion queue: "
+				      "completions may be told in another order");
 	cq->order.has_warned = true;
 	atomic_store(&cq->page->stamp, cq->order.seen);
 	return cq->order.seen;

@@ -461,7 +461,7 @@ void verbs_accept(struct device_request *base, struct device_endpoint *base_endp
 	if (error == ETIMEDOUT || error == EHOSTUNREACH) /* its host is not there any more */
 		error = ECONNABORTED;
 	if (error && error != ECONNABORTED) {
-		log_error("cannot prepare to accept: %s%s", strerror(error), user_hint(error));
+		log_error_ratelimited("cannot prepare to accept: %s%s", strerror(error), user_hint(error));
 		wire_write(&message, WIRE_REJECT, NULL, NULL);
 		rdma_reject(endpoint->id, &message, sizeof(message));
 		verbs_fail(endpoint, VIP_ERROR_RESOURCE);

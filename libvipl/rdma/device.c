@@ -253,13 +253,13 @@ static void verbs_query(struct device *base, VIP_NIC_ATTRIBUTES *attributes, str
 	*host = IN6_IS_ADDR_UNSPECIFIED(&device->ipv6) ? device->ipv4 : device->ipv6;
 }
 
-static bool verbs_find_host(struct device *base, struct in6_addr *host, struct in6_addr *own)
+static VIP_RETURN verbs_find_host(struct device *base, struct in6_addr *host, struct in6_addr *own)
 {
 	const struct in6_addr *found = verbs_own_host((struct verbs_device *)base, host);
 
 	if (found)
 		*own = *found;
-	return found; /* only the host itself could tell more */
+	return found ? VIP_SUCCESS : VIP_NOT_REACHABLE; /* only the host itself could tell more */
 }
 
 static struct device_channel *verbs_channel_create(struct device *base, int *fd)

@@ -139,8 +139,8 @@ static int move_to(struct verbs_endpoint *endpoint, enum ibv_qp_state state)
 	int error = ibv_modify_qp(endpoint->qp, &attributes, IBV_QP_STATE);
 
 	if (error)
-		log_error("queue pair %u: no change to state %d: %s", endpoint->qp->qp_num, state,
-			  strerror(error));
+		log_error_ratelimited("queue pair %u: no change to state %d: %s", endpoint->qp->qp_num, state,
+				      strerror(error));
 	return error;
 }
 
@@ -322,8 +322,8 @@ int verbs_endpoint_rewind(struct device_endpoint *base)
 		error = move_to_init(endpoint);
 	} while (error && ++tries < REWINDS && has_stalled(endpoint));
 	if (error)
-		log_error("queue pair %u: cannot begin anew after an error: %s", endpoint->qp->qp_num,
-			  strerror(error));
+		log_error_ratelimited("queue pair %u: cannot begin anew after an error: %s", endpoint->qp->qp_num,
+				      strerror(error));
 	return error;
 }
 
@@ -421,7 +421,7 @@ int verbs_endpoint_resume(struct device_endpoint *base)
 	if (error && has_stalled(endpoint))
 		return 0; /* again, by a message that came before RTS: a completion tells of it */
 	if (error && error != ECONNABORTED)
-		log_error("queue pair %u: cannot go on after an error: %s", endpoint->qp->qp_num,
-			  strerror(error));
+		log_error_ratelimited("queue pair %u: cannot go on after an error: %s", endpoint->qp->qp_num,
+				      strerror(error));
 	return error;
 }

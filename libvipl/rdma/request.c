@@ -186,7 +186,7 @@ static void answered(struct verbs_endpoint *endpoint, const struct rdma_cm_event
 		return;
 	}
 	if (error) {
-		log_error("cannot complete a connection: %s%s", strerror(error), user_hint(error));
+		log_error_ratelimited("cannot complete a connection: %s%s", strerror(error), user_hint(error));
 		verbs_fail(endpoint, error == EPROTO ? VIP_NOT_REACHABLE : VIP_ERROR_RESOURCE);
 		return;
 	}
@@ -241,7 +241,7 @@ static void refused(struct verbs_endpoint *endpoint, const struct rdma_cm_event 
 			verbs_fail(endpoint, VIP_REJECT);
 			return;
 		case WIRE_BAD_VERSION:
-			log_error("the peer has another version of this library");
+			log_error_ratelimited("the peer has another version of this library");
 			verbs_fail(endpoint, VIP_REJECT);
 			return;
 		case WIRE_BUSY:
@@ -293,8 +293,8 @@ static void unresolved(struct verbs_endpoint *endpoint, const struct rdma_cm_eve
 		return;
 	}
 	host_text(&endpoint->probe.host, host);
-	log_info("%s is not reachable: %s", host,
-		 error == ETIMEDOUT ? "nobody on the network has this address" : strerror(error));
+	log_ratelimited(LOG_LEVEL_INFO, "%s is not reachable: %s", host,
+			error == ETIMEDOUT ? "nobody on the network has this address" : strerror(error));
 	verbs_fail(endpoint, error == ETIMEDOUT ? VIP_NOT_REACHABLE : verbs_reason(error));
 }
 

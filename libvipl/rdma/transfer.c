@@ -325,8 +325,9 @@ static __attribute__((noinline)) void report_unusual(struct verbs_endpoint *endp
 				    completion->wr_id & VERBS_WR_ID_RDMA);
 
 	if (status && status != VIP_STATUS_DESC_FLUSHED_ERROR)
-		log_info("queue pair %u: a %s has failed: %s (0x%x)", completion->qp_num, is_receive ? "receive" : "send",
-			 ibv_wc_status_str(completion->status), completion->vendor_err);
+		log_ratelimited(LOG_LEVEL_INFO, "queue pair %u: a %s has failed: %s (0x%x)", completion->qp_num,
+				is_receive ? "receive" : "send",
+				ibv_wc_status_str(completion->status), completion->vendor_err);
 	if (status && verbs_is_unreliable(endpoint) &&
 	    !verbs_unreliable_error(endpoint, is_receive, &status))
 		return;

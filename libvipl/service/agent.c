@@ -7,6 +7,7 @@
 #include "base/deadline.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/strange.h"
 #include "base/thread.h"
 #include "core/connecting.h"
 #include "core/listening.h"
@@ -138,8 +139,8 @@ void agent_stand_in(struct nic *nic)
 
 static void close_status(struct nic *nic)
 {
-	fd_shutdown(nic->agent.status_fd); /* a forked child may have it, too, and not answer */
-	fd_close(nic->agent.status_fd);
+	if (fd_is_own(nic->agent.status_fd))
+		strange_close_listener(nic->agent.status_fd);
 }
 
 /* 0 or errno. */

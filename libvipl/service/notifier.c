@@ -93,9 +93,9 @@ static void default_handler(const VIP_ERROR_DESCRIPTOR *error, bool closed_by_pe
 	if (error->ViHandle)
 		snprintf(vi, sizeof(vi), ", VI %p", error->ViHandle);
 	if (closed_by_peer)
-		log_info("NIC %p%s: the peer has ended the connection", error->NicHandle, vi);
+		log_ratelimited(LOG_LEVEL_INFO, "NIC %p%s: the peer has ended the connection", error->NicHandle, vi);
 	else
-		log_error("NIC %p%s: %s (and no error handler is set)", error->NicHandle, vi,
+		log_error_ratelimited("NIC %p%s: %s (and no error handler is set)", error->NicHandle, vi,
 			  error_name(error->ErrorCode));
 }
 

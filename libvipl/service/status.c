@@ -17,6 +17,8 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/strange.h"
+#include "base/undertaker.h"
 #include "base/user.h"
 #include "core/listening.h"
 #include "core/nic.h"
@@ -39,6 +41,7 @@ int status_open(void)
 	fd = fd_above_standard(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (fd < 0)
 		return -1;
+	strange_refuse(fd);
 	if (bind(fd, (const struct sockaddr *)&name, length) || listen(fd, 1)) {
 		log_debug("vip_stat will not see this NIC: no socket can listen");
 		close(fd);
@@ -184,8 +187,11 @@ static void send_file(int reader, int file)
 
 bool status_serve(struct nic *nic, int listener)
 {
-	int reader = fd_above_standard(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)), file;
+	int reader, file;
 
+	if (undertaker_is_busy())
+		return false;
+	reader = fd_above_standard(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
 	if (reader < 0)
 		return errno == EAGAIN || errno == ECONNABORTED || errno == EINTR;
 	if (may_read(reader)) {
@@ -194,6 +200,6 @@ bool status_serve(struct nic *nic, int listener)
 		if (file >= 0)
 			close(file);
 	}
-	close(reader);
+	strange_close(reader);
 	return true;
 }

@@ -11,7 +11,7 @@ struct nic;
 int status_open(void);
 /*
  * [nic] Answers one reader, if it is this user or root. Does not wait. Returns false if a reader is there and cannot be
- * accepted, because there is no file descriptor for it.
+ * accepted now.
  */
 bool status_serve(struct nic *nic, int listener);
 

@@ -6,15 +6,19 @@
  * does the same whenever it is run.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "fuzz.h"
+#include "link.h"
 
 #define TICK_NSEC 50000000
 
@@ -24,6 +28,7 @@ static int timer = -1; /* the timer that the device has set; -1: none */
 void *fuzz_calloc(size_t count, size_t size);
 void *fuzz_malloc(size_t size);
 int fuzz_clock_gettime(clockid_t clock, struct timespec *now);
+int fuzz_close(int fd);
 void *fuzz_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset);
 int fuzz_munmap(void *address, size_t length);
 int fuzz_epoll_ctl(int set, int operation, int fd, struct epoll_event *event);
@@ -68,6 +73,25 @@ int fuzz_clock_gettime(clockid_t clock, struct timespec *now)
 	nsec += TICK_NSEC;
 	*now = (struct timespec){.tv_sec = nsec / 1000000000, .tv_nsec = nsec % 1000000000};
 	return 0;
+}
+
+/*
+ * The device never closes what only a peer can have opened, and no socket in which a message is unread: others shall not
+ * decide how long it takes.
+ */
+int fuzz_close(int fd)
+{
+	struct stat status;
+	char byte;
+
+	if (fd >= 0) {
+		check(!fstat(fd, &status));
+		check(!S_ISCHR(status.st_mode) && !S_ISDIR(status.st_mode) && !S_ISFIFO(status.st_mode));
+		if (S_ISREG(status.st_mode))
+			check(fcntl(fd, F_GET_SEALS) >= 0 && status.st_size <= (off_t)sizeof(struct link));
+		check(!S_ISSOCK(status.st_mode) || recv(fd, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT) <= 0);
+	}
+	return close(fd);
 }
 
 void *fuzz_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset)

@@ -4,6 +4,7 @@
 #define FUZZ_CALLS_H
 
 #define calloc          fuzz_calloc
+#define close           fuzz_close
 #define clock_gettime   fuzz_clock_gettime
 #define malloc          fuzz_malloc
 #define mmap            fuzz_mmap

@@ -2,9 +2,11 @@
 /* Makes the file descriptors that a peer sends: right ones, and wrong ones of several kinds. */
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "cq_page.h"
@@ -98,8 +100,20 @@ static int make_other(unsigned kind)
 		return reopen(make_right(LINK), O_RDONLY);
 	case 6:
 		return reopen(make_right(LINK), O_PATH);
-	default:
+	case 7:
 		return memfd_create("fuzz", MFD_CLOEXEC); /* memory that cannot be sealed */
+	case 8:
+		return make_memory((size_t)1 << 40, F_SEAL_SHRINK | F_SEAL_GROW);
+	case 9:
+		return epoll_create1(EPOLL_CLOEXEC);
+	case 10:
+		return timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+	case 11:
+		return open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	case 12:
+		return open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	default:
+		return socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	}
 }
 
@@ -127,7 +141,7 @@ int descriptor_make(struct input *input)
 		fd = make_memory(size + take_length(input) - 0x100, F_SEAL_SHRINK | F_SEAL_GROW);
 		break;
 	case 6:
-		fd = make_other(kind >> 3 & 7);
+		fd = make_other(kind >> 3 & 15);
 		break;
 	case 7:
 		fd = kept_count ? fcntl(kept[(kind >> 3) % kept_count], F_DUPFD_CLOEXEC, 0)

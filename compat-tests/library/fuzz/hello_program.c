@@ -56,7 +56,7 @@ void program_connect(struct input *input)
 	if (vi->state != VI_IDLE && vi->state != VI_PAUSED)
 		return;
 	trouble_begin(how & ~3u);
-	if (world.device->ops->find_host(world.device, &host, &own.host)) {
+	if (world.device->ops->find_host(world.device, &host, &own.host) == VIP_SUCCESS) {
 		if (vi->state == VI_IDLE)
 			prepare(vi);
 		vi->state = VI_LOOKING;

@@ -26,11 +26,11 @@ TEST_F(ControlOff, ByTheSettingLeavesNoSockets)
 		s.reset();
 		expect_lost(b);
 		expect_usable();
-		ControlConnections::TearDown();
 		for (const char *function : {"socket", "bind", "listen"})
 			EXPECT_EQ(fake_calls(function), 1u) << function << ": the one for vip_stat";
 		for (const char *function : {"connect", "accept4"})
 			EXPECT_EQ(fake_calls(function), 0u) << function;
+		ControlConnections::TearDown();
 	});
 
 	EXPECT_EQ(child.status, 0) << child.out << child.err;

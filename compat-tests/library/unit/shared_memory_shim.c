@@ -32,7 +32,7 @@ int shim_shared_sparse(enum shared_kind kind)
 {
 	int fd = memfd_create("sparse", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-	if (ftruncate(fd, (off_t)sizes[kind]) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK))
+	if (ftruncate(fd, (off_t)sizes[kind]) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
 		return -1;
 	return fd;
 }

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Sockets that others can send descriptors to. What has come is looked at with MSG_PEEK, which closes nothing. */
+#include "strange.h"
+
+#include <errno.h>
+#include <stdalign.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "undertaker.h"
+
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83 /* Linux 6.16 */
+#endif
+#define MOST_RIGHTS 253 /* descriptors of one message: SCM_MAX_FD */
+
+bool strange_refuse(int socket)
+{
+	return !setsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &(int){0}, sizeof(int));
+}
+
+static void bury_all(const struct msghdr *message)
+{
+	for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header;
+	     header = CMSG_NXTHDR((struct msghdr *)(uintptr_t)message, header)) {
+		size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		int fd;
+
+		if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < count; i++) {
+			memcpy(&fd, CMSG_DATA(header) + i * sizeof(fd), sizeof(fd));
+			undertaker_take(fd);
+		}
+	}
+}
+
+/* While we have copies of the message's descriptors, to take the message closes none of them. */
+bool strange_discard(int socket)
+{
+	alignas(struct cmsghdr) char control[CMSG_SPACE(MOST_RIGHTS * sizeof(int))];
+	/* The bytes do not matter. But QEMU's user mode takes none when there is no place for them. */
+	struct iovec place = {&(char){0}, 1};
+	struct msghdr message = {.msg_iov = &place, .msg_iovlen = 1};
+	bool is_cut;
+
+	if (recvmsg(socket, &message, MSG_PEEK | MSG_DONTWAIT) < 0)
+		return false;
+	if (message.msg_flags & MSG_CTRUNC) {
+		message.msg_control = control;
+		message.msg_controllen = sizeof(control);
+		if (recvmsg(socket, &message, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC) < 0)
+			return false;
+		is_cut = message.msg_flags & MSG_CTRUNC; /* there are no more descriptors */
+		if (!is_cut)
+			recv(socket, place.iov_base, place.iov_len, MSG_DONTWAIT);
+		bury_all(&message);
+		return !is_cut;
+	}
+	return recv(socket, place.iov_base, place.iov_len, MSG_DONTWAIT) >= 0;
+}
+
+/*
+ * Tells whether nothing is unread, of a socket to which nobody can send any more. The end of a socket and a message
+ * without bytes differ by the credentials that come with each message.
+ */
+static bool is_empty(int socket)
+{
+	alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct ucred))];
+	struct msghdr message = {.msg_control = control, .msg_controllen = sizeof(control)};
+	struct iovec place = {&(char){0}, 1};
+	int type = SOCK_STREAM, error = 0;
+	socklen_t length = sizeof(type);
+	ssize_t bytes;
+
+	message.msg_iov = &place;
+	message.msg_iovlen = 1;
+	getsockopt(socket, SOL_SOCKET, SO_TYPE, &type, &length);
+	/* Taken before the messages are: that the other end has been reset. */
+	getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length);
+	setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &(int){1}, sizeof(int));
+	bytes = recvmsg(socket, &message, MSG_PEEK | MSG_DONTWAIT);
+	if (bytes < 0)
+		return errno == EAGAIN;
+	return !bytes && (type == SOCK_STREAM || !message.msg_controllen);
+}
+
+void strange_close(int socket)
+{
+	shutdown(socket, SHUT_RDWR);
+	if (is_empty(socket))
+		close(socket);
+	else
+		undertaker_take(socket);
+}
+
+void strange_close_listener(int listener)
+{
+	int fd;
+
+	shutdown(listener, SHUT_RDWR); /* nobody connects any more, also if a forked child has it, too */
+	while ((fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
+		strange_close(fd);
+	if (errno == EMFILE || errno == ENFILE)
+		undertaker_take(listener);
+	else
+		close(listener);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sockets that other processes can send descriptors to. To close the last one of a file can take as long as its maker
+ * likes: a connection that lingers, a file whose file system is a program. It does not help not to receive them: they are
+ * closed with the socket that has them unread.
+ */
+#ifndef VIPL_STRANGE_H
+#define VIPL_STRANGE_H
+
+#include <stdbool.h>
+
+/*
+ * From now on nobody can send descriptors to this socket, nor to those that it accepts. Linux has it since 6.16: false
+ * where it has not.
+ */
+bool strange_refuse(int socket);
+/*
+ * Takes the next message of a datagram socket, of which nothing matters, and leaves what came with it to the undertaker. Returns
+ * false if there is none, or no room to take it.
+ */
+bool strange_discard(int socket);
+/* Closes a socket that others could send to. Does not wait, whatever they have sent. */
+void strange_close(int socket);
+/* Closes the sockets of those whom nobody has accepted yet, and then the listener. */
+void strange_close_listener(int listener);
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Closes descriptors that other processes have sent, in threads that nobody waits for. */
+#ifndef VIPL_UNDERTAKER_H
+#define VIPL_UNDERTAKER_H
+
+#include <stdbool.h>
+
+/* Takes the descriptor. */
+void undertaker_take(int fd);
+/* So many wait to be closed that there shall be no more. */
+bool undertaker_is_busy(void);
+
+#endif
