@@ -82,8 +82,8 @@ static bool is_empty(int socket)
 	getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length);
 	setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &(int){1}, sizeof(int));
 	bytes = recvmsg(socket, &message, MSG_PEEK | MSG_DONTWAIT);
-	if (bytes < 0)
-		return errno == EAGAIN;
+	if (bytes < 0) /* ENOTCONN, EINVAL: it has never been connected */
+		return errno == EAGAIN || errno == ENOTCONN || errno == EINVAL;
 	return !bytes && (type == SOCK_STREAM || !message.msg_controllen);
 }
 

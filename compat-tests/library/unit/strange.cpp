@@ -106,6 +106,24 @@ class StrangeSocket : public Strange, public testing::WithParamInterface<int>
 {
 };
 
+bool is_closed(int fd)
+{
+	return fcntl(fd, F_GETFD) < 0;
+}
+
+TEST_P(StrangeSocket, IsClosedAtOnceWhereNothingIsUnread)
+{
+	int ends[2], alone = socket(AF_UNIX, GetParam() | SOCK_CLOEXEC, 0);
+
+	strange_close(alone);
+	EXPECT_TRUE(is_closed(alone));
+	ASSERT_EQ(socketpair(AF_UNIX, GetParam() | SOCK_CLOEXEC, 0, ends), 0);
+	strange_close(ends[0]);
+	EXPECT_TRUE(is_closed(ends[0]));
+	strange_close(ends[1]);
+	EXPECT_TRUE(is_closed(ends[1])) << "its other end has gone";
+}
+
 TEST_P(StrangeSocket, IsClosedWithoutWaitingForWhatIsUnread)
 {
 	int ends[2];
