@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "undertaker.h"
+#include "closer.h"
 
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83 /* Linux 6.16 */
@@ -21,7 +21,7 @@ bool strange_refuse(int socket)
 	return !setsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &(int){0}, sizeof(int));
 }
 
-static void bury_all(const struct msghdr *message)
+static void close_sent(const struct msghdr *message)
 {
 	for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header;
 	     header = CMSG_NXTHDR((struct msghdr *)(uintptr_t)message, header)) {
@@ -32,7 +32,7 @@ static void bury_all(const struct msghdr *message)
 			continue;
 		for (size_t i = 0; i < count; i++) {
 			memcpy(&fd, CMSG_DATA(header) + i * sizeof(fd), sizeof(fd));
-			undertaker_take(fd);
+			closer_take(fd);
 		}
 	}
 }
@@ -56,7 +56,7 @@ bool strange_discard(int socket)
 		is_cut = message.msg_flags & MSG_CTRUNC; /* there are no more descriptors */
 		if (!is_cut)
 			recv(socket, place.iov_base, place.iov_len, MSG_DONTWAIT);
-		bury_all(&message);
+		close_sent(&message);
 		return !is_cut;
 	}
 	return recv(socket, place.iov_base, place.iov_len, MSG_DONTWAIT) >= 0;
@@ -93,7 +93,7 @@ void strange_close(int socket)
 	if (is_empty(socket))
 		close(socket);
 	else
-		undertaker_take(socket);
+		closer_take(socket);
 }
 
 void strange_close_listener(int listener)
@@ -104,7 +104,7 @@ void strange_close_listener(int listener)
 	while ((fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
 		strange_close(fd);
 	if (errno == EMFILE || errno == ENFILE)
-		undertaker_take(listener);
+		closer_take(listener);
 	else
 		close(listener);
 }

@@ -15,7 +15,7 @@
  */
 bool strange_refuse(int socket);
 /*
- * Takes the next message of a datagram socket, of which nothing matters, and leaves what came with it to the undertaker. Returns
+ * Takes the next message of a datagram socket, of which nothing matters, and leaves what came with it to closer.c. Returns
  * false if there is none, or no room to take it.
  */
 bool strange_discard(int socket);

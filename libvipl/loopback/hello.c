@@ -9,7 +9,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/undertaker.h"
+#include "base/closer.h"
 #include "loopback.h"
 
 bool hello_send(int fd, const struct hello *hello, const int *fds, unsigned count)
@@ -53,7 +53,7 @@ static bool take_fds(struct msghdr *message, int fds[HELLO_FDS])
 				if (fds[used++] < 0)
 					message->msg_flags |= MSG_CTRUNC; /* the same reason: there are too many */
 			} else {
-				undertaker_take(fd);
+				closer_take(fd);
 				are_good = false;
 			}
 		}

@@ -17,7 +17,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/strange.h"
-#include "base/undertaker.h"
+#include "base/closer.h"
 #include "base/user.h"
 #include "loopback.h"
 
@@ -255,7 +255,7 @@ static void listener_ready(struct watch *watch)
 	pid_t process;
 	int fd;
 
-	if (undertaker_is_busy()) {
+	if (closer_is_busy()) {
 		leave_alone(listener);
 		return;
 	}

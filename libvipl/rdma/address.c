@@ -78,7 +78,7 @@ static void tell_others(struct verbs_device *device, const struct ifaddrs *one)
 		if (!one->ifa_addr || one->ifa_addr->sa_family != AF_INET)
 			continue;
 		host = host_from_socket(one->ifa_addr);
-		if (IN6_ARE_ADDR_EQUAL(&host, &device->ipv4) || !is_of_device(device, one->ifa_addr))
+		if (host_is_loopback(&host) || host_equal(&host, &device->ipv4) || !is_of_device(device, one->ifa_addr))
 			continue;
 		host_text(&host, other);
 		log_info("RDMA device %s is reached at %s, and not at %s",

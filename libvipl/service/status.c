@@ -18,7 +18,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/strange.h"
-#include "base/undertaker.h"
+#include "base/closer.h"
 #include "base/user.h"
 #include "core/listening.h"
 #include "core/nic.h"
@@ -189,7 +189,7 @@ bool status_serve(struct nic *nic, int listener)
 {
 	int reader, file;
 
-	if (undertaker_is_busy())
+	if (closer_is_busy())
 		return false;
 	reader = fd_above_standard(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
 	if (reader < 0)

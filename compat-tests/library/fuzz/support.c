@@ -14,7 +14,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/standard_error.h"
-#include "base/undertaker.h"
+#include "base/closer.h"
 
 _Thread_local uint32_t lock_thread = LOCK_UNNUMBERED; /* no thread here is the agent */
 
@@ -137,12 +137,12 @@ void standard_error_look(void)
 }
 
 /* At once, so that the number of descriptors can be checked. */
-void undertaker_take(int fd)
+void closer_take(int fd)
 {
 	close(fd);
 }
 
-bool undertaker_is_busy(void)
+bool closer_is_busy(void)
 {
 	return false;
 }

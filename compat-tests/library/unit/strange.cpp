@@ -16,7 +16,7 @@
 
 extern "C" {
 #include "base/strange.h"
-#include "base/undertaker.h"
+#include "base/closer.h"
 int bell_create(uint64_t *number);
 void bell_destroy(int fd);
 void bell_ring(int from_fd, uint64_t number);
@@ -196,15 +196,15 @@ TEST_F(Strange, WhatIsDiscardedIsClosedByAnother)
 	close(ends[1]);
 }
 
-TEST_F(Strange, ManyThatLingerKeepNoUndertaker)
+TEST_F(Strange, ManyThatLingerKeepNoThread)
 {
 	int pipe_ends[2];
 	char byte;
 
 	for (unsigned i = 0; i < 40; i++)
-		undertaker_take(lingering());
+		closer_take(lingering());
 	ASSERT_EQ(pipe2(pipe_ends, O_CLOEXEC), 0);
-	undertaker_take(pipe_ends[1]);
+	closer_take(pipe_ends[1]);
 	EXPECT_EQ(read(pipe_ends[0], &byte, 1), 0);
 	close(pipe_ends[0]);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Closes descriptors that other processes have sent, in threads that nobody waits for. */
-#ifndef VIPL_UNDERTAKER_H
-#define VIPL_UNDERTAKER_H
+#ifndef VIPL_CLOSER_H
+#define VIPL_CLOSER_H
 
 #include <stdbool.h>
 
 /* Takes the descriptor. */
-void undertaker_take(int fd);
+void closer_take(int fd);
 /* So many wait to be closed that there shall be no more. */
-bool undertaker_is_busy(void);
+bool closer_is_busy(void);
 
 #endif
