@@ -127,6 +127,7 @@ struct loopback_cq {
 struct loopback_receive {
 	uint32_t room;
 	uint32_t usable; /* of it, the beginning that was registered memory when it was posted: */
+	uint32_t alone;	 /* the same if it has one segment, else 0 */
 	uint32_t dereg_epoch; /* the device's, then */
 	uint32_t count;
 	struct segment segments[LANE_SEGMENTS]; /* if it has no more, else they are not here */

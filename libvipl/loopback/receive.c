@@ -101,6 +101,7 @@ static __attribute__((noinline)) int add_any(struct loopback_endpoint *endpoint,
 	}
 	receive->room = room;
 	receive->usable = room_usable;
+	receive->alone = count == 1 ? room_usable : 0;
 	return add(endpoint, index, count, receive);
 }
 
@@ -116,7 +117,7 @@ int loopback_post_receive(struct device_endpoint *base, const struct segment *se
 	if (count != 1 || !is_cached(endpoint, segments, receive->dereg_epoch))
 		return add_any(endpoint, segments, count);
 	receive->segments[0] = *segments;
-	receive->room = receive->usable = segments->length;
+	receive->room = receive->usable = receive->alone = segments->length;
 	return add(endpoint, index, 1, receive);
 }
 
@@ -304,7 +305,7 @@ static bool take_rdma(struct loopback_endpoint *endpoint, const struct lane_mess
 static inline bool is_still_usable(const struct loopback_endpoint *endpoint,
 				   const struct loopback_receive *receive, uint32_t length)
 {
-	return length <= receive->usable &&
+	return length <= receive->alone &&
 	       receive->dereg_epoch == atomic_load_explicit(&endpoint->device->dereg_epoch,
 							   memory_order_acquire);
 }
@@ -313,8 +314,8 @@ static inline bool is_still_usable(const struct loopback_endpoint *endpoint,
  * As most messages are: the data is with it, and is all for one segment. False, and nothing has been
  * done, when it is another one, or there is anything wrong with it: that is for take().
  */
-static inline bool take_short(struct loopback_endpoint *endpoint,
-			      const struct lane_message *message)
+static inline __attribute__((always_inline))
+bool take_short(struct loopback_endpoint *endpoint, const struct lane_message *message)
 {
 	const struct loopback_receive *receive = receive_at(endpoint, endpoint->completed);
 	const struct lane_message inlined = {.kind = MESSAGE_INLINED};
@@ -323,10 +324,11 @@ static inline bool take_short(struct loopback_endpoint *endpoint,
 	if (READ_ONCE(message->kind_and_immediate) != inlined.kind_and_immediate ||
 	    endpoint->offset || length > endpoint->short_most ||
 	    atomic_load_explicit(&endpoint->posted, memory_order_acquire) == endpoint->completed ||
-	    receive->count != 1 || !is_still_usable(endpoint, receive, length))
+	    !is_still_usable(endpoint, receive, length))
 		return false;
 	copy_unseen((void *)(uintptr_t)receive->segments[0].address, message->data, length);
-	complete(endpoint, 0, length, 0);
+	endpoint->completed++;
+	workqueue_complete(endpoint->receive_queue, 0, length, 0);
 	return true;
 }
 
@@ -372,8 +374,8 @@ static __attribute__((noinline)) void accuse(struct loopback_endpoint *endpoint)
 }
 
 /* False when nothing is taken any more. */
-static inline bool take_any(struct loopback_endpoint *endpoint, const struct lane_message *message,
-			    uint32_t read, bool in_library)
+static inline __attribute__((always_inline))
+bool take_any(struct loopback_endpoint *endpoint, const struct lane_message *message, uint32_t read, bool in_library)
 {
 	if ((in_library || !take_short(endpoint, message)) && !take(endpoint, message))
 		accuse(endpoint);
