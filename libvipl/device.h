@@ -62,6 +62,8 @@ struct segment {
 	uint32_t key;
 };
 
+#define POSTED_BY_LIBRARY (UINT32_C(1) << 31) /* more than any length */
+
 struct device_send {
 	const struct segment *segments;
 	unsigned count;
@@ -71,6 +73,8 @@ struct device_send {
 	uint64_t remote_address; /* of an RDMA operation */
 	uint32_t remote_handle;
 	uint32_t offset; /* the number of bytes that earlier parts carry: see workqueue_next_part() */
+	/* POSTED_BY_LIBRARY: by a thread of the library, which may not fault on memory of the program. Else 0. */
+	uint32_t by_library;
 };
 
 struct region_rights {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/thread.h"
 #include "base/user.h"
 #include "descriptor.h"
 #include "nic.h"
@@ -73,6 +74,7 @@ static __attribute__((noinline)) struct refusal submit(struct workqueue *queue,
 		rc = queue->ops->post_receive(queue->vi->endpoint, segments, count);
 	} else {
 		send.offset = queue->offset;
+		send.by_library = queue->sending.by_library;
 		rc = queue->ops->post_send(queue->vi->endpoint, &send);
 	}
 	if (rc)
@@ -390,8 +392,10 @@ void workqueue_submit_backlog(struct workqueue *queue)
 	bool completed = false;
 
 	workqueue_lock(queue);
+	queue->sending.by_library = thread_is_library ? POSTED_BY_LIBRARY : 0;
 	if (queue->mode == QUEUE_OPEN)
 		completed = submit_backlog(queue, (struct refusal){NOTHING, false, 0});
+	queue->sending.by_library = 0;
 	lock_release(&queue->lock);
 	if (completed)
 		cq_kick(queue->cq);

@@ -10,6 +10,7 @@
 #include "base/aligned.h"
 #include "base/deadline.h"
 #include "base/log.h"
+#include "base/own_memory.h"
 #include "rdma.h"
 
 /* The bytes of inline data that are asked for. The device need not fetch inline data. It may allow more, or none. */
@@ -32,6 +33,11 @@ static unsigned lower(unsigned a, int b)
 }
 
 /* 0 or errno. */
+static void limit_inline(struct verbs_endpoint *endpoint)
+{
+	endpoint->inline_most = own_memory_may_be_protected() ? 0 : endpoint->inline_size;
+}
+
 static int create_qp(struct verbs_endpoint *endpoint)
 {
 	struct ibv_qp_init_attr attributes = endpoint->wanted_qp;
@@ -51,6 +57,7 @@ static int create_qp(struct verbs_endpoint *endpoint)
 	endpoint->qp = qp;
 	endpoint->qp->qp_context = endpoint;
 	endpoint->inline_size = attributes.cap.max_inline_data;
+	limit_inline(endpoint);
 	endpoint->request_segments = lower(VERBS_SEND_SEGMENTS, (int)attributes.cap.max_send_sge);
 	endpoint->request_segments =
 		lower(endpoint->request_segments, endpoint->device->limits.max_sge_rd);
@@ -229,6 +236,7 @@ int verbs_endpoint_prepare(struct device_endpoint *base)
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 	int error;
 
+	limit_inline(endpoint);
 	/* Nothing is known yet of a new attempt to connect. */
 	endpoint->probe.port_index = 0;
 	endpoint->probe.no_listener = false;

@@ -134,7 +134,8 @@ struct verbs_probe {
 /* The members that each message needs come first: three cache lines. */
 struct verbs_endpoint {
 	enum verbs_role role;
-	uint32_t inline_size;
+	uint32_t inline_size; /* of the queue pair; see limit_inline() */
+	uint32_t inline_most; /* 0 if the program may have protected its memory */
 	_Atomic uint64_t wr_id_tag; /* wr_id, but for what the work is; it goes on when the endpoint is another VI's */
 	/* An RDMA operation beyond these takes several requests; a send of more segments is staged. */
 	unsigned request_segments;

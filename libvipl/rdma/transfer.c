@@ -54,6 +54,12 @@ void verbs_limit_requests(struct verbs_endpoint *endpoint, uint32_t bytes)
 	endpoint->whole_bytes = verbs_is_soft(endpoint->device) ? WATCHED : bytes;
 }
 
+/* This thread itself reads data that goes inline, and may fault where an adapter does not: own_memory.h. */
+static inline bool may_inline(const struct verbs_endpoint *endpoint, const struct device_send *send, uint32_t length)
+{
+	return (length | send->by_library) <= endpoint->inline_most;
+}
+
 /* Posts a message in one request, as most are. */
 static inline int post_message(struct verbs_endpoint *endpoint, const struct device_send *send)
 {
@@ -63,7 +69,7 @@ static inline int post_message(struct verbs_endpoint *endpoint, const struct dev
 	request->sg_list = (struct ibv_sge *)send->segments;
 	request->num_sge = (int)send->count;
 	request->opcode = IBV_WR_SEND;
-	request->send_flags = send->length <= endpoint->inline_size ? IBV_SEND_INLINE : 0;
+	request->send_flags = may_inline(endpoint, send, send->length) ? IBV_SEND_INLINE : 0;
 	return ibv_post_send(endpoint->qp, request, &endpoint->bad_send);
 }
 
@@ -98,7 +104,7 @@ static inline int post_request(struct verbs_endpoint *endpoint, const struct dev
 	}
 	if (is_fenced(endpoint, send))
 		request->send_flags = IBV_SEND_FENCE;
-	else if (length <= endpoint->inline_size && !is_read(send))
+	else if (may_inline(endpoint, send, length) && !is_read(send))
 		request->send_flags = IBV_SEND_INLINE;
 	return ibv_post_send(endpoint->qp, request, &endpoint->bad_send);
 }
