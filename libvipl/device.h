@@ -289,13 +289,14 @@ bool workqueue_is_idle(const struct workqueue *queue);
 void workqueue_part_done(struct workqueue *queue, uint32_t error);
 /*
  * These two let the processor copy a message of more segments than the device can take. They return false if
- * some of the memory is not registered, or not any more.
+ * some of the memory is not registered, or not any more. `carefully`: so that the copy cannot fault, as in a thread of the
+ * library in any case (own_memory.h).
  *
  * workqueue_gather() copies all of the send that is being posted to `to`. The queue's lock is held.
  */
-bool workqueue_gather(struct workqueue *queue, void *to, uint32_t length);
+bool workqueue_gather(struct workqueue *queue, void *to, uint32_t length, bool carefully);
 /* Copies into the oldest receive that is not done, from byte `offset` on. The CQ's lock is held. */
-bool workqueue_scatter(struct workqueue *queue, uint32_t offset, const void *from, uint32_t length);
+bool workqueue_scatter(struct workqueue *queue, uint32_t offset, const void *from, uint32_t length, bool carefully);
 /*
  * After an error the endpoint of an Unreliable VI does nothing any more. Deferred work is going to rewind and
  * to resume it. Work that the endpoint reports until then is done. Its other receives are posted to it again;

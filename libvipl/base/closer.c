@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "fd.h"
 #include "log.h"
 #include "thread.h"
 
@@ -99,12 +100,23 @@ static void close_by_end_of_thread(int fd, const int pair[2])
 
 static void close_one(int fd)
 {
-	int pair[2];
+	const struct linger none = {0};
+	int pair[2], domain = AF_UNSPEC;
+	socklen_t length = sizeof(domain);
 
+	/* Only a connection lingers, and what a Unix socket has unread. */
+	getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length);
+	if (domain != AF_UNIX) {
+		setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+		close(fd);
+		return;
+	}
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) {
 		close(fd);
 		return;
 	}
+	pair[0] = fd_above_standard(pair[0]);
+	pair[1] = fd_above_standard(pair[1]);
 	close_by_end_of_thread(fd, pair);
 	close(pair[0]);
 }
@@ -153,11 +165,21 @@ static void prepare(void)
 	pthread_atfork(before_fork, after_fork, in_child);
 }
 
+/* The lock is held. */
+static void start_closer(void)
+{
+	pthread_t thread;
+
+	if (STAILQ_EMPTY(&queue) || closers == CLOSERS || thread_start(&thread, THREAD_OWN, close_all, NULL))
+		return;
+	closers++;
+	pthread_detach(thread);
+}
+
 void closer_take(int fd)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct unclosed *new = malloc(sizeof(*new));
-	pthread_t thread;
 
 	pthread_once(&once, prepare);
 	if (!new) {
@@ -170,10 +192,7 @@ void closer_take(int fd)
 	if (++waiting == MANY)
 		log_warning_ratelimited("%u file descriptors that other processes have sent cannot be closed yet: "
 					"no new connections until then", waiting);
-	if (closers < CLOSERS && !thread_start(&thread, THREAD_OWN, close_all, NULL)) {
-		closers++;
-		pthread_detach(thread);
-	}
+	start_closer();
 	pthread_mutex_unlock(&lock);
 }
 
@@ -183,6 +202,8 @@ bool closer_is_busy(void)
 
 	pthread_mutex_lock(&lock);
 	is_busy = waiting >= MANY;
+	if (is_busy)
+		start_closer(); /* none could be started before */
 	pthread_mutex_unlock(&lock);
 	return is_busy;
 }

@@ -22,7 +22,7 @@ int fd_mark(int fd)
 {
 	int error = errno;
 
-	if (fd >= 0 && (fcntl(fd, F_SETSIG, SIGRTMAX) || fcntl(fd, F_GETSIG) != SIGRTMAX))
+	if (fd >= 0 && (fcntl(fd, F_SETSIG, SIGRTMAX) ? errno == EINVAL : fcntl(fd, F_GETSIG) != SIGRTMAX))
 		atomic_store(&has_no_marks, true);
 	errno = error;
 	return fd;
@@ -30,7 +30,13 @@ int fd_mark(int fd)
 
 bool fd_is_own(int fd)
 {
-	return fd >= 0 && (atomic_load(&has_no_marks) || fcntl(fd, F_GETSIG) == SIGRTMAX);
+	int mark;
+
+	if (fd < 0)
+		return false;
+	mark = fcntl(fd, F_GETSIG);
+	/* A filter of system calls may refuse this. */
+	return mark == SIGRTMAX || (mark < 0 ? errno != EBADF : atomic_load(&has_no_marks));
 }
 
 void fd_shutdown(int fd)
@@ -45,12 +51,29 @@ void fd_close(int fd)
 		close(fd);
 }
 
+static void before_fork(void)
+{
+	pthread_mutex_lock(&holding);
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&holding);
+}
+
+static void prepare(void)
+{
+	pthread_atfork(before_fork, after_fork, after_fork);
+}
+
 /* One at a time: who opens while another's are held would be without when that one releases them. */
 unsigned fd_hold_standard(void)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	unsigned held = 0;
 	int fd;
 
+	pthread_once(&once, prepare);
 	standard_error_look();
 	pthread_mutex_lock(&holding);
 	/* What is written to it meanwhile goes nowhere. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * process_vm_readv() on the own process fails where an access would fault. /proc/self/mem passes
+ * process_vm_readv() on the own process fails where an access would fault. /proc/thread-self/mem passes
  * over the protection of private mappings. It is opened for each such copy, so that a child of fork(), which would have
  * its parent's, and a program that closes all descriptors need no care.
  */
@@ -24,7 +24,7 @@
 /* Returns how many bytes were copied. */
 static size_t copy_protected(uint8_t *to, const uint8_t *from, size_t length, bool is_write)
 {
-	int fd = fd_above_standard(open("/proc/self/mem", (is_write ? O_WRONLY : O_RDONLY) | O_CLOEXEC));
+	int fd = fd_above_standard(open("/proc/thread-self/mem", (is_write ? O_WRONLY : O_RDONLY) | O_CLOEXEC));
 	size_t done = 0;
 
 	if (fd < 0)
@@ -46,8 +46,9 @@ static bool copy(uint8_t *to, const uint8_t *from, size_t length, bool is_write)
 {
 	struct iovec here = {to, length}, there = {(void *)(uintptr_t)from, length};
 	/* Not the C library's function, in which the thread sanitizer would see an access. An adapter's are not seen either. */
-	long copied = syscall(SYS_process_vm_readv, getpid(), &here, 1UL, &there, 1UL, 0UL);
-	bool is_refused = copied < 0 && errno != EFAULT; /* by a filter of system calls */
+	/* By the thread's number: the process has no memory by its own when its first thread has ended. */
+	long copied = syscall(SYS_process_vm_readv, syscall(SYS_gettid), &here, 1UL, &there, 1UL, 0UL);
+	bool is_refused = copied < 0 && (errno == EPERM || errno == ENOSYS); /* by a filter of system calls */
 	size_t done = copied < 0 ? 0 : (size_t)copied;
 
 	if (done < length)

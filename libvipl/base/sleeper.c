@@ -3,6 +3,7 @@
 #include "sleeper.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/epoll.h>
@@ -62,6 +63,13 @@ void sleeper_wake(struct sleeper *sleeper)
 {
 	if (change(sleeper, EPOLL_CTL_MOD, SLEEPER_WOKEN, sleeper->always_fd, EPOLLIN | EPOLLONESHOT))
 		atomic_store(&sleeper->is_lost, true);
+}
+
+bool sleeper_has_event(const struct sleeper *sleeper)
+{
+	struct pollfd events = {.fd = sleeper->epoll_fd, .events = POLLIN};
+
+	return poll(&events, 1, 0) != 0; /* so it says when it cannot tell, too */
 }
 
 static void nap(int msec)

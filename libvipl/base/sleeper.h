@@ -36,6 +36,8 @@ void sleeper_ignore(struct sleeper *sleeper, unsigned source, int fd, bool ignor
 /* From any thread. It wakes at once, or does not fall asleep next time. */
 void sleeper_wake(struct sleeper *sleeper);
 
+/* Whether sleeper_sleep() would return something. */
+bool sleeper_has_event(const struct sleeper *sleeper);
 /*
  * Sleeps for so many msec at most, -1: any time, and never longer than a second. Returns a bit for each source that is
  * readable, 1 << SLEEPER_WOKEN among them. Without its descriptors it does nothing but sleep, for a moment. With 0 msec

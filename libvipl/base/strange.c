@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "closer.h"
+#include "fd.h"
 
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83 /* Linux 6.16 */
@@ -62,35 +63,48 @@ bool strange_discard(int socket)
 	return recv(socket, place.iov_base, place.iov_len, MSG_DONTWAIT) >= 0;
 }
 
+#define MOST_MESSAGES 1024u /* far more than are unread in a socket at a time */
+
 /*
- * Tells whether nothing is unread, of a socket to which nobody can send any more. The end of a socket and a message
- * without bytes differ by the credentials that come with each message.
+ * Takes all that is unread, of a socket to which nobody can send any more, and leaves descriptors to closer.c. Returns false
+ * if something remains. The end of a socket and a message without bytes differ by the credentials that come with each
+ * message.
  */
-static bool is_empty(int socket)
+static bool empty(int socket)
 {
-	alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct ucred))];
-	struct msghdr message = {.msg_control = control, .msg_controllen = sizeof(control)};
-	struct iovec place = {&(char){0}, 1};
+	alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(MOST_RIGHTS * sizeof(int))];
+	char bytes[1024];
 	int type = SOCK_STREAM, error = 0;
 	socklen_t length = sizeof(type);
-	ssize_t bytes;
 
-	message.msg_iov = &place;
-	message.msg_iovlen = 1;
 	getsockopt(socket, SOL_SOCKET, SO_TYPE, &type, &length);
 	/* Taken before the messages are: that the other end has been reset. */
 	getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length);
 	setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &(int){1}, sizeof(int));
-	bytes = recvmsg(socket, &message, MSG_PEEK | MSG_DONTWAIT);
-	if (bytes < 0) /* ENOTCONN, EINVAL: it has never been connected */
-		return errno == EAGAIN || errno == ENOTCONN || errno == EINVAL;
-	return !bytes && (type == SOCK_STREAM || !message.msg_controllen);
+	for (unsigned i = 0; i < MOST_MESSAGES; i++) {
+		struct iovec place = {bytes, sizeof(bytes)};
+		struct msghdr message = {
+			.msg_iov = &place, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+		ssize_t count = recvmsg(socket, &message, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+		bool is_cut = message.msg_flags & MSG_CTRUNC; /* there are no more descriptors */
+
+		if (count < 0) /* ENOTCONN, EINVAL: it has never been connected */
+			return errno == EAGAIN || errno == ENOTCONN || errno == EINVAL;
+		if (!count && (type == SOCK_STREAM || !message.msg_controllen))
+			return true;
+		if (!is_cut)
+			recv(socket, bytes, count ? (size_t)count : 1, MSG_DONTWAIT);
+		close_sent(&message);
+		if (is_cut)
+			return false;
+	}
+	return false;
 }
 
 void strange_close(int socket)
 {
 	shutdown(socket, SHUT_RDWR);
-	if (is_empty(socket))
+	if (empty(socket))
 		close(socket);
 	else
 		closer_take(socket);
@@ -101,7 +115,7 @@ void strange_close_listener(int listener)
 	int fd;
 
 	shutdown(listener, SHUT_RDWR); /* nobody connects any more, also if a forked child has it, too */
-	while ((fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
+	while ((fd = fd_above_standard(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK))) >= 0)
 		strange_close(fd);
 	if (errno == EMFILE || errno == ENFILE)
 		closer_take(listener);

@@ -33,7 +33,7 @@ static struct segment read_segment(const VIP_DATA_SEGMENT *data)
 }
 
 static bool copy(const struct vi *vi, const VIP_DESCRIPTOR *descriptor, uint32_t offset,
-		 uint8_t *plain, uint32_t length, bool to_plain)
+		 uint8_t *plain, uint32_t length, bool to_plain, bool carefully)
 {
 	unsigned count = READ_ONCE(descriptor->CS.SegCount);
 	bool is_rdma = READ_ONCE(descriptor->CS.Control) & VIP_CONTROL_OP_MASK;
@@ -48,8 +48,8 @@ static bool copy(const struct vi *vi, const VIP_DESCRIPTOR *descriptor, uint32_t
 			continue;
 		if (!is_registered(vi, &segment, &piece, !to_plain))
 			return false;
-		if (!(to_plain ? own_memory_take(plain, memory, piece.length, thread_is_library)
-			       : own_memory_put(memory, plain, piece.length, thread_is_library)))
+		if (!(to_plain ? own_memory_take(plain, memory, piece.length, carefully)
+			       : own_memory_put(memory, plain, piece.length, carefully)))
 			return false;
 		plain += piece.length;
 	}
@@ -57,29 +57,29 @@ static bool copy(const struct vi *vi, const VIP_DESCRIPTOR *descriptor, uint32_t
 }
 
 static bool copy_locked(const struct workqueue *queue, uint32_t index, uint32_t offset,
-			uint8_t *plain, uint32_t length, bool to_plain)
+			uint8_t *plain, uint32_t length, bool to_plain, bool carefully)
 {
 	const VIP_DESCRIPTOR *descriptor = queue->ring[index & (QUEUE_DESCRIPTORS - 1)].descriptor;
 	struct nic *nic = queue->vi->nic;
 	bool copied;
 
 	pthread_rwlock_rdlock(&nic->copying);
-	copied = copy(queue->vi, descriptor, offset, plain, length, to_plain);
+	copied = copy(queue->vi, descriptor, offset, plain, length, to_plain, carefully || thread_is_library);
 	pthread_rwlock_unlock(&nic->copying);
 	return copied;
 }
 
-bool workqueue_gather(struct workqueue *queue, void *to, uint32_t length)
+bool workqueue_gather(struct workqueue *queue, void *to, uint32_t length, bool carefully)
 {
-	return copy_locked(queue, queue->submitted, 0, to, length, true);
+	return copy_locked(queue, queue->submitted, 0, to, length, true, carefully);
 }
 
-bool workqueue_scatter(struct workqueue *queue, uint32_t offset, const void *from, uint32_t length)
+bool workqueue_scatter(struct workqueue *queue, uint32_t offset, const void *from, uint32_t length, bool carefully)
 {
 	uint32_t done = atomic_load_explicit(&queue->done, memory_order_relaxed);
 
 	/* The descriptor came here through the device; this orders its memory by our means, too. */
 	if (queue->orphaned || atomic_load_explicit(&queue->tail, memory_order_acquire) == done)
 		return false;
-	return copy_locked(queue, done, offset, (uint8_t *)(uintptr_t)from, length, false);
+	return copy_locked(queue, done, offset, (uint8_t *)(uintptr_t)from, length, false, carefully);
 }

@@ -54,7 +54,7 @@ bool copy_receive_carefully(const struct loopback_endpoint *endpoint, const stru
 	struct span span = {endpoint->offset, length};
 
 	if (receive->count > LANE_SEGMENTS)
-		return workqueue_scatter(endpoint->receive_queue, endpoint->offset, from, length);
+		return workqueue_scatter(endpoint->receive_queue, endpoint->offset, from, length, true);
 	for (uint32_t i = 0; i < receive->count && span.length; i++) {
 		const struct segment *segment = &receive->segments[i];
 		struct segment piece = span_next(&span, *segment);

@@ -19,13 +19,16 @@
 
 /*
  * Allocates all of the memory. Where memory is short a later access, which takes a page, would be a signal. 0 or errno.
- * fallocate() may be interrupted, in any thread that handles signals.
+ * A signal undoes what a call has allocated: so each does a little.
  */
 static int allocate(int fd, size_t size)
 {
-	while (fallocate(fd, 0, 0, (off_t)size))
-		if (errno != EINTR)
-			return errno == ENOSPC ? ENOMEM : errno;
+	const size_t most = 0x10000;
+
+	for (size_t done = 0; done < size; done += most)
+		while (fallocate(fd, 0, (off_t)done, (off_t)(size - done < most ? size - done : most)))
+			if (errno != EINTR)
+				return errno == ENOSPC ? ENOMEM : errno;
 	return 0;
 }
 

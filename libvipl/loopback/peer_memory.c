@@ -77,10 +77,7 @@ static void *memory_at(uint64_t address)
 	return (void *)(uintptr_t)address;
 }
 
-/*
- * Its number is far above those that a program gets next. Should the program have closed the descriptor, no file of
- * its own is likely to be in its place.
- */
+/* Its number is far above those that a program gets next: should the program close it, none of its files comes there soon. */
 static int open_file(pid_t process)
 {
 	char path[32];
@@ -219,7 +216,7 @@ static int copy_by_number(struct copying *copying)
 {
 	const struct peer_memory *memory = copying->memory;
 	struct iovec here[1 + MAX_SEGMENTS + WATCHED], there[1 + LANE_SEGMENTS];
-	uint8_t seen[NONCE_BYTES];
+	uint8_t seen[NONCE_BYTES] = {0};
 	size_t first = copying->is_write ? 1 : sizeof(seen);
 
 	for (unsigned i = 0; i < copying->remote_count; i++)
@@ -304,6 +301,8 @@ static struct segment next_remote(const struct copying *copying)
 /* All that is left, by the descriptor of the memory. 0 or errno. */
 static int copy_by_file(struct copying *copying)
 {
+	if (!fd_is_own(copying->memory->fd))
+		return ESRCH; /* the program has closed it, and may have a file of its own there */
 	while (copying->done < copying->send->length) {
 		struct segment next = next_remote(copying);
 		ssize_t copied = copy_in_one_step(copying, next.address, next.length);

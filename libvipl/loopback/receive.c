@@ -140,7 +140,7 @@ static __attribute__((noinline)) bool scatter(const struct loopback_endpoint *en
 	struct span span = {offset, length};
 
 	if (receive->count > LANE_SEGMENTS)
-		return workqueue_scatter(endpoint->receive_queue, offset, data, length);
+		return workqueue_scatter(endpoint->receive_queue, offset, data, length, false);
 	for (uint32_t i = 0; i < receive->count && span.length; i++) {
 		const struct segment *segment = &receive->segments[i];
 		struct segment piece = span_next(&span, *segment);

@@ -103,11 +103,14 @@ bool rendezvous_peer(int fd, pid_t *process)
 
 void loopback_request_free(struct loopback_request *request)
 {
-	if (request->fd >= 0)
+	/* A program that has closed one of them has closed them all. What the peer sent has the peer's marks, if any. */
+	bool are_own = request->fd < 0 || fd_is_own(request->fd);
+
+	if (request->fd >= 0 && are_own)
 		strange_close(request->fd);
-	if (request->regions_fd >= 0)
+	if (request->regions_fd >= 0 && are_own)
 		close(request->regions_fd);
-	if (request->page_fd >= 0)
+	if (request->page_fd >= 0 && are_own)
 		close(request->page_fd);
 	free(request);
 }
@@ -116,7 +119,8 @@ static void answer(int fd, enum hello_kind kind)
 {
 	struct hello hello = {.magic = HELLO_MAGIC, .version = HELLO_VERSION, .kind = kind};
 
-	hello_send(fd, &hello, NULL, 0); /* the other end may be gone: no matter */
+	if (fd_is_own(fd))
+		hello_send(fd, &hello, NULL, 0); /* the other end may be gone: no matter */
 }
 
 void loopback_reject(struct device_request *base, VIP_RETURN refusal)

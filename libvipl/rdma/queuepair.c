@@ -35,7 +35,8 @@ static unsigned lower(unsigned a, int b)
 /* 0 or errno. */
 static void limit_inline(struct verbs_endpoint *endpoint)
 {
-	endpoint->inline_most = own_memory_may_be_protected() ? 0 : endpoint->inline_size;
+	endpoint->is_careful = own_memory_may_be_protected();
+	endpoint->inline_most = endpoint->is_careful ? 0 : endpoint->inline_size;
 }
 
 static int create_qp(struct verbs_endpoint *endpoint)

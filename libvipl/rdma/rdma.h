@@ -158,6 +158,7 @@ struct verbs_endpoint {
 	struct verbs_domain *domain;
 	struct ibv_qp_init_attr wanted_qp; /* what it was created with */
 	struct verbs_buffers staged_sends, staged_receives; /* with the queue pair, in order */
+	bool is_careful; /* the program may have protected its memory: the processor does not copy */
 	bool was_connected;  /* the queue pair, to any peer */
 	atomic_bool drained; /* since it was stopped */
 	atomic_bool stopped;	 /* flushed work is no error: the endpoint was stopped */

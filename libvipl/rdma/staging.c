@@ -188,7 +188,7 @@ bool staging_done(struct verbs_endpoint *endpoint, const struct ibv_wc *completi
 		return true;
 	if (is_receive && !completion->status && completion->opcode == IBV_WC_RECV)
 		has_place = workqueue_scatter(endpoint->receive_queue, 0, staging_data(buffer),
-					      completion->byte_len);
+					      completion->byte_len, endpoint->is_careful);
 	staging_return(users, buffer);
 	return has_place;
 }

@@ -174,7 +174,7 @@ static int post_staged_send(struct verbs_endpoint *endpoint, const struct device
 	buffer = staging_take(endpoint->domain, &endpoint->staged_sends, send->length, false);
 	if (!buffer)
 		return ENOBUFS;
-	if (workqueue_gather(endpoint->send_queue, staging_data(buffer), send->length))
+	if (workqueue_gather(endpoint->send_queue, staging_data(buffer), send->length, endpoint->is_careful))
 		error = post_request(endpoint, send, &buffer->segment, 1, send->length,
 				     VERBS_WR_ID_STAGED);
 	if (error)

@@ -119,18 +119,23 @@ static bool lock_in_place_of_agent(struct nic *nic)
 
 	if (idle < STAND_IN_NSEC)
 		return false;
-	return !pthread_mutex_trylock(&nic->lock) || (idle >= WAIT_NSEC && !pthread_mutex_lock(&nic->lock));
+	return !pthread_mutex_trylock(&nic->lock) ||
+	       (idle >= WAIT_NSEC && sleeper_has_event(&nic->agent.sleeper) && !pthread_mutex_lock(&nic->lock));
 }
 
 void agent_stand_in(struct nic *nic)
 {
+	bool was_library = thread_is_library;
 	unsigned ready = 0;
 
 	if (!lock_in_place_of_agent(nic))
 		return;
 	if (!object_retired(&nic->object)) {
 		ready = sleeper_sleep(&nic->agent.sleeper, 0);
-		take_turn(nic, ready);
+		thread_is_library = true;
+		/* The answer to vip_stat is the agent's: in this thread a limit on files would be a signal. */
+		take_turn(nic, ready & ~(1u << STATUS));
+		thread_is_library = was_library;
 	}
 	pthread_mutex_unlock(&nic->lock);
 	if (ready) /* for how long the agent may sleep has changed */

@@ -114,10 +114,12 @@ static bool deliver_error(struct notifier *notifier)
 	errors->of_posts -= error_is_of_post(&error->descriptor);
 	pthread_mutex_unlock(&notifier->lock);
 	begun = trace_is_on() ? trace_error_handler(&error->descriptor, context, handler) : 0;
+	thread_is_library = false; /* the handler is the program's */
 	if (handler)
 		handler(context, &error->descriptor);
 	else
 		default_handler(&error->descriptor, error->closed_by_peer);
+	thread_is_library = true;
 	trace_handler_returned("VipErrorCallback", begun);
 	free(error);
 	pthread_mutex_lock(&notifier->lock);

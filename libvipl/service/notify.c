@@ -18,6 +18,7 @@
 #include <sys/epoll.h>
 
 #include "base/fd.h"
+#include "base/thread.h"
 #include "core/nic.h"
 #include "notifier.h"
 #include "trace/trace_handler.h"
@@ -281,10 +282,12 @@ static void call(struct notifier *notifier, struct notify *notify, const struct 
 
 	pthread_mutex_unlock(&notifier->lock);
 	begun = trace_is_on() ? trace_call(notifier, notify, notice) : 0;
+	thread_is_library = false; /* the handler is the program's */
 	if (notify->cq_handler)
 		notify->cq_handler(notify->context, notifier->nic, notice->vi, notice->is_receive);
 	else
 		notify->vi_handler(notify->context, notifier->nic, notice->vi, notice->descriptor);
+	thread_is_library = true;
 	trace_handler_returned(asked_by(notify, notice), begun);
 	free(notify);
 	pthread_mutex_lock(&notifier->lock);

@@ -7,17 +7,19 @@ void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t lengt
 {
 	(void)status;
 	(void)length;
+	(void)carefully;
 	(void)immediate;
 	check(*queue->count);
 	--*queue->count;
 }
 
-bool workqueue_scatter(struct workqueue *queue, uint32_t offset, const void *from, uint32_t length)
+bool workqueue_scatter(struct workqueue *queue, uint32_t offset, const void *from, uint32_t length, bool carefully)
 {
 	(void)queue;
 	(void)offset;
 	(void)from;
 	(void)length;
+	(void)carefully;
 	check(!"no receive has many segments");
 	return false;
 }
