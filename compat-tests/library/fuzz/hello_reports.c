@@ -7,7 +7,6 @@ void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t lengt
 {
 	(void)status;
 	(void)length;
-	(void)carefully;
 	(void)immediate;
 	check(*queue->count);
 	--*queue->count;
