@@ -322,7 +322,7 @@ bool take_short(struct loopback_endpoint *endpoint, const struct lane_message *m
 	uint32_t length = READ_ONCE(message->length);
 
 	if (READ_ONCE(message->kind_and_immediate) != inlined.kind_and_immediate ||
-	    endpoint->offset || length > endpoint->short_most ||
+	    endpoint->offset || length - 1 >= endpoint->short_most || /* or there are no bytes, and perhaps no segment */
 	    atomic_load_explicit(&endpoint->posted, memory_order_acquire) == endpoint->completed ||
 	    !is_still_usable(endpoint, receive, length))
 		return false;
