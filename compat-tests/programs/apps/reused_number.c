@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,8 @@
 #include <vipl.h>
 
 #define MUST(call) if ((call) != VIP_SUCCESS) errx(1, "%s", #call)
-#define PLACE  ((char *)0x610000000000) /* of the memory that is written to, in each process */
+/* Of the memory that is written to, in each process. */
+#define PLACE ((char *)(uintptr_t)(sizeof(void *) > 4 ? 0x610000000000 : 0x51000000))
 #define LENGTH (1 << 16)
 
 struct test {
