@@ -134,10 +134,6 @@ void bell_drain(int fd)
 
 void bell_destroy(int fd)
 {
-	if (!fd_is_own(fd))
-		return;
-	shutdown(fd, SHUT_RD);
-	while (strange_discard(fd))
-		;
-	strange_close(fd);
+	if (fd_is_own(fd))
+		strange_close(fd);
 }

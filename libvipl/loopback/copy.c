@@ -4,11 +4,6 @@
 #include "span.h"
 #include "loopback.h"
 
-static void *memory_at(uint64_t address)
-{
-	return (void *)(uintptr_t)address;
-}
-
 static inline bool gather(uint8_t *to, const struct device_send *send, struct span span, bool carefully)
 {
 	for (unsigned i = 0; i < send->count && span.length; i++) {

@@ -114,7 +114,7 @@ static int loopback_open(const char *name, unsigned index, struct nic *nic, stru
 	error = errno;
 	fd_close(loopback_release(device, &device->timer));
 close_bell:
-	bell_destroy(loopback_release(device, &device->bell));
+	loopback_unwatch(device, &device->bell);
 close_regions:
 	close_regions(device);
 close_events:
@@ -137,7 +137,7 @@ static void loopback_close(struct device *base)
 
 	fd_close(device->spare_fd);
 	fd_close(loopback_release(device, &device->timer));
-	bell_destroy(loopback_release(device, &device->bell));
+	loopback_unwatch(device, &device->bell);
 	close_regions(device);
 	fd_close(base->event_fd);
 	nonce_page_destroy(device->nonce_page);

@@ -256,6 +256,11 @@ static inline bool copies_carefully(const struct loopback_endpoint *endpoint)
 	return endpoint->is_careful || thread_is_library;
 }
 
+static inline void *memory_at(uint64_t address)
+{
+	return (void *)(uintptr_t)address;
+}
+
 static inline struct loopback_receive *receive_at(const struct loopback_endpoint *endpoint,
 						  uint32_t index)
 {

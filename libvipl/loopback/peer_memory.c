@@ -72,11 +72,6 @@ void nonce_page_destroy(struct nonce_page *page)
 		munmap(page, sizeof(*page));
 }
 
-static void *memory_at(uint64_t address)
-{
-	return (void *)(uintptr_t)address;
-}
-
 /*
  * Its number is far above those that a program gets next. A program that closes all descriptors would have to open many
  * files before one comes there, and within a second, for then the agent has ended all connections. To ask before each
@@ -153,8 +148,7 @@ void peer_memory_close(struct peer_memory *memory)
 	if (!memory || --memory->users)
 		return;
 	LIST_REMOVE(memory, in_memories);
-	if (memory->fd >= 0)
-		fd_close(memory->fd);
+	fd_close(memory->fd);
 	free(memory);
 }
 
