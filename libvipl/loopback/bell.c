@@ -5,7 +5,9 @@
  * could make it blocking and then fill it.
  *
  * A bell has a number, which peers are told. All processes can see its name. It follows from the number, but not the
- * number from the name. Who rings says the number; the kernel drops what says something else while it is being sent.
+ * number from the name. Who rings says the number. A guarded bell drops what says something else while it is being sent.
+ * Only a NIC's own bell is guarded: a program may make and destroy VIs by the thousand, and Linux 6.18 can stop for good
+ * when it has to free as many filters.
  */
 #include <endian.h>
 #include <errno.h>
@@ -49,7 +51,7 @@ static socklen_t bell_address(struct sockaddr_un *address, uint64_t number)
 }
 
 /* Where the kernel has no such filters anybody can ring, which costs time. */
-static void let_in(int fd, uint64_t number)
+static void guard(int fd, uint64_t number)
 {
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
@@ -62,11 +64,9 @@ static void let_in(int fd, uint64_t number)
 	struct sock_fprog filter = {sizeof(code) / sizeof(code[0]), code};
 
 	setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter));
-	if (strange_refuse(fd))
-		atomic_store(&takes_no_descriptors, true);
 }
 
-int bell_create(uint64_t *number)
+int bell_create(uint64_t *number, bool is_guarded)
 {
 	int fd = fd_keep(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)), error;
 	struct sockaddr_un address;
@@ -75,7 +75,10 @@ int bell_create(uint64_t *number)
 	if (fd < 0)
 		return -1;
 	if (getrandom(number, sizeof(*number), 0) == sizeof(*number)) {
-		let_in(fd, *number);
+		if (is_guarded)
+			guard(fd, *number);
+		if (strange_refuse(fd))
+			atomic_store(&takes_no_descriptors, true);
 		length = bell_address(&address, *number);
 		if (!bind(fd, (struct sockaddr *)&address, length))
 			return fd;

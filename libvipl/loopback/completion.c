@@ -19,7 +19,7 @@ struct device_channel *loopback_channel_create(struct device *base, int *fd)
 	if (!channel)
 		return NULL;
 	channel->device = (struct loopback_device *)base;
-	channel->bell_fd = bell_create(&channel->bell_name);
+	channel->bell_fd = bell_create(&channel->bell_name, false);
 	if (channel->bell_fd < 0) {
 		free(channel);
 		return NULL;

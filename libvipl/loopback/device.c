@@ -95,7 +95,7 @@ static int loopback_open(const char *name, unsigned index, struct nic *nic, stru
 	if (error)
 		goto close_events;
 	what = "socket(), bind() or getrandom()";
-	error = watch_new(device, &device->bell, bell_create(&device->bell_name),
+	error = watch_new(device, &device->bell, bell_create(&device->bell_name, true),
 			  loopback_bell_ready);
 	if (error)
 		goto close_regions;

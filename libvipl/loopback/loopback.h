@@ -284,7 +284,7 @@ void loopback_set_timer(struct loopback_device *device, long milliseconds);
 void loopback_slow_tick(struct loopback_device *device);
 
 /* bell.c: sockets that wake sleeping processes. Whatever a peer does, ringing never blocks. */
-int bell_create(uint64_t *number);
+int bell_create(uint64_t *number, bool is_guarded);
 void bell_destroy(int fd);
 void bell_ring(int from_fd, uint64_t number);
 void bell_drain(int fd);

@@ -17,7 +17,7 @@
 extern "C" {
 #include "base/strange.h"
 #include "base/closer.h"
-int bell_create(uint64_t *number);
+int bell_create(uint64_t *number, bool is_guarded);
 void bell_destroy(int fd);
 void bell_ring(int from_fd, uint64_t number);
 void bell_drain(int fd);
@@ -229,7 +229,7 @@ class Bell : public Strange
 		sendto(other, bytes, length, MSG_DONTWAIT, reinterpret_cast<sockaddr *>(&name), name_length);
 	}
 	uint64_t number = 0;
-	int bell = bell_create(&number);
+	int bell = bell_create(&number, true);
 	int other = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	sockaddr_un name{};
 	socklen_t name_length;
