@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """loopback.py VIP_FAULTS TEST...: runs pairs of vip_faults over via_lo. The tests show that its checker
-works, and check the rules of docs/FAULTS.md for a peer on the same machine."""
+works, and check the rules of docs/OPERATING.md for a peer on the same machine."""
 
 import itertools
 import os
@@ -54,7 +54,7 @@ class Loopback(unittest.TestCase):
         return server, client
 
     def took(self, key, seconds):
-        """Records a time, and fails when it is longer than docs/FAULTS.md promises."""
+        """Records a time, and fails when it is longer than docs/OPERATING.md promises."""
         record(key, max(seconds, 0))
         self.assertLess(seconds, limit(key), key)
 

@@ -168,7 +168,7 @@ class PairTest(unittest.TestCase):
     # --- their output
 
     def took(self, key, seconds, **how):
-        """Records a time, and fails when it is longer than docs/FAULTS.md promises."""
+        """Records a time, and fails when it is longer than docs/OPERATING.md promises."""
         record(key, seconds)
         self.assertLess(seconds, limit(key, **how), key)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Reads from the table of docs/FAULTS.md after how long a program is told of a fault.
+"""Reads from the table of docs/OPERATING.md after how long a program is told of a fault.
 
 A key such as "power.idle.rc" stands for the row that has <!--power.idle.rc--> in a cell.
 """
@@ -7,7 +7,7 @@ A key such as "power.idle.rc" stands for the row that has <!--power.idle.rc--> i
 import os
 import re
 
-PAGE = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "..", "docs", "FAULTS.md")
+PAGE = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "..", "docs", "OPERATING.md")
 COLUMN = "told after"
 MARKER = re.compile(r"<!--([^>]+)-->")
 TIME = re.compile(r"\b(?:K|\d+(?:\.\d+)?)(?: \+ \d+)?\b")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Keeps measured times in a file, and puts them into their cells of docs/FAULTS.md.
+"""Keeps measured times in a file, and puts them into their cells of docs/OPERATING.md.
 
     results.py DOCUMENT FILE...     puts what the files have into the document's cells
 
-A line of a file is KEY TAB SECONDS. A cell of the document begins with <!--KEY-->; it has the least and the most
-of several runs.
+A line of a file is KEY TAB SECONDS. In a cell of the document each <!--KEY--> stands before the least and the most
+of several runs, with semicolons between.
 """
 
 import collections
@@ -12,7 +12,7 @@ import os
 import re
 import sys
 
-CELL = re.compile(r"<!--([^>]+)-->[^|]*")
+CELL = re.compile(r"<!--([^>]+)-->[^|;]*?(?= *[|;])")
 
 
 def record(key, seconds):
@@ -47,7 +47,7 @@ def main(document, paths):
 
     def filled(match):
         key = match.group(1)
-        return "<!--%s-->%s " % (key, in_words(measured[key])) if key in measured else match.group(0)
+        return "<!--%s-->%s" % (key, in_words(measured[key])) if key in measured else match.group(0)
 
     with open(document, "w", encoding="utf-8") as file:
         file.write(CELL.sub(filled, text))

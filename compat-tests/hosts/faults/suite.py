@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""suite.py VIP_FAULTS TEST...: faults between two hosts. docs/FAULTS.md has the promises and the times that these
+"""suite.py VIP_FAULTS TEST...: faults between two hosts. docs/OPERATING.md has the promises and the times that these
 tests have measured."""
 
 import sys
@@ -23,7 +23,7 @@ class Lossy(PairTest):
     def lossy(self, netem, disorder=False):
         """Checks that there is no error and that everything arrives, perhaps by another connection. Returns whether
         a connection was lost."""
-        # docs/FAULTS.md says so: at this level late packets come late, and duplicates come twice. A late write may
+        # docs/OPERATING.md says so: at this level late packets come late, and duplicates come twice. A late write may
         # change memory, so a program cannot check it.
         disordered = [shape for shape in shapes() if disorder and shape[0] == DISORDER]
         unordered = [shape for shape in disordered if shape[1] == "send"]
@@ -215,7 +215,7 @@ class Link(PairTest):
                     self.told_after("link.down.%s" % short(level), program, fault)
                     self.broke(program)
         self.hosts[2].link("up")
-        # docs/FAULTS.md gives the reason: soft-RoCE no longer receives packets.
+        # docs/OPERATING.md gives the reason: soft-RoCE no longer receives packets.
         self.assertEqual(self.hosts[2].run("rdma link delete rxe0 && rdma link add rxe0 type rxe netdev eth0").status, 0)
         for level in LEVELS:
             self.works(level)

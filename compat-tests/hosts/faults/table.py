@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Checks that tests find their promises in the table of docs/FAULTS.md, without a host."""
+"""Checks that tests find their promises in the table of docs/OPERATING.md, without a host."""
 
 import ast
 import os
