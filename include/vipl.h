@@ -26,7 +26,7 @@
  * Threads    Every function may be called by any number of threads at once, on the same objects
  *            too, without locks in the program.  An object may be destroyed while other threads are
  *            in calls on it: those that wait end with an error, the others are finished first, and
- *            calls that come later are refused.  docs/THREAD_SAFETY.md says more.
+ *            calls that come later are refused.  docs/PORTING.md, *Threads*, says more.
  * Gaps       What no device of this library can do answers VIP_ERROR_NOT_SUPPORTED, which is
  *            said with the function, and why.
  * Callbacks  Handlers run on a thread of the library, never inside a call of the program, and
@@ -1128,7 +1128,7 @@ VIP_RETURN VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_ULONG Info
  * NULL.
  *
  * A lost connection is reported once: at once when its peer has ended, and within K + 3 seconds when
- * the peer's host is silent, or K + 14 behind a firewall.  K is VIPL_KEEPALIVE_SEC (7; docs/FAULTS.md).
+ * the peer's host is silent, or K + 14 behind a firewall.  K is VIPL_KEEPALIVE_SEC (7; docs/OPERATING.md).
  * When the handler is called its VI is in error, with everything flushed:
  *   CONN_LOST       for all reasons that are not below; by the side that is at fault, too
  *   RECVQ_EMPTY     a message, or an RDMA write with immediate data, found no receive here.  The
