@@ -472,7 +472,7 @@ VIP_RETURN VipCloseNic(VIP_NIC_HANDLE NicHandle);
  *   VIP_INVALID_QOS                a quality of service that the NIC does not have
  *   VIP_INVALID_PTAG               Ptag is neither NULL nor a tag of this NIC handle
  *   VIP_INVALID_RDMAREAD           EnableRdmaRead, and the NIC has no RDMA read at this level
- *   VIP_ERROR_RESOURCE             MaxVI are in use, or the system is out of something
+ *   VIP_ERROR_RESOURCE             MaxVI are in use, or the system is out of resources
  *
  * Does not block.  Thread-safe.
  */
@@ -519,7 +519,7 @@ VIP_RETURN VipDestroyVi(VIP_VI_HANDLE ViHandle);
  *   VIP_TIMEOUT            none came within Timeout milliseconds
  *   VIP_INVALID_PARAMETER  NicHandle is not an open NIC, a pointer is NULL, or the discriminator
  *                          is longer than MaxDiscriminatorLen
- *   VIP_ERROR_RESOURCE     the system is out of something, or four others have waited for it, or for
+ *   VIP_ERROR_RESOURCE     the system is out of resources, or four others have waited for it, or for
  *                          one with the same hash, for longer than the grace time (VIPL_GRACE_MSEC)
  *
  * Blocks up to Timeout milliseconds.  Thread-safe: threads may wait for different discriminators,
@@ -546,7 +546,7 @@ VIP_RETURN VipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *LocalAddr, 
  *   VIP_INVALID_MTU                the MaxTransferSizes differ
  *   VIP_INVALID_QOS                the qualities of service differ
  *   VIP_TIMEOUT                    the requester has given up; ConnHandle is used up, VI idle
- *   VIP_ERROR_RESOURCE             the system is out of something
+ *   VIP_ERROR_RESOURCE             the system is out of resources
  *
  * Blocks for an exchange of messages with the requester, 10 seconds at most.  Thread-safe.
  */
@@ -587,7 +587,7 @@ VIP_RETURN VipConnectReject(VIP_CONN_HANDLE ConnHandle);
  *   VIP_INVALID_STATE      the VI is not idle
  *   VIP_INVALID_PARAMETER  ViHandle is not a VI, a pointer is NULL, Timeout is 0, or an address
  *                          has lengths that the NIC does not know
- *   VIP_ERROR_RESOURCE     the system is out of something; or the peer's host still takes the number
+ *   VIP_ERROR_RESOURCE     the system is out of resources; or the peer's host still takes the number
  *                          of the VI's queue pair for one that is connected with it, after the
  *                          grace time, too
  *
@@ -615,7 +615,7 @@ VIP_RETURN VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
  *   VIP_INVALID_PARAMETER  ViHandle is not a VI, a pointer is NULL, an address has lengths that the
  *                          NIC does not know, or both addresses are the same
  *   VIP_NOT_REACHABLE      it is known already that there is no such host
- *   VIP_ERROR_RESOURCE     the system is out of something, or the local address is in use: as many
+ *   VIP_ERROR_RESOURCE     the system is out of resources, or the local address is in use: as many
  *                          others as can wait for this discriminator do so
  *
  * Does not block.  Thread-safe.
@@ -641,7 +641,7 @@ VIP_RETURN VipConnectPeerRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalA
  *   VIP_INVALID_STATE      no peer request was made for this VI, or the VI was disconnected or
  *                          connected in another way since
  *   VIP_INVALID_PARAMETER  ViHandle is not a VI, or RemoteViAttribs is NULL
- *   VIP_ERROR_RESOURCE     the system is out of something
+ *   VIP_ERROR_RESOURCE     the system is out of resources
  *
  * Does not block.  Thread-safe.
  */
@@ -661,7 +661,7 @@ VIP_RETURN VipConnectPeerDone(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteV
  *   VIP_INVALID_STATE      no peer request was made for this VI, or the VI was disconnected or
  *                          connected in another way since; also meanwhile
  *   VIP_INVALID_PARAMETER  ViHandle is not a VI, or RemoteViAttribs is NULL; the NIC was closed
- *   VIP_ERROR_RESOURCE     the system is out of something
+ *   VIP_ERROR_RESOURCE     the system is out of resources
  *
  * Blocks, up to the Timeout given to VipConnectPeerRequest.  Thread-safe.
  */
@@ -695,7 +695,7 @@ VIP_RETURN VipDisconnect(VIP_VI_HANDLE ViHandle);
  *
  *   VIP_SUCCESS            *Ptag is the new tag
  *   VIP_INVALID_PARAMETER  NicHandle is not an open NIC, or Ptag is NULL
- *   VIP_ERROR_RESOURCE     MaxPtags are in use, or the system is out of something
+ *   VIP_ERROR_RESOURCE     MaxPtags are in use, or the system is out of resources
  *
  * Does not block.  Thread-safe.
  */
@@ -818,7 +818,7 @@ VIP_RETURN VipSendWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR
  *
  *   VIP_SUCCESS            the handler will be called, unless the VI is destroyed before
  *   VIP_INVALID_PARAMETER  ViHandle is not a VI, or Handler is NULL
- *   VIP_ERROR_RESOURCE     the queue is on a CQ, or the system is out of something
+ *   VIP_ERROR_RESOURCE     the queue is on a CQ, or the system is out of resources
  *
  * Does not block.  Thread-safe.
  */
@@ -887,7 +887,7 @@ VIP_RETURN VipRecvWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR
  *
  *   VIP_SUCCESS            the handler will be called, unless the VI is destroyed before
  *   VIP_INVALID_PARAMETER  ViHandle is not a VI, or Handler is NULL
- *   VIP_ERROR_RESOURCE     the queue is on a CQ, or the system is out of something
+ *   VIP_ERROR_RESOURCE     the queue is on a CQ, or the system is out of resources
  *
  * Does not block.  Thread-safe.
  */
@@ -906,7 +906,7 @@ VIP_RETURN VipRecvNotify(VIP_VI_HANDLE ViHandle, VIP_PVOID Context, VIP_VI_CALLB
  *   VIP_SUCCESS            *CQHandle is the new CQ
  *   VIP_INVALID_PARAMETER  NicHandle is not an open NIC, CQHandle is NULL, or EntryCount is 0
  *   VIP_ERROR_RESOURCE     EntryCount is more than MaxCQEntries, MaxCQ are in use, or the system
- *                          is out of something
+ *                          is out of resources
  *
  * Does not block.  Thread-safe.
  */
@@ -938,7 +938,7 @@ VIP_RETURN VipDestroyCQ(VIP_CQ_HANDLE CQHandle);
  *   VIP_SUCCESS            resized
  *   VIP_INVALID_PARAMETER  CQHandle is not a CQ, or EntryCount is 0
  *   VIP_ERROR_RESOURCE     EntryCount is more than MaxCQEntries, or more than there is room for and
- *                          the device cannot resize a CQ, or the system is out of something; the CQ
+ *                          the device cannot resize a CQ, or the system is out of resources; the CQ
  *                          stays as it was
  *
  * Does not block.  Thread-safe.
@@ -989,7 +989,7 @@ VIP_RETURN VipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_HANDLE *V
  *
  *   VIP_SUCCESS            the handler will be called, unless the CQ is destroyed before
  *   VIP_INVALID_PARAMETER  CQHandle is not a CQ, or Handler is NULL
- *   VIP_ERROR_RESOURCE     the system is out of something
+ *   VIP_ERROR_RESOURCE     the system is out of resources
  *
  * Does not block.  Thread-safe.
  */
@@ -1026,7 +1026,7 @@ VIP_RETURN VipQueryNic(VIP_NIC_HANDLE NicHandle, VIP_NIC_ATTRIBUTES *NicAttribs)
  *   VIP_INVALID_QOS                a quality of service that the NIC does not have
  *   VIP_INVALID_PTAG               Ptag is neither NULL nor a tag of the VI's NIC handle
  *   VIP_INVALID_RDMAREAD           EnableRdmaRead, and the NIC has no RDMA read at this level
- *   VIP_ERROR_RESOURCE             the system is out of something: for a moment there is the
+ *   VIP_ERROR_RESOURCE             the system is out of resources: for a moment there is the
  *                                  changed VI beside the former one, which MaxVI may not allow
  *
  * Does not block.  Thread-safe.
@@ -1072,7 +1072,7 @@ VIP_RETURN VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTRIB
  *   VIP_INVALID_PTAG         the tag is neither NULL nor a tag of this NIC handle
  *   VIP_INVALID_RDMAREAD     EnableRdmaRead, and the NIC has no RDMA read
  *   VIP_ERROR_NOT_SUPPORTED  this adapter cannot have it under the same handle, see above
- *   VIP_ERROR_RESOURCE       the system is out of something, or peers are to write to memory that
+ *   VIP_ERROR_RESOURCE       the system is out of resources, or peers are to write to memory that
  *                            can only be read
  *
  * May wait as VipDeregisterMem does.  Thread-safe: threads may post descriptors that name the region

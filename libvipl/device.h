@@ -7,8 +7,8 @@
  *
  * Locks: calls and reports marked [nic] are made with the NIC's lock held, which serialises everything about
  * connections. A device makes such reports from serve() or from within another [nic] call. Where other locks
- * are held the comment names them. All other calls may come from any thread at any time. A call may wait for a peer
- * that is accessing our memory, a second at most for each connection, and for nothing else of a peer.
+ * are held the comment names them. All other calls may come from any thread at any time. A call may wait for a
+ * peer's copy in progress, a second at most for each connection, and for nothing else of a peer.
  *
  * Functions that return a pointer return NULL when they fail, and functions that return an int return 0 or
  * errno, except where the comment says otherwise. A device has all functions of device_ops, except where the comment
@@ -172,7 +172,7 @@ struct device_ops {
 		       unsigned *capacity);
 	/*
 	 * Reports completed work by workqueue_complete(), in the order of completion. Returns the number of
-	 * completions that it has taken, or a number below 1. The CQ's lock is held.
+	 * completions taken, or <= 0 if there are none. The CQ's lock is held.
 	 */
 	int (*cq_poll)(struct device_cq *cq);
 	/* The next completion after this call is announced on the channel. The CQ's lock is not held. */

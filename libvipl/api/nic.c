@@ -33,7 +33,7 @@ static int number(const char *text)
 	return *end || value > MAX_NIC_NUMBER ? -1 : (int)value;
 }
 
-/* The number in a name of hardware that is gone, or -1 when it is no such name. */
+/* The number in a legacy device name, or -1 for other names. */
 static int legacy_number(const char *name)
 {
 	static const struct {
@@ -94,14 +94,14 @@ static bool is_loopback(const char *name)
 	return !*name || number(name) >= 0;
 }
 
-/* Names of hardware that is gone: the RDMA devices in their order, or, without any, the loopback. */
+/* Legacy device names: the RDMA devices in their order, or, without any, the loopback. */
 static int open_legacy(struct nic *nic, const char *name, unsigned index)
 {
 	static atomic_bool told;
 	int error = verbs_device_ops.open(NULL, index, nic, &nic->device);
 
 	if (error == ENXIO || (error == ENOENT && index)) { /* programs count up until then */
-		log_info("\"%s\" would be RDMA device number %u, counted from 0, which is not there",
+		log_info("\"%s\" would be RDMA device number %u, counted from 0, which does not exist",
 			 name, index);
 		return ENXIO;
 	}

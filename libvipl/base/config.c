@@ -106,7 +106,7 @@ static void read_variable(const char *variable)
 			return;
 		}
 	}
-	warn("%.*s is no setting of this library", (int)strcspn(variable, "="), variable);
+	warn("%.*s: unknown setting, ignored", (int)strcspn(variable, "="), variable);
 }
 
 static void read_environment(void)
@@ -119,7 +119,7 @@ static void read_environment(void)
 		if (strncmp(*variable, PREFIX, strlen(PREFIX)))
 			continue;
 		if (getauxval(AT_SECURE)) {
-			warn("all " PREFIX " settings are ignored: this program has others' privileges");
+			warn("all " PREFIX " settings are ignored: this program has more privileges than its caller");
 			return;
 		}
 		read_variable(*variable);

@@ -12,7 +12,7 @@ struct config {
 	unsigned log_level;  /* enum log_level: up to which level is logged */
 	unsigned grace_msec; /* how long a request looks for a listener */
 	unsigned spin_usec;  /* how long a wait polls before it sleeps */
-	unsigned keepalive_sec; /* after so long a silent peer is gone; 0: it is not looked after */
+	unsigned keepalive_sec; /* declare a silent peer dead after; 0 = never */
 	unsigned progress;   /* 1: the agent takes completions unasked */
 	char nic_map[256];   /* NAME=DEVICE,... */
 	unsigned long_addresses; /* 1: host addresses have 16 bytes, not 6 */

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A pair of fences for two sides of unlike weight: one that is passed with every call, and one that
- * is passed once in a while. Each orders as a full fence does, towards the other: of two threads
+ * An asymmetric fence: a cheap side, which is passed with every call, and an expensive side, which is
+ * passed rarely. Each orders as a full fence does, towards the other: of two threads
  * that each write, pass their fence and read what the other wrote, at least one sees the other.
  *
- * The kernel makes the light one free: the heavy one is membarrier(), by which all running threads
- * of the process pass a fence, so the light one only has to keep the compiler from changing the order
- * (lock_is_own()). Without membarrier() there is no such pair: hot_flags.has_membarrier says so. Where it is refused
- * later, the heavy fence waits instead: fence.c.
+ * The expensive side is membarrier(), by which all running threads of the process pass a fence, so the
+ * cheap side only keeps the compiler from changing the order (lock_is_own()). Without membarrier() there is no
+ * such pair: hot_flags.has_membarrier says so. Where it is refused later, the expensive side waits instead: fence.c.
  */
 #ifndef VIPL_FENCE_H
 #define VIPL_FENCE_H

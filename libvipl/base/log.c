@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Messages to standard error. The function that first decides which error it is logs it. */
+/* Messages to standard error. An error is logged where it is first classified. */
 #include "log.h"
 
 #include <errno.h>

@@ -12,8 +12,8 @@ void log_message(enum log_level level, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /*
- * For what peers can cause as often as they like, and for what a program may well try again and
- * again: one in a while from each place in the code.
+ * For what peers or a program can cause again and again: one message from each call site in five
+ * seconds.
  */
 #define log_ratelimited(level, ...)                                                                \
 	do {                                                                                       \

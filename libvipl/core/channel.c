@@ -99,7 +99,7 @@ static void channel_look(struct channel *channel)
 {
 	pthread_mutex_lock(&channel->lock);
 	read_announcements(channel, true);
-	wake_leader(channel); /* its own may have been among what it does not find any more */
+	wake_leader(channel); /* we may have consumed its event */
 	pthread_mutex_unlock(&channel->lock);
 }
 

@@ -8,7 +8,7 @@
  *
  * In a peer-to-peer connection both ends ask for each other, and their addresses decide which part each end has: the
  * end with the lesser address probes as a client does; the other end listens, and takes the request that
- * comes from the end that it asks for. So the two never meet half-way. The agent does all of it.
+ * comes from the end that it asks for. So requests never cross. The agent does all of it.
  *
  * A VI that accepts waits for the device's report. When its requester has not got the answer it listens,
  * too, and takes the next request of that requester.

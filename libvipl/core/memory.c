@@ -176,7 +176,7 @@ static VIP_RETURN register_region(struct nic *nic, struct region *region, uint32
 		nic->device->ops->region_destroy(former);
 	}
 	if (error == EEXIST) {
-		log_error_ratelimited("the device gives no memory handle that is free");
+		log_error_ratelimited("the device returned a memory handle that is in use");
 		nic->device->ops->region_destroy(region->device_region);
 	}
 	return error ? VIP_ERROR_RESOURCE : VIP_SUCCESS;

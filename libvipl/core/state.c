@@ -14,7 +14,7 @@ static const struct device_ops *ops_of(const struct vi *vi)
 	return vi->nic->device->ops;
 }
 
-/* Takes what the device has completed; other queues of a shared CQ may never let it run dry. */
+/* Takes what the device has completed. Bounded: a shared CQ may never be empty. */
 static void drain(struct cq *cq)
 {
 	unsigned most = cq->is_public ? cq_outstanding(cq) : atomic_load(&cq->capacity);

@@ -158,8 +158,8 @@ static void ask_next(struct loopback_endpoint *endpoint)
 			return;
 		}
 	}
-	log_debug_ratelimited("no process of this network namespace, and of a user that may connect, waits for the "
-			      "requested discriminator (docs/PORTING.md, Containers)");
+	log_debug_ratelimited("no permitted listener for this discriminator in this network namespace "
+			      "(docs/PORTING.md, *Containers*)");
 	endpoint_no_listener(endpoint->vi);
 }
 

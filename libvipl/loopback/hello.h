@@ -34,9 +34,9 @@ struct hello {
 	uint16_t reliability;
 	uint16_t rights;
 	uint32_t max_transfer;
-	uint32_t domain;
+	uint32_t domain; /* the number of the VI's protection tag */
 	uint32_t queue; /* the number of the receive queue in its CQ's page, plus 1; 0: no page */
-	uint64_t agent_bell, channel_bell;
+	uint64_t agent_bell, channel_bell; /* of the agent; of threads that sleep on the receive queue */
 	uint64_t nonce_address; /* where the sender has the nonce in its memory */
 	uint8_t nonce[16];
 	uint8_t own_length, wanted_length;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a process sees of its peers, in numbers: the hello and the shared memory of version 5, as docs/LOOPBACK.md has them.
+ * What a process sees of its peers, in numbers: the hello and the shared memory of version 5. docs/LOOPBACK.md says
+ * what they mean.
  *
- * There is no code here: the test is that this compiles, for 64 and for 32 bits. Peers of the same version may be another
- * build of the library. So a number changes only together with HELLO_VERSION.
+ * There is no code here: the test is that this compiles, for 64 and for 32 bits. Peers of the same version may be
+ * another build of the library. So a number changes only together with HELLO_VERSION.
  */
 #include <stddef.h>
 

@@ -169,7 +169,7 @@ struct cached_region {
 };
 
 enum loopback_fault {
-	FAULT_OF_PROTOCOL = 1, /* the peer has broken the rules */
+	FAULT_OF_PROTOCOL = 1, /* the peer violates the protocol */
 	FAULT_NO_PROCESS, /* the peer's process has ended, although another one may still have its socket */
 };
 

@@ -139,7 +139,7 @@ static bool has_stalled_sender(struct loopback_endpoint *endpoint)
 	       atomic_exchange(&endpoint->in->sender_waits, 0);
 }
 
-/* Ends the connection with one peer that has broken the rules or is no more, if there is any. */
+/* Ends the connection with one peer that violates the protocol or is gone, if there is any. */
 static void expel(struct loopback_device *device)
 {
 	struct loopback_endpoint *endpoint;
@@ -151,7 +151,7 @@ static void expel(struct loopback_device *device)
 			continue;
 		bell_ring(device->bell.fd, device->bell_name); /* the list changes: come again */
 		if (fault == FAULT_OF_PROTOCOL) {
-			log_error_ratelimited("a peer has broken the rules of shared memory: its connection ends");
+			log_error_ratelimited("a peer violates the protocol of shared memory: closing its connection");
 			endpoint_failed(endpoint->vi, VIP_ERROR_CONN_LOST);
 		} else {
 			endpoint_lost(endpoint->vi);

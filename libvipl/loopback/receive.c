@@ -210,7 +210,7 @@ static void tell_reception(struct loopback_endpoint *endpoint)
 	consumed(endpoint, atomic_load_explicit(&endpoint->read, memory_order_relaxed) + 1);
 }
 
-/* A message for the oldest receive. False when the peer has broken the rules. */
+/* A message for the oldest receive. False when the peer violates the protocol. */
 static bool take_message(struct loopback_endpoint *endpoint, const struct lane_message *message,
 			 const struct header *header)
 {
@@ -264,7 +264,7 @@ static bool take_message(struct loopback_endpoint *endpoint, const struct lane_m
 	return true;
 }
 
-/* An RDMA operation that the peer cannot do itself. False when it has broken the rules. */
+/* An RDMA operation that the peer cannot do itself. False when the peer violates the protocol. */
 static bool take_rdma(struct loopback_endpoint *endpoint, const struct lane_message *message,
 		       const struct header *header)
 {

@@ -72,7 +72,7 @@ bool rendezvous_user(unsigned index, uid_t *user)
 		number = strtoull(list, &end, 10);
 		if (*list < '0' || *list > '9' || number >= UINT32_MAX || (*end && *end != ',')) {
 			if (!atomic_exchange(&told, true))
-				log_warning("VIPL_LO_USERS: \"%s\" is no list of user numbers",
+				log_warning("VIPL_LO_USERS: \"%s\" is not a list of user numbers",
 					    list);
 			return false;
 		}
@@ -97,7 +97,7 @@ bool rendezvous_peer(int fd, pid_t *process)
 	for (unsigned i = 0; rendezvous_user(i, &user); i++)
 		if (user == peer)
 			return true;
-	log_debug_ratelimited("user %u may not be connected with (see VIPL_LO_USERS)", (unsigned)peer);
+	log_debug_ratelimited("user %u is not permitted to connect (see VIPL_LO_USERS)", (unsigned)peer);
 	return false;
 }
 
@@ -342,7 +342,7 @@ int loopback_listen(struct device *base, const struct discriminator *discriminat
 	log_ratelimited(error == EADDRINUSE ? LOG_LEVEL_WARNING : LOG_LEVEL_ERROR,
 			"cannot wait for a connection: %s%s", strerror(error),
 			error == EADDRINUSE
-				? ": four others wait for the same discriminator, or have lately"
+				? ": four other NICs wait for the same discriminator, or have waited lately"
 			: error == EMFILE ? " (see ulimit -n)"
 					  : "");
 	if (fd >= 0)

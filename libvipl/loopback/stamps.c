@@ -11,7 +11,7 @@ uint32_t stamps_now(struct loopback_cq *cq)
 		return cq->order.seen = stamp;
 	if (!cq->order.has_warned)
 		log_error_ratelimited("a peer has written to the counter of a completion queue: "
-				      "completions may be told in another order");
+				      "completion order is no longer guaranteed");
 	cq->order.has_warned = true;
 	atomic_store(&cq->page->stamp, cq->order.seen);
 	return cq->order.seen;

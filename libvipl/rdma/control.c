@@ -191,7 +191,7 @@ static void put_off(struct control *control, int error)
 	int64_t now = clock_nsec();
 
 	log_warning_ratelimited("no control connection with a peer (is there a firewall, or has its host died?): "
-				"it is asked now and then by rdma_cm whether its host is there: %s%s",
+				"rdma_cm asks its host from time to time: %s%s",
 				error ? strerror(error) : "refused",
 				error == EMFILE ? " (see ulimit -n)" : "");
 	control->deadline = control->was_taken && !control->was_put_off ? now : now + TRY_AGAIN_NSEC;

@@ -87,7 +87,7 @@ static int find_levels(struct verbs_device *device)
 	int error = verbs_find_uc(device->context, &device->has_uc);
 
 	if (error) {
-		log_error("cannot try whether RDMA device %s has UC queue pairs: %s%s", name,
+		log_error("cannot test whether RDMA device %s has UC queue pairs: %s%s", name,
 			  strerror(error), memory_hint(error));
 		return error;
 	}

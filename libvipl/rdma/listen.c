@@ -119,8 +119,7 @@ int verbs_listen(struct device *base, const struct discriminator *discriminator)
 			"cannot listen on ports %u to %u: %s%s", listener->first_port,
 			listener->first_port + VERBS_BUCKET_PORTS - 1, strerror(error),
 			error == EADDRINUSE
-				? ": four processes of this host wait, or have waited lately, "
-				  "for the same discriminator, or for others with the same hash"
+				? ": all four ports of this discriminator's bucket are in use"
 				: user_hint(error));
 	free(listener);
 	return error;

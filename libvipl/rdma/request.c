@@ -294,7 +294,7 @@ static void unresolved(struct verbs_endpoint *endpoint, const struct rdma_cm_eve
 	}
 	host_text(&endpoint->probe.host, host);
 	log_ratelimited(LOG_LEVEL_INFO, "%s is not reachable: %s", host,
-			error == ETIMEDOUT ? "nobody on the network has this address" : strerror(error));
+			error == ETIMEDOUT ? "no host on the network has this address" : strerror(error));
 	verbs_fail(endpoint, error == ETIMEDOUT ? VIP_NOT_REACHABLE : verbs_reason(error));
 }
 

@@ -116,7 +116,7 @@ static struct verbs_buffer *grow(struct verbs_domain *domain, size_t size, size_
 	staging->told = true;
 	pthread_mutex_unlock(&staging->lock);
 	if (!told)
-		log_warning("descriptors of many segments wait: no more memory to copy them to: %s%s",
+		log_warning("staging memory is exhausted, so descriptors of many segments are queued: %s%s",
 			    strerror(errno), memory_hint(errno));
 	return NULL;
 }

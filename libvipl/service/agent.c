@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The NIC's service thread. It holds the NIC's lock but while it sleeps. */
+/* The NIC's service thread. It holds the NIC's lock except while asleep. */
 #include "agent.h"
 
 #include <errno.h>

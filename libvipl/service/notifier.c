@@ -85,7 +85,7 @@ static void rest(struct notifier *notifier)
 	notify_look(notifier, ready & 1u << NOTIFY_CHANNELS);
 }
 
-/* That a peer has disconnected first is how most connections end: no error but by VIPL's word. */
+/* A peer that disconnects first is an error in VIPL, but how most connections end: we log info. */
 static void default_handler(const VIP_ERROR_DESCRIPTOR *error, bool closed_by_peer)
 {
 	char vi[32] = "";

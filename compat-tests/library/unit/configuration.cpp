@@ -164,7 +164,7 @@ TEST(Configuration, ProgramsWithOthersPrivilegesHaveTheDefaults)
 	Child child = with(all);
 	is_set_user_id = false;
 	EXPECT_EQ(child.out, show({}));
-	EXPECT_EQ(child.err, "vipl: warning: all VIPL_ settings are ignored: this program has others' privileges\n");
+	EXPECT_EQ(child.err, "vipl: warning: all VIPL_ settings are ignored: this program has more privileges than its caller\n");
 }
 
 TEST(Configuration, VariablesOfOurTestProgramsAreNoneOfTheLibrarys)
