@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""links.py SOURCES: checks that the targets of the documents' links exist, files as well as
-headings."""
+"""links.py SOURCES: checks that the targets of the documents' links exist, files as well as headings, and that all
+files, sources and manual pages too, name only documents and chapters that exist: docs/X.md, *Chapter*."""
 
 import pathlib
 import re
@@ -11,6 +11,10 @@ import unittest
 SOURCES = pathlib.Path(sys.argv.pop(1)).resolve()
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
 HEADING = re.compile(r"^#+ +(.*?) *$", re.M)
+# A document, perhaps as a link, and perhaps a chapter of it.
+REFERENCE = re.compile(r"(?<![\w./-])(?:\[)?((?:\.\./|docs/)?[A-Z][A-Z_]+\.md)(?:\]\([^)]*\))?(?:,\s\*([^*]+)\*)?")
+FOLDERS = ("apps", "compat-tests", "debian", "docs", "include", "libvipl", "packaging", "tools", ".")
+TEXTS = {"", ".1", ".7", ".c", ".cpp", ".h", ".in", ".md", ".py", ".sh", ".spec", ".txt"}
 CODE = re.compile(r"^```.*?^```$|^(?: {4}|\t)[^\n]*$|`[^`\n]*`", re.M | re.S)
 
 
@@ -19,6 +23,41 @@ def anchors(path):
     signs."""
     headings = HEADING.findall(path.read_text(encoding="utf-8"))
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def texts():
+    """Yields each file of the sources that people read, and its text as one line."""
+    for folder in FOLDERS:
+        for path in (SOURCES / folder).glob("*" if folder == "." else "**/*"):
+            parts = path.relative_to(SOURCES).parts
+            if path.suffix in TEXTS and path.is_file() and not {"corpus", "build"} & set(parts):
+                text = path.read_text(encoding="utf-8", errors="replace")
+                # A reference may go on in the next line of a comment, or of a string.
+                yield path, re.sub(r'"?\n[ \t]*(?:(?:\*|#|//)(?!\*)[ \t]+)?"?', " ", text)
+
+
+def documents(path, name):
+    """Returns the documents that the name may mean in this file."""
+    return [folder / name for folder in (SOURCES, SOURCES / "docs", path.parent) if (folder / name).is_file()]
+
+
+def chapters(path):
+    return {re.sub(r"[`*]", "", heading) for heading in HEADING.findall(path.read_text(encoding="utf-8"))}
+
+
+class References(unittest.TestCase):
+    def test_each_names_a_document_and_a_chapter(self):
+        named, of_chapters = 0, 0
+        for path, text in texts():
+            for name, chapter in REFERENCE.findall(text):
+                with self.subTest(path=str(path.relative_to(SOURCES)), document=name, chapter=chapter):
+                    found = documents(path, name)
+                    self.assertTrue(found, "no such document")
+                    if chapter:
+                        self.assertTrue(any(chapter in chapters(one) for one in found), "no such chapter")
+                named, of_chapters = named + 1, of_chapters + bool(chapter)
+        self.assertGreater(named, 80)
+        self.assertGreater(of_chapters, 10)
 
 
 class Links(unittest.TestCase):
