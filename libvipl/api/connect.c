@@ -40,7 +40,7 @@ static VIP_RETURN target_read(struct vi_target *target, const struct nic *nic,
 
 /*
  * The last requester's address that this thread was told. A program that waits in a loop passes its
- * DiscriminatorLen again, which then is no room.
+ * DiscriminatorLen again, which then does not say how much room there is.
  */
 static _Thread_local struct {
 	const VIP_NET_ADDRESS *at;

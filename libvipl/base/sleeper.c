@@ -79,7 +79,7 @@ static void nap(int msec)
 	nanosleep(&moment, NULL);
 }
 
-/* From nothing but an own epoll descriptor comes an address of one of its sources. */
+/* Only our own epoll descriptor returns an address of one of its sources. */
 static unsigned source_bit(const struct sleeper *sleeper, const struct epoll_event *event)
 {
 	uintptr_t source = (uintptr_t)event->data.ptr - (uintptr_t)sleeper->sources;

@@ -19,8 +19,8 @@ enum thread_stack {
 };
 
 /*
- * Starts a thread that blocks all signals, but those of its own faults and of abort() only if the caller does. 0 or
- * errno.
+ * Starts a thread that blocks all signals. It blocks those of its own faults and of abort() only if the caller does.
+ * 0 or errno.
  */
 int thread_start(pthread_t *thread, enum thread_stack stack, void *(*run)(void *), void *argument);
 

@@ -188,7 +188,7 @@ VIP_RETURN attempt_accept(struct vi *vi, struct device_request *request,
 
 /* ---- peer-to-peer ---- */
 
-/* Both ends get the same answer, but for the sign. */
+/* Both ends get the same answer, except for the sign. */
 static int compare_ends(const struct vi_target *target)
 {
 	int order = discriminator_compare(&target->own.discriminator, &target->wanted);

@@ -121,7 +121,7 @@ static struct region_rights rights_of(const VIP_MEM_ATTRIBUTES *attributes)
 				      .rdma_read = attributes->EnableRdmaRead};
 }
 
-/* All that posting knows of the region, but for its key. */
+/* All that posting knows of the region, except its key. */
 static struct region_view view_of(const struct region *region, const struct tag *tag)
 {
 	return (struct region_view){.start = (uintptr_t)region->address,

@@ -250,7 +250,7 @@ static void endpoint_ready(struct watch *watch)
 			refuse(endpoint, VIP_TIMEOUT); /* it has given up */
 		}
 		break;
-	default: /* the end; and nothing but the end has to come */
+	default: /* the socket's end, or a message that must not come */
 		endpoint_lost(endpoint->vi);
 		close_connection(endpoint);
 		break;

@@ -68,8 +68,8 @@ static int create_qp(struct verbs_endpoint *endpoint)
 }
 
 /*
- * All zeros but for the tag, by which a completion is known that names an earlier endpoint here. The endpoint that
- * has been out of use for longest comes first.
+ * All zero except the tag, which tells completions of an earlier endpoint in this place. The endpoint that has been
+ * unused for longest comes first.
  */
 static struct verbs_endpoint *allocate(struct verbs_device *device)
 {

@@ -136,7 +136,7 @@ struct verbs_endpoint {
 	enum verbs_role role;
 	uint32_t inline_size; /* of the queue pair; see limit_inline() */
 	uint32_t inline_most; /* 0 if the program may have protected its memory */
-	_Atomic uint64_t wr_id_tag; /* wr_id, but for what the work is; it goes on when the endpoint is another VI's */
+	_Atomic uint64_t wr_id_tag; /* wr_id without the kind of work; it goes on when the endpoint is another VI's */
 	/* An RDMA operation beyond these takes several requests; a send of more segments is staged. */
 	unsigned request_segments;
 	uint32_t whole_bytes; /* an RDMA operation that is no longer goes in one request */

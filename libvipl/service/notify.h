@@ -24,8 +24,8 @@ VIP_RETURN notify_add_cq(struct cq *cq, VIP_PVOID context, VIP_CQ_CALLBACK handl
 VIP_RETURN notify_add_queue(struct workqueue *queue, VIP_PVOID context, VIP_VI_CALLBACK handler);
 
 /*
- * The object is retired. No handler waits for it any more, and none that is about it runs, but for
- * the caller, or when a handler is just closing the NIC.
+ * The object is retired. On return no handler waits for it, and no handler about it runs, except the
+ * caller, and except while a handler closes the NIC.
  */
 void notify_cancel_vi(struct vi *vi);
 void notify_cancel_cq(struct cq *cq);

@@ -197,7 +197,7 @@ class Wire:
         self._wake.close()
         self._waker.close()
 
-    # --- the thread, which holds the lock but while it sleeps
+    # --- the thread, which holds the lock except while asleep
 
     def _run(self):
         while not self._ends:
