@@ -20,7 +20,7 @@
 #include "rdma.h"
 #include "wire.h"
 
-/* A probe that is younger may still get its answer. */
+/* A probe that is younger may still get its answer, and on a busy machine one that is not much older. */
 #define ANSWER_TIME   (100 * NSEC_PER_MSEC)
 /* The accepting side asks the requester whether it has the answer, after this time without a confirmation. */
 #define FIRST_ASK     (250 * NSEC_PER_MSEC)
@@ -485,7 +485,7 @@ void verbs_accept(struct device_request *base, struct device_endpoint *base_endp
 VIP_RETURN verbs_cancel(struct device_endpoint *base)
 {
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
-	bool unheard = clock_nsec() - endpoint->began < ANSWER_TIME;
+	bool unheard = clock_nsec() - endpoint->began < ANSWER_TIME + endpoint->probe.slowest;
 
 	verbs_drop_ids(endpoint);
 	return endpoint->probe.no_listener && unheard ? VIP_NO_MATCH : VIP_TIMEOUT;

@@ -241,6 +241,7 @@ int verbs_endpoint_prepare(struct device_endpoint *base)
 	/* Nothing is known yet of a new attempt to connect. */
 	endpoint->probe.port_index = 0;
 	endpoint->probe.no_listener = false;
+	endpoint->probe.slowest = 0;
 	endpoint->probe.unheard = 0;
 	atomic_store_explicit(&endpoint->stopped, false, memory_order_relaxed);
 	if (!endpoint->was_connected && endpoint->qp->state == IBV_QPS_RESET && !move_to_init(endpoint))

@@ -116,6 +116,7 @@ struct verbs_probe {
 	struct discriminator wanted;
 	unsigned port_index; /* of the bucket's port that is being tried */
 	bool no_listener; /* the host has answered that there is none; never set while accepting */
+	int64_t slowest;  /* the time of the slowest of these answers in this attempt */
 
 	/*
 	 * A request under way may be repeated, in another id. Each is out from its sending until the host is known to have

@@ -28,6 +28,7 @@
  * does not tick.
  */
 #define SILENT_TICKS  (9000 * NSEC_PER_MSEC / VERBS_TICK)
+#define HELD	      (1000 * NSEC_PER_MSEC) /* an answer that took longer was held back by a listener */
 #define UNHEARD	      (200 * NSEC_PER_MSEC)  /* an answer was sent, and has not come; twice as long each time */
 #define LATE	      (1000 * NSEC_PER_MSEC) /* a request that was given up so long ago counts as lost */
 
@@ -99,7 +100,11 @@ static void no_answer(struct verbs_endpoint *endpoint, VIP_RETURN reason)
 /* The port has no listener for the discriminator. */
 static void try_next_port(struct verbs_endpoint *endpoint)
 {
+	int64_t took = clock_nsec() - endpoint->began;
+
 	endpoint->probe.no_listener = true;
+	if (took > endpoint->probe.slowest && took < HELD)
+		endpoint->probe.slowest = took;
 	if (++endpoint->probe.port_index < VERBS_BUCKET_PORTS) {
 		try_port(endpoint);
 		return;

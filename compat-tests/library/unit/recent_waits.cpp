@@ -231,6 +231,19 @@ TEST_F(BusyServer, ThatIsNoneEndsTheRequest)
 	EXPECT_EQ(requested.get(), VIP_NO_MATCH);
 }
 
+// A host that is slow has not taken a request that it has not refused yet.
+TEST_F(BusyServer, ThatAnswersSlowlyIsNoMatchWhenTheCallersTimeEndsFirst)
+{
+	fake_address("10.9.9.50", FAKE_REACH_SILENT, 1000000);
+	requested = std::async(std::launch::async, [this] { return request(a, "door", 1500, "10.9.9.50"); });
+	ASSERT_TRUE(asks_at(0));
+	begin = std::chrono::steady_clock::now();
+	pass(0.25);
+	answer(0, WIRE_NO_MATCH);
+	EXPECT_TRUE(asks_at(1));
+	EXPECT_EQ(requested.get(), VIP_NO_MATCH);
+}
+
 // ---- the loopback device ----
 
 class RecentWaitsOnLoopback : public RecentWaits
