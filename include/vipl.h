@@ -510,8 +510,10 @@ VIP_RETURN VipDestroyVi(VIP_VI_HANDLE ViHandle);
  * What comes soon after a wait, within a twentieth of the grace time (VIPL_GRACE_MSEC), is kept for
  * the next one.  RemoteAddr gets the local address of the requester: it needs room for NicAddressLen bytes of
  * host address and 16 bytes of discriminator.  Where there is other room, its DiscriminatorLen
- * says so on entry, which may be as much as LocalAddr's to MaxDiscriminatorLen; any other value, as
- * programs leave there, means 16.  Of a longer discriminator the server gets the first bytes only, and the connection can be
+ * says so on entry, which may be from as much as LocalAddr's to MaxDiscriminatorLen; any other value,
+ * as programs leave there, means 16.  More than 16 bytes are told only to a server whose own
+ * discriminator has more, and no more than that has: addresses of a program are alike, and what any
+ * host sends shall fit.  Of a longer discriminator the server gets the first bytes only, and the connection can be
  * made as any other.  DiscriminatorLen says how many it got; unchanged, it does not limit the thread's next
  * wait with the same RemoteAddr.  RemoteViAttribs gets the attributes of the requester's VI.
  *

@@ -124,8 +124,9 @@ TEST_F(Connecting, NoRequestersDiscriminatorIsLongerThanTheServersRoom)
 		VIP_UINT16 said; // in DiscriminatorLen
 		size_t room;
 		size_t own = 1; // bytes of the server's discriminator
-	} servers[] = {{0, 16}, {0xEEEE, 16}, {0xFFFF, 16}, {32, 16},	{3, 16, 4}, {1, 1},
-		       {4, 4},	{4, 4, 4},    {12, 12},	    {16, 16, 4}, {static_cast<VIP_UINT16>(most), most}};
+	} servers[] = {{0, 16},	    {0xEEEE, 16}, {0xFFFF, 16},	 {32, 16},    {3, 16, 4},   {1, 1},	  {4, 4},
+		       {4, 4, 4},   {12, 12},	  {16, 16, 4},	 {17, 16},    {18, 16, 16}, {20, 16, 16}, {20, 18, 18},
+		       {0, 16, 18}, {19, 16, 20}, {static_cast<VIP_UINT16>(most), most, most}};
 	for (const auto &server : servers) {
 		for (size_t length : {size_t{0}, server.room - 1, server.room, server.room + 1, most}) {
 			SCOPED_TRACE(testing::Message() << "DiscriminatorLen is " << server.said
@@ -135,7 +136,7 @@ TEST_F(Connecting, NoRequestersDiscriminatorIsLongerThanTheServersRoom)
 			TightAddress remote(nic.attributes().NicAddressLen);
 			const std::string requester(length, 'r');
 			remote.get()->DiscriminatorLen = server.said;
-			std::string name = freshDiscriminator();
+			std::string name = std::string(most, 's') + freshDiscriminator();
 			name.erase(0, name.size() - server.own);
 			connectAndTell(nic, requester, name, remote.get());
 			EXPECT_EQ(requester.substr(0, server.room), remote.discriminator());

@@ -48,16 +48,19 @@ static _Thread_local struct {
 } told;
 
 /*
- * How much of a discriminator, which any host may have chosen, the program has room for. DiscriminatorLen may be garbage.
- * It is taken for the room if the program's own discriminator would fit, since addresses of a program are alike.
+ * How much of a discriminator, which any host may have chosen, the program has room for. DiscriminatorLen may be any
+ * garbage. Addresses of a program are alike: so it is taken for the room if the program's own discriminator would fit, and
+ * more than 16 bytes are believed only as far as the program's own discriminator has them.
  */
 static uint16_t room_for_discriminator(const VIP_NET_ADDRESS *remote, const struct discriminator *own)
 {
-	uint16_t length = remote->DiscriminatorLen;
+	uint16_t most = own->length > UNTOLD_ROOM ? own->length : UNTOLD_ROOM, length = remote->DiscriminatorLen;
 
 	if (remote == told.at && length == told.length)
-		return told.room;
-	return length && length >= own->length && length <= MAX_DISCRIMINATOR_LEN ? length : UNTOLD_ROOM;
+		length = told.room;
+	else if (!length || length < own->length || length > MAX_DISCRIMINATOR_LEN)
+		length = UNTOLD_ROOM;
+	return length < most ? length : most;
 }
 
 static void tell_requester(VIP_NET_ADDRESS *remote, uint16_t room, const struct connect_info *peer)
@@ -66,7 +69,7 @@ static void tell_requester(VIP_NET_ADDRESS *remote, uint16_t room, const struct 
 
 	if (discriminator.length > room) {
 		log_warning_ratelimited("VipConnectWait told %u of the %u bytes of a requester's "
-					"discriminator: DiscriminatorLen says the room, or 16 is assumed",
+					"discriminator: vipl.h, VipConnectWait, says how more are had",
 					(unsigned)room, (unsigned)discriminator.length);
 		discriminator.length = (uint8_t)room;
 	}

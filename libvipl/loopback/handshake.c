@@ -77,7 +77,7 @@ static int adopt_peer(struct loopback_endpoint *endpoint, const struct hello *he
 	endpoint->peer_agent_bell = hello->agent_bell;
 	endpoint->peer_channel_bell = hello->channel_bell;
 	if (config()->lo_copy == LO_COPY_DIRECT)
-		endpoint->peer_memory = peer_memory_open(&endpoint->device->peer_memories, process,
+		endpoint->peer_memory = peer_memory_open(endpoint->device, process,
 							 hello->nonce_address, hello->nonce);
 	return 0;
 }

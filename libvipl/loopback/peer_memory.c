@@ -8,6 +8,8 @@
  * - process_vm_writev() and process_vm_readv(), which take a number, and are faster for more. Each call begins with
  *   the peer's nonce page. Its address is random, in a part of the address space that is empty otherwise. So in
  *   another process the call fails before it copies anything.
+ *
+ * A child that shares the memory keeps it when the process has ended. So the agent watches a descriptor of the process.
  */
 #include "peer_memory.h"
 
@@ -19,6 +21,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -38,6 +41,8 @@
 #define FILE_READ_MOST 0x2000u /* longer reads are faster by process_vm_readv() */
 
 struct peer_memory {
+	struct watch end; /* of the process: readable then, or none */
+	struct loopback_device *device;
 	LIST_ENTRY(peer_memory) in_memories;
 	unsigned users;
 	pid_t process;
@@ -94,6 +99,31 @@ static int open_file(pid_t process)
 	return fd_mark(far);
 }
 
+/*
+ * A child that shares the memory (vfork(), CLONE_VM), or has the sockets, may live on. The agent ends the connections when
+ * the bell rings.
+ */
+static void process_ended(struct watch *end)
+{
+	const struct peer_memory *memory = (struct peer_memory *)end;
+	struct loopback_device *device = memory->device;
+	struct loopback_endpoint *endpoint;
+
+	fd_close(loopback_release(device, end));
+	LIST_FOREACH(endpoint, &device->linked, in_linked)
+		if (endpoint->peer_memory == memory)
+			atomic_store(&endpoint->fault, FAULT_NO_PROCESS);
+	bell_ring(device->bell.fd, device->bell_name);
+}
+
+/* Where the kernel has no such descriptors, or gives none, the end is noticed by the sockets' end, and by copies. */
+static void watch_end(struct peer_memory *memory, int fd)
+{
+	memory->end.ready = process_ended;
+	if (fd >= 0 && loopback_watch(memory->device, &memory->end, fd))
+		close(fd);
+}
+
 /* Reads the nonce in the way that copies will take. */
 static bool has_nonce(const struct peer_memory *memory)
 {
@@ -106,14 +136,15 @@ static bool has_nonce(const struct peer_memory *memory)
 	return length == sizeof(seen) && !memcmp(seen, memory->nonce, sizeof(seen));
 }
 
-struct peer_memory *peer_memory_open(struct peer_memories *memories, pid_t process, uint64_t nonce_address,
+struct peer_memory *peer_memory_open(struct loopback_device *device, pid_t process, uint64_t nonce_address,
 				     const uint8_t nonce[NONCE_BYTES])
 {
 	struct peer_memory *memory;
+	int process_fd;
 
 	if (process <= 0 || !nonce_address)
 		return NULL;
-	LIST_FOREACH(memory, memories, in_memories) {
+	LIST_FOREACH(memory, &device->peer_memories, in_memories) {
 		if (memory->process == process && memory->nonce_address == nonce_address &&
 		    !memcmp(memory->nonce, nonce, NONCE_BYTES)) {
 			memory->users++;
@@ -123,7 +154,11 @@ struct peer_memory *peer_memory_open(struct peer_memories *memories, pid_t proce
 	memory = malloc(sizeof(*memory));
 	if (!memory)
 		return NULL;
+	/* Before its memory is looked at: if that has the nonce, and this process lives, then both are the same process. */
+	process_fd = fd_above_standard((int)syscall(SYS_pidfd_open, process, 0));
 	*memory = (struct peer_memory){
+		.end.fd = -1,
+		.device = device,
 		.users = 1,
 		.process = process,
 		.fd = open_file(process),
@@ -132,13 +167,17 @@ struct peer_memory *peer_memory_open(struct peer_memories *memories, pid_t proce
 			    (uintptr_t)nonce_address == nonce_address,
 	};
 	memcpy(memory->nonce, nonce, NONCE_BYTES);
-	LIST_INSERT_HEAD(memories, memory, in_memories);
+	LIST_INSERT_HEAD(&device->peer_memories, memory, in_memories);
 	if (memory->fd >= 0 && !has_nonce(memory)) { /* /proc may be that of another namespace */
 		fd_close(memory->fd);
 		memory->fd = -1;
 	}
-	if (memory->fd >= 0 || (memory->has_page && has_nonce(memory)))
+	if (memory->fd >= 0 || (memory->has_page && has_nonce(memory))) {
+		watch_end(memory, process_fd);
 		return memory;
+	}
+	if (process_fd >= 0)
+		close(process_fd);
 	peer_memory_close(memory);
 	return NULL;
 }
@@ -148,6 +187,7 @@ void peer_memory_close(struct peer_memory *memory)
 	if (!memory || --memory->users)
 		return;
 	LIST_REMOVE(memory, in_memories);
+	fd_close(loopback_release(memory->device, &memory->end));
 	fd_close(memory->fd);
 	free(memory);
 }

@@ -28,11 +28,13 @@ void nonce_page_destroy(struct nonce_page *page);
 /* The peers of a device whose memory is open; guarded by the NIC's lock. */
 LIST_HEAD(peer_memories, peer_memory);
 
+struct loopback_device;
+
 /*
- * [nic] Opens the memory of a process that has the nonce at this address. Connections with the same process share it.
- * NULL when it is another process, or when the kernel gives no access.
+ * [nic] Opens the memory of a process that has the nonce at this address. Connections with the same process share it, and
+ * end with the process. NULL when it is another process, or when the kernel gives no access.
  */
-struct peer_memory *peer_memory_open(struct peer_memories *memories, pid_t process, uint64_t nonce_address,
+struct peer_memory *peer_memory_open(struct loopback_device *device, pid_t process, uint64_t nonce_address,
 				     const uint8_t nonce[NONCE_BYTES]);
 /* [nic] `memory` may be NULL. */
 void peer_memory_close(struct peer_memory *memory);

@@ -150,12 +150,9 @@ static void expel(struct loopback_device *device)
 		if (!fault)
 			continue;
 		bell_ring(device->bell.fd, device->bell_name); /* the list changes: come again */
-		if (fault == FAULT_OF_PROTOCOL) {
+		if (fault == FAULT_OF_PROTOCOL)
 			log_error_ratelimited("a peer violates the protocol of shared memory: closing its connection");
-			endpoint_failed(endpoint->vi, VIP_ERROR_CONN_LOST);
-		} else {
-			endpoint_lost(endpoint->vi);
-		}
+		endpoint_failed(endpoint->vi, VIP_ERROR_CONN_LOST);
 		return;
 	}
 }

@@ -271,7 +271,7 @@ static void introduce(struct loopback_endpoint *endpoint, const struct peer *pee
 	endpoint->peer_channel_bell =
 		rest & 2 ? ((struct loopback_channel *)world.channel)->bell_name : 1;
 	if (!(rest & 4))
-		endpoint->peer_memory = peer_memory_open(&endpoint->device->peer_memories, choose_process(rest >> 3 & 3),
+		endpoint->peer_memory = peer_memory_open(endpoint->device, choose_process(rest >> 3 & 3),
 							 (uintptr_t)nonce, nonce);
 	if (rest & 32)
 		endpoint->watch.fd = fd_mark(dead_socket());
