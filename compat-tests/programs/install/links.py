@@ -60,6 +60,13 @@ class References(unittest.TestCase):
         self.assertGreater(of_chapters, 10)
 
 
+class Figures(unittest.TestCase):
+    def test_each_is_in_a_document(self):
+        pages = "".join(path.read_text(encoding="utf-8") for path in (*SOURCES.glob("*.md"), *SOURCES.glob("docs/*.md")))
+        figures = {path.name for path in (SOURCES / "docs/figures").iterdir()}
+        self.assertEqual({name for name in figures if name not in pages}, set())
+
+
 class Links(unittest.TestCase):
     def test_each_leads_somewhere(self):
         count = 0
