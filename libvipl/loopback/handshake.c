@@ -107,7 +107,8 @@ static const char *error_hint(int error, const char *calls)
 	       : error == ETOOMANYREFS
 		       ? " (a process has not received yet what it was sent, and that counts against ulimit -n of this user: "
 			 "is one stopped?)"
-		       : filter_hint(error, calls);
+	       : is_refused(error) ? filter_hint(error, calls)
+				   : memory_hint(error);
 }
 
 /* Asks for a listener under one name. ECONNREFUSED: there is none. */
