@@ -372,5 +372,7 @@ VIP_RETURN request_arrived(struct nic *nic, struct device_request *request,
 			   const struct connect_info *peer, const struct discriminator *wanted);
 /* [nic] The device is gone. All connections of the NIC end. */
 void device_failed(struct nic *nic);
+/* From any thread: a call that the device cannot do without fails with this error. The agent ends the connections. */
+void device_lost(struct nic *nic, const char *call, int error);
 
 #endif

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "standard_error.h"
@@ -26,6 +27,20 @@ int fd_mark(int fd)
 		atomic_store(&has_no_marks, true);
 	errno = error;
 	return fd;
+}
+
+int fd_keep_far(int fd)
+{
+	struct rlimit most;
+	int far = -1;
+
+	fd = fd_above_standard(fd);
+	if (fd >= 0 && !getrlimit(RLIMIT_NOFILE, &most))
+		far = fcntl(fd, F_DUPFD_CLOEXEC, most.rlim_cur < 2048 ? (int)most.rlim_cur / 2 : 1024);
+	if (far < 0)
+		return fd_mark(fd);
+	close(fd);
+	return fd_mark(far);
 }
 
 bool fd_is_own(int fd)

@@ -44,6 +44,13 @@ static inline int fd_keep(int fd)
 }
 
 /*
+ * Takes a descriptor that the data path uses without a question, or -1, and marks it. Its number is far above those that a
+ * program gets next: one that closes all descriptors would have to open many files before one comes there, and within a
+ * second, for then the agent has ended all connections.
+ */
+int fd_keep_far(int fd);
+
+/*
  * While another library opens descriptors: occupies the numbers of standard files that are closed. What hold returns
  * goes to release.
  */

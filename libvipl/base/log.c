@@ -46,11 +46,23 @@ const char *memory_hint(int error)
 	return hint;
 }
 
+const char *filter_hint(int error, const char *calls)
+{
+	static _Thread_local char hint[256];
+
+	if (!is_refused(error))
+		return "";
+	snprintf(hint, sizeof(hint), " (a filter of system calls seems to refuse %s: it has to allow that)", calls);
+	return hint;
+}
+
 const char *thread_hint(int error)
 {
 	static _Thread_local char hint[192];
 	struct rlimit threads, memory;
 
+	if (is_refused(error))
+		return filter_hint(error, "clone3() or clone()");
 	if (error != EAGAIN || getrlimit(RLIMIT_NPROC, &threads) || getrlimit(RLIMIT_MEMLOCK, &memory))
 		return "";
 	snprintf(hint, sizeof(hint),

@@ -3,6 +3,7 @@
 #ifndef VIPL_LOG_H
 #define VIPL_LOG_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -28,7 +29,14 @@ bool log_is_due(_Atomic int64_t *next);
 
 /* What may be behind these, or "". Valid until the thread calls it again. */
 const char *memory_hint(int error); /* ENOMEM, and EAGAIN: of mmap() in a program that locks its memory */
-const char *thread_hint(int error); /* EAGAIN: of pthread_create() */
+const char *thread_hint(int error); /* of pthread_create() */
+/* What a filter of system calls answers, which a program may install at any time; `calls`: those that it may have been. */
+const char *filter_hint(int error, const char *calls);
+
+static inline bool is_refused(int error)
+{
+	return error == EPERM || error == ENOSYS || error == EACCES;
+}
 
 #define log_error(...)   log_message(LOG_LEVEL_ERROR, __VA_ARGS__)
 #define log_warning(...) log_message(LOG_LEVEL_WARNING, __VA_ARGS__)

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "fd.h"
+#include "thread.h"
 
 #define LOOK_MSEC 1000 /* until the thread looks whether its descriptors are there */
 #define LOST_MSEC 50   /* how long it sleeps without them */
@@ -45,6 +46,8 @@ static int change(struct sleeper *sleeper, int operation, unsigned source, int f
 {
 	struct epoll_event event = {.events = events, .data.ptr = &sleeper->sources[source]};
 
+	if (!fd_is_own(sleeper->epoll_fd))
+		return EBADF;
 	return epoll_ctl(sleeper->epoll_fd, operation, fd, &event) ? errno : 0;
 }
 
@@ -58,11 +61,21 @@ void sleeper_ignore(struct sleeper *sleeper, unsigned source, int fd, bool ignor
 	change(sleeper, EPOLL_CTL_MOD, source, fd, ignore ? 0 : EPOLLIN);
 }
 
+void sleeper_lose(struct sleeper *sleeper, const char *call, int error)
+{
+	if (sleeper_is_lost(sleeper))
+		return;
+	atomic_store(&sleeper->lost_error, error);
+	atomic_store(&sleeper->lost_by, call);
+}
+
 /* If another file has either of the numbers this fails, and does nothing. */
 void sleeper_wake(struct sleeper *sleeper)
 {
-	if (change(sleeper, EPOLL_CTL_MOD, SLEEPER_WOKEN, sleeper->always_fd, EPOLLIN | EPOLLONESHOT))
-		atomic_store(&sleeper->is_lost, true);
+	int error = change(sleeper, EPOLL_CTL_MOD, SLEEPER_WOKEN, sleeper->always_fd, EPOLLIN | EPOLLONESHOT);
+
+	if (error)
+		sleeper_lose(sleeper, "epoll_ctl()", error);
 }
 
 bool sleeper_has_event(const struct sleeper *sleeper)
@@ -95,15 +108,20 @@ unsigned sleeper_sleep(struct sleeper *sleeper, int msec)
 
 	if (msec < 0 || msec > LOOK_MSEC)
 		msec = LOOK_MSEC;
-	if (atomic_load(&sleeper->is_lost)) {
+	if (sleeper_is_lost(sleeper)) {
 		nap(msec < LOST_MSEC ? msec : LOST_MSEC);
+		return 0;
+	}
+	/* Another's epoll descriptor would tell that thread's events to us. Threads of the program do not ask: it is a call. */
+	if (thread_is_library && !fd_is_own(sleeper->epoll_fd)) {
+		sleeper_lose(sleeper, "epoll_wait()", EBADF);
 		return 0;
 	}
 	count = epoll_wait(sleeper->epoll_fd, events, SLEEPER_SOURCES, msec);
 	for (int i = 0; i < count; i++)
 		ready |= source_bit(sleeper, &events[i]);
 	if ((count > 0 && !ready) || (count < 0 && errno != EINTR))
-		atomic_store(&sleeper->is_lost, true);
+		sleeper_lose(sleeper, "epoll_wait()", count < 0 ? errno : EBADF);
 	if (!msec)
 		return ready;
 	sleeper->unchecked_msec = count ? 0 : sleeper->unchecked_msec + msec;

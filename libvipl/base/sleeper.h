@@ -19,7 +19,8 @@ struct sleeper {
 	int epoll_fd;
 	int always_fd;	    /* always readable: waking it is arming this once */
 	bool owns_always;   /* else it is another sleeper's */
-	atomic_bool is_lost; /* some of these are closed */
+	_Atomic(const char *) lost_by; /* NULL; or the call that has failed: these are closed, or the call is refused */
+	_Atomic int lost_error;	       /* with this error */
 	int unchecked_msec; /* how long it has slept without a sign that they are there */
 	char sources[SLEEPER_SOURCES]; /* the addresses of these are in the events */
 };
@@ -35,6 +36,14 @@ void sleeper_ignore(struct sleeper *sleeper, unsigned source, int fd, bool ignor
 
 /* From any thread. It wakes at once, or does not fall asleep next time. */
 void sleeper_wake(struct sleeper *sleeper);
+
+/* From any thread. The thread has work that cannot be done any more: it takes no events from now on. */
+void sleeper_lose(struct sleeper *sleeper, const char *call, int error);
+
+static inline bool sleeper_is_lost(const struct sleeper *sleeper)
+{
+	return atomic_load(&sleeper->lost_by);
+}
 
 /* Whether sleeper_sleep() would return something. */
 bool sleeper_has_event(const struct sleeper *sleeper);

@@ -35,7 +35,7 @@ static atomic_uint dropped; /* lines, since the last one that was written */
 
 void standard_error_look(void)
 {
-	if (fcntl(STDERR_FILENO, F_GETFD) < 0)
+	if (fcntl(STDERR_FILENO, F_GETFD) < 0 && errno == EBADF)
 		atomic_store(&was_closed, true);
 }
 
@@ -49,7 +49,8 @@ static bool is_standard_error(const struct stat *file)
 	int close_on_exec = fcntl(STDERR_FILENO, F_GETFD), flags = fcntl(STDERR_FILENO, F_GETFL);
 	struct stat output;
 
-	if (close_on_exec & FD_CLOEXEC || (flags & O_ACCMODE) == O_RDONLY ||
+	/* A filter of system calls may refuse to say. */
+	if ((close_on_exec >= 0 && close_on_exec & FD_CLOEXEC) || (flags >= 0 && (flags & O_ACCMODE) == O_RDONLY) ||
 	    !(S_ISREG(file->st_mode) || S_ISCHR(file->st_mode) || S_ISFIFO(file->st_mode) || S_ISSOCK(file->st_mode)))
 		return false;
 	return !atomic_load(&was_closed) || flags & O_APPEND || isatty(STDERR_FILENO) ||
@@ -118,9 +119,9 @@ static bool write_line(const char *line, size_t length)
 {
 	sigset_t raised, before, pending;
 	ssize_t written = -1;
-	struct stat file;
+	struct stat file = {.st_mode = S_IFIFO}; /* where a filter refuses to say */
 
-	if (fstat(STDERR_FILENO, &file)) {
+	if (fstat(STDERR_FILENO, &file) && errno == EBADF) {
 		atomic_store(&was_closed, true);
 		return false;
 	}

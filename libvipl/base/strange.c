@@ -22,6 +22,14 @@ bool strange_refuse(int socket)
 	return !setsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &(int){0}, sizeof(int));
 }
 
+ssize_t strange_take(int socket, void *bytes, size_t length)
+{
+	struct iovec place = {bytes, length};
+	struct msghdr message = {.msg_iov = &place, .msg_iovlen = 1};
+
+	return recvmsg(socket, &message, MSG_DONTWAIT);
+}
+
 static void close_sent(const struct msghdr *message)
 {
 	for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header;
@@ -56,11 +64,11 @@ bool strange_discard(int socket)
 			return false;
 		is_cut = message.msg_flags & MSG_CTRUNC; /* there are no more descriptors */
 		if (!is_cut)
-			recv(socket, place.iov_base, place.iov_len, MSG_DONTWAIT);
+			strange_take(socket, place.iov_base, place.iov_len);
 		close_sent(&message);
 		return !is_cut;
 	}
-	return recv(socket, place.iov_base, place.iov_len, MSG_DONTWAIT) >= 0;
+	return strange_take(socket, place.iov_base, place.iov_len) >= 0;
 }
 
 #define MOST_MESSAGES 1024u /* far more than are unread in a socket at a time */
@@ -93,7 +101,7 @@ static bool empty(int socket)
 		if (!count && (type == SOCK_STREAM || !message.msg_controllen))
 			return true;
 		if (!is_cut)
-			recv(socket, bytes, count ? (size_t)count : 1, MSG_DONTWAIT);
+			strange_take(socket, bytes, count ? (size_t)count : 1);
 		close_sent(&message);
 		if (is_cut)
 			return false;

@@ -8,12 +8,15 @@
 #define VIPL_STRANGE_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 /*
  * From now on nobody can send descriptors to this socket, nor to those that it accepts. Linux has it since 6.16: false
  * where it has not.
  */
 bool strange_refuse(int socket);
+/* Takes the next message, or its first bytes. What came with it must be ours by now, or else nothing. Returns as recv(). */
+ssize_t strange_take(int socket, void *bytes, size_t length);
 /*
  * Takes the next message of a datagram socket, of which nothing matters, and leaves what came with it to closer.c. Returns
  * false if there is none, or no room to take it.

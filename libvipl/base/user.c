@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -105,8 +106,11 @@ bool user_of_peer(int fd, uid_t *user, pid_t *process)
 	struct ucred peer;
 	socklen_t length = sizeof(peer);
 
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length))
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length)) {
+		log_error_ratelimited("cannot see whose process a peer is: %s%s", strerror(errno),
+				      filter_hint(errno, "getsockopt()"));
 		return false;
+	}
 	*user = peer.uid;
 	if (process)
 		*process = peer.pid;

@@ -61,7 +61,7 @@ free_channel:
 
 void channel_destroy(struct channel *channel)
 {
-	if (channel->epoll_fd >= 0)
+	if (fd_is_own(channel->epoll_fd))
 		epoll_ctl(channel->epoll_fd, EPOLL_CTL_DEL, channel->device_fd, NULL);
 	channel->device->ops->channel_destroy(channel->device_channel);
 	sleeper_destroy(&channel->sleeper);
@@ -106,7 +106,7 @@ static void channel_look(struct channel *channel)
 void channels_look(int epoll_fd)
 {
 	struct epoll_event events[CHANNELS_MOST];
-	int count = epoll_wait(epoll_fd, events, CHANNELS_MOST, 0);
+	int count = fd_is_own(epoll_fd) ? epoll_wait(epoll_fd, events, CHANNELS_MOST, 0) : 0;
 
 	for (int i = 0; i < count; i++)
 		channel_look(events[i].data.ptr);
@@ -143,7 +143,7 @@ bool channel_wait(struct channel *channel, struct cq *cq, uint32_t seen, int64_t
 		else
 			lead(channel, deadline);
 		/* Nothing is announced any more, so look. The agent ends the connections. */
-		if (atomic_load(&channel->sleeper.is_lost)) {
+		if (sleeper_is_lost(&channel->sleeper)) {
 			announced = true;
 			break;
 		}

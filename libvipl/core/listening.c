@@ -420,6 +420,12 @@ void connections_close(struct nic *nic)
 	}
 }
 
+void device_lost(struct nic *nic, const char *call, int error)
+{
+	sleeper_lose(&nic->agent.sleeper, call, error);
+	agent_wake(nic);
+}
+
 void device_failed(struct nic *nic)
 {
 	struct connect_waiter *waiter;

@@ -68,10 +68,10 @@ static inline void nic_put(struct nic *nic)
 	object_put(&nic->object);
 }
 
-/* The program has closed its descriptors: no event comes any more. */
+/* The program has closed its descriptors, or a filter refuses a call: no event comes any more. */
 static inline bool nic_is_lost(const struct nic *nic)
 {
-	return atomic_load(&nic->agent.sleeper.is_lost);
+	return sleeper_is_lost(&nic->agent.sleeper);
 }
 
 /* Makes the agent look at the device and at all CQs once more. */

@@ -21,11 +21,12 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/strange.h"
 #include "loopback.h"
 
-/* This system lets nobody send descriptors to a bell. */
-static atomic_bool takes_no_descriptors;
+/* Strangers can send descriptors to some bell of ours. */
+static atomic_bool takes_descriptors;
 
 /* XTEA with the number as the key. To find the key of a known block one has to try them all. */
 static uint64_t name_of(uint64_t number)
@@ -68,7 +69,7 @@ static void guard(int fd, uint64_t number)
 
 int bell_create(uint64_t *number, bool is_guarded)
 {
-	int fd = fd_keep(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)), error;
+	int fd = fd_keep_far(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)), error;
 	struct sockaddr_un address;
 	socklen_t length;
 
@@ -77,8 +78,8 @@ int bell_create(uint64_t *number, bool is_guarded)
 	if (getrandom(number, sizeof(*number), 0) == sizeof(*number)) {
 		if (is_guarded)
 			guard(fd, *number);
-		if (strange_refuse(fd))
-			atomic_store(&takes_no_descriptors, true);
+		if (!strange_refuse(fd))
+			atomic_store(&takes_descriptors, true);
 		length = bell_address(&address, *number);
 		if (!bind(fd, (struct sockaddr *)&address, length))
 			return fd;
@@ -89,35 +90,61 @@ int bell_create(uint64_t *number, bool is_guarded)
 	return -1;
 }
 
-static bool ring_once(int from_fd, uint64_t number)
+/*
+ * By another call where a filter of system calls refuses sendto(). 0 or errno. The address makes it harmless if another file
+ * has the descriptor's number: the bell rings, or the call fails, but for connected sockets of TCP or SOCK_SEQPACKET.
+ */
+static int ring_once(int from_fd, uint64_t number)
 {
 	uint64_t said = htobe64(number);
 	struct sockaddr_un address;
-	socklen_t length = bell_address(&address, number);
+	struct iovec place = {&said, sizeof(said)};
+	struct msghdr message = {.msg_name = &address, .msg_iov = &place, .msg_iovlen = 1};
 
-	return sendto(from_fd, &said, sizeof(said), MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&address,
-		      length) >= 0 ||
-	       errno != EAGAIN;
+	message.msg_namelen = bell_address(&address, number);
+	if (sendto(from_fd, &said, sizeof(said), MSG_DONTWAIT | MSG_NOSIGNAL, message.msg_name,
+		   message.msg_namelen) >= 0)
+		return 0;
+	return is_refused(errno) && sendmsg(from_fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ? 0 : errno;
 }
 
-void bell_ring(int from_fd, uint64_t number)
+int bell_ring(int from_fd, uint64_t number)
 {
-	int fd;
+	int error = ring_once(from_fd, number), fd;
 
-	if (ring_once(from_fd, number))
-		return;
+	if (error != EAGAIN)
+		return error;
 	/*
 	 * It rings already; or those whom we rang before do not listen, and what they leave counts
 	 * as ours. A socket without a past tells.
 	 */
 	fd = fd_above_standard(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-	if (fd < 0)
-		return;
-	ring_once(fd, number);
-	close(fd);
+	if (fd >= 0) {
+		ring_once(fd, number);
+		close(fd);
+	}
+	return 0;
 }
 
-void bell_drain(int fd)
+/* A peer can cause that its bell is refused to us, but not that our own one is. */
+void loopback_ring(struct loopback_device *device, uint64_t number)
+{
+	int error = bell_ring(device->bell.fd, number);
+
+	if (is_refused(error) && is_refused(bell_ring(device->bell.fd, device->bell_name)))
+		device_lost(device->nic, "sendto() and sendmsg()", error);
+}
+
+/* Without recvmmsg(), or where it would receive descriptors. 0 or errno. */
+static int drain_one_by_one(int fd, unsigned most)
+{
+	errno = 0;
+	while (most-- && strange_discard(fd))
+		;
+	return errno;
+}
+
+int bell_drain(int fd)
 {
 	/* The datagrams tell nothing. But QEMU's user mode takes none when there is no place for their bytes. */
 	uint8_t byte;
@@ -125,14 +152,21 @@ void bell_drain(int fd)
 	struct mmsghdr rings[16];
 
 	/* If there are more than these, the descriptor stays readable. */
-	if (!atomic_load_explicit(&takes_no_descriptors, memory_order_relaxed)) {
-		for (unsigned i = 0; i < sizeof(rings) / sizeof(rings[0]) && strange_discard(fd); i++)
-			;
-		return;
-	}
+	if (atomic_load_explicit(&takes_descriptors, memory_order_relaxed))
+		return drain_one_by_one(fd, sizeof(rings) / sizeof(rings[0]));
 	for (unsigned i = 0; i < sizeof(rings) / sizeof(rings[0]); i++)
 		rings[i] = (struct mmsghdr){.msg_hdr = {.msg_iov = &place, .msg_iovlen = 1}};
-	recvmmsg(fd, rings, sizeof(rings) / sizeof(rings[0]), MSG_DONTWAIT, NULL);
+	if (recvmmsg(fd, rings, sizeof(rings) / sizeof(rings[0]), MSG_DONTWAIT, NULL) >= 0)
+		return 0;
+	return is_refused(errno) ? drain_one_by_one(fd, sizeof(rings) / sizeof(rings[0])) : errno;
+}
+
+void loopback_drain(struct loopback_device *device, int fd)
+{
+	int error = bell_drain(fd);
+
+	if (is_refused(error))
+		device_lost(device->nic, "recvmmsg() and recvmsg()", error);
 }
 
 void bell_destroy(int fd)

@@ -45,7 +45,7 @@ void loopback_channel_read(struct device_channel *base, bool all)
 
 	(void)all; /* an announcement does not say which thread it is for */
 	/* Before they look: what comes after their look rings again. */
-	bell_drain(channel->bell_fd);
+	loopback_drain(channel->device, channel->bell_fd);
 	pthread_mutex_lock(&channel->lock);
 	LIST_FOREACH(cq, &channel->cqs, in_channel)
 		cq_announced(cq->cq);
@@ -68,7 +68,9 @@ struct device_cq *loopback_cq_create(struct device *device, struct cq *named,
 	TAILQ_INIT(&cq->linked);
 	if (is_shared && order_init(cq)) {
 		log_error("no memory for a completion queue: %s%s", strerror(errno),
-			  errno == EMFILE ? " (see ulimit -n)" : memory_hint(errno));
+			  errno == EMFILE	? " (see ulimit -n)"
+			  : is_refused(errno) ? filter_hint(errno, "memfd_create(), ftruncate(), fallocate(), fcntl() or mmap()")
+					      : memory_hint(errno));
 		free(cq);
 		return NULL;
 	}
@@ -163,7 +165,7 @@ int loopback_cq_arm(struct device_cq *base)
 						 memory_order_relaxed);
 	/* Completions gathered after the limit of their round are in the heap, and no peer rings for them again. */
 	if (cq->page && atomic_load_explicit(&cq->order.is_filled, memory_order_relaxed))
-		bell_ring(cq->channel->device->bell.fd, cq->channel->bell_name);
+		loopback_ring(cq->channel->device, cq->channel->bell_name);
 	cq_unlock(cq->cq);
 	/*
 	 * The caller looks once more after this. A thread that completes something looks at these flags after that.

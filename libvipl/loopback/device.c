@@ -23,8 +23,8 @@ static void loopback_serve(struct device *base)
 
 	/* One at a time: what one event does may end what another one is about. Not for ever:
 	   others want the NIC's lock. */
-	for (unsigned i = 0; i < EVENTS_AT_ONCE && epoll_wait(base->event_fd, &event, 1, 0) > 0;
-	     i++) {
+	for (unsigned i = 0;
+	     i < EVENTS_AT_ONCE && fd_is_own(base->event_fd) && epoll_wait(base->event_fd, &event, 1, 0) > 0; i++) {
 		struct watch *watch = event.data.ptr;
 
 		watch->ready(watch);

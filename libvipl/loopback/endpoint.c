@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A VI's end of a connection: creation, states, the link while there is one. */
+#include <errno.h>
 #include <poll.h>
 #include <sched.h>
+#include <string.h>
 
 #include "base/aligned.h"
 #include "base/deadline.h"
@@ -109,6 +111,8 @@ struct device_endpoint *loopback_endpoint_create(struct device *device,
 	endpoint->watch.fd = -1;
 	if (endpoint->arrays && join_cqs(endpoint))
 		return (struct device_endpoint *)endpoint;
+	log_error_ratelimited("no memory for a VI: %s%s", strerror(errno),
+			      is_refused(errno) ? filter_hint(errno, "mmap()") : memory_hint(errno));
 	pages_free(endpoint->arrays, sizeof(*endpoint->arrays));
 	aligned_free(endpoint);
 	return NULL;

@@ -12,6 +12,8 @@ int loopback_watch(struct loopback_device *device, struct watch *watch, int fd)
 {
 	struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = watch};
 
+	if (!fd_is_own(device->base.event_fd))
+		return EBADF;
 	if (epoll_ctl(device->base.event_fd, EPOLL_CTL_ADD, fd, &event))
 		return errno;
 	watch->fd = fd_mark(fd);
@@ -22,7 +24,8 @@ void loopback_leave_alone(struct loopback_device *device, struct watch *watch, b
 {
 	struct epoll_event event = {.events = for_now ? 0 : EPOLLIN | EPOLLRDHUP, .data.ptr = watch};
 
-	epoll_ctl(device->base.event_fd, EPOLL_CTL_MOD, watch->fd, &event);
+	if (fd_is_own(device->base.event_fd))
+		epoll_ctl(device->base.event_fd, EPOLL_CTL_MOD, watch->fd, &event);
 }
 
 int loopback_release(struct loopback_device *device, struct watch *watch)
@@ -30,7 +33,7 @@ int loopback_release(struct loopback_device *device, struct watch *watch)
 	int fd = atomic_exchange(&watch->fd, -1);
 
 	/* To close it would not do, should a forked child have the descriptor, too. */
-	if (fd >= 0)
+	if (fd >= 0 && fd_is_own(device->base.event_fd))
 		epoll_ctl(device->base.event_fd, EPOLL_CTL_DEL, fd, NULL);
 	return fd;
 }
@@ -48,7 +51,8 @@ void loopback_set_timer(struct loopback_device *device, long milliseconds)
 	struct itimerspec tick = {.it_value = {.tv_sec = milliseconds / 1000,
 					       .tv_nsec = milliseconds % 1000 * 1000000}};
 
-	timerfd_settime(device->timer.fd, 0, &tick, NULL);
+	if (fd_is_own(device->timer.fd) && timerfd_settime(device->timer.fd, 0, &tick, NULL))
+		device_lost(device->nic, "timerfd_settime()", errno);
 }
 
 void loopback_slow_tick(struct loopback_device *device)

@@ -96,14 +96,19 @@ static void refuse(struct loopback_endpoint *endpoint, VIP_RETURN reason)
 
 static void endpoint_ready(struct watch *watch);
 
-/* What may be behind an error, or "". */
-static const char *error_hint(int error)
+#define ASKING_CALLS	"socket(), connect(), sendmsg() or epoll_ctl()"
+#define ACCEPTING_CALLS "memfd_create(), ftruncate(), fallocate(), fcntl(), mmap(), sendmsg() or epoll_ctl()"
+#define MAPPING_CALLS	"fallocate() or mmap()"
+
+/* What may be behind an error, or "". `calls`: those that it may come from. */
+static const char *error_hint(int error, const char *calls)
 {
 	return error == EMFILE ? " (see ulimit -n)"
 	       : error == ETOOMANYREFS
 		       ? " (a process has not received yet what it was sent, and that counts against ulimit -n of this user: "
 			 "is one stopped?)"
-		       : "";
+	       : is_refused(error) ? filter_hint(error, calls)
+				   : memory_hint(error);
 }
 
 /* Asks for a listener under one name. ECONNREFUSED: there is none. */
@@ -124,7 +129,7 @@ static int ask(struct loopback_endpoint *endpoint, uid_t user, unsigned place)
 			error = ECONNREFUSED; /* not one of ours */
 		else if (!introduce_with(endpoint, fd,
 					 endpoint->own.peer_to_peer ? HELLO_PEER_REQUEST : HELLO_REQUEST, -1))
-			error = errno == ETOOMANYREFS ? errno : ECONNREFUSED; /* or gone again */
+			error = errno == ETOOMANYREFS || is_refused(errno) ? errno : ECONNREFUSED; /* or gone again */
 	}
 	if (!error)
 		error = loopback_watch(endpoint->device, &endpoint->watch, fd);
@@ -150,7 +155,7 @@ static void ask_next(struct loopback_endpoint *endpoint)
 			return;
 		/* EAGAIN: the listener's queue is full, so its discriminator is not known. */
 		if (error != ECONNREFUSED && error != EAGAIN) {
-			log_error_ratelimited("cannot connect: %s%s", strerror(error), error_hint(error));
+			log_error_ratelimited("cannot connect: %s%s", strerror(error), error_hint(error, ASKING_CALLS));
 			if (error == ETOOMANYREFS) /* others of this user cause it, and soon it may be over */
 				endpoint_no_answer(endpoint->vi, VIP_ERROR_RESOURCE);
 			else
@@ -185,7 +190,9 @@ static void accepted(struct loopback_endpoint *endpoint, const struct hello *hel
 	struct link *link = error ? NULL : link_map(fds[1]);
 
 	if (!link) {
-		log_error_ratelimited("cannot map the memory of a connection: %s", strerror(error ? error : errno));
+		error = error ? error : errno;
+		log_error_ratelimited("cannot map the memory of a connection: %s%s", strerror(error),
+				      error_hint(error, MAPPING_CALLS));
 		refuse(endpoint, VIP_ERROR_RESOURCE);
 		return;
 	}
@@ -235,6 +242,8 @@ static void endpoint_ready(struct watch *watch)
 	int fds[HELLO_FDS], kind;
 	struct hello hello;
 
+	if (!fd_is_own(watch->fd))
+		return;
 	kind = hello_receive(watch->fd, &hello, fds);
 	if (kind == -1)
 		return;
@@ -275,7 +284,7 @@ static int send_accept(struct loopback_endpoint *endpoint, const struct loopback
 	endpoint_establishing(endpoint->vi);
 	endpoint_attach(endpoint, link, 1);
 	if (!introduce_with(endpoint, endpoint->watch.fd, HELLO_ACCEPT, fd))
-		error = errno == ETOOMANYREFS ? errno : EPIPE;
+		error = errno == ETOOMANYREFS || is_refused(errno) ? errno : EPIPE;
 	close(fd);
 	return error;
 }
@@ -298,7 +307,8 @@ void loopback_accept(struct device_request *base, struct device_endpoint *base_e
 	}
 	loopback_request_free(request);
 	if (error && error != EPIPE)
-		log_error_ratelimited("cannot accept a connection: %s%s", strerror(error), error_hint(error));
+		log_error_ratelimited("cannot accept a connection: %s%s", strerror(error),
+				      error_hint(error, ACCEPTING_CALLS));
 	if (error)
 		refuse(endpoint, error == EPIPE ? VIP_TIMEOUT : VIP_ERROR_RESOURCE);
 }

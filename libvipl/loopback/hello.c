@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/closer.h"
+#include "base/strange.h"
 #include "loopback.h"
 
 bool hello_send(int fd, const struct hello *hello, const int *fds, unsigned count)
@@ -81,6 +82,10 @@ int hello_receive(int fd, struct hello *hello, int fds[HELLO_FDS])
 	memset(hello, 0, sizeof(*hello));
 	/* The message, and whatever is not taken of it, stays in the socket. */
 	length = recvmsg(fd, &message, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	if (length < 0 && is_refused(errno)) {
+		log_error_ratelimited("a connection fails: %s%s", strerror(errno), filter_hint(errno, "recvmsg()"));
+		return HELLO_CUT;
+	}
 	if (length < 0)
 		return errno == EAGAIN || errno == EINTR ? -1 : 0;
 	are_good = take_fds(&message, fds);
@@ -92,7 +97,7 @@ int hello_receive(int fd, struct hello *hello, int fds[HELLO_FDS])
 	if (!are_good)
 		return 0;
 	/* Now that we have each of its descriptors this closes none. */
-	recv(fd, &unused, sizeof(unused), MSG_DONTWAIT);
+	strange_take(fd, &unused, sizeof(unused));
 	if (length >= (ssize_t)(2 * sizeof(uint32_t)) && hello->magic == HELLO_MAGIC) {
 		if (hello->version != HELLO_VERSION)
 			return HELLO_BAD_VERSION;

@@ -32,7 +32,7 @@ void send_finish_stamped(struct loopback_endpoint *endpoint, uint32_t error)
 	atomic_store_explicit(&endpoint->failure, error, memory_order_release);
 	order_call(endpoint->send_cq, &endpoint->sending);
 	/* The connection shall end although the program may not ask for completions. */
-	bell_ring(endpoint->device->bell.fd, endpoint->device->bell_name);
+	loopback_ring(endpoint->device, endpoint->device->bell_name);
 }
 
 void send_finish(struct loopback_endpoint *endpoint, uint32_t error)
@@ -52,18 +52,18 @@ void send_refused(struct loopback_endpoint *endpoint, uint32_t error, enum lane_
 int send_wake(struct loopback_endpoint *endpoint, uint32_t waits)
 {
 	struct loopback_cq *cq = endpoint->send_cq;
-	int from_fd = endpoint->device->bell.fd;
+	struct loopback_device *device = endpoint->device;
 	uint32_t armed;
 
 	if (waits)
 		waits = atomic_exchange(endpoint->peer_waits, 0);
 	if (waits & WAIT_ON_CHANNEL)
-		bell_ring(from_fd, endpoint->peer_channel_bell);
+		loopback_ring(device, endpoint->peer_channel_bell);
 	if (waits & WAIT_IN_AGENT)
-		bell_ring(from_fd, endpoint->peer_agent_bell);
+		loopback_ring(device, endpoint->peer_agent_bell);
 	armed = atomic_load_explicit(&cq->armed, memory_order_relaxed);
 	if (armed & ARMED_TO_RING && atomic_fetch_and(&cq->armed, ~(uint32_t)ARMED_TO_RING) & ARMED_TO_RING)
-		bell_ring(from_fd, cq->channel->bell_name);
+		loopback_ring(device, cq->channel->bell_name);
 	/* No thread is woken for a completion that can be reported here. A pending send goes on where the CQ is polled. */
 	if (armed & ARMED_TO_LOOK &&
 	    !atomic_load_explicit(&endpoint->is_pending, memory_order_relaxed))

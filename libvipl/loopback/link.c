@@ -73,6 +73,8 @@ static off_t sealed_size(int fd)
 	struct stat status;
 	int seals = fcntl(fd, F_GET_SEALS);
 
+	if (seals < 0 && is_refused(errno))
+		log_error_ratelimited("cannot check a peer's memory: %s%s", strerror(errno), filter_hint(errno, "fcntl()"));
 	/* No file has them but one in memory. Another one may be of a file system that does not answer. */
 	if (seals < 0 || (seals & needed) != needed) {
 		errno = EPROTO;
@@ -81,7 +83,8 @@ static off_t sealed_size(int fd)
 	if (fstatfs(fd, &file_system) || fstat(fd, &status)) {
 		int error = errno;
 
-		log_error_ratelimited("cannot check a peer's memory: fstatfs() or fstat(): %s", strerror(error));
+		log_error_ratelimited("cannot check a peer's memory: fstatfs() or fstat(): %s%s", strerror(error),
+				      filter_hint(error, "one of these"));
 		errno = error;
 		return -1;
 	}

@@ -278,16 +278,22 @@ int loopback_release(struct loopback_device *device, struct watch *watch);
 void loopback_unwatch(struct loopback_device *device, struct watch *watch);
 #define TICK_MSEC      10
 #define SLOW_TICK_MSEC 1000
+#define NO_TICK	       0
 /* The next tick is after this time. */
 void loopback_set_timer(struct loopback_device *device, long milliseconds);
 /* There is a tick within a second. */
 void loopback_slow_tick(struct loopback_device *device);
 
-/* bell.c: sockets that wake sleeping processes. Whatever a peer does, ringing never blocks. */
+/*
+ * bell.c: sockets that wake sleeping processes. Whatever a peer does, ringing never blocks. bell_ring() and bell_drain()
+ * return 0 or errno; of loopback_ring() and loopback_drain() the device takes care.
+ */
 int bell_create(uint64_t *number, bool is_guarded);
 void bell_destroy(int fd);
-void bell_ring(int from_fd, uint64_t number);
-void bell_drain(int fd);
+int bell_ring(int from_fd, uint64_t number);
+int bell_drain(int fd);
+void loopback_ring(struct loopback_device *device, uint64_t number);
+void loopback_drain(struct loopback_device *device, int fd);
 
 /* progress.c */
 void loopback_bell_ready(struct watch *watch);

@@ -20,7 +20,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -77,26 +76,13 @@ void nonce_page_destroy(struct nonce_page *page)
 		munmap(page, sizeof(*page));
 }
 
-/*
- * Its number is far above those that a program gets next. A program that closes all descriptors would have to open many
- * files before one comes there, and within a second, for then the agent has ended all connections. To ask before each
- * copy whose file it is would take a third of the time of the copy.
- */
+/* To ask before each copy whose file it is would take a third of the time of the copy. */
 static int open_file(pid_t process)
 {
 	char path[32];
-	struct rlimit most;
-	int fd, far;
 
 	snprintf(path, sizeof(path), "/proc/%d/mem", (int)process);
-	fd = fd_above_standard(open(path, O_RDWR | O_CLOEXEC));
-	if (fd < 0 || getrlimit(RLIMIT_NOFILE, &most))
-		return fd_mark(fd);
-	far = fcntl(fd, F_DUPFD_CLOEXEC, most.rlim_cur < 2048 ? (int)most.rlim_cur / 2 : 1024);
-	if (far < 0)
-		return fd_mark(fd);
-	close(fd);
-	return fd_mark(far);
+	return fd_keep_far(open(path, O_RDWR | O_CLOEXEC));
 }
 
 /*
@@ -113,7 +99,7 @@ static void process_ended(struct watch *end)
 	LIST_FOREACH(endpoint, &device->linked, in_linked)
 		if (endpoint->peer_memory == memory)
 			atomic_store(&endpoint->fault, FAULT_NO_PROCESS);
-	bell_ring(device->bell.fd, device->bell_name);
+	loopback_ring(device, device->bell_name);
 }
 
 /* Where the kernel has no such descriptors, or gives none, the end is noticed by the sockets' end, and by copies. */

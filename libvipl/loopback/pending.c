@@ -23,7 +23,7 @@ void loopback_suspend(struct loopback_endpoint *endpoint, const struct device_se
 	/* From here on the threads that poll have it. */
 	atomic_store_explicit(&endpoint->is_pending, true, memory_order_release);
 	order_call(endpoint->send_cq, &endpoint->sending); /* the thread that the bell wakes finds it */
-	bell_ring(endpoint->device->bell.fd, endpoint->device->bell_name);
+	loopback_ring(endpoint->device, endpoint->device->bell_name);
 }
 
 /* The next one may begin. */
@@ -240,5 +240,5 @@ void loopback_advance(struct loopback_endpoint *endpoint)
 		atomic_thread_fence(memory_order_seq_cst);
 	} while (step(endpoint));
 	if (rings)
-		bell_ring(endpoint->device->bell.fd, endpoint->peer_agent_bell);
+		loopback_ring(endpoint->device, endpoint->peer_agent_bell);
 }

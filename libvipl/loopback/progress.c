@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/log.h"
 #include "order.h"
 #include "report.h"
@@ -89,7 +90,7 @@ static void look(struct loopback_device *device, struct loopback_cq *cq)
 		found = cq_poll_for_device(cq->cq);
 	atomic_store(&device->is_looking, false);
 	if (found && has_news(cq)) /* the others first */
-		bell_ring(device->bell.fd, device->bell_name);
+		loopback_ring(device, device->bell_name);
 	atomic_store_explicit(&cq->is_polled, false, memory_order_relaxed); /* that was this look */
 }
 
@@ -149,7 +150,7 @@ static void expel(struct loopback_device *device)
 
 		if (!fault)
 			continue;
-		bell_ring(device->bell.fd, device->bell_name); /* the list changes: come again */
+		loopback_ring(device, device->bell_name); /* the list changes: come again */
 		if (fault == FAULT_OF_PROTOCOL)
 			log_error_ratelimited("a peer violates the protocol of shared memory: closing its connection");
 		endpoint_failed(endpoint->vi, VIP_ERROR_CONN_LOST);
@@ -164,7 +165,8 @@ void loopback_bell_ready(struct watch *watch)
 	struct loopback_endpoint *endpoint;
 	struct loopback_cq *cq;
 
-	bell_drain(watch->fd);
+	if (fd_is_own(watch->fd))
+		loopback_drain(device, watch->fd);
 	/* Anybody may have rung, so all are looked at. */
 	if (!atomic_load(&device->ticks))
 		ask_for_bells(device);
@@ -172,7 +174,7 @@ void loopback_bell_ready(struct watch *watch)
 		look(device, cq);
 	LIST_FOREACH (endpoint, &device->linked, in_linked)
 		if (has_stalled_sender(endpoint))
-			bell_ring(watch->fd, endpoint->peer_agent_bell);
+			loopback_ring(device, endpoint->peer_agent_bell);
 	expel(device);
 }
 
@@ -214,8 +216,7 @@ static void stop_ticking(struct loopback_device *device)
 	TAILQ_FOREACH (cq, &device->cqs, in_device)
 		depends |= cq->page && cq->links;
 	device->ticks_slowly = depends;
-	if (depends)
-		loopback_set_timer(device, SLOW_TICK_MSEC);
+	loopback_set_timer(device, depends ? SLOW_TICK_MSEC : NO_TICK);
 	atomic_store(&device->ticks, false);
 	if (atomic_load(&device->is_polled) && !atomic_exchange(&device->ticks, true))
 		loopback_set_timer(device, TICK_MSEC); /* just now */
@@ -230,11 +231,8 @@ void loopback_timer_ready(struct watch *watch)
 {
 	struct loopback_device *device =
 		(struct loopback_device *)((char *)watch - offsetof(struct loopback_device, timer));
-	uint64_t ticks;
 
-	if (read(watch->fd, &ticks, sizeof(ticks)) < 0) {
-		/* EAGAIN: set anew since. */
-	}
+	/* Each of the ways from here sets the timer, which is no longer readable then. */
 	loopback_listeners_tick(device);
 	device->quiet = atomic_exchange(&device->is_polled, false) ? 0 : device->quiet + 1;
 	if (device->quiet >= QUIET_TICKS || !atomic_load(&device->ticks)) {

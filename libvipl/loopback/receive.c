@@ -370,7 +370,7 @@ static __attribute__((noinline)) void accuse(struct loopback_endpoint *endpoint)
 {
 	endpoint->rx_stopped = true;
 	atomic_store(&endpoint->fault, FAULT_OF_PROTOCOL);
-	bell_ring(endpoint->device->bell.fd, endpoint->device->bell_name);
+	loopback_ring(endpoint->device, endpoint->device->bell_name);
 }
 
 /* False when nothing is taken any more. */

@@ -137,10 +137,10 @@ void loopback_reject(struct device_request *base, VIP_RETURN refusal)
 bool loopback_has_requester(const struct device_request *base)
 {
 	const struct loopback_request *request = (const struct loopback_request *)base;
-	char unused;
+	struct iovec place = {&(char){0}, 1};
+	struct msghdr message = {.msg_iov = &place, .msg_iovlen = 1};
 
-	return recv(request->fd, &unused, sizeof(unused), MSG_PEEK | MSG_DONTWAIT) < 0 &&
-	       errno == EAGAIN;
+	return recvmsg(request->fd, &message, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
 /* File descriptors are the program's: the lower half of them shall be enough for all that we hold. */
@@ -191,6 +191,8 @@ static void half_open_ready(struct watch *watch)
 	struct hello hello;
 	int fds[HELLO_FDS];
 
+	if (!fd_is_own(watch->fd))
+		return;
 	switch (hello_receive(watch->fd, &hello, fds)) {
 	case -1:
 		return;
@@ -259,6 +261,8 @@ static void listener_ready(struct watch *watch)
 	pid_t process;
 	int fd;
 
+	if (!fd_is_own(watch->fd))
+		return;
 	if (closer_is_busy()) {
 		leave_alone(listener);
 		return;
@@ -267,6 +271,11 @@ static void listener_ready(struct watch *watch)
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
 		turn_away(listener);
 		return;
+	}
+	if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+		log_error_ratelimited("cannot wait for a connection: %s%s", strerror(errno),
+				      filter_hint(errno, "accept4()"));
+		leave_alone(listener);
 	}
 	if (fd < 0)
 		return;
@@ -340,7 +349,8 @@ int loopback_listen(struct device *base, const struct discriminator *discriminat
 		return 0;
 	}
 	log_ratelimited(error == EADDRINUSE ? LOG_LEVEL_WARNING : LOG_LEVEL_ERROR,
-			"cannot wait for a connection: %s%s", strerror(error),
+			"cannot wait for a connection: %s%s%s", strerror(error),
+			filter_hint(error, "socket(), bind(), listen() or epoll_ctl()"),
 			error == EADDRINUSE
 				? ": four other NICs wait for the same discriminator, or have waited lately"
 			: error == EMFILE ? " (see ulimit -n)"
@@ -374,8 +384,9 @@ int loopback_relisten(struct device *base, const struct discriminator *discrimin
 	if (!error)
 		error = loopback_watch(device, &listener->watch, fd);
 	if (error) {
-		log_warning_ratelimited("cannot wait for a connection as user %u, which this process has become: %s",
-					(unsigned)own_user(), strerror(error));
+		log_warning_ratelimited("cannot wait for a connection as user %u, which this process has become: %s%s",
+					(unsigned)own_user(), strerror(error),
+					filter_hint(error, "socket(), bind(), listen() or epoll_ctl()"));
 		if (fd >= 0)
 			close(fd);
 		return error;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/deadline.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/user.h"
 #include "ping.h"
@@ -278,7 +279,8 @@ static void handle_cm_events(struct verbs_device *device)
 	log_error("no connection can be made or accepted: %s%s", strerror(EACCES), user_hint(EACCES));
 	device->is_refused = true;
 	/* The event stays, and the agent would be told of it for ever. */
-	epoll_ctl(device->base.event_fd, EPOLL_CTL_DEL, device->events->fd, NULL);
+	if (fd_is_own(device->base.event_fd))
+		epoll_ctl(device->base.event_fd, EPOLL_CTL_DEL, device->events->fd, NULL);
 }
 
 /* The peer was refused an RDMA operation; the device does not say which. */
@@ -342,7 +344,7 @@ void verbs_timer_start(struct verbs_device *device)
 {
 	static const struct itimerspec tick = {.it_value.tv_nsec = VERBS_TICK};
 
-	if (!device->timer_runs)
+	if (!device->timer_runs && fd_is_own(device->timer_fd))
 		timerfd_settime(device->timer_fd, 0, &tick, NULL);
 	device->timer_runs = true;
 }
@@ -366,7 +368,7 @@ static void tick(struct verbs_device *device)
 	uint64_t unused;
 	bool goes_on;
 
-	if (read(device->timer_fd, &unused, sizeof(unused)) < 0)
+	if (!fd_is_own(device->timer_fd) || read(device->timer_fd, &unused, sizeof(unused)) < 0)
 		return;
 	device->timer_runs = false;
 	goes_on = control_tick(device);
@@ -421,7 +423,7 @@ void verbs_serve(struct device *base)
 	struct verbs_device *device = (struct verbs_device *)base;
 	struct epoll_event events[SOURCES];
 	bool ready[SOURCES] = {false};
-	int count = epoll_wait(device->base.event_fd, events, SOURCES, 0);
+	int count = fd_is_own(base->event_fd) ? epoll_wait(base->event_fd, events, SOURCES, 0) : 0;
 
 	while (count > 0)
 		ready[events[--count].data.u32] = true;

@@ -55,6 +55,10 @@ int control_watch(struct verbs_device *device, int operation, int fd, void *what
 {
 	struct epoll_event event = {.events = events, .data.ptr = what};
 
+	if (!fd_is_own(device->control.epoll_fd)) {
+		errno = EBADF;
+		return -1;
+	}
 	return epoll_ctl(device->control.epoll_fd, operation, fd, &event);
 }
 
@@ -333,7 +337,7 @@ void control_serve(struct verbs_device *device)
 	for (unsigned i = 0; i < VERBS_EVENTS_AT_ONCE; i++) {
 		struct control *control;
 
-		if (epoll_wait(device->control.epoll_fd, &event, 1, 0) != 1)
+		if (!fd_is_own(device->control.epoll_fd) || epoll_wait(device->control.epoll_fd, &event, 1, 0) != 1)
 			return;
 		control = event.data.ptr;
 		if (event.data.ptr == &device->control.listeners[0] ||

@@ -40,6 +40,8 @@ void control_reset(struct control *control, int error)
 	const struct linger none = {.l_onoff = 1};
 
 	control->error = error;
+	if (!fd_is_own(control->fd))
+		return;
 	setsockopt(control->fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
 	shutdown(control->fd, SHUT_RD);
 }

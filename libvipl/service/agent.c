@@ -3,6 +3,7 @@
 #include "agent.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/deadline.h"
 #include "base/fd.h"
@@ -65,13 +66,20 @@ static int serve_status(struct nic *nic, bool rings)
 	return deadline_msec(*again);
 }
 
-/* A program that closes descriptors which are not its own has taken the device away. */
+/* A program that closes descriptors which are not its own has taken the device away; or a filter of system calls has. */
 static void fail_if_lost(struct nic *nic)
 {
+	int error;
+
 	if (nic->failed || !nic_is_lost(nic))
 		return;
-	log_error("NIC %p has failed: the program has closed file descriptors of the library's",
-		  object_handle(&nic->object));
+	error = atomic_load(&nic->agent.sleeper.lost_error);
+	if (is_refused(error))
+		log_error("NIC %p has failed: %s%s", object_handle(&nic->object), strerror(error),
+			  filter_hint(error, atomic_load(&nic->agent.sleeper.lost_by)));
+	else
+		log_error("NIC %p has failed: the program has closed file descriptors of the library's",
+			  object_handle(&nic->object));
 	device_failed(nic);
 }
 

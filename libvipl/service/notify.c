@@ -75,6 +75,8 @@ static int watch_channel(struct notifies *notifies, struct channel *channel)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = channel};
 
+	if (!fd_is_own(notifies->channels_fd))
+		return EBADF;
 	if (!channel->watched &&
 	    epoll_ctl(notifies->channels_fd, EPOLL_CTL_ADD, channel->device_fd, &event))
 		return errno;
@@ -84,7 +86,7 @@ static int watch_channel(struct notifies *notifies, struct channel *channel)
 
 static void unwatch_channel(struct notifies *notifies, struct channel *channel)
 {
-	if (!--channel->watched)
+	if (!--channel->watched && fd_is_own(notifies->channels_fd))
 		epoll_ctl(notifies->channels_fd, EPOLL_CTL_DEL, channel->device_fd, NULL);
 }
 

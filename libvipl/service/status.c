@@ -189,7 +189,7 @@ bool status_serve(struct nic *nic, int listener)
 {
 	int reader, file;
 
-	if (closer_is_busy())
+	if (closer_is_busy() || !fd_is_own(listener))
 		return false;
 	reader = fd_above_standard(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
 	if (reader < 0)

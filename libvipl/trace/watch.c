@@ -85,7 +85,7 @@ static void *run(void *unused)
 	bool goes_on = true;
 
 	trace_prepare();
-	while (goes_on && is_still_ours() && !atomic_load(&sleeper.is_lost))
+	while (goes_on && is_still_ours() && !sleeper_is_lost(&sleeper))
 		if (sleeper_sleep(&sleeper, -1) & 1u << UNMAPPED)
 			goes_on = is_still_ours() && take_event();
 	/* Else who unmaps would wait for ever. */

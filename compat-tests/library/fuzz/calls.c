@@ -137,11 +137,12 @@ int fuzz_getsockopt(int fd, int level, int name, void *value, socklen_t *length)
 int fuzz_timerfd_settime(int fd, int flags, const struct itimerspec *time,
 			 struct itimerspec *before)
 {
+	static const struct itimerspec none = {0};
+
 	(void)flags;
-	(void)time;
 	(void)before;
-	timer = fd;
-	return 0;
+	timer = time->it_value.tv_sec || time->it_value.tv_nsec ? fd : -1;
+	return timerfd_settime(fd, 0, &none, NULL); /* it is not readable any more */
 }
 
 void fuzz_tick(void)

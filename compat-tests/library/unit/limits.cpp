@@ -13,23 +13,28 @@ namespace
 class Limits : public NicTest
 {
       protected:
-	// A child with a default stack of this size, which glibc takes from the limit when the process begins, and
-	// no more memory than it has now and this.
+	// No more memory than the process has now and this.
+	static void limit_memory(size_t more)
+	{
+		rlimit limit;
+		long pages = 0;
+		FILE *file = fopen("/proc/self/statm", "re");
+
+		ASSERT_EQ(fscanf(file, "%ld", &pages), 1);
+		fclose(file);
+		limit.rlim_cur = limit.rlim_max = static_cast<size_t>(pages * sysconf(_SC_PAGESIZE)) + more;
+		ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+	}
+	// A child with a default stack of this size, which glibc takes from the limit when the process begins.
 	static Child child_with(size_t stack, size_t memory, const std::function<void()> &body)
 	{
 		return in_child({}, [&] {
 			pthread_attr_t attributes;
-			rlimit limit;
-			long pages = 0;
-			FILE *file = fopen("/proc/self/statm", "re");
 
-			ASSERT_EQ(fscanf(file, "%ld", &pages), 1);
-			fclose(file);
 			pthread_attr_init(&attributes);
 			ASSERT_EQ(pthread_attr_setstacksize(&attributes, stack), 0);
 			ASSERT_EQ(pthread_setattr_default_np(&attributes), 0);
-			limit.rlim_cur = limit.rlim_max = static_cast<size_t>(pages * sysconf(_SC_PAGESIZE)) + memory;
-			ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+			limit_memory(memory);
 			body();
 		});
 	}
@@ -48,6 +53,29 @@ TEST_F(Limits, TheDefaultStackMayBeLargerThanTheMemoryThatThereIs)
 		close();
 	});
 	EXPECT_EQ(child.status, 0) << child.out << child.err;
+}
+
+// Later a page that is not there would be a signal.
+TEST_F(Limits, OfMemoryAreToldWhoConnects)
+{
+	Child child = in_child({}, [this] {
+		const std::string name = std::to_string(getpid());
+		Address one("127.0.0.1", "a" + name), other("127.0.0.1", "b" + name);
+		VIP_VI_ATTRIBUTES peer;
+
+		ASSERT_EQ(VipOpenNic("via_lo", &nic), VIP_SUCCESS);
+		a = make_vi();
+		b = make_vi();
+		limit_memory(2 * MIB); // a connection in one process needs more
+		EXPECT_EQ(VipConnectPeerRequest(a, one.get(), other.get(), 1000), VIP_SUCCESS);
+		EXPECT_EQ(VipConnectPeerRequest(b, other.get(), one.get(), 1000), VIP_SUCCESS);
+		const VIP_RETURN results[] = {VipConnectPeerWait(a, &peer), VipConnectPeerWait(b, &peer)};
+		EXPECT_EQ(std::count(std::begin(results), std::end(results), VIP_SUCCESS), 0);
+		EXPECT_GE(std::count(std::begin(results), std::end(results), VIP_ERROR_RESOURCE), 1);
+		close();
+	});
+	EXPECT_EQ(child.status, 0) << child.out << child.err;
+	EXPECT_NE(child.err.find("Cannot allocate memory"), std::string::npos) << child.err;
 }
 
 TEST_F(Limits, ThatForbidAThreadAreNamed)

@@ -2,6 +2,7 @@
 // A program that closes all descriptors, as daemons do, or lowers the limit on them, while it has a NIC.
 #include "support.h"
 
+#include <algorithm>
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -10,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <thread>
 #include <unistd.h>
 
@@ -129,6 +131,133 @@ TEST_P(AllFdsLost, AreNotClosedASecondTime)
 		close();
 		files.expect_untouched();
 	});
+}
+
+std::vector<int> open_numbers()
+{
+	std::vector<int> numbers;
+
+	for (int fd = 3; fd < 2048; fd++)
+		if (fcntl(fd, F_GETFD) >= 0)
+			numbers.push_back(fd);
+	return numbers;
+}
+
+// Files of the program's with the very numbers that the library's had. Each of its epoll descriptors knows all of them.
+class Replacements
+{
+      public:
+	enum Kind { COUNTER, EPOLL, DATAGRAMS, STREAM, TIMER, KINDS };
+	Replacements(const std::vector<int> &numbers, unsigned turn)
+	{
+		for (int number : numbers)
+			files_.push_back({number, static_cast<Kind>((files_.size() + turn) % KINDS), -1});
+		for (auto &file : files_)
+			make(file);
+		for (const auto &epoll : files_)
+			for (const auto &file : files_)
+				if (epoll.kind == EPOLL && file.kind != EPOLL) {
+					EXPECT_EQ(change(epoll, EPOLL_CTL_ADD, file), 0);
+				}
+	}
+	void expect_untouched() const
+	{
+		for (const auto &file : files_) {
+			SCOPED_TRACE(testing::Message() << "number " << file.number << ", kind " << file.kind);
+			uint64_t count;
+			itimerspec time;
+			char byte = 0;
+			if (file.kind == COUNTER) {
+				EXPECT_EQ(read(file.number, &count, sizeof(count)), -1) << "counted";
+			} else if (file.kind == TIMER) {
+				EXPECT_EQ(timerfd_gettime(file.number, &time), 0);
+				EXPECT_EQ(time.it_value.tv_sec + time.it_value.tv_nsec, 0) << "set";
+			} else if (file.kind != EPOLL) {
+				EXPECT_EQ(recv(file.other, &byte, 1, MSG_DONTWAIT), -1) << "written to, or shut down";
+				EXPECT_EQ(recv(file.number, &byte, 1, MSG_DONTWAIT | MSG_PEEK), 1) << "read";
+				EXPECT_EQ(byte, 'x');
+			}
+			for (const auto &epoll : files_)
+				if (epoll.kind == EPOLL && file.kind != EPOLL) {
+					EXPECT_EQ(change(epoll, EPOLL_CTL_ADD, file), EEXIST) << "taken out of " << epoll.number;
+				}
+		}
+	}
+
+      private:
+	struct File {
+		int number;
+		Kind kind;
+		int other; // the other end of a socket
+	};
+	static void put(int fd, int number)
+	{
+		const int far = fcntl(fd, F_DUPFD, 300); // where no number is wanted
+
+		close(fd);
+		EXPECT_EQ(dup2(far, number), number);
+		close(far);
+	}
+	static void make(File &file)
+	{
+		const int type = file.kind == STREAM ? SOCK_STREAM : SOCK_DGRAM;
+		int ends[2];
+
+		if (file.kind == COUNTER) {
+			put(eventfd(0, EFD_NONBLOCK), file.number);
+		} else if (file.kind == EPOLL) {
+			put(epoll_create1(0), file.number);
+		} else if (file.kind == TIMER) {
+			put(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK), file.number);
+		} else {
+			ASSERT_EQ(socketpair(AF_UNIX, type, 0, ends), 0);
+			file.other = fcntl(ends[1], F_DUPFD, 400);
+			close(ends[1]);
+			put(ends[0], file.number);
+			ASSERT_EQ(send(file.other, "x", 1, 0), 1);
+		}
+	}
+	static int change(const File &epoll, int operation, const File &file)
+	{
+		epoll_event event{};
+
+		event.events = EPOLLIN;
+		return epoll_ctl(epoll.number, operation, file.number, &event) ? errno : 0;
+	}
+	std::vector<File> files_;
+};
+
+TEST_P(AllFdsLost, TheirNumbersAreTheProgramsAtOnce)
+{
+	for (unsigned turn = 0; turn < Replacements::KINDS; turn++)
+		in_child_of_its_own([&] {
+			const std::vector<int> before = open_numbers();
+			VIP_DESCRIPTOR *done;
+			VIP_CONN_HANDLE conn;
+
+			open_and_connect();
+			VIP_CQ_HANDLE cq = make_cq(8);
+			const Vi c = make_vi();
+			std::vector<int> numbers = open_numbers();
+			for (int fd : before)
+				numbers.erase(std::find(numbers.begin(), numbers.end(), fd));
+			auto received = std::async(std::launch::async, [&] { return VipRecvWait(b, 3000, &done); });
+			syscall(SYS_close_range, 3, ~0U, 0);
+			Replacements files(numbers, turn);
+
+			// Before the agent has seen it, or afterwards.
+			post_recv(b, descriptor(0, {{memory.data(), 64}}));
+			post_send(a, descriptor(1, {{memory.data(100), 8}}));
+			VipSendDone(a, &done);
+			wait("nobody", 0, &conn);
+			VipDestroyCQ(cq);
+			VipDestroyVi(c);
+			EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+			files.expect_untouched();
+			received.get();
+			close();
+			files.expect_untouched();
+		});
 }
 
 // A limit below the number of descriptors that somebody waits for.

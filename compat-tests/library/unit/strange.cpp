@@ -19,8 +19,8 @@ extern "C" {
 #include "base/closer.h"
 int bell_create(uint64_t *number, bool is_guarded);
 void bell_destroy(int fd);
-void bell_ring(int from_fd, uint64_t number);
-void bell_drain(int fd);
+int bell_ring(int from_fd, uint64_t number);
+int bell_drain(int fd);
 }
 
 namespace

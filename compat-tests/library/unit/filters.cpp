@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// A program that installs a filter of system calls while it has a NIC open: each case refuses one call of those that the
+// library makes. Nothing spins, nothing hangs, each call of VIPL returns a code that it may return, and where it fails a
+// line of the log names the call that is refused. Not here is futex(), without which the C library has no locks.
+#include "support.h"
+
+#include <algorithm>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <thread>
+#include <time.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1 // they map memory of their own
+#else
+#define SANITIZED 0
+#endif
+
+namespace
+{
+
+struct Refused {
+	const char *name;
+	unsigned number;
+	int error;
+};
+
+void PrintTo(const Refused &call, std::ostream *out)
+{
+	*out << call.name;
+}
+
+#define CALL(name, error) {#name, SYS_##name, error}
+const Refused CALLS[] = {
+	CALL(accept4, EPERM),
+	CALL(bind, ENOSYS),
+	CALL(clone, EPERM),
+	CALL(clone3, EPERM),
+	CALL(close_range, ENOSYS),
+	CALL(connect, EPERM),
+	CALL(epoll_create1, EPERM),
+	CALL(epoll_ctl, EPERM),
+	CALL(epoll_pwait, ENOSYS),
+#ifdef SYS_epoll_wait
+	CALL(epoll_wait, EPERM),
+#endif
+	CALL(eventfd2, EPERM),
+	CALL(fallocate, ENOSYS),
+	CALL(fcntl, EPERM),
+	CALL(fstat, EPERM),
+	CALL(fstatfs, EPERM),
+	CALL(ftruncate, EPERM),
+	CALL(getrandom, ENOSYS),
+	CALL(getsockopt, EPERM),
+	CALL(listen, EPERM),
+	CALL(madvise, EPERM),
+	CALL(membarrier, EPERM),
+	CALL(memfd_create, ENOSYS),
+#if !SANITIZED
+	CALL(mmap, EPERM),
+#endif
+#ifdef SYS_newfstatat
+	CALL(newfstatat, EPERM),
+#endif
+	CALL(openat, EPERM),
+	CALL(pidfd_open, EPERM),
+#ifdef SYS_poll
+	CALL(poll, EPERM),
+#endif
+	CALL(ppoll, EPERM),
+	CALL(pread64, EPERM),
+	CALL(process_vm_readv, EPERM),
+	CALL(process_vm_writev, EPERM),
+	CALL(pwrite64, EPERM),
+	CALL(pwritev, EPERM),
+	CALL(pwritev2, EPERM),
+	CALL(read, EPERM),
+	CALL(recvfrom, EPERM),
+	CALL(recvmmsg, ENOSYS),
+	CALL(recvmsg, EPERM),
+	CALL(sendmsg, EPERM),
+	CALL(sendto, EPERM),
+	CALL(setsockopt, EPERM),
+	CALL(shutdown, EPERM),
+	CALL(socket, EPERM),
+	CALL(socketpair, EPERM),
+	CALL(timerfd_settime, EPERM),
+	CALL(write, EPERM),
+};
+
+// One filter for each child, which has few instructions: the kernel frees it when the child ends.
+void refuse(const Refused &call)
+{
+	sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call.number, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(call.error)),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	sock_fprog program = {std::size(code), code};
+
+	ASSERT_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	ASSERT_EQ(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program), 0);
+}
+
+// A thread that is there before the filter: perhaps there can be no other.
+class Worker
+{
+      public:
+	std::future<VIP_RETURN> operator()(std::function<VIP_RETURN()> work)
+	{
+		std::packaged_task<VIP_RETURN()> task(std::move(work));
+		auto result = task.get_future();
+		std::lock_guard<std::mutex> lock(mutex_);
+		task_ = std::move(task);
+		changed_.notify_one();
+		return result;
+	}
+
+      private:
+	void run()
+	{
+		for (;;) {
+			std::unique_lock<std::mutex> lock(mutex_);
+			changed_.wait(lock, [this] { return task_.valid(); });
+			auto task = std::move(task_);
+			lock.unlock();
+			task();
+		}
+	}
+	std::mutex mutex_;
+	std::condition_variable changed_;
+	std::packaged_task<VIP_RETURN()> task_;
+	std::thread thread_{[this] { run(); }};
+};
+
+class Filters : public Each<NicTest, Refused>
+{
+      protected:
+	static constexpr int SOMETHING_FAILED = 2; // the child's exit status
+	static constexpr VIP_ULONG SOME_MSEC = 1500; // for what is tried, and may fail
+	Worker *worker = nullptr;
+	bool has_failed = false;
+
+	// A step has ended with this code. It succeeds, or fails as it may.
+	void expect(const char *step, VIP_RETURN code, std::initializer_list<VIP_RETURN> failures)
+	{
+		has_failed |= code != VIP_SUCCESS;
+		EXPECT_TRUE(code == VIP_SUCCESS || std::find(failures.begin(), failures.end(), code) != failures.end())
+			<< step << ": " << testing::PrintToString(code);
+	}
+	static double seconds(clockid_t clock)
+	{
+		timespec now;
+		clock_gettime(clock, &now);
+		return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+	}
+	// The other threads have nothing to do now. Beside this thread, which takes 50 ms of a processor's time, one that
+	// spins would get as much, however busy the machine is.
+	static void rest(const char *when)
+	{
+		std::mutex mutex;
+		std::unique_lock<std::mutex> lock(mutex);
+		std::condition_variable never;
+		never.wait_for(lock, std::chrono::milliseconds(100)); // until ticks end
+		const double all = seconds(CLOCK_PROCESS_CPUTIME_ID), own = seconds(CLOCK_THREAD_CPUTIME_ID);
+		double used = 0;
+
+		while (used < 0.05)
+			used = seconds(CLOCK_THREAD_CPUTIME_ID) - own;
+		EXPECT_LT(seconds(CLOCK_PROCESS_CPUTIME_ID) - all - used, 0.02) << "at rest: " << when;
+	}
+	void talk(VIP_VI_HANDLE from, VIP_VI_HANDLE to, size_t length, bool sleeps)
+	{
+		VIP_DESCRIPTOR *r = descriptor(0, {{memory.data(100000), 65000}}), *s = descriptor(1, {{memory.data(), length}});
+
+		expect("VipPostRecv", post_recv(to, r), {});
+		auto received = (*worker)([&] {
+			VIP_DESCRIPTOR *done = nullptr;
+			return VipRecvWait(to, VIP_INFINITE, &done);
+		});
+		if (sleeps)
+			rest("a thread waits");
+		expect("VipPostSend", post_send(from, s), {});
+		expect("VipSendWait", send_done(from), {VIP_DESCRIPTOR_ERROR});
+		expect("VipRecvWait", received.get(), {VIP_DESCRIPTOR_ERROR});
+	}
+	static VIP_RETURN send_done(VIP_VI_HANDLE vi)
+	{
+		VIP_DESCRIPTOR *done = nullptr;
+		return VipSendWait(vi, VIP_INFINITE, &done);
+	}
+	void copy(VIP_VI_HANDLE vi, VIP_UINT16 operation, size_t length)
+	{
+		VIP_DESCRIPTOR *d = write_descriptor(2, memory.data(100000), {memory.data(), length});
+
+		d->CS.Control = operation;
+		expect("VipPostSend", post_send(vi, d), {});
+		expect("VipSendWait of RDMA", send_done(vi), {VIP_DESCRIPTOR_ERROR});
+	}
+	void open_and_connect(const std::string &door)
+	{
+		VIP_CONN_HANDLE conn = nullptr;
+
+		ASSERT_EQ(VipOpenNic("via_lo", &nic), VIP_SUCCESS);
+		ASSERT_EQ(VipErrorCallback(nic, &errors, Errors::handler), VIP_SUCCESS);
+		ASSERT_EQ(memory.add(nic, nullptr, true, true), VIP_SUCCESS);
+		vi_kind.EnableRdmaRead = vi_kind.EnableRdmaWrite = VIP_TRUE;
+		a = make_vi();
+		b = make_vi();
+		auto requested = (*worker)([&] { return request(a, door, VIP_INFINITE, "127.0.0.1"); });
+		ASSERT_EQ(wait(door, VIP_INFINITE, &conn), VIP_SUCCESS);
+		ASSERT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
+		ASSERT_EQ(requested.get(), VIP_SUCCESS);
+	}
+	void make_others(VIP_CQ_HANDLE cq)
+	{
+		const auto handler = [](VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_BOOLEAN) {};
+		VIP_MEM_ATTRIBUTES none{};
+		VIP_MEM_HANDLE handle;
+
+		expect("VipCQNotify", VipCQNotify(cq, nullptr, handler), {VIP_ERROR_RESOURCE});
+		expect("VipCreateCQ", VipCreateCQ(nic, 10, &cq), {VIP_ERROR_RESOURCE});
+		VIP_VI_HANDLE vi;
+		expect("VipCreateVi", VipCreateVi(nic, &vi_kind, nullptr, nullptr, &vi), {VIP_ERROR_RESOURCE});
+		expect("VipRegisterMem", VipRegisterMem(nic, memory.data(), 100, &none, &handle), {VIP_ERROR_RESOURCE});
+	}
+	void connect_others(VIP_VI_HANDLE from, VIP_VI_HANDLE to, const std::string &door)
+	{
+		VIP_CONN_HANDLE conn = nullptr;
+		auto requested = (*worker)([&] { return request(from, door, 2 * SOME_MSEC, "127.0.0.1"); });
+		const VIP_RETURN waited = wait(door, SOME_MSEC, &conn);
+
+		expect("VipConnectWait", waited, {VIP_TIMEOUT, VIP_ERROR_RESOURCE});
+		if (waited == VIP_SUCCESS)
+			expect("VipConnectAccept", VipConnectAccept(conn, to), {VIP_TIMEOUT, VIP_ERROR_RESOURCE});
+		expect("VipConnectRequest", requested.get(), {VIP_TIMEOUT, VIP_NO_MATCH, VIP_ERROR_RESOURCE});
+	}
+	// In the child.
+	void do_everything()
+	{
+		const std::string door = "filters" + std::to_string(getpid());
+
+		worker = new Worker;
+		open_and_connect(door);
+		VIP_CQ_HANDLE cq = make_cq(10);
+		Vi c = make_vi(), d = make_vi(nullptr, cq);
+		if (HasFatalFailure())
+			return;
+		refuse(GetParam());
+		talk(a, b, 8, true);
+		talk(b, a, 60000, false);
+		for (VIP_UINT16 operation : {VIP_CONTROL_OP_RDMAWRITE, VIP_CONTROL_OP_RDMAREAD}) {
+			copy(a, operation, 8);
+			copy(b, operation, 60000);
+		}
+		make_others(cq);
+		connect_others(c, d, door);
+		rest("connecting");
+		expect("VipDisconnect", VipDisconnect(a), {});
+		expect_state(b, VIP_STATE_ERROR);
+		rest("disconnecting");
+		expect("VipCloseNic", VipCloseNic(nic), {});
+		nic = nullptr;
+	}
+};
+
+TEST_P(Filters, AreAnsweredWithACodeAndALineThatNamesTheCall)
+{
+	if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) < 0)
+		GTEST_SKIP() << "no filters of system calls, as under QEMU's user mode";
+	Child child = in_child({{"VIPL_GRACE_MSEC", "300"}}, [this] {
+		try {
+			do_everything();
+		} catch (const std::exception &failure) { // else it would run the next test
+			ADD_FAILURE() << failure.what();
+		}
+		fflush(stdout);
+		_exit(HasFailure() ? 1 : has_failed ? SOMETHING_FAILED : 0);
+	});
+
+	ASSERT_TRUE(WIFEXITED(child.status)) << "a hang, or a crash: " << child.status << child.out << child.err;
+	EXPECT_TRUE(child.status == 0 || WEXITSTATUS(child.status) == SOMETHING_FAILED) << child.out << child.err;
+	if (child.status) {
+		const std::string name = GetParam().name;
+		EXPECT_NE(child.err.find((name == "newfstatat" ? "fstat" : name) + "()"), std::string::npos) << child.err;
+		EXPECT_NE(child.err.find("has to allow"), std::string::npos) << child.err;
+	}
+}
+
+INSTANTIATE_TEST_SUITE_P(Calls, Filters, testing::ValuesIn(CALLS),
+			 [](const auto &call) { return std::string(call.param.name); });
+
+} // namespace
