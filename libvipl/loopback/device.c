@@ -33,14 +33,16 @@ static void loopback_serve(struct device *base)
 
 static int open_regions(struct loopback_device *device)
 {
-	int error;
+	int error, fd;
 
 	device->generations = calloc(TABLE_REGIONS, sizeof(*device->generations));
 	if (!device->generations)
 		return ENOMEM;
-	device->regions = region_entries_create(&device->regions_fd);
-	if (device->regions)
+	device->regions = region_entries_create(&fd);
+	if (device->regions) {
+		fd_share(&device->regions_file, fd);
 		return 0;
+	}
 	error = errno;
 	free(device->generations);
 	return error;
@@ -49,7 +51,7 @@ static int open_regions(struct loopback_device *device)
 static void close_regions(struct loopback_device *device)
 {
 	region_entries_unmap(device->regions);
-	fd_close(device->regions_fd);
+	fd_close_shared(&device->regions_file);
 	free(device->generations);
 }
 

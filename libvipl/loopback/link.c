@@ -44,7 +44,7 @@ static void *create(const char *name, size_t size, int seals, int *fd)
 		errno = EFBIG;
 		return NULL;
 	}
-	*fd = fd_keep(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+	*fd = fd_above_standard(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (*fd < 0)
 		return NULL;
 	error = ftruncate(*fd, (off_t)size) ? errno : allocate(*fd, size);

@@ -13,6 +13,7 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
+#include "base/fd.h"
 #include "base/thread.h"
 #include "cq_page.h"
 #include "device.h"
@@ -50,7 +51,7 @@ struct loopback_device {
 	pthread_mutex_t lock; /* guards what follows */
 	LIST_HEAD(, loopback_endpoint) linked; /* changed with the NIC's lock, too: either may read */
 	struct region_entries *regions; /* written here, read by peers */
-	int regions_fd;
+	struct fd_shared regions_file;
 	uint32_t next_region;  /* where the search for a free entry begins */
 	uint32_t next_domain;
 	uint32_t *generations; /* of the entries */
@@ -113,7 +114,7 @@ struct loopback_cq {
 	atomic_bool is_polled; /* since the agent has looked at this last */
 	LIST_HEAD(, loopback_endpoint) senders, receivers; /* of a CQ for one queue; two while a VI changes */
 	struct cq_page *page; /* NULL: it is for one queue */
-	int page_fd;
+	struct fd_shared page_file;
 	struct loopback_order order; /* if there is a page */
 
 	/* loopback/progress.c; guarded by the NIC's lock. */
