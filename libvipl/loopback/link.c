@@ -65,13 +65,21 @@ static void *create(const char *name, size_t size, int seals, int *fd)
 	return NULL;
 }
 
-/* The size of the file, or -1 and errno. Only a call that is refused is worth a line: the caller names the connection. */
+#define BLOCK	    512	      /* the unit of st_blocks */
+#define MOST_BEHIND 0x1000000 /* bytes; with a few large pages there are some */
+
+/*
+ * The size of the file, of which all is allocated, or -1 and errno. To allocate what its maker has left out would not do: the
+ * maker can have the kernel hold the file's lock. Only a call that is refused is worth a line: the caller names the
+ * connection.
+ */
 static off_t sealed_size(int fd)
 {
 	const int needed = F_SEAL_SHRINK | F_SEAL_GROW;
 	struct statfs file_system;
 	struct stat status;
 	int seals = fcntl(fd, F_GET_SEALS);
+	off_t allocated;
 
 	/* No file has them but one in memory. Another one may be of a file system that does not answer. */
 	if (seals < 0 || (seals & needed) != needed) {
@@ -86,8 +94,12 @@ static off_t sealed_size(int fd)
 		return -1;
 	}
 	errno = EPROTO;
-	/* Not on huge pages, which may run out when they are touched. */
-	return file_system.f_type == TMPFS_MAGIC ? status.st_size : -1;
+	allocated = status.st_blocks * BLOCK;
+	/* Not on huge pages, which may run out when they are touched. And to give back what is behind its end takes time. */
+	return file_system.f_type == TMPFS_MAGIC && allocated >= status.st_size &&
+			       allocated - status.st_size <= MOST_BEHIND
+		       ? status.st_size
+		       : -1;
 }
 
 bool memory_may_be_shared(int fd)
@@ -113,9 +125,6 @@ static void *map(int fd, size_t size, int protection)
 	void *memory;
 
 	if (!is_trustworthy(fd, size))
-		return NULL;
-	errno = allocate(fd, size); /* its maker may have left out what it does not use */
-	if (errno)
 		return NULL;
 	memory = mmap(NULL, size, protection, MAP_SHARED, fd, 0);
 	return memory == MAP_FAILED ? NULL : memory;
