@@ -20,6 +20,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/closer.h"
 #include "base/fd.h"
 #include "base/strange.h"
 #include "loopback.h"
@@ -77,8 +78,7 @@ int bell_create(uint64_t *number, bool is_guarded)
 	if (getrandom(number, sizeof(*number), 0) == sizeof(*number)) {
 		if (is_guarded)
 			guard(fd, *number);
-		if (strange_refuse(fd))
-			atomic_store(&takes_no_descriptors, true);
+		atomic_store(&takes_no_descriptors, strange_refuse(fd));
 		length = bell_address(&address, *number);
 		if (!bind(fd, (struct sockaddr *)&address, length))
 			return fd;
@@ -117,26 +117,50 @@ void bell_ring(int from_fd, uint64_t number)
 	close(fd);
 }
 
-void bell_drain(int fd)
+bool bell_takes_no_descriptors(void)
+{
+	return atomic_load_explicit(&takes_no_descriptors, memory_order_relaxed);
+}
+
+/* Up to so many. If there are more, the descriptor stays readable. */
+#define RINGS 16u
+
+static bool drain_of_strangers(int fd)
+{
+	enum strange found = STRANGE_TAKEN;
+
+	if (closer_drains(fd))
+		return false;
+	for (unsigned i = 0; i < RINGS && found == STRANGE_TAKEN; i++)
+		found = strange_discard(fd);
+	if (found == STRANGE_DESCRIPTORS)
+		closer_drain(fd);
+	return found != STRANGE_DESCRIPTORS;
+}
+
+bool bell_drain(int fd)
 {
 	/* The datagrams tell nothing. But QEMU's user mode takes none when there is no place for their bytes. */
 	uint8_t byte;
 	struct iovec place = {&byte, sizeof(byte)};
-	struct mmsghdr rings[16];
+	struct mmsghdr rings[RINGS];
 
-	/* If there are more than these, the descriptor stays readable. */
-	if (!atomic_load_explicit(&takes_no_descriptors, memory_order_relaxed)) {
-		for (unsigned i = 0; i < sizeof(rings) / sizeof(rings[0]) && strange_discard(fd); i++)
-			;
-		return;
-	}
-	for (unsigned i = 0; i < sizeof(rings) / sizeof(rings[0]); i++)
+	if (!bell_takes_no_descriptors())
+		return drain_of_strangers(fd);
+	for (unsigned i = 0; i < RINGS; i++)
 		rings[i] = (struct mmsghdr){.msg_hdr = {.msg_iov = &place, .msg_iovlen = 1}};
-	recvmmsg(fd, rings, sizeof(rings) / sizeof(rings[0]), MSG_DONTWAIT, NULL);
+	recvmmsg(fd, rings, RINGS, MSG_DONTWAIT, NULL);
+	return true;
 }
 
 void bell_destroy(int fd)
 {
-	if (fd_is_own(fd))
+	if (!fd_is_own(fd))
+		return;
+	if (bell_takes_no_descriptors())
+		close(fd);
+	else if (closer_drains(fd))
+		closer_take(fd, CLOSER_NO_USER);
+	else
 		strange_close(fd);
 }

@@ -88,6 +88,7 @@ static int loopback_open(const char *name, unsigned index, struct nic *nic, stru
 	device->nonce_page = nonce_page_create();
 	device->host = host_from_ipv4((struct in_addr){htonl(INADDR_LOOPBACK)});
 	pthread_mutex_init(&device->lock, NULL);
+	left_alone_init(device);
 	device->base.event_fd = fd_keep(epoll_create1(EPOLL_CLOEXEC));
 	error = device->base.event_fd < 0 ? errno : 0;
 	if (error)
@@ -127,6 +128,7 @@ free_device:
 		  : error == EFBIG		       ? " (see ulimit -f)"
 		  : error == ENOSYS || error == EPERM ? " (a filter of system calls may refuse it)"
 						       : memory_hint(error));
+	left_alone_destroy(device);
 	pthread_mutex_destroy(&device->lock);
 	nonce_page_destroy(device->nonce_page);
 	free(device);
@@ -143,6 +145,7 @@ static void loopback_close(struct device *base)
 	close_regions(device);
 	fd_close(base->event_fd);
 	nonce_page_destroy(device->nonce_page);
+	left_alone_destroy(device);
 	pthread_mutex_destroy(&device->lock);
 	free(device);
 }

@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/closer.h"
+#include "base/strange.h"
 #include "loopback.h"
 
 bool hello_send(int fd, const struct hello *hello, const int *fds, unsigned count)
@@ -33,7 +34,7 @@ bool hello_send(int fd, const struct hello *hello, const int *fds, unsigned coun
 }
 
 /* Returns false if there is one that no process of this library sends: it is closed, and not by this thread. */
-static bool take_fds(struct msghdr *message, int fds[HELLO_FDS])
+static bool take_fds(struct msghdr *message, int fds[HELLO_FDS], uid_t user)
 {
 	unsigned used = 0;
 	bool are_good = true;
@@ -53,7 +54,7 @@ static bool take_fds(struct msghdr *message, int fds[HELLO_FDS])
 				if (fds[used++] < 0)
 					message->msg_flags |= MSG_CTRUNC; /* the same reason: there are too many */
 			} else {
-				closer_take(fd);
+				closer_take(fd, user);
 				are_good = false;
 			}
 		}
@@ -83,7 +84,7 @@ int hello_receive(int fd, struct hello *hello, int fds[HELLO_FDS])
 	length = recvmsg(fd, &message, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (length < 0)
 		return errno == EAGAIN || errno == EINTR ? -1 : 0;
-	are_good = take_fds(&message, fds);
+	are_good = take_fds(&message, fds, strange_user(fd));
 	if (message.msg_flags & MSG_CTRUNC) {
 		log_warning_ratelimited(
 			"a connection fails: too many file descriptors are open (see ulimit -n)");

@@ -164,7 +164,8 @@ void loopback_bell_ready(struct watch *watch)
 	struct loopback_endpoint *endpoint;
 	struct loopback_cq *cq;
 
-	bell_drain(watch->fd);
+	if (!bell_drain(watch->fd))
+		left_alone_bell(device);
 	/* Anybody may have rung, so all are looked at. */
 	if (!atomic_load(&device->ticks))
 		ask_for_bells(device);
@@ -214,9 +215,9 @@ static void stop_ticking(struct loopback_device *device)
 	TAILQ_FOREACH (cq, &device->cqs, in_device)
 		depends |= cq->page && cq->links;
 	device->ticks_slowly = depends;
-	if (depends)
-		loopback_set_timer(device, SLOW_TICK_MSEC);
 	atomic_store(&device->ticks, false);
+	if (depends)
+		loopback_slow_tick(device);
 	if (atomic_load(&device->is_polled) && !atomic_exchange(&device->ticks, true))
 		loopback_set_timer(device, TICK_MSEC); /* just now */
 	ask_for_bells(device);
@@ -236,6 +237,7 @@ void loopback_timer_ready(struct watch *watch)
 		/* EAGAIN: set anew since. */
 	}
 	loopback_listeners_tick(device);
+	left_alone_tick(device);
 	device->quiet = atomic_exchange(&device->is_polled, false) ? 0 : device->quiet + 1;
 	if (device->quiet >= QUIET_TICKS || !atomic_load(&device->ticks)) {
 		stop_ticking(device);

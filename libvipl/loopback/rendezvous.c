@@ -96,7 +96,7 @@ bool rendezvous_peer(int fd, pid_t *process)
 		*process = 0;
 	for (unsigned i = 0; rendezvous_user(i, &user); i++)
 		if (user == peer)
-			return true;
+			return closer_admits(peer);
 	log_debug_ratelimited("user %u is not permitted to connect (see VIPL_LO_USERS)", (unsigned)peer);
 	return false;
 }
