@@ -8,7 +8,8 @@
  * asked to flush what was in no table. Any other descriptor is closed as usual, which can wait for its file system.
  *
  * A place is what one such thread does, and what it closes is of one user. A user has few places, and in the last ones
- * many descriptors at once. Whether a thread has ended is seen by its number: the kernel has closed all by then.
+ * many descriptors at once. Some are for our own user only. Whether a thread has ended is seen by its number: the kernel has
+ * closed all by then.
  */
 #include "closer.h"
 
@@ -21,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -29,6 +31,7 @@
 #include "log.h"
 #include "own_table.h"
 #include "thread.h"
+#include "user.h"
 
 #ifndef SO_COOKIE
 #define SO_COOKIE 57 /* Linux 4.12 */
@@ -37,11 +40,8 @@
 #define PLACES	    32u
 #define USER_PLACES 8u
 #define USER_USUAL  4u /* of a user's places; the others are for many descriptors */
-#define BATCH	    128u
-#define MANY	    64u
+#define BATCH	    256u /* descriptors at a place */
 #define USER_MOST   8u	 /* descriptors that take long, and this user may send no more */
-#define MOST_QUEUED 256u /* in the table of the process */
-#define MOST	    1024u
 #define LONG_NSEC   (100 * NSEC_PER_MSEC)
 #define LONGEST_NAP_MSEC 64
 #define MOST_RIGHTS 253 /* descriptors of one message: SCM_MAX_FD */
@@ -86,6 +86,14 @@ static void free_ended(void)
 			place->state = PLACE_FREE;
 }
 
+/* So many may wait in the table of the process. */
+static unsigned most_queued(void)
+{
+	struct rlimit most;
+
+	return getrlimit(RLIMIT_NOFILE, &most) || most.rlim_cur / 4 > BATCH ? BATCH : (unsigned)(most.rlim_cur / 4);
+}
+
 static unsigned queued_of(uid_t user)
 {
 	const struct unclosed *unclosed;
@@ -99,15 +107,20 @@ static unsigned queued_of(uid_t user)
 static struct place *find_place(uid_t user)
 {
 	struct place *found = NULL;
-	unsigned used = 0;
+	unsigned used = 0, others = 0;
+	uid_t own = own_user();
 
 	for (struct place *place = places; place < places + PLACES; place++) {
-		if (place->state == PLACE_FREE)
+		if (place->state == PLACE_FREE) {
 			found = place;
-		else
+		} else {
 			used += place->user == user;
+			others += place->user != own;
+		}
 	}
-	if (!found || used >= USER_PLACES || (used >= USER_USUAL && queued_of(user) < MANY))
+	if (user != own && others >= PLACES - USER_PLACES)
+		return NULL;
+	if (!found || used >= USER_PLACES || (used >= USER_USUAL && queued_of(user) < most_queued() / 4 * 3))
 		return NULL;
 	*found = (struct place){.state = PLACE_WORKING, .user = user, .since = clock_nsec()};
 	return found;
@@ -330,21 +343,16 @@ bool closer_admits(uid_t user)
 bool closer_is_busy(void)
 {
 	unsigned count;
-	bool is_busy;
 
 	lock_places();
-	is_busy = queued >= MOST_QUEUED;
 	count = queued;
-	free_ended();
-	for (const struct place *place = places; place < places + PLACES; place++)
-		count += place->state == PLACE_FREE ? 0 : place->count;
-	is_busy = is_busy || count >= MOST;
 	start_closer(); /* none could be started before */
 	pthread_mutex_unlock(&lock);
-	if (is_busy)
-		log_warning_ratelimited("%u file descriptors that other processes have sent cannot be closed yet: "
-					"no new connections until then", count);
-	return is_busy;
+	if (count < most_queued())
+		return false;
+	log_warning_ratelimited("%u file descriptors that other processes have sent cannot be closed yet: "
+				"no new connections until then", count);
+	return true;
 }
 
 /* ---- draining ---- */

@@ -21,6 +21,12 @@ void left_alone_destroy(struct loopback_device *device)
 	pthread_mutex_destroy(&device->left_alone.lock);
 }
 
+void left_alone_wait(struct loopback_device *device)
+{
+	atomic_store(&device->left_alone.any, true);
+	loopback_set_timer(device, TICK_MSEC);
+}
+
 int channel_open(struct loopback_channel *channel)
 {
 	struct epoll_event event = {.events = EPOLLIN};
@@ -57,12 +63,6 @@ static void watch_channel(struct loopback_channel *channel, bool is_watched)
 	epoll_ctl(channel->epoll_fd, EPOLL_CTL_MOD, channel->bell_fd, &event);
 }
 
-static void wait_for_tick(struct loopback_device *device)
-{
-	atomic_store(&device->left_alone.any, true);
-	loopback_set_timer(device, TICK_MSEC);
-}
-
 void left_alone_channel(struct loopback_channel *channel)
 {
 	struct left_alone *left_alone = &channel->device->left_alone;
@@ -73,7 +73,7 @@ void left_alone_channel(struct loopback_channel *channel)
 		LIST_INSERT_HEAD(&left_alone->channels, channel, in_left_alone);
 		watch_channel(channel, false);
 	}
-	wait_for_tick(channel->device);
+	left_alone_wait(channel->device);
 	pthread_mutex_unlock(&left_alone->lock);
 }
 
@@ -81,7 +81,7 @@ void left_alone_bell(struct loopback_device *device)
 {
 	device->left_alone.bell = true;
 	loopback_leave_alone(device, &device->bell, true);
-	wait_for_tick(device);
+	left_alone_wait(device);
 }
 
 void left_alone_tick(struct loopback_device *device)

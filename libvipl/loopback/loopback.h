@@ -307,6 +307,8 @@ bool bell_takes_no_descriptors(void);
 /* left_alone.c */
 void left_alone_init(struct loopback_device *device);
 void left_alone_destroy(struct loopback_device *device);
+/* There is a tick soon. */
+void left_alone_wait(struct loopback_device *device);
 /* Returns the descriptor that is readable when the channel's bell rings, or -1 and errno. */
 int channel_open(struct loopback_channel *channel);
 void channel_close(struct loopback_channel *channel);

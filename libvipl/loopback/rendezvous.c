@@ -216,7 +216,7 @@ static void leave_alone(struct loopback_listener *listener)
 {
 	listener->is_left_alone = true;
 	loopback_leave_alone(listener->device, &listener->watch, true);
-	loopback_slow_tick(listener->device);
+	left_alone_wait(listener->device);
 }
 
 /*

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 // Descriptors that others send, to close which takes longer than a test may. So a test that waits for one fails by the
 // time limit.
+#include "old_kernel.h"
+
 #include <arpa/inet.h>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <string>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -344,22 +342,6 @@ TEST_F(Bell, IsDestroyedWithoutWaitingForWhatCameWithARing)
 	send_lingering(other, sizeof(number), htobe64(number), &name, name_length);
 }
 
-// Linux before 6.16 has no SO_PASSRIGHTS: then others can send descriptors to a bell.
-void be_before_6_16()
-{
-	sock_filter filter[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_setsockopt, 0, 3),
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args) + 2 * sizeof(uint64_t)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 83, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOPROTOOPT),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
-		_exit(77);
-}
-
 // Each in a process of its own: the filter stays.
 class OldBell : public testing::Test
 {
@@ -368,7 +350,8 @@ class OldBell : public testing::Test
 	{
 		pid_t child = fork();
 		if (!child) {
-			be_before_6_16();
+			if (!be_before_6_16())
+				_exit(77);
 			test();
 			_exit(HasFailure());
 		}
