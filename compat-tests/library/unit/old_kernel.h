@@ -10,13 +10,15 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 constexpr unsigned OPTION_PASSRIGHTS = 83; // SO_PASSRIGHTS
 
 template <size_t count> bool filter_calls(sock_filter (&code)[count])
 {
 	sock_fprog program = {count, code};
-	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) && !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
+	       !syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program); // for all threads
 }
 
 // Linux before 6.16, where others can send descriptors to a bell; and sockets have no filters, so that all can ring it.
