@@ -81,8 +81,7 @@ static atomic_uint draining; /* sockets */
 static void free_ended(void)
 {
 	for (struct place *place = places; place < places + PLACES; place++)
-		if (place->state == PLACE_ENDING &&
-		    (!place->ender || syscall(SYS_tgkill, getpid(), place->ender, 0)))
+		if (place->state == PLACE_ENDING && syscall(SYS_tgkill, getpid(), place->ender, 0))
 			place->state = PLACE_FREE;
 }
 
@@ -182,6 +181,9 @@ static void *end_with_them(void *argument)
 		return NULL; /* the place may be another's by now */
 	own_table_keep(place->fds, place->count);
 	wait_for(&place->may_end);
+	pthread_mutex_lock(&lock);
+	place->state = PLACE_ENDING;
+	pthread_mutex_unlock(&lock);
 	return NULL;
 }
 
@@ -195,9 +197,11 @@ static bool start(struct place *place, void *(*run)(void *))
 	return true;
 }
 
-static void close_place(struct place *place)
+/* Returns false if another thread has the place now. */
+static bool close_place(struct place *place)
 {
 	const struct linger none = {0};
+	bool is_over;
 
 	if (place->is_unix) {
 		sem_init(&place->has_table, 0, 0);
@@ -210,8 +214,10 @@ static void close_place(struct place *place)
 			setsockopt(place->fds[i], SOL_SOCKET, SO_LINGER, &none, sizeof(none));
 		close(place->fds[i]); /* of a socket that the other thread has, too, this is not the last one */
 	}
-	if (place->ender)
+	is_over = !place->ender;
+	if (!is_over)
 		sem_post(&place->may_end);
+	return is_over;
 }
 
 static void nap(long msec)
@@ -230,12 +236,15 @@ static void *close_all(void *unused)
 		struct place *place = next_place();
 
 		if (place) {
+			bool is_over;
+
 			working++;
 			pthread_mutex_unlock(&lock);
-			close_place(place);
+			is_over = close_place(place);
 			pthread_mutex_lock(&lock);
 			working--;
-			place->state = PLACE_ENDING;
+			if (is_over)
+				place->state = PLACE_FREE;
 			pause = 1;
 			continue;
 		}
@@ -320,19 +329,36 @@ void closer_take(int fd, uid_t user)
 	pthread_mutex_unlock(&lock);
 }
 
+/*
+ * The lock is held. Sockets count when they take long, for others may have made them. Other descriptors count at once: they
+ * came with what was received.
+ */
+static unsigned unfinished_of(uid_t user)
+{
+	const struct unclosed *unclosed;
+	int64_t now = clock_nsec();
+	bool take_long = false;
+	unsigned count = 0;
+
+	for (const struct place *place = places; place < places + PLACES; place++) {
+		if (place->state == PLACE_FREE || place->user != user)
+			continue;
+		take_long |= now - place->since > LONG_NSEC;
+		if (!place->is_unix || now - place->since > LONG_NSEC)
+			count += place->count;
+	}
+	STAILQ_FOREACH(unclosed, &queue, in_queue)
+		count += unclosed->user == user && (take_long || !unclosed->is_unix);
+	return count;
+}
+
 bool closer_admits(uid_t user)
 {
-	unsigned count = 0;
-	int64_t now;
+	unsigned count;
 
 	lock_places();
 	free_ended();
-	now = clock_nsec();
-	for (const struct place *place = places; place < places + PLACES; place++)
-		if (place->state != PLACE_FREE && place->user == user && now - place->since > LONG_NSEC)
-			count += place->count;
-	if (count)
-		count += queued_of(user);
+	count = unfinished_of(user);
 	pthread_mutex_unlock(&lock);
 	if (count >= USER_MOST)
 		log_warning_ratelimited("%u file descriptors that user %u has sent cannot be closed yet: no connections with this "

@@ -73,6 +73,7 @@ int hello_receive(int fd, struct hello *hello, int fds[HELLO_FDS])
 				 .msg_iovlen = 1,
 				 .msg_control = &control,
 				 .msg_controllen = sizeof(control)};
+	uid_t user = strange_user(fd);
 	ssize_t length;
 	bool are_good;
 	char unused;
@@ -80,11 +81,13 @@ int hello_receive(int fd, struct hello *hello, int fds[HELLO_FDS])
 	for (unsigned i = 0; i < HELLO_FDS; i++)
 		fds[i] = -1;
 	memset(hello, 0, sizeof(*hello));
+	if (!closer_admits(user))
+		return 0;
 	/* The message, and whatever is not taken of it, stays in the socket. */
 	length = recvmsg(fd, &message, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (length < 0)
 		return errno == EAGAIN || errno == EINTR ? -1 : 0;
-	are_good = take_fds(&message, fds, strange_user(fd));
+	are_good = take_fds(&message, fds, user);
 	if (message.msg_flags & MSG_CTRUNC) {
 		log_warning_ratelimited(
 			"a connection fails: too many file descriptors are open (see ulimit -n)");
