@@ -157,9 +157,7 @@ void bell_destroy(int fd)
 {
 	if (!fd_is_own(fd))
 		return;
-	if (bell_takes_no_descriptors())
-		close(fd);
-	else if (closer_drains(fd))
+	if (closer_drains(fd))
 		closer_take(fd, CLOSER_NO_USER);
 	else
 		strange_close(fd);
