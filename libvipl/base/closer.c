@@ -15,7 +15,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -65,10 +64,11 @@ struct place {
 	int fds[BATCH];
 	uint64_t cookie; /* of the socket that is drained */
 	pid_t ender;	 /* the thread that ends with them; 0: none */
-	sem_t has_table, may_end;
+	bool has_begun, may_end; /* this thread */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER; /* has_begun or may_end of a place */
 static STAILQ_HEAD(, unclosed) queue = STAILQ_HEAD_INITIALIZER(queue);
 static struct place places[PLACES];
 static unsigned queued, closers, working; /* working: closers that are at a place */
@@ -162,10 +162,17 @@ static struct place *next_place(void)
 
 /* ---- closing ---- */
 
-static void wait_for(sem_t *semaphore)
+/* The lock is held. */
+static void wait_for(const bool *happens)
 {
-	while (sem_wait(semaphore))
-		;
+	while (!*happens)
+		pthread_cond_wait(&changed, &lock);
+}
+
+static void tell(bool *happens)
+{
+	*happens = true;
+	pthread_cond_broadcast(&changed);
 }
 
 /* When a thread ends, the kernel waits for no connection that it closes. So this thread does not close, but ends. */
@@ -174,14 +181,16 @@ static void *end_with_them(void *argument)
 	struct place *place = argument;
 	bool has_table = own_table_make(place->fds, place->count);
 
+	pthread_mutex_lock(&lock);
 	if (has_table)
 		place->ender = (pid_t)syscall(SYS_gettid);
-	sem_post(&place->has_table);
+	tell(&place->has_begun);
+	pthread_mutex_unlock(&lock);
 	if (!has_table)
 		return NULL; /* the place may be another's by now */
 	own_table_keep(place->fds, place->count);
-	wait_for(&place->may_end);
 	pthread_mutex_lock(&lock);
+	wait_for(&place->may_end);
 	place->state = PLACE_ENDING;
 	pthread_mutex_unlock(&lock);
 	return NULL;
@@ -197,27 +206,24 @@ static bool start(struct place *place, void *(*run)(void *))
 	return true;
 }
 
-/* Returns false if another thread has the place now. */
-static bool close_place(struct place *place)
+/* The lock is held on entry and on return. */
+static void close_place(struct place *place)
 {
 	const struct linger none = {0};
-	bool is_over;
 
-	if (place->is_unix) {
-		sem_init(&place->has_table, 0, 0);
-		sem_init(&place->may_end, 0, 0);
-		if (start(place, end_with_them))
-			wait_for(&place->has_table);
-	}
+	if (place->is_unix && start(place, end_with_them))
+		wait_for(&place->has_begun);
+	pthread_mutex_unlock(&lock);
 	for (unsigned i = 0; i < place->count; i++) {
 		if (!place->is_unix)
 			setsockopt(place->fds[i], SOL_SOCKET, SO_LINGER, &none, sizeof(none));
 		close(place->fds[i]); /* of a socket that the other thread has, too, this is not the last one */
 	}
-	is_over = !place->ender;
-	if (!is_over)
-		sem_post(&place->may_end);
-	return is_over;
+	pthread_mutex_lock(&lock);
+	if (place->ender)
+		tell(&place->may_end);
+	else
+		place->state = PLACE_FREE;
 }
 
 static void nap(long msec)
@@ -236,15 +242,9 @@ static void *close_all(void *unused)
 		struct place *place = next_place();
 
 		if (place) {
-			bool is_over;
-
 			working++;
-			pthread_mutex_unlock(&lock);
-			is_over = close_place(place);
-			pthread_mutex_lock(&lock);
+			close_place(place);
 			working--;
-			if (is_over)
-				place->state = PLACE_FREE;
 			pause = 1;
 			continue;
 		}
@@ -278,6 +278,7 @@ static void after_fork(void)
 static void in_child(void)
 {
 	STAILQ_INIT(&queue);
+	changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 	for (unsigned i = 0; i < PLACES; i++)
 		places[i].state = PLACE_FREE;
 	queued = closers = working = 0;

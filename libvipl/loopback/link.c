@@ -66,66 +66,59 @@ static void *create(const char *name, size_t size, int seals, int *fd)
 }
 
 #define BLOCK	    512	      /* the unit of st_blocks */
-#define MOST_BEHIND 0x1000000 /* bytes; with a few large pages there are some */
+#define MOST_BEHIND 0x1000000 /* bytes behind the end; with a few large pages there are some */
 
 /*
- * The size of the file, of which all is allocated, or -1 and errno. To allocate what its maker has left out would not do: the
- * maker can have the kernel hold the file's lock. Only a call that is refused is worth a line: the caller names the
- * connection.
+ * The status of a file in memory of a fixed size, or false and errno. Only a call that is refused is worth a line: the
+ * caller names the connection.
  */
-static off_t sealed_size(int fd)
+static bool get_status(int fd, struct stat *status)
 {
 	const int needed = F_SEAL_SHRINK | F_SEAL_GROW;
 	struct statfs file_system;
-	struct stat status;
 	int seals = fcntl(fd, F_GET_SEALS);
-	off_t allocated;
 
 	/* No file has them but one in memory. Another one may be of a file system that does not answer. */
 	if (seals < 0 || (seals & needed) != needed) {
 		errno = EPROTO;
-		return -1;
+		return false;
 	}
-	if (fstatfs(fd, &file_system) || fstat(fd, &status)) {
+	if (fstatfs(fd, &file_system) || fstat(fd, status)) {
 		int error = errno;
 
 		log_error_ratelimited("cannot check a peer's memory: fstatfs() or fstat(): %s", strerror(error));
 		errno = error;
-		return -1;
+		return false;
 	}
 	errno = EPROTO;
-	allocated = status.st_blocks * BLOCK;
-	/* Not on huge pages, which may run out when they are touched. And to give back what is behind its end takes time. */
-	return file_system.f_type == TMPFS_MAGIC && allocated >= status.st_size &&
-			       allocated - status.st_size <= MOST_BEHIND
-		       ? status.st_size
-		       : -1;
+	/* Not on huge pages, which may run out when they are touched. */
+	return file_system.f_type == TMPFS_MAGIC;
 }
 
 bool memory_may_be_shared(int fd)
 {
-	off_t size = sealed_size(fd);
+	struct stat status;
 
-	return size >= 0 && size <= (off_t)sizeof(struct link);
+	/* Before it was sealed, its maker can have allocated any number of bytes behind its end. */
+	return get_status(fd, &status) && status.st_size <= (off_t)sizeof(struct link) &&
+	       status.st_blocks * BLOCK <= status.st_size + MOST_BEHIND;
 }
 
-static bool is_trustworthy(int fd, size_t size)
-{
-	off_t is = sealed_size(fd);
-
-	if (is == (off_t)size)
-		return true;
-	if (is >= 0)
-		errno = EPROTO;
-	return false;
-}
-
+/*
+ * All of it has to be allocated. To do it here would not do: its maker can have the kernel hold the lock of the file for as
+ * long as a page fault takes.
+ */
 static void *map(int fd, size_t size, int protection)
 {
+	struct stat status;
 	void *memory;
 
-	if (!is_trustworthy(fd, size))
+	if (!get_status(fd, &status))
 		return NULL;
+	if (status.st_size != (off_t)size || status.st_blocks * BLOCK < status.st_size) {
+		errno = EPROTO;
+		return NULL;
+	}
 	memory = mmap(NULL, size, protection, MAP_SHARED, fd, 0);
 	return memory == MAP_FAILED ? NULL : memory;
 }

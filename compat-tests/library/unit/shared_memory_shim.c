@@ -39,6 +39,11 @@ int shim_shared_sparse(enum shared_kind kind, long long allocated)
 	return fd;
 }
 
+int shim_shared_may_be(int fd)
+{
+	return memory_may_be_shared(fd);
+}
+
 int shim_shared_map(enum shared_kind kind, int fd)
 {
 	const void *memory = kind == SHARED_LINK      ? (const void *)link_map(fd)
