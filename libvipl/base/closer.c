@@ -1,146 +1,268 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Threads that close, and that nobody waits for. They are started when there is something to close, and end when there is
- * nothing. One may never come back from closing a file. When all do not, the rest stays open.
+ * nothing. Each may never come back from it.
+ *
+ * A socket in which descriptors are unread is closed by a thread that has a table of descriptors of its own, with this
+ * socket in it, and ends. Such connections among the unread ones as linger do not when a thread ends, and no file system is
+ * asked to flush what was in no table. Any other descriptor is closed as usual, which can wait for its file system.
+ *
+ * A place is what one such thread does, and what it closes is of one user. A user has few places, and in the last ones
+ * many descriptors at once. Some are for our own user only. Whether a thread has ended is seen by its number: the kernel has
+ * closed all by then.
  */
 #include "closer.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdalign.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "fd.h"
+#include "deadline.h"
 #include "log.h"
+#include "own_table.h"
 #include "thread.h"
+#include "user.h"
 
-#ifndef SYS_close_range
-#define SYS_close_range 436 /* Linux 5.9, the same on all processors */
+#ifndef SO_COOKIE
+#define SO_COOKIE 57 /* Linux 4.12 */
 #endif
-#define UNSHARE_TABLE 2u /* CLOSE_RANGE_UNSHARE */
 
-#define CLOSERS 4u
-#define MANY	256u
+#define PLACES	    32u
+#define USER_PLACES 8u
+#define USER_USUAL  4u /* of a user's places; the others are for many descriptors */
+#define BATCH	    256u /* descriptors at a place */
+#define USER_MOST   8u	 /* descriptors that take long, and this user may send no more */
+#define LONG_NSEC   (100 * NSEC_PER_MSEC)
+#define LONGEST_NAP_MSEC 64
+#define MOST_RIGHTS 253 /* descriptors of one message: SCM_MAX_FD */
+#define MOST_RINGS  64u
 
 struct unclosed {
 	STAILQ_ENTRY(unclosed) in_queue;
 	int fd;
+	uid_t user;
+	bool is_unix;
+};
+
+/* No thread uses any memory but this while it waits for the kernel. */
+struct place {
+	enum { PLACE_FREE, PLACE_WORKING, PLACE_ENDING } state;
+	uid_t user;
+	int64_t since;
+	bool is_unix;
+	bool drains;	/* takes the messages of fds[0], which stays open */
+	unsigned count; /* of these, in ascending order: */
+	int fds[BATCH];
+	uint64_t cookie; /* of the socket that is drained */
+	pid_t ender;	 /* the thread that ends with them; 0: none */
+	bool has_begun, may_end; /* this thread */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER; /* has_begun or may_end of a place */
 static STAILQ_HEAD(, unclosed) queue = STAILQ_HEAD_INITIALIZER(queue);
-static unsigned closers, waiting; /* waiting: in the queue, and those that are being closed */
+static struct place places[PLACES];
+static unsigned queued, closers, working; /* working: closers that are at a place */
+static bool has_waiter; /* a closer waits for a place */
+static atomic_uint draining; /* sockets */
 
-/* ---- closing one ---- */
+/* ---- places; the lock is held ---- */
 
-/* A thread with a table of descriptors of its own, which has one entry: an end of a pair of sockets. */
-struct holder {
-	int fd;
-	bool has_own_table;
-	pthread_barrier_t meeting; /* of the two threads: the table is there; the table shall go */
-};
-
-/*
- * When a thread ends, connections that it closes do not linger: the kernel waits for none. So this thread does not close
- * its descriptor, but ends.
- */
-static void *hold(void *argument)
+/* A thread that has ended has closed all. */
+static void free_ended(void)
 {
-	struct holder *holder = argument;
-	unsigned fd = (unsigned)holder->fd;
-
-	holder->has_own_table = !syscall(SYS_close_range, fd + 1, ~0u, UNSHARE_TABLE) &&
-				(!fd || !syscall(SYS_close_range, 0, fd - 1, 0));
-	pthread_barrier_wait(&holder->meeting);
-	pthread_barrier_wait(&holder->meeting);
-	return NULL;
+	for (struct place *place = places; place < places + PLACES; place++)
+		if (place->state == PLACE_ENDING && syscall(SYS_tgkill, getpid(), place->ender, 0))
+			place->state = PLACE_FREE;
 }
 
-static bool send_descriptor(int to, int fd)
+/* So many may wait in the table of the process. */
+static unsigned most_queued(void)
 {
-	char unused = 0;
-	struct iovec byte = {&unused, 1};
-	alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(fd))] = {0};
-	struct msghdr message = {
-		.msg_iov = &byte, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
-	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+	struct rlimit most;
 
-	*header = (struct cmsghdr){
-		.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(fd))};
-	memcpy(CMSG_DATA(header), &fd, sizeof(fd));
-	return sendmsg(to, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
+	return getrlimit(RLIMIT_NOFILE, &most) || most.rlim_cur / 4 > BATCH ? BATCH : (unsigned)(most.rlim_cur / 4);
 }
 
-/* Sends the descriptor to a socket that only the other thread has, and which ends with that thread. */
-static void close_by_end_of_thread(int fd, const int pair[2])
+static unsigned queued_of(uid_t user)
 {
-	struct holder holder = {.fd = pair[1]};
-	pthread_t thread;
+	const struct unclosed *unclosed;
+	unsigned count = 0;
 
-	pthread_barrier_init(&holder.meeting, NULL, 2);
-	if (thread_start(&thread, THREAD_OWN, hold, &holder)) {
-		close(fd);
-		close(pair[1]);
-	} else {
-		pthread_barrier_wait(&holder.meeting);
-		if (holder.has_own_table)
-			send_descriptor(pair[0], fd);
-		/* Neither is the last one now. But with some file systems this waits, too. */
-		close(fd);
-		close(pair[1]);
-		pthread_barrier_wait(&holder.meeting);
-		pthread_join(thread, NULL);
+	STAILQ_FOREACH(unclosed, &queue, in_queue)
+		count += unclosed->user == user;
+	return count;
+}
+
+static struct place *find_place(uid_t user)
+{
+	struct place *found = NULL;
+	unsigned used = 0, others = 0;
+	uid_t own = own_user();
+
+	for (struct place *place = places; place < places + PLACES; place++) {
+		if (place->state == PLACE_FREE) {
+			found = place;
+		} else {
+			used += place->user == user;
+			others += place->user != own;
+		}
 	}
-	pthread_barrier_destroy(&holder.meeting);
+	if (user != own && others >= PLACES - USER_PLACES)
+		return NULL;
+	if (!found || used >= USER_PLACES || (used >= USER_USUAL && queued_of(user) < most_queued() / 4 * 3))
+		return NULL;
+	*found = (struct place){.state = PLACE_WORKING, .user = user, .since = clock_nsec()};
+	return found;
 }
 
-static void close_one(int fd)
+static void add(struct place *place, int fd)
 {
-	const struct linger none = {0};
-	int pair[2], domain = AF_UNSPEC;
-	socklen_t length = sizeof(domain);
+	unsigned i = place->count++;
 
-	/* Only a connection lingers, and what a Unix socket has unread. */
-	getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length);
-	if (domain != AF_UNIX) {
-		setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
-		close(fd);
-		return;
-	}
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) {
-		close(fd);
-		return;
-	}
-	pair[0] = fd_above_standard(pair[0]);
-	pair[1] = fd_above_standard(pair[1]);
-	close_by_end_of_thread(fd, pair);
-	close(pair[0]);
+	for (; i && place->fds[i - 1] > fd; i--)
+		place->fds[i] = place->fds[i - 1];
+	place->fds[i] = fd;
 }
 
-/* ---- the queue ---- */
-
-static void *close_all(void *unused)
+/* From the queue: sockets of one user, or one other descriptor. NULL: nobody who waits gets a place. */
+static struct place *next_place(void)
 {
-	struct unclosed *first;
+	struct unclosed *unclosed, *next;
+	struct place *place = NULL;
 
-	(void)unused;
+	free_ended();
+	STAILQ_FOREACH(unclosed, &queue, in_queue)
+		if ((place = find_place(unclosed->user)))
+			break;
+	for (; unclosed && place->count < BATCH; unclosed = next) {
+		next = STAILQ_NEXT(unclosed, in_queue);
+		if (!place->count)
+			place->is_unix = unclosed->is_unix;
+		if (unclosed->user != place->user || unclosed->is_unix != place->is_unix)
+			continue;
+		add(place, unclosed->fd);
+		STAILQ_REMOVE(&queue, unclosed, unclosed, in_queue);
+		free(unclosed);
+		queued--;
+		if (!place->is_unix)
+			break;
+	}
+	return place;
+}
+
+/* ---- closing ---- */
+
+/* The lock is held. */
+static void wait_for(const bool *happens)
+{
+	while (!*happens)
+		pthread_cond_wait(&changed, &lock);
+}
+
+static void tell(bool *happens)
+{
+	*happens = true;
+	pthread_cond_broadcast(&changed);
+}
+
+/* When a thread ends, the kernel waits for no connection that it closes. So this thread does not close, but ends. */
+static void *end_with_them(void *argument)
+{
+	struct place *place = argument;
+	bool has_table = own_table_make(place->fds, place->count);
+
 	pthread_mutex_lock(&lock);
-	while ((first = STAILQ_FIRST(&queue))) {
-		STAILQ_REMOVE_HEAD(&queue, in_queue);
-		pthread_mutex_unlock(&lock);
-		close_one(first->fd);
-		free(first);
-		pthread_mutex_lock(&lock);
-		waiting--;
-	}
-	closers--;
+	if (has_table)
+		place->ender = (pid_t)syscall(SYS_gettid);
+	tell(&place->has_begun);
+	pthread_mutex_unlock(&lock);
+	if (!has_table)
+		return NULL; /* the place may be another's by now */
+	own_table_keep(place->fds, place->count);
+	pthread_mutex_lock(&lock);
+	wait_for(&place->may_end);
+	place->state = PLACE_ENDING;
 	pthread_mutex_unlock(&lock);
 	return NULL;
 }
+
+static bool start(struct place *place, void *(*run)(void *))
+{
+	pthread_t thread;
+
+	if (thread_start(&thread, THREAD_OWN, run, place))
+		return false;
+	pthread_detach(thread);
+	return true;
+}
+
+/* The lock is held on entry and on return. */
+static void close_place(struct place *place)
+{
+	const struct linger none = {0};
+
+	if (place->is_unix && start(place, end_with_them))
+		wait_for(&place->has_begun);
+	pthread_mutex_unlock(&lock);
+	for (unsigned i = 0; i < place->count; i++) {
+		if (!place->is_unix)
+			setsockopt(place->fds[i], SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+		close(place->fds[i]); /* of a socket that the other thread has, too, this is not the last one */
+	}
+	pthread_mutex_lock(&lock);
+	if (place->ender)
+		tell(&place->may_end);
+	else
+		place->state = PLACE_FREE;
+}
+
+static void nap(long msec)
+{
+	struct timespec moment = {.tv_nsec = msec * NSEC_PER_MSEC};
+
+	nanosleep(&moment, NULL);
+}
+
+static void *close_all(void *unused)
+{
+	long pause = 1;
+
+	pthread_mutex_lock(&lock);
+	while (!STAILQ_EMPTY(&queue)) {
+		struct place *place = next_place();
+
+		if (place) {
+			working++;
+			close_place(place);
+			working--;
+			pause = 1;
+			continue;
+		}
+		if (has_waiter)
+			break;
+		has_waiter = true;
+		pthread_mutex_unlock(&lock);
+		nap(pause);
+		pthread_mutex_lock(&lock);
+		has_waiter = false;
+		pause = pause < LONGEST_NAP_MSEC ? 2 * pause : pause;
+	}
+	closers--;
+	pthread_mutex_unlock(&lock);
+	return unused;
+}
+
+/* ---- the queue ---- */
 
 static void before_fork(void)
 {
@@ -156,7 +278,12 @@ static void after_fork(void)
 static void in_child(void)
 {
 	STAILQ_INIT(&queue);
-	closers = waiting = 0;
+	changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+	for (unsigned i = 0; i < PLACES; i++)
+		places[i].state = PLACE_FREE;
+	queued = closers = working = 0;
+	atomic_store(&draining, 0);
+	has_waiter = false;
 	pthread_mutex_unlock(&lock);
 }
 
@@ -165,45 +292,183 @@ static void prepare(void)
 	pthread_atfork(before_fork, after_fork, in_child);
 }
 
-/* The lock is held. */
+static void lock_places(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, prepare);
+	pthread_mutex_lock(&lock);
+}
+
+/* The lock is held. All closers that there are may hang. */
 static void start_closer(void)
 {
 	pthread_t thread;
 
-	if (STAILQ_EMPTY(&queue) || closers == CLOSERS || thread_start(&thread, THREAD_OWN, close_all, NULL))
+	if (STAILQ_EMPTY(&queue) || closers > working || thread_start(&thread, THREAD_OWN, close_all, NULL))
 		return;
 	closers++;
 	pthread_detach(thread);
 }
 
-void closer_take(int fd)
+void closer_take(int fd, uid_t user)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct unclosed *new = malloc(sizeof(*new));
+	int domain = AF_UNSPEC;
+	socklen_t length = sizeof(domain);
 
-	pthread_once(&once, prepare);
 	if (!new) {
 		log_warning_ratelimited("no memory to close a file descriptor that another process has sent");
 		return; /* rather one descriptor less than to wait */
 	}
-	new->fd = fd;
-	pthread_mutex_lock(&lock);
+	getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length);
+	*new = (struct unclosed){.fd = fd, .user = user, .is_unix = domain == AF_UNIX};
+	lock_places();
 	STAILQ_INSERT_TAIL(&queue, new, in_queue);
-	if (++waiting == MANY)
-		log_warning_ratelimited("%u file descriptors that other processes have sent cannot be closed yet: "
-					"no new connections until then", waiting);
+	queued++;
 	start_closer();
 	pthread_mutex_unlock(&lock);
 }
 
+/*
+ * The lock is held. Sockets count when they take long, for others may have made them. Other descriptors count at once: they
+ * came with what was received.
+ */
+static unsigned unfinished_of(uid_t user)
+{
+	const struct unclosed *unclosed;
+	int64_t now = clock_nsec();
+	bool take_long = false;
+	unsigned count = 0;
+
+	for (const struct place *place = places; place < places + PLACES; place++) {
+		if (place->state == PLACE_FREE || place->user != user)
+			continue;
+		take_long |= now - place->since > LONG_NSEC;
+		if (!place->is_unix || now - place->since > LONG_NSEC)
+			count += place->count;
+	}
+	STAILQ_FOREACH(unclosed, &queue, in_queue)
+		count += unclosed->user == user && (take_long || !unclosed->is_unix);
+	return count;
+}
+
+bool closer_admits(uid_t user)
+{
+	unsigned count;
+
+	lock_places();
+	free_ended();
+	count = unfinished_of(user);
+	pthread_mutex_unlock(&lock);
+	if (count >= USER_MOST)
+		log_warning_ratelimited("%u file descriptors that user %u has sent cannot be closed yet: no connections with this "
+					"user until then", count, (unsigned)user);
+	return count < USER_MOST;
+}
+
 bool closer_is_busy(void)
 {
-	bool is_busy;
+	unsigned count;
 
-	pthread_mutex_lock(&lock);
-	is_busy = waiting >= MANY;
-	if (is_busy)
-		start_closer(); /* none could be started before */
+	lock_places();
+	count = queued;
+	start_closer(); /* none could be started before */
 	pthread_mutex_unlock(&lock);
-	return is_busy;
+	if (count < most_queued())
+		return false;
+	log_warning_ratelimited("%u file descriptors that other processes have sent cannot be closed yet: "
+				"no new connections until then", count);
+	return true;
+}
+
+/* ---- draining ---- */
+
+static uint64_t cookie_of(int fd)
+{
+	uint64_t cookie = 0;
+	socklen_t length = sizeof(cookie);
+
+	return getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &length) ? 0 : cookie;
+}
+
+/*
+ * All descriptors that come go into the thread's table, and end with the thread. So to take a message closes none. What has
+ * no room in the table is left to the next thread; but if an empty one has too little, for a low limit, this thread waits.
+ */
+static void take_messages(int fd)
+{
+	alignas(struct cmsghdr) char control[CMSG_SPACE(MOST_RIGHTS * sizeof(int))];
+	char unused;
+
+	for (unsigned i = 0; i < MOST_RINGS; i++) {
+		struct iovec bytes = {&unused, 1};
+		struct msghdr message = {
+			.msg_iov = &bytes, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+
+		if (recvmsg(fd, &message, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC) < 0 ||
+		    (i && message.msg_flags & MSG_CTRUNC))
+			break;
+		recv(fd, &unused, 1, MSG_DONTWAIT);
+	}
+}
+
+static void *drain(void *argument)
+{
+	struct place *place = argument;
+
+	if (own_table_make(place->fds, 1)) {
+		own_table_keep(place->fds, 1);
+		/* Its number may be another file's since. */
+		if (place->cookie && cookie_of(place->fds[0]) == place->cookie)
+			take_messages(place->fds[0]);
+	}
+	pthread_mutex_lock(&lock);
+	place->drains = false;
+	atomic_fetch_sub(&draining, 1);
+	place->ender = (pid_t)syscall(SYS_gettid);
+	place->state = PLACE_ENDING;
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
+/* The lock is held. */
+static bool is_drained(int socket)
+{
+	for (const struct place *place = places; place < places + PLACES; place++)
+		if (place->state == PLACE_WORKING && place->drains && place->fds[0] == socket)
+			return true;
+	return false;
+}
+
+bool closer_drains(int socket)
+{
+	bool is;
+
+	if (!atomic_load(&draining))
+		return false;
+	lock_places();
+	is = is_drained(socket);
+	pthread_mutex_unlock(&lock);
+	return is;
+}
+
+void closer_drain(int socket)
+{
+	struct place *place;
+
+	lock_places();
+	free_ended();
+	place = is_drained(socket) ? NULL : find_place(CLOSER_NO_USER);
+	if (place) {
+		place->drains = true;
+		place->cookie = cookie_of(socket);
+		add(place, socket);
+		atomic_fetch_add(&draining, 1);
+		if (!start(place, drain)) {
+			atomic_fetch_sub(&draining, 1);
+			place->state = PLACE_FREE;
+		}
+	}
+	pthread_mutex_unlock(&lock);
 }

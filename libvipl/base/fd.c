@@ -13,6 +13,7 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "standard_error.h"
 
@@ -64,6 +65,22 @@ void fd_close(int fd)
 {
 	if (fd_is_own(fd))
 		close(fd);
+}
+
+void fd_share(struct fd_shared *shared, int fd)
+{
+	struct stat status = {0};
+
+	fstat(fd, &status);
+	*shared = (struct fd_shared){fd, status.st_dev, status.st_ino};
+}
+
+void fd_close_shared(const struct fd_shared *shared)
+{
+	struct stat status;
+
+	if (!fstat(shared->fd, &status) && status.st_dev == shared->device && status.st_ino == shared->inode)
+		close(shared->fd);
 }
 
 static void before_fork(void)

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 /* Takes a new descriptor, or -1. Returns it with a number above theirs, or -1 and errno. */
@@ -36,6 +37,17 @@ bool fd_is_own(int fd);
 void fd_shutdown(int fd);
 /* Closes a marked descriptor, unless its number is another file's by now. */
 void fd_close(int fd);
+
+/* A file that other processes have, too. They can take the mark away, so its device and inode tell which it is. */
+struct fd_shared {
+	int fd;
+	dev_t device;
+	ino_t inode;
+};
+
+void fd_share(struct fd_shared *shared, int fd);
+/* Closes it, unless its number is another file's by now. */
+void fd_close_shared(const struct fd_shared *shared);
 
 /* Both of it. */
 static inline int fd_keep(int fd)

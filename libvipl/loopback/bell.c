@@ -20,6 +20,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/closer.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/strange.h"
@@ -78,8 +79,7 @@ int bell_create(uint64_t *number, bool is_guarded)
 	if (getrandom(number, sizeof(*number), 0) == sizeof(*number)) {
 		if (is_guarded)
 			guard(fd, *number);
-		if (!strange_refuse(fd))
-			atomic_store(&takes_descriptors, true);
+		atomic_store(&takes_no_descriptors, strange_refuse(fd));
 		length = bell_address(&address, *number);
 		if (!bind(fd, (struct sockaddr *)&address, length))
 			return fd;
@@ -135,13 +135,28 @@ void loopback_ring(struct loopback_device *device, uint64_t number)
 		device_lost(device->nic, "sendto() and sendmsg()", error);
 }
 
-/* Without recvmmsg(), or where it would receive descriptors. 0 or errno. */
-static int drain_one_by_one(int fd, unsigned most)
+bool bell_takes_no_descriptors(void)
 {
+	return atomic_load_explicit(&takes_no_descriptors, memory_order_relaxed);
+}
+
+/* Up to so many. If there are more, the descriptor stays readable. */
+#define RINGS 16u
+
+/* Also without recvmmsg(). 0 or errno; EBUSY: descriptors came with a ring, and cannot be taken now. */
+static int drain_one_by_one(int fd)
+{
+	enum strange found = STRANGE_TAKEN;
+
+	if (closer_drains(fd))
+		return EBUSY;
 	errno = 0;
-	while (most-- && strange_discard(fd))
-		;
-	return errno;
+	for (unsigned i = 0; i < RINGS && found == STRANGE_TAKEN; i++)
+		found = strange_discard(fd);
+	if (found != STRANGE_DESCRIPTORS)
+		return found == STRANGE_NOTHING ? errno : 0;
+	closer_drain(fd);
+	return EBUSY;
 }
 
 int bell_drain(int fd)
@@ -149,28 +164,32 @@ int bell_drain(int fd)
 	/* The datagrams tell nothing. But QEMU's user mode takes none when there is no place for their bytes. */
 	uint8_t byte;
 	struct iovec place = {&byte, sizeof(byte)};
-	struct mmsghdr rings[16];
+	struct mmsghdr rings[RINGS];
 
-	/* If there are more than these, the descriptor stays readable. */
-	if (atomic_load_explicit(&takes_descriptors, memory_order_relaxed))
-		return drain_one_by_one(fd, sizeof(rings) / sizeof(rings[0]));
-	for (unsigned i = 0; i < sizeof(rings) / sizeof(rings[0]); i++)
+	if (!bell_takes_no_descriptors())
+		return drain_one_by_one(fd);
+	for (unsigned i = 0; i < RINGS; i++)
 		rings[i] = (struct mmsghdr){.msg_hdr = {.msg_iov = &place, .msg_iovlen = 1}};
-	if (recvmmsg(fd, rings, sizeof(rings) / sizeof(rings[0]), MSG_DONTWAIT, NULL) >= 0)
+	if (recvmmsg(fd, rings, RINGS, MSG_DONTWAIT, NULL) >= 0)
 		return 0;
-	return is_refused(errno) ? drain_one_by_one(fd, sizeof(rings) / sizeof(rings[0])) : errno;
+	return is_refused(errno) ? drain_one_by_one(fd) : errno;
 }
 
-void loopback_drain(struct loopback_device *device, int fd)
+bool loopback_drain(struct loopback_device *device, int fd)
 {
 	int error = bell_drain(fd);
 
 	if (is_refused(error))
 		device_lost(device->nic, "recvmmsg() and recvmsg()", error);
+	return error != EBUSY;
 }
 
 void bell_destroy(int fd)
 {
-	if (fd_is_own(fd))
+	if (!fd_is_own(fd))
+		return;
+	if (closer_drains(fd))
+		closer_take(fd, CLOSER_NO_USER);
+	else
 		strange_close(fd);
 }

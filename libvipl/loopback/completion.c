@@ -24,8 +24,16 @@ struct device_channel *loopback_channel_create(struct device *base, int *fd)
 		free(channel);
 		return NULL;
 	}
+	*fd = channel_open(channel);
+	if (*fd < 0) {
+		int error = errno;
+
+		bell_destroy(channel->bell_fd);
+		free(channel);
+		errno = error;
+		return NULL;
+	}
 	pthread_mutex_init(&channel->lock, NULL);
-	*fd = channel->bell_fd;
 	return (struct device_channel *)channel;
 }
 
@@ -33,6 +41,7 @@ void loopback_channel_destroy(struct device_channel *base)
 {
 	struct loopback_channel *channel = (struct loopback_channel *)base;
 
+	channel_close(channel);
 	bell_destroy(channel->bell_fd);
 	pthread_mutex_destroy(&channel->lock);
 	free(channel);
@@ -45,7 +54,8 @@ void loopback_channel_read(struct device_channel *base, bool all)
 
 	(void)all; /* an announcement does not say which thread it is for */
 	/* Before they look: what comes after their look rings again. */
-	loopback_drain(channel->device, channel->bell_fd);
+	if (!loopback_drain(channel->device, channel->bell_fd))
+		left_alone_channel(channel);
 	pthread_mutex_lock(&channel->lock);
 	LIST_FOREACH(cq, &channel->cqs, in_channel)
 		cq_announced(cq->cq);

@@ -33,14 +33,16 @@ static void loopback_serve(struct device *base)
 
 static int open_regions(struct loopback_device *device)
 {
-	int error;
+	int error, fd;
 
 	device->generations = calloc(TABLE_REGIONS, sizeof(*device->generations));
 	if (!device->generations)
 		return ENOMEM;
-	device->regions = region_entries_create(&device->regions_fd);
-	if (device->regions)
+	device->regions = region_entries_create(&fd);
+	if (device->regions) {
+		fd_share(&device->regions_file, fd);
 		return 0;
+	}
 	error = errno;
 	free(device->generations);
 	return error;
@@ -49,7 +51,7 @@ static int open_regions(struct loopback_device *device)
 static void close_regions(struct loopback_device *device)
 {
 	region_entries_unmap(device->regions);
-	fd_close(device->regions_fd);
+	fd_close_shared(&device->regions_file);
 	free(device->generations);
 }
 
@@ -86,6 +88,7 @@ static int loopback_open(const char *name, unsigned index, struct nic *nic, stru
 	device->nonce_page = nonce_page_create();
 	device->host = host_from_ipv4((struct in_addr){htonl(INADDR_LOOPBACK)});
 	pthread_mutex_init(&device->lock, NULL);
+	left_alone_init(device);
 	device->base.event_fd = fd_keep(epoll_create1(EPOLL_CLOEXEC));
 	error = device->base.event_fd < 0 ? errno : 0;
 	if (error)
@@ -125,6 +128,7 @@ free_device:
 		  : error == EFBIG		       ? " (see ulimit -f)"
 		  : error == ENOSYS || error == EPERM ? " (a filter of system calls may refuse it)"
 						       : memory_hint(error));
+	left_alone_destroy(device);
 	pthread_mutex_destroy(&device->lock);
 	nonce_page_destroy(device->nonce_page);
 	free(device);
@@ -141,6 +145,7 @@ static void loopback_close(struct device *base)
 	close_regions(device);
 	fd_close(base->event_fd);
 	nonce_page_destroy(device->nonce_page);
+	left_alone_destroy(device);
 	pthread_mutex_destroy(&device->lock);
 	free(device);
 }

@@ -58,6 +58,6 @@ void loopback_set_timer(struct loopback_device *device, long milliseconds)
 void loopback_slow_tick(struct loopback_device *device)
 {
 	loopback_set_timer(device, SLOW_TICK_MSEC);
-	if (atomic_load(&device->ticks)) /* already, or just now */
+	if (atomic_load(&device->ticks) || atomic_load(&device->left_alone.any)) /* already, or just now */
 		loopback_set_timer(device, TICK_MSEC);
 }

@@ -47,7 +47,7 @@ static void introduce(struct loopback_endpoint *endpoint, struct hello *hello,
 /* Sends a request or an accept, with its descriptors; `link_fd`: -1, or one of these. */
 static bool introduce_with(struct loopback_endpoint *endpoint, int fd, enum hello_kind kind, int link_fd)
 {
-	int fds[HELLO_FDS] = {endpoint->device->regions_fd};
+	int fds[HELLO_FDS] = {endpoint->device->regions_file.fd};
 	unsigned count = 1;
 	struct hello hello;
 
@@ -55,7 +55,7 @@ static bool introduce_with(struct loopback_endpoint *endpoint, int fd, enum hell
 	if (link_fd >= 0)
 		fds[count++] = link_fd;
 	if (hello.queue)
-		fds[count++] = endpoint->receive_cq->page_fd;
+		fds[count++] = endpoint->receive_cq->page_file.fd;
 	return hello_send(fd, &hello, fds, count);
 }
 

@@ -34,7 +34,7 @@ bool hello_send(int fd, const struct hello *hello, const int *fds, unsigned coun
 }
 
 /* Returns false if there is one that no process of this library sends: it is closed, and not by this thread. */
-static bool take_fds(struct msghdr *message, int fds[HELLO_FDS])
+static bool take_fds(struct msghdr *message, int fds[HELLO_FDS], uid_t user)
 {
 	unsigned used = 0;
 	bool are_good = true;
@@ -54,7 +54,7 @@ static bool take_fds(struct msghdr *message, int fds[HELLO_FDS])
 				if (fds[used++] < 0)
 					message->msg_flags |= MSG_CTRUNC; /* the same reason: there are too many */
 			} else {
-				closer_take(fd);
+				closer_take(fd, user);
 				are_good = false;
 			}
 		}
@@ -73,6 +73,7 @@ int hello_receive(int fd, struct hello *hello, int fds[HELLO_FDS])
 				 .msg_iovlen = 1,
 				 .msg_control = &control,
 				 .msg_controllen = sizeof(control)};
+	uid_t user = strange_user(fd);
 	ssize_t length;
 	bool are_good;
 	char unused;
@@ -80,6 +81,8 @@ int hello_receive(int fd, struct hello *hello, int fds[HELLO_FDS])
 	for (unsigned i = 0; i < HELLO_FDS; i++)
 		fds[i] = -1;
 	memset(hello, 0, sizeof(*hello));
+	if (!closer_admits(user))
+		return 0;
 	/* The message, and whatever is not taken of it, stays in the socket. */
 	length = recvmsg(fd, &message, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (length < 0 && is_refused(errno)) {
@@ -88,7 +91,7 @@ int hello_receive(int fd, struct hello *hello, int fds[HELLO_FDS])
 	}
 	if (length < 0)
 		return errno == EAGAIN || errno == EINTR ? -1 : 0;
-	are_good = take_fds(&message, fds);
+	are_good = take_fds(&message, fds, user);
 	if (message.msg_flags & MSG_CTRUNC) {
 		log_warning_ratelimited(
 			"a connection fails: too many file descriptors are open (see ulimit -n)");

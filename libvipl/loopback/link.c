@@ -44,7 +44,7 @@ static void *create(const char *name, size_t size, int seals, int *fd)
 		errno = EFBIG;
 		return NULL;
 	}
-	*fd = fd_keep(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+	*fd = fd_above_standard(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (*fd < 0)
 		return NULL;
 	error = ftruncate(*fd, (off_t)size) ? errno : allocate(*fd, size);
@@ -65,12 +65,17 @@ static void *create(const char *name, size_t size, int seals, int *fd)
 	return NULL;
 }
 
-/* The size of the file, or -1 and errno. Only a call that is refused is worth a line: the caller names the connection. */
-static off_t sealed_size(int fd)
+#define BLOCK	    512	      /* the unit of st_blocks */
+#define MOST_BEHIND 0x1000000 /* bytes behind the end; with a few large pages there are some */
+
+/*
+ * The status of a file in memory of a fixed size, or false and errno. Only a call that is refused is worth a line: the
+ * caller names the connection.
+ */
+static bool get_status(int fd, struct stat *status)
 {
 	const int needed = F_SEAL_SHRINK | F_SEAL_GROW;
 	struct statfs file_system;
-	struct stat status;
 	int seals = fcntl(fd, F_GET_SEALS);
 
 	if (seals < 0 && is_refused(errno))
@@ -78,48 +83,45 @@ static off_t sealed_size(int fd)
 	/* No file has them but one in memory. Another one may be of a file system that does not answer. */
 	if (seals < 0 || (seals & needed) != needed) {
 		errno = EPROTO;
-		return -1;
+		return false;
 	}
-	if (fstatfs(fd, &file_system) || fstat(fd, &status)) {
+	if (fstatfs(fd, &file_system) || fstat(fd, status)) {
 		int error = errno;
 
 		log_error_ratelimited("cannot check a peer's memory: fstatfs() or fstat(): %s%s", strerror(error),
 				      filter_hint(error, "one of these"));
 		errno = error;
-		return -1;
+		return false;
 	}
 	errno = EPROTO;
 	/* Not on huge pages, which may run out when they are touched. */
-	return file_system.f_type == TMPFS_MAGIC ? status.st_size : -1;
+	return file_system.f_type == TMPFS_MAGIC;
 }
 
 bool memory_may_be_shared(int fd)
 {
-	off_t size = sealed_size(fd);
+	struct stat status;
 
-	return size >= 0 && size <= (off_t)sizeof(struct link);
+	/* Before it was sealed, its maker can have allocated any number of bytes behind its end. */
+	return get_status(fd, &status) && status.st_size <= (off_t)sizeof(struct link) &&
+	       status.st_blocks * BLOCK <= status.st_size + MOST_BEHIND;
 }
 
-static bool is_trustworthy(int fd, size_t size)
-{
-	off_t is = sealed_size(fd);
-
-	if (is == (off_t)size)
-		return true;
-	if (is >= 0)
-		errno = EPROTO;
-	return false;
-}
-
+/*
+ * All of it has to be allocated. To do it here would not do: its maker can have the kernel hold the lock of the file for as
+ * long as a page fault takes.
+ */
 static void *map(int fd, size_t size, int protection)
 {
+	struct stat status;
 	void *memory;
 
-	if (!is_trustworthy(fd, size))
+	if (!get_status(fd, &status))
 		return NULL;
-	errno = allocate(fd, size); /* its maker may have left out what it does not use */
-	if (errno)
+	if (status.st_size != (off_t)size || status.st_blocks * BLOCK < status.st_size) {
+		errno = EPROTO;
 		return NULL;
+	}
 	memory = mmap(NULL, size, protection, MAP_SHARED, fd, 0);
 	return memory == MAP_FAILED ? NULL : memory;
 }

@@ -13,6 +13,7 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
+#include "base/fd.h"
 #include "base/thread.h"
 #include "cq_page.h"
 #include "device.h"
@@ -24,6 +25,14 @@
 struct watch {
 	_Atomic int fd; /* -1: none */
 	void (*ready)(struct watch *watch);
+};
+
+/* left_alone.c */
+struct left_alone {
+	atomic_bool any; /* until the next tick */
+	bool bell;	 /* the device's; guarded by the NIC's lock */
+	pthread_mutex_t lock; /* guards what follows; no lock is taken while it is held */
+	LIST_HEAD(, loopback_channel) channels;
 };
 
 struct loopback_device {
@@ -39,6 +48,7 @@ struct loopback_device {
 	unsigned quiet;		/* ticks without a poll; guarded by the NIC's lock */
 	bool ticks_slowly;	/* else each second, for a CQ's page has peers; guarded by the NIC's lock */
 	int spare_fd;	   /* to be given up when there are no more */
+	struct left_alone left_alone;
 	/* Counts deregistrations of our own regions. While it stays, cached regions are valid. */
 	_Atomic uint32_t dereg_epoch;
 	LIST_HEAD(, loopback_listener) listeners;
@@ -50,7 +60,7 @@ struct loopback_device {
 	pthread_mutex_t lock; /* guards what follows */
 	LIST_HEAD(, loopback_endpoint) linked; /* changed with the NIC's lock, too: either may read */
 	struct region_entries *regions; /* written here, read by peers */
-	int regions_fd;
+	struct fd_shared regions_file;
 	uint32_t next_region;  /* where the search for a free entry begins */
 	uint32_t next_domain;
 	uint32_t *generations; /* of the entries */
@@ -64,7 +74,10 @@ struct loopback_domain {
 struct loopback_channel {
 	struct loopback_device *device;
 	int bell_fd;
+	int epoll_fd; /* that the bell is in; -1: none */
 	uint64_t bell_name;
+	bool is_left_alone;
+	LIST_ENTRY(loopback_channel) in_left_alone;
 	pthread_mutex_t lock;
 	LIST_HEAD(, loopback_cq) cqs;
 };
@@ -113,7 +126,7 @@ struct loopback_cq {
 	atomic_bool is_polled; /* since the agent has looked at this last */
 	LIST_HEAD(, loopback_endpoint) senders, receivers; /* of a CQ for one queue; two while a VI changes */
 	struct cq_page *page; /* NULL: it is for one queue */
-	int page_fd;
+	struct fd_shared page_file;
 	struct loopback_order order; /* if there is a page */
 
 	/* loopback/progress.c; guarded by the NIC's lock. */
@@ -292,8 +305,25 @@ int bell_create(uint64_t *number, bool is_guarded);
 void bell_destroy(int fd);
 int bell_ring(int from_fd, uint64_t number);
 int bell_drain(int fd);
+bool bell_takes_no_descriptors(void);
 void loopback_ring(struct loopback_device *device, uint64_t number);
-void loopback_drain(struct loopback_device *device, int fd);
+/* Returns false if something is left that cannot be taken now. */
+bool loopback_drain(struct loopback_device *device, int fd);
+
+/* left_alone.c */
+void left_alone_init(struct loopback_device *device);
+void left_alone_destroy(struct loopback_device *device);
+/* There is a tick soon. */
+void left_alone_wait(struct loopback_device *device);
+/* Returns the descriptor that is readable when the channel's bell rings, or -1 and errno. */
+int channel_open(struct loopback_channel *channel);
+void channel_close(struct loopback_channel *channel);
+/* Until the next tick this bell wakes nobody, and then it rings. */
+void left_alone_channel(struct loopback_channel *channel);
+/* [nic] The same of the device's own bell. */
+void left_alone_bell(struct loopback_device *device);
+/* [nic] */
+void left_alone_tick(struct loopback_device *device);
 
 /* progress.c */
 void loopback_bell_ready(struct watch *watch);

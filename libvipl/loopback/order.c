@@ -276,8 +276,13 @@ int order_poll(struct loopback_cq *cq)
 
 int order_init(struct loopback_cq *cq)
 {
-	cq->page = cq_page_create(&cq->page_fd);
-	return cq->page ? 0 : errno;
+	int fd;
+
+	cq->page = cq_page_create(&fd);
+	if (!cq->page)
+		return errno;
+	fd_share(&cq->page_file, fd);
+	return 0;
 }
 
 void order_destroy(struct loopback_cq *cq)
@@ -285,7 +290,7 @@ void order_destroy(struct loopback_cq *cq)
 	if (!cq->page)
 		return;
 	cq_page_unmap(cq->page);
-	fd_close(cq->page_fd);
+	fd_close_shared(&cq->page_file);
 	free(cq->order.heap);
 	free(cq->order.receivers);
 }

@@ -165,8 +165,8 @@ void loopback_bell_ready(struct watch *watch)
 	struct loopback_endpoint *endpoint;
 	struct loopback_cq *cq;
 
-	if (fd_is_own(watch->fd))
-		loopback_drain(device, watch->fd);
+	if (fd_is_own(watch->fd) && !loopback_drain(device, watch->fd))
+		left_alone_bell(device);
 	/* Anybody may have rung, so all are looked at. */
 	if (!atomic_load(&device->ticks))
 		ask_for_bells(device);
@@ -216,8 +216,11 @@ static void stop_ticking(struct loopback_device *device)
 	TAILQ_FOREACH (cq, &device->cqs, in_device)
 		depends |= cq->page && cq->links;
 	device->ticks_slowly = depends;
-	loopback_set_timer(device, depends ? SLOW_TICK_MSEC : NO_TICK);
 	atomic_store(&device->ticks, false);
+	if (depends || atomic_load(&device->left_alone.any))
+		loopback_slow_tick(device);
+	else
+		loopback_set_timer(device, NO_TICK);
 	if (atomic_load(&device->is_polled) && !atomic_exchange(&device->ticks, true))
 		loopback_set_timer(device, TICK_MSEC); /* just now */
 	ask_for_bells(device);
@@ -234,6 +237,7 @@ void loopback_timer_ready(struct watch *watch)
 
 	/* Each of the ways from here sets the timer, which is no longer readable then. */
 	loopback_listeners_tick(device);
+	left_alone_tick(device);
 	device->quiet = atomic_exchange(&device->is_polled, false) ? 0 : device->quiet + 1;
 	if (device->quiet >= QUIET_TICKS || !atomic_load(&device->ticks)) {
 		stop_ticking(device);

@@ -96,7 +96,7 @@ bool rendezvous_peer(int fd, pid_t *process)
 		*process = 0;
 	for (unsigned i = 0; rendezvous_user(i, &user); i++)
 		if (user == peer)
-			return true;
+			return closer_admits(peer);
 	log_debug_ratelimited("user %u is not permitted to connect (see VIPL_LO_USERS)", (unsigned)peer);
 	return false;
 }
@@ -218,7 +218,7 @@ static void leave_alone(struct loopback_listener *listener)
 {
 	listener->is_left_alone = true;
 	loopback_leave_alone(listener->device, &listener->watch, true);
-	loopback_slow_tick(listener->device);
+	left_alone_wait(listener->device);
 }
 
 /*

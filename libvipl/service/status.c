@@ -54,7 +54,7 @@ static bool may_read(int reader)
 {
 	uid_t user;
 
-	return user_of_peer(reader, &user, NULL) && (user == own_user() || user == 0);
+	return user_of_peer(reader, &user, NULL) && (user == own_user() || user == 0) && closer_admits(user);
 }
 
 static void print_end(FILE *out, const char *key, const struct in6_addr *host,

@@ -216,7 +216,7 @@ static void make_pages(struct vi *vi, bool peers_is_shared)
 
 	vi->peer.queue = endpoint->queue;
 	if (cq->page) {
-		vi->peer.page = cq_page_map(cq->page_fd);
+		vi->peer.page = cq_page_map(cq->page_file.fd);
 		check(vi->peer.page);
 	}
 	if (peers_is_shared) {

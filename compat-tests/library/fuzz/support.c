@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/config.h"
@@ -144,9 +145,30 @@ void standard_error_look(void)
 }
 
 /* At once, so that the number of descriptors can be checked. */
-void closer_take(int fd)
+void closer_take(int fd, uid_t user)
 {
+	(void)user;
 	close(fd);
+}
+
+bool closer_admits(uid_t user)
+{
+	(void)user;
+	return true;
+}
+
+void closer_drain(int socket)
+{
+	char unused;
+
+	while (recv(socket, &unused, 1, MSG_DONTWAIT) >= 0)
+		;
+}
+
+bool closer_drains(int socket)
+{
+	(void)socket;
+	return false;
 }
 
 bool closer_is_busy(void)

@@ -260,6 +260,36 @@ TEST_P(AllFdsLost, TheirNumbersAreTheProgramsAtOnce)
 		});
 }
 
+int memory_files(void (*change)(int fd))
+{
+	int count = 0;
+	for (int fd = 0; fd < 1024; fd++) {
+		char name[64] = "";
+		if (readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), name, sizeof(name) - 1) < 0 ||
+		    strncmp(name, "/memfd:vipl-", 12))
+			continue;
+		count++;
+		change(fd);
+	}
+	return count;
+}
+
+// What a process says of a file holds for all that have it.
+TEST_P(AllFdsLost, OfMemoryThatPeersHaveAreClosedWhateverAPeerSaysOfIt)
+{
+	in_child_of_its_own([this] {
+		VIP_CQ_HANDLE cq;
+
+		open_and_connect();
+		ASSERT_EQ(VipCreateCQ(nic, 16, &cq), VIP_SUCCESS);
+		EXPECT_EQ(memory_files([](int fd) { EXPECT_EQ(fcntl(fd, F_SETSIG, 0), 0); }), 2);
+		EXPECT_EQ(VipDestroyCQ(cq), VIP_SUCCESS);
+		EXPECT_EQ(memory_files([](int) {}), 1);
+		close();
+		EXPECT_EQ(memory_files([](int) {}), 0);
+	});
+}
+
 // A limit below the number of descriptors that somebody waits for.
 TEST_P(LostFds, ALimitThatIsLoweredHindersNobody)
 {

@@ -30,14 +30,27 @@ TEST_P(SharedMemory, IsAllocatedByTheEndThatMakesIt)
 	close(fd);
 }
 
-TEST_P(SharedMemory, IsAllocatedByTheEndThatGetsItIfItsMakerHasNot)
+TEST_P(SharedMemory, IsRefusedIfItsMakerHasNotAllocatedIt)
 {
-	int fd = shim_shared_sparse(GetParam());
+	int fd = shim_shared_sparse(GetParam(), 0);
 	ASSERT_GE(fd, 0);
 	ASSERT_FALSE(all_is_allocated(fd));
-	ASSERT_TRUE(shim_shared_map(GetParam(), fd));
-	EXPECT_TRUE(all_is_allocated(fd));
+	EXPECT_FALSE(shim_shared_map(GetParam(), fd));
 	close(fd);
+}
+
+// To allocate it would wait for who has the file's lock. To close it last takes time, if there is more of it.
+TEST_P(SharedMemory, IsTakenOnlyIfThereIsNoMoreOfItThanItsSize)
+{
+	int fd = shim_shared_sparse(GetParam(), 1), vast = shim_shared_sparse(GetParam(), 0x8000000);
+	ASSERT_GE(fd, 0);
+	ASSERT_GE(vast, 0);
+	ASSERT_TRUE(all_is_allocated(fd));
+	EXPECT_TRUE(shim_shared_may_be(fd));
+	EXPECT_TRUE(shim_shared_map(GetParam(), fd));
+	EXPECT_FALSE(shim_shared_may_be(vast));
+	close(fd);
+	close(vast);
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, SharedMemory, testing::Values(SHARED_LINK, SHARED_REGIONS, SHARED_CQ_PAGE));

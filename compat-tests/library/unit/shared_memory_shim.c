@@ -28,13 +28,20 @@ int shim_shared_create(enum shared_kind kind)
 	return fd;
 }
 
-int shim_shared_sparse(enum shared_kind kind)
+int shim_shared_sparse(enum shared_kind kind, long long allocated)
 {
+	off_t size = (off_t)sizes[kind];
 	int fd = memfd_create("sparse", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-	if (ftruncate(fd, (off_t)sizes[kind]) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
+	if (ftruncate(fd, size) ||
+	    (allocated && fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, allocated > size ? (off_t)allocated : size)) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
 		return -1;
 	return fd;
+}
+
+int shim_shared_may_be(int fd)
+{
+	return memory_may_be_shared(fd);
 }
 
 int shim_shared_map(enum shared_kind kind, int fd)

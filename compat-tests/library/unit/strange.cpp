@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 // Descriptors that others send, to close which takes longer than a test may. So a test that waits for one fails by the
 // time limit.
+#include "old_kernel.h"
+
 #include <arpa/inet.h>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <fcntl.h>
@@ -9,8 +12,10 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <string>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
 
@@ -21,6 +26,7 @@ int bell_create(uint64_t *number, bool is_guarded);
 void bell_destroy(int fd);
 int bell_ring(int from_fd, uint64_t number);
 int bell_drain(int fd);
+bool bell_takes_no_descriptors(void);
 }
 
 namespace
@@ -177,36 +183,102 @@ TEST_F(Strange, AListenerIsClosedWithoutWaitingForItsClients)
 	close(client);
 }
 
-TEST_F(Strange, WhatIsDiscardedIsClosedByAnother)
+// A pipe whose other end some thread closes, sooner or later.
+class Closed
 {
-	int ends[2], pipe_ends[2];
-	char byte;
+      public:
+	Closed()
+	{
+		EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
+	}
+	int give()
+	{
+		return ends[1];
+	}
+	void wait()
+	{
+		char byte;
+		EXPECT_EQ(read(ends[0], &byte, 1), 0);
+		close(ends[0]);
+	}
+	int ends[2];
+};
+
+int open_descriptors()
+{
+	int count = 0;
+	for (int fd = 0; fd < 1024; fd++)
+		count += !is_closed(fd);
+	return count;
+}
+
+TEST_F(Strange, WhatIsUnreadIsNeverReceived)
+{
+	int ends[2], before = open_descriptors();
+	Closed sent;
+
+	ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+	for (int i = 0; i < 20; i++)
+		send_fds(ends[1], std::vector<int>(253, sent.give()));
+	close(ends[1]);
+	close(sent.give());
+	rlimit limit{}, none{};
+	ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = limit;
+	none.rlim_cur = static_cast<rlim_t>(ends[0]) + 1; // no descriptor is free
+	ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+	strange_close(ends[0]);
+	ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	sent.wait();
+	while (open_descriptors() > before)
+		;
+}
+
+TEST_F(Strange, AMessageWithDescriptorsIsNotDiscarded)
+{
+	int ends[2];
 
 	ASSERT_EQ(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends), 0);
-	ASSERT_EQ(pipe2(pipe_ends, O_CLOEXEC), 0);
+	send(ends[1], "x", 1, 0);
 	send_lingering(ends[1]);
-	send_fds(ends[1], {pipe_ends[1]});
-	close(pipe_ends[1]);
-	EXPECT_TRUE(strange_discard(ends[0]));
-	EXPECT_TRUE(strange_discard(ends[0]));
-	EXPECT_FALSE(strange_discard(ends[0]));
-	EXPECT_EQ(read(pipe_ends[0], &byte, 1), 0) << "or it waits until somebody has closed the other end";
-	close(pipe_ends[0]);
-	close(ends[0]);
+	EXPECT_EQ(strange_discard(ends[0]), STRANGE_TAKEN);
+	EXPECT_EQ(strange_discard(ends[0]), STRANGE_DESCRIPTORS);
+	EXPECT_EQ(strange_discard(ends[0]), STRANGE_DESCRIPTORS);
+	strange_close(ends[0]);
 	close(ends[1]);
+}
+
+// In a stream the descriptors may come with a byte that is read by none but who asks for it.
+TEST_F(Strange, AStreamIsClosedWithoutWaitingForWhatCameWithAnUrgentByte)
+{
+	int ends[2], fd = lingering();
+	char byte = 0, control[CMSG_SPACE(sizeof(fd))] = {};
+	iovec place = {&byte, 1};
+	msghdr message{};
+
+	ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+	message.msg_iov = &place;
+	message.msg_iovlen = 1;
+	message.msg_control = control;
+	message.msg_controllen = sizeof(control);
+	*CMSG_FIRSTHDR(&message) = {CMSG_LEN(sizeof(fd)), SOL_SOCKET, SCM_RIGHTS};
+	memcpy(CMSG_DATA(CMSG_FIRSTHDR(&message)), &fd, sizeof(fd));
+	if (sendmsg(ends[1], &message, MSG_OOB) < 0)
+		GTEST_SKIP() << "this kernel has no urgent bytes here";
+	close(fd);
+	close(ends[1]);
+	strange_close(ends[0]);
 }
 
 TEST_F(Strange, ManyThatLingerKeepNoThread)
 {
-	int pipe_ends[2];
-	char byte;
+	Closed last;
 
 	for (unsigned i = 0; i < 40; i++)
-		closer_take(lingering());
-	ASSERT_EQ(pipe2(pipe_ends, O_CLOEXEC), 0);
-	closer_take(pipe_ends[1]);
-	EXPECT_EQ(read(pipe_ends[0], &byte, 1), 0);
-	close(pipe_ends[0]);
+		closer_take(lingering(), 1);
+	closer_take(last.give(), 1);
+	last.wait();
+	EXPECT_TRUE(closer_admits(1));
 }
 
 class Bell : public Strange
@@ -261,13 +333,83 @@ TEST_F(Bell, DoesNotWaitForWhatComesWithARing)
 	// As a peer could where the kernel lets it.
 	for (unsigned i = 0; i < 3; i++)
 		send_lingering(other, sizeof(number), htobe64(number), &name, name_length);
-	bell_drain(bell);
-	EXPECT_FALSE(is_readable(bell));
+	while (is_readable(bell))
+		bell_drain(bell);
 }
 
 TEST_F(Bell, IsDestroyedWithoutWaitingForWhatCameWithARing)
 {
 	send_lingering(other, sizeof(number), htobe64(number), &name, name_length);
+}
+
+// Each in a process of its own: the filter stays.
+class OldBell : public testing::Test
+{
+      public:
+	void run(void (*test)())
+	{
+		pid_t child = fork();
+		if (!child) {
+			if (!be_before_6_16())
+				_exit(77);
+			test();
+			_exit(HasFailure());
+		}
+		int status = -1;
+		ASSERT_EQ(waitpid(child, &status, 0), child);
+		if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+			GTEST_SKIP() << "no filter of system calls";
+		EXPECT_EQ(status, 0);
+	}
+};
+
+class BellAndStranger : public Bell
+{
+      public:
+	void TestBody() override
+	{
+	}
+};
+
+TEST_F(OldBell, WhatComesWithRingsIsTakenWithoutADescriptorOfOurs)
+{
+	run([] {
+		BellAndStranger it;
+		Closed sent;
+		EXPECT_FALSE(bell_takes_no_descriptors());
+		for (int i = 0; i < 5; i++)
+			send_fds(it.other, std::vector<int>(253, sent.give()), sizeof(it.number), htobe64(it.number), &it.name,
+				 it.name_length);
+		close(sent.give());
+		it.send_lingering(it.other, sizeof(it.number), htobe64(it.number), &it.name, it.name_length);
+		rlimit few{};
+		few.rlim_cur = few.rlim_max = static_cast<rlim_t>(it.bell) + 254;
+		int taken;
+		EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+		while ((taken = dup(it.bell)) >= 0) // none is free
+			it.kept.push_back(taken);
+		EXPECT_EQ(bell_drain(it.bell), EBUSY) << "it stays, for a thread that nobody waits for";
+		while (bell_drain(it.bell) == EBUSY)
+			;
+		sent.wait();
+		EXPECT_FALSE(is_readable(it.bell));
+	});
+}
+
+TEST_F(OldBell, IsDestroyedWhileItIsDrained)
+{
+	run([] {
+		for (int i = 0; i < 50; i++) {
+			BellAndStranger it;
+			Closed sent;
+			send_fds(it.other, {sent.give()}, sizeof(it.number), htobe64(it.number), &it.name, it.name_length);
+			close(sent.give());
+			EXPECT_EQ(bell_drain(it.bell), EBUSY);
+			bell_destroy(it.bell);
+			it.bell = -1;
+			sent.wait();
+		}
+	});
 }
 
 } // namespace

@@ -117,5 +117,9 @@ int main(int count, char *arguments[])
 	atomic_store(&is_over, true);
 	for (unsigned i = 0; i < 3; i++)
 		pthread_join(threads[i], NULL);
-	return VipCloseNic(nic) != VIP_SUCCESS;
+	if (VipCloseNic(nic) != VIP_SUCCESS)
+		return 1;
+	puts("closed"); /* the process may not end yet, at the kernel's will */
+	fflush(stdout);
+	return 0;
 }

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Processes of another user, and then of the same one, send what takes hours to close to a process that has a NIC open:
-strangers.py BESIEGED VERSION, as root. It prints the longest time that a call waited for the NIC's lock."""
+strangers.py BESIEGED REFUSING VERSION, as root. It prints the longest time that a call waited for the NIC's lock."""
 
 import os
 import select
 import subprocess
 import sys
+import tempfile
 import unittest
 
-BESIEGED, VERSION = sys.argv[1:]
+BESIEGED, REFUSING, VERSION = sys.argv[1:]
 PATIENCE = 30  # seconds; each attack has minutes
 NOBODY = 65534
 
@@ -23,7 +24,9 @@ def line_of(process):
     return process.stdout.readline().decode().strip()
 
 
-class Strangers(unittest.TestCase):
+class Attacked(unittest.TestCase):
+    kernel = []
+
     def start(self, command, **options):
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options)
 
@@ -36,7 +39,7 @@ class Strangers(unittest.TestCase):
         return process
 
     def setUp(self):
-        self.besieged = self.start([BESIEGED, "via_lo"], env={**os.environ, "VIPL_GRACE_MSEC": "50"})
+        self.besieged = self.start([*self.kernel, BESIEGED, "via_lo"], env={**os.environ, "VIPL_GRACE_MSEC": "50"})
         self.assertEqual(line_of(self.besieged), "ready")
         self.wait_for_lock()
 
@@ -45,40 +48,109 @@ class Strangers(unittest.TestCase):
         self.besieged.stdin.flush()
         return int(line_of(self.besieged))
 
-    def attack(self, kind, user):
-        attacker = self.start(["/usr/bin/python3", "-c", ATTACKS, kind, VERSION], user=user, group=user, extra_groups=[])
+    def attacker(self, kind, user, what):
+        return self.start(["/usr/bin/python3", "-c", ATTACKS, kind, VERSION, what], user=user, group=user, extra_groups=[])
+
+    def attack(self, kind, user, what="lingering"):
+        attacker = self.attacker(kind, user, what)
         self.assertEqual(line_of(attacker), "done")
         longest = self.wait_for_lock()
-        print("%s as user %d: %d ms" % (kind, user, max(longest, self.wait_for_lock())), flush=True)
+        if user == NOBODY:
+            self.assertEqual(line_of(self.attacker("ask", 0, "")), "done")
+        print("%s of %s as user %d%s: %d ms" % (kind, "files of FUSE" if "/" in what else what, user, " before 6.16" * bool(self.kernel),
+                                                max(longest, self.wait_for_lock())), flush=True)
         self.besieged.stdin.close()  # its NIC is closed while all that was sent is there
+        self.assertEqual(line_of(self.besieged), "closed")
+
+    def end(self):
         self.assertEqual(self.besieged.wait(PATIENCE), 0)
+
+    def attack_with_files(self, kind, user):
+        """Of a file system that takes what is written, and never answers when it shall be flushed."""
+        directory = tempfile.mkdtemp()
+        os.chmod(directory, 0o755)
+        self.addCleanup(os.rmdir, directory)
+        server = self.attacker("fuse", 0, directory)
+        self.addCleanup(subprocess.run, ["umount", "--lazy", directory], check=False)
+        if line_of(server) != "done":
+            self.skipTest("no file systems of programs here")
+        self.attack(kind, user, directory)
+        server.kill()  # the kernel lets no process end that waits for such a file
+        self.end()
 
     def test_bells(self):
         self.attack("bell", NOBODY)
+        self.end()
 
     def test_bells_by_the_same_user(self):
         self.attack("bell", 0)
+        self.end()
+
+    def test_bells_with_files(self):
+        self.attack_with_files("bell", NOBODY)
 
     def test_the_status_socket(self):
         self.attack("status", NOBODY)
+        self.end()
 
     def test_the_status_socket_by_the_same_user(self):
         self.attack("status", 0)
+        self.end()
 
+    def test_the_status_socket_with_files(self):
+        self.attack_with_files("status", NOBODY)
+
+
+class Strangers(Attacked):
     def test_rendezvous(self):
         self.attack("rendezvous", NOBODY)
+        self.end()
 
     def test_rendezvous_by_the_same_user(self):
         self.attack("rendezvous", 0)
+        self.end()
+
+    def test_rendezvous_with_sockets_in_sockets(self):
+        self.attack("rendezvous", NOBODY, "nested")
+        self.end()
 
     def test_requests_by_the_same_user(self):
         self.attack("hello", 0)
+        self.end()
 
     def test_impostors(self):
         self.attack("impostor", NOBODY)
+        self.end()
 
     def test_impostors_of_the_same_user(self):
         self.attack("impostor", 0)
+        self.end()
+
+    def test_floods(self):
+        self.attack("flood", NOBODY)
+        self.end()
+
+    def test_rendezvous_with_files(self):
+        self.attack_with_files("rendezvous", NOBODY)
+
+    def test_rendezvous_with_files_by_the_same_user(self):
+        self.attack_with_files("rendezvous", 0)
+
+    def test_requests_with_files_by_the_same_user(self):
+        self.attack_with_files("hello", 0)
+
+    def test_impostors_with_files_of_the_same_user(self):
+        self.attack_with_files("impostor", 0)
 
 
-unittest.main(argv=sys.argv[:1])
+class StrangersBefore616(Attacked):
+    """Where Linux lets others send descriptors to bells and status sockets."""
+    kernel = [REFUSING, "passrights"]
+
+    def test_many_descriptors_with_rings(self):
+        self.attack("many", NOBODY)
+        self.end()
+
+
+del Attacked
+unittest.main(argv=sys.argv[:1] + os.environ.get("ONLY", "").split(), verbosity=2)

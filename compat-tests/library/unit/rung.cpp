@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Bells that are rung with descriptors, which Linux allows before 6.16, while no thread can be had that takes them.
+#include "old_kernel.h"
+#include "support.h"
+
+#include <atomic>
+#include <cstring>
+#include <ctime>
+#include <sys/un.h>
+#include <thread>
+#include <unistd.h>
+
+namespace
+{
+
+class Rung : public NicTest
+{
+      protected:
+	// Of all bells of the process. No more fit into a bell.
+	static int ring_with_descriptors()
+	{
+		int rings = 0;
+		for (int fd = 0; fd < 1024; fd++) {
+			sockaddr_un name{};
+			socklen_t length = sizeof(name);
+			if (getsockname(fd, reinterpret_cast<sockaddr *>(&name), &length) || name.sun_family != AF_UNIX ||
+			    strncmp(name.sun_path + 1, "vipl-bell-", 10) != 0)
+				continue;
+			while (ring(name, length))
+				rings++;
+		}
+		return rings;
+	}
+	static bool ring(sockaddr_un &name, socklen_t length)
+	{
+		int from = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), zero = 0;
+		char byte = 0;
+		alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+		iovec place = {&byte, 1};
+		msghdr message{};
+		message.msg_name = &name;
+		message.msg_namelen = length;
+		message.msg_iov = &place;
+		message.msg_iovlen = 1;
+		message.msg_control = control;
+		message.msg_controllen = sizeof(control);
+		CMSG_FIRSTHDR(&message)->cmsg_level = SOL_SOCKET;
+		CMSG_FIRSTHDR(&message)->cmsg_type = SCM_RIGHTS;
+		CMSG_FIRSTHDR(&message)->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(CMSG_FIRSTHDR(&message)), &zero, sizeof(zero));
+		bool is_sent = sendmsg(from, &message, MSG_DONTWAIT) >= 0;
+		::close(from);
+		return is_sent;
+	}
+	static double seconds(clockid_t clock)
+	{
+		timespec time{};
+		clock_gettime(clock, &time);
+		return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
+	}
+};
+
+TEST_F(Rung, WithDescriptorsThatNobodyTakesTheBellsAreLeftAloneAndMessagesCome)
+{
+	Child child = in_child({}, [this] {
+		const std::string door = "rung" + std::to_string(getpid());
+		VIP_DESCRIPTOR *done = nullptr;
+		VIP_CONN_HANDLE conn;
+
+		if (!be_before_6_16())
+			return; // no filters
+		ASSERT_EQ(VipOpenNic("via_lo", &nic), VIP_SUCCESS);
+		ASSERT_EQ(memory.add(nic), VIP_SUCCESS);
+		a = make_vi();
+		b = make_vi();
+		auto requested = request_async(a, door, "127.0.0.1");
+		ASSERT_EQ(wait(door, PATIENCE, &conn), VIP_SUCCESS);
+		ASSERT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
+		ASSERT_EQ(requested.get(), VIP_SUCCESS);
+		VIP_DESCRIPTOR *d = descriptor(0, {{memory.data(), 64}});
+		ASSERT_EQ(post_recv(b, d), VIP_SUCCESS);
+		auto received = std::async(std::launch::async, [&] { return VipRecvWait(b, VIP_INFINITE, &done); });
+
+		// On a busy machine a thread that spins gets little of the processor, and another one that spins as much.
+		std::atomic<bool> spins = true;
+		auto spinner = std::async(std::launch::async, [&] {
+			while (spins)
+				;
+			return seconds(CLOCK_THREAD_CPUTIME_ID);
+		});
+
+		ASSERT_TRUE(have_no_more_threads());
+		ASSERT_GE(ring_with_descriptors(), 3); // of the agent, a and b
+		const double before = seconds(CLOCK_PROCESS_CPUTIME_ID);
+		VIP_DESCRIPTOR *none;
+		EXPECT_EQ(VipSendWait(a, 1000, &none), VIP_TIMEOUT);
+		const double used = seconds(CLOCK_PROCESS_CPUTIME_ID) - before;
+		spins = false;
+		const double spun = spinner.get();
+		EXPECT_LT(used - spun, spun / 2) << used << " s, of which " << spun << " s were spent by the test";
+
+		VIP_DESCRIPTOR *s = descriptor(1, {{memory.data(100), 8}});
+		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+		EXPECT_EQ(received.get(), VIP_SUCCESS);
+		EXPECT_EQ(done, d);
+		expect_sent(a, s);
+		close();
+	});
+	EXPECT_EQ(child.status, 0) << child.out << child.err;
+}
+
+} // namespace

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Bells that cannot be emptied now, since descriptors came with a ring: closer.c takes these. Meanwhile the bell would stay
+ * readable, so it is left alone until the next tick, which rings it once more. Linux lets nobody send descriptors to a bell
+ * since 6.16. Before that a channel's bell is in an epoll descriptor of its own, which is what others sleep on.
+ */
+#include <errno.h>
+#include <sys/epoll.h>
+
+#include "base/fd.h"
+#include "loopback.h"
+
+void left_alone_init(struct loopback_device *device)
+{
+	pthread_mutex_init(&device->left_alone.lock, NULL);
+	LIST_INIT(&device->left_alone.channels);
+}
+
+void left_alone_destroy(struct loopback_device *device)
+{
+	pthread_mutex_destroy(&device->left_alone.lock);
+}
+
+void left_alone_wait(struct loopback_device *device)
+{
+	atomic_store(&device->left_alone.any, true);
+	loopback_set_timer(device, TICK_MSEC);
+}
+
+int channel_open(struct loopback_channel *channel)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	int error;
+
+	channel->epoll_fd = -1;
+	if (bell_takes_no_descriptors())
+		return channel->bell_fd;
+	channel->epoll_fd = fd_keep(epoll_create1(EPOLL_CLOEXEC));
+	if (channel->epoll_fd >= 0 && !epoll_ctl(channel->epoll_fd, EPOLL_CTL_ADD, channel->bell_fd, &event))
+		return channel->epoll_fd;
+	error = errno;
+	if (channel->epoll_fd >= 0)
+		close(channel->epoll_fd);
+	errno = error;
+	return -1;
+}
+
+void channel_close(struct loopback_channel *channel)
+{
+	struct left_alone *left_alone = &channel->device->left_alone;
+
+	pthread_mutex_lock(&left_alone->lock);
+	if (channel->is_left_alone)
+		LIST_REMOVE(channel, in_left_alone);
+	pthread_mutex_unlock(&left_alone->lock);
+	fd_close(channel->epoll_fd);
+}
+
+static void watch_channel(struct loopback_channel *channel, bool is_watched)
+{
+	struct epoll_event event = {.events = is_watched ? EPOLLIN : 0};
+
+	epoll_ctl(channel->epoll_fd, EPOLL_CTL_MOD, channel->bell_fd, &event);
+}
+
+void left_alone_channel(struct loopback_channel *channel)
+{
+	struct left_alone *left_alone = &channel->device->left_alone;
+
+	pthread_mutex_lock(&left_alone->lock);
+	if (!channel->is_left_alone && channel->epoll_fd >= 0) {
+		channel->is_left_alone = true;
+		LIST_INSERT_HEAD(&left_alone->channels, channel, in_left_alone);
+		watch_channel(channel, false);
+	}
+	left_alone_wait(channel->device);
+	pthread_mutex_unlock(&left_alone->lock);
+}
+
+void left_alone_bell(struct loopback_device *device)
+{
+	device->left_alone.bell = true;
+	loopback_leave_alone(device, &device->bell, true);
+	left_alone_wait(device);
+}
+
+void left_alone_tick(struct loopback_device *device)
+{
+	struct left_alone *left_alone = &device->left_alone;
+	struct loopback_channel *channel;
+
+	if (!atomic_load(&left_alone->any))
+		return;
+	pthread_mutex_lock(&left_alone->lock);
+	atomic_store(&left_alone->any, false);
+	/* Whoever took the descriptors may have taken other rings, too. */
+	while ((channel = LIST_FIRST(&left_alone->channels))) {
+		LIST_REMOVE(channel, in_left_alone);
+		channel->is_left_alone = false;
+		watch_channel(channel, true);
+		loopback_ring(device, channel->bell_name);
+	}
+	pthread_mutex_unlock(&left_alone->lock);
+	if (!left_alone->bell)
+		return;
+	left_alone->bell = false;
+	loopback_leave_alone(device, &device->bell, false);
+	loopback_ring(device, device->bell_name);
+}
