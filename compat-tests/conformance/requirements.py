@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the conformance tests prove: requirements.txt, for the program, for the documentation, checked.
 
-usage: requirements.py source OUTPUT          write it as C++, for the program
-       requirements.py document FILE [--check]   put the table into FILE, or see whether it is there
-       requirements.py tests PROGRAM          see whether each test has its entry, and each entry its test
+usage: requirements.py source OUTPUT        write it as C++, for the program
+       requirements.py document PAGE OUTPUT  write PAGE with the table in its place
+       requirements.py tests PROGRAM        see whether each test has its entry, and each entry its test
 """
 
 import argparse
@@ -19,7 +19,7 @@ LEVELS = ["early", "functional", "full", "addition"]  # the last one is not a le
 IDENTIFIERS = ["EarlyAdopter", "Functional", "Full", "Addition"]
 TITLES = ["early adopter", "functional", "full", "addition"]
 AT_LEAST = {"early": 34, "functional": 134, "full": 156}  # tests of each level and those before it
-BEGIN, END = "<!-- written by a program from here -->", "<!-- to here -->"
+PLACE = "<!-- the table -->\n"
 
 FUNCTION = re.compile(r"(Vip\w+) (\w+)$")
 TEST = re.compile(r"(\w+\.\w+) (\w+) (.+)$")
@@ -125,12 +125,13 @@ def source(table):
         lines.append("VIA_FUNCTION(%s, %s)" % (name, identifier(level)))
     for r in table.tests.values():
         lines.append(
-            "VIA_REQUIREMENT(%s, %s, %s, %s)"
+            "VIA_REQUIREMENT(%s, %s, %s, %s, %s)"
             % (
                 quoted(r.test),
                 identifier(r.level),
                 quoted(" ".join(r.functions)),
                 quoted(r.sentence),
+                quoted(r.chapter),
             )
         )
     return "\n".join(lines) + "\n"
@@ -151,21 +152,13 @@ def document(table):
     return "\n".join(lines) + "\n\n"
 
 
-def write_document(text, path, check):
-    """Puts the text between the marks in the file, or checks that it is there."""
-    with open(path, encoding="utf-8") as file:
-        old = file.read()
-    if old.count(BEGIN) != 1 or old.count(END) != 1:
-        raise Mistake("%s does not say where the table goes" % path)
-    head, rest = old.split(BEGIN)
-    tail = rest.split(END)[1]
-    new = head + BEGIN + "\n" + text + END + tail
-    if new == old:
-        return
-    if check:
-        raise Mistake("%s is not current: run %s document %s" % (path, os.path.basename(sys.argv[0]), path))
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(new)
+def write_document(text, page, output):
+    with open(page, encoding="utf-8") as file:
+        parts = file.read().split(PLACE)
+    if len(parts) != 2:
+        raise Mistake("%s does not say where the table goes" % page)
+    with open(output, "w", encoding="utf-8") as file:
+        file.write(text.join(parts))
 
 
 def listed(program):
@@ -204,8 +197,8 @@ def run(read, source, document, check_tests, programs):
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("source").add_argument("output")
     documents = commands.add_parser("document")
-    documents.add_argument("file")
-    documents.add_argument("--check", action="store_true")
+    documents.add_argument("page")
+    documents.add_argument("output")
     commands.add_parser("tests").add_argument("program", nargs=programs)
     arguments = parser.parse_args()
     try:
@@ -214,7 +207,7 @@ def run(read, source, document, check_tests, programs):
             with open(arguments.output, "w", encoding="utf-8") as file:
                 file.write(source(table))
         elif arguments.command == "document":
-            write_document(document(table), arguments.file, arguments.check)
+            write_document(document(table), arguments.page, arguments.output)
         else:
             check_tests(table, *arguments.program)
     except Mistake as mistake:

@@ -163,7 +163,8 @@ struct Client {
 	}
 	void look()
 	{
-		while ((result = requestTo(client, name, 5000)) == VIP_NO_MATCH &&
+		// The time is longer than any grace time: else a request may be at a slow host when its time ends.
+		while ((result = requestTo(client, name, kPatience)) == VIP_NO_MATCH &&
 		       watch.ms() < double{kPatience}) {
 			tries++;
 			usleep(pause);

@@ -3,7 +3,7 @@
 """What programs rely on that VIA does not speak of: habits.txt, for the program and the documentation, checked.
 
 usage: habits.py source OUTPUT             write it as C++, for vip_legacy
-       habits.py document FILE [--check]   put the table into FILE, or see whether it is there
+       habits.py document PAGE OUTPUT      write PAGE with the table in its place
        habits.py tests LEGACY PROGRAM...   see whether each test that it names is there, in one of the
                                            programs or in CTest's list for the current directory, and whether
                                            each test of LEGACY is named
@@ -59,7 +59,8 @@ def source(habits):
         for test in habit.tests:
             if test not in seen:
                 lines.append(
-                    'VIA_REQUIREMENT(%s, Addition, "", %s)' % (quoted(test), quoted(habit.sentence))
+                    'VIA_REQUIREMENT(%s, Addition, "", %s, %s)'
+                    % (quoted(test), quoted(habit.sentence), quoted(habit.chapter))
                 )
             seen.add(test)
     return "\n".join(lines) + "\n"

@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <link.h>
 #include <mutex>
 #include <stdexcept>
 
@@ -47,7 +48,8 @@ void load(const std::string &path)
 	void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
 	if (!handle)
 		throw std::runtime_error(dlerror());
-	loaded = path;
+	link_map *map = nullptr;
+	loaded = dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && *map->l_name ? map->l_name : path;
 	for (Function *function : all())
 		function->find(handle);
 }

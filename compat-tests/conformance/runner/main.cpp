@@ -7,6 +7,7 @@
 #include "../harness.h"
 #include "../time_limit.h"
 #include "library.h"
+#include "list.h"
 #include "options.h"
 #include "remote.h"
 #include "report.h"
@@ -200,6 +201,8 @@ int main(int argc, char **argv)
 	try {
 		if (GTEST_FLAG_GET(list_tests))
 			return RUN_ALL_TESTS();
+		if (options.list)
+			return list::print(options.level);
 		library::load(options.library);
 		if (!options.role.empty())
 			return playRole(options.role);

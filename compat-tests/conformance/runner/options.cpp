@@ -15,7 +15,7 @@ static const char kLibrary[] = "VIP_CONFORMANCE_LIBRARY", kNic[] = "VIPL_TEST_NI
 
 static const char kUsage[] = R"(usage: %s [OPTION]... [--gtest_OPTION]...
 Checks whether a library is VIPL, the API of the Virtual Interface Architecture 1.0.
-  --library=FILE       the library (default: $VIP_CONFORMANCE_LIBRARY, or the libvipl of this build)
+  --library=FILE       the library (default: $VIP_CONFORMANCE_LIBRARY, or %s)
   --nic=NAME           the NIC to open (default: $VIPL_TEST_NIC, or nic0)
   --level=LEVEL        the tests of this level and those before: early, functional or full (default: all
                        tests, also those of additions to VIA)
@@ -23,6 +23,7 @@ Checks whether a library is VIPL, the API of the Virtual Interface Architecture 
   --serve[=PORT]       play the second processes for another host, until killed (default port: %u; with
                        0 any that is free)
   --junit=FILE         write the results as JUnit's XML
+  --list               print what each test asks of a library, by which functions, and end
   --help               print this and end
 GoogleTest's options work, too, such as --gtest_filter, --gtest_repeat and --gtest_shuffle;
 --gtest_help lists them. Tests that fail, crash or take too long do not keep the others from running;
@@ -33,7 +34,7 @@ exit status: 0 if all tests passed, 1 if not, 2 if there was no library, NIC, pe
 [[noreturn]] static void usage(bool asked)
 {
 	fprintf(asked ? stdout : stderr, kUsage, program_invocation_short_name,
-		unsigned{remote::kPort});
+		DEFAULT_LIBRARY, unsigned{remote::kPort});
 	exit(asked ? 0 : 2);
 }
 
@@ -89,6 +90,9 @@ static void take(int which, Options *options)
 	case 'j':
 		options->junit = optarg;
 		break;
+	case 't':
+		options->list = true;
+		break;
 	case 'r':
 		options->role = optarg;
 		break;
@@ -105,6 +109,7 @@ Options parseOptions(int *argc, char **argv)
 				{"peer", required_argument, nullptr, 'p'},
 				{"serve", optional_argument, nullptr, 's'},
 				{"junit", required_argument, nullptr, 'j'},
+				{"list", no_argument, nullptr, 't'},
 				// For starting peers; people do not use it.
 				{"role", required_argument, nullptr, 'r'},
 				{"help", no_argument, nullptr, 'h'},
@@ -114,7 +119,7 @@ Options parseOptions(int *argc, char **argv)
 			usage(true); // GoogleTest's usage would hide ours
 	testing::InitGoogleTest(argc, argv);
 	Options options;
-	options.library = setting(kLibrary, VIPL_BUILT_WITH);
+	options.library = setting(kLibrary, DEFAULT_LIBRARY);
 	options.nic = setting(kNic, "nic0");
 	for (int which; (which = getopt_long(*argc, argv, "", known, nullptr)) != -1;)
 		take(which, &options);

@@ -9,6 +9,7 @@
 struct Options {
 	std::string library, nic, peer, junit;
 	requirements::Level level = requirements::Level::Addition; // runs all tests
+	bool list = false;
 	bool serve = false;
 	unsigned short port = 0; // to serve at
 	std::string role;        // with its channel as standard input

@@ -13,7 +13,7 @@ namespace requirements
 
 static const std::vector<Function> functionTable = {
 #define VIA_FUNCTION(name, level) {#name, Level::level},
-#define VIA_REQUIREMENT(test, level, functions, sentence)
+#define VIA_REQUIREMENT(test, level, functions, sentence, chapter)
 #include "requirements.inc"
 #undef VIA_FUNCTION
 #undef VIA_REQUIREMENT
@@ -21,8 +21,8 @@ static const std::vector<Function> functionTable = {
 
 static const std::vector<Requirement> requirementTable = {
 #define VIA_FUNCTION(name, level)
-#define VIA_REQUIREMENT(test, level, functions, sentence) \
-	{test, Level::level, functions, sentence},
+#define VIA_REQUIREMENT(test, level, functions, sentence, chapter) \
+	{test, Level::level, functions, sentence, chapter},
 #include "requirements.inc"
 #undef VIA_FUNCTION
 #undef VIA_REQUIREMENT
@@ -38,6 +38,11 @@ const char *name(Level level)
 const std::vector<Function> &functions()
 {
 	return functionTable;
+}
+
+const std::vector<Requirement> &all()
+{
+	return requirementTable;
 }
 
 // Splits "Prefix/Suite.Test/Parameter". Returns the name without its prefix and parameter, and the

@@ -26,9 +26,11 @@ struct Requirement {
 	// The functions under test, each followed by a blank; "*": the parameter is a function.
 	const char *functions;
 	const char *sentence;
+	const char *chapter;
 };
 
 const std::vector<Function> &functions();
+const std::vector<Requirement> &all();
 // Finds a test by GoogleTest's name ("Prefix/Suite.Test/Parameter"). Returns NULL if it is not in the
 // table.
 const Requirement *find(const std::string &test);
