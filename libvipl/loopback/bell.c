@@ -26,8 +26,8 @@
 #include "base/strange.h"
 #include "loopback.h"
 
-/* Strangers can send descriptors to some bell of ours. */
-static atomic_bool takes_descriptors;
+/* This system lets nobody send descriptors to a bell. */
+static atomic_bool takes_no_descriptors;
 
 /* XTEA with the number as the key. To find the key of a known block one has to try them all. */
 static uint64_t name_of(uint64_t number)
