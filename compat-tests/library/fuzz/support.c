@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/standard_error.h"
 #include "base/closer.h"
+#include "device.h"
 
 _Thread_local uint32_t lock_thread = LOCK_UNNUMBERED; /* no thread here is the agent */
 
@@ -132,6 +133,15 @@ const char *filter_hint(int error, const char *calls)
 	(void)error;
 	(void)calls;
 	return "";
+}
+
+/* No peer can cause it. */
+void device_lost(struct nic *nic, const char *call, int error)
+{
+	(void)nic;
+	(void)call;
+	(void)error;
+	check(false);
 }
 
 const char *memory_hint(int error)
