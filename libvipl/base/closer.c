@@ -233,6 +233,19 @@ static void nap(long msec)
 	nanosleep(&moment, NULL);
 }
 
+static void *close_all(void *unused);
+
+/* The lock is held. While something is in the queue there is a closer that is at no place: those that are may hang. */
+static void start_closer(void)
+{
+	pthread_t thread;
+
+	if (STAILQ_EMPTY(&queue) || closers > working || thread_start(&thread, THREAD_OWN, close_all, NULL))
+		return;
+	closers++;
+	pthread_detach(thread);
+}
+
 static void *close_all(void *unused)
 {
 	long pause = 1;
@@ -243,6 +256,7 @@ static void *close_all(void *unused)
 
 		if (place) {
 			working++;
+			start_closer();
 			close_place(place);
 			working--;
 			pause = 1;
@@ -298,17 +312,6 @@ static void lock_places(void)
 
 	pthread_once(&once, prepare);
 	pthread_mutex_lock(&lock);
-}
-
-/* The lock is held. All closers that there are may hang. */
-static void start_closer(void)
-{
-	pthread_t thread;
-
-	if (STAILQ_EMPTY(&queue) || closers > working || thread_start(&thread, THREAD_OWN, close_all, NULL))
-		return;
-	closers++;
-	pthread_detach(thread);
 }
 
 void closer_take(int fd, uid_t user)

@@ -37,6 +37,25 @@ inline bool be_before_6_16()
 	return filter_calls(code);
 }
 
+// To close one of these descriptors lasts until what is returned is closed. -1 if that cannot be.
+inline int make_closing_hang(unsigned first, unsigned last)
+{
+	constexpr size_t low = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 0 : sizeof(uint32_t);
+	sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_close, 0, 4),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args) + low),
+		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, first, 0, 2),
+		BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, last, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	return static_cast<int>(
+		syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &program));
+}
+
 inline bool have_no_more_threads()
 {
 	sock_filter code[] = {

@@ -346,11 +346,11 @@ TEST_F(Bell, IsDestroyedWithoutWaitingForWhatCameWithARing)
 class OldBell : public testing::Test
 {
       public:
-	void run(void (*test)())
+	void run(void (*test)(), bool (*filter)() = be_before_6_16)
 	{
 		pid_t child = fork();
 		if (!child) {
-			if (!be_before_6_16())
+			if (!filter())
 				_exit(77);
 			test();
 			_exit(HasFailure());
@@ -410,6 +410,45 @@ TEST_F(OldBell, IsDestroyedWhileItIsDrained)
 			sent.wait();
 		}
 	});
+}
+
+constexpr unsigned HANGING = 500, HANG = 40;
+int listener;
+
+class Unclosed : public OldBell
+{
+      public:
+	static void send_many(uid_t user)
+	{
+		for (unsigned i = 0; i < HANG; i++) {
+			EXPECT_EQ(dup2(STDIN_FILENO, static_cast<int>(HANGING + i)), static_cast<int>(HANGING + i));
+			closer_take(static_cast<int>(HANGING + i), user);
+		}
+	}
+	static bool closing_hangs()
+	{
+		listener = make_closing_hang(HANGING, HANGING + HANG);
+		return listener >= 0;
+	}
+};
+
+TEST_F(Unclosed, DescriptorsOfOneUserKeepOutThisUserAndHoldUpNobodyElse)
+{
+	run(
+		[] {
+			Closed other;
+			EXPECT_TRUE(closer_admits(7));
+			send_many(7);
+			EXPECT_FALSE(closer_admits(7));
+			EXPECT_TRUE(closer_admits(8));
+			EXPECT_FALSE(closer_is_busy());
+			closer_take(other.give(), 8);
+			other.wait();
+			close(listener); // now they do not hang any more
+			while (!closer_admits(7))
+				;
+		},
+		closing_hangs);
 }
 
 } // namespace
