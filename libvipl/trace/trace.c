@@ -17,7 +17,6 @@
 #include "base/deadline.h"
 #include "base/log.h"
 #include "trace_file.h"
-#include "watch.h"
 
 #define LINE_ROOM   (TEXT_ROOM + 192) /* a line's longest */
 #define NOTE_ROOM   128		      /* at a block's end, for why there is no further one */
@@ -192,7 +191,6 @@ static void begin_child(void)
 	opening = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	atomic_store(&is_open, false);
 	trace_file_forget();
-	watch_forget();
 }
 
 /* ---- the beginning ---- */
