@@ -76,7 +76,6 @@ static void *run(void *unused)
 {
 	bool goes_on = true;
 
-	trace_prepare();
 	while (goes_on && fd_is_own(watch_fd) && !sleeper_is_lost(&sleeper))
 		if (sleeper_sleep(&sleeper, -1) & 1u << UNMAPPED)
 			goes_on = fd_is_own(watch_fd) && take_event();
