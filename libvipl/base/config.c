@@ -38,7 +38,6 @@ static const struct setting {
 	/* Read by our test programs, not by the library. */
 	{"TEST_NIC", NULL, NULL, NULL, 0, 0},
 	{"TEST_LEVELS", NULL, NULL, NULL, 0, 0},
-	{"TEST_UNDER", NULL, NULL, NULL, 0, 0},
 };
 
 #define SETTINGS (sizeof(settings) / sizeof(settings[0]))

@@ -9,7 +9,7 @@
 #include "device.h"
 #include "object.h"
 #include "region_table.h"
-#include "trace/watch.h"
+#include "unmapped.h"
 
 /*
  * A tag is a protection domain of the device. The first one that a program creates shares the

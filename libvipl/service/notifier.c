@@ -11,7 +11,7 @@
 #include "base/thread.h"
 #include "core/channel.h"
 #include "notify.h"
-#include "trace/trace_handler.h"
+#include "trace/trace.h"
 
 #define START_RETRY_MSEC 100 /* until a thread that could not be started is tried again */
 
@@ -113,7 +113,7 @@ static bool deliver_error(struct notifier *notifier)
 	STAILQ_REMOVE_HEAD(&errors->pending, next);
 	errors->of_posts -= error_is_of_post(&error->descriptor);
 	pthread_mutex_unlock(&notifier->lock);
-	begun = trace_is_on() ? trace_error_handler(&error->descriptor, context, handler) : 0;
+	begun = trace_is_on() ? trace_error_handler(&error->descriptor, context, (uintptr_t)handler) : 0;
 	thread_is_library = false; /* the handler is the program's */
 	if (handler)
 		handler(context, &error->descriptor);

@@ -21,7 +21,7 @@
 #include "base/thread.h"
 #include "core/nic.h"
 #include "notifier.h"
-#include "trace/trace_handler.h"
+#include "trace/trace.h"
 
 struct notify {
 	STAILQ_ENTRY(notify) next;
@@ -270,11 +270,10 @@ static const char *asked_by(const struct notify *notify, const struct notice *no
 static int64_t trace_call(const struct notifier *notifier, const struct notify *notify,
 			  const struct notice *notice)
 {
-	if (notify->cq_handler)
-		return trace_cq_handler(notifier->notifies.running_cq, notice->vi,
-					notice->is_receive, notify->context, notify->cq_handler);
-	return trace_vi_handler(notice->is_receive, notice->vi, notice->descriptor, notify->context,
-				notify->vi_handler);
+	uintptr_t handler = notify->cq_handler ? (uintptr_t)notify->cq_handler : (uintptr_t)notify->vi_handler;
+
+	return trace_done_handler(notify->cq_handler ? notifier->notifies.running_cq : NULL, notice->vi,
+				  notice->is_receive, notice->descriptor, notify->context, handler);
 }
 
 /* The lock is held on entry and on return. */

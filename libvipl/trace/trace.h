@@ -1,37 +1,34 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * VIPL_TRACE: a line in a file for each call of the API and each call of a handler. api/traced_*.c says which
- * arguments of each function are in its line; docs/TRACE.md says what the lines look like.
+ * VIPL_TRACE: a line in a file for each call of the API and each call of a handler. api/functions.def and api/kinds.def
+ * say which arguments of each function are in its line; docs/TRACE.md says what the lines look like.
  *
- * Each thread writes into a block of the file of its own, without a lock. Only a new block, of 64 KiB, takes a short one.
+ * A line is put together on the stack of its thread, and written by one write().
  */
 #ifndef VIPL_TRACE_H
 #define VIPL_TRACE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/hot_flags.h"
-#include "trace_text.h"
 #include "vipl.h"
 
-/* The objects that can be polled. A thread counts its polls that find nothing, until its next line about the object. */
-enum trace_queue { TRACE_NONE, TRACE_SEND, TRACE_RECV, TRACE_CQ, TRACE_PEER };
+#define TRACE_ROOM 1152 /* more than any line has */
 
-/* The events: the third word of a line. */
-#define TRACE_ENTERS   '>' /* a call that may wait has begun */
-#define TRACE_RETURNS  '=' /* a call has returned */
-#define TRACE_CALLS    '{' /* a handler is called */
-#define TRACE_CALLED   '}' /* a handler has returned */
-#define TRACE_POLLS    '~' /* polls, where no other line could tell of them */
+/* The queues that can be polled. Polls that find nothing are counted, until the next line about the queue. */
+enum trace_queue { TRACE_NONE, TRACE_SEND, TRACE_RECV, TRACE_CQ, TRACE_PEER };
 
 struct trace_line {
 	const char *function;
 	int64_t begun, now; /* nanoseconds of CLOCK_MONOTONIC */
 	VIP_PVOID handle;   /* of the queue, if it is about one */
 	enum trace_queue queue;
-	struct text text; /* " key=value" for each thing it tells */
+	bool found_empty; /* a poll of an empty queue */
+	size_t length;
+	char words[TRACE_ROOM]; /* " key=value" for each thing it tells */
 };
 
 static inline bool trace_is_on(void)
@@ -41,19 +38,33 @@ static inline bool trace_is_on(void)
 }
 
 void trace_begin(struct trace_line *line, const char *function);
+/* Adds words. */
+void trace_say(struct trace_line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Behind a key, " name=": neither a space nor what is not ASCII, nor a backslash, comes out as it is, but as \xHH. */
+void trace_say_bytes(struct trace_line *line, const char *key, const void *bytes, size_t length);
+#define TRACE_HEX(value) ((unsigned long)(uintptr_t)(value)) /* for 0x%lx */
+
+/* The queue that the line is about, and the word for its handle. */
+void trace_about(struct trace_line *line, enum trace_queue queue, VIP_PVOID handle);
+/* The words of a descriptor that is done, and is the program's again. */
+void trace_done(struct trace_line *line, const VIP_DESCRIPTOR *descriptor);
 /* The call that the line is about begins: what is noted so far is written if it may wait. */
 void trace_enter(struct trace_line *line, bool may_wait);
 /* The call has returned. trace_return() writes the line, with all that is noted until then. */
 void trace_returned(struct trace_line *line);
 void trace_return(struct trace_line *line, const char *result);
-/* A handler is about to be called. */
-void trace_handler(struct trace_line *line);
-/* A handler has returned that was called at this time; 0: that was not traced. */
+/* trace_return() with the name of the result, which it returns. A poll that has found nothing is only counted. */
+VIP_RETURN trace_result(struct trace_line *line, VIP_RETURN rc);
+
+/*
+ * A handler is about to be called, when trace_is_on(): one for errors; one for an entry of a CQ, or where `cq` is NULL
+ * for a descriptor. They return when it was, for trace_handler_returned(), which takes 0 if that was not traced.
+ */
+int64_t trace_error_handler(const VIP_ERROR_DESCRIPTOR *error, VIP_PVOID context, uintptr_t handler);
+int64_t trace_done_handler(VIP_CQ_HANDLE cq, VIP_VI_HANDLE vi, bool is_receive, const VIP_DESCRIPTOR *descriptor,
+			   VIP_PVOID context, uintptr_t handler);
 void trace_handler_returned(const char *function, int64_t begun);
-/* A poll has found nothing (`empty`: for there is nothing that could be done). */
-void trace_poll(const struct trace_line *line, bool empty);
-/* From here on this thread writes without allocating anything. */
-void trace_prepare(void);
+
 /* Writes a remark, a line that begins with "# ". */
 void trace_remark(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

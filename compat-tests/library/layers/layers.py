@@ -19,7 +19,6 @@ RANK = {folder: rank for rank, folders in enumerate(ORDER) for folder in folders
 CIRCLES = [
     ["rdma/cm.c", "rdma/control.c", "rdma/control_listen.c", "rdma/control_messages.c", "rdma/request.c"],
     ["service/notifier.c", "service/notify.c"],
-    ["trace/trace.c", "trace/watch.c"],
 ]
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)

@@ -2,7 +2,6 @@
 /* program CASE: calls the library in the way that the case needs. check.py checks the trace. */
 #include "program.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
@@ -12,9 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,22 +23,6 @@
 #endif
 
 VIP_NIC_HANDLE nic;
-
-static int blocks_left = -1; /* the blocks that fit on the disk; -1: no limit */
-
-/* Replaces the C library's function, for the trace's file. */
-__attribute__((visibility("default"))) ssize_t
-pwritev64(int fd, const struct iovec *parts, int count, __off64_t offset);
-ssize_t pwritev64(int fd, const struct iovec *parts, int count, __off64_t offset)
-{
-	if (!blocks_left) {
-		errno = ENOSPC;
-		return -1;
-	}
-	if (blocks_left > 0)
-		blocks_left--;
-	return syscall(SYS_pwritev, fd, parts, count, (long)offset, 0L);
-}
 
 void must(int condition, const char *what)
 {
@@ -83,6 +67,8 @@ void post_and_take(VIP_VI_HANDLE vi, int times)
 	VIP_DESCRIPTOR *descriptor = make_descriptor(), *done;
 
 	for (int i = 0; i < times; i++) {
+		descriptor->Control.Control = VIP_CONTROL_IMMEDIATE;
+		descriptor->Control.ImmediateData = (VIP_UINT32)i;
 		must(VipPostSend(vi, descriptor, 0) == VIP_SUCCESS, "VipPostSend");
 		must(VipSendDone(vi, &done) == VIP_DESCRIPTOR_ERROR && done, "VipSendDone");
 	}
@@ -95,6 +81,11 @@ static void polls(void)
 	VIP_BOOLEAN is_receive;
 	VIP_CQ_HANDLE cq;
 
+	for (int i = 0; i < 600; i++) { /* the places of old handles are used again */
+		vi = make_vi(NULL);
+		must(VipSendDone(vi, &done) == VIP_DESCRIPTOR_ERROR && !done, "VipSendDone");
+		must(VipDestroyVi(vi) == VIP_SUCCESS, "VipDestroyVi");
+	}
 	must(VipCreateCQ(nic, 8, &cq) == VIP_SUCCESS, "VipCreateCQ");
 	vi = make_vi(NULL);
 	name("VI", vi);
@@ -127,93 +118,128 @@ static void threads(void)
 {
 	pthread_t ids[4];
 
-	for (int round = 0; round < 2; round++) { /* the second threads reuse buffers */
-		for (int i = 0; i < 4; i++)
-			must(!pthread_create(&ids[i], NULL, thread, NULL), "pthread_create");
-		for (int i = 0; i < 4; i++)
-			pthread_join(ids[i], NULL);
-	}
+	for (int i = 0; i < 4; i++)
+		must(!pthread_create(&ids[i], NULL, thread, NULL), "pthread_create");
+	for (int i = 0; i < 4; i++)
+		pthread_join(ids[i], NULL);
 }
 
 static void forks(void)
 {
 	VIP_NIC_ATTRIBUTES attributes;
 	VIP_VI_HANDLE vi = make_vi(NULL);
+	VIP_DESCRIPTOR *done;
 	int status = -1;
 	pid_t pid;
 
 	post_and_take(vi, 1);
+	VipSendDone(vi, &done); /* a poll, which the child does not tell of */
 	pid = fork();
 	if (!pid) {
 		must(VipQueryNic(nic, &attributes) == VIP_INVALID_PARAMETER, "VipQueryNic");
 		open_nic();
 		post_and_take(make_vi(NULL), 1000);
-		_exit(0);
+		exit(0);
 	}
 	printf("CHILD %d\n", pid);
 	must(waitpid(pid, &status, 0) == pid && !status, "the child");
 	post_and_take(vi, 1000);
 }
 
-static void crashes(void)
+/* The trace's directory becomes a file system of 64 KiB, half of which is taken. */
+static const char *make_small_disk(void)
 {
-	struct rlimit none = {0, 0};
+	static char path[512];
+	static const char taken[32768];
+	int fd;
 
-	setrlimit(RLIMIT_CORE, &none);
-	post_and_take(make_vi(NULL), 1000);
-	signal(SIGSEGV, SIG_DFL);
-	raise(SIGSEGV);
+	snprintf(path, sizeof(path), "%s", getenv("VIPL_TRACE"));
+	*strrchr(path, '/') = '\0';
+	must(!mount("none", path, "tmpfs", 0, "size=64k"), "mount");
+	strcat(path, "/taken");
+	fd = open(path, O_WRONLY | O_CREAT, 0600);
+	must(write(fd, taken, sizeof(taken)) == sizeof(taken), "write");
+	close(fd);
+	return path;
 }
 
+static void await_end_of_input(void)
+{
+	char byte;
+
+	fflush(stdout);
+	must(read(0, &byte, 1) == 0, "standard input");
+}
+
+/* The trace's disk is full for a while. Then the trace is there until standard input ends. */
 static void is_full(void)
 {
-	blocks_left = 2; /* in addition to the first block */
-	post_and_take(make_vi(NULL), 2000);
+	const char *taken = make_small_disk();
+
+	open_nic();
+	post_and_take(make_vi(NULL), 1000);
+	unlink(taken);
+	post_and_take(make_vi(NULL), 100);
+	printf("WRITTEN 1\n");
+	await_end_of_input();
 }
 
+/* A limit on the size of files that four threads reach, and that is raised afterwards. */
 static void is_limited(void)
 {
-	struct rlimit limit = {150000, 150000};
+	struct rlimit limit;
 
+	getrlimit(RLIMIT_FSIZE, &limit);
+	limit.rlim_cur = 150000;
 	setrlimit(RLIMIT_FSIZE, &limit);
-	post_and_take(make_vi(NULL), 2000);
+	threads();
+	limit.rlim_cur = 250000;
+	setrlimit(RLIMIT_FSIZE, &limit);
+	post_and_take(make_vi(NULL), 100);
 }
 
-/* A program may close a descriptor that is not its own. Its number then belongs to another file. */
-static void closes_files(void)
+/* Returns the library's descriptor of the trace. `suffix`: of its name in /proc. */
+static int find_trace(const char *suffix)
 {
-	char link[64], path[512], content[6] = "";
-	int own = -1;
+	char link[64], path[512], wanted[512];
 
-	for (int fd = 3; fd < 100 && own < 0; fd++) {
+	snprintf(wanted, sizeof(wanted), "%s%s", getenv("VIPL_TRACE"), suffix);
+	for (int fd = 3; fd < 100; fd++) {
 		ssize_t length;
 
 		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
 		length = readlink(link, path, sizeof(path) - 1);
 		path[length < 0 ? 0 : length] = '\0';
-		if (strcmp(path, getenv("VIPL_TRACE")) != 0)
-			continue;
-		close(fd);
-		strcat(path, ".own");
-		own = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
-		must(own == fd && write(own, "mine", 4) == 4, "the file");
+		if (!strcmp(path, wanted))
+			return fd;
 	}
-	must(own >= 0, "the trace's file is open");
-	post_and_take(make_vi(NULL), 2000);
-	own = open(path, O_RDONLY);
-	must(read(own, content, sizeof(content)) == 4 && !strcmp(content, "mine"), "its content");
+	must(0, "the trace's file is open");
+	return -1;
+}
+
+/* A program may close a descriptor that is not its own. Its number then belongs to another file. */
+static void closes_files(void)
+{
+	int trace = find_trace(""), own;
+	char path[512], content[6] = "";
+
+	close(trace);
+	snprintf(path, sizeof(path), "%s.own", getenv("VIPL_TRACE"));
+	own = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+	must(own == trace && write(own, "mine", 4) == 4, "the file");
+	post_and_take(make_vi(NULL), 6000); /* more than one file has room for */
+	must(pread(own, content, sizeof(content), 0) == 4 && !strcmp(content, "mine"), "its content");
 }
 
 /* A program that was started without standard input, output and error, and writes to them. */
 static void writes_to_closed(void)
 {
-	VIP_VI_HANDLE vi = make_vi(NULL);
 	ssize_t unused;
 
 	for (int fd = 0; fd <= STDERR_FILENO; fd++)
 		unused = write(fd, "lost\n", 5);
 	(void)unused;
-	post_and_take(vi, 1000);
+	post_and_take(make_vi(NULL), 1000);
 }
 
 #define PAGES 16384
@@ -265,74 +291,58 @@ static void unmaps(void)
 	munmap(dropped, PAGES);
 }
 
-static pthread_barrier_t all_have_begun;
-
-/* Its one line stays in the trace, no matter how much the others write. */
-static void *calls_once(void *argument)
+static long size_of(const char *suffix)
 {
-	VIP_VI_HANDLE vi = make_vi(NULL);
+	struct stat file;
+	char path[512];
 
-	(void)argument;
-	name("SLEEPER", vi);
-	must(VipDestroyVi(vi) == VIP_SUCCESS, "VipDestroyVi");
-	pthread_barrier_wait(&all_have_begun);
-	pause();
-	return NULL;
+	snprintf(path, sizeof(path), "%s%s", getenv("VIPL_TRACE"), suffix);
+	must(!stat(path, &file), path);
+	return (long)file.st_size;
 }
 
-/* 15 threads that sleep, beside this one, have the blocks of a trace of one MiB. Then this one needs another. */
-static void crowds(void)
-{
-	pthread_t ids[15];
-
-	must(!pthread_barrier_init(&all_have_begun, NULL, 16), "pthread_barrier_init");
-	for (int i = 0; i < 15; i++)
-		must(!pthread_create(&ids[i], NULL, calls_once, NULL), "pthread_create");
-	pthread_barrier_wait(&all_have_begun);
-	post_and_take(make_vi(NULL), 2000);
-}
-
-/* Each line has a number, so that a missing line is noticed. */
-static void *numbers(void *argument)
-{
-	VIP_VI_HANDLE vi = make_vi(NULL);
-	VIP_DESCRIPTOR *descriptor = make_descriptor(), *done;
-
-	(void)argument;
-	name("VI", vi);
-	pthread_barrier_wait(&all_have_begun);
-	for (unsigned i = 0; i < 10000; i++) {
-		descriptor->Control.Control = VIP_CONTROL_IMMEDIATE;
-		descriptor->Control.ImmediateData = i;
-		must(VipPostSend(vi, descriptor, 0) == VIP_SUCCESS, "VipPostSend");
-		must(VipSendDone(vi, &done) == VIP_DESCRIPTOR_ERROR && done, "VipSendDone");
-	}
-	return NULL;
-}
-
-/* Writes far more than the trace may have. Then the process is killed. */
+/*
+ * Writes more than the trace may have: while no descriptor is to be had, then from another directory, then from four
+ * threads. Then the process is killed.
+ */
 static void overflows(void)
 {
-	pthread_t ids[3], sleeper;
+	VIP_VI_HANDLE vi = make_vi(NULL);
+	struct rlimit few, usual;
 
-	must(!pthread_barrier_init(&all_have_begun, NULL, 4), "pthread_barrier_init");
-	must(!pthread_create(&sleeper, NULL, calls_once, NULL), "pthread_create");
-	for (int i = 0; i < 3; i++)
-		must(!pthread_create(&ids[i], NULL, numbers, NULL), "pthread_create");
-	for (int i = 0; i < 3; i++)
-		pthread_join(ids[i], NULL);
+	getrlimit(RLIMIT_NOFILE, &usual);
+	few = (struct rlimit){3, usual.rlim_max};
+	setrlimit(RLIMIT_NOFILE, &few);
+	post_and_take(vi, 3000);
+	setrlimit(RLIMIT_NOFILE, &usual);
+	must(!chdir("/"), "chdir");
+	post_and_take(vi, 6000);
+	printf("OLD %ld\nNEW %ld\n", size_of(".old"), size_of(""));
+	threads();
 	fflush(stdout);
 	raise(SIGKILL);
 }
 
-/* Goes on when standard input ends. */
+/* Writes as much. Where the trace was, another file is. */
+static void is_renamed(void)
+{
+	const char *path = getenv("VIPL_TRACE");
+	struct stat file;
+	int fd, trace;
+
+	unlink(path);
+	trace = find_trace(" (deleted)");
+	fd = open(path, O_WRONLY | O_CREAT, 0600);
+	must(write(fd, "mine\n", 5) == 5, "write");
+	post_and_take(make_vi(NULL), 6000);
+	must(!fstat(trace, &file), "fstat");
+	printf("SIZE %ld\n", (long)file.st_size);
+}
+
 static void holds(void)
 {
-	char byte;
-
 	printf("OPEN 1\n");
-	fflush(stdout);
-	must(read(0, &byte, 1) == 0, "standard input");
+	await_end_of_input();
 	post_and_take(make_vi(NULL), 1);
 }
 
@@ -346,34 +356,27 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(void);
-		int exits_at_once;
 	} cases[] = {
-		{"polls", polls, 0},
-		{"threads", threads, 0},
-		{"forks", forks, 0},
-		{"crashes", crashes, 0},
-		{"posts", posts, 0},
-		{"underscore_exit", posts, 1},
-		{"full", is_full, 0},
-		{"limited", is_limited, 0},
-		{"closes", closes_files, 0},
-		{"standard_closed", writes_to_closed, 0},
-		{"holds", holds, 0},
-		{"overflows", overflows, 0},
-		{"crowded", crowds, 0},
-		{"unmaps", unmaps, 0},
-		{"calls", call_everything, 0},
+		{"polls", polls},
+		{"threads", threads},
+		{"forks", forks},
+		{"posts", posts},
+		{"limited", is_limited},
+		{"closes", closes_files},
+		{"standard_closed", writes_to_closed},
+		{"holds", holds},
+		{"overflows", overflows},
+		{"renamed", is_renamed},
+		{"unmaps", unmaps},
+		{"calls", call_everything},
 	};
 
+	must(argc == 2, "usage: program CASE");
+	if (!strcmp(argv[1], "full"))
+		return is_full(), 0;
 	open_nic();
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		if (argc != 2 || strcmp(argv[1], cases[i].name) != 0)
-			continue;
-		cases[i].run();
-		fflush(stdout);
-		if (cases[i].exits_at_once)
-			_exit(0);
-		return 0;
-	}
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		if (!strcmp(argv[1], cases[i].name))
+			return cases[i].run(), 0;
 	return 2;
 }

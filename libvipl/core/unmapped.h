@@ -3,15 +3,15 @@
  * While calls are traced: tells in the trace of memory that the program unmaps although it has it
  * registered. An RDMA device goes on with the pages that were there before, silently.
  */
-#ifndef VIPL_WATCH_H
-#define VIPL_WATCH_H
+#ifndef VIPL_UNMAPPED_H
+#define VIPL_UNMAPPED_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
-/* A region, to whom it belongs. All zero: it is not watched. */
+/* A watched region; its owner has this in it. All zero: it is not watched. */
 struct watched {
 	LIST_ENTRY(watched) in_list;
 	uintptr_t start, end;
@@ -21,8 +21,5 @@ struct watched {
 
 void watch_begin(struct watched *watched, const void *address, size_t length, uint32_t handle);
 void watch_end(struct watched *watched);
-
-/* In a child of fork(): the parent's memory is not watched here. */
-void watch_forget(void);
 
 #endif

@@ -4,7 +4,7 @@
  * unmaps waits in the kernel until the thread below has read that, so this thread must never wait for
  * a lock that others hold when they unmap: it has one lock of its own, and does not allocate.
  */
-#include "watch.h"
+#include "unmapped.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 #include "base/fd.h"
 #include "base/sleeper.h"
 #include "base/thread.h"
-#include "trace.h"
+#include "trace/trace.h"
 
 #ifndef UFFD_USER_MODE_ONLY /* Linux 5.11; for it no privilege is needed */
 #define UFFD_USER_MODE_ONLY 1
@@ -32,14 +32,6 @@ static LIST_HEAD(, watched) list = LIST_HEAD_INITIALIZER(list);
 static int watch_fd = -1;
 static struct sleeper sleeper;
 static bool is_started;
-
-/* A program may close what is not its own; then the number is another file's. */
-static bool is_still_ours(void)
-{
-	struct uffdio_api again = {.api = UFFD_API};
-
-	return watch_fd >= 0 && ioctl(watch_fd, UFFDIO_API, &again) && errno == EINVAL;
-}
 
 /* Writes to the trace that registered memory was unmapped, once for each region. The lock is held. */
 static void tell(uintptr_t start, uintptr_t end)
@@ -84,17 +76,36 @@ static void *run(void *unused)
 {
 	bool goes_on = true;
 
-	trace_prepare();
-	while (goes_on && is_still_ours() && !sleeper_is_lost(&sleeper))
+	while (goes_on && fd_is_own(watch_fd) && !sleeper_is_lost(&sleeper))
 		if (sleeper_sleep(&sleeper, -1) & 1u << UNMAPPED)
-			goes_on = is_still_ours() && take_event();
+			goes_on = fd_is_own(watch_fd) && take_event();
 	/* Else who unmaps would wait for ever. */
 	pthread_mutex_lock(&lock);
-	if (is_still_ours())
-		close(watch_fd);
+	fd_close(watch_fd);
 	watch_fd = -1;
 	pthread_mutex_unlock(&lock);
 	return unused;
+}
+
+/* In a child of fork(): the parent's memory is not watched here. */
+static void begin_child(void)
+{
+	fd_close(watch_fd);
+	if (watch_fd >= 0)
+		sleeper_destroy(&sleeper);
+	watch_fd = -1;
+	is_started = false;
+	LIST_INIT(&list);
+	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+static int open_watch(void)
+{
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+
+	if (fd < 0 && errno == EINVAL)
+		fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	return fd_keep(fd);
 }
 
 /*
@@ -103,33 +114,27 @@ static void *run(void *unused)
  */
 static int start(void)
 {
+	static bool knows_fork; /* and so does a child */
 	struct uffdio_api api = {.api = UFFD_API, .features = EVENTS};
 	pthread_t thread;
-	int error = 0;
+	int error = knows_fork ? 0 : pthread_atfork(NULL, NULL, begin_child);
 
-	watch_fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
-	if (watch_fd < 0 && errno == EINVAL)
-		watch_fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	knows_fork = !error;
+	watch_fd = error ? -1 : open_watch();
 	if (watch_fd < 0)
-		return errno;
-	watch_fd = fd_above_standard(watch_fd);
-	error = watch_fd < 0 ? errno : sleeper_init(&sleeper, -1);
-	if (error)
-		goto close_watch;
-	if (ioctl(watch_fd, UFFDIO_API, &api))
-		error = errno;
-	else
-		error = sleeper_watch(&sleeper, UNMAPPED, watch_fd);
-	if (!error)
-		error = thread_start(&thread, THREAD_OWN, run, NULL);
+		return error ? error : errno;
+	error = sleeper_init(&sleeper, -1);
 	if (!error) {
-		pthread_detach(thread);
-		return 0;
+		error = ioctl(watch_fd, UFFDIO_API, &api) ? errno : sleeper_watch(&sleeper, UNMAPPED, watch_fd);
+		if (!error)
+			error = thread_start(&thread, THREAD_OWN, run, NULL);
+		if (!error) {
+			pthread_detach(thread);
+			return 0;
+		}
+		sleeper_destroy(&sleeper);
 	}
-	sleeper_destroy(&sleeper);
-close_watch:
-	if (watch_fd >= 0)
-		close(watch_fd);
+	close(watch_fd);
 	watch_fd = -1;
 	return error;
 }
@@ -142,8 +147,8 @@ static struct uffdio_range pages_of(const struct watched *watched)
 }
 
 /*
- * False for what cannot be watched: static data, mapped files. No page is write-protected by that, and
- * none that is missing is asked us for.
+ * False for what cannot be watched: static data, mapped files. No page is write-protected, and no fault
+ * on a page that is missing reaches us.
  */
 static bool register_pages(const struct watched *watched)
 {
@@ -195,20 +200,8 @@ void watch_end(struct watched *watched)
 		return;
 	pthread_mutex_lock(&lock);
 	LIST_REMOVE(watched, in_list);
-	if (is_still_ours())
+	if (fd_is_own(watch_fd))
 		unregister_pages(watched);
 	pthread_mutex_unlock(&lock);
 	watched->is_listed = false;
-}
-
-void watch_forget(void)
-{
-	if (is_still_ours())
-		close(watch_fd);
-	if (watch_fd >= 0)
-		sleeper_destroy(&sleeper);
-	watch_fd = -1;
-	is_started = false;
-	LIST_INIT(&list);
-	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }

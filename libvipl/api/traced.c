@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The functions of the API while calls are traced, made from functions.def: each calls the one that does it, and writes
+ * a line of the trace that tells of it. What is read before the call is what may be gone behind it.
+ */
+#include <string.h>
+
+#include "base/address.h"
+#include "core/object.h"
+#include "device.h"
+#include "table.h"
+#include "trace/trace.h"
+
+/* Is the handle one that the function will go on with? Otherwise it looks at nothing else. */
+static bool is_live(VIP_PVOID handle, enum object_kind kind)
+{
+	struct object *object = object_get(handle, kind);
+
+	if (object)
+		object_put(object);
+	return object;
+}
+
+/* ---- the words for values ---- */
+
+#define MOST_LETTERS 120 /* of a name */
+
+static const char *const states[] = {"IDLE", "CONNECTED", "CONNECT_PENDING", "ERROR"}; /* VIP_STATE_ */
+
+static void string(struct trace_line *l, const char *key, const char *string)
+{
+	trace_say_bytes(l, key, string, strnlen(string, MOST_LETTERS));
+}
+
+static void timeout(struct trace_line *l, VIP_ULONG msec)
+{
+	if (msec >= 0xFFFFFFFFUL)
+		trace_say(l, " timeout=infinite");
+	else
+		trace_say(l, " timeout=%lu", msec);
+}
+
+static void host(struct trace_line *l, const char *key, const VIP_NET_ADDRESS *address)
+{
+	char written[INET6_ADDRSTRLEN] = "?";
+	struct in6_addr found;
+
+	if (!address->HostAddressLen)
+		strcpy(written, "-");
+	else if (host_length_is_known(address->HostAddressLen) && address_host(address, &found))
+		host_text(&found, written);
+	trace_say(l, "%s%s", key, written);
+}
+
+static void discriminator(struct trace_line *l, const char *key, const VIP_NET_ADDRESS *address)
+{
+	struct discriminator found;
+
+	if (address_discriminator(address, &found))
+		trace_say_bytes(l, key, found.bytes, found.length);
+	else
+		trace_say(l, "%s?", key);
+}
+
+static void address(struct trace_line *l, const char *key, const VIP_NET_ADDRESS *address)
+{
+	struct discriminator found;
+
+	if (address_discriminator(address, &found)) /* else the host is not looked at */
+		host(l, " peer=", address);
+	discriminator(l, key, address);
+}
+
+static void mem_attributes(struct trace_line *l, const VIP_MEM_ATTRIBUTES *a)
+{
+	if (a)
+		trace_say(l, " tag=0x%lx write=%d read=%d", TRACE_HEX(a->Ptag), a->EnableRdmaWrite != 0,
+			  a->EnableRdmaRead != 0);
+}
+
+static void vi_attributes(struct trace_line *l, const VIP_VI_ATTRIBUTES *a)
+{
+	static const char *const levels[] = {[VIP_SERVICE_UNRELIABLE] = "unreliable",
+					     [VIP_SERVICE_RELIABLE_DELIVERY] = "delivery",
+					     [VIP_SERVICE_RELIABLE_RECEPTION] = "reception"};
+	VIP_MEM_ATTRIBUTES rights = {a->Ptag, a->EnableRdmaWrite, a->EnableRdmaRead};
+	unsigned level = a->ReliabilityLevel;
+
+	if (level <= VIP_SERVICE_RELIABLE_RECEPTION && levels[level])
+		trace_say(l, " level=%s", levels[level]);
+	else
+		trace_say(l, " level=0x%x", level);
+	trace_say(l, " mtu=%lu", (unsigned long)a->MaxTransferSize);
+	mem_attributes(l, &rights);
+}
+
+static void opened(struct trace_line *l, VIP_NIC_HANDLE nic)
+{
+	char address[INET6_ADDRSTRLEN];
+	VIP_NIC_ATTRIBUTES found;
+	struct in6_addr own;
+
+	trace_say(l, " nic=0x%lx", TRACE_HEX(nic));
+	if (PVipQueryNic(nic, &found) != VIP_SUCCESS)
+		return;
+	trace_say(l, " device=%s", found.Name);
+	if (!host_read(found.LocalNicAddress, found.NicAddressLen, &own))
+		return;
+	host_text(&own, address);
+	trace_remark("nic=0x%lx device=%s address=%s", TRACE_HEX(nic), found.Name, address);
+}
+
+/* A descriptor before it is posted. */
+static void posted(struct trace_line *l, const VIP_DESCRIPTOR *descriptor)
+{
+	static const char *const operations[] = {"send", "write", "read", "reserved"};
+	const VIP_CONTROL_SEGMENT *control;
+	unsigned long long bytes = 0;
+	unsigned operation;
+
+	trace_say(l, " desc=0x%lx", TRACE_HEX(descriptor));
+	if (!descriptor || (uintptr_t)descriptor % VIP_DESCRIPTOR_ALIGNMENT || !is_live(l->handle, OBJECT_VI))
+		return;
+	control = &descriptor->CS;
+	operation = control->Control & VIP_CONTROL_OP_MASK;
+	if (l->queue == TRACE_SEND || operation != VIP_CONTROL_OP_SENDRECV)
+		trace_say(l, " op=%s", operations[operation]);
+	if (control->SegCount <= MAX_SEGMENTS)
+		for (unsigned i = operation != VIP_CONTROL_OP_SENDRECV; i < control->SegCount; i++)
+			bytes += descriptor->DS[i].Local.Length;
+	trace_say(l, " segs=%u bytes=%llu", control->SegCount, bytes);
+	if (control->Control & VIP_CONTROL_IMMEDIATE)
+		trace_say(l, " imm=0x%x", control->ImmediateData);
+	if (control->Control & ~(VIP_CONTROL_OP_MASK | VIP_CONTROL_IMMEDIATE))
+		trace_say(l, " control=0x%x", control->Control);
+}
+
+/* Behind a look whether a descriptor is done. Where none is in the queue, that was a poll, too. */
+static void done(struct trace_line *l, VIP_DESCRIPTOR *const *descriptor, VIP_RETURN rc)
+{
+	if (rc != VIP_SUCCESS && rc != VIP_DESCRIPTOR_ERROR)
+		return;
+	if (*descriptor)
+		trace_done(l, *descriptor);
+	else
+		l->found_empty = true;
+}
+
+/* ---- the functions ---- */
+
+#define K(kind, type, right, before, behind)                                              \
+	static inline bool right_##kind(type v)                                           \
+	{                                                                                 \
+		return ((void)v, right);                                                  \
+	}                                                                                 \
+	static inline void before_##kind(struct trace_line *l, type v, bool looks)        \
+	{                                                                                 \
+		(void)l, (void)v, (void)looks, before;                                    \
+	}                                                                                 \
+	static inline void behind_##kind(struct trace_line *l, type v, VIP_RETURN rc)     \
+	{                                                                                 \
+		(void)l, (void)v, (void)rc, behind;                                       \
+	}
+#include "kinds.def"
+
+#define LOOKS(kind, name)  (looks = looks && right_##kind(name))
+#define BEFORE(kind, name) before_##kind(&line, name, looks)
+#define BEHIND(kind, name) behind_##kind(&line, name, rc)
+
+#define TRACED(name, may_wait, ...)                          \
+	VIP_RETURN traced_##name(PARAMETERS(__VA_ARGS__))    \
+	{                                                    \
+		struct trace_line line;                      \
+		bool looks = true;                           \
+		VIP_RETURN rc;                               \
+                                                             \
+		trace_begin(&line, #name);                   \
+		EACH(LOOKS, __VA_ARGS__);                    \
+		EACH(BEFORE, __VA_ARGS__);                   \
+		trace_enter(&line, may_wait);                \
+		rc = P##name(ARGUMENTS(__VA_ARGS__));        \
+		trace_returned(&line);                       \
+		EACH(BEHIND, __VA_ARGS__);                   \
+		return trace_result(&line, rc);              \
+	}
+#define F(name, ...)	      TRACED(name, false, __VA_ARGS__)
+#define W(name, ...)	      TRACED(name, true, __VA_ARGS__)
+#define GET(name, kind, data)
+#define SET(name, ...)
+#include "functions.def"
+
+/* ---- those that have no result ---- */
+
+static void user_data(struct trace_line *line, VIP_VI_HANDLE vi, VIP_PVOID data)
+{
+	trace_returned(line);
+	trace_say(line, " vi=0x%lx data=0x%lx", TRACE_HEX(vi), TRACE_HEX(data));
+	trace_return(line, "-");
+}
+
+VIP_PVOID traced_VipGetUserData(VIP_VI_HANDLE vi)
+{
+	struct trace_line line;
+	VIP_PVOID data;
+
+	trace_begin(&line, "VipGetUserData");
+	trace_enter(&line, false);
+	data = PVipGetUserData(vi);
+	user_data(&line, vi, data);
+	return data;
+}
+
+void traced_VipSetUserData(VIP_VI_HANDLE vi, VIP_PVOID data)
+{
+	struct trace_line line;
+
+	trace_begin(&line, "VipSetUserData");
+	trace_enter(&line, false);
+	PVipSetUserData(vi, data);
+	user_data(&line, vi, data);
+}
