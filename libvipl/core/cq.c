@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/config.h"
+#include "base/cpu_relax.h"
 #include "base/deadline.h"
 #include "base/log.h"
 #include "entries.h"
@@ -223,13 +224,6 @@ void cq_look(struct cq *cq, struct object *owner)
 	cq_unlock_and_run(cq, owner, cq_poll_locked(cq), false, VIP_SUCCESS);
 }
 
-static inline void relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#endif
-}
-
 /*
  * Polling before sleeping is in vain if the completion takes longer, and it takes the processor from others. After
  * IN_VAIN_MOST such waits in a row only one wait in TRY_AGAIN polls first.
@@ -254,7 +248,7 @@ static VIP_RETURN spin(struct cq *cq, int64_t deadline, cq_taker *take, void *ar
 		return rc;
 	until = clock_nsec() + config()->spin_usec * INT64_C(1000);
 	while (rc == VIP_NOT_DONE && clock_nsec() < until && deadline_left(deadline)) {
-		relax();
+		cpu_relax();
 		rc = take(argument);
 	}
 	if (rc != VIP_NOT_DONE)
