@@ -67,6 +67,7 @@ static struct cq *allocate(void)
 	if (is_new)
 		lock_init(&cq->lock);
 	memset(&cq->is_public, 0, sizeof(*cq) - offsetof(struct cq, is_public));
+	entries_init(&cq->entries);
 	return cq;
 }
 
@@ -82,7 +83,6 @@ struct cq *cq_create(struct nic *nic, struct channel *channel, unsigned entries,
 	cq->nic = nic;
 	cq->ops = nic->device->ops;
 	cq->is_public = is_public;
-	entries_init(&cq->entries);
 	deferred_init(&cq->deferred);
 	STAILQ_INIT(&cq->notifies.outstanding);
 	cq->channel = channel ? channel : find_channel(nic);
@@ -124,10 +124,36 @@ free_cq:
 void cq_destroy(struct cq *cq)
 {
 	LIST_REMOVE(cq, in_nic);
+	atomic_store_explicit(&cq->look, NULL, memory_order_relaxed);
 	cq->ops->cq_destroy(cq->device_cq);
 	channel_release(cq->nic, cq->channel);
 	entries_free(&cq->entries);
 	object_free(&cq->object);
+}
+
+struct cq_look *cq_former_look(struct cq *cq)
+{
+	return cq->kept_look;
+}
+
+void cq_show(struct cq *cq, struct cq_look *look)
+{
+	cq->kept_look = look;
+	atomic_store_explicit(&cq->look, look, memory_order_release);
+}
+
+bool cq_enter_slowly(struct cq *cq, enum lock_way way)
+{
+	struct cq_look *look = way == LOCK_CONTENDED
+				       ? atomic_load_explicit(&cq->look, memory_order_acquire)
+				       : NULL;
+
+	/* In this order: what the device has had and completed meanwhile is among the entries, if no other thread has it. */
+	if (look && look->is_empty(look) && entries_seem_none(&cq->entries))
+		return !atomic_load_explicit(&look->is_polled, memory_order_relaxed) &&
+		       lock_try(&cq->lock);
+	lock_acquire_slowly(&cq->lock, way);
+	return true;
 }
 
 VIP_RETURN cq_unlock_and_run_slowly(struct cq *cq, struct object *owner, bool completed, bool run_deferred,
