@@ -55,6 +55,9 @@ struct cq {
 	_Atomic uint32_t announced;
 	_Atomic unsigned spun_in_vain; /* waits in a row, see cq_wait() */
 	_Atomic unsigned slept_at_once;
+	_Atomic unsigned choosy; /* of the waiters: those for a queue of a VIPL CQ */
+	atomic_bool is_called;	 /* a thread that sleeps has been called and has not looked yet: see channel_wait() */
+	struct workqueue *own;	 /* the queue of a CQ that is no VIPL CQ */
 	_Atomic unsigned released; /* counts what has completed here; the CQ's lock guards it */
 	_Atomic unsigned capacity;
 
@@ -101,7 +104,7 @@ static inline void cq_kick(struct cq *cq)
 VIP_RETURN cq_unlock_and_run_slowly(struct cq *cq, struct object *owner, bool completed, bool run_deferred,
 			   VIP_RETURN rc);
 /*
- * Releases the CQ's lock after completions may have been taken: wakes other threads that wait for them, and
+ * Releases the CQ's lock after completions may have been taken: wakes another thread if there is something for it, and
  * does the deferred work that has come, or leaves it to the agent. With `run_deferred` it also looks for what others
  * have left. Meanwhile the `owner`, which is the CQ or the VI, keeps the CQ. Returns `rc`.
  */
@@ -124,6 +127,12 @@ void cq_look(struct cq *cq, struct object *owner);
  * waited for. The CQ may be gone, so the caller compares the handle after this.
  */
 bool cq_enter_slowly(struct cq *cq, enum lock_way way);
+static inline bool cq_enter(struct cq *cq)
+{
+	enum lock_way way = lock_enter(&cq->lock);
+
+	return way == LOCK_BIASED || cq_enter_slowly(cq, way);
+}
 
 /* VipCQDone. */
 VIP_RETURN cq_take(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive);
@@ -199,7 +208,7 @@ VIP_RETURN cq_arm_and_take(struct cq *cq, cq_taker *take, void *argument, uint32
  * The one place where a thread of the program waits for completions. The wait ends with whatever `take` returns but
  * VIP_NOT_DONE, with VIP_TIMEOUT at the deadline, or with VIP_INVALID_PARAMETER when `owner` is destroyed meanwhile.
  */
-VIP_RETURN cq_wait(struct cq *cq, const struct object *owner, VIP_ULONG timeout, cq_taker *take,
+VIP_RETURN cq_wait(struct cq *cq, struct object *owner, VIP_ULONG timeout, cq_taker *take,
 		   void *argument);
 
 #endif

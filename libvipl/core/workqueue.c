@@ -32,6 +32,8 @@ int workqueue_init(struct workqueue *queue, struct cq *cq, bool is_receive,
 		return ENOMEM;
 	}
 	atomic_store_explicit(&queue->cq, cq, memory_order_relaxed);
+	if (!cq->is_public)
+		cq->own = queue;
 	queue->is_receive = is_receive;
 	queue->ops = queue->vi->nic->device->ops;
 	queue->deferred.functions = functions;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Many threads and one CQ of via_lo: a look at an empty one waits for nobody, and no look misses what is there.
+// Many threads and one CQ of via_lo: a look at an empty one waits for nobody, no look misses what is there, and a message
+// wakes one thread.
 #include <atomic>
+#include <sys/resource.h>
 #include <thread>
 #include <unistd.h>
 
@@ -195,6 +197,80 @@ TEST_F(CqThreads, LooksMayComeLateForACqThatIsGone)
 	expect_receive(pair, 0);
 	send(pair, 0);
 	EXPECT_EQ(look(), VIP_SUCCESS);
+}
+
+long switches_of_this_thread()
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_THREAD, &usage);
+	return usage.ru_nvcsw;
+}
+
+// Eight threads sleep. If all of them woke for each message, they would fall asleep eight times.
+TEST_F(CqThreads, AMessageWakesOneSleeper)
+{
+	const int sleepers = 8, messages = 300;
+	Pair pair = make_pair();
+	std::atomic<int> taken{0};
+	std::atomic<long> switches{0};
+	std::vector<std::thread> threads;
+
+	for (int i = 0; i < sleepers; i++)
+		threads.emplace_back([&] {
+			VIP_VI_HANDLE vi;
+			VIP_BOOLEAN is_receive;
+			VIP_DESCRIPTOR *done;
+			long before = switches_of_this_thread();
+
+			while (VipCQWait(cq, VIP_INFINITE, &vi, &is_receive) == VIP_SUCCESS) {
+				EXPECT_EQ(VipRecvDone(vi, &done), VIP_SUCCESS);
+				taken++;
+			}
+			switches += switches_of_this_thread() - before;
+		});
+	for (int i = 0; i < messages; i++) {
+		expect_receive(pair, 0);
+		ASSERT_TRUE(eventually([&] { return shim_cq_waiters(cq) == sleepers; }));
+		send(pair, 0);
+		ASSERT_TRUE(eventually([&] { return taken == i + 1; }));
+	}
+	EXPECT_EQ(VipDestroyVi(pair.to), VIP_INVALID_STATE);
+	EXPECT_EQ(VipDisconnect(pair.to), VIP_SUCCESS);
+	EXPECT_EQ(VipDestroyVi(pair.to), VIP_SUCCESS);
+	EXPECT_EQ(VipDestroyCQ(cq), VIP_SUCCESS);
+	for (std::thread &thread : threads)
+		thread.join();
+	// It and the thread that reads the announcements from then on: two. Two more for threads that find a lock taken.
+	EXPECT_LT(switches, 4 * messages);
+}
+
+// Messages that come while all sleep, but with one announcement for all: each thread that wakes calls the next.
+TEST_F(CqThreads, EachSleeperGetsItsMessageOfMany)
+{
+	const int sleepers = 8;
+	Pair pair = make_pair();
+
+	for (int round = 0; round < 50; round++) {
+		std::vector<std::future<VIP_RETURN>> waits;
+
+		for (int i = 0; i < sleepers; i++) {
+			expect_receive(pair, static_cast<size_t>(i));
+			waits.push_back(std::async(std::launch::async, [&] {
+				VIP_VI_HANDLE vi;
+				VIP_BOOLEAN is_receive;
+				VIP_RETURN code = VipCQWait(cq, PATIENCE, &vi, &is_receive);
+				VIP_DESCRIPTOR *done;
+
+				return code == VIP_SUCCESS ? VipRecvDone(vi, &done) : code;
+			}));
+		}
+		ASSERT_TRUE(eventually([&] { return shim_cq_waiters(cq) == sleepers; }));
+		for (int i = 0; i < sleepers; i++)
+			send(pair, static_cast<size_t>(i));
+		for (auto &waited : waits)
+			ASSERT_EQ(waited.get(), VIP_SUCCESS) << round;
+	}
 }
 
 } // namespace
