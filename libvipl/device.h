@@ -317,6 +317,10 @@ void cq_unlock(struct cq *cq);
  * false if it has found nothing. Takes the CQ's lock.
  */
 bool cq_poll_for_device(struct cq *cq);
+/* A look at a VIPL CQ without its lock: cq_look.h. The former one is of an earlier CQ in the same memory, or NULL. */
+struct cq_look;
+struct cq_look *cq_former_look(struct cq *cq);
+void cq_show(struct cq *cq, struct cq_look *look);
 /* From within channel_read(): an armed CQ has a completion. The channel's lock is held. */
 void cq_announced(struct cq *cq);
 /*

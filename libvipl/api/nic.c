@@ -254,7 +254,7 @@ static void retire_all(struct nic *nic)
 			cq_retract_handle(cq);
 	connections_close(nic);
 	LIST_FOREACH(cq, &nic->cqs, in_nic)
-		channel_kick(cq->channel, cq);
+		channel_kick_all(cq->channel, cq);
 }
 
 /* This waits for objects without the lock, because a thread that still uses them may want it. */

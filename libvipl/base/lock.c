@@ -1,13 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Biased locks: the slow path by the mutex, and the change of the owner. */
+/* Biased locks: the slow path by the latch, and the change of the owner. */
 #include "lock.h"
 
 #include <errno.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "cpu_relax.h"
+
 #define MANY 256u /* ending an ownership interrupts processors: it must be rare */
+
+/*
+ * A thread that finds the latch taken looks again after so many turns at first, each time after twice as many, up to the
+ * most. To look takes the line away from the thread that is inside. It pays to come late, when that thread has come many
+ * times. After all LOOKS it rests: who is inside may need the processor, at whatever priority it runs.
+ */
+#define LOOKS		6u
+#define TURNS_LEAST	64u
+#define TURNS_MOST	512u
+#define REST_LEAST_NSEC 20000L
+#define REST_MOST_NSEC	500000L
 
 _Thread_local uint32_t lock_thread = LOCK_UNNUMBERED;
 
@@ -23,7 +37,6 @@ static uint32_t this_thread(void)
 void lock_init(struct lock *lock)
 {
 	*lock = (struct lock){.owner = LOCK_NO_OWNER};
-	pthread_mutex_init(&lock->mutex, NULL);
 }
 
 static void revoke_bias(struct lock *lock)
@@ -39,6 +52,51 @@ static void wake(struct lock *lock)
 	syscall(SYS_futex, &lock->inside, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
+/* See litmus/latch. */
+static inline bool take_latch(struct lock *lock)
+{
+	return !atomic_exchange_explicit(&lock->latch, 1, memory_order_acquire);
+}
+
+static void let_go_of_latch(struct lock *lock)
+{
+	atomic_store_explicit(&lock->latch, 0, memory_order_release);
+}
+
+static bool look_at_latch(struct lock *lock)
+{
+	for (unsigned look = 0, turns = TURNS_LEAST; look < LOOKS; look++) {
+		for (unsigned i = 0; i < turns; i++)
+			cpu_relax();
+		if (!atomic_load_explicit(&lock->latch, memory_order_relaxed) && take_latch(lock))
+			return true;
+		if (turns < TURNS_MOST)
+			turns *= 2;
+	}
+	return false;
+}
+
+static __attribute__((noinline)) void wait_for_latch(struct lock *lock)
+{
+	struct timespec rest = {.tv_nsec = REST_LEAST_NSEC};
+
+	atomic_fetch_add_explicit(&lock->waiting, 1, memory_order_relaxed);
+	while (!look_at_latch(lock)) {
+		nanosleep(&rest, NULL);
+		if (rest.tv_nsec < REST_MOST_NSEC)
+			rest.tv_nsec *= 2;
+	}
+	atomic_fetch_sub_explicit(&lock->waiting, 1, memory_order_relaxed);
+}
+
+/* The caller has the latch. */
+static void come_in(struct lock *lock, uint32_t self)
+{
+	atomic_store_explicit(&lock->holder, self, memory_order_relaxed);
+	lock->in_a_row = lock->last == self && self != LOCK_NEVER_BIASED ? lock->in_a_row + 1 : 0;
+	lock->last = self;
+}
+
 void lock_acquire_slowly(struct lock *lock, enum lock_way way)
 {
 	uint32_t self = this_thread();
@@ -47,12 +105,25 @@ void lock_acquire_slowly(struct lock *lock, enum lock_way way)
 		atomic_store_explicit(&lock->inside, 0, memory_order_release);
 		wake(lock);
 	}
-	pthread_mutex_lock(&lock->mutex);
+	if (!take_latch(lock))
+		wait_for_latch(lock);
 	if (atomic_load_explicit(&lock->owner, memory_order_relaxed) != LOCK_NO_OWNER)
 		revoke_bias(lock);
-	atomic_store_explicit(&lock->holder, self, memory_order_relaxed);
-	lock->in_a_row = lock->last == self && self != LOCK_NEVER_BIASED ? lock->in_a_row + 1 : 0;
-	lock->last = self;
+	come_in(lock, self);
+}
+
+bool lock_try(struct lock *lock)
+{
+	uint32_t self = this_thread();
+
+	if (!take_latch(lock))
+		return false;
+	if (atomic_load_explicit(&lock->owner, memory_order_relaxed) != LOCK_NO_OWNER) {
+		let_go_of_latch(lock);
+		return false;
+	}
+	come_in(lock, self);
+	return true;
 }
 
 /* A thread that has ended is never on its way in. One that has its number now makes it seem alive. */
@@ -61,10 +132,12 @@ static bool has_ended(pid_t thread)
 	return syscall(SYS_tgkill, getpid(), thread, 0) && errno == ESRCH;
 }
 
-/* The caller has come many times in a row, and has the mutex. */
+/* The caller has come many times in a row, and has the latch. */
 static void bias_if_usual(struct lock *lock)
 {
 	lock->in_a_row = 0;
+	if (atomic_load_explicit(&lock->waiting, memory_order_relaxed))
+		return; /* it was only the quickest of many */
 	if (!lock->bias_owner ||
 	    (lock->bias_owner != lock->last && has_ended(lock->bias_owner_id))) {
 		lock->bias_owner = lock->last;
@@ -76,7 +149,7 @@ static void bias_if_usual(struct lock *lock)
 
 int lock_release_slowly(struct lock *lock, int result)
 {
-	/* The thread that has revoked our ownership has the mutex, and is not inside yet. */
+	/* The thread that has revoked our ownership has the latch, and is not inside yet. */
 	if (atomic_load_explicit(&lock->holder, memory_order_relaxed) != lock_thread) {
 		wake(lock);
 		return result;
@@ -85,6 +158,6 @@ int lock_release_slowly(struct lock *lock, int result)
 	if (lock->in_a_row >= MANY &&
 	    atomic_load_explicit(&hot_flags.has_membarrier, memory_order_relaxed))
 		bias_if_usual(lock);
-	pthread_mutex_unlock(&lock->mutex);
+	let_go_of_latch(lock);
 	return result;
 }

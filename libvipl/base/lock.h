@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A mutex that costs its usual thread no locked instruction: biased locking.
+ * A lock that costs its usual thread no locked instruction: biased locking. To the others it costs one.
  *
  * The first thread that has taken it many times in a row is its bias owner from then on. While
  * no other thread comes, the bias owner owns it: it enters and leaves with plain stores to `inside`. Another
- * thread first takes the mutex, revokes the ownership, and waits until the bias owner is not inside. The
- * bias owner becomes the owner again after it has taken the lock many more times in a row.
+ * thread first takes the latch, revokes the ownership, and waits until the bias owner is not inside. The
+ * bias owner becomes the owner again after it has taken the lock many more times in a row, while no other waited.
  *
- * It stays the bias owner for as long as it lives, also when the lock's memory is given to another object:
+ * The latch is one word. A thread takes it by exchanging it, and lets go of it by a plain store: it wakes nobody. Who finds it
+ * taken looks again and again, and after many looks rests for a moment before it goes on. So a thread that comes again at
+ * once finds the lock, and what it guards, still in its cache, and many threads together are hardly slower than one.
+ *
+ * The bias owner stays the bias owner for as long as it lives, also when the lock's memory is given to another object:
  * it may be delayed on its way in for any time, and its store to `inside` must not be taken for another thread's.
  */
 #ifndef VIPL_LOCK_H
 #define VIPL_LOCK_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,10 +27,11 @@
 struct lock {
 	_Atomic uint32_t owner;	 /* a thread's number, or LOCK_NO_OWNER */
 	_Atomic uint32_t inside; /* 1: the bias owner is */
-	_Atomic uint32_t holder; /* the thread that has come in by the mutex, or 0 */
-	uint32_t bias_owner, last, in_a_row; /* the mutex guards these, and the next */
+	_Atomic uint32_t latch;	 /* 1: taken */
+	_Atomic uint32_t waiting; /* threads that wait for it */
+	_Atomic uint32_t holder; /* the thread that has come in by the latch, or 0 */
+	uint32_t bias_owner, last, in_a_row; /* the latch guards these, and the next */
 	pid_t bias_owner_id;		    /* the kernel's number of it */
-	pthread_mutex_t mutex;
 };
 
 /* Threads have numbers, from 1 on, that no other thread has or will have. */
@@ -46,7 +50,9 @@ enum lock_way {
 };
 
 void lock_acquire_slowly(struct lock *lock, enum lock_way way);
-/* For a thread that has come in by the mutex, or whose ownership was revoked inside. Returns `result`. */
+/* For a thread that lock_enter() has told LOCK_CONTENDED: false when it would have to wait, or to end an ownership. */
+bool lock_try(struct lock *lock);
+/* For a thread that has come in by the latch, or whose ownership was revoked inside. Returns `result`. */
 int lock_release_slowly(struct lock *lock, int result);
 
 /*
@@ -83,8 +89,8 @@ static inline void lock_acquire(struct lock *lock)
 }
 
 /*
- * A thread that came in by the mutex stores 0 to `inside`, too. That is right: the bias owner is at most on its
- * way in, and turns back, since the lock has no owner while the mutex is held. Only the bias owner itself makes
+ * A thread that came in by the latch stores 0 to `inside`, too. That is right: the bias owner is at most on its
+ * way in, and turns back, since the lock has no owner while the latch is taken. Only the bias owner itself makes
  * itself the owner again.
  */
 static inline int lock_release_with(struct lock *lock, int result)

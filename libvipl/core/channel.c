@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sleeping until a completion comes. One of the sleepers of a channel, the leader, waits
- * for the device's announcements and for kicks; the others wait for the leader.
+ * Sleeping until a completion comes. One of the sleepers of a channel, the leader, waits for the device's announcements. The
+ * others doze, each at a word of its own. Who is called, is called alone: a message wakes one thread.
  */
 #include "channel.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/deadline.h"
 #include "base/fd.h"
@@ -16,6 +19,23 @@
 #include "nic.h"
 
 #define ANNOUNCED 1u /* this source of the leader's is the device */
+
+/* A thread in channel_wait(). */
+struct sleeping {
+	TAILQ_ENTRY(sleeping) next; /* until it is called */
+	struct cq *cq;
+	bool is_choosy;
+	_Atomic uint32_t state;
+};
+
+enum {
+	DOZING,
+	APPOINTED, /* the leader, which may still doze */
+	LEADING,   /* the leader, which sleeps */
+	AWAKE,	   /* the leader, which reads announcements */
+	CALLED,	   /* from here on the memory may go at any moment */
+	CALLED_LEADING, /* as before, but the thread stays the leader until it has the lock */
+};
 
 struct channel *channel_create(struct device *device, int always_fd, int epoll_fd)
 {
@@ -30,9 +50,7 @@ struct channel *channel_create(struct device *device, int always_fd, int epoll_f
 	error = sleeper_init(&channel->sleeper, always_fd);
 	if (error)
 		goto free_channel;
-	error = condition_init(&channel->changed);
-	if (error)
-		goto destroy_sleeper;
+	TAILQ_INIT(&channel->sleepers);
 	pthread_mutex_init(&channel->lock, NULL);
 	held = fd_hold_standard();
 	channel->device_channel = device->ops->channel_create(device, &channel->device_fd);
@@ -50,8 +68,6 @@ struct channel *channel_create(struct device *device, int always_fd, int epoll_f
 	device->ops->channel_destroy(channel->device_channel);
 destroy_lock:
 	pthread_mutex_destroy(&channel->lock);
-	pthread_cond_destroy(&channel->changed);
-destroy_sleeper:
 	sleeper_destroy(&channel->sleeper);
 free_channel:
 	free(channel);
@@ -65,13 +81,88 @@ void channel_destroy(struct channel *channel)
 		epoll_ctl(channel->epoll_fd, EPOLL_CTL_DEL, channel->device_fd, NULL);
 	channel->device->ops->channel_destroy(channel->device_channel);
 	sleeper_destroy(&channel->sleeper);
-	pthread_cond_destroy(&channel->changed);
 	pthread_mutex_destroy(&channel->lock);
 	free(channel);
 }
 
-/* The channel's lock is held; also called by the device from channel_read(). */
-void cq_announced(struct cq *cq)
+static bool is_called(const struct sleeping *self)
+{
+	return atomic_load_explicit(&self->state, memory_order_acquire) >= CALLED;
+}
+
+/* Wakes it if it dozes. The thread may have gone since its state was set: then there is nothing at its word to wake. */
+static void wake(struct sleeping *sleeping)
+{
+	syscall(SYS_futex, &sleeping->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static void doze(struct sleeping *self, int64_t deadline)
+{
+	int64_t left = deadline_left(deadline);
+	struct timespec time = nsec_timespec(left);
+
+	syscall(SYS_futex, &self->state, FUTEX_WAIT_PRIVATE, DOZING, left == DEADLINE_NEVER ? NULL : &time, NULL, 0);
+}
+
+/* In what follows the channel's lock is held. */
+
+static void call(struct channel *channel, struct sleeping *sleeping)
+{
+	uint32_t before = atomic_load_explicit(&sleeping->state, memory_order_relaxed);
+
+	TAILQ_REMOVE(&channel->sleepers, sleeping, next);
+	atomic_store_explicit(&sleeping->state, before == DOZING ? CALLED : CALLED_LEADING, memory_order_release);
+	if (before == LEADING)
+		sleeper_wake(&channel->sleeper);
+	else if (before != AWAKE)
+		wake(sleeping);
+}
+
+static void call_all(struct channel *channel, const struct cq *cq, bool choosy_only)
+{
+	struct sleeping *sleeping, *next;
+
+	for (sleeping = TAILQ_FIRST(&channel->sleepers); sleeping; sleeping = next) {
+		next = TAILQ_NEXT(sleeping, next);
+		if (sleeping->cq == cq && (sleeping->is_choosy || !choosy_only))
+			call(channel, sleeping);
+	}
+}
+
+/* The leader if it is awake; else the one that has slept longest, and the leader only if there is no other. */
+static struct sleeping *find_one(const struct channel *channel, const struct cq *cq)
+{
+	struct sleeping *sleeping, *one = NULL, *leader = NULL;
+
+	TAILQ_FOREACH(sleeping, &channel->sleepers, next) {
+		if (sleeping->cq != cq || sleeping->is_choosy)
+			continue;
+		if (sleeping == channel->leader)
+			leader = sleeping;
+		else if (!one)
+			one = sleeping;
+	}
+	if (leader && (!one || atomic_load_explicit(&leader->state, memory_order_relaxed) == AWAKE))
+		return leader;
+	return one;
+}
+
+static void call_one(struct channel *channel, struct cq *cq)
+{
+	struct sleeping *one;
+
+	/* The caller has completed something. A thread that is called, and has not looked yet, sees that: see channel_wait(). */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load(&cq->is_called))
+		return;
+	one = find_one(channel, cq);
+	if (!one)
+		return;
+	atomic_store(&cq->is_called, true);
+	call(channel, one);
+}
+
+static void note_announcement(struct cq *cq)
 {
 	atomic_fetch_add(&cq->announced, 1);
 	if (atomic_load(&cq->notifies.watched))
@@ -80,26 +171,100 @@ void cq_announced(struct cq *cq)
 		agent_wake(cq->nic);
 }
 
-/* The lock is held. */
-static void read_announcements(struct channel *channel, bool all)
+/* Also called by the device from channel_read(). */
+void cq_announced(struct cq *cq)
 {
-	channel->device->ops->channel_read(channel->device_channel, all);
-	/* Some of the sleepers have their announcement, and one has to lead. */
-	pthread_cond_broadcast(&channel->changed);
+	note_announcement(cq);
+	if (atomic_load_explicit(&cq->choosy, memory_order_relaxed))
+		call_all(cq->channel, cq, true);
+	call_one(cq->channel, cq);
 }
 
-/* The lock is held. */
-static void wake_leader(struct channel *channel)
+static void appoint_leader(struct channel *channel)
 {
-	if (channel->has_leader)
-		sleeper_wake(&channel->sleeper);
+	channel->leader = TAILQ_FIRST(&channel->sleepers);
+	if (!channel->leader)
+		return;
+	atomic_store_explicit(&channel->leader->state, APPOINTED, memory_order_relaxed);
+	wake(channel->leader);
+}
+
+static bool has_several(const struct channel *channel)
+{
+	return TAILQ_FIRST(&channel->sleepers) != TAILQ_LAST(&channel->sleepers, sleepers);
+}
+
+/* The lock is released meanwhile. */
+static void lead(struct channel *channel, struct sleeping *self, int64_t deadline)
+{
+	unsigned ready;
+
+	channel->leader = self;
+	atomic_store_explicit(&self->state, LEADING, memory_order_relaxed);
+	pthread_mutex_unlock(&channel->lock);
+	/* The caller looks at the clock and comes again. */
+	ready = sleeper_sleep(&channel->sleeper, deadline_msec(deadline));
+	pthread_mutex_lock(&channel->lock);
+	if (!is_called(self))
+		atomic_store_explicit(&self->state, AWAKE, memory_order_relaxed);
+
+	/* It is a system call between a message and the thread that waits for it. */
+	if (ready & 1u << ANNOUNCED)
+		channel->device->ops->channel_read(channel->device_channel, has_several(channel));
+	/* Nothing is announced any more, so all look. The agent ends the connections. */
+	while (sleeper_is_lost(&channel->sleeper) && !TAILQ_EMPTY(&channel->sleepers))
+		call(channel, TAILQ_FIRST(&channel->sleepers));
+}
+
+/* The lock is held, and released here. False at the deadline. */
+static bool sleep_until_called(struct channel *channel, struct sleeping *self, int64_t deadline)
+{
+	bool called;
+
+	TAILQ_INSERT_TAIL(&channel->sleepers, self, next);
+	while (!is_called(self) && deadline_left(deadline)) {
+		if (!channel->leader || channel->leader == self) {
+			lead(channel, self, deadline);
+			continue;
+		}
+		pthread_mutex_unlock(&channel->lock);
+		doze(self, deadline);
+		if (atomic_load_explicit(&self->state, memory_order_acquire) == CALLED)
+			return true; /* whoever called may still have the lock */
+		pthread_mutex_lock(&channel->lock);
+	}
+	called = is_called(self);
+	if (!called)
+		TAILQ_REMOVE(&channel->sleepers, self, next);
+	if (channel->leader == self)
+		appoint_leader(channel);
+	pthread_mutex_unlock(&channel->lock);
+	return called;
+}
+
+bool channel_wait(struct channel *channel, struct cq *cq, bool is_choosy, uint32_t seen, int64_t deadline)
+{
+	struct sleeping self = {.cq = cq, .is_choosy = is_choosy};
+	bool called;
+
+	pthread_mutex_lock(&channel->lock);
+	if (atomic_load(&cq->announced) != seen) {
+		pthread_mutex_unlock(&channel->lock);
+		return true;
+	}
+	called = sleep_until_called(channel, &self, deadline);
+	/* From here on another one is called for what comes; the caller's look after this finds all for which none was. */
+	if (called && !is_choosy) {
+		atomic_store(&cq->is_called, false);
+		atomic_thread_fence(memory_order_seq_cst);
+	}
+	return called;
 }
 
 static void channel_look(struct channel *channel)
 {
 	pthread_mutex_lock(&channel->lock);
-	read_announcements(channel, true);
-	wake_leader(channel); /* we may have consumed its event */
+	channel->device->ops->channel_read(channel->device_channel, true);
 	pthread_mutex_unlock(&channel->lock);
 }
 
@@ -112,52 +277,17 @@ void channels_look(int epoll_fd)
 		channel_look(events[i].data.ptr);
 }
 
-/* The lock is held on entry and on return. */
-static void lead(struct channel *channel, int64_t deadline)
-{
-	unsigned ready;
-
-	channel->has_leader = true;
-	pthread_mutex_unlock(&channel->lock);
-	/* The caller looks at the clock and comes again. */
-	ready = sleeper_sleep(&channel->sleeper, deadline_msec(deadline));
-	pthread_mutex_lock(&channel->lock);
-	channel->has_leader = false;
-
-	/* It is a system call between a message and the thread that waits for it. */
-	if (ready & 1u << ANNOUNCED)
-		read_announcements(channel, channel->sleepers > 1);
-	else /* one of the others has to lead */
-		pthread_cond_broadcast(&channel->changed);
-}
-
-bool channel_wait(struct channel *channel, struct cq *cq, uint32_t seen, int64_t deadline)
-{
-	bool announced;
-
-	pthread_mutex_lock(&channel->lock);
-	channel->sleepers++;
-	while (!(announced = atomic_load(&cq->announced) != seen) && deadline_left(deadline)) {
-		if (channel->has_leader)
-			condition_wait(&channel->changed, &channel->lock, deadline);
-		else
-			lead(channel, deadline);
-		/* Nothing is announced any more, so look. The agent ends the connections. */
-		if (sleeper_is_lost(&channel->sleeper)) {
-			announced = true;
-			break;
-		}
-	}
-	channel->sleepers--;
-	pthread_mutex_unlock(&channel->lock);
-	return announced;
-}
-
 void channel_kick(struct channel *channel, struct cq *cq)
 {
 	pthread_mutex_lock(&channel->lock);
 	cq_announced(cq);
-	pthread_cond_broadcast(&channel->changed);
-	wake_leader(channel);
+	pthread_mutex_unlock(&channel->lock);
+}
+
+void channel_kick_all(struct channel *channel, struct cq *cq)
+{
+	pthread_mutex_lock(&channel->lock);
+	note_announcement(cq);
+	call_all(channel, cq, false);
 	pthread_mutex_unlock(&channel->lock);
 }

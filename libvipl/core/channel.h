@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "base/sleeper.h"
 #include "device.h"
@@ -17,9 +18,8 @@ struct channel {
 	int device_fd;
 	int epoll_fd; /* that it is in; -1: none */
 	pthread_mutex_t lock; /* guards what follows, and the `announced` of its CQs */
-	pthread_cond_t changed;
-	bool has_leader; /* one of the sleepers reads the channel for all */
-	unsigned sleepers;
+	TAILQ_HEAD(sleepers, sleeping) sleepers; /* threads that have not been called, those first that have slept longest */
+	struct sleeping *leader; /* the thread that reads the channel for all, or is about to; NULL: there is none */
 	unsigned cqs;	  /* that use it; guarded by the NIC's lock */
 	unsigned watched; /* CQs of these; guarded by the notifier's lock */
 };
@@ -31,8 +31,13 @@ struct channel {
 struct channel *channel_create(struct device *device, int always_fd, int epoll_fd);
 void channel_destroy(struct channel *channel);
 
-/* Sleeps until cq->announced is no longer `seen`; false at the deadline. */
-bool channel_wait(struct channel *channel, struct cq *cq, uint32_t seen, int64_t deadline);
+/*
+ * Sleeps until the thread is called; false at the deadline. It does not sleep if cq->announced is no longer `seen`. Each
+ * announcement and each kick calls one of the CQ's sleepers, and all that are `choosy`: they want a descriptor of one queue
+ * of a VIPL CQ, and not any. While one is called and has not looked yet, no other one is. So who was called looks, and
+ * kicks if it leaves something to others.
+ */
+bool channel_wait(struct channel *channel, struct cq *cq, bool is_choosy, uint32_t seen, int64_t deadline);
 
 #define CHANNELS_MOST	64u /* that channels_look() looks at */
 #define ARM_RETRY_MSEC	100 /* until a device that could not announce completions is asked again */
@@ -43,7 +48,9 @@ bool channel_wait(struct channel *channel, struct cq *cq, uint32_t seen, int64_t
  */
 void channels_look(int epoll_fd);
 
-/* Wakes all threads that wait for this CQ, so that they look again. */
+/* There is something in the CQ for a thread that sleeps: calls as an announcement does. */
 void channel_kick(struct channel *channel, struct cq *cq);
+/* Calls all threads that sleep for this CQ. */
+void channel_kick_all(struct channel *channel, struct cq *cq);
 
 #endif

@@ -6,10 +6,12 @@
 #include <string.h>
 
 #include "base/config.h"
+#include "base/cpu_relax.h"
 #include "base/deadline.h"
 #include "base/log.h"
 #include "entries.h"
 #include "nic.h"
+#include "workqueue.h"
 
 /* The first CQs get a channel each. Later ones share, since channels are file descriptors. */
 static struct channel *find_channel(struct nic *nic)
@@ -66,6 +68,7 @@ static struct cq *allocate(void)
 	if (is_new)
 		lock_init(&cq->lock);
 	memset(&cq->is_public, 0, sizeof(*cq) - offsetof(struct cq, is_public));
+	entries_init(&cq->entries);
 	return cq;
 }
 
@@ -81,7 +84,6 @@ struct cq *cq_create(struct nic *nic, struct channel *channel, unsigned entries,
 	cq->nic = nic;
 	cq->ops = nic->device->ops;
 	cq->is_public = is_public;
-	entries_init(&cq->entries);
 	deferred_init(&cq->deferred);
 	STAILQ_INIT(&cq->notifies.outstanding);
 	cq->channel = channel ? channel : find_channel(nic);
@@ -123,10 +125,42 @@ free_cq:
 void cq_destroy(struct cq *cq)
 {
 	LIST_REMOVE(cq, in_nic);
+	atomic_store_explicit(&cq->look, NULL, memory_order_relaxed);
 	cq->ops->cq_destroy(cq->device_cq);
 	channel_release(cq->nic, cq->channel);
 	entries_free(&cq->entries);
 	object_free(&cq->object);
+}
+
+struct cq_look *cq_former_look(struct cq *cq)
+{
+	return cq->kept_look;
+}
+
+void cq_show(struct cq *cq, struct cq_look *look)
+{
+	cq->kept_look = look;
+	atomic_store_explicit(&cq->look, look, memory_order_release);
+}
+
+bool cq_enter_slowly(struct cq *cq, enum lock_way way)
+{
+	struct cq_look *look = way == LOCK_CONTENDED
+				       ? atomic_load_explicit(&cq->look, memory_order_acquire)
+				       : NULL;
+
+	/* In this order: what the device has had and completed meanwhile is among the entries, if no other thread has it. */
+	if (look && look->is_empty(look) && entries_seem_none(&cq->entries))
+		return !atomic_load_explicit(&look->is_polled, memory_order_relaxed) &&
+		       lock_try(&cq->lock);
+	lock_acquire_slowly(&cq->lock, way);
+	return true;
+}
+
+/* The lock is held. A thread that sleeps would find something. */
+static bool has_something(struct cq *cq)
+{
+	return cq->is_public ? !entries_are_none(&cq->entries) : queue_has_done(cq->own);
 }
 
 VIP_RETURN cq_unlock_and_run_slowly(struct cq *cq, struct object *owner, bool completed, bool run_deferred,
@@ -135,10 +169,12 @@ VIP_RETURN cq_unlock_and_run_slowly(struct cq *cq, struct object *owner, bool co
 	/* With the lock it is certain that it is there, or the caller has a reference. */
 	bool held = object_hold(owner);
 
+	/* A poll takes some completions at a time. Who has found some and got nothing, or another thread, has to look again. */
+	completed = completed && (rc != VIP_SUCCESS || has_something(cq) || atomic_load(&cq->choosy));
 	lock_release(&cq->lock);
 	if (run_deferred)
 		deferred_run(cq, owner);
-	if (completed) /* what others wait for may be among it */
+	if (completed)
 		cq_kick(cq);
 	if (held)
 		object_put(owner);
@@ -220,14 +256,7 @@ void cq_catch_up(struct cq *cq)
 void cq_look(struct cq *cq, struct object *owner)
 {
 	lock_acquire(&cq->lock);
-	cq_unlock_and_run(cq, owner, cq_poll_locked(cq), false, VIP_SUCCESS);
-}
-
-static inline void relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#endif
+	cq_unlock_and_run(cq, owner, cq_poll_locked(cq), false, VIP_NOT_DONE);
 }
 
 /*
@@ -254,7 +283,7 @@ static VIP_RETURN spin(struct cq *cq, int64_t deadline, cq_taker *take, void *ar
 		return rc;
 	until = clock_nsec() + config()->spin_usec * INT64_C(1000);
 	while (rc == VIP_NOT_DONE && clock_nsec() < until && deadline_left(deadline)) {
-		relax();
+		cpu_relax();
 		rc = take(argument);
 	}
 	if (rc != VIP_NOT_DONE)
@@ -270,12 +299,51 @@ VIP_RETURN cq_arm_and_take(struct cq *cq, cq_taker *take, void *argument, uint32
 	return cq->ops->cq_arm(cq->device_cq) ? VIP_ERROR_RESOURCE : take(argument);
 }
 
-VIP_RETURN cq_wait(struct cq *cq, const struct object *owner, VIP_ULONG timeout, cq_taker *take,
+/*
+ * The caller has slept, others still do, and one announcement was enough for the caller: what comes next is announced again,
+ * and what has come is for one of them.
+ */
+static void leave_to_others(struct cq *cq, struct object *owner)
+{
+	if (cq->ops->cq_arm(cq->device_cq)) {
+		channel_kick_all(cq->channel, cq);
+		return;
+	}
+	if (!cq_enter(cq))
+		return;
+	cq_unlock_and_run(cq, owner, true, false, cq_poll_locked(cq) ? VIP_NOT_DONE : VIP_SUCCESS);
+}
+
+/* cq_wait() when there was nothing for a while. */
+static VIP_RETURN sleep_until_done(struct cq *cq, struct object *owner, bool is_choosy, int64_t deadline,
+				   cq_taker *take, void *argument)
+{
+	VIP_RETURN rc;
+	uint32_t seen;
+
+	while ((rc = cq_arm_and_take(cq, take, argument, &seen)) == VIP_NOT_DONE) {
+		bool announced;
+
+		if (object_retired(owner)) {
+			rc = VIP_INVALID_PARAMETER;
+			break;
+		}
+		announced = channel_wait(cq->channel, cq, is_choosy, seen, deadline);
+		rc = take(argument); /* the CQ is not armed: no later completion wakes a thread in vain */
+		if (rc == VIP_NOT_DONE && !announced)
+			rc = VIP_TIMEOUT;
+		if (rc != VIP_NOT_DONE)
+			break;
+	}
+	return rc;
+}
+
+VIP_RETURN cq_wait(struct cq *cq, struct object *owner, VIP_ULONG timeout, cq_taker *take,
 		   void *argument)
 {
+	bool is_choosy = cq->is_public && owner != &cq->object;
 	VIP_RETURN rc = take(argument);
 	int64_t deadline;
-	uint32_t seen;
 
 	if (rc != VIP_NOT_DONE)
 		return rc;
@@ -287,20 +355,10 @@ VIP_RETURN cq_wait(struct cq *cq, const struct object *owner, VIP_ULONG timeout,
 		return rc;
 
 	atomic_fetch_add(&cq->waiters, 1);
-	while ((rc = cq_arm_and_take(cq, take, argument, &seen)) == VIP_NOT_DONE) {
-		bool announced;
-
-		if (object_retired(owner)) {
-			rc = VIP_INVALID_PARAMETER;
-			break;
-		}
-		announced = channel_wait(cq->channel, cq, seen, deadline);
-		rc = take(argument); /* the CQ is not armed: no later completion wakes a thread in vain */
-		if (rc == VIP_NOT_DONE && !announced)
-			rc = VIP_TIMEOUT;
-		if (rc != VIP_NOT_DONE)
-			break;
-	}
-	atomic_fetch_sub(&cq->waiters, 1);
+	atomic_fetch_add(&cq->choosy, is_choosy);
+	rc = sleep_until_done(cq, owner, is_choosy, deadline, take, argument);
+	atomic_fetch_sub(&cq->choosy, is_choosy);
+	if (atomic_fetch_sub(&cq->waiters, 1) > 1)
+		leave_to_others(cq, owner);
 	return rc;
 }

@@ -13,6 +13,7 @@
 
 #include "base/lock.h"
 #include "channel.h"
+#include "cq_look.h"
 #include "deferred.h"
 #include "device.h"
 #include "handlers.h"
@@ -26,7 +27,8 @@
 
 /* The completions that VipCQDone has not reported, in their order: see entries.h. */
 struct entries {
-	uint32_t *first, *last;	   /* where the oldest one is, and where the next one goes */
+	/* Where the oldest one is, and where the next one goes. Threads without the lock read these, so entries_move() writes. */
+	uint32_t *first, *last;
 	struct workqueue **queues; /* by their numbers; NULL where there is none */
 	uint32_t queues_room;	   /* the size of that table */
 	uint32_t spare;		   /* a place before that of any queue */
@@ -37,6 +39,9 @@ struct cq {
 	struct object object; /* with a handle if it is a VIPL CQ */
 	struct lock lock;     /* guards each queue's side of completion, and the members that name it */
 	_Atomic(VIP_CQ_HANDLE) handle; /* by which VipCQDone finds it; NULL: it does not */
+	_Atomic(struct cq_look *) look; /* for threads that do not have the lock; NULL: the device has no such look */
+	struct cq_look *kept_look; /* the last one that a device has shown for a CQ in this memory */
+	struct entries entries;	   /* of a VIPL CQ: completions that VipCQDone has not reported; guarded by the lock */
 
 	bool is_public;	      /* a VIPL CQ */
 	atomic_bool has_sends; /* a send queue completes here */
@@ -50,9 +55,11 @@ struct cq {
 	_Atomic uint32_t announced;
 	_Atomic unsigned spun_in_vain; /* waits in a row, see cq_wait() */
 	_Atomic unsigned slept_at_once;
+	_Atomic unsigned choosy; /* of the waiters: those for a queue of a VIPL CQ */
+	atomic_bool is_called;	 /* a thread that sleeps has been called and has not looked yet: see channel_wait() */
+	struct workqueue *own;	 /* the queue of a CQ that is no VIPL CQ */
 	_Atomic unsigned released; /* counts what has completed here; the CQ's lock guards it */
 	_Atomic unsigned capacity;
-	struct entries entries; /* of a VIPL CQ: completions that VipCQDone has not reported; as above */
 
 	LIST_ENTRY(cq) in_nic;
 	struct channel *channel;
@@ -97,7 +104,7 @@ static inline void cq_kick(struct cq *cq)
 VIP_RETURN cq_unlock_and_run_slowly(struct cq *cq, struct object *owner, bool completed, bool run_deferred,
 			   VIP_RETURN rc);
 /*
- * Releases the CQ's lock after completions may have been taken: wakes other threads that wait for them, and
+ * Releases the CQ's lock after completions may have been taken: wakes another thread if there is something for it, and
  * does the deferred work that has come, or leaves it to the agent. With `run_deferred` it also looks for what others
  * have left. Meanwhile the `owner`, which is the CQ or the VI, keeps the CQ. Returns `rc`.
  */
@@ -114,6 +121,18 @@ static inline VIP_RETURN cq_unlock_and_run(struct cq *cq, struct object *owner, 
 
 /* Takes what has completed, and does what follows from it. */
 void cq_look(struct cq *cq, struct object *owner);
+
+/*
+ * Goes on after lock_enter(), `way` being its result. False: the lock is not held, since nothing is in the CQ, and nobody was
+ * waited for. The CQ may be gone, so the caller compares the handle after this.
+ */
+bool cq_enter_slowly(struct cq *cq, enum lock_way way);
+static inline bool cq_enter(struct cq *cq)
+{
+	enum lock_way way = lock_enter(&cq->lock);
+
+	return way == LOCK_BIASED || cq_enter_slowly(cq, way);
+}
 
 /* VipCQDone. */
 VIP_RETURN cq_take(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive);
@@ -189,7 +208,7 @@ VIP_RETURN cq_arm_and_take(struct cq *cq, cq_taker *take, void *argument, uint32
  * The one place where a thread of the program waits for completions. The wait ends with whatever `take` returns but
  * VIP_NOT_DONE, with VIP_TIMEOUT at the deadline, or with VIP_INVALID_PARAMETER when `owner` is destroyed meanwhile.
  */
-VIP_RETURN cq_wait(struct cq *cq, const struct object *owner, VIP_ULONG timeout, cq_taker *take,
+VIP_RETURN cq_wait(struct cq *cq, struct object *owner, VIP_ULONG timeout, cq_taker *take,
 		   void *argument);
 
 #endif

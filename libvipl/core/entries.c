@@ -76,7 +76,7 @@ static void remove_all_of(struct entries *entries, const struct workqueue *queue
 		}
 		*entry = *next;
 		if (entries->last == next)
-			entries->last = entry;
+			entries_move(&entries->last, entry);
 		left--;
 	}
 }
@@ -86,8 +86,8 @@ static void leave_rings(struct entries *entries)
 {
 	entries->spare = *entries->first;
 	if (entries_are_none(entries))
-		entries->last = &entries->spare;
-	entries->first = &entries->spare;
+		entries_move(&entries->last, &entries->spare);
+	entries_move(&entries->first, &entries->spare);
 }
 
 void entries_dismiss(struct cq *cq, struct workqueue *queue)
@@ -99,7 +99,7 @@ void entries_dismiss(struct cq *cq, struct workqueue *queue)
 	if (atomic_load_explicit(&cq->handle, memory_order_relaxed))
 		remove_all_of(entries, queue);
 	else
-		entries->last = entries->first; /* the CQ goes, too, and no thread takes an entry any more */
+		entries_move(&entries->last, entries->first); /* the CQ goes, too, and no thread takes an entry any more */
 	entries->queues[queue->number] = NULL;
 	lock_release(&cq->lock);
 }
@@ -151,8 +151,10 @@ static __attribute__((noinline)) VIP_RETURN take_slowly(struct cq *cq, VIP_CQ_HA
 							VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive,
 							enum lock_way way)
 {
-	lock_acquire_slowly(&cq->lock, way);
-	return take_from(cq, handle, vi, is_receive);
+	if (cq_enter_slowly(cq, way))
+		return take_from(cq, handle, vi, is_receive);
+	return atomic_load_explicit(&cq->handle, memory_order_relaxed) == handle ? VIP_NOT_DONE
+										 : VIP_INVALID_PARAMETER;
 }
 
 VIP_RETURN cq_take(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive)

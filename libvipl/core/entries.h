@@ -23,9 +23,17 @@
 /* Of a queue. One place stays free: the entry taken last leads to the oldest one. */
 #define ENTRIES_MOST (QUEUE_DESCRIPTORS - 1)
 
+static inline void entries_move(uint32_t **end, uint32_t *to)
+{
+	__atomic_store_n(end, to, __ATOMIC_RELEASE);
+}
+
 static inline void entries_init(struct entries *entries)
 {
-	*entries = (struct entries){.first = &entries->spare, .last = &entries->spare};
+	entries_move(&entries->first, &entries->spare);
+	entries_move(&entries->last, &entries->spare);
+	entries->queues = NULL;
+	entries->queues_room = 0;
 }
 static inline void entries_free(struct entries *entries)
 {
@@ -36,6 +44,12 @@ static inline void entries_free(struct entries *entries)
 int entries_admit(struct cq *cq, struct workqueue *queue);
 /* [nic] It does not any more: its entries vanish, all others stay in their order. */
 void entries_dismiss(struct cq *cq, struct workqueue *queue);
+
+/* Without the CQ's lock: false if there has been one all the time. */
+static inline bool entries_seem_none(const struct entries *entries)
+{
+	return __atomic_load_n(&entries->first, __ATOMIC_ACQUIRE) == __atomic_load_n(&entries->last, __ATOMIC_ACQUIRE);
+}
 
 /* The CQ's lock is held in all that follows. */
 
@@ -48,7 +62,7 @@ static inline void entries_append(struct entries *entries, const struct workqueu
 				  struct posted *place)
 {
 	*entries->last = queue->number;
-	entries->last = &place->next;
+	entries_move(&entries->last, &place->next);
 }
 
 /* The queue's descriptor in this place has completed; `done` is the queue's index after it. */
@@ -69,7 +83,7 @@ static inline struct workqueue *entries_take(struct entries *entries)
 {
 	struct workqueue *queue = entries->queues[*entries->first];
 
-	entries->first = &ring_at(queue, queue->reported++)->next;
+	entries_move(&entries->first, &ring_at(queue, queue->reported++)->next);
 	return queue;
 }
 

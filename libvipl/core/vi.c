@@ -210,8 +210,8 @@ VIP_RETURN vi_retire(struct vi *vi)
 		rc = VIP_INVALID_PARAMETER;
 	pthread_mutex_unlock(&vi->nic->lock);
 	if (rc == VIP_SUCCESS) {
-		channel_kick(vi->send.cq->channel, vi->send.cq);
-		channel_kick(vi->receive.cq->channel, vi->receive.cq);
+		channel_kick_all(vi->send.cq->channel, vi->send.cq);
+		channel_kick_all(vi->receive.cq->channel, vi->receive.cq);
 	}
 	return rc;
 }

@@ -32,6 +32,8 @@ int workqueue_init(struct workqueue *queue, struct cq *cq, bool is_receive,
 		return ENOMEM;
 	}
 	atomic_store_explicit(&queue->cq, cq, memory_order_relaxed);
+	if (!cq->is_public)
+		cq->own = queue;
 	queue->is_receive = is_receive;
 	queue->ops = queue->vi->nic->device->ops;
 	queue->deferred.functions = functions;
@@ -237,8 +239,16 @@ static __attribute__((noinline)) VIP_RETURN take_slowly(struct workqueue *queue,
 							VIP_DESCRIPTOR **descriptor,
 							enum lock_way way)
 {
-	lock_acquire_slowly(&cq->lock, way);
-	return take_from(queue, cq, handle, descriptor);
+	if (cq_enter_slowly(cq, way))
+		return take_from(queue, cq, handle, descriptor);
+	if (queue_has_done(queue)) {
+		lock_acquire(&cq->lock);
+		return take_from(queue, cq, handle, descriptor);
+	}
+	if (!is_named(queue, handle) || atomic_load_explicit(&queue->cq, memory_order_relaxed) != cq)
+		return VIP_INVALID_PARAMETER;
+	*descriptor = NULL;
+	return workqueue_is_empty(queue) ? VIP_DESCRIPTOR_ERROR : VIP_NOT_DONE;
 }
 
 VIP_RETURN workqueue_take(struct workqueue *queue, VIP_VI_HANDLE handle,

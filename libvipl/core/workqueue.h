@@ -102,6 +102,13 @@ VIP_RETURN workqueue_take(struct workqueue *queue, VIP_VI_HANDLE handle,
 /* Submits as much of the backlog as the device has room for. Called after a completion, or when the queue is opened. */
 void workqueue_submit_backlog(struct workqueue *queue);
 
+/* There is a descriptor to take. */
+static inline bool queue_has_done(const struct workqueue *queue)
+{
+	return atomic_load_explicit(&queue->head, memory_order_acquire) !=
+	       atomic_load_explicit(&queue->done, memory_order_acquire);
+}
+
 static inline bool workqueue_is_empty(const struct workqueue *queue)
 {
 	return atomic_load(&queue->head) == atomic_load(&queue->tail);

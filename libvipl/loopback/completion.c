@@ -62,12 +62,24 @@ void loopback_channel_read(struct device_channel *base, bool all)
 	pthread_mutex_unlock(&channel->lock);
 }
 
+/* Memory for a CQ, all zero but what threads may still look at. */
+static struct loopback_cq *allocate(struct cq *named, bool is_shared)
+{
+	struct loopback_cq *former = is_shared ? (struct loopback_cq *)cq_former_look(named) : NULL;
+	const size_t kept = offsetof(struct loopback_cq, order.heap);
+
+	if (!former)
+		return calloc(1, sizeof(*former));
+	memset((char *)former + kept, 0, sizeof(*former) - kept);
+	return former;
+}
+
 struct device_cq *loopback_cq_create(struct device *device, struct cq *named,
 				     struct device_channel *base, bool is_shared, unsigned entries,
 				     unsigned *capacity)
 {
 	struct loopback_channel *channel = (struct loopback_channel *)base;
-	struct loopback_cq *cq = calloc(1, sizeof(*cq));
+	struct loopback_cq *cq = allocate(named, is_shared);
 
 	(void)entries;
 	if (!cq)
@@ -77,12 +89,20 @@ struct device_cq *loopback_cq_create(struct device *device, struct cq *named,
 	cq->channel = channel;
 	TAILQ_INIT(&cq->linked);
 	if (is_shared && order_init(cq)) {
-		log_error("no memory for a completion queue: %s%s", strerror(errno),
-			  errno == EMFILE	? " (see ulimit -n)"
-			  : is_refused(errno) ? filter_hint(errno, "memfd_create(), ftruncate(), fallocate(), fcntl() or mmap()")
-					      : memory_hint(errno));
-		free(cq);
+		int error = errno;
+
+		log_error("no memory for a completion queue: %s%s", strerror(error),
+			  error == EMFILE	? " (see ulimit -n)"
+			  : is_refused(error) ? filter_hint(error, "memfd_create(), ftruncate(), fallocate(), fcntl() or mmap()")
+					      : memory_hint(error));
+		if (!cq->look.is_empty)
+			free(cq);
+		errno = error;
 		return NULL;
+	}
+	if (is_shared) {
+		cq->look.is_empty = order_is_empty;
+		cq_show(named, &cq->look);
 	}
 	pthread_mutex_lock(&channel->lock);
 	LIST_INSERT_HEAD(&channel->cqs, cq, in_channel);
@@ -98,8 +118,10 @@ void loopback_cq_destroy(struct device_cq *base)
 	pthread_mutex_lock(&cq->channel->lock);
 	LIST_REMOVE(cq, in_channel);
 	pthread_mutex_unlock(&cq->channel->lock);
-	order_destroy(cq);
-	free(cq);
+	if (cq->page)
+		order_destroy(cq); /* the memory is kept: see cq_former_look() */
+	else
+		free(cq);
 }
 
 int loopback_cq_grow(struct device *device, struct device_cq *cq, unsigned entries,
@@ -152,7 +174,7 @@ int loopback_cq_poll(struct device_cq *base)
 {
 	struct loopback_cq *cq = (struct loopback_cq *)base;
 
-	atomic_store_explicit(&cq->is_polled, true, memory_order_relaxed);
+	atomic_store_explicit(&cq->look.is_polled, true, memory_order_relaxed);
 	if (!atomic_load_explicit(&cq->device->is_polled, memory_order_relaxed))
 		return poll_after_tick(cq);
 	return poll_cq(cq);
@@ -163,6 +185,7 @@ int loopback_cq_arm(struct device_cq *base)
 	struct loopback_cq *cq = (struct loopback_cq *)base;
 	struct loopback_endpoint *endpoint;
 
+	/* A thread that completes something with this lock sees that the caller waits, or the caller sees what it has completed. */
 	cq_lock(cq->cq);
 	atomic_fetch_or_explicit(&cq->armed,
 				 lock_thread == LOCK_NEVER_BIASED ? ARMED_TO_LOOK : ARMED_TO_RING,

@@ -32,6 +32,10 @@ struct cq_page {
 struct cq_page *cq_page_create(int *fd);
 struct cq_page *cq_page_map(int fd);
 void cq_page_unmap(struct cq_page *page);
+/* From here on the page is zero, and nobody's, but it can be read. */
+void cq_page_blank(struct cq_page *page);
+/* Moves a page to the place of a blank one. False and errno on failure: the page is unmapped then. */
+bool cq_page_move(struct cq_page *page, struct cq_page *to);
 
 /* Is `a` before `b`? Stamps wrap around. */
 static inline bool stamp_before(uint32_t a, uint32_t b)

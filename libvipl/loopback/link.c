@@ -170,3 +170,21 @@ void cq_page_unmap(struct cq_page *page)
 {
 	munmap(page, sizeof(*page));
 }
+
+void cq_page_blank(struct cq_page *page)
+{
+	/* It takes no memory. Where it fails, against all likelihood, nothing better can be done. */
+	mmap(page, sizeof(*page), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+}
+
+bool cq_page_move(struct cq_page *page, struct cq_page *to)
+{
+	int error;
+
+	if (mremap(page, sizeof(*page), sizeof(*page), MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED)
+		return true;
+	error = errno;
+	munmap(page, sizeof(*page));
+	errno = error;
+	return false;
+}

@@ -15,6 +15,7 @@
 
 #include "base/fd.h"
 #include "base/thread.h"
+#include "cq_look.h"
 #include "cq_page.h"
 #include "device.h"
 #include "hello.h"
@@ -98,7 +99,11 @@ struct loopback_source {
 
 /* The sources of a CQ and their state. The CQ's lock guards all members but those that name another. */
 struct loopback_order {
-	_Atomic(struct loopback_source *) called; /* from any thread, without the lock */
+	/* For threads without the lock, as well as the lists of which they tell: see order_is_empty(). */
+	_Atomic(struct loopback_source *) called;
+	atomic_bool is_filled;	 /* the heap is not empty, or a poll is under way */
+	atomic_bool has_pending; /* `pending` is not empty */
+
 	struct loopback_source **heap;		  /* the sources with completions, by their stamps */
 	unsigned count, sources;		  /* in the heap, and of the CQ */
 	struct loopback_endpoint **receivers;	  /* by their numbers in the page; NULL: none */
@@ -109,7 +114,6 @@ struct loopback_order {
 	uint32_t limit;				  /* of this one: stamps before this */
 	bool in_round;				  /* it is not over */
 	bool has_warned;			  /* it has been logged that a peer wrote to the counter */
-	atomic_bool is_filled, has_pending;	  /* heap and pending are not empty; for threads without the lock */
 };
 
 enum armed {
@@ -118,16 +122,18 @@ enum armed {
 };
 
 struct loopback_cq {
+	/* What stays as it is when the CQ is gone, up to the first members of `order`: see device.h. */
+	struct cq_look look;
+	struct cq_page *page; /* NULL: it is for one queue */
+	struct loopback_order order; /* if there is a page */
+
 	struct cq *cq; /* named in reports */
 	struct loopback_device *device;
 	struct loopback_channel *channel;
 	LIST_ENTRY(loopback_cq) in_channel;
 	_Atomic uint32_t armed; /* enum armed: what a send that is done has to do */
-	atomic_bool is_polled; /* since the agent has looked at this last */
 	LIST_HEAD(, loopback_endpoint) senders, receivers; /* of a CQ for one queue; two while a VI changes */
-	struct cq_page *page; /* NULL: it is for one queue */
 	struct fd_shared page_file;
-	struct loopback_order order; /* if there is a page */
 
 	/* loopback/progress.c; guarded by the NIC's lock. */
 	TAILQ_ENTRY(loopback_cq) in_device;

@@ -193,12 +193,20 @@ static void begin_round(struct loopback_cq *cq)
 	gather_arrived(cq);
 }
 
-/* Publishes for threads that look without the lock. */
+/*
+ * For threads that look without the lock, order_is_empty(): from begin_changes() to note() there is something here. So what
+ * has been gathered, and is no longer where they look first, is not missed before it is completed: see litmus/look.
+ */
+static void begin_changes(struct loopback_order *order)
+{
+	atomic_store_explicit(&order->is_filled, true, memory_order_relaxed);
+}
+
 static void note(struct loopback_order *order)
 {
-	atomic_store_explicit(&order->is_filled, order->count, memory_order_relaxed);
 	atomic_store_explicit(&order->has_pending, !LIST_EMPTY(&order->pending),
 			      memory_order_relaxed);
+	atomic_store_explicit(&order->is_filled, order->count, memory_order_release);
 }
 
 /* Takes the completions of the first source that come before those of all others. */
@@ -260,6 +268,7 @@ int order_poll(struct loopback_cq *cq)
 	unsigned rounds = 0;
 	int count = 0;
 
+	begin_changes(order);
 	do {
 		if (!order->in_round)
 			begin_round(cq);
@@ -276,23 +285,40 @@ int order_poll(struct loopback_cq *cq)
 
 int order_init(struct loopback_cq *cq)
 {
-	int fd;
+	struct cq_page *page;
+	int fd, error;
 
-	cq->page = cq_page_create(&fd);
-	if (!cq->page)
+	page = cq_page_create(&fd);
+	if (!page)
 		return errno;
+	if (!cq->page) {
+		cq->page = page;
+	} else if (!cq_page_move(page, cq->page)) { /* to where threads may still look at the one before */
+		error = errno;
+		fd_close(fd);
+		return error;
+	}
 	fd_share(&cq->page_file, fd);
 	return 0;
 }
 
 void order_destroy(struct loopback_cq *cq)
 {
-	if (!cq->page)
-		return;
-	cq_page_unmap(cq->page);
+	atomic_store_explicit(&cq->order.called, NULL, memory_order_relaxed);
+	atomic_store_explicit(&cq->order.has_pending, false, memory_order_relaxed);
+	cq_page_blank(cq->page);
 	fd_close_shared(&cq->page_file);
 	free(cq->order.heap);
 	free(cq->order.receivers);
+}
+
+bool order_is_empty(const struct cq_look *look)
+{
+	const struct loopback_cq *cq = (const struct loopback_cq *)look;
+
+	return !order_has_come(&cq->order, cq->page) &&
+	       !atomic_load_explicit(&cq->order.is_filled, memory_order_acquire) &&
+	       !atomic_load_explicit(&cq->order.has_pending, memory_order_acquire);
 }
 
 /* The CQ's lock is held. 0 or errno. */
@@ -345,6 +371,7 @@ void order_leave(struct loopback_cq *cq, struct loopback_source *source)
 	uint32_t queue = source->endpoint->queue;
 
 	cq_lock(cq->cq);
+	begin_changes(order);
 	gather_called(cq); /* which it may be */
 	for (unsigned i = 0; i < order->count && source->in_heap; i++)
 		if (order->heap[i] == source)

@@ -7,7 +7,10 @@
 
 /* 0 or errno. */
 int order_init(struct loopback_cq *cq);
+/* Threads may still look. */
 void order_destroy(struct loopback_cq *cq);
+/* The look of device.h. */
+bool order_is_empty(const struct cq_look *look);
 /* [nic] A queue completes here from now on, or no more. 0 or errno. */
 int order_join(struct loopback_cq *cq, struct loopback_source *source);
 void order_leave(struct loopback_cq *cq, struct loopback_source *source);

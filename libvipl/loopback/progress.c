@@ -91,7 +91,7 @@ static void look(struct loopback_device *device, struct loopback_cq *cq)
 	atomic_store(&device->is_looking, false);
 	if (found && has_news(cq)) /* the others first */
 		loopback_ring(device, device->bell_name);
-	atomic_store_explicit(&cq->is_polled, false, memory_order_relaxed); /* that was this look */
+	atomic_store_explicit(&cq->look.is_polled, false, memory_order_relaxed); /* that was this look */
 }
 
 /*
@@ -197,7 +197,7 @@ static void look_at_some(struct loopback_device *device)
 	for (unsigned i = 0; cq && i < SOME_CQS; i++) {
 		look_after(cq, SOME_CONNECTIONS);
 		/* A CQ that the program has polled since the last turn is left to the program. */
-		if (!atomic_exchange_explicit(&cq->is_polled, false, memory_order_relaxed))
+		if (!atomic_exchange_explicit(&cq->look.is_polled, false, memory_order_relaxed))
 			look(device, cq);
 		TAILQ_REMOVE(&device->cqs, cq, in_device);
 		TAILQ_INSERT_TAIL(&device->cqs, cq, in_device);

@@ -104,6 +104,11 @@ void *fuzz_mmap(void *address, size_t length, int protection, int flags, int fd,
 {
 	void *memory;
 
+	if (flags & MAP_FIXED) { /* one goes; what is there instead belongs to nobody, and takes no memory */
+		check(mappings > 0);
+		mappings--;
+		return mmap(address, length, protection, flags, fd, offset);
+	}
 	if (fails(ENOMEM))
 		return MAP_FAILED;
 	memory = mmap(address, length, protection, flags, fd, offset);

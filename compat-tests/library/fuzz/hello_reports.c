@@ -51,6 +51,21 @@ void cq_unlock(struct cq *cq)
 	cq->locked = false;
 }
 
+/* For the CQs of all worlds. */
+static struct cq_look *shown;
+
+struct cq_look *cq_former_look(struct cq *cq)
+{
+	check(cq == &world.cq);
+	return shown;
+}
+
+void cq_show(struct cq *cq, struct cq_look *look)
+{
+	check(cq == &world.cq);
+	shown = look;
+}
+
 void cq_announced(struct cq *cq)
 {
 	check(cq == &world.cq);

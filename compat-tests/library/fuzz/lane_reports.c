@@ -165,6 +165,19 @@ void cq_unlock(struct cq *cq)
 	cq->locked = false;
 }
 
+/* One for each CQ's place, for all worlds. */
+static struct cq_look *looks[CQS];
+
+struct cq_look *cq_former_look(struct cq *cq)
+{
+	return looks[cq - world.cqs];
+}
+
+void cq_show(struct cq *cq, struct cq_look *look)
+{
+	looks[cq - world.cqs] = look;
+}
+
 void cq_announced(struct cq *cq)
 {
 	check(cq >= world.cqs && cq < world.cqs + world.cq_count);

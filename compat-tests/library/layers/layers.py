@@ -14,7 +14,7 @@ import sys
 
 DEVICES = ["rdma", "loopback"]
 ORDER = [["base"], ["trace"], DEVICES, ["core"], ["service"], ["api"]]  # from below
-BETWEEN = ["device.h", "span.h"]
+BETWEEN = ["cq_look.h", "device.h", "span.h"]
 RANK = {folder: rank for rank, folders in enumerate(ORDER) for folder in folders}
 CIRCLES = [
     ["rdma/cm.c", "rdma/control.c", "rdma/control_listen.c", "rdma/control_messages.c", "rdma/request.c"],

@@ -100,6 +100,54 @@ TEST_F(Locks, WhoComesWhileTheOwnerIsInsideWaits)
 	EXPECT_EQ(inside, MANY + 2);
 }
 
+// Ending an ownership interrupts processors. So a thread that is only the quickest of many gets none.
+TEST_F(Locks, AreNotOwnedWhileOthersWait)
+{
+	if (!shim_lock_can_be_owned())
+		GTEST_SKIP() << "membarrier() is missing here";
+	int needed = 0; // takings
+	struct lock *alone = shim_lock_create();
+	for (; !shim_lock_has_favourite(alone); needed++) {
+		shim_lock_acquire(alone);
+		shim_lock_release(alone);
+	}
+	shim_lock_destroy(alone);
+
+	take(needed - 1);
+	shim_lock_acquire(shared);
+	std::thread other([this] { take(1); });
+	while (!shim_lock_is_waited_for(shared))
+		std::this_thread::yield();
+	shim_lock_release(shared);
+	other.join();
+	EXPECT_FALSE(shim_lock_has_favourite(shared));
+	take(MANY);
+	EXPECT_TRUE(shim_lock_is_owned(shared)) << "nobody waits any more";
+}
+
+TEST_F(Locks, CanBeTriedWhereNobodyIsInsideOrOwnsThem)
+{
+	const auto can_be_taken = [this] {
+		bool taken = false;
+
+		std::thread([&] {
+			taken = shim_lock_try(shared);
+			if (taken)
+				shim_lock_release(shared);
+		}).join();
+		return taken;
+	};
+	EXPECT_TRUE(can_be_taken());
+	shim_lock_acquire(shared);
+	EXPECT_FALSE(can_be_taken());
+	shim_lock_release(shared);
+	EXPECT_TRUE(can_be_taken());
+	take(MANY);
+	EXPECT_EQ(can_be_taken(), !shim_lock_can_be_owned());
+	EXPECT_EQ(shim_lock_is_owned(shared), shim_lock_can_be_owned()) << "trying ends no ownership";
+	take(1);
+}
+
 // The owner takes the lock at full speed. The other threads take it now and then, so the owner changes.
 TEST_F(Locks, ExcludeWhileTheOwnerChanges)
 {

@@ -36,6 +36,21 @@ void shim_lock_release(struct lock *lock)
 	lock_release(lock);
 }
 
+int shim_lock_try(struct lock *lock)
+{
+	return lock_try(lock);
+}
+
+int shim_lock_has_favourite(const struct lock *lock)
+{
+	return lock->bias_owner != 0;
+}
+
+int shim_lock_is_waited_for(const struct lock *lock)
+{
+	return atomic_load(&lock->waiting) != 0;
+}
+
 int shim_lock_is_owned(const struct lock *lock)
 {
 	return atomic_load(&lock->owner) != LOCK_NO_OWNER;

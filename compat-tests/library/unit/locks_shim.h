@@ -12,8 +12,13 @@ struct lock *shim_lock_create(void);
 void shim_lock_destroy(struct lock *lock);
 void shim_lock_acquire(struct lock *lock);
 void shim_lock_release(struct lock *lock);
-// True when the lock has a bias owner.
+// For a thread that does not own it.
+int shim_lock_try(struct lock *lock);
+// True when the lock is owned.
 int shim_lock_is_owned(const struct lock *lock);
+// True when the lock has a bias owner, if it is owned or not.
+int shim_lock_has_favourite(const struct lock *lock);
+int shim_lock_is_waited_for(const struct lock *lock);
 // From now on the calling thread is one of the library's.
 void shim_lock_be_guest(void);
 // True when the kernel has the system call that ownership needs.

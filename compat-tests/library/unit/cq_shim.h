@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+// The inside of a VIPL CQ for C++, which cannot read its header.
+#pragma once
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// The CQ's lock, by the handle of a CQ that is there.
+void shim_cq_lock(void *cq);
+void shim_cq_unlock(void *cq);
+// Threads that want the lock.
+unsigned shim_cq_lock_waiting(void *cq);
+// Threads in VipCQWait that have looked in vain.
+unsigned shim_cq_waiters(void *cq);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Many threads and one CQ of via_lo: a look at an empty one waits for nobody, no look misses what is there, and a message
+// wakes one thread.
+#include <atomic>
+#include <sys/resource.h>
+#include <thread>
+#include <unistd.h>
+
+#include "cq_shim.h"
+#include "support.h"
+
+namespace
+{
+
+class CqThreads : public testing::Test
+{
+      protected:
+	void SetUp() override
+	{
+		ASSERT_EQ(VipOpenNic("via_lo", &nic), VIP_SUCCESS);
+		ASSERT_EQ(memory.add(nic), VIP_SUCCESS);
+		ASSERT_EQ(VipCreateCQ(nic, 64, &cq), VIP_SUCCESS);
+	}
+	void TearDown() override
+	{
+		EXPECT_EQ(VipCloseNic(nic), VIP_SUCCESS);
+	}
+	struct Pair {
+		VIP_VI_HANDLE from = nullptr, to = nullptr; // the receives of `to` complete on the CQ
+	};
+	Pair make_pair()
+	{
+		const std::string name = std::to_string(getpid()) + "-" + std::to_string(pairs++);
+		Address first("127.0.0.1", name + "a"), second("127.0.0.1", name + "b");
+		VIP_VI_ATTRIBUTES attributes = vi_attributes(), remote;
+		Pair pair;
+
+		EXPECT_EQ(VipCreateVi(nic, &attributes, nullptr, nullptr, &pair.from), VIP_SUCCESS);
+		EXPECT_EQ(VipCreateVi(nic, &attributes, nullptr, cq, &pair.to), VIP_SUCCESS);
+		EXPECT_EQ(VipConnectPeerRequest(pair.from, first.get(), second.get(), PATIENCE), VIP_SUCCESS);
+		EXPECT_EQ(VipConnectPeerRequest(pair.to, second.get(), first.get(), PATIENCE), VIP_SUCCESS);
+		EXPECT_EQ(VipConnectPeerWait(pair.from, &remote), VIP_SUCCESS);
+		EXPECT_EQ(VipConnectPeerWait(pair.to, &remote), VIP_SUCCESS);
+		return pair;
+	}
+	VIP_DESCRIPTOR *descriptor(size_t number)
+	{
+		VIP_DESCRIPTOR *made = memory.blank(number);
+
+		made->CS.SegCount = 1;
+		made->CS.Length = 8;
+		made->DS[0].Local.Data.Address = memory.data(64 * number);
+		made->DS[0].Local.Handle = memory.handle;
+		made->DS[0].Local.Length = 8;
+		return made;
+	}
+	void expect_receive(const Pair &pair, size_t number)
+	{
+		ASSERT_EQ(VipPostRecv(pair.to, descriptor(2 * number), memory.handle), VIP_SUCCESS);
+	}
+	void send(const Pair &pair, size_t number)
+	{
+		VIP_DESCRIPTOR *done;
+
+		ASSERT_EQ(VipPostSend(pair.from, descriptor(2 * number + 1), memory.handle), VIP_SUCCESS);
+		ASSERT_EQ(VipSendWait(pair.from, PATIENCE, &done), VIP_SUCCESS);
+	}
+	VIP_RETURN look()
+	{
+		VIP_VI_HANDLE vi;
+		VIP_BOOLEAN is_receive;
+
+		return VipCQDone(cq, &vi, &is_receive);
+	}
+	VIP_NIC_HANDLE nic = nullptr;
+	VIP_CQ_HANDLE cq = nullptr;
+	Memory memory;
+	int pairs = 0;
+};
+
+// If it waited for the lock, this test would end by its time limit.
+TEST_F(CqThreads, ALookWhereNothingIsWaitsForNobody)
+{
+	Pair pair = make_pair();
+	std::atomic<bool> is_locked{false}, has_looked{false};
+	VIP_DESCRIPTOR *done;
+
+	expect_receive(pair, 0);
+	std::thread holder([&] {
+		shim_cq_lock(cq);
+		is_locked = true;
+		while (!has_looked)
+			std::this_thread::yield();
+		shim_cq_unlock(cq);
+	});
+	while (!is_locked)
+		std::this_thread::yield();
+	for (int i = 0; i < 1000; i++) { // the agent takes note now and then of whether the program polls
+		EXPECT_EQ(look(), VIP_NOT_DONE);
+		EXPECT_EQ(VipRecvDone(pair.to, &done), VIP_NOT_DONE);
+		if (i % 100 == 0)
+			usleep(1000);
+	}
+	has_looked = true;
+	holder.join();
+	send(pair, 0);
+	EXPECT_EQ(look(), VIP_SUCCESS);
+}
+
+TEST_F(CqThreads, ALookWhereAMessageIsWaitsForTheLock)
+{
+	Pair pair = make_pair();
+
+	expect_receive(pair, 0);
+	shim_cq_lock(cq);
+	send(pair, 0);
+	auto looked = std::async(std::launch::async, [&] { return look(); });
+	EXPECT_TRUE(eventually([&] { return shim_cq_lock_waiting(cq) > 0; }));
+	shim_cq_unlock(cq);
+	EXPECT_EQ(looked.get(), VIP_SUCCESS);
+}
+
+// All messages are there before either thread looks, so each look has to find one, whatever the other thread is doing. The
+// first look of the two gathers all queues, and meanwhile the messages are neither on their way nor in the CQ.
+TEST_F(CqThreads, NoLookMissesWhatHasCome)
+{
+	const int rounds = 60, half = 24;
+	std::vector<Pair> all;
+	std::atomic<int> round{0}, ready{0}, looked{0}, missed{0};
+	const auto take_half = [&](int now) {
+		while (round < now)
+			std::this_thread::yield();
+		ready++;
+		while (ready < 2 * now) // at the same moment, if there are two processors
+			;
+		for (int i = 0; i < half; i++)
+			missed += look() != VIP_SUCCESS;
+		looked++;
+	};
+	std::thread other([&] {
+		for (int now = 1; now <= rounds; now++)
+			take_half(now);
+	});
+
+	for (int i = 0; i < 2 * half; i++)
+		all.push_back(make_pair());
+	for (int now = 1; now <= rounds; now++) {
+		for (size_t i = 0; i < all.size(); i++) {
+			expect_receive(all[i], i);
+			send(all[i], i);
+		}
+		round = now;
+		take_half(now);
+		while (looked < 2 * now)
+			std::this_thread::yield();
+		for (int left = missed; left > 0; left--) // after a miss
+			look();
+		for (const Pair &pair : all) {
+			VIP_DESCRIPTOR *done;
+
+			EXPECT_EQ(VipRecvDone(pair.to, &done), VIP_SUCCESS);
+		}
+	}
+	other.join();
+	EXPECT_EQ(missed, 0);
+}
+
+// The calls of the data path hold no reference.
+TEST_F(CqThreads, LooksMayComeLateForACqThatIsGone)
+{
+	std::atomic<VIP_CQ_HANDLE> handle{cq};
+	std::atomic<bool> is_over{false};
+	std::vector<std::thread> threads;
+
+	for (int i = 0; i < 2; i++)
+		threads.emplace_back([&] {
+			while (!is_over) {
+				VIP_VI_HANDLE vi;
+				VIP_BOOLEAN is_receive;
+				VIP_RETURN code = VipCQDone(handle, &vi, &is_receive);
+
+				EXPECT_TRUE(code == VIP_NOT_DONE || code == VIP_INVALID_PARAMETER) << code;
+			}
+		});
+	for (int i = 0; i < 500; i++) {
+		VIP_CQ_HANDLE next;
+
+		ASSERT_EQ(VipDestroyCQ(handle), VIP_SUCCESS);
+		ASSERT_EQ(VipCreateCQ(nic, 64, &next), VIP_SUCCESS);
+		handle = next;
+	}
+	is_over = true;
+	for (std::thread &thread : threads)
+		thread.join();
+	cq = handle;
+	Pair pair = make_pair();
+	expect_receive(pair, 0);
+	send(pair, 0);
+	EXPECT_EQ(look(), VIP_SUCCESS);
+}
+
+long switches_of_this_thread()
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_THREAD, &usage);
+	return usage.ru_nvcsw;
+}
+
+// Eight threads sleep. If all of them woke for each message, they would fall asleep eight times.
+TEST_F(CqThreads, AMessageWakesOneSleeper)
+{
+	const int sleepers = 8, messages = 300;
+	Pair pair = make_pair();
+	std::atomic<int> taken{0};
+	std::atomic<long> switches{0};
+	std::vector<std::thread> threads;
+
+	for (int i = 0; i < sleepers; i++)
+		threads.emplace_back([&] {
+			VIP_VI_HANDLE vi;
+			VIP_BOOLEAN is_receive;
+			VIP_DESCRIPTOR *done;
+			long before = switches_of_this_thread();
+
+			while (VipCQWait(cq, VIP_INFINITE, &vi, &is_receive) == VIP_SUCCESS) {
+				EXPECT_EQ(VipRecvDone(vi, &done), VIP_SUCCESS);
+				taken++;
+			}
+			switches += switches_of_this_thread() - before;
+		});
+	for (int i = 0; i < messages; i++) {
+		expect_receive(pair, 0);
+		ASSERT_TRUE(eventually([&] { return shim_cq_waiters(cq) == sleepers; }));
+		send(pair, 0);
+		ASSERT_TRUE(eventually([&] { return taken == i + 1; }));
+	}
+	EXPECT_EQ(VipDestroyVi(pair.to), VIP_INVALID_STATE);
+	EXPECT_EQ(VipDisconnect(pair.to), VIP_SUCCESS);
+	EXPECT_EQ(VipDestroyVi(pair.to), VIP_SUCCESS);
+	EXPECT_EQ(VipDestroyCQ(cq), VIP_SUCCESS);
+	for (std::thread &thread : threads)
+		thread.join();
+	// It and the thread that reads the announcements from then on: two. Two more for threads that find a lock taken.
+	EXPECT_LT(switches, 4 * messages);
+}
+
+// Messages that come while all sleep, but with one announcement for all: each thread that wakes calls the next.
+TEST_F(CqThreads, EachSleeperGetsItsMessageOfMany)
+{
+	const int sleepers = 8;
+	Pair pair = make_pair();
+
+	for (int round = 0; round < 50; round++) {
+		std::vector<std::future<VIP_RETURN>> waits;
+
+		for (int i = 0; i < sleepers; i++) {
+			expect_receive(pair, static_cast<size_t>(i));
+			waits.push_back(std::async(std::launch::async, [&] {
+				VIP_VI_HANDLE vi;
+				VIP_BOOLEAN is_receive;
+				VIP_RETURN code = VipCQWait(cq, PATIENCE, &vi, &is_receive);
+				VIP_DESCRIPTOR *done;
+
+				return code == VIP_SUCCESS ? VipRecvDone(vi, &done) : code;
+			}));
+		}
+		ASSERT_TRUE(eventually([&] { return shim_cq_waiters(cq) == sleepers; }));
+		for (int i = 0; i < sleepers; i++)
+			send(pair, static_cast<size_t>(i));
+		for (auto &waited : waits)
+			ASSERT_EQ(waited.get(), VIP_SUCCESS) << round;
+	}
+}
+
+} // namespace
