@@ -13,6 +13,8 @@
 namespace
 {
 
+constexpr int FDS = 0x10000; // the library keeps some far from those of programs
+
 class Rung : public NicTest
 {
       protected:
@@ -20,7 +22,7 @@ class Rung : public NicTest
 	static int ring_with_descriptors()
 	{
 		int rings = 0;
-		for (int fd = 0; fd < 1024; fd++) {
+		for (int fd = 0; fd < FDS; fd++) {
 			sockaddr_un name{};
 			socklen_t length = sizeof(name);
 			if (getsockname(fd, reinterpret_cast<sockaddr *>(&name), &length) || name.sun_family != AF_UNIX ||

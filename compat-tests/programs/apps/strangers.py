@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 BESIEGED, REFUSING, VERSION = sys.argv[1:]
-PATIENCE = 30  # seconds; each attack has minutes
+PATIENCE = 60  # seconds; each attack has minutes
 NOBODY = 65534
 
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "attacks.py"), encoding="ascii") as attacks:
