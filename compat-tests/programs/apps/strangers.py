@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Processes of another user, and then of the same one, send what takes hours to close to a process that has a NIC open:
-strangers.py BESIEGED REFUSING VERSION, as root. It prints the longest time that a call waited for the NIC's lock."""
+strangers.py BESIEGED REFUSING VERSION [TEST]..., as root. It prints the longest time that a call waited for the NIC's lock."""
 
 import os
 import select
@@ -9,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-BESIEGED, REFUSING, VERSION = sys.argv[1:]
+BESIEGED, REFUSING, VERSION, *NAMES = sys.argv[1:]
 PATIENCE = 60  # seconds; each attack has minutes
 NOBODY = 65534
 
@@ -153,4 +153,4 @@ class StrangersBefore616(Attacked):
 
 
 del Attacked
-unittest.main(argv=sys.argv[:1] + os.environ.get("ONLY", "").split(), verbosity=2)
+unittest.main(argv=[*sys.argv[:1], *NAMES], verbosity=2)
