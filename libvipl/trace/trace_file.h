@@ -11,8 +11,8 @@
 #include <stddef.h>
 
 /*
- * Opens the file, or another one if another process writes that, unless it is open. Each file begins with the header and
- * its number. False, with a warning: it cannot be opened.
+ * Opens the file, or another one if another process writes that, unless it is open. Each file begins with the header
+ * and its number. False, with a warning: it cannot be opened.
  */
 bool trace_file_open(const char *header);
 bool trace_file_is_open(void);
