@@ -575,8 +575,8 @@ VIP_RETURN VipConnectReject(VIP_CONN_HANDLE ConnHandle);
  * Receives may be posted before.  If the request fails they stay posted, and the VI is idle again.
  *
  *   VIP_SUCCESS            connected; the local address belongs to the VI
- *   VIP_TIMEOUT            no answer within Timeout milliseconds: the host has no RDMA device, or has
- *                          died just now, or a firewall lets nothing through; or a peer took the
+ *   VIP_TIMEOUT            no answer within Timeout milliseconds: the host has died just now, or a
+ *                          firewall lets nothing through; or the server stayed busy, or took the
  *                          request and neither accepted nor rejected it.  A host that dies and
  *                          comes back meanwhile is asked anew
  *   VIP_REJECT             the peer rejected it
@@ -589,9 +589,7 @@ VIP_RETURN VipConnectReject(VIP_CONN_HANDLE ConnHandle);
  *   VIP_INVALID_STATE      the VI is not idle
  *   VIP_INVALID_PARAMETER  ViHandle is not a VI, a pointer is NULL, Timeout is 0, or an address
  *                          has lengths that the NIC does not know
- *   VIP_ERROR_RESOURCE     the system is out of resources; or the peer's host still takes the number
- *                          of the VI's queue pair for one that is connected with it, after the
- *                          grace time, too
+ *   VIP_ERROR_RESOURCE     the system is out of resources
  *
  * Blocks up to Timeout milliseconds.  Thread-safe.
  */
@@ -1130,7 +1128,7 @@ VIP_RETURN VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_ULONG Info
  * NULL.
  *
  * A lost connection is reported once: at once when its peer has ended, and within K + 3 seconds when
- * the peer's host is silent, or K + 14 behind a firewall.  K is VIPL_KEEPALIVE_SEC (7; docs/OPERATING.md).
+ * the peer's host is silent.  K is VIPL_KEEPALIVE_SEC (7; docs/OPERATING.md).
  * When the handler is called its VI is in error, with everything flushed:
  *   CONN_LOST       for all reasons that are not below; by the side that is at fault, too
  *   RECVQ_EMPTY     a message, or an RDMA write with immediate data, found no receive here.  The

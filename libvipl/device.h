@@ -24,6 +24,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/address.h"
 #include "vipl.h"
@@ -40,7 +41,6 @@ struct workqueue;
  */
 #define SEND_DEPTH    126u
 #define RECEIVE_DEPTH 1024u
-#define ACCEPT_MSEC   10000 /* how long a requester may take to confirm that it was accepted */
 
 /* Only the device knows what is in these. */
 struct device_domain;  /* of a protection tag */
@@ -48,11 +48,12 @@ struct device_region;  /* registered memory */
 struct device_channel; /* wakes threads that wait for completions */
 struct device_cq;
 struct device_endpoint; /* a VI's end of a connection */
-struct device_request;  /* a connection request that has arrived */
 
 struct device {
 	const struct device_ops *ops;
-	int event_fd; /* readable when serve() has something to do */
+	int event_fd;	 /* readable when serve() has something to do */
+	uint8_t version; /* of the messages when connecting, and of what they describe */
+	struct in6_addr host; /* of processes of this machine, if it connects these alone */
 };
 
 /* Part of a message in local memory, checked; `key` is the device's name for the region. */
@@ -99,7 +100,29 @@ struct connect_info {
 	uint32_t max_transfer;
 	struct region_rights rights;
 	bool peer_to_peer; /* this request is for an end that requests the requester, not for a server */
-	uint32_t number; /* in a request: distinguishes the endpoints of one host, or 0 */
+};
+
+/* An address of a socket. */
+struct place {
+	struct sockaddr_storage address;
+	socklen_t length;
+};
+
+#define PLACE_ADDRESSES 2u /* a NIC may have an IPv4 and an IPv6 address */
+
+#define DESCRIPTION_BYTES 72
+#define DESCRIPTION_FDS	  3
+
+/* What one end has to know of the other one's data path. Only devices know what the bytes mean. */
+struct description {
+	uint8_t bytes[DESCRIPTION_BYTES];
+	int fds[DESCRIPTION_FDS]; /* only between processes of one machine */
+	unsigned fd_count;
+	int sent_fd; /* one of these, or -1: it is closed when it is sent */
+	/* Of a peer's. */
+	struct in6_addr host;
+	pid_t process; /* 0: it is not known, or its memory shall not be accessed directly */
+	int socket;    /* of the connection: its end is the peer's */
 };
 
 struct device_ops {
@@ -181,7 +204,7 @@ struct device_ops {
 	/* [nic] May lower the depths in `config`. */
 	struct device_endpoint *(*endpoint_create)(struct device *device,
 						   struct endpoint_config *config);
-	/* [nic] After disconnect(). */
+	/* [nic] It has no connection. */
 	void (*endpoint_destroy)(struct device_endpoint *endpoint);
 
 	/*
@@ -212,51 +235,40 @@ struct device_ops {
 	int (*endpoint_resume)(struct device_endpoint *endpoint);
 
 	/*
-	 * [nic] Requests for this discriminator are reported by request_arrived() from now on. EADDRINUSE:
-	 * other listeners have all places for it.
+	 * Where processes wait for a discriminator, and are asked: several places, counted from 0. With a host this is
+	 * where that host is asked; without one, where this NIC listens, at each of the addresses. Returns the number
+	 * of addresses; 0: there are no more places.
 	 */
-	int (*listen)(struct device *device, const struct discriminator *discriminator);
+	unsigned (*place)(struct device *device, const struct in6_addr *host, const struct discriminator *wanted,
+			  unsigned number, struct place at[PLACE_ADDRESSES]);
+	/* The address that sockets get which ask this host. Without this function the system chooses. */
+	void (*source)(struct device *device, const struct in6_addr *host, struct place *from);
 	/*
-	 * [nic] The program waits again for what is listened for, and may have become another user meanwhile. An
-	 * error: no requests can come.
+	 * Whether the process at the other end of this socket may connect with us. Sets `process` of its description.
+	 * Without this function every one may.
 	 */
-	int (*relisten)(struct device *device, const struct discriminator *discriminator);
-	/* [nic] Undoes one listen(). */
-	void (*unlisten)(struct device *device, const struct discriminator *discriminator);
+	bool (*admit)(struct device *device, int fd, struct description *peer);
+	/* Whether this descriptor, which came with a message, may be one of a description. Touches no other file. */
+	bool (*takes_fd)(int fd);
 
 	/*
-	 * [nic] Probes: asks the host once for a listener, and connects. The device reports the result,
-	 * perhaps before this returns, by one of endpoint_connected(), endpoint_refused(),
-	 * endpoint_no_listener() and endpoint_no_answer(). After the last two the caller probes again,
-	 * without a new endpoint_prepare().
+	 * [nic] Finds the way to a host, before describe(). EINPROGRESS: endpoint_routed() will be reported. Without this
+	 * function there is nothing to find.
 	 */
-	void (*connect)(struct device_endpoint *endpoint, const struct connect_info *own,
-			const struct in6_addr *host, const struct discriminator *wanted);
+	int (*route)(struct device_endpoint *endpoint, const struct in6_addr *host);
+	/* [nic] Describes this end: a requester's before raise(), an accepting end's after it. */
+	int (*describe)(struct device_endpoint *endpoint, struct description *own);
 	/*
-	 * [nic] Accepts, and takes the request. The device reports the result, perhaps before this returns,
-	 * by one of endpoint_connected(), endpoint_refused() and endpoint_unheard().
+	 * [nic] Makes the data path to the peer that is described: from here on messages are received, and may be sent.
+	 * `own`, `peer`: what both ends say of themselves. EPROTO: the description makes no sense.
 	 */
-	void (*accept)(struct device_request *request, struct device_endpoint *endpoint,
-		       const struct connect_info *own);
+	int (*raise)(struct device_endpoint *endpoint, bool accepts, const struct connect_info *own,
+		     const struct connect_info *peer, struct description *description);
 	/*
-	 * [nic] Gives up connecting or accepting, and returns the result for the program: VIP_NO_MATCH if all
-	 * answers since endpoint_prepare() said that there is no listener, and the probe under way is too
-	 * young for an answer; else VIP_TIMEOUT.
+	 * [nic] The peer has ended the connection. Returns true if acknowledgements for what it had received are still
+	 * under way, so that the end should wait for a moment. Without this function there are none.
 	 */
-	VIP_RETURN (*cancel)(struct device_endpoint *endpoint);
-	/*
-	 * [nic] Refuses the request and takes it. The requester is told VIP_REJECT; VIP_NO_MATCH; or, for
-	 * VIP_NOT_DONE, that the server is busy.
-	 */
-	void (*reject)(struct device_request *request, VIP_RETURN refusal);
-	/*
-	 * [nic] Returns whether the request may stay unanswered for some time. Without this function it may.
-	 */
-	bool (*can_hold)(const struct device_request *request);
-	/* [nic] Returns false if the requester is known to have given up, or to be gone. */
-	bool (*has_requester)(const struct device_request *request);
-	/* [nic] Ends an attempt or a connection, and informs the peer, if there is one. */
-	void (*disconnect)(struct device_endpoint *endpoint);
+	bool (*awaits_acks)(struct device_endpoint *endpoint);
 };
 
 extern const struct device_ops verbs_device_ops, loopback_device_ops;
@@ -323,40 +335,8 @@ struct cq_look *cq_former_look(struct cq *cq);
 void cq_show(struct cq *cq, struct cq_look *look);
 /* From within channel_read(): an armed CQ has a completion. The channel's lock is held. */
 void cq_announced(struct cq *cq);
-/*
- * [nic] The peer may send before endpoint_connected() or endpoint_refused() is reported, and the program
- * may answer. From here on sends are kept until that report, and not flushed.
- */
-void endpoint_establishing(struct vi *vi);
-/* [nic] The connection is there. Posts the sends that were kept since endpoint_establishing(). */
-void endpoint_connected(struct vi *vi, const struct connect_info *peer);
-/*
- * [nic] Connecting has failed with this result. The device is done with the endpoint, which on return may be
- * prepared for another probe.
- */
-void endpoint_refused(struct vi *vi, VIP_RETURN reason);
-/*
- * [nic] The probe is over: the host has answered that there is no listener for the discriminator. The
- * endpoint stays prepared, and connect() is called again after a pause. When the grace time of a client is
- * over this does the same as endpoint_refused(VIP_NO_MATCH).
- */
-void endpoint_no_listener(struct vi *vi);
-/*
- * [nic] As endpoint_no_listener(), but it is not known whether there is a listener. `reason`: the result when
- * the grace time is over. With VIP_TIMEOUT, for a host that has not answered, probes go on until the caller's
- * time is over.
- */
-void endpoint_no_answer(struct vi *vi, VIP_RETURN reason);
-/* [nic] During a probe: a server has waited there lately, and may wait again. The grace time begins anew. */
-void endpoint_busy(struct vi *vi);
-/*
- * [nic] The endpoint has accepted, and the requester has not got the answer. The device is done with the
- * endpoint, as after endpoint_refused(). The requester is going to ask again, and the endpoint accepts it
- * then.
- */
-void endpoint_unheard(struct vi *vi);
-/* [nic] The peer has vanished, or cannot be reached any more. */
-void endpoint_lost(struct vi *vi);
+/* [nic] The route to the host is known, or not: an error of route(). */
+void endpoint_routed(struct vi *vi, int error);
 /* [nic] The peer has said that it ends the connection. endpoint_lost() follows, except from within endpoint_stop(). */
 void endpoint_closed(struct vi *vi);
 /* [nic] From within endpoint_stop(): the connection ends for this error, which the program is told. */
@@ -367,13 +347,6 @@ void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error);
 void endpoint_stalled(struct vi *vi);
 /* [nic] The CQ takes no completions any more. The connections of its VIs end. */
 void cq_failed(struct cq *cq);
-/*
- * [nic] A request for `wanted` has come. Returns VIP_SUCCESS if it is accepted, rejected or kept, perhaps
- * answered already; VIP_NO_MATCH or VIP_NOT_DONE if the device has to refuse it with this code. unlisten() is
- * not called meanwhile.
- */
-VIP_RETURN request_arrived(struct nic *nic, struct device_request *request,
-			   const struct connect_info *peer, const struct discriminator *wanted);
 /* [nic] The device is gone. All connections of the NIC end. */
 void device_failed(struct nic *nic);
 /* From any thread: a call that the device cannot do without fails with this error. The agent ends the connections. */

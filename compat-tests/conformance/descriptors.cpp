@@ -238,7 +238,7 @@ TEST_F(Descriptor, StatusOfAPostedDescriptorIsNotDoneUntilItIs)
 	VIP_DESCRIPTOR *in = pool.message(1, 64);
 	in->CS.Status = VIP_STATUS_DONE | VIP_STATUS_OP_RECEIVE;
 	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), in, pool.handle()));
-	EXPECT_EQ(0U, in->CS.Status & VIP_STATUS_DONE) << "what it was when it was posted";
+	EXPECT_EQ(0U, __atomic_load_n(&in->CS.Status, __ATOMIC_RELAXED) & VIP_STATUS_DONE) << "what it was when it was posted";
 	ASSERT_TRUE(harness::send(a(), pool.message(0, 64), pool.handle()));
 	ASSERT_EQ(in, takeReceive(b()));
 	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(in));

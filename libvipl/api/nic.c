@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/user.h"
+#include "connect/connector.h"
 #include "core/listening.h"
 #include "service/agent.h"
 #include "service/notifier.h"
@@ -172,14 +173,21 @@ static VIP_RETURN build(struct nic *nic, const char *name)
 		goto close_device;
 	if (object_publish(&nic->object, OBJECT_NIC))
 		goto destroy_domain;
+	nic->connector = connector_open(nic, nic->device);
+	if (!nic->connector)
+		goto retire;
 	nic->notifier = notifier_create(object_handle(&nic->object));
 	if (!nic->notifier)
-		goto retire;
+		goto close_connector;
 	error = agent_start(nic);
 	if (!error)
 		return VIP_SUCCESS;
 
 	notifier_destroy(nic->notifier);
+	errno = error;
+close_connector:
+	error = errno;
+	connector_close(nic->connector);
 	errno = error;
 retire:
 	log_error("cannot open \"%s\": %s%s", name, strerror(errno),
@@ -306,6 +314,7 @@ VIP_RETURN PVipCloseNic(VIP_NIC_HANDLE NicHandle)
 	pthread_mutex_unlock(&nic->lock);
 	notifier_destroy(nic->notifier);
 	memory_free(nic);
+	connector_close(nic->connector);
 	nic->device->ops->close(nic->device);
 	agent_free(nic);
 	pthread_rwlock_destroy(&nic->copying);

@@ -17,6 +17,8 @@ void closer_take(int fd, uid_t user);
 bool closer_admits(uid_t user);
 /* So many wait to be closed that there shall be no more, whoever sends them. */
 bool closer_is_busy(void);
+/* Descriptors are about to be closed. */
+bool closer_works(void);
 
 /*
  * Has a thread take all messages of a datagram socket, and what came with them, which nobody else may do meanwhile:

@@ -55,12 +55,6 @@ bool fd_is_own(int fd)
 	return mark == SIGRTMAX || (mark < 0 ? errno != EBADF : atomic_load(&has_no_marks));
 }
 
-void fd_shutdown(int fd)
-{
-	if (fd_is_own(fd))
-		shutdown(fd, SHUT_RDWR);
-}
-
 void fd_close(int fd)
 {
 	if (fd_is_own(fd))

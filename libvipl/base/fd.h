@@ -33,8 +33,6 @@ static inline int fd_above_standard(int fd)
 int fd_mark(int fd);
 /* It has the mark, or this system has none. */
 bool fd_is_own(int fd);
-/* Ends the connection of a socket that still has it, also where a forked child has the socket, too. */
-void fd_shutdown(int fd);
 /* Closes a marked descriptor, unless its number is another file's by now. */
 void fd_close(int fd);
 

@@ -3,32 +3,26 @@
  * Attempts to connect, from VIP_STATE_CONNECT_PENDING to their result: of a client, of a VI that accepts,
  * and of a peer-to-peer connection.
  *
- * A client probes for a listener again and again, with a pause after each probe, until the grace time is
+ * A client asks for a listener again and again, with a pause after each time, until the grace time is
  * over. The thread in VipConnectRequest does that.
  *
  * In a peer-to-peer connection both ends ask for each other, and their addresses decide which part each end has: the
- * end with the lesser address probes as a client does; the other end listens, and takes the request that
+ * end with the lesser address asks as a client does; the other end listens, and takes the request that
  * comes from the end that it asks for. So requests never cross. The agent does all of it.
- *
- * A VI that accepts waits for the device's report. When its requester has not got the answer it listens,
- * too, and takes the next request of that requester.
  */
 #include "connecting.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/config.h"
 #include "base/deadline.h"
+#include "connect/connector.h"
 #include "nic.h"
 
 #define FIRST_PAUSE   (1 * NSEC_PER_MSEC)
 #define LONGEST_PAUSE (16 * NSEC_PER_MSEC)
 #define RARE_PAUSE    (256 * NSEC_PER_MSEC) /* the longest one after the grace time */
-
-static const struct device_ops *ops_of(const struct vi *vi)
-{
-	return vi->nic->device->ops;
-}
 
 static bool is_pending(const struct vi *vi)
 {
@@ -63,8 +57,9 @@ static void begin(struct vi *vi, const struct vi_target *target, int64_t deadlin
 	attempt->target = *target;
 	describe_self(&attempt->target.own, vi);
 	attempt->deadline = deadline;
-	attempt->listens = attempt->accepts = false;
-	attempt->requester = 0;
+	attempt->acceptor = NULL;
+	attempt->accepts = false;
+	connection_begin(vi->connection);
 }
 
 static VIP_RETURN check_idle(const struct vi *vi)
@@ -88,8 +83,9 @@ void attempt_end(struct vi *vi)
 		return;
 	vi->attempt.is_listed = false;
 	TAILQ_REMOVE(&nic->attempts, vi, attempt.in_nic);
-	if (vi->attempt.listens)
-		nic->device->ops->unlisten(nic->device, &vi->attempt.target.own.discriminator);
+	if (vi->attempt.acceptor)
+		acceptor_close(vi->attempt.acceptor);
+	vi->attempt.acceptor = NULL;
 }
 
 VIP_RETURN attempt_give_up(struct vi *vi)
@@ -97,8 +93,9 @@ VIP_RETURN attempt_give_up(struct vi *vi)
 	VIP_RETURN result = vi->attempt.result_if_expired;
 
 	if (vi->attempt.next_at == DEADLINE_NEVER)
-		result = ops_of(vi)->cancel(vi->endpoint);
+		result = connection_cancel(vi->connection);
 	vi_withdraw(vi);
+	connection_close(vi->connection);
 	atomic_store(&vi->state, VIP_STATE_IDLE);
 	return result;
 }
@@ -122,8 +119,8 @@ static void probe(struct vi *vi)
 {
 	const struct vi_target *target = &vi->attempt.target;
 
-	vi->attempt.next_at = DEADLINE_NEVER; /* first: the probe may be over before connect() returns */
-	ops_of(vi)->connect(vi->endpoint, &target->own, &target->host, &target->wanted);
+	vi->attempt.next_at = DEADLINE_NEVER; /* first: it may be over before this returns */
+	connection_ask(vi->connection, vi->endpoint, &target->own, &target->host, &target->wanted);
 }
 
 static VIP_RETURN await_result(struct vi *vi)
@@ -164,26 +161,16 @@ VIP_RETURN attempt_request(struct vi *vi, const struct vi_target *target, int64_
 
 /* ---- accepting ---- */
 
-VIP_RETURN attempt_accept(struct vi *vi, struct device_request *request,
-			  const struct connect_info *peer, const struct discriminator *wanted)
+VIP_RETURN attempt_accept(struct vi *vi, struct client *client, const struct connect_info *peer,
+			  const struct discriminator *wanted)
 {
-	/* Should the requester have to ask again, its request is for this VI. */
 	const struct vi_target target = {
-		.own = {.discriminator = *wanted},
-		.host = peer->host,
-		.wanted = peer->discriminator,
-	};
-	unsigned number = vi->attempt.number;
-	VIP_RETURN rc;
+		.own = {.discriminator = *wanted}, .host = peer->host, .wanted = peer->discriminator};
 
-	begin(vi, &target, deadline_after(ACCEPT_MSEC));
+	begin(vi, &target, DEADLINE_NEVER); /* the connection knows how long a requester may take */
 	vi->attempt.accepts = true;
-	vi->attempt.requester = peer->number;
-	ops_of(vi)->accept(request, vi->endpoint, &vi->attempt.target.own);
-	rc = await_result(vi);
-	if (vi->attempt.number == number) /* not another thread's by now */
-		attempt_end(vi);
-	return rc;
+	connection_accept(vi->connection, vi->endpoint, client, &vi->attempt.target.own);
+	return await_result(vi);
 }
 
 /* ---- peer-to-peer ---- */
@@ -199,25 +186,27 @@ static int compare_ends(const struct vi_target *target)
 VIP_RETURN attempt_request_peer(struct vi *vi, const struct vi_target *target, int64_t deadline)
 {
 	const struct discriminator *own = &target->own.discriminator;
-	const struct device_ops *ops = ops_of(vi);
 	bool listens = compare_ends(target) > 0;
+	struct acceptor *acceptor = NULL;
 	VIP_RETURN rc = check_idle(vi);
 
 	if (rc != VIP_SUCCESS)
 		return rc;
 	if (!compare_ends(target))
 		return VIP_INVALID_PARAMETER;
-	if (listens && ops->listen(vi->nic->device, own))
+	if (listens)
+		acceptor = acceptor_open(vi->nic->connector, own);
+	if (listens && !acceptor)
 		return VIP_ERROR_RESOURCE;
 	rc = vi_prepare(vi);
 	if (rc != VIP_SUCCESS) {
-		if (listens)
-			ops->unlisten(vi->nic->device, own);
+		if (acceptor)
+			acceptor_close(acceptor);
 		return rc;
 	}
 	begin(vi, target, deadline);
 	vi->attempt.target.own.peer_to_peer = true;
-	vi->attempt.listens = listens;
+	vi->attempt.acceptor = acceptor;
 	if (!listens)
 		begin_probes(vi);
 	enlist(vi);
@@ -288,19 +277,16 @@ static bool is_asked_for(const struct vi *vi, const struct connect_info *peer,
 	const struct attempt *attempt = &vi->attempt;
 	const struct vi_target *target = &attempt->target;
 
-	return attempt->listens && !attempt->accepts &&
-	       target->own.peer_to_peer == peer->peer_to_peer &&
-	       (peer->peer_to_peer || attempt->requester == peer->number) &&
+	return attempt->acceptor && !attempt->accepts && peer->peer_to_peer &&
 	       atomic_load(&attempt->result) == VIP_NOT_DONE &&
 	       discriminator_equal(&target->own.discriminator, wanted) &&
 	       discriminator_equal(&target->wanted, &peer->discriminator) &&
 	       host_equal(&target->host, &peer->host);
 }
 
-bool attempts_take(struct nic *nic, struct device_request *request,
-		   const struct connect_info *peer, const struct discriminator *wanted)
+bool attempts_take(struct nic *nic, struct client *client, const struct connect_info *peer,
+		   const struct discriminator *wanted)
 {
-	const struct device_ops *ops = nic->device->ops;
 	struct vi *vi;
 
 	TAILQ_FOREACH(vi, &nic->attempts, attempt.in_nic)
@@ -310,9 +296,9 @@ bool attempts_take(struct nic *nic, struct device_request *request,
 		return false;
 	if (attempt_check_peer(vi, peer) == VIP_SUCCESS) {
 		vi->attempt.accepts = true;
-		ops->accept(request, vi->endpoint, &vi->attempt.target.own);
+		connection_accept(vi->connection, vi->endpoint, client, &vi->attempt.target.own);
 	} else {
-		ops->reject(request, VIP_REJECT);
+		client_reject(client, VIP_REJECT);
 		endpoint_refused(vi, VIP_REJECT); /* neither can ever get what it asks for */
 	}
 	return true;
@@ -339,7 +325,7 @@ void connection_end(struct vi *vi)
 	atomic_store(&vi->attempt.is_peer_to_peer, false); /* VipConnectPeerDone has no result any more */
 }
 
-/* ---- what devices report ---- */
+/* ---- what is reported from below ---- */
 
 void endpoint_establishing(struct vi *vi)
 {
@@ -362,51 +348,33 @@ void endpoint_connected(struct vi *vi, const struct connect_info *peer)
 		vi_revive(vi);
 }
 
+/* Of a peer. */
+static void begin_anew(struct vi *vi)
+{
+	vi_withdraw(vi);
+	if (!vi_offer(vi)) {
+		atomic_store(&vi->state, VIP_STATE_IDLE);
+		vi_decide(vi, VIP_ERROR_RESOURCE);
+		return;
+	}
+	vi->attempt.accepts = false;
+	vi->attempt.next_at = DEADLINE_NEVER;
+	if (!vi->attempt.acceptor)
+		endpoint_no_answer(vi, VIP_TIMEOUT); /* after a pause */
+}
+
 void endpoint_refused(struct vi *vi, VIP_RETURN reason)
 {
 	if (!is_pending(vi))
 		return;
 	/* A peer that vanished amid connecting may come back as long as there is time. */
 	if (reason == VIP_TIMEOUT && atomic_load(&vi->attempt.is_peer_to_peer)) {
-		endpoint_unheard(vi);
+		begin_anew(vi);
 		return;
 	}
 	vi_withdraw(vi);
 	atomic_store(&vi->state, VIP_STATE_IDLE);
 	vi_decide(vi, reason);
-}
-
-/* Connecting has failed in the middle, and the VI is prepared again. */
-static void go_on(struct vi *vi)
-{
-	struct nic *nic = vi->nic;
-
-	vi->attempt.accepts = false;
-	vi->attempt.next_at = DEADLINE_NEVER;
-	if (vi->attempt.is_listed) {
-		if (!vi->attempt.listens)
-			endpoint_no_answer(vi, VIP_TIMEOUT); /* after a pause */
-		return;
-	}
-	if (nic->device->ops->listen(nic->device, &vi->attempt.target.own.discriminator)) {
-		endpoint_refused(vi, VIP_ERROR_RESOURCE);
-		return;
-	}
-	vi->attempt.listens = true;
-	enlist(vi);
-}
-
-void endpoint_unheard(struct vi *vi)
-{
-	if (!is_pending(vi))
-		return;
-	vi_withdraw(vi);
-	if (vi_offer(vi)) {
-		go_on(vi);
-		return;
-	}
-	atomic_store(&vi->state, VIP_STATE_IDLE);
-	vi_decide(vi, VIP_ERROR_RESOURCE);
 }
 
 void endpoint_busy(struct vi *vi)
@@ -436,7 +404,7 @@ void endpoint_no_answer(struct vi *vi, VIP_RETURN reason)
 	pthread_cond_broadcast(&vi->changed);
 }
 
-void endpoint_no_listener(struct vi *vi)
+void endpoint_routed(struct vi *vi, int error)
 {
-	endpoint_no_answer(vi, VIP_NO_MATCH);
+	connection_routed(vi->connection, error);
 }

@@ -6,13 +6,15 @@
 #include "device.h"
 #include "vi.h"
 
+struct client;
+
 /* All of these: the NIC's lock is held. The target's `own` needs its host and discriminator alone. */
 
 /* VipConnectRequest: waits, and gives up at the deadline. */
 VIP_RETURN attempt_request(struct vi *vi, const struct vi_target *target, int64_t deadline);
 /* VipConnectAccept, of a VI that is prepared: takes the request, and waits. */
-VIP_RETURN attempt_accept(struct vi *vi, struct device_request *request,
-			  const struct connect_info *peer, const struct discriminator *wanted);
+VIP_RETURN attempt_accept(struct vi *vi, struct client *client, const struct connect_info *peer,
+			  const struct discriminator *wanted);
 /* VipConnectPeerRequest: only begins. */
 VIP_RETURN attempt_request_peer(struct vi *vi, const struct vi_target *target, int64_t deadline);
 /* VipConnectPeerDone. */
@@ -34,8 +36,8 @@ void connection_end(struct vi *vi);
 /* For the agent: takes the next step of attempts that are due. Returns when to call it again. */
 int64_t attempts_serve(struct nic *nic);
 /* A request has come. False when no attempt of this NIC waits for it. */
-bool attempts_take(struct nic *nic, struct device_request *request,
-		   const struct connect_info *peer, const struct discriminator *wanted);
+bool attempts_take(struct nic *nic, struct client *client, const struct connect_info *peer,
+		   const struct discriminator *wanted);
 
 /* The result of VipConnectPeerRequest is still to come. The lock need not be held. */
 static inline bool attempt_peer_goes_on(const struct vi *vi)

@@ -14,6 +14,7 @@
 
 #include "base/config.h"
 #include "base/deadline.h"
+#include "connect/connector.h"
 #include "connecting.h"
 #include "nic.h"
 
@@ -26,6 +27,7 @@
 struct listener {
 	TAILQ_ENTRY(listener) in_nic;
 	struct discriminator wanted;
+	struct acceptor *acceptor;
 	TAILQ_HEAD(, connect_waiter) waiters;
 	TAILQ_HEAD(, request) held; /* the oldest first */
 	unsigned held_count;
@@ -56,7 +58,7 @@ static struct listener *find_listener(struct nic *nic, const struct discriminato
 
 static void refuse(struct request *request, VIP_RETURN refusal)
 {
-	request->nic->device->ops->reject(request->device_request, refusal);
+	client_reject(request->client, refusal);
 	free(request);
 }
 
@@ -85,7 +87,7 @@ static void end_listener(struct nic *nic, struct listener *listener)
 {
 	TAILQ_REMOVE(&nic->listeners, listener, in_nic);
 	release_held(listener, VIP_NO_MATCH);
-	nic->device->ops->unlisten(nic->device, &listener->wanted);
+	acceptor_close(listener->acceptor);
 	free(listener);
 }
 
@@ -153,22 +155,20 @@ static struct connect_waiter *free_waiter(struct listener *listener)
 	return waiter;
 }
 
-static bool can_hold(const struct nic *nic, const struct listener *listener,
-		     const struct device_request *request)
+static bool can_hold(const struct listener *listener, const struct client *client)
 {
 	return listener->held_count < HELD_MOST &&
-	       (!TAILQ_EMPTY(&listener->waiters) || clock_nsec() < listener->hold_ends) &&
-	       (!nic->device->ops->can_hold || nic->device->ops->can_hold(request));
+	       (!TAILQ_EMPTY(&listener->waiters) || clock_nsec() < listener->hold_ends) && client_can_be_held(client);
 }
 
-VIP_RETURN request_arrived(struct nic *nic, struct device_request *device_request,
-			   const struct connect_info *peer, const struct discriminator *wanted)
+VIP_RETURN request_arrived(struct nic *nic, struct client *client, const struct connect_info *peer,
+			   const struct discriminator *wanted)
 {
 	struct connect_waiter *waiter;
 	struct listener *listener;
 	struct request *request;
 
-	if (attempts_take(nic, device_request, peer, wanted))
+	if (attempts_take(nic, client, peer, wanted))
 		return VIP_SUCCESS;
 	if (peer->peer_to_peer) /* it names one VI, and servers take any client */
 		return VIP_NO_MATCH;
@@ -176,13 +176,13 @@ VIP_RETURN request_arrived(struct nic *nic, struct device_request *device_reques
 	if (!listener)
 		return VIP_NO_MATCH;
 	waiter = free_waiter(listener);
-	if (!waiter && !can_hold(nic, listener, device_request))
+	if (!waiter && !can_hold(listener, client))
 		return VIP_NOT_DONE;
 	request = calloc(1, sizeof(*request));
 	if (!request)
 		return VIP_NOT_DONE;
 	request->nic = nic;
-	request->device_request = device_request;
+	request->client = client;
 	request->peer = *peer;
 	request->wanted = *wanted;
 	if (waiter) {
@@ -195,19 +195,20 @@ VIP_RETURN request_arrived(struct nic *nic, struct device_request *device_reques
 	return VIP_SUCCESS;
 }
 
-/* 0 or errno, as of the device's listen(). */
+/* 0 or errno, as of acceptor_open(). */
 static int listen_for(struct nic *nic, const struct discriminator *wanted)
 {
-	struct listener *listener;
-	int error;
+	struct listener *listener = find_listener(nic, wanted);
 
-	if (find_listener(nic, wanted))
-		return nic->device->ops->relisten(nic->device, wanted);
+	if (listener)
+		return acceptor_renew(listener->acceptor, wanted);
 	listener = calloc(1, sizeof(*listener));
 	if (!listener)
 		return ENOMEM;
-	error = nic->device->ops->listen(nic->device, wanted);
-	if (error) {
+	listener->acceptor = acceptor_open(nic->connector, wanted);
+	if (!listener->acceptor) {
+		int error = errno;
+
 		free(listener);
 		return error;
 	}
@@ -243,12 +244,12 @@ static VIP_RETURN listen_in_turn(struct nic *nic, struct connect_waiter *waiter,
 }
 
 /* A held request for a thread that waits; NULL when no requester is there any more. */
-static struct request *take_held(struct nic *nic, struct listener *listener)
+static struct request *take_held(struct listener *listener)
 {
 	struct request *request;
 
 	while ((request = take_oldest(listener))) {
-		if (nic->device->ops->has_requester(request->device_request))
+		if (client_waits(request->client))
 			break;
 		refuse(request, VIP_NO_MATCH);
 	}
@@ -265,7 +266,7 @@ static VIP_RETURN await_request(struct nic *nic, struct connect_waiter *waiter,
 	if (rc != VIP_SUCCESS)
 		return rc;
 	listener = find_listener(nic, wanted);
-	waiter->request = take_held(nic, listener);
+	waiter->request = take_held(listener);
 	TAILQ_INSERT_TAIL(&listener->waiters, waiter, in_listener);
 	while (!waiter->request && !object_retired(&nic->object) && !nic_is_lost(nic) &&
 	       condition_wait(&waiter->changed, &nic->lock, deadline) != ETIMEDOUT)
@@ -365,7 +366,7 @@ static VIP_RETURN accept_request(struct request *request, struct vi *vi, bool *t
 	if (rc != VIP_SUCCESS)
 		return rc;
 	*taken = take_request(request);
-	return attempt_accept(vi, request->device_request, &request->peer, &request->wanted);
+	return attempt_accept(vi, request->client, &request->peer, &request->wanted);
 }
 
 VIP_RETURN request_accept(struct request *request, struct vi *vi)
@@ -392,7 +393,7 @@ bool request_reject(struct request *request)
 	pthread_mutex_lock(&nic->lock);
 	taken = take_request(request);
 	if (taken)
-		nic->device->ops->reject(request->device_request, VIP_REJECT);
+		client_reject(request->client, VIP_REJECT);
 	pthread_mutex_unlock(&nic->lock);
 	release_request(request, taken);
 	nic_put(nic);
@@ -412,7 +413,7 @@ void connections_close(struct nic *nic)
 	close_listeners(nic);
 	while ((request = TAILQ_FIRST(&nic->requests))) {
 		take_request(request);
-		nic->device->ops->reject(request->device_request, VIP_REJECT);
+		client_reject(request->client, VIP_REJECT);
 		pthread_mutex_unlock(&nic->lock);
 		object_drain(&request->object, 0);
 		free(request);
@@ -436,9 +437,11 @@ void device_failed(struct nic *nic)
 		error_of_nic(nic, VIP_ERROR_CATASTROPHIC);
 	nic->failed = true;
 	LIST_FOREACH(vi, &nic->vis, in_nic) {
-		if (atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING)
-			nic->device->ops->disconnect(vi->endpoint);
+		bool pends = atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING;
+
 		endpoint_refused(vi, VIP_ERROR_RESOURCE);
+		if (pends)
+			connection_close(vi->connection);
 		endpoint_failed(vi, VIP_ERROR_CONN_LOST);
 	}
 	TAILQ_FOREACH (listener, &nic->listeners, in_nic)

@@ -7,12 +7,14 @@
 #include "object.h"
 #include "vi.h"
 
+struct client;
+
 /* A connection request without an answer: VipConnectWait has returned it, or is going to. */
 struct request {
 	struct object object; /* named when it is returned */
 	struct nic *nic;
 	TAILQ_ENTRY(request) in_list; /* of the NIC's, when it has a name; of those that are held */
-	struct device_request *device_request;
+	struct client *client;
 	struct connect_info peer;
 	struct discriminator wanted;
 };

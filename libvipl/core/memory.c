@@ -147,12 +147,12 @@ static int create_region(struct nic *nic, struct region *region, uint32_t *handl
 	}
 	view.read_only = region->read_only;
 	if (trace_is_on())
-		watch_begin(&region->watched, region->address, region->length, *handle);
+		unmapped_begin(&region->watched, region->address, region->length, *handle);
 	pthread_mutex_lock(&nic->lock);
 	error = region_table_insert(&nic->regions, *handle, &view, region);
 	pthread_mutex_unlock(&nic->lock);
 	if (error)
-		watch_end(&region->watched);
+		unmapped_end(&region->watched);
 	if (error && error != EEXIST) {
 		log_error_ratelimited("no place for memory handle %#x: %s", *handle,
 				      strerror(error));
@@ -229,7 +229,7 @@ VIP_RETURN region_deregister(struct nic *nic, const void *address, VIP_MEM_HANDL
 	pthread_mutex_unlock(&nic->changing_regions);
 	if (!region)
 		return VIP_INVALID_PARAMETER;
-	watch_end(&region->watched);
+	unmapped_end(&region->watched);
 	await_copies(nic);
 	nic->device->ops->region_destroy(region->device_region);
 	tag_release(nic, region->tag);
@@ -316,7 +316,7 @@ void memory_free(struct nic *nic)
 	struct tag *tag;
 
 	while ((region = region_table_remove_any(&nic->regions))) {
-		watch_end(&region->watched);
+		unmapped_end(&region->watched);
 		nic->device->ops->region_destroy(region->device_region);
 		free(region);
 	}

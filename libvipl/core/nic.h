@@ -18,6 +18,7 @@
 #define MAX_TRANSFER	 0x800000u /* bytes */
 #define PRIVATE_CHANNELS CHANNELS_MOST /* CQs that get one of their own; the rest share */
 
+struct connector;
 struct listener;
 struct request;
 
@@ -36,6 +37,7 @@ struct agent {
 struct nic {
 	struct object object;
 	struct device *device;
+	struct connector *connector;
 	VIP_NIC_ATTRIBUTES attributes;
 	uint8_t local_address[LONG_HOST_LEN];
 	struct in6_addr host;

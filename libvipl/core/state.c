@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include "base/deadline.h"
+#include "connect/connector.h"
 #include "nic.h"
 
 #define SETTLE_NSEC INT64_C(20000000)
@@ -113,7 +114,7 @@ static void tear_down(struct vi *vi, enum queue_mode receive_mode)
 	workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
 	drain_both(vi); /* what has come before the end shall arrive */
 	stop_endpoint(vi);
-	ops_of(vi)->disconnect(vi->endpoint);
+	connection_close(vi->connection);
 	workqueue_recall(&vi->send, QUEUE_FLUSHES);
 	workqueue_recall(&vi->receive, receive_mode);
 	workqueue_flush(&vi->send);
@@ -139,7 +140,7 @@ void vi_abandon(struct vi *vi)
 	workqueue_drop(&vi->receive);
 	if (at_work)
 		stop_endpoint(vi);
-	ops_of(vi)->disconnect(vi->endpoint);
+	connection_close(vi->connection);
 	atomic_store(&vi->state, VIP_STATE_IDLE);
 	vi_decide(vi, VIP_INVALID_PARAMETER);
 }

@@ -172,7 +172,7 @@ static void unregister_pages(const struct watched *watched)
 	ioctl(watch_fd, UFFDIO_UNREGISTER, &pages); /* they may be unmapped: no matter */
 }
 
-void watch_begin(struct watched *watched, const void *address, size_t length, uint32_t handle)
+void unmapped_begin(struct watched *watched, const void *address, size_t length, uint32_t handle)
 {
 	int error = 0;
 
@@ -194,7 +194,7 @@ void watch_begin(struct watched *watched, const void *address, size_t length, ui
 	watched->is_listed = true;
 }
 
-void watch_end(struct watched *watched)
+void unmapped_end(struct watched *watched)
 {
 	if (!watched->is_listed)
 		return;

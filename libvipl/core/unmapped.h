@@ -19,7 +19,7 @@ struct watched {
 	bool is_listed, is_told;
 };
 
-void watch_begin(struct watched *watched, const void *address, size_t length, uint32_t handle);
-void watch_end(struct watched *watched);
+void unmapped_begin(struct watched *watched, const void *address, size_t length, uint32_t handle);
+void unmapped_end(struct watched *watched);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/deadline.h"
+#include "connect/connector.h"
 #include "nic.h"
 
 static const struct device_ops *ops_of(const struct vi *vi)
@@ -79,12 +80,6 @@ static struct device_endpoint *create_endpoint(struct vi *vi, const VIP_VI_ATTRI
 	return endpoint;
 }
 
-static void destroy_endpoint(struct vi *vi, struct device_endpoint *endpoint)
-{
-	ops_of(vi)->disconnect(endpoint); /* it may remember its last connection */
-	ops_of(vi)->endpoint_destroy(endpoint);
-}
-
 static const struct deferred_functions deferred_functions = {workqueue_submit_backlog, vi_run_deferred};
 
 /* The NIC's lock is held; `vi` has its tag. */
@@ -115,8 +110,11 @@ static VIP_RETURN build(struct vi *vi, struct cq *send_cq, struct cq *receive_cq
 	vi->endpoint = create_endpoint(vi, &vi->attributes, vi->tag);
 	if (!vi->endpoint)
 		goto destroy_receive;
-	if (condition_init(&vi->changed))
+	vi->connection = connection_create(nic->connector, vi);
+	if (!vi->connection)
 		goto destroy_endpoint;
+	if (condition_init(&vi->changed))
+		goto destroy_connection;
 	if (object_publish(&vi->object, OBJECT_VI))
 		goto destroy_changed;
 	workqueue_name(&vi->send, object_handle(&vi->object));
@@ -127,8 +125,10 @@ static VIP_RETURN build(struct vi *vi, struct cq *send_cq, struct cq *receive_cq
 
 destroy_changed:
 	pthread_cond_destroy(&vi->changed);
+destroy_connection:
+	connection_destroy(vi->connection);
 destroy_endpoint:
-	destroy_endpoint(vi, vi->endpoint);
+	ops_of(vi)->endpoint_destroy(vi->endpoint);
 destroy_receive:
 	workqueue_destroy(&vi->receive);
 destroy_send:
@@ -143,7 +143,8 @@ release_send_cq:
 void vi_free(struct vi *vi)
 {
 	LIST_REMOVE(vi, in_nic);
-	destroy_endpoint(vi, vi->endpoint);
+	connection_destroy(vi->connection);
+	ops_of(vi)->endpoint_destroy(vi->endpoint);
 	workqueue_destroy(&vi->receive);
 	workqueue_destroy(&vi->send);
 	release_cq(vi->receive.cq);
@@ -283,7 +284,7 @@ VIP_RETURN vi_set_attributes(struct vi *vi, const VIP_VI_ATTRIBUTES *attributes)
 		return VIP_ERROR_RESOURCE;
 	become(vi, attributes, tag, endpoint);
 	if (endpoint != former)
-		destroy_endpoint(vi, former);
+		ops_of(vi)->endpoint_destroy(former);
 	tag->users++;
 	former_tag->users--;
 	return VIP_SUCCESS;

@@ -11,6 +11,8 @@
 #include "object.h"
 #include "workqueue.h"
 
+struct acceptor;
+struct connection;
 struct tag;
 
 /* The end that a VI shall be connected to, and what the VI tells it about itself. */
@@ -28,18 +30,17 @@ struct attempt {
 	struct vi_target target;
 	int64_t deadline; /* of the caller */
 
-	/* Of an attempt that probes. The device is at work while next_at is DEADLINE_NEVER. */
-	int64_t retry_until; /* the grace time: then probes end, if they were answered, or get rare */
-	int64_t backoff;     /* the pause before the next probe */
+	/* Of an attempt that asks. The connection is at work while next_at is DEADLINE_NEVER. */
+	int64_t retry_until; /* the grace time: then asking ends, if it was answered, or gets rare */
+	int64_t backoff;     /* the pause before it asks again */
 	int64_t next_at;     /* when that is due */
 	VIP_RETURN result_if_expired; /* in a pause */
 
-	/* Of an attempt that the agent runs, or that accepts. */
+	/* Of an attempt that the agent runs. */
 	TAILQ_ENTRY(vi) in_nic;
-	bool is_listed;	    /* there: the agent has it */
-	bool listens;	    /* the other end asks */
-	bool accepts;	    /* the other end has asked, and its request is being accepted */
-	uint32_t requester; /* the number of that, unless it is a peer */
+	bool is_listed;		   /* there: the agent has it */
+	struct acceptor *acceptor; /* the other end asks; NULL: this end does */
+	bool accepts;		   /* the other end has asked, and its request is being accepted */
 };
 
 struct vi {
@@ -49,6 +50,7 @@ struct vi {
 	struct nic *nic;
 	LIST_ENTRY(vi) in_nic;
 	struct device_endpoint *endpoint;
+	struct connection *connection;
 	VIP_VI_ATTRIBUTES attributes; /* Ptag as the program gave it */
 	struct tag *tag;
 	_Atomic(VIP_PVOID) user_data;

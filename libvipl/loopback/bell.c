@@ -26,8 +26,8 @@
 #include "base/strange.h"
 #include "loopback.h"
 
-/* This system lets nobody send descriptors to a bell. */
-static atomic_bool takes_no_descriptors;
+/* Strangers can send descriptors to some bell of ours. */
+static atomic_bool takes_descriptors;
 
 /* XTEA with the number as the key. To find the key of a known block one has to try them all. */
 static uint64_t name_of(uint64_t number)
@@ -79,7 +79,8 @@ int bell_create(uint64_t *number, bool is_guarded)
 	if (getrandom(number, sizeof(*number), 0) == sizeof(*number)) {
 		if (is_guarded)
 			guard(fd, *number);
-		atomic_store(&takes_no_descriptors, strange_refuse(fd));
+		if (!strange_refuse(fd))
+			atomic_store(&takes_descriptors, true);
 		length = bell_address(&address, *number);
 		if (!bind(fd, (struct sockaddr *)&address, length))
 			return fd;
@@ -137,7 +138,7 @@ void loopback_ring(struct loopback_device *device, uint64_t number)
 
 bool bell_takes_no_descriptors(void)
 {
-	return atomic_load_explicit(&takes_no_descriptors, memory_order_relaxed);
+	return !atomic_load_explicit(&takes_descriptors, memory_order_relaxed);
 }
 
 /* Up to so many. If there are more, the descriptor stays readable. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The loopback NIC: opening it, its limits, and the file descriptors that its agent serves. */
 #include <errno.h>
-#include <fcntl.h>
 #include <ifaddrs.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "describe.h"
 #include "loopback.h"
 
 #define NAME	       "via_lo"
@@ -86,7 +86,8 @@ static int loopback_open(const char *name, unsigned index, struct nic *nic, stru
 	device->nic = nic;
 	TAILQ_INIT(&device->cqs);
 	device->nonce_page = nonce_page_create();
-	device->host = host_from_ipv4((struct in_addr){htonl(INADDR_LOOPBACK)});
+	device->base.version = LOOPBACK_VERSION;
+	device->base.host = host_from_ipv4((struct in_addr){htonl(INADDR_LOOPBACK)});
 	pthread_mutex_init(&device->lock, NULL);
 	left_alone_init(device);
 	device->base.event_fd = fd_keep(epoll_create1(EPOLL_CLOEXEC));
@@ -108,14 +109,9 @@ static int loopback_open(const char *name, unsigned index, struct nic *nic, stru
 			  loopback_timer_ready);
 	if (error)
 		goto close_bell;
-	what = "fcntl()";
-	device->spare_fd = fcntl(device->base.event_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-	if (device->spare_fd >= 0) {
-		*out = &device->base;
-		return 0;
-	}
-	error = errno;
-	fd_close(loopback_release(device, &device->timer));
+	*out = &device->base;
+	return 0;
+
 close_bell:
 	loopback_unwatch(device, &device->bell);
 close_regions:
@@ -139,7 +135,6 @@ static void loopback_close(struct device *base)
 {
 	struct loopback_device *device = (struct loopback_device *)base;
 
-	fd_close(device->spare_fd);
 	fd_close(loopback_release(device, &device->timer));
 	loopback_unwatch(device, &device->bell);
 	close_regions(device);
@@ -154,7 +149,7 @@ static void loopback_query(struct device *base, VIP_NIC_ATTRIBUTES *attributes,
 			   struct in6_addr *host)
 {
 	strcpy(attributes->Name, NAME);
-	attributes->HardwareVersion = HELLO_VERSION;
+	attributes->HardwareVersion = LOOPBACK_VERSION;
 	attributes->MaxRegisterBytes = LONG_MAX;
 	attributes->MaxRegisterRegions = TABLE_REGIONS;
 	attributes->MaxRegisterBlockBytes = LONG_MAX;
@@ -168,7 +163,7 @@ static void loopback_query(struct device *base, VIP_NIC_ATTRIBUTES *attributes,
 					      VIP_SERVICE_RELIABLE_RECEPTION;
 	attributes->RDMAReadSupport =
 		VIP_SERVICE_RELIABLE_DELIVERY | VIP_SERVICE_RELIABLE_RECEPTION;
-	*host = ((struct loopback_device *)base)->host;
+	*host = base->host;
 }
 
 /* Those of 127.0.0.0/8 belong to no interface, and yet can be bound to. 0; EADDRNOTAVAIL; or why it is not known. */
@@ -220,7 +215,7 @@ static VIP_RETURN loopback_find_host(struct device *base, struct in6_addr *host,
 {
 	int error = 0;
 
-	*own = ((struct loopback_device *)base)->host;
+	*own = base->host;
 	if (!host_equal(host, own))
 		error = host_is_ipv4(host) ? look_for_ipv4(host) : look_for_ipv6(host);
 	if (is_short(error))
@@ -258,14 +253,9 @@ const struct device_ops loopback_device_ops = {
 	.endpoint_reset = loopback_endpoint_reset,
 	.post_send = loopback_post_send,
 	.post_receive = loopback_post_receive,
-	.listen = loopback_listen,
-	.relisten = loopback_relisten,
-	.unlisten = loopback_unlisten,
-	.connect = loopback_connect,
-	.accept = loopback_accept,
-	.cancel = loopback_cancel,
-	.reject = loopback_reject,
-	.can_hold = loopback_can_hold,
-	.has_requester = loopback_has_requester,
-	.disconnect = loopback_disconnect,
+	.place = loopback_place,
+	.admit = loopback_admit,
+	.takes_fd = memory_may_be_shared,
+	.describe = loopback_describe,
+	.raise = loopback_raise,
 };

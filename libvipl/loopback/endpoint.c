@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/aligned.h"
 #include "base/deadline.h"
@@ -108,7 +109,7 @@ struct device_endpoint *loopback_endpoint_create(struct device *device,
 	endpoint->receive_queue = config->receive_queue;
 	endpoint->send_cq = (struct loopback_cq *)config->send_cq;
 	endpoint->receive_cq = (struct loopback_cq *)config->receive_cq;
-	endpoint->watch.fd = -1;
+	endpoint->link_fd = -1;
 	if (endpoint->arrays && join_cqs(endpoint))
 		return (struct device_endpoint *)endpoint;
 	log_error_ratelimited("no memory for a VI: %s%s", strerror(errno),
@@ -181,7 +182,7 @@ void endpoint_quiesce(struct loopback_endpoint *endpoint)
 	busy = atomic_load_explicit(&in->busy, memory_order_acquire);
 	while (busy & 1 && atomic_load_explicit(&in->busy, memory_order_acquire) == busy &&
 	       clock_nsec() < deadline) {
-		struct pollfd hangup = {.fd = endpoint->watch.fd, .events = POLLRDHUP};
+		struct pollfd hangup = {.fd = endpoint->socket, .events = POLLRDHUP};
 
 		if (poll(&hangup, 1, 0) > 0)
 			return; /* it died in there */
@@ -285,6 +286,7 @@ void loopback_endpoint_reset(struct device_endpoint *base)
 	struct peer_memory *memory = endpoint->peer_memory;
 	struct cq_page *page = endpoint->peer_page;
 	struct link *link = endpoint->link;
+	int link_fd = endpoint->link_fd;
 
 	if (link) {
 		loopback_progress_unlink(endpoint);
@@ -302,6 +304,9 @@ void loopback_endpoint_reset(struct device_endpoint *base)
 	endpoint->peer_memory = NULL;
 	unlock_all(endpoint);
 	pthread_mutex_unlock(&endpoint->device->lock);
+	endpoint->link_fd = -1;
+	if (link_fd >= 0)
+		close(link_fd);
 	if (link)
 		link_unmap(link);
 	peer_memory_close(memory);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a process sees of its peers, in numbers: the hello and the shared memory of version 5. docs/LOOPBACK.md says
- * what they mean.
+ * What a process sees of its peers, in numbers: the description and the shared memory of version 6.
+ * docs/LOOPBACK.md says what they mean.
  *
- * There is no code here: the test is that this compiles, for 64 and for 32 bits. Peers of the same version may be
- * another build of the library. So a number changes only together with HELLO_VERSION.
+ * There is no code here: the test is that this compiles, for 64 and for 32 bits. Peers of the same version may be another
+ * build of the library. So a number changes only together with LOOPBACK_VERSION.
  */
 #include <stddef.h>
 
 #include "cq_page.h"
-#include "hello.h"
+#include "describe.h"
 #include "link.h"
 
 #define VALUE(name, value)  _Static_assert((name) == (value), "value of " #name)
@@ -19,41 +19,18 @@
 	_Static_assert(offsetof(struct type, member) == (offset), "offset of " #type "." #member);     \
 	_Static_assert(sizeof(((struct type *)0)->member) == (size), "size of " #type "." #member)
 
-VALUE(HELLO_VERSION, 5);
+VALUE(LOOPBACK_VERSION, 6);
 
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "peers may not be able to write, and have no lock of ours");
 
-/* The handshake. */
-VALUE(HELLO_MAGIC, 0x4c504956);
-VALUE(HELLO_REQUEST, 1);
-VALUE(HELLO_ACCEPT, 2);
-VALUE(HELLO_REJECT, 3);
-VALUE(HELLO_NO_MATCH, 4);
-VALUE(HELLO_BAD_VERSION, 5);
-VALUE(HELLO_CONFIRM, 6);
-VALUE(HELLO_PEER_REQUEST, 7);
-VALUE(HELLO_BUSY, 8);
-VALUE(HELLO_RDMA_WRITE, 1);
-VALUE(HELLO_RDMA_READ, 2);
-VALUE(HELLO_FDS, 3);
-SIZE(hello, 112);
-MEMBER(hello, magic, 0, 4);
-MEMBER(hello, version, 4, 2);
-MEMBER(hello, kind, 6, 2);
-MEMBER(hello, reliability, 8, 2);
-MEMBER(hello, rights, 10, 2);
-MEMBER(hello, max_transfer, 12, 4);
-MEMBER(hello, domain, 16, 4);
-MEMBER(hello, queue, 20, 4);
-MEMBER(hello, agent_bell, 24, 8);
-MEMBER(hello, channel_bell, 32, 8);
-MEMBER(hello, nonce_address, 40, 8);
-MEMBER(hello, nonce, 48, 16);
-MEMBER(hello, own_length, 64, 1);
-MEMBER(hello, wanted_length, 65, 1);
-MEMBER(hello, own, 66, 20);
-MEMBER(hello, wanted, 86, 20);
-MEMBER(hello, filler, 106, 6);
+/* The description. */
+SIZE(path_description, 48);
+MEMBER(path_description, domain, 0, 4);
+MEMBER(path_description, queue, 4, 4);
+MEMBER(path_description, agent_bell, 8, 8);
+MEMBER(path_description, channel_bell, 16, 8);
+MEMBER(path_description, nonce_address, 24, 8);
+MEMBER(path_description, nonce, 32, 16);
 
 /* The link. */
 SIZE(link, 2 * 696640);

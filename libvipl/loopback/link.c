@@ -61,6 +61,7 @@ static void *create(const char *name, size_t size, int seals, int *fd)
 		}
 	}
 	close(*fd);
+	*fd = -1;
 	errno = error;
 	return NULL;
 }

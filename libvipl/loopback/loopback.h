@@ -18,7 +18,6 @@
 #include "cq_look.h"
 #include "cq_page.h"
 #include "device.h"
-#include "hello.h"
 #include "link.h"
 #include "peer_memory.h"
 
@@ -39,7 +38,6 @@ struct left_alone {
 struct loopback_device {
 	struct device base;
 	struct nic *nic;
-	struct in6_addr host;
 	struct watch bell; /* rung when an endpoint wants the agent */
 	uint64_t bell_name;
 	struct watch timer;
@@ -48,11 +46,9 @@ struct loopback_device {
 	atomic_bool is_looking; /* the agent polls by itself */
 	unsigned quiet;		/* ticks without a poll; guarded by the NIC's lock */
 	bool ticks_slowly;	/* else each second, for a CQ's page has peers; guarded by the NIC's lock */
-	int spare_fd;	   /* to be given up when there are no more */
 	struct left_alone left_alone;
 	/* Counts deregistrations of our own regions. While it stays, cached regions are valid. */
 	_Atomic uint32_t dereg_epoch;
-	LIST_HEAD(, loopback_listener) listeners;
 	struct nonce_page *nonce_page; /* NULL: no peer copies directly */
 	struct peer_memories peer_memories;
 
@@ -192,8 +188,6 @@ enum loopback_fault {
 	FAULT_NO_PROCESS, /* the peer's process has ended, although another one may still have its socket */
 };
 
-enum loopback_phase { LOOPBACK_UNCONNECTED, LOOPBACK_ASKING, LOOPBACK_CONFIRMING, LOOPBACK_CONNECTED };
-
 struct loopback_endpoint {
 	struct loopback_device *device;
 	struct vi *vi;
@@ -208,7 +202,7 @@ struct loopback_endpoint {
 	bool is_careful;	/* the program may have protected its memory: copies_carefully() */
 	uint32_t short_most;	/* up to this length messages are inline, and copied without more care */
 
-	/* From the peer's hello. */
+	/* From the peer's description. */
 	const struct region_entries *peer_regions;
 	uint32_t peer_domain;
 	uint64_t peer_agent_bell, peer_channel_bell;
@@ -257,12 +251,9 @@ struct loopback_endpoint {
 	uint32_t queue;			  /* its number in the page of that */
 
 	/* Connecting: the NIC's lock guards it. */
-	struct watch watch;
-	enum loopback_phase phase;
+	int link_fd; /* of a link that is not described yet, or -1 */
+	int socket;  /* of the connection, while it stays */
 	struct connect_info own, peer;
-	struct discriminator wanted;
-	unsigned place; /* which of the names of the discriminator is being tried */
-	pid_t peer_pid; /* the process that listens there */
 };
 
 /*
@@ -418,10 +409,6 @@ void endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsi
 /* Waits until the peer has ended all accesses to our memory that it began before this call. */
 void endpoint_quiesce(struct loopback_endpoint *endpoint);
 
-/* hello.c */
-/* The sender of a request or an accept, as its hello describes it. */
-struct connect_info loopback_info(const struct loopback_device *device, const struct hello *hello);
-
 /*
  * copy.c: between plain memory and bytes [offset, offset + length) of the segments. Careful copies are made by the kernel:
  * copies_carefully(). They return false when no memory is there.
@@ -471,43 +458,12 @@ static inline struct lane_message *next_message(const struct loopback_endpoint *
 											: NULL;
 }
 
-/* rendezvous.c: socket names, and the listeners behind them */
-/* This number of listeners of one user may wait for the same discriminator at the same time. */
-#define RENDEZVOUS_PLACES 4u
+/* rendezvous.c, describe.c: see device_ops. */
+unsigned loopback_place(struct device *device, const struct in6_addr *host, const struct discriminator *wanted,
+			unsigned number, struct place at[PLACE_ADDRESSES]);
+bool loopback_admit(struct device *device, int fd, struct description *peer);
+int loopback_describe(struct device_endpoint *endpoint, struct description *own);
+int loopback_raise(struct device_endpoint *endpoint, bool accepts, const struct connect_info *own,
+		   const struct connect_info *peer, struct description *description);
 
-struct sockaddr_un;
-/* The address of a listener; returns its length. */
-unsigned rendezvous_address(struct sockaddr_un *address, uid_t user,
-			    const struct discriminator *discriminator, unsigned place);
-/* [nic] Listeners that wait for a file descriptor try again. */
-void loopback_listeners_tick(struct loopback_device *device);
-/* The users that we connect to and that may connect to us, ourselves first; false after the last. */
-bool rendezvous_user(unsigned index, uid_t *user);
-/*
- * What the kernel says of the other end of a socket: its process, or 0 when its memory is not to be
- * accessed. False when it may not be connected with.
- */
-bool rendezvous_peer(int fd, pid_t *process);
-int loopback_listen(struct device *device, const struct discriminator *discriminator);
-int loopback_relisten(struct device *device, const struct discriminator *discriminator);
-void loopback_unlisten(struct device *device, const struct discriminator *discriminator);
-void loopback_reject(struct device_request *request, VIP_RETURN refusal);
-bool loopback_can_hold(const struct device_request *request);
-bool loopback_has_requester(const struct device_request *request);
-
-struct loopback_request {
-	int fd, regions_fd, page_fd;
-	pid_t process;
-	struct hello hello;
-};
-
-void loopback_request_free(struct loopback_request *request);
-
-/* handshake.c */
-void loopback_connect(struct device_endpoint *endpoint, const struct connect_info *own,
-		      const struct in6_addr *host, const struct discriminator *wanted);
-void loopback_accept(struct device_request *request, struct device_endpoint *endpoint,
-		     const struct connect_info *own);
-VIP_RETURN loopback_cancel(struct device_endpoint *endpoint);
-void loopback_disconnect(struct device_endpoint *endpoint);
 #endif

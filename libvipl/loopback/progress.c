@@ -236,7 +236,6 @@ void loopback_timer_ready(struct watch *watch)
 		(struct loopback_device *)((char *)watch - offsetof(struct loopback_device, timer));
 
 	/* Each of the ways from here sets the timer, which is no longer readable then. */
-	loopback_listeners_tick(device);
 	left_alone_tick(device);
 	device->quiet = atomic_exchange(&device->is_polled, false) ? 0 : device->quiet + 1;
 	if (device->quiet >= QUIET_TICKS || !atomic_load(&device->ticks)) {

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/aligned.h"
@@ -15,6 +14,8 @@
 #include "base/log.h"
 #include "base/user.h"
 #include "rdma.h"
+
+#define MESSAGES_VERSION 3 /* between hosts: docs/WIRE.md */
 
 static int set_nonblocking(int fd)
 {
@@ -118,30 +119,48 @@ static int open_events(struct verbs_device *device)
 		goto close_event_fd;
 	}
 	fd_mark(device->events->fd);
-	device->timer_fd = fd_keep(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC));
-	error = device->timer_fd < 0 ? errno : verbs_watch_events(device);
+	error = verbs_watch_events(device);
 	if (!error)
 		return 0;
 	log_error("cannot watch the events of an RDMA device: %s", strerror(error));
-	if (device->timer_fd >= 0)
-		fd_close(device->timer_fd);
 	rdma_destroy_event_channel(device->events);
 close_event_fd:
 	fd_close(device->base.event_fd);
 	return error;
 }
 
-static void find_mtu(struct verbs_device *device)
+static void learn_port(struct verbs_device *device)
 {
 	struct ibv_port_attr port;
 
-	device->mtu = ibv_query_port(device->context, device->port, &port) ? IBV_MTU_4096
-									   : port.active_mtu;
+	device->mtu = IBV_MTU_4096;
+	device->is_ethernet = true;
+	if (ibv_query_port(device->context, device->port, &port))
+		return;
+	device->mtu = port.active_mtu;
+	device->lmc = port.lmc;
+	device->is_ethernet = port.link_layer == IBV_LINK_LAYER_ETHERNET;
+}
+
+/* An id that is bound to the device hears when it is removed. Without one connections end by other errors. */
+static void watch_for_removal(struct verbs_device *device)
+{
+	const struct in6_addr *host = IN6_IS_ADDR_UNSPECIFIED(&device->ipv4) ? &device->ipv6 : &device->ipv4;
+	struct sockaddr_storage address;
+
+	if (rdma_create_id(device->events, &device->id, NULL, RDMA_PS_TCP)) {
+		device->id = NULL;
+		return;
+	}
+	verbs_socket(device, host, 0, &address);
+	rdma_bind_addr(device->id, (struct sockaddr *)&address);
 }
 
 static void close_events(struct verbs_device *device)
 {
-	fd_close(device->timer_fd);
+	verbs_routes_free(device);
+	if (device->id)
+		rdma_destroy_id(device->id);
 	if (fd_is_own(device->events->fd)) /* see verbs_channel_destroy() */
 		rdma_destroy_event_channel(device->events);
 	fd_close(device->base.event_fd);
@@ -155,6 +174,7 @@ static int verbs_open(const char *name, unsigned index, struct nic *nic, struct 
 	if (!device)
 		return ENOMEM;
 	device->base.ops = &verbs_device_ops;
+	device->base.version = MESSAGES_VERSION;
 	device->nic = nic;
 	pthread_mutex_init(&device->staging.lock, NULL);
 	STAILQ_INIT(&device->unused_endpoints);
@@ -184,8 +204,8 @@ static int verbs_open(const char *name, unsigned index, struct nic *nic, struct 
 	if (!error)
 		error = find_levels(device);
 	if (!error) {
-		find_mtu(device);
-		control_open(device);
+		learn_port(device);
+		watch_for_removal(device);
 		*opened = &device->base;
 		return 0;
 	}
@@ -202,7 +222,6 @@ static void verbs_close(struct device *base)
 {
 	struct verbs_device *device = (struct verbs_device *)base;
 
-	control_close(device);
 	close_events(device);
 	verbs_endpoints_free(device);
 	if (fd_is_own(device->context->async_fd)) /* see verbs_channel_destroy() */
@@ -257,9 +276,12 @@ static VIP_RETURN verbs_find_host(struct device *base, struct in6_addr *host, st
 {
 	const struct in6_addr *found = verbs_own_host((struct verbs_device *)base, host);
 
-	if (found)
-		*own = *found;
-	return found ? VIP_SUCCESS : VIP_NOT_REACHABLE; /* only the host itself could tell more */
+	if (!found)
+		return VIP_NOT_REACHABLE;
+	*own = *found;
+	if (host_is_loopback(host))
+		*host = *found;
+	return VIP_SUCCESS; /* only the host itself could tell more */
 }
 
 static struct device_channel *verbs_channel_create(struct device *base, int *fd)
@@ -391,13 +413,10 @@ const struct device_ops verbs_device_ops = {
 	.endpoint_resume = verbs_endpoint_resume,
 	.post_send = verbs_post_send,
 	.post_receive = verbs_post_receive,
-	.listen = verbs_listen,
-	.relisten = verbs_relisten,
-	.unlisten = verbs_unlisten,
-	.connect = verbs_connect,
-	.accept = verbs_accept,
-	.cancel = verbs_cancel,
-	.reject = verbs_reject,
-	.has_requester = verbs_has_requester,
-	.disconnect = verbs_disconnect,
+	.place = verbs_place,
+	.source = verbs_source,
+	.route = verbs_route,
+	.describe = verbs_describe,
+	.raise = verbs_raise,
+	.awaits_acks = verbs_awaits_acks,
 };

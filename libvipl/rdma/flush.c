@@ -69,7 +69,7 @@ int verbs_flush_post(struct verbs_endpoint *endpoint)
 		.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
 		.wr.atomic = {.remote_addr = FLUSH_TARGET,
 			      .compare_add = 1,
-			      .rkey = endpoint->peer_extra.flush_rkey},
+			      .rkey = endpoint->peer_flush_rkey},
 	};
 
 	return ibv_post_send(endpoint->qp, &request, &bad);

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/aligned.h"
 #include "base/deadline.h"
@@ -15,13 +16,6 @@
 
 /* The bytes of inline data that are asked for. The device need not fetch inline data. It may allow more, or none. */
 #define INLINE_SIZE 128u
-
-/*
- * A peer that gives no acknowledgement for 4.096 us * 2^18 * (6 + 1) = 7.5 s is gone. With soft-RoCE its processors make
- * acknowledgements, so on a busy host these may take seconds.
- */
-#define ACK_TIMEOUT 18
-#define ACK_RETRIES 6 /* 7 means for ever on some devices */
 
 /* Waited at most for a queue pair to come to rest. */
 #define DRAIN_NSEC NSEC_PER_SEC
@@ -107,7 +101,6 @@ struct device_endpoint *verbs_endpoint_create(struct device *base, struct endpoi
 		return NULL;
 	config->send_depth = lower(config->send_depth, device->limits.max_qp_wr);
 	config->receive_depth = lower(config->receive_depth, device->limits.max_qp_wr);
-	endpoint->role = VERBS_ENDPOINT;
 	endpoint->device = device;
 	endpoint->vi = config->vi;
 	endpoint->access = (unsigned)verbs_remote_access(config->rights);
@@ -131,10 +124,8 @@ struct device_endpoint *verbs_endpoint_create(struct device *base, struct endpoi
 	};
 	if (create_qp(endpoint))
 		goto keep_memory;
-	if (config->reliability != VIP_SERVICE_RELIABLE_RECEPTION || !verbs_flush_create(endpoint)) {
-		LIST_INSERT_HEAD(&device->endpoints, endpoint, in_device);
+	if (config->reliability != VIP_SERVICE_RELIABLE_RECEPTION || !verbs_flush_create(endpoint))
 		return (struct device_endpoint *)endpoint;
-	}
 	ibv_destroy_qp(endpoint->qp);
 keep_memory:
 	STAILQ_INSERT_TAIL(&device->unused_endpoints, endpoint, in_unused);
@@ -197,7 +188,7 @@ void verbs_endpoint_destroy(struct device_endpoint *base)
 {
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 
-	LIST_REMOVE(endpoint, in_device);
+	verbs_route_forget(endpoint);
 	destroy_qp(endpoint, endpoint->qp);
 	verbs_flush_destroy(endpoint);
 	STAILQ_INSERT_TAIL(&endpoint->device->unused_endpoints, endpoint, in_unused);
@@ -228,8 +219,17 @@ static int replace_qp(struct verbs_endpoint *endpoint)
 		return error;
 	destroy_qp(endpoint, former);
 	endpoint->was_connected = false;
-	endpoint->late_until = 0;
 	return 0;
+}
+
+/* Packets of an earlier connection that come late do not fit. */
+static uint32_t any_psn(void)
+{
+	uint32_t psn;
+
+	if (getrandom(&psn, sizeof(psn), GRND_NONBLOCK) != sizeof(psn))
+		psn = (uint32_t)clock_nsec();
+	return psn & 0xffffff;
 }
 
 int verbs_endpoint_prepare(struct device_endpoint *base)
@@ -238,11 +238,7 @@ int verbs_endpoint_prepare(struct device_endpoint *base)
 	int error;
 
 	limit_inline(endpoint);
-	/* Nothing is known yet of a new attempt to connect. */
-	endpoint->probe.port_index = 0;
-	endpoint->probe.no_listener = false;
-	endpoint->probe.slowest = 0;
-	endpoint->probe.unheard = 0;
+	endpoint->own_psn = any_psn();
 	atomic_store_explicit(&endpoint->stopped, false, memory_order_relaxed);
 	if (!endpoint->was_connected && endpoint->qp->state == IBV_QPS_RESET && !move_to_init(endpoint))
 		return 0;
@@ -296,6 +292,7 @@ void verbs_endpoint_reset(struct device_endpoint *base)
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 	bool stays_in_error = verbs_is_soft(endpoint->device) && endpoint->was_connected;
 
+	verbs_route_forget(endpoint);
 	if (!stays_in_error)
 		move_to(endpoint, IBV_QPS_RESET);
 	disown_completions(endpoint); /* the receives that are flushed now stay posted */
@@ -304,6 +301,19 @@ void verbs_endpoint_reset(struct device_endpoint *base)
 	    !move_to(endpoint, IBV_QPS_ERR))
 		drain(endpoint);
 	staging_forget(endpoint);
+}
+
+/*
+ * Soft-RoCE of newer kernels (seen in Linux 6.12) works on acknowledgements behind the arrival of packets, and drops
+ * those that it has not got to when the queue pair changes to ERR. So what the peer has received before it
+ * disconnected would be flushed.
+ */
+bool verbs_awaits_acks(struct device_endpoint *base)
+{
+	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
+
+	return verbs_is_soft(endpoint->device) && !verbs_is_unreliable(endpoint) &&
+	       workqueue_with_device(endpoint->send_queue);
 }
 
 static bool has_stalled(struct verbs_endpoint *endpoint)
@@ -337,92 +347,6 @@ int verbs_endpoint_rewind(struct device_endpoint *base)
 	return error;
 }
 
-/* Those of the attributes that rdma_cm gives for RC that a UC queue pair has. */
-#define UC_ATTRIBUTES                                                                             \
-	(IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |           \
-	 IBV_QP_SQ_PSN)
-
-/* The attributes that rdma_cm gives for this state. */
-static int learn(struct verbs_endpoint *endpoint, enum ibv_qp_state state,
-		 struct ibv_qp_attr *attributes, int *mask)
-{
-	memset(attributes, 0, sizeof(*attributes));
-	attributes->qp_state = state;
-	if (!rdma_init_qp_attr(endpoint->id, attributes, mask)) {
-		if (verbs_is_unreliable(endpoint) && state != IBV_QPS_INIT)
-			*mask &= UC_ATTRIBUTES;
-		return 0;
-	}
-	return errno == EINVAL ? ECONNABORTED : errno;
-}
-
-/* The connection may be in a partition that was not known when the queue pair was prepared. */
-static int enter_partition(struct verbs_endpoint *endpoint)
-{
-	struct ibv_qp_attr attributes;
-	int mask, error = learn(endpoint, IBV_QPS_INIT, &attributes, &mask);
-
-	if (error || (!attributes.pkey_index && attributes.port_num == endpoint->device->port))
-		return error;
-	attributes.qp_access_flags = endpoint->access;
-	return ibv_modify_qp(endpoint->qp, &attributes, mask);
-}
-
-/* At least one: the peer refuses a read if it has none, but with 0 the read would wait for ever. */
-static uint8_t clamp(uint8_t value, int limit)
-{
-	if (limit >= 0 && value > limit)
-		return (uint8_t)limit;
-	return value || limit <= 0 ? value : 1;
-}
-
-/*
- * rdma_cm gives both ends the requester's path MTU, even if the other port's MTU is less. So the end that accepts takes
- * the less of the two, and sends it in its accept. Both ends come to the same value.
- */
-static enum ibv_mtu path_mtu(const struct verbs_endpoint *endpoint, enum ibv_mtu requested)
-{
-	enum ibv_mtu own = endpoint->device->mtu, peers = endpoint->peer_extra.mtu;
-
-	if (own < requested)
-		requested = own;
-	return peers >= IBV_MTU_256 && peers < requested ? peers : requested;
-}
-
-int verbs_endpoint_start(struct verbs_endpoint *endpoint)
-{
-	const struct ibv_device_attr *limits = &endpoint->device->limits;
-	struct ibv_qp_attr attributes;
-	int mask, error = enter_partition(endpoint);
-
-	if (!error)
-		error = learn(endpoint, IBV_QPS_RTR, &attributes, &mask);
-	if (error)
-		return error;
-	attributes.path_mtu = path_mtu(endpoint, attributes.path_mtu);
-	endpoint->peer_qp = attributes.dest_qp_num;
-	endpoint->peer_psn = attributes.rq_psn;
-	/* The peer's wishes; librdmacm would cut them down for a queue pair of its own. */
-	attributes.max_dest_rd_atomic = clamp(attributes.max_dest_rd_atomic, limits->max_qp_rd_atom);
-	endpoint->was_connected = true;
-	error = ibv_modify_qp(endpoint->qp, &attributes, mask);
-	if (error)
-		return error;
-	if (verbs_is_unreliable(endpoint))
-		verbs_limit_requests(endpoint,
-				    verbs_unreliable_request(endpoint, attributes.path_mtu));
-
-	error = learn(endpoint, IBV_QPS_RTS, &attributes, &mask);
-	if (error)
-		return error;
-	endpoint->own_psn = attributes.sq_psn;
-	attributes.max_rd_atomic = clamp(attributes.max_rd_atomic, limits->max_qp_init_rd_atom);
-	attributes.timeout = ACK_TIMEOUT;
-	attributes.retry_cnt = ACK_RETRIES;
-	attributes.rnr_retry = 0; /* VIA: a message without a receive breaks the connection */
-	return ibv_modify_qp(endpoint->qp, &attributes, mask);
-}
-
 int verbs_endpoint_resume(struct device_endpoint *base)
 {
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
@@ -430,7 +354,7 @@ int verbs_endpoint_resume(struct device_endpoint *base)
 
 	if (error && has_stalled(endpoint))
 		return 0; /* again, by a message that came before RTS: a completion tells of it */
-	if (error && error != ECONNABORTED)
+	if (error)
 		log_error_ratelimited("queue pair %u: cannot go on after an error: %s", endpoint->qp->qp_num,
 				      strerror(error));
 	return error;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Unreliable VIs: UC queue pairs. VIA lets an error be the descriptor's, and the connection go on;
- * a UC queue pair does nothing more after one. So it is stopped, and started again from what
- * rdma_cm knows of the connection; the peer notices nothing, for UC takes any message that begins.
+ * a UC queue pair does nothing more after one. So it is stopped, and started again as before; the peer notices nothing, for UC takes any message that begins.
  */
 #include <errno.h>
 

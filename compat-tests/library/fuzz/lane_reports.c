@@ -203,44 +203,6 @@ void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error)
 	vi_tear_down(vi);
 }
 
-/*
- * The device calls the next functions while it connects. This fuzzer makes no connections in that
- * way.
- */
-
-void endpoint_establishing(struct vi *vi)
-{
-	(void)vi;
-	check(!"nobody connects");
-}
-
-void endpoint_connected(struct vi *vi, const struct connect_info *peer)
-{
-	(void)vi;
-	(void)peer;
-	check(!"nobody connects");
-}
-
-void endpoint_refused(struct vi *vi, VIP_RETURN reason)
-{
-	(void)vi;
-	(void)reason;
-	check(!"nobody connects");
-}
-
-void endpoint_no_listener(struct vi *vi)
-{
-	(void)vi;
-	check(!"nobody connects");
-}
-
-void endpoint_no_answer(struct vi *vi, VIP_RETURN reason)
-{
-	(void)vi;
-	(void)reason;
-	check(!"nobody connects");
-}
-
 void endpoint_lost(struct vi *vi)
 {
 	(void)vi;
@@ -250,21 +212,4 @@ void endpoint_lost(struct vi *vi)
 void endpoint_closed(struct vi *vi)
 {
 	endpoint_ends_for(vi, VIP_ERROR_CONN_LOST);
-}
-
-void endpoint_busy(struct vi *vi)
-{
-	(void)vi;
-	check(!"nobody connects");
-}
-
-VIP_RETURN request_arrived(struct nic *nic, struct device_request *request,
-			   const struct connect_info *peer, const struct discriminator *wanted)
-{
-	(void)nic;
-	(void)request;
-	(void)peer;
-	(void)wanted;
-	check(!"nobody connects");
-	return VIP_NO_MATCH;
 }

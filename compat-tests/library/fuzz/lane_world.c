@@ -126,7 +126,6 @@ static void vi_destroy(struct vi *vi)
 		return;
 	if (vi->state == VI_LINKED)
 		vi_tear_down(vi);
-	world.device->ops->disconnect(vi->endpoint);
 	world.device->ops->endpoint_destroy(vi->endpoint);
 	vi->endpoint = NULL;
 	vi->state = VI_NONE;
@@ -246,7 +245,7 @@ static pid_t choose_process(unsigned kind)
 	return kind == 3 ? INT32_MAX : child_process(); /* no process has the greatest number */
 }
 
-/* Sets all that a hello could say. */
+/* Sets all that a description could say. */
 static void introduce(struct loopback_endpoint *endpoint, const struct peer *peer,
 		      struct input *input)
 {
@@ -273,8 +272,7 @@ static void introduce(struct loopback_endpoint *endpoint, const struct peer *pee
 	if (!(rest & 4))
 		endpoint->peer_memory = peer_memory_open(endpoint->device, choose_process(rest >> 3 & 3),
 							 (uintptr_t)nonce, nonce);
-	if (rest & 32)
-		endpoint->watch.fd = fd_mark(dead_socket());
+	endpoint->socket = rest & 32 ? dead_socket() : -1;
 }
 
 /*
@@ -340,6 +338,7 @@ static void recall(struct workqueue *queue)
 
 void vi_tear_down(struct vi *vi)
 {
+	int *socket = &((struct loopback_endpoint *)vi->endpoint)->socket;
 	const struct device_ops *ops = world.device->ops;
 
 	poll_both(vi);
@@ -354,5 +353,7 @@ void vi_tear_down(struct vi *vi)
 	recall(&vi->receive);
 	vi->state = VI_IDLE;
 	poll_both(vi); /* a completion would fail a check, since nothing is posted */
-	ops->disconnect(vi->endpoint);
+	if (*socket > 0)
+		close(*socket);
+	*socket = -1;
 }

@@ -4,7 +4,7 @@
 
 SOURCES is libvipl/. OBJECTS is a file that lists its object files. An arrow runs from a file to another one that it
 calls (by the symbols of the object files) or includes. It must not run to a higher folder: a device reports to the
-layer above it by the functions of device.h alone. Files on a circle must be named in CIRCLES and in ARCHITECTURE.md.
+layers above it by the functions of device.h alone, and connect by those and the ones of connector.h. Files on a circle must be named in CIRCLES and in ARCHITECTURE.md.
 """
 import collections
 import pathlib
@@ -13,11 +13,10 @@ import subprocess
 import sys
 
 DEVICES = ["rdma", "loopback"]
-ORDER = [["base"], ["trace"], DEVICES, ["core"], ["service"], ["api"]]  # from below
+ORDER = [["base"], ["trace"], DEVICES, ["connect"], ["core"], ["service"], ["api"]]  # from below
 BETWEEN = ["cq_look.h", "device.h", "span.h"]
 RANK = {folder: rank for rank, folders in enumerate(ORDER) for folder in folders}
 CIRCLES = [
-    ["rdma/cm.c", "rdma/control.c", "rdma/control_listen.c", "rdma/control_messages.c", "rdma/request.c"],
     ["service/notifier.c", "service/notify.c"],
 ]
 
@@ -40,9 +39,13 @@ def symbols(objects):
 
 
 def reports(sources):
-    """Returns the functions of device.h that devices call."""
-    text = (sources / "device.h").read_text()
-    return set(re.findall(r"\b(\w+)\(", text[text.index("A device reports by these functions"):]))
+    """Returns the functions that each folder may call though they are defined above it."""
+    def after(header, mark):
+        text = (sources / header).read_text()
+        return set(re.findall(r"\b(\w+)\(", text[text.index(mark):]))
+    of_devices = after("device.h", "A device reports by these functions")
+    of_connect = of_devices | after("connect/connector.h", "reports, which are implemented above")
+    return {"connect": of_connect, **{device: of_devices for device in DEVICES}}
 
 
 def calls(sources, objects):
@@ -51,8 +54,7 @@ def calls(sources, objects):
     for name, names in sorted(wanted.items()):
         for symbol in sorted(names):
             other = defined.get(symbol)
-            is_report = symbol in up and folder(name) in DEVICES
-            if other and other != name and not is_report:
+            if other and other != name and symbol not in up.get(folder(name), ()):
                 yield name, other, symbol
 
 

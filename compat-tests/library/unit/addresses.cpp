@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// VIP_NET_ADDRESS, discriminators, and the ports that a discriminator selects.
+// VIP_NET_ADDRESS and discriminators.
 #include "support.h"
 
 #include <arpa/inet.h>
-#include <set>
 
 extern "C" {
 #include "base/address.h"
-uint16_t verbs_bucket_port(const struct discriminator *discriminator, unsigned probe);
 }
 
 namespace
@@ -177,29 +175,4 @@ TEST(Addresses, AreWrittenAsTheyAreRead)
 
 // The ports are part of the protocol: peers of different versions must agree on them. FNV-1a of ""
 // is 0x811c9dc5, of "a" 0xe40c292c.
-TEST(Addresses, DiscriminatorsSelectTheSamePortsEverywhere)
-{
-	discriminator none = make(""), a = make("a");
-
-	for (unsigned probe = 0; probe < 4; probe++) {
-		EXPECT_EQ(verbs_bucket_port(&none, probe), 0x4000 + (0x811c9dc5 % 4096) * 4 + probe);
-		EXPECT_EQ(verbs_bucket_port(&a, probe), 0x4000 + (0xe40c292c % 4096) * 4 + probe);
-	}
-}
-
-TEST(Addresses, PortsStayBelowThoseOfTheSystemAndSpread)
-{
-	std::set<uint16_t> ports;
-
-	for (int i = 0; i < 4096; i++) {
-		discriminator d = make("service " + std::to_string(i));
-		uint16_t port = verbs_bucket_port(&d, 0);
-		EXPECT_GE(port, 0x4000);
-		EXPECT_LE(port + 3, 0x7FFF);
-		EXPECT_EQ(port % 4, 0);
-		ports.insert(port);
-	}
-	EXPECT_GT(ports.size(), 2000u);
-}
-
 } // namespace

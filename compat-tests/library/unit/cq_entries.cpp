@@ -121,7 +121,7 @@ TEST_F(CqEntries, OfWhatIsFlushedComeAfterWhatTheDeviceHas)
 	for (size_t i = 0; i < 4; i++)
 		ASSERT_EQ(post_recv(a, descriptor(800 + i, {{memory.data(), 16}})), VIP_SUCCESS);
 	fake_before(
-		"rdma_disconnect", 1,
+		"sendmsg", 1, // DISCONNECT
 		[](void *call) { (*static_cast<std::function<void()> *>(call))(); }, &arrive);
 	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
 	EXPECT_EQ(vis_told(), (Vis{a, a, b, a, a}));

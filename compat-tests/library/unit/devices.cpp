@@ -164,8 +164,7 @@ INSTANTIATE_TEST_SUITE_P(
 			      [](fake_options &o) { o.flush_late_receives = true; }},
 			Habit{"CleaningTheCqAtReset",
 			      [](fake_options &o) { o.reset_cleans_cq = true; }},
-			Habit{"WithExactDepths", [](fake_options &o) { o.exact_depths = true; }},
-			Habit{"WithTimewait", [](fake_options &o) { o.timewait_ms = 1; }}),
+			Habit{"WithExactDepths", [](fake_options &o) { o.exact_depths = true; }}),
 	[](const auto &each) { return each.param.name; });
 
 // The device reports that it has refused an access, so the handler gets the precise error.

@@ -52,19 +52,24 @@ TEST_P(RequestFails, WithTheDocumentedCode)
 INSTANTIATE_TEST_SUITE_P(
 	FaultsConnect, RequestFails,
 	testing::Values(Fault{"rdma_create_id", 1, ENOMEM, VIP_ERROR_RESOURCE},
-			Fault{"rdma_create_id", 3, EMFILE, VIP_ERROR_RESOURCE},
 			Fault{"rdma_resolve_addr", 1, ENETUNREACH, VIP_NOT_REACHABLE},
 			Fault{"rdma_resolve_addr", 1, EHOSTUNREACH, VIP_NOT_REACHABLE},
-			Fault{"rdma_resolve_addr", 2, ENETDOWN, VIP_NOT_REACHABLE},
+			Fault{"rdma_resolve_addr", 1, ENETDOWN, VIP_NOT_REACHABLE},
 			Fault{"rdma_resolve_addr", 1, ENOMEM, VIP_ERROR_RESOURCE},
 			Fault{"rdma_resolve_route", 1, ENOMEM, VIP_ERROR_RESOURCE},
 			Fault{"rdma_resolve_route", 1, ENETUNREACH, VIP_NOT_REACHABLE},
-			Fault{"rdma_connect", 1, ENOMEM, VIP_ERROR_RESOURCE},
-			Fault{"rdma_connect", 4, ENOMEM, VIP_ERROR_RESOURCE}),
+			Fault{"ibv_query_gid_table", 1, EIO, VIP_ERROR_RESOURCE},
+			Fault{"ibv_query_pkey", 1, EIO, VIP_NOT_REACHABLE},
+			Fault{"socket", 1, EMFILE, VIP_ERROR_RESOURCE},
+			Fault{"socket", 3, ENFILE, VIP_ERROR_RESOURCE},
+			Fault{"bind", 1, EADDRNOTAVAIL, VIP_NOT_REACHABLE}, // the address has gone
+			Fault{"connect", 1, ENETUNREACH, VIP_NOT_REACHABLE},
+			Fault{"connect", 2, EHOSTUNREACH, VIP_NOT_REACHABLE},
+			Fault{"connect", 4, EADDRNOTAVAIL, VIP_ERROR_RESOURCE}), // no port is free
 	name_of);
 
-// The requester's last steps. The transitions before them: INIT of the requester; INIT, RTR, RTS of the server. Then
-// come RTR and RTS of the requester.
+// The requester's last steps. The transitions before them: INIT, RTR, RTS of the server. Then come RTR and RTS of the
+// requester. Messages: ACCEPT, CONFIRM.
 using LastStepFails = Failing<FaultsConnect>;
 
 TEST_P(LastStepFails, WithTheDocumentedCodeAndTheOtherSideIsTold)
@@ -80,12 +85,7 @@ TEST_P(LastStepFails, WithTheDocumentedCodeAndTheOtherSideIsTold)
 }
 
 INSTANTIATE_TEST_SUITE_P(FaultsConnect, LastStepFails,
-			 testing::Values(Fault{"rdma_establish", 1, EINVAL, VIP_TIMEOUT},
-					 Fault{"rdma_establish", 1, ENOMEM, VIP_ERROR_RESOURCE},
-					 Fault{"rdma_init_qp_attr", 4, EINVAL, VIP_TIMEOUT},
-					 Fault{"rdma_init_qp_attr", 4, ENOMEM, VIP_ERROR_RESOURCE},
-					 Fault{"rdma_init_qp_attr", 5, ENOMEM, VIP_ERROR_RESOURCE},
-					 Fault{"rdma_init_qp_attr", 6, ENOMEM, VIP_ERROR_RESOURCE},
+			 testing::Values(Fault{"sendmsg", 2, EPIPE, VIP_TIMEOUT},
 					 Fault{"ibv_modify_qp", 4, ENOMEM, VIP_ERROR_RESOURCE},
 					 Fault{"ibv_modify_qp", 5, ENOMEM, VIP_ERROR_RESOURCE}),
 			 name_of);
@@ -107,12 +107,9 @@ TEST_P(AcceptFails, WithTheDocumentedCodeAndTheRequesterIsTold)
 }
 
 INSTANTIATE_TEST_SUITE_P(FaultsConnect, AcceptFails,
-			 testing::Values(Fault{"rdma_accept", 1, ENOMEM, VIP_ERROR_RESOURCE},
-					 Fault{"rdma_accept", 1, EINVAL, VIP_TIMEOUT},
-					 Fault{"rdma_init_qp_attr", 1, EINVAL, VIP_TIMEOUT},
-					 Fault{"rdma_init_qp_attr", 1, ENOMEM, VIP_ERROR_RESOURCE},
-					 Fault{"rdma_init_qp_attr", 2, ENOMEM, VIP_ERROR_RESOURCE},
-					 Fault{"rdma_init_qp_attr", 3, ENOMEM, VIP_ERROR_RESOURCE},
+			 testing::Values(Fault{"sendmsg", 1, EPIPE, VIP_TIMEOUT},
+					 Fault{"ibv_query_gid_table", 1, EIO, VIP_ERROR_RESOURCE},
+					 Fault{"ibv_query_pkey", 1, EIO, VIP_ERROR_RESOURCE},
 					 Fault{"ibv_modify_qp", 2, ENOMEM, VIP_ERROR_RESOURCE},
 					 Fault{"ibv_modify_qp", 3, ENOMEM, VIP_ERROR_RESOURCE}),
 			 name_of);
@@ -175,11 +172,11 @@ TEST_F(FaultsConnect, AWaitThatCannotListenIsErrorResource)
 {
 	VIP_CONN_HANDLE conn;
 
-	for (const char *function : {"rdma_create_id", "rdma_bind_addr", "rdma_listen"}) {
+	for (const char *function : {"socket", "bind", "listen"}) {
 		fake_fail(function, 1, ENOMEM);
 		EXPECT_EQ(wait("fault", 5000, &conn), VIP_ERROR_RESOURCE) << function;
 	}
-	fake_fail_always("rdma_bind_addr", EADDRINUSE); // as if four processes waited there
+	fake_fail_always("bind", EADDRINUSE); // as if four processes waited there
 	EXPECT_EQ(wait("fault", 1, &conn), VIP_TIMEOUT) << "they may only have waited lately";
 	EXPECT_EQ(wait("fault", PATIENCE, &conn), VIP_ERROR_RESOURCE) << "for longer than the grace time";
 	expect_works();
@@ -187,8 +184,11 @@ TEST_F(FaultsConnect, AWaitThatCannotListenIsErrorResource)
 
 TEST_F(FaultsConnect, PortsInUseByOthersArePassedOver)
 {
+	VIP_CONN_HANDLE conn;
+
 	for (int taken = 1; taken <= 3; taken++)
-		fake_fail("rdma_bind_addr", taken, EADDRINUSE);
+		fake_fail("bind", taken, EADDRINUSE);
+	EXPECT_EQ(wait("fourth port", 0, &conn), VIP_TIMEOUT);
 	connect(a, b, "fourth port");
 }
 
@@ -198,7 +198,7 @@ TEST_F(FaultsConnect, ARejectionThatCannotBeSentStillEndsTheRequest)
 	auto requested = request_until_answered();
 
 	ASSERT_EQ(wait("fault", PATIENCE, &conn), VIP_SUCCESS);
-	fake_fail("rdma_reject", 1, EINVAL);
+	fake_fail("sendmsg", 1, EPIPE);
 	EXPECT_EQ(VipConnectReject(conn), VIP_SUCCESS);
 	answered = true;
 	EXPECT_EQ(requested.get(), VIP_NO_MATCH) << "an end without a word";

@@ -148,8 +148,8 @@ TEST_F(FaultsData, EventsThatCannotBeReadAreReadLater)
 
 TEST_F(FaultsData, DisconnectingThoughThePeerCannotBeToldSucceeds)
 {
-	for (int error : {EINVAL, ENOMEM}) {
-		fake_fail("rdma_disconnect", 1, error);
+	for (int error : {EPIPE, ENOBUFS}) {
+		fake_fail("sendmsg", 1, error);
 		ASSERT_EQ(post_recv(a, r[0]), VIP_SUCCESS);
 		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
 		EXPECT_EQ(state_of(a), VIP_STATE_IDLE);

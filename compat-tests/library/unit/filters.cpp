@@ -238,7 +238,7 @@ class Filters : public Each<NicTest, Refused>
 		expect("VipConnectWait", waited, {VIP_TIMEOUT, VIP_ERROR_RESOURCE});
 		if (waited == VIP_SUCCESS)
 			expect("VipConnectAccept", VipConnectAccept(conn, to), {VIP_TIMEOUT, VIP_ERROR_RESOURCE});
-		expect("VipConnectRequest", requested.get(), {VIP_TIMEOUT, VIP_NO_MATCH, VIP_ERROR_RESOURCE});
+		expect("VipConnectRequest", requested.get(), {VIP_TIMEOUT, VIP_NO_MATCH, VIP_REJECT, VIP_ERROR_RESOURCE});
 	}
 	// In the child.
 	void do_everything()

@@ -1,119 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // A request that comes soon after a wait is held for the next wait. The tests run on both devices.
-#include "stranger.h"
+#include "grace_time.h"
+#include "local_socket.h"
+#include "talking.h"
 
+#include <chrono>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
-
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow" // a function may have the name of a structure in C
-extern "C" {
-#include "base/config.h"
-#include "loopback/hello.h"
-unsigned rendezvous_address(struct sockaddr_un *address, uid_t user,
-			    const struct discriminator *discriminator, unsigned place);
-}
-#pragma GCC diagnostic pop
+#include <thread>
 
 // Requests are held for a twentieth of the grace time. No test waits for that.
 const int longer = grace_msec = 20 * static_cast<int>(PATIENCE);
 
 namespace
 {
-
-// A requester that is not of this library. It makes one request.
-struct Asker {
-	virtual ~Asker() = default;
-	virtual void give_up() = 0;
-	// The result with which the NIC refuses it.
-	virtual VIP_RETURN answer() = 0;
-};
-
-class RdmaAsker : public Asker
-{
-      public:
-	RdmaAsker(const std::string &door, const std::string &own, bool is_peer_to_peer)
-	    : message(good_request(door, own, is_peer_to_peer ? WIRE_PEER_REQUEST : WIRE_REQUEST)),
-	      stranger(door, &message, sizeof(message), next_qp++)
-	{
-	}
-	void give_up() override
-	{
-		stranger.give_up();
-	}
-	VIP_RETURN answer() override
-	{
-		EXPECT_EQ(stranger.next(), RDMA_CM_EVENT_REJECTED);
-		switch (stranger.code) {
-		case WIRE_BUSY:
-			return VIP_NOT_DONE;
-		case WIRE_NO_MATCH:
-			return VIP_NO_MATCH;
-		default:
-			return stranger.code == WIRE_REJECT ? VIP_REJECT : VIP_ERROR_RESOURCE;
-		}
-	}
-
-      private:
-	static inline uint32_t next_qp = 1000;
-	const wire_message message;
-	Stranger stranger;
-};
-
-class LoopbackAsker : public Asker
-{
-      public:
-	LoopbackAsker(const std::string &door, const std::string &own, bool is_peer_to_peer)
-	{
-		const discriminator wanted = discriminator_of(door);
-		sockaddr_un address;
-		const socklen_t length = rendezvous_address(&address, geteuid(), &wanted, 0);
-		hello hello{};
-
-		hello.magic = HELLO_MAGIC;
-		hello.version = HELLO_VERSION;
-		hello.kind = is_peer_to_peer ? HELLO_PEER_REQUEST : HELLO_REQUEST;
-		hello.own_length = static_cast<uint8_t>(own.size());
-		hello.wanted_length = wanted.length;
-		memcpy(hello.own, own.data(), own.size());
-		memcpy(hello.wanted, wanted.bytes, wanted.length);
-		EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr *>(&address), length), 0);
-		EXPECT_TRUE(hello_send(fd, &hello, nullptr, 0));
-	}
-	~LoopbackAsker() override
-	{
-		LoopbackAsker::give_up();
-	}
-	void give_up() override
-	{
-		if (fd >= 0)
-			::close(fd);
-		fd = -1;
-	}
-	VIP_RETURN answer() override
-	{
-		pollfd p = {fd, POLLIN, 0};
-		hello hello;
-		int fds[HELLO_FDS];
-
-		EXPECT_EQ(poll(&p, 1, static_cast<int>(PATIENCE)), 1);
-		switch (hello_receive(fd, &hello, fds)) {
-		case HELLO_BUSY:
-			return VIP_NOT_DONE;
-		case HELLO_NO_MATCH:
-			return VIP_NO_MATCH;
-		case HELLO_REJECT:
-			return VIP_REJECT;
-		default:
-			return VIP_ERROR_RESOURCE;
-		}
-	}
-
-      private:
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-};
 
 // Limits the number of file descriptors of this process.
 class FileLimit
@@ -134,27 +33,6 @@ class FileLimit
 	rlimit before{};
 };
 
-// Sets another grace time than that of this program.
-class GraceTime
-{
-      public:
-	explicit GraceTime(int msec)
-	{
-		set(msec);
-	}
-	~GraceTime()
-	{
-		set(grace_msec);
-	}
-
-      private:
-	// The environment has been read by then: that happens once per process.
-	static void set(int msec)
-	{
-		const_cast<struct config *>(config())->grace_msec = msec;
-	}
-};
-
 // On the loopback device all processes of this host meet, those of other tests as well.
 std::string door(const std::string &name = "")
 {
@@ -169,21 +47,37 @@ class HeldRequests : public NicTest, public testing::WithParamInterface<const ch
 		NicTest::SetUp();
 		ASSERT_EQ(VipOpenNic(GetParam(), &nic), VIP_SUCCESS);
 	}
-	std::unique_ptr<Asker> ask(const std::string &own, const std::string &at = door(),
-				   bool is_peer_to_peer = false)
+	// A requester that is not of this library. It makes one request, when the NIC has greeted it.
+	Talker ask(const std::string &own, const std::string &at = door(), message_code code = MESSAGE_REQUEST)
 	{
+		message request = good_message(code, at, own);
+		Talker talker = is_loopback() ? call_locally(at) : Talker(at);
+
 		if (is_loopback())
-			return std::make_unique<LoopbackAsker>(at, own, is_peer_to_peer);
-		return std::make_unique<RdmaAsker>(at, own, is_peer_to_peer);
+			request.version = LOCAL_VERSION;
+		EXPECT_EQ(talker.next(true), MESSAGE_HERE);
+		EXPECT_TRUE(talker.say(request));
+		return talker;
+	}
+	static Talker call_locally(const std::string &at)
+	{
+		sockaddr_un address;
+		const socklen_t length = local_place(at, &address);
+		int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+		EXPECT_EQ(::connect(fd, reinterpret_cast<sockaddr *>(&address), length), 0);
+		return Talker(fd, LOCAL_VERSION);
 	}
 	static bool is_loopback()
 	{
 		return !strcmp(GetParam(), "via_lo");
 	}
-	// Waits until the NIC has seen all earlier requests: it refuses this one at once.
+	// Waits until the NIC has heard all earlier requests: it refuses this one at once. What comes while it accepts
+	// may be heard after that. So it takes two.
 	void let_arrive(const std::string &at = door())
 	{
-		EXPECT_EQ(ask("equal", at, true)->answer(), VIP_NO_MATCH);
+		for (int i = 0; i < 2; i++)
+			EXPECT_EQ(ask("equal", at, MESSAGE_PEER_REQUEST).next(), MESSAGE_NO_MATCH);
 	}
 	void wait_in_vain(const std::string &at = door())
 	{
@@ -209,12 +103,13 @@ INSTANTIATE_TEST_SUITE_P(Devices, HeldRequests, testing::Values("nic0", "via_lo"
 
 TEST_P(HeldRequests, AreTakenInTheOrderInWhichTheyCame)
 {
-	std::vector<std::unique_ptr<Asker>> askers;
+	std::vector<Talker> askers;
 
 	wait_in_vain();
-	for (const char *own : {"1", "2", "3"})
+	for (const char *own : {"1", "2", "3"}) {
 		askers.push_back(ask(own));
-	let_arrive();
+		let_arrive();
+	}
 	for (const char *own : {"1", "2", "3"})
 		EXPECT_EQ(take(), own);
 	EXPECT_EQ(take(), "");
@@ -223,18 +118,18 @@ TEST_P(HeldRequests, AreTakenInTheOrderInWhichTheyCame)
 TEST_P(HeldRequests, AreAnsweredAsAnyOthers)
 {
 	wait_in_vain();
-	auto asker = ask("asker");
+	Talker asker = ask("asker");
 	let_arrive();
 	EXPECT_EQ(take(), "asker");
 	EXPECT_EQ(VipConnectReject(conn), VIP_SUCCESS);
-	EXPECT_EQ(asker->answer(), VIP_REJECT);
+	EXPECT_EQ(asker.next(), MESSAGE_REJECT);
 }
 
 TEST_P(HeldRequests, AreForTheirDiscriminatorOnly)
 {
 	wait_in_vain(door("a"));
 	wait_in_vain(door("b"));
-	auto asker = ask("asker", door("a"));
+	Talker asker = ask("asker", door("a"));
 	let_arrive(door("a"));
 	EXPECT_EQ(take(door("b")), "");
 	EXPECT_EQ(take(door("a")), "asker");
@@ -243,10 +138,10 @@ TEST_P(HeldRequests, AreForTheirDiscriminatorOnly)
 TEST_P(HeldRequests, WhoseRequesterHasGoneAreLeftOut)
 {
 	wait_in_vain();
-	auto first = ask("first"), second = ask("second"), third = ask("third");
+	Talker first = ask("first"), second = ask("second"), third = ask("third");
 	let_arrive();
-	first->give_up();
-	third->give_up();
+	first.hang_up();
+	third.hang_up();
 	EXPECT_EQ(take(), "second");
 	EXPECT_EQ(take(), "");
 }
@@ -257,20 +152,21 @@ TEST_P(HeldRequests, AreAThousandAndTwentyFourAtMost)
 	const FileLimit limit(4096);
 
 	wait_in_vain();
-	auto first = ask("first");
+	Talker first = ask("first");
+	let_arrive();
 	for (int i = 2; i < 1024; i++)
 		ask("gone");
-	auto last = ask("last");
 	let_arrive();
-	EXPECT_EQ(ask("one too many")->answer(), VIP_NOT_DONE);
+	Talker last = ask("last");
+	let_arrive();
+	EXPECT_EQ(ask("one too many").next(), MESSAGE_BUSY);
 	EXPECT_EQ(take(), "first");
-	auto later = ask("later");
+	Talker later = ask("later");
 	let_arrive();
 	EXPECT_EQ(take(), "last");
 	EXPECT_EQ(take(), "later");
 }
 
-// A held request on an RDMA device needs no file descriptor.
 TEST_P(HeldRequests, LeaveHalfOfTheFileDescriptorsToTheProgram)
 {
 	const int next = dup(0);
@@ -279,15 +175,11 @@ TEST_P(HeldRequests, LeaveHalfOfTheFileDescriptorsToTheProgram)
 	::close(next);
 	ASSERT_GT(next, 8) << "more is left than is open";
 	const FileLimit limit(static_cast<rlim_t>(next) + 8);
-	auto asker = ask("asker");
-	if (is_loopback()) {
-		EXPECT_EQ(asker->answer(), VIP_NOT_DONE);
-	}
-	let_arrive();
-	EXPECT_EQ(take(), is_loopback() ? "" : "asker");
+	EXPECT_EQ(ask("asker").next(), MESSAGE_BUSY);
+	EXPECT_EQ(take(), "");
 }
 
-// It stays at the socket of a listener on the loopback device, which the agent looks at each second.
+// The client stays at the socket of the listener, which the agent looks at each second.
 TEST_P(HeldRequests, KeepNobodyBusyWhereNoFileDescriptorIsLeft)
 {
 	const GraceTime long_enough(20 * PATIENCE);
@@ -295,12 +187,11 @@ TEST_P(HeldRequests, KeepNobodyBusyWhereNoFileDescriptorIsLeft)
 	wait_in_vain();
 	const uint64_t before = fake_calls("accept4");
 	fake_fail_always("accept4", EMFILE);
-	auto asker = ask("asker");
+	auto asked = std::async(std::launch::async, [&] { return ask("asker"); });
 	EXPECT_FALSE(eventually([&] { return fake_calls("accept4") - before > 12; }, 1500));
-	if (is_loopback()) {
-		EXPECT_GT(fake_calls("accept4"), before);
-	}
+	EXPECT_GT(fake_calls("accept4"), before);
 	fake_fail_always("accept4", 0);
+	Talker asker = asked.get();
 	let_arrive();
 	EXPECT_EQ(take(), "asker");
 }
@@ -309,11 +200,8 @@ using Requests = NicTest;
 
 TEST_F(Requests, WithoutAFileDescriptorForTheAnswersAreOutOfResources)
 {
-	const discriminator wanted = discriminator_of(door("full"));
 	sockaddr_un address;
-	const socklen_t length = rendezvous_address(&address, geteuid(), &wanted, 0);
-	hello hello;
-	int fds[HELLO_FDS];
+	const socklen_t length = local_place(door("full"), &address);
 
 	ASSERT_EQ(VipOpenNic("via_lo", &nic), VIP_SUCCESS);
 	a = make_vi();
@@ -321,20 +209,37 @@ TEST_F(Requests, WithoutAFileDescriptorForTheAnswersAreOutOfResources)
 	ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr *>(&address), length), 0);
 	ASSERT_EQ(listen(listener, 1), 0);
 	auto requested = request_async(a, door("full"), "127.0.0.1");
-	int server = accept(listener, nullptr, nullptr);
-	pollfd readable = {server, POLLIN, 0};
-	ASSERT_EQ(poll(&readable, 1, static_cast<int>(PATIENCE)), 1);
-	ASSERT_EQ(hello_receive(server, &hello, fds), HELLO_REQUEST);
-	hello_close_fds(fds);
+	int server = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+	Talker talker(server, LOCAL_VERSION);
+	ASSERT_EQ(talker.next(), MESSAGE_REQUEST);
 
 	const int next = dup(0), answer[] = {listener, listener, listener};
 	::close(next);
 	const FileLimit limit(static_cast<rlim_t>(next));
-	hello.kind = HELLO_ACCEPT;
-	ASSERT_TRUE(hello_send(server, &hello, answer, HELLO_FDS));
+	message accept = good_message(MESSAGE_ACCEPT, "");
+	accept.version = LOCAL_VERSION;
+	ASSERT_TRUE(local_socket_send(server, &accept, sizeof(accept), answer, 3));
 	EXPECT_EQ(requested.get(), VIP_ERROR_RESOURCE);
-	::close(server);
 	::close(listener);
+}
+
+// A quarter of the limit may wait to be closed: of this limit none. Mostly that takes no time, so the pause is short.
+TEST_F(Requests, WaitNoLongerThanDescriptorsOfOthersAreClosed)
+{
+	ASSERT_EQ(VipOpenNic("via_lo", &nic), VIP_SUCCESS);
+	VIP_CONN_HANDLE conn;
+	ASSERT_EQ(wait(door("crowd"), 0, &conn), VIP_TIMEOUT);
+	sockaddr_un address;
+	const socklen_t length = local_place(door("crowd"), &address);
+	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	Talker talker(fd, LOCAL_VERSION);
+	{
+		const FileLimit limit(3);
+		ASSERT_EQ(::connect(fd, reinterpret_cast<sockaddr *>(&address), length), 0);
+		std::this_thread::sleep_for(std::chrono::milliseconds(100));
+	}
+	pollfd answered = {fd, POLLIN, 0};
+	EXPECT_EQ(poll(&answered, 1, 500), 1);
 }
 
 // A request that comes too late to be held gets the same answer.
@@ -343,28 +248,30 @@ TEST_P(HeldRequests, AreToldThatTheServerIsBusyWhenTheirTimeIsOver)
 	const GraceTime some_seconds(20 * 500);
 
 	wait_in_vain();
-	EXPECT_EQ(ask("asker")->answer(), VIP_NOT_DONE);
+	EXPECT_EQ(ask("asker").next(), MESSAGE_BUSY);
 }
 
 TEST_P(HeldRequests, AreTurnedAwayWhenTheirWaitIsNotAmongTheLatestEight)
 {
 	wait_in_vain();
-	auto asker = ask("asker");
+	Talker asker = ask("asker");
 	let_arrive();
 	for (const char *other : {"1", "2", "3", "4", "5", "6", "7", "8"})
 		wait_in_vain(door(other));
-	EXPECT_EQ(asker->answer(), VIP_NO_MATCH);
+	EXPECT_EQ(asker.next(), MESSAGE_NO_MATCH);
 }
 
 TEST_P(HeldRequests, AreTurnedAwayWhenTheNicIsClosed)
 {
 	wait_in_vain();
-	auto first = ask("first"), second = ask("second");
+	Talker first = ask("first");
+	let_arrive();
+	Talker second = ask("second");
 	let_arrive();
 	EXPECT_EQ(take(), "first");
 	close();
-	EXPECT_EQ(first->answer(), VIP_REJECT);
-	EXPECT_EQ(second->answer(), VIP_NO_MATCH);
+	EXPECT_EQ(first.next(), MESSAGE_REJECT);
+	EXPECT_EQ(second.next(), MESSAGE_NO_MATCH);
 }
 
 } // namespace

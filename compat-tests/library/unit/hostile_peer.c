@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/deadline.h"
+#include "connect/message.h"
+#include "local_socket.h"
+#include "loopback/describe.h"
 #include "loopback/loopback.h"
 
 #define PATIENCE_MSEC 8000
@@ -27,55 +29,71 @@ static bool find(int fd, const struct discriminator *wanted)
 	const int64_t end = deadline_after(PATIENCE_MSEC);
 
 	do {
-		struct sockaddr_un address;
-		socklen_t length = rendezvous_address(&address, geteuid(), wanted, 0);
+		struct place at[PLACE_ADDRESSES];
 
-		if (!connect(fd, (struct sockaddr *)&address, length))
+		loopback_place(NULL, NULL, wanted, 0, at);
+		if (!connect(fd, (struct sockaddr *)&at->address, at->length))
 			return true;
 		poll(NULL, 0, 1);
 	} while (clock_nsec() < end);
 	return false;
 }
 
+static bool say(int fd, enum message_code code, const struct connect_info *own, const struct discriminator *wanted,
+		const struct description *description)
+{
+	struct message message;
+
+	message_write(&message, LOOPBACK_VERSION, code, own, wanted, description);
+	return local_socket_send(fd, &message, sizeof(message), description ? description->fds : NULL,
+				 description ? description->fd_count : 0);
+}
+
 /* The region table is empty: no other process copies to or from this peer. */
 static bool ask(int fd, const struct discriminator *wanted, uint16_t reliability,
 		uint32_t max_transfer)
 {
-	struct hello hello = {
-		.magic = HELLO_MAGIC,
-		.version = HELLO_VERSION,
-		.kind = HELLO_REQUEST,
-		.reliability = reliability,
-		.max_transfer = max_transfer,
-		.wanted_length = wanted->length,
-	};
+	const struct connect_info own = {.reliability = reliability, .max_transfer = max_transfer};
+	struct description description = {.fd_count = 1};
 	struct region_entries *regions;
-	int regions_fd;
 	bool is_sent;
 
-	memcpy(hello.wanted, wanted->bytes, wanted->length);
-	regions = region_entries_create(&regions_fd);
+	regions = region_entries_create(&description.fds[0]);
 	if (!regions)
 		return false;
-	is_sent = hello_send(fd, &hello, &regions_fd, 1);
+	is_sent = say(fd, MESSAGE_REQUEST, &own, wanted, &description);
 	region_entries_unmap(regions);
-	close(regions_fd);
+	close(description.fds[0]);
 	return is_sent;
+}
+
+/* The code of the next message, or 0. */
+static int hear(int fd, struct message *message, int fds[DESCRIPTION_FDS], unsigned *count)
+{
+	struct pollfd readable = {.fd = fd, .events = POLLIN};
+
+	if (poll(&readable, 1, PATIENCE_MSEC) != 1 ||
+	    local_socket_receive(fd, message, sizeof(*message), fds, DESCRIPTION_FDS, count) != sizeof(*message))
+		return 0;
+	return message_look(message, sizeof(*message), LOOPBACK_VERSION);
 }
 
 static bool take_answer(struct hostile_peer *peer)
 {
-	struct pollfd readable = {.fd = peer->fd, .events = POLLIN};
-	struct hello hello;
-	int fds[HELLO_FDS];
+	int fds[DESCRIPTION_FDS];
+	struct path_description path;
+	struct message message;
+	unsigned count;
 
-	if (poll(&readable, 1, PATIENCE_MSEC) != 1 ||
-	    hello_receive(peer->fd, &hello, fds) != HELLO_ACCEPT)
+	if (hear(peer->fd, &message, fds, &count) != MESSAGE_HERE ||
+	    hear(peer->fd, &message, fds, &count) != MESSAGE_ACCEPT || count != DESCRIPTION_FDS)
 		return false; /* no other answer has descriptors with it */
-	peer->link = link_map(fds[1]);
-	peer->page = cq_page_map(fds[2]);
-	peer->queue = hello.queue - 1;
-	hello_close_fds(fds);
+	memcpy(&path, message.description, sizeof(path));
+	peer->page = cq_page_map(fds[1]);
+	peer->link = link_map(fds[2]);
+	peer->queue = path.queue - 1;
+	while (count)
+		close(fds[--count]);
 	return peer->link && peer->page;
 }
 
@@ -97,10 +115,7 @@ struct hostile_peer *hostile_peer_ask(const char *name, uint16_t reliability, ui
 
 bool hostile_peer_confirm(struct hostile_peer *peer)
 {
-	const struct hello confirm = {
-		.magic = HELLO_MAGIC, .version = HELLO_VERSION, .kind = HELLO_CONFIRM};
-
-	return hello_send(peer->fd, &confirm, NULL, 0);
+	return say(peer->fd, MESSAGE_CONFIRM, NULL, NULL, NULL);
 }
 
 struct hostile_peer *hostile_peer_connect(const char *name, uint32_t max_transfer)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Peer-to-peer connections: the choice of the other end, time, events at a bad time, and calls in the middle.
+// Peer-to-peer connections: the choice of the other end, time, answers, and calls in the middle.
 #include "peer_requests.h"
 
 #include <memory>
@@ -13,13 +13,13 @@ TEST_F(PeerRequests, ConnectInEitherOrder)
 	expect_connected();
 	ASSERT_EQ(VipDisconnect(a), VIP_SUCCESS);
 	ASSERT_EQ(VipDisconnect(b), VIP_SUCCESS);
-	EXPECT_TRUE(eventually([] { return fake_live().ids == 0; }));
+	EXPECT_TRUE(eventually([] { return !is_listened_for("b"); }));
 	ASSERT_EQ(ask(a, "a", "b"), VIP_SUCCESS);
-	next_look(8); // a has looked for b in vain
+	next_look(fake_calls("connect") + 8); // a looks for b in vain
 	ASSERT_EQ(ask(b, "b", "a"), VIP_SUCCESS);
 	EXPECT_EQ(outcome(a), VIP_SUCCESS);
 	EXPECT_EQ(outcome(b), VIP_SUCCESS);
-	EXPECT_EQ(fake_live().ids, 2) << "nobody listens any more";
+	EXPECT_TRUE(eventually([] { return !is_listened_for("b"); }));
 	expect_traffic(a, b);
 }
 
@@ -57,23 +57,18 @@ TEST_F(PeerRequests, NobodyThereIsATimeoutAtBothEndsAndLeavesNothing)
 	expect_works();
 }
 
-TEST_F(PeerRequests, ASilentOrDeadHostIsATimeout)
+// It may come to life.
+TEST_F(PeerRequests, ADeadHostIsAskedAgainUntilTheEnd)
 {
-	fake_address("10.9.9.50", FAKE_REACH_SILENT, 10); // the transport gives up, the library does not
 	fake_address("10.9.9.77", FAKE_REACH_TIMEOUT, 10);
-	for (const char *ip : {"10.9.9.50", "10.9.9.77"}) {
-		uint64_t before = fake_calls("rdma_resolve_addr");
-		ASSERT_EQ(ask(a, "a", "b", VIP_INFINITE, ip), VIP_SUCCESS);
-		EXPECT_TRUE(eventually([&] { return fake_calls("rdma_resolve_addr") > before + 1; }))
-			<< "asked once only";
-		EXPECT_EQ(outcome_so_far(a), VIP_NOT_DONE);
-		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-		expect_received(a, d, VIP_STATUS_DESC_FLUSHED_ERROR);
-		ASSERT_EQ(post_recv(a, d), VIP_SUCCESS);
-		ASSERT_EQ(ask(a, "a", "b", 200, ip), VIP_SUCCESS);
-		EXPECT_EQ(outcome(a), VIP_TIMEOUT);
-	}
-	ask_silence(100);
+	ASSERT_EQ(ask(a, "a", "b", VIP_INFINITE, "10.9.9.77"), VIP_SUCCESS);
+	EXPECT_TRUE(eventually([] { return fake_calls("rdma_resolve_addr") > 1; })) << "asked once only";
+	EXPECT_EQ(outcome_so_far(a), VIP_NOT_DONE);
+	break_off(a);
+	ASSERT_EQ(ask(a, "a", "b", 200, "10.9.9.77"), VIP_SUCCESS);
+	EXPECT_EQ(outcome(a), VIP_TIMEOUT);
+	fake_address("10.9.9.50", FAKE_REACH_SILENT, 0);
+	ASSERT_EQ(ask(a, "a", "b", 200, "10.9.9.50"), VIP_SUCCESS);
 	EXPECT_EQ(outcome(a), VIP_TIMEOUT);
 	expect_works();
 }
@@ -82,79 +77,22 @@ TEST_F(PeerRequests, LooksGetRareAfterTheGraceTime)
 {
 	ASSERT_EQ(ask(a, "a", "b", 1500), VIP_SUCCESS);
 	EXPECT_EQ(outcome(a), VIP_TIMEOUT);
-	// A look takes four requests. Some 11 looks come in the grace time and 9 after it. At the same rate there would
+	// A look asks at four ports. Some 11 looks come in the grace time and 9 after it. At the same rate there would
 	// be 90.
-	EXPECT_LT(fake_calls("rdma_connect"), 4 * 40u);
-	EXPECT_GT(fake_calls("rdma_connect"), 4 * 4u);
+	EXPECT_LT(fake_calls("connect"), 4 * 40u);
+	EXPECT_GT(fake_calls("connect"), 4 * 4u);
 }
 
 TEST_F(PeerRequests, WhoWaitsForOneMayStillBeConnectedInTheMeantime)
 {
-	ask_silence(VIP_INFINITE); // the agent must not block for the answer
+	Door door("b"); // the agent must not block for the answer
+	ASSERT_EQ(ask(a, "a", "b", VIP_INFINITE), VIP_SUCCESS);
+	ASSERT_TRUE(door.has_come());
 	Vi x = make_vi(), y = make_vi();
 	connect(x, y, "meantime");
 	expect_traffic(x, y);
 	EXPECT_EQ(outcome_so_far(a), VIP_NOT_DONE);
 }
-
-// ---- events ----
-
-using EachEventWhileAsking = Each<PeerRequests, std::pair<int, VIP_RETURN>>;
-
-TEST_P(EachEventWhileAsking, EndsTheLookOrTheRequest)
-{
-	auto [type, wanted] = GetParam();
-
-	ask_silence();
-	fake_cm_event(id_of(a), static_cast<rdma_cm_event_type>(type), -ENETUNREACH, nullptr, 0);
-	if (wanted == VIP_NOT_DONE) {
-		next_look(1);
-		EXPECT_EQ(outcome_so_far(a), VIP_NOT_DONE);
-		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-		expect_received(a, d, VIP_STATUS_DESC_FLUSHED_ERROR);
-		ASSERT_EQ(post_recv(a, d), VIP_SUCCESS);
-	} else {
-		EXPECT_EQ(outcome(a), wanted);
-	}
-	if (type != RDMA_CM_EVENT_DEVICE_REMOVAL)
-		expect_works();
-}
-
-INSTANTIATE_TEST_SUITE_P(
-	PeerRequests, EachEventWhileAsking,
-	testing::Values(std::make_pair(RDMA_CM_EVENT_ADDR_ERROR, VIP_NOT_REACHABLE),
-			std::make_pair(RDMA_CM_EVENT_CONNECT_ERROR, VIP_NOT_DONE),
-			std::make_pair(RDMA_CM_EVENT_DISCONNECTED, VIP_NOT_DONE),
-			std::make_pair(RDMA_CM_EVENT_UNREACHABLE, VIP_NOT_DONE),
-			std::make_pair(RDMA_CM_EVENT_DEVICE_REMOVAL, VIP_ERROR_RESOURCE)));
-
-using EachEventWhileAccepting = Each<PeerRequests, std::pair<int, VIP_RETURN>>;
-
-TEST_P(EachEventWhileAccepting, EndsTheRequestOrItGoesOn)
-{
-	auto [type, wanted] = GetParam();
-	wire_message message = good_request("b", "a", WIRE_PEER_REQUEST);
-
-	ASSERT_EQ(ask(b, "b", "a"), VIP_SUCCESS);
-	Stranger s("b", &message, sizeof(message), a.qp);
-	ASSERT_EQ(s.next(), RDMA_CM_EVENT_CONNECT_RESPONSE);
-	fake_cm_event(id_of(b), static_cast<rdma_cm_event_type>(type), -EIO, nullptr, 0);
-	if (wanted == VIP_NOT_DONE) {
-		ASSERT_EQ(ask(a, "a", "b"), VIP_SUCCESS);
-		expect_connected();
-	} else {
-		EXPECT_EQ(outcome(b), wanted);
-	}
-}
-
-INSTANTIATE_TEST_SUITE_P(
-	PeerRequests, EachEventWhileAccepting,
-	testing::Values(std::make_pair(RDMA_CM_EVENT_REJECTED, VIP_NOT_DONE),
-			std::make_pair(RDMA_CM_EVENT_UNREACHABLE, VIP_NOT_DONE),
-			std::make_pair(RDMA_CM_EVENT_CONNECT_ERROR, VIP_NOT_DONE),
-			std::make_pair(RDMA_CM_EVENT_ESTABLISHED, VIP_SUCCESS),
-			std::make_pair(RDMA_CM_EVENT_DISCONNECTED, VIP_SUCCESS),
-			std::make_pair(RDMA_CM_EVENT_DEVICE_REMOVAL, VIP_ERROR_RESOURCE)));
 
 TEST_F(PeerRequests, TheDeviceFailsEndsAllOfThem)
 {
@@ -164,78 +102,104 @@ TEST_F(PeerRequests, TheDeviceFailsEndsAllOfThem)
 	fake_async_event_port(IBV_EVENT_DEVICE_FATAL, "fake0");
 	EXPECT_EQ(outcome(a), VIP_ERROR_RESOURCE);
 	EXPECT_EQ(outcome(b), VIP_ERROR_RESOURCE);
-	EXPECT_TRUE(eventually([] { return fake_live().ids == 0; })) << "one still goes on";
+	EXPECT_TRUE(eventually([] { return !is_listened_for("b"); }));
 }
 
-// ---- strangers ----
+// ---- who asks gets an answer ----
 
-class Answers : public PeerRequests
-{
-      protected:
-	// Reports RDMA_CM_EVENT_REJECTED with this message, or with none.
-	void answer(int status, int code, int version = WIRE_VERSION)
-	{
-		wire_message message;
+constexpr VIP_RETURN GOES_ON = VIP_NOT_DONE;
 
-		wire_write(&message, static_cast<wire_code>(code), nullptr, nullptr);
-		message.version = static_cast<uint8_t>(version);
-		fake_cm_event(id_of(a), RDMA_CM_EVENT_REJECTED, status, &message,
-			      code ? sizeof(message) : 0);
-	}
+struct PeerAnswer {
+	const char *name;
+	void (*give)(Talker &talker);
+	VIP_RETURN wanted;
 };
 
-TEST_F(Answers, ThatRefuseAreReject)
+void PrintTo(const PeerAnswer &answer, std::ostream *out)
 {
-	ask_silence();
-	answer(28, WIRE_REJECT);
-	EXPECT_EQ(outcome(a), VIP_REJECT);
-	ask_silence();
-	answer(28, WIRE_BAD_VERSION);
-	EXPECT_EQ(outcome(a), VIP_REJECT);
-	expect_works();
+	*out << answer.name;
 }
 
-TEST_F(Answers, ThatNobodyIsThereMoveTheLookToTheNextPort)
+using EachAnswerToAPeer = Each<PeerRequests, PeerAnswer>;
+
+TEST_P(EachAnswerToAPeer, EndsTheRequestOrItGoesOn)
 {
-	ask_silence(2000);
-	answer(8, 0);
-	next_look(1);
-	answer(28, 0);
-	next_look(2);
-	answer(28, WIRE_NO_MATCH);
-	next_look(3);
-	answer(28, WIRE_NO_MATCH);
-	next_look(4); // the next look begins
-	EXPECT_EQ(outcome(a), VIP_TIMEOUT);
-	expect_works();
+	Door door("b");
+
+	ASSERT_EQ(ask(a, "a", "b", VIP_INFINITE), VIP_SUCCESS);
+	Talker other = door.accept();
+	ASSERT_EQ(other.next(), MESSAGE_PEER_REQUEST);
+	GetParam().give(other);
+	if (GetParam().wanted == GOES_ON) {
+		EXPECT_TRUE(door.has_come()) << "it asks again";
+		EXPECT_EQ(outcome_so_far(a), VIP_NOT_DONE);
+		break_off(a);
+	} else {
+		EXPECT_EQ(outcome(a), GetParam().wanted);
+	}
+	door.close();
+	if (GetParam().wanted != VIP_SUCCESS)
+		expect_works();
 }
 
-TEST_F(Answers, OfAStaleConnectionAreTriedAgainBeyondTheGraceTime)
+INSTANTIATE_TEST_SUITE_P(
+	PeerRequests, EachAnswerToAPeer,
+	testing::Values(PeerAnswer{"Accept", [](Talker &peer) { peer.say(good_message(MESSAGE_ACCEPT, "")); }, VIP_SUCCESS},
+			PeerAnswer{"Reject", [](Talker &peer) { peer.say(MESSAGE_REJECT); }, VIP_REJECT},
+			PeerAnswer{"NoMatch", [](Talker &peer) { peer.say(MESSAGE_NO_MATCH); }, GOES_ON},
+			PeerAnswer{"Busy", [](Talker &peer) { peer.say(MESSAGE_BUSY); }, GOES_ON},
+			PeerAnswer{"End", [](Talker &peer) { peer.hang_up(); }, GOES_ON},
+			PeerAnswer{"Nonsense", [](Talker &peer) { peer.say_bytes("220", 3); }, GOES_ON}),
+	[](const auto &each) { return each.param.name; });
+
+// ---- who listens is asked ----
+
+using EachLastWordOfAPeer = Each<PeerRequests, PeerAnswer>;
+
+TEST_P(EachLastWordOfAPeer, EndsTheRequestOrItGoesOn)
 {
 	ASSERT_EQ(ask(b, "b", "a"), VIP_SUCCESS);
-	fake_reject_next(14, 10);
-	ASSERT_EQ(ask(a, "a", "b"), VIP_SUCCESS);
-	expect_connected();
+	Talker other("b");
+	ASSERT_TRUE(other.say(good_message(MESSAGE_PEER_REQUEST, "b", "a")));
+	ASSERT_EQ(other.next(), MESSAGE_ACCEPT);
+	GetParam().give(other);
+	if (GetParam().wanted == GOES_ON) {
+		EXPECT_EQ(other.next(), +Talker::END);
+		EXPECT_EQ(outcome_so_far(b), VIP_NOT_DONE);
+		ASSERT_EQ(ask(a, "a", "b"), VIP_SUCCESS);
+		expect_connected();
+	} else {
+		EXPECT_EQ(outcome(b), GetParam().wanted);
+	}
 }
+
+INSTANTIATE_TEST_SUITE_P(
+	PeerRequests, EachLastWordOfAPeer,
+	testing::Values(PeerAnswer{"Confirm", [](Talker &peer) { peer.say(MESSAGE_CONFIRM); }, VIP_SUCCESS},
+			PeerAnswer{"ConfirmAndDisconnect",
+				   [](Talker &peer) { peer.say(MESSAGE_CONFIRM), peer.say(MESSAGE_DISCONNECT); }, VIP_SUCCESS},
+			PeerAnswer{"Disconnect", [](Talker &peer) { peer.say(MESSAGE_DISCONNECT); }, GOES_ON},
+			PeerAnswer{"End", [](Talker &peer) { peer.hang_up(); }, GOES_ON},
+			PeerAnswer{"Removal", [](Talker &) { fake_remove_devices(); }, VIP_ERROR_RESOURCE}),
+	[](const auto &each) { return each.param.name; });
 
 TEST_F(PeerRequests, StrangersAreNotTakenForTheOtherEnd)
 {
 	struct {
 		const char *wanted, *own;
-		wire_code code;
-	} cases[] = {{"b", "a", WIRE_REQUEST}, // right, but not a peer-to-peer request
-		     {"b", "", WIRE_PEER_REQUEST},
-		     {"b", "b", WIRE_PEER_REQUEST},
-		     {"b", "aa", WIRE_PEER_REQUEST},
-		     {"bb", "a", WIRE_PEER_REQUEST},
-		     {"a", "b", WIRE_PEER_REQUEST}};
+		message_code code;
+	} cases[] = {{"b", "a", MESSAGE_REQUEST}, // right, but not a peer-to-peer request
+		     {"b", "", MESSAGE_PEER_REQUEST},
+		     {"b", "b", MESSAGE_PEER_REQUEST},
+		     {"b", "aa", MESSAGE_PEER_REQUEST},
+		     {"bb", "a", MESSAGE_PEER_REQUEST},
+		     {"a", "b", MESSAGE_PEER_REQUEST}};
 
 	ASSERT_EQ(ask(b, "b", "a"), VIP_SUCCESS);
 	for (const auto &each : cases) {
-		wire_message message = good_request(each.wanted, each.own, each.code);
-		Stranger s("b", &message, sizeof(message));
-		EXPECT_EQ(s.next(), RDMA_CM_EVENT_REJECTED) << each.wanted << " " << each.own;
-		EXPECT_EQ(s.code, WIRE_NO_MATCH);
+		Talker talker("b");
+		ASSERT_TRUE(talker.say(good_message(each.code, each.wanted, each.own)));
+		EXPECT_EQ(talker.next(), MESSAGE_NO_MATCH) << each.wanted << " " << each.own;
 	}
 	EXPECT_EQ(outcome_so_far(b), VIP_NOT_DONE);
 	ASSERT_EQ(ask(a, "a", "b"), VIP_SUCCESS);
@@ -246,15 +210,11 @@ TEST_F(PeerRequests, OneThatWaitsForAnybodyDoesNotTakeARequestBetweenEquals)
 {
 	VIP_CONN_HANDLE conn = nullptr;
 	auto waited = std::async(std::launch::async, [&] { return wait("b", PATIENCE, &conn); });
-	EXPECT_TRUE(eventually([] { return fake_calls("rdma_listen") > 0; }));
-	wire_message message = good_request("b", "a", WIRE_PEER_REQUEST);
-	{
-		Stranger s("b", &message, sizeof(message));
-		EXPECT_EQ(s.next(), RDMA_CM_EVENT_REJECTED);
-		EXPECT_EQ(s.code, WIRE_NO_MATCH);
-	}
-	message = good_request("b", "a");
-	Stranger s("b", &message, sizeof(message));
+	ASSERT_TRUE(eventually([] { return is_listened_for("b"); }));
+	Talker equal("b"), client("b");
+	ASSERT_TRUE(equal.say(good_message(MESSAGE_PEER_REQUEST, "b", "a")));
+	EXPECT_EQ(equal.next(), MESSAGE_NO_MATCH);
+	ASSERT_TRUE(client.say(good_message(MESSAGE_REQUEST, "b", "a")));
 	EXPECT_EQ(waited.get(), VIP_SUCCESS);
 	EXPECT_EQ(VipConnectReject(conn), VIP_SUCCESS);
 }
@@ -263,47 +223,43 @@ TEST_F(PeerRequests, OddAttributesAreRejectedAndEndTheRequest)
 {
 	for (bool reliability : {false, true}) {
 		ASSERT_EQ(ask(b, "b", "a"), VIP_SUCCESS);
-		wire_message message = good_request("b", "a", WIRE_PEER_REQUEST);
+		message request = good_message(MESSAGE_PEER_REQUEST, "b", "a");
 		if (reliability)
-			message.flags |= 0x0f;
+			request.flags |= 0x0f;
 		else
-			message.max_transfer[0] = 255;
-		Stranger s("b", &message, sizeof(message));
-		EXPECT_EQ(s.next(), RDMA_CM_EVENT_REJECTED);
-		EXPECT_EQ(s.code, WIRE_REJECT);
+			request.max_transfer[0] = 255;
+		Talker talker("b");
+		ASSERT_TRUE(talker.say(request));
+		EXPECT_EQ(talker.next(), MESSAGE_REJECT);
 		EXPECT_EQ(outcome(b), VIP_REJECT);
-		s.give_up();
 	}
 	expect_works();
 }
 
 TEST_F(PeerRequests, OnlyOneIsTakenAtATimeAndTheNextWhenItHasGone)
 {
-	wire_message message = good_request("b", "a", WIRE_PEER_REQUEST);
+	const message request = good_message(MESSAGE_PEER_REQUEST, "b", "a");
 
 	ASSERT_EQ(ask(b, "b", "a"), VIP_SUCCESS);
-	Stranger first("b", &message, sizeof(message), 998);
-	ASSERT_EQ(first.next(), RDMA_CM_EVENT_CONNECT_RESPONSE);
-	{
-		Stranger second("b", &message, sizeof(message), 999);
-		EXPECT_EQ(second.next(), RDMA_CM_EVENT_REJECTED);
-		EXPECT_EQ(second.code, WIRE_NO_MATCH);
-	}
+	Talker first("b"), second("b");
+	ASSERT_TRUE(first.say(request));
+	ASSERT_EQ(first.next(), MESSAGE_ACCEPT);
+	ASSERT_TRUE(second.say(request));
+	EXPECT_EQ(second.next(), MESSAGE_NO_MATCH);
 	EXPECT_EQ(outcome_so_far(b), VIP_NOT_DONE);
-	first.give_up();
+	first.hang_up();
 	ASSERT_EQ(ask(a, "a", "b"), VIP_SUCCESS);
 	expect_connected();
 }
 
 TEST_F(PeerRequests, OneThatNeverSaysTheLastWordIsATimeout)
 {
-	wire_message message = good_request("b", "a", WIRE_PEER_REQUEST);
-
 	ASSERT_EQ(ask(b, "b", "a", 300), VIP_SUCCESS);
-	Stranger s("b", &message, sizeof(message));
-	ASSERT_EQ(s.next(), RDMA_CM_EVENT_CONNECT_RESPONSE);
+	Talker talker("b");
+	ASSERT_TRUE(talker.say(good_message(MESSAGE_PEER_REQUEST, "b", "a")));
+	ASSERT_EQ(talker.next(), MESSAGE_ACCEPT);
 	EXPECT_EQ(outcome(b), VIP_TIMEOUT);
-	s.give_up();
+	EXPECT_EQ(talker.next(), +Talker::END);
 	expect_works();
 }
 
@@ -311,45 +267,44 @@ TEST_F(PeerRequests, OneThatNeverSaysTheLastWordIsATimeout)
 
 TEST_F(PeerRequests, DisconnectEndsThemInEveryStep)
 {
-	wire_message message = good_request("b", "a", WIRE_PEER_REQUEST);
-
-	for (int step = 0; step < 3; step++) {
-		Vi &vi = step ? b : a;
-		if (step)
-			ASSERT_EQ(ask(b, "b", "a", VIP_INFINITE), VIP_SUCCESS);
-		else
-			ask_silence(VIP_INFINITE);
-		std::unique_ptr<Stranger> s;
-		if (step == 2) {
-			s = std::make_unique<Stranger>("b", &message, sizeof(message));
-			ASSERT_EQ(s->next(), RDMA_CM_EVENT_CONNECT_RESPONSE);
+	{
+		Door door("b");
+		ASSERT_EQ(ask(a, "a", "b", VIP_INFINITE), VIP_SUCCESS);
+		ASSERT_TRUE(door.has_come());
+		break_off(a);
+	}
+	for (bool has_accepted : {false, true}) {
+		ASSERT_EQ(ask(b, "b", "a", VIP_INFINITE), VIP_SUCCESS);
+		Talker talker("b");
+		if (has_accepted) {
+			ASSERT_TRUE(talker.say(good_message(MESSAGE_PEER_REQUEST, "b", "a")));
+			ASSERT_EQ(talker.next(), MESSAGE_ACCEPT);
 		}
-		EXPECT_EQ(VipDisconnect(vi), VIP_SUCCESS);
-		EXPECT_EQ(outcome_so_far(vi), VIP_INVALID_STATE);
-		EXPECT_EQ(state_of(vi), VIP_STATE_IDLE);
-		expect_received(vi, step ? e : d, VIP_STATUS_DESC_FLUSHED_ERROR);
-		ASSERT_EQ(post_recv(vi, step ? e : d), VIP_SUCCESS);
+		break_off(b);
+		EXPECT_EQ(talker.next(), +Talker::END);
 	}
 	expect_works();
 }
 
 TEST_F(PeerRequests, ClosingTheNicEndsThemInEveryStep)
 {
-	wire_message message = good_request("b", "a", WIRE_PEER_REQUEST);
 	Vi third = make_vi();
+	Door door("c");
 
-	ask_silence(VIP_INFINITE);
+	ASSERT_EQ(ask(a, "a", "c", VIP_INFINITE), VIP_SUCCESS);
+	ASSERT_TRUE(door.has_come());
 	ASSERT_EQ(ask(third, "y", "x", VIP_INFINITE), VIP_SUCCESS);
 	ASSERT_EQ(ask(b, "b", "a", VIP_INFINITE), VIP_SUCCESS);
-	Stranger s("b", &message, sizeof(message));
-	ASSERT_EQ(s.next(), RDMA_CM_EVENT_CONNECT_RESPONSE);
+	Talker talker("b");
+	ASSERT_TRUE(talker.say(good_message(MESSAGE_PEER_REQUEST, "b", "a")));
+	ASSERT_EQ(talker.next(), MESSAGE_ACCEPT);
 	std::vector<std::future<VIP_RETURN>> waits;
 	for (const Vi &vi : {a, b, third})
 		waits.push_back(std::async(std::launch::async, [=] { return outcome(vi); }));
 	close();
 	for (auto &each : waits)
 		EXPECT_EQ(each.get(), VIP_INVALID_PARAMETER);
-	s.give_up();
+	EXPECT_EQ(talker.next(), +Talker::END);
 }
 
 } // namespace

@@ -3,7 +3,7 @@
 // and makes the request, and b listens.
 #pragma once
 
-#include "stranger.h"
+#include "talking.h"
 #include "two_vis.h"
 
 constexpr char OWN[] = "10.9.9.1";
@@ -49,27 +49,25 @@ class PeerRequests : public TwoVis
 		fake_forget_faults();
 		expect_state(a, VIP_STATE_IDLE);
 		expect_state(b, VIP_STATE_IDLE);
-		EXPECT_EQ(fake_live().ids, 0) << "something still listens or asks";
+		EXPECT_TRUE(eventually([] { return !is_listened_for("b"); })) << "b still listens";
 		ask_both();
 		expect_connected();
 	}
-	// a makes a request to a silent host. Only the test can answer it.
-	void ask_silence(VIP_ULONG timeout = PATIENCE)
+	// Ends a request in the midst. Its receive is posted again.
+	void break_off(const Vi &vi)
 	{
-		fake_address("10.9.9.50", FAKE_REACH_SILENT, 1000000);
-		ASSERT_EQ(ask(a, "a", "b", timeout, "10.9.9.50"), VIP_SUCCESS);
-		next_look(0);
+		VIP_DESCRIPTOR *receive = vi.handle == a.handle ? d : e;
+
+		EXPECT_EQ(VipDisconnect(vi), VIP_SUCCESS);
+		EXPECT_EQ(outcome_so_far(vi), VIP_INVALID_STATE);
+		EXPECT_EQ(state_of(vi), VIP_STATE_IDLE);
+		expect_received(vi, receive, VIP_STATUS_DESC_FLUSHED_ERROR);
+		ASSERT_EQ(post_recv(vi, receive), VIP_SUCCESS);
 	}
-	// Waits until there have been more than `before` requests to connect.
-	void next_look(uint64_t before)
+	// Waits until there have been more than `before` attempts to connect.
+	static void next_look(uint64_t before)
 	{
-		EXPECT_TRUE(eventually([&] { return fake_calls("rdma_connect") > before; }));
-	}
-	rdma_cm_id *id_of(const Vi &vi)
-	{
-		rdma_cm_id *found = nullptr;
-		EXPECT_TRUE(eventually([&] { return (found = fake_id_of_qp(vi.qp)) != nullptr; }));
-		return found;
+		EXPECT_TRUE(eventually([&] { return fake_calls("connect") > before; }));
 	}
 };
 
@@ -87,13 +85,10 @@ class TwoHosts : public PeerRequests
 		devices[1].name = "fake1";
 		give_addresses(devices[0], devices[1]);
 		fake_set_devices(2, devices);
-		options([](fake_options &to) { to.sockets = true; });
 		open();
 		a = make_vi();
 		ASSERT_EQ(VipOpenNic("nic1", &other_nic), VIP_SUCCESS);
-		VIP_VI_ATTRIBUTES attributes = vi_attributes();
-		ASSERT_EQ(VipCreateVi(other_nic, &attributes, nullptr, nullptr, &b.handle),
-			  VIP_SUCCESS);
+		ASSERT_EQ(VipCreateVi(other_nic, &vi_kind, nullptr, nullptr, &b.handle), VIP_SUCCESS);
 		b.qp = newest_qp();
 	}
 	void TearDown() override

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Between two waits a server is busy, not absent. A request gets that answer then, and the requester repeats it.
+#include "grace_time.h"
 #include "peer_requests.h"
 
 #include <chrono>
@@ -17,13 +18,11 @@ class RecentWaits : public TwoVis
 		ASSERT_EQ(wait(door, 0, &conn), VIP_TIMEOUT);
 	}
 	// The code with which the NIC refuses a request, or 0 when it does not listen.
-	int refusal(const std::string &door, wire_code code = WIRE_REQUEST)
+	static int refusal(const std::string &door, message_code code = MESSAGE_REQUEST)
 	{
-		wire_message message = good_request(door, "", code);
-		Stranger s(door, &message, sizeof(message));
+		Talker talker(door);
 
-		EXPECT_EQ(s.next(), RDMA_CM_EVENT_REJECTED);
-		return s.code;
+		return talker.is_connected && talker.say(good_message(code, door)) ? talker.next() : 0;
 	}
 	// Waits until `grace_times` grace times after the beginning.
 	void pass(double grace_times)
@@ -32,9 +31,9 @@ class RecentWaits : public TwoVis
 		EXPECT_TRUE(eventually([&] { return std::chrono::steady_clock::now() > until; },
 				       10 * LONG_GRACE_MSEC));
 	}
-	bool no_ids()
+	static bool no_listener(const std::string &door)
 	{
-		return eventually([] { return fake_live().ids == 0; });
+		return eventually([&] { return !is_listened_for(door); });
 	}
 	std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
 	VIP_CONN_HANDLE conn = nullptr;
@@ -42,25 +41,29 @@ class RecentWaits : public TwoVis
 
 TEST_F(RecentWaits, AreToldToWhoAsks)
 {
+	const GraceTime long_enough(LONG_GRACE_MSEC);
+
 	wait_in_vain("door");
-	EXPECT_EQ(refusal("door"), WIRE_BUSY);
-	EXPECT_EQ(refusal("door"), WIRE_BUSY) << "as often as one asks";
-	EXPECT_EQ(refusal("door", WIRE_PEER_REQUEST), WIRE_NO_MATCH)
+	EXPECT_EQ(refusal("door"), MESSAGE_BUSY);
+	EXPECT_EQ(refusal("door"), MESSAGE_BUSY) << "as often as one asks";
+	EXPECT_EQ(refusal("door", MESSAGE_PEER_REQUEST), MESSAGE_NO_MATCH)
 		<< "who waits is for nobody's equal";
 	EXPECT_EQ(refusal("another door"), 0);
-	EXPECT_TRUE(no_ids()) << "it still listens";
-	EXPECT_EQ(refusal("door"), 0);
+	EXPECT_TRUE(no_listener("door"));
 }
 
 TEST_F(RecentWaits, ThatGotARequestAreRememberedToo)
 {
+	const GraceTime long_enough(LONG_GRACE_MSEC);
+
 	connect(a, b, "door");
-	EXPECT_EQ(refusal("door"), WIRE_BUSY);
+	EXPECT_EQ(refusal("door"), MESSAGE_BUSY);
 }
 
 // A NIC that has waited lately keeps a port from another NIC that waits, until its grace time is over.
 TEST_F(RecentWaits, GiveWayToAnotherNicSoon)
 {
+	const GraceTime long_enough(LONG_GRACE_MSEC);
 	VIP_NIC_HANDLE other;
 	Address local("10.9.9.1", "door"), remote;
 	VIP_VI_ATTRIBUTES attributes;
@@ -73,7 +76,7 @@ TEST_F(RecentWaits, GiveWayToAnotherNicSoon)
 	auto requested =
 		std::async(std::launch::async, [this] { return request(a, "door", PATIENCE); });
 	ASSERT_EQ(waited.get(), VIP_SUCCESS);
-	EXPECT_EQ(refusal("door"), WIRE_BUSY) << "the first one's grace time is over";
+	EXPECT_EQ(refusal("door"), MESSAGE_BUSY) << "the first one's grace time is over";
 	EXPECT_EQ(VipConnectReject(conn), VIP_SUCCESS);
 	EXPECT_EQ(requested.get(), VIP_REJECT);
 	EXPECT_EQ(VipCloseNic(other), VIP_SUCCESS);
@@ -91,7 +94,11 @@ TEST_F(RecentWaits, GiveWayToAFifthNicInTheEnd)
 		EXPECT_EQ(VipConnectWait(other, local.get(), 1, remote.get(), &attributes, &conn), VIP_TIMEOUT);
 	}
 	auto waited = std::async(std::launch::async, [&] {
-		return VipConnectWait(nics[4], local.get(), PATIENCE, remote.get(), &attributes, &conn);
+		VIP_RETURN rc; // on a busy machine the others may stop to listen too late
+		while ((rc = VipConnectWait(nics[4], local.get(), PATIENCE, remote.get(), &attributes, &conn)) ==
+		       VIP_ERROR_RESOURCE)
+			;
+		return rc;
 	});
 	auto asked = std::async(std::launch::async, [this] {
 		VIP_RETURN rc;
@@ -128,36 +135,37 @@ TEST_F(RecentWaits, AreNotForEver)
 {
 	wait_in_vain("door");
 	EXPECT_EQ(request(a, "door", VIP_INFINITE), VIP_NO_MATCH) << "the server has left for good";
-	EXPECT_EQ(fake_live().ids, 0);
+	EXPECT_TRUE(no_listener("door"));
 	expect_state(a, VIP_STATE_IDLE);
 }
 
 TEST_F(RecentWaits, AreRememberedUpToEight)
 {
+	const GraceTime long_enough(LONG_GRACE_MSEC);
+
 	for (const char *door : {"1", "2", "3", "4", "5", "6", "7", "8"})
 		wait_in_vain(door);
-	EXPECT_EQ(fake_live().ids, 8);
 	wait_in_vain("1"); // now it is the latest one
 	wait_in_vain("9");
-	EXPECT_EQ(fake_live().ids, 8);
 	EXPECT_EQ(refusal("2"), 0) << "it was the oldest";
 	for (const char *door : {"1", "3", "8", "9"})
-		EXPECT_EQ(refusal(door), WIRE_BUSY) << door;
-	EXPECT_TRUE(no_ids()) << "it still listens";
+		EXPECT_EQ(refusal(door), MESSAGE_BUSY) << door;
+	EXPECT_TRUE(no_listener("9"));
 }
 
 TEST_F(RecentWaits, GoWithTheNic)
 {
 	for (const char *door : {"1", "2", "3"})
 		wait_in_vain(door);
-	EXPECT_EQ(fake_live().ids, 3);
 	close();
-	EXPECT_EQ(fake_live_total(), 0);
+	for (const char *door : {"1", "2", "3"})
+		EXPECT_FALSE(is_listened_for(door));
 }
 
 TEST_F(RecentWaits, ThatEndDoNotEndANewerWait)
 {
 	wait_in_vain("door");
+	const uint64_t before = fake_calls("listen");
 	auto waited = std::async(std::launch::async, [this] { return wait("door", 60000, &conn); });
 	pass(1.5);
 	auto requested =
@@ -165,7 +173,7 @@ TEST_F(RecentWaits, ThatEndDoNotEndANewerWait)
 	ASSERT_EQ(waited.get(), VIP_SUCCESS);
 	EXPECT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
 	EXPECT_EQ(requested.get(), VIP_SUCCESS);
-	EXPECT_EQ(fake_calls("rdma_listen"), 1u) << "there was always somebody who listened";
+	EXPECT_EQ(fake_calls("listen"), before) << "there was always somebody who listened";
 }
 
 // ---- the requester ----
@@ -173,53 +181,32 @@ TEST_F(RecentWaits, ThatEndDoNotEndANewerWait)
 class BusyServer : public RecentWaits
 {
       protected:
-	// Refuses a's requests at three ports with WIRE_NO_MATCH. Refuses the one at the fourth port with `last`, after
+	// Refuses a's requests at three ports with NO_MATCH. Refuses the one at the fourth port with `last`, after
 	// the grace time.
-	void answer_after_the_grace_time(wire_code last)
+	void answer_after_the_grace_time(message_code last)
 	{
-		fake_address("10.9.9.50", FAKE_REACH_SILENT, 1000000);
-		requested = std::async(std::launch::async, [this] {
-			return request(a, "door", VIP_INFINITE, "10.9.9.50");
-		});
-		ASSERT_TRUE(asks_at(0));
-		begin = std::chrono::steady_clock::now(); // the grace time began before this
-		for (unsigned port = 0; port < 3; port++)
-			answer(port, WIRE_NO_MATCH);
-		ASSERT_TRUE(asks_at(3));
-		pass(1.2);
-		answer(3, last);
+		for (unsigned port = 0; port < 4; port++)
+			doors.push_back(std::make_unique<Door>("door", port));
+		requested = std::async(std::launch::async, [this] { return request(a, "door", VIP_INFINITE); });
+		for (unsigned port = 0; port < 4; port++) {
+			Talker talker = doors[port]->accept();
+			ASSERT_EQ(talker.next(), MESSAGE_REQUEST);
+			if (!port)
+				begin = std::chrono::steady_clock::now(); // the grace time began before this
+			ASSERT_TRUE(talker.say(MESSAGE_HERE));
+			if (port == 3)
+				pass(1.2);
+			ASSERT_TRUE(talker.say(port < 3 ? MESSAGE_NO_MATCH : last));
+		}
 	}
-	bool asks_at(unsigned port)
-	{
-		return eventually([&] { return id_asking(port) != nullptr; });
-	}
-	// Refuses all requests at the port. A request whose answer is late has a repetition.
-	void answer(unsigned port, wire_code code)
-	{
-		wire_message message;
-
-		wire_write(&message, code, nullptr, nullptr);
-		ASSERT_TRUE(asks_at(port));
-		EXPECT_TRUE(eventually([&] {
-			rdma_cm_id *id = id_asking(port);
-			if (id)
-				fake_cm_event(id, RDMA_CM_EVENT_REJECTED, 28, &message, sizeof(message));
-			return !id;
-		}));
-	}
-	static rdma_cm_id *id_asking(unsigned port)
-	{
-		discriminator door = discriminator_of("door");
-
-		return fake_id_asking(verbs_bucket_port(&door, port));
-	}
+	std::vector<std::unique_ptr<Door>> doors;
 	std::future<VIP_RETURN> requested;
 };
 
 TEST_F(BusyServer, BeginsTheGraceTimeAnew)
 {
-	answer_after_the_grace_time(WIRE_BUSY);
-	EXPECT_TRUE(asks_at(0)); // once more
+	answer_after_the_grace_time(MESSAGE_BUSY);
+	EXPECT_TRUE(doors[0]->has_come()); // once more
 	EXPECT_EQ(state_of(a), VIP_STATE_CONNECT_PENDING);
 	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
 	EXPECT_EQ(requested.get(), VIP_INVALID_STATE);
@@ -227,20 +214,7 @@ TEST_F(BusyServer, BeginsTheGraceTimeAnew)
 
 TEST_F(BusyServer, ThatIsNoneEndsTheRequest)
 {
-	answer_after_the_grace_time(WIRE_NO_MATCH);
-	EXPECT_EQ(requested.get(), VIP_NO_MATCH);
-}
-
-// A host that is slow has not taken a request that it has not refused yet.
-TEST_F(BusyServer, ThatAnswersSlowlyIsNoMatchWhenTheCallersTimeEndsFirst)
-{
-	fake_address("10.9.9.50", FAKE_REACH_SILENT, 1000000);
-	requested = std::async(std::launch::async, [this] { return request(a, "door", 1500, "10.9.9.50"); });
-	ASSERT_TRUE(asks_at(0));
-	begin = std::chrono::steady_clock::now();
-	pass(0.25);
-	answer(0, WIRE_NO_MATCH);
-	EXPECT_TRUE(asks_at(1));
+	answer_after_the_grace_time(MESSAGE_NO_MATCH);
 	EXPECT_EQ(requested.get(), VIP_NO_MATCH);
 }
 
@@ -300,29 +274,9 @@ TEST_F(RecentWaitsOnLoopback, AreNotForEver)
 // A VI that listens for a peer-to-peer connection is gone when its request is over. It does not count as a busy server.
 TEST_F(PeerRequests, ThatAreOverAreNotListenedForAnyMore)
 {
-	wire_message message = good_request("b", "a", WIRE_PEER_REQUEST);
-
 	ASSERT_EQ(ask(b, "b", "a", 50), VIP_SUCCESS);
 	EXPECT_EQ(outcome(b), VIP_TIMEOUT);
-	EXPECT_TRUE(eventually([] { return fake_live().ids == 0; }, LONG_GRACE_MSEC / 2));
-	Stranger s("b", &message, sizeof(message));
-	EXPECT_EQ(s.next(), RDMA_CM_EVENT_REJECTED);
-	EXPECT_EQ(s.code, 0);
-}
-
-TEST_F(PeerRequests, AreNotForWhoAsksAServerAndTheOtherWayRound)
-{
-	wire_message message = good_request("b", "a");
-
-	ASSERT_EQ(ask(b, "b", "a", VIP_INFINITE), VIP_SUCCESS);
-	ASSERT_TRUE(eventually([] { return fake_calls("rdma_listen") == 1; }));
-	{
-		Stranger s("b", &message, sizeof(message));
-		EXPECT_EQ(s.next(), RDMA_CM_EVENT_REJECTED);
-		EXPECT_EQ(s.code, WIRE_NO_MATCH);
-	}
-	ASSERT_EQ(ask(a, "a", "b", VIP_INFINITE), VIP_SUCCESS);
-	expect_connected();
+	EXPECT_TRUE(eventually([] { return !is_listened_for("b"); }));
 }
 
 } // namespace

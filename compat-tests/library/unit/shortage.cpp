@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Connecting on via_lo where the kernel has no more of something.
-#include "stranger.h"
+#include "talking.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 #include <vector>
-
-extern "C" unsigned rendezvous_address(struct sockaddr_un *address, uid_t user,
-				       const struct discriminator *discriminator, unsigned place);
 
 namespace
 {
@@ -82,7 +76,6 @@ TEST(Shortage, OfDescriptorsUnderWayIsNotThatNobodyWaits)
 {
 	Child child = in_child(SETTINGS, [] {
 		const std::string door = "shortage" + std::to_string(getpid());
-		const discriminator wanted = discriminator_of(door);
 		sockaddr_un address;
 		int ends[2], listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
@@ -91,7 +84,7 @@ TEST(Shortage, OfDescriptorsUnderWayIsNotThatNobodyWaits)
 			ASSERT_EQ(setuid(65534), 0);
 		}
 		Requester requester;
-		socklen_t length = rendezvous_address(&address, geteuid(), &wanted, 0);
+		socklen_t length = local_place(door, &address);
 		ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr *>(&address), length), 0);
 		ASSERT_EQ(listen(listener, 1000), 0); // it takes none
 		ASSERT_EQ(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends), 0);

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <termios.h>
 #include <thread>
 #include <unistd.h>
 
@@ -109,26 +110,48 @@ std::string read_line(int fd)
 	return line;
 }
 
-// A child that waits is killed by its alarm.
-void expect_no_wait(int writer, int reader, bool lower_limit = false)
+// Makes it take no more, and returns how many bytes it holds. The kernel moves on what a terminal has, so that is stopped.
+size_t fill(int fd)
 {
 	std::string filling(4096, 'x');
-	const struct rlimit none = {0, 0};
 	size_t filled = 0;
 	ssize_t length;
 
-	fcntl(writer, F_SETFL, O_NONBLOCK);
+	if (isatty(fd)) {
+		EXPECT_EQ(tcflow(fd, TCOOFF), 0);
+		return 0;
+	}
+	fcntl(fd, F_SETFL, O_NONBLOCK);
 	for (size_t size = filling.size(); size; size /= 2)
-		while ((length = write(writer, filling.data(), size)) > 0)
+		while ((length = write(fd, filling.data(), size)) > 0)
 			filled += static_cast<size_t>(length);
-	fcntl(writer, F_SETFL, 0);
+	fcntl(fd, F_SETFL, 0);
+	return filled;
+}
+
+void make_room(int writer, int reader, size_t filled)
+{
+	std::string filling(4096, 'x');
+
+	if (isatty(writer)) {
+		EXPECT_EQ(tcflow(writer, TCOON), 0);
+	}
+	while (filled)
+		filled -= static_cast<size_t>(read(reader, filling.data(), std::min(filled, filling.size())));
+}
+
+// A child that waits is killed by its alarm.
+void expect_no_wait(int writer, int reader, bool lower_limit = false)
+{
+	const struct rlimit none = {0, 0};
+	const size_t filled = fill(writer);
+
 	dup2(writer, STDERR_FILENO);
 	if (lower_limit)
 		setrlimit(RLIMIT_NOFILE, &none);
 	log_error("the first");
 	log_error("the second");
-	for (; filled; filled -= static_cast<size_t>(length))
-		length = read(reader, filling.data(), std::min(filled, filling.size()));
+	make_room(writer, reader, filled);
 	log_error("the third");
 	EXPECT_EQ(read_line(reader).substr(0, 49), "vipl: error: (2 lines were lost before) the third");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The log line about a connection's end, where no error handler is set, on either device. A disconnect of the peer is
 // information, and a loss is an error.
-#include "support.h"
+#include "talking.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -80,12 +80,7 @@ std::string first_line(const char *level, const char *device,
 	Child child = in_child({{"VIPL_LOG", level}, {"VIPL_GRACE_MSEC", "8000"}}, [&] {
 		static char memory[256];
 
-		fake_options options;
-
 		fake_reset();
-		fake_get_options(&options);
-		options.sockets = true; // else a line would report that there are no control connections
-		fake_set_options(&options);
 		End end(device);
 		StandardError err;
 		connect_and_end(end);
@@ -156,26 +151,19 @@ std::string line_after(const char *level, const std::function<void(const End &, 
 	});
 }
 
-std::string line_about(rdma_cm_event_type event)
-{
-	return line_after("error", [=](const End &, uint32_t qp) {
-		fake_cm_event(fake_id_of_qp(qp), event, 0, nullptr, 0);
-	});
-}
-
 TEST(LostEnds, AreAnErrorOnAnRdmaDevice)
 {
-	std::string line = line_about(RDMA_CM_EVENT_UNREACHABLE);
+	std::string line = first_line("error", "fake0", [](const End &end) {
+		std::thread acceptor([&] { end.accept("10.9.9.1"); });
+		EXPECT_TRUE(eventually([] { return is_listened_for(ENDS); }));
+		Talker peer(ENDS);
+		EXPECT_TRUE(peer.say(good_message(MESSAGE_REQUEST, ENDS)));
+		EXPECT_EQ(peer.next(), MESSAGE_ACCEPT);
+		EXPECT_TRUE(peer.say(MESSAGE_CONFIRM));
+		acceptor.join();
+	});
 
 	EXPECT_NE(line.find(LOST), std::string::npos) << line;
-}
-
-// The accepting side has disconnected before rdma_cm counted it as connected.
-TEST(LostEnds, AreNoneWhereARequesterIsRejectedAfterItHasConnected)
-{
-	std::string line = line_about(RDMA_CM_EVENT_REJECTED);
-
-	EXPECT_NE(line.find(MISTAKE), std::string::npos) << line;
 }
 
 // VIA has one status for several errors.

@@ -113,32 +113,7 @@ TEST_F(Unreliable, ASendThatFailsHereIsItsDescriptorsErrorOnly)
 	expect_received(b, receives[1], FLUSHED);
 }
 
-// A requester that sends a message before its last message of connecting.
-class Hasty
-{
-      public:
-	Hasty()
-	{
-		EXPECT_EQ(stranger.next(), RDMA_CM_EVENT_CONNECT_RESPONSE);
-		change(IBV_QPS_RTR, 0x101181);
-		change(IBV_QPS_RTS, 0x10001);
-	}
-	Node node{IBV_QPT_UC};
-	wire_message request = good_request("door", "", WIRE_REQUEST, 0, VIP_SERVICE_UNRELIABLE);
-	Stranger stranger{"door", &request, sizeof(request), node.qp->qp_num};
-
-      private:
-	void change(ibv_qp_state state, int mask)
-	{
-		ibv_qp_attr attr{};
-		int all;
-
-		attr.qp_state = state;
-		EXPECT_EQ(rdma_init_qp_attr(stranger.id, &attr, &all), 0);
-		EXPECT_EQ(ibv_modify_qp(node.qp, &attr, mask), 0);
-	}
-};
-
+// The requester sends a message before its last message of connecting.
 TEST_F(Unreliable, AMessageThatIsTooLongBeforeTheConnectionIsKnownHarmsNoLaterOne)
 {
 	VIP_CONN_HANDLE conn;
@@ -150,14 +125,20 @@ TEST_F(Unreliable, AMessageThatIsTooLongBeforeTheConnectionIsKnownHarmsNoLaterOn
 		VIP_RETURN rc = wait("door", PATIENCE, &conn);
 		return rc == VIP_SUCCESS ? VipConnectAccept(conn, b) : rc;
 	});
-	ASSERT_TRUE(eventually([] { return fake_calls("rdma_listen") == 1; }));
-	Hasty peer;
-	peer.node.send(1, 9);
+	ASSERT_TRUE(eventually([] { return is_listened_for("door"); }));
+	Node hasty{IBV_QPT_UC};
+	Described described;
+	described.qp = hasty.qp->qp_num;
+	Talker talker("door");
+	ASSERT_TRUE(talker.say(good_message(MESSAGE_REQUEST, "door", "", VIP_SERVICE_UNRELIABLE, 65536, described)));
+	ASSERT_EQ(talker.next(), MESSAGE_ACCEPT);
+	hasty.to_rts(b.qp);
+	hasty.send(1, 9);
 	expect_received(b, receives[0], LENGTH);
 	EXPECT_EQ(state_of(b), VIP_STATE_CONNECT_PENDING);
-	EXPECT_EQ(rdma_establish(peer.stranger.id), 0);
+	ASSERT_TRUE(talker.say(MESSAGE_CONFIRM));
 	EXPECT_EQ(accepted.get(), VIP_SUCCESS);
-	peer.node.send(2, 8);
+	hasty.send(2, 8);
 	expect_received(b, receives[1]);
 	EXPECT_EQ(state_of(b), VIP_STATE_CONNECTED);
 }
@@ -174,7 +155,7 @@ TEST_F(Unreliable, AQueuePairWhoseAcceptHasFailedStopsAtOnce)
 	auto requested = request_async(a, "door");
 	ASSERT_EQ(wait("door", PATIENCE, &conn), VIP_SUCCESS);
 	uint64_t polls = fake_calls("ibv_poll_cq");
-	fake_fail("rdma_accept", 1, EINVAL);
+	fake_fail("sendmsg", 1, EPIPE); // ACCEPT
 	EXPECT_EQ(VipConnectAccept(conn, b), VIP_TIMEOUT);
 	EXPECT_LE(fake_calls("ibv_poll_cq") - polls, 20u) << "its flush is not noticed";
 	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
@@ -191,11 +172,10 @@ TEST_F(Unreliable, CompletionsFromBeforeTheRevivalMeanNothingAfterIt)
 	post_receives(3);
 	options([](fake_options &o) { o.hold_completions = true; });
 	ASSERT_EQ(post_send(a, message(9)), VIP_SUCCESS);
-	uint64_t revived = fake_calls("rdma_init_qp_attr");
+	uint64_t changes = fake_calls("ibv_modify_qp");
 	fake_async_event_qp(IBV_EVENT_QP_REQ_ERR, b.qp);
 	EXPECT_TRUE(eventually([&] {
-		return fake_calls("rdma_init_qp_attr") >= revived + 3 &&
-		       fake_posted(b.qp, FAKE_RECV) == 3;
+		return fake_calls("ibv_modify_qp") >= changes + 5 && fake_posted(b.qp, FAKE_RECV) == 3;
 	}));
 	options([](fake_options &o) { o.hold_completions = false; });
 	EXPECT_EQ(fake_release(-1), 4) << "a's send, and b's three receives";
@@ -294,22 +274,6 @@ TEST_P(RevivalFails, ByAChangeOfStateBreaksTheConnection)
 }
 
 INSTANTIATE_TEST_SUITE_P(Changes, RevivalFails, testing::Values(1, 2, 3, 4, 5));
-
-TEST_F(Unreliable, ARevivalWithoutTheConnectionManagersHelpBreaksTheConnection)
-{
-	for (int nth : {1, 2, 3}) {
-		start();
-		post_receives(2);
-		send(a, 9);
-		fake_fail("rdma_init_qp_attr", nth, EINVAL);
-		expect_received(b, receives[0], LENGTH);
-		expect_lost(b);
-		expect_received(b, receives[1], FLUSHED);
-		expect_again();
-		close();
-		receives.clear();
-	}
-}
 
 TEST_F(Unreliable, AReceiveThatIsRefusedInARevivalIsItsDescriptorsErrorOnly)
 {

@@ -49,15 +49,15 @@ class Waiters : public NicTest
 	}
 	std::future<VIP_RETURN> connect_wait()
 	{
-		return start("rdma_listen", [=] {
+		return start("listen", [=] {
 			VIP_CONN_HANDLE conn;
 			return wait("wait", VIP_INFINITE, &conn);
 		});
 	}
 	std::future<VIP_RETURN> connect_request(const Vi &vi)
 	{
-		fake_address("10.9.9.50", FAKE_REACH_SILENT, 1000000);
-		return start("rdma_connect",
+		fake_address("10.9.9.50", FAKE_REACH_SILENT, 0);
+		return start("connect",
 			     [=] { return request(vi, "x", VIP_INFINITE, "10.9.9.50"); });
 	}
 };
@@ -163,8 +163,8 @@ TEST_F(Waiters, ClosingTheNicEndsAnAccept)
 	auto requested = request_async(a, "door");
 
 	ASSERT_EQ(wait("door", PATIENCE, &conn), VIP_SUCCESS);
-	fake_fail_always("rdma_get_cm_event", EAGAIN); // the answer never comes
-	auto accepted = start("rdma_accept", [=] { return VipConnectAccept(conn, b); });
+	fake_fail_always("recvmsg", EAGAIN); // the answer never comes
+	auto accepted = start("sendmsg", [=] { return VipConnectAccept(conn, b); });
 	EXPECT_EQ(VipCloseNic(nic), VIP_SUCCESS);
 	nic = nullptr;
 	EXPECT_NE(accepted.get(), VIP_SUCCESS);

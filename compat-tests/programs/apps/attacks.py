@@ -118,9 +118,9 @@ def connect(kind, name):
     raise OSError("nobody listens")
 
 
-def hello(kind, wanted):
-    return struct.pack("<IHHHHIIIQQQ16sBB20s20s6x", 0x4c504956, int(VERSION), kind, 2, 0, 1024, 1, 0, 0, 0, 0, bytes(16), 1,
-                       len(wanted), b"x", wanted)
+def message(code, wanted):
+    """A message of libvipl/connect/message.h, of a VI with Reliable Delivery."""
+    return struct.pack(">4sBBBBB3xI20s20s72x", b"VIPL", int(VERSION), code, 2, 1, len(wanted), 1024, b"x", wanted)
 
 
 def flood(kind, name, count):
@@ -137,10 +137,12 @@ def ask():
     """As a peer does, until the other one rejects it."""
     while True:
         file = connect(socket.SOCK_SEQPACKET, rendezvous(b"besieged"))
-        file.send(hello(1, b"besieged"))
+        file.send(message(2, b"besieged"))
         answer = file.recv(4096)
+        while answer[5:6] == b"\1":  # HERE
+            answer = file.recv(4096)
         kept.pop().close()
-        if answer[6:8] == b"\3\0":  # REJECT
+        if answer[5:6] == b"\6":  # REJECT
             return
 
 
@@ -211,9 +213,9 @@ elif KIND == "rendezvous":
     sent = 0 if "/" in WHAT else MANY_FILES
     while sent < MANY_FILES:
         sent += send(connect(socket.SOCK_SEQPACKET, rendezvous(b"besieged")), b"x")
-elif KIND == "hello":
+elif KIND == "request":
     for count in [1, 2, 5] * 10:
-        send(connect(socket.SOCK_SEQPACKET, rendezvous(b"besieged")), hello(1, b"besieged"), count)
+        send(connect(socket.SOCK_SEQPACKET, rendezvous(b"besieged")), message(2, b"besieged"), count)
 elif KIND == "impostor":
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listener.bind(rendezvous(b"impostor"))
@@ -221,7 +223,7 @@ elif KIND == "impostor":
     for count in [1, 5] * 20:
         requester, _ = listener.accept()
         kept.append(requester)
-        send(requester, hello(2, b""), count)
+        send(requester, message(4, b""), count)
 print("done", flush=True)
 sys.stdin.read()
 os._exit(0)

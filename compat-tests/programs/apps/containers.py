@@ -135,6 +135,7 @@ class Containers(unittest.TestCase):
     @needs_users
     def test_a_server_that_becomes_another_user_waits_as_that_one(self):
         self.expect_becomes("user")
+        self.expect_becomes("back")
 
     @needs_users
     def test_nobody_connects_without_proc(self):

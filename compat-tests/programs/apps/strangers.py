@@ -115,7 +115,7 @@ class Strangers(Attacked):
         self.end()
 
     def test_requests_by_the_same_user(self):
-        self.attack("hello", 0)
+        self.attack("request", 0)
         self.end()
 
     def test_impostors(self):

@@ -18,21 +18,13 @@ static uint64_t now_ns()
 	return static_cast<uint64_t>(ts.tv_sec) * 1000000000u + static_cast<uint64_t>(ts.tv_nsec);
 }
 
-Event *make_event(Id *id, rdma_cm_event_type type, int status, const void *data, size_t length,
-		  size_t reported)
+Event *make_event(Id *id, rdma_cm_event_type type, int status)
 {
 	auto *event = new Event;
 
 	event->id = id;
-	event->owner = id;
 	event->event = type;
 	event->status = status;
-	if (reported) {
-		if (length)
-			memcpy(event->data, data, std::min(length, sizeof event->data));
-		event->param.conn.private_data = event->data;
-		event->param.conn.private_data_len = static_cast<uint8_t>(reported);
-	}
 	return event;
 }
 
@@ -103,7 +95,7 @@ void drop_events(Id *id)
 	CmChannel *channel = channel_of(id);
 	std::vector<Event *> dropped;
 	auto drop = [&](Event *event) {
-		bool ours = event->owner == id || event->id == id;
+		bool ours = event->id == id;
 		if (ours)
 			dropped.push_back(event);
 		return ours;
@@ -117,30 +109,13 @@ void drop_events(Id *id)
 		      delayed.end());
 	channel->signal.set(!ready.empty());
 	set_timer(channel);
-	for (Event *event : dropped) {
-		// The program has not seen this request, so its id goes with the listener.
-		if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST && event->id != id) {
-			auto *child = static_cast<Id *>(event->id);
-			hang_up(child);
-			free_id(child);
-		}
+	for (Event *event : dropped)
 		delete event;
-	}
 }
 
-// A child that is not accepted yet gets no events.
 void report(Id *id, rdma_cm_event_type type, int status)
 {
-	if (id->accepted)
-		queue_event(channel_of(id), make_event(id, type, status, nullptr, 0, 0));
-}
-
-void report_reject(Id *id, int status, const void *data, size_t length)
-{
-	if (id->accepted)
-		queue_event_in(channel_of(id),
-			       make_event(id, RDMA_CM_EVENT_REJECTED, status, data, length, 148),
-			       world().opt.response_ms);
+	queue_event(channel_of(id), make_event(id, type, status));
 }
 
 void free_cm_channel(CmChannel *channel)
@@ -171,14 +146,9 @@ static void hand_out(CmChannel *channel, Event *event)
 {
 	World &w = world();
 
-	++event->owner->unacked;
+	++static_cast<Id *>(event->id)->unacked;
 	++channel->unacked;
 	w.events_out.insert(event);
-	if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST || event->id == event->owner)
-		return;
-	static_cast<Id *>(event->id)->visible = true;
-	++w.live.ids;
-	++channel->ids;
 }
 
 } // namespace fake
@@ -244,27 +214,19 @@ int rdma_ack_cm_event(rdma_cm_event *revent)
 		return by_minus(fault ? fault : EINVAL);
 	if (!w.events_out.count(event))
 		die("rdma_ack_cm_event: this event is acknowledged already or none of ours");
-	--event->owner->unacked;
-	--channel_of(event->owner)->unacked;
+	auto *id = static_cast<Id *>(event->id);
+	--id->unacked;
+	--channel_of(id)->unacked;
 	w.events_out.erase(event);
 	delete event;
 	return 0;
 }
 
-void fake_cm_event(rdma_cm_id *rid, rdma_cm_event_type type, int status, const void *private_data,
-		   size_t length)
+void fake_remove_devices(void)
 {
 	std::lock_guard<std::mutex> lock(world().mutex);
-	auto *id = static_cast<Id *>(rid);
-	size_t reported = 0;
 
-	if (!world().ids.count(id)) // destroyed since the test has looked
-		return;
-	if (type == RDMA_CM_EVENT_CONNECT_REQUEST)
-		reported = 56;
-	else if (type == RDMA_CM_EVENT_CONNECT_RESPONSE)
-		reported = 196;
-	else if (type == RDMA_CM_EVENT_REJECTED)
-		reported = 148;
-	queue_event(channel_of(id), make_event(id, type, status, private_data, length, reported));
+	for (Id *id : world().ids)
+		if (id->verbs)
+			report(id, RDMA_CM_EVENT_DEVICE_REMOVAL);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Connection identifiers: creation, addresses, listening.
+// Connection identifiers: creation, addresses, routes.
 #include "world.h"
+
+#include <endian.h>
 
 namespace fake
 {
@@ -76,7 +78,7 @@ static int bind_to(Id *id, Addr addr)
 	return 0;
 }
 
-static Reach reach_of(const Addr &dst)
+Reach reach_of(const Addr &dst)
 {
 	auto &reach = world().reach;
 	auto it = reach.find(std::string(reinterpret_cast<const char *>(dst.ip), sizeof dst.ip));
@@ -103,6 +105,41 @@ static Addr choose_source(const Addr &dst)
 	return Addr();
 }
 
+// The port's own GID is that of InfiniBand; RoCE has those of the addresses.
+static ibv_gid gid_of(const Addr &addr)
+{
+	const Device *dev = device_of(addr);
+
+	return dev && dev->cfg.infiniband ? dev->gid(0) : addr.gid();
+}
+
+static void set_gids(Id *id)
+{
+	rdma_ib_addr &ib = id->route.addr.addr.ibaddr;
+
+	ib.sgid = gid_of(id->src);
+	ib.dgid = gid_of(id->dst);
+	ib.pkey = htobe16(ctx_of(id->verbs)->dev->cfg.pkeys[0]);
+}
+
+static void set_path(Id *id)
+{
+	const Device *own = ctx_of(id->verbs)->dev, *other = device_of(id->dst);
+	ibv_sa_path_rec &path = id->path;
+
+	path.sgid = id->route.addr.addr.ibaddr.sgid;
+	path.dgid = id->route.addr.addr.ibaddr.dgid;
+	path.pkey = id->route.addr.addr.ibaddr.pkey;
+	path.mtu = static_cast<uint8_t>(own->cfg.path_mtu ? own->cfg.path_mtu : own->mtu());
+	path.sl = own->cfg.sl;
+	path.traffic_class = own->cfg.traffic_class;
+	path.hop_limit = own->cfg.infiniband ? 1 : 64;
+	path.slid = htobe16(own->cfg.lid);
+	path.dlid = htobe16(other ? other->cfg.lid : 0);
+	id->route.path_rec = &id->path;
+	id->route.num_paths = 1;
+}
+
 void free_id(Id *id)
 {
 	World &w = world();
@@ -110,12 +147,8 @@ void free_id(Id *id)
 	drop_events(id);
 	if (id->has_port)
 		release_port(id);
-	if (id->visible)
-		--channel_of(id)->ids;
+	--channel_of(id)->ids;
 	w.ids.erase(id);
-	for (Id *other : w.ids)
-		if (other->peer == id)
-			other->peer = nullptr;
 	delete id;
 }
 
@@ -168,7 +201,6 @@ int rdma_destroy_id(rdma_cm_id *rid)
 	if (id->unacked)
 		die("rdma_destroy_id would wait for ever: %u events of the id are not acknowledged",
 		    id->unacked);
-	hang_up(id);
 	--world().live.ids;
 	free_id(id);
 	return 0;
@@ -185,17 +217,6 @@ int rdma_bind_addr(rdma_cm_id *rid, sockaddr *sa)
 	if (!fault)
 		fault = bind_to(id, addr);
 	return fault ? by_minus(fault) : 0;
-}
-
-int rdma_listen(rdma_cm_id *rid, int)
-{
-	FAKE_ENTER(rdma_listen);
-	auto *id = static_cast<Id *>(rid);
-
-	if (refused(fault, id->state != Cm::BOUND))
-		return -1;
-	id->state = Cm::LISTEN;
-	return 0;
 }
 
 int rdma_resolve_addr(rdma_cm_id *rid, sockaddr *src_addr, sockaddr *dst_addr, int timeout_ms)
@@ -219,12 +240,11 @@ int rdma_resolve_addr(rdma_cm_id *rid, sockaddr *src_addr, sockaddr *dst_addr, i
 	id->dst = dst;
 	set_addresses(id);
 	if (reach.how == FAKE_REACH_TIMEOUT) { // the id may try again afterwards
-		Event *event = make_event(id, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT, nullptr, 0, 0);
+		Event *event = make_event(id, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
 		queue_event_in(channel_of(id), event, reach.ms >= 0 ? reach.ms : timeout_ms);
 		return 0;
 	}
-	id->silent = reach.how == FAKE_REACH_SILENT;
-	id->silent_ms = reach.ms;
+	set_gids(id);
 	id->state = Cm::ADDR_RESOLVED;
 	report(id, RDMA_CM_EVENT_ADDR_RESOLVED);
 	return 0;
@@ -238,6 +258,7 @@ int rdma_resolve_route(rdma_cm_id *rid, int)
 	if (refused(fault, id->state != Cm::ADDR_RESOLVED))
 		return -1;
 	id->state = Cm::ROUTE_RESOLVED;
+	set_path(id);
 	report(id, RDMA_CM_EVENT_ROUTE_RESOLVED);
 	return 0;
 }

@@ -90,7 +90,7 @@ static Point &point_of(const char *function)
 
 static void free_everything(World &w)
 {
-	while (!w.ids.empty()) // freeing a listener frees unread children too
+	while (!w.ids.empty())
 		free_id(*w.ids.begin());
 	for (Event *event : w.events_out)
 		delete event;
@@ -129,9 +129,6 @@ static void forget(World &w)
 	w.free_keys.clear();
 	w.ports.clear();
 	w.next_port = 32768;
-	w.next_psn = 0x1000;
-	w.reject_count = 0;
-	std::fill(std::begin(w.lose), std::end(w.lose), 0);
 	w.reach.clear();
 	w.next.clear();
 	w.retired.clear();
@@ -156,7 +153,6 @@ void fake_reset(void)
 void fake_options_rxe(fake_options *options)
 {
 	*options = fake_options{};
-	options->timewait_ms = -1;
 }
 
 void fake_options_mlx5(fake_options *options)
@@ -271,17 +267,4 @@ void fake_address(const char *ip, fake_reach how, int ms)
 	std::lock_guard<std::mutex> lock(world().mutex);
 	std::string key(reinterpret_cast<char *>(addr.ip), sizeof addr.ip);
 	world().reach[key] = {how, ms};
-}
-
-void fake_reject_next(int count, int status)
-{
-	std::lock_guard<std::mutex> lock(world().mutex);
-	world().reject_count = count;
-	world().reject_status = status;
-}
-
-void fake_lose_next(fake_message message, int count)
-{
-	std::lock_guard<std::mutex> lock(world().mutex);
-	world().lose[message] = count;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <endian.h>
 
 namespace fake
 {
@@ -96,12 +97,59 @@ Device *device_of(const Addr &addr)
 	return nullptr;
 }
 
-static ibv_mtu mtu_code(int bytes)
+ibv_mtu Device::mtu() const
 {
 	int code = IBV_MTU_256;
-	for (; code < IBV_MTU_4096 && (128 << code) < bytes; ++code)
+	for (; code < IBV_MTU_4096 && (128 << code) < cfg.mtu; ++code)
 		;
 	return static_cast<ibv_mtu>(code);
+}
+
+// Number 0 is the port's own one, the others are those of its addresses.
+ibv_gid Device::gid(size_t index) const
+{
+	ibv_gid gid{};
+
+	if (index)
+		return addrs[index - 1].gid();
+	gid.raw[0] = 0xfe;
+	gid.raw[1] = 0x80;
+	memcpy(gid.raw + 8, name, std::min<size_t>(8, strlen(name)));
+	return gid;
+}
+
+// All that a port has. RoCE v1 comes before v2 where the device has both.
+static std::vector<ibv_gid_entry> gid_table(const Device *dev)
+{
+	std::vector<ibv_gid_entry> table;
+
+	auto add = [&](size_t number, uint32_t type) {
+		ibv_gid_entry entry{};
+		entry.gid = dev->gid(number);
+		entry.gid_index = static_cast<uint32_t>(table.size());
+		entry.port_num = 1;
+		entry.gid_type = type;
+		table.push_back(entry);
+	};
+	add(0, dev->cfg.infiniband ? IBV_GID_TYPE_IB : IBV_GID_TYPE_ROCE_V2);
+	for (size_t i = 1; !dev->cfg.infiniband && i <= dev->addrs.size(); ++i) {
+		if (dev->cfg.v1_first)
+			add(i, IBV_GID_TYPE_ROCE_V1);
+		add(i, IBV_GID_TYPE_ROCE_V2);
+	}
+	return table;
+}
+
+static std::vector<uint16_t> pkey_table(const Device *dev)
+{
+	std::vector<uint16_t> table;
+
+	for (uint16_t pkey : dev->cfg.pkeys)
+		if (pkey)
+			table.push_back(pkey);
+	if (dev->cfg.pkeys_backwards)
+		std::reverse(table.begin(), table.end());
+	return table;
 }
 
 static int query_port(ibv_context *context, uint8_t port_num, ibv_port_attr *attr, size_t size)
@@ -116,14 +164,15 @@ static int query_port(ibv_context *context, uint8_t port_num, ibv_port_attr *att
 		return by_value(EINVAL);
 	a.state = cfg.port_up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
 	a.max_mtu = IBV_MTU_4096;
-	a.active_mtu = mtu_code(cfg.mtu);
+	a.active_mtu = ctx_of(context)->dev->mtu();
 	a.gid_tbl_len = 1024;
 	a.pkey_tbl_len = 1;
 	a.max_msg_sz = cfg.max_msg_size;
 	a.active_width = 1;
 	a.active_speed = 1;
 	a.phys_state = cfg.port_up ? 5 : 3;
-	a.link_layer = IBV_LINK_LAYER_ETHERNET;
+	a.link_layer = cfg.infiniband ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
+	a.lid = cfg.lid;
 	memcpy(attr, &a, std::min(size, sizeof a));
 	return 0;
 }
@@ -147,6 +196,7 @@ void fake_device_default(fake_device *device)
 	device->mtu = 1024;
 	device->max_msg_size = 0x800000;
 	device->vendor_id = 0xffffff;
+	device->pkeys[0] = 0xffff;
 	device->keys = FAKE_KEYS_RXE;
 	device->resize_cq = device->uc = device->atomics = device->port_up = true;
 }
@@ -238,7 +288,7 @@ int ibv_query_device(ibv_context *context, ibv_device_attr *attr)
 	attr->max_res_rd_atom = cfg.max_rd_atomic * 1024;
 	attr->vendor_id = cfg.vendor_id;
 	attr->atomic_cap = cfg.atomics ? IBV_ATOMIC_HCA : IBV_ATOMIC_NONE;
-	attr->max_pkeys = 1;
+	attr->max_pkeys = static_cast<uint16_t>(pkey_table(ctx_of(context)->dev).size());
 	attr->local_ca_ack_delay = 15;
 	attr->phys_port_cnt = 1;
 	return 0;
@@ -283,5 +333,39 @@ int ibv_dealloc_pd(ibv_pd *ibpd)
 	--ctx_of(pd->context)->objects;
 	w.pds.erase(pd);
 	delete pd;
+	return 0;
+}
+
+ssize_t _ibv_query_gid_table(ibv_context *context, ibv_gid_entry *entries, size_t most, uint32_t, size_t)
+{
+	FAKE_ENTER(ibv_query_gid_table);
+	std::vector<ibv_gid_entry> table = gid_table(ctx_of(context)->dev);
+	size_t count = std::min(most, table.size());
+
+	if (fault)
+		return -fault;
+	std::copy_n(table.begin(), count, entries);
+	return static_cast<ssize_t>(count);
+}
+
+int ibv_query_gid(ibv_context *context, uint8_t, int index, ibv_gid *gid)
+{
+	FAKE_ENTER(ibv_query_gid);
+	std::vector<ibv_gid_entry> table = gid_table(ctx_of(context)->dev);
+
+	if (refused(fault, index < 0 || static_cast<size_t>(index) >= table.size()))
+		return -1;
+	*gid = table[static_cast<size_t>(index)].gid;
+	return 0;
+}
+
+int ibv_query_pkey(ibv_context *context, uint8_t, int index, __be16 *pkey)
+{
+	FAKE_ENTER(ibv_query_pkey);
+	std::vector<uint16_t> table = pkey_table(ctx_of(context)->dev);
+
+	if (refused(fault, index < 0 || static_cast<size_t>(index) >= table.size()))
+		return -1;
+	*pkey = htobe16(table[static_cast<size_t>(index)]);
 	return 0;
 }

@@ -52,6 +52,13 @@ struct fake_device {
 	bool uc;        // false: ibv_create_qp(UC) says EOPNOTSUPP
 	bool atomics;   // false: IBV_ATOMIC_NONE, and they are refused
 	bool port_up;
+	// The way from this port to others, as rdma_cm tells it.
+	bool infiniband; // link layer: GIDs are the port's, and LIDs count; else RoCE
+	uint16_t lid, pkeys[4]; // partition keys up to the first 0; paths have the first one
+	bool pkeys_backwards; // the table has them in the other order
+	bool v1_first; // the GID table has each address twice, for RoCE v1 and then for v2
+	enum ibv_mtu path_mtu; // of paths, if less than the port's; 0: the same
+	uint8_t sl, traffic_class;
 };
 
 void fake_device_default(struct fake_device *device); // rxe's numbers, "fake0", 10.9.9.1
@@ -72,9 +79,6 @@ struct fake_options {
 	bool exact_depths;         // queue and CQ depths as asked (rxe: rounded up to 2^n - 1)
 	bool uc_long_dropped;  // UC message longer than the receive: lost (rxe: receiver to ERR)
 	bool uc_stays_hearing; // no rxe bug of UC QPs deaf after a broken multi-packet write
-	bool sockets; // the program's sockets can have IPv4 addresses 10.a.b.c (else bind() fails)
-	int response_ms; // responses and rejections of connections arrive so much later
-	int timewait_ms; // TIMEWAIT_EXIT this long after a disconnect; -1: never (default)
 };
 
 void fake_options_rxe(struct fake_options *options);  // the default
@@ -86,9 +90,9 @@ enum fake_reach {
 	FAKE_REACH_OK,          // default for the devices' addresses and 127.0.0.1
 	FAKE_REACH_TIMEOUT,     // ADDR_ERROR -110 after the timeout given (default for all others)
 	FAKE_REACH_UNREACHABLE, // rdma_resolve_addr fails with ENETUNREACH at once
-	FAKE_REACH_SILENT,      // resolves, but a connect request is never answered
+	FAKE_REACH_SILENT,      // resolves, but TCP gets no answer
 };
-// ms >= 0 replaces the waiting time of TIMEOUT (rdma_resolve_addr's) and of SILENT (102 s).
+// ms >= 0 replaces the waiting time of TIMEOUT (rdma_resolve_addr's).
 void fake_address(const char *ip, enum fake_reach how, int ms);
 
 // ---- Moving things by hand ------------------------------------------------------------------
@@ -119,19 +123,8 @@ void fake_async_event_cq(enum ibv_event_type type, struct ibv_cq *cq);
 // port's state, too.
 void fake_async_event_port(enum ibv_event_type type, const char *device);
 
-// Queues this event for the id, in any state. The state does not change. Does nothing if the id is
-// destroyed by now.
-void fake_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type type, int status,
-		   const void *private_data, size_t length);
-void fake_reject_next(int count,
-		      int status);       // the next connect requests: REJECTED, e.g. 10 (stale)
-enum fake_message { FAKE_REQ, FAKE_REP, FAKE_RTU, FAKE_DREQ, FAKE_MESSAGES };
-// The next messages of this kind get lost. They are not repeated within the time of a test.
-void fake_lose_next(enum fake_message message, int count);
-// A request of this queue pair that was given up reaches the host that it is connected with, or connecting to, only now.
-void fake_late_request(uint32_t qp_num);
-void fake_kill_peer_of(uint32_t qp_num); // the partner's process dies: DISCONNECTED here,
-					 // the partner's id and QP are of no use any more
+// All ids that are bound to a device hear that it is removed.
+void fake_remove_devices(void);
 
 // ---- Looking ----------------------------------------------------------------------------------
 
@@ -147,11 +140,6 @@ int fake_misuse_count(void);
 const char *fake_misuse(int index); // valid until fake_misuse_clear()
 void fake_misuse_clear(void);
 
-struct rdma_cm_id *fake_id_of_qp(uint32_t qp_num); // newest id connected/accepted with this QP
-// All ids that are connecting or connected with this queue pair, the newest last. Returns their
-// number.
-int fake_ids_of_qp(uint32_t qp_num, struct rdma_cm_id **ids, int max);
-struct rdma_cm_id *fake_id_asking(uint16_t port);  // the newest request to this port (host order)
 struct ibv_qp *fake_qp(uint32_t qp_num);
 int fake_qps(uint32_t *numbers, int max);
 int fake_posted(uint32_t qp_num, enum fake_direction direction); // work requests not yet completed

@@ -16,12 +16,11 @@
 	X(ibv_query_qp) X(ibv_destroy_qp) X(ibv_post_send) X(ibv_post_recv) \
 	X(ibv_get_async_event) X(ibv_ack_async_event) \
 	X(rdma_create_event_channel) X(rdma_destroy_event_channel) X(rdma_create_id) \
-	X(rdma_destroy_id) X(rdma_bind_addr) X(rdma_listen) X(rdma_resolve_addr) \
-	X(rdma_resolve_route) X(rdma_connect) X(rdma_establish) X(rdma_accept) \
-	X(rdma_reject) X(rdma_notify) X(rdma_disconnect) X(rdma_get_cm_event) X(rdma_ack_cm_event) \
-	X(rdma_init_qp_attr) X(getifaddrs) \
+	X(rdma_destroy_id) X(rdma_bind_addr) X(rdma_resolve_addr) \
+	X(rdma_resolve_route) X(rdma_get_cm_event) X(rdma_ack_cm_event) \
+	X(ibv_query_gid_table) X(ibv_query_gid) X(ibv_query_pkey) X(getifaddrs) \
 	X(epoll_create1) X(timerfd_create) X(socket) X(bind) X(listen) X(connect) X(accept4) \
-	X(getsockname) X(recv) X(sendto)
+	X(recv) X(recvmsg) X(sendmsg) X(sendto)
 // clang-format on
 
 namespace fake

@@ -107,11 +107,11 @@ static bool values_ok(const Qp *qp, const ibv_qp_attr &a, int mask)
 
 	if ((mask & IBV_QP_PORT) && a.port_num != 1)
 		return false;
-	if ((mask & IBV_QP_PKEY_INDEX) && a.pkey_index != 0)
+	if ((mask & IBV_QP_PKEY_INDEX) && (a.pkey_index > 3 || !cfg.pkeys[a.pkey_index]))
 		return false;
 	if ((mask & IBV_QP_PATH_MTU) && (128 << a.path_mtu) > cfg.mtu)
 		return false;
-	if ((mask & IBV_QP_AV) && !a.ah_attr.is_global)
+	if ((mask & IBV_QP_AV) && !a.ah_attr.is_global && !cfg.infiniband)
 		return false;
 	if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) && a.max_rd_atomic > cfg.max_rd_atomic)
 		return false;

@@ -63,6 +63,8 @@ struct Device : ibv_device {
 	std::vector<Addr> addrs;
 	Context *cm_context = nullptr; // librdmacm's own
 	int mrs = 0, qps = 0;
+	ibv_gid gid(size_t index) const; // of an address, or of the port
+	ibv_mtu mtu() const;
 	Device() : ibv_device{}
 	{
 	}
@@ -142,26 +144,9 @@ struct Qp : ibv_qp {
 	}
 };
 
-enum class Cm {
-	IDLE,
-	BOUND,
-	ADDR_RESOLVED,
-	ROUTE_RESOLVED,
-	LISTEN,
-	REQ_SENT,
-	REQ_RCVD,
-	REP_SENT,
-	REP_RCVD,
-	ESTABLISHED,
-	DREQ_SENT,
-	DREQ_RCVD,
-	DEAD,
-};
+enum class Cm { IDLE, BOUND, ADDR_RESOLVED, ROUTE_RESOLVED };
 
 struct Event : rdma_cm_event {
-	Id *owner = nullptr; // whose count of unacknowledged events it is in (a listener's, for
-			     // requests)
-	uint8_t data[256] = {};
 	Event() : rdma_cm_event{}
 	{
 	}
@@ -185,16 +170,10 @@ struct CmChannel : rdma_event_channel {
 
 struct Id : rdma_cm_id {
 	Cm state = Cm::IDLE;
-	Id *peer = nullptr;
 	Addr src, dst;
-	bool has_port = false, silent = false;
-	bool passive = false;
-	bool visible = true;  // handed to the program
-	bool accepted = true; // events of a child count only from rdma_accept on
-	uint32_t local_qpn = 0, remote_qpn = 0, local_psn = 0, remote_psn = 0;
-	uint8_t timeout = 19, retry = 7, rnr_retry = 7, responder = 0, initiator = 0;
-	int silent_ms = -1;
+	bool has_port = false;
 	unsigned unacked = 0;
+	ibv_sa_path_rec path{};
 	Id() : rdma_cm_id{}
 	{
 	}
@@ -250,9 +229,6 @@ struct World {
 	std::set<Event *> events_out;
 	std::multimap<uint16_t, Id *> ports;
 	uint16_t next_port = 32768;
-	uint32_t next_psn = 0x1000;
-	int reject_count = 0, reject_status = 0;
-	int lose[FAKE_MESSAGES] = {};
 	std::map<std::string, Reach> reach; // by the bytes of the address
 
 	std::vector<Injection> next;
@@ -368,13 +344,11 @@ int own_epoll_create1(int flags);
 int own_timerfd_create(int clock, int flags);
 
 // cm_event.cpp
-Event *make_event(Id *id, rdma_cm_event_type type, int status, const void *data, size_t length,
-		  size_t reported);
+Event *make_event(Id *id, rdma_cm_event_type type, int status = 0);
 void queue_event(CmChannel *channel, Event *event);
 void queue_event_in(CmChannel *channel, Event *event, int ms);
 void drop_events(Id *id);
 void report(Id *id, rdma_cm_event_type type, int status = 0);
-void report_reject(Id *id, int status, const void *data = nullptr, size_t length = 0);
 void free_cm_channel(CmChannel *channel);
 inline CmChannel *channel_of(Id *id)
 {
@@ -385,9 +359,6 @@ inline CmChannel *channel_of(Id *id)
 void free_id(Id *id);
 void set_addresses(Id *id);
 void attach(Id *id, Device *dev);
-
-// cm_connect.cpp
-void hang_up(Id *id); // tells the peer that the id is destroyed
-void vanish(Id *id);
+Reach reach_of(const Addr &dst);
 
 } // namespace fake

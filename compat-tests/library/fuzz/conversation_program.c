@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The steps of the program that uses the device. */
+#include "conversation_fuzz.h"
+
+static const struct connect_info info = {
+	.host = {.s6_addr = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1}},
+	.discriminator = {.length = 3, .bytes = "who"},
+	.reliability = VIP_SERVICE_RELIABLE_DELIVERY,
+	.max_transfer = 0x10000,
+	.rights = {true, true},
+};
+
+static struct vi *choose(struct input *input)
+{
+	return &world.vis[take_below(input, VIS)];
+}
+
+void program_listen(struct input *input)
+{
+	struct discriminator own = world_own();
+	uint8_t how = take8(input);
+	struct acceptor *acceptor;
+
+	world.takes_requests = !(how & 1);
+	trouble_begin(how & ~1u);
+	if (world.listening && how & 2) {
+		acceptor_renew(world.acceptor, &own);
+	} else {
+		acceptor = acceptor_open(world.connector, &own);
+		if (acceptor) {
+			world.acceptor = acceptor;
+			world.listening++;
+		}
+	}
+	trouble_end();
+}
+
+void program_unlisten(struct input *input)
+{
+	(void)input;
+	if (!world.listening)
+		return;
+	acceptor_close(world.acceptor);
+	world.listening--;
+}
+
+static void prepare(struct vi *vi)
+{
+	check(!world.device->ops->endpoint_prepare(vi->endpoint));
+}
+
+void program_connect(struct input *input)
+{
+	struct vi *vi = choose(input);
+	uint8_t how = take8(input);
+	struct discriminator other = how & 1 ? world_own() : world_other();
+	struct in6_addr host = info.host;
+	struct connect_info own = info;
+
+	host.s6_addr[15] = how & 2 ? 2 : 1;
+	own.peer_to_peer = vi == &world.vis[VIS - 1];
+	if (vi->state != VI_IDLE && vi->state != VI_PAUSED)
+		return;
+	trouble_begin(how & ~3u);
+	if (world.device->ops->find_host(world.device, &host, &own.host) == VIP_SUCCESS) {
+		if (vi->state == VI_IDLE) {
+			prepare(vi);
+			connection_begin(vi->connection);
+		}
+		vi->state = VI_LOOKING;
+		connection_ask(vi->connection, vi->endpoint, &own, &host, &other);
+	}
+	trouble_end();
+}
+
+static void accept_by(struct vi *vi, struct client *client)
+{
+	prepare(vi);
+	vi->state = VI_ACCEPTING;
+	connection_accept(vi->connection, vi->endpoint, client, &info);
+}
+
+bool program_accept(struct client *client)
+{
+	for (unsigned i = 0; i < VIS; i++)
+		if (world.vis[i].state == VI_IDLE) {
+			accept_by(&world.vis[i], client);
+			return true;
+		}
+	return false;
+}
+
+void program_answer(struct input *input)
+{
+	static const VIP_RETURN refusals[] = {VIP_REJECT, VIP_NO_MATCH, VIP_NOT_DONE};
+	struct vi *vi = choose(input);
+	uint8_t how = take8(input);
+	struct client *client;
+
+	if (!world.request_count)
+		return;
+	client = world.requests[--world.request_count];
+	client_can_be_held(client);
+	trouble_begin(how & ~7u);
+	if (how & 1)
+		client_reject(client, refusals[(how >> 1 & 3) % 3]);
+	else if (how & 2 && !client_waits(client))
+		client_reject(client, VIP_NO_MATCH);
+	else if (vi->state == VI_IDLE)
+		accept_by(vi, client);
+	else
+		world.requests[world.request_count++] = client;
+	trouble_end();
+}
+
+void program_give_up(struct input *input)
+{
+	struct vi *vi = choose(input);
+
+	switch (vi->state) {
+	case VI_LOOKING:
+	case VI_ACCEPTING:
+		connection_cancel(vi->connection);
+		vi_unprepare(vi);
+		connection_close(vi->connection);
+		break;
+	case VI_PAUSED:
+		vi_unprepare(vi);
+		break;
+	case VI_CONNECTED:
+		vi_tear_down(vi);
+		break;
+	default:
+		break;
+	}
+}
+
+/*
+ * Reads all the memory that the peer has given. It must be there, whatever the peer has done to it.
+ */
+static void touch(const struct loopback_endpoint *endpoint)
+{
+	const volatile uint8_t *link = (const volatile uint8_t *)endpoint->link;
+	const volatile uint8_t *regions = (const volatile uint8_t *)endpoint->peer_regions;
+	uint8_t sum = 0;
+
+	for (size_t i = 0; i < sizeof(struct link); i += 0x8000)
+		sum += link[i];
+	for (size_t i = 0; i < sizeof(struct region_entries); i += 0x8000)
+		sum += regions[i];
+	(void)(sum + link[sizeof(struct link) - 1] + regions[sizeof(struct region_entries) - 1]);
+}
+
+void program_use(struct input *input)
+{
+	struct vi *vi = choose(input);
+	uint8_t how = take8(input);
+	struct segment segment = {0, 0, world.region_key};
+	struct device_send send = {.segments = &segment, .count = 1};
+	struct loopback_endpoint *endpoint = (struct loopback_endpoint *)vi->endpoint;
+
+	world_poll();
+	if (vi->state == VI_IDLE || world.is_remote)
+		return;
+	segment.address = atomic_load(
+		&endpoint->device->regions->entries[world.region_key & (TABLE_REGIONS - 1)].start);
+	segment.length = how & 1 ? 0x3000 : 40;
+	send.length = segment.length;
+	workqueue_lock(&world.receives[vi - world.vis]);
+	if (vi->posted < LANE_RECEIVES &&
+	    !world.device->ops->post_receive(vi->endpoint, &segment, 1))
+		vi->posted++;
+	workqueue_unlock(&world.receives[vi - world.vis]);
+	if (vi->state != VI_CONNECTED)
+		return;
+	touch(endpoint);
+	workqueue_lock(&world.sends[vi - world.vis]);
+	if (vi->sent < 128 && !world.device->ops->post_send(vi->endpoint, &send))
+		vi->sent++;
+	workqueue_unlock(&world.sends[vi - world.vis]);
+	world_poll();
+}
+
+void program_serve(struct input *input)
+{
+	uint8_t how = take8(input);
+
+	if (how & 1)
+		fuzz_tick();
+	trouble_begin(how & ~5u);
+	world.device->ops->serve(world.device);
+	connector_serve(world.connector);
+	if (how & 4)
+		connector_tick(world.connector);
+	trouble_end();
+}

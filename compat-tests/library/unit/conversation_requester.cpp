@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// A requester, and servers that say anything. Each request ends with a code, and the VI can be used afterwards.
+#include "conversation.h"
+
+#include <fcntl.h>
+#include <random>
+
+namespace
+{
+
+class Asking : public Conversation
+{
+      protected:
+	void SetUp() override
+	{
+		Conversation::SetUp();
+		gate = std::make_unique<Gate>(device(), name);
+	}
+	// The result of a request to a server that does this with each that comes, and stays silent until the request is over.
+	VIP_RETURN result(const std::function<void(Line &)> &server, VIP_ULONG ms = PATIENCE)
+	{
+		auto requested = request_here(ms);
+		std::vector<Line> lines;
+
+		while (requested.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
+			if (gate->has_come(1)) {
+				lines.push_back(gate->accept());
+				server(lines.back());
+			}
+		return requested.get();
+	}
+	// Says that it is here, hears the request, and says more.
+	std::function<void(Line &)> answers(const std::function<void(Line &)> &then)
+	{
+		return [=](Line &line) {
+			line.say(MESSAGE_HERE);
+			if (line.next() == MESSAGE_REQUEST)
+				then(line);
+		};
+	}
+	VIP_RETURN answer(message_code code)
+	{
+		return result(answers([&](Line &line) { line.say(spoken(code)); }));
+	}
+	void expect_over(VIP_RETURN rc)
+	{
+		EXPECT_TRUE(rc == VIP_SUCCESS || rc == VIP_NO_MATCH || rc == VIP_REJECT || rc == VIP_TIMEOUT ||
+			    rc == VIP_ERROR_RESOURCE || rc == VIP_NOT_REACHABLE)
+			<< testing::PrintToString(rc);
+		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+		EXPECT_EQ(state_of(a), VIP_STATE_IDLE);
+	}
+	void expect_connects()
+	{
+		auto requested = request_here();
+		Line line = gate->accept();
+
+		EXPECT_TRUE(line.say(MESSAGE_HERE));
+		ASSERT_EQ(line.next(), MESSAGE_REQUEST);
+		EXPECT_TRUE(line.say(spoken(MESSAGE_ACCEPT)));
+		EXPECT_EQ(line.next(), MESSAGE_CONFIRM);
+		ASSERT_EQ(requested.get(), VIP_SUCCESS);
+		EXPECT_EQ(state_of(a), VIP_STATE_CONNECTED);
+		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+		EXPECT_EQ(line.next(), MESSAGE_DISCONNECT);
+		line.say(MESSAGE_DISCONNECT);
+		EXPECT_EQ(line.next(), Line::END);
+	}
+	std::unique_ptr<Gate> gate;
+};
+
+TEST_P(Asking, SaysWhatItWantsAndWhatItIs)
+{
+	auto requested = request_here();
+	Line line = gate->accept();
+
+	ASSERT_EQ(line.next(), MESSAGE_REQUEST);
+	EXPECT_EQ(line.last.version, device().version);
+	EXPECT_EQ(std::string(reinterpret_cast<char *>(line.last.wanted), line.last.wanted_length), name);
+	EXPECT_EQ(std::string(reinterpret_cast<char *>(line.last.own), line.last.own_length), "me");
+	EXPECT_EQ(line.last.flags, VIP_SERVICE_RELIABLE_DELIVERY | 0x10);
+	EXPECT_EQ(memcmp(line.last.max_transfer, "\0\1\0\0", 4), 0);
+	EXPECT_EQ(line.fds_of_last, device().is_local ? 1u : 0u);
+	line.say(MESSAGE_REJECT);
+	EXPECT_EQ(requested.get(), VIP_REJECT);
+	expect_connects();
+}
+
+TEST_P(Asking, HearsEachAnswer)
+{
+	EXPECT_EQ(answer(MESSAGE_REJECT), VIP_REJECT);
+	EXPECT_EQ(answer(MESSAGE_NO_MATCH), VIP_NO_MATCH);
+	EXPECT_EQ(answer(MESSAGE_ACCEPT), VIP_SUCCESS);
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	expect_connects();
+}
+
+TEST_P(Asking, HearsOfTheEndAtOnceHoweverItComes)
+{
+	for (int how = 0; how < 3; how++) {
+		auto requested = request_here();
+		Line line = gate->accept();
+
+		line.say(MESSAGE_HERE);
+		ASSERT_EQ(line.next(), MESSAGE_REQUEST);
+		line.say(spoken(MESSAGE_ACCEPT));
+		ASSERT_EQ(requested.get(), VIP_SUCCESS);
+		EXPECT_EQ(line.next(), MESSAGE_CONFIRM);
+		if (how == 0)
+			line.say(MESSAGE_DISCONNECT);
+		else if (how == 1)
+			line.hang_up();
+		else
+			line.say(spoken(MESSAGE_ACCEPT));
+		EXPECT_TRUE(eventually([&] { return state_of(a) == VIP_STATE_ERROR; })) << how;
+		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	}
+}
+
+TEST_P(Asking, TakesNoAnswerOfAnotherLevel)
+{
+	EXPECT_EQ(result(answers([&](Line &line) {
+			  Spoken accept = spoken(MESSAGE_ACCEPT);
+
+			  accept.bytes.flags = VIP_SERVICE_RELIABLE_RECEPTION;
+			  line.say(accept);
+		  })),
+		  VIP_NOT_REACHABLE);
+	expect_connects();
+}
+
+// As long as a server is busy the grace time begins anew.
+TEST_P(Asking, GoesOnWhileTheServerIsBusy)
+{
+	const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(3 * grace_msec);
+	int asked = 0;
+
+	EXPECT_EQ(result(answers([&](Line &line) {
+			  asked++;
+			  line.say(std::chrono::steady_clock::now() < end ? MESSAGE_BUSY : MESSAGE_REJECT);
+		  })),
+		  VIP_REJECT);
+	EXPECT_GT(asked, 1);
+}
+
+// VIP_NO_MATCH would say that no server is there.
+TEST_P(Asking, OfAServerThatStaysBusyTakesTooLong)
+{
+	EXPECT_EQ(result(answers([&](Line &line) { line.say(MESSAGE_BUSY); }), grace_msec / 2), VIP_TIMEOUT);
+	EXPECT_EQ(answer(MESSAGE_NO_MATCH), VIP_NO_MATCH);
+	expect_connects();
+}
+
+// ---- late, cut ----
+
+TEST_P(Asking, HasTimeUntilTheCallerHasNone)
+{
+	auto requested = request_here(300);
+	Line line = gate->accept();
+
+	line.say(MESSAGE_HERE);
+	EXPECT_EQ(line.next(), MESSAGE_REQUEST);
+	EXPECT_EQ(requested.get(), VIP_TIMEOUT);
+	EXPECT_EQ(line.next(), Line::END);
+	expect_connects();
+}
+
+TEST_P(Asking, LeavesAServerThatIsNotThere)
+{
+	auto requested = request_here(3 * PATIENCE);
+	Line line = gate->accept();
+
+	EXPECT_EQ(line.next(), MESSAGE_REQUEST);
+	EXPECT_EQ(line.next(), Line::END) << "it has not said HERE within a second";
+	Line next = gate->accept();
+	EXPECT_EQ(next.next(), MESSAGE_REQUEST);
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	EXPECT_EQ(requested.get(), VIP_INVALID_STATE);
+}
+
+TEST_P(Asking, AnAnswerMayComeBeforeHere)
+{
+	EXPECT_EQ(result([&](Line &line) {
+			  line.next();
+			  line.say(spoken(MESSAGE_ACCEPT));
+		  }),
+		  VIP_SUCCESS);
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	expect_connects();
+}
+
+TEST_P(Asking, SurvivesAnswersThatEndAnywhere)
+{
+	for (size_t length = 0; length < sizeof(message); length += length < 8 ? 1 : 7) {
+		VIP_RETURN rc = result(answers([&](Line &line) {
+			Spoken accept = spoken(MESSAGE_ACCEPT);
+
+			line.say_bytes(&accept.bytes, length, accept.fds);
+			line.hang_up();
+		}));
+		EXPECT_EQ(rc, VIP_NO_MATCH) << length;
+	}
+	expect_connects();
+}
+
+// Over via_lo messages are kept apart.
+class AskingOverTcp : public Asking
+{
+};
+
+TEST_P(AskingOverTcp, TakesAnAnswerThatComesInTwoParts)
+{
+	for (size_t length = 1; length < sizeof(message); length++) {
+		Spoken accept = spoken(MESSAGE_ACCEPT);
+		const char *bytes = reinterpret_cast<const char *>(&accept.bytes);
+		auto requested = request_here();
+		Line line = gate->accept();
+
+		EXPECT_TRUE(line.say_bytes(bytes, length));
+		ASSERT_EQ(line.next(), MESSAGE_REQUEST);
+		EXPECT_TRUE(line.say_bytes(bytes + length, sizeof(message) - length));
+		EXPECT_EQ(line.next(), MESSAGE_CONFIRM);
+		ASSERT_EQ(requested.get(), VIP_SUCCESS) << length;
+		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	}
+}
+
+// ---- hostile ----
+
+TEST_P(Asking, SurvivesEachByteThatIsWrong)
+{
+	for (uint8_t flip : {0xff, 1})
+		for (size_t i = 0; i < sizeof(message); i += i >= 16 && i < 52 ? 9 : 1)
+			expect_over(result(answers([&](Line &line) {
+				Spoken accept = spoken(MESSAGE_ACCEPT);
+
+				reinterpret_cast<uint8_t *>(&accept.bytes)[i] ^= flip;
+				line.say(accept);
+			})));
+	expect_connects();
+}
+
+TEST_P(Asking, SurvivesAnyBytes)
+{
+	std::mt19937 random(2);
+
+	for (int round = 0; round < 60; round++)
+		expect_over(result([&](Line &line) {
+			uint8_t bytes[300];
+			Spoken accept = spoken(MESSAGE_ACCEPT);
+			size_t known = random() % 60, length = 1 + random() % (sizeof(bytes) - 1);
+
+			for (uint8_t &byte : bytes)
+				byte = static_cast<uint8_t>(random());
+			memcpy(bytes, &accept.bytes, known);
+			line.say_bytes(bytes, length, accept.fds);
+			line.hang_up();
+		}));
+	expect_connects();
+}
+
+TEST_P(Asking, RefusesAServerOfEachOtherVersion)
+{
+	for (int version = 0; version < 256; version++) {
+		if (version == device().version)
+			continue;
+		EXPECT_EQ(result([&](Line &line) {
+				  Spoken here = spoken(MESSAGE_HERE);
+
+				  here.bytes.version = static_cast<uint8_t>(version);
+				  line.say(here);
+			  }),
+			  VIP_REJECT)
+			<< version;
+	}
+	expect_connects();
+}
+
+TEST_P(Asking, IsToldByAServerThatItsVersionIsBad)
+{
+	EXPECT_EQ(result([&](Line &line) {
+			  Spoken bad = spoken(MESSAGE_BAD_VERSION);
+
+			  bad.bytes.version = static_cast<uint8_t>(device().version + 1);
+			  line.next();
+			  line.say(bad);
+		  }),
+		  VIP_REJECT);
+}
+
+// ---- doubled, out of order ----
+
+TEST_P(Asking, SurvivesEachTwoAnswers)
+{
+	for (message_code first : {MESSAGE_HERE, MESSAGE_REQUEST, MESSAGE_ACCEPT, MESSAGE_CONFIRM, MESSAGE_REJECT,
+				   MESSAGE_NO_MATCH, MESSAGE_BUSY, MESSAGE_BAD_VERSION, MESSAGE_DISCONNECT})
+		for (message_code second : {MESSAGE_HERE, MESSAGE_ACCEPT, MESSAGE_REJECT, MESSAGE_DISCONNECT}) {
+			// A server that is busy for ever, or does not answer, is asked as long as there is time.
+			expect_over(result(
+				[&](Line &line) {
+					line.say(spoken(first));
+					line.say(spoken(second));
+				},
+				first == MESSAGE_BUSY || (first == MESSAGE_HERE && second == MESSAGE_HERE) ? 50 : PATIENCE));
+		}
+	expect_connects();
+}
+
+// ---- who goes ----
+
+TEST_P(Asking, GoesOnWhenTheServerGoes)
+{
+	const auto nothing = [](Line &line) { line.hang_up(); };
+	const auto before_answer = answers(nothing);
+
+	EXPECT_EQ(result(nothing), VIP_NO_MATCH);
+	EXPECT_EQ(result(before_answer), VIP_NO_MATCH);
+	gate.reset();
+	EXPECT_EQ(request(a, name, PATIENCE, device().address), VIP_NO_MATCH);
+	gate = std::make_unique<Gate>(device(), name);
+	expect_connects();
+}
+
+TEST_P(Asking, LeavesNoDescriptorBehind)
+{
+	expect_connects();
+	const size_t before = descriptors();
+	for (int i = 0; i < 20; i++) {
+		EXPECT_EQ(answer(i % 2 ? MESSAGE_REJECT : MESSAGE_ACCEPT), i % 2 ? VIP_REJECT : VIP_SUCCESS);
+		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	}
+	EXPECT_TRUE(eventually([&] { return descriptors() <= before; })) << descriptors() << " " << before;
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, Asking, testing::Values(&VIA_LO, &RDMA), device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, AskingOverTcp, testing::Values(&RDMA), device_name);
+
+// ---- descriptors of others, and what was said before ----
+
+using AskingLocally = Asking;
+
+TEST_P(AskingLocally, KeepsNoDescriptorsOfOthers)
+{
+	expect_connects();
+	const size_t before = descriptors();
+	for (message_code code : {MESSAGE_HERE, MESSAGE_ACCEPT, MESSAGE_REJECT})
+		for (int kind = 0; kind < 4; kind++)
+			expect_over(result([&](Line &line) {
+				Spoken words = spoken(code);
+				std::vector<int> fds = words.fds;
+				int ends[2];
+
+				EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
+				if (kind == 0) // all are strange
+					fds = {ends[0], ends[1]};
+				else if (kind == 1) // one more
+					fds.push_back(ends[0]);
+				else if (kind == 2) // one is missing
+					fds.resize(fds.empty() ? 0 : 1);
+				else // in another order
+					std::reverse(fds.begin(), fds.end());
+				line.say_bytes(&words.bytes, sizeof(words.bytes), fds);
+				::close(ends[0]);
+				::close(ends[1]);
+			},
+					   code == MESSAGE_HERE ? 100 : PATIENCE));
+	EXPECT_TRUE(eventually([&] { return descriptors() <= before; })) << descriptors() << " " << before;
+	expect_connects();
+}
+
+// 1.0.0 answers a version that it does not know by a hello of 112 bytes, of its own version.
+TEST_P(AskingLocally, AServerOf100IsRefused)
+{
+	const struct {
+		uint32_t magic;
+		uint16_t version, kind;
+		char rest[104];
+	} hello = {0x4c504956, 5, 5, {}};
+
+	EXPECT_EQ(result([&](Line &line) {
+			  line.next();
+			  line.say_bytes(&hello, sizeof(hello));
+		  }),
+		  VIP_REJECT);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, AskingLocally, testing::Values(&VIA_LO), device_name);
+
+} // namespace

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The bytes of the messages of a connection, as docs/WIRE.md has them, and which bytes count as a message.
+#include <algorithm>
+#include <cstring>
+#include <gtest/gtest.h>
+
+extern "C" {
+#include "connect/message.h"
+}
+
+namespace
+{
+
+constexpr uint8_t VERSION = 77;
+constexpr size_t OWN_AT = 16, WANTED_AT = 36, DESCRIPTION_AT = 56, SIZE = 128;
+
+const discriminator WANTED{3, {'a', 'b', 'c'}}, OWN{2, {'x', 'y'}};
+
+connect_info info()
+{
+	connect_info own{};
+
+	own.discriminator = OWN;
+	own.reliability = VIP_SERVICE_RELIABLE_RECEPTION;
+	own.max_transfer = 0x01020304;
+	own.rights = {true, true};
+	return own;
+}
+
+description counting()
+{
+	description d{};
+
+	for (size_t i = 0; i < sizeof(d.bytes); i++)
+		d.bytes[i] = static_cast<uint8_t>(100 + i);
+	return d;
+}
+
+std::string bytes_of(const message &m)
+{
+	return std::string(reinterpret_cast<const char *>(&m), sizeof(m));
+}
+
+message request()
+{
+	connect_info own = info();
+	description described = counting();
+	message m;
+
+	message_write(&m, VERSION, MESSAGE_REQUEST, &own, &WANTED, &described);
+	return m;
+}
+
+TEST(Messages, ARequestHasAllFields)
+{
+	const uint8_t begin[] = {'V', 'I', 'P', 'L', VERSION, 2,
+				 4 | 0x10 | 0x20, // Reliable Reception, RDMA write, RDMA read
+				 2, 3,            // the lengths of the discriminators
+				 0, 0, 0, 1, 2, 3, 4, 'x', 'y'};
+	std::string expected(SIZE, '\0');
+
+	memcpy(&expected[0], begin, sizeof(begin));
+	memcpy(&expected[WANTED_AT], "abc", 3);
+	for (size_t i = DESCRIPTION_AT; i < SIZE; i++)
+		expected[i] = static_cast<char>(100 + i - DESCRIPTION_AT);
+	EXPECT_EQ(bytes_of(request()), expected);
+	EXPECT_EQ(OWN_AT + MAX_DISCRIMINATOR_LEN, WANTED_AT);
+}
+
+TEST(Messages, HaveTheirCodes)
+{
+	const std::pair<message_code, int> codes[] = {
+		{MESSAGE_HERE, 1},    {MESSAGE_REQUEST, 2},  {MESSAGE_PEER_REQUEST, 3}, {MESSAGE_ACCEPT, 4},
+		{MESSAGE_CONFIRM, 5}, {MESSAGE_REJECT, 6},   {MESSAGE_NO_MATCH, 7},     {MESSAGE_BUSY, 8},
+		{MESSAGE_BAD_VERSION, 9}, {MESSAGE_DISCONNECT, 10}};
+
+	for (auto [code, number] : codes) {
+		std::string expected(SIZE, '\0');
+		message m;
+
+		memcpy(&expected[0], "VIPL", 4);
+		expected[4] = static_cast<char>(VERSION);
+		expected[5] = static_cast<char>(number);
+		message_write(&m, VERSION, code, nullptr, nullptr, nullptr);
+		EXPECT_EQ(bytes_of(m), expected) << number;
+		EXPECT_EQ(message_look(&m, sizeof(m), VERSION), number);
+	}
+}
+
+TEST(Messages, TheFlagsAreLevelAndRights)
+{
+	for (int level : {VIP_SERVICE_UNRELIABLE, VIP_SERVICE_RELIABLE_DELIVERY, VIP_SERVICE_RELIABLE_RECEPTION})
+		for (int rights = 0; rights < 4; rights++) {
+			connect_info own = info(), read;
+			discriminator wanted;
+			description described;
+			message m;
+
+			own.reliability = static_cast<VIP_RELIABILITY_LEVEL>(level);
+			own.rights = {(rights & 1) != 0, (rights & 2) != 0};
+			message_write(&m, VERSION, MESSAGE_ACCEPT, &own, nullptr, nullptr);
+			EXPECT_EQ(m.flags, level | rights << 4);
+			message_read(&m, &read, &wanted, &described);
+			EXPECT_EQ(read.reliability, level);
+			EXPECT_EQ(read.rights.rdma_write, own.rights.rdma_write);
+			EXPECT_EQ(read.rights.rdma_read, own.rights.rdma_read);
+		}
+}
+
+TEST(Messages, AreReadAsTheyWereWritten)
+{
+	for (message_code code : {MESSAGE_REQUEST, MESSAGE_PEER_REQUEST}) {
+		message m = request();
+		connect_info own{};
+		discriminator wanted{};
+		description described{};
+
+		m.code = static_cast<uint8_t>(code);
+		message_read(&m, &own, &wanted, &described);
+		EXPECT_TRUE(discriminator_equal(&own.discriminator, &OWN));
+		EXPECT_TRUE(discriminator_equal(&wanted, &WANTED));
+		EXPECT_EQ(own.max_transfer, 0x01020304u);
+		EXPECT_EQ(own.peer_to_peer, code == MESSAGE_PEER_REQUEST);
+		EXPECT_EQ(memcmp(described.bytes, counting().bytes, sizeof(described.bytes)), 0);
+	}
+}
+
+TEST(Messages, TheLongestDiscriminatorFillsItsField)
+{
+	discriminator longest{MAX_DISCRIMINATOR_LEN, {}};
+	connect_info own = info(), read;
+	discriminator wanted;
+	description described;
+	message m;
+
+	memset(longest.bytes, 'l', sizeof(longest.bytes));
+	own.discriminator = longest;
+	message_write(&m, VERSION, MESSAGE_REQUEST, &own, &longest, nullptr);
+	EXPECT_EQ(bytes_of(m).substr(OWN_AT, 41), std::string(40, 'l') + '\0');
+	EXPECT_EQ(message_look(&m, sizeof(m), VERSION), MESSAGE_REQUEST);
+	message_read(&m, &read, &wanted, &described);
+	EXPECT_TRUE(discriminator_equal(&wanted, &longest));
+	EXPECT_TRUE(discriminator_equal(&read.discriminator, &longest));
+}
+
+TEST(Messages, APartIsNoMessageYet)
+{
+	message m = request();
+
+	for (size_t length = 0; length < sizeof(m); length++)
+		EXPECT_EQ(message_look(&m, length, VERSION), MESSAGE_NONE) << length;
+	EXPECT_EQ(message_look(&m, sizeof(m), VERSION), MESSAGE_REQUEST);
+}
+
+TEST(Messages, WrongMagicIsNoticedAtOnce)
+{
+	for (size_t i = 0; i < 4; i++)
+		for (int bit = 0; bit < 8; bit++) {
+			message m = request();
+
+			m.magic[i] = static_cast<uint8_t>(m.magic[i] ^ 1 << bit);
+			for (size_t length = i + 1; length <= sizeof(m); length++)
+				EXPECT_EQ(message_look(&m, length, VERSION), MESSAGE_NONSENSE) << i << " of " << length;
+		}
+}
+
+TEST(Messages, AnotherVersionIsNoticedByFiveBytes)
+{
+	for (int version = 0; version < 256; version++) {
+		message m = request();
+
+		m.version = static_cast<uint8_t>(version);
+		m.code = 255;
+		EXPECT_EQ(message_look(&m, 4, VERSION), MESSAGE_NONE);
+		EXPECT_EQ(message_look(&m, 5, VERSION), version == VERSION ? +MESSAGE_NONE : +MESSAGE_OF_OTHER_VERSION);
+	}
+}
+
+TEST(Messages, UnknownCodesAndLengthsAreNonsense)
+{
+	for (int value = 0; value < 256; value++) {
+		message code = request(), own = request(), wanted = request();
+
+		code.code = own.own_length = wanted.wanted_length = static_cast<uint8_t>(value);
+		EXPECT_EQ(message_look(&code, SIZE, VERSION), value >= 1 && value <= 10 ? value : +MESSAGE_NONSENSE);
+		EXPECT_EQ(message_look(&own, SIZE, VERSION), value <= 20 ? +MESSAGE_REQUEST : +MESSAGE_NONSENSE);
+		EXPECT_EQ(message_look(&wanted, SIZE, VERSION), value <= 20 ? +MESSAGE_REQUEST : +MESSAGE_NONSENSE);
+	}
+}
+
+} // namespace

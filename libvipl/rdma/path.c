@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The path between two queue pairs: what each end tells the other, and the attributes that follow. The requester has found the
+ * path by rdma_cm. The accepting end uses the same one in the other direction.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/log.h"
+#include "rdma.h"
+
+#define READS_AT_ONCE 16
+#define HOPS	      64
+#define ANY_PKEY      0xffff
+#define PKEY_NUMBER   0x7fff
+#define PKEY_FULL     0x8000 /* without it, only full members can be talked to */
+#define MOST_GIDS     1024u  /* of all ports of a device */
+
+/*
+ * A peer that gives no acknowledgement for 4.096 us * 2^18 * (6 + 1) = 7.5 s is gone. With soft-RoCE its processors make
+ * acknowledgements, so on a busy host these may take seconds.
+ */
+#define ACK_TIMEOUT 18
+#define ACK_RETRIES 6 /* 7 means for ever on some devices */
+
+/* In messages: docs/WIRE.md. */
+struct description_bytes {
+	uint8_t qp[3], psn[3];
+	uint8_t flush_rkey[4];
+	uint8_t gid[16];
+	uint8_t lid[2], peer_lid[2], pkey[2];
+	uint8_t sl, traffic_class, hop_limit, rate, mtu;
+	uint8_t reads_answered, reads_asked; /* at a time */
+	uint8_t roce_version;
+};
+
+_Static_assert(sizeof(struct description_bytes) <= DESCRIPTION_BYTES, "a description holds it");
+
+/* ---- our own port ---- */
+
+static uint8_t roce_version(const struct ibv_gid_entry *entry)
+{
+	return entry->gid_type == IBV_GID_TYPE_ROCE_V2 ? 2 : entry->gid_type == IBV_GID_TYPE_ROCE_V1 ? 1 : 0;
+}
+
+/* Finds the index of our GID, of the path's version of RoCE; if it has none, of the latest. 0 or errno; ENODEV: none. */
+static int find_gid(struct verbs_device *device, struct verbs_path *path)
+{
+	struct ibv_gid_entry *entries = calloc(MOST_GIDS, sizeof(*entries));
+	ssize_t count = entries ? ibv_query_gid_table(device->context, entries, MOST_GIDS, 0) : -ENOMEM;
+	const uint8_t wanted = path->roce_version;
+	bool is_found = false;
+
+	for (ssize_t i = 0; i < count; i++) {
+		uint8_t version = roce_version(&entries[i]);
+
+		if (entries[i].port_num != device->port || memcmp(&entries[i].gid, &path->own_gid, sizeof(path->own_gid)) ||
+		    (wanted && version != wanted) || (is_found && version <= path->roce_version))
+			continue;
+		is_found = true;
+		path->own_gid_index = (uint8_t)entries[i].gid_index;
+		path->roce_version = version;
+	}
+	free(entries);
+	return count < 0 ? (int)-count : is_found ? 0 : ENODEV;
+}
+
+/* The index of a partition key of our port, if possible one of a full member, or -1. */
+static int find_pkey(struct verbs_device *device, uint16_t pkey)
+{
+	int limited = -1;
+	__be16 found;
+
+	for (int i = 0; i < device->limits.max_pkeys; i++) {
+		if (ibv_query_pkey(device->context, device->port, i, &found) ||
+		    (be16toh(found) & PKEY_NUMBER) != (pkey & PKEY_NUMBER))
+			continue;
+		if (be16toh(found) & PKEY_FULL)
+			return i;
+		if (limited < 0)
+			limited = i;
+	}
+	return limited;
+}
+
+int verbs_path_complete(struct verbs_device *device, struct verbs_path *path)
+{
+	int error = find_gid(device, path), pkey = find_pkey(device, path->pkey);
+
+	if (error == ENODEV || pkey < 0) {
+		log_error_ratelimited("RDMA device %s: its port has no %s for a connection",
+				      ibv_get_device_name(device->context->device), error ? "GID" : "partition key");
+		return ENODEV;
+	}
+	if (error)
+		return error;
+	path->pkey_index = (uint16_t)pkey;
+	if (device->is_ethernet && !path->hop_limit)
+		path->hop_limit = HOPS;
+	return 0;
+}
+
+/* ---- what the ends tell each other ---- */
+
+static uint8_t reads_at_once(int limit)
+{
+	return (uint8_t)(limit < READS_AT_ONCE ? limit : READS_AT_ONCE);
+}
+
+int verbs_describe(struct device_endpoint *base, struct description *own)
+{
+	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
+	const struct ibv_device_attr *limits = &endpoint->device->limits;
+	const struct verbs_path *path = &endpoint->path;
+	struct description_bytes bytes = {
+		.sl = path->sl,
+		.traffic_class = path->traffic_class,
+		.hop_limit = path->hop_limit,
+		.rate = path->rate,
+		.mtu = (uint8_t)path->mtu,
+		.reads_answered = reads_at_once(limits->max_qp_rd_atom),
+		.reads_asked = reads_at_once(limits->max_qp_init_rd_atom),
+		.roce_version = path->roce_version,
+	};
+
+	bytes_put(bytes.qp, sizeof(bytes.qp), endpoint->qp->qp_num);
+	bytes_put(bytes.psn, sizeof(bytes.psn), endpoint->own_psn);
+	bytes_put(bytes.flush_rkey, sizeof(bytes.flush_rkey), endpoint->flush_mr ? endpoint->flush_mr->rkey : 0);
+	memcpy(bytes.gid, &path->own_gid, sizeof(bytes.gid));
+	bytes_put(bytes.lid, sizeof(bytes.lid), path->own_lid);
+	bytes_put(bytes.peer_lid, sizeof(bytes.peer_lid), path->lid);
+	bytes_put(bytes.pkey, sizeof(bytes.pkey), path->pkey);
+	memcpy(own->bytes, &bytes, sizeof(bytes));
+	return 0;
+}
+
+static void gid_of_host(union ibv_gid *gid, const struct in6_addr *host)
+{
+	memcpy(gid, host, sizeof(*gid));
+}
+
+/* The requester's path, seen from here. On Ethernet the peer is where its socket is, whatever it says. */
+static int reverse_path(struct verbs_endpoint *endpoint, const struct description_bytes *bytes, const struct in6_addr *host)
+{
+	struct verbs_device *device = endpoint->device;
+	const struct in6_addr *own_host = verbs_own_host(device, host);
+	struct verbs_path *path = &endpoint->path;
+
+	*path = (struct verbs_path){
+		.own_lid = (uint16_t)bytes_get(bytes->peer_lid, sizeof(bytes->peer_lid)),
+		.lid = (uint16_t)bytes_get(bytes->lid, sizeof(bytes->lid)),
+		.pkey = (uint16_t)bytes_get(bytes->pkey, sizeof(bytes->pkey)),
+		.sl = bytes->sl & 0xf,
+		.traffic_class = bytes->traffic_class,
+		.hop_limit = bytes->hop_limit,
+		.rate = bytes->rate,
+		.roce_version = bytes->roce_version,
+		.mtu = device->mtu,
+	};
+	if (!own_host)
+		return EPROTO;
+	if (device->is_ethernet) {
+		path->pkey = ANY_PKEY;
+		gid_of_host(&path->gid, host);
+		gid_of_host(&path->own_gid, own_host);
+	} else {
+		memcpy(&path->gid, bytes->gid, sizeof(path->gid));
+		if (ibv_query_gid(device->context, device->port, 0, &path->own_gid))
+			return errno ? errno : EIO;
+	}
+	return verbs_path_complete(device, path);
+}
+
+/* ---- the queue pair ---- */
+
+/* At least one: the peer refuses a read if it has none, but with 0 the read would wait for ever. */
+static uint8_t clamp(uint8_t value, int limit)
+{
+	if (limit >= 0 && value > limit)
+		return (uint8_t)limit;
+	return value || limit <= 0 ? value : 1;
+}
+
+/* The partition was not known when the queue pair was prepared. 0 or errno. */
+static int enter_partition(struct verbs_endpoint *endpoint)
+{
+	struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_INIT, .pkey_index = endpoint->path.pkey_index};
+
+	return endpoint->path.pkey_index ? ibv_modify_qp(endpoint->qp, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX) : 0;
+}
+
+static int begin_receiving(struct verbs_endpoint *endpoint)
+{
+	const struct ibv_device_attr *limits = &endpoint->device->limits;
+	const struct verbs_path *path = &endpoint->path;
+	int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+	struct ibv_qp_attr attributes = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = path->mtu,
+		.dest_qp_num = endpoint->peer_qp,
+		.rq_psn = endpoint->peer_psn,
+		.max_dest_rd_atomic = clamp(endpoint->peer_reads_asked, limits->max_qp_rd_atom),
+		.ah_attr = {.grh = {.dgid = path->gid,
+				    .flow_label = path->flow_label,
+				    .sgid_index = path->own_gid_index,
+				    .hop_limit = path->hop_limit,
+				    .traffic_class = path->traffic_class},
+			    .dlid = path->lid,
+			    .sl = path->sl,
+			    .src_path_bits = (uint8_t)(path->own_lid & ((1u << endpoint->device->lmc) - 1)),
+			    .static_rate = path->rate,
+			    .is_global = endpoint->device->is_ethernet || path->hop_limit > 1,
+			    .port_num = endpoint->device->port},
+	};
+
+	if (!verbs_is_unreliable(endpoint))
+		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	return ibv_modify_qp(endpoint->qp, &attributes, mask);
+}
+
+static int begin_sending(struct verbs_endpoint *endpoint)
+{
+	const struct ibv_device_attr *limits = &endpoint->device->limits;
+	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+	struct ibv_qp_attr attributes = {
+		.qp_state = IBV_QPS_RTS,
+		.sq_psn = endpoint->own_psn,
+		.timeout = ACK_TIMEOUT,
+		.retry_cnt = ACK_RETRIES,
+		.rnr_retry = 0, /* VIA: a message without a receive breaks the connection */
+		.max_rd_atomic = clamp(endpoint->peer_reads_answered, limits->max_qp_init_rd_atom),
+	};
+
+	if (!verbs_is_unreliable(endpoint))
+		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+	return ibv_modify_qp(endpoint->qp, &attributes, mask);
+}
+
+int verbs_endpoint_start(struct verbs_endpoint *endpoint)
+{
+	int error = enter_partition(endpoint);
+
+	endpoint->was_connected = true;
+	if (!error)
+		error = begin_receiving(endpoint);
+	if (error)
+		return error;
+	if (verbs_is_unreliable(endpoint))
+		verbs_limit_requests(endpoint, verbs_unreliable_request(endpoint, endpoint->path.mtu));
+	return begin_sending(endpoint);
+}
+
+int verbs_raise(struct device_endpoint *base, bool accepts, const struct connect_info *own, const struct connect_info *peer,
+		struct description *description)
+{
+	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
+	struct description_bytes bytes;
+	int error = 0;
+
+	(void)own;
+	memcpy(&bytes, description->bytes, sizeof(bytes));
+	if (bytes.mtu < IBV_MTU_256 || bytes.mtu > IBV_MTU_4096)
+		return EPROTO;
+	if (accepts)
+		error = reverse_path(endpoint, &bytes, &peer->host);
+	if (error)
+		return error;
+	if (bytes.mtu < endpoint->path.mtu)
+		endpoint->path.mtu = bytes.mtu;
+	endpoint->peer_qp = (uint32_t)bytes_get(bytes.qp, sizeof(bytes.qp));
+	endpoint->peer_psn = (uint32_t)bytes_get(bytes.psn, sizeof(bytes.psn));
+	endpoint->peer_flush_rkey = (uint32_t)bytes_get(bytes.flush_rkey, sizeof(bytes.flush_rkey));
+	endpoint->peer_reads_answered = bytes.reads_answered;
+	endpoint->peer_reads_asked = bytes.reads_asked;
+	return verbs_endpoint_start(endpoint);
+}
