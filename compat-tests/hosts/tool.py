@@ -18,7 +18,7 @@ from unittest import mock
 sys.dont_write_bytecode = True  # tests leave the sources alone
 TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools")
 sys.path.insert(0, TOOLS)
-from hosts import GuestDied, Hosts, Wire, cm_message  # noqa: E402
+from hosts import GuestDied, Hosts, Wire, message  # noqa: E402
 from hosts.wire import BACKLOG, frames_of, whole_frames  # noqa: E402
 
 SECONDS = 30  # for any event
@@ -138,15 +138,15 @@ class WireTest(unittest.TestCase):
         self.expect_only([b"a2", b"a3"], self.two, self.three)
         self.assertTrue(watch.wait(SECONDS))
 
-    def test_knows_messages_of_rdma_cm(self):
-        def message(attribute):
-            frame = bytearray(14 + 20 + 8 + 12 + 8 + 256)
-            frame[36:38], frame[42], frame[63], frame[79] = b"\x12\xb7", 0x64, 0x07, attribute
+    def test_knows_messages_over_tcp(self):
+        def segment(code):
+            frame = bytearray(66 + 128)
+            frame[12:14], frame[23], frame[46], frame[66:70], frame[71] = b"\x08\x00", 6, 0x80, b"VIPL", code
             return bytes(frame)
-        drop = self.wire.drop(1, 1, cm_message("DREQ"))
-        self.one.send(message(0x13), message(0x15), message(0x15))
+        drop = self.wire.drop(1, 1, message("ACCEPT"))
+        self.one.send(segment(1), segment(4), segment(4))
         self.assertTrue(drop.wait(SECONDS))
-        self.expect_only([message(0x13), message(0x15)], self.two, self.three)
+        self.expect_only([segment(1), segment(4)], self.two, self.three)
 
     def test_who_does_not_read_loses_frames_and_holds_nobody_up(self):
         frame, count = b"x" * 60000, 3 * BACKLOG // 60000

@@ -11,7 +11,7 @@ hosts.py has Hosts and Host, job.py what runs on a host, guest.py the virtual ma
 from .guest import GuestDied, GuestError, NoStart
 from .hosts import Host, Hosts, TimeIsOver
 from .job import Job
-from .wire import CM_MESSAGES, Wire, cm_message
+from .wire import TCP, Wire, message, tcp_flags
 
-__all__ = ["CM_MESSAGES", "GuestDied", "GuestError", "Host", "Hosts", "Job", "NoStart", "TimeIsOver", "Wire",
-           "cm_message"]
+__all__ = ["GuestDied", "GuestError", "Host", "Hosts", "Job", "NoStart", "TCP", "TimeIsOver", "Wire", "message",
+           "tcp_flags"]

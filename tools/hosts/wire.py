@@ -17,16 +17,20 @@ BACKLOG = 4 << 20  # bytes that wait for a guest that does not read
 LENGTH = struct.Struct("!I")
 LONGEST = 68 << 10  # of a frame; QEMU has no room for longer ones
 
-# What rdma_cm sends over IPv4, by the attribute in its datagram.
-CM_MESSAGES = {"REQ": 0x10, "MRA": 0x11, "REJ": 0x12, "REP": 0x13, "RTU": 0x14, "DREQ": 0x15, "DREP": 0x16}
+# What the ends of a connection say to each other over TCP: the codes of docs/WIRE.md.
+MESSAGES = {"HERE": 1, "REQUEST": 2, "ACCEPT": 4, "CONFIRM": 5, "DISCONNECT": 10}
+TCP = {12: b"\x08\x00", 23: 6}  # over IPv4
 
 
-def cm_message(name):
-    """The bytes by which Wire.drop() knows a message of rdma_cm, such as "DREQ", over IPv4."""
-    return {36: b"\x12\xb7",                        # UDP port 4791
-            42: 0x64,                               # an unreliable datagram
-            63: 0x07,                               # of communication management
-            78: bytes([0, CM_MESSAGES[name]])}
+def tcp_flags(flags):
+    """The bytes by which Wire.drop() knows a TCP segment with just these flags: 0x02 is SYN, 0x11 FIN and ACK."""
+    return {**TCP, 47: flags}
+
+
+def message(name):
+    """The bytes by which Wire.drop() knows a segment with this message."""
+    return {**TCP, 46: 0x80,  # the header has 32 bytes: there are timestamps
+            66: b"VIPL", 71: MESSAGES[name]}
 
 
 class Drop:

@@ -151,15 +151,6 @@ class PairTest(unittest.TestCase):
         pairs = self.connect_all([(level, "send") for level in LEVELS], *flags, **options)
         return {level: pair for (level, _), pair in pairs.items()}
 
-    def await_control(self, count):
-        """Waits until so many pairs of programs have a control connection, whose TCP repeats lost news."""
-        end = time.monotonic() + PATIENCE
-        for host in self.hosts:
-            show = "cat /proc/net/tcp /proc/net/tcp6 | grep -c ' 01 '"  # those that are established
-            while int(host.run(show, PATIENCE, show=False).out) < count:
-                self.assertLess(time.monotonic(), end, "not all programs have a control connection")
-                time.sleep(0.2)
-
     def works(self, level, operation="send"):
         """Checks that a new connection between the hosts works."""
         for program in self.connect(level=level, operation=operation, messages=50, seconds=PATIENCE):

@@ -3,9 +3,8 @@
 
 import time
 
-from hosts import cm_message
 from pairs import LEVELS, PATIENCE, PairTest, shapes, short
-from promises import K, limit
+from promises import limit
 from results import record
 
 
@@ -39,32 +38,14 @@ class Power(PairTest):
     def test_while_the_other_sends(self):
         self.told("traffic")
 
-    def without_tcp(self, what, packets, is_answered=False):
-        """The first `packets` TCP packets of each host are lost, so the control connection does not notice the end.
-        If `is_answered`, the host has answered questions before it."""
-        dropped = [self.hosts.wire.drop(host, packets, {12: b"\x08\x00", 23: 6}) for host in (1, 2)]
-        for one in dropped:
-            self.addCleanup(one.end)
+    def test_right_after_connecting(self):
         pairs = self.connect_levels(act="sleep", seconds=10 * PATIENCE)
-        if is_answered:  # each survivor asks every ten seconds, so each has asked when there are so many answers
-            answers = self.hosts.wire.watch(2, len(pairs), cm_message("REJ"))
-            self.addCleanup(answers.end)
-            self.assertTrue(answers.wait(PATIENCE), "no question was answered")
         fault = self.loses_power()
         for level, (survivor, _) in pairs.items():
             with self.subTest(level=level):
-                after = self.told_after("%s.%s" % (what, short(level)), survivor, fault)
-                if is_answered:
-                    self.assertGreater(after, K, "it was not a question that found out")
+                self.told_after("power.new.%s" % short(level), survivor, fault)
                 self.broke(survivor)
-        self.assertGreater(dropped[0].matched + dropped[1].matched, 0, "nothing was lost: this test has shown nothing")
-
-    def test_right_after_connecting(self):
-        self.without_tcp("power.new", 3)
-
-    def test_behind_a_firewall(self):
-        """Each survivor has had an answer from the host, and asks again 10 seconds later."""
-        self.without_tcp("power.firewall", 1000000, is_answered=True)
+        self.boot(self.hosts[2])
 
     def test_before_the_other_calls_vip_disconnect(self):
         pairs = self.connect_levels(act="idle", seconds=10 * PATIENCE)
@@ -85,7 +66,6 @@ class Power(PairTest):
                    for level, name in names.items()}
         for held, _ in callers.values():
             held.wait_for("holding", PATIENCE)
-        callers["delivery"][0].job.wait(10)  # lets time pass, in which rdma_cm repeats requests and answers them
         fault = self.loses_power()
         self.boot(self.hosts[2])
         for level, name in names.items():

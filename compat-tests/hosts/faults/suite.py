@@ -11,10 +11,10 @@ sys.dont_write_bytecode = True
 from pairs import DISORDER, LEVELS, PATIENCE, PairTest, shapes, short  # noqa: E402
 from power import Power  # noqa: E402, F401
 from promises import K  # noqa: E402
-from hosts import cm_message  # noqa: E402
+from hosts import TCP, message, tcp_flags  # noqa: E402
 
 RELIABLE = ("delivery", "reception")
-LOST_MARGIN = 2  # for a lost message of rdma_cm, which itself repeats it only after 4 s and more
+LOST_MARGIN = 2  # for a lost packet, which TCP repeats after a second at most
 
 
 class Lossy(PairTest):
@@ -81,7 +81,6 @@ class Outage(PairTest):
 
     def silent(self, act, seconds, lives):
         pairs = self.connect_levels(act=act, seconds=10 * PATIENCE)
-        self.await_control(len(pairs))
         fault = self.outage(seconds, sum(pairs.values(), ()))
         for level, pair in pairs.items():
             with self.subTest(act=act, outage=seconds, level=level):
@@ -105,7 +104,6 @@ class Outage(PairTest):
         """The connections of the levels `lost` are lost on both sides, and Unreliable goes on otherwise. Returns
         whether another connection was lost."""
         pairs = self.connect_all(shapes(), "--reconnect", seconds=10 * PATIENCE, rate=50, timeout=5000)
-        self.await_control(len(pairs))
         fault = self.outage(seconds, sum(pairs.values(), ()))
         others = []
         for (level, operation), pair in pairs.items():
@@ -157,7 +155,6 @@ class Outage(PairTest):
         shapes = [(level, "read") for level in RELIABLE] * 3
         pairs = [self.connect("--reconnect", level=level, operation=operation, seconds=10 * PATIENCE, rate=200,
                               largest=200000, timeout=5000) for level, operation in shapes]
-        self.await_control(len(pairs))
         fault = self.outage(60, sum(pairs, ()))
         for (level, operation), pair in zip(shapes, pairs):
             with self.subTest(level=level):
@@ -175,7 +172,6 @@ class Outage(PairTest):
     def test_5_seconds_and_a_disconnect(self):
         """The disconnect of one side does not get through, and arrives when the network is back."""
         pairs = self.connect_levels(act="idle", seconds=10 * PATIENCE)
-        self.await_control(len(pairs))
         self.hosts.wire.cut()
         for one, _ in pairs.values():
             one.job.signal("USR1")
@@ -224,13 +220,11 @@ class Link(PairTest):
 class Ends(PairTest):
     """A process of the second host ends or is stopped."""
 
-    def told(self, key, signal, act, drop=False):
-        """Tests all levels at once, so a DREQ of each may be lost. Not all DREQs are sent: a peer that has learned
-        of the end otherwise has ended by then."""
+    def told(self, key, signal, act, drop=None):
+        """Tests all levels at once. `drop`: a packet of each that tells of the end is lost."""
         pairs = self.connect_levels(act=act, seconds=10 * PATIENCE, rate=50)
-        self.await_control(len(pairs))
         if drop:
-            dropped = self.hosts.wire.drop(2, len(pairs), cm_message("DREQ"))
+            dropped = self.hosts.wire.drop(2, len(pairs), drop)
             self.addCleanup(dropped.end)
         fault = {}
         for level, (_, other) in pairs.items():
@@ -243,7 +237,7 @@ class Ends(PairTest):
                 if signal == "USR1":
                     self.ended_well(other)
         if drop:
-            self.assertGreater(dropped.matched, 0, "no DREQ was lost: this test has shown nothing")
+            self.assertGreater(dropped.matched, 0, "nothing was lost: this test has shown nothing")
         for level in LEVELS:
             self.works(level)
 
@@ -254,7 +248,7 @@ class Ends(PairTest):
         self.told("kill.traffic", "KILL", act="traffic")
 
     def test_kill_and_its_news_is_lost(self):
-        self.told("kill_lost.sleep", "KILL", act="sleep", drop=True)
+        self.told("kill_lost.sleep", "KILL", act="sleep", drop=tcp_flags(0x11))
 
     def test_kill_with_a_request_taken(self):
         """The host has the request, and the process that could answer it is gone."""
@@ -273,7 +267,7 @@ class Ends(PairTest):
         self.told("disconnect.idle", "USR1", act="idle")
 
     def test_disconnect_and_its_news_is_lost(self):
-        self.told("disconnect_lost.idle", "USR1", act="idle", drop=True)
+        self.told("disconnect_lost.idle", "USR1", act="idle", drop=message("DISCONNECT"))
 
     def test_a_stopped_process_is_waited_for(self):
         """A stopped process is not gone, because its host answers for it."""
@@ -311,17 +305,17 @@ class Ends(PairTest):
 class Connect(PairTest):
     """Connecting while a message is lost or to a host that does not exist; and a device that is removed."""
 
-    def lost(self, message, sender, call, ends=1):
-        """The side that notices the loss is in that call. The side `ends`, 0 for the server, disconnects then."""
+    def lost(self, key, match, sender, call):
+        """The side that notices the loss is in that call."""
         for level in LEVELS:
-            with self.subTest(lost=message, level=level):
-                drop = self.hosts.wire.drop(sender, 1, cm_message(message))
+            with self.subTest(lost=key, level=level):
+                drop = self.hosts.wire.drop(sender, 1, match)
                 pair = self.connect(level=level, act="idle", seconds=10 * PATIENCE)
                 self.assertEqual(drop.matched, 1, "nothing was lost: this test has shown nothing")
                 code, took = self.returned(pair[0 if call == "VipConnectAccept" else 1], call, PATIENCE)
                 self.assertEqual(code, "VIP_SUCCESS")
-                self.took("lost.%s" % message, took, margin=LOST_MARGIN)
-                self.lives(pair[ends], pair[1 - ends])
+                self.took("lost.%s" % key, took, margin=LOST_MARGIN)
+                self.lives(pair[1], pair[0])
 
     def lives(self, one, other):
         one.job.signal("USR1")
@@ -329,18 +323,17 @@ class Connect(PairTest):
         other.wait_for("told", PATIENCE, code="CONN_LOST")
         self.broke(other)
 
-    def test_lost_req(self):
-        self.lost("REQ", 2, "VipConnectRequest")
+    def test_lost_syn(self):
+        self.lost("SYN", tcp_flags(0x02), 2, "VipConnectRequest")
 
-    def test_lost_rep(self):
-        self.lost("REP", 1, "VipConnectRequest")
+    def test_lost_request(self):
+        self.lost("REQUEST", message("REQUEST"), 2, "VipConnectRequest")
 
-    def test_lost_rtu(self):
-        self.lost("RTU", 2, "VipConnectAccept")
+    def test_lost_accept(self):
+        self.lost("ACCEPT", message("ACCEPT"), 1, "VipConnectRequest")
 
-    def test_lost_rtu_and_the_server_disconnects(self):
-        """To the kernel the server has not been connected yet, so it rejects a client that has."""
-        self.lost("RTU", 2, "VipConnectAccept", ends=0)
+    def test_lost_confirm(self):
+        self.lost("CONFIRM", message("CONFIRM"), 2, "VipConnectAccept")
 
     def refused(self, key, code, timeout, promise=None, **options):
         for level in LEVELS:
@@ -359,10 +352,20 @@ class Connect(PairTest):
     def test_host_without_a_route(self):
         self.refused("nobody.route", "VIP_NOT_REACHABLE", timeout=30000, host="192.0.2.1")
 
+    def test_behind_a_firewall(self):
+        """No TCP gets through."""
+        dropped = [self.hosts.wire.drop(host, 1000000, TCP) for host in (1, 2)]
+        try:
+            self.refused("nobody.tcp", "VIP_TIMEOUT", timeout=5000, promise=5)
+        finally:
+            for one in dropped:
+                one.end()
+        self.works("delivery")
+
     def test_host_without_soft_roce(self):
         self.hosts[2].run("rdma link delete rxe0")
         try:
-            self.refused("nobody.device", "VIP_TIMEOUT", timeout=5000, promise=5)
+            self.refused("nobody.device", "VIP_NO_MATCH", timeout=30000)
         finally:
             self.hosts[2].run("rdma link add rxe0 type rxe netdev eth0")
         self.works("delivery")
