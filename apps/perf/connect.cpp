@@ -19,9 +19,10 @@
  *
  * TCP is measured for comparison: socket and connect, then close. These calls do less: connect
  * returns when the server's kernel, not the server, has accepted the connection, and close waits
- * for nothing.
+ * for nothing. On an RDMA device bare queue pairs are measured, too: the two ends tell each other of
+ * them over TCP, and bring them up. That is the least that a connection can take.
  *
- * A machine's speed changes within a run, so VIPL and TCP take turns, ten each. A turn is a tenth
+ * A machine's speed changes within a run, so they take turns, ten each. A turn is a tenth
  * of the connections, one after the other. The later turns have as many connections as the first
  * turn had time for; otherwise slow moments would have fewer samples than fast ones. The first
  * three connections of each turn do not count.
@@ -36,6 +37,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "connect_bare.h"
 #include "run.h"
 #include "server_address.h"
 #include "statistics.h"
@@ -110,6 +112,16 @@ template <class Once> void repeat(const Turn &turn, Times &times, const Once &on
 	}
 }
 
+void add(Times &times, const double (&at)[6])
+{
+	times.create.push_back(at[1] - at[0]);
+	times.connect.push_back(at[2] - at[1]);
+	times.connection.push_back(at[2] - at[0]);
+	times.disconnect.push_back(at[4] - at[3]);
+	times.destroy.push_back(at[5] - at[4]);
+	times.disconnection.push_back(at[5] - at[3]);
+}
+
 /* Makes and ends one connection and times both. Returns false when no server waited yet. */
 bool connect_once(const Nic &nic, Address &local, Address &remote, Times &times)
 {
@@ -136,12 +148,7 @@ bool connect_once(const Nic &nic, Address &local, Address &remote, Times &times)
 	at[4] = now_us();
 	check(VipDestroyVi(vi), "destroy a VI");
 	at[5] = now_us();
-	times.create.push_back(at[1] - at[0]);
-	times.connect.push_back(at[2] - at[1]);
-	times.connection.push_back(at[2] - at[0]);
-	times.disconnect.push_back(at[4] - at[3]);
-	times.destroy.push_back(at[5] - at[4]);
-	times.disconnection.push_back(at[5] - at[3]);
+	add(times, at);
 	return true;
 }
 
@@ -253,6 +260,63 @@ void serve_tcp(const Side &side)
 	side.control.meet();
 }
 
+void measure_bare(const Side &side, const Turn &turn, Times &times)
+{
+	side.control.write({{"do", "connections"}, {"kind", "bare"}});
+	const uint16_t port = side.control.read().at("port").get<uint16_t>();
+	BareEnd end(side.nic);
+
+	repeat(turn, times, [&](Times &to) {
+		double at[6];
+
+		side.control.write({{"do", "wait"}});
+		side.control.read(); /* the server has a queue pair, and waits */
+		at[0] = now_us();
+		end.create();
+		at[1] = now_us();
+		end.request(side.control.peer_host(), port);
+		at[2] = at[3] = now_us();
+		end.disconnect();
+		at[4] = now_us();
+		end.destroy();
+		at[5] = now_us();
+		add(to, at);
+	});
+	side.control.write({{"do", "end"}});
+	side.control.meet();
+}
+
+void serve_bare(const Side &side)
+{
+	const Socket listener = listen_on(0);
+	BareEnd end(side.nic);
+
+	side.control.write({{"port", port_of(listener)}});
+	while (side.control.read().at("do") != "end") {
+		end.disconnect();
+		end.destroy();
+		end.create();
+		side.control.write({{"waits", true}});
+		end.accept(listener);
+	}
+	side.control.meet();
+}
+
+bool is_rdma(const Nic &nic)
+{
+	return std::string(nic.attributes().Name) != "via_lo";
+}
+
+void add_parts(Report &report, const std::string &series, const Times &times)
+{
+	report.add(series, point("connection", times.connection));
+	report.add(series, point("disconnection", times.disconnection));
+	report.add(series + ", parts", point("create", times.create));
+	report.add(series + ", parts", point("connect", times.connect));
+	report.add(series + ", parts", point("disconnect", times.disconnect));
+	report.add(series + ", parts", point("destroy", times.destroy));
+}
+
 Report measure(const Side &side, const Wanted &wanted)
 {
 	Report report("connect", {{"what", "what", ""},
@@ -263,7 +327,8 @@ Report measure(const Side &side, const Wanted &wanted)
 				  {"us_median", "median", "us"},
 				  {"us_max", "most", "us"}});
 	unsigned too_early = 0;
-	Times vipl, tcp;
+	const bool has_bare = wanted.only.empty() && is_rdma(side.nic);
+	Times vipl, tcp, bare;
 
 	const std::vector<Turn> turns = turns_of(wanted);
 	for (size_t i = 0; i < turns.size(); ++i) {
@@ -271,20 +336,19 @@ Report measure(const Side &side, const Wanted &wanted)
 			too_early += measure_vipl(side, next_turn(turns[i], i, vipl), vipl);
 		if (wanted.only != "vipl")
 			measure_tcp(side, next_turn(turns[i], i, tcp), tcp);
+		if (has_bare)
+			measure_bare(side, next_turn(turns[i], i, bare), bare);
 	}
 	if (wanted.only != "tcp") {
-		report.add("VIPL", point("connection", vipl.connection));
-		report.add("VIPL", point("disconnection", vipl.disconnection));
-		report.add("VIPL, parts", point("create", vipl.create));
-		report.add("VIPL, parts", point("connect", vipl.connect));
-		report.add("VIPL, parts", point("disconnect", vipl.disconnect));
-		report.add("VIPL, parts", point("destroy", vipl.destroy));
+		add_parts(report, "VIPL", vipl);
 		report.note("too_early", too_early);
 	}
 	if (wanted.only != "vipl") {
 		report.add("TCP", point("connection", tcp.connection));
 		report.add("TCP", point("disconnection", tcp.disconnection));
 	}
+	if (has_bare)
+		add_parts(report, "queue pairs", bare);
 	return report;
 }
 } // namespace
@@ -293,6 +357,8 @@ void serve_connections(const Side &side, const Json &request)
 {
 	if (request.at("kind") == "tcp")
 		serve_tcp(side);
+	else if (request.at("kind") == "bare")
+		serve_bare(side);
 	else
 		serve_vipl(side);
 }
@@ -303,8 +369,8 @@ void add_connect(CLI::App &app)
 	CLI::App *command = add_measurement(
 		app, "connect",
 		"Time of connections (VI created and connected) and of their ends\n"
-		"(disconnected and destroyed), and of TCP's (University of Minnesota,\n"
-		"TR 00-023, 4.3)",
+		"(disconnected and destroyed), and of TCP's, and over\n"
+		"RDMA of bare queue pairs (University of Minnesota, TR 00-023, 4.3)",
 		[=](const Side &side) { return measure(side, *wanted); });
 
 	add_only_option(command, wanted->only);

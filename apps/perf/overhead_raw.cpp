@@ -13,23 +13,11 @@
 #include <poll.h>
 
 #include "overhead_loops.h"
+#include "raw_device.h"
 
 namespace
 {
-template <auto destroy> struct Destroyer {
-	template <class T> void operator()(T *object) const
-	{
-		destroy(object);
-	}
-};
-template <class T, auto destroy> using Owner = std::unique_ptr<T, Destroyer<destroy>>;
-
-using Device = Owner<ibv_context, ibv_close_device>;
-using Domain = Owner<ibv_pd, ibv_dealloc_pd>;
-using Region = Owner<ibv_mr, ibv_dereg_mr>;
-using Channel = Owner<ibv_comp_channel, ibv_destroy_comp_channel>;
-using Cq = Owner<ibv_cq, ibv_destroy_cq>;
-using Qp = Owner<ibv_qp, ibv_destroy_qp>;
+using namespace raw;
 
 /*
  * A queue pair's sizes as VIA requires them and libvipl chooses them: the place of a device's queues
@@ -47,22 +35,7 @@ const Size &size_for(const Traffic &traffic)
 }
 
 constexpr unsigned most_inline = 256; /* the latency of longer messages does not matter */
-constexpr uint32_t first_psn = 1;
 constexpr unsigned events_per_ack = 64; /* acknowledging takes a lock */
-
-/* `error` is an errno value, or 0 for success. */
-void must(int error, const char *what)
-{
-	if (error)
-		fail_errno(std::string(what) + " (raw verbs)", error);
-}
-
-template <class Object> Object made(Object object, const char *what)
-{
-	if (!object)
-		must(errno ? errno : ENOMEM, what);
-	return object;
-}
 
 [[noreturn, gnu::noinline, gnu::cold]] void lost(ibv_wc_status status)
 {
@@ -228,12 +201,9 @@ private:
 		post_receive(end, completion.wr_id);
 	}
 
-	void find_device(const char *name);
-	void find_gid(const std::vector<uint8_t> &host);
 	void register_memory();
 	void make_end(unsigned number);
 	void fill_in(unsigned number, unsigned slot);
-	void connect(RawEnd &end, const RawEnd &peer);
 
 	struct Free {
 		void operator()(uint8_t *memory) const
@@ -242,11 +212,7 @@ private:
 		}
 	};
 
-	Device device_;
-	uint8_t port_ = 1;
-	ibv_port_attr port_attributes_ = {};
-	ibv_gid gid_ = {};
-	uint8_t gid_index_ = 0;
+	RawDevice device_;
 	Domain domain_;
 	std::unique_ptr<uint8_t, Free> memory_;
 	Messages messages_;
@@ -265,68 +231,17 @@ uint8_t *pages(size_t bytes)
 }
 
 RawPath::RawPath(const Nic &nic, const Traffic &traffic)
-    : Loops(traffic), memory_(pages(Messages::size(traffic))), messages_(traffic, memory_.get()),
+    : Loops(traffic), device_(nic), memory_(pages(Messages::size(traffic))), messages_(traffic, memory_.get()),
       slots_(2 * size_t(traffic.links) * traffic.window)
 {
-	find_device(nic.attributes().Name);
-	find_gid(nic.host_address());
 	register_memory();
 	for (unsigned number = 0; number < 2 * traffic.links; number++)
 		make_end(number);
 	for (unsigned number = 0; number < 2 * traffic.links; number++) {
-		connect(*ends_[number], *ends_[number ^ 1]);
+		device_.connect(ends_[number]->qp.get(), ends_[number ^ 1]->qp->qp_num, traffic_.unreliable);
 		for (unsigned slot = 0; slot < traffic.window; slot++)
 			post_receive(*ends_[number], slot);
 	}
-}
-
-void RawPath::find_device(const char *name)
-{
-	int count = 0;
-	ibv_device **list = ibv_get_device_list(&count);
-
-	for (int i = 0; list && i < count && !device_; i++)
-		if (!std::strcmp(ibv_get_device_name(list[i]), name))
-			device_.reset(ibv_open_device(list[i]));
-	if (list)
-		ibv_free_device_list(list);
-	if (!device_)
-		throw Failure(std::string("the NIC is ") + name + ", which is no RDMA device: " +
-			      "there are no verbs to compare with "
-			      "(vip_info tells what is missing)");
-}
-
-/*
- * Finds the GID by the NIC's address, from which RoCE makes its GIDs. If RoCE v1 and v2 have the same
- * GID it takes v2, as rdma_cm does.
- */
-void RawPath::find_gid(const std::vector<uint8_t> &host)
-{
-	std::vector<ibv_gid_entry> entries(256);
-	const ssize_t count = ibv_query_gid_table(device_.get(), entries.data(), entries.size(), 0);
-	uint8_t wanted[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-	bool found = false;
-
-	if (host.size() == sizeof(wanted))
-		std::memcpy(wanted, host.data(), sizeof(wanted));
-	else
-		std::memcpy(wanted + 12, host.data(), 4);
-	for (ssize_t i = 0; i < count; i++) {
-		const ibv_gid_entry &entry = entries[static_cast<size_t>(i)];
-
-		if (std::memcmp(entry.gid.raw, wanted, sizeof(wanted)) != 0 ||
-		    (found && entry.gid_type != IBV_GID_TYPE_ROCE_V2))
-			continue;
-		port_ = static_cast<uint8_t>(entry.port_num);
-		gid_ = entry.gid;
-		gid_index_ = static_cast<uint8_t>(entry.gid_index);
-		found = true;
-	}
-	must(ibv_query_port(device_.get(), port_, &port_attributes_), "query the port");
-	if (!found && port_attributes_.link_layer == IBV_LINK_LAYER_INFINIBAND)
-		found = !ibv_query_gid(device_.get(), port_, 0, &gid_);
-	if (!found)
-		throw Failure("the RDMA device has no GID of the NIC's address (raw verbs)");
 }
 
 void RawPath::register_memory()
@@ -349,7 +264,6 @@ void RawPath::make_end(unsigned number)
 	ends_.push_back(std::make_unique<RawEnd>(device_.get(), size, traffic_));
 	RawEnd &end = *ends_.back();
 	ibv_qp_init_attr init = {};
-	ibv_qp_attr attributes = {};
 
 	init.qp_type = traffic_.unreliable ? IBV_QPT_UC : IBV_QPT_RC;
 	init.send_cq = end.sends.cq.get();
@@ -366,12 +280,7 @@ void RawPath::make_end(unsigned number)
 	}
 	is_inline_ = init.cap.max_inline_data >= traffic_.bytes;
 
-	attributes.qp_state = IBV_QPS_INIT;
-	attributes.port_num = port_;
-	attributes.qp_access_flags = traffic_.writes ? IBV_ACCESS_REMOTE_WRITE : 0;
-	must(ibv_modify_qp(end.qp.get(), &attributes,
-			   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-	     "initialise a queue pair");
+	device_.initialise(end.qp.get(), traffic_.writes ? IBV_ACCESS_REMOTE_WRITE : 0);
 
 	end.slots = &slots_[size_t(number) * traffic_.window];
 	end.received = messages_.received(number);
@@ -401,39 +310,6 @@ void RawPath::fill_in(unsigned number, unsigned slot)
 		receive.sg_list = &requests.to;
 		receive.num_sge = 1;
 	}
-}
-
-void RawPath::connect(RawEnd &end, const RawEnd &peer)
-{
-	ibv_qp_attr attributes = {};
-	int to_rtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-	int to_rts = IBV_QP_STATE | IBV_QP_SQ_PSN;
-
-	if (!traffic_.unreliable) {
-		to_rtr |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-		to_rts |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			  IBV_QP_MAX_QP_RD_ATOMIC;
-	}
-	attributes.qp_state = IBV_QPS_RTR;
-	attributes.path_mtu = port_attributes_.active_mtu;
-	attributes.dest_qp_num = peer.qp->qp_num;
-	attributes.rq_psn = first_psn;
-	attributes.max_dest_rd_atomic = 1;
-	attributes.min_rnr_timer = 12;
-	attributes.ah_attr.is_global = 1;
-	attributes.ah_attr.port_num = port_;
-	attributes.ah_attr.dlid = port_attributes_.lid;
-	attributes.ah_attr.grh.dgid = gid_;
-	attributes.ah_attr.grh.sgid_index = gid_index_;
-	attributes.ah_attr.grh.hop_limit = 64;
-	must(ibv_modify_qp(end.qp.get(), &attributes, to_rtr), "connect a queue pair (RTR)");
-
-	attributes.qp_state = IBV_QPS_RTS;
-	attributes.sq_psn = first_psn;
-	attributes.timeout = 16;
-	attributes.retry_cnt = 6;
-	attributes.max_rd_atomic = 1;
-	must(ibv_modify_qp(end.qp.get(), &attributes, to_rts), "connect a queue pair (RTS)");
 }
 
 void RawPath::give_up()

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "raw_device.h"
+
+#include <cstring>
+
+namespace raw
+{
+namespace
+{
+constexpr uint32_t first_psn = 1;
+} // namespace
+
+RawDevice::RawDevice(const Nic &nic)
+{
+	find_device(nic.attributes().Name);
+	find_gid(nic.host_address());
+}
+
+void RawDevice::find_device(const char *name)
+{
+	int count = 0;
+	ibv_device **list = ibv_get_device_list(&count);
+
+	for (int i = 0; list && i < count && !device_; i++)
+		if (!std::strcmp(ibv_get_device_name(list[i]), name))
+			device_.reset(ibv_open_device(list[i]));
+	if (list)
+		ibv_free_device_list(list);
+	if (!device_)
+		throw Failure(std::string("the NIC is ") + name + ", which is no RDMA device: " +
+			      "there are no verbs to compare with "
+			      "(vip_info tells what is missing)");
+}
+
+/*
+ * Finds the GID by the NIC's address, from which RoCE makes its GIDs. If RoCE v1 and v2 have the same
+ * GID it takes v2, as rdma_cm does.
+ */
+void RawDevice::find_gid(const std::vector<uint8_t> &host)
+{
+	std::vector<ibv_gid_entry> entries(256);
+	const ssize_t count = ibv_query_gid_table(device_.get(), entries.data(), entries.size(), 0);
+	uint8_t wanted[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+	bool found = false;
+
+	if (host.size() == sizeof(wanted))
+		std::memcpy(wanted, host.data(), sizeof(wanted));
+	else
+		std::memcpy(wanted + 12, host.data(), 4);
+	for (ssize_t i = 0; i < count; i++) {
+		const ibv_gid_entry &entry = entries[static_cast<size_t>(i)];
+
+		if (std::memcmp(entry.gid.raw, wanted, sizeof(wanted)) != 0 ||
+		    (found && entry.gid_type != IBV_GID_TYPE_ROCE_V2))
+			continue;
+		port_ = static_cast<uint8_t>(entry.port_num);
+		gid_ = entry.gid;
+		gid_index_ = static_cast<uint8_t>(entry.gid_index);
+		found = true;
+	}
+	must(ibv_query_port(device_.get(), port_, &port_attributes_), "query the port");
+	if (!found && port_attributes_.link_layer == IBV_LINK_LAYER_INFINIBAND)
+		found = !ibv_query_gid(device_.get(), port_, 0, &gid_);
+	if (!found)
+		throw Failure("the RDMA device has no GID of the NIC's address (raw verbs)");
+}
+
+void RawDevice::initialise(ibv_qp *qp, unsigned access) const
+{
+	ibv_qp_attr attributes = {};
+
+	attributes.qp_state = IBV_QPS_INIT;
+	attributes.port_num = port_;
+	attributes.qp_access_flags = access;
+	must(ibv_modify_qp(qp, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+	     "initialise a queue pair");
+}
+
+void RawDevice::connect(ibv_qp *qp, uint32_t peer, bool is_unreliable) const
+{
+	connect(qp, peer, gid_, is_unreliable);
+}
+
+void RawDevice::connect(ibv_qp *qp, uint32_t peer, const ibv_gid &peers_gid, bool is_unreliable) const
+{
+	ibv_qp_attr attributes = {};
+	int to_rtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+	int to_rts = IBV_QP_STATE | IBV_QP_SQ_PSN;
+
+	if (!is_unreliable) {
+		to_rtr |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+		to_rts |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			  IBV_QP_MAX_QP_RD_ATOMIC;
+	}
+	attributes.qp_state = IBV_QPS_RTR;
+	attributes.path_mtu = port_attributes_.active_mtu;
+	attributes.dest_qp_num = peer;
+	attributes.rq_psn = first_psn;
+	attributes.max_dest_rd_atomic = 1;
+	attributes.min_rnr_timer = 12;
+	attributes.ah_attr.is_global = 1;
+	attributes.ah_attr.port_num = port_;
+	attributes.ah_attr.dlid = port_attributes_.lid;
+	attributes.ah_attr.grh.dgid = peers_gid;
+	attributes.ah_attr.grh.sgid_index = gid_index_;
+	attributes.ah_attr.grh.hop_limit = 64;
+	must(ibv_modify_qp(qp, &attributes, to_rtr), "connect a queue pair (RTR)");
+
+	attributes.qp_state = IBV_QPS_RTS;
+	attributes.sq_psn = first_psn;
+	attributes.timeout = 16;
+	attributes.retry_cnt = 6;
+	attributes.max_rd_atomic = 1;
+	must(ibv_modify_qp(qp, &attributes, to_rts), "connect a queue pair (RTS)");
+}
+} // namespace raw

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* An RDMA device by raw verbs: the one that a NIC is. */
+#ifndef VIP_PERF_RAW_DEVICE_H
+#define VIP_PERF_RAW_DEVICE_H
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <infiniband/verbs.h>
+
+#include "failure.h"
+#include "vipl_objects.h"
+
+namespace raw
+{
+template <auto destroy> struct Destroyer {
+	template <class T> void operator()(T *object) const
+	{
+		destroy(object);
+	}
+};
+template <class T, auto destroy> using Owner = std::unique_ptr<T, Destroyer<destroy>>;
+
+using Device = Owner<ibv_context, ibv_close_device>;
+using Domain = Owner<ibv_pd, ibv_dealloc_pd>;
+using Region = Owner<ibv_mr, ibv_dereg_mr>;
+using Channel = Owner<ibv_comp_channel, ibv_destroy_comp_channel>;
+using Cq = Owner<ibv_cq, ibv_destroy_cq>;
+using Qp = Owner<ibv_qp, ibv_destroy_qp>;
+
+/* `error` is an errno value, or 0 for success. */
+inline void must(int error, const char *what)
+{
+	if (error)
+		fail_errno(std::string(what) + " (raw verbs)", error);
+}
+
+template <class Object> Object made(Object object, const char *what)
+{
+	if (!object)
+		must(errno ? errno : ENOMEM, what);
+	return object;
+}
+
+/* Fails when the NIC is no RDMA device. */
+class RawDevice
+{
+public:
+	explicit RawDevice(const Nic &nic);
+
+	ibv_context *get() const
+	{
+		return device_.get();
+	}
+	/* Moves a queue pair from INIT to RTS. The peer is on the same host, at the same port. */
+	void connect(ibv_qp *qp, uint32_t peer, bool is_unreliable = false) const;
+	void connect(ibv_qp *qp, uint32_t peer, const ibv_gid &peers_gid, bool is_unreliable = false) const;
+	/* Moves a queue pair from RESET to INIT. */
+	void initialise(ibv_qp *qp, unsigned access) const;
+	const ibv_gid &gid() const
+	{
+		return gid_;
+	}
+
+private:
+	void find_device(const char *name);
+	void find_gid(const std::vector<uint8_t> &host);
+
+	Device device_;
+	uint8_t port_ = 1;
+	ibv_port_attr port_attributes_ = {};
+	ibv_gid gid_ = {};
+	uint8_t gid_index_ = 0;
+};
+} // namespace raw
+
+#endif
