@@ -25,7 +25,8 @@ static const char no_device_remedy[] =
 	"Any Ethernet device can carry a soft-RoCE one. As root, with your device for eth0:\n"
 	"  modprobe rdma_rxe\n"
 	"  rdma link add rxe0 type rxe netdev eth0\n"
-	"eth0 must be up and have an IPv4 address. The command rdma is in the package\n"
+	"eth0 must be up and have an IPv4 address, with UDP port 4791 and TCP ports 16384\n"
+	"to 32767 open. The command rdma is in the package\n"
 	"iproute2. If there is no module rdma_rxe, install a kernel that has it (Debian:\n"
 	"linux-image-amd64; the cloud kernel has not).";
 
