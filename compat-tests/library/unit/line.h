@@ -6,7 +6,6 @@
 #include "local_socket.h"
 #include "talking.h"
 
-#include <sys/un.h>
 #include <vector>
 
 // A device, as the socket of a connection shows it.
@@ -29,17 +28,9 @@ struct Device {
 			return sizeof(at);
 		}
 		sockaddr_un at{};
-		std::string text = "vipl-" + std::to_string(geteuid()) + "-";
-		char hex[3];
-		for (char c : name_of_it) {
-			snprintf(hex, sizeof(hex), "%02x", static_cast<unsigned char>(c));
-			text += hex;
-		}
-		text += "-0";
-		at.sun_family = AF_UNIX;
-		memcpy(at.sun_path + 1, text.data(), text.size());
+		const socklen_t length = local_place(name_of_it, &at);
 		memcpy(address_of_it, &at, sizeof(at));
-		return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+		return length;
 	}
 };
 

@@ -10,12 +10,14 @@
 
 #define LOCAL_SOCKET_FDS 16
 
+union local_socket_control {
+	struct cmsghdr header;
+	char room[CMSG_SPACE(LOCAL_SOCKET_FDS * sizeof(int))];
+};
+
 static inline bool local_socket_send(int fd, const void *bytes, size_t length, const int *fds, unsigned count)
 {
-	union {
-		struct cmsghdr header;
-		char room[CMSG_SPACE(LOCAL_SOCKET_FDS * sizeof(int))];
-	} control;
+	union local_socket_control control;
 	struct iovec data;
 	struct msghdr message;
 
@@ -39,10 +41,7 @@ static inline bool local_socket_send(int fd, const void *bytes, size_t length, c
 // The length of the message, as recv(). The descriptors are the caller's.
 static inline ssize_t local_socket_receive(int fd, void *bytes, size_t room, int *fds, unsigned most, unsigned *count)
 {
-	union {
-		struct cmsghdr header;
-		char room[CMSG_SPACE(LOCAL_SOCKET_FDS * sizeof(int))];
-	} control;
+	union local_socket_control control;
 	struct iovec data;
 	struct msghdr message;
 	ssize_t length;
