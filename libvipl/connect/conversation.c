@@ -3,7 +3,6 @@
 #include "conversation.h"
 
 #include <errno.h>
-#include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>

@@ -2,13 +2,11 @@
 /* What the device tells: its asynchronous events, and those of rdma_cm, which only finds routes and knows when a device goes. */
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/user.h"
 #include "rdma.h"
 
 #define EVENTS_AT_ONCE 16u /* of rdma_cm; then it is the turn of the NIC's other work */

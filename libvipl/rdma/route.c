@@ -6,10 +6,8 @@
 #include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/deadline.h"
-#include "base/log.h"
 #include "base/user.h"
 #include "rdma.h"
 
