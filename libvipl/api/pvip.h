@@ -2,7 +2,7 @@
 /*
  * The functions of the API under two more names, which are not exported. PVipPostSend does what VipPostSend does, and
  * is never traced; as in MPI's profiling interface, the P is for a shifted name. The files beside this one define them.
- * traced_VipPostSend calls it and writes a line of the trace (traced.c). Programs call what is in entry.c.
+ * traced_VipPostSend calls it and writes a line of the trace (vip_traced.c). Programs call what is in vip_entry.c.
  */
 #ifndef VIPL_PVIP_H
 #define VIPL_PVIP_H

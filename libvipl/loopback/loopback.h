@@ -27,7 +27,7 @@ struct watch {
 	void (*ready)(struct watch *watch);
 };
 
-/* left_alone.c */
+/* lo_left_alone.c */
 struct left_alone {
 	atomic_bool any; /* until the next tick */
 	bool bell;	 /* the device's; guarded by the NIC's lock */
@@ -131,7 +131,7 @@ struct loopback_cq {
 	LIST_HEAD(, loopback_endpoint) senders, receivers; /* of a CQ for one queue; two while a VI changes */
 	struct fd_shared page_file;
 
-	/* loopback/progress.c; guarded by the NIC's lock. */
+	/* loopback/lo_progress.c; guarded by the NIC's lock. */
 	TAILQ_ENTRY(loopback_cq) in_device;
 	unsigned ends; /* of linked endpoints that complete here */
 	TAILQ_HEAD(, loopback_endpoint) linked; /* the endpoints whose receives complete here */
@@ -277,7 +277,7 @@ static inline struct loopback_receive *receive_at(const struct loopback_endpoint
 	return endpoint->arrays->receives + (index & (LANE_RECEIVES - 1));
 }
 
-/* events.c */
+/* lo_events.c */
 /* [nic] 0 or errno. */
 int loopback_watch(struct loopback_device *device, struct watch *watch, int fd);
 /* [nic] Its events wait for now, or no longer. */
@@ -295,7 +295,7 @@ void loopback_set_timer(struct loopback_device *device, long milliseconds);
 void loopback_slow_tick(struct loopback_device *device);
 
 /*
- * bell.c: sockets that wake sleeping processes. Whatever a peer does, ringing never blocks. bell_ring() and bell_drain()
+ * lo_bell.c: sockets that wake sleeping processes. Whatever a peer does, ringing never blocks. bell_ring() and bell_drain()
  * return 0 or errno; of loopback_ring() and loopback_drain() the device takes care.
  */
 int bell_create(uint64_t *number, bool is_guarded);
@@ -307,7 +307,7 @@ void loopback_ring(struct loopback_device *device, uint64_t number);
 /* Returns false if something is left that cannot be taken now. */
 bool loopback_drain(struct loopback_device *device, int fd);
 
-/* left_alone.c */
+/* lo_left_alone.c */
 void left_alone_init(struct loopback_device *device);
 void left_alone_destroy(struct loopback_device *device);
 /* There is a tick soon. */
@@ -322,7 +322,7 @@ void left_alone_bell(struct loopback_device *device);
 /* [nic] */
 void left_alone_tick(struct loopback_device *device);
 
-/* progress.c */
+/* lo_progress.c */
 void loopback_bell_ready(struct watch *watch);
 void loopback_timer_ready(struct watch *watch);
 /* [nic] A connection begins, or ends. */
@@ -331,7 +331,7 @@ void loopback_progress_unlink(struct loopback_endpoint *endpoint);
 /* Completions are asked for: the agent shall notice when that ends. */
 void loopback_progress_polled(struct loopback_device *device);
 
-/* completion.c */
+/* lo_completion.c */
 struct device_channel *loopback_channel_create(struct device *device, int *fd);
 void loopback_channel_destroy(struct device_channel *channel);
 void loopback_channel_read(struct device_channel *channel, bool all);
@@ -343,7 +343,7 @@ int loopback_cq_grow(struct device *device, struct device_cq *cq, unsigned entri
 		     unsigned *capacity);
 int loopback_cq_poll(struct device_cq *cq);
 int loopback_cq_arm(struct device_cq *cq);
-/* region.c */
+/* lo_region.c */
 struct device_domain *loopback_domain_create(struct device *device);
 void loopback_domain_destroy(struct device_domain *domain);
 struct device_region *loopback_region_create(struct device_domain *domain, void *address,
@@ -395,7 +395,7 @@ static inline bool send_memory_is_there(const struct loopback_endpoint *endpoint
 	return true;
 }
 
-/* endpoint.c */
+/* lo_endpoint.c */
 struct device_endpoint *loopback_endpoint_create(struct device *device,
 						 struct endpoint_config *config);
 void loopback_endpoint_destroy(struct device_endpoint *endpoint);
@@ -410,7 +410,7 @@ void endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsi
 void endpoint_quiesce(struct loopback_endpoint *endpoint);
 
 /*
- * copy.c: between plain memory and bytes [offset, offset + length) of the segments. Careful copies are made by the kernel:
+ * lo_copy.c: between plain memory and bytes [offset, offset + length) of the segments. Careful copies are made by the kernel:
  * copies_carefully(). They return false when no memory is there.
  */
 void copy_gather(uint8_t *to, const struct device_send *send, uint32_t offset, uint32_t length);
@@ -420,17 +420,17 @@ bool copy_scatter_carefully(const struct device_send *send, uint32_t offset, con
 bool copy_receive_carefully(const struct loopback_endpoint *endpoint, const struct loopback_receive *receive,
 			    const uint8_t *from, uint32_t length);
 
-/* send.c */
+/* lo_send.c */
 int loopback_post_send(struct device_endpoint *endpoint, const struct device_send *send);
 
-/* pending.c */
+/* lo_pending.c */
 /* Begins what loopback_advance() goes on with. */
 void loopback_suspend(struct loopback_endpoint *endpoint, const struct device_send *send,
 		      unsigned kind);
 /* The send CQ's lock is held. Continues pending sends. */
 void loopback_advance(struct loopback_endpoint *endpoint);
 
-/* receive.c */
+/* lo_receive.c */
 int loopback_post_receive(struct device_endpoint *endpoint, const struct segment *segments,
 			  unsigned count);
 /* The receive queue's lock is held. */
@@ -458,7 +458,7 @@ static inline struct lane_message *next_message(const struct loopback_endpoint *
 											: NULL;
 }
 
-/* rendezvous.c, describe.c: see device_ops. */
+/* lo_rendezvous.c, lo_describe.c: see device_ops. */
 unsigned loopback_place(struct device *device, const struct in6_addr *host, const struct discriminator *wanted,
 			unsigned number, struct place at[PLACE_ADDRESSES]);
 bool loopback_admit(struct device *device, int fd, struct description *peer);

@@ -30,7 +30,7 @@ static inline bool order_has_news(const struct loopback_order *order, const stru
 	       order_has_come(order, page);
 }
 
-/* stamps.c: the counter */
+/* lo_stamps.c: the counter */
 #define STAMPS_MOST (1u << 30) /* far more than there can be completions at a time */
 
 /* The CQ's lock is held: what the counter has reached. */

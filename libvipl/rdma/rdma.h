@@ -99,7 +99,7 @@ struct verbs_endpoint {
 	unsigned receive_segments;
 	unsigned access; /* what the peer may do, IBV_ACCESS_ */
 	struct ibv_qp *qp;
-	struct ibv_mr *flush_mr; /* of a VI at Reliable Reception: flush.c */
+	struct ibv_mr *flush_mr; /* of a VI at Reliable Reception: verbs_flush.c */
 	struct workqueue *send_queue, *receive_queue;
 	/* The requests that are being posted, not on the stack for the same reason. The queues' locks guard them. */
 	alignas(CACHE_LINE) struct ibv_send_wr send_request;
@@ -119,7 +119,7 @@ struct verbs_endpoint {
 	atomic_bool drained; /* since it was stopped */
 	atomic_bool stopped;	 /* flushed work is no error: the endpoint was stopped */
 
-	/* Connecting: route.c, path.c. */
+	/* Connecting: verbs_route.c, verbs_path.c. */
 	STAILQ_ENTRY(verbs_endpoint) in_unused;
 	LIST_ENTRY(verbs_endpoint) in_route;
 	bool awaits_route;
@@ -151,7 +151,7 @@ struct verbs_endpoint {
 #define VERBS_SEND_SEGMENTS    16u
 #define VERBS_RECEIVE_SEGMENTS 5u
 
-/* address.c: see device_ops. */
+/* verbs_address.c: see device_ops. */
 unsigned verbs_place(struct device *device, const struct in6_addr *host, const struct discriminator *wanted, unsigned number,
 		     struct place at[PLACE_ADDRESSES]);
 void verbs_source(struct device *device, const struct in6_addr *host, struct place *from);
@@ -162,12 +162,12 @@ const struct in6_addr *verbs_own_host(const struct verbs_device *device, const s
 void verbs_socket(const struct verbs_device *device, const struct in6_addr *host, uint16_t port,
 		 struct sockaddr_storage *out);
 
-/* events.c */
+/* verbs_events.c */
 void verbs_serve(struct device *device);
 /* From now on verbs_serve() gets its events. 0 or errno. */
 int verbs_watch_events(struct verbs_device *device);
 
-/* route.c */
+/* verbs_route.c */
 int verbs_route(struct device_endpoint *endpoint, const struct in6_addr *host);
 /* The endpoint does not wait for a route any more. */
 void verbs_route_forget(struct verbs_endpoint *endpoint);
@@ -176,7 +176,7 @@ void verbs_route_event(struct verbs_device *device, const struct rdma_cm_event *
 void verbs_routes_refused(struct verbs_device *device);
 void verbs_routes_free(struct verbs_device *device);
 
-/* path.c */
+/* verbs_path.c */
 /* Adds what our own port has for a path from its GID, of its version of RoCE. 0 or errno. */
 int verbs_path_complete(struct verbs_device *device, struct verbs_path *path);
 int verbs_describe(struct device_endpoint *endpoint, struct description *own);
@@ -185,7 +185,7 @@ int verbs_raise(struct device_endpoint *endpoint, bool accepts, const struct con
 /* INIT -> RTS, by the path and what the peer has told. 0 or errno. */
 int verbs_endpoint_start(struct verbs_endpoint *endpoint);
 
-/* queuepair.c */
+/* verbs_queuepair.c */
 struct device_endpoint *verbs_endpoint_create(struct device *device, struct endpoint_config *config);
 void verbs_endpoint_destroy(struct device_endpoint *endpoint);
 /* Frees the memory of destroyed endpoints. There is no CQ any more. */
@@ -197,13 +197,13 @@ bool verbs_awaits_acks(struct device_endpoint *endpoint);
 /* Moves the queue pair to ERR, RESET and INIT, and forgets posted work. 0 or errno. */
 int verbs_endpoint_rewind(struct device_endpoint *endpoint);
 
-/* transfer.c */
+/* verbs_transfer.c */
 int verbs_post_send(struct device_endpoint *endpoint, const struct device_send *send);
 int verbs_post_receive(struct device_endpoint *endpoint, const struct segment *segments,
 		      unsigned count);
 int verbs_cq_poll(struct device_cq *cq);
 
-/* uc.c */
+/* verbs_uc.c */
 /* Has the device UC queue pairs? 0 or errno. */
 int verbs_find_uc(struct ibv_context *context, bool *found);
 static inline bool verbs_is_unreliable(const struct verbs_endpoint *endpoint)
@@ -218,7 +218,7 @@ uint32_t verbs_unreliable_request(const struct verbs_endpoint *endpoint, enum ib
 bool verbs_unreliable_error(struct verbs_endpoint *endpoint, bool is_receive, uint32_t *status);
 int verbs_endpoint_resume(struct device_endpoint *endpoint);
 
-/* flush.c */
+/* verbs_flush.c */
 bool verbs_has_reception(const struct ibv_device_attr *limits);
 /* 0 or errno. */
 int verbs_flush_create(struct verbs_endpoint *endpoint);
@@ -233,7 +233,7 @@ static inline bool verbs_is_flushed_by_atomic(const struct verbs_endpoint *endpo
 /* 0 or errno. */
 int verbs_flush_post(struct verbs_endpoint *endpoint);
 
-/* staging.c */
+/* verbs_staging.c */
 void staging_init(struct verbs_domain *domain);
 /* None of its buffers is in use. */
 void staging_destroy(struct verbs_domain *domain);
@@ -256,7 +256,7 @@ static inline void *staging_data(const struct verbs_buffer *buffer)
 	return buffer->mr->addr;
 }
 
-/* region.c */
+/* verbs_region.c */
 /* IBV_ACCESS_ bits of what a peer may do. */
 int verbs_remote_access(struct region_rights rights);
 struct device_domain *verbs_domain_create(struct device *device);

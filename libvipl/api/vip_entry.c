@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What programs call, made from functions.def: each function is a jump to what does it (PVipPostSend, in the files
- * beside this one), or, while calls are traced, to what writes a line around that (traced_VipPostSend, in traced.c).
+ * beside this one), or, while calls are traced, to what writes a line around that (traced_VipPostSend, in vip_traced.c).
  */
 #include "table.h"
 #include "trace/trace.h"

@@ -13,7 +13,7 @@
  *
  * Sources of this process are marked by order_call(), those that peers fill by bits in the CQ's page. What can a peer do?
  *
- * - It clears the bits of others: progress.c finds their messages.
+ * - It clears the bits of others: lo_progress.c finds their messages.
  * - It writes a false stamp: only its own completions change their places. No round takes more messages of one source than
  *   a lane has room for.
  * - It writes to the counter: the order may be lost, and nothing else.

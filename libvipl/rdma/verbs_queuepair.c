@@ -105,7 +105,7 @@ struct device_endpoint *verbs_endpoint_create(struct device *base, struct endpoi
 	endpoint->vi = config->vi;
 	endpoint->access = (unsigned)verbs_remote_access(config->rights);
 	if (config->reliability == VIP_SERVICE_RELIABLE_RECEPTION)
-		endpoint->access |= IBV_ACCESS_REMOTE_ATOMIC; /* of flush.c */
+		endpoint->access |= IBV_ACCESS_REMOTE_ATOMIC; /* of verbs_flush.c */
 	endpoint->send_queue = config->send_queue;
 	endpoint->receive_queue = config->receive_queue;
 	endpoint->domain = (struct verbs_domain *)config->domain;

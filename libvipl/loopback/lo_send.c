@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The sending end. Most sends are over when they are posted: the peer's posted receives can be
- * seen, so there is nothing to wait for. The others go on in pending.c.
+ * seen, so there is nothing to wait for. The others go on in lo_pending.c.
  */
 #include <errno.h>
 #include <string.h>
