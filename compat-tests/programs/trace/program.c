@@ -1,30 +1,55 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* program CASE: calls the library in the way that the case needs. check.py checks the trace. */
-#include "program.h"
-
+/*
+ * program [COMMAND]...: carries out the commands, and then those of its standard input, one a line, which it answers with
+ * their results. A command is a function of VIPL, of the C library or of this program, and its arguments: a number, 'TEXT,
+ * the NAME of a value, or &NAME for the place of one. check.py checks the trace.
+ */
+#include <ctype.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
+#include <semaphore.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/mount.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "vipl.h"
 
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1
 #endif
 
-VIP_NIC_HANDLE nic;
+typedef uintptr_t function(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
 
-void must(int condition, const char *what)
+/* Found by dlsym(). */
+void *room(void);
+VIP_VI_HANDLE make_vi(void);
+int post(size_t times);
+int threads(void);
+pid_t child(void);
+int can_watch(void);
+void *address(const char *discriminator);
+void *describe(uintptr_t data, VIP_MEM_HANDLE handle, VIP_UINT32 length, VIP_UINT16 control);
+void *behind(char *at, size_t bytes);
+
+static sem_t called;
+static struct value {
+	char name[24];
+	uintptr_t own, *place;
+} values[64];
+static size_t value_count;
+static VIP_NIC_HANDLE nic;
+static VIP_VI_HANDLE vi;
+static VIP_VI_ATTRIBUTES attributes = {.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY, .MaxTransferSize = 4096};
+static VIP_MEM_ATTRIBUTES rights = {NULL, VIP_TRUE, VIP_FALSE};
+
+static void must(int condition, const char *what)
 {
 	if (condition)
 		return;
@@ -32,351 +57,231 @@ void must(int condition, const char *what)
 	_exit(9);
 }
 
-void name(const char *text, const void *value)
+/* Zeroed, for a structure. */
+void *room(void)
 {
-	printf("%s %p\n", text, value);
+	static _Alignas(VIP_DESCRIPTOR_ALIGNMENT) char memory[64][256];
+	static _Atomic unsigned used;
+	unsigned index = used++;
+
+	must(index < sizeof(memory) / sizeof(memory[0]), "memory");
+	return memory[index];
 }
 
-void open_nic(void)
+/* On an idle VI a send is done at once, flushed. This makes twice as many lines. */
+static int post_and_take(VIP_VI_HANDLE on, size_t times)
 {
-	must(VipOpenNic("via_lo", &nic) == VIP_SUCCESS, "VipOpenNic");
+	VIP_DESCRIPTOR *descriptor = room(), *done;
+
+	for (size_t i = 0; i < times; i++) {
+		descriptor->CS.Control = VIP_CONTROL_IMMEDIATE;
+		descriptor->CS.ImmediateData = (VIP_UINT32)i;
+		must(VipPostSend(on, descriptor, 0) == VIP_SUCCESS, "VipPostSend");
+		must(VipSendDone(on, &done) == VIP_DESCRIPTOR_ERROR && done, "VipSendDone");
+	}
+	return 0;
 }
 
-VIP_VI_HANDLE make_vi(VIP_CQ_HANDLE recv_cq)
+VIP_VI_HANDLE make_vi(void)
 {
-	VIP_VI_ATTRIBUTES attributes = {.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY,
-					.MaxTransferSize = 4096};
-	VIP_VI_HANDLE vi;
-
-	must(VipCreateVi(nic, &attributes, NULL, recv_cq, &vi) == VIP_SUCCESS, "VipCreateVi");
+	must(VipCreateVi(nic, &attributes, NULL, NULL, &vi) == VIP_SUCCESS, "VipCreateVi");
 	return vi;
 }
 
-VIP_DESCRIPTOR *make_descriptor(void)
+int post(size_t times)
 {
-	static _Alignas(VIP_DESCRIPTOR_ALIGNMENT) char memory[64][128];
-	static atomic_uint used;
-	unsigned index = atomic_fetch_add(&used, 1);
-
-	must(index < sizeof(memory) / sizeof(memory[0]), "memory");
-	return (VIP_DESCRIPTOR *)(void *)memory[index];
+	return post_and_take(vi, times);
 }
 
-void post_and_take(VIP_VI_HANDLE vi, int times)
+static void *use_vi(void *argument)
 {
-	VIP_DESCRIPTOR *descriptor = make_descriptor(), *done;
-
-	for (int i = 0; i < times; i++) {
-		descriptor->Control.Control = VIP_CONTROL_IMMEDIATE;
-		descriptor->Control.ImmediateData = (VIP_UINT32)i;
-		must(VipPostSend(vi, descriptor, 0) == VIP_SUCCESS, "VipPostSend");
-		must(VipSendDone(vi, &done) == VIP_DESCRIPTOR_ERROR && done, "VipSendDone");
-	}
-}
-
-static void polls(void)
-{
-	VIP_VI_HANDLE vi, entry;
-	VIP_DESCRIPTOR *done;
-	VIP_BOOLEAN is_receive;
-	VIP_CQ_HANDLE cq;
-
-	for (int i = 0; i < 600; i++) { /* the places of old handles are used again */
-		vi = make_vi(NULL);
-		must(VipSendDone(vi, &done) == VIP_DESCRIPTOR_ERROR && !done, "VipSendDone");
-		must(VipDestroyVi(vi) == VIP_SUCCESS, "VipDestroyVi");
-	}
-	must(VipCreateCQ(nic, 8, &cq) == VIP_SUCCESS, "VipCreateCQ");
-	vi = make_vi(NULL);
-	name("VI", vi);
-	name("CQ", cq);
-	must(VipPostRecv(vi, make_descriptor(), 0) == VIP_SUCCESS, "VipPostRecv");
-	for (int i = 0; i < 1000005; i++)
-		must(VipRecvDone(vi, &done) == VIP_NOT_DONE, "VipRecvDone");
-	must(VipRecvWait(vi, 0, &done) == VIP_TIMEOUT, "VipRecvWait");
-	for (int i = 0; i < 3; i++)
-		must(VipSendDone(vi, &done) == VIP_DESCRIPTOR_ERROR && !done, "VipSendDone");
-	post_and_take(vi, 1);
-	for (int i = 0; i < 7; i++)
-		must(VipCQDone(cq, &entry, &is_receive) == VIP_NOT_DONE, "VipCQDone");
-}
-
-static void *thread(void *argument)
-{
-	VIP_VI_HANDLE vi = make_vi(NULL);
+	VIP_VI_HANDLE own;
 	VIP_DESCRIPTOR *done;
 
-	(void)argument;
-	must(VipPostRecv(vi, make_descriptor(), 0) == VIP_SUCCESS, "VipPostRecv");
-	post_and_take(vi, 1500);
+	must(VipCreateVi(nic, &attributes, NULL, NULL, &own) == VIP_SUCCESS, "VipCreateVi");
+	must(VipPostRecv(own, room(), 0) == VIP_SUCCESS, "VipPostRecv");
+	post_and_take(own, 1500);
 	for (int i = 0; i < 11; i++) /* no later line has their count */
-		must(VipRecvDone(vi, &done) == VIP_NOT_DONE, "VipRecvDone");
-	return NULL;
+		must(VipRecvDone(own, &done) == VIP_NOT_DONE, "VipRecvDone");
+	return argument;
 }
 
-static void threads(void)
+int threads(void)
 {
 	pthread_t ids[4];
 
 	for (int i = 0; i < 4; i++)
-		must(!pthread_create(&ids[i], NULL, thread, NULL), "pthread_create");
+		must(!pthread_create(&ids[i], NULL, use_vi, NULL), "pthread_create");
 	for (int i = 0; i < 4; i++)
 		pthread_join(ids[i], NULL);
+	return 0;
 }
 
-static void forks(void)
+pid_t child(void)
 {
-	VIP_NIC_ATTRIBUTES attributes;
-	VIP_VI_HANDLE vi = make_vi(NULL);
-	VIP_DESCRIPTOR *done;
+	VIP_NIC_ATTRIBUTES told;
 	int status = -1;
-	pid_t pid;
+	pid_t pid = fork();
 
-	post_and_take(vi, 1);
-	VipSendDone(vi, &done); /* a poll, which the child does not tell of */
-	pid = fork();
 	if (!pid) {
-		must(VipQueryNic(nic, &attributes) == VIP_INVALID_PARAMETER, "VipQueryNic");
-		open_nic();
-		post_and_take(make_vi(NULL), 1000);
+		must(VipQueryNic(nic, &told) == VIP_INVALID_PARAMETER, "VipQueryNic");
+		must(VipOpenNic("via_lo", &nic) == VIP_SUCCESS, "VipOpenNic");
+		post_and_take(make_vi(), 1000);
 		exit(0);
 	}
-	printf("CHILD %d\n", pid);
 	must(waitpid(pid, &status, 0) == pid && !status, "the child");
-	post_and_take(vi, 1000);
+	return pid;
 }
 
-/* The trace's directory becomes a file system of 64 KiB, half of which is taken. */
-static const char *make_small_disk(void)
+/* Whether the kernel lets the library watch its memory. */
+int can_watch(void)
 {
-	static char path[512];
-	static const char taken[32768];
-	int fd;
-
-	snprintf(path, sizeof(path), "%s", getenv("VIPL_TRACE"));
-	*strrchr(path, '/') = '\0';
-	must(!mount("none", path, "tmpfs", 0, "size=64k"), "mount");
-	strcat(path, "/taken");
-	fd = open(path, O_WRONLY | O_CREAT, 0600);
-	must(write(fd, taken, sizeof(taken)) == sizeof(taken), "write");
-	close(fd);
-	return path;
-}
-
-static void await_end_of_input(void)
-{
-	char byte;
-
-	fflush(stdout);
-	must(read(0, &byte, 1) == 0, "standard input");
-}
-
-/* The trace's disk is full for a while. Then the trace is there until standard input ends. */
-static void is_full(void)
-{
-	const char *taken = make_small_disk();
-
-	open_nic();
-	post_and_take(make_vi(NULL), 1000);
-	unlink(taken);
-	post_and_take(make_vi(NULL), 100);
-	printf("WRITTEN 1\n");
-	await_end_of_input();
-}
-
-/* A limit on the size of files that four threads reach, and that is raised afterwards. */
-static void is_limited(void)
-{
-	struct rlimit limit;
-
-	getrlimit(RLIMIT_FSIZE, &limit);
-	limit.rlim_cur = 150000;
-	setrlimit(RLIMIT_FSIZE, &limit);
-	threads();
-	limit.rlim_cur = 250000;
-	setrlimit(RLIMIT_FSIZE, &limit);
-	post_and_take(make_vi(NULL), 100);
-}
-
-/* Returns the library's descriptor of the trace. `suffix`: of its name in /proc. */
-static int find_trace(const char *suffix)
-{
-	char link[64], path[512], wanted[512];
-
-	snprintf(wanted, sizeof(wanted), "%s%s", getenv("VIPL_TRACE"), suffix);
-	for (int fd = 3; fd < 100; fd++) {
-		ssize_t length;
-
-		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-		length = readlink(link, path, sizeof(path) - 1);
-		path[length < 0 ? 0 : length] = '\0';
-		if (!strcmp(path, wanted))
-			return fd;
-	}
-	must(0, "the trace's file is open");
-	return -1;
-}
-
-/* A program may close a descriptor that is not its own. Its number then belongs to another file. */
-static void closes_files(void)
-{
-	int trace = find_trace(""), own;
-	char path[512], content[6] = "";
-
-	close(trace);
-	snprintf(path, sizeof(path), "%s.own", getenv("VIPL_TRACE"));
-	own = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
-	must(own == trace && write(own, "mine", 4) == 4, "the file");
-	post_and_take(make_vi(NULL), 6000); /* more than one file has room for */
-	must(pread(own, content, sizeof(content), 0) == 4 && !strcmp(content, "mine"), "its content");
-}
-
-/* A program that was started without standard input, output and error, and writes to them. */
-static void writes_to_closed(void)
-{
-	ssize_t unused;
-
-	for (int fd = 0; fd <= STDERR_FILENO; fd++)
-		unused = write(fd, "lost\n", 5);
-	(void)unused;
-	post_and_take(make_vi(NULL), 1000);
-}
-
-#define PAGES 16384
-
-static char *pages(void)
-{
-	char *memory = mmap(NULL, PAGES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	must(memory != MAP_FAILED, "mmap");
-	memset(memory, 1, PAGES);
-	return memory;
-}
-
-static VIP_MEM_HANDLE register_pages(const char *text, char *memory)
-{
-	VIP_MEM_HANDLE handle;
-
-	must(VipRegisterMem(nic, memory, PAGES, NULL, &handle) == VIP_SUCCESS, "VipRegisterMem");
-	if (text)
-		printf("%s %#x\n", text, handle);
-	return handle;
-}
-
-/*
- * A call that unmaps memory waits until the library has noticed it. So each unmapping is reported
- * before the next one is done.
- */
-static void unmaps(void)
-{
-	char *part = pages(), *twice = pages(), *whole = pages(), *dropped = pages();
-	VIP_MEM_HANDLE handle;
 	int watch = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
 
-	printf("AVAILABLE %d\n", watch >= 0);
-	close(watch);
-	name("PART", part);
-	register_pages("OF_PART", part);
-	register_pages("TWICE", twice);
-	register_pages("AGAIN", twice);
-	register_pages("DROPPED", dropped);
-	handle = register_pages(NULL, whole);
-	must(VipDeregisterMem(nic, whole, handle) == VIP_SUCCESS, "VipDeregisterMem");
-	munmap(whole, PAGES);
-	munmap(part + PAGES / 2, PAGES / 2);
-	munmap(part, PAGES / 2);
-	must(mmap(twice, PAGES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == twice,
-	     "mmap");
-	madvise(dropped, PAGES, MADV_DONTNEED);
-	munmap(dropped, PAGES);
+	return watch >= 0 && !close(watch);
 }
 
-static long size_of(const char *suffix)
+/* An address for this process alone. */
+void *address(const char *discriminator)
 {
-	struct stat file;
-	char path[512];
+	VIP_NET_ADDRESS *made = room();
+	char *bytes = (char *)made + offsetof(VIP_NET_ADDRESS, HostAddress);
 
-	snprintf(path, sizeof(path), "%s%s", getenv("VIPL_TRACE"), suffix);
-	must(!stat(path, &file), path);
-	return (long)file.st_size;
+	made->HostAddressLen = 6;
+	memcpy(bytes, "\177\0\0\1\0\0", 6);
+	made->DiscriminatorLen = (VIP_UINT16)snprintf(bytes + 6, 20, "%s %d", discriminator, getpid());
+	return made;
 }
 
-/*
- * Writes more than the trace may have: while no descriptor is to be had, then from another directory, then from four
- * threads. Then the process is killed.
- */
-static void overflows(void)
+void *describe(uintptr_t data, VIP_MEM_HANDLE handle, VIP_UINT32 length, VIP_UINT16 control)
 {
-	VIP_VI_HANDLE vi = make_vi(NULL);
-	struct rlimit few, usual;
+	VIP_DESCRIPTOR *descriptor = room();
 
-	getrlimit(RLIMIT_NOFILE, &usual);
-	few = (struct rlimit){3, usual.rlim_max};
-	setrlimit(RLIMIT_NOFILE, &few);
-	post_and_take(vi, 3000);
-	setrlimit(RLIMIT_NOFILE, &usual);
-	must(!chdir("/"), "chdir");
-	post_and_take(vi, 6000);
-	printf("OLD %ld\nNEW %ld\n", size_of(".old"), size_of(""));
-	threads();
+	descriptor->CS.SegCount = 1;
+	descriptor->CS.Control = control;
+	descriptor->CS.ImmediateData = 0x77;
+	descriptor->DS[0].Local.Data.AddressBits = data;
+	descriptor->DS[0].Local.Handle = handle;
+	descriptor->DS[0].Local.Length = length;
+	return descriptor;
+}
+
+void *behind(char *at, size_t bytes)
+{
+	return at + bytes;
+}
+
+static void on_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
+{
+	(void)context, (void)error;
+	sem_post(&called);
+}
+
+static void on_descriptor(VIP_PVOID context, VIP_NIC_HANDLE from, VIP_VI_HANDLE of, VIP_DESCRIPTOR *descriptor)
+{
+	(void)context, (void)from, (void)of, (void)descriptor;
+	sem_post(&called);
+}
+
+static void on_entry(VIP_PVOID context, VIP_NIC_HANDLE from, VIP_VI_HANDLE of, VIP_BOOLEAN is_receive)
+{
+	VIP_DESCRIPTOR *done;
+
+	(void)context, (void)from, (void)is_receive;
+	must(VipRecvDone(of, &done) == VIP_SUCCESS, "VipRecvDone in a handler");
+	sem_post(&called);
+}
+
+static struct value *value(const char *name)
+{
+	struct value *found = values;
+
+	while (found < values + value_count && strcmp(found->name, name))
+		found++;
+	if (found == values + value_count) {
+		must(++value_count < sizeof(values) / sizeof(values[0]), "room for values");
+		snprintf(found->name, sizeof(found->name), "%s", name);
+		found->place = &found->own;
+	}
+	return found;
+}
+
+static uintptr_t argument(const char *word)
+{
+	if (*word == '&')
+		return (uintptr_t)value(word + 1)->place;
+	if (*word == '\'')
+		return (uintptr_t)(word + 1);
+	return isdigit((unsigned char)*word) ? strtoul(word, NULL, 0) : *value(word)->place;
+}
+
+/* Also: NAME = COMMAND, and TIMES * COMMAND. */
+static uintptr_t run(char *line)
+{
+	char *rest = NULL, *name = strtok_r(line, " \n", &rest), *word = strtok_r(NULL, " \n", &rest);
+	uintptr_t a[6] = {0}, result = 0, times = 1;
+	function *call;
+
+	if (word && *word == '=')
+		return *value(name)->place = run(rest);
+	if (word && *word == '*') {
+		times = argument(name);
+		name = strtok_r(NULL, " \n", &rest);
+		word = strtok_r(NULL, " \n", &rest);
+	}
+	for (unsigned i = 0; word; word = strtok_r(NULL, " \n", &rest))
+		a[i++] = argument(word);
+	*(void **)&call = dlsym(RTLD_DEFAULT, name);
+	must(call != NULL, name);
+	while (times--)
+		result = call(a[0], a[1], a[2], a[3], a[4], a[5]);
+	return result;
+}
+
+static void *run_line(void *line)
+{
+	run(line);
+	free(line);
+	return NULL;
+}
+
+/* The answer to "thread COMMAND" is the thread's number, for pthread_join. */
+static void answer(char *line)
+{
+	pthread_t thread;
+
+	if (!strncmp(line, "thread ", 7)) {
+		must(!pthread_create(&thread, NULL, run_line, strdup(line + 7)), "pthread_create");
+		*value("thread")->place = (uintptr_t)thread;
+		puts("0");
+	} else if (strcmp(line, "values\n")) {
+		printf("%#lx\n", (unsigned long)run(line));
+	} else {
+		for (size_t i = 0; i < value_count; i++)
+			printf("%s=%#lx ", values[i].name, (unsigned long)*values[i].place);
+		puts("");
+	}
 	fflush(stdout);
-	raise(SIGKILL);
-}
-
-/* Writes as much. Where the trace was, another file is. */
-static void is_renamed(void)
-{
-	const char *path = getenv("VIPL_TRACE");
-	struct stat file;
-	int fd, trace;
-
-	unlink(path);
-	trace = find_trace(" (deleted)");
-	fd = open(path, O_WRONLY | O_CREAT, 0600);
-	must(write(fd, "mine\n", 5) == 5, "write");
-	post_and_take(make_vi(NULL), 6000);
-	must(!fstat(trace, &file), "fstat");
-	printf("SIZE %ld\n", (long)file.st_size);
-}
-
-static void holds(void)
-{
-	printf("OPEN 1\n");
-	await_end_of_input();
-	post_and_take(make_vi(NULL), 1);
-}
-
-static void posts(void)
-{
-	post_and_take(make_vi(NULL), 1000);
 }
 
 int main(int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		void (*run)(void);
-	} cases[] = {
-		{"polls", polls},
-		{"threads", threads},
-		{"forks", forks},
-		{"posts", posts},
-		{"limited", is_limited},
-		{"closes", closes_files},
-		{"standard_closed", writes_to_closed},
-		{"holds", holds},
-		{"overflows", overflows},
-		{"renamed", is_renamed},
-		{"unmaps", unmaps},
-		{"calls", call_everything},
-	};
+	char line[256];
 
-	must(argc == 2, "usage: program CASE");
-	if (!strcmp(argv[1], "full"))
-		return is_full(), 0;
-	open_nic();
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		if (!strcmp(argv[1], cases[i].name))
-			return cases[i].run(), 0;
-	return 2;
+	sem_init(&called, 0, 0);
+	value("NIC")->place = (uintptr_t *)&nic;
+	value("VI")->place = (uintptr_t *)&vi;
+	value("TAG")->place = (uintptr_t *)&rights.Ptag; /* memory is registered with it */
+	*value("attributes")->place = (uintptr_t)&attributes;
+	*value("rights")->place = (uintptr_t)&rights;
+	*value("INFINITE")->place = VIP_INFINITE;
+	*value("CALLED")->place = (uintptr_t)&called;
+	*value("ON_ERROR")->place = (uintptr_t)on_error;
+	*value("ON_DESCRIPTOR")->place = (uintptr_t)on_descriptor;
+	*value("ON_ENTRY")->place = (uintptr_t)on_entry;
+	for (int i = 1; i < argc; i++)
+		run(argv[i]);
+	while (fgets(line, sizeof(line), stdin))
+		answer(line);
+	return 0;
 }
