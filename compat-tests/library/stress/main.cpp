@@ -9,13 +9,11 @@
 // - Nothing hangs, and nothing is left behind: no descriptors, mappings, processes, files, sockets.
 //
 // It uses the public API alone, and so can judge any VIPL library on any NIC.
-#include "calls.h"
 #include "coordinator.h"
 
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <getopt.h>
 #include <random>
 #include <unistd.h>
@@ -33,8 +31,6 @@ const char kUsage[] = R"(usage: vip_stress [OPTION]...
   --bound=MS             from the end of a killed process until CONN_LOST (default 1000)
   --seed=N               of all random choices (default: another one each time)
   --verbose              say who is started and killed
-  --calls=own|shared     instead, measure the calls of a VI while a hundred others of its process come and go: how
-                         long they take, where the VI has a CQ of its own, or shares it with the others
 exit status: 0 if all was well, 1 if not, 2 for a wrong option
 )";
 
@@ -60,7 +56,7 @@ uint64_t seedFrom(const char *text)
 
 Options parse(int argc, char **argv)
 {
-	enum : int { kNic = 1, kProcesses, kSeconds, kKills, kBound, kSeed, kVerbose, kCalls, kHelp };
+	enum : int { kNic = 1, kProcesses, kSeconds, kKills, kBound, kSeed, kVerbose, kHelp };
 	const option known[] = {{"nic", required_argument, nullptr, kNic},
 				{"processes", required_argument, nullptr, kProcesses},
 				{"seconds", required_argument, nullptr, kSeconds},
@@ -68,7 +64,6 @@ Options parse(int argc, char **argv)
 				{"bound", required_argument, nullptr, kBound},
 				{"seed", required_argument, nullptr, kSeed},
 				{"verbose", no_argument, nullptr, kVerbose},
-				{"calls", required_argument, nullptr, kCalls},
 				{"help", no_argument, nullptr, kHelp},
 				{}};
 	Options options;
@@ -90,8 +85,6 @@ Options parse(int argc, char **argv)
 			options.seed = seedFrom(optarg);
 		else if (which == kVerbose)
 			options.verbose = true;
-		else if (which == kCalls && (!strcmp(optarg, "own") || !strcmp(optarg, "shared")))
-			options.calls = optarg;
 		else
 			fputs(kUsage, which == kHelp ? stdout : stderr),
 				exit(which == kHelp ? 0 : 2);
@@ -106,8 +99,6 @@ Options parse(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	Options options = parse(argc, argv);
-	if (!options.calls.empty())
-		return measureCalls(options) ? 0 : 1;
 	printf("vip_stress --nic=%s --processes=%u --seconds=%u --kills-per-second=%g --bound=%u "
 	       "--seed=%llu\n",
 	       options.nic.c_str(), options.processes, options.seconds, options.killsPerSecond,

@@ -20,7 +20,6 @@ struct Options {
 	unsigned bound = 1000; // ms, from the end of a killed process until CONN_LOST
 	uint64_t seed = 0;
 	std::string nic;
-	std::string calls; // what to measure instead, or empty
 	bool verbose = false;
 };
 
