@@ -15,13 +15,19 @@ constexpr size_t kBuffersAt = 16384;
 // The indices of descriptors and buffers: receives, sends, reads, and buffers of the inbox.
 constexpr unsigned kSendsAt = Room::kReceives, kPullsAt = kSendsAt + Room::kSlots,
 		   kInboxAt = kPullsAt + Room::kWindow, kBuffers = kInboxAt + Room::kWindow;
+// A peer of 32 bits sets the lower half of an address.
+#ifdef MAP_32BIT
+constexpr int kReachable = MAP_32BIT;
+#else
+constexpr int kReachable = 0;
+#endif
 static_assert(kInboxAt * kDescriptorBytes <= kBuffersAt);
 
 Room::Room(VIP_NIC_HANDLE nic, size_t slotBytes, bool isReadable)
     : nic_(nic), slotBytes_((slotBytes + 63) / 64 * 64), bytes_(kBuffersAt + kBuffers * slotBytes_)
 {
-	void *memory =
-		mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | kReachable, -1, 0);
 	if (memory == MAP_FAILED)
 		wrong("no memory for %zu bytes: %s", bytes_, strerror(errno));
 	data_ = static_cast<uint8_t *>(memory);
