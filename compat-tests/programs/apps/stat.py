@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Runs vip_stat beside two processes that send each other messages: stat.py VIP_STAT
-VIP_PINGPONG CLOSING"""
+VIP_PINGPONG PUPPET"""
 
 import contextlib
 import fcntl
@@ -17,7 +17,11 @@ import threading
 import time
 import unittest
 
-STAT, PINGPONG, CLOSING = sys.argv[1:4]
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.dont_write_bytecode = True  # tests leave the sources alone
+from puppet import OPEN, Puppet  # noqa: E402
+
+STAT, PINGPONG, PUPPET = sys.argv[1:4]
 PATIENCE = 60  # seconds; only a program that hangs takes this long
 NOBODY = 65534
 NAME = "\0vipl-status-%d-" % os.getpid()  # all processes of a network namespace share the names
@@ -114,10 +118,12 @@ class Stat(unittest.TestCase):
         self.assertIn("no such process of this network namespace has a NIC open", answer.stderr)
 
     def test_a_closed_nic_is_shown_no_more_while_a_forked_child_lives(self):
-        with subprocess.Popen([CLOSING], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
-            self.assertEqual(parent.stdout.readline(), b"closed\n")
-            self.assertIn("no such process", stat(parent.pid).stderr)
-            parent.stdin.close()
+        parent = Puppet([PUPPET]).do(OPEN)
+        child = parent.result("stay")
+        self.assertEqual(parent.result("VipCloseNic NIC") & 0xffffffff, 0)
+        self.assertIn("no such process", stat(parent.pid).stderr)
+        os.kill(child, signal.SIGKILL)
+        parent.end()
 
     def test_a_nic_with_too_many_readers_is_told_of_to_those_who_ask_for_its_process(self):
         with socket.socket(socket.AF_UNIX) as listener, contextlib.ExitStack() as readers:

@@ -19,10 +19,13 @@ import subprocess
 import sys
 import tempfile
 
-LINE = re.compile(r"(\d+\.\d{9}) (\d+) ([>={}~]) (\w+) (\w+|-) (\d+|-)((?: \w+=[\x21-\x7e]*)*)$")
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+sys.dont_write_bytecode = True  # tests leave the sources alone
+from puppet import OPEN, Puppet  # noqa: E402
+
+LINE = re.compile(r"(\d+\.\d{9}) (\d+) ([>={}~]) (\w+) (\w+|-) (\d+|-)((?: \w+=[\x21-\x7e]*)*)$")
 HEADER = HERE.parents[2] / "include/vipl.h"
-OPEN = "VipOpenNic 'via_lo &NIC"
 POSTS = OPEN, "make_vi", "post 1000"
 ATTRIBUTES = "level=delivery mtu=4096 tag=0x0 write=0 read=0"
 CASES = {}
@@ -77,8 +80,8 @@ class Trace:
         return len([line for line in self.lines if line[2] == event and line[3] == function])
 
 
-class Run:
-    """One run of the program. `name` is the value of VIPL_TRACE, in a directory of the test."""
+class Run(Puppet):
+    """One run of the puppet. `name` is the value of VIPL_TRACE, in a directory of the test."""
 
     def __init__(self, program, *commands, name="trace", under=(), **environment):
         self.scratch = tempfile.TemporaryDirectory(prefix="vipl-trace.")
@@ -87,32 +90,10 @@ class Run:
         hosts = os.path.join(self.directory, "hosts")
         with open(hosts, "w", encoding="ascii") as file:
             file.write("localhost 127.0.0.1\n")
-        environment = dict(os.environ, VIPL_TRACE=self.path, VIPL_HOSTS=hosts, **environment)
-        self.process = subprocess.Popen([*under, program, *commands], env=environment, text=True, bufsize=1,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self.pid = self.process.pid
-
-    def ask(self, command):
-        self.process.stdin.write(command + "\n")
-        answer = self.process.stdout.readline().strip()
-        assert answer, (command, self.process.communicate())
-        return answer
-
-    def do(self, *commands):
-        for command in commands:
-            self.result(command)
-        return self
-
-    def result(self, command):
-        return int(self.ask(command), 16)
-
-    def values(self):
-        return dict(word.split("=") for word in self.ask("values").split())
+        super().__init__([*under, program, *commands], VIPL_TRACE=self.path, VIPL_HOSTS=hosts, **environment)
 
     def end(self, status=0):
-        out, self.err = self.process.communicate()
-        print(out, self.err)
-        assert self.process.returncode == status, self.process.returncode
+        self.err = super().end(status)
         return self
 
     def warnings(self):
@@ -179,7 +160,7 @@ def calls(program, _):
             others += [*lines, ""]
         else:
             own += lines
-    names = {value: name for name, value in run.values().items() if name.isupper() and value != "0"}
+    names = {value: name for name, value in run.values().items() if name.isupper() and value != "0" and name != "PID"}
     run.end()
     trace = Trace(run.path)
     found = []

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * program [COMMAND]...: carries out the commands, and then those of its standard input, one a line, which it answers with
+ * puppet [COMMAND]...: carries out the commands, and then those of its standard input, one a line, which it answers with
  * their results. A command is a function of VIPL, of the C library or of this program, and its arguments: a number, 'TEXT,
- * the NAME of a value, or &NAME for the place of one. check.py checks the trace.
+ * the NAME of a value, or &NAME for the place of one. puppet.py is the other end.
  */
 #include <ctype.h>
 #include <dlfcn.h>
@@ -10,6 +10,7 @@
 #include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -34,10 +35,15 @@ int post(size_t times);
 int threads(void);
 pid_t child(void);
 int can_watch(void);
-void *address(const char *discriminator);
+void *address(const char *discriminator, int number);
+void *aim(VIP_DESCRIPTOR *descriptor, uintptr_t remote, VIP_MEM_HANDLE handle);
+int allow(VIP_RELIABILITY_LEVEL level, VIP_ULONG transfer, VIP_BOOLEAN read);
+pid_t stay(void);
+int pretend(uid_t user);
 void *describe(uintptr_t data, VIP_MEM_HANDLE handle, VIP_UINT32 length, VIP_UINT16 control);
 void *behind(char *at, size_t bytes);
 
+static uid_t pretended; /* 0: what the kernel says */
 static sem_t called;
 static struct value {
 	char name[24];
@@ -53,7 +59,7 @@ static void must(int condition, const char *what)
 {
 	if (condition)
 		return;
-	fprintf(stderr, "program: %s\n", what);
+	fprintf(stderr, "puppet: %s\n", what);
 	_exit(9);
 }
 
@@ -133,6 +139,16 @@ pid_t child(void)
 	return pid;
 }
 
+/* A child that has what this process has, until it is killed. */
+pid_t stay(void)
+{
+	pid_t pid = fork();
+
+	while (!pid)
+		pause();
+	return pid;
+}
+
 /* Whether the kernel lets the library watch its memory. */
 int can_watch(void)
 {
@@ -141,15 +157,15 @@ int can_watch(void)
 	return watch >= 0 && !close(watch);
 }
 
-/* An address for this process alone. */
-void *address(const char *discriminator)
+/* An address of this machine. */
+void *address(const char *discriminator, int number)
 {
 	VIP_NET_ADDRESS *made = room();
 	char *bytes = (char *)made + offsetof(VIP_NET_ADDRESS, HostAddress);
 
 	made->HostAddressLen = 6;
 	memcpy(bytes, "\177\0\0\1\0\0", 6);
-	made->DiscriminatorLen = (VIP_UINT16)snprintf(bytes + 6, 20, "%s %d", discriminator, getpid());
+	made->DiscriminatorLen = (VIP_UINT16)snprintf(bytes + 6, 20, "%s %d", discriminator, number);
 	return made;
 }
 
@@ -166,9 +182,38 @@ void *describe(uintptr_t data, VIP_MEM_HANDLE handle, VIP_UINT32 length, VIP_UIN
 	return descriptor;
 }
 
+/* Makes it an RDMA operation. */
+void *aim(VIP_DESCRIPTOR *descriptor, uintptr_t remote, VIP_MEM_HANDLE handle)
+{
+	descriptor->CS.SegCount = 2;
+	descriptor->DS[1] = descriptor->DS[0];
+	descriptor->DS[0].Remote = (VIP_ADDRESS_SEGMENT){{.AddressBits = remote}, handle, 0};
+	return descriptor;
+}
+
+/* Changes what VIs and memory are made with. */
+int allow(VIP_RELIABILITY_LEVEL level, VIP_ULONG transfer, VIP_BOOLEAN read)
+{
+	attributes = (VIP_VI_ATTRIBUTES){level, transfer, NULL, NULL, VIP_TRUE, read};
+	rights.EnableRdmaRead = VIP_TRUE;
+	return 0;
+}
+
 void *behind(char *at, size_t bytes)
 {
 	return at + bytes;
+}
+
+/* Replaces the C library's, also for libvipl. */
+uid_t geteuid(void)
+{
+	return pretended ? pretended : (uid_t)syscall(SYS_geteuid);
+}
+
+int pretend(uid_t user)
+{
+	pretended = user;
+	return 0;
 }
 
 static void on_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
@@ -215,24 +260,30 @@ static uintptr_t argument(const char *word)
 	return isdigit((unsigned char)*word) ? strtoul(word, NULL, 0) : *value(word)->place;
 }
 
-/* Also: NAME = COMMAND, and TIMES * COMMAND. */
+/* Also: NAME = COMMAND, TIMES * COMMAND, and "stopped COMMAND", before which the process stops. */
 static uintptr_t run(char *line)
 {
 	char *rest = NULL, *name = strtok_r(line, " \n", &rest), *word = strtok_r(NULL, " \n", &rest);
 	uintptr_t a[6] = {0}, result = 0, times = 1;
+	int stops = !strcmp(name, "stopped"), repeats = word && *word == '*';
 	function *call;
 
 	if (word && *word == '=')
 		return *value(name)->place = run(rest);
-	if (word && *word == '*') {
+	if (repeats) {
 		times = argument(name);
-		name = strtok_r(NULL, " \n", &rest);
+		word = strtok_r(NULL, " \n", &rest);
+	}
+	if (stops || repeats) {
+		name = word;
 		word = strtok_r(NULL, " \n", &rest);
 	}
 	for (unsigned i = 0; word; word = strtok_r(NULL, " \n", &rest))
 		a[i++] = argument(word);
 	*(void **)&call = dlsym(RTLD_DEFAULT, name);
 	must(call != NULL, name);
+	if (stops)
+		raise(SIGSTOP);
 	while (times--)
 		result = call(a[0], a[1], a[2], a[3], a[4], a[5]);
 	return result;
@@ -272,6 +323,7 @@ int main(int argc, char **argv)
 	value("NIC")->place = (uintptr_t *)&nic;
 	value("VI")->place = (uintptr_t *)&vi;
 	value("TAG")->place = (uintptr_t *)&rights.Ptag; /* memory is registered with it */
+	*value("PID")->place = (uintptr_t)getpid();
 	*value("attributes")->place = (uintptr_t)&attributes;
 	*value("rights")->place = (uintptr_t)&rights;
 	*value("INFINITE")->place = VIP_INFINITE;
