@@ -23,7 +23,7 @@ void Traffic::receiveTaken(VIP_DESCRIPTOR *descriptor)
 		if (!isUnreliable() ||
 		    error & ~(VIP_STATUS_PARTIAL_ERROR | VIP_STATUS_LENGTH_ERROR))
 			wrong("a receive ends with status %s",
-			      statusText(descriptor->CS.Status).c_str());
+			      status_names(descriptor->CS.Status).c_str());
 		damaged_++;
 	} else if (descriptor->CS.Status & VIP_STATUS_IMMEDIATE) {
 		takeMessage(descriptor, writtenTo(descriptor));

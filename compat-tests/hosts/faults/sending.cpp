@@ -142,7 +142,7 @@ void Traffic::sendTaken(const VIP_DESCRIPTOR *descriptor)
 	if (error) {
 		if (error & ~kBroken)
 			wrong("a send ends with status %s",
-			      statusText(descriptor->CS.Status).c_str());
+			      status_names(descriptor->CS.Status).c_str());
 		side_.tellFlushed("send", descriptor);
 		broken_ = sendsFail_ = true;
 		return;

@@ -134,7 +134,7 @@ static VIP_DESCRIPTOR *taken(VIP_RETURN code, VIP_DESCRIPTOR *descriptor, unsign
 	bool isError = descriptor->CS.Status & VIP_STATUS_ERROR_MASK;
 	if (!(descriptor->CS.Status & VIP_STATUS_DONE) || isError == (code == VIP_SUCCESS))
 		wrong("%s: %s with status %s", call, text(code),
-		      statusText(descriptor->CS.Status).c_str());
+		      status_names(descriptor->CS.Status).c_str());
 	if (out == 0)
 		wrong("%s gave more descriptors than were posted", call);
 	out--;
@@ -178,7 +178,7 @@ void Side::tellFlushed(const char *queue, const VIP_DESCRIPTOR *descriptor)
 {
 	if (!flushedTold_)
 		event("flushed", "queue=%s status=%s", queue,
-		      statusText(descriptor->CS.Status).c_str());
+		      status_names(descriptor->CS.Status).c_str());
 	flushedTold_ = true;
 }
 

@@ -2,6 +2,7 @@
 // One side: its NIC, its memory, its VI, and connecting it.
 #pragma once
 
+#include "../../address.h"
 #include "events.h"
 #include "options.h"
 
@@ -115,8 +116,7 @@ class Side
 	bool serve();
 	bool call();
 	bool meet();
-	std::vector<uint8_t> address(const std::string &host,
-				     const std::string &discriminator) const;
+	Address address(const std::string &host, const std::string &discriminator) const;
 	VIP_RETURN query(VIP_VI_STATE *state) const;
 	VIP_VI_STATE state() const;
 	void collect();

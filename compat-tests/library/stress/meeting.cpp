@@ -2,7 +2,7 @@
 // The two threads that connect: one accepts, one requests.
 #include "meeting.h"
 
-#include "address.h"
+#include "../../address.h"
 
 #include <algorithm>
 #include <unistd.h>

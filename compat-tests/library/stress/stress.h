@@ -3,6 +3,8 @@
 // failures.
 #pragma once
 
+#include "../../result_names.h"
+
 #include <vipl.h>
 
 #include <atomic>
@@ -73,7 +75,6 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 [[noreturn]] void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 const char *text(VIP_RETURN result);
-std::string statusText(VIP_UINT32 status);
 void must(VIP_RETURN result, const char *call); // fails unless VIP_SUCCESS
 
 } // namespace stress
