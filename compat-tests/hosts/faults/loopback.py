@@ -7,6 +7,7 @@ import os
 import sys
 import time
 import unittest
+from functools import partialmethod
 
 sys.dont_write_bytecode = True
 from program import LEVELS, Clock, FaultsTest, LocalJob, Program, shapes  # noqa: E402
@@ -113,17 +114,10 @@ class Ends(Loopback):
                 released = server.events("released")[-1].details
                 self.assertEqual(released["files"], released["before"])
 
-    def test_kill_of_a_peer_that_sleeps(self):
-        self.told("lo.kill", "sleep", "KILL")
-
-    def test_kill_of_a_peer_that_is_idle(self):
-        self.told("lo.kill", "idle", "KILL")
-
-    def test_kill_of_a_peer_that_sends(self):
-        self.told("lo.kill", "traffic", "KILL")
-
-    def test_disconnect(self):
-        self.told("lo.disconnect", "idle", "USR1")
+    test_kill_of_a_peer_that_sleeps = partialmethod(told, "lo.kill", "sleep", "KILL")
+    test_kill_of_a_peer_that_is_idle = partialmethod(told, "lo.kill", "idle", "KILL")
+    test_kill_of_a_peer_that_sends = partialmethod(told, "lo.kill", "traffic", "KILL")
+    test_disconnect = partialmethod(told, "lo.disconnect", "idle", "USR1")
 
     def test_reconnect(self):
         server = self.start("serve", "--reconnect", seconds=PATIENCE)

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from functools import partialmethod
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.dont_write_bytecode = True  # tests leave the sources alone
@@ -84,11 +85,8 @@ class Containers(unittest.TestCase):
         self.expect_works([], OWN)
         self.expect_works(OWN, [])
 
-    def test_a_read_only_root_does_no_harm(self):
-        self.expect_works(READ_ONLY, READ_ONLY)
-
-    def test_64_kib_of_locked_memory_and_64_files_suffice(self):
-        self.expect_works(LIMITED, LIMITED)
+    test_a_read_only_root_does_no_harm = partialmethod(expect_works, READ_ONLY, READ_ONLY)
+    test_64_kib_of_locked_memory_and_64_files_suffice = partialmethod(expect_works, LIMITED, LIMITED)
 
     @needs_users
     def test_a_user_without_rights_suffices(self):
@@ -111,8 +109,7 @@ class Containers(unittest.TestCase):
         self.assertIn("VIP_NO_MATCH", said)
         self.assertIn("does not map", said)
 
-    def test_two_networks_do_not_match(self):
-        self.expect_no_match([], OTHER_NETWORK)
+    test_two_networks_do_not_match = partialmethod(expect_no_match, [], OTHER_NETWORK)
 
     def test_calls_that_a_filter_may_refuse_are_done_without(self):
         filtered = refusing("membarrier,mincore,process_vm_readv,process_vm_writev,sched_yield")

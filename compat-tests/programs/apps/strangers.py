@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from functools import partialmethod
 
 BESIEGED, REFUSING, VERSION, *NAMES = sys.argv[1:]
 PATIENCE = 60  # seconds; each attack has minutes
@@ -51,7 +52,7 @@ class Attacked(unittest.TestCase):
     def attacker(self, kind, user, what):
         return self.start(["/usr/bin/python3", "-c", ATTACKS, kind, VERSION, what], user=user, group=user, extra_groups=[])
 
-    def attack(self, kind, user, what="lingering"):
+    def begin(self, kind, user, what):
         attacker = self.attacker(kind, user, what)
         self.assertEqual(line_of(attacker), "done")
         longest = self.wait_for_lock()
@@ -62,7 +63,8 @@ class Attacked(unittest.TestCase):
         self.besieged.stdin.close()  # its NIC is closed while all that was sent is there
         self.assertEqual(line_of(self.besieged), "closed")
 
-    def end(self):
+    def attack(self, kind, user, what="lingering"):
+        self.begin(kind, user, what)
         self.assertEqual(self.besieged.wait(PATIENCE), 0)
 
     def attack_with_files(self, kind, user):
@@ -74,82 +76,37 @@ class Attacked(unittest.TestCase):
         self.addCleanup(subprocess.run, ["umount", "--lazy", directory], check=False)
         if line_of(server) != "done":
             self.skipTest("no file systems of programs here")
-        self.attack(kind, user, directory)
+        self.begin(kind, user, directory)
         server.kill()  # the kernel lets no process end that waits for such a file
-        self.end()
+        self.assertEqual(self.besieged.wait(PATIENCE), 0)
 
-    def test_bells(self):
-        self.attack("bell", NOBODY)
-        self.end()
-
-    def test_bells_by_the_same_user(self):
-        self.attack("bell", 0)
-        self.end()
-
-    def test_bells_with_files(self):
-        self.attack_with_files("bell", NOBODY)
-
-    def test_the_status_socket(self):
-        self.attack("status", NOBODY)
-        self.end()
-
-    def test_the_status_socket_by_the_same_user(self):
-        self.attack("status", 0)
-        self.end()
-
-    def test_the_status_socket_with_files(self):
-        self.attack_with_files("status", NOBODY)
+    test_bells = partialmethod(attack, "bell", NOBODY)
+    test_bells_by_the_same_user = partialmethod(attack, "bell", 0)
+    test_bells_with_files = partialmethod(attack_with_files, "bell", NOBODY)
+    test_the_status_socket = partialmethod(attack, "status", NOBODY)
+    test_the_status_socket_by_the_same_user = partialmethod(attack, "status", 0)
+    test_the_status_socket_with_files = partialmethod(attack_with_files, "status", NOBODY)
 
 
 class Strangers(Attacked):
-    def test_rendezvous(self):
-        self.attack("rendezvous", NOBODY)
-        self.end()
-
-    def test_rendezvous_by_the_same_user(self):
-        self.attack("rendezvous", 0)
-        self.end()
-
-    def test_rendezvous_with_sockets_in_sockets(self):
-        self.attack("rendezvous", NOBODY, "nested")
-        self.end()
-
-    def test_requests_by_the_same_user(self):
-        self.attack("request", 0)
-        self.end()
-
-    def test_impostors(self):
-        self.attack("impostor", NOBODY)
-        self.end()
-
-    def test_impostors_of_the_same_user(self):
-        self.attack("impostor", 0)
-        self.end()
-
-    def test_floods(self):
-        self.attack("flood", NOBODY)
-        self.end()
-
-    def test_rendezvous_with_files(self):
-        self.attack_with_files("rendezvous", NOBODY)
-
-    def test_rendezvous_with_files_by_the_same_user(self):
-        self.attack_with_files("rendezvous", 0)
-
-    def test_requests_with_files_by_the_same_user(self):
-        self.attack_with_files("hello", 0)
-
-    def test_impostors_with_files_of_the_same_user(self):
-        self.attack_with_files("impostor", 0)
+    test_rendezvous = partialmethod(Attacked.attack, "rendezvous", NOBODY)
+    test_rendezvous_by_the_same_user = partialmethod(Attacked.attack, "rendezvous", 0)
+    test_rendezvous_with_sockets_in_sockets = partialmethod(Attacked.attack, "rendezvous", NOBODY, "nested")
+    test_requests_by_the_same_user = partialmethod(Attacked.attack, "request", 0)
+    test_impostors = partialmethod(Attacked.attack, "impostor", NOBODY)
+    test_impostors_of_the_same_user = partialmethod(Attacked.attack, "impostor", 0)
+    test_floods = partialmethod(Attacked.attack, "flood", NOBODY)
+    test_rendezvous_with_files = partialmethod(Attacked.attack_with_files, "rendezvous", NOBODY)
+    test_rendezvous_with_files_by_the_same_user = partialmethod(Attacked.attack_with_files, "rendezvous", 0)
+    test_requests_with_files_by_the_same_user = partialmethod(Attacked.attack_with_files, "hello", 0)
+    test_impostors_with_files_of_the_same_user = partialmethod(Attacked.attack_with_files, "impostor", 0)
 
 
 class StrangersBefore616(Attacked):
     """Where Linux lets others send descriptors to bells and status sockets."""
     kernel = [REFUSING, "passrights"]
 
-    def test_many_descriptors_with_rings(self):
-        self.attack("many", NOBODY)
-        self.end()
+    test_many_descriptors_with_rings = partialmethod(Attacked.attack, "many", NOBODY)
 
 
 del Attacked
