@@ -18,8 +18,7 @@ HANG = 600  # seconds: a busy machine may need minutes for an event, and only a 
 PINGPONG, PERF = "timeout %d %s/apps/vip_pingpong" % (HANG, BUILD), BUILD + "/apps/vip_perf"
 CONFORMANCE = BUILD + "/compat-tests/conformance/vip_conformance --nic=nic0"
 MPI = BUILD + "/compat-tests/legacy/mpi/vip_mpi"
-FAULTS, MEET = BUILD + "/compat-tests/hosts/faults/vip_faults", BUILD + "/compat-tests/hosts/vip_meet"
-IDLE = BUILD + "/compat-tests/hosts/vip_idle"
+FAULTS, BETWEEN = BUILD + "/compat-tests/hosts/faults/vip_faults", BUILD + "/compat-tests/hosts/vip_between"
 
 # Where both start at once, the server may begin to wait long after the request.
 PATIENCE = {"VIPL_GRACE_MSEC": 120000}
@@ -219,13 +218,13 @@ def case_long_addresses(_):
 def case_equals(rounds):
     """Both hosts call VipConnectPeerRequest at once, again and again."""
     for env in {}, LONG:
-        both("%s %s this that %s" % (MEET, CLIENT.name, rounds), "%s %s that this %s" % (MEET, SERVER.name, rounds),
-             env, env)
+        both("%s meet %s this that %s" % (BETWEEN, CLIENT.name, rounds),
+             "%s meet %s that this %s" % (BETWEEN, SERVER.name, rounds), env, env)
 
 
 def case_idle(count):
     """Measures the cost of idle connections."""
-    both("%s wait %s 60" % (IDLE, count), "%s %s %s 60" % (IDLE, SERVER.name, count))
+    both("%s idle wait %s 60" % (BETWEEN, count), "%s idle %s %s 60" % (BETWEEN, SERVER.name, count))
 
 
 # --- data, where the two hosts differ -------------------------------------------------------------
