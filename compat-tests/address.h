@@ -23,8 +23,7 @@ class Address
 		memcpy(host() + nic.NicAddressLen, discriminator.data(), discriminator.size());
 	}
 	// Has room for any discriminator.
-	explicit Address(const VIP_NIC_ATTRIBUTES &nic)
-	    : Address(nic, std::string(nic.MaxDiscriminatorLen, 0))
+	explicit Address(const VIP_NIC_ATTRIBUTES &nic) : Address(nic, std::string(nic.MaxDiscriminatorLen, 0))
 	{
 	}
 	VIP_NET_ADDRESS *get()

@@ -29,7 +29,7 @@ inline std::string status_names(VIP_UINT32 status)
 #define BIT(name, sense) {VIP_STATUS_##name, #name},
 		VIPL_STATUS_ERRORS(BIT)
 #undef BIT
-		{VIP_STATUS_DONE, "DONE"},
+			{VIP_STATUS_DONE, "DONE"},
 		{VIP_STATUS_IMMEDIATE, "IMMEDIATE"}};
 	char number[16];
 	snprintf(number, sizeof number, "0x%x", status);

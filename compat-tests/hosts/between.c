@@ -44,8 +44,7 @@ static void ignore(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 
 static VIP_VI_HANDLE make_vi(void)
 {
-	VIP_VI_ATTRIBUTES attributes = {.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY,
-					.MaxTransferSize = 4096};
+	VIP_VI_ATTRIBUTES attributes = {.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY, .MaxTransferSize = 4096};
 	VIP_VI_HANDLE vi;
 
 	must(VipCreateVi(nic, &attributes, NULL, NULL, &vi), "VipCreateVi");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * puppet [COMMAND]...: carries out the commands, and then those of its standard input, one a line, which it answers with
- * their results. A command is a function of VIPL, of the C library or of this program, and its arguments: a number, 'TEXT,
- * the NAME of a value, or &NAME for the place of one. puppet.py is the other end.
+ * puppet [COMMAND]...: carries out the commands, and then those of its standard input, one a line, which it answers
+ * with their results. A command is a function of VIPL, of the C library or of this program, and its arguments: a
+ * number, 'TEXT, the NAME of a value, or &NAME for the place of one. puppet.py is the other end.
  */
 #include <ctype.h>
 #include <dlfcn.h>

@@ -4,12 +4,12 @@
 
 void (*fuzz_loads)(const void *address, size_t size);
 
-#define LOAD(bytes, type)                                        \
-	void __sanitizer_cov_load##bytes(type *address);         \
-	void __sanitizer_cov_load##bytes(type *address)          \
-	{                                                        \
-		if (fuzz_loads)                                  \
-			fuzz_loads(address, sizeof(*address));   \
+#define LOAD(bytes, type)                                      \
+	void __sanitizer_cov_load##bytes(type *address);       \
+	void __sanitizer_cov_load##bytes(type *address)        \
+	{                                                      \
+		if (fuzz_loads)                                \
+			fuzz_loads(address, sizeof(*address)); \
 	}
 LOAD(1, uint8_t)
 LOAD(2, uint16_t)

@@ -40,13 +40,13 @@ void take_bytes(struct input *input, void *to, size_t length)
 	input->size -= here;
 }
 
-#define TAKE(bits)                                    \
-	uint##bits##_t take##bits(struct input *input)  \
-	{                                               \
-		uint##bits##_t value;                   \
-                                                        \
+#define TAKE(bits)                                        \
+	uint##bits##_t take##bits(struct input *input)    \
+	{                                                 \
+		uint##bits##_t value;                     \
+                                                          \
 		take_bytes(input, &value, sizeof(value)); \
-		return value;                           \
+		return value;                             \
 	}
 TAKE(8)
 TAKE(16)

@@ -50,8 +50,8 @@ bool run(const Options &options)
 {
 	printf("vip_stress --nic=%s --processes=%u --seconds=%u --kills-per-second=%g --bound=%u "
 	       "--seed=%llu\n",
-	       options.nic.c_str(), options.processes, options.seconds, options.killsPerSecond,
-	       options.bound, static_cast<unsigned long long>(options.seed));
+	       options.nic.c_str(), options.processes, options.seconds, options.killsPerSecond, options.bound,
+	       static_cast<unsigned long long>(options.seed));
 	fflush(stdout);
 	// libvipl repeats a request for a while before VIP_NO_MATCH. Here the program repeats it.
 	setenv("VIPL_GRACE_MSEC", "200", 0);
