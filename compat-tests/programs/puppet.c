@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -40,10 +41,14 @@ void *aim(VIP_DESCRIPTOR *descriptor, uintptr_t remote, VIP_MEM_HANDLE handle);
 int allow(VIP_RELIABILITY_LEVEL level, VIP_ULONG transfer, VIP_BOOLEAN read);
 pid_t stay(void);
 int pretend(uid_t user);
+int stop(void);
+VIP_RETURN pass_vi(void);
+VIP_RETURN reject_one(VIP_NET_ADDRESS *at, VIP_NET_ADDRESS *from);
 void *describe(uintptr_t data, VIP_MEM_HANDLE handle, VIP_UINT32 length, VIP_UINT16 control);
 void *behind(char *at, size_t bytes);
 
 static uid_t pretended; /* 0: what the kernel says */
+static atomic_int is_over;
 static sem_t called;
 static struct value {
 	char name[24];
@@ -157,7 +162,7 @@ int can_watch(void)
 	return watch >= 0 && !close(watch);
 }
 
-/* An address of this machine. */
+/* An address of this machine, with the number if it is not 0. */
 void *address(const char *discriminator, int number)
 {
 	VIP_NET_ADDRESS *made = room();
@@ -165,7 +170,8 @@ void *address(const char *discriminator, int number)
 
 	made->HostAddressLen = 6;
 	memcpy(bytes, "\177\0\0\1\0\0", 6);
-	made->DiscriminatorLen = (VIP_UINT16)snprintf(bytes + 6, 20, "%s %d", discriminator, number);
+	made->DiscriminatorLen = (VIP_UINT16)(number ? snprintf(bytes + 6, 20, "%s %d", discriminator, number)
+						     : snprintf(bytes + 6, 20, "%s", discriminator));
 	return made;
 }
 
@@ -208,6 +214,30 @@ void *behind(char *at, size_t bytes)
 uid_t geteuid(void)
 {
 	return pretended ? pretended : (uid_t)syscall(SYS_geteuid);
+}
+
+int stop(void)
+{
+	return atomic_exchange(&is_over, 1);
+}
+
+/* Needs the NIC's lock for a moment. */
+VIP_RETURN pass_vi(void)
+{
+	VIP_VI_HANDLE made;
+	VIP_RETURN rc = VipCreateVi(nic, &attributes, NULL, NULL, &made);
+
+	return rc == VIP_SUCCESS ? VipDestroyVi(made) : rc;
+}
+
+/* Waits for a request for a second. */
+VIP_RETURN reject_one(VIP_NET_ADDRESS *at, VIP_NET_ADDRESS *from)
+{
+	VIP_VI_ATTRIBUTES told;
+	VIP_CONN_HANDLE connection;
+	VIP_RETURN rc = VipConnectWait(nic, at, 1000, from, &told, &connection);
+
+	return rc == VIP_SUCCESS ? VipConnectReject(connection) : rc;
 }
 
 int pretend(uid_t user)
@@ -260,51 +290,85 @@ static uintptr_t argument(const char *word)
 	return isdigit((unsigned char)*word) ? strtoul(word, NULL, 0) : *value(word)->place;
 }
 
-/* Also: NAME = COMMAND, TIMES * COMMAND, and "stopped COMMAND", before which the process stops. */
-static uintptr_t run(char *line)
+struct command {
+	function *call;
+	uintptr_t arguments[6], times;
+	int stops;
+	struct value *result; /* NULL: it is not kept */
+};
+
+/* Also: NAME = COMMAND, TIMES * COMMAND until "stop", and "stopped COMMAND", before which the process stops. */
+static struct command parse(char *line)
 {
 	char *rest = NULL, *name = strtok_r(line, " \n", &rest), *word = strtok_r(NULL, " \n", &rest);
-	uintptr_t a[6] = {0}, result = 0, times = 1;
-	int stops = !strcmp(name, "stopped"), repeats = word && *word == '*';
-	function *call;
+	struct command command = {.times = 1, .stops = !strcmp(name, "stopped")};
 
 	if (word && *word == '=')
-		return *value(name)->place = run(rest);
-	if (repeats) {
-		times = argument(name);
+		command.result = value(name);
+	if (word && *word == '*')
+		command.times = argument(name);
+	if (command.result || command.times != 1)
 		word = strtok_r(NULL, " \n", &rest);
-	}
-	if (stops || repeats) {
+	if (command.result || command.times != 1 || command.stops) {
 		name = word;
 		word = strtok_r(NULL, " \n", &rest);
 	}
 	for (unsigned i = 0; word; word = strtok_r(NULL, " \n", &rest))
-		a[i++] = argument(word);
-	*(void **)&call = dlsym(RTLD_DEFAULT, name);
-	must(call != NULL, name);
-	if (stops)
+		command.arguments[i++] = argument(word);
+	*(void **)&command.call = dlsym(RTLD_DEFAULT, name);
+	must(command.call != NULL, name);
+	return command;
+}
+
+static uintptr_t carry_out(const struct command *command)
+{
+	const uintptr_t *a = command->arguments;
+	uintptr_t result, left = command->times;
+
+	if (command->stops)
 		raise(SIGSTOP);
-	while (times--)
-		result = call(a[0], a[1], a[2], a[3], a[4], a[5]);
+	do
+		result = command->call(a[0], a[1], a[2], a[3], a[4], a[5]);
+	while (--left && !atomic_load(&is_over));
+	if (command->result)
+		*command->result->place = result;
 	return result;
 }
 
-static void *run_line(void *line)
+static uintptr_t run(char *line)
 {
-	run(line);
-	free(line);
+	struct command command = parse(line);
+
+	return carry_out(&command);
+}
+
+static void *run_thread(void *command)
+{
+	carry_out(command);
+	free(command);
 	return NULL;
 }
 
-/* The answer to "thread COMMAND" is the thread's number, for pthread_join. */
-static void answer(char *line)
+/* The command's texts stay. */
+static uintptr_t start_thread(const char *line)
 {
+	struct command *command = malloc(sizeof(*command));
+	static char texts[4][256];
+	static unsigned count;
 	pthread_t thread;
 
+	must(command && count < sizeof(texts) / sizeof(texts[0]), "room for a thread");
+	snprintf(texts[count], sizeof(texts[0]), "%s", line);
+	*command = parse(texts[count++]);
+	must(!pthread_create(&thread, NULL, run_thread, command), "pthread_create");
+	return (uintptr_t)thread;
+}
+
+/* The answer to "thread COMMAND" is what pthread_join() takes, which is also the value of "thread". */
+static void answer(char *line)
+{
 	if (!strncmp(line, "thread ", 7)) {
-		must(!pthread_create(&thread, NULL, run_line, strdup(line + 7)), "pthread_create");
-		*value("thread")->place = (uintptr_t)thread;
-		puts("0");
+		printf("%#lx\n", (unsigned long)(*value("thread")->place = start_thread(line + 7)));
 	} else if (strcmp(line, "values\n")) {
 		printf("%#lx\n", (unsigned long)run(line));
 	} else {

@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Processes of another user, and then of the same one, send what takes hours to close to a process that has a NIC open:
-strangers.py BESIEGED REFUSING VERSION [TEST]..., as root. It prints the longest time that a call waited for the NIC's lock."""
+strangers.py PUPPET REFUSING VERSION [TEST]..., as root. It prints the longest time that a call waited for the NIC's lock."""
 
 import os
 import select
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from functools import partialmethod
 
-BESIEGED, REFUSING, VERSION, *NAMES = sys.argv[1:]
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.dont_write_bytecode = True  # tests leave the sources alone
+from puppet import OPEN, Puppet  # noqa: E402
+
+PUPPET, REFUSING, VERSION, *NAMES = sys.argv[1:]
 PATIENCE = 60  # seconds; each attack has minutes
 NOBODY = 65534
 
@@ -28,29 +33,32 @@ def line_of(process):
 class Attacked(unittest.TestCase):
     kernel = []
 
-    def start(self, command, **options):
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options)
-
-        def end():
-            process.kill()
-            process.wait()
-            process.stdin.close()
-            process.stdout.close()
-        self.addCleanup(end)
-        return process
-
     def setUp(self):
-        self.besieged = self.start([*self.kernel, BESIEGED, "via_lo"], env={**os.environ, "VIPL_GRACE_MSEC": "50"})
-        self.assertEqual(line_of(self.besieged), "ready")
+        """A process that rejects whoever comes to "besieged", requests "impostor" again and again, and makes VIs."""
+        self.besieged = Puppet([*self.kernel, PUPPET], VIPL_GRACE_MSEC="50")
+        self.addCleanup(self.besieged.process.communicate)
+        self.addCleanup(self.besieged.process.kill)
+        self.besieged.do(OPEN, "at = address 'besieged 0", "from = room", "own = address 'requester 0",
+                         "other = address 'impostor 0", "told = room", "make_vi", "mine = behind VI 0")
+        self.threads = [self.besieged.result("thread 1000000000 * " + command)
+                        for command in ("pass_vi", "reject_one at from", "VipConnectRequest mine own other 100 told")]
         self.wait_for_lock()
 
     def wait_for_lock(self):
-        self.besieged.stdin.write(b"\n")
-        self.besieged.stdin.flush()
-        return int(line_of(self.besieged))
+        """Returns the longest time in milliseconds that making a VI has taken, for which the NIC's lock is needed."""
+        longest = 0
+        for _ in range(3):
+            begun = time.monotonic()
+            self.besieged.do("pass_vi")
+            longest = max(longest, 1000 * (time.monotonic() - begun))
+        return longest
 
     def attacker(self, kind, user, what):
-        return self.start(["/usr/bin/python3", "-c", ATTACKS, kind, VERSION, what], user=user, group=user, extra_groups=[])
+        process = subprocess.Popen(["/usr/bin/python3", "-c", ATTACKS, kind, VERSION, what], user=user, group=user,
+                                   extra_groups=[], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        return process
 
     def begin(self, kind, user, what):
         attacker = self.attacker(kind, user, what)
@@ -58,14 +66,15 @@ class Attacked(unittest.TestCase):
         longest = self.wait_for_lock()
         if user == NOBODY:
             self.assertEqual(line_of(self.attacker("ask", 0, "")), "done")
-        print("%s of %s as user %d%s: %d ms" % (kind, "files of FUSE" if "/" in what else what, user, " before 6.16" * bool(self.kernel),
+        print("%s of %s as user %d%s: %.1f ms" % (kind, "files of FUSE" if "/" in what else what, user, " before 6.16" * bool(self.kernel),
                                                 max(longest, self.wait_for_lock())), flush=True)
-        self.besieged.stdin.close()  # its NIC is closed while all that was sent is there
-        self.assertEqual(line_of(self.besieged), "closed")
+        # Its NIC is closed while all that was sent is there.
+        self.besieged.do("stop", *("pthread_join %d 0" % thread for thread in self.threads))
+        self.assertEqual(self.besieged.result("VipCloseNic NIC") & 0xffffffff, 0)
 
     def attack(self, kind, user, what="lingering"):
         self.begin(kind, user, what)
-        self.assertEqual(self.besieged.wait(PATIENCE), 0)
+        self.besieged.end()
 
     def attack_with_files(self, kind, user):
         """Of a file system that takes what is written, and never answers when it shall be flushed."""
@@ -78,7 +87,7 @@ class Attacked(unittest.TestCase):
             self.skipTest("no file systems of programs here")
         self.begin(kind, user, directory)
         server.kill()  # the kernel lets no process end that waits for such a file
-        self.assertEqual(self.besieged.wait(PATIENCE), 0)
+        self.besieged.end()
 
     test_bells = partialmethod(attack, "bell", NOBODY)
     test_bells_by_the_same_user = partialmethod(attack, "bell", 0)
