@@ -8,7 +8,7 @@
 
 #include <signal.h>
 
-_Thread_local bool thread_is_library;
+_Thread_local bool thread_is_library, thread_is_agent;
 
 #define KIB	 1024u
 #define ATTEMPTS 3

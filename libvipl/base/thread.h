@@ -9,6 +9,9 @@
 /* True in a thread of the library. It may never fault on memory of the program: own_memory.h. */
 extern _Thread_local bool thread_is_library __attribute__((tls_model("initial-exec")));
 
+/* True in the agent of a NIC, and in no other thread. */
+extern _Thread_local bool thread_is_agent __attribute__((tls_model("initial-exec")));
+
 /*
  * The default stack has the size of ulimit -s, which may be more than there is, above all where a program locks all its
  * memory (mlockall()).

@@ -15,6 +15,7 @@
 
 #include "base/deadline.h"
 #include "base/fd.h"
+#include "base/thread.h"
 #include "cq.h"
 #include "nic.h"
 
@@ -167,7 +168,7 @@ static void note_announcement(struct cq *cq)
 	atomic_fetch_add(&cq->announced, 1);
 	if (atomic_load(&cq->notifies.watched))
 		notifier_wake(cq->nic->notifier);
-	if (cq->nic->progress.channels_fd >= 0 && lock_thread != LOCK_NEVER_BIASED) /* else it is awake */
+	if (cq->nic->progress.channels_fd >= 0 && !thread_is_agent) /* else it is awake */
 		agent_wake(cq->nic);
 }
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/fd.h"
-#include "base/lock.h"
 #include "base/log.h"
 #include "order.h"
 #include "report.h"
@@ -187,8 +186,7 @@ int loopback_cq_arm(struct device_cq *base)
 
 	/* A thread that completes something with this lock sees that the caller waits, or the caller sees what it has completed. */
 	cq_lock(cq->cq);
-	atomic_fetch_or_explicit(&cq->armed,
-				 lock_thread == LOCK_NEVER_BIASED ? ARMED_TO_LOOK : ARMED_TO_RING,
+	atomic_fetch_or_explicit(&cq->armed, thread_is_agent ? ARMED_TO_LOOK : ARMED_TO_RING,
 				 memory_order_relaxed);
 	if (cq->page)
 		atomic_fetch_or_explicit(&cq->page->waits, WAIT_ON_CHANNEL, memory_order_relaxed);

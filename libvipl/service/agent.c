@@ -112,6 +112,7 @@ static void *run(void *argument)
 	unsigned ready = 0;
 
 	lock_thread = LOCK_NEVER_BIASED;
+	thread_is_agent = true;
 	thread_is_library = true;
 	while (!atomic_load(&nic->agent.stop)) {
 		int msec;
