@@ -38,7 +38,11 @@ enum {
 	CALLED_LEADING, /* as before, but the thread stays the leader until it has the lock */
 };
 
-struct channel *channel_create(struct device *device, int always_fd, int epoll_fd)
+/*
+ * `always_fd`: see sleeper_init(). `epoll_fd`: becomes readable when the channel does, for channels_look(); or -1.
+ * NULL and errno on failure.
+ */
+static struct channel *channel_create(struct device *device, int always_fd, int epoll_fd)
 {
 	struct channel *channel = calloc(1, sizeof(*channel));
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = channel};
@@ -76,7 +80,7 @@ free_channel:
 	return NULL;
 }
 
-void channel_destroy(struct channel *channel)
+static void channel_destroy(struct channel *channel)
 {
 	if (fd_is_own(channel->epoll_fd))
 		epoll_ctl(channel->epoll_fd, EPOLL_CTL_DEL, channel->device_fd, NULL);
@@ -84,6 +88,35 @@ void channel_destroy(struct channel *channel)
 	sleeper_destroy(&channel->sleeper);
 	pthread_mutex_destroy(&channel->lock);
 	free(channel);
+}
+
+/* The first CQs get a channel each. Later ones share, because each takes file descriptors. */
+struct channel *channel_for_cq(struct nic *nic)
+{
+	struct channel **best = &nic->channels[0];
+
+	for (unsigned i = 0; i < PRIVATE_CHANNELS; i++) {
+		struct channel **slot = &nic->channels[i];
+
+		if (!*slot || (*best && (*slot)->cqs < (*best)->cqs))
+			best = slot;
+		if (!*best)
+			break;
+	}
+	if (!*best)
+		*best = channel_create(nic->device, nic->agent.sleeper.always_fd,
+				       nic->progress.channels_fd);
+	return *best;
+}
+
+void channel_release(struct nic *nic, struct channel *channel)
+{
+	if (--channel->cqs)
+		return;
+	for (unsigned i = 0; i < PRIVATE_CHANNELS; i++)
+		if (nic->channels[i] == channel)
+			nic->channels[i] = NULL;
+	channel_destroy(channel);
 }
 
 static bool is_called(const struct sleeping *self)

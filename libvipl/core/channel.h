@@ -24,12 +24,10 @@ struct channel {
 	unsigned watched; /* CQs of these; guarded by the notifier's lock */
 };
 
-/*
- * `always_fd`: as of sleeper_init(). `epoll_fd`: one that becomes readable when the channel does, for channels_look(),
- * or -1. NULL and errno on failure.
- */
-struct channel *channel_create(struct device *device, int always_fd, int epoll_fd);
-void channel_destroy(struct channel *channel);
+/* [nic] The channel for one more CQ, which counts itself in `cqs`. NULL and errno on failure. */
+struct channel *channel_for_cq(struct nic *nic);
+/* [nic] A CQ leaves the channel. */
+void channel_release(struct nic *nic, struct channel *channel);
 
 /*
  * Sleeps until the thread is called; false at the deadline. It does not sleep if cq->announced is no longer `seen`. Each

@@ -8,7 +8,6 @@
 
 #include "cq.h"
 #include "nic.h"
-#include "object_at.h"
 
 #define QUEUES_AT_FIRST 8u
 
@@ -102,66 +101,4 @@ void entries_dismiss(struct cq *cq, struct workqueue *queue)
 		entries_move(&entries->last, entries->first); /* the CQ goes, too, and no thread takes an entry any more */
 	entries->queues[queue->number] = NULL;
 	lock_release(&cq->lock);
-}
-
-/* ---- VipCQDone ---- */
-
-/* The CQ's lock is held, and released here: an entry of this queue was taken. */
-static __attribute__((noinline)) VIP_RETURN leave_with_waiting(struct cq *cq,
-							       struct workqueue *queue, bool polled)
-{
-	entries_add_waiting(&cq->entries, queue);
-	return cq_unlock_and_run(cq, &cq->object, polled, false, VIP_SUCCESS);
-}
-
-/* Takes the oldest entry, of which there is one. The CQ's lock is held, and released here. */
-static inline VIP_RETURN take_entry(struct cq *cq, bool polled, VIP_VI_HANDLE *vi,
-				    VIP_BOOLEAN *is_receive)
-{
-	struct workqueue *queue = entries_take(&cq->entries);
-
-	*vi = object_handle(&queue->vi->object);
-	*is_receive = queue->is_receive ? VIP_TRUE : VIP_FALSE;
-	if (__builtin_expect(queue->waiting > 0, false))
-		return leave_with_waiting(cq, queue, polled);
-	return cq_unlock_and_run(cq, &cq->object, polled, false, VIP_SUCCESS);
-}
-
-/* Polls, and takes the oldest entry if there is one then. The CQ's lock is held, and released here. */
-static __attribute__((noinline)) VIP_RETURN poll_and_take(struct cq *cq, VIP_VI_HANDLE *vi,
-							  VIP_BOOLEAN *is_receive)
-{
-	bool polled = cq_poll_locked(cq);
-
-	return entries_are_none(&cq->entries)
-		       ? cq_unlock_and_run(cq, &cq->object, polled, false, VIP_NOT_DONE)
-		       : take_entry(cq, polled, vi, is_receive);
-}
-
-static inline VIP_RETURN take_from(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi,
-				   VIP_BOOLEAN *is_receive)
-{
-	if (atomic_load_explicit(&cq->handle, memory_order_relaxed) != handle)
-		return object_unlock_bad_handle(&cq->lock);
-	return entries_are_none(&cq->entries) ? poll_and_take(cq, vi, is_receive)
-					      : take_entry(cq, false, vi, is_receive);
-}
-
-static __attribute__((noinline)) VIP_RETURN take_slowly(struct cq *cq, VIP_CQ_HANDLE handle,
-							VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive,
-							enum lock_way way)
-{
-	if (cq_enter_slowly(cq, way))
-		return take_from(cq, handle, vi, is_receive);
-	return atomic_load_explicit(&cq->handle, memory_order_relaxed) == handle ? VIP_NOT_DONE
-										 : VIP_INVALID_PARAMETER;
-}
-
-VIP_RETURN cq_take(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive)
-{
-	enum lock_way way = lock_enter(&cq->lock);
-
-	if (way != LOCK_BIASED)
-		return take_slowly(cq, handle, vi, is_receive, way);
-	return take_from(cq, handle, vi, is_receive);
 }

@@ -83,7 +83,7 @@ static struct device_endpoint *create_endpoint(struct vi *vi, const VIP_VI_ATTRI
 static const struct deferred_functions deferred_functions = {workqueue_submit_backlog, vi_run_deferred};
 
 /* The NIC's lock is held; `vi` has its tag. */
-static VIP_RETURN build(struct vi *vi, struct cq *send_cq, struct cq *receive_cq)
+static VIP_RETURN build_vi(struct vi *vi, struct cq *send_cq, struct cq *receive_cq)
 {
 	struct nic *nic = vi->nic;
 
@@ -117,8 +117,8 @@ static VIP_RETURN build(struct vi *vi, struct cq *send_cq, struct cq *receive_cq
 		goto destroy_connection;
 	if (object_publish(&vi->object, OBJECT_VI))
 		goto destroy_changed;
-	workqueue_name(&vi->send, object_handle(&vi->object));
-	workqueue_name(&vi->receive, object_handle(&vi->object));
+	workqueue_set_handle(&vi->send, object_handle(&vi->object));
+	workqueue_set_handle(&vi->receive, object_handle(&vi->object));
 	vi->tag->users++;
 	LIST_INSERT_HEAD(&nic->vis, vi, in_nic);
 	return VIP_SUCCESS;
@@ -154,7 +154,7 @@ void vi_free(struct vi *vi)
 	object_free(&vi->object);
 }
 
-static struct vi *allocate(void)
+static struct vi *allocate_vi(void)
 {
 	bool is_new;
 	struct vi *vi = object_allocate(OBJECT_VI, sizeof(*vi), &is_new);
@@ -175,14 +175,14 @@ VIP_RETURN vi_create(struct nic *nic, const VIP_VI_ATTRIBUTES *attributes, struc
 
 	if (rc != VIP_SUCCESS)
 		return rc;
-	vi = allocate();
+	vi = allocate_vi();
 	if (!vi)
 		return VIP_ERROR_RESOURCE;
 	vi->nic = nic;
 	vi->attributes = *attributes;
 	pthread_mutex_lock(&nic->lock);
 	vi->tag = tag_find(nic, attributes->Ptag);
-	rc = vi->tag ? build(vi, send_cq, receive_cq) : VIP_INVALID_PTAG;
+	rc = vi->tag ? build_vi(vi, send_cq, receive_cq) : VIP_INVALID_PTAG;
 	if (rc == VIP_SUCCESS)
 		*handle = object_handle(&vi->object);
 	pthread_mutex_unlock(&nic->lock);
@@ -195,8 +195,8 @@ bool vi_retract_handle(struct vi *vi)
 {
 	if (object_retired(&vi->object))
 		return false;
-	workqueue_name(&vi->send, NULL);
-	workqueue_name(&vi->receive, NULL);
+	workqueue_set_handle(&vi->send, NULL);
+	workqueue_set_handle(&vi->receive, NULL);
 	return object_retire(&vi->object);
 }
 

@@ -85,8 +85,8 @@ int workqueue_init(struct workqueue *queue, struct cq *cq, bool is_receive,
 /* [nic] Leaves its CQ's lists, too. */
 void workqueue_destroy(struct workqueue *queue);
 
-/* What calls of the data path take for the VI's handle from now on. With NULL, none is inside then. */
-void workqueue_name(struct workqueue *queue, VIP_VI_HANDLE handle);
+/* Sets the VI's handle as calls of the data path see it. After NULL none of them is inside any more. */
+void workqueue_set_handle(struct workqueue *queue, VIP_VI_HANDLE handle);
 
 /*
  * VipPostSend and VipPostRecv, VipSendDone and VipRecvDone. The queue may be that of any VI or of

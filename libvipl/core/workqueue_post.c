@@ -333,7 +333,7 @@ VIP_RETURN post_to(struct workqueue *queue, VIP_VI_HANDLE handle, bool is_receiv
 	uint32_t tail;
 	int rc;
 
-	if (!is_named(queue, handle))
+	if (!has_handle(queue, handle))
 		return object_unlock_bad_handle(&queue->lock);
 	if (!queue->credits || !cq_reserve_at_once(queue->cq, is_receive))
 		return post_carefully(queue, descriptor);
