@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sleeping until a completion comes. One of the sleepers of a channel, the leader, waits for the device's announcements. The
- * others doze, each at a word of its own. Who is called, is called alone: a message wakes one thread.
+ * Sleeping until a completion comes. One sleeper of a channel, the leader, waits for the device's announcements. The others
+ * doze, each on a futex of its own. A message wakes one thread.
  */
 #include "channel.h"
 
@@ -19,7 +19,7 @@
 #include "cq.h"
 #include "nic.h"
 
-#define ANNOUNCED 1u /* this source of the leader's is the device */
+#define ANNOUNCED 1u /* the leader's source for the device's announcements */
 
 /* A thread in channel_wait(). */
 struct sleeping {
@@ -34,7 +34,7 @@ enum {
 	APPOINTED, /* the leader, which may still doze */
 	LEADING,   /* the leader, which sleeps */
 	AWAKE,	   /* the leader, which reads announcements */
-	CALLED,	   /* from here on the memory may go at any moment */
+	CALLED,	   /* from here on the thread may return at any moment, and its memory go */
 	CALLED_LEADING, /* as before, but the thread stays the leader until it has the lock */
 };
 
@@ -124,7 +124,7 @@ static bool is_called(const struct sleeping *self)
 	return atomic_load_explicit(&self->state, memory_order_acquire) >= CALLED;
 }
 
-/* Wakes it if it dozes. The thread may have gone since its state was set: then there is nothing at its word to wake. */
+/* Wakes the thread if it dozes. It may have returned since its state was set: then nobody sleeps at this address. */
 static void wake(struct sleeping *sleeping)
 {
 	syscall(SYS_futex, &sleeping->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
@@ -163,7 +163,7 @@ static void call_all(struct channel *channel, const struct cq *cq, bool choosy_o
 	}
 }
 
-/* The leader if it is awake; else the one that has slept longest, and the leader only if there is no other. */
+/* Returns the leader if it is awake, else the thread that has slept longest. A sleeping leader is the last choice. */
 static struct sleeping *find_one(const struct channel *channel, const struct cq *cq)
 {
 	struct sleeping *sleeping, *one = NULL, *leader = NULL;
@@ -242,10 +242,10 @@ static void lead(struct channel *channel, struct sleeping *self, int64_t deadlin
 	if (!is_called(self))
 		atomic_store_explicit(&self->state, AWAKE, memory_order_relaxed);
 
-	/* It is a system call between a message and the thread that waits for it. */
+	/* Only if there is an announcement: the read is a system call, which the thread of a message would wait for. */
 	if (ready & 1u << ANNOUNCED)
 		channel->device->ops->channel_read(channel->device_channel, has_several(channel));
-	/* Nothing is announced any more, so all look. The agent ends the connections. */
+	/* No announcement will come any more, so all threads look. The agent ends the connections. */
 	while (sleeper_is_lost(&channel->sleeper) && !TAILQ_EMPTY(&channel->sleepers))
 		call(channel, TAILQ_FIRST(&channel->sleepers));
 }
@@ -287,7 +287,7 @@ bool channel_wait(struct channel *channel, struct cq *cq, bool is_choosy, uint32
 		return true;
 	}
 	called = sleep_until_called(channel, &self, deadline);
-	/* From here on another one is called for what comes; the caller's look after this finds all for which none was. */
+	/* From here on a completion calls another thread. The caller's next look finds all completions before that. */
 	if (called && !is_choosy) {
 		atomic_store(&cq->is_called, false);
 		atomic_thread_fence(memory_order_seq_cst);

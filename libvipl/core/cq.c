@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Completion queues, public or a work queue's own, and the one loop in which threads wait. */
+/* Completion queues, public or a work queue's own; the one loop in which threads wait; VipCQDone. */
 #include "cq.h"
 
 #include <errno.h>
@@ -121,7 +121,7 @@ bool cq_enter_slowly(struct cq *cq, enum lock_way way)
 				       ? atomic_load_explicit(&cq->look, memory_order_acquire)
 				       : NULL;
 
-	/* In this order: what the device has had and completed meanwhile is among the entries, if no other thread has it. */
+	/* The device comes first: what it completes in between is among the entries, unless another thread has taken it. */
 	if (look && look->is_empty(look) && entries_seem_none(&cq->entries))
 		return !atomic_load_explicit(&look->is_polled, memory_order_relaxed) &&
 		       lock_try(&cq->lock);
@@ -138,10 +138,10 @@ static bool has_something(struct cq *cq)
 VIP_RETURN cq_unlock_and_run_slowly(struct cq *cq, struct object *owner, bool completed, bool run_deferred,
 			   VIP_RETURN rc)
 {
-	/* With the lock it is certain that it is there, or the caller has a reference. */
+	/* The owner is there, because the lock is held or the caller has a reference. */
 	bool held = object_hold(owner);
 
-	/* A poll takes some completions at a time. Who has found some and got nothing, or another thread, has to look again. */
+	/* A poll takes several completions. If the caller got none of them, it or another thread has to look again. */
 	completed = completed && (rc != VIP_SUCCESS || has_something(cq) || atomic_load(&cq->choosy));
 	lock_release(&cq->lock);
 	if (run_deferred)
@@ -218,7 +218,7 @@ bool cq_poll_for_device(struct cq *cq)
 
 void cq_catch_up(struct cq *cq)
 {
-	unsigned most = cq->is_public ? cq_outstanding(cq) : 0; /* queues of others may go on and on */
+	unsigned most = cq->is_public ? cq_outstanding(cq) : 0; /* other queues may complete without end */
 
 	while (most-- && cq_poll_locked(cq))
 		;
@@ -232,7 +232,7 @@ void cq_look(struct cq *cq, struct object *owner)
 }
 
 /*
- * Polling before sleeping is in vain if the completion takes longer, and it takes the processor from others. After
+ * Polling before sleeping is in vain if the completion takes longer, and it keeps the processor from other threads. After
  * IN_VAIN_MOST such waits in a row only one wait in TRY_AGAIN polls first.
  */
 #define IN_VAIN_MOST 8u
@@ -245,7 +245,7 @@ static bool is_spinning_worth_it(struct cq *cq)
 		       TRY_AGAIN - 1;
 }
 
-/* The waiting call without sleeping: VIP_NOT_DONE when it has to. */
+/* Polls for a while. VIP_NOT_DONE: the caller has to sleep. */
 static VIP_RETURN spin(struct cq *cq, int64_t deadline, cq_taker *take, void *argument)
 {
 	VIP_RETURN rc = VIP_NOT_DONE;
@@ -272,8 +272,8 @@ VIP_RETURN cq_arm_and_take(struct cq *cq, cq_taker *take, void *argument, uint32
 }
 
 /*
- * The caller has slept, others still do, and one announcement was enough for the caller: what comes next is announced again,
- * and what has come is for one of them.
+ * The caller has used up an announcement, and others still sleep. Arms the CQ, so that the next completion is announced, and
+ * wakes one of them for what has come.
  */
 static void leave_to_others(struct cq *cq, struct object *owner)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The entries of a CQ: the queues that have some, which come and go with their VIs, and VipCQDone. */
+/* The queues that have entries in a CQ: they come and go with their VIs. */
 #include "entries.h"
 
 #include <errno.h>

@@ -52,7 +52,7 @@ void loopback_channel_read(struct device_channel *base, bool all)
 	struct loopback_cq *cq;
 
 	(void)all; /* an announcement does not say which thread it is for */
-	/* Before they look: what comes after their look rings again. */
+	/* The bell is emptied before threads look: what comes after their look rings again. */
 	if (!loopback_drain(channel->device, channel->bell_fd))
 		left_alone_channel(channel);
 	pthread_mutex_lock(&channel->lock);
@@ -61,7 +61,7 @@ void loopback_channel_read(struct device_channel *base, bool all)
 	pthread_mutex_unlock(&channel->lock);
 }
 
-/* Memory for a CQ, all zero but what threads may still look at. */
+/* Memory for a CQ, all zero except what threads may still look at. */
 static struct loopback_cq *allocate(struct cq *named, bool is_shared)
 {
 	struct loopback_cq *former = is_shared ? (struct loopback_cq *)cq_former_look(named) : NULL;
