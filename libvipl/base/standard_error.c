@@ -155,7 +155,8 @@ void standard_error_line(const char *level, const char *format, va_list args)
 
 	length = (size_t)snprintf(line, sizeof(line), "vipl: %s: ", level);
 	if (lost)
-		length += (size_t)snprintf(line + length, sizeof(line) - length, "(%u lines were lost before) ", lost);
+		length += (size_t)snprintf(line + length, sizeof(line) - length, "(%u line%s lost before) ", lost,
+					   lost == 1 ? " was" : "s were");
 	length += (size_t)vsnprintf(line + length, sizeof(line) - length, format, args);
 	if (length >= sizeof(line))
 		length = sizeof(line) - 1;
