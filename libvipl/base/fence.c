@@ -12,9 +12,7 @@
 #include "deadline.h"
 #include "log.h"
 
-#define DRAIN_NSEC (50 * NSEC_PER_MSEC)
-
-struct hot_flags hot_flags = {.is_traced = true};
+#define AWAIT_NSEC (50 * NSEC_PER_MSEC)
 
 static bool membarrier(int command)
 {
@@ -36,7 +34,7 @@ static bool fence_all_threads(void)
  */
 static void await_stores(void)
 {
-	int64_t end = clock_nsec() + DRAIN_NSEC, left;
+	int64_t end = clock_nsec() + AWAIT_NSEC, left;
 
 	while ((left = deadline_left(end))) {
 		struct timespec rest = nsec_timespec(left);
