@@ -11,15 +11,6 @@
 #include "table.h"
 #include "trace/trace.h"
 
-/* Is the handle one that the function will go on with? Otherwise it looks at nothing else. */
-static bool is_live(VIP_PVOID handle, enum object_kind kind)
-{
-	struct object *object = object_get(handle, kind);
-
-	if (object)
-		object_put(object);
-	return object;
-}
 
 /* ---- the words for values ---- */
 
@@ -119,7 +110,7 @@ static void posted(struct trace_line *l, const VIP_DESCRIPTOR *descriptor)
 	unsigned operation;
 
 	trace_say(l, " desc=0x%lx", TRACE_HEX(descriptor));
-	if (!descriptor || (uintptr_t)descriptor % VIP_DESCRIPTOR_ALIGNMENT || !is_live(l->handle, OBJECT_VI))
+	if (!descriptor || (uintptr_t)descriptor % VIP_DESCRIPTOR_ALIGNMENT || !object_is_live(l->handle, OBJECT_VI))
 		return;
 	control = &descriptor->CS;
 	operation = control->Control & VIP_CONTROL_OP_MASK;

@@ -8,12 +8,7 @@
 
 static VIP_RETURN answer(VIP_PVOID handle, enum object_kind kind)
 {
-	struct object *object = object_get(handle, kind);
-
-	if (!object)
-		return VIP_INVALID_PARAMETER;
-	object_put(object);
-	return VIP_ERROR_NOT_SUPPORTED;
+	return object_is_live(handle, kind) ? VIP_ERROR_NOT_SUPPORTED : VIP_INVALID_PARAMETER;
 }
 
 VIP_RETURN PVipAddTagCQ(VIP_CQ_HANDLE CQHandle, VIP_EVENT_HANDLE *Event, VIP_ULONG Tag,

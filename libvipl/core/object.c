@@ -250,6 +250,15 @@ void object_put(struct object *object)
 		wake_drainers();
 }
 
+bool object_is_live(VIP_PVOID handle, enum object_kind kind)
+{
+	struct object *object = object_get(handle, kind);
+
+	if (object)
+		object_put(object);
+	return object;
+}
+
 bool object_retire(struct object *object)
 {
 	struct slot *slot = slot_at(index_of(object));

@@ -44,11 +44,13 @@ void object_free(struct object *object);
 /* Gives the object its handle. 0, or ENOMEM. */
 int object_publish(struct object *object, enum object_kind kind);
 
-/* The object with a reference, or NULL when the handle is no live object of this kind. */
+/* The object with a reference, or NULL when the handle names no live object of this kind. */
 void *object_get(VIP_PVOID handle, enum object_kind kind);
 void object_put(struct object *object);
 /* One more reference; false when the object is retired. */
 bool object_hold(struct object *object);
+/* Does the handle name a live object of this kind? It may be retired at any moment. */
+bool object_is_live(VIP_PVOID handle, enum object_kind kind);
 
 /* Makes the handle invalid. False when another thread was first. */
 bool object_retire(struct object *object);

@@ -106,7 +106,7 @@ static int take_turn(struct nic *nic, unsigned ready)
 	return msec;
 }
 
-static void *run(void *argument)
+static void *run_agent(void *argument)
 {
 	struct nic *nic = argument;
 	unsigned ready = 0;
@@ -189,7 +189,7 @@ int agent_start(struct nic *nic)
 	nic->agent.status_again = DEADLINE_NEVER;
 	error = watch_all(nic);
 	if (!error)
-		error = thread_start(&nic->agent.thread, THREAD_OWN, run, nic);
+		error = thread_start(&nic->agent.thread, THREAD_OWN, run_agent, nic);
 	if (!error)
 		return 0;
 	close_status(nic);
