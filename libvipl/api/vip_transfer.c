@@ -12,8 +12,8 @@ static struct workqueue *queue_of(struct vi *vi, bool is_receive)
 }
 
 /* Nothing that could be posted. */
-static __attribute__((noinline)) VIP_RETURN refuse(VIP_VI_HANDLE handle, bool is_receive,
-						   VIP_DESCRIPTOR *descriptor)
+static __attribute__((noinline)) VIP_RETURN refuse_descriptor(VIP_VI_HANDLE handle, bool is_receive,
+							      VIP_DESCRIPTOR *descriptor)
 {
 	struct vi *vi = vi_get(handle);
 
@@ -31,7 +31,7 @@ static inline VIP_RETURN post(VIP_VI_HANDLE handle, bool is_receive, VIP_DESCRIP
 	struct vi *vi = object_at(handle, OBJECT_VI);
 
 	if (!descriptor || (uintptr_t)descriptor % VIP_DESCRIPTOR_ALIGNMENT)
-		return refuse(handle, is_receive, descriptor);
+		return refuse_descriptor(handle, is_receive, descriptor);
 	if (!vi)
 		return VIP_INVALID_PARAMETER;
 	return is_receive ? workqueue_post_receive(&vi->receive, handle, descriptor)
@@ -53,7 +53,7 @@ struct taking {
 };
 
 /* An empty queue is no reason to end a wait: another thread may post. */
-static VIP_RETURN take(void *argument)
+static VIP_RETURN take_descriptor(void *argument)
 {
 	struct taking *taking = argument;
 	VIP_RETURN rc;
@@ -75,7 +75,7 @@ static VIP_RETURN wait(VIP_VI_HANDLE handle, bool is_receive, VIP_ULONG timeout,
 	if (descriptor) {
 		struct taking taking = {queue_of(vi, is_receive), descriptor};
 
-		rc = cq_wait(taking.queue->cq, &vi->object, timeout, take, &taking);
+		rc = cq_wait(taking.queue->cq, &vi->object, timeout, take_descriptor, &taking);
 	}
 	vi_put(vi);
 	return rc;

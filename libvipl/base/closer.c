@@ -125,7 +125,7 @@ static struct place *find_place(uid_t user)
 	return found;
 }
 
-static void add(struct place *place, int fd)
+static void add_fd(struct place *place, int fd)
 {
 	unsigned i = place->count++;
 
@@ -150,7 +150,7 @@ static struct place *next_place(void)
 			place->is_unix = unclosed->is_unix;
 		if (unclosed->user != place->user || unclosed->is_unix != place->is_unix)
 			continue;
-		add(place, unclosed->fd);
+		add_fd(place, unclosed->fd);
 		STAILQ_REMOVE(&queue, unclosed, unclosed, in_queue);
 		free(unclosed);
 		queued--;
@@ -426,7 +426,7 @@ static void take_messages(int fd)
 	}
 }
 
-static void *drain(void *argument)
+static void *drain_socket(void *argument)
 {
 	struct place *place = argument;
 
@@ -476,9 +476,9 @@ void closer_drain(int socket)
 	if (place) {
 		place->drains = true;
 		place->cookie = cookie_of(socket);
-		add(place, socket);
+		add_fd(place, socket);
 		atomic_fetch_add(&draining, 1);
-		if (!start(place, drain)) {
+		if (!start(place, drain_socket)) {
 			atomic_fetch_sub(&draining, 1);
 			place->state = PLACE_FREE;
 		}

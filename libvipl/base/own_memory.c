@@ -42,7 +42,7 @@ static size_t copy_protected(uint8_t *to, const uint8_t *from, size_t length, bo
 }
 
 /* `is_write`: the program's memory is where it goes to, else where it comes from. */
-static bool copy(uint8_t *to, const uint8_t *from, size_t length, bool is_write)
+static bool copy_by_kernel(uint8_t *to, const uint8_t *from, size_t length, bool is_write)
 {
 	struct iovec here = {to, length}, there = {(void *)(uintptr_t)from, length};
 	/* Not the C library's function, in which the thread sanitizer would see an access. An adapter's are not seen either. */
@@ -64,15 +64,15 @@ bool own_memory_write(void *to, const void *from, size_t length)
 {
 	size_t first = length > WATCHED ? length - WATCHED : 0;
 
-	if (first && !copy(to, from, first, true))
+	if (first && !copy_by_kernel(to, from, first, true))
 		return false;
 	atomic_thread_fence(memory_order_release);
-	return copy((uint8_t *)to + first, (const uint8_t *)from + first, length - first, true);
+	return copy_by_kernel((uint8_t *)to + first, (const uint8_t *)from + first, length - first, true);
 }
 
 bool own_memory_read(void *to, const void *from, size_t length)
 {
-	return copy(to, from, length, false);
+	return copy_by_kernel(to, from, length, false);
 }
 
 bool own_memory_may_be_protected(void)

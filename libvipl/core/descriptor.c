@@ -10,7 +10,7 @@
 /* No status: a segment's region has to be searched for. */
 #define OTHER_REGION UINT32_MAX
 
-static bool may_read(const struct vi *vi)
+static bool may_rdma_read(const struct vi *vi)
 {
 	return vi->nic->attributes.RDMAReadSupport & vi->attributes.ReliabilityLevel;
 }
@@ -58,7 +58,7 @@ uint32_t read_send(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
 	end = data + count;
 	if (operation != VIP_CONTROL_OP_SENDRECV) {
 		if (!count || operation == VIP_CONTROL_OP_RESERVED ||
-		    (operation == VIP_CONTROL_OP_RDMAREAD && !may_read(queue->vi)))
+		    (operation == VIP_CONTROL_OP_RDMAREAD && !may_rdma_read(queue->vi)))
 			return VIP_STATUS_FORMAT_ERROR;
 		send->remote_address = address_bits(&data->Remote.Data);
 		send->remote_handle = data->Remote.Handle;

@@ -22,7 +22,7 @@ static uint32_t find_free_number(const struct entries *entries)
 }
 
 /* 0 or errno. Nobody but the caller changes the table; others read it with the CQ's lock. */
-static int grow(struct cq *cq)
+static int grow_queues(struct cq *cq)
 {
 	struct entries *entries = &cq->entries;
 	struct workqueue **former = entries->queues;
@@ -45,7 +45,7 @@ int entries_admit(struct cq *cq, struct workqueue *queue)
 {
 	uint32_t number = find_free_number(&cq->entries);
 
-	if (number == cq->entries.queues_room && grow(cq))
+	if (number == cq->entries.queues_room && grow_queues(cq))
 		return ENOMEM;
 	lock_acquire(&cq->lock);
 	queue->number = number;

@@ -32,8 +32,8 @@ static struct segment read_segment(const VIP_DATA_SEGMENT *data)
 				READ_ONCE(data->Handle)};
 }
 
-static bool copy(const struct vi *vi, const VIP_DESCRIPTOR *descriptor, uint32_t offset,
-		 uint8_t *plain, uint32_t length, bool to_plain, bool carefully)
+static bool copy_segments(const struct vi *vi, const VIP_DESCRIPTOR *descriptor, uint32_t offset,
+			  uint8_t *plain, uint32_t length, bool to_plain, bool carefully)
 {
 	unsigned count = READ_ONCE(descriptor->CS.SegCount);
 	bool is_rdma = READ_ONCE(descriptor->CS.Control) & VIP_CONTROL_OP_MASK;
@@ -64,7 +64,7 @@ static bool copy_locked(const struct workqueue *queue, uint32_t index, uint32_t 
 	bool copied;
 
 	pthread_rwlock_rdlock(&nic->copying);
-	copied = copy(queue->vi, descriptor, offset, plain, length, to_plain, carefully || thread_is_library);
+	copied = copy_segments(queue->vi, descriptor, offset, plain, length, to_plain, carefully || thread_is_library);
 	pthread_rwlock_unlock(&nic->copying);
 	return copied;
 }

@@ -25,7 +25,7 @@ void progress_end(struct nic *nic)
 	fd_close(nic->progress.channels_fd);
 }
 
-static VIP_RETURN take(void *cq)
+static VIP_RETURN poll_once(void *cq)
 {
 	return cq_poll_for_device(cq) ? VIP_SUCCESS : VIP_NOT_DONE;
 }
@@ -37,9 +37,9 @@ static bool look_at(struct cq *cq)
 	uint32_t seen;
 
 	for (unsigned turn = 0; turn < MOST_TURNS && rc == VIP_SUCCESS; turn++) {
-		rc = take(cq);
+		rc = poll_once(cq);
 		if (rc == VIP_NOT_DONE)
-			rc = cq_arm_and_take(cq, take, cq, &seen);
+			rc = cq_arm_and_take(cq, poll_once, cq, &seen);
 	}
 	if (rc == VIP_NOT_DONE)
 		cq->served = seen;

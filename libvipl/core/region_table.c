@@ -131,7 +131,7 @@ static void set_view(struct slot *slot, const struct region_view *view)
 	set(slot->domain, view->domain);
 }
 
-static int grow(struct region_table *table)
+static int grow_table(struct region_table *table)
 {
 	struct region_slots *old = get(table->slots), *slots;
 	unsigned count = old ? old->count * 2 : FIRST_SLOTS;
@@ -155,7 +155,7 @@ int region_table_insert(struct region_table *table, uint32_t handle,
 	struct slot *slot;
 
 	if (!slots || 2 * (table->used + 1) > slots->count) {
-		if (grow(table))
+		if (grow_table(table))
 			return ENOMEM;
 		slots = get(table->slots);
 	}

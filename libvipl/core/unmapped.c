@@ -72,7 +72,7 @@ static bool take_event(void)
 	return length == sizeof(event) || (length < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-static void *run(void *unused)
+static void *run_watch(void *unused)
 {
 	bool goes_on = true;
 
@@ -127,7 +127,7 @@ static int start(void)
 	if (!error) {
 		error = ioctl(watch_fd, UFFDIO_API, &api) ? errno : sleeper_watch(&sleeper, UNMAPPED, watch_fd);
 		if (!error)
-			error = thread_start(&thread, THREAD_OWN, run, NULL);
+			error = thread_start(&thread, THREAD_OWN, run_watch, NULL);
 		if (!error) {
 			pthread_detach(thread);
 			return 0;

@@ -13,6 +13,12 @@ static const struct device_ops *ops_of(const struct vi *vi)
 	return vi->nic->device->ops;
 }
 
+struct region_rights vi_rights(const VIP_VI_ATTRIBUTES *attributes)
+{
+	return (struct region_rights){.rdma_write = attributes->EnableRdmaWrite,
+				      .rdma_read = attributes->EnableRdmaRead};
+}
+
 static VIP_RETURN check_attributes(const struct nic *nic, const VIP_VI_ATTRIBUTES *attributes)
 {
 	VIP_RELIABILITY_LEVEL level = attributes->ReliabilityLevel;

@@ -101,6 +101,8 @@ void vi_free(struct vi *vi);
 /* VipSetViAttributes. The VI may get another endpoint. */
 VIP_RETURN vi_set_attributes(struct vi *vi, const VIP_VI_ATTRIBUTES *attributes);
 
+/* The ways between states: state.c. */
+
 /* IDLE -> CONNECT_PENDING, and a new attempt begins: posted receives go to the device. */
 VIP_RETURN vi_prepare(struct vi *vi);
 /* Does so within an attempt that goes on. False when the device cannot take the endpoint or its receives. */

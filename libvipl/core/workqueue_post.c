@@ -41,8 +41,8 @@ struct refusal {
 };
 
 /* With an entry reserved: the descriptor's fault, or an errno of the device's. */
-static __attribute__((noinline)) struct refusal refuse(struct workqueue *queue, bool earlier,
-						       uint32_t error, int rc)
+static __attribute__((noinline)) struct refusal refusal_of(struct workqueue *queue, bool earlier,
+							   uint32_t error, int rc)
 {
 	if (rc == EINPROGRESS) /* there is no room for the rest */
 		return (struct refusal){NO_ROOM, earlier, 0};
@@ -69,7 +69,7 @@ static __attribute__((noinline)) struct refusal submit(struct workqueue *queue,
 	error = queue->is_receive ? descriptor_read_receive(queue, descriptor, segments, &count)
 				  : descriptor_read_send(queue, descriptor, segments, &send);
 	if (error)
-		return refuse(queue, earlier, error, 0);
+		return refusal_of(queue, earlier, error, 0);
 	if (queue->is_receive) {
 		rc = queue->ops->post_receive(queue->vi->endpoint, segments, count);
 	} else {
@@ -78,7 +78,7 @@ static __attribute__((noinline)) struct refusal submit(struct workqueue *queue,
 		rc = queue->ops->post_send(queue->vi->endpoint, &send);
 	}
 	if (rc)
-		return refuse(queue, earlier, 0, rc);
+		return refusal_of(queue, earlier, 0, rc);
 	advance(queue);
 	return (struct refusal){NOTHING, earlier, 0};
 }
@@ -236,8 +236,8 @@ static __attribute__((noinline)) VIP_RETURN overrun(struct workqueue *queue,
 }
 
 /* The queue's lock is held. */
-static inline void append(struct workqueue *queue, uint32_t tail, uint32_t operation,
-			  VIP_DESCRIPTOR *descriptor)
+static inline void append_posted(struct workqueue *queue, uint32_t tail, uint32_t operation,
+				 VIP_DESCRIPTOR *descriptor)
 {
 	struct posted *posted = ring_at(queue, tail);
 
@@ -276,7 +276,7 @@ static __attribute__((noinline)) VIP_RETURN post_carefully(struct workqueue *que
 
 	if (tail - atomic_load_explicit(&queue->head, memory_order_acquire) >= QUEUE_DESCRIPTORS)
 		return overrun(queue, descriptor);
-	append(queue, tail, operation(queue->is_receive, descriptor), descriptor);
+	append_posted(queue, tail, operation(queue->is_receive, descriptor), descriptor);
 	if (queue->mode == QUEUE_OPEN && queue->submitted == tail) {
 		why = try_submit(queue, descriptor);
 		if (!why.hindrance) {
@@ -297,7 +297,7 @@ static __attribute__((noinline)) VIP_RETURN post_long(struct workqueue *queue,
 	struct refusal why;
 
 	queue->credits--;
-	append(queue, tail, operation(queue->is_receive, descriptor), descriptor);
+	append_posted(queue, tail, operation(queue->is_receive, descriptor), descriptor);
 	why = submit(queue, descriptor, true);
 	if (why.hindrance)
 		submit_slowly(queue, descriptor, why);
@@ -310,7 +310,7 @@ static __attribute__((noinline)) VIP_RETURN post_long(struct workqueue *queue,
 static __attribute__((noinline)) VIP_RETURN post_refused(struct workqueue *queue, int error)
 {
 	submit_slowly(queue, ring_at(queue, queue->submitted)->descriptor,
-		      refuse(queue, true, 0, error));
+		      refusal_of(queue, true, 0, error));
 	return VIP_SUCCESS;
 }
 
@@ -342,7 +342,7 @@ VIP_RETURN post_to(struct workqueue *queue, VIP_VI_HANDLE handle, bool is_receiv
 		return post_long(queue, descriptor);
 	queue->credits--;
 	tail = atomic_load_explicit(&queue->tail, memory_order_relaxed);
-	append(queue, tail, operation_of_short(queue, is_receive), descriptor);
+	append_posted(queue, tail, operation_of_short(queue, is_receive), descriptor);
 	rc = is_receive ? queue->ops->post_receive(vi->endpoint, &queue->segment, 1)
 			: queue->ops->post_send(vi->endpoint, &queue->sending);
 	if (rc)

@@ -253,7 +253,7 @@ void loopback_endpoint_stop(struct device_endpoint *base)
 }
 
 /* No thread posts, and only the caller has the link. */
-static void forget(struct loopback_endpoint *endpoint)
+static void forget_link(struct loopback_endpoint *endpoint)
 {
 	endpoint->link = NULL;
 	endpoint->in = endpoint->out = NULL;
@@ -299,7 +299,7 @@ void loopback_endpoint_reset(struct device_endpoint *base)
 	if (link)
 		LIST_REMOVE(endpoint, in_linked);
 	lock_all(endpoint);
-	forget(endpoint);
+	forget_link(endpoint);
 	endpoint->peer_regions = NULL;
 	endpoint->peer_memory = NULL;
 	unlock_all(endpoint);

@@ -96,7 +96,7 @@ static bool next_of(struct loopback_cq *cq, struct loopback_source *source, uint
 	return is_there;
 }
 
-static void gather(struct loopback_cq *cq, struct loopback_source *source)
+static void gather_source(struct loopback_cq *cq, struct loopback_source *source)
 {
 	struct loopback_endpoint *endpoint = source->endpoint;
 
@@ -122,7 +122,7 @@ static void gather_called(struct loopback_cq *cq)
 		next = source->next_called;
 		/* A send that finishes after this calls the source again. */
 		atomic_exchange(&source->is_called, false);
-		gather(cq, source);
+		gather_source(cq, source);
 	}
 }
 
@@ -137,7 +137,7 @@ static void gather_word(struct loopback_cq *cq, uint32_t word)
 		uint32_t queue = word * PAGE_WORD_BITS + (uint32_t)__builtin_ctz(bits);
 
 		if (queue < order->receivers_room && order->receivers[queue])
-			gather(cq, &order->receivers[queue]->receiving);
+			gather_source(cq, &order->receivers[queue]->receiving);
 	}
 }
 
@@ -166,7 +166,7 @@ static void go_on_with_pending(struct loopback_cq *cq)
 			LIST_REMOVE(endpoint, in_pending);
 			endpoint->is_listed = false;
 		}
-		gather(cq, &endpoint->sending);
+		gather_source(cq, &endpoint->sending);
 	}
 }
 

@@ -189,8 +189,8 @@ struct copying {
 };
 
 /* The pieces in the span, for the kernel. Returns how many: no more than there are segments. */
-static unsigned cut(struct iovec *pieces, const struct segment *segments, unsigned count,
-		    struct span span)
+static unsigned cut_pieces(struct iovec *pieces, const struct segment *segments, unsigned count,
+			   struct span span)
 {
 	unsigned used = 0;
 
@@ -221,13 +221,13 @@ static unsigned cut_here(const struct copying *copying, struct iovec *pieces, ui
 	const struct device_send *send = copying->send;
 	bool is_end = copying->done + length == send->length;
 	uint32_t watched = !copying->is_write || !is_end ? 0 : length < WATCHED ? length : WATCHED;
-	unsigned count = cut(pieces, send->segments, send->count,
-			     (struct span){copying->done, length - watched});
+	unsigned count = cut_pieces(pieces, send->segments, send->count,
+				    (struct span){copying->done, length - watched});
 
 	if (!watched || (count && !PIECES_IN_ORDER))
 		return count;
-	return count + cut(pieces + count, send->segments, send->count,
-			   (struct span){send->length - watched, watched});
+	return count + cut_pieces(pieces + count, send->segments, send->count,
+				  (struct span){send->length - watched, watched});
 }
 
 static struct span rest(const struct copying *copying)
@@ -249,7 +249,7 @@ static int copy_by_number(struct copying *copying)
 	while (copying->done < copying->send->length) {
 		struct span left = rest(copying);
 		unsigned here_count = 1 + cut_here(copying, here + 1, left.length);
-		unsigned there_count = 1 + cut(there + 1, copying->remote, copying->remote_count, left);
+		unsigned there_count = 1 + cut_pieces(there + 1, copying->remote, copying->remote_count, left);
 		uint64_t page = memory->nonce_address;
 		ssize_t copied;
 
@@ -284,7 +284,7 @@ static ssize_t copy_in_two_steps(const struct copying *copying, uint64_t address
 		length = sizeof(bytes);
 	if (length > WATCHED && copying->done + length == send->length)
 		length -= WATCHED;
-	cut(here, send->segments, send->count, (struct span){copying->done, length});
+	cut_pieces(here, send->segments, send->count, (struct span){copying->done, length});
 	length = (uint32_t)here[0].iov_len;
 	if (!copying->is_write) {
 		copied = pread(copying->memory->fd, bytes, length, (off_t)address);

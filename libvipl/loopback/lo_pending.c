@@ -27,29 +27,29 @@ void loopback_suspend(struct loopback_endpoint *endpoint, const struct device_se
 }
 
 /* The next one may begin. */
-static bool over(struct loopback_endpoint *endpoint)
+static bool end_pending(struct loopback_endpoint *endpoint)
 {
 	atomic_store_explicit(&endpoint->is_pending, false, memory_order_release);
 	return true;
 }
 
-static bool finish(struct loopback_endpoint *endpoint, uint32_t error)
+static bool finish_pending(struct loopback_endpoint *endpoint, uint32_t error)
 {
 	send_finish(endpoint, error);
-	return over(endpoint);
+	return end_pending(endpoint);
 }
 
 /* The send has its stamp. */
 static bool finish_stamped(struct loopback_endpoint *endpoint)
 {
 	send_finish_stamped(endpoint, 0);
-	return over(endpoint);
+	return end_pending(endpoint);
 }
 
-static bool refused(struct loopback_endpoint *endpoint, uint32_t error, enum lane_end end)
+static bool refuse_pending(struct loopback_endpoint *endpoint, uint32_t error, enum lane_end end)
 {
 	send_refused(endpoint, error, end);
-	return over(endpoint);
+	return end_pending(endpoint);
 }
 
 /* Parts of a message that will not be completed must not become the beginning of the next one. */
@@ -58,7 +58,7 @@ static bool give_up(struct loopback_endpoint *endpoint, uint32_t error)
 	struct loopback_pending *pending = &endpoint->pending;
 
 	if (pending->kind != PENDING_SEND || !pending->offset)
-		return finish(endpoint, error);
+		return finish_pending(endpoint, error);
 	pending->kind = PENDING_ABORT;
 	pending->error = error;
 	return true;
@@ -72,7 +72,7 @@ static bool step_abort(struct loopback_endpoint *endpoint)
 		return false;
 	send_publish(endpoint, message, MESSAGE_ABORT, 0, &endpoint->pending.send);
 	send_announce(endpoint);
-	return finish(endpoint, endpoint->pending.error);
+	return finish_pending(endpoint, endpoint->pending.error);
 }
 
 static uint32_t next_piece(const struct loopback_pending *pending)
@@ -144,7 +144,7 @@ static bool step_reception(struct loopback_endpoint *endpoint)
 		return false;
 	/* The peer knows the page of the receives' CQ only. */
 	if (!endpoint->send_cq->page || endpoint->send_cq != endpoint->receive_cq)
-		return finish(endpoint, 0);
+		return finish_pending(endpoint, 0);
 	send_set_stamp(endpoint,
 		       atomic_load_explicit(&endpoint->out->reception, memory_order_relaxed));
 	return finish_stamped(endpoint);
@@ -158,7 +158,7 @@ static bool step_immediate(struct loopback_endpoint *endpoint)
 	uint32_t room;
 
 	if (!lane_next_receive(endpoint, &room))
-		return refused(endpoint, VIP_STATUS_REMOTE_DESC_ERROR, END_NO_RECEIVE);
+		return refuse_pending(endpoint, VIP_STATUS_REMOTE_DESC_ERROR, END_NO_RECEIVE);
 	if (!message)
 		return false;
 	send_publish(endpoint, message, MESSAGE_WRITTEN, send->length, send);
@@ -175,7 +175,7 @@ static bool step_rdma(struct loopback_endpoint *endpoint)
 	if (pending->offset == pending->send.length) {
 		if (is_write && pending->send.control & VIP_CONTROL_IMMEDIATE)
 			return step_immediate(endpoint);
-		return finish(endpoint, 0);
+		return finish_pending(endpoint, 0);
 	}
 	if (!pending->asked) {
 		pending->asked = put_piece(endpoint, is_write ? MESSAGE_WRITE : MESSAGE_READ);
@@ -186,11 +186,11 @@ static bool step_rdma(struct loopback_endpoint *endpoint)
 	if (answer >> 32 != pending->number)
 		return false;
 	if ((uint32_t)answer != ANSWER_DONE)
-		return refused(endpoint, VIP_STATUS_RDMA_PROT_ERROR,
-			       is_write ? END_WRITE_REFUSED : END_READ_REFUSED);
+		return refuse_pending(endpoint, VIP_STATUS_RDMA_PROT_ERROR,
+				      is_write ? END_WRITE_REFUSED : END_READ_REFUSED);
 	if (!is_write && !copy_scatter_carefully(&pending->send, pending->offset, endpoint->out->answer_data,
 				       pending->piece))
-		return finish(endpoint, VIP_STATUS_PROTECTION_ERROR);
+		return finish_pending(endpoint, VIP_STATUS_PROTECTION_ERROR);
 	pending->offset += pending->piece;
 	pending->asked = false;
 	return true;

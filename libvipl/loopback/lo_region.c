@@ -77,8 +77,8 @@ static uint32_t make_handle(struct loopback_device *device, uint32_t index)
 	return handle;
 }
 
-static int publish(struct loopback_device *device, const struct region_entry *values,
-		   uint32_t *handle)
+static int publish_region(struct loopback_device *device, const struct region_entry *values,
+			  uint32_t *handle)
 {
 	struct region_entry *entry;
 	uint32_t index;
@@ -135,7 +135,7 @@ struct device_region *loopback_region_create(struct device_domain *base, void *a
 		*read_only = true;
 	}
 	if (!error)
-		error = publish(domain->device, &values, &region->handle);
+		error = publish_region(domain->device, &values, &region->handle);
 	if (error) {
 		free(region);
 		errno = error;

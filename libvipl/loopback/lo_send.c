@@ -28,7 +28,7 @@ static void end_access(struct loopback_endpoint *endpoint)
 }
 
 /* Writes a message into the receive's memory. 0 or errno. */
-static int place(struct loopback_endpoint *endpoint, const struct device_send *send)
+static int place_message(struct loopback_endpoint *endpoint, const struct device_send *send)
 {
 	const struct lane_detail *detail =
 		&endpoint->out->details[endpoint->taken & (LANE_RECEIVES - 1)];
@@ -93,7 +93,7 @@ static __attribute__((noinline)) void send_long(struct loopback_endpoint *endpoi
 						const struct device_send *send,
 						struct lane_message *message)
 {
-	int error = message && endpoint->peer_memory ? place(endpoint, send) : EPERM;
+	int error = message && endpoint->peer_memory ? place_message(endpoint, send) : EPERM;
 
 	switch (error) {
 	case 0:

@@ -138,7 +138,7 @@ struct verbs_endpoint {
 #define VERBS_WR_ID_PART	UINT64_C(4) /* of a send, and not the last one */
 #define VERBS_WR_ID_STAGED	UINT64_C(8)
 #define VERBS_WR_ID_KIND	UINT64_C(0xf)
-#define VERBS_WR_ID_DRAIN	(VERBS_WR_ID_RECEIVE | VERBS_WR_ID_PART) /* see drain() */
+#define VERBS_WR_ID_DRAIN	(VERBS_WR_ID_RECEIVE | VERBS_WR_ID_PART) /* see drain_qp() */
 #define VERBS_WR_ID_GENERATION	UINT64_C(0x10)
 #define VERBS_WR_ID_BITS	UINT64_C(0x1ff)
 #define VERBS_ENDPOINT_ALIGNMENT 512
@@ -196,12 +196,15 @@ void verbs_endpoint_reset(struct device_endpoint *endpoint);
 bool verbs_awaits_acks(struct device_endpoint *endpoint);
 /* Moves the queue pair to ERR, RESET and INIT, and forgets posted work. 0 or errno. */
 int verbs_endpoint_rewind(struct device_endpoint *endpoint);
+int verbs_endpoint_resume(struct device_endpoint *endpoint);
 
 /* verbs_transfer.c */
 int verbs_post_send(struct device_endpoint *endpoint, const struct device_send *send);
 int verbs_post_receive(struct device_endpoint *endpoint, const struct segment *segments,
 		      unsigned count);
 int verbs_cq_poll(struct device_cq *cq);
+/* Sets how many bytes of an RDMA operation go in one request. */
+void verbs_limit_requests(struct verbs_endpoint *endpoint, uint32_t bytes);
 
 /* verbs_uc.c */
 /* Has the device UC queue pairs? 0 or errno. */
@@ -210,13 +213,10 @@ static inline bool verbs_is_unreliable(const struct verbs_endpoint *endpoint)
 {
 	return endpoint->wanted_qp.qp_type == IBV_QPT_UC;
 }
-/* Sets how many bytes of an RDMA operation go in one request. */
-void verbs_limit_requests(struct verbs_endpoint *endpoint, uint32_t bytes);
 /* Returns how many bytes an RDMA write may carry in one request. */
 uint32_t verbs_unreliable_request(const struct verbs_endpoint *endpoint, enum ibv_mtu path_mtu);
 /* A completion with this error bit has come. True when `status` is to be reported. */
 bool verbs_unreliable_error(struct verbs_endpoint *endpoint, bool is_receive, uint32_t *status);
-int verbs_endpoint_resume(struct device_endpoint *endpoint);
 
 /* verbs_flush.c */
 bool verbs_has_reception(const struct ibv_device_attr *limits);

@@ -46,8 +46,8 @@ static bool is_link_local(const struct sockaddr *address)
  * The one of this family that is the device's and was there first: of IPv4 Linux lists the oldest
  * first, of IPv6 the newest, which may be one that is made for a day. False when there is none.
  */
-static bool find(struct verbs_device *device, const struct ifaddrs *one, sa_family_t family,
-		 bool link_local, struct in6_addr *host)
+static bool find_address(struct verbs_device *device, const struct ifaddrs *one, sa_family_t family,
+			 bool link_local, struct in6_addr *host)
 {
 	bool found = false;
 
@@ -99,13 +99,13 @@ int verbs_find_addresses(struct verbs_device *device)
 	if (getifaddrs(&all))
 		return errno;
 	/* The first one found decides about the port: what most can reach comes first. */
-	found = takes_ipv6 && find(device, all, AF_INET6, false, &device->ipv6);
-	found |= find(device, all, AF_INET, false, &device->ipv4);
+	found = takes_ipv6 && find_address(device, all, AF_INET6, false, &device->ipv6);
+	found |= find_address(device, all, AF_INET, false, &device->ipv4);
 	if (takes_ipv6 && IN6_IS_ADDR_UNSPECIFIED(&device->ipv6))
-		found |= find(device, all, AF_INET6, true, &device->ipv6);
+		found |= find_address(device, all, AF_INET6, true, &device->ipv6);
 	if (!found && !takes_ipv6 &&
-	    (find(device, all, AF_INET6, false, &device->ipv6) ||
-	     find(device, all, AF_INET6, true, &device->ipv6)))
+	    (find_address(device, all, AF_INET6, false, &device->ipv6) ||
+	     find_address(device, all, AF_INET6, true, &device->ipv6)))
 		lacks = "IPv4 address; its IPv6 address needs host addresses of 16 bytes "
 			"(VIPL_ADDRESS_BYTES=16)";
 	if (!IN6_IS_ADDR_UNSPECIFIED(&device->ipv4))

@@ -65,7 +65,7 @@ static int create_qp(struct verbs_endpoint *endpoint)
  * All zero except the tag, which tells completions of an earlier endpoint in this place. The endpoint that has been
  * unused for longest comes first.
  */
-static struct verbs_endpoint *allocate(struct verbs_device *device)
+static struct verbs_endpoint *allocate_endpoint(struct verbs_device *device)
 {
 	struct verbs_endpoint *endpoint = STAILQ_FIRST(&device->unused_endpoints);
 
@@ -95,7 +95,7 @@ void verbs_endpoints_free(struct verbs_device *device)
 struct device_endpoint *verbs_endpoint_create(struct device *base, struct endpoint_config *config)
 {
 	struct verbs_device *device = (struct verbs_device *)base;
-	struct verbs_endpoint *endpoint = allocate(device);
+	struct verbs_endpoint *endpoint = allocate_endpoint(device);
 
 	if (!endpoint)
 		return NULL;
@@ -132,7 +132,7 @@ keep_memory:
 	return NULL;
 }
 
-static int move_to(struct verbs_endpoint *endpoint, enum ibv_qp_state state)
+static int change_state(struct verbs_endpoint *endpoint, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attributes = {.qp_state = state};
 	int error = ibv_modify_qp(endpoint->qp, &attributes, IBV_QP_STATE);
@@ -244,7 +244,7 @@ int verbs_endpoint_prepare(struct device_endpoint *base)
 		return 0;
 	error = replace_qp(endpoint);
 	/* There may be as many as there can be, and no room for one more: then the former has to do. */
-	if (error && endpoint->was_connected && !move_to(endpoint, IBV_QPS_RESET))
+	if (error && endpoint->was_connected && !change_state(endpoint, IBV_QPS_RESET))
 		error = 0;
 	return error ? error : move_to_init(endpoint);
 }
@@ -255,7 +255,7 @@ int verbs_endpoint_prepare(struct device_endpoint *base)
  * another receive is outstanding, one receive is posted, and its flush is the end. It is posted only now, so that no
  * message takes it. The second change to ERR flushes it.
  */
-static void drain(struct verbs_endpoint *endpoint)
+static void drain_qp(struct verbs_endpoint *endpoint)
 {
 	struct ibv_recv_wr *bad, last = {
 		.wr_id = atomic_load_explicit(&endpoint->wr_id_tag, memory_order_relaxed) |
@@ -265,7 +265,7 @@ static void drain(struct verbs_endpoint *endpoint)
 	int64_t deadline = clock_nsec() + DRAIN_NSEC;
 
 	atomic_store_explicit(&endpoint->drained, false, memory_order_relaxed);
-	if (ibv_post_recv(endpoint->qp, &last, &bad) || move_to(endpoint, IBV_QPS_ERR))
+	if (ibv_post_recv(endpoint->qp, &last, &bad) || change_state(endpoint, IBV_QPS_ERR))
 		return;
 	do
 		cq_poll_for_device(cq);
@@ -278,9 +278,9 @@ void verbs_endpoint_stop(struct device_endpoint *base)
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 
 	atomic_store_explicit(&endpoint->stopped, true, memory_order_relaxed);
-	if (!move_to(endpoint, IBV_QPS_ERR) && verbs_is_soft(endpoint->device) &&
+	if (!change_state(endpoint, IBV_QPS_ERR) && verbs_is_soft(endpoint->device) &&
 	    !workqueue_with_device(endpoint->receive_queue))
-		drain(endpoint);
+		drain_qp(endpoint);
 }
 
 /*
@@ -294,12 +294,12 @@ void verbs_endpoint_reset(struct device_endpoint *base)
 
 	verbs_route_forget(endpoint);
 	if (!stays_in_error)
-		move_to(endpoint, IBV_QPS_RESET);
+		change_state(endpoint, IBV_QPS_RESET);
 	disown_completions(endpoint); /* the receives that are flushed now stay posted */
 	/* It was not stopped if its connection did not come about. A flush is no error from now on. */
 	if (stays_in_error && !atomic_exchange_explicit(&endpoint->stopped, true, memory_order_relaxed) &&
-	    !move_to(endpoint, IBV_QPS_ERR))
-		drain(endpoint);
+	    !change_state(endpoint, IBV_QPS_ERR))
+		drain_qp(endpoint);
 	staging_forget(endpoint);
 }
 
@@ -333,9 +333,9 @@ int verbs_endpoint_rewind(struct device_endpoint *base)
 	int error;
 
 	do {
-		error = move_to(endpoint, IBV_QPS_ERR);
+		error = change_state(endpoint, IBV_QPS_ERR);
 		if (!error)
-			error = move_to(endpoint, IBV_QPS_RESET);
+			error = change_state(endpoint, IBV_QPS_RESET);
 		next_generation(endpoint);
 		if (error)
 			break;

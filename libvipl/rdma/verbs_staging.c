@@ -36,7 +36,7 @@ void staging_init(struct verbs_domain *domain)
 		LIST_INIT(&domain->unused[i]);
 }
 
-static void destroy(struct verbs_buffer *buffer)
+static void destroy_buffer(struct verbs_buffer *buffer)
 {
 	struct staging *staging = &buffer->domain->device->staging;
 	void *data = staging_data(buffer);
@@ -63,7 +63,7 @@ void staging_destroy(struct verbs_domain *domain)
 			pthread_mutex_lock(&domain->device->staging.lock);
 			domain->device->staging.unused -= buffer->mr->length;
 			pthread_mutex_unlock(&domain->device->staging.lock);
-			destroy(buffer);
+			destroy_buffer(buffer);
 		}
 	}
 }
@@ -93,7 +93,7 @@ free_buffer:
 }
 
 /* NULL when there is no memory, or all that there may be is in use. */
-static struct verbs_buffer *grow(struct verbs_domain *domain, size_t size, size_t most)
+static struct verbs_buffer *grow_staging(struct verbs_domain *domain, size_t size, size_t most)
 {
 	struct staging *staging = &domain->device->staging;
 	struct verbs_buffer *buffer = NULL;
@@ -136,8 +136,8 @@ struct verbs_buffer *staging_take(struct verbs_domain *domain, struct verbs_buff
 	}
 	pthread_mutex_unlock(&staging->lock);
 	if (!buffer)
-		buffer = grow(domain, (size_t)SMALLEST << class,
-			      is_receive ? MOST_FOR_RECEIVES : MOST);
+		buffer = grow_staging(domain, (size_t)SMALLEST << class,
+				      is_receive ? MOST_FOR_RECEIVES : MOST);
 	if (!buffer)
 		return NULL;
 	buffer->segment = (struct segment){(uintptr_t)buffer->mr->addr, length, buffer->mr->lkey};
@@ -163,7 +163,7 @@ void staging_return(struct verbs_buffers *users, struct verbs_buffer *buffer)
 	}
 	pthread_mutex_unlock(&staging->lock);
 	if (!keep)
-		destroy(buffer);
+		destroy_buffer(buffer);
 }
 
 static struct verbs_buffer *oldest(struct verbs_endpoint *endpoint, struct verbs_buffers *users)

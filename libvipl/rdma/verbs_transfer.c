@@ -110,8 +110,8 @@ static inline int post_request(struct verbs_endpoint *endpoint, const struct dev
 }
 
 /* Cuts off the next part of the send: as many segments and bytes as one request takes. Returns its length. */
-static uint32_t cut(const struct verbs_endpoint *endpoint, const struct device_send *send,
-		    struct segment *segments, unsigned *count)
+static uint32_t cut_part(const struct verbs_endpoint *endpoint, const struct device_send *send,
+			 struct segment *segments, unsigned *count)
 {
 	uint32_t left = send->length - send->offset, most = endpoint->request_bytes;
 	struct span span;
@@ -131,8 +131,8 @@ static uint32_t cut(const struct verbs_endpoint *endpoint, const struct device_s
 }
 
 /* All data of the send is posted, `length` bytes just now. Posts the flush atomic, if the send takes one. */
-static inline int finish(struct verbs_endpoint *endpoint, const struct device_send *send,
-			 uint32_t length)
+static inline int finish_data(struct verbs_endpoint *endpoint, const struct device_send *send,
+			      uint32_t length)
 {
 	if (!verbs_is_flushed_by_atomic(endpoint, send))
 		return 0;
@@ -146,7 +146,7 @@ static int post_parts(struct verbs_endpoint *endpoint, struct device_send send)
 	for (;;) {
 		struct segment segments[VERBS_SEND_SEGMENTS];
 		unsigned count;
-		uint32_t length = cut(endpoint, &send, segments, &count);
+		uint32_t length = cut_part(endpoint, &send, segments, &count);
 		bool is_last = length >= send.length - send.offset;
 		int error;
 
@@ -155,7 +155,7 @@ static int post_parts(struct verbs_endpoint *endpoint, struct device_send send)
 		error = post_request(endpoint, &send, segments, count, length,
 				     is_last ? 0 : VERBS_WR_ID_PART);
 		if (error || is_last)
-			return error ? error : finish(endpoint, &send, length);
+			return error ? error : finish_data(endpoint, &send, length);
 		send.offset += length;
 		if (!workqueue_next_part(endpoint->send_queue, length))
 			return EINPROGRESS;
@@ -200,7 +200,7 @@ static __attribute__((noinline)) int post_carefully(struct verbs_endpoint *endpo
 		return post_parts(endpoint, *send);
 	else
 		error = post_request(endpoint, send, send->segments, send->count, send->length, 0);
-	return error ? error : finish(endpoint, send, send->length);
+	return error ? error : finish_data(endpoint, send, send->length);
 }
 
 int verbs_post_send(struct device_endpoint *base, const struct device_send *send)
@@ -303,8 +303,8 @@ static bool completes_descriptor(struct verbs_endpoint *endpoint, const struct i
 }
 
 /* wc.opcode may be read of successful ones only. */
-static inline void complete(struct verbs_endpoint *endpoint, const struct ibv_wc *completion,
-			    uint32_t status)
+static inline void complete_descriptor(struct verbs_endpoint *endpoint, const struct ibv_wc *completion,
+				       uint32_t status)
 {
 	bool is_receive = completion->wr_id & VERBS_WR_ID_RECEIVE;
 	uint32_t length = 0, immediate = 0;
@@ -340,10 +340,10 @@ static __attribute__((noinline)) void report_unusual(struct verbs_endpoint *endp
 	if (completion->wr_id & (VERBS_WR_ID_PART | VERBS_WR_ID_STAGED) &&
 	    !completes_descriptor(endpoint, completion, &status))
 		return;
-	complete(endpoint, completion, status);
+	complete_descriptor(endpoint, completion, status);
 }
 
-static inline void report(const struct ibv_wc *completion)
+static inline void report_completion(const struct ibv_wc *completion)
 {
 	struct verbs_endpoint *endpoint =
 		(struct verbs_endpoint *)(uintptr_t)(completion->wr_id & ~VERBS_WR_ID_BITS);
@@ -355,13 +355,13 @@ static inline void report(const struct ibv_wc *completion)
 	    completion->wr_id & (VERBS_WR_ID_PART | VERBS_WR_ID_STAGED))
 		report_unusual(endpoint, completion);
 	else
-		complete(endpoint, completion, 0);
+		complete_descriptor(endpoint, completion, 0);
 }
 
 /* Two functions, because most polls find one completion, and one needs fewer registers saved. */
 static __attribute__((noinline)) int report_one(const struct ibv_wc *completion)
 {
-	report(completion);
+	report_completion(completion);
 	return 1;
 }
 
@@ -370,7 +370,7 @@ static __attribute__((noinline)) int report_all(const struct ibv_wc *completions
 	const struct ibv_wc *completion = completions, *end = completions + count;
 
 	do
-		report(completion);
+		report_completion(completion);
 	while (++completion != end);
 	return count;
 }
