@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The functions of the API while calls are traced, made from functions.def: each calls the one that does it, and writes
- * a line of the trace that tells of it. What is read before the call is what may be gone behind it.
+ * The functions of the API while calls are traced, made from functions.def. Each calls the one that does the work, and writes
+ * a line about the call. What may be gone after the call is read before it.
  */
 #include <string.h>
 
@@ -126,7 +126,7 @@ static void posted(struct trace_line *l, const VIP_DESCRIPTOR *descriptor)
 		trace_say(l, " control=0x%x", control->Control);
 }
 
-/* Behind a look whether a descriptor is done. Where none is in the queue, that was a poll, too. */
+/* After a call that asks whether a descriptor is done. Such a call of an empty queue is a poll, too. */
 static void done(struct trace_line *l, VIP_DESCRIPTOR *const *descriptor, VIP_RETURN rc)
 {
 	if (rc != VIP_SUCCESS && rc != VIP_DESCRIPTOR_ERROR)

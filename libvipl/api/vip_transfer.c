@@ -11,7 +11,7 @@ static struct workqueue *queue_of(struct vi *vi, bool is_receive)
 	return is_receive ? &vi->receive : &vi->send;
 }
 
-/* Nothing that could be posted. */
+/* The descriptor cannot be posted. */
 static __attribute__((noinline)) VIP_RETURN refuse_descriptor(VIP_VI_HANDLE handle, bool is_receive,
 							      VIP_DESCRIPTOR *descriptor)
 {
@@ -25,7 +25,7 @@ static __attribute__((noinline)) VIP_RETURN refuse_descriptor(VIP_VI_HANDLE hand
 	return VIP_INVALID_PARAMETER;
 }
 
-/* The descriptor's own memory handle is not looked at: programs give wrong ones. */
+/* The memory handle of the descriptor itself is ignored, because programs give wrong ones. */
 static inline VIP_RETURN post(VIP_VI_HANDLE handle, bool is_receive, VIP_DESCRIPTOR *descriptor)
 {
 	struct vi *vi = object_at(handle, OBJECT_VI);
@@ -58,7 +58,7 @@ static VIP_RETURN take_descriptor(void *argument)
 	struct taking *taking = argument;
 	VIP_RETURN rc;
 
-	*taking->descriptor = NULL; /* it is left alone when the VI has gone */
+	*taking->descriptor = NULL; /* workqueue_take() does not set it if the VI is gone */
 	rc = workqueue_take(taking->queue, object_handle(&taking->queue->vi->object),
 			    taking->descriptor);
 	return *taking->descriptor ? rc : VIP_NOT_DONE;

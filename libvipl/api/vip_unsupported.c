@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The functions of Giganet's that no release will have: what they ask for cLAN's hardware did, and
- * no device of ours does. vipl.h tells programs so.
+ * The functions of Giganet's that no release will have: cLAN's hardware did what they ask for, and no device of ours does.
+ * vipl.h tells programs so.
  */
 #include "pvip.h"
 #include "core/object.h"

@@ -185,7 +185,7 @@ static void call_one(struct channel *channel, struct cq *cq)
 {
 	struct sleeping *one;
 
-	/* The caller has completed something. A thread that is called, and has not looked yet, sees that: see channel_wait(). */
+	/* The caller has completed something. A called thread that has not looked yet sees that: see channel_wait(). */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load(&cq->is_called))
 		return;
@@ -242,7 +242,7 @@ static void lead(struct channel *channel, struct sleeping *self, int64_t deadlin
 	if (!is_called(self))
 		atomic_store_explicit(&self->state, AWAKE, memory_order_relaxed);
 
-	/* Only if there is an announcement: the read is a system call, which the thread of a message would wait for. */
+	/* Only after an announcement: the read is a system call, and delays the thread that waits for the message. */
 	if (ready & 1u << ANNOUNCED)
 		channel->device->ops->channel_read(channel->device_channel, has_several(channel));
 	/* No announcement will come any more, so all threads look. The agent ends the connections. */

@@ -27,7 +27,7 @@
 
 /* The completions that VipCQDone has not reported, in their order: see entries.h. */
 struct entries {
-	/* The places of the oldest entry and of the next one. Threads read them without the lock, so entries_move() writes them. */
+	/* The places of the oldest entry and of the next one. Threads read them without the lock, see entries_move(). */
 	uint32_t *first, *last;
 	struct workqueue **queues; /* by their numbers; NULL where there is none */
 	uint32_t queues_room;	   /* the size of that table */

@@ -95,7 +95,7 @@ void backlog_has_room(struct workqueue *queue)
 
 	if (queue->deferred.backlog_in != &deferred->ready)
 		move_to_list(queue, &deferred->ready);
-	deferred->pending = true; /* if another thread has left it to the agent, this one need not */
+	deferred->pending = true; /* again: another thread may have left it to the agent */
 }
 
 static unsigned room_for(struct cq *cq, bool is_receive)
@@ -126,7 +126,7 @@ static void retry_all(struct cq_deferred *deferred, struct queue_list *list)
 		move_to_list(TAILQ_FIRST(list), &deferred->ready);
 }
 
-/* With a reference to its VI. One that is being destroyed has nothing to submit any more. */
+/* The next queue that is ready, with a reference to its VI. A VI that is being destroyed has nothing to submit. */
 static struct workqueue *next_ready(struct cq *cq)
 {
 	struct workqueue *queue;
@@ -197,7 +197,7 @@ static bool has_due(struct cq *cq, const struct object *owner)
 	return found;
 }
 
-/* What a thread has not done of what was pending is the agent's. */
+/* Leaves to the agent what this thread has not done of the pending work. */
 static void leave_rest(struct cq *cq)
 {
 	struct cq_deferred *deferred = &cq->deferred;

@@ -8,7 +8,7 @@
 #include "nic.h"
 #include "vipl_names.h"
 
-#define MOST_OF_POSTS 256 /* a program may go on in a loop; no handler needs more to notice */
+#define MOST_OF_POSTS 256 /* pending; a program may make them in a loop, and no handler needs more to notice */
 
 void errors_free(struct errors *errors)
 {
@@ -97,7 +97,7 @@ void error_of_vi(struct vi *vi, VIP_ERROR_CODE code, uint32_t operation)
 void error_of_post(struct vi *vi, VIP_ERROR_CODE code, uint32_t operation,
 		   VIP_DESCRIPTOR *descriptor)
 {
-	/* In the one case the descriptor is at fault, in the other the queue is full. */
+	/* Either the descriptor is at fault, or the queue is full. */
 	VIP_RESOURCE_CODE resource =
 		code == VIP_ERROR_POST_DESC ? VIP_RESOURCE_DESCRIPTOR : VIP_RESOURCE_VI;
 

@@ -13,7 +13,7 @@
 #include "descriptor.h"
 #include "nic.h"
 
-/* Is the segment registered, as far as the piece reaches? `writes`: it is to be written. */
+/* Is the segment registered up to the end of the piece? `writes`: for writing. */
 static bool is_registered(const struct vi *vi, const struct segment *segment,
 			  const struct segment *piece, bool writes)
 {
@@ -25,7 +25,7 @@ static bool is_registered(const struct vi *vi, const struct segment *segment,
 	       within(region, segment->address, reach);
 }
 
-/* `key` is the program's name for the memory, not the device's. */
+/* Its `key` is the program's memory handle, not the device's key. */
 static struct segment read_segment(const VIP_DATA_SEGMENT *data)
 {
 	return (struct segment){address_bits(&data->Data), READ_ONCE(data->Length),
@@ -78,7 +78,7 @@ bool workqueue_scatter(struct workqueue *queue, uint32_t offset, const void *fro
 {
 	uint32_t done = atomic_load_explicit(&queue->done, memory_order_relaxed);
 
-	/* The descriptor came here through the device; this orders its memory by our means, too. */
+	/* The descriptor came here through the device. This load also orders its memory after the post, for our own threads. */
 	if (queue->orphaned || atomic_load_explicit(&queue->tail, memory_order_acquire) == done)
 		return false;
 	return copy_locked(queue, done, offset, (uint8_t *)(uintptr_t)from, length, false, carefully);

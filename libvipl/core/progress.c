@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The agent asks for completions, too: as any sleeper it takes, arms, and takes again. */
+/* The agent polls for completions like any thread that waits: it takes, arms the CQ, and takes again. */
 #include "progress.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include "base/fd.h"
 #include "nic.h"
 
-#define MOST_TURNS 64u /* at one CQ, then it is the others' turn, and the program's */
+#define MOST_TURNS 64u /* at one CQ; then other CQs, and the program, have their turn */
 
 int progress_start(struct nic *nic)
 {

@@ -15,7 +15,7 @@ static const struct device_ops *ops_of(const struct vi *vi)
 	return vi->nic->device->ops;
 }
 
-/* Takes what the device has completed. Bounded: a shared CQ may never be empty. */
+/* Takes what the device has completed. It is bounded, because a shared CQ may never be empty. */
 static void take_completions(struct cq *cq)
 {
 	unsigned most = cq->is_public ? cq_outstanding(cq) : atomic_load(&cq->capacity);
@@ -75,8 +75,8 @@ void vi_decide(struct vi *vi, VIP_RETURN result)
 }
 
 /*
- * Waits until a stopped endpoint has completed its work requests, which it flushes. The wait is bounded, and the rest
- * is flushed above the device. It is here because kernels have failed when a queue pair was reset with requests under way.
+ * Waits until a stopped endpoint has flushed its work requests. The wait is bounded; the rest is flushed above the device.
+ * Kernels have failed when a queue pair was reset with requests under way.
  */
 static void await_flush(struct vi *vi, bool receives_too)
 {
@@ -97,7 +97,7 @@ static bool has_connection(const struct vi *vi)
 	return vi->send.mode == QUEUE_OPEN;
 }
 
-/* Nothing is with the endpoint afterwards, and no completion names it. */
+/* Afterwards the endpoint has no work, and no completion names it. */
 static void stop_endpoint(struct vi *vi)
 {
 	ops_of(vi)->endpoint_stop(vi->endpoint);
@@ -109,10 +109,10 @@ static void stop_endpoint(struct vi *vi)
 /* Ends the connection; what completed before stays completed, all else is flushed. */
 static void tear_down(struct vi *vi, enum queue_mode receive_mode)
 {
-	/* Nothing may be posted from here on, least of all to an endpoint that was reset. */
+	/* From here on nothing may be posted to the endpoint, which is going to be reset. */
 	workqueue_set_mode(&vi->send, QUEUE_HOLDS);
 	workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
-	take_all_completions(vi); /* what has come before the end shall arrive */
+	take_all_completions(vi); /* what came before the end still arrives */
 	stop_endpoint(vi);
 	connection_close(vi->connection);
 	workqueue_recall(&vi->send, QUEUE_FLUSHES);
@@ -187,8 +187,8 @@ void vi_break(struct vi *vi)
 }
 
 /*
- * Receives come back and are handed over again in their order. Sends do not: they may have gone
- * out, and even an unreliable message does not arrive twice.
+ * Receives come back and are posted again in their order. Sends are not: they may have gone out, and even an unreliable
+ * message does not arrive twice.
  */
 void vi_revive(struct vi *vi)
 {
@@ -201,7 +201,7 @@ void vi_revive(struct vi *vi)
 	await_flush(vi, false);
 	error = ops_of(vi)->endpoint_rewind(vi->endpoint);
 	take_all_completions(vi);
-	/* Threads that polled before have reported the stall by now, and none will report it again. */
+	/* Threads that polled before this have reported the stall by now, and nobody will report it again. */
 	atomic_store(&vi->stalled, false);
 	workqueue_assume_done(&vi->send);
 	workqueue_recall(&vi->send, QUEUE_HOLDS);

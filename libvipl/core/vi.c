@@ -35,7 +35,7 @@ static VIP_RETURN check_attributes(const struct nic *nic, const VIP_VI_ATTRIBUTE
 	return VIP_SUCCESS;
 }
 
-/* The program's CQ, or one of the queue's own, with this channel if it is not NULL. */
+/* The program's CQ, or a new one of the queue's own, which has this channel if it is not NULL. */
 static struct cq *use_cq(struct nic *nic, struct cq *given, struct channel *channel,
 			 unsigned depth)
 {
@@ -52,7 +52,7 @@ static void release_cq(struct cq *cq)
 		cq_destroy(cq);
 }
 
-/* A CQ of the queue's own has to have room for all: see cq_reserve(). */
+/* A queue's own CQ must have room for all its requests: see cq_reserve(). */
 static unsigned depth_of(const struct workqueue *queue, unsigned depth)
 {
 	unsigned capacity = atomic_load(&queue->cq->capacity);
@@ -79,7 +79,7 @@ static struct device_endpoint *create_endpoint(struct vi *vi, const VIP_VI_ATTRI
 	struct device_endpoint *endpoint =
 		ops_of(vi)->endpoint_create(vi->nic->device, &config);
 
-	if (endpoint) { /* as deep as any other one of this device */
+	if (endpoint) { /* all endpoints of a device are equally deep */
 		vi->send.depth = depth_of(&vi->send, config.send_depth);
 		vi->receive.depth = depth_of(&vi->receive, config.receive_depth);
 	}
@@ -102,7 +102,7 @@ static VIP_RETURN build_vi(struct vi *vi, struct cq *send_cq, struct cq *receive
 		return VIP_ERROR_RESOURCE;
 	atomic_store(&send_cq->has_sends, true);
 	/*
-	 * Both queues share a channel, since mostly one thread waits for both. VIs do not share one: they would
+	 * Both queues share a channel, because usually one thread waits for both. VIs do not share one, because they would
 	 * wake each other's threads.
 	 */
 	receive_cq = use_cq(nic, receive_cq, send_cq->is_public ? NULL : send_cq->channel,
@@ -245,8 +245,8 @@ static bool same_endpoint(const struct vi *vi, const VIP_VI_ATTRIBUTES *wanted,
 }
 
 /*
- * Posting reads these members with the queue's lock, completing with the CQ's, all other code with the NIC's,
- * which the caller holds. No descriptor is with the device, so no receive is lost.
+ * Posting reads these members with the queue's lock, completing with the CQ's, and all other code with the NIC's, which the
+ * caller holds. The device has no descriptor, so no receive is lost.
  */
 static void become(struct vi *vi, const VIP_VI_ATTRIBUTES *attributes, struct tag *tag,
 		   struct device_endpoint *endpoint)
@@ -261,7 +261,7 @@ static void become(struct vi *vi, const VIP_VI_ATTRIBUTES *attributes, struct ta
 	memset(vi->receive.regions, 0, sizeof(vi->receive.regions));
 	workqueue_unlock(&vi->receive);
 	workqueue_unlock(&vi->send);
-	/* Nothing completes yet: for the order of memory accesses only. */
+	/* Nothing completes yet. These locks only order the memory accesses. */
 	cq_lock(vi->send.cq);
 	cq_unlock(vi->send.cq);
 	cq_lock(vi->receive.cq);

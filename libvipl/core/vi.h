@@ -15,7 +15,7 @@ struct acceptor;
 struct connection;
 struct tag;
 
-/* The end that a VI shall be connected to, and what the VI tells it about itself. */
+/* The end that a VI is to be connected to, and what the VI tells it about itself. */
 struct vi_target {
 	struct connect_info own;
 	struct in6_addr host;
@@ -26,12 +26,12 @@ struct vi_target {
 struct attempt {
 	unsigned number;	     /* counts the VI's attempts */
 	_Atomic VIP_RETURN result;   /* VIP_NOT_DONE while it goes on; written under the NIC's lock */
-	atomic_bool is_peer_to_peer; /* the agent sees it through, and VipConnectPeerDone asks for it */
+	atomic_bool is_peer_to_peer; /* the agent carries it out, and VipConnectPeerDone asks for the result */
 	struct vi_target target;
 	int64_t deadline; /* of the caller */
 
 	/* Of an attempt that asks. The connection is at work while next_at is DEADLINE_NEVER. */
-	int64_t retry_until; /* the grace time: then asking ends, if it was answered, or gets rare */
+	int64_t retry_until; /* the end of the grace time: then asking ends, or becomes rare if nobody answers */
 	int64_t backoff;     /* the pause before it asks again */
 	int64_t next_at;     /* when that is due */
 	VIP_RETURN result_if_expired; /* in a pause */
@@ -58,7 +58,7 @@ struct vi {
 	_Atomic VIP_VI_STATE state; /* written under the NIC's lock */
 	atomic_bool broken;	    /* the device reported an error since the VI was prepared */
 	atomic_bool stalled;	    /* the device waits for vi_revive() */
-	_Atomic uint32_t failure;   /* the Status that broke it, if it was a descriptor's; or 0 */
+	_Atomic uint32_t failure;   /* the Status of the descriptor that broke it; 0: none did */
 	struct attempt attempt;
 
 	/* Guarded by the NIC's lock. */
@@ -105,7 +105,7 @@ VIP_RETURN vi_set_attributes(struct vi *vi, const VIP_VI_ATTRIBUTES *attributes)
 
 /* IDLE -> CONNECT_PENDING, and a new attempt begins: posted receives go to the device. */
 VIP_RETURN vi_prepare(struct vi *vi);
-/* Does so within an attempt that goes on. False when the device cannot take the endpoint or its receives. */
+/* The same within an attempt that goes on. False when the device cannot prepare the endpoint, or take its receives. */
 bool vi_offer(struct vi *vi);
 /* While CONNECT_PENDING: the device gives back endpoint and receives, which stay posted. Sends do not. */
 void vi_withdraw(struct vi *vi);
@@ -114,8 +114,8 @@ void vi_decide(struct vi *vi, VIP_RETURN result);
 /* CONNECTED or ERROR -> IDLE. Flushes everything posted, and informs the peer. */
 void vi_disconnect(struct vi *vi);
 /*
- * Any state -> IDLE, when the NIC is closed. Informs the peer. Posted descriptors are not touched any
- * more, since programs free memory first and close the NIC then.
+ * Any state -> IDLE, when the NIC is closed. Informs the peer. Does not touch posted descriptors, because programs free
+ * their memory before they close the NIC.
  */
 void vi_abandon(struct vi *vi);
 /*
@@ -123,9 +123,9 @@ void vi_abandon(struct vi *vi);
  * informs the peer, and has the error handler called.
  */
 void vi_break(struct vi *vi);
-/* A stalled endpoint takes work again. The descriptors that it had not done are posted to it again. */
+/* Makes a stalled endpoint work again, and posts the receives to it again that it had not completed. */
 void vi_revive(struct vi *vi);
-/* The deferred work of a queue of a VI that takes the NIC's lock: see deferred.h. */
+/* Does the deferred work of a queue that needs the NIC's lock: see deferred.h. */
 void vi_run_deferred(struct workqueue *queue);
 
 #endif

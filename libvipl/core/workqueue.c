@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The ring of posted descriptors: making it, and its way out: what the device has done is completed, and taken. */
+/* The ring of posted descriptors: making it, completing what the device has done, and taking what is complete. */
 #include "workqueue.h"
 
 #include <errno.h>
@@ -131,7 +131,7 @@ void workqueue_note_error(struct workqueue *queue, uint32_t status)
 	deferred_add(queue);
 }
 
-/* One with an error, or of a queue with a backlog. */
+/* A descriptor with an error, or of a queue with a backlog. */
 static __attribute__((noinline)) void completed_unusually(struct workqueue *queue, uint32_t status)
 {
 	if (queue->deferred.backlog_in)
@@ -143,7 +143,7 @@ static __attribute__((noinline)) void completed_unusually(struct workqueue *queu
 void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t length,
 			uint32_t immediate)
 {
-	/* The descriptor came here through the device; this orders its memory by our own means, too. */
+	/* The descriptor came here through the device. This load also orders its memory after the post, for our own threads. */
 	uint32_t tail = atomic_load_explicit(&queue->tail, memory_order_acquire);
 	uint32_t done = atomic_load_explicit(&queue->done, memory_order_relaxed);
 
@@ -198,7 +198,7 @@ static inline VIP_RETURN take_head(struct workqueue *queue, struct cq *cq, uint3
 	*descriptor = posted->descriptor;
 	if (posted->status & VIP_STATUS_ERROR_MASK) {
 		rc = VIP_DESCRIPTOR_ERROR;
-		/* A caller that is told of the error that broke the VI shall find the VI in ERROR: see vi_catch_up(), too. */
+		/* A caller that gets the error that broke the VI has to find the VI in ERROR: see vi_catch_up(), too. */
 		run_deferred = atomic_load(&queue->vi->broken) || atomic_load(&queue->vi->stalled);
 	}
 	atomic_store_explicit(&queue->head, head + 1, memory_order_release);

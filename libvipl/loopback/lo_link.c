@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 /*
- * Allocates all of the memory. Where memory is short a later access, which takes a page, would be a signal. 0 or errno.
- * A signal undoes what a call has allocated: so each does a little.
+ * Allocates all of the memory. If memory is short, a later access to a missing page would raise a signal. 0 or errno. A signal
+ * to this thread undoes what a call has allocated, so each call allocates a little.
  */
 static int allocate_file(int fd, size_t size)
 {
@@ -32,14 +32,14 @@ static int allocate_file(int fd, size_t size)
 	return 0;
 }
 
-/* A size that can change would let its maker crash us. */
+/* The size is sealed: a peer whose mapping outlived a smaller file would crash. */
 static void *create_file(const char *name, size_t size, int seals, int *fd)
 {
 	struct rlimit limit;
 	void *memory;
 	int error;
 
-	/* Beyond the limit on files (ulimit -f) there would be a signal. */
+	/* A file beyond the limit (ulimit -f) would raise a signal. */
 	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < size) {
 		errno = EFBIG;
 		return NULL;
@@ -81,7 +81,7 @@ static bool get_status(int fd, struct stat *status)
 
 	if (seals < 0 && is_refused(errno))
 		log_error_ratelimited("cannot check a peer's memory: %s%s", strerror(errno), filter_hint(errno, "fcntl()"));
-	/* No file has them but one in memory. Another one may be of a file system that does not answer. */
+	/* Only files in memory have seals. Any other file may be in a file system that does not answer. */
 	if (seals < 0 || (seals & needed) != needed) {
 		errno = EPROTO;
 		return false;
@@ -109,8 +109,8 @@ bool memory_may_be_shared(int fd)
 }
 
 /*
- * All of it has to be allocated. To do it here would not do: its maker can have the kernel hold the lock of the file for as
- * long as a page fault takes.
+ * All of the memory must be allocated already. We cannot allocate it here, because its maker can make the kernel hold the
+ * file's lock for as long as a page fault takes.
  */
 static void *map_file(int fd, size_t size, int protection)
 {
@@ -174,7 +174,7 @@ void cq_page_unmap(struct cq_page *page)
 
 void cq_page_blank(struct cq_page *page)
 {
-	/* It takes no memory. Where it fails, against all likelihood, nothing better can be done. */
+	/* This takes no memory. It hardly ever fails, and then nothing better can be done. */
 	mmap(page, sizeof(*page), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }
 

@@ -26,7 +26,7 @@ void loopback_suspend(struct loopback_endpoint *endpoint, const struct device_se
 	loopback_ring(endpoint->device, endpoint->device->bell_name);
 }
 
-/* The next one may begin. */
+/* The next send may begin. */
 static bool end_pending(struct loopback_endpoint *endpoint)
 {
 	atomic_store_explicit(&endpoint->is_pending, false, memory_order_release);
@@ -52,7 +52,7 @@ static bool refuse_pending(struct loopback_endpoint *endpoint, uint32_t error, e
 	return end_pending(endpoint);
 }
 
-/* Parts of a message that will not be completed must not become the beginning of the next one. */
+/* Parts of a message that stays incomplete must not become the beginning of the next message. */
 static bool give_up(struct loopback_endpoint *endpoint, uint32_t error)
 {
 	struct loopback_pending *pending = &endpoint->pending;
@@ -234,8 +234,8 @@ void loopback_advance(struct loopback_endpoint *endpoint)
 				atomic_store(&endpoint->out->sender_waits, 0);
 			return;
 		}
-		/* The peer's agent, when it is rung for, consumes first and looks at this flag then.
-		   When the flag was set already, the bell was rung for it, too. */
+		/* When its bell rings, the peer's agent first takes messages, and then looks at this flag. If the flag was set
+		   already, its bell has rung for it. */
 		rings |= !atomic_exchange(&endpoint->out->sender_waits, 1);
 		atomic_thread_fence(memory_order_seq_cst);
 	} while (step(endpoint));

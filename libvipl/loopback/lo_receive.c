@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The receiving end: publishes posted receives, and takes what the peer has sent. Everything that
- * is read from the link is read once, and checked.
+ * The receiving end: publishes posted receives, and takes what the peer has sent. Each field of the link is read once, and
+ * checked.
  */
 #include "base/copy.h"
 #include "base/own_memory.h"
@@ -24,7 +24,7 @@ static uint32_t look_up(struct loopback_endpoint *endpoint, const struct segment
 	struct cached_region *cached = &endpoint->region_cache[segment->key % CACHED_REGIONS];
 	uint32_t found = usable(endpoint, segment);
 
-	/* If this is about another region already, the one that was found has been taken back since. */
+	/* If the entry is another region's by now, the one that was found is deregistered, and the epoch has changed. */
 	cached->handle = found ? segment->key : 0;
 	cached->dereg_epoch = dereg_epoch;
 	cached->start = atomic_load_explicit(&entry->start, memory_order_relaxed);
@@ -32,7 +32,7 @@ static uint32_t look_up(struct loopback_endpoint *endpoint, const struct segment
 	return found;
 }
 
-/* Is all of it usable, in a region that was looked up just before? */
+/* Is all of the segment in a region that was looked up just before? */
 static inline bool is_cached(const struct loopback_endpoint *endpoint, const struct segment *segment,
 			   uint32_t dereg_epoch)
 {
@@ -70,7 +70,7 @@ void loopback_publish(struct loopback_endpoint *endpoint, uint32_t index)
 	publish_receive(endpoint, index, receive->count, receive);
 }
 
-/* The receive is as the caller has described it. */
+/* Posts the receive; the caller has filled it in, except for `count`. */
 static inline int add_receive(struct loopback_endpoint *endpoint, uint32_t index, uint32_t count,
 			      struct loopback_receive *receive)
 {
@@ -89,7 +89,7 @@ static __attribute__((noinline)) int add_any(struct loopback_endpoint *endpoint,
 	uint32_t room = 0, room_usable = 0;
 
 	for (unsigned i = 0; i < count; i++) {
-		/* Data that comes where no registered memory is breaks the connection. */
+		/* Data that comes for memory that is not registered breaks the connection. */
 		if (room_usable == room)
 			room_usable += is_cached(endpoint, &segments[i], receive->dereg_epoch)
 					       ? segments[i].length
@@ -192,7 +192,7 @@ static void complete_receive(struct loopback_endpoint *endpoint, uint32_t status
 	workqueue_complete(endpoint->receive_queue, status, length, immediate);
 }
 
-/* The peer may use the ring and the messages before this one again: we have read them. See litmus/message_place. */
+/* The peer may reuse the ring and the messages up to here, because we have read them: litmus/message_place. */
 static inline void consumed(struct loopback_endpoint *endpoint, uint32_t read)
 {
 	struct lane *in = endpoint->in;
@@ -201,7 +201,7 @@ static inline void consumed(struct loopback_endpoint *endpoint, uint32_t read)
 	atomic_store_explicit(&in->consumed, read, memory_order_release);
 }
 
-/* The send that waits for this message is done: before its receive is, so that no answer comes earlier. */
+/* Ends the peer's send of this message before the receive is done, so that no answer is ordered before it. */
 static void tell_reception(struct loopback_endpoint *endpoint)
 {
 	if (endpoint->peer_page)
@@ -264,7 +264,7 @@ static bool take_message(struct loopback_endpoint *endpoint, const struct lane_m
 	return true;
 }
 
-/* An RDMA operation that the peer cannot do itself. False when the peer violates the protocol. */
+/* Does an RDMA operation that the peer cannot do itself. False when the peer violates the protocol. */
 static bool take_rdma(struct loopback_endpoint *endpoint, const struct lane_message *message,
 		       const struct header *header)
 {
@@ -282,7 +282,7 @@ static bool take_rdma(struct loopback_endpoint *endpoint, const struct lane_mess
 	allowed = (is_write ? endpoint->own.rights.rdma_write : endpoint->own.rights.rdma_read) &&
 		  region_room(endpoint->device->regions, handle, endpoint->domain->number, right,
 			      address, header->length) == header->length;
-	/* With a length of 0 the address may be anything. Any memory of RDMA may be protected, as a shared page is. */
+	/* Without bytes the address may be anything. The kernel copies, because the program may have protected its memory. */
 	if (allowed && header->length)
 		allowed = is_write ? own_memory_write((void *)(uintptr_t)address, data, header->length)
 				   : own_memory_read(endpoint->in->answer_data, (void *)(uintptr_t)address,
@@ -311,8 +311,8 @@ static inline bool is_still_usable(const struct loopback_endpoint *endpoint,
 }
 
 /*
- * As most messages are: the data is with it, and is all for one segment. False, and nothing has been
- * done, when it is another one, or there is anything wrong with it: that is for take_checked().
+ * The usual message: it contains its data, all for one segment. Returns false, and does nothing, if it is not that, or if
+ * anything is wrong with it: then take_checked() takes it.
  */
 static inline __attribute__((always_inline))
 bool take_short(struct loopback_endpoint *endpoint, const struct lane_message *message)
@@ -392,7 +392,7 @@ static inline __attribute__((always_inline)) int consume(struct loopback_endpoin
 	uint32_t first = atomic_load_explicit(&endpoint->read, memory_order_relaxed), read = first;
 	struct lane_message *message;
 
-	/* A peer that asks for ever must not keep us here for ever. */
+	/* Bounded, because a peer may go on sending without end. */
 	while (read - first < LANE_MESSAGES && (message = next_message(endpoint)) &&
 	       take_any(endpoint, message, read, in_library))
 		read++;
@@ -444,7 +444,7 @@ int take_before(struct loopback_endpoint *endpoint, uint32_t bound, uint32_t mos
 	if (!endpoint->in || endpoint->rx_stopped)
 		return 0;
 	while ((message = next_message(endpoint))) {
-		/* The stamp of the first is known, and is not asked for once more: it might change. */
+		/* The stamp of the first one is known, and is not read again, because the peer might change it. */
 		*has_more = read - first == most ||
 			    (read != first &&
 			     !stamp_before(order_stamp(endpoint->receive_cq,

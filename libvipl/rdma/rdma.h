@@ -74,7 +74,7 @@ struct verbs_device {
 	STAILQ_HEAD(, verbs_endpoint) unused_endpoints; /* destroyed; their memory is for later ones only */
 };
 
-/* Soft-RoCE, which has habits that other devices do not have. */
+/* Soft-RoCE has habits that other devices do not have. */
 static inline bool verbs_is_soft(const struct verbs_device *device)
 {
 	return device->limits.vendor_id == 0xffffffu;
@@ -84,7 +84,7 @@ static inline bool verbs_is_soft(const struct verbs_device *device)
 
 struct verbs_cq {
 	alignas(CACHE_LINE) struct ibv_cq *cq; /* on the line of the first completion */
-	/* The CQ's lock guards it. An array on the stack would have each poll guard its frame. */
+	/* The CQ's lock guards it. With an array on the stack, each poll would check its frame (-fstack-protector). */
 	struct ibv_wc completions[VERBS_COMPLETIONS];
 };
 
@@ -92,7 +92,7 @@ struct verbs_cq {
 struct verbs_endpoint {
 	uint32_t inline_size; /* of the queue pair; see limit_inline() */
 	uint32_t inline_most; /* 0 if the program may have protected its memory */
-	_Atomic uint64_t wr_id_tag; /* wr_id without the kind of work; it goes on when the endpoint is another VI's */
+	_Atomic uint64_t wr_id_tag; /* wr_id without the kind of work; the next endpoint in this memory goes on with it */
 	/* An RDMA operation beyond these takes several requests; a send of more segments is staged. */
 	unsigned request_segments;
 	uint32_t whole_bytes; /* an RDMA operation that is no longer goes in one request */
@@ -101,7 +101,7 @@ struct verbs_endpoint {
 	struct ibv_qp *qp;
 	struct ibv_mr *flush_mr; /* of a VI at Reliable Reception: verbs_flush.c */
 	struct workqueue *send_queue, *receive_queue;
-	/* The requests that are being posted, not on the stack for the same reason. The queues' locks guard them. */
+	/* The requests that are being posted. The queues' locks guard them. They are not on the stack, as in verbs_cq. */
 	alignas(CACHE_LINE) struct ibv_send_wr send_request;
 	struct ibv_recv_wr receive_request;
 	struct ibv_send_wr *bad_send;
@@ -129,9 +129,9 @@ struct verbs_endpoint {
 };
 
 /*
- * wr_id names the endpoint; its lowest bits say what the work was (wc.opcode may not, after an
- * error) and count resets of the queue pair: completions from before a reset may still come after it,
- * and completions of a queue pair that is destroyed after that.
+ * wr_id names the endpoint. Its lowest bits say what the work was, because after an error wc.opcode may not. They also count
+ * resets of the queue pair: completions from before a reset may still come after it, and completions of a queue pair after
+ * it was destroyed.
  */
 #define VERBS_WR_ID_RECEIVE	UINT64_C(1)
 #define VERBS_WR_ID_RDMA	UINT64_C(2)
@@ -144,9 +144,9 @@ struct verbs_endpoint {
 #define VERBS_ENDPOINT_ALIGNMENT 512
 
 /*
- * What queue pairs are made for. Room for more would make each of them large: they have a thousand
- * receives. With 5 segments these have 128 bytes each on soft-RoCE, with 8 at most on adapters that
- * need 16 bytes for each. 1000 VIs with queues of their own take it 0.6 GB; with 13 it was 0.85.
+ * The segments that queue pairs have room for. More would make each queue pair large, because it has a thousand receives. A
+ * receive of 5 segments takes 128 bytes on soft-RoCE; adapters that need 16 bytes for each segment have room for 8 in that.
+ * 1000 VIs with queues of their own take 0.6 GB on soft-RoCE; with 13 segments they would take 0.85.
  */
 #define VERBS_SEND_SEGMENTS    16u
 #define VERBS_RECEIVE_SEGMENTS 5u
@@ -245,8 +245,8 @@ struct verbs_buffer *staging_take(struct verbs_domain *domain, struct verbs_buff
 				 uint32_t length, bool is_receive);
 void staging_return(struct verbs_buffers *users, struct verbs_buffer *buffer);
 /*
- * The oldest staged send or receive is done, and the CQ's lock is held. False when a message has
- * come, and there is no memory any more that it can go to.
+ * The oldest staged send or receive is done. Returns false if a message has come whose memory is not registered any more.
+ * The CQ's lock is held.
  */
 bool staging_done(struct verbs_endpoint *endpoint, const struct ibv_wc *completion);
 /* The queue pair has forgotten all that was posted. */

@@ -36,8 +36,8 @@ static bool is_read(const struct device_send *send)
 }
 
 /*
- * Programs watch the last bytes of what an RDMA write brings. Soft-RoCE copies a packet by the kernel's memcpy(),
- * which on some processors copies backwards in newer kernels. A request of their own, behind the others, brings these bytes last.
+ * Programs watch the last bytes of an RDMA write. Soft-RoCE copies a packet by the kernel's memcpy(), which in newer kernels
+ * copies backwards on some processors. So these bytes have a request of their own, behind the others.
  */
 #define WATCHED 8u
 
@@ -54,7 +54,7 @@ void verbs_limit_requests(struct verbs_endpoint *endpoint, uint32_t bytes)
 	endpoint->whole_bytes = verbs_is_soft(endpoint->device) ? WATCHED : bytes;
 }
 
-/* This thread itself reads data that goes inline, and may fault where an adapter does not: own_memory.h. */
+/* Inline data is read by this thread, which may fault where an adapter does not: own_memory.h. */
 static inline bool may_inline(const struct verbs_endpoint *endpoint, const struct device_send *send, uint32_t length)
 {
 	return (length | send->by_library) <= endpoint->inline_most;
@@ -85,7 +85,7 @@ static inline int post_request(struct verbs_endpoint *endpoint, const struct dev
 	uint64_t part = verbs_is_flushed_by_atomic(endpoint, send) ? VERBS_WR_ID_PART : 0;
 	struct ibv_send_wr *request = &endpoint->send_request;
 
-	/* Most members are for other operations, and are not looked at; there is never a next one. */
+	/* The other members are for other operations. There is never a next request. */
 	request->wr_id = atomic_load_explicit(&endpoint->wr_id_tag, memory_order_relaxed) | kind |
 			part;
 	request->sg_list = (struct ibv_sge *)segments;
@@ -150,7 +150,7 @@ static int post_parts(struct verbs_endpoint *endpoint, struct device_send send)
 		bool is_last = length >= send.length - send.offset;
 		int error;
 
-		if (!length) /* the program has changed the descriptor since */
+		if (!length) /* the program has changed the descriptor meanwhile */
 			return EINVAL;
 		error = post_request(endpoint, &send, segments, count, length,
 				     is_last ? 0 : VERBS_WR_ID_PART);
@@ -165,10 +165,10 @@ static int post_parts(struct verbs_endpoint *endpoint, struct device_send send)
 /* Copies the send into a buffer, and posts it in one request. */
 static int post_staged_send(struct verbs_endpoint *endpoint, const struct device_send *send)
 {
-	int error = EFAULT; /* deregistered since the descriptor was read */
+	int error = EFAULT; /* if the memory was deregistered after the descriptor was read */
 	struct verbs_buffer *buffer;
 
-	/* It is copied now, and earlier reads may bring the data that is sent. */
+	/* The data is copied now, but earlier reads may still have to bring it. */
 	if (is_fenced(endpoint, send) && !workqueue_is_idle(endpoint->send_queue))
 		return EAGAIN;
 	buffer = staging_take(endpoint->domain, &endpoint->staged_sends, send->length, false);
@@ -228,7 +228,7 @@ static inline int post_receive(struct verbs_endpoint *endpoint, const struct seg
 	return ibv_post_recv(endpoint->qp, request, &endpoint->bad_receive);
 }
 
-/* Receives into a buffer as large as all segments together, since the message may be as large. */
+/* Receives into a buffer as large as all segments together, because the message may be as large. */
 static __attribute__((noinline))
 int post_staged_receive(struct verbs_endpoint *endpoint, const struct segment *segments,
 			unsigned count)
@@ -268,7 +268,7 @@ static uint32_t error_bit(enum ibv_wc_status status, bool is_receive, bool is_rd
 	case IBV_WC_LOC_LEN_ERR:
 		return VIP_STATUS_LENGTH_ERROR;
 	case IBV_WC_LOC_QP_OP_ERR:
-		/* rxe: for a message that is too long for the receive; for a bad key of a send. */
+		/* Of rxe: the message is too long for the receive; or a send has a bad key. */
 		return is_receive ? VIP_STATUS_LENGTH_ERROR : VIP_STATUS_PROTECTION_ERROR;
 	case IBV_WC_LOC_PROT_ERR:
 	case IBV_WC_LOC_ACCESS_ERR:
@@ -277,7 +277,7 @@ static uint32_t error_bit(enum ibv_wc_status status, bool is_receive, bool is_rd
 		return VIP_STATUS_RDMA_PROT_ERROR;
 	case IBV_WC_REM_INV_REQ_ERR:
 	case IBV_WC_REM_OP_ERR:
-		/* A VI that does not allow RDMA at all; a receive that is too short. */
+		/* The peer's VI allows no RDMA; or its receive is too short. */
 		return is_rdma ? VIP_STATUS_RDMA_PROT_ERROR : VIP_STATUS_REMOTE_DESC_ERROR;
 	case IBV_WC_RNR_RETRY_EXC_ERR:
 		return VIP_STATUS_REMOTE_DESC_ERROR;
@@ -302,7 +302,7 @@ static bool completes_descriptor(struct verbs_endpoint *endpoint, const struct i
 	return false;
 }
 
-/* wc.opcode may be read of successful ones only. */
+/* wc.opcode is valid only in a successful completion. */
 static inline void complete_descriptor(struct verbs_endpoint *endpoint, const struct ibv_wc *completion,
 				       uint32_t status)
 {
@@ -350,7 +350,7 @@ static inline void report_completion(const struct ibv_wc *completion)
 
 	if ((completion->wr_id ^ atomic_load_explicit(&endpoint->wr_id_tag, memory_order_relaxed)) &
 	    ~VERBS_WR_ID_KIND)
-		return; /* from before a reset: that work was flushed then */
+		return; /* it is from before a reset, which has flushed that work */
 	if (completion->status != IBV_WC_SUCCESS ||
 	    completion->wr_id & (VERBS_WR_ID_PART | VERBS_WR_ID_STAGED))
 		report_unusual(endpoint, completion);
@@ -358,7 +358,7 @@ static inline void report_completion(const struct ibv_wc *completion)
 		complete_descriptor(endpoint, completion, 0);
 }
 
-/* Two functions, because most polls find one completion, and one needs fewer registers saved. */
+/* Two functions, because most polls find one completion, and one completion needs fewer saved registers. */
 static __attribute__((noinline)) int report_one(const struct ibv_wc *completion)
 {
 	report_completion(completion);

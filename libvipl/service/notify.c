@@ -2,14 +2,13 @@
 /*
  * Handlers that wait for completions.
  *
- * A CQ at which handlers wait is *watched*: it counts as one with a sleeper, so completions are announced, and
- * the notifier's thread sleeps on its channel. That thread looks as any sleeper does: take, arm, take again. It
- * takes nothing at any other time, so other threads that take from the same queue are served as if there were no
- * handler.
+ * A CQ at which handlers wait is *watched*: it counts as one with a sleeper, so completions are announced, and the
+ * notifier's thread sleeps on its channel. Like any sleeper this thread takes, arms the CQ, and takes again. It takes nothing
+ * at any other time, so other threads that take from the same queue notice no difference.
  *
- * The VI or CQ that a handler is about may be destroyed at any time. While the thread takes it holds a
- * reference; while a handler runs it holds none, since the handler itself may destroy, and the thread that
- * destroys waits here for the end of the handler.
+ * The VI or CQ that a handler is about may be destroyed at any time. The notifier's thread holds a reference while it takes,
+ * but none while a handler runs, because the handler itself may destroy the object. A thread that destroys it waits here
+ * for the end of the handler.
  */
 #include "notify.h"
 
@@ -128,7 +127,7 @@ void notify_cancel_all(struct notifier *notifier)
 
 	while ((cq = TAILQ_FIRST(&notifier->notifies.watched)))
 		cancel_at(&notifier->notifies, cq);
-	/* A handler that closes the NIC would wait for the threads that wait for this handler. */
+	/* Threads that wait for a handler that closes the NIC go on: it waits for them. */
 	pthread_cond_broadcast(&notifier->notifies.returned);
 }
 
@@ -186,7 +185,7 @@ static struct cq *next_to_look_at(struct notifies *notifies)
 		if (STAILQ_EMPTY(&cq->notifies.outstanding)) {
 			unwatch_cq(notifies, cq); /* only now: most handlers ask to be called again */
 		} else if (cq->notifies.look || atomic_load(&cq->announced) != cq->notifies.seen) {
-			/* Others come first next time. */
+			/* The next time other CQs come first. */
 			TAILQ_REMOVE(&notifies->watched, cq, notifies.in_watched);
 			TAILQ_INSERT_TAIL(&notifies->watched, cq, notifies.in_watched);
 			return cq;
@@ -231,7 +230,7 @@ static bool look_for_notice(struct notifier *notifier, struct cq *cq, struct not
 }
 
 
-/* The handler that has waited longest; NULL when it shall not be called. The lock is held. */
+/* Removes the handler that has waited longest, to be called; NULL: none. The lock is held. */
 static struct notify *begin_handler(struct notifier *notifier, struct cq *cq, const struct notice *notice)
 {
 	struct notify *notify = STAILQ_FIRST(&cq->notifies.outstanding);
