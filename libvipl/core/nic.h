@@ -70,6 +70,11 @@ static inline void nic_put(struct nic *nic)
 	object_put(&nic->object);
 }
 
+static inline const struct device_ops *ops_of(const struct vi *vi)
+{
+	return vi->nic->device->ops;
+}
+
 /* The program has closed its descriptors, or a filter refuses a call: no event comes any more. */
 static inline bool nic_is_lost(const struct nic *nic)
 {

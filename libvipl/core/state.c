@@ -10,11 +10,6 @@
 
 #define FLUSH_NSEC INT64_C(20000000)
 
-static const struct device_ops *ops_of(const struct vi *vi)
-{
-	return vi->nic->device->ops;
-}
-
 /* Takes what the device has completed. It is bounded, because a shared CQ may never be empty. */
 static void take_completions(struct cq *cq)
 {

@@ -8,11 +8,6 @@
 #include "connect/connector.h"
 #include "nic.h"
 
-static const struct device_ops *ops_of(const struct vi *vi)
-{
-	return vi->nic->device->ops;
-}
-
 struct region_rights vi_rights(const VIP_VI_ATTRIBUTES *attributes)
 {
 	return (struct region_rights){.rdma_write = attributes->EnableRdmaWrite,
