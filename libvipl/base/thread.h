@@ -13,7 +13,7 @@ extern _Thread_local bool thread_is_library __attribute__((tls_model("initial-ex
 extern _Thread_local bool thread_is_agent __attribute__((tls_model("initial-exec")));
 
 /*
- * The default stack has the size of ulimit -s, which may be more than there is, above all where a program locks all its
+ * The default stack has the size of ulimit -s. That may be more memory than there is, above all if the program locks all its
  * memory (mlockall()).
  */
 enum thread_stack {
@@ -22,7 +22,7 @@ enum thread_stack {
 };
 
 /*
- * Starts a thread that blocks all signals. It blocks those of its own faults and of abort() only if the caller does.
+ * Starts a thread that blocks signals: those of its own faults and of abort() only if the caller blocks them, and all others.
  * 0 or errno.
  */
 int thread_start(pthread_t *thread, enum thread_stack stack, void *(*run)(void *), void *argument);

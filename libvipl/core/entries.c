@@ -54,7 +54,7 @@ int entries_admit(struct cq *cq, struct workqueue *queue)
 	return 0;
 }
 
-/* From the oldest entry on, until all of this queue's are found. */
+/* Removes the queue's entries. Walks from the oldest entry of the CQ on, until it has found all of them. */
 static void remove_all_of(struct entries *entries, const struct workqueue *queue)
 {
 	uint32_t left = atomic_load(&queue->done) - queue->reported - queue->waiting;
@@ -80,7 +80,7 @@ static void remove_all_of(struct entries *entries, const struct workqueue *queue
 	}
 }
 
-/* The oldest entry is kept where the one before it was, perhaps in a ring that is about to go. */
+/* Moves the oldest entry to `spare`, because its place may be in a ring that is about to go. */
 static void leave_rings(struct entries *entries)
 {
 	entries->spare = *entries->first;

@@ -103,7 +103,7 @@ static bool put_piece(struct loopback_endpoint *endpoint, enum message_kind kind
 			copy_gather(ring, &pending->send, pending->offset, length);
 		else if (!copy_gather_carefully(ring, &pending->send, pending->offset, length)) {
 			endpoint->ring_written = ring_written;
-			pending->kind = PENDING_ABORT; /* is the next step */
+			pending->kind = PENDING_ABORT; /* the next step */
 			pending->error = VIP_STATUS_PROTECTION_ERROR;
 			return false;
 		}
@@ -142,7 +142,7 @@ static bool step_reception(struct loopback_endpoint *endpoint)
 
 	if ((int32_t)(consumed - endpoint->pending.number) < 0)
 		return false;
-	/* The peer knows the page of the receives' CQ only. */
+	/* The peer knows only the page of our receive CQ. */
 	if (!endpoint->send_cq->page || endpoint->send_cq != endpoint->receive_cq)
 		return finish_pending(endpoint, 0);
 	send_set_stamp(endpoint,
@@ -150,7 +150,7 @@ static bool step_reception(struct loopback_endpoint *endpoint)
 	return finish_stamped(endpoint);
 }
 
-/* The immediate data of an RDMA write, when all the rest is done. */
+/* Sends the immediate data of an RDMA write, after everything else. */
 static bool step_immediate(struct loopback_endpoint *endpoint)
 {
 	struct lane_message *message = lane_next_message(endpoint);
