@@ -5,10 +5,10 @@
  * The files above do not know which device a NIC has; the files below do not know VIPL's functions. A device
  * reports in VIA's terms: status bits of descriptors, VIP_RETURN codes of connections.
  *
- * Locks: calls and reports marked [nic] are made with the NIC's lock held, which serialises everything about connections. A
- * device makes such reports from serve() or from within another [nic] call. Where other locks are held the comment names
- * them. All other calls may come from any thread at any time. A call may wait up to a second per connection for a peer's copy
- * in progress; it never waits for a peer otherwise.
+ * Locks: calls and reports marked [nic] are made with the NIC's lock held, which serialises everything about
+ * connections. A device makes such reports from serve() or from within another [nic] call. Where other locks
+ * are held the comment names them. All other calls may come from any thread at any time. A call may wait for a
+ * peer's copy in progress, a second at most for each connection, and for nothing else of a peer.
  *
  * Functions that return a pointer return NULL when they fail, and functions that return an int return 0 or
  * errno, except where the comment says otherwise. A device has all functions of device_ops, except where the comment
@@ -52,8 +52,8 @@ struct device_endpoint; /* a VI's end of a connection */
 struct device {
 	const struct device_ops *ops;
 	int event_fd;	 /* readable when serve() has something to do */
-	uint8_t version; /* of the messages when connecting, and of the data paths that they describe */
-	struct in6_addr host; /* the address of all peers, if these are processes of this machine only */
+	uint8_t version; /* of the messages when connecting, and of what they describe */
+	struct in6_addr host; /* of processes of this machine, if it connects these alone */
 };
 
 /* Part of a message in local memory, checked; `key` is the device's name for the region. */

@@ -24,7 +24,7 @@ static VIP_RETURN target_read(struct vi_target *target, const struct nic *nic,
 		       const VIP_NET_ADDRESS *local, const VIP_NET_ADDRESS *remote)
 {
 	*target = (struct vi_target){0};
-	/* The local host address is ignored, because programs leave it uninitialised. */
+	/* The local host address is not looked at: programs leave it uninitialised. */
 	if (!local || !remote || !address_discriminator(local, &target->own.discriminator) ||
 	    !address_discriminator(remote, &target->wanted) ||
 	    !host_length_is_known(remote->HostAddressLen))

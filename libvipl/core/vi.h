@@ -15,7 +15,7 @@ struct acceptor;
 struct connection;
 struct tag;
 
-/* The end that a VI is to be connected to, and what the VI tells it about itself. */
+/* The end that a VI shall be connected to, and what the VI tells it about itself. */
 struct vi_target {
 	struct connect_info own;
 	struct in6_addr host;
@@ -26,12 +26,12 @@ struct vi_target {
 struct attempt {
 	unsigned number;	     /* counts the VI's attempts */
 	_Atomic VIP_RETURN result;   /* VIP_NOT_DONE while it goes on; written under the NIC's lock */
-	atomic_bool is_peer_to_peer; /* the agent carries it out, and VipConnectPeerDone asks for the result */
+	atomic_bool is_peer_to_peer; /* the agent sees it through, and VipConnectPeerDone asks for it */
 	struct vi_target target;
 	int64_t deadline; /* of the caller */
 
 	/* Of an attempt that asks. The connection is at work while next_at is DEADLINE_NEVER. */
-	int64_t retry_until; /* the end of the grace time: then asking ends, or becomes rare if nobody answers */
+	int64_t retry_until; /* the grace time: then asking ends, if it was answered, or gets rare */
 	int64_t backoff;     /* the pause before it asks again */
 	int64_t next_at;     /* when that is due */
 	VIP_RETURN result_if_expired; /* in a pause */

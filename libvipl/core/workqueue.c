@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The ring of posted descriptors: making it, completing what the device has done, and taking what is complete. */
+/* The ring of posted descriptors: making it, and its way out: what the device has done is completed, and taken. */
 #include "workqueue.h"
 
 #include <errno.h>
@@ -198,7 +198,7 @@ static inline VIP_RETURN take_head(struct workqueue *queue, struct cq *cq, uint3
 	*descriptor = posted->descriptor;
 	if (posted->status & VIP_STATUS_ERROR_MASK) {
 		rc = VIP_DESCRIPTOR_ERROR;
-		/* A caller that gets the error that broke the VI has to find the VI in ERROR: see vi_catch_up(), too. */
+		/* A caller that is told of the error that broke the VI shall find the VI in ERROR: see vi_catch_up(), too. */
 		run_deferred = atomic_load(&queue->vi->broken) || atomic_load(&queue->vi->stalled);
 	}
 	atomic_store_explicit(&queue->head, head + 1, memory_order_release);
@@ -206,8 +206,8 @@ static inline VIP_RETURN take_head(struct workqueue *queue, struct cq *cq, uint3
 }
 
 /* Polls, and takes the head if it is done then. The CQ's lock is held, and released here. */
-static __attribute__((noinline)) VIP_RETURN poll_and_take_head(struct workqueue *queue, struct cq *cq,
-							       VIP_DESCRIPTOR **descriptor)
+static __attribute__((noinline)) VIP_RETURN poll_and_take(struct workqueue *queue, struct cq *cq,
+							  VIP_DESCRIPTOR **descriptor)
 {
 	bool polled = cq_poll_locked(cq);
 	uint32_t head = atomic_load_explicit(&queue->head, memory_order_relaxed);
@@ -220,32 +220,32 @@ static __attribute__((noinline)) VIP_RETURN poll_and_take_head(struct workqueue 
 	return cq_unlock_and_run(cq, &queue->vi->object, polled, false, rc);
 }
 
-static inline VIP_RETURN take_head_locked(struct workqueue *queue, struct cq *cq, VIP_VI_HANDLE handle,
-					  VIP_DESCRIPTOR **descriptor)
+static inline VIP_RETURN take_from(struct workqueue *queue, struct cq *cq, VIP_VI_HANDLE handle,
+				   VIP_DESCRIPTOR **descriptor)
 {
 	uint32_t head;
 
-	if (!has_handle(queue, handle) ||
+	if (!is_named(queue, handle) ||
 	    atomic_load_explicit(&queue->cq, memory_order_relaxed) != cq)
 		return object_unlock_bad_handle(&cq->lock);
 	head = atomic_load_explicit(&queue->head, memory_order_relaxed);
 	if (head == atomic_load_explicit(&queue->done, memory_order_relaxed))
-		return poll_and_take_head(queue, cq, descriptor);
+		return poll_and_take(queue, cq, descriptor);
 	return take_head(queue, cq, head, false, descriptor);
 }
 
-static __attribute__((noinline)) VIP_RETURN take_head_slowly(struct workqueue *queue, struct cq *cq,
-							     VIP_VI_HANDLE handle,
-							     VIP_DESCRIPTOR **descriptor,
-							     enum lock_way way)
+static __attribute__((noinline)) VIP_RETURN take_slowly(struct workqueue *queue, struct cq *cq,
+							VIP_VI_HANDLE handle,
+							VIP_DESCRIPTOR **descriptor,
+							enum lock_way way)
 {
 	if (cq_enter_slowly(cq, way))
-		return take_head_locked(queue, cq, handle, descriptor);
+		return take_from(queue, cq, handle, descriptor);
 	if (queue_has_done(queue)) {
 		lock_acquire(&cq->lock);
-		return take_head_locked(queue, cq, handle, descriptor);
+		return take_from(queue, cq, handle, descriptor);
 	}
-	if (!has_handle(queue, handle) || atomic_load_explicit(&queue->cq, memory_order_relaxed) != cq)
+	if (!is_named(queue, handle) || atomic_load_explicit(&queue->cq, memory_order_relaxed) != cq)
 		return VIP_INVALID_PARAMETER;
 	*descriptor = NULL;
 	return workqueue_is_empty(queue) ? VIP_DESCRIPTOR_ERROR : VIP_NOT_DONE;
@@ -258,6 +258,6 @@ VIP_RETURN workqueue_take(struct workqueue *queue, VIP_VI_HANDLE handle,
 	enum lock_way way = lock_enter(&cq->lock);
 
 	if (way != LOCK_BIASED)
-		return take_head_slowly(queue, cq, handle, descriptor, way);
-	return take_head_locked(queue, cq, handle, descriptor);
+		return take_slowly(queue, cq, handle, descriptor, way);
+	return take_from(queue, cq, handle, descriptor);
 }

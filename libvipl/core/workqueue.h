@@ -4,10 +4,10 @@
  *
  *     head <= done <= submitted <= tail
  *
- * [head, done) are completed, and wait for the program. [done, submitted) are with the device. [submitted, tail) wait here;
- * the device may have parts of the first of these, because some sends take several requests. Posting moves tail and
- * submitted under the queue's lock. The CQ's lock guards head and done. Each side reads the other's indices, so these are
- * atomic.
+ * [head, done) are completed and wait for the program; [done, submitted) are with the device;
+ * [submitted, tail) are still here, but that parts of the first of these may be with the device:
+ * some sends take it several requests. Posting moves tail and submitted under the queue's lock; the
+ * CQ's lock guards head and done. Both are atomic since each side reads the other's.
  */
 #ifndef VIPL_WORKQUEUE_H
 #define VIPL_WORKQUEUE_H
@@ -45,7 +45,7 @@ struct workqueue {
 	alignas(OBJECT_ALIGNMENT) struct lock lock; /* posting */
 	struct vi *vi;
 	_Atomic(struct cq *) cq;
-	/* The VI's, while calls of the data path may come in. Written with both locks, read with one. */
+	/* Of the VI, while calls of the data path may come: written with both locks, read with one. */
 	_Atomic(VIP_VI_HANDLE) handle;
 
 	const struct device_ops *ops;

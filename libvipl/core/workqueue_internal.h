@@ -33,7 +33,7 @@ static inline struct posted *ring_at(struct workqueue *queue, uint32_t index)
 }
 
 /* Is it a queue of the VI with this handle? One of its locks is held. */
-static inline bool has_handle(const struct workqueue *queue, VIP_VI_HANDLE handle)
+static inline bool is_named(const struct workqueue *queue, VIP_VI_HANDLE handle)
 {
 	return atomic_load_explicit(&queue->handle, memory_order_relaxed) == handle;
 }

@@ -332,7 +332,7 @@ VIP_RETURN post_to(struct workqueue *queue, VIP_VI_HANDLE handle, bool is_receiv
 	uint32_t tail;
 	int rc;
 
-	if (!has_handle(queue, handle))
+	if (!is_named(queue, handle))
 		return object_unlock_bad_handle(&queue->lock);
 	if (!queue->credits || !cq_reserve_at_once(queue->cq, is_receive))
 		return post_carefully(queue, descriptor);

@@ -21,8 +21,8 @@ static void loopback_serve(struct device *base)
 {
 	struct epoll_event event;
 
-	/* One event at a time, because it may end what another event is about. The number is bounded, because other threads
-	   need the NIC's lock. */
+	/* One at a time: what one event does may end what another one is about. Not for ever:
+	   others want the NIC's lock. */
 	for (unsigned i = 0;
 	     i < EVENTS_AT_ONCE && fd_is_own(base->event_fd) && epoll_wait(base->event_fd, &event, 1, 0) > 0; i++) {
 		struct watch *watch = event.data.ptr;
@@ -55,7 +55,7 @@ static void close_regions(struct loopback_device *device)
 	free(device->generations);
 }
 
-/* Takes a new file descriptor, or -1 and errno, and watches it. 0 or errno. */
+/* Watches a file descriptor that has just been made, or not, and takes it. 0 or errno. */
 static int watch_new(struct loopback_device *device, struct watch *watch, int fd,
 		     void (*ready)(struct watch *watch))
 {

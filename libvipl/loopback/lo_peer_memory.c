@@ -102,7 +102,7 @@ static void process_ended(struct watch *end)
 	loopback_ring(device, device->bell_name);
 }
 
-/* Without a descriptor of the process, its end is noticed by the end of the sockets, and by copies that fail. */
+/* Where the kernel has no such descriptors, or gives none, the end is noticed by the sockets' end, and by copies. */
 static void watch_end(struct peer_memory *memory, int fd)
 {
 	memory->end.ready = process_ended;
