@@ -121,8 +121,8 @@ struct description {
 	int sent_fd; /* the one of these that is closed when it is sent, or -1 */
 	/* Of a peer's. */
 	struct in6_addr host;
-	pid_t process; /* 0: not known, or its memory is not to be accessed directly */
-	int socket;    /* of the connection: it ends with the peer */
+	pid_t process; /* 0: it is not known, or its memory shall not be accessed directly */
+	int socket;    /* of the connection: its end is the peer's */
 };
 
 struct device_ops {

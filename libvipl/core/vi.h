@@ -92,7 +92,7 @@ void vi_destroy(struct vi *vi);
 /* Does the VI's deferred work, for a caller that may wait for it. Takes the NIC's lock if there is any. */
 void vi_catch_up(struct vi *vi);
 
-/* All of these: the NIC's lock is held. */
+/* All of these: the NIC's lock is held. The ways between states are in state.c. */
 
 /* Makes the handle invalid; no call of the data path is in the VI then. False when it was before. */
 bool vi_retract_handle(struct vi *vi);
@@ -101,11 +101,9 @@ void vi_free(struct vi *vi);
 /* VipSetViAttributes. The VI may get another endpoint. */
 VIP_RETURN vi_set_attributes(struct vi *vi, const VIP_VI_ATTRIBUTES *attributes);
 
-/* The ways between states: state.c. */
-
 /* IDLE -> CONNECT_PENDING, and a new attempt begins: posted receives go to the device. */
 VIP_RETURN vi_prepare(struct vi *vi);
-/* The same within an attempt that goes on. False when the device cannot prepare the endpoint, or take its receives. */
+/* Does so within an attempt that goes on. False when the device cannot take the endpoint or its receives. */
 bool vi_offer(struct vi *vi);
 /* While CONNECT_PENDING: the device gives back endpoint and receives, which stay posted. Sends do not. */
 void vi_withdraw(struct vi *vi);

@@ -280,7 +280,7 @@ static inline struct loopback_receive *receive_at(const struct loopback_endpoint
 /* lo_events.c */
 /* [nic] 0 or errno. */
 int loopback_watch(struct loopback_device *device, struct watch *watch, int fd);
-/* [nic] Stops watching the descriptor for now, or watches it again. */
+/* [nic] Its events wait for now, or no longer. */
 void loopback_leave_alone(struct loopback_device *device, struct watch *watch, bool for_now);
 /* [nic] Returns the descriptor, which is the caller's now, or -1. */
 int loopback_release(struct loopback_device *device, struct watch *watch);
@@ -291,7 +291,7 @@ void loopback_unwatch(struct loopback_device *device, struct watch *watch);
 #define NO_TICK	       0
 /* The next tick is after this time. */
 void loopback_set_timer(struct loopback_device *device, long milliseconds);
-/* The next tick is within a second. */
+/* There is a tick within a second. */
 void loopback_slow_tick(struct loopback_device *device);
 
 /*
