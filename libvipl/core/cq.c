@@ -143,16 +143,33 @@ void cq_show(struct cq *cq, struct cq_look *look)
 	atomic_store_explicit(&cq->look, look, memory_order_release);
 }
 
+/* In this order: what the device has had and completed meanwhile is among the entries, if no other thread has it. */
+static bool seems_empty(struct cq *cq, const struct cq_look *look)
+{
+	return look->is_empty(look) && entries_seem_none(&cq->entries);
+}
+
 bool cq_enter_slowly(struct cq *cq, enum lock_way way)
 {
 	struct cq_look *look = way == LOCK_CONTENDED
 				       ? atomic_load_explicit(&cq->look, memory_order_acquire)
 				       : NULL;
+	unsigned rests = 0;
 
-	/* In this order: what the device has had and completed meanwhile is among the entries, if no other thread has it. */
-	if (look && look->is_empty(look) && entries_seem_none(&cq->entries))
+	if (look && seems_empty(cq, look))
 		return !atomic_load_explicit(&look->is_polled, memory_order_relaxed) &&
 		       lock_try(&cq->lock);
+	while (look && lock_has_tenant(&cq->lock)) {
+		bool is_busy = lock_is_busy(&cq->lock);
+
+		if (seems_empty(cq, look)) /* so the tenant has nothing to do */
+			return false;
+		if (!is_busy) {
+			lock_vacate(&cq->lock);
+			break;
+		}
+		lock_rest(&cq->lock, &rests);
+	}
 	lock_acquire_slowly(&cq->lock, way);
 	return true;
 }
