@@ -125,6 +125,12 @@ struct description {
 	int socket;    /* of the connection: its end is the peer's */
 };
 
+/* Where a thread sleeps, while the word has this value: base/futex.h. */
+struct sleep_word {
+	const void *word; /* of 32 bits */
+	uint32_t value;
+};
+
 struct device_ops {
 	/*
 	 * Opens the device called `name`, or if that is NULL the device with this number. ENXIO: there is no
@@ -199,6 +205,13 @@ struct device_ops {
 	int (*cq_poll)(struct device_cq *cq);
 	/* The next completion after this call is announced on the channel. The CQ's lock is not held. */
 	int (*cq_arm)(struct device_cq *cq);
+	/*
+	 * Both, or neither: a device whose completions wake a thread without a channel. After cq_arm_sleeper() the next completion
+	 * changes the word, and wakes one thread that sleeps there. The word may go at any time: a thread sleeps for a second at
+	 * most. cq_wake() wakes one thread, if the CQ is still armed for any, or all. The CQ's lock is not held.
+	 */
+	struct sleep_word (*cq_arm_sleeper)(struct device_cq *cq);
+	void (*cq_wake)(struct device_cq *cq, bool all);
 
 	/* [nic] May lower the depths in `config`. */
 	struct device_endpoint *(*endpoint_create)(struct device *device,

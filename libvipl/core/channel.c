@@ -316,6 +316,8 @@ void channel_kick(struct channel *channel, struct cq *cq)
 	pthread_mutex_lock(&channel->lock);
 	cq_announced(cq);
 	pthread_mutex_unlock(&channel->lock);
+	if (cq->ops->cq_wake)
+		cq->ops->cq_wake(cq->device_cq, false);
 }
 
 void channel_kick_all(struct channel *channel, struct cq *cq)
@@ -324,4 +326,6 @@ void channel_kick_all(struct channel *channel, struct cq *cq)
 	note_announcement(cq);
 	call_all(channel, cq, false);
 	pthread_mutex_unlock(&channel->lock);
+	if (cq->ops->cq_wake)
+		cq->ops->cq_wake(cq->device_cq, true);
 }

@@ -8,6 +8,7 @@
 #include "base/config.h"
 #include "base/cpu_relax.h"
 #include "base/deadline.h"
+#include "base/futex.h"
 #include "base/log.h"
 #include "entries.h"
 #include "nic.h"
@@ -115,16 +116,33 @@ void cq_show(struct cq *cq, struct cq_look *look)
 	atomic_store_explicit(&cq->look, look, memory_order_release);
 }
 
+/* The device comes first: what it completes in between is among the entries, unless another thread has taken it. */
+static bool seems_empty(struct cq *cq, const struct cq_look *look)
+{
+	return look->is_empty(look) && entries_seem_none(&cq->entries);
+}
+
 bool cq_enter_slowly(struct cq *cq, enum lock_way way)
 {
 	struct cq_look *look = way == LOCK_CONTENDED
 				       ? atomic_load_explicit(&cq->look, memory_order_acquire)
 				       : NULL;
+	unsigned rests = 0;
 
-	/* The device comes first: what it completes in between is among the entries, unless another thread has taken it. */
-	if (look && look->is_empty(look) && entries_seem_none(&cq->entries))
+	if (look && seems_empty(cq, look))
 		return !atomic_load_explicit(&look->is_polled, memory_order_relaxed) &&
 		       lock_try(&cq->lock);
+	while (look && lock_has_tenant(&cq->lock)) {
+		bool is_busy = lock_is_busy(&cq->lock);
+
+		if (seems_empty(cq, look)) /* so the tenant has nothing to do */
+			return false;
+		if (!is_busy) {
+			lock_vacate(&cq->lock);
+			break;
+		}
+		lock_rest(&cq->lock, &rests);
+	}
 	lock_acquire_slowly(&cq->lock, way);
 	return true;
 }
@@ -251,13 +269,13 @@ static VIP_RETURN spin(struct cq *cq, int64_t deadline, cq_taker *take, void *ar
 	VIP_RETURN rc = VIP_NOT_DONE;
 	int64_t until;
 
-	if (!is_spinning_worth_it(cq))
+	if (!config()->spin_usec || !is_spinning_worth_it(cq))
 		return rc;
 	until = clock_nsec() + config()->spin_usec * INT64_C(1000);
-	while (rc == VIP_NOT_DONE && clock_nsec() < until && deadline_left(deadline)) {
+	do {
 		cpu_relax();
 		rc = take(argument);
-	}
+	} while (rc == VIP_NOT_DONE && clock_nsec() < until && deadline_left(deadline));
 	if (rc != VIP_NOT_DONE)
 		atomic_store_explicit(&cq->spun_in_vain, 0, memory_order_relaxed);
 	else
@@ -277,7 +295,9 @@ VIP_RETURN cq_arm_and_take(struct cq *cq, cq_taker *take, void *argument, uint32
  */
 static void leave_to_others(struct cq *cq, struct object *owner)
 {
-	if (cq->ops->cq_arm(cq->device_cq)) {
+	if (cq->ops->cq_arm_sleeper)
+		cq->ops->cq_arm_sleeper(cq->device_cq);
+	if ((!cq->ops->cq_arm_sleeper || atomic_load(&cq->choosy)) && cq->ops->cq_arm(cq->device_cq)) {
 		channel_kick_all(cq->channel, cq);
 		return;
 	}
@@ -286,27 +306,43 @@ static void leave_to_others(struct cq *cq, struct object *owner)
 	cq_unlock_and_run(cq, owner, true, false, cq_poll_locked(cq) ? VIP_NOT_DONE : VIP_SUCCESS);
 }
 
+/* False at the deadline. The caller looks again in any case. */
+static bool sleep_at(struct cq *cq, struct sleep_word at, uint32_t seen, int64_t deadline)
+{
+	int64_t left = deadline_left(deadline);
+
+	if (left && atomic_load(&cq->announced) == seen)
+		futex_sleep(at.word, at.value, left < NSEC_PER_SEC ? left : NSEC_PER_SEC);
+	return deadline_left(deadline);
+}
+
 /* cq_wait() when there was nothing for a while. */
 static VIP_RETURN sleep_until_done(struct cq *cq, struct object *owner, bool is_choosy, int64_t deadline,
 				   cq_taker *take, void *argument)
 {
+	bool on_channel = is_choosy || !cq->ops->cq_arm_sleeper, in_time;
+	struct sleep_word at;
 	VIP_RETURN rc;
 	uint32_t seen;
 
-	while ((rc = cq_arm_and_take(cq, take, argument, &seen)) == VIP_NOT_DONE) {
-		bool announced;
-
-		if (object_retired(owner)) {
-			rc = VIP_INVALID_PARAMETER;
-			break;
+	do {
+		if (on_channel) {
+			rc = cq_arm_and_take(cq, take, argument, &seen);
+		} else {
+			seen = atomic_load(&cq->announced);
+			at = cq->ops->cq_arm_sleeper(cq->device_cq);
+			rc = take(argument);
 		}
-		announced = channel_wait(cq->channel, cq, is_choosy, seen, deadline);
-		rc = take(argument); /* the CQ is not armed: no later completion wakes a thread in vain */
-		if (rc == VIP_NOT_DONE && !announced)
-			rc = VIP_TIMEOUT;
+		if (rc == VIP_NOT_DONE && object_retired(owner))
+			rc = VIP_INVALID_PARAMETER;
 		if (rc != VIP_NOT_DONE)
 			break;
-	}
+		in_time = on_channel ? channel_wait(cq->channel, cq, is_choosy, seen, deadline)
+				     : sleep_at(cq, at, seen, deadline);
+		rc = take(argument); /* the CQ is not armed: no later completion wakes a thread in vain */
+		if (rc == VIP_NOT_DONE && !in_time)
+			rc = VIP_TIMEOUT;
+	} while (rc == VIP_NOT_DONE);
 	return rc;
 }
 

@@ -7,7 +7,7 @@
  * [head, done) are completed and wait for the program; [done, submitted) are with the device;
  * [submitted, tail) are still here, but that parts of the first of these may be with the device:
  * some sends take it several requests. Posting moves tail and submitted under the queue's lock; the
- * CQ's lock guards head and done. Both are atomic since each side reads the other's.
+ * CQ's lock guards done. Taking moves head: workqueue_take.c. All are atomic since each side reads the other's.
  */
 #ifndef VIPL_WORKQUEUE_H
 #define VIPL_WORKQUEUE_H
@@ -45,6 +45,7 @@ struct workqueue {
 	alignas(OBJECT_ALIGNMENT) struct lock lock; /* posting */
 	struct vi *vi;
 	_Atomic(struct cq *) cq;
+	_Atomic(struct cq *) own_cq; /* the same, or NULL if it is a VIPL CQ */
 	/* Of the VI, while calls of the data path may come: written with both locks, read with one. */
 	_Atomic(VIP_VI_HANDLE) handle;
 
@@ -65,7 +66,7 @@ struct workqueue {
 	struct segment segment;
 	struct region_hint regions[QUEUE_HINTS]; /* see hint_for(); all have the VI's tag */
 
-	/* Guarded by the CQ's lock. */
+	/* Guarded by the CQ's lock, but `head` by the queue's if the CQ is a VIPL CQ. */
 	alignas(OBJECT_ALIGNMENT) _Atomic uint32_t head;
 	_Atomic uint32_t done;
 	_Atomic uint32_t parts_done;

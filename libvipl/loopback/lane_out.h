@@ -119,7 +119,7 @@ static inline int send_announce_alone(struct loopback_endpoint *endpoint)
 	/* See loopback_cq_arm(), and litmus/publish_and_wait. */
 	atomic_thread_fence(memory_order_seq_cst);
 	waits = atomic_load_explicit(&endpoint->out->receiver_waits, memory_order_relaxed);
-	if (waits || atomic_load_explicit(&endpoint->send_cq->armed, memory_order_relaxed))
+	if ((waits | atomic_load_explicit(&endpoint->send_cq->armed, memory_order_relaxed)) & WAIT_BITS)
 		return send_wake(endpoint, waits);
 	return 0;
 }

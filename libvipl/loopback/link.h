@@ -75,7 +75,8 @@ struct lane_detail {
 	} segments[LANE_SEGMENTS];
 };
 
-enum lane_wait { WAIT_ON_CHANNEL = 1, WAIT_IN_AGENT = 2 };
+/* The bits of a word at which an end waits. The others count: a thread that has seen the word notices when another has armed it. */
+enum lane_wait { WAIT_ON_CHANNEL = 1, WAIT_IN_AGENT = 2, WAIT_HERE = 4, WAIT_BITS = 7, WAIT_COUNT = 8 };
 
 /* Why the sending end ends the connection, if the receiving end did not take something. */
 enum lane_end { END_NO_RECEIVE = 1, END_WRITE_REFUSED, END_READ_REFUSED };

@@ -146,6 +146,8 @@ void endpoint_set_careful(struct loopback_endpoint *endpoint, bool is_careful)
 void endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsigned out_lane)
 {
 	lock_all(endpoint);
+	if (!endpoint->receive_cq->page)
+		loopback_cq_rouse(endpoint->receive_cq);
 	endpoint->link = link;
 	endpoint->out = &link->lanes[out_lane];
 	endpoint->in = &link->lanes[!out_lane];
@@ -255,6 +257,8 @@ void loopback_endpoint_stop(struct device_endpoint *base)
 /* No thread posts, and only the caller has the link. */
 static void forget_link(struct loopback_endpoint *endpoint)
 {
+	if (!endpoint->receive_cq->page)
+		loopback_cq_rouse(endpoint->receive_cq);
 	endpoint->link = NULL;
 	endpoint->in = endpoint->out = NULL;
 	endpoint->peer_waits = NULL;

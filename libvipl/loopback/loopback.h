@@ -115,6 +115,7 @@ struct loopback_order {
 enum armed {
 	ARMED_TO_RING = 1, /* once */
 	ARMED_TO_LOOK = 2, /* the program watches memory, and the agent has armed the CQ */
+	ARMED_TO_WAKE = WAIT_HERE, /* once; threads may sleep at this word, too */
 };
 
 struct loopback_cq {
@@ -343,6 +344,15 @@ int loopback_cq_grow(struct device *device, struct device_cq *cq, unsigned entri
 		     unsigned *capacity);
 int loopback_cq_poll(struct device_cq *cq);
 int loopback_cq_arm(struct device_cq *cq);
+
+/* lo_sleep.c */
+struct sleep_word loopback_cq_arm_sleeper(struct device_cq *cq);
+void loopback_cq_wake(struct device_cq *cq, bool all);
+/* A send is done: wakes a thread, if one asked for it. */
+void loopback_wake_for_send(struct loopback_cq *cq);
+/* The CQ's lock is held: all that sleep look again, since the word at which they sleep changes. */
+void loopback_cq_rouse(struct loopback_cq *cq);
+
 /* lo_region.c */
 struct device_domain *loopback_domain_create(struct device *device);
 void loopback_domain_destroy(struct device_domain *domain);
