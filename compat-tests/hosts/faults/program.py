@@ -172,6 +172,9 @@ class FaultsTest(unittest.TestCase):
     patience = 60  # seconds, for events without a stated time: the machine may be slow
     names = itertools.count()
 
+    def shortDescription(self):
+        return None  # the name says it, and a partialmethod has the text of its kind
+
     def setUp(self):
         self.programs = []
 
