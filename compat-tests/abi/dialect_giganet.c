@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * dialect_giganet.c - an example of programs written against Giganet's header.
+ * dialect_giganet.c - what programs written against Giganet's header do with it.
  *
  * It is compiled only, in each standard of C and C++, without a warning. With VIPL095 such programs
  * switch to the other names themselves.
@@ -38,15 +38,13 @@ typedef struct request {
 
 static VIP_VI_ATTRIBUTES vi_defaults = {VIP_SERVICE_RELIABLE_DELIVERY, 32768, 0, 0, 0, 0};
 static VIP_MEM_ATTRIBUTES mem_defaults = {NULL, VIP_FALSE, VIP_FALSE};
+static VIP_EVENT_HANDLE event;
 
 VIP_RETURN VI_CALL link_up(IN VIP_NIC_HANDLE nic, IN char *name, OUT VIP_VI_HANDLE *vi);
 VIP_RETURN send_two(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d, VIP_MEM_HANDLE mh, char *head, char *body);
 VIP_RETURN put(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d, VIP_MEM_HANDLE mh, VIP_PVOID buf,
 	       VIP_UINT64 raddr, VIP_MEM_HANDLE rmh);
 VIP_RETURN collect(VIP_CQ_HANDLE cq, VIP_ULONG *bytes);
-VIP_RETURN pin(VIP_NIC_HANDLE nic, void *buf, VIP_ULONG len, VIP_MEM_HANDLE *mh);
-VIP_RETURN tags(VIP_CQ_HANDLE cq, VIP_VI_HANDLE vi);
-VIP_DESCRIPTOR *chain(VIP_DESCRIPTOR *list, VIP_DESCRIPTOR *d);
 int probe(void);
 
 static void VI_CALL oops(VIP_PVOID context, struct _VIP_ERROR_DESCRIPTOR *e)
@@ -64,6 +62,7 @@ int probe(void)
 	VIP_ERROR_HANDLER handler = oops;
 	VIP_NIC_HANDLE nic;
 	VIP_NIC_ATTRIBUTES attrs;
+	VIP_MEM_HANDLE mh;
 	char name[16];
 	int n;
 
@@ -76,6 +75,8 @@ int probe(void)
 		    (attrs.ReliabilityLevelSupport & (VIP_SERVICE_ACK | VIP_SERVICE_DFC)))
 			printf("%s: %lu VIs, %lu CQs\n", name, attrs.MaxVI, attrs.MaxCQ);
 		VipErrorCallback(nic, (VIP_PVOID) "probe", handler);
+		VipRegisterMem(nic, name, sizeof(name), &mem_defaults, &mh);
+		VipAddTagCQ(NULL, &event, 5, 1);
 		VipCloseNic(nic);
 	}
 	return n;
@@ -108,44 +109,17 @@ VIP_RETURN VI_CALL link_up(VIP_NIC_HANDLE nic, char *name, VIP_VI_HANDLE *vi)
 	return rc;
 }
 
-VIP_RETURN pin(VIP_NIC_HANDLE nic, void *buf, VIP_ULONG len, VIP_MEM_HANDLE *mh)
-{
-	VIP_RETURN rc = VipRegisterMem(nic, buf, len, &mem_defaults, mh);
-
-	if (rc == VIP_SUCCESS)
-		rc = VipSetMemAttributes(nic, buf, *mh, &mem_defaults);
-	return rc == VIP_SUCCESS ? VipQueryMem(nic, buf, *mh, &mem_defaults) : rc;
-}
-
 VIP_RETURN send_two(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d, VIP_MEM_HANDLE mh, char *head, char *body)
 {
-	int i;
-
-#ifndef VIPL095
-	d->Control.Control = VIP_CONTROL_OP_SENDRECV;
-	d->Control.Length = 0;
-	d->Control.SegCount = 2;
-	d->Data[0].Data.Address = head;
-	d->Data[0].Handle = mh;
-	d->Data[0].Length = 16;
-	d->Data[1].Data.Address = body;
-	d->Data[1].Handle = mh;
-	d->Data[1].Length = 1024;
-	for (i = 0; i < d->Control.SegCount; i++)
-		d->Control.Length += d->Data[i].Length;
-#else
-	d->CS.Control = VIP_CONTROL_OP_SENDRECV;
-	d->CS.Length = 0;
-	d->CS.SegCount = 2;
-	d->DS[0].Local.Data.Address = head;
-	d->DS[0].Local.Handle = mh;
-	d->DS[0].Local.Length = 16;
-	d->DS[1].Local.Data.Address = body;
-	d->DS[1].Local.Handle = mh;
-	d->DS[1].Local.Length = 1024;
-	for (i = 0; i < d->CS.SegCount; i++)
-		d->CS.Length += d->DS[i].Local.Length;
-#endif
+	D_CONTROL(d).Control = VIP_CONTROL_OP_SENDRECV;
+	D_CONTROL(d).SegCount = 2;
+	D_DATA(d, 0).Data.Address = head;
+	D_DATA(d, 0).Handle = mh;
+	D_DATA(d, 0).Length = 16;
+	D_DATA(d, 1).Data.Address = body;
+	D_DATA(d, 1).Length = 1024;
+	D_CONTROL(d).Length = D_DATA(d, 0).Length + D_DATA(d, 1).Length;
+	D_CONTROL(d).Next.Descriptor = NULL;
 	return VipPostSend(vi, d, mh);
 }
 
@@ -167,12 +141,6 @@ VIP_RETURN put(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d, VIP_MEM_HANDLE mh, VIP_PVOID
 	return VipPostSend(vi, d, mh);
 }
 
-VIP_DESCRIPTOR *chain(VIP_DESCRIPTOR *list, VIP_DESCRIPTOR *d)
-{
-	D_CONTROL(d).Next.Descriptor = list;
-	return D_CONTROL(d).Next.Descriptor ? d : NULL;
-}
-
 VIP_RETURN collect(VIP_CQ_HANDLE cq, VIP_ULONG *bytes)
 {
 	VIP_DESCRIPTOR *d;
@@ -187,15 +155,4 @@ VIP_RETURN collect(VIP_CQ_HANDLE cq, VIP_ULONG *bytes)
 	*bytes += D_CONTROL(d).Length;
 	printf("%s\n", (const char *)VipGetUserData(vi));
 	return (D_CONTROL(d).Status & VIP_STATUS_ERROR_MASK) ? VIP_DESCRIPTOR_ERROR : VIP_SUCCESS;
-}
-
-VIP_RETURN tags(VIP_CQ_HANDLE cq, VIP_VI_HANDLE vi)
-{
-	VIP_EVENT_HANDLE event = NULL;
-	VIP_BOOLEAN deferred;
-
-	if (VipAddTagCQ(cq, &event, 5, 1) == VIP_ERROR_NOT_SUPPORTED)
-		return VIP_ERROR_NOT_SUPPORTED;
-	VipPostDeferredSends(vi, VIP_FALSE, &deferred);
-	return VipRemoveTagCQ(cq, event, 5);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * dialect_intel.c - an example of programs written against Intel's (and M-VIA's) header.
+ * dialect_intel.c - what programs written against Intel's (and M-VIA's) header do with it.
  *
  * It is compiled only, in each standard of C and C++, without a warning.
  */
@@ -14,22 +14,12 @@
 #define VIP_ERROR_NOT_SUPPORTED VIP_ERROR_RESOURCE
 #endif
 
-#if !defined(VIP_SUCCESS) || !defined(VIP_STATE_ERROR) || !defined(VIP_ERROR_CONN_LOST)
-#error "constants of enumerations are asked for with #ifdef"
-#endif
-
-#define NBUFS   16
 #define BUFSZ   4096
 #define MAXSEGS 128
 
 /* A program's own structures contain VIPL's. */
-struct buffer {
-	VIP_DESCRIPTOR desc;
-	struct buffer *next;
-	char payload[BUFSZ];
-};
-
 struct endpoint {
+	VIP_DESCRIPTOR desc;
 	VIP_NIC_HANDLE nic;
 	VIP_NIC_ATTRIBUTES nicattr;
 	VIP_PROTECTION_HANDLE ptag;
@@ -40,24 +30,13 @@ struct endpoint {
 	VIP_PVOID mem;
 };
 
-/*
- * These declarations are in the old way, with the markers of direction, and the handler's type
- * written out.
- */
+/* These declarations are in the old way, with the markers of direction. */
 VIP_RETURN VI_CALL ep_open(IN const char *device, OUT struct endpoint *ep);
 VIP_RETURN VI_CALL ep_connect(IN struct endpoint *ep, IN char *host, IN int port);
-VIP_RETURN VI_CALL ep_serve(IN struct endpoint *ep, IN int port);
 VIP_RETURN ep_post_recv(struct endpoint *ep, VIP_DESCRIPTOR *d, void *buf, unsigned long len);
 VIP_RETURN ep_send_gather(struct endpoint *ep, VIP_DESCRIPTOR *d, void **bufs, int *lens, int n);
 VIP_RETURN ep_rdma(struct endpoint *ep, VIP_DESCRIPTOR *d, VIP_PVOID64 raddr, VIP_MEM_HANDLE rmh);
 int ep_poll(struct endpoint *ep);
-void ep_close(struct endpoint *ep);
-
-static void die(const char *what, VIP_RETURN rc)
-{
-	fprintf(stderr, "%s: VIPL error %d\n", what, rc);
-	exit(1);
-}
 
 static void VI_CALL on_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *e)
 {
@@ -86,7 +65,7 @@ static void on_completion(VIP_PVOID context, VIP_NIC_HANDLE nic, VIP_VI_HANDLE v
 	(void)context;
 	(void)nic;
 	if ((recv == VIP_TRUE ? VipRecvDone(vi, &d) : VipSendDone(vi, &d)) != VIP_SUCCESS)
-		die("completion", VIP_DESCRIPTOR_ERROR);
+		exit(1);
 }
 
 static const char *state_name(VIP_VI_STATE state)
@@ -112,79 +91,44 @@ VIP_RETURN VI_CALL ep_open(const char *device, struct endpoint *ep)
 
 	if ((rc = VipOpenNic(device, &ep->nic)) != VIP_SUCCESS)
 		return rc;
-	if ((rc = VipQueryNic(ep->nic, &ep->nicattr)) != VIP_SUCCESS)
-		die("VipQueryNic", rc);
-	printf("%s: %ld bytes, %ld segments, address", ep->nicattr.Name,
-	       ep->nicattr.MaxTransferSize, ep->nicattr.MaxSegmentsPerDesc);
+	VipQueryNic(ep->nic, &ep->nicattr);
+	printf("%s: %ld bytes, address", ep->nicattr.Name, ep->nicattr.MaxTransferSize);
 	for (i = 0; i < ep->nicattr.NicAddressLen; i++)
 		printf("%c%02x", i ? ':' : ' ', ep->nicattr.LocalNicAddress[i]);
-	printf("\n");
 	VipErrorCallback(ep->nic, ep, on_error);
-	if ((rc = VipCreatePtag(ep->nic, &ep->ptag)) != VIP_SUCCESS)
-		die("VipCreatePtag", rc);
-
-	ep->mem = malloc(NBUFS * sizeof(struct buffer) + VIP_DESCRIPTOR_ALIGNMENT);
+	VipCreatePtag(ep->nic, &ep->ptag);
+	ep->mem = malloc(BUFSZ + VIP_DESCRIPTOR_ALIGNMENT);
 	memattr.Ptag = ep->ptag;
 	memattr.EnableRdmaWrite = VIP_TRUE;
 	memattr.EnableRdmaRead = VIP_FALSE;
-	rc = VipRegisterMem(ep->nic, ep->mem, NBUFS * sizeof(struct buffer), &memattr, &ep->mh);
-	if (rc != VIP_SUCCESS)
-		return rc;
-
+	rc = VipRegisterMem(ep->nic, ep->mem, BUFSZ, &memattr, &ep->mh);
 	memset(&ep->viattr, 0, sizeof(ep->viattr));
 	if (ep->nicattr.ReliabilityLevelSupport >= VIP_SERVICE_RELIABLE_DELIVERY)
 		ep->viattr.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY;
-	else
-		ep->viattr.ReliabilityLevel = VIP_SERVICE_UNRELIABLE;
 	ep->viattr.MaxTransferSize = ep->nicattr.MaxTransferSize;
 	ep->viattr.QoS = 0;
 	ep->viattr.Ptag = ep->ptag;
-	ep->viattr.EnableRdmaWrite = VIP_TRUE;
-	if ((rc = VipCreateCQ(ep->nic, 2, &ep->cq)) != VIP_SUCCESS)
+	if (rc != VIP_SUCCESS || (rc = VipCreateCQ(ep->nic, 2, &ep->cq)) != VIP_SUCCESS)
 		return rc;
 	return VipCreateVi(ep->nic, &ep->viattr, NULL, ep->cq, &ep->vi);
 }
 
-static VIP_NET_ADDRESS *make_address(int port)
-{
-	VIP_NET_ADDRESS *a = (VIP_NET_ADDRESS *)calloc(1, sizeof(VIP_NET_ADDRESS) + 6 + 16);
-
-	a->HostAddressLen = 6;
-	a->DiscriminatorLen = sizeof(port);
-	memcpy(a->HostAddress + a->HostAddressLen, &port, sizeof(port));
-	return a;
-}
-
 VIP_RETURN VI_CALL ep_connect(struct endpoint *ep, char *host, int port)
 {
-	VIP_NET_ADDRESS *local = make_address(port), *remote = make_address(port);
-	VIP_VI_ATTRIBUTES remoteattr;
-	VIP_RETURN rc;
-
-	VipNSInit(ep->nic, NULL);
-	if (VipNSGetHostByName(ep->nic, host, remote, 0) != VIP_SUCCESS)
-		return VIP_ERROR_NAMESERVICE;
-	memcpy(local->HostAddress, ep->nicattr.LocalNicAddress, ep->nicattr.NicAddressLen);
-	do
-		rc = VipConnectRequest(ep->vi, local, remote, VIP_INFINITE, &remoteattr);
-	while (rc == VIP_NO_MATCH);
-	free(local);
-	free(remote);
-	return rc;
-}
-
-VIP_RETURN VI_CALL ep_serve(struct endpoint *ep, int port)
-{
-	VIP_NET_ADDRESS *local = make_address(port), *remote = make_address(0);
+	VIP_NET_ADDRESS *a = (VIP_NET_ADDRESS *)calloc(1, sizeof(VIP_NET_ADDRESS) + 6 + 16);
 	VIP_VI_ATTRIBUTES remoteattr;
 	VIP_CONN_HANDLE conn;
 	VIP_RETURN rc;
 
-	rc = VipConnectWait(ep->nic, local, 0xFFFFFFFF, remote, &remoteattr, &conn);
-	if (rc == VIP_SUCCESS && remoteattr.MaxTransferSize != ep->viattr.MaxTransferSize) {
-		VipConnectReject(conn);
-		return VIP_INVALID_MTU;
-	}
+	a->HostAddressLen = 6;
+	a->DiscriminatorLen = sizeof(port);
+	memcpy(a->HostAddress + a->HostAddressLen, &port, sizeof(port));
+	if (VipNSGetHostByName(ep->nic, host, a, 0) != VIP_SUCCESS)
+		return VIP_ERROR_NAMESERVICE;
+	do
+		rc = VipConnectRequest(ep->vi, a, a, VIP_INFINITE, &remoteattr);
+	while (rc == VIP_NO_MATCH);
+	rc = VipConnectWait(ep->nic, a, 0xFFFFFFFF, a, &remoteattr, &conn);
 	return rc == VIP_SUCCESS ? VipConnectAccept(conn, ep->vi) : rc;
 }
 
@@ -206,26 +150,18 @@ VIP_RETURN ep_post_recv(struct endpoint *ep, VIP_DESCRIPTOR *d, void *buf, unsig
 /* A descriptor may have more segments than the array declares. */
 VIP_RETURN ep_send_gather(struct endpoint *ep, VIP_DESCRIPTOR *d, void **bufs, int *lens, int n)
 {
-	VIP_DESCRIPTOR *done = NULL;
-	VIP_RETURN rc;
 	int i;
 
 	memset((char *)d, 0,
 	       sizeof(VIP_CONTROL_SEGMENT) + MAXSEGS * sizeof(VIP_DESCRIPTOR_SEGMENT));
 	for (i = 0; i < n; i++) {
 		d->DS[i].Local.Data.Address = bufs[i];
-		d->DS[i].Local.Handle = ep->mh;
 		d->DS[i].Local.Length = (VIP_UINT32)lens[i];
 		d->CS.Length += (VIP_UINT32)lens[i];
 	}
 	d->CS.SegCount = (VIP_UINT16)n;
 	d->CS.Control = VIP_CONTROL_OP_SENDRECV | VIP_CONTROL_IMMEDIATE;
-	d->CS.ImmediateData = 42;
-	if ((rc = VipPostSend(ep->vi, d, ep->mh)) != VIP_SUCCESS)
-		return rc;
-	while ((rc = VipSendDone(ep->vi, &done)) == VIP_NOT_DONE)
-		;
-	return rc;
+	return VipPostSend(ep->vi, d, ep->mh);
 }
 
 VIP_RETURN ep_rdma(struct endpoint *ep, VIP_DESCRIPTOR *d, VIP_PVOID64 raddr, VIP_MEM_HANDLE rmh)
@@ -236,8 +172,6 @@ VIP_RETURN ep_rdma(struct endpoint *ep, VIP_DESCRIPTOR *d, VIP_PVOID64 raddr, VI
 	d->DS[0].Remote.Handle = rmh;
 	d->DS[0].Remote.Reserved = 0;
 	d->DS[1].Local.Data.Address = ep->mem;
-	d->DS[1].Local.Handle = ep->mh;
-	d->DS[1].Local.Length = BUFSZ;
 	return VipPostSend(ep->vi, d, ep->mh);
 }
 
@@ -264,21 +198,4 @@ int ep_poll(struct endpoint *ep)
 	VipRecvNotify(ep->vi, &received, on_recv);
 	VipCQNotify(ep->cq, NULL, on_completion);
 	return (int)d->CS.Length;
-}
-
-void ep_close(struct endpoint *ep)
-{
-	VIP_DESCRIPTOR *d;
-
-	VipDisconnect(ep->vi);
-	do
-		VipRecvDone(ep->vi, &d);
-	while (d);
-	VipDestroyVi(ep->vi);
-	VipDestroyCQ(ep->cq);
-	VipDeregisterMem(ep->nic, ep->mem, ep->mh);
-	VipDestroyPtag(ep->nic, ep->ptag);
-	VipNSShutdown(ep->nic);
-	VipCloseNic(ep->nic);
-	free(ep->mem);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * layout.c - the binary interface as compiled programs contain it.
+ * layout.c - the binary interface as compiled programs contain it. What functions take and return is interface.py's.
  *
  * Nothing here runs: the test is that the file compiles. It is compiled for each word size, with
  * and without VIPL095. The numbers are those of existing programs and are never adapted to the
@@ -28,10 +28,10 @@
 	_Static_assert(sizeof(((type *)0)->member) == WORD(size32, size64), \
 		       "size of " #type "." #member)
 
+#define TYPE(type, member, expected) SAME(__typeof__(((type *)0)->member), expected)
+
+/* Each is a macro, too, of an enumeration as well, since programs test them with #ifdef: macros.sh. */
 #define VALUE(name, value) _Static_assert((name) == (value), "value of " #name)
-#define PROTOTYPE(name, result, arguments)                                               \
-	_Static_assert(__builtin_types_compatible_p(__typeof__(name), result arguments), \
-		       "prototype of " #name)
 
 SAME(VIP_PVOID, void *);
 SAME(VIP_BOOLEAN, int);
@@ -54,19 +54,6 @@ SAME(VIP_PROTECTION_HANDLE, VIP_PVOID);
 SAME(VIP_EVENT_HANDLE, void *);
 SAME(VIP_MEM_HANDLE, VIP_UINT32);
 SAME(VIP_RELIABILITY_LEVEL, VIP_USHORT);
-SIZE(VIP_BOOLEAN, 4);
-SIZE(VIP_CHAR, 1);
-SIZE(VIP_UCHAR, 1);
-SIZE(VIP_USHORT, 2);
-SIZE(VIP_UINT8, 1);
-SIZE(VIP_UINT16, 2);
-SIZE(VIP_UINT32, 4);
-SIZE(VIP_UINT64, 8);
-SIZE(VIP_ULONG, WORD(4, 8));
-SIZE(VIP_LONG, WORD(4, 8));
-SIZE(VIP_PVOID, WORD(4, 8));
-SIZE(VIP_MEM_HANDLE, 4);
-SIZE(VIP_RELIABILITY_LEVEL, 2);
 SIZE(VIP_RETURN, 4);
 SIZE(VIP_VI_STATE, 4);
 SIZE(VIP_RESOURCE_CODE, 4);
@@ -140,40 +127,21 @@ MEMBER(VIP_DATA_SEGMENT, Length, 12, 4, 12, 4);
 SIZE(VIP_DESCRIPTOR_SEGMENT, 16);
 MEMBER(VIP_DESCRIPTOR_SEGMENT, Remote, 0, 16, 0, 16);
 MEMBER(VIP_DESCRIPTOR_SEGMENT, Local, 0, 16, 0, 16);
+TYPE(VIP_DESCRIPTOR_SEGMENT, Remote, VIP_ADDRESS_SEGMENT);
+TYPE(VIP_DESCRIPTOR_SEGMENT, Local, VIP_DATA_SEGMENT);
 
 SIZE(VIP_DESCRIPTOR, 64);
 ALIGN(VIP_DESCRIPTOR, WORD(4, 8));
 MEMBER(VIP_DESCRIPTOR, CS, 0, 32, 0, 32);
 MEMBER(VIP_DESCRIPTOR, DS, 32, 32, 32, 32);
-MEMBER(VIP_DESCRIPTOR, CS.Next, 0, 8, 0, 8);
-MEMBER(VIP_DESCRIPTOR, CS.NextHandle, 8, 4, 8, 4);
-MEMBER(VIP_DESCRIPTOR, CS.SegCount, 12, 2, 12, 2);
-MEMBER(VIP_DESCRIPTOR, CS.Control, 14, 2, 14, 2);
-MEMBER(VIP_DESCRIPTOR, CS.Reserved, 16, 4, 16, 4);
-MEMBER(VIP_DESCRIPTOR, CS.ImmediateData, 20, 4, 20, 4);
-MEMBER(VIP_DESCRIPTOR, CS.Length, 24, 4, 24, 4);
-MEMBER(VIP_DESCRIPTOR, CS.Status, 28, 4, 28, 4);
-MEMBER(VIP_DESCRIPTOR, DS[0].Remote.Data, 32, 8, 32, 8);
-MEMBER(VIP_DESCRIPTOR, DS[0].Remote.Handle, 40, 4, 40, 4);
-MEMBER(VIP_DESCRIPTOR, DS[1].Local.Handle, 56, 4, 56, 4);
-MEMBER(VIP_DESCRIPTOR, DS[1].Local.Length, 60, 4, 60, 4);
+TYPE(VIP_DESCRIPTOR, CS, VIP_CONTROL_SEGMENT);
+TYPE(VIP_DESCRIPTOR, DS[1], VIP_DESCRIPTOR_SEGMENT);
 
 #ifndef VIPL095
 MEMBER(VIP_DESCRIPTOR, Control, 0, 32, 0, 32);
-MEMBER(VIP_DESCRIPTOR, Control.SegCount, 12, 2, 12, 2);
-MEMBER(VIP_DESCRIPTOR, Control.Control, 14, 2, 14, 2);
-MEMBER(VIP_DESCRIPTOR, Control.ImmediateData, 20, 4, 20, 4);
-MEMBER(VIP_DESCRIPTOR, Control.Length, 24, 4, 24, 4);
-MEMBER(VIP_DESCRIPTOR, Control.Status, 28, 4, 28, 4);
-MEMBER(VIP_DESCRIPTOR, Data[0], 32, 16, 32, 16);
-MEMBER(VIP_DESCRIPTOR, Data[0].Data, 32, 8, 32, 8);
-MEMBER(VIP_DESCRIPTOR, Data[0].Handle, 40, 4, 40, 4);
-MEMBER(VIP_DESCRIPTOR, Data[0].Length, 44, 4, 44, 4);
-MEMBER(VIP_DESCRIPTOR, Data[1].Data, 48, 8, 48, 8);
-MEMBER(VIP_DESCRIPTOR, Data[1].Handle, 56, 4, 56, 4);
-MEMBER(VIP_DESCRIPTOR, Data[1].Length, 60, 4, 60, 4);
-SAME(__typeof__(((VIP_DESCRIPTOR *)0)->Data[0]), VIP_DATA_SEGMENT);
-SAME(__typeof__(((VIP_DESCRIPTOR *)0)->Control), VIP_CONTROL_SEGMENT);
+MEMBER(VIP_DESCRIPTOR, Data, 32, 32, 32, 32);
+TYPE(VIP_DESCRIPTOR, Control, VIP_CONTROL_SEGMENT);
+TYPE(VIP_DESCRIPTOR, Data[1], VIP_DATA_SEGMENT);
 #endif
 
 SIZE(VIP_VI_ATTRIBUTES, WORD(24, 40));
@@ -288,27 +256,6 @@ VALUE(VIP_STATUS_OP_MASK, 0x70000);
 VALUE(VIP_STATUS_IMMEDIATE, 0x80000);
 VALUE(VIP_STATUS_RESERVED, 0xFFF0FE00);
 
-/* Constants of enumerations are macros too, since programs test them with #ifdef. */
-#if !defined(VIP_SUCCESS) || !defined(VIP_NOT_DONE) || !defined(VIP_INVALID_PARAMETER) ||       \
-	!defined(VIP_ERROR_RESOURCE) || !defined(VIP_TIMEOUT) || !defined(VIP_REJECT) ||        \
-	!defined(VIP_INVALID_RELIABILITY_LEVEL) || !defined(VIP_INVALID_MTU) ||                 \
-	!defined(VIP_INVALID_QOS) || !defined(VIP_INVALID_PTAG) ||                              \
-	!defined(VIP_INVALID_RDMAREAD) || !defined(VIP_DESCRIPTOR_ERROR) ||                     \
-	!defined(VIP_INVALID_STATE) || !defined(VIP_ERROR_NAMESERVICE) ||                       \
-	!defined(VIP_NO_MATCH) || !defined(VIP_NOT_REACHABLE) ||                                \
-	!defined(VIP_ERROR_NOT_SUPPORTED) || !defined(VIP_ERROR) || !defined(VIP_STATE_IDLE) || \
-	!defined(VIP_STATE_CONNECTED) || !defined(VIP_STATE_CONNECT_PENDING) ||                 \
-	!defined(VIP_STATE_ERROR) || !defined(VIP_RESOURCE_NIC) || !defined(VIP_RESOURCE_VI) || \
-	!defined(VIP_RESOURCE_CQ) || !defined(VIP_RESOURCE_DESCRIPTOR) ||                       \
-	!defined(VIP_ERROR_POST_DESC) || !defined(VIP_ERROR_CONN_LOST) ||                       \
-	!defined(VIP_ERROR_RECVQ_EMPTY) || !defined(VIP_ERROR_VI_OVERRUN) ||                    \
-	!defined(VIP_ERROR_RDMAW_PROT) || !defined(VIP_ERROR_RDMAW_DATA) ||                     \
-	!defined(VIP_ERROR_RDMAW_ABORT) || !defined(VIP_ERROR_RDMAR_PROT) ||                    \
-	!defined(VIP_ERROR_COMP_PROT) || !defined(VIP_ERROR_RDMA_TRANSPORT) ||                  \
-	!defined(VIP_ERROR_CATASTROPHIC)
-#error "a constant of an enumeration is not a macro"
-#endif
-
 /* Programs write these into their own declarations, so they must exist and be empty. */
 IN OUT VI_CALL extern int nothing_left_of_in_out_vi_call;
 
@@ -318,62 +265,3 @@ SAME(VIP_ERROR_HANDLER, void (*)(VIP_PVOID, VIP_ERROR_DESCRIPTOR *));
 #define CQ_CALLBACK_BY_HAND void (*)(VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_BOOLEAN)
 _Static_assert(__builtin_types_compatible_p(VIP_VI_CALLBACK, VI_CALLBACK_BY_HAND), "VI");
 _Static_assert(__builtin_types_compatible_p(VIP_CQ_CALLBACK, CQ_CALLBACK_BY_HAND), "CQ");
-
-PROTOTYPE(VipOpenNic, VIP_RETURN, (const VIP_CHAR *, VIP_NIC_HANDLE *));
-PROTOTYPE(VipCloseNic, VIP_RETURN, (VIP_NIC_HANDLE));
-PROTOTYPE(VipQueryNic, VIP_RETURN, (VIP_NIC_HANDLE, VIP_NIC_ATTRIBUTES *));
-PROTOTYPE(VipRegisterMem, VIP_RETURN,
-	  (VIP_NIC_HANDLE, VIP_PVOID, VIP_ULONG, VIP_MEM_ATTRIBUTES *, VIP_MEM_HANDLE *));
-PROTOTYPE(VipDeregisterMem, VIP_RETURN, (VIP_NIC_HANDLE, VIP_PVOID, VIP_MEM_HANDLE));
-PROTOTYPE(VipQueryMem, VIP_RETURN,
-	  (VIP_NIC_HANDLE, VIP_PVOID, VIP_MEM_HANDLE, VIP_MEM_ATTRIBUTES *));
-PROTOTYPE(VipSetMemAttributes, VIP_RETURN,
-	  (VIP_NIC_HANDLE, VIP_PVOID, VIP_MEM_HANDLE, VIP_MEM_ATTRIBUTES *));
-PROTOTYPE(VipErrorCallback, VIP_RETURN,
-	  (VIP_NIC_HANDLE, VIP_PVOID, void (*)(VIP_PVOID, VIP_ERROR_DESCRIPTOR *)));
-PROTOTYPE(VipQuerySystemManagementInfo, VIP_RETURN, (VIP_NIC_HANDLE, VIP_ULONG, VIP_PVOID));
-PROTOTYPE(VipCreatePtag, VIP_RETURN, (VIP_NIC_HANDLE, VIP_PROTECTION_HANDLE *));
-PROTOTYPE(VipDestroyPtag, VIP_RETURN, (VIP_NIC_HANDLE, VIP_PROTECTION_HANDLE));
-PROTOTYPE(VipCreateVi, VIP_RETURN,
-	  (VIP_NIC_HANDLE, VIP_VI_ATTRIBUTES *, VIP_CQ_HANDLE, VIP_CQ_HANDLE, VIP_VI_HANDLE *));
-PROTOTYPE(VipDestroyVi, VIP_RETURN, (VIP_VI_HANDLE));
-PROTOTYPE(VipQueryVi, VIP_RETURN,
-	  (VIP_VI_HANDLE, VIP_VI_STATE *, VIP_VI_ATTRIBUTES *, VIP_BOOLEAN *, VIP_BOOLEAN *));
-PROTOTYPE(VipSetViAttributes, VIP_RETURN, (VIP_VI_HANDLE, VIP_VI_ATTRIBUTES *));
-PROTOTYPE(VipPostSend, VIP_RETURN, (VIP_VI_HANDLE, VIP_DESCRIPTOR *, VIP_MEM_HANDLE));
-PROTOTYPE(VipPostRecv, VIP_RETURN, (VIP_VI_HANDLE, VIP_DESCRIPTOR *, VIP_MEM_HANDLE));
-PROTOTYPE(VipSendDone, VIP_RETURN, (VIP_VI_HANDLE, VIP_DESCRIPTOR **));
-PROTOTYPE(VipRecvDone, VIP_RETURN, (VIP_VI_HANDLE, VIP_DESCRIPTOR **));
-PROTOTYPE(VipSendWait, VIP_RETURN, (VIP_VI_HANDLE, VIP_ULONG, VIP_DESCRIPTOR **));
-PROTOTYPE(VipRecvWait, VIP_RETURN, (VIP_VI_HANDLE, VIP_ULONG, VIP_DESCRIPTOR **));
-PROTOTYPE(VipSendNotify, VIP_RETURN, (VIP_VI_HANDLE, VIP_PVOID, VIP_VI_CALLBACK));
-PROTOTYPE(VipRecvNotify, VIP_RETURN, (VIP_VI_HANDLE, VIP_PVOID, VIP_VI_CALLBACK));
-PROTOTYPE(VipConnectWait, VIP_RETURN,
-	  (VIP_NIC_HANDLE, VIP_NET_ADDRESS *, VIP_ULONG, VIP_NET_ADDRESS *, VIP_VI_ATTRIBUTES *,
-	   VIP_CONN_HANDLE *));
-PROTOTYPE(VipConnectAccept, VIP_RETURN, (VIP_CONN_HANDLE, VIP_VI_HANDLE));
-PROTOTYPE(VipConnectReject, VIP_RETURN, (VIP_CONN_HANDLE));
-PROTOTYPE(VipConnectRequest, VIP_RETURN,
-	  (VIP_VI_HANDLE, VIP_NET_ADDRESS *, VIP_NET_ADDRESS *, VIP_ULONG, VIP_VI_ATTRIBUTES *));
-PROTOTYPE(VipDisconnect, VIP_RETURN, (VIP_VI_HANDLE));
-PROTOTYPE(VipConnectPeerRequest, VIP_RETURN,
-	  (VIP_VI_HANDLE, VIP_NET_ADDRESS *, VIP_NET_ADDRESS *, VIP_ULONG));
-PROTOTYPE(VipConnectPeerDone, VIP_RETURN, (VIP_VI_HANDLE, VIP_VI_ATTRIBUTES *));
-PROTOTYPE(VipConnectPeerWait, VIP_RETURN, (VIP_VI_HANDLE, VIP_VI_ATTRIBUTES *));
-PROTOTYPE(VipCreateCQ, VIP_RETURN, (VIP_NIC_HANDLE, VIP_ULONG, VIP_CQ_HANDLE *));
-PROTOTYPE(VipDestroyCQ, VIP_RETURN, (VIP_CQ_HANDLE));
-PROTOTYPE(VipResizeCQ, VIP_RETURN, (VIP_CQ_HANDLE, VIP_ULONG));
-PROTOTYPE(VipCQDone, VIP_RETURN, (VIP_CQ_HANDLE, VIP_VI_HANDLE *, VIP_BOOLEAN *));
-PROTOTYPE(VipCQWait, VIP_RETURN, (VIP_CQ_HANDLE, VIP_ULONG, VIP_VI_HANDLE *, VIP_BOOLEAN *));
-PROTOTYPE(VipCQNotify, VIP_RETURN, (VIP_CQ_HANDLE, VIP_PVOID, VIP_CQ_CALLBACK));
-PROTOTYPE(VipNSInit, VIP_RETURN, (VIP_NIC_HANDLE, VIP_PVOID));
-PROTOTYPE(VipNSGetHostByName, VIP_RETURN,
-	  (VIP_NIC_HANDLE, VIP_CHAR *, VIP_NET_ADDRESS *, VIP_ULONG));
-PROTOTYPE(VipNSGetHostByAddr, VIP_RETURN,
-	  (VIP_NIC_HANDLE, VIP_NET_ADDRESS *, VIP_CHAR *, VIP_ULONG *));
-PROTOTYPE(VipNSShutdown, VIP_RETURN, (VIP_NIC_HANDLE));
-PROTOTYPE(VipAddTagCQ, VIP_RETURN, (VIP_CQ_HANDLE, VIP_EVENT_HANDLE *, VIP_ULONG, VIP_ULONG));
-PROTOTYPE(VipRemoveTagCQ, VIP_RETURN, (VIP_CQ_HANDLE, VIP_EVENT_HANDLE, VIP_ULONG));
-PROTOTYPE(VipPostDeferredSends, VIP_RETURN, (VIP_VI_HANDLE, VIP_BOOLEAN, VIP_BOOLEAN *));
-PROTOTYPE(VipGetUserData, VIP_PVOID, (VIP_VI_HANDLE));
-PROTOTYPE(VipSetUserData, void, (VIP_VI_HANDLE, VIP_PVOID));

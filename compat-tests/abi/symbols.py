@@ -29,6 +29,9 @@ OWNED_BY_PROGRAMS = (
     r"|shutdown|signal|socket|time|wait|warn|write)$"
 )
 
+# What these make stays behind when a process is killed.
+OUTLIVES_PROCESSES = r"(shm_open|mk\w*temps?|tmpfile|mkfifo|mknod|sem_open|mq_open|shmget|semget|msgget)(64)?$"
+
 problems = []
 
 
@@ -114,6 +117,8 @@ def check_dynamic_section(readelf, library):
 def check_call(name):
     if re.match(OWNED_BY_PROGRAMS, name):
         problem("the library calls %s, which programs define for themselves" % name)
+    if re.match(OUTLIVES_PROCESSES, name):
+        problem("the library calls %s, and what that makes outlives a process that is killed" % name)
 
 
 def check_static(nm, library, api):

@@ -18,8 +18,7 @@ HANG = 600  # seconds: a busy machine may need minutes for an event, and only a 
 PINGPONG, PERF = "timeout %d %s/apps/vip_pingpong" % (HANG, BUILD), BUILD + "/apps/vip_perf"
 CONFORMANCE = BUILD + "/compat-tests/conformance/vip_conformance --nic=nic0"
 MPI = BUILD + "/compat-tests/legacy/mpi/vip_mpi"
-MEET, TALK = BUILD + "/compat-tests/hosts/vip_meet", BUILD + "/compat-tests/abi/word_sizes/vip_talk"
-IDLE = BUILD + "/compat-tests/hosts/vip_idle"
+FAULTS, BETWEEN = BUILD + "/compat-tests/hosts/faults/vip_faults", BUILD + "/compat-tests/hosts/vip_between"
 
 # Where both start at once, the server may begin to wait long after the request.
 PATIENCE = {"VIPL_GRACE_MSEC": 120000}
@@ -219,21 +218,29 @@ def case_long_addresses(_):
 def case_equals(rounds):
     """Both hosts call VipConnectPeerRequest at once, again and again."""
     for env in {}, LONG:
-        both("%s %s this that %s" % (MEET, CLIENT.name, rounds), "%s %s that this %s" % (MEET, SERVER.name, rounds),
-             env, env)
+        both("%s meet %s this that %s" % (BETWEEN, CLIENT.name, rounds),
+             "%s meet %s that this %s" % (BETWEEN, SERVER.name, rounds), env, env)
 
 
 def case_idle(count):
     """Measures the cost of idle connections."""
-    both("%s wait %s 60" % (IDLE, count), "%s %s %s 60" % (IDLE, SERVER.name, count))
+    both("%s idle wait %s 60" % (BETWEEN, count), "%s idle %s %s 60" % (BETWEEN, SERVER.name, count))
 
 
 # --- data, where the two hosts differ -------------------------------------------------------------
 
 
+def exchange(serves, calls, nic, server=SERVER, client=CLIENT):
+    """Has one vip_faults exchange messages of up to 1 MiB with another, with each operation."""
+    for operation in "send", "write", "read":
+        options = "--nic %s --operation %s --messages 60 --largest 1048576 --timeout 120000 --seconds %d" % (nic, operation, HANG)
+        both("%s serve %s" % (serves, options), "%s call %s --host %s" % (calls, options, server.name),
+             server=server, client=client)
+
+
 def data(server, client):
-    """Send, RDMA write and read, at all levels. vip_talk checks every byte."""
-    both("%s serve words nic0" % TALK, "%s call words nic0 %s" % (TALK, server.name), server=server, client=client)
+    """Send, RDMA write and read, at all levels. vip_faults checks every byte."""
+    exchange(FAULTS, FAULTS, "nic0", server, client)
     for level, size in itertools.product(LEVELS, (1000, 3000, 5000, 20000)):
         both(PINGPONG, "%s --level=%s --size=%d --count=20 %s" % (PINGPONG, level, size, server.name),
              server=server, client=client)
@@ -251,9 +258,9 @@ def case_data_called_by(number):
 
 def case_word_sizes(other_build):
     """A program of one build with a program of the other build."""
-    other = other_build + "/compat-tests/abi/word_sizes/vip_talk"
-    for server, client in (TALK, other), (other, TALK):
-        both("%s serve words rxe0" % server, "%s call words rxe0 %s" % (client, SERVER.name))
+    other = other_build + "/compat-tests/hosts/faults/vip_faults"
+    for server, client in (FAULTS, other), (other, FAULTS):
+        exchange(server, client, "rxe0")
 
 
 # -------------------------------------------------------------------------------------------------

@@ -2,8 +2,6 @@
 // Prints events, names VIPL's constants, and waits for a signal.
 #include "events.h"
 
-#include "../../result_names.h"
-
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -72,17 +70,6 @@ const char *text(VIP_VI_STATE state)
 {
 	static const char *const names[] = {"IDLE", "CONNECTED", "CONNECT_PENDING", "ERROR"};
 	return static_cast<size_t>(state) < std::size(names) ? names[state] : "UNKNOWN";
-}
-
-std::string statusText(VIP_UINT32 status)
-{
-	static const char *const errors[] = {"FORMAT",  "PROTECTION", "LENGTH",    "PARTIAL",
-					     "FLUSHED", "TRANSPORT",  "RDMA_PROT", "REMOTE_DESC"};
-	std::string result = status & VIP_STATUS_DONE ? "DONE" : "NOT_DONE";
-	for (size_t i = 0; i < std::size(errors); i++)
-		if (status & VIP_STATUS_FORMAT_ERROR << i)
-			result += std::string("|") + errors[i];
-	return result;
 }
 
 void must(VIP_RETURN code, const char *call)

@@ -3,6 +3,8 @@
 // the program go on.
 #pragma once
 
+#include "../../result_names.h"
+
 #include <vipl.h>
 
 #include <condition_variable>
@@ -26,7 +28,6 @@ inline void event(const char *name)
 const char *text(VIP_RETURN code);
 const char *text(VIP_ERROR_CODE code);
 const char *text(VIP_VI_STATE state);
-std::string statusText(VIP_UINT32 status);
 void must(VIP_RETURN code, const char *call); // calls wrong() unless the code is VIP_SUCCESS
 
 // Prints an event before a call that may last, and an event with its result.

@@ -3,40 +3,27 @@
 """loopback.py VIP_FAULTS TEST...: runs pairs of vip_faults over via_lo. The tests show that its checker
 works, and check the rules of docs/OPERATING.md for a peer on the same machine."""
 
-import itertools
 import os
 import sys
 import time
 import unittest
+from functools import partialmethod
 
 sys.dont_write_bytecode = True
-from program import Clock, LocalJob, Program  # noqa: E402
-from promises import limit  # noqa: E402
-from results import record  # noqa: E402
+from program import LEVELS, Clock, FaultsTest, LocalJob, Program, shapes  # noqa: E402
 
-LEVELS = ("unreliable", "delivery", "reception")
-OPERATIONS = ("send", "write", "read")
-PATIENCE = 60  # seconds, for events without a stated time: the machine may be slow
+PATIENCE = FaultsTest.patience
 
 
-def shapes():
-    """Returns each level with each operation that it has."""
-    return [shape for shape in itertools.product(LEVELS, OPERATIONS) if shape != ("unreliable", "read")]
-
-
-class Loopback(unittest.TestCase):
-    names = itertools.count()
-
+class Loopback(FaultsTest):
     def setUp(self):
+        super().setUp()
         self.name = "%d.%d" % (os.getpid(), next(self.names))
         self.clock = Clock()
-        self.programs = []
 
     def tearDown(self):
+        self.end_programs()
         for program in self.programs:
-            if not program.job.ended:
-                program.job.signal("KILL")
-                program.job.wait(PATIENCE)
             program.job.close()
 
     def start(self, role, *options, **more):
@@ -52,11 +39,6 @@ class Loopback(unittest.TestCase):
         server.wait_for("entering", PATIENCE, call="VipConnectWait")
         client = self.start("call", *options, **more)
         return server, client
-
-    def took(self, key, seconds):
-        """Records a time, and fails when it is longer than docs/OPERATING.md promises."""
-        record(key, max(seconds, 0))
-        self.assertLess(seconds, limit(key), key)
 
     def ended_well(self, *programs):
         for program in programs:
@@ -132,17 +114,10 @@ class Ends(Loopback):
                 released = server.events("released")[-1].details
                 self.assertEqual(released["files"], released["before"])
 
-    def test_kill_of_a_peer_that_sleeps(self):
-        self.told("lo.kill", "sleep", "KILL")
-
-    def test_kill_of_a_peer_that_is_idle(self):
-        self.told("lo.kill", "idle", "KILL")
-
-    def test_kill_of_a_peer_that_sends(self):
-        self.told("lo.kill", "traffic", "KILL")
-
-    def test_disconnect(self):
-        self.told("lo.disconnect", "idle", "USR1")
+    test_kill_of_a_peer_that_sleeps = partialmethod(told, "lo.kill", "sleep", "KILL")
+    test_kill_of_a_peer_that_is_idle = partialmethod(told, "lo.kill", "idle", "KILL")
+    test_kill_of_a_peer_that_sends = partialmethod(told, "lo.kill", "traffic", "KILL")
+    test_disconnect = partialmethod(told, "lo.disconnect", "idle", "USR1")
 
     def test_reconnect(self):
         server = self.start("serve", "--reconnect", seconds=PATIENCE)

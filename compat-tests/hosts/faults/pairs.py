@@ -7,27 +7,17 @@ import itertools
 import os
 import sys
 import time
-import unittest
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "tools"))
 from hosts import Hosts  # noqa: E402
-from program import Clock, Program  # noqa: E402
+from program import LEVELS, Clock, FaultsTest, Program, shapes  # noqa: E402, F401
 from promises import limit  # noqa: E402
-from results import record  # noqa: E402
-
-LEVELS = ("unreliable", "delivery", "reception")
-OPERATIONS = ("send", "write", "read")
 
 # A UC queue pair at the unreliable level takes all packets that come, also twice and late.
 DISORDER = "unreliable"
 TRIES = 3
 PATIENCE = 240  # for events without a stated time: eight programs may take a minute to start
-
-
-def shapes():
-    """Returns each level with each operation that it has."""
-    return [shape for shape in itertools.product(LEVELS, OPERATIONS) if shape != ("unreliable", "read")]
 
 
 def short(level):
@@ -47,11 +37,11 @@ def without_known(complaints):
     return found
 
 
-class PairTest(unittest.TestCase):
+class PairTest(FaultsTest):
     """Has self.hosts[1] and [2], booted once for the tests of a class."""
 
     program = None  # the path of vip_faults
-    names = itertools.count()
+    patience = PATIENCE
 
     @classmethod
     def setUpClass(cls):
@@ -76,15 +66,9 @@ class PairTest(unittest.TestCase):
                            " read up _ </proc/uptime; echo event tick ${up/./}0; sleep 0.2; done")
         Program(ticks, clock).end(PATIENCE)
 
-    def setUp(self):
-        self.programs = []
-
     def tearDown(self):
         self.hosts.wire.join()
-        for program in self.programs:
-            if not program.job.ended:
-                program.job.signal("KILL")
-                program.job.wait(PATIENCE)
+        self.end_programs()
         for host in self.hosts:
             if not host.alive:
                 self.boot(host)
@@ -157,11 +141,6 @@ class PairTest(unittest.TestCase):
             self.assertEqual(program.end(PATIENCE), 0, program.text())
 
     # --- their output
-
-    def took(self, key, seconds, **how):
-        """Records a time, and fails when it is longer than docs/OPERATING.md promises."""
-        record(key, seconds)
-        self.assertLess(seconds, limit(key, **how), key)
 
     def told_after(self, key, program, fault, **how):
         """The handler is called for the VI, and soon enough. Returns the seconds since the fault."""

@@ -2,6 +2,7 @@
 """Faults between two hosts: one loses its power."""
 
 import time
+from functools import partialmethod
 
 from pairs import LEVELS, PATIENCE, PairTest, shapes, short
 from promises import limit
@@ -29,14 +30,9 @@ class Power(PairTest):
             with self.subTest(act=act, level=level, after="its boot"):
                 self.works(level)
 
-    def test_while_idle(self):
-        self.told("idle")
-
-    def test_while_the_other_sleeps_in_vip_recv_wait(self):
-        self.told("sleep")
-
-    def test_while_the_other_sends(self):
-        self.told("traffic")
+    test_while_idle = partialmethod(told, "idle")
+    test_while_the_other_sleeps_in_vip_recv_wait = partialmethod(told, "sleep")
+    test_while_the_other_sends = partialmethod(told, "traffic")
 
     def test_right_after_connecting(self):
         pairs = self.connect_levels(act="sleep", seconds=10 * PATIENCE)

@@ -2,12 +2,20 @@
 """A running vip_faults as a test sees it: its events, with their times by this machine's clock."""
 
 import collections
+import itertools
 import os
 import signal
 import subprocess
 import tempfile
 import threading
 import time
+import unittest
+
+from promises import limit
+from results import record
+
+LEVELS = ("unreliable", "delivery", "reception")
+OPERATIONS = ("send", "write", "read")
 
 GLANCE = 0.02  # seconds between two looks at its output
 SHOWN = 5000  # characters of the beginning and of the end of its output
@@ -151,3 +159,32 @@ class Program:
     def number(self, event_name, key):
         """Returns a number from the last such event."""
         return int(self.events(event_name)[-1].details[key])
+
+
+def shapes():
+    """Returns each level with each operation that it has."""
+    return [shape for shape in itertools.product(LEVELS, OPERATIONS) if shape != ("unreliable", "read")]
+
+
+class FaultsTest(unittest.TestCase):
+    """A test with self.programs, which it ends."""
+
+    patience = 60  # seconds, for events without a stated time: the machine may be slow
+    names = itertools.count()
+
+    def shortDescription(self):
+        return None  # the name says it, and a partialmethod has the text of its kind
+
+    def setUp(self):
+        self.programs = []
+
+    def end_programs(self):
+        for program in self.programs:
+            if not program.job.ended:
+                program.job.signal("KILL")
+                program.job.wait(self.patience)
+
+    def took(self, key, seconds, **how):
+        """Records a time, and fails when it is longer than docs/OPERATING.md promises."""
+        record(key, max(seconds, 0))
+        self.assertLess(seconds, limit(key, **how), key)

@@ -23,12 +23,12 @@ void Traffic::receiveTaken(VIP_DESCRIPTOR *descriptor)
 		if (!isUnreliable() ||
 		    error & ~(VIP_STATUS_PARTIAL_ERROR | VIP_STATUS_LENGTH_ERROR))
 			wrong("a receive ends with status %s",
-			      statusText(descriptor->CS.Status).c_str());
+			      status_names(descriptor->CS.Status).c_str());
 		damaged_++;
 	} else if (descriptor->CS.Status & VIP_STATUS_IMMEDIATE) {
 		takeMessage(descriptor, writtenTo(descriptor));
 	} else {
-		takeMessage(descriptor, room_.receiveBuffer(side_.receiveSlot(descriptor)));
+		takeMessage(descriptor, room_.buffer(side_.receiveSlot(descriptor)));
 	}
 	side_.postReceive(side_.receiveSlot(descriptor));
 }
@@ -39,7 +39,7 @@ const uint8_t *Traffic::writtenTo(const VIP_DESCRIPTOR *descriptor) const
 	VIP_UINT32 slot = descriptor->CS.ImmediateData;
 	if (operation != VIP_STATUS_OP_REMOTE_RDMA_WRITE || slot >= Room::kWindow)
 		wrong("immediate data %u with operation %x", slot, operation);
-	return room_.inbox(slot);
+	return room_.buffer(Room::kInbox + slot);
 }
 
 void Traffic::takeMessage(const VIP_DESCRIPTOR *descriptor, const uint8_t *message)
@@ -145,11 +145,11 @@ void Traffic::pull(const Header &header)
 				 (header.number - 1) % Room::kWindow * room_.slotBytes() +
 				 sizeof header,
 			 peerWindow_.handle};
-	memset(room_.pullBuffer(slot), 0, header.length);
-	describe(room_.pull(slot), VIP_CONTROL_OP_RDMAREAD, room_.pullBuffer(slot), header.length,
+	memset(room_.buffer(Room::kPull + slot), 0, header.length);
+	describe(room_.descriptor(Room::kPull + slot), VIP_CONTROL_OP_RDMAREAD, room_.buffer(Room::kPull + slot), header.length,
 		 room_.handle(), &source);
 	pulls_.push_back({header.number, header.length});
-	post(room_.pull(slot), Posted::Pull, header.number);
+	post(room_.descriptor(Room::kPull + slot), Posted::Pull, header.number);
 }
 
 void Traffic::checkBody(const uint8_t *body, uint64_t number, uint32_t length) const
@@ -172,8 +172,8 @@ uint64_t Traffic::stored() const
 	uint64_t last = 0;
 	for (unsigned slot = 0; slot < Room::kWindow; slot++) {
 		Header header;
-		memcpy(&header, room_.inbox(slot), sizeof header);
-		const uint8_t *body = room_.inbox(slot) + sizeof header;
+		memcpy(&header, room_.buffer(Room::kInbox + slot), sizeof header);
+		const uint8_t *body = room_.buffer(Room::kInbox + slot) + sizeof header;
 		if (header.connection == in_.connection && in_.connection && sealed(header, in_) &&
 		    mismatch(body, header.length, in_, header.number) == header.length)
 			last = std::max(last, header.number);

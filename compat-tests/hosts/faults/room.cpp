@@ -12,16 +12,19 @@ namespace faults
 
 constexpr size_t kDescriptorBytes = 128;
 constexpr size_t kBuffersAt = 16384;
-// The indices of descriptors and buffers: receives, sends, reads, and buffers of the inbox.
-constexpr unsigned kSendsAt = Room::kReceives, kPullsAt = kSendsAt + Room::kSlots,
-		   kInboxAt = kPullsAt + Room::kWindow, kBuffers = kInboxAt + Room::kWindow;
-static_assert(kInboxAt * kDescriptorBytes <= kBuffersAt);
+// A peer of 32 bits sets the lower half of an address.
+#ifdef MAP_32BIT
+constexpr int kReachable = MAP_32BIT;
+#else
+constexpr int kReachable = 0;
+#endif
+static_assert(Room::kInbox * kDescriptorBytes <= kBuffersAt);
 
 Room::Room(VIP_NIC_HANDLE nic, size_t slotBytes, bool isReadable)
     : nic_(nic), slotBytes_((slotBytes + 63) / 64 * 64), bytes_(kBuffersAt + kBuffers * slotBytes_)
 {
-	void *memory =
-		mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | kReachable, -1, 0);
 	if (memory == MAP_FAILED)
 		wrong("no memory for %zu bytes: %s", bytes_, strerror(errno));
 	data_ = static_cast<uint8_t *>(memory);
@@ -47,41 +50,6 @@ VIP_DESCRIPTOR *Room::descriptor(unsigned number) const
 uint8_t *Room::buffer(unsigned number) const
 {
 	return data_ + kBuffersAt + number * slotBytes_;
-}
-
-VIP_DESCRIPTOR *Room::receive(unsigned slot) const
-{
-	return descriptor(slot);
-}
-
-VIP_DESCRIPTOR *Room::send(unsigned slot) const
-{
-	return descriptor(kSendsAt + slot);
-}
-
-VIP_DESCRIPTOR *Room::pull(unsigned slot) const
-{
-	return descriptor(kPullsAt + slot);
-}
-
-uint8_t *Room::receiveBuffer(unsigned slot) const
-{
-	return buffer(slot);
-}
-
-uint8_t *Room::sendBuffer(unsigned slot) const
-{
-	return buffer(kSendsAt + slot);
-}
-
-uint8_t *Room::pullBuffer(unsigned slot) const
-{
-	return buffer(kPullsAt + slot);
-}
-
-uint8_t *Room::inbox(unsigned slot) const
-{
-	return buffer(kInboxAt + slot);
 }
 
 void describe(VIP_DESCRIPTOR *descriptor, VIP_UINT16 control, const void *data, uint32_t length,

@@ -14,7 +14,7 @@ constexpr uint64_t kTellAt = Room::kWindow / 2; // after this many the peer must
 
 Header Traffic::header(Kind kind, uint64_t number, uint32_t length) const
 {
-	const uint8_t *window = isRead() ? room_.sendBuffer(0) : room_.inbox(0);
+	const uint8_t *window = isRead() ? room_.buffer(Room::kSend) : room_.buffer(Room::kInbox);
 	Header header{};
 	header.kind = static_cast<uint32_t>(kind);
 	header.connection = out_.connection;
@@ -42,8 +42,8 @@ bool Traffic::spoils(Spoil how) const
 void Traffic::sendData()
 {
 	uint64_t slot = sent_++ % Room::kWindow;
-	uint8_t *message = room_.sendBuffer(static_cast<unsigned>(slot));
-	VIP_DESCRIPTOR *descriptor = room_.send(static_cast<unsigned>(slot));
+	uint8_t *message = room_.buffer(Room::kSend + static_cast<unsigned>(slot));
+	VIP_DESCRIPTOR *descriptor = room_.descriptor(Room::kSend + static_cast<unsigned>(slot));
 	if (spoils(Spoil::Missing))
 		skew_ = 1;
 	if (spoils(Spoil::Twice))
@@ -76,15 +76,15 @@ void Traffic::sendNote(uint32_t flags)
 	Header head = header(Kind::Note, sent_ + skew_, 0);
 	head.flags |= flags;
 	seal(head, out_);
-	memcpy(room_.sendBuffer(slot), &head, sizeof head);
-	describe(room_.send(slot), VIP_CONTROL_OP_SENDRECV, room_.sendBuffer(slot), sizeof head,
+	memcpy(room_.buffer(Room::kSend + slot), &head, sizeof head);
+	describe(room_.descriptor(Room::kSend + slot), VIP_CONTROL_OP_SENDRECV, room_.buffer(Room::kSend + slot), sizeof head,
 		 room_.handle());
 	notesOut_++;
 	noteAt_ = now();
 	seenTold_ = seen_;
 	answerDue_ = false;
 	endTold_ = ended_;
-	post(room_.send(slot), Posted::Note, 0);
+	post(room_.descriptor(Room::kSend + slot), Posted::Note, 0);
 }
 
 bool Traffic::mayEnd()
@@ -142,7 +142,7 @@ void Traffic::sendTaken(const VIP_DESCRIPTOR *descriptor)
 	if (error) {
 		if (error & ~kBroken)
 			wrong("a send ends with status %s",
-			      statusText(descriptor->CS.Status).c_str());
+			      status_names(descriptor->CS.Status).c_str());
 		side_.tellFlushed("send", descriptor);
 		broken_ = sendsFail_ = true;
 		return;
@@ -154,7 +154,7 @@ void Traffic::sendTaken(const VIP_DESCRIPTOR *descriptor)
 	if (posted.what == Posted::Pull) {
 		Pulled pulled = pulls_.front();
 		pulls_.pop_front();
-		takeBody(room_.pullBuffer(static_cast<unsigned>(pulled.number % Room::kWindow)),
+		takeBody(room_.buffer(Room::kPull + static_cast<unsigned>(pulled.number % Room::kWindow)),
 			 pulled.number, pulled.length);
 	}
 }

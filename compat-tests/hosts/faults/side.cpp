@@ -108,8 +108,8 @@ VIP_VI_STATE Side::state() const
 
 void Side::postReceive(unsigned slot)
 {
-	VIP_DESCRIPTOR *descriptor = room->receive(slot);
-	describe(descriptor, VIP_CONTROL_OP_SENDRECV, room->receiveBuffer(slot),
+	VIP_DESCRIPTOR *descriptor = room->descriptor(slot);
+	describe(descriptor, VIP_CONTROL_OP_SENDRECV, room->buffer(slot),
 		 static_cast<uint32_t>(room->slotBytes()), room->handle());
 	receivesOut_++;
 	must(VipPostRecv(vi, descriptor, room->handle()), "VipPostRecv");
@@ -134,7 +134,7 @@ static VIP_DESCRIPTOR *taken(VIP_RETURN code, VIP_DESCRIPTOR *descriptor, unsign
 	bool isError = descriptor->CS.Status & VIP_STATUS_ERROR_MASK;
 	if (!(descriptor->CS.Status & VIP_STATUS_DONE) || isError == (code == VIP_SUCCESS))
 		wrong("%s: %s with status %s", call, text(code),
-		      statusText(descriptor->CS.Status).c_str());
+		      status_names(descriptor->CS.Status).c_str());
 	if (out == 0)
 		wrong("%s gave more descriptors than were posted", call);
 	out--;
@@ -169,16 +169,16 @@ VIP_DESCRIPTOR *Side::awaitReceive()
 unsigned Side::receiveSlot(const VIP_DESCRIPTOR *descriptor) const
 {
 	return static_cast<unsigned>((reinterpret_cast<uintptr_t>(descriptor) -
-				      reinterpret_cast<uintptr_t>(room->receive(0))) /
-				     (reinterpret_cast<uintptr_t>(room->receive(1)) -
-				      reinterpret_cast<uintptr_t>(room->receive(0))));
+				      reinterpret_cast<uintptr_t>(room->descriptor(0))) /
+				     (reinterpret_cast<uintptr_t>(room->descriptor(1)) -
+				      reinterpret_cast<uintptr_t>(room->descriptor(0))));
 }
 
 void Side::tellFlushed(const char *queue, const VIP_DESCRIPTOR *descriptor)
 {
 	if (!flushedTold_)
 		event("flushed", "queue=%s status=%s", queue,
-		      statusText(descriptor->CS.Status).c_str());
+		      status_names(descriptor->CS.Status).c_str());
 	flushedTold_ = true;
 }
 

@@ -2,6 +2,7 @@
 // One side: its NIC, its memory, its VI, and connecting it.
 #pragma once
 
+#include "../../address.h"
 #include "events.h"
 #include "options.h"
 
@@ -33,13 +34,11 @@ class Room
 	Room &operator=(const Room &) = delete;
 	void deregister();
 
-	VIP_DESCRIPTOR *receive(unsigned slot) const;
-	VIP_DESCRIPTOR *send(unsigned slot) const;
-	VIP_DESCRIPTOR *pull(unsigned slot) const; // an RDMA read
-	uint8_t *receiveBuffer(unsigned slot) const;
-	uint8_t *sendBuffer(unsigned slot) const;
-	uint8_t *pullBuffer(unsigned slot) const;
-	uint8_t *inbox(unsigned slot) const; // the peer writes here
+	// Descriptors have numbers, and so have buffers: each kind's from this one on. The peer writes to the inbox.
+	static constexpr unsigned kSend = kReceives, kPull = kSend + kSlots, kInbox = kPull + kWindow,
+				  kBuffers = kInbox + kWindow;
+	VIP_DESCRIPTOR *descriptor(unsigned number) const;
+	uint8_t *buffer(unsigned number) const;
 	size_t slotBytes() const
 	{
 		return slotBytes_;
@@ -50,8 +49,6 @@ class Room
 	}
 
       private:
-	VIP_DESCRIPTOR *descriptor(unsigned number) const;
-	uint8_t *buffer(unsigned number) const;
 	VIP_NIC_HANDLE nic_;
 	size_t slotBytes_, bytes_;
 	uint8_t *data_;
@@ -115,8 +112,7 @@ class Side
 	bool serve();
 	bool call();
 	bool meet();
-	std::vector<uint8_t> address(const std::string &host,
-				     const std::string &discriminator) const;
+	Address address(const std::string &host, const std::string &discriminator) const;
 	VIP_RETURN query(VIP_VI_STATE *state) const;
 	VIP_VI_STATE state() const;
 	void collect();

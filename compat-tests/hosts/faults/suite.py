@@ -6,6 +6,7 @@ tests have measured."""
 import sys
 import time
 import unittest
+from functools import partialmethod
 
 sys.dont_write_bytecode = True
 from pairs import DISORDER, LEVELS, PATIENCE, PairTest, shapes, short  # noqa: E402
@@ -54,8 +55,7 @@ class Lossy(PairTest):
     def test_loss_of_5_percent(self):
         self.goes_on(lambda: self.lossy("loss 5%"))
 
-    def test_loss_of_20_percent(self):
-        self.lossy("loss 20%")
+    test_loss_of_20_percent = partialmethod(lossy, "loss 20%")
 
     def test_reordering(self):
         self.assertFalse(self.lossy("delay 5ms reorder 95%", disorder=True))  # 5 % overtake others
@@ -182,11 +182,8 @@ class Outage(PairTest):
                 self.told_after("outage5.disconnect.%s" % short(level), other, fault)
                 self.broke(other)
 
-    def test_60_seconds_idle(self):
-        self.silent("idle", 60, lives=False)
-
-    def test_60_seconds_asleep(self):
-        self.silent("sleep", 60, lives=False)
+    test_60_seconds_idle = partialmethod(silent, "idle", 60, lives=False)
+    test_60_seconds_asleep = partialmethod(silent, "sleep", 60, lives=False)
 
     def test_1_second_busy(self):
         self.goes_on(lambda: self.busy(1, lost=()))
@@ -194,8 +191,7 @@ class Outage(PairTest):
     def test_5_seconds_busy(self):
         self.goes_on(lambda: self.busy(5, lost=()))
 
-    def test_60_seconds_busy(self):
-        self.busy(60, lost=LEVELS)
+    test_60_seconds_busy = partialmethod(busy, 60, lost=LEVELS)
 
 
 class Link(PairTest):
@@ -241,14 +237,9 @@ class Ends(PairTest):
         for level in LEVELS:
             self.works(level)
 
-    def test_kill(self):
-        self.told("kill.sleep", "KILL", act="sleep")
-
-    def test_kill_of_who_sends(self):
-        self.told("kill.traffic", "KILL", act="traffic")
-
-    def test_kill_and_its_news_is_lost(self):
-        self.told("kill_lost.sleep", "KILL", act="sleep", drop=tcp_flags(0x11))
+    test_kill = partialmethod(told, "kill.sleep", "KILL", act="sleep")
+    test_kill_of_who_sends = partialmethod(told, "kill.traffic", "KILL", act="traffic")
+    test_kill_and_its_news_is_lost = partialmethod(told, "kill_lost.sleep", "KILL", act="sleep", drop=tcp_flags(0x11))
 
     def test_kill_with_a_request_taken(self):
         """The host has the request, and the process that could answer it is gone."""
@@ -263,11 +254,9 @@ class Ends(PairTest):
                 self.assertEqual(returned.details["code"], "VIP_NO_MATCH")
                 self.took("kill.request.%s" % short(level), caller.here(returned) - fault)
 
-    def test_disconnect(self):
-        self.told("disconnect.idle", "USR1", act="idle")
-
-    def test_disconnect_and_its_news_is_lost(self):
-        self.told("disconnect_lost.idle", "USR1", act="idle", drop=message("DISCONNECT"))
+    test_disconnect = partialmethod(told, "disconnect.idle", "USR1", act="idle")
+    test_disconnect_and_its_news_is_lost = partialmethod(told, "disconnect_lost.idle", "USR1", act="idle",
+                                                         drop=message("DISCONNECT"))
 
     def test_a_stopped_process_is_waited_for(self):
         """A stopped process is not gone, because its host answers for it."""
@@ -323,17 +312,10 @@ class Connect(PairTest):
         other.wait_for("told", PATIENCE, code="CONN_LOST")
         self.broke(other)
 
-    def test_lost_syn(self):
-        self.lost("SYN", tcp_flags(0x02), 2, "VipConnectRequest")
-
-    def test_lost_request(self):
-        self.lost("REQUEST", message("REQUEST"), 2, "VipConnectRequest")
-
-    def test_lost_accept(self):
-        self.lost("ACCEPT", message("ACCEPT"), 1, "VipConnectRequest")
-
-    def test_lost_confirm(self):
-        self.lost("CONFIRM", message("CONFIRM"), 2, "VipConnectAccept")
+    test_lost_syn = partialmethod(lost, "SYN", tcp_flags(0x02), 2, "VipConnectRequest")
+    test_lost_request = partialmethod(lost, "REQUEST", message("REQUEST"), 2, "VipConnectRequest")
+    test_lost_accept = partialmethod(lost, "ACCEPT", message("ACCEPT"), 1, "VipConnectRequest")
+    test_lost_confirm = partialmethod(lost, "CONFIRM", message("CONFIRM"), 2, "VipConnectAccept")
 
     def refused(self, key, code, timeout, promise=None, **options):
         for level in LEVELS:
@@ -346,11 +328,8 @@ class Connect(PairTest):
                     self.assertGreater(took, promise - 0.1)
                 self.broke(caller)
 
-    def test_host_that_does_not_exist(self):
-        self.refused("nobody.host", "VIP_NOT_REACHABLE", timeout=30000, host="10.9.9.77")
-
-    def test_host_without_a_route(self):
-        self.refused("nobody.route", "VIP_NOT_REACHABLE", timeout=30000, host="192.0.2.1")
+    test_host_that_does_not_exist = partialmethod(refused, "nobody.host", "VIP_NOT_REACHABLE", timeout=30000, host="10.9.9.77")
+    test_host_without_a_route = partialmethod(refused, "nobody.route", "VIP_NOT_REACHABLE", timeout=30000, host="192.0.2.1")
 
     def test_behind_a_firewall(self):
         """No TCP gets through."""

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The functions by which the device reports. They check that each report is allowed. */
 #include "conversation_fuzz.h"
+#include "locks.h"
+
+bool any_cq_is_locked(void)
+{
+	return world.cq.locked;
+}
 
 void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t length,
 			uint32_t immediate)
@@ -21,34 +27,6 @@ bool workqueue_scatter(struct workqueue *queue, uint32_t offset, const void *fro
 	(void)carefully;
 	check(!"no receive has many segments");
 	return false;
-}
-
-/*
- * These locks find a second lock by the same thread, and a wrong order. Real ones would deadlock.
- */
-
-void workqueue_lock(struct workqueue *queue)
-{
-	check(!queue->locked && !world.cq.locked);
-	queue->locked = true;
-}
-
-void workqueue_unlock(struct workqueue *queue)
-{
-	check(queue->locked);
-	queue->locked = false;
-}
-
-void cq_lock(struct cq *cq)
-{
-	check(!cq->locked);
-	cq->locked = true;
-}
-
-void cq_unlock(struct cq *cq)
-{
-	check(cq->locked);
-	cq->locked = false;
 }
 
 /* For the CQs of all worlds. */
@@ -120,18 +98,6 @@ void endpoint_lost(struct vi *vi)
 void endpoint_routed(struct vi *vi, int error)
 {
 	connection_routed(vi->connection, error);
-}
-
-void endpoint_ends_for(struct vi *vi, VIP_ERROR_CODE error)
-{
-	(void)vi;
-	check(error == VIP_ERROR_CONN_LOST || error == VIP_ERROR_RECVQ_EMPTY ||
-	      error == VIP_ERROR_RDMAW_PROT || error == VIP_ERROR_RDMAR_PROT);
-}
-
-void endpoint_closed(struct vi *vi)
-{
-	endpoint_ends_for(vi, VIP_ERROR_CONN_LOST);
 }
 
 void endpoint_busy(struct vi *vi)

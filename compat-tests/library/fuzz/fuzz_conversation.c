@@ -8,7 +8,6 @@
 #define STEPS_MOST 200
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-int LLVMFuzzerInitialize(int *argc, char ***argv);
 
 static void (*const steps[])(struct input *input) = {
 	program_serve,  peer_say,        peer_call,       peer_listen,      program_answer,
@@ -59,12 +58,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	world_destroy();
 	check(fuzz_mappings() == mappings);
 	check(fuzz_descriptors(false) == descriptors);
-	return 0;
-}
-
-int LLVMFuzzerInitialize(int *argc, char ***argv)
-{
-	(void)argc;
-	(void)argv;
 	return 0;
 }

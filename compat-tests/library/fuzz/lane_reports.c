@@ -3,6 +3,15 @@
 #include <string.h>
 
 #include "lane.h"
+#include "locks.h"
+
+bool any_cq_is_locked(void)
+{
+	for (unsigned i = 0; i < CQS; i++)
+		if (world.cqs[i].locked)
+			return true;
+	return false;
+}
 
 static bool is_reliable(const struct vi *vi)
 {
@@ -137,34 +146,6 @@ bool workqueue_scatter(struct workqueue *queue, uint32_t offset, const void *fro
 	return !length;
 }
 
-/* These locks find a second lock by the same thread. A real one would deadlock. */
-
-void workqueue_lock(struct workqueue *queue)
-{
-	check(!queue->locked);
-	for (unsigned i = 0; i < CQS; i++)
-		check(!world.cqs[i].locked);
-	queue->locked = true;
-}
-
-void workqueue_unlock(struct workqueue *queue)
-{
-	check(queue->locked);
-	queue->locked = false;
-}
-
-void cq_lock(struct cq *cq)
-{
-	check(!cq->locked);
-	cq->locked = true;
-}
-
-void cq_unlock(struct cq *cq)
-{
-	check(cq->locked);
-	cq->locked = false;
-}
-
 /* One for each CQ's place, for all worlds. */
 static struct cq_look *looks[CQS];
 
@@ -189,13 +170,6 @@ bool cq_poll_for_device(struct cq *cq)
 	return world_poll(cq);
 }
 
-void endpoint_ends_for(struct vi *vi, VIP_ERROR_CODE error)
-{
-	(void)vi;
-	check(error == VIP_ERROR_CONN_LOST || error == VIP_ERROR_RECVQ_EMPTY ||
-	      error == VIP_ERROR_RDMAW_PROT || error == VIP_ERROR_RDMAR_PROT);
-}
-
 void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error)
 {
 	check(error == VIP_ERROR_CONN_LOST);
@@ -207,9 +181,4 @@ void endpoint_lost(struct vi *vi)
 {
 	(void)vi;
 	check(!"there is no socket");
-}
-
-void endpoint_closed(struct vi *vi)
-{
-	endpoint_ends_for(vi, VIP_ERROR_CONN_LOST);
 }

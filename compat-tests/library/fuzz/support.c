@@ -37,37 +37,18 @@ void take_bytes(struct input *input, void *to, size_t length)
 	input->size -= here;
 }
 
-uint8_t take8(struct input *input)
-{
-	uint8_t value;
-
-	take_bytes(input, &value, sizeof(value));
-	return value;
-}
-
-uint16_t take16(struct input *input)
-{
-	uint16_t value;
-
-	take_bytes(input, &value, sizeof(value));
-	return value;
-}
-
-uint32_t take32(struct input *input)
-{
-	uint32_t value;
-
-	take_bytes(input, &value, sizeof(value));
-	return value;
-}
-
-uint64_t take64(struct input *input)
-{
-	uint64_t value;
-
-	take_bytes(input, &value, sizeof(value));
-	return value;
-}
+#define TAKE(bits)                                        \
+	uint##bits##_t take##bits(struct input *input)    \
+	{                                                 \
+		uint##bits##_t value;                     \
+                                                          \
+		take_bytes(input, &value, sizeof(value)); \
+		return value;                             \
+	}
+TAKE(8)
+TAKE(16)
+TAKE(32)
+TAKE(64)
 
 unsigned take_below(struct input *input, unsigned count)
 {

@@ -308,18 +308,6 @@ void Coordinator::checkLeftovers()
 	pid_t pid = waitpid(-1, &status, WNOHANG);
 	if (pid >= 0 || errno != ECHILD)
 		wrong("a process is left that this program has not started");
-	std::set<std::string> left = PublicTraces().since(before_);
-	// Traces of other programs may go between two looks. Only a trace that every look finds is
-	// left behind.
-	for (Time deadline = now() + 2 * kSecond; !left.empty() && now() < deadline;) {
-		std::set<std::string> still = PublicTraces().since(before_), both;
-		for (const std::string &trace : left)
-			if (still.count(trace))
-				both.insert(trace);
-		left = both;
-	}
-	for (const std::string &trace : left)
-		wrong("left behind: %s", trace.c_str());
 }
 
 void Coordinator::summarise() const

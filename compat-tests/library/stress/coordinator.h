@@ -4,7 +4,6 @@
 #pragma once
 
 #include "board.h"
-#include "leftovers.h"
 
 #include <csignal>
 #include <sys/types.h>
@@ -48,7 +47,6 @@ class Coordinator
 
 	const Options &options_;
 	Board &board_;
-	PublicTraces before_;
 	Random random_; // chooses the times and the victims of kills
 	std::vector<Process> processes_;
 	sigset_t childEnds_, inherited_;

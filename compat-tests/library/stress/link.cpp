@@ -131,7 +131,7 @@ void Link::broken(VIP_UINT32 status, const char *queue)
 {
 	if (!deadLife() && !home_.closing())
 		fail("a %s to or from rank %u, which lives: %s", queue, peer_,
-		     statusText(status).c_str());
+		     status_names(status).c_str());
 	if (state_ != State::Up)
 		return;
 	state_ = State::Broken;

@@ -120,7 +120,6 @@ class Link
 	Time lateness(Time when) const;
 
 	// sending.cpp
-	void sendNext();
 	Way outward() const;
 	VIP_DESCRIPTOR *sendDescriptor(uint32_t number, unsigned which) const;
 	uint8_t *sendBuffer(uint32_t number) const;

@@ -6,17 +6,15 @@
 //   once, with its immediate data. That holds even if the sender was killed right afterwards.
 // - A process that is connected to a killed one gets CONN_LOST within a bound. Its VI is then in
 //   ERROR, and its queues are flushed. It gets connected to the replacement.
-// - Nothing hangs, and nothing is left behind: no descriptors, mappings, processes, files, sockets.
+// - Nothing hangs, and nothing is left behind: no descriptors, mappings, processes.
 //
 // It uses the public API alone, and so can judge any VIPL library on any NIC.
-#include "calls.h"
 #include "coordinator.h"
 
-#include <cerrno>
+#include <CLI/CLI.hpp>
+
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <getopt.h>
 #include <random>
 #include <unistd.h>
 
@@ -25,99 +23,53 @@ using namespace stress;
 namespace
 {
 
-const char kUsage[] = R"(usage: vip_stress [OPTION]...
-  --nic=NAME             the NIC (default: $VIPL_TEST_NIC, or nic0)
-  --processes=N          so many processes, 2 to 64 (default 16)
-  --seconds=N            with messages and kills (default 10)
-  --kills-per-second=X   on average, at random moments (default 2)
-  --bound=MS             from the end of a killed process until CONN_LOST (default 1000)
-  --seed=N               of all random choices (default: another one each time)
-  --verbose              say who is started and killed
-  --calls=own|shared     instead, measure the calls of a VI while a hundred others of its process come and go: how
-                         long they take, where the VI has a CQ of its own, or shares it with the others
-exit status: 0 if all was well, 1 if not, 2 for a wrong option
-)";
-
-double number(const char *text, double least, double most)
+Options parsed(CLI::App &app, int argc, char **argv)
 {
-	char *end;
-	double value = strtod(text, &end);
-	if (end != text && *end == '\0' && value >= least && value <= most)
-		return value;
-	fprintf(stderr, "vip_stress: \"%s\" is not a number from %g to %g\n", text, least, most);
-	exit(2);
-}
-
-uint64_t seedFrom(const char *text)
-{
-	char *end;
-	uint64_t value = strtoull(text, &end, 0);
-	if (end != text && *end == '\0')
-		return value;
-	fprintf(stderr, "vip_stress: \"%s\" is no seed\n", text);
-	exit(2);
-}
-
-Options parse(int argc, char **argv)
-{
-	enum : int { kNic = 1, kProcesses, kSeconds, kKills, kBound, kSeed, kVerbose, kCalls, kHelp };
-	const option known[] = {{"nic", required_argument, nullptr, kNic},
-				{"processes", required_argument, nullptr, kProcesses},
-				{"seconds", required_argument, nullptr, kSeconds},
-				{"kills-per-second", required_argument, nullptr, kKills},
-				{"bound", required_argument, nullptr, kBound},
-				{"seed", required_argument, nullptr, kSeed},
-				{"verbose", no_argument, nullptr, kVerbose},
-				{"calls", required_argument, nullptr, kCalls},
-				{"help", no_argument, nullptr, kHelp},
-				{}};
 	Options options;
 	const char *nic = getenv("VIPL_TEST_NIC");
 	options.nic = nic && *nic ? nic : "nic0";
 	options.seed = std::random_device()();
-	for (int which; (which = getopt_long(argc, argv, "", known, nullptr)) != -1;) {
-		if (which == kNic)
-			options.nic = optarg;
-		else if (which == kProcesses)
-			options.processes = static_cast<unsigned>(number(optarg, 2, kRanks));
-		else if (which == kSeconds)
-			options.seconds = static_cast<unsigned>(number(optarg, 0, 1e6));
-		else if (which == kKills)
-			options.killsPerSecond = number(optarg, 0, 1000);
-		else if (which == kBound)
-			options.bound = static_cast<unsigned>(number(optarg, 1, 1e6));
-		else if (which == kSeed)
-			options.seed = seedFrom(optarg);
-		else if (which == kVerbose)
-			options.verbose = true;
-		else if (which == kCalls && (!strcmp(optarg, "own") || !strcmp(optarg, "shared")))
-			options.calls = optarg;
-		else
-			fputs(kUsage, which == kHelp ? stdout : stderr),
-				exit(which == kHelp ? 0 : 2);
-	}
-	if (optind < argc)
-		fputs(kUsage, stderr), exit(2);
+	app.add_option("--nic", options.nic, "the NIC (default: $VIPL_TEST_NIC, or nic0)");
+	app.add_option("--processes", options.processes, "so many processes")
+		->check(CLI::Range(2U, kRanks))
+		->capture_default_str();
+	app.add_option("--seconds", options.seconds, "with messages and kills")->capture_default_str();
+	app.add_option("--kills-per-second", options.killsPerSecond, "on average, at random moments")
+		->check(CLI::Range(0.0, 1000.0))
+		->capture_default_str();
+	app.add_option("--bound", options.bound, "ms, from the end of a killed process until CONN_LOST")
+		->check(CLI::Range(1U, 1000000U))
+		->capture_default_str();
+	app.add_option("--seed", options.seed, "of all random choices (default: another one each time)");
+	app.add_flag("--verbose", options.verbose, "say who is started and killed");
+	app.parse(argc, argv);
 	return options;
+}
+
+bool run(const Options &options)
+{
+	printf("vip_stress --nic=%s --processes=%u --seconds=%u --kills-per-second=%g --bound=%u "
+	       "--seed=%llu\n",
+	       options.nic.c_str(), options.processes, options.seconds, options.killsPerSecond, options.bound,
+	       static_cast<unsigned long long>(options.seed));
+	fflush(stdout);
+	// libvipl repeats a request for a while before VIP_NO_MATCH. Here the program repeats it.
+	setenv("VIPL_GRACE_MSEC", "200", 0);
+	alarm(options.seconds + 300); // ends the program even if the other watchdogs fail
+	bool well = Coordinator(options).run();
+	puts(well ? "vip_stress: all was well" : "vip_stress: FAILED");
+	return well;
 }
 
 } // namespace
 
 int main(int argc, char **argv)
 {
-	Options options = parse(argc, argv);
-	if (!options.calls.empty())
-		return measureCalls(options) ? 0 : 1;
-	printf("vip_stress --nic=%s --processes=%u --seconds=%u --kills-per-second=%g --bound=%u "
-	       "--seed=%llu\n",
-	       options.nic.c_str(), options.processes, options.seconds, options.killsPerSecond,
-	       options.bound, static_cast<unsigned long long>(options.seed));
-	fflush(stdout);
-	// libvipl repeats a request for a while before VIP_NO_MATCH. Here the program repeats it.
-	setenv("VIPL_GRACE_MSEC", "200", 0);
-	alarm(options.seconds + 300); // ends the program even if the other watchdogs fail
-	Coordinator coordinator(options);
-	bool well = coordinator.run();
-	puts(well ? "vip_stress: all was well" : "vip_stress: FAILED");
-	return well ? 0 : 1;
+	CLI::App app("Processes that exchange messages, while some of them are killed.", "vip_stress");
+	app.footer("exit status: 0 if all was well, 1 if not, 2 for a wrong option");
+	try {
+		return run(parsed(app, argc, argv)) ? 0 : 1;
+	} catch (const CLI::ParseError &error) {
+		return app.exit(error) ? 2 : 0;
+	}
 }

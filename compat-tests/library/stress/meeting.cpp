@@ -2,7 +2,7 @@
 // The two threads that connect: one accepts, one requests.
 #include "meeting.h"
 
-#include "address.h"
+#include "../../address.h"
 
 #include <algorithm>
 #include <unistd.h>
@@ -190,17 +190,6 @@ void Meeting::requestAll()
 	}
 }
 
-// A process has taken the request and not answered it. Only a killed process may do that.
-void Meeting::explainTimeout(unsigned peer, uint32_t life, Time asked) const
-{
-	Time killed = home_.board.seat[peer].killedAt[life];
-	if (!killed)
-		fail("VipConnectRequest: VIP_TIMEOUT, and rank %u lives", peer);
-	if (home_.options.verbose)
-		say("VipConnectRequest: VIP_TIMEOUT; rank %u was killed %.1f ms after the request",
-		    peer, static_cast<double>(killed - asked) / kMs);
-}
-
 bool Meeting::request(const Wish &wish)
 {
 	const Seat &seat = home_.board.seat[wish.peer];
@@ -211,7 +200,6 @@ bool Meeting::request(const Wish &wish)
 	VIP_VI_ATTRIBUTES attributes;
 	home_.seat.sent[home_.life][wish.peer] = 0;
 	uint32_t life = seat.life;
-	Time asked = now();
 	VIP_RETURN result;
 	{
 		Watched watched(home_.seat.watch[kRequester], "VipConnectRequest", kPatience,
@@ -225,8 +213,9 @@ bool Meeting::request(const Wish &wish)
 		arrived({wish.peer, life, seat.life, now()});
 		return true;
 	}
-	if (result == VIP_TIMEOUT)
-		explainTimeout(wish.peer, life, asked);
+	// A process has taken the request and not answered it. Only a killed process may do that.
+	if (result == VIP_TIMEOUT && !home_.board.killed(wish.peer, life))
+		fail("VipConnectRequest: VIP_TIMEOUT, and rank %u lives", wish.peer);
 	tally.noMatch += result == VIP_NO_MATCH;
 	tally.rejected += result == VIP_REJECT;
 	tally.timedOut += result == VIP_TIMEOUT;

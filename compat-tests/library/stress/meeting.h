@@ -48,7 +48,6 @@ class Meeting
 	void accept(const Request &request, VIP_VI_HANDLE vi);
 	void requestAll();
 	bool request(const Wish &wish);
-	void explainTimeout(unsigned peer, uint32_t life, Time asked) const;
 	void arrived(const Arrival &arrival);
 	std::string discriminator(unsigned rank) const;
 

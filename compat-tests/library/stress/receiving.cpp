@@ -82,12 +82,12 @@ void Link::receiveTaken(VIP_RETURN result, VIP_DESCRIPTOR *descriptor)
 	VIP_UINT32 status = descriptor->CS.Status, error = status & VIP_STATUS_ERROR_MASK;
 	if (!(status & VIP_STATUS_DONE) || (result == VIP_SUCCESS) != (error == 0))
 		fail("a receive from rank %u: %s, status %s", peer_, text(result),
-		     statusText(status).c_str());
+		     status_names(status).c_str());
 	if (error) {
 		receivesFail_ = true;
 		if (error != VIP_STATUS_DESC_FLUSHED_ERROR && error != VIP_STATUS_PARTIAL_ERROR &&
 		    error != VIP_STATUS_TRANSPORT_ERROR)
-			fail("a receive from rank %u: %s", peer_, statusText(status).c_str());
+			fail("a receive from rank %u: %s", peer_, status_names(status).c_str());
 		broken(status, "receive");
 		return;
 	}
@@ -127,7 +127,7 @@ void Link::takeCredit(const VIP_DESCRIPTOR *descriptor)
 	if (descriptor->CS.Length != 0 ||
 	    (descriptor->CS.Status & VIP_STATUS_OP_MASK) != VIP_STATUS_OP_RECEIVE)
 		fail("a credit message of rank %u: %u bytes, status %s", peer_,
-		     descriptor->CS.Length, statusText(descriptor->CS.Status).c_str());
+		     descriptor->CS.Length, status_names(descriptor->CS.Status).c_str());
 	if (total <= granted_ || total > sent_ + kDepth)
 		fail("rank %u grants %u receives after %u, and %u were sent", peer_, total,
 		     granted_, sent_);
@@ -164,8 +164,8 @@ void Link::checkArrived(uint32_t number, const Element &element, const VIP_DESCR
 	uint32_t length = writeImmediate ? element.writeLength : element.length;
 	if (descriptor->CS.Status != status || descriptor->CS.Length != length)
 		fail("message %u of rank %u has status %s and %u bytes instead of %s and %u",
-		     number, peer_, statusText(descriptor->CS.Status).c_str(),
-		     descriptor->CS.Length, statusText(status).c_str(), length);
+		     number, peer_, status_names(descriptor->CS.Status).c_str(),
+		     descriptor->CS.Length, status_names(status).c_str(), length);
 	if (element.hasImmediate && descriptor->CS.ImmediateData != element.immediate)
 		fail("message %u of rank %u has the immediate data 0x%x instead of 0x%x", number,
 		     peer_, descriptor->CS.ImmediateData, element.immediate);

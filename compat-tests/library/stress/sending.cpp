@@ -139,7 +139,7 @@ void Link::sendTaken(VIP_RETURN result, VIP_DESCRIPTOR *descriptor)
 	if (!(status & VIP_STATUS_DONE) || (status & VIP_STATUS_OP_MASK) != posted.operation ||
 	    (result == VIP_SUCCESS) != (error == 0))
 		fail("a send to rank %u: %s, status %s", peer_, text(result),
-		     statusText(status).c_str());
+		     status_names(status).c_str());
 	if (posted.buffer)
 		memset(posted.buffer, kUsed, posted.length);
 	if (posted.large)
@@ -154,7 +154,7 @@ void Link::sendTaken(VIP_RETURN result, VIP_DESCRIPTOR *descriptor)
 	sendsFail_ = true;
 	if (error &
 	    (VIP_STATUS_FORMAT_ERROR | VIP_STATUS_PROTECTION_ERROR | VIP_STATUS_LENGTH_ERROR))
-		fail("a send to rank %u: %s", peer_, statusText(status).c_str());
+		fail("a send to rank %u: %s", peer_, status_names(status).c_str());
 	broken(status, "send");
 }
 

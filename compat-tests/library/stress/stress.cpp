@@ -2,13 +2,10 @@
 // Time, and messages to the user.
 #include "stress.h"
 
-#include "../../result_names.h"
-
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <ctime>
-#include <iterator>
 #include <unistd.h>
 
 namespace stress
@@ -64,26 +61,6 @@ void fail(const char *format, ...)
 const char *text(VIP_RETURN result)
 {
 	return result_name(result);
-}
-
-std::string statusText(VIP_UINT32 status)
-{
-	static const struct {
-		VIP_UINT32 bit;
-		const char *name;
-	} bits[] = {
-#define BIT(name, sense) {VIP_STATUS_##name, #name},
-		VIPL_STATUS_ERRORS(BIT)
-#undef BIT
-		{VIP_STATUS_DONE, "DONE"},
-		{VIP_STATUS_IMMEDIATE, "IMMEDIATE"}};
-	char number[16];
-	snprintf(number, sizeof number, "0x%x", status);
-	std::string all = number;
-	for (const auto &entry : bits)
-		if (status & entry.bit)
-			all += std::string(" ") + entry.name;
-	return all;
 }
 
 void must(VIP_RETURN result, const char *call)

@@ -3,6 +3,8 @@
 // failures.
 #pragma once
 
+#include "../../result_names.h"
+
 #include <vipl.h>
 
 #include <atomic>
@@ -20,7 +22,6 @@ struct Options {
 	unsigned bound = 1000; // ms, from the end of a killed process until CONN_LOST
 	uint64_t seed = 0;
 	std::string nic;
-	std::string calls; // what to measure instead, or empty
 	bool verbose = false;
 };
 
@@ -74,7 +75,6 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 [[noreturn]] void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 const char *text(VIP_RETURN result);
-std::string statusText(VIP_UINT32 status);
 void must(VIP_RETURN result, const char *call); // fails unless VIP_SUCCESS
 
 } // namespace stress

@@ -2,12 +2,15 @@
 // The main loop of a process: it takes completions, sends, waits, and ends in an orderly way.
 #include "worker.h"
 
-#include "leftovers.h"
 #include "meeting.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <sched.h>
+#include <set>
 
 namespace stress
 {
@@ -307,24 +310,48 @@ void Worker::close()
 	must(VipCloseNic(home_.nic), "VipCloseNic");
 }
 
+// The files that this process has open, and the library's that it has mapped.
+std::set<std::string> openAndMapped()
+{
+	namespace fs = std::filesystem;
+	std::set<std::string> found;
+	auto contains = [](const std::string &text, const char *part) { return text.find(part) != std::string::npos; };
+	for (const fs::directory_entry &entry : fs::directory_iterator("/proc/self/fd")) {
+		std::error_code error;
+		std::string file = fs::read_symlink(entry, error).string();
+		// The directory itself is open while it is read. librdmacm keeps its files of /dev/infiniband open until
+		// the process ends.
+		if (!contains(file, "/proc/") && !contains(file, "infiniband"))
+			found.insert("descriptor " + entry.path().filename().string() + ": " + file);
+	}
+	std::ifstream maps("/proc/self/maps");
+	for (std::string line; getline(maps, line);)
+		if (contains(line, "/memfd:") || contains(line, "/dev/shm/") || contains(line, "/dev/infiniband/"))
+			found.insert("mapping " + line);
+	return found;
+}
+
 } // namespace
 
 void work(const Options &options, Board &board, unsigned rank)
 {
-	OwnTraces before;
+	std::set<std::string> before = openAndMapped(), left;
 	{
 		Worker worker(options, board, rank);
 		worker.open();
 		worker.run();
 		worker.close();
 	}
-	// A thread of the library may have to end yet.
-	std::set<std::string> left;
-	Time deadline = now() + 2 * kSecond;
-	while (!(left = OwnTraces().since(before)).empty() && now() < deadline)
+	Time deadline = now() + 2 * kSecond; // a thread of the library may have to end yet
+	do {
+		std::set<std::string> after = openAndMapped();
+		left.clear();
+		std::set_difference(after.begin(), after.end(), before.begin(), before.end(),
+				    std::inserter(left, left.end()));
 		sched_yield();
-	for (const std::string &trace : left)
-		say("left after VipCloseNic: %s", trace.c_str());
+	} while (!left.empty() && now() < deadline);
+	for (const std::string &one : left)
+		say("left after VipCloseNic: %s", one.c_str());
 	if (!left.empty())
 		fail("it has left something");
 	board.seat[rank].reached = Phase::Close;

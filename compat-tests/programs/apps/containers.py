@@ -1,23 +1,31 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Processes over via_lo in namespaces, under limits, and after they have become another user, as in containers:
-containers.py VIP_PINGPONG LIBRARY REFUSING BECOMING
+containers.py VIP_PINGPONG LIBRARY REFUSING PUPPET
 
 Root makes the namespaces, as a container engine does. Another user first becomes root of a user namespace, in
 which there is no second user. docs/PORTING.md, *Containers*, lists the cases that work."""
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 import unittest
+from functools import partialmethod
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.dont_write_bytecode = True  # tests leave the sources alone
+from puppet import OPEN, Puppet  # noqa: E402
 
 if os.geteuid() != 0:
     os.execvp("unshare", ["unshare", "--user", "--map-root-user", "--", sys.executable, *sys.argv])
 
-BUILT, LIBRARY, REFUSING, BECOMING = sys.argv[1:]
+BUILT, LIBRARY, REFUSING, PUPPET = sys.argv[1:]
 PATIENCE = 120  # seconds; only a program that hangs takes this long
 NOBODY = "65534"
+SUCCESS, TIMEOUT = 0, 4  # VIP_RETURN
+PLACES = 4  # of a user's processes that wait for a discriminator
 OWN = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--ipc", "--uts", "--"]
 READ_ONLY = ["unshare", "--mount", "--", "sh", "-c", 'mount -o remount,bind,ro / && exec "$@"', "sh"]
 LIMITED = ["sh", "-c", 'ulimit -l 64 && ulimit -n 64 && exec "$@"', "sh"]
@@ -26,11 +34,11 @@ OTHER_USER = ["setpriv", "--reuid=" + NOBODY, "--regid=" + NOBODY, "--clear-grou
 
 
 # Copies that other users can run. The build may be below the home of root, which is closed to them.
-OPEN = tempfile.TemporaryDirectory()
-PINGPONG = shutil.copy(BUILT, OPEN.name)
-shutil.copy(LIBRARY, OPEN.name + "/libvipl.so.1")
-os.environ["LD_LIBRARY_PATH"] = OPEN.name
-os.chmod(OPEN.name, 0o755)
+PUBLIC = tempfile.TemporaryDirectory()
+PINGPONG = shutil.copy(BUILT, PUBLIC.name)
+shutil.copy(LIBRARY, PUBLIC.name + "/libvipl.so.1")
+os.environ["LD_LIBRARY_PATH"] = PUBLIC.name
+os.chmod(PUBLIC.name, 0o755)
 
 
 def refusing(calls):
@@ -43,6 +51,9 @@ needs_users = unittest.skipUnless(HAS_USERS, "there is one user only")
 
 
 class Containers(unittest.TestCase):
+    def shortDescription(self):
+        return None  # the name says it, and a partialmethod has the text of its kind
+
     def run_pair(self, server, client, users=("", ""), grace="60000"):
         """Returns the client's exit status, which is 0 only if all bytes are right, and the output of both."""
         def command(prefix, *arguments):
@@ -77,11 +88,8 @@ class Containers(unittest.TestCase):
         self.expect_works([], OWN)
         self.expect_works(OWN, [])
 
-    def test_a_read_only_root_does_no_harm(self):
-        self.expect_works(READ_ONLY, READ_ONLY)
-
-    def test_64_kib_of_locked_memory_and_64_files_suffice(self):
-        self.expect_works(LIMITED, LIMITED)
+    test_a_read_only_root_does_no_harm = partialmethod(expect_works, READ_ONLY, READ_ONLY)
+    test_64_kib_of_locked_memory_and_64_files_suffice = partialmethod(expect_works, LIMITED, LIMITED)
 
     @needs_users
     def test_a_user_without_rights_suffices(self):
@@ -104,8 +112,7 @@ class Containers(unittest.TestCase):
         self.assertIn("VIP_NO_MATCH", said)
         self.assertIn("does not map", said)
 
-    def test_two_networks_do_not_match(self):
-        self.expect_no_match([], OTHER_NETWORK)
+    test_two_networks_do_not_match = partialmethod(expect_no_match, [], OTHER_NETWORK)
 
     def test_calls_that_a_filter_may_refuse_are_done_without(self):
         filtered = refusing("membarrier,mincore,process_vm_readv,process_vm_writev,sched_yield")
@@ -126,24 +133,67 @@ class Containers(unittest.TestCase):
         self.assertEqual(status, 1, said)
         self.assertIn("fstatfs() or fstat(): Operation not permitted", said)
 
-    def expect_becomes(self, how):
-        done = subprocess.run([BECOMING, how], capture_output=True, text=True, timeout=PATIENCE,
-                              env={**os.environ, "VIPL_GRACE_MSEC": "5000",
-                                   "ASAN_OPTIONS": "detect_leaks=0"})  # that needs /proc
-        self.assertEqual(done.returncode, 0, done.stderr)
+    def ends(self):
+        """Returns two processes that can connect."""
+        for role in "server", "client":
+            puppet = Puppet([PUPPET], VIPL_GRACE_MSEC="5000", ASAN_OPTIONS="detect_leaks=0")  # that needs /proc
+            self.addCleanup(puppet.process.communicate)
+            yield puppet.do("at = address 'becoming %d" % os.getpid(), "from = room", "told = room")
+
+    def expect_wait(self, server, msec, code):
+        self.assertEqual(server.result("VipConnectWait NIC at %d from told &request" % msec) & 0xffffffff, code)
+
+    def expect_connect(self, server, client):
+        client.begin("VipConnectRequest VI at at 30000 told")
+        self.expect_wait(server, 30000, SUCCESS)
+        self.assertEqual(server.result("VipConnectAccept request VI") & 0xffffffff, SUCCESS)
+        self.assertEqual(int(client.answer(), 16) & 0xffffffff, SUCCESS)
+
+    def become(self, puppet, *commands):
+        for command in (*commands, "setgid " + NOBODY, "setuid " + NOBODY):
+            self.assertEqual(puppet.result(command) & 0xffffffff, 0, command)
 
     @needs_users
     def test_a_server_that_becomes_another_user_waits_as_that_one(self):
-        self.expect_becomes("user")
-        self.expect_becomes("back")
+        server, client = self.ends()
+        server.do(OPEN, "make_vi")
+        self.expect_wait(server, 0, TIMEOUT)
+        self.become(server)
+        self.become(client)
+        client.do(OPEN, "make_vi")
+        self.expect_connect(server, client)
+
+    @needs_users
+    def test_a_server_is_root_again_that_found_no_place_as_another_user(self):
+        server, client = self.ends()
+        for place in range(PLACES):
+            taken = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self.addCleanup(taken.close)
+            taken.bind("\0vipl-%s-%s-%d" % (NOBODY, (b"becoming %d" % os.getpid()).hex(), place))
+        server.do(OPEN, "make_vi")
+        self.expect_wait(server, 0, TIMEOUT)
+        server.do("seteuid " + NOBODY)
+        self.expect_wait(server, 100, TIMEOUT)
+        server.do("seteuid 0")
+        client.do(OPEN, "make_vi")
+        self.expect_connect(server, client)
 
     @needs_users
     def test_nobody_connects_without_proc(self):
-        self.expect_becomes("chroot")
-        self.expect_becomes("late")
+        with tempfile.TemporaryDirectory() as directory:
+            for late in False, True:
+                server, client = self.ends()
+                for puppet in server, client:
+                    if not late:
+                        puppet.do(OPEN, "make_vi")
+                    self.become(puppet, "chroot '" + directory, "chdir '/")
+                    if late:
+                        puppet.do(OPEN, "make_vi")
+                self.expect_connect(server, client)
 
     def test_what_geteuid_says_does_not_matter(self):
-        self.expect_becomes("fake")
+        server, client = (puppet.do("pretend 4711", OPEN, "make_vi") for puppet in self.ends())
+        self.expect_connect(server, client)
 
 
 unittest.main(argv=sys.argv[:1])

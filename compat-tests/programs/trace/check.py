@@ -8,18 +8,26 @@ usage: check.py CASE PROGRAM VIP_TRACE   what the trace of a program has in it
 """
 
 import difflib
+import mmap
 import os
 import pathlib
 import re
+import resource
 import signal
 import stat
 import subprocess
 import sys
 import tempfile
 
-LINE = re.compile(r"(\d+\.\d{9}) (\d+) ([>={}~]) (\w+) (\w+|-) (\d+|-)((?: \w+=[\x21-\x7e]*)*)$")
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+sys.dont_write_bytecode = True  # tests leave the sources alone
+from puppet import OPEN, Puppet  # noqa: E402
+
+LINE = re.compile(r"(\d+\.\d{9}) (\d+) ([>={}~]) (\w+) (\w+|-) (\d+|-)((?: \w+=[\x21-\x7e]*)*)$")
 HEADER = HERE.parents[2] / "include/vipl.h"
+POSTS = OPEN, "make_vi", "post 1000"
+ATTRIBUTES = "level=delivery mtu=4096 tag=0x0 write=0 read=0"
 CASES = {}
 
 
@@ -72,27 +80,20 @@ class Trace:
         return len([line for line in self.lines if line[2] == event and line[3] == function])
 
 
-class Run:
-    """One run of the program. `name` is the value of VIPL_TRACE, in a directory of the test."""
+class Run(Puppet):
+    """One run of the puppet. `name` is the value of VIPL_TRACE, in a directory of the test."""
 
-    def __init__(self, program, what, name="trace", under=(), **environment):
+    def __init__(self, program, *commands, name="trace", under=(), **environment):
         self.scratch = tempfile.TemporaryDirectory(prefix="vipl-trace.")
         self.directory = self.scratch.name
         self.path = os.path.join(self.directory, name)
         hosts = os.path.join(self.directory, "hosts")
         with open(hosts, "w", encoding="ascii") as file:
             file.write("localhost 127.0.0.1\n")
-        environment = dict(os.environ, VIPL_TRACE=self.path, VIPL_HOSTS=hosts, **environment)
-        self.process = subprocess.Popen([*under, program, what], env=environment, text=True,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE)
-        self.pid = self.process.pid
+        super().__init__([*under, program, *commands], VIPL_TRACE=self.path, VIPL_HOSTS=hosts, **environment)
 
     def end(self, status=0):
-        self.out, self.err = self.process.communicate()
-        print(self.out, self.err)
-        assert self.process.returncode == status, self.process.returncode
-        self.names = dict(line.split() for line in self.out.splitlines())
+        self.err = super().end(status)
         return self
 
     def warnings(self):
@@ -100,6 +101,18 @@ class Run:
 
     def files(self):
         return sorted(name for name in os.listdir(self.directory) if name != "hosts")
+
+    def trace_fd(self, suffix=""):
+        """The library's descriptor of the trace; `suffix`: of its name in /proc."""
+        directory = pathlib.Path("/proc/%d/fd" % self.pid)
+        found, = [fd for fd in directory.iterdir() if os.readlink(fd) == self.path + suffix]
+        return found
+
+    def limit(self, resource_kind, soft):
+        """Returns the limit before."""
+        before, most = resource.prlimit(self.pid, resource_kind)
+        resource.prlimit(self.pid, resource_kind, (soft, most))
+        return before
 
 
 def functions():
@@ -116,23 +129,47 @@ def expected_lines(name):
     return (HERE / name).read_text(encoding="ascii").splitlines()
 
 
+def calls_of(path):
+    """Yields the commands of calls.txt, each with the lines that the trace has to have of it: those of its thread; and
+    without a command what the library's thread writes."""
+    for line in path.read_text(encoding="ascii").splitlines():
+        if line[:1] in "{}=":
+            yield None, [line] * bool(line)
+        elif line and line[0] != "#":
+            command, _, told = line.partition(" => ")
+            function = command.removeprefix("thread ").split()[0]
+            result, _, words = told.replace("LIKE", ATTRIBUTES).partition(" ")
+            before, waits, behind = words.partition(" |")
+            begun = ["> %s - %s" % (function, before.replace("~", ""))] * bool(waits)
+            before = re.sub(" ~\\S+", "", before)
+            yield command, begun + ["= %s %s %s%s" % (function, result, before, behind)] * bool(told)
+
+
 @case
 def calls(program, _):
     """The trace has every function and every handler, with arguments and results, in order, by
     thread."""
-    run = Run(program, "calls").end()
+    run = Run(program)
+    own, others, last = [], [], []
+    for command, lines in calls_of(HERE / "calls.txt"):
+        if command:
+            run.do(command)
+        if not command:
+            last += lines
+        elif command.startswith("thread "):
+            others += [*lines, ""]
+        else:
+            own += lines
+    names = {value: name for name, value in run.values().items() if name.isupper() and value != "0" and name != "PID"}
+    run.end()
     trace = Trace(run.path)
     found = []
     for thread in trace.threads:
         for _, _, event, function, result, _, values in trace.of_thread(thread):
-            for name, value in run.names.items():
-                values = re.sub(r"=%s( |$)" % value, r"=%s\1" % name, values)
-            values = re.sub(r"\b(desc=)0x\w{6,}( mem=\w+)$", r"\1MISALIGNED\2", values)
-            values = re.sub(r"\b(desc=)0x\w{6,}( op=0x0 error=)", r"\1MISALIGNED\2", values)
-            values = values.replace("\\x20%d" % run.pid, "\\x20PID")
-            found.append("%s %s %s%s" % (event, function, result, values))
+            values = re.sub(r"(?<==)0x\w+(?= |$)", lambda match: names.get(match[0], match[0]), values)
+            found.append("%s %s %s%s" % (event, function, result, values.replace("\\x20%d" % run.pid, "\\x20PID")))
         found.append("")
-    same(found, expected_lines("calls.expected"), "the lines of each thread")
+    same(found, [*own, "", *last, "", *others], "the lines of each thread")
     for function in functions():
         assert trace.count(function), "%s is not traced" % function
     for function in ("VipErrorCallback", "VipSendNotify", "VipRecvNotify", "VipCQNotify"):
@@ -140,7 +177,7 @@ def calls(program, _):
     assert trace.threads[0] == trace.header["pid"] == str(run.pid)
     assert trace.header["program"] == os.path.realpath(program)
     assert trace.header["bits"] in ("32", "64") and trace.header["library"]
-    assert trace.remarks[1:] == ["# nic=%s device=via_lo address=127.0.0.1" % run.names["NIC"]]
+    assert trace.remarks[1:] == ["# nic=0x100001 device=via_lo address=127.0.0.1"]
     assert stat.S_IMODE(os.stat(run.path).st_mode) == 0o600
     assert not run.warnings()
 
@@ -149,9 +186,15 @@ def calls(program, _):
 def polls(program, _):
     """Polls are counted. The queue's next line has the count, and so has a line at each million and
     at the end."""
-    run = Run(program, "polls").end()
+    run = Run(program).do(OPEN)
+    for _ in range(600):  # the places of old handles are used again
+        run.do("make_vi", "VipSendDone VI &done", "VipDestroyVi VI")
+    values = run.do("VipCreateCQ NIC 8 &CQ", "make_vi", "receive = room", "VipPostRecv VI receive 0",
+                    "1000005 * VipRecvDone VI &done", "VipRecvWait VI 0 &done", "3 * VipSendDone VI &done", "post 1",
+                    "7 * VipCQDone CQ &which &queue").values()
+    run.end()
     trace = Trace(run.path)
-    vi, cq = run.names["VI"], run.names["CQ"]
+    vi, cq = values["VI"], values["CQ"]
     assert trace.count("VipRecvDone") == trace.count("VipCQDone") == 0
     assert trace.count("VipSendDone") == 1
     told = [(line[2], line[3], line[6]) for line in trace.lines
@@ -171,7 +214,7 @@ def polls(program, _):
 @case
 def threads(program, _):
     """Each thread writes all its calls, in order. At the end there are the counts of polls."""
-    run = Run(program, "threads").end()
+    run = Run(program, OPEN, "threads").end()
     trace = Trace(run.path)
     assert len(trace.threads) == 5
     assert len([line for line in trace.lines if line[6].endswith(" polls=11")]) == 4
@@ -181,39 +224,36 @@ def threads(program, _):
     assert list(trace.numbers().values()) == 4 * [list(range(1500))]
 
 
-def check_fork(run, parents, childs):
-    assert run.files() == [parents, childs]
-    parent, child = (Trace(os.path.join(run.directory, name)) for name in (parents, childs))
-    assert parent.header["pid"] == str(run.pid) and child.header["pid"] == run.names["CHILD"]
-    assert child.header["parent"] == str(run.pid)
-    assert parent.threads == [str(run.pid)] and child.threads == [run.names["CHILD"]]
-    assert parent.count("VipPostSend") == 1001 and parent.count("VipQueryNic") == 0
-    assert child.count("VipPostSend") == 1000 and child.count("VipQueryNic") == 1
-    assert child.lines[0][3:5] == ("VipQueryNic", "VIP_INVALID_PARAMETER")
-    assert child.count("VipSendDone", "~") == 0
-    assert not run.warnings()
-
-
 @case
 def forks(program, _):
-    """A child has a file of its own, with its process number in the name."""
-    run = Run(program, "forks").end()
-    check_fork(run, "trace", "trace." + run.names["CHILD"])
-
-
-@case
-def forks_with_pattern(program, _):
-    run = Run(program, "forks", "%p.trace").end()
-    check_fork(run, "%d.trace" % run.pid, run.names["CHILD"] + ".trace")
+    """A child has a file of its own, with its process number in the name. It does not tell of its parent's polls."""
+    for pattern, names in ("trace", ("trace", "trace.%d")), ("%p.trace", ("%d.trace", "%d.trace")):
+        run = Run(program, OPEN, "make_vi", "post 1", "VipSendDone VI &done", name=pattern)
+        pid = run.result("child")
+        run.do("post 1000").end()
+        names = [name % number if "%" in name else name for name, number in zip(names, (run.pid, pid))]
+        assert run.files() == sorted(names)
+        parent, child = (Trace(os.path.join(run.directory, name)) for name in names)
+        assert parent.header["pid"] == str(run.pid) and child.header["pid"] == str(pid)
+        assert child.header["parent"] == str(run.pid)
+        assert parent.threads == [str(run.pid)] and child.threads == [str(pid)]
+        assert parent.count("VipPostSend") == 1001 and parent.count("VipQueryNic") == 0
+        assert child.count("VipPostSend") == 1000 and child.count("VipQueryNic") == 1
+        assert child.lines[0][3:5] == ("VipQueryNic", "VIP_INVALID_PARAMETER")
+        assert child.count("VipSendDone", "~") == 0
+        assert not run.warnings()
 
 
 @case
 def full(program, vip_trace):
     """The lines that find no room are counted, and the trace goes on when there is some."""
+    # The trace's directory is a file system of 64 KiB, half of which is taken.
     alone = ["unshare", "--mount"] + (["--user", "--map-root-user"] if os.geteuid() else [])
-    run = Run(program, "full", under=alone)
-    assert run.process.stdout.readline() == "WRITTEN 1\n"
+    disk = 'd=${VIPL_TRACE%/*} && mount -t tmpfs -o size=64k none "$d" && head -c 32768 /dev/zero >"$d/taken" && exec "$@"'
+    run = Run(program, under=[*alone, "sh", "-c", disk, "sh"]).do(OPEN, "make_vi", "post 1000")
     path = "/proc/%d/root%s" % (run.pid, run.path)  # the disk is one of this process
+    os.unlink(os.path.dirname(path) + "/taken")
+    run.do("make_vi", "post 100")
     trace = Trace(path, broken=1)
     done = subprocess.run([vip_trace, path], text=True, capture_output=True)
     run.end()
@@ -227,7 +267,11 @@ def full(program, vip_trace):
 @case
 def limited(program, _):
     """So are those above a limit on the size of files, which do not end the program."""
-    run = Run(program, "limited").end()
+    run = Run(program).do(OPEN)
+    run.limit(resource.RLIMIT_FSIZE, 150000)
+    run.do("threads")
+    run.limit(resource.RLIMIT_FSIZE, 250000)
+    run.do("make_vi", "post 100").end()
     trace = Trace(run.path)
     assert len(trace.lines) + trace.lost() == 2 + 4 * (2 + 2 * 1500) + 4 + 1 + 2 * 100
     assert list(trace.numbers().values())[-1] == list(range(100))
@@ -239,7 +283,14 @@ def limited(program, _):
 @case
 def closes(program, _):
     """A program's file that has got the descriptor number of the trace is not written to."""
-    run = Run(program, "closes", VIPL_TRACE_MIB="1").end()
+    run = Run(program, VIPL_TRACE_MIB="1").do(OPEN)
+    fd = int(run.trace_fd().name)
+    run.do("close %d" % fd)
+    mine = pathlib.Path(run.directory, "mine")
+    mine.write_text("mine", encoding="ascii")
+    assert run.result("open '%s %d" % (mine, os.O_RDWR)) == fd
+    run.do("make_vi", "post 6000").end()  # more than one file has room for
+    assert mine.read_text(encoding="ascii") == "mine"
     assert len(Trace(run.path).lines) == 2
     assert set(run.warnings()) == {"vipl: warning: VIPL_TRACE: lines are lost: Bad file descriptor",
                                    "vipl: warning: VIPL_TRACE: the last %d lines are lost"
@@ -251,16 +302,24 @@ def standard_closed(program, _):
     """What a program writes to a standard output or error that it does not have is not in the
     trace."""
     closing = ("sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh")
-    run = Run(program, "standard_closed", under=closing).end()
+    run = Run(program, OPEN, "write 0 'lost 4", "write 1 'lost 4", "write 2 'lost 4", "make_vi", "post 1000", under=closing).end()
     trace = Trace(run.path)
     assert trace.count("VipPostSend") == trace.count("VipSendDone") == 1000
 
 
 @case
 def overflows(program, vip_trace):
-    """A trace at its limit has the last lines in two files, without a gap."""
-    run = Run(program, "overflows", VIPL_TRACE_MIB="1").end(-signal.SIGKILL)
-    assert 520000 < int(run.names["OLD"]) <= 524288 >= int(run.names["NEW"]), run.names
+    """A trace at its limit has the last lines in two files, without a gap: by a process that has no descriptor left, is in
+    another directory, has several threads, and is killed."""
+    run = Run(program, VIPL_TRACE_MIB="1").do(OPEN, "make_vi")
+    usual = run.limit(resource.RLIMIT_NOFILE, 3)
+    run.do("post 3000")
+    run.limit(resource.RLIMIT_NOFILE, usual)
+    run.do("chdir '/", "post 6000")
+    assert 520000 < os.stat(run.path + ".old").st_size <= 524288 >= os.stat(run.path).st_size
+    run.do("threads")
+    run.process.kill()
+    run.end(-signal.SIGKILL)
     assert run.files() == ["trace", "trace.old"]
     old, new = Trace(run.path + ".old"), Trace(run.path)
     assert int(new.header["part"]) == int(old.header["part"]) + 1 > 3, old.header
@@ -277,30 +336,46 @@ def overflows(program, vip_trace):
 @case
 def renamed(program, vip_trace):
     """Where another file has its name, the trace begins anew, and the other file stays as it is."""
-    run = Run(program, "renamed", VIPL_TRACE_MIB="1").end()
+    run = Run(program, VIPL_TRACE_MIB="1").do(OPEN)
+    os.unlink(run.path)
+    fd = run.trace_fd(" (deleted)")
+    pathlib.Path(run.path).write_text("mine\n", encoding="ascii")
+    run.do("make_vi", "post 6000")
+    assert 100 < os.stat(fd).st_size <= 524288
+    run.end()
     assert run.files() == ["trace"] and not run.warnings()
-    assert 100 < int(run.names["SIZE"]) <= 524288, run.names
     assert pathlib.Path(run.path).read_text(encoding="ascii") == "mine\n"
 
 
 @case
 def unmaps(program, _):
     """Memory that is unmapped while it is registered is reported once for each registration."""
-    run = Run(program, "unmaps").end()
-    names, remarks = run.names, Trace(run.path).remarks[2:]
-    if names["AVAILABLE"] == "0":
+    # A call that unmaps memory waits until the library has noticed it.
+    run = Run(program).do(OPEN)
+    flags = "16384 %d %d" % (mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    for at in "part", "twice", "whole", "gone":
+        run.do("%s = mmap 0 %s 0xffffffff 0" % (at, flags), "memset %s 1 16384" % at,
+               "VipRegisterMem NIC %s 16384 0 &OF_%s" % (at, at))
+    run.do("VipRegisterMem NIC twice 16384 0 &AGAIN", "half = behind part 8192", "VipDeregisterMem NIC whole OF_whole",
+           "munmap whole 16384", "munmap half 8192", "munmap part 8192",
+           "mmap twice 16384 %d %d 0xffffffff 0" % (mmap.PROT_READ, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x10),  # MAP_FIXED
+           "madvise gone 16384 %d" % mmap.MADV_DONTNEED, "munmap gone 16384")
+    can_watch, values = run.result("can_watch"), run.values()
+    run.end()
+    remarks = Trace(run.path).remarks[2:]
+    if not can_watch:
         assert len(remarks) == 1 and "registered memory is not seen: " in remarks[0]
         return
     told = dict(re.fullmatch(r"# unmapped=(\w+) bytes=(?:8192|16384) mem=(\w+) time=\d+\.\d{9}",
                              remark).groups()[::-1] for remark in remarks)
     assert len(remarks) == len(told) == 4, remarks
-    assert set(told) == {names[name] for name in ("OF_PART", "TWICE", "AGAIN", "DROPPED")}
-    assert int(told[names["OF_PART"]], 16) == int(names["PART"], 16) + 8192
+    assert set(told) == {values[name] for name in ("OF_part", "OF_twice", "AGAIN", "OF_gone")}
+    assert told[values["OF_part"]] == values["half"]
 
 
 @case
 def unwritable(program, _):
-    run = Run(program, "posts", "no/such/directory").end()
+    run = Run(program, OPEN, name="no/such/directory").end()
     assert run.files() == []
     assert run.warnings() == ["vipl: warning: VIPL_TRACE: no trace is written: %s: "
                               "No such file or directory" % run.path]
@@ -319,11 +394,11 @@ def not_a_file(program, _):
         if not os.geteuid():
             os.chown(others, 65534, 65534)
         for name in ["/dev/null", link, pipe] + ([] if os.geteuid() else [others]):
-            run = Run(program, "posts", name).end()
+            run = Run(program, *POSTS, name=name).end()
             assert run.warnings() == ["vipl: warning: VIPL_TRACE: no trace is written: %s: "
                                       "not a regular file of this user's" % name], run.warnings()
         assert pathlib.Path(mine).read_text() == "mine"
-        Run(program, "posts", mine).end()
+        Run(program, *POSTS, name=mine).end()
         assert Trace(mine).count("VipPostSend") == 1000, "an older file is overwritten"
         assert stat.S_IMODE(os.stat(mine).st_mode) == 0o600
         assert pathlib.Path(others).read_text() == "others'"
@@ -333,11 +408,10 @@ def not_a_file(program, _):
 def same_file(program, _):
     """When two processes have one name, the second writes to another file, and the first's file
     stays whole."""
-    first = Run(program, "holds")
-    assert first.process.stdout.readline() == "OPEN 1\n"
-    second = Run(program, "posts", first.path).end()
+    first = Run(program).do(OPEN)
+    second = Run(program, *POSTS, name=first.path).end()
     other = "%s.%d" % (first.path, second.pid)
-    first.end()
+    first.do("make_vi", "post 1").end()
     assert second.warnings() == ["vipl: warning: VIPL_TRACE: another process is writing %s, "
                                  "this one writes %s" % (first.path, other)]
     assert Trace(first.path).header["pid"] == str(first.pid)

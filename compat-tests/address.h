@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// Addresses to connect with.
+// Addresses to connect with, for test programs.
 #pragma once
 
 #include <vipl.h>
@@ -9,13 +9,11 @@
 #include <string>
 #include <vector>
 
-namespace stress
-{
-
 // A network address with its bytes.
 class Address
 {
       public:
+	// Of this host.
 	Address(const VIP_NIC_ATTRIBUTES &nic, const std::string &discriminator)
 	    : bytes_(sizeof(VIP_NET_ADDRESS) + nic.NicAddressLen + nic.MaxDiscriminatorLen + 1)
 	{
@@ -25,8 +23,7 @@ class Address
 		memcpy(host() + nic.NicAddressLen, discriminator.data(), discriminator.size());
 	}
 	// Has room for any discriminator.
-	explicit Address(const VIP_NIC_ATTRIBUTES &nic)
-	    : Address(nic, std::string(nic.MaxDiscriminatorLen, 0))
+	explicit Address(const VIP_NIC_ATTRIBUTES &nic) : Address(nic, std::string(nic.MaxDiscriminatorLen, 0))
 	{
 	}
 	VIP_NET_ADDRESS *get()
@@ -45,5 +42,3 @@ class Address
 	}
 	std::vector<char> bytes_;
 };
-
-} // namespace stress

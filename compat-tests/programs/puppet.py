@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A running puppet.c, which does what a test tells it to."""
+
+import os
+import subprocess
+
+OPEN = "VipOpenNic 'via_lo &NIC"
+
+
+class Puppet:
+    def __init__(self, command, **environment):
+        self.process = subprocess.Popen(command, env=dict(os.environ, **environment), text=True, bufsize=1,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.pid = self.process.pid
+
+    def begin(self, command):
+        self.process.stdin.write(command + "\n")
+
+    def answer(self):
+        words = self.process.stdout.readline().strip()
+        assert words, self.process.communicate()
+        return words
+
+    def do(self, *commands):
+        for command in commands:
+            self.result(command)
+        return self
+
+    def result(self, command):
+        self.begin(command)
+        return int(self.answer(), 16)
+
+    def values(self):
+        self.begin("values")
+        return dict(word.split("=") for word in self.answer().split())
+
+    def end(self, status=0):
+        """Returns what it has written to its standard error."""
+        out, err = self.process.communicate()
+        print(out, err)
+        assert self.process.returncode == status, self.process.returncode
+        return err
