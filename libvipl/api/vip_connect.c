@@ -20,10 +20,10 @@ static void describe_peer(VIP_VI_ATTRIBUTES *attributes, const struct connect_in
 }
 
 /* The address that a program requests, and its own discriminator. */
-static VIP_RETURN target_read(struct vi_target *target, const struct nic *nic,
+static VIP_RETURN target_read(struct target *target, const struct nic *nic,
 		       const VIP_NET_ADDRESS *local, const VIP_NET_ADDRESS *remote)
 {
-	*target = (struct vi_target){0};
+	*target = (struct target){0};
 	/* The local host address is not looked at: programs leave it uninitialised. */
 	if (!local || !remote || !address_discriminator(local, &target->own.discriminator) ||
 	    !address_discriminator(remote, &target->wanted) ||
@@ -134,7 +134,7 @@ VIP_RETURN PVipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr
 	int64_t deadline = deadline_after(Timeout);
 	struct vi *vi = vi_get(ViHandle);
 	VIP_RETURN rc = VIP_INVALID_PARAMETER;
-	struct vi_target target;
+	struct target target;
 
 	if (!vi)
 		return rc;
@@ -158,7 +158,7 @@ VIP_RETURN PVipConnectPeerRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *Local
 {
 	int64_t deadline = deadline_after(Timeout);
 	struct vi *vi = vi_get(ViHandle);
-	struct vi_target target;
+	struct target target;
 	VIP_RETURN rc;
 
 	if (!vi)
@@ -186,7 +186,7 @@ VIP_RETURN PVipConnectPeerDone(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *Remote
 		rc = VIP_NOT_DONE;
 		if (!attempt_peer_goes_on(vi)) {
 			pthread_mutex_lock(&vi->nic->lock);
-			rc = attempt_peer_result(vi); /* of another attempt, if one has begun since */
+			rc = attempt_peer_result(vi, false); /* of another attempt, if one has begun since */
 			if (rc == VIP_SUCCESS)
 				describe_peer(RemoteViAttribs, &vi->peer);
 			pthread_mutex_unlock(&vi->nic->lock);
@@ -205,7 +205,7 @@ VIP_RETURN PVipConnectPeerWait(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *Remote
 		return rc;
 	if (RemoteViAttribs) {
 		pthread_mutex_lock(&vi->nic->lock);
-		rc = attempt_await_peer(vi);
+		rc = attempt_peer_result(vi, true);
 		if (rc == VIP_SUCCESS)
 			describe_peer(RemoteViAttribs, &vi->peer);
 		pthread_mutex_unlock(&vi->nic->lock);

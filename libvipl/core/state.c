@@ -5,7 +5,6 @@
 #include <sched.h>
 
 #include "base/deadline.h"
-#include "connect/connector.h"
 #include "nic.h"
 
 #define SETTLE_NSEC INT64_C(20000000)
@@ -52,7 +51,6 @@ VIP_RETURN vi_prepare(struct vi *vi)
 	if (nic_is_lost(vi->nic) || !vi_offer(vi))
 		return VIP_ERROR_RESOURCE;
 	vi->attempt.number++;
-	vi->attempt.next_at = DEADLINE_NEVER;
 	atomic_store(&vi->attempt.result, VIP_NOT_DONE);
 	return VIP_SUCCESS;
 }

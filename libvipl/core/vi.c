@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/deadline.h"
-#include "connect/connector.h"
 #include "nic.h"
 
 static const struct device_ops *ops_of(const struct vi *vi)

@@ -7,36 +7,22 @@
 #include <stdatomic.h>
 #include <sys/queue.h>
 
+#include "connect/connector.h"
 #include "device.h"
 #include "object.h"
 #include "workqueue.h"
 
-struct acceptor;
-struct connection;
 struct tag;
-
-/* The end that a VI shall be connected to, and what the VI tells it about itself. */
-struct vi_target {
-	struct connect_info own;
-	struct in6_addr host;
-	struct discriminator wanted;
-};
 
 /* The last attempt to connect: connecting.c. The NIC's lock guards the members that are not atomic. */
 struct attempt {
 	unsigned number;	     /* counts the VI's attempts */
 	_Atomic VIP_RETURN result;   /* VIP_NOT_DONE while it goes on; written under the NIC's lock */
 	atomic_bool is_peer_to_peer; /* the agent sees it through, and VipConnectPeerDone asks for it */
-	struct vi_target target;
-	int64_t deadline; /* of the caller */
+	struct target target;
 
-	/* Of an attempt that asks. The connection is at work while next_at is DEADLINE_NEVER. */
-	int64_t retry_until; /* the grace time: then asking ends, if it was answered, or gets rare */
-	int64_t backoff;     /* the pause before it asks again */
-	int64_t next_at;     /* when that is due */
-	VIP_RETURN result_if_expired; /* in a pause */
-
-	/* Of an attempt that the agent runs. */
+	/* Of an attempt that the agent sees through. */
+	int64_t deadline;
 	TAILQ_ENTRY(vi) in_nic;
 	bool is_listed;		   /* there: the agent has it */
 	struct acceptor *acceptor; /* the other end asks; NULL: this end does */

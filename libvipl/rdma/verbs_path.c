@@ -109,7 +109,7 @@ static uint8_t reads_at_once(int limit)
 	return (uint8_t)(limit < READS_AT_ONCE ? limit : READS_AT_ONCE);
 }
 
-int verbs_describe(struct device_endpoint *base, struct description *own)
+void verbs_describe(struct device_endpoint *base, struct description *own)
 {
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 	const struct ibv_device_attr *limits = &endpoint->device->limits;
@@ -133,7 +133,6 @@ int verbs_describe(struct device_endpoint *base, struct description *own)
 	bytes_put(bytes.peer_lid, sizeof(bytes.peer_lid), path->lid);
 	bytes_put(bytes.pkey, sizeof(bytes.pkey), path->pkey);
 	memcpy(own->bytes, &bytes, sizeof(bytes));
-	return 0;
 }
 
 static void gid_of_host(union ibv_gid *gid, const struct in6_addr *host)

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/strange.h"
 #include "base/thread.h"
+#include "base/watch.h"
 #include "connect/connector.h"
 #include "core/connecting.h"
 #include "core/listening.h"
@@ -25,7 +26,7 @@
 #define WAIT_NSEC     (10 * STAND_IN_NSEC)
 
 /* What the agent sleeps for, beside being woken. */
-enum { DEVICE = SLEEPER_WOKEN + 1, CONNECTIONS, CHANNELS, STATUS };
+enum { DEVICE = SLEEPER_WOKEN + 1, CHANNELS, STATUS };
 
 /*
  * Runs the deferred work of the NIC's CQs. Returns after how many msec it has to be called again, or -1. It submits
@@ -93,9 +94,7 @@ static int take_turn(struct nic *nic, unsigned ready)
 	/* Each is a system call between a message and the thread that watches for it, so only if there is an event. */
 	msec = progress_serve(nic, ready & 1u << CHANNELS);
 	if (ready & 1u << DEVICE)
-		nic->device->ops->serve(nic->device);
-	if (ready & 1u << CONNECTIONS)
-		connector_serve(nic->connector);
+		watch_serve(nic->device->event_fd);
 	msec = shorter(msec, deadline_msec(connector_tick(nic->connector)));
 	msec = shorter(msec, serve_status(nic, ready & 1u << STATUS));
 	msec = shorter(msec, serve_cqs(nic));
@@ -166,8 +165,6 @@ static int watch_all(struct nic *nic)
 	struct sleeper *sleeper = &nic->agent.sleeper;
 	int error = sleeper_watch(sleeper, DEVICE, nic->device->event_fd);
 
-	if (!error)
-		error = sleeper_watch(sleeper, CONNECTIONS, connector_fd(nic->connector));
 	if (!error)
 		error = sleeper_watch(sleeper, CHANNELS, nic->progress.channels_fd);
 	if (!error)

@@ -18,9 +18,10 @@
 #define HOSTAGES 32u
 
 struct vi {
-	enum { VI_IDLE, VI_LOOKING, VI_PAUSED, VI_ACCEPTING, VI_CONNECTED } state;
+	enum { VI_IDLE, VI_LOOKING, VI_ACCEPTING, VI_CONNECTED } state;
 	struct device_endpoint *endpoint;
 	struct connection *connection;
+	struct target target;
 	unsigned posted, sent; /* descriptors that are not completed */
 };
 

@@ -23,14 +23,10 @@ void program_listen(struct input *input)
 
 	world.takes_requests = !(how & 1);
 	trouble_begin(how & ~1u);
-	if (world.listening && how & 2) {
-		acceptor_renew(world.acceptor, &own);
-	} else {
-		acceptor = acceptor_open(world.connector, &own);
-		if (acceptor) {
-			world.acceptor = acceptor;
-			world.listening++;
-		}
+	acceptor = acceptor_open(world.connector, &own);
+	if (acceptor) {
+		world.acceptor = acceptor;
+		world.listening++;
 	}
 	trouble_end();
 }
@@ -53,22 +49,18 @@ void program_connect(struct input *input)
 {
 	struct vi *vi = choose(input);
 	uint8_t how = take8(input);
-	struct discriminator other = how & 1 ? world_own() : world_other();
-	struct in6_addr host = info.host;
-	struct connect_info own = info;
+	struct target *target = &vi->target;
 
-	host.s6_addr[15] = how & 2 ? 2 : 1;
-	own.peer_to_peer = vi == &world.vis[VIS - 1];
-	if (vi->state != VI_IDLE && vi->state != VI_PAUSED)
+	if (vi->state != VI_IDLE)
 		return;
+	*target = (struct target){.own = info, .host = info.host, .wanted = how & 1 ? world_own() : world_other()};
+	target->host.s6_addr[15] = how & 2 ? 2 : 1;
+	target->own.peer_to_peer = vi == &world.vis[VIS - 1];
 	trouble_begin(how & ~3u);
-	if (world.device->ops->find_host(world.device, &host, &own.host) == VIP_SUCCESS) {
-		if (vi->state == VI_IDLE) {
-			prepare(vi);
-			connection_begin(vi->connection);
-		}
+	if (world.device->ops->find_host(world.device, &target->host, &target->own.host) == VIP_SUCCESS) {
+		prepare(vi);
 		vi->state = VI_LOOKING;
-		connection_ask(vi->connection, vi->endpoint, &own, &host, &other);
+		connection_ask(vi->connection, vi->endpoint, target);
 	}
 	trouble_end();
 }
@@ -77,7 +69,8 @@ static void accept_by(struct vi *vi, struct client *client)
 {
 	prepare(vi);
 	vi->state = VI_ACCEPTING;
-	connection_accept(vi->connection, vi->endpoint, client, &info);
+	vi->target = (struct target){.own = info};
+	connection_accept(vi->connection, vi->endpoint, client, &vi->target);
 }
 
 bool program_accept(struct client *client)
@@ -123,9 +116,6 @@ void program_give_up(struct input *input)
 		connection_cancel(vi->connection);
 		vi_unprepare(vi);
 		connection_close(vi->connection);
-		break;
-	case VI_PAUSED:
-		vi_unprepare(vi);
 		break;
 	case VI_CONNECTED:
 		vi_tear_down(vi);
@@ -188,8 +178,7 @@ void program_serve(struct input *input)
 	if (how & 1)
 		fuzz_tick();
 	trouble_begin(how & ~5u);
-	world.device->ops->serve(world.device);
-	connector_serve(world.connector);
+	watch_serve(world.device->event_fd);
 	if (how & 4)
 		connector_tick(world.connector);
 	trouble_end();

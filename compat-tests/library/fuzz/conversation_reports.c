@@ -96,19 +96,22 @@ void endpoint_connected(struct vi *vi, const struct connect_info *peer)
 	vi->state = VI_CONNECTED;
 }
 
-void endpoint_refused(struct vi *vi, VIP_RETURN reason)
+bool endpoint_refused(struct vi *vi, VIP_RETURN reason)
 {
 	check(vi->state == VI_LOOKING || vi->state == VI_ACCEPTING);
-	check(reason == VIP_REJECT || reason == VIP_TIMEOUT || reason == VIP_ERROR_RESOURCE ||
+	check(reason == VIP_REJECT || reason == VIP_TIMEOUT || reason == VIP_ERROR_RESOURCE || reason == VIP_NO_MATCH ||
 	      reason == VIP_NOT_REACHABLE);
 	vi_unprepare(vi);
+	if (reason != VIP_TIMEOUT || !vi->target.own.peer_to_peer)
+		return false;
+	check(!world.device->ops->endpoint_prepare(vi->endpoint));
+	vi->state = VI_LOOKING;
+	return true;
 }
 
-void endpoint_no_answer(struct vi *vi, VIP_RETURN reason)
+void endpoint_pauses(struct vi *vi)
 {
-	(void)reason;
 	check(vi->state == VI_LOOKING);
-	vi->state = VI_PAUSED;
 }
 
 void endpoint_lost(struct vi *vi)
@@ -132,11 +135,6 @@ void endpoint_ends_for(struct vi *vi, VIP_ERROR_CODE error)
 void endpoint_closed(struct vi *vi)
 {
 	endpoint_ends_for(vi, VIP_ERROR_CONN_LOST);
-}
-
-void endpoint_busy(struct vi *vi)
-{
-	check(vi->state == VI_LOOKING);
 }
 
 void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error)
