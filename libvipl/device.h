@@ -120,7 +120,6 @@ struct description {
 	unsigned fd_count;
 	int sent_fd; /* one of these, or -1: it is closed when it is sent */
 	/* Of a peer's. */
-	struct in6_addr host;
 	pid_t process; /* 0: it is not known, or its memory shall not be accessed directly */
 	int socket;    /* of the connection: its end is the peer's */
 };

@@ -173,6 +173,18 @@ VIP_RETURN PVipConnectPeerRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *Local
 	return rc;
 }
 
+static VIP_RETURN peer_result(struct vi *vi, VIP_VI_ATTRIBUTES *attributes, bool waits)
+{
+	VIP_RETURN rc;
+
+	pthread_mutex_lock(&vi->nic->lock);
+	rc = attempt_peer_result(vi, waits);
+	if (rc == VIP_SUCCESS)
+		describe_peer(attributes, &vi->peer);
+	pthread_mutex_unlock(&vi->nic->lock);
+	return rc;
+}
+
 VIP_RETURN PVipConnectPeerDone(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteViAttribs)
 {
 	struct vi *vi = vi_get(ViHandle);
@@ -183,14 +195,7 @@ VIP_RETURN PVipConnectPeerDone(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *Remote
 	if (RemoteViAttribs) {
 		agent_stand_in(vi->nic);
 		/* Programs call this in a loop, which must not keep the lock from the agent. */
-		rc = VIP_NOT_DONE;
-		if (!attempt_peer_goes_on(vi)) {
-			pthread_mutex_lock(&vi->nic->lock);
-			rc = attempt_peer_result(vi, false); /* of another attempt, if one has begun since */
-			if (rc == VIP_SUCCESS)
-				describe_peer(RemoteViAttribs, &vi->peer);
-			pthread_mutex_unlock(&vi->nic->lock);
-		}
+		rc = attempt_peer_goes_on(vi) ? VIP_NOT_DONE : peer_result(vi, RemoteViAttribs, false);
 	}
 	vi_put(vi);
 	return rc;
@@ -203,13 +208,8 @@ VIP_RETURN PVipConnectPeerWait(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *Remote
 
 	if (!vi)
 		return rc;
-	if (RemoteViAttribs) {
-		pthread_mutex_lock(&vi->nic->lock);
-		rc = attempt_peer_result(vi, true);
-		if (rc == VIP_SUCCESS)
-			describe_peer(RemoteViAttribs, &vi->peer);
-		pthread_mutex_unlock(&vi->nic->lock);
-	}
+	if (RemoteViAttribs)
+		rc = peer_result(vi, RemoteViAttribs, true);
 	vi_put(vi);
 	return rc;
 }

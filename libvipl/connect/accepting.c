@@ -70,8 +70,6 @@ static void arrive(struct client *client)
 	struct conversation *conversation = &client->conversation;
 	VIP_RETURN refusal;
 
-	crowd_leave(&conversation->watched);
-	socket_set_deadline(&conversation->watched, DEADLINE_NEVER);
 	socket_unwatch(&conversation->watched);
 	message_read(&conversation->in, &client->peer, &client->wanted, &conversation->peer);
 	client->peer.host = conversation->host;
@@ -125,7 +123,7 @@ static void leave_alone(struct listening_socket *listening, int64_t nsec)
 static void listening_expired(struct watched_socket *watched)
 {
 	if (watched->connector->spare_fd < 0)
-		watched->connector->spare_fd = spare_fd();
+		socket_spare(watched->connector);
 	socket_watch(watched, EPOLLIN);
 }
 
@@ -144,7 +142,7 @@ static void turn_away(struct listening_socket *listening)
 		socket_close(&client, true);
 	else /* closer.c has those that were turned away; or another thread has taken the spare one */
 		leave_alone(listening, closer_works() ? SHORT_NSEC : PAUSE_NSEC);
-	connector->spare_fd = spare_fd();
+	socket_spare(connector);
 	log_warning_ratelimited("no file descriptor for a connection (see ulimit -n)");
 }
 

@@ -289,24 +289,33 @@ VIP_RETURN raising_result(int error)
 	return error == EPIPE || error == ETIMEDOUT || error == EHOSTUNREACH ? VIP_TIMEOUT : VIP_ERROR_RESOURCE;
 }
 
+int connection_raise(struct connection *connection, bool accepts)
+{
+	struct conversation *conversation = &connection->conversation;
+	int error;
+
+	conversation->peer.socket = conversation->watched.fd;
+	/* The peer may send as soon as it has the answer. */
+	endpoint_establishing(connection->vi);
+	error = ops_of(connector_of(connection))->raise(connection->endpoint, accepts, &connection->target->own,
+							&connection->peer, &conversation->peer);
+	conversation_close_fds(conversation);
+	return error;
+}
+
 /* The peer has said yes, and what its data path is. */
 static void accepted(struct connection *connection)
 {
 	struct conversation *conversation = &connection->conversation;
-	const struct connect_info *own = &connection->target->own;
 	struct connect_info *peer = &connection->peer;
 	struct discriminator unused;
 	int error = EPROTO;
 
 	message_read(&conversation->in, peer, &unused, &conversation->peer);
-	peer->host = conversation->peer.host = conversation->host;
+	peer->host = conversation->host;
 	socket_set_deadline(&conversation->watched, DEADLINE_NEVER);
-	conversation->peer.socket = conversation->watched.fd;
-	if (peer->reliability == own->reliability) {
-		endpoint_establishing(connection->vi);
-		error = ops_of(connector_of(connection))->raise(connection->endpoint, false, own, peer, &conversation->peer);
-	}
-	conversation_close_fds(conversation);
+	if (peer->reliability == connection->target->own.reliability)
+		error = connection_raise(connection, false);
 	if (error) {
 		log_error_ratelimited("cannot complete a connection: %s%s", strerror(error), socket_hint(error, RAISING_CALLS));
 		connection_fail(connection, error == EPROTO ? VIP_NOT_REACHABLE : raising_result(error), 0);

@@ -19,22 +19,13 @@
 /* The data path, and the answer. 0 or errno; EPIPE when the requester is gone. */
 static int say_yes(struct connection *connection)
 {
-	struct conversation *conversation = &connection->conversation;
-	const struct device_ops *ops = ops_of(connector_of(connection));
 	struct description described = {.sent_fd = -1};
-	const struct connect_info *own = &connection->target->own;
-	int error;
+	int error = connection_raise(connection, true);
 
-	conversation->peer.host = conversation->host;
-	conversation->peer.socket = conversation->watched.fd;
-	/* The requester may send as soon as it has the answer. */
-	endpoint_establishing(connection->vi);
-	error = ops->raise(connection->endpoint, true, own, &connection->peer, &conversation->peer);
-	conversation_close_fds(conversation);
 	if (error)
 		return error;
-	ops->describe(connection->endpoint, &described);
-	if (!conversation_say(conversation, MESSAGE_ACCEPT, own, NULL, &described))
+	ops_of(connector_of(connection))->describe(connection->endpoint, &described);
+	if (!conversation_say(&connection->conversation, MESSAGE_ACCEPT, &connection->target->own, NULL, &described))
 		error = errno == ETOOMANYREFS || is_refused(errno) ? errno : EPIPE;
 	if (described.sent_fd >= 0)
 		close(described.sent_fd);

@@ -12,13 +12,6 @@ struct client {
 	struct discriminator wanted;
 };
 
-/* ---- connector.c ---- */
-
-/* A descriptor that is there to be given up: -1 and errno. */
-int spare_fd(void);
-
-/* ---- connection.c, asking.c ---- */
-
 /* Of a connection. In the first three of an attempt it asks, at one place after the other. */
 enum stage { UNCONNECTED, ROUTING, REACHING, ASKING, PAUSING, CONFIRMING, CONNECTED };
 
@@ -48,7 +41,9 @@ static inline struct connector *connector_of(const struct connection *connection
 
 /* An attempt has failed with this result. The other end hears the last word, if it is not 0. */
 void connection_fail(struct connection *connection, VIP_RETURN reason, enum message_code last_word);
-/* What the result is of an error when the data path is made: the other end, or its host, is gone, or the system lacks something. */
+/* Makes the data path to the peer, which has described its end. 0 or errno, which raising_result() tells: the other end, or its
+ * host, is gone, or the system lacks something. */
+int connection_raise(struct connection *connection, bool accepts);
 VIP_RETURN raising_result(int error);
 
 /* While it asks: the socket is ready, or the time is over. */

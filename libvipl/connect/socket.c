@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The sockets of connections: how they are made, what TCP does for them, and how they are closed; and what a forked child
- * does with them.
+ * The sockets of a NIC's connections: how they are made, what TCP does for them, how they are closed, and which time each has;
+ * and what a forked child does with them.
  */
 #include "socket.h"
 
@@ -9,6 +9,8 @@
 #include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/config.h"
@@ -17,6 +19,7 @@
 #include "base/log.h"
 #include "base/strange.h"
 #include "base/user.h"
+#include "connector.h"
 
 #define MOST_OF_CROWD 64u
 
@@ -106,8 +109,6 @@ int socket_accept(struct watched_socket *watched, const struct watched_socket *l
 int socket_move(struct watched_socket *from, struct watched_socket *to)
 {
 	socket_unwatch(from);
-	socket_set_deadline(from, DEADLINE_NEVER);
-	crowd_leave(from);
 	to->is_local = from->is_local;
 	pthread_mutex_lock(&lock);
 	if (from->fd >= 0) {
@@ -125,11 +126,9 @@ void socket_close(struct watched_socket *watched, bool at_once)
 	const struct linger none = {.l_onoff = 1};
 	int fd = watched->fd;
 
-	socket_set_deadline(watched, DEADLINE_NEVER);
-	crowd_leave(watched);
+	socket_unwatch(watched);
 	if (fd < 0)
 		return;
-	socket_unwatch(watched);
 	/* A port that was in use rests for a minute, unless it is reset. */
 	if (!watched->is_local && at_once && fd_is_own(fd))
 		setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
@@ -159,9 +158,20 @@ int socket_watch(struct watched_socket *watched, unsigned events)
 	return 0;
 }
 
+static void crowd_leave(struct watched_socket *watched)
+{
+	if (!watched->crowd)
+		return;
+	TAILQ_REMOVE(&watched->crowd->sockets, watched, in_crowd);
+	watched->crowd->count--;
+	watched->crowd = NULL;
+}
+
 void socket_unwatch(struct watched_socket *watched)
 {
 	watch_end(watched->connector->device->event_fd, &watched->watch);
+	socket_set_deadline(watched, DEADLINE_NEVER);
+	crowd_leave(watched);
 }
 
 bool socket_is_quiet(const struct watched_socket *watched)
@@ -196,21 +206,64 @@ void crowd_enter(struct crowd *crowd, struct watched_socket *watched)
 		TAILQ_FIRST(&crowd->sockets)->expired(TAILQ_FIRST(&crowd->sockets));
 }
 
-void crowd_leave(struct watched_socket *watched)
-{
-	if (!watched->crowd)
-		return;
-	TAILQ_REMOVE(&watched->crowd->sockets, watched, in_crowd);
-	watched->crowd->count--;
-	watched->crowd = NULL;
-}
-
 void crowd_end(struct crowd *crowd)
 {
 	struct watched_socket *watched;
 
 	while ((watched = TAILQ_FIRST(&crowd->sockets)))
 		watched->expired(watched);
+}
+
+/* ---- all of a NIC ---- */
+
+struct connector *connector_open(struct nic *nic, struct device *device)
+{
+	struct connector *connector = calloc(1, sizeof(*connector));
+
+	if (!connector)
+		return NULL;
+	connector->nic = nic;
+	connector->device = device;
+	TAILQ_INIT(&connector->timed);
+	TAILQ_INIT(&connector->farewells.sockets);
+	if (socket_spare(connector))
+		return connector;
+	free(connector); /* errno stays */
+	return NULL;
+}
+
+/* What was said last arrives nevertheless. */
+void connector_close(struct connector *connector)
+{
+	crowd_end(&connector->farewells);
+	fd_close(connector->spare_fd);
+	free(connector);
+}
+
+int64_t connector_tick(struct connector *connector)
+{
+	struct watched_socket *watched = TAILQ_FIRST(&connector->timed);
+	int64_t now = watched ? clock_nsec() : 0, next = DEADLINE_NEVER;
+
+	while (watched) {
+		if (watched->deadline <= now) {
+			socket_set_deadline(watched, DEADLINE_NEVER);
+			watched->expired(watched);
+			watched = TAILQ_FIRST(&connector->timed); /* any of them may have ended */
+			next = DEADLINE_NEVER;
+			continue;
+		}
+		if (watched->deadline < next)
+			next = watched->deadline;
+		watched = TAILQ_NEXT(watched, in_timed);
+	}
+	return next;
+}
+
+bool socket_spare(struct connector *connector)
+{
+	connector->spare_fd = fd_keep(eventfd(0, EFD_CLOEXEC));
+	return connector->spare_fd >= 0;
 }
 
 /* ---- what they need ---- */

@@ -54,21 +54,23 @@ int socket_open(struct watched_socket *watched, const struct place *place);
 int socket_accept(struct watched_socket *watched, const struct watched_socket *listener, struct sockaddr_storage *from);
 /* 0 or errno. `events` as of epoll. */
 int socket_watch(struct watched_socket *watched, unsigned events);
-/* It stays, and is not looked at any more. */
+/* It stays, and nothing is awaited of it any more. */
 void socket_unwatch(struct watched_socket *watched);
 /* `to` becomes what `from` was, and is watched. 0 or errno: it is not watched. */
 int socket_move(struct watched_socket *from, struct watched_socket *to);
 /* The other end has not gone, and has said nothing more. */
 bool socket_is_quiet(const struct watched_socket *watched);
-/* Closes it, if there is one, and drops its deadline. Over TCP `at_once`: without a rest of it in the system. */
+/* Closes it, if there is one, and awaits nothing more. Over TCP `at_once`: without a rest of it in the system. */
 void socket_close(struct watched_socket *watched, bool at_once);
 
 void socket_set_deadline(struct watched_socket *watched, int64_t deadline);
 /* So many nanoseconds from now. */
 void socket_set_time(struct watched_socket *watched, int64_t nsec);
 
+/* Opens the descriptor that is there to be given up, or fails with errno. */
+bool socket_spare(struct connector *connector);
+
 void crowd_enter(struct crowd *crowd, struct watched_socket *watched);
-void crowd_leave(struct watched_socket *watched);
 /* All of it expire. */
 void crowd_end(struct crowd *crowd);
 

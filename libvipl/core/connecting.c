@@ -29,7 +29,8 @@ static void describe_self(struct connect_info *own, const struct vi *vi)
 	own->rights = vi_rights(&vi->attributes);
 }
 
-VIP_RETURN attempt_check_peer(const struct vi *vi, const struct connect_info *peer)
+/* In these both ends must agree. */
+static VIP_RETURN check_peer(const struct vi *vi, const struct connect_info *peer)
 {
 	if (peer->reliability != vi->attributes.ReliabilityLevel)
 		return VIP_INVALID_RELIABILITY_LEVEL;
@@ -40,22 +41,28 @@ VIP_RETURN attempt_check_peer(const struct vi *vi, const struct connect_info *pe
 
 /* ---- the beginning and the end of an attempt ---- */
 
-/* The VI is prepared. */
-static void begin(struct vi *vi, const struct target *target)
-{
-	struct attempt *attempt = &vi->attempt;
-
-	attempt->target = *target;
-	describe_self(&attempt->target.own, vi);
-	attempt->acceptor = NULL;
-	attempt->accepts = false;
-}
-
 static VIP_RETURN check_idle(const struct vi *vi)
 {
 	if (object_retired(&vi->object)) /* VipDestroyVi waits for the caller */
 		return VIP_INVALID_PARAMETER;
 	return atomic_load(&vi->state) == VIP_STATE_IDLE ? VIP_SUCCESS : VIP_INVALID_STATE;
+}
+
+/* IDLE -> CONNECT_PENDING. */
+static VIP_RETURN begin(struct vi *vi, const struct target *target)
+{
+	struct attempt *attempt = &vi->attempt;
+
+	atomic_store(&attempt->is_peer_to_peer, false);
+	if (nic_is_lost(vi->nic) || !vi_offer(vi))
+		return VIP_ERROR_RESOURCE;
+	attempt->number++;
+	atomic_store(&attempt->result, VIP_NOT_DONE);
+	attempt->target = *target;
+	describe_self(&attempt->target.own, vi);
+	attempt->acceptor = NULL;
+	attempt->accepts = false;
+	return VIP_SUCCESS;
 }
 
 void attempt_end(struct vi *vi)
@@ -105,21 +112,26 @@ VIP_RETURN attempt_request(struct vi *vi, const struct target *target, int64_t d
 	VIP_RETURN rc = check_idle(vi);
 
 	if (rc == VIP_SUCCESS)
-		rc = vi_prepare(vi);
+		rc = begin(vi, target);
 	if (rc != VIP_SUCCESS)
 		return rc;
-	begin(vi, target);
 	connection_ask(vi->connection, vi->endpoint, &vi->attempt.target);
 	return await_result(vi, deadline);
 }
 
-VIP_RETURN attempt_accept(struct vi *vi, struct client *client, const struct connect_info *peer,
-			  const struct discriminator *wanted)
+VIP_RETURN attempt_prepare(struct vi *vi, const struct connect_info *peer, const struct discriminator *wanted)
 {
 	const struct target target = {
 		.own = {.discriminator = *wanted}, .host = peer->host, .wanted = peer->discriminator};
+	VIP_RETURN rc = check_idle(vi);
 
-	begin(vi, &target);
+	if (rc == VIP_SUCCESS)
+		rc = check_peer(vi, peer);
+	return rc == VIP_SUCCESS ? begin(vi, &target) : rc;
+}
+
+VIP_RETURN attempt_accept(struct vi *vi, struct client *client)
+{
 	connection_accept(vi->connection, vi->endpoint, client, &vi->attempt.target);
 	return await_result(vi, DEADLINE_NEVER); /* the connection knows how long a requester may take */
 }
@@ -136,35 +148,29 @@ static int compare_ends(const struct target *target)
 
 VIP_RETURN attempt_request_peer(struct vi *vi, const struct target *target, int64_t deadline)
 {
-	const struct discriminator *own = &target->own.discriminator;
-	bool listens = compare_ends(target) > 0;
-	struct acceptor *acceptor = NULL;
+	struct attempt *attempt = &vi->attempt;
+	int order = compare_ends(target);
 	VIP_RETURN rc = check_idle(vi);
 
+	if (rc == VIP_SUCCESS)
+		rc = order ? begin(vi, target) : VIP_INVALID_PARAMETER;
 	if (rc != VIP_SUCCESS)
 		return rc;
-	if (!compare_ends(target))
-		return VIP_INVALID_PARAMETER;
-	if (listens)
-		acceptor = acceptor_open(vi->nic->connector, own);
-	if (listens && !acceptor)
-		return VIP_ERROR_RESOURCE;
-	rc = vi_prepare(vi);
-	if (rc != VIP_SUCCESS) {
-		if (acceptor)
-			acceptor_close(acceptor);
-		return rc;
+	attempt->target.own.peer_to_peer = true;
+	attempt->deadline = deadline;
+	if (order > 0) {
+		attempt->acceptor = acceptor_open(vi->nic->connector, &target->own.discriminator);
+		if (!attempt->acceptor) {
+			give_up(vi);
+			return VIP_ERROR_RESOURCE;
+		}
 	}
-	begin(vi, target);
-	vi->attempt.target.own.peer_to_peer = true;
-	vi->attempt.acceptor = acceptor;
-	vi->attempt.deadline = deadline;
-	atomic_store(&vi->attempt.is_peer_to_peer, true);
-	if (!listens)
-		connection_ask(vi->connection, vi->endpoint, &vi->attempt.target);
-	if (atomic_load(&vi->attempt.result) != VIP_NOT_DONE)
+	atomic_store(&attempt->is_peer_to_peer, true);
+	if (order < 0)
+		connection_ask(vi->connection, vi->endpoint, &attempt->target);
+	if (atomic_load(&attempt->result) != VIP_NOT_DONE)
 		return VIP_SUCCESS;
-	vi->attempt.is_listed = true;
+	attempt->is_listed = true;
 	TAILQ_INSERT_TAIL(&vi->nic->attempts, vi, attempt.in_nic);
 	agent_wake(vi->nic);
 	return VIP_SUCCESS;
@@ -220,7 +226,7 @@ bool attempts_take(struct nic *nic, struct client *client, const struct connect_
 			break;
 	if (!vi)
 		return false;
-	if (attempt_check_peer(vi, peer) == VIP_SUCCESS) {
+	if (check_peer(vi, peer) == VIP_SUCCESS) {
 		vi->attempt.accepts = true;
 		connection_accept(vi->connection, vi->endpoint, client, &vi->attempt.target);
 	} else {

@@ -10,16 +10,14 @@
 
 /* VipConnectRequest: waits, and gives up at the deadline. */
 VIP_RETURN attempt_request(struct vi *vi, const struct target *target, int64_t deadline);
-/* VipConnectAccept, of a VI that is prepared: takes the request, and waits. */
-VIP_RETURN attempt_accept(struct vi *vi, struct client *client, const struct connect_info *peer,
-			  const struct discriminator *wanted);
+/* VipConnectAccept: whether the VI can take the request of this peer. Then it is CONNECT_PENDING, and attempt_accept() follows. */
+VIP_RETURN attempt_prepare(struct vi *vi, const struct connect_info *peer, const struct discriminator *wanted);
+/* Takes the request, and waits. */
+VIP_RETURN attempt_accept(struct vi *vi, struct client *client);
 /* VipConnectPeerRequest: only begins. */
 VIP_RETURN attempt_request_peer(struct vi *vi, const struct target *target, int64_t deadline);
 /* VipConnectPeerDone; VipConnectPeerWait, which waits. */
 VIP_RETURN attempt_peer_result(struct vi *vi, bool waits);
-
-/* In these both ends must agree. VIP_SUCCESS, or what VipConnectAccept says. */
-VIP_RETURN attempt_check_peer(const struct vi *vi, const struct connect_info *peer);
 
 /* The agent need not see it through any more; never from within a device's report. */
 void attempt_end(struct vi *vi);

@@ -191,10 +191,11 @@ static struct listener *create_listener(struct nic *nic, const struct discrimina
 static int listen_for(struct nic *nic, const struct discriminator *wanted)
 {
 	struct acceptor *acceptor = acceptor_open(nic->connector, wanted);
-	struct listener *listener = find_listener(nic, wanted);
+	struct listener *listener;
 
 	if (!acceptor)
 		return errno;
+	listener = find_listener(nic, wanted);
 	if (listener)
 		acceptor_close(listener->acceptor);
 	else
@@ -311,17 +312,6 @@ static void close_listeners(struct nic *nic)
 
 /* ---- answers ---- */
 
-/* The request stays pending when they do not match. */
-static VIP_RETURN check_match(const struct vi *vi, const struct request *request)
-{
-	if (request->nic != vi->nic || object_retired(&request->object) ||
-	    object_retired(&vi->object))
-		return VIP_INVALID_PARAMETER;
-	if (atomic_load(&vi->state) != VIP_STATE_IDLE)
-		return VIP_INVALID_STATE;
-	return attempt_check_peer(vi, request->peer);
-}
-
 /*
  * The NIC's lock is held. The thread that retires the handle answers the request; false when another
  * thread was first.
@@ -347,16 +337,16 @@ static void release_request(struct request *request, bool taken)
 
 VIP_RETURN request_accept(struct request *request, struct vi *vi)
 {
-	VIP_RETURN rc;
-	bool taken;
+	VIP_RETURN rc = VIP_INVALID_PARAMETER;
+	bool taken = false;
 
 	pthread_mutex_lock(&vi->nic->lock);
-	rc = check_match(vi, request);
-	if (rc == VIP_SUCCESS)
-		rc = vi_prepare(vi);
-	taken = rc == VIP_SUCCESS && take_request(request);
-	if (taken)
-		rc = attempt_accept(vi, request->client, request->peer, request->wanted);
+	if (request->nic == vi->nic && !object_retired(&request->object))
+		rc = attempt_prepare(vi, request->peer, request->wanted);
+	if (rc == VIP_SUCCESS) {
+		taken = take_request(request);
+		rc = attempt_accept(vi, request->client);
+	}
 	pthread_mutex_unlock(&vi->nic->lock);
 	release_request(request, taken);
 	return rc;

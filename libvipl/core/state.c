@@ -45,16 +45,6 @@ bool vi_offer(struct vi *vi)
 	return true;
 }
 
-VIP_RETURN vi_prepare(struct vi *vi)
-{
-	atomic_store(&vi->attempt.is_peer_to_peer, false);
-	if (nic_is_lost(vi->nic) || !vi_offer(vi))
-		return VIP_ERROR_RESOURCE;
-	vi->attempt.number++;
-	atomic_store(&vi->attempt.result, VIP_NOT_DONE);
-	return VIP_SUCCESS;
-}
-
 void vi_withdraw(struct vi *vi)
 {
 	workqueue_set_mode(&vi->send, QUEUE_FLUSHES);

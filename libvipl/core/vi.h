@@ -87,9 +87,9 @@ void vi_free(struct vi *vi);
 /* VipSetViAttributes. The VI may get another endpoint. */
 VIP_RETURN vi_set_attributes(struct vi *vi, const VIP_VI_ATTRIBUTES *attributes);
 
-/* IDLE -> CONNECT_PENDING, and a new attempt begins: posted receives go to the device. */
-VIP_RETURN vi_prepare(struct vi *vi);
-/* Does so within an attempt that goes on. False when the device cannot take the endpoint or its receives. */
+/*
+ * -> CONNECT_PENDING: posted receives go to the device. False when the device cannot take the endpoint or its receives.
+ */
 bool vi_offer(struct vi *vi);
 /* While CONNECT_PENDING: the device gives back endpoint and receives, which stay posted. Sends do not. */
 void vi_withdraw(struct vi *vi);
