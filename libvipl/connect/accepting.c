@@ -27,7 +27,6 @@ struct listening_socket {
 
 /* One for all discriminators that have the same places. */
 struct acceptor {
-	struct connector *connector;
 	LIST_ENTRY(acceptor) in_connector;
 	struct place first; /* the first address of the first place */
 	struct listening_socket sockets[PLACE_ADDRESSES];
@@ -280,7 +279,7 @@ static int take_place(struct acceptor *acceptor, const struct place *at, unsigne
 /* Listens at the first free place of the discriminator. 0 or errno. */
 static int take_free_place(struct acceptor *acceptor, const struct discriminator *wanted)
 {
-	struct device *device = acceptor->connector->device;
+	struct device *device = acceptor->sockets[0].watched.connector->device;
 	struct place at[PLACE_ADDRESSES];
 	unsigned count;
 
@@ -318,7 +317,6 @@ struct acceptor *acceptor_open(struct connector *connector, const struct discrim
 	acceptor = calloc(1, sizeof(*acceptor));
 	if (!acceptor)
 		return NULL;
-	acceptor->connector = connector;
 	acceptor->first = first[0];
 	acceptor->users = 1;
 	TAILQ_INIT(&acceptor->half_open.sockets);

@@ -4,6 +4,7 @@
  * the endpoint is only prepared, so posted receives outlive every failure.
  */
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -41,7 +42,7 @@ static void begin_grace(struct connection *connection)
 	connection->grace_ends = clock_nsec() + config()->grace_msec * NSEC_PER_MSEC;
 }
 
-/* The system, the route, and listeners may have changed after a pause. */
+/* After a pause the route is asked for, too: it may have changed. */
 static void pause_asking(struct connection *connection, VIP_RETURN reason)
 {
 	int64_t longest = clock_nsec() < connection->grace_ends ? LONGEST_PAUSE : RARE_PAUSE;
@@ -54,16 +55,34 @@ static void pause_asking(struct connection *connection, VIP_RETURN reason)
 	endpoint_pauses(connection->vi);
 }
 
+void connection_decided(struct connection *connection)
+{
+	socket_set_deadline(&connection->limit, DEADLINE_NEVER);
+	if (!connection->acceptor)
+		return;
+	TAILQ_REMOVE(&connector_of(connection)->awaiting, connection, in_awaiting);
+	acceptor_close(connection->acceptor);
+	connection->acceptor = NULL;
+}
+
 /* The socket stays until the device is done with the peer. */
+static void end_attempt(struct connection *connection, VIP_RETURN reason, bool goes_on, enum message_code last_word)
+{
+	connection->stage = UNCONNECTED;
+	goes_on = endpoint_refused(connection->vi, reason, goes_on);
+	conversation_end(&connection->conversation, last_word);
+	if (!goes_on)
+		connection_decided(connection);
+	else if (connection->acceptor)
+		connection->stage = AWAITING;
+	else
+		pause_asking(connection, reason);
+}
+
+/* A peer that vanished amid connecting may come back as long as there is time. */
 void connection_fail(struct connection *connection, VIP_RETURN reason, enum message_code last_word)
 {
-	bool asks = connection->stage != CONFIRMING, again;
-
-	connection->stage = UNCONNECTED;
-	again = endpoint_refused(connection->vi, reason);
-	conversation_end(&connection->conversation, last_word);
-	if (asks && again)
-		pause_asking(connection, reason);
+	end_attempt(connection, reason, reason == VIP_TIMEOUT && connection->target->own.peer_to_peer, last_word);
 }
 
 /*
@@ -234,6 +253,8 @@ void connection_ask(struct connection *connection, struct device_endpoint *endpo
 	connection->last = VIP_NOT_DONE;
 	connection->patience = HERE_NSEC;
 	connection->pause = FIRST_PAUSE;
+	if (target->own.peer_to_peer)
+		socket_set_deadline(&connection->limit, target->deadline);
 	begin_grace(connection);
 	ask_all(connection);
 }
@@ -323,6 +344,7 @@ static void accepted(struct connection *connection)
 		connection_fail(connection, VIP_TIMEOUT, 0);
 	} else {
 		connection->stage = CONNECTED;
+		connection_decided(connection);
 		endpoint_connected(connection->vi, peer);
 	}
 }
@@ -397,6 +419,16 @@ void asking_expired(struct connection *connection)
 		ask_all(connection);
 		break;
 	}
+}
+
+/* The other end gets VIP_TIMEOUT, and both ends get the same result, even if the host has no listener. */
+void connection_expired(struct watched_socket *limit)
+{
+	struct connection *connection = (struct connection *)((char *)limit - offsetof(struct connection, limit));
+
+	if (connection->stage == REACHING)
+		tell_silence(connection);
+	end_attempt(connection, VIP_TIMEOUT, false, 0);
 }
 
 VIP_RETURN asking_result(const struct connection *connection)

@@ -35,16 +35,19 @@ static int say_yes(struct connection *connection)
 void connection_accept(struct connection *connection, struct device_endpoint *endpoint, struct client *client,
 		       const struct target *target)
 {
+	struct conversation *conversation = &connection->conversation;
 	int error;
 
 	connection->endpoint = endpoint;
 	connection->target = target;
 	connection->peer = client->peer;
 	connection->stage = CONFIRMING;
-	error = conversation_move(&client->conversation, &connection->conversation);
+	conversation->host = client->conversation.host;
+	conversation->peer = client->conversation.peer;
+	error = socket_move(&client->conversation.watched, &conversation->watched);
 	free(client);
 	if (!error) {
-		socket_set_time(&connection->conversation.watched, CONFIRM_NSEC);
+		socket_set_time(&conversation->watched, CONFIRM_NSEC);
 		error = say_yes(connection);
 	}
 	if (!error)
@@ -55,6 +58,55 @@ void connection_accept(struct connection *connection, struct device_endpoint *en
 	}
 	log_error_ratelimited("cannot accept a connection: %s%s", strerror(error), socket_hint(error, ACCEPTING_CALLS));
 	connection_fail(connection, VIP_ERROR_RESOURCE, MESSAGE_REJECT);
+}
+
+VIP_RETURN connection_check(const struct connect_info *own, const struct connect_info *peer)
+{
+	if (peer->reliability != own->reliability)
+		return VIP_INVALID_RELIABILITY_LEVEL;
+	return peer->max_transfer == own->max_transfer ? VIP_SUCCESS : VIP_INVALID_MTU;
+}
+
+bool connection_await(struct connection *connection, struct device_endpoint *endpoint, const struct target *target)
+{
+	struct connector *connector = connector_of(connection);
+
+	connection->acceptor = acceptor_open(connector, &target->own.discriminator);
+	if (!connection->acceptor)
+		return false;
+	TAILQ_INSERT_TAIL(&connector->awaiting, connection, in_awaiting);
+	socket_set_deadline(&connection->limit, target->deadline);
+	connection->endpoint = endpoint;
+	connection->target = target;
+	connection->stage = AWAITING;
+	return true;
+}
+
+static bool is_awaited(const struct connection *connection, const struct client *client)
+{
+	const struct target *target = connection->target;
+
+	return connection->stage == AWAITING && discriminator_equal(&target->own.discriminator, &client->wanted) &&
+	       discriminator_equal(&target->wanted, &client->peer.discriminator) &&
+	       host_equal(&target->host, &client->peer.host);
+}
+
+bool connection_meet(struct connector *connector, struct client *client)
+{
+	struct connection *connection;
+
+	TAILQ_FOREACH(connection, &connector->awaiting, in_awaiting)
+		if (is_awaited(connection, client))
+			break;
+	if (!connection)
+		return false;
+	if (connection_check(&connection->target->own, &client->peer) == VIP_SUCCESS) {
+		connection_accept(connection, connection->endpoint, client, connection->target);
+	} else {
+		client_reject(client, VIP_REJECT);
+		connection_fail(connection, VIP_REJECT, 0); /* neither can ever get what it asks for */
+	}
+	return true;
 }
 
 /* ---- the end ---- */
@@ -83,6 +135,7 @@ static void confirmed(struct connection *connection, int code)
 	}
 	socket_set_deadline(&connection->conversation.watched, DEADLINE_NEVER);
 	connection->stage = CONNECTED;
+	connection_decided(connection);
 	endpoint_connected(connection->vi, &connection->peer);
 }
 
@@ -129,6 +182,7 @@ struct connection *connection_create(struct connector *connector, struct vi *vi)
 		return NULL;
 	connection->vi = vi;
 	socket_init(&connection->conversation.watched, connector, ready, expired);
+	socket_init(&connection->limit, connector, NULL, connection_expired);
 	return connection;
 }
 
@@ -140,7 +194,7 @@ void connection_destroy(struct connection *connection)
 
 VIP_RETURN connection_cancel(struct connection *connection)
 {
-	VIP_RETURN result = connection->stage == CONFIRMING ? VIP_TIMEOUT : asking_result(connection);
+	VIP_RETURN result = connection->stage >= AWAITING ? VIP_TIMEOUT : asking_result(connection);
 
 	connection->stage = UNCONNECTED;
 	return result;
@@ -151,5 +205,6 @@ void connection_close(struct connection *connection)
 	enum message_code last_word = connection->stage == CONNECTED ? MESSAGE_DISCONNECT : 0;
 
 	connection->stage = UNCONNECTED;
+	connection_decided(connection);
 	conversation_end(&connection->conversation, last_word);
 }

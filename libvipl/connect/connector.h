@@ -57,24 +57,32 @@ struct target {
 	struct connect_info own;
 	struct in6_addr host;
 	struct discriminator wanted;
+	int64_t deadline; /* of a peer: then the attempt ends with VIP_TIMEOUT */
 };
+
+/* Whether an end that says this of itself can be connected with this peer: VIP_SUCCESS, or what VipConnectAccept says. */
+VIP_RETURN connection_check(const struct connect_info *own, const struct connect_info *peer);
 
 /* NULL: there is no memory. */
 struct connection *connection_create(struct connector *connector, struct vi *vi);
 void connection_destroy(struct connection *connection);
 /*
- * Both begin an attempt to connect, with an endpoint that is prepared; the target stays until the end of the attempt. The result
- * is reported, perhaps before this returns, by one of endpoint_connected() and endpoint_refused().
+ * Each of these begins an attempt to connect, with an endpoint that is prepared; the target stays until the end of the attempt.
+ * The result is reported, perhaps before this returns, by one of endpoint_connected() and endpoint_refused().
  *
  * connection_ask() asks the host for a listener, again and again, with a pause after each time, until the grace time is over; a
  * host that has not answered, and a peer, until connection_cancel().
  */
 void connection_ask(struct connection *connection, struct device_endpoint *endpoint, const struct target *target);
-/* The device has found the route, or not. */
-void connection_routed(struct connection *connection, int error);
+/* Waits for exactly this peer, who asks for us. Or not: false. */
+bool connection_await(struct connection *connection, struct device_endpoint *endpoint, const struct target *target);
 /* Takes the request. */
 void connection_accept(struct connection *connection, struct device_endpoint *endpoint, struct client *client,
 		       const struct target *target);
+/* The device has found the route, or not. */
+void connection_routed(struct connection *connection, int error);
+/* The request of a peer has come, and is taken. False: no connection awaits it. */
+bool connection_meet(struct connector *connector, struct client *client);
 /*
  * Gives up, and returns the result for the program: VIP_NO_MATCH if the last answers said that there is no listener, and what is
  * under way is too young for an answer; else VIP_TIMEOUT. connection_close() follows, when the endpoint is reset.
@@ -93,16 +101,17 @@ void endpoint_establishing(struct vi *vi);
 /* The connection is there. Posts the sends that were kept since endpoint_establishing(). */
 void endpoint_connected(struct vi *vi, const struct connect_info *peer);
 /*
- * Connecting has failed with this result, and the attempt is over. Or true: it goes on, and the endpoint is prepared anew.
+ * Connecting has failed with this result, and the attempt is over. But with `goes_on` the endpoint is prepared anew, if it can
+ * be: then returns true.
  */
-bool endpoint_refused(struct vi *vi, VIP_RETURN reason);
+bool endpoint_refused(struct vi *vi, VIP_RETURN reason, bool goes_on);
 /* connector_tick() has to be called earlier than it has said. */
 void endpoint_pauses(struct vi *vi);
 /* The peer has vanished, or cannot be reached any more. */
 void endpoint_lost(struct vi *vi);
 /*
  * A request for `wanted` has come. Returns VIP_SUCCESS if it is accepted, rejected or kept, perhaps answered already;
- * VIP_NO_MATCH or VIP_NOT_DONE if it is to be refused with this code. No acceptor is closed meanwhile.
+ * VIP_NO_MATCH or VIP_NOT_DONE if it is to be refused with this code.
  */
 VIP_RETURN request_arrived(struct nic *nic, struct client *client, const struct connect_info *peer,
 			   const struct discriminator *wanted);

@@ -178,14 +178,6 @@ int conversation_hear(struct conversation *conversation)
 
 /* ---- ending ---- */
 
-int conversation_move(struct conversation *from, struct conversation *to)
-{
-	to->host = from->host;
-	to->peer = from->peer;
-	from->peer.fd_count = 0;
-	return socket_move(&from->watched, &to->watched);
-}
-
 /* The system goes on with saying it. */
 static void farewell_expired(struct watched_socket *farewell)
 {

@@ -31,8 +31,6 @@ int conversation_hear(struct conversation *conversation);
 /* Closes what came with the last message. */
 void conversation_close_fds(struct conversation *conversation);
 
-/* Makes `to` what `from` was, also when it fails: 0 or errno. */
-int conversation_move(struct conversation *from, struct conversation *to);
 /* Ends it, if it goes on. The other end hears the last word, if it is not 0, and the end of the socket. */
 void conversation_end(struct conversation *conversation, enum message_code last_word);
 

@@ -12,8 +12,8 @@ struct client {
 	struct discriminator wanted;
 };
 
-/* Of a connection. In the first three of an attempt it asks, at one place after the other. */
-enum stage { UNCONNECTED, ROUTING, REACHING, ASKING, PAUSING, CONFIRMING, CONNECTED };
+/* Of a connection. The first four of an attempt are those of one that asks, the fifth of one that is asked. */
+enum stage { UNCONNECTED, ROUTING, REACHING, ASKING, PAUSING, AWAITING, CONFIRMING, CONNECTED };
 
 struct connection {
 	struct conversation conversation; /* first */
@@ -22,6 +22,11 @@ struct connection {
 	const struct target *target;
 	enum stage stage;
 	struct connect_info peer;
+
+	/* With a peer. */
+	struct watched_socket limit; /* only its deadline is used */
+	struct acceptor *acceptor;   /* the peer asks; or NULL */
+	TAILQ_ENTRY(connection) in_awaiting;
 
 	/* Asking. */
 	unsigned place;
@@ -39,10 +44,16 @@ static inline struct connector *connector_of(const struct connection *connection
 	return connection->conversation.watched.connector;
 }
 
+/* The attempt is over. */
+void connection_decided(struct connection *connection);
 /* An attempt has failed with this result. The other end hears the last word, if it is not 0. */
 void connection_fail(struct connection *connection, VIP_RETURN reason, enum message_code last_word);
-/* Makes the data path to the peer, which has described its end. 0 or errno, which raising_result() tells: the other end, or its
- * host, is gone, or the system lacks something. */
+/* The time of an attempt with a peer is over. */
+void connection_expired(struct watched_socket *limit);
+/*
+ * Makes the data path to the peer, which has described its end. 0 or errno, of which raising_result() makes the result: the other
+ * end, or its host, is gone, or the system lacks something.
+ */
 int connection_raise(struct connection *connection, bool accepts);
 VIP_RETURN raising_result(int error);
 

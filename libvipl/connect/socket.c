@@ -224,6 +224,7 @@ struct connector *connector_open(struct nic *nic, struct device *device)
 		return NULL;
 	connector->nic = nic;
 	connector->device = device;
+	TAILQ_INIT(&connector->awaiting);
 	TAILQ_INIT(&connector->timed);
 	TAILQ_INIT(&connector->farewells.sockets);
 	if (socket_spare(connector))

@@ -36,6 +36,7 @@ struct connector {
 	struct device *device;
 	int spare_fd; /* to be given up when there are no more */
 	LIST_HEAD(, acceptor) acceptors;
+	TAILQ_HEAD(, connection) awaiting; /* a peer that asks us: the oldest first */
 	TAILQ_HEAD(, watched_socket) timed; /* with a deadline */
 	struct crowd farewells;
 };

@@ -5,7 +5,7 @@
  *
  * In a peer-to-peer connection both ends ask for each other, and their addresses decide which part each end has: the
  * end with the lesser address asks as a client does; the other end listens, and takes the request that
- * comes from the end that it asks for. So requests never cross. The agent does all of it.
+ * comes from the end that it asks for. So requests never cross.
  */
 #include "connecting.h"
 
@@ -29,16 +29,6 @@ static void describe_self(struct connect_info *own, const struct vi *vi)
 	own->rights = vi_rights(&vi->attributes);
 }
 
-/* In these both ends must agree. */
-static VIP_RETURN check_peer(const struct vi *vi, const struct connect_info *peer)
-{
-	if (peer->reliability != vi->attributes.ReliabilityLevel)
-		return VIP_INVALID_RELIABILITY_LEVEL;
-	if (peer->max_transfer != vi->attributes.MaxTransferSize)
-		return VIP_INVALID_MTU;
-	return VIP_SUCCESS;
-}
-
 /* ---- the beginning and the end of an attempt ---- */
 
 static VIP_RETURN check_idle(const struct vi *vi)
@@ -60,22 +50,7 @@ static VIP_RETURN begin(struct vi *vi, const struct target *target)
 	atomic_store(&attempt->result, VIP_NOT_DONE);
 	attempt->target = *target;
 	describe_self(&attempt->target.own, vi);
-	attempt->acceptor = NULL;
-	attempt->accepts = false;
 	return VIP_SUCCESS;
-}
-
-void attempt_end(struct vi *vi)
-{
-	struct nic *nic = vi->nic;
-
-	if (!vi->attempt.is_listed)
-		return;
-	vi->attempt.is_listed = false;
-	TAILQ_REMOVE(&nic->attempts, vi, attempt.in_nic);
-	if (vi->attempt.acceptor)
-		acceptor_close(vi->attempt.acceptor);
-	vi->attempt.acceptor = NULL;
 }
 
 /* CONNECT_PENDING -> IDLE: receives stay posted. Returns the result for the caller that connects. */
@@ -123,10 +98,12 @@ VIP_RETURN attempt_prepare(struct vi *vi, const struct connect_info *peer, const
 {
 	const struct target target = {
 		.own = {.discriminator = *wanted}, .host = peer->host, .wanted = peer->discriminator};
+	struct connect_info own;
 	VIP_RETURN rc = check_idle(vi);
 
+	describe_self(&own, vi);
 	if (rc == VIP_SUCCESS)
-		rc = check_peer(vi, peer);
+		rc = connection_check(&own, peer);
 	return rc == VIP_SUCCESS ? begin(vi, &target) : rc;
 }
 
@@ -157,21 +134,14 @@ VIP_RETURN attempt_request_peer(struct vi *vi, const struct target *target, int6
 	if (rc != VIP_SUCCESS)
 		return rc;
 	attempt->target.own.peer_to_peer = true;
-	attempt->deadline = deadline;
-	if (order > 0) {
-		attempt->acceptor = acceptor_open(vi->nic->connector, &target->own.discriminator);
-		if (!attempt->acceptor) {
-			give_up(vi);
-			return VIP_ERROR_RESOURCE;
-		}
+	attempt->target.deadline = deadline;
+	if (order < 0) {
+		connection_ask(vi->connection, vi->endpoint, &attempt->target);
+	} else if (!connection_await(vi->connection, vi->endpoint, &attempt->target)) {
+		give_up(vi);
+		return VIP_ERROR_RESOURCE;
 	}
 	atomic_store(&attempt->is_peer_to_peer, true);
-	if (order < 0)
-		connection_ask(vi->connection, vi->endpoint, &attempt->target);
-	if (atomic_load(&attempt->result) != VIP_NOT_DONE)
-		return VIP_SUCCESS;
-	attempt->is_listed = true;
-	TAILQ_INSERT_TAIL(&vi->nic->attempts, vi, attempt.in_nic);
 	agent_wake(vi->nic);
 	return VIP_SUCCESS;
 }
@@ -183,59 +153,6 @@ VIP_RETURN attempt_peer_result(struct vi *vi, bool waits)
 	return waits ? await_result(vi, DEADLINE_NEVER) : atomic_load(&vi->attempt.result);
 }
 
-int64_t attempts_serve(struct nic *nic)
-{
-	struct vi *vi = TAILQ_FIRST(&nic->attempts), *following;
-	int64_t next = DEADLINE_NEVER;
-
-	for (; vi; vi = following) {
-		following = TAILQ_NEXT(vi, attempt.in_nic);
-		if (atomic_load(&vi->attempt.result) == VIP_NOT_DONE && !deadline_left(vi->attempt.deadline)) {
-			/* The other end gets VIP_TIMEOUT, and both ends get the same result, even if the host has no listener. */
-			give_up(vi);
-			vi_decide(vi, VIP_TIMEOUT);
-		}
-		if (atomic_load(&vi->attempt.result) != VIP_NOT_DONE)
-			attempt_end(vi);
-		else if (vi->attempt.deadline < next)
-			next = vi->attempt.deadline;
-	}
-	return next;
-}
-
-static bool is_asked_for(const struct vi *vi, const struct connect_info *peer,
-			 const struct discriminator *wanted)
-{
-	const struct attempt *attempt = &vi->attempt;
-	const struct target *target = &attempt->target;
-
-	return attempt->acceptor && !attempt->accepts && peer->peer_to_peer &&
-	       atomic_load(&attempt->result) == VIP_NOT_DONE &&
-	       discriminator_equal(&target->own.discriminator, wanted) &&
-	       discriminator_equal(&target->wanted, &peer->discriminator) &&
-	       host_equal(&target->host, &peer->host);
-}
-
-bool attempts_take(struct nic *nic, struct client *client, const struct connect_info *peer,
-		   const struct discriminator *wanted)
-{
-	struct vi *vi;
-
-	TAILQ_FOREACH(vi, &nic->attempts, attempt.in_nic)
-		if (is_asked_for(vi, peer, wanted))
-			break;
-	if (!vi)
-		return false;
-	if (check_peer(vi, peer) == VIP_SUCCESS) {
-		vi->attempt.accepts = true;
-		connection_accept(vi->connection, vi->endpoint, client, &vi->attempt.target);
-	} else {
-		client_reject(client, VIP_REJECT);
-		endpoint_refused(vi, VIP_REJECT); /* neither can ever get what it asks for */
-	}
-	return true;
-}
-
 /* ---- the program ends it ---- */
 
 void connection_end(struct vi *vi)
@@ -245,7 +162,6 @@ void connection_end(struct vi *vi)
 		break;
 	case VIP_STATE_CONNECT_PENDING: /* another thread or the agent waits for the result */
 		give_up(vi);
-		attempt_end(vi);
 		workqueue_flush(&vi->receive);
 		vi_decide(vi, VIP_INVALID_STATE);
 		break;
@@ -280,20 +196,15 @@ void endpoint_connected(struct vi *vi, const struct connect_info *peer)
 		vi_revive(vi);
 }
 
-bool endpoint_refused(struct vi *vi, VIP_RETURN reason)
+bool endpoint_refused(struct vi *vi, VIP_RETURN reason, bool goes_on)
 {
 	if (!is_pending(vi))
 		return false;
 	vi_withdraw(vi);
-	/* A peer that vanished amid connecting may come back as long as there is time. */
-	if (reason == VIP_TIMEOUT && atomic_load(&vi->attempt.is_peer_to_peer)) {
-		vi->attempt.accepts = false;
-		if (vi_offer(vi))
-			return true;
-		reason = VIP_ERROR_RESOURCE;
-	}
+	if (goes_on && vi_offer(vi))
+		return true;
 	atomic_store(&vi->state, VIP_STATE_IDLE);
-	vi_decide(vi, reason);
+	vi_decide(vi, goes_on ? VIP_ERROR_RESOURCE : reason);
 	return false;
 }
 

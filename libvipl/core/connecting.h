@@ -19,17 +19,8 @@ VIP_RETURN attempt_request_peer(struct vi *vi, const struct target *target, int6
 /* VipConnectPeerDone; VipConnectPeerWait, which waits. */
 VIP_RETURN attempt_peer_result(struct vi *vi, bool waits);
 
-/* The agent need not see it through any more; never from within a device's report. */
-void attempt_end(struct vi *vi);
-
 /* VipDisconnect: ends the attempt or the connection, if the VI has one. */
 void connection_end(struct vi *vi);
-
-/* For the agent: ends attempts whose time is over. Returns when to call it again. */
-int64_t attempts_serve(struct nic *nic);
-/* A request has come. False when no attempt of this NIC waits for it. */
-bool attempts_take(struct nic *nic, struct client *client, const struct connect_info *peer,
-		   const struct discriminator *wanted);
 
 /* The result of VipConnectPeerRequest is still to come. The lock need not be held. */
 static inline bool attempt_peer_goes_on(const struct vi *vi)

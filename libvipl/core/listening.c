@@ -152,10 +152,8 @@ VIP_RETURN request_arrived(struct nic *nic, struct client *client, const struct 
 	struct listener *listener;
 	struct request *request;
 
-	if (attempts_take(nic, client, peer, wanted))
-		return VIP_SUCCESS;
 	if (peer->peer_to_peer) /* it names one VI, and servers take any client */
-		return VIP_NO_MATCH;
+		return connection_meet(nic->connector, client) ? VIP_SUCCESS : VIP_NO_MATCH;
 	listener = find_listener(nic, wanted);
 	if (!listener)
 		return VIP_NO_MATCH;
@@ -379,8 +377,6 @@ void connections_close(struct nic *nic)
 	LIST_FOREACH(vi, &nic->vis, in_nic)
 		if (atomic_load(&vi->state) != VIP_STATE_IDLE)
 			vi_abandon(vi);
-	while ((vi = TAILQ_FIRST(&nic->attempts)))
-		attempt_end(vi);
 	close_listeners(nic);
 	while ((request = TAILQ_FIRST(&nic->requests))) {
 		take_request(request);
@@ -409,7 +405,7 @@ void device_failed(struct nic *nic)
 	LIST_FOREACH(vi, &nic->vis, in_nic) {
 		bool pends = atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING;
 
-		endpoint_refused(vi, VIP_ERROR_RESOURCE);
+		endpoint_refused(vi, VIP_ERROR_RESOURCE, false);
 		if (pends)
 			connection_close(vi->connection);
 		endpoint_failed(vi, VIP_ERROR_CONN_LOST);

@@ -18,15 +18,8 @@ struct tag;
 struct attempt {
 	unsigned number;	     /* counts the VI's attempts */
 	_Atomic VIP_RETURN result;   /* VIP_NOT_DONE while it goes on; written under the NIC's lock */
-	atomic_bool is_peer_to_peer; /* the agent sees it through, and VipConnectPeerDone asks for it */
+	atomic_bool is_peer_to_peer; /* VipConnectPeerDone asks for its result */
 	struct target target;
-
-	/* Of an attempt that the agent sees through. */
-	int64_t deadline;
-	TAILQ_ENTRY(vi) in_nic;
-	bool is_listed;		   /* there: the agent has it */
-	struct acceptor *acceptor; /* the other end asks; NULL: this end does */
-	bool accepts;		   /* the other end has asked, and its request is being accepted */
 };
 
 struct vi {
@@ -48,7 +41,7 @@ struct vi {
 	struct attempt attempt;
 
 	/* Guarded by the NIC's lock. */
-	pthread_cond_t changed;	  /* an attempt has its result, or a pause begins */
+	pthread_cond_t changed;	  /* an attempt has its result */
 	VIP_ERROR_CODE cause;	  /* why the connection ends */
 	bool closed_by_peer;	  /* the peer has said that it ends the connection */
 	struct connect_info peer; /* valid when connected */

@@ -12,7 +12,6 @@
 #include "base/thread.h"
 #include "base/watch.h"
 #include "connect/connector.h"
-#include "core/connecting.h"
 #include "core/listening.h"
 #include "core/nic.h"
 #include "notifier.h"
@@ -98,7 +97,6 @@ static int take_turn(struct nic *nic, unsigned ready)
 	msec = shorter(msec, deadline_msec(connector_tick(nic->connector)));
 	msec = shorter(msec, serve_status(nic, ready & 1u << STATUS));
 	msec = shorter(msec, serve_cqs(nic));
-	msec = shorter(msec, deadline_msec(attempts_serve(nic)));
 	msec = shorter(msec, deadline_msec(listeners_serve(nic)));
 	msec = shorter(msec, notifier_serve(nic->notifier));
 	atomic_store_explicit(&nic->agent.turned, clock_nsec(), memory_order_relaxed);

@@ -78,8 +78,6 @@ void program_answer(struct input *input);
 void program_give_up(struct input *input);
 void program_use(struct input *input);
 void program_serve(struct input *input);
-/* Peer-to-peer: the first idle VI takes the request. */
-bool program_accept(struct client *client);
 
 /* conversation_peer.c: the peer's steps */
 void peer_open(void);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The steps of the program that uses the device. */
+#include "base/deadline.h"
 #include "conversation_fuzz.h"
 
 static const struct connect_info info = {
@@ -45,6 +46,18 @@ static void prepare(struct vi *vi)
 	check(!world.device->ops->endpoint_prepare(vi->endpoint));
 }
 
+/* Whoever asks for us, without a name, is the one. */
+static void await_peer(struct vi *vi)
+{
+	struct target *target = &vi->target;
+
+	target->own.discriminator = world_own();
+	target->wanted = (struct discriminator){0};
+	target->host = info.host;
+	if (!connection_await(vi->connection, vi->endpoint, target))
+		vi_unprepare(vi);
+}
+
 void program_connect(struct input *input)
 {
 	struct vi *vi = choose(input);
@@ -56,11 +69,15 @@ void program_connect(struct input *input)
 	*target = (struct target){.own = info, .host = info.host, .wanted = how & 1 ? world_own() : world_other()};
 	target->host.s6_addr[15] = how & 2 ? 2 : 1;
 	target->own.peer_to_peer = vi == &world.vis[VIS - 1];
+	target->deadline = clock_nsec() + NSEC_PER_SEC;
 	trouble_begin(how & ~3u);
 	if (world.device->ops->find_host(world.device, &target->host, &target->own.host) == VIP_SUCCESS) {
 		prepare(vi);
 		vi->state = VI_LOOKING;
-		connection_ask(vi->connection, vi->endpoint, target);
+		if (target->own.peer_to_peer && how & 1)
+			await_peer(vi);
+		else
+			connection_ask(vi->connection, vi->endpoint, target);
 	}
 	trouble_end();
 }
@@ -71,16 +88,6 @@ static void accept_by(struct vi *vi, struct client *client)
 	vi->state = VI_ACCEPTING;
 	vi->target = (struct target){.own = info};
 	connection_accept(vi->connection, vi->endpoint, client, &vi->target);
-}
-
-bool program_accept(struct client *client)
-{
-	for (unsigned i = 0; i < VIS; i++)
-		if (world.vis[i].state == VI_IDLE) {
-			accept_by(&world.vis[i], client);
-			return true;
-		}
-	return false;
 }
 
 void program_answer(struct input *input)
