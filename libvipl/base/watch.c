@@ -20,10 +20,10 @@ static int change(int epoll_fd, int operation, struct watch *watch, int fd, unsi
 
 int watch_begin(int epoll_fd, struct watch *watch, int fd, unsigned events)
 {
-	int error = change(epoll_fd, EPOLL_CTL_ADD, watch, fd, events);
+	int error = fd_is_own(fd) ? change(epoll_fd, EPOLL_CTL_ADD, watch, fd, events) : EBADF;
 
 	if (!error)
-		atomic_store(&watch->fd, fd_mark(fd));
+		atomic_store(&watch->fd, fd);
 	return error;
 }
 

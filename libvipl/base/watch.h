@@ -10,7 +10,7 @@ struct watch {
 	void (*ready)(struct watch *watch);
 };
 
-/* Takes the descriptor, or not: 0 or errno. `events` as of epoll. */
+/* Takes the descriptor, which is marked, or not: 0 or errno. `events` as of epoll. */
 int watch_begin(int epoll_fd, struct watch *watch, int fd, unsigned events);
 /* Waits for other events; with 0 for none. */
 void watch_for(int epoll_fd, struct watch *watch, unsigned events);

@@ -132,7 +132,7 @@ void socket_close(struct watched_socket *watched, bool at_once)
 	/* A port that was in use rests for a minute, unless it is reset. */
 	if (!watched->is_local && at_once && fd_is_own(fd))
 		setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
-	if (!watched->is_local || !fd_is_own(fd))
+	if (!watched->is_local || !fd_is_own(fd)) /* or the program has closed it, and it may be the program's */
 		fd_close(fd);
 	else if (watched->listens)
 		strange_close_listener(fd);
@@ -150,8 +150,6 @@ int socket_watch(struct watched_socket *watched, unsigned events)
 {
 	const int epoll_fd = watched->connector->device->event_fd;
 
-	if (!fd_is_own(watched->fd)) /* the program has closed it, and it may be the program's */
-		return EBADF;
 	if (atomic_load(&watched->watch.fd) < 0)
 		return watch_begin(epoll_fd, &watched->watch, watched->fd, events);
 	watch_for(epoll_fd, &watched->watch, events);

@@ -99,7 +99,7 @@ static int loopback_open(const char *name, unsigned index, struct nic *nic, stru
 		goto close_regions;
 	what = "timerfd_create()";
 	error = watch_new(device, &device->timer,
-			  fd_above_standard(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
+			  fd_keep(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
 			  loopback_timer_ready);
 	if (error)
 		goto close_bell;

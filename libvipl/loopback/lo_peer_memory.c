@@ -141,7 +141,7 @@ struct peer_memory *peer_memory_open(struct loopback_device *device, pid_t proce
 	if (!memory)
 		return NULL;
 	/* Before its memory is looked at: if that has the nonce, and this process lives, then both are the same process. */
-	process_fd = fd_above_standard((int)syscall(SYS_pidfd_open, process, 0));
+	process_fd = fd_keep((int)syscall(SYS_pidfd_open, process, 0));
 	*memory = (struct peer_memory){
 		.end.fd = -1,
 		.device = device,
