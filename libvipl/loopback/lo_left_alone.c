@@ -3,6 +3,7 @@
  * Bells that cannot be emptied now, since descriptors came with a ring: closer.c takes these. Meanwhile the bell would stay
  * readable, so it is left alone until the next tick, which rings it once more. Linux lets nobody send descriptors to a bell
  * since 6.16. Before that a channel's bell is in an epoll descriptor of its own, which is what others sleep on.
+ * And the timer that ticks.
  */
 #include <errno.h>
 #include <sys/timerfd.h>
