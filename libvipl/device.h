@@ -6,7 +6,7 @@
  * reports in VIA's terms: status bits of descriptors, VIP_RETURN codes of connections.
  *
  * Locks: calls and reports marked [nic] are made with the NIC's lock held, which serialises everything about
- * connections. A device makes such reports from serve() or from within another [nic] call. Where other locks
+ * connections. A device makes such reports from watch_serve() or from within another [nic] call. Where other locks
  * are held the comment names them. All other calls may come from any thread at any time. A call may wait for a
  * peer's copy in progress, a second at most for each connection, and for nothing else of a peer.
  *
@@ -15,7 +15,7 @@
  * says otherwise.
  *
  * Some programs do not poll. With VIPL_PROGRESS=on the agent polls all CQs. A device that needs polling in other cases
- * calls cq_poll_for_device() from serve().
+ * calls cq_poll_for_device() from within watch_serve().
  */
 #ifndef VIPL_DEVICE_H
 #define VIPL_DEVICE_H
@@ -51,7 +51,7 @@ struct device_endpoint; /* a VI's end of a connection */
 
 struct device {
 	const struct device_ops *ops;
-	int event_fd;	 /* readable when serve() has something to do */
+	int event_fd;	 /* of what the agent watches: base/watch.h */
 	uint8_t version; /* of the messages when connecting, and of what they describe */
 	struct in6_addr host; /* of processes of this machine, if it connects these alone */
 };
@@ -120,7 +120,6 @@ struct description {
 	unsigned fd_count;
 	int sent_fd; /* the one of these that is closed when it is sent, or -1 */
 	/* Of a peer's. */
-	struct in6_addr host;
 	pid_t process; /* 0: it is not known, or its memory shall not be accessed directly */
 	int socket;    /* of the connection: its end is the peer's */
 };
@@ -149,9 +148,6 @@ struct device_ops {
 	 * host, or no route to it; or VIP_ERROR_RESOURCE.
 	 */
 	VIP_RETURN (*find_host)(struct device *device, struct in6_addr *host, struct in6_addr *own);
-
-	/* [nic] Handles the events that event_fd has announced. */
-	void (*serve)(struct device *device);
 
 	struct device_domain *(*domain_create)(struct device *device);
 	/* No region and no endpoint is in the domain any more. */
@@ -269,7 +265,7 @@ struct device_ops {
 	 */
 	int (*route)(struct device_endpoint *endpoint, const struct in6_addr *host);
 	/* [nic] Describes this end: a requester's before raise(), an accepting end's after it. */
-	int (*describe)(struct device_endpoint *endpoint, struct description *own);
+	void (*describe)(struct device_endpoint *endpoint, struct description *own);
 	/*
 	 * [nic] Makes the data path to the peer that is described: from here on messages are received, and may be sent.
 	 * `own`, `peer`: what both ends say of themselves. EPROTO: the description makes no sense.

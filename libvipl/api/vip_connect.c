@@ -20,10 +20,10 @@ static void describe_peer(VIP_VI_ATTRIBUTES *attributes, const struct connect_in
 }
 
 /* The address that a program requests, and its own discriminator. */
-static VIP_RETURN target_read(struct vi_target *target, const struct nic *nic,
+static VIP_RETURN target_read(struct target *target, const struct nic *nic,
 		       const VIP_NET_ADDRESS *local, const VIP_NET_ADDRESS *remote)
 {
-	*target = (struct vi_target){0};
+	*target = (struct target){0};
 	/* The local host address is not looked at: programs leave it uninitialised. */
 	if (!local || !remote || !address_discriminator(local, &target->own.discriminator) ||
 	    !address_discriminator(remote, &target->wanted) ||
@@ -127,28 +127,36 @@ VIP_RETURN PVipConnectReject(VIP_CONN_HANDLE ConnHandle)
 	return request && request_reject(request) ? VIP_SUCCESS : VIP_INVALID_PARAMETER;
 }
 
-VIP_RETURN PVipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
-			      VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout,
-			      VIP_VI_ATTRIBUTES *RemoteViAttribs)
+/* Waits for the connection, and describes the peer; or without room for that only begins. */
+static VIP_RETURN request(VIP_VI_HANDLE handle, const VIP_NET_ADDRESS *local, const VIP_NET_ADDRESS *remote, VIP_ULONG timeout,
+			  VIP_VI_ATTRIBUTES *attributes)
 {
-	int64_t deadline = deadline_after(Timeout);
-	struct vi *vi = vi_get(ViHandle);
-	VIP_RETURN rc = VIP_INVALID_PARAMETER;
-	struct vi_target target;
+	int64_t deadline = deadline_after(timeout);
+	struct vi *vi = vi_get(handle);
+	struct target target;
+	VIP_RETURN rc;
 
 	if (!vi)
-		return rc;
-	if (RemoteViAttribs && Timeout)
-		rc = target_read(&target, vi->nic, LocalAddr, RemoteAddr);
+		return VIP_INVALID_PARAMETER;
+	rc = target_read(&target, vi->nic, local, remote);
 	if (rc == VIP_SUCCESS) {
 		pthread_mutex_lock(&vi->nic->lock);
-		rc = attempt_request(vi, &target, deadline);
-		if (rc == VIP_SUCCESS)
-			describe_peer(RemoteViAttribs, &vi->peer);
+		rc = attributes ? attempt_request(vi, &target, deadline) : attempt_request_peer(vi, &target, deadline);
+		if (rc == VIP_SUCCESS && attributes)
+			describe_peer(attributes, &vi->peer);
 		pthread_mutex_unlock(&vi->nic->lock);
 	}
 	vi_put(vi);
 	return rc;
+}
+
+VIP_RETURN PVipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
+			      VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout,
+			      VIP_VI_ATTRIBUTES *RemoteViAttribs)
+{
+	if (RemoteViAttribs && Timeout)
+		return request(ViHandle, LocalAddr, RemoteAddr, Timeout, RemoteViAttribs);
+	return VIP_INVALID_PARAMETER;
 }
 
 /* ---- peer-to-peer ---- */
@@ -156,17 +164,24 @@ VIP_RETURN PVipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr
 VIP_RETURN PVipConnectPeerRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
 				  VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout)
 {
-	int64_t deadline = deadline_after(Timeout);
-	struct vi *vi = vi_get(ViHandle);
-	struct vi_target target;
-	VIP_RETURN rc;
+	return request(ViHandle, LocalAddr, RemoteAddr, Timeout, NULL);
+}
+
+static VIP_RETURN peer_result(VIP_VI_HANDLE handle, VIP_VI_ATTRIBUTES *attributes, bool waits)
+{
+	struct vi *vi = attributes ? vi_get(handle) : NULL;
+	VIP_RETURN rc = VIP_NOT_DONE;
 
 	if (!vi)
 		return VIP_INVALID_PARAMETER;
-	rc = target_read(&target, vi->nic, LocalAddr, RemoteAddr);
-	if (rc == VIP_SUCCESS) {
+	if (!waits)
+		agent_stand_in(vi->nic);
+	/* Programs ask without waiting in a loop, which must not keep the lock from the agent. */
+	if (waits || !attempt_peer_goes_on(vi)) {
 		pthread_mutex_lock(&vi->nic->lock);
-		rc = attempt_request_peer(vi, &target, deadline);
+		rc = attempt_peer_result(vi, waits); /* of another attempt, if one has begun since */
+		if (rc == VIP_SUCCESS)
+			describe_peer(attributes, &vi->peer);
 		pthread_mutex_unlock(&vi->nic->lock);
 	}
 	vi_put(vi);
@@ -175,43 +190,12 @@ VIP_RETURN PVipConnectPeerRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *Local
 
 VIP_RETURN PVipConnectPeerDone(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteViAttribs)
 {
-	struct vi *vi = vi_get(ViHandle);
-	VIP_RETURN rc = VIP_INVALID_PARAMETER;
-
-	if (!vi)
-		return rc;
-	if (RemoteViAttribs) {
-		agent_stand_in(vi->nic);
-		/* Programs call this in a loop, which must not keep the lock from the agent. */
-		rc = VIP_NOT_DONE;
-		if (!attempt_peer_goes_on(vi)) {
-			pthread_mutex_lock(&vi->nic->lock);
-			rc = attempt_peer_result(vi); /* of another attempt, if one has begun since */
-			if (rc == VIP_SUCCESS)
-				describe_peer(RemoteViAttribs, &vi->peer);
-			pthread_mutex_unlock(&vi->nic->lock);
-		}
-	}
-	vi_put(vi);
-	return rc;
+	return peer_result(ViHandle, RemoteViAttribs, false);
 }
 
 VIP_RETURN PVipConnectPeerWait(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteViAttribs)
 {
-	struct vi *vi = vi_get(ViHandle);
-	VIP_RETURN rc = VIP_INVALID_PARAMETER;
-
-	if (!vi)
-		return rc;
-	if (RemoteViAttribs) {
-		pthread_mutex_lock(&vi->nic->lock);
-		rc = attempt_await_peer(vi);
-		if (rc == VIP_SUCCESS)
-			describe_peer(RemoteViAttribs, &vi->peer);
-		pthread_mutex_unlock(&vi->nic->lock);
-	}
-	vi_put(vi);
-	return rc;
+	return peer_result(ViHandle, RemoteViAttribs, true);
 }
 
 /* ---- the end ---- */

@@ -231,7 +231,6 @@ VIP_RETURN PVipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHandle)
 	region_table_init(&nic->regions);
 	TAILQ_INIT(&nic->requests);
 	TAILQ_INIT(&nic->listeners);
-	TAILQ_INIT(&nic->attempts);
 	rc = build(nic, DeviceName);
 	if (rc == VIP_SUCCESS) {
 		*NicHandle = object_handle(&nic->object);

@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#define SLEEPER_SOURCES 5u
+#define SLEEPER_SOURCES 4u
 #define SLEEPER_WOKEN	0u /* this source is a thread that wakes it */
 
 struct sleeper {

@@ -4,63 +4,40 @@
  * that the discriminator has. Every one can connect there: a half-open client has, and its request has not come yet.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/closer.h"
 #include "base/deadline.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/strange.h"
 #include "inside.h"
 
 #define BACKLOG	       1024
-#define MOST_HALF_OPEN 64u /* of an acceptor: the oldest goes when there are more */
 #define HALF_OPEN_NSEC (10 * NSEC_PER_SEC)
-#define PAUSE_NSEC     NSEC_PER_SEC /* an acceptor that cannot accept is left alone for so long */
+#define PAUSE_NSEC     NSEC_PER_SEC /* a listener that cannot accept is left alone for so long */
 #define SHORT_NSEC     (20 * NSEC_PER_MSEC) /* the same, when what it lacks is about to come */
-
-struct acceptor;
 
 struct listening_socket {
 	struct watched_socket watched; /* first */
 	struct acceptor *acceptor;
-	bool is_local;
 };
 
 /* One for all discriminators that have the same places. */
 struct acceptor {
-	struct conversation pause; /* only its deadline is used: then the sockets are watched again */
-	struct connector *connector;
 	LIST_ENTRY(acceptor) in_connector;
 	struct place first; /* the first address of the first place */
 	struct listening_socket sockets[PLACE_ADDRESSES];
 	unsigned users;
-	TAILQ_HEAD(, client) half_open;
-	unsigned half_open_count;
+	struct crowd half_open;
 };
 
 /* ---- clients ---- */
 
-static void forget(struct client *client)
-{
-	struct acceptor *acceptor = client->acceptor;
-
-	if (acceptor) {
-		TAILQ_REMOVE(&acceptor->half_open, client, in_acceptor);
-		acceptor->half_open_count--;
-	}
-	client->acceptor = NULL;
-}
-
 static void drop(struct client *client, enum message_code last_word)
 {
-	forget(client);
 	conversation_end(&client->conversation, last_word);
 	free(client);
 }
@@ -75,7 +52,7 @@ void client_reject(struct client *client, VIP_RETURN refusal)
 /* A requester says nothing more until it is answered. */
 bool client_waits(const struct client *client)
 {
-	return conversation_is_quiet(&client->conversation);
+	return socket_is_quiet(&client->conversation.watched);
 }
 
 /* File descriptors are the program's: the lower half of them shall be enough for all that we hold. */
@@ -90,25 +67,21 @@ bool client_can_be_held(const struct client *client)
 static void arrive(struct client *client)
 {
 	struct conversation *conversation = &client->conversation;
-	struct discriminator wanted;
-	struct connect_info peer;
 	VIP_RETURN refusal;
 
-	forget(client);
-	conversation_pause(conversation);
-	message_read(&conversation->in, &peer, &wanted, &conversation->peer);
-	peer.host = conversation->host;
-	refusal = request_arrived(conversation->connector->nic, client, &peer, &wanted);
+	socket_unwatch(&conversation->watched);
+	message_read(&conversation->in, &client->peer, &client->wanted, &conversation->peer);
+	client->peer.host = conversation->host;
+	refusal = request_arrived(conversation->watched.connector->nic, client, &client->peer, &client->wanted);
 	if (refusal != VIP_SUCCESS)
 		client_reject(client, refusal);
 }
 
-static void client_heard(struct conversation *conversation)
+static void hear(struct client *client)
 {
-	struct client *client = (struct client *)conversation;
-	int code = conversation_hear(conversation);
+	struct conversation *conversation = &client->conversation;
 
-	switch (code) {
+	switch (conversation_hear(conversation)) {
 	case MESSAGE_NONE:
 		break;
 	case MESSAGE_REQUEST:
@@ -117,7 +90,8 @@ static void client_heard(struct conversation *conversation)
 		break;
 	case MESSAGE_OF_OTHER_VERSION:
 		log_warning_ratelimited("refused a request by another version of this library (%u, not %u)",
-					(unsigned)conversation->in.version, (unsigned)conversation->connector->device->version);
+					(unsigned)conversation->in.version,
+					(unsigned)conversation->watched.connector->device->version);
 		drop(client, MESSAGE_BAD_VERSION);
 		break;
 	default:
@@ -126,35 +100,30 @@ static void client_heard(struct conversation *conversation)
 	}
 }
 
-static void client_expired(struct conversation *conversation)
+static void client_ready(struct watch *watch)
 {
-	drop((struct client *)conversation, 0);
+	hear((struct client *)watch);
+}
+
+static void client_expired(struct watched_socket *watched)
+{
+	drop((struct client *)watched, 0);
 }
 
 /* ---- accepting them ---- */
 
-static void watch_all(struct acceptor *acceptor, unsigned events)
-{
-	for (unsigned i = 0; i < PLACE_ADDRESSES; i++)
-		if (acceptor->sockets[i].watched.fd >= 0)
-			socket_watch_for(acceptor->connector, &acceptor->sockets[i].watched, events);
-}
-
 /* Whoever asks waits meanwhile. */
-static void leave_alone(struct acceptor *acceptor, int64_t nsec)
+static void leave_alone(struct listening_socket *listening, int64_t nsec)
 {
-	watch_all(acceptor, 0);
-	conversation_set_deadline(&acceptor->pause, clock_nsec() + nsec);
+	socket_watch(&listening->watched, 0);
+	socket_set_time(&listening->watched, nsec);
 }
 
-static void pause_expired(struct conversation *pause)
+static void listening_expired(struct watched_socket *watched)
 {
-	struct acceptor *acceptor = (struct acceptor *)pause;
-	struct connector *connector = acceptor->connector;
-
-	if (connector->spare_fd < 0)
-		connector->spare_fd = fcntl(connector->epoll_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-	watch_all(acceptor, EPOLLIN);
+	if (watched->connector->spare_fd < 0)
+		socket_spare(watched->connector);
+	socket_watch(watched, EPOLLIN);
 }
 
 /*
@@ -162,91 +131,86 @@ static void pause_expired(struct conversation *pause)
  */
 static void turn_away(struct listening_socket *listening)
 {
-	struct connector *connector = listening->acceptor->connector;
-	int fd;
+	struct connector *connector = listening->watched.connector;
+	struct sockaddr_storage unused;
+	struct watched_socket client;
 
+	socket_init(&client, connector, NULL, NULL);
 	fd_close(connector->spare_fd);
-	fd = accept4(listening->watched.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	if (fd >= 0)
-		socket_close(fd, listening->is_local, true);
+	if (!socket_accept(&client, &listening->watched, &unused))
+		socket_close(&client, true);
 	else /* closer.c has those that were turned away; or another thread has taken the spare one */
-		leave_alone(listening->acceptor, closer_works() ? SHORT_NSEC : PAUSE_NSEC);
-	connector->spare_fd = fcntl(connector->epoll_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+		leave_alone(listening, closer_works() ? SHORT_NSEC : PAUSE_NSEC);
+	socket_spare(connector);
 	log_warning_ratelimited("no file descriptor for a connection (see ulimit -n)");
 }
 
-static void cannot_accept(struct acceptor *acceptor, int error)
+static void cannot_accept(struct listening_socket *listening, int error)
 {
-	log_error_ratelimited("cannot accept a connection: %s%s", strerror(error), filter_hint(error, "accept4()"));
-	leave_alone(acceptor, PAUSE_NSEC);
+	switch (error) {
+	case EAGAIN:
+	case ECONNABORTED:
+	case EINTR:
+		break;
+	case EMFILE:
+	case ENFILE:
+		turn_away(listening);
+		break;
+	default:
+		log_error_ratelimited("cannot accept a connection: %s%s", strerror(error), filter_hint(error, "accept4()"));
+		leave_alone(listening, PAUSE_NSEC);
+		break;
+	}
 }
 
-/* NULL: the socket is still the caller's. */
-static struct client *greet(struct listening_socket *listening, int fd, const struct sockaddr *from)
+/* False: it is not to be talked to, or is gone. */
+static bool greet(struct client *client, const struct sockaddr_storage *from)
 {
-	struct connector *connector = listening->acceptor->connector;
+	struct conversation *conversation = &client->conversation;
+	struct watched_socket *watched = &conversation->watched;
+	struct connector *connector = watched->connector;
 	const struct device_ops *ops = ops_of(connector);
-	struct description peer = {.fd_count = 0};
-	struct client *client;
 
-	if (ops->admit && !ops->admit(connector->device, fd, &peer))
-		return NULL;
-	client = calloc(1, sizeof(*client));
-	if (!client)
-		return NULL;
-	if (!listening->is_local)
-		socket_prepare(fd);
-	if (conversation_begin(&client->conversation, connector, fd, EPOLLIN | EPOLLRDHUP)) {
-		free(client);
-		return NULL;
-	}
-	client->conversation.heard = client_heard;
-	client->conversation.expired = client_expired;
-	client->conversation.peer = peer;
-	client->conversation.is_local = listening->is_local;
-	client->conversation.host = listening->is_local ? connector->device->host : host_from_socket(from);
-	return client;
+	conversation->host =
+		watched->is_local ? connector->device->host : host_from_socket((const struct sockaddr *)from);
+	if (ops->admit && !ops->admit(connector->device, watched->fd, &conversation->peer))
+		return false;
+	socket_prepare(watched);
+	if (socket_watch(watched, EPOLLIN | EPOLLRDHUP))
+		return false;
+	socket_set_time(watched, HALF_OPEN_NSEC);
+	return conversation_say(conversation, MESSAGE_HERE, NULL, NULL, NULL);
 }
 
-static void accept_one(struct watched_socket *watched)
+static void accept_one(struct watch *watch)
 {
-	struct listening_socket *listening = (struct listening_socket *)watched;
-	struct acceptor *acceptor = listening->acceptor;
+	struct listening_socket *listening = (struct listening_socket *)watch;
 	struct sockaddr_storage from = {0};
-	socklen_t length = sizeof(from);
-	struct watched_socket held;
 	struct client *client;
-	int fd;
+	int error;
 
-	if (!fd_is_own(watched->fd))
+	if (!fd_is_own(listening->watched.fd))
 		return;
-	if (listening->is_local && closer_is_busy()) {
-		leave_alone(acceptor, SHORT_NSEC);
-		return;
-	}
-	fd = socket_accept(&held, watched->fd, (struct sockaddr *)&from, &length);
-	if (fd < 0) {
-		if (errno == EMFILE || errno == ENFILE)
-			turn_away(listening);
-		else if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
-			cannot_accept(acceptor, errno);
+	if (listening->watched.is_local && closer_is_busy()) {
+		leave_alone(listening, SHORT_NSEC);
 		return;
 	}
-	client = greet(listening, fd, (struct sockaddr *)&from);
-	if (!client)
-		socket_close(fd, listening->is_local, true);
-	socket_settle(&held);
-	if (!client)
+	client = calloc(1, sizeof(*client));
+	if (!client) {
+		cannot_accept(listening, ENOMEM);
 		return;
-	client->acceptor = acceptor;
-	TAILQ_INSERT_TAIL(&acceptor->half_open, client, in_acceptor);
-	conversation_set_deadline(&client->conversation, clock_nsec() + HALF_OPEN_NSEC);
-	if (++acceptor->half_open_count > MOST_HALF_OPEN)
-		drop(TAILQ_FIRST(&acceptor->half_open), 0);
-	if (conversation_say(&client->conversation, MESSAGE_HERE, NULL, NULL, NULL))
-		client_heard(&client->conversation); /* mostly it has spoken already */
-	else
+	}
+	socket_init(&client->conversation.watched, listening->watched.connector, client_ready, client_expired);
+	error = socket_accept(&client->conversation.watched, &listening->watched, &from);
+	if (error) {
+		free(client);
+		cannot_accept(listening, error);
+	} else if (!greet(client, &from)) {
 		drop(client, 0);
+	} else {
+		crowd_enter(&listening->acceptor->half_open, &client->conversation.watched);
+		hear(client); /* mostly it has spoken already */
+	}
 }
 
 /* ---- listening ---- */
@@ -268,45 +232,29 @@ static struct acceptor *find(struct connector *connector, const struct place *fi
 
 static void stop(struct acceptor *acceptor)
 {
-	for (unsigned i = 0; i < PLACE_ADDRESSES; i++) {
-		struct listening_socket *listening = &acceptor->sockets[i];
-		struct watched_socket held;
-		int fd;
-
-		socket_hold(&held, listening->watched.fd);
-		fd = socket_release(acceptor->connector, &listening->watched);
-		if (fd >= 0 && listening->is_local)
-			strange_close_listener(fd);
-		else if (fd >= 0)
-			close(fd);
-		socket_settle(&held);
-	}
+	for (unsigned i = 0; i < PLACE_ADDRESSES; i++)
+		socket_close(&acceptor->sockets[i].watched, false);
 }
 
 /* 0 or errno. */
-static int listen_at(struct acceptor *acceptor, struct listening_socket *listening, const struct place *place)
+static int listen_at(struct watched_socket *watched, const struct place *place)
 {
-	struct watched_socket held;
 	const int on = 1;
-	int fd, error = socket_open(&held, place);
+	int error = socket_open(watched, place);
 
 	if (error)
 		return error;
-	fd = held.fd;
-	listening->acceptor = acceptor;
-	listening->watched.ready = accept_one;
-	listening->is_local = place->address.ss_family == AF_UNIX;
-	if (!listening->is_local) /* connections of the last listener may rest there */
-		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	watched->listens = true;
+	if (!watched->is_local) /* connections of the last listener may rest there */
+		setsockopt(watched->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	if (place->address.ss_family == AF_INET6)
-		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
-	if (bind(fd, (const struct sockaddr *)&place->address, place->length) || listen(fd, BACKLOG))
+		setsockopt(watched->fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+	if (bind(watched->fd, (const struct sockaddr *)&place->address, place->length) || listen(watched->fd, BACKLOG))
 		error = errno;
-	if (!error)
-		error = socket_watch(acceptor->connector, &listening->watched, fd, EPOLLIN);
+	else
+		error = socket_watch(watched, EPOLLIN);
 	if (error)
-		close(fd);
-	socket_settle(&held);
+		socket_close(watched, false);
 	return error;
 }
 
@@ -316,7 +264,7 @@ static int take_place(struct acceptor *acceptor, const struct place *at, unsigne
 	unsigned taken = 0;
 
 	for (unsigned i = 0; i < count; i++) {
-		int error = listen_at(acceptor, &acceptor->sockets[taken], &at[i]);
+		int error = listen_at(&acceptor->sockets[taken].watched, &at[i]);
 
 		if (!error) {
 			taken++;
@@ -331,7 +279,7 @@ static int take_place(struct acceptor *acceptor, const struct place *at, unsigne
 /* Listens at the first free place of the discriminator. 0 or errno. */
 static int take_free_place(struct acceptor *acceptor, const struct discriminator *wanted)
 {
-	struct device *device = acceptor->connector->device;
+	struct device *device = acceptor->sockets[0].watched.connector->device;
 	struct place at[PLACE_ADDRESSES];
 	unsigned count;
 
@@ -369,14 +317,13 @@ struct acceptor *acceptor_open(struct connector *connector, const struct discrim
 	acceptor = calloc(1, sizeof(*acceptor));
 	if (!acceptor)
 		return NULL;
-	acceptor->connector = acceptor->pause.connector = connector;
-	acceptor->pause.deadline = DEADLINE_NEVER;
-	acceptor->pause.expired = pause_expired;
 	acceptor->first = first[0];
 	acceptor->users = 1;
-	TAILQ_INIT(&acceptor->half_open);
-	for (unsigned i = 0; i < PLACE_ADDRESSES; i++)
-		acceptor->sockets[i].watched.fd = -1;
+	TAILQ_INIT(&acceptor->half_open.sockets);
+	for (unsigned i = 0; i < PLACE_ADDRESSES; i++) {
+		socket_init(&acceptor->sockets[i].watched, connector, accept_one, listening_expired);
+		acceptor->sockets[i].acceptor = acceptor;
+	}
 	error = take_free_place(acceptor, wanted);
 	if (!error) {
 		LIST_INSERT_HEAD(&connector->acceptors, acceptor, in_connector);
@@ -388,32 +335,11 @@ struct acceptor *acceptor_open(struct connector *connector, const struct discrim
 	return NULL;
 }
 
-int acceptor_renew(struct acceptor *acceptor, const struct discriminator *wanted)
-{
-	struct device *device = acceptor->connector->device;
-	struct place first[PLACE_ADDRESSES];
-	int error;
-
-	device->ops->place(device, NULL, wanted, 0, first);
-	if (is_same_place(&acceptor->first, &first[0]))
-		return 0;
-	stop(acceptor);
-	acceptor->first = (struct place){0}; /* it listens nowhere, also if the program becomes the former user again */
-	error = take_free_place(acceptor, wanted);
-	if (error)
-		tell_failure(error);
-	else
-		acceptor->first = first[0];
-	return error;
-}
-
 void acceptor_close(struct acceptor *acceptor)
 {
 	if (--acceptor->users)
 		return;
-	while (!TAILQ_EMPTY(&acceptor->half_open))
-		drop(TAILQ_FIRST(&acceptor->half_open), 0);
-	conversation_set_deadline(&acceptor->pause, DEADLINE_NEVER);
+	crowd_end(&acceptor->half_open);
 	LIST_REMOVE(acceptor, in_connector);
 	stop(acceptor);
 	free(acceptor);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Asking for a listener, at one place of the discriminator after the other. Until the answer comes the endpoint is only
- * prepared, so posted receives outlive every failure.
+ * Asking for a listener, at one place of the discriminator after the other, and again after a pause. Until the answer comes
+ * the endpoint is only prepared, so posted receives outlive every failure.
  */
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/config.h"
 #include "base/deadline.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -18,209 +18,311 @@
 #define IP_BIND_ADDRESS_NO_PORT 24
 #endif
 
-/* What has been asked and is younger may still be answered, and on a busy machine what is not much older. */
-#define ANSWER_NSEC (100 * NSEC_PER_MSEC)
-#define HELD_NSEC   NSEC_PER_SEC /* an answer that took longer was held back by a listener */
+#define FIRST_PAUSE   NSEC_PER_MSEC
+#define LONGEST_PAUSE (16 * NSEC_PER_MSEC)
+#define RARE_PAUSE    (256 * NSEC_PER_MSEC) /* the longest one after the grace time */
+
+/* What has been asked and is younger may still be answered that there is no listener, also on a busy machine. */
+#define ANSWER_NSEC NSEC_PER_SEC
 #define TCP_NSEC    (9 * NSEC_PER_SEC) /* a host that TCP does not reach for so long is silent */
 
-#define RAISING_CALLS	"fallocate(), mmap() or ioctl()"
+/* The agent of a NIC says at once that it is there. A machine may be busy: so it may take longer each time. */
+#define HERE_NSEC	  NSEC_PER_SEC
+#define LONGEST_HERE_NSEC (8 * NSEC_PER_SEC)
+
+#define ASKING_CALLS  "socket(), connect(), sendmsg() or epoll_ctl()"
+#define RAISING_CALLS "fallocate(), mmap() or ioctl()"
 
 static void ask_next(struct connection *connection);
 
+/* ---- without a connection ---- */
+
+static void begin_grace(struct connection *connection)
+{
+	connection->grace_ends = clock_nsec() + config()->grace_msec * NSEC_PER_MSEC;
+}
+
+/* After a pause the route is asked for, too: it may have changed. */
+static void pause_asking(struct connection *connection, VIP_RETURN reason)
+{
+	int64_t longest = clock_nsec() < connection->grace_ends ? LONGEST_PAUSE : RARE_PAUSE;
+
+	conversation_end(&connection->conversation, 0);
+	connection->stage = PAUSING;
+	connection->last = reason;
+	socket_set_time(&connection->conversation.watched, connection->pause);
+	connection->pause = connection->pause * 2 < longest ? connection->pause * 2 : longest;
+	endpoint_pauses(connection->vi);
+}
+
+void connection_decided(struct connection *connection)
+{
+	socket_set_deadline(&connection->limit, DEADLINE_NEVER);
+	if (!connection->acceptor)
+		return;
+	TAILQ_REMOVE(&connector_of(connection)->awaiting, connection, in_awaiting);
+	acceptor_close(connection->acceptor);
+	connection->acceptor = NULL;
+}
+
+/* The socket stays until the device is done with the peer. */
+static void end_attempt(struct connection *connection, VIP_RETURN reason, bool goes_on, enum message_code last_word)
+{
+	connection->stage = UNCONNECTED;
+	goes_on = endpoint_refused(connection->vi, reason, goes_on);
+	conversation_end(&connection->conversation, last_word);
+	if (!goes_on)
+		connection_decided(connection);
+	else if (connection->acceptor)
+		connection->stage = AWAITING;
+	else
+		pause_asking(connection, reason);
+}
+
+/* A peer that vanished amid connecting may come back as long as there is time. */
+void connection_fail(struct connection *connection, VIP_RETURN reason, enum message_code last_word)
+{
+	end_attempt(connection, reason, reason == VIP_TIMEOUT && connection->target->own.peer_to_peer, last_word);
+}
+
+/*
+ * There may be a listener, or may be one later. A dead host may come to life, and a peer may ask, as long as the caller has time;
+ * else the grace time counts.
+ */
+static void no_answer(struct connection *connection, VIP_RETURN reason)
+{
+	if (reason == VIP_TIMEOUT || connection->target->own.peer_to_peer || clock_nsec() < connection->grace_ends)
+		pause_asking(connection, reason);
+	else
+		connection_fail(connection, reason, 0);
+}
+
+/* There is no way to the host, or the system lacks something. */
+static void fail_for(struct connection *connection, int error)
+{
+	char host[INET6_ADDRSTRLEN];
+
+	switch (error) {
+	case EHOSTUNREACH: /* nobody has this address; but the host of a peer may come to life */
+		if (!connection->target->own.peer_to_peer)
+			break;
+		no_answer(connection, VIP_TIMEOUT);
+		return;
+	case ETIMEDOUT:
+		no_answer(connection, VIP_TIMEOUT);
+		return;
+	case ETOOMANYREFS: /* others of this user cause it, and soon it may be over */
+		log_error_ratelimited("cannot connect: %s%s", strerror(error), socket_hint(error, ASKING_CALLS));
+		no_answer(connection, VIP_ERROR_RESOURCE);
+		return;
+	case ENETUNREACH:
+	case ENETDOWN:
+	case ENODEV:
+		break;
+	default:
+		log_error_ratelimited("cannot connect: %s%s", strerror(error), socket_hint(error, ASKING_CALLS));
+		connection_fail(connection, VIP_ERROR_RESOURCE, 0);
+		return;
+	}
+	host_text(&connection->target->host, host);
+	log_ratelimited(LOG_LEVEL_INFO, "%s is not reachable: %s", host, strerror(error));
+	connection_fail(connection, VIP_NOT_REACHABLE, 0);
+}
+
+/* ---- at a place ---- */
+
 static void next_place(struct connection *connection)
 {
-	int64_t took = clock_nsec() - connection->began;
-
-	if (took > connection->slowest && took < HELD_NSEC)
-		connection->slowest = took;
-	connection_leave(connection, 0);
+	conversation_end(&connection->conversation, 0);
 	connection->place++;
 	ask_next(connection);
 }
 
-void asking_tell_silence(const struct connection *connection)
-{
-	char host[INET6_ADDRSTRLEN];
-
-	host_text(&connection->host, host);
-	log_ratelimited(LOG_LEVEL_INFO, "%s does not answer at TCP port %u (is it down, or is there a firewall?)", host,
-			(unsigned)connection->port);
-}
-
-/* When the place has been reached, and the route is known. */
+/* The place has been reached. */
 static void ask(struct connection *connection)
 {
+	const struct target *target = connection->target;
 	struct conversation *conversation = &connection->conversation;
 	struct description own = {.sent_fd = -1};
-	int error;
-	bool is_said;
 
-	if (!connection->is_reached || !connection->is_routed || connection->has_asked)
-		return;
-	error = ops_of(connector_of(connection))->describe(connection->endpoint, &own);
-	if (error) {
-		connection_fail_for(connection, error);
-		return;
-	}
-	connection->has_asked = true;
-	is_said = conversation_say(conversation, connection->own.peer_to_peer ? MESSAGE_PEER_REQUEST : MESSAGE_REQUEST,
-				   &connection->own, &connection->wanted, &own);
-	error = errno;
-	if (!is_said && (error == ETOOMANYREFS || is_refused(error)))
-		connection_fail_for(connection, error);
-	else if (!is_said)
+	connection->stage = ASKING;
+	ops_of(connector_of(connection))->describe(connection->endpoint, &own);
+	if (conversation_say(conversation, target->own.peer_to_peer ? MESSAGE_PEER_REQUEST : MESSAGE_REQUEST, &target->own,
+			     &target->wanted, &own))
+		socket_set_time(&conversation->watched, connection->patience);
+	else if (errno == ETOOMANYREFS || is_refused(errno))
+		fail_for(connection, errno);
+	else
 		next_place(connection); /* gone again */
-	else if (!connection->is_heard)
-		conversation_set_deadline(conversation, clock_nsec() + connection->patience);
-}
-
-void connection_routed(struct connection *connection, int error)
-{
-	if (connection->stage != ASKING || connection->is_routed)
-		return;
-	if (error) {
-		connection_fail_for(connection, error);
-		return;
-	}
-	connection->is_routed = true;
-	ask(connection);
 }
 
 /* 0 or errno: EINPROGRESS; ECONNREFUSED: nobody is there. */
 static int reach(struct connection *connection, const struct place *place)
 {
-	struct connector *connector = connector_of(connection);
 	struct conversation *conversation = &connection->conversation;
-	struct device *device = connector->device;
-	struct description peer = {.fd_count = 0};
-	struct place from;
-	struct watched_socket held;
+	struct watched_socket *watched = &conversation->watched;
+	struct device *device = watched->connector->device;
 	const int on = 1;
-	int fd, error = socket_open(&held, place);
+	struct place from;
+	int error = socket_open(watched, place), failure;
 
 	if (error)
 		return error;
-	fd = held.fd;
-	conversation->is_local = place->address.ss_family == AF_UNIX;
-	if (!conversation->is_local)
-		socket_prepare(fd);
+	conversation->host = connection->target->host;
+	socket_prepare(watched);
 	if (device->ops->source) {
-		device->ops->source(device, &connection->host, &from);
-		setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
-		if (bind(fd, (struct sockaddr *)&from.address, from.length))
-			error = errno == EADDRNOTAVAIL ? ENODEV : errno;
+		device->ops->source(device, &conversation->host, &from);
+		setsockopt(watched->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
+		if (bind(watched->fd, (struct sockaddr *)&from.address, from.length))
+			return errno == EADDRNOTAVAIL ? ENODEV : errno;
 	}
-	if (!error && connect(fd, (const struct sockaddr *)&place->address, place->length))
+	if (connect(watched->fd, (const struct sockaddr *)&place->address, place->length))
 		error = errno;
-	if (!error && device->ops->admit && !device->ops->admit(device, fd, &peer))
-		error = ECONNREFUSED; /* not one of ours */
-	if (!error || error == EINPROGRESS) {
-		int failure = conversation_begin(conversation, connector, fd,
-						 error ? EPOLLOUT : EPOLLIN | EPOLLRDHUP);
-
-		error = failure ? failure : error;
-		conversation->host = connection->host;
-		conversation->peer = peer;
-	}
 	if (error && error != EINPROGRESS)
-		socket_close(fd, conversation->is_local, true);
-	socket_settle(&held);
-	return error;
+		return error;
+	if (device->ops->admit && !device->ops->admit(device, watched->fd, &conversation->peer))
+		return ECONNREFUSED; /* not one of ours */
+	failure = socket_watch(watched, error ? EPOLLOUT : EPOLLIN | EPOLLRDHUP);
+	return failure ? failure : error;
 }
 
 static void over(struct connection *connection)
 {
-	connection->stage = UNCONNECTED;
 	if (connection->is_unsure) {
-		connection_no_answer(connection, VIP_TIMEOUT);
+		no_answer(connection, VIP_TIMEOUT);
 		return;
 	}
-	connection->no_listener = true;
-	if (connection->conversation.is_local)
+	if (connection->conversation.watched.is_local)
 		log_debug_ratelimited("no permitted listener for this discriminator in this network namespace "
 				      "(docs/PORTING.md, *Containers*)");
-	endpoint_no_answer(connection->vi, VIP_NO_MATCH);
+	no_answer(connection, VIP_NO_MATCH);
 }
 
 /* Goes on with the places that have not been asked yet this time. */
 static void ask_next(struct connection *connection)
 {
+	const struct target *target = connection->target;
 	struct device *device = connector_of(connection)->device;
 	struct place at[PLACE_ADDRESSES];
 
-	for (; device->ops->place(device, &connection->host, &connection->wanted, connection->place, at); connection->place++) {
-		int error = reach(connection, &at[0]);
+	for (; device->ops->place(device, &target->host, &target->wanted, connection->place, at); connection->place++) {
+		int error;
 
-		if (!error || error == EINPROGRESS) {
-			connection->stage = ASKING;
-			connection->began = clock_nsec();
-			connection->is_reached = !error;
-			connection->port = ntohs(((struct sockaddr_in *)&at[0].address)->sin_port); /* or of IPv6 */
-			connection->has_asked = connection->is_heard = false;
-			if (error)
-				conversation_set_deadline(&connection->conversation, connection->began + TCP_NSEC);
-			else
-				ask(connection);
+		connection->began = clock_nsec();
+		connection->is_heard = false;
+		error = reach(connection, &at[0]);
+		if (!error) {
+			ask(connection);
 			return;
 		}
+		if (error == EINPROGRESS) {
+			connection->stage = REACHING;
+			socket_set_time(&connection->conversation.watched, TCP_NSEC);
+			return;
+		}
+		conversation_end(&connection->conversation, 0);
 		if (error == EAGAIN) { /* the listener's queue is full, so its discriminator is not known */
 			connection->is_unsure = true;
 		} else if (error != ECONNREFUSED) {
-			connection_fail_for(connection, error);
+			fail_for(connection, error);
 			return;
 		}
 	}
 	over(connection);
 }
 
-void connection_ask(struct connection *connection, struct device_endpoint *endpoint, const struct connect_info *own,
-		    const struct in6_addr *host, const struct discriminator *wanted)
+static void ask_all(struct connection *connection)
 {
 	const struct device_ops *ops = ops_of(connector_of(connection));
 	int error = 0;
 
-	connection->endpoint = endpoint;
-	connection->own = *own;
-	connection->host = *host;
-	connection->wanted = *wanted;
+	connection->stage = ROUTING;
+	connection->began = clock_nsec();
+	connection->is_heard = connection->is_unsure = false;
 	connection->place = 0;
-	connection->is_unsure = false;
-	connection->is_routed = false;
 	if (ops->route)
-		error = ops->route(endpoint, host);
-	if (error && error != EINPROGRESS) {
-		connection_fail_for(connection, error);
+		error = ops->route(connection->endpoint, &connection->target->host);
+	if (error != EINPROGRESS)
+		connection_routed(connection, error);
+}
+
+void connection_ask(struct connection *connection, struct device_endpoint *endpoint, const struct target *target)
+{
+	connection->endpoint = endpoint;
+	connection->target = target;
+	connection->last = VIP_NOT_DONE;
+	connection->patience = HERE_NSEC;
+	connection->pause = FIRST_PAUSE;
+	if (target->own.peer_to_peer)
+		socket_set_deadline(&connection->limit, target->deadline);
+	begin_grace(connection);
+	ask_all(connection);
+}
+
+void connection_routed(struct connection *connection, int error)
+{
+	if (connection->stage != ROUTING)
 		return;
-	}
-	connection->is_routed = !error;
-	ask_next(connection);
+	if (error)
+		fail_for(connection, error);
+	else
+		ask_next(connection);
+}
+
+/* ---- the answer ---- */
+
+static void tell_silence(const struct connection *connection)
+{
+	struct device *device = connector_of(connection)->device;
+	const struct target *target = connection->target;
+	struct place at[PLACE_ADDRESSES];
+	char host[INET6_ADDRSTRLEN];
+
+	device->ops->place(device, &target->host, &target->wanted, connection->place, at);
+	host_text(&target->host, host);
+	log_ratelimited(LOG_LEVEL_INFO, "%s does not answer at TCP port %u (is it down, or is there a firewall?)", host,
+			(unsigned)ntohs(((struct sockaddr_in *)&at[0].address)->sin_port)); /* or of IPv6 */
 }
 
 /* TCP has reached the place, or not. */
 static void reached(struct connection *connection)
 {
-	struct conversation *conversation = &connection->conversation;
+	struct watched_socket *watched = &connection->conversation.watched;
 	int error = 0;
 	socklen_t length = sizeof(error);
 
-	if (!fd_is_own(conversation->watched.fd) ||
-	    getsockopt(conversation->watched.fd, SOL_SOCKET, SO_ERROR, &error, &length))
+	if (!fd_is_own(watched->fd) || getsockopt(watched->fd, SOL_SOCKET, SO_ERROR, &error, &length))
 		error = EBADF;
 	if (error == ETIMEDOUT)
-		asking_tell_silence(connection);
+		tell_silence(connection);
 	if (error == ECONNREFUSED || error == ECONNRESET || error == EPIPE) {
 		next_place(connection);
 	} else if (error) {
-		connection_fail_for(connection, error);
+		fail_for(connection, error);
 	} else {
-		conversation_set_deadline(conversation, DEADLINE_NEVER);
-		socket_watch_for(connector_of(connection), &conversation->watched, EPOLLIN | EPOLLRDHUP);
-		connection->is_reached = true;
+		socket_watch(watched, EPOLLIN | EPOLLRDHUP);
 		ask(connection);
 	}
 }
 
-/* ---- the answer ---- */
+VIP_RETURN raising_result(int error)
+{
+	return error == EPIPE || error == ETIMEDOUT || error == EHOSTUNREACH ? VIP_TIMEOUT : VIP_ERROR_RESOURCE;
+}
+
+int connection_raise(struct connection *connection, bool accepts)
+{
+	struct conversation *conversation = &connection->conversation;
+	int error;
+
+	conversation->peer.socket = conversation->watched.fd;
+	/* The peer may send as soon as it has the answer. */
+	endpoint_establishing(connection->vi);
+	error = ops_of(connector_of(connection))->raise(connection->endpoint, accepts, &connection->target->own,
+							&connection->peer, &conversation->peer);
+	conversation_close_fds(conversation);
+	return error;
+}
 
 /* The peer has said yes, and what its data path is. */
 static void accepted(struct connection *connection)
@@ -231,66 +333,59 @@ static void accepted(struct connection *connection)
 	int error = EPROTO;
 
 	message_read(&conversation->in, peer, &unused, &conversation->peer);
-	peer->host = conversation->peer.host = connection->host;
-	conversation_set_deadline(conversation, DEADLINE_NEVER);
-	conversation->peer.socket = conversation->watched.fd;
-	if (peer->reliability == connection->own.reliability) {
-		endpoint_establishing(connection->vi);
-		error = ops_of(connector_of(connection))->raise(connection->endpoint, false, &connection->own, peer,
-								&conversation->peer);
-	}
-	conversation_close_fds(conversation);
+	peer->host = conversation->host;
+	socket_set_deadline(&conversation->watched, DEADLINE_NEVER);
+	if (peer->reliability == connection->target->own.reliability)
+		error = connection_raise(connection, false);
 	if (error) {
 		log_error_ratelimited("cannot complete a connection: %s%s", strerror(error), socket_hint(error, RAISING_CALLS));
-		connection_fail(connection, error == EPROTO ? VIP_NOT_REACHABLE : error_is_end(error) ? VIP_TIMEOUT : VIP_ERROR_RESOURCE);
+		connection_fail(connection, error == EPROTO ? VIP_NOT_REACHABLE : raising_result(error), 0);
 	} else if (!conversation_say(conversation, MESSAGE_CONFIRM, NULL, NULL, NULL)) {
-		connection_fail(connection, VIP_TIMEOUT);
+		connection_fail(connection, VIP_TIMEOUT, 0);
 	} else {
 		connection->stage = CONNECTED;
+		connection_decided(connection);
 		endpoint_connected(connection->vi, peer);
 	}
 }
 
-static void answered(struct connection *connection, int code)
+static void answered(struct connection *connection)
 {
 	struct conversation *conversation = &connection->conversation;
 
-	switch (code) {
+	switch (conversation_hear(conversation)) {
 	case MESSAGE_NONE:
 		break;
 	case MESSAGE_HERE:
 		connection->is_heard = true;
-		connection->patience = NSEC_PER_SEC;
-		conversation_set_deadline(conversation, DEADLINE_NEVER);
+		connection->patience = HERE_NSEC;
+		socket_set_deadline(&conversation->watched, DEADLINE_NEVER);
 		break;
 	case MESSAGE_ACCEPT:
-		if (connection->has_asked)
-			accepted(connection);
-		else
-			next_place(connection);
+		accepted(connection);
 		break;
 	case MESSAGE_REJECT:
-		connection_fail(connection, VIP_REJECT);
+		connection_fail(connection, VIP_REJECT, 0);
 		break;
 	case MESSAGE_BAD_VERSION:
 		log_error_ratelimited("the peer refuses this version of the library");
-		connection_fail(connection, VIP_REJECT);
+		connection_fail(connection, VIP_REJECT, 0);
 		break;
 	case MESSAGE_OF_OTHER_VERSION:
 		log_error_ratelimited("the peer has another version of this library (%u, not %u)",
 				      (unsigned)conversation->in.version,
 				      (unsigned)connector_of(connection)->device->version);
-		connection_fail(connection, VIP_REJECT);
+		connection_fail(connection, VIP_REJECT, 0);
 		break;
 	case HEARD_CUT:
-		connection_fail(connection, VIP_ERROR_RESOURCE);
+		connection_fail(connection, VIP_ERROR_RESOURCE, 0);
 		break;
 	case HEARD_LOST: /* it may come back */
-		connection_no_answer(connection, VIP_TIMEOUT);
+		no_answer(connection, VIP_TIMEOUT);
 		break;
 	case MESSAGE_BUSY:
 		connection->is_unsure = true; /* who has no time is there: a result in this time is no VIP_NO_MATCH */
-		endpoint_busy(connection->vi);
+		begin_grace(connection);
 		next_place(connection);
 		break;
 	default: /* NO_MATCH; or it has stopped to wait without a word; or it is no NIC */
@@ -299,29 +394,48 @@ static void answered(struct connection *connection, int code)
 	}
 }
 
-void asking_heard(struct connection *connection)
+void asking_ready(struct connection *connection)
 {
-	if (connection->is_reached)
-		answered(connection, conversation_hear(&connection->conversation));
-	else
+	if (connection->stage == REACHING)
 		reached(connection);
+	else
+		answered(connection);
 }
 
 void asking_expired(struct connection *connection)
 {
-	if (!connection->is_reached) {
-		asking_tell_silence(connection);
-		connection_no_answer(connection, VIP_TIMEOUT);
-		return;
+	switch (connection->stage) {
+	case REACHING:
+		tell_silence(connection);
+		no_answer(connection, VIP_TIMEOUT);
+		break;
+	case ASKING:
+		connection->is_unsure = true;
+		if (connection->patience < LONGEST_HERE_NSEC)
+			connection->patience *= 2;
+		next_place(connection);
+		break;
+	default:
+		ask_all(connection);
+		break;
 	}
-	connection->is_unsure = true;
-	connection->patience *= 2;
-	if (connection->patience > LONGEST_HERE_NSEC)
-		connection->patience = LONGEST_HERE_NSEC;
-	next_place(connection);
 }
 
-bool asking_may_be_answered(const struct connection *connection)
+/* The other end gets VIP_TIMEOUT, and both ends get the same result, even if the host has no listener. */
+void connection_expired(struct watched_socket *limit)
 {
-	return connection->is_heard || clock_nsec() - connection->began >= ANSWER_NSEC + connection->slowest;
+	struct connection *connection = (struct connection *)((char *)limit - offsetof(struct connection, limit));
+
+	if (connection->stage == REACHING)
+		tell_silence(connection);
+	end_attempt(connection, VIP_TIMEOUT, false, 0);
+}
+
+VIP_RETURN asking_result(const struct connection *connection)
+{
+	bool is_old = connection->is_heard || clock_nsec() - connection->began >= ANSWER_NSEC;
+
+	if (connection->stage == REACHING)
+		tell_silence(connection);
+	return connection->last == VIP_NO_MATCH && (connection->stage == PAUSING || !is_old) ? VIP_NO_MATCH : VIP_TIMEOUT;
 }

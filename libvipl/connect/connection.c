@@ -17,26 +17,15 @@
 /* ---- accepting ---- */
 
 /* The data path, and the answer. 0 or errno; EPIPE when the requester is gone. */
-static int say_yes(struct connection *connection, const struct connect_info *own)
+static int say_yes(struct connection *connection)
 {
-	struct conversation *conversation = &connection->conversation;
-	const struct device_ops *ops = ops_of(connector_of(connection));
 	struct description described = {.sent_fd = -1};
-	struct connect_info *peer = &connection->peer;
-	struct discriminator unused;
-	int error;
+	int error = connection_raise(connection, true);
 
-	message_read(&conversation->in, peer, &unused, &conversation->peer);
-	peer->host = conversation->peer.host = conversation->host;
-	conversation->peer.socket = conversation->watched.fd;
-	connection->own = *own;
-	/* The requester may send as soon as it has the answer. */
-	endpoint_establishing(connection->vi);
-	error = ops->raise(connection->endpoint, true, own, peer, &conversation->peer);
-	conversation_close_fds(conversation);
-	if (!error)
-		error = ops->describe(connection->endpoint, &described);
-	if (!error && !conversation_say(conversation, MESSAGE_ACCEPT, own, NULL, &described))
+	if (error)
+		return error;
+	ops_of(connector_of(connection))->describe(connection->endpoint, &described);
+	if (!conversation_say(&connection->conversation, MESSAGE_ACCEPT, &connection->target->own, NULL, &described))
 		error = errno == ETOOMANYREFS || is_refused(errno) ? errno : EPIPE;
 	if (described.sent_fd >= 0)
 		close(described.sent_fd);
@@ -44,28 +33,80 @@ static int say_yes(struct connection *connection, const struct connect_info *own
 }
 
 void connection_accept(struct connection *connection, struct device_endpoint *endpoint, struct client *client,
-		       const struct connect_info *own)
+		       const struct target *target)
 {
 	struct conversation *conversation = &connection->conversation;
 	int error;
 
 	connection->endpoint = endpoint;
-	conversation->in = client->conversation.in;
-	error = conversation_move(&client->conversation, conversation);
+	connection->target = target;
+	connection->peer = client->peer;
+	connection->stage = CONFIRMING;
+	conversation->host = client->conversation.host;
+	conversation->peer = client->conversation.peer;
+	error = socket_move(&client->conversation.watched, &conversation->watched);
 	free(client);
 	if (!error) {
-		connection->stage = CONFIRMING;
-		conversation_set_deadline(conversation, clock_nsec() + CONFIRM_NSEC);
-		error = say_yes(connection, own);
+		socket_set_time(&conversation->watched, CONFIRM_NSEC);
+		error = say_yes(connection);
 	}
 	if (!error)
 		return;
-	if (error_is_end(error)) {
-		connection_fail(connection, VIP_TIMEOUT);
+	if (raising_result(error) == VIP_TIMEOUT) {
+		connection_fail(connection, VIP_TIMEOUT, 0);
 		return;
 	}
 	log_error_ratelimited("cannot accept a connection: %s%s", strerror(error), socket_hint(error, ACCEPTING_CALLS));
-	connection_fail_with(connection, VIP_ERROR_RESOURCE, MESSAGE_REJECT);
+	connection_fail(connection, VIP_ERROR_RESOURCE, MESSAGE_REJECT);
+}
+
+VIP_RETURN connection_check(const struct connect_info *own, const struct connect_info *peer)
+{
+	if (peer->reliability != own->reliability)
+		return VIP_INVALID_RELIABILITY_LEVEL;
+	return peer->max_transfer == own->max_transfer ? VIP_SUCCESS : VIP_INVALID_MTU;
+}
+
+bool connection_await(struct connection *connection, struct device_endpoint *endpoint, const struct target *target)
+{
+	struct connector *connector = connector_of(connection);
+
+	connection->acceptor = acceptor_open(connector, &target->own.discriminator);
+	if (!connection->acceptor)
+		return false;
+	TAILQ_INSERT_TAIL(&connector->awaiting, connection, in_awaiting);
+	socket_set_deadline(&connection->limit, target->deadline);
+	connection->endpoint = endpoint;
+	connection->target = target;
+	connection->stage = AWAITING;
+	return true;
+}
+
+static bool is_awaited(const struct connection *connection, const struct client *client)
+{
+	const struct target *target = connection->target;
+
+	return connection->stage == AWAITING && discriminator_equal(&target->own.discriminator, &client->wanted) &&
+	       discriminator_equal(&target->wanted, &client->peer.discriminator) &&
+	       host_equal(&target->host, &client->peer.host);
+}
+
+bool connection_meet(struct connector *connector, struct client *client)
+{
+	struct connection *connection;
+
+	TAILQ_FOREACH(connection, &connector->awaiting, in_awaiting)
+		if (is_awaited(connection, client))
+			break;
+	if (!connection)
+		return false;
+	if (connection_check(&connection->target->own, &client->peer) == VIP_SUCCESS) {
+		connection_accept(connection, connection->endpoint, client, connection->target);
+	} else {
+		client_reject(client, VIP_REJECT);
+		connection_fail(connection, VIP_REJECT, 0); /* neither can ever get what it asks for */
+	}
+	return true;
 }
 
 /* ---- the end ---- */
@@ -73,15 +114,29 @@ void connection_accept(struct connection *connection, struct device_endpoint *en
 /* The peer has ended the connection, or is gone. */
 static void ended(struct connection *connection)
 {
-	struct conversation *conversation = &connection->conversation;
+	struct watched_socket *watched = &connection->conversation.watched;
 	const struct device_ops *ops = ops_of(connector_of(connection));
 
 	if (ops->awaits_acks && ops->awaits_acks(connection->endpoint)) {
-		conversation_pause(conversation);
-		conversation_set_deadline(conversation, clock_nsec() + ACKS_NSEC);
+		socket_unwatch(watched);
+		socket_set_time(watched, ACKS_NSEC);
 		return;
 	}
 	endpoint_lost(connection->vi);
+}
+
+static void confirmed(struct connection *connection, int code)
+{
+	if (code == MESSAGE_NONE)
+		return;
+	if (code != MESSAGE_CONFIRM) { /* it has given up */
+		connection_fail(connection, VIP_TIMEOUT, 0);
+		return;
+	}
+	socket_set_deadline(&connection->conversation.watched, DEADLINE_NEVER);
+	connection->stage = CONNECTED;
+	connection_decided(connection);
+	endpoint_connected(connection->vi, &connection->peer);
 }
 
 static void connected_heard(struct connection *connection, int code)
@@ -93,51 +148,28 @@ static void connected_heard(struct connection *connection, int code)
 	ended(connection);
 }
 
-static void heard(struct conversation *conversation)
+static void ready(struct watch *watch)
 {
-	struct connection *connection = (struct connection *)conversation;
-	int code;
+	struct connection *connection = (struct connection *)watch;
 
-	if (connection->stage == ASKING) {
-		asking_heard(connection);
-		return;
-	}
-	code = conversation_hear(conversation);
-	switch (connection->stage) {
-	case CONFIRMING:
-		if (code == MESSAGE_CONFIRM) {
-			conversation_set_deadline(conversation, DEADLINE_NEVER);
-			connection->stage = CONNECTED;
-			endpoint_connected(connection->vi, &connection->peer);
-		} else if (code != MESSAGE_NONE) {
-			connection_fail(connection, VIP_TIMEOUT); /* it has given up */
-		}
-		break;
-	case CONNECTED:
-		connected_heard(connection, code);
-		break;
-	default:
-		break;
-	}
+	if (connection->stage == CONFIRMING)
+		confirmed(connection, conversation_hear(&connection->conversation));
+	else if (connection->stage == CONNECTED)
+		connected_heard(connection, conversation_hear(&connection->conversation));
+	else
+		asking_ready(connection);
 }
 
-static void expired(struct conversation *conversation)
+static void expired(struct watched_socket *watched)
 {
-	struct connection *connection = (struct connection *)conversation;
+	struct connection *connection = (struct connection *)watched;
 
-	switch (connection->stage) {
-	case ASKING:
-		asking_expired(connection);
-		break;
-	case CONFIRMING:
-		connection_fail(connection, VIP_TIMEOUT);
-		break;
-	case CONNECTED:
+	if (connection->stage == CONFIRMING)
+		connection_fail(connection, VIP_TIMEOUT, 0);
+	else if (connection->stage == CONNECTED)
 		endpoint_lost(connection->vi);
-		break;
-	case UNCONNECTED:
-		break;
-	}
+	else
+		asking_expired(connection);
 }
 
 /* ---- what is called from above ---- */
@@ -149,39 +181,30 @@ struct connection *connection_create(struct connector *connector, struct vi *vi)
 	if (!connection)
 		return NULL;
 	connection->vi = vi;
-	connection->conversation.connector = connector;
-	connection->conversation.watched.fd = -1;
-	connection->conversation.deadline = DEADLINE_NEVER;
-	connection->conversation.heard = heard;
-	connection->conversation.expired = expired;
+	socket_init(&connection->conversation.watched, connector, ready, expired);
+	socket_init(&connection->limit, connector, NULL, connection_expired);
 	return connection;
 }
 
 void connection_destroy(struct connection *connection)
 {
-	connection_leave(connection, 0);
+	connection_close(connection);
 	free(connection);
-}
-
-void connection_begin(struct connection *connection)
-{
-	connection->no_listener = false;
-	connection->slowest = 0;
-	connection->patience = NSEC_PER_SEC;
 }
 
 VIP_RETURN connection_cancel(struct connection *connection)
 {
-	bool asks = connection->stage == ASKING;
-	bool may_be_answered = asks && asking_may_be_answered(connection);
+	VIP_RETURN result = connection->stage >= AWAITING ? VIP_TIMEOUT : asking_result(connection);
 
-	if (asks && !connection->is_reached)
-		asking_tell_silence(connection);
 	connection->stage = UNCONNECTED;
-	return connection->no_listener && asks && !may_be_answered ? VIP_NO_MATCH : VIP_TIMEOUT;
+	return result;
 }
 
 void connection_close(struct connection *connection)
 {
-	connection_leave(connection, connection->stage == CONNECTED ? MESSAGE_DISCONNECT : 0);
+	enum message_code last_word = connection->stage == CONNECTED ? MESSAGE_DISCONNECT : 0;
+
+	connection->stage = UNCONNECTED;
+	connection_decided(connection);
+	conversation_end(&connection->conversation, last_word);
 }

@@ -13,8 +13,8 @@
  *   ...
  *   DISCONNECT, or the end of the socket           DISCONNECT, or the end of the socket
  *
- * All functions but connector_open(), connector_close() and connector_fd(): the NIC's lock is held. Reports are made from within
- * these functions, too.
+ * All functions but connector_open() and connector_close(): the NIC's lock is held. Reports are made from within these functions,
+ * and by the device's watch_serve().
  */
 #ifndef VIPL_CONNECTOR_H
 #define VIPL_CONNECTOR_H
@@ -30,10 +30,7 @@ struct connection; /* a VI's */
 struct connector *connector_open(struct nic *nic, struct device *device);
 /* There are no acceptors, requests and connections any more. */
 void connector_close(struct connector *connector);
-/* Readable when connector_serve() has something to do. */
-int connector_fd(const struct connector *connector);
-void connector_serve(struct connector *connector);
-/* Ends what has taken too long. Returns when to call it again. */
+/* Ends what has taken too long, and asks again after pauses. Returns when to call it again. */
 int64_t connector_tick(struct connector *connector);
 
 /* ---- accepting.c ---- */
@@ -43,8 +40,6 @@ int64_t connector_tick(struct connector *connector);
  * all places for it.
  */
 struct acceptor *acceptor_open(struct connector *connector, const struct discriminator *wanted);
-/* The program waits again, and may have become another user meanwhile. 0, or errno: no requests can come. */
-int acceptor_renew(struct acceptor *acceptor, const struct discriminator *wanted);
 /* Undoes one acceptor_open(). */
 void acceptor_close(struct acceptor *acceptor);
 
@@ -57,30 +52,40 @@ bool client_waits(const struct client *client);
 
 /* ---- connection.c ---- */
 
+/* The end that a VI shall be connected to, and what the VI says of itself. */
+struct target {
+	struct connect_info own;
+	struct in6_addr host;
+	struct discriminator wanted;
+	int64_t deadline; /* of a peer: then the attempt ends with VIP_TIMEOUT */
+};
+
+/* Whether an end that says this of itself can be connected with this peer: VIP_SUCCESS, or what VipConnectAccept says. */
+VIP_RETURN connection_check(const struct connect_info *own, const struct connect_info *peer);
+
 /* NULL: there is no memory. */
 struct connection *connection_create(struct connector *connector, struct vi *vi);
 void connection_destroy(struct connection *connection);
 /*
- * Asks the host once for a listener, and connects with it. The result is reported, perhaps before this returns, by one of
- * endpoint_connected(), endpoint_refused() and endpoint_no_answer(). After the last the caller may ask again, with the same
- * endpoint, which is prepared.
+ * Each of these begins an attempt to connect, with an endpoint that is prepared; the target stays until the end of the attempt.
+ * The result is reported, perhaps before this returns, by one of endpoint_connected() and endpoint_refused().
+ *
+ * connection_ask() asks the host for a listener, again and again, with a pause after each time, until the grace time is over; a
+ * host that has not answered, and a peer, until connection_cancel().
  */
-void connection_ask(struct connection *connection, struct device_endpoint *endpoint, const struct connect_info *own,
-		    const struct in6_addr *host, const struct discriminator *wanted);
+void connection_ask(struct connection *connection, struct device_endpoint *endpoint, const struct target *target);
+/* Waits for exactly this peer, who asks for us. Or not: false. */
+bool connection_await(struct connection *connection, struct device_endpoint *endpoint, const struct target *target);
+/* Takes the request. */
+void connection_accept(struct connection *connection, struct device_endpoint *endpoint, struct client *client,
+		       const struct target *target);
 /* The device has found the route, or not. */
 void connection_routed(struct connection *connection, int error);
+/* The request of a peer has come, and is taken. False: no connection awaits it. */
+bool connection_meet(struct connector *connector, struct client *client);
 /*
- * Accepts, and takes the request. The result is reported, perhaps before this returns, by one of endpoint_connected() and
- * endpoint_refused().
- */
-void connection_accept(struct connection *connection, struct device_endpoint *endpoint, struct client *client,
-		       const struct connect_info *own);
-/* Forgets what earlier attempts have heard. */
-void connection_begin(struct connection *connection);
-/*
- * Gives up, and returns the result for the program: VIP_NO_MATCH if all answers since connection_begin() said that there is no
- * listener, and what is under way is too young for an answer; else VIP_TIMEOUT. connection_close() follows, when the endpoint is
- * reset.
+ * Gives up, and returns the result for the program: VIP_NO_MATCH if the last answers said that there is no listener, and what is
+ * under way is too young for an answer; else VIP_TIMEOUT. connection_close() follows, when the endpoint is reset.
  */
 VIP_RETURN connection_cancel(struct connection *connection);
 /* Ends an attempt or a connection, and informs the peer, if there is one. */
@@ -95,22 +100,18 @@ void connection_close(struct connection *connection);
 void endpoint_establishing(struct vi *vi);
 /* The connection is there. Posts the sends that were kept since endpoint_establishing(). */
 void endpoint_connected(struct vi *vi, const struct connect_info *peer);
-/* Connecting has failed with this result. The endpoint may be prepared for another attempt. */
-void endpoint_refused(struct vi *vi, VIP_RETURN reason);
 /*
- * VIP_NO_MATCH: the host has answered that there is no listener for the discriminator. Any other `reason`: it is not known
- * whether there is one. The endpoint stays prepared, and connection_ask() is called again after a pause. When the grace time is
- * over this does the same as endpoint_refused(reason); but with VIP_TIMEOUT, for a host that has not answered, it is asked until
- * the caller's time is over.
+ * Connecting has failed with this result, and the attempt is over. But with `goes_on` the endpoint is prepared anew, if it can
+ * be: then returns true.
  */
-void endpoint_no_answer(struct vi *vi, VIP_RETURN reason);
-/* A server has waited there lately, and may wait again. The grace time begins anew. */
-void endpoint_busy(struct vi *vi);
+bool endpoint_refused(struct vi *vi, VIP_RETURN reason, bool goes_on);
+/* connector_tick() has to be called earlier than it has said. */
+void endpoint_pauses(struct vi *vi);
 /* The peer has vanished, or cannot be reached any more. */
 void endpoint_lost(struct vi *vi);
 /*
  * A request for `wanted` has come. Returns VIP_SUCCESS if it is accepted, rejected or kept, perhaps answered already;
- * VIP_NO_MATCH or VIP_NOT_DONE if it is to be refused with this code. No acceptor is closed meanwhile.
+ * VIP_NO_MATCH or VIP_NOT_DONE if it is to be refused with this code.
  */
 VIP_RETURN request_arrived(struct nic *nic, struct client *client, const struct connect_info *peer,
 			   const struct discriminator *wanted);

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -14,76 +13,12 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/strange.h"
-#include "inside.h"
 
-#define MOST_FAREWELLS 64u
-#define FAREWELL_NSEC  (2 * NSEC_PER_SEC)
+#define FAREWELL_NSEC (2 * NSEC_PER_SEC)
 
-/* ---- beginning ---- */
-
-static void heard(struct watched_socket *watched)
+static uint8_t version_of(const struct conversation *conversation)
 {
-	struct conversation *conversation = (struct conversation *)watched;
-
-	conversation->heard(conversation);
-}
-
-int conversation_begin(struct conversation *conversation, struct connector *connector, int fd, unsigned events)
-{
-	conversation->connector = connector;
-	conversation->watched.ready = heard;
-	conversation->received = 0;
-	conversation->peer.fd_count = 0;
-	conversation->deadline = DEADLINE_NEVER;
-	return socket_watch(connector, &conversation->watched, fd, events);
-}
-
-void conversation_set_deadline(struct conversation *conversation, int64_t deadline)
-{
-	struct connector *connector = conversation->connector;
-
-	if (conversation->deadline != DEADLINE_NEVER)
-		TAILQ_REMOVE(&connector->timed, conversation, in_timed);
-	conversation->deadline = deadline;
-	if (deadline != DEADLINE_NEVER)
-		TAILQ_INSERT_TAIL(&connector->timed, conversation, in_timed);
-}
-
-void conversation_pause(struct conversation *conversation)
-{
-	conversation_set_deadline(conversation, DEADLINE_NEVER);
-	socket_unwatch(conversation->connector, &conversation->watched);
-}
-
-int conversation_move(struct conversation *from, struct conversation *to)
-{
-	struct watched_socket held;
-	int fd, error;
-
-	socket_hold(&held, from->watched.fd);
-	fd = socket_release(from->connector, &from->watched);
-	error = fd < 0 ? EBADF : conversation_begin(to, from->connector, fd, EPOLLIN | EPOLLRDHUP);
-	if (error) {
-		conversation_close_fds(from);
-		if (fd >= 0)
-			socket_close(fd, from->is_local, true);
-	}
-	socket_settle(&held);
-	if (error)
-		return error;
-	to->host = from->host;
-	to->is_local = from->is_local;
-	to->peer = from->peer;
-	from->peer.fd_count = 0;
-	return 0;
-}
-
-bool conversation_is_quiet(const struct conversation *conversation)
-{
-	struct iovec place = {&(char){0}, 1};
-	struct msghdr message = {.msg_iov = &place, .msg_iovlen = 1};
-
-	return recvmsg(conversation->watched.fd, &message, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+	return conversation->watched.connector->device->version;
 }
 
 /* ---- saying ---- */
@@ -102,7 +37,7 @@ bool conversation_say(struct conversation *conversation, enum message_code code,
 
 	if (!fd_is_own(conversation->watched.fd))
 		return false;
-	message_write(&message, conversation->connector->device->version, code, own, wanted, description);
+	message_write(&message, version_of(conversation), code, own, wanted, description);
 	if (description && description->fd_count) {
 		size_t size = description->fd_count * sizeof(int);
 
@@ -134,7 +69,7 @@ void conversation_close_fds(struct conversation *conversation)
 /* Returns false if there is one that no process of this library sends: it is closed, and not by this thread. */
 static bool take_fds(struct conversation *conversation, struct msghdr *message, uid_t user)
 {
-	const struct device_ops *ops = ops_of(conversation->connector);
+	const struct device_ops *ops = ops_of(conversation->watched.connector);
 	struct description *peer = &conversation->peer;
 	bool are_good = true;
 
@@ -215,7 +150,7 @@ static int hear_local(struct conversation *conversation)
 	strange_take(conversation->watched.fd, &unused, sizeof(unused));
 	if (!length)
 		return HEARD_END;
-	code = message_look(&conversation->in, (size_t)length, conversation->connector->device->version);
+	code = message_look(&conversation->in, (size_t)length, version_of(conversation));
 	return code == MESSAGE_NONE || (code > 0 && message.msg_flags & MSG_TRUNC) ? MESSAGE_NONSENSE : code;
 }
 
@@ -228,7 +163,7 @@ static int hear_remote(struct conversation *conversation)
 	if (length <= 0)
 		return length ? end_of(errno) : HEARD_END;
 	conversation->received += (size_t)length;
-	code = message_look(&conversation->in, conversation->received, conversation->connector->device->version);
+	code = message_look(&conversation->in, conversation->received, version_of(conversation));
 	if (code > 0)
 		conversation->received = 0;
 	return code;
@@ -238,93 +173,61 @@ int conversation_hear(struct conversation *conversation)
 {
 	if (!fd_is_own(conversation->watched.fd)) /* what comes there may be the program's */
 		return HEARD_END;
-	return conversation->is_local ? hear_local(conversation) : hear_remote(conversation);
+	return conversation->watched.is_local ? hear_local(conversation) : hear_remote(conversation);
 }
 
 /* ---- ending ---- */
 
-struct farewell {
-	struct conversation conversation; /* first */
-	TAILQ_ENTRY(farewell) in_connector;
-};
-
-static void end_farewell(struct conversation *conversation, bool at_once)
-{
-	struct farewell *farewell = (struct farewell *)conversation;
-	struct connector *connector = conversation->connector;
-	struct watched_socket held;
-	int fd;
-
-	conversation_set_deadline(conversation, DEADLINE_NEVER);
-	socket_hold(&held, conversation->watched.fd);
-	fd = socket_release(connector, &conversation->watched);
-	if (fd >= 0)
-		socket_close(fd, false, at_once);
-	socket_settle(&held);
-	TAILQ_REMOVE(&connector->farewells, farewell, in_connector);
-	connector->farewell_count--;
-	free(farewell);
-}
-
 /* The system goes on with saying it. */
-static void farewell_expired(struct conversation *conversation)
+static void farewell_expired(struct watched_socket *farewell)
 {
-	end_farewell(conversation, false);
+	socket_close(farewell, false);
+	free(farewell);
 }
 
 /*
  * Whoever closes a TCP connection first keeps its port busy for a minute. A reset would avoid that, and could overtake what was
- * said. So each end says DISCONNECT, and resets when it has heard that of the other one, or a reset.
+ * said. So each end says DISCONNECT, and resets when it has heard the other one, or a reset.
  */
-static void hear_farewell(struct conversation *conversation)
+static void farewell_ready(struct watch *watch)
 {
-	if (conversation_hear(conversation) != MESSAGE_NONE)
-		end_farewell(conversation, true);
+	struct watched_socket *farewell = (struct watched_socket *)watch;
+
+	if (socket_is_quiet(farewell))
+		return;
+	socket_close(farewell, true);
+	free(farewell);
 }
 
-/* Takes a socket over which the last word has been said: it is closed when the other end has heard that. */
-static void farewell_begin(struct connector *connector, int fd)
+/* The last word has been said over this socket, which is closed when the other end has heard it. */
+static void bid_farewell(struct watched_socket *watched)
 {
-	struct farewell *farewell = calloc(1, sizeof(*farewell));
+	struct watched_socket *farewell = malloc(sizeof(*farewell));
 
-	if (farewell && !conversation_begin(&farewell->conversation, connector, fd, EPOLLIN | EPOLLRDHUP)) {
-		farewell->conversation.heard = hear_farewell;
-		farewell->conversation.expired = farewell_expired;
-		conversation_set_deadline(&farewell->conversation, clock_nsec() + FAREWELL_NSEC);
-		TAILQ_INSERT_TAIL(&connector->farewells, farewell, in_connector);
-		if (++connector->farewell_count > MOST_FAREWELLS)
-			farewell_expired(&TAILQ_FIRST(&connector->farewells)->conversation);
+	if (!farewell) {
+		socket_close(watched, false);
 		return;
 	}
-	free(farewell);
-	close(fd);
-}
-
-void farewells_leave(struct connector *connector)
-{
-	struct farewell *farewell;
-
-	while ((farewell = TAILQ_FIRST(&connector->farewells)))
-		farewell_expired(&farewell->conversation);
+	socket_init(farewell, watched->connector, farewell_ready, farewell_expired);
+	if (socket_move(watched, farewell)) {
+		farewell_expired(farewell);
+		return;
+	}
+	socket_set_time(farewell, FAREWELL_NSEC);
+	crowd_enter(&farewell->connector->farewells, farewell);
 }
 
 void conversation_end(struct conversation *conversation, enum message_code last_word)
 {
-	struct watched_socket held;
-	bool says = last_word;
-	int fd;
+	struct watched_socket *watched = &conversation->watched;
+	bool says = last_word && watched->fd >= 0;
 
-	conversation_set_deadline(conversation, DEADLINE_NEVER);
-	if (!conversation_goes_on(conversation))
-		return;
 	conversation_close_fds(conversation);
+	conversation->received = 0;
 	if (says) /* the other end may be gone: no matter */
 		conversation_say(conversation, last_word, NULL, NULL, NULL);
-	socket_hold(&held, conversation->watched.fd);
-	fd = socket_release(conversation->connector, &conversation->watched);
-	if (fd >= 0 && says && !conversation->is_local)
-		farewell_begin(conversation->connector, fd);
-	else if (fd >= 0)
-		socket_close(fd, conversation->is_local, true);
-	socket_settle(&held);
+	if (says && !watched->is_local)
+		bid_farewell(watched);
+	else
+		socket_close(watched, true);
 }

@@ -1,23 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The sockets of connections: how they are made, what TCP does for them, and how they are closed; how the agent watches them,
+ * The sockets of a NIC's connections: how they are made, what TCP does for them, how they are closed, and which time each has;
  * and what a forked child does with them.
  */
+#include "socket.h"
+
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/config.h"
+#include "base/deadline.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/strange.h"
 #include "base/user.h"
-#include "inside.h"
+#include "connector.h"
 
-/* ---- in the list of what a forked child closes, and watched ---- */
+#define MOST_OF_CROWD 64u
+
+/* ---- in the list of what a forked child closes ---- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards this: */
 static LIST_HEAD(, watched_socket) all = LIST_HEAD_INITIALIZER(all);
@@ -50,16 +56,7 @@ static void prepare(void)
 	pthread_atfork(before_fork, after_fork, in_child);
 }
 
-/* Does nothing to an epoll descriptor of the program's that has the number of ours by now. 0 or errno. */
-static int change(const struct connector *connector, int operation, struct watched_socket *watched, int fd, unsigned events)
-{
-	struct epoll_event event = {.events = events, .data.ptr = watched};
-
-	if (!fd_is_own(connector->epoll_fd))
-		return EBADF;
-	return epoll_ctl(connector->epoll_fd, operation, fd, &event) ? errno : 0;
-}
-
+/* Before there is a socket that a child could get. */
 static void lock_all(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -68,98 +65,215 @@ static void lock_all(void)
 	pthread_mutex_lock(&lock);
 }
 
-/* The lock is held. errno stays as it is. */
-static void hold(struct watched_socket *held, int fd)
+/* Takes a new descriptor, or -1, and unlocks. 0 or errno. */
+static int keep(struct watched_socket *watched, int fd)
 {
-	held->fd = fd_mark(fd_above_standard(fd));
-	if (held->fd >= 0)
-		LIST_INSERT_HEAD(&all, held, in_process);
+	int error;
+
+	watched->fd = fd_keep(fd);
+	error = errno;
+	if (watched->fd >= 0)
+		LIST_INSERT_HEAD(&all, watched, in_process);
+	pthread_mutex_unlock(&lock);
+	return watched->fd < 0 ? error : 0;
 }
 
-int socket_open(struct watched_socket *held, const struct place *place)
+void socket_init(struct watched_socket *watched, struct connector *connector, void (*ready)(struct watch *watch),
+		 void (*expired)(struct watched_socket *watched))
+{
+	*watched = (struct watched_socket){.watch = {.fd = -1, .ready = ready},
+					   .fd = -1,
+					   .connector = connector,
+					   .expired = expired,
+					   .deadline = DEADLINE_NEVER};
+}
+
+int socket_open(struct watched_socket *watched, const struct place *place)
 {
 	const int family = place->address.ss_family, type = family == AF_UNIX ? SOCK_SEQPACKET : SOCK_STREAM;
 
+	watched->is_local = family == AF_UNIX;
 	lock_all();
-	hold(held, socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-	pthread_mutex_unlock(&lock);
-	return held->fd < 0 ? errno : 0;
+	return keep(watched, socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
-int socket_accept(struct watched_socket *held, int listener, struct sockaddr *from, socklen_t *length)
+int socket_accept(struct watched_socket *watched, const struct watched_socket *listener, struct sockaddr_storage *from)
 {
+	socklen_t length = sizeof(*from);
+
+	watched->is_local = listener->is_local;
 	lock_all();
-	hold(held, accept4(listener, from, length, SOCK_CLOEXEC | SOCK_NONBLOCK));
-	pthread_mutex_unlock(&lock);
-	return held->fd;
+	return keep(watched, accept4(listener->fd, (struct sockaddr *)from, &length, SOCK_CLOEXEC | SOCK_NONBLOCK));
 }
 
-void socket_hold(struct watched_socket *held, int fd)
+int socket_move(struct watched_socket *from, struct watched_socket *to)
 {
-	held->fd = fd;
+	socket_unwatch(from);
+	to->is_local = from->is_local;
+	pthread_mutex_lock(&lock);
+	if (from->fd >= 0) {
+		LIST_REMOVE(from, in_process);
+		LIST_INSERT_HEAD(&all, to, in_process);
+	}
+	to->fd = from->fd;
+	from->fd = -1;
+	pthread_mutex_unlock(&lock);
+	return socket_watch(to, EPOLLIN | EPOLLRDHUP);
+}
+
+void socket_close(struct watched_socket *watched, bool at_once)
+{
+	const struct linger none = {.l_onoff = 1};
+	int fd = watched->fd;
+
+	socket_unwatch(watched);
 	if (fd < 0)
 		return;
-	lock_all();
-	LIST_INSERT_HEAD(&all, held, in_process);
-	pthread_mutex_unlock(&lock);
-}
-
-void socket_settle(struct watched_socket *held)
-{
-	if (held->fd < 0)
-		return;
+	/* A port that was in use rests for a minute, unless it is reset. */
+	if (!watched->is_local && at_once && fd_is_own(fd))
+		setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+	if (!watched->is_local || !fd_is_own(fd)) /* or the program has closed it, and it may be the program's */
+		fd_close(fd);
+	else if (watched->listens)
+		strange_close_listener(fd);
+	else
+		strange_close(fd);
 	pthread_mutex_lock(&lock);
-	LIST_REMOVE(held, in_process);
+	LIST_REMOVE(watched, in_process);
+	watched->fd = -1;
 	pthread_mutex_unlock(&lock);
 }
 
-int socket_watch(struct connector *connector, struct watched_socket *watched, int fd, unsigned events)
-{
-	int error = change(connector, EPOLL_CTL_ADD, watched, fd, events);
+/* ---- watched, and for how long ---- */
 
-	if (error)
-		return error;
-	watched->fd = fd_mark(fd);
-	lock_all();
-	LIST_INSERT_HEAD(&all, watched, in_process);
-	pthread_mutex_unlock(&lock);
+int socket_watch(struct watched_socket *watched, unsigned events)
+{
+	const int epoll_fd = watched->connector->device->event_fd;
+
+	if (atomic_load(&watched->watch.fd) < 0)
+		return watch_begin(epoll_fd, &watched->watch, watched->fd, events);
+	watch_for(epoll_fd, &watched->watch, events);
 	return 0;
 }
 
-void socket_watch_for(struct connector *connector, struct watched_socket *watched, unsigned events)
+static void crowd_leave(struct watched_socket *watched)
 {
-	change(connector, EPOLL_CTL_MOD, watched, watched->fd, events);
+	if (!watched->crowd)
+		return;
+	TAILQ_REMOVE(&watched->crowd->sockets, watched, in_crowd);
+	watched->crowd->count--;
+	watched->crowd = NULL;
 }
 
-void socket_unwatch(struct connector *connector, struct watched_socket *watched)
+void socket_unwatch(struct watched_socket *watched)
 {
-	change(connector, EPOLL_CTL_DEL, watched, watched->fd, 0);
+	watch_end(watched->connector->device->event_fd, &watched->watch);
+	socket_set_deadline(watched, DEADLINE_NEVER);
+	crowd_leave(watched);
 }
 
-int socket_release(struct connector *connector, struct watched_socket *watched)
+bool socket_is_quiet(const struct watched_socket *watched)
 {
-	int fd = watched->fd;
+	struct iovec place = {&(char){0}, 1};
+	struct msghdr message = {.msg_iov = &place, .msg_iovlen = 1};
 
-	if (fd < 0)
-		return -1;
-	watched->fd = -1;
-	pthread_mutex_lock(&lock);
-	LIST_REMOVE(watched, in_process);
-	pthread_mutex_unlock(&lock);
-	if (!fd_is_own(fd)) /* the program has closed it, and it may be the program's */
-		return -1;
-	/* To close it would not do, should a child of vfork() have it, too. */
-	change(connector, EPOLL_CTL_DEL, watched, fd, 0);
-	return fd;
+	return fd_is_own(watched->fd) && recvmsg(watched->fd, &message, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
-/* ---- what they need, and their end ---- */
+void socket_set_deadline(struct watched_socket *watched, int64_t deadline)
+{
+	struct connector *connector = watched->connector;
 
-void socket_prepare(int fd)
+	if (watched->deadline != DEADLINE_NEVER)
+		TAILQ_REMOVE(&connector->timed, watched, in_timed);
+	watched->deadline = deadline;
+	if (deadline != DEADLINE_NEVER)
+		TAILQ_INSERT_TAIL(&connector->timed, watched, in_timed);
+}
+
+void socket_set_time(struct watched_socket *watched, int64_t nsec)
+{
+	socket_set_deadline(watched, clock_nsec() + nsec);
+}
+
+void crowd_enter(struct crowd *crowd, struct watched_socket *watched)
+{
+	watched->crowd = crowd;
+	TAILQ_INSERT_TAIL(&crowd->sockets, watched, in_crowd);
+	if (++crowd->count > MOST_OF_CROWD)
+		TAILQ_FIRST(&crowd->sockets)->expired(TAILQ_FIRST(&crowd->sockets));
+}
+
+void crowd_end(struct crowd *crowd)
+{
+	struct watched_socket *watched;
+
+	while ((watched = TAILQ_FIRST(&crowd->sockets)))
+		watched->expired(watched);
+}
+
+/* ---- all of a NIC ---- */
+
+struct connector *connector_open(struct nic *nic, struct device *device)
+{
+	struct connector *connector = calloc(1, sizeof(*connector));
+
+	if (!connector)
+		return NULL;
+	connector->nic = nic;
+	connector->device = device;
+	TAILQ_INIT(&connector->awaiting);
+	TAILQ_INIT(&connector->timed);
+	TAILQ_INIT(&connector->farewells.sockets);
+	if (socket_spare(connector))
+		return connector;
+	free(connector); /* errno stays */
+	return NULL;
+}
+
+/* What was said last arrives nevertheless. */
+void connector_close(struct connector *connector)
+{
+	crowd_end(&connector->farewells);
+	fd_close(connector->spare_fd);
+	free(connector);
+}
+
+int64_t connector_tick(struct connector *connector)
+{
+	struct watched_socket *watched = TAILQ_FIRST(&connector->timed);
+	int64_t now = watched ? clock_nsec() : 0, next = DEADLINE_NEVER;
+
+	while (watched) {
+		if (watched->deadline <= now) {
+			socket_set_deadline(watched, DEADLINE_NEVER);
+			watched->expired(watched);
+			watched = TAILQ_FIRST(&connector->timed); /* any of them may have ended */
+			next = DEADLINE_NEVER;
+			continue;
+		}
+		if (watched->deadline < next)
+			next = watched->deadline;
+		watched = TAILQ_NEXT(watched, in_timed);
+	}
+	return next;
+}
+
+bool socket_spare(struct connector *connector)
+{
+	connector->spare_fd = fd_keep(eventfd(0, EFD_CLOEXEC));
+	return connector->spare_fd >= 0;
+}
+
+/* ---- what they need ---- */
+
+void socket_prepare(const struct watched_socket *watched)
 {
 	const int on = 1, seconds = (int)config()->keepalive_sec, msec = seconds * 1000;
-	const int idle = seconds > 2 ? seconds / 2 : 1;
+	const int idle = seconds > 2 ? seconds / 2 : 1, fd = watched->fd;
 
+	if (watched->is_local)
+		return;
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	if (!seconds)
 		return;
@@ -167,20 +281,6 @@ void socket_prepare(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &on, sizeof(on));
 	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &msec, sizeof(msec));
-}
-
-void socket_close(int fd, bool is_local, bool at_once)
-{
-	const struct linger none = {.l_onoff = 1};
-
-	if (is_local) {
-		strange_close(fd);
-		return;
-	}
-	/* A port that was in use rests for a minute, unless it is reset. */
-	if (at_once)
-		setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
-	close(fd);
 }
 
 const char *socket_hint(int error, const char *calls)

@@ -6,38 +6,21 @@
 #include "device.h"
 #include "vi.h"
 
-struct client;
-
 /* All of these: the NIC's lock is held. The target's `own` needs its host and discriminator alone. */
 
 /* VipConnectRequest: waits, and gives up at the deadline. */
-VIP_RETURN attempt_request(struct vi *vi, const struct vi_target *target, int64_t deadline);
-/* VipConnectAccept, of a VI that is prepared: takes the request, and waits. */
-VIP_RETURN attempt_accept(struct vi *vi, struct client *client, const struct connect_info *peer,
-			  const struct discriminator *wanted);
+VIP_RETURN attempt_request(struct vi *vi, const struct target *target, int64_t deadline);
+/* VipConnectAccept: whether the VI can take the request of this peer. Then it is CONNECT_PENDING, and attempt_accept() follows. */
+VIP_RETURN attempt_prepare(struct vi *vi, const struct connect_info *peer, const struct discriminator *wanted);
+/* Takes the request, and waits. */
+VIP_RETURN attempt_accept(struct vi *vi, struct client *client);
 /* VipConnectPeerRequest: only begins. */
-VIP_RETURN attempt_request_peer(struct vi *vi, const struct vi_target *target, int64_t deadline);
-/* VipConnectPeerDone. */
-VIP_RETURN attempt_peer_result(const struct vi *vi);
-/* VipConnectPeerWait. */
-VIP_RETURN attempt_await_peer(struct vi *vi);
-
-/* In these both ends must agree. VIP_SUCCESS, or what VipConnectAccept says. */
-VIP_RETURN attempt_check_peer(const struct vi *vi, const struct connect_info *peer);
-
-/* CONNECT_PENDING -> IDLE: receives stay posted. Returns the result for the caller that connects. */
-VIP_RETURN attempt_give_up(struct vi *vi);
-/* The agent need not see it through any more; never from within a device's report. */
-void attempt_end(struct vi *vi);
+VIP_RETURN attempt_request_peer(struct vi *vi, const struct target *target, int64_t deadline);
+/* VipConnectPeerDone; VipConnectPeerWait, which waits. */
+VIP_RETURN attempt_peer_result(struct vi *vi, bool waits);
 
 /* VipDisconnect: ends the attempt or the connection, if the VI has one. */
 void connection_end(struct vi *vi);
-
-/* For the agent: takes the next step of attempts that are due. Returns when to call it again. */
-int64_t attempts_serve(struct nic *nic);
-/* A request has come. False when no attempt of this NIC waits for it. */
-bool attempts_take(struct nic *nic, struct client *client, const struct connect_info *peer,
-		   const struct discriminator *wanted);
 
 /* The result of VipConnectPeerRequest is still to come. The lock need not be held. */
 static inline bool attempt_peer_goes_on(const struct vi *vi)

@@ -14,7 +14,6 @@
 
 #include "base/config.h"
 #include "base/deadline.h"
-#include "connect/connector.h"
 #include "connecting.h"
 #include "nic.h"
 
@@ -28,17 +27,11 @@ struct listener {
 	TAILQ_ENTRY(listener) in_nic;
 	struct discriminator wanted;
 	struct acceptor *acceptor;
-	TAILQ_HEAD(, connect_waiter) waiters;
-	TAILQ_HEAD(, request) held; /* the oldest first */
+	unsigned waiters;
+	pthread_cond_t changed;	    /* a request has come, or the waits end */
+	TAILQ_HEAD(, request) held; /* the oldest first; the threads that wait take them */
 	unsigned held_count;
 	int64_t hold_ends, ends; /* when no thread waits: held until then, and listened until then */
-};
-
-/* A thread in VipConnectWait. */
-struct connect_waiter {
-	TAILQ_ENTRY(connect_waiter) in_listener;
-	struct request *request; /* what has come */
-	pthread_cond_t changed;
 };
 
 static int64_t grace_nsec(void)
@@ -88,6 +81,7 @@ static void end_listener(struct nic *nic, struct listener *listener)
 	TAILQ_REMOVE(&nic->listeners, listener, in_nic);
 	release_held(listener, VIP_NO_MATCH);
 	acceptor_close(listener->acceptor);
+	pthread_cond_destroy(&listener->changed);
 	free(listener);
 }
 
@@ -97,7 +91,7 @@ static void end_more_than_recent(struct nic *nic)
 	unsigned count = 0;
 
 	TAILQ_FOREACH_REVERSE(listener, &nic->listeners, listeners, in_nic) {
-		if (!TAILQ_EMPTY(&listener->waiters) || ++count <= RECENT_WAITS)
+		if (listener->waiters || ++count <= RECENT_WAITS)
 			continue;
 		end_listener(nic, listener);
 		break;
@@ -115,7 +109,7 @@ static void remember_wait(struct nic *nic, struct listener *listener)
 		agent_wake(nic);
 	listener->hold_ends = now + grace / HOLD_PART;
 	listener->ends = now + grace;
-	if (!TAILQ_EMPTY(&listener->waiters))
+	if (listener->waiters)
 		return;
 	if (grace)
 		end_more_than_recent(nic);
@@ -129,13 +123,12 @@ int64_t listeners_serve(struct nic *nic)
 	int64_t now = clock_nsec(), next = DEADLINE_NEVER;
 
 	for (; listener; listener = following) {
-		bool is_waited_for = !TAILQ_EMPTY(&listener->waiters);
 		int64_t due = now < listener->hold_ends ? listener->hold_ends : listener->ends;
 
 		following = TAILQ_NEXT(listener, in_nic);
 		if (due > now && due < next)
 			next = due;
-		if (is_waited_for || now < listener->hold_ends)
+		if (listener->waiters || now < listener->hold_ends)
 			continue;
 		if (now < listener->ends)
 			release_held(listener, VIP_NOT_DONE);
@@ -145,86 +138,87 @@ int64_t listeners_serve(struct nic *nic)
 	return next;
 }
 
-static struct connect_waiter *free_waiter(struct listener *listener)
-{
-	struct connect_waiter *waiter;
-
-	TAILQ_FOREACH(waiter, &listener->waiters, in_listener)
-		if (!waiter->request)
-			break;
-	return waiter;
-}
-
 static bool can_hold(const struct listener *listener, const struct client *client)
 {
-	return listener->held_count < HELD_MOST &&
-	       (!TAILQ_EMPTY(&listener->waiters) || clock_nsec() < listener->hold_ends) && client_can_be_held(client);
+	if (listener->held_count < listener->waiters)
+		return true;
+	return listener->held_count < HELD_MOST && (listener->waiters || clock_nsec() < listener->hold_ends) &&
+	       client_can_be_held(client);
 }
 
 VIP_RETURN request_arrived(struct nic *nic, struct client *client, const struct connect_info *peer,
 			   const struct discriminator *wanted)
 {
-	struct connect_waiter *waiter;
 	struct listener *listener;
 	struct request *request;
 
-	if (attempts_take(nic, client, peer, wanted))
-		return VIP_SUCCESS;
 	if (peer->peer_to_peer) /* it names one VI, and servers take any client */
-		return VIP_NO_MATCH;
+		return connection_meet(nic->connector, client) ? VIP_SUCCESS : VIP_NO_MATCH;
 	listener = find_listener(nic, wanted);
 	if (!listener)
 		return VIP_NO_MATCH;
-	waiter = free_waiter(listener);
-	if (!waiter && !can_hold(listener, client))
-		return VIP_NOT_DONE;
-	request = calloc(1, sizeof(*request));
+	request = can_hold(listener, client) ? calloc(1, sizeof(*request)) : NULL;
 	if (!request)
 		return VIP_NOT_DONE;
 	request->nic = nic;
 	request->client = client;
-	request->peer = *peer;
-	request->wanted = *wanted;
-	if (waiter) {
-		waiter->request = request;
-		pthread_cond_signal(&waiter->changed);
-	} else {
-		TAILQ_INSERT_TAIL(&listener->held, request, in_list);
-		listener->held_count++;
-	}
+	request->peer = peer;
+	request->wanted = wanted;
+	TAILQ_INSERT_TAIL(&listener->held, request, in_list);
+	listener->held_count++;
+	pthread_cond_signal(&listener->changed);
 	return VIP_SUCCESS;
 }
 
-/* 0 or errno, as of acceptor_open(). */
-static int listen_for(struct nic *nic, const struct discriminator *wanted)
+/* NULL: there is no memory. */
+static struct listener *create_listener(struct nic *nic, const struct discriminator *wanted)
 {
-	struct listener *listener = find_listener(nic, wanted);
+	struct listener *listener = calloc(1, sizeof(*listener));
 
-	if (listener)
-		return acceptor_renew(listener->acceptor, wanted);
-	listener = calloc(1, sizeof(*listener));
-	if (!listener)
-		return ENOMEM;
-	listener->acceptor = acceptor_open(nic->connector, wanted);
-	if (!listener->acceptor) {
-		int error = errno;
-
+	if (!listener || condition_init(&listener->changed)) {
 		free(listener);
-		return error;
+		return NULL;
 	}
 	listener->wanted = *wanted;
-	TAILQ_INIT(&listener->waiters);
 	TAILQ_INIT(&listener->held);
 	TAILQ_INSERT_TAIL(&nic->listeners, listener, in_nic);
-	return 0;
+	return listener;
+}
+
+/* 0 or errno, as of acceptor_open(). The program may have become another user, who has other places. */
+static int listen_for(struct nic *nic, const struct discriminator *wanted)
+{
+	struct acceptor *acceptor = acceptor_open(nic->connector, wanted);
+	struct listener *listener;
+
+	if (!acceptor)
+		return errno;
+	listener = find_listener(nic, wanted);
+	if (listener)
+		acceptor_close(listener->acceptor);
+	else
+		listener = create_listener(nic, wanted);
+	if (listener)
+		listener->acceptor = acceptor;
+	else
+		acceptor_close(acceptor);
+	return listener ? 0 : ENOMEM;
+}
+
+static void sleep_until(struct nic *nic, int64_t time)
+{
+	const struct timespec at = nsec_timespec(time);
+
+	pthread_mutex_unlock(&nic->lock);
+	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+	pthread_mutex_lock(&nic->lock);
 }
 
 /*
  * The NIC's lock is held. Others may take up all that one can listen on only because they have waited
  * lately: then it is free when their grace time is over.
  */
-static VIP_RETURN listen_in_turn(struct nic *nic, struct connect_waiter *waiter,
-				 const struct discriminator *wanted, int64_t deadline)
+static VIP_RETURN listen_in_turn(struct nic *nic, const struct discriminator *wanted, int64_t deadline)
 {
 	int64_t end = clock_nsec() + grace_nsec() + TURN_NSEC;
 	int error;
@@ -234,7 +228,7 @@ static VIP_RETURN listen_in_turn(struct nic *nic, struct connect_waiter *waiter,
 
 		if (turn > end)
 			break;
-		condition_wait(&waiter->changed, &nic->lock, turn < deadline ? turn : deadline);
+		sleep_until(nic, turn < deadline ? turn : deadline);
 		if (object_retired(&nic->object))
 			return VIP_INVALID_PARAMETER;
 		if (!deadline_left(deadline))
@@ -243,7 +237,7 @@ static VIP_RETURN listen_in_turn(struct nic *nic, struct connect_waiter *waiter,
 	return error ? VIP_ERROR_RESOURCE : VIP_SUCCESS;
 }
 
-/* A held request for a thread that waits; NULL when no requester is there any more. */
+/* The next request for a thread that waits; NULL when no requester is there. */
 static struct request *take_held(struct listener *listener)
 {
 	struct request *request;
@@ -256,52 +250,48 @@ static struct request *take_held(struct listener *listener)
 	return request;
 }
 
-/* The NIC's lock is held. On success the waiter has a request, with a name. */
-static VIP_RETURN await_request(struct nic *nic, struct connect_waiter *waiter,
-				const struct discriminator *wanted, int64_t deadline)
+/* The NIC's lock is held. On success there is a request, with a name. */
+static VIP_RETURN await_request(struct nic *nic, const struct discriminator *wanted, int64_t deadline,
+				struct request **request)
 {
-	VIP_RETURN rc = nic_is_lost(nic) ? VIP_ERROR_RESOURCE : listen_in_turn(nic, waiter, wanted, deadline);
+	VIP_RETURN rc = nic_is_lost(nic) ? VIP_ERROR_RESOURCE : listen_in_turn(nic, wanted, deadline);
 	struct listener *listener;
+	bool in_time = true;
 
 	if (rc != VIP_SUCCESS)
 		return rc;
 	listener = find_listener(nic, wanted);
-	waiter->request = take_held(listener);
-	TAILQ_INSERT_TAIL(&listener->waiters, waiter, in_listener);
-	while (!waiter->request && !object_retired(&nic->object) && !nic_is_lost(nic) &&
-	       condition_wait(&waiter->changed, &nic->lock, deadline) != ETIMEDOUT)
-		;
-	TAILQ_REMOVE(&listener->waiters, waiter, in_listener);
+	listener->waiters++;
+	while (!(*request = take_held(listener)) && in_time && !object_retired(&nic->object) && !nic_is_lost(nic))
+		in_time = condition_wait(&listener->changed, &nic->lock, deadline) != ETIMEDOUT;
+	listener->waiters--;
 	remember_wait(nic, listener);
 	if (object_retired(&nic->object))
 		rc = VIP_INVALID_PARAMETER;
-	else if (!waiter->request)
+	else if (!*request)
 		rc = nic_is_lost(nic) ? VIP_ERROR_RESOURCE : VIP_TIMEOUT;
-	else if (object_publish(&waiter->request->object, OBJECT_REQUEST))
+	else if (object_publish(&(*request)->object, OBJECT_REQUEST))
 		rc = VIP_ERROR_RESOURCE;
 	if (rc == VIP_SUCCESS)
-		TAILQ_INSERT_TAIL(&nic->requests, waiter->request, in_list);
-	else if (waiter->request)
-		refuse(waiter->request, VIP_NO_MATCH);
+		TAILQ_INSERT_TAIL(&nic->requests, *request, in_list);
+	else if (*request)
+		refuse(*request, VIP_NO_MATCH);
 	return rc;
 }
 
 VIP_RETURN listening_wait(struct nic *nic, const struct discriminator *wanted, int64_t deadline,
 			  struct connect_info *peer, VIP_CONN_HANDLE *handle)
 {
-	struct connect_waiter waiter = {0};
+	struct request *request;
 	VIP_RETURN rc;
 
-	if (condition_init(&waiter.changed))
-		return VIP_ERROR_RESOURCE;
 	pthread_mutex_lock(&nic->lock);
-	rc = await_request(nic, &waiter, wanted, deadline);
+	rc = await_request(nic, wanted, deadline, &request);
 	if (rc == VIP_SUCCESS) {
-		*peer = waiter.request->peer;
-		*handle = object_handle(&waiter.request->object);
+		*peer = *request->peer;
+		*handle = object_handle(&request->object);
 	}
 	pthread_mutex_unlock(&nic->lock);
-	pthread_cond_destroy(&waiter.changed);
 	return rc;
 }
 
@@ -309,29 +299,16 @@ VIP_RETURN listening_wait(struct nic *nic, const struct discriminator *wanted, i
 static void close_listeners(struct nic *nic)
 {
 	struct listener *listener = TAILQ_FIRST(&nic->listeners), *following;
-	struct connect_waiter *waiter;
 
 	for (; listener; listener = following) {
 		following = TAILQ_NEXT(listener, in_nic);
-		TAILQ_FOREACH(waiter, &listener->waiters, in_listener)
-			pthread_cond_signal(&waiter->changed);
-		if (TAILQ_EMPTY(&listener->waiters))
+		pthread_cond_broadcast(&listener->changed);
+		if (!listener->waiters)
 			end_listener(nic, listener);
 	}
 }
 
 /* ---- answers ---- */
-
-/* The request stays pending when they do not match. */
-static VIP_RETURN check_match(const struct vi *vi, const struct request *request)
-{
-	if (request->nic != vi->nic || object_retired(&request->object) ||
-	    object_retired(&vi->object))
-		return VIP_INVALID_PARAMETER;
-	if (atomic_load(&vi->state) != VIP_STATE_IDLE)
-		return VIP_INVALID_STATE;
-	return attempt_check_peer(vi, &request->peer);
-}
 
 /*
  * The NIC's lock is held. The thread that retires the handle answers the request; false when another
@@ -356,26 +333,18 @@ static void release_request(struct request *request, bool taken)
 	free(request);
 }
 
-/* The NIC's lock is held. */
-static VIP_RETURN accept_request(struct request *request, struct vi *vi, bool *taken)
-{
-	VIP_RETURN rc = check_match(vi, request);
-
-	if (rc == VIP_SUCCESS)
-		rc = vi_prepare(vi);
-	if (rc != VIP_SUCCESS)
-		return rc;
-	*taken = take_request(request);
-	return attempt_accept(vi, request->client, &request->peer, &request->wanted);
-}
-
 VIP_RETURN request_accept(struct request *request, struct vi *vi)
 {
+	VIP_RETURN rc = VIP_INVALID_PARAMETER;
 	bool taken = false;
-	VIP_RETURN rc;
 
 	pthread_mutex_lock(&vi->nic->lock);
-	rc = accept_request(request, vi, &taken);
+	if (request->nic == vi->nic && !object_retired(&request->object))
+		rc = attempt_prepare(vi, request->peer, request->wanted);
+	if (rc == VIP_SUCCESS) {
+		taken = take_request(request);
+		rc = attempt_accept(vi, request->client);
+	}
 	pthread_mutex_unlock(&vi->nic->lock);
 	release_request(request, taken);
 	return rc;
@@ -408,8 +377,6 @@ void connections_close(struct nic *nic)
 	LIST_FOREACH(vi, &nic->vis, in_nic)
 		if (atomic_load(&vi->state) != VIP_STATE_IDLE)
 			vi_abandon(vi);
-	while ((vi = TAILQ_FIRST(&nic->attempts)))
-		attempt_end(vi);
 	close_listeners(nic);
 	while ((request = TAILQ_FIRST(&nic->requests))) {
 		take_request(request);
@@ -429,7 +396,6 @@ void device_lost(struct nic *nic, const char *call, int error)
 
 void device_failed(struct nic *nic)
 {
-	struct connect_waiter *waiter;
 	struct listener *listener;
 	struct vi *vi;
 
@@ -439,12 +405,11 @@ void device_failed(struct nic *nic)
 	LIST_FOREACH(vi, &nic->vis, in_nic) {
 		bool pends = atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING;
 
-		endpoint_refused(vi, VIP_ERROR_RESOURCE);
+		endpoint_refused(vi, VIP_ERROR_RESOURCE, false);
 		if (pends)
 			connection_close(vi->connection);
 		endpoint_failed(vi, VIP_ERROR_CONN_LOST);
 	}
 	TAILQ_FOREACH (listener, &nic->listeners, in_nic)
-		TAILQ_FOREACH (waiter, &listener->waiters, in_listener)
-			pthread_cond_signal(&waiter->changed);
+		pthread_cond_broadcast(&listener->changed);
 }

@@ -15,8 +15,8 @@ struct request {
 	struct nic *nic;
 	TAILQ_ENTRY(request) in_list; /* of the NIC's, when it has a name; of those that are held */
 	struct client *client;
-	struct connect_info peer;
-	struct discriminator wanted;
+	const struct connect_info *peer; /* the client's, as what it wants */
+	const struct discriminator *wanted;
 };
 
 /* VipConnectWait: on success there is a request, of this peer, with this handle. */

@@ -56,7 +56,6 @@ struct nic {
 	LIST_HEAD(, cq) cqs;
 	TAILQ_HEAD(, request) requests;
 	TAILQ_HEAD(listeners, listener) listeners; /* the longest without a wait first: listening.c */
-	TAILQ_HEAD(, vi) attempts; /* that the agent sees through: connecting.c */
 	struct channel *channels[PRIVATE_CHANNELS];
 };
 

@@ -5,7 +5,6 @@
 #include <sched.h>
 
 #include "base/deadline.h"
-#include "connect/connector.h"
 #include "nic.h"
 
 #define FLUSH_NSEC INT64_C(20000000)
@@ -39,17 +38,6 @@ bool vi_offer(struct vi *vi)
 	atomic_store(&vi->state, VIP_STATE_CONNECT_PENDING);
 	workqueue_set_mode(&vi->receive, QUEUE_OPEN);
 	return true;
-}
-
-VIP_RETURN vi_prepare(struct vi *vi)
-{
-	atomic_store(&vi->attempt.is_peer_to_peer, false);
-	if (nic_is_lost(vi->nic) || !vi_offer(vi))
-		return VIP_ERROR_RESOURCE;
-	vi->attempt.number++;
-	vi->attempt.next_at = DEADLINE_NEVER;
-	atomic_store(&vi->attempt.result, VIP_NOT_DONE);
-	return VIP_SUCCESS;
 }
 
 void vi_withdraw(struct vi *vi)

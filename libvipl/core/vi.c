@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/deadline.h"
-#include "connect/connector.h"
 #include "nic.h"
 
 struct region_rights vi_rights(const VIP_VI_ATTRIBUTES *attributes)

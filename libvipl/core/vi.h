@@ -7,40 +7,19 @@
 #include <stdatomic.h>
 #include <sys/queue.h>
 
+#include "connect/connector.h"
 #include "device.h"
 #include "object.h"
 #include "workqueue.h"
 
-struct acceptor;
-struct connection;
 struct tag;
-
-/* The end that a VI shall be connected to, and what the VI tells it about itself. */
-struct vi_target {
-	struct connect_info own;
-	struct in6_addr host;
-	struct discriminator wanted;
-};
 
 /* The last attempt to connect: connecting.c. The NIC's lock guards the members that are not atomic. */
 struct attempt {
 	unsigned number;	     /* counts the VI's attempts */
 	_Atomic VIP_RETURN result;   /* VIP_NOT_DONE while it goes on; written under the NIC's lock */
-	atomic_bool is_peer_to_peer; /* the agent sees it through, and VipConnectPeerDone asks for it */
-	struct vi_target target;
-	int64_t deadline; /* of the caller */
-
-	/* Of an attempt that asks. The connection is at work while next_at is DEADLINE_NEVER. */
-	int64_t retry_until; /* the grace time: then asking ends, if it was answered, or gets rare */
-	int64_t backoff;     /* the pause before it asks again */
-	int64_t next_at;     /* when that is due */
-	VIP_RETURN result_if_expired; /* in a pause */
-
-	/* Of an attempt that the agent runs. */
-	TAILQ_ENTRY(vi) in_nic;
-	bool is_listed;		   /* there: the agent has it */
-	struct acceptor *acceptor; /* the other end asks; NULL: this end does */
-	bool accepts;		   /* the other end has asked, and its request is being accepted */
+	atomic_bool is_peer_to_peer; /* VipConnectPeerDone asks for its result */
+	struct target target;
 };
 
 struct vi {
@@ -62,7 +41,7 @@ struct vi {
 	struct attempt attempt;
 
 	/* Guarded by the NIC's lock. */
-	pthread_cond_t changed;	  /* an attempt has its result, or a pause begins */
+	pthread_cond_t changed;	  /* an attempt has its result */
 	VIP_ERROR_CODE cause;	  /* why the connection ends */
 	bool closed_by_peer;	  /* the peer has said that it ends the connection */
 	struct connect_info peer; /* valid when connected */
@@ -101,9 +80,9 @@ void vi_free(struct vi *vi);
 /* VipSetViAttributes. The VI may get another endpoint. */
 VIP_RETURN vi_set_attributes(struct vi *vi, const VIP_VI_ATTRIBUTES *attributes);
 
-/* IDLE -> CONNECT_PENDING, and a new attempt begins: posted receives go to the device. */
-VIP_RETURN vi_prepare(struct vi *vi);
-/* Does so within an attempt that goes on. False when the device cannot take the endpoint or its receives. */
+/*
+ * -> CONNECT_PENDING: posted receives go to the device. False when the device cannot take the endpoint or its receives.
+ */
 bool vi_offer(struct vi *vi);
 /* While CONNECT_PENDING: the device gives back endpoint and receives, which stay posted. Sends do not. */
 void vi_withdraw(struct vi *vi);

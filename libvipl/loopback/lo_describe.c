@@ -11,7 +11,7 @@
 #include "loopback.h"
 
 /* The descriptors: the region table; if the receive queue has one, its CQ's page; from the accepting end also the link. */
-int loopback_describe(struct device_endpoint *base, struct description *own)
+void loopback_describe(struct device_endpoint *base, struct description *own)
 {
 	struct loopback_endpoint *endpoint = (struct loopback_endpoint *)base;
 	const struct nonce_page *page = endpoint->device->nonce_page;
@@ -34,7 +34,6 @@ int loopback_describe(struct device_endpoint *base, struct description *own)
 		own->fds[own->fd_count++] = own->sent_fd = endpoint->link_fd;
 		endpoint->link_fd = -1;
 	}
-	return 0;
 }
 
 /* Takes all that the peer says, except for the link. 0 or errno. */

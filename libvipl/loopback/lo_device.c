@@ -5,31 +5,16 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/strange.h"
 #include "describe.h"
 #include "loopback.h"
 
-#define NAME	       "via_lo"
-#define EVENTS_AT_ONCE 64
-
-static void loopback_serve(struct device *base)
-{
-	struct epoll_event event;
-
-	/* One at a time: what one event does may end what another one is about. Not for ever:
-	   others want the NIC's lock. */
-	for (unsigned i = 0;
-	     i < EVENTS_AT_ONCE && fd_is_own(base->event_fd) && epoll_wait(base->event_fd, &event, 1, 0) > 0; i++) {
-		struct watch *watch = event.data.ptr;
-
-		watch->ready(watch);
-	}
-}
+#define NAME "via_lo"
 
 static int open_regions(struct loopback_device *device)
 {
@@ -55,6 +40,15 @@ static void close_regions(struct loopback_device *device)
 	free(device->generations);
 }
 
+/* Others can send to it. */
+static void close_bell(struct loopback_device *device)
+{
+	int fd = watch_end(device->base.event_fd, &device->bell);
+
+	if (fd >= 0)
+		strange_close(fd);
+}
+
 /* Watches a file descriptor that has just been made, or not, and takes it. 0 or errno. */
 static int watch_new(struct loopback_device *device, struct watch *watch, int fd,
 		     void (*ready)(struct watch *watch))
@@ -64,7 +58,7 @@ static int watch_new(struct loopback_device *device, struct watch *watch, int fd
 	if (fd < 0)
 		return errno;
 	watch->ready = ready;
-	error = loopback_watch(device, watch, fd);
+	error = watch_begin(device->base.event_fd, watch, fd, EPOLLIN);
 	if (error)
 		close(fd);
 	return error;
@@ -105,7 +99,7 @@ static int loopback_open(const char *name, unsigned index, struct nic *nic, stru
 		goto close_regions;
 	what = "timerfd_create()";
 	error = watch_new(device, &device->timer,
-			  fd_above_standard(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
+			  fd_keep(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
 			  loopback_timer_ready);
 	if (error)
 		goto close_bell;
@@ -113,7 +107,7 @@ static int loopback_open(const char *name, unsigned index, struct nic *nic, stru
 	return 0;
 
 close_bell:
-	loopback_unwatch(device, &device->bell);
+	close_bell(device);
 close_regions:
 	close_regions(device);
 close_events:
@@ -135,8 +129,8 @@ static void loopback_close(struct device *base)
 {
 	struct loopback_device *device = (struct loopback_device *)base;
 
-	fd_close(loopback_release(device, &device->timer));
-	loopback_unwatch(device, &device->bell);
+	fd_close(watch_end(base->event_fd, &device->timer));
+	close_bell(device);
 	close_regions(device);
 	fd_close(base->event_fd);
 	nonce_page_destroy(device->nonce_page);
@@ -235,7 +229,6 @@ const struct device_ops loopback_device_ops = {
 	.close = loopback_close,
 	.query = loopback_query,
 	.find_host = loopback_find_host,
-	.serve = loopback_serve,
 	.domain_create = loopback_domain_create,
 	.domain_destroy = loopback_domain_destroy,
 	.region_create = loopback_region_create,

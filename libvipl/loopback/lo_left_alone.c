@@ -3,9 +3,10 @@
  * Bells that cannot be emptied now, because descriptors came with a ring, which closer.c takes. The bell would stay readable,
  * so nobody watches it until the next tick, which rings it once more. Since Linux 6.16 nobody can send descriptors to a bell.
  * Before that, each channel's bell is in an epoll descriptor of its own, on which the sleepers sleep.
+ * And the timer that ticks.
  */
 #include <errno.h>
-#include <sys/epoll.h>
+#include <sys/timerfd.h>
 
 #include "base/fd.h"
 #include "loopback.h"
@@ -19,6 +20,22 @@ void left_alone_init(struct loopback_device *device)
 void left_alone_destroy(struct loopback_device *device)
 {
 	pthread_mutex_destroy(&device->left_alone.lock);
+}
+
+void loopback_set_timer(struct loopback_device *device, long milliseconds)
+{
+	struct itimerspec tick = {.it_value = {.tv_sec = milliseconds / 1000,
+					       .tv_nsec = milliseconds % 1000 * 1000000}};
+
+	if (fd_is_own(device->timer.fd) && timerfd_settime(device->timer.fd, 0, &tick, NULL))
+		device_lost(device->nic, "timerfd_settime()", errno);
+}
+
+void loopback_slow_tick(struct loopback_device *device)
+{
+	loopback_set_timer(device, SLOW_TICK_MSEC);
+	if (atomic_load(&device->ticks) || atomic_load(&device->left_alone.any)) /* already, or just now */
+		loopback_set_timer(device, TICK_MSEC);
 }
 
 void left_alone_wait(struct loopback_device *device)
@@ -80,7 +97,7 @@ void left_alone_channel(struct loopback_channel *channel)
 void left_alone_bell(struct loopback_device *device)
 {
 	device->left_alone.bell = true;
-	loopback_leave_alone(device, &device->bell, true);
+	watch_for(device->base.event_fd, &device->bell, 0);
 	left_alone_wait(device);
 }
 
@@ -104,6 +121,6 @@ void left_alone_tick(struct loopback_device *device)
 	if (!left_alone->bell)
 		return;
 	left_alone->bell = false;
-	loopback_leave_alone(device, &device->bell, false);
+	watch_for(device->base.event_fd, &device->bell, EPOLLIN);
 	loopback_ring(device, device->bell_name);
 }

@@ -95,7 +95,7 @@ static void process_ended(struct watch *end)
 	struct loopback_device *device = memory->device;
 	struct loopback_endpoint *endpoint;
 
-	fd_close(loopback_release(device, end));
+	fd_close(watch_end(device->base.event_fd, end));
 	LIST_FOREACH(endpoint, &device->linked, in_linked)
 		if (endpoint->peer_memory == memory)
 			atomic_store(&endpoint->fault, FAULT_NO_PROCESS);
@@ -103,10 +103,10 @@ static void process_ended(struct watch *end)
 }
 
 /* Where the kernel has no such descriptors, or gives none, the end is noticed by the sockets' end, and by copies. */
-static void watch_end(struct peer_memory *memory, int fd)
+static void watch_process(struct peer_memory *memory, int fd)
 {
 	memory->end.ready = process_ended;
-	if (fd >= 0 && loopback_watch(memory->device, &memory->end, fd))
+	if (fd >= 0 && watch_begin(memory->device->base.event_fd, &memory->end, fd, EPOLLIN))
 		close(fd);
 }
 
@@ -141,7 +141,7 @@ struct peer_memory *peer_memory_open(struct loopback_device *device, pid_t proce
 	if (!memory)
 		return NULL;
 	/* Before the nonce is read: if it is right, and the process behind this descriptor lives, both are one process. */
-	process_fd = fd_above_standard((int)syscall(SYS_pidfd_open, process, 0));
+	process_fd = fd_keep((int)syscall(SYS_pidfd_open, process, 0));
 	*memory = (struct peer_memory){
 		.end.fd = -1,
 		.device = device,
@@ -159,7 +159,7 @@ struct peer_memory *peer_memory_open(struct loopback_device *device, pid_t proce
 		memory->fd = -1;
 	}
 	if (memory->fd >= 0 || (memory->has_page && has_nonce(memory))) {
-		watch_end(memory, process_fd);
+		watch_process(memory, process_fd);
 		return memory;
 	}
 	if (process_fd >= 0)
@@ -173,7 +173,7 @@ void peer_memory_close(struct peer_memory *memory)
 	if (!memory || --memory->users)
 		return;
 	LIST_REMOVE(memory, in_memories);
-	fd_close(loopback_release(memory->device, &memory->end));
+	fd_close(watch_end(memory->device->base.event_fd, &memory->end));
 	fd_close(memory->fd);
 	free(memory);
 }

@@ -15,17 +15,12 @@
 
 #include "base/fd.h"
 #include "base/thread.h"
+#include "base/watch.h"
 #include "cq_look.h"
 #include "cq_page.h"
 #include "device.h"
 #include "link.h"
 #include "peer_memory.h"
-
-/* A file descriptor that the agent looks after. */
-struct watch {
-	_Atomic int fd; /* -1: none */
-	void (*ready)(struct watch *watch);
-};
 
 /* lo_left_alone.c */
 struct left_alone {
@@ -278,23 +273,6 @@ static inline struct loopback_receive *receive_at(const struct loopback_endpoint
 	return endpoint->arrays->receives + (index & (LANE_RECEIVES - 1));
 }
 
-/* lo_events.c */
-/* [nic] 0 or errno. */
-int loopback_watch(struct loopback_device *device, struct watch *watch, int fd);
-/* [nic] Its events wait for now, or no longer. */
-void loopback_leave_alone(struct loopback_device *device, struct watch *watch, bool for_now);
-/* [nic] Returns the descriptor, which is the caller's now, or -1. */
-int loopback_release(struct loopback_device *device, struct watch *watch);
-/* [nic] Closes the descriptor, too, a socket that another process can send to. */
-void loopback_unwatch(struct loopback_device *device, struct watch *watch);
-#define TICK_MSEC      10
-#define SLOW_TICK_MSEC 1000
-#define NO_TICK	       0
-/* The next tick is after this time. */
-void loopback_set_timer(struct loopback_device *device, long milliseconds);
-/* There is a tick within a second. */
-void loopback_slow_tick(struct loopback_device *device);
-
 /*
  * lo_bell.c: sockets that wake sleeping processes. Whatever a peer does, ringing never blocks. bell_ring() and bell_drain()
  * return 0 or errno. loopback_ring() and loopback_drain() report errors to the device.
@@ -309,6 +287,13 @@ void loopback_ring(struct loopback_device *device, uint64_t number);
 bool loopback_drain(struct loopback_device *device, int fd);
 
 /* lo_left_alone.c */
+#define TICK_MSEC      10
+#define SLOW_TICK_MSEC 1000
+#define NO_TICK	       0
+/* The next tick is after this time. */
+void loopback_set_timer(struct loopback_device *device, long milliseconds);
+/* There is a tick within a second. */
+void loopback_slow_tick(struct loopback_device *device);
 void left_alone_init(struct loopback_device *device);
 void left_alone_destroy(struct loopback_device *device);
 /* There is a tick soon. */
@@ -472,7 +457,7 @@ static inline struct lane_message *next_message(const struct loopback_endpoint *
 unsigned loopback_place(struct device *device, const struct in6_addr *host, const struct discriminator *wanted,
 			unsigned number, struct place at[PLACE_ADDRESSES]);
 bool loopback_admit(struct device *device, int fd, struct description *peer);
-int loopback_describe(struct device_endpoint *endpoint, struct description *own);
+void loopback_describe(struct device_endpoint *endpoint, struct description *own);
 int loopback_raise(struct device_endpoint *endpoint, bool accepts, const struct connect_info *own,
 		   const struct connect_info *peer, struct description *description);
 

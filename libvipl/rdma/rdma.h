@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <sys/queue.h>
 
+#include "base/watch.h"
 #include "device.h"
 
 #define CACHE_LINE 64 /* bytes */
@@ -66,6 +67,7 @@ struct verbs_device {
 	enum ibv_mtu mtu; /* of the port */
 	bool has_uc;
 	struct rdma_event_channel *events;
+	struct watch cm_watch, async_watch;
 	struct rdma_cm_id *id; /* hears of the device's removal; NULL: it could not be had */
 	uid_t user;	 /* who opened it: the kernel serves no other one */
 	bool is_refused; /* the kernel has said so */
@@ -163,8 +165,7 @@ void verbs_socket(const struct verbs_device *device, const struct in6_addr *host
 		 struct sockaddr_storage *out);
 
 /* verbs_events.c */
-void verbs_serve(struct device *device);
-/* From now on verbs_serve() gets its events. 0 or errno. */
+/* From now on the agent gets its events. 0 or errno. */
 int verbs_watch_events(struct verbs_device *device);
 
 /* verbs_route.c */
@@ -179,7 +180,7 @@ void verbs_routes_free(struct verbs_device *device);
 /* verbs_path.c */
 /* Adds what our own port has for a path from its GID, of its version of RoCE. 0 or errno. */
 int verbs_path_complete(struct verbs_device *device, struct verbs_path *path);
-int verbs_describe(struct device_endpoint *endpoint, struct description *own);
+void verbs_describe(struct device_endpoint *endpoint, struct description *own);
 int verbs_raise(struct device_endpoint *endpoint, bool accepts, const struct connect_info *own,
 		const struct connect_info *peer, struct description *description);
 /* INIT -> RTS, by the path and what the peer has told. 0 or errno. */

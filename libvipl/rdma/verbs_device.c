@@ -390,7 +390,6 @@ const struct device_ops verbs_device_ops = {
 	.close = verbs_close,
 	.query = verbs_query,
 	.find_host = verbs_find_host,
-	.serve = verbs_serve,
 	.domain_create = verbs_domain_create,
 	.domain_destroy = verbs_domain_destroy,
 	.region_create = verbs_region_create,

@@ -2,20 +2,16 @@
 /* What the device tells: its asynchronous events, and those of rdma_cm, which only finds routes and knows when a device goes. */
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/epoll.h>
-#include <unistd.h>
+#include <stddef.h>
 
-#include "base/fd.h"
 #include "base/log.h"
 #include "rdma.h"
 
 #define EVENTS_AT_ONCE 16u /* of rdma_cm; then it is the turn of the NIC's other work */
 
-/* The kinds of descriptors in the device's epoll. */
-enum source { ASYNC_EVENTS, CM_EVENTS, SOURCES };
-
-static void handle_cm_events(struct verbs_device *device)
+static void cm_ready(struct watch *watch)
 {
+	struct verbs_device *device = (struct verbs_device *)((char *)watch - offsetof(struct verbs_device, cm_watch));
 	struct rdma_cm_event *event;
 	unsigned i = 0;
 
@@ -34,9 +30,7 @@ static void handle_cm_events(struct verbs_device *device)
 		return;
 	device->is_refused = true;
 	verbs_routes_refused(device);
-	/* The event stays, and the agent would be told of it for ever. */
-	if (fd_is_own(device->base.event_fd))
-		epoll_ctl(device->base.event_fd, EPOLL_CTL_DEL, device->events->fd, NULL);
+	watch_end(device->base.event_fd, watch); /* the event stays, and the agent would be told of it for ever */
 }
 
 /* The peer was refused an RDMA operation; the device does not say which. */
@@ -77,8 +71,9 @@ static void async_event(struct verbs_device *device, const struct ibv_async_even
 	}
 }
 
-static void handle_async_events(struct verbs_device *device)
+static void async_ready(struct watch *watch)
 {
+	struct verbs_device *device = (struct verbs_device *)((char *)watch - offsetof(struct verbs_device, async_watch));
 	struct ibv_async_event event;
 
 	/* Objects are destroyed with the NIC's lock, or not before their events are acknowledged. */
@@ -90,35 +85,19 @@ static void handle_async_events(struct verbs_device *device)
 }
 
 /* 0 or errno. */
-static int watch(struct verbs_device *device, int fd, enum source source)
+static int begin(struct verbs_device *device, struct watch *watch, int fd, void (*ready)(struct watch *watch))
 {
-	struct epoll_event event = {.events = EPOLLIN, .data.u32 = source};
 	int flags = fcntl(fd, F_GETFL);
 
-	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
-	    epoll_ctl(device->base.event_fd, EPOLL_CTL_ADD, fd, &event))
+	watch->ready = ready;
+	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		return errno;
-	return 0;
+	return watch_begin(device->base.event_fd, watch, fd, EPOLLIN);
 }
 
 int verbs_watch_events(struct verbs_device *device)
 {
-	int error = watch(device, device->events->fd, CM_EVENTS);
+	int error = begin(device, &device->cm_watch, device->events->fd, cm_ready);
 
-	return error ? error : watch(device, device->context->async_fd, ASYNC_EVENTS);
-}
-
-void verbs_serve(struct device *base)
-{
-	struct verbs_device *device = (struct verbs_device *)base;
-	struct epoll_event events[SOURCES];
-	bool ready[SOURCES] = {false};
-	int count = fd_is_own(base->event_fd) ? epoll_wait(base->event_fd, events, SOURCES, 0) : 0;
-
-	while (count > 0)
-		ready[events[--count].data.u32] = true;
-	if (ready[ASYNC_EVENTS])
-		handle_async_events(device);
-	if (ready[CM_EVENTS])
-		handle_cm_events(device);
+	return error ? error : begin(device, &device->async_watch, device->context->async_fd, async_ready);
 }

@@ -4,7 +4,6 @@
  * path by rdma_cm. The accepting end uses the same one in the other direction.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -16,7 +15,8 @@
 #define ANY_PKEY      0xffff
 #define PKEY_NUMBER   0x7fff
 #define PKEY_FULL     0x8000 /* without it, only full members can be talked to */
-#define MOST_GIDS     1024u  /* of all ports of a device */
+#define MOST_GIDS     256u   /* of a port: an index has 8 bits */
+#define LATEST_ROCE   2
 
 /*
  * A peer that gives no acknowledgement for 4.096 us * 2^18 * (6 + 1) = 7.5 s is gone. With soft-RoCE its processors make
@@ -48,23 +48,27 @@ static uint8_t roce_version(const struct ibv_gid_entry *entry)
 /* Finds the index of our GID, of the path's version of RoCE; if it has none, of the latest. 0 or errno; ENODEV: none. */
 static int find_gid(struct verbs_device *device, struct verbs_path *path)
 {
-	struct ibv_gid_entry *entries = calloc(MOST_GIDS, sizeof(*entries));
-	ssize_t count = entries ? ibv_query_gid_table(device->context, entries, MOST_GIDS, 0) : -ENOMEM;
 	const uint8_t wanted = path->roce_version;
 	bool is_found = false;
 
-	for (ssize_t i = 0; i < count; i++) {
-		uint8_t version = roce_version(&entries[i]);
+	for (unsigned i = 0; i < MOST_GIDS; i++) {
+		struct ibv_gid_entry entry = {0};
+		int error = ibv_query_gid_ex(device->context, device->port, i, &entry, 0);
+		uint8_t version = roce_version(&entry);
 
-		if (entries[i].port_num != device->port || memcmp(&entries[i].gid, &path->own_gid, sizeof(path->own_gid)) ||
-		    (wanted && version != wanted) || (is_found && version <= path->roce_version))
+		if (error == EINVAL) /* there are no more */
+			break;
+		if (error && error != ENODATA) /* an empty one */
+			return error;
+		if (error || memcmp(&entry.gid, &path->own_gid, sizeof(path->own_gid)) || (wanted && version != wanted))
 			continue;
 		is_found = true;
-		path->own_gid_index = (uint8_t)entries[i].gid_index;
+		path->own_gid_index = (uint8_t)i;
 		path->roce_version = version;
+		if (version == wanted || version == LATEST_ROCE)
+			break;
 	}
-	free(entries);
-	return count < 0 ? (int)-count : is_found ? 0 : ENODEV;
+	return is_found ? 0 : ENODEV;
 }
 
 /* The index of a partition key of our port, if possible one of a full member, or -1. */
@@ -109,7 +113,7 @@ static uint8_t reads_at_once(int limit)
 	return (uint8_t)(limit < READS_AT_ONCE ? limit : READS_AT_ONCE);
 }
 
-int verbs_describe(struct device_endpoint *base, struct description *own)
+void verbs_describe(struct device_endpoint *base, struct description *own)
 {
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 	const struct ibv_device_attr *limits = &endpoint->device->limits;
@@ -133,7 +137,6 @@ int verbs_describe(struct device_endpoint *base, struct description *own)
 	bytes_put(bytes.peer_lid, sizeof(bytes.peer_lid), path->lid);
 	bytes_put(bytes.pkey, sizeof(bytes.pkey), path->pkey);
 	memcpy(own->bytes, &bytes, sizeof(bytes));
-	return 0;
 }
 
 static void gid_of_host(union ibv_gid *gid, const struct in6_addr *host)

@@ -31,29 +31,21 @@ static void forget(struct verbs_route *route)
 	free(route);
 }
 
-/* Reports the result to all that wait for it. A report may ask for the same host anew. */
+/* Reports the result to all that wait for it. Nobody asks for a route from within the report. */
 static void conclude(struct verbs_route *route, int error)
 {
 	struct verbs_endpoint *endpoint;
-	LIST_HEAD(, verbs_endpoint) waiters = LIST_HEAD_INITIALIZER(waiters);
-	struct verbs_path path = route->path;
 
-	while ((endpoint = LIST_FIRST(&route->waiters))) {
-		LIST_REMOVE(endpoint, in_route);
-		LIST_INSERT_HEAD(&waiters, endpoint, in_route);
-	}
-	if (route->id)
-		rdma_destroy_id(route->id);
+	rdma_destroy_id(route->id);
 	route->id = NULL;
-	if (error)
-		forget(route);
-	else
-		route->found_at = clock_nsec();
-	while ((endpoint = LIST_FIRST(&waiters))) {
+	route->found_at = clock_nsec();
+	while ((endpoint = LIST_FIRST(&route->waiters))) {
 		verbs_route_forget(endpoint);
-		endpoint->path = path;
+		endpoint->path = route->path;
 		endpoint_routed(endpoint->vi, error);
 	}
+	if (error)
+		forget(route);
 }
 
 void verbs_route_forget(struct verbs_endpoint *endpoint)
@@ -190,15 +182,13 @@ int verbs_route(struct device_endpoint *base, const struct in6_addr *host)
 
 void verbs_routes_refused(struct verbs_device *device)
 {
-	struct verbs_route *route = LIST_FIRST(&device->routes);
+	struct verbs_route *route, *next;
 
-	while (route)
-		if (route->id) {
+	for (route = LIST_FIRST(&device->routes); route; route = next) {
+		next = LIST_NEXT(route, in_device);
+		if (route->id)
 			conclude(route, EACCES);
-			route = LIST_FIRST(&device->routes);
-		} else {
-			route = LIST_NEXT(route, in_device);
-		}
+	}
 }
 
 void verbs_routes_free(struct verbs_device *device)

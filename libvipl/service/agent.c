@@ -10,8 +10,8 @@
 #include "base/log.h"
 #include "base/strange.h"
 #include "base/thread.h"
+#include "base/watch.h"
 #include "connect/connector.h"
-#include "core/connecting.h"
 #include "core/listening.h"
 #include "core/nic.h"
 #include "notifier.h"
@@ -25,7 +25,7 @@
 #define WAIT_NSEC     (10 * STAND_IN_NSEC)
 
 /* What the agent sleeps for, beside being woken. */
-enum { DEVICE = SLEEPER_WOKEN + 1, CONNECTIONS, CHANNELS, STATUS };
+enum { DEVICE = SLEEPER_WOKEN + 1, CHANNELS, STATUS };
 
 /*
  * Runs the deferred work of the NIC's CQs. Returns the msec until it has to be called again, or -1. It submits backlogs,
@@ -93,13 +93,10 @@ static int take_turn(struct nic *nic, unsigned ready)
 	/* Only after an event: each is a system call, and delays a thread that watches for a message. */
 	msec = progress_serve(nic, ready & 1u << CHANNELS);
 	if (ready & 1u << DEVICE)
-		nic->device->ops->serve(nic->device);
-	if (ready & 1u << CONNECTIONS)
-		connector_serve(nic->connector);
+		watch_serve(nic->device->event_fd);
 	msec = shorter(msec, deadline_msec(connector_tick(nic->connector)));
 	msec = shorter(msec, serve_status(nic, ready & 1u << STATUS));
 	msec = shorter(msec, serve_cqs(nic));
-	msec = shorter(msec, deadline_msec(attempts_serve(nic)));
 	msec = shorter(msec, deadline_msec(listeners_serve(nic)));
 	msec = shorter(msec, notifier_serve(nic->notifier));
 	atomic_store_explicit(&nic->agent.turned, clock_nsec(), memory_order_relaxed);
@@ -167,8 +164,6 @@ static int watch_all(struct nic *nic)
 	struct sleeper *sleeper = &nic->agent.sleeper;
 	int error = sleeper_watch(sleeper, DEVICE, nic->device->event_fd);
 
-	if (!error)
-		error = sleeper_watch(sleeper, CONNECTIONS, connector_fd(nic->connector));
 	if (!error)
 		error = sleeper_watch(sleeper, CHANNELS, nic->progress.channels_fd);
 	if (!error)

@@ -108,7 +108,7 @@ static void print_vi(FILE *out, const struct vi *vi)
 		[VIP_SERVICE_RELIABLE_DELIVERY] = "reliable delivery",
 		[VIP_SERVICE_RELIABLE_RECEPTION] = "reliable reception",
 	};
-	const struct vi_target *target = &vi->attempt.target;
+	const struct target *target = &vi->attempt.target;
 	VIP_VI_STATE state = atomic_load(&vi->state);
 
 	fprintf(out, "{\"vi\": \"%p\", \"state\": \"%s\", \"level\": \"%s\"", object_handle(&vi->object),

@@ -18,9 +18,10 @@
 #define HOSTAGES 32u
 
 struct vi {
-	enum { VI_IDLE, VI_LOOKING, VI_PAUSED, VI_ACCEPTING, VI_CONNECTED } state;
+	enum { VI_IDLE, VI_LOOKING, VI_ACCEPTING, VI_CONNECTED } state;
 	struct device_endpoint *endpoint;
 	struct connection *connection;
+	struct target target;
 	unsigned posted, sent; /* descriptors that are not completed */
 };
 
@@ -77,8 +78,6 @@ void program_answer(struct input *input);
 void program_give_up(struct input *input);
 void program_use(struct input *input);
 void program_serve(struct input *input);
-/* Peer-to-peer: the first idle VI takes the request. */
-bool program_accept(struct client *client);
 
 /* conversation_peer.c: the peer's steps */
 void peer_open(void);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The steps of the program that uses the device. */
+#include "base/deadline.h"
 #include "conversation_fuzz.h"
 
 static const struct connect_info info = {
@@ -23,14 +24,10 @@ void program_listen(struct input *input)
 
 	world.takes_requests = !(how & 1);
 	trouble_begin(how & ~1u);
-	if (world.listening && how & 2) {
-		acceptor_renew(world.acceptor, &own);
-	} else {
-		acceptor = acceptor_open(world.connector, &own);
-		if (acceptor) {
-			world.acceptor = acceptor;
-			world.listening++;
-		}
+	acceptor = acceptor_open(world.connector, &own);
+	if (acceptor) {
+		world.acceptor = acceptor;
+		world.listening++;
 	}
 	trouble_end();
 }
@@ -49,26 +46,38 @@ static void prepare(struct vi *vi)
 	check(!world.device->ops->endpoint_prepare(vi->endpoint));
 }
 
+/* Whoever asks for us, without a name, is the one. */
+static void await_peer(struct vi *vi)
+{
+	struct target *target = &vi->target;
+
+	target->own.discriminator = world_own();
+	target->wanted = (struct discriminator){0};
+	target->host = info.host;
+	if (!connection_await(vi->connection, vi->endpoint, target))
+		vi_unprepare(vi);
+}
+
 void program_connect(struct input *input)
 {
 	struct vi *vi = choose(input);
 	uint8_t how = take8(input);
-	struct discriminator other = how & 1 ? world_own() : world_other();
-	struct in6_addr host = info.host;
-	struct connect_info own = info;
+	struct target *target = &vi->target;
 
-	host.s6_addr[15] = how & 2 ? 2 : 1;
-	own.peer_to_peer = vi == &world.vis[VIS - 1];
-	if (vi->state != VI_IDLE && vi->state != VI_PAUSED)
+	if (vi->state != VI_IDLE)
 		return;
+	*target = (struct target){.own = info, .host = info.host, .wanted = how & 1 ? world_own() : world_other()};
+	target->host.s6_addr[15] = how & 2 ? 2 : 1;
+	target->own.peer_to_peer = vi == &world.vis[VIS - 1];
+	target->deadline = clock_nsec() + NSEC_PER_SEC;
 	trouble_begin(how & ~3u);
-	if (world.device->ops->find_host(world.device, &host, &own.host) == VIP_SUCCESS) {
-		if (vi->state == VI_IDLE) {
-			prepare(vi);
-			connection_begin(vi->connection);
-		}
+	if (world.device->ops->find_host(world.device, &target->host, &target->own.host) == VIP_SUCCESS) {
+		prepare(vi);
 		vi->state = VI_LOOKING;
-		connection_ask(vi->connection, vi->endpoint, &own, &host, &other);
+		if (target->own.peer_to_peer && how & 1)
+			await_peer(vi);
+		else
+			connection_ask(vi->connection, vi->endpoint, target);
 	}
 	trouble_end();
 }
@@ -77,17 +86,8 @@ static void accept_by(struct vi *vi, struct client *client)
 {
 	prepare(vi);
 	vi->state = VI_ACCEPTING;
-	connection_accept(vi->connection, vi->endpoint, client, &info);
-}
-
-bool program_accept(struct client *client)
-{
-	for (unsigned i = 0; i < VIS; i++)
-		if (world.vis[i].state == VI_IDLE) {
-			accept_by(&world.vis[i], client);
-			return true;
-		}
-	return false;
+	vi->target = (struct target){.own = info};
+	connection_accept(vi->connection, vi->endpoint, client, &vi->target);
 }
 
 void program_answer(struct input *input)
@@ -123,9 +123,6 @@ void program_give_up(struct input *input)
 		connection_cancel(vi->connection);
 		vi_unprepare(vi);
 		connection_close(vi->connection);
-		break;
-	case VI_PAUSED:
-		vi_unprepare(vi);
 		break;
 	case VI_CONNECTED:
 		vi_tear_down(vi);
@@ -188,8 +185,7 @@ void program_serve(struct input *input)
 	if (how & 1)
 		fuzz_tick();
 	trouble_begin(how & ~5u);
-	world.device->ops->serve(world.device);
-	connector_serve(world.connector);
+	watch_serve(world.device->event_fd);
 	if (how & 4)
 		connector_tick(world.connector);
 	trouble_end();

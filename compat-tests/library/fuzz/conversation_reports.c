@@ -74,19 +74,23 @@ void endpoint_connected(struct vi *vi, const struct connect_info *peer)
 	vi->state = VI_CONNECTED;
 }
 
-void endpoint_refused(struct vi *vi, VIP_RETURN reason)
+bool endpoint_refused(struct vi *vi, VIP_RETURN reason, bool goes_on)
 {
 	check(vi->state == VI_LOOKING || vi->state == VI_ACCEPTING);
-	check(reason == VIP_REJECT || reason == VIP_TIMEOUT || reason == VIP_ERROR_RESOURCE ||
+	check(reason == VIP_REJECT || reason == VIP_TIMEOUT || reason == VIP_ERROR_RESOURCE || reason == VIP_NO_MATCH ||
 	      reason == VIP_NOT_REACHABLE);
+	check(!goes_on || (reason == VIP_TIMEOUT && vi->target.own.peer_to_peer));
 	vi_unprepare(vi);
+	if (!goes_on)
+		return false;
+	check(!world.device->ops->endpoint_prepare(vi->endpoint));
+	vi->state = VI_LOOKING;
+	return true;
 }
 
-void endpoint_no_answer(struct vi *vi, VIP_RETURN reason)
+void endpoint_pauses(struct vi *vi)
 {
-	(void)reason;
 	check(vi->state == VI_LOOKING);
-	vi->state = VI_PAUSED;
 }
 
 void endpoint_lost(struct vi *vi)
@@ -98,11 +102,6 @@ void endpoint_lost(struct vi *vi)
 void endpoint_routed(struct vi *vi, int error)
 {
 	connection_routed(vi->connection, error);
-}
-
-void endpoint_busy(struct vi *vi)
-{
-	check(vi->state == VI_LOOKING);
 }
 
 void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error)
@@ -119,10 +118,9 @@ VIP_RETURN request_arrived(struct nic *nic, struct client *client,
 	check(nic == (struct nic *)&world);
 	check_info(peer);
 	check(wanted->length <= MAX_DISCRIMINATOR_LEN);
-	check(world.listening);
 	if (peer->peer_to_peer)
-		return program_accept(client) ? VIP_SUCCESS : VIP_NO_MATCH;
-	if (!world.takes_requests)
+		return connection_meet(world.connector, client) ? VIP_SUCCESS : VIP_NO_MATCH;
+	if (!world.takes_requests || !world.listening)
 		return VIP_NO_MATCH;
 	if (world.request_count == REQUESTS)
 		return VIP_NOT_DONE;

@@ -74,11 +74,10 @@ static unsigned remote_place(struct device *device, const struct in6_addr *host,
 	return 1;
 }
 
-static int remote_describe(struct device_endpoint *endpoint, struct description *own)
+static void remote_describe(struct device_endpoint *endpoint, struct description *own)
 {
 	(void)endpoint;
 	memset(own->bytes, 'd', sizeof(own->bytes));
-	return 0;
 }
 
 /* What a device would find there is of no meaning here, but for the first byte. */

@@ -30,7 +30,7 @@ static void serve(struct vi *vi, struct input *input)
 {
 	(void)vi;
 	(void)input;
-	world.device->ops->serve(world.device);
+	watch_serve(world.device->event_fd);
 }
 
 static void tick(struct vi *vi, struct input *input)

@@ -60,7 +60,7 @@ void world_check_told(void)
 			if (world.vis[v].state == VI_LINKED)
 				poll_both(&world.vis[v]);
 		fuzz_tick();
-		world.device->ops->serve(world.device);
+		watch_serve(world.device->event_fd);
 	}
 	for (unsigned i = 0; i < VIS; i++)
 		check_told(&world.vis[i]);

@@ -58,7 +58,7 @@ INSTANTIATE_TEST_SUITE_P(
 			Fault{"rdma_resolve_addr", 1, ENOMEM, VIP_ERROR_RESOURCE},
 			Fault{"rdma_resolve_route", 1, ENOMEM, VIP_ERROR_RESOURCE},
 			Fault{"rdma_resolve_route", 1, ENETUNREACH, VIP_NOT_REACHABLE},
-			Fault{"ibv_query_gid_table", 1, EIO, VIP_ERROR_RESOURCE},
+			Fault{"ibv_query_gid_ex", 1, EIO, VIP_ERROR_RESOURCE},
 			Fault{"ibv_query_pkey", 1, EIO, VIP_NOT_REACHABLE},
 			Fault{"socket", 1, EMFILE, VIP_ERROR_RESOURCE},
 			Fault{"socket", 3, ENFILE, VIP_ERROR_RESOURCE},
@@ -108,7 +108,7 @@ TEST_P(AcceptFails, WithTheDocumentedCodeAndTheRequesterIsTold)
 
 INSTANTIATE_TEST_SUITE_P(FaultsConnect, AcceptFails,
 			 testing::Values(Fault{"sendmsg", 1, EPIPE, VIP_TIMEOUT},
-					 Fault{"ibv_query_gid_table", 1, EIO, VIP_ERROR_RESOURCE},
+					 Fault{"ibv_query_gid_ex", 1, EIO, VIP_ERROR_RESOURCE},
 					 Fault{"ibv_query_pkey", 1, EIO, VIP_ERROR_RESOURCE},
 					 Fault{"ibv_modify_qp", 2, ENOMEM, VIP_ERROR_RESOURCE},
 					 Fault{"ibv_modify_qp", 3, ENOMEM, VIP_ERROR_RESOURCE}),

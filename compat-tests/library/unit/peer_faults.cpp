@@ -46,7 +46,7 @@ INSTANTIATE_TEST_SUITE_P(
 			Fault{"rdma_resolve_addr", 1, ENOMEM, VIP_ERROR_RESOURCE},
 			Fault{"rdma_resolve_route", 1, ENETUNREACH, VIP_NOT_REACHABLE},
 			Fault{"rdma_resolve_route", 1, ENOMEM, VIP_ERROR_RESOURCE},
-			Fault{"ibv_query_gid_table", 1, EIO, VIP_ERROR_RESOURCE},
+			Fault{"ibv_query_gid_ex", 1, EIO, VIP_ERROR_RESOURCE},
 			Fault{"ibv_query_pkey", 1, EIO, VIP_NOT_REACHABLE},
 			Fault{"socket", 1, EMFILE, VIP_ERROR_RESOURCE},
 			Fault{"socket", 7, EMFILE, VIP_ERROR_RESOURCE},
@@ -69,7 +69,7 @@ TEST_P(ListenerFails, WithTheDocumentedCodeAndTheOtherOneIsTold)
 }
 
 INSTANTIATE_TEST_SUITE_P(PeerRequests, ListenerFails,
-			 testing::Values(Fault{"ibv_query_gid_table", 2, EIO, VIP_ERROR_RESOURCE},
+			 testing::Values(Fault{"ibv_query_gid_ex", 3, EIO, VIP_ERROR_RESOURCE},
 					 Fault{"ibv_modify_qp", 2, ENOMEM, VIP_ERROR_RESOURCE},
 					 Fault{"ibv_modify_qp", 3, ENOMEM, VIP_ERROR_RESOURCE}),
 			 name_of);

@@ -176,23 +176,6 @@ INSTANTIATE_TEST_SUITE_P(
 		Answer{"Reset", [](Talker &peer) { peer.reset(); }, NEXT_PORT}),
 	[](const auto &each) { return each.param.name; });
 
-// The answer may come before the route is known. So nobody who has not been asked can accept.
-TEST_F(Requesting, AnAnswerBeforeTheRequestIsNone)
-{
-	Door door("door"), next("door", 1);
-
-	fake_fail_always("rdma_get_cm_event", EAGAIN); // the route stays unknown
-	auto requested = request_once("door");
-	Talker early = door.accept();
-	early.say(good_message(MESSAGE_ACCEPT, ""));
-	Talker other = next.accept();
-	fake_fail_always("rdma_get_cm_event", 0);
-	EXPECT_EQ(other.next(), MESSAGE_REQUEST);
-	other.say(MESSAGE_REJECT);
-	EXPECT_EQ(requested.get(), VIP_REJECT);
-	expect_works();
-}
-
 // It may be another program's, or a process that is stopped.
 TEST_F(Requesting, APortWhoseOwnerSaysNothingIsPassedOver)
 {

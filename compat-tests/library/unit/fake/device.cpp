@@ -336,16 +336,17 @@ int ibv_dealloc_pd(ibv_pd *ibpd)
 	return 0;
 }
 
-ssize_t _ibv_query_gid_table(ibv_context *context, ibv_gid_entry *entries, size_t most, uint32_t, size_t)
+int _ibv_query_gid_ex(ibv_context *context, uint32_t, uint32_t index, ibv_gid_entry *entry, uint32_t, size_t)
 {
-	FAKE_ENTER(ibv_query_gid_table);
+	FAKE_ENTER(ibv_query_gid_ex);
 	std::vector<ibv_gid_entry> table = gid_table(ctx_of(context)->dev);
-	size_t count = std::min(most, table.size());
 
 	if (fault)
-		return -fault;
-	std::copy_n(table.begin(), count, entries);
-	return static_cast<ssize_t>(count);
+		return by_value(fault);
+	if (index >= table.size())
+		return by_value(EINVAL);
+	*entry = table[index];
+	return 0;
 }
 
 int ibv_query_gid(ibv_context *context, uint8_t, int index, ibv_gid *gid)

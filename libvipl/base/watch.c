@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Watching descriptors. The program may close any, and the epoll's, and then have files of its own with their numbers. */
+#include "watch.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+
+#include "fd.h"
+
+#define EVENTS_AT_ONCE 64u
+
+static int change(int epoll_fd, int operation, struct watch *watch, int fd, unsigned events)
+{
+	struct epoll_event event = {.events = events, .data.ptr = watch};
+
+	if (!fd_is_own(epoll_fd))
+		return EBADF;
+	return epoll_ctl(epoll_fd, operation, fd, &event) ? errno : 0;
+}
+
+int watch_begin(int epoll_fd, struct watch *watch, int fd, unsigned events)
+{
+	int error = fd_is_own(fd) ? change(epoll_fd, EPOLL_CTL_ADD, watch, fd, events) : EBADF;
+
+	if (!error)
+		atomic_store(&watch->fd, fd);
+	return error;
+}
+
+void watch_for(int epoll_fd, struct watch *watch, unsigned events)
+{
+	change(epoll_fd, EPOLL_CTL_MOD, watch, atomic_load(&watch->fd), events);
+}
+
+int watch_end(int epoll_fd, struct watch *watch)
+{
+	int fd = atomic_exchange(&watch->fd, -1);
+
+	if (!fd_is_own(fd))
+		return -1;
+	/* To close it would not do, should a child have it, too. */
+	change(epoll_fd, EPOLL_CTL_DEL, watch, fd, 0);
+	return fd;
+}
+
+void watch_serve(int epoll_fd)
+{
+	struct epoll_event event;
+
+	/* One at a time: what one event does may end what another one is about. */
+	for (unsigned i = 0; i < EVENTS_AT_ONCE && fd_is_own(epoll_fd) && epoll_wait(epoll_fd, &event, 1, 0) > 0; i++) {
+		struct watch *watch = event.data.ptr;
+
+		watch->ready(watch);
+	}
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The sockets of connections and listeners, which the agent looks after. All functions: the NIC's lock is held. */
+#ifndef VIPL_SOCKET_H
+#define VIPL_SOCKET_H
+
+#include <sys/queue.h>
+#include <sys/socket.h>
+
+#include "base/watch.h"
+#include "device.h"
+
+struct connector;
+
+struct watched_socket {
+	struct watch watch; /* first */
+	int fd;		    /* -1: none */
+	bool is_local;	    /* of processes of this machine: descriptors may come with messages */
+	bool listens;
+	struct connector *connector;
+	void (*expired)(struct watched_socket *watched);
+	int64_t deadline;
+	LIST_ENTRY(watched_socket) in_process; /* while there is a descriptor */
+	TAILQ_ENTRY(watched_socket) in_timed;  /* while there is a deadline */
+	struct crowd *crowd;		       /* or NULL */
+	TAILQ_ENTRY(watched_socket) in_crowd;
+};
+
+/* Sockets of strangers: of too many the oldest expires. */
+struct crowd {
+	TAILQ_HEAD(, watched_socket) sockets;
+	unsigned count;
+};
+
+struct connector {
+	struct nic *nic;
+	struct device *device;
+	int spare_fd; /* to be given up when there are no more */
+	LIST_HEAD(, acceptor) acceptors;
+	TAILQ_HEAD(, connection) awaiting; /* a peer that asks us: the oldest first */
+	TAILQ_HEAD(, watched_socket) timed; /* with a deadline */
+	struct crowd farewells;
+};
+
+static inline const struct device_ops *ops_of(const struct connector *connector)
+{
+	return connector->device->ops;
+}
+
+/* There is no socket yet. `ready` and `expired` may end what the socket is a part of. */
+void socket_init(struct watched_socket *watched, struct connector *connector, void (*ready)(struct watch *watch),
+		 void (*expired)(struct watched_socket *watched));
+/* A new socket. 0 or errno. */
+int socket_open(struct watched_socket *watched, const struct place *place);
+/* The next one of those who have connected with a listener. 0 or errno. */
+int socket_accept(struct watched_socket *watched, const struct watched_socket *listener, struct sockaddr_storage *from);
+/* 0 or errno. `events` as of epoll. */
+int socket_watch(struct watched_socket *watched, unsigned events);
+/* It stays, and nothing is awaited of it any more. */
+void socket_unwatch(struct watched_socket *watched);
+/* `to` becomes what `from` was, and is watched. 0 or errno: it is not watched. */
+int socket_move(struct watched_socket *from, struct watched_socket *to);
+/* The other end has not gone, and has said nothing more. */
+bool socket_is_quiet(const struct watched_socket *watched);
+/* Closes it, if there is one, and awaits nothing more. Over TCP `at_once`: without a rest of it in the system. */
+void socket_close(struct watched_socket *watched, bool at_once);
+
+void socket_set_deadline(struct watched_socket *watched, int64_t deadline);
+/* So many nanoseconds from now. */
+void socket_set_time(struct watched_socket *watched, int64_t nsec);
+
+/* Opens the descriptor that is there to be given up, or fails with errno. */
+bool socket_spare(struct connector *connector);
+
+void crowd_enter(struct crowd *crowd, struct watched_socket *watched);
+/* All of it expire. */
+void crowd_end(struct crowd *crowd);
+
+/* Sets what a connection over TCP needs. */
+void socket_prepare(const struct watched_socket *watched);
+/* What may be behind an error, or "". `calls`: those that it may come from. */
+const char *socket_hint(int error, const char *calls);
+
+#endif
