@@ -60,14 +60,14 @@ TEST_F(PeerRequests, NobodyThereIsATimeoutAtBothEndsAndLeavesNothing)
 // It may come to life.
 TEST_F(PeerRequests, ADeadHostIsAskedAgainUntilTheEnd)
 {
-	fake_address("10.9.9.77", FAKE_REACH_TIMEOUT, 10);
+	fake_address("10.9.9.77", FAKE_REACH_NOBODY);
 	ASSERT_EQ(ask(a, "a", "b", VIP_INFINITE, "10.9.9.77"), VIP_SUCCESS);
 	EXPECT_TRUE(eventually([] { return fake_calls("rdma_resolve_addr") > 1; })) << "asked once only";
 	EXPECT_EQ(outcome_so_far(a), VIP_NOT_DONE);
 	break_off(a);
 	ASSERT_EQ(ask(a, "a", "b", 200, "10.9.9.77"), VIP_SUCCESS);
 	EXPECT_EQ(outcome(a), VIP_TIMEOUT);
-	fake_address("10.9.9.50", FAKE_REACH_SILENT, 0);
+	fake_address("10.9.9.50", FAKE_REACH_SILENT);
 	ASSERT_EQ(ask(a, "a", "b", 200, "10.9.9.50"), VIP_SUCCESS);
 	EXPECT_EQ(outcome(a), VIP_TIMEOUT);
 	expect_works();

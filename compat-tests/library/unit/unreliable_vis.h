@@ -2,7 +2,7 @@
 // Two Unreliable VIs, and names for the statuses of their descriptors.
 #pragma once
 
-#include "fake_test.h"
+#include "node.h"
 #include "talking.h"
 
 const VIP_UINT32 LENGTH = VIP_STATUS_LENGTH_ERROR, PROTECTION = VIP_STATUS_PROTECTION_ERROR,

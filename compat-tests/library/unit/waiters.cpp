@@ -56,7 +56,7 @@ class Waiters : public NicTest
 	}
 	std::future<VIP_RETURN> connect_request(const Vi &vi)
 	{
-		fake_address("10.9.9.50", FAKE_REACH_SILENT, 0);
+		fake_address("10.9.9.50", FAKE_REACH_SILENT);
 		return start("connect",
 			     [=] { return request(vi, "x", VIP_INFINITE, "10.9.9.50"); });
 	}

@@ -193,7 +193,7 @@ static int check_creation(const Device *dev, const ibv_qp_init_attr *init)
 
 static Qp *make_qp(ibv_pd *pd, const ibv_qp_init_attr *init)
 {
-	auto *qp = new Qp;
+	auto *qp = new Qp();
 	const fake_device &cfg = ctx_of(pd->context)->dev->cfg;
 
 	qp->context = pd->context;
