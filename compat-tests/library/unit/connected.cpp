@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The end of established connections, and events that are none.
-#include "talking.h"
+#include "line.h"
 
 #include <chrono>
 
@@ -24,18 +24,8 @@ class Connected : public PairTest
 	}
 };
 
-// What the other end does, which has been connected with `a`.
-struct End {
-	const char *name;
-	void (*act)(Talker &talker);
-};
-
-void PrintTo(const End &end, std::ostream *out)
-{
-	*out << end.name;
-}
-
-class Losing : public Each<Connected, End>
+// Of a connection with an end that is not of this library.
+class Losing : public Each<Connected, Act>
 {
       protected:
 	void SetUp() override
@@ -47,15 +37,14 @@ class Losing : public Each<Connected, End>
 			VIP_RETURN rc = wait("talker", PATIENCE, &conn);
 			return rc == VIP_SUCCESS ? VipConnectAccept(conn, a) : rc;
 		});
-		ASSERT_TRUE(eventually([] { return is_listened_for("talker"); }));
-		peer = std::make_unique<Talker>("talker");
+		peer = std::make_unique<Line>("talker");
 		ASSERT_TRUE(peer->say(good_message(MESSAGE_REQUEST, "talker")));
 		ASSERT_EQ(peer->next(), MESSAGE_ACCEPT);
 		ASSERT_TRUE(peer->say(MESSAGE_CONFIRM));
 		ASSERT_EQ(waited.get(), VIP_SUCCESS);
 		a.qp = newest_qp();
 	}
-	std::unique_ptr<Talker> peer;
+	std::unique_ptr<Line> peer;
 };
 
 TEST_P(Losing, TheConnectionFlushesAllAndIsToldOnce)
@@ -87,24 +76,10 @@ TEST_P(Losing, TheConnectionWhileASendIsOutstandingIsToldALittleLater)
 }
 
 INSTANTIATE_TEST_SUITE_P(Connected, Losing,
-			 testing::Values(End{"Disconnect", [](Talker &peer) { peer.say(MESSAGE_DISCONNECT); }},
-					 End{"EndOfTheSocket", [](Talker &peer) { peer.hang_up(); }},
-					 End{"Reset", [](Talker &peer) { peer.reset(); }},
-					 End{"Nonsense", [](Talker &peer) { peer.say_bytes("nonsense", 8); }},
-					 End{"Repetition", [](Talker &peer) { peer.say(MESSAGE_CONFIRM); }}),
-			 [](const auto &each) { return each.param.name; });
-
-TEST_F(Connected, TheOtherEndHearsOfADisconnection)
-{
-	VIP_DESCRIPTOR *r = descriptor(0, {});
-
-	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
-	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-	expect_lost(b);
-	expect_received(b, r, VIP_STATUS_DESC_FLUSHED_ERROR);
-	EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST, a), 0);
-	expect_again_told_once();
-}
+			 testing::Values(Act{"Disconnect", [](Line &peer) { peer.say(MESSAGE_DISCONNECT); }},
+					 Act{"EndOfTheSocket", [](Line &peer) { peer.hang_up(); }},
+					 Act{"Reset", [](Line &peer) { peer.reset(); }}),
+			 ByName());
 
 using QueuePairError = Each<Connected, ibv_event_type>;
 
@@ -161,19 +136,6 @@ TEST_P(DeviceEnds, IsCatastrophicAndLosesAllConnections)
 }
 
 INSTANTIATE_TEST_SUITE_P(Connected, DeviceEnds, testing::Bool());
-
-TEST_F(Connected, ADisconnectionThatCrossesOursIsNotTold)
-{
-	for (int round = 0; round < 30; round++) {
-		auto other = std::async(std::launch::async, [&] { return VipDisconnect(b); });
-		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-		EXPECT_EQ(other.get(), VIP_SUCCESS);
-		EXPECT_EQ(state_of(a), VIP_STATE_IDLE);
-		EXPECT_EQ(state_of(b), VIP_STATE_IDLE);
-		connect(a, b, "round");
-	}
-	expect_traffic(a, b);
-}
 
 // Kernels have bugs with a queue pair that is reset while they handle a message: see drain() in queuepair.c.
 TEST_F(Connected, AQueuePairWithoutReceivesFlushesOneBeforeItIsReset)

@@ -79,15 +79,9 @@ TEST_F(Devices, WithoutInlineDataTakeShortMessages)
 	expect_sent(a, s);
 }
 
-struct Habit {
-	const char *name;
+struct Habit : Named {
 	void (*set)(fake_options &options);
 };
-
-void PrintTo(const Habit &habit, std::ostream *out)
-{
-	*out << habit.name;
-}
 
 using Habits = Each<Devices, Habit>;
 
@@ -165,7 +159,7 @@ INSTANTIATE_TEST_SUITE_P(
 			Habit{"CleaningTheCqAtReset",
 			      [](fake_options &o) { o.reset_cleans_cq = true; }},
 			Habit{"WithExactDepths", [](fake_options &o) { o.exact_depths = true; }}),
-	[](const auto &each) { return each.param.name; });
+	ByName());
 
 // The device reports that it has refused an access, so the handler gets the precise error.
 TEST_F(Devices, RefusedRdmaIsToldAsSuchWhereTheDeviceTells)

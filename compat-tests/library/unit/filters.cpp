@@ -23,16 +23,10 @@
 namespace
 {
 
-struct Refused {
-	const char *name;
+struct Refused : Named {
 	unsigned number;
 	int error;
 };
-
-void PrintTo(const Refused &call, std::ostream *out)
-{
-	*out << call.name;
-}
 
 #define CALL(name, error) {#name, SYS_##name, error}
 const Refused CALLS[] = {
@@ -293,6 +287,6 @@ TEST_P(Filters, AreAnsweredWithACodeAndALineThatNamesTheCall)
 }
 
 INSTANTIATE_TEST_SUITE_P(Calls, Filters, testing::ValuesIn(CALLS),
-			 [](const auto &call) { return std::string(call.param.name); });
+			 ByName());
 
 } // namespace

@@ -6,16 +6,10 @@
 namespace
 {
 
-struct Remains {
-	const char *name;
+struct Remains : Named {
 	bool soft; // soft-RoCE, where the end of a connection waits longer
 	bool late; // they come only when the queue pair has been destroyed
 };
-
-void PrintTo(const Remains &remains, std::ostream *out)
-{
-	*out << remains.name;
-}
 
 class GoneVis : public Each<NicTest, Remains>
 {
@@ -114,6 +108,6 @@ INSTANTIATE_TEST_SUITE_P(Completions, GoneVis,
 			 testing::Values(Remains{"LeftInTheCq", false, false},
 					 Remains{"LeftBySoftRoce", true, false},
 					 Remains{"ComingLate", false, true}),
-			 [](const auto &each) { return each.param.name; });
+			 ByName());
 
 } // namespace

@@ -177,16 +177,10 @@ TEST_F(RdmaRead, OfAPeerWithoutReadsIsRefused)
 	nic = mine;
 }
 
-struct Refusal {
-	const char *name;
+struct Refusal : Named {
 	bool write, read;
 	VIP_ERROR_CODE code;
 };
-
-void PrintTo(const Refusal &refusal, std::ostream *out)
-{
-	*out << refusal.name;
-}
 
 using RefusedRead = Each<RdmaRead, Refusal>;
 
@@ -214,7 +208,7 @@ INSTANTIATE_TEST_SUITE_P(Rights, RefusedRead,
 			 testing::Values(Refusal{"Read", false, true, VIP_ERROR_RDMAR_PROT},
 					 Refusal{"Both", true, true, VIP_ERROR_CONN_LOST},
 					 Refusal{"Write", true, false, VIP_ERROR_RDMAW_PROT}),
-			 [](const auto &each) { return each.param.name; });
+			 ByName());
 
 TEST_F(RdmaRead, IntoMemoryThatMayNotBeWrittenIsAProtectionError)
 {

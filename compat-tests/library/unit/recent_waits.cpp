@@ -20,9 +20,9 @@ class RecentWaits : public TwoVis
 	// The code with which the NIC refuses a request, or 0 when it does not listen.
 	static int refusal(const std::string &door, message_code code = MESSAGE_REQUEST)
 	{
-		Talker talker(door);
+		Line line(RDMA, RDMA.connect(door));
 
-		return talker.is_connected && talker.say(good_message(code, door)) ? talker.next() : 0;
+		return line.say(good_message(code, door)) ? line.next() : 0;
 	}
 	// Waits until `grace_times` grace times after the beginning.
 	void pass(double grace_times)
@@ -186,10 +186,10 @@ class BusyServer : public RecentWaits
 	void answer_after_the_grace_time(message_code last)
 	{
 		for (unsigned port = 0; port < 4; port++)
-			doors.push_back(std::make_unique<Door>("door", port));
+			doors.push_back(std::make_unique<Gate>("door", port));
 		requested = std::async(std::launch::async, [this] { return request(a, "door", VIP_INFINITE); });
 		for (unsigned port = 0; port < 4; port++) {
-			Talker talker = doors[port]->accept();
+			Line talker = doors[port]->accept();
 			ASSERT_EQ(talker.next(), MESSAGE_REQUEST);
 			if (!port)
 				begin = std::chrono::steady_clock::now(); // the grace time began before this
@@ -199,7 +199,7 @@ class BusyServer : public RecentWaits
 			ASSERT_TRUE(talker.say(port < 3 ? MESSAGE_NO_MATCH : last));
 		}
 	}
-	std::vector<std::unique_ptr<Door>> doors;
+	std::vector<std::unique_ptr<Gate>> doors;
 	std::future<VIP_RETURN> requested;
 };
 

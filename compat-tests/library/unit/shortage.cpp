@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Connecting on via_lo where the kernel has no more of something.
-#include "talking.h"
+#include "line.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -76,17 +76,14 @@ TEST(Shortage, OfDescriptorsUnderWayIsNotThatNobodyWaits)
 {
 	Child child = in_child(SETTINGS, [] {
 		const std::string door = "shortage" + std::to_string(getpid());
-		sockaddr_un address;
-		int ends[2], listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+		int ends[2];
 
 		if (!geteuid()) {
 			ASSERT_EQ(setgid(65534), 0);
 			ASSERT_EQ(setuid(65534), 0);
 		}
 		Requester requester;
-		socklen_t length = local_place(door, &address);
-		ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr *>(&address), length), 0);
-		ASSERT_EQ(listen(listener, 1000), 0); // it takes none
+		Gate gate(VIA_LO, door); // it takes none
 		ASSERT_EQ(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends), 0);
 		limit_files(100);
 		fill(ends[0]);

@@ -166,6 +166,21 @@ class Each : public Base, public testing::WithParamInterface<Parameter>
 {
 };
 
+// A parameter with a name, which names its tests: by ByName().
+struct Named {
+	const char *name;
+};
+inline std::ostream &operator<<(std::ostream &out, const Named &named)
+{
+	return out << named.name;
+}
+struct ByName {
+	template <class Parameter> std::string operator()(const testing::TestParamInfo<Parameter> &info) const
+	{
+		return info.param.name;
+	}
+};
+
 // A child of this process, with this environment and no other VIPL_ variable.
 struct Child {
 	std::string out, err; // its output

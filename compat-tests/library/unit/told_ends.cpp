@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The log line about a connection's end, where no error handler is set, on either device. A disconnect of the peer is
 // information, and a loss is an error.
-#include "talking.h"
+#include "line.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -95,19 +95,15 @@ std::string first_line(const char *level, const char *device,
 	return child.out;
 }
 
-struct Device {
-	const char *name, *host;
-};
-
-class ToldEnds : public testing::TestWithParam<Device>
+class ToldEnds : public testing::TestWithParam<const Device *>
 {
       protected:
 	// The peer is in this process, and disconnects first.
 	static void disconnected(const End &end)
 	{
-		End peer(GetParam().name);
-		std::thread acceptor([&] { peer.accept(GetParam().host); });
-		end.request(GetParam().host);
+		End peer(GetParam()->name);
+		std::thread acceptor([&] { peer.accept(GetParam()->address); });
+		end.request(GetParam()->address);
 		acceptor.join();
 		EXPECT_EQ(VipDisconnect(peer.vi), VIP_SUCCESS);
 	}
@@ -117,7 +113,7 @@ const char MISTAKE[] = ": a descriptor could not be posted (and no error handler
 
 TEST_P(ToldEnds, APeerThatDisconnectsFirstIsInformation)
 {
-	std::string line = first_line("info", GetParam().name, disconnected);
+	std::string line = first_line("info", GetParam()->name, disconnected);
 
 	EXPECT_EQ(line.find("vipl: info: NIC "), 0u) << line;
 	EXPECT_NE(line.find(": the peer has ended the connection"), std::string::npos) << line;
@@ -126,15 +122,13 @@ TEST_P(ToldEnds, APeerThatDisconnectsFirstIsInformation)
 TEST_P(ToldEnds, AndIsNotToldUnlessAskedFor)
 {
 	for (const char *level : {"error", "warning"}) {
-		std::string line = first_line(level, GetParam().name, disconnected);
+		std::string line = first_line(level, GetParam()->name, disconnected);
 
 		EXPECT_NE(line.find(MISTAKE), std::string::npos) << line;
 	}
 }
 
-INSTANTIATE_TEST_SUITE_P(OnEach, ToldEnds,
-			 testing::Values(Device{"fake0", "10.9.9.1"}, Device{"via_lo", "127.0.0.1"}),
-			 [](const auto &device) { return std::string(device.param.name); });
+INSTANTIATE_TEST_SUITE_P(OnEach, ToldEnds, testing::Values(&RDMA, &VIA_LO), device_name);
 
 const char LOST[] = ": connection lost (and no error handler is set)";
 
@@ -155,8 +149,7 @@ TEST(LostEnds, AreAnErrorOnAnRdmaDevice)
 {
 	std::string line = first_line("error", "fake0", [](const End &end) {
 		std::thread acceptor([&] { end.accept("10.9.9.1"); });
-		EXPECT_TRUE(eventually([] { return is_listened_for(ENDS); }));
-		Talker peer(ENDS);
+		Line peer(ENDS);
 		EXPECT_TRUE(peer.say(good_message(MESSAGE_REQUEST, ENDS)));
 		EXPECT_EQ(peer.next(), MESSAGE_ACCEPT);
 		EXPECT_TRUE(peer.say(MESSAGE_CONFIRM));

@@ -129,7 +129,7 @@ TEST_F(Unreliable, AMessageThatIsTooLongBeforeTheConnectionIsKnownHarmsNoLaterOn
 	Node hasty{IBV_QPT_UC};
 	Described described;
 	described.qp = hasty.qp->qp_num;
-	Talker talker("door");
+	Line talker("door");
 	ASSERT_TRUE(talker.say(good_message(MESSAGE_REQUEST, "door", "", VIP_SERVICE_UNRELIABLE, 65536, described)));
 	ASSERT_EQ(talker.next(), MESSAGE_ACCEPT);
 	hasty.to_rts(b.qp);

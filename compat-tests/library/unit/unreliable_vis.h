@@ -3,7 +3,7 @@
 #pragma once
 
 #include "node.h"
-#include "talking.h"
+#include "line.h"
 
 const VIP_UINT32 LENGTH = VIP_STATUS_LENGTH_ERROR, PROTECTION = VIP_STATUS_PROTECTION_ERROR,
 		 FLUSHED = VIP_STATUS_DESC_FLUSHED_ERROR, WRITE = VIP_STATUS_OP_RDMA_WRITE;
