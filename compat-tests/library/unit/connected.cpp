@@ -2,7 +2,9 @@
 // The end of established connections, and events that are none.
 #include "line.h"
 
+#include <atomic>
 #include <chrono>
+#include <sys/wait.h>
 
 namespace
 {
@@ -177,6 +179,59 @@ TEST_F(Connected, AQueuePairThatIsNotDrainedIsWaitedForBriefly)
 	expect_traffic(a, b);
 	fake_fail("ibv_post_recv", 1, ENOMEM);
 	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+}
+
+// A program may make the same wrong post in a loop. Other errors must still reach the handler.
+TEST_F(Connected, HandlersHearOfSomeOfManyMistakesAndOfALostConnectionAllTheSame)
+{
+	std::promise<void> go;
+	auto gone = go.get_future().share();
+	errors.then = [gone](const VIP_ERROR_DESCRIPTOR &) { gone.wait(); };
+	auto *odd = reinterpret_cast<VIP_DESCRIPTOR *>(static_cast<char *>(memory.base) + 1);
+	for (int i = 0; i < 5000; i++)
+		EXPECT_EQ(post_send(a, odd), VIP_INVALID_PARAMETER);
+	ASSERT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	expect_state(b, VIP_STATE_ERROR);
+	go.set_value();
+	EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, b));
+	EXPECT_LT(errors.count(VIP_ERROR_POST_DESC), 1000);
+	EXPECT_GT(errors.count(VIP_ERROR_POST_DESC), 10);
+}
+
+bool has_socket_of_a_connection()
+{
+	for (int fd = STDERR_FILENO + 1; fd < 1024; fd++) {
+		int type = 0, domain = 0;
+		socklen_t length = sizeof(int);
+
+		if (!getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) && !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) &&
+		    (type == SOCK_SEQPACKET || (domain == AF_INET && type == SOCK_STREAM)))
+			return true;
+	}
+	return false;
+}
+
+// Or else a peer would not hear of the parent's end. Nor of one that is just being made.
+TEST_F(Connected, NoConnectionIsAForkedChilds)
+{
+	std::atomic<bool> is_over{false};
+
+	disconnect_pair();
+	auto connecting = std::async(std::launch::async, [&] {
+		for (int i = 0; !is_over; i++) {
+			connect(a, b, "forked " + std::to_string(i % 4));
+			disconnect_pair();
+		}
+	});
+	for (int i = 0; i < 300; i++) {
+		pid_t pid = fork();
+		if (!pid)
+			_exit(has_socket_of_a_connection());
+		int status = -1;
+		ASSERT_EQ(waitpid(pid, &status, 0), pid);
+		EXPECT_EQ(status, 0) << i;
+	}
+	is_over = true;
 }
 
 } // namespace

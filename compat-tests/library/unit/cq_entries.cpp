@@ -270,19 +270,4 @@ TEST_F(CqEntries, OfManyVisAreInOrder)
 	EXPECT_EQ(vis_told(), expected);
 }
 
-TEST_F(CqEntries, MayBeThereWhenTheNicIsClosed)
-{
-	a = make_receiver(from_a);
-	b = make_receiver(from_b);
-
-	for (unsigned i = 0; i < 3; i++) {
-		deliver(from_a, a);
-		deliver(from_b, b);
-	}
-	ASSERT_EQ(post_recv(a, descriptor(800, {{memory.data(), 16}})), VIP_SUCCESS);
-	Entry entry;
-	ASSERT_EQ(VipCQDone(cq, &entry.vi, &entry.is_receive), VIP_SUCCESS);
-	close();
-}
-
 } // namespace

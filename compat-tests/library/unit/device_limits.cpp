@@ -191,38 +191,4 @@ TEST_F(DeviceLimits, SendsGoThoughReceivesFillTheirCq)
 	EXPECT_EQ(VipRecvWait(b, 2000, &done), VIP_SUCCESS);
 }
 
-TEST_F(DeviceLimits, MaxDescriptorsPerQueueMayBeOutstandingAndNoMore)
-{
-	open();
-	make_pair();
-	for (size_t i = 0; i < 1024; i++)
-		ASSERT_EQ(post_recv(a, descriptor(i, {})), VIP_SUCCESS);
-	VIP_DESCRIPTOR *more = descriptor(1024, {});
-	EXPECT_EQ(post_recv(a, more), VIP_ERROR_RESOURCE);
-	EXPECT_TRUE(errors.reach(VIP_ERROR_VI_OVERRUN, a));
-	EXPECT_EQ(state_of(a), VIP_STATE_CONNECTED);
-	ASSERT_EQ(post_send(b, descriptor(1025, {})), VIP_SUCCESS);
-	expect_received(a, at(0));
-	EXPECT_EQ(post_recv(a, more), VIP_SUCCESS) << "there is room again";
-	EXPECT_EQ(errors.count(VIP_ERROR_VI_OVERRUN), 1);
-	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-	for (size_t i = 1; i <= 1024; i++)
-		expect_received(a, at(i), VIP_STATUS_DESC_FLUSHED_ERROR);
-}
-
-TEST_F(DeviceLimits, MaxDescriptorsPerQueueHoldsForSendsToo)
-{
-	open();
-	make_pair();
-	options([](fake_options &o) { o.manual = true; });
-	for (size_t i = 0; i < 1024; i++)
-		ASSERT_EQ(post_send(a, descriptor(i, {})), VIP_SUCCESS);
-	EXPECT_EQ(post_send(a, descriptor(1024, {})), VIP_ERROR_RESOURCE);
-	EXPECT_TRUE(errors.reach(VIP_ERROR_VI_OVERRUN, a));
-	EXPECT_LE(fake_posted(a.qp, FAKE_SEND), 1024);
-	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-	for (size_t i = 0; i < 1024; i++)
-		expect_sent(a, at(i), VIP_STATUS_DESC_FLUSHED_ERROR);
-}
-
 } // namespace

@@ -161,28 +161,6 @@ TEST_F(Reception, AMarkThatIsRefusedForGoodBreaksTheConnection)
 	expect_state(b, VIP_STATE_ERROR);
 }
 
-TEST_F(Reception, AMessageWithoutAReceiveIsItsDescriptorsErrorOnceAndFlushesTheRest)
-{
-	start();
-	VIP_DESCRIPTOR *s[3], *own = descriptor(0, {});
-	ASSERT_EQ(post_recv(a, own), VIP_SUCCESS);
-	by_hand(true);
-	for (size_t i = 0; i < 3; i++) {
-		s[i] = descriptor(1 + i, {{memory.data(100), 8}});
-		ASSERT_EQ(post_send(a, s[i]), VIP_SUCCESS);
-	}
-	EXPECT_EQ(fake_progress(1), 1);
-	by_hand(false);
-	expect_sent(a, s[0], REMOTE);
-	expect_sent(a, s[1], FLUSHED);
-	expect_sent(a, s[2], FLUSHED);
-	expect_received(a, own, FLUSHED);
-	expect_state(a, VIP_STATE_ERROR);
-	expect_state(b, VIP_STATE_ERROR);
-	EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a));
-	EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, b));
-}
-
 TEST_F(Reception, ALostPeerBeforeTheMarkIsAnError)
 {
 	start();
@@ -202,22 +180,18 @@ TEST_F(Reception, ALostPeerBeforeTheMarkIsAnError)
 // allow.
 TEST_F(Reception, OpensNothingElseToThePeer)
 {
-	vi_kind.EnableRdmaWrite = VIP_FALSE;
-	start();
-	ibv_qp_attr attr;
-	ibv_qp_init_attr init;
-	ASSERT_EQ(ibv_query_qp(fake_qp(b.qp), &attr, IBV_QP_ACCESS_FLAGS, &init), 0);
-	EXPECT_EQ(attr.qp_access_flags, unsigned{IBV_ACCESS_REMOTE_ATOMIC});
-}
-
-TEST_F(Reception, OtherLevelsOpenNoMark)
-{
-	vi_kind = vi_attributes();
-	start();
-	ibv_qp_attr attr;
-	ibv_qp_init_attr init;
-	ASSERT_EQ(ibv_query_qp(fake_qp(b.qp), &attr, IBV_QP_ACCESS_FLAGS, &init), 0);
-	EXPECT_EQ(attr.qp_access_flags, unsigned{IBV_ACCESS_REMOTE_WRITE});
+	open();
+	for (bool reception : {true, false})
+		for (bool write : {true, false}) {
+			vi_kind.ReliabilityLevel = reception ? VIP_SERVICE_RELIABLE_RECEPTION : VIP_SERVICE_RELIABLE_DELIVERY;
+			vi_kind.EnableRdmaWrite = write;
+			make_pair();
+			ibv_qp_attr attr;
+			ibv_qp_init_attr init;
+			ASSERT_EQ(ibv_query_qp(fake_qp(b.qp), &attr, IBV_QP_ACCESS_FLAGS, &init), 0);
+			EXPECT_EQ(attr.qp_access_flags, (reception ? unsigned{IBV_ACCESS_REMOTE_ATOMIC} : 0) |
+								(write ? unsigned{IBV_ACCESS_REMOTE_WRITE} : 0));
+		}
 }
 
 TEST_F(Reception, AMarkThatCannotBeRegisteredIsErrorResourceAndLeavesNothing)
@@ -230,32 +204,6 @@ TEST_F(Reception, AMarkThatCannotBeRegisteredIsErrorResourceAndLeavesNothing)
 	EXPECT_EQ(VipCreateVi(nic, &vi_kind, nullptr, nullptr, &vi), VIP_ERROR_RESOURCE);
 	EXPECT_EQ(fake_live_total(), before);
 	expect_usable();
-}
-
-TEST_F(Reception, WorksWhereKeysOfOneRegionDiffer)
-{
-	open_with([](fake_device &d) { d.keys = FAKE_KEYS_DIFFERENT; });
-	make_pair();
-	expect_traffic(a, b);
-}
-
-TEST_F(Reception, IsNotThereWithoutAtomicOperationsOrReads)
-{
-	for (bool atomics : {false, true}) {
-		VIP_NIC_ATTRIBUTES limits;
-		VIP_VI_HANDLE vi;
-		open_with([=](fake_device &d) {
-			d.atomics = atomics;
-			d.max_rd_atomic = atomics ? 0 : 16;
-		});
-		ASSERT_EQ(VipQueryNic(nic, &limits), VIP_SUCCESS);
-		EXPECT_EQ(limits.ReliabilityLevelSupport,
-			  VIP_SERVICE_UNRELIABLE | VIP_SERVICE_RELIABLE_DELIVERY);
-		EXPECT_EQ(limits.RDMAReadSupport, atomics ? 0 : VIP_SERVICE_RELIABLE_DELIVERY);
-		EXPECT_EQ(VipCreateVi(nic, &vi_kind, nullptr, nullptr, &vi),
-			  VIP_INVALID_RELIABILITY_LEVEL);
-		start_over();
-	}
 }
 
 } // namespace

@@ -153,44 +153,4 @@ TEST_F(Statuses, BreakTheConnectionAlsoWhenTheProgramAsksForTheStateOnly)
 	EXPECT_TRUE(eventually([&] { return errors.count(VIP_ERROR_CONN_LOST, b) == 1; }, 2000));
 }
 
-TEST_F(Statuses, WithoutAReceiveThereIsRemoteDescriptorError)
-{
-	VIP_DESCRIPTOR *s = descriptor(1, {{memory.data(100), 8}});
-
-	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
-	expect_sent(a, s, REMOTE);
-	expect_broken({}, a, b);
-}
-
-TEST_F(Statuses, AMessageThatIsTooLongIsALengthErrorAtTheReceiver)
-{
-	for (bool by_specification : {false, true}) {
-		options([=](fake_options &o) { o.spec_status = by_specification; });
-		if (by_specification)
-			connect(a, b, "again");
-		VIP_DESCRIPTOR *r = descriptor(0, {{memory.data(), 8}});
-		VIP_DESCRIPTOR *s = descriptor(1, {{memory.data(100), 9}});
-		ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
-		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
-		expect_sent(a, s, REMOTE);
-		expect_received(b, r, LENGTH);
-		expect_state(b, VIP_STATE_ERROR);
-		disconnect_pair();
-	}
-}
-
-TEST_F(Statuses, RdmaThatTheTargetRefusesIsAnRdmaProtectionError)
-{
-	Memory closed;
-
-	ASSERT_EQ(closed.add(nic, nullptr, false), VIP_SUCCESS);
-	VIP_DESCRIPTOR *w = write_descriptor(0, closed.data(), {memory.data(), 8});
-	w->DS[0].Remote.Handle = closed.handle;
-	VIP_DESCRIPTOR *r = descriptor(1, {});
-	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
-	ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
-	expect_sent(a, w, RDMA | VIP_STATUS_OP_RDMA_WRITE);
-	expect_broken({r}, a, b);
-}
-
 } // namespace

@@ -119,24 +119,6 @@ TEST_F(Watching, ACqThatCouldNotBeArmedIsArmedLater)
 	expect_seen(a, b, 0);
 }
 
-TEST_F(Watching, WaitsAndPollsGetTheirCompletionsToo)
-{
-	VIP_DESCRIPTOR *done;
-
-	open();
-	make_pair();
-	for (size_t i = 0; i < 50; i++) {
-		VIP_DESCRIPTOR *r = descriptor(2 * i, {{memory.data(), 8}});
-		VIP_DESCRIPTOR *s = descriptor(2 * i + 1, {{memory.data(100), 8}});
-
-		ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
-		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
-		ASSERT_EQ(VipRecvWait(b, PATIENCE, &done), VIP_SUCCESS) << i;
-		EXPECT_EQ(done, r);
-		expect_sent(a, s);
-	}
-}
-
 // This holds once the agent has armed the CQ. The thread that posts takes the completion, and no thread is woken for
 // it.
 TEST_F(Watching, OnTheLoopbackDeviceASendIsDoneWhenItIsPosted)
