@@ -60,6 +60,15 @@ class Conversation : public Each<NicTest, const Device *>
 	{
 		return wait(name, ms, conn);
 	}
+	// Waits for a request, and accepts it.
+	std::future<VIP_RETURN> serve_one()
+	{
+		return std::async(std::launch::async, [this] {
+			VIP_CONN_HANDLE conn;
+			VIP_RETURN rc = wait_for(&conn);
+			return rc == VIP_SUCCESS ? VipConnectAccept(conn, a) : rc;
+		});
+	}
 	std::future<VIP_RETURN> request_here(VIP_ULONG ms = PATIENCE)
 	{
 		return std::async(std::launch::async, [=] { return request(a, name, ms, device().address); });

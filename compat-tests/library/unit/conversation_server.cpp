@@ -59,25 +59,21 @@ TEST_P(Asked, IsHereAndAcceptsAndTellsOfTheEnd)
 
 TEST_P(Asked, HearsOfTheEndAtOnceHoweverItComes)
 {
-	for (int how = 0; how < 3; how++) {
-		VIP_CONN_HANDLE conn;
-		auto waited = std::async(std::launch::async, [&] { return wait_for(&conn); });
-		auto accepted = std::async(std::launch::async, [&] {
-			VIP_RETURN rc = waited.get();
-			return rc == VIP_SUCCESS ? VipConnectAccept(conn, a) : rc;
-		});
+	std::vector<std::function<void(Line &)>> ends = {[](Line &line) { line.hang_up(); },
+							 [](Line &line) { line.say_bytes("nonsense", 8); }};
+	int count = 0;
+
+	for (message_code code : {MESSAGE_DISCONNECT, MESSAGE_CONFIRM, MESSAGE_REQUEST, MESSAGE_ACCEPT, MESSAGE_HERE, MESSAGE_BAD_VERSION})
+		ends.push_back([=](Line &line) { line.say(spoken(code)); });
+	for (const auto &end : ends) {
+		auto accepted = serve_one();
 		Line line = ask();
 
 		line.say(MESSAGE_CONFIRM);
 		ASSERT_EQ(accepted.get(), VIP_SUCCESS);
-		if (how == 0)
-			line.say(MESSAGE_DISCONNECT);
-		else if (how == 1)
-			line.hang_up();
-		else
-			line.say_bytes("nonsense", 8);
-		EXPECT_TRUE(eventually([&] { return state_of(a) == VIP_STATE_ERROR; })) << how;
-		EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a, how + 1));
+		end(line);
+		EXPECT_TRUE(eventually([&] { return state_of(a) == VIP_STATE_ERROR; })) << count;
+		EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a, ++count));
 		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
 	}
 }
@@ -261,32 +257,10 @@ TEST_P(Asked, SurvivesMessagesThatComeTwiceOrAtAnotherTime)
 	expect_served();
 }
 
-TEST_P(Asked, EndsAConnectionInWhichMoreIsSaid)
-{
-	for (message_code code : {MESSAGE_CONFIRM, MESSAGE_REQUEST, MESSAGE_ACCEPT, MESSAGE_HERE, MESSAGE_BAD_VERSION}) {
-		VIP_CONN_HANDLE conn;
-		auto accepted = std::async(std::launch::async, [&] {
-			VIP_RETURN rc = wait_for(&conn);
-			return rc == VIP_SUCCESS ? VipConnectAccept(conn, a) : rc;
-		});
-		Line line = ask();
-
-		line.say(MESSAGE_CONFIRM);
-		EXPECT_EQ(accepted.get(), VIP_SUCCESS);
-		line.say(spoken(code));
-		EXPECT_TRUE(eventually([&] { return state_of(a) == VIP_STATE_ERROR; })) << code;
-		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-	}
-}
-
 TEST_P(Asked, AnythingButAConfirmationIsNone)
 {
 	for (message_code code : {MESSAGE_REQUEST, MESSAGE_ACCEPT, MESSAGE_HERE, MESSAGE_DISCONNECT}) {
-		VIP_CONN_HANDLE conn;
-		auto accepted = std::async(std::launch::async, [&] {
-			VIP_RETURN rc = wait_for(&conn);
-			return rc == VIP_SUCCESS ? VipConnectAccept(conn, a) : rc;
-		});
+		auto accepted = serve_one();
 		Line line = ask();
 
 		line.say(spoken(code));
@@ -308,10 +282,7 @@ TEST_P(Asked, DoesNotWaitForARequesterThatHasGone)
 	line.hang_up();
 	EXPECT_EQ(VipConnectAccept(conn, a), VIP_TIMEOUT);
 
-	auto accepted = std::async(std::launch::async, [&] {
-		VIP_RETURN rc = wait_for(&conn);
-		return rc == VIP_SUCCESS ? VipConnectAccept(conn, a) : rc;
-	});
+	auto accepted = serve_one();
 	line = ask();
 	line.hang_up();
 	EXPECT_EQ(accepted.get(), VIP_TIMEOUT);
@@ -430,11 +401,7 @@ TEST_P(AskedLocally, KeepsNoDescriptorsOfOthers)
 
 TEST_P(AskedLocally, EndsAConnectionOverWhichDescriptorsCome)
 {
-	VIP_CONN_HANDLE conn;
-	auto accepted = std::async(std::launch::async, [&] {
-		VIP_RETURN rc = wait_for(&conn);
-		return rc == VIP_SUCCESS ? VipConnectAccept(conn, a) : rc;
-	});
+	auto accepted = serve_one();
 	Line line = ask();
 	std::vector<int> fds = strange(0);
 

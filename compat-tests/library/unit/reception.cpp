@@ -30,6 +30,7 @@ class Reception : public NicTest
 	}
 };
 
+// Short queues are in device_limits.cpp.
 TEST_F(Reception, ASendIsDoneWhenTheMarkBehindItIs)
 {
 	start();
@@ -79,50 +80,6 @@ TEST_F(Reception, WhatBringsNoDataThereHasNoMark)
 	expect_sent(a, d, READ);
 	expect_received(b, r, VIP_STATUS_OP_RECEIVE | VIP_STATUS_IMMEDIATE);
 }
-
-class ReceptionRoom : public Reception, public testing::WithParamInterface<int>
-{
-      protected:
-	void expect_all_arrive(size_t count)
-	{
-		std::vector<VIP_DESCRIPTOR *> receives, sends;
-		for (size_t i = 0; i < count; i++) {
-			receives.push_back(descriptor(i, {{memory.data(16 * i), 16}}));
-			ASSERT_EQ(post_recv(b, receives[i]), VIP_SUCCESS);
-			sends.push_back(
-				descriptor(500 + i, {{memory.data(100000 + 16 * i), 16}}));
-			memset(memory.data(100000 + 16 * i), static_cast<int>(i), 16);
-		}
-		for (VIP_DESCRIPTOR *s : sends)
-			ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
-		for (size_t i = 0; i < count; i++) {
-			expect_received(b, receives[i]);
-			EXPECT_EQ(*memory.data(16 * i), static_cast<char>(i));
-		}
-		for (VIP_DESCRIPTOR *s : sends)
-			expect_sent(a, s);
-		EXPECT_EQ(fake_posted(a.qp, FAKE_SEND), 0);
-	}
-};
-
-// With room for one request only, the mark is posted when the message is done.
-TEST_P(ReceptionRoom, ShortSendQueuesCarryAllThatIsPosted)
-{
-	open_with([](fake_device &d) { d.max_qp_wr = GetParam(); });
-	make_pair();
-	options([](fake_options &o) { o.exact_depths = true; });
-	expect_all_arrive(static_cast<size_t>(GetParam()));
-	expect_traffic(a, b);
-}
-
-TEST_P(ReceptionRoom, SmallCqsCarryAllThatIsPosted)
-{
-	open_with_cqs_of(GetParam());
-	make_pair();
-	expect_all_arrive(static_cast<size_t>(GetParam()));
-}
-
-INSTANTIATE_TEST_SUITE_P(Room, ReceptionRoom, testing::Values(1, 2, 3, 15));
 
 TEST_F(Reception, AMarkThatFindsNoRoomFollowsLater)
 {
