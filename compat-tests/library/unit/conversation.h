@@ -18,9 +18,7 @@ class Conversation : public Each<NicTest, const Device *>
 		static int count;
 
 		NicTest::SetUp();
-		ASSERT_EQ(VipOpenNic(device().name, &nic), VIP_SUCCESS);
-		ASSERT_EQ(VipErrorCallback(nic, &errors, Errors::handler), VIP_SUCCESS);
-		ASSERT_EQ(memory.add(nic), VIP_SUCCESS);
+		open(device().name);
 		a = make_vi();
 		// All processes of this host meet; and who waits again under a name may be told BUSY first.
 		name = "c" + std::to_string(count++) + "-" + std::to_string(getpid());
@@ -71,7 +69,7 @@ class Conversation : public Each<NicTest, const Device *>
 	}
 	std::future<VIP_RETURN> request_here(VIP_ULONG ms = PATIENCE)
 	{
-		return std::async(std::launch::async, [=] { return request(a, name, ms, device().address); });
+		return std::async(std::launch::async, [=] { return request(a, name, ms); });
 	}
 	static size_t descriptors()
 	{

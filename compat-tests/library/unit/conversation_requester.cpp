@@ -80,7 +80,7 @@ TEST_P(Asking, SaysWhatItWantsAndWhatItIs)
 	EXPECT_EQ(std::string(reinterpret_cast<char *>(line.last.own), line.last.own_length), "me");
 	EXPECT_EQ(line.last.flags, VIP_SERVICE_RELIABLE_DELIVERY | 0x10);
 	EXPECT_EQ(memcmp(line.last.max_transfer, "\0\1\0\0", 4), 0);
-	EXPECT_EQ(line.fds_of_last, device().is_local ? 1u : 0u);
+	EXPECT_EQ(line.fds_of_last.size(), device().is_local ? 1u : 0u);
 	line.say(MESSAGE_REJECT);
 	EXPECT_EQ(requested.get(), VIP_REJECT);
 	expect_connects();
@@ -316,7 +316,7 @@ TEST_P(Asking, GoesOnWhenTheServerGoes)
 	EXPECT_EQ(result(nothing), VIP_NO_MATCH);
 	EXPECT_EQ(result(before_answer), VIP_NO_MATCH);
 	gate.reset();
-	EXPECT_EQ(request(a, name, PATIENCE, device().address), VIP_NO_MATCH);
+	EXPECT_EQ(request(a, name, PATIENCE), VIP_NO_MATCH);
 	gate = std::make_unique<Gate>(device(), name);
 	expect_connects();
 }

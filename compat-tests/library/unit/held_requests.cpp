@@ -44,7 +44,7 @@ class HeldRequests : public Each<NicTest, const Device *>
 	void SetUp() override
 	{
 		NicTest::SetUp();
-		ASSERT_EQ(VipOpenNic(GetParam()->name, &nic), VIP_SUCCESS);
+		open(GetParam()->name);
 	}
 	// A requester that is not of this library. It makes one request, when the NIC has greeted it.
 	Line ask(const std::string &own, const std::string &at = door(), message_code code = MESSAGE_REQUEST)
@@ -184,10 +184,10 @@ using Requests = NicTest;
 
 TEST_F(Requests, WithoutAFileDescriptorForTheAnswersAreOutOfResources)
 {
-	ASSERT_EQ(VipOpenNic("via_lo", &nic), VIP_SUCCESS);
+	open("via_lo");
 	a = make_vi();
 	Gate gate(VIA_LO, door("full"));
-	auto requested = request_async(a, door("full"), "127.0.0.1");
+	auto requested = request_async(a, door("full"));
 	Line server = gate.accept();
 	ASSERT_EQ(server.next(), MESSAGE_REQUEST);
 	const Spoken answer(VIA_LO, MESSAGE_ACCEPT);
@@ -202,7 +202,7 @@ TEST_F(Requests, WithoutAFileDescriptorForTheAnswersAreOutOfResources)
 // A quarter of the limit may wait to be closed: of this limit none. Mostly that takes no time, so the pause is short.
 TEST_F(Requests, WaitNoLongerThanDescriptorsOfOthersAreClosed)
 {
-	ASSERT_EQ(VipOpenNic("via_lo", &nic), VIP_SUCCESS);
+	open("via_lo");
 	VIP_CONN_HANDLE conn;
 	ASSERT_EQ(wait(door("crowd"), 0, &conn), VIP_TIMEOUT);
 	sockaddr_un address;

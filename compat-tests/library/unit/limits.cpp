@@ -45,8 +45,7 @@ constexpr size_t MIB = 1 << 20;
 TEST_F(Limits, TheDefaultStackMayBeLargerThanTheMemoryThatThereIs)
 {
 	Child child = child_with(512 * MIB, 128 * MIB, [this] {
-		ASSERT_EQ(VipOpenNic("via_lo", &nic), VIP_SUCCESS);
-		ASSERT_EQ(VipErrorCallback(nic, &errors, Errors::handler), VIP_SUCCESS);
+		open("via_lo");
 		VIP_CQ_HANDLE cq = make_cq(10);
 		ASSERT_EQ(VipCQNotify(cq, nullptr, [](VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_BOOLEAN) {}),
 			  VIP_SUCCESS);

@@ -214,12 +214,14 @@ class Line
 	explicit Line(const std::string &name) : Line(RDMA, name)
 	{
 	}
-	Line(Line &&other) noexcept : device_(other.device_), fd_(other.fd_)
+	Line(Line &&other) noexcept : fds_of_last(std::move(other.fds_of_last)), device_(other.device_), fd_(other.fd_)
 	{
+		other.fds_of_last.clear();
 		other.fd_ = -1;
 	}
 	Line &operator=(Line &&other) noexcept
 	{
+		std::swap(fds_of_last, other.fds_of_last);
 		std::swap(fd_, other.fd_);
 		return *this;
 	}
@@ -229,6 +231,7 @@ class Line
 	}
 	void hang_up()
 	{
+		forget_fds();
 		if (fd_ >= 0)
 			::close(fd_);
 		fd_ = -1;
@@ -296,19 +299,26 @@ class Line
 		return before;
 	}
 	message last{};
-	unsigned fds_of_last = 0;
+	std::vector<int> fds_of_last; // they are closed with the line, or when the next message comes
 
       private:
 	ssize_t receive()
 	{
 		int fds[LOCAL_SOCKET_FDS];
+		unsigned count = 0;
 
 		if (!device_->is_local)
 			return ::recv(fd_, &last, sizeof(last), MSG_WAITALL);
-		ssize_t got = local_socket_receive(fd_, &last, sizeof(last), fds, LOCAL_SOCKET_FDS, &fds_of_last);
-		for (unsigned i = 0; i < fds_of_last; i++)
-			::close(fds[i]);
+		forget_fds();
+		ssize_t got = local_socket_receive(fd_, &last, sizeof(last), fds, LOCAL_SOCKET_FDS, &count);
+		fds_of_last.assign(fds, fds + count);
 		return got;
+	}
+	void forget_fds()
+	{
+		for (int fd : fds_of_last)
+			::close(fd);
+		fds_of_last.clear();
 	}
 	const Device *device_;
 	int fd_ = -1;

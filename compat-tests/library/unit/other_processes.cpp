@@ -111,14 +111,12 @@ class OtherProcess : public NicTest, public testing::WithParamInterface<Fate>
 	}
 	void open_local()
 	{
-		ASSERT_EQ(VipOpenNic("via_lo", &nic), VIP_SUCCESS);
-		ASSERT_EQ(VipErrorCallback(nic, &errors, Errors::handler), VIP_SUCCESS);
-		ASSERT_EQ(memory.add(nic), VIP_SUCCESS);
+		open("via_lo");
 		a = make_vi();
 	}
 	VIP_RETURN request_it(VIP_ULONG ms = PATIENCE)
 	{
-		return request(a, name, ms, "127.0.0.1");
+		return request(a, name, ms);
 	}
 	VIP_RETURN request_until_found()
 	{

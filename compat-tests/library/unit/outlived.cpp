@@ -20,12 +20,6 @@ class Outlived : public NicTest
 	void TearDown() override
 	{
 	}
-	void open_loopback()
-	{
-		ASSERT_EQ(VipOpenNic("via_lo", &nic), VIP_SUCCESS);
-		ASSERT_EQ(VipErrorCallback(nic, &errors, Errors::handler), VIP_SUCCESS);
-		a = make_vi();
-	}
 	// The child of clone(). It shares the memory, so it does nothing else. It ends with who has the other end.
 	static int wait_for_the_end(void *end)
 	{
@@ -41,7 +35,8 @@ class Outlived : public NicTest
 		VIP_CONN_HANDLE conn = nullptr;
 
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		open_loopback();
+		open("via_lo");
+		a = make_vi();
 		EXPECT_EQ(wait(door, PATIENCE, &conn), VIP_SUCCESS);
 		EXPECT_EQ(VipConnectAccept(conn, a), VIP_SUCCESS);
 		EXPECT_GT(clone(wait_for_the_end, stack + sizeof(stack), CLONE_VM | SIGCHLD, &end), 0);
@@ -61,8 +56,9 @@ class Outlived : public NicTest
 			::close(end[1]);
 			be_peer(door, ready[1], end[0]);
 		}
-		open_loopback();
-		ASSERT_EQ(request(a, door, VIP_INFINITE, "127.0.0.1"), VIP_SUCCESS);
+		open("via_lo");
+		a = make_vi();
+		ASSERT_EQ(request(a, door, VIP_INFINITE), VIP_SUCCESS);
 		ASSERT_EQ(read(ready[0], &byte, 1), 1);
 		ASSERT_EQ(kill(peer, SIGKILL), 0);
 		ASSERT_EQ(waitpid(peer, nullptr, 0), peer);

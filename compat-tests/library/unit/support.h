@@ -4,6 +4,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <ctime>
 #include <functional>
 #include <future>
 #include <gtest/gtest.h>
@@ -98,7 +99,7 @@ class NicTest : public testing::Test
 	void TearDown() override;
 
 	// A test configures the fake before it calls this.
-	void open();
+	void open(const char *name = "nic0");
 	void open_with(const std::function<void(fake_device &)> &change);
 	// Opens a device whose CQs have at most so many entries, and cannot be resized.
 	void open_with_cqs_of(int entries);
@@ -120,11 +121,10 @@ class NicTest : public testing::Test
 	// Checks that a new pair of VIs connects and works.
 	void expect_usable();
 
-	VIP_RETURN request(VIP_VI_HANDLE vi, const std::string &discriminator, VIP_ULONG timeout,
-			   const char *ip = "10.9.9.1");
+	// Without an address it is the NIC's own.
+	VIP_RETURN request(VIP_VI_HANDLE vi, const std::string &discriminator, VIP_ULONG timeout, const char *ip = nullptr);
 	// Requests in another thread, without a timeout, so it also waits for a server.
-	std::future<VIP_RETURN> request_async(VIP_VI_HANDLE vi, const std::string &discriminator,
-					      const char *ip = "10.9.9.1");
+	std::future<VIP_RETURN> request_async(VIP_VI_HANDLE vi, const std::string &discriminator, const char *ip = nullptr);
 	VIP_RETURN wait(const std::string &discriminator, VIP_ULONG timeout, VIP_CONN_HANDLE *conn);
 
 	VIP_DESCRIPTOR *descriptor(size_t number, const std::vector<Segment> &segments,
@@ -141,6 +141,7 @@ class NicTest : public testing::Test
 	void expect_state(VIP_VI_HANDLE vi, VIP_VI_STATE state);
 
 	VIP_NIC_HANDLE nic = nullptr;
+	const char *host = "10.9.9.1"; // of the NIC
 	VIP_VI_ATTRIBUTES vi_kind = vi_attributes(); // of VIs that are made here
 	Errors errors;
 	Memory memory;
@@ -180,6 +181,8 @@ struct ByName {
 		return info.param.name;
 	}
 };
+
+double seconds(clockid_t clock);
 
 // A child of this process, with this environment and no other VIPL_ variable.
 struct Child {

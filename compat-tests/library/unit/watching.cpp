@@ -123,21 +123,10 @@ TEST_F(Watching, ACqThatCouldNotBeArmedIsArmedLater)
 // it.
 TEST_F(Watching, OnTheLoopbackDeviceASendIsDoneWhenItIsPosted)
 {
-	Address local("127.0.0.1", "pair"), remote;
-	VIP_VI_ATTRIBUTES attributes;
-	VIP_CONN_HANDLE conn = nullptr;
 	size_t number = 0;
 
-	ASSERT_EQ(VipOpenNic("via_lo", &nic), VIP_SUCCESS);
-	ASSERT_EQ(memory.add(nic), VIP_SUCCESS);
-	a = make_vi();
-	b = make_vi();
-	std::future<VIP_RETURN> requested = request_async(a, "pair", "127.0.0.1");
-	ASSERT_EQ(VipConnectWait(nic, local.get(), PATIENCE, remote.get(), &attributes, &conn),
-		  VIP_SUCCESS);
-	EXPECT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
-	ASSERT_EQ(requested.get(), VIP_SUCCESS);
-
+	open("via_lo");
+	make_pair();
 	auto is_done_at_once = [&] {
 		VIP_DESCRIPTOR *r = descriptor(number++ % 64, {{memory.data(), 8}});
 		VIP_DESCRIPTOR *s = descriptor(number++ % 64, {{memory.data(100), 8}});
