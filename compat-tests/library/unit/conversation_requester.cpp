@@ -3,7 +3,6 @@
 #include "conversation.h"
 
 #include <fcntl.h>
-#include <random>
 
 namespace
 {
@@ -237,25 +236,6 @@ TEST_P(Asking, SurvivesEachByteThatIsWrong)
 				reinterpret_cast<uint8_t *>(&accept.bytes)[i] ^= flip;
 				line.say(accept);
 			})));
-	expect_connects();
-}
-
-TEST_P(Asking, SurvivesAnyBytes)
-{
-	std::mt19937 random(2);
-
-	for (int round = 0; round < 60; round++)
-		expect_over(result([&](Line &line) {
-			uint8_t bytes[300];
-			Spoken accept = spoken(MESSAGE_ACCEPT);
-			size_t known = random() % 60, length = 1 + random() % (sizeof(bytes) - 1);
-
-			for (uint8_t &byte : bytes)
-				byte = static_cast<uint8_t>(random());
-			memcpy(bytes, &accept.bytes, known);
-			line.say_bytes(bytes, length, accept.fds);
-			line.hang_up();
-		}));
 	expect_connects();
 }
 

@@ -3,7 +3,6 @@
 #include "conversation.h"
 
 #include <fcntl.h>
-#include <random>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -190,27 +189,6 @@ TEST_P(Asked, SurvivesEachCodeAndLength)
 				EXPECT_NE(code, MESSAGE_ACCEPT) << field << " " << value;
 			}
 		}
-	expect_served();
-}
-
-TEST_P(Asked, SurvivesAnyBytes)
-{
-	std::mt19937 random(1);
-
-	serve();
-	for (int round = 0; round < 300; round++) {
-		uint8_t bytes[300];
-		Spoken request = spoken(MESSAGE_REQUEST);
-		size_t known = random() % 60, length = random() % sizeof(bytes);
-		Line line = call();
-
-		for (uint8_t &byte : bytes)
-			byte = static_cast<uint8_t>(random());
-		memcpy(bytes, &request.bytes, known);
-		line.say_bytes(bytes, length, request.fds);
-		if (device().is_local || length >= sizeof(message))
-			line.hear_all();
-	}
 	expect_served();
 }
 

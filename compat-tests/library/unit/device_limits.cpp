@@ -12,8 +12,7 @@ class DeviceLimits : public NicTest
 	void expect_all_arrive(size_t count)
 	{
 		for (size_t i = 0; i < count; i++)
-			ASSERT_EQ(post_recv(b, descriptor(i, {{memory.data(16 * i), 16}})),
-				  VIP_SUCCESS);
+			posted_receive(b, i, {{memory.data(16 * i), 16}});
 		for (size_t i = 0; i < count; i++) {
 			*reinterpret_cast<size_t *>(memory.data(100000 + 16 * i)) = i;
 			VIP_DESCRIPTOR *s =
@@ -72,7 +71,7 @@ TEST_F(DeviceLimits, MoreReceivesThanTheDeviceHoldsAreFedAsOthersComplete)
 	open_with([](fake_device &d) { d.max_qp_wr = 16; });
 	make_pair();
 	for (size_t i = 0; i < 200; i++)
-		ASSERT_EQ(post_recv(b, descriptor(i, {{memory.data(16 * i), 16}})), VIP_SUCCESS);
+		posted_receive(b, i, {{memory.data(16 * i), 16}});
 	for (size_t i = 0; i < 200; i++) {
 		VIP_DESCRIPTOR *s = descriptor(500, {{memory.data(100000), 16}});
 		*reinterpret_cast<size_t *>(memory.data(100000)) = i;
@@ -129,7 +128,7 @@ TEST_F(DeviceLimits, RoomThatAViLeavesIsGivenToOthers)
 	VIP_CQ_HANDLE cq = make_cq(14);
 	make_pair(nullptr, cq);
 	for (size_t i = 0; i < 20; i++)
-		ASSERT_EQ(post_recv(a, descriptor(i, {{memory.data(), 4}})), VIP_SUCCESS);
+		posted_receive(a, i, {{memory.data(), 4}});
 	VIP_DESCRIPTOR *r = descriptor(30, {{memory.data(), 4}});
 	Vi x = make_vi(), y = make_vi(nullptr, cq);
 	connect(x, y, "late");
@@ -137,7 +136,7 @@ TEST_F(DeviceLimits, RoomThatAViLeavesIsGivenToOthers)
 	EXPECT_EQ(fake_posted(y.qp, FAKE_RECV), 0);
 	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
 	EXPECT_TRUE(eventually([&] { return fake_posted(y.qp, FAKE_RECV) == 1; }));
-	ASSERT_EQ(post_send(x, descriptor(31, {{memory.data(), 4}})), VIP_SUCCESS);
+	posted_send(x, 31, {{memory.data(), 4}});
 	expect_received(y, r);
 }
 
@@ -154,8 +153,7 @@ TEST_F(DeviceLimits, ResizingACqMakesRoomForThoseThatHadNone)
 		vis.push_back(make_vi(nullptr, cq));
 		connect(other, vis[i], "vi " + std::to_string(i));
 		for (size_t n = 0; n < 1000; n++)
-			ASSERT_EQ(post_recv(vis[i], descriptor(n, {{memory.data(), 4}})),
-				  VIP_SUCCESS);
+			posted_receive(vis[i], n, {{memory.data(), 4}});
 	}
 	auto posted = [&] {
 		int sum = 0;
@@ -194,11 +192,10 @@ TEST_F(DeviceLimits, SendsGoThoughReceivesFillTheirCq)
 	b = make_vi();
 	connect(a, b);
 	for (size_t i = 0; i < 20; i++)
-		ASSERT_EQ(post_recv(a, descriptor(i, {{memory.data(), 4}})), VIP_SUCCESS);
-	VIP_DESCRIPTOR *r = descriptor(30, {{memory.data(), 4}}), *done;
-	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
-	ASSERT_EQ(post_send(a, descriptor(31, {{memory.data(), 4}})), VIP_SUCCESS);
-	EXPECT_EQ(VipRecvWait(b, 2000, &done), VIP_SUCCESS);
+		posted_receive(a, i, {{memory.data(), 4}});
+	VIP_DESCRIPTOR *r = posted_receive(b, 30, {{memory.data(), 4}});
+	posted_send(a, 31, {{memory.data(), 4}});
+	expect_received(b, r);
 }
 
 } // namespace

@@ -57,9 +57,7 @@ TEST_F(Devices, WithoutInlineDataTakeShortMessages)
 	open_with([](fake_device &d) { d.max_inline = 0; });
 	make_pair();
 	expect_traffic(a, b);
-	VIP_DESCRIPTOR *r = descriptor(0, {}), *s = descriptor(1, {}, VIP_CONTROL_IMMEDIATE, 7);
-	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
-	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	VIP_DESCRIPTOR *r = posted_receive(b, 0, {}), *s = posted_send(a, 1, {}, VIP_CONTROL_IMMEDIATE, 7);
 	expect_received(b, r, VIP_STATUS_OP_RECEIVE | VIP_STATUS_IMMEDIATE);
 	expect_sent(a, s);
 }
@@ -97,8 +95,7 @@ TEST_P(Habits, ErrorsFlushAllInOrderAndTheViConnectsAgain)
 		expect_state(b, VIP_STATE_ERROR);
 		// A descriptor that is posted in ERROR completes at once, whatever the device does.
 		for (const Vi &vi : {a, b}) {
-			VIP_DESCRIPTOR *late = descriptor(30, {{memory.data(), 2}}), *done;
-			ASSERT_EQ(post_recv(vi, late), VIP_SUCCESS);
+			VIP_DESCRIPTOR *late = posted_receive(vi, 30, {{memory.data(), 2}}), *done;
 			EXPECT_EQ(VipRecvDone(vi, &done), VIP_DESCRIPTOR_ERROR);
 			EXPECT_EQ(done, late);
 			ASSERT_EQ(post_send(vi, late), VIP_SUCCESS);

@@ -141,15 +141,6 @@ TEST_F(FaultsCreate, MemoryThatCannotBePinnedIsErrorResource)
 	expect_usable();
 }
 
-TEST_F(FaultsCreate, MemoryThatIsOnlyReadIsRegisteredWithoutWriting)
-{
-	fake_fail("ibv_reg_mr", 1, EFAULT);
-	EXPECT_EQ(register_memory(), VIP_SUCCESS);
-	EXPECT_EQ(VipDeregisterMem(nic, bytes, handle), VIP_SUCCESS);
-	fake_fail("ibv_reg_mr", 1, EFAULT);
-	EXPECT_EQ(register_memory(true), VIP_ERROR_RESOURCE) << "peers shall write there";
-}
-
 TEST_F(FaultsCreate, AFailedRegistrationDoesNotUseItsTag)
 {
 	VIP_PROTECTION_HANDLE tag;

@@ -234,20 +234,6 @@ TEST(Handles, MemoryThatLastsIsUsedAgainAsItWasLeft)
 	object_free(&again->base);
 }
 
-TEST(Handles, OfTheParentLeadNowhereInAChildOfAFork)
-{
-	Thing thing;
-	int status = -1;
-
-	pid_t child = fork();
-	if (!child)
-		_exit(shim_object_at(thing.handle(), OBJECT_VI) != nullptr);
-	ASSERT_EQ(waitpid(child, &status, 0), child);
-	EXPECT_EQ(status, 0);
-	EXPECT_EQ(shim_object_at(thing.handle(), OBJECT_VI), &thing.base);
-	thing.end();
-}
-
 TEST(Handles, OnlyOneOfManyThreadsRetires)
 {
 	for (int round = 0; round < 200; round++) {

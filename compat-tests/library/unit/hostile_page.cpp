@@ -41,7 +41,7 @@ class HostilePage : public NicTest
 	{
 		vi = make_vi(nullptr, cq);
 		for (size_t i = 0; i < kReceives; i++)
-			ASSERT_EQ(post_recv(vi, descriptor(posted++, {{memory.data(), 16}})), VIP_SUCCESS);
+			posted_receive(vi, posted++, {{memory.data(), 16}});
 		auto accepted = accept_hostile(vi, peer, name);
 		EXPECT_TRUE(peer.line->say(MESSAGE_CONFIRM));
 		EXPECT_EQ(accepted.get(), VIP_SUCCESS);
@@ -208,15 +208,14 @@ TEST_F(HostilePage, WhatAnswersAMessageThatComesBeforeTheConnectionIsKnownIsKept
 	for (bool confirms : {true, false}) {
 		Vi vi = make_vi(nullptr, cq);
 
-		ASSERT_EQ(post_recv(vi, descriptor(posted++, {{memory.data(), 16}})), VIP_SUCCESS);
+		posted_receive(vi, posted++, {{memory.data(), 16}});
 		Peer peer;
 		// A name of its own: behind the first one requests are held for a moment, and then told BUSY.
 		auto accepted = accept_hostile(vi, peer, confirms ? "early" : "ends");
 		ASSERT_TRUE(peer.memory);
 		send(peer);
 		EXPECT_EQ(told(1), Vis{vi});
-		VIP_DESCRIPTOR *answer = descriptor(posted++, {{memory.data(), 8}});
-		EXPECT_EQ(post_send(vi, answer), VIP_SUCCESS);
+		VIP_DESCRIPTOR *answer = posted_send(vi, posted++, {{memory.data(), 8}});
 		EXPECT_EQ(answer->CS.Status, 0u);
 		if (confirms)
 			EXPECT_TRUE(peer.line->say(MESSAGE_CONFIRM));
@@ -245,7 +244,7 @@ TEST_F(HostilePage, AMessageIsConsumedBeforeItsReceiveIsComplete)
 
 	for (int round = 0; round < 100; round++) {
 		for (size_t i = 0; i <= kMore; i++)
-			ASSERT_EQ(post_recv(vi, descriptor(posted + i, {{memory.data(), 16}})), VIP_SUCCESS);
+			posted_receive(vi, posted + i, {{memory.data(), 16}});
 		const VIP_UINT32 *status = &at(posted)->CS.Status;
 		std::atomic<bool> watches{false};
 		auto watched = std::async(std::launch::async, [&] {

@@ -187,20 +187,6 @@ TEST_F(LongAddresses, OfAFamilyThatTheDeviceLacksAreNotReachable)
 	expect_state(a, VIP_STATE_IDLE);
 }
 
-TEST_F(LongAddresses, OfOtherLengthsAreInvalid)
-{
-	open_at({"fd00::1"});
-	a = make_vi();
-	for (VIP_UINT16 length : {0, 4, 5, 7, 15}) {
-		Address local("::", "me"), remote("fd00::1", "x");
-		VIP_VI_ATTRIBUTES attributes;
-		remote.get()->HostAddressLen = length;
-		EXPECT_EQ(VipConnectRequest(a, local.get(), remote.get(), 100, &attributes),
-			  VIP_INVALID_PARAMETER)
-			<< length;
-	}
-}
-
 // ---- listening, at both addresses ----
 
 TEST_F(LongAddresses, AreBothListenedOnOrNeither)

@@ -23,7 +23,7 @@ class Notify : public PairTest
 	void send_one()
 	{
 		VIP_DESCRIPTOR *s = descriptor(1, {{memory.data(100), 8}});
-		ASSERT_EQ(post_recv(b, descriptor(0, {{memory.data(), 8}})), VIP_SUCCESS);
+		posted_receive(b, 0, {{memory.data(), 8}});
 		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
 		expect_sent(a, s);
 	}
@@ -95,8 +95,8 @@ TEST_F(Notify, OneAnnouncementForManyCompletionsServesAllThatWait)
 		ASSERT_EQ(notify(b), VIP_SUCCESS);
 	EXPECT_TRUE(eventually([&] { return fake_calls("ibv_req_notify_cq") > 0; }));
 	for (size_t i = 0; i < COUNT; i++) {
-		ASSERT_EQ(post_recv(b, descriptor(i, {{memory.data(), 8}})), VIP_SUCCESS);
-		ASSERT_EQ(post_send(a, descriptor(100 + i, {{memory.data(100), 8}})), VIP_SUCCESS);
+		posted_receive(b, i, {{memory.data(), 8}});
+		posted_send(a, 100 + i, {{memory.data(100), 8}});
 	}
 	EXPECT_EQ(called, 0);
 	EXPECT_EQ(fake_release(-1), 2 * COUNT);

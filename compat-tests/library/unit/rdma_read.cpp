@@ -102,8 +102,7 @@ TEST_F(RdmaRead, AFenceOnAnUnreliableViIsNone)
 	open();
 	make_pair();
 	options([](fake_options &o) { o.manual = true; });
-	VIP_DESCRIPTOR *s = descriptor(0, {{memory.data(), 8}}, VIP_CONTROL_QFENCE);
-	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	VIP_DESCRIPTOR *s = posted_send(a, 0, {{memory.data(), 8}}, VIP_CONTROL_QFENCE);
 	EXPECT_FALSE(fake_posted_flags(a.qp, 0) & IBV_SEND_FENCE);
 	EXPECT_EQ(fake_progress(1), 1);
 	expect_sent(a, s);

@@ -19,7 +19,7 @@ class Requesting : public TwoVis
 	{
 		expect_state(a, VIP_STATE_IDLE);
 		connect(a, b, "again");
-		ASSERT_EQ(post_send(b, descriptor(2, {{memory.data(128), 8}})), VIP_SUCCESS);
+		posted_send(b, 2, {{memory.data(128), 8}});
 		expect_received(a, d);
 	}
 };

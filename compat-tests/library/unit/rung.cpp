@@ -52,8 +52,7 @@ TEST_F(Rung, WithDescriptorsThatNobodyTakesTheBellsAreLeftAloneAndMessagesCome)
 			return; // no filters
 		open("via_lo");
 		make_pair();
-		VIP_DESCRIPTOR *d = descriptor(0, {{memory.data(), 64}});
-		ASSERT_EQ(post_recv(b, d), VIP_SUCCESS);
+		VIP_DESCRIPTOR *d = posted_receive(b, 0, {{memory.data(), 64}});
 		auto received = std::async(std::launch::async, [&] { return VipRecvWait(b, VIP_INFINITE, &done); });
 
 		// On a busy machine a thread that spins gets little of the processor, and another one that spins as much.
@@ -74,8 +73,7 @@ TEST_F(Rung, WithDescriptorsThatNobodyTakesTheBellsAreLeftAloneAndMessagesCome)
 		const double spun = spinner.get();
 		EXPECT_LT(used - spun, spun / 2) << used << " s, of which " << spun << " s were spent by the test";
 
-		VIP_DESCRIPTOR *s = descriptor(1, {{memory.data(100), 8}});
-		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+		VIP_DESCRIPTOR *s = posted_send(a, 1, {{memory.data(100), 8}});
 		EXPECT_EQ(received.get(), VIP_SUCCESS);
 		EXPECT_EQ(done, d);
 		expect_sent(a, s);

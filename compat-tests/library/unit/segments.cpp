@@ -27,8 +27,7 @@ TEST_F(Segments, GoOneByOneWhereTheDeviceTakesNoMore)
 	make_pair();
 	paint(0, from);
 	VIP_DESCRIPTOR *r = many(0, 500000, to), *s = many(1, 0, from), *w = write_many(2, 600000, 0, from);
-	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
-	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	post_both(r, s);
 	ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
 	expect_received(b, r);
 	expect_sent(a, s);

@@ -33,8 +33,7 @@ TEST_F(Staging, MemoryIsRegisteredOnceAndUsedAgain)
 
 	for (int i = 0; i < 50; i++) {
 		VIP_DESCRIPTOR *r = many(0, 500000, sent), *s = many(1, 0, sent);
-		ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
-		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+		post_both(r, s);
 		expect_arrived(r);
 		expect_sent(a, s);
 	}
@@ -47,8 +46,7 @@ TEST_F(Staging, DescriptorsThatTheDeviceTakesNeedNone)
 	std::vector<size_t> four = uneven(4);
 	VIP_DESCRIPTOR *r = many(0, 500000, four), *s = many(1, 0, four);
 
-	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
-	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	post_both(r, s);
 	expect_received(b, r);
 	expect_sent(a, s);
 	VIP_DESCRIPTOR *w = write_many(1, 500000, 0, sent); // in parts
@@ -101,8 +99,7 @@ TEST_F(Staging, WhoWaitsForMemoryCanBeDisconnected)
 	VIP_DESCRIPTOR *r = many(0, 500000, sent), *s = many(1, 0, sent);
 
 	fake_fail_always("ibv_reg_mr", ENOMEM);
-	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
-	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	post_both(r, s);
 	disconnect_pair();
 	expect_sent(a, s, VIP_STATUS_DESC_FLUSHED_ERROR);
 	expect_received(b, r, VIP_STATUS_DESC_FLUSHED_ERROR);
@@ -280,8 +277,7 @@ TEST_F(Staging, AReceiveIntoMemoryThatCannotBeWrittenIsAProtectionError)
 	ASSERT_EQ(VipRegisterMem(nic, place, 4096, nullptr, &handle), VIP_SUCCESS);
 	(&r->DS[0] + 59)->Local.Data.Address = place;
 	(&r->DS[0] + 59)->Local.Handle = handle;
-	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
-	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	post_both(r, s);
 	expect_received(b, r, VIP_STATUS_PROTECTION_ERROR);
 	munmap(place, 4096);
 }

@@ -366,6 +366,29 @@ VIP_RETURN NicTest::post_recv(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d)
 	return VipPostRecv(vi, d, memory.handle);
 }
 
+VIP_DESCRIPTOR *NicTest::posted_send(VIP_VI_HANDLE vi, size_t number, const std::vector<Segment> &segments,
+				     unsigned control, VIP_UINT32 immediate)
+{
+	VIP_DESCRIPTOR *d = descriptor(number, segments, control, immediate);
+
+	EXPECT_EQ(post_send(vi, d), VIP_SUCCESS);
+	return d;
+}
+
+VIP_DESCRIPTOR *NicTest::posted_receive(VIP_VI_HANDLE vi, size_t number, const std::vector<Segment> &segments)
+{
+	VIP_DESCRIPTOR *d = descriptor(number, segments);
+
+	EXPECT_EQ(post_recv(vi, d), VIP_SUCCESS);
+	return d;
+}
+
+void NicTest::post_both(VIP_DESCRIPTOR *receive, VIP_DESCRIPTOR *send)
+{
+	EXPECT_EQ(post_recv(b, receive), VIP_SUCCESS);
+	EXPECT_EQ(post_send(a, send), VIP_SUCCESS);
+}
+
 static void expect_done(VIP_RETURN rc, VIP_DESCRIPTOR *done, VIP_DESCRIPTOR *wanted,
 			VIP_UINT32 status)
 {

@@ -136,6 +136,12 @@ class NicTest : public testing::Test
 					 unsigned control = 0, VIP_UINT32 immediate = 0);
 	VIP_RETURN post_send(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor);
 	VIP_RETURN post_recv(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor);
+	// Make a descriptor, and post it.
+	VIP_DESCRIPTOR *posted_send(VIP_VI_HANDLE vi, size_t number, const std::vector<Segment> &segments,
+				    unsigned control = 0, VIP_UINT32 immediate = 0);
+	VIP_DESCRIPTOR *posted_receive(VIP_VI_HANDLE vi, size_t number, const std::vector<Segment> &segments);
+	// Posts a receive at b, and a send at a.
+	void post_both(VIP_DESCRIPTOR *receive, VIP_DESCRIPTOR *send);
 	void expect_sent(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor, VIP_UINT32 status = 0);
 	void expect_received(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor, VIP_UINT32 status = 0);
 	void expect_state(VIP_VI_HANDLE vi, VIP_VI_STATE state);

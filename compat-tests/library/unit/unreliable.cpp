@@ -45,8 +45,7 @@ TEST_F(Unreliable, ASendThatFailsHereIsItsDescriptorsErrorOnly)
 {
 	start();
 	post_receives(2);
-	VIP_DESCRIPTOR *s[3], *own = descriptor(50, {{memory.data(500), 8}});
-	ASSERT_EQ(post_recv(a, own), VIP_SUCCESS);
+	VIP_DESCRIPTOR *s[3], *own = posted_receive(a, 50, {{memory.data(500), 8}});
 	options([](fake_options &o) { o.manual = true; });
 	for (size_t i = 0; i < 3; i++) {
 		s[i] = descriptor(100 + i, {{memory.data(1000), 8}});
@@ -252,20 +251,6 @@ TEST_F(Unreliable, ErrorsThatTheDeviceTellsOfAreNoneOfTheConnection)
 			[&] { return fake_calls("ibv_modify_qp") >= changes + 5; }));
 		expect_unharmed();
 	}
-}
-
-TEST_F(Unreliable, AViThatCannotBeMadeIsErrorResource)
-{
-	VIP_VI_HANDLE vi;
-
-	open();
-	for (int error : {ENOMEM, EOPNOTSUPP, EINVAL}) {
-		fake_fail_always("ibv_create_qp", error);
-		EXPECT_EQ(VipCreateVi(nic, &vi_kind, nullptr, nullptr, &vi),
-			  VIP_ERROR_RESOURCE);
-		fake_fail_always("ibv_create_qp", 0);
-	}
-	expect_usable();
 }
 
 } // namespace

@@ -72,8 +72,7 @@ TEST_F(Watching, SoAreThoseOfAVipCq)
 	make_pair(cq, cq);
 	r = descriptor(0, {{memory.data(), 8}});
 	s = descriptor(1, {{memory.data(100), 8}});
-	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
-	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	post_both(r, s);
 	EXPECT_TRUE(becomes(s, VIP_STATUS_OP_SEND));
 	EXPECT_TRUE(becomes(r, VIP_STATUS_OP_RECEIVE));
 	for (int i = 0; i < 2; i++)
