@@ -85,15 +85,6 @@ TEST_P(Asking, SaysWhatItWantsAndWhatItIs)
 	expect_connects();
 }
 
-TEST_P(Asking, HearsEachAnswer)
-{
-	EXPECT_EQ(answer(MESSAGE_REJECT), VIP_REJECT);
-	EXPECT_EQ(answer(MESSAGE_NO_MATCH), VIP_NO_MATCH);
-	EXPECT_EQ(answer(MESSAGE_ACCEPT), VIP_SUCCESS);
-	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-	expect_connects();
-}
-
 TEST_P(Asking, HearsOfTheEndAtOnceHoweverItComes)
 {
 	for (int how = 0; how < 3; how++) {

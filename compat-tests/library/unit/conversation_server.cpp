@@ -295,24 +295,6 @@ TEST_P(Asked, KeepsAFewOfManyThatSayNothing)
 	EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
-TEST_P(Asked, AnswersAllWhoAskAtOnce)
-{
-	VIP_CONN_HANDLE conn;
-	auto waited = std::async(std::launch::async, [&] { return wait_for(&conn); });
-	std::vector<Line> lines;
-
-	for (int i = 0; i < 60; i++)
-		lines.push_back(call());
-	for (Line &line : lines)
-		line.say(spoken(MESSAGE_REQUEST));
-	ASSERT_EQ(waited.get(), VIP_SUCCESS);
-	EXPECT_EQ(VipConnectReject(conn), VIP_SUCCESS);
-	for (Line &line : lines) { // END: the grace time is over, and nobody waits any more
-		int code = line.hear_all();
-		EXPECT_TRUE(code == MESSAGE_REJECT || code == MESSAGE_BUSY || code == MESSAGE_NO_MATCH || code == Line::END) << code;
-	}
-}
-
 INSTANTIATE_TEST_SUITE_P(Devices, Asked, testing::Values(&VIA_LO, &RDMA), device_name);
 INSTANTIATE_TEST_SUITE_P(Devices, AskedOverTcp, testing::Values(&RDMA), device_name);
 

@@ -6,7 +6,7 @@
 #include <thread>
 #include <unistd.h>
 
-#include "cq_shim.h"
+#include "shim.h"
 #include "support.h"
 
 namespace

@@ -127,55 +127,41 @@ class FaultsMemAttributes : public NicTest
 		EXPECT_EQ(VipQueryMem(nic, bytes, handle, &got), VIP_SUCCESS);
 		return got;
 	}
-	// True when an RDMA write of a's into the region arrives. It uses a connection of its own.
+	// True when an RDMA write into the region, or a message, arrives at a VI of the tag.
+	bool arrives(bool is_write, VIP_PROTECTION_HANDLE tag)
+	{
+		VIP_DESCRIPTOR *s = descriptor(2, {{memory.data(), 64}}), *done = nullptr;
+
+		vi_kind.Ptag = tag;
+		Vi to = make_vi();
+		vi_kind.Ptag = nullptr;
+		Vi from = make_vi();
+		VIP_DESCRIPTOR *d = is_write ? write_descriptor(0, bytes, {memory.data(), 64}) : descriptor(1, {{bytes, 64}});
+		(is_write ? d->DS[0].Remote.Handle : d->DS[0].Local.Handle) = handle;
+		memset(memory.data(), ++seed, 64);
+		if (!is_write) {
+			EXPECT_EQ(post_recv(to, d), VIP_SUCCESS);
+		}
+		connect(from, to, "arrives");
+		EXPECT_EQ(post_send(from, is_write ? d : s), VIP_SUCCESS);
+		is_write ? VipSendWait(from, PATIENCE, &done) : VipRecvWait(to, PATIENCE, &done);
+		EXPECT_EQ(done, d);
+		const VIP_UINT32 error = d->CS.Status & VIP_STATUS_ERROR_MASK;
+		EXPECT_TRUE(!error || !is_write || error == VIP_STATUS_RDMA_PROT_ERROR) << error;
+		EXPECT_EQ(bytes[0] == seed, !error);
+		for (VIP_VI_HANDLE one : {from.handle, to.handle}) {
+			EXPECT_EQ(VipDisconnect(one), VIP_SUCCESS);
+			EXPECT_EQ(VipDestroyVi(one), VIP_SUCCESS);
+		}
+		return !error;
+	}
 	bool writable()
 	{
-		make_pair();
-		VIP_DESCRIPTOR *d = write_descriptor(0, bytes, {memory.data(), 64});
-		reinterpret_cast<VIP_DESCRIPTOR_SEGMENT *>(&d->DS[0])->Remote.Handle = handle;
-		memset(memory.data(), ++seed, 64);
-		EXPECT_EQ(post_send(a, d), VIP_SUCCESS);
-		VIP_DESCRIPTOR *done = nullptr;
-		VipSendWait(a, PATIENCE, &done);
-		EXPECT_EQ(done, d);
-		bool written = !(d->CS.Status & VIP_STATUS_ERROR_MASK);
-		if (!written) {
-			EXPECT_EQ(d->CS.Status & VIP_STATUS_ERROR_MASK,
-				  VIP_UINT32{VIP_STATUS_RDMA_PROT_ERROR});
-		}
-		EXPECT_EQ(bytes[0] == seed, written);
-		drop_pair();
-		return written;
+		return arrives(true, nullptr);
 	}
-	// True when a message into the region arrives at a VI of the tag.
 	bool receivable(VIP_PROTECTION_HANDLE tag = nullptr)
 	{
-		make_pair();
-		VIP_VI_ATTRIBUTES attributes = vi_attributes();
-		attributes.Ptag = tag;
-		VIP_VI_HANDLE vi = nullptr;
-		EXPECT_EQ(VipCreateVi(nic, &attributes, nullptr, nullptr, &vi), VIP_SUCCESS);
-		VIP_DESCRIPTOR *d = descriptor(1, {{bytes, 64}}), *done = nullptr;
-		d->DS[0].Local.Handle = handle;
-		Vi to{vi, 0}, from = make_vi();
-		EXPECT_EQ(post_recv(to, d), VIP_SUCCESS);
-		connect(from, to, "receivable");
-		EXPECT_EQ(post_send(from, descriptor(2, {{memory.data(), 64}})), VIP_SUCCESS);
-		VipRecvWait(to, PATIENCE, &done);
-		EXPECT_EQ(done, d);
-		for (VIP_VI_HANDLE one : {to.handle, from.handle}) {
-			EXPECT_EQ(VipDisconnect(one), VIP_SUCCESS);
-			EXPECT_EQ(VipDestroyVi(one), VIP_SUCCESS);
-		}
-		drop_pair();
-		return !(d->CS.Status & VIP_STATUS_ERROR_MASK);
-	}
-	void drop_pair()
-	{
-		for (VIP_VI_HANDLE one : {a.handle, b.handle}) {
-			EXPECT_EQ(VipDisconnect(one), VIP_SUCCESS);
-			EXPECT_EQ(VipDestroyVi(one), VIP_SUCCESS);
-		}
+		return arrives(false, tag);
 	}
 	VIP_PROTECTION_HANDLE make_tag()
 	{

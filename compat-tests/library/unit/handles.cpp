@@ -12,9 +12,10 @@
 #include <unistd.h>
 #include <vector>
 
+#include "shim.h"
+
 extern "C" {
 #include "core/object.h"
-void *shim_object_at(VIP_PVOID handle, enum object_kind kind);
 }
 
 namespace

@@ -99,16 +99,6 @@ TEST_P(HeldRequests, AreTakenInTheOrderInWhichTheyCame)
 	EXPECT_EQ(take(), "");
 }
 
-TEST_P(HeldRequests, AreAnsweredAsAnyOthers)
-{
-	wait_in_vain();
-	Line asker = ask("asker");
-	let_arrive();
-	EXPECT_EQ(take(), "asker");
-	EXPECT_EQ(VipConnectReject(conn), VIP_SUCCESS);
-	EXPECT_EQ(asker.next(), MESSAGE_REJECT);
-}
-
 TEST_P(HeldRequests, AreForTheirDiscriminatorOnly)
 {
 	wait_in_vain(door("a"));

@@ -98,29 +98,21 @@ TEST(LongAddress, IsWrittenWithItsDiscriminatorBehind)
 	}
 }
 
-TEST_F(LongAddresses, OfTheNicAreIPv6WhereTheDeviceHasIt)
+TEST_F(LongAddresses, OfTheNicAreTheBestThatTheDeviceHas)
 {
-	EXPECT_EQ(open_at({"10.9.9.1", "fd00::1"}), "fd00::1");
-}
+	const std::pair<std::string, std::vector<const char *>> cases[] = {
+		{"fd00::1", {"10.9.9.1", "fd00::1"}},
+		{"::ffff:10.9.9.1", {"10.9.9.1", "10.9.9.2"}},
+		{"fe80::1", {"10.9.9.1", "fe80::1"}}, // link-local where nothing else is IPv6
+		{"fd00::1", {"fd00::1", "fe80::1"}},
+		{"fd00::1", {"fe80::1", "fd00::1"}},
+		{"fd00::1", {"fd00::3", "fd00::2", "fd00::1", "fe80::1"}}, // the oldest: the kernel lists the newest first
+	};
 
-TEST_F(LongAddresses, OfTheNicAreIPv4WhereTheDeviceHasNoOther)
-{
-	EXPECT_EQ(open_at({"10.9.9.1", "10.9.9.2"}), "::ffff:10.9.9.1");
-}
-
-TEST_F(LongAddresses, OfTheNicAreLinkLocalOnlyWhereNothingElseIsIPv6)
-{
-	EXPECT_EQ(open_at({"10.9.9.1", "fe80::1"}), "fe80::1");
-	close();
-	EXPECT_EQ(open_at({"fd00::1", "fe80::1"}), "fd00::1");
-	close();
-	EXPECT_EQ(open_at({"fe80::1", "fd00::1"}), "fd00::1");
-}
-
-// The kernel lists the newest address first.
-TEST_F(LongAddresses, OfTheNicAreTheOldestOfSeveral)
-{
-	EXPECT_EQ(open_at({"fd00::3", "fd00::2", "fd00::1", "fe80::1"}), "fd00::1");
+	for (const auto &[own, addresses] : cases) {
+		EXPECT_EQ(open_at(addresses), own);
+		close();
+	}
 }
 
 TEST_F(LongAddresses, ThatCannotBeBoundToAreNotTheNics)

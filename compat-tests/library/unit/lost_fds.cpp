@@ -37,8 +37,7 @@ class LostFds : public Each<NicTest, const char *>
 	}
 	void in_child_of_its_own(const std::function<void()> &body)
 	{
-		Child child = in_child({}, body);
-		EXPECT_EQ(child.status, 0) << child.out << child.err;
+		passing_child({}, body);
 	}
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // RDMA reads on devices that differ: requests, waits, refusals, and the errors at each end.
-#include "support.h"
+#include "peer_requests.h"
 
 #include <cstring>
 
@@ -132,41 +132,29 @@ TEST_F(RdmaRead, DevicesWithoutReadsRefuseAllOfIt)
 	expect_sent(a, d, VIP_STATUS_FORMAT_ERROR | READ);
 }
 
-// The peer's device can answer no read. The library reports that, and no call waits for ever.
-TEST_F(RdmaRead, OfAPeerWithoutReadsIsRefused)
+// One of its hosts can answer no read.
+class HostWithoutReads : public TwoHosts
 {
-	fake_device devices[2];
-	VIP_NIC_HANDLE other, mine;
+      protected:
+	void give_addresses(fake_device &own, fake_device &other) override
+	{
+		TwoHosts::give_addresses(own, other);
+		other.max_rd_atomic = 0;
+	}
+};
 
-	for (fake_device &device : devices)
-		fake_device_default(&device);
-	devices[1].name = "fake1";
-	devices[1].addresses[0] = "10.9.9.2";
-	devices[1].max_rd_atomic = 0;
-	fake_set_devices(2, devices);
-	open();
-	readable();
-	ASSERT_EQ(VipOpenNic("fake1", &other), VIP_SUCCESS);
-	ASSERT_EQ(VipErrorCallback(other, &errors, Errors::handler), VIP_SUCCESS);
-	a = make_vi();
-	mine = nic;
-	nic = other;
-	b = make_vi();
-	auto requested = request_async(a, "door", "10.9.9.2");
-	VIP_CONN_HANDLE conn;
-	Address local("10.9.9.2", "door"), remote;
-	VIP_VI_ATTRIBUTES theirs;
-	ASSERT_EQ(VipConnectWait(nic, local.get(), PATIENCE, remote.get(), &theirs, &conn),
-		  VIP_SUCCESS);
-	ASSERT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
-	ASSERT_EQ(requested.get(), VIP_SUCCESS);
-	VIP_DESCRIPTOR *d = read(0, 0, 100, 8);
-	ASSERT_EQ(post_send(a, d), VIP_SUCCESS);
-	expect_sent(a, d, REFUSED | READ);
+// The library reports that, and no call waits for ever.
+TEST_F(HostWithoutReads, RefusesThem)
+{
+	ASSERT_EQ(ask(a, "a", "b", PATIENCE, "10.9.9.2"), VIP_SUCCESS);
+	ASSERT_EQ(ask(b, "b", "a", PATIENCE, "10.9.9.1"), VIP_SUCCESS);
+	ASSERT_EQ(outcome(a), VIP_SUCCESS);
+	VIP_DESCRIPTOR *read = write_descriptor(0, memory.data(), {memory.data(100), 8});
+	read->CS.Control = VIP_CONTROL_OP_RDMAREAD;
+	ASSERT_EQ(post_send(a, read), VIP_SUCCESS);
+	expect_sent(a, read, REFUSED | READ);
 	expect_state(a, VIP_STATE_ERROR);
 	expect_state(b, VIP_STATE_ERROR);
-	EXPECT_EQ(VipCloseNic(other), VIP_SUCCESS);
-	nic = mine;
 }
 
 struct Refusal : Named {

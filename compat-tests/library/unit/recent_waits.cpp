@@ -176,46 +176,4 @@ TEST_F(RecentWaits, ThatEndDoNotEndANewerWait)
 	EXPECT_EQ(fake_calls("listen"), before) << "there was always somebody who listened";
 }
 
-// ---- the requester ----
-
-class BusyServer : public RecentWaits
-{
-      protected:
-	// Refuses a's requests at three ports with NO_MATCH. Refuses the one at the fourth port with `last`, after
-	// the grace time.
-	void answer_after_the_grace_time(message_code last)
-	{
-		for (unsigned port = 0; port < 4; port++)
-			doors.push_back(std::make_unique<Gate>("door", port));
-		requested = std::async(std::launch::async, [this] { return request(a, "door", VIP_INFINITE); });
-		for (unsigned port = 0; port < 4; port++) {
-			Line talker = doors[port]->accept();
-			ASSERT_EQ(talker.next(), MESSAGE_REQUEST);
-			if (!port)
-				begin = std::chrono::steady_clock::now(); // the grace time began before this
-			ASSERT_TRUE(talker.say(MESSAGE_HERE));
-			if (port == 3)
-				pass(1.2);
-			ASSERT_TRUE(talker.say(port < 3 ? MESSAGE_NO_MATCH : last));
-		}
-	}
-	std::vector<std::unique_ptr<Gate>> doors;
-	std::future<VIP_RETURN> requested;
-};
-
-TEST_F(BusyServer, BeginsTheGraceTimeAnew)
-{
-	answer_after_the_grace_time(MESSAGE_BUSY);
-	EXPECT_TRUE(doors[0]->has_come()); // once more
-	EXPECT_EQ(state_of(a), VIP_STATE_CONNECT_PENDING);
-	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-	EXPECT_EQ(requested.get(), VIP_INVALID_STATE);
-}
-
-TEST_F(BusyServer, ThatIsNoneEndsTheRequest)
-{
-	answer_after_the_grace_time(MESSAGE_NO_MATCH);
-	EXPECT_EQ(requested.get(), VIP_NO_MATCH);
-}
-
 } // namespace

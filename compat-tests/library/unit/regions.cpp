@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The table from memory handle to region.
-#include "regions_shim.h"
+#include "shim.h"
 
 #include <atomic>
 #include <cerrno>

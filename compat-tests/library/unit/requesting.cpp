@@ -192,15 +192,4 @@ TEST_F(Requesting, AnErrorOfAnIdleQueuePairIsForgotten)
 	expect_works(); // an IDLE VI has no connection to lose
 }
 
-TEST_F(Requesting, LooksAreBoundedThoughTheTransportGivesUpAtOnce)
-{
-	fake_fail_always("connect", ETIMEDOUT);
-	auto requested = request_once("x", 100);
-
-	bool ended = requested.wait_for(std::chrono::milliseconds(PATIENCE)) == std::future_status::ready;
-	EXPECT_TRUE(ended) << "the agent goes round and round with the NIC locked";
-	fake_fail_always("connect", ENETUNREACH); // ends the request
-	requested.get();
-}
-
 } // namespace

@@ -45,7 +45,7 @@ class Rung : public NicTest
 
 TEST_F(Rung, WithDescriptorsThatNobodyTakesTheBellsAreLeftAloneAndMessagesCome)
 {
-	Child child = in_child({}, [this] {
+	passing_child({}, [this] {
 		VIP_DESCRIPTOR *done = nullptr;
 
 		if (!be_before_6_16())
@@ -79,7 +79,6 @@ TEST_F(Rung, WithDescriptorsThatNobodyTakesTheBellsAreLeftAloneAndMessagesCome)
 		expect_sent(a, s);
 		close();
 	});
-	EXPECT_EQ(child.status, 0) << child.out << child.err;
 }
 
 } // namespace

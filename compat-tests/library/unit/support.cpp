@@ -512,6 +512,14 @@ Child in_child(const std::map<std::string, std::string> &environment,
 	return child;
 }
 
+Child passing_child(const std::map<std::string, std::string> &environment, const std::function<void()> &body)
+{
+	Child child = in_child(environment, body);
+
+	EXPECT_EQ(child.status, 0) << child.out << child.err;
+	return child;
+}
+
 int grace_msec = GRACE_MSEC;
 
 int main(int argc, char **argv)

@@ -197,3 +197,5 @@ struct Child {
 };
 Child in_child(const std::map<std::string, std::string> &environment,
 	       const std::function<void()> &body);
+// Expects that it ends with status 0.
+Child passing_child(const std::map<std::string, std::string> &environment, const std::function<void()> &body);

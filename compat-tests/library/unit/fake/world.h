@@ -118,7 +118,7 @@ struct Qp : ibv_qp {
 	std::deque<RecvWork> rq;
 	ibv_qp_state now = IBV_QPS_RESET; // ibv_qp::state is as of the last call
 	bool waiting = false; // the oldest send waits for an action of the peer
-	bool deaf = false, dead = false;
+	bool deaf = false;
 	unsigned async_reported = 0;
 };
 
