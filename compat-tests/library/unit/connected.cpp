@@ -137,7 +137,7 @@ TEST_P(DeviceEnds, IsCatastrophicAndLosesAllConnections)
 
 INSTANTIATE_TEST_SUITE_P(Connected, DeviceEnds, testing::Bool());
 
-// Kernels have bugs with a queue pair that is reset while they handle a message: see drain() in queuepair.c.
+// Kernels have bugs with a queue pair that is reset while they handle a message: see drain_qp() in verbs_queuepair.c.
 TEST_F(Connected, AQueuePairWithoutReceivesFlushesOneBeforeItIsReset)
 {
 	uint64_t before = fake_calls("ibv_post_recv");
