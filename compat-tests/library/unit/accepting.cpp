@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // VipConnectWait, Accept and Reject, whatever requesters do.
-#include "talking.h"
+#include "line.h"
+#include "two_vis.h"
 
 #include <chrono>
 
@@ -9,30 +10,16 @@ using namespace std::chrono_literals;
 namespace
 {
 
-class Accepting : public NicTest
+class Accepting : public TwoVis
 {
       protected:
-	void SetUp() override
-	{
-		NicTest::SetUp();
-		open();
-		a = make_vi();
-		b = make_vi();
-	}
-	// When this returns, a thread waits. The discriminator must not have been waited for lately.
-	std::future<VIP_RETURN> wait_async(const std::string &discriminator)
-	{
-		auto waited = std::async(std::launch::async, [=] { return wait(discriminator, PATIENCE, &conn); });
-		EXPECT_TRUE(eventually([&] { return is_listened_for(discriminator); }));
-		return waited;
-	}
-	// A talker whose request a wait has got, as `conn`.
-	Talker make_request(const Described &described = {}, VIP_RELIABILITY_LEVEL level = VIP_SERVICE_RELIABLE_DELIVERY,
+	// One whose request a wait has got, as `conn`.
+	Line make_request(const Described &described = {}, VIP_RELIABILITY_LEVEL level = VIP_SERVICE_RELIABLE_DELIVERY,
 			    uint32_t max_transfer = 65536)
 	{
 		const std::string door = "door " + std::to_string(doors++);
-		auto waited = wait_async(door);
-		Talker talker(door);
+		auto waited = std::async(std::launch::async, [=] { return wait(door, PATIENCE, &conn); });
+		Line talker(door);
 
 		EXPECT_TRUE(talker.say(good_message(MESSAGE_REQUEST, door, "", level, max_transfer, described)));
 		EXPECT_EQ(waited.get(), VIP_SUCCESS);
@@ -42,17 +29,14 @@ class Accepting : public NicTest
 	{
 		return std::async(std::launch::async, [&] { return VipConnectAccept(conn, b); });
 	}
-	static void expect_answer(const message &request, int wanted)
-	{
-		Talker talker("door");
-
-		EXPECT_TRUE(talker.say(request));
-		EXPECT_EQ(talker.next(), wanted);
-	}
 	void expect_works()
 	{
 		connect(a, b, "again");
-		expect_traffic(a, b);
+		expect_messages();
+		for (const auto &[vi, receive] : {std::pair(&a, d), {&b, e}}) {
+			EXPECT_EQ(VipDisconnect(*vi), VIP_SUCCESS);
+			ASSERT_EQ(post_recv(*vi, receive), VIP_SUCCESS);
+		}
 	}
 	VIP_CONN_HANDLE conn = nullptr;
 	int doors = 0;
@@ -60,17 +44,17 @@ class Accepting : public NicTest
 
 TEST_F(Accepting, DiscriminatorsAreWaitedForAtTheSamePortsByEveryProcess)
 {
-	for (auto [name, port] : {std::pair{"", 0x4000 + (0x811c9dc5 % 4096) * 4}, {"a", 0x4000 + (0xe40c292c % 4096) * 4}}) {
-		EXPECT_EQ(place_of(name), port);
-		EXPECT_EQ(wait(name, 0, &conn), VIP_TIMEOUT);
-		EXPECT_TRUE(is_listened_for(name));
-		EXPECT_FALSE(is_listened_for(name, 1));
-	}
+	// FNV-1a: of "" 0x811c9dc5, of "a" 0xe40c292c. All tests look where place_of() says.
+	EXPECT_EQ(place_of(""), 0x4000 + (0x811c9dc5 % 4096) * 4);
+	EXPECT_EQ(place_of("a"), 0x4000 + (0xe40c292c % 4096) * 4);
+	EXPECT_EQ(wait("a", 0, &conn), VIP_TIMEOUT);
+	EXPECT_TRUE(is_listened_for("a"));
+	EXPECT_FALSE(is_listened_for("a", 1));
 }
 
 TEST_F(Accepting, ManyRequestsOfAnotherVersionDoNotFillTheLog)
 {
-	auto waited = wait_async("door");
+	auto waited = std::async(std::launch::async, [=] { return wait("door", PATIENCE, &conn); });
 	message request = good_message(MESSAGE_REQUEST, "door");
 	const std::string line = "refused a request by another version";
 	const auto start = std::chrono::steady_clock::now();
@@ -78,8 +62,11 @@ TEST_F(Accepting, ManyRequestsOfAnotherVersionDoNotFillTheLog)
 
 	request.version++;
 	testing::internal::CaptureStderr();
-	for (int i = 0; i < 10; i++)
-		expect_answer(request, MESSAGE_BAD_VERSION);
+	for (int i = 0; i < 10; i++) {
+		Line talker("door");
+		EXPECT_TRUE(talker.say(request));
+		EXPECT_EQ(talker.next(), MESSAGE_BAD_VERSION);
+	}
 	const std::string log = testing::internal::GetCapturedStderr();
 
 	for (size_t at = log.find(line); at != std::string::npos; at = log.find(line, at + 1))
@@ -87,53 +74,11 @@ TEST_F(Accepting, ManyRequestsOfAnotherVersionDoNotFillTheLog)
 	/* The log gets one line at once, and one in five seconds. This process has logged no such line before. */
 	EXPECT_GE(lines, 1u);
 	EXPECT_LE(lines, 1 + (std::chrono::steady_clock::now() - start) / 5s) << log;
-	auto requested = request_async(a, "door");
+	Line other("door"), right("door");
+	EXPECT_TRUE(other.say(good_message(MESSAGE_REQUEST, "another one")));
+	EXPECT_EQ(other.next(), MESSAGE_NO_MATCH);
+	EXPECT_TRUE(right.say(good_message(MESSAGE_REQUEST, "door")));
 	EXPECT_EQ(waited.get(), VIP_SUCCESS) << "and the wait goes on";
-	EXPECT_EQ(VipConnectReject(conn), VIP_SUCCESS);
-	EXPECT_EQ(requested.get(), VIP_REJECT);
-}
-
-TEST_F(Accepting, RequestsThatAreNoneAreRefusedAndTheWaitGoesOn)
-{
-	auto waited = wait_async("door");
-	message request = good_message(MESSAGE_REQUEST, "door");
-
-	memset(&request, 0xA5, sizeof(request));
-	expect_answer(request, Talker::END);
-	for (int code : {0, +MESSAGE_HERE, +MESSAGE_ACCEPT, +MESSAGE_CONFIRM, +MESSAGE_REJECT, +MESSAGE_DISCONNECT, 77}) {
-		SCOPED_TRACE(code);
-		request = good_message(MESSAGE_REQUEST, "door");
-		request.code = static_cast<uint8_t>(code);
-		expect_answer(request, Talker::END);
-	}
-	for (uint8_t message::*length : {&message::own_length, &message::wanted_length}) {
-		request = good_message(MESSAGE_REQUEST, "door");
-		request.*length = 255;
-		expect_answer(request, Talker::END);
-	}
-	expect_answer(good_message(MESSAGE_REQUEST, "another one"), MESSAGE_NO_MATCH);
-	expect_answer(good_message(MESSAGE_PEER_REQUEST, "door"), MESSAGE_NO_MATCH);
-	auto requested = request_async(a, "door");
-	EXPECT_EQ(waited.get(), VIP_SUCCESS);
-	EXPECT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
-	EXPECT_EQ(requested.get(), VIP_SUCCESS);
-	expect_traffic(a, b);
-}
-
-// The agent greets whom it accepts. Of those who say nothing it keeps 64, and then the oldest one goes.
-TEST_F(Accepting, TheOldestOfTooManyWhoSayNothingGoes)
-{
-	auto waited = wait_async("door");
-	std::vector<Talker> silent;
-
-	for (int i = 0; i < 65; i++) {
-		silent.emplace_back("door");
-		EXPECT_EQ(silent.back().next(true), MESSAGE_HERE);
-	}
-	EXPECT_EQ(silent[0].next(), +Talker::END);
-	EXPECT_EQ(silent[1].next(false, 0), +Talker::NOTHING);
-	ASSERT_TRUE(silent[64].say(good_message(MESSAGE_REQUEST, "door")));
-	EXPECT_EQ(waited.get(), VIP_SUCCESS);
 }
 
 TEST_F(Accepting, ARequestWithOddAttributesIsNotAccepted)
@@ -149,7 +94,7 @@ TEST_F(Accepting, ARequestWithOddAttributesIsNotAccepted)
 		     {VIP_SERVICE_RELIABLE_DELIVERY, 0xFFFFFFFF, VIP_INVALID_MTU}};
 
 	for (const auto &each : cases) {
-		Talker talker = make_request({}, static_cast<VIP_RELIABILITY_LEVEL>(each.reliability), each.transfer);
+		Line talker = make_request({}, static_cast<VIP_RELIABILITY_LEVEL>(each.reliability), each.transfer);
 		EXPECT_EQ(VipConnectAccept(conn, b), each.wanted);
 		EXPECT_EQ(VipConnectAccept(conn, b), each.wanted) << "it stays pending";
 		EXPECT_EQ(VipConnectReject(conn), VIP_SUCCESS);
@@ -163,18 +108,10 @@ TEST_F(Accepting, ADescriptionThatMakesNoSenseIsNotAccepted)
 	for (uint8_t mtu : {0, IBV_MTU_4096 + 1}) {
 		Described described;
 		described.mtu = mtu;
-		Talker talker = make_request(described);
+		Line talker = make_request(described);
 		EXPECT_EQ(VipConnectAccept(conn, b), VIP_ERROR_RESOURCE);
 		EXPECT_EQ(talker.next(), MESSAGE_REJECT);
 	}
-	expect_works();
-}
-
-TEST_F(Accepting, ARequesterThatGaveUpBeforeIsTimeout)
-{
-	make_request().hang_up();
-	EXPECT_EQ(VipConnectAccept(conn, b), VIP_TIMEOUT);
-	EXPECT_EQ(VipConnectAccept(conn, b), VIP_INVALID_PARAMETER);
 	expect_works();
 }
 
@@ -182,7 +119,7 @@ TEST_F(Accepting, ARequesterThatGaveUpBeforeIsTimeout)
 TEST_F(Accepting, ARequesterWhoseHostHasDiedIsTimeout)
 {
 	for (int error : {ETIMEDOUT, EHOSTUNREACH}) {
-		Talker talker = make_request();
+		Line talker = make_request();
 
 		fake_fail("ibv_modify_qp", 2, error); // 1 is INIT, 2 is RTR
 		EXPECT_EQ(VipConnectAccept(conn, b), VIP_TIMEOUT);
@@ -197,7 +134,7 @@ TEST_F(Accepting, TheLesserMtuIsThatOfTheConnection)
 	for (ibv_mtu mtu : {IBV_MTU_512, IBV_MTU_4096}) {
 		Described described;
 		described.mtu = static_cast<uint8_t>(mtu);
-		Talker talker = make_request(described);
+		Line talker = make_request(described);
 		auto accepted = accept_async();
 		ASSERT_EQ(talker.next(), MESSAGE_ACCEPT);
 		EXPECT_EQ(talker.last.description[36], std::min(mtu, IBV_MTU_1024));
@@ -213,42 +150,20 @@ TEST_F(Accepting, TheLesserMtuIsThatOfTheConnection)
 	}
 }
 
-TEST_F(Accepting, ARequesterThatGaveUpMayBeRejected)
-{
-	make_request().hang_up();
-	EXPECT_EQ(VipConnectReject(conn), VIP_SUCCESS);
-	EXPECT_EQ(VipConnectReject(conn), VIP_INVALID_PARAMETER);
-}
-
 // ---- the last step ----
 
-// What the requester does when it has been accepted.
-struct LastWord {
-	const char *name;
-	void (*act)(Talker &talker);
-	VIP_RETURN wanted;
-};
-
-void PrintTo(const LastWord &word, std::ostream *out)
-{
-	*out << word.name;
-}
-
-using EachLastWord = Each<Accepting, LastWord>;
+using EachLastWord = Each<Accepting, Act>;
 
 // If there is no connection, no message may reach memory that is the program's again, and receives stay posted.
-TEST_P(EachLastWord, HasItsDocumentedCode)
+TEST_P(EachLastWord, IsNoConfirmation)
 {
-	VIP_DESCRIPTOR *receive = descriptor(0, {{memory.data(0), 8}}), *done;
-	Talker talker = make_request();
-
-	ASSERT_EQ(post_recv(b, receive), VIP_SUCCESS);
+	VIP_DESCRIPTOR *done;
+	Line talker = make_request();
 	auto accepted = accept_async();
+
 	ASSERT_EQ(talker.next(), MESSAGE_ACCEPT);
 	GetParam().act(talker);
 	EXPECT_EQ(accepted.get(), GetParam().wanted);
-	if (GetParam().wanted == VIP_SUCCESS)
-		return;
 	uint32_t numbers[16];
 	int count = fake_qps(numbers, 16);
 	for (int i = 0; i < count; i++) {
@@ -258,27 +173,21 @@ TEST_P(EachLastWord, HasItsDocumentedCode)
 	}
 	EXPECT_EQ(state_of(b), VIP_STATE_IDLE);
 	EXPECT_EQ(VipRecvDone(b, &done), VIP_NOT_DONE) << "it stays posted";
-	connect(a, b, "again");
-	ASSERT_EQ(post_send(a, descriptor(1, {{memory.data(64), 8}})), VIP_SUCCESS);
-	expect_received(b, receive);
+	expect_works();
 }
 
-INSTANTIATE_TEST_SUITE_P(
-	Accepting, EachLastWord,
-	testing::Values(LastWord{"Confirm", [](Talker &peer) { peer.say(MESSAGE_CONFIRM); }, VIP_SUCCESS},
-			LastWord{"Reject", [](Talker &peer) { peer.say(MESSAGE_REJECT); }, VIP_TIMEOUT},
-			LastWord{"Disconnect", [](Talker &peer) { peer.say(MESSAGE_DISCONNECT); }, VIP_TIMEOUT},
-			LastWord{"Repetition", [](Talker &peer) { peer.say(good_message(MESSAGE_REQUEST, "door")); }, VIP_TIMEOUT},
-			LastWord{"End", [](Talker &peer) { peer.hang_up(); }, VIP_TIMEOUT},
-			LastWord{"Reset", [](Talker &peer) { peer.reset(); }, VIP_TIMEOUT},
-			LastWord{"Removal", [](Talker &) { fake_remove_devices(); }, VIP_ERROR_RESOURCE}),
-	[](const auto &each) { return each.param.name; });
+INSTANTIATE_TEST_SUITE_P(Accepting, EachLastWord,
+			 testing::Values(Act{"Disconnect", [](Line &other) { other.say(MESSAGE_DISCONNECT); }, VIP_TIMEOUT},
+					 Act{"End", [](Line &other) { other.hang_up(); }, VIP_TIMEOUT},
+					 Act{"Reset", [](Line &other) { other.reset(); }, VIP_TIMEOUT},
+					 Act{"Removal", [](Line &) { fake_remove_devices(); }, VIP_ERROR_RESOURCE}),
+			 ByName());
 
 // Its messages may have arrived already.
 TEST_F(Accepting, ARequesterThatDisconnectsAtOnceWasConnected)
 {
 	for (bool with_a_word : {true, false}) {
-		Talker talker = make_request();
+		Line talker = make_request();
 		auto accepted = accept_async();
 		ASSERT_EQ(talker.next(), MESSAGE_ACCEPT);
 		talker.say(MESSAGE_CONFIRM);
@@ -294,56 +203,23 @@ TEST_F(Accepting, ARequesterThatDisconnectsAtOnceWasConnected)
 
 // ---- several threads ----
 
-TEST_F(Accepting, OnlyOneOfTwoThreadsAcceptsARequest)
+TEST_F(Accepting, OfTwoAnswersAtOnceOneIsGiven)
 {
-	for (int round = 0; round < 20; round++) {
-		Vi x = make_vi(), y = make_vi();
+	for (int round = 0; round < 40; round++) {
+		const bool rejects = round % 2;
+		Vi x = make_vi();
 		auto requested = request_async(a, "door");
 		ASSERT_EQ(wait("door", PATIENCE, &conn), VIP_SUCCESS);
-		auto first = std::async(std::launch::async, [&] { return VipConnectAccept(conn, x); });
-		VIP_RETURN second = VipConnectAccept(conn, y), other = first.get();
-		EXPECT_EQ((second == VIP_SUCCESS) + (other == VIP_SUCCESS), 1);
-		EXPECT_TRUE(second == VIP_INVALID_PARAMETER || other == VIP_INVALID_PARAMETER);
-		EXPECT_EQ(requested.get(), VIP_SUCCESS);
-		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-		for (const Vi &vi : {x, y}) {
-			EXPECT_EQ(VipDisconnect(vi), VIP_SUCCESS);
-			EXPECT_EQ(VipDestroyVi(vi), VIP_SUCCESS);
-		}
-	}
-}
-
-TEST_F(Accepting, AcceptAndRejectAtOnceGiveOneAnswer)
-{
-	for (int round = 0; round < 20; round++) {
-		auto requested = request_async(a, "door");
-		ASSERT_EQ(wait("door", PATIENCE, &conn), VIP_SUCCESS);
-		auto rejected = std::async(std::launch::async, [&] { return VipConnectReject(conn); });
-		VIP_RETURN accept = VipConnectAccept(conn, b), reject = rejected.get();
-		EXPECT_NE(accept == VIP_SUCCESS, reject == VIP_SUCCESS);
-		EXPECT_EQ(requested.get(), accept == VIP_SUCCESS ? VIP_SUCCESS : VIP_REJECT);
+		auto other = std::async(std::launch::async,
+					[&] { return rejects ? VipConnectReject(conn) : VipConnectAccept(conn, x); });
+		const VIP_RETURN accept = VipConnectAccept(conn, b), answer = other.get();
+		EXPECT_EQ((accept == VIP_SUCCESS) + (answer == VIP_SUCCESS), 1);
+		EXPECT_TRUE(accept == VIP_INVALID_PARAMETER || answer == VIP_INVALID_PARAMETER);
+		EXPECT_EQ(requested.get(), rejects && answer == VIP_SUCCESS ? VIP_REJECT : VIP_SUCCESS);
 		disconnect_pair();
+		EXPECT_EQ(VipDisconnect(x), VIP_SUCCESS);
+		EXPECT_EQ(VipDestroyVi(x), VIP_SUCCESS);
 	}
-}
-
-TEST_F(Accepting, AViThatIsNotIdleAcceptsNothing)
-{
-	connect(a, b, "first");
-	Vi x = make_vi(), y = make_vi();
-	auto requested = request_async(x, "door");
-	ASSERT_EQ(wait("door", PATIENCE, &conn), VIP_SUCCESS);
-	EXPECT_EQ(VipConnectAccept(conn, b), VIP_INVALID_STATE);
-	EXPECT_EQ(VipConnectAccept(conn, x), VIP_INVALID_STATE) << "it is requesting";
-	EXPECT_EQ(VipConnectAccept(conn, y), VIP_SUCCESS);
-	EXPECT_EQ(requested.get(), VIP_SUCCESS);
-	EXPECT_EQ(request(b, "door", 100), VIP_INVALID_STATE);
-}
-
-TEST_F(Accepting, AWaitTimesOutAndStopsListeningAfterTheGraceTime)
-{
-	EXPECT_EQ(wait("door", 20, &conn), VIP_TIMEOUT);
-	EXPECT_EQ(wait("door", 0, &conn), VIP_TIMEOUT);
-	EXPECT_TRUE(eventually([] { return !is_listened_for("door"); }));
 }
 
 // ---- answers before the call to connect returns ----
@@ -356,45 +232,45 @@ class EarlyAnswers : public Accepting
 	void post_before_message(int nth, const Vi &vi)
 	{
 		answering = vi;
-		ASSERT_EQ(post_recv(vi, descriptor(0, {{memory.data(), 8}})), VIP_SUCCESS);
 		fake_before(
 			"sendmsg", nth,
 			[](void *argument) {
 				auto *self = static_cast<EarlyAnswers *>(argument);
 				self->expect_state(self->answering, VIP_STATE_CONNECT_PENDING);
-				EXPECT_EQ(self->post_send(self->answering, self->descriptor(1, {{self->memory.data(32), 8}})),
+				EXPECT_EQ(self->post_send(self->answering, self->descriptor(2, {{self->memory.data(32), 8}})),
 					  VIP_SUCCESS);
-				EXPECT_EQ(self->at(1)->CS.Status, 0u);
+				EXPECT_EQ(self->at(2)->CS.Status, 0u);
 			},
 			this);
 	}
 	Vi answering;
 };
 
-TEST_F(EarlyAnswers, OfEitherSideAreSentWhenItIsConnected)
+TEST_F(EarlyAnswers, OfTheOneWhoAcceptsAreSentWhenItIsConnected)
 {
-	for (bool accepting : {true, false}) {
-		SCOPED_TRACE(accepting ? "the one who accepts" : "the requester");
-		const Vi &early = accepting ? b : a, &other = accepting ? a : b;
-		ASSERT_EQ(post_recv(other, descriptor(2, {{memory.data(64), 8}})), VIP_SUCCESS);
-		post_before_message(accepting ? 3 : 4, early); // HERE, REQUEST, ACCEPT, CONFIRM
-		connect(a, b, accepting ? "accepting" : "requesting");
-		expect_sent(early, at(1));
-		expect_received(other, at(2));
-		disconnect_pair();
-		expect_received(early, at(0), VIP_STATUS_DESC_FLUSHED_ERROR);
-	}
+	post_before_message(3, b); // HERE, REQUEST, ACCEPT
+	connect(a, b);
+	expect_sent(b, at(2));
+	expect_received(a, d);
+}
+
+TEST_F(EarlyAnswers, OfTheRequesterAreSentWhenItIsConnected)
+{
+	post_before_message(4, a); // CONFIRM
+	connect(a, b);
+	expect_sent(a, at(2));
+	expect_received(b, e);
 }
 
 TEST_F(EarlyAnswers, AreFlushedWhenThereIsNoConnection)
 {
-	Talker talker = make_request();
+	Line talker = make_request();
 
 	post_before_message(1, b);
 	fake_fail("sendmsg", 1, ECONNABORTED);
 	EXPECT_EQ(VipConnectAccept(conn, b), VIP_TIMEOUT);
-	expect_sent(b, at(1), VIP_STATUS_DESC_FLUSHED_ERROR);
-	EXPECT_EQ(talker.next(), +Talker::END);
+	expect_sent(b, at(2), VIP_STATUS_DESC_FLUSHED_ERROR);
+	EXPECT_EQ(talker.next(), Line::END);
 }
 
 } // namespace

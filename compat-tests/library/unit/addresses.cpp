@@ -27,18 +27,6 @@ std::string text_of(const in6_addr &host)
 	return inet_ntop(AF_INET6, &host, text, sizeof(text));
 }
 
-TEST(Addresses, DiscriminatorsOfAnyBytesAndEveryLengthAreTaken)
-{
-	for (size_t length = 0; length <= MAX_DISCRIMINATOR_LEN; length++) {
-		std::string bytes(length, '\0');
-		for (size_t i = 0; i < length; i++)
-			bytes[i] = static_cast<char>(255 - i);
-		discriminator d = make(bytes);
-		EXPECT_EQ(d.length, length);
-		EXPECT_EQ(std::string(reinterpret_cast<char *>(d.bytes), length), bytes);
-	}
-}
-
 TEST(Addresses, TooLongPartsAreRefused)
 {
 	Address address("10.0.0.1", std::string(20, 'x'));
@@ -68,18 +56,6 @@ TEST(Addresses, DiscriminatorsFollowHostAddressesOfOtherLengths)
 		ASSERT_TRUE(address_discriminator(address.get(), &out));
 		EXPECT_EQ(memcmp(out.bytes, "abc", 3), 0);
 	}
-}
-
-TEST(Addresses, DiscriminatorsAreEqualOnlyInLengthAndBytes)
-{
-	discriminator a = make("abc"), same = make("abc"), longer = make(std::string("abc\0", 4));
-	discriminator other = make("abd"), empty = make("");
-
-	EXPECT_TRUE(discriminator_equal(&a, &same));
-	EXPECT_FALSE(discriminator_equal(&a, &longer));
-	EXPECT_FALSE(discriminator_equal(&a, &other));
-	EXPECT_FALSE(discriminator_equal(&a, &empty));
-	EXPECT_TRUE(discriminator_equal(&empty, &empty));
 }
 
 // Two libraries have to agree on the order, so docs/WIRE.md defines it.
@@ -158,21 +134,4 @@ TEST(Addresses, OfLoopbackAreOfEitherFamily)
 	EXPECT_FALSE(host_is_loopback(&like_it));
 }
 
-TEST(Addresses, AreWrittenAsTheyAreRead)
-{
-	discriminator d = make("any bytes \1\2"), back;
-	in6_addr host = host_from_ipv4({inet_addr("10.9.8.7")}), host_back;
-	Address out;
-
-	address_write(out.get(), &host, &d);
-	EXPECT_EQ(out.get()->HostAddressLen, SHORT_HOST_LEN);
-	EXPECT_EQ(out.get()->DiscriminatorLen, d.length);
-	ASSERT_TRUE(address_host(out.get(), &host_back));
-	ASSERT_TRUE(address_discriminator(out.get(), &back));
-	EXPECT_TRUE(host_equal(&host_back, &host));
-	EXPECT_TRUE(discriminator_equal(&d, &back));
-}
-
-// The ports are part of the protocol: peers of different versions must agree on them. FNV-1a of ""
-// is 0x811c9dc5, of "a" 0xe40c292c.
 } // namespace

@@ -17,7 +17,7 @@ class BusyNic : public NicTest
 		cq = make_cq(1024);
 		make_pair(cq, nullptr);
 		for (size_t i = 0; i < SENDS; i++)
-			ASSERT_EQ(post_recv(b, descriptor(400 + i, {{memory.data(64), 8}})), VIP_SUCCESS);
+			posted_receive(b, 400 + i, {{memory.data(64), 8}});
 	}
 	void TearDown() override
 	{
@@ -42,7 +42,7 @@ class BusyNic : public NicTest
 	void post_sends()
 	{
 		for (size_t i = 0; i < SENDS; i++)
-			ASSERT_EQ(post_send(a, descriptor(i, {{memory.data(), 8}})), VIP_SUCCESS);
+			posted_send(a, i, {{memory.data(), 8}});
 	}
 	// Whether the calls end, without the other thread's having to.
 	static bool end(const std::function<void()> &calls, std::future<void> &running)
@@ -87,10 +87,10 @@ TEST_F(BusyNic, AnErrorIsToldAndTheViBreaksLater)
 			VIP_DESCRIPTOR *done;
 
 			fake_complete_next(a.qp, FAKE_SEND, IBV_WC_REM_OP_ERR);
-			ASSERT_EQ(post_send(a, descriptor(0, {{memory.data(), 8}})), VIP_SUCCESS);
+			posted_send(a, 0, {{memory.data(), 8}});
 			EXPECT_EQ(VipSendDone(a, &done), VIP_DESCRIPTOR_ERROR);
 			EXPECT_EQ(done, at(0));
-			ASSERT_EQ(post_send(a, descriptor(1, {{memory.data(), 8}})), VIP_SUCCESS);
+			posted_send(a, 1, {{memory.data(), 8}});
 		},
 		calling));
 	go_on.set_value();
@@ -109,11 +109,11 @@ TEST_F(BusyNic, TheBacklogOfAnotherViOfTheCqIsSubmitted)
 	Vi c = make_vi(cq, cq), d = make_vi();
 	connect(c, d, "another");
 	for (size_t i = 0; i < SENDS; i++)
-		ASSERT_EQ(post_recv(d, descriptor(400 + i, {{memory.data(64), 8}})), VIP_SUCCESS);
+		posted_receive(d, 400 + i, {{memory.data(64), 8}});
 	be_busy();
 	post_sends();
 	for (size_t i = 0; i < SENDS; i++)
-		ASSERT_EQ(post_send(c, descriptor(800 + i, {{memory.data(), 8}})), VIP_SUCCESS);
+		posted_send(c, 800 + i, {{memory.data(), 8}});
 	EXPECT_TRUE(end(
 		[&] {
 			VIP_DESCRIPTOR *done;

@@ -18,9 +18,7 @@ class Conversation : public Each<NicTest, const Device *>
 		static int count;
 
 		NicTest::SetUp();
-		ASSERT_EQ(VipOpenNic(device().name, &nic), VIP_SUCCESS);
-		ASSERT_EQ(VipErrorCallback(nic, &errors, Errors::handler), VIP_SUCCESS);
-		ASSERT_EQ(memory.add(nic), VIP_SUCCESS);
+		open(device().name);
 		a = make_vi();
 		// All processes of this host meet; and who waits again under a name may be told BUSY first.
 		name = "c" + std::to_string(count++) + "-" + std::to_string(getpid());
@@ -31,10 +29,7 @@ class Conversation : public Each<NicTest, const Device *>
 	}
 	Line call()
 	{
-		Line line(device(), name);
-
-		EXPECT_TRUE(line.is_connected);
-		return line;
+		return Line(device(), name);
 	}
 	Spoken spoken(message_code code) const
 	{
@@ -63,9 +58,18 @@ class Conversation : public Each<NicTest, const Device *>
 	{
 		return wait(name, ms, conn);
 	}
+	// Waits for a request, and accepts it.
+	std::future<VIP_RETURN> serve_one()
+	{
+		return std::async(std::launch::async, [this] {
+			VIP_CONN_HANDLE conn;
+			VIP_RETURN rc = wait_for(&conn);
+			return rc == VIP_SUCCESS ? VipConnectAccept(conn, a) : rc;
+		});
+	}
 	std::future<VIP_RETURN> request_here(VIP_ULONG ms = PATIENCE)
 	{
-		return std::async(std::launch::async, [=] { return request(a, name, ms, device().address); });
+		return std::async(std::launch::async, [=] { return request(a, name, ms); });
 	}
 	static size_t descriptors()
 	{
@@ -124,8 +128,3 @@ class Server
 	std::atomic<bool> stops_{false};
 	std::thread thread_;
 };
-
-inline std::string device_name(const testing::TestParamInfo<const Device *> &device)
-{
-	return device.param->name;
-}

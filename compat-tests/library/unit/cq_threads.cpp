@@ -6,64 +6,41 @@
 #include <thread>
 #include <unistd.h>
 
-#include "cq_shim.h"
+#include "shim.h"
 #include "support.h"
 
 namespace
 {
 
-class CqThreads : public testing::Test
+class CqThreads : public NicTest
 {
       protected:
 	void SetUp() override
 	{
-		ASSERT_EQ(VipOpenNic("via_lo", &nic), VIP_SUCCESS);
-		ASSERT_EQ(memory.add(nic), VIP_SUCCESS);
-		ASSERT_EQ(VipCreateCQ(nic, 64, &cq), VIP_SUCCESS);
-	}
-	void TearDown() override
-	{
-		EXPECT_EQ(VipCloseNic(nic), VIP_SUCCESS);
+		NicTest::SetUp();
+		open("via_lo");
+		cq = make_cq(64);
 	}
 	struct Pair {
-		VIP_VI_HANDLE from = nullptr, to = nullptr; // the receives of `to` complete on the CQ
+		Vi from, to; // the receives of `to` complete on the CQ
 	};
-	Pair make_pair()
+	Pair add_pair()
 	{
-		const std::string name = std::to_string(getpid()) + "-" + std::to_string(pairs++);
-		Address first("127.0.0.1", name + "a"), second("127.0.0.1", name + "b");
-		VIP_VI_ATTRIBUTES attributes = vi_attributes(), remote;
-		Pair pair;
+		Pair pair{make_vi(), make_vi(nullptr, cq)};
 
-		EXPECT_EQ(VipCreateVi(nic, &attributes, nullptr, nullptr, &pair.from), VIP_SUCCESS);
-		EXPECT_EQ(VipCreateVi(nic, &attributes, nullptr, cq, &pair.to), VIP_SUCCESS);
-		EXPECT_EQ(VipConnectPeerRequest(pair.from, first.get(), second.get(), PATIENCE), VIP_SUCCESS);
-		EXPECT_EQ(VipConnectPeerRequest(pair.to, second.get(), first.get(), PATIENCE), VIP_SUCCESS);
-		EXPECT_EQ(VipConnectPeerWait(pair.from, &remote), VIP_SUCCESS);
-		EXPECT_EQ(VipConnectPeerWait(pair.to, &remote), VIP_SUCCESS);
+		connect(pair.from, pair.to, std::to_string(pairs++) + " ");
 		return pair;
-	}
-	VIP_DESCRIPTOR *descriptor(size_t number)
-	{
-		VIP_DESCRIPTOR *made = memory.blank(number);
-
-		made->CS.SegCount = 1;
-		made->CS.Length = 8;
-		made->DS[0].Local.Data.Address = memory.data(64 * number);
-		made->DS[0].Local.Handle = memory.handle;
-		made->DS[0].Local.Length = 8;
-		return made;
 	}
 	void expect_receive(const Pair &pair, size_t number)
 	{
-		ASSERT_EQ(VipPostRecv(pair.to, descriptor(2 * number), memory.handle), VIP_SUCCESS);
+		posted_receive(pair.to, 2 * number, {{memory.data(64 * number), 8}});
 	}
 	void send(const Pair &pair, size_t number)
 	{
-		VIP_DESCRIPTOR *done;
+		VIP_DESCRIPTOR *s = descriptor(2 * number + 1, {{memory.data(100000), 8}});
 
-		ASSERT_EQ(VipPostSend(pair.from, descriptor(2 * number + 1), memory.handle), VIP_SUCCESS);
-		ASSERT_EQ(VipSendWait(pair.from, PATIENCE, &done), VIP_SUCCESS);
+		ASSERT_EQ(post_send(pair.from, s), VIP_SUCCESS);
+		expect_sent(pair.from, s);
 	}
 	VIP_RETURN look()
 	{
@@ -72,16 +49,14 @@ class CqThreads : public testing::Test
 
 		return VipCQDone(cq, &vi, &is_receive);
 	}
-	VIP_NIC_HANDLE nic = nullptr;
 	VIP_CQ_HANDLE cq = nullptr;
-	Memory memory;
 	int pairs = 0;
 };
 
 // If it waited for the lock, this test would end by its time limit.
 TEST_F(CqThreads, ALookWhereNothingIsWaitsForNobody)
 {
-	Pair pair = make_pair();
+	Pair pair = add_pair();
 	std::atomic<bool> is_locked{false}, has_looked{false};
 	VIP_DESCRIPTOR *done;
 
@@ -109,7 +84,7 @@ TEST_F(CqThreads, ALookWhereNothingIsWaitsForNobody)
 
 TEST_F(CqThreads, ALookWhereAMessageIsWaitsForTheLock)
 {
-	Pair pair = make_pair();
+	Pair pair = add_pair();
 
 	expect_receive(pair, 0);
 	shim_cq_lock(cq);
@@ -143,7 +118,7 @@ TEST_F(CqThreads, NoLookMissesWhatHasCome)
 	});
 
 	for (int i = 0; i < 2 * half; i++)
-		all.push_back(make_pair());
+		all.push_back(add_pair());
 	for (int now = 1; now <= rounds; now++) {
 		for (size_t i = 0; i < all.size(); i++) {
 			expect_receive(all[i], i);
@@ -193,7 +168,7 @@ TEST_F(CqThreads, LooksMayComeLateForACqThatIsGone)
 	for (std::thread &thread : threads)
 		thread.join();
 	cq = handle;
-	Pair pair = make_pair();
+	Pair pair = add_pair();
 	expect_receive(pair, 0);
 	send(pair, 0);
 	EXPECT_EQ(look(), VIP_SUCCESS);
@@ -211,7 +186,7 @@ long switches_of_this_thread()
 TEST_F(CqThreads, AMessageWakesOneSleeper)
 {
 	const int sleepers = 8, messages = 300;
-	Pair pair = make_pair();
+	Pair pair = add_pair();
 	std::atomic<int> taken{0};
 	std::atomic<long> switches{0};
 	std::vector<std::thread> threads;
@@ -249,7 +224,7 @@ TEST_F(CqThreads, AMessageWakesOneSleeper)
 TEST_F(CqThreads, EachSleeperGetsItsMessageOfMany)
 {
 	const int sleepers = 8;
-	Pair pair = make_pair();
+	Pair pair = add_pair();
 
 	for (int round = 0; round < 50; round++) {
 		std::vector<std::future<VIP_RETURN>> waits;

@@ -117,9 +117,7 @@ INSTANTIATE_TEST_SUITE_P(FaultsConnect, AcceptFails,
 // Some devices never let a queue pair out of ERR again, although the change to RESET succeeds.
 TEST_F(FaultsConnect, AQueuePairThatCannotBeUsedAgainIsReplaced)
 {
-	VIP_DESCRIPTOR *r = descriptor(0, {{memory.data(), 8}});
-
-	ASSERT_EQ(post_recv(a, r), VIP_SUCCESS);
+	posted_receive(a, 0, {{memory.data(), 8}});
 	fake_fail("ibv_modify_qp", 1, EINVAL);
 	EXPECT_EQ(request(a, "nobody", 5000), VIP_NO_MATCH);
 	fake_fail("ibv_modify_qp", 1, EINVAL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Creating tags, regions, CQs and VIs when a call below fails.
-#include "support.h"
+#include "faults.h"
 
 #include <algorithm>
 #include <chrono>
@@ -9,6 +9,8 @@ using namespace std::chrono_literals;
 
 namespace
 {
+
+constexpr int ALWAYS = 0;
 
 class FaultsCreate : public NicTest
 {
@@ -58,28 +60,38 @@ TEST_F(FaultsCreate, ManyRefusedRegistrationsDoNotFillTheLog)
 	EXPECT_EQ(VipDeregisterMem(nic, bytes, handle), VIP_SUCCESS);
 }
 
-TEST_F(FaultsCreate, VisThatCannotBeMadeAreErrorResourceAndLeaveNothing)
+TEST_F(FaultsCreate, WhatCannotBeMadeIsErrorResourceAndLeavesNothing)
 {
-	const struct {
-		const char *function;
-		int nth, error;
-	} faults[] = {
-		{"ibv_create_comp_channel", 1, EMFILE},
-		{"ibv_create_cq", 1, ENOMEM},           {"ibv_create_cq", 2, ENOMEM},
-		{"ibv_create_cq", 1, EINVAL},           {"ibv_create_qp", 1, ENOMEM},
-		{"ibv_create_qp", 1, EAGAIN},
+	const std::function<VIP_RETURN()> a_vi = [this] { return create_vi(); }, a_cq = [this] {
+		VIP_CQ_HANDLE cq;
+		return VipCreateCQ(nic, 16, &cq);
+	}, a_region = [this] { return register_memory(); }, an_open_region = [this] { return register_memory(true); };
+	const std::pair<std::function<VIP_RETURN()>, Fault> cases[] = {
+		{a_vi, {"ibv_create_comp_channel", 1, EMFILE}},
+		{a_vi, {"ibv_create_cq", 1, ENOMEM}},
+		{a_vi, {"ibv_create_cq", 2, ENOMEM}},
+		{a_vi, {"ibv_create_cq", 1, EINVAL}},
+		{a_vi, {"ibv_create_qp", 1, ENOMEM}},
+		{a_vi, {"ibv_create_qp", 1, EAGAIN}},
+		{a_cq, {"ibv_create_comp_channel", 1, ENOMEM}},
+		{a_cq, {"ibv_create_cq", 1, ENOMEM}},
+		{a_vi, {"ibv_create_qp", ALWAYS, EINVAL}}, // without inline data, too
+		{a_region, {"ibv_reg_mr", ALWAYS, ENOMEM}},
+		{a_region, {"ibv_reg_mr", ALWAYS, EFAULT}},
+		{an_open_region, {"ibv_reg_mr", 1, EFAULT}}, // else it might be memory that is only read
+		{an_open_region, {"ibv_reg_mr", ALWAYS, EPERM}},
 	};
 
-	for (const auto &fault : faults) {
-		SCOPED_TRACE(std::string(fault.function) + " " + std::to_string(fault.error));
-		fake_fail(fault.function, fault.nth, fault.error);
-		EXPECT_EQ(create_vi(), VIP_ERROR_RESOURCE);
+	for (const auto &[make, fault] : cases) {
+		SCOPED_TRACE(fault);
+		if (fault.nth == ALWAYS)
+			fake_fail_always(fault.function, fault.error);
+		else
+			fake_fail(fault.function, fault.nth, fault.error);
+		EXPECT_EQ(make(), VIP_ERROR_RESOURCE);
 		EXPECT_EQ(fake_live_total(), before);
+		fake_forget_faults();
 	}
-	fake_fail_always("ibv_create_qp", EINVAL);
-	EXPECT_EQ(create_vi(), VIP_ERROR_RESOURCE);
-	EXPECT_EQ(fake_live_total(), before);
-	fake_fail_always("ibv_create_qp", 0);
 	expect_usable();
 }
 
@@ -95,23 +107,6 @@ TEST_F(FaultsCreate, ADeviceThatRefusesInlineDataIsAskedWithout)
 	expect_traffic(a, b);
 }
 
-TEST_F(FaultsCreate, CqsThatCannotBeMadeAreErrorResourceAndLeaveNothing)
-{
-	VIP_CQ_HANDLE cq;
-
-	for (const char *function : {"ibv_create_comp_channel", "ibv_create_cq"}) {
-		fake_fail(function, 1, ENOMEM);
-		EXPECT_EQ(VipCreateCQ(nic, 16, &cq), VIP_ERROR_RESOURCE);
-		EXPECT_EQ(fake_live_total(), before);
-	}
-	EXPECT_EQ(VipCreateCQ(nic, 32768, &cq), VIP_ERROR_RESOURCE) << "more than MaxCQEntries";
-	EXPECT_EQ(VipCreateCQ(nic, 0, &cq), VIP_INVALID_PARAMETER);
-	EXPECT_EQ(VipCreateCQ(nic, 16, nullptr), VIP_INVALID_PARAMETER);
-	EXPECT_EQ(VipCreateCQ(nic, 32766, &cq), VIP_SUCCESS);
-	EXPECT_EQ(VipDestroyCQ(cq), VIP_SUCCESS);
-	EXPECT_EQ(fake_live_total(), before);
-}
-
 TEST_F(FaultsCreate, TagsThatCannotBeMadeAreErrorResource)
 {
 	VIP_PROTECTION_HANDLE first, second;
@@ -125,29 +120,6 @@ TEST_F(FaultsCreate, TagsThatCannotBeMadeAreErrorResource)
 	EXPECT_EQ(VipCreatePtag(nic, &second), VIP_SUCCESS);
 	EXPECT_EQ(VipDestroyPtag(nic, second), VIP_SUCCESS);
 	EXPECT_EQ(VipDestroyPtag(nic, second), VIP_INVALID_PTAG);
-}
-
-TEST_F(FaultsCreate, MemoryThatCannotBePinnedIsErrorResource)
-{
-	for (int error : {ENOMEM, EFAULT, EINVAL, EPERM}) {
-		fake_fail_always("ibv_reg_mr", error);
-		EXPECT_EQ(register_memory(), VIP_ERROR_RESOURCE) << error;
-		EXPECT_EQ(register_memory(true), VIP_ERROR_RESOURCE) << error;
-		EXPECT_EQ(fake_live_total(), before);
-	}
-	fake_fail_always("ibv_reg_mr", 0);
-	ASSERT_EQ(register_memory(), VIP_SUCCESS);
-	EXPECT_EQ(VipDeregisterMem(nic, bytes, handle), VIP_SUCCESS);
-	expect_usable();
-}
-
-TEST_F(FaultsCreate, MemoryThatIsOnlyReadIsRegisteredWithoutWriting)
-{
-	fake_fail("ibv_reg_mr", 1, EFAULT);
-	EXPECT_EQ(register_memory(), VIP_SUCCESS);
-	EXPECT_EQ(VipDeregisterMem(nic, bytes, handle), VIP_SUCCESS);
-	fake_fail("ibv_reg_mr", 1, EFAULT);
-	EXPECT_EQ(register_memory(true), VIP_ERROR_RESOURCE) << "peers shall write there";
 }
 
 TEST_F(FaultsCreate, AFailedRegistrationDoesNotUseItsTag)

@@ -2,6 +2,8 @@
 // Posting, polling, waiting and disconnecting when a call below fails.
 #include "support.h"
 
+#include <cstring>
+
 namespace
 {
 
@@ -24,18 +26,26 @@ class FaultsData : public PairTest
 	VIP_DESCRIPTOR *r[3], *s[3];
 };
 
-TEST_F(FaultsData, ASendThatIsRefusedIsATransportErrorAndBreaksTheConnection)
+TEST_F(FaultsData, WhatIsRefusedIsATransportErrorAndBreaksTheConnection)
 {
-	for (int error : {EINVAL, EIO, ENOMEM}) {
-		fake_fail_always("ibv_post_send", error);
-		EXPECT_EQ(post_send(a, s[0]), VIP_SUCCESS) << "told by the descriptor";
-		fake_fail_always("ibv_post_send", 0);
-		expect_sent(a, s[0], VIP_STATUS_TRANSPORT_ERROR);
-		expect_state(a, VIP_STATE_ERROR);
-		expect_state(b, VIP_STATE_ERROR);
-		EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a));
-		expect_again();
-	}
+	for (const char *function : {"ibv_post_send", "ibv_post_recv"})
+		for (int error : {EINVAL, EIO, ENOMEM}) {
+			const bool is_send = !strcmp(function, "ibv_post_send");
+
+			if (!is_send && error == ENOMEM)
+				continue;
+			fake_fail_always(function, error);
+			EXPECT_EQ(is_send ? post_send(a, s[0]) : post_recv(a, r[0]), VIP_SUCCESS) << "told by the descriptor";
+			fake_fail_always(function, 0);
+			if (is_send)
+				expect_sent(a, s[0], VIP_STATUS_TRANSPORT_ERROR);
+			else
+				expect_received(a, r[0], VIP_STATUS_TRANSPORT_ERROR);
+			expect_state(a, VIP_STATE_ERROR);
+			expect_state(b, VIP_STATE_ERROR);
+			EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a));
+			expect_again();
+		}
 }
 
 TEST_F(FaultsData, ASendThatFindsNoRoomWaitsForEarlierOnes)
@@ -78,19 +88,6 @@ TEST_F(FaultsData, ASendThatIsRefusedIsToldInItsTurn)
 	expect_again();
 }
 
-TEST_F(FaultsData, AReceiveThatIsRefusedIsATransportErrorAndBreaksTheConnection)
-{
-	for (int error : {EINVAL, EIO}) {
-		fake_fail_always("ibv_post_recv", error);
-		EXPECT_EQ(post_recv(a, r[0]), VIP_SUCCESS);
-		fake_fail_always("ibv_post_recv", 0);
-		expect_received(a, r[0], VIP_STATUS_TRANSPORT_ERROR);
-		expect_state(a, VIP_STATE_ERROR);
-		expect_state(b, VIP_STATE_ERROR);
-		expect_again();
-	}
-}
-
 TEST_F(FaultsData, WaitsThatCannotBeArmedAreErrorResource)
 {
 	VIP_DESCRIPTOR *done;
@@ -111,8 +108,7 @@ TEST_F(FaultsData, ACqThatCannotBePolledJustHasNothing)
 {
 	VIP_DESCRIPTOR *done;
 
-	ASSERT_EQ(post_recv(b, r[0]), VIP_SUCCESS);
-	ASSERT_EQ(post_send(a, s[0]), VIP_SUCCESS);
+	post_both(r[0], s[0]);
 	fake_fail_always("ibv_poll_cq", EINVAL);
 	EXPECT_EQ(VipRecvDone(b, &done), VIP_NOT_DONE);
 	EXPECT_EQ(VipRecvWait(b, 50, &done), VIP_TIMEOUT);
@@ -159,24 +155,17 @@ TEST_F(FaultsData, DisconnectingThoughThePeerCannotBeToldSucceeds)
 	}
 }
 
-TEST_F(FaultsData, DisconnectingAQueuePairThatCannotBeStoppedStillFlushesAll)
+TEST_F(FaultsData, DisconnectingAQueuePairThatCannotBeStoppedOrResetStillFlushesAll)
 {
-	ASSERT_EQ(post_recv(a, r[0]), VIP_SUCCESS);
-	ASSERT_EQ(post_recv(a, r[1]), VIP_SUCCESS);
-	fake_fail("ibv_modify_qp", 1, EIO); // the change to ERR
-	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-	expect_received(a, r[0], VIP_STATUS_DESC_FLUSHED_ERROR);
-	expect_received(a, r[1], VIP_STATUS_DESC_FLUSHED_ERROR);
-	expect_again();
-}
-
-TEST_F(FaultsData, DisconnectingAQueuePairThatCannotBeResetStillFlushesAll)
-{
-	ASSERT_EQ(post_recv(a, r[0]), VIP_SUCCESS);
-	fake_fail("ibv_modify_qp", 2, EIO); // the change to RESET
-	disconnect_pair();
-	expect_received(a, r[0], VIP_STATUS_DESC_FLUSHED_ERROR);
-	expect_again();
+	for (int change : {1, 2}) { // to ERR, to RESET
+		ASSERT_EQ(post_recv(a, r[0]), VIP_SUCCESS);
+		ASSERT_EQ(post_recv(a, r[1]), VIP_SUCCESS);
+		fake_fail("ibv_modify_qp", change, EIO);
+		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+		expect_received(a, r[0], VIP_STATUS_DESC_FLUSHED_ERROR);
+		expect_received(a, r[1], VIP_STATUS_DESC_FLUSHED_ERROR);
+		expect_again();
+	}
 }
 
 } // namespace

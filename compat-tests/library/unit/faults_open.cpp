@@ -96,29 +96,4 @@ TEST_F(FaultsOpen, AttributesAreTheDevices)
 	EXPECT_GE(attributes.MaxDiscriminatorLen, 16);
 }
 
-TEST_F(FaultsOpen, ClosingReleasesAllThatStillBelongsToTheNic)
-{
-	VIP_PROTECTION_HANDLE tags[3];
-	VIP_CONN_HANDLE conn;
-
-	open();
-	for (VIP_PROTECTION_HANDLE &tag : tags)
-		ASSERT_EQ(VipCreatePtag(nic, &tag), VIP_SUCCESS);
-	Memory more;
-	ASSERT_EQ(more.add(nic, tags[2]), VIP_SUCCESS);
-	VIP_CQ_HANDLE cq = make_cq(10);
-	make_pair(cq, cq);
-	Vi idle = make_vi(cq, nullptr), asks = make_vi();
-	EXPECT_EQ(post_recv(idle, descriptor(0, {})), VIP_SUCCESS);
-	EXPECT_EQ(post_recv(a, descriptor(1, {})), VIP_SUCCESS);
-	auto requested = request_async(asks, "never answered");
-	ASSERT_EQ(wait("never answered", PATIENCE, &conn), VIP_SUCCESS);
-	EXPECT_EQ(VipCloseNic(nic), VIP_SUCCESS);
-	EXPECT_NE(requested.get(), VIP_SUCCESS);
-	EXPECT_EQ(VipCloseNic(nic), VIP_INVALID_PARAMETER);
-	EXPECT_EQ(VipConnectReject(conn), VIP_INVALID_PARAMETER);
-	EXPECT_EQ(VipDestroyCQ(cq), VIP_INVALID_PARAMETER);
-	nic = nullptr;
-}
-
 } // namespace

@@ -11,7 +11,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <thread>
-#include <time.h>
 #include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -23,16 +22,10 @@
 namespace
 {
 
-struct Refused {
-	const char *name;
+struct Refused : Named {
 	unsigned number;
 	int error;
 };
-
-void PrintTo(const Refused &call, std::ostream *out)
-{
-	*out << call.name;
-}
 
 #define CALL(name, error) {#name, SYS_##name, error}
 const Refused CALLS[] = {
@@ -152,12 +145,6 @@ class Filters : public Each<NicTest, Refused>
 		has_failed |= code != VIP_SUCCESS;
 		EXPECT_TRUE(code == VIP_SUCCESS || std::find(failures.begin(), failures.end(), code) != failures.end())
 			<< step << ": " << testing::PrintToString(code);
-	}
-	static double seconds(clockid_t clock)
-	{
-		timespec now;
-		clock_gettime(clock, &now);
-		return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
 	}
 	// The other threads have nothing to do now. Beside this thread, which takes 50 ms of a processor's time, one that
 	// spins would get as much, however busy the machine is.
@@ -293,6 +280,6 @@ TEST_P(Filters, AreAnsweredWithACodeAndALineThatNamesTheCall)
 }
 
 INSTANTIATE_TEST_SUITE_P(Calls, Filters, testing::ValuesIn(CALLS),
-			 [](const auto &call) { return std::string(call.param.name); });
+			 ByName());
 
 } // namespace

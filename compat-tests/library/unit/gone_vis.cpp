@@ -6,16 +6,10 @@
 namespace
 {
 
-struct Remains {
-	const char *name;
+struct Remains : Named {
 	bool soft; // soft-RoCE, where the end of a connection waits longer
 	bool late; // they come only when the queue pair has been destroyed
 };
-
-void PrintTo(const Remains &remains, std::ostream *out)
-{
-	*out << remains.name;
-}
 
 class GoneVis : public Each<NicTest, Remains>
 {
@@ -36,7 +30,7 @@ class GoneVis : public Each<NicTest, Remains>
 	void post_receives(Vi &vi)
 	{
 		for (size_t i = 0; i < RECEIVES; i++)
-			ASSERT_EQ(post_recv(vi, descriptor(i, {{memory.data(), 64}})), VIP_SUCCESS);
+			posted_receive(vi, i, {{memory.data(), 64}});
 	}
 	// The device is too slow for the end of the connection: the VI's completions come later.
 	void disconnect_slowly()
@@ -96,7 +90,7 @@ TEST_P(GoneVis, CompleteNothingOfTheirSuccessors)
 			EXPECT_EQ(at(i)->CS.Status, 0u) << i;
 		if (HasFailure())
 			break;
-		ASSERT_EQ(post_recv(b, descriptor(0, {{memory.data(), 64}})), VIP_SUCCESS);
+		posted_receive(b, 0, {{memory.data(), 64}});
 	}
 }
 
@@ -114,6 +108,6 @@ INSTANTIATE_TEST_SUITE_P(Completions, GoneVis,
 			 testing::Values(Remains{"LeftInTheCq", false, false},
 					 Remains{"LeftBySoftRoce", true, false},
 					 Remains{"ComingLate", false, true}),
-			 [](const auto &each) { return each.param.name; });
+			 ByName());
 
 } // namespace

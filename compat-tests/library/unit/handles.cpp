@@ -12,9 +12,10 @@
 #include <unistd.h>
 #include <vector>
 
+#include "shim.h"
+
 extern "C" {
 #include "core/object.h"
-void *shim_object_at(VIP_PVOID handle, enum object_kind kind);
 }
 
 namespace
@@ -232,20 +233,6 @@ TEST(Handles, MemoryThatLastsIsUsedAgainAsItWasLeft)
 	EXPECT_NE(other, first);
 	object_free(&other->base);
 	object_free(&again->base);
-}
-
-TEST(Handles, OfTheParentLeadNowhereInAChildOfAFork)
-{
-	Thing thing;
-	int status = -1;
-
-	pid_t child = fork();
-	if (!child)
-		_exit(shim_object_at(thing.handle(), OBJECT_VI) != nullptr);
-	ASSERT_EQ(waitpid(child, &status, 0), child);
-	EXPECT_EQ(status, 0);
-	EXPECT_EQ(shim_object_at(thing.handle(), OBJECT_VI), &thing.base);
-	thing.end();
 }
 
 TEST(Handles, OnlyOneOfManyThreadsRetires)

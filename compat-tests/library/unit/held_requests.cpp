@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // A request that comes soon after a wait is held for the next wait. The tests run on both devices.
 #include "grace_time.h"
-#include "local_socket.h"
-#include "talking.h"
+#include "line.h"
 
 #include <chrono>
 #include <sys/resource.h>
@@ -39,38 +38,24 @@ std::string door(const std::string &name = "")
 	return std::to_string(getpid()) + name;
 }
 
-class HeldRequests : public NicTest, public testing::WithParamInterface<const char *>
+class HeldRequests : public Each<NicTest, const Device *>
 {
       protected:
 	void SetUp() override
 	{
 		NicTest::SetUp();
-		ASSERT_EQ(VipOpenNic(GetParam(), &nic), VIP_SUCCESS);
+		open(GetParam()->name);
 	}
 	// A requester that is not of this library. It makes one request, when the NIC has greeted it.
-	Talker ask(const std::string &own, const std::string &at = door(), message_code code = MESSAGE_REQUEST)
+	Line ask(const std::string &own, const std::string &at = door(), message_code code = MESSAGE_REQUEST)
 	{
 		message request = good_message(code, at, own);
-		Talker talker = is_loopback() ? call_locally(at) : Talker(at);
+		Line asker(*GetParam(), at);
 
-		if (is_loopback())
-			request.version = LOCAL_VERSION;
-		EXPECT_EQ(talker.next(true), MESSAGE_HERE);
-		EXPECT_TRUE(talker.say(request));
-		return talker;
-	}
-	static Talker call_locally(const std::string &at)
-	{
-		sockaddr_un address;
-		const socklen_t length = local_place(at, &address);
-		int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-
-		EXPECT_EQ(::connect(fd, reinterpret_cast<sockaddr *>(&address), length), 0);
-		return Talker(fd, LOCAL_VERSION);
-	}
-	static bool is_loopback()
-	{
-		return !strcmp(GetParam(), "via_lo");
+		request.version = GetParam()->version;
+		EXPECT_EQ(asker.next(true), MESSAGE_HERE);
+		EXPECT_TRUE(asker.say(request));
+		return asker;
 	}
 	// Waits until the NIC has heard all earlier requests: it refuses this one at once. What comes while it accepts
 	// may be heard after that. So it takes two.
@@ -98,12 +83,11 @@ class HeldRequests : public NicTest, public testing::WithParamInterface<const ch
 	VIP_CONN_HANDLE conn = nullptr;
 };
 
-INSTANTIATE_TEST_SUITE_P(Devices, HeldRequests, testing::Values("nic0", "via_lo"),
-			 [](const auto &device) { return std::string(device.param); });
+INSTANTIATE_TEST_SUITE_P(Devices, HeldRequests, testing::Values(&RDMA, &VIA_LO), device_name);
 
 TEST_P(HeldRequests, AreTakenInTheOrderInWhichTheyCame)
 {
-	std::vector<Talker> askers;
+	std::vector<Line> askers;
 
 	wait_in_vain();
 	for (const char *own : {"1", "2", "3"}) {
@@ -115,21 +99,11 @@ TEST_P(HeldRequests, AreTakenInTheOrderInWhichTheyCame)
 	EXPECT_EQ(take(), "");
 }
 
-TEST_P(HeldRequests, AreAnsweredAsAnyOthers)
-{
-	wait_in_vain();
-	Talker asker = ask("asker");
-	let_arrive();
-	EXPECT_EQ(take(), "asker");
-	EXPECT_EQ(VipConnectReject(conn), VIP_SUCCESS);
-	EXPECT_EQ(asker.next(), MESSAGE_REJECT);
-}
-
 TEST_P(HeldRequests, AreForTheirDiscriminatorOnly)
 {
 	wait_in_vain(door("a"));
 	wait_in_vain(door("b"));
-	Talker asker = ask("asker", door("a"));
+	Line asker = ask("asker", door("a"));
 	let_arrive(door("a"));
 	EXPECT_EQ(take(door("b")), "");
 	EXPECT_EQ(take(door("a")), "asker");
@@ -138,7 +112,7 @@ TEST_P(HeldRequests, AreForTheirDiscriminatorOnly)
 TEST_P(HeldRequests, WhoseRequesterHasGoneAreLeftOut)
 {
 	wait_in_vain();
-	Talker first = ask("first"), second = ask("second"), third = ask("third");
+	Line first = ask("first"), second = ask("second"), third = ask("third");
 	let_arrive();
 	first.hang_up();
 	third.hang_up();
@@ -152,16 +126,16 @@ TEST_P(HeldRequests, AreAThousandAndTwentyFourAtMost)
 	const FileLimit limit(4096);
 
 	wait_in_vain();
-	Talker first = ask("first");
+	Line first = ask("first");
 	let_arrive();
 	for (int i = 2; i < 1024; i++)
 		ask("gone");
 	let_arrive();
-	Talker last = ask("last");
+	Line last = ask("last");
 	let_arrive();
 	EXPECT_EQ(ask("one too many").next(), MESSAGE_BUSY);
 	EXPECT_EQ(take(), "first");
-	Talker later = ask("later");
+	Line later = ask("later");
 	let_arrive();
 	EXPECT_EQ(take(), "last");
 	EXPECT_EQ(take(), "later");
@@ -191,7 +165,7 @@ TEST_P(HeldRequests, KeepNobodyBusyWhereNoFileDescriptorIsLeft)
 	EXPECT_FALSE(eventually([&] { return fake_calls("accept4") - before > 12; }, 1500));
 	EXPECT_GT(fake_calls("accept4"), before);
 	fake_fail_always("accept4", 0);
-	Talker asker = asked.get();
+	Line asker = asked.get();
 	let_arrive();
 	EXPECT_EQ(take(), "asker");
 }
@@ -200,39 +174,31 @@ using Requests = NicTest;
 
 TEST_F(Requests, WithoutAFileDescriptorForTheAnswersAreOutOfResources)
 {
-	sockaddr_un address;
-	const socklen_t length = local_place(door("full"), &address);
-
-	ASSERT_EQ(VipOpenNic("via_lo", &nic), VIP_SUCCESS);
+	open("via_lo");
 	a = make_vi();
-	int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr *>(&address), length), 0);
-	ASSERT_EQ(listen(listener, 1), 0);
-	auto requested = request_async(a, door("full"), "127.0.0.1");
-	int server = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
-	Talker talker(server, LOCAL_VERSION);
-	ASSERT_EQ(talker.next(), MESSAGE_REQUEST);
+	Gate gate(VIA_LO, door("full"));
+	auto requested = request_async(a, door("full"));
+	Line server = gate.accept();
+	ASSERT_EQ(server.next(), MESSAGE_REQUEST);
+	const Spoken answer(VIA_LO, MESSAGE_ACCEPT);
 
-	const int next = dup(0), answer[] = {listener, listener, listener};
+	const int next = dup(0);
 	::close(next);
 	const FileLimit limit(static_cast<rlim_t>(next));
-	message accept = good_message(MESSAGE_ACCEPT, "");
-	accept.version = LOCAL_VERSION;
-	ASSERT_TRUE(local_socket_send(server, &accept, sizeof(accept), answer, 3));
+	ASSERT_TRUE(server.say(answer));
 	EXPECT_EQ(requested.get(), VIP_ERROR_RESOURCE);
-	::close(listener);
 }
 
 // A quarter of the limit may wait to be closed: of this limit none. Mostly that takes no time, so the pause is short.
 TEST_F(Requests, WaitNoLongerThanDescriptorsOfOthersAreClosed)
 {
-	ASSERT_EQ(VipOpenNic("via_lo", &nic), VIP_SUCCESS);
+	open("via_lo");
 	VIP_CONN_HANDLE conn;
 	ASSERT_EQ(wait(door("crowd"), 0, &conn), VIP_TIMEOUT);
 	sockaddr_un address;
 	const socklen_t length = local_place(door("crowd"), &address);
 	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	Talker talker(fd, LOCAL_VERSION);
+	Line client(VIA_LO, fd);
 	{
 		const FileLimit limit(3);
 		ASSERT_EQ(::connect(fd, reinterpret_cast<sockaddr *>(&address), length), 0);
@@ -254,7 +220,7 @@ TEST_P(HeldRequests, AreToldThatTheServerIsBusyWhenTheirTimeIsOver)
 TEST_P(HeldRequests, AreTurnedAwayWhenTheirWaitIsNotAmongTheLatestEight)
 {
 	wait_in_vain();
-	Talker asker = ask("asker");
+	Line asker = ask("asker");
 	let_arrive();
 	for (const char *other : {"1", "2", "3", "4", "5", "6", "7", "8"})
 		wait_in_vain(door(other));
@@ -264,9 +230,9 @@ TEST_P(HeldRequests, AreTurnedAwayWhenTheirWaitIsNotAmongTheLatestEight)
 TEST_P(HeldRequests, AreTurnedAwayWhenTheNicIsClosed)
 {
 	wait_in_vain();
-	Talker first = ask("first");
+	Line first = ask("first");
 	let_arrive();
-	Talker second = ask("second");
+	Line second = ask("second");
 	let_arrive();
 	EXPECT_EQ(take(), "first");
 	close();

@@ -3,14 +3,12 @@
 // nothing is lost.
 //
 // The agent may look at the CQ at any time. So each of these tests expects the same completions, whenever it does.
-#include "hostile_peer.h"
-#include "support.h"
+#include "line.h"
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <unistd.h>
 
 namespace
 {
@@ -20,49 +18,62 @@ constexpr uint32_t kFar = 1U << 31; // from any stamp that can be in use
 class HostilePage : public NicTest
 {
       protected:
-	using Peer = std::unique_ptr<hostile_peer, decltype(&hostile_peer_end)>;
+	// An end that is not of this library.
+	struct Peer {
+		std::unique_ptr<hostile_peer, decltype(&hostile_peer_close)> memory{nullptr, hostile_peer_close};
+		std::unique_ptr<Line> line;
+		hostile_peer *get() const
+		{
+			return memory.get();
+		}
+	};
 	using Vis = std::vector<VIP_VI_HANDLE>;
 
 	void SetUp() override
 	{
 		NicTest::SetUp();
-		ASSERT_EQ(VipOpenNic("via_lo", &nic), VIP_SUCCESS);
-		ASSERT_EQ(VipErrorCallback(nic, &errors, Errors::handler), VIP_SUCCESS);
-		ASSERT_EQ(memory.add(nic), VIP_SUCCESS);
-		ASSERT_EQ(VipCreateCQ(nic, 64, &cq), VIP_SUCCESS);
+		open("via_lo");
+		cq = make_cq(64);
 		connect_hostile(a, of_a, "a");
 		connect_hostile(b, of_b, "b");
 	}
 	void connect_hostile(Vi &vi, Peer &peer, const std::string &name)
 	{
-		// On the loopback device all processes of this host meet, those of other tests as well.
-		const std::string door = name + std::to_string(getpid());
-		VIP_CONN_HANDLE conn = nullptr;
-
 		vi = make_vi(nullptr, cq);
 		for (size_t i = 0; i < kReceives; i++)
-			ASSERT_EQ(post_recv(vi, descriptor(posted++, {{memory.data(), 16}})), VIP_SUCCESS);
-		auto connected = std::async(std::launch::async, [&] {
-			return hostile_peer_connect(door.c_str(), vi_kind.MaxTransferSize);
-		});
-		EXPECT_EQ(wait(door, PATIENCE, &conn), VIP_SUCCESS);
-		EXPECT_EQ(VipConnectAccept(conn, vi), VIP_SUCCESS);
-		peer.reset(connected.get());
-		ASSERT_TRUE(peer);
+			posted_receive(vi, posted++, {{memory.data(), 16}});
+		auto accepted = accept_hostile(vi, peer, name);
+		EXPECT_TRUE(peer.line->say(MESSAGE_CONFIRM));
+		EXPECT_EQ(accepted.get(), VIP_SUCCESS);
 	}
 	// The call does not return until the peer confirms.
 	std::future<VIP_RETURN> accept_hostile(VIP_VI_HANDLE vi, Peer &peer, const std::string &name)
 	{
+		// On the loopback device all processes of this host meet, those of other tests as well.
 		const std::string door = name + std::to_string(getpid());
-		VIP_CONN_HANDLE conn = nullptr;
+		auto accepted = std::async(std::launch::async, [=] {
+			VIP_CONN_HANDLE conn = nullptr;
 
-		auto asked = std::async(std::launch::async, [&] {
-			return hostile_peer_ask(door.c_str(), vi_kind.ReliabilityLevel, vi_kind.MaxTransferSize);
+			EXPECT_EQ(wait(door, PATIENCE, &conn), VIP_SUCCESS);
+			return VipConnectAccept(conn, vi);
 		});
-		EXPECT_EQ(wait(door, PATIENCE, &conn), VIP_SUCCESS);
-		auto accepted = std::async(std::launch::async, [=] { return VipConnectAccept(conn, vi); });
-		peer.reset(asked.get());
+		Spoken request(VIA_LO, MESSAGE_REQUEST, door);
+
+		request.bytes.flags = static_cast<uint8_t>(vi_kind.ReliabilityLevel);
+		peer.line = std::make_unique<Line>(VIA_LO, door);
+		EXPECT_TRUE(peer.line->say(request));
+		EXPECT_EQ(peer.line->next(), MESSAGE_ACCEPT);
+		const std::vector<int> &fds = peer.line->fds_of_last;
+		EXPECT_EQ(fds.size(), 3u) << "regions, page and link";
+		peer.memory.reset(hostile_peer_open(peer.line->last.description, fds.at(1), fds.at(2)));
+		EXPECT_TRUE(peer.memory);
 		return accepted;
+	}
+	// Ends as a process that is killed.
+	static void end(Peer &peer)
+	{
+		peer.line.reset();
+		peer.memory.reset();
 	}
 	// Sends a message as an honest peer does.
 	static void send(const Peer &peer)
@@ -108,7 +119,7 @@ class HostilePage : public NicTest
 
 	static constexpr size_t kReceives = 32;
 	VIP_CQ_HANDLE cq = nullptr;
-	Peer of_a{nullptr, hostile_peer_end}, of_b{nullptr, hostile_peer_end};
+	Peer of_a, of_b;
 	size_t posted = 0;
 };
 
@@ -169,7 +180,7 @@ TEST_F(HostilePage, AMessageWhoseBitsAreMissingComesBeforeTheEnd)
 {
 	send(of_a);
 	hostile_peer_clear_bits(of_b.get());
-	of_a.reset();
+	end(of_a);
 	EXPECT_EQ(told(1), Vis{a});
 	for (size_t i = 1; i < kReceives; i++) {
 		VIP_VI_HANDLE vi = nullptr;
@@ -197,20 +208,19 @@ TEST_F(HostilePage, WhatAnswersAMessageThatComesBeforeTheConnectionIsKnownIsKept
 	for (bool confirms : {true, false}) {
 		Vi vi = make_vi(nullptr, cq);
 
-		ASSERT_EQ(post_recv(vi, descriptor(posted++, {{memory.data(), 16}})), VIP_SUCCESS);
-		Peer peer(nullptr, hostile_peer_end);
+		posted_receive(vi, posted++, {{memory.data(), 16}});
+		Peer peer;
 		// A name of its own: behind the first one requests are held for a moment, and then told BUSY.
 		auto accepted = accept_hostile(vi, peer, confirms ? "early" : "ends");
-		ASSERT_TRUE(peer);
+		ASSERT_TRUE(peer.memory);
 		send(peer);
 		EXPECT_EQ(told(1), Vis{vi});
-		VIP_DESCRIPTOR *answer = descriptor(posted++, {{memory.data(), 8}});
-		EXPECT_EQ(post_send(vi, answer), VIP_SUCCESS);
+		VIP_DESCRIPTOR *answer = posted_send(vi, posted++, {{memory.data(), 8}});
 		EXPECT_EQ(answer->CS.Status, 0u);
 		if (confirms)
-			EXPECT_TRUE(hostile_peer_confirm(peer.get()));
+			EXPECT_TRUE(peer.line->say(MESSAGE_CONFIRM));
 		else
-			peer.reset();
+			end(peer);
 		EXPECT_EQ(accepted.get(), confirms ? VIP_SUCCESS : VIP_TIMEOUT);
 		expect_sent(vi, answer, confirms ? VIP_STATUS_REMOTE_DESC_ERROR : VIP_STATUS_DESC_FLUSHED_ERROR);
 	}
@@ -226,15 +236,15 @@ TEST_F(HostilePage, AMessageIsConsumedBeforeItsReceiveIsComplete)
 
 	vi_kind.ReliabilityLevel = VIP_SERVICE_RELIABLE_RECEPTION;
 	Vi vi = make_vi(nullptr, cq);
-	Peer peer(nullptr, hostile_peer_end);
+	Peer peer;
 	auto accepted = accept_hostile(vi, peer, "reception");
-	ASSERT_TRUE(peer);
-	EXPECT_TRUE(hostile_peer_confirm(peer.get()));
+	ASSERT_TRUE(peer.memory);
+	EXPECT_TRUE(peer.line->say(MESSAGE_CONFIRM));
 	EXPECT_EQ(accepted.get(), VIP_SUCCESS);
 
 	for (int round = 0; round < 100; round++) {
 		for (size_t i = 0; i <= kMore; i++)
-			ASSERT_EQ(post_recv(vi, descriptor(posted + i, {{memory.data(), 16}})), VIP_SUCCESS);
+			posted_receive(vi, posted + i, {{memory.data(), 16}});
 		const VIP_UINT32 *status = &at(posted)->CS.Status;
 		std::atomic<bool> watches{false};
 		auto watched = std::async(std::launch::async, [&] {

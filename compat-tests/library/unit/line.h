@@ -2,11 +2,51 @@
 // One end of a connection's socket, on either device, which is not of this library: it says what a test likes.
 #pragma once
 
+#include <arpa/inet.h>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <vector>
+
 #include "local_peer.h"
 #include "local_socket.h"
-#include "talking.h"
+#include "support.h"
 
-#include <vector>
+extern "C" {
+#include "connect/message.h"
+}
+
+// ---- where ends meet ----
+
+// The TCP port of a discriminator: a second way to say what docs/WIRE.md says.
+inline uint16_t place_of(const std::string &name, unsigned number = 0)
+{
+	uint32_t hash = 2166136261u;
+
+	for (char c : name)
+		hash = (hash ^ static_cast<uint8_t>(c)) * 16777619u;
+	return static_cast<uint16_t>(0x4000 + hash % 4096 * 4 + number);
+}
+
+// Where this user's processes wait for a discriminator on via_lo. Returns the length of the address.
+inline socklen_t local_place(const std::string &name, sockaddr_un *address)
+{
+	std::string text = "vipl-" + std::to_string(geteuid()) + "-";
+	char hex[3];
+
+	for (char c : name) {
+		snprintf(hex, sizeof(hex), "%02x", static_cast<unsigned char>(c));
+		text += hex;
+	}
+	text += "-0";
+	*address = sockaddr_un{};
+	address->sun_family = AF_UNIX;
+	memcpy(address->sun_path + 1, text.data(), text.size());
+	return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+}
 
 // A device, as the socket of a connection shows it.
 struct Device {
@@ -19,47 +59,136 @@ struct Device {
 	{
 		return socket(is_local ? AF_UNIX : AF_INET, (is_local ? SOCK_SEQPACKET : SOCK_STREAM) | SOCK_CLOEXEC, 0);
 	}
-	// Where a discriminator is waited for. Returns the length of the address.
-	socklen_t place(const std::string &name_of_it, sockaddr_storage *address_of_it) const
+	sockaddr_in at_port(uint16_t port) const
 	{
+		sockaddr_in at{};
+
+		at.sin_family = AF_INET;
+		at.sin_addr.s_addr = inet_addr(address);
+		at.sin_port = htons(port);
+		return at;
+	}
+	// Where a discriminator is waited for. Returns the length of the address.
+	socklen_t place(const std::string &wanted, unsigned number, sockaddr_storage *place) const
+	{
+		sockaddr_in at = at_port(place_of(wanted, number));
+
+		if (is_local)
+			return local_place(wanted, reinterpret_cast<sockaddr_un *>(place));
+		memcpy(place, &at, sizeof(at));
+		return sizeof(at);
+	}
+	// A socket that is connected with the listener there, or -1 if there is none.
+	int connect(const std::string &wanted, unsigned number = 0) const
+	{
+		sockaddr_storage at{};
+		const socklen_t length = place(wanted, number, &at);
+		const sockaddr_in own = at_port(0);
+		const int fd = make_socket();
+
 		if (!is_local) {
-			sockaddr_in at = tcp_address(address, place_of(name_of_it));
-			memcpy(address_of_it, &at, sizeof(at));
-			return sizeof(at);
+			EXPECT_EQ(bind(fd, reinterpret_cast<const sockaddr *>(&own), sizeof(own)), 0);
 		}
-		sockaddr_un at{};
-		const socklen_t length = local_place(name_of_it, &at);
-		memcpy(address_of_it, &at, sizeof(at));
-		return length;
+		if (!::connect(fd, reinterpret_cast<sockaddr *>(&at), length))
+			return fd;
+		::close(fd);
+		return -1;
 	}
 };
 
 constexpr Device VIA_LO{"via_lo", true, 6, "127.0.0.1"}; // the version of docs/LOOPBACK.md
-constexpr Device RDMA{"nic0", false, RDMA_VERSION, "10.9.9.1"};
+constexpr Device RDMA{"nic0", false, 3, "10.9.9.1"};     // that of docs/WIRE.md
 
-// A good message, and what comes with it. The descriptors live as long as this.
+inline std::string device_name(const testing::TestParamInfo<const Device *> &info)
+{
+	return info.param->name;
+}
+
+inline bool is_listened_for(const std::string &name, unsigned number = 0)
+{
+	const int fd = RDMA.connect(name, number);
+
+	return fd >= 0 && !::close(fd);
+}
+
+// ---- what they say ----
+
+inline discriminator discriminator_of(const std::string &name)
+{
+	discriminator d{};
+
+	d.length = static_cast<uint8_t>(name.size());
+	memcpy(d.bytes, name.data(), name.size());
+	return d;
+}
+
+// What an RDMA end describes, with what tests change.
+struct Described {
+	uint32_t qp = 999, psn = 77, flush_rkey = 0;
+	uint8_t mtu = IBV_MTU_1024, reads = 16;
+
+	description bytes() const
+	{
+		description d{};
+		uint8_t *at = d.bytes;
+		auto put = [&](unsigned count, uint32_t number) {
+			for (unsigned i = count; i--;)
+				*at++ = static_cast<uint8_t>(number >> 8 * i);
+		};
+		put(3, qp);
+		put(3, psn);
+		put(4, flush_rkey);
+		at += 16 + 3 * 2 + 4; // GID, LIDs, partition key, level to rate
+		put(1, mtu);
+		put(1, reads);
+		put(1, reads);
+		return d;
+	}
+};
+
+// The message that this library would send. Its parts may be changed before it is written.
+struct Words {
+	std::string wanted, own;
+	VIP_RELIABILITY_LEVEL level = VIP_SERVICE_RELIABLE_DELIVERY;
+	uint32_t max_transfer = 65536;
+
+	message write(uint8_t version, message_code code, const description &described) const
+	{
+		const bool has_all = code == MESSAGE_REQUEST || code == MESSAGE_PEER_REQUEST || code == MESSAGE_ACCEPT;
+		const discriminator want = discriminator_of(wanted);
+		connect_info info{};
+		message m;
+
+		info.discriminator = discriminator_of(own);
+		info.reliability = static_cast<uint8_t>(level);
+		info.max_transfer = max_transfer;
+		message_write(&m, version, code, has_all ? &info : nullptr, has_all ? &want : nullptr,
+			      has_all ? &described : nullptr);
+		return m;
+	}
+};
+
+inline message good_message(message_code code, const std::string &wanted = "", const std::string &own = "",
+			    VIP_RELIABILITY_LEVEL level = VIP_SERVICE_RELIABLE_DELIVERY, uint32_t max_transfer = 65536,
+			    const Described &described = {})
+{
+	return Words{wanted, own, level, max_transfer}.write(RDMA.version, code, described.bytes());
+}
+
+// A good message on either device, and what comes with it. The descriptors live as long as this.
 struct Spoken {
-	message bytes{};
+	message bytes;
 	std::vector<int> fds;
 
 	Spoken(const Device &device, message_code code, const std::string &wanted = "", const std::string &own = "me")
 	{
-		connect_info info{};
-		discriminator want = discriminator_of(wanted);
 		description described = Described().bytes();
 
-		if (code != MESSAGE_REQUEST && code != MESSAGE_PEER_REQUEST && code != MESSAGE_ACCEPT) {
-			message_write(&bytes, device.version, code, nullptr, nullptr, nullptr);
-			return;
-		}
-		if (device.is_local) {
+		if (device.is_local && (code == MESSAGE_REQUEST || code == MESSAGE_PEER_REQUEST || code == MESSAGE_ACCEPT)) {
 			EXPECT_TRUE(local_describe(&described, code == MESSAGE_ACCEPT));
 		}
 		fds.assign(described.fds, described.fds + described.fd_count);
-		info.discriminator = discriminator_of(own);
-		info.reliability = VIP_SERVICE_RELIABLE_DELIVERY;
-		info.max_transfer = 65536;
-		message_write(&bytes, device.version, code, &info, &want, &described);
+		bytes = Words{wanted, own}.write(device.version, code, described);
 	}
 	Spoken(const Spoken &) = delete;
 	Spoken &operator=(const Spoken &) = delete;
@@ -80,21 +209,19 @@ class Line
 	// Connects with a listener, as soon as there is one.
 	Line(const Device &device, const std::string &name) : device_(&device)
 	{
-		sockaddr_storage at{};
-		socklen_t length = device.place(name, &at);
-
-		is_connected = eventually([&] {
-			hang_up();
-			fd_ = device.make_socket();
-			return !::connect(fd_, reinterpret_cast<sockaddr *>(&at), length);
-		});
+		EXPECT_TRUE(eventually([&] { return (fd_ = device.connect(name)) >= 0; }));
 	}
-	Line(Line &&other) noexcept : device_(other.device_), fd_(other.fd_)
+	explicit Line(const std::string &name) : Line(RDMA, name)
 	{
+	}
+	Line(Line &&other) noexcept : fds_of_last(std::move(other.fds_of_last)), device_(other.device_), fd_(other.fd_)
+	{
+		other.fds_of_last.clear();
 		other.fd_ = -1;
 	}
 	Line &operator=(Line &&other) noexcept
 	{
+		std::swap(fds_of_last, other.fds_of_last);
 		std::swap(fd_, other.fd_);
 		return *this;
 	}
@@ -104,9 +231,18 @@ class Line
 	}
 	void hang_up()
 	{
+		forget_fds();
 		if (fd_ >= 0)
 			::close(fd_);
 		fd_ = -1;
+	}
+	// Closes the connection by a reset.
+	void reset()
+	{
+		const linger none = {1, 0};
+
+		setsockopt(fd_, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+		hang_up();
 	}
 	// False when the other end has closed the socket.
 	bool say_bytes(const void *bytes, size_t length, const std::vector<int> &fds = {})
@@ -114,6 +250,10 @@ class Line
 		if (device_->is_local)
 			return local_socket_send(fd_, bytes, length, fds.data(), static_cast<unsigned>(fds.size()));
 		return ::send(fd_, bytes, length, MSG_NOSIGNAL) == static_cast<ssize_t>(length);
+	}
+	bool say(const message &m)
+	{
+		return say_bytes(&m, sizeof(m));
 	}
 	bool say(const Spoken &spoken)
 	{
@@ -159,38 +299,47 @@ class Line
 		return before;
 	}
 	message last{};
-	unsigned fds_of_last = 0;
-	bool is_connected = true;
+	std::vector<int> fds_of_last; // they are closed with the line, or when the next message comes
 
       private:
 	ssize_t receive()
 	{
 		int fds[LOCAL_SOCKET_FDS];
+		unsigned count = 0;
 
 		if (!device_->is_local)
 			return ::recv(fd_, &last, sizeof(last), MSG_WAITALL);
-		ssize_t got = local_socket_receive(fd_, &last, sizeof(last), fds, LOCAL_SOCKET_FDS, &fds_of_last);
-		for (unsigned i = 0; i < fds_of_last; i++)
-			::close(fds[i]);
+		forget_fds();
+		ssize_t got = local_socket_receive(fd_, &last, sizeof(last), fds, LOCAL_SOCKET_FDS, &count);
+		fds_of_last.assign(fds, fds + count);
 		return got;
+	}
+	void forget_fds()
+	{
+		for (int fd : fds_of_last)
+			::close(fd);
+		fds_of_last.clear();
 	}
 	const Device *device_;
 	int fd_ = -1;
 };
 
-// A listener at the first place of a discriminator, which is not of this library.
+// A listener at a place of a discriminator, which is not of this library.
 class Gate
 {
       public:
-	Gate(const Device &device, const std::string &name) : device_(&device), fd_(device.make_socket())
+	Gate(const Device &device, const std::string &name, unsigned number = 0) : device_(&device), fd_(device.make_socket())
 	{
 		sockaddr_storage at{};
-		socklen_t length = device.place(name, &at);
+		socklen_t length = device.place(name, number, &at);
 		int on = 1;
 
 		setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 		EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr *>(&at), length), 0) << strerror(errno);
-		EXPECT_EQ(::listen(fd_, 10), 0);
+		EXPECT_EQ(::listen(fd_, 1000), 0);
+	}
+	explicit Gate(const std::string &name, unsigned number = 0) : Gate(RDMA, name, number)
+	{
 	}
 	~Gate()
 	{
@@ -213,4 +362,10 @@ class Gate
       private:
 	const Device *device_;
 	int fd_;
+};
+
+// What the other end does, and what the call of this library returns then.
+struct Act : Named {
+	void (*act)(Line &other);
+	VIP_RETURN wanted = VIP_SUCCESS;
 };

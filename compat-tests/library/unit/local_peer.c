@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "local_peer.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "loopback/describe.h"
@@ -27,4 +28,103 @@ bool local_describe(struct description *own, bool accepts)
 	link_unmap(link);
 	own->fd_count = 2;
 	return true;
+}
+
+struct hostile_peer {
+	struct link *link;
+	struct cq_page *page;
+	uint32_t queue;
+	uint32_t written;
+};
+
+struct hostile_peer *hostile_peer_open(const void *description, int page_fd, int link_fd)
+{
+	struct hostile_peer *peer = calloc(1, sizeof(*peer));
+	struct path_description path;
+
+	memcpy(&path, description, sizeof(path));
+	peer->page = cq_page_map(page_fd);
+	peer->link = link_map(link_fd);
+	peer->queue = path.queue - 1;
+	if (peer->link && peer->page)
+		return peer;
+	hostile_peer_close(peer);
+	return NULL;
+}
+
+void hostile_peer_close(struct hostile_peer *peer)
+{
+	if (peer->link)
+		link_unmap(peer->link);
+	if (peer->page)
+		cq_page_unmap(peer->page);
+	free(peer);
+}
+
+static void publish(struct hostile_peer *peer, enum message_kind kind, uint32_t stamp)
+{
+	struct lane *out = &peer->link->lanes[0];
+	struct lane_message *message = &out->messages[peer->written & (LANE_MESSAGES - 1)];
+
+	message->kind = (uint8_t)kind;
+	message->length = 0;
+	message->stamp = stamp;
+	atomic_store(&message->number, ++peer->written);
+}
+
+void hostile_peer_publish(struct hostile_peer *peer, uint32_t stamp)
+{
+	publish(peer, MESSAGE_INLINED, stamp);
+}
+
+void hostile_peer_publish_in_ring(struct hostile_peer *peer, uint32_t stamp)
+{
+	publish(peer, MESSAGE_IN_RING, stamp);
+}
+
+uint32_t hostile_peer_published(const struct hostile_peer *peer)
+{
+	return peer->written;
+}
+
+uint32_t hostile_peer_consumed(const struct hostile_peer *peer)
+{
+	return atomic_load(&peer->link->lanes[0].consumed);
+}
+
+void hostile_peer_announce(struct hostile_peer *peer)
+{
+	cq_page_arrived(peer->page, peer->queue);
+}
+
+uint32_t hostile_peer_stamp(struct hostile_peer *peer)
+{
+	return cq_page_stamp(peer->page);
+}
+
+uint32_t hostile_peer_counter(const struct hostile_peer *peer)
+{
+	return atomic_load(&peer->page->stamp);
+}
+
+void hostile_peer_set_counter(struct hostile_peer *peer, uint32_t value)
+{
+	atomic_store(&peer->page->stamp, value);
+}
+
+static void write_bits(struct cq_page *page, uint32_t bits)
+{
+	for (unsigned i = 0; i < PAGE_WORDS; i++)
+		atomic_store(&page->arrived[i], bits);
+	atomic_store(&page->summary, bits);
+}
+
+void hostile_peer_set_all_bits(struct hostile_peer *peer)
+{
+	write_bits(peer->page, UINT32_MAX);
+}
+
+void hostile_peer_clear_bits(struct hostile_peer *peer)
+{
+	write_bits(peer->page, 0);
 }

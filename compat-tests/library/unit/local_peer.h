@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// What a process says of its data path over via_lo. C++ cannot read the headers of that memory.
+// What a process says of its data path over via_lo, and one that writes into the shared memory as a test likes. These functions
+// are for C++, which cannot read the headers of that memory.
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -11,8 +13,33 @@ extern "C" {
 struct description;
 
 // Describes an end whose receive queue is on no CQ of the program. The caller closes the descriptors: the region table,
-// and of an accepting end the link.
+// which is empty, so that nobody copies to or from this peer, and of an accepting end the link.
 bool local_describe(struct description *own, bool accepts);
+
+struct hostile_peer;
+
+// The end of a connection with its memory, of which the accepting end has sent these descriptors and this description.
+// NULL if it is none.
+struct hostile_peer *hostile_peer_open(const void *description, int page_fd, int link_fd);
+void hostile_peer_close(struct hostile_peer *peer);
+
+// Publishes a message of no bytes, with any stamp, and announces it by its bits. The server is not woken.
+void hostile_peer_publish(struct hostile_peer *peer, uint32_t stamp);
+void hostile_peer_announce(struct hostile_peer *peer);
+// Publishes the same message through the ring.
+void hostile_peer_publish_in_ring(struct hostile_peer *peer, uint32_t stamp);
+uint32_t hostile_peer_published(const struct hostile_peer *peer);
+// The number of its messages that are marked as consumed.
+uint32_t hostile_peer_consumed(const struct hostile_peer *peer);
+
+// The next functions are about the page of the CQ, which all peers of its queues share.
+// Takes the next stamp, as an honest peer does.
+uint32_t hostile_peer_stamp(struct hostile_peer *peer);
+uint32_t hostile_peer_counter(const struct hostile_peer *peer);
+void hostile_peer_set_counter(struct hostile_peer *peer, uint32_t value);
+// Sets the bits of all queues, and of queues that do not exist.
+void hostile_peer_set_all_bits(struct hostile_peer *peer);
+void hostile_peer_clear_bits(struct hostile_peer *peer);
 
 #ifdef __cplusplus
 }

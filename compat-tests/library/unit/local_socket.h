@@ -7,15 +7,19 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/types.h>
+#include <sys/un.h>
 
-#define LOCAL_SOCKET_FDS 16
+#define LOCAL_SOCKET_FDS 16  // of what is received
+#define LOCAL_SOCKET_MOST 253 // that Linux lets one send
 
 union local_socket_control {
 	struct cmsghdr header;
-	char room[CMSG_SPACE(LOCAL_SOCKET_FDS * sizeof(int))];
+	char room[CMSG_SPACE(LOCAL_SOCKET_MOST * sizeof(int))];
 };
 
-static inline bool local_socket_send(int fd, const void *bytes, size_t length, const int *fds, unsigned count)
+// Does not wait. To the other end, or where datagrams are sent, to this address.
+static inline bool local_socket_send_to(int fd, const void *bytes, size_t length, const int *fds, unsigned count,
+					const struct sockaddr_un *address, socklen_t address_length)
 {
 	union local_socket_control control;
 	struct iovec data;
@@ -25,6 +29,8 @@ static inline bool local_socket_send(int fd, const void *bytes, size_t length, c
 	memset(&message, 0, sizeof(message));
 	data.iov_base = (void *)bytes;
 	data.iov_len = length;
+	message.msg_name = (void *)address;
+	message.msg_namelen = address_length;
 	message.msg_iov = &data;
 	message.msg_iovlen = 1;
 	if (count) {
@@ -35,7 +41,12 @@ static inline bool local_socket_send(int fd, const void *bytes, size_t length, c
 		control.header.cmsg_type = SCM_RIGHTS;
 		memcpy(CMSG_DATA(&control.header), fds, count * sizeof(int));
 	}
-	return sendmsg(fd, &message, MSG_NOSIGNAL) == (ssize_t)length;
+	return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)length;
+}
+
+static inline bool local_socket_send(int fd, const void *bytes, size_t length, const int *fds, unsigned count)
+{
+	return local_socket_send_to(fd, bytes, length, fds, count, NULL, 0);
 }
 
 // The length of the message, as recv(). The descriptors are the caller's.

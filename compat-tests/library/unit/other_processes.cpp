@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The other end is a process of this library that is stopped, or killed, or that ends while a forked child of it lives on, at
-// each step of a conversation.
+// The other end is a process of this library that is stopped, or killed, or that ends while a child of it lives on, forked or with
+// its memory, at each step of a conversation.
 #include "conversation.h"
 
 #include <csignal>
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/wait.h>
 
 namespace
@@ -91,14 +92,36 @@ class Process
 		_exit(0);
 	}
 
+	// Has one that shares its memory, and its sockets, as after vfork().
+	void beget_sharing()
+	{
+		static char stack[65536] __attribute__((aligned(64)));
+
+		close(orders_[1]);
+		orders_[1] = -1;
+		if (clone(wait_for_the_end, stack + sizeof(stack), CLONE_VM | SIGCHLD, &orders_[0]) > 0)
+			step();
+		else // under QEMU's user mode only threads share memory
+			beget();
+	}
+
       private:
+	static int wait_for_the_end(void *end) // and do nothing else
+	{
+		char byte;
+
+		while (read(*static_cast<int *>(end), &byte, 1) < 0)
+			;
+		_exit(0);
+	}
 	pid_t pid_ = -1;
 	int steps_[2], orders_[2];
 };
 
-enum class Fate { Killed, Forked };
+enum class Fate { Killed, Forked, Sharing };
+const char *const FATES[] = {"killed", "forked", "sharing"};
 
-// Each test is for the two fates. The NIC of the test is opened when the other process is there already.
+// Each test is for these fates. The NIC of the test is opened when the other process is there already.
 class OtherProcess : public NicTest, public testing::WithParamInterface<Fate>
 {
       protected:
@@ -111,14 +134,12 @@ class OtherProcess : public NicTest, public testing::WithParamInterface<Fate>
 	}
 	void open_local()
 	{
-		ASSERT_EQ(VipOpenNic("via_lo", &nic), VIP_SUCCESS);
-		ASSERT_EQ(VipErrorCallback(nic, &errors, Errors::handler), VIP_SUCCESS);
-		ASSERT_EQ(memory.add(nic), VIP_SUCCESS);
+		open("via_lo");
 		a = make_vi();
 	}
 	VIP_RETURN request_it(VIP_ULONG ms = PATIENCE)
 	{
-		return request(a, name, ms, "127.0.0.1");
+		return request(a, name, ms);
 	}
 	VIP_RETURN request_until_found()
 	{
@@ -138,7 +159,7 @@ class OtherProcess : public NicTest, public testing::WithParamInterface<Fate>
 	void meet(Process &process)
 	{
 		process.expect_step();
-		if (GetParam() == Fate::Forked)
+		if (GetParam() != Fate::Killed)
 			process.expect_step(); // its child is there
 		process.end();
 	}
@@ -148,6 +169,8 @@ class OtherProcess : public NicTest, public testing::WithParamInterface<Fate>
 		process.step();
 		if (GetParam() == Fate::Forked)
 			process.beget();
+		else if (GetParam() == Fate::Sharing)
+			process.beget_sharing();
 	}
 	void expect_lost()
 	{
@@ -219,7 +242,9 @@ TEST_P(OtherProcess, ARequesterEndsBeforeItIsAnswered)
 	EXPECT_EQ(VipConnectAccept(conn, a), VIP_TIMEOUT);
 }
 
-TEST_P(OtherProcess, AServerEndsWhenConnected)
+using ConnectedProcess = OtherProcess;
+
+TEST_P(ConnectedProcess, AServerEnds)
 {
 	Process server([&](Process &self) {
 		VIP_CONN_HANDLE conn;
@@ -236,25 +261,13 @@ TEST_P(OtherProcess, AServerEndsWhenConnected)
 	expect_lost();
 }
 
-TEST_P(OtherProcess, ARequesterEndsWhenConnected)
+std::string name_of(const testing::TestParamInfo<Fate> &info)
 {
-	Process requester([&](Process &self) {
-		open_local();
-		EXPECT_EQ(request_until_found(), VIP_SUCCESS);
-		reach(self);
-		self.await_order();
-	});
-	VIP_CONN_HANDLE conn;
-
-	open_local();
-	ASSERT_EQ(wait_and_accept(&conn), VIP_SUCCESS);
-	meet(requester);
-	expect_lost();
+	return FATES[static_cast<size_t>(info.param)];
 }
 
-INSTANTIATE_TEST_SUITE_P(Fates, OtherProcess, testing::Values(Fate::Killed, Fate::Forked), [](const auto &fate) {
-	return std::string(fate.param == Fate::Killed ? "killed" : "forked");
-});
+INSTANTIATE_TEST_SUITE_P(Fates, OtherProcess, testing::Values(Fate::Killed, Fate::Forked), name_of);
+INSTANTIATE_TEST_SUITE_P(Fates, ConnectedProcess, testing::Values(Fate::Killed, Fate::Forked, Fate::Sharing), name_of);
 
 // ---- stopped: nothing is lost, and what is bounded by time ends ----
 
@@ -283,27 +296,6 @@ TEST_P(StoppedProcess, AServerIsStoppedWhileItWaits)
 	EXPECT_EQ(requested.get(), VIP_SUCCESS);
 	server.expect_step();
 	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-}
-
-TEST_P(StoppedProcess, ARequesterIsStoppedBeforeItIsAnswered)
-{
-	Process requester([&](Process &self) {
-		open_local();
-		EXPECT_EQ(request_until_found(), VIP_SUCCESS);
-		self.step();
-		self.await_order();
-	});
-	VIP_CONN_HANDLE conn;
-
-	open_local();
-	ASSERT_EQ(wait(name, PATIENCE, &conn), VIP_SUCCESS);
-	requester.stop();
-	auto accepted = std::async(std::launch::async, [&] { return VipConnectAccept(conn, a); });
-	EXPECT_TRUE(eventually([&] { return state_of(a) == VIP_STATE_CONNECT_PENDING; }));
-	requester.kill(SIGCONT);
-	EXPECT_EQ(accepted.get(), VIP_SUCCESS);
-	requester.expect_step();
-	EXPECT_EQ(state_of(a), VIP_STATE_CONNECTED);
 }
 
 TEST_P(StoppedProcess, APeerIsStoppedWhenConnected)

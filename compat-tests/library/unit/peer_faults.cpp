@@ -122,7 +122,7 @@ TEST_F(PeerRequests, WhoCannotGoOnIsErrorResource)
 	fake_fail("sendmsg", 2, EPIPE);	       // ACCEPT behind HERE
 	fake_fail("ibv_modify_qp", 5, ENOMEM); // after RTR, RTS, ERR, ERR again to drain: INIT
 	fake_fail("ibv_create_qp", 1, ENOMEM);
-	Talker talker("b");
+	Line talker("b");
 	ASSERT_TRUE(talker.say(good_message(MESSAGE_PEER_REQUEST, "b", "a")));
 	EXPECT_EQ(outcome(b), VIP_ERROR_RESOURCE);
 	expect_works();

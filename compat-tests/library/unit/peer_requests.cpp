@@ -7,22 +7,6 @@
 namespace
 {
 
-TEST_F(PeerRequests, ConnectInEitherOrder)
-{
-	ask_both();
-	expect_connected();
-	ASSERT_EQ(VipDisconnect(a), VIP_SUCCESS);
-	ASSERT_EQ(VipDisconnect(b), VIP_SUCCESS);
-	EXPECT_TRUE(eventually([] { return !is_listened_for("b"); }));
-	ASSERT_EQ(ask(a, "a", "b"), VIP_SUCCESS);
-	next_look(fake_calls("connect") + 8); // a looks for b in vain
-	ASSERT_EQ(ask(b, "b", "a"), VIP_SUCCESS);
-	EXPECT_EQ(outcome(a), VIP_SUCCESS);
-	EXPECT_EQ(outcome(b), VIP_SUCCESS);
-	EXPECT_TRUE(eventually([] { return !is_listened_for("b"); }));
-	expect_traffic(a, b);
-}
-
 // ---- two hosts ----
 
 TEST_F(TwoHosts, WithTheSameNameAreToldApartByTheirAddresses)
@@ -48,26 +32,17 @@ TEST_F(TwoHosts, TheSameNamesFromAnotherHostAreNotTaken)
 
 // ---- time ----
 
-TEST_F(PeerRequests, NobodyThereIsATimeoutAtBothEndsAndLeavesNothing)
-{
-	ASSERT_EQ(ask(a, "a", "c", 100), VIP_SUCCESS);
-	ASSERT_EQ(ask(b, "b", "a", 100), VIP_SUCCESS);
-	EXPECT_EQ(outcome(a), VIP_TIMEOUT);
-	EXPECT_EQ(outcome(b), VIP_TIMEOUT);
-	expect_works();
-}
-
 // It may come to life.
 TEST_F(PeerRequests, ADeadHostIsAskedAgainUntilTheEnd)
 {
-	fake_address("10.9.9.77", FAKE_REACH_TIMEOUT, 10);
+	fake_address("10.9.9.77", FAKE_REACH_NOBODY);
 	ASSERT_EQ(ask(a, "a", "b", VIP_INFINITE, "10.9.9.77"), VIP_SUCCESS);
 	EXPECT_TRUE(eventually([] { return fake_calls("rdma_resolve_addr") > 1; })) << "asked once only";
 	EXPECT_EQ(outcome_so_far(a), VIP_NOT_DONE);
 	break_off(a);
 	ASSERT_EQ(ask(a, "a", "b", 200, "10.9.9.77"), VIP_SUCCESS);
 	EXPECT_EQ(outcome(a), VIP_TIMEOUT);
-	fake_address("10.9.9.50", FAKE_REACH_SILENT, 0);
+	fake_address("10.9.9.50", FAKE_REACH_SILENT);
 	ASSERT_EQ(ask(a, "a", "b", 200, "10.9.9.50"), VIP_SUCCESS);
 	EXPECT_EQ(outcome(a), VIP_TIMEOUT);
 	expect_works();
@@ -85,7 +60,7 @@ TEST_F(PeerRequests, LooksGetRareAfterTheGraceTime)
 
 TEST_F(PeerRequests, WhoWaitsForOneMayStillBeConnectedInTheMeantime)
 {
-	Door door("b"); // the agent must not block for the answer
+	Gate door("b"); // the agent must not block for the answer
 	ASSERT_EQ(ask(a, "a", "b", VIP_INFINITE), VIP_SUCCESS);
 	ASSERT_TRUE(door.has_come());
 	Vi x = make_vi(), y = make_vi();
@@ -109,62 +84,51 @@ TEST_F(PeerRequests, TheDeviceFailsEndsAllOfThem)
 
 constexpr VIP_RETURN GOES_ON = VIP_NOT_DONE;
 
-struct PeerAnswer {
-	const char *name;
-	void (*give)(Talker &talker);
-	VIP_RETURN wanted;
-};
-
-void PrintTo(const PeerAnswer &answer, std::ostream *out)
-{
-	*out << answer.name;
-}
-
-using EachAnswerToAPeer = Each<PeerRequests, PeerAnswer>;
+using EachAnswerToAPeer = Each<PeerRequests, Act>;
 
 TEST_P(EachAnswerToAPeer, EndsTheRequestOrItGoesOn)
 {
-	Door door("b");
-
-	ASSERT_EQ(ask(a, "a", "b", VIP_INFINITE), VIP_SUCCESS);
-	Talker other = door.accept();
-	ASSERT_EQ(other.next(), MESSAGE_PEER_REQUEST);
-	GetParam().give(other);
-	if (GetParam().wanted == GOES_ON) {
-		EXPECT_TRUE(door.has_come()) << "it asks again";
-		EXPECT_EQ(outcome_so_far(a), VIP_NOT_DONE);
-		break_off(a);
-	} else {
-		EXPECT_EQ(outcome(a), GetParam().wanted);
+	{
+		Gate door("b");
+		ASSERT_EQ(ask(a, "a", "b", VIP_INFINITE), VIP_SUCCESS);
+		Line other = door.accept();
+		ASSERT_EQ(other.next(), MESSAGE_PEER_REQUEST);
+		GetParam().act(other);
+		if (GetParam().wanted == GOES_ON) {
+			EXPECT_TRUE(door.has_come()) << "it asks again";
+			EXPECT_EQ(outcome_so_far(a), VIP_NOT_DONE);
+			break_off(a);
+		} else {
+			EXPECT_EQ(outcome(a), GetParam().wanted);
+		}
 	}
-	door.close();
 	if (GetParam().wanted != VIP_SUCCESS)
 		expect_works();
 }
 
 INSTANTIATE_TEST_SUITE_P(
 	PeerRequests, EachAnswerToAPeer,
-	testing::Values(PeerAnswer{"Accept", [](Talker &peer) { peer.say(good_message(MESSAGE_ACCEPT, "")); }, VIP_SUCCESS},
-			PeerAnswer{"Reject", [](Talker &peer) { peer.say(MESSAGE_REJECT); }, VIP_REJECT},
-			PeerAnswer{"NoMatch", [](Talker &peer) { peer.say(MESSAGE_NO_MATCH); }, GOES_ON},
-			PeerAnswer{"Busy", [](Talker &peer) { peer.say(MESSAGE_BUSY); }, GOES_ON},
-			PeerAnswer{"End", [](Talker &peer) { peer.hang_up(); }, GOES_ON},
-			PeerAnswer{"Nonsense", [](Talker &peer) { peer.say_bytes("220", 3); }, GOES_ON}),
-	[](const auto &each) { return each.param.name; });
+	testing::Values(Act{"Accept", [](Line &peer) { peer.say(good_message(MESSAGE_ACCEPT, "")); }, VIP_SUCCESS},
+			Act{"Reject", [](Line &peer) { peer.say(MESSAGE_REJECT); }, VIP_REJECT},
+			Act{"NoMatch", [](Line &peer) { peer.say(MESSAGE_NO_MATCH); }, GOES_ON},
+			Act{"Busy", [](Line &peer) { peer.say(MESSAGE_BUSY); }, GOES_ON},
+			Act{"End", [](Line &peer) { peer.hang_up(); }, GOES_ON},
+			Act{"Nonsense", [](Line &peer) { peer.say_bytes("220", 3); }, GOES_ON}),
+	ByName());
 
 // ---- who listens is asked ----
 
-using EachLastWordOfAPeer = Each<PeerRequests, PeerAnswer>;
+using EachLastWordOfAPeer = Each<PeerRequests, Act>;
 
 TEST_P(EachLastWordOfAPeer, EndsTheRequestOrItGoesOn)
 {
 	ASSERT_EQ(ask(b, "b", "a"), VIP_SUCCESS);
-	Talker other("b");
+	Line other("b");
 	ASSERT_TRUE(other.say(good_message(MESSAGE_PEER_REQUEST, "b", "a")));
 	ASSERT_EQ(other.next(), MESSAGE_ACCEPT);
-	GetParam().give(other);
+	GetParam().act(other);
 	if (GetParam().wanted == GOES_ON) {
-		EXPECT_EQ(other.next(), +Talker::END);
+		EXPECT_EQ(other.next(), Line::END);
 		EXPECT_EQ(outcome_so_far(b), VIP_NOT_DONE);
 		ASSERT_EQ(ask(a, "a", "b"), VIP_SUCCESS);
 		expect_connected();
@@ -175,13 +139,13 @@ TEST_P(EachLastWordOfAPeer, EndsTheRequestOrItGoesOn)
 
 INSTANTIATE_TEST_SUITE_P(
 	PeerRequests, EachLastWordOfAPeer,
-	testing::Values(PeerAnswer{"Confirm", [](Talker &peer) { peer.say(MESSAGE_CONFIRM); }, VIP_SUCCESS},
-			PeerAnswer{"ConfirmAndDisconnect",
-				   [](Talker &peer) { peer.say(MESSAGE_CONFIRM), peer.say(MESSAGE_DISCONNECT); }, VIP_SUCCESS},
-			PeerAnswer{"Disconnect", [](Talker &peer) { peer.say(MESSAGE_DISCONNECT); }, GOES_ON},
-			PeerAnswer{"End", [](Talker &peer) { peer.hang_up(); }, GOES_ON},
-			PeerAnswer{"Removal", [](Talker &) { fake_remove_devices(); }, VIP_ERROR_RESOURCE}),
-	[](const auto &each) { return each.param.name; });
+	testing::Values(Act{"Confirm", [](Line &peer) { peer.say(MESSAGE_CONFIRM); }, VIP_SUCCESS},
+			Act{"ConfirmAndDisconnect",
+				   [](Line &peer) { peer.say(MESSAGE_CONFIRM), peer.say(MESSAGE_DISCONNECT); }, VIP_SUCCESS},
+			Act{"Disconnect", [](Line &peer) { peer.say(MESSAGE_DISCONNECT); }, GOES_ON},
+			Act{"End", [](Line &peer) { peer.hang_up(); }, GOES_ON},
+			Act{"Removal", [](Line &) { fake_remove_devices(); }, VIP_ERROR_RESOURCE}),
+	ByName());
 
 TEST_F(PeerRequests, StrangersAreNotTakenForTheOtherEnd)
 {
@@ -197,26 +161,13 @@ TEST_F(PeerRequests, StrangersAreNotTakenForTheOtherEnd)
 
 	ASSERT_EQ(ask(b, "b", "a"), VIP_SUCCESS);
 	for (const auto &each : cases) {
-		Talker talker("b");
+		Line talker("b");
 		ASSERT_TRUE(talker.say(good_message(each.code, each.wanted, each.own)));
 		EXPECT_EQ(talker.next(), MESSAGE_NO_MATCH) << each.wanted << " " << each.own;
 	}
 	EXPECT_EQ(outcome_so_far(b), VIP_NOT_DONE);
 	ASSERT_EQ(ask(a, "a", "b"), VIP_SUCCESS);
 	expect_connected();
-}
-
-TEST_F(PeerRequests, OneThatWaitsForAnybodyDoesNotTakeARequestBetweenEquals)
-{
-	VIP_CONN_HANDLE conn = nullptr;
-	auto waited = std::async(std::launch::async, [&] { return wait("b", PATIENCE, &conn); });
-	ASSERT_TRUE(eventually([] { return is_listened_for("b"); }));
-	Talker equal("b"), client("b");
-	ASSERT_TRUE(equal.say(good_message(MESSAGE_PEER_REQUEST, "b", "a")));
-	EXPECT_EQ(equal.next(), MESSAGE_NO_MATCH);
-	ASSERT_TRUE(client.say(good_message(MESSAGE_REQUEST, "b", "a")));
-	EXPECT_EQ(waited.get(), VIP_SUCCESS);
-	EXPECT_EQ(VipConnectReject(conn), VIP_SUCCESS);
 }
 
 TEST_F(PeerRequests, OddAttributesAreRejectedAndEndTheRequest)
@@ -228,7 +179,7 @@ TEST_F(PeerRequests, OddAttributesAreRejectedAndEndTheRequest)
 			request.flags |= 0x0f;
 		else
 			request.max_transfer[0] = 255;
-		Talker talker("b");
+		Line talker("b");
 		ASSERT_TRUE(talker.say(request));
 		EXPECT_EQ(talker.next(), MESSAGE_REJECT);
 		EXPECT_EQ(outcome(b), VIP_REJECT);
@@ -241,7 +192,7 @@ TEST_F(PeerRequests, OnlyOneIsTakenAtATimeAndTheNextWhenItHasGone)
 	const message request = good_message(MESSAGE_PEER_REQUEST, "b", "a");
 
 	ASSERT_EQ(ask(b, "b", "a"), VIP_SUCCESS);
-	Talker first("b"), second("b");
+	Line first("b"), second("b");
 	ASSERT_TRUE(first.say(request));
 	ASSERT_EQ(first.next(), MESSAGE_ACCEPT);
 	ASSERT_TRUE(second.say(request));
@@ -255,11 +206,11 @@ TEST_F(PeerRequests, OnlyOneIsTakenAtATimeAndTheNextWhenItHasGone)
 TEST_F(PeerRequests, OneThatNeverSaysTheLastWordIsATimeout)
 {
 	ASSERT_EQ(ask(b, "b", "a", 300), VIP_SUCCESS);
-	Talker talker("b");
+	Line talker("b");
 	ASSERT_TRUE(talker.say(good_message(MESSAGE_PEER_REQUEST, "b", "a")));
 	ASSERT_EQ(talker.next(), MESSAGE_ACCEPT);
 	EXPECT_EQ(outcome(b), VIP_TIMEOUT);
-	EXPECT_EQ(talker.next(), +Talker::END);
+	EXPECT_EQ(talker.next(), Line::END);
 	expect_works();
 }
 
@@ -268,20 +219,20 @@ TEST_F(PeerRequests, OneThatNeverSaysTheLastWordIsATimeout)
 TEST_F(PeerRequests, DisconnectEndsThemInEveryStep)
 {
 	{
-		Door door("b");
+		Gate door("b");
 		ASSERT_EQ(ask(a, "a", "b", VIP_INFINITE), VIP_SUCCESS);
 		ASSERT_TRUE(door.has_come());
 		break_off(a);
 	}
 	for (bool has_accepted : {false, true}) {
 		ASSERT_EQ(ask(b, "b", "a", VIP_INFINITE), VIP_SUCCESS);
-		Talker talker("b");
+		Line talker("b");
 		if (has_accepted) {
 			ASSERT_TRUE(talker.say(good_message(MESSAGE_PEER_REQUEST, "b", "a")));
 			ASSERT_EQ(talker.next(), MESSAGE_ACCEPT);
 		}
 		break_off(b);
-		EXPECT_EQ(talker.next(), +Talker::END);
+		EXPECT_EQ(talker.next(), Line::END);
 	}
 	expect_works();
 }
@@ -289,13 +240,13 @@ TEST_F(PeerRequests, DisconnectEndsThemInEveryStep)
 TEST_F(PeerRequests, ClosingTheNicEndsThemInEveryStep)
 {
 	Vi third = make_vi();
-	Door door("c");
+	Gate door("c");
 
 	ASSERT_EQ(ask(a, "a", "c", VIP_INFINITE), VIP_SUCCESS);
 	ASSERT_TRUE(door.has_come());
 	ASSERT_EQ(ask(third, "y", "x", VIP_INFINITE), VIP_SUCCESS);
 	ASSERT_EQ(ask(b, "b", "a", VIP_INFINITE), VIP_SUCCESS);
-	Talker talker("b");
+	Line talker("b");
 	ASSERT_TRUE(talker.say(good_message(MESSAGE_PEER_REQUEST, "b", "a")));
 	ASSERT_EQ(talker.next(), MESSAGE_ACCEPT);
 	std::vector<std::future<VIP_RETURN>> waits;
@@ -304,7 +255,7 @@ TEST_F(PeerRequests, ClosingTheNicEndsThemInEveryStep)
 	close();
 	for (auto &each : waits)
 		EXPECT_EQ(each.get(), VIP_INVALID_PARAMETER);
-	EXPECT_EQ(talker.next(), +Talker::END);
+	EXPECT_EQ(talker.next(), Line::END);
 }
 
 } // namespace

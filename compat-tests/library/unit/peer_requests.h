@@ -3,7 +3,7 @@
 // and makes the request, and b listens.
 #pragma once
 
-#include "talking.h"
+#include "line.h"
 #include "two_vis.h"
 
 constexpr char OWN[] = "10.9.9.1";

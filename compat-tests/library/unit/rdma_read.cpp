@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // RDMA reads on devices that differ: requests, waits, refusals, and the errors at each end.
-#include "support.h"
+#include "peer_requests.h"
 
 #include <cstring>
 
@@ -50,15 +50,6 @@ class RdmaRead : public NicTest
 		return as_target ? attr.max_dest_rd_atomic : attr.max_rd_atomic;
 	}
 };
-
-TEST_F(RdmaRead, WorksWithKeysOfEveryKind)
-{
-	for (fake_keys keys : {FAKE_KEYS_RXE, FAKE_KEYS_EQUAL, FAKE_KEYS_DIFFERENT}) {
-		start([=](fake_device &d) { d.keys = keys; });
-		expect_read();
-		start_over();
-	}
-}
 
 TEST_F(RdmaRead, AsManyAreUnderWayAsTheDeviceCan)
 {
@@ -111,8 +102,7 @@ TEST_F(RdmaRead, AFenceOnAnUnreliableViIsNone)
 	open();
 	make_pair();
 	options([](fake_options &o) { o.manual = true; });
-	VIP_DESCRIPTOR *s = descriptor(0, {{memory.data(), 8}}, VIP_CONTROL_QFENCE);
-	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	VIP_DESCRIPTOR *s = posted_send(a, 0, {{memory.data(), 8}}, VIP_CONTROL_QFENCE);
 	EXPECT_FALSE(fake_posted_flags(a.qp, 0) & IBV_SEND_FENCE);
 	EXPECT_EQ(fake_progress(1), 1);
 	expect_sent(a, s);
@@ -128,6 +118,8 @@ TEST_F(RdmaRead, DevicesWithoutReadsRefuseAllOfIt)
 	open_with([](fake_device &d) { d.max_rd_atomic = 0; });
 	ASSERT_EQ(VipQueryNic(nic, &limits), VIP_SUCCESS);
 	EXPECT_EQ(limits.RDMAReadSupport, 0);
+	EXPECT_EQ(limits.ReliabilityLevelSupport, VIP_SERVICE_UNRELIABLE | VIP_SERVICE_RELIABLE_DELIVERY)
+		<< "the mark of Reliable Reception is answered, too";
 	rights.EnableRdmaRead = VIP_TRUE;
 	EXPECT_EQ(VipRegisterMem(nic, memory.base, 64, &rights, &handle), VIP_INVALID_RDMAREAD);
 	vi_kind.EnableRdmaRead = VIP_TRUE;
@@ -140,53 +132,36 @@ TEST_F(RdmaRead, DevicesWithoutReadsRefuseAllOfIt)
 	expect_sent(a, d, VIP_STATUS_FORMAT_ERROR | READ);
 }
 
-// The peer's device can answer no read. The library reports that, and no call waits for ever.
-TEST_F(RdmaRead, OfAPeerWithoutReadsIsRefused)
+// One of its hosts can answer no read.
+class HostWithoutReads : public TwoHosts
 {
-	fake_device devices[2];
-	VIP_NIC_HANDLE other, mine;
-
-	for (fake_device &device : devices)
-		fake_device_default(&device);
-	devices[1].name = "fake1";
-	devices[1].addresses[0] = "10.9.9.2";
-	devices[1].max_rd_atomic = 0;
-	fake_set_devices(2, devices);
-	open();
-	readable();
-	ASSERT_EQ(VipOpenNic("fake1", &other), VIP_SUCCESS);
-	ASSERT_EQ(VipErrorCallback(other, &errors, Errors::handler), VIP_SUCCESS);
-	a = make_vi();
-	mine = nic;
-	nic = other;
-	b = make_vi();
-	auto requested = request_async(a, "door", "10.9.9.2");
-	VIP_CONN_HANDLE conn;
-	Address local("10.9.9.2", "door"), remote;
-	VIP_VI_ATTRIBUTES theirs;
-	ASSERT_EQ(VipConnectWait(nic, local.get(), PATIENCE, remote.get(), &theirs, &conn),
-		  VIP_SUCCESS);
-	ASSERT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
-	ASSERT_EQ(requested.get(), VIP_SUCCESS);
-	VIP_DESCRIPTOR *d = read(0, 0, 100, 8);
-	ASSERT_EQ(post_send(a, d), VIP_SUCCESS);
-	expect_sent(a, d, REFUSED | READ);
-	expect_state(a, VIP_STATE_ERROR);
-	expect_state(b, VIP_STATE_ERROR);
-	EXPECT_EQ(VipCloseNic(other), VIP_SUCCESS);
-	nic = mine;
-}
-
-struct Refusal {
-	const char *name;
-	bool write, read;
-	VIP_ERROR_CODE code;
+      protected:
+	void give_addresses(fake_device &own, fake_device &other) override
+	{
+		TwoHosts::give_addresses(own, other);
+		other.max_rd_atomic = 0;
+	}
 };
 
-void PrintTo(const Refusal &refusal, std::ostream *out)
+// The library reports that, and no call waits for ever.
+TEST_F(HostWithoutReads, RefusesThem)
 {
-	*out << refusal.name;
+	ASSERT_EQ(ask(a, "a", "b", PATIENCE, "10.9.9.2"), VIP_SUCCESS);
+	ASSERT_EQ(ask(b, "b", "a", PATIENCE, "10.9.9.1"), VIP_SUCCESS);
+	ASSERT_EQ(outcome(a), VIP_SUCCESS);
+	VIP_DESCRIPTOR *read = write_descriptor(0, memory.data(), {memory.data(100), 8});
+	read->CS.Control = VIP_CONTROL_OP_RDMAREAD;
+	ASSERT_EQ(post_send(a, read), VIP_SUCCESS);
+	expect_sent(a, read, REFUSED | READ);
+	expect_state(a, VIP_STATE_ERROR);
+	expect_state(b, VIP_STATE_ERROR);
 }
+
+struct Refusal : Named {
+	bool write, read;
+	VIP_ERROR_CODE code;
+	VIP_ULONG operation = 0;
+};
 
 using RefusedRead = Each<RdmaRead, Refusal>;
 
@@ -206,25 +181,18 @@ TEST_P(RefusedRead, TellsTheTargetWhatIsKnown)
 	expect_state(a, VIP_STATE_ERROR);
 	expect_state(b, VIP_STATE_ERROR);
 	EXPECT_TRUE(errors.reach(GetParam().code, b));
+	if (GetParam().operation) {
+		errors.expect_first(GetParam().code, VIP_RESOURCE_VI, nic, b, GetParam().operation);
+		EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST, b), 0);
+	}
 	EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a));
 	EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST, a), 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Rights, RefusedRead,
-			 testing::Values(Refusal{"Read", false, true, VIP_ERROR_RDMAR_PROT},
+			 testing::Values(Refusal{"Read", false, true, VIP_ERROR_RDMAR_PROT, VIP_STATUS_OP_RDMA_READ},
 					 Refusal{"Both", true, true, VIP_ERROR_CONN_LOST},
-					 Refusal{"Write", true, false, VIP_ERROR_RDMAW_PROT}),
-			 [](const auto &each) { return each.param.name; });
-
-TEST_F(RdmaRead, IntoMemoryThatMayNotBeWrittenIsAProtectionError)
-{
-	start();
-	fake_complete_next(a.qp, FAKE_SEND, IBV_WC_LOC_PROT_ERR);
-	VIP_DESCRIPTOR *d = read(0, 0, 100, 8);
-	ASSERT_EQ(post_send(a, d), VIP_SUCCESS);
-	expect_sent(a, d, VIP_STATUS_PROTECTION_ERROR | READ);
-	expect_state(a, VIP_STATE_ERROR);
-	expect_state(b, VIP_STATE_ERROR);
-}
+					 Refusal{"Write", true, false, VIP_ERROR_RDMAW_PROT, VIP_STATUS_OP_REMOTE_RDMA_WRITE}),
+			 ByName());
 
 } // namespace

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Between two waits a server is busy, not absent. A request gets that answer then, and the requester repeats it.
 #include "grace_time.h"
-#include "peer_requests.h"
+#include "line.h"
+#include "two_vis.h"
 
 #include <chrono>
-#include <unistd.h>
 
 namespace
 {
@@ -20,9 +20,9 @@ class RecentWaits : public TwoVis
 	// The code with which the NIC refuses a request, or 0 when it does not listen.
 	static int refusal(const std::string &door, message_code code = MESSAGE_REQUEST)
 	{
-		Talker talker(door);
+		Line line(RDMA, RDMA.connect(door));
 
-		return talker.is_connected && talker.say(good_message(code, door)) ? talker.next() : 0;
+		return line.say(good_message(code, door)) ? line.next() : 0;
 	}
 	// Waits until `grace_times` grace times after the beginning.
 	void pass(double grace_times)
@@ -174,109 +174,6 @@ TEST_F(RecentWaits, ThatEndDoNotEndANewerWait)
 	EXPECT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
 	EXPECT_EQ(requested.get(), VIP_SUCCESS);
 	EXPECT_EQ(fake_calls("listen"), before) << "there was always somebody who listened";
-}
-
-// ---- the requester ----
-
-class BusyServer : public RecentWaits
-{
-      protected:
-	// Refuses a's requests at three ports with NO_MATCH. Refuses the one at the fourth port with `last`, after
-	// the grace time.
-	void answer_after_the_grace_time(message_code last)
-	{
-		for (unsigned port = 0; port < 4; port++)
-			doors.push_back(std::make_unique<Door>("door", port));
-		requested = std::async(std::launch::async, [this] { return request(a, "door", VIP_INFINITE); });
-		for (unsigned port = 0; port < 4; port++) {
-			Talker talker = doors[port]->accept();
-			ASSERT_EQ(talker.next(), MESSAGE_REQUEST);
-			if (!port)
-				begin = std::chrono::steady_clock::now(); // the grace time began before this
-			ASSERT_TRUE(talker.say(MESSAGE_HERE));
-			if (port == 3)
-				pass(1.2);
-			ASSERT_TRUE(talker.say(port < 3 ? MESSAGE_NO_MATCH : last));
-		}
-	}
-	std::vector<std::unique_ptr<Door>> doors;
-	std::future<VIP_RETURN> requested;
-};
-
-TEST_F(BusyServer, BeginsTheGraceTimeAnew)
-{
-	answer_after_the_grace_time(MESSAGE_BUSY);
-	EXPECT_TRUE(doors[0]->has_come()); // once more
-	EXPECT_EQ(state_of(a), VIP_STATE_CONNECT_PENDING);
-	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-	EXPECT_EQ(requested.get(), VIP_INVALID_STATE);
-}
-
-TEST_F(BusyServer, ThatIsNoneEndsTheRequest)
-{
-	answer_after_the_grace_time(MESSAGE_NO_MATCH);
-	EXPECT_EQ(requested.get(), VIP_NO_MATCH);
-}
-
-// ---- the loopback device ----
-
-class RecentWaitsOnLoopback : public RecentWaits
-{
-      protected:
-	void SetUp() override
-	{
-		VIP_NIC_ATTRIBUTES attributes{};
-
-		NicTest::SetUp();
-		ASSERT_EQ(VipOpenNic("via_lo", &nic), VIP_SUCCESS);
-		ASSERT_EQ(VipQueryNic(nic, &attributes), VIP_SUCCESS);
-		auto *ip = static_cast<const unsigned char *>(attributes.LocalNicAddress);
-		own = std::to_string(ip[0]) + "." + std::to_string(ip[1]) + "." +
-		      std::to_string(ip[2]) + "." + std::to_string(ip[3]);
-		vi_kind.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY;
-		ASSERT_EQ(VipCreateVi(nic, &vi_kind, nullptr, nullptr, &a.handle), VIP_SUCCESS);
-		ASSERT_EQ(VipCreateVi(nic, &vi_kind, nullptr, nullptr, &b.handle), VIP_SUCCESS);
-	}
-	std::future<VIP_RETURN> ask_door()
-	{
-		return std::async(std::launch::async,
-				  [this] { return request(a, door, VIP_INFINITE, own.c_str()); });
-	}
-	std::string own;
-	// On the loopback device all processes of this host meet, those of other tests as well.
-	const std::string door = "door of " + std::to_string(getpid());
-};
-
-TEST_F(RecentWaitsOnLoopback, KeepARequestAliveForMoreThanTheGraceTime)
-{
-	wait_in_vain(door);
-	auto requested = ask_door();
-	VIP_RETURN rc = VIP_TIMEOUT;
-	for (double when = 0.5; when < 2 && rc == VIP_TIMEOUT; when += 0.5) {
-		pass(when);
-		rc = wait(door, 0, &conn);
-	}
-	if (rc == VIP_TIMEOUT)
-		rc = wait(door, PATIENCE, &conn);
-	ASSERT_EQ(rc, VIP_SUCCESS);
-	EXPECT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
-	EXPECT_EQ(requested.get(), VIP_SUCCESS);
-}
-
-TEST_F(RecentWaitsOnLoopback, AreNotForEver)
-{
-	wait_in_vain(door);
-	EXPECT_EQ(ask_door().get(), VIP_NO_MATCH);
-}
-
-// ---- peer-to-peer ----
-
-// A VI that listens for a peer-to-peer connection is gone when its request is over. It does not count as a busy server.
-TEST_F(PeerRequests, ThatAreOverAreNotListenedForAnyMore)
-{
-	ASSERT_EQ(ask(b, "b", "a", 50), VIP_SUCCESS);
-	EXPECT_EQ(outcome(b), VIP_TIMEOUT);
-	EXPECT_TRUE(eventually([] { return !is_listened_for("b"); }));
 }
 
 } // namespace

@@ -30,6 +30,7 @@ class Reception : public NicTest
 	}
 };
 
+// Short queues are in device_limits.cpp.
 TEST_F(Reception, ASendIsDoneWhenTheMarkBehindItIs)
 {
 	start();
@@ -80,50 +81,6 @@ TEST_F(Reception, WhatBringsNoDataThereHasNoMark)
 	expect_received(b, r, VIP_STATUS_OP_RECEIVE | VIP_STATUS_IMMEDIATE);
 }
 
-class ReceptionRoom : public Reception, public testing::WithParamInterface<int>
-{
-      protected:
-	void expect_all_arrive(size_t count)
-	{
-		std::vector<VIP_DESCRIPTOR *> receives, sends;
-		for (size_t i = 0; i < count; i++) {
-			receives.push_back(descriptor(i, {{memory.data(16 * i), 16}}));
-			ASSERT_EQ(post_recv(b, receives[i]), VIP_SUCCESS);
-			sends.push_back(
-				descriptor(500 + i, {{memory.data(100000 + 16 * i), 16}}));
-			memset(memory.data(100000 + 16 * i), static_cast<int>(i), 16);
-		}
-		for (VIP_DESCRIPTOR *s : sends)
-			ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
-		for (size_t i = 0; i < count; i++) {
-			expect_received(b, receives[i]);
-			EXPECT_EQ(*memory.data(16 * i), static_cast<char>(i));
-		}
-		for (VIP_DESCRIPTOR *s : sends)
-			expect_sent(a, s);
-		EXPECT_EQ(fake_posted(a.qp, FAKE_SEND), 0);
-	}
-};
-
-// With room for one request only, the mark is posted when the message is done.
-TEST_P(ReceptionRoom, ShortSendQueuesCarryAllThatIsPosted)
-{
-	open_with([](fake_device &d) { d.max_qp_wr = GetParam(); });
-	make_pair();
-	options([](fake_options &o) { o.exact_depths = true; });
-	expect_all_arrive(static_cast<size_t>(GetParam()));
-	expect_traffic(a, b);
-}
-
-TEST_P(ReceptionRoom, SmallCqsCarryAllThatIsPosted)
-{
-	open_with_cqs_of(GetParam());
-	make_pair();
-	expect_all_arrive(static_cast<size_t>(GetParam()));
-}
-
-INSTANTIATE_TEST_SUITE_P(Room, ReceptionRoom, testing::Values(1, 2, 3, 15));
-
 TEST_F(Reception, AMarkThatFindsNoRoomFollowsLater)
 {
 	start();
@@ -148,7 +105,7 @@ TEST_F(Reception, AMarkThatIsRefusedForGoodBreaksTheConnection)
 	VIP_DESCRIPTOR *s = descriptor(1, {{memory.data(100), 8}});
 	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
 	by_hand(true);
-	ASSERT_EQ(post_send(a, descriptor(2, {})), VIP_SUCCESS);
+	posted_send(a, 2, {});
 	fake_fail("ibv_post_send", 2, EIO);
 	fake_fail("ibv_post_send", 3, EIO);
 	fake_fail("ibv_post_send", 4, EIO);
@@ -159,28 +116,6 @@ TEST_F(Reception, AMarkThatIsRefusedForGoodBreaksTheConnection)
 	expect_sent(a, s, REMOTE); // the first message took the receive
 	expect_state(a, VIP_STATE_ERROR);
 	expect_state(b, VIP_STATE_ERROR);
-}
-
-TEST_F(Reception, AMessageWithoutAReceiveIsItsDescriptorsErrorOnceAndFlushesTheRest)
-{
-	start();
-	VIP_DESCRIPTOR *s[3], *own = descriptor(0, {});
-	ASSERT_EQ(post_recv(a, own), VIP_SUCCESS);
-	by_hand(true);
-	for (size_t i = 0; i < 3; i++) {
-		s[i] = descriptor(1 + i, {{memory.data(100), 8}});
-		ASSERT_EQ(post_send(a, s[i]), VIP_SUCCESS);
-	}
-	EXPECT_EQ(fake_progress(1), 1);
-	by_hand(false);
-	expect_sent(a, s[0], REMOTE);
-	expect_sent(a, s[1], FLUSHED);
-	expect_sent(a, s[2], FLUSHED);
-	expect_received(a, own, FLUSHED);
-	expect_state(a, VIP_STATE_ERROR);
-	expect_state(b, VIP_STATE_ERROR);
-	EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a));
-	EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, b));
 }
 
 TEST_F(Reception, ALostPeerBeforeTheMarkIsAnError)
@@ -202,22 +137,18 @@ TEST_F(Reception, ALostPeerBeforeTheMarkIsAnError)
 // allow.
 TEST_F(Reception, OpensNothingElseToThePeer)
 {
-	vi_kind.EnableRdmaWrite = VIP_FALSE;
-	start();
-	ibv_qp_attr attr;
-	ibv_qp_init_attr init;
-	ASSERT_EQ(ibv_query_qp(fake_qp(b.qp), &attr, IBV_QP_ACCESS_FLAGS, &init), 0);
-	EXPECT_EQ(attr.qp_access_flags, unsigned{IBV_ACCESS_REMOTE_ATOMIC});
-}
-
-TEST_F(Reception, OtherLevelsOpenNoMark)
-{
-	vi_kind = vi_attributes();
-	start();
-	ibv_qp_attr attr;
-	ibv_qp_init_attr init;
-	ASSERT_EQ(ibv_query_qp(fake_qp(b.qp), &attr, IBV_QP_ACCESS_FLAGS, &init), 0);
-	EXPECT_EQ(attr.qp_access_flags, unsigned{IBV_ACCESS_REMOTE_WRITE});
+	open();
+	for (bool reception : {true, false})
+		for (bool write : {true, false}) {
+			vi_kind.ReliabilityLevel = reception ? VIP_SERVICE_RELIABLE_RECEPTION : VIP_SERVICE_RELIABLE_DELIVERY;
+			vi_kind.EnableRdmaWrite = write;
+			make_pair();
+			ibv_qp_attr attr;
+			ibv_qp_init_attr init;
+			ASSERT_EQ(ibv_query_qp(fake_qp(b.qp), &attr, IBV_QP_ACCESS_FLAGS, &init), 0);
+			EXPECT_EQ(attr.qp_access_flags, (reception ? unsigned{IBV_ACCESS_REMOTE_ATOMIC} : 0) |
+								(write ? unsigned{IBV_ACCESS_REMOTE_WRITE} : 0));
+		}
 }
 
 TEST_F(Reception, AMarkThatCannotBeRegisteredIsErrorResourceAndLeavesNothing)
@@ -230,32 +161,6 @@ TEST_F(Reception, AMarkThatCannotBeRegisteredIsErrorResourceAndLeavesNothing)
 	EXPECT_EQ(VipCreateVi(nic, &vi_kind, nullptr, nullptr, &vi), VIP_ERROR_RESOURCE);
 	EXPECT_EQ(fake_live_total(), before);
 	expect_usable();
-}
-
-TEST_F(Reception, WorksWhereKeysOfOneRegionDiffer)
-{
-	open_with([](fake_device &d) { d.keys = FAKE_KEYS_DIFFERENT; });
-	make_pair();
-	expect_traffic(a, b);
-}
-
-TEST_F(Reception, IsNotThereWithoutAtomicOperationsOrReads)
-{
-	for (bool atomics : {false, true}) {
-		VIP_NIC_ATTRIBUTES limits;
-		VIP_VI_HANDLE vi;
-		open_with([=](fake_device &d) {
-			d.atomics = atomics;
-			d.max_rd_atomic = atomics ? 0 : 16;
-		});
-		ASSERT_EQ(VipQueryNic(nic, &limits), VIP_SUCCESS);
-		EXPECT_EQ(limits.ReliabilityLevelSupport,
-			  VIP_SERVICE_UNRELIABLE | VIP_SERVICE_RELIABLE_DELIVERY);
-		EXPECT_EQ(limits.RDMAReadSupport, atomics ? 0 : VIP_SERVICE_RELIABLE_DELIVERY);
-		EXPECT_EQ(VipCreateVi(nic, &vi_kind, nullptr, nullptr, &vi),
-			  VIP_INVALID_RELIABILITY_LEVEL);
-		start_over();
-	}
 }
 
 } // namespace

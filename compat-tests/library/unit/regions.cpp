@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The table from memory handle to region.
-#include "regions_shim.h"
+#include "shim.h"
 
 #include <atomic>
 #include <cerrno>
@@ -30,47 +30,6 @@ class Regions : public testing::Test
 	region_table *table = shim_table_create();
 	uintptr_t last = 0;
 };
-
-TEST_F(Regions, AnEmptyTableKnowsNoHandle)
-{
-	for (uint32_t handle : {0u, 1u, 0xFFFFFFFFu})
-		EXPECT_EQ(find(handle), 0);
-	EXPECT_EQ(shim_remove(table, 1, 0), 0);
-	EXPECT_EQ(shim_remove_any(table), 0);
-}
-
-TEST_F(Regions, AreFoundByTheirHandleUntilRemoved)
-{
-	ASSERT_EQ(shim_insert(table, 7, 4096), 0);
-	EXPECT_EQ(find(7), 1);
-	EXPECT_EQ(last, 4096u);
-	EXPECT_EQ(find(8), 0);
-	EXPECT_EQ(find(0), 0);
-	EXPECT_EQ(shim_insert(table, 7, 8192), EEXIST);
-	EXPECT_EQ(shim_remove(table, 7, 4097), 0) << "not the address that was registered";
-	EXPECT_EQ(shim_remove(table, 8, 4096), 0);
-	EXPECT_EQ(shim_remove(table, 0, 4096), 0);
-	EXPECT_EQ(shim_remove(table, 7, 4096), 1);
-	EXPECT_EQ(shim_remove(table, 7, 4096), 0);
-	EXPECT_EQ(find(7), 0);
-}
-
-TEST_F(Regions, AreFoundAsTheyWereUpdatedLast)
-{
-	ASSERT_EQ(shim_insert(table, 7, 4096), 0);
-	ASSERT_EQ(shim_insert(table, 8, 512), 0);
-	EXPECT_EQ(shim_update(table, 7, 4096, 1000), 1);
-	EXPECT_EQ(find(7), 1);
-	EXPECT_EQ(last, 1000u);
-	EXPECT_EQ(find(8), 1);
-	EXPECT_EQ(last, 512u);
-	EXPECT_EQ(shim_update(table, 7, 1000, 2000), 0) << "where it starts has not changed";
-	EXPECT_EQ(shim_update(table, 9, 4096, 2000), 0);
-	EXPECT_EQ(shim_update(table, 0, 4096, 2000), 0);
-	EXPECT_EQ(shim_remove(table, 7, 4096), 1);
-	EXPECT_EQ(shim_update(table, 7, 4096, 2000), 0);
-	EXPECT_EQ(find(7), 0);
-}
 
 TEST_F(Regions, LookUpsDuringUpdatesSeeOneOrTheOther)
 {

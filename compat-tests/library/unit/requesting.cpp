@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // VipConnectRequest, with every answer that may come.
-#include "talking.h"
+#include "line.h"
 #include "two_vis.h"
 
 namespace
@@ -19,7 +19,7 @@ class Requesting : public TwoVis
 	{
 		expect_state(a, VIP_STATE_IDLE);
 		connect(a, b, "again");
-		ASSERT_EQ(post_send(b, descriptor(2, {{memory.data(128), 8}})), VIP_SUCCESS);
+		posted_send(b, 2, {{memory.data(128), 8}});
 		expect_received(a, d);
 	}
 };
@@ -33,19 +33,11 @@ TEST_F(Requesting, NobodyWaitsIsNoMatchAfterTheGraceTime)
 	expect_works();
 }
 
-TEST_F(Requesting, AnAddressThatIsNotThereIsNotReachable)
-{
-	fake_address("10.9.9.77", FAKE_REACH_TIMEOUT, 10);
-	EXPECT_EQ(request(a, "x", VIP_INFINITE, "10.9.9.77"), VIP_NOT_REACHABLE);
-	EXPECT_EQ(fake_calls("rdma_resolve_addr"), 1u) << "Linux has asked three times";
-	expect_works();
-}
-
 TEST_F(Requesting, WhoDoesNotAnswerIsTimeoutAtTheCallersTime)
 {
-	fake_address("10.9.9.77", FAKE_REACH_TIMEOUT, 1000000);
+	fake_address("10.9.9.77", FAKE_REACH_UNKNOWN);
 	EXPECT_EQ(request(a, "x", 50, "10.9.9.77"), VIP_TIMEOUT);
-	fake_address("10.9.9.50", FAKE_REACH_SILENT, 0);
+	fake_address("10.9.9.50", FAKE_REACH_SILENT);
 	EXPECT_EQ(request(a, "x", 150, "10.9.9.50"), VIP_TIMEOUT);
 	expect_works();
 }
@@ -59,28 +51,17 @@ TEST_F(Requesting, AHostThatTcpGivesUpIsAskedAgainUntilTheCallersTime)
 	expect_works();
 }
 
-TEST_F(Requesting, NoRouteIsNotReachable)
+TEST_F(Requesting, WhereNoWayLeadsIsNotReachable)
 {
-	fake_address("10.9.9.77", FAKE_REACH_UNREACHABLE, 0);
+	fake_address("10.9.9.77", FAKE_REACH_NOBODY);
+	EXPECT_EQ(request(a, "x", VIP_INFINITE, "10.9.9.77"), VIP_NOT_REACHABLE);
+	EXPECT_EQ(fake_calls("rdma_resolve_addr"), 1u) << "Linux has asked three times";
+	fake_address("10.9.9.77", FAKE_REACH_UNREACHABLE);
 	EXPECT_EQ(request(a, "x", 5000, "10.9.9.77"), VIP_NOT_REACHABLE);
+	EXPECT_EQ(request(a, "x", 5000, "0.0.0.0"), VIP_NOT_REACHABLE);
 	fake_async_event_port(IBV_EVENT_PORT_ERR, "fake0");
 	EXPECT_EQ(request(a, "x", 5000), VIP_NOT_REACHABLE) << "the local link is down";
 	fake_async_event_port(IBV_EVENT_PORT_ACTIVE, "fake0");
-	expect_works();
-}
-
-TEST_F(Requesting, AddressesAndTimeoutsThatAreNoneAreRefused)
-{
-	Address local("0.0.0.0", "me"), remote("10.9.9.1", "x");
-	VIP_VI_ATTRIBUTES out;
-
-	EXPECT_EQ(VipConnectRequest(a, local.get(), remote.get(), 0, &out), VIP_INVALID_PARAMETER);
-	EXPECT_EQ(VipConnectRequest(a, nullptr, remote.get(), 9, &out), VIP_INVALID_PARAMETER);
-	EXPECT_EQ(VipConnectRequest(a, local.get(), nullptr, 9, &out), VIP_INVALID_PARAMETER);
-	EXPECT_EQ(VipConnectRequest(a, local.get(), remote.get(), 9, nullptr), VIP_INVALID_PARAMETER);
-	remote.get()->HostAddressLen = 4;
-	EXPECT_EQ(VipConnectRequest(a, local.get(), remote.get(), 9, &out), VIP_INVALID_PARAMETER);
-	EXPECT_EQ(request(a, "x", 9, "0.0.0.0"), VIP_NOT_REACHABLE);
 	expect_works();
 }
 
@@ -88,98 +69,54 @@ TEST_F(Requesting, AddressesAndTimeoutsThatAreNoneAreRefused)
 
 constexpr VIP_RETURN NEXT_PORT = VIP_NOT_DONE; // who answers is not the one, and the next port is asked
 
-struct Answer {
-	const char *name;
-	void (*give)(Talker &talker);
-	VIP_RETURN wanted;
-};
-
-void PrintTo(const Answer &answer, std::ostream *out)
-{
-	*out << answer.name;
-}
-
-using EachAnswer = Each<Requesting, Answer>;
+using EachAnswer = Each<Requesting, Act>;
 
 TEST_P(EachAnswer, HasItsDocumentedCode)
 {
-	Door door("door"), next("door", 1);
+	Gate door("door"), next("door", 1);
 	auto requested = request_once("door");
-	Talker server = door.accept();
+	Line server = door.accept();
 
 	ASSERT_EQ(server.next(), MESSAGE_REQUEST);
-	GetParam().give(server);
+	GetParam().act(server);
 	if (GetParam().wanted == NEXT_PORT) {
-		Talker other = next.accept();
+		Line other = next.accept();
 		EXPECT_EQ(other.next(), MESSAGE_REQUEST);
-		EXPECT_EQ(server.next(), +Talker::END);
 		other.say(MESSAGE_REJECT);
 		EXPECT_EQ(requested.get(), VIP_REJECT);
 	} else {
 		EXPECT_EQ(requested.get(), GetParam().wanted);
 		EXPECT_FALSE(next.has_come(0));
 	}
-	if (GetParam().wanted == VIP_SUCCESS) {
-		EXPECT_EQ(server.next(), MESSAGE_CONFIRM);
-		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-		EXPECT_EQ(server.next(), MESSAGE_DISCONNECT);
-		EXPECT_TRUE(server.say(MESSAGE_DISCONNECT));
-		expect_received(a, d, VIP_STATUS_DESC_FLUSHED_ERROR);
-		ASSERT_EQ(post_recv(a, d), VIP_SUCCESS);
-	}
-	EXPECT_EQ(server.next(), +Talker::END);
+	EXPECT_EQ(server.next(), Line::END);
 	expect_works();
 }
 
-void accept_as(Talker &talker, VIP_RELIABILITY_LEVEL level, uint8_t mtu)
+void accept_with_mtu(Line &other, uint8_t mtu)
 {
 	Described described;
 
 	described.mtu = mtu;
-	talker.say(good_message(MESSAGE_ACCEPT, "", "", level, 65536, described));
+	other.say(good_message(MESSAGE_ACCEPT, "", "", VIP_SERVICE_RELIABLE_DELIVERY, 65536, described));
 }
 
-void say_in_another_version(Talker &talker)
-{
-	message answer = good_message(MESSAGE_ACCEPT, "");
-
-	answer.version = RDMA_VERSION + 1;
-	talker.say(answer);
-}
-
-void say_in_pieces(Talker &talker)
-{
-	const message answer = good_message(MESSAGE_ACCEPT, "");
-
-	for (size_t i = 0; i < sizeof(answer); i++)
-		EXPECT_TRUE(talker.say_bytes(reinterpret_cast<const char *>(&answer) + i, 1));
-}
-
+// The other answers are in conversation_requester.cpp.
 INSTANTIATE_TEST_SUITE_P(
 	Requesting, EachAnswer,
-	testing::Values(
-		Answer{"Accept", [](Talker &peer) { peer.say(good_message(MESSAGE_ACCEPT, "")); }, VIP_SUCCESS},
-		Answer{"AcceptBehindHere", [](Talker &peer) { peer.say(MESSAGE_HERE), peer.say(good_message(MESSAGE_ACCEPT, "")); }, VIP_SUCCESS},
-		Answer{"AcceptInPieces", say_in_pieces, VIP_SUCCESS},
-		Answer{"AcceptAtAnotherLevel", [](Talker &peer) { accept_as(peer, VIP_SERVICE_UNRELIABLE, IBV_MTU_1024); }, VIP_NOT_REACHABLE},
-		Answer{"AcceptWithoutMtu", [](Talker &peer) { accept_as(peer, VIP_SERVICE_RELIABLE_DELIVERY, 0); }, VIP_NOT_REACHABLE},
-		Answer{"AcceptWithOddMtu", [](Talker &peer) { accept_as(peer, VIP_SERVICE_RELIABLE_DELIVERY, 6); }, VIP_NOT_REACHABLE},
-		Answer{"Reject", [](Talker &peer) { peer.say(MESSAGE_REJECT); }, VIP_REJECT},
-		Answer{"AnotherVersion", say_in_another_version, VIP_REJECT},
-		Answer{"NoMatch", [](Talker &peer) { peer.say(MESSAGE_NO_MATCH); }, NEXT_PORT},
-		Answer{"Busy", [](Talker &peer) { peer.say(MESSAGE_BUSY); }, NEXT_PORT},
-		Answer{"Confirm", [](Talker &peer) { peer.say(MESSAGE_CONFIRM); }, NEXT_PORT},
-		Answer{"Request", [](Talker &peer) { peer.say(good_message(MESSAGE_REQUEST, "door")); }, NEXT_PORT},
-		Answer{"Nonsense", [](Talker &peer) { peer.say_bytes("HTTP/1.1 400", 12); }, NEXT_PORT},
-		Answer{"HalfAWord", [](Talker &peer) { peer.say_bytes("VIPL\3", 5), peer.hang_up(); }, NEXT_PORT},
-		Answer{"End", [](Talker &peer) { peer.hang_up(); }, NEXT_PORT},
-		Answer{"Reset", [](Talker &peer) { peer.reset(); }, NEXT_PORT}),
-	[](const auto &each) { return each.param.name; });
+	testing::Values(Act{"AcceptWithoutMtu", [](Line &other) { accept_with_mtu(other, 0); }, VIP_NOT_REACHABLE},
+			Act{"AcceptWithOddMtu", [](Line &other) { accept_with_mtu(other, 6); }, VIP_NOT_REACHABLE},
+			Act{"Reject", [](Line &other) { other.say(MESSAGE_REJECT); }, VIP_REJECT},
+			Act{"NoMatch", [](Line &other) { other.say(MESSAGE_NO_MATCH); }, NEXT_PORT},
+			Act{"Busy", [](Line &other) { other.say(MESSAGE_BUSY); }, NEXT_PORT},
+			Act{"Confirm", [](Line &other) { other.say(MESSAGE_CONFIRM); }, NEXT_PORT},
+			Act{"Nonsense", [](Line &other) { other.say_bytes("HTTP/1.1 400", 12); }, NEXT_PORT},
+			Act{"Reset", [](Line &other) { other.reset(); }, NEXT_PORT}),
+	ByName());
 
 // It may be another program's, or a process that is stopped.
 TEST_F(Requesting, APortWhoseOwnerSaysNothingIsPassedOver)
 {
-	Door door("door");
+	Gate door("door");
 	auto requested = request_async(a, "door");
 	VIP_CONN_HANDLE conn;
 
@@ -189,25 +126,11 @@ TEST_F(Requesting, APortWhoseOwnerSaysNothingIsPassedOver)
 	expect_messages();
 }
 
-TEST_F(Requesting, AServerThatIsThereMayTakeItsTime)
-{
-	Door door("door");
-	auto requested = request_once("door", 1500);
-	Talker server = door.accept();
-
-	ASSERT_EQ(server.next(), MESSAGE_REQUEST);
-	ASSERT_TRUE(server.say(MESSAGE_HERE));
-	EXPECT_EQ(requested.get(), VIP_TIMEOUT);
-	EXPECT_EQ(server.next(), +Talker::END);
-	EXPECT_FALSE(door.has_come(0)) << "it is not asked again";
-	expect_works();
-}
-
 TEST_F(Requesting, AnAcceptWithAnEndBehindItWasAConnection)
 {
-	Door door("door");
+	Gate door("door");
 	auto requested = request_once("door");
-	Talker server = door.accept();
+	Line server = door.accept();
 
 	ASSERT_EQ(server.next(), MESSAGE_REQUEST);
 	ASSERT_TRUE(server.say(good_message(MESSAGE_ACCEPT, "")));
@@ -223,15 +146,15 @@ TEST_F(Requesting, AnAcceptWithAnEndBehindItWasAConnection)
 TEST_F(Requesting, TheDeviceFailsEndsTheRequestForGood)
 {
 	for (bool is_heard : {true, false}) {
-		Door door("door");
+		Gate door("door");
 		auto requested = request_once(is_heard ? "door" : "nobody");
 
 		if (is_heard) {
-			Talker server = door.accept();
+			Line server = door.accept();
 			ASSERT_EQ(server.next(), MESSAGE_REQUEST);
 			fake_async_event_port(IBV_EVENT_DEVICE_FATAL, "fake0");
 			EXPECT_EQ(requested.get(), VIP_ERROR_RESOURCE);
-			EXPECT_EQ(server.next(), +Talker::END);
+			EXPECT_EQ(server.next(), Line::END);
 		} else {
 			EXPECT_TRUE(eventually([] { return fake_calls("connect") > 4; })) << "it pauses";
 			fake_remove_devices();
@@ -250,17 +173,6 @@ TEST_F(Requesting, AnErrorOfAnIdleQueuePairIsForgotten)
 	fake_async_event_qp(IBV_EVENT_QP_FATAL, a.qp);
 	EXPECT_TRUE(eventually([] { return fake_calls("ibv_ack_async_event") == 1; }));
 	expect_works(); // an IDLE VI has no connection to lose
-}
-
-TEST_F(Requesting, LooksAreBoundedThoughTheTransportGivesUpAtOnce)
-{
-	fake_fail_always("connect", ETIMEDOUT);
-	auto requested = request_once("x", 100);
-
-	bool ended = requested.wait_for(std::chrono::milliseconds(PATIENCE)) == std::future_status::ready;
-	EXPECT_TRUE(ended) << "the agent goes round and round with the NIC locked";
-	fake_fail_always("connect", ENETUNREACH); // ends the request
-	requested.get();
 }
 
 } // namespace

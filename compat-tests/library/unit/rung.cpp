@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Bells that are rung with descriptors, which Linux allows before 6.16, while no thread can be had that takes them.
+#include "local_socket.h"
 #include "old_kernel.h"
 #include "support.h"
 
 #include <atomic>
 #include <cstring>
-#include <ctime>
 #include <sys/un.h>
 #include <thread>
 #include <unistd.h>
@@ -33,54 +33,26 @@ class Rung : public NicTest
 		}
 		return rings;
 	}
-	static bool ring(sockaddr_un &name, socklen_t length)
+	static bool ring(const sockaddr_un &name, socklen_t length)
 	{
 		int from = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), zero = 0;
-		char byte = 0;
-		alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-		iovec place = {&byte, 1};
-		msghdr message{};
-		message.msg_name = &name;
-		message.msg_namelen = length;
-		message.msg_iov = &place;
-		message.msg_iovlen = 1;
-		message.msg_control = control;
-		message.msg_controllen = sizeof(control);
-		CMSG_FIRSTHDR(&message)->cmsg_level = SOL_SOCKET;
-		CMSG_FIRSTHDR(&message)->cmsg_type = SCM_RIGHTS;
-		CMSG_FIRSTHDR(&message)->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(CMSG_FIRSTHDR(&message)), &zero, sizeof(zero));
-		bool is_sent = sendmsg(from, &message, MSG_DONTWAIT) >= 0;
+		bool is_sent = local_socket_send_to(from, "", 1, &zero, 1, &name, length);
+
 		::close(from);
 		return is_sent;
-	}
-	static double seconds(clockid_t clock)
-	{
-		timespec time{};
-		clock_gettime(clock, &time);
-		return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
 	}
 };
 
 TEST_F(Rung, WithDescriptorsThatNobodyTakesTheBellsAreLeftAloneAndMessagesCome)
 {
-	Child child = in_child({}, [this] {
-		const std::string door = "rung" + std::to_string(getpid());
+	passing_child({}, [this] {
 		VIP_DESCRIPTOR *done = nullptr;
-		VIP_CONN_HANDLE conn;
 
 		if (!be_before_6_16())
 			return; // no filters
-		ASSERT_EQ(VipOpenNic("via_lo", &nic), VIP_SUCCESS);
-		ASSERT_EQ(memory.add(nic), VIP_SUCCESS);
-		a = make_vi();
-		b = make_vi();
-		auto requested = request_async(a, door, "127.0.0.1");
-		ASSERT_EQ(wait(door, PATIENCE, &conn), VIP_SUCCESS);
-		ASSERT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
-		ASSERT_EQ(requested.get(), VIP_SUCCESS);
-		VIP_DESCRIPTOR *d = descriptor(0, {{memory.data(), 64}});
-		ASSERT_EQ(post_recv(b, d), VIP_SUCCESS);
+		open("via_lo");
+		make_pair();
+		VIP_DESCRIPTOR *d = posted_receive(b, 0, {{memory.data(), 64}});
 		auto received = std::async(std::launch::async, [&] { return VipRecvWait(b, VIP_INFINITE, &done); });
 
 		// On a busy machine a thread that spins gets little of the processor, and another one that spins as much.
@@ -101,14 +73,12 @@ TEST_F(Rung, WithDescriptorsThatNobodyTakesTheBellsAreLeftAloneAndMessagesCome)
 		const double spun = spinner.get();
 		EXPECT_LT(used - spun, spun / 2) << used << " s, of which " << spun << " s were spent by the test";
 
-		VIP_DESCRIPTOR *s = descriptor(1, {{memory.data(100), 8}});
-		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+		VIP_DESCRIPTOR *s = posted_send(a, 1, {{memory.data(100), 8}});
 		EXPECT_EQ(received.get(), VIP_SUCCESS);
 		EXPECT_EQ(done, d);
 		expect_sent(a, s);
 		close();
 	});
-	EXPECT_EQ(child.status, 0) << child.out << child.err;
 }
 
 } // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // All memory that a connection of the loopback device needs is allocated when the connection is made. Where memory is
 // short, an access to a page that is not allocated would be a signal.
-#include "shared_memory_shim.h"
+#include "shim.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

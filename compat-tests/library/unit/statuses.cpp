@@ -47,31 +47,31 @@ const VIP_UINT32 LENGTH = VIP_STATUS_LENGTH_ERROR, PROTECTION = VIP_STATUS_PROTE
 		 FLUSHED = VIP_STATUS_DESC_FLUSHED_ERROR, TRANSPORT = VIP_STATUS_TRANSPORT_ERROR,
 		 RDMA = VIP_STATUS_RDMA_PROT_ERROR, REMOTE = VIP_STATUS_REMOTE_DESC_ERROR;
 
+// All others are transport errors.
 const Case cases[] = {
 	{IBV_WC_LOC_LEN_ERR, LENGTH, LENGTH, LENGTH},
 	{IBV_WC_LOC_QP_OP_ERR, PROTECTION, PROTECTION, LENGTH},
-	{IBV_WC_LOC_EEC_OP_ERR, TRANSPORT, TRANSPORT, TRANSPORT},
 	{IBV_WC_LOC_PROT_ERR, PROTECTION, PROTECTION, PROTECTION},
 	{IBV_WC_WR_FLUSH_ERR, FLUSHED, FLUSHED, FLUSHED},
-	{IBV_WC_MW_BIND_ERR, TRANSPORT, TRANSPORT, TRANSPORT},
-	{IBV_WC_BAD_RESP_ERR, TRANSPORT, TRANSPORT, TRANSPORT},
 	{IBV_WC_LOC_ACCESS_ERR, PROTECTION, PROTECTION, PROTECTION},
 	{IBV_WC_REM_INV_REQ_ERR, REMOTE, RDMA, REMOTE},
 	{IBV_WC_REM_ACCESS_ERR, RDMA, RDMA, RDMA},
 	{IBV_WC_REM_OP_ERR, REMOTE, RDMA, REMOTE},
-	{IBV_WC_RETRY_EXC_ERR, TRANSPORT, TRANSPORT, TRANSPORT},
 	{IBV_WC_RNR_RETRY_EXC_ERR, REMOTE, REMOTE, REMOTE},
-	{IBV_WC_LOC_RDD_VIOL_ERR, TRANSPORT, TRANSPORT, TRANSPORT},
-	{IBV_WC_REM_INV_RD_REQ_ERR, TRANSPORT, TRANSPORT, TRANSPORT},
-	{IBV_WC_REM_ABORT_ERR, TRANSPORT, TRANSPORT, TRANSPORT},
-	{IBV_WC_INV_EECN_ERR, TRANSPORT, TRANSPORT, TRANSPORT},
-	{IBV_WC_INV_EEC_STATE_ERR, TRANSPORT, TRANSPORT, TRANSPORT},
-	{IBV_WC_FATAL_ERR, TRANSPORT, TRANSPORT, TRANSPORT},
-	{IBV_WC_RESP_TIMEOUT_ERR, TRANSPORT, TRANSPORT, TRANSPORT},
-	{IBV_WC_GENERAL_ERR, TRANSPORT, TRANSPORT, TRANSPORT},
-	{IBV_WC_TM_ERR, TRANSPORT, TRANSPORT, TRANSPORT},
-	{IBV_WC_TM_RNDV_INCOMPLETE, TRANSPORT, TRANSPORT, TRANSPORT},
 };
+
+std::vector<Case> all_cases()
+{
+	std::vector<Case> all;
+
+	for (int status = IBV_WC_SUCCESS + 1; status <= IBV_WC_TM_RNDV_INCOMPLETE; status++) {
+		all.push_back({static_cast<ibv_wc_status>(status), TRANSPORT, TRANSPORT, TRANSPORT});
+		for (const Case &each : cases)
+			if (each.status == status)
+				all.back() = each;
+	}
+	return all;
+}
 
 class EachStatus : public Statuses, public testing::WithParamInterface<Case>
 {
@@ -140,57 +140,17 @@ TEST_P(EachStatus, OfAReceiveBreaksTheConnection)
 	expect_broken({theirs}, b, a);
 }
 
-INSTANTIATE_TEST_SUITE_P(Statuses, EachStatus, testing::ValuesIn(cases), [](const auto &each) {
+INSTANTIATE_TEST_SUITE_P(Statuses, EachStatus, testing::ValuesIn(all_cases()), [](const auto &each) {
 	return "Number" + std::to_string(each.param.status);
 });
 
 // A program may query only the state. It learns of a failed send then, and so does its peer.
 TEST_F(Statuses, BreakTheConnectionAlsoWhenTheProgramAsksForTheStateOnly)
 {
-	ASSERT_EQ(post_send(a, descriptor(1, {{memory.data(100), 8}})), VIP_SUCCESS);
+	posted_send(a, 1, {{memory.data(100), 8}});
 	EXPECT_TRUE(eventually([&] { return state_of(a) == VIP_STATE_ERROR; }, 2000));
 	EXPECT_TRUE(eventually([&] { return errors.count(VIP_ERROR_CONN_LOST, a) == 1; }, 2000));
 	EXPECT_TRUE(eventually([&] { return errors.count(VIP_ERROR_CONN_LOST, b) == 1; }, 2000));
-}
-
-TEST_F(Statuses, WithoutAReceiveThereIsRemoteDescriptorError)
-{
-	VIP_DESCRIPTOR *s = descriptor(1, {{memory.data(100), 8}});
-
-	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
-	expect_sent(a, s, REMOTE);
-	expect_broken({}, a, b);
-}
-
-TEST_F(Statuses, AMessageThatIsTooLongIsALengthErrorAtTheReceiver)
-{
-	for (bool by_specification : {false, true}) {
-		options([=](fake_options &o) { o.spec_status = by_specification; });
-		if (by_specification)
-			connect(a, b, "again");
-		VIP_DESCRIPTOR *r = descriptor(0, {{memory.data(), 8}});
-		VIP_DESCRIPTOR *s = descriptor(1, {{memory.data(100), 9}});
-		ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
-		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
-		expect_sent(a, s, REMOTE);
-		expect_received(b, r, LENGTH);
-		expect_state(b, VIP_STATE_ERROR);
-		disconnect_pair();
-	}
-}
-
-TEST_F(Statuses, RdmaThatTheTargetRefusesIsAnRdmaProtectionError)
-{
-	Memory closed;
-
-	ASSERT_EQ(closed.add(nic, nullptr, false), VIP_SUCCESS);
-	VIP_DESCRIPTOR *w = write_descriptor(0, closed.data(), {memory.data(), 8});
-	w->DS[0].Remote.Handle = closed.handle;
-	VIP_DESCRIPTOR *r = descriptor(1, {});
-	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
-	ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
-	expect_sent(a, w, RDMA | VIP_STATUS_OP_RDMA_WRITE);
-	expect_broken({r}, a, b);
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 // Descriptors that others send, to close which takes longer than a test may. So a test that waits for one fails by the
 // time limit.
+#include "local_socket.h"
 #include "old_kernel.h"
 
 #include <arpa/inet.h>
@@ -38,21 +39,7 @@ constexpr int LINGERING_SECONDS = 10000;
 bool send_fds(int to, const std::vector<int> &fds, size_t bytes = 1, uint64_t data = 0,
 	      const sockaddr_un *address = nullptr, socklen_t length = 0)
 {
-	iovec place = {&data, bytes};
-	std::vector<char> control(CMSG_SPACE(fds.size() * sizeof(int)));
-	msghdr message{};
-	message.msg_name = const_cast<sockaddr_un *>(address);
-	message.msg_namelen = length;
-	message.msg_iov = &place;
-	message.msg_iovlen = 1;
-	message.msg_control = control.data();
-	message.msg_controllen = control.size();
-	cmsghdr *header = CMSG_FIRSTHDR(&message);
-	header->cmsg_level = SOL_SOCKET;
-	header->cmsg_type = SCM_RIGHTS;
-	header->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
-	memcpy(CMSG_DATA(header), fds.data(), fds.size() * sizeof(int));
-	bool is_sent = sendmsg(to, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+	bool is_sent = local_socket_send_to(to, &data, bytes, fds.data(), static_cast<unsigned>(fds.size()), address, length);
 	EXPECT_TRUE(is_sent || errno == EPERM);
 	return is_sent;
 }

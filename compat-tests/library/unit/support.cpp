@@ -5,9 +5,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <poll.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
@@ -187,9 +184,10 @@ void NicTest::TearDown()
 		ADD_FAILURE() << "misuse: " << fake_misuse(i);
 }
 
-void NicTest::open()
+void NicTest::open(const char *name)
 {
-	ASSERT_EQ(VipOpenNic("nic0", &nic), VIP_SUCCESS);
+	host = strcmp(name, "via_lo") ? "10.9.9.1" : "127.0.0.1";
+	ASSERT_EQ(VipOpenNic(name, &nic), VIP_SUCCESS);
 	ASSERT_EQ(VipErrorCallback(nic, &errors, Errors::handler), VIP_SUCCESS);
 	ASSERT_EQ(memory.add(nic), VIP_SUCCESS);
 }
@@ -267,7 +265,7 @@ void NicTest::make_pair(VIP_CQ_HANDLE send_cq, VIP_CQ_HANDLE recv_cq)
 VIP_RETURN NicTest::request(VIP_VI_HANDLE vi, const std::string &discriminator, VIP_ULONG timeout,
 			    const char *ip)
 {
-	Address local("0.0.0.0", "me"), remote(ip, discriminator);
+	Address local("0.0.0.0", "me"), remote(ip ? ip : host, discriminator);
 	VIP_VI_ATTRIBUTES attributes;
 
 	return VipConnectRequest(vi, local.get(), remote.get(), timeout, &attributes);
@@ -294,12 +292,14 @@ VIP_RETURN NicTest::wait(const std::string &discriminator, VIP_ULONG timeout, VI
 	return VipConnectWait(nic, local.get(), timeout, remote.get(), &attributes, conn);
 }
 
+// Over via_lo all processes of this host meet.
 void NicTest::connect(Vi &from, Vi &to, const std::string &discriminator)
 {
-	std::future<VIP_RETURN> requested = request_async(from, discriminator);
+	const std::string door = strcmp(host, "127.0.0.1") ? discriminator : discriminator + std::to_string(getpid());
+	std::future<VIP_RETURN> requested = request_async(from, door);
 	VIP_CONN_HANDLE conn = nullptr;
 
-	ASSERT_EQ(wait(discriminator, PATIENCE, &conn), VIP_SUCCESS);
+	ASSERT_EQ(wait(door, PATIENCE, &conn), VIP_SUCCESS);
 	EXPECT_EQ(VipConnectAccept(conn, to), VIP_SUCCESS);
 	EXPECT_EQ(requested.get(), VIP_SUCCESS);
 	ASSERT_EQ(state_of(from), VIP_STATE_CONNECTED);
@@ -361,6 +361,29 @@ VIP_RETURN NicTest::post_send(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d)
 VIP_RETURN NicTest::post_recv(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d)
 {
 	return VipPostRecv(vi, d, memory.handle);
+}
+
+VIP_DESCRIPTOR *NicTest::posted_send(VIP_VI_HANDLE vi, size_t number, const std::vector<Segment> &segments,
+				     unsigned control, VIP_UINT32 immediate)
+{
+	VIP_DESCRIPTOR *d = descriptor(number, segments, control, immediate);
+
+	EXPECT_EQ(post_send(vi, d), VIP_SUCCESS);
+	return d;
+}
+
+VIP_DESCRIPTOR *NicTest::posted_receive(VIP_VI_HANDLE vi, size_t number, const std::vector<Segment> &segments)
+{
+	VIP_DESCRIPTOR *d = descriptor(number, segments);
+
+	EXPECT_EQ(post_recv(vi, d), VIP_SUCCESS);
+	return d;
+}
+
+void NicTest::post_both(VIP_DESCRIPTOR *receive, VIP_DESCRIPTOR *send)
+{
+	EXPECT_EQ(post_recv(b, receive), VIP_SUCCESS);
+	EXPECT_EQ(post_send(a, send), VIP_SUCCESS);
 }
 
 static void expect_done(VIP_RETURN rc, VIP_DESCRIPTOR *done, VIP_DESCRIPTOR *wanted,
@@ -430,52 +453,12 @@ void NicTest::expect_usable()
 	EXPECT_EQ(VipDestroyVi(y), VIP_SUCCESS);
 }
 
-static std::string read_all(int fd)
+double seconds(clockid_t clock)
 {
-	std::string text;
-	char part[4096];
-	ssize_t n;
+	timespec now{};
 
-	while ((n = read(fd, part, sizeof(part))) > 0)
-		text.append(part, static_cast<size_t>(n));
-	::close(fd);
-	return text;
-}
-
-static void run_child(const std::map<std::string, std::string> &environment,
-		      const std::function<void()> &body, int out, int err)
-{
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	dup2(out, STDOUT_FILENO);
-	dup2(err, STDERR_FILENO);
-	unsetenv("VIPL_GRACE_MSEC");
-	for (const auto &[name, value] : environment)
-		setenv(name.c_str(), value.c_str(), 1);
-	alarm(40);
-	body();
-	fflush(stdout);
-	_exit(testing::Test::HasFailure() ? 1 : 0);
-}
-
-Child in_child(const std::map<std::string, std::string> &environment,
-	       const std::function<void()> &body)
-{
-	int out[2], err[2];
-	Child child;
-
-	fflush(stdout);
-	if (pipe(out) || pipe(err))
-		abort();
-	pid_t pid = fork();
-	if (!pid)
-		run_child(environment, body, out[1], err[1]);
-	::close(out[1]);
-	::close(err[1]);
-	// The child writes little, so the two pipes may be read one after the other.
-	child.out = read_all(out[0]);
-	child.err = read_all(err[0]);
-	waitpid(pid, &child.status, 0);
-	return child;
+	clock_gettime(clock, &now);
+	return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
 }
 
 int grace_msec = GRACE_MSEC;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <ctime>
 #include <functional>
 #include <future>
 #include <gtest/gtest.h>
@@ -98,7 +99,7 @@ class NicTest : public testing::Test
 	void TearDown() override;
 
 	// A test configures the fake before it calls this.
-	void open();
+	void open(const char *name = "nic0");
 	void open_with(const std::function<void(fake_device &)> &change);
 	// Opens a device whose CQs have at most so many entries, and cannot be resized.
 	void open_with_cqs_of(int entries);
@@ -120,11 +121,10 @@ class NicTest : public testing::Test
 	// Checks that a new pair of VIs connects and works.
 	void expect_usable();
 
-	VIP_RETURN request(VIP_VI_HANDLE vi, const std::string &discriminator, VIP_ULONG timeout,
-			   const char *ip = "10.9.9.1");
+	// Without an address it is the NIC's own.
+	VIP_RETURN request(VIP_VI_HANDLE vi, const std::string &discriminator, VIP_ULONG timeout, const char *ip = nullptr);
 	// Requests in another thread, without a timeout, so it also waits for a server.
-	std::future<VIP_RETURN> request_async(VIP_VI_HANDLE vi, const std::string &discriminator,
-					      const char *ip = "10.9.9.1");
+	std::future<VIP_RETURN> request_async(VIP_VI_HANDLE vi, const std::string &discriminator, const char *ip = nullptr);
 	VIP_RETURN wait(const std::string &discriminator, VIP_ULONG timeout, VIP_CONN_HANDLE *conn);
 
 	VIP_DESCRIPTOR *descriptor(size_t number, const std::vector<Segment> &segments,
@@ -136,11 +136,18 @@ class NicTest : public testing::Test
 					 unsigned control = 0, VIP_UINT32 immediate = 0);
 	VIP_RETURN post_send(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor);
 	VIP_RETURN post_recv(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor);
+	// Make a descriptor, and post it.
+	VIP_DESCRIPTOR *posted_send(VIP_VI_HANDLE vi, size_t number, const std::vector<Segment> &segments,
+				    unsigned control = 0, VIP_UINT32 immediate = 0);
+	VIP_DESCRIPTOR *posted_receive(VIP_VI_HANDLE vi, size_t number, const std::vector<Segment> &segments);
+	// Posts a receive at b, and a send at a.
+	void post_both(VIP_DESCRIPTOR *receive, VIP_DESCRIPTOR *send);
 	void expect_sent(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor, VIP_UINT32 status = 0);
 	void expect_received(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor, VIP_UINT32 status = 0);
 	void expect_state(VIP_VI_HANDLE vi, VIP_VI_STATE state);
 
 	VIP_NIC_HANDLE nic = nullptr;
+	const char *host = "10.9.9.1"; // of the NIC
 	VIP_VI_ATTRIBUTES vi_kind = vi_attributes(); // of VIs that are made here
 	Errors errors;
 	Memory memory;
@@ -166,6 +173,23 @@ class Each : public Base, public testing::WithParamInterface<Parameter>
 {
 };
 
+// A parameter with a name, which names its tests: by ByName().
+struct Named {
+	const char *name;
+};
+inline std::ostream &operator<<(std::ostream &out, const Named &named)
+{
+	return out << named.name;
+}
+struct ByName {
+	template <class Parameter> std::string operator()(const testing::TestParamInfo<Parameter> &info) const
+	{
+		return info.param.name;
+	}
+};
+
+double seconds(clockid_t clock);
+
 // A child of this process, with this environment and no other VIPL_ variable.
 struct Child {
 	std::string out, err; // its output
@@ -173,3 +197,5 @@ struct Child {
 };
 Child in_child(const std::map<std::string, std::string> &environment,
 	       const std::function<void()> &body);
+// Expects that it ends with status 0.
+Child passing_child(const std::map<std::string, std::string> &environment, const std::function<void()> &body);

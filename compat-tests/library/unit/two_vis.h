@@ -21,9 +21,7 @@ class TwoVis : public NicTest
 	// Sends a message each way, into these receives.
 	void expect_messages()
 	{
-		VIP_DESCRIPTOR *s = descriptor(2, {{memory.data(128), 8}});
-
-		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+		VIP_DESCRIPTOR *s = posted_send(a, 2, {{memory.data(128), 8}});
 		expect_sent(a, s);
 		expect_received(b, e);
 		ASSERT_EQ(post_send(b, s), VIP_SUCCESS);

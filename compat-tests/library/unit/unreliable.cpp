@@ -5,33 +5,6 @@
 namespace
 {
 
-TEST_F(Unreliable, AMessageWithoutAReceiveIsLost)
-{
-	start();
-	send(a, 8);
-	expect_unharmed();
-}
-
-TEST_F(Unreliable, AMessageThatIsTooLongIsALengthErrorAndTheOtherReceivesKeepTheirOrder)
-{
-	for (bool by_specification : {false, true}) {
-		options([=](fake_options &o) { o.spec_status = by_specification; });
-		start();
-		post_receives(5);
-		send(a, 9);
-		expect_received(b, receives[0], LENGTH);
-		for (size_t i = 1; i < 5; i++) {
-			*memory.data(1000) = static_cast<char>('0' + i);
-			send(a, 8);
-			expect_received(b, receives[i]);
-			EXPECT_EQ(*memory.data(8 * i), static_cast<char>('0' + i));
-		}
-		expect_unharmed();
-		close();
-		receives.clear();
-	}
-}
-
 TEST_F(Unreliable, AMessageThatIsTooLongIsLostOnDevicesThatDropIt)
 {
 	options([](fake_options &o) { o.uc_long_dropped = true; });
@@ -41,26 +14,6 @@ TEST_F(Unreliable, AMessageThatIsTooLongIsLostOnDevicesThatDropIt)
 	send(a, 8);
 	expect_received(b, receives[0]);
 	expect_unharmed();
-}
-
-// The send queue reports the error before the receive queue does.
-TEST_F(Unreliable, ASendThatIsFlushedIsLostAndTheNextOneGoes)
-{
-	start();
-	post_receives(3);
-	send(a, 9);
-	VIP_DESCRIPTOR *r = descriptor(50, {{memory.data(500), 8}});
-	ASSERT_EQ(post_recv(a, r), VIP_SUCCESS);
-	*memory.data(500) = 0;
-	send(b, 8);
-	EXPECT_EQ(r->CS.Status, 0u) << "it was never sent";
-	send(b, 8);
-	expect_received(a, r);
-	expect_received(b, receives[0], LENGTH);
-	send(a, 8);
-	expect_received(b, receives[1]);
-	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
-	expect_received(b, receives[2], FLUSHED);
 }
 
 TEST_F(Unreliable, VisOnOneCqComeBack)
@@ -92,8 +45,7 @@ TEST_F(Unreliable, ASendThatFailsHereIsItsDescriptorsErrorOnly)
 {
 	start();
 	post_receives(2);
-	VIP_DESCRIPTOR *s[3], *own = descriptor(50, {{memory.data(500), 8}});
-	ASSERT_EQ(post_recv(a, own), VIP_SUCCESS);
+	VIP_DESCRIPTOR *s[3], *own = posted_receive(a, 50, {{memory.data(500), 8}});
 	options([](fake_options &o) { o.manual = true; });
 	for (size_t i = 0; i < 3; i++) {
 		s[i] = descriptor(100 + i, {{memory.data(1000), 8}});
@@ -129,7 +81,7 @@ TEST_F(Unreliable, AMessageThatIsTooLongBeforeTheConnectionIsKnownHarmsNoLaterOn
 	Node hasty{IBV_QPT_UC};
 	Described described;
 	described.qp = hasty.qp->qp_num;
-	Talker talker("door");
+	Line talker("door");
 	ASSERT_TRUE(talker.say(good_message(MESSAGE_REQUEST, "door", "", VIP_SERVICE_UNRELIABLE, 65536, described)));
 	ASSERT_EQ(talker.next(), MESSAGE_ACCEPT);
 	hasty.to_rts(b.qp);
@@ -299,35 +251,6 @@ TEST_F(Unreliable, ErrorsThatTheDeviceTellsOfAreNoneOfTheConnection)
 			[&] { return fake_calls("ibv_modify_qp") >= changes + 5; }));
 		expect_unharmed();
 	}
-}
-
-TEST_F(Unreliable, DevicesWithoutUcDoNotOfferIt)
-{
-	VIP_NIC_ATTRIBUTES limits;
-	VIP_VI_HANDLE vi;
-
-	open_with([](fake_device &d) { d.uc = false; });
-	ASSERT_EQ(VipQueryNic(nic, &limits), VIP_SUCCESS);
-	EXPECT_EQ(limits.ReliabilityLevelSupport,
-		  VIP_SERVICE_RELIABLE_DELIVERY | VIP_SERVICE_RELIABLE_RECEPTION);
-	EXPECT_EQ(VipCreateVi(nic, &vi_kind, nullptr, nullptr, &vi),
-		  VIP_INVALID_RELIABILITY_LEVEL);
-	vi_kind = vi_attributes();
-	expect_usable();
-}
-
-TEST_F(Unreliable, AViThatCannotBeMadeIsErrorResource)
-{
-	VIP_VI_HANDLE vi;
-
-	open();
-	for (int error : {ENOMEM, EOPNOTSUPP, EINVAL}) {
-		fake_fail_always("ibv_create_qp", error);
-		EXPECT_EQ(VipCreateVi(nic, &vi_kind, nullptr, nullptr, &vi),
-			  VIP_ERROR_RESOURCE);
-		fake_fail_always("ibv_create_qp", 0);
-	}
-	expect_usable();
 }
 
 } // namespace

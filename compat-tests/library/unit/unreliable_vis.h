@@ -2,8 +2,8 @@
 // Two Unreliable VIs, and names for the statuses of their descriptors.
 #pragma once
 
-#include "fake_test.h"
-#include "talking.h"
+#include "node.h"
+#include "line.h"
 
 const VIP_UINT32 LENGTH = VIP_STATUS_LENGTH_ERROR, PROTECTION = VIP_STATUS_PROTECTION_ERROR,
 		 FLUSHED = VIP_STATUS_DESC_FLUSHED_ERROR, WRITE = VIP_STATUS_OP_RDMA_WRITE;

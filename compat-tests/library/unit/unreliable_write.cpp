@@ -106,15 +106,6 @@ TEST_F(UnreliableWrite, OfMorePiecesThanTheDeviceHoldsGoesOnByItself)
 	}
 }
 
-TEST_F(UnreliableWrite, WithoutAReceiveForItsImmediateDataLeavesThePeerHearing)
-{
-	start();
-	VIP_DESCRIPTOR *w = long_write(20000, VIP_CONTROL_IMMEDIATE);
-	ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
-	expect_sent(a, w, WRITE);
-	expect_unharmed();
-}
-
 TEST_F(UnreliableWrite, APieceThatFailsHereIsTheDescriptorsErrorOnce)
 {
 	for (int failing : {0, 1, 19}) {
@@ -152,23 +143,6 @@ TEST_F(UnreliableWrite, APieceThatFailsEndsAWriteThatDoesNotFitTheDevice)
 	expect_sent(a, s);
 	EXPECT_LT(fake_calls("ibv_post_send"), posted + 300) << "written once more";
 	expect_unharmed();
-}
-
-TEST_F(UnreliableWrite, InPiecesIsFlushedByDisconnecting)
-{
-	vi_kind.MaxTransferSize = MOST;
-	open_with([](fake_device &d) { d.mtu = 256; });
-	make_pair();
-	options([](fake_options &o) { o.manual = true; });
-	VIP_DESCRIPTOR *w = long_write(MOST), *s = message(8);
-	ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
-	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
-	EXPECT_EQ(fake_progress(50), 50);
-	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-	options([](fake_options &o) { o.manual = false; });
-	expect_sent(a, w, FLUSHED | WRITE);
-	expect_sent(a, s, FLUSHED);
-	expect_again();
 }
 
 } // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Threads wait for something, and another thread takes it away.
+// Threads that wait: what that costs, and what wakes them.
 #include "support.h"
 
 #include <atomic>
@@ -39,27 +39,6 @@ class Waiters : public NicTest
 			return VipSendWait(vi, VIP_INFINITE, &done);
 		});
 	}
-	std::future<VIP_RETURN> cq_wait(VIP_CQ_HANDLE cq)
-	{
-		return start("ibv_req_notify_cq", [=] {
-			VIP_VI_HANDLE vi;
-			VIP_BOOLEAN is_receive;
-			return VipCQWait(cq, VIP_INFINITE, &vi, &is_receive);
-		});
-	}
-	std::future<VIP_RETURN> connect_wait()
-	{
-		return start("listen", [=] {
-			VIP_CONN_HANDLE conn;
-			return wait("wait", VIP_INFINITE, &conn);
-		});
-	}
-	std::future<VIP_RETURN> connect_request(const Vi &vi)
-	{
-		fake_address("10.9.9.50", FAKE_REACH_SILENT, 0);
-		return start("connect",
-			     [=] { return request(vi, "x", VIP_INFINITE, "10.9.9.50"); });
-	}
 };
 
 TEST_F(Waiters, PollingBeforeSleepingIsLeftOutMostlyWhereItIsInVain)
@@ -90,69 +69,12 @@ TEST_F(Waiters, PollingBeforeSleepingIsLeftOutMostlyWhereItIsInVain)
 TEST_F(Waiters, OneThatSleepsAloneReadsTheChannelAtMostOnce)
 {
 	make_pair();
-	ASSERT_EQ(post_recv(b, descriptor(0, {{memory.data(), 8}})), VIP_SUCCESS);
+	posted_receive(b, 0, {{memory.data(), 8}});
 	const uint64_t before = fake_calls("ibv_get_cq_event");
 	auto waiting = recv_wait(b);
-	VIP_DESCRIPTOR *sent = descriptor(1, {{memory.data(100), 8}});
-
-	EXPECT_EQ(post_send(a, sent), VIP_SUCCESS);
+	posted_send(a, 1, {{memory.data(100), 8}});
 	EXPECT_EQ(waiting.get(), VIP_SUCCESS);
 	EXPECT_LE(fake_calls("ibv_get_cq_event") - before, 1U);
-}
-
-TEST_F(Waiters, DestroyingAViEndsTheirWaits)
-{
-	a = make_vi();
-	auto receive = recv_wait(a), send = send_wait(a), another = recv_wait(a);
-
-	EXPECT_EQ(VipDestroyVi(a), VIP_SUCCESS);
-	EXPECT_EQ(receive.get(), VIP_INVALID_PARAMETER);
-	EXPECT_EQ(send.get(), VIP_INVALID_PARAMETER);
-	EXPECT_EQ(another.get(), VIP_INVALID_PARAMETER);
-	EXPECT_EQ(VipDestroyVi(a), VIP_INVALID_PARAMETER);
-	expect_usable();
-}
-
-TEST_F(Waiters, DestroyingAViOnACqEndsTheirWaits)
-{
-	VIP_CQ_HANDLE cq = make_cq(5);
-	a = make_vi(cq, cq);
-	auto receive = recv_wait(a);
-	auto completion = cq_wait(cq);
-	EXPECT_EQ(VipDestroyVi(a), VIP_SUCCESS);
-	EXPECT_EQ(receive.get(), VIP_INVALID_PARAMETER);
-	EXPECT_EQ(completion.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout)
-		<< "the CQ is still there";
-	EXPECT_EQ(VipDestroyCQ(cq), VIP_SUCCESS);
-	EXPECT_EQ(completion.get(), VIP_INVALID_PARAMETER);
-}
-
-TEST_F(Waiters, DestroyingACqEndsTheirWaits)
-{
-	VIP_CQ_HANDLE cq = make_cq(5);
-	auto first = cq_wait(cq), second = cq_wait(cq);
-	EXPECT_EQ(VipDestroyCQ(cq), VIP_SUCCESS);
-	EXPECT_EQ(first.get(), VIP_INVALID_PARAMETER);
-	EXPECT_EQ(second.get(), VIP_INVALID_PARAMETER);
-}
-
-TEST_F(Waiters, ClosingTheNicEndsEveryWait)
-{
-	std::vector<std::future<VIP_RETURN>> waits;
-
-	VIP_CQ_HANDLE cq = make_cq(5);
-	make_pair();
-	Vi on_cq = make_vi(cq, cq), asks = make_vi();
-	waits.push_back(recv_wait(a));
-	waits.push_back(send_wait(b));
-	waits.push_back(recv_wait(on_cq));
-	waits.push_back(cq_wait(cq));
-	waits.push_back(connect_wait());
-	waits.push_back(connect_request(asks));
-	EXPECT_EQ(VipCloseNic(nic), VIP_SUCCESS);
-	nic = nullptr;
-	for (auto &each : waits)
-		EXPECT_NE(each.get(), VIP_SUCCESS);
 }
 
 TEST_F(Waiters, ClosingTheNicEndsAnAccept)
@@ -169,35 +91,6 @@ TEST_F(Waiters, ClosingTheNicEndsAnAccept)
 	nic = nullptr;
 	EXPECT_NE(accepted.get(), VIP_SUCCESS);
 	EXPECT_NE(requested.get(), VIP_SUCCESS);
-}
-
-TEST_F(Waiters, DisconnectingEndsARequestOfAnotherThread)
-{
-	a = make_vi();
-	VIP_DESCRIPTOR *r = descriptor(0, {});
-	ASSERT_EQ(post_recv(a, r), VIP_SUCCESS);
-	auto requested = connect_request(a);
-
-	EXPECT_EQ(VipDestroyVi(a), VIP_INVALID_STATE) << "it is connecting";
-	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-	EXPECT_NE(requested.get(), VIP_SUCCESS);
-	EXPECT_EQ(state_of(a), VIP_STATE_IDLE);
-	expect_received(a, r, VIP_STATUS_DESC_FLUSHED_ERROR);
-	b = make_vi();
-	connect(a, b);
-	expect_traffic(a, b);
-}
-
-TEST_F(Waiters, DisconnectingWakesThoseWhoWaitForTheFlushedOnes)
-{
-	make_pair();
-	VIP_DESCRIPTOR *r = descriptor(0, {});
-	ASSERT_EQ(post_recv(a, r), VIP_SUCCESS);
-	ASSERT_EQ(post_recv(b, descriptor(1, {})), VIP_SUCCESS);
-	auto own = recv_wait(a), theirs = recv_wait(b);
-	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-	EXPECT_EQ(own.get(), VIP_DESCRIPTOR_ERROR);
-	EXPECT_EQ(theirs.get(), VIP_DESCRIPTOR_ERROR);
 }
 
 TEST_F(Waiters, APostWakesWhoWaitsOnAnEmptyQueueOfAViThatIsFlushing)
@@ -218,8 +111,7 @@ TEST_F(Waiters, OnAllQueuesOfManyVisEachGetTheirOwn)
 		from.push_back(make_vi());
 		to.push_back(make_vi());
 		connect(from[i], to[i], "vi " + std::to_string(i));
-		ASSERT_EQ(post_recv(to[i], descriptor(i, {{memory.data(16 * i), 16}})),
-			  VIP_SUCCESS);
+		posted_receive(to[i], i, {{memory.data(16 * i), 16}});
 	}
 	std::atomic<int> got{0};
 	for (size_t i = 0; i < 40; i++) {
@@ -237,36 +129,6 @@ TEST_F(Waiters, OnAllQueuesOfManyVisEachGetTheirOwn)
 	for (std::thread &thread : threads)
 		thread.join();
 	EXPECT_EQ(got, 40);
-}
-
-// One of the waiting threads reads the channel for all. When its time is over, another one has to.
-TEST_F(Waiters, ATimeoutOfTheFirstLeavesTheSecondItsCompletion)
-{
-	make_pair();
-	ASSERT_EQ(post_recv(b, descriptor(0, {{memory.data(), 8}})), VIP_SUCCESS);
-	auto wait_for = [=](VIP_ULONG msec) {
-		return start("ibv_req_notify_cq", [=] {
-			VIP_DESCRIPTOR *done;
-			return VipRecvWait(b, msec, &done);
-		});
-	};
-	auto first = wait_for(200), second = wait_for(PATIENCE);
-	EXPECT_EQ(first.get(), VIP_TIMEOUT);
-	ASSERT_EQ(post_send(a, descriptor(1, {{memory.data(100), 8}})), VIP_SUCCESS);
-	EXPECT_EQ(second.wait_for(std::chrono::milliseconds(PATIENCE / 2)),
-		  std::future_status::ready);
-	EXPECT_EQ(second.get(), VIP_SUCCESS);
-}
-
-TEST_F(Waiters, ClosingTwiceAtOnceClosesOnce)
-{
-	for (int round = 0; round < 20; round++) {
-		VIP_NIC_HANDLE more;
-		ASSERT_EQ(VipOpenNic("nic0", &more), VIP_SUCCESS);
-		auto other = std::async(std::launch::async, [=] { return VipCloseNic(more); });
-		VIP_RETURN rc = VipCloseNic(more), rc2 = other.get();
-		EXPECT_NE(rc == VIP_SUCCESS, rc2 == VIP_SUCCESS);
-	}
 }
 
 } // namespace

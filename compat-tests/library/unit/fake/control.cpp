@@ -92,7 +92,7 @@ static void free_everything(World &w)
 {
 	while (!w.ids.empty())
 		free_id(*w.ids.begin());
-	for (Event *event : w.events_out)
+	for (rdma_cm_event *event : w.events_out)
 		delete event;
 	w.events_out.clear();
 	for (CmChannel *channel : std::set<CmChannel *>(w.cm_channels))
@@ -127,8 +127,6 @@ static void forget(World &w)
 	w.qps.clear();
 	w.keys.clear();
 	w.free_keys.clear();
-	w.ports.clear();
-	w.next_port = 32768;
 	w.reach.clear();
 	w.next.clear();
 	w.retired.clear();
@@ -256,15 +254,4 @@ void fake_misuse_clear(void)
 {
 	std::lock_guard<std::mutex> lock(world().mutex);
 	world().misuse.clear();
-}
-
-void fake_address(const char *ip, fake_reach how, int ms)
-{
-	Addr addr;
-
-	if (!Addr::parse(ip, addr))
-		die("fake_address: \"%s\" is no IP address", ip);
-	std::lock_guard<std::mutex> lock(world().mutex);
-	std::string key(reinterpret_cast<char *>(addr.ip), sizeof addr.ip);
-	world().reach[key] = {how, ms};
 }

@@ -3,6 +3,7 @@
 #include "world.h"
 
 #include <algorithm>
+#include <cstdio>
 
 namespace fake
 {
@@ -136,12 +137,21 @@ static int check_size(const Device *dev, int cqe)
 
 using namespace fake;
 
+// The library's log has this text.
+const char *ibv_wc_status_str(ibv_wc_status status)
+{
+	static thread_local char text[40];
+
+	snprintf(text, sizeof text, "work completion status %d", status);
+	return text;
+}
+
 ibv_comp_channel *ibv_create_comp_channel(ibv_context *context)
 {
 	FAKE_ENTER(ibv_create_comp_channel);
 	if (fault)
 		return by_null(fault);
-	auto *channel = new Channel;
+	auto *channel = new Channel();
 	if (!channel->signal.open()) {
 		delete channel;
 		return nullptr;
@@ -183,7 +193,7 @@ ibv_cq *ibv_create_cq(ibv_context *context, int cqe, void *cq_context, ibv_comp_
 		fault = check_size(dev, cqe);
 	if (fault)
 		return by_null(fault);
-	auto *cq = new Cq;
+	auto *cq = new Cq();
 	cq->context = context;
 	cq->channel = channel;
 	cq->cq_context = cq_context;

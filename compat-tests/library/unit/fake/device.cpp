@@ -51,7 +51,7 @@ void default_devices(World &w)
 
 Context *open_context(Device *dev)
 {
-	auto *ctx = new Context;
+	auto *ctx = new Context();
 
 	ctx->dev = dev;
 	ctx->sz = sizeof(verbs_context);
@@ -308,7 +308,7 @@ ibv_pd *ibv_alloc_pd(ibv_context *context)
 
 	if (fault)
 		return by_null(fault);
-	Pd *pd = new Pd;
+	Pd *pd = new Pd();
 	pd->context = context;
 	w.pds.insert(pd);
 	++w.live.pds;

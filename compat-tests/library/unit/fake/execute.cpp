@@ -121,7 +121,7 @@ static ibv_wc_status map_source(Qp *qp, SendWork &work)
 static Qp *find_peer(const Qp *qp)
 {
 	Qp *peer = qp_by_num(qp->attr.dest_qp_num);
-	bool ready = peer && !peer->dead && !qp->dead && peer->qp_type == qp->qp_type &&
+	bool ready = peer && peer->qp_type == qp->qp_type &&
 		     (peer->now == IBV_QPS_RTR || peer->now == IBV_QPS_RTS) &&
 		     peer->attr.dest_qp_num == qp->qp_num;
 
@@ -156,7 +156,7 @@ static Step no_receive(Qp *qp, Qp *to, const SendWork &work)
 			to->deaf = !world().opt.uc_stays_hearing;
 		return finish(qp, IBV_WC_SUCCESS);
 	}
-	return qp->attr.rnr_retry == 7 ? Step::WAIT : finish(qp, IBV_WC_RNR_RETRY_EXC_ERR);
+	return finish(qp, IBV_WC_RNR_RETRY_EXC_ERR); // the library asks for no retries
 }
 
 static Step deliver(Qp *qp, Qp *to, const SendWork &work)

@@ -88,12 +88,12 @@ void fake_get_options(struct fake_options *options);
 
 enum fake_reach {
 	FAKE_REACH_OK,          // default for the devices' addresses and 127.0.0.1
-	FAKE_REACH_TIMEOUT,     // ADDR_ERROR -110 after the timeout given (default for all others)
+	FAKE_REACH_NOBODY,      // resolving ends with ADDR_ERROR -110 (default for all others)
+	FAKE_REACH_UNKNOWN,     // resolving does not end
 	FAKE_REACH_UNREACHABLE, // rdma_resolve_addr fails with ENETUNREACH at once
 	FAKE_REACH_SILENT,      // resolves, but TCP gets no answer
 };
-// ms >= 0 replaces the waiting time of TIMEOUT (rdma_resolve_addr's).
-void fake_address(const char *ip, enum fake_reach how, int ms);
+void fake_address(const char *ip, enum fake_reach how);
 
 // ---- Moving things by hand ------------------------------------------------------------------
 

@@ -77,13 +77,11 @@ void Addr::put(sockaddr *to) const
 	if (family == AF_INET) {
 		sockaddr_in sin{};
 		sin.sin_family = AF_INET;
-		sin.sin_port = htons(port);
 		memcpy(&sin.sin_addr, ip, 4);
 		memcpy(to, &sin, sizeof sin);
 	} else if (family == AF_INET6) {
 		sockaddr_in6 sin6{};
 		sin6.sin6_family = AF_INET6;
-		sin6.sin6_port = htons(port);
 		sin6.sin6_scope_id = scope;
 		memcpy(&sin6.sin6_addr, ip, 16);
 		memcpy(to, &sin6, sizeof sin6);
@@ -100,14 +98,12 @@ bool Addr::from(const sockaddr *sa, Addr &out)
 		sockaddr_in sin;
 		memcpy(&sin, sa, sizeof sin);
 		memcpy(out.ip, &sin.sin_addr, 4);
-		out.port = ntohs(sin.sin_port);
 		return true;
 	}
 	if (sa->sa_family == AF_INET6) {
 		sockaddr_in6 sin6;
 		memcpy(&sin6, sa, sizeof sin6);
 		memcpy(out.ip, &sin6.sin6_addr, 16);
-		out.port = ntohs(sin6.sin6_port);
 		out.scope = sin6.sin6_scope_id;
 		return true;
 	}

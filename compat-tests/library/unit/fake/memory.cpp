@@ -127,7 +127,7 @@ static ibv_mr *register_memory(ibv_pd *ibpd, void *addr, size_t length, uint64_t
 		fault = check_registration(dev, addr, length, access);
 	if (fault)
 		return by_null(fault);
-	Mr *mr = new Mr;
+	Mr *mr = new Mr();
 	mr->context = pd->context;
 	mr->pd = pd;
 	mr->addr = addr;

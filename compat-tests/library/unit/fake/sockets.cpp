@@ -8,9 +8,7 @@
 #include <array>
 #include <arpa/inet.h>
 #include <dlfcn.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 namespace fake
@@ -27,18 +25,6 @@ static int point(Fn fn)
 {
 	std::unique_lock<std::mutex> lock(world().mutex);
 	return enter(fn);
-}
-
-int own_epoll_create1(int flags)
-{
-	static auto *const real = next_of<int(int)>("epoll_create1");
-	return real(flags);
-}
-
-int own_timerfd_create(int clock, int flags)
-{
-	static auto *const real = next_of<int(int, int)>("timerfd_create");
-	return real(clock, flags);
 }
 
 static int own_socket(int domain, int type, int protocol)
@@ -220,20 +206,6 @@ void use_our_sockets()
 
 using namespace fake;
 
-extern "C" int epoll_create1(int flags) noexcept
-{
-	int fault = point(FN_epoll_create1);
-
-	return fault ? by_minus(fault) : own_epoll_create1(flags);
-}
-
-extern "C" int timerfd_create(int clock, int flags) noexcept
-{
-	int fault = point(FN_timerfd_create);
-
-	return fault ? by_minus(fault) : own_timerfd_create(clock, flags);
-}
-
 extern "C" int socket(int domain, int type, int protocol) noexcept
 {
 	int fault = point(FN_socket);
@@ -281,7 +253,7 @@ extern "C" int connect(int fd, const sockaddr *address, socklen_t length)
 		return by_minus(fault);
 	if (Addr::from(address, addr) && !addr.loopback()) {
 		std::unique_lock<std::mutex> lock(world().mutex);
-		fake_reach how = reach_of(addr).how;
+		fake_reach how = reach_of(addr);
 		lock.unlock();
 		if (how == FAKE_REACH_UNREACHABLE)
 			return by_minus(ENETUNREACH);
@@ -305,14 +277,6 @@ extern "C" int accept4(int fd, sockaddr *address, socklen_t *length, int flags)
 	return accepted;
 }
 
-extern "C" ssize_t recv(int fd, void *to, size_t length, int flags)
-{
-	static auto *const real = next_of<ssize_t(int, void *, size_t, int)>("recv");
-	int fault = point(FN_recv);
-
-	return fault ? by_minus(fault) : real(fd, to, length, flags);
-}
-
 extern "C" ssize_t recvmsg(int fd, msghdr *message, int flags)
 {
 	static auto *const real = next_of<ssize_t(int, msghdr *, int)>("recvmsg");
@@ -327,14 +291,4 @@ extern "C" ssize_t sendmsg(int fd, const msghdr *message, int flags)
 	int fault = point(FN_sendmsg);
 
 	return fault ? by_minus(fault) : real(fd, message, flags);
-}
-
-extern "C" ssize_t sendto(int fd, const void *from, size_t length, int flags, const sockaddr *to,
-			  socklen_t size)
-{
-	static auto *const real = next_of<ssize_t(int, const void *, size_t, int, const sockaddr *,
-						  socklen_t)>("sendto");
-	int fault = point(FN_sendto);
-
-	return fault ? by_minus(fault) : real(fd, from, length, flags, to, size);
 }

@@ -233,9 +233,7 @@ int post_recv(ibv_qp *ibqp, ibv_recv_wr *wr, ibv_recv_wr **bad)
 			return by_value(fault);
 		}
 	}
-	if (qp->now != IBV_QPS_ERR)
-		run_sender_to(qp);
-	else if (world().opt.flush_late_receives)
+	if (qp->now == IBV_QPS_ERR && world().opt.flush_late_receives)
 		qp_to_error(qp);
 	return 0;
 }

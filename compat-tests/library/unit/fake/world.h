@@ -46,7 +46,6 @@ int nothing_to_read(int fd);
 struct Addr {
 	int family = 0;
 	uint8_t ip[16] = {};
-	uint16_t port = 0; // host byte order
 	uint32_t scope = 0;
 	bool any() const;
 	bool loopback() const;
@@ -65,9 +64,6 @@ struct Device : ibv_device {
 	int mrs = 0, qps = 0;
 	ibv_gid gid(size_t index) const; // of an address, or of the port
 	ibv_mtu mtu() const;
-	Device() : ibv_device{}
-	{
-	}
 };
 
 struct Context : verbs_context {
@@ -75,32 +71,20 @@ struct Context : verbs_context {
 	Signal signal;
 	std::deque<ibv_async_event> async;
 	int objects = 0;
-	Context() : verbs_context{}
-	{
-	}
 };
 
 struct Pd : ibv_pd {
 	int users = 0;
-	Pd() : ibv_pd{}
-	{
-	}
 };
 
 struct Mr : ibv_mr {
 	uint64_t iova = 0;
 	unsigned access = 0;
-	Mr() : ibv_mr{}
-	{
-	}
 };
 
 struct Channel : ibv_comp_channel {
 	Signal signal;
 	std::deque<Cq *> events;
-	Channel() : ibv_comp_channel{}
-	{
-	}
 };
 
 struct Cq : ibv_cq {
@@ -109,9 +93,6 @@ struct Cq : ibv_cq {
 	unsigned reported = 0, async_reported = 0;
 	int users = 0;
 	bool overflowed = false;
-	Cq() : ibv_cq{}
-	{
-	}
 };
 
 struct SendWork {
@@ -137,46 +118,21 @@ struct Qp : ibv_qp {
 	std::deque<RecvWork> rq;
 	ibv_qp_state now = IBV_QPS_RESET; // ibv_qp::state is as of the last call
 	bool waiting = false; // the oldest send waits for an action of the peer
-	bool deaf = false, dead = false;
+	bool deaf = false;
 	unsigned async_reported = 0;
-	Qp() : ibv_qp{}
-	{
-	}
 };
 
 enum class Cm { IDLE, BOUND, ADDR_RESOLVED, ROUTE_RESOLVED };
 
-struct Event : rdma_cm_event {
-	Event() : rdma_cm_event{}
-	{
-	}
-};
-
-struct DelayedEvent {
-	uint64_t due_ns;
-	Event *event;
-};
-
 struct CmChannel : rdma_event_channel {
 	Signal signal;
-	int timer_fd = -1;
-	std::deque<Event *> ready;
-	std::vector<DelayedEvent> delayed;
-	int ids = 0, unacked = 0;
-	CmChannel() : rdma_event_channel{}
-	{
-	}
+	std::deque<rdma_cm_event> ready;
 };
 
 struct Id : rdma_cm_id {
 	Cm state = Cm::IDLE;
 	Addr src, dst;
-	bool has_port = false;
-	unsigned unacked = 0;
 	ibv_sa_path_rec path{};
-	Id() : rdma_cm_id{}
-	{
-	}
 };
 
 struct KeySlot {
@@ -189,11 +145,6 @@ struct Injection {
 	uint32_t qp_num; // 0: any
 	fake_direction direction;
 	ibv_wc_status status;
-};
-
-struct Reach {
-	fake_reach how;
-	int ms;
 };
 
 struct HeldWc {
@@ -226,10 +177,8 @@ struct World {
 
 	std::set<CmChannel *> cm_channels;
 	std::set<Id *> ids;
-	std::set<Event *> events_out;
-	std::multimap<uint16_t, Id *> ports;
-	uint16_t next_port = 32768;
-	std::map<std::string, Reach> reach; // by the bytes of the address
+	std::set<rdma_cm_event *> events_out;
+	std::map<std::string, fake_reach> reach; // by the bytes of the address
 
 	std::vector<Injection> next;
 	std::deque<HeldWc> held;
@@ -339,26 +288,10 @@ void use_our_interfaces();
 
 // sockets.cpp
 void use_our_sockets();
-// For the fake itself. These calls are not counted, and cannot be made to fail.
-int own_epoll_create1(int flags);
-int own_timerfd_create(int clock, int flags);
 
-// cm_event.cpp
-Event *make_event(Id *id, rdma_cm_event_type type, int status = 0);
-void queue_event(CmChannel *channel, Event *event);
-void queue_event_in(CmChannel *channel, Event *event, int ms);
-void drop_events(Id *id);
-void report(Id *id, rdma_cm_event_type type, int status = 0);
+// cm.cpp
 void free_cm_channel(CmChannel *channel);
-inline CmChannel *channel_of(Id *id)
-{
-	return static_cast<CmChannel *>(id->channel);
-}
-
-// cm_id.cpp
 void free_id(Id *id);
-void set_addresses(Id *id);
-void attach(Id *id, Device *dev);
-Reach reach_of(const Addr &dst);
+fake_reach reach_of(const Addr &dst);
 
 } // namespace fake

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// A queue pair with everything it needs, and the two ways to connect a pair of them.
+// A queue pair with everything it needs, of a test that calls verbs itself.
 #pragma once
 
 #include "fake_rdma.h"
 
-#include <arpa/inet.h>
-#include <cstring>
 #include <gtest/gtest.h>
 #include <vector>
 
@@ -81,8 +79,7 @@ struct Node {
 			  0);
 	}
 
-	// Connects without rdma_cm.
-	void to_rts(uint32_t peer, uint8_t rnr_retry = 0)
+	void to_rts(uint32_t peer)
 	{
 		bool uc = qp->qp_type == IBV_QPT_UC;
 		ibv_qp_attr attr{};
@@ -92,7 +89,6 @@ struct Node {
 		attr.dest_qp_num = peer;
 		attr.max_dest_rd_atomic = attr.max_rd_atomic = 1;
 		attr.retry_cnt = 6;
-		attr.rnr_retry = rnr_retry;
 		ASSERT_EQ(ibv_modify_qp(qp, &attr, uc ? 0x101181 : 0x129181), 0);
 		attr.qp_state = IBV_QPS_RTS;
 		ASSERT_EQ(ibv_modify_qp(qp, &attr, uc ? 0x10001 : 0x12e01), 0);
@@ -126,7 +122,6 @@ struct Node {
 		wr.send_flags = flags;
 		wr.sg_list = sges.data();
 		wr.num_sge = static_cast<int>(sges.size());
-		wr.imm_data = htonl(0xabcd);
 		wr.wr.rdma.remote_addr = remote;
 		wr.wr.rdma.rkey = rkey;
 		return ibv_post_send(qp, &wr, &bad);
@@ -141,14 +136,6 @@ struct Node {
 	{
 		return reinterpret_cast<uintptr_t>(memory.data()) + offset;
 	}
-
-	ibv_qp_state state() const
-	{
-		ibv_qp_attr attr;
-		ibv_qp_init_attr init;
-		EXPECT_EQ(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
-		return attr.qp_state;
-	}
 };
 
 // The next completion; wr_id 0 if there is none.
@@ -159,10 +146,10 @@ inline ibv_wc poll(ibv_cq *cq)
 	return wc;
 }
 
-inline void join(Node &a, Node &b, uint8_t rnr_retry = 0)
+inline void join(Node &a, Node &b)
 {
-	a.to_rts(b.qp->qp_num, rnr_retry);
-	b.to_rts(a.qp->qp_num, rnr_retry);
+	a.to_rts(b.qp->qp_num);
+	b.to_rts(a.qp->qp_num);
 }
 
 inline void expect_wc(ibv_cq *cq, uint64_t wr_id, ibv_wc_status status)
@@ -171,28 +158,3 @@ inline void expect_wc(ibv_cq *cq, uint64_t wr_id, ibv_wc_status status)
 	EXPECT_EQ(wc.wr_id, wr_id);
 	EXPECT_EQ(wc.status, status) << ibv_wc_status_str(wc.status);
 }
-
-inline sockaddr_in address(const char *ip, uint16_t port)
-{
-	sockaddr_in sin{};
-	sin.sin_family = AF_INET;
-	sin.sin_port = htons(port);
-	inet_pton(AF_INET, ip, &sin.sin_addr);
-	return sin;
-}
-
-class FakeTest : public ::testing::Test
-{
-      protected:
-	void SetUp() override
-	{
-		fake_reset();
-	}
-	void TearDown() override
-	{
-		EXPECT_EQ(fake_live_total(), 0);
-		for (int i = 0; i < fake_misuse_count(); ++i)
-			ADD_FAILURE() << "misuse: " << fake_misuse(i);
-		fake_reset();
-	}
-};

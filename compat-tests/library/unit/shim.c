@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/lock.h"
+#include "core/cq.h"
+#include "core/memory.h"
+#include "core/object_at.h"
+#include "loopback/cq_page.h"
+#include "loopback/link.h"
+
+void *shim_object_at(VIP_PVOID handle, int kind)
+{
+	return object_at(handle, (enum object_kind)kind);
+}
+
+static struct cq *cq_at(void *handle)
+{
+	return object_at(handle, OBJECT_CQ);
+}
+
+void shim_cq_lock(void *cq)
+{
+	cq_lock(cq_at(cq));
+}
+
+void shim_cq_unlock(void *cq)
+{
+	cq_unlock(cq_at(cq));
+}
+
+unsigned shim_cq_lock_waiting(void *cq)
+{
+	return atomic_load(&cq_at(cq)->lock.waiting);
+}
+
+unsigned shim_cq_waiters(void *cq)
+{
+	return atomic_load(&cq_at(cq)->waiters);
+}
+
+struct lock *shim_lock_create(void)
+{
+	struct lock *lock = malloc(sizeof(*lock));
+
+	fence_init();
+	lock_init(lock);
+	return lock;
+}
+
+void shim_lock_destroy(struct lock *lock)
+{
+	free(lock);
+}
+
+void shim_lock_acquire(struct lock *lock)
+{
+	lock_acquire(lock);
+}
+
+void shim_lock_release(struct lock *lock)
+{
+	lock_release(lock);
+}
+
+int shim_lock_try(struct lock *lock)
+{
+	return lock_try(lock);
+}
+
+int shim_lock_has_favourite(const struct lock *lock)
+{
+	return lock->bias_owner != 0;
+}
+
+int shim_lock_is_waited_for(const struct lock *lock)
+{
+	return atomic_load(&lock->waiting) != 0;
+}
+
+int shim_lock_has_tenant(struct lock *lock)
+{
+	return lock_has_tenant(lock);
+}
+
+int shim_lock_is_busy(struct lock *lock)
+{
+	return lock_is_busy(lock);
+}
+
+void shim_lock_rest(struct lock *lock, unsigned *rests)
+{
+	lock_rest(lock, rests);
+}
+
+void shim_lock_vacate(struct lock *lock)
+{
+	lock_vacate(lock);
+}
+
+int shim_lock_is_owned(const struct lock *lock)
+{
+	return atomic_load(&lock->owner) != LOCK_NO_OWNER;
+}
+
+void shim_lock_be_guest(void)
+{
+	lock_thread = LOCK_NEVER_BIASED;
+}
+
+int shim_lock_can_be_owned(void)
+{
+	return hot_flags.has_membarrier;
+}
+
+int shim_refuse_membarrier(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+
+	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
+	       !syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
+}
+
+struct region_table *shim_table_create(void)
+{
+	struct region_table *table = malloc(sizeof(*table));
+
+	region_table_init(table);
+	return table;
+}
+
+void shim_table_destroy(struct region_table *table)
+{
+	while (shim_remove_any(table))
+		;
+	region_table_destroy(table);
+	free(table);
+}
+
+static struct region_view view_of(uintptr_t tag)
+{
+	return (struct region_view){.key = (uint32_t)tag,
+				    .start = tag,
+				    .length = tag + 1,
+				    .domain = (struct device_domain *)(tag + 2)};
+}
+
+int shim_update(struct region_table *table, uint32_t handle, uintptr_t address, uintptr_t tag)
+{
+	struct region_view view = view_of(tag);
+
+	if (!region_table_get(table, handle, (void *)address))
+		return 0;
+	region_table_update(table, handle, &view);
+	return 1;
+}
+
+int shim_insert(struct region_table *table, uint32_t handle, uintptr_t tag)
+{
+	struct region *region = calloc(1, sizeof(*region));
+	struct region_view view = view_of(tag);
+	int error;
+
+	region->address = (void *)tag;
+	error = region_table_insert(table, handle, &view, region);
+	if (error)
+		free(region);
+	return error;
+}
+
+int shim_find(struct region_table *table, uint32_t handle, uintptr_t *tag)
+{
+	struct region_hint hint = {0};
+	const struct region_view *view = region_table_search(table, handle, &hint);
+
+	if (!view)
+		return 0;
+	*tag = view->start;
+	return view->key == (uint32_t)view->start && view->length == view->start + 1 &&
+			       (uintptr_t)view->domain == view->start + 2
+		       ? 1
+		       : -1;
+}
+
+int shim_remove(struct region_table *table, uint32_t handle, uintptr_t address)
+{
+	struct region *region = region_table_remove(table, handle, (void *)address);
+
+	free(region);
+	return region != NULL;
+}
+
+int shim_remove_any(struct region_table *table)
+{
+	struct region *region = region_table_remove_any(table);
+
+	free(region);
+	return region != NULL;
+}
+
+unsigned shim_used(const struct region_table *table)
+{
+	return table->used;
+}
+
+static const size_t sizes[] = {
+	[SHARED_LINK] = sizeof(struct link),
+	[SHARED_REGIONS] = sizeof(struct region_entries),
+	[SHARED_CQ_PAGE] = sizeof(struct cq_page),
+};
+
+int shim_shared_create(enum shared_kind kind)
+{
+	int fd = -1;
+
+	if (kind == SHARED_LINK)
+		link_unmap(link_create(&fd));
+	else if (kind == SHARED_REGIONS)
+		region_entries_unmap(region_entries_create(&fd));
+	else
+		cq_page_unmap(cq_page_create(&fd));
+	return fd;
+}
+
+int shim_shared_sparse(enum shared_kind kind, long long allocated)
+{
+	off_t size = (off_t)sizes[kind];
+	int fd = memfd_create("sparse", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (ftruncate(fd, size) ||
+	    (allocated && fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, allocated > size ? (off_t)allocated : size)) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
+		return -1;
+	return fd;
+}
+
+int shim_shared_may_be(int fd)
+{
+	return memory_may_be_shared(fd);
+}
+
+int shim_shared_map(enum shared_kind kind, int fd)
+{
+	const void *memory = kind == SHARED_LINK      ? (const void *)link_map(fd)
+			     : kind == SHARED_REGIONS ? (const void *)region_entries_map(fd)
+						      : (const void *)cq_page_map(fd);
+
+	return memory && !munmap((void *)memory, sizes[kind]);
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+// The library's insides for C++, which cannot read headers with atomic types.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "vipl.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// ---- the memory of handles ----
+
+// `kind` is of enum object_kind.
+void *shim_object_at(VIP_PVOID handle, int kind);
+
+// ---- a VIPL CQ, by the handle of one that is there ----
+
+void shim_cq_lock(void *cq);
+void shim_cq_unlock(void *cq);
+// Threads that want the lock.
+unsigned shim_cq_lock_waiting(void *cq);
+// Threads in VipCQWait that have looked in vain.
+unsigned shim_cq_waiters(void *cq);
+
+// ---- the biased lock ----
+
+struct lock;
+
+struct lock *shim_lock_create(void);
+void shim_lock_destroy(struct lock *lock);
+void shim_lock_acquire(struct lock *lock);
+void shim_lock_release(struct lock *lock);
+// For a thread that does not own it.
+int shim_lock_try(struct lock *lock);
+// True when the lock is owned.
+int shim_lock_is_owned(const struct lock *lock);
+// True when the lock has a bias owner, if it is owned or not.
+int shim_lock_has_favourite(const struct lock *lock);
+int shim_lock_is_waited_for(const struct lock *lock);
+// Of the tenant: see lock.h.
+int shim_lock_has_tenant(struct lock *lock);
+int shim_lock_is_busy(struct lock *lock);
+void shim_lock_rest(struct lock *lock, unsigned *rests);
+void shim_lock_vacate(struct lock *lock);
+// From now on the calling thread is one of the library's.
+void shim_lock_be_guest(void);
+// True when the kernel has the system call that ownership needs.
+int shim_lock_can_be_owned(void);
+// From now on the kernel refuses that call. False if it does not let itself be told to.
+int shim_refuse_membarrier(void);
+
+// ---- the table of regions ----
+
+struct region_table;
+
+struct region_table *shim_table_create(void);
+void shim_table_destroy(struct region_table *table);
+// `tag` stands for all data that is stored with the handle. The region starts at that address.
+int shim_insert(struct region_table *table, uint32_t handle, uintptr_t tag);
+// Stores `tag` with the handle of a region that starts at `address`. Returns 0 when there is none.
+int shim_update(struct region_table *table, uint32_t handle, uintptr_t address, uintptr_t tag);
+// Returns 1: found; 0: not found; -1: found, but the data is of two regions.
+int shim_find(struct region_table *table, uint32_t handle, uintptr_t *tag);
+int shim_remove(struct region_table *table, uint32_t handle, uintptr_t address);
+int shim_remove_any(struct region_table *table);
+unsigned shim_used(const struct region_table *table);
+
+// ---- memory that processes share by the loopback device ----
+
+enum shared_kind { SHARED_LINK, SHARED_REGIONS, SHARED_CQ_PAGE };
+
+// Makes the memory as the library does. Returns its descriptor.
+int shim_shared_create(enum shared_kind kind);
+// Makes memory that looks right, as a peer may, and allocates this many bytes, or all if that is more than 0 and less.
+int shim_shared_sparse(enum shared_kind kind, long long allocated);
+// Returns 0 if it is not kept, but left to a thread that nobody waits for.
+int shim_shared_may_be(int fd);
+// Maps it as the other end does. Returns 0 if it is refused.
+int shim_shared_map(enum shared_kind kind, int fd);
+
+#ifdef __cplusplus
+}
+#endif
