@@ -44,8 +44,8 @@ class Functions : public NicTest
 		local = std::make_unique<Address>(nic.address(), freshDiscriminator());
 		remote = std::make_unique<Address>(nic);
 		attributes = reliable();
-		ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 8, &cq));
-		ASSERT_EQ(VIP_SUCCESS, VipCreatePtag(nic, &tag));
+		cq = makeCq(nic, 8);
+		tag = makeTag(nic);
 	}
 	void TearDown() override
 	{
@@ -210,11 +210,9 @@ TEST_P(Handle, OfAnotherKindIsInvalid)
 TEST_P(Handle, OfAnObjectThatIsGoneIsInvalid)
 {
 	VIP_NIC_HANDLE oldNic = nullptr;
-	VIP_VI_HANDLE oldVi = nullptr;
-	VIP_CQ_HANDLE oldCq = nullptr;
+	VIP_VI_HANDLE oldVi = makeVi(nic);
+	VIP_CQ_HANDLE oldCq = makeCq(nic, 8);
 	ASSERT_EQ(VIP_SUCCESS, VipOpenNic(nicName(), &oldNic));
-	ASSERT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, nullptr, nullptr, &oldVi));
-	ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 8, &oldCq));
 	ASSERT_EQ(VIP_SUCCESS, VipCloseNic(oldNic));
 	ASSERT_EQ(VIP_SUCCESS, VipDestroyVi(oldVi));
 	ASSERT_EQ(VIP_SUCCESS, VipDestroyCQ(oldCq));
@@ -244,8 +242,7 @@ TEST_F(Arguments, HandlesOfAnotherNicHandle)
 
 TEST_F(Arguments, HandleOfADestroyedViNamesNoLaterObject)
 {
-	VIP_VI_HANDLE gone = nullptr;
-	ASSERT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, nullptr, nullptr, &gone));
+	VIP_VI_HANDLE gone = makeVi(nic);
 	ASSERT_EQ(VIP_SUCCESS, VipDestroyVi(gone));
 	for (int i = 0; i < 300; i++) {
 		ASSERT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, nullptr, nullptr, &made));
@@ -270,19 +267,16 @@ TEST_F(Arguments, CreateViWithACqThatIsNone)
 TEST_F(Arguments, AcceptWithAViThatIsNone)
 {
 	Vi client(nic);
-	std::string discriminator = freshDiscriminator();
-	auto requested = inThread([&] { return requestTo(client, discriminator, kPatience); });
-	VIP_CONN_HANDLE connection = nullptr;
-	EXPECT_EQ(VIP_SUCCESS, waitOn(nic, discriminator, kPatience, &connection));
-	for (void *wrong : {static_cast<void *>(nullptr), reinterpret_cast<void *>(0x1),
-			    static_cast<void *>(bytes), VIP_NIC_HANDLE{nic}, cq, connection})
-		EXPECT_EQ(VIP_INVALID_PARAMETER, VipConnectAccept(connection, wrong));
+	PendingRequest request(client);
+	for (void *wrong : {static_cast<void *>(nullptr), reinterpret_cast<void *>(0x1), static_cast<void *>(bytes),
+			    VIP_NIC_HANDLE{nic}, cq, request.handle})
+		EXPECT_EQ(VIP_INVALID_PARAMETER, VipConnectAccept(request.handle, wrong));
 	VIP_DESCRIPTOR *none;
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipRecvDone(connection, &none)) << "a VI it is not";
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipDestroyCQ(connection)) << "nor a CQ";
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipCloseNic(connection)) << "nor a NIC";
-	EXPECT_EQ(VIP_SUCCESS, VipConnectReject(connection)) << "the request is still pending";
-	EXPECT_EQ(VIP_REJECT, requested.get());
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipRecvDone(request.handle, &none)) << "a VI it is not";
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipDestroyCQ(request.handle)) << "nor a CQ";
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipCloseNic(request.handle)) << "nor a NIC";
+	EXPECT_EQ(VIP_SUCCESS, VipConnectReject(request.handle)) << "the request is still pending";
+	EXPECT_EQ(VIP_REJECT, request.requested.get());
 }
 
 TEST_F(Arguments, NullPointersInOpeningAndQueryingANic)

@@ -27,11 +27,10 @@ TEST_F(Bounds, SetViAttributesAnswersWhatCreateViAnswers)
 {
 	VIP_VI_ATTRIBUTES largest = reliable(nic.attributes().MaxTransferSize);
 	VIP_VI_ATTRIBUTES tooLarge = reliable(nic.attributes().MaxTransferSize + 1);
-	VIP_VI_ATTRIBUTES none = reliable(0), level = reliable(), quality = reliable(),
-			  tag = reliable(), read = reliable();
+	VIP_VI_ATTRIBUTES none = reliable(0), level = reliable(), quality = reliable(), read = reliable(),
+			  tag = ofTag(reinterpret_cast<void *>(0x1));
 	level.ReliabilityLevel = 3;
 	quality.QoS = reinterpret_cast<void *>(0x1);
-	tag.Ptag = reinterpret_cast<void *>(0x1);
 	read.EnableRdmaRead = VIP_TRUE;
 	for (VIP_VI_ATTRIBUTES attributes : {largest, tooLarge, none, level, quality, tag, read}) {
 		Vi idle(nic);
@@ -72,8 +71,7 @@ TEST_F(Bounds, PtagIsNullOrATagOfTheNicHandle)
 	for (void *wrong :
 	     {reinterpret_cast<void *>(0x1), reinterpret_cast<void *>(-1),
 	      static_cast<void *>(&attributes), VIP_NIC_HANDLE{nic}, VIP_VI_HANDLE{vi}}) {
-		attributes.Ptag = wrong;
-		EXPECT_EQ(VIP_INVALID_PTAG, created(attributes));
+		EXPECT_EQ(VIP_INVALID_PTAG, created(ofTag(wrong)));
 		EXPECT_EQ(VIP_INVALID_PTAG, VipDestroyPtag(nic, wrong));
 	}
 }
@@ -95,9 +93,7 @@ TEST_F(Bounds, RdmaReadNeedsItsSupportAtTheLevel)
 TEST_F(Bounds, AttributesAreReadBackAsTheyWereCreatedOrSet)
 {
 	VIP_PROTECTION_HANDLE tag = makeTag(nic);
-	VIP_VI_ATTRIBUTES given = reliable(4321);
-	given.EnableRdmaWrite = VIP_TRUE;
-	given.Ptag = tag;
+	VIP_VI_ATTRIBUTES given = writable(ofTag(tag, reliable(4321)));
 	Vi created(nic, given), set(nic);
 	EXPECT_EQ(VIP_SUCCESS, VipSetViAttributes(set, &given));
 	for (Vi *vi : {&created, &set}) {
@@ -120,13 +116,9 @@ TEST_F(Bounds, AttributesAreReadBackAsTheyWereCreatedOrSet)
 TEST_F(Bounds, SetViAttributesThatFailsChangesNothing)
 {
 	Vi vi(nic);
-	VIP_VI_ATTRIBUTES wrong = reliable(1000), got{};
-	wrong.Ptag = reinterpret_cast<void *>(0x1);
+	VIP_VI_ATTRIBUTES wrong = ofTag(reinterpret_cast<void *>(0x1), reliable(1000));
 	EXPECT_EQ(VIP_INVALID_PTAG, VipSetViAttributes(vi, &wrong));
-	VIP_VI_STATE state;
-	VIP_BOOLEAN empty;
-	ASSERT_EQ(VIP_SUCCESS, VipQueryVi(vi, &state, &got, &empty, &empty));
-	EXPECT_EQ(kTransferSize, got.MaxTransferSize);
+	EXPECT_EQ(kTransferSize, vi.attributes().MaxTransferSize);
 }
 
 TEST_F(Bounds, DiscriminatorLongerThanTheNicTakesIsInvalid)
@@ -146,10 +138,7 @@ TEST_F(Bounds, DiscriminatorLongerThanTheNicTakesIsInvalid)
 TEST_F(Bounds, HostAddressOfALengthThatTheNicDoesNotKnowIsInvalid)
 {
 	Vi vi(nic);
-	Address local(nic.address(), "x"), remote(nic.address().substr(0, 3), "x");
-	VIP_VI_ATTRIBUTES attributes;
-	EXPECT_EQ(VIP_INVALID_PARAMETER,
-		  VipConnectRequest(vi, local.get(), remote.get(), 100, &attributes));
+	EXPECT_EQ(VIP_INVALID_PARAMETER, requestTo(vi, "x", 100, nic.address().substr(0, 3)));
 }
 
 TEST_F(Bounds, RegionOfNoLengthOrBeyondTheNicsLimitIsInvalid)

@@ -35,8 +35,7 @@ VIP_PEER(cqOrderSender)
 	ASSERT_TRUE(call(a, test.get(), test.host()));
 	ASSERT_TRUE(call(b, test.get(), test.host()));
 	auto sendOn = [&](Vi &vi) {
-		VIP_DESCRIPTOR *d =
-			harness::send(vi, out.message(0, 16), out.handle(), Mode::Polling);
+		VIP_DESCRIPTOR *d = out.send(vi, 0, 16, Mode::Polling);
 		ASSERT_TRUE(d);
 		ASSERT_EQ(0U, errorOf(d)) << statusOf(d);
 	};
@@ -55,7 +54,7 @@ VIP_PEER(cqOrderSender)
 void CqOrderOfVis::expectOrder(VIP_RELIABILITY_LEVEL level, unsigned onA)
 {
 	Peer other("cqOrderSender");
-	OrderedCq cq(nic);
+	Cq cq(nic, 1024);
 	Vi a(nic, ofLevel(level), nullptr, cq), b(nic, ofLevel(level), nullptr, cq);
 	Pool pool(nic, kBatch * (onA + 1), 16);
 	std::string nameOfA = freshDiscriminator(), nameOfB = freshDiscriminator();
@@ -66,8 +65,7 @@ void CqOrderOfVis::expectOrder(VIP_RELIABILITY_LEVEL level, unsigned onA)
 	ASSERT_TRUE(serve(b, nameOfB));
 	for (OrderRounds batches(kBatch); batches.next();) {
 		for (unsigned i = 0; i < kBatch * (onA + 1); i++)
-			ASSERT_EQ(VIP_SUCCESS, VipPostRecv((i + 1) % (onA + 1) ? a : b,
-							   pool.message(i, 16), pool.handle()));
+			ASSERT_TRUE(pool.postReceive((i + 1) % (onA + 1) ? a : b, i, 16));
 		// The messages are taken as they come, or when all have come.
 		bool late = batches.number() % 2;
 		other.channel.put(late ? "tell" : "go");

@@ -47,8 +47,7 @@ class AsyncErrors : public NicTest
 	}
 	static VIP_VI_ATTRIBUTES ofRdma(VIP_RELIABILITY_LEVEL level, bool reads)
 	{
-		VIP_VI_ATTRIBUTES attributes = ofLevel(level);
-		attributes.EnableRdmaWrite = VIP_TRUE;
+		VIP_VI_ATTRIBUTES attributes = writable(ofLevel(level));
 		attributes.EnableRdmaRead = reads;
 		return attributes;
 	}
@@ -100,8 +99,7 @@ TEST_F(AsyncErrors, OneSendTooManyIsViOverrunWithItsOperation)
 	Pool pool(nic, most + 1, 4);
 	for (bool write : {false, true}) {
 		Vi vi(nic); // on an idle VI all are done, flushed, and not collected
-		VIP_DESCRIPTOR *last = write ? pool.write(most, 4, pool.data(), pool.handle())
-					     : pool.message(most, 4);
+		VIP_DESCRIPTOR *last = write ? pool.write(most, 4, pool) : pool.message(most, 4);
 		fill(vi, pool, VipPostSend);
 		ASSERT_EQ(VIP_ERROR_RESOURCE, VipPostSend(vi, last, pool.handle()));
 		ASSERT_TRUE(nic.errors.reaches(vi, 1));
@@ -128,7 +126,7 @@ TEST_F(AsyncErrors, MessageThatFindsNoReceiveIsRecvqEmptyAtTheReceiver)
 			Pool pool(nic, 1, bytes);
 			Pair pair(nic, ofLevel(level));
 			ASSERT_TRUE(pair.connected);
-			ASSERT_TRUE(harness::send(pair.a, pool.message(0, bytes), pool.handle()));
+			ASSERT_TRUE(pool.send(pair.a, 0, bytes));
 			expectLoss(pair.b, VIP_ERROR_RECVQ_EMPTY, VIP_STATUS_OP_RECEIVE);
 			expectConnLost(pair.a);
 		}
@@ -137,14 +135,13 @@ TEST_F(AsyncErrors, MessageThatFindsNoReceiveIsRecvqEmptyAtTheReceiver)
 
 TEST_F(AsyncErrors, WriteWithImmediateDataThatFindsNoReceiveIsRecvqEmptyAtTheTarget)
 {
-	VIP_MEM_ATTRIBUTES writable = memory(nullptr, VIP_TRUE);
-	Region target(nic, 65536, &writable);
+	Region target(nic, 65536, memory(nullptr, VIP_TRUE));
 	atEach(nic, kReliable, [&](VIP_RELIABILITY_LEVEL level) {
 		for (VIP_UINT32 bytes : {0U, 8U, 65536U}) {
 			Pool pool(nic, 1, bytes);
 			Pair pair(nic, ofRdma(level, false));
 			ASSERT_TRUE(pair.connected);
-			VIP_DESCRIPTOR *d = pool.write(0, bytes, target.data(), target.handle());
+			VIP_DESCRIPTOR *d = pool.write(0, bytes, target);
 			setImmediate(d, 1);
 			ASSERT_TRUE(harness::send(pair.a, d, pool.handle()));
 			expectLoss(pair.b, VIP_ERROR_RECVQ_EMPTY, VIP_STATUS_OP_RECEIVE);
@@ -160,7 +157,7 @@ TEST_F(AsyncErrors, WriteThatIsRefusedIsRdmawProtAtTheTarget)
 			Pool pool(nic, 1, 65536);
 			Pair pair(nic, viAllows ? ofRdma(level, false) : ofLevel(level));
 			ASSERT_TRUE(pair.connected);
-			VIP_DESCRIPTOR *d = pool.write(0, 65536, closed.data(), closed.handle());
+			VIP_DESCRIPTOR *d = pool.write(0, 65536, closed);
 			ASSERT_TRUE(harness::send(pair.a, d, pool.handle()));
 			expectLoss(pair.b, VIP_ERROR_RDMAW_PROT, VIP_STATUS_OP_REMOTE_RDMA_WRITE);
 			expectConnLost(pair.a);
@@ -177,7 +174,7 @@ TEST_F(AsyncErrors, ReadThatIsRefusedIsRdmarProtAtTheTarget)
 		Pool pool(nic, 1, 65536);
 		Pair pair(nic, ofRdma(level, true));
 		ASSERT_TRUE(pair.connected);
-		VIP_DESCRIPTOR *d = pool.read(0, 65536, closed.data(), closed.handle());
+		VIP_DESCRIPTOR *d = pool.read(0, 65536, closed);
 		ASSERT_TRUE(harness::send(pair.a, d, pool.handle()));
 		expectLoss(pair.b, VIP_ERROR_RDMAR_PROT, VIP_STATUS_OP_RDMA_READ);
 		expectConnLost(pair.a);

@@ -42,9 +42,9 @@ class Fork : public PairTest
 	}
 	void exchange(Vi &from, Vi &to, Pool &pool, unsigned seed)
 	{
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(to, pool.message(0, 4096), pool.handle()));
+		ASSERT_TRUE(pool.postReceive(to, 0, 4096));
 		paint(pool.buffer(1), 4096, seed);
-		ASSERT_TRUE(harness::send(from, pool.message(1, 4096), pool.handle()));
+		ASSERT_TRUE(pool.send(from, 1, 4096));
 		ASSERT_EQ(pool.descriptor(0), takeReceive(to));
 		ASSERT_EQ(0U, errorOf(pool.descriptor(0))) << statusOf(pool.descriptor(0));
 		ASSERT_TRUE(painted(pool.buffer(0), 4096, seed));
@@ -192,8 +192,7 @@ TEST_F(Fork, WhileThreadsWaitAndHandlersAreOutstandingDisturbsNone)
 	VIP_DESCRIPTOR *got[count] = {};
 	std::atomic<size_t> started{0};
 	std::list<Thread> threads;
-	for (size_t i = 0; i < 2 * count; i++)
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(i, 64), pool.handle()));
+	ASSERT_TRUE(pool.postReceives(b(), 2 * count, 64));
 	for (size_t i = 0; i < count; i++) {
 		ASSERT_EQ(VIP_SUCCESS, VipRecvNotify(b(), &calls, Calls::ofVi));
 		threads.emplace_back([&, i] {
@@ -206,7 +205,7 @@ TEST_F(Fork, WhileThreadsWaitAndHandlersAreOutstandingDisturbsNone)
 	letTimePass(50);
 	expectEnd(startChild(talkInChild));
 	for (size_t i = 0; i < 2 * count; i++)
-		ASSERT_TRUE(harness::send(a(), pool.message(2 * count, 64), pool.handle()));
+		ASSERT_TRUE(pool.send(a(), 2 * count, 64));
 	threads.clear();
 	EXPECT_TRUE(calls.reach(count));
 	for (VIP_DESCRIPTOR *d : got)

@@ -232,6 +232,14 @@ VIP_CQ_HANDLE makeCq(VIP_NIC_HANDLE nic, VIP_ULONG entries)
 	return cq;
 }
 
+VIP_VI_HANDLE makeVi(VIP_NIC_HANDLE nic, VIP_CQ_HANDLE cq)
+{
+	VIP_VI_ATTRIBUTES attributes = reliable();
+	VIP_VI_HANDLE vi = nullptr;
+	EXPECT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, cq, cq, &vi));
+	return vi;
+}
+
 VIP_MEM_ATTRIBUTES memory(VIP_PROTECTION_HANDLE tag, VIP_BOOLEAN rdmaWrite, VIP_BOOLEAN rdmaRead)
 {
 	VIP_MEM_ATTRIBUTES attributes{};
@@ -325,6 +333,37 @@ VIP_DESCRIPTOR *Pool::read(size_t slot, VIP_UINT32 length, void *source,
 	return d;
 }
 
+static VIP_DESCRIPTOR *unlessFailed(VIP_RETURN result, VIP_DESCRIPTOR *d)
+{
+	EXPECT_EQ(VIP_SUCCESS, result);
+	return result == VIP_SUCCESS ? d : nullptr;
+}
+
+VIP_DESCRIPTOR *Pool::postReceive(VIP_VI_HANDLE vi, size_t slot, VIP_UINT32 length) const
+{
+	VIP_DESCRIPTOR *d = message(slot, length);
+	return unlessFailed(VipPostRecv(vi, d, handle()), d);
+}
+
+bool Pool::postReceives(VIP_VI_HANDLE vi, size_t count, VIP_UINT32 length, size_t first) const
+{
+	for (size_t i = first; i < first + count; i++)
+		if (!postReceive(vi, i, length))
+			return false;
+	return true;
+}
+
+VIP_DESCRIPTOR *Pool::postSend(VIP_VI_HANDLE vi, size_t slot, VIP_UINT32 length) const
+{
+	VIP_DESCRIPTOR *d = message(slot, length);
+	return unlessFailed(VipPostSend(vi, d, handle()), d);
+}
+
+VIP_DESCRIPTOR *Pool::send(VIP_VI_HANDLE vi, size_t slot, VIP_UINT32 length, Mode mode) const
+{
+	return harness::send(vi, message(slot, length), handle(), mode);
+}
+
 void setSegment(VIP_DESCRIPTOR *d, size_t index, void *data, VIP_UINT32 length,
 		VIP_MEM_HANDLE handle)
 {
@@ -365,113 +404,6 @@ AssertionResult painted(const VIP_UCHAR *data, size_t bytes, unsigned seed)
 bool untouched(const VIP_UCHAR *data, size_t bytes)
 {
 	return std::all_of(data, data + bytes, [](VIP_UCHAR byte) { return byte == 0; });
-}
-
-// ---- VIs ----
-
-VIP_VI_ATTRIBUTES ofLevel(VIP_RELIABILITY_LEVEL level, VIP_ULONG transferSize)
-{
-	VIP_VI_ATTRIBUTES attributes{};
-	attributes.ReliabilityLevel = level;
-	attributes.MaxTransferSize = transferSize;
-	return attributes;
-}
-
-VIP_VI_ATTRIBUTES reliable(VIP_ULONG transferSize)
-{
-	return ofLevel(VIP_SERVICE_RELIABLE_DELIVERY, transferSize);
-}
-
-void atEach(Nic &nic, std::initializer_list<VIP_RELIABILITY_LEVEL> levels,
-	    const std::function<void(VIP_RELIABILITY_LEVEL)> &body)
-{
-	for (VIP_RELIABILITY_LEVEL level : levels) {
-		SCOPED_TRACE(testing::Message() << "reliability level " << level);
-		if (nic.attributes().ReliabilityLevelSupport & level) {
-			body(level);
-			continue;
-		}
-		VIP_VI_ATTRIBUTES attributes = ofLevel(level);
-		VIP_VI_HANDLE vi;
-		EXPECT_EQ(VIP_INVALID_RELIABILITY_LEVEL,
-			  VipCreateVi(nic, &attributes, nullptr, nullptr, &vi));
-	}
-}
-
-void atEachLevel(Nic &nic, const std::function<void(VIP_RELIABILITY_LEVEL)> &body)
-{
-	atEach(nic,
-	       {VIP_SERVICE_UNRELIABLE, VIP_SERVICE_RELIABLE_DELIVERY,
-		VIP_SERVICE_RELIABLE_RECEPTION},
-	       body);
-}
-
-Vi::Vi(Nic &nic, VIP_VI_ATTRIBUTES attributes, VIP_CQ_HANDLE sends, VIP_CQ_HANDLE receives)
-    : nic_(nic)
-{
-	EXPECT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, sends, receives, &handle_));
-}
-
-Vi::~Vi()
-{
-	if (!nic_.opened())
-		return;
-	VipDisconnect(handle_);
-	VipDestroyVi(handle_);
-}
-
-VIP_VI_STATE Vi::state() const
-{
-	VIP_VI_STATE state = VIP_STATE_IDLE;
-	VIP_VI_ATTRIBUTES attributes;
-	VIP_BOOLEAN sendEmpty, receiveEmpty;
-	EXPECT_EQ(VIP_SUCCESS, VipQueryVi(handle_, &state, &attributes, &sendEmpty, &receiveEmpty));
-	return state;
-}
-
-bool Vi::becomes(VIP_VI_STATE wanted) const
-{
-	return eventually([&] { return state() == wanted; });
-}
-
-using Done = VIP_RETURN (*)(VIP_VI_HANDLE, VIP_DESCRIPTOR **);
-using Wait = VIP_RETURN (*)(VIP_VI_HANDLE, VIP_ULONG, VIP_DESCRIPTOR **);
-
-static VIP_DESCRIPTOR *take(VIP_VI_HANDLE vi, Mode mode, Done done, Wait wait)
-{
-	VIP_DESCRIPTOR *d = nullptr;
-	VIP_RETURN result;
-	if (mode == Mode::Waiting) {
-		result = wait(vi, kPatience, &d);
-	} else {
-		Stopwatch watch;
-		while ((result = done(vi, &d)) == VIP_NOT_DONE && watch.ms() < double{kPatience}) {
-		}
-	}
-	if (!d) {
-		ADD_FAILURE() << "nothing completed: " << testing::PrintToString(result);
-		return nullptr;
-	}
-	EXPECT_EQ(VIP_STATUS_DONE, d->CS.Status & VIP_STATUS_DONE);
-	EXPECT_EQ(errorOf(d) ? VIP_DESCRIPTOR_ERROR : VIP_SUCCESS, result) << statusOf(d);
-	return d;
-}
-
-VIP_DESCRIPTOR *takeSend(VIP_VI_HANDLE vi, Mode mode)
-{
-	return take(vi, mode, VipSendDone, VipSendWait);
-}
-VIP_DESCRIPTOR *takeReceive(VIP_VI_HANDLE vi, Mode mode)
-{
-	return take(vi, mode, VipRecvDone, VipRecvWait);
-}
-
-VIP_DESCRIPTOR *send(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d, VIP_MEM_HANDLE handle, Mode mode)
-{
-	EXPECT_EQ(VIP_SUCCESS, VipPostSend(vi, d, handle));
-	VIP_DESCRIPTOR *taken = takeSend(vi, mode);
-	EXPECT_EQ(d, taken);
-	return taken;
 }
 
 } // namespace harness

@@ -174,6 +174,9 @@ class Region
 {
       public:
 	Region(Nic &nic, size_t bytes, VIP_MEM_ATTRIBUTES *attributes = nullptr);
+	Region(Nic &nic, size_t bytes, VIP_MEM_ATTRIBUTES attributes) : Region(nic, bytes, &attributes)
+	{
+	}
 	~Region();
 	Region(const Region &) = delete;
 	Region &operator=(const Region &) = delete;
@@ -201,15 +204,21 @@ class Region
 
 VIP_PROTECTION_HANDLE makeTag(VIP_NIC_HANDLE nic);
 VIP_CQ_HANDLE makeCq(VIP_NIC_HANDLE nic, VIP_ULONG entries);
+VIP_VI_HANDLE makeVi(VIP_NIC_HANDLE nic, VIP_CQ_HANDLE cq = nullptr);
 VIP_MEM_ATTRIBUTES memory(VIP_PROTECTION_HANDLE tag, VIP_BOOLEAN rdmaWrite = VIP_FALSE,
 			  VIP_BOOLEAN rdmaRead = VIP_FALSE);
 
+enum class Mode { Polling, Waiting };
 // A region of slots. Each slot is a descriptor with room for some segments, and a buffer.
 class Pool : public Region
 {
       public:
 	Pool(Nic &nic, size_t slots, size_t bytes, VIP_MEM_ATTRIBUTES *attributes = nullptr,
 	     size_t segments = 2);
+	Pool(Nic &nic, size_t slots, size_t bytes, VIP_MEM_ATTRIBUTES attributes, size_t segments = 2)
+	    : Pool(nic, slots, bytes, &attributes, segments)
+	{
+	}
 	VIP_DESCRIPTOR *descriptor(size_t slot) const;
 	VIP_UCHAR *buffer(size_t slot) const;
 	// Makes the slot's descriptor a send or receive of one segment: the first `length` bytes of its
@@ -220,9 +229,23 @@ class Pool : public Region
 	// Makes it an RDMA write of the first `length` bytes of its buffer.
 	VIP_DESCRIPTOR *write(size_t slot, VIP_UINT32 length, void *target,
 			      VIP_MEM_HANDLE targetHandle) const;
+	VIP_DESCRIPTOR *write(size_t slot, VIP_UINT32 length, const Region &target, size_t offset = 0) const
+	{
+		return write(slot, length, target.data() + offset, target.handle());
+	}
 	// Makes it an RDMA read into its buffer.
 	VIP_DESCRIPTOR *read(size_t slot, VIP_UINT32 length, void *source,
 			     VIP_MEM_HANDLE sourceHandle) const;
+	VIP_DESCRIPTOR *read(size_t slot, VIP_UINT32 length, const Region &source, size_t offset = 0) const
+	{
+		return read(slot, length, source.data() + offset, source.handle());
+	}
+	// Each posts the slot's message. The result is NULL, or false, after a failure, which is reported.
+	VIP_DESCRIPTOR *postReceive(VIP_VI_HANDLE vi, size_t slot, VIP_UINT32 length) const;
+	bool postReceives(VIP_VI_HANDLE vi, size_t count, VIP_UINT32 length, size_t first = 0) const;
+	VIP_DESCRIPTOR *postSend(VIP_VI_HANDLE vi, size_t slot, VIP_UINT32 length) const;
+	// Posts the slot's message as a send and returns the completed descriptor.
+	VIP_DESCRIPTOR *send(VIP_VI_HANDLE vi, size_t slot, VIP_UINT32 length, Mode mode = Mode::Waiting) const;
 
       private:
 	size_t room_, descriptorBytes_, bufferBytes_;
@@ -238,6 +261,8 @@ testing::AssertionResult painted(const VIP_UCHAR *data, size_t bytes, unsigned s
 // ---- VIs ----
 VIP_VI_ATTRIBUTES ofLevel(VIP_RELIABILITY_LEVEL level, VIP_ULONG transferSize = kTransferSize);
 VIP_VI_ATTRIBUTES reliable(VIP_ULONG transferSize = kTransferSize); // Reliable Delivery
+VIP_VI_ATTRIBUTES writable(VIP_VI_ATTRIBUTES attributes = reliable()); // the peer may write by RDMA
+VIP_VI_ATTRIBUTES ofTag(VIP_PROTECTION_HANDLE tag, VIP_VI_ATTRIBUTES attributes = reliable());
 // Runs the body at each of these levels that the NIC has. For the other levels it checks that no VI can be
 // made.
 void atEach(Nic &nic, std::initializer_list<VIP_RELIABILITY_LEVEL> levels,
@@ -261,6 +286,7 @@ class Vi
 		return nic_;
 	}
 	VIP_VI_STATE state() const;
+	VIP_VI_ATTRIBUTES attributes() const;
 	bool becomes(VIP_VI_STATE wanted) const; // within kPatience
 
       private:
@@ -268,7 +294,6 @@ class Vi
 	VIP_VI_HANDLE handle_ = nullptr;
 };
 
-enum class Mode { Polling, Waiting };
 // Returns the head of the queue once it is done, with any status; NULL and a test failure if that takes too
 // long.
 VIP_DESCRIPTOR *takeSend(VIP_VI_HANDLE vi, Mode mode = Mode::Waiting);
@@ -276,6 +301,52 @@ VIP_DESCRIPTOR *takeReceive(VIP_VI_HANDLE vi, Mode mode = Mode::Waiting);
 // Posts the send and returns the completed descriptor.
 VIP_DESCRIPTOR *send(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d, VIP_MEM_HANDLE handle,
 		     Mode mode = Mode::Waiting);
+// The send is posted and done, or the head of the receive queue is done and is that descriptor. The status has
+// these bits and no others. VIA leaves open whether a send with immediate data has VIP_STATUS_IMMEDIATE.
+testing::AssertionResult isSent(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d, VIP_MEM_HANDLE handle,
+				VIP_UINT32 bits = VIP_STATUS_OP_SEND, Mode mode = Mode::Waiting);
+testing::AssertionResult isReceived(VIP_VI_HANDLE vi, const VIP_DESCRIPTOR *d, VIP_UINT32 bits = VIP_STATUS_OP_RECEIVE,
+				    Mode mode = Mode::Waiting);
+// Whether the descriptor's Status says that it is done, without asking a queue or a CQ. VipQueryVi may make a
+// library look at its CQ and note the order of all completions so far. A test of completions that the library
+// has not seen learns from the other end that they are done.
+testing::AssertionResult isDoneWhenAsked(Vi &vi, const VIP_DESCRIPTOR *d);
+// An error has ended the connection at both ends.
+void expectBroken(const Vi &one, const Vi &other);
+// Sends a message each way, which proves that these two VIs are connected. Posts and collects its own receives.
+void expectTalk(Vi &one, Vi &other, VIP_UINT32 value = 1);
+
+// ---- completion queues ----
+// The queue that a CQ has named, and the descriptor at its head.
+struct Named {
+	VIP_VI_HANDLE vi = nullptr;
+	VIP_BOOLEAN receive = VIP_FALSE;
+	VIP_DESCRIPTOR *descriptor = nullptr; // NULL after a failure, which is reported
+};
+
+class Cq
+{
+      public:
+	explicit Cq(VIP_NIC_HANDLE nic, VIP_ULONG entries = 64) : handle_(makeCq(nic, entries))
+	{
+	}
+	~Cq()
+	{
+		VipDestroyCQ(handle_);
+	}
+	Cq(const Cq &) = delete;
+	Cq &operator=(const Cq &) = delete;
+	operator VIP_CQ_HANDLE() const
+	{
+		return handle_;
+	}
+	// Waits, and takes the descriptor off the queue that is named. VIA promises that it is there at once.
+	Named take();
+	bool isEmpty();
+
+      private:
+	VIP_CQ_HANDLE handle_;
+};
 
 // ---- connecting ----
 class Address
@@ -309,6 +380,13 @@ VIP_RETURN requestTo(Vi &vi, const std::string &discriminator, VIP_ULONG timeout
 		     const std::string &host = "");
 VIP_RETURN waitOn(Nic &nic, const std::string &discriminator, VIP_ULONG timeout,
 		  VIP_CONN_HANDLE *connection);
+// A request that a wait has got, and that nobody has answered yet.
+struct PendingRequest {
+	// A thread makes the request, again if nobody waits yet.
+	explicit PendingRequest(Vi &client, VIP_ULONG timeout = kPatience);
+	std::future<VIP_RETURN> requested;
+	VIP_CONN_HANDLE handle = nullptr;
+};
 // Makes both sides by two threads.
 testing::AssertionResult connect(Vi &server, Vi &client);
 

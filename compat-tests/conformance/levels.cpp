@@ -19,8 +19,6 @@ constexpr VIP_RELIABILITY_LEVEL kUnreliable = VIP_SERVICE_UNRELIABLE,
 // Long messages go before short ones, so that a message which overtakes another one is noticed.
 constexpr VIP_UINT32 kSizes[] = {0, 1 << 20, 1, 65536, 48, 4096, 49};
 constexpr unsigned kCount = std::size(kSizes);
-// The time in ms to wait for a message that may be lost, or that must not come.
-constexpr int kQuiet = 200;
 // The number of tries with an unreliable VI, which may lose messages.
 constexpr unsigned kTries = 10;
 
@@ -38,9 +36,7 @@ VIP_UINT32 sizeOf(const Nic &nic, unsigned number)
 // Posts a receive for each of the messages that sendAll sends.
 void postAll(Vi &to, Pool &pool)
 {
-	for (unsigned i = 0; i < kCount; i++)
-		ASSERT_EQ(VIP_SUCCESS,
-			  VipPostRecv(to, pool.message(i, largest(to.nic())), pool.handle()));
+	ASSERT_TRUE(pool.postReceives(to, kCount, largest(to.nic())));
 }
 
 // Sends one message of every size. All of them are under way at once.
@@ -126,48 +122,6 @@ class Levels : public NicTest
 		ASSERT_NO_FATAL_FAILURE(takeAll(to, receives, patience, arrived));
 		collectSends(from, sends);
 	}
-
-	// Both VIs are connected and messages get through, some of them at a later try. The
-	// messages fit into any receive.
-	void expectTalk(Vi &from, Vi &to)
-	{
-		EXPECT_EQ(VIP_STATE_CONNECTED, from.state());
-		ASSERT_EQ(VIP_STATE_CONNECTED, to.state());
-		Pool pool(nic, 2, 64);
-		VIP_DESCRIPTOR *d = nullptr;
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(to, pool.empty(0), pool.handle()));
-		VIP_RETURN received = VIP_TIMEOUT;
-		for (unsigned i = 0; i < kTries && received == VIP_TIMEOUT; i++) {
-			VIP_DESCRIPTOR *out = pool.empty(1);
-			setImmediate(out, ++number_);
-			ASSERT_TRUE(harness::send(from, out, pool.handle()));
-			ASSERT_EQ(0U, errorOf(out)) << statusOf(out);
-			received = VipRecvWait(to, 1000, &d);
-		}
-		ASSERT_EQ(VIP_SUCCESS, received);
-		EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE | VIP_STATUS_IMMEDIATE), statusOf(d));
-		EXPECT_EQ(number_, d->CS.ImmediateData);
-	}
-	void expectBroken(Vi &one, Vi &other)
-	{
-		EXPECT_TRUE(one.becomes(VIP_STATE_ERROR));
-		EXPECT_TRUE(other.becomes(VIP_STATE_ERROR));
-	}
-
-	// Posts an RDMA write that the target refuses, on an unreliable connection. VIA leaves open
-	// whether the initiator learns of it.
-	void expectNoHarm(Vi &a, Vi &b, VIP_DESCRIPTOR *d, VIP_MEM_HANDLE handle)
-	{
-		ASSERT_TRUE(harness::send(a, d, handle));
-		EXPECT_TRUE(errorOf(d) == 0 || errorOf(d) == VIP_STATUS_RDMA_PROT_ERROR)
-			<< statusOf(d);
-		letTimePass(kQuiet);
-		expectTalk(a, b);
-		expectTalk(b, a);
-	}
-
-      private:
-	VIP_UINT32 number_ = 1000;
 };
 
 // The NIC has all levels of $VIPL_TEST_LEVELS, a sum of bits. So they are tested.
@@ -227,21 +181,16 @@ TEST_F(Levels, SendsAreDoneWithoutACallOfTheReceivingProcess)
 TEST_F(Levels, RdmaWriteArrivesIntact)
 {
 	atEach(nic, {kUnreliable, kDelivery, kReception}, [&](VIP_RELIABILITY_LEVEL level) {
-		VIP_VI_ATTRIBUTES attributes = ofLevel(level, most());
-		attributes.EnableRdmaWrite = VIP_TRUE;
-		VIP_MEM_ATTRIBUTES writable = memory(nullptr, VIP_TRUE);
-		Region target(nic, most() + 4096U, &writable);
+		Region target(nic, most() + 4096U, memory(nullptr, VIP_TRUE));
 		Pool pool(nic, 1, most());
-		Pair pair(nic, attributes);
+		Pair pair(nic, writable(ofLevel(level, most())));
 		ASSERT_TRUE(pair.connected);
 		for (unsigned i = 0; i < kCount; i++) {
 			auto there = [&] { return painted(target.data() + 5, size(i), i); };
 			paint(pool.buffer(0), size(i), i);
 			for (unsigned tries = 0; tries < kTries && !there(); tries++) {
-				VIP_DESCRIPTOR *d =
-					pool.write(0, size(i), target.data() + 5, target.handle());
-				ASSERT_TRUE(harness::send(pair.a, d, pool.handle()));
-				ASSERT_EQ(status(VIP_STATUS_OP_RDMA_WRITE), statusOf(d));
+				VIP_DESCRIPTOR *d = pool.write(0, size(i), target, 5);
+				ASSERT_TRUE(isSent(pair.a, d, pool.handle(), VIP_STATUS_OP_RDMA_WRITE));
 				eventually(there, level == kUnreliable ? 1000 : kPatience);
 			}
 			EXPECT_TRUE(there());
@@ -253,24 +202,19 @@ TEST_F(Levels, RdmaWriteWithImmediateDataArrivesWithIt)
 {
 	atEach(nic, {kUnreliable, kDelivery, kReception}, [&](VIP_RELIABILITY_LEVEL level) {
 		bool lossy = level == kUnreliable;
-		VIP_VI_ATTRIBUTES attributes = ofLevel(level, most());
-		attributes.EnableRdmaWrite = VIP_TRUE;
-		VIP_MEM_ATTRIBUTES writable = memory(nullptr, VIP_TRUE);
-		Region target(nic, most() + 4096U, &writable);
+		Region target(nic, most() + 4096U, memory(nullptr, VIP_TRUE));
 		Pool pool(nic, 1, most());
 		Pool receive(nic, 1, 64);
-		Pair pair(nic, attributes);
+		Pair pair(nic, writable(ofLevel(level, most())));
 		ASSERT_TRUE(pair.connected);
 		for (unsigned i = 0; i < kCount; i++) {
 			VIP_DESCRIPTOR *in = receive.message(0, 64), *d = nullptr;
 			paint(pool.buffer(0), size(i), i);
 			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, receive.handle()));
 			for (unsigned tries = 0; tries < kTries && !d; tries++) {
-				VIP_DESCRIPTOR *out =
-					pool.write(0, size(i), target.data() + 5, target.handle());
+				VIP_DESCRIPTOR *out = pool.write(0, size(i), target, 5);
 				setImmediate(out, 70 + i);
-				ASSERT_TRUE(harness::send(pair.a, out, pool.handle()));
-				ASSERT_EQ(0U, errorOf(out)) << statusOf(out);
+				ASSERT_TRUE(isSent(pair.a, out, pool.handle(), VIP_STATUS_OP_RDMA_WRITE));
 				VipRecvWait(pair.b, lossy ? 1000 : kPatience, &d);
 			}
 			ASSERT_EQ(in, d);
@@ -296,9 +240,8 @@ TEST_F(Levels, ReliableMessageWithoutAReceiveBreaksTheConnection)
 			Pair pair(nic, ofLevel(level));
 			ASSERT_TRUE(pair.connected);
 			VIP_DESCRIPTOR *d = pool.message(0, bytes);
-			ASSERT_TRUE(harness::send(pair.a, d, pool.handle()));
-			ASSERT_EQ(status(VIP_STATUS_OP_SEND | VIP_STATUS_REMOTE_DESC_ERROR),
-				  statusOf(d));
+			ASSERT_TRUE(
+				isSent(pair.a, d, pool.handle(), VIP_STATUS_OP_SEND | VIP_STATUS_REMOTE_DESC_ERROR));
 			expectBroken(pair.a, pair.b);
 			ASSERT_TRUE(nic.errors.reaches(pair.b, 1)) << "the receiver is told";
 			VIP_ERROR_CODE code = nic.errors.first(pair.b).ErrorCode;
@@ -312,7 +255,7 @@ TEST_F(Levels, ReliableMessageLongerThanItsReceiveBreaksTheConnection)
 {
 	constexpr VIP_UINT32 flushed = VIP_STATUS_OP_RECEIVE | VIP_STATUS_DESC_FLUSHED_ERROR;
 	atEach(nic, {kDelivery, kReception}, [&](VIP_RELIABILITY_LEVEL level) {
-		for (auto [room, bytes] : {std::make_pair(0U, 1U), {48U, 49U}, {4096U, 65536U}}) {
+		for (auto [room, bytes] : {std::make_pair(0U, 1U), {48U, 49U}, {63U, 64U}, {4096U, 65536U}}) {
 			SCOPED_TRACE(testing::Message() << bytes << " bytes into " << room);
 			Pool pool(nic, 3, 65536);
 			Pair pair(nic, ofLevel(level));
@@ -322,151 +265,13 @@ TEST_F(Levels, ReliableMessageLongerThanItsReceiveBreaksTheConnection)
 			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, pool.handle()));
 			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, next, pool.handle()));
 			paint(pool.buffer(2), bytes, 1);
-			ASSERT_TRUE(harness::send(pair.a, out, pool.handle()));
-			ASSERT_EQ(status(VIP_STATUS_OP_SEND | VIP_STATUS_REMOTE_DESC_ERROR),
-				  statusOf(out));
-			ASSERT_EQ(in, takeReceive(pair.b));
-			EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE | VIP_STATUS_LENGTH_ERROR),
-				  statusOf(in));
-			ASSERT_EQ(next, takeReceive(pair.b));
-			EXPECT_EQ(status(flushed), statusOf(next));
+			ASSERT_TRUE(
+				isSent(pair.a, out, pool.handle(), VIP_STATUS_OP_SEND | VIP_STATUS_REMOTE_DESC_ERROR));
+			ASSERT_TRUE(isReceived(pair.b, in, VIP_STATUS_OP_RECEIVE | VIP_STATUS_LENGTH_ERROR));
+			ASSERT_TRUE(isReceived(pair.b, next, flushed));
 			expectBroken(pair.a, pair.b);
 			EXPECT_TRUE(untouched(pool.buffer(0) + room, 65536 - room));
 		}
-	});
-}
-
-TEST_F(Levels, PeersDisconnectIsALostConnection)
-{
-	constexpr VIP_UINT32 flushed = VIP_STATUS_OP_RECEIVE | VIP_STATUS_DESC_FLUSHED_ERROR;
-	atEach(nic, {kUnreliable, kDelivery, kReception}, [&](VIP_RELIABILITY_LEVEL level) {
-		Pool pool(nic, 2, 64);
-		Pair pair(nic, ofLevel(level));
-		ASSERT_TRUE(pair.connected);
-		for (unsigned i = 0; i < 2; i++)
-			ASSERT_EQ(VIP_SUCCESS,
-				  VipPostRecv(pair.b, pool.message(i, 64), pool.handle()));
-		ASSERT_EQ(VIP_SUCCESS, VipDisconnect(pair.a));
-		EXPECT_TRUE(pair.b.becomes(VIP_STATE_ERROR));
-		for (unsigned i = 0; i < 2; i++) {
-			ASSERT_EQ(pool.descriptor(i), takeReceive(pair.b));
-			EXPECT_EQ(status(flushed), statusOf(pool.descriptor(i)));
-		}
-		EXPECT_TRUE(nic.errors.reaches(pair.b, 1));
-		EXPECT_EQ(1U, nic.errors.count(pair.b, VIP_ERROR_CONN_LOST));
-		EXPECT_EQ(0U, nic.errors.count(pair.a)) << "told of its own disconnect";
-	});
-}
-
-TEST_F(Levels, UnreliableMessageWithoutAReceiveIsDropped)
-{
-	atEach(nic, {kUnreliable}, [&](VIP_RELIABILITY_LEVEL level) {
-		for (VIP_UINT32 bytes : {0U, 48U, 4096U, 65536U}) {
-			Pool pool(nic, 1, bytes);
-			Pair pair(nic, ofLevel(level));
-			ASSERT_TRUE(pair.connected);
-			for (VIP_UINT32 i = 0; i < 2; i++) {
-				VIP_DESCRIPTOR *d = pool.message(0, bytes);
-				setImmediate(d, i);
-				ASSERT_TRUE(harness::send(pair.a, d, pool.handle()));
-				EXPECT_EQ(status(VIP_STATUS_OP_SEND),
-					  Status{d->CS.Status & ~VIP_STATUS_IMMEDIATE});
-				letTimePass(kQuiet);
-				// A dropped message does not come later for the receive that is
-				// posted now.
-				expectTalk(pair.a, pair.b);
-				expectTalk(pair.b, pair.a);
-			}
-			// The receiver may get an error for the lost message. The connection is not
-			// lost.
-			for (Vi *vi : {&pair.a, &pair.b})
-				EXPECT_EQ(nic.errors.count(*vi),
-					  nic.errors.count(*vi, VIP_ERROR_RECVQ_EMPTY));
-		}
-	});
-}
-
-TEST_F(Levels, UnreliableMessageLongerThanItsReceiveHarmsNoLaterOne)
-{
-	atEach(nic, {kUnreliable}, [&](VIP_RELIABILITY_LEVEL level) {
-		for (auto [room, bytes] : {std::make_pair(0U, 1U), {48U, 49U}, {4096U, 65536U}}) {
-			SCOPED_TRACE(testing::Message() << bytes << " bytes into " << room);
-			Pool pool(nic, 2, 65536);
-			Pair pair(nic, ofLevel(level));
-			ASSERT_TRUE(pair.connected);
-			VIP_DESCRIPTOR *in = pool.message(0, room), *out = pool.message(1, bytes),
-				       *d = nullptr;
-			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, pool.handle()));
-			paint(pool.buffer(1), bytes, 1);
-			ASSERT_TRUE(harness::send(pair.a, out, pool.handle()));
-			EXPECT_EQ(status(VIP_STATUS_OP_SEND), statusOf(out));
-			letTimePass(kQuiet);
-			// The receive is done with an error, or the message was dropped and the
-			// receive is still posted.
-			if (VipRecvDone(pair.b, &d) != VIP_NOT_DONE) {
-				ASSERT_EQ(in, d);
-				EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE | VIP_STATUS_LENGTH_ERROR),
-					  statusOf(in));
-			}
-			EXPECT_TRUE(untouched(pool.buffer(0) + room, 65536 - room));
-			for (int i = 0; i < 3; i++) {
-				expectTalk(pair.a, pair.b);
-				expectTalk(pair.b, pair.a);
-			}
-			EXPECT_EQ(0U, nic.errors.count(pair.b, VIP_ERROR_CONN_LOST));
-		}
-	});
-}
-
-TEST_F(Levels, UnreliableRdmaWriteThatIsRefusedLeavesBothConnected)
-{
-	atEach(nic, {kUnreliable}, [&](VIP_RELIABILITY_LEVEL level) {
-		VIP_VI_ATTRIBUTES open = ofLevel(level);
-		open.EnableRdmaWrite = VIP_TRUE;
-		makeTag(nic); // another name of the default tag
-		VIP_PROTECTION_HANDLE separate = makeTag(nic);
-		VIP_MEM_ATTRIBUTES writable = memory(nullptr, VIP_TRUE),
-				   ofAnother = memory(separate, VIP_TRUE);
-		Region target(nic, 4096, &writable), closed(nic, 4096),
-			apart(nic, 4096, &ofAnother);
-		Pool pool(nic, 1, 64);
-		paint(pool.buffer(0), 64, 1);
-		Pair pair(nic, open), closedPair(nic, ofLevel(level));
-		ASSERT_TRUE(pair.connected);
-		ASSERT_TRUE(closedPair.connected);
-		auto write = [&](Pair &on, Region &to, VIP_MEM_HANDLE handle) {
-			expectNoHarm(on.a, on.b, pool.write(0, 64, to.data(), handle),
-				     pool.handle());
-			EXPECT_TRUE(untouched(to.data(), 64));
-		};
-		write(pair, target, 0);
-		write(pair, closed, closed.handle());
-		write(pair, apart, apart.handle());
-		write(closedPair, target, target.handle());
-		VIP_UCHAR *end = target.data() + target.size();
-		expectNoHarm(pair.a, pair.b, pool.write(0, 64, end - 63, target.handle()),
-			     pool.handle());
-	});
-}
-
-TEST_F(Levels, UnreliableSendFromAnUnknownHandleIsAProtectionError)
-{
-	atEach(nic, {kUnreliable}, [&](VIP_RELIABILITY_LEVEL level) {
-		Pool pool(nic, 1, 64);
-		Pair pair(nic, ofLevel(level));
-		ASSERT_TRUE(pair.connected);
-		VIP_DESCRIPTOR *d = pool.message(0, 64);
-		d->DS[0].Local.Handle = 0xDEADBEEF;
-		ASSERT_TRUE(harness::send(pair.a, d, pool.handle()));
-		EXPECT_EQ(status(VIP_STATUS_OP_SEND | VIP_STATUS_PROTECTION_ERROR), statusOf(d));
-		// VIA leaves open whether the VI can go on. It can always be connected anew.
-		VIP_VI_STATE state = pair.a.state();
-		EXPECT_TRUE(state == VIP_STATE_CONNECTED || state == VIP_STATE_ERROR)
-			<< testing::PrintToString(state);
-		ASSERT_EQ(VIP_SUCCESS, VipDisconnect(pair.a));
-		ASSERT_EQ(VIP_SUCCESS, VipDisconnect(pair.b));
-		ASSERT_TRUE(harness::connect(pair.b, pair.a));
-		expectTalk(pair.a, pair.b);
 	});
 }
 
@@ -480,10 +285,8 @@ TEST_F(Levels, ReceptionOneSendIsDoneWhenItsDataIsInTheReceiversMemory)
 			for (unsigned i = 0; i < kCount; i++) {
 				memset(pool.buffer(0), 0, most());
 				paint(pool.buffer(1), size(i), i);
-				ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, pool.message(0, most()),
-								   pool.handle()));
-				VIP_DESCRIPTOR *d = harness::send(pair.a, pool.message(1, size(i)),
-								  pool.handle(), mode);
+				ASSERT_TRUE(pool.postReceive(pair.b, 0, most()));
+				VIP_DESCRIPTOR *d = pool.send(pair.a, 1, size(i), mode);
 				// No other call on the receiver's VI comes before this.
 				EXPECT_TRUE(painted(pool.buffer(0), size(i), i));
 				ASSERT_TRUE(d);
@@ -521,18 +324,13 @@ TEST_F(Levels, ReceptionEachOfSeveralSendsIsDoneWhenItsDataIsInTheReceiversMemor
 TEST_F(Levels, ReceptionRdmaWriteIsDoneWhenItsDataIsInTheTargetsMemory)
 {
 	atEach(nic, {kReception}, [&](VIP_RELIABILITY_LEVEL level) {
-		VIP_VI_ATTRIBUTES attributes = ofLevel(level, most());
-		attributes.EnableRdmaWrite = VIP_TRUE;
-		VIP_MEM_ATTRIBUTES writable = memory(nullptr, VIP_TRUE);
-		Region target(nic, most(), &writable);
+		Region target(nic, most(), memory(nullptr, VIP_TRUE));
 		Pool pool(nic, 1, most());
-		Pair pair(nic, attributes);
+		Pair pair(nic, writable(ofLevel(level, most())));
 		ASSERT_TRUE(pair.connected);
 		for (unsigned i = 0; i < kCount; i++) {
 			paint(pool.buffer(0), size(i), i);
-			VIP_DESCRIPTOR *d = harness::send(
-				pair.a, pool.write(0, size(i), target.data(), target.handle()),
-				pool.handle());
+			VIP_DESCRIPTOR *d = harness::send(pair.a, pool.write(0, size(i), target), pool.handle());
 			EXPECT_TRUE(painted(target.data(), size(i), i));
 			ASSERT_TRUE(d);
 			EXPECT_EQ(status(VIP_STATUS_OP_RDMA_WRITE), statusOf(d));

@@ -30,7 +30,7 @@ class DescriptorError : public PairTest
 		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, d, handle));
 		// The library may find the error when the receive is posted or when a message comes
 		// for it.
-		ASSERT_EQ(VIP_SUCCESS, VipPostSend(pair.a, out.message(0, 64), out.handle()));
+		ASSERT_TRUE(out.postSend(pair.a, 0, 64));
 		ASSERT_EQ(d, takeReceive(pair.b));
 		EXPECT_EQ(Status{error}, Status{errorOf(d)});
 		takeSend(pair.a);
@@ -38,10 +38,8 @@ class DescriptorError : public PairTest
 	// A send names memory that it may not use. This also ends a reliable connection.
 	void expectProtectionError(Vi &from, Vi &to, VIP_DESCRIPTOR *d, VIP_MEM_HANDLE handle)
 	{
-		ASSERT_TRUE(harness::send(from, d, handle));
-		EXPECT_EQ(status(VIP_STATUS_OP_SEND | VIP_STATUS_PROTECTION_ERROR), statusOf(d));
-		EXPECT_TRUE(eventually([&] { return from.state() == VIP_STATE_ERROR; }));
-		EXPECT_TRUE(eventually([&] { return to.state() == VIP_STATE_ERROR; }));
+		ASSERT_TRUE(isSent(from, d, handle, VIP_STATUS_OP_SEND | VIP_STATUS_PROTECTION_ERROR));
+		expectBroken(from, to);
 	}
 };
 
@@ -79,42 +77,6 @@ TEST_F(DescriptorError, RdmaOnTheReceiveQueueIsAFormatError)
 		d->CS.Control = static_cast<VIP_UINT16>(operation);
 		expectReceiveFails(VIP_STATUS_FORMAT_ERROR, d, pool.handle());
 	}
-}
-
-TEST_F(DescriptorError, MoreSegmentsThanMaxSegmentsPerDescAreAFormatError)
-{
-	auto most = static_cast<unsigned>(nic.attributes().MaxSegmentsPerDesc);
-	ASSERT_LT(most, 0xFFFFU);
-	Pool pool(nic, 1, 64, nullptr, most + 1);
-	for (bool receive : {false, true}) {
-		VIP_DESCRIPTOR *d = pool.empty(0);
-		for (unsigned i = 0; i <= most; i++)
-			setSegment(d, i, pool.buffer(0), 1, pool.handle());
-		d->CS.SegCount = static_cast<VIP_UINT16>(most + 1);
-		if (receive)
-			expectReceiveFails(VIP_STATUS_FORMAT_ERROR, d, pool.handle());
-		else
-			expectSendFails(VIP_STATUS_FORMAT_ERROR, d, pool.handle());
-	}
-}
-
-TEST_F(DescriptorError, MaxSegmentsPerDescAreNotTooMany)
-{
-	auto most = static_cast<unsigned>(nic.attributes().MaxSegmentsPerDesc);
-	Pool pool(nic, 2, most, nullptr, most);
-	for (unsigned slot : {0U, 1U}) {
-		VIP_DESCRIPTOR *d = pool.empty(slot);
-		for (unsigned i = 0; i < most; i++)
-			setSegment(d, i, pool.buffer(slot) + i, 1, pool.handle());
-		d->CS.SegCount = static_cast<VIP_UINT16>(most);
-	}
-	paint(pool.buffer(0), most, 1);
-	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.descriptor(1), pool.handle()));
-	ASSERT_TRUE(harness::send(a(), pool.descriptor(0), pool.handle()));
-	EXPECT_EQ(status(VIP_STATUS_OP_SEND), statusOf(pool.descriptor(0)));
-	ASSERT_EQ(pool.descriptor(1), takeReceive(b()));
-	EXPECT_EQ(most, pool.descriptor(1)->CS.Length);
-	EXPECT_TRUE(painted(pool.buffer(1), most, 1));
 }
 
 TEST_F(DescriptorError, RdmaWithoutAnAddressSegmentIsAFormatError)
@@ -171,7 +133,7 @@ TEST_F(DescriptorError, SendFromOutsideOfTheRegionIsAProtectionError)
 		SCOPED_TRACE(c.what);
 		Pair pair(nic);
 		ASSERT_TRUE(pair.connected);
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, pool.message(1, 64), pool.handle()));
+		ASSERT_TRUE(pool.postReceive(pair.b, 1, 64));
 		VIP_DESCRIPTOR *d = pool.message(0, 64);
 		setSegment(d, 0, c.data, c.length, handle);
 		expectProtectionError(pair.a, pair.b, d, pool.handle());
@@ -182,7 +144,7 @@ TEST_F(DescriptorError, SendFromOutsideOfTheRegionIsAProtectionError)
 TEST_F(DescriptorError, SendFromOneWrongSegmentAmongRightOnesIsAProtectionError)
 {
 	Pool pool(nic, 2, 64, nullptr, 4);
-	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(1, 64), pool.handle()));
+	ASSERT_TRUE(pool.postReceive(b(), 1, 64));
 	VIP_DESCRIPTOR *d = pool.empty(0);
 	d->CS.SegCount = 3;
 	setSegment(d, 0, pool.buffer(0), 8, pool.handle());
@@ -195,9 +157,8 @@ TEST_F(DescriptorError, SendFromMemoryOfAnotherTagIsAProtectionError)
 {
 	makeTag(nic); // another name of the default tag
 	VIP_PROTECTION_HANDLE separate = makeTag(nic);
-	VIP_MEM_ATTRIBUTES attributes = memory(separate);
-	Pool pool(nic, 2, 64), other(nic, 1, 64, &attributes);
-	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(1, 64), pool.handle()));
+	Pool pool(nic, 2, 64), other(nic, 1, 64, memory(separate));
+	ASSERT_TRUE(pool.postReceive(b(), 1, 64));
 	VIP_DESCRIPTOR *d = pool.message(0, 64);
 	setSegment(d, 0, other.buffer(0), 64, other.handle());
 	expectProtectionError(a(), b(), d, pool.handle());
@@ -208,8 +169,7 @@ TEST_F(DescriptorError, RdmaWriteFromAnUnknownLocalHandleIsAProtectionError)
 	Pool pool(nic, 1, 64);
 	VIP_DESCRIPTOR *d = pool.write(0, 32, pool.buffer(0) + 32, pool.handle());
 	d->DS[1].Local.Handle = 0xDEADBEEF;
-	ASSERT_TRUE(harness::send(a(), d, pool.handle()));
-	EXPECT_EQ(status(VIP_STATUS_OP_RDMA_WRITE | VIP_STATUS_PROTECTION_ERROR), statusOf(d));
+	ASSERT_TRUE(isSent(a(), d, pool.handle(), VIP_STATUS_OP_RDMA_WRITE | VIP_STATUS_PROTECTION_ERROR));
 }
 
 TEST_F(DescriptorError, ReceiveIntoAnUnknownHandleIsAProtectionError)
@@ -224,8 +184,7 @@ TEST_F(DescriptorError, ReceiveIntoMemoryOfAnotherTagIsAProtectionError)
 {
 	makeTag(nic); // another name of the default tag
 	VIP_PROTECTION_HANDLE separate = makeTag(nic);
-	VIP_MEM_ATTRIBUTES attributes = memory(separate);
-	Pool pool(nic, 1, 64), other(nic, 1, 64, &attributes);
+	Pool pool(nic, 1, 64), other(nic, 1, 64, memory(separate));
 	VIP_DESCRIPTOR *d = pool.message(0, 64);
 	setSegment(d, 0, other.buffer(0), 64, other.handle());
 	expectReceiveFails(VIP_STATUS_PROTECTION_ERROR, d, pool.handle());
@@ -241,7 +200,7 @@ TEST_F(DescriptorError, MessageThatReachesPastTheEndOfTheReceivesRegionIsNotWrit
 	setSegment(in, 0, bytes.data() + 500, 1024, handle);
 	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), in, pool.handle()));
 	paint(pool.buffer(1), 1024, 1);
-	ASSERT_EQ(VIP_SUCCESS, VipPostSend(a(), pool.message(1, 1024), pool.handle()));
+	ASSERT_TRUE(pool.postSend(a(), 1, 1024));
 	ASSERT_EQ(in, takeReceive(b()));
 	// The message is longer than the room in the region, so either error is right.
 	EXPECT_TRUE(errorOf(in) == VIP_STATUS_PROTECTION_ERROR ||

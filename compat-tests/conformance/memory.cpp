@@ -17,9 +17,7 @@ class Memory : public NicTest
 		   VIP_UCHAR *to, VIP_MEM_HANDLE toHandle)
 	{
 		Pool pool(nic, 2, 64); // the tag of the descriptors' own region does not matter
-		VIP_VI_ATTRIBUTES attributes = reliable();
-		attributes.Ptag = viTag;
-		Pair pair(nic, attributes);
+		Pair pair(nic, ofTag(viTag));
 		EXPECT_TRUE(pair.connected);
 		VIP_DESCRIPTOR *in = pool.message(0, 64), *out = pool.message(1, 64);
 		setSegment(in, 0, to, 64, toHandle);
@@ -40,8 +38,7 @@ class Memory : public NicTest
 TEST_F(Memory, FirstTagIsAnotherNameOfTheDefaultTagInBothDirections)
 {
 	VIP_PROTECTION_HANDLE first = makeTag(nic);
-	VIP_MEM_ATTRIBUTES attributes = memory(first);
-	Region tagged(nic, 4096, &attributes), plain(nic, 4096);
+	Region tagged(nic, 4096, memory(first)), plain(nic, 4096);
 	EXPECT_TRUE(works(nullptr, tagged.data(), tagged.handle(), tagged.data() + 64,
 			  tagged.handle()));
 	EXPECT_TRUE(works(first, plain.data(), plain.handle(), plain.data() + 64, plain.handle()));
@@ -57,9 +54,7 @@ TEST_F(Memory, SecondTagIsApart)
 {
 	VIP_PROTECTION_HANDLE first = makeTag(nic), second = makeTag(nic), third = makeTag(nic);
 	EXPECT_NE(first, second);
-	VIP_MEM_ATTRIBUTES ofFirst = memory(first), ofSecond = memory(second),
-			   ofThird = memory(third);
-	Region one(nic, 4096, &ofFirst), two(nic, 4096, &ofSecond), three(nic, 4096, &ofThird),
+	Region one(nic, 4096, memory(first)), two(nic, 4096, memory(second)), three(nic, 4096, memory(third)),
 		plain(nic, 4096);
 	EXPECT_TRUE(works(second, two.data(), two.handle(), two.data() + 64, two.handle()));
 	EXPECT_FALSE(works(second, one.data(), one.handle(), two.data(), two.handle()));
@@ -72,15 +67,12 @@ TEST_F(Memory, SecondTagIsApart)
 TEST_F(Memory, DestroyOfATagThatAViOrARegionUsesFails)
 {
 	for (VIP_PROTECTION_HANDLE used : {makeTag(nic), makeTag(nic)}) {
-		VIP_VI_ATTRIBUTES viAttributes = reliable();
-		viAttributes.Ptag = used;
-		VIP_MEM_ATTRIBUTES attributes = memory(used);
 		{
-			Vi vi(nic, viAttributes);
+			Vi vi(nic, ofTag(used));
 			EXPECT_EQ(VIP_ERROR_RESOURCE, VipDestroyPtag(nic, used)) << "a VI";
 		}
 		{
-			Region region(nic, 4096, &attributes);
+			Region region(nic, 4096, memory(used));
 			EXPECT_EQ(VIP_ERROR_RESOURCE, VipDestroyPtag(nic, used)) << "a region";
 		}
 		EXPECT_EQ(VIP_SUCCESS, VipDestroyPtag(nic, used));
@@ -91,8 +83,7 @@ TEST_F(Memory, DestroyedTagIsInvalidEverywhere)
 {
 	for (VIP_PROTECTION_HANDLE gone : {makeTag(nic), makeTag(nic)}) {
 		ASSERT_EQ(VIP_SUCCESS, VipDestroyPtag(nic, gone));
-		VIP_VI_ATTRIBUTES viAttributes = reliable();
-		viAttributes.Ptag = gone;
+		VIP_VI_ATTRIBUTES viAttributes = ofTag(gone);
 		VIP_MEM_ATTRIBUTES attributes = memory(gone);
 		VIP_VI_HANDLE vi;
 		VIP_MEM_HANDLE handle;

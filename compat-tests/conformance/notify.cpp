@@ -30,12 +30,12 @@ class Notify : public PairTest
 	void postReceives(VIP_VI_HANDLE vi, Pool &pool, size_t first, size_t count)
 	{
 		for (size_t i = first; i < first + count; i++)
-			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, pool.message(i, 64), pool.handle()));
+			ASSERT_TRUE(pool.postReceive(vi, i, 64));
 	}
 	// The VI is idle, so the send is done at once, flushed.
 	void flushSend(VIP_VI_HANDLE idle, Pool &pool, size_t slot)
 	{
-		ASSERT_EQ(VIP_SUCCESS, VipPostSend(idle, pool.message(slot, 64), pool.handle()));
+		ASSERT_TRUE(pool.postSend(idle, slot, 64));
 	}
 	Calls calls;
 };
@@ -47,7 +47,7 @@ TEST_F(Notify, OnceTheReceiveIsDoneTheHandlerGetsItOffTheQueue)
 	ASSERT_EQ(VIP_SUCCESS, recvNotify(b()));
 	EXPECT_FALSE(calls.reach(1, kQuiet)) << "nothing is done yet";
 	paint(pool.buffer(1), 64, 5);
-	ASSERT_TRUE(harness::send(a(), pool.message(1, 64), pool.handle()));
+	ASSERT_TRUE(pool.send(a(), 1, 64));
 	ASSERT_TRUE(calls.reach(1));
 	EXPECT_EQ(VIP_NIC_HANDLE{nic}, calls[0].nic);
 	EXPECT_EQ(VIP_VI_HANDLE{b()}, calls[0].vi);
@@ -66,7 +66,7 @@ TEST_F(Notify, OnceTheSendIsDoneTheHandlerGetsItOffTheQueue)
 	Pool pool(nic, 2, 64);
 	postReceives(b(), pool, 0, 1);
 	ASSERT_EQ(VIP_SUCCESS, sendNotify(a()));
-	ASSERT_EQ(VIP_SUCCESS, VipPostSend(a(), pool.message(1, 64), pool.handle()));
+	ASSERT_TRUE(pool.postSend(a(), 1, 64));
 	ASSERT_TRUE(calls.reach(1));
 	EXPECT_EQ(VIP_VI_HANDLE{a()}, calls[0].vi);
 	EXPECT_EQ(pool.descriptor(1), calls[0].descriptor);
@@ -80,7 +80,7 @@ TEST_F(Notify, OfWhatIsDoneAlreadyCallsTheHandlerAtOnce)
 {
 	Pool pool(nic, 2, 64);
 	postReceives(b(), pool, 0, 1);
-	ASSERT_EQ(VIP_SUCCESS, VipPostSend(a(), pool.message(1, 64), pool.handle()));
+	ASSERT_TRUE(pool.postSend(a(), 1, 64));
 	auto bothAreDone = [&] {
 		a().state(); // some libraries look only in a call
 		b().state();
@@ -101,7 +101,7 @@ TEST_F(Notify, IsOneShot)
 	postReceives(b(), pool, 0, 2);
 	ASSERT_EQ(VIP_SUCCESS, recvNotify(b()));
 	for (int i = 0; i < 2; i++)
-		ASSERT_TRUE(harness::send(a(), pool.message(2, 64), pool.handle()));
+		ASSERT_TRUE(pool.send(a(), 2, 64));
 	ASSERT_TRUE(calls.reach(1));
 	EXPECT_FALSE(calls.reach(2, kQuiet)) << "called twice";
 	EXPECT_EQ(pool.descriptor(1), takeReceive(b()));
@@ -132,7 +132,7 @@ TEST_F(Notify, SeveralOutstandingServeOneDescriptorEachInOrder)
 		ASSERT_EQ(VIP_SUCCESS, VipRecvNotify(b(), &contexts[i], handler));
 	}
 	for (size_t i = 0; i < count; i++)
-		ASSERT_TRUE(harness::send(a(), pool.message(count, 64), pool.handle()));
+		ASSERT_TRUE(pool.send(a(), count, 64));
 	ASSERT_TRUE(calls.reach(count));
 	for (size_t i = 0; i < count; i++) {
 		EXPECT_EQ(static_cast<int>(i), order[i]);
@@ -183,7 +183,7 @@ TEST_F(Notify, StaysOutstandingWhileTheViIsDisconnectedAndConnectedAnew)
 	postReceives(b(), pool, 0, 1);
 	ASSERT_TRUE(harness::connect(b(), a()));
 	EXPECT_EQ(0U, calls.count());
-	ASSERT_TRUE(harness::send(a(), pool.message(1, 64), pool.handle()));
+	ASSERT_TRUE(pool.send(a(), 1, 64));
 	ASSERT_TRUE(calls.reach(1));
 	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(calls[0].descriptor));
 }
@@ -202,8 +202,7 @@ TEST_F(Notify, HandlersThatPostAndAskToBeCalledAgainKeepAPingPongGoing)
 			return; // it is a send
 		unsigned next = call.descriptor->CS.ImmediateData + 1;
 		EXPECT_EQ(VIP_SUCCESS, recvNotify(*vis[side]));
-		EXPECT_EQ(VIP_SUCCESS, VipPostRecv(*vis[side], pool.message(side, 64),
-						   pool.handle()));
+		EXPECT_TRUE(pool.postReceive(*vis[side], side, 64));
 		if (next > rounds)
 			return;
 		VIP_DESCRIPTOR *d = pool.message(2 + next, 64);
@@ -298,10 +297,8 @@ TEST_F(Notify, HandlersRunOneAtATimeThoseForErrorsIncluded)
 
 TEST_F(Notify, HandlerMayDisconnectAndDestroyItsVi)
 {
-	VIP_VI_ATTRIBUTES attributes = reliable();
-	VIP_VI_HANDLE vi = nullptr;
+	VIP_VI_HANDLE vi = makeVi(nic);
 	Pool pool(nic, 2, 64);
-	ASSERT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, nullptr, nullptr, &vi));
 	postReceives(b(), pool, 0, 1);
 	auto work = calls.each([&](const Calls::Call &call) {
 		EXPECT_EQ(VIP_SUCCESS, VipDisconnect(b()));
@@ -334,10 +331,8 @@ TEST_F(Notify, HandlerMayCloseItsNic)
 
 TEST_F(Notify, DestroyOfAViCancelsWhatIsOutstanding)
 {
-	VIP_VI_ATTRIBUTES attributes = reliable();
-	VIP_VI_HANDLE vi = nullptr;
+	VIP_VI_HANDLE vi = makeVi(nic);
 	Pool pool(nic, 1, 64);
-	ASSERT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, nullptr, nullptr, &vi));
 	for (int i = 0; i < 3; i++) {
 		ASSERT_EQ(VIP_SUCCESS, sendNotify(vi));
 		ASSERT_EQ(VIP_SUCCESS, recvNotify(vi));
@@ -350,12 +345,10 @@ TEST_F(Notify, DestroyOfAViCancelsWhatIsOutstanding)
 
 TEST_F(Notify, DestroyOfAViWaitsForItsHandlerAndNoneRunsAfterIt)
 {
-	VIP_VI_ATTRIBUTES attributes = reliable();
-	VIP_VI_HANDLE vi = nullptr;
+	VIP_VI_HANDLE vi = makeVi(nic);
 	Pool pool(nic, 8, 64);
 	Gate gate;
 	std::atomic<bool> destroyed{false};
-	ASSERT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, nullptr, nullptr, &vi));
 	auto work = calls.each([&](const Calls::Call &) {
 		gate.pass();
 		EXPECT_FALSE(destroyed);
@@ -396,10 +389,8 @@ TEST_F(Notify, HandlerMayCloseTheNicWhileAnotherThreadDestroysItsVi)
 	Nic doomed;
 	ASSERT_TRUE(doomed.opened());
 	Pool pool(doomed, 1, 64);
-	VIP_VI_ATTRIBUTES attributes = reliable();
-	VIP_VI_HANDLE vi = nullptr;
+	VIP_VI_HANDLE vi = makeVi(doomed);
 	Gate gate;
-	ASSERT_EQ(VIP_SUCCESS, VipCreateVi(doomed, &attributes, nullptr, nullptr, &vi));
 	auto work = calls.each([&](const Calls::Call &) {
 		gate.pass();
 		EXPECT_EQ(VIP_SUCCESS, doomed.close());

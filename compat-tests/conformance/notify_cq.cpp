@@ -15,9 +15,8 @@ class NotifyCq : public NicTest
 	void SetUp() override
 	{
 		ASSERT_NO_FATAL_FAILURE(NicTest::SetUp());
-		ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 16, &cq));
-		VIP_VI_ATTRIBUTES attributes = reliable();
-		ASSERT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, cq, cq, &vi));
+		cq = makeCq(nic, 16);
+		vi = makeVi(nic, cq);
 		pool = std::make_unique<Pool>(nic, 32, 64);
 	}
 	void TearDown() override
@@ -32,7 +31,7 @@ class NotifyCq : public NicTest
 	// The VI is idle, so the send is done at once, flushed.
 	void flushSend(size_t slot)
 	{
-		ASSERT_EQ(VIP_SUCCESS, VipPostSend(vi, pool->message(slot, 64), pool->handle()));
+		ASSERT_TRUE(pool->postSend(vi, slot, 64));
 	}
 	void expectEmpty()
 	{
@@ -49,7 +48,7 @@ class NotifyCq : public NicTest
 TEST_F(NotifyCq, TakesTheEntryAndLeavesTheDescriptorToTheHandler)
 {
 	Vi to(nic, reliable(), nullptr, cq), from(nic);
-	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(to, pool->message(0, 64), pool->handle()));
+	ASSERT_TRUE(pool->postReceive(to, 0, 64));
 	ASSERT_TRUE(harness::connect(to, from));
 	auto work = calls.each([&](const Calls::Call &call) {
 		expectEmpty();
@@ -59,7 +58,7 @@ TEST_F(NotifyCq, TakesTheEntryAndLeavesTheDescriptorToTheHandler)
 	});
 	ASSERT_EQ(VIP_SUCCESS, notify());
 	EXPECT_FALSE(calls.reach(1, kQuiet)) << "nothing is done yet";
-	ASSERT_TRUE(harness::send(from, pool->message(1, 64), pool->handle()));
+	ASSERT_TRUE(pool->send(from, 1, 64));
 	ASSERT_TRUE(calls.reach(1));
 	EXPECT_EQ(VIP_NIC_HANDLE{nic}, calls[0].nic);
 	EXPECT_EQ(VIP_VI_HANDLE{to}, calls[0].vi);
@@ -156,7 +155,7 @@ TEST_F(NotifyCq, EntriesOfADestroyedViCallNobodyAndTheHandlerGoesOnWaiting)
 	ASSERT_EQ(VIP_SUCCESS, notify());
 	EXPECT_FALSE(calls.reach(1, kQuiet));
 	Vi next(nic, reliable(), cq, nullptr);
-	ASSERT_EQ(VIP_SUCCESS, VipPostSend(next, pool->message(1, 64), pool->handle()));
+	ASSERT_TRUE(pool->postSend(next, 1, 64));
 	ASSERT_TRUE(calls.reach(1));
 	EXPECT_EQ(VIP_VI_HANDLE{next}, calls[0].vi);
 }

@@ -55,9 +55,7 @@ class PeerLoss : public NicTest
 		pool = std::make_unique<Pool>(nic, kReceives + 1, 64);
 		vi = std::make_unique<Vi>(nic);
 		peer = std::make_unique<Peer>("leavingServer");
-		for (unsigned i = 0; i < kReceives; i++)
-			ASSERT_EQ(VIP_SUCCESS,
-				  VipPostRecv(*vi, pool->message(i, 64), pool->handle()));
+		ASSERT_TRUE(pool->postReceives(*vi, kReceives, 64));
 		std::string discriminator = freshDiscriminator();
 		peer->channel.put(discriminator);
 		peer->channel.expect("ready");
@@ -81,10 +79,8 @@ class PeerLoss : public NicTest
 	}
 	void expectReceivesFlushed()
 	{
-		for (unsigned i = 0; i < kReceives; i++) {
-			ASSERT_EQ(pool->descriptor(i), takeReceive(*vi));
-			EXPECT_EQ(status(kFlushed), statusOf(pool->descriptor(i)));
-		}
+		for (unsigned i = 0; i < kReceives; i++)
+			ASSERT_TRUE(isReceived(*vi, pool->descriptor(i), kFlushed));
 		VIP_DESCRIPTOR *d;
 		EXPECT_EQ(VIP_DESCRIPTOR_ERROR, VipRecvDone(*vi, &d));
 		EXPECT_EQ(nullptr, d);
@@ -147,7 +143,7 @@ TEST_F(PeerLoss, PeerKilledWhileAThreadIsBlockedInRecvWait)
 TEST_F(PeerLoss, SendsAfterThePeerWasKilledFailAndDoNotHang)
 {
 	peer->kill();
-	ASSERT_EQ(VIP_SUCCESS, VipPostSend(*vi, pool->message(kReceives, 64), pool->handle()));
+	ASSERT_TRUE(pool->postSend(*vi, kReceives, 64));
 	Stopwatch watch;
 	ASSERT_EQ(pool->descriptor(kReceives), takeSend(*vi));
 	// The error depends on whether the loss was known when the send was posted. The killed peer
@@ -165,11 +161,10 @@ TEST_F(PeerLoss, ViOfALostPeerCanBeConnectedAgain)
 	expectLost();
 	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(*vi));
 	Vi other(nic);
-	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(*vi, pool->message(0, 64), pool->handle()));
+	ASSERT_TRUE(pool->postReceive(*vi, 0, 64));
 	ASSERT_TRUE(harness::connect(other, *vi));
-	ASSERT_TRUE(harness::send(other, pool->message(kReceives, 64), pool->handle()));
-	ASSERT_EQ(pool->descriptor(0), takeReceive(*vi));
-	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(pool->descriptor(0)));
+	ASSERT_TRUE(pool->send(other, kReceives, 64));
+	ASSERT_TRUE(isReceived(*vi, pool->descriptor(0)));
 }
 
 } // namespace

@@ -144,6 +144,17 @@ AssertionResult call(Vi &vi, const std::string &discriminator, const std::string
 	return connected(vi);
 }
 
+PendingRequest::PendingRequest(Vi &client, VIP_ULONG timeout)
+{
+	std::string discriminator = freshDiscriminator();
+	requested = inThread([&client, discriminator, timeout] {
+		VIP_RETURN result = VIP_NO_MATCH;
+		eventually([&] { return (result = requestTo(client, discriminator, timeout)) != VIP_NO_MATCH; });
+		return result;
+	});
+	EXPECT_EQ(VIP_SUCCESS, waitOn(client.nic(), discriminator, kPatience, &handle));
+}
+
 AssertionResult connect(Vi &server, Vi &client)
 {
 	std::string discriminator = freshDiscriminator();

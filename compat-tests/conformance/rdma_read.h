@@ -46,8 +46,7 @@ class RdmaRead : public NicTest
 	void expectRefused(Vi &a, Vi &b, Pool &pool, VIP_DESCRIPTOR *d);
 	void expectDone(Vi &a, Pool &pool, VIP_DESCRIPTOR *d)
 	{
-		ASSERT_TRUE(harness::send(a, d, pool.handle()));
-		ASSERT_EQ(status(VIP_STATUS_OP_RDMA_READ), statusOf(d));
+		ASSERT_TRUE(isSent(a, d, pool.handle(), VIP_STATUS_OP_RDMA_READ));
 	}
 };
 

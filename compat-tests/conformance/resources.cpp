@@ -135,7 +135,7 @@ struct Meeting {
 	}
 	void postReceive(size_t i)
 	{
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi(i), pool.message(2 * i, 64), pool.handle()));
+		ASSERT_TRUE(pool.postReceive(vi(i), 2 * i, 64));
 	}
 	void postSend(size_t i, unsigned seed)
 	{
@@ -281,12 +281,12 @@ struct End {
 			vi.reset();
 			vi = std::make_unique<Vi>(nic);
 		}
-		EXPECT_EQ(VIP_SUCCESS, VipPostRecv(*vi, pool.message(0, 64), pool.handle()));
+		EXPECT_TRUE(pool.postReceive(*vi, 0, 64));
 	}
 	// The peer may end the connection when it has the message, before our send is done.
 	void talk(bool peerEndsAtOnce)
 	{
-		EXPECT_TRUE(harness::send(*vi, pool.message(1, 64), pool.handle()));
+		EXPECT_TRUE(pool.send(*vi, 1, 64));
 		if (!peerEndsAtOnce) {
 			EXPECT_EQ(0U, errorOf(pool.descriptor(1)));
 		}

@@ -115,8 +115,7 @@ class Segments : public NicTest
 	}
 	VIP_VI_ATTRIBUTES open(VIP_RELIABILITY_LEVEL level) const
 	{
-		VIP_VI_ATTRIBUTES attributes = ofLevel(level);
-		attributes.EnableRdmaWrite = VIP_TRUE;
+		VIP_VI_ATTRIBUTES attributes = writable(ofLevel(level));
 		attributes.EnableRdmaRead =
 			nic.attributes().RDMAReadSupport & level ? VIP_TRUE : VIP_FALSE;
 		return attributes;
@@ -136,8 +135,7 @@ class Segments : public NicTest
 		ASSERT_TRUE(pair.connected);
 		ASSERT_TRUE(harness::send(pair.a, d, pool().handle()));
 		EXPECT_EQ(Status{error}, Status{errorOf(d)});
-		EXPECT_TRUE(pair.a.becomes(VIP_STATE_ERROR));
-		EXPECT_TRUE(pair.b.becomes(VIP_STATE_ERROR));
+		expectBroken(pair.a, pair.b);
 	}
 
       private:
@@ -156,10 +154,8 @@ TEST_F(Segments, AnyNumberIsSentAndAnyNumberReceives)
 				paint(pool().buffer(0), kSpread, count);
 				VIP_DESCRIPTOR *out = make(0, from), *in = make(1, to);
 				ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b, in, pool().handle()));
-				ASSERT_TRUE(harness::send(a, out, pool().handle()));
-				EXPECT_EQ(status(VIP_STATUS_OP_SEND), statusOf(out));
-				ASSERT_EQ(in, takeReceive(b));
-				EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(in));
+				ASSERT_TRUE(isSent(a, out, pool().handle()));
+				ASSERT_TRUE(isReceived(b, in));
 				EXPECT_EQ(from.length(), in->CS.Length);
 				std::string sent = from.of(pool().buffer(0));
 				std::string arrived = to.of(pool().buffer(1));
@@ -171,59 +167,38 @@ TEST_F(Segments, AnyNumberIsSentAndAnyNumberReceives)
 
 TEST_F(Segments, AnyNumberIsWrittenByRdma)
 {
-	eachLevel([&](Vi &a, Vi &b, VIP_RELIABILITY_LEVEL) {
-		for (unsigned count : kCounts) {
-			SCOPED_TRACE(count);
-			List from(std::min(count, kMost - 1), count);
-			memset(pool().buffer(1), 0, kSpread);
-			paint(pool().buffer(0), kSpread, count);
-			VIP_DESCRIPTOR *out = makeRdma(0, VIP_CONTROL_OP_RDMAWRITE, from,
-						       pool().buffer(1) + 3);
-			ASSERT_TRUE(harness::send(a, out, pool().handle()));
-			EXPECT_EQ(status(VIP_STATUS_OP_RDMA_WRITE), statusOf(out));
-			// A message behind it shows that the write has arrived.
-			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b, pool().empty(2), pool().handle()));
-			ASSERT_TRUE(harness::send(a, pool().empty(3), pool().handle()));
-			ASSERT_TRUE(takeReceive(b));
-			std::string sent = from.of(pool().buffer(0));
-			EXPECT_EQ(0, memcmp(pool().buffer(1) + 3, sent.data(), sent.size()));
-			EXPECT_TRUE(untouched(pool().buffer(1), 3));
-			EXPECT_TRUE(untouched(pool().buffer(1) + 3 + sent.size(),
-					      kSpread - 3 - sent.size()))
-				<< "behind the write";
-		}
-	});
-}
-
-TEST_F(Segments, AnyNumberIsWrittenByRdmaWithImmediateData)
-{
 	eachLevel([&](Vi &a, Vi &b, VIP_RELIABILITY_LEVEL level) {
-		for (unsigned count : kCounts) {
-			SCOPED_TRACE(count);
-			List from(std::min(count, kMost - 1), count);
-			memset(pool().buffer(1), 0, kSpread);
-			memset(pool().buffer(2), 0, kSpread);
-			paint(pool().buffer(0), kSpread, count);
-			VIP_DESCRIPTOR *out = makeRdma(0, VIP_CONTROL_OP_RDMAWRITE, from,
-						       pool().buffer(1));
-			setImmediate(out, 0x5EC00000 + count);
-			// The write does not change its memory.
-			VIP_DESCRIPTOR *in = make(2, List(count, 1));
-			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b, in, pool().handle()));
-			ASSERT_TRUE(harness::send(a, out, pool().handle()));
-			EXPECT_EQ(status(VIP_STATUS_OP_RDMA_WRITE),
-				  Status{out->CS.Status & ~VIP_STATUS_IMMEDIATE});
-			ASSERT_EQ(in, takeReceive(b));
-			EXPECT_EQ(status(VIP_STATUS_OP_REMOTE_RDMA_WRITE | VIP_STATUS_IMMEDIATE),
-				  statusOf(in));
-			EXPECT_EQ(0x5EC00000 + count, in->CS.ImmediateData);
-			if (level != VIP_SERVICE_UNRELIABLE) { // the next test is about it
-				EXPECT_EQ(from.length(), in->CS.Length);
+		for (unsigned count : kCounts)
+			for (bool immediate : {false, true}) {
+				SCOPED_TRACE(testing::Message() << count << (immediate ? ", immediate data" : ""));
+				List from(std::min(count, kMost - 1), count);
+				memset(pool().buffer(1), 0, kSpread);
+				memset(pool().buffer(2), 0, kSpread);
+				paint(pool().buffer(0), kSpread, count);
+				VIP_DESCRIPTOR *in = make(2, List(count, 1)),
+					       *out = makeRdma(0, VIP_CONTROL_OP_RDMAWRITE, from, pool().buffer(1) + 3);
+				if (immediate)
+					setImmediate(out, 0x5EC00000 + count);
+				ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b, in, pool().handle()));
+				ASSERT_TRUE(isSent(a, out, pool().handle(), VIP_STATUS_OP_RDMA_WRITE));
+				if (immediate) {
+					ASSERT_TRUE(isReceived(b, in,
+							       VIP_STATUS_OP_REMOTE_RDMA_WRITE | VIP_STATUS_IMMEDIATE));
+					EXPECT_EQ(0x5EC00000 + count, in->CS.ImmediateData);
+				} else { // a message behind it shows that the write has arrived
+					ASSERT_TRUE(harness::send(a, pool().empty(3), pool().handle()));
+					ASSERT_TRUE(isReceived(b, in));
+				}
+				if (immediate && level != VIP_SERVICE_UNRELIABLE) { // the next test is about it
+					EXPECT_EQ(from.length(), in->CS.Length);
+				}
+				std::string sent = from.of(pool().buffer(0));
+				EXPECT_EQ(0, memcmp(pool().buffer(1) + 3, sent.data(), sent.size()));
+				EXPECT_TRUE(untouched(pool().buffer(1), 3));
+				EXPECT_TRUE(untouched(pool().buffer(1) + 3 + sent.size(), kSpread - 3 - sent.size()))
+					<< "behind the write";
+				EXPECT_TRUE(untouched(pool().buffer(2), kSpread)) << "the receive's memory";
 			}
-			std::string sent = from.of(pool().buffer(0));
-			EXPECT_EQ(0, memcmp(pool().buffer(1), sent.data(), sent.size()));
-			EXPECT_TRUE(untouched(pool().buffer(2), kSpread));
-		}
 	});
 }
 
@@ -284,8 +259,7 @@ TEST_F(Segments, OneMoreThanTheMostIsAFormatErrorInAllOperations)
 	ASSERT_TRUE(pair.connected);
 	VIP_DESCRIPTOR *in = make(0, List(kMost + 1, 1));
 	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, pool().handle()));
-	ASSERT_EQ(in, takeReceive(pair.b));
-	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE | VIP_STATUS_FORMAT_ERROR), statusOf(in));
+	ASSERT_TRUE(isReceived(pair.b, in, VIP_STATUS_OP_RECEIVE | VIP_STATUS_FORMAT_ERROR));
 }
 
 TEST_F(Segments, TogetherTheyMayBeAsLongAsMaxTransferSizeAndNoLonger)
@@ -304,14 +278,12 @@ TEST_F(Segments, TogetherTheyMayBeAsLongAsMaxTransferSizeAndNoLonger)
 	ASSERT_TRUE(pair.connected);
 	paint(large.data(), kTransferSize, 1);
 	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, descriptors.handle()));
-	ASSERT_TRUE(harness::send(pair.a, out, descriptors.handle()));
-	EXPECT_EQ(status(VIP_STATUS_OP_SEND), statusOf(out));
+	ASSERT_TRUE(isSent(pair.a, out, descriptors.handle()));
 	ASSERT_EQ(in, takeReceive(pair.b));
 	EXPECT_EQ(VIP_UINT32{kTransferSize}, in->CS.Length);
 
 	out->DS[0].Local.Length++;
-	ASSERT_TRUE(harness::send(pair.a, out, descriptors.handle()));
-	EXPECT_EQ(status(VIP_STATUS_OP_SEND | VIP_STATUS_LENGTH_ERROR), statusOf(out));
+	ASSERT_TRUE(isSent(pair.a, out, descriptors.handle(), VIP_STATUS_OP_SEND | VIP_STATUS_LENGTH_ERROR));
 }
 
 // The sum of 252 times the whole region is 4 GiB and 248 bytes.
@@ -337,10 +309,8 @@ TEST_F(Segments, AMessageOneByteTooLongForManyIsALengthError)
 		memset(pool().buffer(1), 0, kSpread);
 		VIP_DESCRIPTOR *in = make(1, to), *out = pool().message(0, to.length() + 1);
 		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, pool().handle()));
-		ASSERT_TRUE(harness::send(pair.a, out, pool().handle()));
-		EXPECT_EQ(status(VIP_STATUS_OP_SEND | VIP_STATUS_REMOTE_DESC_ERROR), statusOf(out));
-		ASSERT_EQ(in, takeReceive(pair.b));
-		EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE | VIP_STATUS_LENGTH_ERROR), statusOf(in));
+		ASSERT_TRUE(isSent(pair.a, out, pool().handle(), VIP_STATUS_OP_SEND | VIP_STATUS_REMOTE_DESC_ERROR));
+		ASSERT_TRUE(isReceived(pair.b, in, VIP_STATUS_OP_RECEIVE | VIP_STATUS_LENGTH_ERROR));
 		EXPECT_TRUE(to.leavesTheRest(pool().buffer(1), to.length()));
 	}
 }
@@ -358,8 +328,7 @@ class Spoilt : public Segments
 	{
 		makeTag(nic); // another name of the default tag
 		VIP_PROTECTION_HANDLE tag = makeTag(nic);
-		VIP_MEM_ATTRIBUTES attributes = memory(tag);
-		Region other(nic, 4096, &attributes), small(nic, 4096);
+		Region other(nic, 4096, memory(tag)), small(nic, 4096);
 		for (const Way &way : {Way{"no such handle",
 					   [&](VIP_DATA_SEGMENT &s) { s.Handle = 0xDEADBEEF; }},
 				       Way{"another tag's",
@@ -418,13 +387,9 @@ TEST_F(Spoilt, TwoHundredthSegmentOfAReceiveIsAProtectionError)
 		ASSERT_TRUE(pair.connected);
 		VIP_DESCRIPTOR *in = spoilt(1, VIP_CONTROL_OP_SENDRECV, way);
 		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, pool().handle()));
-		ASSERT_EQ(VIP_SUCCESS,
-			  VipPostSend(pair.a, pool().message(0, 10 * kMost), pool().handle()));
-		ASSERT_EQ(in, takeReceive(pair.b));
-		EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE | VIP_STATUS_PROTECTION_ERROR),
-			  statusOf(in));
-		EXPECT_TRUE(pair.b.becomes(VIP_STATE_ERROR));
-		EXPECT_TRUE(pair.a.becomes(VIP_STATE_ERROR));
+		ASSERT_TRUE(pool().postSend(pair.a, 0, 10 * kMost));
+		ASSERT_TRUE(isReceived(pair.b, in, VIP_STATUS_OP_RECEIVE | VIP_STATUS_PROTECTION_ERROR));
+		expectBroken(pair.b, pair.a);
 		takeSend(pair.a);
 	});
 }
@@ -442,9 +407,8 @@ TEST_F(Spoilt, TwoHundredthSegmentPastItsRegionIsFineWhileNoMessageIsThatLong)
 	VIP_UINT32 length = 10 * kSpoilt + 6;
 	paint(pool().buffer(0), length, 1);
 	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, pool().handle()));
-	ASSERT_TRUE(harness::send(pair.a, pool().message(0, length), pool().handle()));
-	ASSERT_EQ(in, takeReceive(pair.b));
-	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(in));
+	ASSERT_TRUE(pool().send(pair.a, 0, length));
+	ASSERT_TRUE(isReceived(pair.b, in));
 	EXPECT_TRUE(painted(pool().buffer(1), 10 * kSpoilt, 1));
 	EXPECT_EQ(0, memcmp(small.data() + 4090, pool().buffer(0) + 10 * kSpoilt, 6));
 }

@@ -99,12 +99,9 @@ TEST_F(Ending, LoopsOfBothFormsEmptyTheQueuesAfterDisconnect)
 			Pool pool(nic, receives + sends, 64);
 			Pair pair(nic);
 			ASSERT_TRUE(pair.connected);
-			for (unsigned i = 0; i < receives; i++)
-				ASSERT_EQ(VIP_SUCCESS,
-					  VipPostRecv(pair.a, pool.message(i, 64), pool.handle()));
+			ASSERT_TRUE(pool.postReceives(pair.a, receives, 64));
 			for (unsigned i = 0; i < 2; i++)
-				ASSERT_TRUE(harness::send(pair.b, pool.message(receives, 64),
-							  pool.handle()));
+				ASSERT_TRUE(pool.send(pair.b, receives, 64));
 			if (peerFirst) {
 				ASSERT_EQ(VIP_SUCCESS, VipDisconnect(pair.b));
 				ASSERT_TRUE(leavesConnected(pair.a));
@@ -176,14 +173,14 @@ TEST_F(Ending, ViThenCqThenMemoryWithReceivesLeftWhoeverDisconnectsFirst)
 			server.join();
 			paint(pool.buffer(0), 64, 1);
 			// The program never takes one of the messages.
-			ASSERT_TRUE(harness::send(peer, pool.message(0, 64), pool.handle()));
+			ASSERT_TRUE(pool.send(peer, 0, 64));
 			if (peerFirst) {
 				ASSERT_EQ(VIP_SUCCESS, VipDisconnect(peer));
 			}
 			side.cleanUp(disconnects);
 			paint(pool.buffer(1), 64, 2);
 			// It may be sent before the peer learns of the end.
-			ASSERT_TRUE(harness::send(peer, pool.message(1, 64), pool.handle()));
+			ASSERT_TRUE(pool.send(peer, 1, 64));
 			EXPECT_TRUE(untouched(side.data, Side::kBytes));
 		}
 }
@@ -201,7 +198,7 @@ VIP_PEER(returnsFromMain)
 	static auto *onCq = new Vi(*nic, reliable(), cq, cq), *asking = new Vi(*nic);
 	for (VIP_VI_HANDLE vi : {VIP_VI_HANDLE{pair->a}, VIP_VI_HANDLE{*onCq}}) {
 		static unsigned slot;
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, pool->message(slot++, 64), pool->handle()));
+		ASSERT_TRUE(pool->postReceive(vi, slot++, 64));
 	}
 	ASSERT_EQ(VIP_SUCCESS,
 		  VipRecvNotify(notified->b, nullptr,

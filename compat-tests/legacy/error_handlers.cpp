@@ -90,9 +90,9 @@ void doWhatFailsInOrder(Nic &nic)
 	EXPECT_EQ(VIP_SUCCESS, waitOn(nic, name, kPatience, &connection));
 	EXPECT_EQ(VIP_SUCCESS, VipConnectReject(connection));
 	refused.join();
-	EXPECT_EQ(VIP_SUCCESS, VipPostSend(client, pool.message(0, 64), pool.handle()));
+	EXPECT_TRUE(pool.postSend(client, 0, 64));
 	EXPECT_EQ(VIP_DESCRIPTOR_ERROR, VipSendDone(client, &d)) << "flushed";
-	EXPECT_EQ(VIP_SUCCESS, VipPostRecv(server, pool.message(1, 64), pool.handle()));
+	EXPECT_TRUE(pool.postReceive(server, 1, 64));
 	EXPECT_EQ(VIP_TIMEOUT, VipRecvWait(server, 1, &d));
 	EXPECT_EQ(VIP_SUCCESS, VipDisconnect(server));
 }

@@ -94,10 +94,8 @@ class ProtectedMemory : public NicTest
 		setSegment(receive, 0, to.data(), size, to.handle());
 		setSegment(sent, 0, from.data(), size, from.handle());
 		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, receive, pool.handle()));
-		ASSERT_TRUE(harness::send(pair.a, sent, pool.handle()));
-		ASSERT_EQ(status(0), statusOf(sent));
-		ASSERT_EQ(receive, takeReceive(pair.b));
-		ASSERT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(receive));
+		ASSERT_TRUE(isSent(pair.a, sent, pool.handle(), 0));
+		ASSERT_TRUE(isReceived(pair.b, receive));
 	}
 };
 
@@ -114,9 +112,8 @@ TEST_F(ProtectedMemory, IsWrittenByRdma)
 				paint(pool.buffer(0), size, size);
 				{
 					Protection none(target, protection);
-					VIP_DESCRIPTOR *d = pool.write(0, size, target.data(), target.handle());
-					ASSERT_TRUE(harness::send(pair.a, d, pool.handle()));
-					ASSERT_EQ(status(VIP_STATUS_OP_RDMA_WRITE), statusOf(d));
+					VIP_DESCRIPTOR *d = pool.write(0, size, target);
+					ASSERT_TRUE(isSent(pair.a, d, pool.handle(), VIP_STATUS_OP_RDMA_WRITE));
 				}
 				// A write of an Unreliable VI is done before it arrives.
 				ASSERT_TRUE(eventually([&] { return !!painted(target.data(), size, size); }));
@@ -140,10 +137,9 @@ TEST_F(ProtectedMemory, IsReadByRdmaIntoProtectedMemory)
 			       paint(source.data(), size, size);
 			       {
 				       Protection none(source, PROT_NONE), noneHere(own, PROT_NONE);
-				       VIP_DESCRIPTOR *d = pool.read(0, size, source.data(), source.handle());
+				       VIP_DESCRIPTOR *d = pool.read(0, size, source);
 				       setSegment(d, 1, own.data(), size, own.handle());
-				       ASSERT_TRUE(harness::send(pair.a, d, pool.handle()));
-				       ASSERT_EQ(status(VIP_STATUS_OP_RDMA_READ), statusOf(d));
+				       ASSERT_TRUE(isSent(pair.a, d, pool.handle(), VIP_STATUS_OP_RDMA_READ));
 			       }
 			       ASSERT_TRUE(painted(own.data(), size, size));
 		       });

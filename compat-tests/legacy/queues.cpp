@@ -46,17 +46,13 @@ TEST_F(Queues, WhatCqDoneNamesIsDoneAtTheFirstLook)
 			to.push_back(std::make_unique<Vi>(nic, reliable(), nullptr, received));
 			from.push_back(std::make_unique<Vi>(nic, reliable(), sent, nullptr));
 			for (unsigned m = 0; m < messages; m++)
-				ASSERT_EQ(VIP_SUCCESS,
-					  VipPostRecv(*to[v], in.message(v * messages + m, 64),
-						      in.handle()));
+				ASSERT_TRUE(in.postReceive(*to[v], v * messages + m, 64));
 			ASSERT_TRUE(harness::connect(*to[v], *from[v]));
 		}
 		Thread sender([&] {
 			for (unsigned m = 0; m < messages; m++) {
 				for (unsigned v = 0; v < vis; v++)
-					ASSERT_EQ(VIP_SUCCESS, VipPostSend(*from[v],
-									   out.message(v, 64),
-									   out.handle()));
+					ASSERT_TRUE(out.postSend(*from[v], v, 64));
 				for (unsigned v = 0; v < vis; v++)
 					ASSERT_TRUE(pollTake(sent, VIP_FALSE));
 			}
@@ -74,14 +70,12 @@ TEST_F(Queues, OneThatIsOnACqMayBeLookedAtAndWaitedForItself)
 	VIP_CQ_HANDLE cq = makeCq(nic, 8);
 	{
 		Vi to(nic, reliable(), nullptr, cq), from(nic, reliable(), cq, nullptr);
-		for (unsigned i = 0; i < 2; i++)
-			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(to, pool.message(i, 64), pool.handle()));
+		ASSERT_TRUE(pool.postReceives(to, 2, 64));
 		ASSERT_TRUE(harness::connect(to, from));
 		VIP_DESCRIPTOR *d = nullptr;
 		EXPECT_EQ(VIP_TIMEOUT, VipRecvWait(to, 1, &d));
 		for (Mode mode : {Mode::Waiting, Mode::Polling}) {
-			ASSERT_EQ(VIP_SUCCESS,
-				  VipPostSend(from, pool.message(2, 64), pool.handle()));
+			ASSERT_TRUE(pool.postSend(from, 2, 64));
 			ASSERT_EQ(pool.descriptor(mode == Mode::Polling), takeReceive(to, mode));
 			ASSERT_EQ(pool.descriptor(2), takeSend(from, mode));
 		}
@@ -96,8 +90,7 @@ TEST_F(Queues, DescriptorsArePostedAgainAsTheyCameBack)
 	constexpr unsigned ring = 4, messages = 100;
 	Pool in(nic, ring, 256), out(nic, 1, 256);
 	Vi to(nic), from(nic);
-	for (unsigned i = 0; i < ring; i++)
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(to, in.message(i, 256), in.handle()));
+	ASSERT_TRUE(in.postReceives(to, ring, 256));
 	ASSERT_TRUE(harness::connect(to, from));
 	VIP_DESCRIPTOR *d = out.message(0, 256);
 	for (unsigned i = 0; i < messages; i++) {
@@ -138,9 +131,8 @@ TEST_F(Queues, OneRegionIsWrittenThroughTheHandleThatMayAndReceivedIntoThroughTh
 		in->CS.SegCount = 1;
 		setSegment(in, 0, closed.data() + 1000, 64, allowed ? closed.handle() : open);
 		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, pool.handle()));
-		ASSERT_TRUE(harness::send(pair.a, pool.message(0, 64), pool.handle()));
-		ASSERT_EQ(in, takeReceive(pair.b));
-		EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(in));
+		ASSERT_TRUE(pool.send(pair.a, 0, 64));
+		ASSERT_TRUE(isReceived(pair.b, in));
 		VIP_DESCRIPTOR *d = pool.write(0, 64, closed.data() + (allowed ? 0 : 2000),
 					       allowed ? open : closed.handle());
 		ASSERT_TRUE(harness::send(pair.a, d, pool.handle()));

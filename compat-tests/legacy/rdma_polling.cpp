@@ -30,8 +30,7 @@ class End
 	    : writable_(memory(nullptr, VIP_TRUE)), pool_(nic, 2, kMost),
 	      target_(nic, kMost + 1, &writable_), vi_(nic, allowing(level))
 	{
-		EXPECT_EQ(VIP_SUCCESS,
-			  VipPostRecv(vi_, pool_.message(1, sizeof(Place)), pool_.handle()));
+		EXPECT_TRUE(pool_.postReceive(vi_, 1, sizeof(Place)));
 	}
 	Vi &vi()
 	{
@@ -42,9 +41,8 @@ class End
 	{
 		Place own{reinterpret_cast<uintptr_t>(target_.data()), target_.handle()};
 		memcpy(pool_.buffer(0), &own, sizeof own);
-		ASSERT_TRUE(harness::send(vi_, pool_.message(0, sizeof own), pool_.handle()));
-		ASSERT_EQ(pool_.descriptor(1), takeReceive(vi_));
-		ASSERT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(pool_.descriptor(1)));
+		ASSERT_TRUE(pool_.send(vi_, 0, sizeof own));
+		ASSERT_TRUE(isReceived(vi_, pool_.descriptor(1)));
 		memcpy(&other_, pool_.buffer(1), sizeof other_);
 	}
 	void write(VIP_UINT32 size, unsigned round)
