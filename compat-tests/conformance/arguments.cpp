@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Invalid handles and NULL pointers: the result is VIP_INVALID_PARAMETER, and never a crash.
-#include "harness.h"
+#include "every_call.h"
 
 #include <cstring>
 
@@ -9,168 +9,22 @@ using namespace harness;
 namespace
 {
 
-void ignoreError(VIP_PVOID, VIP_ERROR_DESCRIPTOR *)
+class Functions : public NicTest, protected CallArguments
 {
-}
-void ignoreDescriptor(VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_DESCRIPTOR *)
-{
-}
-void ignoreCompletion(VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_BOOLEAN)
-{
-}
-
-enum Kind { kNic, kVi, kCq, kConnection };
-
-class Functions : public NicTest
-{
-      public:
-	struct Call {
-		const char *name;
-		Kind kind;
-		VIP_RETURN (*call)(Functions &f, void *handle);
-		friend void PrintTo(const Call &call, std::ostream *out)
-		{
-			*out << call.name;
-		}
-	};
-	static const Call kCalls[];
-
       protected:
 	void SetUp() override
 	{
 		ASSERT_NO_FATAL_FAILURE(NicTest::SetUp());
-		pool = std::make_unique<Pool>(nic, 4, 64);
-		vi = std::make_unique<Vi>(nic);
-		local = std::make_unique<Address>(nic.address(), freshDiscriminator());
-		remote = std::make_unique<Address>(nic);
-		attributes = reliable();
-		cq = makeCq(nic, 8);
-		tag = makeTag(nic);
+		fill(nic);
 	}
 	void TearDown() override
 	{
-		vi.reset();
-		pool.reset();
+		clear();
 	}
-
-	std::unique_ptr<Pool> pool;
-	std::unique_ptr<Vi> vi;
-	std::unique_ptr<Address> local, remote;
-	VIP_CQ_HANDLE cq = nullptr;
-	VIP_PROTECTION_HANDLE tag = nullptr;
-	VIP_NIC_ATTRIBUTES nicAttributes{};
-	VIP_VI_ATTRIBUTES attributes{};
-	VIP_MEM_ATTRIBUTES rights{};
-	VIP_MEM_HANDLE handle = 0;
-	VIP_DESCRIPTOR *descriptor = nullptr;
-	VIP_AUTODISCOVERY_LIST list{};
-	VIP_VI_STATE state = VIP_STATE_IDLE;
-	VIP_BOOLEAN empty = 0;
-	VIP_ULONG length = sizeof name;
-	void *made = nullptr;
-	char name[256] = "localhost", bytes[64] = {};
-};
-
-// Calls every function with valid arguments except the handle under test.
-const Functions::Call Functions::kCalls[] = {
-	{"VipCloseNic", kNic, [](Functions &, void *h) { return VipCloseNic(h); }},
-	{"VipQueryNic", kNic,
-	 [](Functions &f, void *h) { return VipQueryNic(h, &f.nicAttributes); }},
-	{"VipCreatePtag", kNic, [](Functions &f, void *h) { return VipCreatePtag(h, &f.tag); }},
-	{"VipDestroyPtag", kNic, [](Functions &f, void *h) { return VipDestroyPtag(h, f.tag); }},
-	{"VipRegisterMem", kNic,
-	 [](Functions &f, void *h) { return VipRegisterMem(h, f.bytes, 64, nullptr, &f.handle); }},
-	{"VipDeregisterMem", kNic,
-	 [](Functions &f, void *h) {
-		 return VipDeregisterMem(h, f.pool->data(), f.pool->handle());
-	 }},
-	{"VipQueryMem", kNic,
-	 [](Functions &f, void *h) {
-		 return VipQueryMem(h, f.pool->data(), f.pool->handle(), &f.rights);
-	 }},
-	{"VipSetMemAttributes", kNic,
-	 [](Functions &f, void *h) {
-		 return VipSetMemAttributes(h, f.pool->data(), f.pool->handle(), &f.rights);
-	 }},
-	{"VipErrorCallback", kNic,
-	 [](Functions &, void *h) { return VipErrorCallback(h, nullptr, ignoreError); }},
-	{"VipQuerySystemManagementInfo", kNic,
-	 [](Functions &f, void *h) {
-		 return VipQuerySystemManagementInfo(h, VIP_SMI_AUTODISCOVERY, &f.list);
-	 }},
-	{"VipCreateVi", kNic,
-	 [](Functions &f, void *h) {
-		 return VipCreateVi(h, &f.attributes, nullptr, nullptr, &f.made);
-	 }},
-	{"VipCreateCQ", kNic, [](Functions &f, void *h) { return VipCreateCQ(h, 8, &f.made); }},
-	{"VipConnectWait", kNic,
-	 [](Functions &f, void *h) {
-		 return VipConnectWait(h, f.local->get(), 1, f.remote->get(), &f.attributes,
-				       &f.made);
-	 }},
-	{"VipNSInit", kNic, [](Functions &, void *h) { return VipNSInit(h, nullptr); }},
-	{"VipNSShutdown", kNic, [](Functions &, void *h) { return VipNSShutdown(h); }},
-	{"VipNSGetHostByName", kNic,
-	 [](Functions &f, void *h) { return VipNSGetHostByName(h, f.name, f.remote->get(), 0); }},
-	{"VipNSGetHostByAddr", kNic,
-	 [](Functions &f, void *h) {
-		 return VipNSGetHostByAddr(h, f.local->get(), f.name, &f.length);
-	 }},
-
-	{"VipDestroyVi", kVi, [](Functions &, void *h) { return VipDestroyVi(h); }},
-	{"VipQueryVi", kVi,
-	 [](Functions &f, void *h) {
-		 return VipQueryVi(h, &f.state, &f.attributes, &f.empty, &f.empty);
-	 }},
-	{"VipSetViAttributes", kVi,
-	 [](Functions &f, void *h) { return VipSetViAttributes(h, &f.attributes); }},
-	{"VipDisconnect", kVi, [](Functions &, void *h) { return VipDisconnect(h); }},
-	{"VipPostSend", kVi,
-	 [](Functions &f, void *h) {
-		 return VipPostSend(h, f.pool->message(0, 8), f.pool->handle());
-	 }},
-	{"VipPostRecv", kVi,
-	 [](Functions &f, void *h) {
-		 return VipPostRecv(h, f.pool->message(0, 8), f.pool->handle());
-	 }},
-	{"VipSendDone", kVi, [](Functions &f, void *h) { return VipSendDone(h, &f.descriptor); }},
-	{"VipRecvDone", kVi, [](Functions &f, void *h) { return VipRecvDone(h, &f.descriptor); }},
-	{"VipSendWait", kVi,
-	 [](Functions &f, void *h) { return VipSendWait(h, 1, &f.descriptor); }},
-	{"VipRecvWait", kVi,
-	 [](Functions &f, void *h) { return VipRecvWait(h, 1, &f.descriptor); }},
-	{"VipSendNotify", kVi,
-	 [](Functions &, void *h) { return VipSendNotify(h, nullptr, ignoreDescriptor); }},
-	{"VipRecvNotify", kVi,
-	 [](Functions &, void *h) { return VipRecvNotify(h, nullptr, ignoreDescriptor); }},
-	{"VipConnectRequest", kVi,
-	 [](Functions &f, void *h) {
-		 return VipConnectRequest(h, f.local->get(), f.remote->get(), 1, &f.attributes);
-	 }},
-	{"VipConnectPeerRequest", kVi,
-	 [](Functions &f, void *h) {
-		 return VipConnectPeerRequest(h, f.local->get(), f.remote->get(), 1);
-	 }},
-	{"VipConnectPeerDone", kVi,
-	 [](Functions &f, void *h) { return VipConnectPeerDone(h, &f.attributes); }},
-	{"VipConnectPeerWait", kVi,
-	 [](Functions &f, void *h) { return VipConnectPeerWait(h, &f.attributes); }},
-
-	{"VipDestroyCQ", kCq, [](Functions &, void *h) { return VipDestroyCQ(h); }},
-	{"VipResizeCQ", kCq, [](Functions &, void *h) { return VipResizeCQ(h, 16); }},
-	{"VipCQDone", kCq, [](Functions &f, void *h) { return VipCQDone(h, &f.made, &f.empty); }},
-	{"VipCQWait", kCq,
-	 [](Functions &f, void *h) { return VipCQWait(h, 1, &f.made, &f.empty); }},
-	{"VipCQNotify", kCq,
-	 [](Functions &, void *h) { return VipCQNotify(h, nullptr, ignoreCompletion); }},
-
-	{"VipConnectAccept", kConnection,
-	 [](Functions &f, void *h) { return VipConnectAccept(h, *f.vi); }},
-	{"VipConnectReject", kConnection, [](Functions &, void *h) { return VipConnectReject(h); }},
 };
 
 // Each function has a test, so that the result contains its name.
-class Handle : public Functions, public testing::WithParamInterface<Functions::Call>
+class Handle : public Functions, public testing::WithParamInterface<CallArguments::Call>
 {
       protected:
 	void expectInvalid(void *invalid, const char *what)
@@ -193,7 +47,7 @@ TEST_P(Handle, ThatIsNoneIsInvalid)
 	expectInvalid(stack, "a stack address");
 	expectInvalid(stack + 1, "an odd stack address");
 	expectInvalid(heap.data(), "a heap address");
-	expectInvalid(reinterpret_cast<void *>(ignoreError), "a function");
+	expectInvalid(reinterpret_cast<void *>(expectTalk), "a function");
 }
 
 TEST_P(Handle, OfAnotherKindIsInvalid)
@@ -221,7 +75,7 @@ TEST_P(Handle, OfAnObjectThatIsGoneIsInvalid)
 	expectInvalid(oldCq, "a destroyed CQ");
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, Handle, testing::ValuesIn(Functions::kCalls),
+INSTANTIATE_TEST_SUITE_P(Of, Handle, testing::ValuesIn(CallArguments::kCalls),
 			 [](const auto &function) { return std::string(function.param.name); });
 
 // The functions' other arguments.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // A child of fork(): it has none of its parent's objects, it can make its own, and it does not affect
 // the parent.
+#include "every_call.h"
 #include "notify.h"
 
 #include <atomic>
@@ -51,52 +52,14 @@ class Fork : public PairTest
 	}
 };
 
-// Returns the number of the first call that does not refuse the handles, or 0.
-int firstNotRefused(VIP_NIC_HANDLE nic, VIP_VI_HANDLE vi, VIP_CQ_HANDLE cq,
-		    VIP_PROTECTION_HANDLE tag, Pool &pool)
+// Returns the number of the first call that does not refuse its handle, or 0.
+int firstNotRefused(CallArguments &arguments, VIP_NIC_HANDLE nic, VIP_VI_HANDLE vi)
 {
-	VIP_NIC_ATTRIBUTES nicAttributes;
-	VIP_VI_ATTRIBUTES attributes = reliable();
-	VIP_MEM_HANDLE handle;
-	VIP_DESCRIPTOR *d;
-	VIP_VI_HANDLE named;
-	VIP_BOOLEAN receive, other;
-	VIP_VI_STATE state;
-	VIP_PROTECTION_HANDLE made;
-	auto onVi = [](VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_DESCRIPTOR *) {};
-	auto onCq = [](VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_BOOLEAN) {};
-	const std::function<VIP_RETURN()> calls[] = {
-		[&] { return VipQueryNic(nic, &nicAttributes); },
-		[&] { return VipErrorCallback(nic, nullptr, nullptr); },
-		[&] { return VipRegisterMem(nic, pool.data(), 64, nullptr, &handle); },
-		[&] { return VipDeregisterMem(nic, pool.data(), pool.handle()); },
-		[&] { return VipCreatePtag(nic, &made); },
-		[&] { return VipDestroyPtag(nic, tag); },
-		[&] { return VipCreateVi(nic, &attributes, nullptr, nullptr, &named); },
-		[&] { return VipCreateCQ(nic, 8, &named); },
-		[&] { return VipNSInit(nic, nullptr); },
-		[&] { return VipQueryVi(vi, &state, &attributes, &receive, &other); },
-		[&] { return VipPostSend(vi, pool.message(0, 8), pool.handle()); },
-		[&] { return VipPostRecv(vi, pool.message(0, 8), pool.handle()); },
-		[&] { return VipSendDone(vi, &d); },
-		[&] { return VipRecvDone(vi, &d); },
-		[&] { return VipSendWait(vi, VIP_INFINITE, &d); },
-		[&] { return VipRecvWait(vi, VIP_INFINITE, &d); },
-		[&] { return VipSendNotify(vi, nullptr, onVi); },
-		[&] { return VipRecvNotify(vi, nullptr, onVi); },
-		[&] { return VipDisconnect(vi); },
-		[&] { return VipDestroyVi(vi); },
-		[&] { return VipCQDone(cq, &named, &receive); },
-		[&] { return VipCQWait(cq, VIP_INFINITE, &named, &receive); },
-		[&] { return VipCQNotify(cq, nullptr, onCq); },
-		[&] { return VipResizeCQ(cq, 8); },
-		[&] { return VipDestroyCQ(cq); },
-		[&] { return VipCloseNic(nic); },
-	};
 	int number = 0;
-	for (const auto &call : calls) {
+	for (const CallArguments::Call &each : CallArguments::kCalls) {
+		VIP_PVOID handle = each.kind == kNic ? nic : each.kind == kVi ? vi : arguments.cq;
 		number++;
-		if (call() != VIP_INVALID_PARAMETER)
+		if (each.kind != kConnection && each.call(arguments, handle) != VIP_INVALID_PARAMETER)
 			return number;
 	}
 	return 0;
@@ -104,14 +67,13 @@ int firstNotRefused(VIP_NIC_HANDLE nic, VIP_VI_HANDLE vi, VIP_CQ_HANDLE cq,
 
 TEST_F(Fork, ChildIsRefusedEveryHandleOfItsParent)
 {
-	VIP_CQ_HANDLE cq = nullptr;
-	VIP_PROTECTION_HANDLE tag = nullptr;
+	CallArguments arguments;
 	Pool pool(nic, 2, 4096);
-	ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 8, &cq));
-	ASSERT_EQ(VIP_SUCCESS, VipCreatePtag(nic, &tag));
-	expectEnd(startChild([&] { return firstNotRefused(nic, a(), cq, tag, pool); }));
+	arguments.fill(nic);
+	expectEnd(startChild([&] { return firstNotRefused(arguments, nic, a()); }));
 	exchange(a(), b(), pool, 1);
-	EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
+	arguments.clear();
+	EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(arguments.cq));
 }
 
 // Returns 0 when two VIs of the child's own NIC can talk. (The thread sanitizer ends a child that

@@ -12,6 +12,15 @@ namespace
 class Memory : public NicTest
 {
       protected:
+	bool works(VIP_PROTECTION_HANDLE viTag, const Region &from, const Region &to)
+	{
+		return works(viTag, from.data(), from.handle(), to.data(), to.handle());
+	}
+	bool works(VIP_PROTECTION_HANDLE viTag, const Region &within)
+	{
+		return works(viTag, within.data(), within.handle(), within.data() + within.size() - 64,
+			     within.handle());
+	}
 	// Whether a message goes from the one region to the other between two VIs of the tag.
 	bool works(VIP_PROTECTION_HANDLE viTag, VIP_UCHAR *from, VIP_MEM_HANDLE fromHandle,
 		   VIP_UCHAR *to, VIP_MEM_HANDLE toHandle)
@@ -39,15 +48,14 @@ TEST_F(Memory, FirstTagIsAnotherNameOfTheDefaultTagInBothDirections)
 {
 	VIP_PROTECTION_HANDLE first = makeTag(nic);
 	Region tagged(nic, 4096, memory(first)), plain(nic, 4096);
-	EXPECT_TRUE(works(nullptr, tagged.data(), tagged.handle(), tagged.data() + 64,
-			  tagged.handle()));
-	EXPECT_TRUE(works(first, plain.data(), plain.handle(), plain.data() + 64, plain.handle()));
+	EXPECT_TRUE(works(nullptr, tagged));
+	EXPECT_TRUE(works(first, plain));
 }
 
 TEST_F(Memory, FirstTagIsAnotherNameOfTheDefaultTagForRegionsThatWereThereBefore)
 {
 	Region plain(nic, 4096);
-	EXPECT_TRUE(works(makeTag(nic), plain.data(), plain.handle(), plain.data() + 64, plain.handle()));
+	EXPECT_TRUE(works(makeTag(nic), plain));
 }
 
 TEST_F(Memory, SecondTagIsApart)
@@ -56,12 +64,12 @@ TEST_F(Memory, SecondTagIsApart)
 	EXPECT_NE(first, second);
 	Region one(nic, 4096, memory(first)), two(nic, 4096, memory(second)), three(nic, 4096, memory(third)),
 		plain(nic, 4096);
-	EXPECT_TRUE(works(second, two.data(), two.handle(), two.data() + 64, two.handle()));
-	EXPECT_FALSE(works(second, one.data(), one.handle(), two.data(), two.handle()));
-	EXPECT_FALSE(works(second, plain.data(), plain.handle(), two.data(), two.handle()));
-	EXPECT_FALSE(works(second, three.data(), three.handle(), two.data(), two.handle()));
-	EXPECT_FALSE(works(first, two.data(), two.handle(), one.data(), one.handle()));
-	EXPECT_FALSE(works(nullptr, two.data(), two.handle(), plain.data(), plain.handle()));
+	EXPECT_TRUE(works(second, two));
+	EXPECT_FALSE(works(second, one, two));
+	EXPECT_FALSE(works(second, plain, two));
+	EXPECT_FALSE(works(second, three, two));
+	EXPECT_FALSE(works(first, two, one));
+	EXPECT_FALSE(works(nullptr, two, plain));
 }
 
 TEST_F(Memory, DestroyOfATagThatAViOrARegionUsesFails)
@@ -150,8 +158,7 @@ TEST_F(Memory, DeregisterNeedsTheAddressThatWasRegistered)
 	EXPECT_EQ(VIP_INVALID_PARAMETER, VipDeregisterMem(nic, region.data() + 1, region.handle()));
 	EXPECT_EQ(VIP_INVALID_PARAMETER,
 		  VipDeregisterMem(nic, region.data() + 4096, region.handle()));
-	EXPECT_TRUE(works(nullptr, region.data(), region.handle(), region.data() + 64,
-			  region.handle()));
+	EXPECT_TRUE(works(nullptr, region));
 	EXPECT_EQ(VIP_SUCCESS, region.deregister());
 }
 
@@ -160,7 +167,7 @@ TEST_F(Memory, DeregisteredHandleIsNoLongerUsable)
 	Region gone(nic, 4096), live(nic, 4096);
 	ASSERT_EQ(VIP_SUCCESS, gone.deregister());
 	EXPECT_EQ(VIP_INVALID_PARAMETER, VipDeregisterMem(nic, gone.data(), gone.handle()));
-	EXPECT_FALSE(works(nullptr, gone.data(), gone.handle(), live.data(), live.handle()));
+	EXPECT_FALSE(works(nullptr, gone, live));
 }
 
 TEST_F(Memory, HandlesThatNeverWere)
@@ -229,17 +236,15 @@ TEST_F(Memory, SetMemAttributesChangesTheTagAndKeepsTheHandle)
 	EXPECT_EQ(VIP_SUCCESS, VipQueryMem(nic, region.data(), region.handle(), &got));
 	EXPECT_EQ(separate, got.Ptag);
 	EXPECT_FALSE(got.EnableRdmaWrite);
-	EXPECT_TRUE(works(separate, region.data(), region.handle(), region.data() + 64,
-			  region.handle()));
-	EXPECT_FALSE(works(nullptr, region.data(), region.handle(), plain.data(), plain.handle()));
+	EXPECT_TRUE(works(separate, region));
+	EXPECT_FALSE(works(nullptr, region, plain));
 }
 
 TEST_F(Memory, LargeRegion)
 {
 	constexpr size_t bytes = 64 << 20;
 	Region region(nic, bytes);
-	EXPECT_TRUE(works(nullptr, region.data(), region.handle(), region.data() + bytes - 64,
-			  region.handle()));
+	EXPECT_TRUE(works(nullptr, region));
 }
 
 } // namespace

@@ -27,15 +27,17 @@ class Notify : public PairTest
 	{
 		return VipSendNotify(vi, &calls, Calls::ofVi);
 	}
-	void postReceives(VIP_VI_HANDLE vi, Pool &pool, size_t first, size_t count)
-	{
-		for (size_t i = first; i < first + count; i++)
-			ASSERT_TRUE(pool.postReceive(vi, i, 64));
-	}
 	// The VI is idle, so the send is done at once, flushed.
 	void flushSend(VIP_VI_HANDLE idle, Pool &pool, size_t slot)
 	{
 		ASSERT_TRUE(pool.postSend(idle, slot, 64));
+	}
+	void notifyOfFlushedSends(VIP_VI_HANDLE idle, Pool &pool, size_t count)
+	{
+		for (size_t i = 0; i < count; i++) {
+			ASSERT_EQ(VIP_SUCCESS, sendNotify(idle));
+			ASSERT_NO_FATAL_FAILURE(flushSend(idle, pool, i));
+		}
 	}
 	Calls calls;
 };
@@ -43,7 +45,7 @@ class Notify : public PairTest
 TEST_F(Notify, OnceTheReceiveIsDoneTheHandlerGetsItOffTheQueue)
 {
 	Pool pool(nic, 2, 64);
-	postReceives(b(), pool, 0, 1);
+	ASSERT_TRUE(pool.postReceives(b(), 1, 64));
 	ASSERT_EQ(VIP_SUCCESS, recvNotify(b()));
 	EXPECT_FALSE(calls.reach(1, kQuiet)) << "nothing is done yet";
 	paint(pool.buffer(1), 64, 5);
@@ -64,7 +66,7 @@ TEST_F(Notify, OnceTheReceiveIsDoneTheHandlerGetsItOffTheQueue)
 TEST_F(Notify, OnceTheSendIsDoneTheHandlerGetsItOffTheQueue)
 {
 	Pool pool(nic, 2, 64);
-	postReceives(b(), pool, 0, 1);
+	ASSERT_TRUE(pool.postReceives(b(), 1, 64));
 	ASSERT_EQ(VIP_SUCCESS, sendNotify(a()));
 	ASSERT_TRUE(pool.postSend(a(), 1, 64));
 	ASSERT_TRUE(calls.reach(1));
@@ -79,7 +81,7 @@ TEST_F(Notify, OnceTheSendIsDoneTheHandlerGetsItOffTheQueue)
 TEST_F(Notify, OfWhatIsDoneAlreadyCallsTheHandlerAtOnce)
 {
 	Pool pool(nic, 2, 64);
-	postReceives(b(), pool, 0, 1);
+	ASSERT_TRUE(pool.postReceives(b(), 1, 64));
 	ASSERT_TRUE(pool.postSend(a(), 1, 64));
 	auto bothAreDone = [&] {
 		a().state(); // some libraries look only in a call
@@ -98,7 +100,7 @@ TEST_F(Notify, OfWhatIsDoneAlreadyCallsTheHandlerAtOnce)
 TEST_F(Notify, IsOneShot)
 {
 	Pool pool(nic, 3, 64);
-	postReceives(b(), pool, 0, 2);
+	ASSERT_TRUE(pool.postReceives(b(), 2, 64));
 	ASSERT_EQ(VIP_SUCCESS, recvNotify(b()));
 	for (int i = 0; i < 2; i++)
 		ASSERT_TRUE(pool.send(a(), 2, 64));
@@ -111,32 +113,18 @@ TEST_F(Notify, SeveralOutstandingServeOneDescriptorEachInOrder)
 {
 	constexpr size_t count = 20;
 	Pool pool(nic, count + 1, 64);
-	std::vector<int> order;
-	struct Context {
-		std::vector<int> *order;
-		int number;
-		Calls *calls;
-	};
-	std::vector<Context> contexts;
-	for (size_t i = 0; i < count; i++)
-		contexts.push_back({&order, static_cast<int>(i), &calls});
-	auto handler = [](VIP_PVOID context, VIP_NIC_HANDLE on, VIP_VI_HANDLE vi,
-			  VIP_DESCRIPTOR *d) {
-		auto *own = static_cast<Context *>(context);
-		own->order->push_back(own->number);
-		Calls::ofVi(own->calls, on, vi, d);
-	};
+	std::vector<Calls> own(count);
 	for (size_t i = 0; i < count; i++) {
-		if (i == count / 2) // after half of the requests
-			postReceives(b(), pool, 0, count);
-		ASSERT_EQ(VIP_SUCCESS, VipRecvNotify(b(), &contexts[i], handler));
+		if (i == count / 2) { // after half of the requests
+			ASSERT_TRUE(pool.postReceives(b(), count, 64));
+		}
+		ASSERT_EQ(VIP_SUCCESS, VipRecvNotify(b(), &own[i], Calls::ofVi));
 	}
 	for (size_t i = 0; i < count; i++)
 		ASSERT_TRUE(pool.send(a(), count, 64));
-	ASSERT_TRUE(calls.reach(count));
 	for (size_t i = 0; i < count; i++) {
-		EXPECT_EQ(static_cast<int>(i), order[i]);
-		EXPECT_EQ(pool.descriptor(i), calls[i].descriptor);
+		ASSERT_TRUE(own[i].reach(1));
+		EXPECT_EQ(pool.descriptor(i), own[i][0].descriptor);
 	}
 }
 
@@ -160,8 +148,8 @@ TEST_F(Notify, TheQueuesOfManyVisEachCallTheirOwn)
 TEST_F(Notify, FlushedDescriptorsAreDeliveredToo)
 {
 	Pool pool(nic, 4, 64);
-	postReceives(b(), pool, 0, 2);
-	postReceives(a(), pool, 2, 2);
+	ASSERT_TRUE(pool.postReceives(b(), 2, 64));
+	ASSERT_TRUE(pool.postReceives(a(), 2, 64, 2));
 	for (int i = 0; i < 2; i++) {
 		ASSERT_EQ(VIP_SUCCESS, recvNotify(b()));
 		ASSERT_EQ(VIP_SUCCESS, recvNotify(a()));
@@ -180,7 +168,7 @@ TEST_F(Notify, StaysOutstandingWhileTheViIsDisconnectedAndConnectedAnew)
 	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(b()));
 	ASSERT_TRUE(a().becomes(VIP_STATE_ERROR));
 	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(a()));
-	postReceives(b(), pool, 0, 1);
+	ASSERT_TRUE(pool.postReceives(b(), 1, 64));
 	ASSERT_TRUE(harness::connect(b(), a()));
 	EXPECT_EQ(0U, calls.count());
 	ASSERT_TRUE(pool.send(a(), 1, 64));
@@ -211,7 +199,7 @@ TEST_F(Notify, HandlersThatPostAndAskToBeCalledAgainKeepAPingPongGoing)
 		EXPECT_EQ(VIP_SUCCESS, VipPostSend(*vis[side], d, pool.handle()));
 	});
 	for (unsigned side = 0; side < 2; side++) {
-		postReceives(*vis[side], pool, side, 1);
+		ASSERT_TRUE(pool.postReceives(*vis[side], 1, 64, side));
 		ASSERT_EQ(VIP_SUCCESS, recvNotify(*vis[side]));
 	}
 	VIP_DESCRIPTOR *first = pool.message(2 + 1, 64);
@@ -225,7 +213,7 @@ TEST_F(Notify, DescriptorsGoEitherToTheHandlerOrToAThreadThatTakesThemItself)
 {
 	constexpr unsigned count = 300;
 	Pool pool(nic, count + 1, 64);
-	postReceives(b(), pool, 0, count);
+	ASSERT_TRUE(pool.postReceives(b(), count, 64));
 	std::atomic<unsigned> taken{0};
 	std::atomic<bool> stop{false};
 	std::vector<unsigned> times(count, 0); // the thread that gets the descriptor writes its slot
@@ -299,7 +287,7 @@ TEST_F(Notify, HandlerMayDisconnectAndDestroyItsVi)
 {
 	VIP_VI_HANDLE vi = makeVi(nic);
 	Pool pool(nic, 2, 64);
-	postReceives(b(), pool, 0, 1);
+	ASSERT_TRUE(pool.postReceives(b(), 1, 64));
 	auto work = calls.each([&](const Calls::Call &call) {
 		EXPECT_EQ(VIP_SUCCESS, VipDisconnect(b()));
 		EXPECT_EQ(VIP_SUCCESS, VipDestroyVi(call.vi));
@@ -337,7 +325,7 @@ TEST_F(Notify, DestroyOfAViCancelsWhatIsOutstanding)
 		ASSERT_EQ(VIP_SUCCESS, sendNotify(vi));
 		ASSERT_EQ(VIP_SUCCESS, recvNotify(vi));
 	}
-	postReceives(vi, pool, 0, 1);
+	ASSERT_TRUE(pool.postReceives(vi, 1, 64));
 	EXPECT_EQ(VIP_SUCCESS, VipDestroyVi(vi));
 	EXPECT_EQ(VIP_INVALID_PARAMETER, recvNotify(vi));
 	EXPECT_FALSE(calls.reach(1, kQuiet));
@@ -347,19 +335,8 @@ TEST_F(Notify, DestroyOfAViWaitsForItsHandlerAndNoneRunsAfterIt)
 {
 	VIP_VI_HANDLE vi = makeVi(nic);
 	Pool pool(nic, 8, 64);
-	Gate gate;
-	std::atomic<bool> destroyed{false};
-	auto work = calls.each([&](const Calls::Call &) {
-		gate.pass();
-		EXPECT_FALSE(destroyed);
-	});
-	for (size_t i = 0; i < 8; i++) {
-		ASSERT_EQ(VIP_SUCCESS, sendNotify(vi));
-		flushSend(vi, pool, i);
-	}
-	ASSERT_NO_FATAL_FAILURE(
-		expectWaitsForTheHandler(gate, destroyed, [&] { return VipDestroyVi(vi); }));
-	letTimePass(kQuiet); // a handler that runs now is noticed
+	expectWaitsForTheHandler(
+		calls, [&] { notifyOfFlushedSends(vi, pool, 8); }, [&] { return VipDestroyVi(vi); });
 }
 
 TEST_F(Notify, CloseOfTheNicWaitsForAHandlerAndNoneRunsAfterIt)
@@ -368,19 +345,8 @@ TEST_F(Notify, CloseOfTheNicWaitsForAHandlerAndNoneRunsAfterIt)
 	ASSERT_TRUE(doomed.opened());
 	Pool pool(doomed, 8, 64);
 	Vi vi(doomed);
-	Gate gate;
-	std::atomic<bool> closed{false};
-	auto work = calls.each([&](const Calls::Call &) {
-		gate.pass();
-		EXPECT_FALSE(closed);
-	});
-	for (size_t i = 0; i < 8; i++) {
-		ASSERT_EQ(VIP_SUCCESS, sendNotify(vi));
-		flushSend(vi, pool, i);
-	}
-	ASSERT_NO_FATAL_FAILURE(
-		expectWaitsForTheHandler(gate, closed, [&] { return doomed.close(); }));
-	letTimePass(kQuiet); // a handler that runs now is noticed
+	expectWaitsForTheHandler(
+		calls, [&] { notifyOfFlushedSends(vi, pool, 8); }, [&] { return doomed.close(); });
 }
 
 // One call waits for the handler, and the handler's call waits for all calls on the NIC.

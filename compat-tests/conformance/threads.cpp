@@ -10,25 +10,7 @@ using namespace harness;
 namespace
 {
 
-class Threads : public PairTest
-{
-      protected:
-	// Runs `block`, a call that blocks, and `release`, which ends it. `block` must not return
-	// VIP_SUCCESS and must return within the usual limit. Either call may come first: an error
-	// is also right when the object is gone already.
-	void expectEnded(const std::function<VIP_RETURN()> &block,
-			 const std::function<VIP_RETURN()> &release)
-	{
-		std::atomic<int> result{-1};
-		Thread blocked([&] { result = block(); });
-		letTimePass(100);
-		EXPECT_EQ(-1, result) << "did not block";
-		EXPECT_EQ(VIP_SUCCESS, release());
-		EXPECT_TRUE(eventually([&] { return result != -1; })) << "still blocked";
-		blocked.join();
-		EXPECT_NE(VIP_SUCCESS, static_cast<VIP_RETURN>(result.load()));
-	}
-};
+using Threads = PairTest;
 
 void pingPong(Nic &nic, Vi &vi, bool first, Mode mode, unsigned seed)
 {
