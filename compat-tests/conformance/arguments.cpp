@@ -17,10 +17,6 @@ class Functions : public NicTest, protected CallArguments
 		ASSERT_NO_FATAL_FAILURE(NicTest::SetUp());
 		fill(nic);
 	}
-	void TearDown() override
-	{
-		clear();
-	}
 };
 
 // Each function has a test, so that the result contains its name.

@@ -26,12 +26,6 @@ void CallArguments::fill(Nic &nic)
 	tag = makeTag(nic);
 }
 
-void CallArguments::clear()
-{
-	vi.reset();
-	pool.reset();
-}
-
 const CallArguments::Call CallArguments::kCalls[] = {
 	{"VipCloseNic", kNic, [](CallArguments &, void *h) { return VipCloseNic(h); }},
 	{"VipQueryNic", kNic, [](CallArguments &f, void *h) { return VipQueryNic(h, &f.nicAttributes); }},

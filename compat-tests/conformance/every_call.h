@@ -23,7 +23,6 @@ struct CallArguments {
 	static const Call kCalls[40];
 
 	void fill(Nic &nic);
-	void clear();
 
 	std::unique_ptr<Pool> pool;
 	std::unique_ptr<Vi> vi;

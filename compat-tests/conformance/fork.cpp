@@ -72,7 +72,6 @@ TEST_F(Fork, ChildIsRefusedEveryHandleOfItsParent)
 	arguments.fill(nic);
 	expectEnd(startChild([&] { return firstNotRefused(arguments, nic, a()); }));
 	exchange(a(), b(), pool, 1);
-	arguments.clear();
 	EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(arguments.cq));
 }
 

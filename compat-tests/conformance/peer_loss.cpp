@@ -63,12 +63,6 @@ class PeerLoss : public NicTest
 		peer->channel.expect("connected");
 		EXPECT_EQ(0U, nic.errors.count(*vi)) << "nothing has been lost yet";
 	}
-	void TearDown() override
-	{
-		peer.reset();
-		vi.reset();
-		pool.reset();
-	}
 	void expectLost()
 	{
 		EXPECT_TRUE(nic.errors.reaches(*vi, 1, kSoon)) << "no asynchronous error soon";

@@ -60,10 +60,6 @@ class EqualsTest : public NicTest
 		if (!HasFatalFailure())
 			pool = std::make_unique<Pool>(nic, 4, 64);
 	}
-	void TearDown() override
-	{
-		pool.reset();
-	}
 	// `one` has requested `other`, which requests `one` now. The outcome of both is `wanted`.
 	static void expectMeeting(Vi &one, const std::string &itsName, Vi &other,
 				  const std::string &othersName, VIP_RETURN wanted = VIP_SUCCESS)

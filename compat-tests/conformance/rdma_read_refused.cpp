@@ -15,47 +15,6 @@ TEST_F(RdmaRead, OnAnUnreliableViIsRefused)
 	       [&](VIP_RELIABILITY_LEVEL level) { expectNoReads(level); });
 }
 
-TEST_F(RdmaRead, WithAHandleThatNeverWasIsRefused)
-{
-	each([&](const Reading &on) {
-		Pool pool(nic, 1, 64);
-		expectRefused(on.a, on.b, pool, pool.read(0, 64, on.source.data(), 0));
-	});
-	each([&](const Reading &on) {
-		Pool pool(nic, 1, 64);
-		expectRefused(on.a, on.b, pool, pool.read(0, 64, on.source.data(), 0xDEADBEEF));
-	});
-}
-
-TEST_F(RdmaRead, WithADeregisteredHandleIsRefused)
-{
-	each([&](const Reading &on) {
-		Pool pool(nic, 1, 64);
-		ASSERT_EQ(VIP_SUCCESS, on.source.deregister());
-		expectRefused(on.a, on.b, pool, pool.read(0, 64, on.source));
-	});
-}
-
-TEST_F(RdmaRead, OutsideOfTheRegionIsRefused)
-{
-	std::vector<VIP_UCHAR> bytes(3 * 4096, VIP_UCHAR{0xEE});
-	for (auto [offset, length] :
-	     {std::make_pair(4096U + 1000 - 63, 64U), {4095U, 64U}, {8192U, 64U}, {4096U, 1001U}}) {
-		SCOPED_TRACE(testing::Message() << length << " bytes at " << offset);
-		VIP_UCHAR *place = bytes.data() + offset;
-		VIP_UINT32 wanted = length;
-		each([&](const Reading &on) {
-			VIP_MEM_ATTRIBUTES rights = memory(nullptr, VIP_FALSE, VIP_TRUE);
-			VIP_MEM_HANDLE handle = 0;
-			ASSERT_EQ(VIP_SUCCESS,
-				  VipRegisterMem(nic, bytes.data() + 4096, 1000, &rights, &handle));
-			Pool pool(nic, 1, 1024);
-			expectRefused(on.a, on.b, pool, pool.read(0, wanted, place, handle));
-			EXPECT_EQ(VIP_SUCCESS, VipDeregisterMem(nic, bytes.data() + 4096, handle));
-		});
-	}
-}
-
 TEST_F(RdmaRead, FromARegionWithoutRdmaReadEnabledIsRefused)
 {
 	each([&](const Reading &on) {
@@ -88,18 +47,6 @@ TEST_F(RdmaRead, ByAViWithoutEnableRdmaReadIsFine)
 	});
 }
 
-TEST_F(RdmaRead, FromARegionOfAnotherTagIsRefused)
-{
-	makeTag(nic); // another name of the default tag
-	VIP_PROTECTION_HANDLE separate = makeTag(nic);
-	each([&](const Reading &on) {
-		Pool pool(nic, 1, 64);
-		Region other(nic, 4096, memory(separate, VIP_TRUE, VIP_TRUE));
-		paint(other.data(), 64, 1);
-		expectRefused(on.a, on.b, pool, pool.read(0, 64, other));
-	});
-}
-
 TEST_F(RdmaRead, RegionForReadingOnlyCannotBeWritten)
 {
 	each([&](const Reading &on) {
@@ -128,29 +75,6 @@ TEST_F(RdmaRead, ThatWasRefusedFlushesWhatIsPosted)
 			EXPECT_EQ(VIP_UINT32{VIP_STATUS_DESC_FLUSHED_ERROR}, errorOf(flushed[i]));
 		}
 	});
-}
-
-TEST_F(RdmaRead, IntoMemoryThatIsNotOursIsAProtectionError)
-{
-	makeTag(nic); // another name of the default tag
-	VIP_PROTECTION_HANDLE separate = makeTag(nic);
-	Region apart(nic, 4096, memory(separate)), end(nic, 4096);
-	struct {
-		VIP_UCHAR *data;
-		VIP_MEM_HANDLE handle;
-	} const wrong[] = {{end.data(), 0xDEADBEEF},
-			   {end.data() + 4096 - 63, end.handle()},
-			   {apart.data(), apart.handle()}};
-	for (const auto &w : wrong)
-		each([&](const Reading &on) {
-			Pool pool(nic, 1, 64);
-			VIP_DESCRIPTOR *d = pool.read(0, 64, on.source);
-			setSegment(d, 1, w.data, 64, w.handle);
-			ASSERT_TRUE(
-				isSent(on.a, d, pool.handle(), VIP_STATUS_OP_RDMA_READ | VIP_STATUS_PROTECTION_ERROR));
-			EXPECT_TRUE(untouched(apart.data(), 4096));
-			EXPECT_TRUE(untouched(end.data(), 4096));
-		});
 }
 
 TEST_F(RdmaRead, IntoMemoryThatIsReadOnlyIsAProtectionError)

@@ -81,10 +81,6 @@ class Segments : public NicTest
 			memory(nullptr, VIP_TRUE, nic.attributes().RDMAReadSupport ? VIP_TRUE : VIP_FALSE);
 		pool_.emplace(nic, 4, kSpread, &rights, kMost + 1);
 	}
-	void TearDown() override
-	{
-		pool_.reset();
-	}
 	Pool &pool()
 	{
 		return *pool_;
