@@ -340,8 +340,8 @@ class Cq
 	{
 		return handle_;
 	}
-	// Waits, and takes the descriptor off the queue that is named. VIA promises that it is there at once.
-	Named take();
+	// Waits or polls, and takes the descriptor off the queue that is named. VIA promises that it is there at once.
+	Named take(Mode mode = Mode::Waiting);
 	bool isEmpty();
 
       private:
@@ -396,6 +396,8 @@ struct Pair {
 	Vi a, b;
 	testing::AssertionResult connected;
 };
+// One end of a ping-pong, which connects the VI and compares all data. The end that is first makes the request.
+void pingPong(Vi &vi, const std::string &discriminator, bool first, unsigned rounds, Mode mode = Mode::Waiting);
 // For tests of two connected VIs.
 class PairTest : public NicTest
 {

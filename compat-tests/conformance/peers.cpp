@@ -168,6 +168,23 @@ Pair::Pair(Nic &nic, VIP_VI_ATTRIBUTES attributes)
 {
 }
 
+void pingPong(Vi &vi, const std::string &discriminator, bool first, unsigned rounds, Mode mode)
+{
+	Pool pool(vi.nic(), 2, 256);
+	ASSERT_TRUE(pool.postReceive(vi, 0, 256));
+	ASSERT_TRUE(first ? call(vi, discriminator) : serve(vi, discriminator));
+	for (unsigned i = 0; i < 2 * rounds; i++) {
+		if ((i % 2 == 0) == first) {
+			paint(pool.buffer(1), 256, i);
+			ASSERT_TRUE(isSent(vi, pool.message(1, 256), pool.handle(), VIP_STATUS_OP_SEND, mode)) << i;
+			continue;
+		}
+		ASSERT_TRUE(isReceived(vi, pool.descriptor(0), VIP_STATUS_OP_RECEIVE, mode)) << i;
+		ASSERT_TRUE(painted(pool.buffer(0), 256, i)) << i;
+		ASSERT_TRUE(pool.postReceive(vi, 0, 256));
+	}
+}
+
 void PairTest::SetUp()
 {
 	ASSERT_NO_FATAL_FAILURE(NicTest::SetUp());

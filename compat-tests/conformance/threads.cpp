@@ -12,42 +12,14 @@ namespace
 
 using Threads = PairTest;
 
-void pingPong(Nic &nic, Vi &vi, bool first, Mode mode, unsigned seed)
-{
-	constexpr unsigned rounds = 100;
-	Pool pool(nic, 2, 256);
-	ASSERT_TRUE(pool.postReceive(vi, 0, 256));
-	std::string discriminator = "threads" + std::to_string(seed);
-	ASSERT_TRUE(first ? call(vi, discriminator) : serve(vi, discriminator));
-	for (unsigned i = 0; i < rounds; i++) {
-		auto speak = [&] {
-			paint(pool.buffer(1), 256, seed + i);
-			VIP_DESCRIPTOR *d = pool.send(vi, 1, 256, mode);
-			ASSERT_TRUE(d);
-			ASSERT_EQ(0U, errorOf(d)) << statusOf(d);
-		};
-		if (first) {
-			ASSERT_NO_FATAL_FAILURE(speak());
-		}
-		ASSERT_EQ(pool.descriptor(0), takeReceive(vi, mode));
-		ASSERT_EQ(0U, errorOf(pool.descriptor(0))) << statusOf(pool.descriptor(0));
-		ASSERT_TRUE(painted(pool.buffer(0), 256, seed + i));
-		ASSERT_TRUE(pool.postReceive(vi, 0, 256));
-		if (!first) {
-			ASSERT_NO_FATAL_FAILURE(speak());
-		}
-	}
-}
-
 TEST_F(Threads, TwoPingPongsOnVisOfOneNic)
 {
 	for (Mode mode : {Mode::Waiting, Mode::Polling}) {
 		Vi vis[4] = {Vi(nic), Vi(nic), Vi(nic), Vi(nic)};
-		unsigned seed = static_cast<unsigned>(Clock::now().time_since_epoch().count());
+		std::string names[2] = {freshDiscriminator(), freshDiscriminator()};
 		std::vector<std::thread> threads;
 		for (unsigned i = 0; i < 4; i++)
-			threads.emplace_back(
-				[&, i] { pingPong(nic, vis[i], i % 2, mode, seed + i / 2); });
+			threads.emplace_back([&, i] { pingPong(vis[i], names[i / 2], i % 2, 100, mode); });
 		for (auto &thread : threads)
 			thread.join();
 	}
@@ -148,22 +120,19 @@ TEST_F(Threads, SeveralThreadsPostSendsOnOneViAndNoneIsLost)
 
 TEST_F(Threads, ResizeOfACqDoesNotEndAWaitOnIt)
 {
-	VIP_CQ_HANDLE cq = makeCq(nic, 8);
-	{
-		Pool pool(nic, 1, 64);
-		Vi idle(nic, reliable(), cq, nullptr);
-		VIP_VI_HANDLE named = nullptr;
-		VIP_BOOLEAN receive = VIP_TRUE;
-		auto result = inThread([&] { return VipCQWait(cq, kPatience, &named, &receive); });
-		letTimePass(50);
-		EXPECT_EQ(VIP_SUCCESS, VipResizeCQ(cq, 500));
-		EXPECT_EQ(VIP_SUCCESS, VipResizeCQ(cq, 4));
-		EXPECT_TRUE(pool.postSend(idle, 0, 64)); // flushed at once
-		EXPECT_EQ(VIP_SUCCESS, result.get());
-		EXPECT_EQ(idle, named);
-		EXPECT_EQ(VIP_FALSE, receive);
-	}
-	EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
+	Cq cq(nic, 8);
+	Pool pool(nic, 1, 64);
+	Vi idle(nic, reliable(), cq, nullptr);
+	VIP_VI_HANDLE named = nullptr;
+	VIP_BOOLEAN receive = VIP_TRUE;
+	auto result = inThread([&] { return VipCQWait(cq, kPatience, &named, &receive); });
+	letTimePass(50);
+	EXPECT_EQ(VIP_SUCCESS, VipResizeCQ(cq, 500));
+	EXPECT_EQ(VIP_SUCCESS, VipResizeCQ(cq, 4));
+	EXPECT_TRUE(pool.postSend(idle, 0, 64)); // flushed at once
+	EXPECT_EQ(VIP_SUCCESS, result.get());
+	EXPECT_EQ(idle, named);
+	EXPECT_EQ(VIP_FALSE, receive);
 }
 
 } // namespace

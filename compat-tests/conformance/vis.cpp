@@ -182,13 +182,18 @@ void expectTalk(Vi &one, Vi &other, VIP_UINT32 value)
 
 // ---- completion queues ----
 
-Named Cq::take()
+Named Cq::take(Mode mode)
 {
 	Named named;
 	named.receive = 77;
-	VIP_RETURN result = VipCQWait(handle_, kPatience, &named.vi, &named.receive);
+	VIP_RETURN result = VIP_TIMEOUT;
+	if (mode == Mode::Waiting)
+		result = VipCQWait(handle_, kPatience, &named.vi, &named.receive);
+	for (Stopwatch watch; mode == Mode::Polling && watch.ms() < double{kPatience};)
+		if ((result = VipCQDone(handle_, &named.vi, &named.receive)) != VIP_NOT_DONE)
+			break;
 	if (result != VIP_SUCCESS) {
-		ADD_FAILURE() << "VipCQWait: " << testing::PrintToString(result);
+		ADD_FAILURE() << "the CQ: " << testing::PrintToString(result);
 		return named;
 	}
 	EXPECT_TRUE(named.receive == VIP_TRUE || named.receive == VIP_FALSE) << named.receive;

@@ -125,10 +125,9 @@ struct Side {
 	    : nic(of), data(static_cast<VIP_UCHAR *>(aligned_alloc(4096, kBytes)))
 	{
 		memset(data, 0, kBytes);
-		VIP_VI_ATTRIBUTES attributes = reliable();
 		EXPECT_EQ(VIP_SUCCESS, VipRegisterMem(nic, data, kBytes, nullptr, &handle));
-		EXPECT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 1, &cq));
-		EXPECT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, cq, cq, &vi));
+		cq = makeCq(nic, 1);
+		vi = makeVi(nic, cq);
 		for (unsigned i = 0; i < kReceives; i++) {
 			auto *d = reinterpret_cast<VIP_DESCRIPTOR *>(data + i * 64);
 			d->CS.SegCount = 1;

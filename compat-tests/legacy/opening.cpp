@@ -18,23 +18,8 @@ void talk(const std::string &name, bool first, unsigned rounds, std::atomic<int>
 {
 	Nic own;
 	ASSERT_TRUE(own.opened());
-	Pool pool(own, 2, 256);
 	Vi vi(own);
-	ASSERT_TRUE(pool.postReceive(vi, 0, 256));
-	ASSERT_TRUE(first ? call(vi, name) : serve(vi, name));
-	for (unsigned i = 0; i < 2 * rounds; i++) {
-		if ((i % 2 == 0) == first) {
-			paint(pool.buffer(1), 256, i);
-			VIP_DESCRIPTOR *d = pool.send(vi, 1, 256);
-			ASSERT_TRUE(d);
-			ASSERT_EQ(0U, errorOf(d)) << statusOf(d);
-			continue;
-		}
-		ASSERT_EQ(pool.descriptor(0), takeReceive(vi));
-		ASSERT_EQ(0U, errorOf(pool.descriptor(0))) << statusOf(pool.descriptor(0));
-		ASSERT_TRUE(painted(pool.buffer(0), 256, i)) << i;
-		ASSERT_TRUE(pool.postReceive(vi, 0, 256));
-	}
+	ASSERT_NO_FATAL_FAILURE(pingPong(vi, name, first, rounds));
 	done++;
 	EXPECT_TRUE(eventually([&] { return done == 2; }));
 }

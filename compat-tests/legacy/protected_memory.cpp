@@ -66,8 +66,7 @@ class ProtectedMemory : public NicTest
       protected:
 	VIP_VI_ATTRIBUTES attributes(VIP_RELIABILITY_LEVEL level)
 	{
-		VIP_VI_ATTRIBUTES attributes = ofLevel(level);
-		attributes.EnableRdmaWrite = VIP_TRUE;
+		VIP_VI_ATTRIBUTES attributes = writable(ofLevel(level));
 		attributes.EnableRdmaRead = reads(level);
 		return attributes;
 	}
@@ -102,8 +101,7 @@ class ProtectedMemory : public NicTest
 TEST_F(ProtectedMemory, IsWrittenByRdma)
 {
 	atEachLevel(nic, [&](VIP_RELIABILITY_LEVEL level) {
-		VIP_MEM_ATTRIBUTES rights = all();
-		Region target(nic, kBytes, &rights);
+		Region target(nic, kBytes, all());
 		Pool pool(nic, 1, 65536);
 		Pair pair(nic, attributes(level));
 		ASSERT_TRUE(pair.connected);
@@ -128,8 +126,7 @@ TEST_F(ProtectedMemory, IsReadByRdmaIntoProtectedMemory)
 	       [&](VIP_RELIABILITY_LEVEL level) {
 		       if (!reads(level))
 			       return;
-		       VIP_MEM_ATTRIBUTES rights = all();
-		       Region source(nic, kBytes, &rights), own(nic, kBytes);
+		       Region source(nic, kBytes, all()), own(nic, kBytes);
 		       Pool pool(nic, 1, 64);
 		       Pair pair(nic, attributes(level));
 		       ASSERT_TRUE(pair.connected);

@@ -12,75 +12,54 @@ namespace
 
 using Queues = NicTest;
 
-// Polls the CQ. The descriptor of the queue that it names must be there at the first look.
-testing::AssertionResult pollTake(VIP_CQ_HANDLE cq, VIP_BOOLEAN wanted)
+// The descriptor of the queue that the CQ names must be there at the first look.
+testing::AssertionResult pollTake(Cq &cq, VIP_BOOLEAN wanted)
 {
-	VIP_VI_HANDLE vi = nullptr;
-	VIP_BOOLEAN receive = 77;
-	VIP_RETURN result;
-	Stopwatch watch;
-	while ((result = VipCQDone(cq, &vi, &receive)) == VIP_NOT_DONE &&
-	       watch.ms() < double{kPatience}) {
-	}
-	if (result != VIP_SUCCESS || receive != wanted)
-		return testing::AssertionFailure()
-		       << "VipCQDone: " << testing::PrintToString(result) << ", " << receive;
-	VIP_DESCRIPTOR *d = nullptr;
-	result = receive ? VipRecvDone(vi, &d) : VipSendDone(vi, &d);
-	if (result != VIP_SUCCESS || !d)
-		return testing::AssertionFailure()
-		       << "done, and yet " << testing::PrintToString(result) << " of " << d;
-	return testing::AssertionSuccess();
+	Named named = cq.take(Mode::Polling);
+	if (named.descriptor && !errorOf(named.descriptor) && named.receive == wanted)
+		return testing::AssertionSuccess();
+	return testing::AssertionFailure() << named.receive << ", and not " << wanted;
 }
 
 TEST_F(Queues, WhatCqDoneNamesIsDoneAtTheFirstLook)
 {
 	constexpr unsigned vis = 4, messages = 50;
 	Pool in(nic, vis * messages, 64), out(nic, vis, 64);
-	VIP_CQ_HANDLE received = nullptr, sent = nullptr;
-	ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 1, &received));
-	ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 2, &sent));
-	{
-		std::vector<std::unique_ptr<Vi>> to, from;
-		for (unsigned v = 0; v < vis; v++) {
-			to.push_back(std::make_unique<Vi>(nic, reliable(), nullptr, received));
-			from.push_back(std::make_unique<Vi>(nic, reliable(), sent, nullptr));
-			for (unsigned m = 0; m < messages; m++)
-				ASSERT_TRUE(in.postReceive(*to[v], v * messages + m, 64));
-			ASSERT_TRUE(harness::connect(*to[v], *from[v]));
-		}
-		Thread sender([&] {
-			for (unsigned m = 0; m < messages; m++) {
-				for (unsigned v = 0; v < vis; v++)
-					ASSERT_TRUE(out.postSend(*from[v], v, 64));
-				for (unsigned v = 0; v < vis; v++)
-					ASSERT_TRUE(pollTake(sent, VIP_FALSE));
-			}
-		});
-		for (unsigned i = 0; i < vis * messages; i++)
-			ASSERT_TRUE(pollTake(received, VIP_TRUE)) << i;
+	Cq received(nic, 1), sent(nic, 2);
+	std::vector<std::unique_ptr<Vi>> to, from;
+	for (unsigned v = 0; v < vis; v++) {
+		to.push_back(std::make_unique<Vi>(nic, reliable(), nullptr, received));
+		from.push_back(std::make_unique<Vi>(nic, reliable(), sent, nullptr));
+		for (unsigned m = 0; m < messages; m++)
+			ASSERT_TRUE(in.postReceive(*to[v], v * messages + m, 64));
+		ASSERT_TRUE(harness::connect(*to[v], *from[v]));
 	}
-	EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(received));
-	EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(sent));
+	Thread sender([&] {
+		for (unsigned m = 0; m < messages; m++) {
+			for (unsigned v = 0; v < vis; v++)
+				ASSERT_TRUE(out.postSend(*from[v], v, 64));
+			for (unsigned v = 0; v < vis; v++)
+				ASSERT_TRUE(pollTake(sent, VIP_FALSE));
+		}
+	});
+	for (unsigned i = 0; i < vis * messages; i++)
+		ASSERT_TRUE(pollTake(received, VIP_TRUE)) << i;
 }
 
 TEST_F(Queues, OneThatIsOnACqMayBeLookedAtAndWaitedForItself)
 {
 	Pool pool(nic, 3, 64);
-	VIP_CQ_HANDLE cq = makeCq(nic, 8);
-	{
-		Vi to(nic, reliable(), nullptr, cq), from(nic, reliable(), cq, nullptr);
-		ASSERT_TRUE(pool.postReceives(to, 2, 64));
-		ASSERT_TRUE(harness::connect(to, from));
-		VIP_DESCRIPTOR *d = nullptr;
-		EXPECT_EQ(VIP_TIMEOUT, VipRecvWait(to, 1, &d));
-		for (Mode mode : {Mode::Waiting, Mode::Polling}) {
-			ASSERT_TRUE(pool.postSend(from, 2, 64));
-			ASSERT_EQ(pool.descriptor(mode == Mode::Polling), takeReceive(to, mode));
-			ASSERT_EQ(pool.descriptor(2), takeSend(from, mode));
-		}
+	Cq cq(nic, 8);
+	Vi to(nic, reliable(), nullptr, cq), from(nic, reliable(), cq, nullptr);
+	ASSERT_TRUE(pool.postReceives(to, 2, 64));
+	ASSERT_TRUE(harness::connect(to, from));
+	VIP_DESCRIPTOR *d = nullptr;
+	EXPECT_EQ(VIP_TIMEOUT, VipRecvWait(to, 1, &d));
+	for (Mode mode : {Mode::Waiting, Mode::Polling}) {
+		ASSERT_TRUE(pool.postSend(from, 2, 64));
+		ASSERT_EQ(pool.descriptor(mode == Mode::Polling), takeReceive(to, mode));
+		ASSERT_EQ(pool.descriptor(2), takeSend(from, mode));
 	}
-	EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
 }
 
 // Receives are posted again as they came back, and sends change only in the segment. All other
@@ -116,8 +95,6 @@ TEST_F(Queues, DescriptorsArePostedAgainAsTheyCameBack)
 
 TEST_F(Queues, OneRegionIsWrittenThroughTheHandleThatMayAndReceivedIntoThroughTheOther)
 {
-	VIP_VI_ATTRIBUTES attributes = reliable();
-	attributes.EnableRdmaWrite = VIP_TRUE;
 	VIP_MEM_ATTRIBUTES mayWrite = memory(nullptr, VIP_TRUE);
 	Region closed(nic, 4096);
 	VIP_MEM_HANDLE open = 0;
@@ -125,7 +102,7 @@ TEST_F(Queues, OneRegionIsWrittenThroughTheHandleThatMayAndReceivedIntoThroughTh
 	Pool pool(nic, 2, 64);
 	paint(pool.buffer(0), 64, 1);
 	for (bool allowed : {true, false}) {
-		Pair pair(nic, attributes);
+		Pair pair(nic, writable());
 		ASSERT_TRUE(pair.connected);
 		VIP_DESCRIPTOR *in = pool.empty(1);
 		in->CS.SegCount = 1;

@@ -27,8 +27,8 @@ class End
 {
       public:
 	End(Nic &nic, VIP_RELIABILITY_LEVEL level)
-	    : writable_(memory(nullptr, VIP_TRUE)), pool_(nic, 2, kMost),
-	      target_(nic, kMost + 1, &writable_), vi_(nic, allowing(level))
+	    : pool_(nic, 2, kMost), target_(nic, kMost + 1, memory(nullptr, VIP_TRUE)),
+	      vi_(nic, writable(ofLevel(level)))
 	{
 		EXPECT_TRUE(pool_.postReceive(vi_, 1, sizeof(Place)));
 	}
@@ -75,17 +75,10 @@ class End
 	}
 
       private:
-	static VIP_VI_ATTRIBUTES allowing(VIP_RELIABILITY_LEVEL level)
-	{
-		VIP_VI_ATTRIBUTES attributes = ofLevel(level);
-		attributes.EnableRdmaWrite = VIP_TRUE;
-		return attributes;
-	}
 	static VIP_UCHAR mark(unsigned round)
 	{
 		return static_cast<VIP_UCHAR>(1 + round % 255);
 	}
-	VIP_MEM_ATTRIBUTES writable_;
 	Pool pool_;
 	Region target_;
 	Vi vi_;
