@@ -110,30 +110,26 @@ TEST_F(Disconnect, MessagesDeliveredBeforeItAreNotLost)
 TEST_F(Disconnect, WhatWasDoneBeforeAndNotCollectedComesFirst)
 {
 	Pool pool(nic, 4, 64);
-	VIP_CQ_HANDLE cq = makeCq(nic, 8);
-	{
-		Vi from(nic), to(nic, reliable(), nullptr, cq);
-		ASSERT_TRUE(pool.postReceives(to, 3, 64));
-		ASSERT_TRUE(harness::connect(to, from));
-		ASSERT_TRUE(pool.send(from, 3, 64));
-		VIP_VI_HANDLE named = nullptr;
-		VIP_BOOLEAN receive = VIP_FALSE;
-		ASSERT_EQ(VIP_SUCCESS, VipCQWait(cq, kPatience, &named, &receive));
-		// The first receive is done. A second message may still be on its way into the
-		// receiver's memory. The test allows both results for it.
-		ASSERT_TRUE(pool.send(from, 3, 64));
-		ASSERT_EQ(VIP_SUCCESS, VipDisconnect(to));
-		VIP_DESCRIPTOR *d = nullptr;
-		EXPECT_EQ(VIP_SUCCESS, VipRecvDone(to, &d));
-		ASSERT_EQ(pool.descriptor(0), d);
-		EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(d));
-		EXPECT_NE(VIP_NOT_DONE, VipRecvDone(to, &d));
-		ASSERT_EQ(pool.descriptor(1), d);
-		EXPECT_EQ(status(errorOf(d) ? kFlushedReceive : VIP_STATUS_OP_RECEIVE),
-			  statusOf(d));
-		expectFlushed(to, pool, 2, 1);
-	}
-	EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
+	Cq cq(nic, 8);
+	Vi from(nic), to(nic, reliable(), nullptr, cq);
+	ASSERT_TRUE(pool.postReceives(to, 3, 64));
+	ASSERT_TRUE(harness::connect(to, from));
+	ASSERT_TRUE(pool.send(from, 3, 64));
+	VIP_VI_HANDLE named = nullptr;
+	VIP_BOOLEAN receive = VIP_FALSE;
+	ASSERT_EQ(VIP_SUCCESS, VipCQWait(cq, kPatience, &named, &receive));
+	// The first receive is done. A second message may still be on its way into the
+	// receiver's memory. The test allows both results for it.
+	ASSERT_TRUE(pool.send(from, 3, 64));
+	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(to));
+	VIP_DESCRIPTOR *d = nullptr;
+	EXPECT_EQ(VIP_SUCCESS, VipRecvDone(to, &d));
+	ASSERT_EQ(pool.descriptor(0), d);
+	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(d));
+	EXPECT_NE(VIP_NOT_DONE, VipRecvDone(to, &d));
+	ASSERT_EQ(pool.descriptor(1), d);
+	EXPECT_EQ(status(errorOf(d) ? kFlushedReceive : VIP_STATUS_OP_RECEIVE), statusOf(d));
+	expectFlushed(to, pool, 2, 1);
 }
 
 TEST_F(Disconnect, TwiceIsFineAndOfAnIdleViToo)

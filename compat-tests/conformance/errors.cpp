@@ -45,17 +45,26 @@ class AsyncErrors : public NicTest
 	{
 		expectLoss(vi, VIP_ERROR_CONN_LOST, 0);
 	}
-	static VIP_VI_ATTRIBUTES ofRdma(VIP_RELIABILITY_LEVEL level, bool reads)
+	// On a new connection the send is an error at the peer. At this end the connection is lost.
+	void expectTold(const VIP_VI_ATTRIBUTES &attributes, const Pool &pool, VIP_DESCRIPTOR *d, VIP_ERROR_CODE cause,
+			VIP_ULONG operation)
 	{
-		VIP_VI_ATTRIBUTES attributes = writable(ofLevel(level));
-		attributes.EnableRdmaRead = reads;
-		return attributes;
+		Pair pair(nic, attributes);
+		ASSERT_TRUE(pair.connected);
+		ASSERT_TRUE(harness::send(pair.a, d, pool.handle()));
+		expectLoss(pair.b, cause, operation);
+		expectConnLost(pair.a);
 	}
-	void fill(VIP_VI_HANDLE vi, Pool &pool,
-		  VIP_RETURN (*post)(VIP_VI_HANDLE, VIP_DESCRIPTOR *, VIP_MEM_HANDLE))
+	void expectOverrun(VIP_RETURN (*post)(VIP_VI_HANDLE, VIP_DESCRIPTOR *, VIP_MEM_HANDLE), Pool &pool,
+			   VIP_DESCRIPTOR *last, VIP_ULONG operation)
 	{
+		Vi vi(nic);
 		for (VIP_ULONG i = 0; i < nic.attributes().MaxDescriptorsPerQueue; i++)
 			ASSERT_EQ(VIP_SUCCESS, post(vi, pool.message(i, 4), pool.handle())) << i;
+		EXPECT_EQ(0U, nic.errors.count(vi));
+		ASSERT_EQ(VIP_ERROR_RESOURCE, post(vi, last, pool.handle()));
+		ASSERT_TRUE(nic.errors.reaches(vi, 1));
+		expect(nic.errors.first(vi), VIP_ERROR_VI_OVERRUN, VIP_RESOURCE_VI, vi, last, operation);
 	}
 };
 
@@ -82,30 +91,18 @@ TEST_F(AsyncErrors, ADescriptorThatIsNotAlignedIsPostDescAboutTheDescriptor)
 
 TEST_F(AsyncErrors, OneReceiveTooManyIsViOverrunAboutTheVi)
 {
-	Vi vi(nic);
 	Pool pool(nic, nic.attributes().MaxDescriptorsPerQueue + 1, 4);
 	VIP_DESCRIPTOR *last = pool.message(nic.attributes().MaxDescriptorsPerQueue, 4);
-	fill(vi, pool, VipPostRecv);
-	EXPECT_EQ(0U, nic.errors.count(vi));
-	ASSERT_EQ(VIP_ERROR_RESOURCE, VipPostRecv(vi, last, pool.handle()));
-	ASSERT_TRUE(nic.errors.reaches(vi, 1));
-	expect(nic.errors.first(vi), VIP_ERROR_VI_OVERRUN, VIP_RESOURCE_VI, vi, last,
-	       VIP_STATUS_OP_RECEIVE);
+	expectOverrun(VipPostRecv, pool, last, VIP_STATUS_OP_RECEIVE);
 }
 
 TEST_F(AsyncErrors, OneSendTooManyIsViOverrunWithItsOperation)
 {
 	VIP_ULONG most = nic.attributes().MaxDescriptorsPerQueue;
 	Pool pool(nic, most + 1, 4);
-	for (bool write : {false, true}) {
-		Vi vi(nic); // on an idle VI all are done, flushed, and not collected
-		VIP_DESCRIPTOR *last = write ? pool.write(most, 4, pool) : pool.message(most, 4);
-		fill(vi, pool, VipPostSend);
-		ASSERT_EQ(VIP_ERROR_RESOURCE, VipPostSend(vi, last, pool.handle()));
-		ASSERT_TRUE(nic.errors.reaches(vi, 1));
-		expect(nic.errors.first(vi), VIP_ERROR_VI_OVERRUN, VIP_RESOURCE_VI, vi, last,
-		       write ? VIP_STATUS_OP_RDMA_WRITE : VIP_STATUS_OP_SEND);
-	}
+	// On an idle VI all are done, flushed, and not collected.
+	expectOverrun(VipPostSend, pool, pool.message(most, 4), VIP_STATUS_OP_SEND);
+	expectOverrun(VipPostSend, pool, pool.write(most, 4, pool), VIP_STATUS_OP_RDMA_WRITE);
 }
 
 TEST_F(AsyncErrors, PeersDisconnectIsConnLostAlsoWhenNoReceiveIsPosted)
@@ -124,11 +121,8 @@ TEST_F(AsyncErrors, MessageThatFindsNoReceiveIsRecvqEmptyAtTheReceiver)
 	atEach(nic, kReliable, [&](VIP_RELIABILITY_LEVEL level) {
 		for (VIP_UINT32 bytes : {0U, 8U, 65536U}) {
 			Pool pool(nic, 1, bytes);
-			Pair pair(nic, ofLevel(level));
-			ASSERT_TRUE(pair.connected);
-			ASSERT_TRUE(pool.send(pair.a, 0, bytes));
-			expectLoss(pair.b, VIP_ERROR_RECVQ_EMPTY, VIP_STATUS_OP_RECEIVE);
-			expectConnLost(pair.a);
+			expectTold(ofLevel(level), pool, pool.message(0, bytes), VIP_ERROR_RECVQ_EMPTY,
+				   VIP_STATUS_OP_RECEIVE);
 		}
 	});
 }
@@ -139,12 +133,9 @@ TEST_F(AsyncErrors, WriteWithImmediateDataThatFindsNoReceiveIsRecvqEmptyAtTheTar
 	atEach(nic, kReliable, [&](VIP_RELIABILITY_LEVEL level) {
 		for (VIP_UINT32 bytes : {0U, 8U, 65536U}) {
 			Pool pool(nic, 1, bytes);
-			Pair pair(nic, ofRdma(level, false));
-			ASSERT_TRUE(pair.connected);
 			VIP_DESCRIPTOR *d = pool.write(0, bytes, target);
 			setImmediate(d, 1);
-			ASSERT_TRUE(harness::send(pair.a, d, pool.handle()));
-			expectLoss(pair.b, VIP_ERROR_RECVQ_EMPTY, VIP_STATUS_OP_RECEIVE);
+			expectTold(writable(ofLevel(level)), pool, d, VIP_ERROR_RECVQ_EMPTY, VIP_STATUS_OP_RECEIVE);
 		}
 	});
 }
@@ -152,32 +143,25 @@ TEST_F(AsyncErrors, WriteWithImmediateDataThatFindsNoReceiveIsRecvqEmptyAtTheTar
 TEST_F(AsyncErrors, WriteThatIsRefusedIsRdmawProtAtTheTarget)
 {
 	Region closed(nic, 65536);
+	Pool pool(nic, 1, 65536);
 	atEach(nic, kReliable, [&](VIP_RELIABILITY_LEVEL level) {
-		for (bool viAllows : {true, false}) {
-			Pool pool(nic, 1, 65536);
-			Pair pair(nic, viAllows ? ofRdma(level, false) : ofLevel(level));
-			ASSERT_TRUE(pair.connected);
-			VIP_DESCRIPTOR *d = pool.write(0, 65536, closed);
-			ASSERT_TRUE(harness::send(pair.a, d, pool.handle()));
-			expectLoss(pair.b, VIP_ERROR_RDMAW_PROT, VIP_STATUS_OP_REMOTE_RDMA_WRITE);
-			expectConnLost(pair.a);
-		}
+		for (const VIP_VI_ATTRIBUTES &attributes : {writable(ofLevel(level)), ofLevel(level)})
+			expectTold(attributes, pool, pool.write(0, 65536, closed), VIP_ERROR_RDMAW_PROT,
+				   VIP_STATUS_OP_REMOTE_RDMA_WRITE);
 	});
 }
 
 TEST_F(AsyncErrors, ReadThatIsRefusedIsRdmarProtAtTheTarget)
 {
 	Region closed(nic, 65536);
+	Pool pool(nic, 1, 65536);
 	atEach(nic, kReliable, [&](VIP_RELIABILITY_LEVEL level) {
 		if (!(nic.attributes().RDMAReadSupport & level))
 			return; // RdmaRead tests a NIC without this level
-		Pool pool(nic, 1, 65536);
-		Pair pair(nic, ofRdma(level, true));
-		ASSERT_TRUE(pair.connected);
-		VIP_DESCRIPTOR *d = pool.read(0, 65536, closed);
-		ASSERT_TRUE(harness::send(pair.a, d, pool.handle()));
-		expectLoss(pair.b, VIP_ERROR_RDMAR_PROT, VIP_STATUS_OP_RDMA_READ);
-		expectConnLost(pair.a);
+		VIP_VI_ATTRIBUTES attributes = writable(ofLevel(level));
+		attributes.EnableRdmaRead = VIP_TRUE;
+		expectTold(attributes, pool, pool.read(0, 65536, closed), VIP_ERROR_RDMAR_PROT,
+			   VIP_STATUS_OP_RDMA_READ);
 	});
 }
 
@@ -252,10 +236,9 @@ TEST_F(AsyncErrors, HandlerMayDisconnectDestroyAndConnectAnew)
 	struct Context {
 		std::atomic<int> result{-1};
 	} context;
-	VIP_VI_ATTRIBUTES attributes = reliable();
-	VIP_VI_HANDLE lost = nullptr;
+	VIP_VI_ATTRIBUTES attributes;
+	VIP_VI_HANDLE lost = makeVi(nic);
 	Vi other(nic);
-	ASSERT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, nullptr, nullptr, &lost));
 	std::string discriminator = freshDiscriminator();
 	Thread serves([&] { EXPECT_TRUE(serve(other, discriminator)); });
 	Address local(nic.address(), freshDiscriminator()), remote(nic.address(), discriminator);

@@ -453,41 +453,35 @@ TEST_F(Segments, QueuesFullOfManyLoseNothing)
 	ASSERT_GE(depth, 1024U);
 	constexpr VIP_UINT32 kEach = 2, kBytes = kEach * kMost;
 	Pool full(nic, 2 * depth, kBytes, nullptr, kMost);
-	VIP_CQ_HANDLE cq = makeCq(nic, 1);
-	{
-		Vi a(nic, reliable(), cq, cq), b(nic, reliable(), cq, cq);
-		ASSERT_TRUE(connect(a, b));
-		for (size_t i = 0; i < 2 * depth; i++) {
-			VIP_DESCRIPTOR *d = full.empty(i);
-			d->CS.SegCount = kMost;
-			for (VIP_UINT32 j = 0; j < kMost; j++)
-				setSegment(d, j, full.buffer(i) + j * kEach, kEach, full.handle());
-		}
-		for (size_t i = 0; i < depth; i++) {
-			paint(full.buffer(i), kBytes, static_cast<unsigned>(i));
-			ASSERT_EQ(VIP_SUCCESS,
-				  VipPostRecv(b, full.descriptor(depth + i), full.handle()));
-		}
-		for (size_t i = 0; i < depth; i++)
-			ASSERT_EQ(VIP_SUCCESS, VipPostSend(a, full.descriptor(i), full.handle()));
-		size_t sent = 0, received = 0;
-		while (sent + received < 2 * depth) {
-			VIP_VI_HANDLE vi;
-			VIP_BOOLEAN isReceive;
-			ASSERT_EQ(VIP_SUCCESS, VipCQWait(cq, kPatience, &vi, &isReceive))
-				<< sent << " and " << received;
-			size_t slot = isReceive ? depth + received++ : sent++;
-			VIP_DESCRIPTOR *d = nullptr;
-			ASSERT_EQ(VIP_SUCCESS, isReceive ? VipRecvDone(vi, &d) : VipSendDone(vi, &d));
-			ASSERT_EQ(full.descriptor(slot), d);
-			if (isReceive) {
-				ASSERT_EQ(kBytes, d->CS.Length);
-				ASSERT_TRUE(painted(full.buffer(slot), kBytes,
-						    static_cast<unsigned>(slot - depth)));
-			}
+	Cq cq(nic, 1);
+	Vi a(nic, reliable(), cq, cq), b(nic, reliable(), cq, cq);
+	ASSERT_TRUE(connect(a, b));
+	for (size_t i = 0; i < 2 * depth; i++) {
+		VIP_DESCRIPTOR *d = full.empty(i);
+		d->CS.SegCount = kMost;
+		for (VIP_UINT32 j = 0; j < kMost; j++)
+			setSegment(d, j, full.buffer(i) + j * kEach, kEach, full.handle());
+	}
+	for (size_t i = 0; i < depth; i++) {
+		paint(full.buffer(i), kBytes, static_cast<unsigned>(i));
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b, full.descriptor(depth + i), full.handle()));
+	}
+	for (size_t i = 0; i < depth; i++)
+		ASSERT_EQ(VIP_SUCCESS, VipPostSend(a, full.descriptor(i), full.handle()));
+	size_t sent = 0, received = 0;
+	while (sent + received < 2 * depth) {
+		VIP_VI_HANDLE vi;
+		VIP_BOOLEAN isReceive;
+		ASSERT_EQ(VIP_SUCCESS, VipCQWait(cq, kPatience, &vi, &isReceive)) << sent << " and " << received;
+		size_t slot = isReceive ? depth + received++ : sent++;
+		VIP_DESCRIPTOR *d = nullptr;
+		ASSERT_EQ(VIP_SUCCESS, isReceive ? VipRecvDone(vi, &d) : VipSendDone(vi, &d));
+		ASSERT_EQ(full.descriptor(slot), d);
+		if (isReceive) {
+			ASSERT_EQ(kBytes, d->CS.Length);
+			ASSERT_TRUE(painted(full.buffer(slot), kBytes, static_cast<unsigned>(slot - depth)));
 		}
 	}
-	EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
 }
 
 } // namespace
