@@ -25,7 +25,7 @@ constexpr unsigned kSends = 5, kArrived = 3, kReceives = 8;
 VIP_PEER(cqOrderLeaver)
 {
 	Nic nic;
-	auto level = static_cast<VIP_RELIABILITY_LEVEL>(std::stoul(test.get()));
+	auto level = static_cast<VIP_RELIABILITY_LEVEL>(test.getNumber());
 	for (std::string order = test.get(); order != "end"; order = test.get()) {
 		beginTimeLimit();
 		Vi vi(nic, ofLevel(level));
@@ -70,9 +70,7 @@ struct Ending {
 	void begin(Peer &other)
 	{
 		ASSERT_TRUE(pool.postReceives(vi, kReceives, 64));
-		std::string discriminator = freshDiscriminator();
-		other.channel.put(discriminator);
-		ASSERT_TRUE(serve(vi, discriminator));
+		ASSERT_TRUE(other.serve(vi));
 		other.channel.put("send");
 		other.channel.expect("sent");
 		for (unsigned i = 0; i < kSends; i++)
@@ -112,7 +110,7 @@ enum class Ends { Any, Unseen, Seen };
 void endEach(Nic &nic, VIP_RELIABILITY_LEVEL level, std::initializer_list<Ends> whens)
 {
 	Peer other("cqOrderLeaver");
-	other.channel.put(std::to_string(level));
+	other.channel.put(level);
 	for (OrderRounds rounds(50); rounds.next();) {
 		Ending ending(nic, level);
 		ASSERT_NO_FATAL_FAILURE(ending.begin(other));
@@ -279,10 +277,10 @@ TEST_F(CqOrder, OthersStayWhenAViIsDestroyed)
 VIP_PEER(cqOrderAnswerer)
 {
 	Nic nic;
-	Vi vi(nic, ofLevel(static_cast<VIP_RELIABILITY_LEVEL>(std::stoul(test.get()))));
+	Vi vi(nic, ofLevel(static_cast<VIP_RELIABILITY_LEVEL>(test.getNumber())));
 	Pool pool(nic, 3, 64);
 	ASSERT_TRUE(pool.postReceives(vi, 2, 64));
-	ASSERT_TRUE(call(vi, test.get(), test.host()));
+	ASSERT_TRUE(test.call(vi));
 	for (std::string word = test.get(); word != "end"; word = test.get()) {
 		beginTimeLimit();
 		for (unsigned i = 0; i < 2; i++) {
@@ -302,10 +300,8 @@ TEST_F(CqOrder, SendsThatAreDoneComeBeforeTheAnswer)
 		Cq cq(nic, 1024);
 		Vi vi(nic, ofLevel(level), cq, cq);
 		Pool pool(nic, 3, 64);
-		std::string discriminator = freshDiscriminator();
-		other.channel.put(std::to_string(level));
-		other.channel.put(discriminator);
-		ASSERT_TRUE(serve(vi, discriminator));
+		other.channel.put(level);
+		ASSERT_TRUE(other.serve(vi));
 		// Without a network a send is done when the other end has the message. At Reliable Reception a
 		// library may need a call to notice this.
 		bool mayBeUnseen = nic.isLoopback() && level != VIP_SERVICE_RELIABLE_RECEPTION;
@@ -336,11 +332,11 @@ TEST_F(CqOrder, SendsThatAreDoneComeBeforeTheAnswer)
 VIP_PEER(cqOrderEcho)
 {
 	Nic nic;
-	Vi vi(nic, ofLevel(static_cast<VIP_RELIABILITY_LEVEL>(std::stoul(test.get()))));
-	auto size = static_cast<VIP_UINT32>(std::stoul(test.get()));
+	Vi vi(nic, ofLevel(static_cast<VIP_RELIABILITY_LEVEL>(test.getNumber())));
+	auto size = static_cast<VIP_UINT32>(test.getNumber());
 	Pool pool(nic, 2, size);
 	ASSERT_TRUE(pool.postReceive(vi, 0, size));
-	ASSERT_TRUE(call(vi, test.get(), test.host()));
+	ASSERT_TRUE(test.call(vi));
 	while (takeReceive(vi)) {
 		beginTimeLimit();
 		ASSERT_TRUE(pool.postReceive(vi, 0, size));
@@ -361,11 +357,9 @@ TEST_F(CqOrder, ASendComesBeforeTheAnswerToItHoweverLongItIs)
 			Cq cq(nic, 1024);
 			Vi vi(nic, ofLevel(level), cq, cq);
 			Pool pool(nic, 2, size);
-			std::string discriminator = freshDiscriminator();
-			other.channel.put(std::to_string(level));
-			other.channel.put(std::to_string(size));
-			other.channel.put(discriminator);
-			ASSERT_TRUE(serve(vi, discriminator));
+			other.channel.put(level);
+			other.channel.put(size);
+			ASSERT_TRUE(other.serve(vi));
 			for (OrderRounds rounds(10); rounds.next();) {
 				if (rounds.number())
 					other.channel.put("again");

@@ -28,12 +28,12 @@ class CqOrderOfVis : public NicTest
 VIP_PEER(cqOrderSender)
 {
 	Nic nic;
-	auto level = static_cast<VIP_RELIABILITY_LEVEL>(std::stoul(test.get()));
-	auto onA = static_cast<unsigned>(std::stoul(test.get()));
+	auto level = static_cast<VIP_RELIABILITY_LEVEL>(test.getNumber());
+	auto onA = static_cast<unsigned>(test.getNumber());
 	Vi a(nic, ofLevel(level)), b(nic, ofLevel(level));
 	Pool out(nic, 1, 16);
-	ASSERT_TRUE(call(a, test.get(), test.host()));
-	ASSERT_TRUE(call(b, test.get(), test.host()));
+	ASSERT_TRUE(test.call(a));
+	ASSERT_TRUE(test.call(b));
 	auto sendOn = [&](Vi &vi) {
 		VIP_DESCRIPTOR *d = out.send(vi, 0, 16, Mode::Polling);
 		ASSERT_TRUE(d);
@@ -57,12 +57,10 @@ void CqOrderOfVis::expectOrder(VIP_RELIABILITY_LEVEL level, unsigned onA)
 	Cq cq(nic, 1024);
 	Vi a(nic, ofLevel(level), nullptr, cq), b(nic, ofLevel(level), nullptr, cq);
 	Pool pool(nic, kBatch * (onA + 1), 16);
-	std::string nameOfA = freshDiscriminator(), nameOfB = freshDiscriminator();
-	for (const std::string &word :
-	     {std::to_string(level), std::to_string(onA), nameOfA, nameOfB})
-		other.channel.put(word);
-	ASSERT_TRUE(serve(a, nameOfA));
-	ASSERT_TRUE(serve(b, nameOfB));
+	other.channel.put(level);
+	other.channel.put(onA);
+	ASSERT_TRUE(other.serve(a));
+	ASSERT_TRUE(other.serve(b));
 	for (OrderRounds batches(kBatch); batches.next();) {
 		for (unsigned i = 0; i < kBatch * (onA + 1); i++)
 			ASSERT_TRUE(pool.postReceive((i + 1) % (onA + 1) ? a : b, i, 16));

@@ -438,6 +438,17 @@ class Channel
 		return host_;
 	}
 	void put(const std::string &text);
+	void put(unsigned long number)
+	{
+		put(std::to_string(number));
+	}
+	unsigned long getNumber()
+	{
+		return std::stoul(get());
+	}
+	// For roles: connects with the test, which calls the function of Peer with the other name.
+	testing::AssertionResult serve(Vi &vi);
+	testing::AssertionResult call(Vi &vi);
 	std::string get(VIP_ULONG ms = kPatience);
 	void expect(const std::string &text);
 	bool drained(VIP_ULONG ms); // discards what comes until the other end is closed
@@ -465,6 +476,9 @@ class Peer
 	Peer(const Peer &) = delete;
 	Peer &operator=(const Peer &) = delete;
 	Channel channel;
+	// Connects with the role, which calls the function of Channel with the other name.
+	testing::AssertionResult call(Vi &vi);
+	testing::AssertionResult serve(Vi &vi);
 	void finish(); // expects that it ends by itself, without a failure
 	void kill();   // sends SIGKILL, and returns when the process is gone
 };

@@ -87,19 +87,17 @@ VIP_PEER(idleReceiver)
 {
 	Nic nic;
 	ASSERT_TRUE(nic.opened());
-	auto level = static_cast<VIP_RELIABILITY_LEVEL>(std::stoi(test.get()));
+	auto level = static_cast<VIP_RELIABILITY_LEVEL>(test.getNumber());
 	Pool pool(nic, kCount, largest(nic));
 	Vi vi(nic, ofLevel(level, largest(nic)));
 	ASSERT_NO_FATAL_FAILURE(postAll(vi, pool));
-	std::string discriminator = test.get();
-	test.put("ready");
-	ASSERT_TRUE(serve(vi, discriminator));
+	ASSERT_TRUE(test.serve(vi));
 	test.expect("sent");
 	for (unsigned i = 0; level == kReception && i < kCount; i++)
 		EXPECT_TRUE(painted(pool.buffer(i), sizeOf(nic, i), i));
 	std::set<unsigned> arrived;
 	takeAll(vi, pool, level == kUnreliable ? 1000 : kPatience, &arrived);
-	test.put(std::to_string(arrived.size()));
+	test.put(arrived.size());
 	test.expect("done"); // the connection stays until both sides have all messages
 }
 
@@ -160,18 +158,15 @@ TEST_F(Levels, MessagesOfEverySizeArriveIntactAndInOrder)
 TEST_F(Levels, SendsAreDoneWithoutACallOfTheReceivingProcess)
 {
 	atEach(nic, {kUnreliable, kDelivery, kReception}, [&](VIP_RELIABILITY_LEVEL level) {
-		std::string discriminator = freshDiscriminator();
 		Peer peer("idleReceiver");
-		peer.channel.put(std::to_string(level));
-		peer.channel.put(discriminator);
+		peer.channel.put(level);
 		Pool pool(nic, kCount, most());
 		Vi vi(nic, ofLevel(level, most()));
-		peer.channel.expect("ready");
-		ASSERT_TRUE(call(vi, discriminator, peer.channel.host()));
+		ASSERT_TRUE(peer.call(vi));
 		ASSERT_NO_FATAL_FAILURE(sendAll(vi, pool));
 		ASSERT_NO_FATAL_FAILURE(collectSends(vi, pool));
 		peer.channel.put("sent");
-		size_t arrived = std::stoul(peer.channel.get());
+		size_t arrived = peer.channel.getNumber();
 		EXPECT_TRUE(arrived == kCount || (level == kUnreliable && arrived)) << arrived;
 		peer.channel.put("done");
 		peer.finish();

@@ -15,34 +15,18 @@ constexpr VIP_UINT32 kFlushed = VIP_STATUS_OP_RECEIVE | VIP_STATUS_DESC_FLUSHED_
 // anything, because the test is about that.
 VIP_PEER(leavingServer)
 {
-	static VIP_NIC_HANDLE nic;
-	VIP_NIC_ATTRIBUTES attributes;
-	ASSERT_EQ(VIP_SUCCESS, VipOpenNic(nicName(), &nic));
-	ASSERT_EQ(VIP_SUCCESS, VipQueryNic(nic, &attributes));
-	VIP_VI_ATTRIBUTES viAttributes = reliable(), remoteAttributes;
-	VIP_VI_HANDLE vi;
-	ASSERT_EQ(VIP_SUCCESS, VipCreateVi(nic, &viAttributes, nullptr, nullptr, &vi));
-	Address local({reinterpret_cast<const char *>(attributes.LocalNicAddress),
-		       attributes.NicAddressLen},
-		      test.get());
-	std::vector<VIP_UCHAR> remote(1024);
-	auto *remoteAddress = reinterpret_cast<VIP_NET_ADDRESS *>(remote.data());
-	remoteAddress->HostAddressLen = attributes.NicAddressLen;
-	remoteAddress->DiscriminatorLen = attributes.MaxDiscriminatorLen;
-	VIP_CONN_HANDLE connection;
-	test.put("ready");
-	ASSERT_EQ(VIP_SUCCESS, VipConnectWait(nic, local.get(), kPatience, remoteAddress,
-					      &remoteAttributes, &connection));
-	ASSERT_EQ(VIP_SUCCESS, VipConnectAccept(connection, vi));
+	static auto *nic = new Nic;
+	static auto *vi = new Vi(*nic);
+	ASSERT_TRUE(test.serve(*vi));
 	test.put("connected");
 	std::string how = test.get();
 	if (how == "disconnect") {
-		EXPECT_EQ(VIP_SUCCESS, VipDisconnect(vi));
+		EXPECT_EQ(VIP_SUCCESS, VipDisconnect(*vi));
 		test.put("disconnected");
 		test.expect("exit");
 	}
 	if (how == "close") {
-		EXPECT_EQ(VIP_SUCCESS, VipCloseNic(nic));
+		EXPECT_EQ(VIP_SUCCESS, nic->close());
 	}
 }
 
@@ -56,10 +40,7 @@ class PeerLoss : public NicTest
 		vi = std::make_unique<Vi>(nic);
 		peer = std::make_unique<Peer>("leavingServer");
 		ASSERT_TRUE(pool->postReceives(*vi, kReceives, 64));
-		std::string discriminator = freshDiscriminator();
-		peer->channel.put(discriminator);
-		peer->channel.expect("ready");
-		ASSERT_TRUE(call(*vi, discriminator, peer->channel.host()));
+		ASSERT_TRUE(peer->call(*vi));
 		peer->channel.expect("connected");
 		EXPECT_EQ(0U, nic.errors.count(*vi)) << "nothing has been lost yet";
 	}

@@ -323,7 +323,7 @@ VIP_PEER(successor)
 	Pool pool(nic, 1, 64);
 	Vi vi(nic);
 	test.put("ready");
-	VIP_ULONG timeout = std::stoul(test.get());
+	VIP_ULONG timeout = test.getNumber();
 	ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other, timeout, test.host()));
 	VIP_RETURN result = outcome(vi);
 	if (result == VIP_SUCCESS) {
@@ -357,7 +357,7 @@ TEST_F(PeerToPeerEnd, OneThatWasKilledWhileItAskedIsForgottenAndItsSuccessorFoun
 		ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other, 300, host));
 		EXPECT_EQ(VIP_TIMEOUT, outcome(vi));
 		ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other, kPatience, host));
-		successor->channel.put(std::to_string(kPatience));
+		successor->channel.put(kPatience);
 		EXPECT_EQ(VIP_SUCCESS, outcome(vi));
 		EXPECT_EQ(receive, takeReceive(vi));
 		EXPECT_EQ(0U, errorOf(receive)) << statusOf(receive);

@@ -260,6 +260,18 @@ bool Channel::drained(VIP_ULONG ms)
 	}
 }
 
+AssertionResult Channel::serve(Vi &vi)
+{
+	std::string discriminator = get();
+	put("ready");
+	return harness::serve(vi, discriminator);
+}
+
+AssertionResult Channel::call(Vi &vi)
+{
+	return harness::call(vi, get(), host());
+}
+
 static std::map<std::string, Role> &roles()
 {
 	static std::map<std::string, Role> all;
@@ -313,6 +325,21 @@ static Channel startPeer(const char *role, pid_t *pid)
 Peer::Peer(const char *role) : channel(startPeer(role, &pid_))
 {
 	channel.put(remote::ownHost());
+}
+
+AssertionResult Peer::call(Vi &vi)
+{
+	std::string discriminator = freshDiscriminator();
+	channel.put(discriminator);
+	channel.expect("ready");
+	return harness::call(vi, discriminator, channel.host());
+}
+
+AssertionResult Peer::serve(Vi &vi)
+{
+	std::string discriminator = freshDiscriminator();
+	channel.put(discriminator);
+	return harness::serve(vi, discriminator);
 }
 
 void Peer::finish()

@@ -137,31 +137,27 @@ VIP_PEER(ownerOfMemory)
 {
 	Nic nic;
 	ASSERT_TRUE(nic.opened());
-	VIP_VI_ATTRIBUTES attributes =
-		ofLevel(static_cast<VIP_RELIABILITY_LEVEL>(std::stoi(test.get())), 65536);
+	VIP_VI_ATTRIBUTES attributes = ofLevel(static_cast<VIP_RELIABILITY_LEVEL>(test.getNumber()), 65536);
 	attributes.EnableRdmaRead = VIP_TRUE;
 	Region source(nic, 65536, memory(nullptr, VIP_FALSE, VIP_TRUE));
 	paint(source.data(), 65536, 3);
 	Vi vi(nic, attributes);
-	std::string discriminator = test.get();
-	test.put(std::to_string(reinterpret_cast<uintptr_t>(source.data())));
-	test.put(std::to_string(source.handle()));
-	ASSERT_TRUE(serve(vi, discriminator));
+	test.put(reinterpret_cast<uintptr_t>(source.data()));
+	test.put(source.handle());
+	ASSERT_TRUE(test.serve(vi));
 	test.expect("done");
 }
 
 TEST_F(RdmaRead, NeedsNoCallOfTheProcessThatIsReadFrom)
 {
 	each([&](const Reading &on) {
-		std::string discriminator = freshDiscriminator();
 		Peer peer("ownerOfMemory");
-		peer.channel.put(std::to_string(on.level));
-		peer.channel.put(discriminator);
-		auto *source = reinterpret_cast<VIP_UCHAR *>(std::stoul(peer.channel.get()));
-		auto handle = static_cast<VIP_MEM_HANDLE>(std::stoul(peer.channel.get()));
+		peer.channel.put(on.level);
+		auto *source = reinterpret_cast<VIP_UCHAR *>(peer.channel.getNumber());
+		auto handle = static_cast<VIP_MEM_HANDLE>(peer.channel.getNumber());
 		Vi vi(nic, ofLevel(on.level, 65536));
 		Pool pool(nic, 1, 65536);
-		ASSERT_TRUE(call(vi, discriminator, peer.channel.host()));
+		ASSERT_TRUE(peer.call(vi));
 		for (VIP_UINT32 bytes : {1U, 4096U, 65536U}) {
 			ASSERT_NO_FATAL_FAILURE(
 				expectDone(vi, pool, pool.read(0, bytes, source, handle)));

@@ -88,9 +88,7 @@ void serverOfPingPong(Channel &test, Mode mode)
 	Vi vi(nic);
 	PingPong side(vi, mode);
 	side.postFirst();
-	std::string discriminator = test.get();
-	test.put("ready");
-	ASSERT_TRUE(serve(vi, discriminator));
+	ASSERT_TRUE(test.serve(vi));
 	side.serve(false);
 	test.put("done");
 	test.expect("done"); // the connection stays until both sides have all messages
@@ -110,14 +108,11 @@ class Transfer : public PairTest
       protected:
 	void between(const char *role, Mode mode)
 	{
-		std::string discriminator = freshDiscriminator();
 		Peer peer(role);
-		peer.channel.put(discriminator);
 		Vi vi(nic);
 		PingPong side(vi, mode);
 		side.postFirst();
-		peer.channel.expect("ready");
-		ASSERT_TRUE(call(vi, discriminator, peer.channel.host()));
+		ASSERT_TRUE(peer.call(vi));
 		side.serve(true);
 		peer.channel.put("done");
 		peer.channel.expect("done");

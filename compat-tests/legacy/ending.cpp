@@ -20,13 +20,12 @@ VIP_PEER(leaves)
 	static auto *nic = new Nic;
 	static auto *vis = new std::vector<std::unique_ptr<Vi>>;
 	ASSERT_TRUE(nic->opened());
-	for (std::string name; !(name = test.get()).empty();) {
+	std::string how;
+	while ((how = test.get()) == "connect") {
 		vis->push_back(std::make_unique<Vi>(*nic));
-		test.put("ready");
-		ASSERT_TRUE(serve(*vis->back(), name));
+		ASSERT_TRUE(test.serve(*vis->back()));
 		test.put("connected");
 	}
-	std::string how = test.get();
 	if (how == "disconnect") {
 		for (auto &vi : *vis)
 			EXPECT_EQ(VIP_SUCCESS, VipDisconnect(*vi));

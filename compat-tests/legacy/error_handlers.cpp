@@ -23,9 +23,7 @@ VIP_PEER(endsInItsErrorHandler)
 	static auto *vi = new Vi(*nic);
 	ASSERT_TRUE(own->connected);
 	std::string how = test.get();
-	std::string name = test.get();
-	test.put("ready");
-	ASSERT_TRUE(serve(*vi, name));
+	ASSERT_TRUE(test.serve(*vi));
 	test.expect("end");
 	for (int number : {SIGABRT, SIGSEGV})
 		std::signal(number, [](int) { _exit(0); }); // the test expects this signal
@@ -49,12 +47,9 @@ TEST_F(ErrorHandler, MayEndTheProcessByExitAbortOrFaultAndItsPeersAreTold)
 	for (const char *how : {"exit", "abort", "fault"}) {
 		SCOPED_TRACE(how);
 		Peer peer("endsInItsErrorHandler");
-		std::string name = freshDiscriminator();
 		peer.channel.put(how);
-		peer.channel.put(name);
-		peer.channel.expect("ready");
 		Vi vi(nic);
-		ASSERT_TRUE(call(vi, name, peer.channel.host()));
+		ASSERT_TRUE(peer.call(vi));
 		peer.channel.put("end");
 		EXPECT_TRUE(nic.errors.reaches(vi, 1));
 		EXPECT_EQ(1U, nic.errors.count(vi, VIP_ERROR_CONN_LOST));

@@ -107,10 +107,8 @@ VIP_PEER(writesAndLooks)
 {
 	Nic nic;
 	ASSERT_TRUE(nic.opened());
-	End end(nic, static_cast<VIP_RELIABILITY_LEVEL>(std::stoi(test.get())));
-	std::string name = test.get();
-	test.put("ready");
-	ASSERT_TRUE(serve(end.vi(), name));
+	End end(nic, static_cast<VIP_RELIABILITY_LEVEL>(test.getNumber()));
+	ASSERT_TRUE(test.serve(end.vi()));
 	ASSERT_NO_FATAL_FAILURE(end.exchangePlaces());
 	pingPong(end, false);
 	test.put("done");
@@ -124,12 +122,9 @@ TEST_F(RdmaPolling, PingPongOfProcessesThatLookAtTheLastByteOnly)
 	atEach(nic, {VIP_SERVICE_RELIABLE_DELIVERY, VIP_SERVICE_RELIABLE_RECEPTION},
 	       [&](VIP_RELIABILITY_LEVEL level) {
 		       Peer peer("writesAndLooks");
-		       std::string name = freshDiscriminator();
-		       peer.channel.put(std::to_string(level));
-		       peer.channel.put(name);
-		       peer.channel.expect("ready");
+		       peer.channel.put(level);
 		       End end(nic, level);
-		       ASSERT_TRUE(call(end.vi(), name, peer.channel.host()));
+		       ASSERT_TRUE(peer.call(end.vi()));
 		       ASSERT_NO_FATAL_FAILURE(end.exchangePlaces());
 		       pingPong(end, true);
 		       peer.channel.expect("done");
