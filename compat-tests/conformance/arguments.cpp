@@ -74,6 +74,80 @@ TEST_P(Handle, OfAnObjectThatIsGoneIsInvalid)
 INSTANTIATE_TEST_SUITE_P(Of, Handle, testing::ValuesIn(CallArguments::kCalls),
 			 [](const auto &function) { return std::string(function.param.name); });
 
+// Calls of a function with NULL for one of its pointers, and valid arguments otherwise.
+struct NullCalls {
+	const char *function;
+	std::vector<VIP_RETURN (*)(CallArguments &f)> calls;
+	friend void PrintTo(const NullCalls &calls, std::ostream *out)
+	{
+		*out << calls.function;
+	}
+};
+
+#define CALL(expression) [](CallArguments &f) -> VIP_RETURN { return (void)f, expression; }
+const NullCalls kNullCalls[] = {
+	{"VipOpenNic", {CALL(VipOpenNic(nullptr, &f.made)), CALL(VipOpenNic(nicName(), nullptr))}},
+	{"VipQueryNic", {CALL(VipQueryNic(f.on, nullptr))}},
+	{"VipCreatePtag", {CALL(VipCreatePtag(f.on, nullptr))}},
+	{"VipRegisterMem",
+	 {CALL(VipRegisterMem(f.on, nullptr, 64, nullptr, &f.handle)),
+	  CALL(VipRegisterMem(f.on, f.bytes, 64, nullptr, nullptr))}},
+	{"VipDeregisterMem", {CALL(VipDeregisterMem(f.on, nullptr, f.pool->handle()))}},
+	{"VipQueryMem", {CALL(VipQueryMem(f.on, f.pool->data(), f.pool->handle(), nullptr))}},
+	{"VipSetMemAttributes", {CALL(VipSetMemAttributes(f.on, f.pool->data(), f.pool->handle(), nullptr))}},
+	{"VipCreateVi",
+	 {CALL(VipCreateVi(f.on, nullptr, nullptr, nullptr, &f.made)),
+	  CALL(VipCreateVi(f.on, &f.attributes, nullptr, nullptr, nullptr))}},
+	{"VipQueryVi",
+	 {CALL(VipQueryVi(*f.vi, nullptr, &f.attributes, &f.empty, &f.empty)),
+	  CALL(VipQueryVi(*f.vi, &f.state, nullptr, &f.empty, &f.empty))}},
+	{"VipSetViAttributes", {CALL(VipSetViAttributes(*f.vi, nullptr))}},
+	{"VipPostSend", {CALL(VipPostSend(*f.vi, nullptr, f.pool->handle()))}},
+	{"VipPostRecv", {CALL(VipPostRecv(*f.vi, nullptr, f.pool->handle()))}},
+	{"VipSendDone", {CALL(VipSendDone(*f.vi, nullptr))}},
+	{"VipRecvDone", {CALL(VipRecvDone(*f.vi, nullptr))}},
+	{"VipSendWait", {CALL(VipSendWait(*f.vi, 1, nullptr))}},
+	{"VipRecvWait", {CALL(VipRecvWait(*f.vi, 1, nullptr))}},
+	{"VipSendNotify", {CALL(VipSendNotify(*f.vi, f.bytes, nullptr))}},
+	{"VipRecvNotify", {CALL(VipRecvNotify(*f.vi, f.bytes, nullptr))}},
+	{"VipCQNotify", {CALL(VipCQNotify(f.cq, f.bytes, nullptr))}},
+	{"VipConnectWait",
+	 {CALL(VipConnectWait(f.on, nullptr, 1, f.remote->get(), &f.attributes, &f.made)),
+	  CALL(VipConnectWait(f.on, f.local->get(), 1, nullptr, &f.attributes, &f.made)),
+	  CALL(VipConnectWait(f.on, f.local->get(), 1, f.remote->get(), &f.attributes, nullptr))}},
+	{"VipConnectRequest",
+	 {CALL(VipConnectRequest(*f.vi, nullptr, f.remote->get(), 1, &f.attributes)),
+	  CALL(VipConnectRequest(*f.vi, f.local->get(), nullptr, 1, &f.attributes))}},
+	{"VipConnectPeerRequest",
+	 {CALL(VipConnectPeerRequest(*f.vi, nullptr, f.remote->get(), 1)),
+	  CALL(VipConnectPeerRequest(*f.vi, f.local->get(), nullptr, 1))}},
+	{"VipCreateCQ", {CALL(VipCreateCQ(f.on, 8, nullptr))}},
+	{"VipCQDone", {CALL(VipCQDone(f.cq, nullptr, &f.empty)), CALL(VipCQDone(f.cq, &f.made, nullptr))}},
+	{"VipCQWait", {CALL(VipCQWait(f.cq, 1, nullptr, &f.empty)), CALL(VipCQWait(f.cq, 1, &f.made, nullptr))}},
+	{"VipNSGetHostByName",
+	 {CALL(VipNSGetHostByName(f.on, nullptr, f.remote->get(), 0)),
+	  CALL(VipNSGetHostByName(f.on, f.name, nullptr, 0))}},
+	{"VipNSGetHostByAddr",
+	 {CALL(VipNSGetHostByAddr(f.on, nullptr, f.name, &f.length)),
+	  CALL(VipNSGetHostByAddr(f.on, f.local->get(), nullptr, &f.length)),
+	  CALL(VipNSGetHostByAddr(f.on, f.local->get(), f.name, nullptr))}},
+	{"VipQuerySystemManagementInfo", {CALL(VipQuerySystemManagementInfo(f.on, VIP_SMI_AUTODISCOVERY, nullptr))}},
+};
+#undef CALL
+
+class NullPointer : public Functions, public testing::WithParamInterface<NullCalls>
+{
+};
+
+TEST_P(NullPointer, IsInvalid)
+{
+	for (size_t i = 0; i < GetParam().calls.size(); i++)
+		EXPECT_EQ(VIP_INVALID_PARAMETER, GetParam().calls[i](*this)) << "pointer " << i;
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, NullPointer, testing::ValuesIn(kNullCalls),
+			 [](const auto &calls) { return std::string(calls.param.function); });
+
 // The functions' other arguments.
 using Arguments = Functions;
 
@@ -127,115 +201,6 @@ TEST_F(Arguments, AcceptWithAViThatIsNone)
 	EXPECT_EQ(VIP_INVALID_PARAMETER, VipCloseNic(request.handle)) << "nor a NIC";
 	EXPECT_EQ(VIP_SUCCESS, VipConnectReject(request.handle)) << "the request is still pending";
 	EXPECT_EQ(VIP_REJECT, request.requested.get());
-}
-
-TEST_F(Arguments, NullPointersInOpeningAndQueryingANic)
-{
-	VIP_NIC_HANDLE opened;
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipOpenNic(nullptr, &opened));
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipOpenNic(nicName(), nullptr));
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipQueryNic(nic, nullptr));
-}
-
-TEST_F(Arguments, NullPointersInTags)
-{
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipCreatePtag(nic, nullptr));
-}
-
-TEST_F(Arguments, NullPointersInRegistering)
-{
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipRegisterMem(nic, nullptr, 64, nullptr, &handle));
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipRegisterMem(nic, bytes, 64, nullptr, nullptr));
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipDeregisterMem(nic, nullptr, pool->handle()));
-}
-
-TEST_F(Arguments, NullPointersInAttributesOfMemory)
-{
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipQueryMem(nic, pool->data(), pool->handle(), nullptr));
-	EXPECT_EQ(VIP_INVALID_PARAMETER,
-		  VipSetMemAttributes(nic, pool->data(), pool->handle(), nullptr));
-}
-
-TEST_F(Arguments, NullPointersInVis)
-{
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipCreateVi(nic, nullptr, nullptr, nullptr, &made));
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipCreateVi(nic, &attributes, nullptr, nullptr, nullptr));
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipQueryVi(*vi, nullptr, &attributes, &empty, &empty));
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipQueryVi(*vi, &state, nullptr, &empty, &empty));
-}
-
-TEST_F(Arguments, NullPointersInAttributesOfVis)
-{
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipSetViAttributes(*vi, nullptr));
-}
-
-TEST_F(Arguments, NullPointersInPosting)
-{
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipPostSend(*vi, nullptr, pool->handle()));
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipPostRecv(*vi, nullptr, pool->handle()));
-}
-
-TEST_F(Arguments, NullPointersInDoneAndWait)
-{
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipSendDone(*vi, nullptr));
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipRecvDone(*vi, nullptr));
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipSendWait(*vi, 1, nullptr));
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipRecvWait(*vi, 1, nullptr));
-}
-
-TEST_F(Arguments, NullPointersInNotify)
-{
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipSendNotify(*vi, bytes, nullptr));
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipRecvNotify(*vi, bytes, nullptr));
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipCQNotify(cq, bytes, nullptr));
-}
-
-TEST_F(Arguments, NullPointersInConnecting)
-{
-	EXPECT_EQ(VIP_INVALID_PARAMETER,
-		  VipConnectWait(nic, nullptr, 1, remote->get(), &attributes, &made));
-	EXPECT_EQ(VIP_INVALID_PARAMETER,
-		  VipConnectWait(nic, local->get(), 1, nullptr, &attributes, &made));
-	EXPECT_EQ(VIP_INVALID_PARAMETER,
-		  VipConnectWait(nic, local->get(), 1, remote->get(), &attributes, nullptr));
-	EXPECT_EQ(VIP_INVALID_PARAMETER,
-		  VipConnectRequest(*vi, nullptr, remote->get(), 1, &attributes));
-	EXPECT_EQ(VIP_INVALID_PARAMETER,
-		  VipConnectRequest(*vi, local->get(), nullptr, 1, &attributes));
-}
-
-TEST_F(Arguments, NullPointersInConnectingPeers)
-{
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipConnectPeerRequest(*vi, nullptr, remote->get(), 1));
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipConnectPeerRequest(*vi, local->get(), nullptr, 1));
-}
-
-TEST_F(Arguments, NullPointersInCompletionQueues)
-{
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipCreateCQ(nic, 8, nullptr));
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipCQDone(cq, nullptr, &empty));
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipCQDone(cq, &made, nullptr));
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipCQWait(cq, 1, nullptr, &empty));
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipCQWait(cq, 1, &made, nullptr));
-}
-
-TEST_F(Arguments, NullPointersInNames)
-{
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipNSGetHostByName(nic, nullptr, remote->get(), 0));
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipNSGetHostByName(nic, name, nullptr, 0));
-}
-
-TEST_F(Arguments, NullPointersInNamesOfAddresses)
-{
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipNSGetHostByAddr(nic, nullptr, name, &length));
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipNSGetHostByAddr(nic, local->get(), nullptr, &length));
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipNSGetHostByAddr(nic, local->get(), name, nullptr));
-}
-
-TEST_F(Arguments, NullPointersInSystemManagement)
-{
-	EXPECT_EQ(VIP_INVALID_PARAMETER,
-		  VipQuerySystemManagementInfo(nic, VIP_SMI_AUTODISCOVERY, nullptr));
 }
 
 TEST_F(Arguments, TypeOfSystemManagementInformationThatIsNone)

@@ -120,31 +120,22 @@ TEST_F(Descriptor, NoSegmentAtAllIsAnEmptyMessage)
 	EXPECT_EQ(0U, pool.descriptor(1)->CS.Length);
 }
 
-TEST_F(Descriptor, ImmediateDataArrivesWithAPayload)
+TEST_F(Descriptor, ImmediateDataArrivesWithAPayloadAndWithout)
 {
 	Pool pool(nic, 2, 64);
-	VIP_DESCRIPTOR *out = pool.message(0, 64), *in = pool.message(1, 64);
 	paint(pool.buffer(0), 64, 9);
-	setImmediate(out, 0xA1B2C3D4);
-	exchange(in, out, pool.handle());
-	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE | VIP_STATUS_IMMEDIATE), statusOf(in));
-	EXPECT_EQ(0xA1B2C3D4U, in->CS.ImmediateData);
-	EXPECT_EQ(64U, in->CS.Length);
-	EXPECT_TRUE(painted(pool.buffer(1), 64, 9));
-}
-
-TEST_F(Descriptor, ImmediateDataArrivesWithoutAPayload)
-{
-	Pool pool(nic, 2, 64);
-	for (VIP_UINT32 value : {0U, 1U, 0x80000000U, 0xFFFFFFFFU}) {
-		VIP_DESCRIPTOR *out = pool.empty(0), *in = pool.empty(1);
-		setImmediate(out, value);
-		in->CS.ImmediateData = ~value;
-		exchange(in, out, pool.handle());
-		EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE | VIP_STATUS_IMMEDIATE), statusOf(in));
-		EXPECT_EQ(value, in->CS.ImmediateData);
-		EXPECT_EQ(0U, in->CS.Length);
-	}
+	for (VIP_UINT32 value : {0U, 1U, 0xA1B2C3D4U, 0x80000000U, 0xFFFFFFFFU})
+		for (VIP_UINT32 length : {0U, 64U}) {
+			VIP_DESCRIPTOR *out = length ? pool.message(0, length) : pool.empty(0),
+				       *in = length ? pool.message(1, length) : pool.empty(1);
+			setImmediate(out, value);
+			in->CS.ImmediateData = ~value;
+			exchange(in, out, pool.handle());
+			EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE | VIP_STATUS_IMMEDIATE), statusOf(in));
+			EXPECT_EQ(value, in->CS.ImmediateData);
+			EXPECT_EQ(length, in->CS.Length);
+			EXPECT_TRUE(painted(pool.buffer(1), length, 9));
+		}
 }
 
 TEST_F(Descriptor, ImmediateDataAndLengthOfASendStayAsTheyWere)

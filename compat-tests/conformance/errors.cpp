@@ -73,20 +73,26 @@ constexpr auto kReliable = {VIP_RELIABILITY_LEVEL{VIP_SERVICE_RELIABLE_DELIVERY}
 
 TEST_F(AsyncErrors, ADescriptorThatIsNotAlignedIsPostDescAboutTheDescriptor)
 {
-	Vi sends(nic), receives(nic);
 	Pool pool(nic, 2, 64);
-	auto *odd = reinterpret_cast<VIP_DESCRIPTOR *>(pool.data() + 32);
-	ASSERT_EQ(VIP_INVALID_PARAMETER, VipPostSend(sends, odd, pool.handle()));
-	ASSERT_TRUE(nic.errors.reaches(sends, 1));
-	expect(nic.errors.first(sends), VIP_ERROR_POST_DESC, VIP_RESOURCE_DESCRIPTOR, sends, odd,
-	       VIP_STATUS_OP_SEND);
-	// The pointer need not be valid.
-	auto *nowhere = reinterpret_cast<VIP_DESCRIPTOR *>(1);
-	ASSERT_EQ(VIP_INVALID_PARAMETER, VipPostRecv(receives, nowhere, pool.handle()));
-	ASSERT_TRUE(nic.errors.reaches(receives, 1));
-	expect(nic.errors.first(receives), VIP_ERROR_POST_DESC, VIP_RESOURCE_DESCRIPTOR, receives,
-	       nowhere, VIP_STATUS_OP_RECEIVE);
-	EXPECT_EQ(VIP_STATE_IDLE, sends.state());
+	std::vector<VIP_UCHAR *> places{reinterpret_cast<VIP_UCHAR *>(1)}; // it need not be valid
+	for (size_t offset : {1, 8, 16, 32, 63})
+		places.push_back(pool.data() + offset);
+	for (VIP_UCHAR *place : places) {
+		auto *odd = reinterpret_cast<VIP_DESCRIPTOR *>(place);
+		Vi sends(nic), receives(nic);
+		VIP_DESCRIPTOR *d;
+		EXPECT_EQ(VIP_INVALID_PARAMETER, VipPostSend(sends, odd, pool.handle())) << odd;
+		EXPECT_EQ(VIP_INVALID_PARAMETER, VipPostRecv(receives, odd, pool.handle())) << odd;
+		ASSERT_TRUE(nic.errors.reaches(sends, 1));
+		expect(nic.errors.first(sends), VIP_ERROR_POST_DESC, VIP_RESOURCE_DESCRIPTOR, sends, odd,
+		       VIP_STATUS_OP_SEND);
+		ASSERT_TRUE(nic.errors.reaches(receives, 1));
+		expect(nic.errors.first(receives), VIP_ERROR_POST_DESC, VIP_RESOURCE_DESCRIPTOR, receives, odd,
+		       VIP_STATUS_OP_RECEIVE);
+		EXPECT_EQ(VIP_STATE_IDLE, sends.state());
+		EXPECT_EQ(VIP_DESCRIPTOR_ERROR, VipRecvDone(receives, &d));
+		EXPECT_EQ(nullptr, d) << "nothing was posted";
+	}
 }
 
 TEST_F(AsyncErrors, OneReceiveTooManyIsViOverrunAboutTheVi)

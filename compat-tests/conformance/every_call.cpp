@@ -17,6 +17,7 @@ static void ignoreCompletion(VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_BOOLE
 
 void CallArguments::fill(Nic &nic)
 {
+	on = nic;
 	pool = std::make_unique<Pool>(nic, 4, 64);
 	vi = std::make_unique<Vi>(nic);
 	local = std::make_unique<Address>(nic.address(), freshDiscriminator());

@@ -24,6 +24,7 @@ struct CallArguments {
 
 	void fill(Nic &nic);
 
+	VIP_NIC_HANDLE on = nullptr;
 	std::unique_ptr<Pool> pool;
 	std::unique_ptr<Vi> vi;
 	std::unique_ptr<Address> local, remote;

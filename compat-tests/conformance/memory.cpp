@@ -216,30 +216,6 @@ TEST_F(Memory, QueryMemAndSetMemAttributesNeedALiveHandleAndItsAddress)
 	}
 }
 
-TEST_F(Memory, SetMemAttributesWithADestroyedTagIsInvalid)
-{
-	VIP_PROTECTION_HANDLE gone = makeTag(nic);
-	ASSERT_EQ(VIP_SUCCESS, VipDestroyPtag(nic, gone));
-	VIP_MEM_ATTRIBUTES attributes = memory(gone);
-	Region region(nic, 4096);
-	EXPECT_EQ(VIP_INVALID_PTAG,
-		  VipSetMemAttributes(nic, region.data(), region.handle(), &attributes));
-}
-
-TEST_F(Memory, SetMemAttributesChangesTheTagAndKeepsTheHandle)
-{
-	makeTag(nic);
-	VIP_PROTECTION_HANDLE separate = makeTag(nic);
-	Region region(nic, 4096), plain(nic, 4096);
-	VIP_MEM_ATTRIBUTES moved = memory(separate), got{};
-	ASSERT_EQ(VIP_SUCCESS, VipSetMemAttributes(nic, region.data(), region.handle(), &moved));
-	EXPECT_EQ(VIP_SUCCESS, VipQueryMem(nic, region.data(), region.handle(), &got));
-	EXPECT_EQ(separate, got.Ptag);
-	EXPECT_FALSE(got.EnableRdmaWrite);
-	EXPECT_TRUE(works(separate, region));
-	EXPECT_FALSE(works(nullptr, region, plain));
-}
-
 TEST_F(Memory, LargeRegion)
 {
 	constexpr size_t bytes = 64 << 20;
