@@ -69,7 +69,6 @@ TEST_F(Connect, SixtyFourAtOnceOnSixtyFourDiscriminators)
 VIP_PEER(waiterThatTellsItsName)
 {
 	Nic nic;
-	ASSERT_TRUE(nic.opened());
 	std::string discriminator = test.get();
 	Pool pool(nic, 1, 64);
 	Vi vi(nic);
@@ -193,76 +192,38 @@ TEST_F(Connect, LongestDiscriminatorsThatDifferInTheLastByteAreApart)
 
 TEST_F(Connect, BothSidesAreToldTheOthersAddressAndAttributes)
 {
-	Pool pool(nic, 1, 64);
-	VIP_VI_ATTRIBUTES serverAttributes = reliable(12345), clientAttributes = reliable(12345);
-	serverAttributes.EnableRdmaWrite = VIP_TRUE;
 	for (const std::string &own :
-	     {std::string("mirror"), std::string(),
-	      std::string("\0\1\2\3\4\5\6\7\10\11\12\13\14\15\16\17", 16)}) {
-		SCOPED_TRACE(testing::Message()
-			     << "own discriminator of " << own.size() << " bytes");
-		Vi server(nic, serverAttributes), client(nic, clientAttributes);
-		std::string discriminator = freshDiscriminator();
-		VIP_VI_ATTRIBUTES told{};
-		VIP_RETURN requested = VIP_NOT_DONE;
-		Thread requester([&] {
-			Address local(nic.address(), own), remote(nic.address(), discriminator);
-			requested = VipConnectRequest(client, local.get(), remote.get(), kPatience,
-						      &told);
-		});
-		Address local(nic.address(), discriminator), remote(nic);
-		VIP_VI_ATTRIBUTES asked{};
-		VIP_CONN_HANDLE connection = nullptr;
-		EXPECT_EQ(VIP_SUCCESS, VipConnectWait(nic, local.get(), kPatience, remote.get(),
-						      &asked, &connection));
-		EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, server));
-		requester.join();
-		ASSERT_EQ(VIP_SUCCESS, requested);
+	     {std::string("mirror"), std::string(), std::string("\0\1\2\3\4\5\6\7\10\11\12\13\14\15\16\17", 16)}) {
+		SCOPED_TRACE(testing::Message() << "own discriminator of " << own.size() << " bytes");
+		Vi server(nic, writable(reliable(12345))), client(nic, reliable(12345));
+		Address remote(nic);
+		Told told = connectBy(server, client, {nic.address(), freshDiscriminator()}, {nic.address(), own},
+				      remote.get());
 		EXPECT_EQ(nic.address(), remote.host());
 		EXPECT_EQ(own, remote.discriminator());
-		EXPECT_EQ(nic.address(), local.host()) << "the caller's own address changed";
-		EXPECT_EQ(discriminator, local.discriminator());
-		for (const auto &attributes : {asked, told}) {
+		for (const auto &attributes : {told.server, told.requester}) {
 			EXPECT_EQ(VIP_SERVICE_RELIABLE_DELIVERY, attributes.ReliabilityLevel);
 			EXPECT_EQ(12345U, attributes.MaxTransferSize);
 		}
-		EXPECT_FALSE(asked.EnableRdmaWrite) << "the requester's VI has it not";
-		EXPECT_TRUE(told.EnableRdmaWrite) << "the accepting VI has it";
+		EXPECT_FALSE(told.server.EnableRdmaWrite) << "the requester's VI has it not";
+		EXPECT_TRUE(told.requester.EnableRdmaWrite) << "the accepting VI has it";
 	}
 }
 
 TEST_F(Connect, RequestersDiscriminatorMayEqualTheWaiters)
 {
 	Vi server(nic), client(nic);
-	std::string discriminator = freshDiscriminator();
-	auto served = inThread([&] { return serve(server, discriminator); });
-	Address local(nic.address(), discriminator), remote(nic.address(), discriminator);
-	VIP_VI_ATTRIBUTES attributes;
-	EXPECT_EQ(VIP_SUCCESS,
-		  VipConnectRequest(client, local.get(), remote.get(), kPatience, &attributes));
-	EXPECT_TRUE(served.get());
+	Address same(nic.address(), freshDiscriminator()), remote(nic);
+	connectBy(server, client, same, same, remote.get());
+	EXPECT_EQ(same.discriminator(), remote.discriminator());
 }
 
 TEST_F(Connect, GarbageInTheLocalHostAddressIsIgnored)
 {
 	Vi server(nic), client(nic);
-	std::string discriminator = freshDiscriminator(),
-		    garbage(nic.attributes().NicAddressLen, '\xEE');
-	VIP_RETURN requested = VIP_NOT_DONE;
-	Thread requester([&] {
-		Address local(garbage, "x"), remote(nic.address(), discriminator);
-		VIP_VI_ATTRIBUTES attributes;
-		requested = VipConnectRequest(client, local.get(), remote.get(), kPatience,
-					      &attributes);
-	});
-	Address local(garbage, discriminator), remote(nic);
-	VIP_VI_ATTRIBUTES attributes;
-	VIP_CONN_HANDLE connection = nullptr;
-	EXPECT_EQ(VIP_SUCCESS, VipConnectWait(nic, local.get(), kPatience, remote.get(),
-					      &attributes, &connection));
-	EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, server));
-	requester.join();
-	EXPECT_EQ(VIP_SUCCESS, requested);
+	std::string garbage(nic.attributes().NicAddressLen, '\xEE');
+	Address remote(nic);
+	connectBy(server, client, {garbage, freshDiscriminator()}, {garbage, "x"}, remote.get());
 	EXPECT_EQ(nic.address(), remote.host());
 }
 
@@ -316,7 +277,6 @@ TEST_F(Connect, AcceptWithAnotherMaxTransferSizeLeavesTheRequestPending)
 TEST_F(Connect, ConnectedViCanNeitherRequestNorAccept)
 {
 	Pair pair(nic);
-	ASSERT_TRUE(pair.connected);
 	EXPECT_EQ(VIP_INVALID_STATE, requestTo(pair.a, freshDiscriminator(), 1000));
 	Vi server(nic), client(nic);
 	PendingRequest request(client);

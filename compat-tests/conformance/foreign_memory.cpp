@@ -125,7 +125,6 @@ TEST_P(ForeignMemory, IsNotSent)
 	for (VIP_UINT16 segments : {VIP_UINT16{1}, VIP_UINT16{3}}) { // the last one names it
 		Pool pool(nic, 2, 128, nullptr, 3);
 		Pair pair(nic);
-		ASSERT_TRUE(pair.connected);
 		ASSERT_TRUE(pool.postReceive(pair.b, 1, 128));
 		VIP_DESCRIPTOR *d = pool.empty(0);
 		for (d->CS.SegCount = 0; d->CS.SegCount < segments; d->CS.SegCount++)
@@ -141,7 +140,6 @@ TEST_P(ForeignMemory, IsNotReceivedInto)
 {
 	Pool pool(nic, 2, 64);
 	Pair pair(nic);
-	ASSERT_TRUE(pair.connected);
 	VIP_DESCRIPTOR *in = spoilt(pool.message(0, 64));
 	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, pool.handle()));
 	ASSERT_TRUE(pool.send(pair.a, 1, 64));
@@ -156,7 +154,6 @@ TEST_P(ForeignMemory, IsNotWrittenFrom)
 {
 	Pool pool(nic, 1, 64, memory(nullptr, VIP_TRUE));
 	Pair pair(nic, writable());
-	ASSERT_TRUE(pair.connected);
 	VIP_DESCRIPTOR *d = spoilt(pool.write(0, 64, pool.buffer(0), pool.handle()));
 	ASSERT_TRUE(isSent(pair.a, d, pool.handle(), VIP_STATUS_OP_RDMA_WRITE | VIP_STATUS_PROTECTION_ERROR));
 	EXPECT_TRUE(untouched(pool.buffer(0), 64));
@@ -166,7 +163,6 @@ TEST_P(ForeignMemory, IsNotWrittenTo)
 {
 	Pool pool(nic, 1, 64);
 	Pair pair(nic, writable());
-	ASSERT_TRUE(pair.connected);
 	VIP_DESCRIPTOR *d = pool.write(0, 64, place.data, place.handle);
 	ASSERT_TRUE(isSent(pair.a, d, pool.handle(), VIP_STATUS_OP_RDMA_WRITE | VIP_STATUS_RDMA_PROT_ERROR));
 	expectBroken(pair.a, pair.b);

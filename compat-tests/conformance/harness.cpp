@@ -112,42 +112,46 @@ void Errors::handler(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 	self->changed_.notify_all();
 }
 
+size_t Errors::count(VIP_VI_HANDLE vi)
+{
+	std::lock_guard<std::mutex> lock(mutex_);
+	return of(vi).size();
+}
+
 size_t Errors::count(VIP_VI_HANDLE vi, VIP_ERROR_CODE code)
 {
 	std::lock_guard<std::mutex> lock(mutex_);
 	size_t found = 0;
-	for (const auto &error : seen_)
-		found += error.ViHandle == vi && error.ErrorCode == code;
-	return found;
-}
-
-size_t Errors::count(VIP_VI_HANDLE vi)
-{
-	std::lock_guard<std::mutex> lock(mutex_);
-	size_t found = 0;
-	for (const auto &error : seen_)
-		found += error.ViHandle == vi;
+	for (const auto &error : of(vi))
+		found += error.ErrorCode == code;
 	return found;
 }
 
 bool Errors::reaches(VIP_VI_HANDLE vi, size_t count, VIP_ULONG ms)
 {
 	std::unique_lock<std::mutex> lock(mutex_);
-	return changed_.wait_for(lock, std::chrono::milliseconds(ms), [&] {
-		size_t found = 0;
-		for (const auto &error : seen_)
-			found += error.ViHandle == vi;
-		return found >= count;
-	});
+	return changed_.wait_for(lock, std::chrono::milliseconds(ms), [&] { return of(vi).size() >= count; });
+}
+
+std::vector<VIP_ERROR_DESCRIPTOR> Errors::of(VIP_VI_HANDLE vi) const
+{
+	std::vector<VIP_ERROR_DESCRIPTOR> found;
+	for (const auto &error : seen_)
+		if (error.ViHandle == vi)
+			found.push_back(error);
+	return found;
 }
 
 VIP_ERROR_DESCRIPTOR Errors::first(VIP_VI_HANDLE vi)
 {
 	std::lock_guard<std::mutex> lock(mutex_);
-	for (const auto &error : seen_)
-		if (error.ViHandle == vi)
-			return error;
-	throw std::runtime_error("no asynchronous error was reported for the VI");
+	return of(vi).at(0);
+}
+
+Nic::Nic() : Nic(nicName())
+{
+	if (!open_)
+		throw std::runtime_error("the NIC cannot be opened: " + testing::PrintToString(result_));
 }
 
 Nic::Nic(const char *name)

@@ -107,12 +107,13 @@ class Errors
 {
       public:
 	static void handler(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error);
-	size_t count(VIP_VI_HANDLE vi, VIP_ERROR_CODE code);
 	size_t count(VIP_VI_HANDLE vi);
+	size_t count(VIP_VI_HANDLE vi, VIP_ERROR_CODE code);
 	bool reaches(VIP_VI_HANDLE vi, size_t count, VIP_ULONG ms = kPatience);
 	VIP_ERROR_DESCRIPTOR first(VIP_VI_HANDLE vi);
 
       private:
+	std::vector<VIP_ERROR_DESCRIPTOR> of(VIP_VI_HANDLE vi) const;
 	std::mutex mutex_;
 	std::condition_variable changed_;
 	std::vector<VIP_ERROR_DESCRIPTOR> seen_;
@@ -121,7 +122,8 @@ class Errors
 class Nic
 {
       public:
-	explicit Nic(const char *name = nicName());
+	Nic(); // of nicName(); throws if it does not open
+	explicit Nic(const char *name);
 	~Nic();
 	Nic(const Nic &) = delete;
 	Nic &operator=(const Nic &) = delete;
@@ -166,7 +168,7 @@ class NicTest : public testing::Test
 {
       protected:
 	void SetUp() override;
-	Nic nic;
+	Nic nic{nicName()};
 };
 
 // ---- memory ----
@@ -380,6 +382,12 @@ VIP_RETURN requestTo(Vi &vi, const std::string &discriminator, VIP_ULONG timeout
 		     const std::string &host = "");
 VIP_RETURN waitOn(Nic &nic, const std::string &discriminator, VIP_ULONG timeout,
 		  VIP_CONN_HANDLE *connection);
+// What the two sides are told of each other's attributes.
+struct Told {
+	VIP_VI_ATTRIBUTES server{}, requester{};
+};
+// Connects by these local addresses, and expects success. The server is told the requester's address in `remote`.
+Told connectBy(Vi &server, Vi &client, Address waiter, Address requester, VIP_NET_ADDRESS *remote);
 // A request that a wait has got, and that nobody has answered yet.
 struct PendingRequest {
 	// A thread makes the request, again if nobody waits yet.
@@ -390,11 +398,10 @@ struct PendingRequest {
 // Makes both sides by two threads.
 testing::AssertionResult connect(Vi &server, Vi &client);
 
-// Two connected VIs of one NIC.
+// Two connected VIs of one NIC. The constructor throws if they cannot be connected.
 struct Pair {
 	explicit Pair(Nic &nic, VIP_VI_ATTRIBUTES attributes = reliable());
 	Vi a, b;
-	testing::AssertionResult connected;
 };
 // One end of a ping-pong, which connects the VI and compares all data. The end that is first makes the request.
 void pingPong(Vi &vi, const std::string &discriminator, bool first, unsigned rounds, Mode mode = Mode::Waiting);

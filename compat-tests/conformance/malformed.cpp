@@ -15,7 +15,6 @@ class DescriptorError : public NicTest
 	void expectSendFails(VIP_UINT32 error, VIP_DESCRIPTOR *d, VIP_MEM_HANDLE handle)
 	{
 		Pair pair(nic);
-		ASSERT_TRUE(pair.connected);
 		ASSERT_TRUE(harness::send(pair.a, d, handle));
 		EXPECT_EQ(Status{error}, Status{errorOf(d)});
 	}
@@ -23,7 +22,6 @@ class DescriptorError : public NicTest
 	{
 		Pool out(nic, 1, 64);
 		Pair pair(nic);
-		ASSERT_TRUE(pair.connected);
 		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, d, handle));
 		// The library may find the error when the receive is posted or when a message comes
 		// for it.

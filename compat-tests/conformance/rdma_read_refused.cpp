@@ -101,7 +101,6 @@ TEST_F(RdmaRead, LongerThanMaxTransferSizeIsALengthError)
 		VIP_VI_ATTRIBUTES attributes = readable(on.level);
 		attributes.MaxTransferSize = 1024;
 		Pair pair(nic, attributes);
-		ASSERT_TRUE(pair.connected);
 		VIP_UCHAR *source = on.source.data();
 		ASSERT_NO_FATAL_FAILURE(
 			expectDone(pair.a, pool, pool.read(0, 1024, source, on.source.handle())));

@@ -116,20 +116,14 @@ TEST_F(ViAttributes, ReceivesPostedBeforeAChangeStayInTheirOrder)
 TEST_F(ViAttributes, ArePartOfTheNextRequest)
 {
 	Vi client(nic), server(nic, reliable(4096));
-	VIP_VI_ATTRIBUTES changed = writable(reliable(4096)), told{};
-	ASSERT_EQ(VIP_SUCCESS, set(client, changed));
-	std::string discriminator = freshDiscriminator();
-	auto requested = inThread([&] { return requestTo(client, discriminator, kPatience); });
-	Address local(nic.address(), discriminator), remote(nic);
-	VIP_CONN_HANDLE connection = nullptr;
-	ASSERT_EQ(VIP_SUCCESS, VipConnectWait(nic, local.get(), kPatience, remote.get(), &told,
-					      &connection));
-	EXPECT_EQ(changed.ReliabilityLevel, told.ReliabilityLevel);
-	EXPECT_EQ(4096U, told.MaxTransferSize);
-	EXPECT_TRUE(told.EnableRdmaWrite);
-	EXPECT_FALSE(told.EnableRdmaRead);
-	EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, server));
-	EXPECT_EQ(VIP_SUCCESS, requested.get());
+	Address remote(nic);
+	ASSERT_EQ(VIP_SUCCESS, set(client, writable(reliable(4096))));
+	Told told =
+		connectBy(server, client, {nic.address(), freshDiscriminator()}, {nic.address(), "x"}, remote.get());
+	EXPECT_EQ(VIP_SERVICE_RELIABLE_DELIVERY, told.server.ReliabilityLevel);
+	EXPECT_EQ(4096U, told.server.MaxTransferSize);
+	EXPECT_TRUE(told.server.EnableRdmaWrite);
+	EXPECT_FALSE(told.server.EnableRdmaRead);
 }
 
 TEST_F(ViAttributes, OfAnyLevelAreThoseOfTheNextConnection)

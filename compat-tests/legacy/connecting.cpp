@@ -29,23 +29,7 @@ void connectAndTell(Nic &nic, const std::string &requester, const std::string &w
 		    VIP_NET_ADDRESS *remote)
 {
 	Vi server(nic), client(nic);
-	VIP_RETURN requested = VIP_NOT_DONE;
-	Thread requests([&] {
-		Address local(nic.address(), requester), to(nic.address(), waiter);
-		VIP_VI_ATTRIBUTES attributes;
-		requested = VipConnectRequest(client, local.get(), to.get(), kPatience, &attributes);
-	});
-	Address local(nic.address(), waiter);
-	VIP_VI_ATTRIBUTES attributes;
-	VIP_CONN_HANDLE connection = nullptr;
-	VIP_RETURN waited =
-		VipConnectWait(nic, local.get(), kPatience, remote, &attributes, &connection);
-	EXPECT_EQ(VIP_SUCCESS, waited);
-	if (waited == VIP_SUCCESS) {
-		EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, server));
-	}
-	requests.join();
-	EXPECT_EQ(VIP_SUCCESS, requested);
+	connectBy(server, client, {nic.address(), waiter}, {nic.address(), requester}, remote);
 }
 
 // Checks that the server gets the requester's discriminator.

@@ -16,7 +16,7 @@ using Opening = NicTest;
 // stay until both are done.
 void talk(const std::string &name, bool first, unsigned rounds, std::atomic<int> &done)
 {
-	Nic own;
+	Nic own(nicName());
 	ASSERT_TRUE(own.opened());
 	Vi vi(own);
 	ASSERT_NO_FATAL_FAILURE(pingPong(vi, name, first, rounds));

@@ -106,7 +106,6 @@ void pingPong(End &end, bool first)
 VIP_PEER(writesAndLooks)
 {
 	Nic nic;
-	ASSERT_TRUE(nic.opened());
 	End end(nic, static_cast<VIP_RELIABILITY_LEVEL>(test.getNumber()));
 	ASSERT_TRUE(test.serve(end.vi()));
 	ASSERT_NO_FATAL_FAILURE(end.exchangePlaces());
