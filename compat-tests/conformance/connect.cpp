@@ -53,8 +53,7 @@ TEST_F(Connect, SixtyFourAtOnceOnSixtyFourDiscriminators)
 	}
 	ASSERT_FALSE(HasFailure());
 	for (unsigned i = 0; i < count; i++) {
-		VIP_DESCRIPTOR *d = pool.message(count + i, 1);
-		setImmediate(d, i);
+		VIP_DESCRIPTOR *d = setImmediate(pool.message(count + i, 1), i);
 		ASSERT_EQ(VIP_SUCCESS, VipPostSend(*clients[i], d, pool.handle()));
 	}
 	for (unsigned i = 0; i < count; i++) {
@@ -74,10 +73,8 @@ VIP_PEER(waiterThatTellsItsName)
 	Vi vi(nic);
 	test.put("ready");
 	ASSERT_TRUE(serve(vi, discriminator));
-	VIP_DESCRIPTOR *d = pool.empty(0);
-	setImmediate(d, static_cast<VIP_UINT32>(discriminator.back()));
-	ASSERT_TRUE(harness::send(vi, d, pool.handle()));
-	EXPECT_EQ(0U, errorOf(d)) << statusOf(d);
+	ASSERT_TRUE(
+		isSent(vi, setImmediate(pool.empty(0), static_cast<VIP_UINT32>(discriminator.back())), pool.handle()));
 	test.expect("received");
 }
 

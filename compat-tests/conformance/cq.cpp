@@ -31,8 +31,7 @@ TEST_F(CompletionQueue, OverEightVisNamesEachCompletionOnceInOrderWithinAQueue)
 	EXPECT_TRUE(cq.isEmpty());
 	for (unsigned m = 0; m < messages; m++)
 		for (unsigned v = 0; v < vis; v++) {
-			VIP_DESCRIPTOR *d = out.message(0, v);
-			setImmediate(d, m);
+			VIP_DESCRIPTOR *d = setImmediate(out.message(0, v), m);
 			ASSERT_TRUE(harness::send(*from[v], d, out.handle()));
 		}
 	for (unsigned i = 0; i < vis * messages; i++) {

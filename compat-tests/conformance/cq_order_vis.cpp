@@ -35,9 +35,7 @@ VIP_PEER(cqOrderSender)
 	ASSERT_TRUE(test.call(a));
 	ASSERT_TRUE(test.call(b));
 	auto sendOn = [&](Vi &vi) {
-		VIP_DESCRIPTOR *d = out.send(vi, 0, 16, Mode::Polling);
-		ASSERT_TRUE(d);
-		ASSERT_EQ(0U, errorOf(d)) << statusOf(d);
+		ASSERT_TRUE(isSent(vi, out.message(0, 16), out.handle(), VIP_STATUS_OP_SEND, Mode::Polling));
 	};
 	for (std::string order = test.get(); order != "end"; order = test.get()) {
 		beginTimeLimit();

@@ -21,8 +21,7 @@ class Descriptor : public PairTest
 	void exchange(VIP_DESCRIPTOR *receive, VIP_DESCRIPTOR *message, VIP_MEM_HANDLE handle)
 	{
 		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), receive, handle));
-		ASSERT_TRUE(harness::send(a(), message, handle));
-		EXPECT_EQ(0U, errorOf(message)) << statusOf(message);
+		ASSERT_TRUE(isSent(a(), message, handle));
 		ASSERT_EQ(receive, takeReceive(b()));
 		EXPECT_EQ(0U, errorOf(receive)) << statusOf(receive);
 	}
@@ -126,9 +125,8 @@ TEST_F(Descriptor, ImmediateDataArrivesWithAPayloadAndWithout)
 	paint(pool.buffer(0), 64, 9);
 	for (VIP_UINT32 value : {0U, 1U, 0xA1B2C3D4U, 0x80000000U, 0xFFFFFFFFU})
 		for (VIP_UINT32 length : {0U, 64U}) {
-			VIP_DESCRIPTOR *out = length ? pool.message(0, length) : pool.empty(0),
-				       *in = length ? pool.message(1, length) : pool.empty(1);
-			setImmediate(out, value);
+			VIP_DESCRIPTOR *out = setImmediate(length ? pool.message(0, length) : pool.empty(0), value);
+			VIP_DESCRIPTOR *in = length ? pool.message(1, length) : pool.empty(1);
 			in->CS.ImmediateData = ~value;
 			exchange(in, out, pool.handle());
 			EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE | VIP_STATUS_IMMEDIATE), statusOf(in));

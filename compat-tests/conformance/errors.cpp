@@ -137,8 +137,7 @@ TEST_F(AsyncErrors, WriteWithImmediateDataThatFindsNoReceiveIsRecvqEmptyAtTheTar
 	atEach(nic, kReliable, [&](VIP_RELIABILITY_LEVEL level) {
 		for (VIP_UINT32 bytes : {0U, 8U, 65536U}) {
 			Pool pool(nic, 1, bytes);
-			VIP_DESCRIPTOR *d = pool.write(0, bytes, target);
-			setImmediate(d, 1);
+			VIP_DESCRIPTOR *d = setImmediate(pool.write(0, bytes, target), 1);
 			expectTold(writable(ofLevel(level)), pool, d, VIP_ERROR_RECVQ_EMPTY, VIP_STATUS_OP_RECEIVE);
 		}
 	});

@@ -378,10 +378,11 @@ void setSegment(VIP_DESCRIPTOR *d, size_t index, void *data, VIP_UINT32 length,
 	segments[index].Local.Length = length;
 }
 
-void setImmediate(VIP_DESCRIPTOR *d, VIP_UINT32 value)
+VIP_DESCRIPTOR *setImmediate(VIP_DESCRIPTOR *d, VIP_UINT32 value)
 {
 	d->CS.Control |= VIP_CONTROL_IMMEDIATE;
 	d->CS.ImmediateData = value;
+	return d;
 }
 
 static VIP_UCHAR colour(size_t i, unsigned seed)

@@ -255,7 +255,7 @@ class Pool : public Region
 
 void setSegment(VIP_DESCRIPTOR *d, size_t index, void *data, VIP_UINT32 length,
 		VIP_MEM_HANDLE handle);
-void setImmediate(VIP_DESCRIPTOR *d, VIP_UINT32 value);
+VIP_DESCRIPTOR *setImmediate(VIP_DESCRIPTOR *d, VIP_UINT32 value); // returns d
 void paint(VIP_UCHAR *data, size_t bytes, unsigned seed);
 bool untouched(const VIP_UCHAR *data, size_t bytes); // all of them zero
 testing::AssertionResult painted(const VIP_UCHAR *data, size_t bytes, unsigned seed);
@@ -303,8 +303,10 @@ VIP_DESCRIPTOR *takeReceive(VIP_VI_HANDLE vi, Mode mode = Mode::Waiting);
 // Posts the send and returns the completed descriptor.
 VIP_DESCRIPTOR *send(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d, VIP_MEM_HANDLE handle,
 		     Mode mode = Mode::Waiting);
-// The send is posted and done, or the head of the receive queue is done and is that descriptor. The status has
-// these bits and no others. VIA leaves open whether a send with immediate data has VIP_STATUS_IMMEDIATE.
+// The head of a queue is done, and is that descriptor. isSent() posts it before. The status has these bits and no
+// others. VIA leaves open whether a send with immediate data has VIP_STATUS_IMMEDIATE.
+testing::AssertionResult isDone(VIP_VI_HANDLE vi, const VIP_DESCRIPTOR *d, VIP_UINT32 bits = VIP_STATUS_OP_SEND,
+				Mode mode = Mode::Waiting);
 testing::AssertionResult isSent(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d, VIP_MEM_HANDLE handle,
 				VIP_UINT32 bits = VIP_STATUS_OP_SEND, Mode mode = Mode::Waiting);
 testing::AssertionResult isReceived(VIP_VI_HANDLE vi, const VIP_DESCRIPTOR *d, VIP_UINT32 bits = VIP_STATUS_OP_RECEIVE,

@@ -193,8 +193,7 @@ TEST_F(Notify, HandlersThatPostAndAskToBeCalledAgainKeepAPingPongGoing)
 		EXPECT_TRUE(pool.postReceive(*vis[side], side, 64));
 		if (next > rounds)
 			return;
-		VIP_DESCRIPTOR *d = pool.message(2 + next, 64);
-		setImmediate(d, next);
+		VIP_DESCRIPTOR *d = setImmediate(pool.message(2 + next, 64), next);
 		EXPECT_EQ(VIP_SUCCESS, sendNotify(*vis[side]));
 		EXPECT_EQ(VIP_SUCCESS, VipPostSend(*vis[side], d, pool.handle()));
 	});
@@ -202,8 +201,7 @@ TEST_F(Notify, HandlersThatPostAndAskToBeCalledAgainKeepAPingPongGoing)
 		ASSERT_TRUE(pool.postReceives(*vis[side], 1, 64, side));
 		ASSERT_EQ(VIP_SUCCESS, recvNotify(*vis[side]));
 	}
-	VIP_DESCRIPTOR *first = pool.message(2 + 1, 64);
-	setImmediate(first, 1);
+	VIP_DESCRIPTOR *first = setImmediate(pool.message(2 + 1, 64), 1);
 	ASSERT_EQ(VIP_SUCCESS, sendNotify(a()));
 	ASSERT_EQ(VIP_SUCCESS, VipPostSend(a(), first, pool.handle()));
 	EXPECT_TRUE(calls.reach(2 * rounds)) << calls.count() << " of " << 2 * rounds;
@@ -238,8 +236,7 @@ TEST_F(Notify, DescriptorsGoEitherToTheHandlerOrToAThreadThatTakesThemItself)
 				note(d);
 	});
 	for (unsigned i = 0; i < count; i++) {
-		VIP_DESCRIPTOR *d = pool.message(count, 64);
-		setImmediate(d, i);
+		VIP_DESCRIPTOR *d = setImmediate(pool.message(count, 64), i);
 		EXPECT_TRUE(harness::send(a(), d, pool.handle()));
 	}
 	EXPECT_TRUE(eventually([&] { return taken == count; })) << taken;

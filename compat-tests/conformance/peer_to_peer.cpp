@@ -65,10 +65,7 @@ VIP_PEER(equal)
 	ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other, kPatience, test.host()));
 	test.put("asked");
 	ASSERT_EQ(VIP_SUCCESS, outcome(vi));
-	VIP_DESCRIPTOR *d = pool.empty(0);
-	setImmediate(d, static_cast<VIP_UINT32>(own.back()));
-	ASSERT_TRUE(harness::send(vi, d, pool.handle()));
-	EXPECT_EQ(0U, errorOf(d)) << statusOf(d);
+	ASSERT_TRUE(isSent(vi, setImmediate(pool.empty(0), static_cast<VIP_UINT32>(own.back())), pool.handle()));
 	test.expect("received");
 }
 
@@ -125,10 +122,7 @@ VIP_PEER(manyEquals)
 					   kPatience, test.host()));
 	for (unsigned i = 0; i < kMany; i++) {
 		ASSERT_EQ(VIP_SUCCESS, outcome(*vis[i])) << i;
-		VIP_DESCRIPTOR *d = pool.empty(i);
-		setImmediate(d, i);
-		ASSERT_TRUE(harness::send(*vis[i], d, pool.handle()));
-		EXPECT_EQ(0U, errorOf(d)) << statusOf(d);
+		ASSERT_TRUE(isSent(*vis[i], setImmediate(pool.empty(i), i), pool.handle()));
 	}
 	test.expect("received");
 }

@@ -241,9 +241,7 @@ TEST_F(PeerToPeerEnd, SendOfAPendingViIsFlushed)
 	eitherWay([&](const std::string &own, const std::string &other) {
 		Vi vi(nic);
 		ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other));
-		VIP_DESCRIPTOR *d = harness::send(vi, pool->empty(0), pool->handle());
-		ASSERT_TRUE(d);
-		EXPECT_EQ(status(VIP_STATUS_DESC_FLUSHED_ERROR), statusOf(d));
+		ASSERT_TRUE(isSent(vi, pool->empty(0), pool->handle(), VIP_STATUS_DESC_FLUSHED_ERROR));
 		EXPECT_EQ(VIP_NOT_DONE, outcomeSoFar(vi));
 	});
 }
@@ -322,8 +320,7 @@ VIP_PEER(successor)
 	ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other, timeout, test.host()));
 	VIP_RETURN result = outcome(vi);
 	if (result == VIP_SUCCESS) {
-		ASSERT_TRUE(harness::send(vi, pool.empty(0), pool.handle()));
-		EXPECT_EQ(0U, errorOf(pool.descriptor(0))) << statusOf(pool.descriptor(0));
+		ASSERT_TRUE(isSent(vi, pool.empty(0), pool.handle()));
 	}
 	EXPECT_TRUE(result == VIP_SUCCESS || result == VIP_TIMEOUT)
 		<< testing::PrintToString(result);
@@ -354,8 +351,7 @@ TEST_F(PeerToPeerEnd, OneThatWasKilledWhileItAskedIsForgottenAndItsSuccessorFoun
 		ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other, kPatience, host));
 		successor->channel.put(kPatience);
 		EXPECT_EQ(VIP_SUCCESS, outcome(vi));
-		EXPECT_EQ(receive, takeReceive(vi));
-		EXPECT_EQ(0U, errorOf(receive)) << statusOf(receive);
+		EXPECT_TRUE(isReceived(vi, receive));
 		successor->channel.expect("connected");
 		successor->channel.put("received");
 		successor->finish();

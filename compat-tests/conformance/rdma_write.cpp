@@ -28,13 +28,9 @@ class RdmaWrite : public PairTest
 		return *target_;
 	}
 
-	VIP_DESCRIPTOR *written(VIP_DESCRIPTOR *d, VIP_MEM_HANDLE handle)
+	testing::AssertionResult written(VIP_DESCRIPTOR *d, VIP_MEM_HANDLE handle)
 	{
-		VIP_DESCRIPTOR *taken = harness::send(a(), d, handle);
-		if (taken) {
-			EXPECT_EQ(0U, errorOf(taken)) << statusOf(taken);
-		}
-		return taken;
+		return isSent(a(), d, handle, VIP_STATUS_OP_RDMA_WRITE);
 	}
 
       private:
@@ -66,8 +62,7 @@ TEST_F(RdmaWrite, WhenTheLastByteHasArrivedAllHave)
 			std::atomic_thread_fence(std::memory_order_acquire);
 			ASSERT_TRUE(painted(target().data(), size - 1, round));
 			EXPECT_EQ(0, target().data()[size]) << "behind the write";
-			ASSERT_TRUE(takeSend(a()));
-			EXPECT_EQ(status(VIP_STATUS_OP_RDMA_WRITE), statusOf(pool.descriptor(0)));
+			ASSERT_TRUE(isDone(a(), pool.descriptor(0), VIP_STATUS_OP_RDMA_WRITE));
 		}
 	}
 }
@@ -88,8 +83,7 @@ TEST_F(RdmaWrite, WithImmediateDataAReceiveWithoutSegmentsWillDo)
 {
 	Pool pool(nic, 2, 64);
 	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.empty(1), pool.handle()));
-	VIP_DESCRIPTOR *out = pool.write(0, 64, target());
-	setImmediate(out, 5);
+	VIP_DESCRIPTOR *out = setImmediate(pool.write(0, 64, target()), 5);
 	ASSERT_TRUE(written(out, pool.handle()));
 	ASSERT_TRUE(isReceived(b(), pool.descriptor(1), VIP_STATUS_OP_REMOTE_RDMA_WRITE | VIP_STATUS_IMMEDIATE));
 	EXPECT_EQ(64U, pool.descriptor(1)->CS.Length);
@@ -117,7 +111,6 @@ TEST_F(RdmaWrite, OfLengthZeroWithoutImmediateDataIsDoneAndChangesNothing)
 	for (VIP_UINT16 segments : {VIP_UINT16{1}, VIP_UINT16{2}}) {
 		d->CS.SegCount = segments;
 		ASSERT_TRUE(written(d, pool.handle()));
-		EXPECT_EQ(status(VIP_STATUS_OP_RDMA_WRITE), statusOf(d));
 	}
 	EXPECT_TRUE(untouched(target().data(), 4096));
 	EXPECT_EQ(VIP_STATE_CONNECTED, b().state());
@@ -173,9 +166,7 @@ TEST_F(RdmaWrite, FromAViWithoutEnableRdmaWriteIsFine)
 	Vi initiator(nic, reliable()), open(nic, writable());
 	ASSERT_TRUE(harness::connect(open, initiator));
 	paint(pool.buffer(0), 64, 1);
-	VIP_DESCRIPTOR *d = harness::send(initiator, pool.write(0, 64, target()), pool.handle());
-	ASSERT_TRUE(d);
-	EXPECT_EQ(status(VIP_STATUS_OP_RDMA_WRITE), statusOf(d));
+	ASSERT_TRUE(isSent(initiator, pool.write(0, 64, target()), pool.handle(), VIP_STATUS_OP_RDMA_WRITE));
 	EXPECT_TRUE(eventually([&] { return painted(target().data(), 64, 1); }));
 }
 

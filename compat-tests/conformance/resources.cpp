@@ -145,10 +145,8 @@ struct Meeting {
 	}
 	void expectSentAndReceived(size_t i, unsigned seed)
 	{
-		ASSERT_TRUE(takeSend(vi(i)));
-		EXPECT_EQ(0U, errorOf(pool.descriptor(2 * i + 1)));
-		ASSERT_TRUE(takeReceive(vi(i)));
-		EXPECT_EQ(0U, errorOf(pool.descriptor(2 * i)));
+		ASSERT_TRUE(isDone(vi(i), pool.descriptor(2 * i + 1)));
+		ASSERT_TRUE(isReceived(vi(i), pool.descriptor(2 * i)));
 		EXPECT_TRUE(painted(pool.buffer(2 * i), 64, seed + static_cast<unsigned>(i)));
 	}
 };
@@ -290,8 +288,7 @@ struct End {
 		if (!peerEndsAtOnce) {
 			EXPECT_EQ(0U, errorOf(pool.descriptor(1)));
 		}
-		EXPECT_TRUE(takeReceive(*vi));
-		EXPECT_EQ(0U, errorOf(pool.descriptor(0)));
+		EXPECT_TRUE(isReceived(*vi, pool.descriptor(0)));
 	}
 	void end(bool isFirst)
 	{

@@ -94,8 +94,7 @@ TEST_F(Threads, SeveralThreadsPostSendsOnOneViAndNoneIsLost)
 	for (unsigned t = 0; t < threads; t++)
 		posters.emplace_back([&, t] {
 			for (unsigned i = t * each; i < (t + 1) * each; i++) {
-				VIP_DESCRIPTOR *d = sends.message(i, 64);
-				setImmediate(d, i);
+				VIP_DESCRIPTOR *d = setImmediate(sends.message(i, 64), i);
 				ASSERT_EQ(VIP_SUCCESS, VipPostSend(a(), d, sends.handle()));
 			}
 		});

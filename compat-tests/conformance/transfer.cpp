@@ -55,22 +55,15 @@ class PingPong
 	void speak(VIP_UINT32 size, unsigned seed)
 	{
 		paint(pool_.buffer(kSend), size, seed);
-		VIP_DESCRIPTOR *d = pool_.send(vi_, kSend, size, mode_);
-		ASSERT_TRUE(d);
-		ASSERT_EQ(status(VIP_STATUS_OP_SEND), statusOf(d));
+		ASSERT_TRUE(isSent(vi_, pool_.message(kSend, size), pool_.handle(), VIP_STATUS_OP_SEND, mode_));
 	}
 
 	void hear(VIP_UINT32 size, unsigned seed)
 	{
-		VIP_DESCRIPTOR *d = takeReceive(vi_, mode_);
-		ASSERT_EQ(posted_, d);
-		ASSERT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(d));
-		ASSERT_EQ(size, d->CS.Length);
+		ASSERT_TRUE(isReceived(vi_, posted_, VIP_STATUS_OP_RECEIVE, mode_));
+		ASSERT_EQ(size, posted_->CS.Length);
 		ASSERT_TRUE(painted(pool_.buffer(slot_), size, seed));
-		EXPECT_EQ(0,
-			  std::count_if(pool_.buffer(slot_) + size, pool_.buffer(slot_) + kLargest,
-					[](VIP_UCHAR byte) { return byte != 0; }))
-			<< "bytes behind the message changed";
+		EXPECT_TRUE(untouched(pool_.buffer(slot_) + size, kLargest - size)) << "behind the message";
 		post();
 	}
 
@@ -158,13 +151,9 @@ TEST_F(Transfer, MessageOfTheNicsMaxTransferSizeArrives)
 	Pair pair(nic, reliable(size));
 	ASSERT_TRUE(pool.postReceive(pair.b, 0, size));
 	paint(pool.buffer(1), size, 5);
-	VIP_DESCRIPTOR *sent = pool.send(pair.a, 1, size);
-	ASSERT_TRUE(sent);
-	EXPECT_EQ(status(VIP_STATUS_OP_SEND), statusOf(sent));
-	VIP_DESCRIPTOR *received = takeReceive(pair.b);
-	ASSERT_TRUE(received);
-	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(received));
-	EXPECT_EQ(size, received->CS.Length);
+	ASSERT_TRUE(isSent(pair.a, pool.message(1, size), pool.handle()));
+	ASSERT_TRUE(isReceived(pair.b, pool.descriptor(0)));
+	EXPECT_EQ(size, pool.descriptor(0)->CS.Length);
 	EXPECT_TRUE(painted(pool.buffer(0), size, 5));
 }
 
@@ -328,10 +317,8 @@ TEST_F(Transfer, MaxDescriptorsPerQueueReceivesCanBeOutstandingAndOneMoreIsRefus
 	EXPECT_EQ(1U, nic.errors.count(b(), VIP_ERROR_VI_OVERRUN));
 	EXPECT_EQ(VIP_STATE_CONNECTED, b().state());
 	for (unsigned i = 0; i < most; i++) {
-		VIP_DESCRIPTOR *d = pool.message(most + 1, 4);
-		setImmediate(d, i);
-		ASSERT_TRUE(harness::send(a(), d, pool.handle(), Mode::Polling));
-		ASSERT_EQ(0U, errorOf(d)) << statusOf(d);
+		ASSERT_TRUE(isSent(a(), setImmediate(pool.message(most + 1, 4), i), pool.handle(), VIP_STATUS_OP_SEND,
+				   Mode::Polling));
 		ASSERT_EQ(pool.descriptor(i), takeReceive(b(), Mode::Polling));
 		ASSERT_EQ(i, pool.descriptor(i)->CS.ImmediateData);
 		if (i == 0) {
@@ -348,8 +335,7 @@ TEST_F(Transfer, MaxDescriptorsPerQueueSendsCanBeOutstandingAndAreAllDelivered)
 	Pool receives(nic, most, 4), sends(nic, most + 1, 4);
 	ASSERT_TRUE(receives.postReceives(b(), most, 4));
 	for (unsigned i = 0; i < most; i++) {
-		VIP_DESCRIPTOR *d = sends.message(i, 4);
-		setImmediate(d, i);
+		VIP_DESCRIPTOR *d = setImmediate(sends.message(i, 4), i);
 		ASSERT_EQ(VIP_SUCCESS, VipPostSend(a(), d, sends.handle())) << i << " of " << most;
 	}
 	EXPECT_EQ(VIP_ERROR_RESOURCE, VipPostSend(a(), sends.message(most, 4), sends.handle()));
@@ -373,10 +359,8 @@ TEST_F(Transfer, SendsGoOutAndReceivesAreFilledWithoutBeingCollected)
 	}
 	const volatile VIP_UCHAR *last = receives.buffer(most - 1);
 	EXPECT_TRUE(eventually([&] { return *last == 0xFF; }, 10000));
-	for (unsigned i = 0; i < most; i++) {
-		ASSERT_EQ(sends.descriptor(i), takeSend(a(), Mode::Polling));
-		ASSERT_EQ(0U, errorOf(sends.descriptor(i))) << statusOf(sends.descriptor(i));
-	}
+	for (unsigned i = 0; i < most; i++)
+		ASSERT_TRUE(isDone(a(), sends.descriptor(i), VIP_STATUS_OP_SEND, Mode::Polling));
 	for (unsigned i = 0; i < most; i++)
 		ASSERT_EQ(receives.descriptor(i), takeReceive(b(), Mode::Polling));
 }

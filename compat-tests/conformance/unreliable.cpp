@@ -60,9 +60,7 @@ class Unreliable : public NicTest
 		     VIP_MEM_HANDLE handle, VIP_DESCRIPTOR **received)
 	{
 		for (unsigned i = 0; i < kTries; i++) {
-			VIP_DESCRIPTOR *out = make();
-			ASSERT_TRUE(harness::send(from, out, handle));
-			ASSERT_EQ(0U, errorOf(out)) << statusOf(out);
+			ASSERT_TRUE(isSent(from, make(), handle));
 			if (VipRecvWait(to, kSecond, received) != VIP_TIMEOUT)
 				return;
 		}
@@ -73,8 +71,7 @@ class Unreliable : public NicTest
 	{
 		Pool pool(nic, 1, kRoom);
 		auto make = [&] {
-			VIP_DESCRIPTOR *d = pool.message(0, kRoom);
-			setImmediate(d, number);
+			VIP_DESCRIPTOR *d = setImmediate(pool.message(0, kRoom), number);
 			return d;
 		};
 		deliver(from, to, make, pool.handle(), received);
@@ -149,8 +146,7 @@ TEST_F(Unreliable, MessageWithoutAReceiveIsDropped)
 		each([&](Vi &a, Vi &b) {
 			Pool pool(nic, 1, bytes);
 			for (VIP_UINT32 i = 0; i < 2; i++) {
-				VIP_DESCRIPTOR *d = pool.message(0, bytes);
-				setImmediate(d, i);
+				VIP_DESCRIPTOR *d = setImmediate(pool.message(0, bytes), i);
 				ASSERT_TRUE(isSent(a, d, pool.handle()));
 				letTimePass(kQuiet);
 				// A dropped message does not come later for the receive that is posted now.
@@ -321,12 +317,9 @@ TEST_F(Unreliable, WritesWhoseImmediateDataFindsNoReceiveHarmNoLaterMessage)
 		Pool pool(nic, 1, most());
 		for (VIP_UINT32 size : {0U, 1U, 5000U, 65536U}) {
 			SCOPED_TRACE(testing::Message() << size << " bytes");
-			for (VIP_UINT32 i = 0; i < 4; i++) {
-				VIP_DESCRIPTOR *d = pool.write(0, size, target);
-				setImmediate(d, i);
-				ASSERT_TRUE(harness::send(a, d, pool.handle()));
-				EXPECT_EQ(0U, errorOf(d)) << statusOf(d);
-			}
+			for (VIP_UINT32 i = 0; i < 4; i++)
+				ASSERT_TRUE(isSent(a, setImmediate(pool.write(0, size, target), i), pool.handle(),
+						   VIP_STATUS_OP_RDMA_WRITE));
 			// A write is done when it has left. It may arrive after the next receive is posted.
 			ASSERT_NO_FATAL_FAILURE(deliverNumberPast(4, a, b, size));
 			ASSERT_NO_FATAL_FAILURE(deliverNumberPast(0, b, a, size));
@@ -348,8 +341,7 @@ TEST_F(Unreliable, ManyLongWritesAndMessagesBetweenThemComeInOrder)
 			paint(writes.buffer(i), size, i);
 		}
 		for (VIP_UINT32 i = 0; i < count; i++) {
-			VIP_DESCRIPTOR *d = sends.empty(i);
-			setImmediate(d, i);
+			VIP_DESCRIPTOR *d = setImmediate(sends.empty(i), i);
 			ASSERT_EQ(VIP_SUCCESS,
 				  VipPostSend(a, writes.write(i, size, target, i * size), writes.handle()));
 			ASSERT_EQ(VIP_SUCCESS, VipPostSend(a, d, sends.handle()));
@@ -369,10 +361,8 @@ TEST_F(Unreliable, ManyLongWritesAndMessagesBetweenThemComeInOrder)
 			whole += painted(target.data() + i * size, size, i) ? 1 : 0;
 		EXPECT_GT(whole, 0U) << "of " << next;
 		for (VIP_UINT32 i = 0; i < count; i++) {
-			ASSERT_EQ(writes.descriptor(i), takeSend(a));
-			EXPECT_EQ(status(VIP_STATUS_OP_RDMA_WRITE), statusOf(writes.descriptor(i)));
-			ASSERT_EQ(sends.descriptor(i), takeSend(a));
-			EXPECT_EQ(0U, errorOf(sends.descriptor(i)));
+			ASSERT_TRUE(isDone(a, writes.descriptor(i), VIP_STATUS_OP_RDMA_WRITE));
+			ASSERT_TRUE(isDone(a, sends.descriptor(i)));
 		}
 		expectConnected(a, b);
 	});

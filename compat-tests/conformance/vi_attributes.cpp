@@ -30,13 +30,10 @@ class ViAttributes : public NicTest
 	void expectMessage(Vi &from, Vi &to, Pool &pool, VIP_UINT32 number = 7)
 	{
 		ASSERT_TRUE(pool.postReceive(to, 0, 64));
-		VIP_DESCRIPTOR *out = pool.message(1, 64);
-		setImmediate(out, number);
+		VIP_DESCRIPTOR *out = setImmediate(pool.message(1, 64), number);
 		paint(pool.buffer(1), 64, number);
-		ASSERT_TRUE(harness::send(from, out, pool.handle()));
-		ASSERT_EQ(0U, errorOf(out)) << statusOf(out);
-		ASSERT_EQ(pool.descriptor(0), takeReceive(to));
-		ASSERT_EQ(0U, errorOf(pool.descriptor(0))) << statusOf(pool.descriptor(0));
+		ASSERT_TRUE(isSent(from, out, pool.handle()));
+		ASSERT_TRUE(isReceived(to, pool.descriptor(0), VIP_STATUS_OP_RECEIVE | VIP_STATUS_IMMEDIATE));
 		EXPECT_EQ(number, pool.descriptor(0)->CS.ImmediateData);
 		EXPECT_TRUE(painted(pool.buffer(0), 64, number));
 	}
@@ -79,9 +76,8 @@ TEST_F(ViAttributes, ChangeThatFailsChangesNothing)
 	ASSERT_TRUE(harness::connect(vi, peer));
 	Pool pool(nic, 2, 64, memory(nullptr, VIP_TRUE));
 	paint(pool.buffer(1), 64, 3);
-	VIP_DESCRIPTOR *d = pool.write(1, 64, pool.buffer(0), pool.handle());
-	ASSERT_TRUE(harness::send(peer, d, pool.handle()));
-	EXPECT_EQ(0U, errorOf(d)) << statusOf(d);
+	ASSERT_TRUE(isSent(peer, pool.write(1, 64, pool.buffer(0), pool.handle()), pool.handle(),
+			   VIP_STATUS_OP_RDMA_WRITE));
 	EXPECT_TRUE(eventually([&] { return painted(pool.buffer(0), 64, 3); }));
 }
 
@@ -101,8 +97,7 @@ TEST_F(ViAttributes, ReceivesPostedBeforeAChangeStayInTheirOrder)
 	ASSERT_EQ(VIP_SUCCESS, set(vi, reliable(4096)));
 	ASSERT_TRUE(harness::connect(vi, peer));
 	for (unsigned i = 0; i < count; i++) {
-		VIP_DESCRIPTOR *out = pool.message(count + i, 64);
-		setImmediate(out, i);
+		VIP_DESCRIPTOR *out = setImmediate(pool.message(count + i, 64), i);
 		paint(pool.buffer(count + i), 64, i);
 		ASSERT_EQ(VIP_SUCCESS, VipPostSend(peer, out, pool.handle()));
 	}
@@ -284,8 +279,7 @@ TEST_F(ViAttributes, ChangeWhileOtherThreadsPostAndQuery)
 	ASSERT_EQ(VIP_SUCCESS, set(vi, reliable()));
 	ASSERT_TRUE(harness::connect(vi, peer));
 	for (unsigned i = 0; i < count; i++) {
-		VIP_DESCRIPTOR *out = pool.message(count, 16);
-		setImmediate(out, i);
+		VIP_DESCRIPTOR *out = setImmediate(pool.message(count, 16), i);
 		ASSERT_TRUE(harness::send(peer, out, pool.handle()));
 		ASSERT_EQ(pool.descriptor(i), takeReceive(vi));
 		ASSERT_EQ(i, pool.descriptor(i)->CS.ImmediateData);

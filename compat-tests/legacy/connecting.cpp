@@ -237,8 +237,7 @@ TEST_F(Connecting, ReceivesPostedAfterwardsWillDoWhereMessagesWaitForCredits)
 		ASSERT_TRUE(pool.postReceive(client, credits, 64));
 		ASSERT_TRUE(harness::connect(server, client)); // without receives
 		ASSERT_TRUE(pool.postReceives(server, credits, 64));
-		VIP_DESCRIPTOR *credit = pool.empty(credits + 1);
-		setImmediate(credit, credits);
+		VIP_DESCRIPTOR *credit = setImmediate(pool.empty(credits + 1), credits);
 		ASSERT_TRUE(harness::send(server, credit, pool.handle()));
 		ASSERT_EQ(pool.descriptor(credits), takeReceive(client));
 		ASSERT_EQ(credits, pool.descriptor(credits)->CS.ImmediateData);

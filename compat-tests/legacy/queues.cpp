@@ -80,8 +80,7 @@ TEST_F(Queues, DescriptorsArePostedAgainAsTheyCameBack)
 		d->CS.Control = VIP_CONTROL_OP_SENDRECV;
 		if (immediate)
 			setImmediate(d, i);
-		ASSERT_TRUE(harness::send(from, d, out.handle()));
-		ASSERT_EQ(0U, errorOf(d)) << statusOf(d);
+		ASSERT_TRUE(isSent(from, d, out.handle()));
 		VIP_DESCRIPTOR *got = takeReceive(to);
 		ASSERT_EQ(in.descriptor(i % ring), got);
 		ASSERT_EQ(status(immediate ? VIP_STATUS_OP_RECEIVE | VIP_STATUS_IMMEDIATE
