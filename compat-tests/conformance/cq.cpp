@@ -135,38 +135,36 @@ TEST_F(CompletionQueue, SendAndReceiveQueueOnTheSameCq)
 	EXPECT_TRUE(cq.isEmpty());
 }
 
-TEST_F(CompletionQueue, OnTheSendQueueOnly)
+TEST_F(CompletionQueue, OnOneQueueOnly)
 {
-	Pool pool(nic, 3, 64);
-	Cq cq(nic);
-	Vi one(nic, reliable(), cq, nullptr), other(nic);
-	ASSERT_TRUE(pool.postReceive(one, 0, 64));
-	ASSERT_TRUE(pool.postReceive(other, 1, 64));
-	ASSERT_TRUE(harness::connect(other, one));
-	ASSERT_TRUE(pool.send(other, 2, 64));
-	ASSERT_EQ(pool.descriptor(0), takeReceive(one));
-	EXPECT_TRUE(cq.isEmpty());
-	ASSERT_TRUE(pool.postSend(one, 2, 64));
-	Named named = cq.take();
-	EXPECT_EQ(pool.descriptor(2), named.descriptor);
-	EXPECT_EQ(one, named.vi);
-	EXPECT_EQ(VIP_FALSE, named.receive);
-	EXPECT_TRUE(cq.isEmpty());
-}
-
-TEST_F(CompletionQueue, OnTheReceiveQueueOnly)
-{
-	Pool pool(nic, 2, 64);
-	Cq cq(nic);
-	Vi one(nic, reliable(), nullptr, cq), other(nic, reliable(), nullptr, cq);
-	ASSERT_TRUE(pool.postReceive(one, 0, 64));
-	ASSERT_TRUE(harness::connect(other, one));
-	ASSERT_TRUE(pool.send(other, 1, 64));
-	Named named = cq.take();
-	EXPECT_EQ(pool.descriptor(0), named.descriptor);
-	EXPECT_EQ(one, named.vi);
-	EXPECT_EQ(VIP_TRUE, named.receive);
-	EXPECT_TRUE(cq.isEmpty());
+	for (bool onReceives : {false, true}) {
+		Pool pool(nic, 4, 64);
+		Cq cq(nic);
+		Vi one(nic, reliable(), onReceives ? nullptr : VIP_CQ_HANDLE{cq},
+		       onReceives ? VIP_CQ_HANDLE{cq} : nullptr),
+			other(nic);
+		auto expectNamed = [&](VIP_DESCRIPTOR *d) {
+			Named named = cq.take();
+			EXPECT_EQ(d, named.descriptor);
+			EXPECT_EQ(one, named.vi);
+			EXPECT_EQ(onReceives ? VIP_TRUE : VIP_FALSE, named.receive);
+		};
+		ASSERT_TRUE(pool.postReceive(one, 0, 64));
+		ASSERT_TRUE(pool.postReceive(other, 1, 64));
+		ASSERT_TRUE(harness::connect(other, one));
+		ASSERT_TRUE(pool.send(other, 2, 64));
+		if (onReceives)
+			expectNamed(pool.descriptor(0));
+		else
+			ASSERT_TRUE(isReceived(one, pool.descriptor(0)));
+		EXPECT_TRUE(cq.isEmpty());
+		ASSERT_TRUE(pool.postSend(one, 3, 64));
+		if (onReceives)
+			ASSERT_TRUE(isDone(one, pool.descriptor(3)));
+		else
+			expectNamed(pool.descriptor(3));
+		EXPECT_TRUE(cq.isEmpty());
+	}
 }
 
 TEST_F(CompletionQueue, FlushedDescriptorsAreNamedToo)
