@@ -186,6 +186,11 @@ VIP_RETURN Nic::close()
 	return VipCloseNic(handle_);
 }
 
+VIP_UINT32 Nic::longMessage() const
+{
+	return static_cast<VIP_UINT32>(std::min<VIP_ULONG>(1 << 20, attributes_.MaxTransferSize));
+}
+
 std::string Nic::address() const
 {
 	return {reinterpret_cast<const char *>(attributes_.LocalNicAddress),

@@ -144,6 +144,7 @@ class Nic
 	{
 		return attributes_;
 	}
+	VIP_UINT32 longMessage() const; // 1 MiB, or what the NIC takes if that is less
 	std::string address() const; // the NIC's own address, as bytes
 	// Returns all addresses that lead to the NIC. A NIC of a network is known by its own address. The
 	// loopback NIC is known by any address of the machine.

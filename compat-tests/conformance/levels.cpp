@@ -22,21 +22,15 @@ constexpr unsigned kCount = std::size(kSizes);
 // The number of tries with an unreliable VI, which may lose messages.
 constexpr unsigned kTries = 10;
 
-VIP_UINT32 largest(const Nic &nic)
-{
-	return static_cast<VIP_UINT32>(
-		std::min<VIP_ULONG>(1 << 20, nic.attributes().MaxTransferSize));
-}
-
 VIP_UINT32 sizeOf(const Nic &nic, unsigned number)
 {
-	return std::min(kSizes[number], largest(nic));
+	return std::min(kSizes[number], nic.longMessage());
 }
 
 // Posts a receive for each of the messages that sendAll sends.
 void postAll(Vi &to, Pool &pool)
 {
-	ASSERT_TRUE(pool.postReceives(to, kCount, largest(to.nic())));
+	ASSERT_TRUE(pool.postReceives(to, kCount, to.nic().longMessage()));
 }
 
 // Sends one message of every size. All of them are under way at once.
@@ -73,7 +67,7 @@ void takeAll(Vi &to, Pool &pool, VIP_ULONG patience, std::set<unsigned> *arrived
 		VIP_UINT32 bytes = sizeOf(to.nic(), number);
 		EXPECT_EQ(bytes, d->CS.Length);
 		EXPECT_TRUE(painted(pool.buffer(i), bytes, number));
-		EXPECT_TRUE(untouched(pool.buffer(i) + bytes, largest(to.nic()) - bytes))
+		EXPECT_TRUE(untouched(pool.buffer(i) + bytes, to.nic().longMessage() - bytes))
 			<< "behind a message of " << bytes << " bytes";
 		arrived->insert(number);
 		next = number + 1;
@@ -85,8 +79,8 @@ VIP_PEER(idleReceiver)
 {
 	Nic nic;
 	auto level = static_cast<VIP_RELIABILITY_LEVEL>(test.getNumber());
-	Pool pool(nic, kCount, largest(nic));
-	Vi vi(nic, ofLevel(level, largest(nic)));
+	Pool pool(nic, kCount, nic.longMessage());
+	Vi vi(nic, ofLevel(level, nic.longMessage()));
 	ASSERT_NO_FATAL_FAILURE(postAll(vi, pool));
 	ASSERT_TRUE(test.serve(vi));
 	test.expect("sent");
@@ -103,7 +97,7 @@ class Levels : public NicTest
       protected:
 	VIP_UINT32 most() const
 	{
-		return largest(nic);
+		return nic.longMessage();
 	}
 	VIP_UINT32 size(unsigned number) const
 	{

@@ -22,8 +22,7 @@ class RdmaRead : public NicTest
       protected:
 	VIP_UINT32 most() const
 	{
-		return static_cast<VIP_UINT32>(
-			std::min<VIP_ULONG>(1 << 20, nic.attributes().MaxTransferSize));
+		return nic.longMessage();
 	}
 	bool hasReads(VIP_RELIABILITY_LEVEL level) const
 	{

@@ -70,6 +70,18 @@ struct List {
 	}
 };
 
+// Cuts the first bytes of the slot's buffer into that many segments.
+VIP_DESCRIPTOR *cut(const Pool &pool, size_t slot, VIP_UINT32 bytes, VIP_UINT32 segments)
+{
+	VIP_DESCRIPTOR *d = pool.empty(slot);
+	d->CS.SegCount = static_cast<VIP_UINT16>(segments);
+	for (VIP_UINT32 i = 0; i < segments; i++) {
+		VIP_UINT32 from = i * bytes / segments, to = (i + 1) * bytes / segments;
+		setSegment(d, i, pool.buffer(slot) + from, to - from, pool.handle());
+	}
+	return d;
+}
+
 class Segments : public NicTest
 {
       protected:
@@ -257,22 +269,16 @@ TEST_F(Segments, OneMoreThanTheMostIsAFormatErrorInAllOperations)
 
 TEST_F(Segments, TogetherTheyMayBeAsLongAsMaxTransferSizeAndNoLonger)
 {
-	Region large(nic, kTransferSize);
-	Pool descriptors(nic, 2, 64, nullptr, kMost);
-	VIP_UINT32 each = kTransferSize / kMost;
-	for (VIP_DESCRIPTOR *d : {descriptors.empty(0), descriptors.empty(1)}) {
-		d->CS.SegCount = kMost;
-		for (VIP_UINT32 i = 0; i < kMost; i++)
-			setSegment(d, i, large.data() + i * each,
-				   i < kMost - 1 ? each : kTransferSize - i * each, large.handle());
-	}
-	VIP_DESCRIPTOR *out = descriptors.descriptor(0), *in = descriptors.descriptor(1);
+	Pool descriptors(nic, 2, kTransferSize, nullptr, kMost);
+	VIP_DESCRIPTOR *out = cut(descriptors, 0, kTransferSize, kMost),
+		       *in = cut(descriptors, 1, kTransferSize, kMost);
 	Pair pair(nic);
-	paint(large.data(), kTransferSize, 1);
+	paint(descriptors.buffer(0), kTransferSize, 1);
 	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, descriptors.handle()));
 	ASSERT_TRUE(isSent(pair.a, out, descriptors.handle()));
-	ASSERT_EQ(in, takeReceive(pair.b));
+	ASSERT_TRUE(isReceived(pair.b, in));
 	EXPECT_EQ(VIP_UINT32{kTransferSize}, in->CS.Length);
+	EXPECT_TRUE(painted(descriptors.buffer(1), kTransferSize, 1));
 
 	out->DS[0].Local.Length++;
 	ASSERT_TRUE(isSent(pair.a, out, descriptors.handle(), VIP_STATUS_OP_SEND | VIP_STATUS_LENGTH_ERROR));
@@ -339,11 +345,8 @@ class Spoilt : public Segments
 	// Makes a descriptor with `kMost` segments of 10 bytes, one of them with the fault.
 	VIP_DESCRIPTOR *spoilt(size_t slot, VIP_UINT16 operation, const Way &way)
 	{
-		VIP_DESCRIPTOR *d = pool().empty(slot);
+		VIP_DESCRIPTOR *d = cut(pool(), slot, 10 * kMost, kMost);
 		d->CS.Control = operation;
-		for (unsigned i = 0; i < kMost; i++)
-			setSegment(d, i, pool().buffer(slot) + 10 * i, 10, pool().handle());
-		d->CS.SegCount = kMost;
 		if (operation != VIP_CONTROL_OP_SENDRECV) {
 			d->DS[0].Remote.Data.Address = pool().buffer(3);
 			d->DS[0].Remote.Handle = pool().handle();
@@ -405,26 +408,17 @@ TEST_F(Spoilt, TwoHundredthSegmentPastItsRegionIsFineWhileNoMessageIsThatLong)
 // One queue has descriptors that a device takes at once and longer ones.
 TEST_F(Segments, FewAndManyTakeTheirTurns)
 {
-	constexpr size_t kMessages = 64, kBytes = 640;
+	constexpr size_t kMessages = 64;
+	constexpr VIP_UINT32 kBytes = 640;
 	Pool mixed(nic, 2 * kMessages, kBytes, nullptr, kMost);
 	Pair pair(nic, open(VIP_SERVICE_RELIABLE_DELIVERY));
-	auto cut = [&](size_t slot, unsigned segments) {
-		VIP_DESCRIPTOR *d = mixed.empty(slot);
-		d->CS.SegCount = static_cast<VIP_UINT16>(segments);
-		for (unsigned i = 0; i < segments; i++) {
-			VIP_UINT32 from = i * kBytes / segments, to = (i + 1) * kBytes / segments;
-			setSegment(d, i, mixed.buffer(slot) + from, to - from, mixed.handle());
-		}
-		return d;
-	};
 	for (size_t i = 0; i < kMessages; i++) {
 		paint(mixed.buffer(i), kBytes, static_cast<unsigned>(i));
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, cut(kMessages + i, kCounts[i * 7 % 10]),
-						   mixed.handle()));
+		ASSERT_EQ(VIP_SUCCESS,
+			  VipPostRecv(pair.b, cut(mixed, kMessages + i, kBytes, kCounts[i * 7 % 10]), mixed.handle()));
 	}
 	for (size_t i = 0; i < kMessages; i++)
-		ASSERT_EQ(VIP_SUCCESS,
-			  VipPostSend(pair.a, cut(i, kCounts[i * 3 % 10]), mixed.handle()));
+		ASSERT_EQ(VIP_SUCCESS, VipPostSend(pair.a, cut(mixed, i, kBytes, kCounts[i * 3 % 10]), mixed.handle()));
 	for (size_t i = 0; i < kMessages; i++) {
 		SCOPED_TRACE(i);
 		VIP_DESCRIPTOR *in = mixed.descriptor(kMessages + i);
@@ -441,32 +435,24 @@ TEST_F(Segments, QueuesFullOfManyLoseNothing)
 {
 	const size_t depth = nic.attributes().MaxDescriptorsPerQueue;
 	ASSERT_GE(depth, 1024U);
-	constexpr VIP_UINT32 kEach = 2, kBytes = kEach * kMost;
+	constexpr VIP_UINT32 kBytes = 2 * kMost;
 	Pool full(nic, 2 * depth, kBytes, nullptr, kMost);
 	Cq cq(nic, 1);
 	Vi a(nic, reliable(), cq, cq), b(nic, reliable(), cq, cq);
 	ASSERT_TRUE(connect(a, b));
-	for (size_t i = 0; i < 2 * depth; i++) {
-		VIP_DESCRIPTOR *d = full.empty(i);
-		d->CS.SegCount = kMost;
-		for (VIP_UINT32 j = 0; j < kMost; j++)
-			setSegment(d, j, full.buffer(i) + j * kEach, kEach, full.handle());
-	}
 	for (size_t i = 0; i < depth; i++) {
 		paint(full.buffer(i), kBytes, static_cast<unsigned>(i));
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b, full.descriptor(depth + i), full.handle()));
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b, cut(full, depth + i, kBytes, kMost), full.handle()));
 	}
 	for (size_t i = 0; i < depth; i++)
-		ASSERT_EQ(VIP_SUCCESS, VipPostSend(a, full.descriptor(i), full.handle()));
+		ASSERT_EQ(VIP_SUCCESS, VipPostSend(a, cut(full, i, kBytes, kMost), full.handle()));
 	size_t sent = 0, received = 0;
 	while (sent + received < 2 * depth) {
-		VIP_VI_HANDLE vi;
-		VIP_BOOLEAN isReceive;
-		ASSERT_EQ(VIP_SUCCESS, VipCQWait(cq, kPatience, &vi, &isReceive)) << sent << " and " << received;
+		auto [vi, isReceive, d] = cq.take();
+		ASSERT_TRUE(d) << sent << " and " << received;
 		size_t slot = isReceive ? depth + received++ : sent++;
-		VIP_DESCRIPTOR *d = nullptr;
-		ASSERT_EQ(VIP_SUCCESS, isReceive ? VipRecvDone(vi, &d) : VipSendDone(vi, &d));
 		ASSERT_EQ(full.descriptor(slot), d);
+		ASSERT_EQ(0U, errorOf(d)) << statusOf(d);
 		if (isReceive) {
 			ASSERT_EQ(kBytes, d->CS.Length);
 			ASSERT_TRUE(painted(full.buffer(slot), kBytes, static_cast<unsigned>(slot - depth)));

@@ -51,8 +51,7 @@ class Unreliable : public NicTest
 	}
 	VIP_UINT32 most() const
 	{
-		return static_cast<VIP_UINT32>(
-			std::min<VIP_ULONG>(1 << 20, nic.attributes().MaxTransferSize));
+		return nic.longMessage();
 	}
 
 	// Sends until the next receive of `to` is done.
