@@ -2,8 +2,6 @@
 // Invalid handles and NULL pointers: the result is VIP_INVALID_PARAMETER, and never a crash.
 #include "every_call.h"
 
-#include <cstring>
-
 using namespace harness;
 
 namespace

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Attributes, addresses and descriptors that are out of their bounds.
+// Attributes and addresses that are out of their bounds.
 #include "harness.h"
-
-#include <cstring>
 
 using namespace harness;
 

@@ -3,7 +3,6 @@
 // queues of one VI, flushed descriptors, and several threads.
 #include "cq_order.h"
 
-#include <algorithm>
 #include <atomic>
 #include <map>
 #include <memory>

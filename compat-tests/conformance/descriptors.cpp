@@ -3,7 +3,6 @@
 // Length, Status.
 #include "harness.h"
 
-#include <algorithm>
 #include <cstring>
 
 using namespace harness;

@@ -3,6 +3,7 @@
 // has an error.
 #include "rdma_read.h"
 
+#include <algorithm>
 #include <optional>
 
 using namespace harness;

@@ -5,8 +5,6 @@
 
 #include "harness.h"
 
-#include <algorithm>
-
 namespace harness
 {
 

@@ -2,9 +2,6 @@
 // Several threads on one NIC, one VI, one queue.
 #include "harness.h"
 
-#include <atomic>
-#include <memory>
-
 using namespace harness;
 
 namespace

@@ -5,7 +5,6 @@
 // A message may be lost, so each is sent until it arrives.
 #include "harness.h"
 
-#include <algorithm>
 #include <atomic>
 #include <functional>
 
