@@ -6,10 +6,11 @@
 // function itself.
 #pragma once
 
+#include "timing.h"
+
 #include <gtest/gtest.h>
 #include <vipl.h>
 
-#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <functional>
@@ -20,7 +21,6 @@
 #include <ostream>
 #include <string>
 #include <sys/types.h>
-#include <thread>
 #include <vector>
 
 void PrintTo(VIP_RETURN code, std::ostream *out);
@@ -29,55 +29,9 @@ void PrintTo(VIP_VI_STATE state, std::ostream *out);
 namespace harness
 {
 
-// The limit, in ms, of every wait that is expected to succeed. It is generous, because the device may be
-// emulated.
-constexpr VIP_ULONG kPatience = 40000;
 constexpr VIP_ULONG kTransferSize = 65536; // the least that a NIC's MaxTransferSize may be
 
 const char *nicName(); // $VIPL_TEST_NIC, or "nic0"
-
-// ---- time ----
-using Clock = std::chrono::steady_clock;
-class Stopwatch
-{
-      public:
-	double ms() const
-	{
-		return std::chrono::duration<double, std::milli>(Clock::now() - start_).count();
-	}
-
-      private:
-	Clock::time_point start_ = Clock::now();
-};
-// A call may take this many ms more on a busy machine. A wait that ignores its timeout takes longer.
-constexpr double kBusy = 5000;
-// `timed` returns the ms that it took. Each try takes at least `least`. One of several tries takes at most
-// `most`, because a busy machine delays the others.
-testing::AssertionResult takesBetween(double least, double most,
-				      const std::function<double()> &timed);
-// The time is not below `asked` (except 1 ms for a coarse clock) and not much above it. `timed` returns its
-// time; `call` is timed here.
-testing::AssertionResult tellsAbout(double asked, const std::function<double()> &timed);
-testing::AssertionResult takesAbout(double asked, const std::function<void()> &call);
-// Lets time pass where a test needs that. It never replaces synchronisation.
-void letTimePass(int ms);
-// A thread that is joined at the end of its scope, so that a fatal failure before the join ends only the
-// test.
-struct Thread : std::thread {
-	using std::thread::thread;
-	~Thread()
-	{
-		if (joinable())
-			join();
-	}
-};
-// Makes the call in a thread of its own. The future has the result, and its end joins the thread.
-template <typename Call> auto inThread(Call call)
-{
-	return std::async(std::launch::async, call);
-}
-// Whether the condition becomes true within the limit; for conditions that no call waits for.
-bool eventually(const std::function<bool()> &condition, VIP_ULONG ms = kPatience);
 
 // ---- status words ----
 struct Status {
