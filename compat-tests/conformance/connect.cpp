@@ -13,45 +13,16 @@ namespace
 class Connect : public NicTest
 {
       protected:
-	// Sends a message each way, which proves that these two VIs are connected. Posts and
-	// collects its own receives.
-	void expectTalk(Vi &one, Vi &other, VIP_UINT32 value)
-	{
-		Pool pool(nic, 2, 64);
-		for (auto [from, to] : {std::pair(&one, &other), std::pair(&other, &one)}) {
-			ASSERT_EQ(VIP_SUCCESS,
-				  VipPostRecv(*to, pool.message(0, 64), pool.handle()));
-			VIP_DESCRIPTOR *d = pool.message(1, 64);
-			setImmediate(d, value);
-			ASSERT_TRUE(harness::send(*from, d, pool.handle()));
-			ASSERT_EQ(0U, errorOf(d)) << statusOf(d);
-			ASSERT_EQ(pool.descriptor(0), takeReceive(*to));
-			EXPECT_EQ(value, pool.descriptor(0)->CS.ImmediateData);
-		}
-	}
-	// Makes a request of `client` and returns the connection handle that a wait got for it.
-	VIP_CONN_HANDLE pendingRequest(const std::string &discriminator)
-	{
-		VIP_CONN_HANDLE connection = nullptr;
-		EXPECT_EQ(VIP_SUCCESS, waitOn(nic, discriminator, kPatience, &connection));
-		return connection;
-	}
 	// Accepting with a VI that does not fit fails. Another VI can be used instead.
 	void expectOnlyTheRightOneIsAccepted(VIP_RETURN refusal, Vi &wrong, Vi &right, Vi &client)
 	{
-		std::string discriminator = freshDiscriminator();
-		testing::AssertionResult called = testing::AssertionFailure();
-		Thread requester([&] { called = call(client, discriminator); });
-		VIP_CONN_HANDLE connection = pendingRequest(discriminator);
-		EXPECT_EQ(refusal, VipConnectAccept(connection, wrong));
+		PendingRequest request(client);
+		EXPECT_EQ(refusal, VipConnectAccept(request.handle, wrong));
 		EXPECT_EQ(VIP_STATE_IDLE, wrong.state());
-		EXPECT_EQ(VIP_STATE_CONNECT_PENDING, client.state())
-			<< "the requester must learn nothing";
-		EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, right))
-			<< "another VI that fits";
-		requester.join();
-		ASSERT_TRUE(called);
-		expectTalk(right, client, 1);
+		EXPECT_EQ(VIP_STATE_CONNECT_PENDING, client.state()) << "the requester must learn nothing";
+		EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(request.handle, right)) << "another VI that fits";
+		ASSERT_EQ(VIP_SUCCESS, request.requested.get());
+		expectTalk(right, client);
 	}
 };
 
@@ -67,8 +38,7 @@ TEST_F(Connect, SixtyFourAtOnceOnSixtyFourDiscriminators)
 	for (unsigned i = 0; i < count; i++) {
 		servers.push_back(std::make_unique<Vi>(nic));
 		clients.push_back(std::make_unique<Vi>(nic));
-		ASSERT_EQ(VIP_SUCCESS,
-			  VipPostRecv(*servers[i], pool.message(i, 64), pool.handle()));
+		ASSERT_TRUE(pool.postReceive(*servers[i], i, 64));
 	}
 	for (unsigned i = 0; i < count; i++) {
 		std::string name = base + "/" + std::to_string(i);
@@ -83,8 +53,7 @@ TEST_F(Connect, SixtyFourAtOnceOnSixtyFourDiscriminators)
 	}
 	ASSERT_FALSE(HasFailure());
 	for (unsigned i = 0; i < count; i++) {
-		VIP_DESCRIPTOR *d = pool.message(count + i, 1);
-		setImmediate(d, i);
+		VIP_DESCRIPTOR *d = setImmediate(pool.message(count + i, 1), i);
 		ASSERT_EQ(VIP_SUCCESS, VipPostSend(*clients[i], d, pool.handle()));
 	}
 	for (unsigned i = 0; i < count; i++) {
@@ -99,16 +68,13 @@ TEST_F(Connect, SixtyFourAtOnceOnSixtyFourDiscriminators)
 VIP_PEER(waiterThatTellsItsName)
 {
 	Nic nic;
-	ASSERT_TRUE(nic.opened());
 	std::string discriminator = test.get();
 	Pool pool(nic, 1, 64);
 	Vi vi(nic);
 	test.put("ready");
 	ASSERT_TRUE(serve(vi, discriminator));
-	VIP_DESCRIPTOR *d = pool.empty(0);
-	setImmediate(d, static_cast<VIP_UINT32>(discriminator.back()));
-	ASSERT_TRUE(harness::send(vi, d, pool.handle()));
-	EXPECT_EQ(0U, errorOf(d)) << statusOf(d);
+	ASSERT_TRUE(
+		isSent(vi, setImmediate(pool.empty(0), static_cast<VIP_UINT32>(discriminator.back())), pool.handle()));
 	test.expect("received");
 }
 
@@ -122,8 +88,8 @@ TEST_F(Connect, TwoProcessesOfOneHostWaitOnDifferentDiscriminatorsAndEachGetsIts
 	other.channel.expect("ready");
 	Pool pool(nic, 2, 64);
 	Vi first(nic), second(nic);
-	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(first, pool.message(0, 64), pool.handle()));
-	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(second, pool.message(1, 64), pool.handle()));
+	ASSERT_TRUE(pool.postReceive(first, 0, 64));
+	ASSERT_TRUE(pool.postReceive(second, 1, 64));
 	// The requests are not in the order in which the servers began to wait. So the test notices
 	// a library that prefers the server that waits longest.
 	ASSERT_TRUE(call(second, base + "2", other.channel.host()));
@@ -173,19 +139,17 @@ TEST_F(Connect, ReceivesPostedBeforeConnectingAndBetweenWaitAndAcceptAreUsedInOr
 {
 	Pool pool(nic, 6, 64);
 	Vi server(nic), client(nic);
-	std::string discriminator = freshDiscriminator();
-	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(client, pool.message(0, 64), pool.handle()));
-	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(server, pool.message(1, 64), pool.handle()));
-	auto called = inThread([&] { return call(client, discriminator); });
-	VIP_CONN_HANDLE connection = pendingRequest(discriminator);
-	EXPECT_EQ(VIP_SUCCESS, VipPostRecv(server, pool.message(2, 64), pool.handle()));
+	ASSERT_TRUE(pool.postReceive(client, 0, 64));
+	ASSERT_TRUE(pool.postReceive(server, 1, 64));
+	PendingRequest request(client);
+	EXPECT_TRUE(pool.postReceive(server, 2, 64));
 	EXPECT_EQ(VIP_STATE_CONNECT_PENDING, client.state());
-	EXPECT_EQ(VIP_SUCCESS, VipPostRecv(client, pool.message(3, 64), pool.handle()));
-	EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, server));
-	ASSERT_TRUE(called.get());
+	EXPECT_TRUE(pool.postReceive(client, 3, 64));
+	EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(request.handle, server));
+	ASSERT_EQ(VIP_SUCCESS, request.requested.get());
 	for (unsigned i = 0; i < 2; i++) {
-		ASSERT_TRUE(harness::send(client, pool.message(4, 10 + i), pool.handle()));
-		ASSERT_TRUE(harness::send(server, pool.message(5, 20 + i), pool.handle()));
+		ASSERT_TRUE(pool.send(client, 4, 10 + i));
+		ASSERT_TRUE(pool.send(server, 5, 20 + i));
 	}
 	for (unsigned i = 0; i < 2; i++) {
 		ASSERT_EQ(pool.descriptor(1 + i), takeReceive(server));
@@ -197,28 +161,19 @@ TEST_F(Connect, ReceivesPostedBeforeConnectingAndBetweenWaitAndAcceptAreUsedInOr
 
 TEST_F(Connect, DiscriminatorsOfEveryLength)
 {
-	std::string id = freshDiscriminator();
+	std::string id = std::string("\0\xFF", 2) + freshDiscriminator();
+	size_t most = nic.attributes().MaxDiscriminatorLen;
 	Vi server(nic), client(nic);
-	for (size_t length = 0; length <= 16; length++) {
+	id.resize(most, '\x80');
+	for (size_t length = 0; length <= most; length = length == 16 && most > 16 ? most : length + 1) {
 		SCOPED_TRACE(testing::Message() << length << " bytes");
-		std::string discriminator =
-			(std::string("\0\xFF", 2) + id + std::string(16, '\x80')).substr(0, length);
+		std::string discriminator = id.substr(0, length);
 		auto served = inThread([&] { return serve(server, discriminator); });
 		EXPECT_TRUE(call(client, discriminator));
 		ASSERT_TRUE(served.get());
 		EXPECT_EQ(VIP_SUCCESS, VipDisconnect(client));
 		EXPECT_EQ(VIP_SUCCESS, VipDisconnect(server));
 	}
-}
-
-TEST_F(Connect, DiscriminatorOfMaxDiscriminatorLen)
-{
-	Vi server(nic), client(nic);
-	std::string discriminator = freshDiscriminator();
-	discriminator.resize(nic.attributes().MaxDiscriminatorLen, 'x');
-	auto served = inThread([&] { return serve(server, discriminator); });
-	EXPECT_TRUE(call(client, discriminator));
-	EXPECT_TRUE(served.get());
 }
 
 TEST_F(Connect, LongestDiscriminatorsThatDifferInTheLastByteAreApart)
@@ -234,76 +189,38 @@ TEST_F(Connect, LongestDiscriminatorsThatDifferInTheLastByteAreApart)
 
 TEST_F(Connect, BothSidesAreToldTheOthersAddressAndAttributes)
 {
-	Pool pool(nic, 1, 64);
-	VIP_VI_ATTRIBUTES serverAttributes = reliable(12345), clientAttributes = reliable(12345);
-	serverAttributes.EnableRdmaWrite = VIP_TRUE;
 	for (const std::string &own :
-	     {std::string("mirror"), std::string(),
-	      std::string("\0\1\2\3\4\5\6\7\10\11\12\13\14\15\16\17", 16)}) {
-		SCOPED_TRACE(testing::Message()
-			     << "own discriminator of " << own.size() << " bytes");
-		Vi server(nic, serverAttributes), client(nic, clientAttributes);
-		std::string discriminator = freshDiscriminator();
-		VIP_VI_ATTRIBUTES told{};
-		VIP_RETURN requested = VIP_NOT_DONE;
-		Thread requester([&] {
-			Address local(nic.address(), own), remote(nic.address(), discriminator);
-			requested = VipConnectRequest(client, local.get(), remote.get(), kPatience,
-						      &told);
-		});
-		Address local(nic.address(), discriminator), remote(nic);
-		VIP_VI_ATTRIBUTES asked{};
-		VIP_CONN_HANDLE connection = nullptr;
-		EXPECT_EQ(VIP_SUCCESS, VipConnectWait(nic, local.get(), kPatience, remote.get(),
-						      &asked, &connection));
-		EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, server));
-		requester.join();
-		ASSERT_EQ(VIP_SUCCESS, requested);
+	     {std::string("mirror"), std::string(), std::string("\0\1\2\3\4\5\6\7\10\11\12\13\14\15\16\17", 16)}) {
+		SCOPED_TRACE(testing::Message() << "own discriminator of " << own.size() << " bytes");
+		Vi server(nic, writable(reliable(12345))), client(nic, reliable(12345));
+		Address remote(nic);
+		Told told = connectBy(server, client, {nic.address(), freshDiscriminator()}, {nic.address(), own},
+				      remote.get());
 		EXPECT_EQ(nic.address(), remote.host());
 		EXPECT_EQ(own, remote.discriminator());
-		EXPECT_EQ(nic.address(), local.host()) << "the caller's own address changed";
-		EXPECT_EQ(discriminator, local.discriminator());
-		for (const auto &attributes : {asked, told}) {
+		for (const auto &attributes : {told.server, told.requester}) {
 			EXPECT_EQ(VIP_SERVICE_RELIABLE_DELIVERY, attributes.ReliabilityLevel);
 			EXPECT_EQ(12345U, attributes.MaxTransferSize);
 		}
-		EXPECT_FALSE(asked.EnableRdmaWrite) << "the requester's VI has it not";
-		EXPECT_TRUE(told.EnableRdmaWrite) << "the accepting VI has it";
+		EXPECT_FALSE(told.server.EnableRdmaWrite) << "the requester's VI has it not";
+		EXPECT_TRUE(told.requester.EnableRdmaWrite) << "the accepting VI has it";
 	}
 }
 
 TEST_F(Connect, RequestersDiscriminatorMayEqualTheWaiters)
 {
 	Vi server(nic), client(nic);
-	std::string discriminator = freshDiscriminator();
-	auto served = inThread([&] { return serve(server, discriminator); });
-	Address local(nic.address(), discriminator), remote(nic.address(), discriminator);
-	VIP_VI_ATTRIBUTES attributes;
-	EXPECT_EQ(VIP_SUCCESS,
-		  VipConnectRequest(client, local.get(), remote.get(), kPatience, &attributes));
-	EXPECT_TRUE(served.get());
+	Address same(nic.address(), freshDiscriminator()), remote(nic);
+	connectBy(server, client, same, same, remote.get());
+	EXPECT_EQ(same.discriminator(), remote.discriminator());
 }
 
 TEST_F(Connect, GarbageInTheLocalHostAddressIsIgnored)
 {
 	Vi server(nic), client(nic);
-	std::string discriminator = freshDiscriminator(),
-		    garbage(nic.attributes().NicAddressLen, '\xEE');
-	VIP_RETURN requested = VIP_NOT_DONE;
-	Thread requester([&] {
-		Address local(garbage, "x"), remote(nic.address(), discriminator);
-		VIP_VI_ATTRIBUTES attributes;
-		requested = VipConnectRequest(client, local.get(), remote.get(), kPatience,
-					      &attributes);
-	});
-	Address local(garbage, discriminator), remote(nic);
-	VIP_VI_ATTRIBUTES attributes;
-	VIP_CONN_HANDLE connection = nullptr;
-	EXPECT_EQ(VIP_SUCCESS, VipConnectWait(nic, local.get(), kPatience, remote.get(),
-					      &attributes, &connection));
-	EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, server));
-	requester.join();
-	EXPECT_EQ(VIP_SUCCESS, requested);
+	std::string garbage(nic.attributes().NicAddressLen, '\xEE');
+	Address remote(nic);
+	connectBy(server, client, {garbage, freshDiscriminator()}, {garbage, "x"}, remote.get());
 	EXPECT_EQ(nic.address(), remote.host());
 }
 
@@ -314,10 +231,7 @@ TEST_F(Connect, EveryAddressOfTheNicsHostLeadsToIt)
 		Vi server(nic), client(nic);
 		std::string discriminator = freshDiscriminator();
 		auto served = inThread([&] { return serve(server, discriminator); });
-		Address local(nic.address(), "x"), remote(host, discriminator);
-		VIP_VI_ATTRIBUTES attributes;
-		EXPECT_EQ(VIP_SUCCESS, VipConnectRequest(client, local.get(), remote.get(),
-							 kPatience, &attributes));
+		EXPECT_EQ(VIP_SUCCESS, requestTo(client, discriminator, kPatience, host));
 		EXPECT_TRUE(served.get());
 	}
 }
@@ -326,20 +240,17 @@ TEST_F(Connect, RejectedRequestIsToldSoAndTheViCanTryAgain)
 {
 	Pool pool(nic, 2, 64);
 	Vi server(nic), client(nic);
-	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(client, pool.message(0, 64), pool.handle()));
-	std::string discriminator = freshDiscriminator();
-	auto requested = inThread([&] { return requestTo(client, discriminator, kPatience); });
-	VIP_CONN_HANDLE connection = pendingRequest(discriminator);
-	EXPECT_EQ(VIP_SUCCESS, VipConnectReject(connection));
-	EXPECT_EQ(VIP_REJECT, requested.get());
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipConnectReject(connection)) << "the handle is used up";
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipConnectAccept(connection, server))
-		<< "the handle is used up";
+	ASSERT_TRUE(pool.postReceive(client, 0, 64));
+	PendingRequest request(client);
+	EXPECT_EQ(VIP_SUCCESS, VipConnectReject(request.handle));
+	EXPECT_EQ(VIP_REJECT, request.requested.get());
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipConnectReject(request.handle)) << "the handle is used up";
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipConnectAccept(request.handle, server)) << "the handle is used up";
 	EXPECT_EQ(VIP_STATE_IDLE, client.state());
 	VIP_DESCRIPTOR *d;
 	EXPECT_EQ(VIP_NOT_DONE, VipRecvDone(client, &d)) << "receives stay posted";
 	ASSERT_TRUE(harness::connect(server, client));
-	ASSERT_TRUE(harness::send(server, pool.message(1, 64), pool.handle()));
+	ASSERT_TRUE(pool.send(server, 1, 64));
 	EXPECT_EQ(pool.descriptor(0), takeReceive(client));
 }
 
@@ -360,45 +271,16 @@ TEST_F(Connect, AcceptWithAnotherMaxTransferSizeLeavesTheRequestPending)
 	expectOnlyTheRightOneIsAccepted(VIP_INVALID_MTU, wrong, right, client);
 }
 
-TEST_F(Connect, AcceptingViMayBeChangedToFitAPendingRequest)
-{
-	Vi server(nic, reliable(kTransferSize / 2)), client(nic);
-	std::string discriminator = freshDiscriminator();
-	auto called = inThread([&] { return call(client, discriminator); });
-	VIP_CONN_HANDLE connection = pendingRequest(discriminator);
-	EXPECT_EQ(VIP_INVALID_MTU, VipConnectAccept(connection, server));
-	VIP_VI_ATTRIBUTES fitting = reliable();
-	EXPECT_EQ(VIP_SUCCESS, VipSetViAttributes(server, &fitting));
-	VIP_RETURN accepted = VipConnectAccept(connection, server);
-	EXPECT_EQ(VIP_SUCCESS, accepted);
-	if (accepted != VIP_SUCCESS)
-		VipConnectReject(connection);
-	ASSERT_TRUE(called.get());
-	expectTalk(server, client, 1);
-}
-
 TEST_F(Connect, ConnectedViCanNeitherRequestNorAccept)
 {
 	Pair pair(nic);
-	ASSERT_TRUE(pair.connected);
 	EXPECT_EQ(VIP_INVALID_STATE, requestTo(pair.a, freshDiscriminator(), 1000));
 	Vi server(nic), client(nic);
-	std::string discriminator = freshDiscriminator();
-	auto called = inThread([&] { return call(client, discriminator); });
-	VIP_CONN_HANDLE connection = pendingRequest(discriminator);
-	EXPECT_EQ(VIP_INVALID_STATE, VipConnectAccept(connection, pair.a));
-	EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, server))
-		<< "the request is still pending";
-	EXPECT_TRUE(called.get());
-	expectTalk(pair.a, pair.b, 1);
-}
-
-TEST_F(Connect, ConnectedVisAttributesCannotBeChanged)
-{
-	Pair pair(nic);
-	ASSERT_TRUE(pair.connected);
-	VIP_VI_ATTRIBUTES attributes = reliable();
-	EXPECT_EQ(VIP_INVALID_STATE, VipSetViAttributes(pair.a, &attributes));
+	PendingRequest request(client);
+	EXPECT_EQ(VIP_INVALID_STATE, VipConnectAccept(request.handle, pair.a));
+	EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(request.handle, server)) << "the request is still pending";
+	EXPECT_EQ(VIP_SUCCESS, request.requested.get());
+	expectTalk(pair.a, pair.b);
 }
 
 } // namespace

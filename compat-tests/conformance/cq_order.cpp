@@ -3,7 +3,6 @@
 // queues of one VI, flushed descriptors, and several threads.
 #include "cq_order.h"
 
-#include <algorithm>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -15,19 +14,6 @@ namespace
 
 using CqOrder = NicTest;
 
-// Whether the descriptor's Status says that it is done, without asking the CQ. VipQueryVi may make a library
-// look at its CQ and note the order of all completions so far. A test of completions that the library has not
-// seen learns from the other end that they are done.
-testing::AssertionResult isDoneWhenAsked(Vi &vi, const VIP_DESCRIPTOR *d)
-{
-	bool done = eventually([&] {
-		vi.state(); // some libraries need a call to make progress
-		return __atomic_load_n(&d->CS.Status, __ATOMIC_ACQUIRE) & VIP_STATUS_DONE;
-	});
-	return done ? testing::AssertionSuccess()
-		    : testing::AssertionFailure() << "not done: " << d->CS.Status;
-}
-
 // ---- the end of a connection ----
 
 constexpr unsigned kSends = 5, kArrived = 3, kReceives = 8;
@@ -38,17 +24,16 @@ constexpr unsigned kSends = 5, kArrived = 3, kReceives = 8;
 VIP_PEER(cqOrderLeaver)
 {
 	Nic nic;
-	auto level = static_cast<VIP_RELIABILITY_LEVEL>(std::stoul(test.get()));
+	auto level = static_cast<VIP_RELIABILITY_LEVEL>(test.getNumber());
 	for (std::string order = test.get(); order != "end"; order = test.get()) {
 		beginTimeLimit();
 		Vi vi(nic, ofLevel(level));
 		Pool in(nic, kSends, 64), out(nic, 1, 64);
-		for (unsigned i = 0; i < kSends; i++)
-			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, in.message(i, 64), in.handle()));
+		ASSERT_TRUE(in.postReceives(vi, kSends, 64));
 		ASSERT_TRUE(call(vi, order, test.host()));
 		test.expect("send");
 		for (unsigned i = 0; i < kArrived; i++)
-			ASSERT_TRUE(harness::send(vi, out.message(0, 64), out.handle()));
+			ASSERT_TRUE(out.send(vi, 0, 64));
 		test.put("sent");
 		unsigned taken = 0;
 		auto takeAll = [&] {
@@ -74,7 +59,7 @@ VIP_PEER(cqOrderLeaver)
 // A VI with both queues on a CQ. It has posted receives and sends, and some messages have come.
 struct Ending {
 	Ending(Nic &nic, VIP_RELIABILITY_LEVEL level)
-	    : cq(nic), vi(nic, ofLevel(level), cq, cq), pool(nic, kReceives + kSends, 64)
+	    : cq(nic, 1024), vi(nic, ofLevel(level), cq, cq), pool(nic, kReceives + kSends, 64)
 	{
 	}
 	VIP_DESCRIPTOR *lastSend() const
@@ -83,16 +68,12 @@ struct Ending {
 	}
 	void begin(Peer &other)
 	{
-		for (unsigned i = 0; i < kReceives; i++)
-			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, pool.message(i, 64), pool.handle()));
-		std::string discriminator = freshDiscriminator();
-		other.channel.put(discriminator);
-		ASSERT_TRUE(serve(vi, discriminator));
+		ASSERT_TRUE(pool.postReceives(vi, kReceives, 64));
+		ASSERT_TRUE(other.serve(vi));
 		other.channel.put("send");
 		other.channel.expect("sent");
 		for (unsigned i = 0; i < kSends; i++)
-			ASSERT_EQ(VIP_SUCCESS, VipPostSend(vi, pool.message(kReceives + i, 64),
-							   pool.handle()));
+			ASSERT_TRUE(pool.postSend(vi, kReceives + i, 64));
 	}
 	// The CQ names each descriptor once and in order, and no completed one after a flushed one.
 	void expectOrder(unsigned leastDone)
@@ -115,7 +96,7 @@ struct Ending {
 		EXPECT_GE(done, leastDone);
 		EXPECT_TRUE(cq.isEmpty());
 	}
-	OrderedCq cq;
+	Cq cq;
 	Vi vi;
 	Pool pool;
 };
@@ -128,7 +109,7 @@ enum class Ends { Any, Unseen, Seen };
 void endEach(Nic &nic, VIP_RELIABILITY_LEVEL level, std::initializer_list<Ends> whens)
 {
 	Peer other("cqOrderLeaver");
-	other.channel.put(std::to_string(level));
+	other.channel.put(level);
 	for (OrderRounds rounds(50); rounds.next();) {
 		Ending ending(nic, level);
 		ASSERT_NO_FATAL_FAILURE(ending.begin(other));
@@ -170,17 +151,15 @@ TEST_F(CqOrder, NothingIsDoneAfterSomethingWasFlushed)
 TEST_F(CqOrder, WhatHasArrivedComesBeforeWhatIsFlushedAfterwards)
 {
 	atEach(nic, {VIP_SERVICE_RELIABLE_RECEPTION}, [&](VIP_RELIABILITY_LEVEL level) {
-		OrderedCq cq(nic);
+		Cq cq(nic, 1024);
 		Vi to(nic, ofLevel(level), nullptr, cq), from(nic, ofLevel(level));
 		Vi idle(nic, ofLevel(level), cq, nullptr);
 		Pool in(nic, 1, 64), out(nic, 1, 64), flushed(nic, 1, 64);
 		ASSERT_TRUE(harness::connect(to, from));
 		for (OrderRounds rounds; rounds.next();) {
-			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(to, in.message(0, 64), in.handle()));
-			ASSERT_TRUE(harness::send(from, out.message(0, 64), out.handle(),
-						  Mode::Polling));
-			ASSERT_EQ(VIP_SUCCESS,
-				  VipPostSend(idle, flushed.message(0, 64), flushed.handle()));
+			ASSERT_TRUE(in.postReceive(to, 0, 64));
+			ASSERT_TRUE(out.send(from, 0, 64, Mode::Polling));
+			ASSERT_TRUE(flushed.postSend(idle, 0, 64));
 			ASSERT_EQ(in.descriptor(0), cq.take().descriptor) << "round " << rounds.number();
 			ASSERT_EQ(flushed.descriptor(0), cq.take().descriptor) << "round " << rounds.number();
 		}
@@ -192,18 +171,17 @@ TEST_F(CqOrder, WhatHasArrivedComesBeforeWhatIsFlushedAfterwards)
 TEST_F(CqOrder, ASendComesAfterWhatHadArrivedBeforeItWasPosted)
 {
 	atEach(nic, {VIP_SERVICE_RELIABLE_RECEPTION}, [&](VIP_RELIABILITY_LEVEL level) {
-		OrderedCq cq(nic);
+		Cq cq(nic, 1024);
 		Vi to(nic, ofLevel(level), nullptr, cq), from(nic, ofLevel(level));
 		Vi sender(nic, reliable(), cq, nullptr), receiver(nic);
 		Pool in(nic, 2, 64), out(nic, 2, 64);
 		ASSERT_TRUE(harness::connect(to, from));
 		ASSERT_TRUE(harness::connect(sender, receiver));
 		for (OrderRounds rounds; rounds.next();) {
-			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(receiver, in.message(1, 64), in.handle()));
-			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(to, in.message(0, 64), in.handle()));
-			ASSERT_TRUE(harness::send(from, out.message(0, 64), out.handle(),
-						  Mode::Polling));
-			ASSERT_EQ(VIP_SUCCESS, VipPostSend(sender, out.message(1, 64), out.handle()));
+			ASSERT_TRUE(in.postReceive(receiver, 1, 64));
+			ASSERT_TRUE(in.postReceive(to, 0, 64));
+			ASSERT_TRUE(out.send(from, 0, 64, Mode::Polling));
+			ASSERT_TRUE(out.postSend(sender, 1, 64));
 			ASSERT_EQ(in.descriptor(0), cq.take().descriptor) << "round " << rounds.number();
 			ASSERT_EQ(out.descriptor(1), cq.take().descriptor) << "round " << rounds.number();
 			ASSERT_EQ(in.descriptor(1), takeReceive(receiver));
@@ -217,7 +195,7 @@ TEST_F(CqOrder, ASendComesAfterWhatHadArrivedBeforeItWasPosted)
 TEST_F(CqOrder, ASendThatFailsComesAfterWhatHadArrivedBeforeIt)
 {
 	atEach(nic, {VIP_SERVICE_RELIABLE_RECEPTION}, [&](VIP_RELIABILITY_LEVEL level) {
-		OrderedCq cq(nic);
+		Cq cq(nic, 1024);
 		Vi failing(nic, reliable(), cq, nullptr), peer(nic);
 		Vi to(nic, ofLevel(level), nullptr, cq), from(nic, ofLevel(level));
 		Pool in(nic, 2, 64), out(nic, 1, 64), sends(nic, 2, 64);
@@ -225,13 +203,13 @@ TEST_F(CqOrder, ASendThatFailsComesAfterWhatHadArrivedBeforeIt)
 		ASSERT_TRUE(harness::connect(to, from));
 		auto bothArrive = [&] {
 			VIP_DESCRIPTOR *arrived;
-			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(peer, in.message(0, 64), in.handle()));
-			ASSERT_EQ(VIP_SUCCESS, VipPostSend(failing, sends.message(0, 64), sends.handle()));
+			ASSERT_TRUE(in.postReceive(peer, 0, 64));
+			ASSERT_TRUE(sends.postSend(failing, 0, 64));
 			ASSERT_EQ(VIP_SUCCESS, VipRecvWait(peer, kPatience, &arrived));
 			// This makes certain which of the two is done first.
 			ASSERT_TRUE(isDoneWhenAsked(failing, sends.descriptor(0)));
-			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(to, in.message(1, 64), in.handle()));
-			ASSERT_TRUE(harness::send(from, out.message(0, 64), out.handle(), Mode::Polling));
+			ASSERT_TRUE(in.postReceive(to, 1, 64));
+			ASSERT_TRUE(out.send(from, 0, 64, Mode::Polling));
 		};
 		for (unsigned i = 0; i < 10; i++) { // a library may look at the first messages by itself
 			ASSERT_NO_FATAL_FAILURE(bothArrive());
@@ -239,7 +217,7 @@ TEST_F(CqOrder, ASendThatFailsComesAfterWhatHadArrivedBeforeIt)
 			ASSERT_EQ(in.descriptor(1), cq.take().descriptor) << i;
 		}
 		ASSERT_NO_FATAL_FAILURE(bothArrive());
-		ASSERT_EQ(VIP_SUCCESS, VipPostSend(failing, sends.message(1, 64), sends.handle()));
+		ASSERT_TRUE(sends.postSend(failing, 1, 64));
 		EXPECT_EQ(sends.descriptor(0), cq.take().descriptor);
 		EXPECT_EQ(in.descriptor(1), cq.take().descriptor);
 		EXPECT_EQ(sends.descriptor(1), cq.take().descriptor);
@@ -249,62 +227,30 @@ TEST_F(CqOrder, ASendThatFailsComesAfterWhatHadArrivedBeforeIt)
 
 // ---- numbers of completions, and their queues ----
 
-// Takes all completions of a queue, which the library has seen before the first question, or has not seen.
 TEST_F(CqOrder, RdmaWritesAndSendsAreNamedInTheirOrder)
 {
-	VIP_VI_ATTRIBUTES attributes = reliable();
-	attributes.EnableRdmaWrite = VIP_TRUE;
-	VIP_MEM_ATTRIBUTES open = memory(nullptr, VIP_TRUE);
-	OrderedCq cq(nic);
-	Vi from(nic, attributes, cq, nullptr), to(nic, attributes);
-	Region target(nic, 64, &open);
+	Cq cq(nic, 1024);
+	Vi from(nic, writable(), cq, nullptr), to(nic, writable());
+	Region target(nic, 64, memory(nullptr, VIP_TRUE));
 	Pool in(nic, 2, 64), out(nic, 4, 64);
-	for (unsigned i = 0; i < 2; i++)
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(to, in.message(i, 64), in.handle()));
+	ASSERT_TRUE(in.postReceives(to, 2, 64));
 	ASSERT_TRUE(harness::connect(to, from));
 	for (unsigned i = 0; i < 4; i++)
 		ASSERT_EQ(VIP_SUCCESS,
-			  VipPostSend(from,
-				      i % 2 ? out.message(i, 64)
-					    : out.write(i, 64, target.data(), target.handle()),
-				      out.handle()));
+			  VipPostSend(from, i % 2 ? out.message(i, 64) : out.write(i, 64, target), out.handle()));
 	for (unsigned i = 0; i < 4; i++)
 		ASSERT_EQ(out.descriptor(i), cq.take().descriptor) << i;
 	EXPECT_TRUE(cq.isEmpty());
 	// A message on another queue follows, but no completion of this CQ.
-	ASSERT_EQ(VIP_SUCCESS,
-		  VipPostSend(from, out.write(0, 64, target.data(), target.handle()), out.handle()));
+	ASSERT_EQ(VIP_SUCCESS, VipPostSend(from, out.write(0, 64, target), out.handle()));
 	ASSERT_EQ(out.descriptor(0), cq.take().descriptor);
-}
-
-TEST_F(CqOrder, AsManyAsAQueueTakesAreNamed)
-{
-	auto count = static_cast<unsigned>(
-		std::min<VIP_ULONG>(nic.attributes().MaxDescriptorsPerQueue, 4096));
-	for (bool seen : {true, false}) {
-		OrderedCq cq(nic);
-		Vi to(nic, reliable(), nullptr, cq), from(nic);
-		Pool in(nic, count, 4), out(nic, 1, 4);
-		for (unsigned i = 0; i < count; i++)
-			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(to, in.message(i, 4), in.handle()));
-		ASSERT_TRUE(harness::connect(to, from));
-		for (unsigned i = 0; i < count; i++)
-			ASSERT_TRUE(
-				harness::send(from, out.message(0, 4), out.handle(), Mode::Polling));
-		if (seen) {
-			ASSERT_TRUE(isDoneWhenAsked(to, in.descriptor(count - 1)));
-		}
-		for (unsigned i = 0; i < count; i++)
-			ASSERT_EQ(in.descriptor(i), cq.take().descriptor) << i;
-		EXPECT_TRUE(cq.isEmpty());
-	}
 }
 
 // Destroying a VI removes all of its completions from the order that a library has noted, and no others.
 TEST_F(CqOrder, OthersStayWhenAViIsDestroyed)
 {
 	constexpr unsigned messages = 4;
-	OrderedCq cq(nic);
+	Cq cq(nic, 1024);
 	Vi to(nic, reliable(), nullptr, cq), from(nic);
 	Pool in(nic, messages, 16), lost(nic, messages, 16), out(nic, 1, 16);
 	ASSERT_TRUE(harness::connect(to, from));
@@ -312,11 +258,10 @@ TEST_F(CqOrder, OthersStayWhenAViIsDestroyed)
 		Vi gone(nic, reliable(), nullptr, cq), other(nic);
 		ASSERT_TRUE(harness::connect(gone, other));
 		for (unsigned i = 0; i < messages; i++) {
-			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(to, in.message(i, 16), in.handle()));
-			ASSERT_EQ(VIP_SUCCESS,
-				  VipPostRecv(gone, lost.message(i, 16), lost.handle()));
-			ASSERT_TRUE(harness::send(from, out.message(0, 16), out.handle()));
-			ASSERT_TRUE(harness::send(other, out.message(0, 16), out.handle()));
+			ASSERT_TRUE(in.postReceive(to, i, 16));
+			ASSERT_TRUE(lost.postReceive(gone, i, 16));
+			ASSERT_TRUE(out.send(from, 0, 16));
+			ASSERT_TRUE(out.send(other, 0, 16));
 			ASSERT_TRUE(isDoneWhenAsked(to, in.descriptor(i)));
 			ASSERT_TRUE(isDoneWhenAsked(gone, lost.descriptor(i)));
 		}
@@ -331,18 +276,17 @@ TEST_F(CqOrder, OthersStayWhenAViIsDestroyed)
 VIP_PEER(cqOrderAnswerer)
 {
 	Nic nic;
-	Vi vi(nic, ofLevel(static_cast<VIP_RELIABILITY_LEVEL>(std::stoul(test.get()))));
+	Vi vi(nic, ofLevel(static_cast<VIP_RELIABILITY_LEVEL>(test.getNumber())));
 	Pool pool(nic, 3, 64);
-	for (unsigned i = 0; i < 2; i++)
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, pool.message(i, 64), pool.handle()));
-	ASSERT_TRUE(call(vi, test.get(), test.host()));
+	ASSERT_TRUE(pool.postReceives(vi, 2, 64));
+	ASSERT_TRUE(test.call(vi));
 	for (std::string word = test.get(); word != "end"; word = test.get()) {
 		beginTimeLimit();
 		for (unsigned i = 0; i < 2; i++) {
 			ASSERT_EQ(pool.descriptor(i), takeReceive(vi));
-			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, pool.message(i, 64), pool.handle()));
+			ASSERT_TRUE(pool.postReceive(vi, i, 64));
 		}
-		ASSERT_TRUE(harness::send(vi, pool.message(2, 64), pool.handle()));
+		ASSERT_TRUE(pool.send(vi, 2, 64));
 		if (word == "answer and tell")
 			test.put("answered");
 	}
@@ -352,22 +296,19 @@ TEST_F(CqOrder, SendsThatAreDoneComeBeforeTheAnswer)
 {
 	atEachLevel(nic, [&](VIP_RELIABILITY_LEVEL level) {
 		Peer other("cqOrderAnswerer");
-		OrderedCq cq(nic);
+		Cq cq(nic, 1024);
 		Vi vi(nic, ofLevel(level), cq, cq);
 		Pool pool(nic, 3, 64);
-		std::string discriminator = freshDiscriminator();
-		other.channel.put(std::to_string(level));
-		other.channel.put(discriminator);
-		ASSERT_TRUE(serve(vi, discriminator));
+		other.channel.put(level);
+		ASSERT_TRUE(other.serve(vi));
 		// Without a network a send is done when the other end has the message. At Reliable Reception a
 		// library may need a call to notice this.
 		bool mayBeUnseen = nic.isLoopback() && level != VIP_SERVICE_RELIABLE_RECEPTION;
 		for (OrderRounds rounds(10); rounds.next();) {
 			bool unseen = mayBeUnseen && rounds.number() % 2;
-			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, pool.message(2, 64), pool.handle()));
+			ASSERT_TRUE(pool.postReceive(vi, 2, 64));
 			for (unsigned s = 0; s < 2; s++)
-				ASSERT_EQ(VIP_SUCCESS,
-					  VipPostSend(vi, pool.message(s, 64), pool.handle()));
+				ASSERT_TRUE(pool.postSend(vi, s, 64));
 			if (!unseen) {
 				ASSERT_TRUE(isDoneWhenAsked(vi, pool.descriptor(1)));
 			}
@@ -390,15 +331,15 @@ TEST_F(CqOrder, SendsThatAreDoneComeBeforeTheAnswer)
 VIP_PEER(cqOrderEcho)
 {
 	Nic nic;
-	Vi vi(nic, ofLevel(static_cast<VIP_RELIABILITY_LEVEL>(std::stoul(test.get()))));
-	auto size = static_cast<VIP_UINT32>(std::stoul(test.get()));
+	Vi vi(nic, ofLevel(static_cast<VIP_RELIABILITY_LEVEL>(test.getNumber())));
+	auto size = static_cast<VIP_UINT32>(test.getNumber());
 	Pool pool(nic, 2, size);
-	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, pool.message(0, size), pool.handle()));
-	ASSERT_TRUE(call(vi, test.get(), test.host()));
+	ASSERT_TRUE(pool.postReceive(vi, 0, size));
+	ASSERT_TRUE(test.call(vi));
 	while (takeReceive(vi)) {
 		beginTimeLimit();
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, pool.message(0, size), pool.handle()));
-		ASSERT_TRUE(harness::send(vi, pool.message(1, size), pool.handle()));
+		ASSERT_TRUE(pool.postReceive(vi, 0, size));
+		ASSERT_TRUE(pool.send(vi, 1, size));
 		test.put("answered");
 		if (test.get() == "end")
 			break;
@@ -412,21 +353,17 @@ TEST_F(CqOrder, ASendComesBeforeTheAnswerToItHoweverLongItIs)
 	atEachLevel(nic, [&](VIP_RELIABILITY_LEVEL level) {
 		for (VIP_UINT32 size : {8U, 30000U}) {
 			Peer other("cqOrderEcho");
-			OrderedCq cq(nic);
+			Cq cq(nic, 1024);
 			Vi vi(nic, ofLevel(level), cq, cq);
 			Pool pool(nic, 2, size);
-			std::string discriminator = freshDiscriminator();
-			other.channel.put(std::to_string(level));
-			other.channel.put(std::to_string(size));
-			other.channel.put(discriminator);
-			ASSERT_TRUE(serve(vi, discriminator));
+			other.channel.put(level);
+			other.channel.put(size);
+			ASSERT_TRUE(other.serve(vi));
 			for (OrderRounds rounds(10); rounds.next();) {
 				if (rounds.number())
 					other.channel.put("again");
-				ASSERT_EQ(VIP_SUCCESS,
-					  VipPostRecv(vi, pool.message(1, size), pool.handle()));
-				ASSERT_EQ(VIP_SUCCESS,
-					  VipPostSend(vi, pool.message(0, size), pool.handle()));
+				ASSERT_TRUE(pool.postReceive(vi, 1, size));
+				ASSERT_TRUE(pool.postSend(vi, 0, size));
 				Named first = cq.take(), second = cq.take();
 				EXPECT_TRUE(!first.receive || !nic.isLoopback())
 					<< size << " bytes, round " << rounds.number();
@@ -447,7 +384,7 @@ TEST_F(CqOrder, AThreadPostsWhileAnotherCollects)
 {
 	constexpr unsigned vis = 3, messages = 300;
 	atEach(nic, {VIP_SERVICE_RELIABLE_RECEPTION}, [&](VIP_RELIABILITY_LEVEL level) {
-		OrderedCq cq(nic);
+		Cq cq(nic, 1024);
 		std::vector<std::unique_ptr<Vi>> from, to;
 		Pool in(nic, messages, 16), out(nic, 1, 16);
 		for (unsigned v = 0; v < vis; v++) {
@@ -462,9 +399,7 @@ TEST_F(CqOrder, AThreadPostsWhileAnotherCollects)
 					// The VIs one after the other, or the same one twice.
 					unsigned v = i * 7 / 5 % vis;
 					VIP_RETURN rc = VipPostRecv(*to[v], in.message(i, 16), in.handle());
-					posted += rc == VIP_SUCCESS &&
-						  harness::send(*from[v], out.message(0, 16),
-								out.handle(), Mode::Polling);
+					posted += rc == VIP_SUCCESS && out.send(*from[v], 0, 16, Mode::Polling);
 				}
 			});
 			for (unsigned i = 0; i < messages; i++) {
@@ -482,7 +417,7 @@ TEST_F(CqOrder, AThreadPostsWhileAnotherCollects)
 TEST_F(CqOrder, ThreadsPostOnSeveralVisAndEachQueueIsToldInItsOrder)
 {
 	constexpr unsigned threads = 4, each = 2, vis = threads * each, messages = 100;
-	OrderedCq cq(nic);
+	Cq cq(nic, 1024);
 	std::vector<std::unique_ptr<Vi>> from, to;
 	std::map<VIP_VI_HANDLE, unsigned> index;
 	Pool in(nic, vis * messages, 16), out(nic, vis * messages, 16);

@@ -28,17 +28,14 @@ class CqOrderOfVis : public NicTest
 VIP_PEER(cqOrderSender)
 {
 	Nic nic;
-	auto level = static_cast<VIP_RELIABILITY_LEVEL>(std::stoul(test.get()));
-	auto onA = static_cast<unsigned>(std::stoul(test.get()));
+	auto level = static_cast<VIP_RELIABILITY_LEVEL>(test.getNumber());
+	auto onA = static_cast<unsigned>(test.getNumber());
 	Vi a(nic, ofLevel(level)), b(nic, ofLevel(level));
 	Pool out(nic, 1, 16);
-	ASSERT_TRUE(call(a, test.get(), test.host()));
-	ASSERT_TRUE(call(b, test.get(), test.host()));
+	ASSERT_TRUE(test.call(a));
+	ASSERT_TRUE(test.call(b));
 	auto sendOn = [&](Vi &vi) {
-		VIP_DESCRIPTOR *d =
-			harness::send(vi, out.message(0, 16), out.handle(), Mode::Polling);
-		ASSERT_TRUE(d);
-		ASSERT_EQ(0U, errorOf(d)) << statusOf(d);
+		ASSERT_TRUE(isSent(vi, out.message(0, 16), out.handle(), VIP_STATUS_OP_SEND, Mode::Polling));
 	};
 	for (std::string order = test.get(); order != "end"; order = test.get()) {
 		beginTimeLimit();
@@ -55,19 +52,16 @@ VIP_PEER(cqOrderSender)
 void CqOrderOfVis::expectOrder(VIP_RELIABILITY_LEVEL level, unsigned onA)
 {
 	Peer other("cqOrderSender");
-	OrderedCq cq(nic);
+	Cq cq(nic, 1024);
 	Vi a(nic, ofLevel(level), nullptr, cq), b(nic, ofLevel(level), nullptr, cq);
 	Pool pool(nic, kBatch * (onA + 1), 16);
-	std::string nameOfA = freshDiscriminator(), nameOfB = freshDiscriminator();
-	for (const std::string &word :
-	     {std::to_string(level), std::to_string(onA), nameOfA, nameOfB})
-		other.channel.put(word);
-	ASSERT_TRUE(serve(a, nameOfA));
-	ASSERT_TRUE(serve(b, nameOfB));
+	other.channel.put(level);
+	other.channel.put(onA);
+	ASSERT_TRUE(other.serve(a));
+	ASSERT_TRUE(other.serve(b));
 	for (OrderRounds batches(kBatch); batches.next();) {
 		for (unsigned i = 0; i < kBatch * (onA + 1); i++)
-			ASSERT_EQ(VIP_SUCCESS, VipPostRecv((i + 1) % (onA + 1) ? a : b,
-							   pool.message(i, 16), pool.handle()));
+			ASSERT_TRUE(pool.postReceive((i + 1) % (onA + 1) ? a : b, i, 16));
 		// The messages are taken as they come, or when all have come.
 		bool late = batches.number() % 2;
 		other.channel.put(late ? "tell" : "go");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // A child of fork(): it has none of its parent's objects, it can make its own, and it does not affect
 // the parent.
+#include "every_call.h"
 #include "notify.h"
 
 #include <atomic>
@@ -42,61 +43,22 @@ class Fork : public PairTest
 	}
 	void exchange(Vi &from, Vi &to, Pool &pool, unsigned seed)
 	{
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(to, pool.message(0, 4096), pool.handle()));
+		ASSERT_TRUE(pool.postReceive(to, 0, 4096));
 		paint(pool.buffer(1), 4096, seed);
-		ASSERT_TRUE(harness::send(from, pool.message(1, 4096), pool.handle()));
-		ASSERT_EQ(pool.descriptor(0), takeReceive(to));
-		ASSERT_EQ(0U, errorOf(pool.descriptor(0))) << statusOf(pool.descriptor(0));
+		ASSERT_TRUE(pool.send(from, 1, 4096));
+		ASSERT_TRUE(isReceived(to, pool.descriptor(0)));
 		ASSERT_TRUE(painted(pool.buffer(0), 4096, seed));
 	}
 };
 
-// Returns the number of the first call that does not refuse the handles, or 0.
-int firstNotRefused(VIP_NIC_HANDLE nic, VIP_VI_HANDLE vi, VIP_CQ_HANDLE cq,
-		    VIP_PROTECTION_HANDLE tag, Pool &pool)
+// Returns the number of the first call that does not refuse its handle, or 0.
+int firstNotRefused(CallArguments &arguments, VIP_NIC_HANDLE nic, VIP_VI_HANDLE vi)
 {
-	VIP_NIC_ATTRIBUTES nicAttributes;
-	VIP_VI_ATTRIBUTES attributes = reliable();
-	VIP_MEM_HANDLE handle;
-	VIP_DESCRIPTOR *d;
-	VIP_VI_HANDLE named;
-	VIP_BOOLEAN receive, other;
-	VIP_VI_STATE state;
-	VIP_PROTECTION_HANDLE made;
-	auto onVi = [](VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_DESCRIPTOR *) {};
-	auto onCq = [](VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_BOOLEAN) {};
-	const std::function<VIP_RETURN()> calls[] = {
-		[&] { return VipQueryNic(nic, &nicAttributes); },
-		[&] { return VipErrorCallback(nic, nullptr, nullptr); },
-		[&] { return VipRegisterMem(nic, pool.data(), 64, nullptr, &handle); },
-		[&] { return VipDeregisterMem(nic, pool.data(), pool.handle()); },
-		[&] { return VipCreatePtag(nic, &made); },
-		[&] { return VipDestroyPtag(nic, tag); },
-		[&] { return VipCreateVi(nic, &attributes, nullptr, nullptr, &named); },
-		[&] { return VipCreateCQ(nic, 8, &named); },
-		[&] { return VipNSInit(nic, nullptr); },
-		[&] { return VipQueryVi(vi, &state, &attributes, &receive, &other); },
-		[&] { return VipPostSend(vi, pool.message(0, 8), pool.handle()); },
-		[&] { return VipPostRecv(vi, pool.message(0, 8), pool.handle()); },
-		[&] { return VipSendDone(vi, &d); },
-		[&] { return VipRecvDone(vi, &d); },
-		[&] { return VipSendWait(vi, VIP_INFINITE, &d); },
-		[&] { return VipRecvWait(vi, VIP_INFINITE, &d); },
-		[&] { return VipSendNotify(vi, nullptr, onVi); },
-		[&] { return VipRecvNotify(vi, nullptr, onVi); },
-		[&] { return VipDisconnect(vi); },
-		[&] { return VipDestroyVi(vi); },
-		[&] { return VipCQDone(cq, &named, &receive); },
-		[&] { return VipCQWait(cq, VIP_INFINITE, &named, &receive); },
-		[&] { return VipCQNotify(cq, nullptr, onCq); },
-		[&] { return VipResizeCQ(cq, 8); },
-		[&] { return VipDestroyCQ(cq); },
-		[&] { return VipCloseNic(nic); },
-	};
 	int number = 0;
-	for (const auto &call : calls) {
+	for (const CallArguments::Call &each : CallArguments::kCalls) {
+		VIP_PVOID handle = each.kind == kNic ? nic : each.kind == kVi ? vi : arguments.cq;
 		number++;
-		if (call() != VIP_INVALID_PARAMETER)
+		if (each.kind != kConnection && each.call(arguments, handle) != VIP_INVALID_PARAMETER)
 			return number;
 	}
 	return 0;
@@ -104,14 +66,12 @@ int firstNotRefused(VIP_NIC_HANDLE nic, VIP_VI_HANDLE vi, VIP_CQ_HANDLE cq,
 
 TEST_F(Fork, ChildIsRefusedEveryHandleOfItsParent)
 {
-	VIP_CQ_HANDLE cq = nullptr;
-	VIP_PROTECTION_HANDLE tag = nullptr;
+	CallArguments arguments;
 	Pool pool(nic, 2, 4096);
-	ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 8, &cq));
-	ASSERT_EQ(VIP_SUCCESS, VipCreatePtag(nic, &tag));
-	expectEnd(startChild([&] { return firstNotRefused(nic, a(), cq, tag, pool); }));
+	arguments.fill(nic);
+	expectEnd(startChild([&] { return firstNotRefused(arguments, nic, a()); }));
 	exchange(a(), b(), pool, 1);
-	EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
+	EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(arguments.cq));
 }
 
 // Returns 0 when two VIs of the child's own NIC can talk. (The thread sanitizer ends a child that
@@ -126,26 +86,26 @@ int talkInChild()
 {
 	if (!kChildrenMayHaveThreads)
 		return 0;
-	Nic own;
+	Nic own(nicName());
 	if (!own.opened())
 		return 101;
 	{
 		Pool pool(own, 2, 4096);
-		Pair pair(own);
+		Vi a(own), b(own);
 		VIP_DESCRIPTOR *d = nullptr;
-		if (!pair.connected)
+		if (!harness::connect(b, a))
 			return 102;
-		if (VipPostRecv(pair.b, pool.message(0, 4096), pool.handle()) != VIP_SUCCESS)
+		if (VipPostRecv(b, pool.message(0, 4096), pool.handle()) != VIP_SUCCESS)
 			return 103;
 		paint(pool.buffer(1), 4096, 7);
-		if (VipPostSend(pair.a, pool.message(1, 4096), pool.handle()) != VIP_SUCCESS)
+		if (VipPostSend(a, pool.message(1, 4096), pool.handle()) != VIP_SUCCESS)
 			return 104;
-		if (VipRecvWait(pair.b, kPatience, &d) != VIP_SUCCESS)
+		if (VipRecvWait(b, kPatience, &d) != VIP_SUCCESS)
 			return 105;
 		if (!painted(pool.buffer(0), 4096, 7))
 			return 106;
 		Calls calls;
-		if (VipSendNotify(pair.a, &calls, Calls::ofVi) != VIP_SUCCESS || !calls.reach(1))
+		if (VipSendNotify(a, &calls, Calls::ofVi) != VIP_SUCCESS || !calls.reach(1))
 			return 107;
 	}
 	return own.close() == VIP_SUCCESS ? 0 : 108;
@@ -174,7 +134,6 @@ TEST_F(Fork, ParentGoesOnWhileTheChildLives)
 	for (unsigned i = 0; i < 20; i++)
 		exchange(i % 2 ? a() : b(), i % 2 ? b() : a(), pool, i);
 	Pair fresh(nic); // also connects, registers and disconnects
-	EXPECT_TRUE(fresh.connected);
 	Pool more(nic, 2, 4096);
 	exchange(fresh.a, fresh.b, more, 1);
 	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(a()));
@@ -192,8 +151,7 @@ TEST_F(Fork, WhileThreadsWaitAndHandlersAreOutstandingDisturbsNone)
 	VIP_DESCRIPTOR *got[count] = {};
 	std::atomic<size_t> started{0};
 	std::list<Thread> threads;
-	for (size_t i = 0; i < 2 * count; i++)
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(i, 64), pool.handle()));
+	ASSERT_TRUE(pool.postReceives(b(), 2 * count, 64));
 	for (size_t i = 0; i < count; i++) {
 		ASSERT_EQ(VIP_SUCCESS, VipRecvNotify(b(), &calls, Calls::ofVi));
 		threads.emplace_back([&, i] {
@@ -206,7 +164,7 @@ TEST_F(Fork, WhileThreadsWaitAndHandlersAreOutstandingDisturbsNone)
 	letTimePass(50);
 	expectEnd(startChild(talkInChild));
 	for (size_t i = 0; i < 2 * count; i++)
-		ASSERT_TRUE(harness::send(a(), pool.message(2 * count, 64), pool.handle()));
+		ASSERT_TRUE(pool.send(a(), 2 * count, 64));
 	threads.clear();
 	EXPECT_TRUE(calls.reach(count));
 	for (VIP_DESCRIPTOR *d : got)

@@ -112,42 +112,46 @@ void Errors::handler(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 	self->changed_.notify_all();
 }
 
+size_t Errors::count(VIP_VI_HANDLE vi)
+{
+	std::lock_guard<std::mutex> lock(mutex_);
+	return of(vi).size();
+}
+
 size_t Errors::count(VIP_VI_HANDLE vi, VIP_ERROR_CODE code)
 {
 	std::lock_guard<std::mutex> lock(mutex_);
 	size_t found = 0;
-	for (const auto &error : seen_)
-		found += error.ViHandle == vi && error.ErrorCode == code;
-	return found;
-}
-
-size_t Errors::count(VIP_VI_HANDLE vi)
-{
-	std::lock_guard<std::mutex> lock(mutex_);
-	size_t found = 0;
-	for (const auto &error : seen_)
-		found += error.ViHandle == vi;
+	for (const auto &error : of(vi))
+		found += error.ErrorCode == code;
 	return found;
 }
 
 bool Errors::reaches(VIP_VI_HANDLE vi, size_t count, VIP_ULONG ms)
 {
 	std::unique_lock<std::mutex> lock(mutex_);
-	return changed_.wait_for(lock, std::chrono::milliseconds(ms), [&] {
-		size_t found = 0;
-		for (const auto &error : seen_)
-			found += error.ViHandle == vi;
-		return found >= count;
-	});
+	return changed_.wait_for(lock, std::chrono::milliseconds(ms), [&] { return of(vi).size() >= count; });
+}
+
+std::vector<VIP_ERROR_DESCRIPTOR> Errors::of(VIP_VI_HANDLE vi) const
+{
+	std::vector<VIP_ERROR_DESCRIPTOR> found;
+	for (const auto &error : seen_)
+		if (error.ViHandle == vi)
+			found.push_back(error);
+	return found;
 }
 
 VIP_ERROR_DESCRIPTOR Errors::first(VIP_VI_HANDLE vi)
 {
 	std::lock_guard<std::mutex> lock(mutex_);
-	for (const auto &error : seen_)
-		if (error.ViHandle == vi)
-			return error;
-	throw std::runtime_error("no asynchronous error was reported for the VI");
+	return of(vi).at(0);
+}
+
+Nic::Nic() : Nic(nicName())
+{
+	if (!open_)
+		throw std::runtime_error("the NIC cannot be opened: " + testing::PrintToString(result_));
 }
 
 Nic::Nic(const char *name)
@@ -180,6 +184,11 @@ VIP_RETURN Nic::close()
 		return VIP_INVALID_PARAMETER;
 	open_ = false;
 	return VipCloseNic(handle_);
+}
+
+VIP_UINT32 Nic::longMessage() const
+{
+	return static_cast<VIP_UINT32>(std::min<VIP_ULONG>(1 << 20, attributes_.MaxTransferSize));
 }
 
 std::string Nic::address() const
@@ -230,6 +239,14 @@ VIP_CQ_HANDLE makeCq(VIP_NIC_HANDLE nic, VIP_ULONG entries)
 	VIP_CQ_HANDLE cq = nullptr;
 	EXPECT_EQ(VIP_SUCCESS, VipCreateCQ(nic, entries, &cq));
 	return cq;
+}
+
+VIP_VI_HANDLE makeVi(VIP_NIC_HANDLE nic, VIP_CQ_HANDLE cq)
+{
+	VIP_VI_ATTRIBUTES attributes = reliable();
+	VIP_VI_HANDLE vi = nullptr;
+	EXPECT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, cq, cq, &vi));
+	return vi;
 }
 
 VIP_MEM_ATTRIBUTES memory(VIP_PROTECTION_HANDLE tag, VIP_BOOLEAN rdmaWrite, VIP_BOOLEAN rdmaRead)
@@ -325,6 +342,37 @@ VIP_DESCRIPTOR *Pool::read(size_t slot, VIP_UINT32 length, void *source,
 	return d;
 }
 
+static VIP_DESCRIPTOR *unlessFailed(VIP_RETURN result, VIP_DESCRIPTOR *d)
+{
+	EXPECT_EQ(VIP_SUCCESS, result);
+	return result == VIP_SUCCESS ? d : nullptr;
+}
+
+VIP_DESCRIPTOR *Pool::postReceive(VIP_VI_HANDLE vi, size_t slot, VIP_UINT32 length) const
+{
+	VIP_DESCRIPTOR *d = message(slot, length);
+	return unlessFailed(VipPostRecv(vi, d, handle()), d);
+}
+
+bool Pool::postReceives(VIP_VI_HANDLE vi, size_t count, VIP_UINT32 length, size_t first) const
+{
+	for (size_t i = first; i < first + count; i++)
+		if (!postReceive(vi, i, length))
+			return false;
+	return true;
+}
+
+VIP_DESCRIPTOR *Pool::postSend(VIP_VI_HANDLE vi, size_t slot, VIP_UINT32 length) const
+{
+	VIP_DESCRIPTOR *d = message(slot, length);
+	return unlessFailed(VipPostSend(vi, d, handle()), d);
+}
+
+VIP_DESCRIPTOR *Pool::send(VIP_VI_HANDLE vi, size_t slot, VIP_UINT32 length, Mode mode) const
+{
+	return harness::send(vi, message(slot, length), handle(), mode);
+}
+
 void setSegment(VIP_DESCRIPTOR *d, size_t index, void *data, VIP_UINT32 length,
 		VIP_MEM_HANDLE handle)
 {
@@ -335,10 +383,11 @@ void setSegment(VIP_DESCRIPTOR *d, size_t index, void *data, VIP_UINT32 length,
 	segments[index].Local.Length = length;
 }
 
-void setImmediate(VIP_DESCRIPTOR *d, VIP_UINT32 value)
+VIP_DESCRIPTOR *setImmediate(VIP_DESCRIPTOR *d, VIP_UINT32 value)
 {
 	d->CS.Control |= VIP_CONTROL_IMMEDIATE;
 	d->CS.ImmediateData = value;
+	return d;
 }
 
 static VIP_UCHAR colour(size_t i, unsigned seed)
@@ -365,113 +414,6 @@ AssertionResult painted(const VIP_UCHAR *data, size_t bytes, unsigned seed)
 bool untouched(const VIP_UCHAR *data, size_t bytes)
 {
 	return std::all_of(data, data + bytes, [](VIP_UCHAR byte) { return byte == 0; });
-}
-
-// ---- VIs ----
-
-VIP_VI_ATTRIBUTES ofLevel(VIP_RELIABILITY_LEVEL level, VIP_ULONG transferSize)
-{
-	VIP_VI_ATTRIBUTES attributes{};
-	attributes.ReliabilityLevel = level;
-	attributes.MaxTransferSize = transferSize;
-	return attributes;
-}
-
-VIP_VI_ATTRIBUTES reliable(VIP_ULONG transferSize)
-{
-	return ofLevel(VIP_SERVICE_RELIABLE_DELIVERY, transferSize);
-}
-
-void atEach(Nic &nic, std::initializer_list<VIP_RELIABILITY_LEVEL> levels,
-	    const std::function<void(VIP_RELIABILITY_LEVEL)> &body)
-{
-	for (VIP_RELIABILITY_LEVEL level : levels) {
-		SCOPED_TRACE(testing::Message() << "reliability level " << level);
-		if (nic.attributes().ReliabilityLevelSupport & level) {
-			body(level);
-			continue;
-		}
-		VIP_VI_ATTRIBUTES attributes = ofLevel(level);
-		VIP_VI_HANDLE vi;
-		EXPECT_EQ(VIP_INVALID_RELIABILITY_LEVEL,
-			  VipCreateVi(nic, &attributes, nullptr, nullptr, &vi));
-	}
-}
-
-void atEachLevel(Nic &nic, const std::function<void(VIP_RELIABILITY_LEVEL)> &body)
-{
-	atEach(nic,
-	       {VIP_SERVICE_UNRELIABLE, VIP_SERVICE_RELIABLE_DELIVERY,
-		VIP_SERVICE_RELIABLE_RECEPTION},
-	       body);
-}
-
-Vi::Vi(Nic &nic, VIP_VI_ATTRIBUTES attributes, VIP_CQ_HANDLE sends, VIP_CQ_HANDLE receives)
-    : nic_(nic)
-{
-	EXPECT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, sends, receives, &handle_));
-}
-
-Vi::~Vi()
-{
-	if (!nic_.opened())
-		return;
-	VipDisconnect(handle_);
-	VipDestroyVi(handle_);
-}
-
-VIP_VI_STATE Vi::state() const
-{
-	VIP_VI_STATE state = VIP_STATE_IDLE;
-	VIP_VI_ATTRIBUTES attributes;
-	VIP_BOOLEAN sendEmpty, receiveEmpty;
-	EXPECT_EQ(VIP_SUCCESS, VipQueryVi(handle_, &state, &attributes, &sendEmpty, &receiveEmpty));
-	return state;
-}
-
-bool Vi::becomes(VIP_VI_STATE wanted) const
-{
-	return eventually([&] { return state() == wanted; });
-}
-
-using Done = VIP_RETURN (*)(VIP_VI_HANDLE, VIP_DESCRIPTOR **);
-using Wait = VIP_RETURN (*)(VIP_VI_HANDLE, VIP_ULONG, VIP_DESCRIPTOR **);
-
-static VIP_DESCRIPTOR *take(VIP_VI_HANDLE vi, Mode mode, Done done, Wait wait)
-{
-	VIP_DESCRIPTOR *d = nullptr;
-	VIP_RETURN result;
-	if (mode == Mode::Waiting) {
-		result = wait(vi, kPatience, &d);
-	} else {
-		Stopwatch watch;
-		while ((result = done(vi, &d)) == VIP_NOT_DONE && watch.ms() < double{kPatience}) {
-		}
-	}
-	if (!d) {
-		ADD_FAILURE() << "nothing completed: " << testing::PrintToString(result);
-		return nullptr;
-	}
-	EXPECT_EQ(VIP_STATUS_DONE, d->CS.Status & VIP_STATUS_DONE);
-	EXPECT_EQ(errorOf(d) ? VIP_DESCRIPTOR_ERROR : VIP_SUCCESS, result) << statusOf(d);
-	return d;
-}
-
-VIP_DESCRIPTOR *takeSend(VIP_VI_HANDLE vi, Mode mode)
-{
-	return take(vi, mode, VipSendDone, VipSendWait);
-}
-VIP_DESCRIPTOR *takeReceive(VIP_VI_HANDLE vi, Mode mode)
-{
-	return take(vi, mode, VipRecvDone, VipRecvWait);
-}
-
-VIP_DESCRIPTOR *send(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d, VIP_MEM_HANDLE handle, Mode mode)
-{
-	EXPECT_EQ(VIP_SUCCESS, VipPostSend(vi, d, handle));
-	VIP_DESCRIPTOR *taken = takeSend(vi, mode);
-	EXPECT_EQ(d, taken);
-	return taken;
 }
 
 } // namespace harness

@@ -6,10 +6,11 @@
 // function itself.
 #pragma once
 
+#include "timing.h"
+
 #include <gtest/gtest.h>
 #include <vipl.h>
 
-#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <functional>
@@ -20,7 +21,6 @@
 #include <ostream>
 #include <string>
 #include <sys/types.h>
-#include <thread>
 #include <vector>
 
 void PrintTo(VIP_RETURN code, std::ostream *out);
@@ -29,55 +29,9 @@ void PrintTo(VIP_VI_STATE state, std::ostream *out);
 namespace harness
 {
 
-// The limit, in ms, of every wait that is expected to succeed. It is generous, because the device may be
-// emulated.
-constexpr VIP_ULONG kPatience = 40000;
 constexpr VIP_ULONG kTransferSize = 65536; // the least that a NIC's MaxTransferSize may be
 
 const char *nicName(); // $VIPL_TEST_NIC, or "nic0"
-
-// ---- time ----
-using Clock = std::chrono::steady_clock;
-class Stopwatch
-{
-      public:
-	double ms() const
-	{
-		return std::chrono::duration<double, std::milli>(Clock::now() - start_).count();
-	}
-
-      private:
-	Clock::time_point start_ = Clock::now();
-};
-// A call may take this many ms more on a busy machine. A wait that ignores its timeout takes longer.
-constexpr double kBusy = 5000;
-// `timed` returns the ms that it took. Each try takes at least `least`. One of several tries takes at most
-// `most`, because a busy machine delays the others.
-testing::AssertionResult takesBetween(double least, double most,
-				      const std::function<double()> &timed);
-// The time is not below `asked` (except 1 ms for a coarse clock) and not much above it. `timed` returns its
-// time; `call` is timed here.
-testing::AssertionResult tellsAbout(double asked, const std::function<double()> &timed);
-testing::AssertionResult takesAbout(double asked, const std::function<void()> &call);
-// Lets time pass where a test needs that. It never replaces synchronisation.
-void letTimePass(int ms);
-// A thread that is joined at the end of its scope, so that a fatal failure before the join ends only the
-// test.
-struct Thread : std::thread {
-	using std::thread::thread;
-	~Thread()
-	{
-		if (joinable())
-			join();
-	}
-};
-// Makes the call in a thread of its own. The future has the result, and its end joins the thread.
-template <typename Call> auto inThread(Call call)
-{
-	return std::async(std::launch::async, call);
-}
-// Whether the condition becomes true within the limit; for conditions that no call waits for.
-bool eventually(const std::function<bool()> &condition, VIP_ULONG ms = kPatience);
 
 // ---- status words ----
 struct Status {
@@ -107,12 +61,13 @@ class Errors
 {
       public:
 	static void handler(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error);
-	size_t count(VIP_VI_HANDLE vi, VIP_ERROR_CODE code);
 	size_t count(VIP_VI_HANDLE vi);
+	size_t count(VIP_VI_HANDLE vi, VIP_ERROR_CODE code);
 	bool reaches(VIP_VI_HANDLE vi, size_t count, VIP_ULONG ms = kPatience);
 	VIP_ERROR_DESCRIPTOR first(VIP_VI_HANDLE vi);
 
       private:
+	std::vector<VIP_ERROR_DESCRIPTOR> of(VIP_VI_HANDLE vi) const;
 	std::mutex mutex_;
 	std::condition_variable changed_;
 	std::vector<VIP_ERROR_DESCRIPTOR> seen_;
@@ -121,7 +76,8 @@ class Errors
 class Nic
 {
       public:
-	explicit Nic(const char *name = nicName());
+	Nic(); // of nicName(); throws if it does not open
+	explicit Nic(const char *name);
 	~Nic();
 	Nic(const Nic &) = delete;
 	Nic &operator=(const Nic &) = delete;
@@ -142,6 +98,7 @@ class Nic
 	{
 		return attributes_;
 	}
+	VIP_UINT32 longMessage() const; // 1 MiB, or what the NIC takes if that is less
 	std::string address() const; // the NIC's own address, as bytes
 	// Returns all addresses that lead to the NIC. A NIC of a network is known by its own address. The
 	// loopback NIC is known by any address of the machine.
@@ -166,7 +123,7 @@ class NicTest : public testing::Test
 {
       protected:
 	void SetUp() override;
-	Nic nic;
+	Nic nic{nicName()};
 };
 
 // ---- memory ----
@@ -174,6 +131,9 @@ class Region
 {
       public:
 	Region(Nic &nic, size_t bytes, VIP_MEM_ATTRIBUTES *attributes = nullptr);
+	Region(Nic &nic, size_t bytes, VIP_MEM_ATTRIBUTES attributes) : Region(nic, bytes, &attributes)
+	{
+	}
 	~Region();
 	Region(const Region &) = delete;
 	Region &operator=(const Region &) = delete;
@@ -201,15 +161,21 @@ class Region
 
 VIP_PROTECTION_HANDLE makeTag(VIP_NIC_HANDLE nic);
 VIP_CQ_HANDLE makeCq(VIP_NIC_HANDLE nic, VIP_ULONG entries);
+VIP_VI_HANDLE makeVi(VIP_NIC_HANDLE nic, VIP_CQ_HANDLE cq = nullptr);
 VIP_MEM_ATTRIBUTES memory(VIP_PROTECTION_HANDLE tag, VIP_BOOLEAN rdmaWrite = VIP_FALSE,
 			  VIP_BOOLEAN rdmaRead = VIP_FALSE);
 
+enum class Mode { Polling, Waiting };
 // A region of slots. Each slot is a descriptor with room for some segments, and a buffer.
 class Pool : public Region
 {
       public:
 	Pool(Nic &nic, size_t slots, size_t bytes, VIP_MEM_ATTRIBUTES *attributes = nullptr,
 	     size_t segments = 2);
+	Pool(Nic &nic, size_t slots, size_t bytes, VIP_MEM_ATTRIBUTES attributes, size_t segments = 2)
+	    : Pool(nic, slots, bytes, &attributes, segments)
+	{
+	}
 	VIP_DESCRIPTOR *descriptor(size_t slot) const;
 	VIP_UCHAR *buffer(size_t slot) const;
 	// Makes the slot's descriptor a send or receive of one segment: the first `length` bytes of its
@@ -220,9 +186,23 @@ class Pool : public Region
 	// Makes it an RDMA write of the first `length` bytes of its buffer.
 	VIP_DESCRIPTOR *write(size_t slot, VIP_UINT32 length, void *target,
 			      VIP_MEM_HANDLE targetHandle) const;
+	VIP_DESCRIPTOR *write(size_t slot, VIP_UINT32 length, const Region &target, size_t offset = 0) const
+	{
+		return write(slot, length, target.data() + offset, target.handle());
+	}
 	// Makes it an RDMA read into its buffer.
 	VIP_DESCRIPTOR *read(size_t slot, VIP_UINT32 length, void *source,
 			     VIP_MEM_HANDLE sourceHandle) const;
+	VIP_DESCRIPTOR *read(size_t slot, VIP_UINT32 length, const Region &source, size_t offset = 0) const
+	{
+		return read(slot, length, source.data() + offset, source.handle());
+	}
+	// Each posts the slot's message. The result is NULL, or false, after a failure, which is reported.
+	VIP_DESCRIPTOR *postReceive(VIP_VI_HANDLE vi, size_t slot, VIP_UINT32 length) const;
+	bool postReceives(VIP_VI_HANDLE vi, size_t count, VIP_UINT32 length, size_t first = 0) const;
+	VIP_DESCRIPTOR *postSend(VIP_VI_HANDLE vi, size_t slot, VIP_UINT32 length) const;
+	// Posts the slot's message as a send and returns the completed descriptor.
+	VIP_DESCRIPTOR *send(VIP_VI_HANDLE vi, size_t slot, VIP_UINT32 length, Mode mode = Mode::Waiting) const;
 
       private:
 	size_t room_, descriptorBytes_, bufferBytes_;
@@ -230,7 +210,7 @@ class Pool : public Region
 
 void setSegment(VIP_DESCRIPTOR *d, size_t index, void *data, VIP_UINT32 length,
 		VIP_MEM_HANDLE handle);
-void setImmediate(VIP_DESCRIPTOR *d, VIP_UINT32 value);
+VIP_DESCRIPTOR *setImmediate(VIP_DESCRIPTOR *d, VIP_UINT32 value); // returns d
 void paint(VIP_UCHAR *data, size_t bytes, unsigned seed);
 bool untouched(const VIP_UCHAR *data, size_t bytes); // all of them zero
 testing::AssertionResult painted(const VIP_UCHAR *data, size_t bytes, unsigned seed);
@@ -238,6 +218,8 @@ testing::AssertionResult painted(const VIP_UCHAR *data, size_t bytes, unsigned s
 // ---- VIs ----
 VIP_VI_ATTRIBUTES ofLevel(VIP_RELIABILITY_LEVEL level, VIP_ULONG transferSize = kTransferSize);
 VIP_VI_ATTRIBUTES reliable(VIP_ULONG transferSize = kTransferSize); // Reliable Delivery
+VIP_VI_ATTRIBUTES writable(VIP_VI_ATTRIBUTES attributes = reliable()); // the peer may write by RDMA
+VIP_VI_ATTRIBUTES ofTag(VIP_PROTECTION_HANDLE tag, VIP_VI_ATTRIBUTES attributes = reliable());
 // Runs the body at each of these levels that the NIC has. For the other levels it checks that no VI can be
 // made.
 void atEach(Nic &nic, std::initializer_list<VIP_RELIABILITY_LEVEL> levels,
@@ -261,6 +243,7 @@ class Vi
 		return nic_;
 	}
 	VIP_VI_STATE state() const;
+	VIP_VI_ATTRIBUTES attributes() const;
 	bool becomes(VIP_VI_STATE wanted) const; // within kPatience
 
       private:
@@ -268,7 +251,6 @@ class Vi
 	VIP_VI_HANDLE handle_ = nullptr;
 };
 
-enum class Mode { Polling, Waiting };
 // Returns the head of the queue once it is done, with any status; NULL and a test failure if that takes too
 // long.
 VIP_DESCRIPTOR *takeSend(VIP_VI_HANDLE vi, Mode mode = Mode::Waiting);
@@ -276,6 +258,54 @@ VIP_DESCRIPTOR *takeReceive(VIP_VI_HANDLE vi, Mode mode = Mode::Waiting);
 // Posts the send and returns the completed descriptor.
 VIP_DESCRIPTOR *send(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d, VIP_MEM_HANDLE handle,
 		     Mode mode = Mode::Waiting);
+// The head of a queue is done, and is that descriptor. isSent() posts it before. The status has these bits and no
+// others. VIA leaves open whether a send with immediate data has VIP_STATUS_IMMEDIATE.
+testing::AssertionResult isDone(VIP_VI_HANDLE vi, const VIP_DESCRIPTOR *d, VIP_UINT32 bits = VIP_STATUS_OP_SEND,
+				Mode mode = Mode::Waiting);
+testing::AssertionResult isSent(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d, VIP_MEM_HANDLE handle,
+				VIP_UINT32 bits = VIP_STATUS_OP_SEND, Mode mode = Mode::Waiting);
+testing::AssertionResult isReceived(VIP_VI_HANDLE vi, const VIP_DESCRIPTOR *d, VIP_UINT32 bits = VIP_STATUS_OP_RECEIVE,
+				    Mode mode = Mode::Waiting);
+// Whether the descriptor's Status says that it is done, without asking a queue or a CQ. VipQueryVi may make a
+// library look at its CQ and note the order of all completions so far. A test of completions that the library
+// has not seen learns from the other end that they are done.
+testing::AssertionResult isDoneWhenAsked(Vi &vi, const VIP_DESCRIPTOR *d);
+// An error has ended the connection at both ends.
+void expectBroken(const Vi &one, const Vi &other);
+// Sends a message each way, which proves that these two VIs are connected. Posts and collects its own receives.
+void expectTalk(Vi &one, Vi &other, VIP_UINT32 value = 1);
+
+// ---- completion queues ----
+// The queue that a CQ has named, and the descriptor at its head.
+struct Named {
+	VIP_VI_HANDLE vi = nullptr;
+	VIP_BOOLEAN receive = VIP_FALSE;
+	VIP_DESCRIPTOR *descriptor = nullptr; // NULL after a failure, which is reported
+};
+
+class Cq
+{
+      public:
+	explicit Cq(VIP_NIC_HANDLE nic, VIP_ULONG entries = 64) : handle_(makeCq(nic, entries))
+	{
+	}
+	~Cq()
+	{
+		VipDestroyCQ(handle_);
+	}
+	Cq(const Cq &) = delete;
+	Cq &operator=(const Cq &) = delete;
+	operator VIP_CQ_HANDLE() const
+	{
+		return handle_;
+	}
+	// Waits or polls, and takes the descriptor off the queue that is named. VIA promises that it is there at once.
+	Named take(Mode mode = Mode::Waiting);
+	bool isEmpty();
+
+      private:
+	VIP_CQ_HANDLE handle_;
+};
 
 // ---- connecting ----
 class Address
@@ -309,15 +339,29 @@ VIP_RETURN requestTo(Vi &vi, const std::string &discriminator, VIP_ULONG timeout
 		     const std::string &host = "");
 VIP_RETURN waitOn(Nic &nic, const std::string &discriminator, VIP_ULONG timeout,
 		  VIP_CONN_HANDLE *connection);
+// What the two sides are told of each other's attributes.
+struct Told {
+	VIP_VI_ATTRIBUTES server{}, requester{};
+};
+// Connects by these local addresses, and expects success. The server is told the requester's address in `remote`.
+Told connectBy(Vi &server, Vi &client, Address waiter, Address requester, VIP_NET_ADDRESS *remote);
+// A request that a wait has got, and that nobody has answered yet.
+struct PendingRequest {
+	// A thread makes the request, again if nobody waits yet.
+	explicit PendingRequest(Vi &client, VIP_ULONG timeout = kPatience);
+	std::future<VIP_RETURN> requested;
+	VIP_CONN_HANDLE handle = nullptr;
+};
 // Makes both sides by two threads.
 testing::AssertionResult connect(Vi &server, Vi &client);
 
-// Two connected VIs of one NIC.
+// Two connected VIs of one NIC. The constructor throws if they cannot be connected.
 struct Pair {
 	explicit Pair(Nic &nic, VIP_VI_ATTRIBUTES attributes = reliable());
 	Vi a, b;
-	testing::AssertionResult connected;
 };
+// One end of a ping-pong, which connects the VI and compares all data. The end that is first makes the request.
+void pingPong(Vi &vi, const std::string &discriminator, bool first, unsigned rounds, Mode mode = Mode::Waiting);
 // For tests of two connected VIs.
 class PairTest : public NicTest
 {
@@ -358,6 +402,17 @@ class Channel
 		return host_;
 	}
 	void put(const std::string &text);
+	void put(unsigned long number)
+	{
+		put(std::to_string(number));
+	}
+	unsigned long getNumber()
+	{
+		return std::stoul(get());
+	}
+	// For roles: connects with the test, which calls the function of Peer with the other name.
+	testing::AssertionResult serve(Vi &vi);
+	testing::AssertionResult call(Vi &vi);
 	std::string get(VIP_ULONG ms = kPatience);
 	void expect(const std::string &text);
 	bool drained(VIP_ULONG ms); // discards what comes until the other end is closed
@@ -385,6 +440,9 @@ class Peer
 	Peer(const Peer &) = delete;
 	Peer &operator=(const Peer &) = delete;
 	Channel channel;
+	// Connects with the role, which calls the function of Channel with the other name.
+	testing::AssertionResult call(Vi &vi);
+	testing::AssertionResult serve(Vi &vi);
 	void finish(); // expects that it ends by itself, without a failure
 	void kill();   // sends SIGKILL, and returns when the process is gone
 };

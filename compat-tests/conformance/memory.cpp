@@ -12,15 +12,21 @@ namespace
 class Memory : public NicTest
 {
       protected:
+	bool works(VIP_PROTECTION_HANDLE viTag, const Region &from, const Region &to)
+	{
+		return works(viTag, from.data(), from.handle(), to.data(), to.handle());
+	}
+	bool works(VIP_PROTECTION_HANDLE viTag, const Region &within)
+	{
+		return works(viTag, within.data(), within.handle(), within.data() + within.size() - 64,
+			     within.handle());
+	}
 	// Whether a message goes from the one region to the other between two VIs of the tag.
 	bool works(VIP_PROTECTION_HANDLE viTag, VIP_UCHAR *from, VIP_MEM_HANDLE fromHandle,
 		   VIP_UCHAR *to, VIP_MEM_HANDLE toHandle)
 	{
 		Pool pool(nic, 2, 64); // the tag of the descriptors' own region does not matter
-		VIP_VI_ATTRIBUTES attributes = reliable();
-		attributes.Ptag = viTag;
-		Pair pair(nic, attributes);
-		EXPECT_TRUE(pair.connected);
+		Pair pair(nic, ofTag(viTag));
 		VIP_DESCRIPTOR *in = pool.message(0, 64), *out = pool.message(1, 64);
 		setSegment(in, 0, to, 64, toHandle);
 		setSegment(out, 0, from, 64, fromHandle);
@@ -40,47 +46,40 @@ class Memory : public NicTest
 TEST_F(Memory, FirstTagIsAnotherNameOfTheDefaultTagInBothDirections)
 {
 	VIP_PROTECTION_HANDLE first = makeTag(nic);
-	VIP_MEM_ATTRIBUTES attributes = memory(first);
-	Region tagged(nic, 4096, &attributes), plain(nic, 4096);
-	EXPECT_TRUE(works(nullptr, tagged.data(), tagged.handle(), tagged.data() + 64,
-			  tagged.handle()));
-	EXPECT_TRUE(works(first, plain.data(), plain.handle(), plain.data() + 64, plain.handle()));
+	Region tagged(nic, 4096, memory(first)), plain(nic, 4096);
+	EXPECT_TRUE(works(nullptr, tagged));
+	EXPECT_TRUE(works(first, plain));
 }
 
 TEST_F(Memory, FirstTagIsAnotherNameOfTheDefaultTagForRegionsThatWereThereBefore)
 {
 	Region plain(nic, 4096);
-	EXPECT_TRUE(works(makeTag(nic), plain.data(), plain.handle(), plain.data() + 64, plain.handle()));
+	EXPECT_TRUE(works(makeTag(nic), plain));
 }
 
 TEST_F(Memory, SecondTagIsApart)
 {
 	VIP_PROTECTION_HANDLE first = makeTag(nic), second = makeTag(nic), third = makeTag(nic);
 	EXPECT_NE(first, second);
-	VIP_MEM_ATTRIBUTES ofFirst = memory(first), ofSecond = memory(second),
-			   ofThird = memory(third);
-	Region one(nic, 4096, &ofFirst), two(nic, 4096, &ofSecond), three(nic, 4096, &ofThird),
+	Region one(nic, 4096, memory(first)), two(nic, 4096, memory(second)), three(nic, 4096, memory(third)),
 		plain(nic, 4096);
-	EXPECT_TRUE(works(second, two.data(), two.handle(), two.data() + 64, two.handle()));
-	EXPECT_FALSE(works(second, one.data(), one.handle(), two.data(), two.handle()));
-	EXPECT_FALSE(works(second, plain.data(), plain.handle(), two.data(), two.handle()));
-	EXPECT_FALSE(works(second, three.data(), three.handle(), two.data(), two.handle()));
-	EXPECT_FALSE(works(first, two.data(), two.handle(), one.data(), one.handle()));
-	EXPECT_FALSE(works(nullptr, two.data(), two.handle(), plain.data(), plain.handle()));
+	EXPECT_TRUE(works(second, two));
+	EXPECT_FALSE(works(second, one, two));
+	EXPECT_FALSE(works(second, plain, two));
+	EXPECT_FALSE(works(second, three, two));
+	EXPECT_FALSE(works(first, two, one));
+	EXPECT_FALSE(works(nullptr, two, plain));
 }
 
 TEST_F(Memory, DestroyOfATagThatAViOrARegionUsesFails)
 {
 	for (VIP_PROTECTION_HANDLE used : {makeTag(nic), makeTag(nic)}) {
-		VIP_VI_ATTRIBUTES viAttributes = reliable();
-		viAttributes.Ptag = used;
-		VIP_MEM_ATTRIBUTES attributes = memory(used);
 		{
-			Vi vi(nic, viAttributes);
+			Vi vi(nic, ofTag(used));
 			EXPECT_EQ(VIP_ERROR_RESOURCE, VipDestroyPtag(nic, used)) << "a VI";
 		}
 		{
-			Region region(nic, 4096, &attributes);
+			Region region(nic, 4096, memory(used));
 			EXPECT_EQ(VIP_ERROR_RESOURCE, VipDestroyPtag(nic, used)) << "a region";
 		}
 		EXPECT_EQ(VIP_SUCCESS, VipDestroyPtag(nic, used));
@@ -91,8 +90,7 @@ TEST_F(Memory, DestroyedTagIsInvalidEverywhere)
 {
 	for (VIP_PROTECTION_HANDLE gone : {makeTag(nic), makeTag(nic)}) {
 		ASSERT_EQ(VIP_SUCCESS, VipDestroyPtag(nic, gone));
-		VIP_VI_ATTRIBUTES viAttributes = reliable();
-		viAttributes.Ptag = gone;
+		VIP_VI_ATTRIBUTES viAttributes = ofTag(gone);
 		VIP_MEM_ATTRIBUTES attributes = memory(gone);
 		VIP_VI_HANDLE vi;
 		VIP_MEM_HANDLE handle;
@@ -159,8 +157,7 @@ TEST_F(Memory, DeregisterNeedsTheAddressThatWasRegistered)
 	EXPECT_EQ(VIP_INVALID_PARAMETER, VipDeregisterMem(nic, region.data() + 1, region.handle()));
 	EXPECT_EQ(VIP_INVALID_PARAMETER,
 		  VipDeregisterMem(nic, region.data() + 4096, region.handle()));
-	EXPECT_TRUE(works(nullptr, region.data(), region.handle(), region.data() + 64,
-			  region.handle()));
+	EXPECT_TRUE(works(nullptr, region));
 	EXPECT_EQ(VIP_SUCCESS, region.deregister());
 }
 
@@ -169,7 +166,7 @@ TEST_F(Memory, DeregisteredHandleIsNoLongerUsable)
 	Region gone(nic, 4096), live(nic, 4096);
 	ASSERT_EQ(VIP_SUCCESS, gone.deregister());
 	EXPECT_EQ(VIP_INVALID_PARAMETER, VipDeregisterMem(nic, gone.data(), gone.handle()));
-	EXPECT_FALSE(works(nullptr, gone.data(), gone.handle(), live.data(), live.handle()));
+	EXPECT_FALSE(works(nullptr, gone, live));
 }
 
 TEST_F(Memory, HandlesThatNeverWere)
@@ -218,37 +215,11 @@ TEST_F(Memory, QueryMemAndSetMemAttributesNeedALiveHandleAndItsAddress)
 	}
 }
 
-TEST_F(Memory, SetMemAttributesWithADestroyedTagIsInvalid)
-{
-	VIP_PROTECTION_HANDLE gone = makeTag(nic);
-	ASSERT_EQ(VIP_SUCCESS, VipDestroyPtag(nic, gone));
-	VIP_MEM_ATTRIBUTES attributes = memory(gone);
-	Region region(nic, 4096);
-	EXPECT_EQ(VIP_INVALID_PTAG,
-		  VipSetMemAttributes(nic, region.data(), region.handle(), &attributes));
-}
-
-TEST_F(Memory, SetMemAttributesChangesTheTagAndKeepsTheHandle)
-{
-	makeTag(nic);
-	VIP_PROTECTION_HANDLE separate = makeTag(nic);
-	Region region(nic, 4096), plain(nic, 4096);
-	VIP_MEM_ATTRIBUTES moved = memory(separate), got{};
-	ASSERT_EQ(VIP_SUCCESS, VipSetMemAttributes(nic, region.data(), region.handle(), &moved));
-	EXPECT_EQ(VIP_SUCCESS, VipQueryMem(nic, region.data(), region.handle(), &got));
-	EXPECT_EQ(separate, got.Ptag);
-	EXPECT_FALSE(got.EnableRdmaWrite);
-	EXPECT_TRUE(works(separate, region.data(), region.handle(), region.data() + 64,
-			  region.handle()));
-	EXPECT_FALSE(works(nullptr, region.data(), region.handle(), plain.data(), plain.handle()));
-}
-
 TEST_F(Memory, LargeRegion)
 {
 	constexpr size_t bytes = 64 << 20;
 	Region region(nic, bytes);
-	EXPECT_TRUE(works(nullptr, region.data(), region.handle(), region.data() + bytes - 64,
-			  region.handle()));
+	EXPECT_TRUE(works(nullptr, region));
 }
 
 } // namespace

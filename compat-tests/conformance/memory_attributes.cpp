@@ -10,14 +10,6 @@ using namespace harness;
 namespace
 {
 
-VIP_VI_ATTRIBUTES writable(VIP_PROTECTION_HANDLE tag = nullptr)
-{
-	VIP_VI_ATTRIBUTES attributes = reliable();
-	attributes.EnableRdmaWrite = VIP_TRUE;
-	attributes.Ptag = tag;
-	return attributes;
-}
-
 // Changes something again and again in a thread, as long as the object lives.
 class Changer
 {
@@ -63,11 +55,9 @@ class MemoryAttributes : public NicTest
 	// Returns the status of a message from the region, between two VIs of the tag.
 	Status sendFrom(const Region &region, VIP_PROTECTION_HANDLE tag)
 	{
-		VIP_MEM_ATTRIBUTES ofTag = memory(tag);
-		Pool pool(nic, 2, 64, &ofTag);
-		Pair pair(nic, writable(tag));
-		EXPECT_TRUE(pair.connected);
-		EXPECT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, pool.message(0, 64), pool.handle()));
+		Pool pool(nic, 2, 64, memory(tag));
+		Pair pair(nic, writable(ofTag(tag)));
+		EXPECT_TRUE(pool.postReceive(pair.b, 0, 64));
 		VIP_DESCRIPTOR *out = pool.message(1, 0);
 		setSegment(out, 0, region.data(), 64, region.handle());
 		EXPECT_TRUE(harness::send(pair.a, out, pool.handle()));
@@ -76,27 +66,24 @@ class MemoryAttributes : public NicTest
 	// Returns the status of a message into the region.
 	Status receiveInto(const Region &region, VIP_PROTECTION_HANDLE tag)
 	{
-		VIP_MEM_ATTRIBUTES ofTag = memory(tag);
-		Pool pool(nic, 2, 64, &ofTag);
-		Vi to(nic, writable(tag)), from(nic, writable(tag));
+		Pool pool(nic, 2, 64, memory(tag));
+		Vi to(nic, writable(ofTag(tag))), from(nic, writable(ofTag(tag)));
 		VIP_DESCRIPTOR *in = pool.message(0, 0);
 		setSegment(in, 0, region.data(), 64, region.handle());
 		EXPECT_EQ(VIP_SUCCESS, VipPostRecv(to, in, pool.handle()));
 		EXPECT_TRUE(harness::connect(to, from));
 		paint(pool.buffer(1), 64, 3);
-		EXPECT_TRUE(harness::send(from, pool.message(1, 64), pool.handle()));
+		EXPECT_TRUE(pool.send(from, 1, 64));
 		EXPECT_EQ(in, takeReceive(to));
 		return statusOf(in);
 	}
 	// Returns the status of an RDMA write into the region, by the peer of a VI of the tag.
 	Status writeInto(const Region &region, VIP_PROTECTION_HANDLE tag)
 	{
-		VIP_MEM_ATTRIBUTES ofTag = memory(tag);
-		Pool pool(nic, 1, 64, &ofTag);
-		Pair pair(nic, writable(tag));
-		EXPECT_TRUE(pair.connected);
+		Pool pool(nic, 1, 64, memory(tag));
+		Pair pair(nic, writable(ofTag(tag)));
 		paint(pool.buffer(0), 64, ++seed_);
-		VIP_DESCRIPTOR *d = pool.write(0, 64, region.data(), region.handle());
+		VIP_DESCRIPTOR *d = pool.write(0, 64, region);
 		EXPECT_TRUE(harness::send(pair.a, d, pool.handle()));
 		if (!errorOf(d)) {
 			EXPECT_TRUE(eventually([&] { return painted(region.data(), 64, seed_); }));
@@ -120,8 +107,7 @@ TEST_F(MemoryAttributes, TagIsThatOfTheVisThatMayUseTheRegion)
 {
 	makeTag(nic);
 	VIP_PROTECTION_HANDLE one = makeTag(nic), other = makeTag(nic);
-	VIP_MEM_ATTRIBUTES ofOne = memory(one);
-	Region region(nic, 4096, &ofOne);
+	Region region(nic, 4096, memory(one));
 	for (VIP_PROTECTION_HANDLE now : {other, one, VIP_PROTECTION_HANDLE{nullptr}}) {
 		ASSERT_EQ(VIP_SUCCESS, set(region, memory(now)));
 		expectAttributes(region, memory(now));
@@ -144,12 +130,11 @@ TEST_F(MemoryAttributes, NoMessageComesIntoMemoryThatHasAnotherTagSinceTheReceiv
 	for (VIP_UINT32 size : {VIP_UINT32{16}, VIP_UINT32{4096}, most}) {
 		Region region(nic, most);
 		Pair pair(nic);
-		ASSERT_TRUE(pair.connected);
 		VIP_DESCRIPTOR *in = pool.message(0, 0);
 		setSegment(in, 0, region.data(), most, region.handle());
 		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, pool.handle()));
 		ASSERT_EQ(VIP_SUCCESS, set(region, memory(other)));
-		ASSERT_TRUE(harness::send(pair.a, pool.message(1, size), pool.handle()));
+		ASSERT_TRUE(pool.send(pair.a, 1, size));
 		ASSERT_EQ(in, takeReceive(pair.b));
 		EXPECT_NE(0U, errorOf(in)) << size << " bytes: " << statusOf(in);
 		EXPECT_TRUE(untouched(region.data(), most)) << size;
@@ -160,8 +145,7 @@ TEST_F(MemoryAttributes, FormerTagIsFreeAndTheNewOneInUse)
 {
 	makeTag(nic);
 	VIP_PROTECTION_HANDLE former = makeTag(nic), present = makeTag(nic);
-	VIP_MEM_ATTRIBUTES ofFormer = memory(former);
-	Region region(nic, 4096, &ofFormer);
+	Region region(nic, 4096, memory(former));
 	ASSERT_EQ(VIP_SUCCESS, set(region, memory(present)));
 	EXPECT_EQ(VIP_SUCCESS, VipDestroyPtag(nic, former));
 	EXPECT_EQ(VIP_ERROR_RESOURCE, VipDestroyPtag(nic, present));
@@ -174,7 +158,6 @@ TEST_F(MemoryAttributes, FormerTagIsFreeAndTheNewOneInUse)
 TEST_F(MemoryAttributes, TagMayBeThatOfNoOtherNicHandle)
 {
 	Nic other;
-	ASSERT_TRUE(other.opened());
 	VIP_PROTECTION_HANDLE foreign = makeTag(other);
 	Region region(nic, 4096);
 	EXPECT_EQ(VIP_INVALID_PTAG, set(region, memory(foreign)));
@@ -234,7 +217,6 @@ TEST_F(MemoryAttributes, RdmaWriteThatIsTakenAwayIsRefused)
 	EXPECT_TRUE(got.EnableRdmaWrite);
 	Pool pool(nic, 1, 64);
 	Pair pair(nic, writable());
-	ASSERT_TRUE(pair.connected);
 	paint(pool.buffer(0), 64, 77);
 	VIP_DESCRIPTOR *d = pool.write(0, 64, region.data(), other);
 	ASSERT_TRUE(harness::send(pair.a, d, pool.handle()));
@@ -247,18 +229,14 @@ TEST_F(MemoryAttributes, RdmaWriteThatIsTakenAwayIsRefused)
 
 TEST_F(MemoryAttributes, OfAConnectionThatStaysAreThoseOfTheMoment)
 {
-	VIP_MEM_ATTRIBUTES open = memory(nullptr, VIP_TRUE);
-	Region region(nic, 4096, &open);
+	Region region(nic, 4096, memory(nullptr, VIP_TRUE));
 	Pool pool(nic, 1, 64);
 	Pair pair(nic, writable());
-	ASSERT_TRUE(pair.connected);
 	paint(pool.buffer(0), 64, 1);
-	ASSERT_TRUE(harness::send(pair.a, pool.write(0, 64, region.data(), region.handle()),
-				  pool.handle()));
+	ASSERT_TRUE(harness::send(pair.a, pool.write(0, 64, region), pool.handle()));
 	EXPECT_EQ(kWritten, statusOf(pool.descriptor(0)));
 	ASSERT_EQ(VIP_SUCCESS, set(region, memory(nullptr)));
-	ASSERT_TRUE(harness::send(pair.a, pool.write(0, 64, region.data() + 64, region.handle()),
-				  pool.handle()));
+	ASSERT_TRUE(harness::send(pair.a, pool.write(0, 64, region, 64), pool.handle()));
 	EXPECT_EQ(kNotWritten, statusOf(pool.descriptor(0)));
 	EXPECT_TRUE(untouched(region.data() + 64, 64));
 }
@@ -267,8 +245,7 @@ TEST_F(MemoryAttributes, TagOfARegionThatPeersWriteIsChanged)
 {
 	makeTag(nic);
 	VIP_PROTECTION_HANDLE one = makeTag(nic), other = makeTag(nic);
-	VIP_MEM_ATTRIBUTES ofOne = memory(one, VIP_TRUE);
-	Region region(nic, 4096, &ofOne);
+	Region region(nic, 4096, memory(one, VIP_TRUE));
 	for (VIP_PROTECTION_HANDLE now : {other, one}) {
 		ASSERT_EQ(VIP_SUCCESS, set(region, memory(now, VIP_TRUE)));
 		for (VIP_PROTECTION_HANDLE vis : {one, other, VIP_PROTECTION_HANDLE{nullptr}})
@@ -305,17 +282,14 @@ TEST_F(MemoryAttributes, MessagesGoOnWhileOtherRegionsChange)
 	VIP_PROTECTION_HANDLE separate = makeTag(nic);
 	Pool pool(nic, 2, 64);
 	Pair pair(nic);
-	ASSERT_TRUE(pair.connected);
 	Region region(nic, 4096);
 	Changer changer([&](unsigned i) {
 		ASSERT_EQ(VIP_SUCCESS, set(region, memory(i % 2 ? nullptr : separate)));
 	});
 	for (unsigned i = 0; changer.goesOn(i < count); i++) {
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, pool.message(0, 64), pool.handle()));
-		ASSERT_TRUE(harness::send(pair.a, pool.message(1, 64), pool.handle()));
-		ASSERT_EQ(0U, errorOf(pool.descriptor(1))) << statusOf(pool.descriptor(1));
-		ASSERT_EQ(pool.descriptor(0), takeReceive(pair.b));
-		ASSERT_EQ(0U, errorOf(pool.descriptor(0))) << statusOf(pool.descriptor(0));
+		ASSERT_TRUE(pool.postReceive(pair.b, 0, 64));
+		ASSERT_TRUE(isSent(pair.a, pool.message(1, 64), pool.handle()));
+		ASSERT_TRUE(isReceived(pair.b, pool.descriptor(0)));
 	}
 }
 
@@ -362,7 +336,6 @@ TEST_F(MemoryAttributes, RightThatStaysIsNeverRefused)
 	Region region(nic, 4096, &open);
 	Pool pool(nic, 1, 64);
 	Pair pair(nic, writable());
-	ASSERT_TRUE(pair.connected);
 	Changer changer([&](unsigned i) {
 		VIP_RETURN result =
 			set(region, memory(i % 2 ? nullptr : alias, VIP_TRUE, i / 2 % 2));
@@ -371,7 +344,7 @@ TEST_F(MemoryAttributes, RightThatStaysIsNeverRefused)
 			<< testing::PrintToString(result);
 	});
 	for (unsigned i = 0; changer.goesOn(i < count); i++) {
-		VIP_DESCRIPTOR *d = pool.write(0, 64, region.data(), region.handle());
+		VIP_DESCRIPTOR *d = pool.write(0, 64, region);
 		ASSERT_TRUE(harness::send(pair.a, d, pool.handle()));
 		ASSERT_EQ(kWritten, statusOf(d));
 	}

@@ -66,10 +66,6 @@ class Names : public NicTest
 	}
 };
 
-TEST_F(Names, LocalhostIsThisNicsOwnAddress)
-{
-	expectOwn("localhost");
-}
 TEST_F(Names, ThisHostsNameIsAnAddressOfThisHost)
 {
 	expectThisHost(hostname());
@@ -79,8 +75,9 @@ TEST_F(Names, ThisHostsShortNameIsAnAddressOfThisHost)
 	std::string name = hostname();
 	expectThisHost(name.substr(0, name.find('.')));
 }
-TEST_F(Names, LoopbackAddressIsThisNicsOwnAddress)
+TEST_F(Names, LocalhostAndItsAddressesAreThisNicsOwnAddress)
 {
+	expectOwn("localhost");
 	expectOwn("127.0.0.1");
 	expectOwn("127.0.1.1");
 	if (takesIpv6())
@@ -130,10 +127,7 @@ TEST_F(Names, ResolvedAddressCanBeConnectedTo)
 	ASSERT_EQ(VIP_SUCCESS, resolve(hostname(), &host)) << hostname() << kInHosts;
 	Vi server(nic), client(nic);
 	auto served = inThread([&] { return serve(server, discriminator); });
-	Address local(nic.address(), "x"), remote(host, discriminator);
-	VIP_VI_ATTRIBUTES attributes;
-	EXPECT_EQ(VIP_SUCCESS,
-		  VipConnectRequest(client, local.get(), remote.get(), kPatience, &attributes));
+	EXPECT_EQ(VIP_SUCCESS, requestTo(client, discriminator, kPatience, host));
 	EXPECT_TRUE(served.get());
 }
 
@@ -165,13 +159,9 @@ TEST_F(Names, InitMayBeRepeated)
 
 TEST_F(Names, ShutdownLeavesTheNicAndItsConnectionsAlone)
 {
-	Pool pool(nic, 2, 64);
 	Pair pair(nic);
-	ASSERT_TRUE(pair.connected);
 	EXPECT_EQ(VIP_SUCCESS, VipNSShutdown(nic));
-	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, pool.message(0, 64), pool.handle()));
-	ASSERT_TRUE(harness::send(pair.a, pool.message(1, 64), pool.handle()));
-	EXPECT_EQ(pool.descriptor(0), takeReceive(pair.b));
+	expectTalk(pair.a, pair.b);
 }
 
 TEST_F(Names, OwnAddressHasANameThatLeadsBackToIt)

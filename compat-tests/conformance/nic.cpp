@@ -38,13 +38,8 @@ class NicHandle : public NicTest
 	}
 	void expectWorks(Nic &use)
 	{
-		Pool pool(use, 2, 64);
 		Pair pair(use);
-		ASSERT_TRUE(pair.connected);
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, pool.message(0, 64), pool.handle()));
-		ASSERT_TRUE(harness::send(pair.a, pool.message(1, 64), pool.handle()));
-		EXPECT_EQ(pool.descriptor(0), takeReceive(pair.b));
-		EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(pool.descriptor(0)));
+		expectTalk(pair.a, pair.b);
 	}
 };
 
@@ -146,17 +141,15 @@ TEST_F(NicHandle, ProbingNic0Nic1AndSoOnEnds)
 TEST_F(NicHandle, SeveralHandlesOfOneNicAreIndependent)
 {
 	Nic other, third;
-	ASSERT_TRUE(other.opened());
-	ASSERT_TRUE(third.opened());
 	EXPECT_NE(VIP_NIC_HANDLE{nic}, VIP_NIC_HANDLE{other});
 	EXPECT_EQ(nic.address(), other.address());
 	Pool mine(nic, 1, 64), others(other, 1, 64);
 	Vi client(nic), server(other);
-	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(server, others.message(0, 64), others.handle()));
+	ASSERT_TRUE(others.postReceive(server, 0, 64));
 	ASSERT_TRUE(harness::connect(server, client));
 	EXPECT_EQ(VIP_SUCCESS, third.close());
 	paint(mine.buffer(0), 64, 1);
-	ASSERT_TRUE(harness::send(client, mine.message(0, 64), mine.handle()));
+	ASSERT_TRUE(mine.send(client, 0, 64));
 	ASSERT_EQ(others.descriptor(0), takeReceive(server));
 	EXPECT_TRUE(painted(others.buffer(0), 64, 1));
 	EXPECT_EQ(VIP_SUCCESS, VipDisconnect(client));
@@ -167,31 +160,23 @@ TEST_F(NicHandle, SeveralHandlesOfOneNicAreIndependent)
 TEST_F(NicHandle, MemoryOfOneHandleIsNotUsableByVisOfAnother)
 {
 	Nic other;
-	ASSERT_TRUE(other.opened());
 	Pool others(other, 1, 64), mine(nic, 2, 64);
 	Pair pair(nic);
-	ASSERT_TRUE(pair.connected);
-	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, mine.message(0, 64), mine.handle()));
+	ASSERT_TRUE(mine.postReceive(pair.b, 0, 64));
 	VIP_DESCRIPTOR *d = others.message(0, 64);
-	ASSERT_TRUE(harness::send(pair.a, d, mine.handle()));
-	EXPECT_EQ(status(VIP_STATUS_OP_SEND | VIP_STATUS_PROTECTION_ERROR), statusOf(d));
+	ASSERT_TRUE(isSent(pair.a, d, mine.handle(), VIP_STATUS_OP_SEND | VIP_STATUS_PROTECTION_ERROR));
 }
 
 TEST_F(NicHandle, CloseReleasesEverythingThatIsStillOpen)
 {
 	Nic doomed;
-	ASSERT_TRUE(doomed.opened());
 	Pool pool(doomed, 4, 64);
-	VIP_VI_ATTRIBUTES attributes = reliable();
-	VIP_CQ_HANDLE cq = nullptr;
-	VIP_PROTECTION_HANDLE tag = nullptr;
-	VIP_VI_HANDLE idle = nullptr;
-	ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(doomed, 8, &cq));
-	ASSERT_EQ(VIP_SUCCESS, VipCreatePtag(doomed, &tag));
-	ASSERT_EQ(VIP_SUCCESS, VipCreateVi(doomed, &attributes, cq, cq, &idle));
-	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(idle, pool.message(0, 64), pool.handle()));
+	VIP_CQ_HANDLE cq = makeCq(doomed, 8);
+	VIP_VI_HANDLE idle = makeVi(doomed, cq);
+	makeTag(doomed);
+	ASSERT_TRUE(pool.postReceive(idle, 0, 64));
 	Vi connected(doomed, reliable(), nullptr, cq), peer(nic), requester(nic);
-	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(connected, pool.message(1, 64), pool.handle()));
+	ASSERT_TRUE(pool.postReceive(connected, 1, 64));
 	ASSERT_TRUE(harness::connect(connected, peer));
 	// A request was neither accepted nor rejected. Its requester must get an answer.
 	std::string discriminator = freshDiscriminator();
@@ -202,8 +187,7 @@ TEST_F(NicHandle, CloseReleasesEverythingThatIsStillOpen)
 	VIP_VI_HANDLE connectedHandle = connected;
 	EXPECT_EQ(VIP_SUCCESS, doomed.close());
 	EXPECT_NE(VIP_SUCCESS, requested.get());
-	EXPECT_TRUE(eventually([&] { return peer.state() == VIP_STATE_ERROR; }))
-		<< "the peer is told";
+	EXPECT_TRUE(peer.becomes(VIP_STATE_ERROR)) << "the peer is told";
 	EXPECT_EQ(0U, doomed.errors.count(connectedHandle)) << "told of its own closing";
 	VIP_DESCRIPTOR *d;
 	EXPECT_EQ(VIP_INVALID_PARAMETER, VipRecvDone(idle, &d));
@@ -219,7 +203,6 @@ TEST_F(NicHandle, OpenedAndClosedFiftyTimesLeaksNeitherFilesNorThreads)
 {
 	auto cycle = [this](bool use) {
 		Nic again;
-		ASSERT_TRUE(again.opened());
 		if (use)
 			expectWorks(again);
 		EXPECT_EQ(VIP_SUCCESS, again.close());

@@ -27,15 +27,17 @@ class Notify : public PairTest
 	{
 		return VipSendNotify(vi, &calls, Calls::ofVi);
 	}
-	void postReceives(VIP_VI_HANDLE vi, Pool &pool, size_t first, size_t count)
-	{
-		for (size_t i = first; i < first + count; i++)
-			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, pool.message(i, 64), pool.handle()));
-	}
 	// The VI is idle, so the send is done at once, flushed.
 	void flushSend(VIP_VI_HANDLE idle, Pool &pool, size_t slot)
 	{
-		ASSERT_EQ(VIP_SUCCESS, VipPostSend(idle, pool.message(slot, 64), pool.handle()));
+		ASSERT_TRUE(pool.postSend(idle, slot, 64));
+	}
+	void notifyOfFlushedSends(VIP_VI_HANDLE idle, Pool &pool, size_t count)
+	{
+		for (size_t i = 0; i < count; i++) {
+			ASSERT_EQ(VIP_SUCCESS, sendNotify(idle));
+			ASSERT_NO_FATAL_FAILURE(flushSend(idle, pool, i));
+		}
 	}
 	Calls calls;
 };
@@ -43,11 +45,11 @@ class Notify : public PairTest
 TEST_F(Notify, OnceTheReceiveIsDoneTheHandlerGetsItOffTheQueue)
 {
 	Pool pool(nic, 2, 64);
-	postReceives(b(), pool, 0, 1);
+	ASSERT_TRUE(pool.postReceives(b(), 1, 64));
 	ASSERT_EQ(VIP_SUCCESS, recvNotify(b()));
 	EXPECT_FALSE(calls.reach(1, kQuiet)) << "nothing is done yet";
 	paint(pool.buffer(1), 64, 5);
-	ASSERT_TRUE(harness::send(a(), pool.message(1, 64), pool.handle()));
+	ASSERT_TRUE(pool.send(a(), 1, 64));
 	ASSERT_TRUE(calls.reach(1));
 	EXPECT_EQ(VIP_NIC_HANDLE{nic}, calls[0].nic);
 	EXPECT_EQ(VIP_VI_HANDLE{b()}, calls[0].vi);
@@ -64,9 +66,9 @@ TEST_F(Notify, OnceTheReceiveIsDoneTheHandlerGetsItOffTheQueue)
 TEST_F(Notify, OnceTheSendIsDoneTheHandlerGetsItOffTheQueue)
 {
 	Pool pool(nic, 2, 64);
-	postReceives(b(), pool, 0, 1);
+	ASSERT_TRUE(pool.postReceives(b(), 1, 64));
 	ASSERT_EQ(VIP_SUCCESS, sendNotify(a()));
-	ASSERT_EQ(VIP_SUCCESS, VipPostSend(a(), pool.message(1, 64), pool.handle()));
+	ASSERT_TRUE(pool.postSend(a(), 1, 64));
 	ASSERT_TRUE(calls.reach(1));
 	EXPECT_EQ(VIP_VI_HANDLE{a()}, calls[0].vi);
 	EXPECT_EQ(pool.descriptor(1), calls[0].descriptor);
@@ -79,8 +81,8 @@ TEST_F(Notify, OnceTheSendIsDoneTheHandlerGetsItOffTheQueue)
 TEST_F(Notify, OfWhatIsDoneAlreadyCallsTheHandlerAtOnce)
 {
 	Pool pool(nic, 2, 64);
-	postReceives(b(), pool, 0, 1);
-	ASSERT_EQ(VIP_SUCCESS, VipPostSend(a(), pool.message(1, 64), pool.handle()));
+	ASSERT_TRUE(pool.postReceives(b(), 1, 64));
+	ASSERT_TRUE(pool.postSend(a(), 1, 64));
 	auto bothAreDone = [&] {
 		a().state(); // some libraries look only in a call
 		b().state();
@@ -98,10 +100,10 @@ TEST_F(Notify, OfWhatIsDoneAlreadyCallsTheHandlerAtOnce)
 TEST_F(Notify, IsOneShot)
 {
 	Pool pool(nic, 3, 64);
-	postReceives(b(), pool, 0, 2);
+	ASSERT_TRUE(pool.postReceives(b(), 2, 64));
 	ASSERT_EQ(VIP_SUCCESS, recvNotify(b()));
 	for (int i = 0; i < 2; i++)
-		ASSERT_TRUE(harness::send(a(), pool.message(2, 64), pool.handle()));
+		ASSERT_TRUE(pool.send(a(), 2, 64));
 	ASSERT_TRUE(calls.reach(1));
 	EXPECT_FALSE(calls.reach(2, kQuiet)) << "called twice";
 	EXPECT_EQ(pool.descriptor(1), takeReceive(b()));
@@ -111,32 +113,18 @@ TEST_F(Notify, SeveralOutstandingServeOneDescriptorEachInOrder)
 {
 	constexpr size_t count = 20;
 	Pool pool(nic, count + 1, 64);
-	std::vector<int> order;
-	struct Context {
-		std::vector<int> *order;
-		int number;
-		Calls *calls;
-	};
-	std::vector<Context> contexts;
-	for (size_t i = 0; i < count; i++)
-		contexts.push_back({&order, static_cast<int>(i), &calls});
-	auto handler = [](VIP_PVOID context, VIP_NIC_HANDLE on, VIP_VI_HANDLE vi,
-			  VIP_DESCRIPTOR *d) {
-		auto *own = static_cast<Context *>(context);
-		own->order->push_back(own->number);
-		Calls::ofVi(own->calls, on, vi, d);
-	};
+	std::vector<Calls> own(count);
 	for (size_t i = 0; i < count; i++) {
-		if (i == count / 2) // after half of the requests
-			postReceives(b(), pool, 0, count);
-		ASSERT_EQ(VIP_SUCCESS, VipRecvNotify(b(), &contexts[i], handler));
+		if (i == count / 2) { // after half of the requests
+			ASSERT_TRUE(pool.postReceives(b(), count, 64));
+		}
+		ASSERT_EQ(VIP_SUCCESS, VipRecvNotify(b(), &own[i], Calls::ofVi));
 	}
 	for (size_t i = 0; i < count; i++)
-		ASSERT_TRUE(harness::send(a(), pool.message(count, 64), pool.handle()));
-	ASSERT_TRUE(calls.reach(count));
+		ASSERT_TRUE(pool.send(a(), count, 64));
 	for (size_t i = 0; i < count; i++) {
-		EXPECT_EQ(static_cast<int>(i), order[i]);
-		EXPECT_EQ(pool.descriptor(i), calls[i].descriptor);
+		ASSERT_TRUE(own[i].reach(1));
+		EXPECT_EQ(pool.descriptor(i), own[i][0].descriptor);
 	}
 }
 
@@ -160,8 +148,8 @@ TEST_F(Notify, TheQueuesOfManyVisEachCallTheirOwn)
 TEST_F(Notify, FlushedDescriptorsAreDeliveredToo)
 {
 	Pool pool(nic, 4, 64);
-	postReceives(b(), pool, 0, 2);
-	postReceives(a(), pool, 2, 2);
+	ASSERT_TRUE(pool.postReceives(b(), 2, 64));
+	ASSERT_TRUE(pool.postReceives(a(), 2, 64, 2));
 	for (int i = 0; i < 2; i++) {
 		ASSERT_EQ(VIP_SUCCESS, recvNotify(b()));
 		ASSERT_EQ(VIP_SUCCESS, recvNotify(a()));
@@ -180,10 +168,10 @@ TEST_F(Notify, StaysOutstandingWhileTheViIsDisconnectedAndConnectedAnew)
 	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(b()));
 	ASSERT_TRUE(a().becomes(VIP_STATE_ERROR));
 	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(a()));
-	postReceives(b(), pool, 0, 1);
+	ASSERT_TRUE(pool.postReceives(b(), 1, 64));
 	ASSERT_TRUE(harness::connect(b(), a()));
 	EXPECT_EQ(0U, calls.count());
-	ASSERT_TRUE(harness::send(a(), pool.message(1, 64), pool.handle()));
+	ASSERT_TRUE(pool.send(a(), 1, 64));
 	ASSERT_TRUE(calls.reach(1));
 	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(calls[0].descriptor));
 }
@@ -202,21 +190,18 @@ TEST_F(Notify, HandlersThatPostAndAskToBeCalledAgainKeepAPingPongGoing)
 			return; // it is a send
 		unsigned next = call.descriptor->CS.ImmediateData + 1;
 		EXPECT_EQ(VIP_SUCCESS, recvNotify(*vis[side]));
-		EXPECT_EQ(VIP_SUCCESS, VipPostRecv(*vis[side], pool.message(side, 64),
-						   pool.handle()));
+		EXPECT_TRUE(pool.postReceive(*vis[side], side, 64));
 		if (next > rounds)
 			return;
-		VIP_DESCRIPTOR *d = pool.message(2 + next, 64);
-		setImmediate(d, next);
+		VIP_DESCRIPTOR *d = setImmediate(pool.message(2 + next, 64), next);
 		EXPECT_EQ(VIP_SUCCESS, sendNotify(*vis[side]));
 		EXPECT_EQ(VIP_SUCCESS, VipPostSend(*vis[side], d, pool.handle()));
 	});
 	for (unsigned side = 0; side < 2; side++) {
-		postReceives(*vis[side], pool, side, 1);
+		ASSERT_TRUE(pool.postReceives(*vis[side], 1, 64, side));
 		ASSERT_EQ(VIP_SUCCESS, recvNotify(*vis[side]));
 	}
-	VIP_DESCRIPTOR *first = pool.message(2 + 1, 64);
-	setImmediate(first, 1);
+	VIP_DESCRIPTOR *first = setImmediate(pool.message(2 + 1, 64), 1);
 	ASSERT_EQ(VIP_SUCCESS, sendNotify(a()));
 	ASSERT_EQ(VIP_SUCCESS, VipPostSend(a(), first, pool.handle()));
 	EXPECT_TRUE(calls.reach(2 * rounds)) << calls.count() << " of " << 2 * rounds;
@@ -226,7 +211,7 @@ TEST_F(Notify, DescriptorsGoEitherToTheHandlerOrToAThreadThatTakesThemItself)
 {
 	constexpr unsigned count = 300;
 	Pool pool(nic, count + 1, 64);
-	postReceives(b(), pool, 0, count);
+	ASSERT_TRUE(pool.postReceives(b(), count, 64));
 	std::atomic<unsigned> taken{0};
 	std::atomic<bool> stop{false};
 	std::vector<unsigned> times(count, 0); // the thread that gets the descriptor writes its slot
@@ -251,8 +236,7 @@ TEST_F(Notify, DescriptorsGoEitherToTheHandlerOrToAThreadThatTakesThemItself)
 				note(d);
 	});
 	for (unsigned i = 0; i < count; i++) {
-		VIP_DESCRIPTOR *d = pool.message(count, 64);
-		setImmediate(d, i);
+		VIP_DESCRIPTOR *d = setImmediate(pool.message(count, 64), i);
 		EXPECT_TRUE(harness::send(a(), d, pool.handle()));
 	}
 	EXPECT_TRUE(eventually([&] { return taken == count; })) << taken;
@@ -298,11 +282,9 @@ TEST_F(Notify, HandlersRunOneAtATimeThoseForErrorsIncluded)
 
 TEST_F(Notify, HandlerMayDisconnectAndDestroyItsVi)
 {
-	VIP_VI_ATTRIBUTES attributes = reliable();
-	VIP_VI_HANDLE vi = nullptr;
+	VIP_VI_HANDLE vi = makeVi(nic);
 	Pool pool(nic, 2, 64);
-	ASSERT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, nullptr, nullptr, &vi));
-	postReceives(b(), pool, 0, 1);
+	ASSERT_TRUE(pool.postReceives(b(), 1, 64));
 	auto work = calls.each([&](const Calls::Call &call) {
 		EXPECT_EQ(VIP_SUCCESS, VipDisconnect(b()));
 		EXPECT_EQ(VIP_SUCCESS, VipDestroyVi(call.vi));
@@ -320,7 +302,6 @@ TEST_F(Notify, HandlerMayDisconnectAndDestroyItsVi)
 TEST_F(Notify, HandlerMayCloseItsNic)
 {
 	auto doomed = std::make_unique<Nic>();
-	ASSERT_TRUE(doomed->opened());
 	Pool pool(*doomed, 1, 64);
 	Vi vi(*doomed);
 	auto work = calls.each([&](const Calls::Call &) { EXPECT_EQ(VIP_SUCCESS, doomed->close()); });
@@ -334,15 +315,13 @@ TEST_F(Notify, HandlerMayCloseItsNic)
 
 TEST_F(Notify, DestroyOfAViCancelsWhatIsOutstanding)
 {
-	VIP_VI_ATTRIBUTES attributes = reliable();
-	VIP_VI_HANDLE vi = nullptr;
+	VIP_VI_HANDLE vi = makeVi(nic);
 	Pool pool(nic, 1, 64);
-	ASSERT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, nullptr, nullptr, &vi));
 	for (int i = 0; i < 3; i++) {
 		ASSERT_EQ(VIP_SUCCESS, sendNotify(vi));
 		ASSERT_EQ(VIP_SUCCESS, recvNotify(vi));
 	}
-	postReceives(vi, pool, 0, 1);
+	ASSERT_TRUE(pool.postReceives(vi, 1, 64));
 	EXPECT_EQ(VIP_SUCCESS, VipDestroyVi(vi));
 	EXPECT_EQ(VIP_INVALID_PARAMETER, recvNotify(vi));
 	EXPECT_FALSE(calls.reach(1, kQuiet));
@@ -350,56 +329,28 @@ TEST_F(Notify, DestroyOfAViCancelsWhatIsOutstanding)
 
 TEST_F(Notify, DestroyOfAViWaitsForItsHandlerAndNoneRunsAfterIt)
 {
-	VIP_VI_ATTRIBUTES attributes = reliable();
-	VIP_VI_HANDLE vi = nullptr;
+	VIP_VI_HANDLE vi = makeVi(nic);
 	Pool pool(nic, 8, 64);
-	Gate gate;
-	std::atomic<bool> destroyed{false};
-	ASSERT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, nullptr, nullptr, &vi));
-	auto work = calls.each([&](const Calls::Call &) {
-		gate.pass();
-		EXPECT_FALSE(destroyed);
-	});
-	for (size_t i = 0; i < 8; i++) {
-		ASSERT_EQ(VIP_SUCCESS, sendNotify(vi));
-		flushSend(vi, pool, i);
-	}
-	ASSERT_NO_FATAL_FAILURE(
-		expectWaitsForTheHandler(gate, destroyed, [&] { return VipDestroyVi(vi); }));
-	letTimePass(kQuiet); // a handler that runs now is noticed
+	expectWaitsForTheHandler(
+		calls, [&] { notifyOfFlushedSends(vi, pool, 8); }, [&] { return VipDestroyVi(vi); });
 }
 
 TEST_F(Notify, CloseOfTheNicWaitsForAHandlerAndNoneRunsAfterIt)
 {
 	Nic doomed;
-	ASSERT_TRUE(doomed.opened());
 	Pool pool(doomed, 8, 64);
 	Vi vi(doomed);
-	Gate gate;
-	std::atomic<bool> closed{false};
-	auto work = calls.each([&](const Calls::Call &) {
-		gate.pass();
-		EXPECT_FALSE(closed);
-	});
-	for (size_t i = 0; i < 8; i++) {
-		ASSERT_EQ(VIP_SUCCESS, sendNotify(vi));
-		flushSend(vi, pool, i);
-	}
-	ASSERT_NO_FATAL_FAILURE(
-		expectWaitsForTheHandler(gate, closed, [&] { return doomed.close(); }));
-	letTimePass(kQuiet); // a handler that runs now is noticed
+	expectWaitsForTheHandler(
+		calls, [&] { notifyOfFlushedSends(vi, pool, 8); }, [&] { return doomed.close(); });
 }
 
 // One call waits for the handler, and the handler's call waits for all calls on the NIC.
 TEST_F(Notify, HandlerMayCloseTheNicWhileAnotherThreadDestroysItsVi)
 {
 	Nic doomed;
-	ASSERT_TRUE(doomed.opened());
 	Pool pool(doomed, 1, 64);
-	VIP_VI_ATTRIBUTES attributes = reliable();
-	VIP_VI_HANDLE vi = nullptr;
+	VIP_VI_HANDLE vi = makeVi(doomed);
 	Gate gate;
-	ASSERT_EQ(VIP_SUCCESS, VipCreateVi(doomed, &attributes, nullptr, nullptr, &vi));
 	auto work = calls.each([&](const Calls::Call &) {
 		gate.pass();
 		EXPECT_EQ(VIP_SUCCESS, doomed.close());

@@ -126,11 +126,20 @@ class Gate
 
 constexpr VIP_ULONG kQuiet = 150; // the time in which no handler may run
 
-// Destroys the object of a handler that waits at the gate. `destroy` has to wait for that handler. `over`
-// is true when it has returned.
-template <typename Destroy>
-void expectWaitsForTheHandler(Gate &gate, std::atomic<bool> &over, Destroy destroy)
+// `ask` asks for handlers, and completes what they wait for. They wait at a gate after that work. `destroy` has to
+// wait for the one that runs. No handler runs afterwards.
+inline void expectWaitsForTheHandler(Calls &calls, const std::function<void()> &ask,
+				     const std::function<VIP_RETURN()> &destroy, const Calls::Work &work = {})
 {
+	Gate gate;
+	std::atomic<bool> over{false};
+	auto handlers = calls.each([&](const Calls::Call &call) {
+		if (work)
+			work(call);
+		gate.pass();
+		EXPECT_FALSE(over);
+	});
+	ASSERT_NO_FATAL_FAILURE(ask());
 	ASSERT_TRUE(gate.someoneArrives());
 	Thread destroys([&] {
 		EXPECT_EQ(VIP_SUCCESS, destroy());
@@ -140,6 +149,7 @@ void expectWaitsForTheHandler(Gate &gate, std::atomic<bool> &over, Destroy destr
 	EXPECT_FALSE(over);
 	gate.open();
 	destroys.join();
+	letTimePass(kQuiet); // a handler that runs now is noticed
 }
 
 } // namespace harness

@@ -15,34 +15,18 @@ constexpr VIP_UINT32 kFlushed = VIP_STATUS_OP_RECEIVE | VIP_STATUS_DESC_FLUSHED_
 // anything, because the test is about that.
 VIP_PEER(leavingServer)
 {
-	static VIP_NIC_HANDLE nic;
-	VIP_NIC_ATTRIBUTES attributes;
-	ASSERT_EQ(VIP_SUCCESS, VipOpenNic(nicName(), &nic));
-	ASSERT_EQ(VIP_SUCCESS, VipQueryNic(nic, &attributes));
-	VIP_VI_ATTRIBUTES viAttributes = reliable(), remoteAttributes;
-	VIP_VI_HANDLE vi;
-	ASSERT_EQ(VIP_SUCCESS, VipCreateVi(nic, &viAttributes, nullptr, nullptr, &vi));
-	Address local({reinterpret_cast<const char *>(attributes.LocalNicAddress),
-		       attributes.NicAddressLen},
-		      test.get());
-	std::vector<VIP_UCHAR> remote(1024);
-	auto *remoteAddress = reinterpret_cast<VIP_NET_ADDRESS *>(remote.data());
-	remoteAddress->HostAddressLen = attributes.NicAddressLen;
-	remoteAddress->DiscriminatorLen = attributes.MaxDiscriminatorLen;
-	VIP_CONN_HANDLE connection;
-	test.put("ready");
-	ASSERT_EQ(VIP_SUCCESS, VipConnectWait(nic, local.get(), kPatience, remoteAddress,
-					      &remoteAttributes, &connection));
-	ASSERT_EQ(VIP_SUCCESS, VipConnectAccept(connection, vi));
+	static auto *nic = new Nic;
+	static auto *vi = new Vi(*nic);
+	ASSERT_TRUE(test.serve(*vi));
 	test.put("connected");
 	std::string how = test.get();
 	if (how == "disconnect") {
-		EXPECT_EQ(VIP_SUCCESS, VipDisconnect(vi));
+		EXPECT_EQ(VIP_SUCCESS, VipDisconnect(*vi));
 		test.put("disconnected");
 		test.expect("exit");
 	}
 	if (how == "close") {
-		EXPECT_EQ(VIP_SUCCESS, VipCloseNic(nic));
+		EXPECT_EQ(VIP_SUCCESS, nic->close());
 	}
 }
 
@@ -55,21 +39,10 @@ class PeerLoss : public NicTest
 		pool = std::make_unique<Pool>(nic, kReceives + 1, 64);
 		vi = std::make_unique<Vi>(nic);
 		peer = std::make_unique<Peer>("leavingServer");
-		for (unsigned i = 0; i < kReceives; i++)
-			ASSERT_EQ(VIP_SUCCESS,
-				  VipPostRecv(*vi, pool->message(i, 64), pool->handle()));
-		std::string discriminator = freshDiscriminator();
-		peer->channel.put(discriminator);
-		peer->channel.expect("ready");
-		ASSERT_TRUE(call(*vi, discriminator, peer->channel.host()));
+		ASSERT_TRUE(pool->postReceives(*vi, kReceives, 64));
+		ASSERT_TRUE(peer->call(*vi));
 		peer->channel.expect("connected");
 		EXPECT_EQ(0U, nic.errors.count(*vi)) << "nothing has been lost yet";
-	}
-	void TearDown() override
-	{
-		peer.reset();
-		vi.reset();
-		pool.reset();
 	}
 	void expectLost()
 	{
@@ -81,10 +54,8 @@ class PeerLoss : public NicTest
 	}
 	void expectReceivesFlushed()
 	{
-		for (unsigned i = 0; i < kReceives; i++) {
-			ASSERT_EQ(pool->descriptor(i), takeReceive(*vi));
-			EXPECT_EQ(status(kFlushed), statusOf(pool->descriptor(i)));
-		}
+		for (unsigned i = 0; i < kReceives; i++)
+			ASSERT_TRUE(isReceived(*vi, pool->descriptor(i), kFlushed));
 		VIP_DESCRIPTOR *d;
 		EXPECT_EQ(VIP_DESCRIPTOR_ERROR, VipRecvDone(*vi, &d));
 		EXPECT_EQ(nullptr, d);
@@ -147,7 +118,7 @@ TEST_F(PeerLoss, PeerKilledWhileAThreadIsBlockedInRecvWait)
 TEST_F(PeerLoss, SendsAfterThePeerWasKilledFailAndDoNotHang)
 {
 	peer->kill();
-	ASSERT_EQ(VIP_SUCCESS, VipPostSend(*vi, pool->message(kReceives, 64), pool->handle()));
+	ASSERT_TRUE(pool->postSend(*vi, kReceives, 64));
 	Stopwatch watch;
 	ASSERT_EQ(pool->descriptor(kReceives), takeSend(*vi));
 	// The error depends on whether the loss was known when the send was posted. The killed peer
@@ -165,11 +136,10 @@ TEST_F(PeerLoss, ViOfALostPeerCanBeConnectedAgain)
 	expectLost();
 	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(*vi));
 	Vi other(nic);
-	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(*vi, pool->message(0, 64), pool->handle()));
+	ASSERT_TRUE(pool->postReceive(*vi, 0, 64));
 	ASSERT_TRUE(harness::connect(other, *vi));
-	ASSERT_TRUE(harness::send(other, pool->message(kReceives, 64), pool->handle()));
-	ASSERT_EQ(pool->descriptor(0), takeReceive(*vi));
-	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(pool->descriptor(0)));
+	ASSERT_TRUE(pool->send(other, kReceives, 64));
+	ASSERT_TRUE(isReceived(*vi, pool->descriptor(0)));
 }
 
 } // namespace

@@ -14,30 +14,18 @@ using PeerToPeer = EqualsTest;
 
 // ---- connecting ----
 
-TEST_F(PeerToPeer, OneThreadConnectsTwoVisOfOneNic)
+TEST_F(PeerToPeer, OneThreadConnectsTwoVis)
 {
-	eitherWay([&](const std::string &own, const std::string &other) {
-		Vi one(nic), two(nic);
-		ASSERT_EQ(VIP_SUCCESS, ask(one, own, other));
-		ASSERT_NO_FATAL_FAILURE(expectMeeting(one, own, two, other));
-		EXPECT_EQ(VIP_STATE_CONNECTED, one.state());
-		EXPECT_EQ(VIP_STATE_CONNECTED, two.state());
-		expectTalk(one, two, 1);
-	});
-}
-
-TEST_F(PeerToPeer, OneThreadConnectsVisOfTwoNicHandles)
-{
-	eitherWay([&](const std::string &own, const std::string &other) {
-		Nic second;
-		ASSERT_TRUE(second.opened());
-		Vi one(nic), two(second);
-		ASSERT_EQ(VIP_SUCCESS, ask(one, own, other));
-		ASSERT_EQ(VIP_SUCCESS, ask(two, other, own));
-		ASSERT_EQ(VIP_SUCCESS, outcome(two));
-		ASSERT_EQ(VIP_SUCCESS, outcome(one));
-		expectTalk(one, two, 1);
-	});
+	Nic second;
+	for (Nic *others : {&nic, &second})
+		eitherWay([&](const std::string &own, const std::string &other) {
+			Vi one(nic), two(*others);
+			ASSERT_EQ(VIP_SUCCESS, ask(one, own, other));
+			ASSERT_NO_FATAL_FAILURE(expectMeeting(one, own, two, other));
+			EXPECT_EQ(VIP_STATE_CONNECTED, one.state());
+			EXPECT_EQ(VIP_STATE_CONNECTED, two.state());
+			expectTalk(one, two);
+		});
 }
 
 TEST_F(PeerToPeer, DoneTellsNotDoneUntilTheOtherAsksAndThenTheOutcome)
@@ -60,7 +48,7 @@ TEST_F(PeerToPeer, DoneTellsNotDoneUntilTheOtherAsksAndThenTheOutcome)
 			EXPECT_EQ(VIP_SUCCESS, result);
 			EXPECT_EQ(VIP_STATE_CONNECTED, vi->state());
 		}
-		expectTalk(one, two, 1);
+		expectTalk(one, two);
 	});
 }
 
@@ -69,7 +57,6 @@ TEST_F(PeerToPeer, DoneTellsNotDoneUntilTheOtherAsksAndThenTheOutcome)
 VIP_PEER(equal)
 {
 	Nic nic;
-	ASSERT_TRUE(nic.opened());
 	std::string own = test.get(), other = test.get();
 	Pool pool(nic, 1, 64);
 	Vi vi(nic);
@@ -78,10 +65,7 @@ VIP_PEER(equal)
 	ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other, kPatience, test.host()));
 	test.put("asked");
 	ASSERT_EQ(VIP_SUCCESS, outcome(vi));
-	VIP_DESCRIPTOR *d = pool.empty(0);
-	setImmediate(d, static_cast<VIP_UINT32>(own.back()));
-	ASSERT_TRUE(harness::send(vi, d, pool.handle()));
-	EXPECT_EQ(0U, errorOf(d)) << statusOf(d);
+	ASSERT_TRUE(isSent(vi, setImmediate(pool.empty(0), static_cast<VIP_UINT32>(own.back())), pool.handle()));
 	test.expect("received");
 }
 
@@ -128,7 +112,6 @@ std::string nameOf(const std::string &base, unsigned pair, bool here)
 VIP_PEER(manyEquals)
 {
 	Nic nic;
-	ASSERT_TRUE(nic.opened());
 	std::string base = test.get();
 	Pool pool(nic, kMany, 64);
 	std::vector<std::unique_ptr<Vi>> vis;
@@ -139,10 +122,7 @@ VIP_PEER(manyEquals)
 					   kPatience, test.host()));
 	for (unsigned i = 0; i < kMany; i++) {
 		ASSERT_EQ(VIP_SUCCESS, outcome(*vis[i])) << i;
-		VIP_DESCRIPTOR *d = pool.empty(i);
-		setImmediate(d, i);
-		ASSERT_TRUE(harness::send(*vis[i], d, pool.handle()));
-		EXPECT_EQ(0U, errorOf(d)) << statusOf(d);
+		ASSERT_TRUE(isSent(*vis[i], setImmediate(pool.empty(i), i), pool.handle()));
 	}
 	test.expect("received");
 }
@@ -156,8 +136,7 @@ TEST_F(PeerToPeer, ManyConnectionsBetweenTwoProcessesAtOnce)
 	peer.channel.put(base);
 	for (unsigned i = 0; i < kMany; i++) {
 		vis.push_back(std::make_unique<Vi>(nic));
-		ASSERT_EQ(VIP_SUCCESS,
-			  VipPostRecv(*vis[i], receives.message(i, 64), receives.handle()));
+		ASSERT_TRUE(receives.postReceive(*vis[i], i, 64));
 		ASSERT_EQ(VIP_SUCCESS, ask(*vis[i], nameOf(base, i, true), nameOf(base, i, false),
 					   kPatience, peer.channel.host()));
 	}
@@ -175,7 +154,6 @@ TEST_F(PeerToPeer, OneNameHasAConnectionWithEachOfSeveral)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
 		Nic second; // a second handle, as another process of this host would have
-		ASSERT_TRUE(second.opened());
 		Vi one(nic), two(nic), toOne(nic), toTwo(second);
 		ASSERT_EQ(VIP_SUCCESS, ask(toOne, own, other + "1"));
 		ASSERT_EQ(VIP_SUCCESS, ask(toTwo, own, other + "2"));
@@ -183,7 +161,7 @@ TEST_F(PeerToPeer, OneNameHasAConnectionWithEachOfSeveral)
 		ASSERT_EQ(VIP_SUCCESS, ask(one, other + "1", own));
 		for (Vi *vi : {&one, &two, &toOne, &toTwo})
 			ASSERT_EQ(VIP_SUCCESS, outcome(*vi));
-		expectTalk(one, toOne, 1);
+		expectTalk(one, toOne);
 		expectTalk(two, toTwo, 2);
 	});
 }
@@ -205,9 +183,8 @@ TEST_F(PeerToPeer, NamesOfEveryLength)
 TEST_F(PeerToPeer, BothAreToldTheOthersAttributes)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
-		VIP_VI_ATTRIBUTES writable = reliable(12345), plain = reliable(12345), told{};
-		writable.EnableRdmaWrite = VIP_TRUE;
-		Vi one(nic, writable), two(nic, plain);
+		VIP_VI_ATTRIBUTES told{};
+		Vi one(nic, writable(reliable(12345))), two(nic, reliable(12345));
 		ASSERT_EQ(VIP_SUCCESS, ask(one, own, other));
 		ASSERT_EQ(VIP_SUCCESS, ask(two, other, own));
 		ASSERT_EQ(VIP_SUCCESS, VipConnectPeerWait(one, &told));
@@ -244,12 +221,8 @@ TEST_F(PeerToPeer, EveryAddressOfTheNicsHostLeadsToIt)
 		SCOPED_TRACE(testing::PrintToString(host));
 		Names names;
 		Vi one(nic), two(nic);
-		Address own(nic.address(), names.own), other(nic.address(), names.other);
-		Address otherThere(host, names.other), ownThere(host, names.own);
-		ASSERT_EQ(VIP_SUCCESS,
-			  VipConnectPeerRequest(one, own.get(), otherThere.get(), kPatience));
-		ASSERT_EQ(VIP_SUCCESS,
-			  VipConnectPeerRequest(two, other.get(), ownThere.get(), kPatience));
+		ASSERT_EQ(VIP_SUCCESS, ask(one, names.own, names.other, kPatience, host));
+		ASSERT_EQ(VIP_SUCCESS, ask(two, names.other, names.own, kPatience, host));
 		EXPECT_EQ(VIP_SUCCESS, outcome(one));
 		EXPECT_EQ(VIP_SUCCESS, outcome(two));
 	}
@@ -264,8 +237,8 @@ TEST_F(PeerToPeer, ReceivesPostedWhilePendingAreUsedInOrder)
 		VIP_DESCRIPTOR *meanwhile = postReceive(one, 1);
 		ASSERT_EQ(VIP_SUCCESS, ask(two, other, own));
 		ASSERT_EQ(VIP_SUCCESS, outcome(two));
-		ASSERT_TRUE(harness::send(two, pool->message(2, 1), pool->handle()));
-		ASSERT_TRUE(harness::send(two, pool->message(2, 2), pool->handle()));
+		ASSERT_TRUE(pool->send(two, 2, 1));
+		ASSERT_TRUE(pool->send(two, 2, 2));
 		EXPECT_EQ(before, takeReceive(one));
 		EXPECT_EQ(1U, before->CS.Length);
 		EXPECT_EQ(meanwhile, takeReceive(one));
@@ -290,8 +263,7 @@ TEST_F(PeerToPeer, ManyThatWaitDoNotHoldUpOthers)
 {
 	std::vector<std::unique_ptr<Vi>> waiting;
 	Vi lost(nic);
-	Address local(nic.address(), "a"), nowhere(hostThatIsNotThere(), "b");
-	VipConnectPeerRequest(lost, local.get(), nowhere.get(), VIP_INFINITE); // does not succeed
+	ask(lost, "a", "b", VIP_INFINITE, hostThatIsNotThere()); // does not succeed
 	for (unsigned i = 0; i < 8; i++) {
 		Names names;
 		waiting.push_back(std::make_unique<Vi>(nic));
@@ -299,10 +271,9 @@ TEST_F(PeerToPeer, ManyThatWaitDoNotHoldUpOthers)
 					   i % 2 ? names.other : names.own, VIP_INFINITE));
 	}
 	Pair clientAndServer(nic);
-	EXPECT_TRUE(clientAndServer.connected);
 	Vi one(nic), two(nic);
 	ASSERT_NO_FATAL_FAILURE(connectEquals(one, two));
-	expectTalk(one, two, 1);
+	expectTalk(one, two);
 	for (auto &vi : waiting)
 		EXPECT_EQ(VIP_NOT_DONE, outcomeSoFar(*vi));
 }
@@ -335,7 +306,7 @@ TEST_F(PeerToPeer, RequestNeverConnectsToOneThatAsksForAnother)
 		EXPECT_EQ(VIP_NO_MATCH, requested.get());
 		EXPECT_EQ(VIP_NOT_DONE, outcomeSoFar(equal));
 		ASSERT_NO_FATAL_FAILURE(expectMeeting(equal, own, right, other));
-		expectTalk(equal, right, 1);
+		expectTalk(equal, right);
 	});
 }
 
@@ -349,7 +320,7 @@ TEST_F(PeerToPeer, WaiterAndEqualOfTheSameNameGetEachItsOwn)
 		EXPECT_TRUE(served.get());
 		EXPECT_EQ(VIP_NOT_DONE, outcomeSoFar(equal));
 		ASSERT_NO_FATAL_FAILURE(expectMeeting(equal, own, right, other));
-		expectTalk(server, client, 1);
+		expectTalk(server, client);
 		expectTalk(equal, right, 2);
 	});
 }
@@ -358,7 +329,6 @@ TEST_F(PeerToPeer, WaiterAndEqualOfTheSameNameGetEachItsOwn)
 VIP_PEER(waiterForAnybody)
 {
 	Nic nic;
-	ASSERT_TRUE(nic.opened());
 	std::string name = test.get();
 	VIP_CONN_HANDLE connection;
 	EXPECT_EQ(VIP_TIMEOUT, waitOn(nic, name, 50, &connection)); // may set up things

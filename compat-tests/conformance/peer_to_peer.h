@@ -4,7 +4,6 @@
 
 #include "harness.h"
 
-#include <tuple>
 #include <utility>
 
 namespace peer_to_peer
@@ -52,23 +51,6 @@ inline void begin(Peer &peer, const std::string &own, const std::string &other,
 	peer.channel.expect(word);
 }
 
-// Sends a message each way, which proves that these two VIs are connected. Posts and collects its
-// own receives.
-inline void expectTalk(Vi &one, Vi &other, VIP_UINT32 value)
-{
-	Pool here(one.nic(), 2, 64), there(other.nic(), 2, 64);
-	for (auto [from, to, out, in] : {std::make_tuple(&one, &other, &here, &there),
-					 std::make_tuple(&other, &one, &there, &here)}) {
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(*to, in->message(0, 64), in->handle()));
-		VIP_DESCRIPTOR *d = out->message(1, 64);
-		setImmediate(d, value);
-		ASSERT_TRUE(harness::send(*from, d, out->handle()));
-		ASSERT_EQ(0U, errorOf(d)) << statusOf(d);
-		ASSERT_EQ(in->descriptor(0), takeReceive(*to));
-		EXPECT_EQ(value, in->descriptor(0)->CS.ImmediateData);
-	}
-}
-
 class EqualsTest : public NicTest
 {
       protected:
@@ -77,10 +59,6 @@ class EqualsTest : public NicTest
 		NicTest::SetUp();
 		if (!HasFatalFailure())
 			pool = std::make_unique<Pool>(nic, 4, 64);
-	}
-	void TearDown() override
-	{
-		pool.reset();
 	}
 	// `one` has requested `other`, which requests `one` now. The outcome of both is `wanted`.
 	static void expectMeeting(Vi &one, const std::string &itsName, Vi &other,
@@ -102,18 +80,10 @@ class EqualsTest : public NicTest
 		EXPECT_EQ(VIP_STATE_IDLE, vi.state());
 		VIP_DESCRIPTOR *d;
 		EXPECT_EQ(VIP_NOT_DONE, VipRecvDone(vi, &d)) << "receives stay posted";
-		Vi other(nic, attributesOf(vi));
+		Vi other(nic, vi.attributes());
 		ASSERT_NO_FATAL_FAILURE(connectEquals(vi, other));
 		ASSERT_TRUE(harness::send(other, pool->empty(3), pool->handle()));
 		EXPECT_EQ(receive, takeReceive(vi));
-	}
-	static VIP_VI_ATTRIBUTES attributesOf(Vi &vi)
-	{
-		VIP_VI_STATE state;
-		VIP_VI_ATTRIBUTES attributes{};
-		VIP_BOOLEAN sends, receives;
-		EXPECT_EQ(VIP_SUCCESS, VipQueryVi(vi, &state, &attributes, &sends, &receives));
-		return attributes;
 	}
 	VIP_DESCRIPTOR *postReceive(Vi &vi, size_t slot = 0)
 	{

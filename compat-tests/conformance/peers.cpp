@@ -144,6 +144,34 @@ AssertionResult call(Vi &vi, const std::string &discriminator, const std::string
 	return connected(vi);
 }
 
+Told connectBy(Vi &server, Vi &client, Address waiter, Address requester, VIP_NET_ADDRESS *remote)
+{
+	Told told;
+	Address wanted(client.nic().address(), waiter.discriminator());
+	auto requested = inThread(
+		[&] { return VipConnectRequest(client, requester.get(), wanted.get(), kPatience, &told.requester); });
+	VIP_CONN_HANDLE connection = nullptr;
+	VIP_RETURN waited = VipConnectWait(server.nic(), waiter.get(), kPatience, remote, &told.server, &connection);
+	EXPECT_EQ(VIP_SUCCESS, waited);
+	if (waited == VIP_SUCCESS) {
+		EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, server));
+	}
+	EXPECT_EQ(VIP_SUCCESS, requested.get());
+	EXPECT_EQ(wanted.discriminator(), waiter.discriminator()) << "the caller's own address changed";
+	return told;
+}
+
+PendingRequest::PendingRequest(Vi &client, VIP_ULONG timeout)
+{
+	std::string discriminator = freshDiscriminator();
+	requested = inThread([&client, discriminator, timeout] {
+		VIP_RETURN result = VIP_NO_MATCH;
+		eventually([&] { return (result = requestTo(client, discriminator, timeout)) != VIP_NO_MATCH; });
+		return result;
+	});
+	EXPECT_EQ(VIP_SUCCESS, waitOn(client.nic(), discriminator, kPatience, &handle));
+}
+
 AssertionResult connect(Vi &server, Vi &client)
 {
 	std::string discriminator = freshDiscriminator();
@@ -152,16 +180,34 @@ AssertionResult connect(Vi &server, Vi &client)
 	return called ? served.get() : called;
 }
 
-Pair::Pair(Nic &nic, VIP_VI_ATTRIBUTES attributes)
-    : a(nic, attributes), b(nic, attributes), connected(connect(b, a))
+Pair::Pair(Nic &nic, VIP_VI_ATTRIBUTES attributes) : a(nic, attributes), b(nic, attributes)
 {
+	AssertionResult connected = connect(b, a);
+	if (!connected)
+		throw std::runtime_error(connected.message());
+}
+
+void pingPong(Vi &vi, const std::string &discriminator, bool first, unsigned rounds, Mode mode)
+{
+	Pool pool(vi.nic(), 2, 256);
+	ASSERT_TRUE(pool.postReceive(vi, 0, 256));
+	ASSERT_TRUE(first ? call(vi, discriminator) : serve(vi, discriminator));
+	for (unsigned i = 0; i < 2 * rounds; i++) {
+		if ((i % 2 == 0) == first) {
+			paint(pool.buffer(1), 256, i);
+			ASSERT_TRUE(isSent(vi, pool.message(1, 256), pool.handle(), VIP_STATUS_OP_SEND, mode)) << i;
+			continue;
+		}
+		ASSERT_TRUE(isReceived(vi, pool.descriptor(0), VIP_STATUS_OP_RECEIVE, mode)) << i;
+		ASSERT_TRUE(painted(pool.buffer(0), 256, i)) << i;
+		ASSERT_TRUE(pool.postReceive(vi, 0, 256));
+	}
 }
 
 void PairTest::SetUp()
 {
 	ASSERT_NO_FATAL_FAILURE(NicTest::SetUp());
 	pair_ = std::make_unique<Pair>(nic, attributes_);
-	ASSERT_TRUE(pair_->connected);
 }
 
 // ---- a second process ----
@@ -232,6 +278,18 @@ bool Channel::drained(VIP_ULONG ms)
 	}
 }
 
+AssertionResult Channel::serve(Vi &vi)
+{
+	std::string discriminator = get();
+	put("ready");
+	return harness::serve(vi, discriminator);
+}
+
+AssertionResult Channel::call(Vi &vi)
+{
+	return harness::call(vi, get(), host());
+}
+
 static std::map<std::string, Role> &roles()
 {
 	static std::map<std::string, Role> all;
@@ -285,6 +343,21 @@ static Channel startPeer(const char *role, pid_t *pid)
 Peer::Peer(const char *role) : channel(startPeer(role, &pid_))
 {
 	channel.put(remote::ownHost());
+}
+
+AssertionResult Peer::call(Vi &vi)
+{
+	std::string discriminator = freshDiscriminator();
+	channel.put(discriminator);
+	channel.expect("ready");
+	return harness::call(vi, discriminator, channel.host());
+}
+
+AssertionResult Peer::serve(Vi &vi)
+{
+	std::string discriminator = freshDiscriminator();
+	channel.put(discriminator);
+	return harness::serve(vi, discriminator);
 }
 
 void Peer::finish()

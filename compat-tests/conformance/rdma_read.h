@@ -5,8 +5,6 @@
 
 #include "harness.h"
 
-#include <algorithm>
-
 namespace harness
 {
 
@@ -22,8 +20,7 @@ class RdmaRead : public NicTest
       protected:
 	VIP_UINT32 most() const
 	{
-		return static_cast<VIP_UINT32>(
-			std::min<VIP_ULONG>(1 << 20, nic.attributes().MaxTransferSize));
+		return nic.longMessage();
 	}
 	bool hasReads(VIP_RELIABILITY_LEVEL level) const
 	{
@@ -46,8 +43,7 @@ class RdmaRead : public NicTest
 	void expectRefused(Vi &a, Vi &b, Pool &pool, VIP_DESCRIPTOR *d);
 	void expectDone(Vi &a, Pool &pool, VIP_DESCRIPTOR *d)
 	{
-		ASSERT_TRUE(harness::send(a, d, pool.handle()));
-		ASSERT_EQ(status(VIP_STATUS_OP_RDMA_READ), statusOf(d));
+		ASSERT_TRUE(isSent(a, d, pool.handle(), VIP_STATUS_OP_RDMA_READ));
 	}
 };
 

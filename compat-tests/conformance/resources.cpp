@@ -135,7 +135,7 @@ struct Meeting {
 	}
 	void postReceive(size_t i)
 	{
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi(i), pool.message(2 * i, 64), pool.handle()));
+		ASSERT_TRUE(pool.postReceive(vi(i), 2 * i, 64));
 	}
 	void postSend(size_t i, unsigned seed)
 	{
@@ -145,10 +145,8 @@ struct Meeting {
 	}
 	void expectSentAndReceived(size_t i, unsigned seed)
 	{
-		ASSERT_TRUE(takeSend(vi(i)));
-		EXPECT_EQ(0U, errorOf(pool.descriptor(2 * i + 1)));
-		ASSERT_TRUE(takeReceive(vi(i)));
-		EXPECT_EQ(0U, errorOf(pool.descriptor(2 * i)));
+		ASSERT_TRUE(isDone(vi(i), pool.descriptor(2 * i + 1)));
+		ASSERT_TRUE(isReceived(vi(i), pool.descriptor(2 * i)));
 		EXPECT_TRUE(painted(pool.buffer(2 * i), 64, seed + static_cast<unsigned>(i)));
 	}
 };
@@ -281,17 +279,16 @@ struct End {
 			vi.reset();
 			vi = std::make_unique<Vi>(nic);
 		}
-		EXPECT_EQ(VIP_SUCCESS, VipPostRecv(*vi, pool.message(0, 64), pool.handle()));
+		EXPECT_TRUE(pool.postReceive(*vi, 0, 64));
 	}
 	// The peer may end the connection when it has the message, before our send is done.
 	void talk(bool peerEndsAtOnce)
 	{
-		EXPECT_TRUE(harness::send(*vi, pool.message(1, 64), pool.handle()));
+		EXPECT_TRUE(pool.send(*vi, 1, 64));
 		if (!peerEndsAtOnce) {
 			EXPECT_EQ(0U, errorOf(pool.descriptor(1)));
 		}
-		EXPECT_TRUE(takeReceive(*vi));
-		EXPECT_EQ(0U, errorOf(pool.descriptor(0)));
+		EXPECT_TRUE(isReceived(*vi, pool.descriptor(0)));
 	}
 	void end(bool isFirst)
 	{

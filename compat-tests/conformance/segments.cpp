@@ -70,6 +70,18 @@ struct List {
 	}
 };
 
+// Cuts the first bytes of the slot's buffer into that many segments.
+VIP_DESCRIPTOR *cut(const Pool &pool, size_t slot, VIP_UINT32 bytes, VIP_UINT32 segments)
+{
+	VIP_DESCRIPTOR *d = pool.empty(slot);
+	d->CS.SegCount = static_cast<VIP_UINT16>(segments);
+	for (VIP_UINT32 i = 0; i < segments; i++) {
+		VIP_UINT32 from = i * bytes / segments, to = (i + 1) * bytes / segments;
+		setSegment(d, i, pool.buffer(slot) + from, to - from, pool.handle());
+	}
+	return d;
+}
+
 class Segments : public NicTest
 {
       protected:
@@ -80,10 +92,6 @@ class Segments : public NicTest
 		VIP_MEM_ATTRIBUTES rights =
 			memory(nullptr, VIP_TRUE, nic.attributes().RDMAReadSupport ? VIP_TRUE : VIP_FALSE);
 		pool_.emplace(nic, 4, kSpread, &rights, kMost + 1);
-	}
-	void TearDown() override
-	{
-		pool_.reset();
 	}
 	Pool &pool()
 	{
@@ -115,8 +123,7 @@ class Segments : public NicTest
 	}
 	VIP_VI_ATTRIBUTES open(VIP_RELIABILITY_LEVEL level) const
 	{
-		VIP_VI_ATTRIBUTES attributes = ofLevel(level);
-		attributes.EnableRdmaWrite = VIP_TRUE;
+		VIP_VI_ATTRIBUTES attributes = writable(ofLevel(level));
 		attributes.EnableRdmaRead =
 			nic.attributes().RDMAReadSupport & level ? VIP_TRUE : VIP_FALSE;
 		return attributes;
@@ -125,7 +132,6 @@ class Segments : public NicTest
 	{
 		atEachLevel(nic, [&](VIP_RELIABILITY_LEVEL level) {
 			Pair pair(nic, open(level));
-			ASSERT_TRUE(pair.connected);
 			body(pair.a, pair.b, level);
 		});
 	}
@@ -133,11 +139,9 @@ class Segments : public NicTest
 	void expectError(VIP_UINT32 error, VIP_DESCRIPTOR *d)
 	{
 		Pair pair(nic, open(VIP_SERVICE_RELIABLE_DELIVERY));
-		ASSERT_TRUE(pair.connected);
 		ASSERT_TRUE(harness::send(pair.a, d, pool().handle()));
 		EXPECT_EQ(Status{error}, Status{errorOf(d)});
-		EXPECT_TRUE(pair.a.becomes(VIP_STATE_ERROR));
-		EXPECT_TRUE(pair.b.becomes(VIP_STATE_ERROR));
+		expectBroken(pair.a, pair.b);
 	}
 
       private:
@@ -156,10 +160,8 @@ TEST_F(Segments, AnyNumberIsSentAndAnyNumberReceives)
 				paint(pool().buffer(0), kSpread, count);
 				VIP_DESCRIPTOR *out = make(0, from), *in = make(1, to);
 				ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b, in, pool().handle()));
-				ASSERT_TRUE(harness::send(a, out, pool().handle()));
-				EXPECT_EQ(status(VIP_STATUS_OP_SEND), statusOf(out));
-				ASSERT_EQ(in, takeReceive(b));
-				EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(in));
+				ASSERT_TRUE(isSent(a, out, pool().handle()));
+				ASSERT_TRUE(isReceived(b, in));
 				EXPECT_EQ(from.length(), in->CS.Length);
 				std::string sent = from.of(pool().buffer(0));
 				std::string arrived = to.of(pool().buffer(1));
@@ -171,59 +173,38 @@ TEST_F(Segments, AnyNumberIsSentAndAnyNumberReceives)
 
 TEST_F(Segments, AnyNumberIsWrittenByRdma)
 {
-	eachLevel([&](Vi &a, Vi &b, VIP_RELIABILITY_LEVEL) {
-		for (unsigned count : kCounts) {
-			SCOPED_TRACE(count);
-			List from(std::min(count, kMost - 1), count);
-			memset(pool().buffer(1), 0, kSpread);
-			paint(pool().buffer(0), kSpread, count);
-			VIP_DESCRIPTOR *out = makeRdma(0, VIP_CONTROL_OP_RDMAWRITE, from,
-						       pool().buffer(1) + 3);
-			ASSERT_TRUE(harness::send(a, out, pool().handle()));
-			EXPECT_EQ(status(VIP_STATUS_OP_RDMA_WRITE), statusOf(out));
-			// A message behind it shows that the write has arrived.
-			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b, pool().empty(2), pool().handle()));
-			ASSERT_TRUE(harness::send(a, pool().empty(3), pool().handle()));
-			ASSERT_TRUE(takeReceive(b));
-			std::string sent = from.of(pool().buffer(0));
-			EXPECT_EQ(0, memcmp(pool().buffer(1) + 3, sent.data(), sent.size()));
-			EXPECT_TRUE(untouched(pool().buffer(1), 3));
-			EXPECT_TRUE(untouched(pool().buffer(1) + 3 + sent.size(),
-					      kSpread - 3 - sent.size()))
-				<< "behind the write";
-		}
-	});
-}
-
-TEST_F(Segments, AnyNumberIsWrittenByRdmaWithImmediateData)
-{
 	eachLevel([&](Vi &a, Vi &b, VIP_RELIABILITY_LEVEL level) {
-		for (unsigned count : kCounts) {
-			SCOPED_TRACE(count);
-			List from(std::min(count, kMost - 1), count);
-			memset(pool().buffer(1), 0, kSpread);
-			memset(pool().buffer(2), 0, kSpread);
-			paint(pool().buffer(0), kSpread, count);
-			VIP_DESCRIPTOR *out = makeRdma(0, VIP_CONTROL_OP_RDMAWRITE, from,
-						       pool().buffer(1));
-			setImmediate(out, 0x5EC00000 + count);
-			// The write does not change its memory.
-			VIP_DESCRIPTOR *in = make(2, List(count, 1));
-			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b, in, pool().handle()));
-			ASSERT_TRUE(harness::send(a, out, pool().handle()));
-			EXPECT_EQ(status(VIP_STATUS_OP_RDMA_WRITE),
-				  Status{out->CS.Status & ~VIP_STATUS_IMMEDIATE});
-			ASSERT_EQ(in, takeReceive(b));
-			EXPECT_EQ(status(VIP_STATUS_OP_REMOTE_RDMA_WRITE | VIP_STATUS_IMMEDIATE),
-				  statusOf(in));
-			EXPECT_EQ(0x5EC00000 + count, in->CS.ImmediateData);
-			if (level != VIP_SERVICE_UNRELIABLE) { // the next test is about it
-				EXPECT_EQ(from.length(), in->CS.Length);
+		for (unsigned count : kCounts)
+			for (bool immediate : {false, true}) {
+				SCOPED_TRACE(testing::Message() << count << (immediate ? ", immediate data" : ""));
+				List from(std::min(count, kMost - 1), count);
+				memset(pool().buffer(1), 0, kSpread);
+				memset(pool().buffer(2), 0, kSpread);
+				paint(pool().buffer(0), kSpread, count);
+				VIP_DESCRIPTOR *in = make(2, List(count, 1)),
+					       *out = makeRdma(0, VIP_CONTROL_OP_RDMAWRITE, from, pool().buffer(1) + 3);
+				if (immediate)
+					setImmediate(out, 0x5EC00000 + count);
+				ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b, in, pool().handle()));
+				ASSERT_TRUE(isSent(a, out, pool().handle(), VIP_STATUS_OP_RDMA_WRITE));
+				if (immediate) {
+					ASSERT_TRUE(isReceived(b, in,
+							       VIP_STATUS_OP_REMOTE_RDMA_WRITE | VIP_STATUS_IMMEDIATE));
+					EXPECT_EQ(0x5EC00000 + count, in->CS.ImmediateData);
+				} else { // a message behind it shows that the write has arrived
+					ASSERT_TRUE(harness::send(a, pool().empty(3), pool().handle()));
+					ASSERT_TRUE(isReceived(b, in));
+				}
+				if (immediate && level != VIP_SERVICE_UNRELIABLE) { // the next test is about it
+					EXPECT_EQ(from.length(), in->CS.Length);
+				}
+				std::string sent = from.of(pool().buffer(0));
+				EXPECT_EQ(0, memcmp(pool().buffer(1) + 3, sent.data(), sent.size()));
+				EXPECT_TRUE(untouched(pool().buffer(1), 3));
+				EXPECT_TRUE(untouched(pool().buffer(1) + 3 + sent.size(), kSpread - 3 - sent.size()))
+					<< "behind the write";
+				EXPECT_TRUE(untouched(pool().buffer(2), kSpread)) << "the receive's memory";
 			}
-			std::string sent = from.of(pool().buffer(0));
-			EXPECT_EQ(0, memcmp(pool().buffer(1), sent.data(), sent.size()));
-			EXPECT_TRUE(untouched(pool().buffer(2), kSpread));
-		}
 	});
 }
 
@@ -281,37 +262,26 @@ TEST_F(Segments, OneMoreThanTheMostIsAFormatErrorInAllOperations)
 		expectError(VIP_STATUS_FORMAT_ERROR, d);
 	}
 	Pair pair(nic);
-	ASSERT_TRUE(pair.connected);
 	VIP_DESCRIPTOR *in = make(0, List(kMost + 1, 1));
 	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, pool().handle()));
-	ASSERT_EQ(in, takeReceive(pair.b));
-	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE | VIP_STATUS_FORMAT_ERROR), statusOf(in));
+	ASSERT_TRUE(isReceived(pair.b, in, VIP_STATUS_OP_RECEIVE | VIP_STATUS_FORMAT_ERROR));
 }
 
 TEST_F(Segments, TogetherTheyMayBeAsLongAsMaxTransferSizeAndNoLonger)
 {
-	Region large(nic, kTransferSize);
-	Pool descriptors(nic, 2, 64, nullptr, kMost);
-	VIP_UINT32 each = kTransferSize / kMost;
-	for (VIP_DESCRIPTOR *d : {descriptors.empty(0), descriptors.empty(1)}) {
-		d->CS.SegCount = kMost;
-		for (VIP_UINT32 i = 0; i < kMost; i++)
-			setSegment(d, i, large.data() + i * each,
-				   i < kMost - 1 ? each : kTransferSize - i * each, large.handle());
-	}
-	VIP_DESCRIPTOR *out = descriptors.descriptor(0), *in = descriptors.descriptor(1);
+	Pool descriptors(nic, 2, kTransferSize, nullptr, kMost);
+	VIP_DESCRIPTOR *out = cut(descriptors, 0, kTransferSize, kMost),
+		       *in = cut(descriptors, 1, kTransferSize, kMost);
 	Pair pair(nic);
-	ASSERT_TRUE(pair.connected);
-	paint(large.data(), kTransferSize, 1);
+	paint(descriptors.buffer(0), kTransferSize, 1);
 	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, descriptors.handle()));
-	ASSERT_TRUE(harness::send(pair.a, out, descriptors.handle()));
-	EXPECT_EQ(status(VIP_STATUS_OP_SEND), statusOf(out));
-	ASSERT_EQ(in, takeReceive(pair.b));
+	ASSERT_TRUE(isSent(pair.a, out, descriptors.handle()));
+	ASSERT_TRUE(isReceived(pair.b, in));
 	EXPECT_EQ(VIP_UINT32{kTransferSize}, in->CS.Length);
+	EXPECT_TRUE(painted(descriptors.buffer(1), kTransferSize, 1));
 
 	out->DS[0].Local.Length++;
-	ASSERT_TRUE(harness::send(pair.a, out, descriptors.handle()));
-	EXPECT_EQ(status(VIP_STATUS_OP_SEND | VIP_STATUS_LENGTH_ERROR), statusOf(out));
+	ASSERT_TRUE(isSent(pair.a, out, descriptors.handle(), VIP_STATUS_OP_SEND | VIP_STATUS_LENGTH_ERROR));
 }
 
 // The sum of 252 times the whole region is 4 GiB and 248 bytes.
@@ -332,15 +302,12 @@ TEST_F(Segments, AMessageOneByteTooLongForManyIsALengthError)
 	for (unsigned count : {17U, 200U, kMost}) {
 		SCOPED_TRACE(count);
 		Pair pair(nic);
-		ASSERT_TRUE(pair.connected);
 		List to(count, 1);
 		memset(pool().buffer(1), 0, kSpread);
 		VIP_DESCRIPTOR *in = make(1, to), *out = pool().message(0, to.length() + 1);
 		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, pool().handle()));
-		ASSERT_TRUE(harness::send(pair.a, out, pool().handle()));
-		EXPECT_EQ(status(VIP_STATUS_OP_SEND | VIP_STATUS_REMOTE_DESC_ERROR), statusOf(out));
-		ASSERT_EQ(in, takeReceive(pair.b));
-		EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE | VIP_STATUS_LENGTH_ERROR), statusOf(in));
+		ASSERT_TRUE(isSent(pair.a, out, pool().handle(), VIP_STATUS_OP_SEND | VIP_STATUS_REMOTE_DESC_ERROR));
+		ASSERT_TRUE(isReceived(pair.b, in, VIP_STATUS_OP_RECEIVE | VIP_STATUS_LENGTH_ERROR));
 		EXPECT_TRUE(to.leavesTheRest(pool().buffer(1), to.length()));
 	}
 }
@@ -358,8 +325,7 @@ class Spoilt : public Segments
 	{
 		makeTag(nic); // another name of the default tag
 		VIP_PROTECTION_HANDLE tag = makeTag(nic);
-		VIP_MEM_ATTRIBUTES attributes = memory(tag);
-		Region other(nic, 4096, &attributes), small(nic, 4096);
+		Region other(nic, 4096, memory(tag)), small(nic, 4096);
 		for (const Way &way : {Way{"no such handle",
 					   [&](VIP_DATA_SEGMENT &s) { s.Handle = 0xDEADBEEF; }},
 				       Way{"another tag's",
@@ -379,11 +345,8 @@ class Spoilt : public Segments
 	// Makes a descriptor with `kMost` segments of 10 bytes, one of them with the fault.
 	VIP_DESCRIPTOR *spoilt(size_t slot, VIP_UINT16 operation, const Way &way)
 	{
-		VIP_DESCRIPTOR *d = pool().empty(slot);
+		VIP_DESCRIPTOR *d = cut(pool(), slot, 10 * kMost, kMost);
 		d->CS.Control = operation;
-		for (unsigned i = 0; i < kMost; i++)
-			setSegment(d, i, pool().buffer(slot) + 10 * i, 10, pool().handle());
-		d->CS.SegCount = kMost;
 		if (operation != VIP_CONTROL_OP_SENDRECV) {
 			d->DS[0].Remote.Data.Address = pool().buffer(3);
 			d->DS[0].Remote.Handle = pool().handle();
@@ -415,16 +378,11 @@ TEST_F(Spoilt, TwoHundredthSegmentOfAReceiveIsAProtectionError)
 {
 	eachWay([&](const Way &way) {
 		Pair pair(nic);
-		ASSERT_TRUE(pair.connected);
 		VIP_DESCRIPTOR *in = spoilt(1, VIP_CONTROL_OP_SENDRECV, way);
 		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, pool().handle()));
-		ASSERT_EQ(VIP_SUCCESS,
-			  VipPostSend(pair.a, pool().message(0, 10 * kMost), pool().handle()));
-		ASSERT_EQ(in, takeReceive(pair.b));
-		EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE | VIP_STATUS_PROTECTION_ERROR),
-			  statusOf(in));
-		EXPECT_TRUE(pair.b.becomes(VIP_STATE_ERROR));
-		EXPECT_TRUE(pair.a.becomes(VIP_STATE_ERROR));
+		ASSERT_TRUE(pool().postSend(pair.a, 0, 10 * kMost));
+		ASSERT_TRUE(isReceived(pair.b, in, VIP_STATUS_OP_RECEIVE | VIP_STATUS_PROTECTION_ERROR));
+		expectBroken(pair.b, pair.a);
 		takeSend(pair.a);
 	});
 }
@@ -433,7 +391,6 @@ TEST_F(Spoilt, TwoHundredthSegmentPastItsRegionIsFineWhileNoMessageIsThatLong)
 {
 	Pair pair(nic);
 	Region small(nic, 4096);
-	ASSERT_TRUE(pair.connected);
 	Way way{"past the end of its region", [&](VIP_DATA_SEGMENT &s) {
 			s.Handle = small.handle();
 			s.Data.Address = small.data() + 4090;
@@ -442,9 +399,8 @@ TEST_F(Spoilt, TwoHundredthSegmentPastItsRegionIsFineWhileNoMessageIsThatLong)
 	VIP_UINT32 length = 10 * kSpoilt + 6;
 	paint(pool().buffer(0), length, 1);
 	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, pool().handle()));
-	ASSERT_TRUE(harness::send(pair.a, pool().message(0, length), pool().handle()));
-	ASSERT_EQ(in, takeReceive(pair.b));
-	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(in));
+	ASSERT_TRUE(pool().send(pair.a, 0, length));
+	ASSERT_TRUE(isReceived(pair.b, in));
 	EXPECT_TRUE(painted(pool().buffer(1), 10 * kSpoilt, 1));
 	EXPECT_EQ(0, memcmp(small.data() + 4090, pool().buffer(0) + 10 * kSpoilt, 6));
 }
@@ -452,36 +408,24 @@ TEST_F(Spoilt, TwoHundredthSegmentPastItsRegionIsFineWhileNoMessageIsThatLong)
 // One queue has descriptors that a device takes at once and longer ones.
 TEST_F(Segments, FewAndManyTakeTheirTurns)
 {
-	constexpr size_t kMessages = 64, kBytes = 640;
+	constexpr size_t kMessages = 64;
+	constexpr VIP_UINT32 kBytes = 640;
 	Pool mixed(nic, 2 * kMessages, kBytes, nullptr, kMost);
 	Pair pair(nic, open(VIP_SERVICE_RELIABLE_DELIVERY));
-	ASSERT_TRUE(pair.connected);
-	auto cut = [&](size_t slot, unsigned segments) {
-		VIP_DESCRIPTOR *d = mixed.empty(slot);
-		d->CS.SegCount = static_cast<VIP_UINT16>(segments);
-		for (unsigned i = 0; i < segments; i++) {
-			VIP_UINT32 from = i * kBytes / segments, to = (i + 1) * kBytes / segments;
-			setSegment(d, i, mixed.buffer(slot) + from, to - from, mixed.handle());
-		}
-		return d;
-	};
 	for (size_t i = 0; i < kMessages; i++) {
 		paint(mixed.buffer(i), kBytes, static_cast<unsigned>(i));
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, cut(kMessages + i, kCounts[i * 7 % 10]),
-						   mixed.handle()));
+		ASSERT_EQ(VIP_SUCCESS,
+			  VipPostRecv(pair.b, cut(mixed, kMessages + i, kBytes, kCounts[i * 7 % 10]), mixed.handle()));
 	}
 	for (size_t i = 0; i < kMessages; i++)
-		ASSERT_EQ(VIP_SUCCESS,
-			  VipPostSend(pair.a, cut(i, kCounts[i * 3 % 10]), mixed.handle()));
+		ASSERT_EQ(VIP_SUCCESS, VipPostSend(pair.a, cut(mixed, i, kBytes, kCounts[i * 3 % 10]), mixed.handle()));
 	for (size_t i = 0; i < kMessages; i++) {
 		SCOPED_TRACE(i);
 		VIP_DESCRIPTOR *in = mixed.descriptor(kMessages + i);
-		ASSERT_EQ(in, takeReceive(pair.b));
-		EXPECT_EQ(0U, errorOf(in)) << statusOf(in);
+		ASSERT_TRUE(isReceived(pair.b, in));
 		EXPECT_EQ(kBytes, in->CS.Length);
 		EXPECT_TRUE(painted(mixed.buffer(kMessages + i), kBytes, static_cast<unsigned>(i)));
-		ASSERT_EQ(mixed.descriptor(i), takeSend(pair.a));
-		EXPECT_EQ(0U, errorOf(mixed.descriptor(i)));
+		ASSERT_TRUE(isDone(pair.a, mixed.descriptor(i)));
 	}
 }
 
@@ -491,43 +435,29 @@ TEST_F(Segments, QueuesFullOfManyLoseNothing)
 {
 	const size_t depth = nic.attributes().MaxDescriptorsPerQueue;
 	ASSERT_GE(depth, 1024U);
-	constexpr VIP_UINT32 kEach = 2, kBytes = kEach * kMost;
+	constexpr VIP_UINT32 kBytes = 2 * kMost;
 	Pool full(nic, 2 * depth, kBytes, nullptr, kMost);
-	VIP_CQ_HANDLE cq = makeCq(nic, 1);
-	{
-		Vi a(nic, reliable(), cq, cq), b(nic, reliable(), cq, cq);
-		ASSERT_TRUE(connect(a, b));
-		for (size_t i = 0; i < 2 * depth; i++) {
-			VIP_DESCRIPTOR *d = full.empty(i);
-			d->CS.SegCount = kMost;
-			for (VIP_UINT32 j = 0; j < kMost; j++)
-				setSegment(d, j, full.buffer(i) + j * kEach, kEach, full.handle());
-		}
-		for (size_t i = 0; i < depth; i++) {
-			paint(full.buffer(i), kBytes, static_cast<unsigned>(i));
-			ASSERT_EQ(VIP_SUCCESS,
-				  VipPostRecv(b, full.descriptor(depth + i), full.handle()));
-		}
-		for (size_t i = 0; i < depth; i++)
-			ASSERT_EQ(VIP_SUCCESS, VipPostSend(a, full.descriptor(i), full.handle()));
-		size_t sent = 0, received = 0;
-		while (sent + received < 2 * depth) {
-			VIP_VI_HANDLE vi;
-			VIP_BOOLEAN isReceive;
-			ASSERT_EQ(VIP_SUCCESS, VipCQWait(cq, kPatience, &vi, &isReceive))
-				<< sent << " and " << received;
-			size_t slot = isReceive ? depth + received++ : sent++;
-			VIP_DESCRIPTOR *d = nullptr;
-			ASSERT_EQ(VIP_SUCCESS, isReceive ? VipRecvDone(vi, &d) : VipSendDone(vi, &d));
-			ASSERT_EQ(full.descriptor(slot), d);
-			if (isReceive) {
-				ASSERT_EQ(kBytes, d->CS.Length);
-				ASSERT_TRUE(painted(full.buffer(slot), kBytes,
-						    static_cast<unsigned>(slot - depth)));
-			}
+	Cq cq(nic, 1);
+	Vi a(nic, reliable(), cq, cq), b(nic, reliable(), cq, cq);
+	ASSERT_TRUE(connect(a, b));
+	for (size_t i = 0; i < depth; i++) {
+		paint(full.buffer(i), kBytes, static_cast<unsigned>(i));
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b, cut(full, depth + i, kBytes, kMost), full.handle()));
+	}
+	for (size_t i = 0; i < depth; i++)
+		ASSERT_EQ(VIP_SUCCESS, VipPostSend(a, cut(full, i, kBytes, kMost), full.handle()));
+	size_t sent = 0, received = 0;
+	while (sent + received < 2 * depth) {
+		auto [vi, isReceive, d] = cq.take();
+		ASSERT_TRUE(d) << sent << " and " << received;
+		size_t slot = isReceive ? depth + received++ : sent++;
+		ASSERT_EQ(full.descriptor(slot), d);
+		ASSERT_EQ(0U, errorOf(d)) << statusOf(d);
+		if (isReceive) {
+			ASSERT_EQ(kBytes, d->CS.Length);
+			ASSERT_TRUE(painted(full.buffer(slot), kBytes, static_cast<unsigned>(slot - depth)));
 		}
 	}
-	EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
 }
 
 } // namespace

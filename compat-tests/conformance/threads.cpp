@@ -2,71 +2,21 @@
 // Several threads on one NIC, one VI, one queue.
 #include "harness.h"
 
-#include <atomic>
-#include <memory>
-
 using namespace harness;
 
 namespace
 {
 
-class Threads : public PairTest
-{
-      protected:
-	// Runs `block`, a call that blocks, and `release`, which ends it. `block` must not return
-	// VIP_SUCCESS and must return within the usual limit. Either call may come first: an error
-	// is also right when the object is gone already.
-	void expectEnded(const std::function<VIP_RETURN()> &block,
-			 const std::function<VIP_RETURN()> &release)
-	{
-		std::atomic<int> result{-1};
-		Thread blocked([&] { result = block(); });
-		letTimePass(100);
-		EXPECT_EQ(-1, result) << "did not block";
-		EXPECT_EQ(VIP_SUCCESS, release());
-		EXPECT_TRUE(eventually([&] { return result != -1; })) << "still blocked";
-		blocked.join();
-		EXPECT_NE(VIP_SUCCESS, static_cast<VIP_RETURN>(result.load()));
-	}
-};
-
-void pingPong(Nic &nic, Vi &vi, bool first, Mode mode, unsigned seed)
-{
-	constexpr unsigned rounds = 100;
-	Pool pool(nic, 2, 256);
-	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, pool.message(0, 256), pool.handle()));
-	std::string discriminator = "threads" + std::to_string(seed);
-	ASSERT_TRUE(first ? call(vi, discriminator) : serve(vi, discriminator));
-	for (unsigned i = 0; i < rounds; i++) {
-		auto speak = [&] {
-			paint(pool.buffer(1), 256, seed + i);
-			VIP_DESCRIPTOR *d =
-				harness::send(vi, pool.message(1, 256), pool.handle(), mode);
-			ASSERT_TRUE(d);
-			ASSERT_EQ(0U, errorOf(d)) << statusOf(d);
-		};
-		if (first) {
-			ASSERT_NO_FATAL_FAILURE(speak());
-		}
-		ASSERT_EQ(pool.descriptor(0), takeReceive(vi, mode));
-		ASSERT_EQ(0U, errorOf(pool.descriptor(0))) << statusOf(pool.descriptor(0));
-		ASSERT_TRUE(painted(pool.buffer(0), 256, seed + i));
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, pool.message(0, 256), pool.handle()));
-		if (!first) {
-			ASSERT_NO_FATAL_FAILURE(speak());
-		}
-	}
-}
+using Threads = PairTest;
 
 TEST_F(Threads, TwoPingPongsOnVisOfOneNic)
 {
 	for (Mode mode : {Mode::Waiting, Mode::Polling}) {
 		Vi vis[4] = {Vi(nic), Vi(nic), Vi(nic), Vi(nic)};
-		unsigned seed = static_cast<unsigned>(Clock::now().time_since_epoch().count());
+		std::string names[2] = {freshDiscriminator(), freshDiscriminator()};
 		std::vector<std::thread> threads;
 		for (unsigned i = 0; i < 4; i++)
-			threads.emplace_back(
-				[&, i] { pingPong(nic, vis[i], i % 2, mode, seed + i / 2); });
+			threads.emplace_back([&, i] { pingPong(vis[i], names[i / 2], i % 2, 100, mode); });
 		for (auto &thread : threads)
 			thread.join();
 	}
@@ -86,8 +36,8 @@ TEST_F(Threads, OneThreadBlocksInRecvWaitWhileOthersPost)
 	// Each receive is posted while the receiver waits on the empty queue, or on the receive
 	// before it.
 	for (unsigned i = 0; i < count; i++) {
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(i, 64), pool.handle()));
-		ASSERT_TRUE(harness::send(a(), pool.message(count + i, 64), pool.handle()));
+		ASSERT_TRUE(pool.postReceive(b(), i, 64));
+		ASSERT_TRUE(pool.send(a(), count + i, 64));
 	}
 	receiver.join();
 }
@@ -99,13 +49,13 @@ TEST_F(Threads, TwoThreadsBlockOnTheTwoQueuesOfOneVi)
 	Thread sender([&] { sent = takeSend(a()); });
 	Thread receiver([&] { received = takeReceive(a()); });
 	letTimePass(50);
-	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(0, 64), pool.handle()));
-	ASSERT_EQ(VIP_SUCCESS, VipPostSend(a(), pool.message(1, 64), pool.handle()));
+	ASSERT_TRUE(pool.postReceive(b(), 0, 64));
+	ASSERT_TRUE(pool.postSend(a(), 1, 64));
 	sender.join();
 	EXPECT_EQ(pool.descriptor(1), sent);
-	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(a(), pool.message(2, 64), pool.handle()));
+	ASSERT_TRUE(pool.postReceive(a(), 2, 64));
 	ASSERT_EQ(pool.descriptor(0), takeReceive(b()));
-	ASSERT_TRUE(harness::send(b(), pool.message(1, 64), pool.handle()));
+	ASSERT_TRUE(pool.send(b(), 1, 64));
 	receiver.join();
 	EXPECT_EQ(pool.descriptor(2), received);
 }
@@ -113,7 +63,7 @@ TEST_F(Threads, TwoThreadsBlockOnTheTwoQueuesOfOneVi)
 TEST_F(Threads, DoneAndTheOtherCallsDoNotBlockBehindAnotherThreadsWait)
 {
 	Pool pool(nic, 3, 64);
-	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(0, 64), pool.handle()));
+	ASSERT_TRUE(pool.postReceive(b(), 0, 64));
 	VIP_DESCRIPTOR *waited = nullptr, *d = pool.descriptor(0);
 	Thread waiter([&] { waited = takeReceive(b()); });
 	letTimePass(50);
@@ -125,43 +75,23 @@ TEST_F(Threads, DoneAndTheOtherCallsDoNotBlockBehindAnotherThreadsWait)
 		ASSERT_EQ(VIP_DESCRIPTOR_ERROR, VipSendDone(b(), &d));
 		ASSERT_EQ(VIP_STATE_CONNECTED, b().state());
 	}
-	EXPECT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(1, 64), pool.handle()));
+	EXPECT_TRUE(pool.postReceive(b(), 1, 64));
 	EXPECT_LT(watch.ms(), kPatience / 2) << "blocked behind the wait";
-	ASSERT_TRUE(harness::send(a(), pool.message(2, 64), pool.handle()));
+	ASSERT_TRUE(pool.send(a(), 2, 64));
 	waiter.join();
 	EXPECT_EQ(pool.descriptor(0), waited);
-}
-
-TEST_F(Threads, TwoThreadsWaitOnOneQueueAndEachGetsADescriptorOfItsOwn)
-{
-	Pool pool(nic, 3, 64);
-	for (unsigned i = 0; i < 2; i++)
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(i, 64), pool.handle()));
-	VIP_DESCRIPTOR *got[2] = {};
-	Thread one([&] { got[0] = takeReceive(b()); }), other([&] { got[1] = takeReceive(b()); });
-	letTimePass(50);
-	for (int i = 0; i < 2; i++)
-		ASSERT_TRUE(harness::send(a(), pool.message(2, 64), pool.handle()));
-	one.join();
-	other.join();
-	EXPECT_NE(got[0], got[1]);
-	for (VIP_DESCRIPTOR *d : got)
-		EXPECT_TRUE(d == pool.descriptor(0) || d == pool.descriptor(1));
 }
 
 TEST_F(Threads, SeveralThreadsPostSendsOnOneViAndNoneIsLost)
 {
 	constexpr unsigned threads = 4, each = 50;
 	Pool receives(nic, threads * each, 64), sends(nic, threads * each, 64);
-	for (unsigned i = 0; i < threads * each; i++)
-		ASSERT_EQ(VIP_SUCCESS,
-			  VipPostRecv(b(), receives.message(i, 64), receives.handle()));
+	ASSERT_TRUE(receives.postReceives(b(), threads * each, 64));
 	std::vector<std::thread> posters;
 	for (unsigned t = 0; t < threads; t++)
 		posters.emplace_back([&, t] {
 			for (unsigned i = t * each; i < (t + 1) * each; i++) {
-				VIP_DESCRIPTOR *d = sends.message(i, 64);
-				setImmediate(d, i);
+				VIP_DESCRIPTOR *d = setImmediate(sends.message(i, 64), i);
 				ASSERT_EQ(VIP_SUCCESS, VipPostSend(a(), d, sends.handle()));
 			}
 		});
@@ -184,79 +114,21 @@ TEST_F(Threads, SeveralThreadsPostSendsOnOneViAndNoneIsLost)
 		ASSERT_TRUE(takeSend(a()));
 }
 
-TEST_F(Threads, DestroyOfAViEndsAWaitOnIt)
-{
-	VIP_VI_ATTRIBUTES attributes = reliable();
-	for (auto wait : {VipRecvWait, VipSendWait}) {
-		VIP_VI_HANDLE vi = nullptr;
-		ASSERT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, nullptr, nullptr, &vi));
-		VIP_DESCRIPTOR *d = nullptr;
-		expectEnded([&] { return wait(vi, VIP_INFINITE, &d); },
-			    [&] { return VipDestroyVi(vi); });
-	}
-}
-
-TEST_F(Threads, DestroyOfACqEndsAWaitOnIt)
-{
-	VIP_CQ_HANDLE cq = makeCq(nic, 8);
-	VIP_VI_HANDLE vi;
-	VIP_BOOLEAN receive;
-	expectEnded([&] { return VipCQWait(cq, VIP_INFINITE, &vi, &receive); },
-		    [&] { return VipDestroyCQ(cq); });
-}
-
 TEST_F(Threads, ResizeOfACqDoesNotEndAWaitOnIt)
 {
-	VIP_CQ_HANDLE cq = makeCq(nic, 8);
-	{
-		Pool pool(nic, 1, 64);
-		Vi idle(nic, reliable(), cq, nullptr);
-		VIP_VI_HANDLE named = nullptr;
-		VIP_BOOLEAN receive = VIP_TRUE;
-		auto result = inThread([&] { return VipCQWait(cq, kPatience, &named, &receive); });
-		letTimePass(50);
-		EXPECT_EQ(VIP_SUCCESS, VipResizeCQ(cq, 500));
-		EXPECT_EQ(VIP_SUCCESS, VipResizeCQ(cq, 4));
-		EXPECT_EQ(VIP_SUCCESS,
-			  VipPostSend(idle, pool.message(0, 64), pool.handle())); // flushed at once
-		EXPECT_EQ(VIP_SUCCESS, result.get());
-		EXPECT_EQ(idle, named);
-		EXPECT_EQ(VIP_FALSE, receive);
-	}
-	EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
-}
-
-TEST_F(Threads, CloseOfANicEndsEveryWaitOnIt)
-{
-	auto open = [] {
-		auto opened = std::make_unique<Nic>();
-		EXPECT_TRUE(opened->opened());
-		return opened;
-	};
-	{
-		auto doomed = open();
-		Vi vi(*doomed);
-		VIP_DESCRIPTOR *d;
-		expectEnded([&] { return VipRecvWait(vi, VIP_INFINITE, &d); },
-			    [&] { return doomed->close(); });
-	}
-	{
-		auto doomed = open();
-		VIP_CQ_HANDLE cq = nullptr;
-		ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(*doomed, 8, &cq));
-		VIP_VI_HANDLE vi;
-		VIP_BOOLEAN receive;
-		expectEnded([&] { return VipCQWait(cq, VIP_INFINITE, &vi, &receive); },
-			    [&] { return doomed->close(); });
-	}
-	{
-		auto doomed = open();
-		VIP_CONN_HANDLE connection;
-		std::string discriminator = freshDiscriminator();
-		expectEnded(
-			[&] { return waitOn(*doomed, discriminator, VIP_INFINITE, &connection); },
-			[&] { return doomed->close(); });
-	}
+	Cq cq(nic, 8);
+	Pool pool(nic, 1, 64);
+	Vi idle(nic, reliable(), cq, nullptr);
+	VIP_VI_HANDLE named = nullptr;
+	VIP_BOOLEAN receive = VIP_TRUE;
+	auto result = inThread([&] { return VipCQWait(cq, kPatience, &named, &receive); });
+	letTimePass(50);
+	EXPECT_EQ(VIP_SUCCESS, VipResizeCQ(cq, 500));
+	EXPECT_EQ(VIP_SUCCESS, VipResizeCQ(cq, 4));
+	EXPECT_TRUE(pool.postSend(idle, 0, 64)); // flushed at once
+	EXPECT_EQ(VIP_SUCCESS, result.get());
+	EXPECT_EQ(idle, named);
+	EXPECT_EQ(VIP_FALSE, receive);
 }
 
 } // namespace

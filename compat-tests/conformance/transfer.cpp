@@ -55,23 +55,15 @@ class PingPong
 	void speak(VIP_UINT32 size, unsigned seed)
 	{
 		paint(pool_.buffer(kSend), size, seed);
-		VIP_DESCRIPTOR *d =
-			harness::send(vi_, pool_.message(kSend, size), pool_.handle(), mode_);
-		ASSERT_TRUE(d);
-		ASSERT_EQ(status(VIP_STATUS_OP_SEND), statusOf(d));
+		ASSERT_TRUE(isSent(vi_, pool_.message(kSend, size), pool_.handle(), VIP_STATUS_OP_SEND, mode_));
 	}
 
 	void hear(VIP_UINT32 size, unsigned seed)
 	{
-		VIP_DESCRIPTOR *d = takeReceive(vi_, mode_);
-		ASSERT_EQ(posted_, d);
-		ASSERT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(d));
-		ASSERT_EQ(size, d->CS.Length);
+		ASSERT_TRUE(isReceived(vi_, posted_, VIP_STATUS_OP_RECEIVE, mode_));
+		ASSERT_EQ(size, posted_->CS.Length);
 		ASSERT_TRUE(painted(pool_.buffer(slot_), size, seed));
-		EXPECT_EQ(0,
-			  std::count_if(pool_.buffer(slot_) + size, pool_.buffer(slot_) + kLargest,
-					[](VIP_UCHAR byte) { return byte != 0; }))
-			<< "bytes behind the message changed";
+		EXPECT_TRUE(untouched(pool_.buffer(slot_) + size, kLargest - size)) << "behind the message";
 		post();
 	}
 
@@ -85,13 +77,10 @@ class PingPong
 void serverOfPingPong(Channel &test, Mode mode)
 {
 	Nic nic;
-	ASSERT_TRUE(nic.opened());
 	Vi vi(nic);
 	PingPong side(vi, mode);
 	side.postFirst();
-	std::string discriminator = test.get();
-	test.put("ready");
-	ASSERT_TRUE(serve(vi, discriminator));
+	ASSERT_TRUE(test.serve(vi));
 	side.serve(false);
 	test.put("done");
 	test.expect("done"); // the connection stays until both sides have all messages
@@ -111,14 +100,11 @@ class Transfer : public PairTest
       protected:
 	void between(const char *role, Mode mode)
 	{
-		std::string discriminator = freshDiscriminator();
 		Peer peer(role);
-		peer.channel.put(discriminator);
 		Vi vi(nic);
 		PingPong side(vi, mode);
 		side.postFirst();
-		peer.channel.expect("ready");
-		ASSERT_TRUE(call(vi, discriminator, peer.channel.host()));
+		ASSERT_TRUE(peer.call(vi));
 		side.serve(true);
 		peer.channel.put("done");
 		peer.channel.expect("done");
@@ -163,16 +149,11 @@ TEST_F(Transfer, MessageOfTheNicsMaxTransferSizeArrives)
 		std::min<VIP_ULONG>(nic.attributes().MaxTransferSize, 64 << 20));
 	Pool pool(nic, 2, size);
 	Pair pair(nic, reliable(size));
-	ASSERT_TRUE(pair.connected);
-	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, pool.message(0, size), pool.handle()));
+	ASSERT_TRUE(pool.postReceive(pair.b, 0, size));
 	paint(pool.buffer(1), size, 5);
-	VIP_DESCRIPTOR *sent = harness::send(pair.a, pool.message(1, size), pool.handle());
-	ASSERT_TRUE(sent);
-	EXPECT_EQ(status(VIP_STATUS_OP_SEND), statusOf(sent));
-	VIP_DESCRIPTOR *received = takeReceive(pair.b);
-	ASSERT_TRUE(received);
-	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(received));
-	EXPECT_EQ(size, received->CS.Length);
+	ASSERT_TRUE(isSent(pair.a, pool.message(1, size), pool.handle()));
+	ASSERT_TRUE(isReceived(pair.b, pool.descriptor(0)));
+	EXPECT_EQ(size, pool.descriptor(0)->CS.Length);
 	EXPECT_TRUE(painted(pool.buffer(0), size, 5));
 }
 
@@ -180,12 +161,10 @@ TEST_F(Transfer, DescriptorsOfBothQueuesAreDoneInTheOrderOfPosting)
 {
 	constexpr unsigned count = 64;
 	Pool receives(nic, count, 64), sends(nic, count, 64);
-	for (unsigned i = 0; i < count; i++)
-		ASSERT_EQ(VIP_SUCCESS,
-			  VipPostRecv(b(), receives.message(i, 64), receives.handle()));
+	ASSERT_TRUE(receives.postReceives(b(), count, 64));
 	for (unsigned i = 0; i < count; i++) {
 		paint(sends.buffer(i), i + 1, i);
-		ASSERT_EQ(VIP_SUCCESS, VipPostSend(a(), sends.message(i, i + 1), sends.handle()));
+		ASSERT_TRUE(sends.postSend(a(), i, i + 1));
 	}
 	for (unsigned i = 0; i < count; i++) {
 		ASSERT_EQ(sends.descriptor(i), takeSend(a())) << i;
@@ -200,17 +179,14 @@ TEST_F(Transfer, BothDirectionsAtOnce)
 	constexpr unsigned count = 64;
 	Pool pool(nic, 4 * count, 1024);
 	for (unsigned i = 0; i < count; i++) {
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(a(), pool.message(i, 1024), pool.handle()));
-		ASSERT_EQ(VIP_SUCCESS,
-			  VipPostRecv(b(), pool.message(count + i, 1024), pool.handle()));
+		ASSERT_TRUE(pool.postReceive(a(), i, 1024));
+		ASSERT_TRUE(pool.postReceive(b(), count + i, 1024));
 		paint(pool.buffer(2 * count + i), 1024, i);
 		paint(pool.buffer(3 * count + i), 1024, i + 100);
 	}
 	for (unsigned i = 0; i < count; i++) {
-		ASSERT_EQ(VIP_SUCCESS,
-			  VipPostSend(a(), pool.message(2 * count + i, 1024), pool.handle()));
-		ASSERT_EQ(VIP_SUCCESS,
-			  VipPostSend(b(), pool.message(3 * count + i, 1024), pool.handle()));
+		ASSERT_TRUE(pool.postSend(a(), 2 * count + i, 1024));
+		ASSERT_TRUE(pool.postSend(b(), 3 * count + i, 1024));
 	}
 	for (unsigned i = 0; i < count; i++) {
 		ASSERT_EQ(pool.descriptor(i), takeReceive(a(), Mode::Polling));
@@ -225,7 +201,7 @@ TEST_F(Transfer, BothDirectionsAtOnce)
 TEST_F(Transfer, DoneIsNotDoneWithNoDescriptorWhileTheHeadIsPosted)
 {
 	Pool pool(nic, 2, 64);
-	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(0, 64), pool.handle()));
+	ASSERT_TRUE(pool.postReceive(b(), 0, 64));
 	VIP_DESCRIPTOR *d = pool.descriptor(1);
 	EXPECT_EQ(VIP_NOT_DONE, VipRecvDone(b(), &d));
 	EXPECT_EQ(nullptr, d);
@@ -240,8 +216,8 @@ TEST_F(Transfer, DoneIsADescriptorErrorWithNoDescriptorOnAnEmptyQueue)
 		EXPECT_EQ(nullptr, d);
 	}
 	// The queue is empty again after a descriptor was taken.
-	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(0, 64), pool.handle()));
-	ASSERT_TRUE(harness::send(a(), pool.message(1, 64), pool.handle()));
+	ASSERT_TRUE(pool.postReceive(b(), 0, 64));
+	ASSERT_TRUE(pool.send(a(), 1, 64));
 	ASSERT_TRUE(takeReceive(b()));
 	VIP_DESCRIPTOR *d = pool.descriptor(0);
 	EXPECT_EQ(VIP_DESCRIPTOR_ERROR, VipRecvDone(b(), &d));
@@ -263,9 +239,9 @@ TEST_F(Transfer, QueryViTellsWhichQueuesAreEmpty)
 		return std::make_pair(sends, receives);
 	};
 	EXPECT_EQ(std::make_pair(VIP_TRUE, VIP_TRUE), empty(a()));
-	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(0, 64), pool.handle()));
+	ASSERT_TRUE(pool.postReceive(b(), 0, 64));
 	EXPECT_EQ(std::make_pair(VIP_TRUE, VIP_FALSE), empty(b()));
-	ASSERT_EQ(VIP_SUCCESS, VipPostSend(a(), pool.message(1, 64), pool.handle()));
+	ASSERT_TRUE(pool.postSend(a(), 1, 64));
 	EXPECT_EQ(std::make_pair(VIP_FALSE, VIP_TRUE), empty(a()))
 		<< "done or not, it was not collected";
 	ASSERT_TRUE(takeSend(a()));
@@ -277,7 +253,7 @@ TEST_F(Transfer, QueryViTellsWhichQueuesAreEmpty)
 TEST_F(Transfer, WaitTimesOutAfterTheAskedTimeWithAPostedReceive)
 {
 	Pool pool(nic, 1, 64);
-	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(0, 64), pool.handle()));
+	ASSERT_TRUE(pool.postReceive(b(), 0, 64));
 	for (VIP_ULONG timeout : {200UL, 700UL}) {
 		VIP_DESCRIPTOR *d = pool.descriptor(0);
 		EXPECT_TRUE(takesAbout(static_cast<double>(timeout), [&] {
@@ -301,11 +277,11 @@ TEST_F(Transfer, WaitTimesOutAfterTheAskedTimeOnAnEmptyQueue)
 TEST_F(Transfer, WaitWithTimeoutZeroLooksOnce)
 {
 	Pool pool(nic, 2, 64);
-	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(0, 64), pool.handle()));
+	ASSERT_TRUE(pool.postReceive(b(), 0, 64));
 	VIP_DESCRIPTOR *d = pool.descriptor(0);
 	EXPECT_TRUE(takesAbout(0, [&] { EXPECT_EQ(VIP_TIMEOUT, VipRecvWait(b(), 0, &d)); }));
 	EXPECT_EQ(nullptr, d);
-	ASSERT_TRUE(harness::send(a(), pool.message(1, 64), pool.handle()));
+	ASSERT_TRUE(pool.send(a(), 1, 64));
 	EXPECT_TRUE(eventually([&] { return VipRecvWait(b(), 0, &d) == VIP_SUCCESS; }));
 	EXPECT_EQ(pool.descriptor(0), d);
 }
@@ -314,10 +290,10 @@ TEST_F(Transfer, WaitThatNeverTimesOutTakesBothFormsOfInfinite)
 {
 	Pool pool(nic, 2, 64);
 	for (VIP_ULONG forever : {VIP_ULONG{0xFFFFFFFF}, ~VIP_ULONG{0}, VIP_ULONG{VIP_INFINITE}}) {
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(0, 64), pool.handle()));
+		ASSERT_TRUE(pool.postReceive(b(), 0, 64));
 		Thread later([&] {
 			letTimePass(100);
-			EXPECT_TRUE(harness::send(a(), pool.message(1, 64), pool.handle()));
+			EXPECT_TRUE(pool.send(a(), 1, 64));
 		});
 		VIP_DESCRIPTOR *d = nullptr;
 		Stopwatch watch;
@@ -335,78 +311,52 @@ TEST_F(Transfer, MaxDescriptorsPerQueueReceivesCanBeOutstandingAndOneMoreIsRefus
 	auto most = static_cast<unsigned>(nic.attributes().MaxDescriptorsPerQueue);
 	ASSERT_GE(most, 1024U);
 	Pool pool(nic, most + 2, 4);
-	for (unsigned i = 0; i < most; i++)
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(i, 4), pool.handle()))
-			<< i << " of " << most;
+	ASSERT_TRUE(pool.postReceives(b(), most, 4));
 	EXPECT_EQ(VIP_ERROR_RESOURCE, VipPostRecv(b(), pool.message(most, 4), pool.handle()));
 	EXPECT_TRUE(nic.errors.reaches(b(), 1)) << "no asynchronous error told of the overrun";
 	EXPECT_EQ(1U, nic.errors.count(b(), VIP_ERROR_VI_OVERRUN));
 	EXPECT_EQ(VIP_STATE_CONNECTED, b().state());
 	for (unsigned i = 0; i < most; i++) {
-		VIP_DESCRIPTOR *d = pool.message(most + 1, 4);
-		setImmediate(d, i);
-		ASSERT_TRUE(harness::send(a(), d, pool.handle(), Mode::Polling));
-		ASSERT_EQ(0U, errorOf(d)) << statusOf(d);
+		ASSERT_TRUE(isSent(a(), setImmediate(pool.message(most + 1, 4), i), pool.handle(), VIP_STATUS_OP_SEND,
+				   Mode::Polling));
 		ASSERT_EQ(pool.descriptor(i), takeReceive(b(), Mode::Polling));
 		ASSERT_EQ(i, pool.descriptor(i)->CS.ImmediateData);
 		if (i == 0) {
-			EXPECT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(0, 4), pool.handle()))
-				<< "one was taken";
+			EXPECT_TRUE(pool.postReceive(b(), 0, 4)) << "one was taken";
 		}
 	}
 }
 
 TEST_F(Transfer, MaxDescriptorsPerQueueSendsCanBeOutstandingAndAreAllDelivered)
 {
-	// Sends that are done and not collected still count, so that the test certainly reaches the
-	// limit.
+	// Sends that are done and not collected still count, so that the test certainly reaches the limit.
+	// Neither end looks at its queue until everything has arrived. The receiver watches the last
+	// descriptor's buffer.
 	auto most = static_cast<unsigned>(nic.attributes().MaxDescriptorsPerQueue);
 	Pool receives(nic, most, 4), sends(nic, most + 1, 4);
-	for (unsigned i = 0; i < most; i++)
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), receives.message(i, 4), receives.handle()));
+	ASSERT_TRUE(receives.postReceives(b(), most, 4));
 	for (unsigned i = 0; i < most; i++) {
-		VIP_DESCRIPTOR *d = sends.message(i, 4);
-		setImmediate(d, i);
+		VIP_DESCRIPTOR *d = setImmediate(sends.message(i, 4), i);
+		sends.buffer(i)[0] = 0xFF;
 		ASSERT_EQ(VIP_SUCCESS, VipPostSend(a(), d, sends.handle())) << i << " of " << most;
 	}
 	EXPECT_EQ(VIP_ERROR_RESOURCE, VipPostSend(a(), sends.message(most, 4), sends.handle()));
-	for (unsigned i = 0; i < most; i++) {
-		ASSERT_EQ(sends.descriptor(i), takeSend(a(), Mode::Polling));
-		ASSERT_EQ(receives.descriptor(i), takeReceive(b(), Mode::Polling));
-		ASSERT_EQ(i, receives.descriptor(i)->CS.ImmediateData);
-	}
-}
-
-TEST_F(Transfer, SendsGoOutAndReceivesAreFilledWithoutBeingCollected)
-{
-	// The sender does not look at its queue until everything has arrived. The receiver does not
-	// look at its queue either. It watches the last descriptor's buffer.
-	auto most = static_cast<unsigned>(nic.attributes().MaxDescriptorsPerQueue);
-	Pool receives(nic, most, 4), sends(nic, most, 4);
-	for (unsigned i = 0; i < most; i++)
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), receives.message(i, 4), receives.handle()));
-	for (unsigned i = 0; i < most; i++) {
-		sends.buffer(i)[0] = 0xFF;
-		ASSERT_EQ(VIP_SUCCESS, VipPostSend(a(), sends.message(i, 4), sends.handle()));
-	}
 	const volatile VIP_UCHAR *last = receives.buffer(most - 1);
 	EXPECT_TRUE(eventually([&] { return *last == 0xFF; }, 10000));
 	for (unsigned i = 0; i < most; i++) {
-		ASSERT_EQ(sends.descriptor(i), takeSend(a(), Mode::Polling));
-		ASSERT_EQ(0U, errorOf(sends.descriptor(i))) << statusOf(sends.descriptor(i));
-	}
-	for (unsigned i = 0; i < most; i++)
+		ASSERT_TRUE(isDone(a(), sends.descriptor(i), VIP_STATUS_OP_SEND, Mode::Polling));
 		ASSERT_EQ(receives.descriptor(i), takeReceive(b(), Mode::Polling));
+		ASSERT_EQ(i, receives.descriptor(i)->CS.ImmediateData);
+	}
 }
 
 TEST_F(Transfer, SendsGoOutWhileTheProgramOnlyWaitsForReceives)
 {
 	constexpr unsigned count = 500;
 	Pool receives(nic, count, 4), sends(nic, count, 4);
+	ASSERT_TRUE(receives.postReceives(b(), count, 4));
 	for (unsigned i = 0; i < count; i++)
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), receives.message(i, 4), receives.handle()));
-	for (unsigned i = 0; i < count; i++)
-		ASSERT_EQ(VIP_SUCCESS, VipPostSend(a(), sends.message(i, 4), sends.handle()));
+		ASSERT_TRUE(sends.postSend(a(), i, 4));
 	for (unsigned i = 0; i < count; i++)
 		ASSERT_EQ(receives.descriptor(i), takeReceive(b())) << i;
 	for (unsigned i = 0; i < count; i++)

@@ -75,11 +75,10 @@ TEST_F(Waits, EightThreadsOnOneQueueGetADescriptorEach)
 	Blocked blocked;
 	for (auto &d : got)
 		blocked.add([this, &d] { return VipRecvWait(b(), VIP_INFINITE, &d); });
-	for (size_t i = 0; i < count; i++)
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(i, 64), pool.handle()));
+	ASSERT_TRUE(pool.postReceives(b(), count, 64));
 	blocked.expectBlocked();
 	for (size_t i = 0; i < count; i++)
-		ASSERT_TRUE(harness::send(a(), pool.message(count, 64), pool.handle()));
+		ASSERT_TRUE(pool.send(a(), count, 64));
 	blocked.expectAll([](VIP_RETURN result) { return result == VIP_SUCCESS; });
 	std::sort(std::begin(got), std::end(got));
 	for (size_t i = 0; i < count; i++)
@@ -101,7 +100,7 @@ TEST_F(Waits, EightThreadsOnOneCqGetAnEntryEach)
 	}
 	blocked.expectBlocked();
 	for (size_t i = 0; i < count; i++) // idle: the sends are done at once, flushed
-		ASSERT_EQ(VIP_SUCCESS, VipPostSend(*vis[i], pool.message(i, 64), pool.handle()));
+		ASSERT_TRUE(pool.postSend(*vis[i], i, 64));
 	blocked.expectAll([](VIP_RETURN result) { return result == VIP_SUCCESS; });
 	for (size_t i = 0; i < count; i++)
 		EXPECT_EQ(1, std::count(std::begin(got), std::end(got), VIP_VI_HANDLE{*vis[i]}));
@@ -116,8 +115,8 @@ TEST_F(Waits, OneCompletionEndsOneWaitOfThree)
 		blocked.add([this, &d] { return VipRecvWait(b(), kPatience, &d); });
 	blocked.expectBlocked();
 	for (size_t round = 1; round <= 3; round++) {
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(0, 64), pool.handle()));
-		ASSERT_TRUE(harness::send(a(), pool.message(1, 64), pool.handle()));
+		ASSERT_TRUE(pool.postReceive(b(), 0, 64));
+		ASSERT_TRUE(pool.send(a(), 1, 64));
 		EXPECT_TRUE(blocked.reach(round));
 		letTimePass(50);
 		EXPECT_EQ(round, blocked.returned());
@@ -129,8 +128,7 @@ TEST_F(Waits, ATimeoutIsKeptBesideThreadsThatWaitForEver)
 {
 	Pool pool(nic, 4, 64);
 	VIP_DESCRIPTOR *got[3] = {}, *none;
-	for (size_t i = 0; i < 3; i++)
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(i, 64), pool.handle()));
+	ASSERT_TRUE(pool.postReceives(b(), 3, 64));
 	Blocked blocked;
 	for (auto &d : got)
 		blocked.add([this, &d] { return VipRecvWait(b(), VIP_INFINITE, &d); });
@@ -139,30 +137,30 @@ TEST_F(Waits, ATimeoutIsKeptBesideThreadsThatWaitForEver)
 		EXPECT_EQ(VIP_TIMEOUT, VipRecvWait(b(), 500, &none));
 	}));
 	for (int i = 0; i < 3; i++)
-		ASSERT_TRUE(harness::send(a(), pool.message(3, 64), pool.handle()));
+		ASSERT_TRUE(pool.send(a(), 3, 64));
 	blocked.expectAll([](VIP_RETURN result) { return result == VIP_SUCCESS; });
 }
 
 TEST_F(Waits, ATimeoutThatEndsLeavesTheOthersTheirCompletions)
 {
 	Pool pool(nic, 2, 64);
-	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(0, 64), pool.handle()));
+	ASSERT_TRUE(pool.postReceive(b(), 0, 64));
 	for (int round = 0; round < 3; round++) {
 		VIP_DESCRIPTOR *early = nullptr, *late = nullptr;
 		Blocked shorter, longer; // the first waiter may be the one that reads for all
 		shorter.add([&] { return VipRecvWait(b(), 300, &early); });
 		longer.add([&] { return VipRecvWait(b(), VIP_INFINITE, &late); });
 		shorter.expectAll([](VIP_RETURN result) { return result == VIP_TIMEOUT; });
-		ASSERT_TRUE(harness::send(a(), pool.message(1, 64), pool.handle()));
+		ASSERT_TRUE(pool.send(a(), 1, 64));
 		longer.expectAll([](VIP_RETURN result) { return result == VIP_SUCCESS; });
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(0, 64), pool.handle()));
+		ASSERT_TRUE(pool.postReceive(b(), 0, 64));
 	}
 }
 
 TEST_F(Waits, SignalsNeitherEndAWaitNorProlongIt)
 {
 	Pool pool(nic, 1, 64);
-	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(0, 64), pool.handle()));
+	ASSERT_TRUE(pool.postReceive(b(), 0, 64));
 	static std::atomic<int> caught;
 	struct sigaction action {
 	}, before;
@@ -196,8 +194,7 @@ TEST_F(Waits, DisconnectGivesEachAFlushedDescriptorAndThoseBeyondGoOnWaiting)
 {
 	Pool pool(nic, 3, 64);
 	VIP_DESCRIPTOR *got[5] = {};
-	for (size_t i = 0; i < 3; i++)
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), pool.message(i, 64), pool.handle()));
+	ASSERT_TRUE(pool.postReceives(b(), 3, 64));
 	Blocked blocked;
 	for (auto &d : got)
 		blocked.add([this, &d] { return VipRecvWait(b(), 1500, &d); });
@@ -218,13 +215,11 @@ TEST_F(Waits, DisconnectGivesEachAFlushedDescriptorAndThoseBeyondGoOnWaiting)
 
 TEST_F(Waits, DestroyOfAViEndsAllWaitsOnBothOfItsQueues)
 {
-	VIP_VI_ATTRIBUTES attributes = reliable();
 	VIP_CQ_HANDLE cq = makeCq(nic, 8);
 	for (VIP_CQ_HANDLE on : {VIP_CQ_HANDLE{}, cq}) {
-		VIP_VI_HANDLE vi = nullptr, named;
+		VIP_VI_HANDLE vi = makeVi(nic, on), named;
 		VIP_BOOLEAN receive;
 		VIP_DESCRIPTOR *d[6];
-		ASSERT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, on, on, &vi));
 		Blocked blocked, onCq;
 		for (size_t i = 0; i < 6; i++)
 			blocked.add([&, i] {
@@ -274,7 +269,6 @@ TEST_F(Waits, DisconnectEndsARequestOfAnotherThread)
 TEST_F(Waits, CloseOfTheNicEndsEveryKindOfWaitAtOnce)
 {
 	Nic doomed;
-	ASSERT_TRUE(doomed.opened());
 	std::string waited = freshDiscriminator(), asked = freshDiscriminator();
 	VIP_CONN_HANDLE connection = nullptr, pending = nullptr;
 	VIP_CQ_HANDLE cq = makeCq(doomed, 8);

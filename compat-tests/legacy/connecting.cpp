@@ -7,7 +7,6 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
-#include <cstring>
 #include <memory>
 #include <unistd.h>
 #include <vector>
@@ -29,23 +28,7 @@ void connectAndTell(Nic &nic, const std::string &requester, const std::string &w
 		    VIP_NET_ADDRESS *remote)
 {
 	Vi server(nic), client(nic);
-	VIP_RETURN requested = VIP_NOT_DONE;
-	Thread requests([&] {
-		Address local(nic.address(), requester), to(nic.address(), waiter);
-		VIP_VI_ATTRIBUTES attributes;
-		requested = VipConnectRequest(client, local.get(), to.get(), kPatience, &attributes);
-	});
-	Address local(nic.address(), waiter);
-	VIP_VI_ATTRIBUTES attributes;
-	VIP_CONN_HANDLE connection = nullptr;
-	VIP_RETURN waited =
-		VipConnectWait(nic, local.get(), kPatience, remote, &attributes, &connection);
-	EXPECT_EQ(VIP_SUCCESS, waited);
-	if (waited == VIP_SUCCESS) {
-		EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, server));
-	}
-	requests.join();
-	EXPECT_EQ(VIP_SUCCESS, requested);
+	connectBy(server, client, {nic.address(), waiter}, {nic.address(), requester}, remote);
 }
 
 // Checks that the server gets the requester's discriminator.
@@ -250,23 +233,17 @@ TEST_F(Connecting, ReceivesPostedAfterwardsWillDoWhereMessagesWaitForCredits)
 	atEachLevel(nic, [&](VIP_RELIABILITY_LEVEL level) {
 		Pool pool(nic, credits + 3, 64);
 		Vi server(nic, ofLevel(level)), client(nic, ofLevel(level));
-		ASSERT_EQ(VIP_SUCCESS,
-				 VipPostRecv(client, pool.message(credits, 64), pool.handle()));
+		ASSERT_TRUE(pool.postReceive(client, credits, 64));
 		ASSERT_TRUE(harness::connect(server, client)); // without receives
-		for (unsigned i = 0; i < credits; i++)
-			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(server, pool.message(i, 64),
-								  pool.handle()));
-		VIP_DESCRIPTOR *credit = pool.empty(credits + 1);
-		setImmediate(credit, credits);
+		ASSERT_TRUE(pool.postReceives(server, credits, 64));
+		VIP_DESCRIPTOR *credit = setImmediate(pool.empty(credits + 1), credits);
 		ASSERT_TRUE(harness::send(server, credit, pool.handle()));
 		ASSERT_EQ(pool.descriptor(credits), takeReceive(client));
 		ASSERT_EQ(credits, pool.descriptor(credits)->CS.ImmediateData);
 		for (unsigned i = 0; i < credits; i++) {
 			VIP_DESCRIPTOR *d = pool.message(credits + 2, 10 + i);
 			ASSERT_TRUE(harness::send(client, d, pool.handle()));
-			ASSERT_EQ(pool.descriptor(i), takeReceive(server));
-			EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE),
-					 statusOf(pool.descriptor(i)));
+			ASSERT_TRUE(isReceived(server, pool.descriptor(i)));
 			EXPECT_EQ(10 + i, pool.descriptor(i)->CS.Length);
 		}
 	});

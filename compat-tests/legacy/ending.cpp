@@ -19,14 +19,12 @@ VIP_PEER(leaves)
 {
 	static auto *nic = new Nic;
 	static auto *vis = new std::vector<std::unique_ptr<Vi>>;
-	ASSERT_TRUE(nic->opened());
-	for (std::string name; !(name = test.get()).empty();) {
+	std::string how;
+	while ((how = test.get()) == "connect") {
 		vis->push_back(std::make_unique<Vi>(*nic));
-		test.put("ready");
-		ASSERT_TRUE(serve(*vis->back(), name));
+		ASSERT_TRUE(test.serve(*vis->back()));
 		test.put("connected");
 	}
-	std::string how = test.get();
 	if (how == "disconnect") {
 		for (auto &vi : *vis)
 			EXPECT_EQ(VIP_SUCCESS, VipDisconnect(*vi));
@@ -98,13 +96,9 @@ TEST_F(Ending, LoopsOfBothFormsEmptyTheQueuesAfterDisconnect)
 		for (bool peerFirst : {false, true}) {
 			Pool pool(nic, receives + sends, 64);
 			Pair pair(nic);
-			ASSERT_TRUE(pair.connected);
-			for (unsigned i = 0; i < receives; i++)
-				ASSERT_EQ(VIP_SUCCESS,
-					  VipPostRecv(pair.a, pool.message(i, 64), pool.handle()));
+			ASSERT_TRUE(pool.postReceives(pair.a, receives, 64));
 			for (unsigned i = 0; i < 2; i++)
-				ASSERT_TRUE(harness::send(pair.b, pool.message(receives, 64),
-							  pool.handle()));
+				ASSERT_TRUE(pool.send(pair.b, receives, 64));
 			if (peerFirst) {
 				ASSERT_EQ(VIP_SUCCESS, VipDisconnect(pair.b));
 				ASSERT_TRUE(leavesConnected(pair.a));
@@ -128,10 +122,9 @@ struct Side {
 	    : nic(of), data(static_cast<VIP_UCHAR *>(aligned_alloc(4096, kBytes)))
 	{
 		memset(data, 0, kBytes);
-		VIP_VI_ATTRIBUTES attributes = reliable();
 		EXPECT_EQ(VIP_SUCCESS, VipRegisterMem(nic, data, kBytes, nullptr, &handle));
-		EXPECT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 1, &cq));
-		EXPECT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, cq, cq, &vi));
+		cq = makeCq(nic, 1);
+		vi = makeVi(nic, cq);
 		for (unsigned i = 0; i < kReceives; i++) {
 			auto *d = reinterpret_cast<VIP_DESCRIPTOR *>(data + i * 64);
 			d->CS.SegCount = 1;
@@ -176,14 +169,14 @@ TEST_F(Ending, ViThenCqThenMemoryWithReceivesLeftWhoeverDisconnectsFirst)
 			server.join();
 			paint(pool.buffer(0), 64, 1);
 			// The program never takes one of the messages.
-			ASSERT_TRUE(harness::send(peer, pool.message(0, 64), pool.handle()));
+			ASSERT_TRUE(pool.send(peer, 0, 64));
 			if (peerFirst) {
 				ASSERT_EQ(VIP_SUCCESS, VipDisconnect(peer));
 			}
 			side.cleanUp(disconnects);
 			paint(pool.buffer(1), 64, 2);
 			// It may be sent before the peer learns of the end.
-			ASSERT_TRUE(harness::send(peer, pool.message(1, 64), pool.handle()));
+			ASSERT_TRUE(pool.send(peer, 1, 64));
 			EXPECT_TRUE(untouched(side.data, Side::kBytes));
 		}
 }
@@ -195,13 +188,11 @@ VIP_PEER(returnsFromMain)
 	static auto *pool = new Pool(*nic, 4, 64);
 	static auto *pair = new Pair(*nic), *notified = new Pair(*nic);
 	static VIP_CQ_HANDLE cq;
-	ASSERT_TRUE(pair->connected);
-	ASSERT_TRUE(notified->connected);
 	ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(*nic, 1, &cq));
 	static auto *onCq = new Vi(*nic, reliable(), cq, cq), *asking = new Vi(*nic);
 	for (VIP_VI_HANDLE vi : {VIP_VI_HANDLE{pair->a}, VIP_VI_HANDLE{*onCq}}) {
 		static unsigned slot;
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, pool->message(slot++, 64), pool->handle()));
+		ASSERT_TRUE(pool->postReceive(vi, slot++, 64));
 	}
 	ASSERT_EQ(VIP_SUCCESS,
 		  VipRecvNotify(notified->b, nullptr,

@@ -21,11 +21,8 @@ VIP_PEER(endsInItsErrorHandler)
 	static auto *nic = new Nic;
 	static auto *own = new Pair(*nic);
 	static auto *vi = new Vi(*nic);
-	ASSERT_TRUE(own->connected);
 	std::string how = test.get();
-	std::string name = test.get();
-	test.put("ready");
-	ASSERT_TRUE(serve(*vi, name));
+	ASSERT_TRUE(test.serve(*vi));
 	test.expect("end");
 	for (int number : {SIGABRT, SIGSEGV})
 		std::signal(number, [](int) { _exit(0); }); // the test expects this signal
@@ -49,12 +46,9 @@ TEST_F(ErrorHandler, MayEndTheProcessByExitAbortOrFaultAndItsPeersAreTold)
 	for (const char *how : {"exit", "abort", "fault"}) {
 		SCOPED_TRACE(how);
 		Peer peer("endsInItsErrorHandler");
-		std::string name = freshDiscriminator();
 		peer.channel.put(how);
-		peer.channel.put(name);
-		peer.channel.expect("ready");
 		Vi vi(nic);
-		ASSERT_TRUE(call(vi, name, peer.channel.host()));
+		ASSERT_TRUE(peer.call(vi));
 		peer.channel.put("end");
 		EXPECT_TRUE(nic.errors.reaches(vi, 1));
 		EXPECT_EQ(1U, nic.errors.count(vi, VIP_ERROR_CONN_LOST));
@@ -90,9 +84,9 @@ void doWhatFailsInOrder(Nic &nic)
 	EXPECT_EQ(VIP_SUCCESS, waitOn(nic, name, kPatience, &connection));
 	EXPECT_EQ(VIP_SUCCESS, VipConnectReject(connection));
 	refused.join();
-	EXPECT_EQ(VIP_SUCCESS, VipPostSend(client, pool.message(0, 64), pool.handle()));
+	EXPECT_TRUE(pool.postSend(client, 0, 64));
 	EXPECT_EQ(VIP_DESCRIPTOR_ERROR, VipSendDone(client, &d)) << "flushed";
-	EXPECT_EQ(VIP_SUCCESS, VipPostRecv(server, pool.message(1, 64), pool.handle()));
+	EXPECT_TRUE(pool.postReceive(server, 1, 64));
 	EXPECT_EQ(VIP_TIMEOUT, VipRecvWait(server, 1, &d));
 	EXPECT_EQ(VIP_SUCCESS, VipDisconnect(server));
 }
@@ -101,7 +95,6 @@ TEST_F(ErrorHandler, IsNotCalledInAProgramThatEndsInOrder)
 {
 	Leaving first, second;
 	Nic own;
-	ASSERT_TRUE(own.opened());
 	Calls calls(own);
 	doWhatFailsInOrder(own);
 	{
@@ -137,14 +130,12 @@ TEST_F(ErrorHandler, IsNotCalledForAViOnceItIsDisconnectedThoughThePeerWentBefor
 {
 	Busy busy; // in use until the NIC is closed
 	Nic own;
-	ASSERT_TRUE(own.opened());
 	Pool pool(own, 1, 64);
 	auto *odd = reinterpret_cast<VIP_DESCRIPTOR *>(pool.data() + 32);
 	ASSERT_EQ(VIP_SUCCESS, VipErrorCallback(own, &busy, Busy::handle));
 	Pair pair(own);
 	Vi first(own), last(own);
 	std::unique_lock<std::mutex> hold(busy.mayGoOn);
-	ASSERT_TRUE(pair.connected);
 	EXPECT_EQ(VIP_INVALID_PARAMETER, VipPostSend(first, odd, pool.handle()));
 	EXPECT_TRUE(busy.errors.reaches(first, 1)); // the handler is in that call
 	EXPECT_EQ(VIP_SUCCESS, VipDisconnect(pair.b));

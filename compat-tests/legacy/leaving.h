@@ -15,17 +15,14 @@ class Leaving
 	// Makes one connection. It may be called several times.
 	testing::AssertionResult connect(harness::Vi &vi)
 	{
-		std::string name = harness::freshDiscriminator();
-		peer_.channel.put(name);
-		peer_.channel.expect("ready");
-		testing::AssertionResult called = harness::call(vi, name, peer_.channel.host());
+		peer_.channel.put("connect");
+		testing::AssertionResult called = peer_.call(vi);
 		if (called)
 			peer_.channel.expect("connected");
 		return called;
 	}
 	void tell(const std::string &how)
 	{
-		peer_.channel.put("");
 		peer_.channel.put(how);
 	}
 	void finish()

@@ -16,25 +16,10 @@ using Opening = NicTest;
 // stay until both are done.
 void talk(const std::string &name, bool first, unsigned rounds, std::atomic<int> &done)
 {
-	Nic own;
+	Nic own(nicName());
 	ASSERT_TRUE(own.opened());
-	Pool pool(own, 2, 256);
 	Vi vi(own);
-	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, pool.message(0, 256), pool.handle()));
-	ASSERT_TRUE(first ? call(vi, name) : serve(vi, name));
-	for (unsigned i = 0; i < 2 * rounds; i++) {
-		if ((i % 2 == 0) == first) {
-			paint(pool.buffer(1), 256, i);
-			VIP_DESCRIPTOR *d = harness::send(vi, pool.message(1, 256), pool.handle());
-			ASSERT_TRUE(d);
-			ASSERT_EQ(0U, errorOf(d)) << statusOf(d);
-			continue;
-		}
-		ASSERT_EQ(pool.descriptor(0), takeReceive(vi));
-		ASSERT_EQ(0U, errorOf(pool.descriptor(0))) << statusOf(pool.descriptor(0));
-		ASSERT_TRUE(painted(pool.buffer(0), 256, i)) << i;
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(vi, pool.message(0, 256), pool.handle()));
-	}
+	ASSERT_NO_FATAL_FAILURE(pingPong(vi, name, first, rounds));
 	done++;
 	EXPECT_TRUE(eventually([&] { return done == 2; }));
 }

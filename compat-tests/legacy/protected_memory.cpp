@@ -66,8 +66,7 @@ class ProtectedMemory : public NicTest
       protected:
 	VIP_VI_ATTRIBUTES attributes(VIP_RELIABILITY_LEVEL level)
 	{
-		VIP_VI_ATTRIBUTES attributes = ofLevel(level);
-		attributes.EnableRdmaWrite = VIP_TRUE;
+		VIP_VI_ATTRIBUTES attributes = writable(ofLevel(level));
 		attributes.EnableRdmaRead = reads(level);
 		return attributes;
 	}
@@ -94,29 +93,24 @@ class ProtectedMemory : public NicTest
 		setSegment(receive, 0, to.data(), size, to.handle());
 		setSegment(sent, 0, from.data(), size, from.handle());
 		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, receive, pool.handle()));
-		ASSERT_TRUE(harness::send(pair.a, sent, pool.handle()));
-		ASSERT_EQ(status(0), statusOf(sent));
-		ASSERT_EQ(receive, takeReceive(pair.b));
-		ASSERT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(receive));
+		ASSERT_TRUE(isSent(pair.a, sent, pool.handle(), 0));
+		ASSERT_TRUE(isReceived(pair.b, receive));
 	}
 };
 
 TEST_F(ProtectedMemory, IsWrittenByRdma)
 {
 	atEachLevel(nic, [&](VIP_RELIABILITY_LEVEL level) {
-		VIP_MEM_ATTRIBUTES rights = all();
-		Region target(nic, kBytes, &rights);
+		Region target(nic, kBytes, all());
 		Pool pool(nic, 1, 65536);
 		Pair pair(nic, attributes(level));
-		ASSERT_TRUE(pair.connected);
 		for (int protection : {PROT_NONE, PROT_READ})
 			eachSize([&](VIP_UINT32 size) {
 				paint(pool.buffer(0), size, size);
 				{
 					Protection none(target, protection);
-					VIP_DESCRIPTOR *d = pool.write(0, size, target.data(), target.handle());
-					ASSERT_TRUE(harness::send(pair.a, d, pool.handle()));
-					ASSERT_EQ(status(VIP_STATUS_OP_RDMA_WRITE), statusOf(d));
+					VIP_DESCRIPTOR *d = pool.write(0, size, target);
+					ASSERT_TRUE(isSent(pair.a, d, pool.handle(), VIP_STATUS_OP_RDMA_WRITE));
 				}
 				// A write of an Unreliable VI is done before it arrives.
 				ASSERT_TRUE(eventually([&] { return !!painted(target.data(), size, size); }));
@@ -131,19 +125,16 @@ TEST_F(ProtectedMemory, IsReadByRdmaIntoProtectedMemory)
 	       [&](VIP_RELIABILITY_LEVEL level) {
 		       if (!reads(level))
 			       return;
-		       VIP_MEM_ATTRIBUTES rights = all();
-		       Region source(nic, kBytes, &rights), own(nic, kBytes);
+		       Region source(nic, kBytes, all()), own(nic, kBytes);
 		       Pool pool(nic, 1, 64);
 		       Pair pair(nic, attributes(level));
-		       ASSERT_TRUE(pair.connected);
 		       eachSize([&](VIP_UINT32 size) {
 			       paint(source.data(), size, size);
 			       {
 				       Protection none(source, PROT_NONE), noneHere(own, PROT_NONE);
-				       VIP_DESCRIPTOR *d = pool.read(0, size, source.data(), source.handle());
+				       VIP_DESCRIPTOR *d = pool.read(0, size, source);
 				       setSegment(d, 1, own.data(), size, own.handle());
-				       ASSERT_TRUE(harness::send(pair.a, d, pool.handle()));
-				       ASSERT_EQ(status(VIP_STATUS_OP_RDMA_READ), statusOf(d));
+				       ASSERT_TRUE(isSent(pair.a, d, pool.handle(), VIP_STATUS_OP_RDMA_READ));
 			       }
 			       ASSERT_TRUE(painted(own.data(), size, size));
 		       });
@@ -157,7 +148,6 @@ TEST_F(ProtectedMemory, IsSentFromAndReceivedIntoWhereTheProgramHandlesFaults)
 		Region source(nic, kBytes), target(nic, kBytes);
 		Pool pool(nic, 2, 64);
 		Pair pair(nic, attributes(level));
-		ASSERT_TRUE(pair.connected);
 		eachSize([&](VIP_UINT32 size) {
 			paint(source.data(), size, size);
 			{
@@ -181,7 +171,6 @@ TEST_F(ProtectedMemory, IsReceivedIntoByTheThreadThatCallsHandlers)
 	Region source(nic, kBytes), target(nic, kBytes);
 	Pool pool(nic, 2, 64);
 	Pair pair(nic, attributes(VIP_SERVICE_RELIABLE_DELIVERY));
-	ASSERT_TRUE(pair.connected);
 	eachSize([&](VIP_UINT32 size) {
 		std::promise<VIP_DESCRIPTOR *> taken;
 		VIP_DESCRIPTOR *receive = pool.message(0, size), *sent = pool.message(1, size);

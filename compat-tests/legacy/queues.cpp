@@ -12,81 +12,54 @@ namespace
 
 using Queues = NicTest;
 
-// Polls the CQ. The descriptor of the queue that it names must be there at the first look.
-testing::AssertionResult pollTake(VIP_CQ_HANDLE cq, VIP_BOOLEAN wanted)
+// The descriptor of the queue that the CQ names must be there at the first look.
+testing::AssertionResult pollTake(Cq &cq, VIP_BOOLEAN wanted)
 {
-	VIP_VI_HANDLE vi = nullptr;
-	VIP_BOOLEAN receive = 77;
-	VIP_RETURN result;
-	Stopwatch watch;
-	while ((result = VipCQDone(cq, &vi, &receive)) == VIP_NOT_DONE &&
-	       watch.ms() < double{kPatience}) {
-	}
-	if (result != VIP_SUCCESS || receive != wanted)
-		return testing::AssertionFailure()
-		       << "VipCQDone: " << testing::PrintToString(result) << ", " << receive;
-	VIP_DESCRIPTOR *d = nullptr;
-	result = receive ? VipRecvDone(vi, &d) : VipSendDone(vi, &d);
-	if (result != VIP_SUCCESS || !d)
-		return testing::AssertionFailure()
-		       << "done, and yet " << testing::PrintToString(result) << " of " << d;
-	return testing::AssertionSuccess();
+	Named named = cq.take(Mode::Polling);
+	if (named.descriptor && !errorOf(named.descriptor) && named.receive == wanted)
+		return testing::AssertionSuccess();
+	return testing::AssertionFailure() << named.receive << ", and not " << wanted;
 }
 
 TEST_F(Queues, WhatCqDoneNamesIsDoneAtTheFirstLook)
 {
 	constexpr unsigned vis = 4, messages = 50;
 	Pool in(nic, vis * messages, 64), out(nic, vis, 64);
-	VIP_CQ_HANDLE received = nullptr, sent = nullptr;
-	ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 1, &received));
-	ASSERT_EQ(VIP_SUCCESS, VipCreateCQ(nic, 2, &sent));
-	{
-		std::vector<std::unique_ptr<Vi>> to, from;
-		for (unsigned v = 0; v < vis; v++) {
-			to.push_back(std::make_unique<Vi>(nic, reliable(), nullptr, received));
-			from.push_back(std::make_unique<Vi>(nic, reliable(), sent, nullptr));
-			for (unsigned m = 0; m < messages; m++)
-				ASSERT_EQ(VIP_SUCCESS,
-					  VipPostRecv(*to[v], in.message(v * messages + m, 64),
-						      in.handle()));
-			ASSERT_TRUE(harness::connect(*to[v], *from[v]));
-		}
-		Thread sender([&] {
-			for (unsigned m = 0; m < messages; m++) {
-				for (unsigned v = 0; v < vis; v++)
-					ASSERT_EQ(VIP_SUCCESS, VipPostSend(*from[v],
-									   out.message(v, 64),
-									   out.handle()));
-				for (unsigned v = 0; v < vis; v++)
-					ASSERT_TRUE(pollTake(sent, VIP_FALSE));
-			}
-		});
-		for (unsigned i = 0; i < vis * messages; i++)
-			ASSERT_TRUE(pollTake(received, VIP_TRUE)) << i;
+	Cq received(nic, 1), sent(nic, 2);
+	std::vector<std::unique_ptr<Vi>> to, from;
+	for (unsigned v = 0; v < vis; v++) {
+		to.push_back(std::make_unique<Vi>(nic, reliable(), nullptr, received));
+		from.push_back(std::make_unique<Vi>(nic, reliable(), sent, nullptr));
+		for (unsigned m = 0; m < messages; m++)
+			ASSERT_TRUE(in.postReceive(*to[v], v * messages + m, 64));
+		ASSERT_TRUE(harness::connect(*to[v], *from[v]));
 	}
-	EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(received));
-	EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(sent));
+	Thread sender([&] {
+		for (unsigned m = 0; m < messages; m++) {
+			for (unsigned v = 0; v < vis; v++)
+				ASSERT_TRUE(out.postSend(*from[v], v, 64));
+			for (unsigned v = 0; v < vis; v++)
+				ASSERT_TRUE(pollTake(sent, VIP_FALSE));
+		}
+	});
+	for (unsigned i = 0; i < vis * messages; i++)
+		ASSERT_TRUE(pollTake(received, VIP_TRUE)) << i;
 }
 
 TEST_F(Queues, OneThatIsOnACqMayBeLookedAtAndWaitedForItself)
 {
 	Pool pool(nic, 3, 64);
-	VIP_CQ_HANDLE cq = makeCq(nic, 8);
-	{
-		Vi to(nic, reliable(), nullptr, cq), from(nic, reliable(), cq, nullptr);
-		for (unsigned i = 0; i < 2; i++)
-			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(to, pool.message(i, 64), pool.handle()));
-		ASSERT_TRUE(harness::connect(to, from));
-		VIP_DESCRIPTOR *d = nullptr;
-		EXPECT_EQ(VIP_TIMEOUT, VipRecvWait(to, 1, &d));
-		for (Mode mode : {Mode::Waiting, Mode::Polling}) {
-			ASSERT_EQ(VIP_SUCCESS,
-				  VipPostSend(from, pool.message(2, 64), pool.handle()));
-			ASSERT_EQ(pool.descriptor(mode == Mode::Polling), takeReceive(to, mode));
-			ASSERT_EQ(pool.descriptor(2), takeSend(from, mode));
-		}
+	Cq cq(nic, 8);
+	Vi to(nic, reliable(), nullptr, cq), from(nic, reliable(), cq, nullptr);
+	ASSERT_TRUE(pool.postReceives(to, 2, 64));
+	ASSERT_TRUE(harness::connect(to, from));
+	VIP_DESCRIPTOR *d = nullptr;
+	EXPECT_EQ(VIP_TIMEOUT, VipRecvWait(to, 1, &d));
+	for (Mode mode : {Mode::Waiting, Mode::Polling}) {
+		ASSERT_TRUE(pool.postSend(from, 2, 64));
+		ASSERT_EQ(pool.descriptor(mode == Mode::Polling), takeReceive(to, mode));
+		ASSERT_EQ(pool.descriptor(2), takeSend(from, mode));
 	}
-	EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
 }
 
 // Receives are posted again as they came back, and sends change only in the segment. All other
@@ -96,8 +69,7 @@ TEST_F(Queues, DescriptorsArePostedAgainAsTheyCameBack)
 	constexpr unsigned ring = 4, messages = 100;
 	Pool in(nic, ring, 256), out(nic, 1, 256);
 	Vi to(nic), from(nic);
-	for (unsigned i = 0; i < ring; i++)
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(to, in.message(i, 256), in.handle()));
+	ASSERT_TRUE(in.postReceives(to, ring, 256));
 	ASSERT_TRUE(harness::connect(to, from));
 	VIP_DESCRIPTOR *d = out.message(0, 256);
 	for (unsigned i = 0; i < messages; i++) {
@@ -108,8 +80,7 @@ TEST_F(Queues, DescriptorsArePostedAgainAsTheyCameBack)
 		d->CS.Control = VIP_CONTROL_OP_SENDRECV;
 		if (immediate)
 			setImmediate(d, i);
-		ASSERT_TRUE(harness::send(from, d, out.handle()));
-		ASSERT_EQ(0U, errorOf(d)) << statusOf(d);
+		ASSERT_TRUE(isSent(from, d, out.handle()));
 		VIP_DESCRIPTOR *got = takeReceive(to);
 		ASSERT_EQ(in.descriptor(i % ring), got);
 		ASSERT_EQ(status(immediate ? VIP_STATUS_OP_RECEIVE | VIP_STATUS_IMMEDIATE
@@ -123,8 +94,6 @@ TEST_F(Queues, DescriptorsArePostedAgainAsTheyCameBack)
 
 TEST_F(Queues, OneRegionIsWrittenThroughTheHandleThatMayAndReceivedIntoThroughTheOther)
 {
-	VIP_VI_ATTRIBUTES attributes = reliable();
-	attributes.EnableRdmaWrite = VIP_TRUE;
 	VIP_MEM_ATTRIBUTES mayWrite = memory(nullptr, VIP_TRUE);
 	Region closed(nic, 4096);
 	VIP_MEM_HANDLE open = 0;
@@ -132,15 +101,13 @@ TEST_F(Queues, OneRegionIsWrittenThroughTheHandleThatMayAndReceivedIntoThroughTh
 	Pool pool(nic, 2, 64);
 	paint(pool.buffer(0), 64, 1);
 	for (bool allowed : {true, false}) {
-		Pair pair(nic, attributes);
-		ASSERT_TRUE(pair.connected);
+		Pair pair(nic, writable());
 		VIP_DESCRIPTOR *in = pool.empty(1);
 		in->CS.SegCount = 1;
 		setSegment(in, 0, closed.data() + 1000, 64, allowed ? closed.handle() : open);
 		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, pool.handle()));
-		ASSERT_TRUE(harness::send(pair.a, pool.message(0, 64), pool.handle()));
-		ASSERT_EQ(in, takeReceive(pair.b));
-		EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(in));
+		ASSERT_TRUE(pool.send(pair.a, 0, 64));
+		ASSERT_TRUE(isReceived(pair.b, in));
 		VIP_DESCRIPTOR *d = pool.write(0, 64, closed.data() + (allowed ? 0 : 2000),
 					       allowed ? open : closed.handle());
 		ASSERT_TRUE(harness::send(pair.a, d, pool.handle()));

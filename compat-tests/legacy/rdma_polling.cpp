@@ -27,11 +27,10 @@ class End
 {
       public:
 	End(Nic &nic, VIP_RELIABILITY_LEVEL level)
-	    : writable_(memory(nullptr, VIP_TRUE)), pool_(nic, 2, kMost),
-	      target_(nic, kMost + 1, &writable_), vi_(nic, allowing(level))
+	    : pool_(nic, 2, kMost), target_(nic, kMost + 1, memory(nullptr, VIP_TRUE)),
+	      vi_(nic, writable(ofLevel(level)))
 	{
-		EXPECT_EQ(VIP_SUCCESS,
-			  VipPostRecv(vi_, pool_.message(1, sizeof(Place)), pool_.handle()));
+		EXPECT_TRUE(pool_.postReceive(vi_, 1, sizeof(Place)));
 	}
 	Vi &vi()
 	{
@@ -42,9 +41,8 @@ class End
 	{
 		Place own{reinterpret_cast<uintptr_t>(target_.data()), target_.handle()};
 		memcpy(pool_.buffer(0), &own, sizeof own);
-		ASSERT_TRUE(harness::send(vi_, pool_.message(0, sizeof own), pool_.handle()));
-		ASSERT_EQ(pool_.descriptor(1), takeReceive(vi_));
-		ASSERT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(pool_.descriptor(1)));
+		ASSERT_TRUE(pool_.send(vi_, 0, sizeof own));
+		ASSERT_TRUE(isReceived(vi_, pool_.descriptor(1)));
 		memcpy(&other_, pool_.buffer(1), sizeof other_);
 	}
 	void write(VIP_UINT32 size, unsigned round)
@@ -77,17 +75,10 @@ class End
 	}
 
       private:
-	static VIP_VI_ATTRIBUTES allowing(VIP_RELIABILITY_LEVEL level)
-	{
-		VIP_VI_ATTRIBUTES attributes = ofLevel(level);
-		attributes.EnableRdmaWrite = VIP_TRUE;
-		return attributes;
-	}
 	static VIP_UCHAR mark(unsigned round)
 	{
 		return static_cast<VIP_UCHAR>(1 + round % 255);
 	}
-	VIP_MEM_ATTRIBUTES writable_;
 	Pool pool_;
 	Region target_;
 	Vi vi_;
@@ -115,11 +106,8 @@ void pingPong(End &end, bool first)
 VIP_PEER(writesAndLooks)
 {
 	Nic nic;
-	ASSERT_TRUE(nic.opened());
-	End end(nic, static_cast<VIP_RELIABILITY_LEVEL>(std::stoi(test.get())));
-	std::string name = test.get();
-	test.put("ready");
-	ASSERT_TRUE(serve(end.vi(), name));
+	End end(nic, static_cast<VIP_RELIABILITY_LEVEL>(test.getNumber()));
+	ASSERT_TRUE(test.serve(end.vi()));
 	ASSERT_NO_FATAL_FAILURE(end.exchangePlaces());
 	pingPong(end, false);
 	test.put("done");
@@ -133,12 +121,9 @@ TEST_F(RdmaPolling, PingPongOfProcessesThatLookAtTheLastByteOnly)
 	atEach(nic, {VIP_SERVICE_RELIABLE_DELIVERY, VIP_SERVICE_RELIABLE_RECEPTION},
 	       [&](VIP_RELIABILITY_LEVEL level) {
 		       Peer peer("writesAndLooks");
-		       std::string name = freshDiscriminator();
-		       peer.channel.put(std::to_string(level));
-		       peer.channel.put(name);
-		       peer.channel.expect("ready");
+		       peer.channel.put(level);
 		       End end(nic, level);
-		       ASSERT_TRUE(call(end.vi(), name, peer.channel.host()));
+		       ASSERT_TRUE(peer.call(end.vi()));
 		       ASSERT_NO_FATAL_FAILURE(end.exchangePlaces());
 		       pingPong(end, true);
 		       peer.channel.expect("done");

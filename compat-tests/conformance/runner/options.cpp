@@ -10,6 +10,7 @@
 #include <cstring>
 #include <getopt.h>
 #include <gtest/gtest.h>
+#include <iterator>
 
 static const char kLibrary[] = "VIP_CONFORMANCE_LIBRARY", kNic[] = "VIPL_TEST_NIC";
 
@@ -67,53 +68,34 @@ static std::string setting(const char *name, const char *otherwise)
 	return value && *value ? value : otherwise;
 }
 
-static void take(int which, Options *options)
-{
-	switch (which) {
-	case 'l':
-		options->library = optarg;
-		break;
-	case 'n':
-		options->nic = optarg;
-		setenv(kNic, optarg, 1);
-		break;
-	case 'v':
-		options->level = level(optarg);
-		break;
-	case 'p':
-		options->peer = optarg;
-		break;
-	case 's':
-		options->serve = true;
-		options->port = optarg ? port(optarg) : remote::kPort;
-		break;
-	case 'j':
-		options->junit = optarg;
-		break;
-	case 't':
-		options->list = true;
-		break;
-	case 'r':
-		options->role = optarg;
-		break;
-	default:
-		usage(which == 'h');
-	}
-}
+struct Known {
+	const char *name;
+	int argument;
+	void (*take)(Options *);
+};
+
+static const Known kKnown[] = {
+	{"library", required_argument, [](Options *options) { options->library = optarg; }},
+	{"nic", required_argument, [](Options *options) { setenv(kNic, (options->nic = optarg).c_str(), 1); }},
+	{"level", required_argument, [](Options *options) { options->level = level(optarg); }},
+	{"peer", required_argument, [](Options *options) { options->peer = optarg; }},
+	{"serve", optional_argument,
+	 [](Options *options) {
+		 options->serve = true;
+		 options->port = optarg ? port(optarg) : remote::kPort;
+	 }},
+	{"junit", required_argument, [](Options *options) { options->junit = optarg; }},
+	{"list", no_argument, [](Options *options) { options->list = true; }},
+	{"help", no_argument, [](Options *) { usage(true); }},
+	// For starting peers; people do not use it.
+	{"role", required_argument, [](Options *options) { options->role = optarg; }},
+};
 
 Options parseOptions(int *argc, char **argv)
 {
-	const option known[] = {{"library", required_argument, nullptr, 'l'},
-				{"nic", required_argument, nullptr, 'n'},
-				{"level", required_argument, nullptr, 'v'},
-				{"peer", required_argument, nullptr, 'p'},
-				{"serve", optional_argument, nullptr, 's'},
-				{"junit", required_argument, nullptr, 'j'},
-				{"list", no_argument, nullptr, 't'},
-				// For starting peers; people do not use it.
-				{"role", required_argument, nullptr, 'r'},
-				{"help", no_argument, nullptr, 'h'},
-				{}};
+	option known[std::size(kKnown) + 1] = {};
+	for (size_t i = 0; i < std::size(kKnown); i++)
+		known[i] = {kKnown[i].name, kKnown[i].argument, nullptr, static_cast<int>(i)};
 	for (int i = 1; i < *argc; i++)
 		if (!strcmp(argv[i], "--help"))
 			usage(true); // GoogleTest's usage would hide ours
@@ -121,8 +103,11 @@ Options parseOptions(int *argc, char **argv)
 	Options options;
 	options.library = setting(kLibrary, DEFAULT_LIBRARY);
 	options.nic = setting(kNic, "nic0");
-	for (int which; (which = getopt_long(*argc, argv, "", known, nullptr)) != -1;)
-		take(which, &options);
+	for (int which; (which = getopt_long(*argc, argv, "", known, nullptr)) != -1;) {
+		if (which == '?')
+			usage(false);
+		kKnown[which].take(&options);
+	}
 	if (optind < *argc)
 		usage(false);
 	setenv(kLibrary, options.library.c_str(), 1);

@@ -3,6 +3,7 @@
 #include "report.h"
 
 #include "library.h"
+#include "list.h"
 #include "requirements.h"
 #include "results.h"
 
@@ -34,19 +35,6 @@ std::map<std::string, Result> worst()
 			known->second = result;
 	}
 	return found;
-}
-
-std::vector<std::string> allTests()
-{
-	const testing::UnitTest &unit = *testing::UnitTest::GetInstance();
-	std::vector<std::string> names;
-	for (int i = 0; i < unit.total_test_suite_count(); i++) {
-		const testing::TestSuite &suite = *unit.GetTestSuite(i);
-		for (int j = 0; j < suite.total_test_count(); j++)
-			names.push_back(std::string(suite.name()) + "." +
-					suite.GetTestInfo(j)->name());
-	}
-	return names;
 }
 
 // The numbers in a line of a table.
@@ -85,7 +73,7 @@ void printHead(const char *what)
 Counts count(const std::map<std::string, Result> &ran, Level from, Level to)
 {
 	Counts counts;
-	for (const std::string &test : allTests()) {
+	for (const std::string &test : list::tests()) {
 		Level level = requirements::levelOf(test);
 		if (level >= from && level <= to)
 			counts.add(ran, test);
@@ -117,7 +105,7 @@ void printLevels(const std::map<std::string, Result> &ran)
 void printFunctions(const std::map<std::string, Result> &ran)
 {
 	std::map<std::string, Counts> counts;
-	for (const std::string &test : allTests())
+	for (const std::string &test : list::tests())
 		for (const std::string &function : requirements::functionsOf(test))
 			counts[function].add(ran, test);
 	if (requirements::functions().empty())

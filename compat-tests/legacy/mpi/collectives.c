@@ -168,29 +168,3 @@ void mp_alltoall(const void *in, void *out, long length)
 		mp_wait(receives[i], NULL);
 	}
 }
-
-/* Before each step, `out` is the result of the "distance" ranks that end with this one. */
-void mp_scan(const void *in, void *out, long length, mp_operation op)
-{
-	int rank = settings.rank, size = settings.size;
-	char *sent = mp_alloc(length), *got = mp_alloc(length);
-	int distance;
-
-	next_tag();
-	memcpy(out, in, length);
-	for (distance = 1; distance < size; distance *= 2) {
-		mp_request request = NULL;
-
-		memcpy(sent, out, length);
-		if (rank + distance < size)
-			request = start_send(sent, length, rank + distance);
-		if (rank >= distance) {
-			receive(got, length, rank - distance);
-			op(out, got, length);
-		}
-		if (request)
-			mp_wait(request, NULL);
-	}
-	mp_free(sent, length);
-	mp_free(got, length);
-}

@@ -21,7 +21,7 @@ static const char usage_text[] =
 	"                      first: the second is told of the rest by TCP, at this port\n"
 	"  --second HOST:PORT  this is the second one, with the other options the same\n"
 	"  --nic NAME          their NIC (default via_lo)\n"
-	"  --program NAME      collectives, traffic, halo or all (default all)\n"
+	"  --program NAME      collectives, traffic or all (default all)\n"
 	"  --seconds S         how long each program runs (default 2, with --rounds 600)\n"
 	"  --rounds R          so many rounds of each, if there is time\n"
 	"  --seed N            makes a run like an earlier one (default: the time)\n"
@@ -118,11 +118,11 @@ static void take(int option, struct settings *with, struct plan *plan)
 
 static int is_sensible(const struct settings *with, const struct plan *plan)
 {
-	static const char *const programs[] = {"all", "collectives", "traffic", "halo"};
+	static const char *const programs[] = {"all", "collectives", "traffic"};
 	int known = 0;
 	int i;
 
-	for (i = 0; i < 4; ++i)
+	for (i = 0; i < 3; ++i)
 		known |= !strcmp(plan->program, programs[i]);
 	return known && with->here >= 1 &&
 	       with->here <= (with->port ? MAX_PROCESSES / 2 : MAX_PROCESSES) &&
@@ -161,6 +161,6 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (with.port && other_host_meet(&with, &plan))
 		return 1;
-	limit = START_LIMIT + with.stall + 3 * plan.seconds;
+	limit = START_LIMIT + with.stall + 2 * plan.seconds;
 	return launch(&with, &plan, (int)limit);
 }

@@ -46,7 +46,6 @@ void mp_allreduce(const void *in, void *out, long length, mp_operation op);
 void mp_gather(const void *in, void *out, long length, int root);
 void mp_allgather(const void *in, void *out, long length);
 void mp_alltoall(const void *in, void *out, long length);
-void mp_scan(const void *in, void *out, long length, mp_operation op);
 
 /* Ends this process, after printing a line that begins with its rank. */
 void mp_fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));

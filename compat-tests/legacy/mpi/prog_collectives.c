@@ -57,8 +57,8 @@ static void compose(void *into, const void *from, long bytes)
 	}
 }
 
-/* Checks the composition of the maps of ranks 0 to `last`. */
-static void check_maps(const word *out, long count, word seed, int last, const char *what)
+/* Checks the composition of the maps of all ranks. */
+static void check_maps(const word *out, long count, word seed, const char *what)
 {
 	long i;
 	int rank;
@@ -66,7 +66,7 @@ static void check_maps(const word *out, long count, word seed, int last, const c
 	for (i = 0; i + 1 < count; i += 2) {
 		word a = 1, b = 0;
 
-		for (rank = 0; rank <= last; ++rank) {
+		for (rank = 0; rank < mp_size(); ++rank) {
 			word next = value(seed, rank, i);
 
 			b = next * b + value(seed, rank, i + 1);
@@ -103,7 +103,7 @@ static void bcast_and_gather(word *in, word *out, long count, word seed, int roo
 
 static void reductions(word *in, word *out, long count, word seed, int root)
 {
-	int rank = mp_rank(), size = mp_size();
+	int rank = mp_rank();
 	long bytes;
 
 	count -= count % 2;
@@ -112,13 +112,10 @@ static void reductions(word *in, word *out, long count, word seed, int root)
 	memset(out, 0, bytes);
 	mp_reduce(in, out, bytes, compose, root);
 	if (rank == root)
-		check_maps(out, count, seed + 1, size - 1, "reduce");
+		check_maps(out, count, seed + 1, "reduce");
 	memset(out, 0, bytes);
 	mp_allreduce(in, out, bytes, compose);
-	check_maps(out, count, seed + 1, size - 1, "allreduce");
-	memset(out, 0, bytes);
-	mp_scan(in, out, bytes, compose);
-	check_maps(out, count, seed + 1, rank, "scan");
+	check_maps(out, count, seed + 1, "allreduce");
 }
 
 /* The block from i to j has the contents of a rank i * size + j. */

@@ -26,7 +26,6 @@ unsigned int random_below(unsigned int *state, unsigned int bound);
 
 void collectives_round(unsigned int seed, long round);
 void traffic_round(unsigned int seed, long round);
-void halo_round(unsigned int seed, long round);
 
 /*
  * The processes of a host share it. For each rank it has the number of barriers that the rank has

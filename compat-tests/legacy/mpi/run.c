@@ -19,7 +19,6 @@ static const struct {
 } programs[] = {
 	{"collectives", collectives_round},
 	{"traffic", traffic_round},
-	{"halo", halo_round},
 };
 
 #define PROGRAMS (int)(sizeof(programs) / sizeof(programs[0]))
