@@ -40,7 +40,7 @@
 #include "connect_bare.h"
 #include "run.h"
 #include "server_address.h"
-#include "statistics.h"
+#include "arithmetic.h"
 
 namespace
 {

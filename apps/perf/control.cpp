@@ -7,7 +7,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include "statistics.h"
+#include "arithmetic.h"
 
 namespace
 {

@@ -21,7 +21,7 @@
 
 #include "crew.h"
 #include "small_vi.h"
-#include "statistics.h"
+#include "arithmetic.h"
 #include "stop.h"
 
 extern "C" {

@@ -21,7 +21,7 @@
 
 #include "crew.h"
 #include "server_address.h"
-#include "statistics.h"
+#include "arithmetic.h"
 #include "stop.h"
 
 extern "C" {

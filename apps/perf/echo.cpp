@@ -76,7 +76,7 @@ Json point(size_t bytes, Samples us)
 		{"us_stderr", error},
 		{"us_max", maximum(us)},
 		{"MBps", amount / average},
-		{"MBps_stderr", rate_error(amount, average, error)},
+		{"MBps_stderr", amount / (average * average) * error},
 		{"MBps_max", amount / minimum(us)}};
 }
 

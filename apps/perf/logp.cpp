@@ -56,9 +56,8 @@
 #include <vector>
 
 #include "logp_link.h"
-#include "logp_model.h"
 #include "run.h"
-#include "statistics.h"
+#include "arithmetic.h"
 
 namespace
 {
@@ -317,21 +316,21 @@ void Logps::measure()
 void Logps::report_parameters(Report &report) const
 {
 	const Setting &burst = bursts_[bursts_.size() - 2], &longer = bursts_.back();
-	const LogpTimes times = {client_.clock(),	short_bursts_.whole(),	burst.whole(),
-				 longer.whole(),	short_messages,		burst.messages,
-				 longer.messages,	delayed_sends_.each(),
-				 delays_.back().each(), round_trips_[0].each()};
-	const Logp logp = logp_of(times);
-	const char *const series = "LogP";
+	const double half_round_trip = round_trips_[0].each() / 2;
+	const double send_overhead = (short_bursts_.whole() - client_.clock()) / short_messages;
+	const double receive_overhead = delays_.back().each() - delayed_sends_.each();
+	const double gap = (longer.whole() - burst.whole()) / (longer.messages - burst.messages);
+	const std::pair<const char *, Json> parameters[] = {
+		{"L", half_round_trip - send_overhead - receive_overhead},
+		{"o_s", send_overhead},
+		{"o_r", receive_overhead},
+		{"g", gap},
+		{"RTT / 2", half_round_trip},
+		{"o_s, delayed", delayed_sends_.each()},
+		{"o_r in a row", takes_.us.empty() ? Json() : Json(takes_.each())}};
 
-	report.add(series, {{"what", "L"}, {"us", logp.latency}});
-	report.add(series, {{"what", "o_s"}, {"us", logp.send_overhead}});
-	report.add(series, {{"what", "o_r"}, {"us", logp.receive_overhead}});
-	report.add(series, {{"what", "g"}, {"us", logp.gap}});
-	report.add(series, {{"what", "RTT / 2"}, {"us", times.round_trip / 2}});
-	report.add(series, {{"what", "o_s, delayed"}, {"us", times.delayed_send}});
-	report.add(series, {{"what", "o_r in a row"},
-			    {"us", takes_.us.empty() ? Json() : Json(takes_.each())}});
+	for (const auto &[what, us] : parameters)
+		report.add("LogP", {{"what", what}, {"us", us}});
 }
 
 /* Adds table 3, and the curves from which table 2 is derived. */

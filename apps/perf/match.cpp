@@ -5,8 +5,7 @@
 #include <ctime>
 #include <map>
 
-#include "pace.h"
-#include "statistics.h"
+#include "arithmetic.h"
 
 namespace
 {

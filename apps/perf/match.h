@@ -6,7 +6,7 @@
 #ifndef VIP_PERF_MATCH_H
 #define VIP_PERF_MATCH_H
 
-#include "statistics.h"
+#include "arithmetic.h"
 #include "transport.h"
 #include "usage.h"
 

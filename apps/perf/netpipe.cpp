@@ -8,8 +8,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "pace.h"
-#include "sizes.h"
+#include "arithmetic.h"
 #include "stop.h"
 
 namespace

@@ -12,7 +12,7 @@
 
 #include "match.h"
 #include "report.h"
-#include "statistics.h"
+#include "arithmetic.h"
 
 namespace CLI
 {

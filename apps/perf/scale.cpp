@@ -11,11 +11,10 @@
 
 #include <CLI/CLI.hpp>
 
-#include "paired.h"
+#include "arithmetic.h"
 #include "questions.h"
 #include "run.h"
 #include "series.h"
-#include "statistics.h"
 
 namespace
 {

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "scale.h"
-#include "statistics.h"
+#include "arithmetic.h"
 #include "stop.h"
 
 namespace

@@ -6,7 +6,7 @@
  */
 #include "overhead_path.h"
 #include "scale.h"
-#include "statistics.h"
+#include "arithmetic.h"
 #include "stop.h"
 
 namespace

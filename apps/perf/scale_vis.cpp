@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "scale.h"
-#include "statistics.h"
+#include "arithmetic.h"
 #include "stop.h"
 
 namespace

@@ -22,7 +22,7 @@
 #include <CLI/CLI.hpp>
 
 #include "child.h"
-#include "paired.h"
+#include "arithmetic.h"
 #include "patience.h"
 #include "run.h"
 #include "server_address.h"
@@ -245,9 +245,9 @@ Report measure(const Side &side, const Wanted &wanted)
 	side.control.meet();
 	report.add("waking", point("futex", pairs.first, 1));
 	report.add("waking",
-		   point("futex, watched in memory", threads.second, compare(threads).ratio));
+		   point("futex, watched in memory", threads.second, median(ratios(threads))));
 	report.add("waking",
-		   point("message, watched in memory", pairs.second, compare(pairs).ratio));
+		   point("message, watched in memory", pairs.second, median(ratios(pairs))));
 	return report;
 }
 } // namespace
