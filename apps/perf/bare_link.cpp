@@ -179,13 +179,11 @@ void BareLink::publish()
 	words_->sent[own_].value.store(++sent_, std::memory_order_release);
 }
 
-/* Stamps messages as vipl_link.cpp does. A message that is a word holds its number. */
+/* A message that is a word holds its number. */
 void BareLink::send(size_t bytes)
 {
 	if (bytes > sizeof(uint64_t)) {
-		uint8_t *const buffer = buffer_of(outgoing_, sent_);
-
-		buffer[0] = buffer[bytes - 1] = static_cast<uint8_t>(sent_);
+		stamp(buffer_of(outgoing_, sent_), bytes, sent_);
 		copy(bytes);
 	}
 	publish();
@@ -194,16 +192,11 @@ void BareLink::send(size_t bytes)
 void BareLink::receive(size_t bytes)
 {
 	const uint64_t number = received_++;
-	bool is_right = await(words_->sent[other_], received_, "a message") == received_;
 
-	if (bytes > sizeof(uint64_t)) {
-		const uint8_t *const buffer = buffer_of(incoming_, number);
-		const uint8_t stamp = static_cast<uint8_t>(number);
-
-		is_right = is_right && buffer[0] == stamp && buffer[bytes - 1] == stamp;
-	}
-	if (!is_right)
+	if (await(words_->sent[other_], received_, "a message") != received_)
 		throw Failure("a message came with wrong contents");
+	if (bytes > sizeof(uint64_t))
+		check_stamp(buffer_of(incoming_, number), bytes, number);
 }
 
 void BareLink::ping(size_t bytes, uint64_t count)

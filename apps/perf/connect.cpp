@@ -35,11 +35,8 @@
 #include <thread>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
-
 #include "connect_bare.h"
-#include "run.h"
-#include "server_address.h"
+#include "options.h"
 #include "arithmetic.h"
 
 namespace

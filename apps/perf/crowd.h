@@ -8,6 +8,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "report.h"
 #include "transport.h"
@@ -20,15 +21,17 @@ struct CrowdOptions {
 };
 
 Report crowd_storm(const Side &side, const CrowdOptions &options);
-void serve_storm(const Side &side, const Json &request);
 Report crowd_order(const Side &side, const CrowdOptions &options);
-void serve_order(const Side &side, const Json &request);
 Report crowd_threads(const Side &side, const CrowdOptions &options);
-void serve_threads(const Side &side, const Json &request);
 Report crowd_mesh(const Side &side, const CrowdOptions &options); /* needs no server */
 
-/* The server's part of a question. */
-void serve_crowd(const Side &side, const Json &request);
+/* The server's parts. */
+void serve_storm(const Side &side, const Json &request);
+void serve_order(const Side &side, const Json &request);
+void serve_threads(const Side &side, const Json &request);
+
+/* Returns first, first * factor, ... up to `most`, and `most`. */
+std::vector<unsigned> steps(unsigned first, unsigned factor, unsigned most);
 
 /* The number of calls that returned each result, by the result's name. */
 using Outcomes = std::map<std::string, unsigned>;

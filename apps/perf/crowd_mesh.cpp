@@ -16,13 +16,12 @@
 #include "crowd.h"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 #include <unistd.h>
 
-#include "crew.h"
-#include "small_vi.h"
-#include "arithmetic.h"
-#include "stop.h"
+#include "end.h"
+#include "processes.h"
+#include "run.h"
 
 extern "C" {
 #include "../common/common.h"
@@ -31,7 +30,6 @@ extern "C" {
 namespace
 {
 constexpr unsigned usual_on_loopback = 48, usual_elsewhere = 8;
-constexpr unsigned depth = 2;
 constexpr double limit_us = 100e6; /* for all connections of one process */
 constexpr char success[] = "VIP_SUCCESS";
 
@@ -42,42 +40,35 @@ class Rank
 {
 public:
 	Rank(const Nic &nic, uint32_t job, uint32_t number, uint32_t count)
-	    : nic_(nic), job_(job), number_(number), vis_(count), codes_(count, VIP_SUCCESS)
+	    : nic_(nic), job_(job), number_(number), ends_(count), codes_(count, VIP_SUCCESS)
 	{
 	}
 	void connect(Method method);
-	/* Sends a message each way over each connection that was made. */
+	/* Sends a message each way over each connection. */
 	void exchange();
 	Outcomes outcomes() const;
 
 private:
 	/* Returns the address of `rank` for its connection with `other`. */
-	Address address(uint32_t rank, uint32_t other) const;
+	Address address(uint32_t rank, uint32_t other) const
+	{
+		return own_address(nic_, std::array<uint32_t, 3>{job_, rank, other});
+	}
 	VIP_ULONG ms_left() const;
-	void ask_all();
-	void request(uint32_t other);
-	void accept(uint32_t other);
+	VIP_RETURN begin(Method method, uint32_t other);
 	template <typename Do> void for_others(const Do &what)
 	{
-		for (uint32_t other = 0; other < vis_.size(); ++other)
+		for (uint32_t other = 0; other < ends_.size(); ++other)
 			if (other != number_)
-				what(other);
+				what(other, ends_[other]);
 	}
 
 	const Nic &nic_;
 	const uint32_t job_, number_;
-	std::vector<std::unique_ptr<SmallVi>> vis_; /* by the other's rank; NULL for its own */
+	std::vector<std::unique_ptr<End>> ends_; /* by the other's rank; NULL for its own */
 	std::vector<VIP_RETURN> codes_;
 	double begun_us_ = 0;
 };
-
-Address Rank::address(uint32_t rank, uint32_t other) const
-{
-	const uint32_t mark[] = {job_, rank, other};
-	const auto *bytes = reinterpret_cast<const uint8_t *>(mark);
-
-	return {nic_.host_address(), {bytes, bytes + sizeof(mark)}};
-}
 
 /*
  * Returns at least 1, even after the end of the time: VipConnectRequest takes a timeout of 0 for an
@@ -88,80 +79,38 @@ VIP_ULONG Rank::ms_left() const
 	return static_cast<VIP_ULONG>(std::max(1.0, (begun_us_ + limit_us - now_us()) / 1000));
 }
 
+VIP_RETURN Rank::begin(Method method, uint32_t other)
+{
+	Vi &vi = ends_[other]->vi();
+	Address own = address(number_, other), its = address(other, number_);
+
+	if (method == Method::peers)
+		return VipConnectPeerRequest(vi.handle(), own.net(), its.net(), ms_left());
+	return other < number_ ? vi.request_once(own, its, ms_left()) : vi.accept_once(nic_, own, ms_left());
+}
+
 void Rank::connect(Method method)
 {
+	const Shape shape = numbers_shape(2, Level::delivery, Waiting::block);
+
 	begun_us_ = now_us();
-	for_others([&](uint32_t other) {
-		vis_[other] = std::make_unique<SmallVi>(nic_, VIP_SERVICE_RELIABLE_DELIVERY, depth,
-							nullptr);
-	});
-	if (method == Method::peers)
-		return ask_all();
-	for_others([&](uint32_t other) {
-		if (other < number_)
-			request(other);
-		else
-			accept(other);
-	});
-}
-
-void Rank::ask_all()
-{
-	for_others([&](uint32_t other) {
-		Address own = address(number_, other), its = address(other, number_);
-
-		codes_[other] = VipConnectPeerRequest(vis_[other]->vi().handle(), own.net(),
-						      its.net(), ms_left());
-	});
-	for_others([&](uint32_t other) {
+	for_others([&](uint32_t, auto &end) { end = std::make_unique<End>(nic_, shape); });
+	for_others([&](uint32_t other, auto &) { codes_[other] = begin(method, other); });
+	for_others([&](uint32_t other, auto &end) {
 		VIP_VI_ATTRIBUTES attributes;
 
-		if (codes_[other] == VIP_SUCCESS)
-			codes_[other] =
-				VipConnectPeerWait(vis_[other]->vi().handle(), &attributes);
+		if (method == Method::peers && codes_[other] == VIP_SUCCESS)
+			codes_[other] = VipConnectPeerWait(end->vi().handle(), &attributes);
 	});
-}
-
-void Rank::request(uint32_t other)
-{
-	Address own = address(number_, other), its = address(other, number_);
-	VIP_VI_ATTRIBUTES attributes;
-
-	codes_[other] = VipConnectRequest(vis_[other]->vi().handle(), own.net(), its.net(),
-					  ms_left(), &attributes);
-}
-
-void Rank::accept(uint32_t other)
-{
-	Address own = address(number_, other);
-	Address its(nic_.host_address(),
-		    std::vector<uint8_t>(nic_.attributes().MaxDiscriminatorLen));
-	VIP_VI_ATTRIBUTES attributes;
-	VIP_CONN_HANDLE request;
-
-	codes_[other] = VipConnectWait(nic_.handle(), own.net(), ms_left(), its.net(), &attributes,
-				       &request);
-	if (codes_[other] != VIP_SUCCESS)
-		return;
-	codes_[other] = VipConnectAccept(request, vis_[other]->vi().handle());
-	if (codes_[other] != VIP_SUCCESS)
-		VipConnectReject(request);
 }
 
 void Rank::exchange()
 {
-	const auto connected = [&](const auto &what) {
-		for_others([&](uint32_t other) {
-			if (codes_[other] == VIP_SUCCESS)
-				what(*vis_[other], other);
-		});
-	};
-
-	connected([&](SmallVi &vi, uint32_t) { vi.send(number_); });
-	connected([&](SmallVi &vi, uint32_t other) {
-		if (vi.await_message(Waiting::block) != other)
+	for_others([&](uint32_t, auto &end) { end->send_number(number_); });
+	for_others([&](uint32_t other, auto &end) {
+		if (end->await_number() != other)
 			throw Failure("a connection leads to another process than the one asked for");
-		vi.await_sent(Waiting::block);
+		end->collect_sends(0);
 	});
 }
 
@@ -210,13 +159,12 @@ Json mesh_of(const std::string &nic_name, Method method, uint32_t count, Outcome
 		add(outcomes, said.at("outcomes").get<Outcomes>());
 	}
 	const unsigned connected = outcomes[success] / 2;
-	const bool are_all = connected == pairs;
 
 	/*
 	 * The exchange needs all connections: an end whose peer has no connection would wait for its
 	 * message.
 	 */
-	crew.tell({{"do", are_all ? "exchange" : "nothing"}});
+	crew.tell({{"do", connected == pairs ? "exchange" : "nothing"}});
 	crew.hear();
 	crew.tell({{"do", "end"}});
 	return {{"processes", count},
@@ -232,7 +180,6 @@ Report crowd_mesh(const Side &side, const CrowdOptions &options)
 {
 	static const std::pair<const char *, Method> methods[] = {
 		{"peer requests", Method::peers}, {"client and server", Method::in_rank_order}};
-	const std::string nic_name = side.nic.attributes().Name;
 	const unsigned usual = is_loopback(side.nic) ? usual_on_loopback : usual_elsewhere;
 	const unsigned most = options.processes ? options.processes : usual;
 	Report report("crowd-mesh", {{"processes", "processes", "count"},
@@ -242,19 +189,17 @@ Report crowd_mesh(const Side &side, const CrowdOptions &options)
 				     {"connect_s", "all connected in", "s"}});
 
 	for (const auto &[name, method] : methods)
-		for (unsigned n = 2; !is_stopped(); n *= 2) {
-			const unsigned count = std::min(n, most);
-			const std::string where =
-				std::string(name) + ", " + std::to_string(count) + " processes";
+		for (const unsigned count : steps(2, 2, most)) {
+			const std::string where = name + (", " + std::to_string(count)) + " processes";
 			Outcomes outcomes;
 
+			if (is_stopped())
+				return report;
 			progress("mesh, " + where);
-			Json point = mesh_of(nic_name, method, count, outcomes);
+			Json point = mesh_of(side.nic.attributes().Name, method, count, outcomes);
 			if (point.at("failed") != 0)
 				report.remark(where + ", ends of connections: " + text_of(outcomes));
 			report.add(name, std::move(point));
-			if (count == most)
-				break;
 		}
 	return report;
 }

@@ -25,12 +25,8 @@
 #include <deque>
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "match.h"
-#include "run.h"
-#include "series.h"
-#include "stop.h"
+#include "options.h"
 
 namespace
 {
@@ -146,10 +142,10 @@ void add_echo(CLI::App &app)
 
 	add_waiting_option(command, wanted->waiting);
 	add_only_option(command, wanted->only);
-	command->add_option("--range", wanted->range,
-			    "small: 16 to 1024 bytes by 16, medium: 1 to 64 KiB by 1 KiB,\n"
-			    "large: 64 KiB to 2 MiB by 32 KiB (default: all)")
-		->transform(CLI::IsMember({"small", "medium", "large"}, CLI::ignore_case));
+	take_words(command->add_option("--range", wanted->range,
+				       "small: 16 to 1024 bytes by 16, medium: 1 to 64 KiB by 1 KiB,\n"
+				       "large: 64 KiB to 2 MiB by 32 KiB (default: all)"),
+		   Words{"small", "medium", "large"});
 	command->add_option("--samples", wanted->samples,
 			    "echoes of each size (default: 64, or as many as 0.4 s are\n"
 			    "enough for, at least 10)")

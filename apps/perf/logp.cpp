@@ -52,16 +52,15 @@
  */
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <vector>
 
-#include "logp_link.h"
+#include "end.h"
 #include "run.h"
-#include "arithmetic.h"
 
 namespace
 {
-constexpr size_t small = 4;
+constexpr unsigned depth = 64; /* receives that are posted, and most sends under way */
+constexpr size_t room = 4096, small = 4;
 constexpr double turn_us = 5000; /* the duration of a measurement in each round */
 constexpr double limit_us = 40e6; /* after this time it stops at the least number of rounds */
 constexpr unsigned rounds = 20, least_rounds = 3, most_repeats = 1000;
@@ -69,6 +68,78 @@ constexpr unsigned short_messages = 8, delayed_messages = 16, block = 16;
 constexpr unsigned burst_sizes[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 1024};
 constexpr double delays_in_round_trips[] = {0.25, 0.5, 1, 2, 4};
 const std::vector<size_t> form_sizes = {small, 16, 32, 48, 64, 128, 256, 512};
+
+/* The forms of a message, of which the head of this file tells. */
+enum class Form { plain, fenced, immediate };
+NLOHMANN_JSON_SERIALIZE_ENUM(Form, {{Form::plain, "plain"},
+				    {Form::fenced, "fenced"},
+				    {Form::immediate, "immediate"}})
+
+/* What either side does with a message, without the waiting in between. Each message begins with its number. */
+class Link
+{
+public:
+	explicit Link(const Side &side) : end_(side.nic, shape())
+	{
+		Address address = share_server_address(side);
+
+		connect_vi(side, end_.vi(), address);
+		side.control.meet();
+	}
+	/* Fills in a descriptor and posts it. With `depth` sends under way it takes one of them first. */
+	void post(Form form, size_t bytes)
+	{
+		const auto number = static_cast<uint32_t>(end_.sent());
+
+		end_.collect_sends(depth - 1);
+		if (form == Form::immediate)
+			return end_.post(0, VIP_CONTROL_OP_SENDRECV | VIP_CONTROL_IMMEDIATE, number);
+		std::memcpy(end_.outgoing(), &number, sizeof(number));
+		end_.post(bytes, form == Form::fenced ? VIP_CONTROL_OP_SENDRECV | VIP_CONTROL_QFENCE
+						      : VIP_CONTROL_OP_SENDRECV);
+	}
+	/* Looks once for a message. If there is one it checks the message and posts its receive again. */
+	bool take()
+	{
+		const auto number = static_cast<uint32_t>(end_.received());
+		const VIP_DESCRIPTOR *message = end_.take(true);
+
+		if (!message)
+			return false;
+		if (end_.number_in(message) != number)
+			throw Failure("a message came with wrong contents");
+		end_.post_receive();
+		return true;
+	}
+	void await()
+	{
+		Patience patience;
+
+		while (!take())
+			patience.in_vain("a message");
+	}
+	/* Takes the sends that are done; the other one waits for all. */
+	void collect()
+	{
+		while (end_.sends_under_way() && end_.take(false))
+			;
+	}
+	void collect_all()
+	{
+		end_.collect_sends(0);
+	}
+
+private:
+	static Shape shape()
+	{
+		Shape shape = numbers_shape(depth);
+
+		shape.room = room;
+		return shape;
+	}
+
+	End end_;
+};
 
 double clock_us()
 {
@@ -123,7 +194,7 @@ public:
 	explicit Client(const Side &side) : side_(side)
 	{
 		side.control.write({{"do", "logp"}});
-		link_ = side.control.together([&] { return std::make_unique<LogpLink>(side); });
+		link_ = side.control.together([&] { return std::make_unique<Link>(side); });
 	}
 	~Client()
 	{
@@ -149,7 +220,7 @@ private:
 	void finish(unsigned unanswered);
 
 	const Side &side_;
-	std::unique_ptr<LogpLink> link_;
+	std::unique_ptr<Link> link_;
 	const double clock_ = clock_us();
 };
 
@@ -205,7 +276,7 @@ double Client::burst(const Setting &setting)
 	const double start = now_us();
 
 	for (unsigned i = 0; i < setting.messages; ++i) {
-		if (unanswered == LogpLink::depth) {
+		if (unanswered == depth) {
 			link_->await();
 			--unanswered;
 		}
@@ -370,6 +441,30 @@ Report measure(const Side &side)
 	return report;
 }
 } // namespace
+
+/* Takes each message, posts its receive again, and then answers, as the client does. */
+void serve_logp(const Side &side, const Json &)
+{
+	Link link(side);
+
+	for (Json order; order = side.control.read(), order.at("do") != "end";) {
+		const Form form = order.at("form").get<Form>();
+		const uint64_t bytes = order.at("bytes").get<uint64_t>();
+		const uint64_t count = order.at("count").get<uint64_t>();
+
+		if (bytes > room)
+			throw Failure("the client asks for what it cannot have");
+		side.control.meet();
+		for (uint64_t i = 0; i < count; ++i) {
+			link.await();
+			link.post(form, bytes);
+			link.collect();
+		}
+		link.collect_all();
+		side.control.meet();
+	}
+	side.control.meet();
+}
 
 void add_logp(CLI::App &app)
 {

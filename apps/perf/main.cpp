@@ -29,9 +29,7 @@ int run_command(int argc, char **argv)
 	app.require_subcommand(1);
 	app.footer("vip_perf SUBCOMMAND --help tells the options of each.");
 	add_server(app);
-	add_latency(app);
-	add_bandwidth(app);
-	add_cpu(app);
+	add_sweeps(app);
 	add_echo(app);
 	add_connect(app);
 	add_crowd(app);

@@ -139,15 +139,12 @@ uint64_t Match::pings_for(double us, size_t bytes)
 	return std::max(least, count_for(us, first, send));
 }
 
-std::unique_ptr<Match> match_if_room(const Side &side, const Shape &shape, std::string &reason)
-{
-	try {
-		return std::make_unique<Match>(side, shape);
-	} catch (const Failure &e) {
-		side.control.recover(e);
-		reason = e.what();
-		return nullptr;
-	}
+std::unique_ptr<Match> match_if_room(const Side &side, const Shape &shape)
+try {
+	return std::make_unique<Match>(side, shape);
+} catch (const Failure &e) {
+	side.control.recover(e);
+	throw NoRoom(e.what());
 }
 
 namespace

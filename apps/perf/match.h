@@ -51,12 +51,19 @@ private:
 	std::unique_ptr<Transport> transport_;
 };
 
+/* There are no more VIs or there is no memory for them, on one of the sides. The run may go on. */
+class NoRoom : public Failure
+{
+public:
+	using Failure::Failure;
+};
+
 /*
- * Returns a match, or NULL and the reason if it is too large for this side or for the server. In
+ * Returns a match. Throws NoRoom if it is too large for this side or for the server. In
  * that case the server waits for orders. Lack of room shows as several kinds of failures: a process
  * without a free file descriptor does not answer.
  */
-std::unique_ptr<Match> match_if_room(const Side &side, const Shape &shape, std::string &reason);
+std::unique_ptr<Match> match_if_room(const Side &side, const Shape &shape);
 
 /*
  * The server's part of this match, and of further matches that the client begins before all have

@@ -6,10 +6,7 @@
 #include <memory>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
-
-#include "arithmetic.h"
-#include "stop.h"
+#include "run.h"
 
 namespace
 {
@@ -253,62 +250,4 @@ void measure_by_turns(const Side &side, const std::vector<Shape> &shapes, const 
 				for (const Result &result : contest.measure(bytes))
 					found(result);
 	}
-}
-
-namespace
-{
-/* The option's text gives the range, so CLI11 need not repeat it. */
-template <typename Number> CLI::Validator in_range(Number least, Number most)
-{
-	return CLI::Range(least, most).description("");
-}
-} // namespace
-
-void add_plan_options(CLI::App *command, Plan &plan)
-{
-	const auto bytes = [](CLI::Option *option) {
-		option->transform(CLI::AsSizeValue(false).description(""))
-			->check(in_range(1, 1 << 30))
-			->type_name("BYTES")
-			->capture_default_str();
-	};
-
-	bytes(command->add_option("--from", plan.from, "shortest message, such as 64 or 4k"));
-	bytes(command->add_option("--to", plan.to, "longest one"));
-	command->add_option("--factor", plan.factor, "each size is so many times the one before")
-		->check(in_range(2, 1024))
-		->capture_default_str();
-	command->add_option("--perturb", plan.perturb,
-			    "each size so many bytes shorter and longer, too")
-		->check(in_range(0, 1 << 20))
-		->capture_default_str();
-	command->add_option("--trials", plan.trials, "for each size, by turns")
-		->check(in_range(1, 1000))
-		->capture_default_str();
-	command->add_option("--trial-ms", plan.trial_ms,
-			    "about how long one takes, in milliseconds")
-		->check(in_range(1, 10000))
-		->capture_default_str();
-	command->parse_complete_callback([&plan] {
-		if (plan.from > plan.to)
-			throw CLI::ValidationError("--from is more than --to");
-		if (plan.buffers > plan.depth)
-			throw CLI::ValidationError("--buffers is more than --depth");
-	});
-}
-
-void add_stream_options(CLI::App *command, Plan &plan)
-{
-	CLI::Option *stream = command->add_flag("--stream", plan.is_stream,
-						"messages one way, several under way at a time");
-
-	command->add_option("--depth", plan.depth, "how many, by VIPL, from 2 to 512")
-		->needs(stream)
-		->check(in_range(2, 512))
-		->capture_default_str();
-	command->add_option("--buffers", plan.buffers,
-			    "that they use by turns, at most --depth; 1: messages stay in the cache "
-			    "(default: one for each that is under way, up to 16 MiB of them)")
-		->needs(stream)
-		->check(in_range(1, 512));
 }

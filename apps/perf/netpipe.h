@@ -10,14 +10,9 @@
 #include <functional>
 #include <vector>
 
+#include "arithmetic.h"
 #include "match.h"
 #include "report.h"
-#include "arithmetic.h"
-
-namespace CLI
-{
-class App;
-}
 
 struct Plan {
 	uint64_t from, to; /* sizes */
@@ -29,11 +24,6 @@ struct Plan {
 	unsigned depth = Shape().depth;
 	unsigned buffers = 0; /* 0: the program chooses */
 };
-
-/* Adds --from and the other options. The defaults are the values in the plan. */
-void add_plan_options(CLI::App *command, Plan &plan);
-/* Adds --stream and its options. */
-void add_stream_options(CLI::App *command, Plan &plan);
 
 /*
  * The ticks (some milliseconds each) of all CPUs of the client's host: of those with work, and of

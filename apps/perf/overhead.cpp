@@ -18,12 +18,9 @@
 #include <mutex>
 #include <thread>
 
-#include <CLI/CLI.hpp>
-
 #include "overhead_path.h"
 #include "arithmetic.h"
-#include "report.h"
-#include "run.h"
+#include "options.h"
 
 namespace
 {

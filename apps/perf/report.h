@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The result of a run: series of points, printed as a table or as JSON.
+ * The result of a run: series of points, printed as a table or as JSON. And what the user sees
+ * before, and may interrupt.
  *
  * The key of a point contains its unit: us is microseconds, MBps 10^6 bytes per second.
  */
@@ -59,5 +60,12 @@ private:
 
 /* Shows the progress on standard error, if that is a terminal. The next line replaces this one. */
 void progress(const std::string &doing);
+
+/*
+ * From now on Ctrl-C does not end the program but makes is_stopped() true: a measurement ends early, and
+ * prints its results so far. A second Ctrl-C ends the program.
+ */
+void stop_on_interrupt();
+bool is_stopped();
 
 #endif

@@ -5,17 +5,16 @@
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 
-#include "child.h"
 #include "crowd.h"
-#include "logp_link.h"
 #include "match.h"
-#include "stop.h"
+#include "processes.h"
 
 extern "C" {
 #include "../common/common.h"
@@ -25,24 +24,25 @@ namespace
 {
 constexpr int greeting_limit_ms = 20000;
 
+/* What the server does at the client's orders. */
+const std::map<std::string, void (*)(const Side &side, const Json &request)> works = {
+	{"match", serve_match},
+	{"connections", serve_connections},
+	{"logp", serve_logp},
+	{"storm", serve_storm},
+	{"order", serve_order},
+	{"threads", serve_threads},
+	{"waking", serve_waking},
+	{"usage", [](const Side &side, const Json &) { side.control.write(usage_now()); }}};
+
 void carry_out(const Side &side, const Json &request)
 {
 	const std::string what = request.at("do").get<std::string>();
+	const auto found = works.find(what);
 
-	if (what == "match")
-		serve_match(side, request);
-	else if (what == "connections")
-		serve_connections(side, request);
-	else if (what == "logp")
-		serve_logp(side);
-	else if (what == "crowd")
-		serve_crowd(side, request);
-	else if (what == "waking")
-		serve_waking(side);
-	else if (what == "usage")
-		side.control.write(usage_now());
-	else
+	if (found == works.end())
 		throw Failure("the client asks for " + text_of(what) + ", which is unknown here");
+	found->second(side, request);
 }
 
 /* Serves one client until it hangs up. Sends a failure to the client, and returns it. */
@@ -101,40 +101,26 @@ void pin(int n)
 	sched_setaffinity(0, sizeof(one), &one);
 }
 
-/* The server as a child of this process. It ends when the client has hung up. */
-class OwnServer
+/* Makes the server a child of this process. It ends when the client has hung up. */
+std::unique_ptr<Child> own_server(const std::string &nic, bool pins, Socket &socket)
 {
-public:
-	OwnServer(const std::string &nic, Placing placing)
-	{
-		const bool pins = placing == Placing::one_cpu_each;
+	auto [ours, theirs] = socket_pair();
+	auto child = std::make_unique<Child>([&parents = ours, &own = theirs, &nic, pins] {
+		Control control(std::move(own));
 
-		auto [ours, theirs] = socket_pair();
-
-		child_ = std::make_unique<Child>([&parents = ours, &own = theirs, &nic, pins] {
-			Control control(std::move(own));
-
-			parents = Socket();
-			signal(SIGINT, SIG_IGN); /* the client handles it and ends in order */
-			if (pins)
-				pin(1);
-			serve(control, nic);
-			return EXIT_OK;
-		});
+		parents = Socket();
+		signal(SIGINT, SIG_IGN); /* the client handles it and ends in order */
 		if (pins)
-			pin(0);
-		socket_ = std::move(ours);
-	}
+			pin(1);
+		serve(control, nic);
+		return EXIT_OK;
+	});
 
-	Socket take_socket()
-	{
-		return std::move(socket_);
-	}
-
-private:
-	std::unique_ptr<Child> child_;
-	Socket socket_; /* closed first, so that the child ends */
-};
+	if (pins)
+		pin(0);
+	socket = std::move(ours);
+	return child;
+}
 
 std::string command_line()
 {
@@ -158,17 +144,17 @@ void let_waits_block()
 
 void run(const Options &options, const Measurement &measurement, Placing placing)
 {
-	std::unique_ptr<OwnServer> own;
+	std::unique_ptr<Child> server; /* ends after the control connection, which is destroyed first */
+	Socket socket;
 
 	if (options.is_self == !options.host.empty())
 		throw CLI::ValidationError("give either a HOST or --self");
 	let_waits_block();
 	allow_many_files();
 	if (options.is_self)
-		own = std::make_unique<OwnServer>(options.nic, placing);
+		server = own_server(options.nic, placing == Placing::one_cpu_each, socket);
 	const Nic nic(options.nic);
-	Control control = own ? Control(own->take_socket())
-			      : Control::connect(options.host, options.port);
+	Control control = server ? Control(std::move(socket)) : Control::connect(options.host, options.port);
 
 	control.meet(greeting_limit_ms);
 	Reports reports = measurement({control, nic, false});
@@ -296,10 +282,4 @@ void add_server(CLI::App &app)
 	add_common(command, *options);
 	command->add_flag("--once", *once, "end after one client");
 	command->callback([=] { run_server(*options, *once); });
-}
-
-void add_only_option(CLI::App *command, std::string &only)
-{
-	command->add_option("--only", only, "vipl or tcp (default: both, to be compared)")
-		->transform(CLI::IsMember({"vipl", "tcp"}, CLI::ignore_case));
 }

@@ -35,10 +35,8 @@ CLI::App *add_measurement(CLI::App &app, const std::string &name, const std::str
 /* Adds "vip_perf server". */
 void add_server(CLI::App &app);
 
-/* Each measurement is in the file of its name. */
-void add_bandwidth(CLI::App &app);
-void add_cpu(CLI::App &app);
-void add_latency(CLI::App &app);
+/* Each measurement is in the file of its name; "sweeps" has latency, bandwidth and cpu. */
+void add_sweeps(CLI::App &app);
 void add_echo(CLI::App &app);
 void add_connect(CLI::App &app);
 void add_crowd(CLI::App &app);
@@ -47,11 +45,9 @@ void add_overhead(CLI::App &app); /* needs no second process */
 void add_scale(CLI::App &app);
 void add_waking(CLI::App &app);
 
-/* The server's parts of two of them. */
+/* The server's parts of them. */
 void serve_connections(const Side &side, const Json &request);
-void serve_waking(const Side &side);
-
-/* Adds --only with the values vipl and tcp; empty: both. */
-void add_only_option(CLI::App *command, std::string &only);
+void serve_logp(const Side &side, const Json &request);
+void serve_waking(const Side &side, const Json &request);
 
 #endif

@@ -23,12 +23,6 @@ Report scale_mtu(const Side &side, const ScaleOptions &options);
 Report scale_memory(const Side &side, const ScaleOptions &options);
 
 /*
- * Adds to the report of scale_vis() the raw queue pairs of the same device, if the device has
- * verbs.
- */
-void add_raw_queue_pairs(const Side &side, const ScaleOptions &options, Report &report);
-
-/*
  * Adds to the point the one-way time us, the median of some blocks of messages, with the least and
  * the standard error. `round` messages go before them. Each block has a multiple of `round`
  * messages, so that each VI has its turns.

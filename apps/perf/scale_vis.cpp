@@ -7,12 +7,13 @@
  * A process's memory is its resident memory, less this program's own buffers. Shared memory counts
  * in both processes. The kernel's memory is that of the whole machine, which other programs change,
  * too; so it is not reported for few VIs.
+ *
+ * Raw queue pairs of the same device are measured for comparison. Their queues are as long as those of a
+ * VI, each with two CQs or one. Both ends are in this process, so a figure is the sum of both sides. They
+ * carry no messages and have no channel to wait on.
  */
-#include <vector>
-
+#include "overhead_path.h"
 #include "scale.h"
-#include "arithmetic.h"
-#include "stop.h"
 
 namespace
 {
@@ -83,39 +84,63 @@ void add_look(Json &point, Match &match, unsigned vis)
 	point["look_ns_min"] = minimum(ns);
 }
 
-/* Adds the points of a series, until opening takes too long or there is no room. */
-void measure_series(const Side &side, const ScaleOptions &options, Report &report,
-		    const std::string &series, Cqs cqs)
+Json point_of_vis(const Side &side, const Shape &shape, const State &before, double &opening_us)
 {
-	const State before = {usage_now(), usage_of_server(side.control)};
-	Shape shape = shape_of(options, cqs);
+	const double start = now_us();
+	const std::unique_ptr<Match> match = match_if_room(side, shape);
+	opening_us = now_us() - start;
+	const State opened = {usage_now(), match->server_usage()};
+	Json point = {{"vis", shape.vis}, {"open_us", opening_us / shape.vis}};
+
+	add_memory(point, before, opened, shape);
+	add_files(point, before, opened, shape.vis);
+	match->ping(bytes, uint64_t{few_messages} * shape.vis);
+	point["pair_KiB"] = pair_KiB(before, {usage_now(), match->server_usage()}, shape);
+	add_time(point, *match, bytes, shape.vis);
+	add_look(point, *match, shape.vis);
+	return point;
+}
+
+Json point_of_raw(const Nic &nic, const Traffic &traffic, const Usage &before, double &opening_us)
+try {
+	const double start = now_us();
+	const std::unique_ptr<Path> path = make_raw_path(nic, traffic);
+	opening_us = now_us() - start;
+	const Usage now = usage_now();
+	const double own_KiB = static_cast<double>(Messages::size(traffic)) / 1024;
+	const double files = (now.files - before.files) / traffic.links / 2;
+	Json point = {{"vis", traffic.links},
+		      {"open_us", opening_us / traffic.links},
+		      {"pair_KiB", (now.fair_KiB - before.fair_KiB - own_KiB) / traffic.links},
+		      {"client_files", files},
+		      {"server_files", files}};
+
+	if (traffic.links >= fewest_for_kernel)
+		point["kernel_KiB"] = (now.kernel_KiB - before.kernel_KiB) / traffic.links;
+	return point;
+} catch (const Failure &e) {
+	throw NoRoom(e.what());
+}
+
+/* Adds points of 1, 2, 4, ... VIs, until opening takes too long or there is no room. There has to be room for `least`. */
+template <typename PointOf>
+void add_series(const ScaleOptions &options, Report &report, const std::string &series, unsigned least, PointOf point_of)
+{
 	double opening_us = 0;
-	std::string why;
 
-	for (shape.vis = 1; shape.vis <= options.most_vis && !is_stopped(); shape.vis *= 2) {
-		Json point = {{"vis", shape.vis}};
-		const double start = now_us();
+	for (unsigned vis = 1; vis <= options.most_vis && !is_stopped(); vis *= 2) {
+		const std::string these = std::to_string(vis) + " VIs";
 
-		progress(series + ", " + std::to_string(shape.vis) + " VIs");
+		progress(series + ", " + these);
 		if (2 * opening_us > options.opening_limit_s * 1e6)
-			return report.remark(series + ": opening " + std::to_string(shape.vis) +
-					     " VIs would take longer than --limit allows");
-		const std::unique_ptr<Match> match = match_if_room(side, shape, why);
-		if (!match && shape.vis == 1)
-			throw Failure(why);
-		if (!match)
-			return report.remark(series + ": no room for " + std::to_string(shape.vis) +
-					     " VIs: " + why);
-		opening_us = now_us() - start;
-		point["open_us"] = opening_us / shape.vis;
-		const State opened = {usage_now(), match->server_usage()};
-		add_memory(point, before, opened, shape);
-		add_files(point, before, opened, shape.vis);
-		match->ping(bytes, uint64_t{few_messages} * shape.vis);
-		point["pair_KiB"] = pair_KiB(before, {usage_now(), match->server_usage()}, shape);
-		add_time(point, *match, bytes, shape.vis);
-		add_look(point, *match, shape.vis);
-		report.add(series, std::move(point));
+			return report.remark(series + ": opening " + these + " would take longer than --limit allows");
+		try {
+			report.add(series, point_of(vis, opening_us));
+		} catch (const NoRoom &e) {
+			if (vis <= least)
+				throw;
+			return report.remark(series + ": no room for " + these + ": " + e.what());
+		}
 	}
 }
 } // namespace
@@ -136,9 +161,32 @@ Report scale_vis(const Side &side, const ScaleOptions &options)
 				    {"look_ns", "empty look", "ns"},
 				    {"look_ns_min", "least", "ns"}});
 
-	measure_series(side, options, report, "own queues", Cqs::none);
-	measure_series(side, options, report, "one CQ", Cqs::one);
-	measure_series(side, options, report, "a CQ each", Cqs::each);
-	add_raw_queue_pairs(side, options, report);
+	const std::pair<const char *, Cqs> ways[] = {
+		{"own queues", Cqs::none}, {"one CQ", Cqs::one}, {"a CQ each", Cqs::each}};
+	const std::pair<const char *, bool> raw_ways[] = {{"raw queue pairs, own CQs", false},
+							  {"raw queue pairs, a CQ each", true}};
+
+	for (const auto &[series, cqs] : ways) {
+		const State before = {usage_now(), usage_of_server(side.control)};
+		Shape shape = shape_of(options, cqs);
+
+		add_series(options, report, series, 1, [&](unsigned vis, double &opening_us) {
+			shape.vis = vis;
+			return point_of_vis(side, shape, before, opening_us);
+		});
+	}
+	for (const auto &[series, has_one_cq] : raw_ways) {
+		const Usage before = usage_now();
+		Traffic traffic;
+
+		if (is_loopback(side.nic))
+			break;
+		traffic.is_deep = true;
+		traffic.has_one_cq = has_one_cq;
+		add_series(options, report, series, 0, [&](unsigned vis, double &opening_us) {
+			traffic.links = vis;
+			return point_of_raw(side.nic, traffic, before, opening_us);
+		});
+	}
 	return report;
 }

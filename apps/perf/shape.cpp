@@ -61,11 +61,11 @@ std::string name_of(const Shape &shape)
 	return name;
 }
 
-VIP_RELIABILITY_LEVEL level_of(const Shape &shape)
+VIP_RELIABILITY_LEVEL level_of(Level level)
 {
 	static const VIP_RELIABILITY_LEVEL levels[] = {VIP_SERVICE_UNRELIABLE,
 						       VIP_SERVICE_RELIABLE_DELIVERY,
 						       VIP_SERVICE_RELIABLE_RECEPTION};
 
-	return levels[static_cast<int>(shape.level)];
+	return levels[static_cast<int>(level)];
 }

@@ -33,12 +33,13 @@ Socket open_tcp(const Side &side)
 Socket open_unix(const Side &side)
 {
 	if (side.is_server) {
-		const Socket listener = listen_on_any_name();
+		std::string name;
+		const Socket listener = listen_on_any_name(name);
 
-		side.control.write({{"name", unix_name_of(listener)}});
+		side.control.write({{"name", name}});
 		return accept_from(listener);
 	}
-	return dial_unix(side.control.read().at("name").get<std::vector<char>>());
+	return dial_unix(side.control.read().at("name").get<std::string>());
 }
 
 class SocketLink : public Transport
@@ -122,25 +123,20 @@ void SocketLink::receive(uint8_t *to, size_t bytes)
 	});
 }
 
-/* Stamps messages as vipl_link.cpp does. */
 void SocketLink::send_stamped(size_t bytes)
 {
 	uint8_t *buffer = buffer_of(outgoing_, sent_);
 
-	if (bytes)
-		buffer[0] = buffer[bytes - 1] = static_cast<uint8_t>(sent_);
-	++sent_;
+	stamp(buffer, bytes, sent_++);
 	send(buffer, bytes);
 }
 
 void SocketLink::receive_stamped(size_t bytes)
 {
-	const uint8_t stamp = static_cast<uint8_t>(received_);
-	uint8_t *buffer = buffer_of(incoming_, received_++);
+	uint8_t *buffer = buffer_of(incoming_, received_);
 
 	receive(buffer, bytes);
-	if (bytes && (buffer[0] != stamp || buffer[bytes - 1] != stamp))
-		throw Failure("a message came with wrong contents");
+	check_stamp(buffer, bytes, received_++);
 }
 
 void SocketLink::ping(size_t bytes, uint64_t count)

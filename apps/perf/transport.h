@@ -11,7 +11,6 @@
 #include <memory>
 #include <string>
 
-#include "control.h"
 #include "vipl_objects.h"
 
 enum class Kind { vipl, tcp, unix_socket, bare };
@@ -70,7 +69,24 @@ double ways_of_ping(const Shape &shape);
 std::string name_of(const Shape &shape);
 
 /* Returns VIPL's constant for the level. */
-VIP_RELIABILITY_LEVEL level_of(const Shape &shape);
+VIP_RELIABILITY_LEVEL level_of(Level level);
+
+/*
+ * The first and the last byte of a message are its number. So a message that is too early, too late
+ * or incomplete is noticed.
+ */
+inline void stamp(uint8_t *buffer, size_t bytes, uint64_t number)
+{
+	if (bytes)
+		buffer[0] = buffer[bytes - 1] = static_cast<uint8_t>(number);
+}
+inline void check_stamp(const volatile uint8_t *buffer, size_t bytes, uint64_t number)
+{
+	const auto is = static_cast<uint8_t>(number);
+
+	if (bytes && (buffer[0] != is || buffer[bytes - 1] != is))
+		throw Failure("a message came with wrong contents");
+}
 
 class Transport
 {
@@ -96,13 +112,6 @@ public:
 	{
 		throw Failure("there are no VIs to look at");
 	}
-};
-
-/* One side of a run. */
-struct Side {
-	Control &control;
-	const Nic &nic;
-	bool is_server;
 };
 
 std::unique_ptr<Transport> make_transport(const Side &side, const Shape &shape);

@@ -10,10 +10,16 @@
 
 #include <vipl.h>
 
-#include "failure.h"
+#include "control.h"
 
-/* Throws "cannot WHAT: VIP_..." unless the code is VIP_SUCCESS. */
-void check(VIP_RETURN code, const char *what);
+/* Throws "cannot WHAT: VIP_...". */
+[[noreturn]] void fail_code(VIP_RETURN code, const char *what);
+/* Throws unless the code is VIP_SUCCESS. */
+inline void check(VIP_RETURN code, const char *what)
+{
+	if (code != VIP_SUCCESS)
+		fail_code(code, what);
+}
 
 /* An open NIC with a protection tag, which all of this program's memory and VIs use. */
 class Nic
@@ -61,6 +67,14 @@ private:
 	alignas(VIP_NET_ADDRESS) uint8_t room_[512] = {};
 };
 
+/* Returns an address of the NIC's. Its discriminator is `mark`, a number or an array of numbers. */
+template <typename Mark> Address own_address(const Nic &nic, const Mark &mark)
+{
+	const auto *bytes = reinterpret_cast<const uint8_t *>(&mark);
+
+	return {nic.host_address(), {bytes, bytes + sizeof(mark)}};
+}
+
 /* Registered memory: whole pages of zeros. */
 class Memory
 {
@@ -106,6 +120,9 @@ private:
 /* Whether the peer's process is gone. */
 using Gone = std::function<bool()>;
 
+/* Calls VipConnectWait. */
+VIP_RETURN await_request(const Nic &nic, Address &local, VIP_ULONG limit_ms, VIP_CONN_HANDLE &request);
+
 class Vi
 {
 public:
@@ -120,6 +137,9 @@ public:
 	{
 		return handle_;
 	}
+	/* Each calls VIPL once: VipConnectRequest; VipConnectWait and what answers the request. */
+	VIP_RETURN request_once(Address &local, Address &remote, VIP_ULONG limit_ms);
+	VIP_RETURN accept_once(const Nic &nic, Address &local, VIP_ULONG limit_ms);
 	/*
 	 * Both give up after ten seconds, or when the peer is gone. request() tries again until
 	 * then if no server waits.
@@ -130,5 +150,20 @@ public:
 private:
 	VIP_VI_HANDLE handle_ = nullptr;
 };
+
+/* One side of a run. */
+struct Side {
+	Control &control;
+	const Nic &nic;
+	bool is_server;
+};
+
+/*
+ * The server makes a new discriminator and sends the client its address. Returns it on both sides.
+ * Both sides call it at the same point of their work.
+ */
+Address share_server_address(const Side &side);
+/* The server accepts, and the client requests. Each gives up when the other has given up. */
+void connect_vi(const Side &side, Vi &vi, Address &server);
 
 #endif
