@@ -14,13 +14,12 @@
 #include <functional>
 #include <future>
 #include <iostream>
-#include <memory>
 #include <mutex>
+#include <queue>
 #include <thread>
 
-#include "overhead_path.h"
-#include "arithmetic.h"
 #include "options.h"
+#include "overhead.h"
 
 namespace
 {
@@ -93,97 +92,70 @@ uint64_t iterations_of(const Case &one, unsigned asked)
 }
 
 /*
- * The thread of one end for all blocks. The library's locks are cheap for the thread that usually takes them.
+ * The thread of the other end for all blocks. The library's locks are cheap for the thread that usually takes
+ * them.
  */
 class Worker
 {
 public:
-	Worker() : thread_([this] { work(); })
-	{
-	}
 	~Worker()
 	{
-		set([this] { ends_ = true; });
+		start({});
 		thread_.join();
 	}
-	Worker(const Worker &) = delete;
-	Worker &operator=(const Worker &) = delete;
 
-	std::future<double> start(std::function<double()> job)
-	{
-		std::packaged_task<double()> task(std::move(job));
-		std::future<double> result = task.get_future();
-
-		set([&] { task_ = std::move(task); });
-		return result;
-	}
-
-private:
-	template <typename Change> void set(Change change)
+	/* Makes the thread do this, and no more after an empty task. */
+	std::future<void> start(std::packaged_task<void()> task)
 	{
 		const std::lock_guard<std::mutex> lock(mutex_);
 
-		change();
+		tasks_.push(std::move(task));
 		changed_.notify_one();
+		return tasks_.back().valid() ? tasks_.back().get_future() : std::future<void>();
 	}
+
+private:
 	void work()
+	{
+		for (std::packaged_task<void()> task; task = next(), task.valid();)
+			task();
+	}
+	std::packaged_task<void()> next()
 	{
 		std::unique_lock<std::mutex> lock(mutex_);
 
-		for (;;) {
-			changed_.wait(lock, [this] { return ends_ || task_.valid(); });
-			if (!task_.valid())
-				return;
-			std::packaged_task<double()> task = std::move(task_);
-
-			lock.unlock();
-			task();
-			lock.lock();
-		}
+		changed_.wait(lock, [this] { return !tasks_.empty(); });
+		std::packaged_task<void()> task = std::move(tasks_.front());
+		tasks_.pop();
+		return task;
 	}
 
 	std::mutex mutex_;
 	std::condition_variable changed_;
-	std::packaged_task<double()> task_;
-	bool ends_ = false;
-	std::thread thread_; /* the last member, because the thread uses the others */
+	std::queue<std::packaged_task<void()>> tasks_;
+	std::thread thread_ = std::thread([this] { work(); }); /* uses the other members */
 };
 
-struct Workers {
-	Worker ping, echo;
-};
-
-/* Returns microseconds. Both ends fail when one fails or no message comes. */
-double time_two_threads(Workers &workers, Path &path, uint64_t iterations, uint32_t bytes)
+/* Returns microseconds. Both ends fail when one fails. */
+double time_two_threads(Worker &worker, Path &path, uint64_t iterations)
 {
-	/* Ten seconds, and for each round trip ten milliseconds and the duration at 1 MB/s. */
-	const auto limit = std::chrono::milliseconds(10000 + iterations * (10 + bytes / 500));
-	const auto start = [&](Worker &worker, auto work) {
-		return worker.start([&path, work] {
-			try {
-				return work();
-			} catch (...) {
-				path.give_up();
-				throw;
-			}
-		});
+	const auto or_give_up = [&path](auto work) {
+		try {
+			work();
+		} catch (...) {
+			path.give_up();
+			throw;
+		}
 	};
-	auto echo = start(workers.echo, [&path, iterations] {
-		path.echo(iterations);
-		return 0.0;
-	});
-	auto ping = start(workers.ping, [&path, iterations] {
-		const double began = now_us();
+	auto echo = worker.start(std::packaged_task<void()>(
+		[=, &path] { or_give_up([&] { path.echo(iterations); }); }));
+	const double began = now_us();
 
-		path.ping(iterations);
-		return now_us() - began;
-	});
+	or_give_up([&] { path.ping(iterations); });
+	const double took = now_us() - began;
 
-	if (ping.wait_for(limit) != std::future_status::ready ||
-	    echo.wait_for(limit) != std::future_status::ready)
-		path.give_up();
 	echo.get();
-	return ping.get();
+	return took;
 }
 
 double time_one_thread(Path &path, const Case &one, uint64_t iterations)
@@ -198,13 +170,12 @@ double time_one_thread(Path &path, const Case &one, uint64_t iterations)
 }
 
 /* Runs one block. Returns microseconds one way, or MB/s. */
-double figure_of_block(Workers &workers, Path &path, const Case &one, uint64_t iterations)
+double figure_of_block(Worker &worker, Path &path, const Case &one, uint64_t iterations)
 {
 	double us;
 
 	path.messages().prepare();
-	us = one.traffic.waits ? time_two_threads(workers, path, iterations, one.traffic.bytes)
-			       : time_one_thread(path, one, iterations);
+	us = one.traffic.waits ? time_two_threads(worker, path, iterations) : time_one_thread(path, one, iterations);
 	path.messages().check(!one.streams);
 	return one.streams ? static_cast<double>(iterations * one.traffic.bytes) / us
 			   : us / static_cast<double>(iterations) / 2;
@@ -221,11 +192,9 @@ Json run_case(const Nic &nic, const Case &one, const Overhead &asked)
 	const uint64_t iterations = iterations_of(one, asked.iterations);
 	const auto raw = make_raw_path(nic, one.traffic);
 	const auto vipl = make_vipl_path(nic, one.traffic);
-	Workers raw_workers, vipl_workers;
-	const auto raw_block = [&] { return figure_of_block(raw_workers, *raw, one, iterations); };
-	const auto vipl_block = [&] {
-		return figure_of_block(vipl_workers, *vipl, one, iterations);
-	};
+	Worker raw_worker, vipl_worker;
+	const auto raw_block = [&] { return figure_of_block(raw_worker, *raw, one, iterations); };
+	const auto vipl_block = [&] { return figure_of_block(vipl_worker, *vipl, one, iterations); };
 	const Pairs pairs = measure_pairs(asked.pairs, raw_block, vipl_block);
 
 	return {{"ratio", rounded(median(ratios(pairs)), 1e4)},
@@ -251,27 +220,45 @@ Json run_overhead(const Overhead &asked)
 	return results;
 }
 
-/* Returns the results as a table for people. */
-std::string overhead_table(const Json &results)
+void print_table(const Json &results)
 {
-	std::string table;
-	char line[128];
-
-	std::snprintf(line, sizeof(line), "%-25s %12s %12s %-4s %10s\n", "case", "raw verbs",
-		      "VIPL", "", "VIPL/raw");
-	table += line;
+	std::printf("%-25s %12s %12s %-4s %10s\n", "case", "raw verbs", "VIPL", "", "VIPL/raw");
 	for (const auto &[name, result] : results.items()) {
 		const bool streams = result.contains("raw_MBps");
 
-		std::snprintf(line, sizeof(line), "%-25s %12.3f %12.3f %-4s %10.4f\n", name.c_str(),
-			      result[streams ? "raw_MBps" : "raw_us"].get<double>(),
-			      result[streams ? "vipl_MBps" : "vipl_us"].get<double>(),
-			      streams ? "MB/s" : "us", result["ratio"].get<double>());
-		table += line;
+		std::printf("%-25s %12.3f %12.3f %-4s %10.4f\n", name.c_str(),
+			    result[streams ? "raw_MBps" : "raw_us"].get<double>(),
+			    result[streams ? "vipl_MBps" : "vipl_us"].get<double>(), streams ? "MB/s" : "us",
+			    result["ratio"].get<double>());
 	}
-	return table;
 }
 } // namespace
+
+void Messages::prepare()
+{
+	round_++;
+	for (unsigned end = 0; end < 2 * traffic_.links; end++)
+		for (unsigned slot = 0; slot < traffic_.window; slot++) {
+			/* The bytes differ between neighbouring places, slots, ends, and rounds. */
+			for (size_t at = 0; at < traffic_.bytes; at++)
+				to_send(end, slot)[at] = static_cast<uint8_t>(at + (at >> 8) + 31 * end + (end >> 3) +
+									      7 * slot + 101 * round_);
+			std::memset(to_receive(end, slot), 0, traffic_.bytes);
+			received(end)[slot] = {~traffic_.bytes, 0};
+		}
+}
+
+void Messages::check(bool at_both)
+{
+	for (unsigned end = 0; end < 2 * traffic_.links; end++)
+		for (unsigned slot = 0; slot < traffic_.window && (at_both || end % 2); slot++) {
+			const Received &is = received(end)[slot];
+
+			if (is.length != traffic_.bytes || (traffic_.writes && is.immediate != immediate_data) ||
+			    std::memcmp(to_receive(end, slot), to_send(end ^ 1, slot), traffic_.bytes) != 0)
+				throw Failure("a message did not come as it was sent");
+		}
+}
 
 void add_overhead(CLI::App &app)
 {
@@ -281,22 +268,18 @@ void add_overhead(CLI::App &app)
 	auto json = std::make_shared<bool>(false);
 
 	command->add_option("-n,--nic", asked->nic, "VI NIC to use")->capture_default_str();
-	command->add_option("--case", asked->cases, "cases to measure (default: all)")
-		->delimiter(',')
-		->transform(CLI::IsMember(all_names(), CLI::ignore_case));
-	command->add_option("--pairs", asked->pairs,
-			    "pairs of blocks, one over verbs, one over VIPL")
-		->check(CLI::Range(1, 1000))
-		->capture_default_str();
-	command->add_option("--iterations", asked->iterations,
-			    "round trips of small messages in a block; fewer of larger ones")
-		->check(CLI::Range(1, 1000000))
-		->capture_default_str();
+	add_list(command, "--case", asked->cases, all_names(), "cases to measure (default: all)");
+	add_number(command, "--pairs", asked->pairs, 1, 1000, "pairs of blocks, one over verbs, one over VIPL");
+	add_number(command, "--iterations", asked->iterations, 1, 1000000,
+		   "round trips of small messages in a block; fewer of larger ones");
 	command->add_flag("--json", *json, "print JSON");
 	command->callback([=] {
 		const Json results = run_overhead(*asked);
 
 		progress("");
-		std::cout << (*json ? results.dump(1) + '\n' : overhead_table(results));
+		if (*json)
+			std::cout << results.dump(1) << '\n';
+		else
+			print_table(results);
 	});
 }

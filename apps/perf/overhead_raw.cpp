@@ -12,7 +12,7 @@
 #include <infiniband/verbs.h>
 #include <poll.h>
 
-#include "overhead_loops.h"
+#include "overhead.h"
 #include "raw_device.h"
 
 namespace
@@ -131,7 +131,7 @@ struct RawEnd {
 	Queue sends, receives;
 	Qp qp;
 	Slot *slots = nullptr;
-	Received *received = nullptr;
+	Messages::Received *received = nullptr;
 };
 
 class RawPath final : public Loops<RawPath, RawEnd>
@@ -201,20 +201,12 @@ private:
 		post_receive(end, completion.wr_id);
 	}
 
-	void register_memory();
 	void make_end(unsigned number);
 	void fill_in(unsigned number, unsigned slot);
 
-	struct Free {
-		void operator()(uint8_t *memory) const
-		{
-			std::free(memory);
-		}
-	};
-
 	RawDevice device_;
 	Domain domain_;
-	std::unique_ptr<uint8_t, Free> memory_;
+	std::unique_ptr<uint8_t, decltype(&std::free)> memory_;
 	Messages messages_;
 	Region region_;
 	bool is_inline_ = false;
@@ -231,30 +223,23 @@ uint8_t *pages(size_t bytes)
 }
 
 RawPath::RawPath(const Nic &nic, const Traffic &traffic)
-    : Loops(traffic), device_(nic), memory_(pages(Messages::size(traffic))), messages_(traffic, memory_.get()),
-      slots_(2 * size_t(traffic.links) * traffic.window)
+    : Loops(traffic), device_(nic), memory_(pages(Messages::size(traffic)), &std::free),
+      messages_(traffic, memory_.get()), slots_(2 * size_t(traffic.links) * traffic.window)
 {
-	register_memory();
+	const unsigned access = IBV_ACCESS_LOCAL_WRITE | (traffic.writes ? unsigned(IBV_ACCESS_REMOTE_WRITE) : 0);
+	const size_t size = Messages::size(traffic);
+
+	domain_.reset(made(ibv_alloc_pd(device_.get()), "make a protection domain"));
+	std::memset(memory_.get(), 0, size);
+	region_.reset(made(ibv_reg_mr(domain_.get(), memory_.get(), size, int(access)), "register memory"));
 	for (unsigned number = 0; number < 2 * traffic.links; number++)
 		make_end(number);
 	for (unsigned number = 0; number < 2 * traffic.links; number++) {
-		device_.connect(ends_[number]->qp.get(), ends_[number ^ 1]->qp->qp_num, traffic_.unreliable);
+		device_.connect(ends_[number]->qp.get(), ends_[number ^ 1]->qp->qp_num, device_.gid(),
+				traffic_.unreliable);
 		for (unsigned slot = 0; slot < traffic.window; slot++)
 			post_receive(*ends_[number], slot);
 	}
-}
-
-void RawPath::register_memory()
-{
-	int access = IBV_ACCESS_LOCAL_WRITE;
-
-	if (traffic_.writes)
-		access |= IBV_ACCESS_REMOTE_WRITE;
-	domain_.reset(made(ibv_alloc_pd(device_.get()), "make a protection domain"));
-	std::memset(memory_.get(), 0, Messages::size(traffic_));
-	region_.reset(
-		made(ibv_reg_mr(domain_.get(), memory_.get(), Messages::size(traffic_), access),
-		     "register memory"));
 }
 
 void RawPath::make_end(unsigned number)
@@ -304,7 +289,7 @@ void RawPath::fill_in(unsigned number, unsigned slot)
 	send.send_flags = IBV_SEND_SIGNALED | (is_inline_ ? unsigned(IBV_SEND_INLINE) : 0);
 	if (traffic_.writes) {
 		send.imm_data = htonl(immediate_data);
-		send.wr.rdma.remote_addr = address(messages_.peers_receive(number, slot));
+		send.wr.rdma.remote_addr = address(messages_.to_receive(number ^ 1, slot));
 		send.wr.rdma.rkey = region_->rkey;
 	} else {
 		receive.sg_list = &requests.to;

@@ -4,14 +4,14 @@
 #include <future>
 #include <unistd.h>
 
-#include "overhead_loops.h"
+#include "overhead.h"
 
 namespace
 {
 struct ViplEnd {
 	VIP_VI_HANDLE vi;
 	VIP_DESCRIPTOR *sends, *receives; /* two arrays, filled in once */
-	Received *received;
+	Messages::Received *received;
 };
 
 class ViplPath final : public Loops<ViplPath, ViplEnd>
@@ -25,10 +25,7 @@ public:
 	}
 	void post(ViplEnd &end, unsigned slot)
 	{
-		VIP_RETURN code = VipPostSend(end.vi, &end.sends[slot], memory_.handle());
-
-		if (code != VIP_SUCCESS)
-			fail(code, "post a send");
+		check(VipPostSend(end.vi, &end.sends[slot], memory_.handle()), "post a send");
 	}
 	bool try_message(ViplEnd &end)
 	{
@@ -66,25 +63,17 @@ public:
 	}
 
 private:
-	[[noreturn, gnu::noinline, gnu::cold]] static void fail(VIP_RETURN code, const char *what)
-	{
-		check(code, what);
-		throw Failure(std::string("cannot ") + what);
-	}
 	static bool came(VIP_RETURN code)
 	{
 		if (code == VIP_SUCCESS)
 			return true;
 		if (code != VIP_NOT_DONE)
-			fail(code, "get a message through");
+			check(code, "get a message through");
 		return false;
 	}
 	void post_receive(ViplEnd &end, VIP_DESCRIPTOR *descriptor)
 	{
-		VIP_RETURN code = VipPostRecv(end.vi, descriptor, memory_.handle());
-
-		if (code != VIP_SUCCESS)
-			fail(code, "post a receive");
+		check(VipPostRecv(end.vi, descriptor, memory_.handle()), "post a receive");
 	}
 	void renew(ViplEnd &end, VIP_DESCRIPTOR *descriptor)
 	{
@@ -149,7 +138,7 @@ void ViplPath::fill_in(unsigned number, unsigned slot)
 	if (traffic_.writes) {
 		send.CS.Control = VIP_CONTROL_OP_RDMAWRITE | VIP_CONTROL_IMMEDIATE;
 		send.CS.ImmediateData = immediate_data;
-		send.DS[0].Remote.Data.Address = messages_.peers_receive(number, slot);
+		send.DS[0].Remote.Data.Address = messages_.to_receive(number ^ 1, slot);
 		send.DS[0].Remote.Handle = memory_.handle();
 		send.CS.SegCount = 1;
 	} else {
@@ -164,9 +153,7 @@ void ViplPath::fill_in(unsigned number, unsigned slot)
 /* A thread accepts the connection and then ends. */
 void ViplPath::connect_link(unsigned link)
 {
-	const pid_t process = getpid();
-	const auto *mark = reinterpret_cast<const uint8_t *>(&process);
-	Address meeting(nic_.host_address(), {mark, mark + sizeof(process)});
+	Address meeting = own_address(nic_, getpid());
 	const Gone is_gone = [] { return false; }; /* the other side is this process */
 	auto accepted = std::async(std::launch::async,
 				   [&] { vis_[2 * link + 1].accept(nic_, meeting, is_gone); });

@@ -76,11 +76,6 @@ void RawDevice::initialise(ibv_qp *qp, unsigned access) const
 	     "initialise a queue pair");
 }
 
-void RawDevice::connect(ibv_qp *qp, uint32_t peer, bool is_unreliable) const
-{
-	connect(qp, peer, gid_, is_unreliable);
-}
-
 void RawDevice::connect(ibv_qp *qp, uint32_t peer, const ibv_gid &peers_gid, bool is_unreliable) const
 {
 	ibv_qp_attr attributes = {};

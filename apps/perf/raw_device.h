@@ -53,8 +53,7 @@ public:
 	{
 		return device_.get();
 	}
-	/* Moves a queue pair from INIT to RTS. The peer is on the same host, at the same port. */
-	void connect(ibv_qp *qp, uint32_t peer, bool is_unreliable = false) const;
+	/* Moves a queue pair from INIT to RTS. */
 	void connect(ibv_qp *qp, uint32_t peer, const ibv_gid &peers_gid, bool is_unreliable = false) const;
 	/* Moves a queue pair from RESET to INIT. */
 	void initialise(ibv_qp *qp, unsigned access) const;

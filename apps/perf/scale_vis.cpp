@@ -12,7 +12,7 @@
  * VI, each with two CQs or one. Both ends are in this process, so a figure is the sum of both sides. They
  * carry no messages and have no channel to wait on.
  */
-#include "overhead_path.h"
+#include "overhead.h"
 #include "scale.h"
 
 namespace
