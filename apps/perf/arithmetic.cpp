@@ -67,20 +67,25 @@ Pairs measure_pairs(unsigned count, const std::function<double()> &first, const 
 	return pairs;
 }
 
+namespace
+{
+template <typename Combine> Samples combined(const Pairs &pairs, Combine combine)
+{
+	Samples all(pairs.first.size());
+
+	std::transform(pairs.second.begin(), pairs.second.end(), pairs.first.begin(), all.begin(), combine);
+	return all;
+}
+} // namespace
+
 Samples differences(const Pairs &pairs)
 {
-	Samples more(pairs.first.size());
-
-	std::transform(pairs.second.begin(), pairs.second.end(), pairs.first.begin(), more.begin(), std::minus<>());
-	return more;
+	return combined(pairs, std::minus<>());
 }
 
 Samples ratios(const Pairs &pairs)
 {
-	Samples times(pairs.first.size());
-
-	std::transform(pairs.second.begin(), pairs.second.end(), pairs.first.begin(), times.begin(), std::divides<>());
-	return times;
+	return combined(pairs, std::divides<>());
 }
 
 uint64_t count_for(double us, uint64_t first, const Send &send)

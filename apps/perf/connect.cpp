@@ -8,24 +8,18 @@
  *	connection	VipCreateVi and VipConnectRequest
  *	disconnection	VipDisconnect and VipDestroyVi
  *
- * It reports the average, its standard error, minimum, median and maximum of both, and of each of
- * the four calls. The time of a request includes the server's work to accept it: the server has a
- * VI ready and waits in VipConnectWait, then calls VipConnectAccept. It does not include the time
- * until the server waits. The server says that it is about to wait, and the client begins then,
- * which may be a moment too early. So VIPL_GRACE_MSEC=0 makes the library answer VIP_NO_MATCH at
- * once where no server waits. Such a try does not count: the client destroys the VI, and begins and
- * times the connection again. The head of the JSON has the number of these tries ("too_early"). The
- * server disconnects after the client, outside of the measured time.
+ * The time of a request includes the server's work to accept it: the server has a VI ready and waits in
+ * VipConnectWait, then calls VipConnectAccept. The server says that it is about to wait, and the client
+ * begins then, which may be a moment too early. So VIPL_GRACE_MSEC=0 makes the library answer VIP_NO_MATCH at
+ * once where no server waits. Such a try does not count: the client begins and times the connection again.
+ * The server disconnects after the client, outside of the measured time.
  *
- * TCP is measured for comparison: socket and connect, then close. These calls do less: connect
- * returns when the server's kernel, not the server, has accepted the connection, and close waits
- * for nothing. On an RDMA device bare queue pairs are measured, too: the two ends tell each other of
- * them over TCP, and bring them up. That is the least that a connection can take.
+ * TCP does less: connect() returns when the server's kernel, not the server, has accepted the connection, and
+ * close() waits for nothing. On an RDMA device bare queue pairs are measured, too.
  *
  * A machine's speed changes within a run, so they take turns, ten each. A turn is a tenth
  * of the connections, one after the other. The later turns have as many connections as the first
- * turn had time for; otherwise slow moments would have fewer samples than fast ones. The first
- * three connections of each turn do not count.
+ * turn had time for; otherwise slow moments would have fewer samples than fast ones.
  */
 #include <algorithm>
 #include <array>
@@ -36,8 +30,8 @@
 #include <unistd.h>
 
 #include "arithmetic.h"
-#include "options.h"
 #include "raw_device.h"
+#include "run.h"
 
 namespace
 {
@@ -160,13 +154,48 @@ class BareEnd
 public:
 	explicit BareEnd(const Nic &nic) : device_(nic)
 	{
-		domain_.reset(raw::made(ibv_alloc_pd(device_.get()), "make a protection domain"));
 	}
-	void create(); /* as VipCreateVi */
-	void destroy();
-	void request(const std::string &host, uint16_t port); /* as VipConnectRequest */
-	void disconnect();
-	void accept(const Socket &listener); /* from VipConnectWait to VipConnectAccept */
+	/* as VipCreateVi */
+	void create()
+	{
+		unsigned inline_bytes = 128;
+
+		sends_ = device_.make_cq(raw::usual.sends);
+		receives_ = device_.make_cq(raw::usual.receives);
+		qp_ = device_.make_qp(raw::usual, sends_.get(), receives_.get(), inline_bytes);
+	}
+	void destroy()
+	{
+		qp_.reset();
+		sends_.reset();
+		receives_.reset();
+	}
+	/* as VipConnectRequest */
+	void request(const std::string &host, uint16_t port)
+	{
+		device_.initialise(qp_.get(), 0);
+		socket_ = dial(host, port, "the server");
+		send_at_once(socket_);
+		tell(Told{qp_->qp_num, device_.gid()});
+		const Told peer = hear<Told>();
+		device_.connect(qp_.get(), peer.qp, peer.gid);
+		tell(char{1});
+	}
+	void disconnect()
+	{
+		socket_ = Socket();
+	}
+	/* from VipConnectWait to VipConnectAccept */
+	void accept(const Socket &listener)
+	{
+		socket_ = accept_from(listener);
+		send_at_once(socket_);
+		const Told peer = hear<Told>();
+		device_.initialise(qp_.get(), 0);
+		device_.connect(qp_.get(), peer.qp, peer.gid);
+		tell(Told{qp_->qp_num, device_.gid()});
+		hear<char>();
+	}
 
 private:
 	struct Told {
@@ -188,60 +217,10 @@ private:
 	}
 
 	raw::RawDevice device_;
-	raw::Domain domain_;
 	raw::Cq sends_, receives_;
 	raw::Qp qp_;
 	Socket socket_;
 };
-
-void BareEnd::create()
-{
-	constexpr unsigned sends = 126, receives = 1024, send_segments = 16, receive_segments = 5, inline_bytes = 128;
-	ibv_qp_init_attr init = {};
-
-	sends_.reset(raw::made(ibv_create_cq(device_.get(), sends, nullptr, nullptr, 0), "create a completion queue"));
-	receives_.reset(
-		raw::made(ibv_create_cq(device_.get(), receives, nullptr, nullptr, 0), "create a completion queue"));
-	init.qp_type = IBV_QPT_RC;
-	init.send_cq = sends_.get();
-	init.recv_cq = receives_.get();
-	init.cap = {sends, receives, send_segments, receive_segments, inline_bytes};
-	qp_.reset(raw::made(ibv_create_qp(domain_.get(), &init), "create a queue pair"));
-}
-
-void BareEnd::destroy()
-{
-	qp_.reset();
-	sends_.reset();
-	receives_.reset();
-}
-
-void BareEnd::request(const std::string &host, uint16_t port)
-{
-	device_.initialise(qp_.get(), 0);
-	socket_ = dial(host, port, "the server");
-	send_at_once(socket_);
-	tell(Told{qp_->qp_num, device_.gid()});
-	const Told peer = hear<Told>();
-	device_.connect(qp_.get(), peer.qp, peer.gid);
-	tell(char{1});
-}
-
-void BareEnd::disconnect()
-{
-	socket_ = Socket();
-}
-
-void BareEnd::accept(const Socket &listener)
-{
-	socket_ = accept_from(listener);
-	send_at_once(socket_);
-	const Told peer = hear<Told>();
-	device_.initialise(qp_.get(), 0);
-	device_.connect(qp_.get(), peer.qp, peer.gid);
-	tell(Told{qp_->qp_num, device_.gid()});
-	hear<char>();
-}
 
 Once bare_client(const Side &side)
 {
@@ -292,8 +271,36 @@ public:
 	{
 	}
 	/* Makes at least `least` connections, and up to `most` while there is time. */
-	void take_turn(unsigned least, unsigned most);
-	void report(Report &report) const;
+	void take_turn(unsigned least, unsigned most)
+	{
+		side_.control.write({{"do", "connections"}, {"kind", way_.name}});
+		side_.control.together([&] {
+			const Once once = way_.client(side_);
+			const double start = now_us();
+
+			for (unsigned i = 0; i < warm_up_count; ++i)
+				connect(once);
+			for (unsigned done = 0; done < most && (done < least || now_us() - start <= turn_limit_us); ++done) {
+				progress("connection " + std::to_string(samples()));
+				moments_.push_back(connect(once));
+			}
+		});
+		side_.control.write({{"do", "end"}});
+		side_.control.meet();
+	}
+	void report(Report &report) const
+	{
+		const std::string parts = way_.name + ", parts";
+
+		add_point(report, way_.name, "connection", 0, 2);
+		add_point(report, way_.name, "disconnection", 3, 5);
+		if (!way_.has_parts)
+			return;
+		add_point(report, parts, "create", 0, 1);
+		add_point(report, parts, "connect", 1, 2);
+		add_point(report, parts, "disconnect", 3, 4);
+		add_point(report, parts, "destroy", 4, 5);
+	}
 	size_t samples() const
 	{
 		return moments_.size();
@@ -304,78 +311,42 @@ public:
 	}
 
 private:
-	Moments connect(const Once &once);
-	void add_point(Report &report, const std::string &series, const char *what, size_t from, size_t to) const;
+	Moments connect(const Once &once)
+	{
+		Moments at;
+
+		side_.control.write({{"do", "wait"}});
+		side_.control.read(); /* the server is about to wait */
+		const double begun = now_us();
+
+		while (!once(at)) {
+			if (now_us() - begun > match_limit_us || side_.control.has_given_up())
+				check(VIP_NO_MATCH, "connect");
+			++too_early_;
+			std::this_thread::sleep_for(early_pause);
+		}
+		return at;
+	}
+	void add_point(Report &report, const std::string &series, const char *what, size_t from, size_t to) const
+	{
+		Samples us;
+
+		for (const Moments &at : moments_)
+			us.push_back(at[to] - at[from]);
+		report.add(series, {{"what", what},
+				    {"samples", us.size()},
+				    {"us", mean(us)},
+				    {"us_stderr", standard_error(us)},
+				    {"us_min", minimum(us)},
+				    {"us_median", median(us)},
+				    {"us_max", maximum(us)}});
+	}
 
 	const Side &side_;
 	const Way &way_;
 	std::vector<Moments> moments_;
 	unsigned too_early_ = 0;
 };
-
-Moments Contestant::connect(const Once &once)
-{
-	Moments at;
-
-	side_.control.write({{"do", "wait"}});
-	side_.control.read(); /* the server is about to wait */
-	const double begun = now_us();
-
-	while (!once(at)) {
-		if (now_us() - begun > match_limit_us || side_.control.has_given_up())
-			check(VIP_NO_MATCH, "connect");
-		++too_early_;
-		std::this_thread::sleep_for(early_pause);
-	}
-	return at;
-}
-
-void Contestant::take_turn(unsigned least, unsigned most)
-{
-	side_.control.write({{"do", "connections"}, {"kind", way_.name}});
-	side_.control.together([&] {
-		const Once once = way_.client(side_);
-		const double start = now_us();
-
-		for (unsigned i = 0; i < warm_up_count; ++i)
-			connect(once);
-		for (unsigned done = 0; done < most && (done < least || now_us() - start <= turn_limit_us); ++done) {
-			progress("connection " + std::to_string(samples()));
-			moments_.push_back(connect(once));
-		}
-	});
-	side_.control.write({{"do", "end"}});
-	side_.control.meet();
-}
-
-void Contestant::add_point(Report &report, const std::string &series, const char *what, size_t from, size_t to) const
-{
-	Samples us;
-
-	for (const Moments &at : moments_)
-		us.push_back(at[to] - at[from]);
-	report.add(series, {{"what", what},
-			    {"samples", us.size()},
-			    {"us", mean(us)},
-			    {"us_stderr", standard_error(us)},
-			    {"us_min", minimum(us)},
-			    {"us_median", median(us)},
-			    {"us_max", maximum(us)}});
-}
-
-void Contestant::report(Report &report) const
-{
-	const std::string parts = way_.name + ", parts";
-
-	add_point(report, way_.name, "connection", 0, 2);
-	add_point(report, way_.name, "disconnection", 3, 5);
-	if (!way_.has_parts)
-		return;
-	add_point(report, parts, "create", 0, 1);
-	add_point(report, parts, "connect", 1, 2);
-	add_point(report, parts, "disconnect", 3, 4);
-	add_point(report, parts, "destroy", 4, 5);
-}
 
 Report measure(const Side &side, const Wanted &wanted)
 {
@@ -393,7 +364,7 @@ Report measure(const Side &side, const Wanted &wanted)
 	std::vector<Contestant> contestants;
 
 	for (const Way &way : ways)
-		if (wanted.only == way.only || (wanted.only.empty() && (way.only != "none" || !is_loopback(side.nic))))
+		if (wanted.only == way.only || (wanted.only.empty() && (way.only != "none" || !side.nic.is_loopback())))
 			contestants.emplace_back(side, way);
 	for (unsigned i = 0; i < turns; ++i)
 		for (Contestant &contestant : contestants) {

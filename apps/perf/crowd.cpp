@@ -5,7 +5,7 @@
  */
 #include "crowd.h"
 
-#include "options.h"
+#include "../common/common.h"
 #include "run.h"
 
 namespace
@@ -25,19 +25,25 @@ std::vector<unsigned> steps(unsigned first, unsigned factor, unsigned most)
 	return all;
 }
 
-void add(Outcomes &sum, const Outcomes &more)
+void Outcome::add(VIP_RETURN code)
 {
-	for (const auto &[name, count] : more)
-		sum[name] += count;
+	if (code == VIP_SUCCESS)
+		++connected;
+	else
+		failure = return_name(code);
 }
 
-std::string text_of(const Outcomes &outcomes)
+void Outcome::operator+=(const Outcome &more)
 {
-	std::string text;
+	connected += more.connected;
+	if (failure.empty())
+		failure = more.failure;
+}
 
-	for (const auto &[name, count] : outcomes)
-		text += (text.empty() ? "" : ", ") + std::to_string(count) + ' ' + name;
-	return text;
+void Outcome::tell(Report &report, const std::string &where) const
+{
+	if (!failure.empty())
+		report.remark(where + ": one failure was " + failure);
 }
 
 void add_crowd(CLI::App &app)

@@ -6,7 +6,6 @@
 #ifndef VIP_PERF_CROWD_H
 #define VIP_PERF_CROWD_H
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -33,11 +32,17 @@ void serve_threads(const Side &side, const Json &request);
 /* Returns first, first * factor, ... up to `most`, and `most`. */
 std::vector<unsigned> steps(unsigned first, unsigned factor, unsigned most);
 
-/* The number of calls that returned each result, by the result's name. */
-using Outcomes = std::map<std::string, unsigned>;
+/* How many requests succeeded, and the result of one that did not. */
+struct Outcome {
+	unsigned connected = 0;
+	std::string failure;
 
-void add(Outcomes &sum, const Outcomes &more);
-/* Returns "3 VIP_NO_MATCH, 1 VIP_TIMEOUT", for example. */
-std::string text_of(const Outcomes &outcomes);
+	void add(VIP_RETURN code);
+	void operator+=(const Outcome &more);
+	/* Adds a remark if there was a failure. */
+	void tell(Report &report, const std::string &where) const;
+};
+
+MEMBERS_IN_JSON(Outcome, connected, failure)
 
 #endif

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * vip_perf crowd --question mesh - connects each process with each other one, as MPI libraries did when a
- * program began. It reports how many connections succeed, the results of the others, and the time until
- * the last process has its last connection. All processes are on the client's host; the server has no part
- * in it.
+ * program began. All processes are on the client's host; the server has no part in it.
  *
  *	peer requests		VipConnectPeerRequest for all, then VipConnectPeerWait for each
  *	client and server	each process calls VipConnectRequest for the lower ranks, in their order,
  *				then VipConnectWait and VipConnectAccept for the higher ranks, in theirs
  *
  * The time begins when all processes have opened their NIC, so it includes making VIs and posting
- * receives. No attempt is repeated. Afterwards, outside of the measured time, a message goes each way over
- * each connection.
+ * receives. No attempt is repeated.
  */
 #include "crowd.h"
 
@@ -21,17 +18,12 @@
 
 #include "end.h"
 #include "processes.h"
-#include "run.h"
 
-extern "C" {
-#include "../common/common.h"
-}
 
 namespace
 {
 constexpr unsigned usual_on_loopback = 48, usual_elsewhere = 8;
 constexpr double limit_us = 100e6; /* for all connections of one process */
-constexpr char success[] = "VIP_SUCCESS";
 
 enum class Method { peers, in_rank_order };
 
@@ -43,10 +35,29 @@ public:
 	    : nic_(nic), job_(job), number_(number), ends_(count), codes_(count, VIP_SUCCESS)
 	{
 	}
-	void connect(Method method);
-	/* Sends a message each way over each connection. */
-	void exchange();
-	Outcomes outcomes() const;
+	void connect(Method method)
+	{
+		const Shape shape = numbers_shape(2, Level::delivery, Waiting::block);
+
+		begun_us_ = now_us();
+		for_others([&](uint32_t, auto &end) { end = std::make_unique<End>(nic_, shape); });
+		for_others([&](uint32_t other, auto &) { codes_[other] = begin(method, other); });
+		for_others([&](uint32_t other, auto &end) {
+			VIP_VI_ATTRIBUTES attributes;
+
+			if (method == Method::peers && codes_[other] == VIP_SUCCESS)
+				codes_[other] = VipConnectPeerWait(end->vi().handle(), &attributes);
+		});
+	}
+	Outcome outcome() const
+	{
+		Outcome outcome;
+
+		for (uint32_t other = 0; other < codes_.size(); ++other)
+			if (other != number_)
+				outcome.add(codes_[other]);
+		return outcome;
+	}
 
 private:
 	/* Returns the address of `rank` for its connection with `other`. */
@@ -54,8 +65,23 @@ private:
 	{
 		return own_address(nic_, std::array<uint32_t, 3>{job_, rank, other});
 	}
-	VIP_ULONG ms_left() const;
-	VIP_RETURN begin(Method method, uint32_t other);
+	/*
+	 * Returns at least 1, even after the end of the time: VipConnectRequest takes a timeout of 0 for an
+	 * invalid parameter.
+	 */
+	VIP_ULONG ms_left() const
+	{
+		return static_cast<VIP_ULONG>(std::max(1.0, (begun_us_ + limit_us - now_us()) / 1000));
+	}
+	VIP_RETURN begin(Method method, uint32_t other)
+	{
+		Vi &vi = ends_[other]->vi();
+		Address own = address(number_, other), its = address(other, number_);
+
+		if (method == Method::peers)
+			return VipConnectPeerRequest(vi.handle(), own.net(), its.net(), ms_left());
+		return other < number_ ? vi.request_once(own, its, ms_left()) : vi.accept_once(nic_, own, ms_left());
+	}
 	template <typename Do> void for_others(const Do &what)
 	{
 		for (uint32_t other = 0; other < ends_.size(); ++other)
@@ -70,60 +96,6 @@ private:
 	double begun_us_ = 0;
 };
 
-/*
- * Returns at least 1, even after the end of the time: VipConnectRequest takes a timeout of 0 for an
- * invalid parameter.
- */
-VIP_ULONG Rank::ms_left() const
-{
-	return static_cast<VIP_ULONG>(std::max(1.0, (begun_us_ + limit_us - now_us()) / 1000));
-}
-
-VIP_RETURN Rank::begin(Method method, uint32_t other)
-{
-	Vi &vi = ends_[other]->vi();
-	Address own = address(number_, other), its = address(other, number_);
-
-	if (method == Method::peers)
-		return VipConnectPeerRequest(vi.handle(), own.net(), its.net(), ms_left());
-	return other < number_ ? vi.request_once(own, its, ms_left()) : vi.accept_once(nic_, own, ms_left());
-}
-
-void Rank::connect(Method method)
-{
-	const Shape shape = numbers_shape(2, Level::delivery, Waiting::block);
-
-	begun_us_ = now_us();
-	for_others([&](uint32_t, auto &end) { end = std::make_unique<End>(nic_, shape); });
-	for_others([&](uint32_t other, auto &) { codes_[other] = begin(method, other); });
-	for_others([&](uint32_t other, auto &end) {
-		VIP_VI_ATTRIBUTES attributes;
-
-		if (method == Method::peers && codes_[other] == VIP_SUCCESS)
-			codes_[other] = VipConnectPeerWait(end->vi().handle(), &attributes);
-	});
-}
-
-void Rank::exchange()
-{
-	for_others([&](uint32_t, auto &end) { end->send_number(number_); });
-	for_others([&](uint32_t other, auto &end) {
-		if (end->await_number() != other)
-			throw Failure("a connection leads to another process than the one asked for");
-		end->collect_sends(0);
-	});
-}
-
-Outcomes Rank::outcomes() const
-{
-	Outcomes outcomes;
-
-	for (uint32_t other = 0; other < codes_.size(); ++other)
-		if (other != number_)
-			++outcomes[return_name(codes_[other])];
-	return outcomes;
-}
-
 void be_rank(Control &parent, const std::string &nic_name, Method method, uint32_t job,
 	     uint32_t number, uint32_t count)
 {
@@ -133,15 +105,12 @@ void be_rank(Control &parent, const std::string &nic_name, Method method, uint32
 	parent.write({{"ready", true}});
 	parent.read();
 	rank.connect(method);
-	parent.write({{"at", now_us()}, {"outcomes", rank.outcomes()}});
-	if (parent.read().at("do") == "exchange")
-		rank.exchange();
-	parent.write({{"done", true}});
-	parent.read(); /* no process leaves before all have their messages */
+	parent.write({{"at", now_us()}, {"outcome", rank.outcome()}});
+	parent.read(); /* no process leaves before all are connected */
 }
 
-/* Measures a mesh of that many processes. `outcomes` counts both ends of each connection. */
-Json mesh_of(const std::string &nic_name, Method method, uint32_t count, Outcomes &outcomes)
+/* Measures a mesh of that many processes. `outcome` counts both ends of each connection. */
+Json mesh_of(const std::string &nic_name, Method method, uint32_t count, Outcome &outcome)
 {
 	static uint32_t meshes = 0;
 	const uint32_t job = static_cast<uint32_t>(getpid()) * 100 + ++meshes;
@@ -156,16 +125,10 @@ Json mesh_of(const std::string &nic_name, Method method, uint32_t count, Outcome
 	crew.tell({{"do", "connect"}});
 	for (const Json &said : crew.hear()) {
 		last = std::max(last, said.at("at").get<double>());
-		add(outcomes, said.at("outcomes").get<Outcomes>());
+		outcome += said.at("outcome").get<Outcome>();
 	}
-	const unsigned connected = outcomes[success] / 2;
+	const unsigned connected = outcome.connected / 2;
 
-	/*
-	 * The exchange needs all connections: an end whose peer has no connection would wait for its
-	 * message.
-	 */
-	crew.tell({{"do", connected == pairs ? "exchange" : "nothing"}});
-	crew.hear();
 	crew.tell({{"do", "end"}});
 	return {{"processes", count},
 		{"pairs", pairs},
@@ -180,7 +143,7 @@ Report crowd_mesh(const Side &side, const CrowdOptions &options)
 {
 	static const std::pair<const char *, Method> methods[] = {
 		{"peer requests", Method::peers}, {"client and server", Method::in_rank_order}};
-	const unsigned usual = is_loopback(side.nic) ? usual_on_loopback : usual_elsewhere;
+	const unsigned usual = side.nic.is_loopback() ? usual_on_loopback : usual_elsewhere;
 	const unsigned most = options.processes ? options.processes : usual;
 	Report report("crowd-mesh", {{"processes", "processes", "count"},
 				     {"pairs", "pairs", "count"},
@@ -191,15 +154,13 @@ Report crowd_mesh(const Side &side, const CrowdOptions &options)
 	for (const auto &[name, method] : methods)
 		for (const unsigned count : steps(2, 2, most)) {
 			const std::string where = name + (", " + std::to_string(count)) + " processes";
-			Outcomes outcomes;
+			Outcome outcome;
 
 			if (is_stopped())
 				return report;
 			progress("mesh, " + where);
-			Json point = mesh_of(side.nic.attributes().Name, method, count, outcomes);
-			if (point.at("failed") != 0)
-				report.remark(where + ", ends of connections: " + text_of(outcomes));
-			report.add(name, std::move(point));
+			report.add(name, mesh_of(side.nic.attributes().Name, method, count, outcome));
+			outcome.tell(report, where + ", ends of connections");
 		}
 	return report;
 }

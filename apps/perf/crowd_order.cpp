@@ -16,7 +16,6 @@
 #include "crowd.h"
 
 #include "end.h"
-#include "run.h"
 
 namespace
 {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * vip_perf crowd --question storm - connects many clients to one server at the same moment. It
- * reports how many are connected, the results of the others, and how many connections per second the
- * server makes.
+ * vip_perf crowd --question storm - connects many clients to one server at the same moment.
  *
  * The clients are in several processes, and each has a VI before the time begins. In one series each
  * process makes its requests one after the other, as programs without threads do, so there are as
@@ -22,11 +20,7 @@
 
 #include "arithmetic.h"
 #include "processes.h"
-#include "run.h"
 
-extern "C" {
-#include "../common/common.h"
-}
 
 namespace
 {
@@ -34,7 +28,6 @@ constexpr unsigned usual_processes = 64;
 constexpr size_t max_transfer = 4096;
 constexpr VIP_ULONG request_limit_ms = 60000;
 constexpr VIP_ULONG wait_ms = 100; /* after it the server looks for a new order of the client */
-constexpr char served[] = "connected";
 
 std::unique_ptr<Vi> make_vi(const Nic &nic)
 {
@@ -66,7 +59,7 @@ Json connect(Control &parent, const Nic &nic, const Address &server, std::launch
 	std::promise<void> start; /* destroyed first, so that no thread waits for it forever */
 	const std::shared_future<void> started = start.get_future().share();
 	double first = INFINITY, last = 0;
-	Outcomes outcomes;
+	Outcome outcome;
 
 	for (uint32_t number = 0; number < vis.size(); ++number)
 		requests.push_back(std::async(policy, [&nic, &vi = *vis[number], &server, started, number] {
@@ -81,9 +74,9 @@ Json connect(Control &parent, const Nic &nic, const Address &server, std::launch
 
 		first = std::min(first, answer.begun_us);
 		last = std::max(last, answer.ended_us);
-		++outcomes[answer.code == VIP_SUCCESS ? served : return_name(answer.code)];
+		outcome.add(answer.code);
 	}
-	return {{"first", first}, {"last", last}, {"outcomes", outcomes}};
+	return {{"first", first}, {"last", last}, {"outcome", outcome}};
 }
 
 /* The work of one process. */
@@ -103,7 +96,7 @@ void be_clients(Control &parent, const std::string &nic_name, const Address &ser
 }
 
 /* Measures one storm. The clients are on the client's host, and the server's part already runs. */
-Json storm_of(const Side &side, std::launch policy, unsigned clients, unsigned processes, Outcomes &others)
+Json storm_of(const Side &side, std::launch policy, unsigned clients, unsigned processes, Outcome &outcome)
 {
 	const std::string nic_name = side.nic.attributes().Name;
 	const unsigned in_each = clients / processes, left = clients % processes;
@@ -118,7 +111,7 @@ Json storm_of(const Side &side, std::launch policy, unsigned clients, unsigned p
 	for (const Json &said : crew.hear()) {
 		first = std::min(first, said.at("first").get<double>());
 		last = std::max(last, said.at("last").get<double>());
-		add(others, said.at("outcomes").get<Outcomes>());
+		outcome += said.at("outcome").get<Outcome>();
 	}
 	const double begun = now_us();
 	crew.tell({{"do", "disconnect"}});
@@ -126,59 +119,39 @@ Json storm_of(const Side &side, std::launch policy, unsigned clients, unsigned p
 	const double ended = now_us();
 	crew.tell({{"do", "end"}});
 
-	const unsigned connected = others[served];
-	others.erase(served);
 	return {{"clients", clients},
 		{"processes", processes},
-		{"connected", connected},
-		{"failed", clients - connected},
+		{"connected", outcome.connected},
+		{"failed", clients - outcome.connected},
 		{"connect_s", (last - first) / 1e6},
-		{"rate", connected / (last - first) * 1e6},
+		{"rate", outcome.connected / (last - first) * 1e6},
 		{"disconnect_s", (ended - begun) / 1e6}};
 }
 
-/* Returns the failures that the server saw while accepting. */
-Outcomes end_of_server(const Side &side)
-{
-	side.control.write({{"do", "end"}});
-	const Outcomes failures = side.control.read().at("failures").get<Outcomes>();
-
-	side.control.meet();
-	return failures;
-}
-
-/* Waits for a request and accepts it. */
-void take_one(const Nic &nic, Address &local, std::vector<std::unique_ptr<Vi>> &vis, Outcomes &failures)
-{
-	VIP_CONN_HANDLE request;
-	const VIP_RETURN code = await_request(nic, local, wait_ms, request);
-
-	if (code == VIP_TIMEOUT)
-		return;
-	check(code, "wait for a connection");
-	try {
-		std::unique_ptr<Vi> vi = make_vi(nic);
-
-		check(VipConnectAccept(request, vi->handle()), "accept a connection");
-		vis.push_back(std::move(vi));
-	} catch (const Failure &e) {
-		VipConnectReject(request);
-		++failures[e.what()];
-	}
-}
 } // namespace
 
+/* Accepts all requests. What fails here is told to the client as a rejection. */
 void serve_storm(const Side &side, const Json &)
 {
 	Address local = share_server_address(side);
 	std::vector<std::unique_ptr<Vi>> vis;
-	Outcomes failures;
 
-	while (!side.control.has_given_up())
-		take_one(side.nic, local, vis, failures);
+	while (!side.control.has_given_up()) {
+		VIP_CONN_HANDLE request;
+		const VIP_RETURN code = await_request(side.nic, local, wait_ms, request);
+
+		if (code == VIP_TIMEOUT)
+			continue;
+		check(code, "wait for a connection");
+		try {
+			vis.push_back(make_vi(side.nic));
+			check(VipConnectAccept(request, vis.back()->handle()), "accept a connection");
+		} catch (const Failure &) {
+			VipConnectReject(request);
+		}
+	}
 	side.control.read();
 	vis.clear();
-	side.control.write({{"failures", failures}});
 	side.control.meet();
 }
 
@@ -200,21 +173,18 @@ Report crowd_storm(const Side &side, const CrowdOptions &options)
 	for (const auto &[series, policy] : ways)
 		for (const unsigned count : steps(1, 10, options.clients)) {
 			const std::string where = series + (", " + std::to_string(count)) + " clients";
-			Outcomes others;
+			Outcome outcome;
 
 			if (is_stopped())
 				return report;
 			progress("storm, " + where);
 			side.control.write({{"do", "storm"}});
 			report.add(series, side.control.together([&, how = policy] {
-				return storm_of(side, how, count, std::min(count, most_processes), others);
+				return storm_of(side, how, count, std::min(count, most_processes), outcome);
 			}));
-			const Outcomes of_server = end_of_server(side);
-
-			if (!others.empty())
-				report.remark(where + ": " + text_of(others));
-			if (!of_server.empty())
-				report.remark(where + ", the server: " + text_of(of_server));
+			side.control.write({{"do", "end"}});
+			side.control.meet();
+			outcome.tell(report, where);
 		}
 	return report;
 }

@@ -2,8 +2,7 @@
 /*
  * vip_perf crowd --question threads - measures 1, 2, 4, ... threads of a process on one NIC. Each thread
  * has a VI with queues of its own and sends messages of eight bytes to the server. It has a few messages
- * under way and sends the next one when an answer comes. The report has the answers per second, and the
- * rate of the slowest thread in relation to the fastest.
+ * under way and sends the next one when an answer comes. A rate is that of the answers.
  *
  * The server answers in one of three ways:
  *
@@ -22,7 +21,6 @@
 #include <thread>
 
 #include "end.h"
-#include "run.h"
 
 namespace
 {
@@ -111,47 +109,43 @@ public:
 		return end_;
 	}
 	/* Answers messages until the VI's last one. */
-	void answer_all();
+	void answer_all()
+	{
+		uint32_t number;
+
+		do {
+			number = end_.await_number();
+			end_.post_receive();
+			end_.collect_sends(window - 1);
+			end_.send_number(number);
+		} while (number != last);
+		end_.collect_sends(0);
+	}
 	/* Serves a queue that the CQ names. Returns true when it has answered the last message. */
-	bool serve(bool is_receive);
+	bool serve(bool is_receive)
+	{
+		const std::lock_guard<std::mutex> lock(mutex_);
+		const VIP_DESCRIPTOR *taken = end_.take(is_receive);
+
+		if (!taken)
+			throw Failure("the completion queue names a queue in which nothing is done");
+		if (is_receive) {
+			owed_.push_back(end_.number_in(taken));
+			end_.post_receive();
+		}
+		if (owed_.empty() || end_.sends_under_way() == depth)
+			return false;
+		const uint32_t number = owed_.front();
+		owed_.pop_front();
+		end_.send_number(number);
+		return number == last;
+	}
 
 private:
 	End end_;
 	std::mutex mutex_;
 	std::deque<uint32_t> owed_; /* answers that wait for a free send */
 };
-
-void Served::answer_all()
-{
-	uint32_t number;
-
-	do {
-		number = end_.await_number();
-		end_.post_receive();
-		end_.collect_sends(window - 1);
-		end_.send_number(number);
-	} while (number != last);
-	end_.collect_sends(0);
-}
-
-bool Served::serve(bool is_receive)
-{
-	const std::lock_guard<std::mutex> lock(mutex_);
-	const VIP_DESCRIPTOR *taken = end_.take(is_receive);
-
-	if (!taken)
-		throw Failure("the completion queue names a queue in which nothing is done");
-	if (is_receive) {
-		owed_.push_back(end_.number_in(taken));
-		end_.post_receive();
-	}
-	if (owed_.empty() || end_.sends_under_way() == depth)
-		return false;
-	const uint32_t number = owed_.front();
-	owed_.pop_front();
-	end_.send_number(number);
-	return number == last;
-}
 
 /* The ends that the server's threads serve, and how many have answered their last message. */
 struct Hall {

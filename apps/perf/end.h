@@ -14,15 +14,20 @@
 class End;
 
 /* A completion queue, and the ends whose queues it has. */
-class SharedCq
+class SharedCq : Single
 {
 public:
-	SharedCq(const Nic &nic, size_t entries) : queue_(nic, entries)
+	SharedCq(const Nic &nic, size_t entries)
 	{
+		check(VipCreateCQ(nic.handle(), entries, &handle_), "create a completion queue");
+	}
+	~SharedCq()
+	{
+		VipDestroyCQ(handle_);
 	}
 	VIP_CQ_HANDLE handle() const
 	{
-		return queue_.handle();
+		return handle_;
 	}
 	void add(VIP_VI_HANDLE vi, End *end)
 	{
@@ -33,8 +38,8 @@ public:
 	{
 		VIP_BOOLEAN receive;
 		VIP_VI_HANDLE vi;
-		const VIP_RETURN code = wait_ms ? VipCQWait(queue_.handle(), wait_ms, &vi, &receive)
-						: VipCQDone(queue_.handle(), &vi, &receive);
+		const VIP_RETURN code = wait_ms ? VipCQWait(handle_, wait_ms, &vi, &receive)
+						: VipCQDone(handle_, &vi, &receive);
 
 		if (code != VIP_SUCCESS)
 			return code;
@@ -44,11 +49,11 @@ public:
 	}
 
 private:
-	CompletionQueue queue_;
+	VIP_CQ_HANDLE handle_ = nullptr;
 	std::unordered_map<VIP_VI_HANDLE, End *> ends_;
 };
 
-class End
+class End : Single
 {
 public:
 	/*
@@ -57,8 +62,6 @@ public:
 	 */
 	End(const Nic &nic, const Shape &shape, SharedCq *cq = nullptr, std::shared_ptr<Memory> memory = nullptr,
 	    size_t offset = 0);
-	End(const End &) = delete;
-	End &operator=(const End &) = delete;
 
 	Vi &vi()
 	{

@@ -10,21 +10,29 @@
 #include "transport.h"
 #include "usage.h"
 
-/* The times of a block of messages. Processor time is that of the process, in user and kernel. */
-struct Block {
-	double us;	  /* duration */
-	double client_us; /* processor time of the client */
-	double server_us; /* processor time of the server */
-	double server_took_us; /* duration at the server, which may begin sooner */
+/* The duration of a block of messages on one side, and the processor time of the process, in user and kernel. */
+struct Took {
+	double us = 0, processor_us = 0;
+
+	void operator+=(const Took &more)
+	{
+		us += more.us;
+		processor_us += more.processor_us;
+	}
 };
 
-class Match
+MEMBERS_IN_JSON(Took, us, processor_us)
+
+/* The server may begin sooner. */
+struct Block {
+	Took client, server;
+};
+
+class Match : Single
 {
 public:
 	Match(const Side &side, const Shape &shape);
 	~Match(); /* makes the server release its side, too */
-	Match(const Match &) = delete;
-	Match &operator=(const Match &) = delete;
 
 	Block ping(size_t bytes, uint64_t count);
 	Block stream(size_t bytes, uint64_t count);
@@ -34,8 +42,6 @@ public:
 	/* Returns the microseconds of a look at a VI's empty receive queue. */
 	double look_us(uint64_t times);
 
-	/* Returns the present usage of the server's process. */
-	Usage server_usage();
 	/* Returns the microseconds of one message one way, or of a whole read. */
 	double one_way_us(size_t bytes, uint64_t count);
 	/* Returns how many messages of ping() take about that long, at least three. */
@@ -51,15 +57,15 @@ private:
 	std::unique_ptr<Transport> transport_;
 };
 
-/* There are no more VIs or there is no memory for them, on one of the sides. The run may go on. */
-class NoRoom : public Failure
+/* No more can be had, of VIs or of memory, on one of the sides. The run may go on. */
+class NoMore : public Failure
 {
 public:
 	using Failure::Failure;
 };
 
 /*
- * Returns a match. Throws NoRoom if it is too large for this side or for the server. In
+ * Returns a match. Throws NoMore if it is too large for this side or for the server. In
  * that case the server waits for orders. Lack of room shows as several kinds of failures: a process
  * without a free file descriptor does not answer.
  */

@@ -9,17 +9,12 @@
  */
 #include <algorithm>
 #include <cmath>
-#include <condition_variable>
 #include <cstdio>
-#include <functional>
 #include <future>
 #include <iostream>
-#include <mutex>
-#include <queue>
-#include <thread>
 
-#include "options.h"
 #include "overhead.h"
+#include "run.h"
 
 namespace
 {
@@ -74,14 +69,6 @@ std::vector<std::string> all_names()
 	return names;
 }
 
-const Case &case_named(const std::string &name)
-{
-	const auto *found = std::find_if(std::begin(all_cases), std::end(all_cases),
-					 [&](const Case &one) { return name == one.name; });
-
-	return *found; /* the option takes no other name */
-}
-
 /* Returns whole rounds of the buffers and the links, so that all of them can be checked. */
 uint64_t iterations_of(const Case &one, unsigned asked)
 {
@@ -91,53 +78,8 @@ uint64_t iterations_of(const Case &one, unsigned asked)
 	return (wanted + round - 1) / round * round;
 }
 
-/*
- * The thread of the other end for all blocks. The library's locks are cheap for the thread that usually takes
- * them.
- */
-class Worker
-{
-public:
-	~Worker()
-	{
-		start({});
-		thread_.join();
-	}
-
-	/* Makes the thread do this, and no more after an empty task. */
-	std::future<void> start(std::packaged_task<void()> task)
-	{
-		const std::lock_guard<std::mutex> lock(mutex_);
-
-		tasks_.push(std::move(task));
-		changed_.notify_one();
-		return tasks_.back().valid() ? tasks_.back().get_future() : std::future<void>();
-	}
-
-private:
-	void work()
-	{
-		for (std::packaged_task<void()> task; task = next(), task.valid();)
-			task();
-	}
-	std::packaged_task<void()> next()
-	{
-		std::unique_lock<std::mutex> lock(mutex_);
-
-		changed_.wait(lock, [this] { return !tasks_.empty(); });
-		std::packaged_task<void()> task = std::move(tasks_.front());
-		tasks_.pop();
-		return task;
-	}
-
-	std::mutex mutex_;
-	std::condition_variable changed_;
-	std::queue<std::packaged_task<void()>> tasks_;
-	std::thread thread_ = std::thread([this] { work(); }); /* uses the other members */
-};
-
-/* Returns microseconds. Both ends fail when one fails. */
-double time_two_threads(Worker &worker, Path &path, uint64_t iterations)
+/* Each end has a thread. Both fail when one fails. */
+void two_threads(Path &path, uint64_t iterations)
 {
 	const auto or_give_up = [&path](auto work) {
 		try {
@@ -147,35 +89,26 @@ double time_two_threads(Worker &worker, Path &path, uint64_t iterations)
 			throw;
 		}
 	};
-	auto echo = worker.start(std::packaged_task<void()>(
-		[=, &path] { or_give_up([&] { path.echo(iterations); }); }));
-	const double began = now_us();
+	auto echo = std::async(std::launch::async, [&] { or_give_up([&] { path.echo(iterations); }); });
 
 	or_give_up([&] { path.ping(iterations); });
-	const double took = now_us() - began;
-
 	echo.get();
-	return took;
-}
-
-double time_one_thread(Path &path, const Case &one, uint64_t iterations)
-{
-	const double began = now_us();
-
-	if (one.streams)
-		path.stream(iterations);
-	else
-		path.ping_pong(iterations);
-	return now_us() - began;
 }
 
 /* Runs one block. Returns microseconds one way, or MB/s. */
-double figure_of_block(Worker &worker, Path &path, const Case &one, uint64_t iterations)
+double figure_of_block(Path &path, const Case &one, uint64_t iterations)
 {
-	double us;
-
 	path.messages().prepare();
-	us = one.traffic.waits ? time_two_threads(worker, path, iterations) : time_one_thread(path, one, iterations);
+	const double began = now_us();
+
+	if (one.traffic.waits)
+		two_threads(path, iterations);
+	else if (one.streams)
+		path.stream(iterations);
+	else
+		path.ping_pong(iterations);
+	const double us = now_us() - began;
+
 	path.messages().check(!one.streams);
 	return one.streams ? static_cast<double>(iterations * one.traffic.bytes) / us
 			   : us / static_cast<double>(iterations) / 2;
@@ -192,9 +125,8 @@ Json run_case(const Nic &nic, const Case &one, const Overhead &asked)
 	const uint64_t iterations = iterations_of(one, asked.iterations);
 	const auto raw = make_raw_path(nic, one.traffic);
 	const auto vipl = make_vipl_path(nic, one.traffic);
-	Worker raw_worker, vipl_worker;
-	const auto raw_block = [&] { return figure_of_block(raw_worker, *raw, one, iterations); };
-	const auto vipl_block = [&] { return figure_of_block(vipl_worker, *vipl, one, iterations); };
+	const auto raw_block = [&] { return figure_of_block(*raw, one, iterations); };
+	const auto vipl_block = [&] { return figure_of_block(*vipl, one, iterations); };
 	const Pairs pairs = measure_pairs(asked.pairs, raw_block, vipl_block);
 
 	return {{"ratio", rounded(median(ratios(pairs)), 1e4)},
@@ -209,14 +141,15 @@ Json run_overhead(const Overhead &asked)
 	const Nic nic(asked.nic);
 	Json results = Json::object();
 
-	for (const std::string &name : asked.cases.empty() ? all_names() : asked.cases) {
-		progress(name);
-		try {
-			results[name] = run_case(nic, case_named(name), asked);
-		} catch (const Failure &failure) {
-			throw Failure(name + ": " + failure.what());
+	for (const Case &one : all_cases)
+		if (asked.cases.empty() || std::count(asked.cases.begin(), asked.cases.end(), one.name)) {
+			progress(one.name);
+			try {
+				results[one.name] = run_case(nic, one, asked);
+			} catch (const Failure &failure) {
+				throw Failure(one.name + std::string(": ") + failure.what());
+			}
 		}
-	}
 	return results;
 }
 

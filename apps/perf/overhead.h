@@ -88,19 +88,13 @@ class Path
 public:
 	virtual ~Path() = default;
 
-	/*
-	 * Sends messages there and back, one at a time, on the links in turn. One thread has both
-	 * ends.
-	 */
+	/* One thread has both ends, and uses the links in turn. */
 	virtual void ping_pong(uint64_t round_trips) = 0;
-	/* Both use the first link: one thread calls ping(), another one echo(). */
+	/* Each is the work of a thread, on the first link. */
 	virtual void ping(uint64_t round_trips) = 0;
 	virtual void echo(uint64_t round_trips) = 0;
-	/*
-	 * Sends messages over the first link from its end 0 to its end 1. One thread has both ends.
-	 */
+	/* One thread has both ends, and sends from end 0 to end 1. */
 	virtual void stream(uint64_t messages) = 0;
-
 	/* For one of two threads: makes the other one's ping() or echo() fail. */
 	virtual void give_up() = 0;
 
@@ -117,10 +111,11 @@ std::unique_ptr<Path> make_raw_path(const Nic &nic, const Traffic &traffic);
  *
  *   End &end(unsigned number)              the links' ends: 2 * link, 2 * link + 1
  *   void post(End &, unsigned slot)        a send or an RDMA write, signalled
- *   bool try_message(End &)                takes a message if there is one, posts its receive again
- *   bool try_sent(End &)                   takes a send's completion if there is one
- *   void wait_message(End &), wait_sent(End &)     sleep for it
+ *   bool take<what, sleeps>(End &)         takes a completion if there is one, or sleeps for it; of a message
+ *                                          it posts the receive again
  */
+enum class What { message, send };
+
 template <class Way, class End> class Loops : public Path
 {
 public:
@@ -136,11 +131,11 @@ public:
 			End &a = way().end(2 * link), &b = way().end(2 * link + 1);
 
 			way().post(a, 0);
-			spin([&] { return way().try_message(b); });
+			spin([&] { return way().template take<What::message, false>(b); });
 			way().post(b, 0);
-			spin([&] { return way().try_message(a); });
-			spin([&] { return way().try_sent(a); });
-			spin([&] { return way().try_sent(b); });
+			spin([&] { return way().template take<What::message, false>(a); });
+			spin([&] { return way().template take<What::send, false>(a); });
+			spin([&] { return way().template take<What::send, false>(b); });
 			if (++link == traffic_.links)
 				link = 0;
 		}
@@ -152,8 +147,8 @@ public:
 
 		for (uint64_t i = 0; i < round_trips; i++) {
 			way().post(a, 0);
-			way().wait_message(a);
-			way().wait_sent(a);
+			way().template take<What::message, true>(a);
+			way().template take<What::send, true>(a);
 		}
 	}
 
@@ -162,9 +157,9 @@ public:
 		End &b = way().end(1);
 
 		for (uint64_t i = 0; i < round_trips; i++) {
-			way().wait_message(b);
+			way().template take<What::message, true>(b);
 			way().post(b, 0);
-			way().wait_sent(b);
+			way().template take<What::send, true>(b);
 		}
 	}
 
@@ -182,8 +177,8 @@ public:
 			       posted - sent < traffic_.window;
 			     posted++)
 				way().post(from, static_cast<unsigned>(posted % traffic_.window));
-			came = way().try_message(to);
-			went = sent < posted && way().try_sent(from);
+			came = way().template take<What::message, false>(to);
+			went = sent < posted && way().template take<What::send, false>(from);
 			arrived += came;
 			sent += went;
 			if (came || went)

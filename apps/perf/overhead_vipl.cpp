@@ -14,10 +14,43 @@ struct ViplEnd {
 	Messages::Received *received;
 };
 
+size_t bytes_of_descriptors(const Traffic &traffic)
+{
+	constexpr size_t page = 4096;
+	const size_t bytes = sizeof(VIP_DESCRIPTOR) * 4 * traffic.links * traffic.window;
+
+	return (bytes + page - 1) / page * page;
+}
+
 class ViplPath final : public Loops<ViplPath, ViplEnd>
 {
 public:
-	ViplPath(const Nic &nic, const Traffic &traffic);
+	ViplPath(const Nic &nic, const Traffic &traffic)
+	    : Loops(traffic), nic_(nic), descriptors_(bytes_of_descriptors(traffic)),
+	      memory_(nic, descriptors_ + Messages::size(traffic), traffic.writes),
+	      messages_(traffic, memory_.at(descriptors_)), ends_(2 * size_t(traffic.links))
+	{
+		const auto level =
+			traffic.unreliable ? VIP_SERVICE_UNRELIABLE : VIP_SERVICE_RELIABLE_DELIVERY;
+		auto *descriptors = reinterpret_cast<VIP_DESCRIPTOR *>(memory_.at(0));
+
+		for (unsigned number = 0; number < ends_.size(); number++) {
+			ViplEnd &end = ends_[number];
+
+			vis_.emplace_back(nic, level, nic.attributes().MaxTransferSize, traffic.writes,
+					  nullptr);
+			end.vi = vis_.back().handle();
+			end.sends = descriptors + 2 * size_t(number) * traffic.window;
+			end.receives = end.sends + traffic.window;
+			end.received = messages_.received(number);
+			for (unsigned slot = 0; slot < traffic.window; slot++) {
+				fill_in(number, slot);
+				post_receive(end, &end.receives[slot]);
+			}
+		}
+		for (unsigned link = 0; link < traffic.links; link++)
+			connect_link(link);
+	}
 
 	ViplEnd &end(unsigned number)
 	{
@@ -27,50 +60,37 @@ public:
 	{
 		check(VipPostSend(end.vi, &end.sends[slot], memory_.handle()), "post a send");
 	}
-	bool try_message(ViplEnd &end)
+	template <What what, bool sleeps> bool take(ViplEnd &end)
 	{
 		VIP_DESCRIPTOR *descriptor;
+		VIP_RETURN code;
 
-		if (!came(VipRecvDone(end.vi, &descriptor)))
+		if (what == What::message)
+			code = sleeps ? VipRecvWait(end.vi, silence_limit_ms, &descriptor)
+				      : VipRecvDone(end.vi, &descriptor);
+		else
+			code = sleeps ? VipSendWait(end.vi, silence_limit_ms, &descriptor)
+				      : VipSendDone(end.vi, &descriptor);
+		if (code == VIP_NOT_DONE)
 			return false;
-		renew(end, descriptor);
+		check(code, "get a message through");
+		if (what == What::message)
+			renew(end, descriptor);
 		return true;
 	}
-	bool try_sent(ViplEnd &end)
+
+	void give_up() override
 	{
-		VIP_DESCRIPTOR *descriptor;
-
-		return came(VipSendDone(end.vi, &descriptor));
+		for (Vi &vi : vis_)
+			/* Flushes posted descriptors and wakes a thread that waits. */
+			VipDisconnect(vi.handle());
 	}
-	void wait_message(ViplEnd &end)
-	{
-		VIP_DESCRIPTOR *descriptor;
-
-		came(VipRecvWait(end.vi, silence_limit_ms, &descriptor));
-		renew(end, descriptor);
-	}
-	void wait_sent(ViplEnd &end)
-	{
-		VIP_DESCRIPTOR *descriptor;
-
-		came(VipSendWait(end.vi, silence_limit_ms, &descriptor));
-	}
-
-	void give_up() override;
 	Messages &messages() override
 	{
 		return messages_;
 	}
 
 private:
-	static bool came(VIP_RETURN code)
-	{
-		if (code == VIP_SUCCESS)
-			return true;
-		if (code != VIP_NOT_DONE)
-			check(code, "get a message through");
-		return false;
-	}
 	void post_receive(ViplEnd &end, VIP_DESCRIPTOR *descriptor)
 	{
 		check(VipPostRecv(end.vi, descriptor, memory_.handle()), "post a receive");
@@ -81,8 +101,39 @@ private:
 							   descriptor->CS.ImmediateData};
 		post_receive(end, descriptor);
 	}
-	void fill_in(unsigned number, unsigned slot);
-	void connect_link(unsigned link);
+	void fill_in(unsigned number, unsigned slot)
+	{
+		VIP_DESCRIPTOR &send = ends_[number].sends[slot];
+		VIP_DESCRIPTOR &receive = ends_[number].receives[slot];
+		VIP_DATA_SEGMENT data = {};
+
+		data.Handle = memory_.handle();
+		data.Length = traffic_.bytes;
+		if (traffic_.writes) {
+			send.CS.Control = VIP_CONTROL_OP_RDMAWRITE | VIP_CONTROL_IMMEDIATE;
+			send.CS.ImmediateData = immediate_data;
+			send.DS[0].Remote.Data.Address = messages_.to_receive(number ^ 1, slot);
+			send.DS[0].Remote.Handle = memory_.handle();
+			send.CS.SegCount = 1;
+		} else {
+			data.Data.Address = messages_.to_receive(number, slot);
+			receive.DS[0].Local = data;
+			receive.CS.SegCount = 1;
+		}
+		data.Data.Address = messages_.to_send(number, slot);
+		send.DS[send.CS.SegCount++].Local = data;
+	}
+	/* A thread accepts the connection and then ends. */
+	void connect_link(unsigned link)
+	{
+		Address meeting = own_address(nic_, getpid());
+		const Gone is_gone = [] { return false; }; /* the other side is this process */
+		auto accepted = std::async(std::launch::async,
+					   [&] { vis_[2 * link + 1].accept(nic_, meeting, is_gone); });
+
+		vis_[2 * link].request(nic_, meeting, is_gone);
+		accepted.get();
+	}
 
 	const Nic &nic_;
 	const size_t descriptors_; /* bytes of the descriptors, which come first */
@@ -91,83 +142,6 @@ private:
 	std::vector<ViplEnd> ends_;
 	std::deque<Vi> vis_;
 };
-
-size_t bytes_of_descriptors(const Traffic &traffic)
-{
-	constexpr size_t page = 4096;
-	const size_t bytes = sizeof(VIP_DESCRIPTOR) * 4 * traffic.links * traffic.window;
-
-	return (bytes + page - 1) / page * page;
-}
-
-ViplPath::ViplPath(const Nic &nic, const Traffic &traffic)
-    : Loops(traffic), nic_(nic), descriptors_(bytes_of_descriptors(traffic)),
-      memory_(nic, descriptors_ + Messages::size(traffic), traffic.writes),
-      messages_(traffic, memory_.at(descriptors_)), ends_(2 * size_t(traffic.links))
-{
-	const auto level =
-		traffic.unreliable ? VIP_SERVICE_UNRELIABLE : VIP_SERVICE_RELIABLE_DELIVERY;
-	auto *descriptors = reinterpret_cast<VIP_DESCRIPTOR *>(memory_.at(0));
-
-	for (unsigned number = 0; number < ends_.size(); number++) {
-		ViplEnd &end = ends_[number];
-
-		vis_.emplace_back(nic, level, nic.attributes().MaxTransferSize, traffic.writes,
-				  nullptr);
-		end.vi = vis_.back().handle();
-		end.sends = descriptors + 2 * size_t(number) * traffic.window;
-		end.receives = end.sends + traffic.window;
-		end.received = messages_.received(number);
-		for (unsigned slot = 0; slot < traffic.window; slot++) {
-			fill_in(number, slot);
-			post_receive(end, &end.receives[slot]);
-		}
-	}
-	for (unsigned link = 0; link < traffic.links; link++)
-		connect_link(link);
-}
-
-void ViplPath::fill_in(unsigned number, unsigned slot)
-{
-	VIP_DESCRIPTOR &send = ends_[number].sends[slot];
-	VIP_DESCRIPTOR &receive = ends_[number].receives[slot];
-	VIP_DATA_SEGMENT data = {};
-
-	data.Handle = memory_.handle();
-	data.Length = traffic_.bytes;
-	if (traffic_.writes) {
-		send.CS.Control = VIP_CONTROL_OP_RDMAWRITE | VIP_CONTROL_IMMEDIATE;
-		send.CS.ImmediateData = immediate_data;
-		send.DS[0].Remote.Data.Address = messages_.to_receive(number ^ 1, slot);
-		send.DS[0].Remote.Handle = memory_.handle();
-		send.CS.SegCount = 1;
-	} else {
-		data.Data.Address = messages_.to_receive(number, slot);
-		receive.DS[0].Local = data;
-		receive.CS.SegCount = 1;
-	}
-	data.Data.Address = messages_.to_send(number, slot);
-	send.DS[send.CS.SegCount++].Local = data;
-}
-
-/* A thread accepts the connection and then ends. */
-void ViplPath::connect_link(unsigned link)
-{
-	Address meeting = own_address(nic_, getpid());
-	const Gone is_gone = [] { return false; }; /* the other side is this process */
-	auto accepted = std::async(std::launch::async,
-				   [&] { vis_[2 * link + 1].accept(nic_, meeting, is_gone); });
-
-	vis_[2 * link].request(nic_, meeting, is_gone);
-	accepted.get();
-}
-
-void ViplPath::give_up()
-{
-	for (Vi &vi : vis_)
-		/* Flushes posted descriptors and wakes a thread that waits. */
-		VipDisconnect(vi.handle());
-}
 } // namespace
 
 std::unique_ptr<Path> make_vipl_path(const Nic &nic, const Traffic &traffic)

@@ -7,11 +7,23 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern "C" {
 #include "../common/common.h"
-}
 
-Child::Child(const std::function<int()> &work) : status_(EXIT_FAILED)
+namespace
+{
+int status_of(const std::function<void()> &work)
+{
+	try {
+		work();
+		return EXIT_OK;
+	} catch (const std::exception &e) {
+		complain("%s", reason(e).c_str());
+		return EXIT_FAILED;
+	}
+}
+} // namespace
+
+Child::Child(const std::function<void()> &work)
 {
 	const pid_t parent = getpid();
 	auto [ours, theirs] = socket_pair();
@@ -23,7 +35,7 @@ Child::Child(const std::function<int()> &work) : status_(EXIT_FAILED)
 	if (number_ == 0) {
 		ours = Socket();
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		_exit(getppid() == parent ? work() : EXIT_FAILED);
+		_exit(getppid() == parent ? status_of(work) : EXIT_FAILED);
 	}
 	end_ = std::move(ours);
 }
@@ -32,7 +44,7 @@ Child::~Child()
 {
 	if (number_ > 0 && !ends_within(parting_limit_ms))
 		kill(number_, SIGKILL);
-	wait();
+	succeeds();
 }
 
 bool Child::ends_within(int limit_ms) const
@@ -40,36 +52,14 @@ bool Child::ends_within(int limit_ms) const
 	return is_readable_within(end_, limit_ms);
 }
 
-int Child::wait()
+bool Child::succeeds()
 {
 	int status;
 
-	if (number_ > 0 && waitpid(number_, &status, 0) == number_)
-		status_ = WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILED;
-	number_ = -1;
-	return status_;
+	if (number_ < 0 || waitpid(std::exchange(number_, -1), &status, 0) < 0)
+		return false;
+	return WIFEXITED(status) && WEXITSTATUS(status) == EXIT_OK;
 }
-
-namespace
-{
-int carry_out(Socket socket, const Crew::Work &work, unsigned number)
-{
-	Control parent(std::move(socket));
-
-	signal(SIGINT, SIG_IGN); /* the parent handles it and ends the crew in order */
-	try {
-		work(parent, number);
-		return EXIT_OK;
-	} catch (const std::exception &e) {
-		try {
-			parent.write_failure(e);
-		} catch (const std::exception &) {
-			/* the parent has gone */
-		}
-		return EXIT_FAILED;
-	}
-}
-} // namespace
 
 Crew::Crew(unsigned count, const Work &work)
 {
@@ -78,8 +68,15 @@ Crew::Crew(unsigned count, const Work &work)
 		Member member;
 
 		member.child = std::make_unique<Child>([&parents = ours, &own = theirs, &work, number] {
+			Control parent(std::move(own));
+
 			parents = Socket();
-			return carry_out(std::move(own), work, number);
+			signal(SIGINT, SIG_IGN); /* the parent handles it and ends the crew in order */
+			try {
+				work(parent, number);
+			} catch (const std::exception &e) {
+				parent.write_failure(e); /* the parent tells it */
+			}
 		});
 		member.control = std::make_unique<Control>(std::move(ours));
 		members_.push_back(std::move(member));

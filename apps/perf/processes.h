@@ -17,8 +17,8 @@ class Child
 public:
 	static constexpr int parting_limit_ms = 3000;
 
-	/* The exit status is the value that `work` returns. */
-	explicit Child(const std::function<int()> &work);
+	/* Prints why the work fails, if it does. */
+	explicit Child(const std::function<void()> &work);
 	/* Kills a child that does not end, so that this process does not hang. */
 	~Child();
 	Child(const Child &) = delete;
@@ -29,13 +29,12 @@ public:
 	 * pair.
 	 */
 	bool ends_within(int limit_ms) const;
-	/* Waits until the child has ended and returns its exit status. */
-	int wait();
+	/* Waits until the child has ended. Returns whether its work was done. */
+	bool succeeds();
 
 private:
 	pid_t number_;
 	Socket end_;
-	int status_;
 };
 
 /*

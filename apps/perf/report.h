@@ -17,12 +17,14 @@ struct Column {
 	std::string key, title, unit;
 };
 
+MEMBERS_IN_JSON(Column, key, title, unit)
+
 class Report
 {
 public:
 	Report(std::string test, std::vector<Column> columns);
 
-	/* Adds a point to a series; the first point begins the series. An unknown error is null. */
+	/* Adds a point to a series; the first point begins the series. A number that is unknown is NaN, and null in JSON. */
 	void add(const std::string &series, Json point);
 	/* Adds a fact about the run to the head of the JSON. */
 	void note(const std::string &key, Json value);
@@ -34,7 +36,7 @@ public:
 
 private:
 	std::vector<Column> columns_;
-	Json head_, series_ = Json::array();
+	Json head_, series_ = Json::object();
 };
 
 /* The reports of a measurement, usually one. */

@@ -4,25 +4,28 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
-#include <iostream>
 #include <map>
 #include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
-
 #include "crowd.h"
 #include "match.h"
 #include "processes.h"
 
-extern "C" {
 #include "../common/common.h"
-}
 
 namespace
 {
 constexpr int greeting_limit_ms = 20000;
+
+struct Options {
+	std::string nic = "nic0";
+	std::string host;
+	bool is_self = false;
+	uint16_t port = 18516;
+	bool json = false;
+};
 
 /* What the server does at the client's orders. */
 const std::map<std::string, void (*)(const Side &side, const Json &request)> works = {
@@ -66,11 +69,7 @@ std::string serve(Control &control, const std::string &nic_name)
 					return failed;
 			}
 	} catch (const std::exception &e) {
-		try {
-			control.write_failure(e);
-		} catch (const std::exception &) {
-			/* the client has gone */
-		}
+		control.write_failure(e);
 		return failed.empty() ? reason(e) : failed;
 	}
 	return "";
@@ -113,7 +112,6 @@ std::unique_ptr<Child> own_server(const std::string &nic, bool pins, Socket &soc
 		if (pins)
 			pin(1);
 		serve(control, nic);
-		return EXIT_OK;
 	});
 
 	if (pins)
@@ -170,60 +168,36 @@ void run(const Options &options, const Measurement &measurement, Placing placing
 		throw CLI::RuntimeError(128 + SIGINT);
 }
 
-/* Serves a client in a child, so that its failure does not affect the next client. */
-int serve_socket(Socket client, const std::string &nic)
-{
-	Control control(std::move(client));
-	const std::string failure = serve(control, nic);
-
-	if (failure.empty())
-		return EXIT_OK;
-	std::cerr << "vip_perf: " << failure << '\n';
-	return EXIT_FAILED;
-}
-
 /* Checks that the NIC exists before a client comes. */
 void try_nic(const std::string &name)
 {
-	Child child([&] {
-		try {
-			const Nic nic(name);
+	Child child([&] { const Nic nic(name); });
 
-			return EXIT_OK;
-		} catch (const std::exception &e) {
-			std::cerr << "vip_perf: " << reason(e) << '\n';
-			return EXIT_FAILED;
-		}
-	});
-
-	if (child.wait() != EXIT_OK)
+	if (!child.succeeds())
 		throw CLI::RuntimeError(EXIT_FAILED);
 }
 
-void refuse(Socket client)
-{
-	try {
-		Control(std::move(client))
-			.write_failure(Failure("the server has another client now"));
-	} catch (const std::exception &) {
-		/* the client has gone */
-	}
-}
-
-/* Takes the next client. `child` serves the former client, and then this one. */
+/*
+ * Takes the next client. `child` serves the former client, and then this one, whose failure does not affect
+ * the next client.
+ */
 void serve_next(Socket &listener, const std::string &nic, std::unique_ptr<Child> &child)
 {
 	Socket client = accept_from(listener, no_limit);
 
 	/* A client that hangs up and comes again may be faster than the child. */
 	if (child && !child->ends_within(Child::parting_limit_ms)) {
-		refuse(std::move(client));
+		Control(std::move(client)).write_failure(Failure("the server has another client now"));
 		return;
 	}
 	child.reset();
 	child = std::make_unique<Child>([&] {
+		Control control(std::move(client));
+
 		listener = Socket();
-		return serve_socket(std::move(client), nic);
+		const std::string failure = serve(control, nic);
+		if (!failure.empty())
+			throw Failure(failure);
 	});
 }
 
@@ -239,13 +213,12 @@ void run_server(const Options &options, bool once)
 	allow_many_files();
 	try_nic(options.nic);
 	Socket listener = listen_on(options.port);
-	std::cerr << "vip_perf: waits for clients on port " << port_of(listener) << ", NIC "
-		  << options.nic << '\n';
+	complain("waits for clients on port %u, NIC %s", port_of(listener), options.nic.c_str());
 	do
 		serve_next(listener, options.nic, child);
 	while (!once);
 	listener = Socket();
-	if (child->wait() != EXIT_OK)
+	if (!child->succeeds())
 		throw CLI::RuntimeError(EXIT_FAILED);
 }
 

@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "options.h"
+#include "run.h"
 
 namespace
 {
@@ -36,28 +36,6 @@ void add_figures(Json &point, const Samples &us)
 	point["us_stderr"] = standard_error(us);
 }
 
-/* Measures a match for each number, until there is no room for more. */
-void series_of_matches(const Side &side, Report &report, Shape shape, const char *key,
-		       unsigned Shape::*number, unsigned most)
-{
-	const std::string series = std::to_string(shape.room) + " bytes";
-
-	for (unsigned n = 1; n <= most && !is_stopped(); n *= 2)
-		try {
-			Json point = {{key, n}};
-
-			progress(series + ", " + key + ": " + std::to_string(n));
-			shape.*number = n;
-			add_time(point, *match_if_room(side, shape), shape.room, shape.buffers);
-			report.add(series, std::move(point));
-		} catch (const NoRoom &e) {
-			if (n == 1)
-				throw;
-			return report.remark(series + ": none with " + std::to_string(n) + " " + key + ": " +
-					     e.what());
-		}
-}
-
 /* Measures messages of 4 and of 64 KiB by one of a shape's numbers. */
 Report scale_number(const Side &side, const ScaleOptions &options, const char *key, unsigned Shape::*number,
 		    unsigned most, Shape shape)
@@ -67,7 +45,13 @@ Report scale_number(const Side &side, const ScaleOptions &options, const char *k
 	shape.waiting = options.waiting;
 	for (const size_t bytes : {4096, 65536}) {
 		shape.room = bytes;
-		series_of_matches(side, report, shape, key, number, most);
+		add_growing(report, std::to_string(bytes) + " bytes", key, most, 1, [&](unsigned n) {
+			Json point = {{key, n}};
+
+			shape.*number = n;
+			add_time(point, *match_if_room(side, shape), bytes, shape.buffers);
+			return point;
+		});
 	}
 	return report;
 }
@@ -97,6 +81,23 @@ void compare_cq(Report &report, const std::string &how, size_t bytes, Match &wit
 	report.add("a CQ, " + how, std::move(cq));
 }
 } // namespace
+
+void add_growing(Report &report, const std::string &series, const std::string &what, unsigned most, unsigned least,
+		 const std::function<Json(unsigned number)> &point_of)
+{
+	for (unsigned n = 1; n <= most && !is_stopped(); n *= 2) {
+		const std::string these = std::to_string(n) + ' ' + what;
+
+		progress(series + ", " + these);
+		try {
+			report.add(series, point_of(n));
+		} catch (const NoMore &e) {
+			if (n <= least)
+				throw;
+			return report.remark(series + ": none with " + these + ": " + e.what());
+		}
+	}
+}
 
 void add_time(Json &point, Match &match, size_t bytes, uint64_t round)
 {

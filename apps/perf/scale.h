@@ -23,6 +23,12 @@ Report scale_mtu(const Side &side, const ScaleOptions &options);
 Report scale_memory(const Side &side, const ScaleOptions &options);
 
 /*
+ * Adds points for 1, 2, 4, ... of what the series has, until `point_of` throws NoMore. It has to have `least`.
+ */
+void add_growing(Report &report, const std::string &series, const std::string &what, unsigned most, unsigned least,
+		 const std::function<Json(unsigned number)> &point_of);
+
+/*
  * Adds to the point the one-way time us, the median of some blocks of messages, with the least and
  * the standard error. `round` messages go before them. Each block has a multiple of `round`
  * messages, so that each VI has its turns.

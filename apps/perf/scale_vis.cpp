@@ -28,47 +28,9 @@ struct State {
 	Usage client, server;
 };
 
-Shape shape_of(const ScaleOptions &options, Cqs cqs)
+State state_of(const Side &side)
 {
-	Shape shape;
-
-	shape.waiting = options.waiting;
-	shape.cqs = cqs;
-	shape.room = room;
-	shape.depth = 2;
-	return shape;
-}
-
-/* Adds the growth of memory per VI in KiB. */
-void add_memory(Json &point, const State &before, const State &now, const Shape &shape)
-{
-	const double buffers = static_cast<double>(memory_of(shape)) / 1024;
-	const auto per_vi = [&](double was, double is, double ours) {
-		return (is - was - ours) / shape.vis;
-	};
-
-	point["client_KiB"] = per_vi(before.client.process_KiB, now.client.process_KiB, buffers);
-	point["server_KiB"] = per_vi(before.server.process_KiB, now.server.process_KiB, buffers);
-	if (shape.vis >= fewest_for_kernel)
-		point["kernel_KiB"] = per_vi(before.client.kernel_KiB, now.client.kernel_KiB, 0);
-}
-
-void add_files(Json &point, const State &before, const State &now, unsigned vis)
-{
-	point["client_files"] = (now.client.files - before.client.files) / vis;
-	point["server_files"] = (now.server.files - before.server.files) / vis;
-}
-
-/*
- * Returns the growth of both sides together for each pair of connected VIs. Shared memory counts
- * once.
- */
-double pair_KiB(const State &before, const State &now, const Shape &shape)
-{
-	const double more = now.client.fair_KiB + now.server.fair_KiB - before.client.fair_KiB -
-			    before.server.fair_KiB;
-
-	return more / shape.vis - 2 * static_cast<double>(memory_of(shape)) / 1024 / shape.vis;
+	return {usage_now(), usage_of_server(side.control)};
 }
 
 /* Each block looks at all VIs in turn. The first block, with cold caches, does not count. */
@@ -86,16 +48,26 @@ void add_look(Json &point, Match &match, unsigned vis)
 
 Json point_of_vis(const Side &side, const Shape &shape, const State &before, double &opening_us)
 {
-	const double start = now_us();
+	const double own_KiB = static_cast<double>(memory_of(shape)) / 1024, start = now_us();
 	const std::unique_ptr<Match> match = match_if_room(side, shape);
 	opening_us = now_us() - start;
-	const State opened = {usage_now(), match->server_usage()};
-	Json point = {{"vis", shape.vis}, {"open_us", opening_us / shape.vis}};
+	const auto growth = [&](const State &now, Usage State::*end, double Usage::*what, double own = 0) {
+		return (now.*end.*what - before.*end.*what - own) / shape.vis;
+	};
+	const State opened = state_of(side);
+	Json point = {{"vis", shape.vis},
+		      {"open_us", opening_us / shape.vis},
+		      {"client_KiB", growth(opened, &State::client, &Usage::process_KiB, own_KiB)},
+		      {"server_KiB", growth(opened, &State::server, &Usage::process_KiB, own_KiB)},
+		      {"client_files", growth(opened, &State::client, &Usage::files)},
+		      {"server_files", growth(opened, &State::server, &Usage::files)}};
 
-	add_memory(point, before, opened, shape);
-	add_files(point, before, opened, shape.vis);
+	if (shape.vis >= fewest_for_kernel)
+		point["kernel_KiB"] = growth(opened, &State::client, &Usage::kernel_KiB);
 	match->ping(bytes, uint64_t{few_messages} * shape.vis);
-	point["pair_KiB"] = pair_KiB(before, {usage_now(), match->server_usage()}, shape);
+	const State used = state_of(side);
+	point["pair_KiB"] = growth(used, &State::client, &Usage::fair_KiB, own_KiB) +
+			    growth(used, &State::server, &Usage::fair_KiB, own_KiB);
 	add_time(point, *match, bytes, shape.vis);
 	add_look(point, *match, shape.vis);
 	return point;
@@ -119,29 +91,14 @@ try {
 		point["kernel_KiB"] = (now.kernel_KiB - before.kernel_KiB) / traffic.links;
 	return point;
 } catch (const Failure &e) {
-	throw NoRoom(e.what());
+	throw NoMore(e.what());
 }
 
-/* Adds points of 1, 2, 4, ... VIs, until opening takes too long or there is no room. There has to be room for `least`. */
-template <typename PointOf>
-void add_series(const ScaleOptions &options, Report &report, const std::string &series, unsigned least, PointOf point_of)
+/* Opening twice as many will take twice as long. */
+void expect_time(double opening_us, const ScaleOptions &options)
 {
-	double opening_us = 0;
-
-	for (unsigned vis = 1; vis <= options.most_vis && !is_stopped(); vis *= 2) {
-		const std::string these = std::to_string(vis) + " VIs";
-
-		progress(series + ", " + these);
-		if (2 * opening_us > options.opening_limit_s * 1e6)
-			return report.remark(series + ": opening " + these + " would take longer than --limit allows");
-		try {
-			report.add(series, point_of(vis, opening_us));
-		} catch (const NoRoom &e) {
-			if (vis <= least)
-				throw;
-			return report.remark(series + ": no room for " + these + ": " + e.what());
-		}
-	}
+	if (2 * opening_us > options.opening_limit_s * 1e6)
+		throw NoMore("opening them would take longer than --limit allows");
 }
 } // namespace
 
@@ -167,24 +124,32 @@ Report scale_vis(const Side &side, const ScaleOptions &options)
 							  {"raw queue pairs, a CQ each", true}};
 
 	for (const auto &[series, cqs] : ways) {
-		const State before = {usage_now(), usage_of_server(side.control)};
-		Shape shape = shape_of(options, cqs);
+		const State before = state_of(side);
+		double opening_us = 0;
+		Shape shape;
 
-		add_series(options, report, series, 1, [&](unsigned vis, double &opening_us) {
+		shape.waiting = options.waiting;
+		shape.cqs = cqs;
+		shape.room = room;
+		shape.depth = 2;
+		add_growing(report, series, "VIs", options.most_vis, 1, [&](unsigned vis) {
+			expect_time(opening_us, options);
 			shape.vis = vis;
 			return point_of_vis(side, shape, before, opening_us);
 		});
 	}
 	for (const auto &[series, has_one_cq] : raw_ways) {
 		const Usage before = usage_now();
+		double opening_us = 0;
 		Traffic traffic;
 
-		if (is_loopback(side.nic))
+		if (side.nic.is_loopback())
 			break;
 		traffic.is_deep = true;
 		traffic.has_one_cq = has_one_cq;
-		add_series(options, report, series, 0, [&](unsigned vis, double &opening_us) {
-			traffic.links = vis;
+		add_growing(report, series, "pairs", options.most_vis, 0, [&](unsigned links) {
+			expect_time(opening_us, options);
+			traffic.links = links;
 			return point_of_raw(side.nic, traffic, before, opening_us);
 		});
 	}

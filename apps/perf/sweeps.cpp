@@ -3,21 +3,19 @@
  * vip_perf latency, bandwidth and cpu - NetPIPE's sweeps over message sizes, as Farrell and Ong used them for
  * VIA: a ping-pong over sizes that grow exponentially, with neighbours a little shorter and longer.
  *
- * latency	the one-way time, half of the round trip. The best of several trials counts, because
- *		disturbances only ever slow a message.
- * bandwidth	the size divided by the one-way time, as Farrell and Ong and Park et al. give it, in which one
- *		message is under way at a time. With --stream several are under way in one direction, and the
- *		time ends when the last one arrives. A megabyte is 10^6 bytes. The best trial counts.
- * cpu		the processor time of each side's process, user and kernel, in percent of one CPU, with the
- *		time one way and the bytes per second. The kernel does some work for a process in interrupts,
- *		such as most of soft-RoCE and of TCP's receiving. That time is not in the process's time, or is
- *		charged to the process that is interrupted. So the report also has the load of the client's
- *		whole host, other programs included, in percent of one CPU.
+ * latency	half of the round trip. The best of several trials counts, because disturbances only ever slow a
+ *		message.
+ * bandwidth	the size divided by that time, as Farrell and Ong and Park et al. give it. With --stream the time
+ *		ends when the last message arrives. The best trial counts.
+ * cpu		the processor time of each side's process. The kernel does some work for a process in
+ *		interrupts, such as most of soft-RoCE and of TCP's receiving. That time is not in the process's
+ *		time, or is charged to the process that is interrupted. So the report also has the load of the
+ *		client's whole host, other programs included.
  */
 #include <set>
 
 #include "netpipe.h"
-#include "options.h"
+#include "run.h"
 
 namespace
 {
@@ -44,7 +42,7 @@ struct Sweep {
 
 Json latency_of(const Result &result)
 {
-	const Samples us = result.one_way_us();
+	const Samples &us = result.one_way_us;
 
 	return {{"us", minimum(us)}, {"us_median", median(us)}, {"us_stderr", standard_error(us)}};
 }
@@ -58,12 +56,17 @@ Json bandwidth_of(const Result &result)
 		{"MBps_stderr", standard_error(rates)}};
 }
 
+double percent_of(const Took &took)
+{
+	return took.processor_us / took.us * 100;
+}
+
 Json load_of(const Result &result)
 {
-	return {{"percent_client", result.percent(&Block::client_us, &Block::us)},
-		{"percent_server", result.percent(&Block::server_us, &Block::server_took_us)},
+	return {{"percent_client", percent_of(result.sum.client)},
+		{"percent_server", percent_of(result.sum.server)},
 		{"percent_system", result.host_percent()},
-		{"us", median(result.one_way_us())},
+		{"us", median(result.one_way_us)},
 		{"MBps", median(result.MBps())}};
 }
 

@@ -6,9 +6,7 @@
 #include <cstring>
 #include <unistd.h>
 
-extern "C" {
 #include "../common/common.h"
-}
 
 namespace
 {
@@ -55,17 +53,6 @@ Nic::~Nic()
 	VipCloseNic(handle_);
 }
 
-std::vector<uint8_t> Nic::host_address() const
-{
-	return {attributes_.LocalNicAddress,
-		attributes_.LocalNicAddress + attributes_.NicAddressLen};
-}
-
-bool is_loopback(const Nic &nic)
-{
-	return !std::strcmp(nic.attributes().Name, "via_lo");
-}
-
 Address::Address(const std::vector<uint8_t> &host, const std::vector<uint8_t> &discriminator)
 {
 	uint8_t *to = room_ + offsetof(VIP_NET_ADDRESS, HostAddress);
@@ -100,16 +87,6 @@ Memory::~Memory()
 {
 	VipDeregisterMem(nic_.handle(), data_, handle_);
 	std::free(data_);
-}
-
-CompletionQueue::CompletionQueue(const Nic &nic, size_t entries)
-{
-	check(VipCreateCQ(nic.handle(), entries, &handle_), "create a completion queue");
-}
-
-CompletionQueue::~CompletionQueue()
-{
-	VipDestroyCQ(handle_);
 }
 
 Vi::Vi(const Nic &nic, VIP_RELIABILITY_LEVEL level, size_t max_transfer, bool is_target,

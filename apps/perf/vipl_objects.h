@@ -21,14 +21,19 @@ inline void check(VIP_RETURN code, const char *what)
 		fail_code(code, what);
 }
 
+/* An object that is not copied. */
+struct Single {
+	Single() = default;
+	Single(const Single &) = delete;
+	Single &operator=(const Single &) = delete;
+};
+
 /* An open NIC with a protection tag, which all of this program's memory and VIs use. */
-class Nic
+class Nic : Single
 {
 public:
 	explicit Nic(const std::string &name);
 	~Nic();
-	Nic(const Nic &) = delete;
-	Nic &operator=(const Nic &) = delete;
 
 	VIP_NIC_HANDLE handle() const
 	{
@@ -42,16 +47,21 @@ public:
 	{
 		return attributes_;
 	}
-	std::vector<uint8_t> host_address() const;
+	std::vector<uint8_t> host_address() const
+	{
+		return {attributes_.LocalNicAddress, attributes_.LocalNicAddress + attributes_.NicAddressLen};
+	}
+	/* Whether it is via_lo, which has no device. */
+	bool is_loopback() const
+	{
+		return attributes_.Name == std::string("via_lo");
+	}
 
 private:
 	VIP_NIC_HANDLE handle_ = nullptr;
 	VIP_PROTECTION_HANDLE ptag_ = nullptr;
 	VIP_NIC_ATTRIBUTES attributes_ = {};
 };
-
-/* Whether it is the loopback NIC, which has no device. */
-bool is_loopback(const Nic &nic);
 
 /* A network address in memory of the necessary size. */
 class Address
@@ -76,14 +86,12 @@ template <typename Mark> Address own_address(const Nic &nic, const Mark &mark)
 }
 
 /* Registered memory: whole pages of zeros. */
-class Memory
+class Memory : Single
 {
 public:
 	/* is_target: the peer may write into the memory and read from it. */
 	Memory(const Nic &nic, size_t bytes, bool is_target);
 	~Memory();
-	Memory(const Memory &) = delete;
-	Memory &operator=(const Memory &) = delete;
 
 	uint8_t *at(size_t offset) const
 	{
@@ -100,38 +108,19 @@ private:
 	VIP_MEM_HANDLE handle_ = 0;
 };
 
-class CompletionQueue
-{
-public:
-	CompletionQueue(const Nic &nic, size_t entries);
-	~CompletionQueue();
-	CompletionQueue(const CompletionQueue &) = delete;
-	CompletionQueue &operator=(const CompletionQueue &) = delete;
-
-	VIP_CQ_HANDLE handle() const
-	{
-		return handle_;
-	}
-
-private:
-	VIP_CQ_HANDLE handle_ = nullptr;
-};
-
 /* Whether the peer's process is gone. */
 using Gone = std::function<bool()>;
 
 /* Calls VipConnectWait. */
 VIP_RETURN await_request(const Nic &nic, Address &local, VIP_ULONG limit_ms, VIP_CONN_HANDLE &request);
 
-class Vi
+class Vi : Single
 {
 public:
 	/* cq: the CQ of both queues, or NULL. */
 	Vi(const Nic &nic, VIP_RELIABILITY_LEVEL level, size_t max_transfer, bool is_target,
 	   VIP_CQ_HANDLE cq);
 	~Vi(); /* disconnects first */
-	Vi(const Vi &) = delete;
-	Vi &operator=(const Vi &) = delete;
 
 	VIP_VI_HANDLE handle() const
 	{

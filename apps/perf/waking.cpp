@@ -18,13 +18,8 @@
 #include <unistd.h>
 
 #include "end.h"
-#include "options.h"
 #include "processes.h"
 #include "run.h"
-
-extern "C" {
-#include "../common/common.h"
-}
 
 namespace
 {
@@ -77,7 +72,7 @@ uint32_t await_ring(Bell &bell, uint32_t known, const timespec *limit = &ring_li
  * Wakes this process and a child by turns. The child is made before the VI, because the memory of a process
  * that forks is slow afterwards.
  */
-class FutexPair
+class FutexPair : Single
 {
 public:
 	FutexPair()
@@ -85,7 +80,6 @@ public:
 		child_ = std::make_unique<Child>([bells = bells_] {
 			for (uint32_t known = 0; known = await_ring(bells->childs, known, nullptr), !bells->is_over;)
 				ring(bells->own);
-			return EXIT_OK;
 		});
 	}
 	~FutexPair()
@@ -93,8 +87,6 @@ public:
 		bells_->is_over = true;
 		ring(bells_->childs);
 	}
-	FutexPair(const FutexPair &) = delete;
-	FutexPair &operator=(const FutexPair &) = delete;
 
 	double one_way_us(unsigned round_trips)
 	{
@@ -134,10 +126,7 @@ void look_and_ring(Bell &own, Bell &other, uint32_t rings, bool begins)
 double looked_for_us(unsigned round_trips)
 {
 	const std::shared_ptr<Bells> bells = shared_bells();
-	const Child child([&] {
-		look_and_ring(bells->childs, bells->own, round_trips, false);
-		return EXIT_OK;
-	});
+	const Child child([&] { look_and_ring(bells->childs, bells->own, round_trips, false); });
 	const double start = now_us();
 
 	look_and_ring(bells->own, bells->childs, round_trips, true);

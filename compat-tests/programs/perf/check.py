@@ -138,8 +138,8 @@ STOPPABLE = ((["latency", "--sockets", "tcp"], "64 bytes,", 8 * 43),
              (["echo", "--only", "vipl"], "128 bytes", 64 + 64 + 63),
              (["scale", "--question", "vis"], ", 16 VIs", 3 * 13),
              (["scale", "--question", "cq"], "CQ, polling, 64 bytes", 4 * 5),
-             (["scale", "--question", "segments"], "segments: 4", 2 * 8),
-             (["scale", "--question", "buffers"], "buffers: 4", 2 * 9),
+             (["scale", "--question", "segments"], ", 4 segments", 2 * 8),
+             (["scale", "--question", "buffers"], ", 4 buffers", 2 * 9),
              (["scale", "--question", "mtu"], "MTU, ", 3 * 3),
              (["scale", "--question", "memory"], "registering 16384 bytes", 8))
 
