@@ -16,7 +16,6 @@
 #include <atomic>
 #include <deque>
 #include <future>
-#include <mutex>
 #include <numeric>
 #include <thread>
 
@@ -121,10 +120,31 @@ public:
 		} while (number != last);
 		end_.collect_sends(0);
 	}
-	/* Serves a queue that the CQ names. Returns true when it has answered the last message. */
+	/*
+	 * Serves a queue that the CQ names. Returns true when it has answered the last message. One thread at a time
+	 * serves the VI. Another one leaves to it what the CQ has named meanwhile, and waits for nothing.
+	 */
 	bool serve(bool is_receive)
 	{
-		const std::lock_guard<std::mutex> lock(mutex_);
+		uint32_t now = is_receive ? a_receive : a_send;
+		bool is_last = false;
+
+		if (named_.fetch_add(now))
+			return false;
+		do {
+			for (uint32_t i = 0; i < now / a_receive; ++i)
+				is_last |= take(true);
+			for (uint32_t i = 0; i < now % a_receive; ++i)
+				is_last |= take(false);
+		} while ((now = named_.fetch_sub(now) - now));
+		return is_last;
+	}
+
+private:
+	static constexpr uint32_t a_send = 1, a_receive = 0x10000;
+
+	bool take(bool is_receive)
+	{
 		const VIP_DESCRIPTOR *taken = end_.take(is_receive);
 
 		if (!taken)
@@ -141,9 +161,8 @@ public:
 		return number == last;
 	}
 
-private:
 	End end_;
-	std::mutex mutex_;
+	std::atomic<uint32_t> named_ = 0; /* completions that the CQ has named, and that are not served */
 	std::deque<uint32_t> owed_; /* answers that wait for a free send */
 };
 

@@ -10,18 +10,28 @@
 
 #include "cpu_relax.h"
 
-#define MANY 256u /* ending an ownership interrupts processors: it must be rare */
+#define MANY 256u /* times in a row make an owner. Ending an ownership interrupts processors, so it must be rare */
 
 /*
- * A thread that finds the latch taken looks again after so many turns at first, each time after twice as many, up to the
- * most. To look takes the line away from the thread that is inside. It pays to come late, when that thread has come many
- * times. After all LOOKS it rests: who is inside may need the processor, at whatever priority it runs.
+ * A thread that finds the latch taken looks again after TURNS_LEAST turns, then after twice as many, up to TURNS_MOST. A
+ * look takes the cache line away from the thread inside, so it pays to look rarely. After LOOKS looks the thread sleeps:
+ * the one inside may need the processor, at whatever priority it runs.
  */
 #define LOOKS		6u
 #define TURNS_LEAST	64u
 #define TURNS_MOST	512u
 #define REST_LEAST_NSEC 20000L
 #define REST_MOST_NSEC	500000L
+
+/*
+ * A thread that comes so many times in a row is the tenant. Others look for so many turns; if the tenant comes so often
+ * meanwhile, they rest, each a few times, which takes about a millisecond in all.
+ */
+#define TENANT_IN_A_ROW	 3u
+#define TENANT_LOOK	 64u
+#define TENANT_TURNS	 2u
+#define TENANT_RESTS	 8u
+#define TENANT_MOST_NSEC 100000L
 
 _Thread_local uint32_t lock_thread = LOCK_UNNUMBERED;
 
@@ -95,6 +105,49 @@ static void come_in(struct lock *lock, uint32_t self)
 	atomic_store_explicit(&lock->holder, self, memory_order_relaxed);
 	lock->in_a_row = lock->last == self && self != LOCK_NEVER_BIASED ? lock->in_a_row + 1 : 0;
 	lock->last = self;
+	if (atomic_load_explicit(&lock->tenant, memory_order_relaxed) == self)
+		atomic_store_explicit(&lock->turns,
+				      atomic_load_explicit(&lock->turns, memory_order_relaxed) + 1,
+				      memory_order_relaxed);
+	else if (lock->in_a_row >= TENANT_IN_A_ROW &&
+		 !atomic_load_explicit(&lock->tenant, memory_order_relaxed))
+		atomic_store_explicit(&lock->tenant, self, memory_order_relaxed);
+}
+
+bool lock_has_tenant(struct lock *lock)
+{
+	uint32_t tenant = atomic_load_explicit(&lock->tenant, memory_order_relaxed);
+
+	return tenant && tenant != this_thread();
+}
+
+bool lock_is_busy(struct lock *lock)
+{
+	uint32_t turns = atomic_load_explicit(&lock->turns, memory_order_relaxed);
+
+	for (unsigned i = 0; i < TENANT_LOOK; i++)
+		cpu_relax();
+	return atomic_load_explicit(&lock->turns, memory_order_relaxed) - turns >= TENANT_TURNS;
+}
+
+void lock_rest(struct lock *lock, unsigned *rests)
+{
+	struct timespec rest = {.tv_nsec = REST_LEAST_NSEC << *rests};
+
+	if (++*rests > TENANT_RESTS) {
+		atomic_store_explicit(&lock->tenant, this_thread(), memory_order_relaxed);
+		return;
+	}
+	if (rest.tv_nsec > TENANT_MOST_NSEC)
+		rest.tv_nsec = TENANT_MOST_NSEC;
+	atomic_fetch_add_explicit(&lock->waiting, 1, memory_order_relaxed); /* nobody becomes the bias owner meanwhile */
+	nanosleep(&rest, NULL);
+	atomic_fetch_sub_explicit(&lock->waiting, 1, memory_order_relaxed);
+}
+
+void lock_vacate(struct lock *lock)
+{
+	atomic_store_explicit(&lock->tenant, 0, memory_order_relaxed);
 }
 
 void lock_acquire_slowly(struct lock *lock, enum lock_way way)
@@ -126,7 +179,7 @@ bool lock_try(struct lock *lock)
 	return true;
 }
 
-/* A thread that has ended is never on its way in. One that has its number now makes it seem alive. */
+/* A thread that has ended is not on its way in. If another thread has its number by now, it counts as alive. */
 static bool has_ended(pid_t thread)
 {
 	return syscall(SYS_tgkill, getpid(), thread, 0) && errno == ESRCH;

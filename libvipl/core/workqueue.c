@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The ring of posted descriptors: making it, and its way out: what the device has done is completed, and taken. */
+/* The ring of posted descriptors: making it, and completing what the device has done. */
 #include "workqueue.h"
 
 #include <errno.h>
@@ -32,6 +32,7 @@ int workqueue_init(struct workqueue *queue, struct cq *cq, bool is_receive,
 		return ENOMEM;
 	}
 	atomic_store_explicit(&queue->cq, cq, memory_order_relaxed);
+	atomic_store_explicit(&queue->own_cq, cq->is_public ? NULL : cq, memory_order_relaxed);
 	if (!cq->is_public)
 		cq->own = queue;
 	queue->is_receive = is_receive;
@@ -54,7 +55,7 @@ void workqueue_destroy(struct workqueue *queue)
 	pages_free(queue->ring, RING_BYTES);
 }
 
-void workqueue_name(struct workqueue *queue, VIP_VI_HANDLE handle)
+void workqueue_set_handle(struct workqueue *queue, VIP_VI_HANDLE handle)
 {
 	lock_acquire(&queue->lock);
 	lock_acquire(&queue->cq->lock);
@@ -131,7 +132,7 @@ void workqueue_note_error(struct workqueue *queue, uint32_t status)
 	deferred_add(queue);
 }
 
-/* One with an error, or of a queue with a backlog. */
+/* A descriptor with an error, or of a queue with a backlog. */
 static __attribute__((noinline)) void completed_unusually(struct workqueue *queue, uint32_t status)
 {
 	if (queue->deferred.backlog_in)
@@ -143,7 +144,7 @@ static __attribute__((noinline)) void completed_unusually(struct workqueue *queu
 void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t length,
 			uint32_t immediate)
 {
-	/* The descriptor came here through the device; this orders its memory by our own means, too. */
+	/* The descriptor came here through the device. This load also orders its memory after the post, for our own threads. */
 	uint32_t tail = atomic_load_explicit(&queue->tail, memory_order_acquire);
 	uint32_t done = atomic_load_explicit(&queue->done, memory_order_relaxed);
 
@@ -185,79 +186,4 @@ void workqueue_part_done(struct workqueue *queue, uint32_t error)
 bool workqueue_is_idle(const struct workqueue *queue)
 {
 	return !under_way(queue);
-}
-
-/* The CQ's lock is held, and released here: the one at the head is done. */
-static inline VIP_RETURN take_head(struct workqueue *queue, struct cq *cq, uint32_t head, bool polled,
-				   VIP_DESCRIPTOR **descriptor)
-{
-	struct posted *posted = ring_at(queue, head);
-	VIP_RETURN rc = VIP_SUCCESS;
-	bool run_deferred = false;
-
-	*descriptor = posted->descriptor;
-	if (posted->status & VIP_STATUS_ERROR_MASK) {
-		rc = VIP_DESCRIPTOR_ERROR;
-		/* A caller that is told of the error that broke the VI shall find the VI in ERROR: see vi_catch_up(), too. */
-		run_deferred = atomic_load(&queue->vi->broken) || atomic_load(&queue->vi->stalled);
-	}
-	atomic_store_explicit(&queue->head, head + 1, memory_order_release);
-	return cq_unlock_and_run(cq, &queue->vi->object, polled, run_deferred, rc);
-}
-
-/* Polls, and takes the head if it is done then. The CQ's lock is held, and released here. */
-static __attribute__((noinline)) VIP_RETURN poll_and_take(struct workqueue *queue, struct cq *cq,
-							  VIP_DESCRIPTOR **descriptor)
-{
-	bool polled = cq_poll_locked(cq);
-	uint32_t head = atomic_load_explicit(&queue->head, memory_order_relaxed);
-	VIP_RETURN rc;
-
-	if (head != atomic_load_explicit(&queue->done, memory_order_relaxed))
-		return take_head(queue, cq, head, polled, descriptor);
-	*descriptor = NULL;
-	rc = workqueue_is_empty(queue) ? VIP_DESCRIPTOR_ERROR : VIP_NOT_DONE;
-	return cq_unlock_and_run(cq, &queue->vi->object, polled, false, rc);
-}
-
-static inline VIP_RETURN take_from(struct workqueue *queue, struct cq *cq, VIP_VI_HANDLE handle,
-				   VIP_DESCRIPTOR **descriptor)
-{
-	uint32_t head;
-
-	if (!is_named(queue, handle) ||
-	    atomic_load_explicit(&queue->cq, memory_order_relaxed) != cq)
-		return object_unlock_bad_handle(&cq->lock);
-	head = atomic_load_explicit(&queue->head, memory_order_relaxed);
-	if (head == atomic_load_explicit(&queue->done, memory_order_relaxed))
-		return poll_and_take(queue, cq, descriptor);
-	return take_head(queue, cq, head, false, descriptor);
-}
-
-static __attribute__((noinline)) VIP_RETURN take_slowly(struct workqueue *queue, struct cq *cq,
-							VIP_VI_HANDLE handle,
-							VIP_DESCRIPTOR **descriptor,
-							enum lock_way way)
-{
-	if (cq_enter_slowly(cq, way))
-		return take_from(queue, cq, handle, descriptor);
-	if (queue_has_done(queue)) {
-		lock_acquire(&cq->lock);
-		return take_from(queue, cq, handle, descriptor);
-	}
-	if (!is_named(queue, handle) || atomic_load_explicit(&queue->cq, memory_order_relaxed) != cq)
-		return VIP_INVALID_PARAMETER;
-	*descriptor = NULL;
-	return workqueue_is_empty(queue) ? VIP_DESCRIPTOR_ERROR : VIP_NOT_DONE;
-}
-
-VIP_RETURN workqueue_take(struct workqueue *queue, VIP_VI_HANDLE handle,
-			  VIP_DESCRIPTOR **descriptor)
-{
-	struct cq *cq = atomic_load_explicit(&queue->cq, memory_order_relaxed);
-	enum lock_way way = lock_enter(&cq->lock);
-
-	if (way != LOCK_BIASED)
-		return take_slowly(queue, cq, handle, descriptor, way);
-	return take_from(queue, cq, handle, descriptor);
 }

@@ -2,6 +2,8 @@
 /* The lane that goes out: the functions that are too long to be inline in lane_out.h. */
 #include "lane_out.h"
 
+#include "base/futex.h"
+
 uint8_t *lane_ring_room(struct loopback_endpoint *endpoint, uint32_t length)
 {
 	uint64_t place = ring_place(endpoint->ring_written, length);
@@ -56,12 +58,16 @@ int send_wake(struct loopback_endpoint *endpoint, uint32_t waits)
 	uint32_t armed;
 
 	if (waits)
-		waits = atomic_exchange(endpoint->peer_waits, 0);
+		waits = atomic_fetch_and(endpoint->peer_waits, ~(uint32_t)WAIT_BITS);
+	if (waits & WAIT_HERE)
+		futex_wake(endpoint->peer_waits, false);
 	if (waits & WAIT_ON_CHANNEL)
 		loopback_ring(device, endpoint->peer_channel_bell);
 	if (waits & WAIT_IN_AGENT)
 		loopback_ring(device, endpoint->peer_agent_bell);
 	armed = atomic_load_explicit(&cq->armed, memory_order_relaxed);
+	if (armed & ARMED_TO_WAKE)
+		loopback_wake_for_send(cq);
 	if (armed & ARMED_TO_RING && atomic_fetch_and(&cq->armed, ~(uint32_t)ARMED_TO_RING) & ARMED_TO_RING)
 		loopback_ring(device, cq->channel->bell_name);
 	/* No thread is woken for a completion that can be reported here. A pending send goes on where the CQ is polled. */
@@ -82,7 +88,7 @@ int send_announce_shared(struct loopback_endpoint *endpoint)
 	if (!endpoint->peer_page || !cq->page)
 		atomic_thread_fence(memory_order_seq_cst);
 	waits = atomic_load(endpoint->peer_waits);
-	if (waits || atomic_load(&cq->armed))
+	if ((waits | atomic_load(&cq->armed)) & WAIT_BITS)
 		return send_wake(endpoint, waits);
 	return 0;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a process sees of its peers, in numbers: the description and the shared memory of version 6.
- * docs/LOOPBACK.md says what they mean.
+ * What a process sees of its peers, in numbers: the description and the shared memory of version 6. docs/LOOPBACK.md says what
+ * they mean.
  *
- * There is no code here: the test is that this compiles, for 64 and for 32 bits. Peers of the same version may be another
+ * There is no code here. The test is that this compiles, for 64 and for 32 bits. Peers of the same version may have another
  * build of the library. So a number changes only together with LOOPBACK_VERSION.
  */
 #include <stddef.h>
@@ -53,6 +53,7 @@ MEMBER(lane, ring, 434496, 262144);
 VALUE(LANE_PIECE, 32768);
 VALUE(WAIT_ON_CHANNEL, 1);
 VALUE(WAIT_IN_AGENT, 2);
+VALUE(WAIT_HERE, 4);
 VALUE(END_NO_RECEIVE, 1);
 VALUE(END_WRITE_REFUSED, 2);
 VALUE(END_READ_REFUSED, 3);

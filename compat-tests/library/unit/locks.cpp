@@ -148,6 +148,61 @@ TEST_F(Locks, CanBeTriedWhereNobodyIsInsideOrOwnsThem)
 	take(1);
 }
 
+TEST_F(Locks, HaveTheThreadAsTheirTenantThatTakesThemSeveralTimesInARow)
+{
+	const auto others_have_one = [this] {
+		bool has_one = false;
+
+		std::thread([&] { has_one = shim_lock_has_tenant(shared); }).join();
+		return has_one;
+	};
+	take(1);
+	EXPECT_FALSE(others_have_one()) << "once is not often";
+	take(10);
+	EXPECT_TRUE(others_have_one());
+	EXPECT_FALSE(shim_lock_has_tenant(shared)) << "it is the caller";
+	take_elsewhere(10);
+	EXPECT_FALSE(shim_lock_has_tenant(shared)) << "nobody has vacated it";
+	shim_lock_vacate(shared);
+	take_elsewhere(10);
+	EXPECT_TRUE(shim_lock_has_tenant(shared));
+}
+
+TEST_F(Locks, AreBusyWhileTheTenantGoesOn)
+{
+	std::atomic<bool> stop{false};
+
+	take(MANY); // so the other thread will not be the bias owner, whose takings are not counted
+	shim_lock_vacate(shared);
+	take_elsewhere(10);
+	EXPECT_TRUE(shim_lock_has_tenant(shared));
+	EXPECT_FALSE(shim_lock_is_busy(shared)) << "it has ended";
+	shim_lock_vacate(shared);
+	std::thread other([&] {
+		while (!stop)
+			take(1);
+	});
+	while (!shim_lock_is_busy(shared))
+		std::this_thread::yield();
+	stop = true;
+	other.join();
+}
+
+TEST_F(Locks, HaveANewTenantWhenItHasRestedForTheFormerOne)
+{
+	take(10);
+	std::thread([this] {
+		unsigned rests = 0;
+
+		while (shim_lock_has_tenant(shared)) {
+			ASSERT_LT(rests, 100U) << "nobody rests for ever";
+			shim_lock_rest(shared, &rests);
+		}
+		EXPECT_GT(rests, 1U);
+	}).join();
+	EXPECT_TRUE(shim_lock_has_tenant(shared));
+}
+
 // The owner takes the lock at full speed. The other threads take it now and then, so the owner changes.
 TEST_F(Locks, ExcludeWhileTheOwnerChanges)
 {

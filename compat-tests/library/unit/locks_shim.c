@@ -51,6 +51,26 @@ int shim_lock_is_waited_for(const struct lock *lock)
 	return atomic_load(&lock->waiting) != 0;
 }
 
+int shim_lock_has_tenant(struct lock *lock)
+{
+	return lock_has_tenant(lock);
+}
+
+int shim_lock_is_busy(struct lock *lock)
+{
+	return lock_is_busy(lock);
+}
+
+void shim_lock_rest(struct lock *lock, unsigned *rests)
+{
+	lock_rest(lock, rests);
+}
+
+void shim_lock_vacate(struct lock *lock)
+{
+	lock_vacate(lock);
+}
+
 int shim_lock_is_owned(const struct lock *lock)
 {
 	return atomic_load(&lock->owner) != LOCK_NO_OWNER;

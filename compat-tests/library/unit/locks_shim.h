@@ -19,6 +19,11 @@ int shim_lock_is_owned(const struct lock *lock);
 // True when the lock has a bias owner, if it is owned or not.
 int shim_lock_has_favourite(const struct lock *lock);
 int shim_lock_is_waited_for(const struct lock *lock);
+// Of the tenant: see lock.h.
+int shim_lock_has_tenant(struct lock *lock);
+int shim_lock_is_busy(struct lock *lock);
+void shim_lock_rest(struct lock *lock, unsigned *rests);
+void shim_lock_vacate(struct lock *lock);
 // From now on the calling thread is one of the library's.
 void shim_lock_be_guest(void);
 // True when the kernel has the system call that ownership needs.

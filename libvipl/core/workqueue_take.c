@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The way out of the ring of posted descriptors, at its head: VipSendDone and VipRecvDone.
+ *
+ * Who takes from a queue that has a CQ of its own polls that CQ, and has its lock. The head of a queue on a VIPL CQ is
+ * guarded by the queue's lock: many threads look at such a CQ, and who serves a VI that the CQ has named does not wait for them.
+ */
+#include "object_at.h"
+#include "workqueue_internal.h"
+
+static inline VIP_RETURN take_nothing(const struct workqueue *queue, VIP_DESCRIPTOR **descriptor)
+{
+	*descriptor = NULL;
+	return workqueue_is_empty(queue) ? VIP_DESCRIPTOR_ERROR : VIP_NOT_DONE;
+}
+
+/* A caller that is told of the error that broke the VI shall find the VI in ERROR: see vi_catch_up(), too. */
+static bool has_broken_vi(const struct workqueue *queue)
+{
+	return atomic_load(&queue->vi->broken) || atomic_load(&queue->vi->stalled);
+}
+
+/* ---- of a queue with a CQ of its own: the CQ's lock is held, and released here ---- */
+
+/* The one at the head is done. */
+static inline VIP_RETURN take_head(struct workqueue *queue, struct cq *cq, uint32_t head, bool polled,
+				   VIP_DESCRIPTOR **descriptor)
+{
+	const struct posted *posted = ring_at(queue, head);
+	VIP_RETURN rc = VIP_SUCCESS;
+	bool run_deferred = false;
+
+	*descriptor = posted->descriptor;
+	if (posted->status & VIP_STATUS_ERROR_MASK) {
+		rc = VIP_DESCRIPTOR_ERROR;
+		run_deferred = has_broken_vi(queue);
+	}
+	atomic_store_explicit(&queue->head, head + 1, memory_order_release);
+	return cq_unlock_and_run(cq, &queue->vi->object, polled, run_deferred, rc);
+}
+
+/* Polls, and takes the head if it is done then. */
+static __attribute__((noinline)) VIP_RETURN poll_and_take(struct workqueue *queue, struct cq *cq,
+							  VIP_DESCRIPTOR **descriptor)
+{
+	bool polled = cq_poll_locked(cq);
+	uint32_t head = atomic_load_explicit(&queue->head, memory_order_relaxed);
+
+	if (head != atomic_load_explicit(&queue->done, memory_order_relaxed))
+		return take_head(queue, cq, head, polled, descriptor);
+	return cq_unlock_and_run(cq, &queue->vi->object, polled, false, take_nothing(queue, descriptor));
+}
+
+static inline VIP_RETURN take_own(struct workqueue *queue, struct cq *cq, VIP_VI_HANDLE handle,
+				  VIP_DESCRIPTOR **descriptor)
+{
+	uint32_t head;
+
+	if (!is_named(queue, handle) ||
+	    atomic_load_explicit(&queue->own_cq, memory_order_relaxed) != cq)
+		return object_unlock_bad_handle(&cq->lock);
+	head = atomic_load_explicit(&queue->head, memory_order_relaxed);
+	if (head == atomic_load_explicit(&queue->done, memory_order_relaxed))
+		return poll_and_take(queue, cq, descriptor);
+	return take_head(queue, cq, head, false, descriptor);
+}
+
+static __attribute__((noinline)) VIP_RETURN take_own_slowly(struct workqueue *queue, struct cq *cq,
+							    VIP_VI_HANDLE handle,
+							    VIP_DESCRIPTOR **descriptor,
+							    enum lock_way way)
+{
+	lock_acquire_slowly(&cq->lock, way);
+	return take_own(queue, cq, handle, descriptor);
+}
+
+/* ---- of a queue on a VIPL CQ: the queue's lock is held, and released here ---- */
+
+/* The head is not done, or is done with an error. */
+static __attribute__((noinline)) VIP_RETURN take_with_cq(struct workqueue *queue, VIP_DESCRIPTOR **descriptor)
+{
+	struct cq *cq = atomic_load_explicit(&queue->cq, memory_order_relaxed);
+	uint32_t head = atomic_load_explicit(&queue->head, memory_order_relaxed);
+	bool polled = false, run_deferred = false;
+	VIP_RETURN rc = VIP_SUCCESS;
+
+	if (queue_has_done(queue))
+		lock_acquire(&cq->lock);
+	else if (!cq_enter(cq))
+		return (VIP_RETURN)lock_release_with(&queue->lock, take_nothing(queue, descriptor));
+	else
+		polled = cq_poll_locked(cq);
+	if (!queue_has_done(queue)) {
+		rc = take_nothing(queue, descriptor);
+	} else {
+		*descriptor = ring_at(queue, head)->descriptor;
+		if (ring_at(queue, head)->status & VIP_STATUS_ERROR_MASK) {
+			rc = VIP_DESCRIPTOR_ERROR;
+			run_deferred = has_broken_vi(queue);
+		}
+		atomic_store_explicit(&queue->head, head + 1, memory_order_release);
+	}
+	lock_release(&queue->lock);
+	return cq_unlock_and_run(cq, &queue->vi->object, polled, run_deferred, rc);
+}
+
+static inline VIP_RETURN take_shared(struct workqueue *queue, VIP_VI_HANDLE handle, VIP_DESCRIPTOR **descriptor)
+{
+	uint32_t head;
+	const struct posted *posted;
+
+	if (!is_named(queue, handle))
+		return object_unlock_bad_handle(&queue->lock);
+	head = atomic_load_explicit(&queue->head, memory_order_relaxed);
+	posted = ring_at(queue, head);
+	if (head == atomic_load_explicit(&queue->done, memory_order_acquire) ||
+	    posted->status & VIP_STATUS_ERROR_MASK)
+		return take_with_cq(queue, descriptor);
+	*descriptor = posted->descriptor;
+	atomic_store_explicit(&queue->head, head + 1, memory_order_release);
+	return (VIP_RETURN)lock_release_with(&queue->lock, VIP_SUCCESS);
+}
+
+static __attribute__((noinline)) VIP_RETURN take_shared_slowly(struct workqueue *queue, VIP_VI_HANDLE handle,
+							       VIP_DESCRIPTOR **descriptor,
+							       enum lock_way way)
+{
+	lock_acquire_slowly(&queue->lock, way);
+	return take_shared(queue, handle, descriptor);
+}
+
+VIP_RETURN workqueue_take(struct workqueue *queue, VIP_VI_HANDLE handle,
+			  VIP_DESCRIPTOR **descriptor)
+{
+	struct cq *own = atomic_load_explicit(&queue->own_cq, memory_order_relaxed);
+	enum lock_way way;
+
+	if (!own) {
+		way = lock_enter(&queue->lock);
+		return way == LOCK_BIASED ? take_shared(queue, handle, descriptor)
+					  : take_shared_slowly(queue, handle, descriptor, way);
+	}
+	way = lock_enter(&own->lock);
+	if (way != LOCK_BIASED)
+		return take_own_slowly(queue, own, handle, descriptor, way);
+	return take_own(queue, own, handle, descriptor);
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Threads that sleep until there is a completion, at a word in memory that the CQ's peers have, too: a peer wakes one by one
+ * system call, and the thread needs none to learn of it. The bits of the word are those of lane_wait.
+ */
+#include "base/futex.h"
+#include "loopback.h"
+
+/* The lock is held: where threads sleep, the word that the CQ's peers look at if there is one. */
+static _Atomic uint32_t *word_of(struct loopback_cq *cq)
+{
+	struct loopback_endpoint *endpoint;
+
+	if (cq->page)
+		return &cq->page->waits;
+	LIST_FOREACH(endpoint, &cq->receivers, in_receive_cq)
+		if (endpoint->in)
+			return &endpoint->in->receiver_waits;
+	return &cq->armed;
+}
+
+/* The CQ's lock is held. Peers clear bits meanwhile, and write what they like. */
+static uint32_t arm_word(_Atomic uint32_t *word)
+{
+	atomic_fetch_add_explicit(word, WAIT_COUNT, memory_order_relaxed);
+	return atomic_fetch_or_explicit(word, WAIT_HERE, memory_order_relaxed) | WAIT_HERE;
+}
+
+/* Returns true if it was armed. */
+static bool disarm(_Atomic uint32_t *word)
+{
+	return atomic_fetch_and(word, ~(uint32_t)WAIT_HERE) & WAIT_HERE;
+}
+
+struct sleep_word loopback_cq_arm_sleeper(struct device_cq *base)
+{
+	struct loopback_cq *cq = (struct loopback_cq *)base;
+	struct sleep_word sleep;
+	_Atomic uint32_t *word;
+
+	cq_lock(cq->cq);
+	word = word_of(cq);
+	if (word != &cq->armed)
+		atomic_fetch_or_explicit(&cq->armed, ARMED_TO_WAKE, memory_order_relaxed);
+	sleep = (struct sleep_word){word, arm_word(word)};
+	/* As in loopback_cq_arm(): no peer wakes anybody for these, so the caller shall not fall asleep. */
+	if (cq->page && atomic_load_explicit(&cq->order.is_filled, memory_order_relaxed))
+		disarm(word);
+	cq_unlock(cq->cq);
+	atomic_thread_fence(memory_order_seq_cst); /* as there */
+	return sleep;
+}
+
+void loopback_cq_wake(struct device_cq *base, bool all)
+{
+	struct loopback_cq *cq = (struct loopback_cq *)base;
+	_Atomic uint32_t *word;
+	bool is_armed;
+
+	if (!cq->page)
+		cq_lock(cq->cq); /* the word of a connection may be about to go */
+	word = word_of(cq);
+	is_armed = disarm(word);
+	if (!cq->page)
+		cq_unlock(cq->cq);
+	if (all || is_armed)
+		futex_wake(word, all);
+}
+
+void loopback_cq_rouse(struct loopback_cq *cq)
+{
+	_Atomic uint32_t *word = word_of(cq);
+
+	disarm(word);
+	futex_wake(word, true);
+}
+
+void loopback_wake_for_send(struct loopback_cq *cq)
+{
+	if (!disarm(&cq->armed))
+		return;
+	if (!cq->page)
+		futex_wake(&cq->armed, false);
+	else if (disarm(&cq->page->waits))
+		futex_wake(&cq->page->waits, false);
+}
