@@ -8,6 +8,10 @@
 
 #include <vipl.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
 	EXIT_OK = 0,
 	EXIT_FAILED = 1,
@@ -49,5 +53,9 @@ const char *hex_text(const uint8_t *bytes, size_t len, char text[ADDRESS_TEXT_MA
 
 /* Parses a decimal number from min to max; returns -1 for anything else. */
 int parse_number(const char *text, unsigned long min, unsigned long max, unsigned long *number);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

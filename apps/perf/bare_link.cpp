@@ -43,31 +43,159 @@ struct Words {
 constexpr uint64_t looks_of_poll = 64;
 constexpr uint64_t looks_at_peer = 1 << 17; /* these take a tenth of a millisecond */
 
-class BareLink : public Transport
+class BareLink : public Transport, Single
 {
 public:
-	BareLink(const Side &side, const Shape &shape);
-	~BareLink() override;
-	BareLink(const BareLink &) = delete;
-	BareLink &operator=(const BareLink &) = delete;
+	BareLink(const Side &side, const Shape &shape)
+	    : control_(side.control), shape_(shape), own_(side.is_server), other_(!side.is_server)
+	{
+		make_buffers();
+		share(side);
+	}
+	~BareLink() override
+	{
+		munmap(words_, sizeof(Words));
+	}
 
-	void ping(size_t bytes, uint64_t count) override;
-	void echo(size_t bytes, uint64_t count) override;
-	void stream(size_t bytes, uint64_t count) override;
-	void sink(size_t bytes, uint64_t count) override;
+	void ping(size_t bytes, uint64_t count) override
+	{
+		for (uint64_t i = 0; i < count; ++i) {
+			send(bytes);
+			receive(bytes);
+		}
+	}
+	void echo(size_t bytes, uint64_t count) override
+	{
+		for (uint64_t i = 0; i < count; ++i) {
+			receive(bytes);
+			send(bytes);
+		}
+	}
+	void stream(size_t bytes, uint64_t count) override
+	{
+		const Word &taken = words_->taken[other_];
+
+		for (uint64_t i = 0; i < count; ++i) {
+			if (i >= shape_.depth)
+				await(taken, sent_ + 1 - shape_.depth, "that a message is taken");
+			copy(bytes);
+			publish();
+		}
+		await(taken, sent_, "that a message is taken");
+	}
+	void sink(size_t, uint64_t count) override
+	{
+		for (uint64_t i = 0; i < count; ++i) {
+			await(words_->sent[other_], ++received_, "a message");
+			words_->taken[own_].value.store(received_, std::memory_order_release);
+		}
+	}
 
 private:
-	void make_buffers();
-	void share(const Side &side);
-	uint64_t await(const Word &word, uint64_t least, const char *what);
+	/*
+	 * Allocates plain memory, as most programs do. It writes to each page, so that no copy has to
+	 * allocate one.
+	 */
+	void make_buffers()
+	{
+		const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+		const size_t each = (shape_.buffers * buffer_bytes(shape_) + page - 1) / page * page;
+
+		memory_.reset(static_cast<uint8_t *>(std::aligned_alloc(page, 2 * each)));
+		if (!memory_)
+			throw Failure("no memory for " + std::to_string(2 * each) + " bytes of buffers");
+		std::memset(memory_.get(), 0, 2 * each);
+		outgoing_ = memory_.get();
+		incoming_ = outgoing_ + each;
+	}
+	/* The server makes a file for the words. The client opens it through the server's /proc/PID/fd. */
+	void share(const Side &side)
+	{
+		Control &control = side.control;
+		Socket file(own_ ? memfd_create("vip_perf", MFD_CLOEXEC) : -1);
+
+		if (own_ && (file.fd() < 0 || ftruncate(file.fd(), sizeof(Words))))
+			fail_errno("make shared memory");
+		control.write({{"process", getpid()},
+			       {"file", std::max(file.fd(), 0)},
+			       {"target", reinterpret_cast<uintptr_t>(incoming_)}});
+		const Json theirs = control.read();
+		const std::string process = theirs.at("process").dump();
+
+		target_ = theirs.at("target").get<uint64_t>();
+		other_process_ = theirs.at("process").get<pid_t>();
+		prctl(PR_SET_PTRACER,
+		      other_process_); /* needed where only a parent may write into another process */
+		if (!own_)
+			file = Socket(open(("/proc/" + process + "/fd/" + theirs.at("file").dump()).c_str(),
+					   O_RDWR | O_CLOEXEC));
+		void *words =
+			mmap(nullptr, sizeof(Words), PROT_READ | PROT_WRITE, MAP_SHARED, file.fd(), 0);
+
+		if (words == MAP_FAILED)
+			fail_errno("share memory with the other side");
+		words_ = static_cast<Words *>(words);
+		control.meet(); /* the client has opened the file */
+	}
+	/*
+	 * Waits until the word is at least `least`, and returns it. Looks once more after the other side
+	 * has gone, because its last word may have come.
+	 */
+	uint64_t await(const Word &word, uint64_t least, const char *what)
+	{
+		const auto look = [&] { return word.value.load(std::memory_order_acquire); };
+		Patience patience;
+		uint64_t is;
+
+		for (uint64_t looks = 1; is = look(), is < least; ++looks) {
+			if (looks % looks_of_poll)
+				continue;
+			patience.in_vain(what);
+			if (looks % looks_at_peer == 0 && control_.has_given_up() && look() < least)
+				throw Failure("the other side has gone");
+		}
+		return is;
+	}
 	uint8_t *buffer_of(uint8_t *buffers, uint64_t message) const
 	{
 		return buffers + message % shape_.buffers * buffer_bytes(shape_);
 	}
-	void copy(size_t bytes);
-	void publish();
-	void send(size_t bytes);
-	void receive(size_t bytes);
+	void copy(size_t bytes)
+	{
+		uint8_t *const buffer = buffer_of(outgoing_, sent_);
+		const iovec from = {buffer, bytes};
+		const iovec to = {reinterpret_cast<void *>(
+					  static_cast<uintptr_t>(target_ + uint64_t(buffer - outgoing_))),
+				  bytes};
+		const ssize_t copied = process_vm_writev(other_process_, &from, 1, &to, 1, 0);
+
+		if (copied < 0)
+			fail_errno("write into the other side's memory");
+		if (static_cast<size_t>(copied) != bytes)
+			throw Failure("only a part of a message could be copied");
+	}
+	void publish()
+	{
+		words_->sent[own_].value.store(++sent_, std::memory_order_release);
+	}
+	/* A message that is a word holds its number. */
+	void send(size_t bytes)
+	{
+		if (bytes > sizeof(uint64_t)) {
+			stamp(buffer_of(outgoing_, sent_), bytes, sent_);
+			copy(bytes);
+		}
+		publish();
+	}
+	void receive(size_t bytes)
+	{
+		const uint64_t number = received_++;
+
+		if (await(words_->sent[other_], received_, "a message") != received_)
+			throw Failure("a message came with wrong contents");
+		if (bytes > sizeof(uint64_t))
+			check_stamp(buffer_of(incoming_, number), bytes, number);
+	}
 
 	const Control &control_;
 	const Shape shape_;
@@ -80,168 +208,6 @@ private:
 	uint64_t sent_ = 0, received_ = 0;
 };
 
-BareLink::BareLink(const Side &side, const Shape &shape)
-    : control_(side.control), shape_(shape), own_(side.is_server), other_(!side.is_server)
-{
-	make_buffers();
-	share(side);
-}
-
-BareLink::~BareLink()
-{
-	munmap(words_, sizeof(Words));
-}
-
-/*
- * Allocates plain memory, as most programs do. It writes to each page, so that no copy has to
- * allocate one.
- */
-void BareLink::make_buffers()
-{
-	const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-	const size_t each = (shape_.buffers * buffer_bytes(shape_) + page - 1) / page * page;
-
-	memory_.reset(static_cast<uint8_t *>(std::aligned_alloc(page, 2 * each)));
-	if (!memory_)
-		throw Failure("no memory for " + std::to_string(2 * each) + " bytes of buffers");
-	std::memset(memory_.get(), 0, 2 * each);
-	outgoing_ = memory_.get();
-	incoming_ = outgoing_ + each;
-}
-
-/* The server makes a file for the words. The client opens it through the server's /proc/PID/fd. */
-void BareLink::share(const Side &side)
-{
-	Control &control = side.control;
-	Socket file(own_ ? memfd_create("vip_perf", MFD_CLOEXEC) : -1);
-
-	if (own_ && (file.fd() < 0 || ftruncate(file.fd(), sizeof(Words))))
-		fail_errno("make shared memory");
-	control.write({{"process", getpid()},
-		       {"file", std::max(file.fd(), 0)},
-		       {"target", reinterpret_cast<uintptr_t>(incoming_)}});
-	const Json theirs = control.read();
-	const std::string process = theirs.at("process").dump();
-
-	target_ = theirs.at("target").get<uint64_t>();
-	other_process_ = theirs.at("process").get<pid_t>();
-	prctl(PR_SET_PTRACER,
-	      other_process_); /* needed where only a parent may write into another process */
-	if (!own_)
-		file = Socket(open(("/proc/" + process + "/fd/" + theirs.at("file").dump()).c_str(),
-				   O_RDWR | O_CLOEXEC));
-	void *words =
-		mmap(nullptr, sizeof(Words), PROT_READ | PROT_WRITE, MAP_SHARED, file.fd(), 0);
-
-	if (words == MAP_FAILED)
-		fail_errno("share memory with the other side");
-	words_ = static_cast<Words *>(words);
-	control.meet(); /* the client has opened the file */
-}
-
-/*
- * Waits until the word is at least `least`, and returns it. Looks once more after the other side
- * has gone, because its last word may have come.
- */
-uint64_t BareLink::await(const Word &word, uint64_t least, const char *what)
-{
-	const auto look = [&] { return word.value.load(std::memory_order_acquire); };
-	Patience patience;
-	uint64_t is;
-
-	for (uint64_t looks = 1; is = look(), is < least; ++looks) {
-		if (looks % looks_of_poll)
-			continue;
-		patience.in_vain(what);
-		if (looks % looks_at_peer == 0 && control_.has_given_up() && look() < least)
-			throw Failure("the other side has gone");
-	}
-	return is;
-}
-
-void BareLink::copy(size_t bytes)
-{
-	uint8_t *const buffer = buffer_of(outgoing_, sent_);
-	const iovec from = {buffer, bytes};
-	const iovec to = {reinterpret_cast<void *>(
-				  static_cast<uintptr_t>(target_ + uint64_t(buffer - outgoing_))),
-			  bytes};
-	const ssize_t copied = process_vm_writev(other_process_, &from, 1, &to, 1, 0);
-
-	if (copied < 0)
-		fail_errno("write into the other side's memory");
-	if (static_cast<size_t>(copied) != bytes)
-		throw Failure("only a part of a message could be copied");
-}
-
-void BareLink::publish()
-{
-	words_->sent[own_].value.store(++sent_, std::memory_order_release);
-}
-
-/* Stamps messages as vipl_link.cpp does. A message that is a word holds its number. */
-void BareLink::send(size_t bytes)
-{
-	if (bytes > sizeof(uint64_t)) {
-		uint8_t *const buffer = buffer_of(outgoing_, sent_);
-
-		buffer[0] = buffer[bytes - 1] = static_cast<uint8_t>(sent_);
-		copy(bytes);
-	}
-	publish();
-}
-
-void BareLink::receive(size_t bytes)
-{
-	const uint64_t number = received_++;
-	bool is_right = await(words_->sent[other_], received_, "a message") == received_;
-
-	if (bytes > sizeof(uint64_t)) {
-		const uint8_t *const buffer = buffer_of(incoming_, number);
-		const uint8_t stamp = static_cast<uint8_t>(number);
-
-		is_right = is_right && buffer[0] == stamp && buffer[bytes - 1] == stamp;
-	}
-	if (!is_right)
-		throw Failure("a message came with wrong contents");
-}
-
-void BareLink::ping(size_t bytes, uint64_t count)
-{
-	for (uint64_t i = 0; i < count; ++i) {
-		send(bytes);
-		receive(bytes);
-	}
-}
-
-void BareLink::echo(size_t bytes, uint64_t count)
-{
-	for (uint64_t i = 0; i < count; ++i) {
-		receive(bytes);
-		send(bytes);
-	}
-}
-
-void BareLink::stream(size_t bytes, uint64_t count)
-{
-	const Word &taken = words_->taken[other_];
-
-	for (uint64_t i = 0; i < count; ++i) {
-		if (i >= shape_.depth)
-			await(taken, sent_ + 1 - shape_.depth, "that a message is taken");
-		copy(bytes);
-		publish();
-	}
-	await(taken, sent_, "that a message is taken");
-}
-
-void BareLink::sink(size_t, uint64_t count)
-{
-	for (uint64_t i = 0; i < count; ++i) {
-		await(words_->sent[other_], ++received_, "a message");
-		words_->taken[own_].value.store(received_, std::memory_order_release);
-	}
-}
 } // namespace
 
 std::unique_ptr<Transport> make_bare_link(const Side &side, const Shape &shape)

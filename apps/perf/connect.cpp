@@ -8,44 +8,35 @@
  *	connection	VipCreateVi and VipConnectRequest
  *	disconnection	VipDisconnect and VipDestroyVi
  *
- * It reports the average, its standard error, minimum, median and maximum of both, and of each of
- * the four calls. The time of a request includes the server's work to accept it: the server has a
- * VI ready and waits in VipConnectWait, then calls VipConnectAccept. It does not include the time
- * until the server waits. The server says that it is about to wait, and the client begins then,
- * which may be a moment too early. So VIPL_GRACE_MSEC=0 makes the library answer VIP_NO_MATCH at
- * once where no server waits. Such a try does not count: the client destroys the VI, and begins and
- * times the connection again. The head of the JSON has the number of these tries ("too_early"). The
- * server disconnects after the client, outside of the measured time.
+ * The time of a request includes the server's work to accept it: the server has a VI ready and waits in
+ * VipConnectWait, then calls VipConnectAccept. The server says that it is about to wait, and the client
+ * begins then, which may be a moment too early. So VIPL_GRACE_MSEC=0 makes the library answer VIP_NO_MATCH at
+ * once where no server waits. Such a try does not count: the client begins and times the connection again.
+ * The server disconnects after the client, outside of the measured time.
  *
- * TCP is measured for comparison: socket and connect, then close. These calls do less: connect
- * returns when the server's kernel, not the server, has accepted the connection, and close waits
- * for nothing. On an RDMA device bare queue pairs are measured, too: the two ends tell each other of
- * them over TCP, and bring them up. That is the least that a connection can take.
+ * TCP does less: connect() returns when the server's kernel, not the server, has accepted the connection, and
+ * close() waits for nothing. On an RDMA device bare queue pairs are measured, too.
  *
  * A machine's speed changes within a run, so they take turns, ten each. A turn is a tenth
  * of the connections, one after the other. The later turns have as many connections as the first
- * turn had time for; otherwise slow moments would have fewer samples than fast ones. The first
- * three connections of each turn do not count.
+ * turn had time for; otherwise slow moments would have fewer samples than fast ones.
  */
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
-#include <memory>
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
-
-#include "connect_bare.h"
+#include "arithmetic.h"
+#include "raw_device.h"
 #include "run.h"
-#include "server_address.h"
-#include "statistics.h"
 
 namespace
 {
 constexpr unsigned usual_count = 1000, least_count = 20, most_count = 20000;
-constexpr unsigned most_turns = 10, warm_up = 3;
+constexpr unsigned most_turns = 10, warm_up_count = 3;
 /* A try keeps the server busy, so the client pauses between tries. */
 constexpr auto early_pause = std::chrono::milliseconds(1);
 /* Of the first turn: after that it stops at the least count. */
@@ -54,271 +45,315 @@ constexpr double match_limit_us = 10e6; /* the server's VipConnectWait has the s
 constexpr VIP_ULONG request_limit_ms = 10000;
 constexpr size_t max_transfer = 4096;
 
-struct Times {
-	Samples connection, disconnection, create, connect, disconnect, destroy;
-};
-
 struct Wanted {
 	unsigned count = 0; /* 0: the usual count */
 	std::string only;
 };
 
-/* At least `least` connections, and up to `most` while there is time. */
-struct Turn {
-	unsigned least, most;
+/* When a connection began, was created, was connected; when its end began, it was disconnected, was destroyed. */
+using Moments = std::array<double, 6>;
+
+/* Makes and ends one connection. Returns false when no server waited yet. */
+using Once = std::function<bool(Moments &at)>;
+
+/* What the server does before a connection, and with it. */
+struct Service {
+	std::function<void()> prepare, take;
 };
 
-std::vector<Turn> turns_of(const Wanted &wanted)
+Once vipl_client(const Side &side)
+{
+	const std::string mark = "client" + std::to_string(getpid());
+	const Address own(side.nic.host_address(), {mark.begin(), mark.end()});
+	const Address server = share_server_address(side);
+
+	return [&nic = side.nic, local = own, remote = server](Moments &at) mutable {
+		VIP_VI_ATTRIBUTES attributes = {}, theirs;
+		VIP_VI_HANDLE vi;
+
+		attributes.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY;
+		attributes.MaxTransferSize = max_transfer;
+		attributes.Ptag = nic.ptag();
+		at[0] = now_us();
+		check(VipCreateVi(nic.handle(), &attributes, nullptr, nullptr, &vi), "create a VI");
+		at[1] = now_us();
+		const VIP_RETURN code = VipConnectRequest(vi, local.net(), remote.net(), request_limit_ms, &theirs);
+		at[2] = now_us();
+		if (code == VIP_NO_MATCH) {
+			check(VipDestroyVi(vi), "destroy a VI");
+			return false;
+		}
+		check(code, "connect"); /* a failure ends the run, and the VI goes with the NIC */
+		at[3] = now_us();
+		check(VipDisconnect(vi), "disconnect");
+		at[4] = now_us();
+		check(VipDestroyVi(vi), "destroy a VI");
+		at[5] = now_us();
+		return true;
+	};
+}
+
+Service vipl_server(const Side &side)
+{
+	const auto vi = std::make_shared<std::unique_ptr<Vi>>();
+	const Address own = share_server_address(side);
+
+	return {[&nic = side.nic, vi] {
+			vi->reset(); /* disconnects the last connection */
+			*vi = std::make_unique<Vi>(nic, VIP_SERVICE_RELIABLE_DELIVERY, max_transfer, false, nullptr);
+		},
+		[&side, vi, local = own]() mutable { connect_vi(side, **vi, local); }};
+}
+
+/* The server listens on any free port and sends its number. */
+std::shared_ptr<Socket> listener_for(const Side &side)
+{
+	const auto listener = std::make_shared<Socket>(listen_on(0));
+
+	side.control.write({{"port", port_of(*listener)}});
+	return listener;
+}
+
+Once tcp_client(const Side &side)
+{
+	const uint16_t port = side.control.read().at("port").get<uint16_t>();
+	const std::shared_ptr<addrinfo> to = find_host(side.control.peer_host(), port);
+
+	return [to](Moments &at) {
+		at[0] = at[1] = now_us();
+		Socket socket(::socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+		const int rc = socket.fd() < 0 ? -1 : connect(socket.fd(), to->ai_addr, to->ai_addrlen);
+
+		at[2] = now_us();
+		if (rc)
+			fail_errno("connect by TCP");
+		at[3] = at[4] = now_us();
+		socket = Socket();
+		at[5] = now_us();
+		return true;
+	};
+}
+
+Service tcp_server(const Side &side)
+{
+	return {[] {}, [listener = listener_for(side)] {
+			const Socket taken = accept_from(*listener);
+			char byte;
+
+			if (!is_readable_within(taken, accept_limit_ms) || recv(taken.fd(), &byte, 1, 0) != 0)
+				throw Failure("a TCP connection has not been closed as it should");
+		}};
+}
+
+/*
+ * An end of a connection of queue pairs without a library. Both have a queue pair as a VI has one. The client
+ * connects by TCP and tells its queue pair; the server tells its own, when that can receive; the client confirms.
+ */
+class BareEnd
+{
+public:
+	explicit BareEnd(const Nic &nic) : device_(nic)
+	{
+	}
+	/* as VipCreateVi */
+	void create()
+	{
+		unsigned inline_bytes = 128;
+
+		sends_ = device_.make_cq(raw::usual.sends);
+		receives_ = device_.make_cq(raw::usual.receives);
+		qp_ = device_.make_qp(raw::usual, sends_.get(), receives_.get(), inline_bytes);
+	}
+	void destroy()
+	{
+		qp_.reset();
+		sends_.reset();
+		receives_.reset();
+	}
+	/* as VipConnectRequest */
+	void request(const std::string &host, uint16_t port)
+	{
+		device_.initialise(qp_.get(), 0);
+		socket_ = dial(host, port, "the server");
+		send_at_once(socket_);
+		tell(Told{qp_->qp_num, device_.gid()});
+		const Told peer = hear<Told>();
+		device_.connect(qp_.get(), peer.qp, peer.gid);
+		tell(char{1});
+	}
+	void disconnect()
+	{
+		socket_ = Socket();
+	}
+	/* from VipConnectWait to VipConnectAccept */
+	void accept(const Socket &listener)
+	{
+		socket_ = accept_from(listener);
+		send_at_once(socket_);
+		const Told peer = hear<Told>();
+		device_.initialise(qp_.get(), 0);
+		device_.connect(qp_.get(), peer.qp, peer.gid);
+		tell(Told{qp_->qp_num, device_.gid()});
+		hear<char>();
+	}
+
+private:
+	struct Told {
+		uint32_t qp;
+		ibv_gid gid;
+	};
+	template <typename Object> void tell(const Object &object)
+	{
+		if (send(socket_.fd(), &object, sizeof(object), MSG_NOSIGNAL) != ssize_t(sizeof(object)))
+			fail_errno("tell the peer's queue pair");
+	}
+	template <typename Object> Object hear()
+	{
+		Object object;
+
+		if (recv(socket_.fd(), &object, sizeof(object), MSG_WAITALL) != ssize_t(sizeof(object)))
+			fail_errno("hear of the peer's queue pair");
+		return object;
+	}
+
+	raw::RawDevice device_;
+	raw::Cq sends_, receives_;
+	raw::Qp qp_;
+	Socket socket_;
+};
+
+Once bare_client(const Side &side)
+{
+	const uint16_t port = side.control.read().at("port").get<uint16_t>();
+
+	return [end = std::make_shared<BareEnd>(side.nic), host = side.control.peer_host(), port](Moments &at) {
+		at[0] = now_us();
+		end->create();
+		at[1] = now_us();
+		end->request(host, port);
+		at[2] = at[3] = now_us();
+		end->disconnect();
+		at[4] = now_us();
+		end->destroy();
+		at[5] = now_us();
+		return true;
+	};
+}
+
+Service bare_server(const Side &side)
+{
+	const auto end = std::make_shared<BareEnd>(side.nic);
+
+	return {[end] {
+			end->disconnect();
+			end->destroy();
+			end->create();
+		},
+		[end, listener = listener_for(side)] { end->accept(*listener); }};
+}
+
+/* What is connected, and the word of --only. Only RDMA devices have bare queue pairs. */
+struct Way {
+	std::string name, only;
+	bool has_parts;
+	Once (*client)(const Side &side);
+	Service (*server)(const Side &side);
+};
+
+const Way ways[] = {{"VIPL", "vipl", true, vipl_client, vipl_server},
+		      {"TCP", "tcp", false, tcp_client, tcp_server},
+		      {"queue pairs", "none", true, bare_client, bare_server}};
+
+class Contestant
+{
+public:
+	Contestant(const Side &side, const Way &way) : side_(side), way_(way)
+	{
+	}
+	/* Makes at least `least` connections, and up to `most` while there is time. */
+	void take_turn(unsigned least, unsigned most)
+	{
+		side_.control.write({{"do", "connections"}, {"kind", way_.name}});
+		side_.control.together([&] {
+			const Once once = way_.client(side_);
+			const double start = now_us();
+
+			for (unsigned i = 0; i < warm_up_count; ++i)
+				connect(once);
+			for (unsigned done = 0; done < most && (done < least || now_us() - start <= turn_limit_us); ++done) {
+				progress("connection " + std::to_string(samples()));
+				moments_.push_back(connect(once));
+			}
+		});
+		side_.control.write({{"do", "end"}});
+		side_.control.meet();
+	}
+	void report(Report &report) const
+	{
+		const std::string parts = way_.name + ", parts";
+
+		add_point(report, way_.name, "connection", 0, 2);
+		add_point(report, way_.name, "disconnection", 3, 5);
+		if (!way_.has_parts)
+			return;
+		add_point(report, parts, "create", 0, 1);
+		add_point(report, parts, "connect", 1, 2);
+		add_point(report, parts, "disconnect", 3, 4);
+		add_point(report, parts, "destroy", 4, 5);
+	}
+	size_t samples() const
+	{
+		return moments_.size();
+	}
+	unsigned too_early() const
+	{
+		return too_early_;
+	}
+
+private:
+	Moments connect(const Once &once)
+	{
+		Moments at;
+
+		side_.control.write({{"do", "wait"}});
+		side_.control.read(); /* the server is about to wait */
+		const double begun = now_us();
+
+		while (!once(at)) {
+			if (now_us() - begun > match_limit_us || side_.control.has_given_up())
+				check(VIP_NO_MATCH, "connect");
+			++too_early_;
+			std::this_thread::sleep_for(early_pause);
+		}
+		return at;
+	}
+	void add_point(Report &report, const std::string &series, const char *what, size_t from, size_t to) const
+	{
+		Samples us;
+
+		for (const Moments &at : moments_)
+			us.push_back(at[to] - at[from]);
+		report.add(series, {{"what", what},
+				    {"samples", us.size()},
+				    {"us", mean(us)},
+				    {"us_stderr", standard_error(us)},
+				    {"us_min", minimum(us)},
+				    {"us_median", median(us)},
+				    {"us_max", maximum(us)}});
+	}
+
+	const Side &side_;
+	const Way &way_;
+	std::vector<Moments> moments_;
+	unsigned too_early_ = 0;
+};
+
+Report measure(const Side &side, const Wanted &wanted)
 {
 	const unsigned least = wanted.count ? wanted.count : least_count;
 	const unsigned most = wanted.count ? wanted.count : usual_count;
 	const unsigned turns = std::min(most_turns, least);
-	const auto part = [=](unsigned count, unsigned i) {
-		return count * (i + 1) / turns - count * i / turns;
-	};
-	std::vector<Turn> all;
-
-	for (unsigned i = 0; i < turns; ++i)
-		all.push_back({part(least, i), part(most, i)});
-	return all;
-}
-
-/*
- * Unless the user gave a count, a later turn has as many connections as the first one had time for.
- */
-Turn next_turn(const Turn &planned, size_t turns_done, const Times &times)
-{
-	const auto samples = static_cast<unsigned>(times.connection.size());
-	const bool is_certain = planned.least == planned.most;
-
-	if (is_certain || !turns_done)
-		return planned;
-	return {samples / unsigned(turns_done), samples / unsigned(turns_done)};
-}
-
-/* Each call of `once(times)` adds a sample to each of the times. */
-template <class Once> void repeat(const Turn &turn, Times &times, const Once &once)
-{
-	const double start = now_us();
-	Times none;
-
-	for (unsigned i = 0; i < warm_up; ++i)
-		once(none);
-	for (unsigned done = 0; done < turn.most; ++done) {
-		if (done >= turn.least && now_us() - start > turn_limit_us)
-			break;
-		progress("connection " + std::to_string(times.connection.size()));
-		once(times);
-	}
-}
-
-void add(Times &times, const double (&at)[6])
-{
-	times.create.push_back(at[1] - at[0]);
-	times.connect.push_back(at[2] - at[1]);
-	times.connection.push_back(at[2] - at[0]);
-	times.disconnect.push_back(at[4] - at[3]);
-	times.destroy.push_back(at[5] - at[4]);
-	times.disconnection.push_back(at[5] - at[3]);
-}
-
-/* Makes and ends one connection and times both. Returns false when no server waited yet. */
-bool connect_once(const Nic &nic, Address &local, Address &remote, Times &times)
-{
-	VIP_VI_ATTRIBUTES attributes = {}, theirs;
-	VIP_VI_HANDLE vi;
-	VIP_RETURN code;
-	double at[6];
-
-	attributes.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY;
-	attributes.MaxTransferSize = max_transfer;
-	attributes.Ptag = nic.ptag();
-	at[0] = now_us();
-	check(VipCreateVi(nic.handle(), &attributes, nullptr, nullptr, &vi), "create a VI");
-	at[1] = now_us();
-	code = VipConnectRequest(vi, local.net(), remote.net(), request_limit_ms, &theirs);
-	at[2] = now_us();
-	if (code == VIP_NO_MATCH) {
-		check(VipDestroyVi(vi), "destroy a VI");
-		return false;
-	}
-	check(code, "connect"); /* a failure ends the run, and the VI goes with the NIC */
-	at[3] = now_us();
-	check(VipDisconnect(vi), "disconnect");
-	at[4] = now_us();
-	check(VipDestroyVi(vi), "destroy a VI");
-	at[5] = now_us();
-	add(times, at);
-	return true;
-}
-
-Json point(const char *what, const Samples &us)
-{
-	return {{"what", what},
-		{"samples", us.size()},
-		{"us", mean(us)},
-		{"us_stderr", standard_error(us)},
-		{"us_min", minimum(us)},
-		{"us_median", median(us)},
-		{"us_max", maximum(us)}};
-}
-
-/* Returns the number of tries that came too early. */
-unsigned measure_vipl(const Side &side, const Turn &turn, Times &times)
-{
-	const std::string mark = "client" + std::to_string(getpid());
-	Address local(side.nic.host_address(), {mark.begin(), mark.end()});
-	unsigned too_early = 0;
-
-	side.control.write({{"do", "connections"}, {"kind", "vipl"}});
-	Address remote = share_server_address(side);
-
-	const auto connect_to_it = [&](Times &to) {
-		side.control.write({{"do", "wait"}});
-		side.control.read(); /* the server is about to wait */
-		const double begun = now_us();
-
-		while (!connect_once(side.nic, local, remote, to)) {
-			if (now_us() - begun > match_limit_us || side.control.has_given_up())
-				check(VIP_NO_MATCH, "connect");
-			++too_early;
-			std::this_thread::sleep_for(early_pause);
-		}
-	};
-
-	side.control.together([&] { repeat(turn, times, connect_to_it); });
-	side.control.write({{"do", "end"}});
-	side.control.meet();
-	return too_early;
-}
-
-void serve_vipl(const Side &side)
-{
-	Address local = share_server_address(side);
-
-	for (std::unique_ptr<Vi> vi; side.control.read().at("do") != "end";) {
-		vi.reset(); /* disconnects the last connection */
-		vi = std::make_unique<Vi>(side.nic, VIP_SERVICE_RELIABLE_DELIVERY, max_transfer,
-					  false, nullptr);
-		side.control.write({{"waits", true}});
-		connect_vi(side, *vi, local);
-	}
-	side.control.meet();
-}
-
-void connect_tcp_once(const addrinfo *to, Times &times)
-{
-	double at[4];
-
-	at[0] = now_us();
-	Socket socket(::socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-	const int rc = socket.fd() < 0 ? -1 : connect(socket.fd(), to->ai_addr, to->ai_addrlen);
-
-	at[1] = now_us();
-	if (rc)
-		fail_errno("connect by TCP"); /* ends the program */
-	at[2] = now_us();
-	socket = Socket();
-	at[3] = now_us();
-	times.connection.push_back(at[1] - at[0]);
-	times.disconnection.push_back(at[3] - at[2]);
-}
-
-/* The server closes its end before the next connection begins. */
-void measure_tcp(const Side &side, const Turn &turn, Times &times)
-{
-	side.control.write({{"do", "connections"}, {"kind", "tcp"}});
-	const uint16_t port = side.control.read().at("port").get<uint16_t>();
-	const FoundHost found = find_host(side.control.peer_host(), port);
-
-	repeat(turn, times, [&](Times &to) {
-		side.control.write({{"do", "wait"}});
-		connect_tcp_once(found.get(), to);
-		side.control.read(); /* the server has closed its end */
-	});
-	side.control.write({{"do", "end"}});
-	side.control.meet();
-}
-
-void serve_tcp(const Side &side)
-{
-	const Socket listener = listen_on(0);
-
-	side.control.write({{"port", port_of(listener)}});
-	while (side.control.read().at("do") != "end") {
-		char byte;
-
-		{
-			const Socket taken = accept_from(listener);
-
-			if (!is_readable_within(taken, accept_limit_ms) ||
-			    recv(taken.fd(), &byte, 1, 0) != 0)
-				throw Failure("a TCP connection has not been closed as it should");
-		}
-		side.control.write({{"closed", true}});
-	}
-	side.control.meet();
-}
-
-void measure_bare(const Side &side, const Turn &turn, Times &times)
-{
-	side.control.write({{"do", "connections"}, {"kind", "bare"}});
-	const uint16_t port = side.control.read().at("port").get<uint16_t>();
-	BareEnd end(side.nic);
-
-	repeat(turn, times, [&](Times &to) {
-		double at[6];
-
-		side.control.write({{"do", "wait"}});
-		side.control.read(); /* the server has a queue pair, and waits */
-		at[0] = now_us();
-		end.create();
-		at[1] = now_us();
-		end.request(side.control.peer_host(), port);
-		at[2] = at[3] = now_us();
-		end.disconnect();
-		at[4] = now_us();
-		end.destroy();
-		at[5] = now_us();
-		add(to, at);
-	});
-	side.control.write({{"do", "end"}});
-	side.control.meet();
-}
-
-void serve_bare(const Side &side)
-{
-	const Socket listener = listen_on(0);
-	BareEnd end(side.nic);
-
-	side.control.write({{"port", port_of(listener)}});
-	while (side.control.read().at("do") != "end") {
-		end.disconnect();
-		end.destroy();
-		end.create();
-		side.control.write({{"waits", true}});
-		end.accept(listener);
-	}
-	side.control.meet();
-}
-
-bool is_rdma(const Nic &nic)
-{
-	return std::string(nic.attributes().Name) != "via_lo";
-}
-
-void add_parts(Report &report, const std::string &series, const Times &times)
-{
-	report.add(series, point("connection", times.connection));
-	report.add(series, point("disconnection", times.disconnection));
-	report.add(series + ", parts", point("create", times.create));
-	report.add(series + ", parts", point("connect", times.connect));
-	report.add(series + ", parts", point("disconnect", times.disconnect));
-	report.add(series + ", parts", point("destroy", times.destroy));
-}
-
-Report measure(const Side &side, const Wanted &wanted)
-{
+	const auto part = [=](unsigned count, unsigned i) { return count * (i + 1) / turns - count * i / turns; };
 	Report report("connect", {{"what", "what", ""},
 				  {"samples", "samples", ""},
 				  {"us", "average", "us"},
@@ -326,41 +361,41 @@ Report measure(const Side &side, const Wanted &wanted)
 				  {"us_min", "least", "us"},
 				  {"us_median", "median", "us"},
 				  {"us_max", "most", "us"}});
-	unsigned too_early = 0;
-	const bool has_bare = wanted.only.empty() && is_rdma(side.nic);
-	Times vipl, tcp, bare;
+	std::vector<Contestant> contestants;
 
-	const std::vector<Turn> turns = turns_of(wanted);
-	for (size_t i = 0; i < turns.size(); ++i) {
-		if (wanted.only != "tcp")
-			too_early += measure_vipl(side, next_turn(turns[i], i, vipl), vipl);
-		if (wanted.only != "vipl")
-			measure_tcp(side, next_turn(turns[i], i, tcp), tcp);
-		if (has_bare)
-			measure_bare(side, next_turn(turns[i], i, bare), bare);
-	}
-	if (wanted.only != "tcp") {
-		add_parts(report, "VIPL", vipl);
-		report.note("too_early", too_early);
-	}
-	if (wanted.only != "vipl") {
-		report.add("TCP", point("connection", tcp.connection));
-		report.add("TCP", point("disconnection", tcp.disconnection));
-	}
-	if (has_bare)
-		add_parts(report, "queue pairs", bare);
+	for (const Way &way : ways)
+		if (wanted.only == way.only || (wanted.only.empty() && (way.only != "none" || !side.nic.is_loopback())))
+			contestants.emplace_back(side, way);
+	for (unsigned i = 0; i < turns; ++i)
+		for (Contestant &contestant : contestants) {
+			/* Unless the user gave a count, later turns have as many as the first one had time for. */
+			const auto fitting = static_cast<unsigned>(contestant.samples()) / std::max(i, 1u);
+			const bool is_first = !i || wanted.count;
+
+			contestant.take_turn(is_first ? part(least, i) : fitting, is_first ? part(most, i) : fitting);
+		}
+	for (const Contestant &contestant : contestants)
+		contestant.report(report);
+	if (wanted.only != "tcp")
+		report.note("too_early", contestants[0].too_early());
 	return report;
 }
 } // namespace
 
 void serve_connections(const Side &side, const Json &request)
 {
-	if (request.at("kind") == "tcp")
-		serve_tcp(side);
-	else if (request.at("kind") == "bare")
-		serve_bare(side);
-	else
-		serve_vipl(side);
+	const auto *way = std::find_if(std::begin(ways), std::end(ways),
+					[&](const Way &one) { return request.at("kind") == one.name; });
+
+	if (way == std::end(ways))
+		throw Failure("the client asks for connections of an unknown kind");
+	const Service service = way->server(side);
+	while (side.control.read().at("do") != "end") {
+		service.prepare();
+		side.control.write({{"waits", true}});
+		service.take();
+	}
+	side.control.meet();
 }
 
 void add_connect(CLI::App &app)

@@ -1,23 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "control.h"
 
-#include <climits>
-#include <cmath>
+#include <algorithm>
 #include <exception>
 #include <poll.h>
 #include <sys/socket.h>
-
-#include "statistics.h"
 
 namespace
 {
 constexpr int reason_limit_ms = 1000;
 constexpr size_t longest_line = 1 << 16; /* a peer that sends more is not vip_perf */
-
-double deadline_us(int limit_ms)
-{
-	return now_us() + limit_ms * 1000.0;
-}
 
 bool is_failure(const Json &message)
 {
@@ -47,122 +39,96 @@ Control Control::connect(const std::string &host, uint16_t port)
 void Control::write(const Json &message)
 {
 	const std::string line = text_of(message) + '\n';
-	size_t sent = 0;
 
-	while (sent < line.size()) {
-		const ssize_t n =
-			send(socket_.fd(), line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
+	for (size_t sent = 0; sent < line.size();) {
+		const ssize_t n = send(socket_.fd(), line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
+		if (n < 0 && errno != EINTR)
 			fail_errno("talk to the other side");
-		sent += static_cast<size_t>(n);
+		sent += n < 0 ? 0 : static_cast<size_t>(n);
 	}
 }
 
-/* Returns false at the end of the stream, or when no line comes until then. */
-bool Control::read_line(std::string &line, double until_us)
+/* Looks at what has come before it takes it, so that has_given_up() sees what follows the line. */
+bool Control::read_next(Json &message, int limit_ms)
 {
-	size_t end;
+	const timeval limit = {limit_ms / 1000, 0}; /* 0: none */
+	char room[4096];
+	std::string line;
 
-	while (end = pending_.find('\n'), end == std::string::npos) {
-		const double left_ms = (until_us - now_us()) / 1000;
-		pollfd readable = {socket_.fd(), POLLIN, 0};
-		char room[4096];
-		ssize_t n;
+	setsockopt(socket_.fd(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	while (line.empty() || line.back() != '\n') {
+		const ssize_t n = recv(socket_.fd(), room, sizeof(room), MSG_PEEK);
 
-		if (pending_.size() > longest_line)
-			throw Failure("what the other side says is no vip_perf's");
-		if (left_ms <= 0)
-			return false;
-		const int found = poll(&readable, 1, left_ms < INT_MAX ? int(left_ms) + 1 : -1);
-
-		if (found == 0 || (found < 0 && errno == EINTR))
-			continue;
-		n = recv(socket_.fd(), room, sizeof(room), 0);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
 			return false;
-		pending_.append(room, static_cast<size_t>(n));
+		if (line.size() > longest_line)
+			throw Failure("what the other side says is no vip_perf's");
+		const size_t used = line.size();
+		line.append(room, static_cast<size_t>(n));
+		line.resize(std::min(line.find('\n', used), line.size() - 1) + 1);
+		recv(socket_.fd(), room, line.size() - used, 0);
 	}
-	line = pending_.substr(0, end);
-	pending_.erase(0, end + 1);
-	return true;
-}
-
-bool Control::read_next(Json &message)
-{
-	std::string line;
-
-	if (!read_line(line, INFINITY))
-		return false;
 	message = Json::parse(line);
 	return true;
 }
 
 Json Control::read(int limit_ms)
 {
-	std::string line;
 	Json message;
 
-	if (!read_line(line, deadline_us(limit_ms)))
+	if (!read_next(message, limit_ms))
 		throw Failure("the other side has gone, or is silent");
-	message = Json::parse(line);
 	if (is_failure(message))
 		throw PeersFailure(of_peers(message));
 	return message;
 }
 
-void Control::write_failure(const std::exception &failure)
+/* Reads until a message is the wanted one. Returns false when none is. */
+template <typename Wanted> bool Control::await(int limit_ms, Wanted is_wanted, Json &message)
 {
+	while (read_next(message, limit_ms))
+		if (message.is_object() && is_wanted(message))
+			return true;
+	return false;
+}
+
+void Control::write_failure(const std::exception &failure) noexcept
+try {
 	write({{"failed", reason(failure)}});
+} catch (const std::exception &) {
 }
 
 void Control::recover(const Failure &failure)
 {
-	const double until_us = deadline_us(silence_limit_ms);
-	std::string line;
+	const auto has_recovered = [](const Json &message) { return message.contains("recovered"); };
+	Json message;
 
 	write_failure(failure);
 	write({{"do", "recover"}});
-	do {
-		if (!read_line(line, until_us))
-			throw Failure(failure.what() +
-				      std::string("; and the other side has gone, or is silent"));
-	} while (!Json::parse(line).contains("recovered"));
+	if (!await(silence_limit_ms, has_recovered, message))
+		throw Failure(failure.what() + std::string("; and the other side has gone, or is silent"));
 }
 
 bool Control::await_recovery()
 {
-	const double until_us = deadline_us(silence_limit_ms);
-	std::string line;
+	const auto is_order = [](const Json &message) { return message.value("do", Json()) == "recover"; };
+	Json message;
 
-	while (read_line(line, until_us)) {
-		const Json message = Json::parse(line);
-
-		if (!message.is_object() || message.value("do", Json()) != "recover")
-			continue;
-		write({{"recovered", true}});
-		return true;
-	}
-	return false;
+	if (!await(silence_limit_ms, is_order, message))
+		return false;
+	write({{"recovered", true}});
+	return true;
 }
 
 /* Returns the peer's reason, if it sends one. Nothing that it sends replaces our own failure. */
 std::string Control::peers_reason()
 try {
-	const double until_us = deadline_us(reason_limit_ms);
-	std::string line;
+	Json message;
 
-	while (read_line(line, until_us)) {
-		const Json message = Json::parse(line);
-
-		if (is_failure(message))
-			return "; " + of_peers(message);
-	}
-	return "";
+	return await(reason_limit_ms, is_failure, message) ? "; " + of_peers(message) : "";
 } catch (const std::exception &e) {
 	return "; " + reason(e);
 }
@@ -189,7 +155,7 @@ bool Control::has_given_up() const
 {
 	pollfd end = {socket_.fd(), POLLIN | POLLRDHUP, 0};
 
-	return !pending_.empty() || poll(&end, 1, 0) > 0;
+	return poll(&end, 1, 0) > 0;
 }
 
 std::string Control::peer_host() const

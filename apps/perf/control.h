@@ -40,14 +40,12 @@ public:
 	void write(const Json &message);
 	/* Fails when the peer has gone, has failed, or is silent for two minutes. */
 	Json read(int limit_ms = silence_limit_ms);
-	/*
-	 * Reads as read() does, but without a time limit. Returns false when the peer has closed the
-	 * connection.
-	 */
-	bool read_next(Json &message);
+	/* Reads as read() does, but returns false when the peer has closed the connection, or at the time limit if any. */
+	bool read_next(Json &message, int limit_ms = 0);
 	/* Waits until the other side calls it, too. */
 	void meet(int limit_ms = silence_limit_ms);
-	void write_failure(const std::exception &failure);
+	/* Does nothing when the peer has gone. */
+	void write_failure(const std::exception &failure) noexcept;
 	/*
 	 * For a failure after which the run may go on. Returns when the server has given up the joint
 	 * work and waits for orders again.
@@ -86,11 +84,10 @@ public:
 	bool is_one_host() const;
 
 private:
-	bool read_line(std::string &line, double until_us);
+	template <typename Wanted> bool await(int limit_ms, Wanted is_wanted, Json &message);
 	std::string peers_reason();
 
 	Socket socket_;
-	std::string pending_;
 };
 
 /* Returns the JSON as one line of printable characters. */

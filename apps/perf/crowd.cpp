@@ -5,56 +5,51 @@
  */
 #include "crowd.h"
 
-#include <CLI/CLI.hpp>
-
-#include "questions.h"
+#include "../common/common.h"
 #include "run.h"
 
 namespace
 {
-struct Question {
-	std::string name;
-	Report (*ask)(const Side &side, const CrowdOptions &options);
-	/* NULL: the server has no part in it. */
-	void (*serve)(const Side &side, const Json &request);
-};
-
 /* The order is the order of the reports. */
-const std::vector<Question> questions = {{"storm", crowd_storm, serve_storm},
-					 {"order", crowd_order, serve_order},
-					 {"threads", crowd_threads, serve_threads},
-					 {"mesh", crowd_mesh, nullptr}};
+const std::vector<Question<CrowdOptions>> questions = {
+	{"storm", crowd_storm}, {"order", crowd_order}, {"threads", crowd_threads}, {"mesh", crowd_mesh}};
 } // namespace
 
-void serve_crowd(const Side &side, const Json &request)
+std::vector<unsigned> steps(unsigned first, unsigned factor, unsigned most)
 {
-	const std::string name = request.at("question").get<std::string>();
+	std::vector<unsigned> all;
 
-	for (const Question &question : questions)
-		if (question.name == name && question.serve)
-			return question.serve(side, request);
-	throw Failure("the client asks for " + text_of(Json(name)) + ", which is unknown here");
+	for (unsigned n = first; n < most; n *= factor)
+		all.push_back(n);
+	all.push_back(most);
+	return all;
 }
 
-void add(Outcomes &sum, const Outcomes &more)
+void Outcome::add(VIP_RETURN code)
 {
-	for (const auto &[name, count] : more)
-		sum[name] += count;
+	if (code == VIP_SUCCESS)
+		++connected;
+	else
+		failure = return_name(code);
 }
 
-std::string text_of(const Outcomes &outcomes)
+void Outcome::operator+=(const Outcome &more)
 {
-	std::string text;
+	connected += more.connected;
+	if (failure.empty())
+		failure = more.failure;
+}
 
-	for (const auto &[name, count] : outcomes)
-		text += (text.empty() ? "" : ", ") + std::to_string(count) + ' ' + name;
-	return text;
+void Outcome::tell(Report &report, const std::string &where) const
+{
+	if (!failure.empty())
+		report.remark(where + ": one failure was " + failure);
 }
 
 void add_crowd(CLI::App &app)
 {
 	auto options = std::make_shared<CrowdOptions>();
-	auto asked = std::make_shared<QuestionNames>();
+	auto asked = std::make_shared<Words>();
 	CLI::App *command = add_measurement(
 		app, "crowd", "What many clients, processes and threads at once find",
 		[=](const Side &side) { return answer(questions, *asked, side, *options); },
@@ -65,17 +60,11 @@ void add_crowd(CLI::App &app)
 			    "completions that a CQ names in the wrong order; threads: messages "
 			    "by the number of threads; mesh: processes that connect each with "
 			    "each");
-	command->add_option("--clients", options->clients, "clients of \"storm\", at most")
-		->check(CLI::Range(1, 65536))
-		->capture_default_str();
+	add_number(command, "--clients", options->clients, 1, 65536, "clients of \"storm\", at most");
 	command->add_option("--processes", options->processes,
 			    "of \"storm\", that the clients are in, at most (default: 64), and of "
 			    "\"mesh\", at most (default: 48, over RDMA 8)")
 		->check(CLI::Range(2, 1024));
-	command->add_option("--rounds", options->rounds, "rounds of each test of \"order\"")
-		->check(CLI::Range(1, 100000000))
-		->capture_default_str();
-	command->add_option("--threads", options->threads, "threads of \"threads\", at most")
-		->check(CLI::Range(1, 4096))
-		->capture_default_str();
+	add_number(command, "--rounds", options->rounds, 1, 100000000, "rounds of each test of \"order\"");
+	add_number(command, "--threads", options->threads, 1, 4096, "threads of \"threads\", at most");
 }

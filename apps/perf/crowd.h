@@ -6,8 +6,8 @@
 #ifndef VIP_PERF_CROWD_H
 #define VIP_PERF_CROWD_H
 
-#include <map>
 #include <string>
+#include <vector>
 
 #include "report.h"
 #include "transport.h"
@@ -20,21 +20,29 @@ struct CrowdOptions {
 };
 
 Report crowd_storm(const Side &side, const CrowdOptions &options);
-void serve_storm(const Side &side, const Json &request);
 Report crowd_order(const Side &side, const CrowdOptions &options);
-void serve_order(const Side &side, const Json &request);
 Report crowd_threads(const Side &side, const CrowdOptions &options);
-void serve_threads(const Side &side, const Json &request);
 Report crowd_mesh(const Side &side, const CrowdOptions &options); /* needs no server */
 
-/* The server's part of a question. */
-void serve_crowd(const Side &side, const Json &request);
+/* The server's parts. */
+void serve_storm(const Side &side, const Json &request);
+void serve_order(const Side &side, const Json &request);
+void serve_threads(const Side &side, const Json &request);
 
-/* The number of calls that returned each result, by the result's name. */
-using Outcomes = std::map<std::string, unsigned>;
+/* Returns first, first * factor, ... up to `most`, and `most`. */
+std::vector<unsigned> steps(unsigned first, unsigned factor, unsigned most);
 
-void add(Outcomes &sum, const Outcomes &more);
-/* Returns "3 VIP_NO_MATCH, 1 VIP_TIMEOUT", for example. */
-std::string text_of(const Outcomes &outcomes);
+/* How many requests succeeded, and the result of one that did not. */
+struct Outcome {
+	unsigned connected = 0;
+	std::string failure;
+
+	void add(VIP_RETURN code);
+	void operator+=(const Outcome &more);
+	/* Adds a remark if there was a failure. */
+	void tell(Report &report, const std::string &where) const;
+};
+
+MEMBERS_IN_JSON(Outcome, connected, failure)
 
 #endif

@@ -1,39 +1,29 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * vip_perf crowd --question mesh - connects each process with each other one, as MPI libraries did when a
- * program began. It reports how many connections succeed, the results of the others, and the time until
- * the last process has its last connection. All processes are on the client's host; the server has no part
- * in it.
+ * program began. All processes are on the client's host; the server has no part in it.
  *
  *	peer requests		VipConnectPeerRequest for all, then VipConnectPeerWait for each
  *	client and server	each process calls VipConnectRequest for the lower ranks, in their order,
  *				then VipConnectWait and VipConnectAccept for the higher ranks, in theirs
  *
  * The time begins when all processes have opened their NIC, so it includes making VIs and posting
- * receives. No attempt is repeated. Afterwards, outside of the measured time, a message goes each way over
- * each connection.
+ * receives. No attempt is repeated.
  */
 #include "crowd.h"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 #include <unistd.h>
 
-#include "crew.h"
-#include "small_vi.h"
-#include "statistics.h"
-#include "stop.h"
+#include "end.h"
+#include "processes.h"
 
-extern "C" {
-#include "../common/common.h"
-}
 
 namespace
 {
 constexpr unsigned usual_on_loopback = 48, usual_elsewhere = 8;
-constexpr unsigned depth = 2;
 constexpr double limit_us = 100e6; /* for all connections of one process */
-constexpr char success[] = "VIP_SUCCESS";
 
 enum class Method { peers, in_rank_order };
 
@@ -42,138 +32,69 @@ class Rank
 {
 public:
 	Rank(const Nic &nic, uint32_t job, uint32_t number, uint32_t count)
-	    : nic_(nic), job_(job), number_(number), vis_(count), codes_(count, VIP_SUCCESS)
+	    : nic_(nic), job_(job), number_(number), ends_(count), codes_(count, VIP_SUCCESS)
 	{
 	}
-	void connect(Method method);
-	/* Sends a message each way over each connection that was made. */
-	void exchange();
-	Outcomes outcomes() const;
+	void connect(Method method)
+	{
+		const Shape shape = numbers_shape(2, Level::delivery, Waiting::block);
+
+		begun_us_ = now_us();
+		for_others([&](uint32_t, auto &end) { end = std::make_unique<End>(nic_, shape); });
+		for_others([&](uint32_t other, auto &) { codes_[other] = begin(method, other); });
+		for_others([&](uint32_t other, auto &end) {
+			VIP_VI_ATTRIBUTES attributes;
+
+			if (method == Method::peers && codes_[other] == VIP_SUCCESS)
+				codes_[other] = VipConnectPeerWait(end->vi().handle(), &attributes);
+		});
+	}
+	Outcome outcome() const
+	{
+		Outcome outcome;
+
+		for (uint32_t other = 0; other < codes_.size(); ++other)
+			if (other != number_)
+				outcome.add(codes_[other]);
+		return outcome;
+	}
 
 private:
 	/* Returns the address of `rank` for its connection with `other`. */
-	Address address(uint32_t rank, uint32_t other) const;
-	VIP_ULONG ms_left() const;
-	void ask_all();
-	void request(uint32_t other);
-	void accept(uint32_t other);
+	Address address(uint32_t rank, uint32_t other) const
+	{
+		return own_address(nic_, std::array<uint32_t, 3>{job_, rank, other});
+	}
+	/*
+	 * Returns at least 1, even after the end of the time: VipConnectRequest takes a timeout of 0 for an
+	 * invalid parameter.
+	 */
+	VIP_ULONG ms_left() const
+	{
+		return static_cast<VIP_ULONG>(std::max(1.0, (begun_us_ + limit_us - now_us()) / 1000));
+	}
+	VIP_RETURN begin(Method method, uint32_t other)
+	{
+		Vi &vi = ends_[other]->vi();
+		Address own = address(number_, other), its = address(other, number_);
+
+		if (method == Method::peers)
+			return VipConnectPeerRequest(vi.handle(), own.net(), its.net(), ms_left());
+		return other < number_ ? vi.request_once(own, its, ms_left()) : vi.accept_once(nic_, own, ms_left());
+	}
 	template <typename Do> void for_others(const Do &what)
 	{
-		for (uint32_t other = 0; other < vis_.size(); ++other)
+		for (uint32_t other = 0; other < ends_.size(); ++other)
 			if (other != number_)
-				what(other);
+				what(other, ends_[other]);
 	}
 
 	const Nic &nic_;
 	const uint32_t job_, number_;
-	std::vector<std::unique_ptr<SmallVi>> vis_; /* by the other's rank; NULL for its own */
+	std::vector<std::unique_ptr<End>> ends_; /* by the other's rank; NULL for its own */
 	std::vector<VIP_RETURN> codes_;
 	double begun_us_ = 0;
 };
-
-Address Rank::address(uint32_t rank, uint32_t other) const
-{
-	const uint32_t mark[] = {job_, rank, other};
-	const auto *bytes = reinterpret_cast<const uint8_t *>(mark);
-
-	return {nic_.host_address(), {bytes, bytes + sizeof(mark)}};
-}
-
-/*
- * Returns at least 1, even after the end of the time: VipConnectRequest takes a timeout of 0 for an
- * invalid parameter.
- */
-VIP_ULONG Rank::ms_left() const
-{
-	return static_cast<VIP_ULONG>(std::max(1.0, (begun_us_ + limit_us - now_us()) / 1000));
-}
-
-void Rank::connect(Method method)
-{
-	begun_us_ = now_us();
-	for_others([&](uint32_t other) {
-		vis_[other] = std::make_unique<SmallVi>(nic_, VIP_SERVICE_RELIABLE_DELIVERY, depth,
-							nullptr);
-	});
-	if (method == Method::peers)
-		return ask_all();
-	for_others([&](uint32_t other) {
-		if (other < number_)
-			request(other);
-		else
-			accept(other);
-	});
-}
-
-void Rank::ask_all()
-{
-	for_others([&](uint32_t other) {
-		Address own = address(number_, other), its = address(other, number_);
-
-		codes_[other] = VipConnectPeerRequest(vis_[other]->vi().handle(), own.net(),
-						      its.net(), ms_left());
-	});
-	for_others([&](uint32_t other) {
-		VIP_VI_ATTRIBUTES attributes;
-
-		if (codes_[other] == VIP_SUCCESS)
-			codes_[other] =
-				VipConnectPeerWait(vis_[other]->vi().handle(), &attributes);
-	});
-}
-
-void Rank::request(uint32_t other)
-{
-	Address own = address(number_, other), its = address(other, number_);
-	VIP_VI_ATTRIBUTES attributes;
-
-	codes_[other] = VipConnectRequest(vis_[other]->vi().handle(), own.net(), its.net(),
-					  ms_left(), &attributes);
-}
-
-void Rank::accept(uint32_t other)
-{
-	Address own = address(number_, other);
-	Address its(nic_.host_address(),
-		    std::vector<uint8_t>(nic_.attributes().MaxDiscriminatorLen));
-	VIP_VI_ATTRIBUTES attributes;
-	VIP_CONN_HANDLE request;
-
-	codes_[other] = VipConnectWait(nic_.handle(), own.net(), ms_left(), its.net(), &attributes,
-				       &request);
-	if (codes_[other] != VIP_SUCCESS)
-		return;
-	codes_[other] = VipConnectAccept(request, vis_[other]->vi().handle());
-	if (codes_[other] != VIP_SUCCESS)
-		VipConnectReject(request);
-}
-
-void Rank::exchange()
-{
-	const auto connected = [&](const auto &what) {
-		for_others([&](uint32_t other) {
-			if (codes_[other] == VIP_SUCCESS)
-				what(*vis_[other], other);
-		});
-	};
-
-	connected([&](SmallVi &vi, uint32_t) { vi.send(number_); });
-	connected([&](SmallVi &vi, uint32_t other) {
-		if (vi.await_message(Waiting::block) != other)
-			throw Failure("a connection leads to another process than the one asked for");
-		vi.await_sent(Waiting::block);
-	});
-}
-
-Outcomes Rank::outcomes() const
-{
-	Outcomes outcomes;
-
-	for (uint32_t other = 0; other < codes_.size(); ++other)
-		if (other != number_)
-			++outcomes[return_name(codes_[other])];
-	return outcomes;
-}
 
 void be_rank(Control &parent, const std::string &nic_name, Method method, uint32_t job,
 	     uint32_t number, uint32_t count)
@@ -184,15 +105,12 @@ void be_rank(Control &parent, const std::string &nic_name, Method method, uint32
 	parent.write({{"ready", true}});
 	parent.read();
 	rank.connect(method);
-	parent.write({{"at", now_us()}, {"outcomes", rank.outcomes()}});
-	if (parent.read().at("do") == "exchange")
-		rank.exchange();
-	parent.write({{"done", true}});
-	parent.read(); /* no process leaves before all have their messages */
+	parent.write({{"at", now_us()}, {"outcome", rank.outcome()}});
+	parent.read(); /* no process leaves before all are connected */
 }
 
-/* Measures a mesh of that many processes. `outcomes` counts both ends of each connection. */
-Json mesh_of(const std::string &nic_name, Method method, uint32_t count, Outcomes &outcomes)
+/* Measures a mesh of that many processes. `outcome` counts both ends of each connection. */
+Json mesh_of(const std::string &nic_name, Method method, uint32_t count, Outcome &outcome)
 {
 	static uint32_t meshes = 0;
 	const uint32_t job = static_cast<uint32_t>(getpid()) * 100 + ++meshes;
@@ -207,17 +125,10 @@ Json mesh_of(const std::string &nic_name, Method method, uint32_t count, Outcome
 	crew.tell({{"do", "connect"}});
 	for (const Json &said : crew.hear()) {
 		last = std::max(last, said.at("at").get<double>());
-		add(outcomes, said.at("outcomes").get<Outcomes>());
+		outcome += said.at("outcome").get<Outcome>();
 	}
-	const unsigned connected = outcomes[success] / 2;
-	const bool are_all = connected == pairs;
+	const unsigned connected = outcome.connected / 2;
 
-	/*
-	 * The exchange needs all connections: an end whose peer has no connection would wait for its
-	 * message.
-	 */
-	crew.tell({{"do", are_all ? "exchange" : "nothing"}});
-	crew.hear();
 	crew.tell({{"do", "end"}});
 	return {{"processes", count},
 		{"pairs", pairs},
@@ -232,8 +143,7 @@ Report crowd_mesh(const Side &side, const CrowdOptions &options)
 {
 	static const std::pair<const char *, Method> methods[] = {
 		{"peer requests", Method::peers}, {"client and server", Method::in_rank_order}};
-	const std::string nic_name = side.nic.attributes().Name;
-	const unsigned usual = is_loopback(side.nic) ? usual_on_loopback : usual_elsewhere;
+	const unsigned usual = side.nic.is_loopback() ? usual_on_loopback : usual_elsewhere;
 	const unsigned most = options.processes ? options.processes : usual;
 	Report report("crowd-mesh", {{"processes", "processes", "count"},
 				     {"pairs", "pairs", "count"},
@@ -242,19 +152,15 @@ Report crowd_mesh(const Side &side, const CrowdOptions &options)
 				     {"connect_s", "all connected in", "s"}});
 
 	for (const auto &[name, method] : methods)
-		for (unsigned n = 2; !is_stopped(); n *= 2) {
-			const unsigned count = std::min(n, most);
-			const std::string where =
-				std::string(name) + ", " + std::to_string(count) + " processes";
-			Outcomes outcomes;
+		for (const unsigned count : steps(2, 2, most)) {
+			const std::string where = name + (", " + std::to_string(count)) + " processes";
+			Outcome outcome;
 
+			if (is_stopped())
+				return report;
 			progress("mesh, " + where);
-			Json point = mesh_of(nic_name, method, count, outcomes);
-			if (point.at("failed") != 0)
-				report.remark(where + ", ends of connections: " + text_of(outcomes));
-			report.add(name, std::move(point));
-			if (count == most)
-				break;
+			report.add(name, mesh_of(side.nic.attributes().Name, method, count, outcome));
+			outcome.tell(report, where + ", ends of connections");
 		}
 	return report;
 }

@@ -15,10 +15,7 @@
  */
 #include "crowd.h"
 
-#include "patience.h"
-#include "server_address.h"
-#include "small_vi.h"
-#include "stop.h"
+#include "end.h"
 
 namespace
 {
@@ -27,28 +24,36 @@ constexpr unsigned before_end = 5; /* messages before a teardown; also the numbe
 /* Fewer teardowns than rounds, because connecting takes time. */
 constexpr unsigned rounds_per_teardown = 20;
 
-struct Named {
-	VIP_VI_HANDLE vi;
-	bool is_receive;
-};
-
-Named await_entry(const CompletionQueue &cq)
+/* Returns the end that the CQ names next. */
+End &await_entry(SharedCq &cq, bool &is_receive)
 {
-	VIP_BOOLEAN is_receive;
 	Patience patience;
 	VIP_RETURN code;
-	Named named;
+	End *end = nullptr;
 
-	while (code = VipCQDone(cq.handle(), &named.vi, &is_receive), code == VIP_NOT_DONE)
+	while (code = cq.take(0, end, is_receive), code == VIP_NOT_DONE)
 		patience.in_vain("a completion");
 	check(code, "look at a completion queue");
-	named.is_receive = is_receive;
-	return named;
+	return *end;
+}
+
+void send_and_await(End &end, uint32_t number)
+{
+	end.send_number(number);
+	end.collect_sends(0);
+}
+
+uint32_t receive(End &end)
+{
+	const uint32_t number = end.await_number();
+
+	end.post_receive();
+	return number;
 }
 
 /* The work of both sides, and the number of rounds. */
 struct Plan {
-	VIP_RELIABILITY_LEVEL level;
+	Level level;
 	unsigned by_a; /* messages by A; 0: a teardown */
 	uint32_t rounds;
 };
@@ -58,68 +63,62 @@ MEMBERS_IN_JSON(Plan, level, by_a, rounds)
 /* Returns the number of rounds that were out of order. */
 uint64_t look_at_two(const Side &side, const Plan &plan)
 {
-	const CompletionQueue cq(side.nic, 4 * depth);
-	SmallVi ready(side.nic, VIP_SERVICE_RELIABLE_DELIVERY, depth, nullptr);
-	SmallVi a(side.nic, plan.level, depth, cq.handle());
-	SmallVi b(side.nic, plan.level, depth, cq.handle());
+	SharedCq cq(side.nic, 4 * depth);
+	End ready(side.nic, numbers_shape(depth));
+	End a(side.nic, numbers_shape(depth, plan.level), &cq), b(side.nic, numbers_shape(depth, plan.level), &cq);
 	Address server = share_server_address(side);
 	uint64_t disorder = 0;
 
-	for (SmallVi *vi : {&ready, &a, &b})
-		connect_vi(side, vi->vi(), server);
+	for (End *end : {&ready, &a, &b})
+		connect_vi(side, end->vi(), server);
 	for (uint32_t round = 0; round < plan.rounds; ++round) {
 		bool b_was_last = false;
 
-		ready.send(round);
-		ready.await_sent();
+		send_and_await(ready, round);
 		for (unsigned i = 0; i < plan.by_a + 1; ++i) {
-			const Named named = await_entry(cq);
-			SmallVi &vi = named.vi == a.vi().handle() ? a : b;
-			uint32_t number;
+			bool is_receive;
+			End &end = await_entry(cq, is_receive);
+			const VIP_DESCRIPTOR *message = is_receive ? end.take(true) : nullptr;
 
-			if (!vi.take_message(number) || number != round)
+			if (!message || end.number_in(message) != round)
 				throw Failure("the completion queue names a message that is not there");
-			vi.post_receive();
-			b_was_last = &vi == &b;
+			end.post_receive();
+			b_was_last = &end == &b;
 		}
 		disorder += !b_was_last;
 	}
+	side.control.meet(); /* the server's last send is done */
 	return disorder;
 }
 
 void send_by_two(const Side &side, const Plan &plan)
 {
-	SmallVi ready(side.nic, VIP_SERVICE_RELIABLE_DELIVERY, depth, nullptr);
-	SmallVi a(side.nic, plan.level, depth, nullptr), b(side.nic, plan.level, depth, nullptr);
+	End ready(side.nic, numbers_shape(depth));
+	End a(side.nic, numbers_shape(depth, plan.level)), b(side.nic, numbers_shape(depth, plan.level));
 	Address server = share_server_address(side);
-	const auto send = [](SmallVi &vi, uint32_t round) {
-		vi.send(round);
-		vi.await_sent();
-	};
 
-	for (SmallVi *vi : {&ready, &a, &b})
-		connect_vi(side, vi->vi(), server);
+	for (End *end : {&ready, &a, &b})
+		connect_vi(side, end->vi(), server);
 	for (uint32_t i = 0; i < plan.rounds; ++i) {
-		const uint32_t round = ready.await_message();
+		const uint32_t round = receive(ready);
 
-		ready.post_receive();
 		for (unsigned message = 0; message < plan.by_a; ++message)
-			send(a, round);
-		send(b, round);
+			send_and_await(a, round);
+		send_and_await(b, round);
 	}
 	side.control.meet(); /* the client has taken the last message */
 }
 
 /* Whether the CQ names a completed send after a flushed receive. */
-bool ends_out_of_order(const CompletionQueue &cq, const Vi &vi)
+bool ends_out_of_order(SharedCq &cq)
 {
 	bool is_flushed = false, is_out_of_order = false;
 
 	for (unsigned i = 0; i < 2 * before_end; ++i) {
-		const Named named = await_entry(cq);
+		bool is_receive;
+		VIP_VI_HANDLE vi = await_entry(cq, is_receive).vi().handle();
 		VIP_DESCRIPTOR *descriptor;
-		const VIP_RETURN code = named.is_receive ? VipRecvDone(vi.handle(), &descriptor)
-							 : VipSendDone(vi.handle(), &descriptor);
+		const VIP_RETURN code = is_receive ? VipRecvDone(vi, &descriptor) : VipSendDone(vi, &descriptor);
 
 		if (code == VIP_NOT_DONE)
 			throw Failure("the completion queue names a queue in which nothing is done");
@@ -133,40 +132,39 @@ bool ends_out_of_order(const CompletionQueue &cq, const Vi &vi)
 
 uint64_t tear_down(const Side &side, const Plan &plan)
 {
-	const CompletionQueue cq(side.nic, 4 * depth);
-	SmallVi answers(side.nic, VIP_SERVICE_RELIABLE_DELIVERY, depth, nullptr);
+	SharedCq cq(side.nic, 4 * depth);
+	End answers(side.nic, numbers_shape(depth));
 	Address server = share_server_address(side);
 	uint64_t disorder = 0;
 
 	connect_vi(side, answers.vi(), server);
 	for (uint32_t round = 0; round < plan.rounds; ++round) {
-		SmallVi vi(side.nic, plan.level, before_end, cq.handle());
+		End end(side.nic, numbers_shape(before_end, plan.level), &cq);
 
-		connect_vi(side, vi.vi(), server);
+		connect_vi(side, end.vi(), server);
 		for (unsigned i = 0; i < before_end; ++i)
-			vi.send(round);
-		answers.await_message();
-		answers.post_receive();
-		check(VipDisconnect(vi.vi().handle()), "disconnect");
-		disorder += ends_out_of_order(cq, vi.vi());
+			end.send_number(round);
+		receive(answers);
+		check(VipDisconnect(end.vi().handle()), "disconnect");
+		disorder += ends_out_of_order(cq);
 	}
+	side.control.meet();
 	return disorder;
 }
 
 void see_torn_down(const Side &side, const Plan &plan)
 {
-	SmallVi answers(side.nic, VIP_SERVICE_RELIABLE_DELIVERY, depth, nullptr);
-	std::unique_ptr<SmallVi> vi;
+	End answers(side.nic, numbers_shape(depth));
+	std::unique_ptr<End> end;
 	Address server = share_server_address(side);
 
 	connect_vi(side, answers.vi(), server);
 	for (uint32_t round = 0; round < plan.rounds; ++round) {
-		vi = std::make_unique<SmallVi>(side.nic, plan.level, before_end, nullptr);
-		connect_vi(side, vi->vi(), server);
+		end = std::make_unique<End>(side.nic, numbers_shape(before_end, plan.level));
+		connect_vi(side, end->vi(), server);
 		for (unsigned i = 0; i < before_end; ++i)
-			vi->await_message();
-		answers.send(round);
-		answers.await_sent();
+			end->await_number();
+		send_and_await(answers, round);
 	}
 	side.control.meet();
 }
@@ -175,14 +173,12 @@ Json count_disorder(const Side &side, const Plan &plan)
 {
 	uint64_t disorder;
 
-	side.control.write({{"do", "crowd"}, {"question", "order"}, {"plan", plan}});
+	side.control.write({{"do", "order"}, {"plan", plan}});
 	disorder = side.control.together(
 		[&] { return plan.by_a ? look_at_two(side, plan) : tear_down(side, plan); });
-	side.control.meet();
 	return {{"rounds", plan.rounds},
 		{"disorder", disorder},
-		{"percent", 100.0 * static_cast<double>(disorder) /
-				    static_cast<double>(plan.rounds)}};
+		{"percent", 100.0 * static_cast<double>(disorder) / plan.rounds}};
 }
 } // namespace
 
@@ -200,29 +196,25 @@ Report crowd_order(const Side &side, const CrowdOptions &options)
 {
 	static const std::pair<const char *, unsigned> tests[] = {
 		{"four by A, then one by B", 4}, {"one by A, then one by B", 1}, {"teardown", 0}};
-	static const std::pair<const char *, VIP_RELIABILITY_LEVEL> levels[] = {
-		{"Unreliable", VIP_SERVICE_UNRELIABLE},
-		{"Reliable Delivery", VIP_SERVICE_RELIABLE_DELIVERY},
-		{"Reliable Reception", VIP_SERVICE_RELIABLE_RECEPTION}};
+	static const std::pair<const char *, Level> levels[] = {{"Unreliable", Level::unreliable},
+								{"Reliable Delivery", Level::delivery},
+								{"Reliable Reception", Level::reception}};
+	const uint32_t teardowns = (options.rounds + rounds_per_teardown - 1) / rounds_per_teardown;
 	Report report("crowd-order", {{"what", "what", ""},
 				      {"rounds", "rounds", "count"},
 				      {"disorder", "out of order", "count"},
 				      {"percent", "of them", "percent"}});
 
 	for (const auto &[name, level] : levels) {
-		if (!(side.nic.attributes().ReliabilityLevelSupport & level))
+		if (!(side.nic.attributes().ReliabilityLevelSupport & level_of(level)))
 			continue;
 		for (const auto &[what, by_a] : tests) {
-			const uint32_t rounds =
-				by_a ? options.rounds
-				     : (options.rounds + rounds_per_teardown - 1) /
-					       rounds_per_teardown;
 			Json point = {{"what", what}};
 
 			if (is_stopped())
 				return report;
 			progress(std::string("order, ") + name + ", " + what);
-			point.update(count_disorder(side, {level, by_a, rounds}));
+			point.update(count_disorder(side, {level, by_a, by_a ? options.rounds : teardowns}));
 			report.add(name, std::move(point));
 		}
 	}

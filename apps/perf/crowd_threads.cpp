@@ -2,8 +2,7 @@
 /*
  * vip_perf crowd --question threads - measures 1, 2, 4, ... threads of a process on one NIC. Each thread
  * has a VI with queues of its own and sends messages of eight bytes to the server. It has a few messages
- * under way and sends the next one when an answer comes. The report has the answers per second, and the
- * rate of the slowest thread in relation to the fastest.
+ * under way and sends the next one when an answer comes. A rate is that of the answers.
  *
  * The server answers in one of three ways:
  *
@@ -17,13 +16,10 @@
 #include <atomic>
 #include <deque>
 #include <future>
+#include <numeric>
 #include <thread>
-#include <unordered_map>
 
-#include "patience.h"
-#include "server_address.h"
-#include "small_vi.h"
-#include "stop.h"
+#include "end.h"
 
 namespace
 {
@@ -41,51 +37,52 @@ struct Plan {
 
 MEMBERS_IN_JSON(Plan, vis, collectors, waiting)
 
+Shape shape_of(const Plan &plan)
+{
+	return numbers_shape(depth, Level::delivery, plan.waiting);
+}
+
 /* Returns the number of answers that came before the end. */
-uint64_t converse(SmallVi &vi, Waiting waiting, const std::atomic<bool> &is_over)
+uint64_t converse(End &end, const std::atomic<bool> &is_over)
 {
 	unsigned under_way = 0;
 	uint64_t count = 0;
 
 	for (;;) {
 		for (; under_way < window && !is_over; ++under_way)
-			vi.send(static_cast<uint32_t>(count));
+			end.send_number(static_cast<uint32_t>(count));
 		if (!under_way)
 			break;
-		vi.await_message(waiting);
-		vi.post_receive();
-		vi.await_sent(waiting);
+		end.await_number();
+		end.post_receive();
+		end.await(false);
 		--under_way;
 		count += !is_over;
 	}
-	vi.send(last);
-	vi.await_message(waiting);
-	vi.await_sent(waiting);
+	end.send_number(last);
+	end.await_number();
+	end.await(false);
 	return count;
 }
 
 /* Returns the messages per second of each thread. */
-std::vector<double> rates_of(const Side &side, const Plan &plan)
+Samples rates_of(const Side &side, const Plan &plan)
 {
-	std::vector<std::unique_ptr<SmallVi>> vis;
+	std::deque<End> ends;
 	std::vector<std::future<uint64_t>> threads;
 	std::atomic<bool> is_over = false;
-	std::promise<void> start;
+	std::promise<void> start; /* destroyed first, so that no thread waits for it forever */
 	const std::shared_future<void> started = start.get_future().share();
 	Address server = share_server_address(side);
-	std::vector<double> rates;
+	Samples rates;
 
-	for (unsigned i = 0; i < plan.vis; ++i) {
-		vis.push_back(std::make_unique<SmallVi>(
-			side.nic, VIP_SERVICE_RELIABLE_DELIVERY, depth, nullptr));
-		connect_vi(side, vis.back()->vi(), server);
-	}
-	for (const auto &vi : vis)
-		threads.push_back(std::async(
-			std::launch::async, [&is_over, started, vi = vi.get(), &plan] {
-				started.wait();
-				return converse(*vi, plan.waiting, is_over);
-			}));
+	for (unsigned i = 0; i < plan.vis; ++i)
+		connect_vi(side, ends.emplace_back(side.nic, shape_of(plan)).vi(), server);
+	for (End &end : ends)
+		threads.push_back(std::async(std::launch::async, [&is_over, &end, started] {
+			started.wait();
+			return converse(end, is_over);
+		}));
 	side.control.meet();
 	const double begun = now_us();
 	start.set_value();
@@ -99,100 +96,93 @@ std::vector<double> rates_of(const Side &side, const Plan &plan)
 	return rates;
 }
 
-/* A VI of the server, which several threads may serve. */
+/* An end of the server's, which several threads may serve. */
 class Served
 {
 public:
-	Served(const Nic &nic, VIP_CQ_HANDLE cq)
-	    : vi_(nic, VIP_SERVICE_RELIABLE_DELIVERY, depth, cq)
+	Served(const Nic &nic, const Plan &plan, SharedCq *cq) : end_(nic, shape_of(plan), cq)
 	{
 	}
-	SmallVi &small_vi()
+	End &end()
 	{
-		return vi_;
+		return end_;
 	}
 	/* Answers messages until the VI's last one. */
-	void answer_all(Waiting waiting);
+	void answer_all()
+	{
+		uint32_t number;
+
+		do {
+			number = end_.await_number();
+			end_.post_receive();
+			end_.collect_sends(window - 1);
+			end_.send_number(number);
+		} while (number != last);
+		end_.collect_sends(0);
+	}
 	/*
-	 * Serves a queue that the CQ names. Returns true when it has answered the last message. One thread at a time serves the
-	 * VI. Another one leaves to it what the CQ has named meanwhile, and waits for nothing.
+	 * Serves a queue that the CQ names. Returns true when it has answered the last message. One thread at a time
+	 * serves the VI. Another one leaves to it what the CQ has named meanwhile, and waits for nothing.
 	 */
-	bool serve(bool is_receive);
+	bool serve(bool is_receive)
+	{
+		uint32_t now = is_receive ? a_receive : a_send;
+		bool is_last = false;
+
+		if (named_.fetch_add(now))
+			return false;
+		do {
+			for (uint32_t i = 0; i < now / a_receive; ++i)
+				is_last |= take(true);
+			for (uint32_t i = 0; i < now % a_receive; ++i)
+				is_last |= take(false);
+		} while ((now = named_.fetch_sub(now) - now));
+		return is_last;
+	}
 
 private:
 	static constexpr uint32_t a_send = 1, a_receive = 0x10000;
 
-	bool take(bool is_receive);
+	bool take(bool is_receive)
+	{
+		const VIP_DESCRIPTOR *taken = end_.take(is_receive);
 
-	SmallVi vi_;
+		if (!taken)
+			throw Failure("the completion queue names a queue in which nothing is done");
+		if (is_receive) {
+			owed_.push_back(end_.number_in(taken));
+			end_.post_receive();
+		}
+		if (owed_.empty() || end_.sends_under_way() == depth)
+			return false;
+		const uint32_t number = owed_.front();
+		owed_.pop_front();
+		end_.send_number(number);
+		return number == last;
+	}
+
+	End end_;
 	std::atomic<uint32_t> named_ = 0; /* completions that the CQ has named, and that are not served */
-	unsigned sends_ = 0;	    /* under way */
 	std::deque<uint32_t> owed_; /* answers that wait for a free send */
 };
 
-void Served::answer_all(Waiting waiting)
-{
-	uint32_t number;
-
-	do {
-		number = vi_.await_message(waiting);
-		vi_.post_receive();
-		if (sends_ == window) {
-			vi_.await_sent(waiting);
-			--sends_;
-		}
-		vi_.send(number);
-		++sends_;
-	} while (number != last);
-	for (; sends_; --sends_)
-		vi_.await_sent(waiting);
-}
-
-bool Served::serve(bool is_receive)
-{
-	uint32_t now = is_receive ? a_receive : a_send;
-	bool is_last = false;
-
-	if (named_.fetch_add(now))
-		return false;
-	do {
-		for (uint32_t i = 0; i < now / a_receive; ++i)
-			is_last |= take(true);
-		for (uint32_t i = 0; i < now % a_receive; ++i)
-			is_last |= take(false);
-	} while ((now = named_.fetch_sub(now) - now));
-	return is_last;
-}
-
-bool Served::take(bool is_receive)
-{
-	uint32_t number;
-
-	if (is_receive ? !vi_.take_message(number) : !vi_.take_sent())
-		throw Failure("the completion queue names a queue in which nothing is done");
-	if (is_receive) {
-		vi_.post_receive();
-		owed_.push_back(number);
-	} else {
-		--sends_;
-	}
-	if (owed_.empty() || sends_ == depth)
-		return false;
-	number = owed_.front();
-	owed_.pop_front();
-	vi_.send(number);
-	++sends_;
-	return number == last;
-}
-
-/* The VIs of one CQ, and the number of VIs that have answered their last message. */
+/* The ends that the server's threads serve, and how many have answered their last message. */
 struct Hall {
-	Hall(const Nic &nic, size_t entries) : cq(nic, entries)
+	Hall(const Side &side, const Plan &plan) : cq(side.nic, size_t{2} * depth * plan.vis)
 	{
+		Address server = share_server_address(side);
+
+		for (unsigned i = 0; i < plan.vis; ++i) {
+			Served &served = all.emplace_back(side.nic, plan, plan.collectors ? &cq : nullptr);
+
+			by_end[&served.end()] = &served;
+			connect_vi(side, served.end().vi(), server);
+		}
 	}
 
-	CompletionQueue cq;
-	std::unordered_map<VIP_VI_HANDLE, Served *> vis;
+	SharedCq cq;
+	std::deque<Served> all;
+	std::unordered_map<const End *, Served *> by_end;
 	std::atomic<size_t> ended = 0;
 	std::atomic<bool> has_failed = false;
 };
@@ -202,26 +192,20 @@ void collect(Hall &hall, Waiting waiting)
 try {
 	Patience patience;
 
-	while (hall.ended < hall.vis.size() && !hall.has_failed) {
-		VIP_BOOLEAN is_receive;
-		VIP_VI_HANDLE vi;
-		const VIP_RETURN code =
-			waiting == Waiting::block
-				? VipCQWait(hall.cq.handle(), wait_ms, &vi, &is_receive)
-				: VipCQDone(hall.cq.handle(), &vi, &is_receive);
+	while (hall.ended < hall.all.size() && !hall.has_failed) {
+		End *end;
+		bool is_receive;
+		const VIP_RETURN code = hall.cq.take(waiting == Waiting::block ? wait_ms : 0, end, is_receive);
 
 		if (code == VIP_TIMEOUT) {
 			patience.blocked_in_vain("a message");
-			continue;
-		}
-		if (code == VIP_NOT_DONE) {
+		} else if (code == VIP_NOT_DONE) {
 			patience.in_vain("a message");
-			continue;
+		} else {
+			check(code, "look at a completion queue");
+			patience = Patience();
+			hall.ended += hall.by_end.at(end)->serve(is_receive);
 		}
-		check(code, "look at a completion queue");
-		patience = Patience();
-		if (hall.vis.at(vi)->serve(is_receive))
-			++hall.ended;
 	}
 } catch (...) {
 	hall.has_failed = true;
@@ -230,16 +214,12 @@ try {
 
 Json count_messages(const Side &side, const Plan &plan)
 {
-	side.control.write({{"do", "crowd"}, {"question", "threads"}, {"plan", plan}});
-	const std::vector<double> rates = side.control.together([&] { return rates_of(side, plan); });
-	const double least = *std::min_element(rates.begin(), rates.end());
-	const double most = *std::max_element(rates.begin(), rates.end());
-	double sum = 0;
+	side.control.write({{"do", "threads"}, {"plan", plan}});
+	const Samples rates = side.control.together([&] { return rates_of(side, plan); });
+	const double least = minimum(rates), most = maximum(rates);
 
-	for (const double rate : rates)
-		sum += rate;
 	return {{"threads", plan.vis},
-		{"rate", sum},
+		{"rate", std::accumulate(rates.begin(), rates.end(), 0.0)},
 		{"rate_min", least},
 		{"rate_max", most},
 		{"fairness", most > 0 ? least / most : 0}};
@@ -249,25 +229,15 @@ Json count_messages(const Side &side, const Plan &plan)
 void serve_threads(const Side &side, const Json &request)
 {
 	const Plan plan = request.at("plan").get<Plan>();
-	Hall hall(side.nic, size_t{2} * depth * plan.vis);
-	std::vector<std::unique_ptr<Served>> vis;
+	Hall hall(side, plan);
 	std::vector<std::future<void>> threads;
-	Address server = share_server_address(side);
 
-	for (unsigned i = 0; i < plan.vis; ++i) {
-		vis.push_back(std::make_unique<Served>(
-			side.nic, plan.collectors ? hall.cq.handle() : nullptr));
-		SmallVi &vi = vis.back()->small_vi();
-
-		hall.vis[vi.vi().handle()] = vis.back().get();
-		connect_vi(side, vi.vi(), server);
-	}
 	for (unsigned i = 0; i < (plan.collectors ? plan.collectors : plan.vis); ++i)
 		threads.push_back(std::async(std::launch::async, [&, i] {
 			if (plan.collectors)
 				collect(hall, plan.waiting);
 			else
-				vis[i]->answer_all(plan.waiting);
+				hall.all[i].answer_all();
 		}));
 	side.control.meet();
 	for (auto &thread : threads)
@@ -277,11 +247,10 @@ void serve_threads(const Side &side, const Json &request)
 
 Report crowd_threads(const Side &side, const CrowdOptions &options)
 {
-	enum class Collecting { none, one, all };
-	static const std::pair<const char *, Collecting> servers[] = {
-		{"own queues", Collecting::none},
-		{"one CQ, one thread", Collecting::one},
-		{"one CQ, all threads", Collecting::all}};
+	static const struct {
+		const char *name;
+		bool has_cq, has_all_threads;
+	} servers[] = {{"own queues", false, true}, {"one CQ, one thread", true, false}, {"one CQ, all threads", true, true}};
 	static const std::pair<const char *, Waiting> ways[] = {{", polling", Waiting::poll},
 								{", blocking", Waiting::block}};
 	Report report("crowd-threads", {{"threads", "threads", "count"},
@@ -291,12 +260,10 @@ Report crowd_threads(const Side &side, const CrowdOptions &options)
 					{"fairness", "slowest / fastest", ""}});
 
 	for (const auto &[way, waiting] : ways)
-		for (const auto &[name, collecting] : servers)
+		for (const auto &server : servers)
 			for (unsigned n = 1; n <= options.threads && !is_stopped(); n *= 2) {
-				const unsigned collectors = collecting == Collecting::none  ? 0
-							    : collecting == Collecting::one ? 1
-											    : n;
-				const std::string series = std::string(name) + way;
+				const unsigned collectors = !server.has_cq ? 0 : server.has_all_threads ? n : 1;
+				const std::string series = std::string(server.name) + way;
 
 				progress(series + ", " + std::to_string(n) + " threads");
 				report.add(series, count_messages(side, {n, collectors, waiting}));

@@ -3,18 +3,11 @@
  * vip_perf echo - measures latency and throughput by size. It times each message by itself.
  *
  * The method is that of Jacobson, MacDonald and Du ("Experimental Analysis of VI Architecture",
- * University of Minnesota, TR 00-023, 2000). The client sends a packet of M bytes, and the server
- * sends it back. The client reads the clock before it sends the packet and when the packet is back;
- * half of the difference is the time t. It does so N times, by default 64 (the size of the samples
- * in the paper's figures), after four times that do not count. Where 64 would take more than 0.4 s
- * there are fewer, at least 10. A machine's speed changes within a run, so VIPL and TCP take turns:
- * all samples of a size by the one, then by the other, then those of the next size.
- *
- *	us		average of t
- *	us_stderr	its standard error, sqrt(sum((t - average)^2) / ((N - 1) N))
- *	MBps		throughput R = M / average, in 10^6 bytes per second
- *	MBps_stderr	M / average^2 * standard error: the propagated error of R
- *	MBps_max	M / the least t
+ * University of Minnesota, TR 00-023, 2000). The client sends a packet, and the server sends it back.
+ * The client reads the clock before it sends the packet and when the packet is back; half of the
+ * difference is the time t. It does so N times, by default 64 (the size of the samples in the paper's
+ * figures), after four times that do not count. A machine's speed changes within a run, so VIPL and TCP
+ * take turns: all samples of a size by the one, then by the other, then those of the next size.
  *
  * The three ranges of sizes are the paper's: "small" gives its figures 1, 2 (latency) and 7 (VIA
  * and TCP), "medium" 3, 4 and 8 (throughput), "large" 5, 6 and 9. Each t includes reading the clock
@@ -23,14 +16,10 @@
  */
 #include <algorithm>
 #include <deque>
-#include <memory>
-
-#include <CLI/CLI.hpp>
+#include <tuple>
 
 #include "match.h"
 #include "run.h"
-#include "series.h"
-#include "stop.h"
 
 namespace
 {
@@ -76,42 +65,31 @@ Json point(size_t bytes, Samples us)
 		{"us_stderr", error},
 		{"us_max", maximum(us)},
 		{"MBps", amount / average},
-		{"MBps_stderr", rate_error(amount, average, error)},
+		{"MBps_stderr", amount / (average * average) * error},
 		{"MBps_max", amount / minimum(us)}};
-}
-
-std::vector<Shape> shapes_of(const Wanted &wanted, const Range &range)
-{
-	std::vector<Shape> shapes;
-	Shape shape;
-
-	shape.waiting = wanted.waiting;
-	shape.room = range.last;
-	for (const Kind kind : {Kind::vipl, Kind::tcp}) {
-		shape.kind = kind;
-		if (wanted.only.empty() || (wanted.only == "vipl") == (kind == Kind::vipl))
-			shapes.push_back(shape);
-	}
-	return shapes;
 }
 
 /* Measures each size by all transports in turn. */
 void measure_range(const Side &side, const Wanted &wanted, const Range &range, Report &report)
 {
-	const std::vector<Shape> shapes = shapes_of(wanted, range);
-	std::deque<Match> matches;
+	std::deque<std::pair<std::string, Match>> matches;
 
-	for (const Shape &shape : shapes)
-		matches.emplace_back(side, shape);
+	for (const Kind kind : {Kind::vipl, Kind::tcp}) {
+		Shape shape;
+
+		shape.kind = kind;
+		shape.waiting = wanted.waiting;
+		shape.room = range.last;
+		if (wanted.only.empty() || wanted.only == Json(kind).get<std::string>())
+			matches.emplace_back(std::piecewise_construct, std::forward_as_tuple(name_of(shape)),
+					     std::forward_as_tuple(side, shape));
+	}
 	for (size_t bytes = range.first; bytes <= range.last && !is_stopped(); bytes += range.step)
-		for (size_t i = 0; i < matches.size(); ++i) {
-			const std::string name = name_of(shapes[i]);
-
+		for (auto &[name, match] : matches) {
 			progress(name + ", " + std::to_string(bytes) + " bytes");
-			const unsigned count = wanted.samples ? wanted.samples
-							      : usual_count(matches[i], bytes);
-			report.add(name + ", " + range.name,
-				   point(bytes, matches[i].ping_each(bytes, count)));
+			const unsigned count = wanted.samples ? wanted.samples : usual_count(match, bytes);
+
+			report.add(name + ", " + range.name, point(bytes, match.ping_each(bytes, count)));
 		}
 }
 
@@ -146,10 +124,10 @@ void add_echo(CLI::App &app)
 
 	add_waiting_option(command, wanted->waiting);
 	add_only_option(command, wanted->only);
-	command->add_option("--range", wanted->range,
-			    "small: 16 to 1024 bytes by 16, medium: 1 to 64 KiB by 1 KiB,\n"
-			    "large: 64 KiB to 2 MiB by 32 KiB (default: all)")
-		->transform(CLI::IsMember({"small", "medium", "large"}, CLI::ignore_case));
+	take_words(command->add_option("--range", wanted->range,
+				       "small: 16 to 1024 bytes by 16, medium: 1 to 64 KiB by 1 KiB,\n"
+				       "large: 64 KiB to 2 MiB by 32 KiB (default: all)"),
+		   Words{"small", "medium", "large"});
 	command->add_option("--samples", wanted->samples,
 			    "echoes of each size (default: 64, or as many as 0.4 s are\n"
 			    "enough for, at least 10)")

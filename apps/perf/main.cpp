@@ -1,26 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* vip_perf - the benchmarks by which VIA was measured around 2000. */
-#include <cstdio>
-#include <iostream>
-
-#include <CLI/CLI.hpp>
-
-#include "failure.h"
+#include "../common/common.h"
 #include "run.h"
 
 extern "C" {
-#include "../common/common.h"
-
 const char *program_name = "vip_perf";
 }
 
 namespace
 {
-bool is_output_written()
-{
-	return std::cout.flush() && !fflush(stdout) && !ferror(stdout);
-}
-
 int run_command(int argc, char **argv)
 {
 	CLI::App app("Measures VIPL between two processes, on one host or on two.", "vip_perf");
@@ -28,28 +16,18 @@ int run_command(int argc, char **argv)
 	app.set_version_flag("--version", VIPL_VERSION);
 	app.require_subcommand(1);
 	app.footer("vip_perf SUBCOMMAND --help tells the options of each.");
-	add_server(app);
-	add_latency(app);
-	add_bandwidth(app);
-	add_cpu(app);
-	add_echo(app);
-	add_connect(app);
-	add_crowd(app);
-	add_logp(app);
-	add_overhead(app);
-	add_scale(app);
-	add_waking(app);
+	for (const auto add : {add_server, add_sweeps, add_echo, add_connect, add_crowd, add_logp, add_overhead, add_scale,
+			       add_waking})
+		add(app);
 	try {
 		app.parse(argc, argv);
 	} catch (const CLI::RuntimeError &e) { /* the usage was printed */
 		return e.get_exit_code();
 	} catch (const CLI::ParseError &e) {
-		const int rc = app.exit(e);
-
-		return rc ? EXIT_USAGE : EXIT_OK;
+		return app.exit(e) ? EXIT_USAGE : EXIT_OK;
 	} catch (const std::exception &e) {
 		progress("");
-		std::cerr << "vip_perf: " + reason(e) + '\n';
+		complain("%s", reason(e).c_str());
 		return EXIT_FAILED;
 	}
 	return EXIT_OK;
@@ -59,11 +37,5 @@ int run_command(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	hold_standard_files();
-
-	const int rc = run_command(argc, argv);
-
-	if (is_output_written())
-		return rc;
-	std::cerr << "vip_perf: cannot write to the standard output\n";
-	return rc ? rc : EXIT_FAILED;
+	return status_with_output(run_command(argc, argv));
 }

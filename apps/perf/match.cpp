@@ -5,13 +5,14 @@
 #include <ctime>
 #include <map>
 
-#include "pace.h"
-#include "statistics.h"
+#include "arithmetic.h"
 
 namespace
 {
 /* The first messages come while the server begins, and touch the buffers. */
 constexpr uint64_t uncounted = 4;
+constexpr uint64_t most_memory = uint64_t{1} << 32;
+
 uint64_t next_number()
 {
 	static uint64_t last = 0;
@@ -26,7 +27,38 @@ double processor_us()
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
 	return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) / 1e3;
 }
+
+template <typename Work> Took time_of(Work work)
+{
+	const double used = processor_us(), start = now_us();
+
+	work();
+	return {now_us() - start, processor_us() - used};
+}
 } // namespace
+
+void expect_room(const Shape &shape)
+{
+	if (memory_of(shape) > most_memory)
+		throw Failure("buffers for messages of " + std::to_string(shape.room) + " bytes, " +
+			      std::to_string(shape.depth) + " under way, would be more than 4 GiB on each side");
+}
+
+std::string name_of(const Shape &shape)
+{
+	static const char *const transfers[] = {"send", "RDMA write", "RDMA read"};
+	static const char *const levels[] = {", Unreliable", "", ", Reliable Reception"};
+	static const char *const waits[] = {"polling", "blocking", "spinning, then blocking"};
+	static const char *const kinds[] = {"VIPL ", "TCP", "Unix socket", "Bare copy"};
+	std::string name = kinds[static_cast<int>(shape.kind)];
+
+	if (shape.kind == Kind::vipl)
+		name += transfers[static_cast<int>(shape.transfer)];
+	name += std::string(", ") + waits[static_cast<int>(shape.waiting)];
+	if (shape.kind == Kind::vipl)
+		name += levels[static_cast<int>(shape.level)];
+	return name;
+}
 
 std::unique_ptr<Transport> make_transport(const Side &side, const Shape &shape)
 {
@@ -61,38 +93,20 @@ void Match::order(const char *what, size_t bytes, uint64_t count)
 	side_.control.meet();
 }
 
-Block Match::run(const char *what, size_t bytes, uint64_t count)
-{
-	Block block;
-	double start, used;
-
-	order(what, bytes, count);
-	used = processor_us();
-	start = now_us();
-	side_.control.together([&] {
-		if (std::string(what) == "echo")
-			transport_->ping(bytes, count);
-		else
-			transport_->stream(bytes, count);
-	});
-	block.us = now_us() - start;
-	block.client_us = processor_us() - used;
-
-	const Json server = side_.control.read();
-
-	block.server_us = server.at("processor_us").get<double>();
-	block.server_took_us = server.at("us").get<double>();
-	return block;
-}
-
 Block Match::ping(size_t bytes, uint64_t count)
 {
-	return run("echo", bytes, count);
+	order("echo", bytes, count);
+	const Took own = time_of([&] { side_.control.together([&] { transport_->ping(bytes, count); }); });
+
+	return {own, side_.control.read().get<Took>()};
 }
 
 Block Match::stream(size_t bytes, uint64_t count)
 {
-	return run("sink", bytes, count);
+	order("sink", bytes, count);
+	const Took own = time_of([&] { side_.control.together([&] { transport_->stream(bytes, count); }); });
+
+	return {own, side_.control.read().get<Took>()};
 }
 
 Samples Match::ping_each(size_t bytes, uint64_t count)
@@ -122,70 +136,50 @@ double Match::look_us(uint64_t times)
 	return (now_us() - start) / static_cast<double>(times) / shape_.vis;
 }
 
-Usage Match::server_usage()
-{
-	return usage_of_server(side_.control);
-}
-
 double Match::one_way_us(size_t bytes, uint64_t count)
 {
-	return ping(bytes, count).us / static_cast<double>(count) / ways_of_ping(shape_);
+	return ping(bytes, count).client.us / static_cast<double>(count) / ways_of_ping(shape_);
 }
 
 uint64_t Match::pings_for(double us, size_t bytes)
 {
 	constexpr uint64_t least = 3, first = 2;
-	const Send send = [&](uint64_t count) { return ping(bytes, count).us; };
+	const Send send = [&](uint64_t count) { return ping(bytes, count).client.us; };
 
 	return std::max(least, count_for(us, first, send));
 }
 
-std::unique_ptr<Match> match_if_room(const Side &side, const Shape &shape, std::string &reason)
-{
-	try {
-		return std::make_unique<Match>(side, shape);
-	} catch (const Failure &e) {
-		side.control.recover(e);
-		reason = e.what();
-		return nullptr;
-	}
+std::unique_ptr<Match> match_if_room(const Side &side, const Shape &shape)
+try {
+	return std::make_unique<Match>(side, shape);
+} catch (const Failure &e) {
+	side.control.recover(e);
+	throw NoMore(e.what());
 }
 
 namespace
 {
 /* The server's side of a match. */
-class Opponent
-{
-public:
-	Opponent(const Side &side, const Shape &shape)
-	    : side_(side), room_(shape.room), transport_(make_transport(side, shape))
-	{
-	}
-	void obey(const Json &order);
-
-private:
-	const Side &side_;
-	const size_t room_;
-	std::unique_ptr<Transport> transport_;
+struct Opponent {
+	size_t room;
+	std::unique_ptr<Transport> transport;
 };
 
-void Opponent::obey(const Json &order)
+void obey(const Side &side, const Opponent &opponent, const Json &order)
 {
-	const std::string what = order.at("do").get<std::string>();
+	const bool is_echo = order.at("do") == "echo";
 	const size_t bytes = order.at("bytes").get<size_t>();
 	const uint64_t count = order.at("count").get<uint64_t>();
-	double start, used;
 
-	if (bytes > room_)
+	if (bytes > opponent.room)
 		throw Failure("the client asks for more than it said");
-	side_.control.meet();
-	used = processor_us();
-	start = now_us();
-	if (what == "echo")
-		transport_->echo(bytes, count);
-	else
-		transport_->sink(bytes, count);
-	side_.control.write({{"us", now_us() - start}, {"processor_us", processor_us() - used}});
+	side.control.meet();
+	side.control.write(time_of([&] {
+		if (is_echo)
+			opponent.transport->echo(bytes, count);
+		else
+			opponent.transport->sink(bytes, count);
+	}));
 }
 } // namespace
 
@@ -194,12 +188,14 @@ void serve_match(const Side &side, const Json &request)
 	std::map<uint64_t, Opponent> opponents;
 	Json order = request;
 
-	for (;;) {
+	do {
 		const std::string what = order.at("do").get<std::string>();
 		const uint64_t number = order.value("match", uint64_t{0});
 
 		if (what == "match") {
-			opponents.try_emplace(number, side, order.at("shape").get<Shape>());
+			const Shape shape = order.at("shape").get<Shape>();
+
+			opponents[number] = {shape.room, make_transport(side, shape)};
 			side.control.meet();
 		} else if (what == "end") {
 			opponents.erase(number);
@@ -207,12 +203,9 @@ void serve_match(const Side &side, const Json &request)
 		} else if (what == "usage") {
 			side.control.write(usage_now());
 		} else if (opponents.count(number)) {
-			opponents.at(number).obey(order);
+			obey(side, opponents.at(number), order);
 		} else {
 			throw Failure("the client speaks of a match that has not begun");
 		}
-		if (opponents.empty())
-			return;
-		order = side.control.read();
-	}
+	} while (!opponents.empty() && (order = side.control.read(), true));
 }

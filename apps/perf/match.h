@@ -6,25 +6,33 @@
 #ifndef VIP_PERF_MATCH_H
 #define VIP_PERF_MATCH_H
 
-#include "statistics.h"
+#include "arithmetic.h"
 #include "transport.h"
 #include "usage.h"
 
-/* The times of a block of messages. Processor time is that of the process, in user and kernel. */
-struct Block {
-	double us;	  /* duration */
-	double client_us; /* processor time of the client */
-	double server_us; /* processor time of the server */
-	double server_took_us; /* duration at the server, which may begin sooner */
+/* The duration of a block of messages on one side, and the processor time of the process, in user and kernel. */
+struct Took {
+	double us = 0, processor_us = 0;
+
+	void operator+=(const Took &more)
+	{
+		us += more.us;
+		processor_us += more.processor_us;
+	}
 };
 
-class Match
+MEMBERS_IN_JSON(Took, us, processor_us)
+
+/* The server may begin sooner. */
+struct Block {
+	Took client, server;
+};
+
+class Match : Single
 {
 public:
 	Match(const Side &side, const Shape &shape);
 	~Match(); /* makes the server release its side, too */
-	Match(const Match &) = delete;
-	Match &operator=(const Match &) = delete;
 
 	Block ping(size_t bytes, uint64_t count);
 	Block stream(size_t bytes, uint64_t count);
@@ -34,8 +42,6 @@ public:
 	/* Returns the microseconds of a look at a VI's empty receive queue. */
 	double look_us(uint64_t times);
 
-	/* Returns the present usage of the server's process. */
-	Usage server_usage();
 	/* Returns the microseconds of one message one way, or of a whole read. */
 	double one_way_us(size_t bytes, uint64_t count);
 	/* Returns how many messages of ping() take about that long, at least three. */
@@ -51,12 +57,19 @@ private:
 	std::unique_ptr<Transport> transport_;
 };
 
+/* No more can be had, of VIs or of memory, on one of the sides. The run may go on. */
+class NoMore : public Failure
+{
+public:
+	using Failure::Failure;
+};
+
 /*
- * Returns a match, or NULL and the reason if it is too large for this side or for the server. In
+ * Returns a match. Throws NoMore if it is too large for this side or for the server. In
  * that case the server waits for orders. Lack of room shows as several kinds of failures: a process
  * without a free file descriptor does not answer.
  */
-std::unique_ptr<Match> match_if_room(const Side &side, const Shape &shape, std::string &reason);
+std::unique_ptr<Match> match_if_room(const Side &side, const Shape &shape);
 
 /*
  * The server's part of this match, and of further matches that the client begins before all have

@@ -3,14 +3,7 @@
 
 #include <algorithm>
 #include <fstream>
-#include <memory>
 #include <unistd.h>
-
-#include <CLI/CLI.hpp>
-
-#include "pace.h"
-#include "sizes.h"
-#include "stop.h"
 
 namespace
 {
@@ -22,8 +15,8 @@ constexpr double warm_trials = 10;
 /* The buffer space for the messages under way in one direction. It exceeds a CPU's own caches. */
 constexpr size_t most_buffered = 16 << 20;
 
-/* Reads the ticks since boot. */
-HostTicks host_ticks()
+/* Adds the ticks since boot, times `sign`. */
+void add_ticks(Result &result, double sign)
 {
 	std::ifstream stat("/proc/stat");
 	std::string word;
@@ -33,7 +26,8 @@ HostTicks host_ticks()
 	stat >> word >> user >> nice >> system >> idle >> iowait >> irq >> softirq >> steal;
 	const double busy = user + nice + system + irq + softirq;
 
-	return {busy, busy + idle + iowait + steal};
+	result.busy_ticks += sign * busy;
+	result.all_ticks += sign * (busy + idle + iowait + steal);
 }
 
 /* A transport that takes its turns. */
@@ -43,47 +37,36 @@ public:
 	Contestant(const Side &side, const Shape &shape, bool is_stream)
 	    : shape_(shape), is_stream_(is_stream), match_(side, shape)
 	{
+		run(shape.room, shape.buffers); /* uses each buffer once, because the first use of memory is slow */
 	}
 
-	/* Uses each buffer once, because the first use of memory is slow. */
-	void touch()
-	{
-		run(shape_.room, shape_.buffers);
-	}
-	void warm(size_t bytes, double us)
-	{
-		warm_up(us, sending(bytes));
-	}
-	/* Finds the number of messages for a trial. This warms up the way for the size, too. */
-	void prepare(size_t bytes, double trial_us)
+	/* Returns a result without trials. Finds the number of messages for a trial, which warms up the way, too. */
+	Result prepare(size_t bytes, double trial_us, bool is_warm)
 	{
 		const size_t times = bytes_ ? bytes / bytes_ : 1; /* keeps the duration */
+		const Send send = [this, bytes](uint64_t count) { return run(bytes, count).client.us; };
 
-		count_ = count_for(trial_us, count_ / 4 / std::max<size_t>(times, 1), sending(bytes));
+		if (!is_warm)
+			warm_up(warm_trials * trial_us, send);
+		count_ = count_for(trial_us, count_ / 4 / std::max<size_t>(times, 1), send);
 		bytes_ = bytes;
+		return {shape_, bytes};
 	}
-	Trial run(size_t bytes)
+	void add_trial(Result &result)
 	{
-		const HostTicks before = host_ticks();
-		const Block block = run(bytes, count_);
-		const HostTicks after = host_ticks();
-
-		return {block, count_, {after.busy - before.busy, after.all - before.all}};
-	}
-
-	const Shape &shape() const
-	{
-		return shape_;
+		add_ticks(result, -1);
+		const Block block = run(bytes_, count_);
+		add_ticks(result, 1);
+		result.one_way_us.push_back(block.client.us / static_cast<double>(count_) /
+					    (is_stream_ ? 1 : ways_of_ping(shape_)));
+		result.sum.client += block.client;
+		result.sum.server += block.server;
 	}
 
 private:
 	Block run(size_t bytes, uint64_t count)
 	{
 		return is_stream_ ? match_.stream(bytes, count) : match_.ping(bytes, count);
-	}
-	Send sending(size_t bytes)
-	{
-		return [this, bytes](uint64_t count) { return run(bytes, count).us; };
 	}
 
 	const Shape shape_;
@@ -93,129 +76,64 @@ private:
 	size_t bytes_ = 0; /* of the last size */
 };
 
-class Contest
-{
-public:
-	Contest(const Side &side, const Plan &plan, const std::vector<Shape> &shapes)
-	    : side_(side), plan_(plan), shapes_(shapes)
-	{
-	}
-	/* Fails, before anything is measured, where there is no room for messages of this size. */
-	void expect_room(size_t room) const;
-	/* Makes all transports anew, for messages of up to `room` bytes. */
-	void open(size_t room);
-	std::vector<Result> measure(size_t bytes);
+using Contestants = std::vector<std::unique_ptr<Contestant>>;
 
-private:
-	unsigned buffers(size_t room) const;
-	Shape fitted(Shape shape, size_t room) const;
-
-	const Side &side_;
-	const Plan &plan_;
-	const std::vector<Shape> &shapes_;
-	std::vector<std::unique_ptr<Contestant>> contestants_;
-	bool is_warm_ = false; /* remains true when the transports are made anew */
-};
-
-unsigned Contest::buffers(size_t room) const
-{
-	if (!plan_.is_stream)
-		return 1;
-	if (plan_.buffers)
-		return plan_.buffers;
-	return static_cast<unsigned>(
-		std::clamp(most_buffered / room, size_t{1}, size_t{plan_.depth}));
-}
-
-Shape Contest::fitted(Shape shape, size_t room) const
+Shape fitted(Shape shape, const Plan &plan, size_t room)
 {
 	shape.room = std::max(room, sizeof(uint64_t));
-	shape.depth = plan_.depth;
-	shape.buffers = buffers(shape.room);
+	shape.depth = plan.depth;
+	if (plan.is_stream)
+		shape.buffers = plan.buffers ? plan.buffers
+					     : static_cast<unsigned>(std::clamp(most_buffered / shape.room, size_t{1},
+										size_t{plan.depth}));
 	return shape;
 }
 
-void Contest::expect_room(size_t room) const
+/* Makes all transports, for messages of up to `room` bytes. */
+Contestants opened(const Side &side, const std::vector<Shape> &shapes, const Plan &plan, size_t room)
 {
-	for (const Shape &shape : shapes_)
-		::expect_room(fitted(shape, room));
-}
+	Contestants contestants;
 
-void Contest::open(size_t room)
-{
-	contestants_.clear();
-	for (const Shape &shape : shapes_) {
+	for (const Shape &shape : shapes) {
 		progress("opening " + name_of(shape));
-		contestants_.push_back(std::make_unique<Contestant>(side_, fitted(shape, room),
-								    plan_.is_stream));
-		contestants_.back()->touch();
+		contestants.push_back(std::make_unique<Contestant>(side, fitted(shape, plan, room), plan.is_stream));
 	}
+	return contestants;
 }
 
-std::vector<Result> Contest::measure(size_t bytes)
+/* Returns nothing if it is stopped. */
+std::vector<Result> results_of(const Contestants &contestants, const Plan &plan, size_t bytes, bool is_warm)
 {
-	const double trial_us = plan_.trial_ms * 1e3;
 	std::vector<Result> results;
 
-	for (const auto &contestant : contestants_) {
+	for (const auto &contestant : contestants) {
 		if (is_stopped())
 			return {};
-		if (!is_warm_)
-			contestant->warm(bytes, warm_trials * trial_us);
-		contestant->prepare(bytes, trial_us);
-		results.push_back({contestant->shape(), bytes, plan_.is_stream, {}});
+		results.push_back(contestant->prepare(bytes, plan.trial_ms * 1e3, is_warm));
 	}
-	is_warm_ = true;
-	for (unsigned trial = 1; trial <= plan_.trials; ++trial) {
+	for (unsigned trial = 1; trial <= plan.trials; ++trial) {
 		if (is_stopped())
 			return {};
 		progress(std::to_string(bytes) + " bytes, trial " + std::to_string(trial));
 		for (size_t i = 0; i < results.size(); ++i)
-			results[i].trials.push_back(contestants_[i]->run(bytes));
+			contestants[i]->add_trial(results[i]);
 	}
 	return results;
 }
 } // namespace
 
-Samples Result::one_way_us() const
-{
-	const double ways = is_stream ? 1 : ways_of_ping(shape);
-	Samples samples;
-
-	for (const Trial &trial : trials)
-		samples.push_back(trial.block.us / static_cast<double>(trial.count) / ways);
-	return samples;
-}
-
 Samples Result::MBps() const
 {
 	Samples samples;
 
-	for (double us : one_way_us())
+	for (double us : one_way_us)
 		samples.push_back(static_cast<double>(bytes) / us);
 	return samples;
 }
 
-double Result::percent(double Block::*processor_us, double Block::*took_us) const
-{
-	double used = 0, whole = 0;
-
-	for (const Trial &trial : trials) {
-		used += trial.block.*processor_us;
-		whole += trial.block.*took_us;
-	}
-	return used / whole * 100;
-}
-
 double Result::host_percent() const
 {
-	HostTicks sum = {};
-
-	for (const Trial &trial : trials) {
-		sum.busy += trial.host.busy;
-		sum.all += trial.host.all;
-	}
-	return sum.all > 0 ? sum.busy / sum.all * 100 * double(sysconf(_SC_NPROCESSORS_ONLN)) : 0;
+	return all_ticks > 0 ? busy_ticks / all_ticks * 100 * double(sysconf(_SC_NPROCESSORS_ONLN)) : 0;
 }
 
 void measure_by_turns(const Side &side, const std::vector<Shape> &shapes, const Plan &plan,
@@ -224,92 +142,36 @@ void measure_by_turns(const Side &side, const std::vector<Shape> &shapes, const 
 	const size_t most = side.nic.attributes().MaxTransferSize;
 	const std::vector<SizeGroup> groups = netpipe_sizes(
 		plan.from, std::min<size_t>(plan.to, most), plan.factor, plan.perturb);
-	Contest contest(side, plan, shapes);
+	bool is_warm = false;
 
 	stop_on_interrupt();
 	if (groups.empty())
-		throw Failure("no size from " + std::to_string(plan.from) + " to " +
-			      std::to_string(plan.to) + " bytes that this NIC takes");
+		throw Failure("no size from " + std::to_string(plan.from) + " to " + std::to_string(plan.to) +
+			      " bytes that this NIC takes");
 	if (plan.to > most)
-		report.remark("left out: messages over " + std::to_string(most) +
-			      " bytes, the longest of this NIC");
-	contest.expect_room(std::min(groups.back().back(), most));
+		report.remark("left out: messages over " + std::to_string(most) + " bytes, the longest of this NIC");
+	const size_t longest = std::min(groups.back().back(), most);
+	for (const Shape &shape : shapes) /* fails before anything is measured */
+		expect_room(fitted(shape, plan, longest));
 	report.note("trials", plan.trials);
 	report.note("trial_ms", plan.trial_ms);
 	if (plan.is_stream)
 		report.note("depth", plan.depth);
-	else
-		contest.open(std::min(groups.back().back(), most));
+	Contestants contestants;
 	for (const SizeGroup &group : groups) {
-		if (is_stopped())
-			return;
 		/*
 		 * The buffers of a stream are adjacent. Otherwise they would compete for the same
 		 * cache lines.
 		 */
-		if (plan.is_stream)
-			contest.open(std::min(group.back(), most));
+		if (!is_stopped() && (plan.is_stream || contestants.empty())) {
+			contestants.clear();
+			contestants = opened(side, shapes, plan, plan.is_stream ? std::min(group.back(), most) : longest);
+		}
 		for (size_t bytes : group)
-			if (bytes <= most)
-				for (const Result &result : contest.measure(bytes))
+			if (bytes <= most && !is_stopped()) {
+				for (const Result &result : results_of(contestants, plan, bytes, is_warm))
 					found(result);
+				is_warm = true; /* remains so when the transports are made anew */
+			}
 	}
-}
-
-namespace
-{
-/* The option's text gives the range, so CLI11 need not repeat it. */
-template <typename Number> CLI::Validator in_range(Number least, Number most)
-{
-	return CLI::Range(least, most).description("");
-}
-} // namespace
-
-void add_plan_options(CLI::App *command, Plan &plan)
-{
-	const auto bytes = [](CLI::Option *option) {
-		option->transform(CLI::AsSizeValue(false).description(""))
-			->check(in_range(1, 1 << 30))
-			->type_name("BYTES")
-			->capture_default_str();
-	};
-
-	bytes(command->add_option("--from", plan.from, "shortest message, such as 64 or 4k"));
-	bytes(command->add_option("--to", plan.to, "longest one"));
-	command->add_option("--factor", plan.factor, "each size is so many times the one before")
-		->check(in_range(2, 1024))
-		->capture_default_str();
-	command->add_option("--perturb", plan.perturb,
-			    "each size so many bytes shorter and longer, too")
-		->check(in_range(0, 1 << 20))
-		->capture_default_str();
-	command->add_option("--trials", plan.trials, "for each size, by turns")
-		->check(in_range(1, 1000))
-		->capture_default_str();
-	command->add_option("--trial-ms", plan.trial_ms,
-			    "about how long one takes, in milliseconds")
-		->check(in_range(1, 10000))
-		->capture_default_str();
-	command->parse_complete_callback([&plan] {
-		if (plan.from > plan.to)
-			throw CLI::ValidationError("--from is more than --to");
-		if (plan.buffers > plan.depth)
-			throw CLI::ValidationError("--buffers is more than --depth");
-	});
-}
-
-void add_stream_options(CLI::App *command, Plan &plan)
-{
-	CLI::Option *stream = command->add_flag("--stream", plan.is_stream,
-						"messages one way, several under way at a time");
-
-	command->add_option("--depth", plan.depth, "how many, by VIPL, from 2 to 512")
-		->needs(stream)
-		->check(in_range(2, 512))
-		->capture_default_str();
-	command->add_option("--buffers", plan.buffers,
-			    "that they use by turns, at most --depth; 1: messages stay in the cache "
-			    "(default: one for each that is under way, up to 16 MiB of them)")
-		->needs(stream)
-		->check(in_range(1, 512));
 }

@@ -7,17 +7,9 @@
 #ifndef VIP_PERF_NETPIPE_H
 #define VIP_PERF_NETPIPE_H
 
-#include <functional>
-#include <vector>
-
+#include "arithmetic.h"
 #include "match.h"
 #include "report.h"
-#include "statistics.h"
-
-namespace CLI
-{
-class App;
-}
 
 struct Plan {
 	uint64_t from, to; /* sizes */
@@ -30,43 +22,17 @@ struct Plan {
 	unsigned buffers = 0; /* 0: the program chooses */
 };
 
-/* Adds --from and the other options. The defaults are the values in the plan. */
-void add_plan_options(CLI::App *command, Plan &plan);
-/* Adds --stream and its options. */
-void add_stream_options(CLI::App *command, Plan &plan);
-
-/*
- * The ticks (some milliseconds each) of all CPUs of the client's host: of those with work, and of
- * all.
- */
-struct HostTicks {
-	double busy, all;
-};
-
-struct Trial {
-	Block block;
-	uint64_t count;
-	HostTicks host; /* ticks during the trial */
-};
-
 /* The results of a size's trials for one transport. */
 struct Result {
 	Shape shape;
 	size_t bytes;
-	bool is_stream;
-	std::vector<Trial> trials;
+	Samples one_way_us = {}; /* of each trial. A read goes there and back and counts as one way */
+	Block sum = {};		 /* of all trials */
+	/* Ticks (some milliseconds each) of all CPUs of the client's host: of those with work, and of all. */
+	double busy_ticks = 0, all_ticks = 0;
 
-	/*
-	 * Each of the two has one number per trial. A read goes there and back and counts as one
-	 * way.
-	 */
-	Samples one_way_us() const;
 	Samples MBps() const;
-	/*
-	 * A side's processor time in percent of its duration, and the host's load in percent of one
-	 * CPU.
-	 */
-	double percent(double Block::*processor_us, double Block::*took_us) const;
+	/* The host's load in percent of one CPU. */
 	double host_percent() const;
 };
 

@@ -9,20 +9,11 @@
  */
 #include <algorithm>
 #include <cmath>
-#include <condition_variable>
 #include <cstdio>
-#include <functional>
 #include <future>
 #include <iostream>
-#include <memory>
-#include <mutex>
-#include <thread>
 
-#include <CLI/CLI.hpp>
-
-#include "overhead_path.h"
-#include "paired.h"
-#include "report.h"
+#include "overhead.h"
 #include "run.h"
 
 namespace
@@ -78,14 +69,6 @@ std::vector<std::string> all_names()
 	return names;
 }
 
-const Case &case_named(const std::string &name)
-{
-	const auto *found = std::find_if(std::begin(all_cases), std::end(all_cases),
-					 [&](const Case &one) { return name == one.name; });
-
-	return *found; /* the option takes no other name */
-}
-
 /* Returns whole rounds of the buffers and the links, so that all of them can be checked. */
 uint64_t iterations_of(const Case &one, unsigned asked)
 {
@@ -95,119 +78,37 @@ uint64_t iterations_of(const Case &one, unsigned asked)
 	return (wanted + round - 1) / round * round;
 }
 
-/*
- * The thread of one end for all blocks. The library's locks are cheap for the thread that usually takes them.
- */
-class Worker
+/* Each end has a thread. Both fail when one fails. */
+void two_threads(Path &path, uint64_t iterations)
 {
-public:
-	Worker() : thread_([this] { work(); })
-	{
-	}
-	~Worker()
-	{
-		set([this] { ends_ = true; });
-		thread_.join();
-	}
-	Worker(const Worker &) = delete;
-	Worker &operator=(const Worker &) = delete;
-
-	std::future<double> start(std::function<double()> job)
-	{
-		std::packaged_task<double()> task(std::move(job));
-		std::future<double> result = task.get_future();
-
-		set([&] { task_ = std::move(task); });
-		return result;
-	}
-
-private:
-	template <typename Change> void set(Change change)
-	{
-		const std::lock_guard<std::mutex> lock(mutex_);
-
-		change();
-		changed_.notify_one();
-	}
-	void work()
-	{
-		std::unique_lock<std::mutex> lock(mutex_);
-
-		for (;;) {
-			changed_.wait(lock, [this] { return ends_ || task_.valid(); });
-			if (!task_.valid())
-				return;
-			std::packaged_task<double()> task = std::move(task_);
-
-			lock.unlock();
-			task();
-			lock.lock();
+	const auto or_give_up = [&path](auto work) {
+		try {
+			work();
+		} catch (...) {
+			path.give_up();
+			throw;
 		}
-	}
-
-	std::mutex mutex_;
-	std::condition_variable changed_;
-	std::packaged_task<double()> task_;
-	bool ends_ = false;
-	std::thread thread_; /* the last member, because the thread uses the others */
-};
-
-struct Workers {
-	Worker ping, echo;
-};
-
-/* Returns microseconds. Both ends fail when one fails or no message comes. */
-double time_two_threads(Workers &workers, Path &path, uint64_t iterations, uint32_t bytes)
-{
-	/* Ten seconds, and for each round trip ten milliseconds and the duration at 1 MB/s. */
-	const auto limit = std::chrono::milliseconds(10000 + iterations * (10 + bytes / 500));
-	const auto start = [&](Worker &worker, auto work) {
-		return worker.start([&path, work] {
-			try {
-				return work();
-			} catch (...) {
-				path.give_up();
-				throw;
-			}
-		});
 	};
-	auto echo = start(workers.echo, [&path, iterations] {
-		path.echo(iterations);
-		return 0.0;
-	});
-	auto ping = start(workers.ping, [&path, iterations] {
-		const double began = now_us();
+	auto echo = std::async(std::launch::async, [&] { or_give_up([&] { path.echo(iterations); }); });
 
-		path.ping(iterations);
-		return now_us() - began;
-	});
-
-	if (ping.wait_for(limit) != std::future_status::ready ||
-	    echo.wait_for(limit) != std::future_status::ready)
-		path.give_up();
+	or_give_up([&] { path.ping(iterations); });
 	echo.get();
-	return ping.get();
-}
-
-double time_one_thread(Path &path, const Case &one, uint64_t iterations)
-{
-	const double began = now_us();
-
-	if (one.streams)
-		path.stream(iterations);
-	else
-		path.ping_pong(iterations);
-	return now_us() - began;
 }
 
 /* Runs one block. Returns microseconds one way, or MB/s. */
-double figure_of_block(Workers &workers, Path &path, const Case &one, uint64_t iterations)
+double figure_of_block(Path &path, const Case &one, uint64_t iterations)
 {
-	double us;
-
 	path.messages().prepare();
-	us = one.traffic.waits ? time_two_threads(workers, path, iterations, one.traffic.bytes)
-			       : time_one_thread(path, one, iterations);
+	const double began = now_us();
+
+	if (one.traffic.waits)
+		two_threads(path, iterations);
+	else if (one.streams)
+		path.stream(iterations);
+	else
+		path.ping_pong(iterations);
+	const double us = now_us() - began;
+
 	path.messages().check(!one.streams);
 	return one.streams ? static_cast<double>(iterations * one.traffic.bytes) / us
 			   : us / static_cast<double>(iterations) / 2;
@@ -224,17 +125,14 @@ Json run_case(const Nic &nic, const Case &one, const Overhead &asked)
 	const uint64_t iterations = iterations_of(one, asked.iterations);
 	const auto raw = make_raw_path(nic, one.traffic);
 	const auto vipl = make_vipl_path(nic, one.traffic);
-	Workers raw_workers, vipl_workers;
-	const auto raw_block = [&] { return figure_of_block(raw_workers, *raw, one, iterations); };
-	const auto vipl_block = [&] {
-		return figure_of_block(vipl_workers, *vipl, one, iterations);
-	};
-	const Comparison result = compare(measure_pairs(asked.pairs, raw_block, vipl_block));
+	const auto raw_block = [&] { return figure_of_block(*raw, one, iterations); };
+	const auto vipl_block = [&] { return figure_of_block(*vipl, one, iterations); };
+	const Pairs pairs = measure_pairs(asked.pairs, raw_block, vipl_block);
 
-	return {{"ratio", rounded(result.ratio, 1e4)},
+	return {{"ratio", rounded(median(ratios(pairs)), 1e4)},
 		{"pairs", asked.pairs},
-		{one.streams ? "raw_MBps" : "raw_us", rounded(result.first, 1e3)},
-		{one.streams ? "vipl_MBps" : "vipl_us", rounded(result.second, 1e3)}};
+		{one.streams ? "raw_MBps" : "raw_us", rounded(median(pairs.first), 1e3)},
+		{one.streams ? "vipl_MBps" : "vipl_us", rounded(median(pairs.second), 1e3)}};
 }
 
 /* Returns {"rc_send_8B": {"ratio": 1.01, "pairs": 15, "raw_us": 11.6, "vipl_us": 11.7}, ...} */
@@ -243,38 +141,57 @@ Json run_overhead(const Overhead &asked)
 	const Nic nic(asked.nic);
 	Json results = Json::object();
 
-	for (const std::string &name : asked.cases.empty() ? all_names() : asked.cases) {
-		progress(name);
-		try {
-			results[name] = run_case(nic, case_named(name), asked);
-		} catch (const Failure &failure) {
-			throw Failure(name + ": " + failure.what());
+	for (const Case &one : all_cases)
+		if (asked.cases.empty() || std::count(asked.cases.begin(), asked.cases.end(), one.name)) {
+			progress(one.name);
+			try {
+				results[one.name] = run_case(nic, one, asked);
+			} catch (const Failure &failure) {
+				throw Failure(one.name + std::string(": ") + failure.what());
+			}
 		}
-	}
 	return results;
 }
 
-/* Returns the results as a table for people. */
-std::string overhead_table(const Json &results)
+void print_table(const Json &results)
 {
-	std::string table;
-	char line[128];
-
-	std::snprintf(line, sizeof(line), "%-25s %12s %12s %-4s %10s\n", "case", "raw verbs",
-		      "VIPL", "", "VIPL/raw");
-	table += line;
+	std::printf("%-25s %12s %12s %-4s %10s\n", "case", "raw verbs", "VIPL", "", "VIPL/raw");
 	for (const auto &[name, result] : results.items()) {
 		const bool streams = result.contains("raw_MBps");
 
-		std::snprintf(line, sizeof(line), "%-25s %12.3f %12.3f %-4s %10.4f\n", name.c_str(),
-			      result[streams ? "raw_MBps" : "raw_us"].get<double>(),
-			      result[streams ? "vipl_MBps" : "vipl_us"].get<double>(),
-			      streams ? "MB/s" : "us", result["ratio"].get<double>());
-		table += line;
+		std::printf("%-25s %12.3f %12.3f %-4s %10.4f\n", name.c_str(),
+			    result[streams ? "raw_MBps" : "raw_us"].get<double>(),
+			    result[streams ? "vipl_MBps" : "vipl_us"].get<double>(), streams ? "MB/s" : "us",
+			    result["ratio"].get<double>());
 	}
-	return table;
 }
 } // namespace
+
+void Messages::prepare()
+{
+	round_++;
+	for (unsigned end = 0; end < 2 * traffic_.links; end++)
+		for (unsigned slot = 0; slot < traffic_.window; slot++) {
+			/* The bytes differ between neighbouring places, slots, ends, and rounds. */
+			for (size_t at = 0; at < traffic_.bytes; at++)
+				to_send(end, slot)[at] = static_cast<uint8_t>(at + (at >> 8) + 31 * end + (end >> 3) +
+									      7 * slot + 101 * round_);
+			std::memset(to_receive(end, slot), 0, traffic_.bytes);
+			received(end)[slot] = {~traffic_.bytes, 0};
+		}
+}
+
+void Messages::check(bool at_both)
+{
+	for (unsigned end = 0; end < 2 * traffic_.links; end++)
+		for (unsigned slot = 0; slot < traffic_.window && (at_both || end % 2); slot++) {
+			const Received &is = received(end)[slot];
+
+			if (is.length != traffic_.bytes || (traffic_.writes && is.immediate != immediate_data) ||
+			    std::memcmp(to_receive(end, slot), to_send(end ^ 1, slot), traffic_.bytes) != 0)
+				throw Failure("a message did not come as it was sent");
+		}
+}
 
 void add_overhead(CLI::App &app)
 {
@@ -284,22 +201,18 @@ void add_overhead(CLI::App &app)
 	auto json = std::make_shared<bool>(false);
 
 	command->add_option("-n,--nic", asked->nic, "VI NIC to use")->capture_default_str();
-	command->add_option("--case", asked->cases, "cases to measure (default: all)")
-		->delimiter(',')
-		->transform(CLI::IsMember(all_names(), CLI::ignore_case));
-	command->add_option("--pairs", asked->pairs,
-			    "pairs of blocks, one over verbs, one over VIPL")
-		->check(CLI::Range(1, 1000))
-		->capture_default_str();
-	command->add_option("--iterations", asked->iterations,
-			    "round trips of small messages in a block; fewer of larger ones")
-		->check(CLI::Range(1, 1000000))
-		->capture_default_str();
+	add_list(command, "--case", asked->cases, all_names(), "cases to measure (default: all)");
+	add_number(command, "--pairs", asked->pairs, 1, 1000, "pairs of blocks, one over verbs, one over VIPL");
+	add_number(command, "--iterations", asked->iterations, 1, 1000000,
+		   "round trips of small messages in a block; fewer of larger ones");
 	command->add_flag("--json", *json, "print JSON");
 	command->callback([=] {
 		const Json results = run_overhead(*asked);
 
 		progress("");
-		std::cout << (*json ? results.dump(1) + '\n' : overhead_table(results));
+		if (*json)
+			std::cout << results.dump(1) << '\n';
+		else
+			print_table(results);
 	});
 }

@@ -12,25 +12,18 @@
 #include <infiniband/verbs.h>
 #include <poll.h>
 
-#include "overhead_loops.h"
+#include "overhead.h"
 #include "raw_device.h"
 
 namespace
 {
 using namespace raw;
 
-/*
- * A queue pair's sizes as VIA requires them and libvipl chooses them: the place of a device's queues
- * in memory influences its speed. Many links, of which each is used rarely, have the least sizes.
- */
-struct Size {
-	unsigned sends, receives, send_segments, receive_segments;
-};
-constexpr Size usual = {126, 1024, 16, 5};
-constexpr Size least = {64, 64, 1, 1};
-
+/* Many links, of which each is used rarely, have the least sizes. */
 const Size &size_for(const Traffic &traffic)
 {
+	static constexpr Size least = {64, 64, 1, 1};
+
 	return traffic.links == 1 || traffic.is_deep ? usual : least;
 }
 
@@ -42,20 +35,15 @@ constexpr unsigned events_per_ack = 64; /* acknowledging takes a lock */
 	throw Failure(std::string("a message failed (raw verbs): ") + ibv_wc_status_str(status));
 }
 
-struct Queue {
+struct Queue : Single {
 	/* With a depth of 0 there is no queue. */
-	Queue(ibv_context *device, unsigned depth, const Traffic &traffic)
-	    : has_limit(traffic.has_limit)
+	Queue(const RawDevice &device, unsigned depth, const Traffic &traffic) : has_limit(traffic.has_limit)
 	{
-		if (!depth)
-			return;
 		if (traffic.waits)
-			channel.reset(made(ibv_create_comp_channel(device), "create a channel"));
-		cq.reset(made(ibv_create_cq(device, depth, nullptr, channel.get(), 0),
-			      "create a completion queue"));
+			channel.reset(made(ibv_create_comp_channel(device.get()), "create a channel"));
+		if (depth)
+			cq = device.make_cq(depth, channel.get());
 	}
-	Queue(const Queue &) = delete;
-	Queue &operator=(const Queue &) = delete;
 	~Queue()
 	{
 		if (unacked) /* destroying a CQ waits until all events are acknowledged */
@@ -122,7 +110,7 @@ struct Slot {
 };
 
 struct RawEnd {
-	RawEnd(ibv_context *device, const Size &size, const Traffic &traffic)
+	RawEnd(const RawDevice &device, const Size &size, const Traffic &traffic)
 	    : sends(device, size.sends + (traffic.has_one_cq ? size.receives : 0), traffic),
 	      receives(device, traffic.has_one_cq ? 0 : size.receives, traffic)
 	{
@@ -131,13 +119,38 @@ struct RawEnd {
 	Queue sends, receives;
 	Qp qp;
 	Slot *slots = nullptr;
-	Received *received = nullptr;
+	Messages::Received *received = nullptr;
 };
+
+uint8_t *pages(size_t bytes)
+{
+	constexpr size_t page = 4096;
+
+	return static_cast<uint8_t *>(
+		made(std::aligned_alloc(page, (bytes + page - 1) / page * page), "get memory"));
+}
 
 class RawPath final : public Loops<RawPath, RawEnd>
 {
 public:
-	RawPath(const Nic &nic, const Traffic &traffic);
+	RawPath(const Nic &nic, const Traffic &traffic)
+	    : Loops(traffic), device_(nic), memory_(pages(Messages::size(traffic)), &std::free),
+	      messages_(traffic, memory_.get()), slots_(2 * size_t(traffic.links) * traffic.window)
+	{
+		const unsigned access = IBV_ACCESS_LOCAL_WRITE | (traffic.writes ? unsigned(IBV_ACCESS_REMOTE_WRITE) : 0);
+		const size_t size = Messages::size(traffic);
+
+		std::memset(memory_.get(), 0, size);
+		region_.reset(made(ibv_reg_mr(device_.domain(), memory_.get(), size, int(access)), "register memory"));
+		for (unsigned number = 0; number < 2 * traffic.links; number++)
+			make_end(number);
+		for (unsigned number = 0; number < 2 * traffic.links; number++) {
+			device_.connect(ends_[number]->qp.get(), ends_[number ^ 1]->qp->qp_num, device_.gid(),
+					traffic_.unreliable);
+			for (unsigned slot = 0; slot < traffic.window; slot++)
+				post_receive(*ends_[number], slot);
+		}
+	}
 
 	RawEnd &end(unsigned number)
 	{
@@ -151,36 +164,28 @@ public:
 		if (error)
 			must(error, "post a send");
 	}
-	bool try_message(RawEnd &end)
+	template <What what, bool sleeps> bool take(RawEnd &end)
 	{
+		Queue &queue = what == What::message ? end.receives : end.sends;
 		ibv_wc completion;
 
-		if (!end.receives.take(completion))
+		if (sleeps)
+			queue.wait(completion);
+		else if (!queue.take(completion))
 			return false;
-		renew(end, completion);
+		if (what == What::message)
+			renew(end, completion);
 		return true;
 	}
-	bool try_sent(RawEnd &end)
+
+	void give_up() override
 	{
-		ibv_wc completion;
+		ibv_qp_attr attributes = {};
 
-		return end.sends.take(completion);
+		attributes.qp_state = IBV_QPS_ERR; /* flushes posted requests and wakes a thread that sleeps */
+		for (const auto &end : ends_)
+			ibv_modify_qp(end->qp.get(), &attributes, IBV_QP_STATE);
 	}
-	void wait_message(RawEnd &end)
-	{
-		ibv_wc completion;
-
-		end.receives.wait(completion);
-		renew(end, completion);
-	}
-	void wait_sent(RawEnd &end)
-	{
-		ibv_wc completion;
-
-		end.sends.wait(completion);
-	}
-
-	void give_up() override;
 	Messages &messages() override
 	{
 		return messages_;
@@ -201,20 +206,52 @@ private:
 		post_receive(end, completion.wr_id);
 	}
 
-	void register_memory();
-	void make_end(unsigned number);
-	void fill_in(unsigned number, unsigned slot);
+	void make_end(unsigned number)
+	{
+		const Size &size = size_for(traffic_);
 
-	struct Free {
-		void operator()(uint8_t *memory) const
-		{
-			std::free(memory);
+		ends_.push_back(std::make_unique<RawEnd>(device_, size, traffic_));
+		RawEnd &end = *ends_.back();
+		unsigned inline_bytes = traffic_.bytes <= most_inline ? traffic_.bytes : 0;
+		ibv_cq *const sends = end.sends.cq.get();
+
+		end.qp = device_.make_qp(size, sends, traffic_.has_one_cq ? sends : end.receives.cq.get(), inline_bytes,
+					 traffic_.unreliable);
+		is_inline_ = inline_bytes >= traffic_.bytes;
+
+		device_.initialise(end.qp.get(), traffic_.writes ? IBV_ACCESS_REMOTE_WRITE : 0);
+
+		end.slots = &slots_[size_t(number) * traffic_.window];
+		end.received = messages_.received(number);
+		for (unsigned slot = 0; slot < traffic_.window; slot++)
+			fill_in(number, slot);
+	}
+	void fill_in(unsigned number, unsigned slot)
+	{
+		Slot &requests = ends_[number]->slots[slot];
+		ibv_send_wr &send = requests.send;
+		ibv_recv_wr &receive = requests.receive;
+		const auto address = [](uint8_t *at) { return reinterpret_cast<uintptr_t>(at); };
+
+		requests.from = {address(messages_.to_send(number, slot)), traffic_.bytes, region_->lkey};
+		requests.to = {address(messages_.to_receive(number, slot)), traffic_.bytes, region_->lkey};
+		send.wr_id = receive.wr_id = slot;
+		send.sg_list = &requests.from;
+		send.num_sge = 1;
+		send.opcode = traffic_.writes ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_SEND;
+		send.send_flags = IBV_SEND_SIGNALED | (is_inline_ ? unsigned(IBV_SEND_INLINE) : 0);
+		if (traffic_.writes) {
+			send.imm_data = htonl(immediate_data);
+			send.wr.rdma.remote_addr = address(messages_.to_receive(number ^ 1, slot));
+			send.wr.rdma.rkey = region_->rkey;
+		} else {
+			receive.sg_list = &requests.to;
+			receive.num_sge = 1;
 		}
-	};
+	}
 
 	RawDevice device_;
-	Domain domain_;
-	std::unique_ptr<uint8_t, Free> memory_;
+	std::unique_ptr<uint8_t, decltype(&std::free)> memory_;
 	Messages messages_;
 	Region region_;
 	bool is_inline_ = false;
@@ -222,104 +259,6 @@ private:
 	std::vector<std::unique_ptr<RawEnd>> ends_;
 };
 
-uint8_t *pages(size_t bytes)
-{
-	constexpr size_t page = 4096;
-
-	return static_cast<uint8_t *>(
-		made(std::aligned_alloc(page, (bytes + page - 1) / page * page), "get memory"));
-}
-
-RawPath::RawPath(const Nic &nic, const Traffic &traffic)
-    : Loops(traffic), device_(nic), memory_(pages(Messages::size(traffic))), messages_(traffic, memory_.get()),
-      slots_(2 * size_t(traffic.links) * traffic.window)
-{
-	register_memory();
-	for (unsigned number = 0; number < 2 * traffic.links; number++)
-		make_end(number);
-	for (unsigned number = 0; number < 2 * traffic.links; number++) {
-		device_.connect(ends_[number]->qp.get(), ends_[number ^ 1]->qp->qp_num, traffic_.unreliable);
-		for (unsigned slot = 0; slot < traffic.window; slot++)
-			post_receive(*ends_[number], slot);
-	}
-}
-
-void RawPath::register_memory()
-{
-	int access = IBV_ACCESS_LOCAL_WRITE;
-
-	if (traffic_.writes)
-		access |= IBV_ACCESS_REMOTE_WRITE;
-	domain_.reset(made(ibv_alloc_pd(device_.get()), "make a protection domain"));
-	std::memset(memory_.get(), 0, Messages::size(traffic_));
-	region_.reset(
-		made(ibv_reg_mr(domain_.get(), memory_.get(), Messages::size(traffic_), access),
-		     "register memory"));
-}
-
-void RawPath::make_end(unsigned number)
-{
-	const Size &size = size_for(traffic_);
-
-	ends_.push_back(std::make_unique<RawEnd>(device_.get(), size, traffic_));
-	RawEnd &end = *ends_.back();
-	ibv_qp_init_attr init = {};
-
-	init.qp_type = traffic_.unreliable ? IBV_QPT_UC : IBV_QPT_RC;
-	init.send_cq = end.sends.cq.get();
-	init.recv_cq = traffic_.has_one_cq ? init.send_cq : end.receives.cq.get();
-	init.cap.max_send_wr = size.sends;
-	init.cap.max_recv_wr = size.receives;
-	init.cap.max_send_sge = size.send_segments;
-	init.cap.max_recv_sge = size.receive_segments;
-	init.cap.max_inline_data = traffic_.bytes <= most_inline ? traffic_.bytes : 0;
-	end.qp.reset(ibv_create_qp(domain_.get(), &init));
-	if (!end.qp) { /* the device may not support so much inline data */
-		init.cap.max_inline_data = 0;
-		end.qp.reset(made(ibv_create_qp(domain_.get(), &init), "create a queue pair"));
-	}
-	is_inline_ = init.cap.max_inline_data >= traffic_.bytes;
-
-	device_.initialise(end.qp.get(), traffic_.writes ? IBV_ACCESS_REMOTE_WRITE : 0);
-
-	end.slots = &slots_[size_t(number) * traffic_.window];
-	end.received = messages_.received(number);
-	for (unsigned slot = 0; slot < traffic_.window; slot++)
-		fill_in(number, slot);
-}
-
-void RawPath::fill_in(unsigned number, unsigned slot)
-{
-	Slot &requests = ends_[number]->slots[slot];
-	ibv_send_wr &send = requests.send;
-	ibv_recv_wr &receive = requests.receive;
-	const auto address = [](uint8_t *at) { return reinterpret_cast<uintptr_t>(at); };
-
-	requests.from = {address(messages_.to_send(number, slot)), traffic_.bytes, region_->lkey};
-	requests.to = {address(messages_.to_receive(number, slot)), traffic_.bytes, region_->lkey};
-	send.wr_id = receive.wr_id = slot;
-	send.sg_list = &requests.from;
-	send.num_sge = 1;
-	send.opcode = traffic_.writes ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_SEND;
-	send.send_flags = IBV_SEND_SIGNALED | (is_inline_ ? unsigned(IBV_SEND_INLINE) : 0);
-	if (traffic_.writes) {
-		send.imm_data = htonl(immediate_data);
-		send.wr.rdma.remote_addr = address(messages_.peers_receive(number, slot));
-		send.wr.rdma.rkey = region_->rkey;
-	} else {
-		receive.sg_list = &requests.to;
-		receive.num_sge = 1;
-	}
-}
-
-void RawPath::give_up()
-{
-	ibv_qp_attr attributes = {};
-
-	attributes.qp_state = IBV_QPS_ERR; /* flushes posted requests and wakes a thread that sleeps */
-	for (const auto &end : ends_)
-		ibv_modify_qp(end->qp.get(), &attributes, IBV_QP_STATE);
-}
 } // namespace
 
 std::unique_ptr<Path> make_raw_path(const Nic &nic, const Traffic &traffic)

@@ -4,103 +4,14 @@
 #include <future>
 #include <unistd.h>
 
-#include "overhead_loops.h"
+#include "overhead.h"
 
 namespace
 {
 struct ViplEnd {
 	VIP_VI_HANDLE vi;
 	VIP_DESCRIPTOR *sends, *receives; /* two arrays, filled in once */
-	Received *received;
-};
-
-class ViplPath final : public Loops<ViplPath, ViplEnd>
-{
-public:
-	ViplPath(const Nic &nic, const Traffic &traffic);
-
-	ViplEnd &end(unsigned number)
-	{
-		return ends_[number];
-	}
-	void post(ViplEnd &end, unsigned slot)
-	{
-		VIP_RETURN code = VipPostSend(end.vi, &end.sends[slot], memory_.handle());
-
-		if (code != VIP_SUCCESS)
-			fail(code, "post a send");
-	}
-	bool try_message(ViplEnd &end)
-	{
-		VIP_DESCRIPTOR *descriptor;
-
-		if (!came(VipRecvDone(end.vi, &descriptor)))
-			return false;
-		renew(end, descriptor);
-		return true;
-	}
-	bool try_sent(ViplEnd &end)
-	{
-		VIP_DESCRIPTOR *descriptor;
-
-		return came(VipSendDone(end.vi, &descriptor));
-	}
-	void wait_message(ViplEnd &end)
-	{
-		VIP_DESCRIPTOR *descriptor;
-
-		came(VipRecvWait(end.vi, silence_limit_ms, &descriptor));
-		renew(end, descriptor);
-	}
-	void wait_sent(ViplEnd &end)
-	{
-		VIP_DESCRIPTOR *descriptor;
-
-		came(VipSendWait(end.vi, silence_limit_ms, &descriptor));
-	}
-
-	void give_up() override;
-	Messages &messages() override
-	{
-		return messages_;
-	}
-
-private:
-	[[noreturn, gnu::noinline, gnu::cold]] static void fail(VIP_RETURN code, const char *what)
-	{
-		check(code, what);
-		throw Failure(std::string("cannot ") + what);
-	}
-	static bool came(VIP_RETURN code)
-	{
-		if (code == VIP_SUCCESS)
-			return true;
-		if (code != VIP_NOT_DONE)
-			fail(code, "get a message through");
-		return false;
-	}
-	void post_receive(ViplEnd &end, VIP_DESCRIPTOR *descriptor)
-	{
-		VIP_RETURN code = VipPostRecv(end.vi, descriptor, memory_.handle());
-
-		if (code != VIP_SUCCESS)
-			fail(code, "post a receive");
-	}
-	void renew(ViplEnd &end, VIP_DESCRIPTOR *descriptor)
-	{
-		end.received[descriptor - end.receives] = {descriptor->CS.Length,
-							   descriptor->CS.ImmediateData};
-		post_receive(end, descriptor);
-	}
-	void fill_in(unsigned number, unsigned slot);
-	void connect_link(unsigned link);
-
-	const Nic &nic_;
-	const size_t descriptors_; /* bytes of the descriptors, which come first */
-	Memory memory_;
-	Messages messages_;
-	std::vector<ViplEnd> ends_;
-	std::deque<Vi> vis_;
+	Messages::Received *received;
 };
 
 size_t bytes_of_descriptors(const Traffic &traffic)
@@ -111,76 +22,126 @@ size_t bytes_of_descriptors(const Traffic &traffic)
 	return (bytes + page - 1) / page * page;
 }
 
-ViplPath::ViplPath(const Nic &nic, const Traffic &traffic)
-    : Loops(traffic), nic_(nic), descriptors_(bytes_of_descriptors(traffic)),
-      memory_(nic, descriptors_ + Messages::size(traffic), traffic.writes),
-      messages_(traffic, memory_.at(descriptors_)), ends_(2 * size_t(traffic.links))
+class ViplPath final : public Loops<ViplPath, ViplEnd>
 {
-	const auto level =
-		traffic.unreliable ? VIP_SERVICE_UNRELIABLE : VIP_SERVICE_RELIABLE_DELIVERY;
-	auto *descriptors = reinterpret_cast<VIP_DESCRIPTOR *>(memory_.at(0));
+public:
+	ViplPath(const Nic &nic, const Traffic &traffic)
+	    : Loops(traffic), nic_(nic), descriptors_(bytes_of_descriptors(traffic)),
+	      memory_(nic, descriptors_ + Messages::size(traffic), traffic.writes),
+	      messages_(traffic, memory_.at(descriptors_)), ends_(2 * size_t(traffic.links))
+	{
+		const auto level =
+			traffic.unreliable ? VIP_SERVICE_UNRELIABLE : VIP_SERVICE_RELIABLE_DELIVERY;
+		auto *descriptors = reinterpret_cast<VIP_DESCRIPTOR *>(memory_.at(0));
 
-	for (unsigned number = 0; number < ends_.size(); number++) {
-		ViplEnd &end = ends_[number];
+		for (unsigned number = 0; number < ends_.size(); number++) {
+			ViplEnd &end = ends_[number];
 
-		vis_.emplace_back(nic, level, nic.attributes().MaxTransferSize, traffic.writes,
-				  nullptr);
-		end.vi = vis_.back().handle();
-		end.sends = descriptors + 2 * size_t(number) * traffic.window;
-		end.receives = end.sends + traffic.window;
-		end.received = messages_.received(number);
-		for (unsigned slot = 0; slot < traffic.window; slot++) {
-			fill_in(number, slot);
-			post_receive(end, &end.receives[slot]);
+			vis_.emplace_back(nic, level, nic.attributes().MaxTransferSize, traffic.writes,
+					  nullptr);
+			end.vi = vis_.back().handle();
+			end.sends = descriptors + 2 * size_t(number) * traffic.window;
+			end.receives = end.sends + traffic.window;
+			end.received = messages_.received(number);
+			for (unsigned slot = 0; slot < traffic.window; slot++) {
+				fill_in(number, slot);
+				post_receive(end, &end.receives[slot]);
+			}
 		}
+		for (unsigned link = 0; link < traffic.links; link++)
+			connect_link(link);
 	}
-	for (unsigned link = 0; link < traffic.links; link++)
-		connect_link(link);
-}
 
-void ViplPath::fill_in(unsigned number, unsigned slot)
-{
-	VIP_DESCRIPTOR &send = ends_[number].sends[slot];
-	VIP_DESCRIPTOR &receive = ends_[number].receives[slot];
-	VIP_DATA_SEGMENT data = {};
-
-	data.Handle = memory_.handle();
-	data.Length = traffic_.bytes;
-	if (traffic_.writes) {
-		send.CS.Control = VIP_CONTROL_OP_RDMAWRITE | VIP_CONTROL_IMMEDIATE;
-		send.CS.ImmediateData = immediate_data;
-		send.DS[0].Remote.Data.Address = messages_.peers_receive(number, slot);
-		send.DS[0].Remote.Handle = memory_.handle();
-		send.CS.SegCount = 1;
-	} else {
-		data.Data.Address = messages_.to_receive(number, slot);
-		receive.DS[0].Local = data;
-		receive.CS.SegCount = 1;
+	ViplEnd &end(unsigned number)
+	{
+		return ends_[number];
 	}
-	data.Data.Address = messages_.to_send(number, slot);
-	send.DS[send.CS.SegCount++].Local = data;
-}
+	void post(ViplEnd &end, unsigned slot)
+	{
+		check(VipPostSend(end.vi, &end.sends[slot], memory_.handle()), "post a send");
+	}
+	template <What what, bool sleeps> bool take(ViplEnd &end)
+	{
+		VIP_DESCRIPTOR *descriptor;
+		VIP_RETURN code;
 
-/* A thread accepts the connection and then ends. */
-void ViplPath::connect_link(unsigned link)
-{
-	const pid_t process = getpid();
-	const auto *mark = reinterpret_cast<const uint8_t *>(&process);
-	Address meeting(nic_.host_address(), {mark, mark + sizeof(process)});
-	const Gone is_gone = [] { return false; }; /* the other side is this process */
-	auto accepted = std::async(std::launch::async,
-				   [&] { vis_[2 * link + 1].accept(nic_, meeting, is_gone); });
+		if (what == What::message)
+			code = sleeps ? VipRecvWait(end.vi, silence_limit_ms, &descriptor)
+				      : VipRecvDone(end.vi, &descriptor);
+		else
+			code = sleeps ? VipSendWait(end.vi, silence_limit_ms, &descriptor)
+				      : VipSendDone(end.vi, &descriptor);
+		if (code == VIP_NOT_DONE)
+			return false;
+		check(code, "get a message through");
+		if (what == What::message)
+			renew(end, descriptor);
+		return true;
+	}
 
-	vis_[2 * link].request(nic_, meeting, is_gone);
-	accepted.get();
-}
+	void give_up() override
+	{
+		for (Vi &vi : vis_)
+			/* Flushes posted descriptors and wakes a thread that waits. */
+			VipDisconnect(vi.handle());
+	}
+	Messages &messages() override
+	{
+		return messages_;
+	}
 
-void ViplPath::give_up()
-{
-	for (Vi &vi : vis_)
-		/* Flushes posted descriptors and wakes a thread that waits. */
-		VipDisconnect(vi.handle());
-}
+private:
+	void post_receive(ViplEnd &end, VIP_DESCRIPTOR *descriptor)
+	{
+		check(VipPostRecv(end.vi, descriptor, memory_.handle()), "post a receive");
+	}
+	void renew(ViplEnd &end, VIP_DESCRIPTOR *descriptor)
+	{
+		end.received[descriptor - end.receives] = {descriptor->CS.Length,
+							   descriptor->CS.ImmediateData};
+		post_receive(end, descriptor);
+	}
+	void fill_in(unsigned number, unsigned slot)
+	{
+		VIP_DESCRIPTOR &send = ends_[number].sends[slot];
+		VIP_DESCRIPTOR &receive = ends_[number].receives[slot];
+		VIP_DATA_SEGMENT data = {};
+
+		data.Handle = memory_.handle();
+		data.Length = traffic_.bytes;
+		if (traffic_.writes) {
+			send.CS.Control = VIP_CONTROL_OP_RDMAWRITE | VIP_CONTROL_IMMEDIATE;
+			send.CS.ImmediateData = immediate_data;
+			send.DS[0].Remote.Data.Address = messages_.to_receive(number ^ 1, slot);
+			send.DS[0].Remote.Handle = memory_.handle();
+			send.CS.SegCount = 1;
+		} else {
+			data.Data.Address = messages_.to_receive(number, slot);
+			receive.DS[0].Local = data;
+			receive.CS.SegCount = 1;
+		}
+		data.Data.Address = messages_.to_send(number, slot);
+		send.DS[send.CS.SegCount++].Local = data;
+	}
+	/* A thread accepts the connection and then ends. */
+	void connect_link(unsigned link)
+	{
+		Address meeting = own_address(nic_, getpid());
+		const Gone is_gone = [] { return false; }; /* the other side is this process */
+		auto accepted = std::async(std::launch::async,
+					   [&] { vis_[2 * link + 1].accept(nic_, meeting, is_gone); });
+
+		vis_[2 * link].request(nic_, meeting, is_gone);
+		accepted.get();
+	}
+
+	const Nic &nic_;
+	const size_t descriptors_; /* bytes of the descriptors, which come first */
+	Memory memory_;
+	Messages messages_;
+	std::vector<ViplEnd> ends_;
+	std::deque<Vi> vis_;
+};
 } // namespace
 
 std::unique_ptr<Path> make_vipl_path(const Nic &nic, const Traffic &traffic)

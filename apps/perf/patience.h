@@ -9,7 +9,7 @@
 #include <sched.h>
 
 #include "failure.h"
-#include "statistics.h"
+#include "arithmetic.h"
 
 /* When nothing comes for this time the run fails. */
 constexpr uint64_t silence_limit_us = 20000000;

@@ -14,6 +14,7 @@ RawDevice::RawDevice(const Nic &nic)
 {
 	find_device(nic.attributes().Name);
 	find_gid(nic.host_address());
+	domain_.reset(made(ibv_alloc_pd(device_.get()), "make a protection domain"));
 }
 
 void RawDevice::find_device(const char *name)
@@ -65,6 +66,24 @@ void RawDevice::find_gid(const std::vector<uint8_t> &host)
 		throw Failure("the RDMA device has no GID of the NIC's address (raw verbs)");
 }
 
+Qp RawDevice::make_qp(const Size &size, ibv_cq *sends, ibv_cq *receives, unsigned &inline_bytes,
+		      bool is_unreliable) const
+{
+	ibv_qp_init_attr init = {};
+
+	init.qp_type = is_unreliable ? IBV_QPT_UC : IBV_QPT_RC;
+	init.send_cq = sends;
+	init.recv_cq = receives;
+	init.cap = {size.sends, size.receives, size.send_segments, size.receive_segments, inline_bytes};
+	Qp qp(ibv_create_qp(domain_.get(), &init));
+
+	if (!qp) {
+		init.cap.max_inline_data = inline_bytes = 0;
+		qp.reset(made(ibv_create_qp(domain_.get(), &init), "create a queue pair"));
+	}
+	return qp;
+}
+
 void RawDevice::initialise(ibv_qp *qp, unsigned access) const
 {
 	ibv_qp_attr attributes = {};
@@ -74,11 +93,6 @@ void RawDevice::initialise(ibv_qp *qp, unsigned access) const
 	attributes.qp_access_flags = access;
 	must(ibv_modify_qp(qp, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
 	     "initialise a queue pair");
-}
-
-void RawDevice::connect(ibv_qp *qp, uint32_t peer, bool is_unreliable) const
-{
-	connect(qp, peer, gid_, is_unreliable);
 }
 
 void RawDevice::connect(ibv_qp *qp, uint32_t peer, const ibv_gid &peers_gid, bool is_unreliable) const

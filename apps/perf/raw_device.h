@@ -43,7 +43,16 @@ template <class Object> Object made(Object object, const char *what)
 	return object;
 }
 
-/* Fails when the NIC is no RDMA device. */
+/*
+ * A queue pair's sizes. The usual ones are as VIA requires them and libvipl chooses them: the place of a
+ * device's queues in memory influences its speed.
+ */
+struct Size {
+	unsigned sends, receives, send_segments, receive_segments;
+};
+constexpr Size usual = {126, 1024, 16, 5};
+
+/* A device with a protection domain. Fails when the NIC is no RDMA device. */
 class RawDevice
 {
 public:
@@ -53,8 +62,18 @@ public:
 	{
 		return device_.get();
 	}
-	/* Moves a queue pair from INIT to RTS. The peer is on the same host, at the same port. */
-	void connect(ibv_qp *qp, uint32_t peer, bool is_unreliable = false) const;
+	ibv_pd *domain() const
+	{
+		return domain_.get();
+	}
+	Cq make_cq(unsigned depth, ibv_comp_channel *channel = nullptr) const
+	{
+		return Cq(made(ibv_create_cq(device_.get(), int(depth), nullptr, channel, 0), "create a completion queue"));
+	}
+	/* `inline_bytes` becomes 0 where the device does not support so many. */
+	Qp make_qp(const Size &size, ibv_cq *sends, ibv_cq *receives, unsigned &inline_bytes,
+		   bool is_unreliable = false) const;
+	/* Moves a queue pair from INIT to RTS. */
 	void connect(ibv_qp *qp, uint32_t peer, const ibv_gid &peers_gid, bool is_unreliable = false) const;
 	/* Moves a queue pair from RESET to INIT. */
 	void initialise(ibv_qp *qp, unsigned access) const;
@@ -68,6 +87,7 @@ private:
 	void find_gid(const std::vector<uint8_t> &host);
 
 	Device device_;
+	Domain domain_;
 	uint8_t port_ = 1;
 	ibv_port_attr port_attributes_ = {};
 	ibv_gid gid_ = {};

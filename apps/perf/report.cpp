@@ -2,6 +2,7 @@
 #include "report.h"
 
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <ctime>
 #include <fstream>
@@ -9,8 +10,21 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "../common/common.h"
+
 namespace
 {
+volatile std::sig_atomic_t stop_wanted = 0;
+
+void want_stop(int)
+{
+	static const char word[] = "\nvip_perf: ends after this point; once more: at once\n";
+
+	stop_wanted = 1;
+	if (write(STDERR_FILENO, word, sizeof(word) - 1) < 0)
+		return; /* nobody to tell it */
+}
+
 std::string cpu_model()
 {
 	std::ifstream info("/proc/cpuinfo");
@@ -32,23 +46,16 @@ std::string time_now()
 	return text;
 }
 
-bool is_error(const std::string &key)
-{
-	static const std::string end = "_stderr";
-
-	return key.size() > end.size() && key.compare(key.size() - end.size(), end.size(), end) == 0;
-}
-
 std::string number_text(const Json &value)
 {
 	double number;
 	char text[32];
 
-	if (value.is_null())
-		return "-";
 	if (!value.is_number_float())
-		return value.is_string() ? value.get<std::string>() : value.dump();
+		return value.is_null() ? "-" : value.is_string() ? value.get<std::string>() : value.dump();
 	number = value.get<double>();
+	if (std::isnan(number))
+		return "-";
 	snprintf(text, sizeof(text), "%.*f", number < 100 ? 3 : 1, number);
 	return text;
 }
@@ -81,38 +88,27 @@ void Report::remark(const std::string &text)
 
 void Report::add(const std::string &series, Json point)
 {
-	for (const auto &[key, value] : point.items())
-		if (is_error(key) && std::isnan(value.get<double>()))
-			value = nullptr;
-	for (Json &known : series_)
-		if (known["name"] == series) {
-			known["points"].push_back(std::move(point));
-			return;
-		}
-	series_.push_back({{"name", series}, {"points", Json::array({std::move(point)})}});
+	series_[series].push_back(std::move(point));
 }
 
 void Report::print_table() const
 {
-	constexpr int width = 14;
 	const auto said = [this](const char *key) { return head_.value(key, std::string("?")); };
+	const auto print_row = [this](auto text_in) {
+		for (const Column &column : columns_)
+			printf(" %14s", text_in(column).c_str());
+		printf("\n");
+	};
 
-	printf("%s, NIC %s, other side %s\n", said("test").c_str(), said("nic").c_str(),
-	       said("peer").c_str());
-	for (const Json &series : series_) {
-		printf("\n%s\n", series["name"].get<std::string>().c_str());
-		for (const Column &column : columns_)
-			printf(" %*s", width, column.title.c_str());
-		printf("\n");
-		for (const Column &column : columns_)
-			printf(" %*s", width, column.unit.c_str());
-		printf("\n");
-		for (const Json &point : series["points"]) {
-			for (const Column &column : columns_)
-				printf(" %*s", width,
-				       number_text(point.value(column.key, Json())).c_str());
-			printf("\n");
-		}
+	printf("%s, NIC %s, other side %s\n", said("test").c_str(), said("nic").c_str(), said("peer").c_str());
+	for (const auto &[name, points] : series_.items()) {
+		printf("\n%s\n", name.c_str());
+		print_row([](const Column &column) { return column.title; });
+		print_row([](const Column &column) { return column.unit; });
+		for (const Json &point : points)
+			print_row([&, &here = point](const Column &column) {
+				return number_text(here.value(column.key, Json()));
+			});
 	}
 }
 
@@ -120,18 +116,17 @@ Json Report::json() const
 {
 	Json whole = head_;
 
-	whole["columns"] = Json::array();
-	for (const Column &column : columns_)
-		whole["columns"].push_back(
-			{{"key", column.key}, {"title", column.title}, {"unit", column.unit}});
-	whole["series"] = series_;
+	whole["columns"] = columns_;
+	whole["series"] = Json::array();
+	for (const auto &[name, points] : series_.items())
+		whole["series"].push_back({{"name", name}, {"points", points}});
 	return whole;
 }
 
 void Report::tell_remarks() const
 {
 	for (const Json &text : head_.value("remarks", Json::array()))
-		std::cerr << "vip_perf: " << text.get<std::string>() << '\n';
+		complain("%s", text.get<std::string>().c_str());
 }
 
 void Reports::print(bool as_json) const
@@ -159,4 +154,22 @@ void progress(const std::string &doing)
 
 	if (is_seen)
 		fprintf(stderr, "\r\033[K%s", doing.c_str());
+}
+
+/* Does nothing if SIGINT is ignored, as in the background of a script. */
+void stop_on_interrupt()
+{
+	struct sigaction action = {};
+
+	sigaction(SIGINT, nullptr, &action);
+	if (action.sa_handler == SIG_IGN)
+		return;
+	action.sa_handler = want_stop;
+	action.sa_flags = SA_RESTART | SA_RESETHAND;
+	sigaction(SIGINT, &action, nullptr);
+}
+
+bool is_stopped()
+{
+	return stop_wanted != 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The result of a run: series of points, printed as a table or as JSON.
+ * The result of a run: series of points, printed as a table or as JSON. And what the user sees
+ * before, and may interrupt.
  *
  * The key of a point contains its unit: us is microseconds, MBps 10^6 bytes per second.
  */
@@ -16,12 +17,14 @@ struct Column {
 	std::string key, title, unit;
 };
 
+MEMBERS_IN_JSON(Column, key, title, unit)
+
 class Report
 {
 public:
 	Report(std::string test, std::vector<Column> columns);
 
-	/* Adds a point to a series; the first point begins the series. An unknown error is null. */
+	/* Adds a point to a series; the first point begins the series. A number that is unknown is NaN, and null in JSON. */
 	void add(const std::string &series, Json point);
 	/* Adds a fact about the run to the head of the JSON. */
 	void note(const std::string &key, Json value);
@@ -33,7 +36,7 @@ public:
 
 private:
 	std::vector<Column> columns_;
-	Json head_, series_ = Json::array();
+	Json head_, series_ = Json::object();
 };
 
 /* The reports of a measurement, usually one. */
@@ -59,5 +62,12 @@ private:
 
 /* Shows the progress on standard error, if that is a terminal. The next line replaces this one. */
 void progress(const std::string &doing);
+
+/*
+ * From now on Ctrl-C does not end the program but makes is_stopped() true: a measurement ends early, and
+ * prints its results so far. A second Ctrl-C ends the program.
+ */
+void stop_on_interrupt();
+bool is_stopped();
 
 #endif

@@ -4,45 +4,48 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
-#include <iostream>
+#include <map>
 #include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
-
-#include "child.h"
 #include "crowd.h"
-#include "logp_link.h"
 #include "match.h"
-#include "stop.h"
+#include "processes.h"
 
-extern "C" {
 #include "../common/common.h"
-}
 
 namespace
 {
 constexpr int greeting_limit_ms = 20000;
 
+struct Options {
+	std::string nic = "nic0";
+	std::string host;
+	bool is_self = false;
+	uint16_t port = 18516;
+	bool json = false;
+};
+
+/* What the server does at the client's orders. */
+const std::map<std::string, void (*)(const Side &side, const Json &request)> works = {
+	{"match", serve_match},
+	{"connections", serve_connections},
+	{"logp", serve_logp},
+	{"storm", serve_storm},
+	{"order", serve_order},
+	{"threads", serve_threads},
+	{"waking", serve_waking},
+	{"usage", [](const Side &side, const Json &) { side.control.write(usage_now()); }}};
+
 void carry_out(const Side &side, const Json &request)
 {
 	const std::string what = request.at("do").get<std::string>();
+	const auto found = works.find(what);
 
-	if (what == "match")
-		serve_match(side, request);
-	else if (what == "connections")
-		serve_connections(side, request);
-	else if (what == "logp")
-		serve_logp(side);
-	else if (what == "crowd")
-		serve_crowd(side, request);
-	else if (what == "waking")
-		serve_waking(side);
-	else if (what == "usage")
-		side.control.write(usage_now());
-	else
+	if (found == works.end())
 		throw Failure("the client asks for " + text_of(what) + ", which is unknown here");
+	found->second(side, request);
 }
 
 /* Serves one client until it hangs up. Sends a failure to the client, and returns it. */
@@ -66,11 +69,7 @@ std::string serve(Control &control, const std::string &nic_name)
 					return failed;
 			}
 	} catch (const std::exception &e) {
-		try {
-			control.write_failure(e);
-		} catch (const std::exception &) {
-			/* the client has gone */
-		}
+		control.write_failure(e);
 		return failed.empty() ? reason(e) : failed;
 	}
 	return "";
@@ -101,40 +100,25 @@ void pin(int n)
 	sched_setaffinity(0, sizeof(one), &one);
 }
 
-/* The server as a child of this process. It ends when the client has hung up. */
-class OwnServer
+/* Makes the server a child of this process. It ends when the client has hung up. */
+std::unique_ptr<Child> own_server(const std::string &nic, bool pins, Socket &socket)
 {
-public:
-	OwnServer(const std::string &nic, Placing placing)
-	{
-		const bool pins = placing == Placing::one_cpu_each;
+	auto [ours, theirs] = socket_pair();
+	auto child = std::make_unique<Child>([&parents = ours, &own = theirs, &nic, pins] {
+		Control control(std::move(own));
 
-		auto [ours, theirs] = socket_pair();
-
-		child_ = std::make_unique<Child>([&parents = ours, &own = theirs, &nic, pins] {
-			Control control(std::move(own));
-
-			parents = Socket();
-			signal(SIGINT, SIG_IGN); /* the client handles it and ends in order */
-			if (pins)
-				pin(1);
-			serve(control, nic);
-			return EXIT_OK;
-		});
+		parents = Socket();
+		signal(SIGINT, SIG_IGN); /* the client handles it and ends in order */
 		if (pins)
-			pin(0);
-		socket_ = std::move(ours);
-	}
+			pin(1);
+		serve(control, nic);
+	});
 
-	Socket take_socket()
-	{
-		return std::move(socket_);
-	}
-
-private:
-	std::unique_ptr<Child> child_;
-	Socket socket_; /* closed first, so that the child ends */
-};
+	if (pins)
+		pin(0);
+	socket = std::move(ours);
+	return child;
+}
 
 std::string command_line()
 {
@@ -158,17 +142,17 @@ void let_waits_block()
 
 void run(const Options &options, const Measurement &measurement, Placing placing)
 {
-	std::unique_ptr<OwnServer> own;
+	std::unique_ptr<Child> server; /* ends after the control connection, which is destroyed first */
+	Socket socket;
 
 	if (options.is_self == !options.host.empty())
 		throw CLI::ValidationError("give either a HOST or --self");
 	let_waits_block();
 	allow_many_files();
 	if (options.is_self)
-		own = std::make_unique<OwnServer>(options.nic, placing);
+		server = own_server(options.nic, placing == Placing::one_cpu_each, socket);
 	const Nic nic(options.nic);
-	Control control = own ? Control(own->take_socket())
-			      : Control::connect(options.host, options.port);
+	Control control = server ? Control(std::move(socket)) : Control::connect(options.host, options.port);
 
 	control.meet(greeting_limit_ms);
 	Reports reports = measurement({control, nic, false});
@@ -184,60 +168,36 @@ void run(const Options &options, const Measurement &measurement, Placing placing
 		throw CLI::RuntimeError(128 + SIGINT);
 }
 
-/* Serves a client in a child, so that its failure does not affect the next client. */
-int serve_socket(Socket client, const std::string &nic)
-{
-	Control control(std::move(client));
-	const std::string failure = serve(control, nic);
-
-	if (failure.empty())
-		return EXIT_OK;
-	std::cerr << "vip_perf: " << failure << '\n';
-	return EXIT_FAILED;
-}
-
 /* Checks that the NIC exists before a client comes. */
 void try_nic(const std::string &name)
 {
-	Child child([&] {
-		try {
-			const Nic nic(name);
+	Child child([&] { const Nic nic(name); });
 
-			return EXIT_OK;
-		} catch (const std::exception &e) {
-			std::cerr << "vip_perf: " << reason(e) << '\n';
-			return EXIT_FAILED;
-		}
-	});
-
-	if (child.wait() != EXIT_OK)
+	if (!child.succeeds())
 		throw CLI::RuntimeError(EXIT_FAILED);
 }
 
-void refuse(Socket client)
-{
-	try {
-		Control(std::move(client))
-			.write_failure(Failure("the server has another client now"));
-	} catch (const std::exception &) {
-		/* the client has gone */
-	}
-}
-
-/* Takes the next client. `child` serves the former client, and then this one. */
+/*
+ * Takes the next client. `child` serves the former client, and then this one, whose failure does not affect
+ * the next client.
+ */
 void serve_next(Socket &listener, const std::string &nic, std::unique_ptr<Child> &child)
 {
 	Socket client = accept_from(listener, no_limit);
 
 	/* A client that hangs up and comes again may be faster than the child. */
 	if (child && !child->ends_within(Child::parting_limit_ms)) {
-		refuse(std::move(client));
+		Control(std::move(client)).write_failure(Failure("the server has another client now"));
 		return;
 	}
 	child.reset();
 	child = std::make_unique<Child>([&] {
+		Control control(std::move(client));
+
 		listener = Socket();
-		return serve_socket(std::move(client), nic);
+		const std::string failure = serve(control, nic);
+		if (!failure.empty())
+			throw Failure(failure);
 	});
 }
 
@@ -253,13 +213,12 @@ void run_server(const Options &options, bool once)
 	allow_many_files();
 	try_nic(options.nic);
 	Socket listener = listen_on(options.port);
-	std::cerr << "vip_perf: waits for clients on port " << port_of(listener) << ", NIC "
-		  << options.nic << '\n';
+	complain("waits for clients on port %u, NIC %s", port_of(listener), options.nic.c_str());
 	do
 		serve_next(listener, options.nic, child);
 	while (!once);
 	listener = Socket();
-	if (child->wait() != EXIT_OK)
+	if (!child->succeeds())
 		throw CLI::RuntimeError(EXIT_FAILED);
 }
 
@@ -296,10 +255,4 @@ void add_server(CLI::App &app)
 	add_common(command, *options);
 	command->add_flag("--once", *once, "end after one client");
 	command->callback([=] { run_server(*options, *once); });
-}
-
-void add_only_option(CLI::App *command, std::string &only)
-{
-	command->add_option("--only", only, "vipl or tcp (default: both, to be compared)")
-		->transform(CLI::IsMember({"vipl", "tcp"}, CLI::ignore_case));
 }

@@ -8,14 +8,10 @@
 #include "scale.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 
-#include <CLI/CLI.hpp>
-
-#include "paired.h"
-#include "questions.h"
 #include "run.h"
-#include "series.h"
-#include "statistics.h"
 
 namespace
 {
@@ -28,13 +24,8 @@ const Column us_column = {"us", "one way", "us"};
 const Column least_column = {"us_min", "least", "us"};
 const Column error_column = {"us_stderr", "std. error", "us"};
 
-struct Question {
-	std::string name;
-	Report (*ask)(const Side &side, const ScaleOptions &options);
-};
-
 /* The order is the order of the reports. */
-const std::vector<Question> questions = {
+const std::vector<Question<ScaleOptions>> questions = {
 	{"vis", scale_vis},	    {"cq", scale_cq},	{"segments", scale_segments},
 	{"buffers", scale_buffers}, {"mtu", scale_mtu}, {"memory", scale_memory}};
 
@@ -45,27 +36,24 @@ void add_figures(Json &point, const Samples &us)
 	point["us_stderr"] = standard_error(us);
 }
 
-/* Measures a match for each number, until there is no room for more. */
-void series_of_matches(const Side &side, Report &report, Shape shape, const char *key,
-		       unsigned Shape::*number, unsigned most)
+/* Measures messages of 4 and of 64 KiB by one of a shape's numbers. */
+Report scale_number(const Side &side, const ScaleOptions &options, const char *key, unsigned Shape::*number,
+		    unsigned most, Shape shape)
 {
-	const std::string series = std::to_string(shape.room) + " bytes";
-	std::string why;
+	Report report(std::string("scale-") + key, {{key, key, "count"}, us_column, least_column, error_column});
 
-	for (unsigned n = 1; n <= most && !is_stopped(); n *= 2) {
-		Json point = {{key, n}};
+	shape.waiting = options.waiting;
+	for (const size_t bytes : {4096, 65536}) {
+		shape.room = bytes;
+		add_growing(report, std::to_string(bytes) + " bytes", key, most, 1, [&](unsigned n) {
+			Json point = {{key, n}};
 
-		progress(series + ", " + key + ": " + std::to_string(n));
-		shape.*number = n;
-		const std::unique_ptr<Match> match = match_if_room(side, shape, why);
-		if (!match && n == 1)
-			throw Failure(why);
-		if (!match)
-			return report.remark(series + ": none with " + std::to_string(n) + " " +
-					     key + ": " + why);
-		add_time(point, *match, shape.room, shape.buffers);
-		report.add(series, std::move(point));
+			shape.*number = n;
+			add_time(point, *match_if_room(side, shape), bytes, shape.buffers);
+			return point;
+		});
 	}
+	return report;
 }
 
 /*
@@ -93,6 +81,23 @@ void compare_cq(Report &report, const std::string &how, size_t bytes, Match &wit
 	report.add("a CQ, " + how, std::move(cq));
 }
 } // namespace
+
+void add_growing(Report &report, const std::string &series, const std::string &what, unsigned most, unsigned least,
+		 const std::function<Json(unsigned number)> &point_of)
+{
+	for (unsigned n = 1; n <= most && !is_stopped(); n *= 2) {
+		const std::string these = std::to_string(n) + ' ' + what;
+
+		progress(series + ", " + these);
+		try {
+			report.add(series, point_of(n));
+		} catch (const NoMore &e) {
+			if (n <= least)
+				throw;
+			return report.remark(series + ": none with " + these + ": " + e.what());
+		}
+	}
+}
 
 void add_time(Json &point, Match &match, size_t bytes, uint64_t round)
 {
@@ -139,34 +144,17 @@ Report scale_segments(const Side &side, const ScaleOptions &options)
 {
 	const auto most = static_cast<unsigned>(
 		std::min<VIP_ULONG>(most_segments, side.nic.attributes().MaxSegmentsPerDesc));
-	Report report("scale-segments",
-		      {{"segments", "segments", "count"}, us_column, least_column, error_column});
 
-	for (const size_t bytes : {4096, 65536}) {
-		Shape shape;
-
-		shape.waiting = options.waiting;
-		shape.room = bytes;
-		series_of_matches(side, report, shape, "segments", &Shape::segments, most);
-	}
-	return report;
+	return scale_number(side, options, "segments", &Shape::segments, most, {});
 }
 
 /* The queues have the same length for any number of buffers, so that nothing else changes. */
 Report scale_buffers(const Side &side, const ScaleOptions &options)
 {
-	Report report("scale-buffers",
-		      {{"buffers", "buffers", "count"}, us_column, least_column, error_column});
+	Shape shape;
 
-	for (const size_t bytes : {4096, 65536}) {
-		Shape shape;
-
-		shape.waiting = options.waiting;
-		shape.room = bytes;
-		shape.depth = most_buffers;
-		series_of_matches(side, report, shape, "buffers", &Shape::buffers, most_buffers);
-	}
-	return report;
+	shape.depth = most_buffers;
+	return scale_number(side, options, "buffers", &Shape::buffers, most_buffers, shape);
 }
 
 Report scale_mtu(const Side &side, const ScaleOptions &options)
@@ -200,10 +188,68 @@ Report scale_mtu(const Side &side, const ScaleOptions &options)
 	return report;
 }
 
+namespace
+{
+constexpr size_t smallest = 4096, largest = size_t{64} << 20;
+constexpr double enough_us = 100000;
+constexpr size_t fewest = 5, most = 1000;
+
+/* The memory is the same each time and was written before. */
+Json registering(const Nic &nic, void *memory, size_t bytes)
+{
+	VIP_MEM_ATTRIBUTES attributes = {nic.ptag(), VIP_FALSE, VIP_FALSE};
+	const double begin = now_us();
+	Samples to_register, to_deregister;
+
+	while (to_register.size() < fewest || (to_register.size() < most && now_us() - begin < enough_us)) {
+		VIP_MEM_HANDLE handle;
+		const double start = now_us();
+
+		check(VipRegisterMem(nic.handle(), memory, bytes, &attributes, &handle), "register memory");
+		const double middle = now_us();
+		check(VipDeregisterMem(nic.handle(), memory, handle), "deregister memory");
+		to_register.push_back(middle - start);
+		to_deregister.push_back(now_us() - middle);
+	}
+	return {{"bytes", bytes},
+		{"register_us", median(to_register)},
+		{"register_us_stderr", standard_error(to_register)},
+		{"deregister_us", median(to_deregister)},
+		{"deregister_us_stderr", standard_error(to_deregister)}};
+}
+} // namespace
+
+/* The server has no part in it. */
+Report scale_memory(const Side &side, const ScaleOptions &)
+{
+	Report report("scale-memory", {{"bytes", "memory", "B"},
+				       {"register_us", "register", "us"},
+				       {"register_us_stderr", "std. error", "us"},
+				       {"deregister_us", "deregister", "us"},
+				       {"deregister_us_stderr", "std. error", "us"}});
+	const std::unique_ptr<void, decltype(&std::free)> memory(
+		std::aligned_alloc(smallest, largest), &std::free);
+
+	if (!memory)
+		throw Failure("no memory for 64 MiB");
+	std::memset(memory.get(), 1, largest);
+	for (size_t bytes = smallest; bytes <= largest && !is_stopped(); bytes *= 4)
+		try {
+			progress("registering " + std::to_string(bytes) + " bytes");
+			report.add("memory", registering(side.nic, memory.get(), bytes));
+		} catch (const Failure &e) {
+			if (bytes == smallest)
+				throw;
+			report.remark("no room for " + std::to_string(bytes) + " bytes: " + e.what());
+			break;
+		}
+	return report;
+}
+
 void add_scale(CLI::App &app)
 {
 	auto options = std::make_shared<ScaleOptions>();
-	auto asked = std::make_shared<QuestionNames>();
+	auto asked = std::make_shared<Words>();
 	CLI::App *command = add_measurement(
 		app, "scale", "What grows with VIs, CQs, segments, buffers, sizes",
 		[=](const Side &side) { return answer(questions, *asked, side, *options); });
@@ -213,11 +259,7 @@ void add_scale(CLI::App &app)
 			    "queue costs; segments, buffers: time by their number; mtu: time "
 			    "around multiples of the NIC's unit; memory: registering by size");
 	add_waiting_option(command, options->waiting);
-	command->add_option("--to", options->most_vis, "VIs of the question \"vis\", at most")
-		->check(CLI::Range(1, 65536))
-		->capture_default_str();
-	command->add_option("--limit", options->opening_limit_s,
-			    "seconds that opening the VIs of one point may take")
-		->check(CLI::Range(0, 3600))
-		->capture_default_str();
+	add_number(command, "--to", options->most_vis, 1, 65536, "VIs of the question \"vis\", at most");
+	add_number(command, "--limit", options->opening_limit_s, 0, 3600,
+		   "seconds that opening the VIs of one point may take");
 }

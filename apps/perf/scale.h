@@ -23,10 +23,10 @@ Report scale_mtu(const Side &side, const ScaleOptions &options);
 Report scale_memory(const Side &side, const ScaleOptions &options);
 
 /*
- * Adds to the report of scale_vis() the raw queue pairs of the same device, if the device has
- * verbs.
+ * Adds points for 1, 2, 4, ... of what the series has, until `point_of` throws NoMore. It has to have `least`.
  */
-void add_raw_queue_pairs(const Side &side, const ScaleOptions &options, Report &report);
+void add_growing(Report &report, const std::string &series, const std::string &what, unsigned most, unsigned least,
+		 const std::function<Json(unsigned number)> &point_of);
 
 /*
  * Adds to the point the one-way time us, the median of some blocks of messages, with the least and

@@ -7,12 +7,13 @@
  * A process's memory is its resident memory, less this program's own buffers. Shared memory counts
  * in both processes. The kernel's memory is that of the whole machine, which other programs change,
  * too; so it is not reported for few VIs.
+ *
+ * Raw queue pairs of the same device are measured for comparison. Their queues are as long as those of a
+ * VI, each with two CQs or one. Both ends are in this process, so a figure is the sum of both sides. They
+ * carry no messages and have no channel to wait on.
  */
-#include <vector>
-
+#include "overhead.h"
 #include "scale.h"
-#include "statistics.h"
-#include "stop.h"
 
 namespace
 {
@@ -27,47 +28,9 @@ struct State {
 	Usage client, server;
 };
 
-Shape shape_of(const ScaleOptions &options, Cqs cqs)
+State state_of(const Side &side)
 {
-	Shape shape;
-
-	shape.waiting = options.waiting;
-	shape.cqs = cqs;
-	shape.room = room;
-	shape.depth = 2;
-	return shape;
-}
-
-/* Adds the growth of memory per VI in KiB. */
-void add_memory(Json &point, const State &before, const State &now, const Shape &shape)
-{
-	const double buffers = static_cast<double>(memory_of(shape)) / 1024;
-	const auto per_vi = [&](double was, double is, double ours) {
-		return (is - was - ours) / shape.vis;
-	};
-
-	point["client_KiB"] = per_vi(before.client.process_KiB, now.client.process_KiB, buffers);
-	point["server_KiB"] = per_vi(before.server.process_KiB, now.server.process_KiB, buffers);
-	if (shape.vis >= fewest_for_kernel)
-		point["kernel_KiB"] = per_vi(before.client.kernel_KiB, now.client.kernel_KiB, 0);
-}
-
-void add_files(Json &point, const State &before, const State &now, unsigned vis)
-{
-	point["client_files"] = (now.client.files - before.client.files) / vis;
-	point["server_files"] = (now.server.files - before.server.files) / vis;
-}
-
-/*
- * Returns the growth of both sides together for each pair of connected VIs. Shared memory counts
- * once.
- */
-double pair_KiB(const State &before, const State &now, const Shape &shape)
-{
-	const double more = now.client.fair_KiB + now.server.fair_KiB - before.client.fair_KiB -
-			    before.server.fair_KiB;
-
-	return more / shape.vis - 2 * static_cast<double>(memory_of(shape)) / 1024 / shape.vis;
+	return {usage_now(), usage_of_server(side.control)};
 }
 
 /* Each block looks at all VIs in turn. The first block, with cold caches, does not count. */
@@ -83,40 +46,59 @@ void add_look(Json &point, Match &match, unsigned vis)
 	point["look_ns_min"] = minimum(ns);
 }
 
-/* Adds the points of a series, until opening takes too long or there is no room. */
-void measure_series(const Side &side, const ScaleOptions &options, Report &report,
-		    const std::string &series, Cqs cqs)
+Json point_of_vis(const Side &side, const Shape &shape, const State &before, double &opening_us)
 {
-	const State before = {usage_now(), usage_of_server(side.control)};
-	Shape shape = shape_of(options, cqs);
-	double opening_us = 0;
-	std::string why;
+	const double own_KiB = static_cast<double>(memory_of(shape)) / 1024, start = now_us();
+	const std::unique_ptr<Match> match = match_if_room(side, shape);
+	opening_us = now_us() - start;
+	const auto growth = [&](const State &now, Usage State::*end, double Usage::*what, double own = 0) {
+		return (now.*end.*what - before.*end.*what - own) / shape.vis;
+	};
+	const State opened = state_of(side);
+	Json point = {{"vis", shape.vis},
+		      {"open_us", opening_us / shape.vis},
+		      {"client_KiB", growth(opened, &State::client, &Usage::process_KiB, own_KiB)},
+		      {"server_KiB", growth(opened, &State::server, &Usage::process_KiB, own_KiB)},
+		      {"client_files", growth(opened, &State::client, &Usage::files)},
+		      {"server_files", growth(opened, &State::server, &Usage::files)}};
 
-	for (shape.vis = 1; shape.vis <= options.most_vis && !is_stopped(); shape.vis *= 2) {
-		Json point = {{"vis", shape.vis}};
-		const double start = now_us();
+	if (shape.vis >= fewest_for_kernel)
+		point["kernel_KiB"] = growth(opened, &State::client, &Usage::kernel_KiB);
+	match->ping(bytes, uint64_t{few_messages} * shape.vis);
+	const State used = state_of(side);
+	point["pair_KiB"] = growth(used, &State::client, &Usage::fair_KiB, own_KiB) +
+			    growth(used, &State::server, &Usage::fair_KiB, own_KiB);
+	add_time(point, *match, bytes, shape.vis);
+	add_look(point, *match, shape.vis);
+	return point;
+}
 
-		progress(series + ", " + std::to_string(shape.vis) + " VIs");
-		if (2 * opening_us > options.opening_limit_s * 1e6)
-			return report.remark(series + ": opening " + std::to_string(shape.vis) +
-					     " VIs would take longer than --limit allows");
-		const std::unique_ptr<Match> match = match_if_room(side, shape, why);
-		if (!match && shape.vis == 1)
-			throw Failure(why);
-		if (!match)
-			return report.remark(series + ": no room for " + std::to_string(shape.vis) +
-					     " VIs: " + why);
-		opening_us = now_us() - start;
-		point["open_us"] = opening_us / shape.vis;
-		const State opened = {usage_now(), match->server_usage()};
-		add_memory(point, before, opened, shape);
-		add_files(point, before, opened, shape.vis);
-		match->ping(bytes, uint64_t{few_messages} * shape.vis);
-		point["pair_KiB"] = pair_KiB(before, {usage_now(), match->server_usage()}, shape);
-		add_time(point, *match, bytes, shape.vis);
-		add_look(point, *match, shape.vis);
-		report.add(series, std::move(point));
-	}
+Json point_of_raw(const Nic &nic, const Traffic &traffic, const Usage &before, double &opening_us)
+try {
+	const double start = now_us();
+	const std::unique_ptr<Path> path = make_raw_path(nic, traffic);
+	opening_us = now_us() - start;
+	const Usage now = usage_now();
+	const double own_KiB = static_cast<double>(Messages::size(traffic)) / 1024;
+	const double files = (now.files - before.files) / traffic.links / 2;
+	Json point = {{"vis", traffic.links},
+		      {"open_us", opening_us / traffic.links},
+		      {"pair_KiB", (now.fair_KiB - before.fair_KiB - own_KiB) / traffic.links},
+		      {"client_files", files},
+		      {"server_files", files}};
+
+	if (traffic.links >= fewest_for_kernel)
+		point["kernel_KiB"] = (now.kernel_KiB - before.kernel_KiB) / traffic.links;
+	return point;
+} catch (const Failure &e) {
+	throw NoMore(e.what());
+}
+
+/* Opening twice as many will take twice as long. */
+void expect_time(double opening_us, const ScaleOptions &options)
+{
+	if (2 * opening_us > options.opening_limit_s * 1e6)
+		throw NoMore("opening them would take longer than --limit allows");
 }
 } // namespace
 
@@ -136,9 +118,40 @@ Report scale_vis(const Side &side, const ScaleOptions &options)
 				    {"look_ns", "empty look", "ns"},
 				    {"look_ns_min", "least", "ns"}});
 
-	measure_series(side, options, report, "own queues", Cqs::none);
-	measure_series(side, options, report, "one CQ", Cqs::one);
-	measure_series(side, options, report, "a CQ each", Cqs::each);
-	add_raw_queue_pairs(side, options, report);
+	const std::pair<const char *, Cqs> ways[] = {
+		{"own queues", Cqs::none}, {"one CQ", Cqs::one}, {"a CQ each", Cqs::each}};
+	const std::pair<const char *, bool> raw_ways[] = {{"raw queue pairs, own CQs", false},
+							  {"raw queue pairs, a CQ each", true}};
+
+	for (const auto &[series, cqs] : ways) {
+		const State before = state_of(side);
+		double opening_us = 0;
+		Shape shape;
+
+		shape.waiting = options.waiting;
+		shape.cqs = cqs;
+		shape.room = room;
+		shape.depth = 2;
+		add_growing(report, series, "VIs", options.most_vis, 1, [&](unsigned vis) {
+			expect_time(opening_us, options);
+			shape.vis = vis;
+			return point_of_vis(side, shape, before, opening_us);
+		});
+	}
+	for (const auto &[series, has_one_cq] : raw_ways) {
+		const Usage before = usage_now();
+		double opening_us = 0;
+		Traffic traffic;
+
+		if (side.nic.is_loopback())
+			break;
+		traffic.is_deep = true;
+		traffic.has_one_cq = has_one_cq;
+		add_growing(report, series, "pairs", options.most_vis, 0, [&](unsigned links) {
+			expect_time(opening_us, options);
+			traffic.links = links;
+			return point_of_raw(side.nic, traffic, before, opening_us);
+		});
+	}
 	return report;
 }

@@ -33,30 +33,115 @@ Socket open_tcp(const Side &side)
 Socket open_unix(const Side &side)
 {
 	if (side.is_server) {
-		const Socket listener = listen_on_any_name();
+		std::string name;
+		const Socket listener = listen_on_any_name(name);
 
-		side.control.write({{"name", unix_name_of(listener)}});
+		side.control.write({{"name", name}});
 		return accept_from(listener);
 	}
-	return dial_unix(side.control.read().at("name").get<std::vector<char>>());
+	return dial_unix(side.control.read().at("name").get<std::string>());
 }
 
 class SocketLink : public Transport
 {
 public:
-	SocketLink(const Side &side, const Shape &shape);
+	SocketLink(const Side &side, const Shape &shape)
+	    : shape_(shape), socket_(shape.kind == Kind::tcp ? open_tcp(side) : open_unix(side)),
+	      outgoing_(shape.buffers * shape.room), incoming_(shape.buffers * shape.room)
+	{
+		const timeval limit = {silence_limit_us / 1000000, 0};
 
-	void ping(size_t bytes, uint64_t count) override;
-	void echo(size_t bytes, uint64_t count) override;
-	void stream(size_t bytes, uint64_t count) override;
-	void sink(size_t bytes, uint64_t count) override;
+		send_at_once(socket_);
+		setsockopt(socket_.fd(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+		setsockopt(socket_.fd(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	}
+
+	void ping(size_t bytes, uint64_t count) override
+	{
+		for (uint64_t i = 0; i < count; ++i) {
+			send_stamped(bytes);
+			receive_stamped(bytes);
+		}
+	}
+	void echo(size_t bytes, uint64_t count) override
+	{
+		for (uint64_t i = 0; i < count; ++i) {
+			receive_stamped(bytes);
+			send_stamped(bytes);
+		}
+	}
+	void stream(size_t bytes, uint64_t count) override
+	{
+		uint8_t end;
+
+		for (uint64_t i = 0; i < count; ++i)
+			send(buffer_of(outgoing_, sent_++), bytes);
+		receive(&end, sizeof(end));
+	}
+	void sink(size_t bytes, uint64_t count) override
+	{
+		uint8_t end = 0;
+
+		for (uint64_t i = 0; i < count; ++i)
+			receive(buffer_of(incoming_, received_++), bytes);
+		send(&end, sizeof(end));
+	}
 
 private:
-	template <typename Call> void transfer(size_t bytes, const char *what, Call call);
-	void send(uint8_t *from, size_t bytes);
-	void receive(uint8_t *to, size_t bytes);
-	void send_stamped(size_t bytes);
-	void receive_stamped(size_t bytes);
+	/* Calls `call(done, flags)`, which returns like recv(), until all bytes have gone. */
+	template <typename Call> void transfer(size_t bytes, const char *what, Call call)
+	{
+		const bool spins = shape_.waiting == Waiting::spin;
+		const double until = spins ? now_us() + spin_us : 0;
+		int flags = shape_.waiting == Waiting::block ? 0 : MSG_DONTWAIT;
+		Patience patience;
+		size_t done = 0;
+
+		while (done < bytes) {
+			const ssize_t n = call(done, flags | MSG_NOSIGNAL);
+
+			if (n > 0) {
+				done += static_cast<size_t>(n);
+				patience = Patience();
+			} else if (n == 0) {
+				throw Failure("the other side has closed its socket");
+			} else if (errno == EAGAIN && flags && spins) {
+				flags = now_us() < until ? flags : 0;
+			} else if (errno == EAGAIN && flags) {
+				patience.in_vain(what);
+			} else if (errno == EAGAIN) {
+				throw Failure(std::string(what) + " has not come for 20 seconds");
+			} else if (errno != EINTR) {
+				fail_errno("use a socket");
+			}
+		}
+	}
+	void send(uint8_t *from, size_t bytes)
+	{
+		transfer(bytes, "the end of a send", [=](size_t done, int flags) {
+			return ::send(socket_.fd(), from + done, bytes - done, flags);
+		});
+	}
+	void receive(uint8_t *to, size_t bytes)
+	{
+		transfer(bytes, "a message", [=](size_t done, int flags) {
+			return ::recv(socket_.fd(), to + done, bytes - done, flags);
+		});
+	}
+	void send_stamped(size_t bytes)
+	{
+		uint8_t *buffer = buffer_of(outgoing_, sent_);
+
+		stamp(buffer, bytes, sent_++);
+		send(buffer, bytes);
+	}
+	void receive_stamped(size_t bytes)
+	{
+		uint8_t *buffer = buffer_of(incoming_, received_);
+
+		receive(buffer, bytes);
+		check_stamp(buffer, bytes, received_++);
+	}
 	uint8_t *buffer_of(std::vector<uint8_t> &buffers, uint64_t message) const
 	{
 		return buffers.data() + message % shape_.buffers * shape_.room;
@@ -68,114 +153,6 @@ private:
 	uint64_t sent_ = 0, received_ = 0;
 };
 
-SocketLink::SocketLink(const Side &side, const Shape &shape)
-    : shape_(shape), socket_(shape.kind == Kind::tcp ? open_tcp(side) : open_unix(side)),
-      outgoing_(shape.buffers * shape.room), incoming_(shape.buffers * shape.room)
-{
-	const timeval limit = {silence_limit_us / 1000000, 0};
-
-	send_at_once(socket_);
-	setsockopt(socket_.fd(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-	setsockopt(socket_.fd(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-}
-
-/* Calls `call(done, flags)`, which returns like recv(), until all bytes have gone. */
-template <typename Call> void SocketLink::transfer(size_t bytes, const char *what, Call call)
-{
-	const bool spins = shape_.waiting == Waiting::spin;
-	const double until = spins ? now_us() + spin_us : 0;
-	int flags = shape_.waiting == Waiting::block ? 0 : MSG_DONTWAIT;
-	Patience patience;
-	size_t done = 0;
-
-	while (done < bytes) {
-		const ssize_t n = call(done, flags | MSG_NOSIGNAL);
-
-		if (n > 0) {
-			done += static_cast<size_t>(n);
-			patience = Patience();
-		} else if (n == 0) {
-			throw Failure("the other side has closed its socket");
-		} else if (errno == EAGAIN && flags && spins) {
-			flags = now_us() < until ? flags : 0;
-		} else if (errno == EAGAIN && flags) {
-			patience.in_vain(what);
-		} else if (errno == EAGAIN) {
-			throw Failure(std::string(what) + " has not come for 20 seconds");
-		} else if (errno != EINTR) {
-			fail_errno("use a socket");
-		}
-	}
-}
-
-void SocketLink::send(uint8_t *from, size_t bytes)
-{
-	transfer(bytes, "the end of a send", [=](size_t done, int flags) {
-		return ::send(socket_.fd(), from + done, bytes - done, flags);
-	});
-}
-
-void SocketLink::receive(uint8_t *to, size_t bytes)
-{
-	transfer(bytes, "a message", [=](size_t done, int flags) {
-		return ::recv(socket_.fd(), to + done, bytes - done, flags);
-	});
-}
-
-/* Stamps messages as vipl_link.cpp does. */
-void SocketLink::send_stamped(size_t bytes)
-{
-	uint8_t *buffer = buffer_of(outgoing_, sent_);
-
-	if (bytes)
-		buffer[0] = buffer[bytes - 1] = static_cast<uint8_t>(sent_);
-	++sent_;
-	send(buffer, bytes);
-}
-
-void SocketLink::receive_stamped(size_t bytes)
-{
-	const uint8_t stamp = static_cast<uint8_t>(received_);
-	uint8_t *buffer = buffer_of(incoming_, received_++);
-
-	receive(buffer, bytes);
-	if (bytes && (buffer[0] != stamp || buffer[bytes - 1] != stamp))
-		throw Failure("a message came with wrong contents");
-}
-
-void SocketLink::ping(size_t bytes, uint64_t count)
-{
-	for (uint64_t i = 0; i < count; ++i) {
-		send_stamped(bytes);
-		receive_stamped(bytes);
-	}
-}
-
-void SocketLink::echo(size_t bytes, uint64_t count)
-{
-	for (uint64_t i = 0; i < count; ++i) {
-		receive_stamped(bytes);
-		send_stamped(bytes);
-	}
-}
-
-void SocketLink::stream(size_t bytes, uint64_t count)
-{
-	uint8_t end;
-
-	for (uint64_t i = 0; i < count; ++i)
-		send(buffer_of(outgoing_, sent_++), bytes);
-	receive(&end, sizeof(end));
-}
-
-void SocketLink::sink(size_t bytes, uint64_t count)
-{
-	uint8_t end = 0;
-
-	for (uint64_t i = 0; i < count; ++i)
-		receive(buffer_of(incoming_, received_++), bytes);
-	send(&end, sizeof(end));
-}
 } // namespace
 
 std::unique_ptr<Transport> make_socket_link(const Side &side, const Shape &shape)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "sockets.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -37,30 +36,6 @@ Socket try_connect(const addrinfo *found)
 	}
 	errno = error;
 	return Socket();
-}
-
-/* The name of a Unix socket. With an empty name bind() chooses one. */
-struct UnixName {
-	sockaddr_un name = {};
-	socklen_t length = offsetof(sockaddr_un, sun_path);
-
-	UnixName()
-	{
-		name.sun_family = AF_UNIX;
-	}
-	sockaddr *address()
-	{
-		return reinterpret_cast<sockaddr *>(&name);
-	}
-};
-
-Socket unix_socket()
-{
-	Socket socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-
-	if (socket.fd() < 0)
-		fail_errno("make a socket");
-	return socket;
 }
 
 std::string host_of(int (*name_of_end)(int, sockaddr *, socklen_t *), const Socket &socket)
@@ -156,37 +131,31 @@ Socket dial(const std::string &host, uint16_t port, const std::string &whom)
 	return socket;
 }
 
-Socket listen_on_any_name()
+Socket listen_on_any_name(std::string &name)
 {
-	Socket socket = unix_socket();
-	UnixName any;
+	Socket socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+	sockaddr_un own = {};
+	socklen_t length = offsetof(sockaddr_un, sun_path); /* no name: bind() chooses one */
+	auto *address = reinterpret_cast<sockaddr *>(&own);
 
-	if (bind(socket.fd(), any.address(), any.length) || listen(socket.fd(), 1))
+	own.sun_family = AF_UNIX;
+	if (socket.fd() < 0 || bind(socket.fd(), address, length) || listen(socket.fd(), 1) ||
+	    (length = sizeof(own), getsockname(socket.fd(), address, &length)))
 		fail_errno("listen on a Unix socket");
+	name.assign(own.sun_path + 1, reinterpret_cast<char *>(&own) + length);
 	return socket;
 }
 
-std::vector<char> unix_name_of(const Socket &listener)
+Socket dial_unix(const std::string &name)
 {
-	UnixName own;
+	Socket socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+	sockaddr_un theirs = {};
+	const size_t used = name.copy(theirs.sun_path + 1, sizeof(theirs.sun_path) - 1);
 
-	own.length = sizeof(own.name);
-	if (getsockname(listener.fd(), own.address(), &own.length))
-		fail_errno("find out a Unix socket's name");
-	return {own.name.sun_path, reinterpret_cast<char *>(own.address()) + own.length};
-}
-
-Socket dial_unix(const std::vector<char> &name)
-{
-	Socket socket = unix_socket();
-	UnixName theirs;
-
-	std::copy_n(name.begin(), std::min(name.size(), sizeof(theirs.name.sun_path)),
-		    theirs.name.sun_path);
-	theirs.length += static_cast<socklen_t>(name.size());
-	if (connect(socket.fd(), theirs.address(), theirs.length))
-		fail_errno("reach the other side by a Unix socket, which both must be on one host "
-			   "for");
+	theirs.sun_family = AF_UNIX;
+	if (socket.fd() < 0 || connect(socket.fd(), reinterpret_cast<sockaddr *>(&theirs),
+				       static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + used)))
+		fail_errno("reach the other side by a Unix socket, which both must be on one host for");
 	return socket;
 }
 

@@ -7,7 +7,6 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <netdb.h>
 #include <unistd.h>
@@ -57,9 +56,8 @@ using FoundHost = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 FoundHost find_host(const std::string &host, uint16_t port);
 
 /* Listens on a Unix socket. The kernel chooses an abstract name for it. */
-Socket listen_on_any_name();
-std::vector<char> unix_name_of(const Socket &listener);
-Socket dial_unix(const std::vector<char> &name);
+Socket listen_on_any_name(std::string &name);
+Socket dial_unix(const std::string &name);
 
 constexpr int accept_limit_ms = 10000;
 constexpr int no_limit = -1;

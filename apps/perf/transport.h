@@ -11,7 +11,6 @@
 #include <memory>
 #include <string>
 
-#include "control.h"
 #include "vipl_objects.h"
 
 enum class Kind { vipl, tcp, unix_socket, bare };
@@ -53,24 +52,61 @@ struct Shape {
 
 MEMBERS_IN_JSON(Shape, kind, transfer, level, waiting, cqs, room, depth, buffers, segments, vis)
 
+inline size_t aligned(size_t bytes)
+{
+	constexpr size_t to = VIP_DESCRIPTOR_ALIGNMENT;
+
+	return (bytes + to - 1) / to * to;
+}
+/* A descriptor, with room for the address segment of RDMA. */
+inline size_t descriptor_bytes(const Shape &shape)
+{
+	return aligned(sizeof(VIP_CONTROL_SEGMENT) + (size_t{shape.segments} + 1) * sizeof(VIP_DESCRIPTOR_SEGMENT));
+}
+inline size_t buffer_bytes(const Shape &shape)
+{
+	return aligned(shape.room);
+}
+/* Registered memory of one side: descriptors and buffers for sends and receives of each VI. */
+inline uint64_t memory_of(const Shape &shape)
+{
+	return 2 * uint64_t{shape.vis} * (uint64_t{shape.depth} * descriptor_bytes(shape) +
+					  uint64_t{shape.buffers} * buffer_bytes(shape));
+}
 /* Throws if the buffers would be too large. */
 void expect_room(const Shape &shape);
-
-/*
- * Bytes of registered memory. descriptor_bytes(): a descriptor, with room for the address segment
- * of RDMA. buffer_bytes(): a buffer. memory_of(): all of one side, descriptors and buffers for
- * sends and receives of each VI.
- */
-size_t descriptor_bytes(const Shape &shape);
-size_t buffer_bytes(const Shape &shape);
-uint64_t memory_of(const Shape &shape);
 /* Returns 2, there and back. A read goes there and back, too, but counts as one way. */
-double ways_of_ping(const Shape &shape);
+inline double ways_of_ping(const Shape &shape)
+{
+	return shape.transfer == Transfer::read ? 1 : 2;
+}
 /* Returns the name for the legend of a figure: "VIPL send, polling". */
 std::string name_of(const Shape &shape);
 
 /* Returns VIPL's constant for the level. */
-VIP_RELIABILITY_LEVEL level_of(const Shape &shape);
+inline VIP_RELIABILITY_LEVEL level_of(Level level)
+{
+	return level == Level::unreliable ? VIP_SERVICE_UNRELIABLE
+	       : level == Level::delivery ? VIP_SERVICE_RELIABLE_DELIVERY
+					  : VIP_SERVICE_RELIABLE_RECEPTION;
+}
+
+/*
+ * The first and the last byte of a message are its number. So a message that is too early, too late
+ * or incomplete is noticed.
+ */
+inline void stamp(uint8_t *buffer, size_t bytes, uint64_t number)
+{
+	if (bytes)
+		buffer[0] = buffer[bytes - 1] = static_cast<uint8_t>(number);
+}
+inline void check_stamp(const volatile uint8_t *buffer, size_t bytes, uint64_t number)
+{
+	const auto is = static_cast<uint8_t>(number);
+
+	if (bytes && (buffer[0] != is || buffer[bytes - 1] != is))
+		throw Failure("a message came with wrong contents");
+}
 
 class Transport
 {
@@ -96,13 +132,6 @@ public:
 	{
 		throw Failure("there are no VIs to look at");
 	}
-};
-
-/* One side of a run. */
-struct Side {
-	Control &control;
-	const Nic &nic;
-	bool is_server;
 };
 
 std::unique_ptr<Transport> make_transport(const Side &side, const Shape &shape);

@@ -21,23 +21,14 @@ double sum_of(const char *path, const std::set<std::string> &names)
 			sum += number;
 	return sum;
 }
-
-double open_files()
-{
-	double count = 0;
-
-	for ([[maybe_unused]] const auto &file :
-	     std::filesystem::directory_iterator("/proc/self/fd"))
-		++count;
-	return count;
-}
 } // namespace
 
 Usage usage_now()
 {
+	const auto files = std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+
 	malloc_trim(0);
-	return {sum_of("/proc/self/smaps_rollup", {"Rss:"}),
-		sum_of("/proc/self/smaps_rollup", {"Pss:"}), open_files(),
+	return {sum_of("/proc/self/smaps_rollup", {"Rss:"}), sum_of("/proc/self/smaps_rollup", {"Pss:"}), double(files),
 		sum_of("/proc/meminfo", {"Slab:", "PageTables:", "VmallocUsed:", "Percpu:"})};
 }
 

@@ -6,9 +6,7 @@
 #include <cstring>
 #include <unistd.h>
 
-extern "C" {
 #include "../common/common.h"
-}
 
 namespace
 {
@@ -25,10 +23,9 @@ void ignore_error(VIP_PVOID, VIP_ERROR_DESCRIPTOR *)
 }
 } // namespace
 
-void check(VIP_RETURN code, const char *what)
+void fail_code(VIP_RETURN code, const char *what)
 {
-	if (code != VIP_SUCCESS)
-		throw Failure(std::string("cannot ") + what + ": " + return_name(code));
+	throw Failure(std::string("cannot ") + what + ": " + return_name(code));
 }
 
 Nic::Nic(const std::string &name)
@@ -54,17 +51,6 @@ Nic::~Nic()
 {
 	VipDestroyPtag(handle_, ptag_);
 	VipCloseNic(handle_);
-}
-
-std::vector<uint8_t> Nic::host_address() const
-{
-	return {attributes_.LocalNicAddress,
-		attributes_.LocalNicAddress + attributes_.NicAddressLen};
-}
-
-bool is_loopback(const Nic &nic)
-{
-	return !std::strcmp(nic.attributes().Name, "via_lo");
 }
 
 Address::Address(const std::vector<uint8_t> &host, const std::vector<uint8_t> &discriminator)
@@ -103,16 +89,6 @@ Memory::~Memory()
 	std::free(data_);
 }
 
-CompletionQueue::CompletionQueue(const Nic &nic, size_t entries)
-{
-	check(VipCreateCQ(nic.handle(), entries, &handle_), "create a completion queue");
-}
-
-CompletionQueue::~CompletionQueue()
-{
-	VipDestroyCQ(handle_);
-}
-
 Vi::Vi(const Nic &nic, VIP_RELIABILITY_LEVEL level, size_t max_transfer, bool is_target,
        VIP_CQ_HANDLE cq)
 {
@@ -132,18 +108,42 @@ Vi::~Vi()
 	VipDestroyVi(handle_);
 }
 
+VIP_RETURN await_request(const Nic &nic, Address &local, VIP_ULONG limit_ms, VIP_CONN_HANDLE &request)
+{
+	Address remote(nic.host_address(), std::vector<uint8_t>(nic.attributes().MaxDiscriminatorLen));
+	VIP_VI_ATTRIBUTES attributes;
+
+	return VipConnectWait(nic.handle(), local.net(), limit_ms, remote.net(), &attributes, &request);
+}
+
+VIP_RETURN Vi::request_once(Address &local, Address &remote, VIP_ULONG limit_ms)
+{
+	VIP_VI_ATTRIBUTES attributes;
+
+	return VipConnectRequest(handle_, local.net(), remote.net(), limit_ms, &attributes);
+}
+
+VIP_RETURN Vi::accept_once(const Nic &nic, Address &local, VIP_ULONG limit_ms)
+{
+	VIP_CONN_HANDLE request;
+	VIP_RETURN code = await_request(nic, local, limit_ms, request);
+
+	if (code != VIP_SUCCESS)
+		return code;
+	code = VipConnectAccept(request, handle_);
+	if (code != VIP_SUCCESS)
+		VipConnectReject(request);
+	return code;
+}
+
 void Vi::request(const Nic &nic, Address &remote, const Gone &is_gone)
 {
 	const auto deadline = Clock::now() + connect_limit;
-	const pid_t process = getpid();
-	const auto *mark = reinterpret_cast<const uint8_t *>(&process);
-	Address local(nic.host_address(), {mark, mark + sizeof(process)});
-	VIP_VI_ATTRIBUTES attributes;
+	Address local = own_address(nic, getpid());
 	VIP_RETURN code;
 
 	do
-		code = VipConnectRequest(handle_, local.net(), remote.net(), connect_limit_ms,
-					 &attributes);
+		code = request_once(local, remote, connect_limit_ms);
 	while (code == VIP_NO_MATCH && Clock::now() < deadline && !is_gone());
 	check(code, "connect");
 }
@@ -151,19 +151,37 @@ void Vi::request(const Nic &nic, Address &remote, const Gone &is_gone)
 void Vi::accept(const Nic &nic, Address &local, const Gone &is_gone)
 {
 	const auto deadline = Clock::now() + connect_limit;
-	const std::vector<uint8_t> room(nic.attributes().MaxDiscriminatorLen);
-	Address remote(nic.host_address(), room);
-	VIP_VI_ATTRIBUTES attributes;
-	VIP_CONN_HANDLE request;
 	VIP_RETURN code;
 
 	do
-		code = VipConnectWait(nic.handle(), local.net(), wait_ms, remote.net(), &attributes,
-				      &request);
+		code = accept_once(nic, local, wait_ms);
 	while (code == VIP_TIMEOUT && Clock::now() < deadline && !is_gone());
-	check(code, "wait for a connection");
-	code = VipConnectAccept(request, handle_);
-	if (code != VIP_SUCCESS)
-		VipConnectReject(request);
 	check(code, "accept a connection");
+}
+
+Address share_server_address(const Side &side)
+{
+	Json place;
+
+	if (side.is_server) {
+		const std::string mark = "perf" + std::to_string(getpid());
+
+		place = {{"host", side.nic.host_address()},
+			 {"mark", std::vector<uint8_t>(mark.begin(), mark.end())}};
+		side.control.write(place);
+	} else {
+		place = side.control.read();
+	}
+	return Address(place.at("host").get<std::vector<uint8_t>>(),
+		       place.at("mark").get<std::vector<uint8_t>>());
+}
+
+void connect_vi(const Side &side, Vi &vi, Address &server)
+{
+	const Gone is_gone = [&] { return side.control.has_given_up(); };
+
+	if (side.is_server)
+		vi.accept(side.nic, server, is_gone);
+	else
+		vi.request(side.nic, server, is_gone);
 }

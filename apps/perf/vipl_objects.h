@@ -10,19 +10,30 @@
 
 #include <vipl.h>
 
-#include "failure.h"
+#include "control.h"
 
-/* Throws "cannot WHAT: VIP_..." unless the code is VIP_SUCCESS. */
-void check(VIP_RETURN code, const char *what);
+/* Throws "cannot WHAT: VIP_...". */
+[[noreturn]] void fail_code(VIP_RETURN code, const char *what);
+/* Throws unless the code is VIP_SUCCESS. */
+inline void check(VIP_RETURN code, const char *what)
+{
+	if (code != VIP_SUCCESS)
+		fail_code(code, what);
+}
+
+/* An object that is not copied. */
+struct Single {
+	Single() = default;
+	Single(const Single &) = delete;
+	Single &operator=(const Single &) = delete;
+};
 
 /* An open NIC with a protection tag, which all of this program's memory and VIs use. */
-class Nic
+class Nic : Single
 {
 public:
 	explicit Nic(const std::string &name);
 	~Nic();
-	Nic(const Nic &) = delete;
-	Nic &operator=(const Nic &) = delete;
 
 	VIP_NIC_HANDLE handle() const
 	{
@@ -36,16 +47,21 @@ public:
 	{
 		return attributes_;
 	}
-	std::vector<uint8_t> host_address() const;
+	std::vector<uint8_t> host_address() const
+	{
+		return {attributes_.LocalNicAddress, attributes_.LocalNicAddress + attributes_.NicAddressLen};
+	}
+	/* Whether it is via_lo, which has no device. */
+	bool is_loopback() const
+	{
+		return attributes_.Name == std::string("via_lo");
+	}
 
 private:
 	VIP_NIC_HANDLE handle_ = nullptr;
 	VIP_PROTECTION_HANDLE ptag_ = nullptr;
 	VIP_NIC_ATTRIBUTES attributes_ = {};
 };
-
-/* Whether it is the loopback NIC, which has no device. */
-bool is_loopback(const Nic &nic);
 
 /* A network address in memory of the necessary size. */
 class Address
@@ -61,15 +77,21 @@ private:
 	alignas(VIP_NET_ADDRESS) uint8_t room_[512] = {};
 };
 
+/* Returns an address of the NIC's. Its discriminator is `mark`, a number or an array of numbers. */
+template <typename Mark> Address own_address(const Nic &nic, const Mark &mark)
+{
+	const auto *bytes = reinterpret_cast<const uint8_t *>(&mark);
+
+	return {nic.host_address(), {bytes, bytes + sizeof(mark)}};
+}
+
 /* Registered memory: whole pages of zeros. */
-class Memory
+class Memory : Single
 {
 public:
 	/* is_target: the peer may write into the memory and read from it. */
 	Memory(const Nic &nic, size_t bytes, bool is_target);
 	~Memory();
-	Memory(const Memory &) = delete;
-	Memory &operator=(const Memory &) = delete;
 
 	uint8_t *at(size_t offset) const
 	{
@@ -86,40 +108,27 @@ private:
 	VIP_MEM_HANDLE handle_ = 0;
 };
 
-class CompletionQueue
-{
-public:
-	CompletionQueue(const Nic &nic, size_t entries);
-	~CompletionQueue();
-	CompletionQueue(const CompletionQueue &) = delete;
-	CompletionQueue &operator=(const CompletionQueue &) = delete;
-
-	VIP_CQ_HANDLE handle() const
-	{
-		return handle_;
-	}
-
-private:
-	VIP_CQ_HANDLE handle_ = nullptr;
-};
-
 /* Whether the peer's process is gone. */
 using Gone = std::function<bool()>;
 
-class Vi
+/* Calls VipConnectWait. */
+VIP_RETURN await_request(const Nic &nic, Address &local, VIP_ULONG limit_ms, VIP_CONN_HANDLE &request);
+
+class Vi : Single
 {
 public:
 	/* cq: the CQ of both queues, or NULL. */
 	Vi(const Nic &nic, VIP_RELIABILITY_LEVEL level, size_t max_transfer, bool is_target,
 	   VIP_CQ_HANDLE cq);
 	~Vi(); /* disconnects first */
-	Vi(const Vi &) = delete;
-	Vi &operator=(const Vi &) = delete;
 
 	VIP_VI_HANDLE handle() const
 	{
 		return handle_;
 	}
+	/* Each calls VIPL once: VipConnectRequest; VipConnectWait and what answers the request. */
+	VIP_RETURN request_once(Address &local, Address &remote, VIP_ULONG limit_ms);
+	VIP_RETURN accept_once(const Nic &nic, Address &local, VIP_ULONG limit_ms);
 	/*
 	 * Both give up after ten seconds, or when the peer is gone. request() tries again until
 	 * then if no server waits.
@@ -130,5 +139,20 @@ public:
 private:
 	VIP_VI_HANDLE handle_ = nullptr;
 };
+
+/* One side of a run. */
+struct Side {
+	Control &control;
+	const Nic &nic;
+	bool is_server;
+};
+
+/*
+ * The server makes a new discriminator and sends the client its address. Returns it on both sides.
+ * Both sides call it at the same point of their work.
+ */
+Address share_server_address(const Side &side);
+/* The server accepts, and the client requests. Each gives up when the other has given up. */
+void connect_vi(const Side &side, Vi &vi, Address &server);
 
 #endif

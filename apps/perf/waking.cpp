@@ -11,26 +11,15 @@
  */
 #include <atomic>
 #include <cstdlib>
-#include <functional>
 #include <future>
-#include <memory>
 #include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
-
-#include "child.h"
-#include "paired.h"
-#include "patience.h"
+#include "end.h"
+#include "processes.h"
 #include "run.h"
-#include "server_address.h"
-#include "small_vi.h"
-
-extern "C" {
-#include "../common/common.h"
-}
 
 namespace
 {
@@ -40,171 +29,140 @@ struct Wanted {
 	unsigned pairs = 15, round_trips = 500;
 };
 
-/* Two processes take turns. The number says whose turn it is, and the other process sleeps. */
-struct Turns {
-	std::atomic<uint32_t> number;
+/* A futex that wakes a process, or its thread, which then writes `seen`. */
+struct Bell {
+	std::atomic<uint32_t> rung, seen;
+};
+
+/* Of a program and of a child, which share them. */
+struct Bells {
+	Bell own, childs;
 	std::atomic<bool> is_over;
 };
 
-/* An object in memory that children share. */
-template <typename T> class Shared
+std::shared_ptr<Bells> shared_bells()
 {
-public:
-	Shared()
-	{
-		void *memory = mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE,
-				    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	void *memory = mmap(nullptr, sizeof(Bells), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
-		if (memory == MAP_FAILED)
-			fail_errno("get shared memory");
-		object_ = new (memory) T();
-	}
-	~Shared()
-	{
-		munmap(object_, sizeof(T));
-	}
-	Shared(const Shared &) = delete;
-	Shared &operator=(const Shared &) = delete;
-
-	T &operator*() const
-	{
-		return *object_;
-	}
-
-private:
-	T *object_;
-};
-
-/* Sleeps while the number has this value. Returns false if no wake-up came for too long. */
-bool sleep_on(std::atomic<uint32_t> &number, uint32_t value)
-{
-	const timespec limit = {silence_limit_ms / 1000, 0};
-
-	return !syscall(SYS_futex, &number, FUTEX_WAIT, value, &limit, nullptr, 0) ||
-	       errno != ETIMEDOUT;
+	if (memory == MAP_FAILED)
+		fail_errno("get shared memory");
+	return {new (memory) Bells(), [](Bells *bells) { munmap(bells, sizeof(*bells)); }};
 }
 
-void add_and_wake(std::atomic<uint32_t> &number)
+void ring(Bell &bell)
 {
-	++number;
-	syscall(SYS_futex, &number, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+	++bell.rung;
+	syscall(SYS_futex, &bell.rung, FUTEX_WAKE, 1, nullptr, nullptr, 0);
 }
 
-/* Returns false if the measurement is over or no wake-up came for too long. */
-bool await_turn(Turns &turns, uint32_t parity)
-{
-	for (;;) {
-		const uint32_t now = turns.number;
+constexpr timespec ring_limit = {silence_limit_ms / 1000, 0};
 
-		if (turns.is_over)
-			return false;
-		if (now % 2 == parity)
-			return true;
-		if (!sleep_on(turns.number, now))
-			return false;
-	}
+/* Sleeps until the bell has rung more often than so many times, and returns how often. */
+uint32_t await_ring(Bell &bell, uint32_t known, const timespec *limit = &ring_limit)
+{
+	uint32_t rung;
+
+	while (rung = bell.rung, rung == known)
+		if (syscall(SYS_futex, &bell.rung, FUTEX_WAIT, known, limit, nullptr, 0) && errno == ETIMEDOUT)
+			throw Failure("nobody was woken by a futex");
+	return rung;
 }
 
-/* This process and a child, which lives as long as the object. */
-class FutexPair
+/*
+ * Wakes this process and a child by turns. The child is made before the VI, because the memory of a process
+ * that forks is slow afterwards.
+ */
+class FutexPair : Single
 {
 public:
 	FutexPair()
 	{
-		child_ = std::make_unique<Child>([turns = &*turns_] {
-			while (!turns->is_over)
-				if (await_turn(*turns, 1))
-					add_and_wake(turns->number);
-			return EXIT_OK;
+		child_ = std::make_unique<Child>([bells = bells_] {
+			for (uint32_t known = 0; known = await_ring(bells->childs, known, nullptr), !bells->is_over;)
+				ring(bells->own);
 		});
 	}
 	~FutexPair()
 	{
-		(*turns_).is_over = true;
-		add_and_wake((*turns_).number);
-		child_.reset();
+		bells_->is_over = true;
+		ring(bells_->childs);
 	}
-	FutexPair(const FutexPair &) = delete;
-	FutexPair &operator=(const FutexPair &) = delete;
 
 	double one_way_us(unsigned round_trips)
 	{
 		const double start = now_us();
 
 		for (unsigned i = 0; i < round_trips; ++i) {
-			add_and_wake((*turns_).number);
-			if (!await_turn(*turns_, 0))
-				throw Failure("a process was not woken by a futex");
+			ring(bells_->childs);
+			known_ = await_ring(bells_->own, known_);
 		}
 		return (now_us() - start) / round_trips / 2;
 	}
 
 private:
-	Shared<Turns> turns_;
+	const std::shared_ptr<Bells> bells_ = shared_bells();
 	std::unique_ptr<Child> child_;
+	uint32_t known_ = 0;
 };
 
-/* `rung` wakes a process's thread, and the thread writes `seen`. */
-struct Bell {
-	std::atomic<uint32_t> rung, seen;
-};
-
-/* The work of the thread: it is woken for each ring. */
-void take_rings(Bell &bell, uint32_t rings)
-{
-	for (uint32_t seen = 0; seen < rings; bell.seen = seen = bell.rung)
-		if (!sleep_on(bell.rung, seen))
-			throw Failure("a thread was not woken by a futex");
-}
-
-/* The work of a program: it watches what its thread writes, rings, and watches again. */
+/* The work of a program: it watches what its thread writes when it is woken, rings, and watches again. */
 void look_and_ring(Bell &own, Bell &other, uint32_t rings, bool begins)
 {
-	const auto thread = std::async(std::launch::async, take_rings, std::ref(own), rings);
+	const auto thread = std::async(std::launch::async, [&] {
+		while (own.seen < rings)
+			own.seen = await_ring(own, own.seen);
+	});
 
 	for (uint32_t i = 0; i < rings; ++i) {
 		if (begins)
-			add_and_wake(other.rung);
+			ring(other);
 		for (Patience patience; own.seen == i;)
 			patience.in_vain("a thread that was woken by a futex");
 		if (!begins)
-			add_and_wake(other.rung);
+			ring(other);
 	}
 }
 
 double looked_for_us(unsigned round_trips)
 {
-	struct Bells {
-		Bell client, server;
-	};
-	const Shared<Bells> bells;
-	const Child child([&] {
-		look_and_ring((*bells).server, (*bells).client, round_trips, false);
-		return EXIT_OK;
-	});
+	const std::shared_ptr<Bells> bells = shared_bells();
+	const Child child([&] { look_and_ring(bells->childs, bells->own, round_trips, false); });
 	const double start = now_us();
 
-	look_and_ring((*bells).client, (*bells).server, round_trips, true);
+	look_and_ring(bells->own, bells->childs, round_trips, true);
 	return (now_us() - start) / round_trips / 2;
 }
 
-void send_and_watch(SmallVi &vi, uint32_t number)
+void watch(End &end, bool is_receive)
 {
-	vi.send(number);
-	vi.watch_sent();
+	const VIP_UINT32 *status = &end.oldest(is_receive)->CS.Status;
+	Patience patience;
+
+	while (!(__atomic_load_n(status, __ATOMIC_ACQUIRE) & VIP_STATUS_DONE))
+		patience.in_vain(is_receive ? "a message" : "the end of a send");
+	end.await(is_receive);
 }
 
-double watched_us(const Side &side, SmallVi &vi, unsigned round_trips)
+uint32_t watch_for_number(End &end)
+{
+	const VIP_DESCRIPTOR *message = end.oldest(true);
+
+	watch(end, true);
+	const uint32_t number = end.number_in(message);
+	end.post_receive();
+	return number;
+}
+
+double message_us(const Side &side, End &end, unsigned round_trips)
 {
 	side.control.write({{"messages", round_trips}});
 	side.control.meet();
 	const double start = now_us();
 	for (uint32_t i = 0; i < round_trips; ++i) {
-		vi.send(i);
-		if (vi.watch_message() != i)
+		end.send_number(i);
+		if (watch_for_number(end) != i)
 			throw Failure("a message came with wrong contents");
-		vi.post_receive();
-		vi.watch_sent();
+		watch(end, false);
 	}
 	return (now_us() - start) / round_trips / 2;
 }
@@ -226,45 +184,38 @@ Report measure(const Side &side, const Wanted &wanted)
 				 {"us_stderr", "std. error", "us"},
 				 {"ratio", "to the futex", ""}});
 	FutexPair futex;
-	const auto futex_us = [&] { return futex.one_way_us(wanted.round_trips); };
-	const Pairs threads = side.control.together([&] {
-		return measure_pairs(wanted.pairs, futex_us,
-				     [&] { return looked_for_us(wanted.round_trips); });
-	});
+	const auto woken = [&] { return futex.one_way_us(wanted.round_trips); };
+	const Pairs threads =
+		measure_pairs(wanted.pairs, woken, [&] { return looked_for_us(wanted.round_trips); });
 
 	side.control.write({{"do", "waking"}});
 	Address server = share_server_address(side);
-	SmallVi vi(side.nic, VIP_SERVICE_RELIABLE_DELIVERY, depth, nullptr);
-	const Pairs pairs = side.control.together([&] {
-		connect_vi(side, vi.vi(), server);
-		return measure_pairs(wanted.pairs, futex_us,
-				     [&] { return watched_us(side, vi, wanted.round_trips); });
+	End end(side.nic, numbers_shape(depth));
+	const Pairs messages = side.control.together([&] {
+		connect_vi(side, end.vi(), server);
+		return measure_pairs(wanted.pairs, woken, [&] { return message_us(side, end, wanted.round_trips); });
 	});
 
 	side.control.write({{"messages", 0U}});
 	side.control.meet();
-	report.add("waking", point("futex", pairs.first, 1));
-	report.add("waking",
-		   point("futex, watched in memory", threads.second, compare(threads).ratio));
-	report.add("waking",
-		   point("message, watched in memory", pairs.second, compare(pairs).ratio));
+	report.add("waking", point("futex", messages.first, 1));
+	report.add("waking", point("futex, watched in memory", threads.second, median(ratios(threads))));
+	report.add("waking", point("message, watched in memory", messages.second, median(ratios(messages))));
 	return report;
 }
 } // namespace
 
-void serve_waking(const Side &side)
+void serve_waking(const Side &side, const Json &)
 {
 	Address server = share_server_address(side);
-	SmallVi vi(side.nic, VIP_SERVICE_RELIABLE_DELIVERY, depth, nullptr);
+	End end(side.nic, numbers_shape(depth));
 
-	connect_vi(side, vi.vi(), server);
+	connect_vi(side, end.vi(), server);
 	while (uint64_t messages = side.control.read().at("messages").get<uint64_t>()) {
 		side.control.meet();
 		for (; messages; --messages) {
-			const uint32_t number = vi.watch_message();
-
-			vi.post_receive();
-			send_and_watch(vi, number);
+			end.send_number(watch_for_number(end));
+			watch(end, false);
 		}
 	}
 	side.control.meet();
@@ -279,12 +230,8 @@ void add_waking(CLI::App &app)
 		"VIPL_PROGRESS=on, beside waking by a futex",
 		[=](const Side &side) { return measure(side, *wanted); }, Placing::anywhere);
 
-	command->add_option("--pairs", wanted->pairs, "pairs of blocks, one of each")
-		->check(CLI::Range(2, 1000))
-		->capture_default_str();
-	command->add_option("--iterations", wanted->round_trips, "round trips in a block")
-		->check(CLI::Range(1, 1000000))
-		->capture_default_str();
+	add_number(command, "--pairs", wanted->pairs, 2, 1000, "pairs of blocks, one of each");
+	add_number(command, "--iterations", wanted->round_trips, 1, 1000000, "round trips in a block");
 	/* The NIC reads the variable when it is opened. */
 	command->parse_complete_callback([] { setenv("VIPL_PROGRESS", "on", 1); });
 }

@@ -1,9 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""check.py PROGRAM NIC CASE: checks how vip_perf reacts to errors, and its output.
-
-It does not check figures.
-"""
+"""check.py PROGRAM NIC CASE: checks how vip_perf reacts to errors, signals, and clients that are not vip_perf."""
+import contextlib
 import json
 import os
 import resource
@@ -23,22 +21,28 @@ from vip_perf_runs import (  # noqa: E402
 # A process that was started in the background ignores SIGINT, and its children would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+SCALE = ["scale", "--question", "vis", "--limit", "100"]
+RUNNING = ((["latency"], "64 bytes,"), (SCALE, ", 16 VIs"))  # measurements, and what they say in the middle
 
-def expect_one_message(result, status=1):
+
+def expect_one_message(result):
     code, out, err = result
-    expect(code == status, "the exit status", code, out, err)
-    expect(out == "", "nothing but a message", out)
     said = [line for line in err.splitlines() if not line.startswith("vipl: ")]  # without the library's
-    expect(len(said) == 1 and said[0].startswith("vip_perf: "), "one message", err)
+    is_one = len(said) == 1 and said[0].startswith("vip_perf: ")
+    expect(code == 1 and out == "" and is_one, "one message", code, out, err)
 
 
 def is_gone(number):
     """Returns whether there is no such process, or only one that is dead and not waited for."""
-    try:
-        with open(f"/proc/{number}/stat") as stat:
-            return stat.read().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
+    with contextlib.suppress(OSError), open(f"/proc/{number}/stat") as stat:
+        return stat.read().rpartition(")")[2].split()[0] == "Z"
+    return True
+
+
+def running(words, point, output=subprocess.DEVNULL):
+    client = Client(words, output)
+    client.await_progress(point)
+    return client
 
 
 # --- wrong requests --------------------------------------------------------------------------------
@@ -53,24 +57,18 @@ def test_help():
 
 
 def test_usage_errors():
-    for words in ([], ["nothing"], ["latency"], ["latency", "--self", "localhost"],
-                  ["latency", "--self", "--port", "65536"], ["latency", "--self", "--nothing"],
-                  ["scale", "--self", "--to", "0"], ["server", "localhost"]):
-        expect_usage_error(*words)
-    for measurement, option, words in (("latency", "--wait", "poll,block,spin"),
-                                       ("scale", "--question", "vis,cq,segments,buffers,mtu,memory"),
-                                       ("connect", "--only", "vipl,tcp")):
-        _, _, err = run(measurement, option, "no", seconds=SOON)
-        expect(err.splitlines()[0] == f"{option}: no not in {{{words}}}",
-               "a wrong word is told the right ones", err)
+    for words in ("", "nothing", "latency", "latency --self localhost", "latency --self --port 65536",
+                  "latency --self --nothing", "scale --self --to 0", "server localhost"):
+        expect_usage_error(*words.split())
+    for words, right in (("latency --wait no", "poll,block,spin"), ("connect --only no", "vipl,tcp"),
+                         ("scale --question no", "vis,cq,segments,buffers,mtu,memory")):
+        _, _, err = run(*words.split(), seconds=SOON)
+        expect(err.splitlines()[0] == f"{words.split()[1]}: no not in {{{right}}}", "the right words", err)
 
 
 def test_words_in_capitals():
-    words = ["--question", "MTU,Memory", "--wait", "Poll"]
-    found = [report["test"] for report in json_of("scale", *words)]
+    found = [report["test"] for report in json_of("scale", "--question", "MTU,Memory", "--wait", "Poll")]
     expect(found == ["scale-mtu", "scale-memory"], "the questions", found)
-    report = json_of("connect", "--only", "TCP", "--count", "2")
-    expect([series["name"] for series in report["series"]] == ["TCP"], "the series", report)
 
 
 def test_unknown_nic():
@@ -97,36 +95,30 @@ def test_port_in_use():
 
 def test_client_killed():
     with Server() as server:
-        for words, point in ((["latency"], "64 bytes,"),
-                             (["scale", "--question", "vis", "--limit", "100"], ", 16 VIs")):
-            client = Client(server.client(*words))
-            client.await_progress(point)
+        for words, point in RUNNING:
+            client = running(server.client(*words), point)
             client.process.kill()
             client.process.wait()
             server.expect_service()
 
 
 def test_server_killed():
-    for words, point in ((["latency"], "64 bytes,"),
-                         (["scale", "--question", "vis", "--limit", "100"], ", 16 VIs")):
+    for words, point in RUNNING:
         with Server() as server:
-            client = Client(server.client(*words))
-            client.await_progress(point)
+            client = running(server.client(*words), point)
             server.process.kill()
             client.expect_failure_soon()
 
 
 def test_server_child_killed():
-    client = Client(command("latency", "--self"))
-    client.await_progress("64 bytes,")
+    client = running(command("latency", "--self"), "64 bytes,")
     os.kill(client.child(), signal.SIGKILL)
     client.expect_failure_soon()
 
 
 def test_self_killed():
     for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
-        client = Client(command("latency", "--self"))
-        client.await_progress("64 bytes,")
+        client = running(command("latency", "--self"), "64 bytes,")
         child = client.child()
         client.process.send_signal(number)
         client.process.wait(SOON)
@@ -134,59 +126,47 @@ def test_self_killed():
 
 
 # The measurement, the progress at which it is stopped, and the number of points of a whole measurement.
-STOPPABLE = ((["latency", "--sockets", "tcp"], "64 bytes,", 8 * 43),
-             (["echo", "--only", "vipl"], "128 bytes", 64 + 64 + 63),
-             (["scale", "--question", "vis"], ", 16 VIs", 3 * 13),
-             (["scale", "--question", "cq"], "CQ, polling, 64 bytes", 4 * 5),
-             (["scale", "--question", "segments"], "segments: 4", 2 * 8),
-             (["scale", "--question", "buffers"], "buffers: 4", 2 * 9),
-             (["scale", "--question", "mtu"], "MTU, ", 3 * 3),
-             (["scale", "--question", "memory"], "registering 16384 bytes", 8))
+STOPPABLE = (("latency --sockets tcp", "64 bytes,", 8 * 43), ("echo --only vipl", "128 bytes", 64 + 64 + 63),
+             ("scale --question vis", ", 16 VIs", 3 * 13), ("scale --question cq", "CQ, polling, 64 bytes", 4 * 5),
+             ("scale --question segments", ", 4 segments", 2 * 8), ("scale --question buffers", ", 4 buffers", 2 * 9),
+             ("scale --question mtu", "MTU, ", 3 * 3), ("scale --question memory", "registering 16384 bytes", 8))
 
 
-def output_of_stopped(words, point):
-    """Stops the measurement with Ctrl-C, which the child gets, too."""
+def interrupted(words, point):
+    """Interrupts a measurement with Ctrl-C, which the child gets, too. Returns its status and output."""
     with tempfile.TemporaryFile() as output:
-        client = Client(command(*words, "--self"), output)
-        client.await_progress(point)
-        for number in (client.child(), client.process.pid):
+        client = running(command(*words.split(), "--self"), point, output)
+        child = client.child()
+        for number in (child, client.process.pid):
             os.kill(number, signal.SIGINT)
-        expect(client.await_end() == 130, "the status of who was interrupted",
-               client.process.returncode, client.said[-300:])
+        status = client.await_end()
+        wait_until("the child has gone, too", lambda: is_gone(child))
         output.seek(0)
-        return output.read().decode()
+        return status, output.read().decode()
 
 
 def test_stopped():
     """A stopped measurement prints its results so far."""
     for words, point, whole in STOPPABLE:
-        report = json.loads(output_of_stopped(words + ["--json"], point))
-        expect(report["test"].startswith(words[0]), "the report", report["test"])
-        expect("stopped by the user" in report["remarks"], "it says so", report["remarks"])
+        status, output = interrupted(words + " --json", point)
+        report = json.loads(output)
         points = sum(len(series["points"]) for series in report["series"])
+        expect(status == 130 and report["test"].startswith(words.split()[0]), "the report", words, report)
         expect(points < whole, "a part", words, points)
+        expect("stopped by the user" in report["remarks"], "it says so", report["remarks"])
 
 
 def test_stopped_in_the_first_of_several():
     """If several reports were requested, a single report has the form of several."""
-    words = ["scale", "--question", "memory,vis"]
-    reports = json.loads(output_of_stopped(words + ["--json"], ", 16 VIs"))
-    expect([report["test"] for report in reports] == ["scale-vis"], "a list of one", reports)
+    status, output = interrupted("scale --question memory,vis --json", ", 16 VIs")
+    tests = [report["test"] for report in json.loads(output)]
+    expect(status == 130 and tests == ["scale-vis"], "a list of one", output)
 
 
 def test_interrupted():
     """A measurement that cannot end early ends at once, and prints nothing."""
-    for words, point in ((["connect", "--count", "20000"], "connection 20"), (["logp"], "round ")):
-        with tempfile.TemporaryFile() as output:
-            client = Client(command(*words, "--self"), output)
-            client.await_progress(point)
-            child = client.child()
-            for number in (child, client.process.pid):
-                os.kill(number, signal.SIGINT)
-            expect(client.process.wait(SOON) == -signal.SIGINT, "it is killed by the signal",
-                   words, client.process.returncode)
-            wait_until("the child has gone, too", lambda: is_gone(child))
-            expect(output.seek(0, os.SEEK_END) == 0, "no output", words)
+    for words, point in (("connect --count 20000", "connection 20"), ("logp", "round ")):
+        expect(interrupted(words, point) == (-signal.SIGINT, ""), "it is killed by the signal", words)
 
 
 # --- clients and servers that are not vip_perf -----------------------------------------------------
@@ -195,63 +175,47 @@ MEET = b'{"meet":true}\n'
 
 
 def shape(**different):
-    whole = {"kind": "vipl", "transfer": "send", "level": "delivery", "waiting": "poll",
-             "cqs": "none", "room": 4096, "depth": 16, "buffers": 1, "segments": 1, "vis": 1}
-    whole.update(different)
-    return json.dumps({"do": "match", "shape": whole}, separators=(",", ":")).encode() + b"\n"
+    whole = {"kind": "vipl", "transfer": "send", "level": "delivery", "waiting": "poll", "cqs": "none", "room": 4096,
+             "depth": 16, "buffers": 1, "segments": 1, "vis": 1}
+    return json.dumps({"do": "match", "shape": whole | different}).encode() + b"\n"
 
 
 NO_JSON = [b"\n", b"GET / HTTP/1.1\r\n\r\n", b"\xff\xfe\x00\x01\n", b"x" * (3 << 20), b"null\n",
            b'{"failed":"it rains"}\n', b'{"meet":\n']
-NO_ORDERS = [b"{}\n", b'{"do":7}\n', b'{"do":"dance"}\n', b'{"do":"match","shape":7}\n',
-             b'{"do":"recover"}\n', shape(vis=65536, depth=512), shape() + b"nothing\n"]
-
-
-def answer(server, sent):
-    """Sends this to the server. Returns the server's output until one side closes the connection."""
-    with server.socket() as s:
-        try:
-            s.sendall(sent)
-            s.shutdown(socket.SHUT_WR)
-            said = b""
-            while piece := s.recv(65536):
-                said += piece
-            return said.decode()
-        except (BrokenPipeError, ConnectionResetError):  # the server has closed the connection
-            return ""
+NO_ORDERS = [b"{}\n", b'{"do":7}\n', b'{"do":"dance"}\n', b'{"do":"match","shape":7}\n', b'{"do":"recover"}\n',
+             shape(vis=65536, depth=512), shape() + b"nothing\n"]
 
 
 def expect_refusal(server, sent):
-    said = answer(server, sent)
+    said = b""
+    with server.socket() as s, contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the server closes it
+        s.sendall(sent)
+        s.shutdown(socket.SHUT_WR)
+        while piece := s.recv(65536):
+            said += piece
     message = server.message()
     expect(message.startswith("vip_perf: "), "the server says that it failed", sent[:200], message)
-    for line in said.splitlines():
-        words = json.loads(line)
-        expect(isinstance(words, dict), "it speaks as it should", sent[:200], line)
+    is_right = all(isinstance(json.loads(line), dict) for line in said.splitlines())
+    expect(is_right, "it speaks as it should", sent[:200], said)
 
 
 def test_garbage():
     with Server() as server:
-        for sent in NO_JSON:
-            expect_refusal(server, sent)
-        server.expect_service()
-        for sent in NO_ORDERS:
-            expect_refusal(server, MEET + sent)
-        server.expect_service()
+        for before, some in ((b"", NO_JSON), (MEET, NO_ORDERS)):
+            for sent in some:
+                expect_refusal(server, before + sent)
+            server.expect_service()
 
 
 def test_peers_reason():
     """The server fails while both connect, and the client's message contains the server's reason."""
     place = b'{"host":[127,0,0,1,0,0],"mark":[1]}\n'  # no server waits there, over via_lo
-    link = b'{"handle":1,"target":1,"mtu":4096}\n'
-    rains, no_text = b'{"failed":"it rains"}', b'{"failed":7}'
-    for words, begins, reason, told in (
-        (["latency", "--no-sockets"], link, rains, "the other side: it rains"),
-        (["logp"], b"", no_text, "what the other side says is no vip_perf's"),
-        (["connect", "--only", "vipl"], b'{"waits":true}\n', rains, "the other side: it rains"),
-    ):
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            client = Client(command(*words, "127.0.0.1", "--port", str(server.getsockname()[1])))
+    begins = b'{"handle":1,"target":0,"mtu":32768}\n'  # a match's words after that
+    for reason, told in ((b'{"failed":"it rains"}', "the other side: it rains"),
+                         (b"never JSON", "what the other side says is no vip_perf's")):
+        with socket.create_server(("localhost", 0)) as server:
+            client = Client(command("latency", "localhost", "--port", str(server.getsockname()[1]),
+                                    "--no-sockets", "--transfer", "send", "--wait", "poll"))
             server.settimeout(SECONDS)
             with server.accept()[0] as s:
                 s.sendall(MEET + place + begins + reason + b"\n")
@@ -275,98 +239,36 @@ def test_bare_client_gone():
         server.expect_service()
 
 
-# --- two at once ---------------------------------------------------------------------------------
-
-
 def test_second_client():
     with Server() as server:
-        first = Client(server.client("scale", "--question", "vis", "--limit", "100"))
-        first.await_progress(", 16 VIs")
-        done = subprocess.run(server.client("latency"), capture_output=True, text=True,
-                              timeout=SECONDS)
-        expect_one_message((done.returncode, done.stdout, done.stderr))
-        expect("another client" in done.stderr, "it is told why", done.stderr)
-        expect(first.process.poll() is None, "the first one goes on")
+        first = running(server.client(*SCALE), ", 16 VIs")
+        second = run("latency", *server.address(), "--nic", NIC)
+        expect_one_message(second)
+        expect("another client" in second[2] and first.process.poll() is None, "the first one goes on", second)
         first.process.kill()
         first.process.wait()
-        server.expect_service()
-
-
-def test_one_after_the_other():
-    with Server() as server:
         for _ in range(5):
             server.expect_service()
 
 
 # --- output ----------------------------------------------------------------------------------------
 
-MEASUREMENTS = [["latency", "--to", "64", "--trials", "2", "--trial-ms", "2"],
-                ["scale", "--question", "vis", "--to", "4"],
-                ["scale", "--question", "cq"], ["scale", "--question", "segments"],
-                ["scale", "--question", "buffers"], ["scale", "--question", "mtu"],
-                ["scale", "--question", "memory"]]
-
-
-def expect_report(report, test):
-    expect(report["test"].startswith(test), "the name of the test", report["test"])
-    for key in ("vip_perf", "host", "time", "nic", "peer", "command"):
-        expect(key in report, "what was measured where", key)
-    keys = [column["key"] for column in report["columns"]]
-    expect(report["series"] and all(s["points"] for s in report["series"]), "series")
-    for series in report["series"]:
-        for point in series["points"]:
-            expect(set(point) <= set(keys), "keys that are columns", point, keys)
-            expect(point.get(keys[0], 0) > 0, "the first column in each point", point)
-            expect(all(value > 0 for key, value in point.items()
-                       if key in ("us", "us_min", "open_us", "register_us")),
-                   "times are positive", point)
-
-
-def test_json():
-    for words in MEASUREMENTS:
-        expect_report(json_of(*words), words[0])
-
-
-def test_plotted():
-    """Each of these reports has at least one figure."""
-    with tempfile.TemporaryDirectory() as directory:
-        for number, words in enumerate(MEASUREMENTS):
-            report = os.path.join(directory, "report.json")
-            with open(report, "w") as file:
-                json.dump(json_of(*words), file)
-            done = subprocess.run([PROGRAM + "_plot", "--format", "svg", "--output",
-                                   os.path.join(directory, f"figure{number}"), report],
-                                  capture_output=True, text=True, timeout=SECONDS)
-            expect(done.returncode == 0, "it is drawn", words, done.stderr)
-            expect(any(name.startswith(f"figure{number}-") for name in os.listdir(directory)),
-                   "a figure", words, done.stdout)
-
-
-def test_json_of_several():
-    reports = json_of("scale", "--question", "memory", "--question", "mtu")
-    tests = [report["test"] for report in reports]
-    expect(tests == ["scale-mtu", "scale-memory"], "a list", reports)
-    for report in reports:
-        expect_report(report, "scale-")
-
 
 def test_output_lost():
     """vip_perf fails when it cannot write its output, or has none."""
-    few = ["latency", "--self", "--nic", NIC, "--from", "64", "--to", "64", "--trials", "1",
-           "--trial-ms", "1", "--no-sockets", "--transfer", "send", "--wait", "block"]
+    few = "latency --self --from 64 --to 64 --trials 1 --trial-ms 1 --no-sockets --transfer send --wait block".split()
+    few += ["--nic", NIC]
     for words in ([*few, "--json"], few, ["--help"]):
         for redirection in (">/dev/full", ">&-"):
             done = subprocess.run(["sh", "-c", 'exec "$@" ' + redirection, "sh", PROGRAM, *words],
                                   stderr=subprocess.PIPE, text=True, timeout=SECONDS)
-            expect(done.returncode == 1 and "standard output" in done.stderr, "it fails", words,
-                   redirection, done.returncode, done.stderr)
+            expect(done.returncode == 1 and "standard output" in done.stderr, "it fails", words, redirection, done)
 
 
 def test_out_of_room():
     """VIs of via_lo take a file each. With few files the series ends, but not the run."""
-    def few_files():
-        resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
-    report = json_of("scale", "--question", "vis", preexec_fn=few_files)
+    report = json_of("scale", "--question", "vis",
+                     preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100)))
     expect(len(report["series"]) == 3, "three series", report["series"])
     expect(len(report.get("remarks", [])) == 3, "each ends with a remark", report.get("remarks"))
     for series in report["series"]:

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""check.py PROGRAM PAPERS.md: checks the messages of vip_perf_plot and its figures, by the objects of
+"""plot.py PROGRAM PAPERS.md: checks the messages of vip_perf_plot and its figures, by the objects of
 matplotlib.
 
-reports.json has parts of real reports, a few points of each.
+plot.json has parts of real reports, a few points of each.
 """
 import functools
 import importlib.machinery
@@ -20,7 +20,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True  # tests leave the sources alone
 
 PROGRAM, PAPERS_MD = sys.argv[1], Path(sys.argv[2])
-REPORTS = Path(__file__).with_name("reports.json")
+REPORTS = Path(__file__).with_name("plot.json")
 loader = importlib.machinery.SourceFileLoader("vip_perf_plot", PROGRAM)
 plot = importlib.util.module_from_spec(importlib.util.spec_from_loader("vip_perf_plot", loader))
 sys.modules["vip_perf_plot"] = plot
