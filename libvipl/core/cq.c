@@ -150,7 +150,7 @@ static bool seems_empty(struct cq *cq, const struct cq_look *look)
 	return look->is_empty(look) && entries_seem_none(&cq->entries);
 }
 
-bool cq_enter_slowly(struct cq *cq, enum lock_way way)
+bool cq_enter_slowly(struct cq *cq, enum lock_way way, bool gives_way)
 {
 	struct cq_look *look = way == LOCK_CONTENDED
 				       ? atomic_load_explicit(&cq->look, memory_order_acquire)
@@ -160,7 +160,7 @@ bool cq_enter_slowly(struct cq *cq, enum lock_way way)
 	if (look && seems_empty(cq, look))
 		return !atomic_load_explicit(&look->is_polled, memory_order_relaxed) &&
 		       lock_try(&cq->lock);
-	while (look && lock_has_tenant(&cq->lock)) {
+	while (gives_way && look && lock_has_tenant(&cq->lock)) {
 		bool is_busy = lock_is_busy(&cq->lock);
 
 		if (seems_empty(cq, look)) /* so the tenant has nothing to do */

@@ -151,7 +151,7 @@ static __attribute__((noinline)) VIP_RETURN take_slowly(struct cq *cq, VIP_CQ_HA
 							VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive,
 							enum lock_way way)
 {
-	if (cq_enter_slowly(cq, way))
+	if (cq_enter_slowly(cq, way, true))
 		return take_from(cq, handle, vi, is_receive);
 	return atomic_load_explicit(&cq->handle, memory_order_relaxed) == handle ? VIP_NOT_DONE
 										 : VIP_INVALID_PARAMETER;

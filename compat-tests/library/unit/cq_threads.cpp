@@ -165,6 +165,31 @@ TEST_F(CqThreads, NoLookMissesWhatHasCome)
 	EXPECT_EQ(missed, 0);
 }
 
+// The tenant of the CQ's lock goes on for ever. Who wants any completion rests, and then is the tenant.
+TEST_F(CqThreads, WhoTakesFromAQueueDoesNotRestForOthers)
+{
+	const unsigned nobody = 0x7fffffff;
+	Pair pair = make_pair();
+	std::atomic<bool> is_over{false};
+	VIP_DESCRIPTOR *done;
+
+	expect_receive(pair, 0);
+	expect_receive(pair, 1);
+	send(pair, 0);
+	EXPECT_TRUE(eventually([&] { return VipRecvDone(pair.to, &done) == VIP_SUCCESS; }));
+	std::thread tenant([&] {
+		while (!is_over)
+			shim_cq_turn(cq);
+	});
+	shim_cq_set_tenant(cq, nobody);
+	EXPECT_EQ(VipRecvDone(pair.to, &done), VIP_NOT_DONE) << "although something is in the CQ";
+	EXPECT_EQ(shim_cq_tenant(cq), nobody);
+	EXPECT_EQ(look(), VIP_SUCCESS);
+	EXPECT_NE(shim_cq_tenant(cq), nobody);
+	is_over = true;
+	tenant.join();
+}
+
 // The calls of the data path hold no reference.
 TEST_F(CqThreads, LooksMayComeLateForACqThatIsGone)
 {
