@@ -323,9 +323,9 @@ VIP_RETURN cq_arm_and_take(struct cq *cq, cq_taker *take, void *argument, uint32
  */
 static void leave_to_others(struct cq *cq, struct object *owner)
 {
-	if (cq->ops->cq_arm_sleeper)
-		cq->ops->cq_arm_sleeper(cq->device_cq);
-	if ((!cq->ops->cq_arm_sleeper || atomic_load(&cq->choosy)) && cq->ops->cq_arm(cq->device_cq)) {
+	if (cq->ops->cq_arm_sleeper) {
+		cq->ops->cq_arm_sleeper(cq->device_cq); /* those on the channel have all been called, and arm it themselves */
+	} else if (cq->ops->cq_arm(cq->device_cq)) {
 		channel_kick_all(cq->channel, cq);
 		return;
 	}
