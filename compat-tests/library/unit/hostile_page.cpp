@@ -206,7 +206,7 @@ TEST_F(HostilePage, WhatAnswersAMessageThatComesBeforeTheConnectionIsKnownIsKept
 		EXPECT_EQ(told(1), Vis{vi});
 		VIP_DESCRIPTOR *answer = descriptor(posted++, {{memory.data(), 8}});
 		EXPECT_EQ(post_send(vi, answer), VIP_SUCCESS);
-		EXPECT_EQ(answer->CS.Status, 0u);
+		EXPECT_EQ(__atomic_load_n(&answer->CS.Status, __ATOMIC_RELAXED), 0u);
 		if (confirms)
 			EXPECT_TRUE(hostile_peer_confirm(peer.get()));
 		else
