@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cq_shim.h"
+#include "long_sleeps.h"
 #include "support.h"
 
 namespace
@@ -296,6 +297,89 @@ TEST_F(CqThreads, EachSleeperGetsItsMessageOfMany)
 		for (auto &waited : waits)
 			ASSERT_EQ(waited.get(), VIP_SUCCESS) << round;
 	}
+}
+
+// No more message comes that would wake it, and the first one does not return before the second one has.
+TEST_F(CqThreads, TheSecondSleeperGetsOneOfMoreMessagesThanALookTakes)
+{
+	const size_t messages = 300;
+	Pair pair = make_pair();
+	LongSleeps last;
+	std::atomic<int> taken{0};
+	std::vector<std::future<VIP_RETURN>> waits;
+
+	expect_receive(pair, 0);
+	send(pair, 0); // the first one wakes the agent, too
+	EXPECT_TRUE(eventually([&] { return look() == VIP_SUCCESS; }));
+	for (size_t i = 1; i < messages; i++)
+		expect_receive(pair, i);
+	for (int i = 0; i < 2; i++)
+		waits.push_back(std::async(std::launch::async, [&] {
+			VIP_VI_HANDLE vi;
+			VIP_BOOLEAN is_receive;
+			VIP_RETURN code = VipCQWait(cq, VIP_INFINITE, &vi, &is_receive);
+
+			for (taken++; taken < 2;)
+				std::this_thread::yield();
+			return code;
+		}));
+	ASSERT_TRUE(eventually([] { return long_sleepers() == 2; }));
+	shim_cq_lock(cq);
+	for (size_t i = 1; i < messages; i++)
+		send(pair, i);
+	shim_cq_unlock(cq);
+	for (auto &waited : waits)
+		EXPECT_EQ(waited.get(), VIP_SUCCESS);
+	EXPECT_EQ(sleeps_in_vain(), 0u);
+}
+
+// Two threads sleep at the CQ and two for one VI each. Whoever is woken for what is another one's wakes that one.
+TEST_F(CqThreads, ThoseThatWantOneQueueSleepBesideThoseThatWantAny)
+{
+	const int rounds = 300;
+	Pair any = make_pair(), own[2] = {make_pair(), make_pair()};
+	LongSleeps last;
+	std::atomic<int> any_taken{0}, own_taken[2] = {0, 0};
+	std::vector<std::thread> threads;
+
+	for (int i = 0; i < 2; i++) {
+		threads.emplace_back([&] {
+			VIP_VI_HANDLE vi;
+			VIP_BOOLEAN is_receive;
+			VIP_DESCRIPTOR *done;
+
+			while (VipCQWait(cq, VIP_INFINITE, &vi, &is_receive) == VIP_SUCCESS)
+				if (vi == any.to && VipRecvDone(vi, &done) == VIP_SUCCESS)
+					any_taken++;
+		});
+		threads.emplace_back([&, i] {
+			VIP_DESCRIPTOR *done;
+
+			while (VipRecvWait(own[i].to, VIP_INFINITE, &done) == VIP_SUCCESS)
+				own_taken[i]++;
+		});
+	}
+	for (int round = 1; round <= rounds; round++) {
+		for (size_t i = 0; i < 2; i++)
+			expect_receive(any, i);
+		for (size_t i = 0; i < 2; i++)
+			expect_receive(own[i], 2 + i);
+		for (size_t i = 0; i < 2; i++) {
+			send(any, i);
+			send(own[i], 2 + i);
+		}
+		ASSERT_TRUE(eventually([&] {
+			return any_taken == 2 * round && own_taken[0] == round && own_taken[1] == round;
+		})) << round;
+	}
+	EXPECT_EQ(sleeps_in_vain(), 0u);
+	for (const Pair &pair : {any, own[0], own[1]}) {
+		EXPECT_EQ(VipDisconnect(pair.to), VIP_SUCCESS);
+		EXPECT_EQ(VipDestroyVi(pair.to), VIP_SUCCESS);
+	}
+	EXPECT_EQ(VipDestroyCQ(cq), VIP_SUCCESS);
+	for (std::thread &thread : threads)
+		thread.join();
 }
 
 } // namespace

@@ -4,6 +4,7 @@
 //
 // The agent may look at the CQ at any time. So each of these tests expects the same completions, whenever it does.
 #include "hostile_peer.h"
+#include "long_sleeps.h"
 #include "support.h"
 
 #include <algorithm>
@@ -187,6 +188,40 @@ TEST_F(HostilePage, AMessageWhoseBitsAreMissingIsFoundAlsoByAProgramThatNeverAsk
 	EXPECT_TRUE(eventually([&] {
 		return __atomic_load_n(&at(0)->CS.Status, __ATOMIC_ACQUIRE) & VIP_STATUS_DONE;
 	}));
+}
+
+// ---- waking ----
+
+// The agent finds the message.
+TEST_F(HostilePage, AThreadSleepsAndAPeerSaysThatNoneDoes)
+{
+	LongSleeps last;
+	auto taken = std::async(std::launch::async, [&] { return told(1); });
+
+	ASSERT_TRUE(eventually([] { return long_sleepers() == 1; }));
+	hostile_peer_clear_waits(of_b.get());
+	send(of_a);
+	EXPECT_EQ(taken.get(), Vis{a});
+	EXPECT_EQ(sleeps_in_vain(), 0u);
+}
+
+// It wakes nobody, as one that is killed after its message.
+TEST_F(HostilePage, AThreadSleepsAndAPeerSaysThatNoneDoesAndEnds)
+{
+	LongSleeps last;
+	auto taken = std::async(std::launch::async, [&] {
+		VIP_VI_HANDLE vi = nullptr;
+		VIP_BOOLEAN is_receive;
+
+		EXPECT_EQ(VipCQWait(cq, PATIENCE, &vi, &is_receive), VIP_SUCCESS);
+		return vi;
+	});
+
+	ASSERT_TRUE(eventually([] { return long_sleepers() == 1; }));
+	hostile_peer_clear_waits(of_b.get());
+	of_b.reset();
+	EXPECT_EQ(taken.get(), b.handle);
+	EXPECT_EQ(sleeps_in_vain(), 0u);
 }
 
 // ---- before the connection is known ----
