@@ -225,6 +225,38 @@ TEST_F(CqThreads, LooksMayComeLateForACqThatIsGone)
 	EXPECT_EQ(look(), VIP_SUCCESS);
 }
 
+// The same of VIs, whose descriptors are taken under another lock where the queue is on a CQ.
+TEST_F(CqThreads, TakingMayComeLateForAViThatIsGone)
+{
+	std::atomic<VIP_VI_HANDLE> handle{nullptr};
+	std::atomic<bool> is_over{false};
+	std::vector<std::thread> threads;
+	VIP_VI_ATTRIBUTES attributes = vi_attributes();
+
+	for (int i = 0; i < 2; i++)
+		threads.emplace_back([&, i] {
+			while (!is_over) {
+				VIP_DESCRIPTOR *done = nullptr;
+				VIP_RETURN code = i ? VipRecvDone(handle, &done) : VipSendDone(handle, &done);
+
+				EXPECT_TRUE(code == VIP_DESCRIPTOR_ERROR || code == VIP_INVALID_PARAMETER) << code;
+				EXPECT_EQ(done, nullptr);
+			}
+		});
+	for (int i = 0; i < 500; i++) {
+		VIP_VI_HANDLE vi;
+		VIP_CQ_HANDLE on = i % 3 ? cq : nullptr; // the memory is that of the one before
+
+		ASSERT_EQ(VipCreateVi(nic, &attributes, on, on, &vi), VIP_SUCCESS);
+		handle = vi;
+		std::this_thread::yield();
+		ASSERT_EQ(VipDestroyVi(vi), VIP_SUCCESS);
+	}
+	is_over = true;
+	for (std::thread &thread : threads)
+		thread.join();
+}
+
 long switches_of_this_thread()
 {
 	struct rusage usage;
