@@ -15,11 +15,11 @@
  * What holds for every function
  *
  * Handles    Opaque, and valid from the call that made them to the one that destroys them.
- *            A handle that is not (or no longer) a live object of the kind wanted is answered
- *            with VIP_INVALID_PARAMETER, and so is NULL where a pointer is needed.  Pointers that
- *            may be NULL are named with the function.
- * Results    What a function returns through pointers is defined after VIP_SUCCESS, and else
- *            only where that is said.
+ *            A handle that does not (or no longer) name an object of the right kind gives
+ *            VIP_INVALID_PARAMETER, and so does NULL where a pointer is needed.  The functions
+ *            name the pointers that may be NULL.
+ * Results    What a function returns through pointers is defined after VIP_SUCCESS, and after
+ *            other results only where that is said.
  * Lengths    In bytes.
  * Timeouts   In milliseconds.  VIP_INFINITE waits for ever.  0 looks once and does not wait,
  *            except in VipConnectRequest, which refuses it.
@@ -27,15 +27,14 @@
  *            too, without locks in the program.  An object may be destroyed while other threads are
  *            in calls on it: those that wait end with an error, the others are finished first, and
  *            calls that come later are refused.  docs/PORTING.md, *Threads*, says more.
- * Gaps       What no device of this library can do answers VIP_ERROR_NOT_SUPPORTED, which is
- *            said with the function, and why.
+ * Gaps       What no device of this library can do returns VIP_ERROR_NOT_SUPPORTED.  The functions
+ *            say where, and why.
  * Callbacks  Handlers run on a thread of the library, never inside a call of the program, and
  *            one at a time for each NIC handle.  They may call any function of the library.
- * Blocking   "Does not block" means: never waits for a peer or for an event.  The calls that post
- *            descriptors and that ask for completions (VipPostSend, VipPostRecv, VipSendDone,
- *            VipRecvDone, VipCQDone) wait for no connection either that is made or ends meanwhile:
- *            for nothing but other threads at the same queue or CQ.  Other calls may wait until the
- *            library is done with it, a second at most for each connection.
+ * Blocking   "Does not block" means: never waits for a peer or for an event.  VipPostSend,
+ *            VipPostRecv, VipSendDone, VipRecvDone and VipCQDone wait only for other threads at the
+ *            same queue or CQ.  Other calls may also wait while the library makes or ends other
+ *            connections, for a second at most for each.
  * Settings   In the environment: VIPL_NIC_MAP, VIPL_ADDRESS_BYTES, VIPL_GRACE_MSEC, VIPL_SPIN_USEC,
  *            VIPL_KEEPALIVE_SEC, VIPL_PROGRESS, VIPL_LO_COPY, VIPL_LO_USERS, VIPL_HOSTS, VIPL_LOG,
  *            VIPL_TRACE, VIPL_TRACE_MIB.
@@ -116,11 +115,11 @@ typedef VIP_USHORT VIP_RELIABILITY_LEVEL;
 
 /*
  * Reliability levels of a VI, and the bits of ReliabilityLevelSupport and RDMAReadSupport.
- * UNRELIABLE: what is sent may be lost; it does not come twice, nor out of order. A send without a
+ * UNRELIABLE: a message may be lost, but comes neither twice nor out of order. A send without a
  * receive that fits, or an RDMA write that is refused, is lost, and the connection goes on.
- * RELIABLE_DELIVERY: all comes, once and in order, or the connection ends. A send is done when it
- * will not get lost any more.
- * RELIABLE_RECEPTION: the same, and a send is done when its data is in the peer's memory.
+ * RELIABLE_DELIVERY: every message comes, once and in order, or the connection ends. A send is done
+ * when it cannot be lost any more.
+ * RELIABLE_RECEPTION: the same, but a send is done when its data is in the peer's memory.
  */
 #define VIP_SERVICE_UNRELIABLE         0x0001
 #define VIP_SERVICE_RELIABLE_DELIVERY  0x0002
@@ -336,10 +335,9 @@ VIPL_EXTENSION_ typedef struct _VIP_DESCRIPTOR {
  * A network address: HostAddressLen bytes of host address, and right behind them DiscriminatorLen
  * bytes of discriminator.  The program provides the room behind the structure's end.
  *
- * Host addresses have 6 bytes, an IPv4 address and two zeros; or with VIPL_ADDRESS_BYTES=16 in the
- * environment 16, an IPv6 address, IPv4 as ::ffff:a.b.c.d.  NicAddressLen says which the library
- * writes, and what room it needs.  From programs it takes those of NicAddressLen bytes, and always
- * those of 6.
+ * A host address has 6 bytes: an IPv4 address and two zeros.  With VIPL_ADDRESS_BYTES=16 in the
+ * environment it has 16: an IPv6 address, which for IPv4 is ::ffff:a.b.c.d.  The library writes
+ * addresses of NicAddressLen bytes, and takes these and addresses of 6 bytes.
  */
 typedef struct _VIP_NET_ADDRESS {
 	VIP_UINT16 HostAddressLen;
@@ -431,8 +429,8 @@ typedef void (*VIP_CQ_CALLBACK)(VIP_PVOID Context, VIP_NIC_HANDLE NicHandle, VIP
  *
  *   VIP_SUCCESS            *NicHandle is open
  *   VIP_INVALID_PARAMETER  a pointer is NULL, or no NIC of this host has this name
- *   VIP_ERROR_RESOURCE     this host has no device at all that a NIC could be, or the device is
- *                          out of resources, or not permitted to the caller
+ *   VIP_ERROR_RESOURCE     this host has no device for a NIC, or the device is out of resources,
+ *                          or the caller may not use it
  *
  * Does not block.  Thread-safe.
  */
@@ -442,14 +440,14 @@ VIP_RETURN VipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHandle);
  * VipCloseNic - close a NIC handle.                                 VIPL: hardware connection
  *
  * Releases the NIC, and with it every VI, CQ, region, tag and pending connection made from this
- * handle; connected VIs are disconnected.  Handlers that were asked for are cancelled, and no error
- * is reported on the handle from here on: on return none of its handlers runs, but for the one that
- * calls VipCloseNic.
+ * handle; connected VIs are disconnected.  Outstanding handlers are cancelled, and no error is
+ * reported on the handle any more: on return none of its handlers runs, except one that calls
+ * VipCloseNic.
  *
  *   VIP_SUCCESS            closed
  *   VIP_INVALID_PARAMETER  NicHandle is not an open NIC
  *
- * Waits for no peer, but for a handler that is just running on another thread.  Thread-safe.
+ * Waits for no peer, only for a handler that is running on another thread.  Thread-safe.
  */
 VIP_RETURN VipCloseNic(VIP_NIC_HANDLE NicHandle);
 
@@ -483,17 +481,17 @@ VIP_RETURN VipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES *ViAttribs,
 /*
  * VipDestroyVi - destroy a VI.                                        VIPL: endpoint creation
  *
- * Descriptors still posted, or done and not collected, are dropped, and so are the VI's entries in
+ * Descriptors still posted, or done and not taken, are dropped, and so are the VI's entries in
  * completion queues.  Outstanding handlers of VipSendNotify and VipRecvNotify are cancelled: on
- * return none that is about the VI runs, but for the one that calls VipDestroyVi.  A thread blocked
- * in a wait on the VI is no obstacle: its call returns VIP_INVALID_PARAMETER.
+ * return no handler about the VI runs, except one that calls VipDestroyVi.  A thread may be blocked in
+ * a wait on the VI: its call returns VIP_INVALID_PARAMETER.
  *
  *   VIP_SUCCESS            destroyed
  *   VIP_INVALID_PARAMETER  ViHandle is not a VI
  *   VIP_INVALID_STATE      the VI is not idle: VipDisconnect first
  *
- * Waits for no peer, but for a handler of a notify about the VI that is just running on the
- * library's thread.  Thread-safe.
+ * Waits for no peer, only for a handler of a notify about the VI that is running on the library's
+ * thread.  Thread-safe.
  */
 VIP_RETURN VipDestroyVi(VIP_VI_HANDLE ViHandle);
 
@@ -507,27 +505,31 @@ VIP_RETURN VipDestroyVi(VIP_VI_HANDLE ViHandle);
  * Waits until one request arrives at this NIC for the discriminator in LocalAddr, byte for byte;
  * an empty discriminator matches only an empty one.  LocalAddr's host address is not looked at.
  * The request then stays pending until it is accepted or rejected, or its requester gives up.
- * What comes soon after a wait, within a twentieth of the grace time (VIPL_GRACE_MSEC), is kept for
- * the next one.  RemoteAddr gets the local address of the requester: it needs room for NicAddressLen bytes of
- * host address and 16 bytes of discriminator.  Where there is other room, its DiscriminatorLen
- * says so on entry, which may be from as much as LocalAddr's to MaxDiscriminatorLen; any other value,
- * as programs leave there, means 16.  More than 16 bytes are told only to a server whose own
- * discriminator has more, and no more than that has: addresses of a program are alike, and what any
- * host sends shall fit.  Of a longer discriminator the server gets the first bytes only, and the connection can be
- * made as any other.  DiscriminatorLen says how many it got; unchanged, it does not limit the thread's next
- * wait with the same RemoteAddr.  RemoteViAttribs gets the attributes of the requester's VI.
+ * A request that comes within a twentieth of the grace time (VIPL_GRACE_MSEC) after a wait is kept
+ * for the next wait.  RemoteViAttribs gets the attributes of the requester's VI.
+ *
+ * RemoteAddr gets the local address of the requester.  It needs room for NicAddressLen bytes of
+ * host address and 16 bytes of discriminator.  If it has other room, its DiscriminatorLen says how
+ * much on entry: from the length of LocalAddr's discriminator to MaxDiscriminatorLen.  Any other
+ * value, as programs leave there, means 16.  A server gets more than 16 bytes only if its own
+ * discriminator has more, and then at most as many: other programs have no room for what any host
+ * may send.  Of a longer discriminator the server gets the first bytes, and can accept all the same.
+ * On return DiscriminatorLen is the number of bytes.  If the program leaves it unchanged, it does
+ * not limit the thread's next wait with the same RemoteAddr.
  *
  *   VIP_SUCCESS            *ConnHandle is a pending request
  *   VIP_TIMEOUT            none came within Timeout milliseconds
  *   VIP_INVALID_PARAMETER  NicHandle is not an open NIC, a pointer is NULL, or the discriminator
  *                          is longer than MaxDiscriminatorLen
- *   VIP_ERROR_RESOURCE     the system is out of resources, or four others have waited for it, or for
- *                          one with the same hash, for longer than the grace time (VIPL_GRACE_MSEC)
+ *   VIP_ERROR_RESOURCE     the system is out of resources; or during the grace time
+ *                          (VIPL_GRACE_MSEC) four others were waiting for this discriminator, or for
+ *                          one with the same hash
  *
  * Blocks up to Timeout milliseconds.  Thread-safe: threads may wait for different discriminators,
  * or several for the same one, each getting requests of its own.  So may other NIC handles and
- * processes: up to four for the same one, of a host on RDMA devices, of a user on the loopback NIC.
- * Which of them gets a request is not determined; it may be the same one each time.
+ * processes: up to four of a host on RDMA devices, and up to four of a user on the loopback NIC, can
+ * wait for the same one.  Which of them gets a request is not determined; it may be the same one
+ * each time.
  */
 VIP_RETURN VipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *LocalAddr, VIP_ULONG Timeout,
 			  VIP_NET_ADDRESS *RemoteAddr, VIP_VI_ATTRIBUTES *RemoteViAttribs,
@@ -575,17 +577,18 @@ VIP_RETURN VipConnectReject(VIP_CONN_HANDLE ConnHandle);
  * Receives may be posted before.  If the request fails they stay posted, and the VI is idle again.
  *
  *   VIP_SUCCESS            connected; the local address belongs to the VI
- *   VIP_TIMEOUT            no answer within Timeout milliseconds: the host has died just now, or a
- *                          firewall lets nothing through; or the server stayed busy, or took the
+ *   VIP_TIMEOUT            no answer within Timeout milliseconds: the host has just died, a firewall
+ *                          lets nothing through, the server was busy all the time, or it got the
  *                          request and neither accepted nor rejected it.  A host that dies and
- *                          comes back meanwhile is asked anew
+ *                          comes back meanwhile is asked again
  *   VIP_REJECT             the peer rejected it
- *   VIP_NO_MATCH           the host answers, and no server has waited there for this discriminator
+ *   VIP_NO_MATCH           the host answers, but no server waited there for this discriminator
  *                          within a grace time (VIPL_GRACE_MSEC, 5 seconds; never longer than
- *                          Timeout).  The grace time begins anew where a server has waited lately
+ *                          Timeout).  If a server waited there shortly before, the grace time
+ *                          begins again
  *   VIP_NOT_REACHABLE      no route leads to the address, or no host on its network has it.  The
- *                          library knows this after 3 seconds; of a host that has died just now
- *                          the system may learn it a minute later
+ *                          library notices this after 3 seconds; for a host that has just died the
+ *                          system may take a minute
  *   VIP_INVALID_STATE      the VI is not idle
  *   VIP_INVALID_PARAMETER  ViHandle is not a VI, a pointer is NULL, Timeout is 0, or an address
  *                          has lengths that the NIC does not know
@@ -601,22 +604,22 @@ VIP_RETURN VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
  * VipConnectPeerRequest - start a connection between equals.      VIPL: connection management
  *
  * Both ends call it, in any order, each with its own address as LocalAddr and the other's as
- * RemoteAddr, and one connection comes of it.  Ask for the outcome with VipConnectPeerDone or
- * VipConnectPeerWait.  The VI is connect-pending meanwhile, and VipDisconnect gives up.
+ * RemoteAddr.  This makes one connection.  VipConnectPeerDone or VipConnectPeerWait tell the
+ * outcome.  Meanwhile the VI is connect-pending, and VipDisconnect ends the attempt.
  *
- * Each end has to ask for the very address that the other one has: VipConnectWait takes no such
- * request, and VipConnectRequest does not lead here.  LocalAddr's host address is not looked at, it
- * is always the NIC's own; if one end is asked for by its IPv4 address, so has to be the other.  An
- * address cannot be connected with itself, so two VIs of one NIC or host take different
+ * Each end has to ask for exactly the address that the other one has.  VipConnectWait gets no such
+ * request, and VipConnectRequest cannot ask here.  The host address of LocalAddr is ignored, because
+ * it is always the NIC's own.  If one end asks by an IPv4 address, the other one has to do so, too.
+ * An address cannot be connected with itself, so two VIs of one NIC or host need different
  * discriminators.
  *
- *   VIP_SUCCESS            under way, for at most Timeout milliseconds; 0 is over at once
+ *   VIP_SUCCESS            begun, for at most Timeout milliseconds; with 0 it is over at once
  *   VIP_INVALID_STATE      the VI is not idle
  *   VIP_INVALID_PARAMETER  ViHandle is not a VI, a pointer is NULL, an address has lengths that the
  *                          NIC does not know, or both addresses are the same
- *   VIP_NOT_REACHABLE      it is known already that there is no such host
- *   VIP_ERROR_RESOURCE     the system is out of resources, or the local address is in use: as many
- *                          others as can wait for this discriminator do so
+ *   VIP_NOT_REACHABLE      it is already known that there is no such host
+ *   VIP_ERROR_RESOURCE     the system is out of resources, or the local address is in use: no more
+ *                          can wait for this discriminator
  *
  * Does not block.  Thread-safe.
  */
@@ -624,10 +627,10 @@ VIP_RETURN VipConnectPeerRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalA
 				 VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout);
 
 /*
- * VipConnectPeerDone - has the peer connection come about?        VIPL: connection management
+ * VipConnectPeerDone - is the peer connection made?               VIPL: connection management
  *
- * Any answer but VIP_NOT_DONE is the outcome, which stays until the VI is disconnected or connected
- * anew.  Unless it is VIP_SUCCESS the VI is idle again, with its receives still posted.
+ * Any result but VIP_NOT_DONE is the outcome.  It stays until the VI is disconnected or connected
+ * again.  Unless it is VIP_SUCCESS the VI is idle again, with its receives still posted.
  *
  * If the other end does not ask, the outcome is VIP_TIMEOUT and never VIP_NO_MATCH.  The other end
  * may begin to ask at any time.
@@ -637,9 +640,9 @@ VIP_RETURN VipConnectPeerRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalA
  *   VIP_TIMEOUT            the request's time is over, and the other end has not asked for this one
  *   VIP_REJECT             the VIs do not fit: their reliability levels, MaxTransferSizes or
  *                          qualities of service differ; both ends get this code
- *   VIP_NOT_REACHABLE      there is no way to the other host
+ *   VIP_NOT_REACHABLE      no route leads to the other host
  *   VIP_INVALID_STATE      no peer request was made for this VI, or the VI was disconnected or
- *                          connected in another way since
+ *                          connected in another way after it
  *   VIP_INVALID_PARAMETER  ViHandle is not a VI, or RemoteViAttribs is NULL
  *   VIP_ERROR_RESOURCE     the system is out of resources
  *
@@ -657,9 +660,9 @@ VIP_RETURN VipConnectPeerDone(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteV
  *   VIP_TIMEOUT            the request's time is over, and the other end has not asked for this one
  *   VIP_REJECT             the VIs do not fit: their reliability levels, MaxTransferSizes or
  *                          qualities of service differ; both ends get this code
- *   VIP_NOT_REACHABLE      there is no way to the other host
+ *   VIP_NOT_REACHABLE      no route leads to the other host
  *   VIP_INVALID_STATE      no peer request was made for this VI, or the VI was disconnected or
- *                          connected in another way since; also meanwhile
+ *                          connected in another way after it, or meanwhile
  *   VIP_INVALID_PARAMETER  ViHandle is not a VI, or RemoteViAttribs is NULL; the NIC was closed
  *   VIP_ERROR_RESOURCE     the system is out of resources
  *
@@ -671,9 +674,9 @@ VIP_RETURN VipConnectPeerWait(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteV
  * VipDisconnect - end a connection.                               VIPL: connection management
  *
  * Makes the VI idle, from any state.  On return everything that was posted on both queues is done,
- * in the order of posting, with VIP_STATUS_DESC_FLUSHED_ERROR unless it had been done before; the
- * program collects it as usual.  The VI can be connected again.  An idle VI stays as it is, and so
- * do its receives.  The peer gets a lost connection; this side gets no error from it.
+ * in the order of posting.  What was not done before has VIP_STATUS_DESC_FLUSHED_ERROR.  The program
+ * takes it as usual.  The VI can be connected again.  An idle VI stays as it is, and so do its
+ * receives.  The peer gets the error of a lost connection; this side gets none.
  *
  *   VIP_SUCCESS            the VI is idle
  *   VIP_INVALID_PARAMETER  ViHandle is not a VI
@@ -689,9 +692,9 @@ VIP_RETURN VipDisconnect(VIP_VI_HANDLE ViHandle);
 /*
  * VipCreatePtag - create a protection tag.                            VIPL: memory protection
  *
- * A VI can use a region only when both have the same tag.  Each NIC handle has a default tag from
- * the beginning, which a NULL tag stands for; the first tag created on the handle is another name
- * of it.  All further tags are apart.
+ * A VI can use a region only if both have the same tag.  Each NIC handle has a default tag, which
+ * NULL stands for.  The first tag that is created on the handle is another name of the default tag.
+ * All further tags are different ones.
  *
  *   VIP_SUCCESS            *Ptag is the new tag
  *   VIP_INVALID_PARAMETER  NicHandle is not an open NIC, or Ptag is NULL
@@ -716,18 +719,18 @@ VIP_RETURN VipDestroyPtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE Ptag);
 /*
  * VipRegisterMem - register memory for transfers.                   VIPL: memory registration
  *
- * Pins Length bytes at VirtualAddress and gives a handle for them, by which descriptors name the
- * region; for RDMA it is sent to the peer as a 32-bit number.  Any alignment will do.  Regions may
- * overlap, and a range registered twice has two handles with rights of their own.  MemAttribs may
- * be NULL: default tag, no RDMA.
+ * Pins Length bytes at VirtualAddress, and gives a handle by which descriptors name the region.  For
+ * RDMA a program sends the handle to its peer, as a 32-bit number.  The memory may have any
+ * alignment.  Regions may overlap, and a range that is registered twice has two handles with rights
+ * of their own.  MemAttribs may be NULL: default tag, no RDMA.
  *
  *   VIP_SUCCESS            *MemHandle names the region
  *   VIP_INVALID_PARAMETER  NicHandle is not an open NIC, VirtualAddress or MemHandle is NULL, or
  *                          Length is 0 or more than MaxRegisterBlockBytes
  *   VIP_INVALID_PTAG       the tag is neither NULL nor a tag of this NIC handle
  *   VIP_INVALID_RDMAREAD   EnableRdmaRead, and the NIC has no RDMA read
- *   VIP_ERROR_RESOURCE     the memory is not there or cannot be pinned, a limit of the NIC or of
- *                          the process (RLIMIT_MEMLOCK) is reached
+ *   VIP_ERROR_RESOURCE     the memory does not exist or cannot be pinned, or a limit of the NIC or
+ *                          of the process (RLIMIT_MEMLOCK) is reached
  *
  * Does not block.  Thread-safe.
  */
@@ -743,11 +746,10 @@ VIP_RETURN VipRegisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress, VI
  *   VIP_INVALID_PARAMETER  NicHandle is not an open NIC, MemHandle is not a region of it, or
  *                          VirtualAddress is not where this region was registered
  *
- * On return nobody accesses the memory.  So it waits for copies of messages into and out of memory
- * that are under way: on an RDMA device for those of the adapter, on the loopback NIC for those of
- * this process and of its peers, of other regions, too.  That takes as long as a copy; for a peer
- * that is stopped in the midst of one it waits a second and no longer, and the log says so.
- * Thread-safe.
+ * On return nobody accesses the memory.  So the call waits for copies that are under way: on an RDMA
+ * device for those of the adapter, on the loopback NIC for those of this process and of its peers,
+ * also of other regions.  That takes as long as a copy.  For a peer that is stopped during a copy the
+ * call waits a second at most, and logs it.  Thread-safe.
  */
 VIP_RETURN VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
 			    VIP_MEM_HANDLE MemHandle);
@@ -759,10 +761,10 @@ VIP_RETURN VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
 /*
  * VipPostSend - append a descriptor to the send queue.                    VIPL: data transfer
  *
- * Takes sends, RDMA writes and RDMA reads.  From here until it is done the descriptor, and what it
- * names, belong to the library.  What is wrong inside the descriptor shows in its Status.  On a VI
- * that is not connected it is done at once, with VIP_STATUS_DESC_FLUSHED_ERROR.  MemHandle is the
- * region of the descriptor itself, and is not relied upon.
+ * Takes sends, RDMA writes and RDMA reads.  Until it is done the descriptor, and the memory that it
+ * names, belong to the library.  Errors in the descriptor show in its Status.  On a VI that is not
+ * connected it is done at once, with VIP_STATUS_DESC_FLUSHED_ERROR.  MemHandle is the region of the
+ * descriptor itself, and is ignored.
  *
  *   VIP_SUCCESS            posted
  *   VIP_INVALID_PARAMETER  ViHandle is not a VI, or DescriptorPtr is NULL, or not aligned to
@@ -793,9 +795,9 @@ VIP_RETURN VipSendDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR **DescriptorPtr);
 /*
  * VipSendWait - wait for the head of the send queue.                      VIPL: data transfer
  *
- * Like VipSendDone, but waits until the head is done.  On an empty queue it waits as well: another
- * thread may post.  A lost connection ends the wait by the descriptors that it flushes, so not where
- * none is posted; VipErrorCallback tells of it.
+ * Like VipSendDone, but waits until the head is done.  It also waits on an empty queue, because
+ * another thread may post.  A lost connection flushes the descriptors that are posted, which ends the
+ * wait.  Without any, only the handler of VipErrorCallback is told.
  *
  *   VIP_SUCCESS            *DescriptorPtr was done without error
  *   VIP_DESCRIPTOR_ERROR   *DescriptorPtr was done with an error bit in its Status
@@ -809,12 +811,11 @@ VIP_RETURN VipSendWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR
 /*
  * VipSendNotify - be called when the head of the send queue is done.      VIPL: data transfer
  *
- * Once: when the head is done, or now if it is already, it is taken off the queue and
- * Handler(Context, NIC, VI, descriptor) is called, whatever the descriptor's Status.  Several may
- * be outstanding on a queue; each serves one descriptor, in order.  On an empty queue it waits for
- * what will be posted, also through VipDisconnect and connecting anew.  It keeps no descriptor for
- * itself: what another thread takes off the queue first is that thread's, and the handler waits for
- * the next one.  Context may be NULL.
+ * Handler(Context, NIC, VI, descriptor) is called once.  When the head is done, or now if it is done
+ * already, it is taken off the queue, and the handler gets it, whatever its Status.  Several handlers
+ * may be outstanding on a queue; each gets one descriptor, in order.  On an empty queue a handler
+ * waits for what will be posted, also while the VI is disconnected and connected again.  If another
+ * thread takes a descriptor first, the handler waits for the next one.  Context may be NULL.
  *
  *   VIP_SUCCESS            the handler will be called, unless the VI is destroyed before
  *   VIP_INVALID_PARAMETER  ViHandle is not a VI, or Handler is NULL
@@ -827,11 +828,11 @@ VIP_RETURN VipSendNotify(VIP_VI_HANDLE ViHandle, VIP_PVOID Context, VIP_VI_CALLB
 /*
  * VipPostRecv - append a descriptor to the receive queue.                 VIPL: data transfer
  *
- * Each message, and each RDMA write with immediate data, uses up one receive.  From here until it
- * is done the descriptor and its buffers belong to the library.  What is wrong inside the
- * descriptor shows in its Status.  On an idle or connect-pending VI it stays posted for the
- * connection to come; on a VI in error it is done at once, with VIP_STATUS_DESC_FLUSHED_ERROR.
- * MemHandle is the region of the descriptor itself, and is not relied upon.
+ * Each message, and each RDMA write with immediate data, uses up one receive.  Until it is done the
+ * descriptor and its buffers belong to the library.  Errors in the descriptor show in its Status.  On
+ * an idle or connect-pending VI it stays posted for the connection to come; on a VI in error it is
+ * done at once, with VIP_STATUS_DESC_FLUSHED_ERROR.  MemHandle is the region of the descriptor
+ * itself, and is ignored.
  *
  *   VIP_SUCCESS            posted
  *   VIP_INVALID_PARAMETER  ViHandle is not a VI, or DescriptorPtr is NULL, or not aligned to
@@ -862,9 +863,9 @@ VIP_RETURN VipRecvDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR **DescriptorPtr);
 /*
  * VipRecvWait - wait for the head of the receive queue.                   VIPL: data transfer
  *
- * Like VipRecvDone, but waits until the head is done.  On an empty queue it waits as well: another
- * thread may post.  A lost connection ends the wait by the descriptors that it flushes, so not where
- * none is posted; VipErrorCallback tells of it.
+ * Like VipRecvDone, but waits until the head is done.  It also waits on an empty queue, because
+ * another thread may post.  A lost connection flushes the descriptors that are posted, which ends the
+ * wait.  Without any, only the handler of VipErrorCallback is told.
  *
  *   VIP_SUCCESS            *DescriptorPtr was done without error
  *   VIP_DESCRIPTOR_ERROR   *DescriptorPtr was done with an error bit in its Status
@@ -878,12 +879,11 @@ VIP_RETURN VipRecvWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR
 /*
  * VipRecvNotify - be called when the head of the receive queue is done.   VIPL: data transfer
  *
- * Once: when the head is done, or now if it is already, it is taken off the queue and
- * Handler(Context, NIC, VI, descriptor) is called, whatever the descriptor's Status.  Several may
- * be outstanding on a queue; each serves one descriptor, in order.  On an empty queue it waits for
- * what will be posted, also through VipDisconnect and connecting anew.  It keeps no descriptor for
- * itself: what another thread takes off the queue first is that thread's, and the handler waits for
- * the next one.  Context may be NULL.
+ * Handler(Context, NIC, VI, descriptor) is called once.  When the head is done, or now if it is done
+ * already, it is taken off the queue, and the handler gets it, whatever its Status.  Several handlers
+ * may be outstanding on a queue; each gets one descriptor, in order.  On an empty queue a handler
+ * waits for what will be posted, also while the VI is disconnected and connected again.  If another
+ * thread takes a descriptor first, the handler waits for the next one.  Context may be NULL.
  *
  *   VIP_SUCCESS            the handler will be called, unless the VI is destroyed before
  *   VIP_INVALID_PARAMETER  ViHandle is not a VI, or Handler is NULL
@@ -915,15 +915,15 @@ VIP_RETURN VipCreateCQ(VIP_NIC_HANDLE NicHandle, VIP_ULONG EntryCount, VIP_CQ_HA
 /*
  * VipDestroyCQ - destroy a completion queue.                           VIPL: completion queue
  *
- * Outstanding VipCQNotify handlers are cancelled: on return none of them runs, but for the one that
- * calls VipDestroyCQ.  A thread blocked in VipCQWait on the CQ is no
- * obstacle: its call returns VIP_INVALID_PARAMETER.
+ * Outstanding VipCQNotify handlers are cancelled: on return none of them runs, except one that calls
+ * VipDestroyCQ.  A thread may be blocked in VipCQWait on the CQ: its call returns
+ * VIP_INVALID_PARAMETER.
  *
  *   VIP_SUCCESS            destroyed
  *   VIP_INVALID_PARAMETER  CQHandle is not a CQ
  *   VIP_ERROR_RESOURCE     a VI still uses the CQ
  *
- * Waits for no peer, but for a handler of VipCQNotify that is just running on the library's thread.
+ * Waits for no peer, only for a handler of VipCQNotify that is running on the library's thread.
  * Thread-safe.
  */
 VIP_RETURN VipDestroyCQ(VIP_CQ_HANDLE CQHandle);
@@ -966,8 +966,8 @@ VIP_RETURN VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VIP_BOOLEA
 /*
  * VipCQWait - wait for an entry of a completion queue.                 VIPL: completion queue
  *
- * Like VipCQDone, but waits until there is an entry.  A connection that is lost makes entries for what
- * is flushed; a VI with nothing posted makes none, and VipErrorCallback tells of it.
+ * Like VipCQDone, but waits until there is an entry.  A lost connection makes an entry for each flushed
+ * descriptor.  Without any, only the handler of VipErrorCallback is told.
  *
  *   VIP_SUCCESS            *ViHandle and *RecvQueue name the queue
  *   VIP_TIMEOUT            none came within Timeout milliseconds
@@ -981,11 +981,11 @@ VIP_RETURN VipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_HANDLE *V
 /*
  * VipCQNotify - be called when a completion queue has an entry.        VIPL: completion queue
  *
- * Once: when there is an entry, or now if there is one already, it is taken off the CQ and
- * Handler(Context, NIC, VI, RecvQueue) is called.  The descriptor stays on its queue for the
- * handler to take with VipRecvDone or VipSendDone.  Several may be outstanding; they are served in
- * order, one entry each.  An entry that another thread takes with VipCQDone or VipCQWait is that
- * thread's, and the handler waits for the next one.  Context may be NULL.
+ * Handler(Context, NIC, VI, RecvQueue) is called once.  When there is an entry, or now if there is one
+ * already, it is taken off the CQ, and the handler gets it.  The descriptor stays on its queue, for
+ * the handler to take with VipRecvDone or VipSendDone.  Several handlers may be outstanding; each gets
+ * one entry, in order.  If another thread takes an entry first, the handler waits for the next one.
+ * Context may be NULL.
  *
  *   VIP_SUCCESS            the handler will be called, unless the CQ is destroyed before
  *   VIP_INVALID_PARAMETER  CQHandle is not a CQ, or Handler is NULL
@@ -1036,9 +1036,8 @@ VIP_RETURN VipSetViAttributes(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *ViAttri
 /*
  * VipQueryVi - read the state and attributes of a VI.                          VIPL: querying
  *
- * *SendQEmpty and *RecvQEmpty become VIP_TRUE when nothing is on the queue, neither posted nor done
- * and not yet collected.  The state is the present one: a lost connection shows without any other
- * call.
+ * *SendQEmpty and *RecvQEmpty become VIP_TRUE if the queue has no descriptor, neither posted nor done
+ * and not yet taken.  The state is the present one: a lost connection shows without any other call.
  *
  *   VIP_SUCCESS            everything is filled in
  *   VIP_INVALID_PARAMETER  ViHandle is not a VI, or a pointer is NULL
@@ -1051,32 +1050,32 @@ VIP_RETURN VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTRIB
 /*
  * VipSetMemAttributes - change tag and RDMA rights of a region.                VIPL: querying
  *
- * The handle stays the same.  On return no peer does what it may do no longer.  On failure nothing
+ * The handle stays the same.  On return no peer uses a right that it has lost.  On failure nothing
  * has changed.
  *
- * The handle is what peers name the region by, and on RDMA devices it is the adapter's own key.
- * Not every adapter can give a key other rights, or another tag.  One that can (ibv_rereg_mr:
- * mlx5, mlx4, hns) and the loopback NIC change all.  On the others, soft-RoCE among them, peers'
- * rights can only be taken away: what MemAttribs asks for must have no RDMA rights at all, or be
- * just what the region has.  Any tag can be set then, and the program's own use of the region goes
- * on; but rights that were taken away do not come back.  All else is VIP_ERROR_NOT_SUPPORTED:
- * deregister, register again, and tell the peers the new handle.
+ * Peers name the region by the handle, which on RDMA devices is a key of the adapter's.  Some
+ * adapters (ibv_rereg_mr: mlx5, mlx4, hns) can give a key other rights, or another tag.  These, and
+ * the loopback NIC, can change everything.  All other adapters, soft-RoCE among them, can only take
+ * away all RDMA rights: MemAttribs must ask for none, or for exactly what the region has.  Then any
+ * tag can be set, and the program can go on using the region, but rights that were taken away do not
+ * come back.  Anything else is VIP_ERROR_NOT_SUPPORTED: deregister, register again, and tell the
+ * peers the new handle.
  *
  * Descriptors that are posted already and name the region are done with an error, as after
- * VipDeregisterMem, if they are processed when the tag is not that of their VI any more; on
- * adapters of the second kind after any change.
+ * VipDeregisterMem, if the region has another tag than their VI when they are processed; on those
+ * other adapters after any change.
  *
  *   VIP_SUCCESS              changed
  *   VIP_INVALID_PARAMETER    NicHandle is not an open NIC, MemHandle is not a region of it,
  *                            VirtualAddress is not where it was registered, or MemAttribs is NULL
  *   VIP_INVALID_PTAG         the tag is neither NULL nor a tag of this NIC handle
  *   VIP_INVALID_RDMAREAD     EnableRdmaRead, and the NIC has no RDMA read
- *   VIP_ERROR_NOT_SUPPORTED  this adapter cannot have it under the same handle, see above
- *   VIP_ERROR_RESOURCE       the system is out of resources, or peers are to write to memory that
- *                            can only be read
+ *   VIP_ERROR_NOT_SUPPORTED  this adapter cannot do it under the same handle, see above
+ *   VIP_ERROR_RESOURCE       the system is out of resources, or peers are to write to read-only
+ *                            memory
  *
  * May wait as VipDeregisterMem does.  Thread-safe: threads may post descriptors that name the region
- * meanwhile; each of them finds it as it was or as it is.
+ * meanwhile; each of them finds the former attributes or the new ones.
  */
 VIP_RETURN VipSetMemAttributes(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
 			       VIP_MEM_HANDLE MemHandle, VIP_MEM_ATTRIBUTES *MemAttribs);
@@ -1127,26 +1126,27 @@ VIP_RETURN VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_ULONG Info
  * with VIPL_LOG=info only.  Handlers of one NIC handle run one at a time.  Context may be
  * NULL.
  *
- * A lost connection is reported once: at once when its peer has ended, and within K + 3 seconds when
- * the peer's host is silent.  K is VIPL_KEEPALIVE_SEC (7; docs/OPERATING.md).
+ * A lost connection is reported once: at once if its peer has ended, and within K + 3 seconds if the
+ * peer's host is silent.  K is VIPL_KEEPALIVE_SEC (7; docs/OPERATING.md).
  * When the handler is called its VI is in error, with everything flushed:
- *   CONN_LOST       for all reasons that are not below; by the side that is at fault, too
- *   RECVQ_EMPTY     a message, or an RDMA write with immediate data, found no receive here.  The
- *                   loopback NIC knows; on an RDMA device it is CONN_LOST
- *   RDMAW_PROT      a write of the peer was refused here: the loopback NIC knows
- *   RDMAR_PROT      a read was.  RDMA devices that report either do not say which: it is
+ *   CONN_LOST       any reason other than the following, also on the side that has caused it
+ *   RECVQ_EMPTY     a message, or an RDMA write with immediate data, found no receive here.  RDMA
+ *                   devices do not tell this, and it is CONN_LOST
+ *   RDMAW_PROT      a write of the peer was refused here
+ *   RDMAR_PROT      a read of the peer was refused here.  The loopback NIC tells both.  RDMA devices
+ *                   either do not tell, and it is CONN_LOST; or they do not tell which: then it is
  *                   RDMAR_PROT if the VI allows reads only, CONN_LOST if it allows both, else
  *                   RDMAW_PROT
  *   RDMA_TRANSPORT  the network gave up on an RDMA operation of this side
- * ResourceCode is VIP_RESOURCE_VI, and ViHandle the VI.  These end nothing:
+ * ResourceCode is VIP_RESOURCE_VI, and ViHandle the VI.  These do not end the connection:
  *   POST_DESC       VIP_RESOURCE_DESCRIPTOR, ViHandle, and DescriptorPtr as it was posted
- *   VI_OVERRUN      VIP_RESOURCE_VI, ViHandle, and DescriptorPtr.  Of those two, what a program
- *                   causes faster than its handler returns may be left out
- * And CATASTROPHIC, VIP_RESOURCE_NIC: the device is gone, and all connections are lost, too.
+ *   VI_OVERRUN      VIP_RESOURCE_VI, ViHandle, and DescriptorPtr.  If a program causes either of
+ *                   these faster than its handler returns, some may be left out
+ * With CATASTROPHIC, VIP_RESOURCE_NIC, the device is gone, and all connections are lost, too.
  * OpCode is that of the descriptor; of RECVQ_EMPTY, VIP_STATUS_OP_RECEIVE; of RDMAW_PROT,
  * VIP_STATUS_OP_REMOTE_RDMA_WRITE; of RDMAR_PROT, VIP_STATUS_OP_RDMA_READ; of RDMA_TRANSPORT, that
  * of the failed descriptor; else 0.  RDMAW_DATA, RDMAW_ABORT and COMP_PROT do not occur.
- * After VipDisconnect the handler gets no error of that VI, but for one whose call was under way on
+ * After VipDisconnect the handler gets no error of that VI, except for a call that was under way on
  * another thread.  VipDisconnect does not wait for that.
  *
  *   VIP_SUCCESS            set, for errors delivered from now on; a handler that is just running
@@ -1178,11 +1178,11 @@ VIP_RETURN VipNSInit(VIP_NIC_HANDLE NicHandle, VIP_PVOID NSInitInfo);
  * VipNSGetHostByName - find the NIC address of a host.                     VIPL: name service
  *
  * Writes the host address and HostAddressLen, whatever they were on entry, and leaves
- * DiscriminatorLen alone; Address needs room for NicAddressLen bytes.  NameIndex picks one address
- * of several, from 0: first those in the hosts file, then the system's, those of the family of the
- * NIC's own before others.  Only those count that NicAddressLen bytes can hold.  Name may be short
- * or full, or an IP address in writing.  A name of a loopback address gives the NIC's own address, and
- * so does this machine's own name where neither knows it.
+ * DiscriminatorLen alone.  Address needs room for NicAddressLen bytes.  NameIndex picks one of
+ * several addresses, from 0: first those of the hosts file, then those of the system, where the
+ * family of the NIC's own address comes first.  Addresses that NicAddressLen bytes cannot hold do not
+ * count.  Name may be a short or a full name, or an IP address as text.  A name of a loopback address
+ * gives the NIC's own address.  So does this machine's own name, if neither source knows it.
  *
  *   VIP_SUCCESS            *Address holds the host address
  *   VIP_INVALID_PARAMETER  NicHandle is not an open NIC, or a pointer is NULL
@@ -1197,10 +1197,9 @@ VIP_RETURN VipNSGetHostByName(VIP_NIC_HANDLE NicHandle, VIP_CHAR *Name, VIP_NET_
  * VipNSGetHostByAddr - find the name of a NIC address.                     VIPL: name service
  *
  * The reverse of VipNSGetHostByName: looks into the hosts file first, where the first name of the
- * address counts, and then asks the system.  Only the host part of Address is looked at.  *NameLen
- * is on entry the room at Name in bytes, the terminating 0 included.  If
- * neither knows a NIC's own address, its name is that of this machine, provided that
- * VipNSGetHostByName leads from this name back to it.
+ * address counts, and then asks the system.  Only the host part of Address is used.  On entry
+ * *NameLen is the room at Name in bytes, with the terminating 0.  If neither source knows a NIC's own
+ * address, its name is this machine's, provided that VipNSGetHostByName finds the address by it.
  *
  *   VIP_SUCCESS            Name holds the host's name, terminated by 0; *NameLen is its length,
  *                          without the 0

@@ -6,11 +6,11 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* It is in memory of the device's that outlives the CQ, for a thread may come late. Only the next CQ there uses it again. */
+/* The device's memory for it outlives the CQ, because a thread may come late. Only the next CQ in the CQ's place reuses it. */
 struct cq_look {
-	/* True if a poll would find nothing: what has completed before this call is found, or another poll has found it. */
+	/* True if a poll would find nothing of what has completed before this call, unless another poll has found it. */
 	bool (*is_empty)(const struct cq_look *look);
-	atomic_bool is_polled; /* else the device wants to be polled, though there is nothing */
+	atomic_bool is_polled; /* false: the device wants a poll even if there is nothing */
 };
 
 #endif

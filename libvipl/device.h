@@ -118,7 +118,7 @@ struct description {
 	uint8_t bytes[DESCRIPTION_BYTES];
 	int fds[DESCRIPTION_FDS]; /* only between processes of one machine */
 	unsigned fd_count;
-	int sent_fd; /* one of these, or -1: it is closed when it is sent */
+	int sent_fd; /* the one of these that is closed when it is sent, or -1 */
 	/* Of a peer's. */
 	struct in6_addr host;
 	pid_t process; /* 0: it is not known, or its memory shall not be accessed directly */
@@ -144,9 +144,9 @@ struct device_ops {
 	 */
 	void (*query)(struct device *device, VIP_NIC_ATTRIBUTES *attributes, struct in6_addr *host);
 	/*
-	 * A host may have several addresses. This replaces `host` by the address that the host's requests
-	 * come from, which connect() takes. `own` becomes the address that our requests to that host come
-	 * from. VIP_NOT_REACHABLE if there is no such host, or no route to it; or VIP_ERROR_RESOURCE.
+	 * A host may have several addresses. This replaces `host` by the one that the host's requests come from, and to which
+	 * ours go. `own` becomes the address that our requests to that host come from. VIP_NOT_REACHABLE if there is no such
+	 * host, or no route to it; or VIP_ERROR_RESOURCE.
 	 */
 	VIP_RETURN (*find_host)(struct device *device, struct in6_addr *host, struct in6_addr *own);
 
@@ -168,10 +168,9 @@ struct device_ops {
 	/* On return no peer accesses the memory. */
 	void (*region_destroy)(struct device_region *region);
 	/*
-	 * Gives the region another domain, or other rights; its handle stays. The region that is returned may
-	 * be the same one, or a new one that replaces it as soon as the caller has destroyed the old one.
-	 * `key` is its key from then on. Returns NULL and errno if nothing has changed; ENOTSUP if the device
-	 * cannot do it.
+	 * Gives the region another domain, or other rights. Its handle stays. Returns the same region, or a new one: then the
+	 * caller has to destroy the old one. `key` is its key from then on. Returns NULL and errno if nothing has changed;
+	 * ENOTSUP if the device cannot do it.
 	 */
 	struct device_region *(*region_change)(struct device_region *region,
 					       struct device_domain *domain,
@@ -248,13 +247,13 @@ struct device_ops {
 	int (*endpoint_resume)(struct device_endpoint *endpoint);
 
 	/*
-	 * Where processes wait for a discriminator, and are asked: several places, counted from 0. With a host this is
-	 * where that host is asked; without one, where this NIC listens, at each of the addresses. Returns the number
-	 * of addresses; 0: there are no more places.
+	 * The places at which processes listen for a discriminator, counted from 0. With a host: where a request to that host
+	 * goes. Without one: where this NIC listens, at each of the addresses. Returns the number of addresses; 0: there are no
+	 * more places.
 	 */
 	unsigned (*place)(struct device *device, const struct in6_addr *host, const struct discriminator *wanted,
 			  unsigned number, struct place at[PLACE_ADDRESSES]);
-	/* The address that sockets get which ask this host. Without this function the system chooses. */
+	/* The address that sockets for requests to this host are bound to. Without this function the system chooses. */
 	void (*source)(struct device *device, const struct in6_addr *host, struct place *from);
 	/*
 	 * Whether the process at the other end of this socket may connect with us. Sets `process` of its description.
@@ -278,8 +277,8 @@ struct device_ops {
 	int (*raise)(struct device_endpoint *endpoint, bool accepts, const struct connect_info *own,
 		     const struct connect_info *peer, struct description *description);
 	/*
-	 * [nic] The peer has ended the connection. Returns true if acknowledgements for what it had received are still
-	 * under way, so that the end should wait for a moment. Without this function there are none.
+	 * [nic] The peer has ended the connection. Returns true if acknowledgements of what the peer had received may still be
+	 * under way: then the end waits for a moment. Without this function there are none.
 	 */
 	bool (*awaits_acks)(struct device_endpoint *endpoint);
 };
@@ -323,9 +322,9 @@ bool workqueue_gather(struct workqueue *queue, void *to, uint32_t length, bool c
 /* Copies into the oldest receive that is not done, from byte `offset` on. The CQ's lock is held. */
 bool workqueue_scatter(struct workqueue *queue, uint32_t offset, const void *from, uint32_t length, bool carefully);
 /*
- * After an error the endpoint of an Unreliable VI does nothing any more. Deferred work is going to rewind and
- * to resume it. Work that the endpoint reports until then is done. Its other receives are posted to it again;
- * its other sends count as done. The CQ's lock is held.
+ * The endpoint of an Unreliable VI has stopped after an error. Deferred work will rewind and resume it. Work that the endpoint
+ * reports until then is done. Its other receives are posted to it again, and its other sends count as done. The CQ's lock is
+ * held.
  */
 void workqueue_stalled(struct workqueue *queue);
 /*
@@ -362,7 +361,7 @@ void endpoint_stalled(struct vi *vi);
 void cq_failed(struct cq *cq);
 /* [nic] The device is gone. All connections of the NIC end. */
 void device_failed(struct nic *nic);
-/* From any thread: a call that the device cannot do without fails with this error. The agent ends the connections. */
+/* From any thread: a system call that the device depends on fails with this error. The agent ends the connections. */
 void device_lost(struct nic *nic, const char *call, int error);
 
 #endif

@@ -10,7 +10,7 @@ struct span {
 	uint32_t offset, length;
 };
 
-/* The piece of the next segment that is in the span, which may be none: `length` is 0 then. */
+/* Returns the piece of the next segment that is in the span. Its `length` may be 0. */
 static inline struct segment span_next(struct span *span, struct segment next)
 {
 	uint32_t skipped = span->offset < next.length ? span->offset : next.length;

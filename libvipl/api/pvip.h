@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The functions of the API under two more names, which are not exported. PVipPostSend does what VipPostSend does, and
- * is never traced; as in MPI's profiling interface, the P is for a shifted name. The files beside this one define them.
- * traced_VipPostSend calls it and writes a line of the trace (vip_traced.c). Programs call what is in vip_entry.c.
+ * Each function of the API has two more names, which are not exported. PVipPostSend does what VipPostSend does, without a
+ * trace; the files beside this one define it, and the P is as in MPI's profiling interface. traced_VipPostSend calls it, and
+ * writes a line of the trace (vip_traced.c). Programs call the functions of vip_entry.c.
  */
 #ifndef VIPL_PVIP_H
 #define VIPL_PVIP_H

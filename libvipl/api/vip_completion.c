@@ -12,7 +12,7 @@ struct cq_taking {
 	VIP_BOOLEAN *is_receive;
 };
 
-static VIP_RETURN take(void *argument)
+static VIP_RETURN take_for_wait(void *argument)
 {
 	struct cq_taking *taking = argument;
 
@@ -131,7 +131,7 @@ VIP_RETURN PVipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_HANDLE *
 	if (!taking.cq)
 		return rc;
 	if (ViHandle && RecvQueue)
-		rc = cq_wait(taking.cq, &taking.cq->object, Timeout, take, &taking);
+		rc = cq_wait(taking.cq, &taking.cq->object, Timeout, take_for_wait, &taking);
 	object_put(&taking.cq->object);
 	return rc;
 }

@@ -36,11 +36,11 @@ static VIP_RETURN target_read(struct vi_target *target, const struct nic *nic,
 
 /* ---- client and server ---- */
 
-#define UNTOLD_ROOM 16 /* programs of VIA's time have this for a discriminator, and never say so */
+#define UNTOLD_ROOM 16 /* the room that programs of VIA's time have for a discriminator, without saying so */
 
 /*
- * The last requester's address that this thread was told. A program that waits in a loop passes its
- * DiscriminatorLen again, which then does not say how much room there is.
+ * The last requester's address that this thread was told. A program that waits in a loop passes the DiscriminatorLen of that
+ * address again, which does not say how much room there is.
  */
 static _Thread_local struct {
 	const VIP_NET_ADDRESS *at;
@@ -48,9 +48,9 @@ static _Thread_local struct {
 } told;
 
 /*
- * How much of a discriminator, which any host may have chosen, the program has room for. DiscriminatorLen may be any
- * garbage. Addresses of a program are alike: so it is taken for the room if the program's own discriminator would fit, and
- * more than 16 bytes are believed only as far as the program's own discriminator has them.
+ * The room that the program has for a discriminator, which any host may have chosen. DiscriminatorLen may be garbage, but a
+ * program's addresses usually have one size. So it counts as the room if the program's own discriminator would fit. More than
+ * 16 bytes count only as far as the program's own discriminator has them.
  */
 static uint16_t room_for_discriminator(const VIP_NET_ADDRESS *remote, const struct discriminator *own)
 {
@@ -115,7 +115,7 @@ VIP_RETURN PVipConnectAccept(VIP_CONN_HANDLE ConnHandle, VIP_VI_HANDLE ViHandle)
 		rc = request_accept(request, vi);
 	else if (request)
 		object_put(&request->object);
-	if (vi) /* last: as long as we have the VI the NIC stays, and with it the request */
+	if (vi) /* last, because the VI keeps the NIC, which keeps the request */
 		vi_put(vi);
 	return rc;
 }

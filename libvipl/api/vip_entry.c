@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What programs call, made from functions.def: each function is a jump to what does it (PVipPostSend, in the files
- * beside this one), or, while calls are traced, to what writes a line around that (traced_VipPostSend, in vip_traced.c).
+ * The functions that programs call, made from functions.def. Each is a jump: to the one that does the work (PVipPostSend, in
+ * the files beside this one), or, while calls are traced, to the one that also writes a line (traced_VipPostSend, in
+ * vip_traced.c).
  */
 #include "table.h"
 #include "trace/trace.h"

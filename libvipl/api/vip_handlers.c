@@ -2,7 +2,7 @@
 /* The program's handlers: VipErrorCallback, VipSendNotify, VipRecvNotify, VipCQNotify. */
 #include "pvip.h"
 #include "core/nic.h"
-#include "service/notify.h"
+#include "service/notifier.h"
 
 VIP_RETURN PVipErrorCallback(VIP_NIC_HANDLE NicHandle, VIP_PVOID Context,
 			     VIP_ERROR_HANDLER Handler)
@@ -25,7 +25,7 @@ static VIP_RETURN queue_notify(VIP_VI_HANDLE handle, bool is_receive, VIP_PVOID 
 	if (!vi)
 		return rc;
 	if (handler)
-		rc = notify_add_queue(is_receive ? &vi->receive : &vi->send, context, handler);
+		rc = notifier_add_queue(is_receive ? &vi->receive : &vi->send, context, handler);
 	vi_put(vi);
 	return rc;
 }
@@ -48,7 +48,7 @@ VIP_RETURN PVipCQNotify(VIP_CQ_HANDLE CQHandle, VIP_PVOID Context, VIP_CQ_CALLBA
 	if (!cq)
 		return rc;
 	if (Handler)
-		rc = notify_add_cq(cq, Context, Handler);
+		rc = notifier_add_cq(cq, Context, Handler);
 	object_put(&cq->object);
 	return rc;
 }

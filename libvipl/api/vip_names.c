@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The name service: VipNSInit, VipNSGetHostByName, VipNSGetHostByAddr, VipNSShutdown. Names and
- * addresses are looked up in a hosts file of VIPL's own (lines of a name and an address: IPv4,
- * IPv6, or six bytes in hex with colons), then by the system. All of it is about host addresses as
- * programs see them, of host_length() bytes: those that have no such form are not there.
+ * The name service: VipNSInit, VipNSGetHostByName, VipNSGetHostByAddr, VipNSShutdown. Names and addresses are looked up in
+ * VIPL's own hosts file (lines of a name and an address: IPv4, IPv6, or six bytes in hex with colons), then by the system. Only
+ * addresses that fit host_length() bytes are found.
  */
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -47,7 +46,7 @@ static bool same_host(const char *a, const char *b)
 	return a_length == b_length && !strncasecmp(a, b, a_length);
 }
 
-/* Debian gives a machine's own name 127.0.1.1: this NIC is meant. False: it has no such form. */
+/* A loopback address means this NIC: Debian gives a machine's own name 127.0.1.1. False: the address does not fit. */
 static bool tell_host(const struct nic *nic, const struct in6_addr *host, uint8_t *out)
 {
 	return host_write(out, host_is_loopback(host) ? &nic->host : host);
@@ -156,13 +155,13 @@ static bool find_in_system(const struct nic *nic, const char *name, VIP_ULONG *i
 	hints.ai_family = host_length() == SHORT_HOST_LEN ? AF_INET : AF_UNSPEC;
 	if (getaddrinfo(name, NULL, &hints, &all))
 		return false;
-	/* The NIC may reach these only. */
+	/* The NIC may reach only addresses of its own family, so these come first. */
 	found = find_among(nic, all, own, index, out) || find_among(nic, all, other, index, out);
 	freeaddrinfo(all);
 	return found;
 }
 
-/* A machine's own name may be in no file. Then it means the NIC, as it does where Debian gives it 127.0.1.1. */
+/* A machine's own name that no file knows means the NIC, as does Debian's 127.0.1.1. */
 static bool is_own_name(const char *name)
 {
 	struct utsname own;
@@ -192,7 +191,7 @@ VIP_RETURN PVipNSGetHostByName(VIP_NIC_HANDLE NicHandle, VIP_CHAR *Name, VIP_NET
 		goto put_nic;
 	rc = VIP_ERROR_NAMESERVICE;
 	if (find_by_name(nic, Name, NameIndex, host)) {
-		/* Only these: the discriminator is the program's, and what was here is garbage. */
+		/* Nothing else: the discriminator is the program's, and what was here may be garbage. */
 		Address->HostAddressLen = host_length();
 		memcpy((uint8_t *)Address + offsetof(VIP_NET_ADDRESS, HostAddress), host,
 		       host_length());
@@ -227,7 +226,7 @@ static bool name_in_system(const struct in6_addr *host, char name[NI_MAXHOST])
 			    NI_NAMEREQD);
 }
 
-/* The system may know this machine by another one of its addresses only. */
+/* The system may know this machine only by another address. */
 static bool name_of_this_machine(const struct nic *nic, char name[NI_MAXHOST])
 {
 	uint8_t host[LONG_HOST_LEN];

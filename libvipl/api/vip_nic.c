@@ -201,7 +201,7 @@ close_device:
 	return rc;
 }
 
-/* A deregistration gets its turn between threads that copy, however many they are. */
+/* Writers are preferred, so that a deregistration is not kept waiting by threads that copy. */
 static void init_copying(struct nic *nic)
 {
 	pthread_rwlockattr_t attributes;
@@ -247,8 +247,8 @@ free_nic:
 }
 
 /*
- * The NIC's lock is held. No call can find any object from here on, and those that sleep wake up.
- * An object that is retired already is being destroyed by a thread that holds the NIC.
+ * The NIC's lock is held. From here on no call finds any object, and threads that sleep wake up. An object that is retired
+ * already is being destroyed by a thread that holds the NIC.
  */
 static void retire_all(struct nic *nic)
 {
@@ -265,7 +265,7 @@ static void retire_all(struct nic *nic)
 		channel_kick_all(cq->channel, cq);
 }
 
-/* This waits for objects without the lock, because a thread that still uses them may want it. */
+/* Waits for the objects without the lock, because a thread that still uses one may need it. */
 static void free_vis(struct nic *nic)
 {
 	struct vi *vi;
@@ -339,7 +339,7 @@ VIP_RETURN PVipQueryNic(VIP_NIC_HANDLE NicHandle, VIP_NIC_ATTRIBUTES *Attributes
 	return rc;
 }
 
-/* Neither devices nor their networks have anything that finds NICs: there is nothing to tell. */
+/* Neither devices nor their networks can find NICs, so there is nothing to tell. */
 VIP_RETURN PVipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_ULONG InfoType,
 					 VIP_PVOID SysManInfo)
 {

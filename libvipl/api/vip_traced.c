@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The functions of the API while calls are traced, made from functions.def: each calls the one that does it, and writes
- * a line of the trace that tells of it. What is read before the call is what may be gone behind it.
+ * The functions of the API while calls are traced, made from functions.def. Each calls the one that does the work, and writes
+ * a line about the call. What may be gone after the call is read before it.
  */
 #include <string.h>
 
@@ -11,15 +11,6 @@
 #include "table.h"
 #include "trace/trace.h"
 
-/* Is the handle one that the function will go on with? Otherwise it looks at nothing else. */
-static bool is_live(VIP_PVOID handle, enum object_kind kind)
-{
-	struct object *object = object_get(handle, kind);
-
-	if (object)
-		object_put(object);
-	return object;
-}
 
 /* ---- the words for values ---- */
 
@@ -119,7 +110,7 @@ static void posted(struct trace_line *l, const VIP_DESCRIPTOR *descriptor)
 	unsigned operation;
 
 	trace_say(l, " desc=0x%lx", TRACE_HEX(descriptor));
-	if (!descriptor || (uintptr_t)descriptor % VIP_DESCRIPTOR_ALIGNMENT || !is_live(l->handle, OBJECT_VI))
+	if (!descriptor || (uintptr_t)descriptor % VIP_DESCRIPTOR_ALIGNMENT || !object_is_live(l->handle, OBJECT_VI))
 		return;
 	control = &descriptor->CS;
 	operation = control->Control & VIP_CONTROL_OP_MASK;
@@ -135,7 +126,7 @@ static void posted(struct trace_line *l, const VIP_DESCRIPTOR *descriptor)
 		trace_say(l, " control=0x%x", control->Control);
 }
 
-/* Behind a look whether a descriptor is done. Where none is in the queue, that was a poll, too. */
+/* After a call that asks whether a descriptor is done. Such a call of an empty queue is a poll, too. */
 static void done(struct trace_line *l, VIP_DESCRIPTOR *const *descriptor, VIP_RETURN rc)
 {
 	if (rc != VIP_SUCCESS && rc != VIP_DESCRIPTOR_ERROR)

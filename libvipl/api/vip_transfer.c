@@ -11,9 +11,9 @@ static struct workqueue *queue_of(struct vi *vi, bool is_receive)
 	return is_receive ? &vi->receive : &vi->send;
 }
 
-/* Nothing that could be posted. */
-static __attribute__((noinline)) VIP_RETURN refuse(VIP_VI_HANDLE handle, bool is_receive,
-						   VIP_DESCRIPTOR *descriptor)
+/* The descriptor cannot be posted. */
+static __attribute__((noinline)) VIP_RETURN refuse_descriptor(VIP_VI_HANDLE handle, bool is_receive,
+							      VIP_DESCRIPTOR *descriptor)
 {
 	struct vi *vi = vi_get(handle);
 
@@ -25,13 +25,13 @@ static __attribute__((noinline)) VIP_RETURN refuse(VIP_VI_HANDLE handle, bool is
 	return VIP_INVALID_PARAMETER;
 }
 
-/* The descriptor's own memory handle is not looked at: programs give wrong ones. */
+/* The memory handle of the descriptor itself is ignored, because programs give wrong ones. */
 static inline VIP_RETURN post(VIP_VI_HANDLE handle, bool is_receive, VIP_DESCRIPTOR *descriptor)
 {
 	struct vi *vi = object_at(handle, OBJECT_VI);
 
 	if (!descriptor || (uintptr_t)descriptor % VIP_DESCRIPTOR_ALIGNMENT)
-		return refuse(handle, is_receive, descriptor);
+		return refuse_descriptor(handle, is_receive, descriptor);
 	if (!vi)
 		return VIP_INVALID_PARAMETER;
 	return is_receive ? workqueue_post_receive(&vi->receive, handle, descriptor)
@@ -53,12 +53,12 @@ struct taking {
 };
 
 /* An empty queue is no reason to end a wait: another thread may post. */
-static VIP_RETURN take(void *argument)
+static VIP_RETURN take_descriptor(void *argument)
 {
 	struct taking *taking = argument;
 	VIP_RETURN rc;
 
-	*taking->descriptor = NULL; /* it is left alone when the VI has gone */
+	*taking->descriptor = NULL; /* workqueue_take() does not set it if the VI is gone */
 	rc = workqueue_take(taking->queue, object_handle(&taking->queue->vi->object),
 			    taking->descriptor);
 	return *taking->descriptor ? rc : VIP_NOT_DONE;
@@ -75,7 +75,7 @@ static VIP_RETURN wait(VIP_VI_HANDLE handle, bool is_receive, VIP_ULONG timeout,
 	if (descriptor) {
 		struct taking taking = {queue_of(vi, is_receive), descriptor};
 
-		rc = cq_wait(taking.queue->cq, &vi->object, timeout, take, &taking);
+		rc = cq_wait(taking.queue->cq, &vi->object, timeout, take_descriptor, &taking);
 	}
 	vi_put(vi);
 	return rc;

@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The functions of Giganet's that no release will have: what they ask for cLAN's hardware did, and
- * no device of ours does. vipl.h tells programs so.
+ * The functions of Giganet's that no release will have: cLAN's hardware did what they ask for, and no device of ours does.
+ * vipl.h tells programs so.
  */
 #include "pvip.h"
 #include "core/object.h"
 
 static VIP_RETURN answer(VIP_PVOID handle, enum object_kind kind)
 {
-	struct object *object = object_get(handle, kind);
-
-	if (!object)
-		return VIP_INVALID_PARAMETER;
-	object_put(object);
-	return VIP_ERROR_NOT_SUPPORTED;
+	return object_is_live(handle, kind) ? VIP_ERROR_NOT_SUPPORTED : VIP_INVALID_PARAMETER;
 }
 
 VIP_RETURN PVipAddTagCQ(VIP_CQ_HANDLE CQHandle, VIP_EVENT_HANDLE *Event, VIP_ULONG Tag,

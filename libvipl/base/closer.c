@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Threads that close, and that nobody waits for. They are started when there is something to close, and end when there is
- * nothing. Each may never come back from it.
+ * Threads that close descriptors, and that nobody waits for. They are started when there is something to close, and end when
+ * there is nothing. A close may never return.
  *
- * A socket in which descriptors are unread is closed by a thread that has a table of descriptors of its own, with this
- * socket in it, and ends. Such connections among the unread ones as linger do not when a thread ends, and no file system is
- * asked to flush what was in no table. Any other descriptor is closed as usual, which can wait for its file system.
+ * A Unix socket with unread descriptors is closed by a thread that has a table of descriptors of its own, with this socket in
+ * it, and ends. When a thread ends, the kernel does not wait for lingering connections among the unread descriptors, and asks
+ * no file system to flush those that were in no table. Any other descriptor is closed as usual, which can wait for its file
+ * system.
  *
- * A place is what one such thread does, and what it closes is of one user. A user has few places, and in the last ones
- * many descriptors at once. Some are for our own user only. Whether a thread has ended is seen by its number: the kernel has
- * closed all by then.
+ * A place is the work of one such thread, for one user. A user has few places; the last ones take many descriptors at once.
+ * Some places are for our own user only. When the number of a thread names nobody any more, the thread has ended, and the
+ * kernel has closed all its descriptors.
  */
 #include "closer.h"
 
@@ -85,7 +86,7 @@ static void free_ended(void)
 			place->state = PLACE_FREE;
 }
 
-/* So many may wait in the table of the process. */
+/* How many descriptors may wait in the table of the process. */
 static unsigned most_queued(void)
 {
 	struct rlimit most;
@@ -125,7 +126,7 @@ static struct place *find_place(uid_t user)
 	return found;
 }
 
-static void add(struct place *place, int fd)
+static void add_fd(struct place *place, int fd)
 {
 	unsigned i = place->count++;
 
@@ -150,7 +151,7 @@ static struct place *next_place(void)
 			place->is_unix = unclosed->is_unix;
 		if (unclosed->user != place->user || unclosed->is_unix != place->is_unix)
 			continue;
-		add(place, unclosed->fd);
+		add_fd(place, unclosed->fd);
 		STAILQ_REMOVE(&queue, unclosed, unclosed, in_queue);
 		free(unclosed);
 		queued--;
@@ -175,7 +176,7 @@ static void tell(bool *happens)
 	pthread_cond_broadcast(&changed);
 }
 
-/* When a thread ends, the kernel waits for no connection that it closes. So this thread does not close, but ends. */
+/* This thread does not close its descriptors, but ends: then the kernel waits for no connection. */
 static void *end_with_them(void *argument)
 {
 	struct place *place = argument;
@@ -235,7 +236,7 @@ static void nap(long msec)
 
 static void *close_all(void *unused);
 
-/* The lock is held. While something is in the queue there is a closer that is at no place: those that are may hang. */
+/* The lock is held. While the queue has something, one closer is at no place, because those at a place may hang. */
 static void start_closer(void)
 {
 	pthread_t thread;
@@ -288,7 +289,7 @@ static void after_fork(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* A child has no closers, and what its parent is to close is its parent's. */
+/* A child of fork() has no closers, and closes nothing of its parent's queue. */
 static void in_child(void)
 {
 	STAILQ_INIT(&queue);
@@ -322,7 +323,7 @@ void closer_take(int fd, uid_t user)
 
 	if (!new) {
 		log_warning_ratelimited("no memory to close a file descriptor that another process has sent");
-		return; /* rather one descriptor less than to wait */
+		return; /* losing a descriptor is better than waiting */
 	}
 	getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length);
 	*new = (struct unclosed){.fd = fd, .user = user, .is_unix = domain == AF_UNIX};
@@ -334,8 +335,8 @@ void closer_take(int fd, uid_t user)
 }
 
 /*
- * The lock is held. Sockets count when they take long, for others may have made them. Other descriptors count at once: they
- * came with what was received.
+ * The lock is held. Unix sockets count only when they take long, because others may be the cause. Other descriptors count at
+ * once: this user sent them.
  */
 static unsigned unfinished_of(uid_t user)
 {
@@ -406,8 +407,9 @@ static uint64_t cookie_of(int fd)
 }
 
 /*
- * All descriptors that come go into the thread's table, and end with the thread. So to take a message closes none. What has
- * no room in the table is left to the next thread; but if an empty one has too little, for a low limit, this thread waits.
+ * All descriptors go into this thread's table, and are closed when the thread ends, not when a message is taken. What the table
+ * has no room for is left to the next thread. If even an empty table has too little room, because the limit is low, this
+ * thread takes the message all the same, and may wait.
  */
 static void take_messages(int fd)
 {
@@ -426,7 +428,7 @@ static void take_messages(int fd)
 	}
 }
 
-static void *drain(void *argument)
+static void *drain_socket(void *argument)
 {
 	struct place *place = argument;
 
@@ -476,9 +478,9 @@ void closer_drain(int socket)
 	if (place) {
 		place->drains = true;
 		place->cookie = cookie_of(socket);
-		add(place, socket);
+		add_fd(place, socket);
 		atomic_fetch_add(&draining, 1);
-		if (!start(place, drain)) {
+		if (!start(place, drain_socket)) {
 			atomic_fetch_sub(&draining, 1);
 			place->state = PLACE_FREE;
 		}

@@ -20,8 +20,8 @@
 #endif
 
 /*
- * The end of what arrives, in ascending order, each aligned word at once. A program that sees the last byte, and reads
- * in order, sees what came before it, on any processor: litmus/last_bytes. On x86 plain stores are in order.
+ * Copies the end of a message in ascending order, each aligned word by one store. A program that sees the last byte, and
+ * reads in order, sees what came before it, on any processor: litmus/last_bytes. On x86 plain stores are in order.
  */
 #if defined(__x86_64__) || defined(__i386__)
 #define STORE_IN_ORDER(type, to, value) (*(volatile type *)(to) = (value))
@@ -60,15 +60,15 @@ UNSEEN static inline void copy_tail(volatile uint8_t *to, const uint8_t *from, s
 }
 
 /*
- * To and from memory of the program. A program may watch its memory for what a NIC writes there,
- * without a lock; so the thread sanitizer, which would not see an adapter's accesses, is not to see
- * these either. What programs watch for are the last bytes: they are written last.
+ * To and from memory of the program. A program may watch its memory for what a NIC writes there, without a lock. The thread
+ * sanitizer would not see an adapter's accesses, so it must not see these. Programs watch the last bytes, which are written
+ * last.
  */
 UNSEEN static inline void copy_unseen(void *to, const void *from, size_t length)
 {
 	size_t before = length > ORDERED_TAIL ? length - ORDERED_TAIL : 0;
 
-	/* Programs watch the last bytes, and memcpy() may write them first. */
+	/* Not all by memcpy(), which may write the last bytes first. */
 	if (before)
 		memcpy(to, from, before);
 	atomic_thread_fence(memory_order_release);

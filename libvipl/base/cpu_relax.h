@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Between two looks of a thread that spins. */
+/* A pause between two looks of a thread that spins. */
 #ifndef VIPL_CPU_RELAX_H
 #define VIPL_CPU_RELAX_H
 
-/* The compiler reads memory anew after it. The processor leaves more to others meanwhile, where it has a way to say so. */
+/* The compiler reads memory anew after it. The processor leaves resources to other threads, if it has such an instruction. */
 static inline void cpu_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

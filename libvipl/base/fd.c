@@ -92,7 +92,7 @@ static void prepare(void)
 	pthread_atfork(before_fork, after_fork, after_fork);
 }
 
-/* One at a time: who opens while another's are held would be without when that one releases them. */
+/* One thread at a time: otherwise the first one to release would free the numbers that the second one relies on. */
 unsigned fd_hold_standard(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;

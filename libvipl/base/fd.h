@@ -2,9 +2,9 @@
 /*
  * The library's own file descriptors, in a process whose program may close any.
  *
- * A program that has closed standard input, output or error may still write to their numbers, which what is opened next
- * gets. So no descriptor of ours has them. And a program may close all descriptors, ours too, and get their numbers for
- * files of its own: a descriptor that is kept is marked, and is closed only while it still has the mark.
+ * A program may close standard input, output or error, and still write to their numbers, which the next files to be opened
+ * get. So no descriptor of ours has these numbers. And a program may close all descriptors, ours included, and get their
+ * numbers for files of its own. So a descriptor that we keep is marked, and is closed only while it has the mark.
  */
 #ifndef VIPL_FD_H
 #define VIPL_FD_H
@@ -15,7 +15,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-/* Takes a new descriptor, or -1. Returns it with a number above theirs, or -1 and errno. */
+/* Takes a new descriptor, or -1. Returns it with a number above those of standard files, or -1 and errno. */
 static inline int fd_above_standard(int fd)
 {
 	int above, error;
@@ -31,7 +31,7 @@ static inline int fd_above_standard(int fd)
 
 /* Marks a descriptor that the library keeps, or -1, and returns it. errno stays as it is. */
 int fd_mark(int fd);
-/* It has the mark, or this system has none. */
+/* Has it the mark? True also where the system has no marks. */
 bool fd_is_own(int fd);
 /* Closes a marked descriptor, unless its number is another file's by now. */
 void fd_close(int fd);
@@ -47,22 +47,22 @@ void fd_share(struct fd_shared *shared, int fd);
 /* Closes it, unless its number is another file's by now. */
 void fd_close_shared(const struct fd_shared *shared);
 
-/* Both of it. */
+/* Gives a new descriptor, or -1, a number above those of standard files, and marks it. */
 static inline int fd_keep(int fd)
 {
 	return fd_mark(fd_above_standard(fd));
 }
 
 /*
- * Takes a descriptor that the data path uses without a question, or -1, and marks it. Its number is far above those that a
- * program gets next: one that closes all descriptors would have to open many files before one comes there, and within a
- * second, for then the agent has ended all connections.
+ * Takes a descriptor that the data path uses without a check, or -1, and marks it. Its number is far above those that the
+ * program gets next. A program that has closed all descriptors would have to open many files to get it, and within a second,
+ * because then the agent has ended all connections.
  */
 int fd_keep_far(int fd);
 
 /*
- * While another library opens descriptors: occupies the numbers of standard files that are closed. What hold returns
- * goes to release.
+ * Occupies the numbers of standard files that are closed, while another library opens descriptors. What fd_hold_standard()
+ * returns goes to fd_release_standard().
  */
 unsigned fd_hold_standard(void);
 void fd_release_standard(unsigned held);

@@ -12,9 +12,7 @@
 #include "deadline.h"
 #include "log.h"
 
-#define DRAIN_NSEC (50 * NSEC_PER_MSEC)
-
-struct hot_flags hot_flags = {.is_traced = true};
+#define AWAIT_NSEC (50 * NSEC_PER_MSEC)
 
 static bool membarrier(int command)
 {
@@ -30,13 +28,13 @@ static bool fence_all_threads(void)
 }
 
 /*
- * In place of the fence. Another thread may have loaded before our store, while its own store is still on its way to
- * memory. A store is on its way for less than a microsecond; and a processor that is interrupted passes a fence, as
- * timers do at least every 10 ms where they are not switched off (nohz_full). So after this both see each other.
+ * In place of the fence. Another thread may have loaded before our store, while its own store is still on its way to memory.
+ * That takes less than a microsecond, and an interrupt is a fence; timers interrupt each processor at least every 10 ms
+ * where they are not switched off (nohz_full). So after this both threads see each other's stores.
  */
 static void await_stores(void)
 {
-	int64_t end = clock_nsec() + DRAIN_NSEC, left;
+	int64_t end = clock_nsec() + AWAIT_NSEC, left;
 
 	while ((left = deadline_left(end))) {
 		struct timespec rest = nsec_timespec(left);
@@ -46,8 +44,8 @@ static void await_stores(void)
 }
 
 /*
- * The kernel lacks memory for a moment, or refuses from now on, by a filter of system calls that the program has
- * installed late. Then no lock gets another owner, so each waits once at most.
+ * membarrier() fails for a moment if the kernel lacks memory, and for good if the program installs a filter of system calls.
+ * After that no lock gets another owner, so for each lock this waits once at most.
  */
 void asym_fence_heavy(void)
 {

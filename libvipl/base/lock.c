@@ -10,12 +10,12 @@
 
 #include "cpu_relax.h"
 
-#define MANY 256u /* ending an ownership interrupts processors: it must be rare */
+#define MANY 256u /* times in a row make an owner. Ending an ownership interrupts processors, so it must be rare */
 
 /*
- * A thread that finds the latch taken looks again after so many turns at first, each time after twice as many, up to the
- * most. To look takes the line away from the thread that is inside. It pays to come late, when that thread has come many
- * times. After all LOOKS it rests: who is inside may need the processor, at whatever priority it runs.
+ * A thread that finds the latch taken looks again after TURNS_LEAST turns, then after twice as many, up to TURNS_MOST. A
+ * look takes the cache line away from the thread inside, so it pays to look rarely. After LOOKS looks the thread sleeps:
+ * the one inside may need the processor, at whatever priority it runs.
  */
 #define LOOKS		6u
 #define TURNS_LEAST	64u
@@ -180,7 +180,7 @@ bool lock_try(struct lock *lock)
 	return true;
 }
 
-/* A thread that has ended is never on its way in. One that has its number now makes it seem alive. */
+/* A thread that has ended is not on its way in. If another thread has its number by now, it counts as alive. */
 static bool has_ended(pid_t thread)
 {
 	return syscall(SYS_tgkill, getpid(), thread, 0) && errno == ESRCH;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A lock that costs its usual thread no locked instruction: biased locking. To the others it costs one.
+ * Biased locks: a lock costs its usual thread no locked instruction, and other threads one.
  *
  * The first thread that has taken it many times in a row is its bias owner from then on. While
  * no other thread comes, the bias owner owns it: it enters and leaves with plain stores to `inside`. Another
  * thread first takes the latch, revokes the ownership, and waits until the bias owner is not inside. The
  * bias owner becomes the owner again after it has taken the lock many more times in a row, while no other waited.
  *
- * The latch is one word. A thread takes it by exchanging it, and lets go of it by a plain store: it wakes nobody. Who finds it
- * taken looks again and again, and after many looks rests for a moment before it goes on. So a thread that comes again at
- * once finds the lock, and what it guards, still in its cache.
+ * The latch is one word. A thread takes it by an exchange, and lets go of it by a plain store: it wakes nobody. A thread that
+ * finds it taken looks several times, sleeps for a moment, and looks again. So a thread that comes again at once finds the
+ * lock, and what it guards, still in its cache.
  *
  * Where many threads do little else than to come, each takes the cache lines from the others, and all together are slower than
  * one alone. So a thread that comes again and again is the tenant, and others may rest while it goes on quickly. After about a
@@ -42,7 +42,7 @@ struct lock {
 
 /* Threads have numbers, from 1 on, that no other thread has or will have. */
 #define LOCK_UNNUMBERED 0u	       /* a thread until its first lock_acquire_slowly() */
-#define LOCK_NEVER_BIASED (UINT32_MAX - 1) /* the agent: it is never a bias owner */
+#define LOCK_NEVER_BIASED (UINT32_MAX - 1) /* a thread that shall never be a bias owner: the agent */
 #define LOCK_NO_OWNER	UINT32_MAX     /* as an owner; no thread has it */
 extern _Thread_local uint32_t lock_thread __attribute__((tls_model("initial-exec")));
 
@@ -56,7 +56,7 @@ enum lock_way {
 };
 
 void lock_acquire_slowly(struct lock *lock, enum lock_way way);
-/* For a thread that lock_enter() has told LOCK_CONTENDED: false when it would have to wait, or to end an ownership. */
+/* After LOCK_CONTENDED. Returns false if the thread would have to wait, or to end an ownership. */
 bool lock_try(struct lock *lock);
 /*
  * These are for a thread that lock_enter() has told LOCK_CONTENDED, before lock_acquire_slowly(). lock_has_tenant() tells
@@ -84,8 +84,8 @@ static inline bool lock_is_own(const struct lock *lock)
 }
 
 /*
- * For functions that shall call no other function: the compiler saves values on the stack for a call, even for
- * one that is never made.
+ * For functions that shall contain no call: the compiler saves registers on the stack for a call, even for one that is
+ * never made.
  */
 static inline enum lock_way lock_enter(struct lock *lock)
 {

@@ -27,10 +27,10 @@ void log_message(enum log_level level, const char *format, ...)
 #define log_debug_ratelimited(...)   log_ratelimited(LOG_LEVEL_DEBUG, __VA_ARGS__)
 bool log_is_due(_Atomic int64_t *next);
 
-/* What may be behind these, or "". Valid until the thread calls it again. */
+/* A likely reason for the error, in parentheses, or "". Valid until the thread calls the function again. */
 const char *memory_hint(int error); /* ENOMEM, and EAGAIN: of mmap() in a program that locks its memory */
 const char *thread_hint(int error); /* of pthread_create() */
-/* What a filter of system calls answers, which a program may install at any time; `calls`: those that it may have been. */
+/* For errors that a filter of system calls answers, which the program may install at any time. `calls`: what it may refuse. */
 const char *filter_hint(int error, const char *calls);
 
 static inline bool is_refused(int error)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * System calls whose names are ordinary words. A program may have a function of its own that is called
- * bind or poll, and that replaces the C library's in the whole process. The linker leads the library's
- * calls here (--wrap), where such names do not matter.
+ * System calls whose names are ordinary words. A program may have a function called bind or poll, which replaces the C
+ * library's in the whole process. The linker leads this library's calls here (--wrap), so such a program can use via_lo. With
+ * an RDMA NIC it cannot: libibverbs and librdmacm call the C library by these names. It may have functions of other names.
  */
 #include <poll.h>
 #include <sys/socket.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * process_vm_readv() on the own process fails where an access would fault. /proc/thread-self/mem passes
- * over the protection of private mappings. It is opened for each such copy, so that a child of fork(), which would have
- * its parent's, and a program that closes all descriptors need no care.
+ * process_vm_readv() on the own process fails where an access would fault. /proc/thread-self/mem ignores the protection of
+ * private mappings. It is opened for each such copy. So neither a child of fork(), which would have its parent's, nor a
+ * program that closes all descriptors is a special case.
  */
 #include "own_memory.h"
 
@@ -42,11 +42,13 @@ static size_t copy_protected(uint8_t *to, const uint8_t *from, size_t length, bo
 }
 
 /* `is_write`: the program's memory is where it goes to, else where it comes from. */
-static bool copy(uint8_t *to, const uint8_t *from, size_t length, bool is_write)
+static bool copy_by_kernel(uint8_t *to, const uint8_t *from, size_t length, bool is_write)
 {
 	struct iovec here = {to, length}, there = {(void *)(uintptr_t)from, length};
-	/* Not the C library's function, in which the thread sanitizer would see an access. An adapter's are not seen either. */
-	/* By the thread's number: the process has no memory by its own when its first thread has ended. */
+	/*
+	 * Not by the C library's function: the thread sanitizer must not see this access, as it sees none of an adapter's. The
+	 * thread's number names this memory also when the first thread of the process has ended.
+	 */
 	long copied = syscall(SYS_process_vm_readv, syscall(SYS_gettid), &here, 1UL, &there, 1UL, 0UL);
 	bool is_refused = copied < 0 && (errno == EPERM || errno == ENOSYS); /* by a filter of system calls */
 	size_t done = copied < 0 ? 0 : (size_t)copied;
@@ -64,15 +66,15 @@ bool own_memory_write(void *to, const void *from, size_t length)
 {
 	size_t first = length > WATCHED ? length - WATCHED : 0;
 
-	if (first && !copy(to, from, first, true))
+	if (first && !copy_by_kernel(to, from, first, true))
 		return false;
 	atomic_thread_fence(memory_order_release);
-	return copy((uint8_t *)to + first, (const uint8_t *)from + first, length - first, true);
+	return copy_by_kernel((uint8_t *)to + first, (const uint8_t *)from + first, length - first, true);
 }
 
 bool own_memory_read(void *to, const void *from, size_t length)
 {
-	return copy(to, from, length, false);
+	return copy_by_kernel(to, from, length, false);
 }
 
 bool own_memory_may_be_protected(void)

@@ -3,8 +3,8 @@
  * Copies to and from the program's memory that never fault. The kernel makes them. An adapter reads and writes memory
  * that is registered, also where the program has protected it by mprotect(), and so do these functions.
  *
- * They are slower than a copy by the processor. Threads of the library use them, which may never fault, and so does
- * what a program expects of protected memory.
+ * They are slower than a copy by the processor. Threads of the library use them, because these must never fault; and so do
+ * copies for programs that may have protected their memory.
  */
 #ifndef VIPL_OWN_MEMORY_H
 #define VIPL_OWN_MEMORY_H
@@ -21,12 +21,12 @@ bool own_memory_write(void *to, const void *from, size_t length);
 /* False when no memory is there. */
 bool own_memory_read(void *to, const void *from, size_t length);
 /*
- * Whether the program handles SIGSEGV and asks for the address of the fault, as programs do that protect memory and make
- * it accessible when it is used.
+ * True if the program handles SIGSEGV and asks for the address of the fault. Programs do so that protect memory, and make it
+ * accessible when it is used.
  */
 bool own_memory_may_be_protected(void);
 
-/* The two for threads that may copy by themselves, unless `carefully`. */
+/* These two copy by the processor, unless `carefully`. */
 static inline bool own_memory_put(void *to, const void *from, size_t length, bool carefully)
 {
 	if (carefully)

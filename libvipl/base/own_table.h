@@ -6,8 +6,8 @@
 #include <stdbool.h>
 
 /*
- * Gives the calling thread a table of descriptors of its own, a copy. What it opens and closes from now on is not the other
- * threads' matter. False if the kernel cannot. `fds`: the ones that it is for, in ascending order; there is at least one.
+ * Gives the calling thread its own copy of the table of descriptors. What it opens and closes from now on does not concern
+ * other threads. False if the kernel cannot. `fds`: those that it needs, one at least, in ascending order.
  */
 bool own_table_make(const int *fds, unsigned count);
 /* Closes all descriptors in the thread's table but these. With files of some file systems that takes time. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Zeroed memory for arrays of which mostly the beginning is used: it takes room page by page, where it is
- * touched. calloc() clears memory that was used before.
+ * Zeroed memory for arrays of which usually only the beginning is used. A page takes memory when it is touched. calloc()
+ * would touch all pages of memory that was used before.
  */
 #ifndef VIPL_PAGES_H
 #define VIPL_PAGES_H

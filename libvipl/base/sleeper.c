@@ -82,7 +82,7 @@ bool sleeper_has_event(const struct sleeper *sleeper)
 {
 	struct pollfd events = {.fd = sleeper->epoll_fd, .events = POLLIN};
 
-	return poll(&events, 1, 0) != 0; /* so it says when it cannot tell, too */
+	return poll(&events, 1, 0) != 0; /* true also if it cannot tell */
 }
 
 static void nap(int msec)
@@ -112,7 +112,7 @@ unsigned sleeper_sleep(struct sleeper *sleeper, int msec)
 		nap(msec < LOST_MSEC ? msec : LOST_MSEC);
 		return 0;
 	}
-	/* Another's epoll descriptor would tell that thread's events to us. Threads of the program do not ask: it is a call. */
+	/* An epoll descriptor of the program's would give us its events. Threads of the program do not ask, for speed. */
 	if (thread_is_library && !fd_is_own(sleeper->epoll_fd)) {
 		sleeper_lose(sleeper, "epoll_wait()", EBADF);
 		return 0;

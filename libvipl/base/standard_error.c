@@ -2,12 +2,12 @@
 /*
  * Lines to standard error.
  *
- * Who reads them may have stopped, or be gone. Where the kernel can write without waiting (RWF_NOWAIT: sockets have
- * MSG_DONTWAIT) that is used. Pipes of older kernels, and terminals, are opened once more for it, since
- * O_NONBLOCK belongs to the open file, which the program and others share. Regular files are written as they are.
+ * Their reader may have stopped, or be gone. So the kernel writes without waiting, if it can: by RWF_NOWAIT, or MSG_DONTWAIT
+ * for sockets. Pipes of older kernels, and terminals, are opened once more with O_NONBLOCK, because the program and others
+ * share the open file. Regular files are written as they are.
  *
- * Programs close standard error, and the next file that they open gets its number. Others redirect it while they run.
- * Nothing says which it was, so it is judged by what number 2 is now: is_standard_error().
+ * Some programs close standard error, and the next file that they open gets its number. Others redirect it. Nothing tells one
+ * from the other, so is_standard_error() judges by what number 2 is now.
  */
 #include "standard_error.h"
 
@@ -40,9 +40,9 @@ void standard_error_look(void)
 }
 
 /*
- * Standard error outlives exec(). What has the number when the library begins is taken for it, and what takes its place
- * later. But once the number was seen closed it must be a terminal, or the same file as standard output, or one to which
- * things are appended: anything else may have got it by chance.
+ * Standard error outlives exec(). What has the number when the library begins counts as standard error, and so does what
+ * replaces it. But once the number was seen closed, its file must be a terminal, or the file of standard output, or opened for
+ * appending. Any other file may have got the number by chance.
  */
 static bool is_standard_error(const struct stat *file)
 {
@@ -100,7 +100,7 @@ static ssize_t write_at_once(const struct stat *file, const char *line, size_t l
 	return written;
 }
 
-/* Takes the signal that a write has raised. The write was this thread's, and so is the signal. */
+/* Takes the signal that a write has raised, which is sent to the thread that has written. */
 static void take_signal(int number, const sigset_t *pending_before)
 {
 	struct timespec at_once = {0};
@@ -155,7 +155,8 @@ void standard_error_line(const char *level, const char *format, va_list args)
 
 	length = (size_t)snprintf(line, sizeof(line), "vipl: %s: ", level);
 	if (lost)
-		length += (size_t)snprintf(line + length, sizeof(line) - length, "(%u lines were lost before) ", lost);
+		length += (size_t)snprintf(line + length, sizeof(line) - length, "(%u line%s lost before) ", lost,
+					   lost == 1 ? " was" : "s were");
 	length += (size_t)vsnprintf(line + length, sizeof(line) - length, format, args);
 	if (length >= sizeof(line))
 		length = sizeof(line) - 1;

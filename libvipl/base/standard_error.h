@@ -11,7 +11,7 @@
 /* "vipl: LEVEL: ...", a line. errno stays as it is. */
 void standard_error_line(const char *level, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 
-/* To be called early: what number 2 becomes after it was closed is most likely no standard error. */
+/* Called early: notices a closed standard error, whose number another file may get later. */
 void standard_error_look(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sockets that others can send descriptors to. What has come is looked at with MSG_PEEK, which closes nothing, and without
- * room for descriptors, so that none is received.
+ * Sockets that others can send descriptors to. Messages are looked at with MSG_PEEK, which closes nothing, and without room
+ * for descriptors, so that none is received.
  */
 #include "strange.h"
 
@@ -40,10 +40,10 @@ uid_t strange_user(int socket)
 	return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) ? CLOSER_NO_USER : peer.uid;
 }
 
-/* Without room for descriptors it is seen that there are some, and none is received. */
+/* Without room for descriptors the kernel says that there are some (MSG_CTRUNC), and none is received. */
 enum strange strange_discard(int socket)
 {
-	/* The bytes do not matter. But QEMU's user mode takes none when there is no place for them. */
+	/* The bytes do not matter. But QEMU's user mode takes no message without a place for them. */
 	struct iovec place = {&(char){0}, 1};
 	struct msghdr message = {.msg_iov = &place, .msg_iovlen = 1};
 
@@ -89,7 +89,7 @@ static bool is_empty(int socket)
 	socklen_t length = sizeof(type);
 
 	getsockopt(socket, SOL_SOCKET, SO_TYPE, &type, &length);
-	/* Taken before the messages are: that the other end has been reset. */
+	/* Clears the error of a reset first, which recvmsg() would report in place of a message. */
 	getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length);
 	/* In a stream descriptors come with bytes, also with urgent ones, which the count alone shows. */
 	return type == SOCK_STREAM ? !ioctl(socket, SIOCINQ, &unread) && !unread : empty(socket);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sockets that other processes can send descriptors to. To close the last one of a file can take as long as its maker
- * likes: a connection that lingers, a file whose file system is a program. It does not help not to receive them: they are
- * closed with the socket that has them unread. But then it is closer.c that closes this socket.
+ * Sockets that other processes can send descriptors to. Closing the last descriptor of a file can take as long as its maker
+ * likes: a connection may linger, a program may be the file system. Not receiving them does not help, because unread ones are
+ * closed with the socket. So closer.c closes such a socket.
  */
 #ifndef VIPL_STRANGE_H
 #define VIPL_STRANGE_H
@@ -11,16 +11,15 @@
 #include <sys/types.h>
 
 /*
- * From now on nobody can send descriptors to this socket, nor to those that it accepts. Linux has it since 6.16: false
- * where it has not.
+ * From now on nobody can send descriptors to this socket, nor to those that it accepts. False on kernels before Linux 6.16.
  */
 bool strange_refuse(int socket);
-/* Takes the next message, or its first bytes. What came with it must be ours by now, or else nothing. Returns as recv(). */
+/* Takes the next message, or its first bytes. The caller has its descriptors, or it has none. Returns as recv() does. */
 ssize_t strange_take(int socket, void *bytes, size_t length);
 enum strange { STRANGE_NOTHING, STRANGE_TAKEN, STRANGE_DESCRIPTORS };
 /*
- * Takes the next message of a datagram socket, of which nothing matters, if there is one. One with descriptors stays: it
- * is closer_drain() that takes it.
+ * Takes the next message of a datagram socket, if there is one, and drops it. A message with descriptors stays, for
+ * closer_drain().
  */
 enum strange strange_discard(int socket);
 /* The user of the process on the other end, for closer.c. */

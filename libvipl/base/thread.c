@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Threads of the library. They block signals, so that a signal that is sent to the process goes to one of the
- * program's threads. But abort() or a fault in a handler of the program's raises a signal in this very thread.
- * These signals stay as they are in the thread that starts this one, and the program's signal handlers run.
+ * Threads of the library. They block signals, so that a signal to the process goes to one of the program's threads. But
+ * abort(), or a fault in one of the program's handlers, raises a signal in the library's thread. Such signals stay as they
+ * are in the thread that starts this one, so that the program's signal handlers run.
  */
 #include "thread.h"
 
 #include <signal.h>
 
-_Thread_local bool thread_is_library;
+_Thread_local bool thread_is_library, thread_is_agent;
 
 #define KIB	 1024u
 #define ATTEMPTS 3
 
-/* 0: the default. A program with much thread-local data needs more than the library does: the kernel says EINVAL. */
+/* 0: the default. A program with much thread-local data needs more: pthread_create() then fails with EINVAL. */
 static const size_t stacks[][ATTEMPTS] = {
 	[THREAD_OWN] = {256 * KIB, 1024 * KIB, 0},
 	[THREAD_HANDLERS] = {0, 1024 * KIB, 256 * KIB},

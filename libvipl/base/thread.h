@@ -9,8 +9,11 @@
 /* True in a thread of the library. It may never fault on memory of the program: own_memory.h. */
 extern _Thread_local bool thread_is_library __attribute__((tls_model("initial-exec")));
 
+/* True in the agent of a NIC, and in no other thread. */
+extern _Thread_local bool thread_is_agent __attribute__((tls_model("initial-exec")));
+
 /*
- * The default stack has the size of ulimit -s, which may be more than there is, above all where a program locks all its
+ * The default stack has the size of ulimit -s. That may be more memory than there is, above all if the program locks all its
  * memory (mlockall()).
  */
 enum thread_stack {
@@ -19,7 +22,7 @@ enum thread_stack {
 };
 
 /*
- * Starts a thread that blocks all signals. It blocks those of its own faults and of abort() only if the caller does.
+ * Starts a thread that blocks signals: those of its own faults and of abort() only if the caller blocks them, and all others.
  * 0 or errno.
  */
 int thread_start(pthread_t *thread, enum thread_stack stack, void *(*run)(void *), void *argument);

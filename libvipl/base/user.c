@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* SO_PEERCRED, and what it cannot tell in a user namespace: user_namespaces(7). */
+/* SO_PEERCRED, and its limits in a user namespace: user_namespaces(7). */
 #include "user.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 
 #define USERS UINT32_MAX /* of a namespace that maps all of them */
 
-/* Where there are two of a call, one has users of 16 bits. */
+/* Where the kernel has two of a call, the other one takes users of 16 bits. */
 #ifdef SYS_geteuid32
 #define GETEUID SYS_geteuid32
 #define FCHOWN	SYS_fchown32
@@ -66,8 +66,8 @@ static bool is_mapped(int file, uid_t user)
 }
 
 /*
- * Without /proc. Nobody can ask for all mappings, but those of a container are a few ranges: this looks on both sides of
- * each power of two, and at the last number.
+ * For processes without /proc. There is no way to ask for all mappings, but those of a container are a few ranges. So this
+ * tries both sides of each power of two, and the last number.
  */
 static bool all_users_seem_mapped(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which user this process has, and which a process on the other end of a Unix socket. */
+/* The user of this process, and of the process on the other end of a Unix socket. */
 #ifndef VIPL_USER_H
 #define VIPL_USER_H
 
@@ -7,17 +7,17 @@
 #include <sys/types.h>
 
 /*
- * The effective user, which peers are told. It is asked anew each time, since the program may change it, and of the kernel,
- * since geteuid() may be another function (fakeroot).
+ * The effective user, which peers see. It is asked each time, because the program may change it. The kernel is asked, because
+ * geteuid() may be another function (fakeroot).
  */
 uid_t own_user(void);
 
-/* For EACCES from the kernel's RDMA devices, what is behind it, else "". */
+/* The reason for EACCES from the kernel's RDMA devices; "" for other errors. */
 const char *user_hint(int error);
 
 /*
- * Whenever a NIC is opened: the program may leave /proc behind afterwards (chroot), and while a NIC is open, and so has
- * threads, the process cannot enter another user namespace.
+ * Called when a NIC is opened. The program may lose /proc afterwards (chroot). While a NIC is open the process has threads, so
+ * it cannot enter another user namespace.
  */
 void users_read(void);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sleeping until a completion comes. One of the sleepers of a channel, the leader, waits for the device's announcements. The
- * others doze, each at a word of its own. Who is called, is called alone: a message wakes one thread.
+ * Sleeping until a completion comes. One sleeper of a channel, the leader, waits for the device's announcements. The others
+ * doze, each on a futex of its own. A message wakes one thread.
  */
 #include "channel.h"
 
@@ -15,10 +15,11 @@
 
 #include "base/deadline.h"
 #include "base/fd.h"
+#include "base/thread.h"
 #include "cq.h"
 #include "nic.h"
 
-#define ANNOUNCED 1u /* this source of the leader's is the device */
+#define ANNOUNCED 1u /* the leader's source for the device's announcements */
 
 /* A thread in channel_wait(). */
 struct sleeping {
@@ -33,11 +34,15 @@ enum {
 	APPOINTED, /* the leader, which may still doze */
 	LEADING,   /* the leader, which sleeps */
 	AWAKE,	   /* the leader, which reads announcements */
-	CALLED,	   /* from here on the memory may go at any moment */
+	CALLED,	   /* from here on the thread may return at any moment, and its memory go */
 	CALLED_LEADING, /* as before, but the thread stays the leader until it has the lock */
 };
 
-struct channel *channel_create(struct device *device, int always_fd, int epoll_fd)
+/*
+ * `always_fd`: see sleeper_init(). `epoll_fd`: becomes readable when the channel does, for channels_look(); or -1.
+ * NULL and errno on failure.
+ */
+static struct channel *channel_create(struct device *device, int always_fd, int epoll_fd)
 {
 	struct channel *channel = calloc(1, sizeof(*channel));
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = channel};
@@ -75,7 +80,7 @@ free_channel:
 	return NULL;
 }
 
-void channel_destroy(struct channel *channel)
+static void channel_destroy(struct channel *channel)
 {
 	if (fd_is_own(channel->epoll_fd))
 		epoll_ctl(channel->epoll_fd, EPOLL_CTL_DEL, channel->device_fd, NULL);
@@ -85,12 +90,41 @@ void channel_destroy(struct channel *channel)
 	free(channel);
 }
 
+/* The first CQs get a channel each. Later ones share, because each takes file descriptors. */
+struct channel *channel_for_cq(struct nic *nic)
+{
+	struct channel **best = &nic->channels[0];
+
+	for (unsigned i = 0; i < PRIVATE_CHANNELS; i++) {
+		struct channel **slot = &nic->channels[i];
+
+		if (!*slot || (*best && (*slot)->cqs < (*best)->cqs))
+			best = slot;
+		if (!*best)
+			break;
+	}
+	if (!*best)
+		*best = channel_create(nic->device, nic->agent.sleeper.always_fd,
+				       nic->progress.channels_fd);
+	return *best;
+}
+
+void channel_release(struct nic *nic, struct channel *channel)
+{
+	if (--channel->cqs)
+		return;
+	for (unsigned i = 0; i < PRIVATE_CHANNELS; i++)
+		if (nic->channels[i] == channel)
+			nic->channels[i] = NULL;
+	channel_destroy(channel);
+}
+
 static bool is_called(const struct sleeping *self)
 {
 	return atomic_load_explicit(&self->state, memory_order_acquire) >= CALLED;
 }
 
-/* Wakes it if it dozes. The thread may have gone since its state was set: then there is nothing at its word to wake. */
+/* Wakes the thread if it dozes. It may have returned since its state was set: then nobody sleeps at this address. */
 static void wake(struct sleeping *sleeping)
 {
 	syscall(SYS_futex, &sleeping->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
@@ -129,7 +163,7 @@ static void call_all(struct channel *channel, const struct cq *cq, bool choosy_o
 	}
 }
 
-/* The leader if it is awake; else the one that has slept longest, and the leader only if there is no other. */
+/* Returns the leader if it is awake, else the thread that has slept longest. A sleeping leader is the last choice. */
 static struct sleeping *find_one(const struct channel *channel, const struct cq *cq)
 {
 	struct sleeping *sleeping, *one = NULL, *leader = NULL;
@@ -151,7 +185,7 @@ static void call_one(struct channel *channel, struct cq *cq)
 {
 	struct sleeping *one;
 
-	/* The caller has completed something. A thread that is called, and has not looked yet, sees that: see channel_wait(). */
+	/* The caller has completed something. A called thread that has not looked yet sees that: see channel_wait(). */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load(&cq->is_called))
 		return;
@@ -167,7 +201,7 @@ static void note_announcement(struct cq *cq)
 	atomic_fetch_add(&cq->announced, 1);
 	if (atomic_load(&cq->notifies.watched))
 		notifier_wake(cq->nic->notifier);
-	if (cq->nic->progress.channels_fd >= 0 && lock_thread != LOCK_NEVER_BIASED) /* else it is awake */
+	if (cq->nic->progress.channels_fd >= 0 && !thread_is_agent) /* else it is awake */
 		agent_wake(cq->nic);
 }
 
@@ -208,10 +242,10 @@ static void lead(struct channel *channel, struct sleeping *self, int64_t deadlin
 	if (!is_called(self))
 		atomic_store_explicit(&self->state, AWAKE, memory_order_relaxed);
 
-	/* It is a system call between a message and the thread that waits for it. */
+	/* Only after an announcement: the read is a system call, and delays the thread that waits for the message. */
 	if (ready & 1u << ANNOUNCED)
 		channel->device->ops->channel_read(channel->device_channel, has_several(channel));
-	/* Nothing is announced any more, so all look. The agent ends the connections. */
+	/* No announcement will come any more, so all threads look. The agent ends the connections. */
 	while (sleeper_is_lost(&channel->sleeper) && !TAILQ_EMPTY(&channel->sleepers))
 		call(channel, TAILQ_FIRST(&channel->sleepers));
 }
@@ -253,7 +287,7 @@ bool channel_wait(struct channel *channel, struct cq *cq, bool is_choosy, uint32
 		return true;
 	}
 	called = sleep_until_called(channel, &self, deadline);
-	/* From here on another one is called for what comes; the caller's look after this finds all for which none was. */
+	/* From here on a completion calls another thread. The caller's next look finds all completions before that. */
 	if (called && !is_choosy) {
 		atomic_store(&cq->is_called, false);
 		atomic_thread_fence(memory_order_seq_cst);

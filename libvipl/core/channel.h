@@ -14,28 +14,27 @@
 struct channel {
 	struct device *device;
 	struct device_channel *device_channel;
-	struct sleeper sleeper; /* who leads */
+	struct sleeper sleeper; /* the leader sleeps here */
 	int device_fd;
-	int epoll_fd; /* that it is in; -1: none */
+	int epoll_fd; /* watches device_fd; -1: none */
 	pthread_mutex_t lock; /* guards what follows, and the `announced` of its CQs */
-	TAILQ_HEAD(sleepers, sleeping) sleepers; /* threads that have not been called, those first that have slept longest */
+	TAILQ_HEAD(sleepers, sleeping) sleepers; /* threads that have not been called, the longest asleep first */
 	struct sleeping *leader; /* the thread that reads the channel for all, or is about to; NULL: there is none */
 	unsigned cqs;	  /* that use it; guarded by the NIC's lock */
 	unsigned watched; /* CQs of these; guarded by the notifier's lock */
 };
 
-/*
- * `always_fd`: as of sleeper_init(). `epoll_fd`: one that becomes readable when the channel does, for channels_look(),
- * or -1. NULL and errno on failure.
- */
-struct channel *channel_create(struct device *device, int always_fd, int epoll_fd);
-void channel_destroy(struct channel *channel);
+/* [nic] The channel for one more CQ, which counts itself in `cqs`. NULL and errno on failure. */
+struct channel *channel_for_cq(struct nic *nic);
+/* [nic] A CQ leaves the channel. */
+void channel_release(struct nic *nic, struct channel *channel);
 
 /*
- * Sleeps until the thread is called; false at the deadline. It does not sleep if cq->announced is no longer `seen`. Each
- * announcement and each kick calls one of the CQ's sleepers, and all that are `choosy`: they want a descriptor of one queue
- * of a VIPL CQ, and not any. While one is called and has not looked yet, no other one is. So who was called looks, and
- * kicks if it leaves something to others.
+ * Sleeps until the thread is called. Returns false at the deadline. Does not sleep if cq->announced is no longer `seen`.
+ *
+ * Each announcement and each kick calls one of the CQ's sleepers, and all `choosy` ones, which wait for a descriptor of one
+ * queue of a VIPL CQ. Until the called thread has looked, no other one is called. So that thread looks, and kicks if it
+ * leaves something to others.
  */
 bool channel_wait(struct channel *channel, struct cq *cq, bool is_choosy, uint32_t seen, int64_t deadline);
 
@@ -43,8 +42,8 @@ bool channel_wait(struct channel *channel, struct cq *cq, bool is_choosy, uint32
 #define ARM_RETRY_MSEC	100 /* until a device that could not announce completions is asked again */
 
 /*
- * Takes announcements that have come, for threads that sleep, from all channels in an epoll descriptor. `data.ptr` of an
- * event is the channel, which stays. It does not sleep itself.
+ * Takes the announcements of all channels in an epoll descriptor, and calls sleepers for them. `data.ptr` of an event is
+ * the channel, which stays meanwhile. Does not sleep.
  */
 void channels_look(int epoll_fd);
 

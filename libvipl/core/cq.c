@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Completion queues, public or a work queue's own, and the one loop in which threads wait. */
+/* Completion queues, public or a work queue's own; the one loop in which threads wait; VipCQDone. */
 #include "cq.h"
 
 #include <errno.h>
@@ -12,39 +12,11 @@
 #include "base/log.h"
 #include "entries.h"
 #include "nic.h"
+#include "object_at.h"
 #include "workqueue.h"
 
-/* The first CQs get a channel each. Later ones share, since channels are file descriptors. */
-static struct channel *find_channel(struct nic *nic)
-{
-	struct channel **best = &nic->channels[0];
-
-	for (unsigned i = 0; i < PRIVATE_CHANNELS; i++) {
-		struct channel **slot = &nic->channels[i];
-
-		if (!*slot || (*best && (*slot)->cqs < (*best)->cqs))
-			best = slot;
-		if (!*best)
-			break;
-	}
-	if (!*best)
-		*best = channel_create(nic->device, nic->agent.sleeper.always_fd,
-				       nic->progress.channels_fd);
-	return *best;
-}
-
-static void channel_release(struct nic *nic, struct channel *channel)
-{
-	if (--channel->cqs)
-		return;
-	for (unsigned i = 0; i < PRIVATE_CHANNELS; i++)
-		if (nic->channels[i] == channel)
-			nic->channels[i] = NULL;
-	channel_destroy(channel);
-}
-
 /* Sets the handle that VipCQDone accepts for the CQ from now on. */
-static void name(struct cq *cq, VIP_CQ_HANDLE handle)
+static void set_handle(struct cq *cq, VIP_CQ_HANDLE handle)
 {
 	lock_acquire(&cq->lock);
 	atomic_store_explicit(&cq->handle, handle, memory_order_relaxed);
@@ -55,11 +27,11 @@ bool cq_retract_handle(struct cq *cq)
 {
 	if (object_retired(&cq->object))
 		return false;
-	name(cq, NULL);
+	set_handle(cq, NULL);
 	return object_retire(&cq->object);
 }
 
-static struct cq *allocate(void)
+static struct cq *allocate_cq(void)
 {
 	bool is_new;
 	struct cq *cq = object_allocate(OBJECT_CQ, sizeof(*cq), &is_new);
@@ -76,7 +48,7 @@ static struct cq *allocate(void)
 struct cq *cq_create(struct nic *nic, struct channel *channel, unsigned entries,
 		     bool is_public)
 {
-	struct cq *cq = allocate();
+	struct cq *cq = allocate_cq();
 	unsigned capacity;
 	int error = ENOMEM;
 
@@ -87,7 +59,7 @@ struct cq *cq_create(struct nic *nic, struct channel *channel, unsigned entries,
 	cq->is_public = is_public;
 	deferred_init(&cq->deferred);
 	STAILQ_INIT(&cq->notifies.outstanding);
-	cq->channel = channel ? channel : find_channel(nic);
+	cq->channel = channel ? channel : channel_for_cq(nic);
 	if (!cq->channel) {
 		error = errno;
 		log_error("no completion channel: %s%s", strerror(error),
@@ -106,7 +78,7 @@ struct cq *cq_create(struct nic *nic, struct channel *channel, unsigned entries,
 	if (is_public && object_publish(&cq->object, OBJECT_CQ))
 		goto destroy_device_cq;
 	if (is_public)
-		name(cq, object_handle(&cq->object));
+		set_handle(cq, object_handle(&cq->object));
 	LIST_INSERT_HEAD(&nic->cqs, cq, in_nic);
 	cq->served = atomic_load(&cq->announced) - 1;
 	if (nic->progress.channels_fd >= 0)
@@ -144,7 +116,7 @@ void cq_show(struct cq *cq, struct cq_look *look)
 	atomic_store_explicit(&cq->look, look, memory_order_release);
 }
 
-/* In this order: what the device has had and completed meanwhile is among the entries, if no other thread has it. */
+/* The device comes first: what it completes in between is among the entries, unless another thread has taken it. */
 static bool seems_empty(struct cq *cq, const struct cq_look *look)
 {
 	return look->is_empty(look) && entries_seem_none(&cq->entries);
@@ -184,10 +156,10 @@ static bool has_something(struct cq *cq)
 VIP_RETURN cq_unlock_and_run_slowly(struct cq *cq, struct object *owner, bool completed, bool run_deferred,
 			   VIP_RETURN rc)
 {
-	/* With the lock it is certain that it is there, or the caller has a reference. */
+	/* The owner is there, because the lock is held or the caller has a reference. */
 	bool held = object_hold(owner);
 
-	/* A poll takes some completions at a time. Who has found some and got nothing, or another thread, has to look again. */
+	/* A poll takes several completions. If the caller got none of them, it or another thread has to look again. */
 	completed = completed && (rc != VIP_SUCCESS || has_something(cq) || atomic_load(&cq->choosy));
 	lock_release(&cq->lock);
 	if (run_deferred)
@@ -200,7 +172,7 @@ VIP_RETURN cq_unlock_and_run_slowly(struct cq *cq, struct object *owner, bool co
 }
 
 /* The CQ's lock is held. 0 or errno. */
-static int grow(struct cq *cq, unsigned entries)
+static int grow_device_cq(struct cq *cq, unsigned entries)
 {
 	unsigned capacity;
 	int error = cq->ops->cq_grow(cq->nic->device, cq->device_cq, entries,
@@ -217,7 +189,7 @@ int cq_make_room(struct cq *cq, unsigned entries)
 
 	lock_acquire(&cq->lock);
 	if (entries > atomic_load(&cq->capacity)) {
-		error = grow(cq, entries);
+		error = grow_device_cq(cq, entries);
 		backlogs_admit(cq);
 	}
 	cq_unlock_and_run(cq, &cq->object, false, false, VIP_SUCCESS);
@@ -231,7 +203,7 @@ bool cq_reserve(struct cq *cq, bool is_receive)
 
 		lock_acquire(&cq->lock);
 		if (cq_is_full(cq, is_receive)) /* still: no other thread has let it grow */
-			error = grow(cq, 2 * atomic_load(&cq->capacity));
+			error = grow_device_cq(cq, 2 * atomic_load(&cq->capacity));
 		lock_release(&cq->lock);
 		if (error)
 			return false;
@@ -264,7 +236,7 @@ bool cq_poll_for_device(struct cq *cq)
 
 void cq_catch_up(struct cq *cq)
 {
-	unsigned most = cq->is_public ? cq_outstanding(cq) : 0; /* queues of others may go on and on */
+	unsigned most = cq->is_public ? cq_outstanding(cq) : 0; /* other queues may complete without end */
 
 	while (most-- && cq_poll_locked(cq))
 		;
@@ -278,7 +250,7 @@ void cq_look(struct cq *cq, struct object *owner)
 }
 
 /*
- * Polling before sleeping is in vain if the completion takes longer, and it takes the processor from others. After
+ * Polling before sleeping is in vain if the completion takes longer, and it keeps the processor from other threads. After
  * IN_VAIN_MOST such waits in a row only one wait in TRY_AGAIN polls first.
  */
 #define IN_VAIN_MOST 8u
@@ -291,7 +263,7 @@ static bool is_spinning_worth_it(struct cq *cq)
 		       TRY_AGAIN - 1;
 }
 
-/* The waiting call without sleeping: VIP_NOT_DONE when it has to. */
+/* Polls for a while. VIP_NOT_DONE: the caller has to sleep. */
 static VIP_RETURN spin(struct cq *cq, int64_t deadline, cq_taker *take, void *argument)
 {
 	VIP_RETURN rc = VIP_NOT_DONE;
@@ -318,8 +290,8 @@ VIP_RETURN cq_arm_and_take(struct cq *cq, cq_taker *take, void *argument, uint32
 }
 
 /*
- * The caller has slept, others still do, and one announcement was enough for the caller: what comes next is announced again,
- * and what has come is for one of them.
+ * The caller has used up an announcement, and others still sleep. Arms the CQ, so that the next completion is announced, and
+ * wakes one of them for what has come.
  */
 static void leave_to_others(struct cq *cq, struct object *owner)
 {
@@ -397,4 +369,66 @@ VIP_RETURN cq_wait(struct cq *cq, struct object *owner, VIP_ULONG timeout, cq_ta
 	if (atomic_fetch_sub(&cq->waiters, 1) > 1)
 		leave_to_others(cq, owner);
 	return rc;
+}
+
+/* ---- VipCQDone ---- */
+
+/* The CQ's lock is held, and released here: an entry of this queue was taken. */
+static __attribute__((noinline)) VIP_RETURN leave_with_waiting(struct cq *cq,
+							       struct workqueue *queue, bool polled)
+{
+	entries_add_waiting(&cq->entries, queue);
+	return cq_unlock_and_run(cq, &cq->object, polled, false, VIP_SUCCESS);
+}
+
+/* Takes the oldest entry, of which there is one. The CQ's lock is held, and released here. */
+static inline VIP_RETURN take_entry(struct cq *cq, bool polled, VIP_VI_HANDLE *vi,
+				    VIP_BOOLEAN *is_receive)
+{
+	struct workqueue *queue = entries_take(&cq->entries);
+
+	*vi = object_handle(&queue->vi->object);
+	*is_receive = queue->is_receive ? VIP_TRUE : VIP_FALSE;
+	if (__builtin_expect(queue->waiting > 0, false))
+		return leave_with_waiting(cq, queue, polled);
+	return cq_unlock_and_run(cq, &cq->object, polled, false, VIP_SUCCESS);
+}
+
+/* Polls, and takes the oldest entry if there is one then. The CQ's lock is held, and released here. */
+static __attribute__((noinline)) VIP_RETURN poll_and_take_entry(struct cq *cq, VIP_VI_HANDLE *vi,
+								VIP_BOOLEAN *is_receive)
+{
+	bool polled = cq_poll_locked(cq);
+
+	return entries_are_none(&cq->entries)
+		       ? cq_unlock_and_run(cq, &cq->object, polled, false, VIP_NOT_DONE)
+		       : take_entry(cq, polled, vi, is_receive);
+}
+
+static inline VIP_RETURN take_entry_locked(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi,
+					   VIP_BOOLEAN *is_receive)
+{
+	if (atomic_load_explicit(&cq->handle, memory_order_relaxed) != handle)
+		return object_unlock_bad_handle(&cq->lock);
+	return entries_are_none(&cq->entries) ? poll_and_take_entry(cq, vi, is_receive)
+					      : take_entry(cq, false, vi, is_receive);
+}
+
+static __attribute__((noinline)) VIP_RETURN take_entry_slowly(struct cq *cq, VIP_CQ_HANDLE handle,
+							      VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive,
+							      enum lock_way way)
+{
+	if (cq_enter_slowly(cq, way, true))
+		return take_entry_locked(cq, handle, vi, is_receive);
+	return atomic_load_explicit(&cq->handle, memory_order_relaxed) == handle ? VIP_NOT_DONE
+										 : VIP_INVALID_PARAMETER;
+}
+
+VIP_RETURN cq_take(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive)
+{
+	enum lock_way way = lock_enter(&cq->lock);
+
+	if (way != LOCK_BIASED)
+		return take_entry_slowly(cq, handle, vi, is_receive, way);
+	return take_entry_locked(cq, handle, vi, is_receive);
 }

@@ -20,27 +20,27 @@
 #include "object.h"
 
 /*
- * A VIPL CQ's at first: not all devices can let it grow. Over RDMA one more is asked for, devices keep one of
+ * The entries of a new VIPL CQ: not all devices can let it grow. The RDMA device asks for one more. Adapters add one of
  * their own, and round up to a power of two.
  */
 #define CQ_ENTRIES 4094u
 
 /* The completions that VipCQDone has not reported, in their order: see entries.h. */
 struct entries {
-	/* Where the oldest one is, and where the next one goes. Threads without the lock read these, so entries_move() writes. */
+	/* The places of the oldest entry and of the next one. Threads read them without the lock, see entries_move(). */
 	uint32_t *first, *last;
 	struct workqueue **queues; /* by their numbers; NULL where there is none */
 	uint32_t queues_room;	   /* the size of that table */
-	uint32_t spare;		   /* a place before that of any queue */
+	uint32_t spare;		   /* the place of the first entry while no ring has it */
 };
 
 struct cq {
-	/* The members before the next blank line are never made anew: see object_at(). */
+	/* The next CQ in this memory keeps the members before the next blank line: see object_at(). */
 	struct object object; /* with a handle if it is a VIPL CQ */
 	struct lock lock;     /* guards each queue's side of completion, and the members that name it */
-	_Atomic(VIP_CQ_HANDLE) handle; /* by which VipCQDone finds it; NULL: it does not */
-	_Atomic(struct cq_look *) look; /* for threads that do not have the lock; NULL: the device has no such look */
-	struct cq_look *kept_look; /* the last one that a device has shown for a CQ in this memory */
+	_Atomic(VIP_CQ_HANDLE) handle; /* that VipCQDone accepts; NULL: none */
+	_Atomic(struct cq_look *) look; /* for threads without the lock; NULL: the device offers none */
+	struct cq_look *kept_look; /* the last look that the device offered for a CQ in this memory */
 	struct entries entries;	   /* of a VIPL CQ: completions that VipCQDone has not reported; guarded by the lock */
 
 	bool is_public;	      /* a VIPL CQ */
@@ -48,14 +48,14 @@ struct cq {
 	struct nic *nic;
 	struct device_cq *device_cq;
 
-	/* Each look needs these, to the first members of `deferred`: they share a line. */
+	/* Each look reads from here to the first members of `deferred`: they share a cache line. */
 	const struct device_ops *ops;
 	_Atomic unsigned waiters;
 	struct cq_deferred deferred;
 	_Atomic uint32_t announced;
 	_Atomic unsigned spun_in_vain; /* waits in a row, see cq_wait() */
 	_Atomic unsigned slept_at_once;
-	_Atomic unsigned choosy; /* of the waiters: those for a queue of a VIPL CQ */
+	_Atomic unsigned choosy; /* waiters for one queue of a VIPL CQ */
 	atomic_bool is_called;	 /* a thread that sleeps has been called and has not looked yet: see channel_wait() */
 	struct workqueue *own;	 /* the queue of a CQ that is no VIPL CQ */
 	_Atomic unsigned released; /* counts what has completed here; the CQ's lock guards it */
@@ -65,9 +65,9 @@ struct cq {
 	struct channel *channel;
 	unsigned queues; /* that complete here; guarded by the NIC's lock */
 	struct cq_notifies notifies;
-	uint32_t served; /* announcements, up to progress_serve()'s last look; guarded by the NIC's lock */
+	uint32_t served; /* `announced` at progress_serve()'s last look; guarded by the NIC's lock */
 
-	/* Counts requests that were to complete here. Threads that post write it, so it has a line of its own. */
+	/* Counts the requests that complete here, done or not. Posting threads write it, so it has its own cache line. */
 	alignas(OBJECT_ALIGNMENT) _Atomic unsigned reserved;
 };
 
@@ -78,7 +78,7 @@ void cq_destroy(struct cq *cq);
 /* [nic] Makes the handle invalid; no VipCQDone is in the CQ then. False when it was before. */
 bool cq_retract_handle(struct cq *cq);
 
-/* The CQ's lock is held: takes what the device has completed. False when that was nothing. */
+/* Takes what the device has completed. Returns false if that is nothing. The CQ's lock is held. */
 static inline bool cq_poll_locked(struct cq *cq)
 {
 	if (cq->ops->cq_poll(cq->device_cq) <= 0)
@@ -89,8 +89,8 @@ static inline bool cq_poll_locked(struct cq *cq)
 }
 
 /*
- * The CQ's lock is held: something is about to be completed without the device. What the device has
- * completed before is reported before.
+ * Reports what the device has completed until now, before something is completed without the device. The CQ's lock
+ * is held.
  */
 void cq_catch_up(struct cq *cq);
 
@@ -104,9 +104,9 @@ static inline void cq_kick(struct cq *cq)
 VIP_RETURN cq_unlock_and_run_slowly(struct cq *cq, struct object *owner, bool completed, bool run_deferred,
 			   VIP_RETURN rc);
 /*
- * Releases the CQ's lock after completions may have been taken: wakes another thread if there is something for it, and
- * does the deferred work that has come, or leaves it to the agent. With `run_deferred` it also looks for what others
- * have left. Meanwhile the `owner`, which is the CQ or the VI, keeps the CQ. Returns `rc`.
+ * Releases the CQ's lock after a look. Wakes another thread if there is something for it. Does the deferred work that has
+ * come, or leaves it to the agent; with `run_deferred` also what other threads have left. Meanwhile the `owner`, the CQ or
+ * the VI, keeps the CQ alive. Returns `rc`.
  */
 static inline VIP_RETURN cq_unlock_and_run(struct cq *cq, struct object *owner, bool completed, bool run_deferred,
 				  VIP_RETURN rc)
@@ -123,9 +123,9 @@ static inline VIP_RETURN cq_unlock_and_run(struct cq *cq, struct object *owner, 
 void cq_look(struct cq *cq, struct object *owner);
 
 /*
- * Goes on after lock_enter(), `way` being its result. False: the lock is not held, since nothing is in the CQ, and nobody was
- * waited for. The CQ may be gone, so the caller compares the handle after this. If it `gives_way` it rests for the lock's tenant:
- * who wants any completion, and has no lock.
+ * Goes on after lock_enter() has returned `way`. Returns false if the CQ is empty: then the lock is not held, and nobody was
+ * waited for. The CQ may be gone, so the caller compares the handle after this. A caller that `gives_way` rests for the lock's
+ * tenant: one that wants any completion, and has no lock.
  */
 bool cq_enter_slowly(struct cq *cq, enum lock_way way, bool gives_way);
 static inline bool cq_enter(struct cq *cq)

@@ -49,7 +49,7 @@ void deferred_forget(struct workqueue *queue)
 }
 
 /* The CQ's lock is held. NULL: the queue is in no list of backlogs. */
-static void move_to(struct workqueue *queue, struct queue_list *list)
+static void move_to_list(struct workqueue *queue, struct queue_list *list)
 {
 	struct cq_deferred *deferred = &queue->cq->deferred;
 	struct queue_list *crowded = &deferred->crowded[queue->is_receive];
@@ -72,7 +72,7 @@ void backlog_add(struct workqueue *queue, bool crowded)
 	struct cq_deferred *deferred = &queue->cq->deferred;
 	bool is_new = !queue->deferred.has_backlog;
 
-	move_to(queue, crowded ? &deferred->crowded[queue->is_receive] : &deferred->waiting);
+	move_to_list(queue, crowded ? &deferred->crowded[queue->is_receive] : &deferred->waiting);
 	queue->deferred.has_backlog = true;
 	deferred->backlogs += is_new;
 	atomic_fetch_or(&deferred->maybe, DEFERRED_BACKLOG);
@@ -84,7 +84,7 @@ void backlog_add(struct workqueue *queue, bool crowded)
 
 void backlog_remove(struct workqueue *queue)
 {
-	move_to(queue, NULL);
+	move_to_list(queue, NULL);
 	queue->cq->deferred.backlogs -= queue->deferred.has_backlog;
 	queue->deferred.has_backlog = false;
 }
@@ -94,8 +94,8 @@ void backlog_has_room(struct workqueue *queue)
 	struct cq_deferred *deferred = &queue->cq->deferred;
 
 	if (queue->deferred.backlog_in != &deferred->ready)
-		move_to(queue, &deferred->ready);
-	deferred->pending = true; /* if another thread has left it to the agent, this one need not */
+		move_to_list(queue, &deferred->ready);
+	deferred->pending = true; /* again: another thread may have left it to the agent */
 }
 
 static unsigned room_for(struct cq *cq, bool is_receive)
@@ -115,7 +115,7 @@ void backlogs_admit(struct cq *cq)
 		unsigned room = room_for(cq, is_receive);
 
 		for (unsigned i = 0; i < MOST_AT_ONCE && i < room && !TAILQ_EMPTY(crowded); i++)
-			move_to(TAILQ_FIRST(crowded), &deferred->ready);
+			move_to_list(TAILQ_FIRST(crowded), &deferred->ready);
 	}
 }
 
@@ -123,17 +123,17 @@ void backlogs_admit(struct cq *cq)
 static void retry_all(struct cq_deferred *deferred, struct queue_list *list)
 {
 	while (!TAILQ_EMPTY(list))
-		move_to(TAILQ_FIRST(list), &deferred->ready);
+		move_to_list(TAILQ_FIRST(list), &deferred->ready);
 }
 
-/* With a reference to its VI. One that is being destroyed has nothing to submit any more. */
+/* The next queue that is ready, with a reference to its VI. A VI that is being destroyed has nothing to submit. */
 static struct workqueue *next_ready(struct cq *cq)
 {
 	struct workqueue *queue;
 
 	lock_acquire(&cq->lock);
 	while ((queue = TAILQ_FIRST(&cq->deferred.ready))) {
-		move_to(queue, NULL);
+		move_to_list(queue, NULL);
 		if (object_hold(&queue->vi->object))
 			break;
 	}
@@ -197,7 +197,7 @@ static bool has_due(struct cq *cq, const struct object *owner)
 	return found;
 }
 
-/* What a thread has not done of what was pending is the agent's. */
+/* Leaves to the agent what this thread has not done of the pending work. */
 static void leave_rest(struct cq *cq)
 {
 	struct cq_deferred *deferred = &cq->deferred;

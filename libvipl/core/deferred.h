@@ -3,10 +3,10 @@
  * Deferred work: what a call has found and must not do under its locks. There are two kinds:
  *
  * - Queues with a backlog have descriptors that the device had no room for. Such a queue waits for a completion of its
- *   own, or for room in its CQ or memory; then it is ready. The thread that lets go of the CQ's lock submits the backlogs that are
- *   ready. It takes no lock but the queue's and the CQ's, so a call of the data path waits for no connection.
- * - Queues that are due have a function that runs with the NIC's lock. The agent runs it. So does a call that tells of
- *   an error of this very VI, if the lock is free.
+ *   own, for room in its CQ, or for memory; then it is ready. The thread that releases the CQ's lock submits the backlogs
+ *   that are ready. It takes only the queue's lock and the CQ's, so a call of the data path waits for no connection.
+ * - Queues that are due have a function that runs with the NIC's lock. The agent runs it. So does a call that reports an
+ *   error of this VI, if the lock is free.
  *
  * The agent looks at both, too. Only deferred.c changes the lists. It knows neither VIs nor descriptors: the functions
  * are workqueue_submit_backlog() and vi_run_deferred().
@@ -31,7 +31,7 @@ enum { DEFERRED_BACKLOG = 1, DEFERRED_DUE = 2 };
 /* A part of struct cq; its lock guards all but the atomic members. Each look at the CQ needs the first two members. */
 struct cq_deferred {
 	unsigned crowd; /* queues in `crowded` */
-	bool pending;	/* who lets go of the lock has something to do: neither a thread nor the agent has begun yet */
+	bool pending;	/* there is work that neither a thread nor the agent has begun: for whoever releases the lock */
 	atomic_bool is_served; /* a call of the program has made or submitted a backlog since the agent has looked */
 	_Atomic unsigned maybe; /* DEFERRED_ bits */
 	unsigned backlogs; /* queues that have one */
@@ -60,9 +60,9 @@ void deferred_init(struct cq_deferred *deferred);
 
 /* In what follows the CQ's lock is held. */
 
-/* The queue's function shall run. */
+/* The queue is due: its function is to run. */
 void deferred_add(struct workqueue *queue);
-/* The agent shall do what there is, for a caller that has to keep its locks. */
+/* Leaves the work to the agent, for a caller that has to keep its locks. */
 void deferred_leave_to_agent(struct cq *cq);
 /* The queue goes: it leaves all lists. */
 void deferred_forget(struct workqueue *queue);
@@ -72,19 +72,19 @@ void backlog_add(struct workqueue *queue, bool crowded);
 void backlog_remove(struct workqueue *queue);
 /* A request of a queue with a backlog is done. */
 void backlog_has_room(struct workqueue *queue);
-/* There may be room or memory now: some queues of the crowd are ready, as many at most as can have an entry. */
+/* There may be room or memory now: makes queues of the crowd ready, no more than there is room for. */
 void backlogs_admit(struct cq *cq);
 
 /* In what follows no lock of a queue or a CQ is held. */
 
 /*
- * Does what there is after a look at the CQ, without waiting for the NIC's lock. `owner`: the VI that the call is
- * about, or the CQ.
+ * Does the work after a look at the CQ, without waiting for the NIC's lock. `owner`: the VI that the call is about, or the
+ * CQ.
  */
 void deferred_run(struct cq *cq, const struct object *owner);
 /*
- * [nic] The agent serves a CQ. True while queues of it have backlogs: then it must come again soon. If it `may_skip` it
- * takes no lock of a CQ whose backlogs the program itself makes and submits.
+ * [nic] For the agent. Returns true while queues of the CQ have backlogs: then the agent must come again soon. With
+ * `may_skip` it takes no lock if calls of the program submit the backlogs.
  */
 bool deferred_serve(struct cq *cq, bool may_skip, bool *progress);
 

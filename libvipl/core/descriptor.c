@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Checking a descriptor and turning it into what the device takes. What decides is read once, should
- * the program change the descriptor while it is posted. Only the segments say how long
- * a message is: programs leave stale or no values in CS.Length, and in all reserved fields but
- * Control's.
+ * Checking a descriptor and turning it into what the device takes. Each field that is checked is read once, because the
+ * program may change the descriptor meanwhile. The segments alone say how long a message is: programs leave garbage in
+ * CS.Length, and in all reserved fields except Control's.
  */
 #include "descriptor.h"
 
-/* No status: a segment's region has to be searched for. */
+/* Not a Status: the region of a segment has to be searched for. */
 #define OTHER_REGION UINT32_MAX
 
-static bool may_read(const struct vi *vi)
+static bool may_rdma_read(const struct vi *vi)
 {
 	return vi->nic->attributes.RDMAReadSupport & vi->attributes.ReliabilityLevel;
 }
@@ -51,14 +50,14 @@ uint32_t read_send(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
 
 	if (control & VIP_CONTROL_RESERVED || count > MAX_SEGMENTS)
 		return VIP_STATUS_FORMAT_ERROR;
-	/* This is done before the segments: a value that is kept over them costs each of them. */
+	/* This comes before the loop over the segments: a value that is kept meanwhile costs each segment. */
 	send->segments = segments;
 	send->control = control;
 	send->immediate = descriptor->CS.ImmediateData;
 	end = data + count;
 	if (operation != VIP_CONTROL_OP_SENDRECV) {
 		if (!count || operation == VIP_CONTROL_OP_RESERVED ||
-		    (operation == VIP_CONTROL_OP_RDMAREAD && !may_read(queue->vi)))
+		    (operation == VIP_CONTROL_OP_RDMAREAD && !may_rdma_read(queue->vi)))
 			return VIP_STATUS_FORMAT_ERROR;
 		send->remote_address = address_bits(&data->Remote.Data);
 		send->remote_handle = data->Remote.Handle;
@@ -86,7 +85,7 @@ uint32_t read_send(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
 	return 0;
 }
 
-/* A receive may reach past its region: that counts when data comes. */
+/* A receive may reach past its region. That is an error only when data comes there. */
 static inline __attribute__((always_inline))
 uint32_t read_receive(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
 		      struct segment *segments, unsigned *segment_count, bool searches)

@@ -21,8 +21,8 @@ static inline uint64_t address_bits(const VIP_PVOID64 *address)
 }
 
 /*
- * The region of a segment of the VI's, or NULL: there is none, or it has another tag. Hints are about
- * regions of the VI's tag, and no others: a region in one need not be asked for its tag.
+ * The region of a segment of the VI's. NULL: there is none, or it has another tag. Hints are only about regions of the
+ * VI's tag, so a region from a hint needs no check of its tag.
  */
 static inline const struct region_view *region_of(const struct vi *vi, uint32_t handle,
 						   struct region_hint *hint)
@@ -34,7 +34,7 @@ static inline const struct region_view *region_of(const struct vi *vi, uint32_t 
 	return region && region->domain == vi->tag->domain ? region : NULL;
 }
 
-/* Programs have their messages in a few regions. Devices count these up from bit 0, or from bit 8. */
+/* Programs have their messages in a few regions. Devices number regions from bit 0 of the handle on, or from bit 8. */
 static inline struct region_hint *hint_for(struct workqueue *queue, uint32_t handle)
 {
 	return &queue->regions[(handle ^ handle >> 8) % QUEUE_HINTS];
@@ -48,8 +48,8 @@ static inline bool within(const struct region_view *region, uint64_t address, ui
 }
 
 /*
- * As most descriptors are: one segment of data, in a region that was seen just before. False, and nothing
- * is wrong yet, when it is another one; for the functions above.
+ * Reads the usual descriptor: one segment of data, in a region that was seen just before. False if it is not that: then
+ * the functions above read it.
  */
 static inline bool read_near_segment(struct workqueue *queue, const struct vi *vi,
 				     const VIP_DATA_SEGMENT *local, bool is_receive,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The entries of a CQ: the queues that have some, which come and go with their VIs, and VipCQDone. */
+/* The queues that have entries in a CQ: they come and go with their VIs. */
 #include "entries.h"
 
 #include <errno.h>
@@ -8,7 +8,6 @@
 
 #include "cq.h"
 #include "nic.h"
-#include "object_at.h"
 
 #define QUEUES_AT_FIRST 8u
 
@@ -23,7 +22,7 @@ static uint32_t find_free_number(const struct entries *entries)
 }
 
 /* 0 or errno. Nobody but the caller changes the table; others read it with the CQ's lock. */
-static int grow(struct cq *cq)
+static int grow_queues(struct cq *cq)
 {
 	struct entries *entries = &cq->entries;
 	struct workqueue **former = entries->queues;
@@ -46,7 +45,7 @@ int entries_admit(struct cq *cq, struct workqueue *queue)
 {
 	uint32_t number = find_free_number(&cq->entries);
 
-	if (number == cq->entries.queues_room && grow(cq))
+	if (number == cq->entries.queues_room && grow_queues(cq))
 		return ENOMEM;
 	lock_acquire(&cq->lock);
 	queue->number = number;
@@ -55,7 +54,7 @@ int entries_admit(struct cq *cq, struct workqueue *queue)
 	return 0;
 }
 
-/* From the oldest entry on, until all of this queue's are found. */
+/* Removes the queue's entries. Walks from the oldest entry of the CQ on, until it has found all of them. */
 static void remove_all_of(struct entries *entries, const struct workqueue *queue)
 {
 	uint32_t left = atomic_load(&queue->done) - queue->reported - queue->waiting;
@@ -81,7 +80,7 @@ static void remove_all_of(struct entries *entries, const struct workqueue *queue
 	}
 }
 
-/* The oldest entry is kept where the one before it was, perhaps in a ring that is about to go. */
+/* Moves the oldest entry to `spare`, because its place may be in a ring that is about to go. */
 static void leave_rings(struct entries *entries)
 {
 	entries->spare = *entries->first;
@@ -102,66 +101,4 @@ void entries_dismiss(struct cq *cq, struct workqueue *queue)
 		entries_move(&entries->last, entries->first); /* the CQ goes, too, and no thread takes an entry any more */
 	entries->queues[queue->number] = NULL;
 	lock_release(&cq->lock);
-}
-
-/* ---- VipCQDone ---- */
-
-/* The CQ's lock is held, and released here: an entry of this queue was taken. */
-static __attribute__((noinline)) VIP_RETURN leave_with_waiting(struct cq *cq,
-							       struct workqueue *queue, bool polled)
-{
-	entries_add_waiting(&cq->entries, queue);
-	return cq_unlock_and_run(cq, &cq->object, polled, false, VIP_SUCCESS);
-}
-
-/* Takes the oldest entry, of which there is one. The CQ's lock is held, and released here. */
-static inline VIP_RETURN take_entry(struct cq *cq, bool polled, VIP_VI_HANDLE *vi,
-				    VIP_BOOLEAN *is_receive)
-{
-	struct workqueue *queue = entries_take(&cq->entries);
-
-	*vi = object_handle(&queue->vi->object);
-	*is_receive = queue->is_receive ? VIP_TRUE : VIP_FALSE;
-	if (__builtin_expect(queue->waiting > 0, false))
-		return leave_with_waiting(cq, queue, polled);
-	return cq_unlock_and_run(cq, &cq->object, polled, false, VIP_SUCCESS);
-}
-
-/* Polls, and takes the oldest entry if there is one then. The CQ's lock is held, and released here. */
-static __attribute__((noinline)) VIP_RETURN poll_and_take(struct cq *cq, VIP_VI_HANDLE *vi,
-							  VIP_BOOLEAN *is_receive)
-{
-	bool polled = cq_poll_locked(cq);
-
-	return entries_are_none(&cq->entries)
-		       ? cq_unlock_and_run(cq, &cq->object, polled, false, VIP_NOT_DONE)
-		       : take_entry(cq, polled, vi, is_receive);
-}
-
-static inline VIP_RETURN take_from(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi,
-				   VIP_BOOLEAN *is_receive)
-{
-	if (atomic_load_explicit(&cq->handle, memory_order_relaxed) != handle)
-		return object_unlock_bad_handle(&cq->lock);
-	return entries_are_none(&cq->entries) ? poll_and_take(cq, vi, is_receive)
-					      : take_entry(cq, false, vi, is_receive);
-}
-
-static __attribute__((noinline)) VIP_RETURN take_slowly(struct cq *cq, VIP_CQ_HANDLE handle,
-							VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive,
-							enum lock_way way)
-{
-	if (cq_enter_slowly(cq, way, true))
-		return take_from(cq, handle, vi, is_receive);
-	return atomic_load_explicit(&cq->handle, memory_order_relaxed) == handle ? VIP_NOT_DONE
-										 : VIP_INVALID_PARAMETER;
-}
-
-VIP_RETURN cq_take(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive)
-{
-	enum lock_way way = lock_enter(&cq->lock);
-
-	if (way != LOCK_BIASED)
-		return take_slowly(cq, handle, vi, is_receive, way);
-	return take_from(cq, handle, vi, is_receive);
 }

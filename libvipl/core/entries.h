@@ -3,15 +3,14 @@
  * The entries of a VIPL CQ: one for each completion, in the order in which they happened, over all queues
  * that complete there.
  *
- * An entry says no more than which queue it is of: a queue's completions are reported in their order. So it is
- * the number of that queue, and it is kept where the entry before it leads to: beside the descriptor whose
- * completion that one is, in the ring of its queue. This takes hardly any memory of its own, and nothing is
- * searched.
+ * An entry is the number of its queue, and no more, because a queue's completions are reported in their order. The entry before
+ * it leads to its place: that is beside the descriptor of the entry before, in the ring of that descriptor's queue. So entries
+ * take hardly any memory of their own, and nothing is searched.
  *
- * A program may take descriptors without asking the CQ. Their entries stay, while their places in the ring are
- * used again. So a queue may have more unreported completions than places: then only ENTRIES_MOST of them have entries,
- * and the others wait. Whenever an entry of that queue is taken, one that waits gets an entry at the end of the
- * CQ. It comes too late there, but only of a queue whose descriptors the program takes without asking.
+ * A program may take descriptors without asking the CQ. Their entries stay, while their places in the ring are used again. So a
+ * queue may have more unreported completions than places. Then only ENTRIES_MOST of them have entries, and the others wait.
+ * When an entry of that queue is taken, a completion that waits gets an entry at the end of the CQ. That is too late, but only
+ * for a queue whose descriptors the program takes without asking.
  */
 #ifndef VIPL_ENTRIES_H
 #define VIPL_ENTRIES_H
@@ -20,7 +19,7 @@
 
 #include "workqueue_internal.h"
 
-/* Of a queue. One place stays free: the entry taken last leads to the oldest one. */
+/* Of a queue. One place stays free, because the entry that was taken last leads to the oldest one. */
 #define ENTRIES_MOST (QUEUE_DESCRIPTORS - 1)
 
 static inline void entries_move(uint32_t **end, uint32_t *to)
@@ -45,7 +44,7 @@ int entries_admit(struct cq *cq, struct workqueue *queue);
 /* [nic] It does not any more: its entries vanish, all others stay in their order. */
 void entries_dismiss(struct cq *cq, struct workqueue *queue);
 
-/* Without the CQ's lock: false if there has been one all the time. */
+/* Without the CQ's lock. Returns false if there was an entry all the time. */
 static inline bool entries_seem_none(const struct entries *entries)
 {
 	return __atomic_load_n(&entries->first, __ATOMIC_ACQUIRE) == __atomic_load_n(&entries->last, __ATOMIC_ACQUIRE);
@@ -76,8 +75,8 @@ static inline void entries_add(struct entries *entries, struct workqueue *queue,
 }
 
 /*
- * Takes the oldest entry; there is one. Returns the queue that it is of: if completions of it wait for
- * entries, entries_add_waiting() has to follow.
+ * Takes the oldest entry; there is one. Returns its queue. If completions of the queue wait for entries, the caller calls
+ * entries_add_waiting() next.
  */
 static inline struct workqueue *entries_take(struct entries *entries)
 {

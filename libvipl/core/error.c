@@ -8,7 +8,7 @@
 #include "nic.h"
 #include "vipl_names.h"
 
-#define MOST_OF_POSTS 256 /* a program may go on in a loop; no handler needs more to notice */
+#define MOST_OF_POSTS 256 /* pending; a program may make them in a loop, and no handler needs more to notice */
 
 void errors_free(struct errors *errors)
 {
@@ -66,7 +66,7 @@ static void enqueue(struct nic *nic, const VIP_ERROR_DESCRIPTOR *descriptor,
 		agent_wake(nic); /* which starts it */
 }
 
-static void report(struct nic *nic, VIP_ERROR_DESCRIPTOR *error, bool closed_by_peer)
+static void report_error(struct nic *nic, VIP_ERROR_DESCRIPTOR *error, bool closed_by_peer)
 {
 	struct notifier *notifier = nic->notifier;
 
@@ -80,34 +80,34 @@ static void report(struct nic *nic, VIP_ERROR_DESCRIPTOR *error, bool closed_by_
 
 void error_of_nic(struct nic *nic, VIP_ERROR_CODE code)
 {
-	report(nic, &(VIP_ERROR_DESCRIPTOR){.ResourceCode = VIP_RESOURCE_NIC, .ErrorCode = code},
-	       false);
+	report_error(nic, &(VIP_ERROR_DESCRIPTOR){.ResourceCode = VIP_RESOURCE_NIC, .ErrorCode = code},
+		     false);
 }
 
 void error_of_vi(struct vi *vi, VIP_ERROR_CODE code, uint32_t operation)
 {
-	report(vi->nic,
-	       &(VIP_ERROR_DESCRIPTOR){.ViHandle = object_handle(&vi->object),
+	report_error(vi->nic,
+		     &(VIP_ERROR_DESCRIPTOR){.ViHandle = object_handle(&vi->object),
 				       .OpCode = operation,
 				       .ResourceCode = VIP_RESOURCE_VI,
 				       .ErrorCode = code},
-	       code == VIP_ERROR_CONN_LOST && vi->closed_by_peer);
+		     code == VIP_ERROR_CONN_LOST && vi->closed_by_peer);
 }
 
 void error_of_post(struct vi *vi, VIP_ERROR_CODE code, uint32_t operation,
 		   VIP_DESCRIPTOR *descriptor)
 {
-	/* In the one case the descriptor is at fault, in the other the queue is full. */
+	/* Either the descriptor is at fault, or the queue is full. */
 	VIP_RESOURCE_CODE resource =
 		code == VIP_ERROR_POST_DESC ? VIP_RESOURCE_DESCRIPTOR : VIP_RESOURCE_VI;
 
-	report(vi->nic,
-	       &(VIP_ERROR_DESCRIPTOR){.ViHandle = object_handle(&vi->object),
+	report_error(vi->nic,
+		     &(VIP_ERROR_DESCRIPTOR){.ViHandle = object_handle(&vi->object),
 				       .DescriptorPtr = descriptor,
 				       .OpCode = operation,
 				       .ResourceCode = resource,
 				       .ErrorCode = code},
-	       false);
+		     false);
 }
 
 void error_forget(struct nic *nic, VIP_VI_HANDLE vi)

@@ -13,7 +13,7 @@
 #include "descriptor.h"
 #include "nic.h"
 
-/* Is the segment registered, as far as the piece reaches? `writes`: it is to be written. */
+/* Is the segment registered up to the end of the piece? `writes`: for writing. */
 static bool is_registered(const struct vi *vi, const struct segment *segment,
 			  const struct segment *piece, bool writes)
 {
@@ -25,15 +25,15 @@ static bool is_registered(const struct vi *vi, const struct segment *segment,
 	       within(region, segment->address, reach);
 }
 
-/* `key` is the program's name for the memory, not the device's. */
+/* Its `key` is the program's memory handle, not the device's key. */
 static struct segment read_segment(const VIP_DATA_SEGMENT *data)
 {
 	return (struct segment){address_bits(&data->Data), READ_ONCE(data->Length),
 				READ_ONCE(data->Handle)};
 }
 
-static bool copy(const struct vi *vi, const VIP_DESCRIPTOR *descriptor, uint32_t offset,
-		 uint8_t *plain, uint32_t length, bool to_plain, bool carefully)
+static bool copy_segments(const struct vi *vi, const VIP_DESCRIPTOR *descriptor, uint32_t offset,
+			  uint8_t *plain, uint32_t length, bool to_plain, bool carefully)
 {
 	unsigned count = READ_ONCE(descriptor->CS.SegCount);
 	bool is_rdma = READ_ONCE(descriptor->CS.Control) & VIP_CONTROL_OP_MASK;
@@ -64,7 +64,7 @@ static bool copy_locked(const struct workqueue *queue, uint32_t index, uint32_t 
 	bool copied;
 
 	pthread_rwlock_rdlock(&nic->copying);
-	copied = copy(queue->vi, descriptor, offset, plain, length, to_plain, carefully || thread_is_library);
+	copied = copy_segments(queue->vi, descriptor, offset, plain, length, to_plain, carefully || thread_is_library);
 	pthread_rwlock_unlock(&nic->copying);
 	return copied;
 }
@@ -78,7 +78,7 @@ bool workqueue_scatter(struct workqueue *queue, uint32_t offset, const void *fro
 {
 	uint32_t done = atomic_load_explicit(&queue->done, memory_order_relaxed);
 
-	/* The descriptor came here through the device; this orders its memory by our means, too. */
+	/* The descriptor came here through the device. This load also orders its memory after the post, for our own threads. */
 	if (queue->orphaned || atomic_load_explicit(&queue->tail, memory_order_acquire) == done)
 		return false;
 	return copy_locked(queue, done, offset, (uint8_t *)(uintptr_t)from, length, false, carefully);

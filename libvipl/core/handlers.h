@@ -23,10 +23,10 @@ struct workqueue;
 struct cq_notifies {
 	STAILQ_HEAD(, notify) outstanding;
 	TAILQ_ENTRY(cq) in_watched;
-	struct workqueue *queue; /* that descriptors are taken from; NULL: entries, from the CQ */
+	struct workqueue *queue; /* descriptors are taken from it; NULL: entries are taken from the CQ */
 	atomic_bool watched;	 /* announcements here wake the notifier */
-	uint32_t seen;		 /* announcements, up to the last look */
-	bool look;		 /* there is another reason to look */
+	uint32_t seen;		 /* `announced` at the last look */
+	bool look;		 /* there is another reason to look than an announcement */
 };
 
 /* A part of struct notifier. */
@@ -52,7 +52,7 @@ struct notifier {
 	struct notifies notifies;
 };
 
-/* Tells the thread that there is something to do. From anywhere, also under a channel's lock. */
+/* The thread has something to do. From anywhere, also under a channel's lock. */
 static inline void notifier_wake(struct notifier *notifier)
 {
 	sleeper_wake(&notifier->sleeper);

@@ -53,7 +53,7 @@ unlock:
 	return rc;
 }
 
-/* The NIC's lock is held. Threads find a tag in the NIC's list, so there are no references. */
+/* The NIC's lock is held. Threads find tags in the NIC's list, so nobody has a reference. */
 static void free_tag(struct nic *nic, struct tag *tag)
 {
 	object_retire(&tag->object);
@@ -85,7 +85,7 @@ VIP_RETURN tag_destroy(struct nic *nic, VIP_PROTECTION_HANDLE handle)
 
 static void explain_refusal(size_t length, int error)
 {
-	/* A cache of registrations tries, gives another one up, and tries again. */
+	/* A program with a registration cache fails here often: it then frees another region, and tries again. */
 	log_error_ratelimited("cannot register %zu bytes: %s%s%s", length,
 			      error == ENOSPC ? "the NIC has all its regions (MaxRegisterRegions)"
 					      : strerror(error),
@@ -121,7 +121,7 @@ static struct region_rights rights_of(const VIP_MEM_ATTRIBUTES *attributes)
 				      .rdma_read = attributes->EnableRdmaRead};
 }
 
-/* All that posting knows of the region, except its key. */
+/* What posting has to know of the region, except its key. */
 static struct region_view view_of(const struct region *region, const struct tag *tag)
 {
 	return (struct region_view){.start = (uintptr_t)region->address,
@@ -162,8 +162,8 @@ static int create_region(struct nic *nic, struct region *region, uint32_t *handl
 }
 
 /*
- * A region whose attributes were changed may keep a handle that the device has forgotten, and gives
- * again. What got that one is registered once more, before the device may give it a third time.
+ * A region whose attributes were changed may keep a handle that the device has forgotten, and now gives to another region.
+ * That region is registered anew, before the first registration is given up: so it gets another handle.
  */
 static VIP_RETURN register_region(struct nic *nic, struct region *region, uint32_t *handle)
 {
@@ -211,7 +211,7 @@ free_region:
 	return rc;
 }
 
-/* After this no thread copies from or to a region that it found before the table was changed. */
+/* After this no thread copies from or to a region that it found in the table before the caller changed it. */
 static void await_copies(struct nic *nic)
 {
 	pthread_rwlock_wrlock(&nic->copying);
@@ -238,9 +238,9 @@ VIP_RETURN region_deregister(struct nic *nic, const void *address, VIP_MEM_HANDL
 }
 
 /*
- * The caller holds `changing_regions`, so the region stays. The device is changed first, because a thread that
- * posts with the new tag may rely on it. What posting knows of the region follows. The former region of the
- * device goes last, when no new descriptor uses it.
+ * The caller holds `changing_regions`, so the region stays. The device changes first, because a thread that posts with the
+ * new tag may rely on it. The table that posting reads is next. The device's former region goes last, when no new
+ * descriptor uses it.
  */
 static VIP_RETURN change_region(struct nic *nic, struct region *region, uint32_t handle,
 				const VIP_MEM_ATTRIBUTES *attributes)

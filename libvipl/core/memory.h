@@ -12,8 +12,8 @@
 #include "unmapped.h"
 
 /*
- * A tag is a protection domain of the device. The first one that a program creates shares the
- * default tag's domain: programs mix a created tag with NULL.
+ * A tag is a protection domain of the device. The first tag that a program creates shares the default tag's domain,
+ * because programs mix a tag that they created with NULL.
  */
 struct tag {
 	struct object object;

@@ -28,10 +28,10 @@ struct agent {
 	struct sleeper sleeper;
 	int status_fd; /* where vip_stat asks, or -1 */
 	atomic_bool stop;
-	_Atomic int64_t turned; /* when it has last looked after everything, or another thread in its place */
+	_Atomic int64_t turned; /* the time of its last turn, or of another thread's in its place */
 	/* The NIC's lock guards these. */
 	int backlog_msec;     /* between two looks at backlogs */
-	int64_t status_again; /* when status_fd is looked at again */
+	int64_t status_again; /* when it watches status_fd again */
 };
 
 struct nic {
@@ -68,6 +68,11 @@ static inline struct nic *nic_get(VIP_NIC_HANDLE handle)
 static inline void nic_put(struct nic *nic)
 {
 	object_put(&nic->object);
+}
+
+static inline const struct device_ops *ops_of(const struct vi *vi)
+{
+	return vi->nic->device->ops;
 }
 
 /* The program has closed its descriptors, or a filter refuses a call: no event comes any more. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The table of handles. Its slots are never freed, so a look-up needs no lock: one word per slot
- * holds the live generation (0: retired or free) and the number of references. A handle is a
- * generation and an index; of the generation it has 32 bits, or 12 where pointers have 32.
+ * The table of handles. Its slots are never freed, so a look-up needs no lock. One word of each slot holds the live
+ * generation (0: retired or free) and the number of references. A handle is a generation and an index. It has 32 bits of
+ * the generation, or 12 where pointers have 32.
  */
 #include "object.h"
 
@@ -21,7 +21,7 @@
 #define INDEX_MASK  OBJECT_INDEX_MASK
 #define SPARE_BITS  (UINTPTR_MAX >> INDEX_BITS)
 #define GENERATIONS (SPARE_BITS < UINT32_MAX ? SPARE_BITS : UINT32_MAX)
-#define MOST_UNUSED 256u /* slots are left alone for a while before they are used again */
+#define MOST_UNUSED 256u /* so many freed slots wait before one is used again */
 
 struct slot {
 	_Atomic uint64_t word; /* generation << 32 | references */
@@ -123,7 +123,7 @@ static void forget_places(unsigned kind)
 /* In a child of fork() the parent's handles name nothing: its threads and devices are not there. */
 static void forget_all_handles(void)
 {
-	/* Threads of the parent may have slept on it, and would be waited for. */
+	/* Threads of the parent may have slept on it, and a broadcast in the child would wait for them. */
 	reference_dropped = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 	for (uint32_t index = 1; index < slots_made; index++)
 		atomic_store(&slot_at(index)->word, 0);
@@ -145,7 +145,7 @@ static void unlock_table(void)
 	pthread_mutex_unlock(&table_lock);
 }
 
-/* True when the handle leads to the object from now on; NULL: to nothing. */
+/* From now on the handle leads to the object; NULL: to nothing. False when there is no memory. */
 static bool set_place(enum object_kind kind, uint32_t index, struct object *object)
 {
 	object_place *_Atomic *chunk = &object_places[kind][index >> CHUNK_BITS];
@@ -248,6 +248,15 @@ void object_put(struct object *object)
 
 	if (!generation_of(before)) /* retired: a thread may wait in object_drain() */
 		wake_drainers();
+}
+
+bool object_is_live(VIP_PVOID handle, enum object_kind kind)
+{
+	struct object *object = object_get(handle, kind);
+
+	if (object)
+		object_put(object);
+	return object;
 }
 
 bool object_retire(struct object *object)

@@ -2,15 +2,15 @@
 /*
  * Handles and the lifetime of what they name.
  *
- * A handle is not a pointer but an index and a generation, so that any value a program may pass
- * is checked without touching memory behind it. A thread that works on an object holds a
- * reference from object_get() to object_put(). The thread that destroys it first retires the handle, so that there
- * are no new references, then wakes the threads that sleep on the object, and waits for the others to let go.
+ * A handle is not a pointer but an index and a generation, so any value that a program passes can be checked without
+ * touching the memory behind it. A thread that works on an object holds a reference from object_get() to object_put(). The
+ * thread that destroys the object first retires the handle, so that there are no new references. Then it wakes the threads
+ * that sleep on the object, and waits until all references are gone.
  *
- * The calls of the data path hold no reference. They find the object by object_at(), take a lock in it, and check the
- * handle only then. This is safe because the memory of VIs and CQs is type-stable: it is used again for objects of the
- * same kind only, so a lock in it is always a lock. The thread that retires such an object changes its handle under its
- * locks. Afterwards no call is inside that was let in before.
+ * Calls of the data path hold no reference. They find the object by object_at(), take a lock in it, and only then check the
+ * handle. This is safe because the memory of VIs and CQs is type-stable: it is used again only for objects of the same
+ * kind, so a lock in it is always a lock. The thread that retires such an object changes its handle under its locks.
+ * Afterwards no call is inside that has seen the former handle.
  */
 #ifndef VIPL_OBJECT_H
 #define VIPL_OBJECT_H
@@ -44,11 +44,13 @@ void object_free(struct object *object);
 /* Gives the object its handle. 0, or ENOMEM. */
 int object_publish(struct object *object, enum object_kind kind);
 
-/* The object with a reference, or NULL when the handle is no live object of this kind. */
+/* The object with a reference, or NULL when the handle names no live object of this kind. */
 void *object_get(VIP_PVOID handle, enum object_kind kind);
 void object_put(struct object *object);
 /* One more reference; false when the object is retired. */
 bool object_hold(struct object *object);
+/* Does the handle name a live object of this kind? It may be retired at any moment. */
+bool object_is_live(VIP_PVOID handle, enum object_kind kind);
 
 /* Makes the handle invalid. False when another thread was first. */
 bool object_retire(struct object *object);

@@ -18,8 +18,8 @@ typedef struct object *_Atomic object_place;
 extern object_place *_Atomic object_places[OBJECT_TYPE_STABLE][OBJECT_CHUNKS];
 
 /*
- * The place of the object that the handle names, of a kind whose memory is type-stable; or NULL. At that place
- * there may be another object of that kind, or a free one.
+ * The place of the object that the handle names, or NULL. The kind is one whose memory is type-stable. Another object of
+ * that kind may be there by now, or none.
  */
 static inline void *object_at(VIP_PVOID handle, enum object_kind kind)
 {
@@ -32,7 +32,7 @@ static inline void *object_at(VIP_PVOID handle, enum object_kind kind)
 	return atomic_load_explicit(&chunk[index % OBJECT_CHUNK_SLOTS], memory_order_acquire);
 }
 
-/* Releases a lock that was taken at that place: another object is there than the handle names. */
+/* Releases a lock that was taken at that place, because the handle names another object. */
 VIP_RETURN object_unlock_bad_handle(struct lock *lock);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The agent asks for completions, too: as any sleeper it takes, arms, and takes again. */
+/* The agent polls for completions like any thread that waits: it takes, arms the CQ, and takes again. */
 #include "progress.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include "base/fd.h"
 #include "nic.h"
 
-#define MOST_TURNS 64u /* at one CQ, then it is the others' turn, and the program's */
+#define MOST_TURNS 64u /* at one CQ; then other CQs, and the program, have their turn */
 
 int progress_start(struct nic *nic)
 {
@@ -25,7 +25,7 @@ void progress_end(struct nic *nic)
 	fd_close(nic->progress.channels_fd);
 }
 
-static VIP_RETURN take(void *cq)
+static VIP_RETURN poll_once(void *cq)
 {
 	return cq_poll_for_device(cq) ? VIP_SUCCESS : VIP_NOT_DONE;
 }
@@ -37,9 +37,9 @@ static bool look_at(struct cq *cq)
 	uint32_t seen;
 
 	for (unsigned turn = 0; turn < MOST_TURNS && rc == VIP_SUCCESS; turn++) {
-		rc = take(cq);
+		rc = poll_once(cq);
 		if (rc == VIP_NOT_DONE)
-			rc = cq_arm_and_take(cq, take, cq, &seen);
+			rc = cq_arm_and_take(cq, poll_once, cq, &seen);
 	}
 	if (rc == VIP_NOT_DONE)
 		cq->served = seen;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Completions for programs that do not ask for them: they watch the status of their descriptors in
- * memory. With VIPL_PROGRESS=on the agent looks at all CQs, and sleeps on their channels.
+ * Completions for programs that do not poll, but watch the Status of their descriptors in memory. With VIPL_PROGRESS=on
+ * the agent polls all CQs, and sleeps on their channels.
  */
 #ifndef VIPL_PROGRESS_H
 #define VIPL_PROGRESS_H
@@ -14,7 +14,7 @@ struct nic;
 
 /* A part of struct nic. */
 struct progress {
-	int channels_fd; /* readable when a channel is; -1: the program asks by itself */
+	int channels_fd; /* readable when a channel is; -1: the program polls */
 };
 
 /* 0 or errno. */

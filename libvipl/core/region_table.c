@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The table from memory handle to region: open addressing, linear probing, at most half full.
- * A look-up copies the entry that it finds, and starts again if a writer was active meanwhile. A table that is too small is
- * replaced by one of twice the size. It stays allocated until the NIC is closed, since a look-up may still be in it. All
+ * A look-up copies the slot that it finds, and starts again if a writer was active meanwhile. A table that is too small is
+ * replaced by one of twice the size. It stays allocated until the NIC is closed, because a look-up may still be in it. All
  * earlier tables together are smaller than the last one.
  */
 #include <errno.h>
@@ -83,7 +83,7 @@ const struct region_view *region_table_search(struct region_table *table, uint32
 			hint->version = version;
 			return view;
 		}
-		/* A writer of lower priority, which this thread may have preempted, gets the processor, too. */
+		/* The writer may have a lower priority, and wait for this processor. */
 		if (++tries % YIELDS)
 			sched_yield();
 		else
@@ -131,7 +131,7 @@ static void set_view(struct slot *slot, const struct region_view *view)
 	set(slot->domain, view->domain);
 }
 
-static int grow(struct region_table *table)
+static int grow_table(struct region_table *table)
 {
 	struct region_slots *old = get(table->slots), *slots;
 	unsigned count = old ? old->count * 2 : FIRST_SLOTS;
@@ -155,7 +155,7 @@ int region_table_insert(struct region_table *table, uint32_t handle,
 	struct slot *slot;
 
 	if (!slots || 2 * (table->used + 1) > slots->count) {
-		if (grow(table))
+		if (grow_table(table))
 			return ENOMEM;
 		slots = get(table->slots);
 	}

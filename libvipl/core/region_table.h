@@ -36,7 +36,7 @@ int region_table_insert(struct region_table *table, uint32_t handle,
 /* For writers. The region, or NULL when there is none, or `address` is not its start. */
 struct region *region_table_get(const struct region_table *table, uint32_t handle,
 				const void *address);
-/* From here on look-ups find this of a region that is there. */
+/* From here on look-ups find this view of the region, which is in the table. */
 void region_table_update(struct region_table *table, uint32_t handle,
 			 const struct region_view *view);
 /* The region that left the table, or NULL as above. */
@@ -46,7 +46,7 @@ struct region *region_table_remove(struct region_table *table, uint32_t handle,
 struct region *region_table_remove_any(struct region_table *table);
 void region_table_destroy(struct region_table *table);
 
-/* The region that was found last: a work queue's segments are mostly of one region. One thread uses it at a time. */
+/* The region that was found last. Most segments of a work queue are in one region. One thread uses the hint at a time. */
 struct region_hint {
 	uint32_t handle, version; /* 0: nothing */
 	struct region_view view;

@@ -8,15 +8,10 @@
 #include "connect/connector.h"
 #include "nic.h"
 
-#define SETTLE_NSEC INT64_C(20000000)
+#define FLUSH_NSEC INT64_C(20000000)
 
-static const struct device_ops *ops_of(const struct vi *vi)
-{
-	return vi->nic->device->ops;
-}
-
-/* Takes what the device has completed. Bounded: a shared CQ may never be empty. */
-static void drain(struct cq *cq)
+/* Takes what the device has completed. It is bounded, because a shared CQ may never be empty. */
+static void take_completions(struct cq *cq)
 {
 	unsigned most = cq->is_public ? cq_outstanding(cq) : atomic_load(&cq->capacity);
 
@@ -24,11 +19,11 @@ static void drain(struct cq *cq)
 		;
 }
 
-static void drain_both(struct vi *vi)
+static void take_all_completions(struct vi *vi)
 {
-	drain(vi->send.cq);
+	take_completions(vi->send.cq);
 	if (vi->receive.cq != vi->send.cq)
-		drain(vi->receive.cq);
+		take_completions(vi->receive.cq);
 }
 
 bool vi_offer(struct vi *vi)
@@ -62,9 +57,9 @@ void vi_withdraw(struct vi *vi)
 	workqueue_set_mode(&vi->send, QUEUE_FLUSHES);
 	workqueue_flush(&vi->send);
 	workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
-	drain_both(vi);
+	take_all_completions(vi);
 	ops_of(vi)->endpoint_reset(vi->endpoint);
-	drain_both(vi);
+	take_all_completions(vi);
 	workqueue_recall(&vi->receive, QUEUE_HOLDS);
 }
 
@@ -75,44 +70,44 @@ void vi_decide(struct vi *vi, VIP_RETURN result)
 }
 
 /*
- * Waits until a stopped endpoint has completed its work requests, which it flushes. The wait is bounded, and the rest
- * is flushed above the device. It is here because kernels have failed when a queue pair was reset with requests under way.
+ * Waits until a stopped endpoint has flushed its work requests. The wait is bounded; the rest is flushed above the device.
+ * Kernels have failed when a queue pair was reset with requests under way.
  */
-static void settle(struct vi *vi, bool receives_too)
+static void await_flush(struct vi *vi, bool receives_too)
 {
-	int64_t deadline = clock_nsec() + SETTLE_NSEC;
+	int64_t deadline = clock_nsec() + FLUSH_NSEC;
 
-	drain_both(vi);
+	take_all_completions(vi);
 	while ((workqueue_with_device(&vi->send) ||
 		(receives_too && workqueue_with_device(&vi->receive))) &&
 	       !vi->nic->failed && clock_nsec() < deadline) {
 		sched_yield();
-		drain_both(vi);
+		take_all_completions(vi);
 	}
 }
 
 /* Connected, or in ERROR and not yet torn down. */
-static bool is_live(const struct vi *vi)
+static bool has_connection(const struct vi *vi)
 {
 	return vi->send.mode == QUEUE_OPEN;
 }
 
-/* Nothing is with the endpoint afterwards, and no completion names it. */
+/* Afterwards the endpoint has no work, and no completion names it. */
 static void stop_endpoint(struct vi *vi)
 {
 	ops_of(vi)->endpoint_stop(vi->endpoint);
-	settle(vi, true);
+	await_flush(vi, true);
 	ops_of(vi)->endpoint_reset(vi->endpoint);
-	drain_both(vi);
+	take_all_completions(vi);
 }
 
 /* Ends the connection; what completed before stays completed, all else is flushed. */
 static void tear_down(struct vi *vi, enum queue_mode receive_mode)
 {
-	/* Nothing may be posted from here on, least of all to an endpoint that was reset. */
+	/* From here on nothing may be posted to the endpoint, which is going to be reset. */
 	workqueue_set_mode(&vi->send, QUEUE_HOLDS);
 	workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
-	drain_both(vi); /* what has come before the end shall arrive */
+	take_all_completions(vi); /* what came before the end still arrives */
 	stop_endpoint(vi);
 	connection_close(vi->connection);
 	workqueue_recall(&vi->send, QUEUE_FLUSHES);
@@ -123,7 +118,7 @@ static void tear_down(struct vi *vi, enum queue_mode receive_mode)
 
 void vi_disconnect(struct vi *vi)
 {
-	if (is_live(vi))
+	if (has_connection(vi))
 		tear_down(vi, QUEUE_HOLDS);
 	else
 		workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
@@ -134,7 +129,7 @@ void vi_disconnect(struct vi *vi)
 
 void vi_abandon(struct vi *vi)
 {
-	bool at_work = is_live(vi) || atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING;
+	bool at_work = has_connection(vi) || atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING;
 
 	workqueue_drop(&vi->send);
 	workqueue_drop(&vi->receive);
@@ -173,7 +168,7 @@ static void break_live(struct vi *vi, VIP_ERROR_CODE error)
 
 static void break_for(struct vi *vi, VIP_ERROR_CODE error)
 {
-	if (is_live(vi)) /* while connecting the result decides */
+	if (has_connection(vi)) /* while connecting the result decides */
 		break_live(vi, error);
 }
 
@@ -187,21 +182,21 @@ void vi_break(struct vi *vi)
 }
 
 /*
- * Receives come back and are handed over again in their order. Sends do not: they may have gone
- * out, and even an unreliable message does not arrive twice.
+ * Receives come back and are posted again in their order. Sends are not: they may have gone out, and even an unreliable
+ * message does not arrive twice.
  */
 void vi_revive(struct vi *vi)
 {
 	int error;
 
-	if (!is_live(vi)) /* not yet, or not any more: see endpoint_connected() */
+	if (!has_connection(vi)) /* not yet, or not any more: see endpoint_connected() */
 		return;
 	workqueue_set_mode(&vi->send, QUEUE_HOLDS);
 	workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
-	settle(vi, false);
+	await_flush(vi, false);
 	error = ops_of(vi)->endpoint_rewind(vi->endpoint);
-	drain_both(vi);
-	/* Threads that polled before have reported the stall by now, and none will report it again. */
+	take_all_completions(vi);
+	/* Threads that polled before this have reported the stall by now, and nobody will report it again. */
 	atomic_store(&vi->stalled, false);
 	workqueue_assume_done(&vi->send);
 	workqueue_recall(&vi->send, QUEUE_HOLDS);
@@ -270,10 +265,4 @@ void cq_failed(struct cq *cq)
 	LIST_FOREACH(vi, &cq->nic->vis, in_nic)
 		if (vi->send.cq == cq || vi->receive.cq == cq)
 			endpoint_failed(vi, VIP_ERROR_CONN_LOST);
-}
-
-struct region_rights vi_rights(const VIP_VI_ATTRIBUTES *attributes)
-{
-	return (struct region_rights){.rdma_write = attributes->EnableRdmaWrite,
-				      .rdma_read = attributes->EnableRdmaRead};
 }

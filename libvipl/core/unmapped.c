@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Watching registered memory by a userfaultfd, which tells of unmapping and nothing else here. Who
- * unmaps waits in the kernel until the thread below has read that, so this thread must never wait for
- * a lock that others hold when they unmap: it has one lock of its own, and does not allocate.
+ * Watches registered memory by a userfaultfd, which here reports unmapping only. A thread that unmaps waits in the kernel
+ * until the thread below has read the event. So the thread below must not wait for any lock that others hold while they
+ * unmap: it has one lock of its own, and allocates nothing.
  */
 #include "unmapped.h"
 
@@ -72,14 +72,14 @@ static bool take_event(void)
 	return length == sizeof(event) || (length < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-static void *run(void *unused)
+static void *run_watch(void *unused)
 {
 	bool goes_on = true;
 
 	while (goes_on && fd_is_own(watch_fd) && !sleeper_is_lost(&sleeper))
 		if (sleeper_sleep(&sleeper, -1) & 1u << UNMAPPED)
 			goes_on = fd_is_own(watch_fd) && take_event();
-	/* Else who unmaps would wait for ever. */
+	/* Otherwise a thread that unmaps would wait for ever. */
 	pthread_mutex_lock(&lock);
 	fd_close(watch_fd);
 	watch_fd = -1;
@@ -109,8 +109,8 @@ static int open_watch(void)
 }
 
 /*
- * 0 or errno: this kernel has no userfaultfd, or not for this process. The lock is held. No other
- * thread wants it yet, because no memory is watched.
+ * 0 or errno: the kernel has no userfaultfd, or allows this process none. The lock is held. Nobody waits for it yet,
+ * because no memory is watched.
  */
 static int start(void)
 {
@@ -127,7 +127,7 @@ static int start(void)
 	if (!error) {
 		error = ioctl(watch_fd, UFFDIO_API, &api) ? errno : sleeper_watch(&sleeper, UNMAPPED, watch_fd);
 		if (!error)
-			error = thread_start(&thread, THREAD_OWN, run, NULL);
+			error = thread_start(&thread, THREAD_OWN, run_watch, NULL);
 		if (!error) {
 			pthread_detach(thread);
 			return 0;
@@ -157,7 +157,7 @@ static bool register_pages(const struct watched *watched)
 	return !ioctl(watch_fd, UFFDIO_REGISTER, &pages);
 }
 
-/* Unless another region is on them. The lock is held. */
+/* Stops watching the pages, unless another region is on them. The lock is held. */
 static void unregister_pages(const struct watched *watched)
 {
 	struct uffdio_range pages = pages_of(watched);
@@ -169,7 +169,7 @@ static void unregister_pages(const struct watched *watched)
 		if (others.start < pages.start + pages.len && pages.start < others.start + others.len)
 			return;
 	}
-	ioctl(watch_fd, UFFDIO_UNREGISTER, &pages); /* they may be unmapped: no matter */
+	ioctl(watch_fd, UFFDIO_UNREGISTER, &pages); /* fails if they are unmapped, which does not matter */
 }
 
 void unmapped_begin(struct watched *watched, const void *address, size_t length, uint32_t handle)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * While calls are traced: tells in the trace of memory that the program unmaps although it has it
- * registered. An RDMA device goes on with the pages that were there before, silently.
+ * While calls are traced: writes a line when the program unmaps memory that is registered. An RDMA device would silently
+ * go on with the former pages.
  */
 #ifndef VIPL_UNMAPPED_H
 #define VIPL_UNMAPPED_H
@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-/* A watched region; its owner has this in it. All zero: it is not watched. */
+/* One watched region; its owner embeds this. All zero: it is not watched. */
 struct watched {
 	LIST_ENTRY(watched) in_list;
 	uintptr_t start, end;

@@ -8,9 +8,10 @@
 #include "connect/connector.h"
 #include "nic.h"
 
-static const struct device_ops *ops_of(const struct vi *vi)
+struct region_rights vi_rights(const VIP_VI_ATTRIBUTES *attributes)
 {
-	return vi->nic->device->ops;
+	return (struct region_rights){.rdma_write = attributes->EnableRdmaWrite,
+				      .rdma_read = attributes->EnableRdmaRead};
 }
 
 static VIP_RETURN check_attributes(const struct nic *nic, const VIP_VI_ATTRIBUTES *attributes)
@@ -29,7 +30,7 @@ static VIP_RETURN check_attributes(const struct nic *nic, const VIP_VI_ATTRIBUTE
 	return VIP_SUCCESS;
 }
 
-/* The program's CQ, or one of the queue's own, with this channel if it is not NULL. */
+/* The program's CQ, or a new one of the queue's own, which has this channel if it is not NULL. */
 static struct cq *use_cq(struct nic *nic, struct cq *given, struct channel *channel,
 			 unsigned depth)
 {
@@ -46,7 +47,7 @@ static void release_cq(struct cq *cq)
 		cq_destroy(cq);
 }
 
-/* A CQ of the queue's own has to have room for all: see cq_reserve(). */
+/* A queue's own CQ must have room for all its requests: see cq_reserve(). */
 static unsigned depth_of(const struct workqueue *queue, unsigned depth)
 {
 	unsigned capacity = atomic_load(&queue->cq->capacity);
@@ -73,7 +74,7 @@ static struct device_endpoint *create_endpoint(struct vi *vi, const VIP_VI_ATTRI
 	struct device_endpoint *endpoint =
 		ops_of(vi)->endpoint_create(vi->nic->device, &config);
 
-	if (endpoint) { /* as deep as any other one of this device */
+	if (endpoint) { /* all endpoints of a device are equally deep */
 		vi->send.depth = depth_of(&vi->send, config.send_depth);
 		vi->receive.depth = depth_of(&vi->receive, config.receive_depth);
 	}
@@ -83,7 +84,7 @@ static struct device_endpoint *create_endpoint(struct vi *vi, const VIP_VI_ATTRI
 static const struct deferred_functions deferred_functions = {workqueue_submit_backlog, vi_run_deferred};
 
 /* The NIC's lock is held; `vi` has its tag. */
-static VIP_RETURN build(struct vi *vi, struct cq *send_cq, struct cq *receive_cq)
+static VIP_RETURN build_vi(struct vi *vi, struct cq *send_cq, struct cq *receive_cq)
 {
 	struct nic *nic = vi->nic;
 
@@ -96,7 +97,7 @@ static VIP_RETURN build(struct vi *vi, struct cq *send_cq, struct cq *receive_cq
 		return VIP_ERROR_RESOURCE;
 	atomic_store(&send_cq->has_sends, true);
 	/*
-	 * Both queues share a channel, since mostly one thread waits for both. VIs do not share one: they would
+	 * Both queues share a channel, because usually one thread waits for both. VIs do not share one, because they would
 	 * wake each other's threads.
 	 */
 	receive_cq = use_cq(nic, receive_cq, send_cq->is_public ? NULL : send_cq->channel,
@@ -117,8 +118,8 @@ static VIP_RETURN build(struct vi *vi, struct cq *send_cq, struct cq *receive_cq
 		goto destroy_connection;
 	if (object_publish(&vi->object, OBJECT_VI))
 		goto destroy_changed;
-	workqueue_name(&vi->send, object_handle(&vi->object));
-	workqueue_name(&vi->receive, object_handle(&vi->object));
+	workqueue_set_handle(&vi->send, object_handle(&vi->object));
+	workqueue_set_handle(&vi->receive, object_handle(&vi->object));
 	vi->tag->users++;
 	LIST_INSERT_HEAD(&nic->vis, vi, in_nic);
 	return VIP_SUCCESS;
@@ -154,7 +155,7 @@ void vi_free(struct vi *vi)
 	object_free(&vi->object);
 }
 
-static struct vi *allocate(void)
+static struct vi *allocate_vi(void)
 {
 	bool is_new;
 	struct vi *vi = object_allocate(OBJECT_VI, sizeof(*vi), &is_new);
@@ -175,14 +176,14 @@ VIP_RETURN vi_create(struct nic *nic, const VIP_VI_ATTRIBUTES *attributes, struc
 
 	if (rc != VIP_SUCCESS)
 		return rc;
-	vi = allocate();
+	vi = allocate_vi();
 	if (!vi)
 		return VIP_ERROR_RESOURCE;
 	vi->nic = nic;
 	vi->attributes = *attributes;
 	pthread_mutex_lock(&nic->lock);
 	vi->tag = tag_find(nic, attributes->Ptag);
-	rc = vi->tag ? build(vi, send_cq, receive_cq) : VIP_INVALID_PTAG;
+	rc = vi->tag ? build_vi(vi, send_cq, receive_cq) : VIP_INVALID_PTAG;
 	if (rc == VIP_SUCCESS)
 		*handle = object_handle(&vi->object);
 	pthread_mutex_unlock(&nic->lock);
@@ -195,8 +196,8 @@ bool vi_retract_handle(struct vi *vi)
 {
 	if (object_retired(&vi->object))
 		return false;
-	workqueue_name(&vi->send, NULL);
-	workqueue_name(&vi->receive, NULL);
+	workqueue_set_handle(&vi->send, NULL);
+	workqueue_set_handle(&vi->receive, NULL);
 	return object_retire(&vi->object);
 }
 
@@ -239,8 +240,8 @@ static bool same_endpoint(const struct vi *vi, const VIP_VI_ATTRIBUTES *wanted,
 }
 
 /*
- * Posting reads these members with the queue's lock, completing with the CQ's, all other code with the NIC's,
- * which the caller holds. No descriptor is with the device, so no receive is lost.
+ * Posting reads these members with the queue's lock, completing with the CQ's, and all other code with the NIC's, which the
+ * caller holds. The device has no descriptor, so no receive is lost.
  */
 static void become(struct vi *vi, const VIP_VI_ATTRIBUTES *attributes, struct tag *tag,
 		   struct device_endpoint *endpoint)
@@ -255,7 +256,7 @@ static void become(struct vi *vi, const VIP_VI_ATTRIBUTES *attributes, struct ta
 	memset(vi->receive.regions, 0, sizeof(vi->receive.regions));
 	workqueue_unlock(&vi->receive);
 	workqueue_unlock(&vi->send);
-	/* Nothing completes yet: for the order of memory accesses only. */
+	/* Nothing completes yet. These locks only order the memory accesses. */
 	cq_lock(vi->send.cq);
 	cq_unlock(vi->send.cq);
 	cq_lock(vi->receive.cq);

@@ -58,7 +58,7 @@ struct vi {
 	_Atomic VIP_VI_STATE state; /* written under the NIC's lock */
 	atomic_bool broken;	    /* the device reported an error since the VI was prepared */
 	atomic_bool stalled;	    /* the device waits for vi_revive() */
-	_Atomic uint32_t failure;   /* the Status that broke it, if it was a descriptor's; or 0 */
+	_Atomic uint32_t failure;   /* the Status of the descriptor that broke it; 0: none did */
 	struct attempt attempt;
 
 	/* Guarded by the NIC's lock. */
@@ -92,7 +92,7 @@ void vi_destroy(struct vi *vi);
 /* Does the VI's deferred work, for a caller that may wait for it. Takes the NIC's lock if there is any. */
 void vi_catch_up(struct vi *vi);
 
-/* All of these: the NIC's lock is held. */
+/* All of these: the NIC's lock is held. The ways between states are in state.c. */
 
 /* Makes the handle invalid; no call of the data path is in the VI then. False when it was before. */
 bool vi_retract_handle(struct vi *vi);
@@ -112,8 +112,8 @@ void vi_decide(struct vi *vi, VIP_RETURN result);
 /* CONNECTED or ERROR -> IDLE. Flushes everything posted, and informs the peer. */
 void vi_disconnect(struct vi *vi);
 /*
- * Any state -> IDLE, when the NIC is closed. Informs the peer. Posted descriptors are not touched any
- * more, since programs free memory first and close the NIC then.
+ * Any state -> IDLE, when the NIC is closed. Informs the peer. Does not touch posted descriptors, because programs free
+ * their memory before they close the NIC.
  */
 void vi_abandon(struct vi *vi);
 /*
@@ -121,9 +121,9 @@ void vi_abandon(struct vi *vi);
  * informs the peer, and has the error handler called.
  */
 void vi_break(struct vi *vi);
-/* A stalled endpoint takes work again. The descriptors that it had not done are posted to it again. */
+/* Makes a stalled endpoint work again, and posts the receives to it again that it had not completed. */
 void vi_revive(struct vi *vi);
-/* The deferred work of a queue of a VI that takes the NIC's lock: see deferred.h. */
+/* Does the deferred work of a queue that needs the NIC's lock: see deferred.h. */
 void vi_run_deferred(struct workqueue *queue);
 
 #endif

@@ -55,7 +55,7 @@ void workqueue_destroy(struct workqueue *queue)
 	pages_free(queue->ring, RING_BYTES);
 }
 
-void workqueue_name(struct workqueue *queue, VIP_VI_HANDLE handle)
+void workqueue_set_handle(struct workqueue *queue, VIP_VI_HANDLE handle)
 {
 	lock_acquire(&queue->lock);
 	lock_acquire(&queue->cq->lock);
@@ -132,7 +132,7 @@ void workqueue_note_error(struct workqueue *queue, uint32_t status)
 	deferred_add(queue);
 }
 
-/* One with an error, or of a queue with a backlog. */
+/* A descriptor with an error, or of a queue with a backlog. */
 static __attribute__((noinline)) void completed_unusually(struct workqueue *queue, uint32_t status)
 {
 	if (queue->deferred.backlog_in)
@@ -144,7 +144,7 @@ static __attribute__((noinline)) void completed_unusually(struct workqueue *queu
 void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t length,
 			uint32_t immediate)
 {
-	/* The descriptor came here through the device; this orders its memory by our own means, too. */
+	/* The descriptor came here through the device. This load also orders its memory after the post, for our own threads. */
 	uint32_t tail = atomic_load_explicit(&queue->tail, memory_order_acquire);
 	uint32_t done = atomic_load_explicit(&queue->done, memory_order_relaxed);
 

@@ -23,7 +23,7 @@
 #include "vipl.h"
 
 #define QUEUE_DESCRIPTORS 1024u /* MaxDescriptorsPerQueue; a power of two */
-_Static_assert(RECEIVE_DEPTH == QUEUE_DESCRIPTORS, "receives must all be where the peer sees them");
+_Static_assert(RECEIVE_DEPTH == QUEUE_DESCRIPTORS, "the device must be able to take all receives: the peer sees them there");
 
 #define QUEUE_HINTS	  4u /* a power of two */
 
@@ -39,9 +39,9 @@ struct posted {
 	uint32_t next;	 /* after the entry that is kept here: see entries.h */
 };
 
-/* Two threads may post and complete: the members that one of them writes are on other lines than the other's. */
+/* One thread may post while another completes. So what they write is on different cache lines. */
 struct workqueue {
-	/* What is before the next blank line is never made anew: see object_at(). */
+	/* The queue of the next VI in this memory keeps the members before the next blank line: see object_at(). */
 	alignas(OBJECT_ALIGNMENT) struct lock lock; /* posting */
 	struct vi *vi;
 	_Atomic(struct cq *) cq;
@@ -64,7 +64,7 @@ struct workqueue {
 	uint32_t offset; /* bytes of the descriptor at `submitted` that such requests are for */
 	struct device_send sending; /* the send that is being posted, if it is short: it has this segment */
 	struct segment segment;
-	struct region_hint regions[QUEUE_HINTS]; /* each for some of the handles; of the VI's tag */
+	struct region_hint regions[QUEUE_HINTS]; /* see hint_for(); all have the VI's tag */
 
 	/* Guarded by the CQ's lock, but `head` by the queue's if the CQ is a VIPL CQ. */
 	alignas(OBJECT_ALIGNMENT) _Atomic uint32_t head;
@@ -72,13 +72,13 @@ struct workqueue {
 	_Atomic uint32_t parts_done;
 	uint32_t part_error; /* of a part of the descriptor at `done` */
 	uint32_t reported;	     /* by VipCQDone, of a VIPL CQ: not yet those in [reported, done) */
-	uint32_t waiting;	     /* for entries, of these the last: see entries.h */
-	uint32_t passed;	     /* while the CQ's entries are gone through */
+	uint32_t waiting;	     /* so many of the last of these wait for entries: see entries.h */
+	uint32_t passed;	     /* for entries_dismiss(), which walks through the CQ's entries */
 	uint32_t orphaned;	     /* requests that the device has, older than all in the ring */
 	struct queue_deferred deferred;
 };
 
-/* Memory of the VI's that is new or has been another's is a queue's from now on. */
+/* Makes a queue of memory in the VI. If it is not new it was the queue of an earlier VI. */
 void workqueue_clear(struct workqueue *queue, struct vi *vi, bool is_new);
 /* [nic] `functions`: do the queue's deferred work. 0 or errno. */
 int workqueue_init(struct workqueue *queue, struct cq *cq, bool is_receive,
@@ -86,12 +86,12 @@ int workqueue_init(struct workqueue *queue, struct cq *cq, bool is_receive,
 /* [nic] Leaves its CQ's lists, too. */
 void workqueue_destroy(struct workqueue *queue);
 
-/* What calls of the data path take for the VI's handle from now on. With NULL, none is inside then. */
-void workqueue_name(struct workqueue *queue, VIP_VI_HANDLE handle);
+/* Sets the VI's handle as calls of the data path see it. After NULL none of them is inside any more. */
+void workqueue_set_handle(struct workqueue *queue, VIP_VI_HANDLE handle);
 
 /*
- * VipPostSend and VipPostRecv, VipSendDone and VipRecvDone. The queue may be that of any VI or of
- * none: they see whether it is of the one with this handle.
+ * VipPostSend and VipPostRecv, VipSendDone and VipRecvDone. The queue may be of any VI, or of none: they check whether it
+ * is of the VI with this handle.
  */
 VIP_RETURN workqueue_post_send(struct workqueue *queue, VIP_VI_HANDLE handle,
 			       VIP_DESCRIPTOR *descriptor);
@@ -119,13 +119,13 @@ static inline bool workqueue_is_empty(const struct workqueue *queue)
 
 void workqueue_set_mode(struct workqueue *queue, enum queue_mode mode);
 
-/* What the device had is ours again, and the queue is in this mode from now on. */
+/* Takes back what the device had, and sets the mode. */
 void workqueue_recall(struct workqueue *queue, enum queue_mode mode);
 
 /* Forgets everything that is posted; its memory may be gone. */
 void workqueue_drop(struct workqueue *queue);
 
-/* What the device has counts as done, though it has not said so. */
+/* Completes what the device has, though the device has not reported it. */
 void workqueue_assume_done(struct workqueue *queue);
 
 /* Completes everything that is posted as flushed. */

@@ -20,7 +20,7 @@ static inline uint32_t under_way(const struct workqueue *queue)
 	       queue->parts - atomic_load_explicit(&queue->parts_done, memory_order_acquire);
 }
 
-/* The oldest descriptor that was still here no longer is. */
+/* The oldest descriptor that waited here is submitted, or done. */
 static inline void advance(struct workqueue *queue)
 {
 	queue->submitted++;

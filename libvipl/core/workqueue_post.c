@@ -36,13 +36,13 @@ bool workqueue_next_part(struct workqueue *queue, uint32_t length)
 /* Why the oldest descriptor that is still here could not be handed over. */
 struct refusal {
 	enum { NOTHING, NO_ROOM, NO_MEMORY, REFUSED } hindrance;
-	bool earlier;	/* there were earlier ones under way */
+	bool earlier;	/* earlier requests were under way */
 	uint32_t error; /* an error bit when it is the descriptor's fault */
 };
 
-/* With an entry reserved: the descriptor's fault, or an errno of the device's. */
-static __attribute__((noinline)) struct refusal refuse(struct workqueue *queue, bool earlier,
-						       uint32_t error, int rc)
+/* Gives the reserved entry back, except for EINPROGRESS. `error`: the descriptor's fault; `rc`: the device's errno. */
+static __attribute__((noinline)) struct refusal refusal_of(struct workqueue *queue, bool earlier,
+							   uint32_t error, int rc)
 {
 	if (rc == EINPROGRESS) /* there is no room for the rest */
 		return (struct refusal){NO_ROOM, earlier, 0};
@@ -53,7 +53,7 @@ static __attribute__((noinline)) struct refusal refuse(struct workqueue *queue, 
 }
 
 /*
- * Hands over the oldest descriptor that is still here, for which there is room. `earlier`: others may be
+ * Hands the oldest descriptor that is still here to the device; there is room for it. `earlier`: other requests may be
  * under way.
  */
 static __attribute__((noinline)) struct refusal submit(struct workqueue *queue,
@@ -69,7 +69,7 @@ static __attribute__((noinline)) struct refusal submit(struct workqueue *queue,
 	error = queue->is_receive ? descriptor_read_receive(queue, descriptor, segments, &count)
 				  : descriptor_read_send(queue, descriptor, segments, &send);
 	if (error)
-		return refuse(queue, earlier, error, 0);
+		return refusal_of(queue, earlier, error, 0);
 	if (queue->is_receive) {
 		rc = queue->ops->post_receive(queue->vi->endpoint, segments, count);
 	} else {
@@ -78,7 +78,7 @@ static __attribute__((noinline)) struct refusal submit(struct workqueue *queue,
 		rc = queue->ops->post_send(queue->vi->endpoint, &send);
 	}
 	if (rc)
-		return refuse(queue, earlier, 0, rc);
+		return refusal_of(queue, earlier, 0, rc);
 	advance(queue);
 	return (struct refusal){NOTHING, earlier, 0};
 }
@@ -135,8 +135,8 @@ static bool defer_or_fail(struct workqueue *queue, struct refusal why)
 }
 
 /*
- * The queue's lock is held. `why`: what try_submit() has just been hindered by, if it was called. True
- * when something was completed here, without the device.
+ * The queue's lock is held. `why`: what has just hindered try_submit(), if it was called. Returns true if something was
+ * completed here, without the device.
  */
 static bool submit_backlog(struct workqueue *queue, struct refusal why)
 {
@@ -164,7 +164,7 @@ static bool submit_backlog(struct workqueue *queue, struct refusal why)
 	return completed;
 }
 
-/* A bad descriptor fails at once, even if no connection ever processes it. */
+/* A bad receive fails at once, even if there is never a connection. */
 static bool fail_if_bad(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor)
 {
 	struct segment segments[MAX_SEGMENTS];
@@ -185,8 +185,8 @@ static bool fail_if_bad(struct workqueue *queue, const VIP_DESCRIPTOR *descripto
 }
 
 /*
- * What to do with the descriptor posted last, which was not passed on: because of `why`, if that was
- * tried. Releases the queue's lock.
+ * Handles the descriptor that was posted last and not handed to the device. `why`: the reason, if that was tried. Releases
+ * the queue's lock.
  */
 static __attribute__((noinline)) void submit_slowly(struct workqueue *queue,
 						const VIP_DESCRIPTOR *descriptor,
@@ -236,8 +236,8 @@ static __attribute__((noinline)) VIP_RETURN overrun(struct workqueue *queue,
 }
 
 /* The queue's lock is held. */
-static inline void append(struct workqueue *queue, uint32_t tail, uint32_t operation,
-			  VIP_DESCRIPTOR *descriptor)
+static inline void append_posted(struct workqueue *queue, uint32_t tail, uint32_t operation,
+				 VIP_DESCRIPTOR *descriptor)
 {
 	struct posted *posted = ring_at(queue, tail);
 
@@ -257,7 +257,7 @@ static inline uint32_t operation_of_short(const struct workqueue *queue, bool is
 			  : (uint32_t)queue->sending.control * VIP_STATUS_OP_RDMA_WRITE;
 }
 
-/* Nothing is held back: how many can be posted before something has to be looked at again? */
+/* There is no backlog: how many descriptors can be posted before the checks are needed again? */
 static uint32_t post_credits(const struct workqueue *queue, uint32_t tail)
 {
 	uint32_t waiting = tail - atomic_load_explicit(&queue->head, memory_order_acquire);
@@ -267,7 +267,7 @@ static uint32_t post_credits(const struct workqueue *queue, uint32_t tail)
 	return ring < device ? ring : device;
 }
 
-/* Looks at everything. Releases the queue's lock. */
+/* Posts with all checks. Releases the queue's lock. */
 static __attribute__((noinline)) VIP_RETURN post_carefully(struct workqueue *queue,
 							   VIP_DESCRIPTOR *descriptor)
 {
@@ -276,7 +276,7 @@ static __attribute__((noinline)) VIP_RETURN post_carefully(struct workqueue *que
 
 	if (tail - atomic_load_explicit(&queue->head, memory_order_acquire) >= QUEUE_DESCRIPTORS)
 		return overrun(queue, descriptor);
-	append(queue, tail, operation(queue->is_receive, descriptor), descriptor);
+	append_posted(queue, tail, operation(queue->is_receive, descriptor), descriptor);
 	if (queue->mode == QUEUE_OPEN && queue->submitted == tail) {
 		why = try_submit(queue, descriptor);
 		if (!why.hindrance) {
@@ -297,7 +297,7 @@ static __attribute__((noinline)) VIP_RETURN post_long(struct workqueue *queue,
 	struct refusal why;
 
 	queue->credits--;
-	append(queue, tail, operation(queue->is_receive, descriptor), descriptor);
+	append_posted(queue, tail, operation(queue->is_receive, descriptor), descriptor);
 	why = submit(queue, descriptor, true);
 	if (why.hindrance)
 		submit_slowly(queue, descriptor, why);
@@ -310,17 +310,16 @@ static __attribute__((noinline)) VIP_RETURN post_long(struct workqueue *queue,
 static __attribute__((noinline)) VIP_RETURN post_refused(struct workqueue *queue, int error)
 {
 	submit_slowly(queue, ring_at(queue, queue->submitted)->descriptor,
-		      refuse(queue, true, 0, error));
+		      refusal_of(queue, true, 0, error));
 	return VIP_SUCCESS;
 }
 
 /*
- * The queue's lock is held, and released here. While the queue has credits, it is open and has no backlog,
- * and the ring and the device have room for as many posts; completions only make more room. Code that
- * changes any of that sets the credits to 0. Only a VIPL CQ, which other queues fill as well, is asked
- * each time.
+ * The queue's lock is held, and released here. While the queue has credits it is open and has no backlog, and the ring and
+ * the device have room for as many posts. Completions only make more room. Code that changes any of this sets the credits
+ * to 0. Only the room in a VIPL CQ is checked each time, because other queues fill it, too.
  *
- * All that is unusual ends in another function, so that nothing but the queue is kept over a call.
+ * Each unusual case ends in another function, so that only the queue is kept over a call.
  */
 static inline __attribute__((always_inline))
 VIP_RETURN post_to(struct workqueue *queue, VIP_VI_HANDLE handle, bool is_receive,
@@ -342,7 +341,7 @@ VIP_RETURN post_to(struct workqueue *queue, VIP_VI_HANDLE handle, bool is_receiv
 		return post_long(queue, descriptor);
 	queue->credits--;
 	tail = atomic_load_explicit(&queue->tail, memory_order_relaxed);
-	append(queue, tail, operation_of_short(queue, is_receive), descriptor);
+	append_posted(queue, tail, operation_of_short(queue, is_receive), descriptor);
 	rc = is_receive ? queue->ops->post_receive(vi->endpoint, &queue->segment, 1)
 			: queue->ops->post_send(vi->endpoint, &queue->sending);
 	if (rc)

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The shared memory of a completion queue that several queues complete into: docs/LOOPBACK.md. Each
- * completion takes a number, its stamp, when it happens, and a peer that has sent to one of the
- * receive queues sets that queue's bit. So the owner finds new messages without polling each
- * connection, and reports them in their order.
+ * The shared memory of a completion queue that several queues complete into: docs/LOOPBACK.md. Each completion takes a number,
+ * its stamp, when it happens. A peer that has sent to one of the receive queues sets that queue's bit. So the owner finds new
+ * messages without polling each connection, and reports them in their order.
  *
- * All peers of the CQ can write all of it, and none of them is believed.
+ * All peers of the CQ can write all of it, and none of them is trusted.
  */
 #ifndef VIPL_LOOPBACK_CQ_PAGE_H
 #define VIPL_LOOPBACK_CQ_PAGE_H
@@ -32,7 +31,7 @@ struct cq_page {
 struct cq_page *cq_page_create(int *fd);
 struct cq_page *cq_page_map(int fd);
 void cq_page_unmap(struct cq_page *page);
-/* From here on the page is zero, and nobody's, but it can be read. */
+/* From here on the page is not shared, and reads as zeros. */
 void cq_page_blank(struct cq_page *page);
 /* Moves a page to the place of a blank one. False and errno on failure: the page is unmapped then. */
 bool cq_page_move(struct cq_page *page, struct cq_page *to);
@@ -50,18 +49,18 @@ static inline uint32_t cq_page_stamp(struct cq_page *page)
 }
 
 /*
- * A message has been published for this queue. Its bit is set before the summary's: the owner, which clears the
- * summary's bit, reads the queue's bit after that. All of it is sequentially consistent, so the caller's
- * later reads are as after a fence.
+ * A message has been published for this queue. The queue's bit is set before the summary's, because the owner clears the
+ * summary's bit before it reads the queue's. All accesses are sequentially consistent, so for the caller's later reads this
+ * is a fence.
  */
 static inline void cq_page_arrived(struct cq_page *page, uint32_t queue)
 {
 	uint32_t word = queue / PAGE_WORD_BITS, bit = 1u << word / PAGE_SPREAD;
 
 	/*
-	 * The bit is written even if it is set: the owner clears it after this write, and then sees the
-	 * message. The summary's bit need not be: while it is set the owner has yet to clear it, and reads
-	 * this word after that: litmus/arrived_already.
+	 * The queue's bit is written even if it is set: the owner clears it after this write, and then sees the message. The
+	 * summary's bit need not be written: while it is set, the owner still has to clear it, and reads this word after that:
+	 * litmus/arrived_already.
 	 */
 	atomic_fetch_or(&page->arrived[word], 1u << queue % PAGE_WORD_BITS);
 	if (!(atomic_load(&page->summary) & bit))

@@ -23,7 +23,7 @@ static inline struct lane_message *lane_next_message(struct loopback_endpoint *e
 	struct lane *out = endpoint->out;
 
 	if (endpoint->written - endpoint->seen_consumed >= LANE_MESSAGES) {
-		/* The peer does not read a message any more once it has consumed it: litmus/message_place. */
+		/* The peer does not read a message again after it has consumed it: litmus/message_place. */
 		endpoint->seen_consumed =
 			atomic_load_explicit(&out->consumed, memory_order_acquire);
 		if (endpoint->written - endpoint->seen_consumed >= LANE_MESSAGES)
@@ -42,7 +42,7 @@ static inline void send_set_stamp(struct loopback_endpoint *endpoint, uint32_t s
 	endpoint->stamps[place % SEND_STAMPS] = stamp;
 }
 
-/* Gives the send under way its stamp, its place in the order of its CQ, even if it is reported later. */
+/* Gives the send under way its stamp, which is its place in the order of its CQ. It may be reported later. */
 static inline void send_stamp_now(struct loopback_endpoint *endpoint)
 {
 	if (endpoint->shares && endpoint->send_cq->page)
@@ -78,12 +78,12 @@ void send_publish_inline(struct loopback_endpoint *endpoint, struct lane_message
 		endpoint->taken++;
 	if (shares && endpoint->peer_page)
 		message->stamp = cq_page_stamp(endpoint->peer_page);
-	/* After the message's own stamp, for the CQ may be the same, and before an answer can have one. */
+	/* After the message's stamp, because both may be of one CQ; and before an answer can have its stamp. */
 	if (shares && kind < MESSAGE_PART)
 		send_take_place(endpoint);
-	/* With the number the peer gets all that was written before it, in the ring, too: litmus/message_number. */
+	/* A peer that sees the number sees all that was written before it, also in the ring: litmus/message_number. */
 	atomic_store_explicit(&message->number, ++endpoint->written, memory_order_release);
-	/* Before the send is marked as done: a thread that sees the mark may send to the same CQ, and must not overtake. */
+	/* Before the send is marked as done: a thread that sees the mark may send to the same CQ, and must not overtake it. */
 	if (shares && endpoint->peer_page)
 		cq_page_arrived(endpoint->peer_page, endpoint->peer_queue);
 	/* The next message's cache lines are fetched while the peer reads this message. */
@@ -106,7 +106,7 @@ static inline void send_finish_well(struct loopback_endpoint *endpoint)
 void send_finish(struct loopback_endpoint *endpoint, uint32_t error);
 /* The send under way has ended. It has its stamp already, from send_publish() or send_set_stamp(). */
 void send_finish_stamped(struct loopback_endpoint *endpoint, uint32_t error);
-/* The send under way has ended because the peer's end does not take it. The peer gets the error `end`. */
+/* The send under way has ended, because the peer's VI refuses it. The peer gets the error `end`. */
 void send_refused(struct loopback_endpoint *endpoint, uint32_t error, enum lane_end end);
 
 /* Wakes the sleepers that asked for it, after a message was published or finished. Returns 0. */

@@ -3,13 +3,12 @@
  * The shared memory of a connection: what two processes see of each other. docs/LOOPBACK.md
  * describes it in prose.
  *
- * A link has two lanes, one for each direction. In a lane the receiving end publishes its posted
- * receives, in order; the sending end takes them one after the other and puts a message for each
- * that it has taken. Neither end believes the other: each counts for itself, reads a field once,
- * and checks what it has read.
+ * A link has two lanes, one for each direction. In a lane the receiving end publishes its posted receives, in order. The
+ * sending end takes one after the other, and writes a message for each. Neither end trusts the other: each counts for
+ * itself, reads a field once, and checks what it has read.
  *
- * All members have the same size and place for 32 and 64 bits. What one end writes while the other
- * looks on is on cache lines of its own.
+ * All members have the same size and place for 32 and 64 bits. What one end writes while the other polls is on cache lines of
+ * its own.
  */
 #ifndef VIPL_LOOPBACK_LINK_H
 #define VIPL_LOOPBACK_LINK_H
@@ -38,7 +37,7 @@ enum message_kind {
 	MESSAGE_PART,  /* a part of the data for the next receive is next in the ring */
 	MESSAGE_WRITE, /* asks the receiving end to write the next bytes of the ring */
 	MESSAGE_READ,  /* asks it to read */
-	MESSAGE_ABORT, /* the parts that have come are worth nothing */
+	MESSAGE_ABORT, /* the parts that have come are void */
 };
 
 struct lane_message {
@@ -79,7 +78,7 @@ struct lane_detail {
 /* The bits of a word at which an end waits. The others count: a thread that has seen the word notices when another has armed it. */
 enum lane_wait { WAIT_ON_CHANNEL = 1, WAIT_IN_AGENT = 2, WAIT_HERE = 4, WAIT_BITS = 7, WAIT_COUNT = 8 };
 
-/* Why the sending end ends the connection, if it is about what the receiving end did not take. */
+/* Why the sending end ends the connection, if the receiving end did not take something. */
 enum lane_end { END_NO_RECEIVE = 1, END_WRITE_REFUSED, END_READ_REFUSED };
 
 enum lane_answer { ANSWER_DONE = 1, ANSWER_REFUSED };
@@ -106,7 +105,7 @@ struct lane {
 	alignas(CACHE_LINE) _Atomic uint32_t receiver_waits; /* lane_wait */
 	alignas(CACHE_LINE) _Atomic uint32_t sender_waits;
 
-	/* And the sending end these. */
+	/* The sending end writes these, too. */
 	alignas(CACHE_LINE) struct lane_message messages[LANE_MESSAGES];
 	alignas(CACHE_LINE) uint8_t ring[LANE_RING];
 };
@@ -115,7 +114,7 @@ struct link {
 	struct lane lanes[2]; /* from the requester of the connection, and to it */
 };
 
-/* Data in the ring is in one piece. If the rest of the ring is too short it is left out. */
+/* Data in the ring is in one piece. If the rest of the ring is too short, that rest is skipped. */
 static inline uint64_t ring_place(uint64_t position, uint32_t length)
 {
 	uint64_t rest = LANE_RING - (position & (LANE_RING - 1));
@@ -148,7 +147,7 @@ struct region_entries {
 
 /* All of these: a mapping, or NULL and errno. */
 struct link *link_create(int *fd);
-/* A file in memory of a fixed size that is not great: to map it, and to close it, takes no time. */
+/* A file in memory of a fixed and moderate size, so mapping it and closing it take no time. */
 bool memory_may_be_shared(int fd);
 struct link *link_map(int fd);
 void link_unmap(struct link *link);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Bells: datagram sockets with names of our own. A peer may ring as often as it likes: the owner
- * looks once too often, no more. An eventfd would not do: it would be shared with the peer, which
- * could make it blocking and then fill it.
+ * Bells: datagram sockets with names. A peer may ring as often as it likes: at worst the owner looks in vain. An eventfd
+ * would be shared with the peer, which could make it blocking and fill it.
  *
- * A bell has a number, which peers are told. All processes can see its name. It follows from the number, but not the
- * number from the name. Who rings says the number. A guarded bell drops what says something else while it is being sent.
- * Only a NIC's own bell is guarded: a program may make and destroy VIs by the thousand, and Linux 6.18 can stop for good
- * when it has to free as many filters.
+ * A bell has a secret number, which peers are told, and a name, which all processes can see. The name follows from the
+ * number, but not the number from the name. A ring carries the number. A guarded bell has a filter that drops messages
+ * without it. Only a NIC's own bell is guarded: a program may make and destroy thousands of VIs, and Linux 6.18 can hang
+ * when it frees as many filters.
  */
 #include <endian.h>
 #include <errno.h>
@@ -92,8 +91,9 @@ int bell_create(uint64_t *number, bool is_guarded)
 }
 
 /*
- * By another call where a filter of system calls refuses sendto(). 0 or errno. The address makes it harmless if another file
- * has the descriptor's number: the bell rings, or the call fails, but for connected sockets of TCP or SOCK_SEQPACKET.
+ * By sendmsg() where a filter of system calls refuses sendto(). 0 or errno. It does no harm if another file has the
+ * descriptor's number: the message has an address, so the bell rings or the call fails. Connected sockets of TCP or
+ * SOCK_SEQPACKET are the exception.
  */
 static int ring_once(int from_fd, uint64_t number)
 {
@@ -116,8 +116,8 @@ int bell_ring(int from_fd, uint64_t number)
 	if (error != EAGAIN)
 		return error;
 	/*
-	 * It rings already; or those whom we rang before do not listen, and what they leave counts
-	 * as ours. A socket without a past tells.
+	 * Either this bell has rung already, or other bells that we rang are not emptied, and their messages use up our
+	 * socket's memory. A new socket has sent none.
 	 */
 	fd = fd_above_standard(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	if (fd >= 0) {
@@ -127,7 +127,7 @@ int bell_ring(int from_fd, uint64_t number)
 	return 0;
 }
 
-/* A peer can cause that its bell is refused to us, but not that our own one is. */
+/* A peer can have its own bell refused to us, but not ours. So ours tells whether the device is lost. */
 void loopback_ring(struct loopback_device *device, uint64_t number)
 {
 	int error = bell_ring(device->bell.fd, number);
@@ -141,7 +141,7 @@ bool bell_takes_no_descriptors(void)
 	return !atomic_load_explicit(&takes_descriptors, memory_order_relaxed);
 }
 
-/* Up to so many. If there are more, the descriptor stays readable. */
+/* Taken at a time. If there are more, the descriptor stays readable. */
 #define RINGS 16u
 
 /* Also without recvmmsg(). 0 or errno; EBUSY: descriptors came with a ring, and cannot be taken now. */
@@ -162,7 +162,7 @@ static int drain_one_by_one(int fd)
 
 int bell_drain(int fd)
 {
-	/* The datagrams tell nothing. But QEMU's user mode takes none when there is no place for their bytes. */
+	/* The bytes do not matter. But QEMU's user mode takes no datagram without a place for them. */
 	uint8_t byte;
 	struct iovec place = {&byte, sizeof(byte)};
 	struct mmsghdr rings[RINGS];

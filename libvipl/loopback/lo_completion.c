@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/fd.h"
-#include "base/lock.h"
 #include "base/log.h"
 #include "order.h"
 #include "report.h"
@@ -53,7 +52,7 @@ void loopback_channel_read(struct device_channel *base, bool all)
 	struct loopback_cq *cq;
 
 	(void)all; /* an announcement does not say which thread it is for */
-	/* Before they look: what comes after their look rings again. */
+	/* The bell is emptied before threads look: what comes after their look rings again. */
 	if (!loopback_drain(channel->device, channel->bell_fd))
 		left_alone_channel(channel);
 	pthread_mutex_lock(&channel->lock);
@@ -62,7 +61,7 @@ void loopback_channel_read(struct device_channel *base, bool all)
 	pthread_mutex_unlock(&channel->lock);
 }
 
-/* Memory for a CQ, all zero but what threads may still look at. */
+/* Memory for a CQ, all zero except what threads may still look at. */
 static struct loopback_cq *allocate(struct cq *named, bool is_shared)
 {
 	struct loopback_cq *former = is_shared ? (struct loopback_cq *)cq_former_look(named) : NULL;
@@ -188,8 +187,7 @@ int loopback_cq_arm(struct device_cq *base)
 
 	/* A thread that completes something with this lock sees that the caller waits, or the caller sees what it has completed. */
 	cq_lock(cq->cq);
-	atomic_fetch_or_explicit(&cq->armed,
-				 lock_thread == LOCK_NEVER_BIASED ? ARMED_TO_LOOK : ARMED_TO_RING,
+	atomic_fetch_or_explicit(&cq->armed, thread_is_agent ? ARMED_TO_LOOK : ARMED_TO_RING,
 				 memory_order_relaxed);
 	if (cq->page)
 		atomic_fetch_or_explicit(&cq->page->waits, WAIT_ON_CHANNEL, memory_order_relaxed);

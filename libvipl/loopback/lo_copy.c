@@ -4,7 +4,7 @@
 #include "span.h"
 #include "loopback.h"
 
-static inline bool gather(uint8_t *to, const struct device_send *send, struct span span, bool carefully)
+static inline bool gather_segments(uint8_t *to, const struct device_send *send, struct span span, bool carefully)
 {
 	for (unsigned i = 0; i < send->count && span.length; i++) {
 		struct segment piece = span_next(&span, send->segments[i]);
@@ -18,7 +18,7 @@ static inline bool gather(uint8_t *to, const struct device_send *send, struct sp
 
 bool copy_gather_carefully(uint8_t *to, const struct device_send *send, uint32_t offset, uint32_t length)
 {
-	return gather(to, send, (struct span){offset, length}, true);
+	return gather_segments(to, send, (struct span){offset, length}, true);
 }
 
 void copy_gather(uint8_t *to, const struct device_send *send, uint32_t offset, uint32_t length)
@@ -26,7 +26,7 @@ void copy_gather(uint8_t *to, const struct device_send *send, uint32_t offset, u
 	if (send->count == 1)
 		copy_out(to, memory_at(send->segments[0].address + offset), length);
 	else
-		gather(to, send, (struct span){offset, length}, false);
+		gather_segments(to, send, (struct span){offset, length}, false);
 }
 
 bool copy_scatter_carefully(const struct device_send *send, uint32_t offset, const uint8_t *from, uint32_t length)

@@ -166,7 +166,10 @@ static void loopback_query(struct device *base, VIP_NIC_ATTRIBUTES *attributes,
 	*host = base->host;
 }
 
-/* Those of 127.0.0.0/8 belong to no interface, and yet can be bound to. 0; EADDRNOTAVAIL; or why it is not known. */
+/*
+ * Is the address one of this machine's? 0, EADDRNOTAVAIL, or another error: it is not known. Sockets can be bound to all of
+ * 127.0.0.0/8, though these addresses belong to no interface.
+ */
 static int look_for_ipv4(const struct in6_addr *host)
 {
 	struct sockaddr_storage address;
@@ -184,7 +187,7 @@ static int look_for_ipv4(const struct in6_addr *host)
 	return error;
 }
 
-/* To bind to a link-local address one has to know its interface. */
+/* The same for IPv6. It does not bind, because that takes the interface of a link-local address. */
 static int look_for_ipv6(const struct in6_addr *host)
 {
 	struct ifaddrs *all;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A VI's end of a connection: creation, states, the link while there is one. */
+/* A VI's end of a connection: creation, states, and its link. */
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
@@ -23,7 +23,7 @@ static void lock_cqs(struct loopback_endpoint *endpoint)
 {
 	struct loopback_cq *first = endpoint->send_cq, *second = endpoint->receive_cq;
 
-	/* By where their locks are: these last, and are always in the same order. */
+	/* Ordered by the address of struct cq, where the locks are: this memory stays. */
 	if ((uintptr_t)first->cq > (uintptr_t)second->cq) {
 		first = endpoint->receive_cq;
 		second = endpoint->send_cq;
@@ -155,7 +155,7 @@ void endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsi
 	endpoint_set_careful(endpoint, own_memory_may_be_protected());
 	endpoint->peer_waits = endpoint->peer_page ? &endpoint->peer_page->waits
 						   : &endpoint->out->receiver_waits;
-	/* A thread may sleep already: the first message rings in any case. */
+	/* A thread may sleep already, so the first message rings in any case. */
 	atomic_store(&endpoint->in->receiver_waits, WAIT_ON_CHANNEL | WAIT_IN_AGENT);
 	if (endpoint->receive_cq->page)
 		atomic_fetch_or(&endpoint->receive_cq->page->waits, WAIT_ON_CHANNEL | WAIT_IN_AGENT);
@@ -175,11 +175,11 @@ void endpoint_quiesce(struct loopback_endpoint *endpoint)
 	int64_t deadline = clock_nsec() + ACCESS_NSEC;
 	uint32_t busy;
 
-	/* Threads of our own process hold these locks while they copy. */
+	/* Threads of our own process hold these locks while they copy: this waits for them. */
 	lock_all(endpoint);
 	unlock_all(endpoint);
-	/* Either we see that the peer is in our memory, or it sees what we took back: both write,
-	   then have a fence, then read. See litmus/take_back. */
+	/* Either we see that the peer accesses our memory, or it sees what we took back: both write, have a fence, and read.
+	   See litmus/take_back. */
 	atomic_thread_fence(memory_order_seq_cst);
 	busy = atomic_load_explicit(&in->busy, memory_order_acquire);
 	while (busy & 1 && atomic_load_explicit(&in->busy, memory_order_acquire) == busy &&
@@ -187,7 +187,7 @@ void endpoint_quiesce(struct loopback_endpoint *endpoint)
 		struct pollfd hangup = {.fd = endpoint->socket, .events = POLLRDHUP};
 
 		if (poll(&hangup, 1, 0) > 0)
-			return; /* it died in there */
+			return; /* the peer died during the access */
 		sched_yield();
 	}
 	if (busy & 1 && atomic_load_explicit(&in->busy, memory_order_acquire) == busy)
@@ -210,7 +210,7 @@ static void tell_cause(struct loopback_endpoint *endpoint)
 		endpoint_closed(endpoint->vi);
 }
 
-/* Flushed descriptors have their place behind those that are done; no poll completes anything in between. */
+/* Gives flushed descriptors a stamp after those that are done. No poll completes anything in between. */
 static void end_sources(struct loopback_endpoint *endpoint)
 {
 	struct loopback_cq *send_cq = endpoint->send_cq, *receive_cq = endpoint->receive_cq;
@@ -226,7 +226,7 @@ static void end_sources(struct loopback_endpoint *endpoint)
 	order_call(receive_cq, &endpoint->receiving);
 }
 
-/* Another peer of the CQ may have cleared the bit of what has come. No more is taken than fits the lane. */
+/* Another peer of the CQ may have cleared the bit of this queue. Takes no more than a lane has room for. */
 static void take_what_has_come(struct loopback_endpoint *endpoint)
 {
 	struct loopback_cq *cq = endpoint->receive_cq;
@@ -255,7 +255,7 @@ void loopback_endpoint_stop(struct device_endpoint *base)
 }
 
 /* No thread posts, and only the caller has the link. */
-static void forget(struct loopback_endpoint *endpoint)
+static void forget_link(struct loopback_endpoint *endpoint)
 {
 	if (!endpoint->receive_cq->page)
 		loopback_cq_rouse(endpoint->receive_cq);
@@ -294,16 +294,16 @@ void loopback_endpoint_reset(struct device_endpoint *base)
 
 	if (link) {
 		loopback_progress_unlink(endpoint);
-		/* Connecting may be given up when the peer has begun already. */
+		/* The peer may have begun to send, although we give up connecting. */
 		atomic_store(&endpoint->in->closed, 1);
 		endpoint_quiesce(endpoint);
 	}
-	/* A deregistration waits for the endpoints in the list, so one that leaves it must be done with copying. */
+	/* A deregistration waits for the copies of endpoints in the list, so one that leaves it must have ended its copies. */
 	pthread_mutex_lock(&endpoint->device->lock);
 	if (link)
 		LIST_REMOVE(endpoint, in_linked);
 	lock_all(endpoint);
-	forget(endpoint);
+	forget_link(endpoint);
 	endpoint->peer_regions = NULL;
 	endpoint->peer_memory = NULL;
 	unlock_all(endpoint);

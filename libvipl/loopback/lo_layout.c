@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a process sees of its peers, in numbers: the description and the shared memory of version 6.
- * docs/LOOPBACK.md says what they mean.
+ * What a process sees of its peers, in numbers: the description and the shared memory of version 6. docs/LOOPBACK.md says what
+ * they mean.
  *
- * There is no code here: the test is that this compiles, for 64 and for 32 bits. Peers of the same version may be another
+ * There is no code here. The test is that this compiles, for 64 and for 32 bits. Peers of the same version may have another
  * build of the library. So a number changes only together with LOOPBACK_VERSION.
  */
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Bells that cannot be emptied now, since descriptors came with a ring: closer.c takes these. Meanwhile the bell would stay
- * readable, so it is left alone until the next tick, which rings it once more. Linux lets nobody send descriptors to a bell
- * since 6.16. Before that a channel's bell is in an epoll descriptor of its own, which is what others sleep on.
+ * Bells that cannot be emptied now, because descriptors came with a ring, which closer.c takes. The bell would stay readable,
+ * so nobody watches it until the next tick, which rings it once more. Since Linux 6.16 nobody can send descriptors to a bell.
+ * Before that, each channel's bell is in an epoll descriptor of its own, on which the sleepers sleep.
  */
 #include <errno.h>
 #include <sys/epoll.h>

@@ -18,10 +18,10 @@
 #include <unistd.h>
 
 /*
- * Allocates all of the memory. Where memory is short a later access, which takes a page, would be a signal. 0 or errno.
- * A signal undoes what a call has allocated: so each does a little.
+ * Allocates all of the memory. If memory is short, a later access to a missing page would raise a signal. 0 or errno. A signal
+ * to this thread undoes what a call has allocated, so each call allocates a little.
  */
-static int allocate(int fd, size_t size)
+static int allocate_file(int fd, size_t size)
 {
 	const size_t most = 0x10000;
 
@@ -32,14 +32,14 @@ static int allocate(int fd, size_t size)
 	return 0;
 }
 
-/* A size that can change would let its maker crash us. */
-static void *create(const char *name, size_t size, int seals, int *fd)
+/* The size is sealed: a peer whose mapping outlived a smaller file would crash. */
+static void *create_file(const char *name, size_t size, int seals, int *fd)
 {
 	struct rlimit limit;
 	void *memory;
 	int error;
 
-	/* Beyond the limit on files (ulimit -f) there would be a signal. */
+	/* A file beyond the limit (ulimit -f) would raise a signal. */
 	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < size) {
 		errno = EFBIG;
 		return NULL;
@@ -47,7 +47,7 @@ static void *create(const char *name, size_t size, int seals, int *fd)
 	*fd = fd_above_standard(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (*fd < 0)
 		return NULL;
-	error = ftruncate(*fd, (off_t)size) ? errno : allocate(*fd, size);
+	error = ftruncate(*fd, (off_t)size) ? errno : allocate_file(*fd, size);
 	if (!error) {
 		memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
 		if (memory != MAP_FAILED) {
@@ -81,7 +81,7 @@ static bool get_status(int fd, struct stat *status)
 
 	if (seals < 0 && is_refused(errno))
 		log_error_ratelimited("cannot check a peer's memory: %s%s", strerror(errno), filter_hint(errno, "fcntl()"));
-	/* No file has them but one in memory. Another one may be of a file system that does not answer. */
+	/* Only files in memory have seals. Any other file may be in a file system that does not answer. */
 	if (seals < 0 || (seals & needed) != needed) {
 		errno = EPROTO;
 		return false;
@@ -109,10 +109,10 @@ bool memory_may_be_shared(int fd)
 }
 
 /*
- * All of it has to be allocated. To do it here would not do: its maker can have the kernel hold the lock of the file for as
- * long as a page fault takes.
+ * All of the memory must be allocated already. We cannot allocate it here, because its maker can make the kernel hold the
+ * file's lock for as long as a page fault takes.
  */
-static void *map(int fd, size_t size, int protection)
+static void *map_file(int fd, size_t size, int protection)
 {
 	struct stat status;
 	void *memory;
@@ -129,12 +129,12 @@ static void *map(int fd, size_t size, int protection)
 
 struct link *link_create(int *fd)
 {
-	return create("vipl-link", sizeof(struct link), 0, fd);
+	return create_file("vipl-link", sizeof(struct link), 0, fd);
 }
 
 struct link *link_map(int fd)
 {
-	return map(fd, sizeof(struct link), PROT_READ | PROT_WRITE);
+	return map_file(fd, sizeof(struct link), PROT_READ | PROT_WRITE);
 }
 
 void link_unmap(struct link *link)
@@ -144,12 +144,12 @@ void link_unmap(struct link *link)
 
 struct region_entries *region_entries_create(int *fd)
 {
-	return create("vipl-regions", sizeof(struct region_entries), F_SEAL_FUTURE_WRITE, fd);
+	return create_file("vipl-regions", sizeof(struct region_entries), F_SEAL_FUTURE_WRITE, fd);
 }
 
 const struct region_entries *region_entries_map(int fd)
 {
-	return map(fd, sizeof(struct region_entries), PROT_READ);
+	return map_file(fd, sizeof(struct region_entries), PROT_READ);
 }
 
 void region_entries_unmap(const struct region_entries *entries)
@@ -159,12 +159,12 @@ void region_entries_unmap(const struct region_entries *entries)
 
 struct cq_page *cq_page_create(int *fd)
 {
-	return create("vipl-cq", sizeof(struct cq_page), 0, fd);
+	return create_file("vipl-cq", sizeof(struct cq_page), 0, fd);
 }
 
 struct cq_page *cq_page_map(int fd)
 {
-	return map(fd, sizeof(struct cq_page), PROT_READ | PROT_WRITE);
+	return map_file(fd, sizeof(struct cq_page), PROT_READ | PROT_WRITE);
 }
 
 void cq_page_unmap(struct cq_page *page)
@@ -174,7 +174,7 @@ void cq_page_unmap(struct cq_page *page)
 
 void cq_page_blank(struct cq_page *page)
 {
-	/* It takes no memory. Where it fails, against all likelihood, nothing better can be done. */
+	/* This takes no memory. It hardly ever fails, and then nothing better can be done. */
 	mmap(page, sizeof(*page), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }
 

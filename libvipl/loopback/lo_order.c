@@ -96,7 +96,7 @@ static bool next_of(struct loopback_cq *cq, struct loopback_source *source, uint
 	return is_there;
 }
 
-static void gather(struct loopback_cq *cq, struct loopback_source *source)
+static void gather_source(struct loopback_cq *cq, struct loopback_source *source)
 {
 	struct loopback_endpoint *endpoint = source->endpoint;
 
@@ -120,9 +120,9 @@ static void gather_called(struct loopback_cq *cq)
 		return;
 	for (source = atomic_exchange(&cq->order.called, NULL); source; source = next) {
 		next = source->next_called;
-		/* A send that finishes after this calls the source again. */
+		/* A completion after this calls the source again. */
 		atomic_exchange(&source->is_called, false);
-		gather(cq, source);
+		gather_source(cq, source);
 	}
 }
 
@@ -137,7 +137,7 @@ static void gather_word(struct loopback_cq *cq, uint32_t word)
 		uint32_t queue = word * PAGE_WORD_BITS + (uint32_t)__builtin_ctz(bits);
 
 		if (queue < order->receivers_room && order->receivers[queue])
-			gather(cq, &order->receivers[queue]->receiving);
+			gather_source(cq, &order->receivers[queue]->receiving);
 	}
 }
 
@@ -166,7 +166,7 @@ static void go_on_with_pending(struct loopback_cq *cq)
 			LIST_REMOVE(endpoint, in_pending);
 			endpoint->is_listed = false;
 		}
-		gather(cq, &endpoint->sending);
+		gather_source(cq, &endpoint->sending);
 	}
 }
 
@@ -177,16 +177,15 @@ static void begin_round(struct loopback_cq *cq)
 	cq->order.round++;
 	cq->order.limit = stamps_now(cq);
 	/*
-	 * Sources from an earlier round are in the heap. An honest stamp among them is less than this limit. A
-	 * stamp that is not becomes the greatest one below the limit. Such a source stays behind all others, so
-	 * this is still a heap.
+	 * The heap has sources from an earlier round. Honest stamps among them are less than this limit. Any other stamp
+	 * becomes the greatest one below the limit. Such a source stays behind all others, so this is still a heap.
 	 */
 	for (unsigned i = 0; i < cq->order.count; i++)
 		if (!stamp_before(cq->order.heap[i]->stamp, cq->order.limit))
 			cq->order.heap[i]->stamp = cq->order.limit - 1;
 	/*
-	 * These steps come after the limit was read. A peer takes a message before it answers it. So if the answer's
-	 * stamp is less than the limit, the send of that message is found to be done here.
+	 * These steps come after the limit was read. A peer takes a message before it answers it. So if the answer's stamp is
+	 * less than the limit, these steps find the send of that message done.
 	 */
 	go_on_with_pending(cq);
 	gather_called(cq);
@@ -194,8 +193,8 @@ static void begin_round(struct loopback_cq *cq)
 }
 
 /*
- * For threads that look without the lock, order_is_empty(): from begin_changes() to note() there is something here. So what
- * has been gathered, and is no longer where they look first, is not missed before it is completed: see litmus/look.
+ * For threads that look without the lock, by order_is_empty(): from begin_changes() to note() the CQ is not empty. So they do
+ * not miss what has been gathered, and is not completed yet: see litmus/look.
  */
 static void begin_changes(struct loopback_order *order)
 {
@@ -226,7 +225,7 @@ static int take_first(struct loopback_cq *cq, uint32_t most)
 		source->taken = 0;
 	}
 	if (source->is_receive && !source->has_ended && atomic_load(&source->endpoint->stopped)) {
-		/* The next message is gone. The flushed receives come instead, each in its turn. */
+		/* The connection has ended meanwhile: its next message is void, and flushed receives take its place. */
 		source->has_ended = true;
 		count = 0;
 		has_more = true;
@@ -250,7 +249,7 @@ static int take_first(struct loopback_cq *cq, uint32_t most)
 	return count;
 }
 
-/* A send may have its place before it is done: another thread is posting it. */
+/* A send may have its stamp before it is done, while another thread posts it. */
 static bool is_ready(const struct loopback_source *source)
 {
 	return source->is_receive || loopback_next_send_is_done(source->endpoint);
@@ -275,7 +274,7 @@ int order_poll(struct loopback_cq *cq)
 		while (!is_over(order) && count < BATCH)
 			count += take_first(cq, (uint32_t)(BATCH - count));
 		order->in_round = !is_over(order);
-		/* The rest of a round may complete nothing. Then there is another round. */
+		/* The rest of an earlier round may complete nothing. Then there is another round. */
 	} while (!count && ++rounds < ROUNDS && (order->count || order_has_come(order, cq->page)));
 	note(order);
 	return count;
@@ -293,7 +292,7 @@ int order_init(struct loopback_cq *cq)
 		return errno;
 	if (!cq->page) {
 		cq->page = page;
-	} else if (!cq_page_move(page, cq->page)) { /* to where threads may still look at the one before */
+	} else if (!cq_page_move(page, cq->page)) { /* threads may still look at the former page's place */
 		error = errno;
 		fd_close(fd);
 		return error;

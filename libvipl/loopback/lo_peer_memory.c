@@ -30,8 +30,8 @@
 #include "span.h"
 
 /*
- * Where nonce pages are: no program, stack, heap or mapping of Linux's choice is there, and no other library is
- * known to put anything there.
+ * Nonce pages are in this range. Linux puts no program, stack, heap or mapping there by itself, and no other library is known
+ * to use it.
  */
 #define PAGES_FIRST (UINT64_C(1) << 45)
 #define PAGES_END   (UINT64_C(1) << 46)
@@ -58,7 +58,7 @@ struct nonce_page *nonce_page_create(void)
 
 	if (sizeof(void *) > sizeof(uint32_t) && getrandom(&place, sizeof(place), 0) == sizeof(place))
 		place = PAGES_FIRST + place % ((PAGES_END - PAGES_FIRST) / PAGES_UNIT) * PAGES_UNIT;
-	/* Where the place is taken, or there is none, the kernel chooses another, which serves for the nonce. */
+	/* If the place is taken, or there is none, the kernel chooses another one, which can hold the nonce, too. */
 	page = mmap((void *)(uintptr_t)place, sizeof(*page), PROT_READ | PROT_WRITE,
 		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (page == MAP_FAILED)
@@ -76,7 +76,7 @@ void nonce_page_destroy(struct nonce_page *page)
 		munmap(page, sizeof(*page));
 }
 
-/* To ask before each copy whose file it is would take a third of the time of the copy. */
+/* fd_keep_far(), because asking before each copy whose file it is would cost a third of the copy's time. */
 static int open_file(pid_t process)
 {
 	char path[32];
@@ -86,8 +86,8 @@ static int open_file(pid_t process)
 }
 
 /*
- * A child that shares the memory (vfork(), CLONE_VM), or has the sockets, may live on. The agent ends the connections when
- * the bell rings.
+ * The process has ended, though a child that shares the memory (vfork(), CLONE_VM) or has the sockets may live on. The agent
+ * ends the connections when the bell rings.
  */
 static void process_ended(struct watch *end)
 {
@@ -140,7 +140,7 @@ struct peer_memory *peer_memory_open(struct loopback_device *device, pid_t proce
 	memory = malloc(sizeof(*memory));
 	if (!memory)
 		return NULL;
-	/* Before its memory is looked at: if that has the nonce, and this process lives, then both are the same process. */
+	/* Before the nonce is read: if it is right, and the process behind this descriptor lives, both are one process. */
 	process_fd = fd_above_standard((int)syscall(SYS_pidfd_open, process, 0));
 	*memory = (struct peer_memory){
 		.end.fd = -1,
@@ -189,8 +189,8 @@ struct copying {
 };
 
 /* The pieces in the span, for the kernel. Returns how many: no more than there are segments. */
-static unsigned cut(struct iovec *pieces, const struct segment *segments, unsigned count,
-		    struct span span)
+static unsigned cut_pieces(struct iovec *pieces, const struct segment *segments, unsigned count,
+			   struct span span)
 {
 	unsigned used = 0;
 
@@ -204,9 +204,8 @@ static unsigned cut(struct iovec *pieces, const struct segment *segments, unsign
 }
 
 /*
- * Programs watch the last bytes of what an RDMA write brings. The kernel copies with instructions that
- * may write a piece in any order, so these are a piece of their own, behind the others. Processors that
- * may confuse the order of pieces, too, get them by a call of their own; within it nothing is promised.
+ * Programs watch the last bytes of an RDMA write. The kernel's instructions may write a piece in any order. So these bytes are
+ * a piece of their own, behind the others. On processors that may also reorder pieces, they are written by a call of their own.
  */
 #define WATCHED 8u
 #if defined(__x86_64__) || defined(__i386__)
@@ -221,13 +220,13 @@ static unsigned cut_here(const struct copying *copying, struct iovec *pieces, ui
 	const struct device_send *send = copying->send;
 	bool is_end = copying->done + length == send->length;
 	uint32_t watched = !copying->is_write || !is_end ? 0 : length < WATCHED ? length : WATCHED;
-	unsigned count = cut(pieces, send->segments, send->count,
-			     (struct span){copying->done, length - watched});
+	unsigned count = cut_pieces(pieces, send->segments, send->count,
+				    (struct span){copying->done, length - watched});
 
 	if (!watched || (count && !PIECES_IN_ORDER))
 		return count;
-	return count + cut(pieces + count, send->segments, send->count,
-			   (struct span){send->length - watched, watched});
+	return count + cut_pieces(pieces + count, send->segments, send->count,
+				  (struct span){send->length - watched, watched});
 }
 
 static struct span rest(const struct copying *copying)
@@ -249,7 +248,7 @@ static int copy_by_number(struct copying *copying)
 	while (copying->done < copying->send->length) {
 		struct span left = rest(copying);
 		unsigned here_count = 1 + cut_here(copying, here + 1, left.length);
-		unsigned there_count = 1 + cut(there + 1, copying->remote, copying->remote_count, left);
+		unsigned there_count = 1 + cut_pieces(there + 1, copying->remote, copying->remote_count, left);
 		uint64_t page = memory->nonce_address;
 		ssize_t copied;
 
@@ -284,7 +283,7 @@ static ssize_t copy_in_two_steps(const struct copying *copying, uint64_t address
 		length = sizeof(bytes);
 	if (length > WATCHED && copying->done + length == send->length)
 		length -= WATCHED;
-	cut(here, send->segments, send->count, (struct span){copying->done, length});
+	cut_pieces(here, send->segments, send->count, (struct span){copying->done, length});
 	length = (uint32_t)here[0].iov_len;
 	if (!copying->is_write) {
 		copied = pread(copying->memory->fd, bytes, length, (off_t)address);

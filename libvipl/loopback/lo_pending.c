@@ -26,39 +26,39 @@ void loopback_suspend(struct loopback_endpoint *endpoint, const struct device_se
 	loopback_ring(endpoint->device, endpoint->device->bell_name);
 }
 
-/* The next one may begin. */
-static bool over(struct loopback_endpoint *endpoint)
+/* The next send may begin. */
+static bool end_pending(struct loopback_endpoint *endpoint)
 {
 	atomic_store_explicit(&endpoint->is_pending, false, memory_order_release);
 	return true;
 }
 
-static bool finish(struct loopback_endpoint *endpoint, uint32_t error)
+static bool finish_pending(struct loopback_endpoint *endpoint, uint32_t error)
 {
 	send_finish(endpoint, error);
-	return over(endpoint);
+	return end_pending(endpoint);
 }
 
 /* The send has its stamp. */
 static bool finish_stamped(struct loopback_endpoint *endpoint)
 {
 	send_finish_stamped(endpoint, 0);
-	return over(endpoint);
+	return end_pending(endpoint);
 }
 
-static bool refused(struct loopback_endpoint *endpoint, uint32_t error, enum lane_end end)
+static bool refuse_pending(struct loopback_endpoint *endpoint, uint32_t error, enum lane_end end)
 {
 	send_refused(endpoint, error, end);
-	return over(endpoint);
+	return end_pending(endpoint);
 }
 
-/* Parts of a message that will not be completed must not become the beginning of the next one. */
+/* Parts of a message that stays incomplete must not become the beginning of the next message. */
 static bool give_up(struct loopback_endpoint *endpoint, uint32_t error)
 {
 	struct loopback_pending *pending = &endpoint->pending;
 
 	if (pending->kind != PENDING_SEND || !pending->offset)
-		return finish(endpoint, error);
+		return finish_pending(endpoint, error);
 	pending->kind = PENDING_ABORT;
 	pending->error = error;
 	return true;
@@ -72,7 +72,7 @@ static bool step_abort(struct loopback_endpoint *endpoint)
 		return false;
 	send_publish(endpoint, message, MESSAGE_ABORT, 0, &endpoint->pending.send);
 	send_announce(endpoint);
-	return finish(endpoint, endpoint->pending.error);
+	return finish_pending(endpoint, endpoint->pending.error);
 }
 
 static uint32_t next_piece(const struct loopback_pending *pending)
@@ -103,7 +103,7 @@ static bool put_piece(struct loopback_endpoint *endpoint, enum message_kind kind
 			copy_gather(ring, &pending->send, pending->offset, length);
 		else if (!copy_gather_carefully(ring, &pending->send, pending->offset, length)) {
 			endpoint->ring_written = ring_written;
-			pending->kind = PENDING_ABORT; /* is the next step */
+			pending->kind = PENDING_ABORT; /* the next step */
 			pending->error = VIP_STATUS_PROTECTION_ERROR;
 			return false;
 		}
@@ -142,15 +142,15 @@ static bool step_reception(struct loopback_endpoint *endpoint)
 
 	if ((int32_t)(consumed - endpoint->pending.number) < 0)
 		return false;
-	/* The peer knows the page of the receives' CQ only. */
+	/* The peer knows only the page of our receive CQ. */
 	if (!endpoint->send_cq->page || endpoint->send_cq != endpoint->receive_cq)
-		return finish(endpoint, 0);
+		return finish_pending(endpoint, 0);
 	send_set_stamp(endpoint,
 		       atomic_load_explicit(&endpoint->out->reception, memory_order_relaxed));
 	return finish_stamped(endpoint);
 }
 
-/* The immediate data of an RDMA write, when all the rest is done. */
+/* Sends the immediate data of an RDMA write, after everything else. */
 static bool step_immediate(struct loopback_endpoint *endpoint)
 {
 	struct lane_message *message = lane_next_message(endpoint);
@@ -158,7 +158,7 @@ static bool step_immediate(struct loopback_endpoint *endpoint)
 	uint32_t room;
 
 	if (!lane_next_receive(endpoint, &room))
-		return refused(endpoint, VIP_STATUS_REMOTE_DESC_ERROR, END_NO_RECEIVE);
+		return refuse_pending(endpoint, VIP_STATUS_REMOTE_DESC_ERROR, END_NO_RECEIVE);
 	if (!message)
 		return false;
 	send_publish(endpoint, message, MESSAGE_WRITTEN, send->length, send);
@@ -175,7 +175,7 @@ static bool step_rdma(struct loopback_endpoint *endpoint)
 	if (pending->offset == pending->send.length) {
 		if (is_write && pending->send.control & VIP_CONTROL_IMMEDIATE)
 			return step_immediate(endpoint);
-		return finish(endpoint, 0);
+		return finish_pending(endpoint, 0);
 	}
 	if (!pending->asked) {
 		pending->asked = put_piece(endpoint, is_write ? MESSAGE_WRITE : MESSAGE_READ);
@@ -186,11 +186,11 @@ static bool step_rdma(struct loopback_endpoint *endpoint)
 	if (answer >> 32 != pending->number)
 		return false;
 	if ((uint32_t)answer != ANSWER_DONE)
-		return refused(endpoint, VIP_STATUS_RDMA_PROT_ERROR,
-			       is_write ? END_WRITE_REFUSED : END_READ_REFUSED);
+		return refuse_pending(endpoint, VIP_STATUS_RDMA_PROT_ERROR,
+				      is_write ? END_WRITE_REFUSED : END_READ_REFUSED);
 	if (!is_write && !copy_scatter_carefully(&pending->send, pending->offset, endpoint->out->answer_data,
 				       pending->piece))
-		return finish(endpoint, VIP_STATUS_PROTECTION_ERROR);
+		return finish_pending(endpoint, VIP_STATUS_PROTECTION_ERROR);
 	pending->offset += pending->piece;
 	pending->asked = false;
 	return true;
@@ -234,8 +234,8 @@ void loopback_advance(struct loopback_endpoint *endpoint)
 				atomic_store(&endpoint->out->sender_waits, 0);
 			return;
 		}
-		/* The peer's agent, when it is rung for, consumes first and looks at this flag then.
-		   When the flag was set already, the bell was rung for it, too. */
+		/* When its bell rings, the peer's agent first takes messages, and then looks at this flag. If the flag was set
+		   already, its bell has rung for it. */
 		rings |= !atomic_exchange(&endpoint->out->sender_waits, 1);
 		atomic_thread_fence(memory_order_seq_cst);
 	} while (step(endpoint));

@@ -4,7 +4,7 @@
  * is nothing to do here. Otherwise:
  *
  * - While the program polls some CQs, a timer runs. Each tick looks at the CQs that were not polled since the last one.
- * - When it polls none, the timer stops, or has ticks of a second. From then on peers ring for the agent.
+ * - When it polls none, the timer stops, or ticks each second. From then on peers ring for the agent.
  *
  * The NIC's lock is held everywhere in this file but in loopback_progress_polled().
  */
@@ -36,7 +36,7 @@ static void unlink_cq(struct loopback_device *device, struct loopback_cq *cq)
 		TAILQ_REMOVE(&device->cqs, cq, in_device);
 }
 
-/* Waking one queue's sleeper shall not depend on what another queue's peer does to the page. */
+/* A peer must not keep another queue's sleeper asleep by what it writes into the page. */
 static void begin_slow_ticks(struct loopback_device *device)
 {
 	device->ticks_slowly = true;
@@ -95,8 +95,8 @@ static void look(struct loopback_device *device, struct loopback_cq *cq)
 }
 
 /*
- * A peer can clear the bits of others in the CQ's page. So of some connections at a time it is seen
- * whether there is a message. That its sender is about to set the bit does no harm.
+ * A peer can clear the bits of others in the CQ's page. So this looks for messages in the lanes of some connections at a
+ * time. It does no harm if a sender is just about to set its bit.
  */
 static void look_after(struct loopback_cq *cq, unsigned connections)
 {
@@ -114,7 +114,7 @@ static void look_after(struct loopback_cq *cq, unsigned connections)
 	}
 }
 
-/* After this all CQs are looked at once more: what comes later rings. */
+/* The caller looks at all CQs once more after this. What comes later rings. */
 static void ask_for_bells(struct loopback_device *device)
 {
 	struct loopback_endpoint *endpoint;
@@ -183,7 +183,7 @@ void loopback_bell_ready(struct watch *watch)
 void loopback_progress_polled(struct loopback_device *device)
 {
 	if (atomic_load_explicit(&device->is_looking, memory_order_relaxed))
-		return; /* it is the agent, or so it seems: then the next one counts */
+		return; /* by the agent itself; or else the program's next poll counts */
 	atomic_store(&device->is_polled, true);
 	if (!atomic_exchange(&device->ticks, true))
 		loopback_set_timer(device, TICK_MSEC);
@@ -235,7 +235,7 @@ void loopback_timer_ready(struct watch *watch)
 	struct loopback_device *device =
 		(struct loopback_device *)((char *)watch - offsetof(struct loopback_device, timer));
 
-	/* Each of the ways from here sets the timer, which is no longer readable then. */
+	/* Both ways from here set the timer, which then is not readable any more. */
 	left_alone_tick(device);
 	device->quiet = atomic_exchange(&device->is_polled, false) ? 0 : device->quiet + 1;
 	if (device->quiet >= QUIET_TICKS || !atomic_load(&device->ticks)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The receiving end: publishes posted receives, and takes what the peer has sent. Everything that
- * is read from the link is read once, and checked.
+ * The receiving end: publishes posted receives, and takes what the peer has sent. Each field of the link is read once, and
+ * checked.
  */
 #include "base/copy.h"
 #include "base/own_memory.h"
@@ -24,7 +24,7 @@ static uint32_t look_up(struct loopback_endpoint *endpoint, const struct segment
 	struct cached_region *cached = &endpoint->region_cache[segment->key % CACHED_REGIONS];
 	uint32_t found = usable(endpoint, segment);
 
-	/* If this is about another region already, the one that was found has been taken back since. */
+	/* If the entry is another region's by now, the one that was found is deregistered, and the epoch has changed. */
 	cached->handle = found ? segment->key : 0;
 	cached->dereg_epoch = dereg_epoch;
 	cached->start = atomic_load_explicit(&entry->start, memory_order_relaxed);
@@ -32,7 +32,7 @@ static uint32_t look_up(struct loopback_endpoint *endpoint, const struct segment
 	return found;
 }
 
-/* Is all of it usable, in a region that was looked up just before? */
+/* Is all of the segment in a region that was looked up just before? */
 static inline bool is_cached(const struct loopback_endpoint *endpoint, const struct segment *segment,
 			   uint32_t dereg_epoch)
 {
@@ -43,8 +43,8 @@ static inline bool is_cached(const struct loopback_endpoint *endpoint, const str
 	       offset <= cached->length && segment->length <= cached->length - offset;
 }
 
-static inline void publish(struct loopback_endpoint *endpoint, uint32_t index, uint32_t count,
-			   const struct loopback_receive *receive)
+static inline void publish_receive(struct loopback_endpoint *endpoint, uint32_t index, uint32_t count,
+				   const struct loopback_receive *receive)
 {
 	struct lane *in = endpoint->in;
 	struct lane_detail *detail = &in->details[index & (LANE_RECEIVES - 1)];
@@ -67,17 +67,17 @@ void loopback_publish(struct loopback_endpoint *endpoint, uint32_t index)
 {
 	const struct loopback_receive *receive = receive_at(endpoint, index);
 
-	publish(endpoint, index, receive->count, receive);
+	publish_receive(endpoint, index, receive->count, receive);
 }
 
-/* The receive is as the caller has described it. */
-static inline int add(struct loopback_endpoint *endpoint, uint32_t index, uint32_t count,
-		      struct loopback_receive *receive)
+/* Posts the receive; the caller has filled it in, except for `count`. */
+static inline int add_receive(struct loopback_endpoint *endpoint, uint32_t index, uint32_t count,
+			      struct loopback_receive *receive)
 {
 	receive->count = count;
 	atomic_store_explicit(&endpoint->posted, index + 1, memory_order_release);
 	if (endpoint->in)
-		publish(endpoint, index, count, receive);
+		publish_receive(endpoint, index, count, receive);
 	return 0;
 }
 
@@ -89,7 +89,7 @@ static __attribute__((noinline)) int add_any(struct loopback_endpoint *endpoint,
 	uint32_t room = 0, room_usable = 0;
 
 	for (unsigned i = 0; i < count; i++) {
-		/* Data that comes where no registered memory is breaks the connection. */
+		/* Data that comes for memory that is not registered breaks the connection. */
 		if (room_usable == room)
 			room_usable += is_cached(endpoint, &segments[i], receive->dereg_epoch)
 					       ? segments[i].length
@@ -102,7 +102,7 @@ static __attribute__((noinline)) int add_any(struct loopback_endpoint *endpoint,
 	receive->room = room;
 	receive->usable = room_usable;
 	receive->alone = count == 1 ? room_usable : 0;
-	return add(endpoint, index, count, receive);
+	return add_receive(endpoint, index, count, receive);
 }
 
 int loopback_post_receive(struct device_endpoint *base, const struct segment *segments,
@@ -118,12 +118,12 @@ int loopback_post_receive(struct device_endpoint *base, const struct segment *se
 		return add_any(endpoint, segments, count);
 	receive->segments[0] = *segments;
 	receive->room = receive->usable = receive->alone = segments->length;
-	return add(endpoint, index, 1, receive);
+	return add_receive(endpoint, index, 1, receive);
 }
 
 /* Copies a piece of one segment. False when no registered memory is there. */
-static inline bool place(const struct loopback_endpoint *endpoint, const struct segment *segment,
-			 uint32_t offset, const uint8_t *data, uint32_t length)
+static inline bool place_piece(const struct loopback_endpoint *endpoint, const struct segment *segment,
+			       uint32_t offset, const uint8_t *data, uint32_t length)
 {
 	if (usable(endpoint, segment) < offset + length)
 		return false;
@@ -145,9 +145,9 @@ static __attribute__((noinline)) bool scatter(const struct loopback_endpoint *en
 		const struct segment *segment = &receive->segments[i];
 		struct segment piece = span_next(&span, *segment);
 
-		if (piece.length && !place(endpoint, segment,
-					   (uint32_t)(piece.address - segment->address), data,
-					   piece.length))
+		if (piece.length && !place_piece(endpoint, segment,
+						 (uint32_t)(piece.address - segment->address), data,
+						 piece.length))
 			return false;
 		data += piece.length;
 	}
@@ -155,15 +155,15 @@ static __attribute__((noinline)) bool scatter(const struct loopback_endpoint *en
 }
 
 /* Copies into the oldest receive, which has the room. False when no registered memory is there. */
-static inline bool put(const struct loopback_endpoint *endpoint,
-		       const struct loopback_receive *receive, const uint8_t *data, uint32_t length)
+static inline bool put_data(const struct loopback_endpoint *endpoint,
+			    const struct loopback_receive *receive, const uint8_t *data, uint32_t length)
 {
 	if (!length)
 		return true;
 	if (endpoint->takes_carefully)
 		return copy_receive_carefully(endpoint, receive, data, length);
 	return receive->count == 1
-		       ? place(endpoint, &receive->segments[0], endpoint->offset, data, length)
+		       ? place_piece(endpoint, &receive->segments[0], endpoint->offset, data, length)
 		       : scatter(endpoint, receive, endpoint->offset, data, length);
 }
 
@@ -183,8 +183,8 @@ struct header {
 	uint32_t length, immediate;
 };
 
-static void complete(struct loopback_endpoint *endpoint, uint32_t status, uint32_t length,
-		     uint32_t immediate)
+static void complete_receive(struct loopback_endpoint *endpoint, uint32_t status, uint32_t length,
+			     uint32_t immediate)
 {
 	endpoint->completed++;
 	endpoint->offset = 0;
@@ -192,7 +192,7 @@ static void complete(struct loopback_endpoint *endpoint, uint32_t status, uint32
 	workqueue_complete(endpoint->receive_queue, status, length, immediate);
 }
 
-/* The peer may use the ring and the messages before this one again: we have read them. See litmus/message_place. */
+/* The peer may reuse the ring and the messages up to here, because we have read them: litmus/message_place. */
 static inline void consumed(struct loopback_endpoint *endpoint, uint32_t read)
 {
 	struct lane *in = endpoint->in;
@@ -201,7 +201,7 @@ static inline void consumed(struct loopback_endpoint *endpoint, uint32_t read)
 	atomic_store_explicit(&in->consumed, read, memory_order_release);
 }
 
-/* The send that waits for this message is done: before its receive is, so that no answer comes earlier. */
+/* Ends the peer's send of this message before the receive is done, so that no answer is ordered before it. */
 static void tell_reception(struct loopback_endpoint *endpoint)
 {
 	if (endpoint->peer_page)
@@ -222,10 +222,10 @@ static bool take_message(struct loopback_endpoint *endpoint, const struct lane_m
 	if (header->kind == MESSAGE_TOO_LONG) {
 		/* Or too long for the registered part of it. */
 		endpoint->rx_stopped = endpoint->own.reliability != VIP_SERVICE_UNRELIABLE;
-		complete(endpoint,
-			 header->length > receive->room ? VIP_STATUS_LENGTH_ERROR
+		complete_receive(endpoint,
+				 header->length > receive->room ? VIP_STATUS_LENGTH_ERROR
 						      : VIP_STATUS_PROTECTION_ERROR,
-			 0, 0);
+				 0, 0);
 		return true;
 	}
 	/* All parts together are one message. */
@@ -242,7 +242,7 @@ static bool take_message(struct loopback_endpoint *endpoint, const struct lane_m
 	if (in_ring)
 		data = ring_take(endpoint, header->length);
 	if ((in_ring || header->kind == MESSAGE_INLINED) &&
-	    !put(endpoint, receive, data, header->length))
+	    !put_data(endpoint, receive, data, header->length))
 		endpoint->part_failed = true;
 	endpoint->offset = total;
 	if (header->kind == MESSAGE_PART)
@@ -250,7 +250,7 @@ static bool take_message(struct loopback_endpoint *endpoint, const struct lane_m
 
 	if (endpoint->part_failed) { /* deregistered since it was posted */
 		endpoint->rx_stopped = endpoint->own.reliability != VIP_SERVICE_UNRELIABLE;
-		complete(endpoint, VIP_STATUS_PROTECTION_ERROR, 0, 0);
+		complete_receive(endpoint, VIP_STATUS_PROTECTION_ERROR, 0, 0);
 		return true;
 	}
 	if (header->kind == MESSAGE_IN_RING &&
@@ -260,11 +260,11 @@ static bool take_message(struct loopback_endpoint *endpoint, const struct lane_m
 		status |= VIP_STATUS_IMMEDIATE;
 	if (header->kind == MESSAGE_WRITTEN)
 		status |= VIP_STATUS_OP_REMOTE_RDMA_WRITE;
-	complete(endpoint, status, total, header->immediate);
+	complete_receive(endpoint, status, total, header->immediate);
 	return true;
 }
 
-/* An RDMA operation that the peer cannot do itself. False when the peer violates the protocol. */
+/* Does an RDMA operation that the peer cannot do itself. False when the peer violates the protocol. */
 static bool take_rdma(struct loopback_endpoint *endpoint, const struct lane_message *message,
 		       const struct header *header)
 {
@@ -282,7 +282,7 @@ static bool take_rdma(struct loopback_endpoint *endpoint, const struct lane_mess
 	allowed = (is_write ? endpoint->own.rights.rdma_write : endpoint->own.rights.rdma_read) &&
 		  region_room(endpoint->device->regions, handle, endpoint->domain->number, right,
 			      address, header->length) == header->length;
-	/* With a length of 0 the address may be anything. Any memory of RDMA may be protected, as a shared page is. */
+	/* Without bytes the address may be anything. The kernel copies, because the program may have protected its memory. */
 	if (allowed && header->length)
 		allowed = is_write ? own_memory_write((void *)(uintptr_t)address, data, header->length)
 				   : own_memory_read(endpoint->in->answer_data, (void *)(uintptr_t)address,
@@ -311,8 +311,8 @@ static inline bool is_still_usable(const struct loopback_endpoint *endpoint,
 }
 
 /*
- * As most messages are: the data is with it, and is all for one segment. False, and nothing has been
- * done, when it is another one, or there is anything wrong with it: that is for take().
+ * The usual message: it contains its data, all for one segment. Returns false, and does nothing, if it is not that, or if
+ * anything is wrong with it: then take_checked() takes it.
  */
 static inline __attribute__((always_inline))
 bool take_short(struct loopback_endpoint *endpoint, const struct lane_message *message)
@@ -332,8 +332,8 @@ bool take_short(struct loopback_endpoint *endpoint, const struct lane_message *m
 	return true;
 }
 
-static __attribute__((noinline)) bool take(struct loopback_endpoint *endpoint,
-					   const struct lane_message *message)
+static __attribute__((noinline)) bool take_checked(struct loopback_endpoint *endpoint,
+						    const struct lane_message *message)
 {
 	struct header header = {
 		.kind = READ_ONCE(message->kind),
@@ -362,7 +362,7 @@ int loopback_flush_receives(struct loopback_endpoint *endpoint)
 	int count = 0;
 
 	for (; endpoint->completed != posted; count++)
-		complete(endpoint, VIP_STATUS_DESC_FLUSHED_ERROR, 0, 0);
+		complete_receive(endpoint, VIP_STATUS_DESC_FLUSHED_ERROR, 0, 0);
 	return count;
 }
 
@@ -377,7 +377,7 @@ static __attribute__((noinline)) void accuse(struct loopback_endpoint *endpoint)
 static inline __attribute__((always_inline))
 bool take_any(struct loopback_endpoint *endpoint, const struct lane_message *message, uint32_t read, bool in_library)
 {
-	if ((in_library || !take_short(endpoint, message)) && !take(endpoint, message))
+	if ((in_library || !take_short(endpoint, message)) && !take_checked(endpoint, message))
 		accuse(endpoint);
 	if (endpoint->rx_stopped)
 		return false; /* so it does not count as consumed: see PENDING_RECEPTION */
@@ -392,7 +392,7 @@ static inline __attribute__((always_inline)) int consume(struct loopback_endpoin
 	uint32_t first = atomic_load_explicit(&endpoint->read, memory_order_relaxed), read = first;
 	struct lane_message *message;
 
-	/* A peer that asks for ever must not keep us here for ever. */
+	/* Bounded, because a peer may go on sending without end. */
 	while (read - first < LANE_MESSAGES && (message = next_message(endpoint)) &&
 	       take_any(endpoint, message, read, in_library))
 		read++;
@@ -444,7 +444,7 @@ int take_before(struct loopback_endpoint *endpoint, uint32_t bound, uint32_t mos
 	if (!endpoint->in || endpoint->rx_stopped)
 		return 0;
 	while ((message = next_message(endpoint))) {
-		/* The stamp of the first is known, and is not asked for once more: it might change. */
+		/* The stamp of the first one is known, and is not read again, because the peer might change it. */
 		*has_more = read - first == most ||
 			    (read != first &&
 			     !stamp_before(order_stamp(endpoint->receive_cq,

@@ -66,7 +66,7 @@ static uint32_t find_free(struct loopback_device *device)
 	return TABLE_REGIONS;
 }
 
-/* Never 0 and never all ones, since programs mean none by these. */
+/* Never 0 and never all ones, by which programs mean that there is none. */
 static uint32_t make_handle(struct loopback_device *device, uint32_t index)
 {
 	uint32_t handle;
@@ -77,8 +77,8 @@ static uint32_t make_handle(struct loopback_device *device, uint32_t index)
 	return handle;
 }
 
-static int publish(struct loopback_device *device, const struct region_entry *values,
-		   uint32_t *handle)
+static int publish_region(struct loopback_device *device, const struct region_entry *values,
+			  uint32_t *handle)
 {
 	struct region_entry *entry;
 	uint32_t index;
@@ -128,14 +128,14 @@ struct device_region *loopback_region_create(struct device_domain *base, void *a
 	if (!region)
 		return NULL;
 	error = touch_pages(address, length, true);
-	/* Memory that is only read may be sent from. */
+	/* A program may send from read-only memory. */
 	if (error == EFAULT && !rights.rdma_write) {
 		error = touch_pages(address, length, false);
 		atomic_fetch_and(&values.rights, ~(uint32_t)RIGHT_LOCAL_WRITE);
 		*read_only = true;
 	}
 	if (!error)
-		error = publish(domain->device, &values, &region->handle);
+		error = publish_region(domain->device, &values, &region->handle);
 	if (error) {
 		free(region);
 		errno = error;
@@ -170,9 +170,8 @@ void loopback_region_destroy(struct device_region *base)
 }
 
 /*
- * Peers look while the entry changes. A right that a peer has before and after the change it has throughout. No
- * peer gets the new rights with the old domain, because this waits for the peers that may have read the old one:
- * litmus/region_change.
+ * Peers read the entry while it changes. A right that a peer has before and after the change it has all the time. No peer gets
+ * the new rights with the old domain, because this waits for the peers that may have read the old one: litmus/region_change.
  */
 struct device_region *loopback_region_change(struct device_region *base,
 					     struct device_domain *domain,

@@ -11,14 +11,14 @@ static inline bool is_late(const struct loopback_endpoint *endpoint, const uint3
 	return bound && !stamp_before(order_stamp(endpoint->send_cq, stamp), *bound);
 }
 
-/* Those that are finished: the first, and of the others those before the bound, if there is one. */
+/* Reports the first finished send, and those of the others that are before the bound; without a bound all. */
 static inline int report_finished(struct loopback_endpoint *endpoint, const uint32_t *bound,
 				  bool *has_more)
 {
 	uint32_t first = reported_sends(endpoint), reported = first;
 	uint32_t finished = atomic_load_explicit(&endpoint->finished, memory_order_acquire);
 
-	/* After a failure, or when a pending one has been flushed, more are reported than finished. */
+	/* After a failure, or when a pending send was flushed, more are reported than finished. */
 	for (; (int32_t)(finished - reported) > 0; reported++) {
 		if (reported != first &&
 		    is_late(endpoint, bound, endpoint->stamps[reported % SEND_STAMPS])) {
@@ -67,7 +67,7 @@ static int report_end(struct loopback_endpoint *endpoint, const uint32_t *bound,
 	return *has_more ? count : count + report_rest(endpoint, bound, !count, has_more);
 }
 
-/* These are read first: nothing finishes after them. */
+/* Read before `finished`: nothing finishes after these are set. */
 static inline bool is_ending(const struct loopback_endpoint *endpoint)
 {
 	return atomic_load_explicit(&endpoint->failure, memory_order_acquire) ||

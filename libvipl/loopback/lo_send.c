@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The sending end. Most sends are over when they are posted: the peer's posted receives can be
- * seen, so there is nothing to wait for. The others go on in lo_pending.c.
+ * The sending end. It sees the peer's posted receives, so most sends are finished at once. The others go on in lo_pending.c.
  */
 #include <errno.h>
 #include <string.h>
@@ -9,12 +8,12 @@
 #include "base/copy.h"
 #include "lane_out.h"
 
-/* Longer messages are copied by the kernel, in one step, where it lets us. */
+/* Longer messages are copied by the kernel in one step, where it allows that. */
 #define RING_MOST 0x2000u
 
 /*
- * Says to the peer that we are in its memory from here on. What it takes back after this, it takes
- * back before we look, or it waits for us: see endpoint_quiesce() and litmus/take_back.
+ * Tells the peer that we access its memory from here on. If the peer takes back a receive or a region, then either we see
+ * that, or the peer waits for us: see endpoint_quiesce() and litmus/take_back.
  */
 static void begin_access(struct loopback_endpoint *endpoint)
 {
@@ -28,7 +27,7 @@ static void end_access(struct loopback_endpoint *endpoint)
 }
 
 /* Writes a message into the receive's memory. 0 or errno. */
-static int place(struct loopback_endpoint *endpoint, const struct device_send *send)
+static int place_message(struct loopback_endpoint *endpoint, const struct device_send *send)
 {
 	const struct lane_detail *detail =
 		&endpoint->out->details[endpoint->taken & (LANE_RECEIVES - 1)];
@@ -75,8 +74,8 @@ static void send_misfit(struct loopback_endpoint *endpoint, const struct device_
 }
 
 /*
- * The peer takes nothing any more. The send ends with the connection, for nothing has been copied: at no level is it a
- * success.
+ * The peer takes nothing any more, and nothing has been copied. So the send ends with the connection, and is no success at any
+ * level.
  */
 static void send_to_nobody(struct loopback_endpoint *endpoint, const struct device_send *send, int error)
 {
@@ -93,7 +92,7 @@ static __attribute__((noinline)) void send_long(struct loopback_endpoint *endpoi
 						const struct device_send *send,
 						struct lane_message *message)
 {
-	int error = message && endpoint->peer_memory ? place(endpoint, send) : EPERM;
+	int error = message && endpoint->peer_memory ? place_message(endpoint, send) : EPERM;
 
 	switch (error) {
 	case 0:
@@ -113,7 +112,7 @@ static __attribute__((noinline)) void send_long(struct loopback_endpoint *endpoi
 	}
 }
 
-/* Sends a copy, which goes to `to`. If there is nothing to copy, the ring is as it was before: `ring_written`. */
+/* Copies the data to `to`, and publishes the message. If the copy fails, the ring goes back to `ring_written`. */
 static inline __attribute__((always_inline))
 void send_copy(struct loopback_endpoint *endpoint, const struct device_send *send,
 		      struct lane_message *message, enum message_kind kind, uint8_t *to, uint64_t ring_written)
@@ -253,8 +252,8 @@ static __attribute__((noinline)) int send_any(struct loopback_endpoint *endpoint
 }
 
 /*
- * As most sends are: one segment of a few bytes, for which there is a receive. False, and nothing has been
- * done, when it is another one, or there is anything in the way: that is for send_any().
+ * The usual send: one segment of a few bytes, for which there is a receive. Returns false, and does nothing, if it is not that,
+ * or if there is an obstacle: then send_any() does it.
  */
 static inline __attribute__((always_inline))
 bool send_short(struct loopback_endpoint *endpoint, const struct device_send *send, bool shares)
@@ -286,7 +285,7 @@ int loopback_post_send(struct device_endpoint *base, const struct device_send *s
 {
 	struct loopback_endpoint *endpoint = (struct loopback_endpoint *)base;
 
-	/* Together with the pending send its state comes back to us. */
+	/* When no send is pending any more, this acquires the state that polling has changed. */
 	if (atomic_load_explicit(&endpoint->is_pending, memory_order_acquire))
 		return EAGAIN;
 	endpoint->accepted++;

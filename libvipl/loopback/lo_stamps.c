@@ -22,8 +22,8 @@ uint32_t stamps_doubt(struct loopback_cq *cq, uint32_t stamp)
 	uint32_t end = stamps_now(cq);
 
 	/*
-	 * Stamps from the limit up to here were taken since the round began. What is neither one of
-	 * these nor before the limit has never been taken: it counts as the latest.
+	 * Stamps from the limit to this end were taken after the round began. A stamp that is neither one of these nor before
+	 * the limit was never taken. It counts as the latest.
 	 */
 	return end - stamp - 1 < STAMPS_MOST ? stamp : end - 1;
 }

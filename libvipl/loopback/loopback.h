@@ -38,16 +38,16 @@ struct left_alone {
 struct loopback_device {
 	struct device base;
 	struct nic *nic;
-	struct watch bell; /* rung when an endpoint wants the agent */
+	struct watch bell; /* rung when an endpoint needs the agent */
 	uint64_t bell_name;
 	struct watch timer;
-	atomic_bool ticks;	/* of the timer, each 10 ms; else peers ring */
-	atomic_bool is_polled;	/* since the last tick; then ticks is true, too */
-	atomic_bool is_looking; /* the agent polls by itself */
+	atomic_bool ticks;	/* the timer ticks each 10 ms; if not, peers ring */
+	atomic_bool is_polled;	/* since the last tick; then `ticks` is true, too */
+	atomic_bool is_looking; /* the agent is polling */
 	unsigned quiet;		/* ticks without a poll; guarded by the NIC's lock */
-	bool ticks_slowly;	/* else each second, for a CQ's page has peers; guarded by the NIC's lock */
+	bool ticks_slowly;	/* without `ticks` it ticks each second: a CQ's page has peers; guarded by the NIC's lock */
 	struct left_alone left_alone;
-	/* Counts deregistrations of our own regions. While it stays, cached regions are valid. */
+	/* Counts deregistrations of our own regions. Cached regions are valid until it changes. */
 	_Atomic uint32_t dereg_epoch;
 	struct nonce_page *nonce_page; /* NULL: no peer copies directly */
 	struct peer_memories peer_memories;
@@ -88,14 +88,14 @@ struct loopback_source {
 	bool in_heap;
 	bool has_ended; /* no completion comes any more, and the rest is flushed */
 	uint32_t stamp; /* of its next completion, while it is in the heap */
-	uint32_t round; /* the last one in which something was taken of it: */
-	uint32_t taken; /* the number of completions that were taken */
+	uint32_t round; /* the last one that took something from it */
+	uint32_t taken; /* the completions that were taken in that round */
 	_Atomic uint32_t end; /* the stamp of flushed work */
 };
 
 /* The sources of a CQ and their state. The CQ's lock guards all members but those that name another. */
 struct loopback_order {
-	/* For threads without the lock, as well as the lists of which they tell: see order_is_empty(). */
+	/* Threads without the lock read these: see order_is_empty(). */
 	_Atomic(struct loopback_source *) called;
 	atomic_bool is_filled;	 /* the heap is not empty, or a poll is under way */
 	atomic_bool has_pending; /* `pending` is not empty */
@@ -105,10 +105,10 @@ struct loopback_order {
 	struct loopback_endpoint **receivers;	  /* by their numbers in the page; NULL: none */
 	uint32_t receivers_room, next_queue;	  /* the size of the table; all queue numbers below are taken */
 	LIST_HEAD(, loopback_endpoint) pending;	  /* with sends that are pending */
-	uint32_t seen;				  /* of the page's counter, for it may be written to */
-	uint32_t round;				  /* counts them */
-	uint32_t limit;				  /* of this one: stamps before this */
-	bool in_round;				  /* it is not over */
+	uint32_t seen;				  /* the last good value of the page's counter, which peers can write */
+	uint32_t round;				  /* counts rounds */
+	uint32_t limit;				  /* this round takes stamps before this */
+	bool in_round;				  /* this round is not over */
 	bool has_warned;			  /* it has been logged that a peer wrote to the counter */
 };
 
@@ -119,7 +119,7 @@ enum armed {
 };
 
 struct loopback_cq {
-	/* What stays as it is when the CQ is gone, up to the first members of `order`: see device.h. */
+	/* These, and the first members of `order`, stay as they are when the CQ is gone: see device.h. */
 	struct cq_look look;
 	struct cq_page *page; /* NULL: it is for one queue */
 	struct loopback_order order; /* if there is a page */
@@ -143,9 +143,9 @@ struct loopback_cq {
 /* A posted receive, in memory of our own: the published copy is for the peer only. */
 struct loopback_receive {
 	uint32_t room;
-	uint32_t usable; /* of it, the beginning that was registered memory when it was posted: */
+	uint32_t usable; /* so many bytes of it, from the start, were registered memory when it was posted */
 	uint32_t alone;	 /* the same if it has one segment, else 0 */
-	uint32_t dereg_epoch; /* the device's, then */
+	uint32_t dereg_epoch; /* the device's at that time */
 	uint32_t count;
 	struct segment segments[LANE_SEGMENTS]; /* if it has no more, else they are not here */
 };
@@ -161,9 +161,9 @@ struct loopback_pending {
 		PENDING_END, /* of the connection: it is flushed then */
 	} kind;
 	uint32_t offset; /* bytes that are done */
-	uint32_t piece;	 /* bytes that the peer is asked for now */
+	uint32_t piece;	 /* bytes that the peer has been asked for */
 	uint32_t error;	 /* why it is given up */
-	uint32_t number; /* of the message that the peer has to consume or answer; valid if: */
+	uint32_t number; /* of the message that the peer has to consume or answer, if `asked` */
 	bool asked;
 	struct device_send send;
 };
@@ -176,12 +176,12 @@ struct loopback_arrays {
 
 #define SEND_STAMPS 128u /* a power of two; the most sends that are accepted and not reported */
 
-/* A region that a receive was posted for a short time ago. */
+/* Regions of receives that were posted before. */
 #define CACHED_REGIONS 4u
 
 struct cached_region {
 	uint32_t handle;
-	uint32_t dereg_epoch; /* the device's, before it was looked at */
+	uint32_t dereg_epoch; /* the device's, before the region was looked up */
 	uint64_t start, length;
 };
 
@@ -221,10 +221,10 @@ struct loopback_endpoint {
 	bool shares; /* the peer's receive queue or our send queue is on a VIPL CQ */
 	uint64_t ring_written, seen_ring_consumed;
 	uint32_t accepted;	    /* sends */
-	_Atomic uint32_t finished;  /* of these; each but a last one with success */
+	_Atomic uint32_t finished;  /* sends that have ended with success: see `failure` */
 	_Atomic uint32_t failure;   /* how the one after `finished` ended, or 0 */
-	_Atomic uint32_t stamped;   /* the number of sends that have their stamps; the last one may be finished later */
-	atomic_bool is_pending;	    /* whose turn it is: posting sets it, polling clears it */
+	_Atomic uint32_t stamped;   /* sends that have their stamps; the last one may not be finished yet */
+	atomic_bool is_pending;	    /* posting sets it, and with it leaves the send to polling, which clears it */
 	struct loopback_pending pending;
 	uint32_t stamps[SEND_STAMPS]; /* of the sends that are finished and not reported; a ring */
 	struct loopback_source sending; /* this and what follows: the send CQ's lock guards it */
@@ -259,9 +259,9 @@ struct loopback_endpoint {
 };
 
 /*
- * Whether the kernel shall copy to and from memory of the program, so that no copy faults. A thread of the library has
- * nobody who handles its faults; and a handler of the program's that uses the library finds a lock held that the copy
- * holds.
+ * True if the kernel is to copy to and from memory of the program, so that no copy faults. In a thread of the library nobody
+ * handles faults. And in a thread of the program, a signal handler that calls the library would find the lock held that the
+ * copy holds.
  */
 static inline bool copies_carefully(const struct loopback_endpoint *endpoint)
 {
@@ -298,7 +298,7 @@ void loopback_slow_tick(struct loopback_device *device);
 
 /*
  * lo_bell.c: sockets that wake sleeping processes. Whatever a peer does, ringing never blocks. bell_ring() and bell_drain()
- * return 0 or errno; of loopback_ring() and loopback_drain() the device takes care.
+ * return 0 or errno. loopback_ring() and loopback_drain() report errors to the device.
  */
 int bell_create(uint64_t *number, bool is_guarded);
 void bell_destroy(int fd);
@@ -319,7 +319,7 @@ int channel_open(struct loopback_channel *channel);
 void channel_close(struct loopback_channel *channel);
 /* Until the next tick this bell wakes nobody, and then it rings. */
 void left_alone_channel(struct loopback_channel *channel);
-/* [nic] The same of the device's own bell. */
+/* [nic] The same for the device's own bell. */
 void left_alone_bell(struct loopback_device *device);
 /* [nic] */
 void left_alone_tick(struct loopback_device *device);
@@ -330,7 +330,7 @@ void loopback_timer_ready(struct watch *watch);
 /* [nic] A connection begins, or ends. */
 void loopback_progress_link(struct loopback_endpoint *endpoint);
 void loopback_progress_unlink(struct loopback_endpoint *endpoint);
-/* Completions are asked for: the agent shall notice when that ends. */
+/* The program polls. The agent has to notice when that ends. */
 void loopback_progress_polled(struct loopback_device *device);
 
 /* lo_completion.c */
@@ -366,8 +366,8 @@ struct device_region *loopback_region_change(struct device_region *region,
 					     struct device_domain *domain,
 					     struct region_rights rights, uint32_t *key);
 /*
- * How many bytes, `length` at most, the region has from this address on; 0 when there is no such
- * region, or it is of another domain, or does not give the rights.
+ * The number of bytes, `length` at most, that the region has from this address on. 0 if there is no such region, or it is of
+ * another domain, or does not give these rights.
  */
 static inline uint32_t region_room(const struct region_entries *entries, uint32_t handle,
 				   uint32_t domain, uint32_t rights, uint64_t address,
@@ -383,7 +383,7 @@ static inline uint32_t region_room(const struct region_entries *entries, uint32_
 		return 0;
 	start = get(start);
 	room = get(length);
-	/* If the entry was taken for another region meanwhile, its handle has changed first: litmus/region_entry. */
+	/* An entry that is used for another region changes its handle first: litmus/region_entry. */
 	atomic_thread_fence(memory_order_acquire);
 	if (get(handle) != handle || address < start || address - start > room)
 		return 0;
@@ -417,7 +417,7 @@ void loopback_endpoint_reset(struct device_endpoint *endpoint);
 void endpoint_set_careful(struct loopback_endpoint *endpoint, bool is_careful);
 /* [nic] From here on the endpoint uses the link. Publishes the posted receives. */
 void endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsigned out_lane);
-/* Waits until the peer has ended all accesses to our memory that it began before this call. */
+/* Waits until the peer has ended all accesses to our memory that it has begun before this call. */
 void endpoint_quiesce(struct loopback_endpoint *endpoint);
 
 /*
@@ -459,7 +459,7 @@ int loopback_flush_receives(struct loopback_endpoint *endpoint);
 int loopback_take_before(struct loopback_endpoint *endpoint, uint32_t bound, uint32_t most,
 			 bool *has_more);
 bool loopback_next_receive(struct loopback_endpoint *endpoint, uint32_t *stamp);
-/* The message that is next, if it is there; with its number comes all that was written before it: litmus/message_number. */
+/* The next message, if it is there. Whoever sees its number sees all that was written before it: litmus/message_number. */
 static inline struct lane_message *next_message(const struct loopback_endpoint *endpoint)
 {
 	uint32_t read = atomic_load_explicit(&endpoint->read, memory_order_relaxed);

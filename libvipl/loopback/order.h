@@ -44,8 +44,8 @@ static inline uint32_t order_stamp(struct loopback_cq *cq, uint32_t stamp)
 }
 
 /*
- * The CQ shall look at this source: something has been finished there. Sequentially consistent. A CQ of one
- * queue looks in any case.
+ * Something has finished at this source, so the CQ has to look there. Sequentially consistent. A CQ of one queue looks in any
+ * case.
  */
 static inline void order_call(struct loopback_cq *cq, struct loopback_source *source)
 {
@@ -53,7 +53,7 @@ static inline void order_call(struct loopback_cq *cq, struct loopback_source *so
 
 	if (!cq->page)
 		return;
-	/* When it was called already it has not been looked at since, and it will be. */
+	/* If it is called already, the CQ has yet to look at it. */
 	if (atomic_exchange(&source->is_called, true))
 		return;
 	first = atomic_load_explicit(&cq->order.called, memory_order_relaxed);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The memory of a peer's process, for copies by the kernel. A copy goes to the process that was connected, or nowhere:
- * the number of a process that has died is given to another one.
+ * The memory of a peer's process, for copies by the kernel. The number of a process that has died is given to another process.
+ * So a copy goes to the process that was connected, or it fails.
  */
 #ifndef VIPL_LOOPBACK_PEER_MEMORY_H
 #define VIPL_LOOPBACK_PEER_MEMORY_H

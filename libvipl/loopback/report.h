@@ -5,12 +5,12 @@
 
 #include "loopback.h"
 
-/* The CQ's lock is held, and it is for this queue alone: goes on with a pending send, and reports. Returns how many. */
+/* For a CQ of this queue alone, whose lock is held. Goes on with a pending send, reports, and returns how many. */
 int loopback_report_sends(struct loopback_endpoint *endpoint);
 
 /*
- * For a VIPL CQ, whose lock is held. Is there a send to report, or one that is being published?
- * Then this is its stamp.
+ * For a VIPL CQ, whose lock is held. Returns true, and the stamp, if there is a send to report, or one that is being
+ * published.
  */
 bool loopback_next_send(struct loopback_endpoint *endpoint, uint32_t *stamp);
 bool loopback_next_send_is_done(const struct loopback_endpoint *endpoint);

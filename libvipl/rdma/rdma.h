@@ -74,7 +74,7 @@ struct verbs_device {
 	STAILQ_HEAD(, verbs_endpoint) unused_endpoints; /* destroyed; their memory is for later ones only */
 };
 
-/* Soft-RoCE, which has habits that other devices do not have. */
+/* Soft-RoCE has habits that other devices do not have. */
 static inline bool verbs_is_soft(const struct verbs_device *device)
 {
 	return device->limits.vendor_id == 0xffffffu;
@@ -84,7 +84,7 @@ static inline bool verbs_is_soft(const struct verbs_device *device)
 
 struct verbs_cq {
 	alignas(CACHE_LINE) struct ibv_cq *cq; /* on the line of the first completion */
-	/* The CQ's lock guards it. An array on the stack would have each poll guard its frame. */
+	/* The CQ's lock guards it. With an array on the stack, each poll would check its frame (-fstack-protector). */
 	struct ibv_wc completions[VERBS_COMPLETIONS];
 };
 
@@ -92,7 +92,7 @@ struct verbs_cq {
 struct verbs_endpoint {
 	uint32_t inline_size; /* of the queue pair; see limit_inline() */
 	uint32_t inline_most; /* 0 if the program may have protected its memory */
-	_Atomic uint64_t wr_id_tag; /* wr_id without the kind of work; it goes on when the endpoint is another VI's */
+	_Atomic uint64_t wr_id_tag; /* wr_id without the kind of work; the next endpoint in this memory goes on with it */
 	/* An RDMA operation beyond these takes several requests; a send of more segments is staged. */
 	unsigned request_segments;
 	uint32_t whole_bytes; /* an RDMA operation that is no longer goes in one request */
@@ -101,7 +101,7 @@ struct verbs_endpoint {
 	struct ibv_qp *qp;
 	struct ibv_mr *flush_mr; /* of a VI at Reliable Reception: verbs_flush.c */
 	struct workqueue *send_queue, *receive_queue;
-	/* The requests that are being posted, not on the stack for the same reason. The queues' locks guard them. */
+	/* The requests that are being posted. The queues' locks guard them. They are not on the stack, as in verbs_cq. */
 	alignas(CACHE_LINE) struct ibv_send_wr send_request;
 	struct ibv_recv_wr receive_request;
 	struct ibv_send_wr *bad_send;
@@ -129,24 +129,24 @@ struct verbs_endpoint {
 };
 
 /*
- * wr_id names the endpoint; its lowest bits say what the work was (wc.opcode may not, after an
- * error) and count resets of the queue pair: completions from before a reset may still come after it,
- * and completions of a queue pair that is destroyed after that.
+ * wr_id names the endpoint. Its lowest bits say what the work was, because after an error wc.opcode may not. They also count
+ * resets of the queue pair: completions from before a reset may still come after it, and completions of a queue pair after
+ * it was destroyed.
  */
 #define VERBS_WR_ID_RECEIVE	UINT64_C(1)
 #define VERBS_WR_ID_RDMA	UINT64_C(2)
 #define VERBS_WR_ID_PART	UINT64_C(4) /* of a send, and not the last one */
 #define VERBS_WR_ID_STAGED	UINT64_C(8)
 #define VERBS_WR_ID_KIND	UINT64_C(0xf)
-#define VERBS_WR_ID_DRAIN	(VERBS_WR_ID_RECEIVE | VERBS_WR_ID_PART) /* see drain() */
+#define VERBS_WR_ID_DRAIN	(VERBS_WR_ID_RECEIVE | VERBS_WR_ID_PART) /* see drain_qp() */
 #define VERBS_WR_ID_GENERATION	UINT64_C(0x10)
 #define VERBS_WR_ID_BITS	UINT64_C(0x1ff)
 #define VERBS_ENDPOINT_ALIGNMENT 512
 
 /*
- * What queue pairs are made for. Room for more would make each of them large: they have a thousand
- * receives. With 5 segments these have 128 bytes each on soft-RoCE, with 8 at most on adapters that
- * need 16 bytes for each. 1000 VIs with queues of their own take it 0.6 GB; with 13 it was 0.85.
+ * The segments that queue pairs have room for. More would make each queue pair large, because it has a thousand receives. A
+ * receive of 5 segments takes 128 bytes on soft-RoCE; adapters that need 16 bytes for each segment have room for 8 in that.
+ * 1000 VIs with queues of their own take 0.6 GB on soft-RoCE; with 13 segments they would take 0.85.
  */
 #define VERBS_SEND_SEGMENTS    16u
 #define VERBS_RECEIVE_SEGMENTS 5u
@@ -196,12 +196,15 @@ void verbs_endpoint_reset(struct device_endpoint *endpoint);
 bool verbs_awaits_acks(struct device_endpoint *endpoint);
 /* Moves the queue pair to ERR, RESET and INIT, and forgets posted work. 0 or errno. */
 int verbs_endpoint_rewind(struct device_endpoint *endpoint);
+int verbs_endpoint_resume(struct device_endpoint *endpoint);
 
 /* verbs_transfer.c */
 int verbs_post_send(struct device_endpoint *endpoint, const struct device_send *send);
 int verbs_post_receive(struct device_endpoint *endpoint, const struct segment *segments,
 		      unsigned count);
 int verbs_cq_poll(struct device_cq *cq);
+/* Sets how many bytes of an RDMA operation go in one request. */
+void verbs_limit_requests(struct verbs_endpoint *endpoint, uint32_t bytes);
 
 /* verbs_uc.c */
 /* Has the device UC queue pairs? 0 or errno. */
@@ -210,13 +213,10 @@ static inline bool verbs_is_unreliable(const struct verbs_endpoint *endpoint)
 {
 	return endpoint->wanted_qp.qp_type == IBV_QPT_UC;
 }
-/* Sets how many bytes of an RDMA operation go in one request. */
-void verbs_limit_requests(struct verbs_endpoint *endpoint, uint32_t bytes);
 /* Returns how many bytes an RDMA write may carry in one request. */
 uint32_t verbs_unreliable_request(const struct verbs_endpoint *endpoint, enum ibv_mtu path_mtu);
 /* A completion with this error bit has come. True when `status` is to be reported. */
 bool verbs_unreliable_error(struct verbs_endpoint *endpoint, bool is_receive, uint32_t *status);
-int verbs_endpoint_resume(struct device_endpoint *endpoint);
 
 /* verbs_flush.c */
 bool verbs_has_reception(const struct ibv_device_attr *limits);
@@ -245,8 +245,8 @@ struct verbs_buffer *staging_take(struct verbs_domain *domain, struct verbs_buff
 				 uint32_t length, bool is_receive);
 void staging_return(struct verbs_buffers *users, struct verbs_buffer *buffer);
 /*
- * The oldest staged send or receive is done, and the CQ's lock is held. False when a message has
- * come, and there is no memory any more that it can go to.
+ * The oldest staged send or receive is done. Returns false if a message has come whose memory is not registered any more.
+ * The CQ's lock is held.
  */
 bool staging_done(struct verbs_endpoint *endpoint, const struct ibv_wc *completion);
 /* The queue pair has forgotten all that was posted. */

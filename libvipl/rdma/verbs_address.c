@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The RDMA device's addresses, and the TCP ports of discriminators. There is one IPv4 address; where programs get long addresses also
- * one IPv6 address, which the NIC is known by then: a global one (or unique local), or else a
- * link-local one.
+ * The RDMA device's addresses, and the TCP ports of discriminators. The device has one IPv4 address. Where programs get long
+ * addresses it also has one IPv6 address, by which the NIC is known: a global or unique local one, or else a link-local one.
  */
 #include <errno.h>
 #include <ifaddrs.h>
@@ -43,11 +42,11 @@ static bool is_link_local(const struct sockaddr *address)
 }
 
 /*
- * The one of this family that is the device's and was there first: of IPv4 Linux lists the oldest
- * first, of IPv6 the newest, which may be one that is made for a day. False when there is none.
+ * Finds the device's oldest address of this family. Linux lists the oldest IPv4 address first, and the oldest IPv6 address
+ * last; newer IPv6 addresses may be temporary ones. False when there is none.
  */
-static bool find(struct verbs_device *device, const struct ifaddrs *one, sa_family_t family,
-		 bool link_local, struct in6_addr *host)
+static bool find_address(struct verbs_device *device, const struct ifaddrs *one, sa_family_t family,
+			 bool link_local, struct in6_addr *host)
 {
 	bool found = false;
 
@@ -70,7 +69,7 @@ static bool find(struct verbs_device *device, const struct ifaddrs *one, sa_fami
 	return found;
 }
 
-/* Nobody listens at other addresses of the device: who asks there gets VIP_NO_MATCH. */
+/* Logs the other addresses of the device. Nobody listens there: a request gets VIP_NO_MATCH. */
 static void tell_others(struct verbs_device *device, const struct ifaddrs *one)
 {
 	char own[INET6_ADDRSTRLEN], other[INET6_ADDRSTRLEN];
@@ -98,14 +97,14 @@ int verbs_find_addresses(struct verbs_device *device)
 
 	if (getifaddrs(&all))
 		return errno;
-	/* The first one found decides about the port: what most can reach comes first. */
-	found = takes_ipv6 && find(device, all, AF_INET6, false, &device->ipv6);
-	found |= find(device, all, AF_INET, false, &device->ipv4);
+	/* The first address decides about the port. So the addresses that most peers can reach come first. */
+	found = takes_ipv6 && find_address(device, all, AF_INET6, false, &device->ipv6);
+	found |= find_address(device, all, AF_INET, false, &device->ipv4);
 	if (takes_ipv6 && IN6_IS_ADDR_UNSPECIFIED(&device->ipv6))
-		found |= find(device, all, AF_INET6, true, &device->ipv6);
+		found |= find_address(device, all, AF_INET6, true, &device->ipv6);
 	if (!found && !takes_ipv6 &&
-	    (find(device, all, AF_INET6, false, &device->ipv6) ||
-	     find(device, all, AF_INET6, true, &device->ipv6)))
+	    (find_address(device, all, AF_INET6, false, &device->ipv6) ||
+	     find_address(device, all, AF_INET6, true, &device->ipv6)))
 		lacks = "IPv4 address; its IPv6 address needs host addresses of 16 bytes "
 			"(VIPL_ADDRESS_BYTES=16)";
 	if (!IN6_IS_ADDR_UNSPECIFIED(&device->ipv4))

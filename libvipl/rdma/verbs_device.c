@@ -81,7 +81,7 @@ static struct ibv_context *open_context(const char *name, unsigned index)
 	return context;
 }
 
-/* Finds out what the device can do. The library imitates nothing: docs/WIRE.md says why. 0 or errno. */
+/* Finds out which levels the device supports. The library emulates none: docs/WIRE.md says why. 0 or errno. */
 static int find_levels(struct verbs_device *device)
 {
 	const char *name = ibv_get_device_name(device->context->device);
@@ -142,7 +142,7 @@ static void learn_port(struct verbs_device *device)
 	device->is_ethernet = port.link_layer == IBV_LINK_LAYER_ETHERNET;
 }
 
-/* An id that is bound to the device hears when it is removed. Without one connections end by other errors. */
+/* An id that is bound to the device gets an event when it is removed. Without one connections end by other errors. */
 static void watch_for_removal(struct verbs_device *device)
 {
 	const struct in6_addr *host = IN6_IS_ADDR_UNSPECIFIED(&device->ipv4) ? &device->ipv6 : &device->ipv4;
@@ -235,7 +235,7 @@ static VIP_ULONG limit(uint64_t value)
 	return value > LONG_MAX ? LONG_MAX : (VIP_ULONG)value;
 }
 
-/* One entry is kept for queue pairs that come to rest: they do so one after the other. */
+/* One entry is reserved for drain_qp(), which works on one queue pair at a time. */
 static unsigned capacity_of(int entries)
 {
 	return entries > 1 ? (unsigned)entries - 1 : 1;
@@ -281,7 +281,7 @@ static VIP_RETURN verbs_find_host(struct device *base, struct in6_addr *host, st
 	*own = *found;
 	if (host_is_loopback(host))
 		*host = *found;
-	return VIP_SUCCESS; /* only the host itself could tell more */
+	return VIP_SUCCESS; /* whether that host exists is seen when it is asked */
 }
 
 static struct device_channel *verbs_channel_create(struct device *base, int *fd)
@@ -304,7 +304,7 @@ static struct device_channel *verbs_channel_create(struct device *base, int *fd)
 
 static void verbs_channel_destroy(struct device_channel *channel)
 {
-	/* Else the program has closed it, and this would close a file of the program's. */
+	/* Otherwise the program has closed it, and this would close a file of the program's. */
 	if (fd_is_own(((struct ibv_comp_channel *)channel)->fd))
 		ibv_destroy_comp_channel((struct ibv_comp_channel *)channel);
 }

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Reliable Reception: a send is done when its data is in the peer's memory. RC's acknowledgement
- * does not say that. It says that the peer's adapter has the message and will put it there; the
- * writes may still be on their way through the machine. So each message is followed by a flush atomic: an
- * atomic operation on memory of the peer's library. An adapter carries out requests in order, and a
- * read of memory, which an atomic operation is, overtakes none of its writes. When the answer is
- * here the data is there.
+ * Reliable Reception: a send is done when its data is in the peer's memory. An acknowledgement of RC says less: the peer's
+ * adapter has the message, but its writes to memory may still be on their way. So each message is followed by a flush atomic,
+ * an atomic operation on memory of the peer's library. An adapter carries out requests in order, and an atomic operation
+ * reads memory, which overtakes none of the adapter's writes. When its answer is here, the data is there.
  *
- * It is an atomic operation and not an RDMA read so that the queue pair need not allow RDMA reads
- * to a peer that the VI allows none: nothing but these 16 bytes can be reached in this way.
+ * An RDMA read would do, too, but the queue pair would have to allow RDMA reads also if the VI allows none. An atomic operation
+ * can reach only these 16 bytes.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,7 +16,7 @@
 #include "base/pages.h"
 #include "rdma.h"
 
-/* Offsets in the region flush_mr, which begins at address 0, so that the peer has to know its rkey only. */
+/* Offsets in the region flush_mr. It begins at address 0, so the peer only has to know its rkey. */
 enum { FLUSH_TARGET = 0, FLUSH_RESULT = 8, FLUSH_BYTES = 16 };
 
 bool verbs_has_reception(const struct ibv_device_attr *limits)
@@ -29,7 +27,7 @@ bool verbs_has_reception(const struct ibv_device_attr *limits)
 
 int verbs_flush_create(struct verbs_endpoint *endpoint)
 {
-	/* Whole pages, because registered pages may be missing in a child of this process. */
+	/* A whole page, because a child of this process may lack registered pages. */
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	void *memory = pages_allocate(page);
 	int error;

@@ -14,25 +14,25 @@
 #include "base/own_memory.h"
 #include "rdma.h"
 
-/* The bytes of inline data that are asked for. The device need not fetch inline data. It may allow more, or none. */
+/* The bytes of inline data to ask for. The device need not fetch inline data from memory. It may allow more, or none. */
 #define INLINE_SIZE 128u
 
-/* Waited at most for a queue pair to come to rest. */
+/* The longest wait until a queue pair does no more work. */
 #define DRAIN_NSEC NSEC_PER_SEC
-#define REWINDS	   8u /* tries, each of which fails only if a message comes just then */
+#define REWINDS	   8u /* tries: each fails only if a message comes at that moment */
 
 static unsigned lower(unsigned a, int b)
 {
 	return b > 0 && (unsigned)b < a ? (unsigned)b : a;
 }
 
-/* 0 or errno. */
 static void limit_inline(struct verbs_endpoint *endpoint)
 {
 	endpoint->is_careful = own_memory_may_be_protected();
 	endpoint->inline_most = endpoint->is_careful ? 0 : endpoint->inline_size;
 }
 
+/* 0 or errno. */
 static int create_qp(struct verbs_endpoint *endpoint)
 {
 	struct ibv_qp_init_attr attributes = endpoint->wanted_qp;
@@ -62,10 +62,10 @@ static int create_qp(struct verbs_endpoint *endpoint)
 }
 
 /*
- * All zero except the tag, which tells completions of an earlier endpoint in this place. The endpoint that has been
- * unused for longest comes first.
+ * Zeroed memory, except for the tag, by which completions of an earlier endpoint in this memory are told apart. The memory
+ * that has been unused for longest is taken first.
  */
-static struct verbs_endpoint *allocate(struct verbs_device *device)
+static struct verbs_endpoint *allocate_endpoint(struct verbs_device *device)
 {
 	struct verbs_endpoint *endpoint = STAILQ_FIRST(&device->unused_endpoints);
 
@@ -95,7 +95,7 @@ void verbs_endpoints_free(struct verbs_device *device)
 struct device_endpoint *verbs_endpoint_create(struct device *base, struct endpoint_config *config)
 {
 	struct verbs_device *device = (struct verbs_device *)base;
-	struct verbs_endpoint *endpoint = allocate(device);
+	struct verbs_endpoint *endpoint = allocate_endpoint(device);
 
 	if (!endpoint)
 		return NULL;
@@ -132,7 +132,7 @@ keep_memory:
 	return NULL;
 }
 
-static int move_to(struct verbs_endpoint *endpoint, enum ibv_qp_state state)
+static int change_state(struct verbs_endpoint *endpoint, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attributes = {.qp_state = state};
 	int error = ibv_modify_qp(endpoint->qp, &attributes, IBV_QP_STATE);
@@ -143,7 +143,7 @@ static int move_to(struct verbs_endpoint *endpoint, enum ibv_qp_state state)
 	return error;
 }
 
-/* Completions of work that was posted before mean nothing from now on. */
+/* From now on completions of work that was posted before are ignored. */
 static void disown_completions(struct verbs_endpoint *endpoint)
 {
 	uint64_t wr_id_tag = atomic_load_explicit(&endpoint->wr_id_tag, memory_order_relaxed);
@@ -153,14 +153,14 @@ static void disown_completions(struct verbs_endpoint *endpoint)
 			      memory_order_relaxed);
 }
 
-/* Work that was posted before is forgotten. */
+/* Forgets work that was posted before. */
 static void next_generation(struct verbs_endpoint *endpoint)
 {
 	disown_completions(endpoint);
 	staging_forget(endpoint);
 }
 
-/* Takes what is in the CQ at this moment: no more than it has room for. */
+/* Takes what is in the CQ, and no more than it has room for. */
 static void take_all(struct ibv_cq *cq)
 {
 	int most;
@@ -172,7 +172,7 @@ static void take_all(struct ibv_cq *cq)
 		;
 }
 
-/* Some devices leave the completions of a queue pair that is destroyed in the CQs, as soft-RoCE and qedr do. */
+/* Some devices, as soft-RoCE and qedr, leave the completions of a destroyed queue pair in the CQs. */
 static void destroy_qp(struct verbs_endpoint *endpoint, struct ibv_qp *qp)
 {
 	const struct ibv_qp_init_attr *cqs = &endpoint->wanted_qp;
@@ -205,10 +205,9 @@ static int move_to_init(struct verbs_endpoint *endpoint)
 }
 
 /*
- * One that was connected is not used for another connection. Soft-RoCE does not forget a read that it was
- * answering, and takes the first request of the next connection for more of it. Some devices cannot use
- * one again once it was in ERR, although they say RESET. And a peer that has not noticed the end yet
- * refuses one that it knows.
+ * A queue pair that was connected is not used for another connection. Soft-RoCE does not forget a read that it was answering,
+ * and takes the first request of the next connection for a part of it. Some devices cannot use a queue pair again that was
+ * in ERR, although they say RESET. And a peer that has not yet noticed the end refuses a queue pair that it knows.
  */
 static int replace_qp(struct verbs_endpoint *endpoint)
 {
@@ -222,7 +221,7 @@ static int replace_qp(struct verbs_endpoint *endpoint)
 	return 0;
 }
 
-/* Packets of an earlier connection that come late do not fit. */
+/* A random PSN, so that late packets of an earlier connection do not fit. */
 static uint32_t any_psn(void)
 {
 	uint32_t psn;
@@ -243,19 +242,19 @@ int verbs_endpoint_prepare(struct device_endpoint *base)
 	if (!endpoint->was_connected && endpoint->qp->state == IBV_QPS_RESET && !move_to_init(endpoint))
 		return 0;
 	error = replace_qp(endpoint);
-	/* There may be as many as there can be, and no room for one more: then the former has to do. */
-	if (error && endpoint->was_connected && !move_to(endpoint, IBV_QPS_RESET))
+	/* If the device has no room for one more queue pair, the former one has to do. */
+	if (error && endpoint->was_connected && !change_state(endpoint, IBV_QPS_RESET))
 		error = 0;
 	return error ? error : move_to_init(endpoint);
 }
 
 /*
- * Only for soft-RoCE. It still works on a message after the message's completion. If the queue pair is reset then, the
- * kernel frees the message twice. When soft-RoCE flushes a receive it has finished all messages. So if no flush of
- * another receive is outstanding, one receive is posted, and its flush is the end. It is posted only now, so that no
- * message takes it. The second change to ERR flushes it.
+ * Only for soft-RoCE, which may still work on a message after its completion. If the queue pair is reset then, the kernel frees
+ * the message twice. Soft-RoCE has finished all messages when it flushes a receive. So if no other receive is left to be
+ * flushed, this posts one, and waits for its flush. It is posted in ERR, so that no message takes it. A second change to ERR
+ * flushes it.
  */
-static void drain(struct verbs_endpoint *endpoint)
+static void drain_qp(struct verbs_endpoint *endpoint)
 {
 	struct ibv_recv_wr *bad, last = {
 		.wr_id = atomic_load_explicit(&endpoint->wr_id_tag, memory_order_relaxed) |
@@ -265,7 +264,7 @@ static void drain(struct verbs_endpoint *endpoint)
 	int64_t deadline = clock_nsec() + DRAIN_NSEC;
 
 	atomic_store_explicit(&endpoint->drained, false, memory_order_relaxed);
-	if (ibv_post_recv(endpoint->qp, &last, &bad) || move_to(endpoint, IBV_QPS_ERR))
+	if (ibv_post_recv(endpoint->qp, &last, &bad) || change_state(endpoint, IBV_QPS_ERR))
 		return;
 	do
 		cq_poll_for_device(cq);
@@ -278,14 +277,14 @@ void verbs_endpoint_stop(struct device_endpoint *base)
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 
 	atomic_store_explicit(&endpoint->stopped, true, memory_order_relaxed);
-	if (!move_to(endpoint, IBV_QPS_ERR) && verbs_is_soft(endpoint->device) &&
+	if (!change_state(endpoint, IBV_QPS_ERR) && verbs_is_soft(endpoint->device) &&
 	    !workqueue_with_device(endpoint->receive_queue))
-		drain(endpoint);
+		drain_qp(endpoint);
 }
 
 /*
- * Soft-RoCE has been seen to crash when a message came during the change from ERR to RESET. Without it there is
- * no harm: what is in ERR does nothing, and this queue pair is going to be replaced or destroyed.
+ * Soft-RoCE has crashed when a message came during the change from ERR to RESET. So there the queue pair stays in ERR. This
+ * does no harm: it does nothing in ERR, and is going to be replaced or destroyed.
  */
 void verbs_endpoint_reset(struct device_endpoint *base)
 {
@@ -294,19 +293,18 @@ void verbs_endpoint_reset(struct device_endpoint *base)
 
 	verbs_route_forget(endpoint);
 	if (!stays_in_error)
-		move_to(endpoint, IBV_QPS_RESET);
+		change_state(endpoint, IBV_QPS_RESET);
 	disown_completions(endpoint); /* the receives that are flushed now stay posted */
-	/* It was not stopped if its connection did not come about. A flush is no error from now on. */
+	/* It was not stopped if connecting has failed. From now on a flush is no error. */
 	if (stays_in_error && !atomic_exchange_explicit(&endpoint->stopped, true, memory_order_relaxed) &&
-	    !move_to(endpoint, IBV_QPS_ERR))
-		drain(endpoint);
+	    !change_state(endpoint, IBV_QPS_ERR))
+		drain_qp(endpoint);
 	staging_forget(endpoint);
 }
 
 /*
- * Soft-RoCE of newer kernels (seen in Linux 6.12) works on acknowledgements behind the arrival of packets, and drops
- * those that it has not got to when the queue pair changes to ERR. So what the peer has received before it
- * disconnected would be flushed.
+ * Soft-RoCE of newer kernels (seen in Linux 6.12) queues acknowledgements, and drops those that are queued when the queue pair
+ * changes to ERR. So sends that the peer received before it disconnected would be flushed.
  */
 bool verbs_awaits_acks(struct device_endpoint *base)
 {
@@ -325,7 +323,7 @@ static bool has_stalled(struct verbs_endpoint *endpoint)
 	       attributes.qp_state == IBV_QPS_ERR;
 }
 
-/* Soft-RoCE may still be at a message that is an error, and change to ERR behind the change to RESET. */
+/* Soft-RoCE may still be working on a message with an error, and change to ERR after the change to RESET. */
 int verbs_endpoint_rewind(struct device_endpoint *base)
 {
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
@@ -333,9 +331,9 @@ int verbs_endpoint_rewind(struct device_endpoint *base)
 	int error;
 
 	do {
-		error = move_to(endpoint, IBV_QPS_ERR);
+		error = change_state(endpoint, IBV_QPS_ERR);
 		if (!error)
-			error = move_to(endpoint, IBV_QPS_RESET);
+			error = change_state(endpoint, IBV_QPS_RESET);
 		next_generation(endpoint);
 		if (error)
 			break;
@@ -353,7 +351,7 @@ int verbs_endpoint_resume(struct device_endpoint *base)
 	int error = verbs_endpoint_start(endpoint);
 
 	if (error && has_stalled(endpoint))
-		return 0; /* again, by a message that came before RTS: a completion tells of it */
+		return 0; /* a message that came before RTS has stopped it again, and a completion will tell */
 	if (error)
 		log_error_ratelimited("queue pair %u: cannot go on after an error: %s", endpoint->qp->qp_num,
 				      strerror(error));

@@ -72,7 +72,7 @@ struct device_region *verbs_region_create(struct device_domain *domain, void *ad
 	struct verbs_region *region =
 		register_memory(pd, address, length, access | IBV_ACCESS_LOCAL_WRITE);
 
-	/* Memory that is only read may be sent from. */
+	/* A program may send from read-only memory. */
 	if (!region && errno == EFAULT && !rights.rdma_write) {
 		region = register_memory(pd, address, length, access);
 		*read_only = true;
@@ -80,7 +80,7 @@ struct device_region *verbs_region_create(struct device_domain *domain, void *ad
 	if (!region)
 		return NULL;
 	*key = region->mr->lkey;
-	/* Peers name the region by its rkey; some devices give none to what peers cannot reach. */
+	/* Peers name the region by its rkey. Some devices give no rkey to a region that peers may not access. */
 	*handle = region->handle =
 		access || region->mr->rkey ? region->mr->rkey : region->mr->lkey;
 	if (*handle && *handle != UINT32_MAX)
@@ -118,7 +118,7 @@ static int change_in_place(struct verbs_region *region, struct ibv_pd *pd, int a
 		region->access = access;
 		return 0;
 	}
-	/* Peers do not reach it by its handle: it had no rkey, and this device gives none later. */
+	/* The region had no rkey, and this device gives it none now that is its handle: peers could not reach it. */
 	if (ibv_rereg_mr(mr, flags, former_pd, NULL, 0,
 			 flags & IBV_REREG_MR_CHANGE_ACCESS ? region->access : 0))
 		log_error("cannot undo the change of a memory region: %s", strerror(errno));
@@ -126,9 +126,8 @@ static int change_in_place(struct verbs_region *region, struct ibv_pd *pd, int a
 }
 
 /*
- * Peers know the handle, which is a key of the device's. So where the device cannot change a region in place, a
- * region that peers may access cannot be registered anew. One that they may not access can, because no peer knows
- * the key that posting uses.
+ * Peers know the handle, which is a key of the device's. So if the device cannot change a region in place, a region that peers
+ * may access cannot be registered anew. One that they may not access can, because no peer uses its key.
  */
 struct device_region *verbs_region_change(struct device_region *base, struct device_domain *domain,
 					 struct region_rights rights, uint32_t *key)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Staging: memory of ours for messages of more segments than one request takes. A send is gathered
- * there when it is posted, a receive scattered from there when it is done.
+ * Staging: registered memory of the library for messages of more segments than one request takes. A send is gathered there
+ * when it is posted. A receive is scattered from there when it is done.
  *
- * A buffer is registered when no kept one is free, and kept afterwards. The buffers of a NIC together are
- * limited; a message that finds none waits in its queue. Much less memory is kept unused, so memory that one
- * VI does not need any more is soon there for another.
+ * A buffer is registered when no unused one fits, and kept afterwards. All buffers of a NIC together are limited; a message
+ * that gets none waits in its queue. Few buffers are kept unused, so memory that one VI does not need any more is soon there
+ * for another.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #define SMALLEST 0x1000u
 #define MOST	 0x10000000u
 #define KEPT	 0x1000000u
-/* Receives may stay for ever: they leave some for sends, which come back by themselves. */
+/* Receives may wait for ever. So they leave some memory to sends, which give theirs back soon. */
 #define MOST_FOR_RECEIVES (MOST / 4 * 3)
 
 static unsigned size_class(uint32_t length)
@@ -36,14 +36,14 @@ void staging_init(struct verbs_domain *domain)
 		LIST_INIT(&domain->unused[i]);
 }
 
-static void destroy(struct verbs_buffer *buffer)
+static void destroy_buffer(struct verbs_buffer *buffer)
 {
 	struct staging *staging = &buffer->domain->device->staging;
 	void *data = staging_data(buffer);
 	size_t size = buffer->mr->length;
 	int error = ibv_dereg_mr(buffer->mr);
 
-	if (error) /* the device may still know the memory: it is not given to others */
+	if (error) /* the device may still use the memory, so it is not freed */
 		log_error("cannot release memory for staging: %s", strerror(error));
 	else
 		munmap(data, size);
@@ -63,12 +63,12 @@ void staging_destroy(struct verbs_domain *domain)
 			pthread_mutex_lock(&domain->device->staging.lock);
 			domain->device->staging.unused -= buffer->mr->length;
 			pthread_mutex_unlock(&domain->device->staging.lock);
-			destroy(buffer);
+			destroy_buffer(buffer);
 		}
 	}
 }
 
-/* On pages of its own, so that a fork of the program cannot take them apart. NULL and errno. */
+/* On pages of its own, because a child of this process may lack registered pages. NULL and errno on failure. */
 static struct verbs_buffer *create_buffer(struct verbs_domain *domain, size_t size)
 {
 	struct verbs_buffer *buffer = malloc(sizeof(*buffer));
@@ -92,8 +92,8 @@ free_buffer:
 	return NULL;
 }
 
-/* NULL when there is no memory, or all that there may be is in use. */
-static struct verbs_buffer *grow(struct verbs_domain *domain, size_t size, size_t most)
+/* A new buffer. NULL when there is no memory, or the limit is reached. */
+static struct verbs_buffer *grow_staging(struct verbs_domain *domain, size_t size, size_t most)
 {
 	struct staging *staging = &domain->device->staging;
 	struct verbs_buffer *buffer = NULL;
@@ -136,8 +136,8 @@ struct verbs_buffer *staging_take(struct verbs_domain *domain, struct verbs_buff
 	}
 	pthread_mutex_unlock(&staging->lock);
 	if (!buffer)
-		buffer = grow(domain, (size_t)SMALLEST << class,
-			      is_receive ? MOST_FOR_RECEIVES : MOST);
+		buffer = grow_staging(domain, (size_t)SMALLEST << class,
+				      is_receive ? MOST_FOR_RECEIVES : MOST);
 	if (!buffer)
 		return NULL;
 	buffer->segment = (struct segment){(uintptr_t)buffer->mr->addr, length, buffer->mr->lkey};
@@ -163,7 +163,7 @@ void staging_return(struct verbs_buffers *users, struct verbs_buffer *buffer)
 	}
 	pthread_mutex_unlock(&staging->lock);
 	if (!keep)
-		destroy(buffer);
+		destroy_buffer(buffer);
 }
 
 static struct verbs_buffer *oldest(struct verbs_endpoint *endpoint, struct verbs_buffers *users)
@@ -184,7 +184,7 @@ bool staging_done(struct verbs_endpoint *endpoint, const struct ibv_wc *completi
 	struct verbs_buffer *buffer = oldest(endpoint, users);
 	bool has_place = true;
 
-	if (!buffer) /* a device that completes what was never posted */
+	if (!buffer) /* the device has completed what was never posted */
 		return true;
 	if (is_receive && !completion->status && completion->opcode == IBV_WC_RECV)
 		has_place = workqueue_scatter(endpoint->receive_queue, 0, staging_data(buffer),

@@ -36,8 +36,8 @@ static bool is_read(const struct device_send *send)
 }
 
 /*
- * Programs watch the last bytes of what an RDMA write brings. Soft-RoCE copies a packet by the kernel's memcpy(),
- * which on some processors copies backwards in newer kernels. A request of their own, behind the others, brings these bytes last.
+ * Programs watch the last bytes of an RDMA write. Soft-RoCE copies a packet by the kernel's memcpy(), which in newer kernels
+ * copies backwards on some processors. So these bytes have a request of their own, behind the others.
  */
 #define WATCHED 8u
 
@@ -54,7 +54,7 @@ void verbs_limit_requests(struct verbs_endpoint *endpoint, uint32_t bytes)
 	endpoint->whole_bytes = verbs_is_soft(endpoint->device) ? WATCHED : bytes;
 }
 
-/* This thread itself reads data that goes inline, and may fault where an adapter does not: own_memory.h. */
+/* Inline data is read by this thread, which may fault where an adapter does not: own_memory.h. */
 static inline bool may_inline(const struct verbs_endpoint *endpoint, const struct device_send *send, uint32_t length)
 {
 	return (length | send->by_library) <= endpoint->inline_most;
@@ -85,7 +85,7 @@ static inline int post_request(struct verbs_endpoint *endpoint, const struct dev
 	uint64_t part = verbs_is_flushed_by_atomic(endpoint, send) ? VERBS_WR_ID_PART : 0;
 	struct ibv_send_wr *request = &endpoint->send_request;
 
-	/* Most members are for other operations, and are not looked at; there is never a next one. */
+	/* The other members are for other operations. There is never a next request. */
 	request->wr_id = atomic_load_explicit(&endpoint->wr_id_tag, memory_order_relaxed) | kind |
 			part;
 	request->sg_list = (struct ibv_sge *)segments;
@@ -110,8 +110,8 @@ static inline int post_request(struct verbs_endpoint *endpoint, const struct dev
 }
 
 /* Cuts off the next part of the send: as many segments and bytes as one request takes. Returns its length. */
-static uint32_t cut(const struct verbs_endpoint *endpoint, const struct device_send *send,
-		    struct segment *segments, unsigned *count)
+static uint32_t cut_part(const struct verbs_endpoint *endpoint, const struct device_send *send,
+			 struct segment *segments, unsigned *count)
 {
 	uint32_t left = send->length - send->offset, most = endpoint->request_bytes;
 	struct span span;
@@ -131,8 +131,8 @@ static uint32_t cut(const struct verbs_endpoint *endpoint, const struct device_s
 }
 
 /* All data of the send is posted, `length` bytes just now. Posts the flush atomic, if the send takes one. */
-static inline int finish(struct verbs_endpoint *endpoint, const struct device_send *send,
-			 uint32_t length)
+static inline int finish_data(struct verbs_endpoint *endpoint, const struct device_send *send,
+			      uint32_t length)
 {
 	if (!verbs_is_flushed_by_atomic(endpoint, send))
 		return 0;
@@ -146,16 +146,16 @@ static int post_parts(struct verbs_endpoint *endpoint, struct device_send send)
 	for (;;) {
 		struct segment segments[VERBS_SEND_SEGMENTS];
 		unsigned count;
-		uint32_t length = cut(endpoint, &send, segments, &count);
+		uint32_t length = cut_part(endpoint, &send, segments, &count);
 		bool is_last = length >= send.length - send.offset;
 		int error;
 
-		if (!length) /* the program has changed the descriptor since */
+		if (!length) /* the program has changed the descriptor meanwhile */
 			return EINVAL;
 		error = post_request(endpoint, &send, segments, count, length,
 				     is_last ? 0 : VERBS_WR_ID_PART);
 		if (error || is_last)
-			return error ? error : finish(endpoint, &send, length);
+			return error ? error : finish_data(endpoint, &send, length);
 		send.offset += length;
 		if (!workqueue_next_part(endpoint->send_queue, length))
 			return EINPROGRESS;
@@ -165,10 +165,10 @@ static int post_parts(struct verbs_endpoint *endpoint, struct device_send send)
 /* Copies the send into a buffer, and posts it in one request. */
 static int post_staged_send(struct verbs_endpoint *endpoint, const struct device_send *send)
 {
-	int error = EFAULT; /* deregistered since the descriptor was read */
+	int error = EFAULT; /* if the memory was deregistered after the descriptor was read */
 	struct verbs_buffer *buffer;
 
-	/* It is copied now, and earlier reads may bring the data that is sent. */
+	/* The data is copied now, but earlier reads may still have to bring it. */
 	if (is_fenced(endpoint, send) && !workqueue_is_idle(endpoint->send_queue))
 		return EAGAIN;
 	buffer = staging_take(endpoint->domain, &endpoint->staged_sends, send->length, false);
@@ -200,7 +200,7 @@ static __attribute__((noinline)) int post_carefully(struct verbs_endpoint *endpo
 		return post_parts(endpoint, *send);
 	else
 		error = post_request(endpoint, send, send->segments, send->count, send->length, 0);
-	return error ? error : finish(endpoint, send, send->length);
+	return error ? error : finish_data(endpoint, send, send->length);
 }
 
 int verbs_post_send(struct device_endpoint *base, const struct device_send *send)
@@ -228,7 +228,7 @@ static inline int post_receive(struct verbs_endpoint *endpoint, const struct seg
 	return ibv_post_recv(endpoint->qp, request, &endpoint->bad_receive);
 }
 
-/* Receives into a buffer as large as all segments together, since the message may be as large. */
+/* Receives into a buffer as large as all segments together, because the message may be as large. */
 static __attribute__((noinline))
 int post_staged_receive(struct verbs_endpoint *endpoint, const struct segment *segments,
 			unsigned count)
@@ -268,7 +268,7 @@ static uint32_t error_bit(enum ibv_wc_status status, bool is_receive, bool is_rd
 	case IBV_WC_LOC_LEN_ERR:
 		return VIP_STATUS_LENGTH_ERROR;
 	case IBV_WC_LOC_QP_OP_ERR:
-		/* rxe: for a message that is too long for the receive; for a bad key of a send. */
+		/* Of rxe: the message is too long for the receive; or a send has a bad key. */
 		return is_receive ? VIP_STATUS_LENGTH_ERROR : VIP_STATUS_PROTECTION_ERROR;
 	case IBV_WC_LOC_PROT_ERR:
 	case IBV_WC_LOC_ACCESS_ERR:
@@ -277,7 +277,7 @@ static uint32_t error_bit(enum ibv_wc_status status, bool is_receive, bool is_rd
 		return VIP_STATUS_RDMA_PROT_ERROR;
 	case IBV_WC_REM_INV_REQ_ERR:
 	case IBV_WC_REM_OP_ERR:
-		/* A VI that does not allow RDMA at all; a receive that is too short. */
+		/* The peer's VI allows no RDMA; or its receive is too short. */
 		return is_rdma ? VIP_STATUS_RDMA_PROT_ERROR : VIP_STATUS_REMOTE_DESC_ERROR;
 	case IBV_WC_RNR_RETRY_EXC_ERR:
 		return VIP_STATUS_REMOTE_DESC_ERROR;
@@ -302,9 +302,9 @@ static bool completes_descriptor(struct verbs_endpoint *endpoint, const struct i
 	return false;
 }
 
-/* wc.opcode may be read of successful ones only. */
-static inline void complete(struct verbs_endpoint *endpoint, const struct ibv_wc *completion,
-			    uint32_t status)
+/* wc.opcode is valid only in a successful completion. */
+static inline void complete_descriptor(struct verbs_endpoint *endpoint, const struct ibv_wc *completion,
+				       uint32_t status)
 {
 	bool is_receive = completion->wr_id & VERBS_WR_ID_RECEIVE;
 	uint32_t length = 0, immediate = 0;
@@ -340,28 +340,28 @@ static __attribute__((noinline)) void report_unusual(struct verbs_endpoint *endp
 	if (completion->wr_id & (VERBS_WR_ID_PART | VERBS_WR_ID_STAGED) &&
 	    !completes_descriptor(endpoint, completion, &status))
 		return;
-	complete(endpoint, completion, status);
+	complete_descriptor(endpoint, completion, status);
 }
 
-static inline void report(const struct ibv_wc *completion)
+static inline void report_completion(const struct ibv_wc *completion)
 {
 	struct verbs_endpoint *endpoint =
 		(struct verbs_endpoint *)(uintptr_t)(completion->wr_id & ~VERBS_WR_ID_BITS);
 
 	if ((completion->wr_id ^ atomic_load_explicit(&endpoint->wr_id_tag, memory_order_relaxed)) &
 	    ~VERBS_WR_ID_KIND)
-		return; /* from before a reset: that work was flushed then */
+		return; /* it is from before a reset, which has flushed that work */
 	if (completion->status != IBV_WC_SUCCESS ||
 	    completion->wr_id & (VERBS_WR_ID_PART | VERBS_WR_ID_STAGED))
 		report_unusual(endpoint, completion);
 	else
-		complete(endpoint, completion, 0);
+		complete_descriptor(endpoint, completion, 0);
 }
 
-/* Two functions, because most polls find one completion, and one needs fewer registers saved. */
+/* Two functions, because most polls find one completion, and one completion needs fewer saved registers. */
 static __attribute__((noinline)) int report_one(const struct ibv_wc *completion)
 {
-	report(completion);
+	report_completion(completion);
 	return 1;
 }
 
@@ -370,7 +370,7 @@ static __attribute__((noinline)) int report_all(const struct ibv_wc *completions
 	const struct ibv_wc *completion = completions, *end = completions + count;
 
 	do
-		report(completion);
+		report_completion(completion);
 	while (++completion != end);
 	return count;
 }

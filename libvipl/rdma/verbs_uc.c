@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Unreliable VIs: UC queue pairs. VIA lets an error be the descriptor's, and the connection go on;
- * a UC queue pair does nothing more after one. So it is stopped, and started again as before; the peer notices nothing, for UC takes any message that begins.
+ * Unreliable VIs: UC queue pairs. In VIA an error concerns the descriptor, and the connection goes on. But a UC queue pair
+ * does nothing more after an error. So it is reset and started again. The peer notices nothing, because UC accepts any packet
+ * that begins a message.
  */
 #include <errno.h>
 
@@ -40,9 +41,8 @@ free_pd:
 }
 
 /*
- * Soft-RoCE: after an RDMA write in several packets of which the last one was lost, or found no
- * receive for its immediate data, a UC queue pair takes nothing any more, and neither end is told.
- * So there each packet is a request of its own.
+ * On soft-RoCE a UC queue pair receives nothing any more if the last packet of an RDMA write is lost, or finds no receive for
+ * its immediate data. Neither end is told. So there each packet is a request of its own.
  */
 uint32_t verbs_unreliable_request(const struct verbs_endpoint *endpoint, enum ibv_mtu path_mtu)
 {
@@ -56,7 +56,7 @@ bool verbs_unreliable_error(struct verbs_endpoint *endpoint, bool is_receive, ui
 	workqueue_stalled(is_receive ? endpoint->receive_queue : endpoint->send_queue);
 	if (*status != VIP_STATUS_DESC_FLUSHED_ERROR)
 		return true;
-	/* A message is lost, which is no error. A receive is handed over again. */
+	/* A flushed send is a lost message, which is no error. A flushed receive is posted again. */
 	*status = 0;
 	return !is_receive;
 }

@@ -28,8 +28,8 @@
 enum { DEVICE = SLEEPER_WOKEN + 1, CONNECTIONS, CHANNELS, STATUS };
 
 /*
- * Runs the deferred work of the NIC's CQs. Returns after how many msec it has to be called again, or -1. It submits
- * backlogs, since perhaps the program does not poll. While that makes no progress the pauses become longer.
+ * Runs the deferred work of the NIC's CQs. Returns the msec until it has to be called again, or -1. It submits backlogs,
+ * because the program may not poll. The pauses become longer while that makes no progress.
  */
 static int serve_cqs(struct nic *nic)
 {
@@ -51,7 +51,7 @@ static int shorter(int a, int b)
 	return a < 0 || (b >= 0 && b < a) ? b : a;
 }
 
-/* A reader that cannot be accepted stays at the socket, so the socket is left alone for a second. */
+/* A reader that cannot be accepted keeps the socket readable, so the agent does not watch the socket for a second. */
 static int serve_status(struct nic *nic, bool rings)
 {
 	int64_t *again = &nic->agent.status_again;
@@ -67,7 +67,7 @@ static int serve_status(struct nic *nic, bool rings)
 	return deadline_msec(*again);
 }
 
-/* A program that closes descriptors which are not its own has taken the device away; or a filter of system calls has. */
+/* Fails the NIC if the program has closed the library's descriptors, or a filter of system calls refuses their use. */
 static void fail_if_lost(struct nic *nic)
 {
 	int error;
@@ -84,13 +84,13 @@ static void fail_if_lost(struct nic *nic)
 	device_failed(nic);
 }
 
-/* The lock is held. Returns after how many msec it has to be called again, or -1. */
+/* The NIC's lock is held. Returns the msec until it has to be called again, or -1. */
 static int take_turn(struct nic *nic, unsigned ready)
 {
 	int msec;
 
 	fail_if_lost(nic);
-	/* Each is a system call between a message and the thread that watches for it, so only if there is an event. */
+	/* Only after an event: each is a system call, and delays a thread that watches for a message. */
 	msec = progress_serve(nic, ready & 1u << CHANNELS);
 	if (ready & 1u << DEVICE)
 		nic->device->ops->serve(nic->device);
@@ -106,12 +106,13 @@ static int take_turn(struct nic *nic, unsigned ready)
 	return msec;
 }
 
-static void *run(void *argument)
+static void *run_agent(void *argument)
 {
 	struct nic *nic = argument;
 	unsigned ready = 0;
 
 	lock_thread = LOCK_NEVER_BIASED;
+	thread_is_agent = true;
 	thread_is_library = true;
 	while (!atomic_load(&nic->agent.stop)) {
 		int msec;
@@ -124,7 +125,7 @@ static void *run(void *argument)
 	return NULL;
 }
 
-/* The agent may have the lock, and not the processor. Who waits for the lock leaves it the processor. */
+/* The agent may have the lock, but not the processor. A thread that waits for the lock leaves the processor to it. */
 static bool lock_in_place_of_agent(struct nic *nic)
 {
 	int64_t idle = clock_nsec() - atomic_load_explicit(&nic->agent.turned, memory_order_relaxed);
@@ -145,12 +146,12 @@ void agent_stand_in(struct nic *nic)
 	if (!object_retired(&nic->object)) {
 		ready = sleeper_sleep(&nic->agent.sleeper, 0);
 		thread_is_library = true;
-		/* The answer to vip_stat is the agent's: in this thread a limit on files would be a signal. */
+		/* Only the agent answers vip_stat: a limit on files would raise a signal in a thread of the program. */
 		take_turn(nic, ready & ~(1u << STATUS));
 		thread_is_library = was_library;
 	}
 	pthread_mutex_unlock(&nic->lock);
-	if (ready) /* for how long the agent may sleep has changed */
+	if (ready) /* the time for which the agent may sleep has changed */
 		agent_wake(nic);
 }
 
@@ -188,7 +189,7 @@ int agent_start(struct nic *nic)
 	nic->agent.status_again = DEADLINE_NEVER;
 	error = watch_all(nic);
 	if (!error)
-		error = thread_start(&nic->agent.thread, THREAD_OWN, run, nic);
+		error = thread_start(&nic->agent.thread, THREAD_OWN, run_agent, nic);
 	if (!error)
 		return 0;
 	close_status(nic);

@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "base/thread.h"
-#include "core/channel.h"
+#include "core/nic.h"
 #include "notify.h"
 #include "trace/trace.h"
 
@@ -44,11 +44,6 @@ static void notifier_free(struct notifier *notifier)
 	free(notifier);
 }
 
-bool notifier_is_caller(const struct notifier *notifier)
-{
-	return notifier->has_thread && pthread_equal(notifier->thread, pthread_self());
-}
-
 void notifier_stop(struct notifier *notifier)
 {
 	pthread_mutex_lock(&notifier->lock);
@@ -74,7 +69,7 @@ void notifier_destroy(struct notifier *notifier)
 }
 
 /* The lock is held on entry and on return. */
-static void rest(struct notifier *notifier)
+static void sleep_until_woken(struct notifier *notifier)
 {
 	int msec = notifier->notifies.retry ? ARM_RETRY_MSEC : -1;
 	unsigned ready;
@@ -126,7 +121,7 @@ static bool deliver_error(struct notifier *notifier)
 	return true;
 }
 
-static void *run(void *argument)
+static void *run_notifier(void *argument)
 {
 	struct notifier *notifier = argument;
 	bool orphaned;
@@ -138,7 +133,7 @@ static void *run(void *argument)
 
 		worked |= notify_deliver(notifier);
 		if (!worked && !notifier->stop)
-			rest(notifier);
+			sleep_until_woken(notifier);
 	}
 	orphaned = notifier->orphaned;
 	pthread_mutex_unlock(&notifier->lock);
@@ -147,12 +142,13 @@ static void *run(void *argument)
 	return NULL;
 }
 
-int notifier_start(struct notifier *notifier)
+/* The lock is held. Starts the thread if it does not run yet. 0 or errno. */
+static int start_thread(struct notifier *notifier)
 {
 	int error = 0;
 
 	if (!notifier->has_thread) {
-		error = thread_start(&notifier->thread, THREAD_HANDLERS, run, notifier);
+		error = thread_start(&notifier->thread, THREAD_HANDLERS, run_notifier, notifier);
 		notifier->has_thread = !error;
 	}
 	if (error)
@@ -166,7 +162,39 @@ int notifier_serve(struct notifier *notifier)
 
 	pthread_mutex_lock(&notifier->lock);
 	if (!STAILQ_EMPTY(&notifier->errors.pending) && !notifier->stop)
-		error = notifier_start(notifier);
+		error = start_thread(notifier);
 	pthread_mutex_unlock(&notifier->lock);
 	return error ? START_RETRY_MSEC : -1;
+}
+
+static VIP_RETURN add_notify(struct cq *cq, struct workqueue *queue, const struct notify *wanted)
+{
+	const struct object *owner = queue ? &queue->vi->object : &cq->object;
+	struct notifier *notifier = cq->nic->notifier;
+	VIP_RETURN rc = VIP_ERROR_RESOURCE;
+
+	pthread_mutex_lock(&notifier->lock);
+	if (notifier->stop || object_retired(owner)) /* no thread is going to cancel it any more */
+		rc = VIP_INVALID_PARAMETER;
+	else if (!start_thread(notifier))
+		rc = notify_add(notifier, cq, queue, wanted);
+	pthread_mutex_unlock(&notifier->lock);
+	if (rc == VIP_SUCCESS)
+		notifier_wake(notifier);
+	return rc;
+}
+
+VIP_RETURN notifier_add_queue(struct workqueue *queue, VIP_PVOID context, VIP_VI_CALLBACK handler)
+{
+	const struct notify wanted = {.context = context, .vi_handler = handler};
+
+	/* Completions of a queue on a public CQ are reported there. */
+	return queue->cq->is_public ? VIP_ERROR_RESOURCE : add_notify(queue->cq, queue, &wanted);
+}
+
+VIP_RETURN notifier_add_cq(struct cq *cq, VIP_PVOID context, VIP_CQ_CALLBACK handler)
+{
+	const struct notify wanted = {.context = context, .cq_handler = handler};
+
+	return add_notify(cq, NULL, &wanted);
 }

@@ -16,9 +16,19 @@ void notifier_stop(struct notifier *notifier);
 /* Waits for a handler that runs, unless it is the caller. */
 void notifier_destroy(struct notifier *notifier);
 
-/* Both of these: the lock is held. */
-int notifier_start(struct notifier *notifier); /* The thread, if it does not run yet. 0 or errno. */
-bool notifier_is_caller(const struct notifier *notifier); /* a handler is calling us */
+/*
+ * VipSendNotify, VipRecvNotify, VipCQNotify: the thread calls the handler for a completion of the queue, which is on no
+ * public CQ, or for an entry of the CQ. VIP_SUCCESS, or what these say.
+ */
+VIP_RETURN notifier_add_queue(struct workqueue *queue, VIP_PVOID context, VIP_VI_CALLBACK handler);
+VIP_RETURN notifier_add_cq(struct cq *cq, VIP_PVOID context, VIP_CQ_CALLBACK handler);
+
+/* The lock is held: is a handler the caller? */
+static inline bool notifier_is_caller(const struct notifier *notifier)
+{
+	return notifier->has_thread && pthread_equal(notifier->thread, pthread_self());
+}
+
 /*
  * [nic] For the agent: starts the thread if errors wait for it. Returns msec until it has to be called again,
  * or -1.

@@ -2,14 +2,13 @@
 /*
  * Handlers that wait for completions.
  *
- * A CQ at which handlers wait is *watched*: it counts as one with a sleeper, so completions are announced, and
- * the notifier's thread sleeps on its channel. That thread looks as any sleeper does: take, arm, take again. It
- * takes nothing at any other time, so other threads that take from the same queue are served as if there were no
- * handler.
+ * A CQ at which handlers wait is *watched*: it counts as one with a sleeper, so completions are announced, and the
+ * notifier's thread sleeps on its channel. Like any sleeper this thread takes, arms the CQ, and takes again. It takes nothing
+ * at any other time, so other threads that take from the same queue notice no difference.
  *
- * The VI or CQ that a handler is about may be destroyed at any time. While the thread takes it holds a
- * reference; while a handler runs it holds none, since the handler itself may destroy, and the thread that
- * destroys waits here for the end of the handler.
+ * The VI or CQ that a handler is about may be destroyed at any time. The notifier's thread holds a reference while it takes,
+ * but none while a handler runs, because the handler itself may destroy the object. A thread that destroys it waits here
+ * for the end of the handler.
  */
 #include "notify.h"
 
@@ -22,13 +21,6 @@
 #include "core/nic.h"
 #include "notifier.h"
 #include "trace/trace.h"
-
-struct notify {
-	STAILQ_ENTRY(notify) next;
-	VIP_PVOID context;
-	VIP_VI_CALLBACK vi_handler;
-	VIP_CQ_CALLBACK cq_handler; /* this one when the CQ is the program's */
-};
 
 /* The arguments of a handler. */
 struct notice {
@@ -91,7 +83,7 @@ static void unwatch_channel(struct notifies *notifies, struct channel *channel)
 }
 
 /* The lock is held. 0 or errno. */
-static int watch(struct notifies *notifies, struct cq *cq, struct workqueue *queue)
+static int watch_cq(struct notifies *notifies, struct cq *cq, struct workqueue *queue)
 {
 	int error;
 
@@ -107,7 +99,7 @@ static int watch(struct notifies *notifies, struct cq *cq, struct workqueue *que
 	return 0;
 }
 
-static void unwatch(struct notifies *notifies, struct cq *cq)
+static void unwatch_cq(struct notifies *notifies, struct cq *cq)
 {
 	TAILQ_REMOVE(&notifies->watched, cq, notifies.in_watched);
 	atomic_store(&cq->notifies.watched, false);
@@ -116,7 +108,7 @@ static void unwatch(struct notifies *notifies, struct cq *cq)
 }
 
 /* The lock is held. */
-static void cancel(struct notifies *notifies, struct cq *cq)
+static void cancel_at(struct notifies *notifies, struct cq *cq)
 {
 	struct notify *notify;
 
@@ -126,7 +118,7 @@ static void cancel(struct notifies *notifies, struct cq *cq)
 		STAILQ_REMOVE_HEAD(&cq->notifies.outstanding, next);
 		free(notify);
 	}
-	unwatch(notifies, cq);
+	unwatch_cq(notifies, cq);
 }
 
 void notify_cancel_all(struct notifier *notifier)
@@ -134,8 +126,8 @@ void notify_cancel_all(struct notifier *notifier)
 	struct cq *cq;
 
 	while ((cq = TAILQ_FIRST(&notifier->notifies.watched)))
-		cancel(&notifier->notifies, cq);
-	/* A handler that closes the NIC would wait for the threads that wait for this handler. */
+		cancel_at(&notifier->notifies, cq);
+	/* Threads that wait for a handler that closes the NIC go on: it waits for them. */
 	pthread_cond_broadcast(&notifier->notifies.returned);
 }
 
@@ -152,9 +144,9 @@ void notify_cancel_vi(struct vi *vi)
 
 	pthread_mutex_lock(&notifier->lock);
 	if (!vi->send.cq->is_public)
-		cancel(&notifier->notifies, vi->send.cq);
+		cancel_at(&notifier->notifies, vi->send.cq);
 	if (!vi->receive.cq->is_public)
-		cancel(&notifier->notifies, vi->receive.cq);
+		cancel_at(&notifier->notifies, vi->receive.cq);
 	await_return(notifier, &notifier->notifies.running_vi, object_handle(&vi->object));
 	pthread_mutex_unlock(&notifier->lock);
 }
@@ -164,7 +156,7 @@ void notify_cancel_cq(struct cq *cq)
 	struct notifier *notifier = cq->nic->notifier;
 
 	pthread_mutex_lock(&notifier->lock);
-	cancel(&notifier->notifies, cq);
+	cancel_at(&notifier->notifies, cq);
 	await_return(notifier, &notifier->notifies.running_cq, object_handle(&cq->object));
 	pthread_mutex_unlock(&notifier->lock);
 }
@@ -184,16 +176,16 @@ void notify_look(struct notifier *notifier, bool rings)
 }
 
 /* The lock is held. A CQ that has something new, and handlers that wait; or NULL. */
-static struct cq *next_due(struct notifies *notifies)
+static struct cq *next_to_look_at(struct notifies *notifies)
 {
 	struct cq *cq, *next;
 
 	for (cq = TAILQ_FIRST(&notifies->watched); cq; cq = next) {
 		next = TAILQ_NEXT(cq, notifies.in_watched);
 		if (STAILQ_EMPTY(&cq->notifies.outstanding)) {
-			unwatch(notifies, cq); /* only now: most handlers ask to be called again */
+			unwatch_cq(notifies, cq); /* only now: most handlers ask to be called again */
 		} else if (cq->notifies.look || atomic_load(&cq->announced) != cq->notifies.seen) {
-			/* Others come first next time. */
+			/* The next time other CQs come first. */
 			TAILQ_REMOVE(&notifies->watched, cq, notifies.in_watched);
 			TAILQ_INSERT_TAIL(&notifies->watched, cq, notifies.in_watched);
 			return cq;
@@ -202,7 +194,7 @@ static struct cq *next_due(struct notifies *notifies)
 	return NULL;
 }
 
-static VIP_RETURN take(void *argument)
+static VIP_RETURN take_notice(void *argument)
 {
 	struct notice *notice = argument;
 	struct cq *cq = notice->cq;
@@ -218,16 +210,16 @@ static VIP_RETURN take(void *argument)
 }
 
 /* Takes, or arms the CQ if there is nothing. The lock is held on entry and on return. */
-static bool look(struct notifier *notifier, struct cq *cq, struct notice *notice)
+static bool look_for_notice(struct notifier *notifier, struct cq *cq, struct notice *notice)
 {
 	uint32_t seen = atomic_load(&cq->announced);
 	VIP_RETURN rc;
 
 	notice->cq = cq;
 	pthread_mutex_unlock(&notifier->lock);
-	rc = take(notice);
+	rc = take_notice(notice);
 	if (rc == VIP_NOT_DONE)
-		rc = cq_arm_and_take(cq, take, notice, &seen);
+		rc = cq_arm_and_take(cq, take_notice, notice, &seen);
 	pthread_mutex_lock(&notifier->lock);
 	if (rc == VIP_SUCCESS)
 		return true;
@@ -237,21 +229,13 @@ static bool look(struct notifier *notifier, struct cq *cq, struct notice *notice
 	return false;
 }
 
-static bool is_live(VIP_VI_HANDLE handle)
-{
-	struct vi *vi = vi_get(handle);
 
-	if (vi)
-		vi_put(vi);
-	return vi;
-}
-
-/* The handler that has waited longest; NULL when it shall not be called. The lock is held. */
-static struct notify *begin(struct notifier *notifier, struct cq *cq, const struct notice *notice)
+/* Removes the handler that has waited longest, to be called; NULL: none. The lock is held. */
+static struct notify *begin_handler(struct notifier *notifier, struct cq *cq, const struct notice *notice)
 {
 	struct notify *notify = STAILQ_FIRST(&cq->notifies.outstanding);
 
-	if (!notify || !is_live(notice->vi)) /* with a VI go its entries */
+	if (!notify || !object_is_live(notice->vi, OBJECT_VI)) /* a VI's entries go with it */
 		return NULL;
 	STAILQ_REMOVE_HEAD(&cq->notifies.outstanding, next);
 	notifier->notifies.running_vi = notice->vi;
@@ -277,7 +261,7 @@ static int64_t trace_call(const struct notifier *notifier, const struct notify *
 }
 
 /* The lock is held on entry and on return. */
-static void call(struct notifier *notifier, struct notify *notify, const struct notice *notice)
+static void call_handler(struct notifier *notifier, struct notify *notify, const struct notice *notice)
 {
 	int64_t begun;
 
@@ -299,7 +283,7 @@ static void call(struct notifier *notifier, struct notify *notify, const struct 
 
 bool notify_deliver(struct notifier *notifier)
 {
-	struct cq *cq = next_due(&notifier->notifies);
+	struct cq *cq = next_to_look_at(&notifier->notifies);
 	struct notify *notify = NULL;
 	struct object *owner;
 	struct notice notice;
@@ -308,64 +292,31 @@ bool notify_deliver(struct notifier *notifier)
 		return false;
 	owner = cq->is_public ? &cq->object : &cq->notifies.queue->vi->object;
 	if (!object_hold(owner)) { /* it is being destroyed */
-		cancel(&notifier->notifies, cq);
+		cancel_at(&notifier->notifies, cq);
 		return true;
 	}
-	if (look(notifier, cq, &notice))
-		notify = begin(notifier, cq, &notice);
+	if (look_for_notice(notifier, cq, &notice))
+		notify = begin_handler(notifier, cq, &notice);
 	pthread_mutex_unlock(&notifier->lock);
 	object_put(owner); /* from here on the CQ may be gone */
 	pthread_mutex_lock(&notifier->lock);
 	if (notify)
-		call(notifier, notify, &notice);
+		call_handler(notifier, notify, &notice);
 	return true;
 }
 
-/* The lock is held. */
-static VIP_RETURN append(struct notifier *notifier, struct cq *cq, struct workqueue *queue,
-			 struct notify *notify)
+VIP_RETURN notify_add(struct notifier *notifier, struct cq *cq, struct workqueue *queue, const struct notify *wanted)
 {
-	const struct object *owner = queue ? &queue->vi->object : &cq->object;
-
-	if (notifier->stop || object_retired(owner)) /* no thread is going to cancel it any more */
-		return VIP_INVALID_PARAMETER;
-	if (notifier_start(notifier) || open_channels(notifier) || watch(&notifier->notifies, cq, queue))
-		return VIP_ERROR_RESOURCE;
-	cq->notifies.look |= STAILQ_EMPTY(&cq->notifies.outstanding);
-	STAILQ_INSERT_TAIL(&cq->notifies.outstanding, notify, next);
-	return VIP_SUCCESS;
-}
-
-static VIP_RETURN add(struct cq *cq, struct workqueue *queue, const struct notify *wanted)
-{
-	struct notifier *notifier = cq->nic->notifier;
 	struct notify *notify = malloc(sizeof(*notify));
-	VIP_RETURN rc;
 
 	if (!notify)
 		return VIP_ERROR_RESOURCE;
-	*notify = *wanted;
-	pthread_mutex_lock(&notifier->lock);
-	rc = append(notifier, cq, queue, notify);
-	pthread_mutex_unlock(&notifier->lock);
-	if (rc == VIP_SUCCESS)
-		notifier_wake(notifier);
-	else
+	if (open_channels(notifier) || watch_cq(&notifier->notifies, cq, queue)) {
 		free(notify);
-	return rc;
-}
-
-VIP_RETURN notify_add_queue(struct workqueue *queue, VIP_PVOID context, VIP_VI_CALLBACK handler)
-{
-	const struct notify wanted = {.context = context, .vi_handler = handler};
-
-	/* Completions of a queue on a public CQ are reported there. */
-	return queue->cq->is_public ? VIP_ERROR_RESOURCE : add(queue->cq, queue, &wanted);
-}
-
-VIP_RETURN notify_add_cq(struct cq *cq, VIP_PVOID context, VIP_CQ_CALLBACK handler)
-{
-	const struct notify wanted = {.context = context, .cq_handler = handler};
-
-	return add(cq, NULL, &wanted);
+		return VIP_ERROR_RESOURCE;
+	}
+	*notify = *wanted;
+	cq->notifies.look |= STAILQ_EMPTY(&cq->notifies.outstanding);
+	STAILQ_INSERT_TAIL(&cq->notifies.outstanding, notify, next);
+	return VIP_SUCCESS;
 }

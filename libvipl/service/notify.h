@@ -13,15 +13,16 @@ struct cq;
 struct vi;
 struct workqueue;
 
+/* A handler that waits for a completion. */
+struct notify {
+	STAILQ_ENTRY(notify) next;
+	VIP_PVOID context;
+	VIP_VI_CALLBACK vi_handler;
+	VIP_CQ_CALLBACK cq_handler; /* this one if the CQ is the program's */
+};
+
 void notifies_init(struct notifies *notifies);
 void notifies_free(struct notifies *notifies);
-
-/*
- * A handler waits for the next completion: of the CQ, or, without a public CQ, of the queue. VIP_SUCCESS, or what
- * VipCQNotify says.
- */
-VIP_RETURN notify_add_cq(struct cq *cq, VIP_PVOID context, VIP_CQ_CALLBACK handler);
-VIP_RETURN notify_add_queue(struct workqueue *queue, VIP_PVOID context, VIP_VI_CALLBACK handler);
 
 /*
  * The object is retired. On return no handler waits for it, and no handler about it runs, except the
@@ -32,6 +33,11 @@ void notify_cancel_cq(struct cq *cq);
 
 /* All of these: the notifier's lock is held. */
 
+/*
+ * A copy of `wanted` waits at the CQ from now on, for a completion of the queue, or, if that is NULL, for an entry of the
+ * CQ. The thread runs. VIP_SUCCESS or VIP_ERROR_RESOURCE.
+ */
+VIP_RETURN notify_add(struct notifier *notifier, struct cq *cq, struct workqueue *queue, const struct notify *wanted);
 void notify_cancel_all(struct notifier *notifier);
 /* On the notifier's thread: after it has slept; `rings`: a channel is readable. */
 void notify_look(struct notifier *notifier, bool rings);

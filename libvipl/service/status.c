@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The status of a NIC for an operator. Each NIC listens on a socket with an abstract name. The agent answers a
- * reader with a file in memory: a line of JSON about the NIC, and one about each VI. It reads what the queues
- * count anyway, without their locks, so posting and completing cost no more.
+ * The status of a NIC for an operator. Each NIC listens on a socket with an abstract name. The agent answers a reader with a
+ * file in memory: a line of JSON about the NIC, and one about each VI. It reads the queues' indices without their locks, so
+ * posting and completing cost no more.
  */
 #include "status.h"
 
@@ -74,8 +74,8 @@ static void print_queue(FILE *out, const char *key, const struct workqueue *queu
 	/* In this order, since a completion may come between the two. */
 	uint32_t done = atomic_load(&queue->done), tail = atomic_load(&queue->tail);
 	/*
-	 * A CQ at which handlers wait counts as one of the waiters, but no thread of the program waits there. It is
-	 * `watched` only while it counts.
+	 * Handlers that wait at a CQ count as one waiter, but not as a thread of the program. `watched` is true only while
+	 * they are counted.
 	 */
 	bool watched = atomic_load(&queue->cq->notifies.watched);
 	unsigned waiters = atomic_load(&queue->cq->waiters);
@@ -155,7 +155,7 @@ static int write_answer(const struct nic *nic)
 	}
 	print_nic(out, nic);
 	failed = ferror(out);
-	/* A reader sees by the seals that the file does not change. */
+	/* The seals tell the reader that the file does not change. */
 	if (!fclose(out) && !failed && !fcntl(fd, F_ADD_SEALS, STATUS_SEALS))
 		return fd;
 	close(fd);

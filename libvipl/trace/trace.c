@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The lines of the trace, and the polls that are counted in place of lines. */
+/* The lines of the trace, and polls, which are counted instead of having lines. */
 #include "trace.h"
 
 #include <errno.h>
@@ -17,15 +17,15 @@
 #include "trace_file.h"
 #include "vipl_names.h"
 
-#define POLLED	   4096u    /* queues that are remembered to have been polled */
-#define POLLS_TOLD 1000000u /* a line for this number, even if nothing else happens */
+#define POLLED	   4096u    /* queues whose polls are counted at a time */
+#define POLLS_TOLD 1000000u /* so many polls get a line, even if nothing else happens */
 
 #define SECONDS		  "%lld.%09lld"
 #define SECONDS_OF(nsec) (long long)((nsec) / NSEC_PER_SEC), (long long)((nsec) % NSEC_PER_SEC)
 
-/* The polls of a queue that are in no line yet, by all threads. */
+/* The polls of a queue by all threads that no line counts yet. */
 static struct polls {
-	_Atomic uint64_t queue; /* its handle and, in the last three bits, which it is */
+	_Atomic uint64_t queue; /* its handle, and in the last three bits its trace_queue */
 	_Atomic uint32_t none, empty;
 } polled[POLLED];
 
@@ -193,7 +193,7 @@ static bool note_polls(struct trace_line *line, struct polls *polls)
 	return none || empty;
 }
 
-/* A line of their own, if there are any. */
+/* Writes a line for the polls, if there are any. */
 static void tell_polls(struct polls *polls, uint64_t queue)
 {
 	static const char *const functions[] = {"-", "VipSendDone", "VipRecvDone", "VipCQDone", "VipConnectPeerDone"};
@@ -219,7 +219,7 @@ static void count_poll(const struct trace_line *line)
 		tell_polls(polls, queue);
 }
 
-/* The polls that no line has told of when the process ends. */
+/* When the process ends: writes lines for the polls that no line counts yet. */
 static __attribute__((destructor)) void end_trace(void)
 {
 	if (!trace_file_is_open())
@@ -241,7 +241,7 @@ static void write_event(struct trace_line *line, char event, const char *result)
 	if (line->queue != TRACE_NONE && atomic_load(&polls->queue) == queue_of(line))
 		note_polls(line, polls);
 	write_line(line, event, result);
-	line->length = length; /* the counts are written once, the rest may be written again */
+	line->length = length; /* without the counts, which are written once; the rest may be written again */
 }
 
 void trace_enter(struct trace_line *line, bool may_wait)

@@ -26,9 +26,9 @@ struct trace_line {
 	int64_t begun, now; /* nanoseconds of CLOCK_MONOTONIC */
 	VIP_PVOID handle;   /* of the queue, if it is about one */
 	enum trace_queue queue;
-	bool found_empty; /* a poll of an empty queue */
+	bool found_empty; /* it is a poll of an empty queue */
 	size_t length;
-	char words[TRACE_ROOM]; /* " key=value" for each thing it tells */
+	char words[TRACE_ROOM]; /* " key=value" for each fact */
 };
 
 static inline bool trace_is_on(void)
@@ -40,25 +40,25 @@ static inline bool trace_is_on(void)
 void trace_begin(struct trace_line *line, const char *function);
 /* Adds words. */
 void trace_say(struct trace_line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Behind a key, " name=": neither a space nor what is not ASCII, nor a backslash, comes out as it is, but as \xHH. */
+/* Adds a key, " name=", and bytes. Spaces, backslashes and bytes that are no printable ASCII become \xHH. */
 void trace_say_bytes(struct trace_line *line, const char *key, const void *bytes, size_t length);
 #define TRACE_HEX(value) ((unsigned long)(uintptr_t)(value)) /* for 0x%lx */
 
-/* The queue that the line is about, and the word for its handle. */
+/* Sets the queue that the line is about. write_line() adds the word for its handle. */
 void trace_about(struct trace_line *line, enum trace_queue queue, VIP_PVOID handle);
-/* The words of a descriptor that is done, and is the program's again. */
+/* Adds the words of a descriptor that is done. It is the program's again. */
 void trace_done(struct trace_line *line, const VIP_DESCRIPTOR *descriptor);
-/* The call that the line is about begins: what is noted so far is written if it may wait. */
+/* The call begins. If it may wait, a line with the words so far is written. */
 void trace_enter(struct trace_line *line, bool may_wait);
-/* The call has returned. trace_return() writes the line, with all that is noted until then. */
+/* The call has returned. trace_return() writes the line, with all words that were added until then. */
 void trace_returned(struct trace_line *line);
 void trace_return(struct trace_line *line, const char *result);
 /* trace_return() with the name of the result, which it returns. A poll that has found nothing is only counted. */
 VIP_RETURN trace_result(struct trace_line *line, VIP_RETURN rc);
 
 /*
- * A handler is about to be called, when trace_is_on(): one for errors; one for an entry of a CQ, or where `cq` is NULL
- * for a descriptor. They return when it was, for trace_handler_returned(), which takes 0 if that was not traced.
+ * While trace_is_on(), before a handler is called: the handler of errors; the handler of an entry of a CQ, or, if `cq` is
+ * NULL, of a descriptor. They return the time for trace_handler_returned(), which takes 0 if the call was not traced.
  */
 int64_t trace_error_handler(const VIP_ERROR_DESCRIPTOR *error, VIP_PVOID context, uintptr_t handler);
 int64_t trace_done_handler(VIP_CQ_HANDLE cq, VIP_VI_HANDLE vi, bool is_receive, const VIP_DESCRIPTOR *descriptor,

@@ -24,14 +24,14 @@
 
 static struct {
 	atomic_bool is_open;
-	int fd; /* stays the same when a new file begins */
+	int fd; /* a new file gets the same number */
 	char header[1200];
 	unsigned part;	       /* how many files have begun */
 	uint64_t most;	       /* bytes of one of them; 0: no limit */
 	_Atomic uint64_t size; /* bytes that threads have written, or are about to write */
 	atomic_bool is_turning;
-	atomic_uint lost;   /* lines that no line has told of */
-	atomic_bool is_cut; /* the last one of the file is there in part */
+	atomic_uint lost;   /* lines that no remark counts yet */
+	atomic_bool is_cut; /* the last line of the file is incomplete */
 	bool is_forked;	    /* the name is the parent's, if it has no %p */
 } file = {.fd = -1};
 
@@ -40,8 +40,8 @@ static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 /* ---- writing ---- */
 
 /*
- * The file will have `size` bytes behind it. A write beyond the limit of files would not only be refused, but raise
- * SIGXFSZ. Returns how many are written, or -1 and errno.
+ * Writes a line. The file will have `size` bytes then: a write beyond the limit of files would not only fail, but also raise
+ * SIGXFSZ. Returns how many bytes are written, or -1 and errno.
  */
 static ssize_t write_to(int fd, const char *line, size_t length, uint64_t size)
 {
@@ -87,7 +87,7 @@ static void name_file(char path[PATH_ROOM], bool add_pid)
 		sprintf(path + length, ".%d", getpid());
 }
 
-/* A descriptor, or -1 and errno: EWOULDBLOCK when another process writes it, EPERM when it is not our own. */
+/* A descriptor, or -1 and errno: EWOULDBLOCK if another process writes the file, EPERM if it is not this user's. */
 static int open_path(const char *path)
 {
 	int flags = O_RDWR | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, error = EPERM;
@@ -169,8 +169,8 @@ void trace_file_forget(void)
 /* ---- lines ---- */
 
 /*
- * A new file, under the same descriptor. Meanwhile others may write into the old one. False: the old one could not be
- * renamed, as it is gone or out of reach, or there is no room for a new one, and it has its name again.
+ * Begins a new file under the same descriptor. Meanwhile other threads may write into the old one. False: the old one cannot be
+ * renamed, because it is gone or out of reach; or there is no room for a new one, and the old one has its name again.
  */
 static bool begin_next(void)
 {
@@ -198,7 +198,7 @@ static bool begin_next(void)
 	return false;
 }
 
-/* 0 or errno. A program may close what is not its own, and get the number for a file that is. */
+/* 0 or errno. EBADF: the program has closed the descriptor, and may have a file of its own under its number. */
 static int append(const char *line, size_t length)
 {
 	uint64_t size;
@@ -231,7 +231,7 @@ void trace_file_write(const char *line, size_t length)
 	int saved = errno, error = 0;
 	char remark[48];
 
-	if (lost) /* the part of a line shall not look whole */
+	if (lost) /* " ..." marks an incomplete line */
 		error = append(remark, (size_t)sprintf(remark, "%s# lost=%u lines\n", is_cut ? " ...\n" : "", lost));
 	if (error && is_cut)
 		atomic_store(&file.is_cut, true);

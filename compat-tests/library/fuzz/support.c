@@ -12,13 +12,10 @@
 #include "base/config.h"
 #include "fuzz.h"
 #include "link.h"
-#include "base/lock.h"
 #include "base/log.h"
 #include "base/standard_error.h"
 #include "base/closer.h"
 #include "device.h"
-
-_Thread_local uint32_t lock_thread = LOCK_UNNUMBERED; /* no thread here is the agent */
 
 static struct config settings;
 

@@ -175,7 +175,7 @@ TEST_F(Connected, ADisconnectionThatCrossesOursIsNotTold)
 	expect_traffic(a, b);
 }
 
-// Kernels have bugs with a queue pair that is reset while they handle a message: see drain() in queuepair.c.
+// Kernels have bugs with a queue pair that is reset while they handle a message: see drain_qp() in verbs_queuepair.c.
 TEST_F(Connected, AQueuePairWithoutReceivesFlushesOneBeforeItIsReset)
 {
 	uint64_t before = fake_calls("ibv_post_recv");

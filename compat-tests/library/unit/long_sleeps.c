@@ -48,7 +48,8 @@ long __wrap_syscall(long number, ...)
 	if (is_long)
 		arguments[3] = (long)&time;
 	sleepers += is_sleep;
-	result = __real_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
+	result = __real_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4],
+				arguments[5]);
 	sleepers -= is_sleep;
 	in_vain += is_long && result < 0 && errno == ETIMEDOUT;
 	return result;

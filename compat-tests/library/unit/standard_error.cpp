@@ -156,6 +156,21 @@ void expect_no_wait(int writer, int reader, bool lower_limit = false)
 	EXPECT_EQ(read_line(reader).substr(0, 49), "vipl: error: (2 lines were lost before) the third");
 }
 
+TEST(StandardError, OneLostLineIsCountedInTheSingular)
+{
+	child_lives([] {
+		int ends[2];
+
+		ASSERT_EQ(pipe(ends), 0);
+		const size_t filled = fill(ends[1]);
+		dup2(ends[1], STDERR_FILENO);
+		log_error("the first");
+		make_room(ends[1], ends[0], filled);
+		log_error("the second");
+		EXPECT_EQ(read_line(ends[0]), "vipl: error: (1 line was lost before) the second");
+	});
+}
+
 TEST(StandardError, IsNotWaitedForWhenItIsFull)
 {
 	child_lives([] {
