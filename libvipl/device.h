@@ -204,7 +204,7 @@ struct device_ops {
 	/*
 	 * Both, or neither: a device whose completions wake a thread without a channel. After cq_arm_sleeper() the next completion
 	 * changes the word, and wakes one thread that sleeps there. The word may go at any time: a thread sleeps for a second at
-	 * most. cq_wake() wakes one thread, if the CQ is still armed for any, or all. The CQ's lock is not held.
+	 * most. cq_wake() wakes one thread, unless it has done so since the last cq_arm_sleeper(), or all. The CQ's lock is not held.
 	 */
 	struct sleep_word (*cq_arm_sleeper)(struct device_cq *cq);
 	void (*cq_wake)(struct device_cq *cq, bool all);

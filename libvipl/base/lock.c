@@ -132,12 +132,13 @@ bool lock_is_busy(struct lock *lock)
 
 void lock_rest(struct lock *lock, unsigned *rests)
 {
-	struct timespec rest = {.tv_nsec = REST_LEAST_NSEC << *rests};
+	struct timespec rest;
 
-	if (++*rests > TENANT_RESTS) {
+	if (*rests == TENANT_RESTS) {
 		atomic_store_explicit(&lock->tenant, this_thread(), memory_order_relaxed);
 		return;
 	}
+	rest = (struct timespec){.tv_nsec = REST_LEAST_NSEC << (*rests)++};
 	if (rest.tv_nsec > TENANT_MOST_NSEC)
 		rest.tv_nsec = TENANT_MOST_NSEC;
 	atomic_fetch_add_explicit(&lock->waiting, 1, memory_order_relaxed); /* nobody becomes the bias owner meanwhile */

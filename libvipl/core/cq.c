@@ -122,7 +122,7 @@ static bool seems_empty(struct cq *cq, const struct cq_look *look)
 	return look->is_empty(look) && entries_seem_none(&cq->entries);
 }
 
-bool cq_enter_slowly(struct cq *cq, enum lock_way way)
+bool cq_enter_slowly(struct cq *cq, enum lock_way way, bool gives_way)
 {
 	struct cq_look *look = way == LOCK_CONTENDED
 				       ? atomic_load_explicit(&cq->look, memory_order_acquire)
@@ -132,7 +132,7 @@ bool cq_enter_slowly(struct cq *cq, enum lock_way way)
 	if (look && seems_empty(cq, look))
 		return !atomic_load_explicit(&look->is_polled, memory_order_relaxed) &&
 		       lock_try(&cq->lock);
-	while (look && lock_has_tenant(&cq->lock)) {
+	while (gives_way && look && lock_has_tenant(&cq->lock)) {
 		bool is_busy = lock_is_busy(&cq->lock);
 
 		if (seems_empty(cq, look)) /* so the tenant has nothing to do */
@@ -295,9 +295,9 @@ VIP_RETURN cq_arm_and_take(struct cq *cq, cq_taker *take, void *argument, uint32
  */
 static void leave_to_others(struct cq *cq, struct object *owner)
 {
-	if (cq->ops->cq_arm_sleeper)
-		cq->ops->cq_arm_sleeper(cq->device_cq);
-	if ((!cq->ops->cq_arm_sleeper || atomic_load(&cq->choosy)) && cq->ops->cq_arm(cq->device_cq)) {
+	if (cq->ops->cq_arm_sleeper) {
+		cq->ops->cq_arm_sleeper(cq->device_cq); /* those on the channel have all been called, and arm it themselves */
+	} else if (cq->ops->cq_arm(cq->device_cq)) {
 		channel_kick_all(cq->channel, cq);
 		return;
 	}
@@ -418,7 +418,7 @@ static __attribute__((noinline)) VIP_RETURN take_entry_slowly(struct cq *cq, VIP
 							      VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive,
 							      enum lock_way way)
 {
-	if (cq_enter_slowly(cq, way))
+	if (cq_enter_slowly(cq, way, true))
 		return take_entry_locked(cq, handle, vi, is_receive);
 	return atomic_load_explicit(&cq->handle, memory_order_relaxed) == handle ? VIP_NOT_DONE
 										 : VIP_INVALID_PARAMETER;

@@ -124,14 +124,15 @@ void cq_look(struct cq *cq, struct object *owner);
 
 /*
  * Goes on after lock_enter() has returned `way`. Returns false if the CQ is empty: then the lock is not held, and nobody was
- * waited for. The CQ may be gone, so the caller compares the handle after this.
+ * waited for. The CQ may be gone, so the caller compares the handle after this. A caller that `gives_way` rests for the lock's
+ * tenant: one that wants any completion, and has no lock.
  */
-bool cq_enter_slowly(struct cq *cq, enum lock_way way);
+bool cq_enter_slowly(struct cq *cq, enum lock_way way, bool gives_way);
 static inline bool cq_enter(struct cq *cq)
 {
 	enum lock_way way = lock_enter(&cq->lock);
 
-	return way == LOCK_BIASED || cq_enter_slowly(cq, way);
+	return way == LOCK_BIASED || cq_enter_slowly(cq, way, false);
 }
 
 /* VipCQDone. */

@@ -100,7 +100,8 @@ struct device_cq *loopback_cq_create(struct device *device, struct cq *named,
 		return NULL;
 	}
 	if (is_shared) {
-		cq->look.is_empty = order_is_empty;
+		if (!cq->look.is_empty) /* else threads may read it */
+			cq->look.is_empty = order_is_empty;
 		cq_show(named, &cq->look);
 	}
 	pthread_mutex_lock(&channel->lock);

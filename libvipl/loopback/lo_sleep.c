@@ -40,12 +40,17 @@ struct sleep_word loopback_cq_arm_sleeper(struct device_cq *base)
 
 	cq_lock(cq->cq);
 	word = word_of(cq);
-	if (word != &cq->armed)
+	if (cq->page)
 		atomic_fetch_or_explicit(&cq->armed, ARMED_TO_WAKE, memory_order_relaxed);
 	sleep = (struct sleep_word){word, arm_word(word)};
-	/* As in loopback_cq_arm(): no peer wakes anybody for these, so the caller shall not fall asleep. */
+	/* Whoever sees it clears the word's bit after that, so the caller does not fall asleep, or is there to be woken. */
+	atomic_store_explicit(&cq->has_sleepers, true, memory_order_release);
+	/*
+	 * As in loopback_cq_arm(): no peer wakes anybody for these, so the caller shall not fall asleep. Others may sleep, so the
+	 * word stays armed, and only the value is one of the past.
+	 */
 	if (cq->page && atomic_load_explicit(&cq->order.is_filled, memory_order_relaxed))
-		disarm(word);
+		sleep.value -= WAIT_COUNT;
 	cq_unlock(cq->cq);
 	atomic_thread_fence(memory_order_seq_cst); /* as there */
 	return sleep;
@@ -55,16 +60,17 @@ void loopback_cq_wake(struct device_cq *base, bool all)
 {
 	struct loopback_cq *cq = (struct loopback_cq *)base;
 	_Atomic uint32_t *word;
-	bool is_armed;
 
+	/* What the word says does not matter: a peer that has cleared it may have stopped, or died, before it woke anybody. */
+	if (!atomic_exchange(&cq->has_sleepers, false) && !all)
+		return;
 	if (!cq->page)
 		cq_lock(cq->cq); /* the word of a connection may be about to go */
 	word = word_of(cq);
-	is_armed = disarm(word);
+	disarm(word);
 	if (!cq->page)
 		cq_unlock(cq->cq);
-	if (all || is_armed)
-		futex_wake(word, all);
+	futex_wake(word, all);
 }
 
 void loopback_cq_rouse(struct loopback_cq *cq)

@@ -124,6 +124,7 @@ struct loopback_cq {
 	struct loopback_channel *channel;
 	LIST_ENTRY(loopback_cq) in_channel;
 	_Atomic uint32_t armed; /* enum armed: what a send that is done has to do */
+	atomic_bool has_sleepers; /* perhaps, at a word: loopback_cq_wake() has woken nobody since one has armed it */
 	LIST_HEAD(, loopback_endpoint) senders, receivers; /* of a CQ for one queue; two while a VI changes */
 	struct fd_shared page_file;
 

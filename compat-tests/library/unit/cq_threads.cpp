@@ -6,6 +6,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include "long_sleeps.h"
 #include "shim.h"
 #include "support.h"
 
@@ -140,6 +141,31 @@ TEST_F(CqThreads, NoLookMissesWhatHasCome)
 	EXPECT_EQ(missed, 0);
 }
 
+// The tenant of the CQ's lock goes on for ever. Who wants any completion rests, and then is the tenant.
+TEST_F(CqThreads, WhoTakesFromAQueueDoesNotRestForOthers)
+{
+	const unsigned nobody = 0x7fffffff;
+	Pair pair = make_pair();
+	std::atomic<bool> is_over{false};
+	VIP_DESCRIPTOR *done;
+
+	expect_receive(pair, 0);
+	expect_receive(pair, 1);
+	send(pair, 0);
+	EXPECT_TRUE(eventually([&] { return VipRecvDone(pair.to, &done) == VIP_SUCCESS; }));
+	std::thread tenant([&] {
+		while (!is_over)
+			shim_cq_turn(cq);
+	});
+	shim_cq_set_tenant(cq, nobody);
+	EXPECT_EQ(VipRecvDone(pair.to, &done), VIP_NOT_DONE) << "although something is in the CQ";
+	EXPECT_EQ(shim_cq_tenant(cq), nobody);
+	EXPECT_EQ(look(), VIP_SUCCESS);
+	EXPECT_NE(shim_cq_tenant(cq), nobody);
+	is_over = true;
+	tenant.join();
+}
+
 // The calls of the data path hold no reference.
 TEST_F(CqThreads, LooksMayComeLateForACqThatIsGone)
 {
@@ -172,6 +198,38 @@ TEST_F(CqThreads, LooksMayComeLateForACqThatIsGone)
 	expect_receive(pair, 0);
 	send(pair, 0);
 	EXPECT_EQ(look(), VIP_SUCCESS);
+}
+
+// The same of VIs, whose descriptors are taken under another lock where the queue is on a CQ.
+TEST_F(CqThreads, TakingMayComeLateForAViThatIsGone)
+{
+	std::atomic<VIP_VI_HANDLE> handle{nullptr};
+	std::atomic<bool> is_over{false};
+	std::vector<std::thread> threads;
+	VIP_VI_ATTRIBUTES attributes = vi_attributes();
+
+	for (int i = 0; i < 2; i++)
+		threads.emplace_back([&, i] {
+			while (!is_over) {
+				VIP_DESCRIPTOR *done = nullptr;
+				VIP_RETURN code = i ? VipRecvDone(handle, &done) : VipSendDone(handle, &done);
+
+				EXPECT_TRUE(code == VIP_DESCRIPTOR_ERROR || code == VIP_INVALID_PARAMETER) << code;
+				EXPECT_EQ(done, nullptr);
+			}
+		});
+	for (int i = 0; i < 500; i++) {
+		VIP_VI_HANDLE vi;
+		VIP_CQ_HANDLE on = i % 3 ? cq : nullptr; // the memory is that of the one before
+
+		ASSERT_EQ(VipCreateVi(nic, &attributes, on, on, &vi), VIP_SUCCESS);
+		handle = vi;
+		std::this_thread::yield();
+		ASSERT_EQ(VipDestroyVi(vi), VIP_SUCCESS);
+	}
+	is_over = true;
+	for (std::thread &thread : threads)
+		thread.join();
 }
 
 long switches_of_this_thread()
@@ -246,6 +304,89 @@ TEST_F(CqThreads, EachSleeperGetsItsMessageOfMany)
 		for (auto &waited : waits)
 			ASSERT_EQ(waited.get(), VIP_SUCCESS) << round;
 	}
+}
+
+// No more message comes that would wake it, and the first one does not return before the second one has.
+TEST_F(CqThreads, TheSecondSleeperGetsOneOfMoreMessagesThanALookTakes)
+{
+	const size_t messages = 300;
+	Pair pair = make_pair();
+	LongSleeps last;
+	std::atomic<int> taken{0};
+	std::vector<std::future<VIP_RETURN>> waits;
+
+	expect_receive(pair, 0);
+	send(pair, 0); // the first one wakes the agent, too
+	EXPECT_TRUE(eventually([&] { return look() == VIP_SUCCESS; }));
+	for (size_t i = 1; i < messages; i++)
+		expect_receive(pair, i);
+	for (int i = 0; i < 2; i++)
+		waits.push_back(std::async(std::launch::async, [&] {
+			VIP_VI_HANDLE vi;
+			VIP_BOOLEAN is_receive;
+			VIP_RETURN code = VipCQWait(cq, VIP_INFINITE, &vi, &is_receive);
+
+			for (taken++; taken < 2;)
+				std::this_thread::yield();
+			return code;
+		}));
+	ASSERT_TRUE(eventually([] { return long_sleepers() == 2; }));
+	shim_cq_lock(cq);
+	for (size_t i = 1; i < messages; i++)
+		send(pair, i);
+	shim_cq_unlock(cq);
+	for (auto &waited : waits)
+		EXPECT_EQ(waited.get(), VIP_SUCCESS);
+	EXPECT_EQ(sleeps_in_vain(), 0u);
+}
+
+// Two threads sleep at the CQ and two for one VI each. Whoever is woken for what is another one's wakes that one.
+TEST_F(CqThreads, ThoseThatWantOneQueueSleepBesideThoseThatWantAny)
+{
+	const int rounds = 300;
+	Pair any = make_pair(), own[2] = {make_pair(), make_pair()};
+	LongSleeps last;
+	std::atomic<int> any_taken{0}, own_taken[2] = {0, 0};
+	std::vector<std::thread> threads;
+
+	for (int i = 0; i < 2; i++) {
+		threads.emplace_back([&] {
+			VIP_VI_HANDLE vi;
+			VIP_BOOLEAN is_receive;
+			VIP_DESCRIPTOR *done;
+
+			while (VipCQWait(cq, VIP_INFINITE, &vi, &is_receive) == VIP_SUCCESS)
+				if (vi == any.to && VipRecvDone(vi, &done) == VIP_SUCCESS)
+					any_taken++;
+		});
+		threads.emplace_back([&, i] {
+			VIP_DESCRIPTOR *done;
+
+			while (VipRecvWait(own[i].to, VIP_INFINITE, &done) == VIP_SUCCESS)
+				own_taken[i]++;
+		});
+	}
+	for (int round = 1; round <= rounds; round++) {
+		for (size_t i = 0; i < 2; i++)
+			expect_receive(any, i);
+		for (size_t i = 0; i < 2; i++)
+			expect_receive(own[i], 2 + i);
+		for (size_t i = 0; i < 2; i++) {
+			send(any, i);
+			send(own[i], 2 + i);
+		}
+		ASSERT_TRUE(eventually([&] {
+			return any_taken == 2 * round && own_taken[0] == round && own_taken[1] == round;
+		})) << round;
+	}
+	EXPECT_EQ(sleeps_in_vain(), 0u);
+	for (const Pair &pair : {any, own[0], own[1]}) {
+		EXPECT_EQ(VipDisconnect(pair.to), VIP_SUCCESS);
+		EXPECT_EQ(VipDestroyVi(pair.to), VIP_SUCCESS);
+	}
+	EXPECT_EQ(VipDestroyCQ(cq), VIP_SUCCESS);
+	for (std::thread &thread : threads)
+		thread.join();
 }
 
 } // namespace

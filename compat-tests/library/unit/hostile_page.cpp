@@ -4,6 +4,7 @@
 //
 // The agent may look at the CQ at any time. So each of these tests expects the same completions, whenever it does.
 #include "line.h"
+#include "long_sleeps.h"
 
 #include <algorithm>
 #include <atomic>
@@ -200,6 +201,40 @@ TEST_F(HostilePage, AMessageWhoseBitsAreMissingIsFoundAlsoByAProgramThatNeverAsk
 	}));
 }
 
+// ---- waking ----
+
+// The agent finds the message.
+TEST_F(HostilePage, AThreadSleepsAndAPeerSaysThatNoneDoes)
+{
+	LongSleeps last;
+	auto taken = std::async(std::launch::async, [&] { return told(1); });
+
+	ASSERT_TRUE(eventually([] { return long_sleepers() == 1; }));
+	hostile_peer_clear_waits(of_b.get());
+	send(of_a);
+	EXPECT_EQ(taken.get(), Vis{a});
+	EXPECT_EQ(sleeps_in_vain(), 0u);
+}
+
+// It wakes nobody, as one that is killed after its message.
+TEST_F(HostilePage, AThreadSleepsAndAPeerSaysThatNoneDoesAndEnds)
+{
+	LongSleeps last;
+	auto taken = std::async(std::launch::async, [&] {
+		VIP_VI_HANDLE vi = nullptr;
+		VIP_BOOLEAN is_receive;
+
+		EXPECT_EQ(VipCQWait(cq, PATIENCE, &vi, &is_receive), VIP_SUCCESS);
+		return vi;
+	});
+
+	ASSERT_TRUE(eventually([] { return long_sleepers() == 1; }));
+	hostile_peer_clear_waits(of_b.get());
+	end(of_b);
+	EXPECT_EQ(taken.get(), b.handle);
+	EXPECT_EQ(sleeps_in_vain(), 0u);
+}
+
 // ---- before the connection is known ----
 
 // A program may answer such a message. This peer has no receive for the answer.
@@ -216,7 +251,7 @@ TEST_F(HostilePage, WhatAnswersAMessageThatComesBeforeTheConnectionIsKnownIsKept
 		send(peer);
 		EXPECT_EQ(told(1), Vis{vi});
 		VIP_DESCRIPTOR *answer = posted_send(vi, posted++, {{memory.data(), 8}});
-		EXPECT_EQ(answer->CS.Status, 0u);
+		EXPECT_EQ(__atomic_load_n(&answer->CS.Status, __ATOMIC_RELAXED), 0u);
 		if (confirms)
 			EXPECT_TRUE(peer.line->say(MESSAGE_CONFIRM));
 		else

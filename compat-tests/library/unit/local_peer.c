@@ -128,3 +128,8 @@ void hostile_peer_clear_bits(struct hostile_peer *peer)
 {
 	write_bits(peer->page, 0);
 }
+
+void hostile_peer_clear_waits(struct hostile_peer *peer)
+{
+	atomic_store(&peer->page->waits, 0);
+}

@@ -40,6 +40,8 @@ void hostile_peer_set_counter(struct hostile_peer *peer, uint32_t value);
 // Sets the bits of all queues, and of queues that do not exist.
 void hostile_peer_set_all_bits(struct hostile_peer *peer);
 void hostile_peer_clear_bits(struct hostile_peer *peer);
+// Says that no thread waits.
+void hostile_peer_clear_waits(struct hostile_peer *peer);
 
 #ifdef __cplusplus
 }

@@ -22,6 +22,10 @@ void shim_cq_lock(void *cq);
 void shim_cq_unlock(void *cq);
 // Threads that want the lock.
 unsigned shim_cq_lock_waiting(void *cq);
+// The tenant of the lock, and another turn of it: see lock.h.
+void shim_cq_set_tenant(void *cq, unsigned tenant);
+unsigned shim_cq_tenant(void *cq);
+void shim_cq_turn(void *cq);
 // Threads in VipCQWait that have looked in vain.
 unsigned shim_cq_waiters(void *cq);
 

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+// A thread that sleeps at a word in shared memory sleeps for a second at most, so one that nobody wakes goes on all the
+// same. These make it sleep far longer, and count. A test program has them by the linker's --wrap=syscall.
+#pragma once
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// From now on, or no longer.
+void sleep_long(bool is_long);
+// Threads that sleep at such a word.
+unsigned long_sleepers(void);
+// Sleeps that have ended since the last sleep_long() because nobody has woken the thread.
+unsigned sleeps_in_vain(void);
+
+#ifdef __cplusplus
+}
+
+struct LongSleeps {
+	LongSleeps()
+	{
+		sleep_long(true);
+	}
+	~LongSleeps()
+	{
+		sleep_long(false);
+	}
+};
+#endif
