@@ -145,7 +145,7 @@ TEST_F(CqThreads, NoLookMissesWhatHasCome)
 TEST_F(CqThreads, WhoTakesFromAQueueDoesNotRestForOthers)
 {
 	const unsigned nobody = 0x7fffffff;
-	Pair pair = make_pair();
+	Pair pair = add_pair();
 	std::atomic<bool> is_over{false};
 	VIP_DESCRIPTOR *done;
 
@@ -310,7 +310,7 @@ TEST_F(CqThreads, EachSleeperGetsItsMessageOfMany)
 TEST_F(CqThreads, TheSecondSleeperGetsOneOfMoreMessagesThanALookTakes)
 {
 	const size_t messages = 300;
-	Pair pair = make_pair();
+	Pair pair = add_pair();
 	LongSleeps last;
 	std::atomic<int> taken{0};
 	std::vector<std::future<VIP_RETURN>> waits;
@@ -344,7 +344,7 @@ TEST_F(CqThreads, TheSecondSleeperGetsOneOfMoreMessagesThanALookTakes)
 TEST_F(CqThreads, ThoseThatWantOneQueueSleepBesideThoseThatWantAny)
 {
 	const int rounds = 300;
-	Pair any = make_pair(), own[2] = {make_pair(), make_pair()};
+	Pair any = add_pair(), own[2] = {add_pair(), add_pair()};
 	LongSleeps last;
 	std::atomic<int> any_taken{0}, own_taken[2] = {0, 0};
 	std::vector<std::thread> threads;
