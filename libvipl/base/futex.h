@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sleeping at a word of memory that processes may share, and waking who sleeps there. */
+/* Sleeping at a word of 32 bits in memory, and waking who sleeps there. */
 #ifndef VIPL_FUTEX_H
 #define VIPL_FUTEX_H
 
@@ -12,18 +12,31 @@
 
 #include "deadline.h"
 
-/* Sleeps while the word has this value, until the thread is woken, and at most for so long. */
-static inline void futex_sleep(const void *word, uint32_t value, int64_t nsec)
+/* Whose threads sleep at the word: those of this process only, or those of all that have the memory. */
+enum futex_of { FUTEX_OF_PROCESS = FUTEX_PRIVATE_FLAG, FUTEX_SHARED = 0 };
+
+static inline long futex_call(const void *word, int operation, uint32_t value, const struct timespec *time)
+{
+#ifdef SYS_futex_time64
+	/* Where a long has 32 bits, SYS_futex takes a time of two longs, which this may not be. */
+	if (sizeof(time->tv_sec) > sizeof(long))
+		return syscall(SYS_futex_time64, word, operation, value, time, NULL, 0);
+#endif
+	return syscall(SYS_futex, word, operation, value, time, NULL, 0);
+}
+
+/* Sleeps while the word has this value, until the thread is woken, and at most so many nanoseconds, or DEADLINE_NEVER. */
+static inline void futex_sleep(const void *word, uint32_t value, int64_t nsec, enum futex_of of)
 {
 	struct timespec time = nsec_timespec(nsec);
 
-	syscall(SYS_futex, word, FUTEX_WAIT, value, &time, NULL, 0);
+	futex_call(word, FUTEX_WAIT | of, value, nsec == DEADLINE_NEVER ? NULL : &time);
 }
 
-/* Wakes the one that has slept longest, or all. Nobody is woken if the memory is gone. */
-static inline void futex_wake(const void *word, bool all)
+/* Wakes the thread that has slept longest, or all. If the memory is gone, nobody is woken. */
+static inline void futex_wake(const void *word, bool all, enum futex_of of)
 {
-	syscall(SYS_futex, word, FUTEX_WAKE, all ? INT_MAX : 1, NULL, NULL, 0);
+	futex_call(word, FUTEX_WAKE | of, all ? INT_MAX : 1, NULL);
 }
 
 #endif

@@ -3,12 +3,12 @@
 #include "lock.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cpu_relax.h"
+#include "futex.h"
 
 #define MANY 256u /* times in a row make an owner. Ending an ownership interrupts processors, so it must be rare */
 
@@ -54,12 +54,12 @@ static void revoke_bias(struct lock *lock)
 	atomic_store_explicit(&lock->owner, LOCK_NO_OWNER, memory_order_relaxed);
 	asym_fence_heavy();
 	while (atomic_load_explicit(&lock->inside, memory_order_acquire))
-		syscall(SYS_futex, &lock->inside, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0);
+		futex_sleep(&lock->inside, 1, DEADLINE_NEVER, FUTEX_OF_PROCESS);
 }
 
 static void wake(struct lock *lock)
 {
-	syscall(SYS_futex, &lock->inside, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	futex_wake(&lock->inside, false, FUTEX_OF_PROCESS);
 }
 
 /* See litmus/latch. */

@@ -10,9 +10,9 @@ struct watch {
 	void (*ready)(struct watch *watch);
 };
 
-/* Takes the descriptor, which is marked, or not: 0 or errno. `events` as of epoll. */
+/* Takes a marked descriptor. Returns 0 or errno; EBADF: it has no mark. `events` are those of epoll. */
 int watch_begin(int epoll_fd, struct watch *watch, int fd, unsigned events);
-/* Waits for other events; with 0 for none. */
+/* From now on the descriptor is looked after for these events; 0: for none. */
 void watch_for(int epoll_fd, struct watch *watch, unsigned events);
 /* Returns the descriptor, which is the caller's now; or -1 when there is none, or the program has closed it. */
 int watch_end(int epoll_fd, struct watch *watch);

@@ -6,15 +6,14 @@
 #include "channel.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/deadline.h"
 #include "base/fd.h"
+#include "base/futex.h"
 #include "base/thread.h"
 #include "cq.h"
 #include "nic.h"
@@ -127,15 +126,12 @@ static bool is_called(const struct sleeping *self)
 /* Wakes the thread if it dozes. It may have returned since its state was set: then nobody sleeps at this address. */
 static void wake(struct sleeping *sleeping)
 {
-	syscall(SYS_futex, &sleeping->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	futex_wake(&sleeping->state, false, FUTEX_OF_PROCESS);
 }
 
 static void doze(struct sleeping *self, int64_t deadline)
 {
-	int64_t left = deadline_left(deadline);
-	struct timespec time = nsec_timespec(left);
-
-	syscall(SYS_futex, &self->state, FUTEX_WAIT_PRIVATE, DOZING, left == DEADLINE_NEVER ? NULL : &time, NULL, 0);
+	futex_sleep(&self->state, DOZING, deadline_left(deadline), FUTEX_OF_PROCESS);
 }
 
 /* In what follows the channel's lock is held. */

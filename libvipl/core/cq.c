@@ -312,7 +312,7 @@ static bool sleep_at(struct cq *cq, struct sleep_word at, uint32_t seen, int64_t
 	int64_t left = deadline_left(deadline);
 
 	if (left && atomic_load(&cq->announced) == seen)
-		futex_sleep(at.word, at.value, left < NSEC_PER_SEC ? left : NSEC_PER_SEC);
+		futex_sleep(at.word, at.value, left < NSEC_PER_SEC ? left : NSEC_PER_SEC, FUTEX_SHARED);
 	return deadline_left(deadline);
 }
 
@@ -339,7 +339,7 @@ static VIP_RETURN sleep_until_done(struct cq *cq, struct object *owner, bool is_
 			break;
 		in_time = on_channel ? channel_wait(cq->channel, cq, is_choosy, seen, deadline)
 				     : sleep_at(cq, at, seen, deadline);
-		rc = take(argument); /* the CQ is not armed: no later completion wakes a thread in vain */
+		rc = take(argument); /* a channel is not armed any more: no later completion wakes a thread in vain */
 		if (rc == VIP_NOT_DONE && !in_time)
 			rc = VIP_TIMEOUT;
 	} while (rc == VIP_NOT_DONE);

@@ -200,7 +200,7 @@ bool cq_reserve(struct cq *cq, bool is_receive);
 typedef VIP_RETURN cq_taker(void *argument);
 
 /*
- * The step before any sleep, when there was nothing to take: arms the CQ and takes again, because what completed
+ * The step before a sleep on the channel, when there was nothing to take: arms the CQ and takes again, because what completed
  * before the CQ was armed is not announced. VIP_NOT_DONE: the caller may sleep until cq->announced is no longer `seen`.
  * VIP_ERROR_RESOURCE: the CQ could not be armed. Else it returns what `take` has returned.
  */

@@ -42,7 +42,7 @@ struct posted {
 /* One thread may post while another completes. So what they write is on different cache lines. */
 struct workqueue {
 	/* The queue of the next VI in this memory keeps the members before the next blank line: see object_at(). */
-	alignas(OBJECT_ALIGNMENT) struct lock lock; /* posting */
+	alignas(OBJECT_ALIGNMENT) struct lock lock; /* posting, and taking if the CQ is a VIPL CQ */
 	struct vi *vi;
 	_Atomic(struct cq *) cq;
 	_Atomic(struct cq *) own_cq; /* the same, or NULL if it is a VIPL CQ */

@@ -109,7 +109,7 @@ static inline VIP_RETURN take_shared(struct workqueue *queue, VIP_VI_HANDLE hand
 	uint32_t head;
 	const struct posted *posted;
 
-	if (!is_named(queue, handle))
+	if (!is_named(queue, handle) || atomic_load_explicit(&queue->own_cq, memory_order_relaxed))
 		return object_unlock_bad_handle(&queue->lock);
 	head = atomic_load_explicit(&queue->head, memory_order_relaxed);
 	posted = ring_at(queue, head);

@@ -21,7 +21,7 @@
 
 struct cq_page {
 	alignas(64) _Atomic uint32_t stamp; /* of the next completion */
-	_Atomic uint32_t waits;             /* lane_wait: the owner sets it, the peer that rings clears it */
+	_Atomic uint32_t waits;             /* lane_wait: the owner sets bits, a peer that wakes it clears them */
 	_Atomic uint32_t summary;           /* bit i: look at the words from i * PAGE_SPREAD on */
 	uint32_t unused;
 	_Atomic uint32_t arrived[PAGE_WORDS]; /* a bit for each receive queue */

@@ -101,7 +101,7 @@ struct lane {
 	alignas(CACHE_LINE) _Atomic uint32_t busy; /* odd while it accesses the other's memory */
 	_Atomic uint32_t end;			   /* lane_end */
 
-	/* Set by the one end that waits, cleared by the other when it rings the bell. */
+	/* Bits set by the end that waits. The other end clears them when it wakes that one. */
 	alignas(CACHE_LINE) _Atomic uint32_t receiver_waits; /* lane_wait */
 	alignas(CACHE_LINE) _Atomic uint32_t sender_waits;
 

@@ -155,7 +155,7 @@ void endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsi
 	endpoint_set_careful(endpoint, own_memory_may_be_protected());
 	endpoint->peer_waits = endpoint->peer_page ? &endpoint->peer_page->waits
 						   : &endpoint->out->receiver_waits;
-	/* A thread may sleep already, so the first message rings in any case. */
+	/* The channel may have been armed before there was a lane, so the first message rings in any case. */
 	atomic_store(&endpoint->in->receiver_waits, WAIT_ON_CHANNEL | WAIT_IN_AGENT);
 	if (endpoint->receive_cq->page)
 		atomic_fetch_or(&endpoint->receive_cq->page->waits, WAIT_ON_CHANNEL | WAIT_IN_AGENT);

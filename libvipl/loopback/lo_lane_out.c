@@ -60,7 +60,7 @@ int send_wake(struct loopback_endpoint *endpoint, uint32_t waits)
 	if (waits)
 		waits = atomic_fetch_and(endpoint->peer_waits, ~(uint32_t)WAIT_BITS);
 	if (waits & WAIT_HERE)
-		futex_wake(endpoint->peer_waits, false);
+		futex_wake(endpoint->peer_waits, false, FUTEX_SHARED);
 	if (waits & WAIT_ON_CHANNEL)
 		loopback_ring(device, endpoint->peer_channel_bell);
 	if (waits & WAIT_IN_AGENT)

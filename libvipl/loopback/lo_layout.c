@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a process sees of its peers, in numbers: the description and the shared memory of version 6. docs/LOOPBACK.md says what
+ * What a process sees of its peers, in numbers: the description and the shared memory of version 7. docs/LOOPBACK.md says what
  * they mean.
  *
  * There is no code here. The test is that this compiles, for 64 and for 32 bits. Peers of the same version may have another
@@ -19,7 +19,7 @@
 	_Static_assert(offsetof(struct type, member) == (offset), "offset of " #type "." #member);     \
 	_Static_assert(sizeof(((struct type *)0)->member) == (size), "size of " #type "." #member)
 
-VALUE(LOOPBACK_VERSION, 6);
+VALUE(LOOPBACK_VERSION, 7);
 
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "peers may not be able to write, and have no lock of ours");
 

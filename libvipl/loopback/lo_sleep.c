@@ -40,9 +40,10 @@ struct sleep_word loopback_cq_arm_sleeper(struct device_cq *base)
 
 	cq_lock(cq->cq);
 	word = word_of(cq);
-	if (cq->page)
-		atomic_fetch_or_explicit(&cq->armed, ARMED_TO_WAKE, memory_order_relaxed);
 	sleep = (struct sleep_word){word, arm_word(word)};
+	/* After the word: a send that is done clears `armed` first, and then finds the word armed. */
+	if (cq->page)
+		atomic_fetch_or_explicit(&cq->armed, ARMED_TO_WAKE, memory_order_release);
 	/* Whoever sees it clears the word's bit after that, so the caller does not fall asleep, or is there to be woken. */
 	atomic_store_explicit(&cq->has_sleepers, true, memory_order_release);
 	/*
@@ -70,7 +71,7 @@ void loopback_cq_wake(struct device_cq *base, bool all)
 	disarm(word);
 	if (!cq->page)
 		cq_unlock(cq->cq);
-	futex_wake(word, all);
+	futex_wake(word, all, FUTEX_SHARED);
 }
 
 void loopback_cq_rouse(struct loopback_cq *cq)
@@ -78,7 +79,7 @@ void loopback_cq_rouse(struct loopback_cq *cq)
 	_Atomic uint32_t *word = word_of(cq);
 
 	disarm(word);
-	futex_wake(word, true);
+	futex_wake(word, true, FUTEX_SHARED);
 }
 
 void loopback_wake_for_send(struct loopback_cq *cq)
@@ -86,7 +87,7 @@ void loopback_wake_for_send(struct loopback_cq *cq)
 	if (!disarm(&cq->armed))
 		return;
 	if (!cq->page)
-		futex_wake(&cq->armed, false);
+		futex_wake(&cq->armed, false, FUTEX_SHARED);
 	else if (disarm(&cq->page->waits))
-		futex_wake(&cq->page->waits, false);
+		futex_wake(&cq->page->waits, false, FUTEX_SHARED);
 }
