@@ -209,7 +209,7 @@ static void ask_next(struct connection *connection)
 		int error;
 
 		connection->began = clock_nsec();
-		connection->is_heard = false;
+		connection->heard_at = 0;
 		error = reach(connection, &at[0]);
 		if (!error) {
 			ask(connection);
@@ -238,7 +238,8 @@ static void ask_all(struct connection *connection)
 
 	connection->stage = ROUTING;
 	connection->began = clock_nsec();
-	connection->is_heard = connection->is_unsure = false;
+	connection->heard_at = 0;
+	connection->is_unsure = false;
 	connection->place = 0;
 	if (ops->route)
 		error = ops->route(connection->endpoint, &connection->target->host);
@@ -357,7 +358,7 @@ static void answered(struct connection *connection)
 	case MESSAGE_NONE:
 		break;
 	case MESSAGE_HERE:
-		connection->is_heard = true;
+		connection->heard_at = clock_nsec();
 		connection->patience = HERE_NSEC;
 		socket_set_deadline(&conversation->watched, DEADLINE_NEVER);
 		break;
@@ -386,6 +387,11 @@ static void answered(struct connection *connection)
 	case MESSAGE_BUSY:
 		connection->is_unsure = true; /* who has no time is there: a result in this time is no VIP_NO_MATCH */
 		begin_grace(connection);
+		next_place(connection);
+		break;
+	case HEARD_END: /* while a server had the request no grace time has passed */
+		if (connection->heard_at)
+			connection->grace_ends += clock_nsec() - connection->heard_at;
 		next_place(connection);
 		break;
 	default: /* NO_MATCH; or it has stopped to wait without a word; or it is no NIC */
@@ -433,9 +439,11 @@ void connection_expired(struct watched_socket *limit)
 
 VIP_RETURN asking_result(const struct connection *connection)
 {
-	bool is_old = connection->is_heard || clock_nsec() - connection->began >= ANSWER_NSEC;
+	bool is_old = connection->heard_at || clock_nsec() - connection->began >= ANSWER_NSEC;
 
 	if (connection->stage == REACHING)
 		tell_silence(connection);
-	return connection->last == VIP_NO_MATCH && (connection->stage == PAUSING || !is_old) ? VIP_NO_MATCH : VIP_TIMEOUT;
+	if (connection->last != VIP_NO_MATCH)
+		return VIP_TIMEOUT;
+	return connection->stage == PAUSING || (!is_old && !connection->is_unsure) ? VIP_NO_MATCH : VIP_TIMEOUT;
 }

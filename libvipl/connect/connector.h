@@ -71,7 +71,7 @@ void connection_destroy(struct connection *connection);
  * The result is reported, perhaps before this returns, by one of endpoint_connected() and endpoint_refused().
  *
  * connection_ask() asks the host for a listener, again and again, with a pause after each time, until the grace time is over; a
- * host that has not answered, and a peer, until connection_cancel().
+ * host that has not answered until connection_cancel(), and a peer until the deadline of the target.
  */
 void connection_ask(struct connection *connection, struct device_endpoint *endpoint, const struct target *target);
 /* Waits for exactly this peer, who asks for us. Or not: false. */

@@ -30,10 +30,10 @@ struct connection {
 
 	/* Asking. */
 	unsigned place;
-	bool is_heard;	  /* at this place */
 	bool is_unsure;	  /* this time one has not answered, or has no time */
 	VIP_RETURN last;  /* what the last time has told: VIP_NO_MATCH, or anything else */
 	int64_t began;	  /* with this place */
+	int64_t heard_at; /* when it said that it has the request; 0: it has not */
 	int64_t patience; /* for MESSAGE_HERE */
 	int64_t pause;	  /* before it asks again */
 	int64_t grace_ends;

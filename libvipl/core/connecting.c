@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/deadline.h"
+#include "base/thread.h"
 #include "nic.h"
 
 static bool is_pending(const struct vi *vi)
@@ -210,7 +211,8 @@ bool endpoint_refused(struct vi *vi, VIP_RETURN reason, bool goes_on)
 
 void endpoint_pauses(struct vi *vi)
 {
-	agent_wake(vi->nic);
+	if (!thread_is_agent) /* else it looks at what is to do next in any case */
+		agent_wake(vi->nic);
 }
 
 void endpoint_routed(struct vi *vi, int error)

@@ -169,6 +169,8 @@ void verbs_socket(const struct verbs_device *device, const struct in6_addr *host
 int verbs_watch_events(struct verbs_device *device);
 
 /* verbs_route.c */
+/* Also of NULL, and nothing happens if the channel's descriptor is the program's by now. */
+void verbs_destroy_id(struct rdma_cm_id *id);
 int verbs_route(struct device_endpoint *endpoint, const struct in6_addr *host);
 /* The endpoint does not wait for a route any more. */
 void verbs_route_forget(struct verbs_endpoint *endpoint);

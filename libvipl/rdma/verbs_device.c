@@ -159,8 +159,7 @@ static void watch_for_removal(struct verbs_device *device)
 static void close_events(struct verbs_device *device)
 {
 	verbs_routes_free(device);
-	if (device->id)
-		rdma_destroy_id(device->id);
+	verbs_destroy_id(device->id);
 	if (fd_is_own(device->events->fd)) /* see verbs_channel_destroy() */
 		rdma_destroy_event_channel(device->events);
 	fd_close(device->base.event_fd);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/deadline.h"
+#include "base/fd.h"
 #include "base/user.h"
 #include "rdma.h"
 
@@ -23,11 +24,17 @@ struct verbs_route {
 	LIST_HEAD(, verbs_endpoint) waiters;
 };
 
+/* It is a call by the channel's descriptor, which the program may have closed. */
+void verbs_destroy_id(struct rdma_cm_id *id)
+{
+	if (id && fd_is_own(id->channel->fd))
+		rdma_destroy_id(id);
+}
+
 static void forget(struct verbs_route *route)
 {
 	LIST_REMOVE(route, in_device);
-	if (route->id)
-		rdma_destroy_id(route->id);
+	verbs_destroy_id(route->id);
 	free(route);
 }
 
@@ -36,7 +43,7 @@ static void conclude(struct verbs_route *route, int error)
 {
 	struct verbs_endpoint *endpoint;
 
-	rdma_destroy_id(route->id);
+	verbs_destroy_id(route->id);
 	route->id = NULL;
 	route->found_at = clock_nsec();
 	while ((endpoint = LIST_FIRST(&route->waiters))) {
@@ -137,6 +144,8 @@ static int begin(struct verbs_device *device, struct verbs_route *route)
 
 	if (!own)
 		return ENETUNREACH;
+	if (!fd_is_own(device->events->fd))
+		return EBADF;
 	if (rdma_create_id(device->events, &route->id, route, RDMA_PS_TCP)) {
 		route->id = NULL;
 		return errno;

@@ -292,6 +292,23 @@ TEST_P(Asking, GoesOnWhenTheServerGoes)
 	expect_connects();
 }
 
+// A server that comes again has the whole grace time.
+TEST_P(Asking, GoesOnWhenAServerGoesThatHadTheRequestForLong)
+{
+	int asked = 0;
+
+	EXPECT_EQ(result(answers([&](Line &line) {
+			  if (asked++) {
+				  line.say(MESSAGE_REJECT);
+				  return;
+			  }
+			  std::this_thread::sleep_for(std::chrono::milliseconds(2 * grace_msec));
+			  line.hang_up();
+		  })),
+		  VIP_REJECT);
+	EXPECT_EQ(asked, 2);
+}
+
 TEST_P(Asking, LeavesNoDescriptorBehind)
 {
 	expect_connects();
