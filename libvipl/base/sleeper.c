@@ -13,7 +13,11 @@
 #include "fd.h"
 #include "thread.h"
 
-#define LOOK_MSEC 1000 /* until the thread looks whether its descriptors are there */
+/*
+ * A thread sleeps no longer than this: then it looks whether its descriptors are there, and the agent sees deadlines that other
+ * threads have set. WIRE.md's times rest on it.
+ */
+#define LOOK_MSEC 1000
 #define LOST_MSEC 50   /* how long it sleeps without them */
 
 int sleeper_init(struct sleeper *sleeper, int always_fd)
