@@ -151,6 +151,8 @@ static int hear_local(struct conversation *conversation)
 	if (!length)
 		return HEARD_END;
 	code = message_look(&conversation->in, (size_t)length, version_of(conversation));
+	if (code != MESSAGE_REQUEST && code != MESSAGE_PEER_REQUEST && code != MESSAGE_ACCEPT)
+		conversation_close_fds(conversation); /* nobody looks for any */
 	return code == MESSAGE_NONE || (code > 0 && message.msg_flags & MSG_TRUNC) ? MESSAGE_NONSENSE : code;
 }
 

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 namespace
 {
@@ -371,6 +372,30 @@ TEST_P(AskedLocally, EndsAConnectionOverWhichDescriptorsCome)
 	for (int fd : fds)
 		::close(fd);
 	EXPECT_TRUE(eventually([&] { return state_of(a) == VIP_STATE_ERROR; }));
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+}
+
+// How many descriptors of this process are of the same file.
+static unsigned same_as(int fd)
+{
+	struct stat wanted, found;
+	unsigned count = 0;
+
+	EXPECT_EQ(fstat(fd, &wanted), 0);
+	for (int i = 0; i < 1024; i++)
+		count += !fstat(i, &found) && found.st_dev == wanted.st_dev && found.st_ino == wanted.st_ino;
+	return count;
+}
+
+TEST_P(AskedLocally, KeepsNoDescriptorsThatComeWithAConfirmation)
+{
+	const Spoken request = spoken(MESSAGE_REQUEST), confirm = spoken(MESSAGE_CONFIRM);
+	auto accepted = serve_one();
+	Line line = ask();
+
+	line.say_bytes(&confirm.bytes, sizeof(confirm.bytes), request.fds);
+	ASSERT_EQ(accepted.get(), VIP_SUCCESS);
+	EXPECT_EQ(same_as(request.fds[0]), 1u);
 	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
 }
 
