@@ -30,20 +30,20 @@ void Outcome::add(VIP_RETURN code)
 	if (code == VIP_SUCCESS)
 		++connected;
 	else
-		failure = return_name(code);
+		++failures[return_name(code)];
 }
 
 void Outcome::operator+=(const Outcome &more)
 {
 	connected += more.connected;
-	if (failure.empty())
-		failure = more.failure;
+	for (const auto &[reason, count] : more.failures)
+		failures[reason] += count;
 }
 
 void Outcome::tell(Report &report, const std::string &where) const
 {
-	if (!failure.empty())
-		report.remark(where + ": one failure was " + failure);
+	for (const auto &[reason, count] : failures)
+		report.remark(where + ": " + std::to_string(count) + " failed: " + reason);
 }
 
 void add_crowd(CLI::App &app)

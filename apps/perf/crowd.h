@@ -6,6 +6,7 @@
 #ifndef VIP_PERF_CROWD_H
 #define VIP_PERF_CROWD_H
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -32,17 +33,17 @@ void serve_threads(const Side &side, const Json &request);
 /* Returns first, first * factor, ... up to `most`, and `most`. */
 std::vector<unsigned> steps(unsigned first, unsigned factor, unsigned most);
 
-/* How many requests succeeded, and the result of one that did not. */
+/* How many requests succeeded, and how many failed for which reason. */
 struct Outcome {
 	unsigned connected = 0;
-	std::string failure;
+	std::map<std::string, unsigned> failures;
 
 	void add(VIP_RETURN code);
 	void operator+=(const Outcome &more);
-	/* Adds a remark if there was a failure. */
+	/* Adds a remark for each reason. */
 	void tell(Report &report, const std::string &where) const;
 };
 
-MEMBERS_IN_JSON(Outcome, connected, failure)
+MEMBERS_IN_JSON(Outcome, connected, failures)
 
 #endif

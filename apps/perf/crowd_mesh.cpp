@@ -19,7 +19,6 @@
 #include "end.h"
 #include "processes.h"
 
-
 namespace
 {
 constexpr unsigned usual_on_loopback = 48, usual_elsewhere = 8;

@@ -21,7 +21,6 @@
 #include "arithmetic.h"
 #include "processes.h"
 
-
 namespace
 {
 constexpr unsigned usual_processes = 64;
@@ -127,14 +126,14 @@ Json storm_of(const Side &side, std::launch policy, unsigned clients, unsigned p
 		{"rate", outcome.connected / (last - first) * 1e6},
 		{"disconnect_s", (ended - begun) / 1e6}};
 }
-
 } // namespace
 
-/* Accepts all requests. What fails here is told to the client as a rejection. */
+/* Accepts all requests, and says at the end why it could not accept some. Their clients see a rejection. */
 void serve_storm(const Side &side, const Json &)
 {
 	Address local = share_server_address(side);
 	std::vector<std::unique_ptr<Vi>> vis;
+	Outcome outcome;
 
 	while (!side.control.has_given_up()) {
 		VIP_CONN_HANDLE request;
@@ -146,12 +145,14 @@ void serve_storm(const Side &side, const Json &)
 		try {
 			vis.push_back(make_vi(side.nic));
 			check(VipConnectAccept(request, vis.back()->handle()), "accept a connection");
-		} catch (const Failure &) {
+		} catch (const Failure &failure) {
 			VipConnectReject(request);
+			++outcome.failures[failure.what()];
 		}
 	}
 	side.control.read();
 	vis.clear();
+	side.control.write(outcome);
 	side.control.meet();
 }
 
@@ -183,8 +184,10 @@ Report crowd_storm(const Side &side, const CrowdOptions &options)
 				return storm_of(side, how, count, std::min(count, most_processes), outcome);
 			}));
 			side.control.write({{"do", "end"}});
+			const Outcome of_server = side.control.read().get<Outcome>();
 			side.control.meet();
 			outcome.tell(report, where);
+			of_server.tell(report, where + ", the server");
 		}
 	return report;
 }

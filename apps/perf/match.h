@@ -49,7 +49,6 @@ public:
 
 private:
 	void order(const char *what, size_t bytes, uint64_t count);
-	Block run(const char *what, size_t bytes, uint64_t count);
 
 	const Side &side_;
 	const Shape shape_;

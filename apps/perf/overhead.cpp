@@ -9,10 +9,15 @@
  */
 #include <algorithm>
 #include <cmath>
+#include <condition_variable>
 #include <cstdio>
 #include <future>
 #include <iostream>
+#include <mutex>
+#include <thread>
+#include <unistd.h>
 
+#include "../common/common.h"
 #include "overhead.h"
 #include "run.h"
 
@@ -78,36 +83,114 @@ uint64_t iterations_of(const Case &one, unsigned asked)
 	return (wanted + round - 1) / round * round;
 }
 
-/* Each end has a thread. Both fail when one fails. */
-void two_threads(Path &path, uint64_t iterations)
+/*
+ * The thread of one end, for all blocks of a path: the library's locks are cheap for the thread that usually takes
+ * them.
+ */
+class Worker : Single
 {
-	const auto or_give_up = [&path](auto work) {
-		try {
-			work();
-		} catch (...) {
-			path.give_up();
-			throw;
-		}
-	};
-	auto echo = std::async(std::launch::async, [&] { or_give_up([&] { path.echo(iterations); }); });
+public:
+	~Worker()
+	{
+		start([this] { ends_ = true; });
+		thread_.join();
+	}
+	/* For one task at a time. */
+	std::future<void> start(std::function<void()> work)
+	{
+		const std::lock_guard<std::mutex> lock(mutex_);
 
-	or_give_up([&] { path.ping(iterations); });
-	echo.get();
+		task_ = std::packaged_task<void()>(std::move(work));
+		changed_.notify_one();
+		return task_.get_future();
+	}
+
+private:
+	void work()
+	{
+		while (!ends_) {
+			std::unique_lock<std::mutex> lock(mutex_);
+
+			changed_.wait(lock, [this] { return task_.valid(); });
+			std::packaged_task<void()> task = std::move(task_);
+			lock.unlock();
+			task();
+		}
+	}
+
+	std::mutex mutex_;
+	std::condition_variable changed_;
+	std::packaged_task<void()> task_;
+	bool ends_ = false; /* the thread's own */
+	std::thread thread_{[this] { work(); }}; /* the last member, because the thread uses the others */
+};
+
+/* Two ends with a thread for each. */
+struct Workers {
+	Worker ping, echo;
+};
+
+/*
+ * Ends the process if the block takes longer than ten seconds, and for each round trip ten milliseconds and the
+ * duration at 1 MB/s: a thread that sleeps without a limit, as over raw verbs, cannot be woken if its event is lost.
+ */
+void await_block(const std::future<void> &end, const Case &one, uint64_t iterations)
+{
+	const std::chrono::milliseconds limit(10000 + iterations * (10 + one.traffic.bytes / 500));
+
+	if (end.wait_for(limit) == std::future_status::ready)
+		return;
+	progress("");
+	complain("%s: no message came", one.name);
+	_exit(EXIT_FAILED);
 }
 
-/* Runs one block. Returns microseconds one way, or MB/s. */
-double figure_of_block(Path &path, const Case &one, uint64_t iterations)
+/* Returns the microseconds of the thread that pings. Both ends fail when one fails. */
+double time_two_threads(Workers &workers, Path &path, const Case &one, uint64_t iterations)
 {
-	path.messages().prepare();
+	double us = 0;
+	const auto start = [&path](Worker &worker, auto work) {
+		return worker.start([&path, work] {
+			try {
+				work();
+			} catch (...) {
+				path.give_up();
+				throw;
+			}
+		});
+	};
+	auto echo = start(workers.echo, [&path, iterations] { path.echo(iterations); });
+	auto ping = start(workers.ping, [&path, iterations, &us] {
+		const double began = now_us();
+
+		path.ping(iterations);
+		us = now_us() - began;
+	});
+
+	await_block(ping, one, iterations);
+	await_block(echo, one, iterations);
+	echo.get();
+	ping.get();
+	return us;
+}
+
+double time_one_thread(Path &path, const Case &one, uint64_t iterations)
+{
 	const double began = now_us();
 
-	if (one.traffic.waits)
-		two_threads(path, iterations);
-	else if (one.streams)
+	if (one.streams)
 		path.stream(iterations);
 	else
 		path.ping_pong(iterations);
-	const double us = now_us() - began;
+	return now_us() - began;
+}
+
+/* Runs one block. Returns microseconds one way, or MB/s. */
+double figure_of_block(Workers &workers, Path &path, const Case &one, uint64_t iterations)
+{
+	path.messages().prepare();
+	const double us = one.traffic.waits ? time_two_threads(workers, path, one, iterations)
+					    : time_one_thread(path, one, iterations);
 
 	path.messages().check(!one.streams);
 	return one.streams ? static_cast<double>(iterations * one.traffic.bytes) / us
@@ -125,8 +208,9 @@ Json run_case(const Nic &nic, const Case &one, const Overhead &asked)
 	const uint64_t iterations = iterations_of(one, asked.iterations);
 	const auto raw = make_raw_path(nic, one.traffic);
 	const auto vipl = make_vipl_path(nic, one.traffic);
-	const auto raw_block = [&] { return figure_of_block(*raw, one, iterations); };
-	const auto vipl_block = [&] { return figure_of_block(*vipl, one, iterations); };
+	Workers raw_workers, vipl_workers;
+	const auto raw_block = [&] { return figure_of_block(raw_workers, *raw, one, iterations); };
+	const auto vipl_block = [&] { return figure_of_block(vipl_workers, *vipl, one, iterations); };
 	const Pairs pairs = measure_pairs(asked.pairs, raw_block, vipl_block);
 
 	return {{"ratio", rounded(median(ratios(pairs)), 1e4)},

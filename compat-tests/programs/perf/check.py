@@ -4,6 +4,7 @@
 import contextlib
 import json
 import os
+import re
 import resource
 import signal
 import socket
@@ -273,6 +274,18 @@ def test_out_of_room():
     expect(len(report.get("remarks", [])) == 3, "each ends with a remark", report.get("remarks"))
     for series in report["series"]:
         expect(2 < len(series["points"]) < 8, "with some of its points", series)
+
+
+def test_storm_out_of_room():
+    """Requests to a server without files fail. They are counted, with the reasons that both sides see."""
+    report = json_of("crowd", "--question", "storm", "--clients", "100", "--processes", "10",
+                     preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (90, 90)))
+    for series in report["series"]:
+        failed = series["points"][-1]["failed"]
+        told = [re.fullmatch(re.escape(series["name"]) + r", 100 clients(, the server)?: (\d+) failed: (.*VIP_\w+)", remark)
+                for remark in report["remarks"]]
+        clients, server = ([int(one[2]) for one in told if one and one[1] == side] for side in (None, ", the server"))
+        expect(0 < failed < 100 and sum(clients) == failed and sum(server) > 0, "they are counted", report)
 
 
 run_case(globals())
