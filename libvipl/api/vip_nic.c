@@ -15,7 +15,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/user.h"
-#include "connect/connector.h"
+#include "connect/connect.h"
 #include "core/listening.h"
 #include "service/agent.h"
 #include "service/notifier.h"

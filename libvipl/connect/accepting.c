@@ -13,7 +13,7 @@
 #include "base/deadline.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "inside.h"
+#include "connect_internal.h"
 
 #define BACKLOG	       1024
 #define HALF_OPEN_NSEC (10 * NSEC_PER_SEC)

@@ -12,7 +12,7 @@
 #include "base/deadline.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "inside.h"
+#include "connect_internal.h"
 
 #ifndef IP_BIND_ADDRESS_NO_PORT
 #define IP_BIND_ADDRESS_NO_PORT 24

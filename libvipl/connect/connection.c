@@ -7,7 +7,7 @@
 
 #include "base/deadline.h"
 #include "base/log.h"
-#include "inside.h"
+#include "connect_internal.h"
 
 #define CONFIRM_NSEC (10 * NSEC_PER_SEC)
 #define ACKS_NSEC    (50 * NSEC_PER_MSEC) /* the last acknowledgements may take */

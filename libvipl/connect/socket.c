@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "base/strange.h"
 #include "base/user.h"
-#include "connector.h"
+#include "connect.h"
 
 #define MOST_OF_CROWD 64u
 

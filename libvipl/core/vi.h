@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <sys/queue.h>
 
-#include "connect/connector.h"
+#include "connect/connect.h"
 #include "device.h"
 #include "object.h"
 #include "workqueue.h"

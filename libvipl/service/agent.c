@@ -11,7 +11,7 @@
 #include "base/strange.h"
 #include "base/thread.h"
 #include "base/watch.h"
-#include "connect/connector.h"
+#include "connect/connect.h"
 #include "core/listening.h"
 #include "core/nic.h"
 #include "notifier.h"

@@ -7,7 +7,7 @@
 #define FUZZ_CONVERSATION_FUZZ_H
 
 #include "fuzz.h"
-#include "connect/connector.h"
+#include "connect/connect.h"
 #include "connect/message.h"
 #include "describe.h"
 #include "loopback.h"

@@ -4,7 +4,7 @@
 
 SOURCES is libvipl/. OBJECTS is a file that lists its object files. An arrow runs from a file to another one that it
 calls (by the symbols of the object files) or includes. It must not run to a higher folder: a device reports to the
-layers above it by the functions of device.h alone, and connect by those and the ones of connector.h.
+layers above it by the functions of device.h alone, and connect by those and the ones of connect.h.
 """
 import collections
 import pathlib
@@ -41,7 +41,7 @@ def reports(sources):
         text = (sources / header).read_text()
         return set(re.findall(r"\b(\w+)\(", text[text.index(mark):]))
     of_devices = after("device.h", "A device reports by these functions")
-    of_connect = of_devices | after("connect/connector.h", "reports, which are implemented above")
+    of_connect = of_devices | after("connect/connect.h", "reports, which are implemented above")
     return {"connect": of_connect, **{device: of_devices for device in DEVICES}}
 
 

@@ -16,8 +16,8 @@
  * All functions but connector_open() and connector_close(): the NIC's lock is held. Reports are made from within these functions,
  * and by the device's watch_serve().
  */
-#ifndef VIPL_CONNECTOR_H
-#define VIPL_CONNECTOR_H
+#ifndef VIPL_CONNECT_H
+#define VIPL_CONNECT_H
 
 #include "device.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the files of this folder share. */
-#ifndef VIPL_CONNECT_INSIDE_H
-#define VIPL_CONNECT_INSIDE_H
+#ifndef VIPL_CONNECT_INTERNAL_H
+#define VIPL_CONNECT_INTERNAL_H
 
-#include "connector.h"
+#include "connect.h"
 #include "conversation.h"
 
 struct client {
