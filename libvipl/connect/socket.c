@@ -269,8 +269,7 @@ bool socket_spare(struct connector *connector)
 
 void socket_prepare(const struct watched_socket *watched)
 {
-	const int on = 1, seconds = (int)config()->keepalive_sec, msec = seconds * 1000;
-	const int idle = seconds > 2 ? seconds / 2 : 1, fd = watched->fd;
+	const int on = 1, seconds = (int)config()->keepalive_sec, msec = seconds * 1000, fd = watched->fd;
 
 	if (watched->is_local)
 		return;
@@ -278,7 +277,8 @@ void socket_prepare(const struct watched_socket *watched)
 	if (!seconds)
 		return;
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+	/* The silence counts from the last packet: a break in the network may last for all of it but this second and the next. */
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &on, sizeof(on));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &on, sizeof(on));
 	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &msec, sizeof(msec));
 }
