@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <vipl.h>
 
@@ -186,6 +187,17 @@ static int idle(const char *host, unsigned count, time_t length)
 	return used > elapsed / 100;
 }
 
+/* Each connection takes a file descriptor. */
+static void raise_limit(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files))
+		return;
+	files.rlim_cur = files.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &files);
+}
+
 int main(int argc, char **argv)
 {
 	unsigned last = argc > 4 ? (unsigned)strtoul(argv[argc - 1], NULL, 10) : 0;
@@ -197,6 +209,7 @@ int main(int argc, char **argv)
 				"       vip_between idle wait|HOST COUNT SECONDS\n");
 		return 2;
 	}
+	raise_limit();
 	must(VipOpenNic("nic0", &nic), "VipOpenNic");
 	must(VipQueryNic(nic, &nic_attributes), "VipQueryNic");
 	must(VipNSInit(nic, NULL), "VipNSInit");

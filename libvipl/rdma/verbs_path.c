@@ -71,33 +71,39 @@ static int find_gid(struct verbs_device *device, struct verbs_path *path)
 	return is_found ? 0 : ENODEV;
 }
 
-/* The index of a partition key of our port, if possible one of a full member, or -1. */
+/* The index of a partition key of our port, if possible one of a full member; or -1 and errno, ENODEV if there is none. */
 static int find_pkey(struct verbs_device *device, uint16_t pkey)
 {
-	int limited = -1;
+	int limited = -1, error = ENODEV;
 	__be16 found;
 
 	for (int i = 0; i < device->limits.max_pkeys; i++) {
-		if (ibv_query_pkey(device->context, device->port, i, &found) ||
-		    (be16toh(found) & PKEY_NUMBER) != (pkey & PKEY_NUMBER))
+		if (ibv_query_pkey(device->context, device->port, i, &found)) {
+			if (errno == EMFILE || errno == ENFILE) /* it is a file of the system's */
+				error = errno;
+			continue;
+		}
+		if ((be16toh(found) & PKEY_NUMBER) != (pkey & PKEY_NUMBER))
 			continue;
 		if (be16toh(found) & PKEY_FULL)
 			return i;
 		if (limited < 0)
 			limited = i;
 	}
+	errno = error;
 	return limited;
 }
 
 int verbs_path_complete(struct verbs_device *device, struct verbs_path *path)
 {
-	int error = find_gid(device, path), pkey = find_pkey(device, path->pkey);
+	int error = find_gid(device, path), pkey = error ? -1 : find_pkey(device, path->pkey);
+	const char *lacks = error ? "GID" : "partition key";
 
-	if (error == ENODEV || pkey < 0) {
+	if (!error && pkey < 0)
+		error = errno;
+	if (error == ENODEV)
 		log_error_ratelimited("RDMA device %s: its port has no %s for a connection",
-				      ibv_get_device_name(device->context->device), error ? "GID" : "partition key");
-		return ENODEV;
-	}
+				      ibv_get_device_name(device->context->device), lacks);
 	if (error)
 		return error;
 	path->pkey_index = (uint16_t)pkey;

@@ -60,6 +60,7 @@ INSTANTIATE_TEST_SUITE_P(
 			Fault{"rdma_resolve_route", 1, ENETUNREACH, VIP_NOT_REACHABLE},
 			Fault{"ibv_query_gid_ex", 1, EIO, VIP_ERROR_RESOURCE},
 			Fault{"ibv_query_pkey", 1, EIO, VIP_NOT_REACHABLE},
+			Fault{"ibv_query_pkey", 1, EMFILE, VIP_ERROR_RESOURCE},
 			Fault{"socket", 1, EMFILE, VIP_ERROR_RESOURCE},
 			Fault{"socket", 3, ENFILE, VIP_ERROR_RESOURCE},
 			Fault{"bind", 1, EADDRNOTAVAIL, VIP_NOT_REACHABLE}, // the address has gone
@@ -110,6 +111,7 @@ INSTANTIATE_TEST_SUITE_P(FaultsConnect, AcceptFails,
 			 testing::Values(Fault{"sendmsg", 1, EPIPE, VIP_TIMEOUT},
 					 Fault{"ibv_query_gid_ex", 1, EIO, VIP_ERROR_RESOURCE},
 					 Fault{"ibv_query_pkey", 1, EIO, VIP_ERROR_RESOURCE},
+					 Fault{"ibv_query_pkey", 1, EMFILE, VIP_ERROR_RESOURCE},
 					 Fault{"ibv_modify_qp", 2, ENOMEM, VIP_ERROR_RESOURCE},
 					 Fault{"ibv_modify_qp", 3, ENOMEM, VIP_ERROR_RESOURCE}),
 			 name_of);
