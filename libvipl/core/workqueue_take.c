@@ -14,6 +14,19 @@ static inline VIP_RETURN take_nothing(const struct workqueue *queue, VIP_DESCRIP
 	return workqueue_is_empty(queue) ? VIP_DESCRIPTOR_ERROR : VIP_NOT_DONE;
 }
 
+/* The lock that guards the head is held, and the one at the head is done. */
+static inline VIP_RETURN take_done(struct workqueue *queue, uint32_t head, VIP_DESCRIPTOR **descriptor)
+{
+	const struct posted *posted = ring_at(queue, head);
+	VIP_RETURN rc = VIP_SUCCESS;
+
+	*descriptor = posted->descriptor;
+	if (posted->status & VIP_STATUS_ERROR_MASK)
+		rc = VIP_DESCRIPTOR_ERROR;
+	atomic_store_explicit(&queue->head, head + 1, memory_order_release);
+	return rc;
+}
+
 /* A caller that is told of the error that broke the VI shall find the VI in ERROR: see vi_catch_up(), too. */
 static bool has_broken_vi(const struct workqueue *queue)
 {
@@ -26,17 +39,9 @@ static bool has_broken_vi(const struct workqueue *queue)
 static inline VIP_RETURN take_head(struct workqueue *queue, struct cq *cq, uint32_t head, bool polled,
 				   VIP_DESCRIPTOR **descriptor)
 {
-	const struct posted *posted = ring_at(queue, head);
-	VIP_RETURN rc = VIP_SUCCESS;
-	bool run_deferred = false;
+	VIP_RETURN rc = take_done(queue, head, descriptor);
 
-	*descriptor = posted->descriptor;
-	if (posted->status & VIP_STATUS_ERROR_MASK) {
-		rc = VIP_DESCRIPTOR_ERROR;
-		run_deferred = has_broken_vi(queue);
-	}
-	atomic_store_explicit(&queue->head, head + 1, memory_order_release);
-	return cq_unlock_and_run(cq, &queue->vi->object, polled, run_deferred, rc);
+	return cq_unlock_and_run(cq, &queue->vi->object, polled, rc != VIP_SUCCESS && has_broken_vi(queue), rc);
 }
 
 /* Polls, and takes the head if it is done then. */
@@ -82,7 +87,7 @@ static __attribute__((noinline)) VIP_RETURN take_with_cq(struct workqueue *queue
 	struct cq *cq = atomic_load_explicit(&queue->cq, memory_order_relaxed);
 	uint32_t head = atomic_load_explicit(&queue->head, memory_order_relaxed);
 	bool polled = false, run_deferred = false;
-	VIP_RETURN rc = VIP_SUCCESS;
+	VIP_RETURN rc;
 
 	if (queue_has_done(queue))
 		lock_acquire(&cq->lock);
@@ -93,12 +98,8 @@ static __attribute__((noinline)) VIP_RETURN take_with_cq(struct workqueue *queue
 	if (!queue_has_done(queue)) {
 		rc = take_nothing(queue, descriptor);
 	} else {
-		*descriptor = ring_at(queue, head)->descriptor;
-		if (ring_at(queue, head)->status & VIP_STATUS_ERROR_MASK) {
-			rc = VIP_DESCRIPTOR_ERROR;
-			run_deferred = has_broken_vi(queue);
-		}
-		atomic_store_explicit(&queue->head, head + 1, memory_order_release);
+		rc = take_done(queue, head, descriptor);
+		run_deferred = rc != VIP_SUCCESS && has_broken_vi(queue);
 	}
 	lock_release(&queue->lock);
 	return cq_unlock_and_run(cq, &queue->vi->object, polled, run_deferred, rc);
@@ -107,18 +108,14 @@ static __attribute__((noinline)) VIP_RETURN take_with_cq(struct workqueue *queue
 static inline VIP_RETURN take_shared(struct workqueue *queue, VIP_VI_HANDLE handle, VIP_DESCRIPTOR **descriptor)
 {
 	uint32_t head;
-	const struct posted *posted;
 
 	if (!is_named(queue, handle) || atomic_load_explicit(&queue->own_cq, memory_order_relaxed))
 		return object_unlock_bad_handle(&queue->lock);
 	head = atomic_load_explicit(&queue->head, memory_order_relaxed);
-	posted = ring_at(queue, head);
 	if (head == atomic_load_explicit(&queue->done, memory_order_acquire) ||
-	    posted->status & VIP_STATUS_ERROR_MASK)
+	    ring_at(queue, head)->status & VIP_STATUS_ERROR_MASK)
 		return take_with_cq(queue, descriptor);
-	*descriptor = posted->descriptor;
-	atomic_store_explicit(&queue->head, head + 1, memory_order_release);
-	return (VIP_RETURN)lock_release_with(&queue->lock, VIP_SUCCESS);
+	return (VIP_RETURN)lock_release_with(&queue->lock, take_done(queue, head, descriptor));
 }
 
 static __attribute__((noinline)) VIP_RETURN take_shared_slowly(struct workqueue *queue, VIP_VI_HANDLE handle,
