@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/config.h"
 #include "base/deadline.h"
@@ -42,12 +41,11 @@ static void begin_grace(struct connection *connection)
 	connection->grace_ends = clock_nsec() + config()->grace_msec * NSEC_PER_MSEC;
 }
 
-/* After a pause the route is asked for, too: it may have changed. */
+/* The conversation has ended. After a pause the route is asked for, too: it may have changed. */
 static void pause_asking(struct connection *connection, VIP_RETURN reason)
 {
 	int64_t longest = clock_nsec() < connection->grace_ends ? LONGEST_PAUSE : RARE_PAUSE;
 
-	conversation_end(&connection->conversation, 0);
 	connection->stage = PAUSING;
 	connection->last = reason;
 	socket_set_time(&connection->conversation.watched, connection->pause);
@@ -91,10 +89,12 @@ void connection_fail(struct connection *connection, VIP_RETURN reason, enum mess
  */
 static void no_answer(struct connection *connection, VIP_RETURN reason)
 {
-	if (reason == VIP_TIMEOUT || connection->target->own.peer_to_peer || clock_nsec() < connection->grace_ends)
+	if (reason == VIP_TIMEOUT || connection->target->own.peer_to_peer || clock_nsec() < connection->grace_ends) {
+		conversation_end(&connection->conversation, 0);
 		pause_asking(connection, reason);
-	else
+	} else {
 		connection_fail(connection, reason, 0);
+	}
 }
 
 /* There is no way to the host, or the system lacks something. */
