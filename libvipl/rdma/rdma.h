@@ -167,6 +167,8 @@ void verbs_socket(const struct verbs_device *device, const struct in6_addr *host
 /* verbs_events.c */
 /* From now on the agent gets its events. 0 or errno. */
 int verbs_watch_events(struct verbs_device *device);
+/* 0, or -1 and errno. */
+int verbs_set_nonblocking(int fd);
 
 /* verbs_route.c */
 /* Also of NULL, and nothing happens if the channel's descriptor is the program's by now. */

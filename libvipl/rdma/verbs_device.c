@@ -2,7 +2,6 @@
 /* Opening and closing the RDMA device; its channels and completion queues. */
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,13 +15,6 @@
 #include "rdma.h"
 
 #define MESSAGES_VERSION 3 /* between hosts: docs/WIRE.md */
-
-static int set_nonblocking(int fd)
-{
-	int flags = fcntl(fd, F_GETFL);
-
-	return flags < 0 ? -1 : fcntl(fd, F_SETFL, flags | O_NONBLOCK);
-}
 
 static bool kernel_has_devices(void)
 {
@@ -291,7 +283,7 @@ static struct device_channel *verbs_channel_create(struct device *base, int *fd)
 
 	if (!channel)
 		return NULL;
-	if (!set_nonblocking(channel->fd)) {
+	if (!verbs_set_nonblocking(channel->fd)) {
 		*fd = fd_mark(channel->fd);
 		return (struct device_channel *)channel;
 	}

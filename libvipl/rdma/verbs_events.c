@@ -84,13 +84,18 @@ static void async_ready(struct watch *watch)
 	}
 }
 
-/* 0 or errno. */
-static int begin(struct verbs_device *device, struct watch *watch, int fd, void (*ready)(struct watch *watch))
+int verbs_set_nonblocking(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
 
+	return flags < 0 ? -1 : fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+}
+
+/* 0 or errno. */
+static int begin(struct verbs_device *device, struct watch *watch, int fd, void (*ready)(struct watch *watch))
+{
 	watch->ready = ready;
-	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
+	if (verbs_set_nonblocking(fd))
 		return errno;
 	return watch_begin(device->base.event_fd, watch, fd, EPOLLIN);
 }
