@@ -19,6 +19,8 @@ nic=${map%%=*}
 
 # Turn off the sanitizers' message that they are not the first library, and their leak check.
 export ASAN_OPTIONS="verify_asan_link_order=0:detect_leaks=0"
+# All functions of a program have to be found, also those that it does not call.
+export LD_BIND_NOW=1
 
 failed=0
 fail() {
@@ -26,12 +28,14 @@ fail() {
 	failed=1
 }
 
-# runs COMMAND...: the command must fail by itself, and succeed under vip_run.
+# runs COMMAND...: the command must fail by itself, and succeed under vip_run. The dynamic linker must have nothing to
+# say, but libibverbs may, of an RDMA device.
 runs() {
 	if "$@" 2>/dev/null; then
 		fail "succeeds without vip_run, so nothing is shown: $*"
 	fi
-	"$vip_run" "--nic=$map" ${preload:+--preload} "$@" || fail "fails: $*"
+	said=$("$vip_run" "--nic=$map" ${preload:+--preload} "$@" 2>&1) || fail "fails: $*: $said"
+	[ -z "$said" ] || [ "${map#*=}" != via_lo ] || fail "says: $said"
 }
 
 preload=
