@@ -11,11 +11,12 @@
 struct channel channels[MAX_PROCESSES];
 pthread_mutex_t connecting_lock = PTHREAD_MUTEX_INITIALIZER;
 
-void address_make(union address *address, const struct host *host, int at, int of)
+void address_make(union address *address, int at, int of)
 {
+	const struct host *host = &table.hosts[at];
 	struct discriminator discriminator;
 
-	discriminator.job = settings.job;
+	discriminator.job = table.job;
 	discriminator.at = at;
 	discriminator.of = of;
 	memset(address, 0, sizeof(*address));
@@ -55,7 +56,7 @@ static void make(struct channel *channel)
 	packets_prepare(channel);
 }
 
-void channels_open(const struct host *hosts)
+void channels_open(void)
 {
 	int i;
 
@@ -65,11 +66,11 @@ void channels_open(const struct host *hosts)
 			make(&channels[i]);
 	}
 	if (settings.connecting == CONNECT_ALL)
-		connect_all(hosts);
+		connect_all();
 	else if (settings.connecting == CONNECT_PEERS)
-		connect_peers(hosts);
+		connect_peers();
 	else
-		demand_start(hosts);
+		demand_start();
 }
 
 struct channel *channel_of(VIP_VI_HANDLE vi)
@@ -79,22 +80,13 @@ struct channel *channel_of(VIP_VI_HANDLE vi)
 	for (i = 0; i < settings.size; ++i)
 		if (i != settings.rank && channels[i].vi == vi)
 			return &channels[i];
-	mp_fail("the CQ named a VI that is none of ours");
-}
-
-void channel_connect(struct channel *channel)
-{
-	if (!channel->usable)
-		demand_connect(channel);
-	channel->usable = 1;
+	return NULL;
 }
 
 void channels_close(void)
 {
 	int i;
 
-	if (settings.connecting == CONNECT_ON_DEMAND)
-		demand_stop();
 	for (i = 0; i < settings.size; ++i) {
 		if (i == settings.rank)
 			continue;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* connect.c - connects with all processes at the start: by request and wait, or peer-to-peer. */
-#include <stdio.h>
 #include <string.h>
 
 #include "layer.h"
@@ -8,18 +7,17 @@
 #define PATIENCE 60000 /* milliseconds */
 
 /*
- * Makes the request until the peer waits, as programs did: the peer may not be ready. Only the
- * discriminator of the local address counts, so any host is right.
+ * Makes the request until the peer waits, as programs did: the peer may not be ready.
  */
-VIP_RETURN connect_request(struct channel *channel, const struct host *host, int at, int of)
+VIP_RETURN connect_request(struct channel *channel, int of)
 {
 	double end = mp_now() + PATIENCE / 1000;
 	union address local, remote;
 	VIP_VI_ATTRIBUTES attributes;
 	VIP_RETURN code;
 
-	address_make(&local, host, settings.rank, channel->peer);
-	address_make(&remote, host, at, of);
+	address_make(&local, settings.rank, channel->peer);
+	address_make(&remote, channel->peer, of);
 	do
 		code = VipConnectRequest(channel->vi, &local.net, &remote.net, PATIENCE,
 					 &attributes);
@@ -27,19 +25,19 @@ VIP_RETURN connect_request(struct channel *channel, const struct host *host, int
 	return code;
 }
 
-static void wait_for(struct channel *channel, const struct host *own)
+static void wait_for(struct channel *channel)
 {
 	union address local, remote;
 	VIP_VI_ATTRIBUTES attributes;
 	VIP_CONN_HANDLE request;
 	struct discriminator from;
 
-	address_make(&local, own, settings.rank, channel->peer);
+	address_make(&local, settings.rank, channel->peer);
 	memset(&remote, 0, sizeof(remote));
 	must(VipConnectWait(nic, &local.net, PATIENCE, &remote.net, &attributes, &request),
 	     "VipConnectWait");
 	from = address_discriminator(&remote);
-	if (from.job != settings.job || from.at != channel->peer || from.of != settings.rank)
+	if (from.job != table.job || from.at != channel->peer || from.of != settings.rank)
 		mp_fail("waited for rank %d, and got job %d, rank %d, for rank %d", channel->peer,
 			from.job, from.at, from.of);
 	must(VipConnectAccept(request, channel->vi), "VipConnectAccept");
@@ -50,36 +48,34 @@ static void wait_for(struct channel *channel, const struct host *own)
  * higher ranks, in theirs. So there is no deadlock. Many requests reach rank 0 before it waits for
  * them.
  */
-void connect_all(const struct host *hosts)
+void connect_all(void)
 {
 	int i;
 
+	doing = "its peers, to connect";
 	for (i = 0; i < settings.size; ++i) {
 		if (i == settings.rank)
 			continue;
-		doing = "connecting";
 		if (i < settings.rank)
-			must(connect_request(&channels[i], &hosts[i], i, settings.rank),
-			     "VipConnectRequest");
+			must(connect_request(&channels[i], settings.rank), "VipConnectRequest");
 		else
-			wait_for(&channels[i], &hosts[settings.rank]);
-		channels[i].usable = 1;
+			wait_for(&channels[i]);
+		channels[i].link = CONNECTED;
 	}
-	doing = NULL;
 }
 
-void connect_peers(const struct host *hosts)
+void connect_peers(void)
 {
 	union address local, remote;
 	VIP_VI_ATTRIBUTES attributes;
 	int i;
 
-	doing = "connecting as equals";
+	doing = "its equals, to connect";
 	for (i = 0; i < settings.size; ++i) {
 		if (i == settings.rank)
 			continue;
-		address_make(&local, &hosts[settings.rank], settings.rank, i);
-		address_make(&remote, &hosts[i], i, settings.rank);
+		address_make(&local, settings.rank, i);
+		address_make(&remote, i, settings.rank);
 		must(VipConnectPeerRequest(channels[i].vi, &local.net, &remote.net, PATIENCE),
 		     "VipConnectPeerRequest");
 	}
@@ -87,7 +83,6 @@ void connect_peers(const struct host *hosts)
 		if (i == settings.rank)
 			continue;
 		must(VipConnectPeerWait(channels[i].vi, &attributes), "VipConnectPeerWait");
-		channels[i].usable = 1;
+		channels[i].link = CONNECTED;
 	}
-	doing = NULL;
 }

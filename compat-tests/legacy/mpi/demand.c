@@ -4,7 +4,6 @@
  * thread of each process waits for requests. When two processes request each other the lower rank
  * wins: it rejects the other's request, and the other process accepts its request.
  */
-#include <stdio.h>
 #include <string.h>
 #include <sys/time.h>
 
@@ -12,7 +11,6 @@
 
 #define LOOK 100 /* milliseconds between two looks of the waiting thread at `over` */
 
-static const struct host *hosts;
 static pthread_t waiter;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static int over; /* guarded by connecting_lock */
@@ -61,14 +59,14 @@ static void *wait_for_anybody(void *unused)
 	VIP_RETURN code;
 
 	while (!is_over()) {
-		address_make(&local, &hosts[settings.rank], settings.rank, ANYBODY);
+		address_make(&local, settings.rank, ANYBODY);
 		memset(&remote, 0, sizeof(remote));
 		code = VipConnectWait(nic, &local.net, LOOK, &remote.net, &attributes, &request);
 		if (code == VIP_TIMEOUT)
 			continue;
 		must(code, "VipConnectWait");
 		from = address_discriminator(&remote);
-		if (from.job != settings.job || from.at < 0 || from.at >= settings.size ||
+		if (from.job != table.job || from.at < 0 || from.at >= settings.size ||
 		    from.at == settings.rank)
 			mp_fail("somebody else asks: job %d, rank %d", from.job, from.at);
 		asked_by(from.at, request);
@@ -76,9 +74,8 @@ static void *wait_for_anybody(void *unused)
 	return unused;
 }
 
-void demand_start(const struct host *all)
+void demand_start(void)
 {
-	hosts = all;
 	if (pthread_create(&waiter, NULL, wait_for_anybody, NULL))
 		mp_fail("no thread");
 }
@@ -102,16 +99,18 @@ static void take_theirs(struct channel *channel)
 				channel->peer);
 }
 
+/* Does nothing if the peer is connected. */
 void demand_connect(struct channel *channel)
 {
+	const char *before = doing;
 	VIP_RETURN code;
 
-	doing = "connecting on demand";
 	pthread_mutex_lock(&connecting_lock);
 	if (channel->link == UNCONNECTED) {
+		doing = "a peer, to connect on demand";
 		channel->link = ASKING;
 		pthread_mutex_unlock(&connecting_lock);
-		code = connect_request(channel, &hosts[channel->peer], channel->peer, ANYBODY);
+		code = connect_request(channel, ANYBODY);
 		pthread_mutex_lock(&connecting_lock);
 		if (code == VIP_REJECT) {
 			take_theirs(channel);
@@ -119,9 +118,9 @@ void demand_connect(struct channel *channel)
 			must(code, "VipConnectRequest");
 			channel->link = CONNECTED;
 		}
+		doing = before;
 	}
 	pthread_mutex_unlock(&connecting_lock);
-	doing = NULL;
 }
 
 void demand_stop(void)

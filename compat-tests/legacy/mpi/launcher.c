@@ -1,205 +1,216 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * launcher.c - starts a process for each rank, sends each the addresses of all, and waits until
- * they have ended. It never opens a NIC, so each process opens its own. If a process takes too long
- * the launcher makes it print what it waits for. Then it kills the process if it does not end.
+ * launcher.c - starts a process for each rank of this host, and waits until they have ended. The
+ * processes of all hosts call the first launcher by TCP, which tells each the addresses of all. No
+ * launcher opens a NIC, so each process opens its own. If a process takes too long the launcher
+ * makes it print what it waits for. Then it kills the process if it does not end.
  */
-#include <errno.h>
+#include <netdb.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "layer.h"
-#include "programs.h"
 
-#define FOR_START     120.0 /* seconds until all processes have opened their NIC */
-#define AFTER_FAILURE 3.0   /* seconds until the others end by themselves */
-#define AFTER_REQUEST 20.0  /* seconds until they have printed what they wait for */
+#define FOR_START     120 /* seconds until all processes have called, and opened their NIC */
+#define AFTER_FAILURE 3   /* seconds until the others end by themselves */
+#define AFTER_REQUEST 20  /* seconds until they have printed what they wait for */
+#define PAUSE         100000 /* microseconds */
 
-volatile unsigned int *arrivals;
+struct hello {
+	int rank;
+	struct host host;
+};
 
-static struct child {
-	pid_t process; /* 0: it has ended */
-	int to, from;
-} children[MAX_PROCESSES];
-static int alive, failed;
+static pid_t children[MAX_PROCESSES]; /* 0: it has ended */
+static int failed;
+static int to_launcher;
 
-/* The signal handler of a child that has taken too long. */
-static void tell_and_end(int signal_number)
+/* The attachment is bind() or connect(). */
+static int open_socket(const char *host,
+		       int (*attach)(int, const struct sockaddr *, socklen_t))
 {
-	(void)signal_number;
-	progress_describe(2);
+	struct timeval limit = {FOR_START, 0};
+	struct addrinfo hints, *found;
+	int one = 1;
+	int file;
+
+	memset(&hints, 0, sizeof(hints));
+	hints.ai_family = AF_INET;
+	hints.ai_socktype = SOCK_STREAM;
+	hints.ai_flags = AI_PASSIVE;
+	if (getaddrinfo(host, settings.port, &hints, &found))
+		return -1;
+	file = socket(AF_INET, SOCK_STREAM, 0);
+	setsockopt(file, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	setsockopt(file, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	if (attach(file, found->ai_addr, found->ai_addrlen)) {
+		close(file);
+		file = -1;
+	}
+	freeaddrinfo(found);
+	return file;
+}
+
+/* Without a port of the command line it listens at a free one, for this host only. */
+static int listen_for_all(void)
+{
+	static char port[8];
+	struct sockaddr_in own;
+	socklen_t length = sizeof(own);
+	int listener;
+
+	if (!settings.port) {
+		settings.port = "0";
+		listener = open_socket(settings.launcher, bind);
+	} else {
+		listener = open_socket(NULL, bind);
+	}
+	if (listen(listener, MAX_PROCESSES) ||
+	    getsockname(listener, (struct sockaddr *)&own, &length)) {
+		perror("cannot listen");
+		exit(1);
+	}
+	sprintf(port, "%d", ntohs(own.sin_port));
+	settings.port = port;
+	return listener;
+}
+
+/* Tries again, because the first launcher, on another host, may not listen yet. */
+static void call_launcher(void)
+{
+	double end = mp_now() + FOR_START;
+
+	while ((to_launcher = open_socket(settings.launcher, connect)) < 0) {
+		if (mp_now() > end)
+			mp_fail("no launcher at %s, port %s", settings.launcher, settings.port);
+		usleep(PAUSE);
+	}
+}
+
+static int send_all(int file, const void *data, size_t length)
+{
+	return send(file, data, length, MSG_NOSIGNAL) == (ssize_t)length;
+}
+
+static int receive_all(int file, void *data, size_t length)
+{
+	return recv(file, data, length, MSG_WAITALL) == (ssize_t)length;
+}
+
+/* Tells the first launcher the address of this process, and gets those of all. */
+void launcher_tell(const struct host *own)
+{
+	struct hello hello;
+
+	doing = "the launcher to tell the addresses";
+	hello.rank = settings.rank;
+	hello.host = *own;
+	if (!send_all(to_launcher, &hello, sizeof(hello)) ||
+	    !receive_all(to_launcher, &table, sizeof(table)))
+		mp_fail("the launcher told no addresses");
+	close(to_launcher);
+}
+
+/* A process that cannot open its NIC says nothing, and closes its socket. */
+static void exchange(int listener)
+{
+	int files[MAX_PROCESSES];
+	struct hello hello;
+	int i;
+
+	table.job = (int)getpid();
+	table.seed = settings.seed;
+	for (i = 0; i < settings.size; ++i)
+		files[i] = accept(listener, NULL, NULL);
+	for (i = 0; i < settings.size; ++i)
+		if (!receive_all(files[i], &hello, sizeof(hello)) || hello.rank < 0 ||
+		    hello.rank >= settings.size)
+			failed = 1;
+		else
+			table.hosts[hello.rank] = hello.host;
+	for (i = 0; i < settings.size; ++i) {
+		if (!failed && !send_all(files[i], &table, sizeof(table)))
+			failed = 1;
+		close(files[i]);
+	}
+	close(listener);
+}
+
+/* The signal handler of a process that has taken too long. */
+static void tell_and_end(int number)
+{
+	(void)number;
+	progress_describe();
 	_exit(2);
 }
 
-static void tick(int signal_number)
+/* The signal handler of a launcher whose processes have taken too long. */
+static void end_all(int number)
 {
-	(void)signal_number;
-}
-
-static void catch_signal(int number, void (*handler)(int))
-{
-	struct sigaction action;
-
-	memset(&action, 0, sizeof(action));
-	action.sa_handler = handler;
-	sigaction(number, &action, NULL);
-}
-
-/* `rank` counts from this host's first rank, here and below. */
-static int start(int rank, const struct plan *plan)
-{
-	int down[2], up[2];
-	pid_t process;
+	static int asked;
 	int i;
 
-	if (pipe(down) || pipe(up) || (process = fork()) < 0) {
+	(void)number;
+	for (i = 0; i < settings.here; ++i)
+		if (children[i])
+			kill(children[i], asked ? SIGKILL : SIGTERM);
+	asked = 1;
+	alarm(AFTER_REQUEST);
+}
+
+static void start(int i, int listener)
+{
+	children[i] = fork();
+	if (children[i] < 0) {
 		perror("cannot start a process");
-		return -1;
+		exit(1);
 	}
-	if (process == 0) {
-		for (i = 0; i < rank; ++i) {
-			close(children[i].to);
-			close(children[i].from);
-		}
-		close(down[1]);
-		close(up[0]);
-		catch_signal(SIGTERM, tell_and_end);
-		settings.rank = settings.first + rank;
-		exit(run(plan, up[1], down[0]));
+	if (children[i] == 0) {
+		close(listener);
+		signal(SIGTERM, tell_and_end);
+		settings.rank = settings.first + i;
+		call_launcher();
+		exit(run());
 	}
-	close(down[0]);
-	close(up[1]);
-	children[rank].process = process;
-	children[rank].to = down[1];
-	children[rank].from = up[0];
-	++alive;
-	return 0;
 }
 
-static int hear_from(const struct child *child, struct host *host, double end)
-{
-	ssize_t bytes;
-
-	do
-		bytes = read(child->from, host, sizeof(*host));
-	while (bytes < 0 && errno == EINTR && mp_now() < end);
-	return bytes == sizeof(*host) ? 0 : -1;
-}
-
-/*
- * Reads the addresses of all processes, also of the other host, and sends them to all. A process
- * that cannot open its NIC sends nothing, and closes its pipe.
- */
-static int exchange(int size)
-{
-	struct host hosts[MAX_PROCESSES];
-	double end = mp_now() + FOR_START;
-	int result = 0;
-	int i;
-
-	memset(hosts, 0, sizeof(hosts));
-	for (i = 0; i < size; ++i)
-		if (hear_from(&children[i], &hosts[settings.first + i], end))
-			result = -1;
-	if (!result && settings.port)
-		result = other_host_exchange(hosts);
-	for (i = 0; i < size; ++i) {
-		if (!result &&
-		    write(children[i].to, hosts, settings.size * sizeof(hosts[0])) < 0)
-			result = -1;
-		close(children[i].to);
-		close(children[i].from);
-	}
-	return result;
-}
-
-static void signal_all(int size, int number)
+static void note_end(pid_t process, int status)
 {
 	int i;
 
-	for (i = 0; i < size; ++i)
-		if (children[i].process)
-			kill(children[i].process, number);
-}
-
-static void note_end(int size, pid_t process, int status)
-{
-	int i;
-
-	for (i = 0; i < size; ++i)
-		if (children[i].process == process) {
-			children[i].process = 0;
-			--alive;
+	for (i = 0; i < settings.here; ++i)
+		if (children[i] == process) {
+			children[i] = 0;
 			if (!status)
 				return;
-			++failed;
-			if (WIFSIGNALED(status))
-				fprintf(stderr, "rank %d was ended by signal %d\n",
-					settings.first + i, WTERMSIG(status));
-			else
-				fprintf(stderr, "rank %d failed, status %d\n", settings.first + i,
-					WEXITSTATUS(status));
+			fprintf(stderr, "rank %d ended with status 0x%x\n", settings.first + i,
+				(unsigned int)status);
+			if (!failed)
+				alarm(AFTER_FAILURE);
+			failed = 1;
 		}
 }
 
-static void wait_for_all(int size, int limit)
+int launch(int is_first)
 {
-	double end = mp_now() + limit;
-	int asked = 0, failed_before = 0;
+	int listener = is_first ? listen_for_all() : -1;
 	pid_t process;
 	int status;
-
-	while (alive) {
-		process = waitpid(-1, &status, 0);
-		if (process > 0)
-			note_end(size, process, status);
-		else if (errno != EINTR)
-			break;
-		if (failed && !failed_before && mp_now() + AFTER_FAILURE < end)
-			end = mp_now() + AFTER_FAILURE;
-		failed_before = failed;
-		if (mp_now() < end || !alive)
-			continue;
-		if (!asked)
-			fprintf(stderr, "%d processes have taken too long:\n", alive);
-		signal_all(size, asked ? SIGKILL : SIGTERM);
-		asked = 1;
-		end = mp_now() + AFTER_REQUEST;
-	}
-}
-
-int launch(struct settings *with, const struct plan *plan, int limit)
-{
-	struct itimerval second = {{1, 0}, {1, 0}};
 	int i;
 
-	settings = *with;
-	arrivals = mmap(NULL, MAX_PROCESSES * sizeof(*arrivals), PROT_READ | PROT_WRITE,
-			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (arrivals == MAP_FAILED) {
-		perror("cannot share memory");
-		return 1;
-	}
-	for (i = 0; i < settings.size; ++i)
-		if (i < settings.first || i >= settings.first + settings.here)
-			arrivals[i] = ~0U;
-	catch_signal(SIGPIPE, SIG_IGN);
 	for (i = 0; i < settings.here; ++i)
-		if (start(i, plan)) {
-			signal_all(i, SIGKILL);
-			return 1;
-		}
-	catch_signal(SIGALRM, tick);
-	/* Interrupts read and waitpid each second, to look at the clock. */
-	setitimer(ITIMER_REAL, &second, NULL);
-	if (exchange(settings.here))
-		++failed;
-	wait_for_all(settings.here, limit);
-	return failed != 0;
+		start(i, listener);
+	signal(SIGALRM, end_all);
+	alarm(FOR_START + settings.stall + 2 * settings.seconds);
+	if (is_first)
+		exchange(listener);
+	while ((process = wait(&status)) > 0)
+		note_end(process, status);
+	return failed;
 }

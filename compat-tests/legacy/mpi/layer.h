@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * layer.h - declarations that the files of the message-passing layer share. The way down is
- * collectives.c, request.c, match.c, rendezvous.c, packets.c, channel.c, nic.c. The way up is
- * progress.c: it takes completions from the CQ and gives packets to packets.c, which gives them to
- * match.c.
+ * collectives.c, match.c, rendezvous.c, packets.c, channel.c, nic.c. The way up is progress.c: it
+ * takes completions from the CQ and gives packets to packets.c, which gives them to match.c.
  */
 #ifndef LAYER_H
 #define LAYER_H
@@ -30,45 +29,45 @@ union address {
 	unsigned char room[64];
 };
 
-/* The address of each process, from the launcher. */
-struct host {
-	int bytes;
-	unsigned char address[MAX_HOST_BYTES];
-};
-
 enum connecting { CONNECT_ALL, CONNECT_PEERS, CONNECT_ON_DEMAND };
 
+/* What main.c has from the command line, and what a process knows by its launcher. */
 struct settings {
 	const char *nic;
+	const char *launcher; /* at which host the first launcher listens, and at which port */
+	const char *port;
 	int rank;
 	int size;
 	int first, here; /* the ranks on this host: `first` is the first, `here` their number */
-	const char *port; /* at the first of two hosts; NULL: there is one host */
-	const char *other_host; /* at the second host: the name of the first */
-	int job;
-	enum connecting connecting;
+	int seconds, seed;
+	int connecting;
 	int only_poll;
-	long eager;  /* the longest message that is copied */
+	int eager;   /* the longest message that is copied */
 	int credits; /* receives posted for each peer */
 	int stall;   /* seconds without progress that count as a failure */
 };
 
-enum kind { EAGER = 1, REQUEST, REPLY, FINISHED, CREDIT, GOODBYE };
-enum context { POINT_TO_POINT, COLLECTIVE };
+/* What all processes are told: the number of the job, the seed, and the address of each. */
+struct table {
+	int job, seed;
+	struct host {
+		int bytes;
+		unsigned char address[MAX_HOST_BYTES];
+	} hosts[MAX_PROCESSES];
+};
+
+enum kind { RDMA_WRITE, EAGER, REQUEST, REPLY, FINISHED, CREDIT, GOODBYE };
 
 /* The first bytes of each packet. Both sides have machines of the same kind. */
 struct head {
 	int kind;
 	int credits; /* receives posted since the last packet */
 	unsigned int sequence;
-	int context;
 	int tag;
-	VIP_UINT32 length;   /* of the message */
-	int sender_request;  /* EAGER has no request */
-	int receiver_request;
+	VIP_UINT32 length;     /* of the message */
 	VIP_MEM_HANDLE handle; /* REPLY: the region for the data */
-	VIP_UINT32 unused;
 	VIP_UINT64 address;
+	VIP_UINT64 from, to; /* requests, of which each process knows its own: addresses */
 };
 
 /* A packet's memory and its descriptor. The descriptor comes first because it must be aligned. */
@@ -76,7 +75,6 @@ struct slot {
 	VIP_DESCRIPTOR descriptor;
 	struct slot *next;
 	struct mp_request *finishes; /* this request is done when the send is done */
-	int kind;
 	struct head head;
 	char data[8]; /* the real size is settings.eager */
 };
@@ -89,28 +87,25 @@ struct registration {
 	struct registration *next; /* more recently used ones come first */
 };
 
-enum role { SEND, RECEIVE };
-
+/* A send or a receive, or a message that came before its receive. */
 struct mp_request {
-	enum role role;
-	int id;
 	int done;
 	int peer; /* MP_ANY_SOURCE until it is matched */
 	int tag;
-	enum context context;
-	char *data;
-	long length; /* of a receive: the room */
-	struct mp_status status;
-	struct mp_request *next; /* in the list of posted, or of free ones */
-	/* The packet that it has to send, while it is in its channel's queue. */
-	int out;
-	struct mp_request *out_next;
+	char *data;  /* of a message that is still with its sender: NULL */
+	long length; /* of a receive that is not matched: the room */
+	enum kind out; /* the packet that it has to send, while it is in its channel's queue */
 	/* For rendezvous. */
-	int partner; /* the peer's request */
+	VIP_UINT64 partner; /* the peer's request */
 	long written;
 	VIP_UINT64 address;
 	VIP_MEM_HANDLE handle;
 	struct registration *registration;
+	struct mp_request *next; /* in the queue that it is in */
+};
+
+struct queue {
+	struct mp_request *first, *last;
 };
 
 enum link { UNCONNECTED, ASKING, HELD, CONNECTED };
@@ -119,7 +114,6 @@ enum link { UNCONNECTED, ASKING, HELD, CONNECTED };
 struct channel {
 	int peer;
 	VIP_VI_HANDLE vi;
-	int usable; /* the main thread's view of `link` */
 	enum link link; /* guarded by connecting_lock, like the next two */
 	VIP_CONN_HANDLE held;
 	int said_goodbye;
@@ -128,7 +122,7 @@ struct channel {
 	unsigned int sent, received; /* packets */
 	struct slot *free_sends;
 	int posted_sends;
-	struct mp_request *out_first, *out_last;
+	struct queue out;
 	int wants_goodbye, got_goodbye;
 };
 
@@ -139,9 +133,10 @@ struct counters {
 };
 
 extern struct settings settings;
+extern struct table table;
 extern struct channel channels[MAX_PROCESSES];
 extern struct counters counters;
-extern const char *volatile doing; /* the state of a process outside of a wait of progress.c */
+extern const char *volatile doing; /* what this process waits for */
 
 /* nic.c */
 extern VIP_NIC_HANDLE nic;
@@ -155,17 +150,16 @@ void nic_check_errors(void);
 VIP_MEM_HANDLE nic_register(void *start, unsigned long length, int peers_write);
 
 /* channel.c, connect.c, demand.c */
-void channels_open(const struct host *hosts);
+void channels_open(void);
 void channels_close(void);
 struct channel *channel_of(VIP_VI_HANDLE vi);
-void channel_connect(struct channel *channel);
 extern pthread_mutex_t connecting_lock;
-void address_make(union address *address, const struct host *host, int at, int of);
+void address_make(union address *address, int at, int of);
 struct discriminator address_discriminator(const union address *address);
-void connect_all(const struct host *hosts);
-void connect_peers(const struct host *hosts);
-VIP_RETURN connect_request(struct channel *channel, const struct host *host, int at, int of);
-void demand_start(const struct host *hosts);
+void connect_all(void);
+void connect_peers(void);
+VIP_RETURN connect_request(struct channel *channel, int of);
+void demand_start(void);
 void demand_connect(struct channel *channel);
 void demand_stop(void);
 
@@ -173,8 +167,7 @@ void demand_stop(void);
 void packets_open(void);
 void packets_close(void);
 void packets_prepare(struct channel *channel);
-void packets_queue(struct channel *channel, struct mp_request *request, enum kind kind);
-void packets_push(struct channel *channel);
+void packets_queue(struct mp_request *request, enum kind kind);
 void packets_sent(struct channel *channel, struct slot *slot);
 void packets_received(struct channel *channel, struct slot *slot);
 struct slot *packets_slot(struct channel *channel);
@@ -182,46 +175,33 @@ void packets_post(struct channel *channel, struct slot *slot);
 void packets_goodbye(void);
 
 /* rendezvous.c */
-void rendezvous_accept(struct mp_request *receive, int peer, int partner, long length);
-void rendezvous_replied(struct channel *channel, const struct head *head);
+void rendezvous_accept(struct mp_request *receive, VIP_UINT64 partner);
+void rendezvous_replied(const struct head *head);
 int rendezvous_write(struct channel *channel, struct mp_request *send);
 void rendezvous_finished(const struct head *head);
 
 /* regcache.c */
 struct registration *regcache_get(void *start, unsigned long length);
 void regcache_put(struct registration *registration);
-void regcache_forget(void *start, unsigned long length);
 void regcache_close(void);
 
 /* match.c */
-void match_eager(int source, const struct head *head, const char *data);
-void match_request(int source, const struct head *head);
-void match_self(struct mp_request *send);
-void match_receive(struct mp_request *receive);
+struct mp_request *request_of(VIP_UINT64 address);
+void queue_add(struct queue *queue, struct mp_request *request);
+void match_arrived(int source, const struct head *head, char *data);
 void match_close(void);
 
-/* request.c */
-mp_request send_start(const void *data, long length, int to, int tag, enum context context);
-mp_request receive_start(void *data, long room, int from, int tag, enum context context);
-struct mp_request *request_by_id(int id, enum role role);
-void request_done(struct mp_request *request);
-void request_describe(const struct mp_request *request, char *text, unsigned long room);
-void requests_describe(int file);
-void requests_close(void);
-
 /* progress.c */
-void progress_start(void);
 int progress_poll(void);
 void progress_until(const int *done, const char *what);
-void progress_describe(int file);
+void progress_describe(void);
 
-/* launcher.c starts processes. In each of them run.c runs the programs. */
-struct plan;
-int other_host_meet(struct settings *with, struct plan *plan);
-int other_host_exchange(struct host *hosts);
-int launch(struct settings *settings, const struct plan *plan, int limit);
-int run(const struct plan *plan, int to_launcher, int from_launcher);
-void layer_open(const struct settings *with, int to_launcher, int from_launcher);
-void layer_close(void);
+/* launcher.c starts processes, of which each calls run(). */
+void launcher_tell(const struct host *own);
+int launch(int is_first);
+int run(void);
+
+/* traffic.c, the program */
+void traffic_round(unsigned int seed, long round);
 
 #endif

@@ -1,166 +1,103 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* main.c - the options of vip_mpi. */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "layer.h"
-#include "programs.h"
 
-#define START_LIMIT 120 /* seconds for the work before and after the programs */
-
-static const char usage_text[] =
-	"usage: vip_mpi [OPTION]...\n"
-	"Programs of a message-passing layer on VIPL; each checks what it receives.\n"
+static const char usage[] =
+	"usage: vip_mpi [OPTION VALUE]...\n"
+	"Random traffic of a message-passing layer on VIPL, which checks what it receives.\n"
 	"\n"
 	"  -n N                processes on this host, 1 to 32 (default 2)\n"
 	"  --first PORT        there are two hosts with N processes each, of which this is the\n"
-	"                      first: the second is told of the rest by TCP, at this port\n"
+	"                      first: all processes call it by TCP, at this port\n"
 	"  --second HOST:PORT  this is the second one, with the other options the same\n"
 	"  --nic NAME          their NIC (default via_lo)\n"
-	"  --program NAME      collectives, traffic or all (default all)\n"
-	"  --seconds S         how long each program runs (default 2, with --rounds 600)\n"
-	"  --rounds R          so many rounds of each, if there is time\n"
+	"  --seconds S         how long it runs (default 2)\n"
 	"  --seed N            makes a run like an earlier one (default: the time)\n"
 	"  --connect HOW       all: each asks those of lower rank, at the start (default)\n"
 	"                      peers: as equals, at the start\n"
 	"                      demand: when there is something to send\n"
-	"  --poll              never sleep in VipCQWait\n"
+	"  --poll 1            never sleep in VipCQWait\n"
 	"  --eager BYTES       longer messages take rendezvous (default 4096)\n"
 	"  --credits N         receives posted for each peer, 4 to 256 (default 16)\n"
 	"  --stall S           no progress for so long is a failure (default 10)\n";
 
-static int usage(int status)
-{
-	fputs(usage_text, status ? stderr : stdout);
-	return status;
-}
-
-static const struct option options[] = {
-	{"first", required_argument, NULL, '1'},   {"second", required_argument, NULL, '2'},
-	{"nic", required_argument, NULL, 'N'},	   {"program", required_argument, NULL, 'p'},
-	{"seconds", required_argument, NULL, 's'}, {"rounds", required_argument, NULL, 'r'},
-	{"seed", required_argument, NULL, 'S'},	   {"connect", required_argument, NULL, 'c'},
-	{"poll", no_argument, NULL, 'P'},	   {"eager", required_argument, NULL, 'e'},
-	{"credits", required_argument, NULL, 'C'}, {"stall", required_argument, NULL, 't'},
-	{"help", no_argument, NULL, 'h'},	   {NULL, 0, NULL, 0},
+static const struct {
+	const char *name;
+	int *value;
+	int least, most;
+} numbers[] = {
+	{"-n", &settings.here, 1, MAX_PROCESSES},
+	{"--seconds", &settings.seconds, 1, 1000000},
+	{"--seed", &settings.seed, 0, 0x7FFFFFFF},
+	{"--poll", &settings.only_poll, 0, 1},
+	{"--eager", &settings.eager, 64, 65536},
+	{"--credits", &settings.credits, 4, 256},
+	{"--stall", &settings.stall, 1, 1000000},
 };
 
-static int connecting(const char *name)
+static const char *const ways[] = {"all", "peers", "demand"}; /* enum connecting */
+
+#define COUNT(array) (int)(sizeof(array) / sizeof((array)[0]))
+
+/* Returns whether there is such an option, which takes such a value. */
+static int take(const char *name, char *value)
 {
-	static const char *const names[] = {"all", "peers", "demand"};
 	int i;
 
-	for (i = 0; i < 3; ++i)
-		if (!strcmp(name, names[i]))
-			return i;
-	return -1;
-}
-
-static void take_second(char *place, struct settings *with)
-{
-	char *colon = strrchr(place, ':');
-
-	with->other_host = place;
-	with->port = "";
-	if (colon) {
-		*colon = 0;
-		with->port = colon + 1;
+	for (i = 0; i < COUNT(numbers); ++i)
+		if (!strcmp(name, numbers[i].name)) {
+			*numbers[i].value = atoi(value);
+			return *numbers[i].value >= numbers[i].least &&
+			       *numbers[i].value <= numbers[i].most;
+		}
+	if (!strcmp(name, "--connect")) {
+		while (settings.connecting < COUNT(ways) &&
+		       strcmp(value, ways[settings.connecting]) != 0)
+			++settings.connecting;
+		return settings.connecting < COUNT(ways);
 	}
-}
-
-static void take(int option, struct settings *with, struct plan *plan)
-{
-	switch (option) {
-	case 'n':
-		with->here = with->size = atoi(optarg);
-		break;
-	case '1':
-		with->port = optarg;
-		break;
-	case '2':
-		take_second(optarg, with);
-		break;
-	case 'N':
-		with->nic = optarg;
-		break;
-	case 'p':
-		plan->program = optarg;
-		break;
-	case 's':
-		plan->seconds = atof(optarg);
-		break;
-	case 'r':
-		plan->rounds = atol(optarg);
-		break;
-	case 'S':
-		plan->seed = (unsigned int)strtoul(optarg, NULL, 0);
-		break;
-	case 'c':
-		with->connecting = (enum connecting)connecting(optarg);
-		break;
-	case 'P':
-		with->only_poll = 1;
-		break;
-	case 'e':
-		with->eager = atol(optarg);
-		break;
-	case 'C':
-		with->credits = atoi(optarg);
-		break;
-	default:
-		with->stall = atoi(optarg);
+	if (!strcmp(name, "--second")) {
+		settings.launcher = strtok(value, ":");
+		settings.port = strtok(NULL, ":");
+		return settings.port != NULL;
 	}
-}
-
-static int is_sensible(const struct settings *with, const struct plan *plan)
-{
-	static const char *const programs[] = {"all", "collectives", "traffic"};
-	int known = 0;
-	int i;
-
-	for (i = 0; i < 3; ++i)
-		known |= !strcmp(plan->program, programs[i]);
-	return known && with->here >= 1 &&
-	       with->here <= (with->port ? MAX_PROCESSES / 2 : MAX_PROCESSES) &&
-	       (!with->port || with->port[0]) &&
-	       (int)with->connecting >= 0 && with->eager >= 64 && with->eager <= 65536 &&
-	       with->credits >= 4 && with->credits <= 256 && with->stall > 0 &&
-	       plan->seconds > 0 && plan->seconds < 1e6 && plan->rounds >= 0;
+	if (!strcmp(name, "--first"))
+		settings.port = value;
+	else if (!strcmp(name, "--nic"))
+		settings.nic = value;
+	else
+		return 0;
+	return 1;
 }
 
 int main(int argc, char **argv)
 {
-	struct settings with;
-	struct plan plan;
-	double limit;
-	int option;
+	int good = 1;
+	int i;
 
-	memset(&with, 0, sizeof(with));
-	memset(&plan, 0, sizeof(plan));
-	with.nic = "via_lo";
-	with.here = with.size = 2;
-	with.job = (int)getpid();
-	with.eager = 4096;
-	with.credits = 16;
-	with.stall = 10;
-	plan.program = "all";
-	plan.seed = (unsigned int)time(NULL);
-	while ((option = getopt_long(argc, argv, "n:", options, NULL)) != -1) {
-		if (option == 'h' || option == '?')
-			return usage(option == '?');
-		take(option, &with, &plan);
-	}
-	if (plan.seconds == 0)
-		plan.seconds = plan.rounds ? 600 : 2;
-	if (optind != argc || !is_sensible(&with, &plan))
-		return usage(1);
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	if (with.port && other_host_meet(&with, &plan))
+	settings.nic = "via_lo";
+	settings.here = settings.seconds = 2;
+	settings.seed = (int)time(NULL);
+	settings.eager = 4096;
+	settings.credits = 16;
+	settings.stall = 10;
+	for (i = 1; i < argc && good; i += 2)
+		good = i + 1 < argc && take(argv[i], argv[i + 1]);
+	settings.size = settings.here * (settings.port ? 2 : 1);
+	if (!good || settings.size < 2 || settings.size > MAX_PROCESSES) {
+		fputs(usage, stderr);
 		return 1;
-	limit = START_LIMIT + with.stall + 2 * plan.seconds;
-	return launch(&with, &plan, (int)limit);
+	}
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (settings.launcher) {
+		settings.first = settings.here;
+		return launch(0);
+	}
+	settings.launcher = "127.0.0.1";
+	return launch(1);
 }

@@ -1,45 +1,63 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * match.c - finds the receive for each message. Posted receives are in the order of posting.
- * Messages without a receive are in the order of arrival, so that none overtakes another.
+ * match.c - requests, and the receive for each message. Posted receives are in the order of
+ * posting. Messages without a receive are in the order of arrival, so that none overtakes another.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "layer.h"
 
-/* A message that came before its receive. It is copied here, or still with its sender. */
-struct unexpected {
-	int source;
-	int tag;
-	enum context context;
-	long length;
-	char *data;                   /* NULL while it is with the sender */
-	int sender_request;           /* if the sender is another process */
-	struct mp_request *self_send; /* if the sender is this process */
-	struct unexpected *next;
-};
+static struct queue posted, unexpected;
+static int open_requests;
 
-static struct mp_request *posted_first, *posted_last;
-static struct unexpected *unexpected_first, *unexpected_last;
-
-static int fits(const struct mp_request *receive, int source, int tag, enum context context)
+static struct mp_request *make(int peer, int tag, char *data, long length)
 {
-	return receive->context == context && receive->tag == tag &&
-	       (receive->peer == source || receive->peer == MP_ANY_SOURCE);
+	struct mp_request *request = calloc(1, sizeof(*request));
+
+	if (!request)
+		mp_fail("no memory for a request");
+	request->peer = peer;
+	request->tag = tag;
+	request->data = data;
+	request->length = length;
+	++open_requests;
+	return request;
 }
 
-static struct mp_request *take_posted(int source, int tag, enum context context)
+static void drop(struct mp_request *request)
+{
+	--open_requests;
+	free(request);
+}
+
+/* Returns this process's own request, that a packet names. */
+struct mp_request *request_of(VIP_UINT64 address)
+{
+	return (struct mp_request *)(unsigned long)address;
+}
+
+void queue_add(struct queue *queue, struct mp_request *request)
+{
+	request->next = NULL;
+	if (queue->first)
+		queue->last->next = request;
+	else
+		queue->first = request;
+	queue->last = request;
+}
+
+/* Takes the first that fits. Either side may leave the source open. */
+static struct mp_request *take(struct queue *queue, int peer, int tag)
 {
 	struct mp_request **place, *before = NULL, *found;
 
-	for (place = &posted_first; (found = *place) != NULL; place = &found->next) {
-		if (fits(found, source, tag, context)) {
+	for (place = &queue->first; (found = *place) != NULL; place = &found->next) {
+		if (found->tag == tag && (found->peer == peer || found->peer == MP_ANY_SOURCE ||
+					  peer == MP_ANY_SOURCE)) {
 			*place = found->next;
-			if (posted_last == found)
-				posted_last = before;
-			found->status.source = source;
-			found->status.tag = tag;
+			if (queue->last == found)
+				queue->last = before;
 			return found;
 		}
 		before = found;
@@ -47,141 +65,113 @@ static struct mp_request *take_posted(int source, int tag, enum context context)
 	return NULL;
 }
 
-static struct unexpected *keep(int source, int tag, enum context context, long length)
+/* A long message is still with its sender. */
+static void deliver(struct mp_request *receive, const struct mp_request *message)
 {
-	struct unexpected *message = calloc(1, sizeof(*message));
-
-	if (!message)
-		mp_fail("no memory for an unexpected message");
-	message->source = source;
-	message->tag = tag;
-	message->context = context;
-	message->length = length;
-	if (unexpected_first)
-		unexpected_last->next = message;
-	else
-		unexpected_first = message;
-	unexpected_last = message;
-	++counters.unexpected;
-	return message;
-}
-
-static void keep_copy(struct unexpected *message, const char *data)
-{
-	message->data = malloc(message->length + 1);
-	if (!message->data)
-		mp_fail("no memory for an unexpected message");
-	memcpy(message->data, data, message->length);
-}
-
-static void deliver(struct mp_request *receive, const char *data, long length)
-{
-	if (length > receive->length)
-		mp_fail("a message of %ld bytes from rank %d, tag %d, does not fit into %ld", length,
-			receive->status.source, receive->status.tag, receive->length);
-	memcpy(receive->data, data, length);
-	receive->status.length = length;
-	request_done(receive);
-}
-
-void match_eager(int source, const struct head *head, const char *data)
-{
-	enum context context = (enum context)head->context;
-	struct mp_request *receive = take_posted(source, head->tag, context);
-
-	if (receive)
-		deliver(receive, data, head->length);
-	else
-		keep_copy(keep(source, head->tag, context, head->length), data);
-}
-
-void match_request(int source, const struct head *head)
-{
-	enum context context = (enum context)head->context;
-	struct mp_request *receive = take_posted(source, head->tag, context);
-
-	if (receive)
-		rendezvous_accept(receive, source, head->sender_request, head->length);
-	else
-		keep(source, head->tag, context, head->length)->sender_request =
-			head->sender_request;
-}
-
-/*
- * A short message to this process itself is done when it is copied, as any other. A long one is
- * done when it is received.
- */
-void match_self(struct mp_request *send)
-{
-	struct mp_request *receive = take_posted(settings.rank, send->tag, send->context);
-	struct unexpected *message;
-
-	if (receive) {
-		deliver(receive, send->data, send->length);
-		request_done(send);
+	if (message->length > receive->length)
+		mp_fail("a message of %ld bytes from rank %d, tag %d, does not fit into %ld",
+			message->length, message->peer, message->tag, receive->length);
+	receive->peer = message->peer;
+	receive->length = message->length;
+	if (!message->data) {
+		rendezvous_accept(receive, message->partner);
 		return;
 	}
-	message = keep(settings.rank, send->tag, send->context, send->length);
-	if (send->length <= settings.eager) {
-		keep_copy(message, send->data);
-		request_done(send);
-	} else {
-		message->self_send = send;
-	}
+	memcpy(receive->data, message->data, message->length);
+	receive->done = 1;
 }
 
-static struct unexpected *take_unexpected(const struct mp_request *receive)
+/* A message that came before its receive is copied. */
+static void keep(const struct mp_request *message)
 {
-	struct unexpected **place, *before = NULL, *found;
+	struct mp_request *kept = make(message->peer, message->tag, NULL, message->length);
 
-	for (place = &unexpected_first; (found = *place) != NULL; place = &found->next) {
-		if (fits(receive, found->source, found->tag, found->context)) {
-			*place = found->next;
-			if (unexpected_last == found)
-				unexpected_last = before;
-			return found;
-		}
-		before = found;
+	kept->partner = message->partner;
+	if (message->data) {
+		kept->data = malloc(message->length + 1);
+		if (!kept->data)
+			mp_fail("no memory for an unexpected message");
+		memcpy(kept->data, message->data, message->length);
 	}
-	return NULL;
+	queue_add(&unexpected, kept);
+	++counters.unexpected;
+}
+
+void match_arrived(int source, const struct head *head, char *data)
+{
+	struct mp_request *receive = take(&posted, source, head->tag);
+	struct mp_request message;
+
+	memset(&message, 0, sizeof(message));
+	message.peer = source;
+	message.tag = head->tag;
+	message.data = data;
+	message.length = head->length;
+	message.partner = head->from;
+	if (receive)
+		deliver(receive, &message);
+	else
+		keep(&message);
+}
+
+mp_request mp_isend(const void *data, long length, int to, int tag)
+{
+	struct mp_request *send = make(to, tag, (char *)data, length);
+	int is_long = length > settings.eager;
+
+	++counters.messages;
+	counters.bytes += length;
+	counters.rendezvous += is_long;
+	packets_queue(send, is_long ? REQUEST : EAGER);
+	return send;
 }
 
 /* Gives the receive a message that has already come, or posts it. */
-void match_receive(struct mp_request *receive)
+mp_request mp_irecv(void *data, long room, int from, int tag)
 {
-	struct unexpected *message = take_unexpected(receive);
+	struct mp_request *receive = make(from, tag, data, room);
+	struct mp_request *message = take(&unexpected, from, tag);
 
 	if (!message) {
-		receive->next = NULL;
-		if (posted_first)
-			posted_last->next = receive;
-		else
-			posted_first = receive;
-		posted_last = receive;
-		return;
+		queue_add(&posted, receive);
+		return receive;
 	}
-	receive->status.source = message->source;
-	receive->status.tag = message->tag;
-	if (message->data) {
-		deliver(receive, message->data, message->length);
-	} else if (message->self_send) {
-		deliver(receive, message->self_send->data, message->length);
-		request_done(message->self_send);
-	} else {
-		rendezvous_accept(receive, message->source, message->sender_request,
-				  message->length);
-	}
+	deliver(receive, message);
 	free(message->data);
-	free(message);
+	drop(message);
+	return receive;
+}
+
+static void finish(struct mp_request *request, struct mp_status *status)
+{
+	if (status) {
+		status->source = request->peer;
+		status->tag = request->tag;
+		status->length = request->length;
+	}
+	drop(request);
+}
+
+int mp_test(mp_request request, struct mp_status *status)
+{
+	if (!request->done)
+		progress_poll();
+	if (!request->done)
+		return 0;
+	finish(request, status);
+	return 1;
+}
+
+void mp_wait(mp_request request, struct mp_status *status)
+{
+	progress_until(&request->done, "a message");
+	finish(request, status);
 }
 
 /* Checks at the end that no message and no receive is left. */
 void match_close(void)
 {
-	if (posted_first)
-		mp_fail("a receive from rank %d, tag %d, was never served", posted_first->peer,
-			posted_first->tag);
-	if (unexpected_first)
-		mp_fail("a message from rank %d, tag %d, %ld bytes, was never received",
-			unexpected_first->source, unexpected_first->tag, unexpected_first->length);
+	if (open_requests)
+		mp_fail("%d messages were never received, or requests never waited for",
+			open_requests);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * mp.h - the interface of the message-passing layer: the part of MPI that these programs need. One
+ * mp.h - the interface of the message-passing layer: the part of MPI that its program needs. One
  * thread of a process uses it. An error ends the process with a message.
  */
 #ifndef MP_H
@@ -23,7 +23,7 @@ int mp_size(void);
 void *mp_alloc(unsigned long length);
 void mp_free(void *memory, unsigned long length);
 
-/* Tags are not negative. A request may not be used again after it was seen done. */
+/* The program's tags are not negative. A request may not be used again after it was seen done. */
 mp_request mp_isend(const void *data, long length, int to, int tag);
 mp_request mp_irecv(void *data, long room, int from, int tag);
 int mp_test(mp_request request, struct mp_status *status);
@@ -32,20 +32,9 @@ void mp_wait(mp_request request, struct mp_status *status);
 /* Does the work that is possible now. If there is none it waits for a limited time. */
 void mp_progress(void);
 
-/*
- * Collectives: all processes call them in the same order. Lengths are in bytes, for each process.
- * An operation computes into = from op into, for elements of the caller's kind. It has to be
- * associative, and is applied in the order of ranks.
- */
-typedef void (*mp_operation)(void *into, const void *from, long bytes);
-
+/* Collectives: all processes call them in the same order. The broadcast's root is rank 0. */
 void mp_barrier(void);
-void mp_bcast(void *data, long length, int root);
-void mp_reduce(const void *in, void *out, long length, mp_operation op, int root);
-void mp_allreduce(const void *in, void *out, long length, mp_operation op);
-void mp_gather(const void *in, void *out, long length, int root);
-void mp_allgather(const void *in, void *out, long length);
-void mp_alltoall(const void *in, void *out, long length);
+void mp_bcast(void *data, long length);
 
 /* Ends this process, after printing a line that begins with its rank. */
 void mp_fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));

@@ -16,25 +16,10 @@ unsigned long longest_transfer;
 static pthread_mutex_t error_lock = PTHREAD_MUTEX_INITIALIZER;
 static char error_text[200];
 
-static const char *code_name(VIP_RETURN code)
-{
-	static const char *const names[] = {
-		"success", "not done", "invalid parameter", "out of resources", "timeout",
-		"rejected", "invalid reliability level", "invalid MTU", "invalid QoS",
-		"invalid protection tag", "invalid RDMA read", "descriptor error",
-		"invalid state", "name service error", "no match", "not reachable",
-		"not supported",
-	};
-
-	if ((unsigned int)code < sizeof(names) / sizeof(names[0]))
-		return names[code];
-	return "unknown code";
-}
-
 void must(VIP_RETURN code, const char *what)
 {
 	if (code != VIP_SUCCESS)
-		mp_fail("%s: %s", what, code_name(code));
+		mp_fail("%s returned %d", what, (int)code);
 }
 
 /*
@@ -43,14 +28,10 @@ void must(VIP_RETURN code, const char *what)
  */
 static void note_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 {
-	struct channel *channel = NULL;
+	struct channel *channel = channel_of(error->ViHandle);
 	int expected = 0;
-	int i;
 
 	(void)context;
-	for (i = 0; i < settings.size; ++i)
-		if (i != settings.rank && channels[i].vi == error->ViHandle)
-			channel = &channels[i];
 	if (channel && error->ErrorCode == VIP_ERROR_CONN_LOST) {
 		pthread_mutex_lock(&connecting_lock);
 		expected = channel->said_goodbye;

@@ -83,8 +83,8 @@ struct slot *packets_slot(struct channel *channel)
 	if (slot) {
 		channel->free_sends = slot->next;
 		slot->finishes = NULL;
-		slot->kind = 0;
 		memset(&slot->descriptor, 0, sizeof(slot->descriptor));
+		memset(&slot->head, 0, sizeof(slot->head));
 	}
 	return slot;
 }
@@ -95,15 +95,7 @@ void packets_post(struct channel *channel, struct slot *slot)
 	must(VipPostSend(channel->vi, &slot->descriptor, memory_handle), "VipPostSend");
 }
 
-static struct head *begin(struct slot *slot, enum kind kind)
-{
-	slot->kind = kind;
-	memset(&slot->head, 0, sizeof(slot->head));
-	slot->head.kind = kind;
-	return &slot->head;
-}
-
-static void send_packet(struct channel *channel, struct slot *slot, long data_bytes)
+static void send_packet(struct channel *channel, struct slot *slot, enum kind kind, long data_bytes)
 {
 	VIP_DESCRIPTOR *descriptor = &slot->descriptor;
 	VIP_UINT32 bytes = (VIP_UINT32)(sizeof(struct head) + data_bytes);
@@ -111,6 +103,7 @@ static void send_packet(struct channel *channel, struct slot *slot, long data_by
 	if (channel->credits < 1)
 		mp_fail("a packet to rank %d without a credit", channel->peer);
 	--channel->credits;
+	slot->head.kind = kind;
 	slot->head.credits = channel->owed;
 	channel->owed = 0;
 	slot->head.sequence = channel->sent++;
@@ -135,42 +128,29 @@ static int send_for(struct channel *channel, struct mp_request *request)
 		return 0;
 	if (channel->credits < 2 || !(slot = packets_slot(channel)))
 		return 0;
-	head = begin(slot, (enum kind)request->out);
-	head->context = request->context;
+	head = &slot->head;
 	head->tag = request->tag;
 	head->length = (VIP_UINT32)request->length;
-	switch (request->out) {
-	case EAGER:
+	head->from = (unsigned long)request;
+	head->to = request->partner;
+	if (request->out == EAGER) {
 		bytes = request->length;
 		memcpy(slot->data, request->data, bytes);
-		break;
-	case REQUEST:
-		head->sender_request = request->id;
-		break;
-	case REPLY:
-		head->sender_request = request->partner;
-		head->receiver_request = request->id;
+		request->done = 1;
+	} else if (request->out == REPLY) {
 		head->address = (unsigned long)request->data;
 		head->handle = request->registration->handle;
-		break;
-	default:
-		head->receiver_request = request->partner;
+	} else if (request->out == FINISHED) {
 		slot->finishes = request;
 	}
-	send_packet(channel, slot, bytes);
-	if (request->out == EAGER)
-		request_done(request);
+	send_packet(channel, slot, request->out, bytes);
 	return 1;
 }
 
 static void send_alone(struct channel *channel, enum kind kind)
 {
-	struct slot *slot = packets_slot(channel);
-
-	begin(slot, kind);
-	if (kind == CREDIT)
-		++counters.credit_packets;
-	send_packet(channel, slot, 0);
+	counters.credit_packets += kind == CREDIT;
+	send_packet(channel, packets_slot(channel), kind, 0);
 }
 
 static void say_goodbye(struct channel *channel)
@@ -182,18 +162,17 @@ static void say_goodbye(struct channel *channel)
 }
 
 /* Sends all packets that can be sent now. */
-void packets_push(struct channel *channel)
+static void push(struct channel *channel)
 {
-	struct mp_request *request;
+	struct mp_request *request, *next;
 
-	while ((request = channel->out_first) != NULL) {
-		struct mp_request *next = request->out_next;
-
+	while ((request = channel->out.first) != NULL) {
+		next = request->next;
 		if (!send_for(channel, request))
 			break;
-		channel->out_first = next;
+		channel->out.first = next;
 	}
-	if (channel->wants_goodbye == 1 && !channel->out_first && channel->credits >= 2 &&
+	if (channel->wants_goodbye == 1 && !channel->out.first && channel->credits >= 2 &&
 	    channel->free_sends) {
 		channel->wants_goodbye = 2;
 		say_goodbye(channel);
@@ -203,17 +182,14 @@ void packets_push(struct channel *channel)
 		send_alone(channel, CREDIT);
 }
 
-void packets_queue(struct channel *channel, struct mp_request *request, enum kind kind)
+void packets_queue(struct mp_request *request, enum kind kind)
 {
-	channel_connect(channel);
+	struct channel *channel = &channels[request->peer];
+
+	demand_connect(channel);
 	request->out = kind;
-	request->out_next = NULL;
-	if (channel->out_first)
-		channel->out_last->out_next = request;
-	else
-		channel->out_first = request;
-	channel->out_last = request;
-	packets_push(channel);
+	queue_add(&channel->out, request);
+	push(channel);
 }
 
 /*
@@ -224,30 +200,30 @@ void packets_sent(struct channel *channel, struct slot *slot)
 {
 	VIP_UINT32 status = slot->descriptor.CS.Status;
 
-	if ((status & VIP_STATUS_ERROR_MASK) && slot->kind != GOODBYE)
+	if ((status & VIP_STATUS_ERROR_MASK) && slot->head.kind != GOODBYE)
 		mp_fail("a send to rank %d (kind %d, packet %u) ended with status 0x%x",
-			channel->peer, slot->kind, slot->head.sequence, (unsigned int)status);
+			channel->peer, slot->head.kind, slot->head.sequence, (unsigned int)status);
 	--channel->posted_sends;
 	slot->next = channel->free_sends;
 	channel->free_sends = slot;
 	if (slot->finishes) {
 		regcache_put(slot->finishes->registration);
-		request_done(slot->finishes);
+		slot->finishes->done = 1;
 	}
-	packets_push(channel);
+	push(channel);
 }
 
-static void take(struct channel *channel, const struct slot *slot)
+static void take(struct channel *channel, struct slot *slot)
 {
 	switch (slot->head.kind) {
 	case EAGER:
-		match_eager(channel->peer, &slot->head, slot->data);
+		match_arrived(channel->peer, &slot->head, slot->data);
 		break;
 	case REQUEST:
-		match_request(channel->peer, &slot->head);
+		match_arrived(channel->peer, &slot->head, NULL);
 		break;
 	case REPLY:
-		rendezvous_replied(channel, &slot->head);
+		rendezvous_replied(&slot->head);
 		break;
 	case FINISHED:
 		rendezvous_finished(&slot->head);
@@ -292,17 +268,7 @@ void packets_received(struct channel *channel, struct slot *slot)
 	take(channel, slot);
 	post_receive(channel, slot);
 	++channel->owed;
-	packets_push(channel);
-}
-
-static int is_connected(struct channel *channel)
-{
-	int result = channel->usable;
-
-	pthread_mutex_lock(&connecting_lock);
-	result |= channel->link == CONNECTED;
-	pthread_mutex_unlock(&connecting_lock);
-	return result;
+	push(channel);
 }
 
 /* Sends goodbye to each peer and waits for its goodbye. After that nothing is under way. */
@@ -311,9 +277,9 @@ void packets_goodbye(void)
 	int i;
 
 	for (i = 0; i < settings.size; ++i)
-		if (i != settings.rank && is_connected(&channels[i])) {
+		if (i != settings.rank && channels[i].link == CONNECTED) {
 			channels[i].wants_goodbye = 1;
-			packets_push(&channels[i]);
+			push(&channels[i]);
 		}
 	for (i = 0; i < settings.size; ++i)
 		if (channels[i].wants_goodbye)

@@ -19,8 +19,7 @@
 #define LOOK_AGAIN 1000 /* looks between two checks when it never sleeps */
 
 const char *volatile doing;
-static const char *waiting_for;
-static double last_event;
+static double last_event; /* 0: a little while ago */
 static int idle_looks;
 
 double mp_now(void)
@@ -46,15 +45,9 @@ void mp_fail(const char *format, ...)
 	exit(1);
 }
 
-void progress_start(void)
+static void say(const char *line)
 {
-	last_event = mp_now();
-	idle_looks = 0;
-}
-
-static void say(int file, const char *line)
-{
-	if (write(file, line, strlen(line)) < 0)
+	if (write(2, line, strlen(line)) < 0)
 		_exit(3);
 }
 
@@ -62,16 +55,14 @@ static void say(int file, const char *line)
  * Prints what this process waits for. A signal handler calls it, too, so it must not use stdio's
  * streams.
  */
-void progress_describe(int file)
+void progress_describe(void)
 {
 	char line[240];
 	int i;
 
-	snprintf(line, sizeof(line), "rank %d: %s%s\n", settings.rank,
-		 doing ? "is " : "waits for ",
-		 doing ? doing : waiting_for ? waiting_for : "any of its requests");
-	say(file, line);
-	requests_describe(file);
+	snprintf(line, sizeof(line), "rank %d: waits for %s\n", settings.rank,
+		 doing ? doing : "any of its requests");
+	say(line);
 	for (i = 0; i < settings.size; ++i) {
 		const struct channel *channel = &channels[i];
 
@@ -80,12 +71,12 @@ void progress_describe(int file)
 		snprintf(line, sizeof(line),
 			 "rank %d:   to rank %d: %s, %d credits, owes %d, sent %u, received %u, "
 			 "%d posted%s%s%s\n",
-			 settings.rank, i, channel->usable ? "connected" : "not asked yet",
+			 settings.rank, i, channel->link == CONNECTED ? "connected" : "not connected",
 			 channel->credits, channel->owed, channel->sent, channel->received,
-			 channel->posted_sends, channel->out_first ? ", more is queued" : "",
+			 channel->posted_sends, channel->out.first ? ", more is queued" : "",
 			 channel->wants_goodbye == 2 ? ", said goodbye" : "",
 			 channel->got_goodbye ? ", got goodbye" : "");
-		say(file, line);
+		say(line);
 	}
 }
 
@@ -95,9 +86,9 @@ static void handle(VIP_VI_HANDLE vi, VIP_BOOLEAN is_receive)
 	VIP_DESCRIPTOR *descriptor = NULL;
 	VIP_RETURN code = is_receive ? VipRecvDone(vi, &descriptor) : VipSendDone(vi, &descriptor);
 
-	if (!descriptor)
+	if (!channel || !descriptor)
 		mp_fail("the CQ named the %s queue to rank %d, and nothing is done there: %d",
-			is_receive ? "receive" : "send", channel->peer, (int)code);
+			is_receive ? "receive" : "send", channel ? channel->peer : -1, (int)code);
 	if ((code == VIP_SUCCESS) != !(descriptor->CS.Status & VIP_STATUS_ERROR_MASK))
 		mp_fail("code %d and status 0x%x do not fit together", (int)code,
 			(unsigned int)descriptor->CS.Status);
@@ -139,7 +130,7 @@ static void check_for_trouble(void)
 		last_event = now;
 	if (now - last_event < settings.stall)
 		return;
-	progress_describe(2);
+	progress_describe();
 	sleep(1); /* lets the other processes, which may wait as long, print their state first */
 	mp_fail("nothing has come for %d seconds", settings.stall);
 }
@@ -173,10 +164,10 @@ void mp_progress(void)
 
 void progress_until(const int *done, const char *what)
 {
-	const char *before = waiting_for;
+	const char *before = doing;
 
-	waiting_for = what;
+	doing = what;
 	while (!*done)
 		mp_progress();
-	waiting_for = before;
+	doing = before;
 }

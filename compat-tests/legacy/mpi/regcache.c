@@ -32,12 +32,6 @@ void *mp_alloc(unsigned long length)
 	return memory;
 }
 
-void mp_free(void *memory, unsigned long length)
-{
-	regcache_forget(memory, whole_pages(length + 1));
-	free(memory);
-}
-
 static void drop(struct registration **place)
 {
 	struct registration *gone = *place;
@@ -110,10 +104,10 @@ void regcache_put(struct registration *registration)
 	trim();
 }
 
-void regcache_forget(void *data, unsigned long length)
+/* Ends the registrations of these pages, which must not be in use. */
+static void forget(const char *start, unsigned long length)
 {
 	struct registration **place = &recent, *entry;
-	char *start = data;
 
 	while ((entry = *place) != NULL) {
 		if (start + length <= entry->start || entry->start + entry->length <= start) {
@@ -124,6 +118,12 @@ void regcache_forget(void *data, unsigned long length)
 			mp_fail("memory is freed while messages use it");
 		drop(place);
 	}
+}
+
+void mp_free(void *memory, unsigned long length)
+{
+	forget(memory, whole_pages(length + 1));
+	free(memory);
 }
 
 void regcache_close(void)

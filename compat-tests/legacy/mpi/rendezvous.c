@@ -4,32 +4,24 @@
  * and handle. The sender writes into the buffer by RDMA and then sends FINISHED. FINISHED stays
  * behind the writes, as both are in order on one send queue.
  */
-#include <string.h>
-
 #include "layer.h"
 
-void rendezvous_accept(struct mp_request *receive, int peer, int partner, long length)
+void rendezvous_accept(struct mp_request *receive, VIP_UINT64 partner)
 {
-	if (length > receive->length)
-		mp_fail("a message of %ld bytes from rank %d, tag %d, does not fit into %ld", length,
-			peer, receive->tag, receive->length);
-	receive->length = length;
-	receive->peer = peer;
 	receive->partner = partner;
-	receive->registration = regcache_get(receive->data, length);
-	packets_queue(&channels[peer], receive, REPLY);
+	receive->registration = regcache_get(receive->data, receive->length);
+	packets_queue(receive, REPLY);
 }
 
-void rendezvous_replied(struct channel *channel, const struct head *head)
+void rendezvous_replied(const struct head *head)
 {
-	struct mp_request *send = request_by_id(head->sender_request, SEND);
+	struct mp_request *send = request_of(head->to);
 
-	send->partner = head->receiver_request;
+	send->partner = head->from;
 	send->address = head->address;
 	send->handle = head->handle;
-	send->written = 0;
 	send->registration = regcache_get(send->data, send->length);
-	packets_queue(channel, send, FINISHED);
+	packets_queue(send, FINISHED);
 }
 
 /* Posts RDMA writes as long as there are descriptors. Returns true when nothing is left. */
@@ -63,10 +55,8 @@ int rendezvous_write(struct channel *channel, struct mp_request *send)
 
 void rendezvous_finished(const struct head *head)
 {
-	struct mp_request *receive = request_by_id(head->receiver_request, RECEIVE);
+	struct mp_request *receive = request_of(head->to);
 
 	regcache_put(receive->registration);
-	receive->status.source = receive->peer;
-	receive->status.length = receive->length;
-	request_done(receive);
+	receive->done = 1;
 }

@@ -1,128 +1,155 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * run.c - the work of each process: it runs the programs in rounds, while there is time, and prints
- * a line about each.
+ * run.c - the work of each process: rounds of traffic, as long as there is time. From a quarter of
+ * the time on it must not take more memory, nor leave files open.
  */
+#include <dirent.h>
 #include <malloc.h>
 #include <stdio.h>
-#include <string.h>
+#include <unistd.h>
 
 #include "layer.h"
-#include "programs.h"
 
-#define EARLY       0.25 /* after this part of a course a process must not grow any more */
-#define LEAST_EARLY 3    /* rounds */
+#define EARLY        0.25 /* after this part of the time a process must not grow any more */
+#define EARLY_ROUNDS 3
+/*
+ * KiB by which a process may grow later: memory that malloc keeps, and memory that a NIC may share
+ * with each peer and touches only gradually.
+ */
+#define MORE_OWN    4096
+#define MORE_SHARED 1536
 
-static const struct {
-	const char *name;
-	void (*round)(unsigned int seed, long round);
-} programs[] = {
-	{"collectives", collectives_round},
-	{"traffic", traffic_round},
+/* A sanitizer keeps memory that a program frees. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define COUNTS_MEMORY 0
+#else
+#define COUNTS_MEMORY 1
+#endif
+
+struct settings settings;
+struct table table;
+struct counters counters;
+
+/* KiB of resident memory, and of that what no other process shares; open files. */
+struct health {
+	long memory, own_memory, files;
 };
 
-#define PROGRAMS (int)(sizeof(programs) / sizeof(programs[0]))
-
-/* All rounds of one program. */
-struct course {
-	const struct plan *plan;
-	const char *name;
-	double start;
-	long round;
-	struct health early; /* memory is 0 before the measurement */
-	long growth;         /* KiB since the measurement */
-};
-
-/* Rank 0 looks at the clock and sends its verdict: 0 ends the course, 2 measures now. */
-static int goes_on(struct course *course)
+static void health_take(struct health *health)
 {
-	const struct plan *plan = course->plan;
-	double used = mp_now() - course->start;
-	char verdict = 1;
+	FILE *file = fopen("/proc/self/statm", "r");
+	DIR *directory = opendir("/proc/self/fd");
+	long page = sysconf(_SC_PAGESIZE) / 1024, resident, shared;
 
-	if (mp_rank() == 0) {
-		if (used >= plan->seconds || (plan->rounds && course->round >= plan->rounds))
-			verdict = 0;
-		else if (!course->early.memory && course->round >= LEAST_EARLY &&
-			 (plan->rounds ? course->round >= plan->rounds * EARLY :
-					 used >= plan->seconds * EARLY))
-			verdict = 2;
-	}
-	mp_bcast(&verdict, 1, 0);
-	if (verdict == 2)
-		health_take(&course->early);
-	++course->round;
-	return verdict;
+	if (!file || !directory || fscanf(file, "%*d %ld %ld", &resident, &shared) != 2)
+		mp_fail("no /proc");
+	health->memory = resident * page;
+	health->own_memory = (resident - shared) * page;
+	health->files = 0;
+	while (readdir(directory))
+		++health->files;
+	closedir(directory);
+	fclose(file);
 }
 
-static void add(void *into, const void *from, long bytes)
+static void compare(const char *what, long early, long late, long more)
 {
-	double *sum = into;
-	const double *other = from;
-	long i;
-
-	for (i = 0; i < bytes / (long)sizeof(double); ++i)
-		sum[i] += other[i];
+	if (late > early + more)
+		mp_fail("%s: %ld after a quarter of the time, %ld at the end", what, early, late);
 }
 
-static void summary(const struct course *course, const struct counters *before)
+static void health_compare(const struct health *early)
 {
-	double mine[8], all[8];
-	double seconds = mp_now() - course->start;
+	struct health late;
 
-	mine[0] = counters.messages - before->messages;
-	mine[1] = counters.bytes - before->bytes;
-	mine[2] = counters.rendezvous - before->rendezvous;
-	mine[3] = counters.unexpected - before->unexpected;
-	mine[4] = counters.packets - before->packets;
-	mine[5] = counters.credit_packets - before->credit_packets;
-	mine[6] = counters.registrations - before->registrations;
-	mine[7] = counters.registration_hits - before->registration_hits;
-	mp_reduce(mine, all, sizeof(mine), add, 0);
-	if (mp_rank())
+	health_take(&late);
+	compare("files are left open", early->files, late.files, 0);
+	if (!COUNTS_MEMORY)
 		return;
-	printf("%s: %d processes, %ld rounds, %.0f messages, %.0f bytes, %.1f s, seed %u; "
-	       "%.0f rendezvous, %.0f unexpected, %.0f packets, %.0f only for credits, "
-	       "%.0f registrations used %.0f times more; %s",
-	       course->name, mp_size(), course->round - 1, all[0], all[1], seconds,
-	       course->plan->seed, all[2], all[3], all[4], all[5], all[6], all[7],
-	       course->early.memory ? "" : "memory not measured: ok\n");
-	if (course->early.memory)
-		printf("memory flat, %+ld KiB on rank 0: ok\n", course->growth);
-	fflush(stdout);
+	compare("memory grows, KiB of its own", early->own_memory, late.own_memory, MORE_OWN);
+	compare("memory grows, KiB", early->memory, late.memory,
+		MORE_OWN + (settings.size - 1) * MORE_SHARED);
 }
 
-int run(const struct plan *plan, int to_launcher, int from_launcher)
+enum verdict { ENDS, GOES_ON, MEASURES };
+
+/* Rank 0 looks at the clock and sends its verdict. */
+static enum verdict decide(double start, long round, int measured)
 {
-	struct settings with = settings;
-	int done = 0;
-	int i;
+	double used = (mp_now() - start) / settings.seconds;
+	char verdict = GOES_ON;
 
-	/*
-	 * Long blocks go back to the system when they are freed, no matter what was freed before.
-	 */
+	if (used >= 1)
+		verdict = ENDS;
+	else if (!measured && round >= EARLY_ROUNDS && used >= EARLY)
+		verdict = MEASURES;
+	mp_bcast(&verdict, 1);
+	return (enum verdict)verdict;
+}
+
+static void summary(long rounds, int measured)
+{
+	printf("%d processes, %ld rounds, seed %d; rank 0: %.0f messages, %.0f bytes, "
+	       "%.0f rendezvous, %.0f unexpected, %.0f packets, %.0f only for credits, "
+	       "%.0f registrations used %.0f times more; memory %s: ok\n",
+	       settings.size, rounds, table.seed, counters.messages, counters.bytes,
+	       counters.rendezvous, counters.unexpected, counters.packets,
+	       counters.credit_packets, counters.registrations, counters.registration_hits,
+	       measured ? "flat" : "not measured");
+}
+
+static void layer_open(void)
+{
+	struct host own = {0};
+
+	doing = "VipOpenNic";
+	nic_open(&own);
+	packets_open();
+	launcher_tell(&own);
+	channels_open();
+	doing = NULL;
+}
+
+/* Ends the parts in the reverse order. */
+static void layer_close(void)
+{
+	mp_barrier();
+	if (settings.connecting == CONNECT_ON_DEMAND)
+		demand_stop(); /* nobody asks after a barrier */
+	packets_goodbye();
+	match_close();
+	doing = "VipDisconnect";
+	regcache_close();
+	channels_close();
+	packets_close();
+	nic_close();
+}
+
+int run(void)
+{
+	enum verdict verdict;
+	struct health early;
+	int measured = 0;
+	long round = 0;
+	double start;
+
+	/* Long blocks go back to the system when they are freed, no matter what was freed before. */
 	mallopt(M_MMAP_THRESHOLD, 64 * 1024);
-	layer_open(&with, to_launcher, from_launcher);
-	for (i = 0; i < PROGRAMS; ++i) {
-		struct course course;
-		struct counters before = counters;
-
-		if (strcmp(plan->program, "all") != 0 &&
-		    strcmp(plan->program, programs[i].name) != 0)
-			continue;
-		memset(&course, 0, sizeof(course));
-		course.plan = plan;
-		course.name = programs[i].name;
-		mp_barrier();
-		course.start = mp_now();
-		while (goes_on(&course))
-			programs[i].round(plan->seed, course.round);
-		mp_barrier();
-		if (course.early.memory)
-			course.growth = health_compare(&course.early, mp_size() - 1);
-		summary(&course, &before);
-		++done;
+	layer_open();
+	mp_barrier();
+	start = mp_now();
+	while ((verdict = decide(start, round, measured)) != ENDS) {
+		if (verdict == MEASURES) {
+			health_take(&early);
+			measured = 1;
+		}
+		traffic_round((unsigned int)table.seed, ++round);
 	}
+	mp_barrier();
+	if (measured)
+		health_compare(&early);
+	if (settings.rank == 0)
+		summary(round, measured);
 	layer_close();
-	return done ? 0 : 1;
+	return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * prog_traffic.c - random traffic. In each round all processes make the same plan of messages from
+ * traffic.c - the program: random traffic. In each round all processes make the same plan of messages from
  * the seed: sender, receiver, tag, length, and the key of the content. Each process keeps a window
  * of its sends and a window of its receives open, in the order of the plan. So the first message
  * that is not done is always in both windows, and there is no deadlock. Messages of one tag are
@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "programs.h"
+#include "layer.h"
 
 #define MESSAGES    30 /* of a round, for each process */
-#define MOST        (32 * MESSAGES)
+#define MOST        (MAX_PROCESSES * MESSAGES)
 #define WINDOW      8
 #define LONGEST     (1024 * 1024L)
 #define TAGS        4
@@ -34,14 +34,16 @@ struct message {
 /* A message under way: its request, and the buffer around it. */
 struct flight {
 	mp_request request; /* NULL: it is not in use */
-	const struct message *message;
+	const struct message *message; /* NULL: it may be any of the wild ones */
 	char *data;
+	long room;
 	char *own;    /* made for this message only */
 	char *always; /* used for many messages; it may still be registered */
 	unsigned long own_bytes;
 };
 
 struct side {
+	int window;
 	struct flight flights[WINDOW];
 	int next; /* the next message in the plan */
 	int left;
@@ -50,12 +52,15 @@ struct side {
 
 static struct message plan[MOST];
 static int planned;
-static struct side sends, receives;
-static struct flight wild;
-static int wild_left, wild_next[32];
+static struct side sends = {WINDOW}, receives = {WINDOW}, wild = {1};
+static struct side *const sides[] = {&sends, &receives, &wild};
+static int wild_next[MAX_PROCESSES];
 static int wild_tag; /* changes in each round, because some processes are ahead of others */
 
-word next_random(word *state)
+#define SIDES 3
+
+/* Returns numbers that are the same on every machine. */
+static word next_random(word *state)
 {
 	word x = *state += 0x9e3779b9u;
 
@@ -64,7 +69,7 @@ word next_random(word *state)
 	return x ^ (x >> 15);
 }
 
-word random_below(word *state, word bound)
+static word random_below(word *state, word bound)
 {
 	return next_random(state) % bound;
 }
@@ -87,19 +92,27 @@ static long random_length(word *state)
 	}
 }
 
+static int is_of(const struct side *side, const struct message *message)
+{
+	if (side == &sends)
+		return message->from == mp_rank();
+	return message->to == mp_rank() && (message->tag == wild_tag) == (side == &wild);
+}
+
 static void make_plan(word state)
 {
-	int rank = mp_rank(), size = mp_size();
-	int i;
+	int size = mp_size();
+	int i, s;
 
 	memset(wild_next, 0, sizeof(wild_next));
-	sends.next = receives.next = sends.left = receives.left = wild_left = 0;
+	for (s = 0; s < SIDES; ++s)
+		sides[s]->next = sides[s]->left = 0;
 	planned = MESSAGES * size;
 	for (i = 0; i < planned; ++i) {
 		struct message *message = &plan[i];
 
 		message->from = (int)random_below(&state, (word)size);
-		message->to = (int)random_below(&state, (word)size);
+		message->to = (message->from + 1 + (int)random_below(&state, (word)size - 1)) % size;
 		message->tag = (int)random_below(&state, TAGS);
 		message->length = random_length(&state);
 		message->key = next_random(&state);
@@ -107,9 +120,8 @@ static void make_plan(word state)
 			message->tag = wild_tag;
 			message->length %= WILD_LONGEST + 1;
 		}
-		sends.left += message->from == rank;
-		receives.left += message->to == rank && message->tag != wild_tag;
-		wild_left += message->to == rank && message->tag == wild_tag;
+		for (s = 0; s < SIDES; ++s)
+			sides[s]->left += is_of(sides[s], message);
 	}
 }
 
@@ -143,23 +155,24 @@ static void check(const struct message *message, const char *data)
 	}
 }
 
-static void guard(char *data, long length, int check_it)
+static void guard(const struct flight *flight)
 {
-	long i;
-
-	if (!check_it) {
-		memset(data - GUARD, GUARD_BYTE, GUARD);
-		memset(data + length, GUARD_BYTE, GUARD);
-		return;
-	}
-	for (i = 0; i < GUARD; ++i)
-		if ((unsigned char)data[i - GUARD] != GUARD_BYTE ||
-		    (unsigned char)data[length + i] != GUARD_BYTE)
-			mp_fail("memory around a message of %ld bytes was written to", length);
+	memset(flight->data - GUARD, GUARD_BYTE, GUARD);
+	memset(flight->data + flight->room, GUARD_BYTE, GUARD);
 }
 
-/* Finds a place for length bytes, at any alignment: in a new buffer, or in the flight's own. */
-static void make_room(struct flight *flight, long length, word key)
+static void check_guard(const struct flight *flight)
+{
+	int i;
+
+	for (i = 0; i < GUARD; ++i)
+		if ((unsigned char)flight->data[i - GUARD] != GUARD_BYTE ||
+		    (unsigned char)flight->data[flight->room + i] != GUARD_BYTE)
+			mp_fail("memory around room for %ld bytes was written to", flight->room);
+}
+
+/* Finds a place at any alignment: in a new buffer, or in the flight's own. */
+static void make_room(struct flight *flight, long room, word key)
 {
 	unsigned long offset = GUARD + key % OFFSETS;
 
@@ -168,58 +181,62 @@ static void make_room(struct flight *flight, long length, word key)
 		memset(flight->always, 0, BUFFER);
 	}
 	flight->own = NULL;
-	flight->own_bytes = length + GUARD + offset;
+	flight->own_bytes = room + GUARD + offset;
 	if (key / OFFSETS % 3 == 0)
 		flight->own = mp_alloc(flight->own_bytes);
 	flight->data = (flight->own ? flight->own : flight->always) + offset;
-	guard(flight->data, length, 0);
+	flight->room = room;
+	guard(flight);
 }
 
-static void give_room_back(struct flight *flight)
+static void start(struct side *side, struct flight *flight, word *state)
 {
-	if (flight->own)
-		mp_free(flight->own, flight->own_bytes);
-	flight->request = NULL;
-}
+	const struct message *message = NULL;
 
-static void start(struct side *side, struct flight *flight)
-{
-	int rank = mp_rank();
-	const struct message *message;
-
-	do
-		message = &plan[side->next++];
-	while (side == &sends ? message->from != rank :
-				message->to != rank || message->tag == wild_tag);
+	if (side != &wild)
+		do
+			message = &plan[side->next++];
+		while (!is_of(side, message));
 	flight->message = message;
+	make_room(flight, message ? message->length : WILD_LONGEST, next_random(state));
 	if (side == &sends) {
-		make_room(flight, message->length, message->key);
 		fill(flight->data, message->length, message->key);
 		flight->request =
 			mp_isend(flight->data, message->length, message->to, message->tag);
 	} else {
-		make_room(flight, message->length, message->key * 7);
-		flight->request =
-			mp_irecv(flight->data, message->length, message->from, message->tag);
+		flight->request = mp_irecv(flight->data, flight->room,
+					   message ? message->from : MP_ANY_SOURCE,
+					   message ? message->tag : wild_tag);
 	}
 	--side->left;
 }
 
-static void finish(struct flight *flight, const struct mp_status *status)
+/* The source determines the message, because messages do not overtake each other. */
+static const struct message *next_wild(int source)
 {
-	const struct message *message = flight->message;
+	int *next = &wild_next[source];
 
-	if (status) {
-		if (status->source != message->from || status->tag != message->tag ||
-		    status->length != message->length)
-			mp_fail("got %ld bytes from rank %d, tag %d, where %ld from rank %d, tag "
-				"%d, were to come", status->length, status->source, status->tag,
-				message->length, message->from, message->tag);
-		check(message, flight->data);
-		if (message->tag != wild_tag)
-			guard(flight->data, message->length, 1);
+	while (*next < planned) {
+		const struct message *message = &plan[(*next)++];
+
+		if (message->from == source && is_of(&wild, message))
+			return message;
 	}
-	give_room_back(flight);
+	mp_fail("rank %d sent a message that is not in the plan", source);
+}
+
+static void check_received(const struct flight *flight, const struct mp_status *status)
+{
+	const struct message *message =
+		flight->message ? flight->message : next_wild(status->source);
+
+	if (status->source != message->from || status->tag != message->tag ||
+	    status->length != message->length)
+		mp_fail("got %ld bytes from rank %d, tag %d, where %ld from rank %d, tag %d, were "
+			"to come", status->length, status->source, status->tag, message->length,
+			message->from, message->tag);
+	check(message, flight->data);
+	check_guard(flight);
 }
 
 /*
@@ -232,11 +249,15 @@ static int work(struct side *side, word *state)
 	int events = 0;
 	int i;
 
-	for (i = 0; i < WINDOW; ++i) {
+	for (i = 0; i < side->window; ++i) {
 		struct flight *flight = &side->flights[i];
 
 		if (flight->request && mp_test(flight->request, &status)) {
-			finish(flight, side == &receives ? &status : NULL);
+			if (side != &sends)
+				check_received(flight, &status);
+			if (flight->own)
+				mp_free(flight->own, flight->own_bytes);
+			flight->request = NULL;
 			++events;
 		}
 		if (flight->request || !side->left)
@@ -245,46 +266,11 @@ static int work(struct side *side, word *state)
 		if (side->pause)
 			--side->pause; /* waits, so that messages come before their receives */
 		else
-			start(side, flight);
+			start(side, flight, state);
 		if (side == &receives && random_below(state, 4) == 0)
 			side->pause = (int)random_below(state, 40);
 	}
 	return events;
-}
-
-/* The source determines the message, because messages do not overtake each other. */
-static const struct message *next_wild(int source)
-{
-	int *next = &wild_next[source];
-
-	while (*next < planned) {
-		const struct message *message = &plan[(*next)++];
-
-		if (message->from == source && message->to == mp_rank() &&
-		    message->tag == wild_tag)
-			return message;
-	}
-	mp_fail("rank %d sent a message that is not in the plan", source);
-}
-
-static int work_wild(word *state)
-{
-	struct mp_status status;
-
-	if (wild.request) {
-		if (!mp_test(wild.request, &status))
-			return 0;
-		wild.message = next_wild(status.source);
-		guard(wild.data, WILD_LONGEST, 1);
-		finish(&wild, &status);
-		return 1;
-	}
-	if (!wild_left)
-		return 0;
-	--wild_left;
-	make_room(&wild, WILD_LONGEST, next_random(state));
-	wild.request = mp_irecv(wild.data, WILD_LONGEST, MP_ANY_SOURCE, wild_tag);
-	return 1;
 }
 
 static int is_open(const struct side *side)
@@ -292,7 +278,7 @@ static int is_open(const struct side *side)
 	int open = side->left;
 	int i;
 
-	for (i = 0; i < WINDOW; ++i)
+	for (i = 0; i < side->window; ++i)
 		open += side->flights[i].request != NULL;
 	return open;
 }
@@ -304,7 +290,7 @@ void traffic_round(unsigned int seed, long round)
 	wild_tag = FIRST_WILD_TAG + (int)(round % 100000);
 	make_plan(state);
 	state += (word)mp_rank(); /* from here on each process has its own random numbers */
-	while (is_open(&sends) || is_open(&receives) || wild_left || wild.request)
-		if (!(work(&sends, &state) + work(&receives, &state) + work_wild(&state)))
+	while (is_open(&sends) || is_open(&receives) || is_open(&wild))
+		if (!(work(&sends, &state) + work(&receives, &state) + work(&wild, &state)))
 			mp_progress();
 }
