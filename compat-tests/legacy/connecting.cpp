@@ -4,7 +4,6 @@
 #include "harness.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <memory>
@@ -18,26 +17,12 @@ namespace
 
 using Connecting = NicTest;
 
-template <typename Type> std::string bytesOf(const Type &value)
-{
-	return {reinterpret_cast<const char *>(&value), sizeof value};
-}
-
 // Connects with these two discriminators. The server is told the requester's address in `remote`.
 void connectAndTell(Nic &nic, const std::string &requester, const std::string &waiter,
 		    VIP_NET_ADDRESS *remote)
 {
 	Vi server(nic), client(nic);
 	connectBy(server, client, {nic.address(), waiter}, {nic.address(), requester}, remote);
-}
-
-// Checks that the server gets the requester's discriminator.
-void expectConnects(Nic &nic, const std::string &requester, const std::string &waiter)
-{
-	Address remote(nic);
-	connectAndTell(nic, requester, waiter, remote.get());
-	EXPECT_EQ(requester, remote.discriminator());
-	EXPECT_EQ(nic.address(), remote.host());
 }
 
 // Memory of a program that has room for a host address and for some bytes of discriminator.
@@ -72,33 +57,6 @@ class TightAddress
 	size_t start_; // of the discriminator
 	std::vector<VIP_UCHAR> bytes_;
 };
-
-TEST_F(Connecting, DiscriminatorsAreNumbersStructsAndTexts)
-{
-	struct Four {
-		int job, rank, peer, channel;
-	};
-	const int id = getpid();
-	char text[17];
-	snprintf(text, sizeof text, "job%013d", id);
-	const struct {
-		const char *what;
-		std::string one, other;
-	} shapes[] = {{"int", bytesOf(id), bytesOf(-id)},
-		      {"int[3]", bytesOf(std::array<int, 3>{id, 0, 1}),
-		       bytesOf(std::array<int, 3>{id, 1, 0})},
-		      {"double", bytesOf(id + 0.25), bytesOf(-id - 0.25)},
-		      {"struct", bytesOf(Four{id, 0, 1, 0}), bytesOf(Four{id, 1, 0, 0})},
-		      {"text of 16 bytes", text, std::string(text + 1) + "x"},
-		      {"text and its end", "a" + std::to_string(id) + std::string(1, '\0'),
-		       "b" + std::to_string(id) + std::string(1, '\0')}};
-	for (const auto &shape : shapes) {
-		SCOPED_TRACE(shape.what);
-		expectConnects(nic, shape.one, shape.other); // the server has the mirrored one
-		expectConnects(nic, shape.other, shape.one);
-		expectConnects(nic, shape.one, shape.one); // or both have the same
-	}
-}
 
 TEST_F(Connecting, NoRequestersDiscriminatorIsLongerThanTheServersRoom)
 {

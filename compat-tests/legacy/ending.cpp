@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Habits of ending connections and cleaning up, or of not doing so.
-#include "leaving.h"
+#include "harness.h"
 
-#include <cstdlib>
 #include <cstring>
-#include <memory>
-#include <vector>
 
 using namespace harness;
 
@@ -14,22 +11,16 @@ namespace
 
 using Ending = NicTest;
 
-// Releases nothing, unless the test orders it.
+// Is connected until the test tells how to leave. It releases nothing, unless it is to do so.
 VIP_PEER(leaves)
 {
 	static auto *nic = new Nic;
-	static auto *vis = new std::vector<std::unique_ptr<Vi>>;
-	std::string how;
-	while ((how = test.get()) == "connect") {
-		vis->push_back(std::make_unique<Vi>(*nic));
-		ASSERT_TRUE(test.serve(*vis->back()));
-		test.put("connected");
-	}
+	static auto *vi = new Vi(*nic);
+	ASSERT_TRUE(test.serve(*vi));
+	const std::string how = test.get();
 	if (how == "disconnect") {
-		for (auto &vi : *vis)
-			EXPECT_EQ(VIP_SUCCESS, VipDisconnect(*vi));
-	}
-	if (how == "close") {
+		EXPECT_EQ(VIP_SUCCESS, VipDisconnect(*vi));
+	} else if (how == "close") {
 		EXPECT_EQ(VIP_SUCCESS, nic->close());
 	}
 }
@@ -48,13 +39,13 @@ TEST_F(Ending, OfTheOtherProcessIsSeenByQueryViAloneHoweverItLeaves)
 {
 	for (const char *how : {"disconnect", "close", "exit", "kill"}) {
 		SCOPED_TRACE(how);
-		Leaving peer;
+		Peer peer("leaves");
 		Vi vi(nic); // no descriptor is posted
-		ASSERT_TRUE(peer.connect(vi));
+		ASSERT_TRUE(peer.call(vi));
 		if (!strcmp(how, "kill"))
 			peer.kill();
 		else
-			peer.tell(how);
+			peer.channel.put(how);
 		EXPECT_TRUE(leavesConnected(vi));
 		EXPECT_EQ(VIP_SUCCESS, VipDisconnect(vi));
 		if (strcmp(how, "kill"))
@@ -114,70 +105,34 @@ TEST_F(Ending, LoopsOfBothFormsEmptyTheQueuesAfterDisconnect)
 		}
 }
 
-// One side, by plain calls, with memory that the program uses again afterwards.
-struct Side {
-	static constexpr size_t kBytes = 8192;
-	static constexpr unsigned kReceives = 8;
-	explicit Side(Nic &of)
-	    : nic(of), data(static_cast<VIP_UCHAR *>(aligned_alloc(4096, kBytes)))
-	{
-		memset(data, 0, kBytes);
-		EXPECT_EQ(VIP_SUCCESS, VipRegisterMem(nic, data, kBytes, nullptr, &handle));
-		cq = makeCq(nic, 1);
-		vi = makeVi(nic, cq);
-		for (unsigned i = 0; i < kReceives; i++) {
-			auto *d = reinterpret_cast<VIP_DESCRIPTOR *>(data + i * 64);
-			d->CS.SegCount = 1;
-			setSegment(d, 0, data + 4096 + i * 64, 64, handle);
-			EXPECT_EQ(VIP_SUCCESS, VipPostRecv(vi, d, handle));
-		}
-	}
-	~Side()
-	{
-		free(data);
-	}
-	void cleanUp(unsigned disconnects)
-	{
-		for (unsigned i = 0; i < disconnects; i++)
-			EXPECT_EQ(VIP_SUCCESS, VipDisconnect(vi));
-		EXPECT_EQ(VIP_SUCCESS, VipDestroyVi(vi));
-		EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
-		EXPECT_EQ(VIP_SUCCESS, VipDeregisterMem(nic, data, handle));
-		memset(data, 0, kBytes); // a later write into it would be noticed
-	}
-	Nic &nic;
-	VIP_UCHAR *data;
-	VIP_MEM_HANDLE handle = 0;
-	VIP_CQ_HANDLE cq = nullptr;
-	VIP_VI_HANDLE vi = nullptr;
-};
-
 TEST_F(Ending, ViThenCqThenMemoryWithReceivesLeftWhoeverDisconnectsFirst)
 {
+	constexpr unsigned receives = 8;
 	for (unsigned disconnects : {1U, 2U})
 		for (bool peerFirst : {false, true}) {
 			SCOPED_TRACE(testing::Message() << disconnects << ", " << peerFirst);
-			Pool pool(nic, 2, 64);
-			Vi peer(nic);
-			Side side(nic);
-			std::string name = freshDiscriminator();
-			Thread server([&] { EXPECT_TRUE(serve(peer, name)); });
-			Address local(nic.address(), name), remote(nic.address(), name);
-			VIP_VI_ATTRIBUTES attributes;
-			ASSERT_EQ(VIP_SUCCESS, VipConnectRequest(side.vi, local.get(), remote.get(),
-								 kPatience, &attributes));
-			server.join();
+			Pool pool(nic, 2, 64), left(nic, receives, 64);
+			Cq cq(nic, 1);
+			Vi peer(nic), vi(nic, reliable(), cq, cq);
+			ASSERT_TRUE(left.postReceives(vi, receives, 64));
+			ASSERT_TRUE(harness::connect(peer, vi));
 			paint(pool.buffer(0), 64, 1);
 			// The program never takes one of the messages.
 			ASSERT_TRUE(pool.send(peer, 0, 64));
 			if (peerFirst) {
 				ASSERT_EQ(VIP_SUCCESS, VipDisconnect(peer));
 			}
-			side.cleanUp(disconnects);
+			for (unsigned i = 0; i < disconnects; i++)
+				EXPECT_EQ(VIP_SUCCESS, VipDisconnect(vi));
+			EXPECT_EQ(VIP_SUCCESS, VipDestroyVi(vi));
+			EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
+			EXPECT_EQ(VIP_SUCCESS, left.deregister());
+			// The program uses the memory again. A later write into it would be noticed.
+			memset(left.data(), 0, left.size());
 			paint(pool.buffer(1), 64, 2);
 			// It may be sent before the peer learns of the end.
 			ASSERT_TRUE(pool.send(peer, 1, 64));
-			EXPECT_TRUE(untouched(side.data, Side::kBytes));
+			EXPECT_TRUE(untouched(left.data(), left.size()));
 		}
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Programs whose handler of asynchronous errors ends them, or takes every call for a catastrophe.
-#include "leaving.h"
+#include "harness.h"
 
 #include <atomic>
 #include <csignal>
@@ -93,23 +93,23 @@ void doWhatFailsInOrder(Nic &nic)
 
 TEST_F(ErrorHandler, IsNotCalledInAProgramThatEndsInOrder)
 {
-	Leaving first, second;
+	Peer first("leaves"), second("leaves");
 	Nic own;
 	Calls calls(own);
 	doWhatFailsInOrder(own);
 	{
 		Vi ended(own), left(own);
-		ASSERT_TRUE(first.connect(ended));
-		ASSERT_TRUE(second.connect(left));
+		ASSERT_TRUE(first.call(ended));
+		ASSERT_TRUE(second.call(left));
 		EXPECT_EQ(VIP_SUCCESS, VipDisconnect(ended));
-		first.tell("disconnect");
+		first.channel.put("disconnect");
 		first.finish();
 		EXPECT_EQ(VIP_STATE_IDLE, ended.state());
 		EXPECT_EQ(VIP_SUCCESS, VipDestroyVi(ended));
 		EXPECT_EQ(0, calls.seen) << "before its end";
 		EXPECT_EQ(VIP_SUCCESS, own.close()); // also ends the other connection
 	}
-	second.tell("exit");
+	second.channel.put("exit");
 	second.finish();
 	EXPECT_EQ(0, calls.seen);
 }
