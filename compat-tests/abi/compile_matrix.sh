@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# Compiles vipl.h alone, and the programs of both dialects, in every standard of C and C++ that
+# Compiles vipl.h alone, and what programs of both dialects do with it, in every standard of C and C++ that
 # programs may be built with, for each word size that the compilers support, with and without
 # VIPL095. A warning is a failure.
 #
@@ -37,7 +37,7 @@ compiled=0 failed=0
 
 # try COMPILER LANGUAGE STANDARD WORD-SIZE DEFINITION
 try() {
-	for source in "$work/alone.c" "$sources/dialect_intel.c" "$sources/dialect_giganet.c"; do
+	for source in "$work/alone.c" "$sources/dialects.c"; do
 		# It also optimises, since some warnings come only then.
 		for level in -O0 -O2; do
 			compiled=$((compiled + 1))
