@@ -6,9 +6,7 @@
 
 #define PATIENCE 60000 /* milliseconds */
 
-/*
- * Makes the request until the peer waits, as programs did: the peer may not be ready.
- */
+/* Makes the request until the peer waits, as programs did: the peer may not be ready. */
 VIP_RETURN connect_request(struct channel *channel, int of)
 {
 	double end = mp_now() + PATIENCE / 1000;
