@@ -9,7 +9,7 @@
 // - Nothing hangs, and nothing is left behind: no descriptors, mappings, processes.
 //
 // It uses the public API alone, and so can judge any VIPL library on any NIC.
-#include "coordinator.h"
+#include "board.h"
 
 #include <CLI/CLI.hpp>
 
@@ -41,7 +41,6 @@ Options parsed(CLI::App &app, int argc, char **argv)
 		->check(CLI::Range(1U, 1000000U))
 		->capture_default_str();
 	app.add_option("--seed", options.seed, "of all random choices (default: another one each time)");
-	app.add_flag("--verbose", options.verbose, "say who is started and killed");
 	app.parse(argc, argv);
 	return options;
 }
@@ -56,7 +55,7 @@ bool run(const Options &options)
 	// libvipl repeats a request for a while before VIP_NO_MATCH. Here the program repeats it.
 	setenv("VIPL_GRACE_MSEC", "200", 0);
 	alarm(options.seconds + 300); // ends the program even if the other watchdogs fail
-	bool well = Coordinator(options).run();
+	bool well = coordinate(options);
 	puts(well ? "vip_stress: all was well" : "vip_stress: FAILED");
 	return well;
 }
