@@ -42,14 +42,9 @@ void fuzz_configure(bool one_copy, const char *users);
 unsigned fuzz_mappings(void);
 /* The number of open file descriptors. With `inheritable`, only those without FD_CLOEXEC. */
 unsigned fuzz_descriptors(bool inheritable);
-/* Counts the calls that can fail: number `count` from now on does fail. 0: none fails. */
-void fuzz_fail_call(unsigned count);
-/* From here to trouble_end() calls of the device fail. `how` says which ones. */
+/* From here to trouble_end() calls of the device fail: a chosen one, or all that need a file descriptor. */
 void trouble_begin(uint8_t how);
 void trouble_end(void);
-
-/* If not NULL, this is called before each load of the device. */
-extern void (*fuzz_loads)(const void *address, size_t size);
 
 /* If the device has set a timer, lets it run out. */
 void fuzz_tick(void);
