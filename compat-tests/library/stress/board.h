@@ -46,28 +46,24 @@ struct End {
 	}
 };
 
-// The counts of a rank, over all its lives.
-struct Tally {
-	std::atomic<uint64_t> messages{0}, bytes{0}, writes{0}; // received, and found right
-	std::atomic<uint64_t> losses{0}, reconnects{0}, vain{0};
-	std::atomic<Time> slowest{0}; // the longest, from the end of a process until CONN_LOST
-};
+// What is counted in a run: first what was received, and found right.
+enum Count : unsigned { kMessages, kBytes, kWrites, kKills, kLosses, kReconnects, kVain, kCounts };
 
 // The state of one rank.
 struct Seat {
 	std::atomic<uint32_t> life{0};
-	std::atomic<Time> killedAt[kLives];        // by life; set just before the kill
-	std::atomic<Time> goneAt[kLives];          // by life; when the coordinator saw its end
-	std::atomic<uint32_t> acceptedBy[kRanks]; // this rank's life that accepts, or refuses, the request of a peer
-	std::atomic<uint8_t> up[kRanks];           // 1: connected to this peer
-	std::atomic<Phase> reached{Phase::Run};    // the last phase whose work is done
-	Tally tally;
+	std::atomic<Time> killedAt[kLives];       // by life; set just before the kill
+	std::atomic<Time> goneAt[kLives];         // by life; when the coordinator saw its end
+	std::atomic<uint32_t> acceptedBy[kRanks]; // this rank's life that accepts the request of a peer
+	std::atomic<uint8_t> up[kRanks];          // 1: connected to this peer
+	std::atomic<Phase> reached{Phase::Run};   // the last phase whose work is done
 	End end[kLives][kRanks]; // by own life and peer
 };
 
 struct Board {
 	std::atomic<Phase> phase{Phase::Run};
 	std::atomic<bool> failed{false};
+	std::atomic<uint64_t> count[kCounts];
 	Seat seat[kRanks];
 	bool killed(unsigned rank, uint32_t life) const
 	{

@@ -67,7 +67,6 @@ class Coordinator
 	std::vector<Process> processes_;
 	sigset_t childEnds_, inherited_;
 	Time begun_ = now(), phaseSince_ = begun_, killAt_ = begun_;
-	unsigned kills_ = 0;
 	bool failed_ = false;
 };
 
@@ -140,7 +139,7 @@ void Coordinator::killDue()
 	if (victim.pid < 0 || victim.killed || seat.life >= kLives - 1)
 		return;
 	victim.killed = true;
-	kills_++;
+	board_.count[kKills]++;
 	seat.killedAt[seat.life] = now();
 	kill(victim.pid, SIGKILL);
 }
@@ -255,28 +254,10 @@ void Coordinator::end()
 
 void Coordinator::summarise() const
 {
-	Tally sum;
-	for (const Seat &seat : board_.seat) {
-		const Tally &one = seat.tally;
-		sum.messages += one.messages;
-		sum.bytes += one.bytes;
-		sum.writes += one.writes;
-		sum.losses += one.losses;
-		sum.reconnects += one.reconnects;
-		sum.vain += one.vain;
-		sum.slowest = std::max<Time>(sum.slowest, one.slowest);
-	}
-	auto line = [](const char *what, uint64_t number) {
-		printf("%-16s%llu\n", what, static_cast<unsigned long long>(number));
-	};
-	line("messages", sum.messages);
-	line("bytes", sum.bytes);
-	line("RDMA writes", sum.writes);
-	line("kills", kills_);
-	line("CONN_LOST", sum.losses);
-	line("reconnects", sum.reconnects);
-	line("vain requests", sum.vain);
-	printf("the slowest CONN_LOST came %.1f ms after the end of its process\n", inMs(sum.slowest));
+	static const char *const names[kCounts] = {"messages",  "bytes",      "RDMA writes",  "kills",
+						   "CONN_LOST", "reconnects", "vain requests"};
+	for (unsigned i = 0; i < kCounts; i++)
+		printf("%-16s%llu\n", names[i], static_cast<unsigned long long>(board_.count[i]));
 }
 
 } // namespace

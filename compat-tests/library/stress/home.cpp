@@ -15,26 +15,26 @@ Region::Region(VIP_NIC_HANDLE nic, size_t bytes, VIP_BOOLEAN rdmaWrite) : nic_(n
 	void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED)
 		fail("no memory for %zu bytes: %s", bytes, strerror(errno));
-	data_ = static_cast<uint8_t *>(memory);
+	data = static_cast<uint8_t *>(memory);
 	registerAnew();
 }
 
 void Region::registerAnew()
 {
 	VIP_MEM_ATTRIBUTES attributes{nullptr, rdmaWrite_, VIP_FALSE};
-	must(VipRegisterMem(nic_, data_, bytes_, &attributes, &handle_), "VipRegisterMem");
-	if (handle_ == 0 || handle_ == 0xFFFFFFFF)
-		fail("VipRegisterMem gave the handle 0x%x", handle_);
+	must(VipRegisterMem(nic_, data, bytes_, &attributes, &handle), "VipRegisterMem");
+	if (handle == 0 || handle == 0xFFFFFFFF)
+		fail("VipRegisterMem gave the handle 0x%x", handle);
 }
 
 void Region::deregister()
 {
-	must(VipDeregisterMem(nic_, data_, handle_), "VipDeregisterMem");
+	must(VipDeregisterMem(nic_, data, handle), "VipDeregisterMem");
 }
 
 Region::~Region()
 {
-	munmap(data_, bytes_);
+	munmap(data, bytes_);
 }
 
 static VIP_NIC_HANDLE opened(const Options &options)
@@ -56,7 +56,7 @@ Home::Home(const Options &someOptions, Board &someBoard, unsigned aRank, VIP_ERR
 	if (attributes.MaxVI < peers)
 		fail("the NIC %s has only %lu VIs", attributes.Name, attributes.MaxVI);
 	largest = std::min<size_t>(kLarge, attributes.MaxTransferSize);
-	fillPattern(options.seed, pattern.data());
+	fillPattern(options.seed, pattern.data);
 	if (!random.once(4)) // a quarter of all processes has no CQ
 		must(VipCreateCQ(nic, VIP_ULONG{4} * kDepth * peers, &cq), "VipCreateCQ");
 }

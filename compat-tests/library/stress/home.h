@@ -18,21 +18,13 @@ class Region
 	~Region(); // frees the memory; the NIC is closed by then
 	void deregister();
 	void registerAnew();
-	uint8_t *data() const
-	{
-		return data_;
-	}
-	VIP_MEM_HANDLE handle() const
-	{
-		return handle_;
-	}
+	uint8_t *data = nullptr;
+	VIP_MEM_HANDLE handle = 0;
 
       private:
 	VIP_NIC_HANDLE nic_;
 	size_t bytes_;
 	VIP_BOOLEAN rdmaWrite_;
-	uint8_t *data_ = nullptr;
-	VIP_MEM_HANDLE handle_ = 0;
 };
 
 // Opens the NIC.
@@ -41,6 +33,11 @@ struct Home {
 	bool closing() const
 	{
 		return board.phase == Phase::Close;
+	}
+	// The CQ, or NULL: some processes have all of their queues on it, some have a part of them there, some have no CQ.
+	VIP_CQ_HANDLE maybeOnCq()
+	{
+		return allOnCq || random.once(2) ? cq : nullptr;
 	}
 	// Of this process's connection to a peer.
 	End &end(unsigned peer)
@@ -57,7 +54,6 @@ struct Home {
 	const VIP_NIC_HANDLE nic;
 	VIP_NIC_ATTRIBUTES attributes{};
 	Region pattern; // the contents of messages are cut from it
-	// Some processes have all of their queues on the CQ, some have a part of them there, some have no CQ.
 	VIP_CQ_HANDLE cq = nullptr;
 	const bool allOnCq = random.once(2);
 	size_t largest = 0; // bytes of the longest message

@@ -21,22 +21,22 @@ static_assert(kReceivesAt + kDepth * kDescriptorBytes <= kReceiveBuffersAt);
 VIP_DESCRIPTOR *Link::descriptor(uint32_t number, unsigned which) const
 {
 	size_t slot = number % kDepth * 2 + which;
-	return reinterpret_cast<VIP_DESCRIPTOR *>(room_.data() + slot * kDescriptorBytes);
+	return reinterpret_cast<VIP_DESCRIPTOR *>(room_.data + slot * kDescriptorBytes);
 }
 
 VIP_DESCRIPTOR *Link::receiveDescriptor(uint32_t number) const
 {
-	return reinterpret_cast<VIP_DESCRIPTOR *>(room_.data() + kReceivesAt + number % kDepth * kDescriptorBytes);
+	return reinterpret_cast<VIP_DESCRIPTOR *>(room_.data + kReceivesAt + number % kDepth * kDescriptorBytes);
 }
 
 uint8_t *Link::receiveBuffer(uint32_t number) const
 {
-	return room_.data() + kReceiveBuffersAt + number % kDepth * kSmall;
+	return room_.data + kReceiveBuffersAt + number % kDepth * kSmall;
 }
 
 uint8_t *Link::sendBuffer(uint32_t number) const
 {
-	return room_.data() + kSendBuffersAt + number % kDepth * kSmall;
+	return room_.data + kSendBuffersAt + number % kDepth * kSmall;
 }
 
 // Cuts the bytes into random pieces. These become the descriptor's data segments from `first` on.
@@ -56,13 +56,10 @@ void Link::cut(VIP_DESCRIPTOR *descriptor, unsigned first, uint8_t *data, size_t
 	descriptor->CS.SegCount = static_cast<VIP_UINT16>(first + pieces);
 }
 
-Link::Link(Home &home, unsigned peer)
-    : home_(home), peer_(peer), room_(home.nic, kRoom), window_(home.nic, kWindow, VIP_TRUE)
+Link::Link(Home &home, unsigned aPeer)
+    : peer(aPeer), sendCq(home.maybeOnCq()), receiveCq(home.maybeOnCq()), home_(home), room_(home.nic, kRoom),
+      window_(home.nic, kWindow, VIP_TRUE)
 {
-	if (home.cq && (home.allOnCq || home.random.once(2)))
-		sendCq_ = home.cq;
-	if (home.cq && (home.allOnCq || home.random.once(2)))
-		receiveCq_ = home.cq;
 }
 
 void Link::createVi()
@@ -71,38 +68,38 @@ void Link::createVi()
 	attributes.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY;
 	attributes.MaxTransferSize = home_.largest;
 	attributes.EnableRdmaWrite = VIP_TRUE;
-	must(VipCreateVi(home_.nic, &attributes, sendCq_, receiveCq_, &vi_), "VipCreateVi");
+	must(VipCreateVi(home_.nic, &attributes, sendCq, receiveCq, &vi), "VipCreateVi");
 }
 
 void Link::prepare()
 {
-	if (!vi_)
+	if (!vi)
 		createVi();
-	memset(window_.data(), kUntouched, kWindow);
+	memset(window_.data, kUntouched, kWindow);
 	memset(receiveBuffer(0), kUntouched, kBufferBytes);
-	home_.end(peer_).window = reinterpret_cast<uintptr_t>(window_.data());
-	home_.end(peer_).handle = window_.handle();
-	home_.end(peer_).publish(0, false);
+	home_.end(peer).window = reinterpret_cast<uintptr_t>(window_.data);
+	home_.end(peer).handle = window_.handle;
+	home_.end(peer).publish(0, false);
 	told_ = sendsFail_ = receivesFail_ = false;
 	sent_ = sendsDone_ = 0;
 	receivesPosted_ = receivesTaken_ = received_ = 0;
 	granted_ = announced_ = kDepth;
 	for (uint32_t i = 0; i < kDepth; i++)
 		postReceive();
-	state_ = State::Ready;
+	state = State::Ready;
 }
 
 void Link::connected(const Arrival &arrival)
 {
 	peerLife_ = arrival.peerLife;
 	upSince_ = arrival.when;
-	state_ = State::Up;
-	home_.seat.up[peer_] = 1;
+	state = State::Up;
+	home_.seat.up[peer] = 1;
 }
 
 const Seat &Link::peerSeat() const
 {
-	return home_.board.seat[peer_];
+	return home_.board.seat[peer];
 }
 
 const End &Link::peerEnd() const
@@ -112,7 +109,7 @@ const End &Link::peerEnd() const
 
 bool Link::peerIsKilled() const
 {
-	return home_.board.killed(peer_, peerLife_);
+	return home_.board.killed(peer, peerLife_);
 }
 
 // The peer was killed, and some of its threads have not ended yet. Its files stay open until they have.
@@ -131,32 +128,30 @@ Time Link::lateness(Time when) const
 void Link::broken(VIP_UINT32 status, const char *queue)
 {
 	if (!peerIsKilled() && !home_.closing())
-		fail("a %s to or from rank %u, which lives: %s", queue, peer_, status_names(status).c_str());
-	if (state_ != State::Up)
+		fail("a %s to or from rank %u, which lives: %s", queue, peer, status_names(status).c_str());
+	if (state != State::Up)
 		return;
-	state_ = State::Broken;
-	home_.seat.up[peer_] = 0;
+	state = State::Broken;
+	home_.seat.up[peer] = 0;
 	lostSince_ = now();
 }
 
 void Link::lost(const Loss &loss)
 {
 	if (!peerIsKilled())
-		fail("asynchronous error %d about rank %u, which lives", loss.code, peer_);
+		fail("asynchronous error %d about rank %u, which lives", loss.code, peer);
 	if (loss.code == VIP_ERROR_RDMAW_ABORT || loss.code == VIP_ERROR_RDMA_TRANSPORT)
 		return; // the peer was killed during an RDMA write into our window
 	if (loss.code != VIP_ERROR_CONN_LOST)
 		fail("asynchronous error %d instead of CONN_LOST", loss.code);
 	if (told_)
-		fail("CONN_LOST told twice for one connection to rank %u", peer_);
+		fail("CONN_LOST told twice for one connection to rank %u", peer);
 	if (loss.state != VIP_STATE_ERROR)
 		fail("the VI is in state %d when CONN_LOST is told", loss.state);
 	Time late = lateness(loss.when);
 	if (late > home_.options.bound * kMs)
-		fail("CONN_LOST told %.1f ms after the process of rank %u had ended", inMs(late), peer_);
-	Tally &tally = home_.seat.tally;
-	tally.slowest = std::max<Time>(tally.slowest, late); // no other thread sets it
-	tally.losses++;
+		fail("CONN_LOST told %.1f ms after the process of rank %u had ended", inMs(late), peer);
+	home_.board.count[kLosses]++;
 	broken(VIP_STATUS_DONE, "connection");
 	told_ = true;
 }
@@ -164,11 +159,12 @@ void Link::lost(const Loss &loss)
 void Link::checkOverdue() const
 {
 	Time late = lateness(now());
-	if ((isUp() || isBroken()) && !told_ && late > home_.options.bound * kMs + kSecond) // its handler may wait for a CPU
-		fail("the process of rank %u ended %.1f ms ago, and no CONN_LOST since", peer_, inMs(late));
+	bool wasUp = state == State::Up || state == State::Broken;
+	if (wasUp && !told_ && late > home_.options.bound * kMs + kSecond) // its handler may wait for a CPU
+		fail("the process of rank %u ended %.1f ms ago, and no CONN_LOST since", peer, inMs(late));
 	if (sending() && !peerIsEnding() && now() - blameSince() > kPatience * kMs) {
 		explain();
-		fail("a send to rank %u hangs", peer_);
+		fail("a send to rank %u hangs", peer);
 	}
 }
 
@@ -180,12 +176,12 @@ Time Link::blameSince() const
 
 void Link::checkState(VIP_VI_STATE expected, const char *when) const
 {
-	VIP_VI_STATE state;
+	VIP_VI_STATE now;
 	VIP_VI_ATTRIBUTES attributes;
 	VIP_BOOLEAN sendsEmpty, receivesEmpty;
-	must(VipQueryVi(vi_, &state, &attributes, &sendsEmpty, &receivesEmpty), "VipQueryVi");
-	if (state != expected || !sendsEmpty || !receivesEmpty)
-		fail("the VI to rank %u is in state %d %s, its queues %s and %s", peer_, state, when,
+	must(VipQueryVi(vi, &now, &attributes, &sendsEmpty, &receivesEmpty), "VipQueryVi");
+	if (now != expected || !sendsEmpty || !receivesEmpty)
+		fail("the VI to rank %u is in state %d %s, its queues %s and %s", peer, now, when,
 		     sendsEmpty ? "empty" : "not empty", receivesEmpty ? "empty" : "not empty");
 }
 
@@ -194,13 +190,13 @@ void Link::checkReceived() const
 {
 	uint32_t sent = peerEnd().count();
 	if (sent > received_)
-		fail("rank %u (life %u) had %u messages completed when it was killed, and only %u are here", peer_, peerLife_,
+		fail("rank %u (life %u) had %u messages completed when it was killed, and only %u are here", peer, peerLife_,
 		     sent, received_);
 	if (!peerEnd().write() || sent != received_)
 		return;
 	Element element = planned(inward(), received_, home_.largest);
 	if (element.kind != Element::Kind::WriteAndMessage)
-		fail("rank %u completed an RDMA write that was not planned", peer_);
+		fail("rank %u completed an RDMA write that was not planned", peer);
 	checkWindow(received_, element);
 }
 
@@ -215,15 +211,15 @@ bool Link::finish()
 	}
 	checkState(VIP_STATE_ERROR, "after CONN_LOST and the flushing");
 	checkReceived();
-	must(VipDisconnect(vi_), "VipDisconnect");
+	must(VipDisconnect(vi), "VipDisconnect");
 	checkState(VIP_STATE_IDLE, "after VipDisconnect");
 	window_.deregister();
 	window_.registerAnew();
 	if (home_.random.once(2)) {
-		must(VipDestroyVi(vi_), "VipDestroyVi");
-		vi_ = nullptr;
+		must(VipDestroyVi(vi), "VipDestroyVi");
+		vi = nullptr;
 	}
-	state_ = State::Down;
+	state = State::Down;
 	return true;
 }
 
@@ -231,21 +227,21 @@ bool Link::drained() const
 {
 	uint32_t sent = peerEnd().count();
 	if (received_ > sent)
-		fail("%u messages from rank %u, which sent %u", received_, peer_, sent);
+		fail("%u messages from rank %u, which sent %u", received_, peer, sent);
 	return received_ == sent;
 }
 
 void Link::close()
 {
 	uint32_t received = received_;
-	must(VipDisconnect(vi_), "VipDisconnect");
+	must(VipDisconnect(vi), "VipDisconnect");
 	while (takeReceive())
 		;
 	if (takeSend() || receivesTaken_ != receivesPosted_ || received_ != received)
-		fail("VipDisconnect from rank %u: %u messages in vain, %u of %u receives flushed", peer_, received_ - received,
+		fail("VipDisconnect from rank %u: %u messages in vain, %u of %u receives flushed", peer, received_ - received,
 		     receivesTaken_ - received_, receivesPosted_ - received);
 	checkState(VIP_STATE_IDLE, "after VipDisconnect");
-	must(VipDestroyVi(vi_), "VipDestroyVi");
+	must(VipDestroyVi(vi), "VipDestroyVi");
 	window_.deregister();
 	room_.deregister();
 }
@@ -255,7 +251,7 @@ void Link::explain() const
 	static const char *const states[] = {"down", "ready", "up", "broken"};
 	say("rank %u: %s%s; sent %u, completed %u (%zu posted), credit for %u; received %u, of %u that it saw completed; %u of "
 	    "%u receives taken",
-	    peer_, states[static_cast<int>(state_)], told_ ? ", CONN_LOST told" : "", sent_, sendsDone_, posted_.size(),
+	    peer, states[static_cast<int>(state)], told_ ? ", CONN_LOST told" : "", sent_, sendsDone_, posted_.size(),
 	    granted_, received_, peerEnd().count(), receivesTaken_, receivesPosted_);
 }
 

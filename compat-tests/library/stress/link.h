@@ -25,10 +25,12 @@ struct Loss {
 	Time when;
 };
 
+enum class State { Down, Ready, Up, Broken };
+
 class Link
 {
       public:
-	Link(Home &home, unsigned peer);
+	Link(Home &home, unsigned aPeer);
 	Link(const Link &) = delete;
 	Link &operator=(const Link &) = delete;
 
@@ -57,41 +59,16 @@ class Link
 	bool drained() const;
 	void explain() const; // to standard error
 
-	unsigned peer() const
-	{
-		return peer_;
-	}
-	VIP_VI_HANDLE vi() const
-	{
-		return vi_;
-	}
-	bool isReady() const
-	{
-		return state_ == State::Ready;
-	}
-	bool isUp() const
-	{
-		return state_ == State::Up;
-	}
-	bool isBroken() const
-	{
-		return state_ == State::Broken;
-	}
-	bool sendsOnCq() const
-	{
-		return sendCq_ != nullptr;
-	}
-	bool receivesOnCq() const
-	{
-		return receiveCq_ != nullptr;
-	}
 	bool sending() const
 	{
 		return !posted_.empty();
 	}
+	const unsigned peer;
+	State state = State::Down;
+	VIP_VI_HANDLE vi = nullptr;
+	const VIP_CQ_HANDLE sendCq, receiveCq; // NULL: not on the CQ
 
       private:
-	enum class State { Down, Ready, Up, Broken };
 	// A posted send.
 	struct Posted {
 		VIP_DESCRIPTOR *descriptor;
@@ -140,12 +117,8 @@ class Link
 	void checkWindow(uint32_t number, const Element &element) const;
 
 	Home &home_;
-	const unsigned peer_;
 	Region room_; // descriptors and buffers
 	Region window_;
-	VIP_VI_HANDLE vi_ = nullptr;
-	VIP_CQ_HANDLE sendCq_ = nullptr, receiveCq_ = nullptr;
-	State state_ = State::Down;
 
 	// The next members are about the present connection.
 	uint32_t peerLife_ = 0;
@@ -153,12 +126,12 @@ class Link
 	bool told_ = false; // CONN_LOST was reported
 	bool sendsFail_ = false, receivesFail_ = false;
 	std::deque<Posted> posted_;
-	Time oldestPosted_ = 0;                                   // when the oldest send became the oldest
-	uint32_t sent_ = 0, sendsDone_ = 0;                       // messages
-	uint32_t granted_ = 0;                                    // receives that the peer has announced, in all
-	uint32_t announced_ = 0;                                  // receives that the peer knows of
-	uint32_t receivesPosted_ = 0, receivesTaken_ = 0;         // in all
-	uint32_t received_ = 0;                                   // messages
+	Time oldestPosted_ = 0;                           // when the oldest send became the oldest
+	uint32_t sent_ = 0, sendsDone_ = 0;               // messages
+	uint32_t granted_ = 0;                            // receives that the peer has announced, in all
+	uint32_t announced_ = 0;                          // receives that the peer knows of
+	uint32_t receivesPosted_ = 0, receivesTaken_ = 0; // in all
+	uint32_t received_ = 0;                           // messages
 };
 
 constexpr uint8_t kUntouched = 0; // value of bytes into which nothing has been written

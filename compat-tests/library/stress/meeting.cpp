@@ -141,14 +141,13 @@ void Meeting::requestAll()
 void Meeting::request(unsigned peer, VIP_VI_HANDLE vi)
 {
 	const Seat &seat = home_.board.seat[peer];
-	Tally &tally = home_.seat.tally;
 	Address remote(home_.attributes, discriminator(peer));
 	Address local(home_.attributes, discriminator(home_.rank) + "." + std::to_string(home_.life));
 	VIP_VI_ATTRIBUTES attributes;
 	uint32_t life = seat.life;
 	VIP_RETURN result = VipConnectRequest(vi, local.get(), remote.get(), kRequestTimeout, &attributes);
 	if (result == VIP_SUCCESS) {
-		tally.reconnects += life > 1 || home_.life > 1;
+		home_.board.count[kReconnects] += life > 1 || home_.life > 1;
 		return arrived({peer, seat.acceptedBy[home_.rank], now()});
 	}
 	// A process has taken the request and not answered it. Only a killed process may do that.
@@ -156,7 +155,7 @@ void Meeting::request(unsigned peer, VIP_VI_HANDLE vi)
 		fail("VipConnectRequest: VIP_TIMEOUT, and rank %u lives", peer);
 	if (result != VIP_NO_MATCH && result != VIP_REJECT && result != VIP_TIMEOUT)
 		fail("VipConnectRequest to rank %u: %s", peer, result_name(result));
-	tally.vain++;
+	home_.board.count[kVain]++;
 }
 
 } // namespace stress

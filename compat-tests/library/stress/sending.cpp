@@ -15,12 +15,12 @@ constexpr uint32_t kOwed = kDepth / 2;
 
 Way Link::outward() const
 {
-	return {home_.options.seed, home_.rank, home_.life, peer_, peerLife_};
+	return {home_.options.seed, home_.rank, home_.life, peer, peerLife_};
 }
 
 bool Link::step()
 {
-	if (!isUp() || sent_ - sendsDone_ >= kDepth || sent_ == granted_)
+	if (state != State::Up || sent_ - sendsDone_ >= kDepth || sent_ == granted_)
 		return false;
 	bool owes = receivesPosted_ - announced_ >= kOwed;
 	if (!owes && granted_ - sent_ <= 1)
@@ -30,7 +30,7 @@ bool Link::step()
 	else
 		sendPlanned();
 	sent_++;
-	if (!sendsOnCq() && home_.random.once(16))
+	if (!sendCq && home_.random.once(16))
 		waitSends();
 	return true;
 }
@@ -40,7 +40,7 @@ void Link::post(const Posted &posted)
 	if (posted_.empty())
 		oldestPosted_ = now();
 	posted_.push_back(posted);
-	must(VipPostSend(vi_, posted.descriptor, room_.handle()), "VipPostSend");
+	must(VipPostSend(vi, posted.descriptor, room_.handle), "VipPostSend");
 }
 
 static void start(VIP_DESCRIPTOR *descriptor, int control, bool hasImmediate, VIP_UINT32 immediate)
@@ -69,13 +69,13 @@ void Link::sendPlanned()
 // Sends from a buffer that is overwritten when the send is done, or straight from the pattern.
 void Link::sendMessage(const Element &element)
 {
-	uint8_t *from = home_.pattern.data() + element.content;
+	uint8_t *from = home_.pattern.data + element.content;
 	uint8_t *buffer = home_.random.once(4) ? nullptr : sendBuffer(sent_);
 	if (buffer)
 		memcpy(buffer, from, element.length);
 	start(descriptor(sent_, 0), VIP_CONTROL_OP_SENDRECV, element.hasImmediate, element.immediate);
 	cut(descriptor(sent_, 0), 0, buffer ? buffer : from, element.length,
-	    buffer ? room_.handle() : home_.pattern.handle());
+	    buffer ? room_.handle : home_.pattern.handle);
 	post({descriptor(sent_, 0), false, true, buffer, element.length});
 }
 
@@ -87,14 +87,14 @@ void Link::sendWrite(const Element &element)
 	write->DS[0].Remote.Data.AddressBits = peerEnd().window + element.writeTo;
 	write->DS[0].Remote.Handle = peerEnd().handle;
 	write->DS[0].Remote.Reserved = 0;
-	cut(write, 1, home_.pattern.data() + element.writeContent, element.writeLength, home_.pattern.handle());
+	cut(write, 1, home_.pattern.data + element.writeContent, element.writeLength, home_.pattern.handle);
 	post({write, true, last, nullptr, 0});
 }
 
 void Link::sendTaken(VIP_RETURN result, VIP_DESCRIPTOR *descriptor)
 {
 	if (posted_.empty() || posted_.front().descriptor != descriptor)
-		fail("a send to rank %u is done that is not the oldest", peer_);
+		fail("a send to rank %u is done that is not the oldest", peer);
 	Posted posted = posted_.front();
 	posted_.pop_front();
 	oldestPosted_ = now();
@@ -102,32 +102,32 @@ void Link::sendTaken(VIP_RETURN result, VIP_DESCRIPTOR *descriptor)
 	VIP_UINT32 operation = posted.isWrite ? VIP_STATUS_OP_RDMA_WRITE : VIP_STATUS_OP_SEND;
 	if (!(status & VIP_STATUS_DONE) || (status & VIP_STATUS_OP_MASK) != operation ||
 	    (result == VIP_SUCCESS) != (error == 0))
-		fail("a send to rank %u: %s, status %s", peer_, result_name(result), status_names(status).c_str());
+		fail("a send to rank %u: %s, status %s", peer, result_name(result), status_names(status).c_str());
 	if (posted.buffer)
 		memset(posted.buffer, kUsed, posted.length);
 	if (!error && sendsFail_)
-		fail("a send to rank %u is done after one that failed", peer_);
+		fail("a send to rank %u is done after one that failed", peer);
 	if (!error) {
 		sendsDone_ += posted.last;
-		home_.end(peer_).publish(sendsDone_, !posted.last);
+		home_.end(peer).publish(sendsDone_, !posted.last);
 		return;
 	}
 	sendsFail_ = true;
 	if (error & (VIP_STATUS_FORMAT_ERROR | VIP_STATUS_PROTECTION_ERROR | VIP_STATUS_LENGTH_ERROR))
-		fail("a send to rank %u: %s", peer_, status_names(status).c_str());
+		fail("a send to rank %u: %s", peer, status_names(status).c_str());
 	broken(status, "send");
 }
 
 bool Link::takeSend(bool promised)
 {
 	VIP_DESCRIPTOR *descriptor = nullptr;
-	VIP_RETURN result = VipSendDone(vi_, &descriptor);
+	VIP_RETURN result = VipSendDone(vi, &descriptor);
 	if (descriptor) {
 		sendTaken(result, descriptor);
 		return true;
 	}
 	if (promised || result != (sending() ? VIP_NOT_DONE : VIP_DESCRIPTOR_ERROR))
-		fail("VipSendDone: %s with %zu sends posted to rank %u%s", result_name(result), posted_.size(), peer_,
+		fail("VipSendDone: %s with %zu sends posted to rank %u%s", result_name(result), posted_.size(), peer,
 		     promised ? ", and one on the CQ" : "");
 	return false;
 }
@@ -137,7 +137,7 @@ void Link::waitSends()
 {
 	while (sending()) {
 		VIP_DESCRIPTOR *descriptor = nullptr;
-		VIP_RETURN result = VipSendWait(vi_, kPatience, &descriptor);
+		VIP_RETURN result = VipSendWait(vi, kPatience, &descriptor);
 		if (!descriptor && peerIsEnding())
 			continue;
 		if (!descriptor) {

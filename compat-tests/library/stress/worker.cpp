@@ -93,12 +93,12 @@ Worker::Worker(const Options &options, Board &board, unsigned rank) : home_(opti
 void Worker::prepare(Link &link)
 {
 	link.prepare();
-	meeting_.want(link.peer(), link.vi());
+	meeting_.want(link.peer, link.vi);
 }
 
 Link *Worker::find(VIP_VI_HANDLE vi)
 {
-	auto found = std::find_if(links_.begin(), links_.end(), [vi](const auto &link) { return link->vi() == vi; });
+	auto found = std::find_if(links_.begin(), links_.end(), [vi](const auto &link) { return link->vi == vi; });
 	return found == links_.end() ? nullptr : found->get();
 }
 
@@ -119,7 +119,7 @@ void Worker::takeLosses()
 		Link *link = find(loss.vi);
 		if (!link)
 			fail("asynchronous error %d of a VI that is no more", loss.code);
-		if (link->isUp() || link->isBroken()) {
+		if (link->state == State::Up || link->state == State::Broken) {
 			link->lost(loss);
 			continue;
 		}
@@ -129,7 +129,7 @@ void Worker::takeLosses()
 	}
 	for (auto &link : links_) {
 		link->checkOverdue();
-		if (link->isBroken() && link->finish())
+		if (link->state == State::Broken && link->finish())
 			prepare(*link);
 	}
 }
@@ -141,9 +141,9 @@ bool Worker::takeEntry(VIP_RETURN result, const Entry &entry)
 		return false;
 	must(result, "VipCQDone or VipCQWait");
 	Link *link = find(entry.vi);
-	if (!link || !(entry.isReceive ? link->receivesOnCq() : link->sendsOnCq()))
+	if (!link || !(entry.isReceive ? link->receiveCq : link->sendCq))
 		fail("the CQ names a queue that is not on it");
-	while (link->isReady()) // a message has come before this thread knows of the connection
+	while (link->state == State::Ready) // a message has come before this thread knows of the connection
 		takeArrivals(kMoment);
 	if (entry.isReceive)
 		link->takeReceive(true);
@@ -159,11 +159,11 @@ bool Worker::takeCompletions()
 	while (home_.cq && taken < kAtOnce && takeEntry(VipCQDone(home_.cq, &entry.vi, &entry.isReceive), entry))
 		taken++;
 	for (auto &link : links_) {
-		if (!link->isUp() && !link->isBroken())
+		if (link->state != State::Up && link->state != State::Broken)
 			continue;
-		for (unsigned i = 0; i < kDepth && !link->sendsOnCq() && link->takeSend(); i++)
+		for (unsigned i = 0; i < kDepth && !link->sendCq && link->takeSend(); i++)
 			taken++;
-		for (unsigned i = 0; i < kDepth && !link->receivesOnCq() && link->takeReceive(); i++)
+		for (unsigned i = 0; i < kDepth && !link->receiveCq && link->takeReceive(); i++)
 			taken++;
 	}
 	return taken > 0;
@@ -175,7 +175,7 @@ bool Worker::send()
 	size_t start = home_.random.below(links_.size());
 	for (size_t i = 0; i < links_.size(); i++) {
 		Link &link = *links_[(start + i) % links_.size()];
-		any |= home_.random.once(4) ? link.isUp() : link.step();
+		any |= home_.random.once(4) ? link.state == State::Up : link.step();
 	}
 	return any;
 }
@@ -186,7 +186,7 @@ bool Worker::mayWaitLong() const
 	if (phase_ != Phase::Run || !(home_.cq ? home_.allOnCq : links_.size() == 1))
 		return false;
 	return std::all_of(links_.begin(), links_.end(),
-			   [this](const auto &link) { return link->isUp() && (home_.cq || !link->sending()); });
+			   [this](const auto &link) { return link->state == State::Up && (home_.cq || !link->sending()); });
 }
 
 // Waits for a receive, on the CQ, or for a connection.
@@ -194,7 +194,7 @@ void Worker::idle()
 {
 	unsigned ms = mayWaitLong() ? kLong : kMoment;
 	Link &link = *links_[home_.random.below(links_.size())];
-	if (link.isUp() && !link.receivesOnCq())
+	if (link.state == State::Up && !link.receiveCq)
 		link.waitReceive(ms);
 	else if (home_.cq)
 		waitOnCq(ms);
@@ -210,7 +210,7 @@ void Worker::waitOnCq(unsigned ms)
 	if (result == VIP_TIMEOUT)
 		result = VipCQDone(home_.cq, &entry.vi, &entry.isReceive);
 	const Link *link = result == VIP_SUCCESS ? find(entry.vi) : nullptr;
-	if (link && link->isUp() && entry.isReceive)
+	if (link && link->state == State::Up && entry.isReceive)
 		link->checkSleep(began);
 	takeEntry(result, entry);
 }
