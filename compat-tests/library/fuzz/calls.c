@@ -21,19 +21,13 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "link.h"
 
 #define TICK_NSEC 50000000
 #define PIDFS     0x50494446 /* PID_FS_MAGIC, since Linux 6.9 */
 
-static unsigned mappings;
+unsigned fuzz_mappings;
 static unsigned fail_in; /* the call that is to fail, counted from now on; 0: none */
 static int timer = -1;   /* the timer that the device has set; -1: none */
-
-unsigned fuzz_mappings(void)
-{
-	return mappings;
-}
 
 /* With `how & 8` calls that need a file descriptor fail, but for the first few. */
 void trouble_begin(uint8_t how)
@@ -121,21 +115,21 @@ void *fuzz_mmap(void *address, size_t length, int protection, int flags, int fd,
 	void *memory;
 
 	if (flags & MAP_FIXED) { /* one goes; what is there instead belongs to nobody, and takes no memory */
-		check(mappings > 0);
-		mappings--;
+		check(fuzz_mappings > 0);
+		fuzz_mappings--;
 		return mmap(address, length, protection, flags, fd, offset);
 	}
 	if (fails(ENOMEM))
 		return MAP_FAILED;
 	memory = mmap(address, length, protection, flags, fd, offset);
-	mappings += memory != MAP_FAILED;
+	fuzz_mappings += memory != MAP_FAILED;
 	return memory;
 }
 
 int fuzz_munmap(void *address, size_t length)
 {
-	check(mappings > 0);
-	mappings--;
+	check(fuzz_mappings > 0);
+	fuzz_mappings--;
 	return munmap(address, length);
 }
 

@@ -8,7 +8,7 @@
 
 #include "connect/message.h"
 #include "describe.h"
-#include "world.h"
+#include "fuzz.h"
 
 #define REQUESTS 8u
 #define LINES    96u /* more than the device's limit of half-open clients */

@@ -83,6 +83,7 @@ void peer_wait(struct input *input)
 	unsigned place = take_below(input, NAMES);
 	struct discriminator name = place < PLACES ? discriminator_of(OTHER) : discriminator_of(OWN);
 	struct place at;
+	int fd;
 
 	check(world_place(&name, place % PLACES, &at));
 	if (waiting[place] >= 0) {
@@ -90,13 +91,13 @@ void peer_wait(struct input *input)
 		waiting[place] = -1;
 		return;
 	}
-	waiting[place] = open_socket();
-	if (bind(waiting[place], (struct sockaddr *)&at.address, at.length)) {
-		close(waiting[place]); /* the program has this address already */
-		waiting[place] = -1;
+	fd = open_socket();
+	if (bind(fd, (struct sockaddr *)&at.address, at.length)) {
+		close(fd); /* the program has this address already */
 		return;
 	}
-	check(!listen(waiting[place], 4));
+	waiting[place] = fd;
+	check(!listen(fd, 4));
 }
 
 void peer_take_call(struct input *input)

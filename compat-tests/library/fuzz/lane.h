@@ -3,7 +3,7 @@
 #ifndef FUZZ_LANE_H
 #define FUZZ_LANE_H
 
-#include "world.h"
+#include "fuzz.h"
 
 #define PEER_SIZE   0x20000u
 #define PEER_DOMAIN 7u
@@ -12,7 +12,7 @@
 /* Another process, whose memory this process may access. It only sleeps. */
 pid_t child_process(void);
 /* PEER_SIZE bytes at this address in both processes. */
-uint8_t *child_memory(void);
+extern uint8_t *child_memory;
 void peer_create(struct peer *peer);
 void peer_destroy(struct peer *peer);
 void vi_connect(struct vi *vi, struct input *input);

@@ -13,16 +13,7 @@
 #include "base/fd.h"
 #include "lane.h"
 
-uint8_t *child_memory(void)
-{
-	static uint8_t *memory;
-
-	if (!memory) {
-		memory = mmap(NULL, PEER_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-		check(memory != MAP_FAILED);
-	}
-	return memory;
-}
+uint8_t *child_memory;
 
 pid_t child_process(void)
 {
@@ -30,7 +21,9 @@ pid_t child_process(void)
 
 	if (child && !waitpid(child, NULL, WNOHANG))
 		return child;
-	child_memory();
+	if (!child_memory)
+		child_memory = mmap(NULL, PEER_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	check(child_memory != MAP_FAILED);
 	child = fork();
 	check(child >= 0);
 	if (!child) {
@@ -121,11 +114,6 @@ static int dead_socket(void)
 /* A child of this process has it at the same address. */
 static const uint8_t nonce[NONCE_BYTES] = "a child's nonce";
 
-static pid_t choose_process(unsigned kind)
-{
-	return kind == 3 ? INT32_MAX : child_process(); /* no process has the greatest number */
-}
-
 /* Sets all that a description could say. */
 static void introduce(struct loopback_endpoint *endpoint, const struct peer *peer, struct input *input)
 {
@@ -145,9 +133,11 @@ static void introduce(struct loopback_endpoint *endpoint, const struct peer *pee
 	/* A peer may name any bell, also the device's own. */
 	endpoint->peer_agent_bell = rest & 1 ? endpoint->device->bell_name : 1;
 	endpoint->peer_channel_bell = rest & 2 ? ((struct loopback_channel *)world.channel)->bell_name : 1;
-	if (!(rest & 4))
-		endpoint->peer_memory =
-			peer_memory_open(endpoint->device, choose_process(rest >> 3 & 3), (uintptr_t)nonce, nonce);
+	if (!(rest & 4)) {
+		pid_t process = (rest >> 3 & 3) == 3 ? INT32_MAX : child_process(); /* no process has the greatest number */
+
+		endpoint->peer_memory = peer_memory_open(endpoint->device, process, (uintptr_t)nonce, nonce);
+	}
 	endpoint->socket = rest & 32 ? dead_socket() : -1;
 }
 

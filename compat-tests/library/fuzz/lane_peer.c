@@ -198,7 +198,7 @@ void peer_region(struct vi *vi, struct input *input)
 		length = PEER_SIZE - offset;
 	atomic_store(&entry->domain, flags & 16 ? 1 : PEER_DOMAIN);
 	atomic_store(&entry->rights, flags >> 5);
-	atomic_store(&entry->start, (uintptr_t)child_memory() + offset);
+	atomic_store(&entry->start, (uintptr_t)child_memory + offset);
 	atomic_store(&entry->length, length);
 	if ((flags & 0xF8) == 0xF8) { /* any values */
 		atomic_store(&entry->start, take64(input));
@@ -282,38 +282,23 @@ void peer_field(struct vi *vi, struct input *input)
 
 void peer_page(struct vi *vi, struct input *input)
 {
-	uint8_t choice = take8(input);
+	uint8_t choice = take8(input), kind = choice & 7;
 	uint32_t value = choice & 64 ? take32(input) : take8(input) - 8u, index = take16(input);
 	struct cq_page *page = choice & 128 ? vi->peer.own_page : vi->peer.page;
 
 	if (!page)
 		return;
-	switch (choice & 7) {
-	case 0:
-		atomic_store(&page->stamp, value);
-		break;
-	case 1:
-		atomic_fetch_add(&page->stamp, value);
-		break;
-	case 2:
-		atomic_store(&page->waits, value);
-		break;
-	case 3:
-		atomic_store(&page->summary, choice & 8 ? UINT32_MAX : value);
-		break;
-	case 4:
-		atomic_store(&page->arrived[index % PAGE_WORDS], value);
-		break;
-	case 5:
-		atomic_store(&page->arrived[0], value); /* the word with all bits that are in use */
-		break;
-	case 6: /* the bit of another queue, or of no queue */
-		cq_page_arrived(page, index);
-		break;
-	default:
+	/* The last one has all bits that are in use. */
+	_Atomic uint32_t *const words[] = {&page->stamp,   &page->stamp, &page->waits,
+					   &page->summary, &page->arrived[index % PAGE_WORDS], &page->arrived[0]};
+	if (kind == 7)
 		vi->peer.leaves_out = value & (NO_STAMP | NO_BIT);
-		break;
-	}
+	else if (kind == 6)
+		cq_page_arrived(page, index); /* the bit of another queue, or of no queue */
+	else if (kind == 1)
+		atomic_fetch_add(words[kind], value);
+	else
+		atomic_store(words[kind], kind == 3 && choice & 8 ? UINT32_MAX : value);
 }
 
 void peer_scribble(struct vi *vi, struct input *input)

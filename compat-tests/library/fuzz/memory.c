@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "world.h"
+#include "fuzz.h"
 
 /* Words, since they are compared after each step. */
 static _Alignas(4096) uint64_t arena[ARENA_SIZE / 8], expected[ARENA_SIZE / 8];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The program's posts. They are posts that VipPostSend and VipPostRecv accept. */
-#include "world.h"
+#include "fuzz.h"
 
 /* Where a segment lies, in relation to its region. */
 enum shape { WHOLE, PART_OF_IT, PAST_ITS_END, ANYWHERE };

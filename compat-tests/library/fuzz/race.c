@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "world.h"
+#include "fuzz.h"
 
 static struct {
 	unsigned reads; /* until the change; 0: no change */

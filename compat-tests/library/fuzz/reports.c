@@ -2,7 +2,7 @@
 /* The functions by which the device reports about queues. They check that each report is allowed. */
 #include <string.h>
 
-#include "world.h"
+#include "fuzz.h"
 
 /* These locks find a second lock by the same thread, and a wrong order. Real ones would deadlock. */
 void workqueue_lock(struct workqueue *queue)

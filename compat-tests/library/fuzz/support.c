@@ -13,9 +13,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/standard_error.h"
-#include "device.h"
 #include "fuzz.h"
-#include "link.h"
 
 static struct config settings;
 

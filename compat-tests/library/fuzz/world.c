@@ -2,7 +2,7 @@
 /* The device under test, and what libvipl/core does with it. */
 #include <string.h>
 
-#include "world.h"
+#include "fuzz.h"
 
 #define MOST_POLLS 64
 
