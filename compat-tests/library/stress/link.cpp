@@ -62,19 +62,14 @@ Link::Link(Home &home, unsigned aPeer)
 {
 }
 
-void Link::createVi()
+void Link::prepare()
 {
 	VIP_VI_ATTRIBUTES attributes{};
 	attributes.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY;
 	attributes.MaxTransferSize = home_.largest;
 	attributes.EnableRdmaWrite = VIP_TRUE;
-	must(VipCreateVi(home_.nic, &attributes, sendCq, receiveCq, &vi), "VipCreateVi");
-}
-
-void Link::prepare()
-{
 	if (!vi)
-		createVi();
+		must(VipCreateVi(home_.nic, &attributes, sendCq, receiveCq, &vi), "VipCreateVi");
 	memset(window_.data, kUntouched, kWindow);
 	memset(receiveBuffer(0), kUntouched, kBufferBytes);
 	home_.end(peer).window = reinterpret_cast<uintptr_t>(window_.data);
@@ -162,16 +157,12 @@ void Link::checkOverdue() const
 	bool wasUp = state == State::Up || state == State::Broken;
 	if (wasUp && !told_ && late > home_.options.bound * kMs + kSecond) // its handler may wait for a CPU
 		fail("the process of rank %u ended %.1f ms ago, and no CONN_LOST since", peer, inMs(late));
-	if (sending() && !peerIsEnding() && now() - blameSince() > kPatience * kMs) {
+	// A send that is not done is the library's fault from this time on: the peer lives, or its process has ended.
+	Time since = std::max(oldestPosted_, peerSeat().goneAt[peerLife_].load());
+	if (sending() && !peerIsEnding() && now() - since > kPatience * kMs) {
 		explain();
 		fail("a send to rank %u hangs", peer);
 	}
-}
-
-// A send that is not done is the library's fault from this time on: the peer lives, or its process has ended.
-Time Link::blameSince() const
-{
-	return std::max(oldestPosted_, peerSeat().goneAt[peerLife_].load());
 }
 
 void Link::checkState(VIP_VI_STATE expected, const char *when) const

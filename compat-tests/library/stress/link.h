@@ -84,7 +84,6 @@ class Link
 	uint8_t *receiveBuffer(uint32_t number) const;
 	uint8_t *sendBuffer(uint32_t number) const;
 	void cut(VIP_DESCRIPTOR *descriptor, unsigned first, uint8_t *data, size_t bytes, VIP_MEM_HANDLE handle);
-	void createVi();
 	void checkState(VIP_VI_STATE expected, const char *when) const;
 	void checkReceived() const;
 	void broken(VIP_UINT32 status, const char *queue);
@@ -92,7 +91,6 @@ class Link
 	const End &peerEnd() const;
 	bool peerIsKilled() const;
 	bool peerIsEnding() const;
-	Time blameSince() const;
 	Time lateness(Time when) const;
 
 	// sending.cpp
