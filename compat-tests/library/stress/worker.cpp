@@ -267,8 +267,10 @@ void Worker::closeOrderly()
 void Worker::close()
 {
 	meeting_.stop();
+	std::unique_lock<std::mutex> lock(mutex_);
 	if (!losses_.empty())
 		fail("asynchronous error %d of a VI that is not connected", losses_.front().code);
+	lock.unlock();
 	if (home_.random.once(2)) // else VipCloseNic has to
 		closeOrderly();
 	must(VipCloseNic(home_.nic), "VipCloseNic");
