@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/timerfd.h>
@@ -20,34 +21,40 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "link.h"
 
 #define TICK_NSEC 50000000
-#define PIDFS	  0x50494446 /* PID_FS_MAGIC, since Linux 6.9 */
+#define PIDFS     0x50494446 /* PID_FS_MAGIC, since Linux 6.9 */
 
-static unsigned mappings, fail_in;
-static int timer = -1; /* the timer that the device has set; -1: none */
+unsigned fuzz_mappings;
+static unsigned fail_in; /* the call that is to fail, counted from now on; 0: none */
+static int timer = -1;   /* the timer that the device has set; -1: none */
 
-void *fuzz_calloc(size_t count, size_t size);
-void *fuzz_malloc(size_t size);
-int fuzz_clock_gettime(clockid_t clock, struct timespec *now);
-int fuzz_close(int fd);
-void *fuzz_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset);
-int fuzz_munmap(void *address, size_t length);
-int fuzz_epoll_ctl(int set, int operation, int fd, struct epoll_event *event);
-int fuzz_getsockopt(int fd, int level, int name, void *value, socklen_t *length);
-
-int fuzz_timerfd_settime(int fd, int flags, const struct itimerspec *time,
-			 struct itimerspec *before);
-
-unsigned fuzz_mappings(void)
+/* With `how & 8` calls that need a file descriptor fail, but for the first few. */
+void trouble_begin(uint8_t how)
 {
-	return mappings;
+	struct rlimit limit;
+	int next;
+
+	if (how & 128)
+		fail_in = (how >> 4 & 7) + 1;
+	if (!(how & 8))
+		return;
+	next = dup(STDERR_FILENO);
+	check(next >= 0);
+	close(next);
+	check(!getrlimit(RLIMIT_NOFILE, &limit));
+	limit.rlim_cur = (rlim_t)next + (how & 7);
+	check(!setrlimit(RLIMIT_NOFILE, &limit));
 }
 
-void fuzz_fail_call(unsigned count)
+void trouble_end(void)
 {
-	fail_in = count;
+	struct rlimit limit;
+
+	fail_in = 0;
+	check(!getrlimit(RLIMIT_NOFILE, &limit));
+	limit.rlim_cur = limit.rlim_max < 4096 ? limit.rlim_max : 4096;
+	check(!setrlimit(RLIMIT_NOFILE, &limit));
 }
 
 static bool fails(int error)
@@ -79,8 +86,8 @@ int fuzz_clock_gettime(clockid_t clock, struct timespec *now)
 }
 
 /*
- * The library never closes what only a peer can have opened, and no Unix socket in which a message is unread: others shall
- * not decide how long it takes.
+ * The library never closes what only a peer can have opened, and no Unix socket in which a message is unread: others
+ * shall not decide how long it takes.
  */
 int fuzz_close(int fd)
 {
@@ -108,28 +115,27 @@ void *fuzz_mmap(void *address, size_t length, int protection, int flags, int fd,
 	void *memory;
 
 	if (flags & MAP_FIXED) { /* one goes; what is there instead belongs to nobody, and takes no memory */
-		check(mappings > 0);
-		mappings--;
+		check(fuzz_mappings > 0);
+		fuzz_mappings--;
 		return mmap(address, length, protection, flags, fd, offset);
 	}
 	if (fails(ENOMEM))
 		return MAP_FAILED;
 	memory = mmap(address, length, protection, flags, fd, offset);
-	mappings += memory != MAP_FAILED;
+	fuzz_mappings += memory != MAP_FAILED;
 	return memory;
 }
 
 int fuzz_munmap(void *address, size_t length)
 {
-	check(mappings > 0);
-	mappings--;
+	check(fuzz_mappings > 0);
+	fuzz_mappings--;
 	return munmap(address, length);
 }
 
 int fuzz_epoll_ctl(int set, int operation, int fd, struct epoll_event *event)
 {
-	return operation == EPOLL_CTL_ADD && fails(ENOSPC) ? -1
-							   : epoll_ctl(set, operation, fd, event);
+	return operation == EPOLL_CTL_ADD && fails(ENOSPC) ? -1 : epoll_ctl(set, operation, fd, event);
 }
 
 /* A call that is to fail succeeds here. The peer's user ID is then one that no user has. */
@@ -142,8 +148,7 @@ int fuzz_getsockopt(int fd, int level, int name, void *value, socklen_t *length)
 	return result;
 }
 
-int fuzz_timerfd_settime(int fd, int flags, const struct itimerspec *time,
-			 struct itimerspec *before)
+int fuzz_timerfd_settime(int fd, int flags, const struct itimerspec *time, struct itimerspec *before)
 {
 	static const struct itimerspec none = {0};
 

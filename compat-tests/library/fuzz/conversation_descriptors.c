@@ -9,8 +9,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "conversation.h"
 #include "cq_page.h"
-#include "conversation_fuzz.h"
 
 static int kept[HOSTAGES];
 static unsigned kept_count;
@@ -40,7 +40,7 @@ void descriptor_shrink(struct input *input)
 	}
 }
 
-enum what { REGIONS, LINK, PAGE };
+enum what { TABLE, LINK, PAGE };
 
 static int make_memory(size_t size, int seals)
 {
@@ -120,10 +120,9 @@ static int make_other(unsigned kind)
 int descriptor_make(struct input *input)
 {
 	uint8_t kind = take8(input);
-	static const size_t sizes[] = {[REGIONS] = sizeof(struct region_entries),
-				       [LINK] = sizeof(struct link),
-				       [PAGE] = sizeof(struct cq_page)};
-	enum what what = kind & 16 ? LINK : kind & 32 ? PAGE : REGIONS;
+	static const size_t sizes[] = {
+		[TABLE] = sizeof(struct region_entries), [LINK] = sizeof(struct link), [PAGE] = sizeof(struct cq_page)};
+	enum what what = kind & 16 ? LINK : kind & 32 ? PAGE : TABLE;
 	size_t size = sizes[what];
 	int fd;
 
@@ -144,8 +143,7 @@ int descriptor_make(struct input *input)
 		fd = make_other(kind >> 3 & 15);
 		break;
 	case 7:
-		fd = kept_count ? fcntl(kept[(kind >> 3) % kept_count], F_DUPFD_CLOEXEC, 0)
-				: make_right(what);
+		fd = kept_count ? fcntl(kept[(kind >> 3) % kept_count], F_DUPFD_CLOEXEC, 0) : make_right(what);
 		break;
 	}
 	check(fd >= 0);

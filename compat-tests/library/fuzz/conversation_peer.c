@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "conversation_fuzz.h"
+#include "conversation.h"
 
 #define SENT_ALONG 10u /* descriptors with a message, at most */
 
@@ -37,8 +37,8 @@ void peer_close(void)
 static int open_socket(void)
 {
 	const struct linger at_once = {.l_onoff = 1}; /* no port shall rest */
-	int kind = (world.is_remote ? SOCK_STREAM : SOCK_SEQPACKET) | SOCK_CLOEXEC | SOCK_NONBLOCK;
-	int fd = socket(world.is_remote ? AF_INET : AF_UNIX, kind, 0), on = 1;
+	int kind = (talk.is_remote ? SOCK_STREAM : SOCK_SEQPACKET) | SOCK_CLOEXEC | SOCK_NONBLOCK;
+	int fd = socket(talk.is_remote ? AF_INET : AF_UNIX, kind, 0), on = 1;
 
 	check(fd >= 0);
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
@@ -56,12 +56,12 @@ static void add_line(int fd)
 
 static void call(unsigned number)
 {
-	struct discriminator own = world_own();
+	struct discriminator own = discriminator_of(OWN);
 	struct place place;
 	int fd = open_socket();
 
-	if (!world_place(&own, number, &place) || (connect(fd, (struct sockaddr *)&place.address, place.length) &&
-						   errno != EINPROGRESS))
+	if (!world_place(&own, number, &place) ||
+	    (connect(fd, (struct sockaddr *)&place.address, place.length) && errno != EINPROGRESS))
 		close(fd);
 	else
 		add_line(fd);
@@ -81,8 +81,9 @@ void peer_call_often(struct input *input)
 void peer_wait(struct input *input)
 {
 	unsigned place = take_below(input, NAMES);
-	struct discriminator name = place < PLACES ? world_other() : world_own();
+	struct discriminator name = place < PLACES ? discriminator_of(OTHER) : discriminator_of(OWN);
 	struct place at;
+	int fd;
 
 	check(world_place(&name, place % PLACES, &at));
 	if (waiting[place] >= 0) {
@@ -90,13 +91,13 @@ void peer_wait(struct input *input)
 		waiting[place] = -1;
 		return;
 	}
-	waiting[place] = open_socket();
-	if (bind(waiting[place], (struct sockaddr *)&at.address, at.length)) {
-		close(waiting[place]); /* the program has this address already */
-		waiting[place] = -1;
+	fd = open_socket();
+	if (bind(fd, (struct sockaddr *)&at.address, at.length)) {
+		close(fd); /* the program has this address already */
 		return;
 	}
-	check(!listen(waiting[place], 4));
+	waiting[place] = fd;
+	check(!listen(fd, 4));
 }
 
 void peer_take_call(struct input *input)
@@ -120,7 +121,7 @@ static size_t compose(struct input *input, uint8_t bytes[512])
 		.max_transfer = 0x10000,
 	};
 	struct path_description path = {.domain = 1, .nonce_address = (uintptr_t)nonce};
-	struct discriminator wanted = world_own();
+	struct discriminator wanted = discriminator_of(OWN);
 	struct description description = {.fd_count = 0};
 	uint8_t flags = take8(input);
 	size_t length = sizeof(struct message);
@@ -129,7 +130,8 @@ static size_t compose(struct input *input, uint8_t bytes[512])
 	path.queue = flags >> 7;
 	memcpy(path.nonce, nonce, sizeof(path.nonce));
 	memcpy(description.bytes, &path, sizeof(path));
-	message_write(&message, world.device->version, flags & 7 ? flags & 7 : MESSAGE_ACCEPT, &info, &wanted, &description);
+	message_write(&message, world.device->version, flags & 7 ? flags & 7 : MESSAGE_ACCEPT, &info, &wanted,
+		      &description);
 	memset(bytes, 0xA5, 512);
 	memcpy(bytes, &message, sizeof(message));
 	for (unsigned changes = flags >> 3 & 3; changes; changes--) {
@@ -153,12 +155,11 @@ static void say(int line, const uint8_t *bytes, size_t length, const int *fds, u
 	struct iovec data = {(void *)(uintptr_t)bytes, length};
 	struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1};
 
-	if (count && !world.is_remote) {
+	if (count && !talk.is_remote) {
 		message.msg_control = &control;
 		message.msg_controllen = CMSG_SPACE(count * sizeof(int));
-		control.header = (struct cmsghdr){.cmsg_len = CMSG_LEN(count * sizeof(int)),
-						  .cmsg_level = SOL_SOCKET,
-						  .cmsg_type = SCM_RIGHTS};
+		control.header = (struct cmsghdr){
+			.cmsg_len = CMSG_LEN(count * sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
 		memcpy(CMSG_DATA(&control.header), fds, count * sizeof(int));
 	}
 	if (sendmsg(line, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
@@ -189,12 +190,9 @@ void peer_say(struct input *input)
 	if (!(flags & 64) && has_page)
 		count++;
 	for (unsigned i = 0; i < count; i++)
-		fds[i] = flags & 128
-				 ? descriptor_make(input)
-				 : descriptor_make(&(struct input){
-					   (const uint8_t[]){right_kind(i, has_page)}, 1});
-	say(lines[flags % 8 < line_count ? line_count - 1 - flags % 8 : 0], bytes, length, fds,
-	    count);
+		fds[i] = flags & 128 ? descriptor_make(input)
+				     : descriptor_make(&(struct input){(const uint8_t[]){right_kind(i, has_page)}, 1});
+	say(lines[flags % 8 < line_count ? line_count - 1 - flags % 8 : 0], bytes, length, fds, count);
 	for (unsigned i = 0; i < count; i++)
 		close(fds[i]);
 }
@@ -208,7 +206,8 @@ void peer_listen(struct input *input)
 	} control;
 	struct message in;
 	struct iovec data = {&in, sizeof(in)};
-	struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+	struct msghdr message = {
+		.msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
 	unsigned index = take8(input);
 	ssize_t length;
 

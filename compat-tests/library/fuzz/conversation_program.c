@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The steps of the program that uses the device. */
 #include "base/deadline.h"
-#include "conversation_fuzz.h"
+#include "conversation.h"
 
 static const struct connect_info info = {
 	.host = {.s6_addr = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1}},
@@ -18,16 +18,16 @@ static struct vi *choose(struct input *input)
 
 void program_listen(struct input *input)
 {
-	struct discriminator own = world_own();
+	struct discriminator own = discriminator_of(OWN);
 	uint8_t how = take8(input);
 	struct acceptor *acceptor;
 
-	world.takes_requests = !(how & 1);
+	talk.takes_requests = !(how & 1);
 	trouble_begin(how & ~1u);
-	acceptor = acceptor_open(world.connector, &own);
+	acceptor = acceptor_open(talk.connector, &own);
 	if (acceptor) {
-		world.acceptor = acceptor;
-		world.listening++;
+		talk.acceptor = acceptor;
+		talk.listening++;
 	}
 	trouble_end();
 }
@@ -35,15 +35,10 @@ void program_listen(struct input *input)
 void program_unlisten(struct input *input)
 {
 	(void)input;
-	if (!world.listening)
+	if (!talk.listening)
 		return;
-	acceptor_close(world.acceptor);
-	world.listening--;
-}
-
-static void prepare(struct vi *vi)
-{
-	check(!world.device->ops->endpoint_prepare(vi->endpoint));
+	acceptor_close(talk.acceptor);
+	talk.listening--;
 }
 
 /* Whoever asks for us, without a name, is the one. */
@@ -51,11 +46,11 @@ static void await_peer(struct vi *vi)
 {
 	struct target *target = &vi->target;
 
-	target->own.discriminator = world_own();
+	target->own.discriminator = discriminator_of(OWN);
 	target->wanted = (struct discriminator){0};
 	target->host = info.host;
 	if (!connection_await(vi->connection, vi->endpoint, target))
-		vi_unprepare(vi);
+		vi_reset(vi);
 }
 
 void program_connect(struct input *input)
@@ -66,14 +61,15 @@ void program_connect(struct input *input)
 
 	if (vi->state != VI_IDLE)
 		return;
-	*target = (struct target){.own = info, .host = info.host, .wanted = how & 1 ? world_own() : world_other()};
+	*target = (struct target){
+		.own = info, .host = info.host, .wanted = how & 1 ? discriminator_of(OWN) : discriminator_of(OTHER)};
 	target->host.s6_addr[15] = how & 2 ? 2 : 1;
 	target->own.peer_to_peer = vi == &world.vis[VIS - 1];
 	target->deadline = clock_nsec() + NSEC_PER_SEC;
 	trouble_begin(how & ~3u);
 	if (world.device->ops->find_host(world.device, &target->host, &target->own.host) == VIP_SUCCESS) {
-		prepare(vi);
-		vi->state = VI_LOOKING;
+		vi_prepare(vi);
+		vi->asks = true;
 		if (target->own.peer_to_peer && how & 1)
 			await_peer(vi);
 		else
@@ -84,8 +80,8 @@ void program_connect(struct input *input)
 
 static void accept_by(struct vi *vi, struct client *client)
 {
-	prepare(vi);
-	vi->state = VI_ACCEPTING;
+	vi_prepare(vi);
+	vi->asks = false;
 	vi->target = (struct target){.own = info};
 	connection_accept(vi->connection, vi->endpoint, client, &vi->target);
 }
@@ -97,9 +93,9 @@ void program_answer(struct input *input)
 	uint8_t how = take8(input);
 	struct client *client;
 
-	if (!world.request_count)
+	if (!talk.request_count)
 		return;
-	client = world.requests[--world.request_count];
+	client = talk.requests[--talk.request_count];
 	client_can_be_held(client);
 	trouble_begin(how & ~7u);
 	if (how & 1)
@@ -109,7 +105,7 @@ void program_answer(struct input *input)
 	else if (vi->state == VI_IDLE)
 		accept_by(vi, client);
 	else
-		world.requests[world.request_count++] = client;
+		talk.requests[talk.request_count++] = client;
 	trouble_end();
 }
 
@@ -118,13 +114,12 @@ void program_give_up(struct input *input)
 	struct vi *vi = choose(input);
 
 	switch (vi->state) {
-	case VI_LOOKING:
-	case VI_ACCEPTING:
+	case VI_PREPARED:
 		connection_cancel(vi->connection);
-		vi_unprepare(vi);
+		vi_reset(vi);
 		connection_close(vi->connection);
 		break;
-	case VI_CONNECTED:
+	case VI_LINKED:
 		vi_tear_down(vi);
 		break;
 	default:
@@ -135,8 +130,9 @@ void program_give_up(struct input *input)
 /*
  * Reads all the memory that the peer has given. It must be there, whatever the peer has done to it.
  */
-static void touch(const struct loopback_endpoint *endpoint)
+static void touch(const struct vi *vi)
 {
+	const struct loopback_endpoint *endpoint = endpoint_of(vi);
 	const volatile uint8_t *link = (const volatile uint8_t *)endpoint->link;
 	const volatile uint8_t *regions = (const volatile uint8_t *)endpoint->peer_regions;
 	uint8_t sum = 0;
@@ -150,32 +146,23 @@ static void touch(const struct loopback_endpoint *endpoint)
 
 void program_use(struct input *input)
 {
+	/* A descriptor with one segment, a part of region 0, for post_receive() and post_send(). */
+	static const uint8_t small[] = {0, 1, 64, 0, 0, 40}, large[] = {0, 1, 64, 0, 0, 64, 0, 0x30};
 	struct vi *vi = choose(input);
-	uint8_t how = take8(input);
-	struct segment segment = {0, 0, world.region_key};
-	struct device_send send = {.segments = &segment, .count = 1};
-	struct loopback_endpoint *endpoint = (struct loopback_endpoint *)vi->endpoint;
+	struct input what = {small, sizeof(small)}, again;
 
-	world_poll();
-	if (vi->state == VI_IDLE || world.is_remote)
+	if (take8(input) & 1)
+		what = (struct input){large, sizeof(large)};
+	again = what;
+	vi_poll(vi);
+	if (talk.is_remote)
 		return;
-	segment.address = atomic_load(
-		&endpoint->device->regions->entries[world.region_key & (TABLE_REGIONS - 1)].start);
-	segment.length = how & 1 ? 0x3000 : 40;
-	send.length = segment.length;
-	workqueue_lock(&world.receives[vi - world.vis]);
-	if (vi->posted < LANE_RECEIVES &&
-	    !world.device->ops->post_receive(vi->endpoint, &segment, 1))
-		vi->posted++;
-	workqueue_unlock(&world.receives[vi - world.vis]);
-	if (vi->state != VI_CONNECTED)
+	post_receive(vi, &what);
+	if (vi->state != VI_LINKED)
 		return;
-	touch(endpoint);
-	workqueue_lock(&world.sends[vi - world.vis]);
-	if (vi->sent < 128 && !world.device->ops->post_send(vi->endpoint, &send))
-		vi->sent++;
-	workqueue_unlock(&world.sends[vi - world.vis]);
-	world_poll();
+	touch(vi);
+	post_send(vi, &again);
+	vi_poll(vi);
 }
 
 void program_serve(struct input *input)
@@ -187,6 +174,6 @@ void program_serve(struct input *input)
 	trouble_begin(how & ~5u);
 	watch_serve(world.device->event_fd);
 	if (how & 4)
-		connector_tick(world.connector);
+		connector_tick(talk.connector);
 	trouble_end();
 }

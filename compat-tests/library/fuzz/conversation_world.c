@@ -1,55 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The device under test, and the steps of a connection as libvipl/core takes them. */
+/* The connector of the device under test, and the functions by which it reports. They check that each report is allowed. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "conversation_fuzz.h"
+#include "conversation.h"
 
-struct world world;
+struct talk talk;
 
-static uint8_t buffer[0x4000];
-
-static struct discriminator make_discriminator(uint8_t first)
+struct discriminator discriminator_of(enum whose whose)
 {
-	struct discriminator discriminator = {.length = MAX_DISCRIMINATOR_LEN, .bytes = {first}};
+	struct discriminator discriminator = {.length = MAX_DISCRIMINATOR_LEN, .bytes = {(uint8_t)whose}};
 	pid_t process = getpid();
 
 	memcpy(discriminator.bytes + 4, "fuzz", 4);
 	memcpy(discriminator.bytes + 8, &process, sizeof(process));
 	return discriminator;
-}
-
-struct discriminator world_own(void)
-{
-	return make_discriminator(1);
-}
-
-struct discriminator world_other(void)
-{
-	return make_discriminator(2);
-}
-
-static void create_vi(unsigned index)
-{
-	struct endpoint_config config = {
-		.vi = &world.vis[index],
-		.domain = world.domain,
-		.send_queue = &world.sends[index],
-		.receive_queue = &world.receives[index],
-		.send_cq = world.cq.device,
-		.receive_cq = world.cq.device,
-		.send_depth = 128,
-		.receive_depth = LANE_RECEIVES,
-	};
-	struct vi *vi = &world.vis[index];
-
-	*vi = (struct vi){.endpoint = world.device->ops->endpoint_create(world.device, &config),
-			  .connection = connection_create(world.connector, vi)};
-	check(vi->endpoint && vi->connection);
-	world.sends[index] = (struct workqueue){vi, &vi->sent, false};
-	world.receives[index] = (struct workqueue){vi, &vi->posted, false};
 }
 
 /* ---- over TCP: the same conversation, without a data path and without an end of the device's ---- */
@@ -130,80 +97,119 @@ static void open_device(struct input *input)
 	world.device->ops->query(world.device, &attributes, &host);
 }
 
-void world_create(struct input *input)
+void talk_create(struct input *input)
 {
-	const struct region_rights rights = {true, true};
-	unsigned capacity;
-	uint32_t handle;
-	bool read_only = false;
-	int fd;
+	static const uint8_t region[] = {1 | 2, 0, 0, 0x40, 0, 0x40}; /* 0x4000 bytes that peers may read and write */
 
 	open_device(input);
-	if (world.is_remote)
+	if (talk.is_remote)
 		use_tcp();
-	world.connector = connector_open((struct nic *)&world, world.device);
-	check(world.connector);
-	world.domain = world.device->ops->domain_create(world.device);
-	world.channel = world.device->ops->channel_create(world.device, &fd);
-	check(world.domain && world.channel);
-	world.cq.device =
-		world.device->ops->cq_create(world.device, &world.cq, world.channel, true, 64,
-					     &capacity);
-	world.region = world.device->ops->region_create(world.domain, buffer, sizeof(buffer),
-							rights, &handle, &world.region_key,
-							&read_only);
-	check(world.cq.device && world.region);
-	for (unsigned i = 0; i < VIS; i++)
-		create_vi(i);
-	world.request_count = world.listening = 0;
+	talk.connector = connector_open((struct nic *)&world, world.device);
+	check(talk.connector);
+	world_create(ONE_CQ);
+	memory_register(&world.regions[0], &(struct input){region, sizeof(region)});
+	for (unsigned i = 0; i < VIS; i++) {
+		vi_create(&world.vis[i]);
+		world.vis[i].connection = connection_create(talk.connector, &world.vis[i]);
+		check(world.vis[i].connection);
+	}
+	talk.request_count = talk.listening = 0;
 }
 
-void world_poll(void)
+void talk_destroy(void)
 {
-	cq_lock(&world.cq);
-	while (world.device->ops->cq_poll(world.cq.device))
-		;
-	cq_unlock(&world.cq);
-}
-
-void vi_unprepare(struct vi *vi)
-{
-	world_poll();
-	world.device->ops->endpoint_reset(vi->endpoint);
-	vi->posted = vi->sent = 0;
-	world_poll();
-	vi->state = VI_IDLE;
+	for (unsigned i = 0; i < VIS; i++) {
+		if (world.vis[i].state == VI_LINKED)
+			vi_tear_down(&world.vis[i]);
+		connection_destroy(world.vis[i].connection);
+	}
+	while (talk.request_count)
+		client_reject(talk.requests[--talk.request_count], VIP_REJECT);
+	while (talk.listening) {
+		acceptor_close(talk.acceptor);
+		talk.listening--;
+	}
+	connector_close(talk.connector);
+	world_destroy();
 }
 
 void vi_tear_down(struct vi *vi)
 {
-	world_poll();
-	world.device->ops->endpoint_stop(vi->endpoint);
-	world_poll();
-	check(!vi->posted && !vi->sent);
-	vi_unprepare(vi);
+	vi_stop(vi);
 	connection_close(vi->connection);
 }
 
-void world_destroy(void)
+void peer_check(struct vi *vi)
 {
-	for (unsigned i = 0; i < VIS; i++) {
-		if (world.vis[i].state == VI_CONNECTED)
-			vi_tear_down(&world.vis[i]);
-		connection_destroy(world.vis[i].connection);
-		world.device->ops->endpoint_destroy(world.vis[i].endpoint);
-	}
-	while (world.request_count)
-		client_reject(world.requests[--world.request_count], VIP_REJECT);
-	while (world.listening) {
-		acceptor_close(world.acceptor);
-		world.listening--;
-	}
-	connector_close(world.connector);
-	world.device->ops->region_destroy(world.region);
-	world.device->ops->cq_destroy(world.cq.device);
-	world.device->ops->channel_destroy(world.channel);
-	world.device->ops->domain_destroy(world.domain);
-	world.device->ops->close(world.device);
-	fuzz_forget_timer();
+	(void)vi;
+}
+
+static void check_info(const struct connect_info *peer)
+{
+	check(peer->discriminator.length <= MAX_DISCRIMINATOR_LEN);
+	check(host_is_ipv4(&peer->host) && host_is_loopback(&peer->host));
+}
+
+void endpoint_establishing(struct vi *vi)
+{
+	check(vi->state == VI_PREPARED);
+}
+
+void endpoint_connected(struct vi *vi, const struct connect_info *peer)
+{
+	check(vi->state == VI_PREPARED);
+	check_info(peer);
+	vi->state = VI_LINKED;
+}
+
+bool endpoint_refused(struct vi *vi, VIP_RETURN reason, bool goes_on)
+{
+	check(vi->state == VI_PREPARED);
+	check(reason == VIP_REJECT || reason == VIP_TIMEOUT || reason == VIP_ERROR_RESOURCE || reason == VIP_NO_MATCH ||
+	      reason == VIP_NOT_REACHABLE);
+	check(!goes_on || (reason == VIP_TIMEOUT && vi->target.own.peer_to_peer));
+	vi_reset(vi);
+	if (goes_on)
+		vi_prepare(vi);
+	return goes_on;
+}
+
+void endpoint_pauses(struct vi *vi)
+{
+	check(vi->state == VI_PREPARED && vi->asks);
+}
+
+void endpoint_lost(struct vi *vi)
+{
+	check(vi->state == VI_LINKED);
+	vi_tear_down(vi);
+}
+
+void endpoint_routed(struct vi *vi, int error)
+{
+	connection_routed(vi->connection, error);
+}
+
+void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error)
+{
+	(void)error;
+	/* The peer can break the rules of a connection whose memory it shares. */
+	if (vi->state == VI_LINKED)
+		vi_tear_down(vi);
+}
+
+VIP_RETURN request_arrived(struct nic *nic, struct client *client,
+			   const struct connect_info *peer, const struct discriminator *wanted)
+{
+	check(nic == (struct nic *)&world);
+	check_info(peer);
+	check(wanted->length <= MAX_DISCRIMINATOR_LEN);
+	if (peer->peer_to_peer)
+		return connection_meet(talk.connector, client) ? VIP_SUCCESS : VIP_NO_MATCH;
+	if (!talk.takes_requests || !talk.listening)
+		return VIP_NO_MATCH;
+	if (talk.request_count == REQUESTS)
+		return VIP_NOT_DONE;
+	talk.requests[talk.request_count++] = client;
+	return VIP_SUCCESS;
 }

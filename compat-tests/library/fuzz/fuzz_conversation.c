@@ -3,11 +3,7 @@
  * Fuzzes the conversation of two ends: the beginning and the end of connections. An input is a program of
  * steps, which the user of a device and a peer take. README.md says how to run it.
  */
-#include "conversation_fuzz.h"
-
-#define STEPS_MOST 200
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "conversation.h"
 
 static void (*const steps[])(struct input *input) = {
 	program_serve,  peer_say,        peer_call,       peer_listen,      program_answer,
@@ -28,9 +24,9 @@ static void begin(struct input *input)
 
 	fuzz_configure(!(flags & 4), users[flags >> 3 & 3]);
 	peer_open();
-	world.is_remote = flags & 32;
-	world_create(input);
-	world.takes_requests = true;
+	talk.is_remote = flags & 32;
+	talk_create(input);
+	talk.takes_requests = true;
 	if (flags & 1) {
 		program_listen(&nothing);
 		peer_call(&nothing);
@@ -45,7 +41,7 @@ static void begin(struct input *input)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input input = {data, size};
-	unsigned mappings = fuzz_mappings(), descriptors = fuzz_descriptors(false);
+	unsigned mappings = fuzz_mappings, descriptors = fuzz_descriptors(false);
 	unsigned inheritable = fuzz_descriptors(true);
 
 	begin(&input);
@@ -55,8 +51,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	peer_close();
 	if (size & 1) /* else the device closes before it sees that the peer has gone */
 		program_serve(&input);
-	world_destroy();
-	check(fuzz_mappings() == mappings);
+	talk_destroy();
+	check(fuzz_mappings == mappings);
 	check(fuzz_descriptors(false) == descriptors);
 	return 0;
 }

@@ -1,160 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * fuzz_lane's world. It has a loopback device with two VIs. The layer above the device checks the
- * device's reports. Each VI has a peer, which writes anything into the memory that they share.
- */
+/* The peers of fuzz_lane, which write anything into the memory that they share with the device. */
 #ifndef FUZZ_LANE_H
 #define FUZZ_LANE_H
 
 #include "fuzz.h"
-#include "loopback.h"
 
-#define VIS           2u
-#define CQS           4u
-#define DOMAINS       2u
-#define REGIONS       8u
-#define ARENA_SIZE    0x14000u
-#define FIXED_SIZE    0x2000u
-#define PEER_SIZE     0x20000u
-#define PEER_DOMAIN   7u
-#define WORK_MOST     LANE_RECEIVES
-#define SENDS_MOST    128u
-#define TRANSFER_MOST 0x800000u
-#define SEGMENTS_MOST 40u /* more than a published receive can have */
+#define PEER_SIZE   0x20000u
+#define PEER_DOMAIN 7u
 
-struct region {
-	struct device_region *device; /* NULL: not registered */
-	uint32_t key, domain;
-	uint8_t *start;
-	uint32_t length;
-	bool read_only;
-	struct region_rights rights;
-};
-
-/* A posted descriptor. */
-struct work {
-	unsigned operation; /* of a send */
-	bool immediate;
-	uint32_t length; /* of the send; the room of a receive */
-	unsigned count;
-	struct segment segments[SEGMENTS_MOST];
-};
-
-struct workqueue {
-	struct vi *vi;
-	bool is_receive, locked;
-	bool over; /* an error or a flush was reported: no success may follow */
-	uint32_t checked, head, tail;
-	struct work ring[WORK_MOST];
-};
-
-struct cq {
-	struct device_cq *device;
-	bool locked;
-	int told; /* completions that this poll has reported */
-};
-
-/* The other process, as the device sees it. */
-struct peer {
-	struct link *link;     /* the peer's mapping; NULL: never connected */
-	struct lane *in, *out; /* named as the device names them */
-	struct region_entries *table;
-	int table_fd;
-	struct cq_page *page;  /* of the device's receive CQ; NULL: it has none */
-	uint32_t queue;	       /* the number of the VI's receive queue in that page */
-	struct cq_page *own_page; /* of the peer's receive CQ */
-	enum { NO_STAMP = 1, NO_BIT = 2 } leaves_out; /* the parts of a message that it omits */
-	uint32_t written, published;
-	uint64_t ring_written;
-	uint8_t pattern;
-	/* The device's messages are checked while the peer has written nothing else over them. */
-	bool is_honest;
-	uint32_t seen, parts;
-	/* The peer's last order. Its answer is checked while nothing else was done to the order. */
-	bool tracked;
-	uint32_t order_number, order_length, order_handle;
-	uint64_t order_address;
-	bool order_is_write;
-};
-
-struct vi {
-	enum { VI_NONE, VI_IDLE, VI_PREPARED, VI_LINKED } state;
-	bool stopped, broken;
-	struct device_endpoint *endpoint;
-	uint32_t domain;
-	struct workqueue send, receive;
-	struct cq *send_cq, *receive_cq;
-	struct peer peer;
-};
-
-struct world {
-	struct device *device;
-	struct device_domain *domains[DOMAINS];
-	struct device_channel *channel;
-	struct cq cqs[CQS];
-	unsigned cq_count;
-	struct vi vis[VIS];
-	struct region regions[REGIONS];
-};
-
-extern struct world world;
-
-static inline struct loopback_endpoint *endpoint_of(const struct vi *vi)
-{
-	return (struct loopback_endpoint *)vi->endpoint;
-}
-
-static inline struct work *work_at(struct workqueue *queue, uint32_t index)
-{
-	return &queue->ring[index & (WORK_MOST - 1)];
-}
-
-static inline uint32_t work_count(const struct workqueue *queue)
-{
-	return queue->tail - queue->head;
-}
-
-/* Says which queues complete into the same CQ. */
-enum sharing { ONE_CQ, TWO_CQS, OWN_CQS };
-
-/* lane_world.c */
-void world_create(enum sharing sharing);
-/* Checks that few polls report every message, whatever was done to the pages of CQs. */
-void world_check_told(void);
-void world_destroy(void);
-/* False when the poll reported no completion. */
-bool world_poll(struct cq *cq);
-void vi_create(struct vi *vi);
-void vi_prepare(struct vi *vi);
-void vi_connect(struct vi *vi, struct input *input);
-/* Ends a connection as libvipl/core/state.c does. */
-void vi_tear_down(struct vi *vi);
-
-/* lane_memory.c */
-void memory_reset(void);
-void memory_register(struct region *region, struct input *input);
-void memory_deregister(struct region *region);
-/* The region with this key in this domain, or NULL. */
-const struct region *memory_find(uint32_t key, uint32_t domain);
-/*
- * Checks that bytes have changed only where a receive, an RDMA read or a peer with rights may
- * write.
- */
-void memory_check(void);
-
-/* lane_child.c */
+/* lane_connect.c */
 /* Another process, whose memory this process may access. It only sleeps. */
 pid_t child_process(void);
 /* PEER_SIZE bytes at this address in both processes. */
-uint8_t *child_memory(void);
-
-/* lane_race.c */
-/*
- * Counts the device's reads of the link. Just before read number `reads` from now on, `value` is
- * written into the link: at `offset`, or, with `at_last`, where the device read last.
- */
-void race_start(struct vi *vi, unsigned reads, bool at_last, uint32_t offset, uint64_t value);
-void race_stop(void);
+extern uint8_t *child_memory;
+void peer_create(struct peer *peer);
+void peer_destroy(struct peer *peer);
+void vi_connect(struct vi *vi, struct input *input);
 
 /* lane_peer.c: the peers' steps */
 void peer_message(struct vi *vi, struct input *input);
@@ -167,14 +28,5 @@ void peer_field(struct vi *vi, struct input *input);
 void peer_page(struct vi *vi, struct input *input);
 void peer_scribble(struct vi *vi, struct input *input);
 void peer_race(struct vi *vi, struct input *input);
-/*
- * Called after a poll. Checks the device's messages, and that it has carried out the peer's order
- * if and only if that is allowed.
- */
-void peer_check(struct vi *vi);
-
-/* lane_post.c: the program's posts */
-void post_receive(struct vi *vi, struct input *input);
-void post_send(struct vi *vi, struct input *input);
 
 #endif

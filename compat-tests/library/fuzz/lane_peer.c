@@ -3,6 +3,7 @@
  * The peers' steps. A peer posts messages and receives as it should, or nearly so. It also writes
  * anything anywhere in the memory that it shares.
  */
+#include <stddef.h>
 #include <string.h>
 
 #include "lane.h"
@@ -15,8 +16,7 @@ static uint32_t put_ring(struct peer *peer, uint32_t length)
 	uint32_t offset = place & (LANE_RING - 1);
 
 	peer->ring_written = ring_after(place, length);
-	memset(&peer->in->ring[offset], ++peer->pattern,
-	       length < LANE_RING - offset ? length : LANE_RING - offset);
+	memset(&peer->in->ring[offset], ++peer->pattern, length < LANE_RING - offset ? length : LANE_RING - offset);
 	return offset;
 }
 
@@ -105,8 +105,7 @@ static bool is_allowed(const struct vi *vi)
 		return false;
 	if (!peer->order_length)
 		return true;
-	if (!region ||
-	    !(peer->order_is_write ? region->rights.rdma_write : region->rights.rdma_read))
+	if (!region || !(peer->order_is_write ? region->rights.rdma_write : region->rights.rdma_read))
 		return false;
 	start = (uintptr_t)region->start;
 	return peer->order_address >= start && peer->order_address - start <= region->length &&
@@ -117,8 +116,7 @@ static bool is_allowed(const struct vi *vi)
 static void check_sent(struct peer *peer, uint32_t written)
 {
 	for (; peer->seen != written; peer->seen++) {
-		struct lane_message *message =
-			&peer->out->messages[peer->seen & (LANE_MESSAGES - 1)];
+		struct lane_message *message = &peer->out->messages[peer->seen & (LANE_MESSAGES - 1)];
 
 		check(atomic_load(&message->number) == peer->seen + 1);
 		check(message->kind >= MESSAGE_INLINED && message->kind <= MESSAGE_ABORT);
@@ -131,6 +129,7 @@ static void check_sent(struct peer *peer, uint32_t written)
 	}
 }
 
+/* Checks the device's messages, and that it has carried out the peer's order if and only if that is allowed. */
 void peer_check(struct vi *vi)
 {
 	struct peer *peer = &vi->peer;
@@ -150,8 +149,7 @@ void peer_check(struct vi *vi)
 }
 
 /* Publishes a receive in the format of the peer's own end. */
-static void publish(struct peer *peer, unsigned count, const uint8_t *choice, uint32_t length,
-		    const uint32_t *room)
+static void publish(struct peer *peer, unsigned count, const uint8_t *choice, uint32_t length, const uint32_t *room)
 {
 	uint32_t place = peer->published & (LANE_RECEIVES - 1), sum = 0;
 	struct lane_detail *detail = &peer->out->details[place];
@@ -161,13 +159,12 @@ static void publish(struct peer *peer, unsigned count, const uint8_t *choice, ui
 		const struct region_entry *entry = &peer->table->entries[choice[i] & 7];
 		uint32_t here = choice[i] & 8 ? length : (uint32_t)atomic_load(&entry->length);
 
-		detail->segments[i] = (struct lane_segment){
-			atomic_load(&entry->start) + (choice[i] & 16 ? choice[i] : 0), here,
-			atomic_load(&entry->handle)};
+		detail->segments[i] =
+			(struct lane_segment){atomic_load(&entry->start) + (choice[i] & 16 ? choice[i] : 0), here,
+					      atomic_load(&entry->handle)};
 		sum += here;
 	}
-	atomic_store(&peer->out->receives[place],
-		     (uint64_t)(peer->published + 1) << 32 | (room ? *room : sum));
+	atomic_store(&peer->out->receives[place], (uint64_t)(peer->published + 1) << 32 | (room ? *room : sum));
 	peer->published++;
 }
 
@@ -201,15 +198,14 @@ void peer_region(struct vi *vi, struct input *input)
 		length = PEER_SIZE - offset;
 	atomic_store(&entry->domain, flags & 16 ? 1 : PEER_DOMAIN);
 	atomic_store(&entry->rights, flags >> 5);
-	atomic_store(&entry->start, (uintptr_t)child_memory() + offset);
+	atomic_store(&entry->start, (uintptr_t)child_memory + offset);
 	atomic_store(&entry->length, length);
 	if ((flags & 0xF8) == 0xF8) { /* any values */
 		atomic_store(&entry->start, take64(input));
 		atomic_store(&entry->length, take64(input));
 	}
 	/* The handle is the index with a generation, or any number. */
-	atomic_store(&entry->handle,
-		     length & 1 && flags & 8 ? take32(input) : (flags & 7) + TABLE_REGIONS);
+	atomic_store(&entry->handle, length & 1 && flags & 8 ? take32(input) : (flags & 7) + TABLE_REGIONS);
 }
 
 void peer_answer(struct vi *vi, struct input *input)
@@ -223,8 +219,7 @@ void peer_answer(struct vi *vi, struct input *input)
 	if (flags & 4)
 		number += take8(input);
 	memset(vi->peer.out->answer_data, ++vi->peer.pattern, LANE_PIECE);
-	atomic_store(&vi->peer.out->answer,
-		     (uint64_t)number << 32 | (flags & 3 ? flags & 3 : ANSWER_DONE));
+	atomic_store(&vi->peer.out->answer, (uint64_t)number << 32 | (flags & 3 ? flags & 3 : ANSWER_DONE));
 }
 
 /* The peer acts as if it had read all messages and carried out all orders. */
@@ -237,96 +232,73 @@ void peer_consume(struct vi *vi, struct input *input)
 		return;
 	if (!(less & 1))
 		peer_answer(vi, &nothing);
-	atomic_store(&vi->peer.out->ring_consumed,
-		     endpoint_of(vi)->ring_written - (less >> 4) * 64u);
+	atomic_store(&vi->peer.out->ring_consumed, endpoint_of(vi)->ring_written - (less >> 4) * 64u);
 	atomic_store(&vi->peer.out->consumed, endpoint_of(vi)->written - (less & 15));
 }
 
-/* Changes one word of a lane that has a meaning, to a value near the old one or to any value. */
+/* The words of a lane that have a meaning. */
+static const struct field {
+	size_t offset, stride;
+	unsigned count, bytes;
+	bool adds; /* to the old value */
+} fields[] = {
+	{offsetof(struct lane, closed), 0, 1, 4, false},
+	{offsetof(struct lane, busy), 0, 1, 4, false},
+	{offsetof(struct lane, consumed), 0, 1, 4, true},
+	{offsetof(struct lane, ring_consumed), 0, 1, 8, true},
+	{offsetof(struct lane, answer), 0, 1, 8, false},
+	{offsetof(struct lane, receiver_waits), 0, 1, 4, false},
+	{offsetof(struct lane, sender_waits), 0, 1, 4, false},
+	{offsetof(struct lane, receives), sizeof(uint64_t), LANE_RECEIVES, 8, true},
+	{offsetof(struct lane, details[0].count), sizeof(struct lane_detail), LANE_RECEIVES, 4, false},
+	{offsetof(struct lane, messages[0].number), sizeof(struct lane_message), LANE_MESSAGES, 4, true},
+};
+
+/* Changes one of these words, to a value near the old one or to any value, or the peer's place in lane or ring. */
 void peer_field(struct vi *vi, struct input *input)
 {
 	uint8_t choice = take8(input);
 	struct lane *lane = choice & 128 ? vi->peer.in : vi->peer.out;
-	uint64_t value = choice & 64 ? take64(input) : take8(input) - 8u;
-	unsigned index = take16(input);
+	uint64_t value = choice & 64 ? take64(input) : take8(input) - 8u, old = 0;
+	unsigned index = take16(input), kind = choice & 15;
+	const struct field *field = &fields[kind < 9 ? kind : 9];
+	uint8_t *word;
 
 	if (!vi->peer.link)
 		return;
+	word = (uint8_t *)lane + field->offset + index % field->count * field->stride;
 	vi->peer.tracked = vi->peer.is_honest = false;
-	switch (choice & 15) {
-	case 0:
-		atomic_store(&lane->closed, (uint32_t)value);
-		break;
-	case 1:
-		atomic_store(&lane->busy, (uint32_t)value);
-		break;
-	case 2:
-		atomic_fetch_add(&lane->consumed, (uint32_t)value);
-		break;
-	case 3:
-		atomic_fetch_add(&lane->ring_consumed, value);
-		break;
-	case 4:
-		atomic_store(&lane->answer, value);
-		break;
-	case 5:
-		atomic_store(&lane->receiver_waits, (uint32_t)value);
-		break;
-	case 6:
-		atomic_store(&lane->sender_waits, (uint32_t)value);
-		break;
-	case 7:
-		atomic_fetch_add(&lane->receives[index % LANE_RECEIVES], value);
-		break;
-	case 8:
-		lane->details[index % LANE_RECEIVES].count = (uint32_t)value;
-		break;
-	case 9:
+	if (kind == 9) {
 		vi->peer.written += (uint32_t)value;
-		break;
-	case 10:
+	} else if (kind == 10) {
 		vi->peer.ring_written += value;
-		break;
-	default:
-		atomic_fetch_add(&lane->messages[index % LANE_MESSAGES].number, (uint32_t)value);
-		break;
+	} else {
+		if (field->adds)
+			memcpy(&old, word, field->bytes);
+		value += old;
+		memcpy(word, &value, field->bytes);
 	}
 }
 
 void peer_page(struct vi *vi, struct input *input)
 {
-	uint8_t choice = take8(input);
+	uint8_t choice = take8(input), kind = choice & 7;
 	uint32_t value = choice & 64 ? take32(input) : take8(input) - 8u, index = take16(input);
 	struct cq_page *page = choice & 128 ? vi->peer.own_page : vi->peer.page;
 
 	if (!page)
 		return;
-	switch (choice & 7) {
-	case 0:
-		atomic_store(&page->stamp, value);
-		break;
-	case 1:
-		atomic_fetch_add(&page->stamp, value);
-		break;
-	case 2:
-		atomic_store(&page->waits, value);
-		break;
-	case 3:
-		atomic_store(&page->summary, choice & 8 ? UINT32_MAX : value);
-		break;
-	case 4:
-		atomic_store(&page->arrived[index % PAGE_WORDS], value);
-		break;
-	case 5:
-		atomic_store(&page->arrived[0], value); /* the word with all bits that are in use */
-		break;
-	case 6: /* the bit of another queue, or of no queue */
-		cq_page_arrived(page, index);
-		break;
-	default:
+	/* The last one has all bits that are in use. */
+	_Atomic uint32_t *const words[] = {&page->stamp,   &page->stamp, &page->waits,
+					   &page->summary, &page->arrived[index % PAGE_WORDS], &page->arrived[0]};
+	if (kind == 7)
 		vi->peer.leaves_out = value & (NO_STAMP | NO_BIT);
-		break;
-	}
+	else if (kind == 6)
+		cq_page_arrived(page, index); /* the bit of another queue, or of no queue */
+	else if (kind == 1)
+		atomic_fetch_add(words[kind], value);
+	else
+		atomic_store(words[kind], kind == 3 && choice & 8 ? UINT32_MAX : value);
 }
 
 void peer_scribble(struct vi *vi, struct input *input)

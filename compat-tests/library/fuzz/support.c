@@ -9,13 +9,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/closer.h"
 #include "base/config.h"
-#include "fuzz.h"
-#include "link.h"
 #include "base/log.h"
 #include "base/standard_error.h"
-#include "base/closer.h"
-#include "device.h"
+#include "fuzz.h"
 
 static struct config settings;
 
@@ -57,9 +55,8 @@ unsigned take_below(struct input *input, unsigned count)
 
 uint32_t take_length(struct input *input)
 {
-	static const uint32_t limits[] = {0,          MESSAGE_INLINE, 0x2000,
-					  LANE_PIECE, 2 * LANE_PIECE, LANE_RING,
-					  0x800000,   0x80000000};
+	static const uint32_t limits[] = {0,         MESSAGE_INLINE, 0x2000,    LANE_PIECE, 2 * LANE_PIECE,
+					  LANE_RING, 0x800000,       0x80000000};
 	uint8_t kind = take8(input);
 
 	switch (kind >> 6) {

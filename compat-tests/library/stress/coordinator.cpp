@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The coordinator starts, kills, replaces and watches the processes of a run, and leads them
-// through the phases.
-#include "coordinator.h"
-
-#include "worker.h"
+// The coordinator starts, kills, replaces and watches the processes of a run, and leads them through the phases.
+#include "board.h"
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
+#include <csignal>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -16,40 +13,71 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <vector>
 
 namespace stress
 {
 
-constexpr unsigned kReplacedWithin = 100; // ms, from a kill to the start of the replacement
-constexpr Time kLook = 20 * kMs;          // between looks at the watches
-constexpr unsigned kMeshPatience = 60000; // ms, until all processes are connected to each other
-
-Board *Board::make()
+namespace
 {
-	void *memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE,
-			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+constexpr unsigned kReplacedWithin = 100; // ms, from a kill to the start of the replacement
+constexpr Time kLook = 10 * kMs;          // between looks at all
+constexpr unsigned kMeshPatience = 60000; // ms, until all processes have done the work of a phase
+
+// Zeroed; children inherit it.
+Board &makeBoard()
+{
+	void *memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED)
 		fail("no memory to share: %s", strerror(errno));
-	return new (memory) Board;
+	return *new (memory) Board;
 }
 
+class Coordinator
+{
+      public:
+	explicit Coordinator(const Options &options);
+	bool run(); // false if anything went wrong
+
+      private:
+	struct Process {
+		pid_t pid = -1;   // -1: not running
+		Time startAt = 0; // when to start it, if it is not running
+		bool killed = false;
+		bool done = false;
+	};
+
+	void start(unsigned rank);
+	[[noreturn]] void beWorker(unsigned rank);
+	void startDue();
+	void killDue();
+	void reap();
+	void ended(unsigned rank, int status);
+	void advance();
+	bool isThere(unsigned rank, Phase phase) const;
+	void stuck();
+	void wrong(const char *format, ...) __attribute__((format(printf, 2, 3)));
+	void end();
+	void summarise() const;
+
+	const Options &options_;
+	Board &board_;
+	Random random_; // chooses the times and the victims of kills
+	std::vector<Process> processes_;
+	sigset_t childEnds_, inherited_;
+	Time begun_ = now(), phaseSince_ = begun_, killAt_ = begun_;
+	bool failed_ = false;
+};
+
 Coordinator::Coordinator(const Options &options)
-    : options_(options), board_(*Board::make()), random_{options.seed}
+    : options_(options), board_(makeBoard()), random_{options.seed}, processes_(options.processes)
 {
 	sigemptyset(&childEnds_);
 	sigaddset(&childEnds_, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &childEnds_, &inherited_);
 	// A process that a child leaves running becomes our child, and reap() finds it.
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	processes_.resize(options.processes);
-	for (Process &process : processes_)
-		process.startAt = begun_;
-}
-
-Coordinator::~Coordinator()
-{
-	sigprocmask(SIG_SETMASK, &inherited_, nullptr);
-	munmap(&board_, sizeof board_);
 }
 
 void Coordinator::wrong(const char *format, ...)
@@ -70,8 +98,8 @@ void Coordinator::beWorker(unsigned rank)
 	if (getppid() != parent || parent == 1)
 		_exit(1);
 	sigprocmask(SIG_SETMASK, &inherited_, nullptr);
-	callMe("rank " + std::to_string(rank) + " life " + std::to_string(board_.seat[rank].life) +
-		       " (process " + std::to_string(getpid()) + ")",
+	callMe("rank " + std::to_string(rank) + " life " + std::to_string(board_.seat[rank].life) + " (process " +
+		       std::to_string(getpid()) + ")",
 	       &board_.failed);
 	work(options_, board_, rank);
 	exit(0); // not _exit(), so that leak checkers run
@@ -80,55 +108,38 @@ void Coordinator::beWorker(unsigned rank)
 void Coordinator::start(unsigned rank)
 {
 	Seat &seat = board_.seat[rank];
-	for (Watch &one : seat.watch)
-		one.until = 0;
 	for (auto &one : seat.up)
 		one = 0;
-	seat.connected = 0;
 	seat.reached = Phase::Run;
 	seat.life++;
 	fflush(nullptr);
 	pid_t pid = fork();
 	if (pid == 0)
 		beWorker(rank);
-	processes_[rank] = {};
-	if (pid < 0) {
-		processes_[rank].done = true;
-		return wrong("cannot start a process: %s", strerror(errno));
-	}
 	processes_[rank].pid = pid;
-	if (options_.verbose)
-		say("rank %u life %u is process %d", rank, seat.life.load(), pid);
+	if (pid < 0)
+		wrong("cannot start a process: %s", strerror(errno));
 }
 
 void Coordinator::startDue()
 {
-	for (unsigned rank = 0; rank < options_.processes; rank++)
-		if (processes_[rank].pid < 0 && !processes_[rank].done &&
-		    now() >= processes_[rank].startAt)
+	for (unsigned rank = 0; rank < options_.processes && !failed_; rank++)
+		if (processes_[rank].pid < 0 && !processes_[rank].done && now() >= processes_[rank].startAt)
 			start(rank);
 }
 
 void Coordinator::killDue()
 {
-	if (options_.killsPerSecond <= 0 || board_.phase != Phase::Run ||
-	    now() - begun_ >= options_.seconds * kSecond)
+	if (options_.killsPerSecond <= 0 || now() < killAt_ || now() - begun_ >= options_.seconds * kSecond)
 		return;
-	bool due = killAt_ != 0 && now() >= killAt_;
-	if (due || killAt_ == 0) // the next kill is as likely at any moment as at any other
-		killAt_ = now() + static_cast<Time>(-std::log(1 - random_.fraction()) /
-						    options_.killsPerSecond * kSecond);
-	if (!due)
-		return;
+	killAt_ = now() + static_cast<Time>(random_.below(static_cast<uint64_t>(2 * kSecond / options_.killsPerSecond)));
 	auto rank = static_cast<unsigned>(random_.below(options_.processes));
 	Process &victim = processes_[rank];
 	Seat &seat = board_.seat[rank];
 	if (victim.pid < 0 || victim.killed || seat.life >= kLives - 1)
 		return;
 	victim.killed = true;
-	kills_++;
-	if (options_.verbose)
-		say("kills rank %u life %u", rank, seat.life.load());
+	board_.count[kKills]++;
 	seat.killedAt[seat.life] = now();
 	kill(victim.pid, SIGKILL);
 }
@@ -136,22 +147,19 @@ void Coordinator::killDue()
 void Coordinator::ended(unsigned rank, int status)
 {
 	Process &process = processes_[rank];
-	board_.seat[rank].goneAt[board_.seat[rank].life] = now();
-	bool expected = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+	uint32_t life = board_.seat[rank].life;
+	board_.seat[rank].goneAt[life] = now();
 	process.pid = -1;
-	if (process.killed && expected) {
-		Random delay{options_.seed, rank, board_.seat[rank].life};
-		process.startAt = now() + static_cast<Time>(delay.below(kReplacedWithin * kMs));
+	if (process.killed && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
+		process.startAt = now() + static_cast<Time>(random_.below(kReplacedWithin * kMs));
 		process.killed = false;
 		return;
 	}
 	process.done = true;
 	if (WIFSIGNALED(status))
-		wrong("rank %u life %u: %s", rank, board_.seat[rank].life.load(),
-		      strsignal(WTERMSIG(status)));
+		wrong("rank %u life %u: %s", rank, life, strsignal(WTERMSIG(status)));
 	else if (WEXITSTATUS(status) != 0)
-		wrong("rank %u life %u: exit status %d", rank, board_.seat[rank].life.load(),
-		      WEXITSTATUS(status));
+		wrong("rank %u life %u: exit status %d", rank, life, WEXITSTATUS(status));
 	else if (board_.seat[rank].reached != Phase::Close)
 		wrong("rank %u ended too early", rank);
 }
@@ -170,49 +178,23 @@ void Coordinator::reap()
 	}
 }
 
-// The watchdog of every process.
-void Coordinator::watch()
+bool Coordinator::isThere(unsigned rank, Phase phase) const
 {
-	static const char *const threads[] = {"main thread", "acceptor", "requester"};
-	for (unsigned rank = 0; rank < options_.processes; rank++) {
-		const Process &process = processes_[rank];
-		Time killedAt = board_.seat[rank].killedAt[board_.seat[rank].life];
-		if (process.killed && now() - killedAt > kMeshPatience * kMs)
-			wrong("the killed process %d does not end", process.pid);
-		if (process.pid < 0 || process.killed)
-			continue;
-		for (unsigned i = 0; i < kThreads; i++) {
-			const Watch &one = board_.seat[rank].watch[i];
-			Time until = one.until;
-			if (until == 0 || now() < until)
-				continue;
-			wrong("rank %u life %u (process %d) hangs: its %s is still at %s (rank %u)",
-			      rank, board_.seat[rank].life.load(), process.pid, threads[i],
-			      one.what.load(), one.peer.load());
-			kill(process.pid, SIGABRT); // for a core dump
-			break;
-		}
-	}
+	const Process &process = processes_[rank];
+	const Seat &seat = board_.seat[rank];
+	if (phase == Phase::Close)
+		return process.done;
+	if (process.pid < 0 || process.killed)
+		return false;
+	if (phase == Phase::Run)
+		return std::count(seat.up, seat.up + kRanks, 1) == options_.processes - 1;
+	return seat.reached >= phase;
 }
 
-bool Coordinator::allReached(Phase phase) const
-{
-	for (unsigned rank = 0; rank < options_.processes; rank++) {
-		const Seat &seat = board_.seat[rank];
-		bool there = phase == Phase::Run     ? seat.connected == options_.processes - 1
-			     : phase == Phase::Close ? processes_[rank].done
-						     : seat.reached >= phase;
-		if (!there || (processes_[rank].pid < 0 && phase != Phase::Close) ||
-		    processes_[rank].killed)
-			return false;
-	}
-	return true;
-}
-
+// Names the processes that are not ready for the next phase.
 void Coordinator::stuck()
 {
-	static const char *const phases[] = {"connected to all others", "quiet", "drained",
-					     "at its end"};
+	static const char *const phases[] = {"connected to all others", "quiet", "drained", "at its end"};
 	Phase phase = board_.phase;
 	for (unsigned rank = 0; rank < options_.processes; rank++) {
 		const Seat &seat = board_.seat[rank];
@@ -220,132 +202,69 @@ void Coordinator::stuck()
 		for (unsigned i = 0; i < options_.processes && phase == Phase::Run; i++)
 			if (i != rank && !seat.up[i])
 				missing += " " + std::to_string(i);
-		if (!missing.empty() || (phase != Phase::Run && seat.reached < phase))
-			say("rank %u life %u is not %s%s%s", rank, seat.life.load(),
-			    phases[static_cast<int>(phase)],
-			    missing.empty() ? "" : "; missing:", missing.c_str());
+		if (!isThere(rank, phase))
+			wrong("rank %u life %u (process %d) is not %s;%s", rank, seat.life.load(), processes_[rank].pid,
+			      phases[static_cast<int>(phase)], missing.c_str());
 	}
-	wrong("it does not go on");
 }
 
 void Coordinator::advance()
 {
 	Phase phase = board_.phase;
-	Time waiting = now() - phaseSince_;
 	if (phase == Phase::Run && now() - begun_ < options_.seconds * kSecond) {
 		phaseSince_ = now();
-	} else if (phase != Phase::Close && allReached(phase)) {
+		return;
+	}
+	bool all = true;
+	for (unsigned rank = 0; rank < options_.processes; rank++)
+		all &= isThere(rank, phase);
+	if (all && phase != Phase::Close) {
 		board_.phase = static_cast<Phase>(static_cast<int>(phase) + 1);
 		phaseSince_ = now();
-	} else if (waiting > kMeshPatience * kMs) {
+	} else if (now() - phaseSince_ > kMeshPatience * kMs) {
 		stuck();
 	}
 }
 
-void Coordinator::waitForNews()
-{
-	Time until = now() + kLook;
-	if (killAt_ && board_.phase == Phase::Run)
-		until = std::min(until, killAt_);
-	for (const Process &process : processes_)
-		if (process.pid < 0 && !process.done)
-			until = std::min(until, process.startAt);
-	Time left = std::max<Time>(0, until - now());
-	timespec bound{static_cast<time_t>(left / kSecond), static_cast<long>(left % kSecond)};
-	sigtimedwait(&childEnds_, nullptr, &bound);
-}
-
 bool Coordinator::run()
 {
-	while (!failed_ && !(board_.phase == Phase::Close && allReached(Phase::Close))) {
-		reap();
+	auto isDone = [](const Process &one) { return one.done; };
+	while (!failed_ && !std::all_of(processes_.begin(), processes_.end(), isDone)) {
+		timespec bound{0, kLook};
 		startDue();
 		killDue();
-		watch();
 		advance();
-		if (!failed_)
-			waitForNews();
+		sigtimedwait(&childEnds_, nullptr, &bound);
+		reap();
 	}
 	end();
-	checkLeftovers();
 	summarise();
 	return !failed_;
 }
 
-// Waits until all processes have ended. After a failure it kills the last of them.
+// After a failure it ends what is left. Otherwise nothing may be left.
 void Coordinator::end()
 {
-	Time deadline = now() + 5 * kSecond; // time for core dumps and messages
-	auto running = [this] {
-		return std::any_of(processes_.begin(), processes_.end(),
-				   [](const Process &one) { return one.pid >= 0; });
-	};
-	for (Process &process : processes_)
-		process.done = true; // no replacements
-	bool told = false;
-	while (running()) {
-		if (!told && (now() > deadline || !failed_)) {
-			for (const Process &process : processes_)
-				if (process.pid >= 0)
-					kill(process.pid, SIGKILL);
-			told = true;
-		}
-		timespec bound{0, kLook};
-		sigtimedwait(&childEnds_, nullptr, &bound);
-		int status;
-		pid_t pid = waitpid(-1, &status, WNOHANG);
-		for (Process &process : processes_)
-			if (pid > 0 && process.pid == pid)
-				process.pid = -1;
-	}
-}
-
-void Coordinator::checkLeftovers()
-{
-	if (failed_)
-		return;
-	int status;
-	pid_t pid = waitpid(-1, &status, WNOHANG);
-	if (pid >= 0 || errno != ECHILD)
+	for (const Process &process : processes_)
+		if (process.pid >= 0)
+			kill(process.pid, SIGKILL);
+	if (!failed_ && (waitpid(-1, nullptr, WNOHANG) >= 0 || errno != ECHILD))
 		wrong("a process is left that this program has not started");
 }
 
 void Coordinator::summarise() const
 {
-	Tally sum;
-	Time end = 0; // from a kill until the process had ended
-	for (unsigned rank = 0; rank < options_.processes; rank++) {
-		const Tally &one = board_.seat[rank].tally;
-		sum.messages += one.messages;
-		sum.bytes += one.bytes;
-		sum.writes += one.writes;
-		sum.losses += one.losses;
-		sum.reconnects += one.reconnects;
-		sum.noMatch += one.noMatch;
-		sum.rejected += one.rejected;
-		sum.timedOut += one.timedOut;
-		if (one.slowest > sum.slowest) {
-			sum.slowest = one.slowest.load();
-			end = board_.seat[one.slowestPeer].goneAt[one.slowestLife] -
-			      board_.seat[one.slowestPeer].killedAt[one.slowestLife];
-		}
-	}
-	auto number = [](const std::atomic<uint64_t> &one) {
-		return static_cast<unsigned long>(one);
-	};
-	printf("processes       %u, on %s, for %.1f s\n", options_.processes, options_.nic.c_str(),
-	       static_cast<double>(now() - begun_) / kSecond);
-	printf("messages        %lu, all intact and in order\n", number(sum.messages));
-	printf("bytes           %lu\n", number(sum.bytes));
-	printf("RDMA writes     %lu\n", number(sum.writes));
-	printf("kills           %lu\n", static_cast<unsigned long>(kills_));
-	printf("CONN_LOST       %lu, the slowest after %.1f ms (its process ended after %.1f ms)\n",
-	       number(sum.losses), static_cast<double>(sum.slowest) / kMs,
-	       static_cast<double>(end) / kMs);
-	printf("reconnects      %lu\n", number(sum.reconnects));
-	printf("vain requests   %lu no match, %lu rejected, %lu timed out\n", number(sum.noMatch),
-	       number(sum.rejected), number(sum.timedOut));
-	fflush(stdout);
+	static const char *const names[kCounts] = {"messages",  "bytes",      "RDMA writes",  "kills",
+						   "CONN_LOST", "reconnects", "vain requests"};
+	for (unsigned i = 0; i < kCounts; i++)
+		printf("%-16s%llu\n", names[i], static_cast<unsigned long long>(board_.count[i]));
+}
+
+} // namespace
+
+bool coordinate(const Options &options)
+{
+	return Coordinator(options).run();
 }
 
 } // namespace stress

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// One process's end of the connection to one peer. It has a VI, receives, a window that the peer
-// may write into, and counts of messages.
+// One process's end of the connection to one peer. It has a VI, receives, a window that the peer may write into, and
+// counts of messages.
 #pragma once
 
 #include "home.h"
@@ -13,7 +13,7 @@ namespace stress
 // A new connection.
 struct Arrival {
 	unsigned peer;
-	uint32_t peerLife, peerLifeAtMost; // bounds of the peer's life; equal if it is known
+	uint32_t peerLife;
 	Time when;
 };
 
@@ -25,10 +25,12 @@ struct Loss {
 	Time when;
 };
 
+enum class State { Down, Ready, Up, Broken };
+
 class Link
 {
       public:
-	Link(Home &home, Stock &stock, unsigned peer);
+	Link(Home &home, unsigned aPeer);
 	Link(const Link &) = delete;
 	Link &operator=(const Link &) = delete;
 
@@ -48,137 +50,87 @@ class Link
 	// Take one completion, if there is one. They fail if the CQ has promised one in vain.
 	bool takeSend(bool promised = false);
 	bool takeReceive(bool promised = false);
-	// The CQ has reported a receive, but the link does not know yet that it is connected.
-	void takeReceiveLater()
-	{
-		early_++;
-	}
 	// Takes the next receive, or waits for it until the time is over.
 	void waitReceive(unsigned ms);
 	void checkSleep(Time began) const;
-	// Waits until all sends are completed.
-	void waitSends();
 	// Fails when the peer has ended and CONN_LOST or a send's completion takes too long.
 	void checkOverdue() const;
 	// True when all messages have arrived whose completion the peer has seen.
 	bool drained() const;
 	void explain() const; // to standard error
 
-	unsigned peer() const
-	{
-		return peer_;
-	}
-	VIP_VI_HANDLE vi() const
-	{
-		return vi_;
-	}
-	bool isReady() const
-	{
-		return state_ == State::Ready;
-	}
-	bool isUp() const
-	{
-		return state_ == State::Up;
-	}
-	bool isBroken() const
-	{
-		return state_ == State::Broken;
-	}
-	bool sendsOnCq() const
-	{
-		return sendCq_ != nullptr;
-	}
-	bool receivesOnCq() const
-	{
-		return receiveCq_ != nullptr;
-	}
 	bool sending() const
 	{
 		return !posted_.empty();
 	}
+	const unsigned peer;
+	State state = State::Down;
+	VIP_VI_HANDLE vi = nullptr;
+	const VIP_CQ_HANDLE sendCq, receiveCq; // NULL: not on the CQ
 
       private:
-	enum class State { Down, Ready, Up, Broken };
 	// A posted send.
 	struct Posted {
 		VIP_DESCRIPTOR *descriptor;
-		VIP_UINT32 operation; // as in Status
-		bool last;            // the last send of its message
-		uint8_t *buffer;      // overwritten when the send is done
+		bool isWrite;
+		bool last;       // the last send of its message
+		uint8_t *buffer; // overwritten when the send is done
 		uint32_t length;
-		bool large; // the buffer is one of the stock's
 	};
 
 	// link.cpp
-	void createVi();
+	VIP_DESCRIPTOR *descriptor(uint32_t number, unsigned which) const;
+	VIP_DESCRIPTOR *receiveDescriptor(uint32_t number) const;
+	uint8_t *receiveBuffer(uint32_t number) const;
+	uint8_t *sendBuffer(uint32_t number) const;
+	void cut(VIP_DESCRIPTOR *descriptor, unsigned first, uint8_t *data, size_t bytes, VIP_MEM_HANDLE handle);
 	void checkState(VIP_VI_STATE expected, const char *when) const;
 	void checkReceived() const;
 	void broken(VIP_UINT32 status, const char *queue);
-	uint32_t deadLife() const; // of the peer; 0: it lives
+	const Seat &peerSeat() const;
+	const End &peerEnd() const;
+	bool peerIsKilled() const;
 	bool peerIsEnding() const;
-	Time blameSince() const;
 	Time lateness(Time when) const;
 
 	// sending.cpp
 	Way outward() const;
-	VIP_DESCRIPTOR *sendDescriptor(uint32_t number, unsigned which) const;
-	uint8_t *sendBuffer(uint32_t number) const;
-	void sendHello();
 	void sendCredit();
 	void sendPlanned();
 	void sendMessage(const Element &element);
 	void sendWrite(const Element &element);
 	void post(const Posted &posted);
 	void sendTaken(VIP_RETURN result, VIP_DESCRIPTOR *descriptor);
-	void publish(bool write);
+	void waitSends();
 
 	// receiving.cpp
 	Way inward() const;
-	VIP_DESCRIPTOR *receiveDescriptor(uint32_t number) const;
-	uint8_t *receiveBuffer(uint32_t number) const;
 	void postReceive();
 	void receiveTaken(VIP_RETURN result, VIP_DESCRIPTOR *descriptor);
-	void takeHello(const VIP_DESCRIPTOR *descriptor);
 	void takeCredit(const VIP_DESCRIPTOR *descriptor);
-	void takePlanned(const VIP_DESCRIPTOR *descriptor);
-	void checkArrived(uint32_t number, const Element &element,
-			  const VIP_DESCRIPTOR *descriptor);
-	void checkContent(const char *where, uint32_t number, const uint8_t *data, size_t room,
-			  size_t at, size_t length, size_t content) const;
-	void checkWindow(uint32_t number, const Element &element);
-	void checkLastWrite() const;
+	void takePlanned(uint32_t number, const VIP_DESCRIPTOR *descriptor);
+	void checkArrived(uint32_t number, const Element &element, const VIP_DESCRIPTOR *descriptor) const;
+	void checkContent(const char *where, uint32_t number, const uint8_t *data, size_t room, size_t at, uint32_t length,
+			  size_t content) const;
+	void checkWindow(uint32_t number, const Element &element) const;
 
 	Home &home_;
-	Stock &stock_;
-	const unsigned peer_;
 	Region room_; // descriptors and buffers
 	Region window_;
-	VIP_VI_HANDLE vi_ = nullptr;
-	VIP_CQ_HANDLE sendCq_ = nullptr, receiveCq_ = nullptr;
-	State state_ = State::Down;
-	uint32_t lostLife_ = 0; // the last known life of the peer that this link lost
 
 	// The next members are about the present connection.
-	uint32_t peerLife_ = 0, peerLifeAtMost_ = 0; // the peer's life is within these bounds
+	uint32_t peerLife_ = 0;
 	Time upSince_ = 0, lostSince_ = 0;
-	bool told_ = false;  // CONN_LOST was reported
-	bool heard_ = false; // the peer's hello has arrived
+	bool told_ = false; // CONN_LOST was reported
 	bool sendsFail_ = false, receivesFail_ = false;
-	uint64_t peerWindow_ = 0;
-	VIP_MEM_HANDLE peerWindowHandle_ = 0;
 	std::deque<Posted> posted_;
-	Time oldestPosted_ = 0;             // when the oldest send became the oldest
-	uint32_t sent_ = 0, sendsDone_ = 0; // messages
-	uint32_t granted_ = 0;              // receives that the peer has announced, in all
-	uint32_t receivesPosted_ = 0;       // in all
-	uint32_t receivesTaken_ = 0, early_ = 0;
-	uint32_t received_ = 0;  // messages
-	uint32_t announced_ = 0; // receives that the peer knows of
+	Time oldestPosted_ = 0;                           // when the oldest send became the oldest
+	uint32_t sent_ = 0, sendsDone_ = 0;               // messages
+	uint32_t granted_ = 0;                            // receives that the peer has announced, in all
+	uint32_t announced_ = 0;                          // receives that the peer knows of
+	uint32_t receivesPosted_ = 0, receivesTaken_ = 0; // in all
+	uint32_t received_ = 0;                           // messages
 };
-
-// Cuts the bytes into random pieces. These become the descriptor's data segments from `first` on.
-void cut(VIP_DESCRIPTOR *descriptor, unsigned first, unsigned most, uint8_t *data, size_t bytes,
-	 VIP_MEM_HANDLE handle, Random &random);
 
 constexpr uint8_t kUntouched = 0; // value of bytes into which nothing has been written
 

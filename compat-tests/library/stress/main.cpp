@@ -9,7 +9,7 @@
 // - Nothing hangs, and nothing is left behind: no descriptors, mappings, processes.
 //
 // It uses the public API alone, and so can judge any VIPL library on any NIC.
-#include "coordinator.h"
+#include "board.h"
 
 #include <CLI/CLI.hpp>
 
@@ -30,33 +30,28 @@ Options parsed(CLI::App &app, int argc, char **argv)
 	options.nic = nic && *nic ? nic : "nic0";
 	options.seed = std::random_device()();
 	app.add_option("--nic", options.nic, "the NIC (default: $VIPL_TEST_NIC, or nic0)");
-	app.add_option("--processes", options.processes, "so many processes")
-		->check(CLI::Range(2U, kRanks))
-		->capture_default_str();
-	app.add_option("--seconds", options.seconds, "with messages and kills")->capture_default_str();
-	app.add_option("--kills-per-second", options.killsPerSecond, "on average, at random moments")
-		->check(CLI::Range(0.0, 1000.0))
-		->capture_default_str();
-	app.add_option("--bound", options.bound, "ms, from the end of a killed process until CONN_LOST")
-		->check(CLI::Range(1U, 1000000U))
-		->capture_default_str();
 	app.add_option("--seed", options.seed, "of all random choices (default: another one each time)");
-	app.add_flag("--verbose", options.verbose, "say who is started and killed");
+	app.option_defaults()->always_capture_default();
+	app.add_option("--processes", options.processes, "so many processes")->check(CLI::Range(2U, kRanks));
+	app.add_option("--seconds", options.seconds, "with messages and kills");
+	app.add_option("--kills-per-second", options.killsPerSecond, "on average, at random moments")
+		->check(CLI::Range(0.0, 1000.0));
+	app.add_option("--bound", options.bound, "ms, from the end of a killed process until CONN_LOST")
+		->check(CLI::Range(1U, 1000000U));
 	app.parse(argc, argv);
 	return options;
 }
 
 bool run(const Options &options)
 {
-	printf("vip_stress --nic=%s --processes=%u --seconds=%u --kills-per-second=%g --bound=%u "
-	       "--seed=%llu\n",
+	printf("vip_stress --nic=%s --processes=%u --seconds=%u --kills-per-second=%g --bound=%u --seed=%llu\n",
 	       options.nic.c_str(), options.processes, options.seconds, options.killsPerSecond, options.bound,
 	       static_cast<unsigned long long>(options.seed));
 	fflush(stdout);
 	// libvipl repeats a request for a while before VIP_NO_MATCH. Here the program repeats it.
 	setenv("VIPL_GRACE_MSEC", "200", 0);
 	alarm(options.seconds + 300); // ends the program even if the other watchdogs fail
-	bool well = Coordinator(options).run();
+	bool well = coordinate(options);
 	puts(well ? "vip_stress: all was well" : "vip_stress: FAILED");
 	return well;
 }

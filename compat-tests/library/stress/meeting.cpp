@@ -10,27 +10,19 @@
 namespace stress
 {
 
-constexpr unsigned kRequestTimeout = kPatience - 5000; // ms; it ends before the call's watchdog
-constexpr Time kKeptAtMost = 1000 * kMs;    // for a request that comes too early
-constexpr unsigned kLook = 20;              // ms between looks for other work
+constexpr unsigned kRequestTimeout = kPatience - 5000; // ms
+constexpr Time kKeptAtMost = 1000 * kMs;               // for a request that comes too early
+constexpr unsigned kLook = 20;                         // ms between looks for other work
 
-Meeting::Meeting(Home &home) : home_(home), acceptorRandom_{home.random.next()}
+Meeting::Meeting(Home &home)
+    : home_(home), acceptorRandom_{home.random.next()}, acceptor_([this] { acceptAll(); }),
+      requester_([this] { requestAll(); })
 {
-}
-
-void Meeting::start()
-{
-	acceptor_ = std::thread([this] { acceptAll(); });
-	requester_ = std::thread([this] { requestAll(); });
 }
 
 void Meeting::stop()
 {
-	{
-		std::lock_guard<std::mutex> lock(mutex_);
-		stopping_ = true;
-		changed_.notify_all();
-	}
+	stopping_ = true;
 	acceptor_.join();
 	requester_.join();
 }
@@ -49,19 +41,21 @@ std::string Meeting::discriminator(unsigned rank) const
 void Meeting::want(unsigned peer, VIP_VI_HANDLE vi)
 {
 	std::lock_guard<std::mutex> lock(mutex_);
-	if (asks(peer))
-		wishes_.push_back({peer, vi});
-	else
-		toAccept_[peer] = vi;
+	wanting_[peer] = vi;
 	changed_.notify_all();
+}
+
+VIP_VI_HANDLE Meeting::wanting(unsigned peer)
+{
+	std::lock_guard<std::mutex> lock(mutex_);
+	return wanting_[peer];
 }
 
 std::vector<Arrival> Meeting::arrivals(unsigned ms)
 {
 	std::unique_lock<std::mutex> lock(mutex_);
 	if (ms)
-		changed_.wait_for(lock, std::chrono::milliseconds(ms),
-				  [this] { return !arrivals_.empty(); });
+		changed_.wait_for(lock, std::chrono::milliseconds(ms), [this] { return !arrivals_.empty(); });
 	std::vector<Arrival> taken;
 	taken.swap(arrivals_);
 	return taken;
@@ -70,25 +64,16 @@ std::vector<Arrival> Meeting::arrivals(unsigned ms)
 void Meeting::arrived(const Arrival &arrival)
 {
 	std::lock_guard<std::mutex> lock(mutex_);
+	wanting_[arrival.peer] = nullptr;
 	arrivals_.push_back(arrival);
 	changed_.notify_all();
 }
 
 void Meeting::acceptAll()
 {
-	Watch &watch = home_.seat.watch[kAcceptor];
-	for (;;) {
-		{
-			std::lock_guard<std::mutex> lock(mutex_);
-			if (stopping_)
-				break;
-		}
-		{
-			Watched watched(watch, "VipConnectWait", kPatience);
-			waitForOne(pending_.empty() ? 5 * kLook : kLook);
-		}
-		auto done = std::remove_if(pending_.begin(), pending_.end(),
-					   [this](Request &one) { return answered(one); });
+	while (!stopping_) {
+		waitForOne(pending_.empty() ? 5 * kLook : kLook);
+		auto done = std::remove_if(pending_.begin(), pending_.end(), [this](Request &one) { return answered(one); });
 		pending_.erase(done, pending_.end());
 	}
 	for (const Request &request : pending_)
@@ -100,16 +85,14 @@ void Meeting::waitForOne(VIP_ULONG ms)
 	Address local(home_.attributes, discriminator(home_.rank)), remote(home_.attributes);
 	VIP_VI_ATTRIBUTES attributes;
 	VIP_CONN_HANDLE connection = nullptr;
-	VIP_RETURN result =
-		VipConnectWait(home_.nic, local.get(), ms, remote.get(), &attributes, &connection);
+	VIP_RETURN result = VipConnectWait(home_.nic, local.get(), ms, remote.get(), &attributes, &connection);
 	if (result == VIP_TIMEOUT)
 		return;
 	must(result, "VipConnectWait");
 	unsigned parent, peer, life;
 	std::string name = remote.discriminator();
-	if (sscanf(name.c_str(), "s%u.%u.%u", &parent, &peer, &life) != 3 ||
-	    parent != static_cast<unsigned>(getppid()) || peer >= home_.options.processes ||
-	    life == 0 || life >= kLives || peer == home_.rank || asks(peer))
+	if (sscanf(name.c_str(), "s%u.%u.%u", &parent, &peer, &life) != 3 || parent != static_cast<unsigned>(getppid()) ||
+	    peer >= home_.options.processes || life == 0 || life >= kLives || peer == home_.rank || asks(peer))
 		fail("a request of a stranger, \"%s\"", name.c_str());
 	if (attributes.MaxTransferSize != home_.largest)
 		fail("a request with a MaxTransferSize of %lu", attributes.MaxTransferSize);
@@ -118,13 +101,7 @@ void Meeting::waitForOne(VIP_ULONG ms)
 
 bool Meeting::answered(Request &request)
 {
-	VIP_VI_HANDLE vi = nullptr;
-	{
-		std::lock_guard<std::mutex> lock(mutex_);
-		auto found = toAccept_.find(request.peer);
-		if (found != toAccept_.end())
-			vi = found->second;
-	}
+	VIP_VI_HANDLE vi = wanting(request.peer);
 	// The requester may have died meanwhile. To accept its request must have no effect then.
 	bool dead = home_.board.killed(request.peer, request.life);
 	if (vi && !(dead && acceptorRandom_.once(2))) {
@@ -139,89 +116,46 @@ bool Meeting::answered(Request &request)
 
 void Meeting::accept(const Request &request, VIP_VI_HANDLE vi)
 {
-	{
-		std::lock_guard<std::mutex> lock(mutex_);
-		toAccept_.erase(request.peer);
-	}
-	home_.seat.sent[home_.life][request.peer] = Sent{request.life, 0, false}.packed();
-	VIP_RETURN result;
-	{
-		Watched watched(home_.seat.watch[kAcceptor], "VipConnectAccept", kPatience,
-				request.peer);
-		result = VipConnectAccept(request.connection, vi);
-	}
-	if (result == VIP_SUCCESS) {
-		arrived({request.peer, request.life, request.life, now()});
-		return;
-	}
+	home_.seat.acceptedBy[request.peer] = home_.life;
+	VIP_RETURN result = VipConnectAccept(request.connection, vi);
+	if (result == VIP_SUCCESS)
+		return arrived({request.peer, request.life, now()});
 	if (!home_.board.killed(request.peer, request.life))
-		fail("VipConnectAccept: %s, and rank %u lives", text(result), request.peer);
+		fail("VipConnectAccept: %s, and rank %u lives", result_name(result), request.peer);
 	if (result != VIP_TIMEOUT)
-		fail("VipConnectAccept of a request of the killed rank %u: %s", request.peer,
-		     text(result));
-	std::lock_guard<std::mutex> lock(mutex_);
-	toAccept_[request.peer] = vi;
+		fail("VipConnectAccept of a request of the killed rank %u: %s", request.peer, result_name(result));
 }
 
 void Meeting::requestAll()
 {
-	size_t failures = 0; // in a row
-	for (;;) {
-		Wish wish;
-		{
-			std::unique_lock<std::mutex> lock(mutex_);
-			// Waits if there is no request to make, or if all have failed in a row.
-			if (wishes_.empty() || failures >= wishes_.size())
-				changed_.wait_for(lock, std::chrono::milliseconds(kLook));
-			if (stopping_)
-				return;
-			if (wishes_.empty())
-				continue;
-			wish = wishes_.front();
-			wishes_.pop_front();
-		}
-		if (request(wish)) {
-			failures = 0;
-			continue;
-		}
-		failures++;
-		std::lock_guard<std::mutex> lock(mutex_);
-		wishes_.push_back(wish);
+	while (!stopping_) {
+		for (unsigned peer = 0; peer < home_.options.processes && !stopping_; peer++)
+			if (peer != home_.rank && asks(peer))
+				if (VIP_VI_HANDLE vi = wanting(peer))
+					request(peer, vi);
+		std::unique_lock<std::mutex> lock(mutex_);
+		changed_.wait_for(lock, std::chrono::milliseconds(kLook));
 	}
 }
 
-bool Meeting::request(const Wish &wish)
+void Meeting::request(unsigned peer, VIP_VI_HANDLE vi)
 {
-	const Seat &seat = home_.board.seat[wish.peer];
-	Tally &tally = home_.seat.tally;
-	Address remote(home_.attributes, discriminator(wish.peer)),
-		local(home_.attributes,
-		      discriminator(home_.rank) + "." + std::to_string(home_.life));
+	const Seat &seat = home_.board.seat[peer];
+	Address remote(home_.attributes, discriminator(peer));
+	Address local(home_.attributes, discriminator(home_.rank) + "." + std::to_string(home_.life));
 	VIP_VI_ATTRIBUTES attributes;
-	home_.seat.sent[home_.life][wish.peer] = 0;
 	uint32_t life = seat.life;
-	VIP_RETURN result;
-	{
-		Watched watched(home_.seat.watch[kRequester], "VipConnectRequest", kPatience,
-				wish.peer);
-		result = VipConnectRequest(wish.vi, local.get(), remote.get(), kRequestTimeout,
-					   &attributes);
-	}
+	VIP_RETURN result = VipConnectRequest(vi, local.get(), remote.get(), kRequestTimeout, &attributes);
 	if (result == VIP_SUCCESS) {
-		if (life > 1 || home_.life > 1)
-			tally.reconnects++;
-		arrived({wish.peer, life, seat.life, now()});
-		return true;
+		home_.board.count[kReconnects] += life > 1 || home_.life > 1;
+		return arrived({peer, seat.acceptedBy[home_.rank], now()});
 	}
 	// A process has taken the request and not answered it. Only a killed process may do that.
-	if (result == VIP_TIMEOUT && !home_.board.killed(wish.peer, life))
-		fail("VipConnectRequest: VIP_TIMEOUT, and rank %u lives", wish.peer);
-	tally.noMatch += result == VIP_NO_MATCH;
-	tally.rejected += result == VIP_REJECT;
-	tally.timedOut += result == VIP_TIMEOUT;
+	if (result == VIP_TIMEOUT && !home_.board.killed(peer, life))
+		fail("VipConnectRequest: VIP_TIMEOUT, and rank %u lives", peer);
 	if (result != VIP_NO_MATCH && result != VIP_REJECT && result != VIP_TIMEOUT)
-		fail("VipConnectRequest to rank %u: %s", wish.peer, text(result));
-	return false;
+		fail("VipConnectRequest to rank %u: %s", peer, result_name(result));
+	home_.board.count[kVain]++;
 }
 
 } // namespace stress

@@ -8,26 +8,20 @@
 namespace stress
 {
 
-// Each power of two is as likely as any other, so short lengths dominate. Some lengths are 0, and
-// some the most.
+// Each power of two is as likely as any other to be the bound, so short lengths dominate. Some lengths are 0, and some the
+// most.
 static uint32_t length(Random &random, size_t most)
 {
 	unsigned bits = 0;
 	while (size_t{1} << bits < most)
 		bits++;
-	if (random.once(64))
-		return static_cast<uint32_t>(most);
-	auto power = static_cast<unsigned>(random.below(bits + 1));
-	if (power == 0)
-		return 0;
-	uint64_t floor = uint64_t{1} << (power - 1);
-	return static_cast<uint32_t>(std::min<uint64_t>(most, floor + random.below(floor)));
+	uint64_t bound = uint64_t{1} << random.below(bits + 1);
+	return static_cast<uint32_t>(random.once(64) ? most : std::min<uint64_t>(most, random.below(bound)));
 }
 
 static void planWrite(Random &random, Element &element)
 {
-	element.kind =
-		random.once(2) ? Element::Kind::WriteImmediate : Element::Kind::WriteAndMessage;
+	element.kind = random.once(2) ? Element::Kind::WriteImmediate : Element::Kind::WriteAndMessage;
 	element.writeLength = length(random, kWindow);
 	element.writeTo = random.below(kWindow - element.writeLength + 1);
 	element.writeContent = random.below(kPatternBytes - kWindow);

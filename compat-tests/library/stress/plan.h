@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// The traffic of a run, which follows from its seed. The messages of a connection are numbered, in
-// each direction from 0. Sender and receiver both compute a message from sender, receiver and
-// number. So a message need not describe itself, and messages of no bytes can be checked, too.
+// The traffic of a run, which follows from its seed. The messages of a connection are numbered, in each direction from 0.
+// Sender and receiver both compute a message from sender, receiver and number. So a message need not describe itself, and
+// messages of no bytes can be checked, too.
 //
-// Number 0 is the hello. Instead of any later one the sender may send a credit message, which tells
-// the number of receives that it has posted for the receiver up to now.
+// Instead of any message the sender may send a credit message, which tells the number of receives that it has posted for
+// the receiver up to now.
 #pragma once
 
 #include "stress.h"
@@ -14,11 +14,11 @@
 namespace stress
 {
 
-// The number of receives that are posted for each peer, at all times. Message n goes into buffer n
-// mod kDepth. The last buffer is large, the others are small.
+// The number of receives that are posted for each peer, at all times. Message n goes from and into buffers n mod kDepth.
+// The last buffer is large, the others are small.
 constexpr uint32_t kDepth = 8;
 constexpr size_t kSmall = 16 << 10;
-constexpr size_t kLarge = 1 << 20;
+constexpr size_t kLarge = 512 << 10;
 constexpr size_t kWindow = 64 << 10; // the memory that a peer may write into
 
 inline bool isLarge(uint32_t number)
@@ -54,19 +54,12 @@ struct Element {
 	size_t writeContent = 0;
 };
 
-// Message `number` of this way, of at most `most` bytes. RDMA writes are at least kDepth messages
-// apart. So the credit for the second one says that the receiver has checked the first one.
+// Message `number` of this way, of at most `most` bytes. RDMA writes are at least kDepth messages apart. So the credit for
+// the second one says that the receiver has checked the first one.
 Element planned(const Way &way, uint32_t number, size_t most);
 
 // Random bytes. The contents of all messages are cut from them.
 constexpr size_t kPatternBytes = 2 * kLarge;
 void fillPattern(uint64_t seed, uint8_t *pattern);
-
-struct Hello {
-	uint64_t seed;
-	uint32_t rank, life;           // the sender
-	uint32_t toRank, windowHandle; // the receiver; the sender's window
-	uint64_t window;
-};
 
 } // namespace stress

@@ -12,7 +12,7 @@ constexpr size_t kMargin = 64; // bytes beside a message that are checked, too
 
 Way Link::inward() const
 {
-	return {home_.options.seed, peer_, peerLife_, home_.rank, home_.life};
+	return {home_.options.seed, peer, peerLife_, home_.rank, home_.life};
 }
 
 void Link::postReceive()
@@ -20,25 +20,21 @@ void Link::postReceive()
 	uint32_t number = receivesPosted_++;
 	VIP_DESCRIPTOR *descriptor = receiveDescriptor(number);
 	memset(&descriptor->CS, 0, sizeof descriptor->CS);
-	cut(descriptor, 0, static_cast<unsigned>(home_.attributes.MaxSegmentsPerDesc),
-	    receiveBuffer(number), isLarge(number) ? home_.largest : kSmall, room_.handle(),
-	    home_.random);
-	must(VipPostRecv(vi_, descriptor, room_.handle()), "VipPostRecv");
+	cut(descriptor, 0, receiveBuffer(number), isLarge(number) ? home_.largest : kSmall, room_.handle);
+	must(VipPostRecv(vi, descriptor, room_.handle), "VipPostRecv");
 }
 
 bool Link::takeReceive(bool promised)
 {
 	VIP_DESCRIPTOR *descriptor = nullptr;
-	VIP_RETURN result = VipRecvDone(vi_, &descriptor);
+	VIP_RETURN result = VipRecvDone(vi, &descriptor);
 	if (descriptor) {
 		receiveTaken(result, descriptor);
 		return true;
 	}
-	bool posted = receivesTaken_ != receivesPosted_;
-	if (promised || (result != VIP_NOT_DONE && result != VIP_DESCRIPTOR_ERROR) ||
-	    (result == VIP_NOT_DONE) != posted)
-		fail("VipRecvDone: %s with %u receives posted to rank %u%s", text(result),
-		     receivesPosted_ - receivesTaken_, peer_,
+	uint32_t posted = receivesPosted_ - receivesTaken_;
+	if (promised || result != (posted ? VIP_NOT_DONE : VIP_DESCRIPTOR_ERROR))
+		fail("VipRecvDone: %s with %u receives posted to rank %u%s", result_name(result), posted, peer,
 		     promised ? ", and one on the CQ" : "");
 	return false;
 }
@@ -47,163 +43,118 @@ void Link::waitReceive(unsigned ms)
 {
 	VIP_DESCRIPTOR *descriptor = nullptr;
 	Time began = now();
-	VIP_RETURN result = VipRecvWait(vi_, ms, &descriptor);
+	VIP_RETURN result = VipRecvWait(vi, ms, &descriptor);
 	if (result == VIP_TIMEOUT)
-		result = VipRecvDone(vi_, &descriptor);
+		result = VipRecvDone(vi, &descriptor);
 	if (!descriptor) {
 		if (result != VIP_NOT_DONE)
-			fail("VipRecvWait: %s", text(result));
+			fail("VipRecvWait: %s", result_name(result));
 		return;
 	}
 	checkSleep(began);
 	receiveTaken(result, descriptor);
 }
 
-// Called after a wait from `began` on that has found a receive. Fails if the wait went on for too
-// long after the sender had seen the completion.
+// Called after a wait from `began` on that has found a receive. Fails if the wait went on for too long after the sender had
+// seen the completion.
 void Link::checkSleep(Time began) const
 {
 	Time ended = now();
-	const Seat &seat = home_.board.seat[peer_];
-	Sent sent = Sent::unpacked(seat.sent[peerLife_][home_.rank]);
-	if (peerLife_ != peerLifeAtMost_ || sent.count <= received_)
+	if (peerEnd().count() <= received_)
 		return;
-	Time slept = ended - std::max(began, seat.sentAt[home_.rank].load());
+	Time slept = ended - std::max(began, peerEnd().sentAt.load());
 	if (slept > home_.options.bound * kMs)
-		fail("slept for %.1f ms over a message of rank %u",
-		     static_cast<double>(slept) / kMs, peer_);
+		fail("slept for %.1f ms over a message of rank %u", inMs(slept), peer);
 }
 
 void Link::receiveTaken(VIP_RETURN result, VIP_DESCRIPTOR *descriptor)
 {
 	if (receivesTaken_ == receivesPosted_ || descriptor != receiveDescriptor(receivesTaken_))
-		fail("a receive from rank %u is done that is not the oldest", peer_);
+		fail("a receive from rank %u is done that is not the oldest", peer);
 	uint32_t number = receivesTaken_++;
 	VIP_UINT32 status = descriptor->CS.Status, error = status & VIP_STATUS_ERROR_MASK;
 	if (!(status & VIP_STATUS_DONE) || (result == VIP_SUCCESS) != (error == 0))
-		fail("a receive from rank %u: %s, status %s", peer_, text(result),
-		     status_names(status).c_str());
+		fail("a receive from rank %u: %s, status %s", peer, result_name(result), status_names(status).c_str());
 	if (error) {
 		receivesFail_ = true;
 		if (error != VIP_STATUS_DESC_FLUSHED_ERROR && error != VIP_STATUS_PARTIAL_ERROR &&
 		    error != VIP_STATUS_TRANSPORT_ERROR)
-			fail("a receive from rank %u: %s", peer_, status_names(status).c_str());
+			fail("a receive from rank %u: %s", peer, status_names(status).c_str());
 		broken(status, "receive");
 		return;
 	}
 	if (receivesFail_)
-		fail("a receive from rank %u is done after one that failed", peer_);
+		fail("a receive from rank %u is done after one that failed", peer);
 	received_++;
-	if (number == 0)
-		takeHello(descriptor);
-	else if (status & VIP_STATUS_IMMEDIATE && descriptor->CS.ImmediateData & kCredit)
+	if (status & VIP_STATUS_IMMEDIATE && descriptor->CS.ImmediateData & kCredit)
 		takeCredit(descriptor);
 	else
-		takePlanned(descriptor);
-	if (isUp())
+		takePlanned(number, descriptor);
+	if (state == State::Up)
 		postReceive();
-}
-
-void Link::takeHello(const VIP_DESCRIPTOR *descriptor)
-{
-	Hello hello;
-	if (descriptor->CS.Length != sizeof hello)
-		fail("the first message of rank %u has %u bytes", peer_, descriptor->CS.Length);
-	memcpy(&hello, receiveBuffer(0), sizeof hello);
-	if (hello.seed != home_.options.seed || hello.rank != peer_ || hello.toRank != home_.rank ||
-	    hello.life < peerLife_ || hello.life > peerLifeAtMost_)
-		fail("rank %u (life %u to %u) says that it is rank %u (life %u) and talks to %u",
-		     peer_, peerLife_, peerLifeAtMost_, hello.rank, hello.life, hello.toRank);
-	peerLife_ = peerLifeAtMost_ = hello.life;
-	peerWindow_ = hello.window;
-	peerWindowHandle_ = hello.windowHandle;
-	heard_ = true;
-	memset(receiveBuffer(0), kUntouched, sizeof hello);
 }
 
 void Link::takeCredit(const VIP_DESCRIPTOR *descriptor)
 {
 	uint32_t total = descriptor->CS.ImmediateData & ~kCredit;
-	if (descriptor->CS.Length != 0 ||
-	    (descriptor->CS.Status & VIP_STATUS_OP_MASK) != VIP_STATUS_OP_RECEIVE)
-		fail("a credit message of rank %u: %u bytes, status %s", peer_,
-		     descriptor->CS.Length, status_names(descriptor->CS.Status).c_str());
+	if (descriptor->CS.Length != 0 || (descriptor->CS.Status & VIP_STATUS_OP_MASK) != VIP_STATUS_OP_RECEIVE)
+		fail("a credit message of rank %u: %u bytes, status %s", peer, descriptor->CS.Length,
+		     status_names(descriptor->CS.Status).c_str());
 	if (total <= granted_ || total > sent_ + kDepth)
-		fail("rank %u grants %u receives after %u, and %u were sent", peer_, total,
-		     granted_, sent_);
+		fail("rank %u grants %u receives after %u, and %u were sent", peer, total, granted_, sent_);
 	granted_ = total;
 }
 
-void Link::takePlanned(const VIP_DESCRIPTOR *descriptor)
+void Link::takePlanned(uint32_t number, const VIP_DESCRIPTOR *descriptor)
 {
-	uint32_t number = received_ - 1;
 	Element element = planned(inward(), number, home_.largest);
 	checkArrived(number, element, descriptor);
 	if (element.kind != Element::Kind::Message) {
 		checkWindow(number, element);
-		memset(window_.data() + element.writeTo, kUntouched, element.writeLength);
-		home_.seat.tally.writes++;
+		memset(window_.data + element.writeTo, kUntouched, element.writeLength);
+		home_.board.count[kWrites]++;
 	}
-	bool inBuffer = element.kind != Element::Kind::WriteImmediate;
-	checkContent("message", number, receiveBuffer(number),
-		     isLarge(number) ? home_.largest : kSmall, 0, inBuffer ? element.length : 0,
+	uint32_t length = element.kind == Element::Kind::WriteImmediate ? 0 : element.length;
+	checkContent("message", number, receiveBuffer(number), isLarge(number) ? home_.largest : kSmall, 0, length,
 		     element.content);
-	if (inBuffer)
-		memset(receiveBuffer(number), kUntouched, element.length);
-	home_.seat.tally.messages++;
-	home_.seat.tally.bytes += descriptor->CS.Length;
+	memset(receiveBuffer(number), kUntouched, length);
+	home_.board.count[kMessages]++;
+	home_.board.count[kBytes] += descriptor->CS.Length;
 }
 
-void Link::checkArrived(uint32_t number, const Element &element, const VIP_DESCRIPTOR *descriptor)
+void Link::checkArrived(uint32_t number, const Element &element, const VIP_DESCRIPTOR *descriptor) const
 {
-	bool writeImmediate = element.kind == Element::Kind::WriteImmediate;
-	VIP_UINT32 status =
-		VIP_STATUS_DONE |
-		(writeImmediate ? VIP_STATUS_OP_REMOTE_RDMA_WRITE : VIP_STATUS_OP_RECEIVE) |
-		(element.hasImmediate ? VIP_STATUS_IMMEDIATE : 0);
-	uint32_t length = writeImmediate ? element.writeLength : element.length;
+	bool isWrite = element.kind == Element::Kind::WriteImmediate;
+	VIP_UINT32 status = VIP_STATUS_DONE | (isWrite ? VIP_STATUS_OP_REMOTE_RDMA_WRITE : VIP_STATUS_OP_RECEIVE) |
+			    (element.hasImmediate ? VIP_STATUS_IMMEDIATE : 0);
+	uint32_t length = isWrite ? element.writeLength : element.length;
 	if (descriptor->CS.Status != status || descriptor->CS.Length != length)
-		fail("message %u of rank %u has status %s and %u bytes instead of %s and %u",
-		     number, peer_, status_names(descriptor->CS.Status).c_str(),
-		     descriptor->CS.Length, status_names(status).c_str(), length);
+		fail("message %u of rank %u has status %s and %u bytes instead of %s and %u", number, peer,
+		     status_names(descriptor->CS.Status).c_str(), descriptor->CS.Length, status_names(status).c_str(), length);
 	if (element.hasImmediate && descriptor->CS.ImmediateData != element.immediate)
-		fail("message %u of rank %u has the immediate data 0x%x instead of 0x%x", number,
-		     peer_, descriptor->CS.ImmediateData, element.immediate);
+		fail("message %u of rank %u has the immediate data 0x%x instead of 0x%x", number, peer,
+		     descriptor->CS.ImmediateData, element.immediate);
 }
 
 // Checks that the bytes have arrived and that the bytes beside them are untouched.
-void Link::checkContent(const char *where, uint32_t number, const uint8_t *data, size_t room,
-			size_t at, size_t length, size_t content) const
+void Link::checkContent(const char *where, uint32_t number, const uint8_t *data, size_t room, size_t at, uint32_t length,
+			size_t content) const
 {
-	const uint8_t *expected = stock_.pattern.data() + content;
+	const uint8_t *expected = home_.pattern.data + content;
 	if (memcmp(data + at, expected, length) != 0) {
-		size_t wrong = 0;
-		while (data[at + wrong] == expected[wrong])
-			wrong++;
-		fail("%s %u of rank %u, %zu bytes: byte %zu is 0x%02x instead of 0x%02x", where,
-		     number, peer_, length, wrong, data[at + wrong], expected[wrong]);
+		auto wrong = std::mismatch(expected, expected + length, data + at);
+		fail("%s %u of rank %u, %u bytes: byte %td is 0x%02x instead of 0x%02x", where, number, peer, length,
+		     wrong.first - expected, *wrong.second, *wrong.first);
 	}
 	for (size_t i = at - std::min(at, kMargin); i < std::min(room, at + length + kMargin); i++)
 		if ((i < at || i >= at + length) && data[i] != kUntouched)
-			fail("%s %u of rank %u, %zu bytes: byte %zd was touched, too", where,
-			     number, peer_, length,
-			     static_cast<ssize_t>(i) - static_cast<ssize_t>(at));
+			fail("%s %u of rank %u, %u bytes: the byte %zu of %zu was touched, too", where, number, peer, length, i,
+			     room);
 }
 
-void Link::checkWindow(uint32_t number, const Element &element)
+void Link::checkWindow(uint32_t number, const Element &element) const
 {
-	checkContent("RDMA write", number, window_.data(), kWindow, element.writeTo,
-		     element.writeLength, element.writeContent);
-}
-
-// Called when the killed peer had completed only the RDMA write of its last message.
-void Link::checkLastWrite() const
-{
-	Element element = planned(inward(), received_, home_.largest);
-	if (element.kind != Element::Kind::WriteAndMessage)
-		fail("rank %u completed an RDMA write that was not planned", peer_);
-	checkContent("last RDMA write", received_, window_.data(), kWindow, element.writeTo,
-		     element.writeLength, element.writeContent);
+	checkContent("RDMA write", number, window_.data, kWindow, element.writeTo, element.writeLength, element.writeContent);
 }
 
 } // namespace stress

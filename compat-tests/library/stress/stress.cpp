@@ -21,6 +21,11 @@ Time now()
 	return time.tv_sec * kSecond + time.tv_nsec;
 }
 
+double inMs(Time time)
+{
+	return static_cast<double>(time) / kMs;
+}
+
 void callMe(const std::string &newName, std::atomic<bool> *newFailed)
 {
 	name = newName;
@@ -29,13 +34,10 @@ void callMe(const std::string &newName, std::atomic<bool> *newFailed)
 
 __attribute__((format(printf, 1, 0))) static void print(const char *format, va_list arguments)
 {
-	char line[2048];
-	int head = snprintf(line, sizeof line, "%s: ", name.c_str());
-	int room = static_cast<int>(sizeof line) - head - 1;
-	int body = vsnprintf(line + head, static_cast<size_t>(room), format, arguments);
-	int length = head + std::min(body, room - 1);
-	line[length++] = '\n';
-	if (write(STDERR_FILENO, line, static_cast<size_t>(length)) < 0)
+	char text[1024];
+	vsnprintf(text, sizeof text, format, arguments);
+	std::string line = name + ": " + text + "\n";
+	if (write(STDERR_FILENO, line.data(), line.size()) < 0)
 		return; // the message is lost
 }
 
@@ -58,15 +60,10 @@ void fail(const char *format, ...)
 	_exit(1); // ends all threads; the kernel takes back their files and memory
 }
 
-const char *text(VIP_RETURN result)
-{
-	return result_name(result);
-}
-
 void must(VIP_RETURN result, const char *call)
 {
 	if (result != VIP_SUCCESS)
-		fail("%s: %s", call, text(result));
+		fail("%s: %s", call, result_name(result));
 }
 
 } // namespace stress

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// The declarations that all parts of the stress test share: options, time, random numbers,
-// failures.
+// The declarations that all parts of the stress test share: options, time, random numbers, failures.
 #pragma once
 
 #include "../../result_names.h"
@@ -22,13 +21,13 @@ struct Options {
 	unsigned bound = 1000; // ms, from the end of a killed process until CONN_LOST
 	uint64_t seed = 0;
 	std::string nic;
-	bool verbose = false;
 };
 
 using Time = int64_t; // ns, the same clock in all processes
 constexpr Time kMs = 1000000;
 constexpr Time kSecond = 1000 * kMs;
 Time now();
+double inMs(Time time);
 
 // The bound, in ms, of events whose time is specified nowhere. The machine may be slow.
 constexpr unsigned kPatience = 30000;
@@ -57,24 +56,21 @@ class Random
 	{
 		return below(in) == 0;
 	}
-	double fraction() // 0 <= x < 1
-	{
-		return static_cast<double>(next() >> 11) / 9007199254740992.0;
-	}
 
       private:
 	uint64_t state_ = 0;
 };
 
-// Sets the name of this process in its messages. Of the processes that share `failed`, only the
-// first one that fails prints the reason: its end makes others fail.
+// Sets the name of this process in its messages. Of the processes that share `failed`, only the first one that fails
+// prints the reason: its end makes others fail.
 void callMe(const std::string &name, std::atomic<bool> *failed);
 // Prints one line to standard error, by one write(), so that lines of several processes do not mix.
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // Prints the reason and ends this process. That ends the test.
 [[noreturn]] void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-const char *text(VIP_RETURN result);
 void must(VIP_RETURN result, const char *call); // fails unless VIP_SUCCESS
+
+// Starts the processes of a run, kills and replaces some, watches all, and prints the result. False if anything went wrong.
+bool coordinate(const Options &options);
 
 } // namespace stress

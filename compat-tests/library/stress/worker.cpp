@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The main loop of a process: it takes completions, sends, waits, and ends in an orderly way.
-#include "worker.h"
-
+// One process of the run: it opens its NIC, takes completions, sends, waits, ends in an orderly way, and checks that nothing
+// of it is left.
 #include "meeting.h"
 
 #include <algorithm>
@@ -23,13 +22,15 @@ constexpr unsigned kMoment = 2;  // ms
 constexpr unsigned kLong = 2000; // ms
 constexpr unsigned kPause = 30;  // ms
 
+struct Entry { // of the CQ
+	VIP_VI_HANDLE vi;
+	VIP_BOOLEAN isReceive;
+};
+
 class Worker
 {
       public:
-	Worker(const Options &options, Board &board, unsigned rank) : home_(options, board, rank)
-	{
-	}
-	void open();
+	Worker(const Options &options, Board &board, unsigned rank);
 	void run();
 	void close();
 
@@ -39,8 +40,7 @@ class Worker
 	void takeArrivals(unsigned ms);
 	void takeLosses();
 	bool takeCompletions();
-	bool takeEntry();
-	void takeEntry(VIP_VI_HANDLE vi, VIP_BOOLEAN isReceive);
+	bool takeEntry(VIP_RETURN result, const Entry &entry);
 	bool send();
 	bool mayWaitLong() const;
 	void idle();
@@ -48,17 +48,16 @@ class Worker
 	void advance();
 	void closeOrderly();
 	Link *find(VIP_VI_HANDLE vi);
-	Link &linkTo(unsigned peer);
+	void prepare(Link &link);
 
-	Home home_;
-	const bool lazy_ = home_.random.once(3);
-	std::unique_ptr<Stock> stock_;
-	std::vector<std::unique_ptr<Link>> links_;
-	std::unique_ptr<Meeting> meeting_;
-	Phase phase_ = Phase::Run;
-	Time phaseSince_ = now();
 	std::mutex mutex_;
 	std::vector<Loss> losses_; // reported by the handler's thread, not handled yet
+	Home home_;
+	const bool lazy_ = home_.random.once(3);
+	std::vector<std::unique_ptr<Link>> links_;
+	Meeting meeting_{home_};
+	Phase phase_ = Phase::Run;
+	Time phaseSince_ = now();
 };
 
 // Runs on a thread of the library.
@@ -73,53 +72,40 @@ void Worker::handler(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 	VIP_VI_STATE state;
 	VIP_VI_ATTRIBUTES attributes;
 	VIP_BOOLEAN sendsEmpty, receivesEmpty;
-	VIP_RETURN result =
-		VipQueryVi(error->ViHandle, &state, &attributes, &sendsEmpty, &receivesEmpty);
+	VIP_RETURN result = VipQueryVi(error->ViHandle, &state, &attributes, &sendsEmpty, &receivesEmpty);
 	if (self->home_.closing())
 		return;
-	if (result != VIP_SUCCESS)
-		fail("VipQueryVi in the error handler: %s", text(result));
+	must(result, "VipQueryVi in the error handler");
 	std::lock_guard<std::mutex> lock(self->mutex_);
 	self->losses_.push_back({error->ViHandle, error->ErrorCode, state, when});
 }
 
-void Worker::open()
+Worker::Worker(const Options &options, Board &board, unsigned rank) : home_(options, board, rank, handler, this)
 {
-	home_.open(handler, this);
-	unsigned peers = home_.options.processes - 1;
-	if (!home_.random.once(4)) // a quarter of all processes has no CQ
-		must(VipCreateCQ(home_.nic, VIP_ULONG{4} * kDepth * peers, &home_.cq),
-		     "VipCreateCQ");
-	stock_ = std::make_unique<Stock>(home_.nic, home_.options.seed);
-	meeting_ = std::make_unique<Meeting>(home_);
-	meeting_->start();
-	for (unsigned peer = 0; peer < home_.options.processes; peer++) {
-		if (peer == home_.rank)
+	for (unsigned peer = 0; peer < options.processes; peer++) {
+		if (peer == rank)
 			continue;
-		Watched watched(home_.watch(), "preparing for", kPatience, peer);
-		links_.push_back(std::make_unique<Link>(home_, *stock_, peer));
-		links_.back()->prepare();
-		meeting_->want(peer, links_.back()->vi());
+		links_.push_back(std::make_unique<Link>(home_, peer));
+		prepare(*links_.back());
 	}
+}
+
+void Worker::prepare(Link &link)
+{
+	link.prepare();
+	meeting_.want(link.peer, link.vi);
 }
 
 Link *Worker::find(VIP_VI_HANDLE vi)
 {
-	for (auto &link : links_)
-		if (link->vi() == vi)
-			return link.get();
-	return nullptr;
-}
-
-Link &Worker::linkTo(unsigned peer)
-{
-	return *links_[peer - (peer > home_.rank)];
+	auto found = std::find_if(links_.begin(), links_.end(), [vi](const auto &link) { return link->vi == vi; });
+	return found == links_.end() ? nullptr : found->get();
 }
 
 void Worker::takeArrivals(unsigned ms)
 {
-	for (const Arrival &arrival : meeting_->arrivals(ms))
-		linkTo(arrival.peer).connected(arrival);
+	for (const Arrival &arrival : meeting_.arrivals(ms))
+		links_[arrival.peer - (arrival.peer > home_.rank)]->connected(arrival);
 }
 
 void Worker::takeLosses()
@@ -133,62 +119,51 @@ void Worker::takeLosses()
 		Link *link = find(loss.vi);
 		if (!link)
 			fail("asynchronous error %d of a VI that is no more", loss.code);
-		if (link->isUp() || link->isBroken()) {
+		if (link->state == State::Up || link->state == State::Broken) {
 			link->lost(loss);
 			continue;
 		}
 		// The connection may be lost before this thread knows that it was made.
-		if (now() - loss.when > kPatience * kMs)
-			fail("asynchronous error %d of a VI that is not connected", loss.code);
 		std::lock_guard<std::mutex> lock(mutex_);
 		losses_.push_back(loss);
 	}
 	for (auto &link : links_) {
 		link->checkOverdue();
-		if (link->isBroken() && link->finish()) {
-			link->prepare();
-			meeting_->want(link->peer(), link->vi());
-		}
+		if (link->state == State::Broken && link->finish())
+			prepare(*link);
 	}
 }
 
-void Worker::takeEntry(VIP_VI_HANDLE vi, VIP_BOOLEAN isReceive)
+// The result of a call that asks the CQ. True when it has named a queue.
+bool Worker::takeEntry(VIP_RETURN result, const Entry &entry)
 {
-	Link *link = find(vi);
-	if (!link || !(isReceive ? link->receivesOnCq() : link->sendsOnCq()))
+	if (result == VIP_NOT_DONE)
+		return false;
+	must(result, "VipCQDone or VipCQWait");
+	Link *link = find(entry.vi);
+	if (!link || !(entry.isReceive ? link->receiveCq : link->sendCq))
 		fail("the CQ names a queue that is not on it");
-	if (link->isReady() && isReceive)
-		link->takeReceiveLater();
-	else if (isReceive)
+	while (link->state == State::Ready) // a message has come before this thread knows of the connection
+		takeArrivals(kMoment);
+	if (entry.isReceive)
 		link->takeReceive(true);
 	else
 		link->takeSend(true);
-}
-
-bool Worker::takeEntry()
-{
-	VIP_VI_HANDLE vi;
-	VIP_BOOLEAN isReceive;
-	VIP_RETURN result = home_.cq ? VipCQDone(home_.cq, &vi, &isReceive) : VIP_NOT_DONE;
-	if (result == VIP_NOT_DONE)
-		return false;
-	must(result, "VipCQDone");
-	takeEntry(vi, isReceive);
 	return true;
 }
 
 bool Worker::takeCompletions()
 {
 	unsigned taken = 0;
-	while (taken < kAtOnce && takeEntry())
+	Entry entry;
+	while (home_.cq && taken < kAtOnce && takeEntry(VipCQDone(home_.cq, &entry.vi, &entry.isReceive), entry))
 		taken++;
 	for (auto &link : links_) {
-		if (!link->isUp() && !link->isBroken())
+		if (link->state != State::Up && link->state != State::Broken)
 			continue;
-		for (unsigned i = 0; i < kDepth && !link->sendsOnCq() && link->takeSend(); i++)
+		for (unsigned i = 0; i < kDepth && !link->sendCq && link->takeSend(); i++)
 			taken++;
-		for (unsigned i = 0; i < kDepth && !link->receivesOnCq() && link->takeReceive();
-		     i++)
+		for (unsigned i = 0; i < kDepth && !link->receiveCq && link->takeReceive(); i++)
 			taken++;
 	}
 	return taken > 0;
@@ -200,10 +175,7 @@ bool Worker::send()
 	size_t start = home_.random.below(links_.size());
 	for (size_t i = 0; i < links_.size(); i++) {
 		Link &link = *links_[(start + i) % links_.size()];
-		if (home_.random.once(4))
-			any |= link.isUp();
-		else
-			any |= link.step();
+		any |= home_.random.once(4) ? link.state == State::Up : link.step();
 	}
 	return any;
 }
@@ -213,18 +185,16 @@ bool Worker::mayWaitLong() const
 {
 	if (phase_ != Phase::Run || !(home_.cq ? home_.allOnCq : links_.size() == 1))
 		return false;
-	return std::all_of(links_.begin(), links_.end(), [this](const auto &link) {
-		return link->isUp() && (home_.cq || !link->sending());
-	});
+	return std::all_of(links_.begin(), links_.end(),
+			   [this](const auto &link) { return link->state == State::Up && (home_.cq || !link->sending()); });
 }
 
 // Waits for a receive, on the CQ, or for a connection.
 void Worker::idle()
 {
 	unsigned ms = mayWaitLong() ? kLong : kMoment;
-	Watched watched(home_.watch(), "waiting for news", kPatience);
 	Link &link = *links_[home_.random.below(links_.size())];
-	if (link.isUp() && !link.receivesOnCq())
+	if (link.state == State::Up && !link.receiveCq)
 		link.waitReceive(ms);
 	else if (home_.cq)
 		waitOnCq(ms);
@@ -234,19 +204,15 @@ void Worker::idle()
 
 void Worker::waitOnCq(unsigned ms)
 {
-	VIP_VI_HANDLE vi;
-	VIP_BOOLEAN isReceive;
+	Entry entry;
 	Time began = now();
-	VIP_RETURN result = VipCQWait(home_.cq, ms, &vi, &isReceive);
+	VIP_RETURN result = VipCQWait(home_.cq, ms, &entry.vi, &entry.isReceive);
 	if (result == VIP_TIMEOUT)
-		result = VipCQDone(home_.cq, &vi, &isReceive);
-	if (result == VIP_NOT_DONE)
-		return;
-	must(result, "VipCQWait");
-	const Link *link = find(vi);
-	if (link && link->isUp() && isReceive)
+		result = VipCQDone(home_.cq, &entry.vi, &entry.isReceive);
+	const Link *link = result == VIP_SUCCESS ? find(entry.vi) : nullptr;
+	if (link && link->state == State::Up && entry.isReceive)
 		link->checkSleep(began);
-	takeEntry(vi, isReceive);
+	takeEntry(result, entry);
 }
 
 // Reports the phase that this process has reached. Fails if that takes too long.
@@ -257,10 +223,9 @@ void Worker::advance()
 		phase_ = phase;
 		phaseSince_ = now();
 	}
-	bool done = true;
+	bool done = phase != Phase::Run;
 	for (auto &link : links_)
-		done &= phase == Phase::Quiet ? !link->sending()
-					      : phase == Phase::Drain && link->drained();
+		done = done && (phase == Phase::Quiet ? !link->sending() : link->drained());
 	if (done)
 		home_.seat.reached = phase;
 	else if (phase != Phase::Run && now() - phaseSince_ > kPatience * kMs) {
@@ -273,7 +238,6 @@ void Worker::advance()
 
 void Worker::turn()
 {
-	Watched watched(home_.watch(), "a turn of its loop", kPatience);
 	// A lazy process leaves the NIC alone now and then, as a program does that computes.
 	takeArrivals(lazy_ && home_.random.once(64) ? kPause : 0);
 	bool busy = takeCompletions();
@@ -297,14 +261,16 @@ void Worker::closeOrderly()
 		link->close();
 	if (home_.cq)
 		must(VipDestroyCQ(home_.cq), "VipDestroyCQ");
-	stock_->pattern.deregister();
-	stock_->large.region.deregister();
+	home_.pattern.deregister();
 }
 
 void Worker::close()
 {
-	Watched watched(home_.watch(), "ending", kPatience);
-	meeting_->stop();
+	meeting_.stop();
+	std::unique_lock<std::mutex> lock(mutex_);
+	if (!losses_.empty())
+		fail("asynchronous error %d of a VI that is not connected", losses_.front().code);
+	lock.unlock();
 	if (home_.random.once(2)) // else VipCloseNic has to
 		closeOrderly();
 	must(VipCloseNic(home_.nic), "VipCloseNic");
@@ -338,7 +304,6 @@ void work(const Options &options, Board &board, unsigned rank)
 	std::set<std::string> before = openAndMapped(), left;
 	{
 		Worker worker(options, board, rank);
-		worker.open();
 		worker.run();
 		worker.close();
 	}
@@ -346,8 +311,7 @@ void work(const Options &options, Board &board, unsigned rank)
 	do {
 		std::set<std::string> after = openAndMapped();
 		left.clear();
-		std::set_difference(after.begin(), after.end(), before.begin(), before.end(),
-				    std::inserter(left, left.end()));
+		std::set_difference(after.begin(), after.end(), before.begin(), before.end(), std::inserter(left, left.end()));
 		sched_yield();
 	} while (!left.empty() && now() < deadline);
 	for (const std::string &one : left)

@@ -1,51 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fuzz_conversation's world: the connector of a loopback device, whose program listens, connects and accepts, and a peer.
- * The peer has sockets of its own, and sends anything in any phase. Over TCP there is a conversation and no data path.
+ * What fuzz_conversation adds to the world: a connector, whose program listens, connects and accepts, and a peer. The peer
+ * has sockets of its own, and sends anything in any phase. Over TCP there is a conversation and no data path.
  */
-#ifndef FUZZ_CONVERSATION_FUZZ_H
-#define FUZZ_CONVERSATION_FUZZ_H
+#ifndef FUZZ_CONVERSATION_H
+#define FUZZ_CONVERSATION_H
 
-#include "fuzz.h"
-#include "connect/connect.h"
 #include "connect/message.h"
 #include "describe.h"
-#include "loopback.h"
+#include "fuzz.h"
 
-#define VIS      3u
 #define REQUESTS 8u
 #define LINES    96u /* more than the device's limit of half-open clients */
 #define HOSTAGES 32u
 
-struct vi {
-	enum { VI_IDLE, VI_LOOKING, VI_ACCEPTING, VI_CONNECTED } state;
-	struct device_endpoint *endpoint;
-	struct connection *connection;
-	struct target target;
-	unsigned posted, sent; /* descriptors that are not completed */
-};
-
-/* A queue names its VI, and the VI's count of descriptors in this queue. */
-struct workqueue {
-	struct vi *vi;
-	unsigned *count;
-	bool locked;
-};
-
-struct cq {
-	struct device_cq *device;
-	bool locked;
-};
-
-struct world {
-	struct device *device;
-	struct device_domain *domain;
-	struct device_channel *channel;
-	struct cq cq;
-	struct device_region *region;
-	uint32_t region_key;
-	struct vi vis[VIS];
-	struct workqueue sends[VIS], receives[VIS];
+struct talk {
 	struct client *requests[REQUESTS]; /* not answered by the program yet */
 	unsigned request_count, listening;
 	struct acceptor *acceptor; /* while it listens */
@@ -54,21 +23,17 @@ struct world {
 	bool takes_requests;
 };
 
-extern struct world world;
+extern struct talk talk;
 
 /* conversation_world.c */
-void world_create(struct input *input);
-void world_destroy(void);
-void world_poll(void);
+void talk_create(struct input *input);
+void talk_destroy(void);
 /* Where these are met, number from 0 on. False: there is no such place. */
 bool world_place(const struct discriminator *wanted, unsigned number, struct place *place);
 #define PLACES 4u /* of a discriminator */
 /* The discriminators of the device's program and of the peer. No other process uses them. */
-struct discriminator world_own(void);
-struct discriminator world_other(void);
-/* These two put the VI back into VI_IDLE, as libvipl/core/state.c does. */
-void vi_unprepare(struct vi *vi);
-void vi_tear_down(struct vi *vi);
+enum whose { OWN = 1, OTHER };
+struct discriminator discriminator_of(enum whose whose);
 
 /* conversation_program.c: the program's steps */
 void program_listen(struct input *input);

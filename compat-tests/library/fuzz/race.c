@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A peer that changes memory while the device reads it. Reads are counted, so the change is at the
- * same place whenever an input is run.
+ * A peer that changes memory while the device reads it. The compiler puts a call before each load of the device. Reads are
+ * counted, so the change is at the same place whenever an input is run.
  */
 #include <string.h>
 
-#include "lane.h"
+#include "fuzz.h"
 
 static struct {
 	unsigned reads; /* until the change; 0: no change */
@@ -16,7 +16,7 @@ static struct {
 	size_t last_offset, last_size;
 } race;
 
-static void loads(const void *address, size_t size)
+static void before_load(const void *address, size_t size)
 {
 	const struct link *link;
 	size_t place;
@@ -41,6 +41,17 @@ static void loads(const void *address, size_t size)
 	race.last_size = size < sizeof(race.value) ? size : sizeof(race.value);
 }
 
+#define LOAD(bytes, type)                                   \
+	void __sanitizer_cov_load##bytes(type *address)     \
+	{                                                   \
+		before_load(address, sizeof(*address));     \
+	}
+LOAD(1, uint8_t)
+LOAD(2, uint16_t)
+LOAD(4, uint32_t)
+LOAD(8, uint64_t)
+LOAD(16, __int128)
+
 void race_start(struct vi *vi, unsigned reads, bool at_last, uint32_t offset, uint64_t value)
 {
 	race.reads = reads;
@@ -49,7 +60,6 @@ void race_start(struct vi *vi, unsigned reads, bool at_last, uint32_t offset, ui
 	race.offset = offset;
 	race.value = value;
 	race.last_size = 0;
-	fuzz_loads = loads;
 }
 
 void race_stop(void)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The program's posts. They are posts that VipPostSend and VipPostRecv accept. */
-#include "lane.h"
+#include "fuzz.h"
 
 /* Where a segment lies, in relation to its region. */
 enum shape { WHOLE, PART_OF_IT, PAST_ITS_END, ANYWHERE };
 
-static bool make_segment(const struct vi *vi, struct input *input, bool is_bounded,
-			 struct segment *segment)
+static bool make_segment(const struct vi *vi, struct input *input, bool is_bounded, struct segment *segment)
 {
 	uint8_t flags = take8(input);
 	const struct region *region = &world.regions[flags % REGIONS];
@@ -23,8 +22,7 @@ static bool make_segment(const struct vi *vi, struct input *input, bool is_bound
 	}
 	segment->address = (uintptr_t)region->start + offset;
 	if (shape == ANYWHERE && !is_bounded)
-		segment->address =
-			flags & 8 ? take64(input) : (uintptr_t)region->start - take8(input);
+		segment->address = flags & 8 ? take64(input) : (uintptr_t)region->start - take8(input);
 	if (is_bounded || shape == PART_OF_IT) {
 		if (segment->length > region->length - offset)
 			segment->length = region->length - offset;
@@ -47,8 +45,8 @@ static void repeat(struct work *work, uint32_t room)
 }
 
 /* Makes up to `most` segments of at most `room` bytes. If the input asks for `most`, it repeats them. */
-static void make_work(const struct vi *vi, struct input *input, bool is_bounded, unsigned most,
-		      uint32_t room, struct work *work)
+static void make_work(const struct vi *vi, struct input *input, bool is_bounded, unsigned most, uint32_t room,
+		      struct work *work)
 {
 	unsigned wanted = take_below(input, most + 1), count = wanted;
 
@@ -107,14 +105,12 @@ void post_send(struct vi *vi, struct input *input)
 
 	if (vi->state != VI_LINKED)
 		return;
-	make_work(vi, input, true, is_rdma ? LANE_SEGMENTS - 1 : LANE_SEGMENTS, TRANSFER_MOST,
-		  &work);
+	make_work(vi, input, true, is_rdma ? LANE_SEGMENTS - 1 : LANE_SEGMENTS, TRANSFER_MOST, &work);
 	if (is_rdma)
 		aim(vi, input, &send);
 	if (work.length > endpoint_of(vi)->own.max_transfer)
 		return;
-	if (endpoint_of(vi)->own.reliability == VIP_SERVICE_UNRELIABLE &&
-	    work.operation == VIP_CONTROL_OP_RDMAREAD)
+	if (endpoint_of(vi)->own.reliability == VIP_SERVICE_UNRELIABLE && work.operation == VIP_CONTROL_OP_RDMAREAD)
 		return;
 	send.control |= work.immediate ? VIP_CONTROL_IMMEDIATE : 0;
 	send.segments = work.segments;

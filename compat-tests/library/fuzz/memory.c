@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "lane.h"
+#include "fuzz.h"
 
 /* Words, since they are compared after each step. */
 static _Alignas(4096) uint64_t arena[ARENA_SIZE / 8], expected[ARENA_SIZE / 8];
@@ -20,8 +20,7 @@ static void poison(void)
 	ASAN_POISON_MEMORY_REGION(arena, ARENA_SIZE);
 	for (unsigned i = 0; i < REGIONS; i++)
 		if (world.regions[i].device && world.regions[i].start != fixed)
-			ASAN_UNPOISON_MEMORY_REGION(world.regions[i].start,
-						    world.regions[i].length);
+			ASAN_UNPOISON_MEMORY_REGION(world.regions[i].start, world.regions[i].length);
 }
 
 void memory_reset(void)
@@ -56,10 +55,8 @@ void memory_register(struct region *region, struct input *input)
 	}
 	region->read_only = false;
 	region->length = length ? length : 1; /* libvipl/api refuses a length of 0 */
-	region->device = world.device->ops->region_create(world.domains[region->domain],
-							  region->start, region->length,
-							  region->rights, &handle, &region->key,
-							  &region->read_only);
+	region->device = world.device->ops->region_create(world.domains[region->domain], region->start, region->length,
+							  region->rights, &handle, &region->key, &region->read_only);
 	/* The device may refuse one kind of region: read-only memory that peers shall write. */
 	check(region->device || (flags & 8 && region->rights.rdma_write));
 	if (region->device)
@@ -79,8 +76,7 @@ void memory_deregister(struct region *region)
 const struct region *memory_find(uint32_t key, uint32_t domain)
 {
 	for (unsigned i = 0; i < REGIONS; i++)
-		if (world.regions[i].device && world.regions[i].key == key &&
-		    world.regions[i].domain == domain)
+		if (world.regions[i].device && world.regions[i].key == key && world.regions[i].domain == domain)
 			return &world.regions[i];
 	return NULL;
 }
@@ -128,8 +124,7 @@ static void allow(uint64_t address, uint64_t length, size_t first, size_t end)
 		memset(differs + start, 0, end - start);
 }
 
-static void allow_segment(const struct vi *vi, const struct segment *segment, size_t first,
-			  size_t end)
+static void allow_segment(const struct vi *vi, const struct segment *segment, size_t first, size_t end)
 {
 	const struct region *region = memory_find(segment->key, vi->domain);
 	uint64_t start = segment->address, stop = start + segment->length, region_start;
