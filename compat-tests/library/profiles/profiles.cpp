@@ -122,7 +122,6 @@ const struct {
 		if (!wanted || strcmp(each.name, wanted))
 			continue;
 		fake_device_default(&device);
-		fake_options_rxe(&options);
 		each.set(device, options);
 		fake_set_devices(1, &device);
 		fake_set_options(&options);

@@ -232,16 +232,11 @@ class EarlyAnswers : public Accepting
 	void post_before_message(int nth, const Vi &vi)
 	{
 		answering = vi;
-		fake_before(
-			"sendmsg", nth,
-			[](void *argument) {
-				auto *self = static_cast<EarlyAnswers *>(argument);
-				self->expect_state(self->answering, VIP_STATE_CONNECT_PENDING);
-				EXPECT_EQ(self->post_send(self->answering, self->descriptor(2, {{self->memory.data(32), 8}})),
-					  VIP_SUCCESS);
-				EXPECT_EQ(self->at(2)->CS.Status, 0u);
-			},
-			this);
+		fake_before("sendmsg", nth, [this] {
+			expect_state(answering, VIP_STATE_CONNECT_PENDING);
+			EXPECT_EQ(post_send(answering, descriptor(2, {{memory.data(32), 8}})), VIP_SUCCESS);
+			EXPECT_EQ(at(2)->CS.Status, 0u);
+		});
 	}
 	Vi answering;
 };

@@ -29,13 +29,10 @@ class BusyNic : public NicTest
 	// Another thread is in the midst of VipCreateVi until the test ends.
 	void be_busy()
 	{
-		fake_before(
-			"ibv_create_qp", 1,
-			[](void *self) {
-				static_cast<BusyNic *>(self)->has_begun.set_value();
-				static_cast<BusyNic *>(self)->may_go_on.wait();
-			},
-			this);
+		fake_before("ibv_create_qp", 1, [this] {
+			has_begun.set_value();
+			may_go_on.wait();
+		});
 		busy = std::async(std::launch::async, [this] { make_vi(); });
 		has_begun.get_future().wait();
 	}
@@ -58,7 +55,7 @@ class BusyNic : public NicTest
 
 TEST_F(BusyNic, MoreSendsThanTheDeviceTakesAreDone)
 {
-	options([](fake_options &o) { o.manual = true; });
+	by_hand(true);
 	be_busy();
 	EXPECT_TRUE(end(
 		[this] {
@@ -68,8 +65,7 @@ TEST_F(BusyNic, MoreSendsThanTheDeviceTakesAreDone)
 
 			post_sends();
 			for (size_t i = 0; i < SENDS; i++) {
-				EXPECT_EQ(fake_posted(a.qp, FAKE_SEND),
-					  static_cast<int>(std::min(DEPTH, SENDS - i)));
+				EXPECT_EQ(fake_posted(a.qp, FAKE_SEND), static_cast<int>(std::min(DEPTH, SENDS - i)));
 				EXPECT_EQ(fake_progress(1), 1);
 				EXPECT_EQ(VipCQDone(cq, &vi, &is_receive), VIP_SUCCESS);
 				EXPECT_EQ(VipSendDone(a, &done), VIP_SUCCESS);
@@ -105,7 +101,7 @@ TEST_F(BusyNic, AnErrorIsToldAndTheViBreaksLater)
 
 TEST_F(BusyNic, TheBacklogOfAnotherViOfTheCqIsSubmitted)
 {
-	options([](fake_options &o) { o.manual = true; });
+	by_hand(true);
 	Vi c = make_vi(cq, cq), d = make_vi();
 	connect(c, d, "another");
 	for (size_t i = 0; i < SENDS; i++)

@@ -15,9 +15,7 @@ class DeviceLimits : public NicTest
 			posted_receive(b, i, {{memory.data(16 * i), 16}});
 		for (size_t i = 0; i < count; i++) {
 			*reinterpret_cast<size_t *>(memory.data(100000 + 16 * i)) = i;
-			VIP_DESCRIPTOR *s =
-				descriptor(500 + i, {{memory.data(100000 + 16 * i), 16}});
-			ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+			posted_send(a, 500 + i, {{memory.data(100000 + 16 * i), 16}});
 		}
 		for (size_t i = 0; i < count; i++) {
 			expect_received(b, at(i));
@@ -42,29 +40,25 @@ class ByLevel : public Each<DeviceLimits, VIP_RELIABILITY_LEVEL>
 };
 
 // With room for one request only, the mark behind a message of Reliable Reception is posted when the message is done.
-TEST_P(ByLevel, ShortWorkQueuesCarryAllThatIsPosted)
+TEST_P(ByLevel, ShortWorkQueuesAndSmallCqsCarryAllThatIsPosted)
 {
-	for (int depth : {1, 2, 3, 16, 100}) {
-		open_with([=](fake_device &d) { d.max_qp_wr = depth; });
-		make_pair();
-		options([](fake_options &o) { o.exact_depths = true; });
-		expect_all_arrive(static_cast<size_t>(depth));
-		expect_traffic(a, b);
-		start_over();
-	}
+	for (int size : {1, 2, 3, 15, 16, 63, 100})
+		for (bool is_cq : {false, true}) {
+			SCOPED_TRACE(testing::Message() << size << (is_cq ? " entries" : " requests"));
+			if (is_cq)
+				open_with_cqs_of(size);
+			else
+				open_with([=](fake_device &d) { d.max_qp_wr = size; });
+			make_pair();
+			options([=](fake_options &o) { o.exact_depths = !is_cq; });
+			expect_all_arrive(static_cast<size_t>(size));
+			expect_traffic(a, b);
+			start_over();
+		}
 }
 
-TEST_P(ByLevel, SmallCqsCarryAllThatIsPosted)
-{
-	for (int entries : {1, 2, 3, 15, 63}) {
-		open_with_cqs_of(entries);
-		make_pair();
-		expect_all_arrive(static_cast<size_t>(entries));
-		start_over();
-	}
-}
-
-INSTANTIATE_TEST_SUITE_P(DeviceLimits, ByLevel, testing::Values(VIP_SERVICE_RELIABLE_DELIVERY, VIP_SERVICE_RELIABLE_RECEPTION));
+INSTANTIATE_TEST_SUITE_P(DeviceLimits, ByLevel,
+			 testing::Values(VIP_SERVICE_RELIABLE_DELIVERY, VIP_SERVICE_RELIABLE_RECEPTION));
 
 TEST_F(DeviceLimits, MoreReceivesThanTheDeviceHoldsAreFedAsOthersComplete)
 {
@@ -73,10 +67,8 @@ TEST_F(DeviceLimits, MoreReceivesThanTheDeviceHoldsAreFedAsOthersComplete)
 	for (size_t i = 0; i < 200; i++)
 		posted_receive(b, i, {{memory.data(16 * i), 16}});
 	for (size_t i = 0; i < 200; i++) {
-		VIP_DESCRIPTOR *s = descriptor(500, {{memory.data(100000), 16}});
 		*reinterpret_cast<size_t *>(memory.data(100000)) = i;
-		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
-		expect_sent(a, s);
+		expect_sent(a, posted_send(a, 500, {{memory.data(100000), 16}}));
 		expect_received(b, at(i));
 		ASSERT_FALSE(HasFatalFailure()) << i;
 		EXPECT_EQ(*reinterpret_cast<size_t *>(memory.data(16 * i)), i);
@@ -97,21 +89,17 @@ TEST_F(DeviceLimits, ManyVisOnASmallCqTakeTurns)
 		connect(senders[i], receivers[i], "vi " + std::to_string(i));
 	}
 	for (size_t i = 0; i < VIS * EACH; i++)
-		ASSERT_EQ(post_recv(receivers[i / EACH], descriptor(i, {{memory.data(), 4}})),
-			  VIP_SUCCESS);
+		posted_receive(receivers[i / EACH], i, {{memory.data(), 4}});
 	// A message may go only to a VI with a receive at the device. The order of the VIs is open.
 	std::vector<size_t> received(VIS);
-	for (size_t total = 0; total < VIS * EACH; total++) {
-		size_t i = VIS;
+	for (size_t total = 0, i = 0; total < VIS * EACH; total++) {
 		ASSERT_TRUE(eventually([&] {
-			for (i = 0; i < VIS && fake_posted(receivers[i].qp, FAKE_RECV) == 0;)
+			for (i = 0; i < VIS && !fake_posted(receivers[i].qp, FAKE_RECV);)
 				i++;
 			return i < VIS;
 		})) << "after "
 		    << total << " receives none reached the device";
-		VIP_DESCRIPTOR *s = descriptor(900, {{memory.data(100), 4}});
-		ASSERT_EQ(post_send(senders[i], s), VIP_SUCCESS);
-		expect_sent(senders[i], s);
+		expect_sent(senders[i], posted_send(senders[i], 900, {{memory.data(100), 4}}));
 		VIP_VI_HANDLE which;
 		VIP_BOOLEAN is_receive;
 		ASSERT_EQ(VipCQWait(cq, PATIENCE, &which, &is_receive), VIP_SUCCESS);
@@ -129,10 +117,9 @@ TEST_F(DeviceLimits, RoomThatAViLeavesIsGivenToOthers)
 	make_pair(nullptr, cq);
 	for (size_t i = 0; i < 20; i++)
 		posted_receive(a, i, {{memory.data(), 4}});
-	VIP_DESCRIPTOR *r = descriptor(30, {{memory.data(), 4}});
 	Vi x = make_vi(), y = make_vi(nullptr, cq);
 	connect(x, y, "late");
-	ASSERT_EQ(post_recv(y, r), VIP_SUCCESS);
+	VIP_DESCRIPTOR *r = posted_receive(y, 30, {{memory.data(), 4}});
 	EXPECT_EQ(fake_posted(y.qp, FAKE_RECV), 0);
 	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
 	EXPECT_TRUE(eventually([&] { return fake_posted(y.qp, FAKE_RECV) == 1; }));

@@ -7,21 +7,17 @@
 struct Fault {
 	const char *function;
 	int nth, error;
-	VIP_RETURN wanted = VIP_ERROR_RESOURCE; // of the side where it fails
+	VIP_RETURN wanted = VIP_ERROR_RESOURCE; // what the call of the test returns
 };
 
 inline std::ostream &operator<<(std::ostream &out, const Fault &fault)
 {
-	return out << fault.function << " number " << fault.nth << ": error " << fault.error;
+	return out << fault.function << "_" << fault.nth << "_" << fault.error;
 }
 
-inline std::string name_of(const testing::TestParamInfo<Fault> &info)
-{
-	return std::string(info.param.function) + "_" + std::to_string(info.param.nth) + "_" +
-	       std::to_string(info.param.error);
-}
+inline const auto name_of = [](const auto &info) { return testing::PrintToString(info.param); };
 
-template <class Base> class Failing : public Each<Base, Fault>
+template <class Base, class Parameter = Fault> class Failing : public Each<Base, Parameter>
 {
       protected:
 	void fail()

@@ -21,10 +21,9 @@ class FaultsCreate : public NicTest
 		open();
 		before = fake_live_total();
 	}
-	VIP_RETURN create_vi(VIP_CQ_HANDLE send_cq = nullptr, VIP_CQ_HANDLE recv_cq = nullptr)
+	VIP_RETURN create_vi()
 	{
-		VIP_VI_ATTRIBUTES attributes = vi_attributes();
-		return VipCreateVi(nic, &attributes, send_cq, recv_cq, &vi);
+		return VipCreateVi(nic, &vi_kind, nullptr, nullptr, &vi);
 	}
 	VIP_RETURN register_memory(bool rdma_write = false)
 	{
@@ -62,10 +61,17 @@ TEST_F(FaultsCreate, ManyRefusedRegistrationsDoNotFillTheLog)
 
 TEST_F(FaultsCreate, WhatCannotBeMadeIsErrorResourceAndLeavesNothing)
 {
-	const std::function<VIP_RETURN()> a_vi = [this] { return create_vi(); }, a_cq = [this] {
+	const auto a_vi = [this] { return create_vi(); };
+	const auto a_cq = [this] {
 		VIP_CQ_HANDLE cq;
 		return VipCreateCQ(nic, 16, &cq);
-	}, a_region = [this] { return register_memory(); }, an_open_region = [this] { return register_memory(true); };
+	};
+	const auto a_tag = [this] {
+		VIP_PROTECTION_HANDLE tag;
+		return VipCreatePtag(nic, &tag);
+	};
+	const auto a_region = [this] { return register_memory(); };
+	const auto an_open_region = [this] { return register_memory(true); };
 	const std::pair<std::function<VIP_RETURN()>, Fault> cases[] = {
 		{a_vi, {"ibv_create_comp_channel", 1, EMFILE}},
 		{a_vi, {"ibv_create_cq", 1, ENOMEM}},
@@ -75,6 +81,7 @@ TEST_F(FaultsCreate, WhatCannotBeMadeIsErrorResourceAndLeavesNothing)
 		{a_vi, {"ibv_create_qp", 1, EAGAIN}},
 		{a_cq, {"ibv_create_comp_channel", 1, ENOMEM}},
 		{a_cq, {"ibv_create_cq", 1, ENOMEM}},
+		{a_tag, {"ibv_alloc_pd", ALWAYS, ENOMEM}},
 		{a_vi, {"ibv_create_qp", ALWAYS, EINVAL}}, // without inline data, too
 		{a_region, {"ibv_reg_mr", ALWAYS, ENOMEM}},
 		{a_region, {"ibv_reg_mr", ALWAYS, EFAULT}},
@@ -82,6 +89,7 @@ TEST_F(FaultsCreate, WhatCannotBeMadeIsErrorResourceAndLeavesNothing)
 		{an_open_region, {"ibv_reg_mr", ALWAYS, EPERM}},
 	};
 
+	a_tag(); // the first one is an alias of the default tag
 	for (const auto &[make, fault] : cases) {
 		SCOPED_TRACE(fault);
 		if (fault.nth == ALWAYS)
@@ -95,67 +103,36 @@ TEST_F(FaultsCreate, WhatCannotBeMadeIsErrorResourceAndLeavesNothing)
 	expect_usable();
 }
 
-TEST_F(FaultsCreate, ADeviceThatRefusesInlineDataIsAskedWithout)
+TEST_F(FaultsCreate, WhatFailsDoesNotUseItsTag)
 {
-	uint64_t calls = fake_calls("ibv_create_qp");
-	fake_fail("ibv_create_qp", 1, EINVAL);
-	EXPECT_EQ(create_vi(), VIP_SUCCESS);
-	EXPECT_EQ(fake_calls("ibv_create_qp"), calls + 2);
-	EXPECT_EQ(VipDestroyVi(vi), VIP_SUCCESS);
-	fake_fail("ibv_create_qp", 2, EINVAL); // that of the second VI of the pair
-	make_pair();
-	expect_traffic(a, b);
-}
-
-TEST_F(FaultsCreate, TagsThatCannotBeMadeAreErrorResource)
-{
-	VIP_PROTECTION_HANDLE first, second;
-
-	fake_fail_always("ibv_alloc_pd", ENOMEM);
-	VIP_RETURN rc = VipCreatePtag(nic, &first); // it may do without a domain of its own
-	VIP_RETURN rc2 = VipCreatePtag(nic, &second);
-	EXPECT_TRUE(rc == VIP_SUCCESS || rc == VIP_ERROR_RESOURCE);
-	EXPECT_EQ(rc2, VIP_ERROR_RESOURCE);
-	fake_fail_always("ibv_alloc_pd", 0);
-	EXPECT_EQ(VipCreatePtag(nic, &second), VIP_SUCCESS);
-	EXPECT_EQ(VipDestroyPtag(nic, second), VIP_SUCCESS);
-	EXPECT_EQ(VipDestroyPtag(nic, second), VIP_INVALID_PTAG);
-}
-
-TEST_F(FaultsCreate, AFailedRegistrationDoesNotUseItsTag)
-{
-	VIP_PROTECTION_HANDLE tag;
 	VIP_MEM_ATTRIBUTES attributes{};
+	Vi other = make_vi();
 
-	ASSERT_EQ(VipCreatePtag(nic, &tag), VIP_SUCCESS);
-	attributes.Ptag = tag;
+	for (int i = 0; i < 2; i++) // the first tag is an alias of the default tag
+		ASSERT_EQ(VipCreatePtag(nic, &vi_kind.Ptag), VIP_SUCCESS);
+	attributes.Ptag = vi_kind.Ptag;
 	fake_fail_always("ibv_reg_mr", ENOMEM);
 	EXPECT_EQ(VipRegisterMem(nic, bytes, 100, &attributes, &handle), VIP_ERROR_RESOURCE);
-	fake_fail_always("ibv_reg_mr", 0);
-	VIP_VI_ATTRIBUTES vi_attribs = vi_attributes();
-	vi_attribs.Ptag = tag;
-	fake_fail("ibv_create_qp", 1, ENOMEM);
-	EXPECT_EQ(VipCreateVi(nic, &vi_attribs, nullptr, nullptr, &vi), VIP_ERROR_RESOURCE);
-	EXPECT_EQ(VipDestroyPtag(nic, tag), VIP_SUCCESS);
+	fake_fail_always("ibv_create_qp", ENOMEM);
+	EXPECT_EQ(create_vi(), VIP_ERROR_RESOURCE);
+	EXPECT_EQ(VipSetViAttributes(other, &vi_kind), VIP_ERROR_RESOURCE);
+	EXPECT_EQ(VipDestroyPtag(nic, vi_kind.Ptag), VIP_SUCCESS);
 }
 
 TEST_F(FaultsCreate, LimitsOfTheDeviceAreErrorResource)
 {
-	std::vector<VIP_VI_HANDLE> vis;
-
 	close();
 	open_with([](fake_device &d) {
 		d.max_qp = 3;
 		d.max_mr = 2;
 	});
-	while (vis.size() < 10 && create_vi() == VIP_SUCCESS)
-		vis.push_back(vi);
-	EXPECT_EQ(vis.size(), 3u);
+	for (int i = 0; i < 3; i++)
+		EXPECT_EQ(create_vi(), VIP_SUCCESS);
+	EXPECT_EQ(create_vi(), VIP_ERROR_RESOURCE);
 	EXPECT_EQ(register_memory(), VIP_SUCCESS);
 	EXPECT_EQ(register_memory(), VIP_ERROR_RESOURCE);
-	for (VIP_VI_HANDLE one : vis)
-		EXPECT_EQ(VipDestroyVi(one), VIP_SUCCESS);
-	expect_usable();
+	EXPECT_EQ(VipDestroyVi(vi), VIP_SUCCESS);
+	EXPECT_EQ(create_vi(), VIP_SUCCESS);
 }
 
 // A failure loses the object below the library, and does no other harm.
@@ -175,23 +152,17 @@ TEST_F(FaultsCreate, DeregistrationThatFailsBelowDoesNoHarm)
 	start_over();
 }
 
-TEST_F(FaultsCreate, QueuesOfAViShareAChannel)
-{
-	const int channels = fake_live().channels;
-	const VIP_VI_HANDLE own = make_vi();
-
-	EXPECT_EQ(fake_live().channels, channels + 1);
-	EXPECT_EQ(VipDestroyVi(own), VIP_SUCCESS);
-	EXPECT_EQ(fake_live().channels, channels);
-}
-
 TEST_F(FaultsCreate, ManyCqsShareChannels)
 {
 	std::vector<VIP_CQ_HANDLE> cqs(100);
+	const int channels = fake_channels();
 
+	const VIP_VI_HANDLE own = make_vi();
+	EXPECT_EQ(fake_channels(), channels + 1) << "of both its queues";
+	EXPECT_EQ(VipDestroyVi(own), VIP_SUCCESS);
 	for (VIP_CQ_HANDLE &cq : cqs)
 		ASSERT_EQ(VipCreateCQ(nic, 1, &cq), VIP_SUCCESS);
-	EXPECT_LE(fake_live().channels, 64);
+	EXPECT_LE(fake_channels(), 64);
 	fake_fail_always("ibv_create_comp_channel", EMFILE);
 	make_pair(cqs[70], cqs[99]); // it needs no further channel
 	fake_fail_always("ibv_create_comp_channel", 0);

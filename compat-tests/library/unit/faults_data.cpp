@@ -18,11 +18,6 @@ class FaultsData : public PairTest
 			s[i] = descriptor(10 + i, {{memory.data(1000), 8}});
 		}
 	}
-	void post_receives()
-	{
-		for (VIP_DESCRIPTOR *d : r)
-			ASSERT_EQ(post_recv(b, d), VIP_SUCCESS);
-	}
 	VIP_DESCRIPTOR *r[3], *s[3];
 };
 
@@ -35,12 +30,11 @@ TEST_F(FaultsData, WhatIsRefusedIsATransportErrorAndBreaksTheConnection)
 			if (!is_send && error == ENOMEM)
 				continue;
 			fake_fail_always(function, error);
-			EXPECT_EQ(is_send ? post_send(a, s[0]) : post_recv(a, r[0]), VIP_SUCCESS) << "told by the descriptor";
+			EXPECT_EQ(is_send ? post_send(a, s[0]) : post_recv(a, r[0]), VIP_SUCCESS)
+				<< "told by the descriptor";
 			fake_fail_always(function, 0);
-			if (is_send)
-				expect_sent(a, s[0], VIP_STATUS_TRANSPORT_ERROR);
-			else
-				expect_received(a, r[0], VIP_STATUS_TRANSPORT_ERROR);
+			is_send ? expect_sent(a, s[0], VIP_STATUS_TRANSPORT_ERROR)
+				: expect_received(a, r[0], VIP_STATUS_TRANSPORT_ERROR);
 			expect_state(a, VIP_STATE_ERROR);
 			expect_state(b, VIP_STATE_ERROR);
 			EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a));
@@ -50,12 +44,11 @@ TEST_F(FaultsData, WhatIsRefusedIsATransportErrorAndBreaksTheConnection)
 
 TEST_F(FaultsData, ASendThatFindsNoRoomWaitsForEarlierOnes)
 {
-	post_receives();
-	options([](fake_options &o) { o.manual = true; });
+	post_recvs(b, {r[0], r[1], r[2]});
+	by_hand(true);
 	ASSERT_EQ(post_send(a, s[0]), VIP_SUCCESS);
 	fake_fail_always("ibv_post_send", ENOMEM);
-	ASSERT_EQ(post_send(a, s[1]), VIP_SUCCESS);
-	ASSERT_EQ(post_send(a, s[2]), VIP_SUCCESS);
+	post_sends(a, {s[1], s[2]});
 	EXPECT_EQ(fake_posted(a.qp, FAKE_SEND), 1);
 	fake_fail_always("ibv_post_send", 0);
 	// The program does not ask for the completion of the first send.
@@ -65,23 +58,22 @@ TEST_F(FaultsData, ASendThatFindsNoRoomWaitsForEarlierOnes)
 		expect_received(b, r[i]);
 		expect_sent(a, s[i]);
 	}
-	options([](fake_options &o) { o.manual = false; });
+	by_hand(false);
 	expect_again();
 }
 
 TEST_F(FaultsData, ASendThatIsRefusedIsToldInItsTurn)
 {
-	post_receives();
-	options([](fake_options &o) { o.manual = true; });
+	post_recvs(b, {r[0], r[1], r[2]});
+	by_hand(true);
 	ASSERT_EQ(post_send(a, s[0]), VIP_SUCCESS);
 	fake_fail_always("ibv_post_send", EINVAL);
-	ASSERT_EQ(post_send(a, s[1]), VIP_SUCCESS);
-	ASSERT_EQ(post_send(a, s[2]), VIP_SUCCESS);
+	post_sends(a, {s[1], s[2]});
 	EXPECT_EQ(fake_progress(-1), 1);
 	expect_sent(a, s[0]);
 	expect_sent(a, s[1], VIP_STATUS_TRANSPORT_ERROR);
 	expect_sent(a, s[2], VIP_STATUS_DESC_FLUSHED_ERROR);
-	options([](fake_options &o) { o.manual = false; });
+	by_hand(false);
 	expect_received(b, r[0]);
 	expect_received(b, r[1], VIP_STATUS_DESC_FLUSHED_ERROR);
 	expect_received(b, r[2], VIP_STATUS_DESC_FLUSHED_ERROR);
@@ -131,8 +123,7 @@ TEST_F(FaultsData, ACqThatCannotBePolledDoesNotHoldUpDisconnecting)
 TEST_F(FaultsData, EventsThatCannotBeReadAreReadLater)
 {
 	ASSERT_EQ(post_recv(b, r[0]), VIP_SUCCESS);
-	for (const char *function :
-	     {"ibv_get_cq_event", "rdma_get_cm_event", "ibv_get_async_event"})
+	for (const char *function : {"ibv_get_cq_event", "rdma_get_cm_event", "ibv_get_async_event"})
 		fake_fail(function, 1, EINTR);
 	ASSERT_EQ(post_send(a, s[0]), VIP_SUCCESS);
 	expect_received(b, r[0]);
@@ -158,8 +149,7 @@ TEST_F(FaultsData, DisconnectingThoughThePeerCannotBeToldSucceeds)
 TEST_F(FaultsData, DisconnectingAQueuePairThatCannotBeStoppedOrResetStillFlushesAll)
 {
 	for (int change : {1, 2}) { // to ERR, to RESET
-		ASSERT_EQ(post_recv(a, r[0]), VIP_SUCCESS);
-		ASSERT_EQ(post_recv(a, r[1]), VIP_SUCCESS);
+		post_recvs(a, {r[0], r[1]});
 		fake_fail("ibv_modify_qp", change, EIO);
 		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
 		expect_received(a, r[0], VIP_STATUS_DESC_FLUSHED_ERROR);

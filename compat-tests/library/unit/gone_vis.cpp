@@ -105,8 +105,7 @@ TEST_P(GoneVis, OrConnectionsThatHaveEndedCompleteNothingOfTheNext)
 }
 
 INSTANTIATE_TEST_SUITE_P(Completions, GoneVis,
-			 testing::Values(Remains{"LeftInTheCq", false, false},
-					 Remains{"LeftBySoftRoce", true, false},
+			 testing::Values(Remains{"LeftInTheCq", false, false}, Remains{"LeftBySoftRoce", true, false},
 					 Remains{"ComingLate", false, true}),
 			 ByName());
 

@@ -14,7 +14,7 @@ class LastBytes : public ManySegments
 	{
 		open_with(32, [=](fake_device &d) { d.vendor_id = vendor; });
 		make_pair();
-		options([](fake_options &o) { o.manual = true; });
+		by_hand(true);
 	}
 	// Posts an RDMA write, and returns the number of requests that it takes. The device has them then.
 	uint64_t requests_of(const std::vector<size_t> &lengths, unsigned control = 0)

@@ -17,23 +17,13 @@ class ManyRegions : public NicTest
 		make_pair();
 		for (size_t i = 0; i < REGIONS; i++) {
 			VIP_MEM_ATTRIBUTES attributes{};
-			ASSERT_EQ(VipRegisterMem(nic, memory.data(i * SIZE), SIZE, &attributes,
-						 &handles[i]),
+			ASSERT_EQ(VipRegisterMem(nic, memory.data(i * SIZE), SIZE, &attributes, &handles[i]),
 				  VIP_SUCCESS);
 		}
 	}
-	void TearDown() override
-	{
-		for (size_t i = 0; i < REGIONS; i++)
-			if (handles[i])
-				deregister(i);
-		NicTest::TearDown();
-	}
 	void deregister(size_t region)
 	{
-		EXPECT_EQ(VipDeregisterMem(nic, memory.data(region * SIZE), handles[region]),
-			  VIP_SUCCESS);
-		handles[region] = 0;
+		EXPECT_EQ(VipDeregisterMem(nic, memory.data(region * SIZE), handles[region]), VIP_SUCCESS);
 	}
 	VIP_DESCRIPTOR *about(VIP_MEM_HANDLE handle, size_t place, size_t number = 0)
 	{
@@ -47,6 +37,14 @@ class ManyRegions : public NicTest
 		ASSERT_EQ(post_send(a, d), VIP_SUCCESS);
 		expect_sent(a, d, status);
 	}
+	// Of a receive and of a send.
+	void expect_receive(VIP_MEM_HANDLE handle, size_t place, VIP_UINT32 status)
+	{
+		VIP_DESCRIPTOR *r = about(handle, place, 1);
+		ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
+		expect_send(handle, place, status);
+		expect_received(b, r, status);
+	}
 	VIP_MEM_HANDLE handles[REGIONS] = {};
 };
 
@@ -55,8 +53,7 @@ TEST_F(ManyRegions, AHandleIsGoodForItsOwnRegionOnly)
 	for (size_t named = 0; named < REGIONS; named++)
 		for (size_t place = 0; place < REGIONS; place++) {
 			SCOPED_TRACE(testing::Message() << named << " at " << place);
-			expect_send(handles[named], place,
-				    named == place ? 0 : VIP_STATUS_PROTECTION_ERROR);
+			expect_send(handles[named], place, named == place ? 0 : VIP_STATUS_PROTECTION_ERROR);
 		}
 }
 
@@ -64,29 +61,12 @@ TEST_F(ManyRegions, AHandleThatWasJustUsedIsNoneOnceDeregistered)
 {
 	for (size_t i = 0; i < REGIONS; i++) {
 		SCOPED_TRACE(i);
-		VIP_MEM_HANDLE handle = handles[i];
-		expect_send(handle, i, 0);
+		expect_receive(handles[i], i, 0);
 		deregister(i);
-		expect_send(handle, i, VIP_STATUS_PROTECTION_ERROR);
+		expect_receive(handles[i], i, VIP_STATUS_PROTECTION_ERROR);
 		if (i + 1 < REGIONS)
 			expect_send(handles[i + 1], i + 1, 0);
-		expect_send(handle, i, VIP_STATUS_PROTECTION_ERROR);
-	}
-}
-
-TEST_F(ManyRegions, AReceiveIntoADeregisteredOneFails)
-{
-	for (size_t i = 0; i < REGIONS; i++) {
-		SCOPED_TRACE(i);
-		VIP_MEM_HANDLE handle = handles[i];
-		VIP_DESCRIPTOR *r = about(handle, i, 1);
-		ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
-		expect_send(handles[i], i, 0);
-		expect_received(b, r);
-		deregister(i);
-		r = about(handle, i, 1);
-		ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
-		expect_received(b, r, VIP_STATUS_PROTECTION_ERROR);
+		expect_send(handles[i], i, VIP_STATUS_PROTECTION_ERROR);
 	}
 }
 

@@ -42,8 +42,8 @@ class ManySegments : public NicTest
 		return std::accumulate(lengths.begin(), lengths.end(), size_t{0});
 	}
 	// The segments lie one after the other from `offset` in the data, with gaps of `gap` bytes.
-	VIP_DESCRIPTOR *many(size_t number, size_t offset, const std::vector<size_t> &lengths,
-			     unsigned control = 0, size_t gap = 3)
+	VIP_DESCRIPTOR *many(size_t number, size_t offset, const std::vector<size_t> &lengths, unsigned control = 0,
+			     size_t gap = 3)
 	{
 		auto *d = reinterpret_cast<VIP_DESCRIPTOR *>(base_.get() + number * STRIDE);
 
@@ -56,8 +56,8 @@ class ManySegments : public NicTest
 		return d;
 	}
 	// Makes an RDMA write to the offset `to` of the same data.
-	VIP_DESCRIPTOR *write_many(size_t number, size_t to, size_t offset,
-				   const std::vector<size_t> &lengths, unsigned control = 0)
+	VIP_DESCRIPTOR *write_many(size_t number, size_t to, size_t offset, const std::vector<size_t> &lengths,
+				   unsigned control = 0)
 	{
 		VIP_DESCRIPTOR *d = many(number, offset, {}, control | VIP_CONTROL_OP_RDMAWRITE);
 
@@ -70,13 +70,15 @@ class ManySegments : public NicTest
 	}
 	void add(VIP_DESCRIPTOR *d, void *at, size_t length)
 	{
-		auto *segments = reinterpret_cast<VIP_DESCRIPTOR_SEGMENT *>(
-			reinterpret_cast<char *>(d) + sizeof(d->CS));
-		VIP_DATA_SEGMENT &segment = segments[d->CS.SegCount++].Local;
+		VIP_DATA_SEGMENT &added = segment(d, d->CS.SegCount++);
 
-		segment.Data.Address = at;
-		segment.Handle = handle_;
-		segment.Length = static_cast<VIP_UINT32>(length);
+		added.Data.Address = at;
+		added.Handle = handle_;
+		added.Length = static_cast<VIP_UINT32>(length);
+	}
+	static VIP_DATA_SEGMENT &segment(VIP_DESCRIPTOR *d, size_t number)
+	{
+		return (&d->DS[0] + number)->Local;
 	}
 	char *data(size_t offset)
 	{

@@ -15,20 +15,12 @@ class RdmaRead : public NicTest
 	void start(const std::function<void(fake_device &)> &change = [](fake_device &) {})
 	{
 		open_with(change);
-		readable();
-		vi_kind.EnableRdmaRead = VIP_TRUE;
+		allow_reads();
 		make_pair();
-	}
-	// Gives peers the right to read and to write the memory.
-	void readable()
-	{
-		EXPECT_EQ(VipDeregisterMem(nic, memory.base, memory.handle), VIP_SUCCESS);
-		ASSERT_EQ(memory.add(nic, nullptr, true, true), VIP_SUCCESS);
 	}
 	VIP_DESCRIPTOR *read(size_t number, size_t from, size_t to, size_t bytes)
 	{
-		VIP_DESCRIPTOR *d =
-			write_descriptor(number, memory.data(from), {memory.data(to), bytes});
+		VIP_DESCRIPTOR *d = write_descriptor(number, memory.data(from), {memory.data(to), bytes});
 		d->CS.Control = VIP_CONTROL_OP_RDMAREAD;
 		return d;
 	}
@@ -42,22 +34,16 @@ class RdmaRead : public NicTest
 		EXPECT_EQ(memcmp(memory.data(1000), memory.data(5000), 700), 0);
 		EXPECT_EQ(*memory.data(5700), 0);
 	}
-	uint8_t reads_at_once(const Vi &vi, bool as_target)
-	{
-		ibv_qp_attr attr;
-		ibv_qp_init_attr init;
-		EXPECT_EQ(ibv_query_qp(fake_qp(vi.qp), &attr, IBV_QP_MAX_QP_RD_ATOMIC, &init), 0);
-		return as_target ? attr.max_dest_rd_atomic : attr.max_rd_atomic;
-	}
 };
 
 TEST_F(RdmaRead, AsManyAreUnderWayAsTheDeviceCan)
 {
 	for (int most : {1, 4, 128}) {
 		start([=](fake_device &d) { d.max_rd_atomic = most; });
-		for (const Vi &vi : {a, b})
-			for (bool as_target : {false, true})
-				EXPECT_EQ(reads_at_once(vi, as_target), most < 16 ? most : 16);
+		for (const Vi &vi : {a, b}) {
+			EXPECT_EQ(qp_attributes(vi).max_rd_atomic, std::min(most, 16));
+			EXPECT_EQ(qp_attributes(vi).max_dest_rd_atomic, std::min(most, 16));
+		}
 		expect_read();
 		start_over();
 	}
@@ -69,24 +55,20 @@ TEST_F(RdmaRead, AFencedSendIsFencedAndNotInline)
 {
 	start();
 	for (bool is_write : {false, true}) {
-		VIP_DESCRIPTOR *r = descriptor(1, {{memory.data(9000), 8}});
-		VIP_DESCRIPTOR *d = read(2, 1000, 5000, 8), *s;
-		s = is_write ? write_descriptor(3, memory.data(9000), {memory.data(5000), 8})
-			     : descriptor(3, {{memory.data(5000), 8}});
+		VIP_DESCRIPTOR *r = is_write ? nullptr : posted_receive(b, 1, {{memory.data(9000), 8}});
+		VIP_DESCRIPTOR *d = read(2, 1000, 5000, 8);
+		VIP_DESCRIPTOR *s = is_write ? write_descriptor(3, memory.data(9000), {memory.data(5000), 8})
+					     : descriptor(3, {{memory.data(5000), 8}});
 		s->CS.Control |= VIP_CONTROL_QFENCE;
-		if (!is_write) {
-			ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
-		}
 		memset(memory.data(1000), 'f', 8);
 		memset(memory.data(5000), 0, 8);
 		memset(memory.data(9000), 0, 8);
-		options([](fake_options &o) { o.manual = true; });
-		ASSERT_EQ(post_send(a, d), VIP_SUCCESS);
-		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+		by_hand(true);
+		post_sends(a, {d, s});
 		EXPECT_FALSE(fake_posted_flags(a.qp, 0) & IBV_SEND_FENCE);
 		EXPECT_TRUE(fake_posted_flags(a.qp, 1) & IBV_SEND_FENCE);
 		EXPECT_EQ(fake_progress(2), 2);
-		options([](fake_options &o) { o.manual = false; });
+		by_hand(false);
 		expect_sent(a, d, READ);
 		expect_sent(a, s, is_write ? VIP_STATUS_OP_RDMA_WRITE : 0);
 		if (!is_write)
@@ -101,7 +83,7 @@ TEST_F(RdmaRead, AFenceOnAnUnreliableViIsNone)
 	vi_kind.ReliabilityLevel = VIP_SERVICE_UNRELIABLE;
 	open();
 	make_pair();
-	options([](fake_options &o) { o.manual = true; });
+	by_hand(true);
 	VIP_DESCRIPTOR *s = posted_send(a, 0, {{memory.data(), 8}}, VIP_CONTROL_QFENCE);
 	EXPECT_FALSE(fake_posted_flags(a.qp, 0) & IBV_SEND_FENCE);
 	EXPECT_EQ(fake_progress(1), 1);
@@ -168,9 +150,9 @@ using RefusedRead = Each<RdmaRead, Refusal>;
 // The device reports that it has refused an access, but not which kind of access.
 TEST_P(RefusedRead, TellsTheTargetWhatIsKnown)
 {
-	options([](fake_options &o) { o.async_errors = true; });
+	options([](fake_options &o) { fake_options_mlx5(&o); });
 	open();
-	readable();
+	allow_reads();
 	vi_kind.EnableRdmaWrite = GetParam().write;
 	vi_kind.EnableRdmaRead = GetParam().read;
 	make_pair();
@@ -192,7 +174,8 @@ TEST_P(RefusedRead, TellsTheTargetWhatIsKnown)
 INSTANTIATE_TEST_SUITE_P(Rights, RefusedRead,
 			 testing::Values(Refusal{"Read", false, true, VIP_ERROR_RDMAR_PROT, VIP_STATUS_OP_RDMA_READ},
 					 Refusal{"Both", true, true, VIP_ERROR_CONN_LOST},
-					 Refusal{"Write", true, false, VIP_ERROR_RDMAW_PROT, VIP_STATUS_OP_REMOTE_RDMA_WRITE}),
+					 Refusal{"Write", true, false, VIP_ERROR_RDMAW_PROT,
+						 VIP_STATUS_OP_REMOTE_RDMA_WRITE}),
 			 ByName());
 
 } // namespace

@@ -161,8 +161,10 @@ struct region_table *shim_table_create(void)
 
 void shim_table_destroy(struct region_table *table)
 {
-	while (shim_remove_any(table))
-		;
+	struct region *region;
+
+	while ((region = region_table_remove_any(table)))
+		free(region);
 	region_table_destroy(table);
 	free(table);
 }
@@ -215,14 +217,6 @@ int shim_find(struct region_table *table, uint32_t handle, uintptr_t *tag)
 int shim_remove(struct region_table *table, uint32_t handle, uintptr_t address)
 {
 	struct region *region = region_table_remove(table, handle, (void *)address);
-
-	free(region);
-	return region != NULL;
-}
-
-int shim_remove_any(struct region_table *table)
-{
-	struct region *region = region_table_remove_any(table);
 
 	free(region);
 	return region != NULL;

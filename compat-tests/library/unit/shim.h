@@ -69,7 +69,6 @@ int shim_update(struct region_table *table, uint32_t handle, uintptr_t address, 
 // Returns 1: found; 0: not found; -1: found, but the data is of two regions.
 int shim_find(struct region_table *table, uint32_t handle, uintptr_t *tag);
 int shim_remove(struct region_table *table, uint32_t handle, uintptr_t address);
-int shim_remove_any(struct region_table *table);
 unsigned shim_used(const struct region_table *table);
 
 // ---- memory that processes share by the loopback device ----

@@ -14,6 +14,10 @@ class Staging : public ManySegments
 	void SetUp() override
 	{
 		ManySegments::SetUp();
+		begin();
+	}
+	void begin()
+	{
 		open_with(4);
 		make_pair();
 		paint(0, sent);
@@ -60,11 +64,9 @@ TEST_F(Staging, ASendThatFindsNoMemoryWaitsForIt)
 	VIP_DESCRIPTOR *r = many(0, 500000, sent), *s = many(1, 0, sent), *done;
 	VIP_DESCRIPTOR *r2 = many(2, 600000, {8}), *s2 = many(3, 0, {8});
 
-	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS); // it has found memory
-	ASSERT_EQ(post_recv(b, r2), VIP_SUCCESS);
+	post_recvs(b, {r, r2}); // r has found memory
 	fake_fail_always("ibv_reg_mr", ENOMEM);
-	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
-	ASSERT_EQ(post_send(a, s2), VIP_SUCCESS); // must wait for the other one
+	post_sends(a, {s, s2}); // s2 must wait for the other one
 	uint64_t tries = fake_calls("ibv_reg_mr");
 	EXPECT_TRUE(eventually([&] { return fake_calls("ibv_reg_mr") > tries + 3; }));
 	EXPECT_EQ(VipSendDone(a, &done), VIP_NOT_DONE);
@@ -79,19 +81,27 @@ TEST_F(Staging, ASendThatFindsNoMemoryWaitsForIt)
 
 TEST_F(Staging, AReceiveThatFindsNoMemoryWaitsForItAndThoseBehindIt)
 {
-	VIP_DESCRIPTOR *r = many(0, 500000, sent), *r2 = many(2, 600000, {8});
+	for (bool before_connecting : {false, true}) {
+		VIP_DESCRIPTOR *r = many(0, 500000, sent), *r2 = many(2, 600000, {8}), *s = many(1, 0, sent);
 
-	fake_fail_always("ibv_reg_mr", ENOMEM);
-	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
-	ASSERT_EQ(post_recv(b, r2), VIP_SUCCESS);
-	EXPECT_EQ(fake_posted(b.qp, FAKE_RECV), 0);
-	EXPECT_EQ(state_of(b), VIP_STATE_CONNECTED);
-	fake_fail_always("ibv_reg_mr", 0);
-	EXPECT_TRUE(eventually([&] { return fake_posted(b.qp, FAKE_RECV) == 2; }));
-	VIP_DESCRIPTOR *s = many(1, 0, sent);
-	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
-	expect_arrived(r);
-	expect_sent(a, s);
+		fake_fail_always("ibv_reg_mr", ENOMEM);
+		if (before_connecting) {
+			a = make_vi();
+			b = make_vi();
+		}
+		post_recvs(b, {r, r2});
+		if (before_connecting)
+			connect(a, b, "late");
+		EXPECT_EQ(fake_posted(b.qp, FAKE_RECV), 0);
+		EXPECT_EQ(state_of(b), VIP_STATE_CONNECTED);
+		fake_fail_always("ibv_reg_mr", 0);
+		EXPECT_TRUE(eventually([&] { return fake_posted(b.qp, FAKE_RECV) == 2; }));
+		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+		expect_arrived(r);
+		expect_sent(a, s);
+		start_over();
+		begin();
+	}
 }
 
 TEST_F(Staging, WhoWaitsForMemoryCanBeDisconnected)
@@ -103,104 +113,80 @@ TEST_F(Staging, WhoWaitsForMemoryCanBeDisconnected)
 	disconnect_pair();
 	expect_sent(a, s, VIP_STATUS_DESC_FLUSHED_ERROR);
 	expect_received(b, r, VIP_STATUS_DESC_FLUSHED_ERROR);
-	fake_fail_always("ibv_reg_mr", 0);
-	connect(a, b, "again");
-	expect_traffic(a, b);
-}
-
-TEST_F(Staging, AReceivePostedBeforeConnectingWaitsForMemoryToo)
-{
-	Vi x = make_vi(), y = make_vi();
-	VIP_DESCRIPTOR *r = many(0, 500000, sent), *s = many(1, 0, sent);
-
-	fake_fail_always("ibv_reg_mr", ENOMEM);
-	ASSERT_EQ(post_recv(y, r), VIP_SUCCESS);
-	connect(x, y, "late");
-	fake_fail_always("ibv_reg_mr", 0);
-	EXPECT_TRUE(eventually([&] { return fake_posted(y.qp, FAKE_RECV) == 1; }));
-	ASSERT_EQ(post_send(x, s), VIP_SUCCESS);
-	expect_received(y, r);
-	EXPECT_EQ(bytes(500000, sent), bytes(0, sent));
+	expect_again();
 }
 
 // The receives have 8 MiB each, in segments that all name the same memory.
-TEST_F(Staging, MemoryIsBoundedAndReceivesBeyondItFollow)
+class StagingOfLarge : public Staging
 {
-	VIP_VI_ATTRIBUTES attributes = vi_attributes();
-	Vi x, y;
+      protected:
+	void SetUp() override
+	{
+		Staging::SetUp();
+		vi_kind.MaxTransferSize = 8 << 20;
+	}
+	VIP_DESCRIPTOR *posted_large(const Vi &vi, size_t number, VIP_MEM_HANDLE handle = 0)
+	{
+		VIP_DESCRIPTOR *r = many(number, 0, std::vector<size_t>(MOST, 40000));
+
+		for (size_t i = 0; i < MOST; i++) {
+			segment(r, i).Data.Address = data(0);
+			if (handle)
+				segment(r, i).Handle = handle;
+		}
+		EXPECT_EQ(post_recv(vi, r), VIP_SUCCESS);
+		return r;
+	}
+};
+
+TEST_F(StagingOfLarge, MemoryIsBoundedAndReceivesBeyondItFollow)
+{
 	const size_t COUNT = 40, AT_ONCE = 24; // the rest is for sends
 	std::vector<VIP_DESCRIPTOR *> receives;
 
-	attributes.MaxTransferSize = 8 << 20;
-	ASSERT_EQ(VipCreateVi(nic, &attributes, nullptr, nullptr, &x.handle), VIP_SUCCESS);
-	ASSERT_EQ(VipCreateVi(nic, &attributes, nullptr, nullptr, &y.handle), VIP_SUCCESS);
-	y.qp = newest_qp();
-	connect(x, y, "large");
-	for (size_t i = 0; i < COUNT; i++) {
-		receives.push_back(many(i, 0, {}));
-		for (size_t j = 0; j < MOST; j++)
-			add(receives[i], data(500000), 40000);
-		ASSERT_EQ(post_recv(y, receives[i]), VIP_SUCCESS);
-	}
-	EXPECT_EQ(fake_posted(y.qp, FAKE_RECV), static_cast<int>(AT_ONCE));
+	make_pair();
+	for (size_t i = 0; i < COUNT; i++)
+		receives.push_back(posted_large(b, i));
+	EXPECT_EQ(fake_posted(b.qp, FAKE_RECV), static_cast<int>(AT_ONCE));
 	for (size_t i = 0; i < COUNT; i++) {
 		VIP_DESCRIPTOR *s = many(COUNT, 0, {i});
-		ASSERT_EQ(post_send(x, s), VIP_SUCCESS);
-		expect_sent(x, s);
-		expect_received(y, receives[i]);
+		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+		expect_sent(a, s);
+		expect_received(b, receives[i]);
 		EXPECT_EQ(receives[i]->CS.Length, i);
-		size_t left = COUNT - 1 - i;
-		int expected = static_cast<int>(left < AT_ONCE ? left : AT_ONCE);
+		int expected = static_cast<int>(std::min(COUNT - 1 - i, AT_ONCE));
 		// The agent may be the thread that posts the next receive.
-		EXPECT_TRUE(eventually([&] { return fake_posted(y.qp, FAKE_RECV) == expected; })) << i;
+		EXPECT_TRUE(eventually([&] { return fake_posted(b.qp, FAKE_RECV) == expected; })) << i;
 	}
 }
 
-TEST_F(Staging, MemoryThatOneViNoLongerUsesIsThereForOthers)
+TEST_F(StagingOfLarge, MemoryThatOneViNoLongerUsesIsThereForOthers)
 {
-	VIP_PROTECTION_HANDLE tags[2];
-	VIP_VI_ATTRIBUTES attributes = vi_attributes();
+	VIP_MEM_ATTRIBUTES of_tag{};
+	VIP_MEM_HANDLE handles[2] = {};
 	Vi vis[2];
-	char *place = data(0);
 
-	attributes.MaxTransferSize = 8 << 20;
-	for (int i = 0; i < 2; i++) { // the first tag is an alias of the default tag
-		ASSERT_EQ(VipCreatePtag(nic, &tags[i]), VIP_SUCCESS);
-		attributes.Ptag = tags[i];
-		ASSERT_EQ(VipCreateVi(nic, &attributes, nullptr, nullptr, &vis[i].handle),
-			  VIP_SUCCESS);
-		vis[i].qp = newest_qp();
+	for (Vi &vi : vis) { // the first tag is an alias of the default tag
+		ASSERT_EQ(VipCreatePtag(nic, &vi_kind.Ptag), VIP_SUCCESS);
+		vi = make_vi();
 	}
-	VIP_MEM_ATTRIBUTES memory_attributes{};
-	memory_attributes.Ptag = tags[1];
-	VIP_MEM_HANDLE other;
-	ASSERT_EQ(VipRegisterMem(nic, place, 500000, &memory_attributes, &other), VIP_SUCCESS);
+	of_tag.Ptag = vi_kind.Ptag;
+	ASSERT_EQ(VipRegisterMem(nic, data(0), 500000, &of_tag, &handles[1]), VIP_SUCCESS);
 	for (int round = 0; round < 3; round++)
 		for (int i = 0; i < 2; i++) {
+			VIP_DESCRIPTOR *done;
 			Vi peer = make_vi();
-			VIP_VI_ATTRIBUTES same = vi_attributes();
-			same.MaxTransferSize = 8 << 20;
-			EXPECT_EQ(VipDestroyVi(peer), VIP_SUCCESS);
-			ASSERT_EQ(VipCreateVi(nic, &same, nullptr, nullptr, &peer.handle),
-				  VIP_SUCCESS);
+
 			connect(peer, vis[i], "turn");
 			if (round) // it is connected anew
 				vis[i].qp = newest_qp();
-			for (size_t j = 0; j < 40; j++) {
-				VIP_DESCRIPTOR *r = many(j, 0, {});
-				for (size_t k = 0; k < MOST; k++) {
-					add(r, place, 40000);
-					if (i)
-						(&r->DS[0] + k)->Local.Handle = other;
-				}
-				ASSERT_EQ(post_recv(vis[i], r), VIP_SUCCESS);
-			}
+			for (size_t j = 0; j < 40; j++)
+				posted_large(vis[i], j, handles[i]);
 			// Some memory is kept for the other VI, which may use it again.
 			EXPECT_GE(fake_posted(vis[i].qp, FAKE_RECV), 22);
 			EXPECT_EQ(VipDisconnect(vis[i]), VIP_SUCCESS);
 			EXPECT_EQ(VipDisconnect(peer), VIP_SUCCESS);
 			EXPECT_EQ(VipDestroyVi(peer), VIP_SUCCESS);
-			VIP_DESCRIPTOR *done;
 			do
 				VipRecvDone(vis[i], &done);
 			while (done);
@@ -251,35 +237,29 @@ TEST_F(Staging, ASendThatTheDeviceRefusesReturnsItsMemory)
 	EXPECT_EQ(fake_calls("ibv_reg_mr"), before);
 }
 
-TEST_F(Staging, AReceiveWhoseMemoryWasDeregisteredIsAProtectionError)
+TEST_F(Staging, AReceiveWhoseMemoryWasDeregisteredOrCannotBeWrittenIsAProtectionError)
 {
-	void *place = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	VIP_MEM_HANDLE handle;
-	VIP_DESCRIPTOR *r = many(0, 500000, sent), *s = many(1, 0, sent);
+	for (bool gone : {true, false}) {
+		SCOPED_TRACE(gone);
+		void *place = mmap(nullptr, 4096, gone ? PROT_READ | PROT_WRITE : PROT_READ,
+				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		VIP_MEM_HANDLE handle;
+		VIP_DESCRIPTOR *r = many(0, 500000, sent), *s = many(1, 0, sent);
 
-	ASSERT_EQ(VipRegisterMem(nic, place, 4096, nullptr, &handle), VIP_SUCCESS);
-	(&r->DS[0] + 40)->Local.Data.Address = place;
-	(&r->DS[0] + 40)->Local.Handle = handle;
-	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
-	ASSERT_EQ(VipDeregisterMem(nic, place, handle), VIP_SUCCESS);
-	munmap(place, 4096);
-	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
-	expect_received(b, r, VIP_STATUS_PROTECTION_ERROR);
-	expect_state(a, VIP_STATE_ERROR);
-}
-
-TEST_F(Staging, AReceiveIntoMemoryThatCannotBeWrittenIsAProtectionError)
-{
-	void *place = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	VIP_MEM_HANDLE handle;
-	VIP_DESCRIPTOR *r = many(0, 500000, sent), *s = many(1, 0, sent);
-
-	ASSERT_EQ(VipRegisterMem(nic, place, 4096, nullptr, &handle), VIP_SUCCESS);
-	(&r->DS[0] + 59)->Local.Data.Address = place;
-	(&r->DS[0] + 59)->Local.Handle = handle;
-	post_both(r, s);
-	expect_received(b, r, VIP_STATUS_PROTECTION_ERROR);
-	munmap(place, 4096);
+		ASSERT_EQ(VipRegisterMem(nic, place, 4096, nullptr, &handle), VIP_SUCCESS);
+		segment(r, 59).Data.Address = place;
+		segment(r, 59).Handle = handle;
+		ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
+		if (gone) {
+			ASSERT_EQ(VipDeregisterMem(nic, place, handle), VIP_SUCCESS);
+		}
+		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+		expect_received(b, r, VIP_STATUS_PROTECTION_ERROR);
+		expect_state(a, VIP_STATE_ERROR);
+		disconnect_pair();
+		connect(a, b, "again");
+		munmap(place, 4096);
+	}
 }
 
 TEST_F(Staging, ProgramsThatChangeAPostedReceiveHarmThemselvesOnly)
@@ -297,14 +277,11 @@ TEST_F(Staging, ProgramsThatChangeAPostedReceiveHarmThemselvesOnly)
 		std::function<void(VIP_DESCRIPTOR *)> change;
 		VIP_UINT32 status;
 	} cases[] = {
-		{"another tag's handle", [=](auto d) { d->DS[1].Local.Handle = foreign; },
-		 VIP_STATUS_PROTECTION_ERROR},
+		{"another tag's handle", [=](auto d) { d->DS[1].Local.Handle = foreign; }, VIP_STATUS_PROTECTION_ERROR},
 		{"fewer segments", [](auto d) { d->CS.SegCount = 2; }, VIP_STATUS_PROTECTION_ERROR},
 		{"too many", [](auto d) { d->CS.SegCount = 0xFFFF; }, 0},
-		{"another handle", [](auto d) { d->DS[1].Local.Handle ^= 0x55; },
-		 VIP_STATUS_PROTECTION_ERROR},
-		{"a wild address", [](auto d) { d->DS[1].Local.Data.AddressBits = 8; },
-		 VIP_STATUS_PROTECTION_ERROR},
+		{"another handle", [](auto d) { d->DS[1].Local.Handle ^= 0x55; }, VIP_STATUS_PROTECTION_ERROR},
+		{"a wild address", [](auto d) { d->DS[1].Local.Data.AddressBits = 8; }, VIP_STATUS_PROTECTION_ERROR},
 		{"longer", [](auto d) { d->DS[1].Local.Length = 0xFFFFFFFF; }, 0},
 	};
 	for (const auto &each : cases) {

@@ -10,8 +10,8 @@ class Statuses : public PairTest
 {
       protected:
 	// `told` is the error that the handler gets about the VI whose descriptor has failed.
-	void expect_broken(const std::vector<VIP_DESCRIPTOR *> &receives_of_peer, const Vi &vi,
-			   const Vi &peer, VIP_ERROR_CODE told = VIP_ERROR_CONN_LOST)
+	void expect_broken(const std::vector<VIP_DESCRIPTOR *> &receives_of_peer, const Vi &vi, const Vi &peer,
+			   VIP_ERROR_CODE told = VIP_ERROR_CONN_LOST)
 	{
 		expect_state(vi, VIP_STATE_ERROR);
 		expect_state(peer, VIP_STATE_ERROR);
@@ -81,16 +81,13 @@ class EachStatus : public Statuses, public testing::WithParamInterface<Case>
 		VIP_DESCRIPTOR *sends[3], *own[2], *theirs[2];
 		VIP_UINT32 op = write ? VIP_STATUS_OP_RDMA_WRITE : VIP_STATUS_OP_SEND;
 
-		options([](fake_options &o) { o.manual = true; });
+		by_hand(true);
 		for (size_t i = 0; i < 2; i++) {
-			own[i] = descriptor(i, {{memory.data(), 8}});
-			theirs[i] = descriptor(10 + i, {{memory.data(100), 8}});
-			ASSERT_EQ(post_recv(a, own[i]), VIP_SUCCESS);
-			ASSERT_EQ(post_recv(b, theirs[i]), VIP_SUCCESS);
+			own[i] = posted_receive(a, i, {{memory.data(), 8}});
+			theirs[i] = posted_receive(b, 10 + i, {{memory.data(100), 8}});
 		}
 		for (size_t i = 0; i < 3; i++) {
-			sends[i] = write ? write_descriptor(20 + i, memory.data(500),
-							    {memory.data(), 8})
+			sends[i] = write ? write_descriptor(20 + i, memory.data(500), {memory.data(), 8})
 					 : descriptor(20 + i, {{memory.data(), 8}});
 			ASSERT_EQ(post_send(a, sends[i]), VIP_SUCCESS);
 		}
@@ -106,8 +103,7 @@ class EachStatus : public Statuses, public testing::WithParamInterface<Case>
 		if (transport)
 			errors.expect_first(VIP_ERROR_RDMA_TRANSPORT, VIP_RESOURCE_VI, nic, a,
 					    VIP_STATUS_OP_RDMA_WRITE);
-		expect_broken({theirs[0], theirs[1]}, a, b,
-			      transport ? VIP_ERROR_RDMA_TRANSPORT : VIP_ERROR_CONN_LOST);
+		expect_broken({theirs[0], theirs[1]}, a, b, transport ? VIP_ERROR_RDMA_TRANSPORT : VIP_ERROR_CONN_LOST);
 	}
 };
 
@@ -123,26 +119,20 @@ TEST_P(EachStatus, OfAnRdmaWriteBreaksTheConnection)
 
 TEST_P(EachStatus, OfAReceiveBreaksTheConnection)
 {
-	VIP_DESCRIPTOR *receives[3], *theirs = descriptor(10, {});
-	VIP_DESCRIPTOR *send = descriptor(11, {{memory.data(), 8}});
+	VIP_DESCRIPTOR *theirs = posted_receive(a, 10, {});
 
-	for (size_t i = 0; i < 3; i++) {
-		receives[i] = descriptor(i, {{memory.data(100), 8}});
-		ASSERT_EQ(post_recv(b, receives[i]), VIP_SUCCESS);
-	}
-	ASSERT_EQ(post_recv(a, theirs), VIP_SUCCESS);
+	for (size_t i = 0; i < 3; i++)
+		posted_receive(b, i, {{memory.data(100), 8}});
 	fake_complete_next(b.qp, FAKE_RECV, GetParam().status);
-	ASSERT_EQ(post_send(a, send), VIP_SUCCESS);
-	expect_received(b, receives[0], GetParam().receive);
-	expect_received(b, receives[1], FLUSHED);
-	expect_received(b, receives[2], FLUSHED);
+	VIP_DESCRIPTOR *send = posted_send(a, 11, {{memory.data(), 8}});
+	for (size_t i = 0; i < 3; i++)
+		expect_received(b, at(i), i ? FLUSHED : GetParam().receive);
 	expect_sent(a, send, REMOTE);
 	expect_broken({theirs}, b, a);
 }
 
-INSTANTIATE_TEST_SUITE_P(Statuses, EachStatus, testing::ValuesIn(all_cases()), [](const auto &each) {
-	return "Number" + std::to_string(each.param.status);
-});
+INSTANTIATE_TEST_SUITE_P(Statuses, EachStatus, testing::ValuesIn(all_cases()),
+			 [](const auto &each) { return "Number" + std::to_string(each.param.status); });
 
 // A program may query only the state. It learns of a failed send then, and so does its peer.
 TEST_F(Statuses, BreakTheConnectionAlsoWhenTheProgramAsksForTheStateOnly)

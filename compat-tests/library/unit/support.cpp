@@ -88,8 +88,8 @@ bool Errors::reach(VIP_ERROR_CODE code, VIP_VI_HANDLE vi, int wanted)
 	return eventually([&] { return count(code, vi) >= wanted; });
 }
 
-void Errors::expect_first(VIP_ERROR_CODE code, VIP_RESOURCE_CODE resource, VIP_NIC_HANDLE nic,
-			  VIP_VI_HANDLE vi, VIP_ULONG operation)
+void Errors::expect_first(VIP_ERROR_CODE code, VIP_RESOURCE_CODE resource, VIP_NIC_HANDLE nic, VIP_VI_HANDLE vi,
+			  VIP_ULONG operation)
 {
 	ASSERT_TRUE(reach(code));
 	std::lock_guard<std::mutex> lock(mutex_);
@@ -111,8 +111,7 @@ Memory::~Memory()
 	free(base);
 }
 
-VIP_RETURN Memory::add(VIP_NIC_HANDLE nic, VIP_PROTECTION_HANDLE tag, bool rdma_write,
-		       bool rdma_read)
+VIP_RETURN Memory::add(VIP_NIC_HANDLE nic, VIP_PROTECTION_HANDLE tag, bool rdma_write, bool rdma_read)
 {
 	size_t size = DESCRIPTORS * STRIDE + DATA;
 	VIP_MEM_ATTRIBUTES attributes{};
@@ -167,6 +166,17 @@ uint32_t newest_qp()
 	return n ? numbers[static_cast<size_t>(n) - 1] : 0;
 }
 
+ibv_qp_attr qp_attributes(const Vi &vi)
+{
+	ibv_qp_attr attributes{};
+	ibv_qp_init_attr made;
+
+	EXPECT_EQ(ibv_query_qp(fake_qp(vi.qp), &attributes, IBV_QP_CAP | IBV_QP_ACCESS_FLAGS | IBV_QP_MAX_QP_RD_ATOMIC,
+			       &made),
+		  0);
+	return attributes;
+}
+
 void NicTest::SetUp()
 {
 	fake_reset();
@@ -175,13 +185,13 @@ void NicTest::SetUp()
 void NicTest::TearDown()
 {
 	fake_forget_faults();
-	options([](fake_options &o) { o.manual = false; });
+	by_hand(false);
 	close();
 	if (!expect_clean)
 		return;
 	EXPECT_EQ(fake_live_total(), 0) << "leaked";
-	for (int i = 0; i < fake_misuse_count(); i++)
-		ADD_FAILURE() << "misuse: " << fake_misuse(i);
+	for (const std::string &what : fake_take_misuse())
+		ADD_FAILURE() << "misuse: " << what;
 }
 
 void NicTest::open(const char *name)
@@ -233,6 +243,11 @@ void NicTest::options(const std::function<void(fake_options &)> &change)
 	fake_set_options(&now);
 }
 
+void NicTest::by_hand(bool manual)
+{
+	options([=](fake_options &o) { o.manual = manual; });
+}
+
 Vi NicTest::make_vi(VIP_CQ_HANDLE send_cq, VIP_CQ_HANDLE recv_cq)
 {
 	Vi vi;
@@ -262,8 +277,7 @@ void NicTest::make_pair(VIP_CQ_HANDLE send_cq, VIP_CQ_HANDLE recv_cq)
 	connect(a, b);
 }
 
-VIP_RETURN NicTest::request(VIP_VI_HANDLE vi, const std::string &discriminator, VIP_ULONG timeout,
-			    const char *ip)
+VIP_RETURN NicTest::request(VIP_VI_HANDLE vi, const std::string &discriminator, VIP_ULONG timeout, const char *ip)
 {
 	Address local("0.0.0.0", "me"), remote(ip ? ip : host, discriminator);
 	VIP_VI_ATTRIBUTES attributes;
@@ -271,8 +285,7 @@ VIP_RETURN NicTest::request(VIP_VI_HANDLE vi, const std::string &discriminator, 
 	return VipConnectRequest(vi, local.get(), remote.get(), timeout, &attributes);
 }
 
-std::future<VIP_RETURN> NicTest::request_async(VIP_VI_HANDLE vi, const std::string &discriminator,
-					       const char *ip)
+std::future<VIP_RETURN> NicTest::request_async(VIP_VI_HANDLE vi, const std::string &discriminator, const char *ip)
 {
 	return std::async(std::launch::async, [=] {
 		VIP_RETURN rc;
@@ -320,8 +333,8 @@ void NicTest::expect_again()
 	expect_traffic(a, b);
 }
 
-VIP_DESCRIPTOR *NicTest::descriptor(size_t number, const std::vector<Segment> &segments,
-				    unsigned control, VIP_UINT32 immediate)
+VIP_DESCRIPTOR *NicTest::descriptor(size_t number, const std::vector<Segment> &segments, unsigned control,
+				    VIP_UINT32 immediate)
 {
 	VIP_DESCRIPTOR *d = memory.blank(number);
 
@@ -329,11 +342,7 @@ VIP_DESCRIPTOR *NicTest::descriptor(size_t number, const std::vector<Segment> &s
 	d->CS.Control = static_cast<VIP_UINT16>(control);
 	d->CS.ImmediateData = immediate;
 	for (size_t i = 0; i < segments.size(); i++) {
-		// There are more segments than the two that the type is declared with.
-		VIP_DESCRIPTOR_SEGMENT *segment =
-			reinterpret_cast<VIP_DESCRIPTOR_SEGMENT *>(reinterpret_cast<char *>(d) +
-								   sizeof(d->CS)) +
-			i;
+		VIP_DESCRIPTOR_SEGMENT *segment = &d->DS[0] + i; // more than the two that the type is declared with
 		segment->Local.Data.Address = const_cast<void *>(segments[i].data);
 		segment->Local.Handle = memory.handle;
 		segment->Local.Length = static_cast<VIP_UINT32>(segments[i].length);
@@ -343,14 +352,20 @@ VIP_DESCRIPTOR *NicTest::descriptor(size_t number, const std::vector<Segment> &s
 
 VIP_DESCRIPTOR *NicTest::at(size_t number)
 {
-	return reinterpret_cast<VIP_DESCRIPTOR *>(static_cast<char *>(memory.base) +
-						  number * Memory::STRIDE);
+	return reinterpret_cast<VIP_DESCRIPTOR *>(static_cast<char *>(memory.base) + number * Memory::STRIDE);
 }
 
-VIP_DESCRIPTOR *NicTest::write_descriptor(size_t number, const void *to, Segment from,
-					  unsigned control, VIP_UINT32 immediate)
+VIP_DESCRIPTOR *NicTest::write_descriptor(size_t number, const void *to, Segment from, unsigned control,
+					  VIP_UINT32 immediate)
 {
 	return descriptor(number, {{to, 0}, from}, control | VIP_CONTROL_OP_RDMAWRITE, immediate);
+}
+
+void NicTest::allow_reads()
+{
+	EXPECT_EQ(VipDeregisterMem(nic, memory.base, memory.handle), VIP_SUCCESS);
+	EXPECT_EQ(memory.add(nic, nullptr, true, true), VIP_SUCCESS);
+	vi_kind.EnableRdmaRead = VIP_TRUE;
 }
 
 VIP_RETURN NicTest::post_send(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d)
@@ -361,6 +376,18 @@ VIP_RETURN NicTest::post_send(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d)
 VIP_RETURN NicTest::post_recv(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d)
 {
 	return VipPostRecv(vi, d, memory.handle);
+}
+
+void NicTest::post_sends(VIP_VI_HANDLE vi, const std::vector<VIP_DESCRIPTOR *> &descriptors)
+{
+	for (VIP_DESCRIPTOR *d : descriptors)
+		EXPECT_EQ(post_send(vi, d), VIP_SUCCESS);
+}
+
+void NicTest::post_recvs(VIP_VI_HANDLE vi, const std::vector<VIP_DESCRIPTOR *> &descriptors)
+{
+	for (VIP_DESCRIPTOR *d : descriptors)
+		EXPECT_EQ(post_recv(vi, d), VIP_SUCCESS);
 }
 
 VIP_DESCRIPTOR *NicTest::posted_send(VIP_VI_HANDLE vi, size_t number, const std::vector<Segment> &segments,
@@ -386,8 +413,7 @@ void NicTest::post_both(VIP_DESCRIPTOR *receive, VIP_DESCRIPTOR *send)
 	EXPECT_EQ(post_send(a, send), VIP_SUCCESS);
 }
 
-static void expect_done(VIP_RETURN rc, VIP_DESCRIPTOR *done, VIP_DESCRIPTOR *wanted,
-			VIP_UINT32 status)
+static void expect_done(VIP_RETURN rc, VIP_DESCRIPTOR *done, VIP_DESCRIPTOR *wanted, VIP_UINT32 status)
 {
 	EXPECT_EQ(rc, status & VIP_STATUS_ERROR_MASK ? VIP_DESCRIPTOR_ERROR : VIP_SUCCESS);
 	ASSERT_EQ(done, wanted);
@@ -415,8 +441,7 @@ void NicTest::expect_received(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d, VIP_UINT32 st
 void NicTest::expect_state(VIP_VI_HANDLE vi, VIP_VI_STATE state)
 {
 	EXPECT_TRUE(eventually([&] { return state_of(vi) == state; }))
-		<< "in " << testing::PrintToString(state_of(vi)) << ", not "
-		<< testing::PrintToString(state);
+		<< "in " << testing::PrintToString(state_of(vi)) << ", not " << testing::PrintToString(state);
 }
 
 void NicTest::expect_traffic(Vi &from, Vi &to)

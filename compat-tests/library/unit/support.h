@@ -91,6 +91,7 @@ struct Vi {
 VIP_VI_ATTRIBUTES vi_attributes();
 VIP_VI_STATE state_of(VIP_VI_HANDLE vi);
 uint32_t newest_qp();
+ibv_qp_attr qp_attributes(const Vi &vi); // of its queue pair
 
 class NicTest : public testing::Test
 {
@@ -109,6 +110,8 @@ class NicTest : public testing::Test
 	void options(const std::function<void(fake_options &)> &change);
 	Vi make_vi(VIP_CQ_HANDLE send_cq = nullptr, VIP_CQ_HANDLE recv_cq = nullptr);
 	VIP_CQ_HANDLE make_cq(VIP_ULONG entries);
+	// Sends wait for fake_progress(), or no longer.
+	void by_hand(bool manual);
 	// Makes a and b, and connects them.
 	void make_pair();
 	void make_pair(VIP_CQ_HANDLE send_cq, VIP_CQ_HANDLE recv_cq);
@@ -134,8 +137,13 @@ class NicTest : public testing::Test
 	// Makes an RDMA write to the same memory.
 	VIP_DESCRIPTOR *write_descriptor(size_t number, const void *to, Segment from,
 					 unsigned control = 0, VIP_UINT32 immediate = 0);
+	// Peers may read the memory, too, and VIs that are made from now on.
+	void allow_reads();
 	VIP_RETURN post_send(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor);
 	VIP_RETURN post_recv(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor);
+	// Post these, in their order.
+	void post_sends(VIP_VI_HANDLE vi, const std::vector<VIP_DESCRIPTOR *> &descriptors);
+	void post_recvs(VIP_VI_HANDLE vi, const std::vector<VIP_DESCRIPTOR *> &descriptors);
 	// Make a descriptor, and post it.
 	VIP_DESCRIPTOR *posted_send(VIP_VI_HANDLE vi, size_t number, const std::vector<Segment> &segments,
 				    unsigned control = 0, VIP_UINT32 immediate = 0);

@@ -24,6 +24,7 @@ class TwoVis : public NicTest
 		VIP_DESCRIPTOR *s = posted_send(a, 2, {{memory.data(128), 8}});
 		expect_sent(a, s);
 		expect_received(b, e);
+		EXPECT_EQ(e->CS.Length, 8U);
 		ASSERT_EQ(post_send(b, s), VIP_SUCCESS);
 		expect_sent(b, s);
 		expect_received(a, d);

@@ -16,13 +16,11 @@ class UnreliableWrite : public Unreliable
 		for (size_t i = 0; i < bytes; i++)
 			*memory.data(SOURCE + i) = static_cast<char>(i * 7 + i / 256);
 		memset(memory.data(TARGET), 0, MOST);
-		return write_descriptor(200, memory.data(TARGET), {memory.data(SOURCE), bytes},
-					control, 77);
+		return write_descriptor(200, memory.data(TARGET), {memory.data(SOURCE), bytes}, control, 77);
 	}
 	bool is_written(size_t bytes)
 	{
-		return !memcmp(memory.data(SOURCE), memory.data(TARGET), bytes) &&
-		       !*memory.data(TARGET + bytes);
+		return !memcmp(memory.data(SOURCE), memory.data(TARGET), bytes) && !*memory.data(TARGET + bytes);
 	}
 };
 
@@ -35,7 +33,7 @@ TEST_F(UnreliableWrite, IsCutAtThePathMtu)
 			make_pair();
 			size_t others = bytes > LAST ? bytes - LAST : 0, most = static_cast<size_t>(mtu);
 			auto pieces = static_cast<int>((others + most - 1) / most + 1);
-			options([](fake_options &o) { o.manual = true; });
+			by_hand(true);
 			VIP_DESCRIPTOR *w = long_write(bytes), *done;
 			ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
 			EXPECT_EQ(fake_posted(a.qp, FAKE_SEND), pieces);
@@ -54,7 +52,7 @@ TEST_F(UnreliableWrite, IsNotCutOnDevicesThatRecoverFromALostPacket)
 	options([](fake_options &o) { fake_options_mlx5(&o); });
 	make_pair();
 	post_receives(1);
-	options([](fake_options &o) { o.manual = true; });
+	by_hand(true);
 	VIP_DESCRIPTOR *w = long_write(20000, VIP_CONTROL_IMMEDIATE);
 	ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
 	EXPECT_EQ(fake_posted(a.qp, FAKE_SEND), 1);
@@ -77,72 +75,28 @@ TEST_F(UnreliableWrite, QueuePairsAreDrainedOfReceivesOnSoftRoceAlone)
 	}
 }
 
-// 391 pieces go to a device with room for 128, and then to one with room for ten.
-TEST_F(UnreliableWrite, OfMorePiecesThanTheDeviceHoldsGoesOnByItself)
+// The device has all pieces of the shorter writes, and does not have all of the longest when an early one fails.
+TEST_F(UnreliableWrite, APieceThatFailsHereIsTheDescriptorsErrorOnceAndTheEndOfTheWrite)
 {
 	vi_kind.MaxTransferSize = MOST;
-	for (int depth : {1048576, 10}) {
-		open_with([=](fake_device &d) {
-			d.mtu = 256;
-			d.max_qp_wr = depth;
-		});
+	for (auto [bytes, failing] : {std::pair(size_t{20000}, 0), {20000, 1}, {20000, 78}, {MOST, 0}}) {
+		SCOPED_TRACE(testing::Message() << bytes << ", piece " << failing);
+		open_with([](fake_device &d) { d.mtu = 256; });
 		make_pair();
-		post_receives(2);
-		VIP_DESCRIPTOR *w = long_write(MOST, VIP_CONTROL_IMMEDIATE);
-		VIP_DESCRIPTOR *s = descriptor(201, {}, VIP_CONTROL_IMMEDIATE, 78);
-		ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
-		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
-		// The program does not ask for a's completions.
-		expect_received(b, receives[0], WRITTEN);
-		EXPECT_TRUE(is_written(MOST));
-		EXPECT_EQ(receives[0]->CS.ImmediateData, 77u);
-		expect_received(b, receives[1],
-				VIP_STATUS_OP_RECEIVE | VIP_STATUS_IMMEDIATE);
-		expect_sent(a, w, WRITE);
-		expect_sent(a, s);
-		EXPECT_EQ(fake_posted(a.qp, FAKE_SEND), 0);
-		start_over();
-		receives.clear();
-	}
-}
-
-TEST_F(UnreliableWrite, APieceThatFailsHereIsTheDescriptorsErrorOnce)
-{
-	for (int failing : {0, 1, 19}) {
-		start();
-		options([](fake_options &o) { o.manual = true; });
-		VIP_DESCRIPTOR *w = long_write(20000), *s = message(8);
-		ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
-		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+		by_hand(true);
+		VIP_DESCRIPTOR *w = long_write(bytes), *s = message(8);
+		post_sends(a, {w, s});
+		uint64_t posted = fake_calls("ibv_post_send");
 		EXPECT_EQ(fake_progress(failing), failing);
 		fake_complete_next(a.qp, FAKE_SEND, IBV_WC_LOC_PROT_ERR);
 		EXPECT_EQ(fake_progress(1), 1);
-		options([](fake_options &o) { o.manual = false; });
+		by_hand(false);
 		expect_sent(a, w, PROTECTION | WRITE);
 		expect_sent(a, s);
+		EXPECT_LT(fake_calls("ibv_post_send"), posted + 300) << "written once more";
 		expect_unharmed();
-		close();
+		start_over();
 	}
-}
-
-// The device does not have all pieces yet when an early one fails.
-TEST_F(UnreliableWrite, APieceThatFailsEndsAWriteThatDoesNotFitTheDevice)
-{
-	vi_kind.MaxTransferSize = MOST;
-	open_with([](fake_device &d) { d.mtu = 256; });
-	make_pair();
-	options([](fake_options &o) { o.manual = true; });
-	VIP_DESCRIPTOR *w = long_write(MOST), *s = message(8);
-	ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
-	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
-	uint64_t posted = fake_calls("ibv_post_send");
-	fake_complete_next(a.qp, FAKE_SEND, IBV_WC_LOC_PROT_ERR);
-	EXPECT_EQ(fake_progress(1), 1);
-	options([](fake_options &o) { o.manual = false; });
-	expect_sent(a, w, PROTECTION | WRITE);
-	expect_sent(a, s);
-	EXPECT_LT(fake_calls("ibv_post_send"), posted + 300) << "written once more";
-	expect_unharmed();
 }
 
 } // namespace

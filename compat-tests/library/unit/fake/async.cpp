@@ -7,27 +7,6 @@
 namespace fake
 {
 
-void add_async(Context *ctx, const ibv_async_event &event)
-{
-	ctx->async.push_back(event);
-	ctx->signal.set(true);
-}
-
-void drop_async(Context *ctx, const void *element)
-{
-	auto gone = [&](const ibv_async_event &event) {
-		return event.event_type != IBV_EVENT_PORT_ACTIVE &&
-		       event.event_type != IBV_EVENT_PORT_ERR && event.element.qp == element;
-	};
-	ctx->async.erase(std::remove_if(ctx->async.begin(), ctx->async.end(), gone),
-			 ctx->async.end());
-	ctx->signal.set(!ctx->async.empty());
-}
-
-} // namespace fake
-
-using namespace fake;
-
 static bool about_cq(ibv_event_type type)
 {
 	return type == IBV_EVENT_CQ_ERR;
@@ -35,20 +14,45 @@ static bool about_cq(ibv_event_type type)
 
 static bool about_qp(ibv_event_type type)
 {
-	switch (type) {
-	case IBV_EVENT_QP_FATAL:
-	case IBV_EVENT_QP_REQ_ERR:
-	case IBV_EVENT_QP_ACCESS_ERR:
-	case IBV_EVENT_COMM_EST:
-	case IBV_EVENT_SQ_DRAINED:
-	case IBV_EVENT_PATH_MIG:
-	case IBV_EVENT_PATH_MIG_ERR:
-	case IBV_EVENT_QP_LAST_WQE_REACHED:
-		return true;
-	default:
-		return false;
-	}
+	return type == IBV_EVENT_QP_LAST_WQE_REACHED || (type <= IBV_EVENT_PATH_MIG_ERR && !about_cq(type));
 }
+
+static void add_async(ibv_context *context, const ibv_async_event &event)
+{
+	ctx_of(context)->async.push_back(event);
+	ctx_of(context)->signal.set(true);
+}
+
+void raise(Qp *qp, ibv_event_type type)
+{
+	ibv_async_event event{};
+
+	event.event_type = type;
+	event.element.qp = qp;
+	add_async(qp->context, event);
+}
+
+void raise(Cq *cq, ibv_event_type type)
+{
+	ibv_async_event event{};
+
+	event.event_type = type;
+	event.element.cq = cq;
+	add_async(cq->context, event);
+}
+
+void drop_async(Context *ctx, const void *element)
+{
+	auto gone = [&](const ibv_async_event &event) {
+		return (about_qp(event.event_type) || about_cq(event.event_type)) && event.element.qp == element;
+	};
+	ctx->async.erase(std::remove_if(ctx->async.begin(), ctx->async.end(), gone), ctx->async.end());
+	ctx->signal.set(!ctx->async.empty());
+}
+
+} // namespace fake
+
+using namespace fake;
 
 // The library's log has this text. No test reads it.
 const char *ibv_event_type_str(ibv_event_type)
@@ -89,23 +93,16 @@ void fake_async_event_qp(ibv_event_type type, uint32_t qp_num)
 {
 	std::lock_guard<std::mutex> lock(world().mutex);
 	Qp *qp = qp_by_num(qp_num);
-	ibv_async_event event{};
 
 	if (!qp)
 		die("fake_async_event_qp: no queue pair %u", qp_num);
-	event.event_type = type;
-	event.element.qp = qp;
-	add_async(ctx_of(qp), event);
+	raise(qp, type);
 }
 
 void fake_async_event_cq(ibv_event_type type, ibv_cq *cq)
 {
 	std::lock_guard<std::mutex> lock(world().mutex);
-	ibv_async_event event{};
-
-	event.event_type = type;
-	event.element.cq = cq;
-	add_async(ctx_of(cq->context), event);
+	raise(static_cast<Cq *>(cq), type);
 }
 
 void fake_async_event_port(ibv_event_type type, const char *device)
@@ -121,6 +118,6 @@ void fake_async_event_port(ibv_event_type type, const char *device)
 		if (type == IBV_EVENT_PORT_ACTIVE || type == IBV_EVENT_PORT_ERR)
 			ctx->dev->cfg.port_up = type == IBV_EVENT_PORT_ACTIVE;
 		if (ctx != ctx->dev->cm_context)
-			add_async(ctx, event);
+			add_async(&ctx->context, event);
 	}
 }

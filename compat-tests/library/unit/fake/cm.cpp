@@ -35,8 +35,9 @@ void free_id(Id *id)
 {
 	auto &ready = channel_of(id)->ready;
 
-	ready.erase(std::remove_if(ready.begin(), ready.end(), [=](const rdma_cm_event &event) { return event.id == id; }),
-		    ready.end());
+	ready.erase(
+		std::remove_if(ready.begin(), ready.end(), [=](const rdma_cm_event &event) { return event.id == id; }),
+		ready.end());
 	channel_of(id)->signal.set(!ready.empty());
 	world().ids.erase(id);
 	delete id;
@@ -71,10 +72,9 @@ static int bind_to(Id *id, const Addr &addr)
 
 fake_reach reach_of(const Addr &dst)
 {
-	auto &reach = world().reach;
-	auto it = reach.find(std::string(reinterpret_cast<const char *>(dst.ip), sizeof dst.ip));
+	auto it = world().reach.find(dst);
 
-	if (it != reach.end())
+	if (it != world().reach.end())
 		return it->second;
 	return device_of(dst) ? FAKE_REACH_OK : FAKE_REACH_NOBODY;
 }
@@ -130,7 +130,6 @@ rdma_event_channel *rdma_create_event_channel(void)
 	}
 	channel->fd = channel->signal.fd;
 	world().cm_channels.insert(channel);
-	++world().live.event_channels;
 	return channel;
 }
 
@@ -141,7 +140,6 @@ void rdma_destroy_event_channel(rdma_event_channel *channel)
 	for (const Id *id : world().ids)
 		if (id->channel == channel)
 			die("rdma_destroy_event_channel: an id still uses it");
-	--world().live.event_channels;
 	free_cm_channel(static_cast<CmChannel *>(channel));
 }
 
@@ -156,7 +154,6 @@ int rdma_create_id(rdma_event_channel *channel, rdma_cm_id **out, void *context,
 	id->ps = ps;
 	id->qp_type = IBV_QPT_RC;
 	world().ids.insert(id);
-	++world().live.ids;
 	*out = id;
 	return 0;
 }
@@ -172,7 +169,6 @@ int rdma_destroy_id(rdma_cm_id *rid)
 		die("rdma_destroy_id: no such id (destroyed twice?)");
 	if (is_told(id))
 		die("rdma_destroy_id would wait for ever: an event of the id is not acknowledged");
-	--world().live.ids;
 	free_id(id);
 	return 0;
 }
@@ -269,7 +265,7 @@ void fake_address(const char *ip, fake_reach how)
 	if (!Addr::parse(ip, addr))
 		die("fake_address: \"%s\" is no IP address", ip);
 	std::lock_guard<std::mutex> lock(world().mutex);
-	world().reach[std::string(reinterpret_cast<char *>(addr.ip), sizeof addr.ip)] = how;
+	world().reach[addr] = how;
 }
 
 void fake_remove_devices(void)

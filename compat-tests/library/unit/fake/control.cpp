@@ -2,21 +2,20 @@
 // Configuration, faults that make functions fail, misuse, counters.
 #include "world.h"
 
-#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 namespace fake
 {
 
-World::World()
+State::State()
 {
-#define X(fn) points[FN_##fn].name = #fn;
-	FAKE_FUNCTIONS(X)
-#undef X
-	fake_options_rxe(&opt);
-	default_devices(*this);
+	fake_device one;
+
+	fake_device_default(&one);
+	devices.push_back(make_device(one));
 }
 
 // The world is never destroyed: atexit handlers of the code under test may still call the fake.
@@ -52,29 +51,26 @@ void die(const char *format, ...)
 // This is out of line, since it is called only when a fault is pending for the function.
 int strike(Point &point)
 {
-	void (*happen)(void *) = nullptr;
-	void *argument = nullptr;
+	std::function<void()> happen;
 	int err = 0;
 
 	for (size_t i = 0; i < point.faults.size();) {
-		if (--point.faults[i].countdown > 0) {
+		Fault &fault = point.faults[i];
+		if (--fault.countdown > 0) {
 			++i;
 			continue;
 		}
-		if (point.faults[i].happen) {
-			happen = point.faults[i].happen;
-			argument = point.faults[i].argument;
-		} else {
-			err = point.faults[i].err;
-		}
+		if (fault.happen)
+			happen = fault.happen;
+		else
+			err = fault.err;
 		point.faults.erase(point.faults.begin() + static_cast<long>(i));
 	}
 	if (!err)
 		err = point.always;
-	point.armed = point.always || !point.faults.empty();
 	if (happen) {
 		world().mutex.unlock();
-		happen(argument);
+		happen();
 		world().mutex.lock();
 	}
 	return err;
@@ -82,9 +78,9 @@ int strike(Point &point)
 
 static Point &point_of(const char *function)
 {
-	for (Point &point : world().points)
-		if (!strcmp(point.name, function))
-			return point;
+	for (int i = 0; i < FN_COUNT; ++i)
+		if (!strcmp(function_names[i], function))
+			return world().points[i];
 	die("no function \"%s\" that could be counted or made to fail", function);
 }
 
@@ -94,42 +90,20 @@ static void free_everything(World &w)
 		free_id(*w.ids.begin());
 	for (rdma_cm_event *event : w.events_out)
 		delete event;
-	w.events_out.clear();
-	for (CmChannel *channel : std::set<CmChannel *>(w.cm_channels))
-		free_cm_channel(channel);
-	w.held.clear();
-	for (Qp *qp : w.qps)
-		if (qp)
-			free_qp(qp);
-	for (Cq *cq : std::set<Cq *>(w.cqs))
-		free_cq(cq);
-	for (Channel *channel : std::set<Channel *>(w.channels))
-		free_channel(channel);
-	for (Mr *mr : std::set<Mr *>(w.mrs))
-		free_mr(mr);
-	for (Pd *pd : w.pds)
+	while (!w.cm_channels.empty())
+		free_cm_channel(*w.cm_channels.begin());
+	while (!w.qps.empty())
+		free_qp(w.qps.begin()->second);
+	while (!w.cqs.empty())
+		free_cq(*w.cqs.begin());
+	while (!w.channels.empty())
+		free_channel(*w.channels.begin());
+	while (!w.mrs.empty())
+		free_mr(*w.mrs.begin());
+	for (ibv_pd *pd : w.pds)
 		delete pd;
-	w.pds.clear();
-	for (Context *ctx : std::set<Context *>(w.contexts))
-		close_context(ctx);
-}
-
-static void forget(World &w)
-{
-	for (Point &point : w.points) {
-		const char *name = point.name;
-		point = Point();
-		point.name = name;
-	}
-	w.misuse.clear();
-	w.live = {};
-	w.seq = 0;
-	w.qps.clear();
-	w.keys.clear();
-	w.free_keys.clear();
-	w.reach.clear();
-	w.next.clear();
-	w.retired.clear();
+	while (!w.contexts.empty())
+		close_context(*w.contexts.begin());
 }
 
 } // namespace fake
@@ -142,34 +116,22 @@ void fake_reset(void)
 	std::lock_guard<std::mutex> lock(w.mutex);
 
 	free_everything(w);
-	forget(w);
-	fake_options_rxe(&w.opt);
-	default_devices(w);
-	w.retired.clear();
-}
-
-void fake_options_rxe(fake_options *options)
-{
-	*options = fake_options{};
+	static_cast<State &>(w) = State();
 }
 
 void fake_options_mlx5(fake_options *options)
 {
-	fake_options_rxe(options);
-	options->spec_status = true;
-	options->async_errors = true;
-	options->flush_late_receives = true;
+	*options = fake_options();
+	options->by_specification = true;
 	options->reset_cleans_cq = true;
-	options->uc_stays_hearing = true;
 }
 
 void fake_set_options(const fake_options *options)
 {
 	std::lock_guard<std::mutex> lock(world().mutex);
 	world().opt = *options;
-	for (Qp *qp : world().qps) // those whose sends have waited for fake_progress()
-		if (qp)
-			run_sends(qp);
+	for (auto [number, qp] : world().qps) // those whose sends have waited for fake_progress()
+		run_sends(qp);
 }
 
 void fake_get_options(fake_options *options)
@@ -181,19 +143,13 @@ void fake_get_options(fake_options *options)
 void fake_fail(const char *function, int nth, int err)
 {
 	std::lock_guard<std::mutex> lock(world().mutex);
-	Point &point = point_of(function);
-
-	point.faults.push_back({nth, err, nullptr, nullptr});
-	point.armed = true;
+	point_of(function).faults.push_back({nth, err, {}});
 }
 
-void fake_before(const char *function, int nth, void (*happen)(void *), void *argument)
+void fake_before(const char *function, int nth, const std::function<void()> &happen)
 {
 	std::lock_guard<std::mutex> lock(world().mutex);
-	Point &point = point_of(function);
-
-	point.faults.push_back({nth, 0, happen, argument});
-	point.armed = true;
+	point_of(function).faults.push_back({nth, 0, happen});
 }
 
 void fake_fail_always(const char *function, int err)
@@ -202,20 +158,14 @@ void fake_fail_always(const char *function, int err)
 	Point &point = point_of(function);
 
 	point.always = err;
-	point.armed = err != 0;
 	if (!err)
 		point.faults.clear();
 }
 
 void fake_forget_faults(void)
 {
-	std::lock_guard<std::mutex> lock(world().mutex);
-
-	for (Point &point : world().points) {
-		point.always = 0;
-		point.armed = false;
-		point.faults.clear();
-	}
+	for (const char *function : function_names)
+		fake_fail_always(function, 0);
 }
 
 uint64_t fake_calls(const char *function)
@@ -224,17 +174,22 @@ uint64_t fake_calls(const char *function)
 	return point_of(function).calls;
 }
 
-struct fake_counts fake_live(void)
+int fake_channels(void)
 {
 	std::lock_guard<std::mutex> lock(world().mutex);
-	return world().live;
+	return static_cast<int>(world().channels.size());
 }
 
 int fake_live_total(void)
 {
-	fake_counts l = fake_live();
-	return l.device_lists + l.contexts + l.pds + l.mrs + l.cqs + l.channels + l.qps +
-	       l.event_channels + l.ids + l.ifaddrs;
+	const World &w = world();
+	std::lock_guard<std::mutex> lock(world().mutex);
+	size_t all = w.pds.size() + w.mrs.size() + w.cqs.size() + w.channels.size() + w.qps.size() +
+		     w.cm_channels.size() + w.ids.size();
+
+	for (const Context *ctx : w.contexts)
+		all += ctx != ctx->dev->cm_context;
+	return w.lists + static_cast<int>(all);
 }
 
 int fake_misuse_count(void)
@@ -243,15 +198,8 @@ int fake_misuse_count(void)
 	return static_cast<int>(world().misuse.size());
 }
 
-const char *fake_misuse(int index)
+std::vector<std::string> fake_take_misuse(void)
 {
 	std::lock_guard<std::mutex> lock(world().mutex);
-	auto i = static_cast<size_t>(index);
-	return i < world().misuse.size() ? world().misuse[i].c_str() : nullptr;
-}
-
-void fake_misuse_clear(void)
-{
-	std::lock_guard<std::mutex> lock(world().mutex);
-	world().misuse.clear();
+	return std::exchange(world().misuse, {});
 }

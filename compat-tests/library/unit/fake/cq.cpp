@@ -8,31 +8,23 @@
 namespace fake
 {
 
-static void notify(Cq *cq)
-{
-	auto *channel = static_cast<Channel *>(cq->channel);
-
-	cq->armed = false;
-	channel->events.push_back(cq);
-	channel->signal.set(true);
-}
-
 bool add_completion(Cq *cq, const ibv_wc &wc)
 {
 	if (static_cast<int>(cq->ring.size()) >= cq->cqe) {
-		ibv_async_event event{};
-		if (cq->overflowed)
-			return false;
+		if (!cq->overflowed) {
+			misuse("completion queue overflow: %d entries, queue pair %u", cq->cqe, wc.qp_num);
+			raise(cq, IBV_EVENT_CQ_ERR);
+		}
 		cq->overflowed = true;
-		misuse("completion queue overflow: %d entries, queue pair %u", cq->cqe, wc.qp_num);
-		event.event_type = IBV_EVENT_CQ_ERR;
-		event.element.cq = cq;
-		add_async(ctx_of(cq->context), event);
 		return false;
 	}
 	cq->ring.push_back(wc);
-	if (cq->armed)
-		notify(cq);
+	if (cq->armed) {
+		auto *channel = static_cast<Channel *>(cq->channel);
+		cq->armed = false;
+		channel->events.push_back(cq);
+		channel->signal.set(true);
+	}
 	return true;
 }
 
@@ -73,12 +65,10 @@ void remove_completions(Cq *cq, uint32_t qp_num)
 	auto &held = world().held;
 	auto &ring = cq->ring;
 
-	ring.erase(std::remove_if(ring.begin(), ring.end(),
-				  [&](const ibv_wc &wc) { return wc.qp_num == qp_num; }),
+	ring.erase(std::remove_if(ring.begin(), ring.end(), [=](const ibv_wc &wc) { return wc.qp_num == qp_num; }),
 		   ring.end());
-	held.erase(std::remove_if(
-			   held.begin(), held.end(),
-			   [&](const HeldWc &h) { return h.cq == cq && h.wc.qp_num == qp_num; }),
+	held.erase(std::remove_if(held.begin(), held.end(),
+				  [=](const HeldWc &h) { return h.cq == cq && h.wc.qp_num == qp_num; }),
 		   held.end());
 }
 
@@ -93,36 +83,23 @@ void release_completions(uint32_t qp_num)
 	held.erase(first, held.end());
 }
 
-static void forget_events(Cq *cq)
+void free_cq(Cq *cq)
 {
 	auto &held = world().held;
 
-	held.erase(std::remove_if(held.begin(), held.end(),
-				  [&](const HeldWc &h) { return h.cq == cq; }),
-		   held.end());
+	held.erase(std::remove_if(held.begin(), held.end(), [=](const HeldWc &h) { return h.cq == cq; }), held.end());
 	drop_async(ctx_of(cq->context), static_cast<ibv_cq *>(cq));
 	if (auto *channel = static_cast<Channel *>(cq->channel)) {
 		auto &events = channel->events;
 		events.erase(std::remove(events.begin(), events.end(), cq), events.end());
 		channel->signal.set(!events.empty());
 	}
-}
-
-void free_cq(Cq *cq)
-{
-	forget_events(cq);
-	if (cq->channel)
-		--cq->channel->refcnt;
-	--ctx_of(cq->context)->objects;
-	pthread_mutex_destroy(&cq->mutex);
-	pthread_cond_destroy(&cq->cond);
 	world().cqs.erase(cq);
 	delete cq;
 }
 
 void free_channel(Channel *channel)
 {
-	--ctx_of(channel->context)->objects;
 	channel->signal.close();
 	world().channels.erase(channel);
 	delete channel;
@@ -158,39 +135,30 @@ ibv_comp_channel *ibv_create_comp_channel(ibv_context *context)
 	}
 	channel->context = context;
 	channel->fd = channel->signal.fd;
-	++ctx_of(context)->objects;
 	world().channels.insert(channel);
-	++world().live.channels;
 	return channel;
 }
 
 int ibv_destroy_comp_channel(ibv_comp_channel *ibchannel)
 {
 	FAKE_ENTER(ibv_destroy_comp_channel);
-	auto *channel = static_cast<Channel *>(ibchannel);
+	const auto &cqs = world().cqs;
 
 	if (fault)
 		return by_value(fault);
-	if (channel->refcnt) {
-		misuse("ibv_destroy_comp_channel: %d completion queues use the channel",
-		       channel->refcnt);
+	if (std::any_of(cqs.begin(), cqs.end(), [=](const Cq *cq) { return cq->channel == ibchannel; })) {
+		misuse("ibv_destroy_comp_channel: completion queues use the channel");
 		return by_value(EBUSY);
 	}
-	--world().live.channels;
-	free_channel(channel);
+	free_channel(static_cast<Channel *>(ibchannel));
 	return 0;
 }
 
-ibv_cq *ibv_create_cq(ibv_context *context, int cqe, void *cq_context, ibv_comp_channel *channel,
-		      int comp_vector)
+ibv_cq *ibv_create_cq(ibv_context *context, int cqe, void *cq_context, ibv_comp_channel *channel, int comp_vector)
 {
 	FAKE_ENTER(ibv_create_cq);
-	Device *dev = ctx_of(context)->dev;
-
-	if (!fault && (comp_vector < 0 || comp_vector >= context->num_comp_vectors))
-		fault = EINVAL;
 	if (!fault)
-		fault = check_size(dev, cqe);
+		fault = comp_vector ? EINVAL : check_size(ctx_of(context)->dev, cqe);
 	if (fault)
 		return by_null(fault);
 	auto *cq = new Cq();
@@ -198,13 +166,7 @@ ibv_cq *ibv_create_cq(ibv_context *context, int cqe, void *cq_context, ibv_comp_
 	cq->channel = channel;
 	cq->cq_context = cq_context;
 	cq->cqe = static_cast<int>(rounded(static_cast<size_t>(cqe)));
-	pthread_mutex_init(&cq->mutex, nullptr);
-	pthread_cond_init(&cq->cond, nullptr);
-	if (channel)
-		++channel->refcnt;
-	++ctx_of(context)->objects;
 	world().cqs.insert(cq);
-	++world().live.cqs;
 	return cq;
 }
 
@@ -233,17 +195,16 @@ int ibv_destroy_cq(ibv_cq *ibcq)
 
 	if (fault)
 		return by_value(fault);
-	if (cq->users) {
-		misuse("ibv_destroy_cq: queue pairs use it (%d times)", cq->users);
-		return by_value(EBUSY);
-	}
+	for (auto [number, qp] : world().qps)
+		if (qp->send_cq == cq || qp->recv_cq == cq) {
+			misuse("ibv_destroy_cq: queue pair %u uses it", number);
+			return by_value(EBUSY);
+		}
 	if (cq->reported != cq->comp_events_completed)
-		die("ibv_destroy_cq would wait for ever: %u completion events reported, %u "
-		    "acknowledged",
-		    cq->reported, cq->comp_events_completed);
+		die("ibv_destroy_cq would wait for ever: %u completion events reported, %u acknowledged", cq->reported,
+		    cq->comp_events_completed);
 	if (cq->async_reported != cq->async_events_completed)
 		die("ibv_destroy_cq would wait for ever: asynchronous events not acknowledged");
-	--world().live.cqs;
 	free_cq(cq);
 	return 0;
 }

@@ -12,17 +12,13 @@ namespace fake
 
 static int query_port(ibv_context *context, uint8_t port_num, ibv_port_attr *attr, size_t size);
 
-static std::unique_ptr<Device> make_device(const fake_device &cfg)
+std::unique_ptr<Device> make_device(const fake_device &cfg)
 {
 	auto dev = std::make_unique<Device>();
 
 	dev->cfg = cfg;
-	dev->node_type = IBV_NODE_CA;
-	dev->transport_type = IBV_TRANSPORT_IB;
 	snprintf(dev->name, sizeof dev->name, "%s", cfg.name);
 	dev->cfg.name = dev->name;
-	snprintf(dev->dev_name, sizeof dev->dev_name, "uverbs_%.50s", cfg.name);
-	snprintf(dev->ibdev_path, sizeof dev->ibdev_path, "/sys/class/infiniband/%s", cfg.name);
 	for (int i = 0; i < FAKE_MAX_ADDRESSES && cfg.addresses[i]; ++i) {
 		Addr addr;
 		if (!Addr::parse(cfg.addresses[i], addr))
@@ -31,22 +27,6 @@ static std::unique_ptr<Device> make_device(const fake_device &cfg)
 		dev->cfg.addresses[i] = nullptr; // the caller's text may be gone later
 	}
 	return dev;
-}
-
-static void set_devices(World &w, int count, const fake_device *list)
-{
-	for (auto &dev : w.devices)
-		w.retired.push_back(std::move(dev));
-	w.devices.clear();
-	for (int i = 0; i < count; ++i)
-		w.devices.push_back(make_device(list[i]));
-}
-
-void default_devices(World &w)
-{
-	fake_device one;
-	fake_device_default(&one);
-	set_devices(w, 1, &one);
 }
 
 Context *open_context(Device *dev)
@@ -64,7 +44,6 @@ Context *open_context(Device *dev)
 	ctx->context.ops.req_notify_cq = req_notify_cq;
 	ctx->context.ops.post_send = post_send;
 	ctx->context.ops.post_recv = post_recv;
-	pthread_mutex_init(&ctx->context.mutex, nullptr);
 	if (!ctx->signal.open()) {
 		delete ctx;
 		return nullptr;
@@ -80,7 +59,6 @@ void close_context(Context *ctx)
 	if (ctx->dev->cm_context == ctx)
 		ctx->dev->cm_context = nullptr;
 	ctx->signal.close();
-	pthread_mutex_destroy(&ctx->context.mutex);
 	delete ctx;
 }
 
@@ -92,7 +70,7 @@ Device *device_of(const Addr &addr)
 		return w.devices.empty() ? nullptr : w.devices[0].get();
 	for (auto &dev : w.devices)
 		for (const Addr &own : dev->addrs)
-			if (own.same_ip(addr))
+			if (own == addr)
 				return dev.get();
 	return nullptr;
 }
@@ -162,19 +140,17 @@ static int query_port(ibv_context *context, uint8_t port_num, ibv_port_attr *att
 		return by_value(fault);
 	if (port_num != 1)
 		return by_value(EINVAL);
-	a.state = cfg.port_up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
-	a.max_mtu = IBV_MTU_4096;
 	a.active_mtu = ctx_of(context)->dev->mtu();
-	a.gid_tbl_len = 1024;
-	a.pkey_tbl_len = 1;
 	a.max_msg_sz = cfg.max_msg_size;
-	a.active_width = 1;
-	a.active_speed = 1;
-	a.phys_state = cfg.port_up ? 5 : 3;
 	a.link_layer = cfg.infiniband ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
-	a.lid = cfg.lid;
 	memcpy(attr, &a, std::min(size, sizeof a));
 	return 0;
+}
+
+template <typename Object> static bool is_used(const std::set<Object *> &objects, const ibv_context *context)
+{
+	return std::any_of(objects.begin(), objects.end(),
+			   [=](const Object *each) { return each->context == context; });
 }
 
 } // namespace fake
@@ -204,7 +180,13 @@ void fake_device_default(fake_device *device)
 void fake_set_devices(int count, const fake_device *devices)
 {
 	std::lock_guard<std::mutex> lock(world().mutex);
-	set_devices(world(), count, devices);
+	World &w = world();
+
+	for (auto &dev : w.devices)
+		w.retired.push_back(std::move(dev));
+	w.devices.clear();
+	for (int i = 0; i < count; ++i)
+		w.devices.push_back(make_device(devices[i]));
 }
 
 ibv_device **ibv_get_device_list(int *num_devices)
@@ -218,13 +200,12 @@ ibv_device **ibv_get_device_list(int *num_devices)
 		*num_devices = 0;
 	if (fault)
 		return by_null(fault);
-	auto **list =
-		static_cast<ibv_device **>(calloc(w.devices.size() + 1, sizeof(ibv_device *)));
+	auto **list = static_cast<ibv_device **>(calloc(w.devices.size() + 1, sizeof(ibv_device *)));
 	for (size_t i = 0; i < w.devices.size(); ++i)
 		list[i] = w.devices[i].get();
 	if (num_devices)
 		*num_devices = static_cast<int>(w.devices.size());
-	++w.live.device_lists;
+	++w.lists;
 	return list;
 }
 
@@ -232,7 +213,7 @@ void ibv_free_device_list(ibv_device **list)
 {
 	std::lock_guard<std::mutex> lock(world().mutex);
 	free(list);
-	--world().live.device_lists;
+	--world().lists;
 }
 
 const char *ibv_get_device_name(ibv_device *device)
@@ -246,22 +227,19 @@ ibv_context *ibv_open_device(ibv_device *device)
 	if (fault)
 		return by_null(fault);
 	Context *ctx = open_context(static_cast<Device *>(device));
-	if (!ctx)
-		return nullptr;
-	++world().live.contexts;
-	return &ctx->context;
+	return ctx ? &ctx->context : nullptr;
 }
 
 int ibv_close_device(ibv_context *context)
 {
 	FAKE_ENTER(ibv_close_device);
+	const World &w = world();
 	Context *ctx = ctx_of(context);
 
 	if (fault)
 		return by_minus(fault);
-	--world().live.contexts;
-	if (ctx->objects) // they still point to the context: fake_reset() frees it after them
-		misuse("ibv_close_device: %d objects of the context are alive", ctx->objects);
+	if (is_used(w.pds, context) || is_used(w.cqs, context) || is_used(w.channels, context))
+		misuse("ibv_close_device: objects of the context are alive"); // fake_reset() frees it after them
 	else
 		close_context(ctx);
 	return 0;
@@ -276,7 +254,6 @@ int ibv_query_device(ibv_context *context, ibv_device_attr *attr)
 		return by_value(fault);
 	*attr = ibv_device_attr{};
 	attr->max_mr_size = UINT64_MAX;
-	attr->page_size_cap = 0xfffff000;
 	attr->max_qp = cfg.max_qp;
 	attr->max_qp_wr = cfg.max_qp_wr;
 	attr->max_sge = attr->max_sge_rd = cfg.max_sge;
@@ -285,12 +262,9 @@ int ibv_query_device(ibv_context *context, ibv_device_attr *attr)
 	attr->max_mr = cfg.max_mr;
 	attr->max_pd = 1048576;
 	attr->max_qp_rd_atom = attr->max_qp_init_rd_atom = cfg.max_rd_atomic;
-	attr->max_res_rd_atom = cfg.max_rd_atomic * 1024;
 	attr->vendor_id = cfg.vendor_id;
 	attr->atomic_cap = cfg.atomics ? IBV_ATOMIC_HCA : IBV_ATOMIC_NONE;
 	attr->max_pkeys = static_cast<uint16_t>(pkey_table(ctx_of(context)->dev).size());
-	attr->local_ca_ack_delay = 15;
-	attr->phys_port_cnt = 1;
 	return 0;
 }
 
@@ -303,34 +277,27 @@ int ibv_query_port(ibv_context *, uint8_t, struct _compat_ibv_port_attr *)
 ibv_pd *ibv_alloc_pd(ibv_context *context)
 {
 	FAKE_ENTER(ibv_alloc_pd);
-	World &w = world();
-	Context *ctx = ctx_of(context);
-
 	if (fault)
 		return by_null(fault);
-	Pd *pd = new Pd();
+	auto *pd = new ibv_pd();
 	pd->context = context;
-	w.pds.insert(pd);
-	++w.live.pds;
-	++ctx->objects;
+	world().pds.insert(pd);
 	return pd;
 }
 
-int ibv_dealloc_pd(ibv_pd *ibpd)
+int ibv_dealloc_pd(ibv_pd *pd)
 {
 	FAKE_ENTER(ibv_dealloc_pd);
 	World &w = world();
-	auto *pd = static_cast<Pd *>(ibpd);
+	bool is_used = std::any_of(w.mrs.begin(), w.mrs.end(), [=](const Mr *mr) { return mr->pd == pd; }) ||
+		       std::any_of(w.qps.begin(), w.qps.end(), [=](const auto &each) { return each.second->pd == pd; });
 
 	if (fault)
 		return by_value(fault);
-	if (pd->users) {
-		misuse("ibv_dealloc_pd: %d memory regions or queue pairs are in the domain",
-		       pd->users);
+	if (is_used) {
+		misuse("ibv_dealloc_pd: memory regions or queue pairs are in the domain");
 		return by_value(EBUSY);
 	}
-	--w.live.pds;
-	--ctx_of(pd->context)->objects;
 	w.pds.erase(pd);
 	delete pd;
 	return 0;

@@ -7,13 +7,12 @@
 namespace fake
 {
 
-bool injected(Qp *qp, fake_direction direction, ibv_wc_status *status)
+static bool injected(const Qp *qp, fake_direction direction, ibv_wc_status *status)
 {
 	auto &next = world().next;
 
 	for (size_t i = 0; i < next.size(); ++i) {
-		if (next[i].direction != direction ||
-		    (next[i].qp_num && next[i].qp_num != qp->qp_num))
+		if (next[i].direction != direction || (next[i].qp_num && next[i].qp_num != qp->qp_num))
 			continue;
 		*status = next[i].status;
 		next.erase(next.begin() + static_cast<long>(i));
@@ -22,7 +21,7 @@ bool injected(Qp *qp, fake_direction direction, ibv_wc_status *status)
 	return false;
 }
 
-size_t mtu_bytes(const Qp *qp)
+static size_t mtu_bytes(const Qp *qp)
 {
 	return static_cast<size_t>(128) << qp->attr.path_mtu;
 }
@@ -54,11 +53,10 @@ static uint8_t *memory_at(const Mr *mr, uint64_t addr)
 }
 
 // Appends up to limit bytes of the local segments to the spans.
-static ibv_wc_status map_local(const Qp *qp, const std::vector<ibv_sge> &sges, int access,
-			       uint64_t limit, std::vector<Span> &spans)
+static ibv_wc_status map_local(const Qp *qp, const std::vector<ibv_sge> &sges, int access, uint64_t limit,
+			       std::vector<Span> &spans)
 {
-	const ibv_wc_status bad_key =
-		world().opt.spec_status ? IBV_WC_LOC_PROT_ERR : IBV_WC_LOC_QP_OP_ERR;
+	const ibv_wc_status bad_key = world().opt.by_specification ? IBV_WC_LOC_PROT_ERR : IBV_WC_LOC_QP_OP_ERR;
 
 	spans.clear();
 	for (const ibv_sge &sge : sges) {
@@ -81,8 +79,7 @@ static uint8_t *map_remote(const Qp *to, const SendWork &work, int access)
 	const Mr *mr = mr_by_key(work.rkey, true);
 
 	if (!mr || mr->pd != to->pd || !(static_cast<int>(mr->access) & access) ||
-	    !(static_cast<int>(to->attr.qp_access_flags) & access) ||
-	    !in_bounds(mr, work.remote_addr, work.length))
+	    !(static_cast<int>(to->attr.qp_access_flags) & access) || !in_bounds(mr, work.remote_addr, work.length))
 		return nullptr;
 	return memory_at(mr, work.remote_addr);
 }
@@ -121,8 +118,7 @@ static ibv_wc_status map_source(Qp *qp, SendWork &work)
 static Qp *find_peer(const Qp *qp)
 {
 	Qp *peer = qp_by_num(qp->attr.dest_qp_num);
-	bool ready = peer && peer->qp_type == qp->qp_type &&
-		     (peer->now == IBV_QPS_RTR || peer->now == IBV_QPS_RTS) &&
+	bool ready = peer && peer->qp_type == qp->qp_type && (peer->now == IBV_QPS_RTR || peer->now == IBV_QPS_RTS) &&
 		     peer->attr.dest_qp_num == qp->qp_num;
 
 	return ready ? peer : nullptr;
@@ -140,20 +136,11 @@ static Step finish_failed(Qp *qp, ibv_wc_status status)
 	return finish(qp, qp->qp_type == IBV_QPT_UC ? IBV_WC_SUCCESS : status);
 }
 
-static void raise(Qp *qp, ibv_event_type type)
-{
-	ibv_async_event event{};
-
-	event.event_type = type;
-	event.element.qp = qp;
-	add_async(ctx_of(qp), event);
-}
-
 static Step no_receive(Qp *qp, Qp *to, const SendWork &work)
 {
 	if (qp->qp_type == IBV_QPT_UC) {
 		if (is_write(work.opcode) && work.length > mtu_bytes(qp))
-			to->deaf = !world().opt.uc_stays_hearing;
+			to->deaf = !world().opt.by_specification;
 		return finish(qp, IBV_WC_SUCCESS);
 	}
 	return finish(qp, IBV_WC_RNR_RETRY_EXC_ERR); // the library asks for no retries
@@ -177,7 +164,7 @@ static Step deliver(Qp *qp, Qp *to, const SendWork &work)
 // The receive at the head of the queue cannot take this message.
 static Step bad_receive(Qp *qp, Qp *to, ibv_wc_status theirs, ibv_wc_status ours)
 {
-	if (world().opt.async_errors && qp->qp_type == IBV_QPT_RC)
+	if (world().opt.by_specification && qp->qp_type == IBV_QPT_RC)
 		raise(to, IBV_EVENT_QP_REQ_ERR);
 	complete_recv(to, theirs);
 	return finish_failed(qp, ours);
@@ -202,17 +189,12 @@ static Step do_send(Qp *qp, Qp *to, const SendWork &work)
 	const RecvWork &receive = to->rq.front();
 	for (const ibv_sge &sge : receive.sges)
 		room += sge.length;
-	if (work.length > room) {
-		if (qp->qp_type == IBV_QPT_UC && w.opt.uc_long_dropped)
-			return finish(qp, IBV_WC_SUCCESS);
-		return w.opt.spec_status
-			       ? bad_receive(qp, to, IBV_WC_LOC_LEN_ERR, IBV_WC_REM_INV_REQ_ERR)
-			       : bad_receive(qp, to, IBV_WC_LOC_QP_OP_ERR, IBV_WC_REM_OP_ERR);
-	}
+	if (work.length > room)
+		return w.opt.by_specification ? bad_receive(qp, to, IBV_WC_LOC_LEN_ERR, IBV_WC_REM_INV_REQ_ERR)
+					      : bad_receive(qp, to, IBV_WC_LOC_QP_OP_ERR, IBV_WC_REM_OP_ERR);
 	status = map_local(to, receive.sges, IBV_ACCESS_LOCAL_WRITE, work.length, w.to);
 	if (status)
-		return bad_receive(qp, to, w.opt.spec_status ? status : IBV_WC_LOC_QP_OP_ERR,
-				   IBV_WC_REM_OP_ERR);
+		return bad_receive(qp, to, w.opt.by_specification ? status : IBV_WC_LOC_QP_OP_ERR, IBV_WC_REM_OP_ERR);
 	move_bytes(w.from, w.to, work.length);
 	return deliver(qp, to, work);
 }
@@ -220,7 +202,7 @@ static Step do_send(Qp *qp, Qp *to, const SendWork &work)
 static Step refuse_access(Qp *qp, Qp *to)
 {
 	if (qp->qp_type == IBV_QPT_RC) {
-		if (world().opt.async_errors)
+		if (world().opt.by_specification)
 			raise(to, IBV_EVENT_QP_ACCESS_ERR);
 		qp_to_error(to);
 	}
@@ -269,9 +251,7 @@ static Step do_read(Qp *qp, Qp *to, const SendWork &work)
 		return finish(qp, IBV_WC_REM_INV_REQ_ERR);
 	}
 	if (work.length) {
-		uint8_t *source = map_remote(to, work,
-					     is_atomic ? IBV_ACCESS_REMOTE_ATOMIC
-						       : IBV_ACCESS_REMOTE_READ);
+		uint8_t *source = map_remote(to, work, is_atomic ? IBV_ACCESS_REMOTE_ATOMIC : IBV_ACCESS_REMOTE_READ);
 		if (!source)
 			return refuse_access(qp, to);
 		w.to.clear();

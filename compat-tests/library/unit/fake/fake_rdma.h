@@ -6,20 +6,17 @@
 //
 // It has the functions that the library calls. Its channels are only read without waiting.
 // All calls are thread-safe. A test calls fake_reset() first (or in SetUp and TearDown), configures
-// the fake, and runs the code under test. Then it looks at fake_misuse_count() and fake_live(). A
+// the fake, and runs the code under test. Then it looks at fake_take_misuse() and fake_live_total(). A
 // test may play the remote side itself: it calls verbs and rdma_cm, too.
-#ifndef FAKE_RDMA_H
-#define FAKE_RDMA_H
+#pragma once
 
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
 
 // ---- Life cycle -----------------------------------------------------------------------------
 
@@ -41,7 +38,7 @@ struct fake_device {
 	const char *name;
 	const char *addresses[FAKE_MAX_ADDRESSES]; // IPv4 or IPv6 text, up to the first NULL
 	int max_sge, max_qp_wr, max_cqe, max_inline;
-	int max_mr, max_qp; // counted per device; ENOMEM beyond
+	int max_mr, max_qp; // of all devices together; ENOMEM beyond
 	int max_rd_atomic;
 	int mtu; // path MTU in bytes: 256, 512, 1024, 2048 or 4096
 	uint32_t max_msg_size;
@@ -69,20 +66,17 @@ void fake_set_devices(int count, const struct fake_device *devices);
 // ---- Behaviour ------------------------------------------------------------------------------
 
 struct fake_options {
-	bool manual;               // sends wait for fake_progress(), or for the end of this
-	bool hold_completions;     // completions wait for fake_release()
-	bool spec_status;          // the specification's statuses instead of rxe's
-	bool async_errors;         // responder errors raise QP_ACCESS_ERR / QP_REQ_ERR (mlx5)
-	bool flush_late_receives;  // receives posted in ERR are flushed (rxe: only at ERR->ERR)
-	bool reset_cleans_cq;      // RESET and destroy remove the QP's completions (rxe: they stay)
-	bool late_completions;     // held completions stay so when their QP is destroyed (rxe: they come by then)
-	bool exact_depths;         // queue and CQ depths as asked (rxe: rounded up to 2^n - 1)
-	bool uc_long_dropped;  // UC message longer than the receive: lost (rxe: receiver to ERR)
-	bool uc_stays_hearing; // no rxe bug of UC QPs deaf after a broken multi-packet write
+	bool manual = false;           // sends wait for fake_progress(), or for the end of this
+	bool hold_completions = false; // completions wait for fake_release()
+	// The specification's statuses. Responder errors raise QP_ACCESS_ERR or QP_REQ_ERR. Receives posted in ERR are
+	// flushed (rxe: only at ERR->ERR). No bug of UC QPs that are deaf after a broken multi-packet write.
+	bool by_specification = false;
+	bool reset_cleans_cq = false;  // RESET and destroy remove the QP's completions (rxe: they stay)
+	bool late_completions = false; // held completions stay so when their QP is destroyed (rxe: they come by then)
+	bool exact_depths = false;     // queue and CQ depths as asked (rxe: rounded up to 2^n - 1)
 };
 
-void fake_options_rxe(struct fake_options *options);  // the default
-void fake_options_mlx5(struct fake_options *options); // specification-like hardware
+void fake_options_mlx5(fake_options *options); // specification-like hardware; the default is rxe
 void fake_set_options(const struct fake_options *options);
 void fake_get_options(struct fake_options *options);
 
@@ -110,7 +104,7 @@ void fake_fail_always(const char *function, int err); // err 0: stop failing (pe
 void fake_forget_faults(void);                        // the same for all functions
 
 // The nth next call of the function first calls `happen`, as if another thread were faster.
-void fake_before(const char *function, int nth, void (*happen)(void *argument), void *argument);
+void fake_before(const char *function, int nth, const std::function<void()> &happen);
 
 enum fake_direction { FAKE_SEND, FAKE_RECV };
 // The next work request of that direction on this QP (0: any QP) that would complete gets this
@@ -128,25 +122,16 @@ void fake_remove_devices(void);
 
 // ---- Looking ----------------------------------------------------------------------------------
 
-struct fake_counts {
-	int device_lists, contexts, pds, mrs, cqs, channels, qps, event_channels, ids, ifaddrs;
-};
-struct fake_counts fake_live(void);
-int fake_live_total(void); // the sum: 0 when nothing is leaked
+int fake_live_total(void); // of all objects: 0 when nothing is leaked
+int fake_channels(void);   // of completions
 uint64_t fake_calls(const char *function);
 
 // Misuse of the libraries by the code under test, even where the call has worked.
 int fake_misuse_count(void);
-const char *fake_misuse(int index); // valid until fake_misuse_clear()
-void fake_misuse_clear(void);
+std::vector<std::string> fake_take_misuse(void);
 
 struct ibv_qp *fake_qp(uint32_t qp_num);
 int fake_qps(uint32_t *numbers, int max);
 int fake_posted(uint32_t qp_num, enum fake_direction direction); // work requests not yet completed
 // The IBV_SEND_ flags of one of these sends. Index 0 is the oldest send.
 unsigned fake_posted_flags(uint32_t qp_num, int index);
-
-#ifdef __cplusplus
-}
-#endif
-#endif

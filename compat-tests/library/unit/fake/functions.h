@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 // clang-format off
@@ -25,6 +26,10 @@
 namespace fake
 {
 
+#define X(name) #name,
+constexpr const char *function_names[] = {FAKE_FUNCTIONS(X)};
+#undef X
+
 enum Fn {
 #define X(name) FN_##name,
 	FAKE_FUNCTIONS(X)
@@ -35,14 +40,11 @@ enum Fn {
 struct Fault {
 	int countdown;
 	int err;
-	void (*happen)(void *); // instead of an error
-	void *argument;
+	std::function<void()> happen; // instead of an error
 };
 
 struct Point {
-	const char *name = nullptr;
 	uint64_t calls = 0;
-	bool armed = false; // a fault below is set
 	int always = 0;
 	std::vector<Fault> faults;
 };

@@ -32,9 +32,7 @@ void Signal::set(bool on)
 	up = on;
 	ssize_t n = on ? write(fd, &one, sizeof one) : read(fd, &one, sizeof one);
 	if (n != sizeof one)
-		die("somebody else reads, writes or has closed the file descriptor %d of an event "
-		    "channel",
-		    fd);
+		die("somebody else reads, writes or has closed the file descriptor %d of an event channel", fd);
 }
 
 int nothing_to_read(int fd)
@@ -44,89 +42,62 @@ int nothing_to_read(int fd)
 	return by_minus(EAGAIN);
 }
 
-static size_t ip_size(int family)
+bool Addr::is_ipv4() const
 {
-	return family == AF_INET ? 4 : 16;
+	return IN6_IS_ADDR_V4MAPPED(&ip);
 }
 
 bool Addr::any() const
 {
-	static const uint8_t zero[16] = {};
-	return memcmp(ip, zero, sizeof zero) == 0;
+	return IN6_IS_ADDR_UNSPECIFIED(&ip) || (is_ipv4() && !ip.s6_addr32[3]);
 }
 
 bool Addr::loopback() const
 {
-	if (family == AF_INET)
-		return ip[0] == 127;
-	return family == AF_INET6 && memcmp(ip, &in6addr_loopback, 16) == 0;
+	return IN6_IS_ADDR_LOOPBACK(&ip) || (is_ipv4() && ip.s6_addr[12] == 127);
 }
 
 bool Addr::link_local() const
 {
-	return family == AF_INET6 && ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80;
-}
-
-bool Addr::same_ip(const Addr &other) const
-{
-	return family == other.family && memcmp(ip, other.ip, sizeof ip) == 0;
+	return IN6_IS_ADDR_LINKLOCAL(&ip);
 }
 
 void Addr::put(sockaddr *to) const
 {
-	if (family == AF_INET) {
-		sockaddr_in sin{};
-		sin.sin_family = AF_INET;
-		memcpy(&sin.sin_addr, ip, 4);
-		memcpy(to, &sin, sizeof sin);
-	} else if (family == AF_INET6) {
-		sockaddr_in6 sin6{};
-		sin6.sin6_family = AF_INET6;
-		sin6.sin6_scope_id = scope;
-		memcpy(&sin6.sin6_addr, ip, 16);
-		memcpy(to, &sin6, sizeof sin6);
+	if (to->sa_family == AF_INET) {
+		reinterpret_cast<sockaddr_in *>(to)->sin_addr.s_addr = ip.s6_addr32[3];
+	} else {
+		reinterpret_cast<sockaddr_in6 *>(to)->sin6_addr = ip;
+		reinterpret_cast<sockaddr_in6 *>(to)->sin6_scope_id = scope;
 	}
 }
 
 bool Addr::from(const sockaddr *sa, Addr &out)
 {
 	out = Addr();
-	if (!sa)
+	if (sa && sa->sa_family == AF_INET) {
+		out.ip.s6_addr16[5] = 0xffff;
+		out.ip.s6_addr32[3] = reinterpret_cast<const sockaddr_in *>(sa)->sin_addr.s_addr;
+	} else if (sa && sa->sa_family == AF_INET6) {
+		out.ip = reinterpret_cast<const sockaddr_in6 *>(sa)->sin6_addr;
+		out.scope = reinterpret_cast<const sockaddr_in6 *>(sa)->sin6_scope_id;
+	} else {
 		return false;
-	out.family = sa->sa_family;
-	if (sa->sa_family == AF_INET) {
-		sockaddr_in sin;
-		memcpy(&sin, sa, sizeof sin);
-		memcpy(out.ip, &sin.sin_addr, 4);
-		return true;
 	}
-	if (sa->sa_family == AF_INET6) {
-		sockaddr_in6 sin6;
-		memcpy(&sin6, sa, sizeof sin6);
-		memcpy(out.ip, &sin6.sin6_addr, 16);
-		out.scope = sin6.sin6_scope_id;
-		return true;
-	}
-	return false;
+	return true;
 }
 
 bool Addr::parse(const char *text, Addr &out)
 {
 	out = Addr();
-	out.family = strchr(text, ':') ? AF_INET6 : AF_INET;
-	return inet_pton(out.family, text, out.ip) == 1;
+	return inet_pton(AF_INET6, ((strchr(text, ':') ? "" : "::ffff:") + std::string(text)).c_str(), &out.ip) == 1;
 }
 
 ibv_gid Addr::gid() const
 {
-	ibv_gid gid{};
+	ibv_gid gid;
 
-	if (family == AF_INET6) {
-		memcpy(gid.raw, ip, 16);
-	} else { // IPv4-mapped
-		gid.raw[10] = gid.raw[11] = 0xff;
-		memcpy(gid.raw + 12, ip, ip_size(family));
-	}
+	memcpy(gid.raw, &ip, sizeof ip);
 	return gid;
 }
 

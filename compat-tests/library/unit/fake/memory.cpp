@@ -61,32 +61,26 @@ Mr *mr_by_key(uint32_t key, bool remote)
 	return slot.mr;
 }
 
-static bool madvise_works() // MADV_POPULATE_* came with Linux 5.14
-{
-	static const bool works = [] {
-		void *page = mmap(nullptr, 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-				  -1, 0);
-		bool ok = page != MAP_FAILED && madvise(page, 1, MADV_POPULATE_WRITE) == 0;
-		if (page != MAP_FAILED)
-			munmap(page, 1);
-		return ok;
-	}();
-	return works;
-}
-
 // Touches the pages as pinning does.
-static bool can_be_pinned(void *addr, size_t length, bool for_writing)
+static bool touch(void *addr, size_t length, bool for_writing)
 {
 	auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
 	auto start = reinterpret_cast<uintptr_t>(addr) & ~(page - 1);
 	auto end = (reinterpret_cast<uintptr_t>(addr) + length + page - 1) & ~(page - 1);
 
-	return !madvise_works() ||
-	       madvise(reinterpret_cast<void *>(start), end - start,
+	return madvise(reinterpret_cast<void *>(start), end - start,
 		       for_writing ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0;
 }
 
-static int check_registration(Device *dev, void *addr, size_t length, unsigned access)
+static bool can_be_pinned(void *addr, size_t length, bool for_writing)
+{
+	static char here;
+	static const bool works = touch(&here, 1, true); // since Linux 5.14
+
+	return !works || touch(addr, length, for_writing);
+}
+
+static int check_registration(const fake_device &cfg, void *addr, size_t length, unsigned access)
 {
 	const unsigned remote_change = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
@@ -94,7 +88,7 @@ static int check_registration(Device *dev, void *addr, size_t length, unsigned a
 		return EINVAL;
 	if ((access & remote_change) && !(access & IBV_ACCESS_LOCAL_WRITE))
 		return EINVAL;
-	if (dev->mrs >= dev->cfg.max_mr)
+	if (world().mrs.size() >= static_cast<size_t>(cfg.max_mr))
 		return ENOMEM;
 	if (reinterpret_cast<uintptr_t>(addr) + length < length ||
 	    !can_be_pinned(addr, length, access & IBV_ACCESS_LOCAL_WRITE))
@@ -104,8 +98,7 @@ static int check_registration(Device *dev, void *addr, size_t length, unsigned a
 
 static void give_keys(Mr *mr, fake_keys keys)
 {
-	const unsigned remote =
-		IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+	const unsigned remote = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 
 	if (keys == FAKE_KEYS_DIFFERENT) {
 		mr->lkey = take_key(mr, true, false);
@@ -116,15 +109,13 @@ static void give_keys(Mr *mr, fake_keys keys)
 	mr->rkey = keys == FAKE_KEYS_EQUAL || (mr->access & remote) ? mr->lkey : 0;
 }
 
-static ibv_mr *register_memory(ibv_pd *ibpd, void *addr, size_t length, uint64_t iova,
-			       unsigned access)
+static ibv_mr *register_memory(ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
 {
 	FAKE_ENTER(ibv_reg_mr);
-	auto *pd = static_cast<Pd *>(ibpd);
-	Device *dev = ctx_of(pd->context)->dev;
+	const fake_device &cfg = ctx_of(pd->context)->dev->cfg;
 
 	if (!fault)
-		fault = check_registration(dev, addr, length, access);
+		fault = check_registration(cfg, addr, length, access);
 	if (fault)
 		return by_null(fault);
 	Mr *mr = new Mr();
@@ -134,10 +125,7 @@ static ibv_mr *register_memory(ibv_pd *ibpd, void *addr, size_t length, uint64_t
 	mr->length = length;
 	mr->iova = iova;
 	mr->access = access;
-	give_keys(mr, dev->cfg.keys);
-	++pd->users;
-	++dev->mrs;
-	++world().live.mrs;
+	give_keys(mr, cfg.keys);
 	world().mrs.insert(mr);
 	return mr;
 }
@@ -147,8 +135,6 @@ void free_mr(Mr *mr)
 	drop_key(mr->lkey);
 	if (mr->rkey != mr->lkey)
 		drop_key(mr->rkey);
-	--static_cast<Pd *>(mr->pd)->users;
-	--ctx_of(mr->context)->dev->mrs;
 	world().mrs.erase(mr);
 	delete mr;
 }
@@ -159,8 +145,7 @@ using namespace fake;
 
 ibv_mr *ibv_reg_mr(ibv_pd *pd, void *addr, size_t length, int access)
 {
-	return register_memory(pd, addr, length, reinterpret_cast<uintptr_t>(addr),
-			       static_cast<unsigned>(access));
+	return register_memory(pd, addr, length, reinterpret_cast<uintptr_t>(addr), static_cast<unsigned>(access));
 }
 
 ibv_mr *ibv_reg_mr_iova(ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
@@ -183,18 +168,14 @@ int ibv_rereg_mr(ibv_mr *ibmr, int flags, ibv_pd *pd, void *, size_t, int access
 		errno = EINVAL;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
-	if (!fault && (!ctx_of(mr->context)->dev->cfg.rereg_mr ||
-		       (flags & IBV_REREG_MR_CHANGE_TRANSLATION)))
+	if (!fault && (!ctx_of(mr->context)->dev->cfg.rereg_mr || (flags & IBV_REREG_MR_CHANGE_TRANSLATION)))
 		fault = EOPNOTSUPP;
 	if (fault) {
 		errno = fault;
 		return IBV_REREG_MR_ERR_CMD;
 	}
-	if (flags & IBV_REREG_MR_CHANGE_PD) {
-		--static_cast<Pd *>(mr->pd)->users;
+	if (flags & IBV_REREG_MR_CHANGE_PD)
 		mr->pd = pd;
-		++static_cast<Pd *>(mr->pd)->users;
-	}
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
 		mr->access = static_cast<unsigned>(access);
 	return 0;
@@ -205,7 +186,6 @@ int ibv_dereg_mr(ibv_mr *mr)
 	FAKE_ENTER(ibv_dereg_mr);
 	if (fault)
 		return by_value(fault);
-	--world().live.mrs;
 	free_mr(static_cast<Mr *>(mr));
 	return 0;
 }

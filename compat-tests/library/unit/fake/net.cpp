@@ -2,8 +2,6 @@
 // getifaddrs() of the simulated host: lo and one interface per device.
 #include "world.h"
 
-#include <arpa/inet.h>
-#include <cstdio>
 #include <cstdlib>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -12,41 +10,28 @@ namespace fake
 {
 
 struct Interface : ifaddrs {
-	sockaddr_storage addr{}, mask{};
-	char name[IFNAMSIZ] = {};
+	sockaddr_storage addr{};
+	std::string name;
 	Interface() : ifaddrs{}
 	{
 	}
 };
 
-static Interface *add(Interface *next, const char *name, const Addr &addr, unsigned flags)
-{
-	auto *entry = new Interface;
-	Addr mask;
-
-	snprintf(entry->name, sizeof entry->name, "%s", name);
-	mask.family = addr.family;
-	memset(mask.ip, 0xff, addr.family == AF_INET ? 3 : 8);
-	addr.put(reinterpret_cast<sockaddr *>(&entry->addr));
-	mask.put(reinterpret_cast<sockaddr *>(&entry->mask));
-	entry->ifa_name = entry->name;
-	entry->ifa_addr = reinterpret_cast<sockaddr *>(&entry->addr);
-	entry->ifa_netmask = reinterpret_cast<sockaddr *>(&entry->mask);
-	entry->ifa_flags = flags | IFF_UP | IFF_RUNNING;
-	entry->ifa_next = next;
-	return entry;
-}
-
-// As on a real host, every interface also has an entry without an IP address.
-static Interface *add_nameless(Interface *next, const char *name)
+// Puts an entry in front of the list. As on a real host, every interface also has one without an IP address.
+static void add(ifaddrs *&list, const std::string &name, const Addr *addr = nullptr, unsigned flags = 0)
 {
 	auto *entry = new Interface;
 
-	snprintf(entry->name, sizeof entry->name, "%s", name);
-	entry->ifa_name = entry->name;
-	entry->ifa_flags = IFF_UP;
-	entry->ifa_next = next;
-	return entry;
+	entry->name = name;
+	entry->ifa_name = entry->name.data();
+	entry->ifa_flags = flags | IFF_UP;
+	entry->ifa_next = list;
+	if (addr) {
+		entry->addr.ss_family = addr->is_ipv4() ? AF_INET : AF_INET6;
+		entry->ifa_addr = reinterpret_cast<sockaddr *>(&entry->addr);
+		addr->put(entry->ifa_addr);
+	}
+	list = entry;
 }
 
 // A sanitizer's run-time library has a getifaddrs(), too. A file that is always linked refers to
@@ -63,28 +48,26 @@ extern "C" int getifaddrs(ifaddrs **list) noexcept
 {
 	FAKE_ENTER(getifaddrs);
 	World &w = world();
-	Interface *head = nullptr;
-	char name[IFNAMSIZ];
 
 	if (fault)
 		return by_minus(fault);
+	*list = nullptr;
 	for (size_t i = w.devices.size(); i-- > 0;) { // the list is built from its end
-		snprintf(name, sizeof name, "eth%u", static_cast<unsigned>(i));
+		const std::string name = "eth" + std::to_string(i);
 		const auto &addrs = w.devices[i]->addrs;
 		for (size_t j = addrs.size(); j-- > 0;) {
 			Addr addr = addrs[j];
 			addr.scope = addr.link_local() ? interface_index(i) : 0;
-			head = add(head, name, addr, IFF_BROADCAST | IFF_MULTICAST);
+			add(*list, name, &addr);
 		}
-		head = add_nameless(head, name);
+		add(*list, name);
 	}
-	Addr loopback;
-	Addr::parse("::1", loopback);
-	head = add(head, "lo", loopback, IFF_LOOPBACK);
-	Addr::parse("127.0.0.1", loopback);
-	head = add(head, "lo", loopback, IFF_LOOPBACK);
-	++w.live.ifaddrs;
-	*list = head;
+	for (const char *text : {"::1", "127.0.0.1"}) {
+		Addr loopback;
+		Addr::parse(text, loopback);
+		add(*list, "lo", &loopback, IFF_LOOPBACK);
+	}
+	++w.lists;
 	return 0;
 }
 
@@ -97,8 +80,7 @@ extern "C" void freeifaddrs(ifaddrs *list) noexcept
 {
 	std::lock_guard<std::mutex> lock(world().mutex);
 
-	if (list)
-		--world().live.ifaddrs;
+	--world().lists;
 	while (list) {
 		auto *entry = static_cast<Interface *>(list);
 		list = list->ifa_next;

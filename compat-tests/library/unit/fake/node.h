@@ -8,17 +8,17 @@
 #include <vector>
 
 struct Node {
-	static constexpr size_t SIZE = 16384;
 	ibv_context *ctx = nullptr;
 	ibv_pd *pd = nullptr;
 	ibv_comp_channel *channel = nullptr;
 	ibv_cq *send_cq = nullptr, *recv_cq = nullptr;
 	ibv_qp *qp = nullptr;
 	ibv_mr *mr = nullptr;
-	std::vector<char> memory = std::vector<char>(SIZE);
+	std::vector<char> memory = std::vector<char>(16384);
 
-	explicit Node(ibv_qp_type type = IBV_QPT_RC, int depth = 16)
+	explicit Node(ibv_qp_type type = IBV_QPT_RC, uint32_t depth = 16)
 	{
+		const int rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 		int n = 0;
 		ibv_device **list = ibv_get_device_list(&n);
 		ctx = ibv_open_device(list[0]);
@@ -26,18 +26,17 @@ struct Node {
 		pd = ibv_alloc_pd(ctx);
 		channel = ibv_create_comp_channel(ctx);
 		send_cq = ibv_create_cq(ctx, 64, nullptr, channel, 0);
-		recv_cq = ibv_create_cq(ctx, 64, this, channel, 0);
+		recv_cq = ibv_create_cq(ctx, 64, nullptr, channel, 0);
 		ibv_qp_init_attr init{};
 		init.send_cq = send_cq;
 		init.recv_cq = recv_cq;
 		init.qp_type = type;
-		init.cap.max_send_wr = init.cap.max_recv_wr = static_cast<uint32_t>(depth);
-		init.cap.max_send_sge = init.cap.max_recv_sge = 4;
+		init.cap.max_send_wr = init.cap.max_recv_wr = depth;
+		init.cap.max_send_sge = init.cap.max_recv_sge = 1;
 		qp = ibv_create_qp(pd, &init);
-		mr = ibv_reg_mr(pd, memory.data(), memory.size(),
-				IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-					IBV_ACCESS_REMOTE_READ);
-		to_init();
+		mr = ibv_reg_mr(pd, memory.data(), memory.size(), rights);
+		EXPECT_EQ(modify(IBV_QPS_INIT, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+			  0);
 	}
 
 	~Node()
@@ -59,24 +58,13 @@ struct Node {
 		ctx = nullptr;
 	}
 
-	int modify(ibv_qp_state state, int mask = IBV_QP_STATE, unsigned more_access = 0)
+	int modify(ibv_qp_state state, int mask = IBV_QP_STATE)
 	{
 		ibv_qp_attr attr{};
 		attr.qp_state = state;
 		attr.port_num = 1;
-		attr.qp_access_flags =
-			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-			more_access;
+		attr.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 		return ibv_modify_qp(qp, &attr, mask);
-	}
-
-	void to_init(unsigned more_access = 0)
-	{
-		ASSERT_EQ(modify(IBV_QPS_INIT,
-				 IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-					 IBV_QP_ACCESS_FLAGS,
-				 more_access),
-			  0);
 	}
 
 	void to_rts(uint32_t peer)
@@ -99,52 +87,31 @@ struct Node {
 		return {reinterpret_cast<uintptr_t>(memory.data()) + offset, length, mr->lkey};
 	}
 
-	int recv(uint64_t wr_id, std::vector<ibv_sge> sges)
+	int recv(uint64_t wr_id)
 	{
+		ibv_sge room = sge(8192, 4096);
 		ibv_recv_wr wr{}, *bad;
 		wr.wr_id = wr_id;
-		wr.sg_list = sges.data();
-		wr.num_sge = static_cast<int>(sges.size());
+		wr.sg_list = &room;
+		wr.num_sge = 1;
 		return ibv_post_recv(qp, &wr, &bad);
 	}
 
-	int recv(uint64_t wr_id, size_t offset = 8192, uint32_t length = 4096)
+	int send(uint64_t wr_id, uint32_t length = 5, ibv_wr_opcode opcode = IBV_WR_SEND, uint64_t remote = 0,
+		 uint32_t rkey = 0)
 	{
-		return recv(wr_id, {sge(offset, length)});
-	}
-
-	int send(uint64_t wr_id, std::vector<ibv_sge> sges, ibv_wr_opcode opcode = IBV_WR_SEND,
-		 uint64_t remote = 0, uint32_t rkey = 0, unsigned flags = IBV_SEND_SIGNALED)
-	{
+		ibv_sge data = sge(0, length);
 		ibv_send_wr wr{}, *bad;
 		wr.wr_id = wr_id;
 		wr.opcode = opcode;
-		wr.send_flags = flags;
-		wr.sg_list = sges.data();
-		wr.num_sge = static_cast<int>(sges.size());
+		wr.send_flags = IBV_SEND_SIGNALED;
+		wr.sg_list = &data;
+		wr.num_sge = 1;
 		wr.wr.rdma.remote_addr = remote;
 		wr.wr.rdma.rkey = rkey;
 		return ibv_post_send(qp, &wr, &bad);
 	}
-
-	int send(uint64_t wr_id, uint32_t length = 5)
-	{
-		return send(wr_id, {sge(0, length)});
-	}
-
-	uint64_t addr(size_t offset) const
-	{
-		return reinterpret_cast<uintptr_t>(memory.data()) + offset;
-	}
 };
-
-// The next completion; wr_id 0 if there is none.
-inline ibv_wc poll(ibv_cq *cq)
-{
-	ibv_wc wc{};
-	EXPECT_GE(ibv_poll_cq(cq, 1, &wc), 0);
-	return wc;
-}
 
 inline void join(Node &a, Node &b)
 {
@@ -154,7 +121,8 @@ inline void join(Node &a, Node &b)
 
 inline void expect_wc(ibv_cq *cq, uint64_t wr_id, ibv_wc_status status)
 {
-	ibv_wc wc = poll(cq);
+	ibv_wc wc{};
+	EXPECT_EQ(ibv_poll_cq(cq, 1, &wc), 1);
 	EXPECT_EQ(wc.wr_id, wr_id);
 	EXPECT_EQ(wc.status, status) << ibv_wc_status_str(wc.status);
 }

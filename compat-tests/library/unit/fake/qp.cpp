@@ -19,9 +19,8 @@ size_t rounded(size_t depth)
 
 Qp *qp_by_num(uint32_t num)
 {
-	World &w = world();
-	size_t i = num - FIRST_QPN;
-	return i < w.qps.size() ? w.qps[i] : nullptr;
+	auto it = world().qps.find(num);
+	return it == world().qps.end() ? nullptr : it->second;
 }
 
 void qp_to_error(Qp *qp)
@@ -71,8 +70,8 @@ struct Transition {
 static const int INIT_MASK = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 static const int UC_RTR_MASK = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 static const int RC_RTR_MASK = UC_RTR_MASK | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-static const int RC_RTS_MASK = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			       IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
+static const int RC_RTS_MASK =
+	IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
 
 static const Transition transitions[] = {
 	{IBV_QPS_RESET, IBV_QPS_INIT, INIT_MASK, INIT_MASK},
@@ -144,25 +143,15 @@ static void change_state(Qp *qp, ibv_qp_state to)
 
 void free_qp(Qp *qp)
 {
-	World &w = world();
-
 	clean_completions(qp);
 	drop_async(ctx_of(qp), static_cast<ibv_qp *>(qp));
-	--static_cast<Cq *>(qp->send_cq)->users;
-	--static_cast<Cq *>(qp->recv_cq)->users;
-	--static_cast<Pd *>(qp->pd)->users;
-	--ctx_of(qp)->dev->qps;
-	--ctx_of(qp)->objects;
-	pthread_mutex_destroy(&qp->mutex);
-	pthread_cond_destroy(&qp->cond);
-	w.qps[qp->qp_num - FIRST_QPN] = nullptr;
+	world().qps.erase(qp->qp_num);
 	delete qp;
 }
 
-static int check_creation(const Device *dev, const ibv_qp_init_attr *init)
+static int check_creation(const fake_device &cfg, const ibv_qp_init_attr *init)
 {
 	const ibv_qp_cap &cap = init->cap;
-	const fake_device &cfg = dev->cfg;
 	auto over = [](uint32_t value, int limit) { return value > static_cast<uint32_t>(limit); };
 
 	if (init->qp_type != IBV_QPT_RC && !(init->qp_type == IBV_QPT_UC && cfg.uc))
@@ -173,7 +162,7 @@ static int check_creation(const Device *dev, const ibv_qp_init_attr *init)
 	    over(cap.max_send_sge, cfg.max_sge) || over(cap.max_recv_sge, cfg.max_sge) ||
 	    over(cap.max_inline_data, cfg.max_inline))
 		return EINVAL;
-	return dev->qps >= cfg.max_qp ? ENOMEM : 0;
+	return over(static_cast<uint32_t>(world().qps.size()) + 1, cfg.max_qp) ? ENOMEM : 0;
 }
 
 static Qp *make_qp(ibv_pd *pd, const ibv_qp_init_attr *init)
@@ -182,7 +171,6 @@ static Qp *make_qp(ibv_pd *pd, const ibv_qp_init_attr *init)
 	const fake_device &cfg = ctx_of(pd->context)->dev->cfg;
 
 	qp->context = pd->context;
-	qp->qp_context = init->qp_context;
 	qp->pd = pd;
 	qp->send_cq = init->send_cq;
 	qp->recv_cq = init->recv_cq;
@@ -191,12 +179,9 @@ static Qp *make_qp(ibv_pd *pd, const ibv_qp_init_attr *init)
 	qp->cap = init->cap;
 	// Segments and inline data share their room.
 	qp->cap.max_inline_data =
-		std::min(std::max(init->cap.max_inline_data, init->cap.max_send_sge * 16),
-			 uint32_t(cfg.max_inline));
+		std::min(std::max(init->cap.max_inline_data, init->cap.max_send_sge * 16), uint32_t(cfg.max_inline));
 	qp->sq_size = rounded(init->cap.max_send_wr);
 	qp->rq_size = rounded(init->cap.max_recv_wr);
-	pthread_mutex_init(&qp->mutex, nullptr);
-	pthread_cond_init(&qp->cond, nullptr);
 	return qp;
 }
 
@@ -204,27 +189,17 @@ static Qp *make_qp(ibv_pd *pd, const ibv_qp_init_attr *init)
 
 using namespace fake;
 
-ibv_qp *ibv_create_qp(ibv_pd *ibpd, ibv_qp_init_attr *init)
+ibv_qp *ibv_create_qp(ibv_pd *pd, ibv_qp_init_attr *init)
 {
 	FAKE_ENTER(ibv_create_qp);
-	World &w = world();
-	auto *pd = static_cast<Pd *>(ibpd);
-	Context *ctx = ctx_of(pd->context);
-
 	if (!fault)
-		fault = check_creation(ctx->dev, init);
+		fault = check_creation(ctx_of(pd->context)->dev->cfg, init);
 	if (fault)
 		return by_null(fault);
 	Qp *qp = make_qp(pd, init);
 	init->cap = qp->cap;
-	qp->qp_num = FIRST_QPN + static_cast<uint32_t>(w.qps.size());
-	w.qps.push_back(qp);
-	++pd->users;
-	++static_cast<Cq *>(qp->send_cq)->users;
-	++static_cast<Cq *>(qp->recv_cq)->users;
-	++ctx->dev->qps;
-	++ctx->objects;
-	++w.live.qps;
+	qp->qp_num = world().next_qp_num++;
+	world().qps[qp->qp_num] = qp;
 	return qp;
 }
 
@@ -237,8 +212,8 @@ int ibv_modify_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int mask)
 	if (fault)
 		return by_value(fault);
 	if (!legal(qp, to, mask) || !values_ok(qp, *attr, mask)) {
-		misuse("ibv_modify_qp: state %d to %d of queue pair %u with mask 0x%x is illegal",
-		       qp->now, to, qp->qp_num, static_cast<unsigned>(mask));
+		misuse("ibv_modify_qp: state %d to %d of queue pair %u with mask 0x%x is illegal", qp->now, to,
+		       qp->qp_num, static_cast<unsigned>(mask));
 		return by_value(EINVAL);
 	}
 	keep(qp->attr, *attr, mask);
@@ -256,15 +231,9 @@ int ibv_query_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int, ibv_qp_init_attr *init)
 	if (fault)
 		return by_value(fault);
 	*attr = qp->attr;
-	attr->qp_state = attr->cur_qp_state = qp->state = qp->now;
+	attr->qp_state = qp->state = qp->now;
 	attr->cap = qp->cap;
 	*init = ibv_qp_init_attr{};
-	init->qp_context = qp->qp_context;
-	init->send_cq = qp->send_cq;
-	init->recv_cq = qp->recv_cq;
-	init->cap = qp->cap;
-	init->qp_type = qp->qp_type;
-	init->sq_sig_all = qp->signal_all;
 	return 0;
 }
 
@@ -277,7 +246,6 @@ int ibv_destroy_qp(ibv_qp *ibqp)
 		return by_value(fault);
 	if (qp->async_reported != qp->events_completed)
 		die("ibv_destroy_qp would wait for ever: asynchronous events not acknowledged");
-	--world().live.qps;
 	Qp *peer = qp_by_num(qp->attr.dest_qp_num);
 	leave_completions(qp);
 	free_qp(qp);
@@ -297,9 +265,9 @@ int fake_qps(uint32_t *numbers, int max)
 	std::lock_guard<std::mutex> lock(world().mutex);
 	int n = 0;
 
-	for (Qp *qp : world().qps)
-		if (qp && n++ < max)
-			numbers[n - 1] = qp->qp_num;
+	for (auto [number, qp] : world().qps)
+		if (n++ < max)
+			numbers[n - 1] = number;
 	return n;
 }
 

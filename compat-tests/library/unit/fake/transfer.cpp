@@ -107,9 +107,8 @@ static int check_send(const Qp *qp, const ibv_send_wr *wr, uint32_t *length)
 			break;
 		return EINVAL;
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
-		if (!(wr->send_flags & IBV_SEND_INLINE) && wr->num_sge == 1 &&
-		    wr->sg_list[0].length == 8 && wr->wr.atomic.remote_addr % 8 == 0 &&
-		    ctx_of(qp)->dev->cfg.atomics)
+		if (!(wr->send_flags & IBV_SEND_INLINE) && wr->num_sge == 1 && wr->sg_list[0].length == 8 &&
+		    wr->wr.atomic.remote_addr % 8 == 0 && ctx_of(qp)->dev->cfg.atomics)
 			break;
 		return EINVAL;
 	default:
@@ -126,8 +125,7 @@ static int check_send(const Qp *qp, const ibv_send_wr *wr, uint32_t *length)
 static void take_inline(SendWork &work, const ibv_send_wr *wr)
 {
 	for (int i = 0; i < wr->num_sge; ++i) {
-		auto *data = reinterpret_cast<const uint8_t *>(
-			static_cast<uintptr_t>(wr->sg_list[i].addr));
+		auto *data = reinterpret_cast<const uint8_t *>(static_cast<uintptr_t>(wr->sg_list[i].addr));
 		work.inline_data.insert(work.inline_data.end(), data, data + wr->sg_list[i].length);
 	}
 }
@@ -135,8 +133,8 @@ static void take_inline(SendWork &work, const ibv_send_wr *wr)
 static void enqueue_send(Qp *qp, const ibv_send_wr *wr, uint32_t length)
 {
 	if (qp->sq.size() >= qp->cap.max_send_wr)
-		misuse("ibv_post_send: more than the %u sends that queue pair %u was made for",
-		       qp->cap.max_send_wr, qp->qp_num);
+		misuse("ibv_post_send: more than the %u sends that queue pair %u was made for", qp->cap.max_send_wr,
+		       qp->qp_num);
 	SendWork &work = qp->sq.emplace_back();
 	work.wr_id = wr->wr_id;
 	work.seq = world().seq++;
@@ -168,8 +166,7 @@ static int post_one_send(Qp *qp, const ibv_send_wr *wr)
 		return err;
 	}
 	if (qp->now != IBV_QPS_RTS && qp->now != IBV_QPS_ERR) {
-		misuse("ibv_post_send: queue pair %u is in state %d, not ready to send", qp->qp_num,
-		       qp->now);
+		misuse("ibv_post_send: queue pair %u is in state %d, not ready to send", qp->qp_num, qp->now);
 		enqueue_send(qp, wr, length);
 		return EINVAL;
 	}
@@ -233,7 +230,7 @@ int post_recv(ibv_qp *ibqp, ibv_recv_wr *wr, ibv_recv_wr **bad)
 			return by_value(fault);
 		}
 	}
-	if (qp->now == IBV_QPS_ERR && world().opt.flush_late_receives)
+	if (qp->now == IBV_QPS_ERR && world().opt.by_specification)
 		qp_to_error(qp);
 	return 0;
 }
@@ -246,8 +243,8 @@ static Qp *oldest_sender(const std::set<Qp *> &blocked)
 {
 	Qp *oldest = nullptr;
 
-	for (Qp *qp : world().qps)
-		if (qp && qp->now == IBV_QPS_RTS && !qp->sq.empty() && !blocked.count(qp) &&
+	for (auto [number, qp] : world().qps)
+		if (qp->now == IBV_QPS_RTS && !qp->sq.empty() && !blocked.count(qp) &&
 		    (!oldest || qp->sq.front().seq < oldest->sq.front().seq))
 			oldest = qp;
 	return oldest;

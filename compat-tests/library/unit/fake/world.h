@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <netinet/in.h>
 #include <set>
 #include <string>
 #include <vector>
@@ -43,14 +44,23 @@ struct Signal {
 // Fails with EAGAIN. The library must have set O_NONBLOCK.
 int nothing_to_read(int fd);
 
+// An IPv4 address is a mapped one. Addresses are the same without their scopes, too.
 struct Addr {
-	int family = 0;
-	uint8_t ip[16] = {};
+	in6_addr ip{};
 	uint32_t scope = 0;
+	bool operator<(const Addr &other) const
+	{
+		return memcmp(&ip, &other.ip, sizeof ip) < 0;
+	}
+	bool operator==(const Addr &other) const
+	{
+		return !memcmp(&ip, &other.ip, sizeof ip);
+	}
+	bool is_ipv4() const;
 	bool any() const;
 	bool loopback() const;
 	bool link_local() const; // means nothing without its scope
-	bool same_ip(const Addr &other) const;
+	// Into a socket address of either family, whose port stays.
 	void put(sockaddr *to) const;
 	static bool from(const sockaddr *sa, Addr &out);
 	static bool parse(const char *text, Addr &out);
@@ -61,7 +71,6 @@ struct Device : ibv_device {
 	fake_device cfg{};
 	std::vector<Addr> addrs;
 	Context *cm_context = nullptr; // librdmacm's own
-	int mrs = 0, qps = 0;
 	ibv_gid gid(size_t index) const; // of an address, or of the port
 	ibv_mtu mtu() const;
 };
@@ -70,11 +79,6 @@ struct Context : verbs_context {
 	Device *dev = nullptr;
 	Signal signal;
 	std::deque<ibv_async_event> async;
-	int objects = 0;
-};
-
-struct Pd : ibv_pd {
-	int users = 0;
 };
 
 struct Mr : ibv_mr {
@@ -91,7 +95,6 @@ struct Cq : ibv_cq {
 	std::deque<ibv_wc> ring;
 	bool armed = false;
 	unsigned reported = 0, async_reported = 0;
-	int users = 0;
 	bool overflowed = false;
 };
 
@@ -157,36 +160,40 @@ struct Span {
 	size_t length;
 };
 
-struct World {
-	std::mutex mutex;
+// What fake_reset() makes anew.
+struct State {
 	Point points[FN_COUNT];
-	fake_options opt{};
+	fake_options opt;
 	std::vector<std::unique_ptr<Device>> devices, retired;
-	std::deque<std::string> misuse;
-	fake_counts live{};
+	std::vector<std::string> misuse;
+	int lists = 0; // of devices and interfaces, which are not freed
 	uint64_t seq = 0;
 
 	std::set<Context *> contexts;
-	std::set<Pd *> pds;
+	std::set<ibv_pd *> pds;
 	std::set<Mr *> mrs;
 	std::set<Channel *> channels;
 	std::set<Cq *> cqs;
-	std::vector<Qp *> qps; // by number - FIRST_QPN
+	std::map<uint32_t, Qp *> qps; // by number
+	uint32_t next_qp_num = 17;
 	std::vector<KeySlot> keys;
 	std::deque<uint32_t> free_keys;
 
 	std::set<CmChannel *> cm_channels;
 	std::set<Id *> ids;
 	std::set<rdma_cm_event *> events_out;
-	std::map<std::string, fake_reach> reach; // by the bytes of the address
+	std::map<Addr, fake_reach> reach;
 
 	std::vector<Injection> next;
 	std::deque<HeldWc> held;
 	std::vector<Span> from, to; // scratch memory of the data path
-	World();
+	State();
 };
 
-constexpr uint32_t FIRST_QPN = 17;
+struct World : State {
+	std::mutex mutex;
+};
+
 World &world();
 
 // control.cpp
@@ -198,7 +205,7 @@ inline int enter(Fn fn)
 {
 	Point &point = world().points[fn];
 	++point.calls;
-	return point.armed ? strike(point) : 0;
+	return point.always || !point.faults.empty() ? strike(point) : 0;
 }
 
 // The three ways in which these libraries report an error.
@@ -229,6 +236,7 @@ inline bool refused(int fault, bool invalid)
 	int fault = fake::enter(fake::FN_##fn)
 
 // device.cpp
+std::unique_ptr<Device> make_device(const fake_device &cfg);
 Context *open_context(Device *dev);
 void close_context(Context *ctx);
 // The scope of link-local addresses on the interface of the device with this number.
@@ -237,8 +245,6 @@ inline uint32_t interface_index(size_t device)
 	return static_cast<uint32_t>(device + 2); // 1 is that of lo
 }
 Device *device_of(const Addr &addr); // by local address; 127.0.0.1 is the first device's
-void add_async(Context *ctx, const ibv_async_event &event);
-void drop_async(Context *ctx, const void *element);
 inline Context *ctx_of(ibv_context *ctx)
 {
 	return static_cast<Context *>(verbs_get_ctx(ctx));
@@ -247,7 +253,11 @@ inline Context *ctx_of(const ibv_qp *qp)
 {
 	return ctx_of(qp->context);
 }
-void default_devices(World &w);
+
+// async.cpp
+void raise(Qp *qp, ibv_event_type type);
+void raise(Cq *cq, ibv_event_type type);
+void drop_async(Context *ctx, const void *element);
 
 // memory.cpp
 Mr *mr_by_key(uint32_t key, bool remote);
@@ -280,8 +290,6 @@ void run_sender_to(Qp *qp); // runs the peer, should it wait for this QP
 // execute.cpp
 enum class Step { DONE, WAIT };
 Step execute(Qp *qp); // the oldest send
-bool injected(Qp *qp, fake_direction direction, ibv_wc_status *status);
-size_t mtu_bytes(const Qp *qp);
 
 // net.cpp
 void use_our_interfaces();
