@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fcntl.h>
+#include <filesystem>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -203,18 +204,15 @@ TEST_P(AllFdsLost, TheirNumbersAreTheProgramsAtOnce)
 		});
 }
 
-constexpr int FDS = 0x10000; // the library keeps some far from those of programs
-
 int memory_files(void (*change)(int fd))
 {
 	int count = 0;
-	for (int fd = 0; fd < FDS; fd++) {
-		char name[64] = "";
-		if (readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), name, sizeof(name) - 1) < 0 ||
-		    strncmp(name, "/memfd:vipl-", 12))
+	for (const auto &file : std::filesystem::directory_iterator("/proc/self/fd")) {
+		std::error_code has_gone;
+		if (std::filesystem::read_symlink(file, has_gone).string().rfind("/memfd:vipl-", 0) != 0)
 			continue;
 		count++;
-		change(fd);
+		change(std::stoi(file.path().filename()));
 	}
 	return count;
 }
